@@ -1,0 +1,181 @@
+// Package atomicfile writes a file so that its name holds either the whole of
+// the new content or whatever it held before: the bytes go to a temporary file
+// in the same folder, which is synced and renamed when they are complete.
+package atomicfile
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// File is a file being written. It is finished by Commit or by Abort; an
+// Abort after a Commit does nothing, so that it can be deferred.
+type File struct {
+	f      *os.File
+	path   string
+	direct bool // path is no regular file (a pipe, /dev/stdout): no renaming
+	done   bool
+}
+
+// Create starts writing the file at path. Nothing is seen there until Commit.
+// A path that exists and is not a regular file, such as a pipe or /dev/stdout,
+// is written to directly. A symbolic link stays, and its target is replaced.
+func Create(path string) (*File, error) {
+	if path == "" {
+		return nil, errors.New("cannot write: the file name is empty")
+	}
+	target := path
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		target = resolved
+	}
+	mode := fs.FileMode(0o666)
+	if info, err := os.Stat(target); err == nil {
+		switch {
+		case info.IsDir():
+			return nil, fmt.Errorf("cannot write %s: it is a folder; name a file in it", path)
+		case !info.Mode().IsRegular():
+			f, err := os.OpenFile(target, os.O_WRONLY, 0)
+			if err != nil {
+				return nil, writeError(path, err)
+			}
+			return &File{f: f, path: path, direct: true}, nil
+		}
+		mode = info.Mode().Perm()
+	}
+	f, err := temporary(target, mode)
+	if err != nil {
+		return nil, createError(path, err)
+	}
+	return &File{f: f, path: target}, nil
+}
+
+// temporary creates a new file beside target. Unlike os.CreateTemp it leaves
+// the permissions to the umask, as a plain create would.
+func temporary(target string, mode fs.FileMode) (*os.File, error) {
+	dir, base := filepath.Split(target)
+	for try := 0; ; try++ {
+		name := filepath.Join(dir, "."+base+"."+strconv.FormatUint(rand.Uint64(), 36)+".tmp")
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+		if errors.Is(err, fs.ErrExist) && try < 100 {
+			continue
+		}
+		return f, err
+	}
+}
+
+// Write appends to the file.
+func (f *File) Write(p []byte) (int, error) {
+	n, err := f.f.Write(p)
+	if err != nil {
+		err = writeError(f.path, err)
+	}
+	return n, err
+}
+
+// Seek moves the position of the next Write. It fails where the destination
+// is a pipe.
+func (f *File) Seek(offset int64, whence int) (int64, error) {
+	return f.f.Seek(offset, whence)
+}
+
+// Commit syncs the content to disk and gives the file its name. On failure
+// the temporary file is removed and what was there before stays.
+func (f *File) Commit() error {
+	if f.done {
+		return nil
+	}
+	f.done = true
+	if f.direct {
+		if err := f.f.Close(); err != nil {
+			return writeError(f.path, err)
+		}
+		return nil
+	}
+	err := f.f.Sync()
+	err = errors.Join(err, f.f.Close())
+	if err == nil {
+		err = os.Rename(f.f.Name(), f.path)
+	}
+	if err != nil {
+		os.Remove(f.f.Name())
+		return writeError(f.path, err)
+	}
+	syncFolder(filepath.Dir(f.path))
+	return nil
+}
+
+// Abort drops what was written; the file's name holds what it held before.
+func (f *File) Abort() {
+	if f.done {
+		return
+	}
+	f.done = true
+	f.f.Close()
+	if !f.direct {
+		os.Remove(f.f.Name())
+	}
+}
+
+// WriteFile writes the file at path with what write puts into its buffered
+// writer. If write fails, nothing is left behind and its error is returned.
+func WriteFile(path string, write func(io.Writer) error) error {
+	f, err := Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	buffered := bufio.NewWriterSize(f, 1<<16)
+	if err := write(buffered); err != nil {
+		return err
+	}
+	if err := buffered.Flush(); err != nil {
+		return err
+	}
+	return f.Commit()
+}
+
+// syncFolder makes a rename durable where the system lets a folder be synced;
+// the file itself is complete without it, so that an error here is none.
+func syncFolder(dir string) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	_ = d.Sync()
+}
+
+// createError says why no file can be made at path.
+func createError(path string, err error) error {
+	dir := filepath.Dir(path)
+	info, statErr := os.Stat(dir)
+	switch {
+	case errors.Is(statErr, fs.ErrNotExist):
+		return fmt.Errorf("cannot write %s: the folder %s does not exist", path, dir)
+	case statErr == nil && !info.IsDir():
+		return fmt.Errorf("cannot write %s: %s is not a folder", path, dir)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("cannot write %s: no permission to create files in %s (%w)", path, dir, fs.ErrPermission)
+	}
+	return writeError(path, err)
+}
+
+// writeError drops the temporary name, which means nothing to the user.
+func writeError(path string, err error) error {
+	var pathErr *fs.PathError
+	var linkErr *os.LinkError
+	switch {
+	case errors.As(err, &pathErr):
+		err = pathErr.Err
+	case errors.As(err, &linkErr):
+		err = linkErr.Err
+	}
+	return fmt.Errorf("cannot write %s: %w", path, err)
+}

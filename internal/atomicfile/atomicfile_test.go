@@ -1,0 +1,203 @@
+package atomicfile_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
+)
+
+// names lists what a folder holds, hidden files included.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s []string
+	for _, e := range entries {
+		s = append(s, e.Name())
+	}
+	return s
+}
+
+func content(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestCommitReplacesAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.txt")
+	if err := os.WriteFile(path, []byte("old"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(f, "new")
+	if got := content(t, path); got != "old" {
+		t.Errorf("before Commit the file holds %q, want %q", got, "old")
+	}
+	if err := f.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	f.Abort()
+	if got := content(t, path); got != "new" {
+		t.Errorf("after Commit the file holds %q, want %q", got, "new")
+	}
+	if got := names(t, filepath.Dir(path)); len(got) != 1 {
+		t.Errorf("folder holds %v, want out.txt alone", got)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm() != 0o640 {
+		t.Errorf("permissions are %v, want those of the file replaced, 0640", info.Mode().Perm())
+	}
+}
+
+func TestAbortLeavesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.txt")
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(f, "half")
+	f.Abort()
+	if got := names(t, filepath.Dir(path)); len(got) != 0 {
+		t.Errorf("folder holds %v after Abort, want nothing", got)
+	}
+}
+
+func TestWriteFileFailure(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.txt")
+	if err := os.WriteFile(path, []byte("old"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	boom := errors.New("boom")
+	err := atomicfile.WriteFile(path, func(w io.Writer) error {
+		fmt.Fprint(w, strings.Repeat("x", 1<<20))
+		return boom
+	})
+	if !errors.Is(err, boom) {
+		t.Errorf("error is %v, want %v", err, boom)
+	}
+	if got := content(t, path); got != "old" {
+		t.Errorf("the file was touched: it holds %d bytes", len(got))
+	}
+	if got := names(t, filepath.Dir(path)); len(got) != 1 {
+		t.Errorf("folder holds %v, want out.txt alone", got)
+	}
+}
+
+func TestSeek(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.txt")
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Abort()
+	fmt.Fprint(f, "....tail")
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(f, "head")
+	if err := f.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, path); got != "headtail" {
+		t.Errorf("the file holds %q, want %q", got, "headtail")
+	}
+}
+
+func TestSymlinkStays(t *testing.T) {
+	dir := t.TempDir()
+	target := filepath.Join(dir, "target")
+	link := filepath.Join(dir, "link")
+	if err := os.WriteFile(target, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("target", link); err != nil {
+		t.Skip("no symbolic links here:", err)
+	}
+	err := atomicfile.WriteFile(link, func(w io.Writer) error {
+		_, err := io.WriteString(w, "through")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, target); got != "through" {
+		t.Errorf("target holds %q, want %q", got, "through")
+	}
+	if info, _ := os.Lstat(link); info.Mode()&os.ModeSymlink == 0 {
+		t.Error("the link was replaced by a file")
+	}
+}
+
+func TestDevice(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no /dev/null")
+	}
+	err := atomicfile.WriteFile("/dev/null", func(w io.Writer) error {
+		_, err := io.WriteString(w, "gone")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat("/dev/null"); err != nil || info.Mode().IsRegular() {
+		t.Errorf("/dev/null is no device any more: %v, %v", info, err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	locked := filepath.Join(dir, "locked")
+	if err := os.Mkdir(locked, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, path, want string
+		asRoot           bool
+	}{
+		{"empty", "", "the file name is empty", true},
+		{"folder", dir, "it is a folder", true},
+		{"missing folder", filepath.Join(dir, "no", "x"), "does not exist", true},
+		{"file as folder", filepath.Join(file, "x"), "is not a folder", true},
+		{"no permission", filepath.Join(locked, "x"), "no permission", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if !tt.asRoot && (os.Geteuid() == 0 || runtime.GOOS == "windows") {
+				t.Skip("permissions do not bind this user")
+			}
+			_, err := atomicfile.Create(tt.path)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error is %q, want it to say %q", err, tt.want)
+			}
+			if strings.Contains(err.Error(), ".tmp") {
+				t.Errorf("error %q shows the temporary name", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,286 @@
+package autodiff
+
+import (
+	"fmt"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// rule is the vector–Jacobian product of an operator: it reads the gradients
+// of a node's outputs and adds to those of its inputs. It reports what it
+// cannot do through call.fail.
+type rule func(c *call)
+
+// call is one application of a rule.
+type call struct {
+	*tape
+	n      *pb.NodeProto
+	active map[string]bool
+	err    error
+}
+
+func (c *call) unsupported(reason string) error {
+	domain := c.n.GetDomain()
+	if isDefault(domain) {
+		domain = ""
+	}
+	return &UnsupportedError{Op: c.n.GetOpType(), Domain: domain, Node: c.index.NodeName(c.n), Reason: reason}
+}
+
+func (c *call) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = c.unsupported(fmt.Sprintf(format, args...))
+	}
+}
+
+// in is the name of input i, "" where it is left out.
+func (c *call) in(i int) string {
+	if i < len(c.n.Input) {
+		return c.n.Input[i]
+	}
+	return ""
+}
+
+func (c *call) out(i int) string {
+	if i < len(c.n.Output) {
+		return c.n.Output[i]
+	}
+	return ""
+}
+
+// wants says whether input i needs a gradient.
+func (c *call) wants(i int) bool { return c.active[c.in(i)] }
+
+// up is the gradient of output i, "" where nothing depends on it.
+func (c *call) up(i int) string {
+	if o := c.out(i); o != "" {
+		return c.grads[o]
+	}
+	return ""
+}
+
+// add adds a gradient of the input's own shape.
+func (c *call) add(i int, gradient string) { c.accumulate(c.in(i), gradient) }
+
+// addSummed adds a gradient of the shape that the input was broadcast to.
+func (c *call) addSummed(i int, gradient string) { c.add(i, c.unbroadcast(gradient, c.in(i))) }
+
+// onlyFirst reports gradients of further outputs as unsupported.
+func (c *call) onlyFirst() bool {
+	for i := 1; i < len(c.n.Output); i++ {
+		if c.up(i) != "" {
+			c.fail("its output %d is differentiated", i)
+			return false
+		}
+	}
+	return c.up(0) != ""
+}
+
+func (c *call) attrInt(name string, otherwise int64) int64 {
+	return onnx.AttributeInt(c.n, name, otherwise)
+}
+
+// node appends a node of the default domain.
+func (g *tape) node(op string, inputs ...string) string { return g.nodeWith(op, inputs) }
+
+func (g *tape) nodeWith(op string, inputs []string, attrs ...*pb.AttributeProto) string {
+	out := g.b.Node(op, inputs, attrs...)
+	g.types.advance()
+	return out
+}
+
+// nodeN appends a node with n outputs.
+func (g *tape) nodeN(n int, op string, inputs []string, attrs ...*pb.AttributeProto) []string {
+	out := g.b.NodeN(n, op, inputs, attrs...)
+	g.types.advance()
+	return out
+}
+
+// scalar is a constant of the element type of like.
+func (g *tape) scalar(v float64, like string) string {
+	switch t := g.types.of(like).elem; t {
+	case pb.TensorProto_DOUBLE:
+		return g.constant(v)
+	case pb.TensorProto_FLOAT:
+		return g.constant(float32(v))
+	case pb.TensorProto_UNDEFINED:
+		return g.node("CastLike", g.constant(float32(v)), like)
+	default:
+		return g.nodeWith("Cast", []string{g.constant(float32(v))}, onnx.Attr("to", t))
+	}
+}
+
+func (g *tape) constant(value any, dims ...int64) string {
+	name := g.b.Const(value, dims...)
+	g.types.constant(name, onnx.Tensor(value, dims...))
+	return name
+}
+
+func (g *tape) ints(v ...int64) string {
+	if v == nil {
+		v = []int64{}
+	}
+	return g.constant(v)
+}
+
+// castTo makes a tensor's element type that of like.
+func (g *tape) castTo(x, like string) string {
+	t := g.types.of(like).elem
+	switch {
+	case t == pb.TensorProto_UNDEFINED:
+		return g.node("CastLike", x, like)
+	case t == g.types.of(x).elem:
+		return x
+	}
+	return g.castElem(x, t)
+}
+
+func (g *tape) castElem(x string, t pb.TensorProto_DataType) string {
+	return g.nodeWith("Cast", []string{x}, onnx.Attr("to", t))
+}
+
+// shapeOf is the shape of x as a 1-D int64 tensor, a constant if possible.
+func (g *tape) shapeOf(x string) string {
+	if dims, ok := g.types.of(x).static(); ok {
+		return g.ints(dims...)
+	}
+	return g.node("Shape", x)
+}
+
+// onesLike is a tensor of ones with the shape and type of x.
+func (g *tape) onesLike(x string) string { return g.fill(1, x) }
+
+func (g *tape) fill(v float64, x string) string {
+	return g.expand(g.scalar(v, x), x)
+}
+
+// expand broadcasts v to the shape of x.
+func (g *tape) expand(v, x string) string {
+	a, aok := g.types.of(v).static()
+	b, bok := g.types.of(x).static()
+	if aok && bok && equal(a, b) {
+		return v
+	}
+	return g.node("Expand", v, g.expansion(v, x))
+}
+
+// reshapeLike gives v the shape of x, which has as many elements.
+func (g *tape) reshapeLike(v, x string) string {
+	a, aok := g.types.of(v).static()
+	b, bok := g.types.of(x).static()
+	if aok && bok && equal(a, b) {
+		return v
+	}
+	out := g.node("Reshape", g.beforeReshape(v), g.formOf(x))
+	t := g.types.of(x)
+	g.types.known[out] = t.as(g.types.of(v).elem)
+	return out
+}
+
+// expansion is the shape that Expand has to be given to broadcast v to x: 1
+// will do for an axis that v already has.
+func (g *tape) expansion(v, x string) string {
+	from, to := g.types.of(v), g.types.of(x)
+	shape := make([]int64, len(to.dims))
+	for i, d := range to.dims {
+		at := i + len(from.dims) - len(to.dims)
+		switch {
+		case d.known():
+			shape[i] = d.n
+		case from.ranked && at >= 0 && d.symbol != "" && from.dims[at] == d:
+			shape[i] = 1
+		default:
+			return g.shapeOf(x)
+		}
+	}
+	if !to.ranked {
+		return g.shapeOf(x)
+	}
+	return g.ints(shape...)
+}
+
+// formOf is the shape of x for Reshape, which finds one size by itself.
+func (g *tape) formOf(x string) string {
+	t := g.types.of(x)
+	form, open := make([]int64, len(t.dims)), 0
+	for i, d := range t.dims {
+		form[i] = d.n
+		if !d.known() {
+			form[i] = -1
+			open++
+		}
+		if d.n == 0 {
+			open += 2
+		}
+	}
+	if !t.ranked || open > 1 {
+		return g.shapeOf(x)
+	}
+	return g.ints(form...)
+}
+
+// beforeReshape returns the tensor that v is a mere reshaping of, or v. Chains
+// of reshapes whose shapes are computed at run time crash the optimizer of
+// ONNX Runtime 1.30 where the last shape is known ahead.
+func (g *tape) beforeReshape(v string) string {
+	for g.types.reshaped[v] != "" {
+		v = g.types.reshaped[v]
+	}
+	return v
+}
+
+// sum reduces by sum over the axes and keeps them, or not.
+func (g *tape) sum(x string, axes []int64, keep bool) string {
+	return g.nodeWith("ReduceSum", []string{x, g.ints(axes...)}, onnx.Attr("keepdims", keep))
+}
+
+// reduce is ReduceMax, ReduceMean, ReduceL2 or another of that family over
+// constant axes, nil for all of them. Operator set 18 made the axes an input.
+func (g *tape) reduce(op, x string, axes []int64, keep bool) string {
+	if op == "ReduceSum" && axes != nil {
+		return g.sum(x, axes, keep)
+	}
+	attrs := []*pb.AttributeProto{onnx.Attr("keepdims", keep)}
+	inputs := []string{x}
+	switch {
+	case axes == nil:
+	case g.b.Opset() >= 18:
+		inputs = append(inputs, g.ints(axes...))
+	default:
+		attrs = append(attrs, onnx.Attr("axes", axes))
+	}
+	return g.nodeWith(op, inputs, attrs...)
+}
+
+// parts cuts x along an axis into parts of the given sizes.
+func (g *tape) parts(x string, axis int64, sizes ...int64) []string {
+	return g.nodeN(len(sizes), "Split", []string{x, g.ints(sizes...)}, onnx.Attr("axis", axis))
+}
+
+// transpose swaps the last two axes.
+func (c *call) transpose(x string) string {
+	rank, ok := c.types.of(x).rank()
+	if !ok || rank < 2 {
+		c.fail("the rank of %q is not known", x)
+		return x
+	}
+	perm := make([]int64, rank)
+	for i := range perm {
+		perm[i] = int64(i)
+	}
+	perm[rank-1], perm[rank-2] = perm[rank-2], perm[rank-1]
+	return c.nodeWith("Transpose", []string{x}, onnx.Attr("perm", perm))
+}
+
+func equal(a, b []int64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,156 @@
+package autodiff
+
+import (
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// graphCase is a function of real inputs, built as a graph.
+type graphCase struct {
+	name   string
+	opset  int64 // 0 is 17
+	shapes [][]int64
+	// low and high bound the inputs' values; both zero is (−2, 2).
+	low, high float64
+	// single marks operators that the runtime has in single precision only.
+	single bool
+	build  func(b *onnx.Builder, x []string) string
+}
+
+func ints(v ...int64) []int64 { return v }
+
+func op(name string, attrs ...*pb.AttributeProto) func(*onnx.Builder, []string) string {
+	return func(b *onnx.Builder, x []string) string { return b.Node(name, x, attrs...) }
+}
+
+// with appends constant inputs.
+func with(name string, constants []any, attrs ...*pb.AttributeProto) func(*onnx.Builder, []string) string {
+	return func(b *onnx.Builder, x []string) string {
+		x = append([]string(nil), x...)
+		for _, c := range constants {
+			x = append(x, b.Const(c))
+		}
+		return b.Node(name, x, attrs...)
+	}
+}
+
+var (
+	matrix   = [][]int64{{3, 4}}
+	twins    = [][]int64{{3, 4}, {3, 4}}
+	spreads  = [][]int64{{3, 4}, {1, 4}}
+	leading  = [][]int64{{2, 3, 4}, {3, 1}}
+	crossing = [][]int64{{3, 1}, {2, 1, 4}}
+)
+
+var graphCases = []graphCase{
+	{name: "Abs", shapes: matrix, build: op("Abs")},
+	{name: "Add", shapes: twins, build: op("Add")},
+	{name: "Add broadcast", shapes: crossing, build: op("Add")},
+	{name: "Sub broadcast", shapes: crossing, build: op("Sub")},
+	{name: "Sum", shapes: [][]int64{{3, 4}, {4}, {3, 1}}, build: op("Sum")},
+	{name: "Mul", shapes: spreads, build: op("Mul")},
+	{name: "Mul leading", shapes: leading, build: op("Mul")},
+	{name: "Mul scalar", shapes: [][]int64{{3, 4}, {1}}, build: func(b *onnx.Builder, x []string) string {
+		return b.Node("Mul", []string{x[0], b.Node("Squeeze", []string{x[1], b.Const(ints(0))})})
+	}},
+	{name: "Mul itself", shapes: matrix, build: func(b *onnx.Builder, x []string) string {
+		return b.Node("Mul", []string{x[0], x[0]})
+	}},
+	{name: "Div", shapes: spreads, low: 1, high: 2, build: op("Div")},
+	{name: "Neg", shapes: matrix, build: op("Neg")},
+	{name: "Reciprocal", shapes: matrix, low: 1, high: 2, build: op("Reciprocal")},
+	{name: "Pow", shapes: spreads, low: 1, high: 2, build: op("Pow")},
+	{name: "Pow constant", shapes: matrix, build: with("Pow", []any{3.0})},
+	{name: "Pow of another type", shapes: matrix, build: with("Pow", []any{float32(2)})},
+	{name: "Sqrt", shapes: matrix, low: 1, high: 2, build: op("Sqrt")},
+	{name: "Exp", shapes: matrix, build: op("Exp")},
+	{name: "Log", shapes: matrix, low: 1, high: 2, build: op("Log")},
+	{name: "Max", shapes: spreads, build: op("Max")},
+	{name: "Min of three", shapes: [][]int64{{3, 4}, {4}, {3, 4}}, build: op("Min")},
+	{name: "Max of one", shapes: matrix, build: op("Max")},
+	{name: "Relu", shapes: matrix, build: op("Relu")},
+	{name: "Relu in single precision", shapes: matrix, single: true, build: op("Relu")},
+	{name: "HardSigmoid", shapes: matrix, single: true, build: op("HardSigmoid", onnx.Attr("alpha", 0.5), onnx.Attr("beta", 0.25))},
+	{name: "Sigmoid", shapes: matrix, build: op("Sigmoid")},
+	{name: "Softplus", shapes: matrix, single: true, build: op("Softplus")},
+	{name: "Tanh", shapes: matrix, build: op("Tanh")},
+	{name: "Clip", shapes: matrix, build: with("Clip", []any{-1.0, 0.5})},
+	{name: "Clip above", shapes: matrix, build: func(b *onnx.Builder, x []string) string {
+		return b.Node("Clip", []string{x[0], "", b.Const(0.5)})
+	}},
+	{name: "Where", shapes: leading, build: func(b *onnx.Builder, x []string) string {
+		return b.Node("Where", []string{b.Node("Less", x), x[0], x[1]})
+	}},
+	{name: "Identity", shapes: matrix, build: op("Identity")},
+	{name: "Cast", shapes: matrix, build: func(b *onnx.Builder, x []string) string {
+		double := onnx.Attr("to", pb.TensorProto_DOUBLE)
+		return b.Node("Cast", []string{b.Node("Cast", x, double)}, double)
+	}},
+
+	{name: "MatMul", shapes: [][]int64{{3, 4}, {4, 2}}, build: op("MatMul")},
+	{name: "MatMul stacks", shapes: [][]int64{{5, 3, 4}, {5, 4, 2}}, build: op("MatMul")},
+	{name: "MatMul stack by matrix", shapes: [][]int64{{5, 3, 4}, {4, 2}}, build: op("MatMul")},
+	{name: "MatMul matrix by stack", shapes: [][]int64{{3, 4}, {5, 4, 2}}, build: op("MatMul")},
+	{name: "MatMul broadcast stacks", shapes: [][]int64{{1, 3, 4}, {5, 4, 2}}, build: op("MatMul")},
+	{name: "MatMul vectors", shapes: [][]int64{{4}, {4}}, build: op("MatMul")},
+	{name: "MatMul vector by stack", shapes: [][]int64{{4}, {5, 4, 2}}, build: op("MatMul")},
+	{name: "MatMul stack by vector", shapes: [][]int64{{5, 3, 4}, {4}}, build: op("MatMul")},
+	{name: "Gemm", shapes: [][]int64{{3, 4}, {4, 2}, {2}}, build: op("Gemm")},
+	{name: "Gemm without C", shapes: [][]int64{{3, 4}, {4, 2}}, build: op("Gemm")},
+	{name: "Gemm A′", shapes: [][]int64{{4, 3}, {4, 2}, {3, 1}},
+		build: op("Gemm", onnx.Attr("transA", 1), onnx.Attr("alpha", 0.5), onnx.Attr("beta", 2.0))},
+	{name: "Gemm B′", shapes: [][]int64{{3, 4}, {2, 4}, {1, 2}},
+		build: op("Gemm", onnx.Attr("transB", 1), onnx.Attr("alpha", 0.5))},
+	{name: "Gemm A′B′", shapes: [][]int64{{4, 3}, {2, 4}, {3, 2}},
+		build: op("Gemm", onnx.Attr("transA", 1), onnx.Attr("transB", 1))},
+
+	{name: "ReduceSum", shapes: leading[:1], build: with("ReduceSum", []any{ints(1)})},
+	{name: "ReduceSum dropped", shapes: leading[:1], build: with("ReduceSum", []any{ints(0, -1)}, onnx.Attr("keepdims", 0))},
+	{name: "ReduceSum all", shapes: leading[:1], build: op("ReduceSum", onnx.Attr("keepdims", 0))},
+	{name: "ReduceSum none", shapes: leading[:1],
+		build: with("ReduceSum", []any{ints()}, onnx.Attr("keepdims", 0), onnx.Attr("noop_with_empty_axes", 1))},
+	{name: "ReduceMean attribute", shapes: leading[:1], build: op("ReduceMean", onnx.Attr("axes", ints(0, 2)), onnx.Attr("keepdims", 0))},
+	{name: "ReduceMean input", opset: 18, shapes: leading[:1], build: with("ReduceMean", []any{ints(-2)})},
+	{name: "ReduceMean all", shapes: leading[:1], build: op("ReduceMean")},
+	{name: "Softmax", shapes: leading[:1], build: op("Softmax")},
+	{name: "Softmax axis", shapes: leading[:1], build: op("Softmax", onnx.Attr("axis", 1))},
+	{name: "LogSoftmax", shapes: leading[:1], build: op("LogSoftmax", onnx.Attr("axis", -2))},
+
+	{name: "Reshape", shapes: leading[:1], build: with("Reshape", []any{ints(4, -1)})},
+	{name: "Reshape zero", shapes: leading[:1], build: with("Reshape", []any{ints(0, -1)})},
+	{name: "Reshape chain", shapes: leading[:1], build: func(b *onnx.Builder, x []string) string {
+		y := b.Node("Reshape", []string{b.Node("Flatten", x), b.Const(ints(2, 4, 3))})
+		return b.Node("Squeeze", []string{b.Node("Unsqueeze", []string{y, b.Const(ints(1))}), b.Const(ints(1))})
+	}},
+	{name: "Flatten", shapes: leading[:1], build: op("Flatten")},
+	{name: "Squeeze", shapes: [][]int64{{3, 1, 4, 1}}, build: with("Squeeze", []any{ints(1)})},
+	{name: "Squeeze all", shapes: [][]int64{{3, 1, 4, 1}}, build: op("Squeeze")},
+	{name: "Unsqueeze", shapes: matrix, build: with("Unsqueeze", []any{ints(0, -1)})},
+	{name: "Transpose", shapes: leading[:1], build: op("Transpose")},
+	{name: "Transpose perm", shapes: leading[:1], build: op("Transpose", onnx.Attr("perm", ints(1, 2, 0)))},
+	{name: "Expand", shapes: [][]int64{{3, 1}}, build: with("Expand", []any{ints(2, 1, 4)})},
+	{name: "Expand like", shapes: crossing, build: func(b *onnx.Builder, x []string) string {
+		return b.Node("Mul", []string{b.Node("Expand", []string{x[0], b.Node("Shape", x[1:])}), x[1]})
+	}},
+	{name: "Concat", shapes: [][]int64{{2, 3}, {2, 1}, {2, 2}}, build: op("Concat", onnx.Attr("axis", -1))},
+	{name: "Split", shapes: leading[:1], build: func(b *onnx.Builder, x []string) string {
+		parts := b.NodeN(3, "Split", []string{x[0], b.Const(ints(1, 1, 2))}, onnx.Attr("axis", 2))
+		return b.Node("Mul", []string{parts[0], parts[2]})
+	}},
+	{name: "Slice", shapes: leading[:1], build: with("Slice", []any{ints(1, -3), ints(1<<40, -1), ints(1, -1)})},
+	{name: "Slice steps", shapes: leading[:1], build: with("Slice", []any{ints(0, -1), ints(3, -5), ints(1, 2), ints(2, -1)})},
+	{name: "Pad", shapes: matrix, build: with("Pad", []any{ints(1, 0, 0, 2)})},
+	{name: "ScatterElements", shapes: [][]int64{{5}, {2}}, build: func(b *onnx.Builder, x []string) string {
+		return b.Node("ScatterElements", []string{x[0], b.Const(ints(3, 0)), x[1]})
+	}},
+	{name: "ScatterElements add", opset: 16, shapes: [][]int64{{5}, {3}}, build: func(b *onnx.Builder, x []string) string {
+		return b.Node("ScatterElements", []string{x[0], b.Const(ints(3, 0, 3)), x[1]}, onnx.Attr("reduction", "add"))
+	}},
+	{name: "GatherElements", shapes: [][]int64{{5}}, build: with("GatherElements", []any{ints(3, 0, 3)})},
+
+	{name: "network", shapes: [][]int64{{5, 3}, {3, 4}, {4}, {4, 2}}, build: func(b *onnx.Builder, x []string) string {
+		h := b.Node("Tanh", []string{b.Node("Gemm", x[:3])})
+		z := b.Node("LogSoftmax", []string{b.Node("MatMul", []string{h, x[3]})})
+		return b.Node("ReduceMean", []string{z}, onnx.Attr("keepdims", 0))
+	}},
+}

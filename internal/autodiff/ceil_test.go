@@ -1,0 +1,63 @@
+package autodiff
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+)
+
+// TestCeilInPadding holds that gradients run of pools whose last window would
+// start in the padding. ONNX before operator set 22 infers a window that no
+// runtime makes.
+func TestCeilInPadding(t *testing.T) {
+	rt := orttest.Open(t)
+	shape := ints(1, 1, 1, 9)
+	build := func(op string, opset int64, include bool, dims ...any) (b *onnx.Builder, x, y string) {
+		b = onnx.NewBuilder("case", opset)
+		x = b.Input("x", pb.TensorProto_FLOAT, dims...)
+		attrs := window("kernel_shape", ints(1, 2), "strides", ints(1, 3), "pads", ints(0, 0, 0, 1), "ceil_mode", 1)
+		if op == "AveragePool" && include {
+			attrs = append(attrs, onnx.Attr("count_include_pad", 1))
+		}
+		y = b.Node(op, []string{x}, attrs...)
+		return b, x, b.Node("Relu", []string{b.Node("Mul", []string{y, y})})
+	}
+	for _, op := range []string{"AveragePool", "MaxPool"} {
+		for _, opset := range ints(11, 13, 17, 19, 22) {
+			for _, include := range []bool{false, true} {
+				for _, dims := range [][]any{{1, 1, 1, 9}, {"n", 1, 1, 9}, {"n", "c", "h", "w"}, {-1, -1, -1, -1}} {
+					t.Run(fmt.Sprint(op, opset, include, dims), func(t *testing.T) {
+						v := []float32{1, 2, 3, 4, 5, 6, 7, 8, 9}
+						in := func() []*ort.Tensor { x, _ := ort.NewTensor(shape, v); return []*ort.Tensor{x} }
+						want := []float32{1.5, 1.5, 0, 4.5, 4.5, 0, 7.5, 7.5, 0}
+						if op == "MaxPool" {
+							want = []float32{0, 4, 0, 0, 10, 0, 0, 16, 0}
+						}
+						check := func(name string, got []*ort.Tensor) {
+							t.Helper()
+							for i, g := range got[0].AppendFloat32s(nil) {
+								if g != want[i] {
+									t.Errorf("%s: gradient[%d] is %v, want %v", name, i, g, want[i])
+								}
+							}
+						}
+						if opset >= minOpset && (op != "MaxPool" || opset >= 16) {
+							b, x, y := build(op, opset, include, dims...)
+							g, err := Gradient(b, []Seed{{Output: y}}, []string{x})
+							if err != nil {
+								t.Fatal(err)
+							}
+							check("merged", runModel(t, rt, outputs(t, b, g), in()))
+						}
+						b, x, y := build(op, opset, include, dims...)
+						check("separate", runSeparate(t, rt, b, []string{x}, y, in()))
+					})
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package autodiff
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+)
+
+// gradEinsum: the gradient of an operand is a product of the output's gradient
+// with the other operands, over the same letters.
+func gradEinsum(c *call) {
+	terms, result, ok := einsumTerms(onnx.AttributeString(c.n, "equation", ""), len(c.n.Input))
+	if !ok {
+		c.fail("its equation is not understood")
+		return
+	}
+	for i := range terms {
+		if !c.wants(i) {
+			continue
+		}
+		inputs, labels := []string{c.up(0)}, []string{result}
+		for j := range terms {
+			if j != i {
+				inputs, labels = append(inputs, c.in(j)), append(labels, terms[j])
+			}
+		}
+		if repeats(terms[i]) || repeats(result) {
+			c.fail("it takes a diagonal")
+			return
+		}
+		// Letters of the operand alone were summed: they come back as copies.
+		from, missing := "", []int64(nil)
+		for k, l := range letters(terms[i]) {
+			if slices.ContainsFunc(labels, func(s string) bool { return strings.Contains(s, l) }) {
+				from += l
+			} else {
+				missing = append(missing, int64(k))
+			}
+		}
+		if missing != nil && strings.Contains(terms[i], "...") {
+			c.fail("it sums a letter of one operand that has an ellipsis")
+			return
+		}
+		d := c.nodeWith("Einsum", inputs, onnx.Attr("equation", strings.Join(labels, ",")+"->"+from))
+		if missing != nil {
+			d = c.expand(c.node("Unsqueeze", d, c.ints(missing...)), c.in(i))
+		}
+		c.addSummed(i, d)
+	}
+}
+
+// einsumTerms splits an equation into the letters of its operands and of its
+// result.
+func einsumTerms(equation string, operands int) (terms []string, result string, ok bool) {
+	equation = strings.ReplaceAll(equation, " ", "")
+	left, result, explicit := strings.Cut(equation, "->")
+	terms = strings.Split(left, ",")
+	if !explicit {
+		// The result has the letters that appear once, sorted.
+		var once []string
+		for _, l := range letters(left) {
+			if l == "..." {
+				result = l
+			} else if l != "," && strings.Count(left, l) == 1 {
+				once = append(once, l)
+			}
+		}
+		slices.Sort(once)
+		result += strings.Join(once, "")
+	}
+	return terms, result, len(terms) == operands
+}
+
+// letters splits a term; an ellipsis is one letter.
+func letters(term string) []string {
+	var out []string
+	for term != "" {
+		n := 1
+		if strings.HasPrefix(term, "...") {
+			n = 3
+		}
+		out, term = append(out, term[:n]), term[n:]
+	}
+	return out
+}
+
+func repeats(term string) bool {
+	l := letters(term)
+	slices.Sort(l)
+	return len(slices.Compact(l)) < len(letters(term))
+}

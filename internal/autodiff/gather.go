@@ -1,0 +1,187 @@
+package autodiff
+
+import "github.com/attach-uncertainty/attach/internal/onnx"
+
+// gradGather adds up what was taken of each place along the axis.
+func gradGather(c *call) {
+	x, up := c.in(0), c.up(0)
+	axis := c.attrInt("axis", 0)
+	if c.gatheredOne(axis) {
+		return
+	}
+	n, ok := c.types.of(c.in(1)).rank()
+	if !ok {
+		c.fail("the rank of its indices is not known")
+		return
+	}
+	if dx, ok := c.ungather(x, c.in(1), up, axis, n); ok {
+		c.add(0, dx)
+	}
+}
+
+// gatheredOne covers one constant index: the rest is padding.
+func (c *call) gatheredOne(axis int64) bool {
+	x := c.types.of(c.in(0))
+	index, constant := c.types.intsOf(c.in(1))
+	taken, ok := c.types.of(c.in(1)).rank()
+	if !ok || !x.ranked || !constant || len(index) != 1 || taken > 1 {
+		return false
+	}
+	rank, at := int64(len(x.dims)), index[0]
+	axis = wrap(axis, rank)
+	up := c.up(0)
+	if taken == 0 {
+		up = c.node("Unsqueeze", up, c.ints(axis))
+	}
+	// Around the index: what is before it, and what is behind.
+	pads, grows := make([]int64, 2*rank), axis
+	if at >= 0 {
+		pads[axis], pads[rank+axis], grows = at, -1-at, rank+axis
+	} else {
+		pads[axis], pads[rank+axis] = at, -1-at
+	}
+	if d := x.dims[axis]; d.known() {
+		pads[grows] += d.n
+		c.add(0, c.node("Pad", up, c.ints(pads...)))
+		return true
+	}
+	grown := make([]int64, 2*rank)
+	grown[grows] = 1
+	size := c.node("Gather", c.node("Shape", c.in(0)), c.ints(axis))
+	c.add(0, c.node("Pad", up, c.node("Add", c.ints(pads...), c.node("Mul", size, c.ints(grown...)))))
+	return true
+}
+
+// wrap counts a negative i from the end.
+func wrap(i, n int64) int64 {
+	if i < 0 {
+		return i + n
+	}
+	return i
+}
+
+// ungather adds slices of up to zeros of the shape of x, at indices along an
+// axis, in whose place up has the n axes of indices.
+func (c *call) ungather(x, indices, up string, axis int64, n int) (string, bool) {
+	rank, ok := c.types.of(x).rank()
+	if !ok {
+		c.fail("the rank of %q is not known", x)
+		return "", false
+	}
+	axis = wrap(axis, int64(rank))
+	// The scatter works on the first axis.
+	forth, back := []int64{axis}, make([]int64, rank)
+	for i := range int64(rank) {
+		if i != axis {
+			forth = append(forth, i)
+		}
+	}
+	for i, p := range forth {
+		back[p] = int64(i)
+	}
+	shape := c.shapeOf(x)
+	if axis > 0 {
+		var perm []int64
+		for i := range n {
+			perm = append(perm, axis+int64(i))
+		}
+		for i := range int64(rank + n - 1) {
+			if i < axis || i >= axis+int64(n) {
+				perm = append(perm, i)
+			}
+		}
+		up = c.nodeWith("Transpose", []string{up}, onnx.Attr("perm", perm))
+		shape = c.permuted(x, forth)
+	}
+	zeros := c.node("Expand", c.scalar(0, x), shape)
+	dx := c.scatterAdd(zeros, c.node("Unsqueeze", indices, c.ints(-1)), up)
+	if axis > 0 {
+		dx = c.nodeWith("Transpose", []string{dx}, onnx.Attr("perm", back))
+	}
+	return dx, true
+}
+
+// permuted is the shape of x with its axes in another order.
+func (c *call) permuted(x string, perm []int64) string {
+	if dims, ok := c.types.of(x).static(); ok {
+		out := make([]int64, len(perm))
+		for i, p := range perm {
+			out[i] = dims[p]
+		}
+		return c.ints(out...)
+	}
+	return c.node("Gather", c.node("Shape", x), c.ints(perm...))
+}
+
+// gradGatherND adds up what was taken of each place.
+func gradGatherND(c *call) {
+	x, indices := c.in(0), c.in(1)
+	if batch := c.attrInt("batch_dims", 0); batch > 0 {
+		indices = c.withBatch(indices, batch)
+	}
+	c.add(0, c.scatterAdd(c.fill(0, x), indices, c.up(0)))
+}
+
+// withBatch puts the coordinates of the leading axes before those that the
+// last axis of indices holds.
+func (c *call) withBatch(indices string, batch int64) string {
+	rank, ok := c.types.of(indices).rank()
+	if !ok {
+		c.fail("the rank of its indices is not known")
+		return indices
+	}
+	shape := c.node("Shape", indices)
+	single := c.nodeWith("Concat", []string{c.node("Slice", shape, c.ints(0), c.ints(-1)), c.ints(1)}, onnx.Attr("axis", 0))
+	var parts []string
+	for i := range batch {
+		size := c.node("Gather", shape, c.constant(i))
+		order := c.node("Range", c.constant(int64(0)), size, c.constant(int64(1)))
+		var axes []int64
+		for j := range int64(rank) {
+			if j != i {
+				axes = append(axes, j)
+			}
+		}
+		parts = append(parts, c.node("Expand", c.node("Unsqueeze", order, c.ints(axes...)), single))
+	}
+	return c.nodeWith("Concat", append(parts, indices), onnx.Attr("axis", -1))
+}
+
+// gradScatterND is that of a scatter that replaces or adds. Where two updates
+// replace the same place both get its gradient.
+func gradScatterND(c *call) {
+	reduction := onnx.AttributeString(c.n, "reduction", "none")
+	if reduction != "none" && reduction != "add" {
+		c.fail("it reduces by %s", reduction)
+		return
+	}
+	if c.wants(0) {
+		kept := c.up(0)
+		if reduction == "none" {
+			kept = c.node("ScatterND", kept, c.in(1), c.fill(0, c.in(2)))
+		}
+		c.add(0, kept)
+	}
+	if c.wants(2) {
+		c.add(2, c.node("GatherND", c.up(0), c.in(1)))
+	}
+}
+
+// gradCompress puts the gradient back where the condition held.
+func gradCompress(c *call) {
+	x, up := c.in(0), c.up(0)
+	taken := c.node("Reshape", c.node("NonZero", c.in(1)), c.ints(-1))
+	if a := onnx.Attribute(c.n, "axis"); a != nil {
+		if dx, ok := c.ungather(x, taken, up, a.GetI(), 1); ok {
+			c.add(0, dx)
+		}
+		return
+	}
+	zeros := c.node("Expand", c.scalar(0, x), c.node("Reshape", c.node("Size", x), c.ints(1)))
+	c.add(0, c.node("Reshape", c.scatterAdd(zeros, c.node("Unsqueeze", taken, c.ints(-1)), up), c.shapeOf(x)))
+}
+
+// gradTopK puts the gradients of the values back to their places.
+func gradTopK(c *call) {
+	c.add(0, c.nodeWith("ScatterElements", []string{c.fill(0, c.in(0)), c.out(1), c.up(0)}, onnx.Attr("axis", c.attrInt("axis", -1))))
+}

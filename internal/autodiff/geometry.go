@@ -1,0 +1,173 @@
+package autodiff
+
+import (
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// geometry is how a window moves over the spatial axes, those from axis 2 on.
+type geometry struct {
+	kernel, stride, dilation []int64
+	sized                    bool // kernel is known, not just its rank
+	// begin and end are the padding, nil where it depends on sizes that are
+	// not known.
+	begin, end []int64
+	padding    string // auto_pad
+	ceil       bool   // a last window may start within and end beyond the padding
+}
+
+// geometryOf reads the attributes of a convolution or a pooling over x. kernel
+// is the window's size where the attribute is absent, with −1 for unknown.
+func (t *types) geometryOf(n *pb.NodeProto, x tensorType, kernel []int64) (geometry, bool) {
+	s := geometry{
+		kernel:  kernel,
+		padding: onnx.AttributeString(n, "auto_pad", "NOTSET"),
+		ceil:    onnx.AttributeInt(n, "ceil_mode", 0) != 0,
+	}
+	if a := onnx.AttributeInts(n, "kernel_shape"); a != nil {
+		s.kernel = a
+	}
+	rank := len(s.kernel)
+	s.sized = rank > 0 && slices.Min(s.kernel) > 0
+	s.stride = orOnes(onnx.AttributeInts(n, "strides"), rank)
+	s.dilation = orOnes(onnx.AttributeInts(n, "dilations"), rank)
+	pads := make([]int64, 2*rank)
+	if a := onnx.AttributeInts(n, "pads"); a != nil && s.padding == "NOTSET" {
+		pads = a
+	}
+	if rank == 0 || len(s.stride) != rank || len(s.dilation) != rank || len(pads) != 2*rank || slices.Min(s.stride) < 1 {
+		return s, false
+	}
+	s.begin, s.end = pads[:rank:rank], pads[rank:]
+	if s.isSame() {
+		s.padSame(x)
+	}
+	return s, true
+}
+
+func orOnes(a []int64, rank int) []int64 {
+	if a != nil {
+		return a
+	}
+	return slices.Repeat([]int64{1}, rank)
+}
+
+func (s *geometry) isSame() bool { return s.padding == "SAME_UPPER" || s.padding == "SAME_LOWER" }
+
+// padSame pads so that there are ⌈size/stride⌉ windows.
+func (s *geometry) padSame(x tensorType) {
+	begin, end := make([]int64, len(s.kernel)), make([]int64, len(s.kernel))
+	for i, stride := range s.stride {
+		d, _ := x.dim(int64(i + 2))
+		if !s.sized || stride > 1 && !d.known() {
+			s.begin, s.end = nil, nil
+			return
+		}
+		total := s.extent(i) - 1 // with a stride of 1 whatever the size
+		if stride > 1 {
+			total = max(((d.n+stride-1)/stride-1)*stride+s.extent(i)-d.n, 0)
+		}
+		begin[i], end[i] = s.divide(total)
+	}
+	s.begin, s.end = begin, end
+}
+
+// divide gives the odd one of a total padding to the end for SAME_UPPER, and to
+// the beginning otherwise.
+func (s *geometry) divide(total int64) (begin, end int64) {
+	small := total / 2
+	if s.padding == "SAME_UPPER" {
+		return small, total - small
+	}
+	return total - small, small
+}
+
+// extent is how far a window reaches along spatial axis i.
+func (s *geometry) extent(i int) int64 { return (s.kernel[i]-1)*s.dilation[i] + 1 }
+
+// windows is the number of windows along spatial axis i of size n.
+func (s *geometry) windows(i int, n int64) int64 {
+	stride := s.stride[i]
+	if s.isSame() {
+		return (n + stride - 1) / stride
+	}
+	room := n + s.begin[i] + s.end[i] - s.extent(i)
+	if !s.ceil {
+		return room/stride + 1
+	}
+	count := (room+stride-1)/stride + 1
+	if (count-1)*stride >= n+s.begin[i] {
+		count-- // none starts in the padding behind the end
+	}
+	return count
+}
+
+// output is what the windows make of the spatial axes of x.
+func (s *geometry) output(x tensorType) []dimension {
+	out := unknown(len(s.kernel))
+	for i := range out {
+		d, _ := x.dim(int64(i + 2))
+		switch {
+		case s.stride[i] == 1 && (s.isSame() || s.sized && s.begin[i]+s.end[i] == s.extent(i)-1):
+			out[i] = d
+		case d.known() && (s.sized || s.isSame()):
+			out[i].n = s.windows(i, d.n)
+		}
+	}
+	return out
+}
+
+// disjoint says that no two windows overlap.
+func (s *geometry) disjoint() bool {
+	for i, stride := range s.stride {
+		if stride < s.extent(i) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *geometry) unitStride() bool { return slices.Max(s.stride) == 1 }
+
+// mirroredPads is the padding of the adjoint of a window that moves by 1.
+func (s *geometry) mirroredPads() (pads []int64, ok bool) {
+	pads = make([]int64, 2*len(s.kernel))
+	ok = true
+	for i := range s.kernel {
+		b, e := s.extent(i)-1-s.begin[i], s.extent(i)-1-s.end[i]
+		pads[i], pads[len(s.kernel)+i] = b, e
+		ok = ok && b >= 0 && e >= 0
+	}
+	return pads, ok
+}
+
+// area is the number of places in a window.
+func (s *geometry) area() int64 {
+	n := int64(1)
+	for _, k := range s.kernel {
+		n *= k
+	}
+	return n
+}
+
+// spatialAxes are the axes that a window moves along.
+func (s *geometry) spatialAxes() []int64 {
+	axes := make([]int64, len(s.kernel))
+	for i := range axes {
+		axes[i] = int64(i) + 2
+	}
+	return axes
+}
+
+func (s *geometry) attrs(group int64) []*pb.AttributeProto {
+	attrs := []*pb.AttributeProto{
+		onnx.Attr("strides", s.stride), onnx.Attr("dilations", s.dilation),
+		onnx.Attr("pads", slices.Concat(s.begin, s.end)), onnx.Attr("group", group),
+	}
+	if s.sized {
+		attrs = append(attrs, onnx.Attr("kernel_shape", s.kernel))
+	}
+	return attrs
+}

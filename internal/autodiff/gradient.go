@@ -1,0 +1,227 @@
+package autodiff
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// minOpset is the first default operator set that has what gradients are made
+// of in the form that they use (axes of ReduceSum as an input).
+const minOpset = 13
+
+// ErrOpset is wrapped by the error for a graph whose operator set lacks what
+// its gradient is made of. Separate differentiates such a graph.
+var ErrOpset = errors.New("the model's operator set is too old")
+
+// Seed is an output to differentiate and what it is weighted with.
+type Seed struct {
+	// Output is a tensor of the graph, not necessarily one of its outputs.
+	Output string
+	// Upstream is a tensor of Output's shape: the gradient of what is
+	// differentiated with respect to Output. "" is ones, that is, the sum of
+	// Output is differentiated.
+	Upstream string
+}
+
+// ErrNoPath is wrapped by the error for a tensor that the outputs do not
+// depend on, or depend on only through operators that are constant almost
+// everywhere.
+var ErrNoPath = errors.New("no differentiable path")
+
+// UnsupportedError says that a gradient has to pass through an operator that
+// has no rule, or one in a form that its rule does not cover.
+type UnsupportedError struct {
+	Op, Domain string
+	Node       string // name of the node
+	Reason     string // "" where the operator has no rule at all
+}
+
+func (e *UnsupportedError) Error() string {
+	op := e.Op
+	if e.Domain != "" {
+		op = e.Domain + "." + op
+	}
+	reason := e.Reason
+	if reason == "" {
+		reason = "the operator has no gradient rule"
+	}
+	return fmt.Sprintf("cannot differentiate %s (node %q): %s", op, e.Node, reason)
+}
+
+// Gradient appends to the graph of b the gradients of Σ upstream·output over
+// all seeds with respect to each tensor of wrt, and returns their names in
+// order; each has the shape and type of its tensor. wrt may name inputs,
+// initializers and inner tensors.
+//
+// Tensors of stop are taken for constants: no gradient passes through them.
+//
+// The error is an *UnsupportedError where an operator cannot be
+// differentiated, and wraps ErrNoPath where an output does not depend on a
+// tensor, and ErrOpset where the graph's operator set, 13 at least, lacks what
+// the gradient needs. On error the graph may hold unused nodes.
+func Gradient(b *onnx.Builder, seeds []Seed, wrt []string, stop ...string) ([]string, error) {
+	if b.Opset() < minOpset {
+		return nil, fmt.Errorf("%w: gradients need operator set %d or later, the model has %d", ErrOpset, minOpset, b.Opset())
+	}
+	m, err := b.Model()
+	if err != nil {
+		return nil, err
+	}
+	index := b.Index()
+	g := &tape{
+		b: b, index: index,
+		nodes: m.Graph.Node[:len(m.Graph.Node):len(m.Graph.Node)],
+		types: newTypes(b.Graph(), index, ""),
+		grads: make(map[string]string),
+	}
+	g.settleWindows()
+	return g.sweep(seeds, wrt, stop)
+}
+
+// tape is the state of one reverse sweep.
+type tape struct {
+	b     *onnx.Builder // what the gradient is appended to
+	index *onnx.Graph   // of the graph that is differentiated
+	nodes []*pb.NodeProto
+	types *types
+	grads map[string]string // gradient so far, by tensor
+}
+
+func (g *tape) sweep(seeds []Seed, wrt, stop []string) ([]string, error) {
+	defer g.b.SetScope(g.b.SetScope("grad/"))
+	first := len(g.b.Graph().Node)
+	active := g.activeFrom(wrt, stop)
+	for _, s := range seeds {
+		if !g.exists(s.Output) {
+			return nil, fmt.Errorf("the graph has no tensor %q to differentiate", s.Output)
+		}
+		up := s.Upstream
+		if up == "" {
+			up = g.onesLike(s.Output)
+		}
+		g.accumulate(s.Output, up)
+	}
+	for i := len(g.nodes) - 1; i >= 0; i-- {
+		if err := g.backward(g.nodes[i], active); err != nil {
+			return nil, g.rootCause(i, active, err)
+		}
+	}
+	if err := g.checkOpset(g.b.Graph().Node[first:]); err != nil {
+		return nil, err
+	}
+	out := make([]string, len(wrt))
+	for i, t := range wrt {
+		if !g.exists(t) {
+			return nil, fmt.Errorf("the graph has no tensor %q to differentiate by", t)
+		}
+		if g.grads[t] == "" {
+			return nil, fmt.Errorf("gradient with respect to %q: %w from it to the output", t, ErrNoPath)
+		}
+		out[i] = g.grads[t]
+	}
+	return out, nil
+}
+
+func (g *tape) exists(tensor string) bool {
+	if g.index.Producer(tensor) != nil || g.index.Type(tensor) != nil {
+		return true
+	}
+	_, ok := g.index.Const(tensor)
+	return ok
+}
+
+// activeFrom returns the tensors that depend on wrt along paths that can carry
+// a gradient.
+func (g *tape) activeFrom(wrt, stop []string) map[string]bool {
+	active, stopped := make(map[string]bool), make(map[string]bool)
+	for _, t := range wrt {
+		active[t] = true
+	}
+	for _, t := range stop {
+		stopped[t] = true
+	}
+	g.activate(active, stopped)
+	return active
+}
+
+// activate adds what depends on active tensors to them.
+func (g *tape) activate(active, stopped map[string]bool) {
+	for _, n := range g.nodes {
+		if ends(n) {
+			continue
+		}
+		for _, in := range onnx.Reads(n) {
+			if !active[in] {
+				continue
+			}
+			for i, out := range n.Output {
+				if !stopped[out] && g.carries(n, i, active) {
+					active[out] = true
+				}
+			}
+			break
+		}
+	}
+}
+
+func (g *tape) backward(n *pb.NodeProto, active map[string]bool) error {
+	reached, wanted := false, false
+	for _, out := range n.Output {
+		reached = reached || active[out] && g.grads[out] != ""
+	}
+	for _, in := range onnx.Reads(n) {
+		wanted = wanted || active[in]
+	}
+	if !reached || !wanted || ends(n) {
+		return nil
+	}
+	c := &call{tape: g, n: n, active: active}
+	r := g.ruleOf(n)
+	switch {
+	case r == nil:
+		return c.unsupported(reasons[n.GetOpType()])
+	case g.onIntegers(n, active) && !takesIntegers[n.GetOpType()]:
+		return c.unsupported("it computes with quantized numbers")
+	}
+	r(c)
+	return c.err
+}
+
+// rootCause is the error for a node before node i that has no rule at all, on
+// the way that the gradient was to take, or else err: that the type of what
+// such a node makes is not known is what other rules complain of.
+func (g *tape) rootCause(i int, active map[string]bool, err error) error {
+	behind := make(map[string]bool)
+	for ; i >= 0; i-- {
+		n := g.nodes[i]
+		on := len(behind) == 0 // the first is the one that failed
+		for _, out := range n.Output {
+			on = on || behind[out]
+		}
+		if !on || ends(n) {
+			continue
+		}
+		if len(behind) > 0 && g.ruleOf(n) == nil {
+			return (&call{tape: g, n: n}).unsupported(reasons[n.GetOpType()])
+		}
+		for _, in := range onnx.Reads(n) {
+			if active[in] {
+				behind[in] = true
+			}
+		}
+	}
+	return err
+}
+
+// accumulate adds a gradient to what a tensor has so far.
+func (g *tape) accumulate(tensor, gradient string) {
+	if sofar := g.grads[tensor]; sofar != "" {
+		gradient = g.node("Add", sofar, gradient)
+	}
+	g.grads[tensor] = gradient
+}
+
+func isDefault(domain string) bool { return domain == "" || domain == "ai.onnx" }

@@ -1,0 +1,279 @@
+package autodiff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+)
+
+// shapeModes are how much the graph is told about its inputs' shapes.
+var shapeModes = map[string]func(input int, shape []int64) []any{
+	"static": func(_ int, shape []int64) []any {
+		dims := make([]any, len(shape))
+		for i, d := range shape {
+			dims[i] = d
+		}
+		return dims
+	},
+	"symbols": func(input int, shape []int64) []any {
+		dims := make([]any, len(shape))
+		for i := range shape {
+			dims[i] = fmt.Sprintf("d%d_%d", input, i)
+		}
+		return dims
+	},
+	"unknown": func(_ int, shape []int64) []any {
+		dims := make([]any, len(shape))
+		for i := range shape {
+			dims[i] = -1
+		}
+		return dims
+	},
+}
+
+// TestGradient compares first and second derivatives with central differences.
+func TestGradient(t *testing.T) {
+	rt := orttest.Open(t)
+	for _, c := range allCases() {
+		for mode, dims := range shapeModes {
+			t.Run(c.name+"/"+mode, func(t *testing.T) { checkCase(t, rt, c, dims) })
+		}
+	}
+}
+
+func checkCase(t *testing.T, rt *ort.Runtime, c graphCase, dims func(int, []int64) []any) {
+	opset := c.opset
+	if opset == 0 {
+		opset = 17
+	}
+	b := onnx.NewBuilder("case", opset)
+	rng := rand.New(rand.NewPCG(1, uint64(len(c.name))))
+	var x, first, second []string
+	var values [][]float64
+	low, high := c.low, c.high
+	if low == 0 && high == 0 {
+		low, high = -2, 2
+	}
+	for i, shape := range c.shapes {
+		x = append(x, b.Input(fmt.Sprintf("x%d", i), pb.TensorProto_DOUBLE, dims(i, shape)...))
+		v := make([]float64, size(shape))
+		for j := range v {
+			v[j] = low + (high-low)*rng.Float64()
+		}
+		values = append(values, v)
+	}
+	y := ""
+	if c.single {
+		narrow := make([]string, len(x))
+		for i := range x {
+			narrow[i] = b.Node("Cast", x[i:i+1], onnx.Attr("to", pb.TensorProto_FLOAT))
+		}
+		y = b.Node("Cast", []string{c.build(b, narrow)}, onnx.Attr("to", pb.TensorProto_DOUBLE))
+	} else {
+		y = c.build(b, x)
+	}
+	// The square makes every case's second derivative depend on its inputs.
+	z := b.Node("Mul", []string{y, y})
+	weighted := func(tensor string) string {
+		wave := b.Node("Cos", []string{rangeLike(b, tensor)})
+		sum := b.Node("ReduceSum", []string{b.Node("Mul", []string{tensor, wave})}, onnx.Attr("keepdims", 0))
+		return b.Node("Unsqueeze", []string{sum, b.Const(ints(0))}) // the binding returns no scalars
+	}
+	total := weighted(z)
+	first, err := Gradient(b, []Seed{{Output: total}}, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slope := weighted(first[0])
+	for _, g := range first[1:] {
+		slope = b.Node("Add", []string{slope, weighted(g)})
+	}
+	second, err = Gradient(b, []Seed{{Output: slope}}, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outputs := append([]string{total, slope}, append(first, second...)...)
+	for _, o := range outputs {
+		b.Output(o, pb.TensorProto_DOUBLE)
+		b.Graph().Output[len(b.Graph().Output)-1].Type.GetTensorType().Shape = nil
+	}
+	raw, err := b.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := rt.NewSession(context.Background(), ort.Model{Data: raw}, x, outputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	got := evaluate(t, s, c.shapes, values)
+	h, tolerance := 1e-5, 1e-5
+	if c.single {
+		h, tolerance = 1e-2, 1e-3
+	}
+	for i := range x {
+		for j := range values[i] {
+			at := values[i][j]
+			values[i][j] = at + h
+			up := evaluate(t, s, c.shapes, values)
+			values[i][j] = at - h
+			down := evaluate(t, s, c.shapes, values)
+			values[i][j] = at
+			for k, grads := range [][][]float64{got[2 : 2+len(x)], got[2+len(x):]} {
+				want := (up[k][0] - down[k][0]) / (2 * h)
+				if len(grads[i]) != len(values[i]) {
+					t.Fatalf("derivative %d by x%d has %d elements, want %d", k+1, i, len(grads[i]), len(values[i]))
+				}
+				if g := grads[i][j]; !(math.Abs(g-want) <= tolerance*(1+math.Abs(want))) {
+					t.Errorf("derivative %d by x%d[%d] is %v, central difference %v", k+1, i, j, g, want)
+				}
+			}
+		}
+	}
+}
+
+// rangeLike is 0, 1, 2, … in the shape of a tensor, as doubles.
+func rangeLike(b *onnx.Builder, tensor string) string {
+	r := b.Node("Range", []string{b.Const(int64(0)), b.Node("Size", []string{tensor}), b.Const(int64(1))})
+	r = b.Node("Cast", []string{r}, onnx.Attr("to", pb.TensorProto_DOUBLE))
+	return b.Node("Reshape", []string{r, b.Node("Shape", []string{tensor})})
+}
+
+func size(shape []int64) int {
+	n := int64(1)
+	for _, d := range shape {
+		n *= d
+	}
+	return int(n)
+}
+
+func evaluate(t *testing.T, s *ort.Session, shapes [][]int64, values [][]float64) [][]float64 {
+	t.Helper()
+	in := make([]*ort.Tensor, len(shapes))
+	for i, shape := range shapes {
+		x, err := ort.NewTensor(shape, values[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		in[i] = x
+	}
+	out, err := s.Run(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := make([][]float64, len(out))
+	for i, o := range out {
+		results[i] = append([]float64(nil), o.Float64s()...)
+		o.Close()
+	}
+	return results
+}
+
+// TestRulesAreTested holds that each rule has a case that goes through it.
+func TestRulesAreTested(t *testing.T) {
+	used := make(map[string]bool)
+	collect := func(b *onnx.Builder) {
+		for _, n := range b.Graph().Node {
+			used[n.GetDomain()+"."+n.GetOpType()] = true
+		}
+	}
+	for _, c := range allCases() {
+		b, _, _ := buildCase(c, "static")
+		collect(b)
+	}
+	for _, c := range quantizedCases {
+		b := onnx.NewBuilder("case", 17)
+		c.build(b, b.Input("x", pb.TensorProto_FLOAT))
+		collect(b)
+	}
+	for _, r := range references(t) {
+		used["."+r.Op] = true
+	}
+	for name := range rules {
+		if !used["."+name] && !testedElsewhere[name] {
+			t.Errorf("no case tests the rule of %s", name)
+		}
+	}
+	for name := range contribRules {
+		// These two are the default domain's, and have its rules.
+		if !used[runtimeDomain+"."+name] && name != "DequantizeLinear" && name != "QuantizeLinear" {
+			t.Errorf("no case tests the rule of %s.%s", runtimeDomain, name)
+		}
+	}
+}
+
+func TestGradientErrors(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		opset int64
+		build func(b *onnx.Builder, x string) string
+		is    error
+		want  string
+	}{
+		{"no rule", 17, func(b *onnx.Builder, x string) string {
+			return b.Append(onnx.Node{Op: "Mystery", Name: "layer7", Inputs: []string{x}})[0]
+		}, nil, "layer7"},
+		{"another domain", 17, func(b *onnx.Builder, x string) string {
+			b.Import("com.example", 1)
+			return b.Append(onnx.Node{Op: "Relu", Domain: "com.example", Inputs: []string{x}})[0]
+		}, nil, "com.example.Relu"},
+		{"only through steps", 17, func(b *onnx.Builder, x string) string { return b.Node("Floor", []string{x}) }, ErrNoPath, `"x"`},
+		{"old", 11, func(b *onnx.Builder, x string) string { return b.Node("Relu", []string{x}) }, nil, "operator set 13"},
+		{"bounds of Clip", 17, func(b *onnx.Builder, x string) string {
+			return b.Node("Clip", []string{b.Const([]float32{1, 2, 3}), b.Node("ReduceSum", []string{x}, onnx.Attr("keepdims", 0))})
+		}, nil, "bounds"},
+	} {
+		b := onnx.NewBuilder("g", test.opset)
+		x := b.Input("x", pb.TensorProto_FLOAT, 3)
+		y := test.build(b, x)
+		_, err := Gradient(b, []Seed{{Output: y}}, []string{x})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want one that says %s", test.name, err, test.want)
+		}
+		if test.is != nil && !errors.Is(err, test.is) {
+			t.Errorf("%s: error %v does not wrap %v", test.name, err, test.is)
+		}
+	}
+}
+
+// TestGradientStopsUnused holds that operators without a rule do no harm off
+// the path from wrt to the output.
+func TestGradientStopsUnused(t *testing.T) {
+	b := onnx.NewBuilder("g", 17)
+	x := b.Input("x", pb.TensorProto_FLOAT, 3)
+	side := b.Node("Mystery", []string{b.Const([]float32{1, 2, 3})})
+	b.Node("Mystery", []string{x})
+	y := b.Node("Mul", []string{x, side})
+	if _, err := Gradient(b, []Seed{{Output: y}}, []string{x}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGradientStop(t *testing.T) {
+	b := onnx.NewBuilder("g", 17)
+	x := b.Input("x", pb.TensorProto_FLOAT, 3)
+	e := b.Node("Exp", []string{x})
+	y := b.Node("Mul", []string{x, e})
+	g, err := Gradient(b, []Seed{{Output: y}}, []string{x}, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// With e held fast the gradient of x·e is e alone.
+	n := b.Index().Producer(g[0])
+	if n.GetOpType() != "Mul" || n.Input[1] != e {
+		t.Errorf("the gradient is %s of %q, want ones times %q", n.GetOpType(), n.Input, e)
+	}
+	if _, err := Gradient(b, []Seed{{Output: e}}, []string{x}, e); !errors.Is(err, ErrNoPath) {
+		t.Errorf("error %v, want ErrNoPath", err)
+	}
+}

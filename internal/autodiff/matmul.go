@@ -1,0 +1,111 @@
+package autodiff
+
+import "github.com/attach-uncertainty/attach/internal/onnx"
+
+// gradMatMul covers vectors, matrices and stacks of them with leading axes
+// broadcast: dA = dY·Bᵀ, dB = Aᵀ·dY.
+func gradMatMul(c *call) { c.addProduct(0, 1, c.in(0), c.in(1), c.up(0)) }
+
+// addProduct adds the gradients of inputs i and j, which entered a product as
+// a and b, of their own shapes.
+func (c *call) addProduct(i, j int, a, b, up string) {
+	da, db := c.productGradients(a, b, up, c.wants(i), c.wants(j))
+	if da != "" {
+		c.add(i, da)
+	}
+	if db != "" {
+		c.add(j, db)
+	}
+}
+
+// productGradients returns the gradients of a and b, those that are wanted,
+// from that of their product.
+func (c *call) productGradients(a, b, up string, wantA, wantB bool) (da, db string) {
+	ra, aok := c.types.of(a).rank()
+	rb, bok := c.types.of(b).rank()
+	if !aok || !bok {
+		c.fail("the rank of its inputs is not known")
+		return "", ""
+	}
+	if ra == 1 && rb == 1 {
+		if wantA {
+			da = c.node("Mul", up, b)
+		}
+		if wantB {
+			db = c.node("Mul", up, a)
+		}
+		return da, db
+	}
+	// A vector takes part as a matrix with one row or one column.
+	left, right := a, b
+	if ra == 1 {
+		left = c.node("Unsqueeze", a, c.ints(0))
+		up = c.node("Unsqueeze", up, c.ints(-2))
+	}
+	if rb == 1 {
+		right = c.node("Unsqueeze", b, c.ints(1))
+		up = c.node("Unsqueeze", up, c.ints(-1))
+	}
+	if wantA {
+		da = c.unbroadcast(c.node("MatMul", up, c.transpose(right)), left)
+		da = c.reshapeLike(da, a)
+	}
+	if wantB {
+		if ra > 2 && rb <= 2 {
+			db = c.stackedProduct(left, up)
+		} else {
+			db = c.unbroadcast(c.node("MatMul", c.transpose(left), up), right)
+		}
+		db = c.reshapeLike(db, b)
+	}
+	return da, db
+}
+
+// stackedProduct is Σ AᵀG over stacks of matrices, as one product of the
+// matrices that have all rows below each other.
+func (c *call) stackedProduct(a, g string) string {
+	return c.node("MatMul", c.transpose(c.rows(a)), c.rows(g))
+}
+
+// rows reshapes a stack of matrices to the matrix of all their rows.
+func (c *call) rows(x string) string {
+	t := c.types.of(x)
+	if w := t.dims[len(t.dims)-1]; w.known() {
+		return c.node("Reshape", x, c.ints(-1, w.n))
+	}
+	width := c.node("Slice", c.node("Shape", x), c.ints(-1), c.ints(1<<31))
+	return c.node("Reshape", x, c.nodeWith("Concat", []string{c.ints(-1), width}, onnx.Attr("axis", 0)))
+}
+
+// gradGemm is that of Y = αA′B′ + βC, where ′ transposes if asked.
+func gradGemm(c *call) {
+	a, b, up := c.in(0), c.in(1), c.up(0)
+	alpha := onnx.AttributeFloat(c.n, "alpha", 1)
+	beta := onnx.AttributeFloat(c.n, "beta", 1)
+	ta, tb := c.attrInt("transA", 0) != 0, c.attrInt("transB", 0) != 0
+	gemm := func(x, y string, tx, ty bool) string {
+		return c.nodeWith("Gemm", []string{x, y},
+			onnx.Attr("alpha", alpha), onnx.Attr("transA", tx), onnx.Attr("transB", ty))
+	}
+	if c.wants(0) {
+		if ta {
+			c.add(0, gemm(b, up, tb, true))
+		} else {
+			c.add(0, gemm(up, b, false, !tb))
+		}
+	}
+	if c.wants(1) {
+		if tb {
+			c.add(1, gemm(up, a, true, ta))
+		} else {
+			c.add(1, gemm(a, up, !ta, false))
+		}
+	}
+	if c.wants(2) {
+		d := c.unbroadcast(up, c.in(2))
+		if beta != 1 {
+			d = c.node("Mul", d, c.scalar(float64(beta), d))
+		}
+		c.add(2, d)
+	}
+}

@@ -1,0 +1,137 @@
+package autodiff
+
+import (
+	"math"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+)
+
+// slope is the derivative of a function of one number, at x, where the
+// function is y.
+type slope func(c *call, x, y string) string
+
+// pointwise is the rule of an operator that applies a function to each element
+// of its first input.
+func pointwise(s slope) rule {
+	return func(c *call) { c.add(0, c.node("Mul", c.up(0), s(c, c.in(0), c.out(0)))) }
+}
+
+// times is a multiple of x.
+func (g *tape) times(v float64, x string) string { return g.node("Mul", x, g.scalar(v, x)) }
+
+// plus is x with a number added.
+func (g *tape) plus(v float64, x string) string { return g.node("Add", x, g.scalar(v, x)) }
+
+func (g *tape) square(x string) string { return g.node("Mul", x, x) }
+
+// below1 is 1 − x.
+func (g *tape) below1(x string) string { return g.node("Sub", g.scalar(1, x), x) }
+
+func (c *call) attrFloat(name string, otherwise float64) float64 {
+	return float64(onnx.AttributeFloat(c.n, name, float32(otherwise)))
+}
+
+// positive chooses between two tensors by the sign of x, with 0 on the side of
+// the negative numbers, as PyTorch does.
+func (g *tape) positive(x, yes, no string) string {
+	return g.node("Where", g.node("Greater", x, g.scalar(0, x)), yes, no)
+}
+
+// negativeExp is exp(x) where x is negative and 1 elsewhere. Without the
+// bound the side that Where drops would overflow, and its gradient be 0·∞.
+func (g *tape) negativeExp(x string) string {
+	return g.node("Exp", g.node("Min", x, g.scalar(0, x)))
+}
+
+func slopeErf(c *call, x, _ string) string {
+	return c.times(2/math.SqrtPi, c.node("Exp", c.node("Neg", c.square(x))))
+}
+
+func slopeElu(c *call, x, _ string) string {
+	return c.positive(x, c.scalar(1, x), c.times(c.attrFloat("alpha", 1), c.negativeExp(x)))
+}
+
+func slopeSelu(c *call, x, _ string) string {
+	alpha, gamma := c.attrFloat("alpha", 1.67326319217681884765625), c.attrFloat("gamma", 1.05070102214813232421875)
+	return c.positive(x, c.scalar(gamma, x), c.times(gamma*alpha, c.negativeExp(x)))
+}
+
+func slopeCelu(c *call, x, _ string) string {
+	return c.negativeExp(c.times(1/c.attrFloat("alpha", 1), x))
+}
+
+func slopeLeakyRelu(c *call, x, _ string) string {
+	return c.positive(x, c.scalar(1, x), c.scalar(c.attrFloat("alpha", 0.01), x))
+}
+
+func slopeThresholdedRelu(c *call, x, _ string) string {
+	return c.castTo(c.node("Greater", x, c.scalar(c.attrFloat("alpha", 1), x)), x)
+}
+
+func slopeShrink(c *call, x, _ string) string {
+	return c.castTo(c.node("Greater", c.node("Abs", x), c.scalar(c.attrFloat("lambd", 0.5), x)), x)
+}
+
+// slopeHardSwish is that of x·min(max(x/6 + 1/2, 0), 1).
+func slopeHardSwish(c *call, x, _ string) string {
+	inner := c.node("Where", c.node("Less", x, c.scalar(3, x)), c.plus(0.5, c.times(1.0/3, x)), c.scalar(1, x))
+	return c.node("Where", c.node("Greater", x, c.scalar(-3, x)), inner, c.scalar(0, x))
+}
+
+func slopeSwish(c *call, x, _ string) string { return c.swish(x, c.attrFloat("alpha", 1)) }
+
+// slopeQuickGelu is that of the runtime's own name for Swish.
+func slopeQuickGelu(c *call, x, _ string) string { return c.swish(x, c.attrFloat("alpha", 1.702)) }
+
+// swish is the slope of x·σ(αx): σ + αx·σ·(1 − σ).
+func (c *call) swish(x string, alpha float64) string {
+	scaled := x
+	if alpha != 1 {
+		scaled = c.times(alpha, x)
+	}
+	s := c.node("Sigmoid", scaled)
+	return c.node("Mul", s, c.plus(1, c.node("Mul", scaled, c.below1(s))))
+}
+
+func slopeMish(c *call, x, _ string) string {
+	t := c.node("Tanh", c.node("Softplus", x))
+	return c.node("Add", t, c.node("Mul", c.node("Mul", x, c.node("Sigmoid", x)), c.below1(c.square(t))))
+}
+
+func slopeSoftsign(c *call, x, _ string) string {
+	return c.node("Reciprocal", c.square(c.plus(1, c.node("Abs", x))))
+}
+
+func slopeGelu(c *call, x, _ string) string {
+	if onnx.AttributeString(c.n, "approximate", "none") == "tanh" {
+		return c.tanhGelu(x)
+	}
+	return c.erfGelu(x)
+}
+
+// erfGelu is the slope of x·Φ(x): Φ(x) + x·φ(x).
+func (c *call) erfGelu(x string) string {
+	cdf := c.times(0.5, c.plus(1, c.node("Erf", c.times(math.Sqrt2/2, x))))
+	density := c.times(1/math.Sqrt(2*math.Pi), c.node("Exp", c.times(-0.5, c.square(x))))
+	return c.node("Add", cdf, c.node("Mul", x, density))
+}
+
+// tanhGelu is the slope of x·(1 + tanh u)/2 with u = √(2/π)·(x + 0.044715·x³).
+func (c *call) tanhGelu(x string) string {
+	const k, cubic = 0.7978845608028654, 0.044715
+	square := c.square(x)
+	t := c.node("Tanh", c.node("Mul", c.times(k, x), c.plus(1, c.times(cubic, square))))
+	inner := c.node("Mul", c.times(k, x), c.plus(1, c.times(3*cubic, square)))
+	return c.times(0.5, c.node("Add", c.plus(1, t), c.node("Mul", inner, c.below1(c.square(t)))))
+}
+
+// gradPRelu differentiates by the slope too, which is broadcast.
+func gradPRelu(c *call) {
+	x, up := c.in(0), c.up(0)
+	if c.wants(0) {
+		c.add(0, c.positive(x, up, c.node("Mul", up, c.in(1))))
+	}
+	if c.wants(1) {
+		c.addSummed(1, c.node("Mul", up, c.node("Min", x, c.scalar(0, x))))
+	}
+}

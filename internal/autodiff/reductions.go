@@ -1,0 +1,72 @@
+package autodiff
+
+// reduction is the rule of an operator that reduces like ReduceSum: gradient
+// returns that of x from up and y, which have the axes that were reduced with
+// size 1. Where nothing is reduced the operator is the identity, or, if it is
+// not known to be, an error.
+func reduction(identity bool, gradient func(c *call, up, x, y string) string) rule {
+	return func(c *call) {
+		axes, err := c.types.axes(c.n, 1)
+		if err == nil && axes == nil && c.attrInt("noop_with_empty_axes", 0) != 0 {
+			if identity {
+				gradIdentity(c)
+			} else {
+				c.fail("it reduces no axes")
+			}
+			return
+		}
+		up, ok := c.kept(c.up(0))
+		y, _ := c.kept(c.out(0))
+		if ok {
+			c.add(0, gradient(c, up, c.in(0), y))
+		}
+	}
+}
+
+// sumReduced sums over the axes that the node reduces, and keeps them.
+func (c *call) sumReduced(x string) string { return c.reducedBy("ReduceSum", x) }
+
+// reducedBy is sumReduced with another operator of that family.
+func (c *call) reducedBy(op, x string) string {
+	axes, err := c.types.axes(c.n, 1)
+	if err != nil {
+		c.fail("its axes are not constant")
+	}
+	return c.reduce(op, x, axes, true)
+}
+
+// extremeShare: elements that tie share the gradient evenly, as those of
+// PyTorch's amax and amin do.
+func extremeShare(c *call, up, x, y string) string {
+	hit := c.castTo(c.node("Equal", x, y), x)
+	return c.node("Mul", hit, c.node("Div", up, c.sumReduced(hit)))
+}
+
+func shareL1(c *call, up, x, _ string) string { return c.node("Mul", up, c.node("Sign", x)) }
+
+// shareL2 is 0 at the origin, where there is no derivative.
+func shareL2(c *call, up, x, y string) string { return c.node("Mul", up, c.overNonzero(x, y)) }
+
+func shareSumSquare(c *call, up, x, _ string) string { return c.node("Mul", up, c.times(2, x)) }
+
+func shareLogSum(c *call, up, x, y string) string {
+	return c.expand(c.node("Div", up, c.node("Exp", y)), x)
+}
+
+func shareLogSumExp(c *call, up, x, y string) string {
+	return c.node("Mul", up, c.node("Exp", c.node("Sub", x, y)))
+}
+
+// shareProd is the product of the other elements, also where some are 0. The
+// second derivative is that of elements that are not.
+func shareProd(c *call, up, x, _ string) string {
+	zero, one := c.scalar(0, x), c.scalar(1, x)
+	isZero := c.node("Equal", x, zero)
+	nonzero := c.node("Where", isZero, one, x)
+	product := c.reducedBy("ReduceProd", nonzero)
+	zeros := c.sumReduced(c.castTo(isZero, x))
+	// An element that is 0 has a gradient if it is the only one.
+	alone := c.node("Where", c.node("Equal", zeros, one), product, zero)
+	rest := c.node("Where", c.node("Equal", zeros, zero), c.node("Div", product, nonzero), zero)
+	return c.node("Mul", up, c.node("Where", isZero, alone, rest))
+}

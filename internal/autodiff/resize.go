@@ -1,0 +1,184 @@
+package autodiff
+
+import (
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// resizing is a Resize or Upsample of any operator set.
+type resizing struct {
+	scales, sizes string // inputs, one of them ""
+	// what is known of them, nil otherwise
+	scaleOf []float32
+	sizeOf  []int64
+	axes    []int64 // that they are about
+	attrs   []*pb.AttributeProto
+	mode    string
+	legacy  bool // before operator set 11
+}
+
+// gradResize: interpolation is linear in x, and acts on one axis at a time, as
+// a matrix that the runtime makes by resizing an identity matrix.
+func gradResize(c *call) {
+	x := c.in(0)
+	rank, ok := c.types.of(x).rank()
+	if !ok || rank < 3 {
+		c.fail("the rank of %q is not known to be 3 or more", x)
+		return
+	}
+	r, ok := c.resizing(rank)
+	if !ok {
+		return
+	}
+	if c.wants(1) || c.wants(2) {
+		c.fail("its scales depend on what is differentiated")
+		return
+	}
+	if factors, ok := r.repeats(c.types.of(x)); ok {
+		area := int64(1)
+		for _, f := range factors {
+			area *= f
+		}
+		mean := c.nodeWith("AveragePool", []string{c.up(0)}, onnx.Attr("kernel_shape", factors), onnx.Attr("strides", factors))
+		c.add(0, c.node("Mul", mean, c.scalar(float64(area), x)))
+		return
+	}
+	dx := c.up(0)
+	for place, axis := range slices.Backward(r.axes) {
+		if !r.keeps(place, c.types.of(x)) {
+			dx = c.multiplyAlong(dx, c.interpolation(r, place), axis, rank)
+		}
+	}
+	c.add(0, dx)
+}
+
+// resizing reads the node.
+func (c *call) resizing(rank int) (resizing, bool) {
+	r := resizing{
+		scales: c.in(2), sizes: c.in(3),
+		mode:   onnx.AttributeString(c.n, "mode", "nearest"),
+		legacy: c.opset() < 11,
+	}
+	if r.legacy {
+		r.scales, r.sizes = c.in(1), ""
+	}
+	if a := onnx.Attribute(c.n, "scales"); a != nil {
+		r.scales, r.scaleOf = c.constant(a.GetFloats()), a.GetFloats()
+	}
+	switch {
+	case onnx.AttributeString(c.n, "coordinate_transformation_mode", "") == "tf_crop_and_resize":
+		c.fail("it crops")
+		return r, false
+	case onnx.AttributeString(c.n, "keep_aspect_ratio_policy", "stretch") != "stretch":
+		c.fail("it keeps the aspect ratio")
+		return r, false
+	}
+	if r.sizes != "" {
+		r.scales = ""
+		r.sizeOf, _ = c.types.intsOf(r.sizes)
+	} else if r.scaleOf == nil {
+		r.scaleOf, _ = c.types.floatsOf(r.scales)
+	}
+	r.axes = onnx.AttributeInts(c.n, "axes")
+	for i, a := range r.axes {
+		if a < 0 {
+			r.axes = slices.Clone(r.axes)
+			r.axes[i] += int64(rank)
+		}
+	}
+	for i := 0; onnx.Attribute(c.n, "axes") == nil && i < rank; i++ {
+		r.axes = append(r.axes, int64(i))
+	}
+	if r.scaleOf != nil && len(r.scaleOf) != len(r.axes) || r.sizeOf != nil && len(r.sizeOf) != len(r.axes) {
+		c.fail("it has not one scale or size per axis")
+		return r, false
+	}
+	for _, a := range c.n.Attribute {
+		switch a.GetName() {
+		case "axes", "scales", "mode", "keep_aspect_ratio_policy":
+		default:
+			r.attrs = append(r.attrs, a)
+		}
+	}
+	if r.mode == "bilinear" { // before operator set 7 was final
+		r.mode = "linear"
+	}
+	r.attrs = append(r.attrs, onnx.Attr("mode", r.mode))
+	return r, true
+}
+
+// coordinates is the transformation between the coordinates of x and those of
+// the output.
+func (r *resizing) coordinates() string {
+	if r.legacy {
+		return "asymmetric"
+	}
+	for _, a := range r.attrs {
+		if a.GetName() == "coordinate_transformation_mode" {
+			return string(a.GetS())
+		}
+	}
+	return "half_pixel"
+}
+
+// keeps says that an axis is not resized. Rows and channels are not where the
+// output's size is only known at run time.
+func (r *resizing) keeps(place int, x tensorType) bool {
+	if r.coordinates() == "tf_half_pixel_for_nn" {
+		return r.axes[place] < 2
+	}
+	if r.scaleOf != nil {
+		return r.scaleOf[place] == 1
+	}
+	if r.sizeOf != nil {
+		d, _ := x.dim(r.axes[place])
+		return d.n == r.sizeOf[place]
+	}
+	return r.axes[place] < 2
+}
+
+// repeats returns how often each spatial axis repeats each element, where that
+// is all that happens.
+func (r *resizing) repeats(x tensorType) ([]int64, bool) {
+	if r.mode != "nearest" || x.elem != pb.TensorProto_FLOAT || !r.inBlocks() {
+		return nil, false
+	}
+	factors := slices.Repeat([]int64{1}, len(x.dims))
+	for place, axis := range r.axes {
+		d, _ := x.dim(axis)
+		switch {
+		case r.scaleOf != nil && r.scaleOf[place] >= 1 && r.scaleOf[place] == float32(int64(r.scaleOf[place])):
+			factors[axis] = int64(r.scaleOf[place])
+		case r.sizeOf != nil && d.n > 0 && r.sizeOf[place]%d.n == 0:
+			factors[axis] = r.sizeOf[place] / d.n
+		case axis < 2 && r.scaleOf == nil && r.keeps(place, x):
+		default:
+			return nil, false
+		}
+	}
+	return factors[2:], factors[0] == 1 && factors[1] == 1
+}
+
+// inBlocks says that a whole scale repeats each element as often.
+func (r *resizing) inBlocks() bool {
+	nearest := "round_prefer_floor"
+	for _, a := range r.attrs {
+		switch a.GetName() {
+		case "nearest_mode":
+			nearest = string(a.GetS())
+		case "antialias":
+			if a.GetI() != 0 {
+				return false
+			}
+		}
+	}
+	switch r.coordinates() {
+	case "asymmetric":
+		return r.legacy || nearest == "floor"
+	case "half_pixel", "pytorch_half_pixel":
+		return nearest == "round_prefer_floor" || nearest == "round_prefer_ceil"
+	}
+	return false
+}

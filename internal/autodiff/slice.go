@@ -1,0 +1,153 @@
+package autodiff
+
+import (
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// gradSlice puts the gradient back in its place among zeros: by padding where
+// the bounds are known, by scattering elsewhere.
+func gradSlice(c *call) {
+	if c.gradKnownSlice() {
+		return
+	}
+	x := c.in(0)
+	inputs := []string{c.numbered(x)}
+	if a := c.attrInts("starts"); a != nil {
+		inputs = append(inputs, c.ints(a...), c.ints(c.attrInts("ends")...))
+		if axes := c.attrInts("axes"); axes != nil {
+			inputs = append(inputs, c.ints(axes...))
+		}
+	} else {
+		inputs = append(inputs, c.n.Input[1:]...)
+	}
+	c.add(0, c.scatterNumbered(x, c.node("Slice", inputs...), c.up(0)))
+}
+
+// numbered has the shape of x and holds 0, 1, 2, … in the order of elements.
+func (c *call) numbered(x string) string {
+	order := c.node("Range", c.constant(int64(0)), c.node("Size", x), c.constant(int64(1)))
+	return c.node("Reshape", order, c.shapeOf(x))
+}
+
+// scatterNumbered puts the elements of up at places of x that are numbered,
+// each at most once.
+func (c *call) scatterNumbered(x, places, up string, attrs ...*pb.AttributeProto) string {
+	flat := c.ints(-1)
+	zeros := c.node("Expand", c.scalar(0, x), c.node("Reshape", c.node("Size", x), c.ints(1)))
+	scattered := c.scatter("ScatterElements", zeros, c.node("Reshape", places, flat), c.node("Reshape", c.beforeReshape(up), flat),
+		append(attrs, onnx.Attr("axis", 0))...)
+	return c.node("Reshape", scattered, c.shapeOf(x))
+}
+
+// gradKnownSlice covers slices of axes whose sizes are known.
+func (c *call) gradKnownSlice() bool {
+	x := c.types.of(c.in(0))
+	cut, ok := c.types.cut(c.n, len(x.dims))
+	if !ok || !x.ranked {
+		return false
+	}
+	dims := make([]int64, len(x.dims))
+	for i, d := range x.dims {
+		dims[i] = d.n
+	}
+	for _, s := range cut {
+		if dims[s.axis] < 0 {
+			return false
+		}
+	}
+	c.add(0, c.uncut(c.up(0), dims, cut))
+	return true
+}
+
+// uncut puts what a slice took back among zeros of the shape that it was
+// taken from. Only the sizes of axes that were cut matter.
+func (c *call) uncut(up string, dims []int64, cut []span) string {
+	rank := int64(len(dims))
+	pads := make([]int64, 2*rank)
+	for _, s := range cut {
+		first, count := s.taken(dims[s.axis])
+		step := s.step
+		if step < 0 {
+			first, step = first+(count-1)*step, -step
+			if count > 1 {
+				up = c.node("Slice", up, c.ints(-1), c.ints(-1<<40), c.ints(s.axis), c.ints(-1))
+			}
+		}
+		if count == 0 {
+			first = 0
+		}
+		if step > 1 && count > 0 {
+			up = c.dilate(up, s.axis, step)
+			if over := first + count*step - dims[s.axis]; over > 0 {
+				up = c.node("Slice", up, c.ints(0), c.ints(-over), c.ints(s.axis))
+				count, step = dims[s.axis]-first, 1
+			}
+		}
+		pads[s.axis], pads[rank+s.axis] = first, dims[s.axis]-first-count*step
+	}
+	return c.node("Pad", up, c.ints(pads...))
+}
+
+// taken returns the first element that a slice takes of an axis of a size, and
+// how many.
+func (s span) taken(size int64) (first, count int64) {
+	if s.step > 0 {
+		start, end := s.clamp(size)
+		return start, max((end-start+s.step-1)/s.step, 0)
+	}
+	start := min(max(wrap(s.start, size), 0), size-1)
+	end := min(max(wrap(s.end, size), -1), size-1)
+	return start, max((start-end-s.step-1)/-s.step, 0)
+}
+
+// dilate puts step − 1 zeros behind each element of an axis.
+func (c *call) dilate(x string, axis, step int64) string {
+	rank := int64(len(c.types.of(x).dims))
+	pads := make([]int64, 2*(rank+1))
+	pads[rank+1+axis+1] = step - 1
+	spread := c.node("Pad", c.node("Unsqueeze", x, c.ints(axis+1)), c.ints(pads...))
+	factors := make([]int64, rank)
+	for i := range factors {
+		factors[i] = 1
+	}
+	factors[axis] = step
+	form, open := slices.Clone(factors), 0
+	for i, d := range c.types.of(x).dims {
+		if form[i] *= d.n; !d.known() {
+			form[i] = -1
+			open++
+		}
+	}
+	if open < 2 {
+		return c.node("Reshape", spread, c.ints(form...))
+	}
+	return c.node("Reshape", spread, c.node("Mul", c.node("Shape", x), c.ints(factors...)))
+}
+
+// gradScatterElements is that of a scatter that replaces or adds.
+func gradScatterElements(c *call) {
+	reduction := onnx.AttributeString(c.n, "reduction", "none")
+	if reduction != "none" && reduction != "add" {
+		c.fail("it reduces by %s", reduction)
+		return
+	}
+	axis := onnx.Attr("axis", c.attrInt("axis", 0))
+	if c.wants(0) {
+		kept := c.up(0)
+		if reduction == "none" {
+			kept = c.nodeWith("ScatterElements", []string{kept, c.in(1), c.fill(0, c.in(2))}, axis)
+		}
+		c.add(0, kept)
+	}
+	if c.wants(2) {
+		c.add(2, c.nodeWith("GatherElements", []string{c.up(0), c.in(1)}, axis))
+	}
+}
+
+func gradGatherElements(c *call) {
+	c.add(0, c.scatter("ScatterElements", c.fill(0, c.in(0)), c.in(1), c.up(0),
+		onnx.Attr("axis", c.attrInt("axis", 0)), onnx.Attr("reduction", "add")))
+}

@@ -1,0 +1,300 @@
+package autodiff
+
+import (
+	"errors"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// dimension is a size of an axis: a number, or unknown (n < 0), perhaps with
+// a symbol that stands for one and the same number in all of the graph.
+type dimension struct {
+	n      int64
+	symbol string
+}
+
+func (d dimension) known() bool { return d.n >= 0 }
+
+// tensorType is what is known about a tensor.
+type tensorType struct {
+	elem   pb.TensorProto_DataType // UNDEFINED if unknown
+	ranked bool                    // dims has the right length
+	dims   []dimension
+}
+
+func (t tensorType) rank() (int, bool) { return len(t.dims), t.ranked }
+
+// static returns the shape where all of it is known.
+func (t tensorType) static() ([]int64, bool) {
+	if !t.ranked {
+		return nil, false
+	}
+	dims := make([]int64, len(t.dims))
+	for i, d := range t.dims {
+		if !d.known() {
+			return nil, false
+		}
+		dims[i] = d.n
+	}
+	return dims, true
+}
+
+// size is the number of elements, where known.
+func (t tensorType) size() (int64, bool) {
+	dims, ok := t.static()
+	n := int64(1)
+	for _, d := range dims {
+		n *= d
+	}
+	return n, ok
+}
+
+// dim returns the size of an axis, counted from the end if negative.
+func (t tensorType) dim(axis int64) (dimension, bool) {
+	if axis < 0 {
+		axis += int64(len(t.dims))
+	}
+	if !t.ranked || axis < 0 || axis >= int64(len(t.dims)) {
+		return dimension{n: -1}, false
+	}
+	return t.dims[axis], true
+}
+
+// types infers element types and shapes, node by node as the graph grows.
+type types struct {
+	graph    *pb.GraphProto // that grows
+	index    *onnx.Graph
+	dir      string // of external data
+	known    map[string]tensorType
+	consts   map[string]*pb.TensorProto // those added during the sweep
+	shapes   map[string]string          // outputs of Shape nodes, and of what
+	reshaped map[string]string          // outputs of operators that only reshape, and of what
+	numbers  map[string][]number        // elements of small tensors of integers
+	seen     int                        // nodes inferred so far
+}
+
+func newTypes(g *pb.GraphProto, index *onnx.Graph, dir string) *types {
+	t := &types{
+		graph: g, index: index, dir: dir,
+		known:    make(map[string]tensorType),
+		consts:   make(map[string]*pb.TensorProto),
+		shapes:   make(map[string]string),
+		reshaped: make(map[string]string),
+		numbers:  make(map[string][]number),
+	}
+	t.declare(g)
+	t.advance()
+	return t
+}
+
+// continueIn goes on with another graph, which may read tensors of the first.
+func (t *types) continueIn(g *pb.GraphProto) {
+	t.graph, t.seen = g, 0
+	t.declare(g)
+	t.advance()
+}
+
+func (t *types) declare(g *pb.GraphProto) {
+	for _, list := range [][]*pb.ValueInfoProto{g.ValueInfo, g.Output, g.Input} {
+		for _, v := range list {
+			t.known[v.GetName()] = declared(v)
+		}
+	}
+	for _, c := range g.Initializer {
+		t.known[c.GetName()] = typeOfTensor(c)
+		t.consts[c.GetName()] = c
+	}
+}
+
+func declared(v *pb.ValueInfoProto) tensorType {
+	p := v.GetType().GetTensorType()
+	t := tensorType{elem: pb.TensorProto_DataType(p.GetElemType()), ranked: p.GetShape() != nil}
+	for _, d := range p.GetShape().GetDim() {
+		switch d := d.GetValue().(type) {
+		case *pb.TensorShapeProto_Dimension_DimValue:
+			t.dims = append(t.dims, dimension{n: d.DimValue})
+		case *pb.TensorShapeProto_Dimension_DimParam:
+			t.dims = append(t.dims, dimension{n: -1, symbol: d.DimParam})
+		default:
+			t.dims = append(t.dims, dimension{n: -1})
+		}
+	}
+	return t
+}
+
+func typeOfTensor(c *pb.TensorProto) tensorType {
+	return tensorType{elem: pb.TensorProto_DataType(c.GetDataType()), ranked: true, dims: fixed(c.GetDims()...)}
+}
+
+func fixed(dims ...int64) []dimension {
+	out := make([]dimension, len(dims))
+	for i, n := range dims {
+		out[i] = dimension{n: n}
+	}
+	return out
+}
+
+// constant registers a constant that was added during the sweep.
+func (t *types) constant(name string, c *pb.TensorProto) {
+	t.known[name] = typeOfTensor(c)
+	t.consts[name] = c
+}
+
+// advance infers the outputs of the nodes that were appended since last time.
+func (t *types) advance() {
+	nodes := t.graph.Node
+	for ; t.seen < len(nodes); t.seen++ {
+		t.infer(nodes[t.seen])
+	}
+}
+
+func (t *types) infer(n *pb.NodeProto) {
+	infer := inferenceOf(n)
+	if t.branch(n) != nil {
+		infer = inferBranch
+	}
+	if infer == nil {
+		// What the model declares holds, and an element type can be told.
+		if out, ok := t.elementOf(n); ok && t.of(n.Output[0]).elem == pb.TensorProto_UNDEFINED {
+			t.known[n.Output[0]] = merge(tensorType{elem: out}, t.of(n.Output[0]))
+		}
+		return
+	}
+	switch n.GetOpType() {
+	case "Flatten", "Reshape", "Squeeze", "Unsqueeze":
+		t.reshaped[n.Output[0]] = n.Input[0]
+	}
+	for i, out := range infer(t, n) {
+		if i < len(n.Output) && n.Output[i] != "" {
+			t.known[n.Output[i]] = merge(out, t.known[n.Output[i]])
+		}
+	}
+	t.weightsElement(n)
+	t.evaluate(n)
+}
+
+// merge fills gaps in what was inferred by what the model declares.
+func merge(inferred, declared tensorType) tensorType {
+	if inferred.elem == pb.TensorProto_UNDEFINED {
+		inferred.elem = declared.elem
+	}
+	if !inferred.ranked {
+		inferred.ranked, inferred.dims = declared.ranked, declared.dims
+		return inferred
+	}
+	if declared.ranked && len(declared.dims) == len(inferred.dims) {
+		dims := append([]dimension(nil), inferred.dims...)
+		for i, d := range dims {
+			if !d.known() && (declared.dims[i].known() || d.symbol == "") {
+				dims[i] = declared.dims[i]
+			}
+		}
+		inferred.dims = dims
+	}
+	return inferred
+}
+
+func (t *types) of(tensor string) tensorType { return t.known[tensor] }
+
+// differentiable says that a tensor holds, or may hold, real numbers.
+func (t *types) differentiable(tensor string) bool {
+	switch t.of(tensor).elem {
+	case pb.TensorProto_FLOAT, pb.TensorProto_DOUBLE, pb.TensorProto_FLOAT16, pb.TensorProto_BFLOAT16, pb.TensorProto_UNDEFINED:
+		return true
+	}
+	return false
+}
+
+// intsOf returns the values of a constant integer tensor.
+func (t *types) intsOf(tensor string) ([]int64, bool) {
+	c, ok := t.consts[tensor]
+	if !ok {
+		c, ok = t.index.Const(tensor)
+	}
+	if !ok {
+		return knownInts(t.numbers[tensor])
+	}
+	v, _, err := onnx.Int64s(c, t.dir)
+	return v, err == nil
+}
+
+var errNotConstant = errors.New("not constant")
+
+// axes returns what the attribute or input of that name says, nil where it is
+// absent or empty.
+func (t *types) axes(n *pb.NodeProto, input int) ([]int64, error) {
+	if a := onnx.AttributeInts(n, "axes"); a != nil {
+		return a, nil
+	}
+	if len(n.Input) <= input || n.Input[input] == "" {
+		return nil, nil
+	}
+	v, ok := t.intsOf(n.Input[input])
+	if !ok {
+		return nil, errNotConstant
+	}
+	if len(v) == 0 {
+		return nil, nil
+	}
+	return v, nil
+}
+
+// span is a range of an axis, as Slice takes it.
+type span struct{ axis, start, end, step int64 }
+
+// clamp returns the first index and the end for an axis of a size, as steps of
+// 1 take them.
+func (s span) clamp(size int64) (start, end int64) {
+	at := func(i int64) int64 {
+		if i < 0 {
+			i += size
+		}
+		return min(max(i, 0), size)
+	}
+	return at(s.start), at(s.end)
+}
+
+// cut returns the ranges of a Slice whose bounds are constant.
+func (t *types) cut(n *pb.NodeProto, rank int) ([]span, bool) {
+	get := func(input int, name string) ([]int64, bool) {
+		if a := onnx.AttributeInts(n, name); a != nil {
+			return a, true
+		}
+		if len(n.Input) <= input || n.Input[input] == "" {
+			return nil, true
+		}
+		return t.intsOf(n.Input[input])
+	}
+	starts, ok1 := get(1, "starts")
+	ends, ok2 := get(2, "ends")
+	axes, ok3 := get(3, "axes")
+	steps, ok4 := get(4, "steps")
+	if !ok1 || !ok2 || !ok3 || !ok4 || len(starts) != len(ends) {
+		return nil, false
+	}
+	out := make([]span, len(starts))
+	for i := range out {
+		s := span{axis: int64(i), start: starts[i], end: ends[i], step: 1}
+		if axes != nil {
+			if i >= len(axes) {
+				return nil, false
+			}
+			s.axis = axes[i]
+		}
+		if s.axis < 0 {
+			s.axis += int64(rank)
+		}
+		if steps != nil {
+			if i >= len(steps) {
+				return nil, false
+			}
+			s.step = steps[i]
+		}
+		if s.axis < 0 || s.axis >= int64(rank) || s.step == 0 {
+			return nil, false
+		}
+		out[i] = s
+	}
+	return out, true
+}

@@ -1,0 +1,179 @@
+package autodiff
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// contribInference is inference for the runtime's own operators.
+var contribInference = map[string]func(*types, *pb.NodeProto) []tensorType{
+	"BiasGelu": sameAsInput, "FastGelu": sameAsInput, "Gelu": sameAsInput, "QuickGelu": sameAsInput,
+	"SkipLayerNormalization": sameAsInput, "SkipSimplifiedLayerNormalization": sameAsInput,
+	"DequantizeLinear": inferDequantize, "DynamicQuantizeMatMul": inferMatMul, "FusedMatMul": inferFusedMatMul,
+	"MatMulIntegerToFloat": inferMatMulIntegerToFloat, "QuantizeLinear": inferQuantize,
+}
+
+func inferenceOf(n *pb.NodeProto) func(*types, *pb.NodeProto) []tensorType {
+	switch {
+	case isDefault(n.GetDomain()):
+		return inference[n.GetOpType()]
+	case n.GetDomain() == runtimeDomain:
+		return contribInference[n.GetOpType()]
+	}
+	return nil
+}
+
+// as is the type with another element.
+func (t tensorType) as(elem pb.TensorProto_DataType) tensorType {
+	t.elem = elem
+	return t
+}
+
+// inferElement is that of operators that change the element type only.
+func inferElement(elem pb.TensorProto_DataType) func(*types, *pb.NodeProto) []tensorType {
+	return func(t *types, n *pb.NodeProto) []tensorType { return one(t.of(n.Input[0]).as(elem)) }
+}
+
+func inferDropout(t *types, n *pb.NodeProto) []tensorType {
+	x := t.of(n.Input[0])
+	return []tensorType{x, x.as(pb.TensorProto_BOOL)}
+}
+
+func inferArg(t *types, n *pb.NodeProto) []tensorType {
+	x := t.of(n.Input[0])
+	axis := wrap(onnx.AttributeInt(n, "axis", 0), int64(len(x.dims)))
+	out := tensorType{elem: pb.TensorProto_INT64}
+	if !x.ranked || axis < 0 || axis >= int64(len(x.dims)) {
+		return one(out)
+	}
+	out.ranked, out.dims = true, slices.Clone(x.dims)
+	out.dims[axis] = dimension{n: 1}
+	if onnx.AttributeInt(n, "keepdims", 1) == 0 {
+		out.dims = slices.Delete(out.dims, int(axis), int(axis)+1)
+	}
+	return one(out)
+}
+
+func inferTopK(t *types, n *pb.NodeProto) []tensorType {
+	x := t.of(n.Input[0])
+	axis := wrap(onnx.AttributeInt(n, "axis", -1), int64(len(x.dims)))
+	if !x.ranked || axis < 0 || axis >= int64(len(x.dims)) {
+		return []tensorType{x, {elem: pb.TensorProto_INT64}}
+	}
+	k := dimension{n: onnx.AttributeInt(n, "k", -1)}
+	if len(n.Input) > 1 {
+		if v, ok := t.intsOf(n.Input[1]); ok && len(v) == 1 {
+			k.n = v[0]
+		}
+	}
+	x.dims = slices.Clone(x.dims)
+	x.dims[axis] = k
+	return []tensorType{x, x.as(pb.TensorProto_INT64)}
+}
+
+func inferGather(t *types, n *pb.NodeProto) []tensorType {
+	x, indices := t.of(n.Input[0]), t.of(n.Input[1])
+	axis := wrap(onnx.AttributeInt(n, "axis", 0), int64(len(x.dims)))
+	out := tensorType{elem: x.elem}
+	if !x.ranked || !indices.ranked || axis < 0 || axis >= int64(len(x.dims)) {
+		return one(out)
+	}
+	out.ranked, out.dims = true, slices.Concat(x.dims[:axis], indices.dims, x.dims[axis+1:])
+	return one(out)
+}
+
+func inferGatherND(t *types, n *pb.NodeProto) []tensorType {
+	x, indices := t.of(n.Input[0]), t.of(n.Input[1])
+	out := tensorType{elem: x.elem}
+	last, ok := indices.dim(-1)
+	taken := int(onnx.AttributeInt(n, "batch_dims", 0) + last.n)
+	if !ok || !last.known() || !x.ranked || taken > len(x.dims) {
+		return one(out)
+	}
+	out.ranked, out.dims = true, slices.Concat(indices.dims[:len(indices.dims)-1], x.dims[taken:])
+	return one(out)
+}
+
+func inferTile(t *types, n *pb.NodeProto) []tensorType {
+	x := t.of(n.Input[0])
+	if !x.ranked {
+		return one(x)
+	}
+	out := tensorType{elem: x.elem, ranked: true, dims: unknown(len(x.dims))}
+	repeats, ok := t.intsOf(n.Input[1])
+	for i, d := range x.dims {
+		if ok && i < len(repeats) && d.known() {
+			out.dims[i].n = d.n * repeats[i]
+		}
+	}
+	return one(out)
+}
+
+func inferCompress(t *types, n *pb.NodeProto) []tensorType {
+	x := t.of(n.Input[0])
+	a := onnx.Attribute(n, "axis")
+	if a == nil {
+		return one(tensorType{elem: x.elem, ranked: true, dims: unknown(1)})
+	}
+	if axis := wrap(a.GetI(), int64(len(x.dims))); x.ranked && axis >= 0 && axis < int64(len(x.dims)) {
+		x.dims = slices.Clone(x.dims)
+		x.dims[axis] = dimension{n: -1}
+	}
+	return one(x)
+}
+
+// inferEinsum finds each letter's size among the operands.
+func inferEinsum(t *types, n *pb.NodeProto) []tensorType {
+	out := tensorType{elem: t.of(n.Input[0]).elem}
+	terms, result, ok := einsumTerms(onnx.AttributeString(n, "equation", ""), len(n.Input))
+	if !ok || strings.Contains(result, "...") {
+		return one(out)
+	}
+	size := make(map[string]dimension)
+	for i, term := range terms {
+		x, l := t.of(n.Input[i]), letters(term)
+		if !x.ranked || len(l) != len(x.dims) || slices.Contains(l, "...") {
+			continue
+		}
+		for k, letter := range l {
+			if d, ok := size[letter]; !ok || !d.known() || d.n == 1 && x.dims[k].known() {
+				size[letter] = x.dims[k]
+			}
+		}
+	}
+	out.ranked, out.dims = true, []dimension{}
+	for _, letter := range letters(result) {
+		d, ok := size[letter]
+		if !ok {
+			d = dimension{n: -1}
+		}
+		out.dims = append(out.dims, d)
+	}
+	return one(out)
+}
+
+func inferConstantOfShape(t *types, n *pb.NodeProto) []tensorType {
+	out := tensorType{elem: pb.TensorProto_FLOAT}
+	if a := onnx.Attribute(n, "value"); a.GetT() != nil {
+		out.elem = pb.TensorProto_DataType(a.GetT().GetDataType())
+	}
+	if dims, ok := t.shapeFrom(n.Input[0]); ok {
+		out.ranked, out.dims = true, dims
+	}
+	return one(out)
+}
+
+func inferRange(t *types, n *pb.NodeProto) []tensorType {
+	return one(tensorType{elem: t.of(n.Input[0]).elem, ranked: true, dims: unknown(1)})
+}
+
+func inferNonZero(t *types, n *pb.NodeProto) []tensorType {
+	out := tensorType{elem: pb.TensorProto_INT64, ranked: true, dims: unknown(2)}
+	if rank, ok := t.of(n.Input[0]).rank(); ok {
+		out.dims[0].n = int64(rank)
+	}
+	return one(out)
+}

@@ -1,0 +1,102 @@
+package autodiff
+
+import (
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// shapeFrom is a shape that a tensor of integers holds, as far as it is known.
+func (t *types) shapeFrom(tensor string) ([]dimension, bool) {
+	if v, ok := t.intsOf(tensor); ok {
+		return fixed(v...), true
+	}
+	// The shape of another tensor keeps its symbols.
+	if x, ok := t.shapes[tensor]; ok && t.of(x).ranked {
+		return slices.Clone(t.of(x).dims), true
+	}
+	if v, ok := t.numbersOf(tensor); ok {
+		dims := make([]dimension, len(v))
+		for i, e := range v {
+			dims[i] = e.dimension()
+		}
+		return dims, true
+	}
+	if d, ok := t.of(tensor).dim(0); ok && d.known() {
+		return unknown(int(d.n)), true
+	}
+	return nil, false
+}
+
+func inferReshape(t *types, n *pb.NodeProto) []tensorType {
+	x := t.of(n.Input[0])
+	out := tensorType{elem: x.elem}
+	if len(n.Input) < 2 {
+		return one(out)
+	}
+	v, ok := t.numbersOf(n.Input[1])
+	if !ok {
+		out.dims, out.ranked = t.shapeFrom(n.Input[1])
+		return one(out)
+	}
+	out.ranked, out.dims = true, make([]dimension, len(v))
+	infer := -1
+	for i, e := range v {
+		switch {
+		case e.known && e.n == 0 && onnx.AttributeInt(n, "allowzero", 0) == 0:
+			out.dims[i], _ = x.dim(int64(i))
+		case e.known && e.n < 0:
+			infer = i
+		case !e.known && !e.size: // it may be −1
+			out.dims[i].n = -1
+		default:
+			out.dims[i] = e.dimension()
+		}
+	}
+	if infer >= 0 {
+		out.dims[infer] = quotient(x, slices.Delete(slices.Clone(out.dims), infer, infer+1))
+	}
+	return one(out)
+}
+
+// quotient is the size of an axis that holds what other axes leave of x.
+func quotient(x tensorType, others []dimension) dimension {
+	if !x.ranked {
+		return dimension{n: -1}
+	}
+	size, rest := int64(1), int64(1)
+	var symbols []string
+	for _, d := range x.dims {
+		switch {
+		case d.known():
+			size *= d.n
+		case d.symbol == "":
+			return dimension{n: -1}
+		default:
+			symbol, times := factor(d.symbol)
+			symbols, size = append(symbols, symbol), size*times
+		}
+	}
+	for _, d := range others {
+		if d.known() {
+			rest *= d.n
+			continue
+		}
+		symbol, times := factor(d.symbol)
+		rest *= times
+		i := slices.Index(symbols, symbol)
+		if i < 0 {
+			return dimension{n: -1}
+		}
+		symbols = slices.Delete(symbols, i, i+1)
+	}
+	switch {
+	case len(symbols) == 0 && rest > 0:
+		return dimension{n: size / rest}
+	case len(symbols) == 1 && rest > 0 && size%rest == 0:
+		times := number{n: size / rest, known: true}
+		return combine("Mul", dimension{n: -1, symbol: symbols[0]}.number(), times).dimension()
+	}
+	return dimension{n: -1}
+}

@@ -1,0 +1,163 @@
+package autodiff
+
+import (
+	"math"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+func inferConv(t *types, n *pb.NodeProto) []tensorType {
+	x, w := t.of(n.Input[0]), t.of(n.Input[1])
+	s, ok := t.geometryOf(n, x, w.window())
+	if !ok {
+		return one(tensorType{elem: x.elem, ranked: x.ranked, dims: unknown(len(x.dims))})
+	}
+	rows, _ := x.dim(0)
+	channels, _ := w.dim(0)
+	return one(tensorType{elem: x.elem, ranked: true, dims: append([]dimension{rows, channels}, s.output(x)...)})
+}
+
+func inferConvTranspose(t *types, n *pb.NodeProto) []tensorType {
+	x, w := t.of(n.Input[0]), t.of(n.Input[1])
+	out := tensorType{elem: x.elem, ranked: x.ranked, dims: unknown(len(x.dims))}
+	if len(x.dims) < 3 {
+		return one(out)
+	}
+	out.dims[0] = x.dims[0]
+	if d, _ := w.dim(1); d.known() {
+		out.dims[1].n = d.n * onnx.AttributeInt(n, "group", 1)
+	}
+	s, ok := t.geometryOf(n, tensorType{}, w.window())
+	added := onnx.AttributeInts(n, "output_padding")
+	if added == nil {
+		added = make([]int64, len(s.kernel))
+	}
+	shape := onnx.AttributeInts(n, "output_shape")
+	if !ok || len(s.kernel) != len(x.dims)-2 || len(added) != len(s.kernel) {
+		return one(out)
+	}
+	for i, stride := range s.stride {
+		switch d := x.dims[i+2]; {
+		case len(shape) == len(s.kernel):
+			out.dims[i+2].n = shape[i]
+		case shape != nil || s.isSame():
+		case !s.sized:
+		case stride == 1 && added[i] == 0 && s.begin[i]+s.end[i] == s.extent(i)-1:
+			out.dims[i+2] = d
+		case d.known():
+			out.dims[i+2].n = (d.n-1)*stride + added[i] + s.extent(i) - s.begin[i] - s.end[i]
+		}
+	}
+	return one(out)
+}
+
+// window is the size of a kernel (outputs, inputs, …) along the axes that it
+// moves along, −1 where that is not known.
+func (t tensorType) window() []int64 {
+	if len(t.dims) < 3 {
+		return nil
+	}
+	sizes := make([]int64, len(t.dims)-2)
+	for i, d := range t.dims[2:] {
+		sizes[i] = d.n
+	}
+	return sizes
+}
+
+// inferPool is that of all pooling; only MaxPool has a second output.
+func inferPool(t *types, n *pb.NodeProto) []tensorType {
+	x := t.of(n.Input[0])
+	out := tensorType{elem: x.elem, ranked: x.ranked, dims: unknown(len(x.dims))}
+	if s, ok := t.geometryOf(n, x, nil); ok && len(x.dims) == len(s.kernel)+2 {
+		out.dims = append(slices.Clone(x.dims[:2]), s.output(x)...)
+	}
+	places := out
+	places.elem = pb.TensorProto_INT64
+	return []tensorType{out, places}
+}
+
+func inferGlobalPool(t *types, n *pb.NodeProto) []tensorType {
+	x := t.of(n.Input[0])
+	x.dims = slices.Clone(x.dims)
+	for i := 2; i < len(x.dims); i++ {
+		x.dims[i] = dimension{n: 1}
+	}
+	return one(x)
+}
+
+// inferResize is that of Upsample too.
+func inferResize(t *types, n *pb.NodeProto) []tensorType {
+	x := t.of(n.Input[0])
+	out := tensorType{elem: x.elem, ranked: x.ranked, dims: unknown(len(x.dims))}
+	axes := onnx.AttributeInts(n, "axes")
+	if axes != nil || onnx.AttributeString(n, "keep_aspect_ratio_policy", "stretch") != "stretch" {
+		return one(out)
+	}
+	var scales []float32
+	switch {
+	case onnx.Attribute(n, "scales") != nil:
+		scales = onnx.Attribute(n, "scales").GetFloats()
+	case len(n.Input) == 2:
+		scales, _ = t.floatsOf(n.Input[1])
+	case len(n.Input) > 3 && n.Input[3] != "":
+		if dims, ok := t.shapeFrom(n.Input[3]); ok && len(dims) == len(x.dims) {
+			out.dims = dims
+		}
+		return one(out)
+	case len(n.Input) > 2:
+		scales, _ = t.floatsOf(n.Input[2])
+	}
+	if len(scales) != len(x.dims) {
+		return one(out)
+	}
+	for i, d := range x.dims {
+		if scales[i] == 1 {
+			out.dims[i] = d
+		} else if d.known() {
+			out.dims[i].n = int64(math.Floor(float64(float32(d.n) * scales[i])))
+		}
+	}
+	return one(out)
+}
+
+func inferDepthToSpace(t *types, n *pb.NodeProto) []tensorType {
+	b := onnx.AttributeInt(n, "blocksize", 1)
+	return t.blocks(n, func(channels, size int64) (int64, int64) { return channels / (b * b), size * b })
+}
+
+func inferSpaceToDepth(t *types, n *pb.NodeProto) []tensorType {
+	b := onnx.AttributeInt(n, "blocksize", 1)
+	return t.blocks(n, func(channels, size int64) (int64, int64) { return channels * b * b, size / b })
+}
+
+func (t *types) blocks(n *pb.NodeProto, move func(channels, size int64) (int64, int64)) []tensorType {
+	x := t.of(n.Input[0])
+	x.dims = slices.Clone(x.dims)
+	if onnx.AttributeInt(n, "blocksize", 1) < 1 || len(x.dims) != 4 {
+		return one(tensorType{elem: x.elem})
+	}
+	for i, d := range x.dims[1:] {
+		x.dims[i+1] = dimension{n: -1}
+		if channels, size := move(d.n, d.n); d.known() && i == 0 {
+			x.dims[1].n = channels
+		} else if d.known() {
+			x.dims[i+1].n = size
+		}
+	}
+	return one(x)
+}
+
+// floatsOf returns the values of a constant tensor of real numbers.
+func (t *types) floatsOf(tensor string) ([]float32, bool) {
+	c, ok := t.consts[tensor]
+	if !ok {
+		c, ok = t.index.Const(tensor)
+	}
+	if !ok {
+		return nil, false
+	}
+	v, _, err := onnx.Float32s(c, t.dir)
+	return v, err == nil
+}

@@ -1,0 +1,152 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"image"
+
+	"github.com/attach-uncertainty/attach/internal/npy"
+)
+
+func openNPY(path string, o Options) (*Set, error) {
+	l, err := npy.OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return newArraySet(l, o)
+}
+
+func openNPZ(path string, o Options) (*Set, error) {
+	z, err := npy.OpenNPZ(path)
+	if err != nil {
+		return nil, err
+	}
+	key := "x"
+	if !z.Has(key) && z.Has("images") {
+		key = "images"
+	}
+	l, err := z.Entry(key)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newArraySet(l, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.readTargets(z)
+}
+
+func newArraySet(l *npy.Lazy, o Options) (*Set, error) {
+	if len(l.Shape) == 0 {
+		return nil, fmt.Errorf("%s: a single number is no set of inputs; want an array of n rows", l.Name())
+	}
+	if l.Rows() == 0 {
+		return nil, fmt.Errorf("%s: %w", l.Name(), ErrEmpty)
+	}
+	if l.RowLen() == 0 {
+		return nil, fmt.Errorf("%s: rows of shape %v hold nothing", l.Name(), l.Shape[1:])
+	}
+	if l.DType.Byte() && len(l.Shape) > 2 {
+		return newPixelSet(l, o)
+	}
+	if o.Preprocess != nil {
+		return nil, fmt.Errorf("%s: preprocessing is for images and for uint8 arrays n×height×width(×channels), and this is %v of shape %v; leave out the preprocessing file, or save the pixels as uint8", l.Name(), l.DType, l.Shape)
+	}
+	shape := l.Shape[1:]
+	if len(shape) == 0 {
+		shape = []int{1}
+	}
+	return &Set{src: &arraySource{l: l}, shape: shape}, nil
+}
+
+// arraySource is the rows of an array on disk.
+type arraySource struct {
+	l *npy.Lazy
+}
+
+func (a *arraySource) rows() int { return a.l.Rows() }
+
+func (a *arraySource) name(i int) string { return fmt.Sprintf("row %d of %s", i, a.l.Name()) }
+
+func (a *arraySource) thumbnail(ctx context.Context, i int) (image.Image, error) {
+	f, ok := frameOf(a.l.Shape[1:])
+	if !ok {
+		return nil, nil
+	}
+	row := make([]float32, a.l.RowLen())
+	r, err := a.open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if err := r.read(ctx, []int{i}, row); err != nil {
+		return nil, err
+	}
+	return f.pixels(stretch(row)).toImage(), nil
+}
+
+// stretch maps the least value to 0 and the greatest to 255.
+func stretch(row []float32) []uint8 {
+	lo, hi := row[0], row[0]
+	for _, v := range row {
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	scale := float32(0)
+	if hi > lo {
+		scale = 255 / (hi - lo)
+	}
+	out := make([]uint8, len(row))
+	for i, v := range row {
+		if level := (v-lo)*scale + 0.5; level >= 0 && level < 256 {
+			out[i] = uint8(level)
+		}
+	}
+	return out
+}
+
+func (a *arraySource) open() (reader, error) {
+	c, err := a.l.Open()
+	if err != nil {
+		return nil, err
+	}
+	return &arrayReader{Cursor: c, width: a.l.RowLen()}, nil
+}
+
+type arrayReader struct {
+	*npy.Cursor
+	width int
+}
+
+func (r *arrayReader) read(ctx context.Context, idx []int, dst []float32) error {
+	for start, n := range runs(idx) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		a, err := r.ReadRows(idx[start], n)
+		if err != nil {
+			return err
+		}
+		x, err := npy.Float32s(a)
+		if err != nil {
+			return err
+		}
+		copy(dst[start*r.width:(start+n)*r.width], x)
+	}
+	return nil
+}
+
+// runs yields the position and length of each run of consecutive numbers.
+func runs(idx []int) func(yield func(start, n int) bool) {
+	return func(yield func(start, n int) bool) {
+		for start := 0; start < len(idx); {
+			n := 1
+			for start+n < len(idx) && idx[start+n] == idx[start]+n {
+				n++
+			}
+			if !yield(start, n) {
+				return
+			}
+			start += n
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// Block is consecutive rows of a Set. Data is the caller's to keep.
+type Block struct {
+	Start, N int
+	Data     []float32 // N × the product of the set's shape, row-major
+}
+
+// Blocks reads the set in order, rows at a time (the last block may be
+// shorter). One block is read ahead while the caller works, so two are in
+// memory. An error ends the sequence: a file that cannot be read, a NaN or an
+// infinity (with its row), or the context's error. Each call reads the files
+// anew.
+func (s *Set) Blocks(ctx context.Context, rows int) iter.Seq2[Block, error] {
+	if rows < 1 {
+		panic("inputs: blocks of no rows")
+	}
+	return func(yield func(Block, error) bool) {
+		type result struct {
+			b   Block
+			err error
+		}
+		ahead, cancel := context.WithCancel(ctx)
+		results := make(chan result)
+		go func() {
+			defer close(results)
+			s.produce(ahead, rows, func(b Block, err error) bool {
+				select {
+				case results <- result{b, err}:
+					return err == nil
+				case <-ahead.Done():
+					return false
+				}
+			})
+		}()
+		defer func() {
+			cancel()
+			for range results { // until its files are closed
+			}
+		}()
+		for r := range results {
+			if ctx.Err() != nil {
+				break
+			}
+			if !yield(r.b, r.err) || r.err != nil {
+				return
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(Block{}, err)
+		}
+	}
+}
+
+// produce passes one block after another to emit, until it returns false.
+func (s *Set) produce(ctx context.Context, rows int, emit func(Block, error) bool) {
+	r, err := s.src.open()
+	if err != nil {
+		emit(Block{}, err)
+		return
+	}
+	defer r.Close()
+	width := s.RowLen()
+	idx := make([]int, 0, min(rows, s.Len()))
+	for start := 0; start < s.Len(); start += rows {
+		n := min(rows, s.Len()-start)
+		idx = idx[:0]
+		for i := range n {
+			idx = append(idx, s.row(start+i))
+		}
+		b := Block{Start: start, N: n, Data: make([]float32, n*width)}
+		if err := r.read(ctx, idx, b.Data); err != nil {
+			emit(Block{}, err)
+			return
+		}
+		if err := s.checkFinite(b, width); err != nil {
+			emit(Block{}, err)
+			return
+		}
+		if !emit(b, nil) {
+			return
+		}
+	}
+}
+
+// All reads the whole set, n × the product of its shape.
+func (s *Set) All(ctx context.Context) (blas32.General, error) {
+	width := s.RowLen()
+	out := blas32.General{Rows: s.Len(), Cols: width, Stride: width, Data: make([]float32, s.Len()*width)}
+	for b, err := range s.Blocks(ctx, 256) {
+		if err != nil {
+			return blas32.General{}, err
+		}
+		copy(out.Data[b.Start*width:], b.Data)
+	}
+	return out, nil
+}
+
+func (s *Set) checkFinite(b Block, width int) error {
+	if i := firstNonFinite(b.Data); i >= 0 {
+		return fmt.Errorf("%s: %v at index %v; every input must be a finite number", s.Name(b.Start+i/width), b.Data[i], unravel(i%width, s.shape))
+	}
+	return nil
+}
+
+// unravel returns the index along each axis of element i of a row.
+func unravel(i int, shape []int) []int {
+	at := make([]int, len(shape))
+	for k := len(shape) - 1; k >= 0; k-- {
+		at[k] = i % shape[k]
+		i /= shape[k]
+	}
+	return at
+}

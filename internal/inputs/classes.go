@@ -1,0 +1,45 @@
+package inputs
+
+import (
+	"errors"
+	"fmt"
+)
+
+// OfClasses returns the rows whose label is one of classes, in their order,
+// with labels renumbered: the i-th of classes becomes i. It is for networks
+// that were trained on some classes of a set, in an order of their own.
+func (s *Set) OfClasses(classes []int) (*Set, error) {
+	if s.labels == nil {
+		return nil, errors.New("there are no labels to pick classes by")
+	}
+	number := make(map[int]int, len(classes))
+	for i, c := range classes {
+		if _, twice := number[c]; twice {
+			return nil, fmt.Errorf("class %d is picked twice", c)
+		}
+		number[c] = i
+	}
+	var idx []int
+	for i, l := range s.labels {
+		if _, ok := number[l]; ok {
+			idx = append(idx, i)
+		}
+	}
+	if len(idx) == 0 {
+		return nil, fmt.Errorf("no row has one of the labels %v: %w", classes, ErrEmpty)
+	}
+	sub := s.Subset(idx)
+	for i, l := range sub.labels {
+		sub.labels[i] = number[l]
+	}
+	if s.classes != nil {
+		sub.classes = nil
+		for _, c := range classes {
+			if c < 0 || c >= len(s.classes) {
+				return nil, fmt.Errorf("class %d is picked, but there are %d", c, len(s.classes))
+			}
+			sub.classes = append(sub.classes, s.classes[c])
+		}
+	}
+	return sub, nil
+}

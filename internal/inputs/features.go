@@ -1,0 +1,151 @@
+package inputs
+
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// OpenFeatures reads precomputed rows from an .npz archive: features (or
+// feat_list) n×h, logits (or logit_list) n×c, labels (or label_list) n; any of
+// them may be absent, but not all. NaN and infinite values are errors that
+// name the row. Labels are only checked to be whole numbers: out-of-domain
+// rows are often labelled -1.
+func OpenFeatures(path string) (ood.Batch, error) {
+	var b ood.Batch
+	z, err := npy.OpenNPZ(path)
+	if err != nil {
+		return b, err
+	}
+	n := -1
+	agree := func(name string, rows int) error {
+		if rows == 0 {
+			return fmt.Errorf("%s: %s: %w", path, name, ErrEmpty)
+		}
+		if n >= 0 && rows != n {
+			return fmt.Errorf("%s: %s has %d rows, the arrays beside it have %d", path, name, rows, n)
+		}
+		n = rows
+		return nil
+	}
+	for _, m := range []struct {
+		dst   *blas32.General
+		names [2]string
+	}{
+		{&b.Features, [2]string{"features", "feat_list"}},
+		{&b.Logits, [2]string{"logits", "logit_list"}},
+	} {
+		name, ok := either(z, m.names)
+		if !ok {
+			continue
+		}
+		if *m.dst, err = readMatrix(z, name); err != nil {
+			return ood.Batch{}, err
+		}
+		if err := agree(name, m.dst.Rows); err != nil {
+			return ood.Batch{}, err
+		}
+	}
+	if name, ok := either(z, [2]string{"labels", "label_list"}); ok {
+		if b.Labels, err = readInts(z, name); err != nil {
+			return ood.Batch{}, err
+		}
+		if err := agree(name, len(b.Labels)); err != nil {
+			return ood.Batch{}, err
+		}
+	}
+	if b.Features.Rows == 0 && b.Logits.Rows == 0 {
+		return ood.Batch{}, fmt.Errorf("%s: it holds neither features (or feat_list) nor logits (or logit_list)", path)
+	}
+	return b, nil
+}
+
+// LoadWeights reads a network's last layer from an .npz archive: weight c×h
+// and bias c. Without a bias it is zero.
+func LoadWeights(path string) (*ood.Linear, error) {
+	z, err := npy.OpenNPZ(path)
+	if err != nil {
+		return nil, err
+	}
+	w, err := readMatrix(z, "weight")
+	if err != nil {
+		return nil, err
+	}
+	lin := &ood.Linear{Weight: w, Bias: make([]float32, w.Rows)}
+	if !z.Has("bias") {
+		return lin, nil
+	}
+	l, err := z.Entry("bias")
+	if err != nil {
+		return nil, err
+	}
+	if l.Len() != w.Rows {
+		return nil, fmt.Errorf("%s: %d biases for a weight of %d×%d; want one for each of the %d outputs", l.Name(), l.Len(), w.Rows, w.Cols, w.Rows)
+	}
+	a, err := l.Read()
+	if err != nil {
+		return nil, err
+	}
+	if lin.Bias, err = npy.Float32s(a); err != nil {
+		return nil, err
+	}
+	if i := firstNonFinite(lin.Bias); i >= 0 {
+		return nil, fmt.Errorf("%s: entry %d is %v", l.Name(), i, lin.Bias[i])
+	}
+	return lin, nil
+}
+
+func either(z *npy.NPZ, names [2]string) (string, bool) {
+	for _, n := range names {
+		if z.Has(n) {
+			return n, true
+		}
+	}
+	return "", false
+}
+
+// readMatrix reads an n×d array of finite numbers.
+func readMatrix(z *npy.NPZ, name string) (blas32.General, error) {
+	l, err := z.Entry(name)
+	if err != nil {
+		return blas32.General{}, err
+	}
+	if len(l.Shape) != 2 || l.Shape[1] == 0 {
+		return blas32.General{}, fmt.Errorf("%s: its shape is %v; want two axes, rows and columns", l.Name(), l.Shape)
+	}
+	a, err := l.Read()
+	if err != nil {
+		return blas32.General{}, err
+	}
+	x, err := npy.Float32s(a)
+	if err != nil {
+		return blas32.General{}, err
+	}
+	cols := l.Shape[1]
+	if i := firstNonFinite(x); i >= 0 {
+		return blas32.General{}, fmt.Errorf("%s: row %d, column %d is %v; every value must be a finite float32", l.Name(), i/cols, i%cols, x[i])
+	}
+	return blas32.General{Rows: l.Shape[0], Cols: cols, Stride: cols, Data: x}, nil
+}
+
+func readInts(z *npy.NPZ, name string) ([]int, error) {
+	l, err := z.Entry(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(l.Shape) != 1 && !(len(l.Shape) == 2 && l.Shape[1] == 1) {
+		return nil, fmt.Errorf("%s: its shape is %v; want one label a row", l.Name(), l.Shape)
+	}
+	a, err := l.Read()
+	if err != nil {
+		return nil, err
+	}
+	v, err := npy.Ints(a)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Name(), err)
+	}
+	return v, nil
+}

@@ -1,0 +1,67 @@
+package inputs
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/heads"
+)
+
+func TestFeatures(t *testing.T) {
+	phi := heads.Array{Shape: []int{3, 2}, Data: count[float64](6)}
+	z := heads.Array{Shape: []int{3, 4}, Data: count[float32](12)}
+	y := heads.Array{Shape: []int{3}, Data: []int64{1, -1, 3}}
+	for _, names := range [][3]string{{"features", "logits", "labels"}, {"feat_list", "logit_list", "label_list"}} {
+		b, err := OpenFeatures(writeNPZ(t, true, map[string]heads.Array{names[0]: phi, names[1]: z, names[2]: y}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Features.Rows != 3 || b.Features.Cols != 2 || b.Features.Data[5] != 5 || b.Logits.Cols != 4 || !slices.Equal(b.Labels, []int{1, -1, 3}) {
+			t.Errorf("%v: %+v", names, b)
+		}
+		b, err = OpenFeatures(writeNPZ(t, true, map[string]heads.Array{names[1]: z}))
+		if err != nil || b.Features.Rows != 0 || b.Logits.Rows != 3 || b.Labels != nil {
+			t.Errorf("logits alone: %+v, error %v", b, err)
+		}
+	}
+	bad := heads.Array{Shape: []int{3, 2}, Data: []float32{0, 0, 0, float32(math.NaN()), 0, 0}}
+	big := heads.Array{Shape: []int{1, 1}, Data: []float64{1e300}}
+	for words, arrays := range map[string]map[string]heads.Array{
+		"holds neither features":  {"labels": y},
+		"labels has 3 rows":       {"features": {Shape: []int{2, 2}, Data: count[float32](4)}, "labels": y},
+		"logits has 3 rows":       {"features": {Shape: []int{2, 2}, Data: count[float32](4)}, "logits": z},
+		"row 1, column 1 is NaN":  {"features": bad},
+		"row 0, column 0 is +Inf": {"features": big},
+		"want two axes":           {"features": y},
+		"there are no rows":       {"features": {Shape: []int{0, 2}, Data: []float32{}}},
+		"element 1 is 0.5":        {"features": phi, "labels": {Shape: []int{3}, Data: []float32{0, .5, 1}}},
+		"want one label a row":    {"features": phi, "labels": z},
+	} {
+		path := writeNPZ(t, false, arrays)
+		_, err := OpenFeatures(path)
+		wantError(t, err, path, words)
+	}
+}
+
+func TestWeights(t *testing.T) {
+	w := heads.Array{Shape: []int{2, 3}, Data: count[float32](6)}
+	l, err := LoadWeights(writeNPZ(t, false, map[string]heads.Array{"weight": w, "bias": {Shape: []int{2}, Data: []float64{7, 8}}}))
+	if err != nil || l.Weight.Rows != 2 || l.Weight.Cols != 3 || !slices.Equal(l.Bias, []float32{7, 8}) {
+		t.Errorf("%+v, error %v", l, err)
+	}
+	l, err = LoadWeights(writeNPZ(t, false, map[string]heads.Array{"weight": w}))
+	if err != nil || !slices.Equal(l.Bias, []float32{0, 0}) {
+		t.Errorf("without a bias: %+v, error %v", l, err)
+	}
+	for words, arrays := range map[string]map[string]heads.Array{
+		`no such array: "weight"`:      {"w": w},
+		"3 biases for a weight of 2×3": {"weight": w, "bias": {Shape: []int{3}, Data: count[float32](3)}},
+		"entry 1 is -Inf":              {"weight": w, "bias": {Shape: []int{2}, Data: []float64{7, math.Inf(-1)}}},
+		"row 0, column 1 is NaN":       {"weight": {Shape: []int{1, 2}, Data: []float64{0, math.NaN()}}},
+	} {
+		path := writeNPZ(t, false, arrays)
+		_, err := LoadWeights(path)
+		wantError(t, err, path, words)
+	}
+}

@@ -1,0 +1,223 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// folderSource is images in files. They are decoded as they are read, as many
+// at a time as there are processors.
+type folderSource struct {
+	root  string
+	files []string // relative to root, with slashes, sorted
+	shape []int
+	pipe  *pipeline
+}
+
+func openFolder(ctx context.Context, root string, o Options) (*Set, error) {
+	files, ignored, err := listImages(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: %w: the folder holds no images (%s)", root, ErrEmpty, strings.Join(imageKinds, " "))
+	}
+	s, err := newFolderSet(ctx, root, files, o)
+	if err != nil {
+		return nil, err
+	}
+	s.ignored = ignored
+	return s, nil
+}
+
+func newFolderSet(ctx context.Context, root string, files []string, o Options) (*Set, error) {
+	if o.Preprocess == nil {
+		return nil, fmt.Errorf("%s: images need a preprocessing file (--preprocess) that says how the model wants them sized and scaled; pass one with Hugging Face's preprocessor_config.json keys", root)
+	}
+	pipe, err := newPipeline(o.Preprocess, o.Layout)
+	if err != nil {
+		return nil, err
+	}
+	src := &folderSource{root: root, files: files, pipe: pipe}
+	s := &Set{src: src}
+	if o.SkipBad {
+		if err := src.dropBad(ctx); err != nil {
+			return nil, err
+		}
+		if s.skipped = len(files) - len(src.files); len(src.files) == 0 {
+			return nil, fmt.Errorf("%s: %w: none of its %d images can be read", root, ErrEmpty, s.skipped)
+		}
+	}
+	if src.shape, err = src.firstShape(); err != nil {
+		return nil, err
+	}
+	s.shape = src.shape
+	if o.Labels {
+		s.labels, s.classes, err = folderLabels(root, src.files)
+	}
+	return s, err
+}
+
+// listImages returns the images below root, sorted by their path, and the
+// number of other files. Hidden files and folders are passed over.
+func listImages(ctx context.Context, root string) (files []string, ignored int, err error) {
+	dir, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return nil, 0, err
+	}
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		hidden := path != dir && strings.HasPrefix(d.Name(), ".")
+		switch {
+		case hidden && d.IsDir():
+			return fs.SkipDir
+		case d.IsDir():
+		case hidden || !isImage(path):
+			ignored++
+		default:
+			rel, err := filepath.Rel(dir, path)
+			if err != nil {
+				return err
+			}
+			files = append(files, filepath.ToSlash(rel))
+		}
+		return nil
+	})
+	slices.Sort(files)
+	return files, ignored, err
+}
+
+// folderLabels takes the first folder of each path as its class.
+func folderLabels(root string, files []string) (labels []int, classes []string, err error) {
+	for _, f := range files {
+		class, _, ok := strings.Cut(f, "/")
+		if !ok {
+			return nil, nil, fmt.Errorf("%s: the image has no label; where sub-folders are labels, each image lies in one", filepath.Join(root, f))
+		}
+		classes = append(classes, class)
+	}
+	slices.Sort(classes)
+	classes = slices.Compact(classes)
+	for _, f := range files {
+		class, _, _ := strings.Cut(f, "/")
+		i, _ := slices.BinarySearch(classes, class)
+		labels = append(labels, i)
+	}
+	return labels, classes, nil
+}
+
+func (f *folderSource) rows() int { return len(f.files) }
+
+func (f *folderSource) name(i int) string { return f.files[i] }
+
+func (f *folderSource) path(i int) string {
+	return filepath.Join(f.root, filepath.FromSlash(f.files[i]))
+}
+
+func (f *folderSource) open() (reader, error) { return f, nil }
+
+func (f *folderSource) Close() error { return nil }
+
+func (f *folderSource) thumbnail(ctx context.Context, i int) (image.Image, error) {
+	m, err := decodeFile(f.path(i))
+	if err != nil {
+		return nil, err
+	}
+	return m.toImage(), nil
+}
+
+// firstShape is the shape of the first image's row, which all others share.
+func (f *folderSource) firstShape() ([]int, error) {
+	r, err := os.Open(f.path(0))
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	w, h, _, err := decodeSize(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path(0), err)
+	}
+	shape, err := f.pipe.shape(h, w, 3)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path(0), err)
+	}
+	return shape, nil
+}
+
+func (f *folderSource) read(ctx context.Context, idx []int, dst []float32) error {
+	width := product(f.shape)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for k, i := range idx {
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return f.readOne(i, dst[k*width:(k+1)*width])
+		})
+	}
+	return g.Wait()
+}
+
+func (f *folderSource) readOne(i int, dst []float32) error {
+	m, err := decodeFile(f.path(i))
+	if err != nil {
+		return err
+	}
+	if f.pipe.Channels == 0 {
+		m = m.convert(3)
+	}
+	shape, err := f.pipe.shape(m.h, m.w, m.c)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.path(i), err)
+	}
+	if !slices.Equal(shape, f.shape) {
+		return fmt.Errorf("%s: the image is %v after preprocessing, those before it are %v; set crop_size, or size with height and width, so that all are alike", f.path(i), shape, f.shape)
+	}
+	if err := f.pipe.apply(m, dst); err != nil {
+		return fmt.Errorf("%s: %w", f.path(i), err)
+	}
+	return nil
+}
+
+// dropBad decodes every file and keeps those that can be.
+func (f *folderSource) dropBad(ctx context.Context) error {
+	good := make([]bool, len(f.files))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range f.files {
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			_, _, err := decodeImage(f.path(i))
+			good[i] = err == nil
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	kept := make([]string, 0, len(f.files))
+	for i, ok := range good {
+		if ok {
+			kept = append(kept, f.files[i])
+		}
+	}
+	f.files = kept
+	return nil
+}

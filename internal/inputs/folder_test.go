@@ -1,0 +1,129 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// tree copies the picture testdata/rgb.png, or text, to the given paths.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	png, err := os.ReadFile("testdata/rgb.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	for name, text := range files {
+		if text == "" {
+			text = string(png)
+		}
+		writeFile(t, root, name, text)
+	}
+	return root
+}
+
+func TestFolder(t *testing.T) {
+	root := tree(t, map[string]string{
+		"dog/b.png": "", "dog/a.PNG": "", "cat/deep/er/z.png": "", "cat/notes.txt": "no image",
+		".hidden/a.png": "", "cat/._a.png": "resource fork",
+	})
+	s := open(t, root, Options{Preprocess: &Preprocess{Resize: Size{Box: Box{4, 5}}, Resample: Bilinear}, Labels: true})
+	var names []string
+	for i := range s.Len() {
+		names = append(names, s.Name(i))
+	}
+	if want := []string{"cat/deep/er/z.png", "dog/a.PNG", "dog/b.png"}; !slices.Equal(names, want) {
+		t.Errorf("files %v, want %v", names, want)
+	}
+	if !slices.Equal(s.Labels(), []int{0, 1, 1}) || !slices.Equal(s.ClassNames(), []string{"cat", "dog"}) {
+		t.Errorf("labels %v of %v", s.Labels(), s.ClassNames())
+	}
+	if _, ok := s.Targets(); ok {
+		t.Error("folders have no targets")
+	}
+	if !slices.Equal(s.Shape(), []int{3, 4, 5}) || s.Ignored() != 2 || s.Skipped() != 0 {
+		t.Errorf("shape %v, %d ignored, %d skipped", s.Shape(), s.Ignored(), s.Skipped())
+	}
+	x := read(t, s, 2)
+	if !slices.Equal(x[:60], x[60:120]) || !slices.Equal(x[:60], x[120:]) {
+		t.Error("copies of one picture give different rows")
+	}
+	img, err := s.Thumbnail(context.Background(), 2)
+	if err != nil || img.Bounds().Dx() != 37 || img.Bounds().Dy() != 29 {
+		t.Errorf("thumbnail error %v, or not the picture's own size", err)
+	}
+}
+
+func TestOneImage(t *testing.T) {
+	s := open(t, "testdata/grey.png", Options{Preprocess: &Preprocess{}})
+	if s.Len() != 1 || s.Name(0) != "grey.png" || !slices.Equal(s.Shape(), []int{3, 29, 37}) {
+		t.Errorf("%d rows of %v, the first %s", s.Len(), s.Shape(), s.Name(0))
+	}
+	read(t, s, 1)
+}
+
+func TestSkipBad(t *testing.T) {
+	files := map[string]string{"bad.jpg": "no image", "cut.png": "\x89PNG\r\n\x1a\n"}
+	for i := range 9 {
+		files[fmt.Sprintf("%d.png", i)] = ""
+	}
+	root := tree(t, files)
+	o := Options{Preprocess: &Preprocess{}}
+	s := open(t, root, o)
+	_, err := s.All(context.Background())
+	wantError(t, err, root+string(filepath.Separator), "not a readable image")
+	o.SkipBad = true
+	s = open(t, root, o)
+	if s.Len() != 9 || s.Skipped() != 2 {
+		t.Errorf("%d images, %d skipped; want 9 and 2", s.Len(), s.Skipped())
+	}
+	read(t, s, 4)
+	_, err = Open(context.Background(), tree(t, map[string]string{"bad.jpg": "no"}), o)
+	wantError(t, err, "", "none of its 1 images can be read")
+}
+
+func TestFolderErrors(t *testing.T) {
+	ctx := context.Background()
+	p := &Preprocess{}
+	flat := tree(t, map[string]string{"a.png": "", "c/b.png": ""})
+	_, err := Open(ctx, flat, Options{})
+	wantError(t, err, flat, "images need a preprocessing file")
+	_, err = Open(ctx, flat, Options{Preprocess: p, Labels: true})
+	wantError(t, err, filepath.Join(flat, "a.png"), "has no label")
+	none := tree(t, map[string]string{"a.txt": "text"})
+	_, err = Open(ctx, none, Options{Preprocess: p})
+	wantError(t, err, none, "holds no images")
+	if !errors.Is(err, ErrEmpty) {
+		t.Errorf("error %v is not ErrEmpty", err)
+	}
+	mixed := tree(t, map[string]string{"a.png": ""})
+	photo, err := os.ReadFile("testdata/photo.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, mixed, "b.png", string(photo))
+	_, err = open(t, mixed, Options{Preprocess: p}).All(ctx)
+	wantError(t, err, filepath.Join(mixed, "b.png"), "set crop_size")
+
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := Open(done, flat, Options{Preprocess: p}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v of a cancelled context", err)
+	}
+}
+
+// TestTruncatedJPEG has neither decoder accept half a file.
+func TestTruncatedJPEG(t *testing.T) {
+	b, err := os.ReadFile("jpeg/testdata/420.jpg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := writeFile(t, t.TempDir(), "half.jpg", string(b[:len(b)*3/4]))
+	_, err = decodeFile(path)
+	wantError(t, err, path, "not a readable image")
+}

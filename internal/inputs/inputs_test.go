@@ -1,0 +1,104 @@
+package inputs
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/npy"
+)
+
+// wantError checks that an error is one sentence that names the place and says
+// some words.
+func wantError(t *testing.T, err error, place, words string) {
+	t.Helper()
+	switch {
+	case err == nil:
+		t.Errorf("no error that says %q of %s", words, place)
+	case !strings.Contains(err.Error(), place) || !strings.Contains(err.Error(), words):
+		t.Errorf("error %q; want it to name %q and say %q", err, place, words)
+	case strings.Contains(err.Error(), "\n") || strings.HasSuffix(err.Error(), "."):
+		t.Errorf("error %q is not one sentence without a period", err)
+	}
+}
+
+func writeFile(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func writeNPY(t *testing.T, name string, a heads.Array) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := npy.Write(f, a); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func writeNPZ(t *testing.T, deflate bool, arrays map[string]heads.Array) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "set.npz")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := npy.WriteNPZ(f, arrays, deflate); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func open(t *testing.T, path string, o Options) *Set {
+	t.Helper()
+	s, err := Open(context.Background(), path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// read returns all rows, in blocks of the given size, and checks their bounds.
+func read(t *testing.T, s *Set, rows int) []float32 {
+	t.Helper()
+	var out []float32
+	next := 0
+	for b, err := range s.Blocks(context.Background(), rows) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Start != next || b.N != min(rows, s.Len()-next) || len(b.Data) != b.N*s.RowLen() {
+			t.Fatalf("block of %d rows from %d with %d numbers", b.N, b.Start, len(b.Data))
+		}
+		next += b.N
+		out = append(out, b.Data...)
+	}
+	if next != s.Len() {
+		t.Fatalf("%d rows, want %d", next, s.Len())
+	}
+	return out
+}
+
+func count[T uint8 | float32 | float64 | int64](n int) []T {
+	out := make([]T, n)
+	for i := range out {
+		out[i] = T(i)
+	}
+	return out
+}

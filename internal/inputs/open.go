@@ -1,0 +1,81 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Layout is the order of an image's axes as the model takes it.
+type Layout string
+
+const (
+	NCHW Layout = "nchw" // channels × height × width; the default
+	NHWC Layout = "nhwc" // height × width × channels, as TensorFlow exports
+)
+
+// Options say how inputs are read. The zero value reads arrays of numbers.
+type Options struct {
+	// Preprocess turns images into what the model was trained on. Images and
+	// uint8 arrays need it; other arrays must do without.
+	Preprocess *Preprocess
+	// Layout is the model's order of axes, NCHW where empty. It matters for
+	// images and uint8 arrays only; other arrays are passed on as they are.
+	Layout Layout
+	// Labels takes the first-level sub-folder of each image as its class.
+	// Classes are numbered in the sorted order of the folders' names.
+	Labels bool
+	// Target names the column of a table that is the target: a name of its
+	// header, or "last". Without it every column is an input.
+	Target string
+	// SkipBad leaves out images that cannot be read, which Set.Skipped
+	// counts. It decodes every image once when the folder is opened.
+	SkipBad bool
+}
+
+// Open opens the inputs at path: an .npy array, an .npz archive (x or images;
+// y or labels), a folder of images or one image, or a table of numbers (.csv,
+// .tsv, .txt). Rows are read later, by Set.Blocks. Errors name the file.
+func Open(ctx context.Context, path string, o Options) (*Set, error) {
+	switch o.Layout {
+	case "":
+		o.Layout = NCHW
+	case NCHW, NHWC:
+	default:
+		return nil, fmt.Errorf("layout %q is not known; use nchw or nhwc", o.Layout)
+	}
+	fi, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if o.Target != "" && !IsTable(path) {
+		return nil, fmt.Errorf("%s: only a table has a target column; it cannot be %q here", path, o.Target)
+	}
+	var s *Set
+	switch ext := strings.ToLower(filepath.Ext(path)); {
+	case fi.IsDir():
+		s, err = openFolder(ctx, path, o)
+	case ext == ".npy":
+		s, err = openNPY(path, o)
+	case ext == ".npz":
+		s, err = openNPZ(path, o)
+	case IsTable(path):
+		s, err = openTable(ctx, path, o)
+	case isImage(path):
+		s, err = newFolderSet(ctx, filepath.Dir(path), []string{filepath.Base(path)}, o)
+	default:
+		return nil, fmt.Errorf("%s: inputs are an .npy or .npz file, a folder of images, an image, or a table (.csv, .tsv, .txt)", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.Labels && s.labels == nil {
+		return nil, fmt.Errorf("%s: labels from sub-folders need a folder of images", path)
+	}
+	if s.Len() == 0 {
+		return nil, fmt.Errorf("%s: %w", path, ErrEmpty)
+	}
+	return s, nil
+}

@@ -1,0 +1,143 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/attach-uncertainty/attach/internal/npy"
+)
+
+// frame is how the pixels of one image lie in a row of an array.
+type frame struct {
+	h, w, c int
+	planar  bool // channels first
+}
+
+// frameOf reads H×W, H×W×C or C×H×W. What can be both is channels last.
+func frameOf(shape []int) (frame, bool) {
+	channels := func(c int) bool { return c == 1 || c == 3 || c == 4 }
+	switch {
+	case len(shape) == 2:
+		return frame{shape[0], shape[1], 1, false}, true
+	case len(shape) != 3:
+	case channels(shape[2]):
+		return frame{shape[0], shape[1], shape[2], false}, true
+	case channels(shape[0]):
+		return frame{shape[1], shape[2], shape[0], true}, true
+	}
+	return frame{}, false
+}
+
+// pixels views or rearranges a row.
+func (f frame) pixels(row []uint8) pixels {
+	if !f.planar {
+		return pixels{f.h, f.w, f.c, row}
+	}
+	out := newPixels(f.h, f.w, f.c)
+	area := f.h * f.w
+	for c := range f.c {
+		for i, v := range row[c*area : (c+1)*area] {
+			out.pix[i*f.c+c] = v
+		}
+	}
+	return out
+}
+
+// pixelSource is the rows of a uint8 array, each an image.
+type pixelSource struct {
+	arraySource
+	frame frame
+	pipe  *pipeline
+	width int // of a row after preprocessing
+}
+
+func newPixelSet(l *npy.Lazy, o Options) (*Set, error) {
+	if o.Preprocess == nil {
+		return nil, fmt.Errorf("%s: %v pixels of shape %v need a preprocessing file (--preprocess) that says how the model wants them scaled; pass one with Hugging Face's preprocessor_config.json keys, or save the array as float32 the way the model takes it", l.Name(), l.DType, l.Shape)
+	}
+	f, ok := frameOf(l.Shape[1:])
+	if !ok {
+		return nil, fmt.Errorf("%s: shape %v is none of images; want n×height×width, or n×height×width×channels with 1, 3 or 4 channels", l.Name(), l.Shape)
+	}
+	pipe, err := newPipeline(o.Preprocess, o.Layout)
+	if err != nil {
+		return nil, err
+	}
+	c := f.c
+	if c == 4 {
+		c = 3
+	}
+	shape, err := pipe.shape(f.h, f.w, c)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Name(), err)
+	}
+	src := &pixelSource{arraySource{l}, f, pipe, product(shape)}
+	return &Set{src: src, shape: shape}, nil
+}
+
+func (p *pixelSource) open() (reader, error) {
+	c, err := p.l.Open()
+	if err != nil {
+		return nil, err
+	}
+	return &pixelReader{c, p}, nil
+}
+
+func (p *pixelSource) thumbnail(ctx context.Context, i int) (image.Image, error) {
+	c, err := p.l.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	a, err := c.ReadRows(i, 1)
+	if err != nil {
+		return nil, err
+	}
+	return p.frame.pixels(a.Data.([]uint8)).toImage(), nil
+}
+
+type pixelReader struct {
+	*npy.Cursor
+	src *pixelSource
+}
+
+func (r *pixelReader) read(ctx context.Context, idx []int, dst []float32) error {
+	in, out := r.src.l.RowLen(), r.src.width
+	for start, n := range runs(idx) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		a, err := r.ReadRows(idx[start], n)
+		if err != nil {
+			return err
+		}
+		rows := a.Data.([]uint8)
+		g, ctx := errgroup.WithContext(ctx)
+		share := (n + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0)
+		for from := 0; from < n; from += share {
+			g.Go(func() error {
+				for k := from; k < min(from+share, n); k++ {
+					if err := ctx.Err(); err != nil {
+						return err
+					}
+					m := r.src.frame.pixels(rows[k*in : (k+1)*in])
+					if m.c == 4 {
+						m = m.convert(3)
+					}
+					if err := r.src.pipe.apply(m, dst[(start+k)*out:(start+k+1)*out]); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package inputs
+
+import "math"
+
+// Filter is a way of resizing, numbered as in Pillow and torchvision.
+type Filter int
+
+const (
+	Nearest  Filter = 0
+	Lanczos  Filter = 1
+	Bilinear Filter = 2
+	Bicubic  Filter = 3 // with a = −0.5
+	BoxArea  Filter = 4
+	Hamming  Filter = 5
+)
+
+// kernel is a resampling kernel and the distance at which it ends.
+type kernel struct {
+	support float64
+	at      func(x float64) float64
+}
+
+// filters are the kernels by Filter; that of Nearest is unused.
+var filters = [...]kernel{
+	Lanczos: {3, func(x float64) float64 { return sinc(x) * sinc(x/3) }},
+	Bilinear: {1, func(x float64) float64 {
+		return max(0, 1-math.Abs(x))
+	}},
+	Bicubic: {2, func(x float64) float64 {
+		const a = -0.5
+		x = math.Abs(x)
+		if x < 1 {
+			return ((a+2)*x-(a+3))*x*x + 1
+		}
+		return (((x-5)*x+8)*x - 4) * a
+	}},
+	BoxArea: {0.5, func(x float64) float64 {
+		if x > -0.5 && x <= 0.5 {
+			return 1
+		}
+		return 0
+	}},
+	Hamming: {1, func(x float64) float64 { return sinc(x) * (0.54 + 0.46*math.Cos(math.Pi*x)) }},
+}
+
+func sinc(x float64) float64 {
+	if x == 0 {
+		return 1
+	}
+	return math.Sin(math.Pi*x) / (math.Pi * x)
+}
+
+// fraction is the number of fractional bits of weights: with two bits of
+// headroom for the overshoot of Lanczos and bicubic, sums of weighted bytes fit
+// an int32.
+const fraction = 32 - 8 - 2
+
+// taps are the weights that make one output sample out of input samples from
+// first on.
+type taps struct {
+	first   int
+	weights []int32
+}
+
+// weigh returns the taps of every output sample. When shrinking, the kernel is
+// stretched so that every input sample counts (antialiasing).
+func weigh(in, out int, k kernel) []taps {
+	scale := float64(in) / float64(out)
+	stretch := max(scale, 1)
+	support := k.support * stretch
+	all := make([]taps, out)
+	w := make([]float64, 0, 2*int(math.Ceil(support))+1)
+	for i := range all {
+		centre := (float64(i) + 0.5) * scale
+		first := max(int(centre-support+0.5), 0)
+		end := min(int(centre+support+0.5), in)
+		w = w[:0]
+		sum := 0.0
+		for j := first; j < end; j++ {
+			v := k.at((float64(j) - centre + 0.5) / stretch)
+			w = append(w, v)
+			sum += v
+		}
+		if sum == 0 {
+			sum = 1
+		}
+		fixed := make([]int32, len(w))
+		for j, v := range w {
+			fixed[j] = int32(math.Round(v / sum * (1 << fraction)))
+		}
+		all[i] = taps{first, fixed}
+	}
+	return all
+}
+
+// resize returns m at h×w. Like Pillow's Image.resize it convolves rows, rounds
+// to bytes, then convolves columns.
+func (m pixels) resize(h, w int, f Filter) pixels {
+	if f == Nearest {
+		return m.nearest(h, w)
+	}
+	if w != m.w {
+		m = m.resizeRows(w, weigh(m.w, w, filters[f]))
+	}
+	if h != m.h {
+		m = m.resizeColumns(h, weigh(m.h, h, filters[f]))
+	}
+	return m
+}
+
+func (m pixels) resizeRows(w int, all []taps) pixels {
+	out := newPixels(m.h, w, m.c)
+	for y := range m.h {
+		src := m.pix[y*m.w*m.c : (y+1)*m.w*m.c]
+		dst := out.pix[y*w*m.c : (y+1)*w*m.c]
+		if m.c == 3 {
+			for x, t := range all {
+				s := src[3*t.first : 3*(t.first+len(t.weights))]
+				r, g, b := int32(1<<(fraction-1)), int32(1<<(fraction-1)), int32(1<<(fraction-1))
+				for i, v := range t.weights {
+					p := s[3*i : 3*i+3 : 3*i+3]
+					r += v * int32(p[0])
+					g += v * int32(p[1])
+					b += v * int32(p[2])
+				}
+				dst[3*x], dst[3*x+1], dst[3*x+2] = clip(r), clip(g), clip(b)
+			}
+			continue
+		}
+		for x, t := range all {
+			for c := range m.c {
+				sum := int32(1 << (fraction - 1))
+				for i, v := range t.weights {
+					sum += v * int32(src[(t.first+i)*m.c+c])
+				}
+				dst[x*m.c+c] = clip(sum)
+			}
+		}
+	}
+	return out
+}
+
+func (m pixels) resizeColumns(h int, all []taps) pixels {
+	out := newPixels(h, m.w, m.c)
+	n := m.w * m.c
+	sums := make([]int32, n)
+	for y, t := range all {
+		for i := range sums {
+			sums[i] = 1 << (fraction - 1)
+		}
+		for j, v := range t.weights {
+			src := m.pix[(t.first+j)*n : (t.first+j+1)*n]
+			for i, p := range src {
+				sums[i] += v * int32(p)
+			}
+		}
+		dst := out.pix[y*n : (y+1)*n]
+		for i, s := range sums {
+			dst[i] = clip(s)
+		}
+	}
+	return out
+}
+
+// clip drops the fraction and limits to a byte.
+func clip(v int32) uint8 {
+	return uint8(min(max(v>>fraction, 0), 255))
+}
+
+func (m pixels) nearest(h, w int) pixels {
+	if h == m.h && w == m.w {
+		return m
+	}
+	out := newPixels(h, w, m.c)
+	columns := middles(m.w, w)
+	for y, sy := range middles(m.h, h) {
+		for x, sx := range columns {
+			copy(out.pix[(y*w+x)*m.c:(y*w+x+1)*m.c], m.pix[(sy*m.w+sx)*m.c:])
+		}
+	}
+	return out
+}
+
+// middles are the input samples under the middles of the output samples. The
+// position is summed up, as in Pillow, which settles those on a border.
+func middles(in, out int) []int {
+	step := float64(in) / float64(out)
+	all := make([]int, out)
+	at := step * 0.5
+	for i := range all {
+		all[i] = min(int(at), in-1)
+		at += step
+	}
+	return all
+}

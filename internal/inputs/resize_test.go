@@ -1,0 +1,77 @@
+package inputs
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+// TestResize compares with Pillow's Image.resize, level by level.
+func TestResize(t *testing.T) {
+	photo, err := decodeFile("testdata/photo.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range references(t, "resized.npz") {
+		shape, want := reference[uint8](t, "resized.npz", name)
+		var f, h, w int
+		if _, err := fmt.Sscanf(name, "%d_%dx%d", &f, &h, &w); err != nil {
+			t.Fatal(err)
+		}
+		m := photo
+		if len(shape) == 2 {
+			m = m.convert(1)
+		}
+		m = m.resize(h, w, Filter(f))
+		if m.h != shape[0] || m.w != shape[1] {
+			t.Errorf("%s: got %d×%d", name, m.h, m.w)
+		} else if d := distance(m.pix, want); d > 0 {
+			t.Errorf("filter %d to %d×%d: levels differ by up to %d", f, h, w, d)
+		}
+	}
+}
+
+// TestTaps checks that weights sum to one and lie within the image, whatever
+// the sizes.
+func TestTaps(t *testing.T) {
+	for f := int(Lanczos); f < len(filters); f++ {
+		for _, size := range [][2]int{{1, 1}, {1, 9}, {9, 1}, {1000, 3}, {3, 1000}, {224, 256}, {375, 256}} {
+			for i, tap := range weigh(size[0], size[1], filters[f]) {
+				sum := 0
+				for _, w := range tap.weights {
+					sum += int(w)
+				}
+				if math.Abs(float64(sum)/(1<<fraction)-1) > 1e-4 {
+					t.Errorf("filter %d, %d to %d: weights of sample %d sum to %v", f, size[0], size[1], i, float64(sum)/(1<<fraction))
+				}
+				if tap.first < 0 || tap.first+len(tap.weights) > size[0] {
+					t.Errorf("filter %d, %d to %d: sample %d reaches outside", f, size[0], size[1], i)
+				}
+			}
+		}
+	}
+}
+
+func TestConstantStaysConstant(t *testing.T) {
+	m := newPixels(5, 7, 3)
+	for i := range m.pix {
+		m.pix[i] = 200
+	}
+	for f := range filters {
+		for _, v := range m.resize(11, 3, Filter(f)).pix {
+			if v != 200 {
+				t.Fatalf("filter %d: level %d", f, v)
+			}
+		}
+	}
+}
+
+func BenchmarkResize(b *testing.B) {
+	m := newPixels(375, 500, 3)
+	for i := range m.pix {
+		m.pix[i] = uint8(i * 2654435761 >> 24)
+	}
+	for b.Loop() {
+		m.resize(256, 341, Bilinear)
+	}
+}

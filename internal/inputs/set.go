@@ -1,0 +1,165 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"image"
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// ErrEmpty is wrapped by the error of opening inputs that hold no row.
+var ErrEmpty = errors.New("there are no rows")
+
+// Set is a list of inputs of one shape, with what is known about each. It
+// holds no file open and is safe for concurrent use.
+type Set struct {
+	src     source
+	shape   []int
+	index   []int // rows of src, or nil for all of them
+	labels  []int
+	classes []string
+	targets blas32.General
+	skipped int
+	ignored int
+}
+
+// source is where the rows of a Set come from.
+type source interface {
+	rows() int
+	// name names row i for people: a file, or a row of one.
+	name(i int) string
+	open() (reader, error)
+	// thumbnail returns row i as an image, or nil if it is none.
+	thumbnail(ctx context.Context, i int) (image.Image, error)
+}
+
+// reader reads rows of a source.
+type reader interface {
+	// read writes the rows named by idx to dst, one after another.
+	read(ctx context.Context, idx []int, dst []float32) error
+	Close() error
+}
+
+// Len returns the number of rows.
+func (s *Set) Len() int {
+	if s.index != nil {
+		return len(s.index)
+	}
+	return s.src.rows()
+}
+
+// Shape returns the shape of one row as the model gets it, after
+// preprocessing: channels×height×width of an image, or the reverse of that in
+// layout NHWC, or the number of columns of a table.
+func (s *Set) Shape() []int { return slices.Clone(s.shape) }
+
+// RowLen returns the number of elements of one row.
+func (s *Set) RowLen() int { return product(s.shape) }
+
+// Labels returns the class index of each row, or nil if none are known.
+func (s *Set) Labels() []int { return s.labels }
+
+// ClassNames returns the names that labels index, or nil if there are none.
+func (s *Set) ClassNames() []string { return s.classes }
+
+// Targets returns the regression targets, n×t, and whether there are any.
+// Whole-number targets of one column are labels too.
+func (s *Set) Targets() (blas32.General, bool) { return s.targets, s.targets.Rows > 0 }
+
+// Skipped returns the number of files that could not be read and were left
+// out, which happens only with Options.SkipBad.
+func (s *Set) Skipped() int { return s.skipped }
+
+// Ignored returns the number of files of a folder that are no images by their
+// name.
+func (s *Set) Ignored() int { return s.ignored }
+
+// Name returns the file of row i, relative to the folder that was opened, or
+// the row's number in its file, counted from zero.
+func (s *Set) Name(i int) string { return s.src.name(s.row(i)) }
+
+// Row returns the number of row i in what was opened, counted from zero.
+func (s *Set) Row(i int) int { return s.row(i) }
+
+// File returns the file of row i, relative to the folder that was opened, or ""
+// where rows are not files of their own.
+func (s *Set) File(i int) string {
+	if _, ok := s.src.(*folderSource); ok {
+		return s.Name(i)
+	}
+	return ""
+}
+
+// Thumbnail returns row i as a picture for people, before preprocessing.
+// It is nil for rows that are no images. Floating-point images are scaled to
+// their own minimum and maximum.
+func (s *Set) Thumbnail(ctx context.Context, i int) (image.Image, error) {
+	return s.src.thumbnail(ctx, s.row(i))
+}
+
+func (s *Set) row(i int) int {
+	if s.index != nil {
+		return s.index[i]
+	}
+	return i
+}
+
+// Subset returns the rows that idx names, in that order, with their labels,
+// targets and names. It panics if one is out of range.
+func (s *Set) Subset(idx []int) *Set {
+	sub := *s
+	sub.index = make([]int, len(idx))
+	for i, j := range idx {
+		if j < 0 || j >= s.Len() {
+			panic("inputs: row out of range")
+		}
+		sub.index[i] = s.row(j)
+	}
+	if s.labels != nil {
+		sub.labels = make([]int, len(idx))
+		for i, j := range idx {
+			sub.labels[i] = s.labels[j]
+		}
+	}
+	if s.targets.Rows > 0 {
+		sub.targets = selectRows(s.targets, idx)
+	}
+	return &sub
+}
+
+// Head returns the first n rows, or all where there are fewer.
+func (s *Set) Head(n int) *Set {
+	idx := make([]int, min(n, s.Len()))
+	for i := range idx {
+		idx[i] = i
+	}
+	return s.Subset(idx)
+}
+
+// firstNonFinite returns the index of the first NaN or infinity, or -1.
+func firstNonFinite(x []float32) int {
+	for i, v := range x {
+		if v-v != 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+func product(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+func selectRows(m blas32.General, idx []int) blas32.General {
+	out := blas32.General{Rows: len(idx), Cols: m.Cols, Stride: m.Cols, Data: make([]float32, len(idx)*m.Cols)}
+	for i, j := range idx {
+		copy(out.Data[i*m.Cols:(i+1)*m.Cols], m.Data[j*m.Stride:j*m.Stride+m.Cols])
+	}
+	return out
+}

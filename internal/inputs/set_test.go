@@ -1,0 +1,215 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"image"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/heads"
+)
+
+func TestArrays(t *testing.T) {
+	want := count[float32](24)
+	for name, a := range map[string]heads.Array{
+		"float32": {Shape: []int{4, 6}, Data: count[float32](24)},
+		"float64": {Shape: []int{4, 2, 3}, Data: count[float64](24)},
+		"int64":   {Shape: []int{4, 3, 2, 1}, Data: count[int64](24)},
+		"uint8":   {Shape: []int{4, 6}, Data: count[uint8](24)},
+	} {
+		s := open(t, writeNPY(t, name+".npy", a), Options{})
+		if s.Len() != 4 || !slices.Equal(s.Shape(), a.Shape[1:]) {
+			t.Errorf("%s: %d rows of %v", name, s.Len(), s.Shape())
+		}
+		for _, rows := range []int{1, 3, 4, 9} {
+			if got := read(t, s, rows); !slices.Equal(got, want) {
+				t.Errorf("%s in blocks of %d: %v", name, rows, got)
+			}
+		}
+	}
+	s := open(t, writeNPY(t, "vector.npy", heads.Array{Shape: []int{3}, Data: count[float32](3)}), Options{})
+	if s.Len() != 3 || !slices.Equal(s.Shape(), []int{1}) {
+		t.Errorf("a vector is %d rows of %v, want 3 rows of one column", s.Len(), s.Shape())
+	}
+}
+
+func TestSubset(t *testing.T) {
+	for _, deflate := range []bool{false, true} {
+		s := open(t, writeNPZ(t, deflate, map[string]heads.Array{
+			"x":      {Shape: []int{100, 2}, Data: count[float32](200)},
+			"y":      {Shape: []int{100}, Data: count[float64](100)},
+			"labels": {Shape: []int{100}, Data: slices.Repeat([]int64{3, 1}, 50)},
+		}), Options{})
+		idx := rand.New(rand.NewPCG(1, 2)).Perm(100)[:30]
+		sub := s.Subset(idx).Subset([]int{5, 6, 29}).Head(2)
+		if sub.Len() != 2 || s.Head(500).Len() != 100 {
+			t.Fatalf("%d rows of 2, %d of 100", sub.Len(), s.Head(500).Len())
+		}
+		x := read(t, sub, 7)
+		y, ok := sub.Targets()
+		for k, i := range idx[5:7] {
+			if x[2*k] != float32(2*i) || x[2*k+1] != float32(2*i+1) {
+				t.Errorf("row %d is %v", i, x[2*k:2*k+2])
+			}
+			if !ok || y.Data[k] != float32(i) {
+				t.Errorf("target of row %d is %v", i, y.Data[k])
+			}
+			if sub.Labels()[k] != []int{3, 1}[i%2] {
+				t.Errorf("label of row %d is %d", i, sub.Labels()[k])
+			}
+			if sub.Name(k) != s.Name(i) {
+				t.Errorf("row %d is named %s", i, sub.Name(k))
+			}
+		}
+		all, err := s.Subset(idx).All(context.Background())
+		if err != nil || all.Rows != 30 || all.Cols != 2 || all.Data[10] != float32(2*idx[5]) {
+			t.Errorf("all of a subset: %v, error %v", all, err)
+		}
+	}
+}
+
+func TestPixelArrays(t *testing.T) {
+	rgb := &Preprocess{Channels: 3, Rescale: 1. / 255, Mean: []float64{.5, .5, .5}, Std: []float64{.5, .25, 1}}
+	grey := &Preprocess{Channels: 1, Pad: Box{4, 4}}
+	for _, c := range []struct {
+		name  string
+		shape []int
+		p     *Preprocess
+		l     Layout
+		want  []int
+		at    map[int]float32 // of row 1, whose pixels are 12, 13 …
+	}{
+		{"H×W×C", []int{2, 2, 2, 3}, rgb, "", []int{3, 2, 2}, map[int]float32{0: 2*12./255 - 1, 1: 2*15./255 - 1, 4: 4 * (13./255 - .5), 11: 23./255 - .5}},
+		{"H×W×C, NHWC", []int{2, 2, 2, 3}, rgb, NHWC, []int{2, 2, 3}, map[int]float32{0: 2*12./255 - 1, 1: 4 * (13./255 - .5), 3: 2*15./255 - 1}},
+		{"C×H×W", []int{2, 3, 2, 2}, rgb, "", []int{3, 2, 2}, map[int]float32{0: 2*12./255 - 1, 1: 2*13./255 - 1, 4: 4 * (16./255 - .5)}},
+		{"H×W", []int{2, 3, 4}, grey, "", []int{1, 4, 4}, map[int]float32{0: 12, 11: 23, 12: 0}},
+		{"H×W, any channels", []int{2, 3, 4}, &Preprocess{}, "", []int{1, 3, 4}, map[int]float32{0: 12}},
+		{"H×W as RGB", []int{2, 3, 4}, &Preprocess{Channels: 3, FlipChannels: true}, "", []int{3, 3, 4}, map[int]float32{0: 12, 12: 12, 24: 12}},
+		{"BGR", []int{2, 2, 2, 3}, &Preprocess{FlipChannels: true, Mean: []float64{1, 2, 3}, Std: []float64{1, 1, 1}}, "", []int{3, 2, 2}, map[int]float32{0: 13, 4: 11, 8: 9}},
+		{"RGBA", []int{2, 3, 1, 4}, &Preprocess{}, "", []int{3, 3, 1}, map[int]float32{0: 12, 1: 16, 3: 13}},
+	} {
+		a := heads.Array{Shape: c.shape, Data: count[uint8](24)}
+		s := open(t, writeNPZ(t, true, map[string]heads.Array{"images": a}), Options{Preprocess: c.p, Layout: c.l})
+		if !slices.Equal(s.Shape(), c.want) {
+			t.Errorf("%s: shape %v, want %v", c.name, s.Shape(), c.want)
+			continue
+		}
+		got := read(t, s.Subset([]int{1, 0}), 2)
+		for i, v := range c.at {
+			if math.Abs(float64(got[i]-v)) > 1e-6 {
+				t.Errorf("%s: element %d is %v, want %v", c.name, i, got[i], v)
+			}
+		}
+		img, err := s.Thumbnail(context.Background(), 1)
+		if err != nil || img == nil {
+			t.Errorf("%s: thumbnail %v, error %v", c.name, img, err)
+		}
+	}
+}
+
+func TestThumbnail(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, writeNPY(t, "x.npy", heads.Array{Shape: []int{2, 1, 2, 2}, Data: []float32{0, 0, 0, 0, -1, 0, 1, 3}}), Options{})
+	img, err := s.Thumbnail(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, ok := img.(*image.Gray); !ok || !slices.Equal(g.Pix, []uint8{0, 64, 128, 255}) {
+		t.Errorf("thumbnail %v", img)
+	}
+	table := open(t, writeNPY(t, "x.npy", heads.Array{Shape: []int{2, 3}, Data: count[float32](6)}), Options{})
+	if img, err := table.Thumbnail(ctx, 0); img != nil || err != nil {
+		t.Errorf("a row of a table is %v, error %v; want neither", img, err)
+	}
+}
+
+func TestNotFinite(t *testing.T) {
+	for name, v := range map[string]float64{"NaN": math.NaN(), "+Inf": math.Inf(1), "-Inf": math.Inf(-1)} {
+		x := count[float32](12)
+		x[8] = float32(v)
+		s := open(t, writeNPY(t, "x.npy", heads.Array{Shape: []int{4, 3}, Data: x}), Options{})
+		_, err := s.All(context.Background())
+		wantError(t, err, "row 2 of", name+" at index [2]")
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s := open(t, writeNPY(t, "x.npy", heads.Array{Shape: []int{4, 3}, Data: count[float32](12)}), Options{})
+	n := 0
+	var last error
+	for _, err := range s.Blocks(ctx, 1) {
+		n++
+		last = err
+		cancel()
+	}
+	if n != 2 || !errors.Is(last, context.Canceled) {
+		t.Errorf("%d blocks and error %v, want one block and then the context's error", n, last)
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	floats := heads.Array{Shape: []int{2, 2}, Data: count[float32](4)}
+	pixels := heads.Array{Shape: []int{1, 2, 2}, Data: count[uint8](4)}
+	cut := writeNPY(t, "cut.npy", floats)
+	if err := os.Truncate(cut, 130); err != nil {
+		t.Fatal(err)
+	}
+	p := &Preprocess{}
+	for _, c := range []struct {
+		path  string
+		o     Options
+		words string
+	}{
+		{filepath.Join(t.TempDir(), "none.npy"), Options{}, "no such file"},
+		{writeFile(t, t.TempDir(), "x.onnx", ""), Options{}, "inputs are"},
+		{writeFile(t, t.TempDir(), "x.npy", "hello world"), Options{}, "not a valid NumPy file"},
+		{writeFile(t, t.TempDir(), "x.npz", "hello world"), Options{}, "not a valid NumPy file"},
+		{cut, Options{}, "cut short"},
+		{writeNPY(t, "x.npy", heads.Array{Shape: []int{}, Data: []float32{1}}), Options{}, "single number"},
+		{writeNPY(t, "x.npy", heads.Array{Shape: []int{0, 3}, Data: []float32{}}), Options{}, "there are no rows"},
+		{writeNPY(t, "x.npy", heads.Array{Shape: []int{3, 0}, Data: []float32{}}), Options{}, "hold nothing"},
+		{writeNPY(t, "x.npy", pixels), Options{}, "need a preprocessing file"},
+		{writeNPY(t, "x.npy", floats), Options{Preprocess: p}, "leave out the preprocessing file"},
+		{writeNPY(t, "x.npy", floats), Options{Labels: true}, "need a folder"},
+		{writeNPY(t, "x.npy", floats), Options{Target: "last"}, "only a table"},
+		{writeNPY(t, "x.npy", heads.Array{Shape: []int{1, 2, 2, 5}, Data: count[uint8](20)}), Options{Preprocess: p}, "none of images"},
+		{writeNPY(t, "x.npy", pixels), Options{Preprocess: &Preprocess{FlipChannels: true}}, "three channels"},
+		{writeNPY(t, "x.npy", pixels), Options{Preprocess: &Preprocess{Pad: Box{1, 1}}}, "larger than pad_size"},
+		{writeNPZ(t, false, map[string]heads.Array{"a": floats}), Options{}, `"x"; it holds "a"`},
+		{writeNPZ(t, false, map[string]heads.Array{"x": floats, "y": {Shape: []int{3}, Data: count[float32](3)}}), Options{}, "3 targets for 2 inputs"},
+		{writeNPZ(t, false, map[string]heads.Array{"x": floats, "labels": {Shape: []int{2}, Data: []float32{0, .5}}}), Options{}, "whole numbers"},
+		{writeNPZ(t, false, map[string]heads.Array{"x": floats, "y": {Shape: []int{2}, Data: []float64{0, math.NaN()}}}), Options{}, "row 1: the target is NaN"},
+	} {
+		_, err := Open(context.Background(), c.path, c.o)
+		wantError(t, err, c.path, c.words)
+	}
+	_, err := Open(context.Background(), cut, Options{Layout: "nwhc"})
+	wantError(t, err, `"nwhc"`, "use nchw or nhwc")
+}
+
+// TestBreak leaves the loop early, and checks that the files are closed by then.
+func TestBreak(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	s := open(t, writeNPZ(t, true, map[string]heads.Array{"x": {Shape: []int{50, 2}, Data: count[float32](100)}}), Options{})
+	backwards := make([]int, 50)
+	for i := range backwards {
+		backwards[i] = 49 - i
+	}
+	for b, err := range s.Subset(backwards).Blocks(context.Background(), 4) {
+		if err != nil || b.Data[0] != 98 {
+			t.Fatalf("first row %v, error %v", b.Data, err)
+		}
+		break
+	}
+	left, err := os.ReadDir(os.Getenv("TMPDIR"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("temporary files left: %v, error %v", left, err)
+	}
+}

@@ -1,0 +1,123 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestTables(t *testing.T) {
+	want := []float32{1, 2.5, -3, 4, 5e3, 6}
+	for name, text := range map[string]string{
+		"plain.csv":      "1,2.5,-3\n4,5e3,6\n",
+		"header.csv":     "a,b,c\n1,2.5,-3\n4,5e3,6\n",
+		"quoted.csv":     "\"a\",\"b, with comma\",\"c\"\r\n\"1\",\"2.5\",\"-3\"\r\n4,5e3,6",
+		"semicolons.csv": "\"fixed acidity\";\"b\";\"c\"\n1;2.5;-3\n4;5e3;6\n",
+		"bom.csv":        "\ufeffa,b,c\n1,2.5,-3\n4,5e3,6\n",
+		"spaces.txt":     "  1   2.5 -3\n\n 4 5e3\t6 \n",
+		"tabs.tsv":       "a\tb\tc\n1\t2.5\t-3\n4\t5e3\t6\n",
+		"quotedtabs.tsv": "\"a a\"\t\"b\"\t\"c\"\n1\t2.5\t-3\n4\t5e3\t6\n",
+		"comment.txt":    "# a b c\n1 2.5 -3\n4 5e3 6\n",
+		"comment.csv":    "# made by hand\n1, 2.5, -3\n4, 5e3, 6\n",
+		"numbered.csv":   "0,1,target\n1,2.5,-3\n4,5e3,6\n",
+		"index.csv":      ",b,c\n1,2.5,-3\n4,5e3,6\n",
+	} {
+		path := writeFile(t, t.TempDir(), name, text)
+		s := open(t, path, Options{})
+		if s.Len() != 2 || !slices.Equal(s.Shape(), []int{3}) {
+			t.Errorf("%s: %d rows of %v", name, s.Len(), s.Shape())
+			continue
+		}
+		if got := read(t, s, 2); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+		if _, ok := s.Targets(); ok || s.Labels() != nil {
+			t.Errorf("%s has targets that nobody asked for", name)
+		}
+	}
+}
+
+func TestTableTarget(t *testing.T) {
+	path := writeFile(t, t.TempDir(), "t.csv", "a,y,c\n1,2,3.5\n4,5,6\n")
+	for target, want := range map[string][]float32{"y": {2, 5}, "last": {3.5, 6}, "a": {1, 4}} {
+		s := open(t, path, Options{Target: target})
+		y, ok := s.Targets()
+		if !ok || !slices.Equal(y.Data, want) || !slices.Equal(s.Shape(), []int{2}) {
+			t.Errorf("target %s: %v beside rows of %v", target, y.Data, s.Shape())
+		}
+		if (s.Labels() != nil) != (target != "last") {
+			t.Errorf("target %s: labels %v; want them where all are whole numbers", target, s.Labels())
+		}
+	}
+	s := open(t, path, Options{Target: "y"})
+	if got := read(t, s, 1); !slices.Equal(got, []float32{1, 3.5, 4, 6}) {
+		t.Errorf("inputs %v", got)
+	}
+	if s.Name(1) != "line 3 of "+path {
+		t.Errorf("row 1 is named %s", s.Name(1))
+	}
+}
+
+func TestTableErrors(t *testing.T) {
+	for text, words := range map[string]string{
+		"":                               "there are no rows",
+		"\n\n":                           "there are no rows",
+		"a,b\n":                          "there are no rows",
+		"1,2\n3\n":                       "line 2: it has 1 columns, the lines before it have 2",
+		"a,b\n1,2\n3,x\n":                `line 3, column 2 (b): "x" is not a finite number`,
+		"M,1\nF,2\n":                     `line 1, column 1: "M" is not a finite number`,
+		"1,2\n3,\n":                      "line 2, column 2: the cell is empty",
+		"1,2\n3,nan\n":                   `line 2, column 2: "nan" is not a finite number`,
+		"1,2\n3,-inf\n":                  `"-inf" is not a finite number`,
+		"1,2\n3,1e999\n":                 `"1e999" is not a finite number`,
+		"1,5;2,5\n3,5;4,5\n":             `"1,5" is not a finite number`,
+		"1,2\n3,\"4\n":                   "quote",
+		strings.Repeat("1 2\n", 3) + "3": "line 4: it has 1 columns",
+	} {
+		path := writeFile(t, t.TempDir(), "t.csv", text)
+		_, err := Open(context.Background(), path, Options{})
+		wantError(t, err, path, words)
+	}
+	path := writeFile(t, t.TempDir(), "t.csv", "a,b\n1,2\n")
+	_, err := Open(context.Background(), path, Options{Target: "z"})
+	wantError(t, err, path, `there is no column "z"; its columns are a, b`)
+	_, err = Open(context.Background(), path, Options{Preprocess: &Preprocess{}})
+	wantError(t, err, path, "preprocessing is for images")
+	path = writeFile(t, t.TempDir(), "t.txt", "1 2\n")
+	_, err = Open(context.Background(), path, Options{Target: "z"})
+	wantError(t, err, path, "it has no header")
+	path = writeFile(t, t.TempDir(), "t.txt", "1\n2\n")
+	_, err = Open(context.Background(), path, Options{Target: "last"})
+	wantError(t, err, path, "leaves no inputs")
+}
+
+func FuzzTable(f *testing.F) {
+	for _, s := range []string{"1,2\n3,4\n", "a;b\n1;2\n", "# x\n1 2\n", "\ufeffa\t\"b\"\n1\t2\n", "\"", "a,b\n1,2\n,\n", "nan,1\n"} {
+		f.Add(s)
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text string) {
+		path := writeFile(t, dir, "t.csv", text)
+		tab, err := readTable(context.Background(), path)
+		if err != nil {
+			return
+		}
+		// What was read is the same when written plainly and read again.
+		var b strings.Builder
+		for i := range tab.cells.Rows {
+			for j, v := range tab.cells.Data[i*tab.cells.Cols : (i+1)*tab.cells.Cols] {
+				if j > 0 {
+					b.WriteByte(',')
+				}
+				fmt.Fprint(&b, v)
+			}
+			b.WriteByte('\n')
+		}
+		again, err := readTable(context.Background(), writeFile(t, dir, "again.csv", b.String()))
+		if err != nil || !slices.Equal(tab.cells.Data, again.cells.Data) || tab.cells.Cols != again.cells.Cols {
+			t.Fatalf("%q is %v, and again %v, error %v", text, tab.cells, again, err)
+		}
+	})
+}

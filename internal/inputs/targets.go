@@ -1,0 +1,163 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/npy"
+)
+
+// Targets is what a model should have answered, by row.
+type Targets struct {
+	// Values are regression targets, n×t, all finite.
+	Values blas32.General
+	// Labels are the same numbers as class indices, or nil if they are not
+	// whole numbers in one column.
+	Labels []int
+	// Name is the file they came from, and the array in it.
+	Name string
+}
+
+// OpenTargets reads targets or labels from a file of their own: .npy or .npz
+// (y, targets, labels, or its only array) of shape n or n×t, or a table whose every
+// column is a target.
+func OpenTargets(ctx context.Context, path string) (Targets, error) {
+	switch ext := strings.ToLower(filepath.Ext(path)); {
+	case ext == ".npy":
+		l, err := npy.OpenFile(path)
+		if err != nil {
+			return Targets{}, err
+		}
+		return arrayTargets(l)
+	case ext == ".npz":
+		z, err := npy.OpenNPZ(path)
+		if err != nil {
+			return Targets{}, err
+		}
+		key := "labels"
+		switch names := z.Names(); {
+		case z.Has("y"):
+			key = "y"
+		case z.Has("targets"):
+			key = "targets"
+		case !z.Has(key) && len(names) == 1:
+			key = names[0]
+		}
+		l, err := z.Entry(key)
+		if err != nil {
+			return Targets{}, err
+		}
+		return arrayTargets(l)
+	case IsTable(path):
+		t, err := readTable(ctx, path)
+		if err != nil {
+			return Targets{}, err
+		}
+		return newTargets(t.cells, path)
+	}
+	return Targets{}, fmt.Errorf("%s: targets are an .npy or .npz file or a table (.csv, .tsv, .txt)", path)
+}
+
+func arrayTargets(l *npy.Lazy) (Targets, error) {
+	cols := 1
+	switch {
+	case len(l.Shape) == 2:
+		cols = l.Shape[1]
+	case len(l.Shape) != 1:
+		return Targets{}, fmt.Errorf("%s: targets of shape %v are neither n nor n×t", l.Name(), l.Shape)
+	}
+	if l.Len() == 0 {
+		return Targets{}, fmt.Errorf("%s: %w", l.Name(), ErrEmpty)
+	}
+	a, err := l.Read()
+	if err != nil {
+		return Targets{}, err
+	}
+	x, err := npy.Float32s(heads.Array{Data: a.Data})
+	if err != nil {
+		return Targets{}, fmt.Errorf("%s: %w", l.Name(), err)
+	}
+	m := blas32.General{Rows: l.Shape[0], Cols: cols, Stride: cols, Data: x}
+	return newTargets(m, l.Name())
+}
+
+func newTargets(m blas32.General, name string) (Targets, error) {
+	t := Targets{Values: m, Name: name}
+	if i := firstNonFinite(m.Data); i >= 0 {
+		return Targets{}, fmt.Errorf("%s: row %d: the target is %v; every target must be a finite number", name, i/m.Stride, m.Data[i])
+	}
+	if m.Cols != 1 {
+		return t, nil
+	}
+	labels := make([]int, m.Rows)
+	for i := range labels {
+		v := m.Data[i*m.Stride]
+		// Above 2²⁴ a float32 cannot tell whole numbers apart.
+		if v != float32(math.Trunc(float64(v))) || v > 1<<24 || v < -1<<24 {
+			return t, nil
+		}
+		labels[i] = int(v)
+	}
+	t.Labels = labels
+	return t, nil
+}
+
+// readTargets takes y and labels from the archive that the rows come from.
+// Where both are there, labels are the labels and y is the target.
+func (s *Set) readTargets(z *npy.NPZ) error {
+	for _, key := range []string{"labels", "y"} {
+		if !z.Has(key) {
+			continue
+		}
+		l, err := z.Entry(key)
+		if err != nil {
+			return err
+		}
+		t, err := arrayTargets(l)
+		if err != nil {
+			return err
+		}
+		if key == "labels" && t.Labels == nil {
+			return fmt.Errorf("%s: labels must be whole numbers, one a row", t.Name)
+		}
+		if s.labels != nil {
+			t.Labels = s.labels
+		}
+		if err := s.SetTargets(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ErrLength is wrapped by the error of targets that are fewer or more than the
+// inputs.
+var ErrLength = errors.New("inputs and targets differ in length")
+
+// SetTargets attaches targets that were read from elsewhere, in place of any
+// that the set had. There must be one row of them for each input.
+func (s *Set) SetTargets(t Targets) error {
+	if t.Values.Rows != s.Len() {
+		return fmt.Errorf("%s: %w: %d targets for %d inputs", t.Name, ErrLength, t.Values.Rows, s.Len())
+	}
+	s.targets, s.labels = t.Values, t.Labels
+	return nil
+}
+
+// CheckLabels returns an error that names the first row whose label is not in
+// [0, classes).
+func CheckLabels(labels []int, classes int) error {
+	for i, c := range labels {
+		if c < 0 || c >= classes {
+			return fmt.Errorf("row %d: label %d is out of range; the model has %d classes, numbered from 0", i, c, classes)
+		}
+	}
+	return nil
+}

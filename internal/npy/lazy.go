@@ -1,0 +1,146 @@
+package npy
+
+import (
+	"archive/zip"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/attach-uncertainty/attach/heads"
+)
+
+// Lazy is an array in a file, of which only the header has been read. It holds
+// no file open.
+type Lazy struct {
+	Header
+	path   string
+	entry  string // name within the .npz, or ""
+	offset int64  // of the elements in the file; -1 where they are deflated
+}
+
+// OpenFile reads the header of the .npy file at path and checks that the file
+// is as long as the header says. Errors name the path.
+func OpenFile(path string) (*Lazy, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := fileSize(f)
+	if err != nil {
+		return nil, err
+	}
+	h, n, err := readHeader(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := checkLength(h, size-n); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &Lazy{Header: h, path: path, offset: n}, nil
+}
+
+// checkLength compares the bytes that follow a header with what it promises.
+func checkLength(h Header, have int64) error {
+	if want := h.bytes(); have < want {
+		return fmt.Errorf("%w: the header promises %d bytes of elements for shape %v, the file holds %d; it was cut short", ErrFormat, want, h.Shape, have)
+	} else if have > want {
+		return fmt.Errorf("%w: %d bytes follow the elements of shape %v", ErrFormat, have-want, h.Shape)
+	}
+	return nil
+}
+
+// Name says where the array is: its path, and its entry in an .npz.
+func (l *Lazy) Name() string {
+	if l.entry == "" {
+		return l.path
+	}
+	return l.path + ": " + l.entry
+}
+
+// Read reads the whole array.
+func (l *Lazy) Read() (heads.Array, error) {
+	r, err := l.open()
+	if err != nil {
+		return heads.Array{}, err
+	}
+	defer r.Close()
+	a, err := readBody(r, l.Header, l.sure())
+	if err == nil {
+		err = atEnd(r)
+	}
+	if err != nil {
+		return heads.Array{}, fmt.Errorf("%s: %w", l.Name(), err)
+	}
+	return a, nil
+}
+
+// sure is how many bytes of elements are known to be there, from the size of
+// the file. A deflated entry's size is only what its archive says.
+func (l *Lazy) sure() int64 {
+	if l.offset >= 0 {
+		return l.bytes()
+	}
+	return 64 * chunk
+}
+
+// atEnd reads on to the end of an entry, where archive/zip compares checksums.
+func atEnd(r io.Reader) error {
+	var one [1]byte
+	n, err := r.Read(one[:])
+	if n > 0 {
+		return fmt.Errorf("%w: bytes follow the elements", ErrFormat)
+	}
+	if err == nil || err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// open returns a reader of the elements.
+func (l *Lazy) open() (io.ReadCloser, error) {
+	if l.entry == "" {
+		f, err := os.Open(l.path)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := f.Seek(l.offset, io.SeekStart); err != nil {
+			f.Close()
+			return nil, err
+		}
+		return f, nil
+	}
+	z, err := zip.OpenReader(l.path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.path, err)
+	}
+	r, err := openEntry(&z.Reader, l.entry)
+	if err != nil {
+		z.Close()
+		return nil, fmt.Errorf("%s: %w", l.path, err)
+	}
+	h, _, err := readHeader(r)
+	if err == nil && (h.DType != l.DType || h.Len() != l.Len()) {
+		err = fmt.Errorf("the file changed while it was read")
+	}
+	if err != nil {
+		r.Close()
+		z.Close()
+		return nil, fmt.Errorf("%s: %w", l.Name(), err)
+	}
+	return &entryReader{ReadCloser: r, z: z}, nil
+}
+
+// entryReader closes the archive with the entry.
+type entryReader struct {
+	io.ReadCloser
+	z *zip.ReadCloser
+}
+
+func (e *entryReader) Close() error {
+	err := e.ReadCloser.Close()
+	if zerr := e.z.Close(); err == nil {
+		err = zerr
+	}
+	return err
+}

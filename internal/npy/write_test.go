@@ -1,0 +1,188 @@
+package npy
+
+import (
+	"archive/zip"
+	"bytes"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	sbinet "github.com/sbinet/npyio/npy"
+
+	"github.com/attach-uncertainty/attach/heads"
+)
+
+var written = map[string]heads.Array{
+	"f32":    {Shape: []int{2, 3}, Data: []float32{0, 1.5, -2, math.MaxFloat32, float32(math.Inf(1)), 5}},
+	"f64":    {Shape: []int{3}, Data: []float64{math.Pi, -0.0, math.SmallestNonzeroFloat64}},
+	"i64":    {Shape: []int{2, 1, 2}, Data: []int64{math.MinInt64, -1, 0, math.MaxInt64}},
+	"u8":     {Shape: []int{4}, Data: []uint8{0, 1, 128, 255}},
+	"scalar": {Shape: []int{}, Data: []float64{7}},
+	"empty":  {Shape: []int{0, 3}, Data: []float32{}},
+}
+
+func TestWriteRead(t *testing.T) {
+	for name, a := range written {
+		var b bytes.Buffer
+		if err := Write(&b, a); err != nil {
+			t.Fatal(err)
+		}
+		if at := bytes.IndexByte(b.Bytes(), '\n') + 1; at%64 != 0 {
+			t.Errorf("%s: elements start at %d, want a multiple of 64", name, at)
+		}
+		got, err := Read(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, a) {
+			t.Errorf("%s: got %v, want %v", name, got, a)
+		}
+	}
+}
+
+// TestOtherReader has another implementation read what is written here.
+func TestOtherReader(t *testing.T) {
+	for name, a := range written {
+		if len(a.Shape) == 0 {
+			continue
+		}
+		var b bytes.Buffer
+		if err := Write(&b, a); err != nil {
+			t.Fatal(err)
+		}
+		got := reflect.New(reflect.TypeOf(a.Data))
+		r, err := sbinet.NewReader(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Read(got.Interface()); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(r.Header.Descr.Shape, a.Shape) || got.Elem().Len() != length(a.Data) ||
+			got.Elem().Len() > 0 && !reflect.DeepEqual(got.Elem().Interface(), a.Data) {
+			t.Errorf("%s: got %v %v, want %v", name, r.Header.Descr.Shape, got.Elem(), a)
+		}
+	}
+}
+
+// TestNumPy has NumPy itself load an archive, where Python is at hand.
+func TestNumPy(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil || exec.Command(python, "-c", "import numpy").Run() != nil {
+		if python = "/usr/bin/python3"; exec.Command(python, "-c", "import numpy").Run() != nil {
+			t.Skip("no python3 with NumPy")
+		}
+	}
+	for _, deflate := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "a.npz")
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteNPZ(f, written, deflate); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(python, "-c", `
+import sys, numpy as np
+z = np.load(sys.argv[1])
+for k in sorted(z):
+    print(k, z[k].dtype, z[k].shape, z[k].ravel()[-1:].tolist())
+`, path).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		const want = `empty float32 (0, 3) []
+f32 float32 (2, 3) [5.0]
+f64 float64 (3,) [5e-324]
+i64 int64 (2, 1, 2) [9223372036854775807]
+scalar float64 () [7.0]
+u8 uint8 (4,) [255]
+`
+		if string(out) != want {
+			t.Errorf("NumPy sees %s, want %s", out, want)
+		}
+	}
+}
+
+func TestWriteRefuses(t *testing.T) {
+	for name, a := range map[string]heads.Array{
+		"length":   {Shape: []int{3}, Data: []float32{1}},
+		"negative": {Shape: []int{-1, -1}, Data: []float32{1}},
+		"type":     {Shape: []int{1}, Data: []string{"a"}},
+		"nil":      {Shape: []int{1}},
+	} {
+		var b bytes.Buffer
+		if err := Write(&b, a); err == nil || b.Len() > 0 {
+			t.Errorf("%s: error %v after %d bytes", name, err, b.Len())
+		}
+	}
+}
+
+func TestNPZDeterministic(t *testing.T) {
+	var first bytes.Buffer
+	for range 5 {
+		var b bytes.Buffer
+		if err := WriteNPZ(&b, written, true); err != nil {
+			t.Fatal(err)
+		}
+		if first.Len() == 0 {
+			first = b
+		} else if !bytes.Equal(first.Bytes(), b.Bytes()) {
+			t.Fatal("the same arrays gave other bytes")
+		}
+	}
+	got, err := ReadNPZ(bytes.NewReader(first.Bytes()), int64(first.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, written) {
+		t.Errorf("got %v", got)
+	}
+	z, err := zip.NewReader(bytes.NewReader(first.Bytes()), int64(first.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range z.File {
+		names = append(names, f.Name)
+	}
+	if got := strings.Join(names, " "); got != "empty.npy f32.npy f64.npy i64.npy scalar.npy u8.npy" {
+		t.Errorf("order of entries: %s", got)
+	}
+}
+
+// An entry written in parts has the bytes of one written at once, and more
+// elements than its shape asks for are refused.
+func TestNPZWriterParts(t *testing.T) {
+	a := heads.Array{Shape: []int{3, 2}, Data: []float32{1, 2, 3, 4, 5, 6}}
+	var want, got bytes.Buffer
+	if err := WriteNPZ(&want, map[string]heads.Array{"a": a}, false); err != nil {
+		t.Fatal(err)
+	}
+	z := NewNPZWriter(&got)
+	write, err := z.Float32s("a", a.Shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range [][]float32{{1, 2, 3, 4}, nil, {5, 6}} {
+		if err := write(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := write([]float32{7}); err == nil {
+		t.Error("a seventh element of six is accepted")
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Error("the file differs from that written at once")
+	}
+}

@@ -1,0 +1,173 @@
+package onnx
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// Attr makes an attribute of a node. A value is an int, int64, bool (0 or 1),
+// float32, float64 (stored as float32), string, a slice of int, int64,
+// float32 or string, a TensorProto_DataType, a tensor or a graph. It panics
+// on other types.
+func Attr(name string, value any) *pb.AttributeProto {
+	a := &pb.AttributeProto{Name: proto.String(name)}
+	switch v := value.(type) {
+	case int:
+		a.I = proto.Int64(int64(v))
+	case int64:
+		a.I = proto.Int64(v)
+	case bool:
+		a.I = proto.Int64(0)
+		if v {
+			a.I = proto.Int64(1)
+		}
+	case pb.TensorProto_DataType:
+		a.I = proto.Int64(int64(v))
+	case float32:
+		a.F = proto.Float32(v)
+	case float64:
+		a.F = proto.Float32(float32(v))
+	case string:
+		a.S = []byte(v)
+	case []int:
+		a.Type = pb.AttributeProto_INTS.Enum()
+		for _, i := range v {
+			a.Ints = append(a.Ints, int64(i))
+		}
+	case []int64:
+		a.Type = pb.AttributeProto_INTS.Enum()
+		a.Ints = append(a.Ints, v...)
+	case []float32:
+		a.Type = pb.AttributeProto_FLOATS.Enum()
+		a.Floats = append(a.Floats, v...)
+	case []string:
+		a.Type = pb.AttributeProto_STRINGS.Enum()
+		for _, s := range v {
+			a.Strings = append(a.Strings, []byte(s))
+		}
+	case *pb.TensorProto:
+		a.Type, a.T = pb.AttributeProto_TENSOR.Enum(), v
+	case *pb.GraphProto:
+		a.Type, a.G = pb.AttributeProto_GRAPH.Enum(), v
+	default:
+		panic(fmt.Sprintf("onnx: attribute %q of type %T", name, value))
+	}
+	switch {
+	case a.Type != nil:
+	case a.I != nil:
+		a.Type = pb.AttributeProto_INT.Enum()
+	case a.F != nil:
+		a.Type = pb.AttributeProto_FLOAT.Enum()
+	default:
+		a.Type = pb.AttributeProto_STRING.Enum()
+	}
+	return a
+}
+
+// Tensor makes an unnamed tensor. See Builder.Const for values. It panics on
+// other types and where dims and the length of a slice disagree.
+func Tensor(value any, dims ...int64) *pb.TensorProto {
+	var (
+		t      pb.TensorProto_DataType
+		raw    []byte
+		n      int64
+		scalar bool
+		le     = binary.LittleEndian
+	)
+	switch v := value.(type) {
+	case float32:
+		t, raw, scalar = pb.TensorProto_FLOAT, le.AppendUint32(nil, math.Float32bits(v)), true
+	case float64:
+		t, raw, scalar = pb.TensorProto_DOUBLE, le.AppendUint64(nil, math.Float64bits(v)), true
+	case int:
+		t, raw, scalar = pb.TensorProto_INT64, le.AppendUint64(nil, uint64(v)), true
+	case int64:
+		t, raw, scalar = pb.TensorProto_INT64, le.AppendUint64(nil, uint64(v)), true
+	case int32:
+		t, raw, scalar = pb.TensorProto_INT32, le.AppendUint32(nil, uint32(v)), true
+	case bool:
+		t, raw, scalar = pb.TensorProto_BOOL, []byte{bit(v)}, true
+	case []float32:
+		t, n, raw = pb.TensorProto_FLOAT, int64(len(v)), make([]byte, 0, 4*len(v))
+		for _, x := range v {
+			raw = le.AppendUint32(raw, math.Float32bits(x))
+		}
+	case []float64:
+		t, n, raw = pb.TensorProto_DOUBLE, int64(len(v)), make([]byte, 0, 8*len(v))
+		for _, x := range v {
+			raw = le.AppendUint64(raw, math.Float64bits(x))
+		}
+	case []int64:
+		t, n, raw = pb.TensorProto_INT64, int64(len(v)), make([]byte, 0, 8*len(v))
+		for _, x := range v {
+			raw = le.AppendUint64(raw, uint64(x))
+		}
+	case []int32:
+		t, n, raw = pb.TensorProto_INT32, int64(len(v)), make([]byte, 0, 4*len(v))
+		for _, x := range v {
+			raw = le.AppendUint32(raw, uint32(x))
+		}
+	case []bool:
+		t, n = pb.TensorProto_BOOL, int64(len(v))
+		for _, x := range v {
+			raw = append(raw, bit(x))
+		}
+	default:
+		panic(fmt.Sprintf("onnx: constant of type %T", value))
+	}
+	switch {
+	case scalar:
+		n = 1
+	case dims == nil:
+		dims = []int64{n}
+	}
+	size := int64(1)
+	for _, d := range dims {
+		size *= d
+	}
+	if size != n {
+		panic(fmt.Sprintf("onnx: constant of %d values with shape %v", n, dims))
+	}
+	return &pb.TensorProto{DataType: proto.Int32(int32(t)), Dims: append([]int64(nil), dims...), RawData: raw}
+}
+
+func bit(v bool) byte {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+// ValueInfo names a tensor with its type and shape. See Builder.Input for
+// dimensions.
+func ValueInfo(name string, t pb.TensorProto_DataType, dims ...any) *pb.ValueInfoProto {
+	shape := &pb.TensorShapeProto{}
+	for _, d := range dims {
+		dim := &pb.TensorShapeProto_Dimension{}
+		switch v := d.(type) {
+		case int:
+			setDim(dim, int64(v))
+		case int64:
+			setDim(dim, v)
+		case string:
+			dim.Value = &pb.TensorShapeProto_Dimension_DimParam{DimParam: v}
+		default:
+			panic(fmt.Sprintf("onnx: dimension of type %T", d))
+		}
+		shape.Dim = append(shape.Dim, dim)
+	}
+	return &pb.ValueInfoProto{Name: proto.String(name), Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{
+		TensorType: &pb.TypeProto_Tensor{ElemType: proto.Int32(int32(t)), Shape: shape},
+	}}}
+}
+
+func setDim(d *pb.TensorShapeProto_Dimension, n int64) {
+	if n >= 0 {
+		d.Value = &pb.TensorShapeProto_Dimension_DimValue{DimValue: n}
+	}
+}

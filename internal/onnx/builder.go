@@ -1,0 +1,374 @@
+package onnx
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// Builder makes a graph node by node, or appends nodes to somebody's graph.
+//
+// Tensors are known by name. Every method that makes one returns its name,
+// which is fresh: it differs from all names that the graph holds, so callers
+// pass on what was returned and never what they asked for.
+//
+// Nodes are appended in the order of the calls, so a graph that the builder
+// made is sorted topologically. Mistakes in names are found by Model.
+type Builder struct {
+	model    *pb.ModelProto
+	scope    string
+	used     map[string]bool
+	count    map[string]int
+	consts   map[string]string
+	borrowed bool // constants must be Constant nodes
+}
+
+// NewBuilder starts an empty graph at a version of the default operator set.
+func NewBuilder(name string, opset int64) *Builder {
+	return Extend(&pb.ModelProto{
+		IrVersion:    proto.Int64(irFor(opset)),
+		ProducerName: proto.String("attach"),
+		OpsetImport:  []*pb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(opset)}},
+		Graph:        &pb.GraphProto{Name: proto.String(name)},
+	})
+}
+
+// Extend returns a builder that appends to the graph of m, in place.
+// Clone m first (proto.Clone) to keep it as it is.
+func Extend(m *pb.ModelProto) *Builder {
+	if m.Graph == nil {
+		m.Graph = &pb.GraphProto{}
+	}
+	b := &Builder{
+		model:  m,
+		used:   make(map[string]bool),
+		count:  make(map[string]int),
+		consts: make(map[string]string),
+		// Below IR 4 an initializer is an input too; Constant nodes leave
+		// the inputs alone.
+		borrowed: m.GetIrVersion() < 4,
+	}
+	b.collect(m.Graph)
+	return b
+}
+
+// collect marks the names that a graph and its subgraphs hold.
+func (b *Builder) collect(g *pb.GraphProto) {
+	for _, v := range g.Input {
+		b.used[v.GetName()] = true
+	}
+	for _, v := range g.Output {
+		b.used[v.GetName()] = true
+	}
+	for _, t := range g.Initializer {
+		b.used[t.GetName()] = true
+	}
+	for _, t := range g.SparseInitializer {
+		b.used[t.GetValues().GetName()] = true
+	}
+	for _, n := range g.Node {
+		b.used[n.GetName()] = true
+		for _, o := range n.Output {
+			b.used[o] = true
+		}
+		for _, a := range n.Attribute {
+			if a.G != nil {
+				b.collect(a.G)
+			}
+			for _, sub := range a.Graphs {
+				b.collect(sub)
+			}
+		}
+	}
+}
+
+// SetScope sets a prefix for the names made from here on ("grad/"), and
+// returns the one that was set before.
+func (b *Builder) SetScope(scope string) (previous string) {
+	previous, b.scope = b.scope, scope
+	return previous
+}
+
+// Opset returns the version of the default operator set.
+func (b *Builder) Opset() int64 {
+	for _, o := range b.model.OpsetImport {
+		if isDefault(o.GetDomain()) {
+			return o.GetVersion()
+		}
+	}
+	return 0
+}
+
+// Graph is the graph as it is now. It is not to be changed.
+func (b *Builder) Graph() *pb.GraphProto { return b.model.Graph }
+
+// Index indexes the graph as it is now.
+func (b *Builder) Index() *Graph { return newGraph(b.model) }
+
+// Import declares an operator set. The version of one that the model already
+// imports stays.
+func (b *Builder) Import(domain string, version int64) {
+	for _, o := range b.model.OpsetImport {
+		if o.GetDomain() == domain || isDefault(domain) && isDefault(o.GetDomain()) {
+			return
+		}
+	}
+	b.model.OpsetImport = append(b.model.OpsetImport,
+		&pb.OperatorSetIdProto{Domain: proto.String(domain), Version: proto.Int64(version)})
+}
+
+// Input declares an input of the graph. A dimension is an int or int64 (−1 is
+// unknown) or a string (a symbolic size); no dimensions are a scalar.
+func (b *Builder) Input(name string, t pb.TensorProto_DataType, dims ...any) string {
+	name = b.fresh(name)
+	b.model.Graph.Input = append(b.model.Graph.Input, ValueInfo(name, t, dims...))
+	return name
+}
+
+// Output declares a tensor as an output of the graph under its own name.
+func (b *Builder) Output(tensor string, t pb.TensorProto_DataType, dims ...any) {
+	b.model.Graph.Output = append(b.model.Graph.Output, ValueInfo(tensor, t, dims...))
+}
+
+// OutputAs declares an output of the graph that equals tensor and has a name
+// chosen by the caller, made unique and returned.
+func (b *Builder) OutputAs(name, tensor string, t pb.TensorProto_DataType, dims ...any) string {
+	name = b.fresh(name)
+	b.Append(Node{Op: "Identity", Inputs: []string{tensor}, Outputs: []string{name}})
+	b.Output(name, t, dims...)
+	return name
+}
+
+// Node describes a node for Builder.Append.
+type Node struct {
+	Op     string
+	Domain string // "" is the default operator set
+	Name   string // "" derives one from Op
+	Inputs []string
+	// Outputs are names that were got from Builder.Fresh, "" for an output
+	// that is left out. Nil is one output with a derived name.
+	Outputs []string
+	Attrs   []*pb.AttributeProto
+}
+
+// Append adds a node and returns the names of its outputs.
+func (b *Builder) Append(n Node) []string {
+	hint := n.Name
+	if hint == "" {
+		hint = n.Op
+	}
+	outputs := n.Outputs
+	if outputs == nil {
+		outputs = []string{b.fresh(hint)}
+	}
+	p := &pb.NodeProto{
+		OpType:    proto.String(n.Op),
+		Name:      proto.String(b.fresh("node/" + hint)),
+		Input:     append([]string(nil), n.Inputs...),
+		Output:    append([]string(nil), outputs...),
+		Attribute: n.Attrs,
+	}
+	if !isDefault(n.Domain) {
+		p.Domain = proto.String(n.Domain)
+	}
+	b.model.Graph.Node = append(b.model.Graph.Node, p)
+	return outputs
+}
+
+// Node adds a node of the default operator set with one output and returns
+// the output's name.
+func (b *Builder) Node(op string, inputs []string, attrs ...*pb.AttributeProto) string {
+	return b.Append(Node{Op: op, Inputs: inputs, Attrs: attrs})[0]
+}
+
+// NodeN is Node for operators with n outputs.
+func (b *Builder) NodeN(n int, op string, inputs []string, attrs ...*pb.AttributeProto) []string {
+	outputs := make([]string, n)
+	for i := range outputs {
+		outputs[i] = b.fresh(op)
+	}
+	return b.Append(Node{Op: op, Inputs: inputs, Outputs: outputs, Attrs: attrs})
+}
+
+// Const adds a constant and returns its name; the same value added again has
+// the same name. A value is a float32, float64, int64, int32 or bool, or a
+// slice of one of them (row-major; 1-D where no dimensions are given).
+func (b *Builder) Const(value any, dims ...int64) string {
+	t := Tensor(value, dims...)
+	key, err := proto.MarshalOptions{Deterministic: true}.Marshal(t)
+	if err != nil {
+		panic("onnx: " + err.Error())
+	}
+	if name, ok := b.consts[string(key)]; ok {
+		return name
+	}
+	name := b.addConst(constHint(value), t)
+	b.consts[string(key)] = name
+	return name
+}
+
+// Initializer adds a constant under a name of the caller's choice, made
+// unique. See Const for values.
+func (b *Builder) Initializer(name string, value any, dims ...int64) string {
+	return b.addConst(name, Tensor(value, dims...))
+}
+
+func (b *Builder) addConst(hint string, t *pb.TensorProto) string {
+	name := b.fresh(hint)
+	t.Name = proto.String(name)
+	if !b.borrowed {
+		b.model.Graph.Initializer = append(b.model.Graph.Initializer, t)
+		return name
+	}
+	return b.Append(Node{Op: "Constant", Outputs: []string{name}, Attrs: []*pb.AttributeProto{Attr("value", t)}})[0]
+}
+
+// constHint names small scalars by their value.
+func constHint(value any) string {
+	switch v := value.(type) {
+	case float32, float64, int64, int32, int, bool:
+		return fmt.Sprintf("const_%v", v)
+	}
+	return "const"
+}
+
+// Reserve takes names, so that what is made from here on has others.
+func (b *Builder) Reserve(names ...string) {
+	for _, name := range names {
+		b.used[name] = true
+	}
+}
+
+// Fresh returns a name that no tensor or node of the graph has, and takes it.
+func (b *Builder) Fresh(hint string) string { return b.fresh(hint) }
+
+func (b *Builder) fresh(hint string) string {
+	base := b.scope + hint
+	name := base
+	for name == "" || b.used[name] {
+		b.count[base]++
+		name = base + "_" + strconv.Itoa(b.count[base])
+	}
+	b.used[name] = true
+	return name
+}
+
+// Model returns the model after a check that every node reads tensors made
+// before it, every name is made once, every output exists, and every domain
+// is imported.
+func (b *Builder) Model() (*pb.ModelProto, error) {
+	if err := checkGraph(b.model); err != nil {
+		return nil, err
+	}
+	return b.model, nil
+}
+
+// Bytes is Model, serialised.
+func (b *Builder) Bytes() ([]byte, error) {
+	m, err := b.Model()
+	if err != nil {
+		return nil, err
+	}
+	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
+}
+
+func isDefault(domain string) bool { return domain == "" || domain == "ai.onnx" }
+
+// irFor is the version of the format that came with an operator set, and no
+// lower than 4, where initializers ceased to be inputs.
+func irFor(opset int64) int64 {
+	switch {
+	case opset <= 8:
+		return 4
+	case opset <= 10:
+		return 5
+	case opset <= 11:
+		return 6
+	case opset <= 14:
+		return 7
+	case opset <= 18:
+		return 8
+	case opset <= 20:
+		return 9
+	case opset <= 22:
+		return 10
+	case opset <= 24:
+		return 11
+	}
+	return 12
+}
+
+func checkGraph(m *pb.ModelProto) error {
+	domains := make(map[string]bool)
+	for _, o := range m.OpsetImport {
+		d := o.GetDomain()
+		if isDefault(d) {
+			d = ""
+		}
+		domains[d] = true
+	}
+	g := m.Graph
+	made := make(map[string]string)
+	claim := func(name, by string) error {
+		if other, ok := made[name]; ok {
+			return fmt.Errorf("onnx: tensor %q is made twice, by %s and by %s", name, other, by)
+		}
+		made[name] = by
+		return nil
+	}
+	for _, t := range g.Initializer {
+		if err := claim(t.GetName(), "an initializer"); err != nil {
+			return err
+		}
+	}
+	for _, v := range g.Input {
+		if made[v.GetName()] == "an initializer" {
+			continue // the default of an input
+		}
+		if err := claim(v.GetName(), "an input"); err != nil {
+			return err
+		}
+	}
+	for _, t := range g.SparseInitializer {
+		if err := claim(t.GetValues().GetName(), "a sparse initializer"); err != nil {
+			return err
+		}
+	}
+	for i, n := range g.Node {
+		who := fmt.Sprintf("node %d (%s %q)", i, n.GetOpType(), n.GetName())
+		domain := n.GetDomain()
+		if isDefault(domain) {
+			domain = ""
+		}
+		if !domains[domain] {
+			return fmt.Errorf("onnx: %s is of domain %q, which the model does not import", who, domain)
+		}
+		for _, in := range n.Input {
+			if _, ok := made[in]; in != "" && !ok {
+				return fmt.Errorf("onnx: %s reads tensor %q, which nothing before it makes", who, in)
+			}
+		}
+		for _, out := range n.Output {
+			if out == "" {
+				continue
+			}
+			if err := claim(out, who); err != nil {
+				return err
+			}
+		}
+	}
+	var missing []string
+	for _, v := range g.Output {
+		if _, ok := made[v.GetName()]; !ok {
+			missing = append(missing, strconv.Quote(v.GetName()))
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("onnx: nothing makes the output %s", strings.Join(missing, ", "))
+	}
+	return nil
+}

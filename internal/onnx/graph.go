@@ -1,0 +1,238 @@
+package onnx
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// Graph is an index over a model's main graph: who makes a tensor, who reads
+// it, and which tensors are constants. It is safe for concurrent use as long
+// as nobody changes Model.
+type Graph struct {
+	Model *pb.ModelProto
+
+	producer  map[string]*pb.NodeProto
+	consumers map[string][]*pb.NodeProto
+	consts    map[string]*pb.TensorProto
+	sparse    map[string]bool
+	position  map[*pb.NodeProto]int
+	types     map[string]*pb.ValueInfoProto
+}
+
+func newGraph(m *pb.ModelProto) *Graph {
+	body := m.GetGraph()
+	g := &Graph{
+		Model:     m,
+		producer:  make(map[string]*pb.NodeProto, len(body.GetNode())),
+		consumers: make(map[string][]*pb.NodeProto, len(body.GetNode())),
+		consts:    make(map[string]*pb.TensorProto, len(body.GetInitializer())),
+		sparse:    make(map[string]bool),
+		position:  make(map[*pb.NodeProto]int, len(body.GetNode())),
+		types:     make(map[string]*pb.ValueInfoProto),
+	}
+	for _, t := range body.GetInitializer() {
+		g.consts[t.GetName()] = t
+	}
+	for _, t := range body.GetSparseInitializer() {
+		g.sparse[t.GetValues().GetName()] = true
+	}
+	for _, list := range [][]*pb.ValueInfoProto{body.GetValueInfo(), body.GetInput(), body.GetOutput()} {
+		for _, v := range list {
+			g.types[v.GetName()] = v
+		}
+	}
+	for i, n := range body.GetNode() {
+		g.position[n] = i
+		for _, out := range n.GetOutput() {
+			if out != "" {
+				g.producer[out] = n
+			}
+		}
+		seen := make(map[string]bool)
+		for _, in := range Reads(n) {
+			if in != "" && !seen[in] {
+				seen[in] = true
+				g.consumers[in] = append(g.consumers[in], n)
+			}
+		}
+		if t := constantNode(n); t != nil {
+			g.consts[n.GetOutput()[0]] = t
+		}
+	}
+	return g
+}
+
+// Producer returns the node that makes a tensor, or nil for inputs,
+// initializers and unknown names.
+func (g *Graph) Producer(tensor string) *pb.NodeProto { return g.producer[tensor] }
+
+// Consumers returns the nodes that read a tensor, each once, in the graph's
+// order. A node whose sub-graph (the body of an If, Loop or Scan) reads the
+// tensor counts as its reader.
+func (g *Graph) Consumers(tensor string) []*pb.NodeProto { return g.consumers[tensor] }
+
+// IsOutput says whether a tensor is one of the graph's outputs.
+func (g *Graph) IsOutput(tensor string) bool {
+	for _, v := range g.Model.GetGraph().GetOutput() {
+		if v.GetName() == tensor {
+			return true
+		}
+	}
+	return false
+}
+
+// Opset returns the version of the default operator set, or 0 where the model
+// imports none.
+func (g *Graph) Opset() int64 {
+	for _, o := range g.Model.GetOpsetImport() {
+		if d := o.GetDomain(); d == "" || d == "ai.onnx" {
+			return o.GetVersion()
+		}
+	}
+	return 0
+}
+
+// Const returns the value of a tensor that never changes: an initializer or
+// the output of a Constant node, seen through Identity nodes. An initializer
+// that is an input too (always so below IR version 4) counts as constant.
+func (g *Graph) Const(tensor string) (*pb.TensorProto, bool) {
+	for range len(g.position) + 1 {
+		if t, ok := g.consts[tensor]; ok {
+			return t, true
+		}
+		n := g.producer[tensor]
+		if n == nil || n.GetOpType() != "Identity" || len(n.GetInput()) != 1 {
+			return nil, false
+		}
+		tensor = n.GetInput()[0]
+	}
+	return nil, false
+}
+
+// Inputs returns the inputs that a caller has to feed: those of the graph
+// without the ones that an initializer gives a value.
+func (g *Graph) Inputs() []*pb.ValueInfoProto {
+	var in []*pb.ValueInfoProto
+	for _, v := range g.Model.GetGraph().GetInput() {
+		if _, ok := g.consts[v.GetName()]; !ok && !g.sparse[v.GetName()] {
+			in = append(in, v)
+		}
+	}
+	return in
+}
+
+// Outputs returns the graph's outputs.
+func (g *Graph) Outputs() []*pb.ValueInfoProto { return g.Model.GetGraph().GetOutput() }
+
+// Tensors returns the names of the main graph's tensors, in no order.
+func (g *Graph) Tensors() []string {
+	all := make(map[string]bool)
+	for name := range g.producer {
+		all[name] = true
+	}
+	for name := range g.consts {
+		all[name] = true
+	}
+	for name := range g.types {
+		all[name] = true
+	}
+	for name := range g.sparse {
+		all[name] = true
+	}
+	return slices.Collect(maps.Keys(all))
+}
+
+// Type returns what the model declares about a tensor, or nil.
+func (g *Graph) Type(tensor string) *pb.ValueInfoProto { return g.types[tensor] }
+
+// NodeName returns a node's name; one without is called by its operator and
+// its place in the graph, as in Gemm_12.
+func (g *Graph) NodeName(n *pb.NodeProto) string {
+	if name := n.GetName(); name != "" {
+		return name
+	}
+	return fmt.Sprintf("%s_%d", n.GetOpType(), g.position[n])
+}
+
+// Reads returns the names that a node reads: its inputs, and the outer
+// tensors that its sub-graphs use.
+func Reads(n *pb.NodeProto) []string {
+	in := n.GetInput()
+	for _, a := range n.GetAttribute() {
+		for _, body := range subgraphs(a) {
+			in = append(in[:len(in):len(in)], captures(body)...)
+		}
+	}
+	return in
+}
+
+func subgraphs(a *pb.AttributeProto) []*pb.GraphProto {
+	if a.GetG() == nil {
+		return a.GetGraphs()
+	}
+	return append([]*pb.GraphProto{a.GetG()}, a.GetGraphs()...)
+}
+
+// captures returns the names that a sub-graph takes from outside.
+func captures(body *pb.GraphProto) []string {
+	local := make(map[string]bool)
+	for _, v := range body.GetInput() {
+		local[v.GetName()] = true
+	}
+	for _, t := range body.GetInitializer() {
+		local[t.GetName()] = true
+	}
+	for _, t := range body.GetSparseInitializer() {
+		local[t.GetValues().GetName()] = true
+	}
+	for _, n := range body.GetNode() {
+		for _, out := range n.GetOutput() {
+			local[out] = true
+		}
+	}
+	var outer []string
+	for _, n := range body.GetNode() {
+		for _, in := range Reads(n) {
+			if !local[in] {
+				outer = append(outer, in)
+			}
+		}
+	}
+	for _, v := range body.GetOutput() {
+		if !local[v.GetName()] {
+			outer = append(outer, v.GetName())
+		}
+	}
+	return outer
+}
+
+// constantNode returns the value of a Constant node, or nil.
+func constantNode(n *pb.NodeProto) *pb.TensorProto {
+	if n.GetOpType() != "Constant" || len(n.GetOutput()) != 1 {
+		return nil
+	}
+	for _, a := range n.GetAttribute() {
+		switch a.GetName() {
+		case "value":
+			return a.GetT()
+		case "value_float":
+			return &pb.TensorProto{DataType: ptr(int32(pb.TensorProto_FLOAT)), FloatData: []float32{a.GetF()}}
+		case "value_floats":
+			return &pb.TensorProto{DataType: ptr(int32(pb.TensorProto_FLOAT)), Dims: []int64{int64(len(a.GetFloats()))}, FloatData: a.GetFloats()}
+		case "value_int":
+			return &pb.TensorProto{DataType: ptr(int32(pb.TensorProto_INT64)), Int64Data: []int64{a.GetI()}}
+		case "value_ints":
+			return &pb.TensorProto{DataType: ptr(int32(pb.TensorProto_INT64)), Dims: []int64{int64(len(a.GetInts()))}, Int64Data: a.GetInts()}
+		case "value_string":
+			return &pb.TensorProto{DataType: ptr(int32(pb.TensorProto_STRING)), StringData: [][]byte{a.GetS()}}
+		case "value_strings":
+			return &pb.TensorProto{DataType: ptr(int32(pb.TensorProto_STRING)), Dims: []int64{int64(len(a.GetStrings()))}, StringData: a.GetStrings()}
+		}
+	}
+	return nil
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,72 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// ErrNotONNX is wrapped by the errors of Load and Parse that mean that the
+// bytes are no complete ONNX model.
+var ErrNotONNX = errors.New("not an ONNX model")
+
+// maxProto is the largest message that protobuf defines: 2 GiB.
+const maxProto = 1<<31 - 1
+
+// Load reads and indexes the model in a file. It does not read the external
+// data that the model may point to; see Graph.CheckExternal.
+func Load(path string) (*Graph, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the model: %w", err)
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder: %w; pass the .onnx file", path, ErrNotONNX)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is %w: it is no regular file", path, ErrNotONNX)
+	}
+	if info.Size() > maxProto {
+		return nil, fmt.Errorf("%s is %w: it has %d bytes and a protobuf ends at 2 GiB; larger models keep their weights in external data", path, ErrNotONNX, info.Size())
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the model: %w", err)
+	}
+	g, err := Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s is %w", path, err)
+	}
+	return g, nil
+}
+
+// Parse indexes a serialized ModelProto. Its errors wrap ErrNotONNX and read
+// as the end of a sentence that begins with the file's name.
+func Parse(b []byte) (*Graph, error) {
+	if len(b) == 0 {
+		return nil, fmt.Errorf("%w: it is empty", ErrNotONNX)
+	}
+	m := new(pb.ModelProto)
+	if err := proto.Unmarshal(b, m); err != nil {
+		return nil, fmt.Errorf("%w, or a truncated one: its protobuf ends early or is malformed", ErrNotONNX)
+	}
+	return Index(m)
+}
+
+// Index indexes a model in memory. The graph refers to m and does not copy
+// it; who changes m indexes it again.
+func Index(m *pb.ModelProto) (*Graph, error) {
+	switch {
+	case m.GetIrVersion() <= 0 && len(m.GetOpsetImport()) == 0:
+		return nil, fmt.Errorf("%w: it has neither an IR version nor an operator set", ErrNotONNX)
+	case m.GetGraph() == nil:
+		return nil, fmt.Errorf("%w, or a truncated one: it holds no graph", ErrNotONNX)
+	case len(m.GetGraph().GetOutput()) == 0:
+		return nil, fmt.Errorf("%w, or a truncated one: its graph has no outputs", ErrNotONNX)
+	}
+	return newGraph(m), nil
+}

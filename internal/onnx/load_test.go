@@ -1,0 +1,154 @@
+package onnx
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// small is a serialised model: y = relu(x·w + 1).
+func small(t testing.TB) []byte {
+	t.Helper()
+	b := NewBuilder("small", 13)
+	x := b.Input("x", pb.TensorProto_FLOAT, "n", 3)
+	y := b.Node("MatMul", []string{x, b.Initializer("w", []float32{1, 2, 3, 4, 5, 6}, 3, 2)})
+	y = b.Node("Relu", []string{b.Node("Add", []string{y, b.Const(float32(1))})})
+	b.Output(y, pb.TensorProto_FLOAT, "n", 2)
+	data, err := b.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestParseRefuses(t *testing.T) {
+	good := small(t)
+	headless, err := proto.Marshal(&pb.ModelProto{IrVersion: proto.Int64(8), ProducerName: proto.String("p")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{
+		"empty":     nil,
+		"text":      []byte("<!DOCTYPE html><html>404 not found</html>"),
+		"a pickle":  []byte("\x80\x02}q\x00(X\x05\x00\x00\x00statesq\x01."),
+		"a PNG":     []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"),
+		"zeros":     make([]byte, 64),
+		"no graph":  headless,
+		"truncated": good[:len(good)*2/3],
+	} {
+		_, err := Parse(b)
+		if !errors.Is(err, ErrNotONNX) {
+			t.Errorf("%s: error %v, want one that wraps ErrNotONNX", name, err)
+		} else if strings.ContainsAny(err.Error(), "\n") {
+			t.Errorf("%s: error of several lines: %q", name, err)
+		}
+	}
+	for n := range len(good) {
+		if g, err := Parse(good[:n]); err == nil && len(g.Outputs()) == 0 {
+			t.Errorf("the first %d of %d bytes are accepted without outputs", n, len(good))
+		}
+	}
+}
+
+func TestLoadNamesTheFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m.onnx")
+	if err := os.WriteFile(path, small(t)[:20], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{path, dir, filepath.Join(dir, "absent.onnx")} {
+		if _, err := Load(p); err == nil || !strings.Contains(err.Error(), p) {
+			t.Errorf("error %v does not name %s", err, p)
+		}
+	}
+	if err := os.WriteFile(path, small(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(path); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a newer format adds comes back byte for byte.
+func TestUnknownSurvives(t *testing.T) {
+	b := small(t)
+	b = protowire.AppendTag(b, 1999, protowire.BytesType)
+	b = protowire.AppendBytes(b, []byte("from the future"))
+	g, err := Parse(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Model.IrVersion = proto.Int64(99)
+	g.Model.OpsetImport[0].Version = proto.Int64(2000)
+	b, err = proto.Marshal(g.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse(b)
+	if err != nil {
+		t.Fatalf("a newer model is refused: %v", err)
+	}
+	if again.Opset() != 2000 || !bytes.Contains(again.Model.ProtoReflect().GetUnknown(), []byte("from the future")) {
+		t.Error("an unknown field or a newer version was lost")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(small(f))
+	f.Add(small(f)[:40])
+	f.Add([]byte{})
+	sub, err := proto.Marshal(&pb.ModelProto{IrVersion: proto.Int64(3), Graph: &pb.GraphProto{
+		Node: []*pb.NodeProto{
+			op("If", []string{"c"}, []string{"y"}, Attr("then_branch", &pb.GraphProto{Output: []*pb.ValueInfoProto{ValueInfo("x", pb.TensorProto_FLOAT)}})),
+			op("Constant", nil, []string{"k"}, Attr("value", &pb.TensorProto{Dims: []int64{1 << 40, 1 << 40}, DataType: proto.Int32(1)})),
+			op("Identity", []string{"k"}, []string{"k"}),
+			op("Constant", nil, nil),
+		},
+		Initializer: []*pb.TensorProto{external1("../secret", "-1", "x")},
+		Output:      []*pb.ValueInfoProto{ValueInfo("y", pb.TensorProto_FLOAT)},
+	}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(sub)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		g, err := Parse(b)
+		if err != nil {
+			return
+		}
+		g.Opset()
+		g.Inputs()
+		if _, err := g.External(); err == nil {
+			g.CheckExternal(t.TempDir())
+		}
+		for _, n := range g.Model.GetGraph().GetNode() {
+			g.NodeName(n)
+			for _, name := range append(Reads(n), n.GetOutput()...) {
+				g.Producer(name)
+				g.Consumers(name)
+				if c, ok := g.Const(name); ok {
+					Float32s(c, "")
+					Int64s(c, "")
+				}
+			}
+		}
+		for _, c := range g.Model.GetGraph().GetInitializer() {
+			Float64s(c, "")
+		}
+		again, err := proto.Marshal(g.Model)
+		if err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+		if _, err := Parse(again); err != nil {
+			t.Fatalf("what was written cannot be read: %v", err)
+		}
+	})
+}

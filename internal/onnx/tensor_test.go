@@ -1,0 +1,190 @@
+package onnx
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+func entry(k, v string) *pb.StringStringEntryProto {
+	return &pb.StringStringEntryProto{Key: proto.String(k), Value: proto.String(v)}
+}
+
+func external1(location, offset, length string) *pb.TensorProto {
+	return &pb.TensorProto{
+		Name: proto.String("w"), DataType: proto.Int32(int32(pb.TensorProto_FLOAT)), Dims: []int64{2},
+		DataLocation: pb.TensorProto_EXTERNAL.Enum(),
+		ExternalData: []*pb.StringStringEntryProto{entry("location", location), entry("offset", offset), entry("length", length)},
+	}
+}
+
+func TestDecode(t *testing.T) {
+	raw := func(k pb.TensorProto_DataType, b ...byte) *pb.TensorProto {
+		return &pb.TensorProto{DataType: proto.Int32(int32(k)), Dims: []int64{2}, RawData: b}
+	}
+	typed := func(k pb.TensorProto_DataType, v ...int32) *pb.TensorProto {
+		return &pb.TensorProto{DataType: proto.Int32(int32(k)), Dims: []int64{2}, Int32Data: v}
+	}
+	f32 := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, math.Float32bits(1.5)), math.Float32bits(-2))
+	f64 := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, math.Float64bits(1.5)), math.Float64bits(-2))
+	for name, c := range map[string]struct {
+		t    *pb.TensorProto
+		want []float32
+	}{
+		"float raw":      {raw(pb.TensorProto_FLOAT, f32...), []float32{1.5, -2}},
+		"double raw":     {raw(pb.TensorProto_DOUBLE, f64...), []float32{1.5, -2}},
+		"half raw":       {raw(pb.TensorProto_FLOAT16, 0x00, 0x3e, 0x00, 0xc0), []float32{1.5, -2}},
+		"bfloat raw":     {raw(pb.TensorProto_BFLOAT16, 0xc0, 0x3f, 0x00, 0xc0), []float32{1.5, -2}},
+		"uint8 raw":      {raw(pb.TensorProto_UINT8, 200, 3), []float32{200, 3}},
+		"int8 raw":       {raw(pb.TensorProto_INT8, 200, 3), []float32{-56, 3}},
+		"uint16 raw":     {raw(pb.TensorProto_UINT16, 0xff, 0xff, 1, 0), []float32{65535, 1}},
+		"int16 raw":      {raw(pb.TensorProto_INT16, 0xff, 0xff, 1, 0), []float32{-1, 1}},
+		"int32 raw":      {raw(pb.TensorProto_INT32, 0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0), []float32{-1, 1}},
+		"uint32 raw":     {raw(pb.TensorProto_UINT32, 0, 0, 0, 0x80, 1, 0, 0, 0), []float32{1 << 31, 1}},
+		"bool raw":       {raw(pb.TensorProto_BOOL, 1, 0), []float32{1, 0}},
+		"int64 raw":      {Tensor([]int64{-3, 9}), []float32{-3, 9}},
+		"float typed":    {&pb.TensorProto{DataType: proto.Int32(1), Dims: []int64{2}, FloatData: []float32{1.5, -2}}, []float32{1.5, -2}},
+		"double typed":   {&pb.TensorProto{DataType: proto.Int32(11), Dims: []int64{2}, DoubleData: []float64{1.5, -2}}, []float32{1.5, -2}},
+		"half typed":     {typed(pb.TensorProto_FLOAT16, 0x3e00, 0xc000), []float32{1.5, -2}},
+		"bfloat typed":   {typed(pb.TensorProto_BFLOAT16, 0x3fc0, 0xc000), []float32{1.5, -2}},
+		"int8 typed":     {typed(pb.TensorProto_INT8, -56, 3), []float32{-56, 3}},
+		"int64 typed":    {&pb.TensorProto{DataType: proto.Int32(7), Dims: []int64{2}, Int64Data: []int64{-3, 9}}, []float32{-3, 9}},
+		"uint64 typed":   {&pb.TensorProto{DataType: proto.Int32(13), Dims: []int64{2}, Uint64Data: []uint64{3, 9}}, []float32{3, 9}},
+		"scalar":         {Tensor(float32(4)), []float32{4}},
+		"nothing at all": {&pb.TensorProto{DataType: proto.Int32(1), Dims: []int64{0, 5}}, []float32{}},
+	} {
+		got, shape, err := Float32s(c.t, "")
+		if err != nil || !slices.Equal(got, c.want) || !slices.Equal(shape, c.t.Dims) {
+			t.Errorf("%s: %v of shape %v (%v), want %v", name, got, shape, err, c.want)
+		}
+	}
+	for name, bad := range map[string]*pb.TensorProto{
+		"too few bytes":    raw(pb.TensorProto_FLOAT, 1, 2, 3),
+		"negative shape":   {DataType: proto.Int32(1), Dims: []int64{-1}, FloatData: []float32{1}},
+		"huge shape":       {DataType: proto.Int32(1), Dims: []int64{1 << 40, 1 << 40}, FloatData: []float32{1}},
+		"huge, no data":    {DataType: proto.Int32(1), Dims: []int64{1 << 62}},
+		"too many values":  typed(pb.TensorProto_INT8, 1, 2, 3),
+		"strings":          {DataType: proto.Int32(8), Dims: []int64{1}, StringData: [][]byte{{1}}},
+		"type to come":     {DataType: proto.Int32(99), Dims: []int64{1}, RawData: []byte{1}},
+		"floats as Int64s": nil,
+	} {
+		var err error
+		if bad == nil {
+			_, _, err = Int64s(Tensor([]float32{1}), "")
+		} else {
+			_, _, err = Float32s(bad, "")
+		}
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestFloat16(t *testing.T) {
+	// Values of the IEEE 754 tables.
+	for bits, want := range map[uint16]float32{
+		0x0000: 0, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 0x0400: 6.103515625e-05, 0x03ff: 6.097555160522461e-05,
+		0x0001: 5.960464477539063e-08, 0x3555: 0.333251953125, 0x7c00: float32(math.Inf(1)), 0xfc00: float32(math.Inf(-1)),
+	} {
+		if got := Float16(bits); got != want {
+			t.Errorf("%#04x is %g, want %g", bits, got, want)
+		}
+	}
+	for i := range 1 << 16 {
+		v := Float16(uint16(i))
+		if v != v {
+			if b := Float16Bits(v); b&0x7c00 != 0x7c00 || b&0x3ff == 0 {
+				t.Fatalf("NaN becomes %#04x", b)
+			}
+			continue
+		}
+		if b := Float16Bits(v); b != uint16(i) {
+			t.Fatalf("%#04x comes back as %#04x", i, b)
+		}
+	}
+	for v, want := range map[float32]uint16{
+		65519.996: 0x7bff, 65520: 0x7c00, 1e30: 0x7c00, -1e30: 0xfc00, 1e-8: 0, 2.9802322e-08: 0, 2.98023259e-08: 1,
+		1 + 1.0/2048: 0x3c00, 1 + 3.0/2048: 0x3c02, 1.0009765: 0x3c01, 6.1020e-05: 0x0400,
+	} {
+		if got := Float16Bits(v); got != want {
+			t.Errorf("%g becomes %#04x, want %#04x", v, got, want)
+		}
+	}
+}
+
+func TestExternalData(t *testing.T) {
+	dir := t.TempDir()
+	data := binary.LittleEndian.AppendUint32(make([]byte, 8), math.Float32bits(3))
+	data = binary.LittleEndian.AppendUint32(data, math.Float32bits(4))
+	if err := os.WriteFile(filepath.Join(dir, "w.bin"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []*pb.TensorProto{external1("w.bin", "8", "8"), external1("./w.bin", "8", "8")} {
+		got, _, err := Float32s(w, dir)
+		if err != nil || !slices.Equal(got, []float32{3, 4}) {
+			t.Errorf("read %v (%v)", got, err)
+		}
+	}
+	for _, c := range []struct {
+		t    *pb.TensorProto
+		says string
+	}{
+		{external1("absent.bin", "0", "8"), "absent.bin"},
+		{external1("w.bin", "12", "8"), "too short"},
+		{external1("w.bin", "9223372036854775807", "8"), "too short"},
+		{external1("w.bin", "0", "12"), "12 bytes"},
+		{external1("w.bin", "-8", "8"), "offset"},
+		{external1("w.bin", "x", "8"), "offset"},
+		{external1("../w.bin", "0", "8"), "outside"},
+		{external1("a/../../w.bin", "0", "8"), "outside"},
+		{external1("/etc/passwd", "0", "8"), "outside"},
+		{external1("*/_ORT_MEM_ADDR_/*", "0", "8"), "outside"},
+		{external1("", "0", "8"), "names no file"},
+	} {
+		_, _, err := Float32s(c.t, dir)
+		if !errors.Is(err, ErrExternalData) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("error %v, want one that says %q", err, c.says)
+		}
+		g := index(t, 8, &pb.GraphProto{Node: []*pb.NodeProto{op("If", []string{"c"}, []string{"y"}, Attr("then_branch", &pb.GraphProto{Initializer: []*pb.TensorProto{c.t}}))}})
+		if err := g.CheckExternal(dir); c.says != "12 bytes" && !errors.Is(err, ErrExternalData) {
+			t.Errorf("CheckExternal of %v: %v", c.t.ExternalData, err)
+		}
+	}
+}
+
+func TestSHA256(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m.onnx")
+	for name, s := range map[string]string{"m.onnx": "model", "a.bin": "aa", "b.bin": "b"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(s), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		files []string
+		bytes string
+	}{
+		{nil, "model"},
+		{[]string{"a.bin", "b.bin"}, "modela.bin\x00\x02\x00\x00\x00\x00\x00\x00\x00aab.bin\x00\x01\x00\x00\x00\x00\x00\x00\x00b"},
+	} {
+		sum := sha256.Sum256([]byte(c.bytes))
+		got, err := SHA256(path, c.files)
+		if err != nil || got != hex.EncodeToString(sum[:]) {
+			t.Errorf("digest with %v is %s (%v)", c.files, got, err)
+		}
+	}
+	if _, err := SHA256(path, []string{"gone.bin"}); err == nil || !strings.Contains(err.Error(), "gone.bin") {
+		t.Errorf("error %v does not name the missing file", err)
+	}
+}

@@ -1,0 +1,224 @@
+package ort
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// InstallOptions say what to install.
+type InstallOptions struct {
+	GPU bool         // the build with the CUDA provider
+	Log *slog.Logger // nil = discard
+}
+
+// Install fetches the pinned libonnxruntime with pip or npm, whichever is there (pip first: its package is a fifth the size), checks
+// it against its published sha256 and puts it into the user's cache. A library that lies there already is left as it is. On
+// failure, and when ctx is cancelled, nothing stays behind. Several processes may install at once.
+//
+// Errors are [ErrUnsupported], [ErrNoClient] and [ErrChecksum], or what the client said last.
+func Install(ctx context.Context, o InstallOptions) (Library, error) {
+	dir, err := cacheDir(o.GPU)
+	if err != nil {
+		return Library{}, err
+	}
+	in := installer{pins: pins, dir: dir, gpu: o.GPU, log: Options{Log: o.Log}.log()}
+	return in.install(ctx)
+}
+
+type installer struct {
+	pins []pin
+	dir  string // where the library goes
+	gpu  bool
+	log  *slog.Logger
+}
+
+func (in installer) install(ctx context.Context) (Library, error) {
+	lib := Library{Path: filepath.Join(in.dir, libraryFile), Version: pinnedVersion, Source: "cache", GPU: in.gpu}
+	if in.installed() {
+		return lib, nil
+	}
+	parent := filepath.Dir(in.dir)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return Library{}, fmt.Errorf("install libonnxruntime: %w", err)
+	}
+	removeStale(parent)
+	var failed []error
+	supported := false
+	for _, c := range clients() {
+		p, ok := pinFor(in.pins, c.source, in.gpu)
+		if !ok {
+			continue
+		}
+		supported = true
+		argv := c.find(ctx)
+		if argv == nil {
+			continue
+		}
+		in.log.Info("installing libonnxruntime", "version", pinnedVersion, "with", strings.Join(argv, " "), "package", p.spec)
+		err := in.from(ctx, parent, c, argv, p)
+		switch {
+		case ctx.Err() != nil:
+			return Library{}, context.Cause(ctx)
+		case err == nil:
+			in.log.Info("installed libonnxruntime", "path", lib.Path)
+			lib.Source = "installed with " + c.source
+			return lib, nil
+		case errors.Is(err, ErrChecksum):
+			return Library{}, err
+		}
+		failed = append(failed, err)
+	}
+	if len(failed) > 0 {
+		return Library{}, fmt.Errorf("install libonnxruntime: %w; %s", joined(failed), byHand)
+	}
+	if ctx.Err() != nil {
+		return Library{}, context.Cause(ctx)
+	}
+	if !supported {
+		what := "library"
+		if in.gpu {
+			what = "library with CUDA"
+		}
+		return Library{}, fmt.Errorf("%w: no %s for %s/%s", ErrUnsupported, what, runtime.GOOS, runtime.GOARCH)
+	}
+	if in.gpu {
+		return Library{}, fmt.Errorf("%w: pip is needed for the library with CUDA; %s", ErrNoClient, byHand)
+	}
+	return Library{}, fmt.Errorf("%w to install libonnxruntime with; %s", ErrNoClient, byHand)
+}
+
+const byHand = "get version " + pinnedVersion + " for your system from https://github.com/microsoft/onnxruntime/releases, unpack it and pass --ort-lib"
+
+func (in installer) installed() bool {
+	_, err := os.Stat(in.dir)
+	return err == nil && verifyPinned(in.pins, in.dir, in.gpu) == nil
+}
+
+// from installs with one client, by way of a temporary folder on the same file system.
+func (in installer) from(ctx context.Context, parent string, c client, argv []string, p pin) (err error) {
+	tmp, err := os.MkdirTemp(parent, staleName+"*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := os.RemoveAll(tmp); err == nil {
+			err = e
+		}
+	}()
+	download, ready := filepath.Join(tmp, "download"), filepath.Join(tmp, "ready")
+	for _, d := range []string{download, ready} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := c.fetch(ctx, argv, p, download); err != nil {
+		return err
+	}
+	if err := c.extract(ctx, download, ready, p.files); err != nil {
+		return fmt.Errorf("%s: unpack %s: %w", c.source, p.spec, err)
+	}
+	for _, f := range p.files {
+		sum, err := sumFile(filepath.Join(ready, f.name))
+		if err != nil {
+			return err
+		}
+		if sum != f.sha256 {
+			return fmt.Errorf("%w: %s in %s from %s has %s, published was %s: it is not used and nothing was installed",
+				ErrChecksum, f.member, p.spec, c.source, sum, f.sha256)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return in.publish(ready, filepath.Join(tmp, "replaced"))
+}
+
+// publish moves the folder into place. Another process may have been faster, or what is in place may be damaged.
+func (in installer) publish(ready, aside string) error {
+	var err error
+	for range 3 {
+		if err = os.Rename(ready, in.dir); err == nil {
+			return nil
+		}
+		if in.installed() {
+			return nil
+		}
+		if e := os.Rename(in.dir, aside); e != nil && !errors.Is(e, os.ErrNotExist) {
+			return e
+		}
+	}
+	return err
+}
+
+const staleName = ".install-"
+
+// removeStale removes what killed processes left.
+func removeStale(parent string) {
+	dirs, _ := filepath.Glob(filepath.Join(escapeGlob(parent), staleName+"*"))
+	for _, d := range dirs {
+		if st, err := os.Stat(d); err == nil && time.Since(st.ModTime()) > 24*time.Hour {
+			os.RemoveAll(d)
+		}
+	}
+}
+
+// verifyInstalled checks a library in the cache against the sums of what is published.
+func verifyInstalled(dir string, gpu bool) error { return verifyPinned(pins, dir, gpu) }
+
+func verifyPinned(pins []pin, dir string, gpu bool) error {
+	var err error
+	for _, source := range []string{sourcePip, sourceNpm} {
+		p, ok := pinFor(pins, source, gpu)
+		if !ok {
+			continue
+		}
+		if err = p.verify(dir); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (p pin) verify(dir string) error {
+	for _, f := range p.files {
+		sum, err := sumFile(filepath.Join(dir, f.name))
+		if err != nil {
+			return err
+		}
+		if sum != f.sha256 {
+			return fmt.Errorf("%w: %s was altered since it was installed", ErrChecksum, f.name)
+		}
+	}
+	return nil
+}
+
+func sumFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// joined puts several failures into one sentence.
+func joined(errs []error) error {
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return fmt.Errorf("%w; %w", errs[0], joined(errs[1:]))
+}

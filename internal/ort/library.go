@@ -1,0 +1,223 @@
+package ort
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Library is a libonnxruntime.
+type Library struct {
+	Path    string
+	Version string // such as "1.30.0"
+	Source  string // "--ort-lib", "ORT_LIB", "cache", "system", or "installed with npm" or pip
+	GPU     bool   // has the CUDA provider beside it
+}
+
+// Candidate is a file that [Find] looked at.
+type Candidate struct {
+	Path    string `json:"path"`
+	Source  string `json:"source"`
+	Version string `json:"version,omitempty"` // "" if it could not be loaded
+	Reason  string `json:"reason,omitempty"`  // why it was passed over
+	Used    bool   `json:"used"`
+}
+
+// bindingAPI is ORT_API_VERSION of the binding's header. A library offers the APIs up to its minor version number.
+const bindingAPI = 29
+
+// Find returns the library that [Open] would load without installing one, and what it looked at up to there: the one named by
+// o.Library, else by $ORT_LIB, else the user cache's, else the first in the system's library folders that is recent enough.
+//
+// A library that was named but cannot be used is an error ([ErrLibrary]), the others are passed over. If none is left the error is
+// [ErrNotFound], or [ErrNoGPULibrary] where o.Provider is "cuda".
+func Find(ctx context.Context, o Options) (Library, []Candidate, error) {
+	provider, err := o.provider()
+	if err != nil {
+		return Library{}, nil, err
+	}
+	named, source := o.Library, "--ort-lib"
+	if named == "" {
+		named, source = os.Getenv("ORT_LIB"), "ORT_LIB"
+	}
+	if named != "" {
+		return findNamed(named, source, provider)
+	}
+	s := &search{gpu: provider == "cuda"}
+	order := []bool{true, false}
+	if provider == "cpu" {
+		order = []bool{false, true}
+	}
+	for _, gpu := range order {
+		if err := ctx.Err(); err != nil {
+			return Library{}, s.seen, context.Cause(ctx)
+		}
+		if s.cache(gpu) {
+			return s.found, s.seen, nil
+		}
+	}
+	for _, dir := range systemDirs() {
+		for _, path := range librariesIn(dir) {
+			if s.system(path) {
+				return s.found, s.seen, nil
+			}
+		}
+	}
+	if s.gpu {
+		return Library{}, s.seen, noGPULibrary("")
+	}
+	return Library{}, s.seen, fmt.Errorf("%w: run \"attach runtime install\", or pass --ort-lib", ErrNotFound)
+}
+
+func findNamed(path, source, provider string) (Library, []Candidate, error) {
+	c := Candidate{Path: path, Source: source}
+	lib, err := inspect(path)
+	if err == nil && provider == "cuda" && !lib.GPU {
+		err = noGPULibrary(path)
+	}
+	if err != nil {
+		c.Reason = err.Error()
+		c.Version = lib.Version
+		return Library{}, []Candidate{c}, fmt.Errorf("%s: %w", source, err)
+	}
+	lib.Source = source
+	c.Version, c.Used = lib.Version, true
+	return lib, []Candidate{c}, nil
+}
+
+// search collects candidates.
+type search struct {
+	gpu   bool // only a library with the CUDA provider will do
+	found Library
+	seen  []Candidate
+	real  []string // resolved paths of what was seen
+}
+
+func (s *search) cache(gpu bool) bool {
+	dir, err := cacheDir(gpu)
+	if err != nil {
+		return false
+	}
+	main := filepath.Join(dir, libraryFile)
+	if _, err := os.Stat(main); errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	if err := verifyInstalled(dir, gpu); err != nil {
+		s.seen = append(s.seen, Candidate{Path: main, Source: "cache", Reason: err.Error()})
+		return false
+	}
+	return s.consider(main, "cache")
+}
+
+func (s *search) system(path string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil || slices.Contains(s.real, real) {
+		return false
+	}
+	s.real = append(s.real, real)
+	return s.consider(path, "system")
+}
+
+func (s *search) consider(path, source string) bool {
+	lib, err := inspect(path)
+	if err == nil && s.gpu && !lib.GPU {
+		err = errors.New("no CUDA provider beside it")
+	}
+	c := Candidate{Path: path, Source: source, Version: lib.Version, Used: err == nil}
+	if err != nil {
+		c.Reason = err.Error()
+	} else {
+		lib.Source = source
+		s.found = lib
+	}
+	s.seen = append(s.seen, c)
+	return c.Used
+}
+
+// inspect loads a library apart from the binding and asks for its version.
+func inspect(path string) (Library, error) {
+	lib := Library{Path: path}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return lib, err
+	}
+	lib.Path = abs
+	if st, err := os.Stat(abs); err != nil {
+		return lib, fmt.Errorf("%w: %w", ErrLibrary, err)
+	} else if st.IsDir() {
+		return lib, fmt.Errorf("%w: %s is a folder, name the file in it", ErrLibrary, path)
+	}
+	version, err := probe(abs)
+	if err != nil {
+		return lib, fmt.Errorf("%w: %s: %w", ErrLibrary, path, err)
+	}
+	lib.Version = version
+	if api := apiVersion(version); api < bindingAPI {
+		return lib, fmt.Errorf("%w: %s is ONNX Runtime %s, version 1.%d or newer is needed", ErrLibrary, path, version, bindingAPI)
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return lib, fmt.Errorf("%w: %w", ErrLibrary, err)
+	}
+	for _, p := range []string{abs, real} {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(p), cudaProviderFile)); err == nil {
+			lib.GPU = true
+		}
+	}
+	return lib, nil
+}
+
+// apiVersion returns 30 for "1.30.0", 0 for what is no such version.
+func apiVersion(version string) int {
+	parts := strings.Split(version, ".")
+	if len(parts) < 2 {
+		return 0
+	}
+	major, err1 := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	switch {
+	case err1 != nil || err2 != nil || major < 1:
+		return 0
+	case major > 1:
+		return bindingAPI
+	}
+	return minor
+}
+
+// cacheDir is where a pinned library lies once it is installed.
+func cacheDir(gpu bool) (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("there is no folder to install libonnxruntime in: set XDG_CACHE_HOME or HOME, or pass --ort-lib (%w)", err)
+	}
+	variant := "cpu"
+	if gpu {
+		variant = "gpu"
+	}
+	return filepath.Join(base, "attach", "onnxruntime", pinnedVersion, runtime.GOOS+"-"+runtime.GOARCH+"-"+variant), nil
+}
+
+// librariesIn lists the libonnxruntime in a folder, plain name first, then by descending version.
+func librariesIn(dir string) []string {
+	var found []string
+	for _, pattern := range libraryPatterns {
+		m, _ := filepath.Glob(filepath.Join(escapeGlob(dir), pattern))
+		slices.SortFunc(m, func(a, b string) int { return strings.Compare(b, a) })
+		found = append(found, m...)
+	}
+	return found
+}
+
+func escapeGlob(dir string) string {
+	if runtime.GOOS == "windows" {
+		return dir // there a backslash separates folders, and what it cannot match is passed over
+	}
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
+}

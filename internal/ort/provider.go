@@ -1,0 +1,121 @@
+package ort
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime"
+	"strconv"
+
+	"github.com/yalue/onnxruntime_go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// tryCUDA runs nothing but loads everything: the CUDA provider, the libraries that it needs, a session on the device.
+func (r *Runtime) tryCUDA() error {
+	if !r.lib.GPU {
+		return noGPULibrary(r.lib.Path)
+	}
+	environment.Lock()
+	defer environment.Unlock()
+	return keepSignals(r.startCUDA)
+}
+
+func (r *Runtime) startCUDA() error {
+	if err := checkDevice(r.opts.Device); err != nil {
+		return err
+	}
+	so, err := r.newSessionOptions("cuda")
+	if err != nil {
+		return cudaError(err)
+	}
+	defer so.Destroy()
+	s, err := onnxruntime_go.NewDynamicAdvancedSessionWithONNXData(identity(), []string{"x"}, []string{"y"}, so)
+	if err != nil {
+		return cudaError(sentence(err))
+	}
+	s.Destroy()
+	if !hasCuDNN() {
+		return fmt.Errorf("%w: cuDNN 9 was not found: install it, or put the folder of the nvidia-cudnn wheel's libraries on %s", ErrNoCUDA, libraryPathVariable)
+	}
+	return nil
+}
+
+func noGPULibrary(path string) error {
+	if _, ok := pinned(sourcePip, true); !ok {
+		return fmt.Errorf("%w: there is none for %s/%s: use --provider cpu", ErrNoGPULibrary, runtime.GOOS, runtime.GOARCH)
+	}
+	if path == "" {
+		return fmt.Errorf("%w: run \"attach runtime install --gpu\"", ErrNoGPULibrary)
+	}
+	return fmt.Errorf("%w: %s has no CUDA provider beside it: run \"attach runtime install --gpu\"", ErrNoGPULibrary, path)
+}
+
+func checkDevice(index int) error {
+	switch n := cudaDevices(); {
+	case n < 0:
+		return fmt.Errorf("%w: no NVIDIA driver is loaded: use --provider cpu", ErrNoDevice)
+	case n == 0:
+		return fmt.Errorf("%w: the NVIDIA driver sees no device: use --provider cpu", ErrNoDevice)
+	case index >= n:
+		return fmt.Errorf("%w: device %d was asked for and there are %d, counted from 0", ErrNoDevice, index, n)
+	}
+	return nil
+}
+
+// Beside libraries that the CUDA provider links to, this matches Windows' numbering, such as cublas64_13.dll.
+var missingCUDA = regexp.MustCompile(`lib(?:cublas|cublasLt|cudart|curand|cufft|cudnn|nvrtc)\w*\.so(?:\.(\d+))?|(?:cublas|cublasLt|cudart|curand|cufft|cudnn)64_(\d+)\.dll`)
+
+// cudaError tells a missing CUDA library from a device that does not work.
+func cudaError(err error) error {
+	if m := missingCUDA.FindStringSubmatch(err.Error()); m != nil {
+		version := m[1] + m[2]
+		if version == "" || version == "10" { // cuRAND counts for itself
+			version = "the toolkit's version that this library was built for"
+		}
+		return fmt.Errorf("%w: %s does not load: install CUDA %s and cuDNN 9, or put the folders of the nvidia-* wheels' libraries on %s (%w)",
+			ErrNoCUDA, m[0], version, libraryPathVariable, err)
+	}
+	if runtime.GOOS == "windows" { // the loader does not say what is missing
+		var re *RuntimeError
+		if errors.As(err, &re) && regexp.MustCompile(`(?i)LoadLibrary|error 126`).MatchString(re.Msg) {
+			return fmt.Errorf("%w: install CUDA 13 and cuDNN 9 and put their bin folders on PATH (%w)", ErrNoCUDA, err)
+		}
+	}
+	return fmt.Errorf("%w: the device does not work with this library, update its driver or use --provider cpu (%w)", ErrNoDevice, err)
+}
+
+func appendCUDA(so *onnxruntime_go.SessionOptions, device int) error {
+	co, err := onnxruntime_go.NewCUDAProviderOptions()
+	if err != nil {
+		return err
+	}
+	defer co.Destroy()
+	// TF32 keeps 10 bits of mantissa, too few for results that are compared with the CPU's.
+	if err := co.Update(map[string]string{"device_id": strconv.Itoa(device), "use_tf32": "0"}); err != nil {
+		return err
+	}
+	return so.AppendExecutionProviderCUDA(co)
+}
+
+// identity is a model that copies a float32 vector.
+func identity() []byte {
+	vector := func(name string) []*pb.ValueInfoProto {
+		return []*pb.ValueInfoProto{{Name: proto.String(name), Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{
+			TensorType: &pb.TypeProto_Tensor{ElemType: proto.Int32(int32(Float32)), Shape: &pb.TensorShapeProto{Dim: []*pb.TensorShapeProto_Dimension{{}}}}}}}}
+	}
+	return marshalGraph(&pb.GraphProto{Input: vector("x"), Output: vector("y"),
+		Node: []*pb.NodeProto{{OpType: proto.String("Identity"), Input: []string{"x"}, Output: []string{"y"}}}})
+}
+
+// marshalGraph makes a model of a graph with operators that every runtime of the last years has.
+func marshalGraph(g *pb.GraphProto) []byte {
+	g.Name = proto.String("attach")
+	b, err := proto.Marshal(&pb.ModelProto{IrVersion: proto.Int64(8), Graph: g, OpsetImport: []*pb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(13)}}})
+	if err != nil {
+		panic(err) // a message made here always marshals
+	}
+	return b
+}

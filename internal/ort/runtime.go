@@ -1,0 +1,210 @@
+package ort
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"github.com/yalue/onnxruntime_go"
+)
+
+// Options say which library to use and how sessions run. The zero value finds or installs a library and uses CUDA where that
+// works, else the CPU.
+type Options struct {
+	Library   string       // path of libonnxruntime; "" = $ORT_LIB, the user cache, the system, else install
+	NoInstall bool         // never install
+	Provider  string       // "auto" (default), "cpu" or "cuda"
+	Device    int          // index of the CUDA device
+	Threads   int          // threads within an operator; 0 = one per physical core, or GOMAXPROCS where that is set lower than the machine has
+	Log       *slog.Logger // nil = discard; at debug level the runtime's own log goes to stderr
+}
+
+func (o Options) log() *slog.Logger {
+	if o.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return o.Log
+}
+
+func (o Options) provider() (string, error) {
+	switch o.Provider {
+	case "":
+		return "auto", nil
+	case "auto", "cpu", "cuda":
+		return o.Provider, nil
+	}
+	return "", fmt.Errorf("unknown provider %q: choose auto, cpu or cuda", o.Provider)
+}
+
+// Runtime is a loaded libonnxruntime and the provider that its sessions use. Its methods may be called from several goroutines.
+type Runtime struct {
+	lib      Library
+	provider string
+	opts     Options
+	close    sync.Once
+	cuda     func() error
+	blas     func() *BLAS
+}
+
+// environment is what the binding keeps once for the whole process. It outlives its users, since they often come back, and makes
+// way only for another library.
+var environment struct {
+	sync.Mutex
+	path   string
+	users  int
+	warned bool // that CUDA does not work
+}
+
+// Open finds the library, or installs it, and loads it. Several Runtimes can be open at once if they use the same library.
+//
+// It fails with [ErrNotFound], [ErrLibrary] or what [Install] fails with, and where CUDA was asked for with [ErrNoGPULibrary],
+// [ErrNoCUDA] or [ErrNoDevice].
+func Open(ctx context.Context, o Options) (*Runtime, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	provider, err := o.provider()
+	if err != nil {
+		return nil, err
+	}
+	if o.Threads < 0 || o.Device < 0 {
+		return nil, fmt.Errorf("threads (%d) and device (%d) cannot be negative", o.Threads, o.Device)
+	}
+	lib, _, err := Find(ctx, o)
+	if errors.Is(err, ErrNotFound) && !o.NoInstall && provider != "cuda" {
+		lib, err = Install(ctx, InstallOptions{Log: o.Log})
+	}
+	if err != nil {
+		return nil, err
+	}
+	// The runtime's own log has hundreds of lines: it is for who asks for more than debugging.
+	if err := acquire(lib.Path, o.log().Enabled(ctx, slog.LevelDebug-4)); err != nil {
+		return nil, err
+	}
+	r := &Runtime{lib: lib, provider: "cpu", opts: o}
+	r.cuda = sync.OnceValue(r.tryCUDA)
+	r.blas = sync.OnceValue(func() *BLAS { return &BLAS{r: r, sessions: map[product]*Session{}} })
+	if provider == "cuda" || provider == "auto" && lib.GPU {
+		err := r.cuda()
+		switch {
+		case err == nil:
+			r.provider = "cuda"
+		case provider == "cuda":
+			r.Close()
+			return nil, err
+		case warnOnce():
+			o.log().Warn("running on the CPU", "reason", err)
+		}
+	}
+	return r, nil
+}
+
+func warnOnce() bool {
+	environment.Lock()
+	defer environment.Unlock()
+	first := !environment.warned
+	environment.warned = true
+	return first
+}
+
+func acquire(path string, debug bool) error {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLibrary, err)
+	}
+	environment.Lock()
+	defer environment.Unlock()
+	if environment.path != "" && environment.path != path {
+		if environment.users > 0 {
+			return fmt.Errorf("cannot load %s: this process already uses %s", path, environment.path)
+		}
+		environment.path = ""
+		if err := onnxruntime_go.DestroyEnvironment(); err != nil {
+			return fmt.Errorf("unload the previous library: %w", sentence(err))
+		}
+	}
+	if environment.path == "" {
+		level := onnxruntime_go.WithLogLevelFatal()
+		if debug {
+			level = onnxruntime_go.WithLogLevelInfo()
+		}
+		// From 1.29 on the published libraries send usage data to their maker unless this is set before they start; on Windows the
+		// call below does it.
+		if err := os.Setenv("ORT_DISABLE_TELEMETRY", "1"); err != nil {
+			return fmt.Errorf("disable telemetry: %w", err)
+		}
+		onnxruntime_go.SetSharedLibraryPath(path)
+		if err := onnxruntime_go.InitializeEnvironment(level); err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrLibrary, path, sentence(err))
+		}
+		if err := onnxruntime_go.DisableTelemetry(); err != nil {
+			return sentence(err)
+		}
+		environment.path = path
+	}
+	environment.users++
+	return nil
+}
+
+// Close releases the runtime; its sessions and tensors are closed before. Closing twice is harmless.
+func (r *Runtime) Close() error {
+	r.close.Do(func() {
+		r.blas().close()
+		environment.Lock()
+		defer environment.Unlock()
+		environment.users--
+	})
+	return nil
+}
+
+// Library returns the library in use.
+func (r *Runtime) Library() Library { return r.lib }
+
+// Provider returns the provider that sessions use: "cuda" or "cpu".
+func (r *Runtime) Provider() string { return r.provider }
+
+// Providers returns the providers that work with this library on this machine, fastest first.
+func (r *Runtime) Providers() []string {
+	if r.CUDA() == nil {
+		return []string{"cuda", "cpu"}
+	}
+	return []string{"cpu"}
+}
+
+// CUDA returns nil if sessions could run on the CUDA device, else what is missing: [ErrNoGPULibrary], [ErrNoCUDA] or [ErrNoDevice].
+func (r *Runtime) CUDA() error { return r.cuda() }
+
+func (r *Runtime) newSessionOptions(provider string) (so *onnxruntime_go.SessionOptions, err error) {
+	so, err = onnxruntime_go.NewSessionOptions()
+	if err != nil {
+		return nil, sentence(err)
+	}
+	defer func() {
+		if err != nil {
+			so.Destroy()
+			so, err = nil, sentence(err)
+		}
+	}()
+	// Idle threads of the pool would otherwise spin and take the cores away from Go.
+	if err = so.AddSessionConfigEntry("session.intra_op.allow_spinning", "0"); err != nil {
+		return so, err
+	}
+	threads := r.opts.Threads
+	if threads == 0 && runtime.GOMAXPROCS(0) < runtime.NumCPU() {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	if threads > 0 {
+		if err = so.SetIntraOpNumThreads(threads); err != nil {
+			return so, err
+		}
+	}
+	if provider == "cuda" {
+		err = appendCUDA(so, r.opts.Device)
+	}
+	return so, err
+}

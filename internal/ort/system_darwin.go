@@ -1,0 +1,21 @@
+package ort
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// Names of the files of a libonnxruntime.
+const (
+	libraryFile         = "libonnxruntime.dylib"
+	cudaProviderFile    = "libonnxruntime_providers_cuda.dylib"
+	libraryPathVariable = "DYLD_LIBRARY_PATH"
+)
+
+var libraryPatterns = []string{"libonnxruntime.dylib", "libonnxruntime.*.dylib"}
+
+// systemDirs lists the folders that the loader, Homebrew and MacPorts use.
+func systemDirs() []string {
+	dirs := absolute(filepath.SplitList(os.Getenv(libraryPathVariable)))
+	return append(dirs, "/opt/homebrew/lib", "/usr/local/lib", "/opt/local/lib", "/usr/lib")
+}

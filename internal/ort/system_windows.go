@@ -1,0 +1,32 @@
+package ort
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Names of the files of a libonnxruntime.
+const (
+	libraryFile         = "onnxruntime.dll"
+	cudaProviderFile    = "onnxruntime_providers_cuda.dll"
+	libraryPathVariable = "PATH"
+)
+
+var libraryPatterns = []string{"onnxruntime.dll"}
+
+// systemDirs lists the program's own folder and those of PATH, without Windows' own, where an old library lies.
+func systemDirs() []string {
+	var dirs []string
+	if exe, err := os.Executable(); err == nil {
+		dirs = append(dirs, filepath.Dir(exe))
+	}
+	root := strings.ToLower(filepath.Clean(os.Getenv("SystemRoot")))
+	for _, d := range absolute(filepath.SplitList(os.Getenv(libraryPathVariable))) {
+		if lower := strings.ToLower(d); lower == root || strings.HasPrefix(lower, root+`\`) {
+			continue
+		}
+		dirs = append(dirs, d)
+	}
+	return dirs
+}

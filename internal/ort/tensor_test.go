@@ -1,0 +1,159 @@
+package ort_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+)
+
+func testIdentity[T ort.Number](t *testing.T, r *ort.Runtime, d ort.DType, view func(*ort.Tensor) []T, data ...T) {
+	t.Run(d.String(), func(t *testing.T) {
+		s := open(t, r, unary(t, "Identity", d, -1, 2))
+		shape := []int64{int64(len(data) / 2), 2}
+		y := run(t, s, tensor(t, shape, data))
+		if y.DType() != d || !slices.Equal(y.Shape(), shape) {
+			t.Errorf("got %s %v", y.DType(), y.Shape())
+		}
+		if view != nil && !slices.Equal(view(y), data) {
+			t.Errorf("got %v, want %v", view(y), data)
+		}
+		into := make([]T, len(data))
+		if err := s.RunInto([]*ort.Tensor{tensor(t, shape, data)}, []*ort.Tensor{tensor(t, shape, into)}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(into, data) {
+			t.Errorf("RunInto: got %v, want %v", into, data)
+		}
+		if f := y.AppendFloat32s(nil); len(f) != len(data) {
+			t.Errorf("as float32: %v", f)
+		}
+	})
+}
+
+func TestDTypes(t *testing.T) {
+	r := orttest.Open(t)
+	testIdentity(t, r, ort.Float32, (*ort.Tensor).Float32s, 1, -2, 3.5, 4)
+	testIdentity(t, r, ort.Float64, (*ort.Tensor).Float64s, 1, -2, math.Pi, 4)
+	testIdentity(t, r, ort.Int64, (*ort.Tensor).Int64s, 1, -2, 1<<40, 4)
+	testIdentity(t, r, ort.Int32, (*ort.Tensor).Int32s, 1, -2, 3, 4)
+	testIdentity(t, r, ort.Int8, (*ort.Tensor).Int8s, 1, -2, 127, -128)
+	testIdentity(t, r, ort.Uint8, (*ort.Tensor).Uint8s, 1, 2, 255, 0)
+	testIdentity(t, r, ort.Bool, (*ort.Tensor).Bools, true, false, false, true)
+	testIdentity[int16](t, r, ort.Int16, nil, 1, -2)
+	testIdentity[uint16](t, r, ort.Uint16, nil, 1, 65535)
+	testIdentity[uint32](t, r, ort.Uint32, nil, 1, 2)
+	testIdentity[uint64](t, r, ort.Uint64, nil, 1, 1<<63)
+}
+
+func TestFloat16(t *testing.T) {
+	s := open(t, orttest.Open(t), unary(t, "Neg", ort.Float16, -1, 3))
+	in := []float32{1, -0.333251953125, 65504, 5.9604645e-8, 0, float32(math.Inf(1))}
+	x, err := ort.FromFloat32s(ort.Float16, []int64{2, 3}, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	y := run(t, s, x)
+	if y.DType() != ort.Float16 || len(y.Float16s()) != 6 || y.Float32s() != nil {
+		t.Fatalf("got %s with %d elements", y.DType(), len(y.Float16s()))
+	}
+	for i, got := range y.AppendFloat32s(nil) {
+		if got != -in[i] {
+			t.Errorf("element %d: got %v, want %v", i, got, -in[i])
+		}
+	}
+	bits := make([]uint16, 6)
+	into, err := ort.NewFloat16([]int64{2, 3}, bits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer into.Close()
+	if err := s.RunInto([]*ort.Tensor{x}, []*ort.Tensor{into}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(bits, y.Float16s()) {
+		t.Errorf("RunInto: got %x, want %x", bits, y.Float16s())
+	}
+}
+
+// Every half-precision number survives the way through float32, and what lies between two rounds to the even one.
+func TestFloat16RoundTrip(t *testing.T) {
+	for b := range 1 << 16 {
+		bits := uint16(b)
+		f := ort.DecodeFloat16(bits)
+		got := ort.EncodeFloat16(f)
+		if f != f {
+			if d := ort.DecodeFloat16(got); d == d {
+				t.Errorf("%#04x: NaN became %v", bits, d)
+			}
+			continue
+		}
+		if got != bits {
+			t.Errorf("%#04x is %v, which encodes to %#04x", bits, f, got)
+		}
+		next := ort.DecodeFloat16(bits + 1)
+		if bits&0x7fff < 0x7bff {
+			even := bits + bits&1
+			if got := ort.EncodeFloat16(f + (next-f)/2); got != even {
+				t.Errorf("between %#04x and the next: got %#04x, want %#04x", bits, got, even)
+			}
+			if got := ort.EncodeFloat16(math.Nextafter32(f+(next-f)/2, f)); got != bits {
+				t.Errorf("below the middle after %#04x: got %#04x", bits, got)
+			}
+		}
+	}
+	if ort.EncodeFloat16(65519.9) != 0x7bff || ort.EncodeFloat16(65520) != 0x7c00 {
+		t.Error("the largest number's rounding")
+	}
+}
+
+func TestScalar(t *testing.T) {
+	r := orttest.Open(t)
+	s := open(t, r, ort.Model{Data: marshal(t, graph(value("x", ort.Float32), value("y", ort.Float32), node("Neg", []string{"x"}, "y")))})
+	in := []float32{3}
+	x := tensor(t, nil, in)
+	if y := run(t, s, x); len(y.Shape()) != 0 || y.Float32s()[0] != -3 {
+		t.Errorf("got %v %v", y.Shape(), y.Float32s())
+	}
+	in[0] = 5
+	out := []float32{0}
+	if err := s.RunInto([]*ort.Tensor{x}, []*ort.Tensor{tensor(t, nil, out)}); err != nil {
+		t.Fatal(err)
+	}
+	if out[0] != -5 {
+		t.Errorf("a scalar changed between runs: got %v, want -5", out[0])
+	}
+}
+
+func TestEmpty(t *testing.T) {
+	s := open(t, orttest.Open(t), unary(t, "Neg", ort.Float32, -1, 2))
+	if y := run(t, s, tensor(t, []int64{0, 2}, []float32{})); !slices.Equal(y.Shape(), []int64{0, 2}) || len(y.Float32s()) != 0 {
+		t.Errorf("got %v %v", y.Shape(), y.Float32s())
+	}
+}
+
+func TestFromFloat32s(t *testing.T) {
+	x := []float32{0, 1.4, 2.5, 255}
+	for _, d := range []ort.DType{ort.Float32, ort.Float64, ort.Float16, ort.Uint8, ort.Int32, ort.Int64} {
+		y, err := ort.FromFloat32s(d, []int64{4}, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range y.AppendFloat32s(nil) {
+			if diff := math.Abs(float64(v - x[i])); diff > 0.5 {
+				t.Errorf("%s: %v became %v", d, x[i], v)
+			}
+		}
+		y.Close()
+	}
+	if _, err := ort.FromFloat32s(ort.Int8, []int64{4}, x); err == nil {
+		t.Error("255 as int8")
+	}
+	if _, err := ort.FromFloat32s(ort.Bool, []int64{4}, x); !errors.Is(err, ort.ErrDType) {
+		t.Errorf("got %v", err)
+	}
+}

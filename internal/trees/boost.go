@@ -1,0 +1,194 @@
+package trees
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// BoostOptions are those of gradient boosting of the pinball loss.
+type BoostOptions struct {
+	Options
+	Level        float64 // in (0,1)
+	Trees        int     // 0 is 100
+	LearningRate float64 // 0 is 0.1
+	Seed         uint64  // matters with MaxFeatures only
+	// Threads is the number of columns that are looked at at the same time; 0
+	// is GOMAXPROCS.
+	Threads int
+	// Progress, if not nil, is called with the number of trees grown.
+	Progress func(done, total int)
+}
+
+// Boosted is a sum of trees.
+type Boosted struct {
+	Base         float64 // the prediction of no trees
+	LearningRate float64
+	Trees        []Tree
+	Values       [][]float64 // per tree and leaf, before the learning rate
+}
+
+// Boost fits one quantile of one target per row of data, by the steps of
+// Friedman (2001): every tree is fitted to the negative gradient of the
+// pinball loss, and its leaves hold the quantile of their residuals.
+func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boosted, error) {
+	if len(y) != data.rows {
+		panic(fmt.Sprintf("trees: %d targets of %d rows", len(y), data.rows))
+	}
+	var err error
+	if o.Options, err = o.Options.withDefaults(); err != nil {
+		return nil, err
+	}
+	o.Trees, o.LearningRate = cmp.Or(o.Trees, 100), cmp.Or(o.LearningRate, 0.1)
+	if o.Threads <= 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	switch {
+	case !(o.Level > 0 && o.Level < 1):
+		return nil, fmt.Errorf("a quantile's level must be in (0,1), not %v", o.Level)
+	case o.Trees < 1:
+		return nil, fmt.Errorf("boosting needs at least 1 tree, not %d", o.Trees)
+	case !(o.LearningRate > 0) || math.IsInf(o.LearningRate, 0):
+		return nil, fmt.Errorf("the learning rate must be positive, not %v", o.LearningRate)
+	}
+	b := &Boosted{Base: interpolated(y, o.Level), LearningRate: o.LearningRate}
+	g := newGrower(data, o.Options, o.Threads)
+	residuals := newResiduals(len(y))
+	predicted, above := make([]float64, len(y)), make([]float64, len(y))
+	for i := range predicted {
+		predicted[i] = b.Base
+	}
+	for k := range o.Trees {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		// The negative gradient is τ above the prediction and τ−1 below. A
+		// shift by 1−τ changes no split, and leaves sums that are exact. A
+		// target at the prediction counts as above, as in scikit-learn 1.9
+		// (not 1.2): at a high level, where the first prediction is often the
+		// largest target, all others would be alike and no tree would split.
+		for i, v := range y {
+			above[i] = 0
+			if float64(v) >= predicted[i] {
+				above[i] = 1
+			}
+		}
+		tree := g.grow(above, nil, o.Seed+uint64(k))
+		values := residuals.quantiles(tree.Leaves, g.leaf, y, predicted, o.Level)
+		for i, l := range g.leaf {
+			predicted[i] += o.LearningRate * values[l]
+		}
+		b.Trees, b.Values = append(b.Trees, tree), append(b.Values, values)
+		if o.Progress != nil {
+			o.Progress(k+1, o.Trees)
+		}
+	}
+	return b, nil
+}
+
+// First is the model after its first n trees.
+func (b *Boosted) First(n int) *Boosted {
+	return &Boosted{Base: b.Base, LearningRate: b.LearningRate, Trees: b.Trees[:n], Values: b.Values[:n]}
+}
+
+// Predict writes the predictions for the rows of x, n×d, to dst, one per row.
+func (b *Boosted) Predict(dst []float64, x blas32.General) {
+	if len(dst) != x.Rows {
+		panic(fmt.Sprintf("trees: room for %d predictions of %d rows", len(dst), x.Rows))
+	}
+	chunks := (x.Rows + rowsAtOnce - 1) / rowsAtOnce
+	inParallel(runtime.GOMAXPROCS(0), chunks, func(_, c int) {
+		lo, hi := c*rowsAtOnce, min((c+1)*rowsAtOnce, x.Rows)
+		for i := lo; i < hi; i++ {
+			dst[i] = b.Base
+		}
+		for k := range b.Trees {
+			t, values := &b.Trees[k], b.Values[k]
+			for i := lo; i < hi; i++ {
+				dst[i] += b.LearningRate * values[t.Leaf(x.Data[i*x.Stride:i*x.Stride+x.Cols])]
+			}
+		}
+	})
+}
+
+// interpolated is the quantile of y at a level, linear between order
+// statistics: numpy.percentile's default.
+func interpolated(y []float32, level float64) float64 {
+	sorted := slices.Sorted(slices.Values(y))
+	low, share := math.Modf(level * float64(len(y)-1))
+	a := float64(sorted[int(low)])
+	if share == 0 {
+		return a
+	}
+	return a + share*(float64(sorted[int(low)+1])-a)
+}
+
+// residuals finds the quantiles of the residuals in each leaf.
+type residuals struct {
+	start []int
+	of    []float64 // by leaf
+}
+
+func newResiduals(n int) *residuals { return &residuals{of: make([]float64, n)} }
+
+// quantiles are, per leaf, the smallest residual that at least a share of
+// level of the leaf's residuals does not exceed.
+func (r *residuals) quantiles(leaves int, leaf []int32, y []float32, predicted []float64, level float64) []float64 {
+	r.start = append(r.start[:0], make([]int, leaves+1)...)
+	for _, l := range leaf {
+		r.start[l+1]++
+	}
+	for l := range leaves {
+		r.start[l+1] += r.start[l]
+	}
+	at := slices.Clone(r.start[:leaves])
+	for i, l := range leaf {
+		r.of[at[l]] = float64(y[i]) - predicted[i]
+		at[l]++
+	}
+	values := make([]float64, leaves)
+	for l := range values {
+		in := r.of[r.start[l]:r.start[l+1]]
+		n := float64(len(in))
+		values[l] = selectNth(in, int(min(max(math.Ceil(level*n-1e-9*n), 1), n))-1)
+	}
+	return values
+}
+
+// selectNth is the k-th smallest of v, counted from 0; v is reordered.
+func selectNth(v []float64, k int) float64 {
+	for len(v) > 16 {
+		pivot := median3(v[0], v[len(v)/2], v[len(v)-1])
+		i, j := 0, len(v)-1
+		for i <= j {
+			for v[i] < pivot {
+				i++
+			}
+			for v[j] > pivot {
+				j--
+			}
+			if i <= j {
+				v[i], v[j] = v[j], v[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			v = v[:j+1]
+		case k >= i:
+			v, k = v[i:], k-i
+		default:
+			return pivot
+		}
+	}
+	slices.Sort(v)
+	return v[k]
+}
+
+func median3(a, b, c float64) float64 { return max(min(a, b), min(max(a, b), c)) }

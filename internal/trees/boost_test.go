@@ -1,0 +1,139 @@
+package trees
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+func boost(t *testing.T, bins int, rows int, o BoostOptions) *Boosted {
+	t.Helper()
+	x, y := noisy(rows, 8, 7)
+	data, err := NewData(x, bins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Boost(context.Background(), data, y, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Root and children are large enough for several threads.
+func TestBoostDependsOnSeedNotThreads(t *testing.T) {
+	for _, bins := range []int{Exact, maxBins} {
+		o := BoostOptions{Level: 0.9, Trees: 5, Threads: 1, Options: Options{MaxDepth: 4, MaxFeatures: 0.5}}
+		one := boost(t, bins, 4*worthwhile/8, o)
+		o.Threads = 4
+		if many := boost(t, bins, 4*worthwhile/8, o); !reflect.DeepEqual(one, many) {
+			t.Errorf("bins %d: four threads fit another model than one", bins)
+		}
+		o.Seed = 1
+		if other := boost(t, bins, 4*worthwhile/8, o); reflect.DeepEqual(one, other) {
+			t.Errorf("bins %d: two seeds fit one model of half of the columns", bins)
+		}
+	}
+}
+
+func TestFirstTreesAreTheSmallerModel(t *testing.T) {
+	o := BoostOptions{Level: 0.2, Trees: 12, Options: Options{MaxDepth: 2}}
+	large := boost(t, Exact, 300, o)
+	o.Trees = 5
+	if small := boost(t, Exact, 300, o); !reflect.DeepEqual(large.First(5), small) {
+		t.Error("the first five trees are not those of five")
+	}
+}
+
+// Every tree's leaves are set to quantiles, so that with a learning rate of
+// one the share of training targets at or below the prediction is the level,
+// up to one row of each leaf.
+func TestBoostReachesItsLevel(t *testing.T) {
+	x, y := noisy(2000, 8, 7)
+	for _, level := range []float64{0.05, 0.5, 0.9} {
+		b := boost(t, Exact, 2000, BoostOptions{Level: level, Trees: 3, LearningRate: 1, Options: Options{MaxDepth: 3}})
+		p := make([]float64, 2000)
+		b.Predict(p, x)
+		var below, at float64
+		for i, v := range y {
+			switch d := float64(v) - p[i]; {
+			case d < -1e-9:
+				below += 1. / 2000
+			case d < 1e-9:
+				at += 1. / 2000
+			}
+		}
+		if below > level || below+at < level {
+			t.Errorf("at %v: %.4f of the targets are below and %.4f at the prediction", level, below, at)
+		}
+	}
+}
+
+// Many targets have the largest value: the upper quantile starts there, and
+// comes down where targets are small.
+func TestBoostComesDownFromTheLargestTarget(t *testing.T) {
+	x, y := noisy(1000, 2, 9)
+	for i := range y {
+		y[i] = min(max(x.Data[i*x.Stride], 0), 1)
+	}
+	data, err := NewData(x, Exact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Boost(context.Background(), data, y, BoostOptions{Level: 0.975, Options: Options{MaxDepth: 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := make([]float64, len(y))
+	b.Predict(p, x)
+	if b.Base != 1 {
+		t.Fatalf("the first prediction is %v, want 1", b.Base)
+	}
+	for i, v := range y {
+		if math.Abs(p[i]-float64(v)) > 0.01 {
+			t.Fatalf("row %d of no noise: %v, want %v", i, p[i], v)
+		}
+	}
+}
+
+func TestSelectNth(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	for range 500 {
+		v := make([]float64, 1+rng.IntN(200))
+		for i := range v {
+			v[i] = float64(rng.IntN(60))
+		}
+		sorted := slices.Sorted(slices.Values(v))
+		k := rng.IntN(len(v))
+		if got := selectNth(v, k); got != sorted[k] {
+			t.Fatalf("element %d of %v is %v", k, sorted, got)
+		}
+	}
+}
+
+func TestBoostMistakes(t *testing.T) {
+	x, y := noisy(20, 2, 1)
+	data, err := NewData(x, Automatic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, o := range map[string]BoostOptions{
+		"a quantile's level must be in (0,1), not 1": {Level: 1},
+		"boosting needs at least 1 tree, not -1":     {Level: 0.5, Trees: -1},
+		"the learning rate must be positive, not -1": {Level: 0.5, LearningRate: -1},
+		"a split needs at least 2 rows, not 1":       {Level: 0.5, Options: Options{MinSplit: 1}},
+	} {
+		if _, err := Boost(context.Background(), data, y, o); err == nil || err.Error() != want {
+			t.Errorf("%+v: %v, want %s", o, err, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Boost(ctx, data, y, BoostOptions{Level: 0.5}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}

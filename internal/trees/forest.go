@@ -1,0 +1,204 @@
+package trees
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// ForestOptions are those of a forest of trees.
+type ForestOptions struct {
+	Options
+	Trees int // 0 is 100
+	// Whole grows every tree on all rows, instead of on a bootstrap sample.
+	Whole bool
+	Seed  uint64
+	// Threads is the number of trees that grow at the same time; 0 is
+	// GOMAXPROCS.
+	Threads int
+	// Progress, if not nil, is called with the number of trees grown, from
+	// several goroutines.
+	Progress func(done, total int)
+}
+
+// Pruning is what may differ between forests that are grown together.
+type Pruning struct {
+	Trees              int
+	MaxDepth, MinSplit int // as in Options
+}
+
+// Forest is a quantile regression forest: trees whose leaves remember the
+// targets of their training rows.
+type Forest struct {
+	// Values are the distinct training targets in increasing order.
+	Values []float32
+	Trees  []Bagged
+}
+
+// Bagged is a tree and what its leaves remember.
+type Bagged struct {
+	Tree
+	// Start has where each leaf begins in Members, and the end of the last.
+	Start []uint32
+	// Members are positions in Values, increasing within a leaf, as often as
+	// the bootstrap drew them.
+	Members []uint32
+	index   index
+}
+
+// GrowForest grows a forest for one target per row of data. Each tree reduces
+// the variance on its own bootstrap sample.
+func GrowForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (*Forest, error) {
+	forests, err := GrowForests(ctx, data, y, o, []Pruning{{o.Trees, o.MaxDepth, o.MinSplit}})
+	if err != nil {
+		return nil, err
+	}
+	return forests[0], nil
+}
+
+// GrowForests is one forest for every pruning, equal to GrowForest with its
+// number of trees, depth and rows to be split, for the time of the largest.
+func GrowForests(ctx context.Context, data *Data, y []float32, o ForestOptions, prunings []Pruning) ([]*Forest, error) {
+	if len(y) != data.rows {
+		panic(fmt.Sprintf("trees: %d targets of %d rows", len(y), data.rows))
+	}
+	prunings = slices.Clone(prunings)
+	if len(prunings) == 0 {
+		return nil, nil
+	}
+	for i := range prunings {
+		p := &prunings[i]
+		p.Trees = cmp.Or(p.Trees, 100)
+		checked, err := Options{p.MaxDepth, p.MinSplit, o.MinLeaf, o.MaxFeatures}.withDefaults()
+		if err != nil {
+			return nil, err
+		}
+		p.MaxDepth, p.MinSplit = checked.MaxDepth, checked.MinSplit
+		if p.Trees < 1 {
+			return nil, fmt.Errorf("a forest needs at least 1 tree, not %d", p.Trees)
+		}
+		if i == 0 {
+			o.Options, o.Trees = checked, p.Trees
+		}
+		o.MaxDepth, o.MinSplit, o.Trees = max(o.MaxDepth, p.MaxDepth), min(o.MinSplit, p.MinSplit), max(o.Trees, p.Trees)
+	}
+	targets := newTargets(y)
+	forests := make([]*Forest, len(prunings))
+	for i, p := range prunings {
+		forests[i] = &Forest{Values: targets.values, Trees: make([]Bagged, p.Trees)}
+	}
+	threads := min(o.Threads, o.Trees)
+	if o.Threads <= 0 {
+		threads = min(runtime.GOMAXPROCS(0), o.Trees)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	var next, done atomic.Int64
+	for range threads {
+		group.Go(func() error {
+			g := newGrower(data, o.Options, 1)
+			counts := make([]int32, data.rows)
+			for {
+				k := int(next.Add(1)) - 1
+				if k >= o.Trees {
+					return nil
+				}
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				rng := rand.New(rand.NewPCG(o.Seed, uint64(k)))
+				draw(counts, o.Whole, rng)
+				tree := g.grow(targets.centred, counts, rng.Uint64())
+				for i, p := range prunings {
+					if k < p.Trees {
+						forests[i].Trees[k] = targets.bagged(tree, p, g.leaf, counts)
+					}
+				}
+				if o.Progress != nil {
+					o.Progress(int(done.Add(1)), o.Trees)
+				}
+			}
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	for _, f := range forests {
+		f.prepare()
+	}
+	return forests, nil
+}
+
+// draw counts how often each row is in a bootstrap sample.
+func draw(counts []int32, whole bool, rng *rand.Rand) {
+	for i := range counts {
+		counts[i] = 1
+	}
+	if whole {
+		return
+	}
+	clear(counts)
+	n := uint64(len(counts))
+	for range counts {
+		counts[rng.Uint64N(n)]++
+	}
+}
+
+// targets are training targets in the forms that forests need.
+type targets struct {
+	values  []float32 // distinct, increasing
+	rank    []uint32  // of each row, in values
+	order   []int32   // rows by increasing rank
+	centred []float64 // less their mean
+}
+
+func newTargets(y []float32) *targets {
+	t := &targets{rank: make([]uint32, len(y)), order: make([]int32, len(y)), centred: make([]float64, len(y))}
+	var mean float64
+	for i, v := range y {
+		t.order[i] = int32(i)
+		mean += float64(v) / float64(len(y))
+	}
+	slices.SortStableFunc(t.order, func(a, b int32) int { return cmp.Compare(y[a], y[b]) })
+	for k, i := range t.order {
+		if k == 0 || y[i] != t.values[len(t.values)-1] {
+			t.values = append(t.values, y[i])
+		}
+		t.rank[i] = uint32(len(t.values) - 1)
+		t.centred[i] = float64(y[i]) - mean
+	}
+	return t
+}
+
+// bagged is tree, pruned, with the targets of the rows in its leaves. Going
+// through rows by rank leaves the members of each leaf sorted.
+func (t *targets) bagged(tree Tree, p Pruning, leaf, counts []int32) Bagged {
+	pruned, of := tree.Prune(p.MaxDepth, p.MinSplit)
+	b := Bagged{Tree: pruned, Start: make([]uint32, pruned.Leaves+1)}
+	for i, l := range leaf {
+		if l >= 0 {
+			b.Start[of[l]+1] += uint32(counts[i])
+		}
+	}
+	for l := range pruned.Leaves {
+		b.Start[l+1] += b.Start[l]
+	}
+	b.Members = make([]uint32, b.Start[pruned.Leaves])
+	at := slices.Clone(b.Start[:pruned.Leaves])
+	for _, i := range t.order {
+		if leaf[i] < 0 {
+			continue
+		}
+		l := of[leaf[i]]
+		for range counts[i] {
+			b.Members[at[l]] = t.rank[i]
+			at[l]++
+		}
+	}
+	return b
+}

@@ -1,0 +1,286 @@
+package trees
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sort"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// noisy has inputs and targets with ties, in rows wider than they need be.
+func noisy(n, d int, seed uint64) (blas32.General, []float32) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	x := blas32.General{Rows: n, Cols: d, Stride: d + 2, Data: make([]float32, n*(d+2))}
+	y := make([]float32, n)
+	for i := range n {
+		row := x.Data[i*x.Stride:]
+		for j := range d + 2 {
+			row[j] = float32(rng.NormFloat64())
+		}
+		row[0] = float32(int(row[0] * 3))
+		y[i] = float32(int(20*(row[0]+row[d-1]*float32(rng.NormFloat64())))) / 20
+	}
+	return x, y
+}
+
+// smallestValue is the quantile at tau by the definition.
+func smallestValue(f *Forest, x []float32, tau float64) float32 {
+	w := make([]float64, len(f.Values))
+	for k := range f.Trees {
+		t := &f.Trees[k]
+		l := t.Leaf(x)
+		members := t.Members[t.Start[l]:t.Start[l+1]]
+		for _, m := range members {
+			w[m] += 1 / float64(len(members)*len(f.Trees))
+		}
+	}
+	var sum float64
+	for i, v := range w {
+		if sum += v; v > 0 && sum >= tau-1e-11 {
+			return f.Values[i]
+		}
+	}
+	return f.Values[len(w)-1]
+}
+
+func grow(t *testing.T, x blas32.General, y []float32, bins int, o ForestOptions) *Forest {
+	t.Helper()
+	data, err := NewData(x, bins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := GrowForest(context.Background(), data, y, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestQuantilesFollowTheDefinition(t *testing.T) {
+	levels := []float64{1e-12, 0.025, 0.1, 0.5, 0.5, 0.9, 0.975, 1 - 1e-12}
+	for _, c := range []struct {
+		n int
+		o ForestOptions
+	}{
+		{1, ForestOptions{Trees: 3}},
+		{2, ForestOptions{Trees: 4}},
+		{40, ForestOptions{Trees: 5, Whole: true}},
+		{700, ForestOptions{Trees: 20}},
+		{700, ForestOptions{Trees: 20, Options: Options{MaxDepth: 1}}},
+		{700, ForestOptions{Trees: 20, Options: Options{MaxDepth: 3}}},
+		{700, ForestOptions{Trees: 20, Options: Options{MinSplit: 200}}}, // small and large leaves
+		{3000, ForestOptions{Trees: 10, Options: Options{MaxDepth: 4}}},
+	} {
+		t.Run(fmt.Sprintf("%d rows, %+v", c.n, c.o), func(t *testing.T) {
+			x, y := noisy(c.n, 3, 1)
+			f := grow(t, x, y, Automatic, c.o)
+			test, _ := noisy(300, 3, 2)
+			got := make([]float32, test.Rows*len(levels))
+			f.Quantiles(got, test, levels)
+			for i := range test.Rows {
+				for l, tau := range levels {
+					want := smallestValue(f, test.Data[i*test.Stride:], tau)
+					if got := got[i*len(levels)+l]; got != want {
+						t.Fatalf("row %d at %v: %v, want %v", i, tau, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestLeavesHoldTheirRows(t *testing.T) {
+	x, y := noisy(500, 4, 3)
+	f := grow(t, x, y, Automatic, ForestOptions{Trees: 1, Whole: true, Options: Options{MinLeaf: 7}})
+	tree := &f.Trees[0]
+	want := make([][]float32, tree.Leaves)
+	for i, v := range y {
+		l := tree.Leaf(x.Data[i*x.Stride : i*x.Stride+x.Cols])
+		want[l] = append(want[l], v)
+	}
+	for l, values := range want {
+		slices.Sort(values)
+		var got []float32
+		for _, m := range tree.Members[tree.Start[l]:tree.Start[l+1]] {
+			got = append(got, f.Values[m])
+		}
+		if len(values) < 7 || !slices.Equal(got, values) {
+			t.Fatalf("leaf %d holds %v, want %v", l, got, values)
+		}
+	}
+}
+
+// A bootstrap sample has as many rows as there are, 1−1/e of them distinct.
+func TestBootstrap(t *testing.T) {
+	counts := make([]int32, 10000)
+	draw(counts, false, rand.New(rand.NewPCG(5, 5)))
+	var sum, distinct int32
+	for _, c := range counts {
+		sum += c
+		distinct += min(c, 1)
+	}
+	if sum != 10000 || distinct < 6200 || distinct > 6440 {
+		t.Errorf("%d rows drawn, %d distinct", sum, distinct)
+	}
+}
+
+func TestForestsGrownTogetherEqualThoseAlone(t *testing.T) {
+	x, y := noisy(600, 5, 4)
+	prunings := []Pruning{{10, 3, 2}, {4, 5, 9}, {7, 0, 30}, {10, 1, 2}}
+	for _, share := range []float64{1, 0.4} {
+		for _, bins := range []int{Exact, 40} {
+			data, err := NewData(x, bins)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := ForestOptions{Seed: 9, Options: Options{MinLeaf: 2, MaxFeatures: share}}
+			together, err := GrowForests(context.Background(), data, y, o, prunings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, p := range prunings {
+				o := o
+				o.Trees, o.MaxDepth, o.MinSplit = p.Trees, p.MaxDepth, p.MinSplit
+				alone, err := GrowForest(context.Background(), data, y, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				a, b := make([]float32, x.Rows*3), make([]float32, x.Rows*3)
+				together[i].Quantiles(a, x, []float64{0.1, 0.5, 0.9})
+				alone.Quantiles(b, x, []float64{0.1, 0.5, 0.9})
+				if len(together[i].Trees) != p.Trees || !slices.Equal(a, b) {
+					t.Errorf("%+v, %v of the columns: grown together, a forest predicts otherwise", p, share)
+				}
+			}
+		}
+	}
+}
+
+func TestForestDependsOnSeedNotThreads(t *testing.T) {
+	x, y := noisy(500, 4, 6)
+	o := ForestOptions{Trees: 9, Seed: 1, Threads: 1, Options: Options{MaxFeatures: 0.5}}
+	one := grow(t, x, y, Exact, o)
+	o.Threads = 5
+	if many := grow(t, x, y, Exact, o); !reflect.DeepEqual(one, many) {
+		t.Error("five threads grow another forest than one")
+	}
+	o.Seed = 2
+	if other := grow(t, x, y, Exact, o); reflect.DeepEqual(one, other) {
+		t.Error("two seeds grow one forest")
+	}
+}
+
+func TestBinsOfDistinctValuesLoseNothing(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	x := blas32.General{Rows: 2000, Cols: 3, Stride: 3, Data: make([]float32, 6000)}
+	y := make([]float32, 2000)
+	for i := range x.Data {
+		x.Data[i] = float32(rng.IntN(200)) / 7
+	}
+	for i := range y {
+		y[i] = x.Data[3*i] + float32(rng.NormFloat64())
+	}
+	for _, share := range []float64{1, 0.5} {
+		o := ForestOptions{Trees: 4, Options: Options{MaxFeatures: share, MinLeaf: 5}}
+		a, b := grow(t, x, y, Exact, o), grow(t, x, y, maxBins, o)
+		for k := range a.Trees {
+			if !reflect.DeepEqual(a.Trees[k].Tree, b.Trees[k].Tree) {
+				t.Fatalf("tree %d is another with a bin for every value", k)
+			}
+		}
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, c := range []struct{ rows, distinct, n, bins int }{
+		{1000, 1000, 10, 10}, {1000, 10, 10, 10}, {1000, 3, 255, 3}, {5, 5, 255, 5}, {1000, 900, 255, 255},
+	} {
+		sorted := make([]element, c.rows)
+		for i := range sorted {
+			sorted[i] = element{float32(i * c.distinct / c.rows), int32(i)}
+		}
+		codes := make([]uint8, c.rows)
+		bins := cut(sorted, c.n, codes)
+		if len(bins) != c.bins {
+			t.Errorf("%+v: %d bins", c, len(bins))
+		}
+		count := make([]int, len(bins))
+		for i, e := range sorted {
+			b := int(codes[e.row])
+			count[b]++
+			if e.x < bins[b].lo || e.x > bins[b].hi || i > 0 && b > 0 && bins[b].lo <= bins[b-1].hi {
+				t.Fatalf("%+v: %v is in bin %d, %v", c, e.x, b, bins[b])
+			}
+		}
+		if most := slices.Max(count); most > 2*c.rows/len(bins)+1 {
+			t.Errorf("%+v: a bin of %d rows", c, most)
+		}
+	}
+}
+
+// One column that decides and others that can't: where a node draws those that
+// are constant, it looks on.
+func TestSplitsAreSoughtBeyondConstantColumns(t *testing.T) {
+	x := blas32.General{Rows: 40, Cols: 6, Stride: 6, Data: make([]float32, 240)}
+	y := make([]float32, 40)
+	for i := range y {
+		x.Data[i*6+4] = float32(i)
+		y[i] = float32(i % 7)
+	}
+	for _, bins := range []int{Exact, 255} {
+		f := grow(t, x, y, bins, ForestOptions{Trees: 1, Whole: true, Options: Options{MaxFeatures: 0.1}})
+		if got := f.Trees[0].Leaves; got != 40 {
+			t.Errorf("bins %d: %d leaves, want 40", bins, got)
+		}
+	}
+}
+
+func TestThresholdsLieBetween(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	for range 1000 {
+		v := []float64{float64(float32(rng.NormFloat64())), float64(float32(rng.NormFloat64()))}
+		sort.Float64s(v)
+		a, b := float32(v[0]), float32(v[1])
+		if m := between(a, b); m < a || m >= b {
+			t.Fatalf("%v is not between %v and %v", m, a, b)
+		}
+	}
+	if m := between(1, 1.0000001); m != 1 {
+		t.Errorf("between neighbours: %v", m)
+	}
+}
+
+func TestForestMistakes(t *testing.T) {
+	x, y := noisy(20, 2, 1)
+	data, err := NewData(x, Automatic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, o := range map[string]ForestOptions{
+		"the depth of a tree must be at least 1, or 0 for no limit, not -1": {Options: Options{MaxDepth: -1}},
+		"a split needs at least 2 rows, not 1":                              {Options: Options{MinSplit: 1}},
+		"a leaf needs at least 1 row, not -2":                               {Options: Options{MinLeaf: -2}},
+		"the share of features per split must be in (0,1], not 1.5":         {Options: Options{MaxFeatures: 1.5}},
+		"a forest needs at least 1 tree, not -3":                            {Trees: -3},
+	} {
+		if _, err := GrowForest(context.Background(), data, y, o); err == nil || err.Error() != want {
+			t.Errorf("%+v: %v, want %s", o, err, want)
+		}
+	}
+	for _, bins := range []int{1, 256, -2} {
+		if _, err := NewData(x, bins); err == nil {
+			t.Errorf("%d bins are accepted", bins)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := GrowForest(ctx, data, y, ForestOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}

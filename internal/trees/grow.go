@@ -1,0 +1,262 @@
+package trees
+
+import (
+	"math/rand/v2"
+)
+
+// grower grows trees one after the other, reusing its memory.
+type grower struct {
+	data    *Data
+	o       Options
+	sampled int // columns that a node looks at
+	workers int
+	search  searcher
+
+	bag     []int32  // the rows of data that are in the bag, in order
+	targets []target // by position in the bag
+	rows    []int32  // positions in the bag; those of a node are contiguous
+	swap    []int32
+	left    []uint8 // by position in the bag: 1 where the node's row goes left
+	seed    uint64
+
+	tree  Tree
+	leaf  []int32 // of each row of data, −1 out of the bag
+	stack []*node
+	free  []*node
+
+	best       [2][]split // the children's best split per column
+	candidates [2][]bool
+	order      []int
+}
+
+// target is what a row adds to a node.
+type target struct{ y, weight float64 }
+
+// node is a node that is not finished.
+type node struct {
+	id, depth   int32
+	lo, hi      int // its place in rows
+	path        uint64
+	weight, sum float64
+	pure        bool
+	split       split
+	cells       []cell // its histograms, or nil
+}
+
+func (n *node) rows() int { return n.hi - n.lo }
+
+// split is the best split found so far; gain < 0 is none.
+type split struct {
+	gain      float64
+	feature   int32
+	threshold float32
+}
+
+var noSplit = split{gain: -1}
+
+// searcher finds splits, column by column. Calls for different columns may run
+// at the same time on different workers.
+type searcher interface {
+	// begin prepares for a tree on the rows in the bag.
+	begin(root *node)
+	// root looks at column f of the root if search is set.
+	root(worker, f int, n *node, search bool) split
+	// divided comes once after n was divided into children, before child.
+	divided(n *node, children [2]*node, live [2]bool)
+	// child carries column f over to those children that are alive, and looks
+	// at it in those where search is set.
+	child(worker, f int, n *node, children [2]*node, live, search [2]bool) [2]split
+	// find looks at column f of node n, which begin or child has seen.
+	find(worker, f int, n *node) split
+	// done frees what is kept of n.
+	done(n *node)
+}
+
+func newGrower(data *Data, o Options, workers int) *grower {
+	g := &grower{
+		data: data, o: o, workers: workers,
+		sampled: max(1, int(o.MaxFeatures*float64(data.cols))),
+		rows:    make([]int32, data.rows), swap: make([]int32, data.rows), left: make([]uint8, data.rows),
+		leaf: make([]int32, data.rows), targets: make([]target, 0, data.rows), order: make([]int, data.cols),
+	}
+	for c := range 2 {
+		g.best[c] = make([]split, data.cols)
+		g.candidates[c] = make([]bool, data.cols)
+	}
+	if data.sorted != nil {
+		g.search = newExact(g)
+	} else {
+		g.search = newHistogram(g)
+	}
+	return g
+}
+
+// grow grows a tree for targets y of the rows of data, each counted counts[i]
+// times (nil is once). The tree is the caller's, g.leaf is valid until the
+// next call.
+func (g *grower) grow(y []float64, counts []int32, seed uint64) Tree {
+	g.bag, g.targets, g.seed = g.bag[:0], g.targets[:0], seed
+	for i, v := range y {
+		w := int32(1)
+		if counts != nil {
+			w = counts[i]
+		}
+		g.leaf[i] = -1
+		if w == 0 {
+			continue
+		}
+		g.rows[len(g.bag)] = int32(len(g.bag))
+		g.bag = append(g.bag, int32(i))
+		g.targets = append(g.targets, target{v, float64(w)})
+	}
+	g.tree = Tree{}
+	root := g.node(0, len(g.bag), 0, 1)
+	if g.splittable(root) {
+		g.search.begin(root)
+		g.mark(root, g.candidates[0])
+		g.eachColumn(root.rows(), func(worker, f int) {
+			g.best[0][f] = g.search.root(worker, f, root, g.candidates[0][f])
+		})
+		g.choose(root, 0)
+	}
+	g.stack = append(g.stack[:0], root)
+	for len(g.stack) > 0 {
+		n := g.stack[len(g.stack)-1]
+		g.stack = g.stack[:len(g.stack)-1]
+		if n.split.gain < 0 {
+			number := g.tree.seal(n.id)
+			for _, r := range g.rows[n.lo:n.hi] {
+				g.leaf[g.bag[r]] = number
+			}
+		} else {
+			g.expand(n)
+		}
+		g.search.done(n)
+		g.free = append(g.free, n)
+	}
+	return g.tree
+}
+
+// expand splits n and finds its children's splits.
+func (g *grower) expand(n *node) {
+	children := g.divide(n)
+	var live [2]bool
+	for c, child := range children {
+		live[c] = g.splittable(child)
+		if live[c] {
+			g.mark(child, g.candidates[c])
+		}
+	}
+	if live[0] || live[1] {
+		g.search.divided(n, children, live)
+		g.eachColumn(n.rows(), func(worker, f int) {
+			found := g.search.child(worker, f, n, children, live,
+				[2]bool{live[0] && g.candidates[0][f], live[1] && g.candidates[1][f]})
+			g.best[0][f], g.best[1][f] = found[0], found[1]
+		})
+		for c, child := range children {
+			if live[c] {
+				g.choose(child, c)
+			}
+		}
+	}
+	g.stack = append(g.stack, children[1], children[0])
+}
+
+// divide sorts the rows of n by side and makes its children.
+func (g *grower) divide(n *node) [2]*node {
+	column, threshold := g.data.column(int(n.split.feature)), n.split.threshold
+	rows := g.rows[n.lo:n.hi]
+	l, r := 0, 0
+	for _, row := range rows {
+		var left uint8
+		if column[g.bag[row]] <= threshold {
+			left = 1
+		}
+		g.left[row] = left
+		rows[l], g.swap[r] = row, row
+		l += int(left)
+		r += 1 - int(left)
+	}
+	copy(rows[l:], g.swap[:r])
+	// Distinct for distinct places, however deep, but for chance.
+	path := n.path * 0x9e3779b97f4a7c15
+	a := g.node(n.lo, n.lo+l, n.depth+1, path+1)
+	b := g.node(n.lo+l, n.hi, n.depth+1, path+2)
+	g.tree.Feature[n.id], g.tree.Threshold[n.id], g.tree.Left[n.id] = n.split.feature, threshold, a.id
+	return [2]*node{a, b}
+}
+
+// node adds a node for rows lo…hi−1 to the tree.
+func (g *grower) node(lo, hi int, depth int32, path uint64) *node {
+	n := new(node)
+	if last := len(g.free) - 1; last >= 0 {
+		n, g.free = g.free[last], g.free[:last]
+	}
+	*n = node{lo: lo, hi: hi, depth: depth, path: path, pure: true, split: noSplit}
+	n.id = g.tree.add(int32(hi - lo))
+	first := g.targets[g.rows[lo]].y
+	for _, r := range g.rows[lo:hi] {
+		t := g.targets[r]
+		n.weight += t.weight
+		n.sum += t.y * t.weight
+		n.pure = n.pure && t.y == first
+	}
+	return n
+}
+
+func (g *grower) splittable(n *node) bool {
+	return !n.pure && int(n.depth) < g.o.MaxDepth && n.rows() >= g.o.MinSplit && n.rows() >= 2*g.o.MinLeaf
+}
+
+// mark draws the columns that n looks at. They depend on the seed and on the
+// node's place in the tree only.
+func (g *grower) mark(n *node, candidates []bool) {
+	all := g.sampled == g.data.cols
+	for f := range candidates {
+		candidates[f] = all
+	}
+	if !all {
+		for _, f := range g.shuffled(n)[:g.sampled] {
+			candidates[f] = true
+		}
+	}
+}
+
+func (g *grower) shuffled(n *node) []int {
+	for f := range g.order {
+		g.order[f] = f
+	}
+	rng := rand.New(rand.NewPCG(g.seed, n.path))
+	rng.Shuffle(len(g.order), func(i, j int) { g.order[i], g.order[j] = g.order[j], g.order[i] })
+	return g.order
+}
+
+// choose takes the best of the splits found for n, the first of equals.
+func (g *grower) choose(n *node, c int) {
+	for _, s := range g.best[c] {
+		if s.gain > n.split.gain {
+			n.split = s
+		}
+	}
+	if n.split.gain >= 0 || g.sampled == g.data.cols {
+		return
+	}
+	for _, f := range g.shuffled(n)[g.sampled:] {
+		if n.split = g.search.find(0, f, n); n.split.gain >= 0 {
+			return
+		}
+	}
+}
+
+// worthwhile is the number of elements above which a node's columns are worth
+// a second goroutine.
+const worthwhile = 1 << 14
+
+func (g *grower) eachColumn(rows int, f func(worker, column int)) {
+	workers := g.workers
+	if rows*g.data.cols < worthwhile {
+		workers = 1
+	}
+	inParallel(workers, g.data.cols, f)
+}

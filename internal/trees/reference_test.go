@@ -1,0 +1,140 @@
+package trees
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+type growth struct {
+	MaxDepth     int     `json:"max_depth"`
+	MinSplit     int     `json:"min_samples_split"`
+	MinLeaf      int     `json:"min_samples_leaf"`
+	Trees        int     `json:"n_estimators"`
+	LearningRate float64 `json:"learning_rate"`
+}
+
+func (g growth) options() Options {
+	return Options{MaxDepth: g.MaxDepth, MinSplit: g.MinSplit, MinLeaf: g.MinLeaf}
+}
+
+type reference struct {
+	Levels  []float64
+	X, Test [][]float32
+	Y       []float32
+	Forests []struct {
+		Options   growth
+		Counts    [][]int32
+		Trees     []any // a leaf is its number of rows, a node [feature, threshold, left, right]
+		Quantiles [][]float32
+	}
+	Boosting []struct {
+		Options   growth
+		Level     float64
+		X, Test   [][]float32
+		Y         []float32
+		Predicted []float64
+	}
+}
+
+func readReference(t *testing.T) reference {
+	b, err := os.ReadFile("testdata/reference.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ref reference
+	if err := json.Unmarshal(b, &ref); err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+func general(rows [][]float32) blas32.General {
+	m := blas32.General{Rows: len(rows), Cols: len(rows[0]), Stride: len(rows[0])}
+	for _, r := range rows {
+		m.Data = append(m.Data, r...)
+	}
+	return m
+}
+
+// sameTree compares node i of a tree with scikit-learn's.
+func sameTree(t *testing.T, tree *Tree, i int32, want any) {
+	t.Helper()
+	f := tree.Feature[i]
+	node, ok := want.([]any)
+	if !ok {
+		if f >= 0 || tree.Rows[i] != int32(want.(float64)) {
+			t.Fatalf("node %d splits column %d with %d rows, want a leaf of %v", i, f, tree.Rows[i], want)
+		}
+		return
+	}
+	threshold := node[1].(float64)
+	if f != int32(node[0].(float64)) || math.Abs(float64(tree.Threshold[i])-threshold) > 1e-6*math.Abs(threshold) {
+		t.Fatalf("node %d splits column %d at %v, want %v at %v", i, f, tree.Threshold[i], node[0], threshold)
+	}
+	sameTree(t, tree, tree.Left[i], node[2])
+	sameTree(t, tree, tree.Left[i]+1, node[3])
+}
+
+func TestForestAgreesWithScikitLearn(t *testing.T) {
+	ref := readReference(t)
+	test := general(ref.Test)
+	for _, bins := range []int{Exact, maxBins} {
+		data, err := NewData(general(ref.X), bins)
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets := newTargets(ref.Y)
+		for _, c := range ref.Forests {
+			o, err := c.Options.options().withDefaults()
+			if err != nil {
+				t.Fatal(err)
+			}
+			forest := &Forest{Values: targets.values}
+			g := newGrower(data, o, 1)
+			for k, counts := range c.Counts {
+				tree := g.grow(targets.centred, counts, 0)
+				sameTree(t, &tree, 0, c.Trees[k])
+				forest.Trees = append(forest.Trees, targets.bagged(tree, Pruning{MaxDepth: o.MaxDepth, MinSplit: o.MinSplit}, g.leaf, counts))
+			}
+			forest.prepare()
+			got := make([]float32, test.Rows*len(ref.Levels))
+			forest.Quantiles(got, test, ref.Levels)
+			for i, row := range c.Quantiles {
+				for l, want := range row {
+					if got[i*len(ref.Levels)+l] != want {
+						t.Errorf("%+v: row %d at %v: %v, want %v", c.Options, i, ref.Levels[l], got[i*len(ref.Levels)+l], want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestBoostAgreesWithScikitLearn(t *testing.T) {
+	for _, c := range readReference(t).Boosting {
+		for _, bins := range []int{Exact, maxBins} {
+			data, err := NewData(general(c.X), bins)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := Boost(context.Background(), data, c.Y, BoostOptions{
+				Options: c.Options.options(), Level: c.Level, Trees: c.Options.Trees, LearningRate: c.Options.LearningRate,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make([]float64, len(c.Predicted))
+			b.Predict(got, general(c.Test))
+			for i, want := range c.Predicted {
+				if !(math.Abs(got[i]-want) <= 1e-9) {
+					t.Errorf("%+v at %v, bins %d: row %d: %v, want %v", c.Options, c.Level, bins, i, got[i], want)
+				}
+			}
+		}
+	}
+}
