@@ -1,0 +1,68 @@
+package calibrate
+
+import (
+	"math"
+	"sort"
+)
+
+// Conformal calibrates a score that grows with uncertainty. Scores are the
+// scores of in-domain calibration rows, increasing.
+//
+// The false-alarm rate promised is over draws of the calibration set: with n
+// rows and no ties, the rate of one calibrated threshold varies around
+// ⌊α(n+1)⌋/(n+1) as a Beta distribution.
+//
+// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a
+// Random World, chapter 2.
+type Conformal struct {
+	Scores []float64
+}
+
+// NewConformal stores a sorted copy of the calibration scores. A NaN is an
+// error; infinite scores are allowed.
+func NewConformal(scores []float64) (Conformal, error) {
+	s, err := sortedCopy(scores)
+	return Conformal{Scores: s}, err
+}
+
+// PValue is (1 + #{calibration scores ≥ s}) / (n+1): for a row exchangeable
+// with the calibration rows, P(PValue ≤ α) ≤ α. Ties count against an alarm.
+// The p-value of NaN is NaN.
+func (c Conformal) PValue(s float64) float64 {
+	if math.IsNaN(s) {
+		return s
+	}
+	n := len(c.Scores)
+	atLeast := n - sort.SearchFloat64s(c.Scores, s)
+	return float64(1+atLeast) / float64(n+1)
+}
+
+// PValues writes the p-value of every score to dst, which is allocated if nil
+// and must have the length of scores otherwise.
+func (c Conformal) PValues(dst, scores []float64) []float64 {
+	if dst == nil {
+		dst = make([]float64, len(scores))
+	}
+	if len(dst) != len(scores) {
+		panic("calibrate: destination and scores differ in length")
+	}
+	for i, s := range scores {
+		dst[i] = c.PValue(s)
+	}
+	return dst
+}
+
+// Threshold is the ⌈(1−α)(n+1)⌉-th smallest calibration score: flagging the
+// scores above it raises a false alarm with probability at most α. It is +Inf
+// where n is too small, that is α < 1/(n+1), and −Inf for α ≥ 1.
+//
+// s > Threshold(α) and PValue(s) ≤ α are the same statement for every finite
+// s and every α, rounding and ties included.
+func (c Conformal) Threshold(alpha float64) float64 {
+	return upper(c.Scores, alpha)
+}
+
+// Flag reports whether s is called out-of-domain at false-alarm rate α.
+func (c Conformal) Flag(s, alpha float64) bool {
+	return c.PValue(s) <= alpha
+}

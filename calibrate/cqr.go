@@ -1,0 +1,56 @@
+package calibrate
+
+import (
+	"fmt"
+	"math"
+)
+
+// CQR calibrates an interval between two predicted quantiles: Scores are
+// max(lower−y, y−upper) over the calibration rows, increasing.
+//
+// Reference: Romano, Patterson & Candès (2019), Conformalized Quantile
+// Regression, algorithm 1.
+type CQR struct {
+	Scores []float64
+}
+
+// NewCQR computes the scores from the predicted lower and upper quantiles and
+// the targets of the calibration rows. It panics if the lengths differ; a NaN
+// is an error.
+func NewCQR(lower, upper, y []float64) (CQR, error) {
+	if len(lower) != len(y) || len(upper) != len(y) {
+		panic("calibrate: quantiles and targets differ in length")
+	}
+	scores := make([]float64, len(y))
+	for i := range y {
+		scores[i] = max(lower[i]-y[i], y[i]-upper[i])
+		if math.IsNaN(scores[i]) {
+			return CQR{}, fmt.Errorf("calibration row %d has a quantile or a target that is not a number", i)
+		}
+	}
+	s, err := sortedCopy(scores)
+	return CQR{Scores: s}, err
+}
+
+// Margin is what both ends of an interval move outwards so that it misses
+// with probability at most α: the ⌈(1−α)(n+1)⌉-th smallest score. It is
+// negative where the quantiles were too wide, and +Inf where n is too small
+// for α.
+func (c CQR) Margin(alpha float64) float64 {
+	return upper(c.Scores, forgive(alpha))
+}
+
+// Interval is [lo−margin, hi+margin]. An interval that a negative margin
+// would turn inside out becomes its midpoint, which can only add coverage.
+func (c CQR) Interval(lo, hi, alpha float64) (float64, float64) {
+	return widen(lo, hi, c.Margin(alpha))
+}
+
+func widen(lo, hi, margin float64) (float64, float64) {
+	a, b := lo-margin, hi+margin
+	if a > b {
+		mid := lo + (hi-lo)/2
+		return mid, mid
+	}
+	return a, b
+}

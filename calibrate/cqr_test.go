@@ -1,0 +1,117 @@
+package calibrate
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestCQRMargin(t *testing.T) {
+	// Scores by hand: max(lo−y, y−hi).
+	lo := []float64{0, 0, 0, 0}
+	hi := []float64{1, 1, 1, 1}
+	y := []float64{0.5, -2, 1.25, 0.9}
+	c, err := NewCQR(lo, hi, y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []float64{-0.5, -0.09999999999999998, 0.25, 2}
+	for i, s := range c.Scores {
+		if s != want[i] {
+			t.Fatalf("scores %v, want %v", c.Scores, want)
+		}
+	}
+	for _, tt := range []struct{ alpha, margin float64 }{
+		{0.1, math.Inf(1)}, {0.2, 2}, {1 - 0.8, 2}, {0.4, 0.25}, {1 - 0.6, 0.25}, {0.8, -0.5},
+	} {
+		if got := c.Margin(tt.alpha); got != tt.margin {
+			t.Errorf("margin at %v is %v, want %v", tt.alpha, got, tt.margin)
+		}
+	}
+	if a, b := c.Interval(3, 4, 0.4); a != 2.75 || b != 4.25 {
+		t.Errorf("interval [%v, %v], want [2.75, 4.25]", a, b)
+	}
+	if a, b := c.Interval(3, 3.5, 0.8); a != 3.25 || b != 3.25 {
+		t.Errorf("interval [%v, %v], want its midpoint 3.25", a, b)
+	}
+	if a, b := c.Interval(3, 4, 0.01); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
+		t.Errorf("interval [%v, %v], want the whole line", a, b)
+	}
+	if _, err := NewCQR(lo, hi, []float64{0, 0, math.NaN(), 0}); err == nil {
+		t.Error("NaN was accepted")
+	}
+}
+
+func TestResidual(t *testing.T) {
+	c, err := NewResidual([]float64{1, 2, 3}, []float64{2, 2, 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := c.Interval(5, 5, 0.5); a != 4 || b != 6 {
+		t.Errorf("interval [%v, %v], want [4, 6]", a, b)
+	}
+}
+
+// Quantiles that are far too narrow, and skewed, reach the coverage that the
+// theory gives, at every level that is asked of one calibration.
+func TestCQRCoverage(t *testing.T) {
+	const repeats, n = 20000, 39
+	levels := []float64{0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98}
+	predict := func(x float64) []float32 {
+		row := make([]float32, len(levels))
+		for l, tau := range levels {
+			row[l] = float32(x + 0.3*(tau-0.4))
+		}
+		return row
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	draw := func() (float64, float64) {
+		x := rng.Float64()
+		return x, float64(float32(x + (0.1+x)*rng.NormFloat64()))
+	}
+	alphas := []float64{0.05, 0.1, 1 - 0.8}
+	covered := make([]float64, len(alphas))
+	for range repeats {
+		q := QuantileCalibration{Levels: levels}
+		for range n {
+			x, y := draw()
+			q.Grid = append(q.Grid, predict(x)...)
+			q.Y = append(q.Y, float32(y))
+		}
+		x, y := draw()
+		for a, alpha := range alphas {
+			c, err := q.At(alpha)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row := predict(x)
+			lo, hi := c.Interval(q.Quantile(row, alpha/2), q.Quantile(row, 1-alpha/2), alpha)
+			if lo <= y && y <= hi {
+				covered[a]++
+			}
+		}
+	}
+	for a, alpha := range alphas {
+		got, want := covered[a]/repeats, ExpectedCoverage(n, alpha)
+		if se := math.Sqrt(want * (1 - want) / repeats); math.Abs(got-want) > 4*se {
+			t.Errorf("α=%v: coverage %v, want %v ± %v", alpha, got, want, 4*se)
+		}
+	}
+}
+
+func TestQuantileCalibrationRefuses(t *testing.T) {
+	good := QuantileCalibration{Levels: []float64{0.1, 0.9}, Grid: []float32{1, 2}, Y: []float32{1}}
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, q := range map[string]QuantileCalibration{
+		"no levels":      {Grid: good.Grid, Y: good.Y},
+		"short grid":     {Levels: good.Levels, Grid: []float32{1}, Y: good.Y},
+		"level beyond 1": {Levels: []float64{0.1, 1.9}, Grid: good.Grid, Y: good.Y},
+		"level twice":    {Levels: []float64{0.1, 0.1}, Grid: good.Grid, Y: good.Y},
+	} {
+		if _, err := q.At(0.1); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}

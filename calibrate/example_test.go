@@ -1,0 +1,96 @@
+package calibrate_test
+
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+)
+
+func ExampleSplit() {
+	fit, cal := calibrate.Split(10, 0.2, 1)
+	fmt.Println(len(fit), "rows to fit on,", len(cal), "to calibrate on")
+	// Output: 8 rows to fit on, 2 to calibrate on
+}
+
+func ExampleConformal() {
+	c, err := calibrate.NewConformal([]float64{0.1, 0.4, 0.2, 0.3, 0.9, 0.5, 0.6, 0.8, 0.7})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(c.PValue(0.75), c.PValue(2))
+	fmt.Println(c.Threshold(0.1), c.Flag(2, 0.1))
+	fmt.Println(c.Threshold(0.01))
+	// Output:
+	// 0.3 0.1
+	// 0.9 true
+	// +Inf
+}
+
+func ExampleCQR() {
+	lower := []float64{0, 1, 2, 3}
+	upper := []float64{2, 3, 4, 5}
+	c, err := calibrate.NewCQR(lower, upper, []float64{1, 3.5, 1, 4})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(c.Interval(10, 12, 0.2))
+	fmt.Println(c.Interval(10, 12, 0.05))
+	// Output:
+	// 9 13
+	// -Inf +Inf
+}
+
+func ExampleQuantileCalibration() {
+	q := calibrate.QuantileCalibration{
+		Levels: []float64{0.1, 0.5, 0.9},
+		Grid:   []float32{0, 1, 2, 0, 1, 2, 0, 1, 2},
+		Y:      []float32{1, 3, 0.5},
+	}
+	c, err := q.At(0.5)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(c.Margin(0.5))
+	// Output: -0.125
+}
+
+func ExampleTemperature() {
+	logits := blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{4, 0, 4, 0, 4, 0, 4, 0}}
+	t, err := calibrate.Temperature(logits, []int{0, 0, 0, 1})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%.3f\n", t) // 4/ln 3: three rows of four are right
+	// Output: 3.641
+}
+
+func ExampleSets() {
+	logits := blas32.General{Rows: 4, Cols: 3, Stride: 3, Data: []float32{
+		2, 0, 0, 0, 2, 0, 0, 0, 2, 1, 1, 0,
+	}}
+	s, err := calibrate.NewSets(calibrate.Softmax(logits, 1), []int{0, 1, 2, 1}, calibrate.LAC, 0)
+	if err != nil {
+		panic(err)
+	}
+	row := blas32.General{Rows: 1, Cols: 3, Stride: 3, Data: []float32{1, 1, -1}}
+	fmt.Println(s.Predict(calibrate.Softmax(row, 1), 0.2))
+	// Output: [[0 1]]
+}
+
+func ExampleForecasts() {
+	f := calibrate.Forecasts{
+		Levels:    []float64{0.1, 0.5, 0.9},
+		Quantiles: []float32{0, 1, 2, 1, 2, 4}, // of two rows
+		Y:         []float64{1, 5},
+	}
+	fmt.Printf("CRPS %.3f\n", f.CRPS())
+	fmt.Println("PIT", f.PIT(), "share up to each quantile", f.Reliability())
+	lower, upper := f.Interval(0.2)
+	fmt.Println("coverage", calibrate.PICP(lower, upper, f.Y), "width", calibrate.MPIW(lower, upper))
+	// Output:
+	// CRPS 1.158
+	// PIT [0.5 1] share up to each quantile [0 0.5 0.5]
+	// coverage 0.5 width 2.5
+}

@@ -1,0 +1,79 @@
+package calibrate
+
+import (
+	"math"
+	"math/rand/v2"
+	"sort"
+)
+
+// DefaultFraction is the share of rows that is held out for calibration where
+// nothing else is asked.
+const DefaultFraction = 0.2
+
+// Split divides the rows 0…n−1 at random into rows to fit on and rows to
+// calibrate on. The calibration part has round(fraction·n) rows, and neither
+// part is empty if n ≥ 2 and 0 < fraction < 1. Both are increasing. The same
+// arguments give the same split. A fraction of zero stands for
+// DefaultFraction; Split panics if n or fraction is negative, or fraction
+// exceeds 1.
+func Split(n int, fraction float64, seed uint64) (fit, cal []int) {
+	if n < 0 || !(fraction >= 0 && fraction <= 1) {
+		panic("calibrate: split of a negative number of rows, or fraction outside [0,1]")
+	}
+	if fraction == 0 {
+		fraction = DefaultFraction
+	}
+	rows := rand.New(rand.NewPCG(seed, splitStream)).Perm(n)
+	held := heldOut(n, fraction)
+	cal, fit = rows[:held:held], rows[held:]
+	sort.Ints(cal)
+	sort.Ints(fit)
+	return fit, cal
+}
+
+// splitStream keeps the permutation of a split apart from other uses of the
+// same seed.
+const splitStream = 0x73706c6974
+
+func heldOut(n int, fraction float64) int {
+	held := int(math.Round(fraction * float64(n)))
+	if n >= 2 && fraction < 1 {
+		held = min(max(held, 1), n-1)
+	}
+	return held
+}
+
+// SplitByLabel splits the rows of each label on its own, so that both parts
+// hold every label that has at least two rows in the same proportion. A label
+// with a single row stays with the rows to fit on.
+//
+// A calibration set that was stratified this way is not exchangeable with
+// new rows to the letter; the error is of the order of the rounding per label.
+func SplitByLabel(labels []int, fraction float64, seed uint64) (fit, cal []int) {
+	byLabel := map[int][]int{}
+	var order []int
+	for i, l := range labels {
+		if _, ok := byLabel[l]; !ok {
+			order = append(order, l)
+		}
+		byLabel[l] = append(byLabel[l], i)
+	}
+	sort.Ints(order)
+	for _, l := range order {
+		rows := byLabel[l]
+		if len(rows) == 1 {
+			fit = append(fit, rows[0])
+			continue
+		}
+		f, c := Split(len(rows), fraction, seed+uint64(l)*0x9e3779b97f4a7c15)
+		for _, i := range f {
+			fit = append(fit, rows[i])
+		}
+		for _, i := range c {
+			cal = append(cal, rows[i])
+		}
+	}
+	sort.Ints(fit)
+	sort.Ints(cal)
+	return fit, cal
+}

@@ -1,0 +1,62 @@
+package calibrate
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestSplit(t *testing.T) {
+	for _, tt := range []struct {
+		n        int
+		fraction float64
+		held     int
+	}{{0, 0, 0}, {1, 0.2, 0}, {2, 0.2, 1}, {3, 0.99, 2}, {10, 0, 2}, {10, 0.25, 3}, {100, 1, 100}, {1000, 0.2, 200}} {
+		fit, cal := Split(tt.n, tt.fraction, 5)
+		if len(cal) != tt.held {
+			t.Errorf("split of %d by %v holds out %d, want %d", tt.n, tt.fraction, len(cal), tt.held)
+		}
+		if !slices.IsSorted(fit) || !slices.IsSorted(cal) {
+			t.Errorf("split of %d by %v is not in order", tt.n, tt.fraction)
+		}
+		all := slices.Sorted(slices.Values(slices.Concat(fit, cal)))
+		for i, v := range all {
+			if v != i {
+				t.Fatalf("split of %d by %v is no partition: %v", tt.n, tt.fraction, all)
+			}
+		}
+		fit2, cal2 := Split(tt.n, tt.fraction, 5)
+		if !slices.Equal(fit, fit2) || !slices.Equal(cal, cal2) {
+			t.Errorf("split of %d by %v differs between calls", tt.n, tt.fraction)
+		}
+	}
+	_, a := Split(1000, 0.2, 1)
+	_, b := Split(1000, 0.2, 2)
+	if slices.Equal(a, b) {
+		t.Error("seeds 1 and 2 hold out the same rows")
+	}
+}
+
+func TestSplitByLabel(t *testing.T) {
+	var labels []int
+	for label, n := range []int{50, 5, 1, 20} {
+		for range n {
+			labels = append(labels, label)
+		}
+	}
+	fit, cal := SplitByLabel(labels, 0.2, 3)
+	held := map[int]int{}
+	for _, i := range cal {
+		held[labels[i]]++
+	}
+	for label, want := range []int{10, 1, 0, 4} {
+		if held[label] != want {
+			t.Errorf("label %d has %d rows held out, want %d", label, held[label], want)
+		}
+	}
+	all := slices.Sorted(slices.Values(slices.Concat(fit, cal)))
+	for i, v := range all {
+		if v != i {
+			t.Fatalf("not a partition: %v", all)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package calibrate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// Temperatures are searched for between MinTemperature and MaxTemperature.
+const (
+	MinTemperature = 0.05
+	MaxTemperature = 20
+)
+
+// ErrNoTemperature says that the calibration rows settle no temperature.
+var ErrNoTemperature = errors.New("no temperature is best: the rows are all classified right, or no better than by chance")
+
+// Temperature returns the T at which softmax(z/T) has the smallest mean
+// negative log-likelihood on calibration rows: logits n×c and labels in
+// [0,c). Where none between MinTemperature and MaxTemperature is (every row
+// is classified right, so that any smaller T is better, or the network does no
+// better than chance) the error is ErrNoTemperature.
+//
+// The likelihood is convex in 1/T, where Newton's method, kept within a
+// shrinking bracket, finds the root of its derivative.
+//
+// Reference: Guo, Pleiss, Sun & Weinberger (2017), On Calibration of Modern
+// Neural Networks, section 4.2.
+func Temperature(logits blas32.General, labels []int) (float64, error) {
+	if err := checkRows("logits", logits, labels); err != nil {
+		return 0, err
+	}
+	lo, hi := 1.0/MaxTemperature, 1.0/MinTemperature
+	if slope, _ := nllSlope(logits, labels, lo); slope >= 0 {
+		return 0, ErrNoTemperature
+	}
+	if slope, _ := nllSlope(logits, labels, hi); slope <= 0 {
+		return 0, ErrNoTemperature
+	}
+	beta := 1.0
+	for range 100 {
+		slope, curvature := nllSlope(logits, labels, beta)
+		if slope > 0 {
+			hi = beta
+		} else {
+			lo = beta
+		}
+		next := beta - slope/curvature
+		if !(next > lo && next < hi) {
+			next = lo + (hi-lo)/2
+		}
+		if math.Abs(next-beta) <= 1e-12*beta {
+			return 1 / next, nil
+		}
+		beta = next
+	}
+	return 1 / beta, nil
+}
+
+// nllSlope is the first and second derivative of the mean negative
+// log-likelihood in β = 1/T: the means of E[z] − z_label and of Var[z] under
+// softmax(βz).
+func nllSlope(logits blas32.General, labels []int, beta float64) (slope, curvature float64) {
+	for i, label := range labels {
+		z := logits.Data[i*logits.Stride : i*logits.Stride+logits.Cols]
+		top := math.Inf(-1)
+		for _, v := range z {
+			top = max(top, float64(v))
+		}
+		// Moments of z − z_label, which stay accurate for large common offsets.
+		at := float64(z[label])
+		var sum, first, second float64
+		for _, v := range z {
+			w := math.Exp(beta * (float64(v) - top))
+			d := float64(v) - at
+			sum += w
+			first += w * d
+			second += w * d * d
+		}
+		first /= sum
+		slope += first
+		curvature += second/sum - first*first
+	}
+	n := float64(len(labels))
+	return slope / n, curvature / n
+}
+
+// checkRows returns an error unless m is finite, has one row per label, at
+// least one, and labels lie within its columns.
+func checkRows(name string, m blas32.General, labels []int) error {
+	if m.Rows != len(labels) {
+		return fmt.Errorf("%s have %d rows and there are %d labels: they must be equal", name, m.Rows, len(labels))
+	}
+	if m.Rows == 0 {
+		return fmt.Errorf("%s have no rows to calibrate on", name)
+	}
+	for i, l := range labels {
+		if l < 0 || l >= m.Cols {
+			return fmt.Errorf("label %d of row %d is not in 0…%d", l, i, m.Cols-1)
+		}
+		for j, v := range m.Data[i*m.Stride : i*m.Stride+m.Cols] {
+			if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
+				return fmt.Errorf("%s have %v in row %d, column %d", name, v, i, j)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package featurize
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/internal/ort"
+)
+
+// maxCandidates bounds the list of tensors that could serve as φ.
+const maxCandidates = 20
+
+// floatOps make floats whenever they are fed floats, and something that may
+// serve as a feature.
+var floatOps = []string{
+	"Gemm", "MatMul", "Conv", "BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization",
+	"Add", "Sub", "Mul", "Div", "Sum", "Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Celu", "Clip", "Tanh", "Sigmoid",
+	"Softplus", "HardSwish", "HardSigmoid", "Gelu", "GlobalAveragePool", "GlobalMaxPool", "AveragePool", "MaxPool",
+	"ReduceMean", "ReduceMax", "ReduceSum", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Gather",
+	"Slice", "Dropout", "LpNormalization", "Max", "Min", "Identity", "Einsum",
+}
+
+// none is the error that no linear layer was found.
+func (b *builder) none(ctx context.Context, reason string) error {
+	b.info.Feature = nil
+	e := &NoLinearLayerError{Info: b.info, Reason: reason}
+	e.Info.Candidates = b.candidates(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return e
+}
+
+func (b *builder) candidates(ctx context.Context) []Candidate {
+	var names []string
+	nodes := b.g.Model.GetGraph().GetNode()
+	for _, n := range slices.Backward(nodes) {
+		if !slices.Contains(floatOps, n.GetOpType()) || len(n.GetOutput()) == 0 || b.k.is(n.GetOutput()[0]) {
+			continue
+		}
+		if v := b.g.Type(n.GetOutput()[0]); v == nil || floating(v) {
+			names = append(names, n.GetOutput()[0])
+		}
+	}
+	shapes, err := b.probeShapes(ctx, names)
+	var list []Candidate
+	for _, name := range names {
+		shape, ok := shapes[name]
+		if err == nil && (!ok || len(shape) < 2 || len(shape) > 5) {
+			continue
+		}
+		n := b.g.Producer(name)
+		list = append(list, Candidate{Tensor: name, Shape: shape, Node: b.g.NodeName(n), Op: n.GetOpType()})
+		if len(list) == maxCandidates {
+			break
+		}
+	}
+	return list
+}
+
+// probeShapes returns the shapes that numeric tensors have in a run on random
+// inputs, with −1 for the batch where that varies. It is nil where no inputs
+// could be made up.
+func (b *builder) probeShapes(ctx context.Context, tensors []string) (map[string][]int64, error) {
+	info, heads := b.input.float32Input(b.g)
+	body := &pb.GraphProto{Input: []*pb.ValueInfoProto{info}}
+	names := make([]string, len(tensors))
+	for i, t := range tensors {
+		names[i] = fmt.Sprintf("attach/probe/%d", i)
+		body.Node = append(body.Node, leading(b.g, t, names[i])...)
+		body.Output = append(body.Output, &pb.ValueInfoProto{Name: ptr(names[i])})
+	}
+	data, err := marshal(b.g, heads, body, tensors...)
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.rt.NewSession(ctx, ort.Model{Data: data, Dir: b.dir}, []string{b.input.feed}, names)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	out, shape, err := b.input.try(ctx, b.g, s)
+	if shape == nil {
+		return nil, err
+	}
+	shapes := make(map[string][]int64)
+	for i, t := range out {
+		dims := slices.Clone(t.Shape()[1:])
+		if len(dims) > 0 && dims[0] == int64(shape[0]) && b.input.fixedBatch() == 0 {
+			dims[0] = -1
+		}
+		shapes[tensors[i]] = dims
+		t.Close()
+	}
+	return shapes, nil
+}

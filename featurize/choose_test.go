@@ -1,0 +1,195 @@
+package featurize_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// twoHeads has an attention-like output without a linear layer, then one of
+// width 2, then one of width 1.
+func twoHeads(t *testing.T) string {
+	return tiny(t, 13, func(b *onnx.Builder, x string) {
+		phi := phiOf(b, x)
+		y := gemm(b, phi)
+		out(b, b.Node("Mul", []string{phi, phi}), "n", h)
+		out(b, y)
+		out(b, b.Node("Gemm", []string{b.Node("Tanh", []string{phi}), b.Initializer("W1", headW[:h], h, 1)}), "n", 1)
+	}, "n", 3)
+}
+
+func TestOutputs(t *testing.T) {
+	rt := runtime(t)
+	path := twoHeads(t)
+	for _, k := range []struct {
+		output, want, feature string
+		width                 int
+	}{
+		{"", "Gemm", "Relu", 2},
+		{"Gemm", "Gemm", "Relu", 2},
+		{"Gemm_1", "Gemm_1", "Tanh", 1},
+		{"MatMul", "MatMul", "x", 4}, // an inner tensor
+	} {
+		i := open(t, rt, path, featurize.Options{Output: k.output}).Info()
+		if i.Output != k.want || i.Feature.Tensor != k.feature || i.OutputsWidth != k.width {
+			t.Errorf("--output %q gives %s, %s, %d columns", k.output, i.Output, i.Feature.Tensor, i.OutputsWidth)
+		}
+	}
+	_, err := openErr(rt, path, featurize.Options{Output: "nowhere"})
+	if err == nil || !strings.Contains(err.Error(), `"nowhere"`) || !strings.Contains(err.Error(), `"Gemm_1"`) {
+		t.Errorf("error %v does not name the outputs", err)
+	}
+	var none *featurize.NoLinearLayerError
+	if _, err := openErr(rt, path, featurize.Options{Output: "Mul"}); !errors.As(err, &none) {
+		t.Errorf("error %v for an output without a linear layer", err)
+	}
+}
+
+// An embedding that is an output too does not hide the layer that reads it,
+// and an auxiliary head does not take the place of the first.
+func TestEmbeddingBeforeLogits(t *testing.T) {
+	rt := runtime(t)
+	path := tiny(t, 13, func(b *onnx.Builder, x string) {
+		phi := phiOf(b, x)
+		out(b, phi, "n", h)
+		out(b, gemm(b, phi))
+		out(b, b.Node("MatMul", []string{phi, b.Initializer("aux", headWT, h, c)}))
+	}, "n", 3)
+	if i := open(t, rt, path, featurize.Options{}).Info(); i.Output != "Gemm" || i.Feature.Tensor != "Relu" {
+		t.Errorf("chose %s with %+v", i.Output, i.Feature)
+	}
+	if i := open(t, rt, path, featurize.Options{Output: "Relu"}).Info(); i.Output != "Relu" || i.Feature.Tensor != "x" || i.Exact {
+		t.Errorf("chose %s with %+v", i.Output, i.Feature)
+	}
+}
+
+func TestNoLinearLayer(t *testing.T) {
+	rt := runtime(t)
+	// A trunk of squares, with an image in the middle.
+	path := tiny(t, 13, func(b *onnx.Builder, x string) {
+		y := b.Node("Conv", []string{x, b.Initializer("stem", noise(4*2*9), 4, 2, 3, 3)})
+		z := b.Node("GlobalMaxPool", []string{b.Node("Mul", []string{y, y})})
+		f := b.Node("Flatten", []string{z})
+		out(b, b.Node("Mul", []string{f, f}), "n", 4)
+	}, "n", 2, 5, 6)
+	_, err := openErr(rt, path, featurize.Options{})
+	var none *featurize.NoLinearLayerError
+	if !errors.As(err, &none) || !strings.Contains(err.Error(), "--feature") || !strings.Contains(err.Error(), "Flatten") {
+		t.Fatalf("error %v", err)
+	}
+	shapes := map[string][]int64{}
+	for _, k := range none.Info.Candidates {
+		shapes[k.Tensor] = k.Shape
+	}
+	for name, want := range map[string]string{"Mul_1": "[-1,4]", "Flatten": "[-1,4]", "Conv": "[-1,4,3,4]"} {
+		if got, _ := json.Marshal(shapes[name]); string(got) != want {
+			t.Errorf("candidate %s has shape %s, want %s", name, got, want)
+		}
+	}
+	i, err := featurize.Inspect(context.Background(), path, featurize.Options{Library: rt.Library().Path, Provider: "cpu"})
+	if err != nil || i.Feature != nil || len(i.Candidates) == 0 {
+		t.Errorf("Inspect gives %+v (%v)", i, err)
+	}
+
+	x := noise(3 * 60)
+	for feature, width := range map[string]int{"Flatten": 4, "Conv": 4, "x": 2} {
+		m := open(t, rt, path, featurize.Options{Feature: feature})
+		if m.Last() != nil || m.Exact() || m.Info().ExactReason == "" || m.Info().Feature.Width != width {
+			t.Errorf("--feature %s: exact %v, width %d", feature, m.Exact(), m.Info().Feature.Width)
+		}
+		got := all(t, m, []int{3, 2, 5, 6}, x)
+		if feature == "x" {
+			near(t, "φ averaged over space", got.Features.Data, means(x, 30), 1e-5)
+		}
+		near(t, "logits", got.Logits.Data, plain(t, rt, path, "Mul_1", []int64{3, 2, 5, 6}, x), 1e-6)
+	}
+	for _, bad := range []string{"nowhere", "stem"} {
+		if _, err := openErr(rt, path, featurize.Options{Feature: bad}); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("--feature %s: %v", bad, err)
+		}
+	}
+}
+
+// A tensor that holds the same numbers as the one found keeps the weights.
+func TestNamedFeature(t *testing.T) {
+	rt := runtime(t)
+	path := tiny(t, 13, func(b *onnx.Builder, x string) {
+		phi := phiOf(b, x)
+		out(b, gemm(b, b.Node("Reshape", []string{b.Node("Unsqueeze", []string{phi, b.Const([]int64{1})}), b.Const([]int64{-1, h})})))
+	}, "n", 3)
+	for feature, exact := range map[string]bool{"Reshape": true, "Unsqueeze": true, "Relu": true, "MatMul": false, "x": false} {
+		m := open(t, rt, path, featurize.Options{Feature: feature})
+		if m.Exact() != exact || (m.Last() != nil) != exact || m.Info().Feature.Tensor != feature {
+			t.Errorf("--feature %s: exact %v (%s), weights known %v", feature, m.Exact(), m.Info().ExactReason, m.Last() != nil)
+		}
+	}
+}
+
+// A layer that speaks for each position of an input is not one of rows.
+func TestDensePrediction(t *testing.T) {
+	rt := runtime(t)
+	for name, build := range map[string]func(b *onnx.Builder, x string){
+		"tokens": func(b *onnx.Builder, x string) {
+			out(b, b.Node("MatMul", []string{x, b.Initializer("W", headWT, h, c)}), "n", 3, c)
+		},
+		"flattened tokens": func(b *onnx.Builder, x string) {
+			y := b.Node("Gemm", []string{b.Node("Reshape", []string{x, b.Const([]int64{-1, h})}), b.Initializer("W", headWT, h, c)})
+			out(b, b.Node("Reshape", []string{y, b.Const([]int64{-1, 3, c})}), "n", 3, c)
+		},
+	} {
+		var none *featurize.NoLinearLayerError
+		_, err := openErr(rt, tiny(t, 13, build, "n", 3, h), featurize.Options{})
+		if !errors.As(err, &none) || !strings.Contains(err.Error(), "position") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestInfoJSON(t *testing.T) {
+	rt := runtime(t)
+	path := tiny(t, 12, func(b *onnx.Builder, x string) {
+		out(b, b.Node("Softmax", []string{gemm(b, phiOf(b, x))}))
+	}, "n", 3)
+	got, err := json.Marshal(open(t, rt, path, featurize.Options{}).Info())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(got, &m); err != nil {
+		t.Fatal(err)
+	}
+	delete(m, "exact_error")
+	delete(m, "providers")
+	got, _ = json.Marshal(m)
+	want := `{"exact":true,"feature":{"node":"node/Gemm","op":"Gemm","tensor":"Relu","width":4},` +
+		`"inputs":[{"dtype":"float32","name":"x","shape":[-1,3]}],"ir_version":7,"logits":"Gemm","normaliser":"Softmax","opset":12,` +
+		`"output":"Softmax","outputs":[{"dtype":"float32","name":"Softmax","shape":[-1,2]}],"outputs_width":2,"task":"classification"}`
+	if string(got) != want {
+		t.Errorf("Info is\n%s, want\n%s", got, want)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	rt := runtime(t)
+	two := tiny(t, 13, func(b *onnx.Builder, x string) {
+		out(b, gemm(b, phiOf(b, b.Node("Add", []string{x, b.Input("mask", float, "n", 3)}))))
+	}, "n", 3)
+	labels := tiny(t, 13, func(b *onnx.Builder, x string) {
+		b.Output(b.Node("ArgMax", []string{gemm(b, phiOf(b, x))}), pb.TensorProto_INT64, 1, c)
+	}, "n", 3)
+	for name, k := range map[string]struct{ path, says string }{
+		"two inputs": {two, `"x", "mask"`},
+		"labels":     {labels, `"ArgMax"`},
+	} {
+		_, err := openErr(rt, k.path, featurize.Options{})
+		if err == nil || !strings.Contains(err.Error(), k.says) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

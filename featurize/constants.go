@@ -1,0 +1,90 @@
+package featurize
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/internal/ort"
+)
+
+// constants knows which tensors do not depend on the model's inputs. Their
+// values are read from the file where they stand there, and computed by the
+// runtime where nodes make them of others (a transposed, cast or dequantised
+// weight).
+type constants struct {
+	g    *onnx.Graph
+	dir  string
+	rt   *ort.Runtime
+	memo map[string]bool
+}
+
+func newConstants(g *onnx.Graph, dir string, rt *ort.Runtime) *constants {
+	k := &constants{g: g, dir: dir, rt: rt, memo: map[string]bool{"": true}}
+	for _, v := range g.Inputs() {
+		k.memo[v.GetName()] = false
+	}
+	return k
+}
+
+// is says whether a tensor is constant.
+func (k *constants) is(tensor string) bool {
+	if v, ok := k.memo[tensor]; ok {
+		return v
+	}
+	if _, ok := k.g.Const(tensor); ok {
+		k.memo[tensor] = true
+		return true
+	}
+	k.memo[tensor] = false // what is made in a circle is not constant
+	n := k.g.Producer(tensor)
+	if n == nil || strings.HasPrefix(n.GetOpType(), "Random") || slices.Contains([]string{"Bernoulli", "Multinomial"}, n.GetOpType()) {
+		return false
+	}
+	for _, in := range onnx.Reads(n) {
+		if !k.is(in) {
+			return false
+		}
+	}
+	k.memo[tensor] = true
+	return true
+}
+
+// value returns a constant's elements, row-major, and its shape.
+func (k *constants) value(ctx context.Context, tensor string) ([]float32, []int64, error) {
+	if t, ok := k.g.Const(tensor); ok {
+		return onnx.Float32s(t, k.dir)
+	}
+	// The runtime's binding wants an input; this one leads nowhere.
+	const name, unused = "attach/constant", "attach/unused"
+	body := &pb.GraphProto{
+		Input:  []*pb.ValueInfoProto{onnx.ValueInfo(unused, pb.TensorProto_FLOAT, 1)},
+		Node:   leading(k.g, tensor, name),
+		Output: []*pb.ValueInfoProto{{Name: ptr(name)}},
+	}
+	data, err := marshal(k.g, nil, body, tensor)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := k.rt.NewSession(ctx, ort.Model{Data: data, Dir: k.dir}, nil, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot compute constant %q: %w", tensor, err)
+	}
+	defer s.Close()
+	x, err := wrap([]int{1}, []float32{0})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer x.Close()
+	out, err := s.Run(ctx, []*ort.Tensor{x})
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot compute constant %q: %w", tensor, err)
+	}
+	defer out[0].Close()
+	return slices.Clone(out[0].Float32s()), slices.Clone(out[0].Shape()[1:]), nil
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,58 @@
+package featurize
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+)
+
+// derived holds what is made of a model when it is first asked for: the graphs
+// that compute gradients, and the one with dropout.
+type derived struct {
+	mu        sync.Mutex
+	gradients map[gradientKey]*differentiated
+	dropout   *stochastic
+}
+
+func (d *derived) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var first error
+	for _, g := range d.gradients {
+		if err := g.close(); first == nil {
+			first = err
+		}
+	}
+	if err := d.dropout.close(); first == nil {
+		first = err
+	}
+	d.gradients, d.dropout = nil, nil
+	return first
+}
+
+// differentiated returns the graphs for a kind of gradient.
+func (m *Model) differentiated(ctx context.Context, key gradientKey) (*differentiated, error) {
+	m.derived.mu.Lock()
+	defer m.derived.mu.Unlock()
+	if d := m.derived.gradients[key]; d != nil {
+		return d, nil
+	}
+	g, err := onnx.Load(m.path)
+	if err != nil {
+		return nil, err
+	}
+	d, err := m.differentiate(ctx, g, key)
+	if err != nil {
+		return nil, err
+	}
+	// What building leaves behind is several times the weights, and would stay
+	// resident beside the activations.
+	debug.FreeOSMemory()
+	if m.derived.gradients == nil {
+		m.derived.gradients = make(map[gradientKey]*differentiated)
+	}
+	m.derived.gradients[key] = d
+	return d, nil
+}

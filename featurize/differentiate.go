@@ -1,0 +1,300 @@
+package featurize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/attach-uncertainty/attach/internal/autodiff"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+const gradientName = "attach/gradient"
+
+// gradientKey is what a gradient's graph is made for.
+type gradientKey struct {
+	kind     ood.ScalarKind
+	softmax  bool
+	upstream bool // the caller's, not that of a scalar
+	tensor   string
+}
+
+// differentiated is a network with its gradient: one session, or, where the
+// model's operator set lacks what the gradient is made of, two, of which the
+// second takes activations from the first.
+type differentiated struct {
+	key               gradientKey
+	forward, backward *ort.Session // backward is nil where forward does it all
+	// takes is what backward takes after the scalar's own inputs: outputs of
+	// forward, or −1 for the rows.
+	takes []int
+}
+
+func (d *differentiated) close() error {
+	err := d.forward.Close()
+	if d.backward != nil {
+		if e := d.backward.Close(); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKey) (*differentiated, error) {
+	k := kind{Model: m, g: g, key: key, dir: filepath.Dir(m.path)}
+	if k.key.tensor == "" {
+		k.key.tensor = m.input.name
+	}
+	d, err := k.merged(ctx)
+	if errors.Is(err, autodiff.ErrOpset) {
+		d, err = k.separate(ctx)
+	}
+	var refused *TensorError
+	var unsupported *autodiff.UnsupportedError
+	switch {
+	case errors.As(err, &unsupported):
+		return nil, fmt.Errorf("%w: %w; use the method's variant in feature space (--feature names another tensor as the features), "+
+			"or differentiate with respect to a tensor behind that node", ood.ErrNotDifferentiable, err)
+	case errors.Is(err, autodiff.ErrNoPath):
+		return nil, fmt.Errorf("%w: the logits do not depend on tensor %q by operators that have a derivative", ood.ErrNotDifferentiable, k.key.tensor)
+	case errors.As(err, &refused):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("cannot make the gradient with respect to %q: %w", k.key.tensor, err)
+	}
+	d.key = key
+	return d, nil
+}
+
+// kind makes the sessions of one kind of gradient.
+type kind struct {
+	*Model
+	g   *onnx.Graph
+	key gradientKey
+	dir string
+}
+
+// merged appends the gradient to the network.
+func (k kind) merged(ctx context.Context) (*differentiated, error) {
+	m := exposed(k.g, k.input, k.views, exposedNames())
+	b := onnx.Extend(m)
+	wrt, err := k.with(b.Index())
+	if err != nil {
+		return nil, err
+	}
+	s := scalarGraph{b: b, classes: k.info.OutputsWidth}
+	if b.Opset() < 13 {
+		return nil, autodiff.ErrOpset
+	}
+	gradients, err := autodiff.Gradient(b, []autodiff.Seed{{Output: logitsName, Upstream: s.upstream(k.key)}}, wrt)
+	if err != nil {
+		return nil, err
+	}
+	out := declare(b, gradients)
+	data, err := b.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	d := &differentiated{}
+	d.forward, err = k.rt.NewSession(ctx, ort.Model{Data: data, Dir: k.dir},
+		append([]string{k.input.feed}, s.inputs...), append(exposedNames(), out))
+	return d, err
+}
+
+// separate makes the gradient a model of its own.
+func (k kind) separate(ctx context.Context) (*differentiated, error) {
+	index := onnx.Extend(exposed(k.g, k.input, k.views, exposedNames())).Index()
+	wrt, err := k.with(index)
+	if err != nil {
+		return nil, err
+	}
+	back := autodiff.NewSeparate(index, k.dir)
+	s := scalarGraph{b: back.Builder(), classes: k.info.OutputsWidth}
+	gradients, err := back.Gradient([]autodiff.Seed{{Output: logitsName, Upstream: s.upstream(k.key)}}, wrt)
+	if err != nil {
+		return nil, err
+	}
+	out := declare(back.Builder(), gradients)
+	model, taken, err := back.Model()
+	if err != nil {
+		return nil, err
+	}
+	d := &differentiated{}
+	forward, names := k.keeping(d, taken, model)
+	inputs := slices.Clone(s.inputs)
+	for _, a := range taken {
+		inputs = append(inputs, a.Input)
+	}
+	data, err := serialise(forward)
+	if err != nil {
+		return nil, err
+	}
+	if d.forward, err = k.rt.NewSession(ctx, ort.Model{Data: data, Dir: k.dir}, []string{k.input.feed}, names); err != nil {
+		return nil, err
+	}
+	if data, err = serialise(model); err == nil {
+		d.backward, err = k.rt.NewSession(ctx, ort.Model{Data: data, Dir: k.dir}, inputs, []string{out})
+	}
+	if err != nil {
+		d.forward.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// keeping is the network that also gives what the backward model takes, with
+// the names of all its outputs.
+func (k kind) keeping(d *differentiated, taken []autodiff.Activation, backward *pb.ModelProto) (*pb.ModelProto, []string) {
+	types := make(map[string]*pb.ValueInfoProto)
+	for _, v := range backward.GetGraph().GetInput() {
+		types[v.GetName()] = v
+	}
+	var shapes []*pb.NodeProto
+	var outputs []*pb.ValueInfoProto
+	names := exposedNames()
+	for _, a := range taken {
+		at := slices.Index(names, a.Tensor)
+		if a.Shape || at < 0 && a.Tensor != k.input.feed {
+			at = len(names)
+			// The shape that the backward model was told is a deduction; the
+			// runtime makes its own.
+			v := proto.CloneOf(types[a.Input])
+			v.Name = ptr(a.Tensor)
+			if !a.Scalar {
+				v.GetType().GetTensorType().Shape = nil
+			}
+			if a.Shape {
+				v.Name = ptr(fmt.Sprintf("attach/shape/%d", at))
+				shapes = append(shapes, node("Shape", []string{a.Tensor}, v.GetName()))
+			}
+			outputs = append(outputs, v)
+			names = append(names, v.GetName())
+		}
+		d.takes = append(d.takes, at)
+	}
+	m := exposed(k.g, k.input, k.views, exposedNames(), shapes...)
+	m.Graph.Output = append(m.Graph.Output, outputs...)
+	return m, names
+}
+
+// with lists the tensors whose gradients add up to that with respect to the
+// tensor asked for: itself, or, where it holds integers, what they become as
+// real numbers.
+func (k kind) with(g *onnx.Graph) ([]string, error) {
+	tensor := k.key.tensor
+	_, constant := g.Const(tensor)
+	switch {
+	case reaches(g, k.input.feed, tensor):
+	case g.Producer(tensor) != nil || constant:
+		return nil, &TensorError{tensor, "it does not depend on the model's input, and is the same for every row"}
+	default:
+		return nil, &TensorError{tensor, "the logits are not made from a tensor of that name"}
+	}
+	if tensor != k.input.name {
+		return []string{tensor}, nil
+	}
+	switch pb.TensorProto_DataType(k.input.elem) {
+	case pb.TensorProto_FLOAT, pb.TensorProto_DOUBLE, pb.TensorProto_FLOAT16, pb.TensorProto_BFLOAT16:
+		return []string{tensor}, nil
+	}
+	var casts []string
+	for _, n := range g.Consumers(tensor) {
+		switch n.GetOpType() {
+		case "Cast":
+			casts = append(casts, n.GetOutput()[0])
+		case "Shape", "Size":
+		default:
+			return nil, fmt.Errorf("%w: the input holds %s, which %s reads as they are; name an inner tensor to differentiate by",
+				ood.ErrNotDifferentiable, onnx.DTypeName(k.input.elem), describe(g, n))
+		}
+	}
+	if len(casts) == 0 {
+		return nil, fmt.Errorf("%w: the input holds %s", ood.ErrNotDifferentiable, onnx.DTypeName(k.input.elem))
+	}
+	return casts, nil
+}
+
+// declare makes the sum of gradients an output, as float32.
+func declare(b *onnx.Builder, gradients []string) string {
+	sum := ""
+	for _, g := range gradients {
+		wide := b.Node("Cast", []string{g}, onnx.Attr("to", pb.TensorProto_FLOAT))
+		if sum == "" {
+			sum = wide
+		} else {
+			sum = b.Node("Add", []string{sum, wide})
+		}
+	}
+	out := b.OutputAs(gradientName, sum, pb.TensorProto_FLOAT)
+	outputs := b.Graph().Output
+	outputs[len(outputs)-1].GetType().GetTensorType().Shape = nil
+	return out
+}
+
+// scalarInputs are what the graph takes beside the rows, in the order in which
+// scalarGraph declared them.
+func (d *differentiated) scalarInputs(c chunk, o GradientOptions) (list []*ort.Tensor, err error) {
+	add := func(t *ort.Tensor, e error) {
+		if e == nil {
+			list = append(list, t)
+		} else if err == nil {
+			err = e
+		}
+	}
+	if d.key.upstream {
+		u := o.Upstream
+		if c.first+c.n > u.Rows {
+			return nil, fmt.Errorf("there are %d rows of upstream gradients, and more rows of input", u.Rows)
+		}
+		data := make([]float32, c.shape[0]*u.Cols)
+		for i := range c.n {
+			copy(data[i*u.Cols:], row(u, c.first+i))
+		}
+		add(ort.NewTensor([]int64{int64(c.shape[0]), int64(u.Cols)}, data))
+		return list, err
+	}
+	if d.key.kind == ood.Logit {
+		add(ort.NewTensor([]int64{1}, []int64{int64(o.Of.Index)}))
+	}
+	if d.key.kind == ood.LogSoftmaxTop || d.key.softmax {
+		t := float32(o.Of.Temperature)
+		if t == 0 {
+			t = 1
+		}
+		add(ort.NewTensor([]int64{1}, []float32{t}))
+	}
+	return list, err
+}
+
+// run returns φ, the logits and the gradient.
+func (d *differentiated) run(ctx context.Context, x *ort.Tensor, scalar []*ort.Tensor) ([]*ort.Tensor, error) {
+	if d.backward == nil {
+		return d.forward.Run(ctx, append([]*ort.Tensor{x}, scalar...))
+	}
+	out, err := d.forward.Run(ctx, []*ort.Tensor{x})
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(out[2:])
+	in := slices.Clone(scalar)
+	for _, at := range d.takes {
+		if at < 0 {
+			in = append(in, x)
+		} else {
+			in = append(in, out[at])
+		}
+	}
+	gradient, err := d.backward.Run(ctx, in)
+	if err != nil {
+		closeAll(out[:2])
+		return nil, err
+	}
+	return []*ort.Tensor{out[0], out[1], gradient[0]}, nil
+}

@@ -1,0 +1,14 @@
+// Package featurize turns a trained ONNX network into a function from inputs
+// to features and logits.
+//
+// Open walks back from the network's output to its last linear layer, and adds
+// that layer's input φ (n×h) to the outputs of the graph, so that no exporter
+// has to be run again. The layer's weights W (c×h) and bias b (c) are read
+// too: logits = φ·Wᵀ + b, exactly so where Model.Exact says it.
+//
+// Features streams: rows go in and batches of φ and logits come out, in bounded
+// memory, while the next batch is prepared. Gradients does the same with the
+// gradient of a scalar of the logits, and Network runs the network as methods
+// want it: forward, differentiated, or with dropout switched on. All of that
+// runs inside ONNX Runtime, by editing the graph.
+package featurize

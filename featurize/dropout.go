@@ -1,0 +1,130 @@
+package featurize
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Dropouts is the number of dropout layers before the logits that drop
+// anything.
+func (m *Model) Dropouts() int { return m.dropouts }
+
+// Dropout implements ood.Network. The masks are drawn here and fed to the
+// graph, so that every provider drops the same. A tensor whose first axis is
+// not that of the rows is masked as a whole, by the number of the first row.
+func (n network) Dropout(ctx context.Context, x ood.InputBlock, passes int, p float64, seed uint64) ([]float32, error) {
+	switch {
+	case passes < 1:
+		return nil, fmt.Errorf("%d passes with dropout: there must be at least one", passes)
+	case p < 0 || p >= 1 || p != p:
+		return nil, fmt.Errorf("the dropout rate is %v, it must be in [0, 1)", p)
+	case n.dropouts == 0 && p == 0:
+		return nil, ood.ErrNoDropout
+	}
+	s, err := n.stochastic(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []float32
+	type block struct {
+		first, n, c int
+		logits      []float32 // passes×n×c
+	}
+	run := func(ctx context.Context, c chunk) (block, error) {
+		logits, err := n.runDropout(ctx, s, c, passes, p, seed)
+		return block{first: c.first, n: c.n, c: len(logits) / (passes * c.n), logits: logits}, err
+	}
+	for b, err := range stream(ctx, newFeeder(n.Model, n.batch), Slice(x.Shape, x.Data), run) {
+		if err != nil {
+			return nil, err
+		}
+		if out == nil {
+			out = make([]float32, passes*x.Rows()*b.c)
+		}
+		for s := range passes {
+			copy(out[(s*x.Rows()+b.first)*b.c:], b.logits[s*b.n*b.c:(s+1)*b.n*b.c])
+		}
+	}
+	return out, nil
+}
+
+func (m *Model) stochastic(ctx context.Context) (*stochastic, error) {
+	m.derived.mu.Lock()
+	defer m.derived.mu.Unlock()
+	if m.derived.dropout != nil {
+		return m.derived.dropout, nil
+	}
+	g, err := onnx.Load(m.path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := m.makeStochastic(ctx, g)
+	if err != nil {
+		return nil, fmt.Errorf("cannot run the model with dropout: %w", err)
+	}
+	m.derived.dropout = s
+	return s, nil
+}
+
+// runDropout returns the logits of a chunk's rows, passes×n×c.
+func (m *Model) runDropout(ctx context.Context, s *stochastic, c chunk, passes int, p float64, seed uint64) ([]float32, error) {
+	x, err := wrap(c.shape, c.data)
+	if err != nil {
+		return nil, err
+	}
+	defer x.Close()
+	out, err := s.before.Run(ctx, []*ort.Tensor{x})
+	if err != nil {
+		return nil, runError(ctx, c, err)
+	}
+	defer closeAll(out)
+	in := make([]*ort.Tensor, len(s.layers))
+	masks := make([][]float32, len(s.layers))
+	defer func() { closeAll(in[:len(s.layers)]) }()
+	for i := range s.layers {
+		shape := out[s.shapes[i]].Int64s()
+		size := int64(1)
+		for _, d := range shape {
+			size *= d
+		}
+		masks[i] = make([]float32, size)
+		if in[i], err = ort.NewTensor(shape, masks[i]); err != nil {
+			return nil, err
+		}
+	}
+	for _, at := range s.takes {
+		if at < 0 {
+			in = append(in, x)
+		} else {
+			in = append(in, out[at])
+		}
+	}
+	var all []float32
+	for pass := range passes {
+		for i, l := range s.layers {
+			rows, rate := 1, l.rate
+			if shape := in[i].Shape(); len(shape) > 0 && int(shape[0]) == c.shape[0] {
+				rows = c.shape[0]
+			}
+			if l.node == nil {
+				rate = p
+			}
+			dropMask(masks[i], rows, rate, seed, pass, i)
+		}
+		logits, err := s.after.Run(ctx, in)
+		if err != nil {
+			return nil, runError(ctx, c, err)
+		}
+		z, err := m.take(c, logits[0], true)
+		closeAll(logits)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, z.Data...)
+	}
+	return all, nil
+}

@@ -1,0 +1,264 @@
+package featurize
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/attach-uncertainty/attach/internal/autodiff"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// dropLayer is a dropout layer: out is in with some elements zeroed.
+type dropLayer struct {
+	in, out string
+	rate    float64 // 0 where it was inserted and the caller says
+	node    *pb.NodeProto
+}
+
+// dropLayers lists the Dropout nodes that the needed tensor is made with and
+// that drop anything.
+func dropLayers(g *onnx.Graph, dir, need string) ([]dropLayer, error) {
+	var list []dropLayer
+	made := ancestors(g, need)
+	for _, n := range g.Model.GetGraph().GetNode() {
+		if n.GetOpType() != "Dropout" || len(n.GetInput()) == 0 || len(n.GetOutput()) == 0 || !made[n.GetOutput()[0]] {
+			continue
+		}
+		l := dropLayer{in: n.GetInput()[0], out: n.GetOutput()[0], node: n, rate: float64(onnx.AttributeFloat(n, "ratio", .5))}
+		if len(n.GetInput()) > 1 && n.GetInput()[1] != "" {
+			t, ok := g.Const(n.GetInput()[1])
+			if !ok {
+				return nil, fmt.Errorf("the rate of %s is not constant", describe(g, n))
+			}
+			v, _, err := onnx.Float64s(t, dir)
+			if err != nil || len(v) != 1 {
+				return nil, fmt.Errorf("the rate of %s could not be read (%v)", describe(g, n), err)
+			}
+			l.rate = v[0]
+		}
+		if l.rate > 0 && l.rate < 1 {
+			list = append(list, l)
+		}
+	}
+	return list, nil
+}
+
+// ancestors are the tensors that a tensor is made from, and itself.
+func ancestors(g *onnx.Graph, tensor string) map[string]bool {
+	seen := make(map[string]bool)
+	stack := []string{tensor}
+	for len(stack) > 0 {
+		t := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if seen[t] {
+			continue
+		}
+		seen[t] = true
+		if n := g.Producer(t); n != nil {
+			stack = append(stack, onnx.Reads(n)...)
+		}
+	}
+	return seen
+}
+
+// stochastic is a network cut in two before its first dropout layers: what
+// lies behind them runs again and again.
+type stochastic struct {
+	before, after *ort.Session
+	layers        []dropLayer
+	// takes is what after takes behind the masks: outputs of before, or −1 for
+	// the rows.
+	takes []int
+	// shapes is where before gives the shape of each mask.
+	shapes []int
+}
+
+func (s *stochastic) close() error {
+	if s == nil {
+		return nil
+	}
+	err := s.before.Close()
+	if e := s.after.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+func (m *Model) makeStochastic(ctx context.Context, g *onnx.Graph) (*stochastic, error) {
+	dir := filepath.Dir(m.path)
+	model := exposed(g, m.input, m.views[1:], []string{logitsName})
+	index := onnx.Extend(model).Index()
+	typeOf := autodiff.Types(index, dir)
+	layers, err := dropLayers(index, dir, logitsName)
+	if err == nil && len(layers) == 0 {
+		layers, err = m.insertDropout(model.Graph)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &stochastic{layers: layers}
+	inputs, err := s.keepBehind(model, newConstants(index, dir, m.rt), typeOf)
+	if err != nil {
+		return nil, err
+	}
+	after := part(onnx.Extend(model).Index(), nil, &pb.GraphProto{Input: inputs, Output: model.Graph.Output}, logitsName)
+
+	info, heads := m.input.float32Input(g)
+	body := &pb.GraphProto{Input: []*pb.ValueInfoProto{info}}
+	var takes, made []string
+	output := func(v *pb.ValueInfoProto) int {
+		body.Output = append(body.Output, v)
+		made = append(made, v.GetName())
+		return len(made) - 1
+	}
+	for _, v := range cutInputs(after.Graph, typeOf) {
+		after.Graph.Input = append(after.Graph.Input, v)
+		takes = append(takes, v.GetName())
+		at := -1
+		if v.GetName() != m.input.feed {
+			at = output(v)
+		}
+		s.takes = append(s.takes, at)
+	}
+	for i, l := range layers {
+		name := fmt.Sprintf("attach/shape/%d", i)
+		body.Node = append(body.Node, node("Shape", []string{l.in}, name))
+		s.shapes = append(s.shapes, output(onnx.ValueInfo(name, pb.TensorProto_INT64, -1)))
+		takes = append(takes, l.in)
+	}
+	data, err := marshal(g, heads, body, takes...)
+	if err != nil {
+		return nil, err
+	}
+	if s.before, err = m.rt.NewSession(ctx, ort.Model{Data: data, Dir: dir}, []string{m.input.feed}, made); err != nil {
+		return nil, err
+	}
+	if data, err = serialise(after); err == nil {
+		var names []string
+		for i := range layers {
+			names = append(names, maskName(i))
+		}
+		s.after, err = m.rt.NewSession(ctx, ort.Model{Data: data, Dir: dir}, append(names, takes[:len(s.takes)]...), []string{logitsName})
+	}
+	if err != nil {
+		s.before.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// insertDropout gives the readers of φ a tensor of their own, which a new
+// layer makes.
+func (m *Model) insertDropout(g *pb.GraphProto) ([]dropLayer, error) {
+	phi := m.views[0]
+	if phi.scale != "" {
+		return nil, fmt.Errorf("%w: the last layer reads 8-bit integers, which cannot be dropped", ood.ErrNoDropout)
+	}
+	l := dropLayer{in: phi.tensor, out: "attach/dropped"}
+	for i, n := range g.Node {
+		if !slices.Contains(n.GetInput(), l.in) {
+			continue
+		}
+		g.Node[i] = proto.CloneOf(n)
+		for j, in := range g.Node[i].Input {
+			if in == l.in {
+				g.Node[i].Input[j] = l.out
+			}
+		}
+	}
+	return []dropLayer{l}, nil
+}
+
+func maskName(i int) string { return fmt.Sprintf("attach/mask/%d", i) }
+
+// keepBehind replaces the layers by products with masks, leaves the nodes that
+// depend on them and those that are constant, and declares the masks.
+func (s *stochastic) keepBehind(model *pb.ModelProto, k *constants, typeOf func(string) *pb.ValueInfoProto) ([]*pb.ValueInfoProto, error) {
+	behind := make(map[string]bool)
+	drops := make(map[*pb.NodeProto]bool)
+	var kept []*pb.NodeProto
+	var masks []*pb.ValueInfoProto
+	for i, l := range s.layers {
+		mask := maskName(i)
+		masks = append(masks, anyShape(onnx.ValueInfo(mask, pb.TensorProto_FLOAT, -1)))
+		behind[l.out], drops[l.node] = true, true
+	}
+	multiply := func(i int) {
+		l, mask := s.layers[i], maskName(i)
+		if t := typeOf(l.in).GetType().GetTensorType().GetElemType(); t != int32(pb.TensorProto_FLOAT) && t != 0 {
+			kept = append(kept, node("Cast", []string{mask}, mask+"/cast", onnx.Attr("to", pb.TensorProto_DataType(t))))
+			mask += "/cast"
+		}
+		kept = append(kept, node("Mul", []string{l.in, mask}, l.out))
+	}
+	if s.layers[0].node == nil {
+		multiply(0)
+	}
+	for _, n := range model.Graph.Node {
+		if drops[n] {
+			multiply(slices.IndexFunc(s.layers, func(l dropLayer) bool { return l.node == n }))
+			continue
+		}
+		constant := len(n.GetOutput()) > 0 && k.is(n.GetOutput()[0])
+		if slices.ContainsFunc(onnx.Reads(n), func(in string) bool { return behind[in] }) {
+			for _, out := range n.GetOutput() {
+				behind[out] = true
+			}
+		} else if !constant {
+			continue
+		}
+		kept = append(kept, n)
+	}
+	if !behind[logitsName] {
+		return nil, fmt.Errorf("%w: the logits do not depend on tensor %q", ood.ErrNoDropout, s.layers[0].in)
+	}
+	model.Graph.Node = kept
+	return masks, nil
+}
+
+// cutInputs declares what a graph reads and nothing in it makes.
+func cutInputs(g *pb.GraphProto, typeOf func(string) *pb.ValueInfoProto) []*pb.ValueInfoProto {
+	made := map[string]bool{"": true}
+	for _, v := range g.Input {
+		made[v.GetName()] = true
+	}
+	for _, t := range g.Initializer {
+		made[t.GetName()] = true
+	}
+	for _, t := range g.SparseInitializer {
+		made[t.GetValues().GetName()] = true
+	}
+	var cut []*pb.ValueInfoProto
+	for _, n := range g.Node {
+		for _, in := range onnx.Reads(n) {
+			if !made[in] {
+				made[in] = true
+				v := typeOf(in)
+				if v.GetType().GetTensorType().GetElemType() == 0 {
+					v.GetType().GetTensorType().ElemType = ptr(int32(pb.TensorProto_FLOAT))
+				}
+				cut = append(cut, anyShape(v))
+			}
+		}
+		for _, out := range n.GetOutput() {
+			made[out] = true
+		}
+	}
+	return cut
+}
+
+// anyShape drops what is said of a shape, unless it says that there are no
+// axes.
+func anyShape(v *pb.ValueInfoProto) *pb.ValueInfoProto {
+	if t := v.GetType().GetTensorType(); len(t.GetShape().GetDim()) > 0 {
+		t.Shape = nil
+	}
+	return v
+}

@@ -1,0 +1,186 @@
+package featurize
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// Names of what is added to a graph; "attach/" keeps them apart from others'.
+const (
+	inputName    = "attach/input"
+	featuresName = "attach/features"
+	logitsName   = "attach/logits"
+)
+
+// exposedNames are those of a Model's views: φ and the logits.
+func exposedNames() []string { return []string{featuresName, logitsName} }
+
+// view is a tensor of the graph seen as n rows of floats.
+type view struct {
+	tensor string
+	// scale and zero turn 8-bit integers back to floats; "" for floats.
+	scale, zero string
+	// spatial averages over all axes but the first two (n×h×…).
+	spatial bool
+	// tokens averages over all axes but the first and the last (n×…×h), of
+	// which there are rank−2.
+	tokens bool
+	rank   int
+}
+
+func node(op string, in []string, out string, attrs ...*pb.AttributeProto) *pb.NodeProto {
+	return &pb.NodeProto{OpType: ptr(op), Name: ptr("attach/" + op + "/" + out), Input: in, Output: []string{out}, Attribute: attrs}
+}
+
+// nodes returns the nodes that make a view under the name out.
+func (v view) nodes(out string) []*pb.NodeProto {
+	var list []*pb.NodeProto
+	at := v.tensor
+	then := func(op string, rest []string, attrs ...*pb.AttributeProto) {
+		name := fmt.Sprintf("%s/%d", out, len(list))
+		list = append(list, node(op, append([]string{at}, rest...), name, attrs...))
+		at = name
+	}
+	if v.scale != "" {
+		rest := []string{v.scale}
+		if v.zero != "" {
+			rest = append(rest, v.zero)
+		}
+		then("DequantizeLinear", rest)
+	}
+	then("Cast", nil, onnx.Attr("to", pb.TensorProto_FLOAT))
+	if v.tokens && v.rank > 2 {
+		perm := []int64{0, int64(v.rank - 1)}
+		for i := 1; i < v.rank-1; i++ {
+			perm = append(perm, int64(i))
+		}
+		then("Transpose", nil, onnx.Attr("perm", perm))
+	}
+	if v.spatial || v.tokens && v.rank > 2 {
+		then("GlobalAveragePool", nil)
+	}
+	list = append(list, node("Flatten", []string{at}, out, onnx.Attr("axis", 1)))
+	return list
+}
+
+// leading returns the nodes that give a tensor, as float32, one more axis of
+// size 1 at the front: the runtime's binding returns no scalars.
+func leading(g *onnx.Graph, tensor, out string) []*pb.NodeProto {
+	wide := out + "/float32"
+	list := []*pb.NodeProto{node("Cast", []string{tensor}, wide, onnx.Attr("to", pb.TensorProto_FLOAT))}
+	if g.Opset() < 13 {
+		return append(list, node("Unsqueeze", []string{wide}, out, onnx.Attr("axes", []int{0})))
+	}
+	axes := out + "/axes"
+	return append(list,
+		node("Constant", nil, axes, onnx.Attr("value", onnx.Tensor([]int64{0}))),
+		node("Unsqueeze", []string{wide, axes}, out))
+}
+
+// expose returns a model that maps the one input, as float32, to views.
+// Everything that the views do not need is left out.
+func expose(g *onnx.Graph, in input, views []view, names []string) ([]byte, error) {
+	return serialise(exposed(g, in, views, names))
+}
+
+// exposed is the model that expose serialises, with the further nodes given.
+func exposed(g *onnx.Graph, in input, views []view, names []string, more ...*pb.NodeProto) *pb.ModelProto {
+	info, heads := in.float32Input(g)
+	body := &pb.GraphProto{Input: []*pb.ValueInfoProto{info}}
+	var need []string
+	for i, v := range views {
+		body.Node = append(body.Node, v.nodes(names[i])...)
+		body.Output = append(body.Output, onnx.ValueInfo(names[i], pb.TensorProto_FLOAT, -1, -1))
+		need = append(need, v.tensor, v.scale, v.zero)
+	}
+	for _, n := range more {
+		body.Node = append(body.Node, n)
+		need = append(need, n.GetInput()...)
+	}
+	return part(g, heads, body, need...)
+}
+
+// float32Input declares the model's input as float32, and returns the node that
+// turns it into what the model takes where that is another type.
+func (in input) float32Input(g *onnx.Graph) (*pb.ValueInfoProto, []*pb.NodeProto) {
+	old := g.Inputs()[0]
+	if in.feed == in.name {
+		return old, nil
+	}
+	own := proto.Clone(old).(*pb.ValueInfoProto)
+	own.Name = ptr(in.feed)
+	own.GetType().GetTensorType().ElemType = ptr(int32(pb.TensorProto_FLOAT))
+	return own, []*pb.NodeProto{node("Cast", []string{in.feed}, in.name, onnx.Attr("to", pb.TensorProto_DataType(in.elem)))}
+}
+
+func marshal(g *onnx.Graph, heads []*pb.NodeProto, body *pb.GraphProto, need ...string) ([]byte, error) {
+	return serialise(part(g, heads, body, need...))
+}
+
+func serialise(m *pb.ModelProto) ([]byte, error) {
+	data, err := proto.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write the edited model: %w", err)
+	}
+	return data, nil
+}
+
+// part is the part of a model that makes the needed tensors: heads, then the
+// model's own nodes, then the nodes of body, whose inputs and outputs become
+// the model's. Nothing of the original is copied or changed.
+func part(g *onnx.Graph, heads []*pb.NodeProto, body *pb.GraphProto, need ...string) *pb.ModelProto {
+	old := g.Model.GetGraph()
+	keep := make(map[*pb.NodeProto]bool)
+	used := make(map[string]bool)
+	stack := slices.Clone(need)
+	for len(stack) > 0 {
+		t := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if t == "" || used[t] {
+			continue
+		}
+		used[t] = true
+		if n := g.Producer(t); n != nil && !keep[n] {
+			keep[n] = true
+			stack = append(stack, onnx.Reads(n)...)
+		}
+	}
+	graph := &pb.GraphProto{Name: ptr("attach"), Input: body.Input, Output: body.Output, Node: heads}
+	for _, n := range old.GetNode() {
+		if keep[n] {
+			graph.Node = append(graph.Node, n)
+		}
+	}
+	graph.Node = append(graph.Node, body.GetNode()...)
+	initialised := make(map[string]bool)
+	for _, t := range old.GetInitializer() {
+		if used[t.GetName()] {
+			initialised[t.GetName()] = true
+			graph.Initializer = append(graph.Initializer, t)
+		}
+	}
+	for _, t := range old.GetSparseInitializer() {
+		if used[t.GetValues().GetName()] {
+			graph.SparseInitializer = append(graph.SparseInitializer, t)
+		}
+	}
+	if g.Model.GetIrVersion() < 4 {
+		for _, v := range old.GetInput() {
+			if initialised[v.GetName()] {
+				graph.Input = append(graph.Input[:len(graph.Input):len(graph.Input)], v)
+			}
+		}
+	}
+	graph.QuantizationAnnotation = old.GetQuantizationAnnotation()
+	return &pb.ModelProto{
+		IrVersion:   g.Model.IrVersion,
+		OpsetImport: g.Model.GetOpsetImport(),
+		Functions:   g.Model.GetFunctions(),
+		Graph:       graph,
+	}
+}

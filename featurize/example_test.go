@@ -1,0 +1,107 @@
+package featurize_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log"
+
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Features of images that are read a few at a time.
+func Example() {
+	ctx := context.Background()
+	m, err := featurize.Open(ctx, "resnet18.onnx", featurize.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+
+	var images iter.Seq2[featurize.Rows, error] = func(yield func(featurize.Rows, error) bool) {
+		for range 10 {
+			block := featurize.Rows{Shape: []int{32, 3, 224, 224}, Data: make([]float32, 32*3*224*224)}
+			if !yield(block, nil) {
+				return
+			}
+		}
+	}
+	for batch, err := range m.Features(ctx, images) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(batch.Features.Rows, "rows of", batch.Features.Cols, "features and", batch.Logits.Cols, "logits")
+	}
+}
+
+// What to do where no linear layer is found.
+func ExampleOpen() {
+	_, err := featurize.Open(context.Background(), "detector.onnx", featurize.Options{})
+	var none *featurize.NoLinearLayerError
+	if errors.As(err, &none) {
+		for _, c := range none.Info.Candidates {
+			fmt.Println(c.Tensor, c.Shape) // one of them goes to Options.Feature
+		}
+	}
+}
+
+// All the features of rows that are in memory.
+func ExampleModel_All() {
+	ctx := context.Background()
+	m, err := featurize.Open(ctx, "california_mlp.onnx", featurize.Options{Provider: "cpu"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	x := make([]float32, 1000*8)
+	b, err := m.All(ctx, featurize.Slice([]int{1000, 8}, x), 1000, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(b.Features.Rows, b.Features.Cols, m.Exact())
+}
+
+// The gradient of the predicted class's log-softmax with respect to the input.
+func ExampleModel_Gradients() {
+	ctx := context.Background()
+	m, err := featurize.Open(ctx, "resnet18.onnx", featurize.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	images := featurize.Slice([]int{4, 3, 224, 224}, make([]float32, 4*3*224*224))
+	o := featurize.GradientOptions{Of: ood.Scalar{Kind: ood.LogSoftmaxTop, Temperature: 1000}}
+	for batch, err := range m.Gradients(ctx, images, o) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(batch.Shape, len(batch.Gradient), batch.Logits.Rows)
+	}
+}
+
+// Twenty passes with dropout, inserted before the last layer where the network
+// has none of its own.
+func ExampleModel_Network() {
+	ctx := context.Background()
+	m, err := featurize.Open(ctx, "resnet18.onnx", featurize.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	x := ood.InputBlock{Shape: []int{4, 3, 224, 224}, Data: make([]float32, 4*3*224*224)}
+	logits, err := m.Network().Dropout(ctx, x, 20, .1, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(logits) == 20*4*m.Info().OutputsWidth)
+}
+
+func ExampleInspect() {
+	info, err := featurize.Inspect(context.Background(), "resnet18.onnx", featurize.Options{NoInstall: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(info.Task, info.Feature.Tensor, info.Feature.Width, info.OutputsWidth)
+}

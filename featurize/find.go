@@ -1,0 +1,291 @@
+package featurize
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// place is where the last linear layer of one output was found.
+type place struct {
+	output     string // the graph's output that the walk began at
+	logits     string // the scores before any normaliser
+	normaliser string // operator that turns logits into the output, or ""
+	node       *pb.NodeProto
+	feature    view
+	pooled     bool   // positions are averaged behind the layer
+	steps      []step // affine nodes behind the layer, last first
+	scale      string // weights' scale where another node holds it
+	reasons    []string
+}
+
+// step is an affine node behind the linear layer.
+type step struct {
+	op       string
+	node     *pb.NodeProto
+	operand  string // the constant of an arithmetic node
+	reversed bool   // the constant is the left operand
+}
+
+// find walks back from an output to its last linear layer. Its error says at
+// which node the walk ended.
+func find(g *onnx.Graph, k *constants, output string) (*place, error) {
+	p := &place{output: output, logits: output}
+	at := output
+	for range len(g.Model.GetGraph().GetNode()) + 1 {
+		n := g.Producer(at)
+		if n == nil {
+			return nil, fmt.Errorf("the walk back from %q reaches %q, which no node makes, before any linear layer", output, at)
+		}
+		next, done, err := p.pass(g, k, n, at)
+		if err != nil {
+			return nil, fmt.Errorf("the walk back from %q ends at %s: %w", output, describe(g, n), err)
+		}
+		if done {
+			return p, nil
+		}
+		at = next
+	}
+	return nil, fmt.Errorf("the walk back from %q goes in a circle", output)
+}
+
+func describe(g *onnx.Graph, n *pb.NodeProto) string {
+	return fmt.Sprintf("node %s (%s)", g.NodeName(n), n.GetOpType())
+}
+
+// pass takes the walk over one node: it says which of its inputs to go on
+// with, or that the node is the linear layer.
+func (p *place) pass(g *onnx.Graph, k *constants, n *pb.NodeProto, made string) (next string, done bool, err error) {
+	op := n.GetOpType()
+	if len(n.GetInput()) == 0 {
+		return "", false, fmt.Errorf("it has no inputs")
+	}
+	in := n.GetInput()[0]
+	if n.GetOutput()[0] != made {
+		return "", false, fmt.Errorf("tensor %q is not its first output", made)
+	}
+	switch {
+	case linear[op]:
+		return "", true, p.arrive(g, k, n)
+	case normalisers[op]:
+		p.normaliser, p.logits = op, in
+		p.steps, p.reasons, p.pooled = nil, nil, false
+		return in, false, nil
+	case passers[op]:
+		return in, false, nil
+	case rounders[op]:
+		p.because("the output is quantised to 8 bits")
+		return in, false, nil
+	case activations[op]:
+		p.because("%s lies between the layer and the output", op)
+		return in, false, nil
+	case averages[op]:
+		p.pooled = true
+		return in, false, nil
+	}
+	switch op {
+	case "Neg":
+		p.steps = append(p.steps, step{op: op})
+		return in, false, nil
+	case "BatchNormalization":
+		if len(n.GetInput()) != 5 {
+			return "", false, fmt.Errorf("it has %d inputs", len(n.GetInput()))
+		}
+		for _, v := range n.GetInput()[1:] {
+			if !k.is(v) {
+				return "", false, fmt.Errorf("its parameters are not constant")
+			}
+		}
+		p.steps = append(p.steps, step{op: op, node: n})
+		return in, false, nil
+	case "Add", "Sub", "Mul", "Div", "Sum":
+		if len(n.GetInput()) != 2 {
+			return "", false, fmt.Errorf("it has %d inputs", len(n.GetInput()))
+		}
+		other := n.GetInput()[1]
+		switch {
+		case k.is(other):
+			p.steps = append(p.steps, step{op: op, operand: other})
+			return in, false, nil
+		case k.is(in) && op != "Div":
+			p.steps = append(p.steps, step{op: op, operand: in, reversed: true})
+			return other, false, nil
+		case op == "Mul":
+			// A dynamically quantised layer multiplies its integers by the
+			// product of its two scales.
+			for i, v := range n.GetInput() {
+				if integer := integerLayer(g, v); integer != nil {
+					p.scale = weightScale(g, k, n.GetInput()[1-i])
+					return "", true, p.arrive(g, k, integer)
+				}
+			}
+		}
+		return "", false, fmt.Errorf("neither of its inputs is constant")
+	}
+	return "", false, fmt.Errorf("it is neither a linear layer nor one that only reshapes or normalises")
+}
+
+func (p *place) because(format string, args ...any) {
+	r := fmt.Sprintf(format, args...)
+	for _, have := range p.reasons {
+		if have == r {
+			return
+		}
+	}
+	p.reasons = append(p.reasons, r)
+}
+
+// reaches says whether a tensor is made from another.
+func reaches(g *onnx.Graph, from, to string) bool {
+	seen := map[string]bool{}
+	stack := []string{to}
+	for len(stack) > 0 {
+		t := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if t == from {
+			return true
+		}
+		if n := g.Producer(t); n != nil && !seen[t] {
+			stack = append(stack, onnx.Reads(n)...)
+		}
+		seen[t] = true
+	}
+	return false
+}
+
+// integerLayer returns the layer whose 32-bit integers a tensor holds, or nil.
+func integerLayer(g *onnx.Graph, tensor string) *pb.NodeProto {
+	for range 8 {
+		n := g.Producer(tensor)
+		switch {
+		case n == nil || len(n.GetInput()) == 0:
+			return nil
+		case n.GetOpType() == "MatMulInteger" || n.GetOpType() == "ConvInteger":
+			return n
+		case n.GetOpType() != "Cast" && n.GetOpType() != "Identity":
+			return nil
+		}
+		tensor = n.GetInput()[0]
+	}
+	return nil
+}
+
+// weightScale picks the constant factor of a product of two scales, or "".
+func weightScale(g *onnx.Graph, k *constants, tensor string) string {
+	n := g.Producer(tensor)
+	if n == nil || n.GetOpType() != "Mul" {
+		return ""
+	}
+	for _, v := range n.GetInput() {
+		if k.is(v) {
+			return v
+		}
+	}
+	return ""
+}
+
+// arrive checks that a node is a layer logits = Wφ + b with constant W, and
+// notes where its φ is.
+func (p *place) arrive(g *onnx.Graph, k *constants, n *pb.NodeProto) error {
+	op := n.GetOpType()
+	in := n.GetInput()
+	s := slots[op]
+	for _, i := range []int{s.weight, s.bias} {
+		if i > 0 && i < len(in) && in[i] != "" && !k.is(in[i]) {
+			return fmt.Errorf("its weights are not constant")
+		}
+	}
+	if s.weight >= len(in) {
+		return fmt.Errorf("it has %d inputs", len(in))
+	}
+	if onnx.AttributeInt(n, "transA", 0) != 0 {
+		return fmt.Errorf("it transposes its data")
+	}
+	p.node = n
+	p.feature = view{tensor: in[0]}
+	if strings.Contains(op, "Conv") {
+		p.feature.spatial = true
+		if err := p.pointwise(n); err != nil {
+			return err
+		}
+	} else if p.pooled {
+		p.feature.tokens = true
+	}
+	if a := onnx.AttributeString(n, "activation", ""); a != "" {
+		p.because("%s lies between the layer and the output", a)
+	}
+	if s.weightScale > 0 || p.scale != "" || op == "MatMulInteger" || op == "ConvInteger" {
+		p.because("the layer computes in 8-bit integers")
+		return p.dequantise(g, n, s)
+	}
+	return nil
+}
+
+// pointwise checks the attributes of a convolution.
+func (p *place) pointwise(n *pb.NodeProto) error {
+	if onnx.AttributeInt(n, "group", 1) != 1 {
+		return fmt.Errorf("it is a grouped convolution")
+	}
+	for _, v := range onnx.AttributeInts(n, "kernel_shape") {
+		if v != 1 {
+			return fmt.Errorf("its kernel is larger than 1×1")
+		}
+	}
+	for _, v := range onnx.AttributeInts(n, "strides") {
+		if v != 1 {
+			p.because("the convolution skips positions")
+		}
+	}
+	for _, v := range onnx.AttributeInts(n, "pads") {
+		if v != 0 {
+			p.because("the convolution pads its input")
+		}
+	}
+	return nil
+}
+
+// dequantise moves φ from 8-bit integers to the float tensor that they come
+// from; where there is none, the integers are scaled back.
+func (p *place) dequantise(g *onnx.Graph, n *pb.NodeProto, s slot) error {
+	if n.GetOpType() == "DynamicQuantizeMatMul" {
+		return nil // it reads floats
+	}
+	if q := g.Producer(p.feature.tensor); q != nil && len(q.GetInput()) > 0 && (q.GetOpType() == "DynamicQuantizeLinear" || q.GetOpType() == "QuantizeLinear") {
+		p.feature.tensor = q.GetInput()[0]
+		return nil
+	}
+	if s.dataScale == 0 || s.dataScale >= len(n.GetInput()) {
+		return fmt.Errorf("no float tensor leads to its 8-bit input")
+	}
+	p.feature.scale = n.GetInput()[s.dataScale]
+	if s.dataZero < len(n.GetInput()) {
+		p.feature.zero = n.GetInput()[s.dataZero]
+	}
+	return nil
+}
+
+// slot says which input of an operator is what; 0 is none, since input 0 is
+// always the data.
+type slot struct {
+	weight, bias            int
+	dataScale, dataZero     int
+	weightScale, weightZero int
+}
+
+var slots = map[string]slot{
+	"Gemm":                  {weight: 1, bias: 2},
+	"FusedGemm":             {weight: 1, bias: 2},
+	"MatMul":                {weight: 1},
+	"FusedMatMul":           {weight: 1},
+	"Conv":                  {weight: 1, bias: 2},
+	"FusedConv":             {weight: 1, bias: 2},
+	"MatMulInteger":         {weight: 1, weightZero: 3},
+	"ConvInteger":           {weight: 1, weightZero: 3},
+	"QLinearMatMul":         {dataScale: 1, dataZero: 2, weight: 3, weightScale: 4, weightZero: 5},
+	"QLinearConv":           {dataScale: 1, dataZero: 2, weight: 3, weightScale: 4, weightZero: 5, bias: 8},
+	"QGemm":                 {dataScale: 1, dataZero: 2, weight: 3, weightScale: 4, weightZero: 5, bias: 6},
+	"MatMulIntegerToFloat":  {weight: 1, dataScale: 2, weightScale: 3, dataZero: 4, weightZero: 5, bias: 6},
+	"DynamicQuantizeMatMul": {weight: 1, weightScale: 2, weightZero: 3, bias: 4},
+}

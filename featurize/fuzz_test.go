@@ -1,0 +1,70 @@
+package featurize
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// FuzzFind walks hostile graphs: it may find nothing, but does not panic.
+func FuzzFind(f *testing.F) {
+	seeds := 0
+	add := func(build func(b *onnx.Builder, x string) string) {
+		b := onnx.NewBuilder("seed", 13)
+		y := build(b, b.Input("x", pb.TensorProto_FLOAT, "n", 2))
+		b.Output(y, pb.TensorProto_FLOAT, "n", 2)
+		data, err := b.Bytes()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		seeds++
+	}
+	w := []float32{1, 2, 3, 4}
+	add(func(b *onnx.Builder, x string) string {
+		return b.Node("Softmax", []string{b.Node("Gemm", []string{x, b.Const(w, 2, 2), b.Const([]float32{1, 2})})})
+	})
+	add(func(b *onnx.Builder, x string) string {
+		d := b.NodeN(3, "DynamicQuantizeLinear", []string{x})
+		y := b.Node("Cast", []string{b.Node("MatMulInteger", []string{d[0], b.Const(w, 2, 2), d[2]})}, onnx.Attr("to", 1))
+		return b.Node("Mul", []string{y, b.Node("Mul", []string{d[1], b.Const(float32(2))})})
+	})
+	add(func(b *onnx.Builder, x string) string {
+		return b.Node("ReduceMean", []string{b.Node("BatchNormalization", []string{b.Node("Conv", []string{x, b.Const(w, 2, 2, 1, 1)}), x, x, x, x})})
+	})
+	add(func(b *onnx.Builder, x string) string {
+		return b.Node("DequantizeLinear", []string{b.Node("QLinearMatMul", []string{x, x, x, x, x, x, x, x}), b.Const(float32(1))})
+	})
+	if seeds == 0 {
+		f.Fatal("no seeds")
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		g, err := onnx.Parse(data)
+		if err != nil {
+			return
+		}
+		in, err := findInput(g)
+		if err != nil {
+			return
+		}
+		k := newConstants(g, t.TempDir(), nil)
+		for _, v := range g.Outputs() {
+			p, err := find(g, k, v.GetName())
+			if err != nil {
+				continue
+			}
+			edited, err := expose(g, in, []view{p.feature, {tensor: p.logits}}, []string{featuresName, logitsName})
+			if err == nil {
+				err = proto.Unmarshal(edited, new(pb.ModelProto))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		in.shapes(g)
+		in.check([]int{2, 2})
+	})
+}

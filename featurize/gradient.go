@@ -1,0 +1,193 @@
+package featurize
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// GradientOptions says what Gradients differentiates. The zero value is the
+// log-softmax of the predicted class with respect to the input.
+type GradientOptions struct {
+	// Of is the scalar of each row. The error for one of outputs that the
+	// network does not have is a *ScalarError.
+	Of ood.Scalar
+	// Upstream, if it has columns, is used in place of Of: the gradient of the
+	// scalar with respect to the logits, one row for each row of input (n×c).
+	Upstream blas32.General
+	// Tensor names what to differentiate with respect to: any tensor that the
+	// model makes from its input and that has the rows first. By default it is
+	// the input. The error for another is a *TensorError.
+	Tensor string
+	// Batch is the number of rows in one run. By default it is Model.Batch, or
+	// less for large inputs: the activations of a whole batch are kept. A
+	// model with a fixed batch overrides it.
+	Batch int
+}
+
+// GradientBatch is some rows with their gradients.
+type GradientBatch struct {
+	ood.Batch           // φ and logits
+	Shape     []int     // of Gradient: that of the tensor, with the rows first
+	Gradient  []float32 // row-major
+}
+
+// Gradients runs the network on rows like Features, and yields with φ and the
+// logits the gradient of a scalar of each row's logits. The logits are
+// Info.Logits: those before any Softmax. The first call for a kind of scalar
+// and a tensor builds a graph for it.
+//
+// Gradients of probabilities are relatively exact down to probabilities of
+// 1e-38, the smallest of float32: where the runner-up is 87 temperatures below
+// the predicted class or more, they come out as 0 or nearly so.
+//
+// The error of a network that has an operator without a known gradient wraps
+// ood.ErrNotDifferentiable and names the operator and its node.
+func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[Rows, error], o GradientOptions) iter.Seq2[GradientBatch, error] {
+	return func(yield func(GradientBatch, error) bool) {
+		if err := m.checkGradient(o); err != nil {
+			yield(GradientBatch{}, err)
+			return
+		}
+		key := gradientKey{kind: o.Of.Kind, softmax: o.Of.Softmax, upstream: o.Upstream.Cols > 0, tensor: o.Tensor}
+		if key.upstream {
+			key.kind, key.softmax = 0, false
+		}
+		d, err := m.differentiated(ctx, key)
+		if err != nil {
+			yield(GradientBatch{}, err)
+			return
+		}
+		f := newFeeder(m, m.gradientBatch(o.Batch))
+		next := 0
+		for b, err := range stream(ctx, f, rows, func(ctx context.Context, c chunk) (GradientBatch, error) {
+			next = c.first + c.n
+			return m.runGradient(ctx, d, c, o)
+		}) {
+			if !yield(b, err) || err != nil {
+				return
+			}
+		}
+		if key.upstream && next != o.Upstream.Rows {
+			yield(GradientBatch{}, fmt.Errorf("there are %d rows of upstream gradients for %d rows", o.Upstream.Rows, next))
+		}
+	}
+}
+
+func (m *Model) checkGradient(o GradientOptions) error {
+	switch {
+	case o.Upstream.Cols > 0:
+	case o.Of.Temperature < 0 || o.Of.Temperature-o.Of.Temperature != 0:
+		return fmt.Errorf("the temperature is %v, it must be a positive number", o.Of.Temperature)
+	case o.Of.Kind < ood.LogSoftmaxTop || o.Of.Kind > ood.Logit:
+		return fmt.Errorf("unknown kind of scalar %d", o.Of.Kind)
+	case o.Of.Kind == ood.Logit && o.Of.Index < 0:
+		return scalarErrorf("there is no output %d, they are counted from 0", o.Of.Index)
+	}
+	if m.info.OutputsWidth == 0 {
+		return nil // the first run shows it
+	}
+	return o.checkOutputs(m.info.OutputsWidth)
+}
+
+// checkOutputs says whether a network with c outputs has the scalar.
+func (o GradientOptions) checkOutputs(c int) error {
+	switch {
+	case o.Upstream.Cols > 0:
+		if o.Upstream.Cols != c {
+			return scalarErrorf("the upstream gradient has %d columns, the network %d outputs", o.Upstream.Cols, c)
+		}
+	case o.Of.Kind == ood.Logit && o.Of.Index >= c:
+		return scalarErrorf("there is no output %d, the network has %d, counted from 0", o.Of.Index, c)
+	case c == 1 && (o.Of.Kind == ood.LogSoftmaxTop || o.Of.Kind == ood.TopTwo):
+		return scalarErrorf("the network has one output: differentiate it itself, or the sum, and not a function of several classes")
+	}
+	return nil
+}
+
+// gradientNumbers bounds the numbers in a batch that is differentiated: eight
+// images of 224×224.
+const gradientNumbers = 8 * 3 * 224 * 224
+
+func (m *Model) gradientBatch(asked int) int {
+	switch {
+	case m.fixed:
+		return m.batch
+	case asked > 0:
+		return asked
+	}
+	width := 1
+	for _, d := range m.InputShape() {
+		width *= max(d, 1)
+	}
+	return max(1, min(m.batch, gradientNumbers/width))
+}
+
+// runGradient is run with the gradient.
+func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o GradientOptions) (GradientBatch, error) {
+	x, err := wrap(c.shape, c.data)
+	if err != nil {
+		return GradientBatch{}, err
+	}
+	defer x.Close()
+	scalar, err := d.scalarInputs(c, o)
+	defer closeAll(scalar)
+	if err != nil {
+		return GradientBatch{}, err
+	}
+	out, err := d.run(ctx, x, scalar)
+	if err != nil && m.info.OutputsWidth == 0 {
+		if plain, e := m.run(ctx, c); e == nil {
+			if e = o.checkOutputs(plain.Logits.Cols); e != nil {
+				return GradientBatch{}, e
+			}
+		}
+	}
+	if err != nil {
+		return GradientBatch{}, runError(ctx, c, err)
+	}
+	defer closeAll(out)
+	var b GradientBatch
+	if b.Features, err = m.take(c, out[0], false); err != nil {
+		return b, err
+	}
+	if b.Logits, err = m.take(c, out[1], true); err != nil {
+		return b, err
+	}
+	if err = o.checkOutputs(b.Logits.Cols); err != nil {
+		return b, err
+	}
+	b.Shape, b.Gradient, err = takeGradient(c, out[2], cmp.Or(o.Tensor, m.input.name))
+	return b, err
+}
+
+func takeGradient(c chunk, t *ort.Tensor, tensor string) ([]int, []float32, error) {
+	shape := t.Shape()
+	data := t.Float32s()
+	if len(shape) == 0 || int(shape[0]) != c.shape[0] || len(data)%c.shape[0] != 0 {
+		return nil, nil, &TensorError{tensor, fmt.Sprintf("its gradient has shape %v for %d rows, so that its first axis is not that of the rows", shape, c.shape[0])}
+	}
+	width := len(data) / c.shape[0]
+	own := []int{c.n}
+	for _, d := range shape[1:] {
+		own = append(own, int(d))
+	}
+	data = slices.Clone(data[:c.n*width])
+	if i := firstNotFinite(data); i >= 0 {
+		return nil, nil, notFinite("gradient", data[i], c.first+i/width)
+	}
+	return own, data, nil
+}
+
+func closeAll(list []*ort.Tensor) {
+	for _, t := range list {
+		t.Close()
+	}
+}

@@ -1,0 +1,270 @@
+package featurize_test
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// scalarOf is the scalar of one row of logits, in double precision.
+func scalarOf(z []float64, s ood.Scalar, top int) float64 {
+	t := s.Temperature
+	if t == 0 {
+		t = 1
+	}
+	sum := 0.0
+	for _, v := range z {
+		sum += math.Exp(v / t)
+	}
+	p := func(i int) float64 {
+		if s.Softmax {
+			return math.Exp(z[i]/t) / sum
+		}
+		return z[i]
+	}
+	switch s.Kind {
+	case ood.LogSoftmaxTop:
+		return z[top]/t - math.Log(sum)
+	case ood.Sum:
+		total := 0.0
+		for i := range z {
+			total += z[i]
+		}
+		return total
+	case ood.TopTwo:
+		second := 1 - top // there are two classes
+		return p(top) - p(second)
+	}
+	return p(s.Index)
+}
+
+// forward is the tiny network on one row, in double precision.
+func forward(x []float64) (z []float64) {
+	z = make([]float64, c)
+	for i := range c {
+		z[i] = float64(headB[i])
+		for j := range h {
+			phi := 0.0
+			for k := range 3 {
+				phi += x[k] * float64(trunk[k*h+j])
+			}
+			z[i] += max(phi, 0) * float64(headW[i*h+j])
+		}
+	}
+	return z
+}
+
+// gradientOf is the gradient of a scalar by central differences.
+func gradientOf(x []float32, s ood.Scalar) []float32 {
+	const step = 1e-6
+	var g []float32
+	for ; len(x) > 0; x = x[3:] {
+		row := []float64{float64(x[0]), float64(x[1]), float64(x[2])}
+		z := forward(row)
+		top := 0
+		if z[1] > z[0] {
+			top = 1
+		}
+		for k := range row {
+			at := row[k]
+			row[k] = at + step
+			up := scalarOf(forward(row), s, top)
+			row[k] = at - step
+			down := scalarOf(forward(row), s, top)
+			row[k] = at
+			g = append(g, float32((up-down)/(2*step)))
+		}
+	}
+	return g
+}
+
+func gradients(t testing.TB, m *featurize.Model, shape []int, x []float32, o featurize.GradientOptions) featurize.GradientBatch {
+	t.Helper()
+	var all featurize.GradientBatch
+	for b, err := range m.Gradients(context.Background(), featurize.Slice(shape, x), o) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Logits.Data = append(all.Logits.Data, b.Logits.Data...)
+		all.Features.Data = append(all.Features.Data, b.Features.Data...)
+		all.Gradient = append(all.Gradient, b.Gradient...)
+		if all.Shape == nil {
+			all.Shape = b.Shape
+			continue
+		}
+		all.Shape[0] += b.Shape[0]
+	}
+	return all
+}
+
+// Each scalar's gradient equals central differences, be it merged (operator
+// set 17) or a model of its own (9).
+func TestGradients(t *testing.T) {
+	rt := runtime(t)
+	x := noise(3 * 7)
+	for _, opset := range []int64{9, 13, 17, 21} {
+		path := tiny(t, opset, func(b *onnx.Builder, x string) {
+			out(b, b.Node("Softmax", []string{gemm(b, phiOf(b, x))}, onnx.Attr("axis", 1)))
+		}, "n", 3)
+		m := open(t, rt, path, featurize.Options{Batch: 4})
+		for _, s := range []ood.Scalar{
+			{}, {Temperature: 10}, {Kind: ood.Sum}, {Kind: ood.TopTwo}, {Kind: ood.TopTwo, Softmax: true, Temperature: 2},
+			{Kind: ood.Logit}, {Kind: ood.Logit, Index: 1}, {Kind: ood.Logit, Index: 1, Softmax: true},
+		} {
+			got := gradients(t, m, []int{7, 3}, x, featurize.GradientOptions{Of: s})
+			if len(got.Shape) != 2 || got.Shape[0] != 7 || got.Shape[1] != 3 {
+				t.Fatalf("opset %d, %+v: shape %v", opset, s, got.Shape)
+			}
+			near(t, "the gradient", got.Gradient, gradientOf(x, s), 1e-5)
+			near(t, "φ", got.Features.Data, trunkOf(x), 1e-6)
+			near(t, "logits", got.Logits.Data, affine(trunkOf(x), headW, headB, h), 1e-6)
+		}
+		up := blas32.General{Rows: 7, Cols: c, Stride: c, Data: make([]float32, 7*c)}
+		for i := range 7 {
+			up.Data[i*c+1] = 1
+		}
+		got := gradients(t, m, []int{7, 3}, x, featurize.GradientOptions{Upstream: up})
+		near(t, "the gradient from upstream", got.Gradient, gradientOf(x, ood.Scalar{Kind: ood.Logit, Index: 1}), 1e-5)
+		got = gradients(t, m, []int{7, 3}, x, featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Logit, Index: 1}, Tensor: m.Info().Feature.Tensor})
+		for i := range 7 {
+			near(t, "the gradient with respect to φ", got.Gradient[i*h:(i+1)*h], headW[h:], 1e-6)
+		}
+	}
+}
+
+// Where the network is sure, the gradient is small and not lost.
+func TestGradientSure(t *testing.T) {
+	rt := runtime(t)
+	m := open(t, rt, tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3), featurize.Options{})
+	x := []float32{4, 8, 36}
+	got := gradients(t, m, []int{1, 3}, x, featurize.GradientOptions{})
+	z := forward([]float64{4, 8, 36})
+	rest := 1 / (1 + math.Exp(math.Abs(z[1]-z[0])))     // 1 − p of the top class
+	want := gradientOf(x, ood.Scalar{Kind: ood.TopTwo}) // of z_top − z_other
+	for i := range want {
+		want[i] *= float32(rest)
+	}
+	if rest > 1e-8 {
+		t.Fatalf("the top class has probability 1 − %v, which is not sure", rest)
+	}
+	near(t, "the gradient", got.Gradient, want, 1e-4)
+}
+
+// Where the network is sure, no entry of the gradient of a difference of
+// probabilities, or of one of them, is lost to 1 − p: it is compared entry by
+// entry.
+func TestGradientSureSoftmax(t *testing.T) {
+	rt := runtime(t)
+	const classes = 4
+	z := []float32{
+		0, 25, -10, 3,
+		40, 0, 20, -5,
+		-30, -2, 0, -31,
+		12, 11.5, -9, 3,
+		1, 2, 3, 3.5,
+	}
+	identity := make([]float32, classes*classes)
+	for i := range classes {
+		identity[i*classes+i] = 1
+	}
+	for _, opset := range []int64{9, 17} {
+		m := open(t, rt, tiny(t, opset, func(b *onnx.Builder, x string) {
+			out(b, b.Node("MatMul", []string{x, b.Initializer("W", identity, classes, classes)}), "n", classes)
+		}, "n", classes), featurize.Options{})
+		for _, s := range []ood.Scalar{
+			{Kind: ood.TopTwo, Softmax: true}, {Kind: ood.TopTwo, Softmax: true, Temperature: 2},
+			{Kind: ood.Logit, Softmax: true}, {Kind: ood.Logit, Index: 1, Softmax: true}, {Kind: ood.Logit, Index: 2, Softmax: true},
+			{Kind: ood.Sum, Softmax: true},
+		} {
+			got := gradients(t, m, []int{len(z) / classes, classes}, z, featurize.GradientOptions{Of: s})
+			for i, v := range got.Gradient {
+				want := softmaxGradient(z[i/classes*classes:][:classes], s)[i%classes]
+				if math.Abs(float64(v)-want) > 1e-5*math.Abs(want) {
+					t.Errorf("opset %d, %+v: entry %d of row %d is %v, not %v", opset, s, i%classes, i/classes, v, want)
+				}
+			}
+		}
+	}
+}
+
+// softmaxGradient is the gradient of v·p by the logits, p = softmax(z/T), in
+// double precision and from differences of logits alone:
+// ∂(v·p)/∂z_i = p_i Σ_k p_k (v_i − v_k)/T.
+func softmaxGradient(z []float32, s ood.Scalar) []float64 {
+	temperature := max(s.Temperature, 1)
+	v := make([]float64, len(z))
+	switch s.Kind {
+	case ood.TopTwo:
+		order := []int{0, 1, 2, 3}
+		slices.SortFunc(order, func(i, j int) int { return cmp.Compare(z[j], z[i]) })
+		v[order[0]], v[order[1]] = 1, -1
+	case ood.Logit:
+		v[s.Index] = 1
+	case ood.Sum:
+		for i := range v {
+			v[i] = 1
+		}
+	}
+	p := make([]float64, len(z))
+	for i := range p {
+		sum := 0.0
+		for k := range z {
+			sum += math.Exp(float64(z[k]-z[i]) / temperature)
+		}
+		p[i] = 1 / sum
+	}
+	g := make([]float64, len(z))
+	for i := range g {
+		for k := range p {
+			g[i] += p[i] * p[k] * (v[i] - v[k]) / temperature
+		}
+	}
+	return g
+}
+
+// Every element type of the input, and a fixed batch, give the same gradient.
+func TestGradientFormats(t *testing.T) {
+	rt := runtime(t)
+	for _, k := range []struct {
+		elem  pb.TensorProto_DataType
+		batch any
+		tol   float64
+	}{
+		{float, 4, 1e-5}, {pb.TensorProto_DOUBLE, "n", 1e-5}, {pb.TensorProto_FLOAT16, "n", 5e-3},
+		{pb.TensorProto_UINT8, "n", 1e-5}, {pb.TensorProto_INT64, "n", 1e-5},
+	} {
+		for _, opset := range []int64{9, 17} {
+			b := onnx.NewBuilder("tiny", opset)
+			in := b.Input("x", k.elem, k.batch, 3)
+			inner := float
+			as := func(name string) string { return name }
+			switch k.elem {
+			case pb.TensorProto_UINT8, pb.TensorProto_INT64:
+				in = b.Node("Cast", []string{in}, onnx.Attr("to", float))
+			case pb.TensorProto_DOUBLE, pb.TensorProto_FLOAT16:
+				inner = k.elem
+				as = func(name string) string { return b.Node("Cast", []string{name}, onnx.Attr("to", k.elem)) }
+			}
+			phi := b.Node("Relu", []string{b.Node("MatMul", []string{in, as(b.Initializer("trunk", trunk, 3, h))})})
+			y := b.Node("Add", []string{b.Node("MatMul", []string{phi, as(b.Initializer("W", headWT, h, c))}), as(b.Initializer("b", headB))})
+			b.Output(y, inner, k.batch, c)
+			model, err := b.Model()
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := open(t, rt, save(t, model), featurize.Options{})
+			x := []float32{1, 2, 3, 2, 1, 0, 3, 1, 1, 0, 0, 2, 1, 4, 0}
+			got := gradients(t, m, []int{5, 3}, x, featurize.GradientOptions{Of: ood.Scalar{Temperature: 4}})
+			near(t, k.elem.String(), got.Gradient, gradientOf(x, ood.Scalar{Temperature: 4}), k.tol)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package featurize
+
+import "strings"
+
+// Info says what a model is and what was found in it. Its JSON is what
+// "attach inspect --json" prints.
+type Info struct {
+	Opset     int64   `json:"opset"`
+	IRVersion int64   `json:"ir_version"`
+	Inputs    []Value `json:"inputs"`
+	Outputs   []Value `json:"outputs"`
+	// Task is "classification" where the output is normalised by a Softmax,
+	// LogSoftmax or Sigmoid, or has three columns or more; "regression" where
+	// it has one column and no Sigmoid; else "unknown": two bare columns can
+	// be two classes or two targets.
+	Task string `json:"task"`
+	// Feature is nil where no linear layer was found and none was named.
+	Feature      *Feature `json:"feature"`
+	OutputsWidth int      `json:"outputs_width"` // c, or 0 where unknown
+	Providers    []string `json:"providers"`
+
+	// Exact says that logits = Wφ + b holds: by the structure of the graph,
+	// and in a run on random inputs. ExactReason says why not, and ExactError
+	// is the relative error ‖Wφ+b − logits‖/‖logits‖ of that run.
+	Exact       bool     `json:"exact"`
+	ExactReason string   `json:"exact_reason,omitempty"`
+	ExactError  *float64 `json:"exact_error,omitempty"`
+
+	Output     string `json:"output"`               // the model's output that was used
+	Logits     string `json:"logits"`               // the tensor that logits are read from
+	Normaliser string `json:"normaliser,omitempty"` // the operator between the two, if any
+	FixedBatch int    `json:"fixed_batch,omitempty"`
+	Layout     string `json:"layout,omitempty"` // "NCHW" or "NHWC", for inputs that are images
+
+	// Candidates are tensors that could serve as φ, nearest the output first.
+	// Only where no linear layer was found.
+	Candidates []Candidate `json:"candidates,omitempty"`
+}
+
+// Value is an input or output. A dimension of −1 varies; a nil Shape is
+// unknown.
+type Value struct {
+	Name  string  `json:"name"`
+	Shape []int64 `json:"shape"`
+	DType string  `json:"dtype"`
+}
+
+// Feature is where φ is read.
+type Feature struct {
+	Tensor string `json:"tensor"`
+	Width  int    `json:"width"` // h, or 0 where unknown
+	Node   string `json:"node"`  // the linear layer, or "" where the tensor was named by the caller
+	Op     string `json:"op"`
+}
+
+// Candidate is a tensor that could serve as φ.
+type Candidate struct {
+	Tensor string  `json:"tensor"`
+	Shape  []int64 `json:"shape"` // a dimension of −1 varies; nil is unknown
+	Node   string  `json:"node"`
+	Op     string  `json:"op"`
+}
+
+// task guesses what the network was trained for from its last layer.
+func task(normaliser string, width int) string {
+	switch {
+	case normaliser != "" || width >= 3:
+		return "classification"
+	case width == 1:
+		return "regression"
+	}
+	return "unknown"
+}
+
+// NoLinearLayerError says that no linear layer was found. Info holds all else
+// that is known, and the tensors that could serve as features.
+type NoLinearLayerError struct {
+	Info   Info
+	Reason string
+}
+
+func (e *NoLinearLayerError) Error() string {
+	return "no linear layer was found: " + e.Reason + "; name a tensor with --feature" + some(", such as", e.Info.Candidates)
+}
+
+// some names the first candidates.
+func some(lead string, list []Candidate) string {
+	if len(list) == 0 {
+		return ""
+	}
+	names := make([]string, 0, 3)
+	for _, c := range list[:min(3, len(list))] {
+		names = append(names, c.Tensor)
+	}
+	return lead + " " + strings.Join(names, ", ")
+}

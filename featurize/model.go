@@ -1,0 +1,165 @@
+package featurize
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Options configures Open. The zero value works.
+type Options struct {
+	Library   string       // path to libonnxruntime; "" searches for one
+	NoInstall bool         // never install the library
+	Provider  string       // "auto" (also ""), "cpu" or "cuda"
+	Device    int          // number of the CUDA device
+	Threads   int          // threads within one run; 0 is the runtime's choice
+	Log       *slog.Logger // nil discards
+
+	// Feature names the tensor to use as φ instead of the one found. A tensor
+	// of rank 4 or more (n×h×…) is averaged over space, one of rank 3 (n×T×h)
+	// over its middle axis.
+	Feature string
+	// Output names the output, or an inner tensor, to use as the network's
+	// answer. By default it is the first whose walk back finds a linear layer,
+	// unless a later one is made from it by a further linear layer.
+	Output string
+	// Batch is the number of rows in one run: 64 by default, less for large
+	// inputs. A model with a fixed batch overrides it.
+	Batch int
+}
+
+// Model is a network that gives features. It is safe for concurrent use.
+type Model struct {
+	rt      *ort.Runtime
+	session *ort.Session
+	input   input
+	batch   int  // rows in one run
+	fixed   bool // every run has exactly that many
+	last    *ood.Linear
+	info    Info
+	sha     string
+	path    string
+	views   []view // φ and the logits
+	derived derived
+	// dropouts is the number of dropout layers before the logits.
+	dropouts int
+}
+
+// Open reads an ONNX model, finds its last linear layer and makes it ready to
+// run. Without a linear layer, and without Options.Feature, its error is a
+// *NoLinearLayerError, which lists the tensors that could serve.
+func Open(ctx context.Context, path string, o Options) (*Model, error) {
+	g, err := onnx.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Dir(path)
+	files, err := g.External()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := g.CheckExternal(dir); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	in, err := findInput(g)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	m := &Model{input: in, path: path}
+	if m.sha, err = onnx.SHA256(path, files); err != nil {
+		return nil, err
+	}
+	m.rt, err = ort.Open(ctx, ort.Options{
+		Library: o.Library, NoInstall: o.NoInstall, Provider: o.Provider, Device: o.Device, Threads: o.Threads, Log: o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	b := builder{Model: m, g: g, dir: dir, o: o, k: newConstants(g, dir, m.rt)}
+	if err := b.build(ctx); err != nil {
+		m.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if o.Log != nil {
+		o.Log.Debug("model opened", "path", path, "feature", m.info.Feature.Tensor, "output", m.info.Output, "exact", m.info.Exact)
+	}
+	return m, nil
+}
+
+// Inspect is Open for who only wants to know: that no linear layer was found
+// is not an error here, but an Info without Feature.
+func Inspect(ctx context.Context, path string, o Options) (Info, error) {
+	m, err := Open(ctx, path, o)
+	if err != nil {
+		if none, ok := asNoLinearLayer(err); ok {
+			return none.Info, nil
+		}
+		return Info{}, err
+	}
+	defer m.Close()
+	return m.Info(), nil
+}
+
+// Info says what the model is and what was found in it.
+func (m *Model) Info() Info { return m.info }
+
+// Last returns the last layer, logits = φ·Weightᵀ + Bias, or nil where its
+// weights are not known. It is to be read only. See Exact.
+func (m *Model) Last() *ood.Linear { return m.last }
+
+// Exact says whether logits = Wφ + b holds, up to rounding.
+func (m *Model) Exact() bool { return m.info.Exact }
+
+// InputShape returns the shape of one row, without the batch; −1 varies, and
+// nil is unknown.
+func (m *Model) InputShape() []int {
+	if m.input.dims == nil {
+		return nil
+	}
+	return append([]int{}, m.input.dims[1:]...)
+}
+
+// Batch returns the number of rows in one run: blocks of rows of that size, or
+// of multiples of it, are the most convenient ones.
+func (m *Model) Batch() int { return m.batch }
+
+// SHA256 returns the hexadecimal digest of the model, external data included.
+func (m *Model) SHA256() string { return m.sha }
+
+// SHA256 returns the digest of the model at path that [Model.SHA256] returns of
+// an open one, without the need of a runtime.
+func SHA256(path string) (string, error) {
+	g, err := onnx.Load(path)
+	if err != nil {
+		return "", err
+	}
+	files, err := g.External()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return onnx.SHA256(path, files)
+}
+
+// Close frees the model. Nothing may be running.
+func (m *Model) Close() error {
+	var err error
+	if m.session != nil {
+		err = m.session.Close()
+		m.session = nil
+	}
+	if e := m.derived.close(); err == nil {
+		err = e
+	}
+	if m.rt != nil {
+		if e := m.rt.Close(); err == nil {
+			err = e
+		}
+		m.rt = nil
+	}
+	return err
+}

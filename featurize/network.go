@@ -1,0 +1,45 @@
+package featurize
+
+import (
+	"context"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Network is m as methods run it.
+func (m *Model) Network() ood.Network { return network{m} }
+
+type network struct{ *Model }
+
+func (n network) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
+	return n.All(ctx, Slice(x.Shape, x.Data), x.Rows(), nil)
+}
+
+func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, []float32, error) {
+	var all ood.Batch
+	var gradient []float32
+	for b, err := range n.Gradients(ctx, Slice(x.Shape, x.Data), GradientOptions{Of: of}) {
+		if err != nil {
+			return ood.Batch{}, nil, err
+		}
+		if gradient == nil && b.Features.Rows == x.Rows() {
+			return b.Batch, b.Gradient, nil
+		}
+		if gradient == nil {
+			gradient = make([]float32, 0, len(x.Data))
+			all.Features, all.Logits = room(b.Features, x.Rows()), room(b.Logits, x.Rows())
+		}
+		appendRows(&all.Features, b.Features)
+		appendRows(&all.Logits, b.Logits)
+		gradient = append(gradient, b.Gradient...)
+	}
+	return all, gradient, nil
+}
+
+// appendRows appends to rows without gaps.
+func appendRows(to *blas32.General, m blas32.General) {
+	to.Data = append(to.Data, m.Data...)
+	to.Rows += m.Rows
+}

@@ -1,0 +1,187 @@
+package featurize
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// shapes lists input shapes to try on a model, the likeliest first, for its
+// dimensions that vary. Where the batch varies, two rows are tried before one:
+// some exporters freeze the batch inside the graph.
+func (in input) shapes(g *onnx.Graph) [][]int {
+	if in.dims == nil {
+		return nil
+	}
+	batches := []int{2, 1}
+	if b := in.fixedBatch(); b > 0 {
+		batches = []int{b}
+	}
+	free := false
+	for _, d := range in.dims[1:] {
+		free = free || d < 0
+	}
+	sizes := []int{0}
+	if free {
+		sizes = []int{224, 32, 299, 64, 16, 8}
+		if len(in.dims) == 2 {
+			if h := firstWidth(g, in.name); h > 0 {
+				sizes = []int{h}
+			}
+		}
+	}
+	var list [][]int
+	for _, size := range sizes {
+		for _, n := range batches {
+			shape := append([]int{n}, in.dims[1:]...)
+			for i := 1; i < len(shape); i++ {
+				switch {
+				case shape[i] >= 0:
+				case len(shape) == 4 && i == 1 && in.layout() == "":
+					shape[i] = 3
+				default:
+					shape[i] = size
+				}
+			}
+			if size := floatProduct(shape); size <= maxProbe {
+				list = append(list, shape)
+			}
+		}
+	}
+	return list
+}
+
+// firstWidth returns the number of columns that a layer reading the input
+// needs, or 0.
+func firstWidth(g *onnx.Graph, tensor string) int {
+	for _, n := range g.Consumers(tensor) {
+		s, ok := slots[n.GetOpType()]
+		if !ok || s.weight >= len(n.GetInput()) {
+			continue
+		}
+		if w, ok := g.Const(n.GetInput()[s.weight]); ok && len(w.GetDims()) == 2 {
+			return int(w.GetDims()[onnx.AttributeInt(n, "transB", 0)&1])
+		}
+	}
+	return 0
+}
+
+// random returns rows that a model of the given element type accepts.
+func (in input) random(shape []int) []float32 {
+	rng := rand.New(rand.NewPCG(1, 2))
+	data := make([]float32, product(shape))
+	for i := range data {
+		switch pb.TensorProto_DataType(in.elem) {
+		case pb.TensorProto_UINT8:
+			data[i] = float32(rng.IntN(256))
+		case pb.TensorProto_INT8, pb.TensorProto_INT32, pb.TensorProto_INT64:
+			data[i] = float32(rng.IntN(2))
+		default:
+			data[i] = float32(rng.NormFloat64())
+		}
+	}
+	return data
+}
+
+// maxProbe bounds the numbers in a batch of random rows.
+const maxProbe = 1 << 28
+
+// floatProduct is product where the dimensions are somebody's claim.
+func floatProduct(shape []int) float64 {
+	n := 1.0
+	for _, d := range shape {
+		n *= float64(d)
+	}
+	return n
+}
+
+func product(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+func wrap(shape []int, data []float32) (*ort.Tensor, error) {
+	dims := make([]int64, len(shape))
+	for i, d := range shape {
+		dims[i] = int64(d)
+	}
+	return ort.NewTensor(dims, data)
+}
+
+// try runs a session on random rows, with the first shape that works. A nil
+// shape means that none did; the error is then that of the first, or nil
+// where nothing is known about the input.
+func (in input) try(ctx context.Context, g *onnx.Graph, s *ort.Session) (out []*ort.Tensor, shape []int, err error) {
+	for _, shape := range in.shapes(g) {
+		x, fail := wrap(shape, in.random(shape))
+		if fail != nil {
+			return nil, nil, fail
+		}
+		out, fail := s.Run(ctx, []*ort.Tensor{x})
+		x.Close()
+		if fail == nil {
+			return out, shape, nil
+		}
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		if err == nil {
+			err = fail
+		}
+	}
+	return nil, nil, err
+}
+
+// residual returns ‖Wφ+b − logits‖/‖logits‖ in the Frobenius norm.
+func residual(l *ood.Linear, phi, logits blas32.General) float64 {
+	c := l.Weight.Rows
+	y := blas32.General{Rows: phi.Rows, Cols: c, Stride: c, Data: make([]float32, phi.Rows*c)}
+	for i := range y.Rows {
+		copy(row(y, i), l.Bias)
+	}
+	blas32.Gemm(blas.NoTrans, blas.Trans, 1, phi, l.Weight, 1, y)
+	var num, den float64
+	for i, v := range y.Data {
+		d := float64(v) - float64(logits.Data[i])
+		num += d * d
+		den += float64(logits.Data[i]) * float64(logits.Data[i])
+	}
+	if den == 0 {
+		return math.Sqrt(num)
+	}
+	return math.Sqrt(num / den)
+}
+
+// tolerance is the relative error that rounding explains in a layer whose
+// data have the given element type.
+func tolerance(elem int32) float64 {
+	switch pb.TensorProto_DataType(elem) {
+	case pb.TensorProto_FLOAT16:
+		return 5e-3
+	case pb.TensorProto_BFLOAT16:
+		return 3e-2
+	}
+	return 1e-4
+}
+
+// rows sees a tensor of the edited graph as n rows.
+func rows(t *ort.Tensor, n int) (blas32.General, error) {
+	data := t.Float32s()
+	if n == 0 || len(data) == 0 || len(data)%n != 0 {
+		return blas32.General{}, fmt.Errorf("shape %v for %d rows", t.Shape(), n)
+	}
+	w := len(data) / n
+	return blas32.General{Rows: n, Cols: w, Stride: w, Data: data}, nil
+}

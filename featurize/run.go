@@ -1,0 +1,158 @@
+package featurize
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Rows is a block of inputs: Data is row-major, and Shape has the number of
+// rows first. Values are what the network takes, preprocessed; integers are
+// given as whole float32 numbers. A block may hold any number of rows.
+type Rows struct {
+	Shape []int
+	Data  []float32
+}
+
+// Features runs the network on rows, in order, and yields φ and logits batch
+// by batch. The first error, of the rows or of a run, ends it. A block of rows
+// is copied before the next is asked for, which happens on another goroutine
+// while the network runs. What is yielded belongs to the caller.
+//
+// NaN and infinities, in rows or in what the network makes of them, are errors
+// that name the row, counted from 0.
+func (m *Model) Features(ctx context.Context, rows iter.Seq2[Rows, error]) iter.Seq2[ood.Batch, error] {
+	return stream(ctx, newFeeder(m, m.batch), rows, m.run)
+}
+
+// stream runs the network on chunks of rows, in order.
+func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[Rows, error], run func(context.Context, chunk) (B, error)) iter.Seq2[B, error] {
+	return func(yield func(B, error) bool) {
+		var none B
+		ctx, cancel := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f.feed(ctx, rows)
+		}()
+		defer func() {
+			cancel()
+			<-done
+		}()
+		for c := range f.full {
+			if c.err != nil {
+				yield(none, c.err)
+				return
+			}
+			b, err := run(ctx, c)
+			f.free <- c.data
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			if !yield(b, nil) {
+				return
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(none, err)
+		}
+	}
+}
+
+// run maps one chunk to φ and logits and drops the rows that only pad it.
+func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
+	x, err := wrap(c.shape, c.data)
+	if err != nil {
+		return ood.Batch{}, err
+	}
+	defer x.Close()
+	out, err := m.session.Run(ctx, []*ort.Tensor{x})
+	if err != nil {
+		return ood.Batch{}, runError(ctx, c, err)
+	}
+	var b ood.Batch
+	for i, dst := range []*blas32.General{&b.Features, &b.Logits} {
+		if err == nil {
+			*dst, err = m.take(c, out[i], i == 1)
+		}
+		out[i].Close()
+	}
+	return b, err
+}
+
+func runError(ctx context.Context, c chunk, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fmt.Errorf("the model failed on rows %d to %d (counted from 0): %w", c.first, c.first+c.n-1, err)
+}
+
+// take copies an output out of the runtime's memory.
+func (m *Model) take(c chunk, t *ort.Tensor, logits bool) (blas32.General, error) {
+	name, want := "feature", m.info.Feature.Width
+	if logits {
+		name, want = "output", m.info.OutputsWidth
+	}
+	v, err := rows(t, c.shape[0])
+	if err != nil {
+		return blas32.General{}, fmt.Errorf("the model's %s comes out with %w", name, err)
+	}
+	if want > 0 && v.Cols != want {
+		return blas32.General{}, fmt.Errorf("the model's %s has %d columns for rows of %s, not %d", name, v.Cols, times(c.shape), want)
+	}
+	v.Rows = c.n
+	v.Data = append(make([]float32, 0, c.n*v.Cols), v.Data[:c.n*v.Cols]...)
+	if i := firstNotFinite(v.Data); i >= 0 {
+		return blas32.General{}, notFinite("model's "+name, v.Data[i], c.first+i/v.Cols)
+	}
+	return v, nil
+}
+
+// All collects what Features yields for n rows; with n < 0 their number is
+// not known ahead. progress, if not nil, is called with the rows done so far.
+func (m *Model) All(ctx context.Context, rows iter.Seq2[Rows, error], n int, progress func(done int)) (ood.Batch, error) {
+	var all ood.Batch
+	done := 0
+	for b, err := range m.Features(ctx, rows) {
+		if err != nil {
+			return ood.Batch{}, err
+		}
+		if done == 0 {
+			all.Features, all.Logits = room(b.Features, n), room(b.Logits, n)
+		}
+		if b.Features.Cols != all.Features.Cols || b.Logits.Cols != all.Logits.Cols {
+			return ood.Batch{}, fmt.Errorf("row %d (counted from 0) gives %d features and %d outputs, the rows before it gave %d and %d",
+				done, b.Features.Cols, b.Logits.Cols, all.Features.Cols, all.Logits.Cols)
+		}
+		all.Features.Data = append(all.Features.Data, b.Features.Data...)
+		all.Logits.Data = append(all.Logits.Data, b.Logits.Data...)
+		done += b.Features.Rows
+		if progress != nil {
+			progress(done)
+		}
+	}
+	if done == 0 {
+		return ood.Batch{}, fmt.Errorf("there are no rows")
+	}
+	if n >= 0 && done != n {
+		return ood.Batch{}, fmt.Errorf("%d rows came where %d were announced", done, n)
+	}
+	all.Features.Rows, all.Logits.Rows = done, done
+	return all, nil
+}
+
+// room is an empty matrix as wide as m, with space for n rows.
+func room(m blas32.General, n int) blas32.General {
+	return blas32.General{Cols: m.Cols, Stride: m.Cols, Data: make([]float32, 0, max(n, m.Rows)*m.Cols)}
+}
+
+// Slice is rows that are all in memory, in one block.
+func Slice(shape []int, data []float32) iter.Seq2[Rows, error] {
+	return func(yield func(Rows, error) bool) { yield(Rows{Shape: shape, Data: data}, nil) }
+}

@@ -1,0 +1,142 @@
+package featurize_test
+
+import (
+	"testing"
+
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+)
+
+// means averages each of n·h planes of the given size.
+func means(v []float32, size int) []float32 {
+	var m []float32
+	for ; len(v) > 0; v = v[size:] {
+		var s float64
+		for _, x := range v[:size] {
+			s += float64(x)
+		}
+		m = append(m, float32(s/float64(size)))
+	}
+	return m
+}
+
+func relu(v []float32) []float32 {
+	out := make([]float32, len(v))
+	for i := range v {
+		out[i] = max(0, v[i])
+	}
+	return out
+}
+
+// Here x is n×4×3×5 and φ the mean of relu(x) over space.
+func TestConvolution(t *testing.T) {
+	rt := runtime(t)
+	conv := func(b *onnx.Builder, x string, pad int) string {
+		return b.Node("Conv", []string{x, b.Initializer("W", headW, c, h, 1, 1), b.Initializer("b", headB)},
+			onnx.Attr("kernel_shape", []int{1, 1}), onnx.Attr("pads", []int{pad, pad, pad, pad}))
+	}
+	flatten := func(b *onnx.Builder, y string) string { return b.Node("Flatten", []string{y}) }
+	pool := func(b *onnx.Builder, y string) string { return b.Node("GlobalAveragePool", []string{y}) }
+	for name, k := range map[string]struct {
+		head  func(b *onnx.Builder, x string)
+		exact bool
+		bent  bool // the logits are not affine in φ
+	}{
+		"conv, pool": {exact: true, head: func(b *onnx.Builder, x string) { out(b, flatten(b, pool(b, conv(b, x, 0)))) }},
+		"pool, conv": {exact: true, head: func(b *onnx.Builder, x string) { out(b, flatten(b, conv(b, pool(b, x), 0))) }},
+		"conv, mean": {exact: true, head: func(b *onnx.Builder, x string) {
+			out(b, b.Node("ReduceMean", []string{conv(b, x, 0)}, onnx.Attr("axes", []int{2, 3}), onnx.Attr("keepdims", 0)))
+		}},
+		"conv without bias, then add": {exact: true, head: func(b *onnx.Builder, x string) {
+			y := b.Node("Conv", []string{x, b.Initializer("W", headW, c, h, 1, 1)})
+			y = b.Node("Add", []string{y, b.Const(headB, c, 1, 1)})
+			out(b, flatten(b, b.Node("AveragePool", []string{y}, onnx.Attr("kernel_shape", []int{3, 5}))))
+		}},
+		"conv, pool, softmax": {exact: true, head: func(b *onnx.Builder, x string) {
+			out(b, b.Node("Softmax", []string{flatten(b, pool(b, conv(b, x, 0)))}))
+		}},
+		"conv, relu, pool": {bent: true, head: func(b *onnx.Builder, x string) {
+			out(b, flatten(b, pool(b, b.Node("Relu", []string{conv(b, x, 0)}))))
+		}},
+		"padded conv, pool": {bent: true, head: func(b *onnx.Builder, x string) { out(b, flatten(b, pool(b, conv(b, x, 1)))) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := tiny(t, 13, func(b *onnx.Builder, x string) { k.head(b, b.Node("Relu", []string{x})) }, "n", h, 3, 5)
+			m := open(t, rt, path, featurize.Options{})
+			i := m.Info()
+			if i.Exact != k.exact || i.Exact != (i.ExactReason == "") {
+				t.Errorf("exact %v: %q", i.Exact, i.ExactReason)
+			}
+			if i.Feature.Op != "Conv" || i.Feature.Width != h || i.OutputsWidth != c {
+				t.Errorf("found %+v with %d outputs", *i.Feature, i.OutputsWidth)
+			}
+			near(t, "W", m.Last().Weight.Data, headW, 0)
+			near(t, "b", m.Last().Bias, headB, 0)
+			x := noise(3 * h * 15)
+			got := all(t, m, []int{3, h, 3, 5}, x)
+			phi := means(relu(x), 15)
+			near(t, "φ", got.Features.Data, phi, 1e-6)
+			if !k.bent {
+				near(t, "logits", got.Logits.Data, affine(phi, headW, headB, h), 1e-5)
+			}
+			s := plain(t, rt, path, m.Info().Output, []int64{3, h, 3, 5}, x)
+			if m.Info().Normaliser == "" {
+				near(t, "logits against the model", got.Logits.Data, s, 1e-6)
+			}
+		})
+	}
+}
+
+// Networks that take images of any size are run at the size of their rows.
+func TestFreeSize(t *testing.T) {
+	path := tiny(t, 13, func(b *onnx.Builder, x string) {
+		y := b.Node("Conv", []string{x, b.Initializer("stem", headWT, 4, 2, 1, 1)})
+		out(b, gemm(b, b.Node("Flatten", []string{b.Node("GlobalAveragePool", []string{y})})))
+	}, "n", 2, "height", "width")
+	m := open(t, runtime(t), path, featurize.Options{})
+	if i := m.Info(); i.Feature.Width != h || !i.Exact || i.Inputs[0].Shape[2] != -1 {
+		t.Errorf("found %+v, exact %v (%s), inputs %v", i.Feature, i.Exact, i.ExactReason, i.Inputs)
+	}
+	for _, size := range [][]int{{2, 2, 7, 9}, {1, 2, 1, 1}} {
+		x := noise(size[0] * 2 * size[2] * size[3])
+		got := all(t, m, size, x)
+		want := affine(means(x, size[2]*size[3]), headWT, make([]float32, h), 2)
+		near(t, "φ", got.Features.Data, want, 1e-5)
+	}
+}
+
+// A layer that is applied to every token, and averaged behind.
+func TestTokens(t *testing.T) {
+	rt := runtime(t)
+	add := func(b *onnx.Builder, x string) string {
+		return b.Node("Add", []string{b.Node("MatMul", []string{x, b.Initializer("W", headWT, h, c)}), b.Initializer("b", headB)})
+	}
+	x := noise(2 * 3 * h)
+	path := tiny(t, 13, func(b *onnx.Builder, x string) {
+		out(b, b.Node("ReduceMean", []string{add(b, b.Node("Relu", []string{x}))}, onnx.Attr("axes", []int{1}), onnx.Attr("keepdims", 0)))
+	}, "n", 3, h)
+	m := open(t, rt, path, featurize.Options{})
+	var phi []float32
+	for r := range 2 {
+		for j := range h {
+			v := relu(x[r*3*h:])
+			phi = append(phi, (v[j]+v[h+j]+v[2*h+j])/3)
+		}
+	}
+	got := all(t, m, []int{2, 3, h}, x)
+	near(t, "mean φ", got.Features.Data, phi, 1e-6)
+	near(t, "logits", got.Logits.Data, affine(phi, headW, headB, h), 1e-5)
+	if !m.Exact() {
+		t.Error(m.Info().ExactReason)
+	}
+
+	path = tiny(t, 13, func(b *onnx.Builder, x string) {
+		out(b, b.Node("Squeeze", []string{add(b, b.Node("Relu", []string{x})), b.Const([]int64{1})}))
+	}, "n", 1, h)
+	m = open(t, rt, path, featurize.Options{})
+	got = all(t, m, []int{6, 1, h}, x)
+	near(t, "φ of one token", got.Features.Data, relu(x), 0)
+	if !m.Exact() {
+		t.Error(m.Info().ExactReason)
+	}
+}

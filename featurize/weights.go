@@ -1,0 +1,204 @@
+package featurize
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// weights reads the layer's W (c×h) and b (c), dequantised where they are
+// integers, with the affine nodes behind the layer folded in.
+func (p *place) weights(ctx context.Context, k *constants) (*ood.Linear, error) {
+	op := p.node.GetOpType()
+	s := slots[op]
+	input := func(i int) string {
+		if i > 0 && i < len(p.node.GetInput()) {
+			return p.node.GetInput()[i]
+		}
+		return ""
+	}
+	w, shape, err := k.value(ctx, input(s.weight))
+	if err != nil {
+		return nil, err
+	}
+	l, err := orient(op, w, shape, onnx.AttributeInt(p.node, "transB", 0) != 0)
+	if err != nil {
+		return nil, err
+	}
+	zero, scale := input(s.weightZero), input(s.weightScale)
+	if p.scale != "" {
+		scale = p.scale
+	}
+	if err := dequantise(ctx, k, l, zero, scale); err != nil {
+		return nil, err
+	}
+	if strings.Contains(op, "Gemm") || op == "FusedMatMul" {
+		blas32.Scal(onnx.AttributeFloat(p.node, "alpha", 1), flat(l.Weight))
+	}
+	if name := input(s.bias); name != "" {
+		b, err := perClass(ctx, k, name, l.Weight.Rows)
+		if err != nil {
+			return nil, err
+		}
+		unit := func(int) float32 { return 1 }
+		switch op {
+		case "Gemm", "FusedGemm":
+			beta := onnx.AttributeFloat(p.node, "beta", 1)
+			unit = func(int) float32 { return beta }
+		case "QLinearConv", "QGemm":
+			// The bias counts in units of data scale times weight scale.
+			data, err := perClass(ctx, k, input(s.dataScale), l.Weight.Rows)
+			if err != nil {
+				return nil, err
+			}
+			weight, err := perClass(ctx, k, scale, l.Weight.Rows)
+			if err != nil {
+				return nil, err
+			}
+			unit = func(i int) float32 { return data(i) * weight(i) }
+		}
+		for i := range l.Bias {
+			l.Bias[i] = b(i) * unit(i)
+		}
+	}
+	for i := len(p.steps) - 1; i >= 0; i-- {
+		if err := p.steps[i].fold(ctx, k, l); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// orient lays a weight out as c×h.
+func orient(op string, w []float32, shape []int64, transposed bool) (*ood.Linear, error) {
+	dims := append([]int64(nil), shape...)
+	if strings.Contains(op, "Conv") {
+		for len(dims) > 2 && dims[len(dims)-1] == 1 {
+			dims = dims[:len(dims)-1]
+		}
+		if len(dims) > 2 {
+			return nil, fmt.Errorf("the last layer is a convolution with a kernel larger than 1×1: its weight has shape %v", shape)
+		}
+		transposed = true
+	}
+	for len(dims) > 2 && dims[0] == 1 {
+		dims = dims[1:]
+	}
+	if len(dims) == 1 {
+		dims = append(dims, 1) // a vector: one output
+	}
+	if len(dims) != 2 || len(w) == 0 {
+		return nil, fmt.Errorf("the last layer's weight has shape %v, not that of a matrix", shape)
+	}
+	h, c := int(dims[0]), int(dims[1])
+	if transposed {
+		h, c = c, h
+	} else {
+		t := make([]float32, len(w))
+		for i := range h {
+			for j := range c {
+				t[j*h+i] = w[i*c+j]
+			}
+		}
+		w = t
+	}
+	return &ood.Linear{Weight: blas32.General{Rows: c, Cols: h, Stride: h, Data: w}, Bias: make([]float32, c)}, nil
+}
+
+func flat(m blas32.General) blas32.Vector { return blas32.Vector{N: len(m.Data), Inc: 1, Data: m.Data} }
+
+func dequantise(ctx context.Context, k *constants, l *ood.Linear, zero, scale string) error {
+	if zero != "" {
+		z, err := perClass(ctx, k, zero, l.Weight.Rows)
+		if err != nil {
+			return err
+		}
+		for i := range l.Weight.Rows {
+			for j, v := range row(l.Weight, i) {
+				row(l.Weight, i)[j] = v - z(i)
+			}
+		}
+	}
+	if scale != "" {
+		s, err := perClass(ctx, k, scale, l.Weight.Rows)
+		if err != nil {
+			return err
+		}
+		for i := range l.Weight.Rows {
+			blas32.Scal(s(i), blas32.Vector{N: l.Weight.Cols, Inc: 1, Data: row(l.Weight, i)})
+		}
+	}
+	return nil
+}
+
+func row(m blas32.General, i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
+
+// perClass returns a constant as a function of the class: one number for all
+// c, or one for each.
+func perClass(ctx context.Context, k *constants, tensor string, c int) (func(i int) float32, error) {
+	v, shape, err := k.value(ctx, tensor)
+	if err != nil {
+		return nil, err
+	}
+	switch len(v) {
+	case 1:
+		return func(int) float32 { return v[0] }, nil
+	case c:
+		return func(i int) float32 { return v[i] }, nil
+	}
+	return nil, fmt.Errorf("constant %q of shape %v does not fit the %d outputs of the last layer", tensor, shape, c)
+}
+
+// fold applies an affine node behind the layer to its weights.
+func (s step) fold(ctx context.Context, k *constants, l *ood.Linear) error {
+	c := l.Weight.Rows
+	scale, shift := func(int) float32 { return 1 }, func(int) float32 { return 0 }
+	switch s.op {
+	case "Neg":
+		scale = func(int) float32 { return -1 }
+	case "BatchNormalization":
+		var v [4]func(int) float32
+		for i := range v {
+			var err error
+			if v[i], err = perClass(ctx, k, s.node.GetInput()[1+i], c); err != nil {
+				return err
+			}
+		}
+		eps := onnx.AttributeFloat(s.node, "epsilon", 1e-5)
+		scale = func(i int) float32 { return float32(float64(v[0](i)) / math.Sqrt(float64(v[3](i)+eps))) }
+		shift = func(i int) float32 { return v[1](i) - v[2](i)*scale(i) }
+	default:
+		v, err := perClass(ctx, k, s.operand, c)
+		if err != nil {
+			return err
+		}
+		switch s.op {
+		case "Add", "Sum":
+			shift = v
+		case "Sub":
+			if s.reversed {
+				scale, shift = func(int) float32 { return -1 }, v
+			} else {
+				shift = func(i int) float32 { return -v(i) }
+			}
+		case "Mul":
+			scale = v
+		case "Div":
+			scale = func(i int) float32 { return 1 / v(i) }
+		}
+	}
+	for i := range c {
+		if f := scale(i); f != 1 {
+			blas32.Scal(f, blas32.Vector{N: l.Weight.Cols, Inc: 1, Data: row(l.Weight, i)})
+			l.Bias[i] *= f
+		}
+		l.Bias[i] += shift(i)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package bundle
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Format is the format version that this package writes, and the newest that
+// it reads.
+const Format = 1
+
+// Task says what the base network does.
+type Task string
+
+const (
+	Classification Task = "classification"
+	Regression     Task = "regression"
+)
+
+// Bundle is what is attached to one base network: any of its parts may be
+// absent. It is made by [Fit], [Open] or [Read] and is safe for concurrent use
+// as long as nobody changes it.
+type Bundle struct {
+	// Library is the version of this module that made the bundle.
+	Library string
+	// Base is the network that the parts belong to.
+	Base Base
+	// Preprocess is the preprocessing that turns images into the network's
+	// input, with Hugging Face's keys, or nil. Its numbers are kept to the
+	// letter, its white space is not.
+	Preprocess json.RawMessage
+	// Layout is the order of axes of the network's image input, such as
+	// "nchw" or "nhwc", or empty.
+	Layout string
+
+	Detector    *Detector  // out-of-domain scores, or nil
+	SQR         *heads.SQR // conditional quantiles of the targets, or nil
+	Calibration Calibration
+}
+
+// Base identifies a base network and the tensors that were read from it.
+type Base struct {
+	// Path of the model. In memory it is a path that this process can open;
+	// in a file it is relative to the folder of the bundle.
+	Path    string
+	SHA256  string // hex, over the model file and its external data
+	Feature string // name of the tensor φ
+	Output  string // name of the output that the logits were read from
+	Task    Task
+	Width   int      // columns of φ
+	Outputs int      // columns of the logits: classes or targets; 0 is unknown
+	Classes []string // names of classes, in the order of the logits, or nil
+	// Sigmoid says that a classifier's outputs are probabilities of their own,
+	// of which several may be high at once, and not a softmax.
+	Sigmoid bool
+}
+
+// Detector is a fitted out-of-domain method.
+type Detector struct {
+	Method string
+	Params ood.Params
+	Scorer ood.Scorer
+}
+
+// HeldOut says where calibration rows came from, and with it what calibration
+// may promise.
+type HeldOut string
+
+const (
+	// Given rows were held out by the user from the network and the heads.
+	Given HeldOut = "given"
+	// SplitOff rows were split off the rows to fit on. The heads have not
+	// seen them; the network may have.
+	SplitOff HeldOut = "split"
+)
+
+// Calibration holds what held-out in-domain rows taught. Scores are stored,
+// not thresholds, so that levels stay adjustable.
+type Calibration struct {
+	HeldOut HeldOut
+	NFit    int // rows that the heads were fitted on
+	NCal    int // rows that they were calibrated on
+	Seed    uint64
+	// Alpha is the default false-alarm rate of flags, Level the default
+	// probability that an interval covers the target.
+	Alpha, Level float64
+	// Temperature divides the logits before the softmax; 0 is not fitted, for
+	// want of labels or because they settle none.
+	Temperature float64
+	// OOD are the detector's scores on the calibration rows; it is empty
+	// without a detector.
+	OOD calibrate.Conformal
+	// Quantiles are the quantile head's predictions on the calibration rows
+	// beside the targets, one per target; nil without a quantile head.
+	Quantiles []calibrate.QuantileCalibration
+}
+
+// Promise says in one sentence what calibrated numbers mean for this bundle.
+func (c Calibration) Promise() string {
+	switch c.HeldOut {
+	case Given:
+		return "coverage and p-values hold for inputs drawn like the calibration rows, which neither network nor heads have seen"
+	case SplitOff:
+		return "calibration rows were split off the fit rows: if the network was trained on them, " +
+			"intervals may cover less than they say and p-values may be too small; pass rows that it has not seen with --cal"
+	}
+	return "nothing was calibrated"
+}
+
+// Check refuses a base model other than the one the bundle was fitted on. The
+// argument is the hex SHA-256 of the model at hand.
+func (b *Bundle) Check(sha256 string) error {
+	switch {
+	case b.Base.SHA256 == "":
+		return fmt.Errorf("%w: the bundle was fitted on features alone and names no model", ErrWrongModel)
+	case b.Base.SHA256 != sha256:
+		return fmt.Errorf("%w: the bundle was fitted on %s, this one is %s: pass the right one with --model or fit anew",
+			ErrWrongModel, abbreviate(b.Base.SHA256), abbreviate(sha256))
+	}
+	return nil
+}
+
+// ModelPath is the path of the base model: override if it is not empty, else
+// the one that the bundle stores.
+func (b *Bundle) ModelPath(override string) (string, error) {
+	switch {
+	case override != "":
+		return override, nil
+	case b.Base.Path == "":
+		return "", fmt.Errorf("%w: the bundle names no model: pass one with --model", ErrWrongModel)
+	}
+	return b.Base.Path, nil
+}
+
+func abbreviate(sha string) string {
+	if len(sha) > 12 {
+		return sha[:12] + "…"
+	}
+	return sha
+}
+
+const module = "github.com/attach-uncertainty/attach"
+
+// Version is the version of this module in the running program, "devel" where
+// it was built from a checkout.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	mod := &info.Main
+	for _, dep := range info.Deps {
+		if dep.Path == module {
+			mod = dep
+		}
+	}
+	if mod.Path != module || mod.Version == "" || mod.Version == "(devel)" {
+		return "devel"
+	}
+	return mod.Version
+}

@@ -1,0 +1,45 @@
+package bundle
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Rows that are all classified right settle no temperature, so that the
+// network's own confidence stands.
+func TestNoTemperature(t *testing.T) {
+	rows := ood.Batch{
+		Features: blas32.General{Rows: 40, Cols: 2, Stride: 2, Data: make([]float32, 80)},
+		Logits:   blas32.General{Rows: 40, Cols: 2, Stride: 2, Data: make([]float32, 80)},
+		Labels:   make([]int, 40),
+	}
+	for i := range 40 {
+		rows.Labels[i] = i % 2
+		rows.Logits.Data[2*i+i%2], rows.Logits.Data[2*i+1-i%2] = 1, .5
+		rows.Features.Data[2*i], rows.Features.Data[2*i+1] = float32(i), float32(i*i%7)
+	}
+	b, err := Fit(context.Background(), Inputs{Base: Base{Task: Classification}, Batch: rows})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := b.Predict(context.Background(), rows, PredictOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 1 / (1 + math.Exp(-.5)); b.Calibration.Temperature != 0 || math.Abs(p.Confidence[0]-want) > 1e-6 {
+		t.Errorf("temperature %v, confidence %v, want none and %v", b.Calibration.Temperature, p.Confidence[0], want)
+	}
+
+	b.Base.Sigmoid = true
+	if p, err = b.Predict(context.Background(), rows, PredictOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if want := 1 / (1 + math.Exp(-1)); math.Abs(p.Confidence[0]-want) > 1e-6 {
+		t.Errorf("confidence of a sigmoid %v, want %v", p.Confidence[0], want)
+	}
+}

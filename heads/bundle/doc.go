@@ -1,0 +1,38 @@
+// Package bundle reads and writes *.attach files and predicts with them: a
+// fitted head or detector with everything it needs beside its base network.
+// It is pure Go, so that a service which gets its features elsewhere needs
+// neither a C compiler nor a shared library.
+//
+// # File format
+//
+// A bundle is a zip file whose entries are stored, not deflated, in sorted
+// order and without timestamps, so that equal bundles are equal bytes:
+//
+//	manifest.json        what follows, as UTF-8 JSON
+//	manifest.sha256      hex SHA-256 of manifest.json, as sha256sum writes it
+//	detector/*.npy       arrays of the out-of-domain detector
+//	sqr/*.npy            arrays of the quantile head
+//	calibration/ood.npy  the detector's scores on the calibration rows, sorted
+//	calibration/quantiles.npy, calibration/targets.npy
+//	                     targets×rows×levels and targets×rows: the quantile
+//	                     head on the calibration rows, and the true values
+//
+// Arrays are NumPy .npy, little-endian, in C order, so that in Python
+//
+//	b = numpy.load("model.attach"); b["detector/certificates"]; b["manifest.json"]
+//
+// opens one. The manifest lists every array with its dtype, shape, size and
+// SHA-256, and names the base model, the preprocessing, each part's method and
+// parameters, the calibration, and the library version that wrote it.
+//
+// # Compatibility
+//
+// The manifest's "format" is an integer. Every later version of this package
+// reads every earlier format. What an older reader may ignore is added without
+// a new number; anything else gets the next number, and an older reader
+// refuses it with [ErrNewerFormat]. That the zip holds manifest.json with
+// "format" at its top level never changes.
+//
+// The checksums find truncation, corruption and careless edits. They are no
+// signature: who can write the file can write its checksums.
+package bundle

@@ -1,0 +1,17 @@
+package bundle
+
+import "errors"
+
+// Reasons to refuse a file or a model; errors of this package wrap them.
+var (
+	// ErrNotBundle: the file is no bundle at all, or is cut short.
+	ErrNotBundle = errors.New("not an attach file, or cut short")
+	// ErrDamaged: the file is a bundle whose content is not what was written.
+	ErrDamaged = errors.New("damaged or altered")
+	// ErrNewerFormat: the file was written by a newer version of this module.
+	ErrNewerFormat = errors.New("made by a newer attach")
+	// ErrUnknownMethod: the bundle's detector is not known to this version.
+	ErrUnknownMethod = errors.New("unknown method")
+	// ErrWrongModel: the bundle belongs to another base model.
+	ErrWrongModel = errors.New("wrong base model")
+)

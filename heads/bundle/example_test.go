@@ -1,0 +1,57 @@
+package bundle_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// A service that gets features and logits from a network running elsewhere
+// adds uncertainty in pure Go.
+func Example_service() {
+	b, err := bundle.Open("testdata/v1_regression.attach")
+	if err != nil {
+		log.Fatal(err)
+	}
+	predictor, err := b.Predictor(bundle.PredictOptions{Level: 0.8})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Two rows of four features and two outputs, as the network made them.
+	batch := ood.Batch{
+		Features: blas32.General{Rows: 2, Cols: 4, Stride: 4, Data: []float32{0.5, 0.5, 0, 0.1, 9, -8, 7, 6}},
+		Logits:   blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{0.5, 0.5, 6, 6}},
+	}
+	p, err := predictor.Predict(context.Background(), batch)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range p.N {
+		fmt.Printf("%.1f in [%.1f, %.1f], p-value %.2f, flag %v\n",
+			p.Value[i*p.Targets], p.Lower[i*p.Targets], p.Upper[i*p.Targets], p.PValue[i], p.Flag[i])
+	}
+	// Output:
+	// 0.5 in [-1.4, 2.2], p-value 0.67, flag false
+	// 6.0 in [4.7, 8.2], p-value 0.05, flag true
+}
+
+func ExampleFit() {
+	in := bundle.Inputs{
+		Base:  bundle.Base{Task: bundle.Classification},
+		Batch: features(), // in-domain rows: φ, logits, labels
+		Seed:  1,
+	}
+	b, err := bundle.Fit(context.Background(), in)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(b.Detector.Method, b.Calibration.NFit, b.Calibration.NCal)
+	// Output: certificates 80 20
+}
+
+func features() ood.Batch { return blob(1, 100, 8, 3, 0) }

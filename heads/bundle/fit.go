@@ -1,0 +1,240 @@
+package bundle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+const (
+	// DefaultMethod is the detector that Fit uses where none is named.
+	DefaultMethod = "certificates"
+	// DefaultAlpha is the default false-alarm rate.
+	DefaultAlpha = 0.05
+	// DefaultLevel is the default coverage of intervals.
+	DefaultLevel = 0.9
+)
+
+// Inputs is what Fit needs: in-domain rows, what is known of the network, and
+// choices whose zero values are the defaults.
+type Inputs struct {
+	// Base describes the network. Task is required; Width and Outputs are
+	// filled in.
+	Base       Base
+	Preprocess json.RawMessage
+	Layout     string
+
+	// Batch holds n in-domain rows: features, and for most methods logits and
+	// labels. Targets is n×t, for regression.
+	Batch   ood.Batch
+	Targets blas32.General
+	// Cal and CalTargets are rows that neither network nor heads were trained
+	// on. Without them CalFraction of the rows of Batch, 0 stands for
+	// calibrate.DefaultFraction, is split off at random by Seed.
+	Cal         ood.Batch
+	CalTargets  blas32.General
+	CalFraction float64
+
+	Last    *ood.Linear   // the network's last layer, for methods that need it
+	Trainer heads.Trainer // for quantile heads and trained methods
+	// Network is the network itself, for methods that run it: they read the
+	// Inputs of Batch and Cal, whose scale InputScale is.
+	Network    ood.Network
+	InputScale ood.InputScale
+
+	// Method is the out-of-domain detector; the zero value is DefaultMethod.
+	// Params replace its default parameters by name.
+	Method       ood.Method
+	Params       ood.Params
+	SkipDetector bool
+	// SQR configures the quantile head, which regression gets on its
+	// features. Its Seed and Progress are set from those of Inputs.
+	SQR     heads.SQROptions
+	SkipSQR bool
+
+	Alpha float64 // default false-alarm rate; 0 stands for DefaultAlpha
+	Level float64 // default interval coverage; 0 stands for DefaultLevel
+	Seed  uint64
+
+	// Progress, if not nil, is called with a stage ("detector", "quantiles",
+	// "calibration") and the share of it that is done.
+	Progress func(stage string, share float64)
+}
+
+// Fit fits a detector and, for regression, a quantile head, and calibrates
+// both on held-out rows. Equal inputs give equal bundles.
+func Fit(ctx context.Context, in Inputs) (*Bundle, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	in, err := in.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	d, err := in.divide()
+	if err != nil {
+		return nil, err
+	}
+	b := &Bundle{
+		Library: Version(), Base: in.Base, Preprocess: in.Preprocess, Layout: in.Layout,
+		Calibration: Calibration{
+			HeldOut: d.heldOut, NFit: d.fit.Len(), NCal: d.cal.Len(), Seed: in.Seed,
+			Alpha: in.Alpha, Level: in.Level,
+		},
+	}
+	if !in.SkipDetector {
+		if err := b.fitDetector(ctx, in, d); err != nil {
+			return nil, err
+		}
+	}
+	if in.Base.Task == Regression && !in.SkipSQR {
+		if err := b.fitSQR(ctx, in, d); err != nil {
+			return nil, err
+		}
+	}
+	if in.Base.Task == Classification && !in.Base.Sigmoid && d.cal.HasLogits() && d.cal.Labels != nil {
+		b.Calibration.Temperature, err = calibrate.Temperature(d.cal.Logits, d.cal.Labels)
+		// Confidence is then the plain softmax, as Prediction says.
+		if err != nil && !errors.Is(err, calibrate.ErrNoTemperature) {
+			return nil, fmt.Errorf("temperature: %w", err)
+		}
+	}
+	in.Progress("calibration", 1)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (in Inputs) withDefaults() (Inputs, error) {
+	if in.Alpha == 0 {
+		in.Alpha = DefaultAlpha
+	}
+	if in.Level == 0 {
+		in.Level = DefaultLevel
+	}
+	if in.CalFraction == 0 {
+		in.CalFraction = calibrate.DefaultFraction
+	}
+	if in.Progress == nil {
+		in.Progress = func(string, float64) {}
+	}
+	in.Base.Width = in.Batch.Features.Cols
+	if in.Batch.HasLogits() {
+		in.Base.Outputs = in.Batch.Logits.Cols
+	}
+	in.Batch, in.Cal = pairLogits(in.Base.Task, in.Batch), pairLogits(in.Base.Task, in.Cal)
+	in.Last, in.Network = pairLast(in.Base.Task, in.Last), pairNetwork(in.Base, in.Network)
+	if in.SkipDetector {
+		return in, nil
+	}
+	if in.Method.Name == "" {
+		in.Method, _ = baselines.ByName(DefaultMethod)
+	}
+	var err error
+	in.Params, err = in.Method.With(in.Params)
+	return in, err
+}
+
+// division is the rows to fit on and the rows to calibrate on.
+type division struct {
+	fit, cal     ood.Batch
+	fitTo, calTo blas32.General // targets
+	heldOut      HeldOut
+}
+
+func (in Inputs) divide() (division, error) {
+	if in.Cal.Len() > 0 {
+		return division{in.Batch, in.Cal, in.Targets, in.CalTargets, Given}, nil
+	}
+	if in.Batch.Len() < 2 {
+		return division{}, errors.New("one row is too few to fit on and to calibrate on: give more rows, or calibration rows of their own")
+	}
+	fit, cal := calibrate.Split(in.Batch.Len(), in.CalFraction, in.Seed)
+	d := division{
+		fit: selectBatch(in.Batch, fit), cal: selectBatch(in.Batch, cal),
+		fitTo: selectRows(in.Targets, fit), calTo: selectRows(in.Targets, cal), heldOut: SplitOff,
+	}
+	if c := in.Batch.Logits.Cols; in.Base.Task == Classification && len(fit) < c {
+		return division{}, &heads.TooFewRowsError{What: fmt.Sprintf("%d classes", c), Have: len(fit), Need: c}
+	}
+	return d, nil
+}
+
+func selectBatch(b ood.Batch, rows []int) ood.Batch {
+	s := ood.Batch{Features: selectRows(b.Features, rows), Logits: selectRows(b.Logits, rows)}
+	if b.Labels != nil {
+		s.Labels = make([]int, len(rows))
+		for i, r := range rows {
+			s.Labels[i] = b.Labels[r]
+		}
+	}
+	if b.Inputs != nil {
+		s.Inputs = ood.SelectInputs(b.Inputs, rows)
+	}
+	return s
+}
+
+func selectRows(m blas32.General, rows []int) blas32.General {
+	if m.Cols == 0 {
+		return blas32.General{}
+	}
+	s := blas32.General{Rows: len(rows), Cols: m.Cols, Stride: m.Cols, Data: make([]float32, len(rows)*m.Cols)}
+	for i, r := range rows {
+		copy(s.Data[i*s.Stride:], m.Data[r*m.Stride:r*m.Stride+m.Cols])
+	}
+	return s
+}
+
+func (b *Bundle) fitDetector(ctx context.Context, in Inputs, d division) error {
+	t := ood.Training{
+		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, Network: in.Network, InputScale: in.InputScale,
+		Regression: in.Base.Task == Regression,
+		Progress:   func(share float64) { in.Progress("detector", share) },
+	}
+	if err := in.Method.CheckTraining(t); err != nil {
+		return err
+	}
+	scorer, err := in.Method.Fit(ctx, t, in.Params)
+	if err != nil {
+		return fmt.Errorf("detector %s: %w", in.Method.Name, err)
+	}
+	if err := in.Method.CheckBatch(d.cal); err != nil {
+		return fmt.Errorf("calibration rows: %w", err)
+	}
+	scores, err := scorer.Score(ctx, nil, d.cal)
+	if err != nil {
+		return fmt.Errorf("detector %s on the calibration rows: %w", in.Method.Name, err)
+	}
+	b.Detector = &Detector{Method: in.Method.Name, Params: in.Params, Scorer: scorer}
+	b.Calibration.OOD, err = calibrate.NewConformal(scores)
+	if err != nil {
+		return fmt.Errorf("detector %s: %w", in.Method.Name, err)
+	}
+	in.Progress("detector", 1)
+	return nil
+}
+
+func (b *Bundle) fitSQR(ctx context.Context, in Inputs, d division) error {
+	o := in.SQR
+	o.Seed = in.Seed
+	o.Progress = func(done, total int) { in.Progress("quantiles", float64(done)/float64(total)) }
+	s, err := heads.FitSQR(ctx, d.fit.Features, d.fitTo, in.Trainer, o)
+	if err != nil {
+		return fmt.Errorf("quantile head: %w", err)
+	}
+	b.SQR = s
+	b.Calibration.Quantiles = calibrateQuantiles(s, d.cal.Features, d.calTo)
+	return nil
+}

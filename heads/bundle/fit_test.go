@@ -1,0 +1,195 @@
+package bundle_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func TestFitSplits(t *testing.T) {
+	var seen heads.Problem
+	in := regressor(1, 100, 2)
+	in.Trainer = linearTrainer{problem: &seen}
+	in.CalFraction = 0.3
+	stages := map[string]float64{}
+	in.Progress = func(stage string, share float64) { stages[stage] = share }
+	b := mustFit(t, in)
+	c := b.Calibration
+	if c.NFit != 70 || c.NCal != 30 || len(c.OOD.Scores) != 30 || len(c.Quantiles) != 2 || len(c.Quantiles[1].Y) != 30 || seen.X.Rows != 70 {
+		t.Errorf("fitted %d (trained on %d), calibrated %d: want 70 and 30", c.NFit, seen.X.Rows, c.NCal)
+	}
+	if c.HeldOut != bundle.SplitOff || !strings.Contains(c.Promise(), "--cal") {
+		t.Errorf("calibration rows are %q: %s", c.HeldOut, c.Promise())
+	}
+	if !slices.IsSorted(c.OOD.Scores) {
+		t.Error("calibration scores are not sorted")
+	}
+	if b.Base.Width != 4 || b.Base.Outputs != 2 {
+		t.Errorf("width %d, outputs %d", b.Base.Width, b.Base.Outputs)
+	}
+	for _, stage := range []string{"detector", "quantiles", "calibration"} {
+		if stages[stage] != 1 {
+			t.Errorf("stage %s ended at %v", stage, stages[stage])
+		}
+	}
+}
+
+func TestFitGivenCalibrationRows(t *testing.T) {
+	in := regressor(1, 100, 1)
+	other := regressor(2, 17, 1)
+	in.Cal, in.CalTargets = other.Batch, other.Targets
+	b := mustFit(t, in)
+	c := b.Calibration
+	if c.NFit != 100 || c.NCal != 17 || c.HeldOut != bundle.Given {
+		t.Errorf("fitted %d, calibrated %d rows that are %q", c.NFit, c.NCal, c.HeldOut)
+	}
+	if !slices.Equal(c.Quantiles[0].Y, other.Targets.Data) {
+		t.Error("calibrated on other targets than those given")
+	}
+	if strings.Contains(c.Promise(), "--cal") {
+		t.Errorf("the promise for held-out rows is the weak one: %s", c.Promise())
+	}
+}
+
+func TestFitParams(t *testing.T) {
+	m, ok := baselines.ByName("distance")
+	if !ok {
+		t.Fatal("there is no method distance")
+	}
+	in := classifier(60)
+	in.Method, in.Params = m, ood.Params{"percentile": 50.0}
+	b := mustFit(t, in)
+	if b.Detector.Method != "distance" || b.Detector.Params["percentile"] != 50.0 {
+		t.Errorf("fitted %s %v", b.Detector.Method, b.Detector.Params)
+	}
+	in.Params = ood.Params{"percentage": 50.0}
+	if _, err := bundle.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), "percentage") {
+		t.Errorf("an unknown parameter gives %v", err)
+	}
+}
+
+func TestFitErrors(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
+	tests := []struct {
+		name string
+		in   bundle.Inputs
+		edit func(*bundle.Inputs)
+		want string
+	}{
+		{"empty", classifier(30), func(in *bundle.Inputs) { in.Batch = ood.Batch{} }, "there are no rows to fit on"},
+		{"no features", classifier(30), func(in *bundle.Inputs) { in.Batch.Features = blas32.General{} }, "carry no features"},
+		{"no task", classifier(30), func(in *bundle.Inputs) { in.Base.Task = "" }, `the task is ""`},
+		{"fewer rows than classes", classifier(30), func(in *bundle.Inputs) { in.Batch = in.Batch.Slice(0, 2) }, "3 classes need at least 3 rows, have 2"},
+		{"fewer rows than classes left", classifier(30), func(in *bundle.Inputs) { in.Batch = in.Batch.Slice(0, 3) }, "3 classes need at least 3 rows, have 2"},
+		{"one row", regressor(1, 1, 1), func(in *bundle.Inputs) {}, "one row"},
+		{"NaN in features", classifier(30), func(in *bundle.Inputs) { in.Batch.Features.Data[8*7+2] = nan }, "row 7, column 2"},
+		{"Inf in logits", classifier(30), func(in *bundle.Inputs) { in.Batch.Logits.Data[3*9] = inf }, "row 9, column 0"},
+		{"NaN in targets", regressor(1, 30, 1), func(in *bundle.Inputs) { in.Targets.Data[12] = nan }, "targets has NaN in row 12"},
+		{"label out of range", classifier(30), func(in *bundle.Inputs) { in.Batch.Labels[4] = 3 }, "label 3 of row 4"},
+		{"short labels", classifier(30), func(in *bundle.Inputs) { in.Batch.Labels = in.Batch.Labels[:29] }, "29 labels"},
+		{"no targets", regressor(1, 30, 1), func(in *bundle.Inputs) { in.Targets = blas32.General{} }, "no targets"},
+		{"short targets", regressor(1, 30, 1), func(in *bundle.Inputs) { in.Targets.Rows = 29 }, "30 rows to fit on but 29 rows of targets"},
+		{"other targets", regressor(1, 30, 1), func(in *bundle.Inputs) { in.Targets = matrix(30, 2) }, "predicts 1 targets"},
+		{"no trainer", regressor(1, 30, 1), func(in *bundle.Inputs) { in.Trainer = nil }, "trainer"},
+		{"nothing", classifier(30), func(in *bundle.Inputs) { in.SkipDetector = true }, "nothing to fit"},
+		{"fraction", classifier(30), func(in *bundle.Inputs) { in.CalFraction = 1 }, "calibration fraction 1"},
+		{"alpha", classifier(30), func(in *bundle.Inputs) { in.Alpha = 5 }, "false-alarm rate 5"},
+		{"level", classifier(30), func(in *bundle.Inputs) { in.Level = 95 }, "interval level 95"},
+		{"NaN in calibration rows", classifier(30), func(in *bundle.Inputs) {
+			in.Cal = blob(2, 10, 8, 3, 0)
+			in.Cal.Features.Data[8] = nan
+		}, "calibration rows: features has NaN in row 1"},
+		{"calibration width", classifier(30), func(in *bundle.Inputs) { in.Cal = blob(2, 10, 7, 3, 0) }, "calibration rows have 7 features and rows to fit on 8"},
+		{"calibration logits", classifier(30), func(in *bundle.Inputs) { in.Cal = blob(2, 10, 8, 4, 0) }, "calibration rows have 4 logits"},
+		{"calibration targets", regressor(1, 30, 1), func(in *bundle.Inputs) { in.Cal = in.Batch }, "calibration rows have no targets"},
+		{"calibration targets alone", regressor(1, 30, 1), func(in *bundle.Inputs) { in.CalTargets = in.Targets }, "there are no calibration rows"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.edit(&tt.in)
+			b, err := bundle.Fit(context.Background(), tt.in)
+			if err == nil || b != nil {
+				t.Fatalf("bundle %v, error %v", b, err)
+			}
+			if !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error is %q, want one line that says %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestFitCancelled(t *testing.T) {
+	for _, in := range []bundle.Inputs{classifier(30), regressor(1, 30, 1)} {
+		ctx, cancel := context.WithCancel(context.Background())
+		in.Progress = func(string, float64) { cancel() }
+		if b, err := bundle.Fit(ctx, in); !errors.Is(err, context.Canceled) || b != nil {
+			t.Errorf("bundle %v, error %v, want %v", b, err, context.Canceled)
+		}
+		if _, err := bundle.Fit(ctx, in); !errors.Is(err, context.Canceled) {
+			t.Errorf("error is %v, want %v", err, context.Canceled)
+		}
+	}
+}
+
+// TestPure: a program that embeds a bundle needs no C compiler.
+func TestPure(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "-f", "{{if and .CgoFiles (not .Standard)}}{{.ImportPath}}{{end}}", ".")
+	list.Env = append(list.Environ(), "CGO_ENABLED=1")
+	out, err := list.Output()
+	if err != nil {
+		t.Skip("the go command is not at hand:", err)
+	}
+	if s := strings.TrimSpace(string(out)); s != "" {
+		t.Errorf("these packages, on which bundle depends, need cgo: %s", s)
+	}
+}
+
+// TestOneLogitLastLayer: the last layer that a method sees makes the two
+// logits that it sees.
+func TestOneLogitLastLayer(t *testing.T) {
+	in := classifier(40)
+	in.Batch.Labels = nil
+	in.Last = &ood.Linear{Weight: matrix(1, 8), Bias: []float32{0.5}}
+	in.Batch.Logits = matrix(40, 1)
+	for j := range 8 {
+		in.Last.Weight.Data[j] = float32(j) - 3
+	}
+	for i := range 40 {
+		in.Batch.Logits.Data[i] = 0.5
+		for j := range 8 {
+			in.Batch.Logits.Data[i] += in.Batch.Features.Data[8*i+j] * in.Last.Weight.Data[j]
+		}
+	}
+	entropy, _ := baselines.ByName("entropy")
+	seen := 0
+	in.Method = ood.Method{Name: "entropy", Fit: func(ctx context.Context, tr ood.Training, p ood.Params) (ood.Scorer, error) {
+		for i := range tr.Logits.Rows {
+			for k := range 2 {
+				z := tr.Last.Bias[k]
+				for j := range 8 {
+					z += tr.Features.Data[8*i+j] * tr.Last.Weight.Data[8*k+j]
+				}
+				if !near(float64(z), float64(tr.Logits.Data[2*i+k]), 1e-5) {
+					t.Errorf("row %d: the last layer makes logit %d %v, want %v", i, k, z, tr.Logits.Data[2*i+k])
+				}
+				seen++
+			}
+		}
+		return entropy.Fit(ctx, tr, p)
+	}}
+	mustFit(t, in)
+	if seen != 64 {
+		t.Errorf("%d logits were seen, want 64", seen)
+	}
+}

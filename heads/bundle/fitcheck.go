@@ -1,0 +1,89 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// check refuses, before any work, rows that a fit would fail on or, worse,
+// succeed with.
+func (in Inputs) check() error {
+	if in.Base.Task != Classification && in.Base.Task != Regression {
+		return fmt.Errorf("the task is %q: say %s or %s", in.Base.Task, Classification, Regression)
+	}
+	if !(in.CalFraction > 0 && in.CalFraction < 1) {
+		return fmt.Errorf("calibration fraction %v is not between 0 and 1", in.CalFraction)
+	}
+	if err := checkLevels(in.Level, in.Alpha); err != nil {
+		return err
+	}
+	quantiles := in.Base.Task == Regression && !in.SkipSQR
+	if in.SkipDetector && !quantiles {
+		return errors.New("there is nothing to fit: neither a detector nor a quantile head is asked for")
+	}
+	if quantiles && in.Trainer == nil {
+		return errors.New("a quantile head needs a trainer, and there is none")
+	}
+	if err := in.checkRows("rows to fit on", in.Batch, in.Targets, quantiles); err != nil {
+		return err
+	}
+	if n, c := in.Batch.Len(), in.Batch.Logits.Cols; in.Base.Task == Classification && n < c {
+		return &heads.TooFewRowsError{What: fmt.Sprintf("%d classes", c), Have: n, Need: c}
+	}
+	if in.Cal.Len() == 0 && in.CalTargets.Rows == 0 {
+		return nil
+	}
+	if err := in.checkRows("calibration rows", in.Cal, in.CalTargets, quantiles); err != nil {
+		return err
+	}
+	return in.checkCal(quantiles)
+}
+
+func (in Inputs) checkRows(what string, b ood.Batch, targets blas32.General, quantiles bool) error {
+	n := b.Len()
+	switch {
+	case n == 0:
+		return fmt.Errorf("there are no %s", what)
+	case !b.HasFeatures():
+		return fmt.Errorf("the %s carry no features", what)
+	}
+	if err := b.Validate(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if err := heads.CheckFinite(what+": features", b.Features); err != nil {
+		return err
+	}
+	if err := heads.CheckFinite(what+": logits", b.Logits); err != nil {
+		return err
+	}
+	if in.Base.Task != Regression {
+		return nil
+	}
+	switch {
+	case quantiles && targets.Cols == 0:
+		return fmt.Errorf("the %s have no targets, which a quantile head learns from", what)
+	case targets.Cols > 0 && targets.Rows != n:
+		return fmt.Errorf("there are %d %s but %d rows of targets", n, what, targets.Rows)
+	case targets.Cols > 0 && b.HasLogits() && targets.Cols != b.Logits.Cols:
+		return fmt.Errorf("the network predicts %d targets, and the %s have %d", b.Logits.Cols, what, targets.Cols)
+	}
+	return heads.CheckFinite(what+": targets", targets)
+}
+
+// checkCal refuses calibration rows that do not look like the rows to fit on.
+func (in Inputs) checkCal(quantiles bool) error {
+	switch {
+	case in.Cal.Features.Cols != in.Batch.Features.Cols:
+		return fmt.Errorf("calibration rows have %d features and rows to fit on %d", in.Cal.Features.Cols, in.Batch.Features.Cols)
+	case in.Cal.Logits.Cols != in.Batch.Logits.Cols:
+		return fmt.Errorf("calibration rows have %d logits and rows to fit on %d", in.Cal.Logits.Cols, in.Batch.Logits.Cols)
+	case quantiles && in.CalTargets.Cols != in.Targets.Cols:
+		return fmt.Errorf("calibration rows have %d targets and rows to fit on %d", in.CalTargets.Cols, in.Targets.Cols)
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package bundle_test
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// linearTrainer stands in for training: its networks are linear, with slope
+// on the first column and spread on the level. How well they fit is of no
+// matter to what is tested.
+type linearTrainer struct {
+	slope, spread float32
+	problem       *heads.Problem // the last one seen
+}
+
+func (tr linearTrainer) Train(ctx context.Context, p heads.Problem) ([]heads.Network, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if tr.problem != nil {
+		*tr.problem = p
+	}
+	if p.Progress != nil {
+		p.Progress(1, 2)
+		p.Progress(2, 2)
+	}
+	networks := make([]heads.Network, len(p.Models))
+	for m := range networks {
+		w := matrix(p.X.Cols+1, 1)
+		w.Data[0], w.Data[p.X.Cols] = tr.slope, tr.spread
+		networks[m].Layers = []heads.Layer{{W: w, B: make([]float32, 1)}}
+	}
+	return networks, nil
+}
+
+func matrix(rows, cols int) blas32.General {
+	return blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: make([]float32, rows*cols)}
+}
+
+// blob draws n rows of width h around the mean, with one or several logits
+// that are sums of features, and labels that are mostly the largest logit.
+func blob(seed uint64, n, h, c int, mean float64) ood.Batch {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	b := ood.Batch{Features: matrix(n, h), Logits: matrix(n, c), Labels: make([]int, n)}
+	for i := range n {
+		row := b.Features.Data[i*h : (i+1)*h]
+		for j := range row {
+			row[j] = float32(mean + rng.NormFloat64()/float64(j+1))
+			b.Logits.Data[i*c+j%c] += row[j]
+		}
+		best := 0
+		for j := range c {
+			if b.Logits.Data[i*c+j] > b.Logits.Data[i*c+best] {
+				best = j
+			}
+		}
+		if rng.Float64() < 0.2 {
+			best = rng.IntN(c)
+		}
+		b.Labels[i] = best
+	}
+	return b
+}
+
+// classifier is the input of a fit on a network of three classes.
+func classifier(n int) bundle.Inputs {
+	return bundle.Inputs{
+		Base:  bundle.Base{Task: bundle.Classification, SHA256: "0123456789abcdef0123456789abcdef", Classes: []string{"a", "b & <c>", "d"}},
+		Batch: blob(1, n, 8, 3, 0),
+		Seed:  3,
+	}
+}
+
+// regressor is the input of a fit on a network of t targets whose noise grows
+// with the first feature. Features are x, its two rectified halves and noise.
+func regressor(seed uint64, n, t int) bundle.Inputs {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	b := ood.Batch{Features: matrix(n, 4), Logits: matrix(n, t)}
+	y := matrix(n, t)
+	for i := range n {
+		x := rng.NormFloat64()
+		copy(b.Features.Data[4*i:], []float32{
+			float32(x), float32(max(x, 0)), float32(max(-x, 0)), float32(0.1 * rng.NormFloat64()),
+		})
+		for k := range t {
+			b.Logits.Data[i*t+k] = float32(x)
+			y.Data[i*t+k] = float32(x + math.Exp(x/2)*rng.NormFloat64())
+		}
+	}
+	return bundle.Inputs{
+		Base: bundle.Base{Task: bundle.Regression}, Batch: b, Targets: y, Seed: seed,
+		Trainer: linearTrainer{slope: 0.5, spread: 0.1},
+	}
+}
+
+func mustFit(t testing.TB, in bundle.Inputs) *bundle.Bundle {
+	t.Helper()
+	b, err := bundle.Fit(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Library = "test"
+	return b
+}
+
+func mustWrite(t testing.TB, b *bundle.Bundle) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	if err := b.Write(&buf); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func read(b []byte) (*bundle.Bundle, error) {
+	return bundle.Read(bytes.NewReader(b), int64(len(b)))
+}
+
+func mustPredict(t testing.TB, b *bundle.Bundle, batch ood.Batch, o bundle.PredictOptions) *bundle.Prediction {
+	t.Helper()
+	p, err := b.Predict(context.Background(), batch, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,200 @@
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/attach-uncertainty/attach/heads"
+)
+
+// maxWidth bounds the rows that are made from what a manifest says.
+const maxWidth = 1 << 24
+
+// manifest is manifest.json of format 1.
+type manifest struct {
+	Format      int             `json:"format"`
+	Library     library         `json:"library"`
+	Model       model           `json:"model"`
+	Preprocess  json.RawMessage `json:"preprocess,omitempty"`
+	Layout      string          `json:"layout,omitempty"`
+	Detector    *detectorEntry  `json:"detector,omitempty"`
+	SQR         *sqrEntry       `json:"sqr,omitempty"`
+	Calibration calibration     `json:"calibration"`
+	Arrays      []arrayEntry    `json:"arrays"`
+}
+
+type library struct {
+	Module  string `json:"module"`
+	Version string `json:"version"`
+}
+
+type model struct {
+	Path    string   `json:"path,omitempty"`
+	SHA256  string   `json:"sha256,omitempty"`
+	Feature string   `json:"feature,omitempty"`
+	Output  string   `json:"output,omitempty"`
+	Task    Task     `json:"task"`
+	Width   int      `json:"width"`
+	Outputs int      `json:"outputs_width,omitempty"`
+	Classes []string `json:"classes,omitempty"`
+	Sigmoid bool     `json:"sigmoid,omitempty"`
+}
+
+type detectorEntry struct {
+	Method string         `json:"method"`
+	Params map[string]any `json:"params"`
+	State  map[string]any `json:"state"`
+}
+
+type sqrEntry struct {
+	State map[string]any `json:"state"`
+}
+
+type calibration struct {
+	HeldOut     HeldOut `json:"held_out,omitempty"`
+	NFit        int     `json:"n_fit"`
+	NCal        int     `json:"n_cal"`
+	Seed        uint64  `json:"seed"`
+	Alpha       float64 `json:"alpha"`
+	Level       float64 `json:"level"`
+	Temperature float64 `json:"temperature,omitempty"`
+	// QuantileLevels are the columns of calibration/quantiles.npy.
+	QuantileLevels []float64 `json:"quantile_levels,omitempty"`
+}
+
+type arrayEntry struct {
+	Name   string `json:"name"`
+	DType  string `json:"dtype"`
+	Shape  []int  `json:"shape"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// encode renders the manifest for people to read, with < and & as they are.
+func (m manifest) encode() ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(m); err != nil {
+		return nil, fmt.Errorf("the manifest cannot be written: %w", err)
+	}
+	return buf.Bytes(), nil
+}
+
+// decodeManifest checks the format version before all else, so that a newer
+// file is called newer and not damaged.
+func decodeManifest(b []byte) (manifest, error) {
+	var head struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(b, &head); err != nil {
+		return manifest{}, fmt.Errorf("%w: manifest.json is not what was written: %w", ErrDamaged, err)
+	}
+	switch {
+	case head.Format > Format:
+		return manifest{}, fmt.Errorf("%w (format %d; this one reads up to %d): upgrade attach", ErrNewerFormat, head.Format, Format)
+	case head.Format < 1:
+		return manifest{}, fmt.Errorf("%w: manifest.json gives no format version", ErrDamaged)
+	}
+	var m manifest
+	if err := json.Unmarshal(b, &m); err != nil {
+		return manifest{}, fmt.Errorf("%w: manifest.json is not what was written: %w", ErrDamaged, err)
+	}
+	return m, m.check()
+}
+
+// check refuses values that no writer writes and that later code relies on.
+func (m manifest) check() error {
+	c := m.Calibration
+	switch {
+	case m.Model.Task != Classification && m.Model.Task != Regression:
+		return fmt.Errorf("%w: the manifest's task is %q", ErrDamaged, m.Model.Task)
+	case m.Model.Width < 1 || m.Model.Width > maxWidth || m.Model.Outputs < 0 || m.Model.Outputs > maxWidth:
+		return fmt.Errorf("%w: the manifest gives %d features and %d outputs", ErrDamaged, m.Model.Width, m.Model.Outputs)
+	case c.NFit < 0 || c.NCal < 0 || c.Temperature < 0:
+		return fmt.Errorf("%w: the manifest gives a negative count or temperature", ErrDamaged)
+	case !(c.Alpha > 0 && c.Alpha < 1) || !(c.Level > 0 && c.Level < 1):
+		return fmt.Errorf("%w: the manifest's alpha %v or level %v is not between 0 and 1", ErrDamaged, c.Alpha, c.Level)
+	}
+	return nil
+}
+
+// plain turns the lists that JSON decodes to []any back into the []float64 and
+// []string of heads.State. An empty list becomes []float64.
+func plain(params map[string]any) (map[string]any, error) {
+	out := make(map[string]any, len(params))
+	for key, value := range params {
+		switch v := value.(type) {
+		case bool, float64, string:
+			out[key] = v
+		case []any:
+			list, err := plainList(v)
+			if err != nil {
+				return nil, fmt.Errorf("%w: parameter %q of the manifest: %w", ErrDamaged, key, err)
+			}
+			out[key] = list
+		default:
+			return nil, fmt.Errorf("%w: parameter %q of the manifest is neither a scalar nor a list", ErrDamaged, key)
+		}
+	}
+	return out, nil
+}
+
+func plainList(list []any) (any, error) {
+	if len(list) > 0 {
+		if _, ok := list[0].(string); ok {
+			return elements[string](list)
+		}
+	}
+	return elements[float64](list)
+}
+
+func elements[T float64 | string](list []any) ([]T, error) {
+	out := make([]T, len(list))
+	for i, e := range list {
+		v, ok := e.(T)
+		if !ok {
+			return nil, fmt.Errorf("element %d is not of one type with the others", i)
+		}
+		out[i] = v
+	}
+	return out, nil
+}
+
+// manifest describes b without its arrays.
+func (b *Bundle) manifest(states map[string]heads.State) manifest {
+	m := manifest{
+		Format:  Format,
+		Library: library{Module: module, Version: b.Library},
+		Model: model{
+			Path: b.Base.Path, SHA256: b.Base.SHA256, Feature: b.Base.Feature, Output: b.Base.Output,
+			Task: b.Base.Task, Width: b.Base.Width, Outputs: b.Base.Outputs, Classes: b.Base.Classes, Sigmoid: b.Base.Sigmoid,
+		},
+		Preprocess: b.Preprocess,
+		Layout:     b.Layout,
+		Calibration: calibration{
+			HeldOut: b.Calibration.HeldOut, NFit: b.Calibration.NFit, NCal: b.Calibration.NCal, Seed: b.Calibration.Seed,
+			Alpha: b.Calibration.Alpha, Level: b.Calibration.Level, Temperature: b.Calibration.Temperature,
+		},
+	}
+	if q := b.Calibration.Quantiles; len(q) > 0 {
+		m.Calibration.QuantileLevels = q[0].Levels
+	}
+	if b.Detector != nil {
+		m.Detector = &detectorEntry{Method: b.Detector.Method, Params: b.Detector.Params, State: states[detectorFolder].Params}
+	}
+	if b.SQR != nil {
+		m.SQR = &sqrEntry{State: states[sqrFolder].Params}
+	}
+	return m
+}
+
+// restoredBase is the inverse of manifest for the base model.
+func (m manifest) restoredBase() Base {
+	return Base{
+		Path: m.Model.Path, SHA256: m.Model.SHA256, Feature: m.Model.Feature, Output: m.Model.Output,
+		Task: m.Model.Task, Width: m.Model.Width, Outputs: m.Model.Outputs, Classes: m.Model.Classes, Sigmoid: m.Model.Sigmoid,
+	}
+}

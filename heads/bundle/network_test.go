@@ -1,0 +1,154 @@
+package bundle_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// summing is the network of blob: its features are its inputs, and its logits
+// sums of them.
+type summing struct{ classes int }
+
+// sums is its last layer.
+func sums(c, h int) *ood.Linear {
+	l := &ood.Linear{Weight: matrix(c, h), Bias: make([]float32, c)}
+	for j := range h {
+		l.Weight.Data[j%c*h+j] = 1
+	}
+	return l
+}
+
+func inputsOf(b ood.Batch) ood.Inputs {
+	return ood.InputsOf([]int{b.Features.Rows, b.Features.Cols}, b.Features.Data)
+}
+
+func (n summing) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
+	h := x.Shape[1]
+	b := ood.Batch{Features: matrix(x.Rows(), h), Logits: matrix(x.Rows(), n.classes)}
+	copy(b.Features.Data, x.Data)
+	for i, v := range x.Data {
+		b.Logits.Data[i/h*n.classes+i%h%n.classes] += v
+	}
+	return b, ctx.Err()
+}
+
+func (n summing) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, []float32, error) {
+	b, err := n.Forward(ctx, x)
+	g := make([]float32, len(x.Data))
+	h := x.Shape[1]
+	for i := range g {
+		// All that is needed here is a gradient that depends on the logits;
+		// for a single one, that of the logit itself.
+		z := b.Logits.Data[i/h*n.classes+i%h%n.classes]
+		if g[i] = z; n.classes == 1 {
+			g[i] = 1
+		}
+	}
+	return b, g, err
+}
+
+func (n summing) Dropouts() int { return 1 }
+
+func (n summing) Dropout(ctx context.Context, x ood.InputBlock, passes int, _ float64, seed uint64) ([]float32, error) {
+	var z []float32
+	for s := range passes {
+		b, err := n.Forward(ctx, x)
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range b.Logits.Data {
+			z = append(z, v*float32(1+(s+i+int(seed))%3))
+		}
+	}
+	return z, nil
+}
+
+func TestDetectorThatRunsTheNetwork(t *testing.T) {
+	in := classifier(80)
+	in.Method, in.Batch.Inputs, in.Network = baselines.ODIN, inputsOf(in.Batch), summing{3}
+	in.InputScale = ood.InputScale{Factor: []float32{3}}
+	b := mustFit(t, in)
+	if !b.RunsNetwork() || mustFit(t, classifier(80)).RunsNetwork() {
+		t.Error("RunsNetwork")
+	}
+	stored, err := read(mustWrite(t, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var absent *ood.NeedError
+	if _, err := stored.Predict(context.Background(), in.Batch, bundle.PredictOptions{}); !errors.As(err, &absent) || absent.Need != ood.NeedNetwork {
+		t.Errorf("without the network: %v", err)
+	}
+	bare := in.Batch
+	bare.Inputs = nil
+	if _, err := stored.Predict(context.Background(), bare, bundle.PredictOptions{Network: in.Network}); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
+		t.Errorf("without inputs: %v", err)
+	}
+	in.Batch.Inputs = nil
+	if _, err := bundle.Fit(context.Background(), in); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
+		t.Errorf("fitted without inputs: %v", err)
+	}
+	if !bytes.Equal(mustWrite(t, b), mustWrite(t, stored)) {
+		t.Error("what is read is written otherwise")
+	}
+}
+
+// TestLogisticNetwork holds a network of one logit to the same network with
+// the logits 0 and z, whose gradients are finite differences.
+func TestLogisticNetwork(t *testing.T) {
+	in := classifier(60)
+	in.Batch.Logits = matrix(60, 1)
+	in.Batch.Labels = nil
+	for i := range 60 {
+		for j := range 8 {
+			in.Batch.Logits.Data[i] += in.Batch.Features.Data[i*8+j]
+		}
+	}
+	in.Batch.Inputs, in.Network = inputsOf(in.Batch), summing{1}
+	for _, c := range []struct {
+		method ood.Method
+		params ood.Params
+		scalar func(z float64) float64
+	}{
+		{baselines.Geometrical, ood.Params{"temperature": 2., "gradient": "margin"}, func(z float64) float64 { return math.Abs(math.Tanh(z / 4)) }},
+		{baselines.Geometrical, ood.Params{"logits": true, "gradient": "margin"}, math.Abs},
+	} {
+		in.Method, in.Params = c.method, c.params
+		p := mustPredict(t, mustFit(t, in), in.Batch, bundle.PredictOptions{})
+		for i, got := range p.OODScore {
+			z := float64(in.Batch.Logits.Data[i])
+			slope := (c.scalar(z+1e-6) - c.scalar(z-1e-6)) / 2e-6
+			if want := -c.scalar(z) / (math.Abs(slope) * math.Sqrt(8)); !near(got, want, 1e-5) {
+				t.Errorf("%v row %d: %v, want %v", c.params, i, got, want)
+			}
+		}
+	}
+	// A step of ε along the signs moves the logit by 8ε, away from 0.
+	in.Method, in.Params = baselines.ODIN, ood.Params{"epsilon": .01, "temperature": 100.}
+	for i, got := range mustPredict(t, mustFit(t, in), in.Batch, bundle.PredictOptions{}).OODScore {
+		z := math.Abs(float64(in.Batch.Logits.Data[i])) + .08
+		if want := -1 / (1 + math.Exp(-z/100)); math.Abs(got-want) > 1e-8 {
+			t.Errorf("ODIN row %d: %v, want %v", i, got, want)
+		}
+	}
+	for _, m := range []ood.Method{baselines.ODIN, baselines.BALD} {
+		in.Method, in.Params = m, nil
+		b := mustFit(t, in)
+		stored, err := read(mustWrite(t, b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := mustPredict(t, b, in.Batch, bundle.PredictOptions{})
+		if !reflect.DeepEqual(mustPredict(t, stored, in.Batch, bundle.PredictOptions{Network: in.Network}), want) {
+			t.Errorf("%s: scores differ after reading", m.Name)
+		}
+	}
+}

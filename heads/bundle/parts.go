@@ -1,0 +1,174 @@
+package bundle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Folders of the arrays of each part.
+const (
+	detectorFolder    = "detector/"
+	sqrFolder         = "sqr/"
+	calibrationFolder = "calibration/"
+)
+
+// parts lists the state of every part under the folder of its arrays.
+func (b *Bundle) parts() (map[string]heads.State, error) {
+	states := make(map[string]heads.State)
+	if b.Detector != nil {
+		s, ok := b.Detector.Scorer.(heads.Stater)
+		if !ok {
+			return nil, fmt.Errorf("method %s cannot be saved: its scorer has no state to store", b.Detector.Method)
+		}
+		states[detectorFolder] = s.State()
+	}
+	if b.SQR != nil {
+		states[sqrFolder] = b.SQR.State()
+	}
+	var err error
+	states[calibrationFolder], err = b.Calibration.state()
+	return states, err
+}
+
+// state returns the calibration's arrays.
+func (c Calibration) state() (heads.State, error) {
+	s := heads.State{Arrays: map[string]heads.Array{}}
+	if len(c.OOD.Scores) > 0 {
+		s.Arrays["ood"] = heads.Vector(c.OOD.Scores)
+	}
+	if len(c.Quantiles) == 0 {
+		return s, nil
+	}
+	levels, n := c.Quantiles[0].Levels, len(c.Quantiles[0].Y)
+	var grid, y []float32
+	for i, q := range c.Quantiles {
+		if err := q.Validate(); err != nil {
+			return s, err
+		}
+		if !slices.Equal(q.Levels, levels) || len(q.Y) != n {
+			return s, fmt.Errorf("target %d is calibrated on other levels or rows than target 0", i)
+		}
+		grid = append(grid, q.Grid...)
+		y = append(y, q.Y...)
+	}
+	t := len(c.Quantiles)
+	s.Arrays["quantiles"] = heads.Array{Shape: []int{t, n, len(levels)}, Data: grid}
+	s.Arrays["targets"] = heads.Array{Shape: []int{t, n}, Data: y}
+	return s, nil
+}
+
+// restore fills in the detector's scores and the quantiles from their arrays.
+func (c *Calibration) restore(s heads.State, levels []float64) error {
+	if _, ok := s.Arrays["ood"]; ok {
+		scores, err := s.Float64s("ood")
+		if err != nil {
+			return fmt.Errorf("%w: calibration: %w", ErrDamaged, err)
+		}
+		c.OOD, err = calibrate.NewConformal(scores)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+	}
+	if len(levels) == 0 {
+		return nil
+	}
+	grid, y := s.Arrays["quantiles"], s.Arrays["targets"]
+	q, isGrid := grid.Data.([]float32)
+	v, isTargets := y.Data.([]float32)
+	if !isGrid || !isTargets || len(grid.Shape) != 3 || len(y.Shape) != 2 ||
+		grid.Shape[0] != y.Shape[0] || grid.Shape[1] != y.Shape[1] || grid.Shape[2] != len(levels) {
+		return fmt.Errorf("%w: quantile calibration of shape %v does not fit %v targets and %d levels",
+			ErrDamaged, grid.Shape, y.Shape, len(levels))
+	}
+	n, l := y.Shape[1], len(levels)
+	for t := range y.Shape[0] {
+		target := calibrate.QuantileCalibration{Levels: levels, Grid: q[t*n*l : (t+1)*n*l], Y: v[t*n : (t+1)*n]}
+		if err := target.Validate(); err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		c.Quantiles = append(c.Quantiles, target)
+	}
+	return nil
+}
+
+// restoredDetector rebuilds the detector from its entry and its arrays.
+func (m manifest) restoredDetector(arrays map[string]heads.Array) (*Detector, error) {
+	if m.Detector == nil {
+		return nil, nil
+	}
+	method, ok := baselines.ByName(m.Detector.Method)
+	if !ok {
+		return nil, fmt.Errorf("%w %q: this version of attach has no such detector: upgrade attach", ErrUnknownMethod, m.Detector.Method)
+	}
+	params, err := plain(m.Detector.Params)
+	if err != nil {
+		return nil, err
+	}
+	state, err := plain(m.Detector.State)
+	if err != nil {
+		return nil, err
+	}
+	scorer, err := method.Restore(heads.State{Params: state, Arrays: arrays})
+	if err != nil {
+		return nil, fmt.Errorf("%w: detector %s: %w", ErrDamaged, m.Detector.Method, err)
+	}
+	return &Detector{Method: m.Detector.Method, Params: ood.Params(params), Scorer: scorer}, nil
+}
+
+// restoredSQR rebuilds the quantile head from its entry and its arrays.
+func (m manifest) restoredSQR(arrays map[string]heads.Array) (*heads.SQR, error) {
+	if m.SQR == nil {
+		return nil, nil
+	}
+	state, err := plain(m.SQR.State)
+	if err != nil {
+		return nil, err
+	}
+	s, err := heads.RestoreSQR(heads.State{Params: state, Arrays: arrays})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return s, nil
+}
+
+// consistent refuses parts that do not fit each other or the manifest's
+// widths. Methods trust their caller with widths and panic on wrong ones; one
+// row through everything finds out before a user's row does.
+func (b *Bundle) consistent() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: its parts do not fit together: %v", ErrDamaged, r)
+		}
+	}()
+	if q := b.Calibration.Quantiles; q != nil && (b.SQR == nil || len(q) != len(b.SQR.Networks)) {
+		return fmt.Errorf("%w: quantiles of %d targets are calibrated, and the quantile head is not for them", ErrDamaged, len(q))
+	}
+	row := ood.Batch{Features: zeros(b.Base.Width), Logits: zeros(b.Base.Outputs)}
+	p, err := b.Predictor(PredictOptions{})
+	if err == nil {
+		if b.RunsNetwork() {
+			p.scorer = nil // which has no network to fit together with here
+		}
+		_, err = p.Predict(context.Background(), row)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: its parts do not fit together: %w", ErrDamaged, err)
+	}
+	return nil
+}
+
+// zeros is one row of width zeros.
+func zeros(width int) blas32.General {
+	if width == 0 {
+		return blas32.General{}
+	}
+	return blas32.General{Rows: 1, Cols: width, Stride: width, Data: make([]float32, width)}
+}

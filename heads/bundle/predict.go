@@ -1,0 +1,200 @@
+package bundle
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// PredictOptions chooses what is predicted. The zero value takes the bundle's
+// defaults and no quantiles.
+type PredictOptions struct {
+	// Levels are the quantile levels wanted, each in (0,1); regression only.
+	Levels []float64
+	// Level is the probability that intervals cover; 0 is the bundle's.
+	Level float64
+	// Alpha is the false-alarm rate of flags; 0 is the bundle's.
+	Alpha float64
+	// Network is the base network, for a bundle whose detector runs it: the
+	// rows to predict then carry Inputs. See Bundle.RunsNetwork.
+	Network ood.Network
+}
+
+// Prediction is what a bundle says about N rows. Matrices are row-major; what
+// the bundle or the batch cannot give is nil.
+type Prediction struct {
+	N       int
+	Targets int // regression targets, 0 for a classifier
+
+	// Class is the index of the largest logit, Confidence its probability
+	// under the softmax of logits over temperature (or their sigmoid, where
+	// Base.Sigmoid says so). A classifier with one
+	// output is read as a logistic one: class 1 where the logit is positive.
+	Class      []int
+	Confidence []float64
+
+	Value  []float64 // N×Targets, what the network itself predicts
+	Median []float64 // N×Targets, the head's median
+	// Lower and Upper are N×Targets: the head's central interval, conformalized,
+	// so that each target on its own is covered with probability Level under
+	// the condition that Calibration.Promise states. They are ±Inf where
+	// calibration rows are too few for Level.
+	Lower, Upper []float64
+	Level        float64
+	// Quantiles is N×Targets×len(Levels): the head's own quantiles, without
+	// conformalization, which applies to the central interval only. They
+	// never cross.
+	Quantiles []float64
+	Levels    []float64
+
+	OODScore []float64 // higher is more likely out-of-domain
+	// PValue is the conformal p-value of OODScore: among rows like the
+	// calibration rows, at most a share p has a p-value of p or less.
+	PValue []float64
+	Flag   []bool // PValue ≤ Alpha
+	Alpha  float64
+}
+
+// Predict predicts for the rows of batch, which needs the parts that Fit was
+// given: features always, logits for Class, Value and methods that use them.
+// To predict block by block, make one Predictor.
+func (b *Bundle) Predict(ctx context.Context, batch ood.Batch, o PredictOptions) (*Prediction, error) {
+	p, err := b.Predictor(o)
+	if err != nil {
+		return nil, err
+	}
+	return p.Predict(ctx, batch)
+}
+
+// RunsNetwork says that the detector scores by running the base network, so
+// that prediction needs PredictOptions.Network and rows with Inputs.
+func (b *Bundle) RunsNetwork() bool {
+	if b.Detector == nil {
+		return false
+	}
+	_, ok := b.Detector.Scorer.(ood.NetworkBound)
+	return ok
+}
+
+// Predictor predicts block after block with one choice of levels. It is safe
+// for concurrent use.
+type Predictor struct {
+	bundle       *Bundle
+	levels       []float64
+	level, alpha float64
+	banded       []float64       // levels that the central interval is interpolated between
+	cqr          []calibrate.CQR // by target
+	scorer       ood.Scorer      // of the detector, bound to the network, or nil
+}
+
+// Predictor prepares prediction: levels are checked and calibrated once.
+func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
+	p := &Predictor{bundle: b, levels: o.Levels, level: o.Level, alpha: o.Alpha}
+	if b.Detector != nil {
+		p.scorer = b.Detector.Scorer
+		if n, ok := p.scorer.(ood.NetworkBound); ok && o.Network != nil {
+			p.scorer = n.Bind(pairNetwork(b.Base, o.Network))
+		}
+	}
+	if p.level == 0 {
+		p.level = b.Calibration.Level
+	}
+	if p.alpha == 0 {
+		p.alpha = b.Calibration.Alpha
+	}
+	if err := checkLevels(p.level, p.alpha); err != nil {
+		return nil, err
+	}
+	for _, l := range p.levels {
+		if !(l > 0 && l < 1) {
+			return nil, fmt.Errorf("quantile level %v is not between 0 and 1", l)
+		}
+	}
+	if len(p.levels) > 0 && b.SQR == nil {
+		return nil, fmt.Errorf("the bundle has no quantile head: quantiles need one that was fitted for regression")
+	}
+	for _, q := range b.Calibration.Quantiles {
+		c, err := q.At(1 - p.level)
+		if err != nil {
+			return nil, err
+		}
+		p.banded, p.cqr = q.Levels, append(p.cqr, c)
+	}
+	return p, nil
+}
+
+func checkLevels(level, alpha float64) error {
+	switch {
+	case !(level > 0 && level < 1):
+		return fmt.Errorf("interval level %v is not between 0 and 1", level)
+	case !(alpha > 0 && alpha < 1):
+		return fmt.Errorf("false-alarm rate %v is not between 0 and 1", alpha)
+	}
+	return nil
+}
+
+// Predict predicts for the rows of batch. A *heads.NotFiniteError counts rows
+// from the start of the batch.
+func (p *Predictor) Predict(ctx context.Context, batch ood.Batch) (*Prediction, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := p.bundle.checkBatch(batch); err != nil {
+		return nil, err
+	}
+	batch = pairLogits(p.bundle.Base.Task, batch)
+	out := &Prediction{N: batch.Len()}
+	if p.bundle.Base.Task == Classification {
+		out.classify(batch.Logits, p.bundle.Calibration.Temperature, p.bundle.Base.Sigmoid)
+	} else {
+		p.regress(out, batch)
+	}
+	if err := p.detect(ctx, out, batch); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// checkBatch refuses batches of other widths than the bundle was fitted on.
+func (b *Bundle) checkBatch(batch ood.Batch) error {
+	if err := pairLogits(b.Base.Task, batch).Validate(); err != nil {
+		return err
+	}
+	switch {
+	case !batch.HasFeatures():
+		return fmt.Errorf("the rows carry no features, and the bundle was fitted on %d", b.Base.Width)
+	case batch.Features.Cols != b.Base.Width:
+		return fmt.Errorf("the rows have %d features, and the bundle was fitted on %d", batch.Features.Cols, b.Base.Width)
+	case batch.HasLogits() && b.Base.Outputs > 0 && batch.Logits.Cols != b.Base.Outputs:
+		return fmt.Errorf("the rows have %d logits, and the bundle was fitted on %d", batch.Logits.Cols, b.Base.Outputs)
+	}
+	if err := heads.CheckFinite("features", batch.Features); err != nil {
+		return err
+	}
+	return heads.CheckFinite("logits", batch.Logits)
+}
+
+func (p *Predictor) detect(ctx context.Context, out *Prediction, batch ood.Batch) error {
+	if p.scorer == nil {
+		return nil
+	}
+	scores, err := p.scorer.Score(ctx, nil, batch)
+	if err != nil {
+		return fmt.Errorf("detector %s: %w", p.bundle.Detector.Method, err)
+	}
+	out.OODScore = scores
+	c := p.bundle.Calibration.OOD
+	if len(c.Scores) == 0 {
+		return nil
+	}
+	out.Alpha = p.alpha
+	out.PValue = c.PValues(nil, scores)
+	out.Flag = make([]bool, len(scores))
+	for i, v := range out.PValue {
+		out.Flag[i] = v <= p.alpha
+	}
+	return nil
+}

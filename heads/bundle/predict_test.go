@@ -1,0 +1,289 @@
+package bundle_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func methods() []ood.Method { return baselines.All }
+
+func near(a, b, tolerance float64) bool {
+	return a == b || math.Abs(a-b) <= tolerance*max(math.Abs(a), math.Abs(b), 1)
+}
+
+// TestClassAndConfidence compares with the softmax written out.
+func TestClassAndConfidence(t *testing.T) {
+	in := classifier(200)
+	b := mustFit(t, in)
+	if b.Calibration.Temperature == 0 {
+		t.Fatal("labels were given and no temperature was fitted")
+	}
+	for _, temperature := range []float64{0, 0.5, b.Calibration.Temperature, 4} {
+		b.Calibration.Temperature = temperature
+		if temperature == 0 {
+			temperature = 1
+		}
+		p := mustPredict(t, b, in.Batch, bundle.PredictOptions{})
+		for i := range p.N {
+			var sum float64
+			probability := make([]float64, 3)
+			for j := range probability {
+				probability[j] = math.Exp(float64(in.Batch.Logits.Data[3*i+j]) / temperature)
+				sum += probability[j]
+			}
+			best := slices.Index(probability, slices.Max(probability))
+			if p.Class[i] != best || !near(p.Confidence[i], probability[best]/sum, 1e-12) {
+				t.Fatalf("row %d at temperature %v: class %d with %v, want %d with %v",
+					i, temperature, p.Class[i], p.Confidence[i], best, probability[best]/sum)
+			}
+		}
+	}
+}
+
+func TestOneLogitIsLogistic(t *testing.T) {
+	in := classifier(40)
+	in.Batch.Logits = matrix(40, 1)
+	for i := range in.Batch.Logits.Data {
+		in.Batch.Logits.Data[i] = float32(i-20) / 4
+		in.Batch.Labels[i] = min(in.Batch.Labels[i], 1)
+	}
+	in.Method, _ = baselines.ByName("entropy")
+	b := mustFit(t, in)
+	if b.Base.Outputs != 1 || b.Calibration.Temperature == 0 {
+		t.Errorf("outputs %d, temperature %v", b.Base.Outputs, b.Calibration.Temperature)
+	}
+	b.Calibration.Temperature = 0
+	p := mustPredict(t, b, in.Batch, bundle.PredictOptions{})
+	if least, most := slices.Index(p.OODScore, slices.Min(p.OODScore)), slices.Index(p.OODScore, slices.Max(p.OODScore)); least != 0 || most != 20 {
+		t.Errorf("entropy is least at row %d and largest at %d, want 0 and 20", least, most)
+	}
+	for i, z := range in.Batch.Logits.Data {
+		one := 1 / (1 + math.Exp(-float64(z)))
+		class, confidence := 0, 1-one
+		if z > 0 {
+			class, confidence = 1, one
+		}
+		if p.Class[i] != class || !near(p.Confidence[i], confidence, 1e-12) {
+			t.Errorf("logit %v: class %d with %v, want %d with %v", z, p.Class[i], p.Confidence[i], class, confidence)
+		}
+	}
+}
+
+// TestPValuesCountCalibrationScores compares with the definition.
+func TestPValuesCountCalibrationScores(t *testing.T) {
+	b := mustFit(t, classifier(100))
+	batch := blob(9, 50, 8, 3, 0.5)
+	p := mustPredict(t, b, batch, bundle.PredictOptions{Alpha: 0.3})
+	flags := 0
+	for i, s := range p.OODScore {
+		atLeast := 0
+		for _, c := range b.Calibration.OOD.Scores {
+			if c >= s {
+				atLeast++
+			}
+		}
+		want := float64(1+atLeast) / float64(1+b.Calibration.NCal)
+		if p.PValue[i] != want || p.Flag[i] != (want <= 0.3) {
+			t.Errorf("row %d: p-value %v, flag %v; want %v", i, p.PValue[i], p.Flag[i], want)
+		}
+		if p.Flag[i] {
+			flags++
+		}
+	}
+	if flags == 0 || flags == len(p.Flag) {
+		t.Errorf("%d of %d rows are flagged: the test says nothing", flags, len(p.Flag))
+	}
+}
+
+// TestFarRowsAreFlagged and in-domain rows are not, beyond the rate asked.
+func TestFarRowsAreFlagged(t *testing.T) {
+	in := classifier(2000)
+	in.Params = ood.Params{"unit_norm": false}
+	b := mustFit(t, in)
+	share := func(batch ood.Batch) float64 {
+		p := mustPredict(t, b, batch, bundle.PredictOptions{})
+		n := 0.0
+		for _, f := range p.Flag {
+			if f {
+				n++
+			}
+		}
+		return n / float64(p.N)
+	}
+	if far := share(blob(5, 500, 8, 3, 20)); far < 0.9 {
+		t.Errorf("%v of far rows are flagged", far)
+	}
+	// 400 calibration rows: the rate has a standard deviation of .011, and
+	// counting 2000 rows adds .005.
+	if near := share(blob(6, 2000, 8, 3, 0)); math.Abs(near-0.05) > 0.05 {
+		t.Errorf("%v of in-domain rows are flagged, want about .05", near)
+	}
+}
+
+// TestIntervalsCover: conformalized intervals of a head that fits badly cover
+// ⌈.8(n+1)⌉/(n+1) of new rows on average over calibration sets.
+func TestIntervalsCover(t *testing.T) {
+	const trials, rows, fresh = 40, 100, 200
+	for _, level := range []float64{0.8, 0.9, 0.83} {
+		var shares []float64
+		for seed := range uint64(trials) {
+			in := regressor(seed, rows, 2)
+			in.CalFraction = 0.5
+			in.SkipDetector = true
+			b := mustFit(t, in)
+			test := regressor(seed+1000, fresh, 2)
+			p := mustPredict(t, b, test.Batch, bundle.PredictOptions{Level: level})
+			inside := 0.0
+			for i, y := range test.Targets.Data {
+				if p.Lower[i] <= float64(y) && float64(y) <= p.Upper[i] {
+					inside++
+				}
+			}
+			shares = append(shares, inside/float64(len(p.Lower)))
+		}
+		mean, sd := moments(shares)
+		n := rows / 2.0
+		want := math.Ceil(level*(n+1)-1e-9) / (n + 1)
+		if tolerance := 4 * sd / math.Sqrt(trials); math.Abs(mean-want) > tolerance {
+			t.Errorf("level %v: coverage %.4f, want %.4f ± %.4f", level, mean, want, tolerance)
+		}
+	}
+}
+
+func moments(v []float64) (mean, sd float64) {
+	for _, x := range v {
+		mean += x / float64(len(v))
+	}
+	for _, x := range v {
+		sd += (x - mean) * (x - mean) / float64(len(v)-1)
+	}
+	return mean, math.Sqrt(sd)
+}
+
+// TestTooFewCalibrationRows: a level that 10 rows cannot promise has infinite
+// intervals and no flags.
+func TestTooFewCalibrationRows(t *testing.T) {
+	in := regressor(1, 50, 1)
+	b := mustFit(t, in)
+	if b.Calibration.NCal != 10 {
+		t.Fatalf("%d calibration rows, want 10", b.Calibration.NCal)
+	}
+	p := mustPredict(t, b, in.Batch, bundle.PredictOptions{Level: 0.95})
+	for i := range p.N {
+		if !math.IsInf(p.Lower[i], -1) || !math.IsInf(p.Upper[i], 1) || p.Flag[i] {
+			t.Fatalf("row %d: [%v, %v], flag %v; want all of the line and no flag", i, p.Lower[i], p.Upper[i], p.Flag[i])
+		}
+	}
+	p = mustPredict(t, b, in.Batch, bundle.PredictOptions{Level: 0.9})
+	if math.IsInf(p.Lower[0], 0) || math.IsInf(p.Upper[0], 0) {
+		t.Error("ten calibration rows are enough for a level of .9")
+	}
+}
+
+func TestQuantilesAndValue(t *testing.T) {
+	in := regressor(1, 100, 2)
+	b := mustFit(t, in)
+	levels := []float64{0.9, 0.1, 0.5, 0.025}
+	p := mustPredict(t, b, in.Batch, bundle.PredictOptions{Levels: levels})
+	want := b.SQR.Quantiles(in.Batch.Features, levels)
+	for i, v := range want.Data {
+		if p.Quantiles[i] != float64(v) {
+			t.Fatalf("quantile %d is %v, want the head's %v", i, p.Quantiles[i], v)
+		}
+	}
+	for i, v := range in.Batch.Logits.Data {
+		if p.Value[i] != float64(v) {
+			t.Fatalf("value %d is %v, want the network's %v", i, p.Value[i], v)
+		}
+		if p.Median[i] != p.Quantiles[4*i+2] {
+			t.Fatalf("median %d is %v, want the quantile at .5, %v", i, p.Median[i], p.Quantiles[4*i+2])
+		}
+		if !(p.Lower[i] <= p.Upper[i]) {
+			t.Fatalf("interval %d is [%v, %v]", i, p.Lower[i], p.Upper[i])
+		}
+	}
+	if p.Targets != 2 || p.Level != bundle.DefaultLevel || p.Alpha != bundle.DefaultAlpha {
+		t.Errorf("targets %d, level %v, alpha %v", p.Targets, p.Level, p.Alpha)
+	}
+}
+
+// TestBlocks: prediction block by block is prediction at once.
+func TestBlocks(t *testing.T) {
+	in := regressor(1, 100, 1)
+	b := mustFit(t, in)
+	o := bundle.PredictOptions{Levels: []float64{0.2}}
+	whole := mustPredict(t, b, in.Batch, o)
+	predictor, err := b.Predictor(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lo := 0; lo < 100; lo += 30 {
+		hi := min(lo+30, 100)
+		p, err := predictor.Predict(context.Background(), in.Batch.Slice(lo, hi))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range p.N {
+			if !near(p.OODScore[i], whole.OODScore[lo+i], 1e-6) || !near(p.Lower[i], whole.Lower[lo+i], 1e-5) ||
+				!near(p.Quantiles[i], whole.Quantiles[lo+i], 1e-5) {
+				t.Fatalf("row %d differs from the prediction at once", lo+i)
+			}
+		}
+	}
+	empty, err := predictor.Predict(context.Background(), in.Batch.Slice(0, 0))
+	if err != nil || empty.N != 0 {
+		t.Errorf("an empty block gives %v, %v", empty, err)
+	}
+}
+
+func TestPredictErrors(t *testing.T) {
+	classes, values := mustFit(t, classifier(50)), mustFit(t, regressor(1, 50, 1))
+	good := blob(2, 5, 8, 3, 0)
+	broken := blob(2, 5, 8, 3, 0)
+	broken.Features.Data[8*3+1] = float32(math.NaN())
+	wrongLabels := good
+	wrongLabels.Labels = []int{1}
+	tests := []struct {
+		name  string
+		b     *bundle.Bundle
+		batch ood.Batch
+		o     bundle.PredictOptions
+		want  string
+	}{
+		{"width", classes, blob(2, 5, 7, 3, 0), bundle.PredictOptions{}, "7 features, and the bundle was fitted on 8"},
+		{"logits", classes, blob(2, 5, 8, 4, 0), bundle.PredictOptions{}, "4 logits, and the bundle was fitted on 3"},
+		{"no features", classes, ood.Batch{Logits: good.Logits}, bundle.PredictOptions{}, "no features"},
+		{"labels", classes, wrongLabels, bundle.PredictOptions{}, "1 labels"},
+		{"quantiles of a classifier", classes, good, bundle.PredictOptions{Levels: []float64{0.5}}, "no quantile head"},
+		{"quantile level", values, ood.Batch{}, bundle.PredictOptions{Levels: []float64{1}}, "quantile level 1 "},
+		{"level", values, ood.Batch{}, bundle.PredictOptions{Level: 95}, "interval level 95"},
+		{"alpha", values, ood.Batch{}, bundle.PredictOptions{Alpha: -1}, "false-alarm rate -1"},
+		{"NaN", classes, broken, bundle.PredictOptions{}, "row 3"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := tt.b.Predict(context.Background(), tt.batch, tt.o)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error is %v, want it to say %q", err, tt.want)
+			}
+		})
+	}
+	var notFinite *heads.NotFiniteError
+	if _, err := classes.Predict(context.Background(), broken, bundle.PredictOptions{}); !errors.As(err, &notFinite) || notFinite.Row != 3 {
+		t.Errorf("error is %v, want a *heads.NotFiniteError at row 3", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := classes.Predict(ctx, good, bundle.PredictOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v, want %v", err, context.Canceled)
+	}
+}

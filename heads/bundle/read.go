@@ -1,0 +1,226 @@
+package bundle
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/npy"
+)
+
+// maxManifest bounds manifest.json, which is read before anything is known.
+const maxManifest = 16 << 20
+
+// Open reads the bundle at path. Its Base.Path is resolved against the folder
+// of path.
+func Open(path string) (*Bundle, error) {
+	// Opening a pipe would wait for somebody to write to it.
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot read the bundle: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: %w: it is no regular file", path, ErrNotBundle)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the bundle: %w", err)
+	}
+	defer f.Close()
+	b, err := Read(f, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if p := b.Base.Path; p != "" {
+		p = filepath.FromSlash(p)
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(filepath.Dir(path), p)
+		}
+		b.Base.Path = p
+	}
+	return b, nil
+}
+
+// Read reads a bundle of size bytes, checks every checksum and rebuilds its
+// parts. Errors wrap one of the package's sentinel errors. Base.Path is as
+// stored: relative to wherever the bundle lies.
+func Read(r io.ReaderAt, size int64) (*Bundle, error) {
+	a, err := openArchive(r, size)
+	if err != nil {
+		return nil, err
+	}
+	content, err := a.manifest()
+	if err != nil {
+		return nil, err
+	}
+	m, err := decodeManifest(content)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.verify(content, m); err != nil {
+		return nil, err
+	}
+	states := map[string]heads.State{}
+	for _, entry := range m.Arrays {
+		array, err := a.array(entry)
+		if err != nil {
+			return nil, err
+		}
+		folder, name, _ := strings.Cut(strings.TrimSuffix(entry.Name, arraySuffix), "/")
+		folder += "/"
+		if states[folder].Arrays == nil {
+			states[folder] = heads.State{Arrays: map[string]heads.Array{}}
+		}
+		states[folder].Arrays[name] = array
+	}
+	return m.restore(states)
+}
+
+// restore rebuilds the bundle from its manifest and the arrays by folder.
+func (m manifest) restore(states map[string]heads.State) (*Bundle, error) {
+	b := &Bundle{Library: m.Library.Version, Base: m.restoredBase(), Layout: m.Layout}
+	if m.Preprocess != nil {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, m.Preprocess); err != nil {
+			return nil, fmt.Errorf("%w: preprocess: %w", ErrDamaged, err)
+		}
+		b.Preprocess = compact.Bytes()
+	}
+	c := m.Calibration
+	b.Calibration = Calibration{
+		HeldOut: c.HeldOut, NFit: c.NFit, NCal: c.NCal, Seed: c.Seed,
+		Alpha: c.Alpha, Level: c.Level, Temperature: c.Temperature,
+	}
+	var err error
+	if b.Detector, err = m.restoredDetector(states[detectorFolder].Arrays); err != nil {
+		return nil, err
+	}
+	if b.SQR, err = m.restoredSQR(states[sqrFolder].Arrays); err != nil {
+		return nil, err
+	}
+	if err := b.Calibration.restore(states[calibrationFolder], c.QuantileLevels); err != nil {
+		return nil, err
+	}
+	return b, b.consistent()
+}
+
+// archive is a zip file with a manifest and no name twice.
+type archive struct {
+	files map[string]*zip.File
+	size  int64
+}
+
+func openArchive(r io.ReaderAt, size int64) (archive, error) {
+	zr, err := zip.NewReader(r, size)
+	if err != nil {
+		return archive{}, fmt.Errorf("%w: copy it again or fit anew", ErrNotBundle)
+	}
+	a := archive{files: make(map[string]*zip.File, len(zr.File)), size: size}
+	for _, f := range zr.File {
+		if a.files[f.Name] != nil {
+			return archive{}, fmt.Errorf("%w: it holds %q twice", ErrDamaged, f.Name)
+		}
+		a.files[f.Name] = f
+	}
+	if a.files[manifestName] == nil {
+		return archive{}, fmt.Errorf("%w: it is a zip file without %s", ErrNotBundle, manifestName)
+	}
+	return a, nil
+}
+
+// manifest reads manifest.json alone. It may have been compressed by another
+// program: a newer format must be recognised all the same.
+func (a archive) manifest() ([]byte, error) {
+	f := a.files[manifestName]
+	if f.UncompressedSize64 > maxManifest {
+		return nil, fmt.Errorf("%w: %s has %d bytes, more than any has", ErrDamaged, manifestName, f.UncompressedSize64)
+	}
+	return readEntry(f)
+}
+
+// readEntry reads a whole entry whose size has been found acceptable. The
+// buffer grows with what is there, not with what the directory claims.
+func readEntry(f *zip.File) ([]byte, error) {
+	r, err := f.Open()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %q cannot be read: %w", ErrDamaged, f.Name, err)
+	}
+	defer r.Close()
+	var buf bytes.Buffer
+	n, err := io.Copy(&buf, io.LimitReader(r, int64(f.UncompressedSize64)+1))
+	switch {
+	case errors.Is(err, zip.ErrChecksum):
+		return nil, fmt.Errorf("%w: the content of %q has changed: copy the file again or fit anew", ErrDamaged, f.Name)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %q cannot be read: %w", ErrDamaged, f.Name, err)
+	case uint64(n) != f.UncompressedSize64:
+		return nil, fmt.Errorf("%w: %q has another length than the file says", ErrDamaged, f.Name)
+	}
+	return buf.Bytes(), nil
+}
+
+// verify checks the manifest's own checksum and that the archive holds what
+// the manifest lists, no more and no less. Entries are stored, so that none is
+// larger than the file and reading takes no more memory than the file has.
+func (a archive) verify(content []byte, m manifest) error {
+	for name, f := range a.files {
+		if f.Method != zip.Store || f.UncompressedSize64 != f.CompressedSize64 || f.UncompressedSize64 > uint64(a.size) {
+			return fmt.Errorf("%w: %q was packed by another program: fit anew or restore the original", ErrDamaged, name)
+		}
+	}
+	f := a.files[checksumName]
+	if f == nil || f.UncompressedSize64 > 1024 {
+		return fmt.Errorf("%w: it has no %s", ErrDamaged, checksumName)
+	}
+	sum, err := readEntry(f)
+	if err != nil {
+		return err
+	}
+	if want, _, _ := strings.Cut(string(sum), " "); want != checksum(content) {
+		return fmt.Errorf("%w: %s is not what its checksum says: copy the file again or fit anew", ErrDamaged, manifestName)
+	}
+	listed := map[string]bool{manifestName: true, checksumName: true}
+	for _, e := range m.Arrays {
+		if listed[e.Name] || !arrayName.MatchString(e.Name) {
+			return fmt.Errorf("%w: the manifest lists array %q twice or under an odd name", ErrDamaged, e.Name)
+		}
+		listed[e.Name] = true
+		if a.files[e.Name] == nil {
+			return fmt.Errorf("%w: %q is missing", ErrDamaged, e.Name)
+		}
+	}
+	for name := range a.files {
+		if !listed[name] {
+			return fmt.Errorf("%w: %q is not in the manifest", ErrDamaged, name)
+		}
+	}
+	return nil
+}
+
+// array reads one array and checks it against what the manifest says of it.
+func (a archive) array(e arrayEntry) (heads.Array, error) {
+	content, err := readEntry(a.files[e.Name])
+	if err != nil {
+		return heads.Array{}, err
+	}
+	if int64(len(content)) != e.Bytes || checksum(content) != e.SHA256 {
+		return heads.Array{}, fmt.Errorf("%w: %q is not what its checksum says: copy the file again or fit anew", ErrDamaged, e.Name)
+	}
+	array, err := npy.Read(bytes.NewReader(content))
+	if err != nil {
+		return heads.Array{}, fmt.Errorf("%w: %q: %w", ErrDamaged, e.Name, err)
+	}
+	if dtypeOf(array) != e.DType || !slices.Equal(array.Shape, e.Shape) {
+		return heads.Array{}, fmt.Errorf("%w: %q is %s %v where the manifest says %s %v",
+			ErrDamaged, e.Name, dtypeOf(array), array.Shape, e.DType, e.Shape)
+	}
+	return array, nil
+}

@@ -1,0 +1,236 @@
+package bundle_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/heads/bundle"
+)
+
+// unpack returns the entries of a bundle in order.
+func unpack(t testing.TB, b []byte) (names []string, content map[string][]byte) {
+	t.Helper()
+	zr, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content = map[string][]byte{}
+	for _, f := range zr.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, content[f.Name] = append(names, f.Name), data
+	}
+	return names, content
+}
+
+func pack(t testing.TB, names []string, content map[string][]byte, method uint16) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	zw := zip.NewWriter(&buf)
+	for _, name := range names {
+		w, err := zw.CreateHeader(&zip.FileHeader{Name: name, Method: method})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(content[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := zw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// edit replaces text in the manifest and, with reseal, makes its checksum
+// match, as somebody would who edits on purpose.
+func edit(t testing.TB, b []byte, reseal bool, oldnew ...string) []byte {
+	t.Helper()
+	names, content := unpack(t, b)
+	m := strings.NewReplacer(oldnew...).Replace(string(content["manifest.json"]))
+	if m == string(content["manifest.json"]) {
+		t.Fatalf("the manifest has no %q", oldnew[0])
+	}
+	content["manifest.json"] = []byte(m)
+	if reseal {
+		sum := sha256.Sum256([]byte(m))
+		content["manifest.sha256"] = []byte(hex.EncodeToString(sum[:]) + "  manifest.json\n")
+	}
+	return pack(t, names, content, zip.Store)
+}
+
+func TestRefusals(t *testing.T) {
+	good := mustWrite(t, mustFit(t, regressor(1, 60, 1)))
+	names, content := unpack(t, good)
+	without := func(name string) []byte {
+		var rest []string
+		for _, n := range names {
+			if n != name {
+				rest = append(rest, n)
+			}
+		}
+		return pack(t, rest, content, zip.Store)
+	}
+	extra := append(append([]string{}, names...), "extra.txt")
+	twice := append(append([]string{}, names...), names[0])
+	tests := []struct {
+		name    string
+		content []byte
+		want    error
+		says    string
+	}{
+		{"empty", nil, bundle.ErrNotBundle, "not an attach file"},
+		{"text", []byte("hello, this is no zip file at all"), bundle.ErrNotBundle, "not an attach file"},
+		{"half", good[:len(good)/2], bundle.ErrNotBundle, "cut short"},
+		{"without its last byte", good[:len(good)-1], bundle.ErrNotBundle, "cut short"},
+		{"other zip", pack(t, []string{"a"}, nil, zip.Store), bundle.ErrNotBundle, "without manifest.json"},
+		{"newer", edit(t, good, false, `"format": 1`, `"format": 2`), bundle.ErrNewerFormat, "format 2; this one reads up to 1"},
+		{"newer and resealed", edit(t, good, true, `"format": 1`, `"format": 99`), bundle.ErrNewerFormat, "upgrade"},
+		{"no format", edit(t, good, true, `"format": 1`, `"format": 0`), bundle.ErrDamaged, "no format version"},
+		{"edited", edit(t, good, false, `"alpha": 0.05`, `"alpha": 0.5`), bundle.ErrDamaged, "manifest.json is not what its checksum says"},
+		{"no JSON", edit(t, good, true, `"format"`, `format`), bundle.ErrDamaged, "manifest.json"},
+		{"unknown method", edit(t, good, true, `"method": "certificates"`, `"method": "crystal-ball"`), bundle.ErrUnknownMethod, `"crystal-ball"`},
+		{"odd task", edit(t, good, true, `"task": "regression"`, `"task": "haruspicy"`), bundle.ErrDamaged, "haruspicy"},
+		{"odd level", edit(t, good, true, `"level": 0.9`, `"level": 9`), bundle.ErrDamaged, "level 9"},
+		{"odd width", edit(t, good, true, `"width": 4`, `"width": 5`), bundle.ErrDamaged, "do not fit together"},
+		{"huge width", edit(t, good, true, `"width": 4`, `"width": 40000000000`), bundle.ErrDamaged, "features"},
+		{"odd path", edit(t, good, true, `"name": "detector/`, `"name": "../detector/`), bundle.ErrDamaged, "odd name"},
+		{"other checksum", edit(t, good, true, `"sha256": "`, `"sha256": "0`), bundle.ErrDamaged, "checksum"},
+		{"other dtype", edit(t, good, true, `"dtype": "float32"`, `"dtype": "float16"`), bundle.ErrDamaged, "float16"},
+		{"no checksum", without("manifest.sha256"), bundle.ErrDamaged, "manifest.sha256"},
+		{"array missing", without(names[0]), bundle.ErrDamaged, "is missing"},
+		{"stowaway", pack(t, extra, content, zip.Store), bundle.ErrDamaged, `"extra.txt" is not in the manifest`},
+		{"entry twice", pack(t, twice, content, zip.Store), bundle.ErrDamaged, "twice"},
+		{"deflated", pack(t, names, content, zip.Deflate), bundle.ErrDamaged, "packed by another program"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x.attach")
+			if err := os.WriteFile(path, tt.content, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			_, err := bundle.Open(path)
+			if !errors.Is(err, tt.want) {
+				t.Fatalf("error is %v, want one that is %v", err, tt.want)
+			}
+			if !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error is %q, want one line that names the file and says %q", err, tt.says)
+			}
+		})
+	}
+}
+
+func TestOpenMissingFile(t *testing.T) {
+	if _, err := bundle.Open(filepath.Join(t.TempDir(), "no.attach")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error is %v, want %v", err, os.ErrNotExist)
+	}
+	if _, err := bundle.Open(t.TempDir()); err == nil {
+		t.Error("a folder was opened as a bundle")
+	}
+}
+
+// TestDeflatedNewerFormat: that a file is newer shows however it was packed.
+func TestDeflatedNewerFormat(t *testing.T) {
+	names, content := unpack(t, edit(t, mustWrite(t, mustFit(t, classifier(30))), false, `"format": 1`, `"format": 7`))
+	if _, err := read(pack(t, names, content, zip.Deflate)); !errors.Is(err, bundle.ErrNewerFormat) {
+		t.Errorf("error is %v, want %v", err, bundle.ErrNewerFormat)
+	}
+}
+
+// TestManifestBomb: a small manifest that inflates to gigabytes is refused by
+// what the directory says, or found to be longer than it says.
+func TestManifestBomb(t *testing.T) {
+	zeros := bytes.Repeat([]byte{' '}, 32<<20)
+	bomb := pack(t, []string{"manifest.json"}, map[string][]byte{"manifest.json": zeros}, zip.Deflate)
+	if len(bomb) > 1<<20 {
+		t.Fatalf("the bomb has %d bytes", len(bomb))
+	}
+	if _, err := read(bomb); !errors.Is(err, bundle.ErrDamaged) {
+		t.Errorf("error is %v, want %v", err, bundle.ErrDamaged)
+	}
+}
+
+// TestEveryByteCounts changes each byte of a file in turn: either the file is
+// refused or, where the byte says nothing about the content, it is the same.
+func TestEveryByteCounts(t *testing.T) {
+	in := regressor(1, 20, 1)
+	good := mustWrite(t, mustFit(t, in))
+	step := 1
+	if testing.Short() {
+		step = 17
+	}
+	refused := 0
+	for i := 0; i < len(good); i += step {
+		bad := bytes.Clone(good)
+		bad[i] ^= 0x41
+		b, err := read(bad)
+		if err != nil {
+			refused++
+			continue
+		}
+		if again := mustWrite(t, b); !bytes.Equal(again, good) {
+			t.Fatalf("byte %d of %d changed: read without an error, and differently", i, len(good))
+		}
+	}
+	if refused < len(good)/step*9/10 {
+		t.Errorf("%d of %d changed files were refused", refused, len(good)/step)
+	}
+	for i := 0; i < len(good); i += 1 + len(good)/500 {
+		if _, err := read(good[:i]); err == nil {
+			t.Fatalf("a file cut to %d of %d bytes was read", i, len(good))
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	b := mustFit(t, classifier(30))
+	if err := b.Check(b.Base.SHA256); err != nil {
+		t.Error(err)
+	}
+	err := b.Check("fedcba98765432100123456789abcdef")
+	if !errors.Is(err, bundle.ErrWrongModel) || !strings.Contains(err.Error(), "0123456789ab…") || !strings.Contains(err.Error(), "fedcba987654…") {
+		t.Errorf("error is %v, want one with both abbreviated checksums", err)
+	}
+	b.Base.SHA256 = ""
+	if err := b.Check("fedcba98"); !errors.Is(err, bundle.ErrWrongModel) {
+		t.Errorf("error is %v, want %v", err, bundle.ErrWrongModel)
+	}
+	if _, err := b.ModelPath(""); !errors.Is(err, bundle.ErrWrongModel) {
+		t.Errorf("error is %v, want %v", err, bundle.ErrWrongModel)
+	}
+}
+
+func TestListsInParams(t *testing.T) {
+	good := mustWrite(t, mustFit(t, classifier(30)))
+	b, err := read(edit(t, good, true, `"params": {`, `"params": {"levels": [0.1, 0.9], "names": ["a", "b"], "none": [],`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{
+		"levels": []float64{0.1, 0.9}, "names": []string{"a", "b"}, "none": []float64{}, "unit_norm": true, "lambda": 0.0,
+	} {
+		if got := b.Detector.Params[name]; !reflect.DeepEqual(got, want) {
+			t.Errorf("parameter %s is %#v, want %#v", name, got, want)
+		}
+	}
+	for _, bad := range []string{`[1, "a"]`, `["a", 1]`, `[[1]]`, `{"a": 1}`, `null`} {
+		if _, err := read(edit(t, good, true, `"params": {`, `"params": {"bad": `+bad+`,`)); !errors.Is(err, bundle.ErrDamaged) {
+			t.Errorf("parameter %s: error is %v, want %v", bad, err, bundle.ErrDamaged)
+		}
+	}
+}

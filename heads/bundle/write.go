@@ -1,0 +1,134 @@
+package bundle
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/npy"
+)
+
+const (
+	manifestName = "manifest.json"
+	checksumName = "manifest.sha256"
+	arraySuffix  = ".npy"
+)
+
+// Save writes the bundle to path, which holds the old file or the whole new
+// one at any time. The base model's path is stored relative to path's folder,
+// so that the two can move together.
+func (b *Bundle) Save(path string) error {
+	stored := *b
+	stored.Base.Path = relativeTo(filepath.Dir(path), b.Base.Path)
+	return atomicfile.WriteFile(path, stored.Write)
+}
+
+// relativeTo is path as seen from dir with forward slashes, or the absolute
+// path where there is no way from one to the other.
+func relativeTo(dir, path string) string {
+	if path == "" {
+		return ""
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return filepath.ToSlash(path)
+	}
+	if from, err := filepath.Abs(dir); err == nil {
+		if rel, err := filepath.Rel(from, absolute); err == nil {
+			return filepath.ToSlash(rel)
+		}
+	}
+	return filepath.ToSlash(absolute)
+}
+
+// Write writes the bundle to w, with the base model's path as it stands. Equal
+// bundles are equal bytes.
+func (b *Bundle) Write(w io.Writer) error {
+	states, err := b.parts()
+	if err != nil {
+		return err
+	}
+	entries := make(map[string][]byte)
+	m := b.manifest(states)
+	for _, folder := range slices.Sorted(maps.Keys(states)) {
+		arrays := states[folder].Arrays
+		for _, name := range slices.Sorted(maps.Keys(arrays)) {
+			content, entry, err := encodeArray(folder+name+arraySuffix, arrays[name])
+			if err != nil {
+				return err
+			}
+			entries[entry.Name] = content
+			m.Arrays = append(m.Arrays, entry)
+		}
+	}
+	if err := m.check(); err != nil {
+		return err
+	}
+	manifest, err := m.encode()
+	if err != nil {
+		return err
+	}
+	entries[manifestName] = manifest
+	entries[checksumName] = fmt.Appendf(nil, "%s  %s\n", checksum(manifest), manifestName)
+	return writeZip(w, entries)
+}
+
+var arrayName = regexp.MustCompile(`^(detector|sqr|calibration)/[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy$`)
+
+func encodeArray(name string, a heads.Array) ([]byte, arrayEntry, error) {
+	if !arrayName.MatchString(name) {
+		return nil, arrayEntry{}, fmt.Errorf("array name %q is not made of letters, digits, _, . and -", name)
+	}
+	var buf bytes.Buffer
+	if err := npy.Write(&buf, a); err != nil {
+		return nil, arrayEntry{}, fmt.Errorf("array %s cannot be written: %w", name, err)
+	}
+	content := buf.Bytes()
+	return content, arrayEntry{
+		Name: name, DType: dtypeOf(a), Shape: a.Shape, Bytes: int64(len(content)), SHA256: checksum(content),
+	}, nil
+}
+
+func dtypeOf(a heads.Array) string {
+	switch a.Data.(type) {
+	case []float32:
+		return "float32"
+	case []float64:
+		return "float64"
+	case []int64:
+		return "int64"
+	case []uint8:
+		return "uint8"
+	}
+	return "unknown"
+}
+
+// writeZip stores entries by name. Deflating would save little on floating
+// point, and a stored entry is never larger than the file that holds it.
+func writeZip(w io.Writer, entries map[string][]byte) error {
+	zw := zip.NewWriter(w)
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		e, err := zw.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+		if err != nil {
+			return err
+		}
+		if _, err := e.Write(entries[name]); err != nil {
+			return err
+		}
+	}
+	return zw.Close()
+}
+
+func checksum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

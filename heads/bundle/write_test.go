@@ -1,0 +1,220 @@
+package bundle_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func TestRoundTrip(t *testing.T) {
+	withPreprocess := classifier(60)
+	withPreprocess.Preprocess = json.RawMessage("{\n  \"rescale_factor\": 0.00392156862745098 }")
+	withPreprocess.Layout = "nhwc"
+	noDetector := regressor(1, 60, 1)
+	noDetector.SkipDetector = true
+	noSQR := regressor(1, 60, 1)
+	noSQR.SkipSQR = true
+	tests := []struct {
+		name   string
+		in     bundle.Inputs
+		levels []float64
+	}{
+		{"classifier", classifier(60), nil},
+		{"classifier with preprocessing", withPreprocess, nil},
+		{"regressor", regressor(1, 60, 1), []float64{0.1, 0.9}},
+		{"regressor of three targets", regressor(2, 60, 3), []float64{0.5}},
+		{"quantile head alone", noDetector, nil},
+		{"detector alone", noSQR, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := mustFit(t, tt.in)
+			content := mustWrite(t, b)
+			got, err := read(content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again := mustWrite(t, got); !bytes.Equal(content, again) {
+				t.Error("what was read does not write the same bytes")
+			}
+			if twin := mustWrite(t, mustFit(t, tt.in)); !bytes.Equal(content, twin) {
+				t.Error("a second fit of the same inputs and seed writes other bytes")
+			}
+			o := bundle.PredictOptions{Levels: tt.levels}
+			want := mustPredict(t, b, tt.in.Batch, o)
+			if have := mustPredict(t, got, tt.in.Batch, o); !reflect.DeepEqual(want, have) {
+				t.Error("predictions differ after reading")
+			}
+			if !reflect.DeepEqual(b.Base, got.Base) || b.Layout != got.Layout || b.Library != got.Library {
+				t.Errorf("read %+v %q %q, want %+v %q %q", got.Base, got.Layout, got.Library, b.Base, b.Layout, b.Library)
+			}
+			if !reflect.DeepEqual(b.Calibration, got.Calibration) {
+				t.Errorf("calibration is %+v after reading, want %+v", got.Calibration, b.Calibration)
+			}
+		})
+	}
+}
+
+func TestPreprocessKeepsNumbers(t *testing.T) {
+	in := classifier(30)
+	in.Preprocess = json.RawMessage("{\n  \"rescale_factor\": 0.00392156862745098000, \"a\": \"<&>\" }")
+	got, err := read(mustWrite(t, mustFit(t, in)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"rescale_factor":0.00392156862745098000,"a":"<&>"}`; string(got.Preprocess) != want {
+		t.Errorf("preprocessing is %s, want %s", got.Preprocess, want)
+	}
+}
+
+func TestSeedsDiffer(t *testing.T) {
+	a, b := classifier(60), classifier(60)
+	b.Seed++
+	if bytes.Equal(mustWrite(t, mustFit(t, a)), mustWrite(t, mustFit(t, b))) {
+		t.Error("two seeds split off the same calibration rows")
+	}
+}
+
+func TestEveryRegisteredMethodIsSaved(t *testing.T) {
+	batch := blob(1, 80, 8, 3, 0)
+	batch.Inputs = inputsOf(batch)
+	for _, m := range methods() {
+		if m.Needs&(ood.NeedTrainer|ood.NeedOutliers) != 0 {
+			continue
+		}
+		t.Run(m.Name, func(t *testing.T) {
+			in := classifier(80)
+			in.Method, in.Last = m, sums(3, 8)
+			in.Batch.Inputs, in.Network = inputsOf(in.Batch), summing{3}
+			b := mustFit(t, in)
+			got, err := read(mustWrite(t, b))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, have := mustPredict(t, b, batch, bundle.PredictOptions{}), mustPredict(t, got, batch, bundle.PredictOptions{Network: in.Network})
+			if !reflect.DeepEqual(want, have) {
+				t.Error("scores differ after reading")
+			}
+			if got.Detector.Method != m.Name || !reflect.DeepEqual(got.Detector.Params, b.Detector.Params) {
+				t.Errorf("read %s %v, want %s %v", got.Detector.Method, got.Detector.Params, m.Name, b.Detector.Params)
+			}
+		})
+	}
+}
+
+func TestSaveFindsTheModel(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"models", "out"} {
+		if err := os.Mkdir(filepath.Join(root, dir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := classifier(30)
+	in.Base.Path = filepath.Join(root, "models", "net.onnx")
+	b := mustFit(t, in)
+	path := filepath.Join(root, "out", "net.attach")
+	if err := b.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	if b.Base.Path != in.Base.Path {
+		t.Errorf("Save changed the bundle's model path to %s", b.Base.Path)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := read(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "../models/net.onnx"; stored.Base.Path != want {
+		t.Errorf("the file names %s, want %s", stored.Base.Path, want)
+	}
+	moved := filepath.Join(t.TempDir(), "elsewhere")
+	if err := os.Rename(root, moved); err != nil {
+		t.Skip("the folder cannot be moved:", err)
+	}
+	got, err := bundle.Open(filepath.Join(moved, "out", "net.attach"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := filepath.Join(moved, "models", "net.onnx"); got.Base.Path != want {
+		t.Errorf("after a move the model is looked for at %s, want %s", got.Base.Path, want)
+	}
+	if p, err := got.ModelPath("other.onnx"); p != "other.onnx" || err != nil {
+		t.Errorf("ModelPath with an override is %s, %v", p, err)
+	}
+}
+
+func TestSaveFailureLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	b := mustFit(t, classifier(30))
+	b.Detector.Params = ood.Params{"k": func() {}}
+	if err := b.Save(filepath.Join(dir, "x.attach")); err == nil {
+		t.Fatal("a bundle with a parameter that JSON cannot hold was saved")
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
+		t.Errorf("the folder holds %v", entries)
+	}
+	err := b.Save(filepath.Join(dir, "no", "x.attach"))
+	if err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("saving to a missing folder: %v", err)
+	}
+}
+
+// TestNumPyReadsIt opens a bundle with numpy.load, which the format promises.
+func TestNumPyReadsIt(t *testing.T) {
+	python := ""
+	for _, name := range []string{"python3", "python", "/usr/bin/python3"} {
+		if exec.Command(name, "-c", "import numpy").Run() == nil {
+			python = name
+			break
+		}
+	}
+	if python == "" {
+		t.Skip("there is no Python with NumPy")
+	}
+	b := mustFit(t, regressor(1, 60, 2))
+	path := filepath.Join(t.TempDir(), "x.attach")
+	if err := b.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	const script = `
+import hashlib, json, sys, numpy as np
+b = np.load(sys.argv[1])
+m = json.loads(b["manifest.json"])
+assert bytes(b["manifest.sha256"]).decode() == hashlib.sha256(b["manifest.json"]).hexdigest() + "  manifest.json\n"
+assert sorted(k + ".npy" for k in b.files if not k.startswith("manifest")) == [a["name"] for a in m["arrays"]]
+for a in m["arrays"]:
+    x = b[a["name"][:-4]]
+    assert list(x.shape) == a["shape"] and x.dtype == a["dtype"] and x.flags.c_contiguous, a
+s = b["calibration/ood"]
+print(len(s), (np.diff(s) >= 0).all(), "%.17g" % s.sum())
+`
+	out, err := exec.Command(python, "-c", script, path).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := b.Calibration.OOD.Scores
+	var n int
+	var sorted string
+	var sum, wantSum float64
+	if _, err := fmt.Sscan(string(out), &n, &sorted, &sum); err != nil {
+		t.Fatalf("%v in %q", err, out)
+	}
+	for _, s := range want {
+		wantSum += s
+	}
+	if n != len(want) || sorted != "True" || !near(sum, wantSum, 1e-12) {
+		t.Errorf("NumPy reads %d scores, sorted %s, of sum %v; want %d, True, %v", n, sorted, sum, len(want), wantSum)
+	}
+}

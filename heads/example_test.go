@@ -1,0 +1,107 @@
+package heads_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+)
+
+// Rows near the plane x+y = z, and one that is not.
+func planeAndOutlier() (in, out blas32.General) {
+	in = blas32.General{Rows: 200, Cols: 3, Stride: 3, Data: make([]float32, 600)}
+	for i := range in.Rows {
+		x, y := math.Sin(float64(i)), math.Cos(1.7*float64(i))
+		copy(in.Data[3*i:], []float32{float32(x), float32(y), float32(x + y)})
+	}
+	return in, blas32.General{Rows: 1, Cols: 3, Stride: 3, Data: []float32{1, 1, -1}}
+}
+
+func ExampleFitCertificates() {
+	in, out := planeAndOutlier()
+	c, err := heads.FitCertificates(context.Background(), in, nil, heads.CertificatesOptions{K: 1})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("in %.2f, out %.2f\n", c.Score(nil, in)[0], c.Score(nil, out)[0])
+	// Output: in 0.00, out 3.00
+}
+
+func ExampleExactCertificates() {
+	in, out := planeAndOutlier()
+	var m heads.Moments // rows may come in any number of blocks
+	if err := m.Add(in); err != nil {
+		panic(err)
+	}
+	c, err := heads.ExactCertificates(&m, heads.CertificatesOptions{K: 1})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%d rows, score %.2f\n", m.N(), c.Score(nil, out)[0])
+	// Output: 200 rows, score 3.00
+}
+
+func ExampleMoments() {
+	var a, b heads.Moments
+	for m, rows := range map[*heads.Moments][]float32{&a: {1, 2, 3, 4}, &b: {5, 6}} {
+		if err := m.Add(blas32.General{Rows: len(rows) / 2, Cols: 2, Stride: 2, Data: rows}); err != nil {
+			panic(err)
+		}
+	}
+	a.Merge(&b)
+	fmt.Println(a.N(), a.Mean())
+	// Output: 3 [3 4]
+}
+
+// A trainer of the simplest kind: it knows the answer. Package heads/fit has
+// one that learns.
+type oracle struct{}
+
+func (oracle) Train(_ context.Context, p heads.Problem) ([]heads.Network, error) {
+	// One input and the level, (τ−0.5)·12, to one output.
+	w := blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{0, 0.25}}
+	return []heads.Network{{Layers: []heads.Layer{{W: w, B: []float32{0}}}}}, nil
+}
+
+func ExampleFitSQR() {
+	x := blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{0, 1, 2}}
+	y := blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{10, 20, 30}}
+	s, err := heads.FitSQR(context.Background(), x, y, oracle{}, heads.SQROptions{Hidden: []int{}})
+	if err != nil {
+		panic(err)
+	}
+	q := s.Quantiles(x, []float64{0.1, 0.5, 0.9})
+	fmt.Printf("%.1f %.1f %.1f\n", q.At(0, 0, 0), q.At(0, 0, 1), q.At(0, 0, 2))
+	// Output: 10.2 20.0 29.8
+}
+
+func ExampleFitRegressionNetworks() {
+	x := blas32.General{Rows: 3, Cols: 2, Stride: 2, Data: []float32{0, 5, 1, 6, 2, 4}}
+	y := blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{10, 20, 30}}
+	fitted, err := heads.FitRegressionNetworks(context.Background(), x, y, oracle{}, heads.Problem{
+		Outputs: 1, Loss: heads.MSE, Epochs: 1, BatchSize: 3,
+		Models: []heads.ModelConfig{{LearningRate: 1e-3}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	n := fitted[0]
+	n.EachBlock(x, func(first int, rows blas32.General) {
+		z := n.Networks[0].Apply(rows)
+		fmt.Printf("%.2f of a standard deviation of %.2f\n", z.Data, n.Y.Scale[0])
+	})
+	// Output: [0.00 0.31 -0.31] of a standard deviation of 8.16
+}
+
+func ExampleNetwork_Apply() {
+	n := heads.Network{Layers: []heads.Layer{
+		{W: blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{1, -1}}},
+		{W: blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{1, 1}}, B: []float32{0.5}},
+	}}
+	x := blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{-3, 2}}
+	fmt.Println(n.Apply(x).Data) // |x| + 0.5
+	// Output: [3.5 2.5]
+}

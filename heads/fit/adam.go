@@ -1,0 +1,112 @@
+package fit
+
+import (
+	"math"
+
+	"github.com/attach-uncertainty/attach/heads"
+)
+
+// Adam's constants (Kingma and Ba 2015).
+const (
+	beta1   = 0.9
+	beta2   = 0.999
+	epsilon = 1e-8
+)
+
+// The moments are stored divided by 1−β₁ and 1−β₂, which saves a product each:
+//
+//	m ← β₁m + g
+//	v ← β₂v + g²
+//	w ← w − rate·m / (√v + ε′)
+//
+// where rate and ε′ hold the learning rate and the correction of the bias.
+
+// adamInputs are the names of the optimiser's inputs; those that are "" are
+// not needed.
+type adamInputs struct {
+	w, m, v, rate, epsilon string
+	lr, l2, keep           string
+}
+
+func (s *step) adamInputs() adamInputs {
+	var in adamInputs
+	in.w = s.flatInput("w", s.flat)
+	in.m = s.flatInput("m", s.flat)
+	in.v = s.flatInput("v", s.flat)
+	in.rate = s.flatInput("rate", 1)
+	in.epsilon = s.flatInput("epsilon", 1)
+	for _, h := range s.hyper() {
+		name := s.flatInput(h.name, len(h.values))
+		switch h.name {
+		case "lr":
+			in.lr = name
+		case "l2":
+			in.l2 = name
+		case "keep":
+			in.keep = name
+		}
+	}
+	return in
+}
+
+// hyperparameter is an input that stays the same over all steps.
+type hyperparameter struct {
+	name   string
+	values []float32 // one, or one per entry of the flat vector
+}
+
+// hyper returns the hyper-parameters that the step needs.
+func (p *plan) hyper() []hyperparameter {
+	var list []hyperparameter
+	add := func(name string, neutral float64, value func(heads.ModelConfig) float64) {
+		v, same := p.uniform(value)
+		switch {
+		case same && v == neutral:
+		case same:
+			list = append(list, hyperparameter{name, []float32{float32(v)}})
+		default:
+			list = append(list, hyperparameter{name, p.spread(value)})
+		}
+	}
+	if _, same := p.uniform(learningRate); !same {
+		add("lr", 1, learningRate)
+	}
+	add("l2", 0, l2)
+	add("keep", 1, keep)
+	return list
+}
+
+// adam makes the step of the optimiser and returns the names of w, m and v
+// after it.
+func (s *step) adam(in adamInputs, g string) []string {
+	w := in.w
+	if in.l2 != "" {
+		g = s.node("Add", g, s.node("Mul", in.l2, w))
+	}
+	m := s.node("Add", s.node("Mul", in.m, s.b.Const(float32(beta1))), g)
+	v := s.node("Add", s.node("Mul", in.v, s.b.Const(float32(beta2))), s.node("Mul", g, g))
+	move := s.node("Div", m, s.node("Add", s.node("Sqrt", v), in.epsilon))
+	if in.lr != "" {
+		move = s.node("Mul", move, in.lr)
+	}
+	if in.keep != "" {
+		w = s.node("Mul", w, in.keep)
+	}
+	w = s.node("Sub", w, s.node("Mul", move, in.rate))
+	for _, out := range []string{w, m, v} {
+		s.b.Output(out, float, s.flat)
+	}
+	return []string{w, m, v}
+}
+
+// rates returns the inputs rate and epsilon of step t, counted from 1.
+func (p *plan) rates(t int) (rate, eps float32) {
+	// m̂ = a·m and √v̂ = b·√v for the moments as they are stored.
+	a := (1 - beta1) / (1 - math.Pow(beta1, float64(t)))
+	b := math.Sqrt((1 - beta2) / (1 - math.Pow(beta2, float64(t))))
+	lr, same := p.uniform(learningRate)
+	if !same {
+		lr = 1
+	}
+	return float32(lr * a / b), float32(epsilon / b)
+}

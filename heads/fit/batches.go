@@ -1,0 +1,212 @@
+package fit
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Streams of random numbers of one seed, which do not disturb each other.
+const (
+	streamWeights uint64 = iota + 1
+	streamOrder
+	streamLevels
+	streamMasks
+)
+
+func newRand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
+
+// source draws what a seed decides about batches. Models of one seed share it,
+// and each sees what it would see alone.
+type source struct {
+	perm                 []int32
+	order, levels, masks *rand.Rand
+
+	tau  []float32 // levels of the rows of a batch
+	bits []uint16  // random numbers behind the masks of a layer
+}
+
+func newSource(seed uint64, n int) *source {
+	s := &source{
+		perm:   make([]int32, n),
+		order:  newRand(seed, streamOrder),
+		levels: newRand(seed, streamLevels),
+		masks:  newRand(seed, streamMasks),
+	}
+	for i := range s.perm {
+		s.perm[i] = int32(i)
+	}
+	return s
+}
+
+// shuffle draws the order of an epoch.
+func (s *source) shuffle() {
+	for i := len(s.perm) - 1; i > 0; i-- {
+		j := int(s.order.Uint64N(uint64(i + 1)))
+		s.perm[i], s.perm[j] = s.perm[j], s.perm[i]
+	}
+}
+
+// drawLevels draws for each row one of the levels, or from U(0,1).
+func (s *source) drawLevels(rows int, levels []float64) {
+	s.tau = slices.Grow(s.tau[:0], rows)[:rows]
+	for i := range s.tau {
+		if len(levels) > 0 {
+			s.tau[i] = float32(levels[s.levels.IntN(len(levels))])
+		} else {
+			s.tau[i] = (float32(s.levels.Uint32()>>8) + 0.5) / (1 << 24)
+		}
+	}
+}
+
+// drawBits draws n numbers of 16 bits.
+func (s *source) drawBits(n int) {
+	s.bits = slices.Grow(s.bits[:0], n)[:n]
+	var word uint64
+	for i := range s.bits {
+		if i%4 == 0 {
+			word = s.masks.Uint64()
+		}
+		s.bits[i] = uint16(word)
+		word >>= 16
+	}
+}
+
+// mask fills dst with 0, with probability p, and 1/(1−p).
+func (s *source) mask(dst []float32, p float64) {
+	threshold := uint16(min(math.Round(p*(1<<16)), 1<<16-1))
+	kept := float32(1 / (1 - p))
+	for i, v := range s.bits {
+		dst[i] = kept
+		if v < threshold {
+			dst[i] = 0
+		}
+	}
+}
+
+// batch is the inputs of a step that change from step to step.
+type batch struct {
+	rows      int
+	x, y, tau []float32
+	masks     [][]float32
+}
+
+func newBatch(p *plan, rows int) *batch {
+	b := &batch{rows: rows, x: make([]float32, p.streams()*rows*p.width)}
+	for i := p.in; p.folded && i < len(b.x); i += p.width {
+		b.x[i] = 1
+	}
+	if p.targets > 0 {
+		b.y = make([]float32, p.targetStreams()*rows*p.targets)
+	}
+	if p.Conditional {
+		b.tau = make([]float32, p.streams()*rows)
+	}
+	if p.drops() {
+		for _, h := range p.Hidden {
+			b.masks = append(b.masks, make([]float32, p.maskStreams()*rows*h))
+		}
+	}
+	return b
+}
+
+// targetStreams is the size of the model axis of targets.
+func (p *plan) targetStreams() int {
+	if p.oneTarget {
+		return p.streams()
+	}
+	return p.models
+}
+
+// feeder fills batches.
+type feeder struct {
+	*plan
+	sources []*source // per model, shared by models of one seed
+	unique  []*source
+	levels  func(tau []float32) // replaces what was drawn; nil keeps it
+}
+
+func newFeeder(p *plan, levels func([]float32)) *feeder {
+	f := &feeder{plan: p, levels: levels}
+	bySeed := make(map[uint64]*source)
+	for _, m := range p.Models {
+		s := bySeed[m.Seed]
+		if s == nil {
+			s = newSource(m.Seed, p.X.Rows)
+			bySeed[m.Seed] = s
+			f.unique = append(f.unique, s)
+		}
+		f.sources = append(f.sources, s)
+	}
+	return f
+}
+
+func (f *feeder) shuffle() {
+	for _, s := range f.unique {
+		s.shuffle()
+	}
+}
+
+// fill reads the rows start, start+1, … of each stream's order.
+func (f *feeder) fill(b *batch, start int) {
+	for m := range f.streams() {
+		s := f.sources[m]
+		x := b.x[m*b.rows*f.width:]
+		order := s.perm[start : start+b.rows]
+		for i, row := range order {
+			at := int(row) * f.X.Stride
+			copy(x[i*f.width:i*f.width+f.X.Cols], f.X.Data[at:at+f.X.Cols])
+		}
+	}
+	for m := range f.targetStreams() {
+		f.fillTargets(b, m, f.sources[m].perm[start:start+b.rows])
+	}
+	f.fillLevels(b)
+	f.fillMasks(b)
+}
+
+func (f *feeder) fillTargets(b *batch, m int, order []int32) {
+	if f.targets == 0 {
+		return
+	}
+	y := b.y[m*b.rows*f.targets:]
+	first := max(f.Models[m].Target, 0)
+	for i, row := range order {
+		at := int(row)*f.Y.Stride + first
+		copy(y[i*f.targets:(i+1)*f.targets], f.Y.Data[at:at+f.targets])
+	}
+}
+
+// fillLevels writes the levels twice: as they are, and beside the columns of x as
+// networks take them.
+func (f *feeder) fillLevels(b *batch) {
+	if !f.Conditional {
+		return
+	}
+	for _, s := range f.unique {
+		s.drawLevels(b.rows, f.Levels)
+		if f.levels != nil {
+			f.levels(s.tau)
+		}
+	}
+	for m := range f.streams() {
+		tau := f.sources[m].tau
+		copy(b.tau[m*b.rows:], tau)
+		x := b.x[m*b.rows*f.width:]
+		for i, v := range tau {
+			x[i*f.width+f.X.Cols] = (v - 0.5) * 12
+		}
+	}
+}
+
+func (f *feeder) fillMasks(b *batch) {
+	for layer, mask := range b.masks {
+		n := b.rows * f.Hidden[layer]
+		for _, s := range f.unique {
+			s.drawBits(n)
+		}
+		for m := range f.maskStreams() {
+			f.sources[m].mask(mask[m*n:(m+1)*n], f.Models[m].Dropout)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/ort"
+)
+
+// Options say where training runs. The zero value is the runtime's library
+// wherever it is found, its best provider, and as many threads as pay.
+type Options struct {
+	Library  string // path to libonnxruntime; "" looks for it
+	Provider string // "auto" ("" too), "cpu" or "cuda"
+	Device   int    // which GPU
+	// Threads within an operator; 0 is one for small steps and the runtime's
+	// choice for large ones.
+	Threads int
+	// NoInstall forbids to install the library where none is found.
+	NoInstall bool
+	Log       *slog.Logger // nil discards
+}
+
+// Engine trains networks in ONNX Runtime. It implements heads.Trainer, and is
+// safe for concurrent use.
+type Engine struct {
+	options  Options
+	mu       sync.Mutex
+	runtimes map[int]*ort.Runtime // by threads
+	closed   bool
+}
+
+var _ heads.Trainer = (*Engine)(nil)
+
+// New opens the runtime.
+func New(ctx context.Context, o Options) (*Engine, error) {
+	e := &Engine{options: o, runtimes: make(map[int]*ort.Runtime)}
+	if _, err := e.runtime(ctx, o.Threads); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Close frees the runtime. Nothing may be training.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var errs []error
+	for _, r := range e.runtimes {
+		errs = append(errs, r.Close())
+	}
+	e.runtimes, e.closed = nil, true
+	return errors.Join(errs...)
+}
+
+// runtime returns the runtime whose sessions have a number of threads.
+func (e *Engine) runtime(ctx context.Context, threads int) (*ort.Runtime, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, errors.New("the training engine is closed")
+	}
+	if r := e.runtimes[threads]; r != nil {
+		return r, nil
+	}
+	o := ort.Options{
+		Library: e.options.Library, Provider: e.options.Provider, Device: e.options.Device,
+		NoInstall: e.options.NoInstall, Threads: threads, Log: e.options.Log,
+	}
+	for _, open := range e.runtimes {
+		o.Library = open.Library().Path
+	}
+	r, err := ort.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	e.runtimes[threads] = r
+	return r, nil
+}
+
+// DivergedError says that a model's loss or weights ceased to be finite.
+type DivergedError struct {
+	Model        int // index in Problem.Models
+	Step         int // counted from 1
+	LearningRate float64
+}
+
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("training of model %d diverged at step %d: use a learning rate below %g", e.Model, e.Step, e.LearningRate)
+}
+
+// Train implements heads.Trainer. The error is a *DivergedError where a
+// model's loss or weights are not finite (or a *heads.NotFiniteError where X or
+// Y are not), and the context's where that is cancelled. X and Y are read during the call and not copied as a whole.
+//
+// Models that would take more than a gigabyte together are trained in groups,
+// one after another.
+//
+// The same problem gives the same weights on the same machine with the same
+// number of threads.
+func (e *Engine) Train(ctx context.Context, p heads.Problem) ([]heads.Network, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := check(p); err != nil {
+		return nil, err
+	}
+	group := groupSize(p)
+	rounds := (len(p.Models) + group - 1) / group
+	var networks []heads.Network
+	for models := range slices.Chunk(p.Models, group) {
+		q := p
+		q.Models = models
+		if p.Progress != nil {
+			round := len(networks) / group
+			q.Progress = func(done, total int) { p.Progress(round*total+done, rounds*total) }
+		}
+		trained, err := e.train(ctx, newPlan(q))
+		var diverged *DivergedError
+		if errors.As(err, &diverged) {
+			diverged.Model += len(networks)
+		}
+		if err != nil {
+			return nil, err
+		}
+		networks = append(networks, trained...)
+	}
+	return networks, nil
+}
+
+func (e *Engine) train(ctx context.Context, p *plan) ([]heads.Network, error) {
+	r, err := e.runtime(ctx, e.threads(p))
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTraining(ctx, r, p, hooks{})
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	return t.run(ctx)
+}
+
+// smallStep is the number of multiplications in a step below which a second
+// thread costs more than it brings.
+const smallStep = 2 << 20
+
+func (e *Engine) threads(p *plan) int {
+	if e.options.Threads != 0 {
+		return e.options.Threads
+	}
+	work := 0
+	for _, q := range p.params {
+		work += 3 * p.models * p.batch * q.size()
+	}
+	if work < smallStep {
+		return 1
+	}
+	return 0
+}
+
+// groupSize is the number of models that are trained together.
+func groupSize(p heads.Problem) int {
+	const limit = 1 << 30 // bytes
+	all := p.Models
+	p.Models = all[:1]
+	one := newPlan(p)
+	// Weights, moments and gradients on both sides of a step, hyper-parameters,
+	// averages and what validation keeps.
+	floats := 16 * one.flat
+	// What a row leaves behind: its input, and each layer's value, mask and gradients.
+	perRow := one.width + one.targets + 4*p.Outputs
+	for _, h := range p.Hidden {
+		perRow += 5 * h
+	}
+	floats += one.batch*perRow + p.X.Rows // and the order of rows
+	return min(max(limit/(4*floats), 1), len(all))
+}

@@ -1,0 +1,342 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+)
+
+func matrix(rows, cols int, at func(i, j int) float64) blas32.General {
+	g := blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: make([]float32, rows*cols)}
+	for i := range rows {
+		for j := range cols {
+			g.Data[i*cols+j] = float32(at(i, j))
+		}
+	}
+	return g
+}
+
+func normal(seed uint64, rows, cols int) blas32.General {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	return matrix(rows, cols, func(int, int) float64 { return rng.NormFloat64() })
+}
+
+func train(t *testing.T, e *Engine, p heads.Problem) []heads.Network {
+	t.Helper()
+	n, err := e.Train(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestModelAxis holds that models trained together equal the same models
+// trained alone.
+func TestModelAxis(t *testing.T) {
+	e := open(t)
+	configs := []heads.ModelConfig{
+		{Seed: 1, LearningRate: 1e-2},
+		{Seed: 2, LearningRate: 1e-3, WeightDecay: 0.1},
+		{Seed: 1, LearningRate: 3e-3, WeightDecay: 0.1, Decoupled: true},
+		{Seed: 3, LearningRate: 1e-2, Dropout: 0.5, Orthonormal: 0.1, Target: 1},
+		{Seed: 3, LearningRate: 1e-2, Dropout: 0.1},
+	}
+	for _, test := range []struct {
+		name string
+		edit func(p *heads.Problem)
+	}{
+		{"as they are", func(*heads.Problem) {}},
+		{"one seed", func(p *heads.Problem) {
+			for i := range p.Models {
+				p.Models[i].Seed = 5
+			}
+		}},
+		{"equal but for the seed", func(p *heads.Problem) {
+			for i := range p.Models {
+				p.Models[i] = heads.ModelConfig{Seed: uint64(i), LearningRate: 1e-2, Dropout: 0.2}
+			}
+		}},
+		{"no hidden layer", func(p *heads.Problem) { p.Hidden = nil }},
+		{"several outputs", func(p *heads.Problem) {
+			p.Conditional, p.Levels, p.Outputs = false, []float64{0.2, 0.8}, 2
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := heads.Problem{
+				X: normal(1, 50, 3), Y: normal(2, 50, 2), Hidden: []int{8, 8}, Outputs: 1,
+				Loss: heads.Pinball, Conditional: true, Models: slices.Clone(configs), Epochs: 4, BatchSize: 16,
+			}
+			test.edit(&p)
+			together := train(t, e, p)
+			for m, config := range p.Models {
+				q := p
+				q.Models = []heads.ModelConfig{config}
+				alone := train(t, e, q)[0]
+				for i, l := range alone.Layers {
+					compare(t, "weight", i, together[m].Layers[i].W.Data, l.W.Data, 1e-4)
+					compare(t, "bias", i, together[m].Layers[i].B, l.B, 1e-4)
+				}
+				if d := math.Abs(together[m].Loss - alone.Loss); d > 1e-4*alone.Loss {
+					t.Errorf("model %d: loss %v together, %v alone", m, together[m].Loss, alone.Loss)
+				}
+			}
+		})
+	}
+}
+
+func TestSameBytes(t *testing.T) {
+	for _, p := range []heads.Problem{
+		benchProblem(300, 20, 32, 64, 2),
+		benchProblem(600, 200, 128, 256, 3), // large enough for several threads
+	} {
+		p.Epochs = 3
+		p.Models[0].Dropout = 0.3
+		first, second := train(t, open(t), p), train(t, open(t), p)
+		for m := range first {
+			for i, l := range first[m].Layers {
+				if !slices.Equal(l.W.Data, second[m].Layers[i].W.Data) || !slices.Equal(l.B, second[m].Layers[i].B) {
+					t.Errorf("%d columns: model %d, layer %d differs between two runs", p.X.Cols, m, i)
+				}
+			}
+		}
+		if slices.Equal(first[0].Layers[0].W.Data, first[1].Layers[0].W.Data) {
+			t.Error("models of different seeds are equal")
+		}
+	}
+}
+
+// TestQuantiles trains on y = x + noise, whose quantiles are known.
+func TestQuantiles(t *testing.T) {
+	const n, sigma = 2000, 0.5
+	rng := rand.New(rand.NewPCG(1, 1))
+	x := matrix(n, 1, func(int, int) float64 { return 4*rng.Float64() - 2 })
+	y := matrix(n, 1, func(i, _ int) float64 { return float64(x.Data[i]) + sigma*rng.NormFloat64() })
+	e := open(t)
+	net := train(t, e, heads.Problem{
+		X: x, Y: y, Hidden: []int{32}, Outputs: 1, Loss: heads.Pinball, Conditional: true,
+		Models: []heads.ModelConfig{{Seed: 1, LearningRate: 1e-2}}, Epochs: 60, BatchSize: 64,
+	})[0]
+	for _, level := range []struct{ tau, z float64 }{{0.1, -1.2816}, {0.5, 0}, {0.9, 1.2816}} {
+		for _, at := range []float64{-1, 0, 1} {
+			got := predict(net, float32(at), float32((level.tau-0.5)*12))
+			if want := at + sigma*level.z; math.Abs(float64(got)-want) > 0.15 {
+				t.Errorf("quantile %v at %v is %.3f, want about %.3f", level.tau, at, got, want)
+			}
+		}
+	}
+}
+
+func predict(n heads.Network, x ...float32) float32 {
+	for i, l := range n.Layers {
+		next := make([]float32, l.W.Cols)
+		copy(next, l.B)
+		for j := range next {
+			for k, v := range x {
+				next[j] += v * l.W.Data[k*l.W.Stride+j]
+			}
+			if i+1 < len(n.Layers) {
+				next[j] = max(next[j], 0)
+			}
+		}
+		x = next
+	}
+	return x[0]
+}
+
+// TestCertificatesLearn holds that each loss of certificates falls, and that a
+// large penalty makes them orthonormal.
+func TestCertificatesLearn(t *testing.T) {
+	e := open(t)
+	for _, loss := range []heads.Loss{heads.BCE, heads.MSE, heads.L1, heads.Pinball} {
+		p := heads.Problem{
+			X: normal(1, 256, 12), Outputs: 4, NoBias: true, Loss: loss, Epochs: 1, BatchSize: 64,
+			Models: []heads.ModelConfig{{Seed: 1, LearningRate: 1e-2, Orthonormal: 100, Target: -1}},
+		}
+		if loss == heads.Pinball {
+			p.Levels = []float64{0.5}
+		}
+		first := train(t, e, p)[0]
+		p.Epochs = 200
+		last := train(t, e, p)[0]
+		if !(last.Loss < 0.5*first.Loss) {
+			t.Errorf("%s: loss %v after an epoch, %v after 200", loss, first.Loss, last.Loss)
+		}
+		c := last.Layers[0].W
+		gram := matrix(4, 4, func(int, int) float64 { return 0 })
+		blas32.Gemm(blas.Trans, blas.NoTrans, 1, c, c, 0, gram)
+		for i := range 4 {
+			for j := range 4 {
+				want := 0.0
+				if i == j {
+					want = 1
+				}
+				if d := math.Abs(float64(gram.Data[i*4+j]) - want); d > 0.05 {
+					t.Errorf("%s: CᵀC[%d,%d] is %v, want %v", loss, i, j, gram.Data[i*4+j], want)
+				}
+			}
+		}
+	}
+}
+
+// TestGroups holds that many large models are trained in groups that fit in
+// memory, and small ones together.
+func TestGroups(t *testing.T) {
+	small := benchProblem(100, 4, 64, 64, 300)
+	if g := groupSize(small); g != 300 {
+		t.Errorf("groups of %d of 300 small models", g)
+	}
+	large := benchProblem(2, 512, 1024, 256, 300)
+	if g := groupSize(large); g < 2 || g > 100 {
+		t.Errorf("groups of %d of 300 large models", g)
+	}
+	huge := benchProblem(2, 20000, 20000, 256, 2)
+	if g := groupSize(huge); g != 1 {
+		t.Errorf("groups of %d of 2 huge models", g)
+	}
+}
+
+func TestFewRows(t *testing.T) {
+	e := open(t)
+	for _, n := range []int{1, 2, 7} {
+		p := heads.Problem{
+			X: normal(1, n, 3), Y: normal(2, n, 1), Hidden: []int{4}, Outputs: 1, Loss: heads.MSE,
+			Models: []heads.ModelConfig{{LearningRate: 1e-2}}, Epochs: 3, BatchSize: 64,
+		}
+		last := 0
+		p.Progress = func(done, total int) {
+			if total != 3 || done <= last {
+				t.Errorf("%d rows: progress %d of %d after %d", n, done, total, last)
+			}
+			last = done
+		}
+		train(t, e, p)
+		if last != 3 {
+			t.Errorf("%d rows: %d steps, want 3", n, last)
+		}
+	}
+}
+
+// TestStride holds that rows may lie apart.
+func TestStride(t *testing.T) {
+	e := open(t)
+	p := heads.Problem{
+		X: normal(1, 40, 3), Y: normal(2, 40, 1), Hidden: []int{4}, Outputs: 1, Loss: heads.MSE,
+		Models: []heads.ModelConfig{{LearningRate: 1e-2}}, Epochs: 2, BatchSize: 16,
+	}
+	want := train(t, e, p)[0]
+	wide := matrix(40, 5, func(i, j int) float64 {
+		if j < 3 {
+			return float64(p.X.Data[i*3+j])
+		}
+		return math.NaN()
+	})
+	p.X = blas32.General{Rows: 40, Cols: 3, Stride: 5, Data: wide.Data}
+	if got := train(t, e, p)[0]; !slices.Equal(got.Layers[0].W.Data, want.Layers[0].W.Data) {
+		t.Error("a stride changes the result")
+	}
+}
+
+func TestDiverged(t *testing.T) {
+	e := open(t)
+	p := heads.Problem{
+		X: normal(1, 40, 3), Y: normal(2, 40, 1), Hidden: []int{4}, Outputs: 1, Loss: heads.MSE,
+		Models: []heads.ModelConfig{{LearningRate: 1e-3}, {LearningRate: 1e30}}, Epochs: 5, BatchSize: 16,
+	}
+	_, err := e.Train(context.Background(), p)
+	var diverged *DivergedError
+	if !errors.As(err, &diverged) || diverged.Model != 1 || !strings.Contains(err.Error(), "learning rate below 1e+30") {
+		t.Errorf("error %v, want one that says that model 1 diverged", err)
+	}
+	p.X.Data[5*3+1] = float32(math.NaN())
+	_, err = e.Train(context.Background(), p)
+	var bad *heads.NotFiniteError
+	if !errors.As(err, &bad) || bad.Row != 5 || bad.Col != 1 {
+		t.Errorf("error %v, want one that names row 5, column 1", err)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	e := open(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	steps := 0
+	_, err := e.Train(ctx, heads.Problem{
+		X: normal(1, 400, 3), Y: normal(2, 400, 1), Hidden: []int{4}, Outputs: 1, Loss: heads.MSE,
+		Models: []heads.ModelConfig{{LearningRate: 1e-3}}, Epochs: 1000, BatchSize: 16,
+		Progress: func(done, total int) { steps = done; cancel() },
+	})
+	if !errors.Is(err, context.Canceled) || steps > 1000 {
+		t.Errorf("error %v after %d steps, want context.Canceled after the first report", err, steps)
+	}
+	if _, err := e.Train(ctx, heads.Problem{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+}
+
+func TestBadProblems(t *testing.T) {
+	good := func() heads.Problem {
+		return heads.Problem{
+			X: normal(1, 10, 3), Y: normal(2, 10, 2), Hidden: []int{4}, Outputs: 1, Loss: heads.Pinball, Conditional: true,
+			Models: []heads.ModelConfig{{LearningRate: 1e-3}}, Epochs: 1, BatchSize: 4,
+		}
+	}
+	if err := check(good()); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		want string
+		edit func(p *heads.Problem)
+	}{
+		{"nothing to train on", func(p *heads.Problem) { p.X = blas32.General{} }},
+		{"X has 10 rows and Y has 9", func(p *heads.Problem) { p.Y = normal(2, 9, 2) }},
+		{"at least one output", func(p *heads.Problem) { p.Outputs = 0 }},
+		{"no models", func(p *heads.Problem) { p.Models = nil }},
+		{"epoch", func(p *heads.Problem) { p.Epochs = 0 }},
+		{"batch size", func(p *heads.Problem) { p.BatchSize = 0 }},
+		{`unknown loss "hinge"`, func(p *heads.Problem) { p.Loss = "hinge" }},
+		{"hidden layer", func(p *heads.Problem) { p.Hidden = []int{0} }},
+		{"averaging", func(p *heads.Problem) { p.Models[0].Averaging = 1 }},
+		{"gaussian-nll loss needs targets", func(p *heads.Problem) { p.Loss, p.Y = heads.GaussianNLL, blas32.General{} }},
+		{"reads 2 outputs for 1 target", func(p *heads.Problem) { p.Loss, p.Conditional = heads.GaussianNLL, false }},
+		{"two increasing levels", func(p *heads.Problem) { p.Loss, p.Conditional = heads.QualityDriven, false }},
+		{"constants", func(p *heads.Problem) { p.Coverage.Lambda = -1 }},
+		{"need the pinball loss", func(p *heads.Problem) { p.Loss = heads.MSE }},
+		{"between 0 and 1", func(p *heads.Problem) { p.Levels = []float64{1} }},
+		{"needs levels", func(p *heads.Problem) { p.Conditional = false }},
+		{"1 outputs for 2 quantile levels", func(p *heads.Problem) { p.Conditional, p.Levels = false, []float64{.1, .9} }},
+		{"learning rate", func(p *heads.Problem) { p.Models[0].LearningRate = math.NaN() }},
+		{"weight decay", func(p *heads.Problem) { p.Models[0].WeightDecay = -1 }},
+		{"dropout", func(p *heads.Problem) { p.Models[0].Dropout = 1 }},
+		{"orthonormality", func(p *heads.Problem) { p.Models[0].Orthonormal = math.Inf(1) }},
+		{"target 2 of 2", func(p *heads.Problem) { p.Models[0].Target = 2 }},
+		{"all targets or one", func(p *heads.Problem) {
+			p.Models = append(p.Models, heads.ModelConfig{LearningRate: 1, Target: -1})
+		}},
+		{"1 outputs for 2 targets", func(p *heads.Problem) { p.Models[0].Target = -1 }},
+	} {
+		p := good()
+		test.edit(&p)
+		if err := check(p); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("error %v, want one that says %q", err, test.want)
+		}
+	}
+}
+
+func TestClosed(t *testing.T) {
+	e := open(t)
+	e.Close()
+	if _, err := e.Train(context.Background(), benchProblem(8, 2, 4, 4, 1)); err == nil {
+		t.Error("a closed engine trains")
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}

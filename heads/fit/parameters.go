@@ -1,0 +1,100 @@
+package fit
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+)
+
+// parameter is a weight matrix, a bias, or both of all models: rows×out each.
+type parameter struct {
+	in, out int // of the layer
+	weight  bool
+	bias    bool // after the weight, where there is one, as its last row
+	// offset is where the parameter starts in the flat vector, which holds
+	// parameter after parameter, each of them model after model.
+	offset int
+}
+
+func (p parameter) rows() int {
+	n := 0
+	if p.weight {
+		n += p.in
+	}
+	if p.bias {
+		n++
+	}
+	return n
+}
+
+func (p parameter) size() int { return p.rows() * p.out }
+
+// parametersOf lists the parameters from input to output. With folded set, the
+// first layer's bias is a row of its weight: the batches have a column of ones
+// for it, which saves an addition and a sum over all hidden units.
+func parametersOf(models, in int, widths []int, bias, folded bool) (list []parameter, flat int) {
+	add := func(p parameter) {
+		p.offset = flat
+		flat += models * p.size()
+		list = append(list, p)
+	}
+	for i, out := range widths {
+		if folded && i == 0 {
+			add(parameter{in: in, out: out, weight: true, bias: true})
+		} else {
+			add(parameter{in: in, out: out, weight: true})
+			if bias {
+				add(parameter{in: in, out: out, bias: true})
+			}
+		}
+		in = out
+	}
+	return list, flat
+}
+
+// of returns the part of the flat vector that holds the parameter of a model.
+func (p parameter) of(flat []float32, model int) []float32 {
+	start := p.offset + model*p.size()
+	return flat[start : start+p.size()]
+}
+
+// lastWeight is the index of the last layer's weight.
+func (p *plan) lastWeight() int {
+	last := len(p.params) - 1
+	for !p.params[last].weight {
+		last--
+	}
+	return last
+}
+
+// initialise draws weights and biases from U(−1/√in, 1/√in).
+func initialise(flat []float32, list []parameter, model int, seed uint64) {
+	rng := newRand(seed, streamWeights)
+	for _, p := range list {
+		bound := 1 / math.Sqrt(float64(p.in))
+		w := p.of(flat, model)
+		for i := range w {
+			w[i] = float32((2*rng.Float64() - 1) * bound)
+		}
+	}
+}
+
+// network copies the layers of one model out of the flat vector.
+func network(flat []float32, list []parameter, model int, loss float64) heads.Network {
+	n := heads.Network{Loss: loss}
+	for _, p := range list {
+		w := append([]float32(nil), p.of(flat, model)...)
+		if p.weight {
+			n.Layers = append(n.Layers, heads.Layer{
+				W: blas32.General{Rows: p.in, Cols: p.out, Stride: p.out, Data: w[: p.in*p.out : p.in*p.out]},
+			})
+			w = w[p.in*p.out:]
+		}
+		if p.bias {
+			n.Layers[len(n.Layers)-1].B = w
+		}
+	}
+	return n
+}

@@ -1,0 +1,218 @@
+package fit
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/heads"
+)
+
+// plan is a problem that was checked, and what follows from it.
+type plan struct {
+	heads.Problem
+	models  int
+	in      int // columns that the network takes, the level's included
+	width   int // columns of batches: in, and ones for a folded bias
+	folded  bool
+	targets int // columns of y that a model learns, 0 where targets are zero
+	batch   int
+	params  []parameter
+	flat    int // entries of all parameters of all models
+
+	oneStream bool // all models have one seed: they see the same batches
+	oneTarget bool // all models learn the same columns
+}
+
+// newPlan plans a problem that passed check.
+func newPlan(p heads.Problem) *plan {
+	pl := &plan{Problem: p, models: len(p.Models), in: p.X.Cols, batch: min(p.BatchSize, p.X.Rows)}
+	if p.Conditional {
+		pl.in++
+	}
+	first := p.Models[0]
+	pl.oneStream, pl.oneTarget = true, true
+	for _, m := range p.Models {
+		pl.oneStream = pl.oneStream && m.Seed == first.Seed
+		pl.oneTarget = pl.oneTarget && m.Target == first.Target
+	}
+	if p.Y.Rows > 0 {
+		pl.targets = 1
+		if first.Target < 0 {
+			pl.targets = p.Y.Cols
+			pl.oneTarget = true
+		}
+	} else {
+		pl.oneTarget = true
+	}
+	pl.width = pl.in
+	if pl.folded = !p.NoBias && len(p.Hidden) > 0; pl.folded {
+		pl.width++
+	}
+	widths := append(slices.Clone(p.Hidden), p.Outputs)
+	pl.params, pl.flat = parametersOf(pl.models, pl.in, widths, !p.NoBias, pl.folded)
+	return pl
+}
+
+func check(p heads.Problem) error {
+	switch {
+	case p.X.Rows < 1 || p.X.Cols < 1:
+		return fmt.Errorf("nothing to train on: X is %d×%d", p.X.Rows, p.X.Cols)
+	case p.X.Rows > math.MaxInt32:
+		return fmt.Errorf("X has %d rows, more than 2³¹−1", p.X.Rows)
+	case p.Y.Rows > 0 && p.Y.Rows != p.X.Rows:
+		return fmt.Errorf("X has %d rows and Y has %d", p.X.Rows, p.Y.Rows)
+	case p.Outputs < 1:
+		return fmt.Errorf("a network needs at least one output, got %d", p.Outputs)
+	case len(p.Models) == 0:
+		return errors.New("no models to train")
+	case p.Epochs < 1:
+		return fmt.Errorf("at least one epoch, got %d", p.Epochs)
+	case p.BatchSize < 1:
+		return fmt.Errorf("a batch size of at least 1, got %d", p.BatchSize)
+	case losses[p.Loss] == nil:
+		return fmt.Errorf("unknown loss %q, want bce, mse, l1, pinball, gaussian-nll or quality-driven", p.Loss)
+	case p.Y.Rows == 0 && pairs(p.Loss):
+		return fmt.Errorf("the %s loss needs targets", p.Loss)
+	case p.Coverage.Lambda < 0 || p.Coverage.Softening < 0:
+		return fmt.Errorf("constants of the %s loss are positive, got %v and %v", heads.QualityDriven, p.Coverage.Lambda, p.Coverage.Softening)
+	}
+	for _, h := range p.Hidden {
+		if h < 1 {
+			return fmt.Errorf("a hidden layer needs at least one unit, got %d", h)
+		}
+	}
+	if err := checkLevels(p); err != nil {
+		return err
+	}
+	if err := checkModels(p); err != nil {
+		return err
+	}
+	if p.Validation != nil {
+		return checkValidation(p, *p.Validation)
+	}
+	return nil
+}
+
+// pairs says that a loss reads two outputs of a network for its one target.
+func pairs(l heads.Loss) bool { return l == heads.GaussianNLL || l == heads.QualityDriven }
+
+func checkLevels(p heads.Problem) error {
+	for _, l := range p.Levels {
+		if !(l > 0 && l < 1) {
+			return fmt.Errorf("a quantile level lies between 0 and 1, got %v", l)
+		}
+	}
+	switch {
+	case p.Loss == heads.QualityDriven:
+		if p.Conditional || len(p.Levels) != 2 || p.Levels[0] >= p.Levels[1] {
+			return fmt.Errorf("the %s loss needs two increasing levels and no conditional one, got %v", p.Loss, p.Levels)
+		}
+	case p.Loss != heads.Pinball:
+		if p.Conditional || len(p.Levels) > 0 {
+			return fmt.Errorf("quantile levels need the pinball loss, not %s", p.Loss)
+		}
+	case p.Conditional:
+	case len(p.Levels) == 0:
+		return errors.New("pinball without a conditional level needs levels")
+	case p.Outputs%len(p.Levels) != 0:
+		return fmt.Errorf("%d outputs for %d quantile levels", p.Outputs, len(p.Levels))
+	}
+	return nil
+}
+
+func checkModels(p heads.Problem) error {
+	for i, m := range p.Models {
+		switch {
+		case !(m.LearningRate > 0) || math.IsInf(m.LearningRate, 0):
+			return fmt.Errorf("model %d: a learning rate is positive, got %v", i, m.LearningRate)
+		case !(m.WeightDecay >= 0) || math.IsInf(m.WeightDecay, 0):
+			return fmt.Errorf("model %d: a weight decay is not negative, got %v", i, m.WeightDecay)
+		case !(m.Dropout >= 0 && m.Dropout < 1):
+			return fmt.Errorf("model %d: dropout lies in [0, 1), got %v", i, m.Dropout)
+		case !(m.Orthonormal >= 0) || math.IsInf(m.Orthonormal, 0):
+			return fmt.Errorf("model %d: the weight of the orthonormality penalty is not negative, got %v", i, m.Orthonormal)
+		case !(m.Averaging >= 0 && m.Averaging < 1):
+			return fmt.Errorf("model %d: the factor of averaging lies in [0, 1), got %v", i, m.Averaging)
+		}
+		if p.Y.Rows == 0 {
+			continue
+		}
+		if (m.Target < 0) != (p.Models[0].Target < 0) {
+			return fmt.Errorf("model %d learns all targets or one, and model 0 the other", i)
+		}
+		if m.Target >= p.Y.Cols {
+			return fmt.Errorf("model %d learns target %d of %d", i, m.Target, p.Y.Cols)
+		}
+	}
+	if p.Y.Rows == 0 {
+		return nil
+	}
+	want := 1
+	if p.Models[0].Target < 0 {
+		want = p.Y.Cols
+	}
+	if pairs(p.Loss) {
+		if want != 1 || p.Outputs != 2 {
+			return fmt.Errorf("the %s loss reads 2 outputs for 1 target, got %d for %d", p.Loss, p.Outputs, want)
+		}
+		return nil
+	}
+	perTarget := 1
+	if !p.Conditional && p.Loss == heads.Pinball {
+		perTarget = len(p.Levels)
+	}
+	if p.Outputs != want*perTarget {
+		return fmt.Errorf("a network with %d outputs for %d targets and %d quantile levels each", p.Outputs, want, perTarget)
+	}
+	return nil
+}
+
+// uniform returns the value of a hyper-parameter that all models share.
+func (p *plan) uniform(value func(heads.ModelConfig) float64) (float64, bool) {
+	v := value(p.Models[0])
+	for _, m := range p.Models[1:] {
+		if value(m) != v {
+			return 0, false
+		}
+	}
+	return v, true
+}
+
+// spread writes a hyper-parameter beside every entry of the flat vector.
+func (p *plan) spread(value func(heads.ModelConfig) float64) []float32 {
+	flat := make([]float32, p.flat)
+	for _, q := range p.params {
+		for m := range p.models {
+			v := float32(value(p.Models[m]))
+			part := q.of(flat, m)
+			for i := range part {
+				part[i] = v
+			}
+		}
+	}
+	return flat
+}
+
+func learningRate(m heads.ModelConfig) float64 { return m.LearningRate }
+
+// l2 is the weight decay that enters the gradient.
+func l2(m heads.ModelConfig) float64 {
+	if m.Decoupled {
+		return 0
+	}
+	return m.WeightDecay
+}
+
+// keep is the factor that decoupled weight decay leaves of a weight.
+func keep(m heads.ModelConfig) float64 {
+	if m.Decoupled {
+		return 1 - m.LearningRate*m.WeightDecay
+	}
+	return 1
+}
+
+func dropout(m heads.ModelConfig) float64 { return m.Dropout }
+
+func orthonormal(m heads.ModelConfig) float64 { return m.Orthonormal }

@@ -1,0 +1,235 @@
+package fit
+
+import (
+	"fmt"
+
+	"github.com/attach-uncertainty/attach/internal/autodiff"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+const (
+	opset = 17
+	float = pb.TensorProto_FLOAT
+)
+
+// step builds the graph of one training step on a batch of a fixed size.
+//
+// Tensors have a leading model axis, M×rows×columns, where there are several
+// models, and are matrices where there is one. An axis of size 1 stands where
+// all models share a batch.
+type step struct {
+	*plan
+	b    *onnx.Builder
+	rows int
+	// penaltyRows is the size of the batch that weighs a shortfall of coverage.
+	penaltyRows int
+
+	y, tau, lambda string // inputs, "" where there is none
+	masks          []string
+	constants      []string // tensors that no gradient passes through
+	inputs         []string // in the order of stepInputs
+}
+
+// stepGraph is a step as a serialised model.
+type stepGraph struct {
+	model           []byte
+	inputs, outputs []string
+}
+
+// buildStep returns the graph. Its inputs are, in this order and those that
+// the plan has:
+//
+//	x, y, tau, one mask per hidden layer,
+//	the parameters (views of w), w, m, v (flat),
+//	rate, epsilon, and the hyper-parameters that differ between models;
+//
+// its outputs are w, m, v after the step, and the loss of each model before.
+func buildStep(p *plan, rows int) (stepGraph, error) {
+	s := newStep(p, rows, "step")
+	x := s.dataInputs()
+	if p.drops() {
+		for i, h := range p.Hidden {
+			s.masks = append(s.masks, s.input(fmt.Sprintf("mask%d", i), p.maskStreams(), rows, h))
+		}
+	}
+	weights := s.weightInputs()
+	optimiser := s.adamInputs()
+	if p.penalised() {
+		s.lambda = s.input("lambda", p.models, 1, 1)
+	}
+
+	loss := s.mean(losses[p.Loss](s, s.forward(x, weights)))
+	seeds := []autodiff.Seed{{Output: loss}}
+	if p.penalised() {
+		penalty, seed := s.orthonormality(weights[p.lastWeight()])
+		loss = s.node("Add", loss, penalty)
+		seeds = append(seeds, seed)
+	}
+	gradients, err := autodiff.Gradient(s.b, seeds, weights, s.constants...)
+	if err != nil {
+		return stepGraph{}, err
+	}
+	outputs := s.adam(optimiser, s.flatten(gradients))
+	s.b.Output(loss, float, s.anyDims(1, 1)...)
+	raw, err := s.b.Bytes()
+	if err != nil {
+		return stepGraph{}, err
+	}
+	return stepGraph{model: raw, inputs: s.inputs, outputs: append(outputs, loss)}, nil
+}
+
+func newStep(p *plan, rows int, name string) *step {
+	return &step{plan: p, rows: rows, penaltyRows: rows, b: onnx.NewBuilder(name, opset)}
+}
+
+// dataInputs declares x, y and tau, and returns x.
+func (s *step) dataInputs() string {
+	x := s.input("x", s.streams(), s.rows, s.width)
+	if s.targets > 0 {
+		s.y = s.input("y", s.targetStreams(), s.rows, s.targets)
+	}
+	if s.Conditional {
+		s.tau = s.input("tau", s.streams(), s.rows, 1)
+	}
+	return x
+}
+
+func (s *step) weightInputs() []string {
+	weights := make([]string, len(s.params))
+	for i, q := range s.params {
+		name := fmt.Sprintf("b%d", i)
+		if q.weight {
+			name = fmt.Sprintf("W%d", i)
+		}
+		weights[i] = s.input(name, s.models, q.rows(), q.out)
+	}
+	return weights
+}
+
+// forward is the network: affine layers with ReLU, and dropout, between them.
+func (s *step) forward(x string, weights []string) string {
+	layer := 0
+	for i, q := range s.params {
+		switch {
+		case !q.weight:
+			continue // read together with its weight
+		case q.bias || s.NoBias:
+			x = s.node("MatMul", x, weights[i])
+		case s.models == 1:
+			x = s.node("Gemm", x, weights[i], weights[i+1])
+		default:
+			x = s.node("Add", s.node("MatMul", x, weights[i]), weights[i+1])
+		}
+		if layer == len(s.Hidden) {
+			break
+		}
+		x = s.node("Relu", x)
+		if s.masks != nil {
+			x = s.node("Mul", x, s.masks[layer])
+		}
+		layer++
+	}
+	return x
+}
+
+// flatten joins the gradients in the order of the flat vector.
+func (s *step) flatten(gradients []string) string {
+	flat := make([]string, len(gradients))
+	for i, g := range gradients {
+		flat[i] = s.node("Reshape", g, s.b.Const([]int64{-1}))
+	}
+	if len(flat) == 1 {
+		return flat[0]
+	}
+	return s.nodeWith("Concat", flat, onnx.Attr("axis", 0))
+}
+
+// mean is the mean over all axes but the model's, which are kept as 1.
+func (s *step) mean(x string) string {
+	axes := []int64{0, 1}
+	if s.models > 1 {
+		axes = []int64{1, 2}
+	}
+	return s.nodeWith("ReduceMean", []string{x}, onnx.Attr("axes", axes), onnx.Attr("keepdims", 1))
+}
+
+// swap transposes matrices.
+func (s *step) swap(x string) string {
+	perm := []int64{1, 0}
+	if s.models > 1 {
+		perm = []int64{0, 2, 1}
+	}
+	return s.nodeWith("Transpose", []string{x}, onnx.Attr("perm", perm))
+}
+
+func (s *step) node(op string, inputs ...string) string { return s.b.Node(op, inputs) }
+
+func (s *step) nodeWith(op string, inputs []string, attrs ...*pb.AttributeProto) string {
+	return s.b.Node(op, inputs, attrs...)
+}
+
+// input declares a float input of axis×dims, where axis is dropped if there is
+// one model.
+func (s *step) input(name string, axis int, dims ...int) string {
+	var shape []any
+	for _, d := range s.shape(axis, dims...) {
+		shape = append(shape, d)
+	}
+	return s.flatInput(name, shape...)
+}
+
+func (s *step) flatInput(name string, shape ...any) string {
+	name = s.b.Input(name, float, shape...)
+	s.inputs = append(s.inputs, name)
+	return name
+}
+
+// dims is the shape of a tensor with the model axis.
+func (s *step) dims(dims ...int) []int64 { return s.shape(s.models, dims...) }
+
+func (s *step) anyDims(dims ...int) []any {
+	var out []any
+	for _, d := range s.dims(dims...) {
+		out = append(out, d)
+	}
+	return out
+}
+
+// shape is axis×dims, without the axis if there is one model.
+func (p *plan) shape(axis int, dims ...int) []int64 {
+	var out []int64
+	if p.models > 1 {
+		out = append(out, int64(axis))
+	}
+	for _, d := range dims {
+		out = append(out, int64(d))
+	}
+	return out
+}
+
+// streams is the size of the model axis of batches.
+func (p *plan) streams() int {
+	if p.oneStream {
+		return 1
+	}
+	return p.models
+}
+
+// maskStreams is that of dropout masks.
+func (p *plan) maskStreams() int {
+	if _, same := p.uniform(dropout); same {
+		return p.streams()
+	}
+	return p.models
+}
+
+func (p *plan) drops() bool {
+	v, same := p.uniform(dropout)
+	return len(p.Hidden) > 0 && !(same && v == 0)
+}
+
+func (p *plan) penalised() bool {
+	v, same := p.uniform(orthonormal)
+	return !(same && v == 0)
+}

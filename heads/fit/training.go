@@ -1,0 +1,270 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/ort"
+)
+
+// hooks replace what is random in training and watch it, so that it can be
+// compared with other implementations.
+type hooks struct {
+	weights func(model int, params []parameter, flat []float32)
+	order   func(epoch int, perm []int32)
+	levels  func(tau []float32)
+	losses  func(loss []float32)
+}
+
+// training is one run of a plan.
+type training struct {
+	*plan
+	hooks  hooks
+	feeder *feeder
+	states [2]*state
+	rates  [2][]float32 // rate and epsilon, one entry each
+	loss   []float32    // of each model, before the step
+	full   *stepper     // for batches of the full size
+	rest   *stepper     // for the last batch of an epoch, nil if that is full
+
+	averages   *averages
+	validation *validation // nil where there is none
+
+	tensors tensors
+	fixed   []*ort.Tensor // inputs that all steppers share, after the state
+	lossOut *ort.Tensor
+}
+
+// state is one of the two sets of weights and moments.
+type state struct {
+	w, m, v []float32
+	views   []*ort.Tensor // parameters, as parts of w
+	flat    []*ort.Tensor // w, m, v
+}
+
+// stepper runs steps of one batch size.
+type stepper struct {
+	session *ort.Session
+	batch   *batch
+	in      [2][]*ort.Tensor
+	out     [2][]*ort.Tensor
+}
+
+// tensors collects tensors to close, and the first error of making one.
+type tensors struct {
+	all []*ort.Tensor
+	err error
+}
+
+func (ts *tensors) wrap(data []float32, shape ...int64) *ort.Tensor {
+	t, err := ort.NewTensor(shape, data)
+	if err != nil {
+		ts.err = errors.Join(ts.err, err)
+		return nil
+	}
+	ts.all = append(ts.all, t)
+	return t
+}
+
+func newTraining(ctx context.Context, r *ort.Runtime, p *plan, h hooks) (*training, error) {
+	t := &training{plan: p, hooks: h, feeder: newFeeder(p, h.levels), loss: make([]float32, p.models), averages: newAverages(p)}
+	for i := range t.states {
+		t.states[i] = t.newState()
+	}
+	for m := range p.models {
+		initialise(t.states[0].w, p.params, m, p.Models[m].Seed)
+		if h.weights != nil {
+			h.weights(m, p.params, t.states[0].w)
+		}
+	}
+	for i := range t.rates {
+		t.rates[i] = make([]float32, 1)
+		t.fixed = append(t.fixed, t.tensors.wrap(t.rates[i], 1))
+	}
+	for _, y := range p.hyper() {
+		t.fixed = append(t.fixed, t.tensors.wrap(y.values, int64(len(y.values))))
+	}
+	if p.penalised() {
+		lambda := make([]float32, p.models)
+		for m := range lambda {
+			lambda[m] = float32(p.Models[m].Orthonormal)
+		}
+		t.fixed = append(t.fixed, t.tensors.wrap(lambda, p.shape(p.models, 1, 1)...))
+	}
+	t.lossOut = t.tensors.wrap(t.loss, p.shape(p.models, 1, 1)...)
+
+	var err error
+	if t.full, err = t.newStepper(ctx, r, p.batch); err == nil && p.X.Rows%p.batch != 0 {
+		t.rest, err = t.newStepper(ctx, r, p.X.Rows%p.batch)
+	}
+	if err == nil && p.Validation != nil {
+		t.validation, err = newValidation(ctx, r, p)
+	}
+	if err = errors.Join(err, t.tensors.err); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *training) newState() *state {
+	s := &state{w: make([]float32, t.flat), m: make([]float32, t.flat), v: make([]float32, t.flat)}
+	for _, q := range t.params {
+		part := s.w[q.offset : q.offset+t.models*q.size()]
+		s.views = append(s.views, t.tensors.wrap(part, t.shape(t.models, q.rows(), q.out)...))
+	}
+	for _, flat := range [][]float32{s.w, s.m, s.v} {
+		s.flat = append(s.flat, t.tensors.wrap(flat, int64(t.plan.flat)))
+	}
+	return s
+}
+
+func (t *training) newStepper(ctx context.Context, r *ort.Runtime, rows int) (*stepper, error) {
+	g, err := buildStep(t.plan, rows)
+	if err != nil {
+		return nil, fmt.Errorf("build the training step: %w", err)
+	}
+	s := &stepper{batch: newBatch(t.plan, rows)}
+	if s.session, err = r.NewSession(ctx, ort.Model{Data: g.model}, g.inputs, g.outputs); err != nil {
+		return nil, fmt.Errorf("load the training step: %w", err)
+	}
+	feed := []*ort.Tensor{t.tensors.wrap(s.batch.x, t.shape(t.streams(), rows, t.width)...)}
+	if t.targets > 0 {
+		feed = append(feed, t.tensors.wrap(s.batch.y, t.shape(t.targetStreams(), rows, t.targets)...))
+	}
+	if t.Conditional {
+		feed = append(feed, t.tensors.wrap(s.batch.tau, t.shape(t.streams(), rows, 1)...))
+	}
+	for i, mask := range s.batch.masks {
+		feed = append(feed, t.tensors.wrap(mask, t.shape(t.maskStreams(), rows, t.Hidden[i])...))
+	}
+	for i := range s.in {
+		from, to := t.states[i], t.states[1-i]
+		for _, part := range [][]*ort.Tensor{feed, from.views, from.flat, t.fixed} {
+			s.in[i] = append(s.in[i], part...)
+		}
+		s.out[i] = append(append(s.out[i], to.flat...), t.lossOut)
+	}
+	return s, nil
+}
+
+// run trains and returns the networks.
+func (t *training) run(ctx context.Context) ([]heads.Network, error) {
+	n := t.X.Rows
+	perEpoch := (n + t.batch - 1) / t.batch
+	total := perEpoch * t.Epochs
+	report := max(total/200, 1)
+	sums := make([]float64, t.models)
+	done := 0
+	for epoch := range t.Epochs {
+		t.feeder.shuffle()
+		if t.hooks.order != nil {
+			for _, s := range t.feeder.unique {
+				t.hooks.order(epoch, s.perm)
+			}
+		}
+		clear(sums)
+		for start := 0; start < n; start += t.batch {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			s := t.full
+			if n-start < t.batch {
+				s = t.rest
+			}
+			if err := t.step(s, start, done); err != nil {
+				return nil, err
+			}
+			if t.hooks.losses != nil {
+				t.hooks.losses(t.loss)
+			}
+			for m, l := range t.loss {
+				if math.IsNaN(float64(l)) || math.IsInf(float64(l), 0) {
+					return nil, t.diverged(m, done+1)
+				}
+				sums[m] += float64(l) * float64(s.batch.rows)
+			}
+			done++
+			if t.Progress != nil && (done%report == 0 || done == total) {
+				t.Progress(done, total)
+			}
+		}
+		if err := t.endEpoch(epoch+1, done); err != nil {
+			return nil, err
+		}
+	}
+	return t.networks(sums, done)
+}
+
+// endEpoch averages and evaluates the weights after an epoch, counted from 1.
+func (t *training) endEpoch(epoch, done int) error {
+	flat := t.states[done%2].w
+	t.averages.add(flat)
+	if t.validation == nil || !t.validation.due(epoch) {
+		return nil
+	}
+	return t.validation.consider(t.averages.weights(flat), epoch)
+}
+
+// networks are the networks to return, after the last step; sums are their
+// losses over the last epoch, times rows.
+func (t *training) networks(sums []float64, done int) ([]heads.Network, error) {
+	last := t.states[done%2].w
+	for m := range t.models {
+		for _, q := range t.params {
+			for _, v := range q.of(last, m) {
+				if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+					return nil, t.diverged(m, done)
+				}
+			}
+		}
+	}
+	flat := t.averages.weights(last)
+	if t.validation != nil {
+		flat = t.validation.kept
+	}
+	networks := make([]heads.Network, t.models)
+	for m := range networks {
+		networks[m] = network(flat, t.params, m, sums[m]/float64(t.X.Rows))
+		if t.validation != nil {
+			networks[m].Epoch, networks[m].Validation = t.validation.epoch[m], t.validation.best[m]
+		}
+	}
+	return networks, nil
+}
+
+// diverged blames the learning rate, unless the data are not finite.
+func (t *training) diverged(model, step int) error {
+	if err := heads.CheckFinite("x", t.X); err != nil {
+		return err
+	}
+	if err := heads.CheckFinite("y", t.Y); err != nil {
+		return err
+	}
+	return &DivergedError{Model: model, Step: step, LearningRate: t.Models[model].LearningRate}
+}
+
+// step trains on the rows from start on; done steps were before.
+func (t *training) step(s *stepper, start, done int) error {
+	t.feeder.fill(s.batch, start)
+	t.rates[0][0], t.rates[1][0] = t.plan.rates(done + 1)
+	side := done % 2
+	return s.session.RunInto(s.in[side], s.out[side])
+}
+
+func (t *training) close() {
+	for _, s := range []*stepper{t.full, t.rest} {
+		if s != nil && s.session != nil {
+			s.session.Close()
+		}
+	}
+	if t.validation != nil {
+		t.validation.close()
+	}
+	for _, x := range t.tensors.all {
+		x.Close()
+	}
+}

@@ -1,0 +1,168 @@
+package fit
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+)
+
+// trajectory is a case of testdata/trajectory.json; see the script beside it.
+type trajectory struct {
+	Name                         string
+	Hidden                       []int
+	Outputs, Targets, Target     int
+	Loss                         heads.Loss
+	Conditional, Bias, Decoupled bool
+	Levels                       []float64
+	Penalty, Decay, Rate         float64
+	Batch                        int
+	X, Y                         []float32
+	Initial, Final               []struct{ W, B []float32 }
+	Orders                       [][]int32
+	Taus                         [][]float32
+	Losses                       []float64
+
+	Softening, Factor, Averaging float64
+	Tolerance                    float64
+	Every, Epoch                 int
+	At                           []float64
+	HeldX                        []float32 `json:"held_x"`
+	HeldY                        []float32 `json:"held_y"`
+	Best                         float64
+}
+
+func (c *trajectory) problem() heads.Problem {
+	rows := len(c.Orders[0])
+	matrix := func(data []float32, rows int) blas32.General {
+		cols := len(data) / rows
+		return blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: data}
+	}
+	p := heads.Problem{
+		X: matrix(c.X, rows), Hidden: c.Hidden, Outputs: c.Outputs, NoBias: !c.Bias,
+		Loss: c.Loss, Conditional: c.Conditional, Levels: c.Levels,
+		Epochs: len(c.Orders), BatchSize: c.Batch,
+		Models: []heads.ModelConfig{{
+			LearningRate: c.Rate, WeightDecay: c.Decay, Decoupled: c.Decoupled,
+			Orthonormal: c.Penalty, Target: c.Target, Averaging: c.Averaging,
+		}},
+		Coverage: heads.CoverageLoss{Lambda: c.Factor, Softening: c.Softening},
+	}
+	if c.Every > 0 {
+		held := len(c.HeldX) / p.X.Cols
+		p.Validation = &heads.Validation{X: matrix(c.HeldX, held), Y: matrix(c.HeldY, held), Every: c.Every, Levels: c.At}
+	}
+	if c.Targets > 0 {
+		p.Y = matrix(c.Y, rows)
+	}
+	return p
+}
+
+// TestTrajectory compares losses and weights with PyTorch's, step by step:
+// one model alone, and beside another that shares or does not share its
+// batches.
+func TestTrajectory(t *testing.T) {
+	raw, err := os.ReadFile("testdata/trajectory.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []trajectory
+	if err := json.Unmarshal(raw, &cases); err != nil {
+		t.Fatal(err)
+	}
+	e := open(t)
+	for _, c := range cases {
+		for _, beside := range []string{"alone", "of one seed", "of two seeds"} {
+			t.Run(c.Name+"/"+beside, func(t *testing.T) {
+				p := c.problem()
+				if beside != "alone" {
+					other := p.Models[0]
+					other.LearningRate /= 2
+					other.WeightDecay, other.Decoupled = 0.05, !other.Decoupled
+					p.Models = append(p.Models, other)
+				}
+				if beside == "of two seeds" {
+					p.Models[1].Seed = 7
+				}
+				checkTrajectory(t, e, c, p)
+			})
+		}
+	}
+}
+
+func checkTrajectory(t *testing.T, e *Engine, c trajectory, p heads.Problem) {
+	if err := check(p); err != nil {
+		t.Fatal(err)
+	}
+	pl := newPlan(p)
+	r, err := e.runtime(context.Background(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var losses []float64
+	step, seeds := 0, 1
+	if !pl.oneStream {
+		seeds = 2
+	}
+	tr, err := newTraining(context.Background(), r, pl, hooks{
+		weights: func(model int, params []parameter, flat []float32) {
+			layer := 0
+			for _, q := range params {
+				dst := q.of(flat, model)
+				if q.weight {
+					dst = dst[copy(dst, c.Initial[layer].W):]
+					layer++
+				}
+				copy(dst, c.Initial[layer-1].B)
+			}
+		},
+		order:  func(epoch int, perm []int32) { copy(perm, c.Orders[epoch]) },
+		levels: func(tau []float32) { copy(tau, c.Taus[step/seeds]); step++ },
+		losses: func(l []float32) { losses = append(losses, float64(l[0])) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.close()
+	networks, err := tr.run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(losses) != len(c.Losses) {
+		t.Fatalf("%d steps, want %d", len(losses), len(c.Losses))
+	}
+	for i, want := range c.Losses {
+		if math.Abs(losses[i]-want) > c.Tolerance*(math.Abs(want)+1e-2) {
+			t.Errorf("loss before step %d is %v, PyTorch has %v", i+1, losses[i], want)
+		}
+	}
+	if n := networks[0]; n.Epoch != c.Epoch || math.Abs(n.Validation-c.Best) > 1e-4*(math.Abs(c.Best)+1e-2) {
+		t.Errorf("kept epoch %d with a validation loss of %v, PyTorch %d with %v", n.Epoch, n.Validation, c.Epoch, c.Best)
+	}
+	for i, l := range networks[0].Layers {
+		compare(t, "weight", i, l.W.Data, c.Final[i].W, c.Tolerance)
+		compare(t, "bias", i, l.B, c.Final[i].B, c.Tolerance)
+	}
+}
+
+// compare takes differences relative to the largest element.
+func compare(t *testing.T, what string, layer int, got, want []float32, tolerance float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s %d has %d elements, want %d", what, layer, len(got), len(want))
+	}
+	largest := 0.0
+	for _, v := range want {
+		largest = max(largest, math.Abs(float64(v)))
+	}
+	for i := range want {
+		if d := math.Abs(float64(got[i]) - float64(want[i])); !(d <= tolerance*largest) {
+			t.Errorf("%s %d[%d] is %v, want %v", what, layer, i, got[i], want[i])
+		}
+	}
+}

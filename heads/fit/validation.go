@@ -1,0 +1,214 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/ort"
+)
+
+// validation evaluates models on rows that are held out, and keeps the best
+// weights of each.
+type validation struct {
+	*plan // with one batch for all models
+	rows  heads.Validation
+	tau   []float64 // levels that each row is evaluated at, nil if not conditional
+
+	flat    []float32 // the weights to evaluate
+	loss    []float32
+	blocks  []*evaluator // the whole blocks', and that of what is left
+	tensors tensors
+
+	kept  []float32 // flat
+	best  []float64 // the least loss, per model
+	epoch []int     // after which it was reached
+}
+
+// evaluator computes the loss of blocks of one size.
+type evaluator struct {
+	session *ort.Session
+	batch   *batch
+	in, out []*ort.Tensor
+}
+
+func checkValidation(p heads.Problem, v heads.Validation) error {
+	switch {
+	case v.X.Rows < 1 || v.X.Cols != p.X.Cols:
+		return fmt.Errorf("validation rows are %d×%d, and those to train on have %d columns", v.X.Rows, v.X.Cols, p.X.Cols)
+	case p.Y.Rows > 0 && (v.Y.Rows != v.X.Rows || v.Y.Cols != p.Y.Cols):
+		return fmt.Errorf("validation targets are %d×%d for %d rows and %d targets", v.Y.Rows, v.Y.Cols, v.X.Rows, p.Y.Cols)
+	case v.Every < 0:
+		return fmt.Errorf("epochs between validations are not negative, got %d", v.Every)
+	case len(v.Levels) > 0 && !p.Conditional:
+		return errors.New("levels to validate at need a conditional network")
+	}
+	for _, l := range v.Levels {
+		if !(l > 0 && l < 1) {
+			return fmt.Errorf("a level to validate at lies between 0 and 1, got %v", l)
+		}
+	}
+	return errors.Join(heads.CheckFinite("x to validate on", v.X), heads.CheckFinite("y to validate on", v.Y))
+}
+
+// validationFloats bounds the widest layer of all models in a block.
+const validationFloats = 2 << 20
+
+func newValidation(ctx context.Context, r *ort.Runtime, p *plan) (*validation, error) {
+	shared := *p
+	shared.oneStream = true
+	v := &validation{
+		plan: &shared, rows: *p.Validation,
+		flat: make([]float32, p.flat), loss: make([]float32, p.models),
+		best: make([]float64, p.models), epoch: make([]int, p.models),
+	}
+	for m := range v.best {
+		v.best[m] = math.Inf(1)
+	}
+	if v.rows.Every == 0 {
+		v.rows.Every = max(p.Epochs/100, 1)
+	}
+	if p.Conditional {
+		v.tau = v.levels()
+	}
+	n := v.rows.X.Rows * max(len(v.tau), 1)
+	block := n
+	if p.Loss != heads.QualityDriven { // coverage is of all rows
+		widest := slices.Max(append(slices.Clone(p.Hidden), p.Outputs))
+		block = min(max(validationFloats/(p.models*widest), 64), n)
+	}
+	sizes := []int{block}
+	if n%block != 0 {
+		sizes = append(sizes, n%block)
+	}
+	for _, rows := range sizes {
+		e, err := v.newEvaluator(ctx, r, rows)
+		if err == nil {
+			v.blocks = append(v.blocks, e)
+		}
+		if err = errors.Join(err, v.tensors.err); err != nil {
+			v.close()
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+func (v *validation) levels() []float64 {
+	switch {
+	case len(v.rows.Levels) > 0:
+		return v.rows.Levels
+	case len(v.Levels) > 0:
+		return v.Levels
+	default:
+		return []float64{.1, .2, .3, .4, .5, .6, .7, .8, .9}
+	}
+}
+
+func (v *validation) newEvaluator(ctx context.Context, r *ort.Runtime, rows int) (*evaluator, error) {
+	g, err := buildEvaluation(v.plan, rows)
+	if err != nil {
+		return nil, fmt.Errorf("build the validation: %w", err)
+	}
+	e := &evaluator{batch: newBatch(v.plan, rows)}
+	if e.session, err = r.NewSession(ctx, ort.Model{Data: g.model}, g.inputs, g.outputs); err != nil {
+		return nil, fmt.Errorf("load the validation: %w", err)
+	}
+	e.in = append(e.in, v.tensors.wrap(e.batch.x, v.shape(1, rows, v.width)...))
+	if v.targets > 0 {
+		e.in = append(e.in, v.tensors.wrap(e.batch.y, v.shape(v.targetStreams(), rows, v.targets)...))
+	}
+	if v.Conditional {
+		e.in = append(e.in, v.tensors.wrap(e.batch.tau, v.shape(1, rows, 1)...))
+	}
+	for _, q := range v.params {
+		part := v.flat[q.offset : q.offset+v.models*q.size()]
+		e.in = append(e.in, v.tensors.wrap(part, v.shape(v.models, q.rows(), q.out)...))
+	}
+	e.out = []*ort.Tensor{v.tensors.wrap(v.loss, v.shape(v.models, 1, 1)...)}
+	return e, nil
+}
+
+// buildEvaluation returns the graph from x, y, tau and the parameters to the
+// loss of each model.
+func buildEvaluation(p *plan, rows int) (stepGraph, error) {
+	s := newStep(p, rows, "validation")
+	s.penaltyRows = p.batch
+	x := s.dataInputs()
+	loss := s.mean(losses[p.Loss](s, s.forward(x, s.weightInputs())))
+	s.b.Output(loss, float, s.anyDims(1, 1)...)
+	raw, err := s.b.Bytes()
+	return stepGraph{model: raw, inputs: s.inputs, outputs: []string{loss}}, err
+}
+
+// due says whether weights after an epoch, counted from 1, are evaluated.
+func (v *validation) due(epoch int) bool { return epoch%v.rows.Every == 0 || epoch == v.Epochs }
+
+// consider evaluates the weights after an epoch.
+func (v *validation) consider(flat []float32, epoch int) error {
+	copy(v.flat, flat)
+	sums := make([]float64, v.models)
+	n := v.rows.X.Rows * max(len(v.tau), 1)
+	for start := 0; start < n; {
+		e := v.blocks[0]
+		if n-start < e.batch.rows {
+			e = v.blocks[1]
+		}
+		v.fill(e.batch, start)
+		if err := e.session.RunInto(e.in, e.out); err != nil {
+			return err
+		}
+		for m, l := range v.loss {
+			sums[m] += float64(l) * float64(e.batch.rows) / float64(n)
+		}
+		start += e.batch.rows
+	}
+	if v.kept == nil {
+		v.kept = slices.Clone(flat)
+	}
+	for m, l := range sums {
+		if l < v.best[m] {
+			v.best[m], v.epoch[m] = l, epoch
+			for _, q := range v.params {
+				copy(q.of(v.kept, m), q.of(flat, m))
+			}
+		}
+	}
+	return nil
+}
+
+// fill writes pairs of a row and a level, the levels of a row side by side.
+func (v *validation) fill(b *batch, start int) {
+	levels := max(len(v.tau), 1)
+	x := v.rows.X
+	for i := range b.rows {
+		row, level := (start+i)/levels, (start+i)%levels
+		copy(b.x[i*v.width:i*v.width+x.Cols], x.Data[row*x.Stride:row*x.Stride+x.Cols])
+		if v.Conditional {
+			b.tau[i] = float32(v.tau[level])
+			b.x[i*v.width+x.Cols] = (b.tau[i] - 0.5) * 12
+		}
+	}
+	if v.targets == 0 {
+		return
+	}
+	for m := range v.targetStreams() {
+		first := max(v.Models[m].Target, 0)
+		for i := range b.rows {
+			at := (start+i)/levels*v.rows.Y.Stride + first
+			copy(b.y[(m*b.rows+i)*v.targets:(m*b.rows+i+1)*v.targets], v.rows.Y.Data[at:at+v.targets])
+		}
+	}
+}
+
+func (v *validation) close() {
+	for _, e := range v.blocks {
+		e.session.Close()
+	}
+	for _, t := range v.tensors.all {
+		t.Close()
+	}
+}

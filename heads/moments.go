@@ -1,0 +1,192 @@
+package heads
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+)
+
+// momentsBlock is the number of rows that are centred and multiplied at once.
+const momentsBlock = 1024
+
+// Moments are the first and second moments of rows of features, gathered in
+// one pass and in bounded memory. The zero value is empty and takes rows of
+// any width; the first Add fixes the width.
+//
+// Rows are converted to float64, a reference mean, that of the first rows, is
+// subtracted, and blas64.Syrk forms the products: the smallest eigenvalues of
+// trained features can be 1e-7 of the largest, below what float32 sums
+// resolve. Entries of the covariance are accurate to about 1e-13 times the
+// product of the two standard deviations, however large the mean, as long as
+// the reference is a few standard deviations from it.
+type Moments struct {
+	// UnitNorm scales rows to Euclidean norm 1 before they are counted. Rows
+	// of zeros stay zero. It must not change after the first Add.
+	UnitNorm bool
+
+	n     int
+	ref   []float64      // subtracted from rows before products
+	sum   []float64      // Σ (row − ref)
+	outer *mat.SymDense  // Σ (row − ref)(row − ref)ᵀ
+	block blas64.General // centred rows
+}
+
+// Add counts the rows of phi, each of width h. It returns a *NotFiniteError,
+// and counts nothing, if an element is NaN or Inf, and panics if the width is
+// not that of earlier rows.
+func (m *Moments) Add(phi blas32.General) error {
+	if err := CheckFinite("features", phi); err != nil {
+		return err
+	}
+	if phi.Rows == 0 {
+		return nil
+	}
+	if m.sum == nil {
+		m.start(phi)
+	}
+	if phi.Cols != len(m.sum) {
+		panic("heads: rows of different widths in one Moments")
+	}
+	if len(m.block.Data) < min(momentsBlock, phi.Rows)*phi.Cols {
+		m.block = blas64.General{Cols: phi.Cols, Stride: phi.Cols, Data: make([]float64, min(momentsBlock, phi.Rows)*phi.Cols)}
+	}
+	for lo := 0; lo < phi.Rows; lo += momentsBlock {
+		m.addBlock(rowsOf(phi, lo, min(lo+momentsBlock, phi.Rows)))
+	}
+	return nil
+}
+
+func (m *Moments) start(phi blas32.General) {
+	h := phi.Cols
+	mean := make([]float64, h)
+	n := min(phi.Rows, momentsBlock)
+	for i := range n {
+		row := phi.Data[i*phi.Stride : i*phi.Stride+h]
+		scale := m.rowScale(row)
+		for j, v := range row {
+			mean[j] += scale * float64(v)
+		}
+	}
+	m.ref = mean
+	for j := range m.ref {
+		m.ref[j] /= float64(n)
+	}
+	m.sum = make([]float64, h)
+	m.outer = mat.NewSymDense(h, nil)
+}
+
+func (m *Moments) rowScale(row []float32) float64 {
+	if !m.UnitNorm {
+		return 1
+	}
+	return inverseNorm(row)
+}
+
+// inverseNorm is 1/‖row‖, or 0 for a row of zeros.
+func inverseNorm(row []float32) float64 {
+	var s float64
+	for _, v := range row {
+		s += float64(v) * float64(v)
+	}
+	if s == 0 {
+		return 0
+	}
+	return 1 / math.Sqrt(s)
+}
+
+func (m *Moments) addBlock(phi blas32.General) {
+	h := phi.Cols
+	for i := range phi.Rows {
+		row := phi.Data[i*phi.Stride : i*phi.Stride+h]
+		out := m.block.Data[i*h : (i+1)*h]
+		scale := m.rowScale(row)
+		for j, v := range row {
+			d := scale*float64(v) - m.ref[j]
+			out[j] = d
+			m.sum[j] += d
+		}
+	}
+	m.block.Rows = phi.Rows
+	blas64.Syrk(blas.Trans, 1, m.block, 1, m.outer.RawSymmetric())
+	m.n += phi.Rows
+}
+
+// Merge counts in m what o has counted; o stays as it is. It panics if widths
+// or UnitNorm differ.
+func (m *Moments) Merge(o *Moments) {
+	if m.UnitNorm != o.UnitNorm {
+		panic("heads: merge of moments of scaled and unscaled rows")
+	}
+	if o.n == 0 {
+		return
+	}
+	h := len(o.sum)
+	if m.n == 0 {
+		m.n = o.n
+		m.ref = append([]float64(nil), o.ref...)
+		m.sum = append([]float64(nil), o.sum...)
+		m.outer = mat.NewSymDense(h, nil)
+		m.outer.CopySym(o.outer)
+		m.block = blas64.General{}
+		return
+	}
+	if len(m.sum) != h {
+		panic("heads: merge of moments of different widths")
+	}
+	shift := mat.NewVecDense(h, nil)
+	for j := range h {
+		shift.SetVec(j, o.ref[j]-m.ref[j])
+	}
+	m.outer.AddSym(m.outer, o.outer)
+	m.outer.RankTwo(m.outer, 1, shift, mat.NewVecDense(h, o.sum))
+	m.outer.SymRankOne(m.outer, float64(o.n), shift)
+	for j := range h {
+		m.sum[j] += o.sum[j] + float64(o.n)*shift.AtVec(j)
+	}
+	m.n += o.n
+}
+
+// N is the number of rows counted.
+func (m *Moments) N() int { return m.n }
+
+// Width is the number of features, 0 before the first row.
+func (m *Moments) Width() int { return len(m.sum) }
+
+// Mean is the mean row, of length h. It panics if no row was counted.
+func (m *Moments) Mean() []float64 {
+	m.mustHaveRows()
+	mean := make([]float64, len(m.sum))
+	for j, s := range m.sum {
+		mean[j] = m.ref[j] + s/float64(m.n)
+	}
+	return mean
+}
+
+// Covariance is the h×h covariance with denominator n. It panics if no row
+// was counted.
+func (m *Moments) Covariance() *mat.SymDense {
+	m.mustHaveRows()
+	n := float64(m.n)
+	c := mat.NewSymDense(len(m.sum), nil)
+	c.ScaleSym(1/n, m.outer)
+	c.SymRankOne(c, -1/(n*n), mat.NewVecDense(len(m.sum), m.sum))
+	return c
+}
+
+// SecondMoment is the h×h uncentred second moment ΦᵀΦ/n. It panics if no row
+// was counted.
+func (m *Moments) SecondMoment() *mat.SymDense {
+	s := m.Covariance()
+	mean := m.Mean()
+	s.SymRankOne(s, 1, mat.NewVecDense(len(mean), mean))
+	return s
+}
+
+func (m *Moments) mustHaveRows() {
+	if m.n == 0 {
+		panic("heads: moments of no rows")
+	}
+}

@@ -1,0 +1,103 @@
+package heads
+
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// In is the width of the layer's input.
+func (l Layer) In() int { return l.W.Rows }
+
+// Out is the width of the layer's output.
+func (l Layer) Out() int { return l.W.Cols }
+
+// Apply writes xW + b, n×out, to dst, which must have that shape.
+func (l Layer) Apply(dst, x blas32.General) {
+	if x.Cols != l.In() || dst.Cols != l.Out() || dst.Rows != x.Rows {
+		panic(fmt.Sprintf("heads: layer %d→%d from %d×%d to %d×%d", l.In(), l.Out(), x.Rows, x.Cols, dst.Rows, dst.Cols))
+	}
+	if x.Rows == 0 {
+		return
+	}
+	l.fillBias(dst)
+	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, x, l.W, 1, dst)
+}
+
+func (l Layer) fillBias(dst blas32.General) {
+	for i := range dst.Rows {
+		row := dst.Data[i*dst.Stride : i*dst.Stride+dst.Cols]
+		if l.B == nil {
+			clear(row)
+		} else {
+			copy(row, l.B)
+		}
+	}
+}
+
+// In is the width of the network's input.
+func (n Network) In() int { return n.Layers[0].In() }
+
+// Out is the width of the network's output.
+func (n Network) Out() int { return n.Layers[len(n.Layers)-1].Out() }
+
+// Apply returns the network's output, n×Out, for the rows of x, n×In.
+func (n Network) Apply(x blas32.General) blas32.General {
+	for i, l := range n.Layers {
+		out := newGeneral(x.Rows, l.Out())
+		l.Apply(out, x)
+		if i < len(n.Layers)-1 {
+			relu(out.Data)
+		}
+		x = out
+	}
+	return x
+}
+
+func relu(v []float32) {
+	for i := range v {
+		v[i] = max(v[i], 0)
+	}
+}
+
+// Validate returns an error if the layers do not fit together or a weight is
+// not finite.
+func (n Network) Validate() error {
+	if len(n.Layers) == 0 {
+		return fmt.Errorf("network has no layers")
+	}
+	for i, l := range n.Layers {
+		if l.In() == 0 || l.Out() == 0 || l.B != nil && len(l.B) != l.Out() {
+			return fmt.Errorf("layer %d has weights %d×%d and %d biases", i, l.In(), l.Out(), len(l.B))
+		}
+		if i > 0 && l.In() != n.Layers[i-1].Out() {
+			return fmt.Errorf("layer %d reads %d values, layer %d makes %d", i, l.In(), i-1, n.Layers[i-1].Out())
+		}
+		if err := CheckFinite(fmt.Sprintf("weight of layer %d", i), l.W); err != nil {
+			return err
+		}
+		b := blas32.General{Rows: 1, Cols: len(l.B), Stride: max(len(l.B), 1), Data: l.B}
+		if err := CheckFinite(fmt.Sprintf("bias of layer %d", i), b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTrained returns an error unless a trainer returned as many networks as
+// were asked, from in values to out, with finite weights.
+func checkTrained(networks []Network, models, in, out int) error {
+	if len(networks) != models {
+		return fmt.Errorf("%d networks for %d models", len(networks), models)
+	}
+	for i, n := range networks {
+		if err := n.Validate(); err != nil {
+			return fmt.Errorf("network %d: %w", i, err)
+		}
+		if n.In() != in || n.Out() != out {
+			return fmt.Errorf("network %d maps %d values to %d, want %d to %d", i, n.In(), n.Out(), in, out)
+		}
+	}
+	return nil
+}

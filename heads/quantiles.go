@@ -1,0 +1,225 @@
+package heads
+
+import (
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/quantile"
+)
+
+// Quantiles are predicted quantiles of several targets at several levels, in
+// units of the targets.
+type Quantiles struct {
+	Rows, Targets int
+	Levels        []float64
+	Data          []float32 // rows × targets × levels
+}
+
+// At is the quantile of row i and target t at Levels[l].
+func (q Quantiles) At(i, t, l int) float64 {
+	if uint(i) >= uint(q.Rows) || uint(t) >= uint(q.Targets) || uint(l) >= uint(len(q.Levels)) {
+		panic(fmt.Sprintf("heads: quantile (%d,%d,%d) of %d×%d×%d", i, t, l, q.Rows, q.Targets, len(q.Levels)))
+	}
+	return float64(q.Data[(i*q.Targets+t)*len(q.Levels)+l])
+}
+
+// Row are the quantiles of row i and target t, one per level. It shares
+// q's memory.
+func (q Quantiles) Row(i, t int) []float32 {
+	n := len(q.Levels)
+	at := (i*q.Targets + t) * n
+	return q.Data[at : at+n : at+n]
+}
+
+// evaluatedAtOnce bounds the number of rows × levels that are held as hidden
+// activations.
+const evaluatedAtOnce = 16384
+
+// Quantiles predicts the quantiles of the rows of x, n×d, at levels in (0,1).
+// Between the levels of Grid they are linear, outside constant: a tail beyond
+// the grid is the business of calibration. It panics if x has the wrong
+// width. A row that holds NaN has quantiles NaN.
+func (s *SQR) Quantiles(x blas32.General, levels []float64) Quantiles {
+	q := Quantiles{Rows: x.Rows, Targets: len(s.Networks), Levels: slices.Clone(levels)}
+	q.Data = make([]float32, q.Rows*q.Targets*len(levels))
+	s.eachBlock(x, func(lo, t int, grid blas32.General) {
+		for i := range grid.Rows {
+			row := grid.Data[i*grid.Stride : i*grid.Stride+grid.Cols]
+			s.finish(row, t)
+			out := q.Row(lo+i, t)
+			for l, tau := range levels {
+				out[l] = quantile.Interpolate(s.Grid, row, tau)
+			}
+		}
+	})
+	return q
+}
+
+// Mean predicts the mean of each target, n×t: the integral of the quantile
+// function over (0,1).
+func (s *SQR) Mean(x blas32.General) blas32.General {
+	out := newGeneral(x.Rows, len(s.Networks))
+	weights := levelWeights(s.Grid)
+	s.eachBlock(x, func(lo, t int, grid blas32.General) {
+		for i := range grid.Rows {
+			row := grid.Data[i*grid.Stride : i*grid.Stride+grid.Cols]
+			s.finish(row, t)
+			var mean float64
+			for l, v := range row {
+				mean += weights[l] * float64(v)
+			}
+			out.Data[(lo+i)*out.Stride+t] = float32(mean)
+		}
+	})
+	return out
+}
+
+// levelWeights integrate, over (0,1), a function that is linear between levels
+// and constant outside.
+func levelWeights(levels []float64) []float64 {
+	w := make([]float64, len(levels))
+	last := len(levels) - 1
+	w[0] += levels[0]
+	w[last] += 1 - levels[last]
+	for l := range last {
+		half := (levels[l+1] - levels[l]) / 2
+		w[l] += half
+		w[l+1] += half
+	}
+	return w
+}
+
+// CrossingRate is the share of neighbouring levels of Grid at which the
+// networks' own quantiles of the rows of x are out of order, before they are
+// sorted.
+func (s *SQR) CrossingRate(x blas32.General) float64 {
+	var crossed, pairs int
+	s.eachBlock(x, func(_, _ int, grid blas32.General) {
+		for i := range grid.Rows {
+			row := grid.Data[i*grid.Stride : i*grid.Stride+grid.Cols]
+			for l := 1; l < len(row); l++ {
+				pairs++
+				if row[l] < row[l-1] {
+					crossed++
+				}
+			}
+		}
+	})
+	if pairs == 0 {
+		return 0
+	}
+	return float64(crossed) / float64(pairs)
+}
+
+// finish sorts one row's quantiles and takes them to the target's units.
+func (s *SQR) finish(row []float32, t int) {
+	slices.Sort(row)
+	mean, scale := s.Y.Mean[t], s.Y.Scale[t]
+	for l, v := range row {
+		row[l] = float32(mean + scale*float64(v))
+	}
+}
+
+// eachBlock evaluates the networks on the grid for blocks of rows and calls
+// use with the first row, the target, and the standardised, unsorted
+// quantiles, rows × levels, which use may overwrite.
+func (s *SQR) eachBlock(x blas32.General, use func(lo, t int, grid blas32.General)) {
+	if x.Rows == 0 {
+		return
+	}
+	if x.Cols != len(s.X.Mean) {
+		panic(fmt.Sprintf("heads: quantile regression on %d columns given %d", len(s.X.Mean), x.Cols))
+	}
+	block := min(max(evaluatedAtOnce/len(s.Grid), 1), x.Rows)
+	rows := newGeneral(block, x.Cols)
+	grid := newGeneral(block, len(s.Grid))
+	evaluators := make([]*gridEvaluator, len(s.Networks))
+	for t, n := range s.Networks {
+		evaluators[t] = newGridEvaluator(n, s.Grid, block)
+	}
+	for lo := 0; lo < x.Rows; lo += block {
+		hi := min(lo+block, x.Rows)
+		in, out := rowsOf(rows, 0, hi-lo), rowsOf(grid, 0, hi-lo)
+		s.X.Apply(in, rowsOf(x, lo, hi))
+		for t, e := range evaluators {
+			e.evaluate(out, in)
+			use(lo, t, out)
+		}
+	}
+}
+
+// gridEvaluator runs one network on rows × levels. The first layer's product
+// is computed once per row: the level adds a multiple of one weight row.
+type gridEvaluator struct {
+	network Network
+	input   []float64        // (τ−0.5)·12 per level
+	x       Layer            // the first layer without the level's row
+	level   []float32        // that row
+	first   blas32.General   // rows × width of the first layer
+	hidden  []blas32.General // rows·levels × width, per layer but the last
+}
+
+func newGridEvaluator(n Network, levels []float64, rows int) *gridEvaluator {
+	first := n.Layers[0]
+	d := first.In() - 1
+	e := &gridEvaluator{
+		network: n,
+		x:       Layer{W: rowsOf(first.W, 0, d), B: first.B},
+		level:   first.W.Data[d*first.W.Stride : d*first.W.Stride+first.Out()],
+		first:   newGeneral(rows, first.Out()),
+	}
+	for _, tau := range levels {
+		e.input = append(e.input, levelInput(tau))
+	}
+	for _, l := range n.Layers[:len(n.Layers)-1] {
+		e.hidden = append(e.hidden, newGeneral(rows*len(levels), l.Out()))
+	}
+	return e
+}
+
+// levelInput is how a level enters a network.
+func levelInput(tau float64) float64 { return (tau - 0.5) * 12 }
+
+// evaluate writes the network's output for every row of x at every level to
+// dst, rows × levels.
+func (e *gridEvaluator) evaluate(dst, x blas32.General) {
+	levels := len(e.input)
+	first := rowsOf(e.first, 0, x.Rows)
+	e.x.Apply(first, x)
+	// Rows and levels in one column: dst seen as rows·levels × 1.
+	flat := blas32.General{Rows: x.Rows * levels, Cols: 1, Stride: 1, Data: dst.Data[:x.Rows*levels]}
+	into := flat
+	if len(e.hidden) > 0 {
+		into = rowsOf(e.hidden[0], 0, x.Rows*levels)
+	}
+	for i := range x.Rows {
+		base := first.Data[i*first.Stride : i*first.Stride+first.Cols]
+		for l, u := range e.input {
+			at := (i*levels + l) * into.Stride
+			out := into.Data[at : at+into.Cols]
+			u := float32(u)
+			for j, b := range base {
+				out[j] = b + u*e.level[j]
+			}
+			if len(e.hidden) > 0 {
+				relu(out)
+			}
+		}
+	}
+	for k := 1; k < len(e.network.Layers); k++ {
+		layer := e.network.Layers[k]
+		if k == len(e.network.Layers)-1 {
+			layer.fillBias(flat)
+			w := blas32.Vector{N: layer.In(), Inc: layer.W.Stride, Data: layer.W.Data}
+			blas32.Gemv(blas.NoTrans, 1, into, w, 1, blas32.Vector{N: flat.Rows, Inc: 1, Data: flat.Data})
+			return
+		}
+		next := rowsOf(e.hidden[k], 0, into.Rows)
+		layer.Apply(next, into)
+		relu(next.Data)
+		into = next
+	}
+}

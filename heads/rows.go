@@ -1,0 +1,66 @@
+package heads
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// NotFiniteError says where a matrix holds NaN or Inf.
+type NotFiniteError struct {
+	Name     string // what the matrix is called: "x", "features"
+	Row, Col int
+	Value    float32
+}
+
+func (e *NotFiniteError) Error() string {
+	return fmt.Sprintf("%s has %v in row %d, column %d: remove or repair the row", e.Name, e.Value, e.Row, e.Col)
+}
+
+// TooFewRowsError says that a fit needs more rows than it was given.
+type TooFewRowsError struct {
+	What       string // what needs them
+	Have, Need int
+}
+
+func (e *TooFewRowsError) Error() string {
+	return fmt.Sprintf("%s need at least %d rows, have %d", e.What, e.Need, e.Have)
+}
+
+// CheckFinite returns a *NotFiniteError naming the first element of m that is
+// NaN or infinite, if there is one.
+func CheckFinite(name string, m blas32.General) error {
+	for i := range m.Rows {
+		row := m.Data[i*m.Stride : i*m.Stride+m.Cols]
+		// A sum of zeros times the elements is zero unless one is not finite.
+		var s float32
+		for _, v := range row {
+			s += v * 0
+		}
+		if s == 0 {
+			continue
+		}
+		for j, v := range row {
+			if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
+				return &NotFiniteError{Name: name, Row: i, Col: j, Value: v}
+			}
+		}
+	}
+	return nil
+}
+
+// rowsOf is the view of rows lo…hi−1 of m.
+func rowsOf(m blas32.General, lo, hi int) blas32.General {
+	if lo == hi {
+		return blas32.General{Cols: m.Cols, Stride: m.Stride}
+	}
+	return blas32.General{
+		Rows: hi - lo, Cols: m.Cols, Stride: m.Stride,
+		Data: m.Data[lo*m.Stride : (hi-1)*m.Stride+m.Cols],
+	}
+}
+
+func newGeneral(rows, cols int) blas32.General {
+	return blas32.General{Rows: rows, Cols: cols, Stride: max(cols, 1), Data: make([]float32, rows*cols)}
+}

@@ -1,0 +1,51 @@
+package heads
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// Standard is an affine map of columns to mean 0 and standard deviation 1.
+type Standard struct {
+	Mean, Scale []float64 // one per column; Scale > 0
+}
+
+// NewStandard fits a Standard to the columns of m, in two passes and with
+// denominator n. Constant columns have scale 1, and are returned.
+func NewStandard(m blas32.General) (s Standard, constant []int) {
+	s = Standard{Mean: make([]float64, m.Cols), Scale: make([]float64, m.Cols)}
+	n := float64(m.Rows)
+	for i := range m.Rows {
+		for j, v := range m.Data[i*m.Stride : i*m.Stride+m.Cols] {
+			s.Mean[j] += float64(v) / n
+		}
+	}
+	for i := range m.Rows {
+		for j, v := range m.Data[i*m.Stride : i*m.Stride+m.Cols] {
+			d := float64(v) - s.Mean[j]
+			s.Scale[j] += d * d / n
+		}
+	}
+	for j, v := range s.Scale {
+		sd := math.Sqrt(v)
+		// The mean of equal values is off by rounding, and so is their spread.
+		if sd <= 1e-12*math.Abs(s.Mean[j]) || sd == 0 {
+			sd = 1
+			constant = append(constant, j)
+		}
+		s.Scale[j] = sd
+	}
+	return s, constant
+}
+
+// Apply writes (row − Mean)/Scale for the rows of m to dst, which must have
+// m's shape.
+func (s Standard) Apply(dst, m blas32.General) {
+	for i := range m.Rows {
+		out := dst.Data[i*dst.Stride : i*dst.Stride+dst.Cols]
+		for j, v := range m.Data[i*m.Stride : i*m.Stride+m.Cols] {
+			out[j] = float32((float64(v) - s.Mean[j]) / s.Scale[j])
+		}
+	}
+}

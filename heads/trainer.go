@@ -1,0 +1,161 @@
+package heads
+
+import (
+	"context"
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// Loss names what a Trainer minimises. Every loss is a mean over rows and
+// outputs.
+type Loss string
+
+const (
+	// BCE is binary cross-entropy with logits.
+	BCE Loss = "bce"
+	// MSE is the squared error (without a factor of one half).
+	MSE Loss = "mse"
+	// L1 is the absolute error.
+	L1 Loss = "l1"
+	// Pinball is the quantile loss; see Problem.Levels.
+	Pinball Loss = "pinball"
+	// GaussianNLL is the negative log-likelihood ½(ln s + (y−m)²/s) of one
+	// target under a network with the two outputs m and v, with the variance
+	// s = GaussianVariance(v).
+	GaussianNLL Loss = "gaussian-nll"
+	// QualityDriven trades the width of intervals against their coverage
+	// (Pearce et al. 2018): a network has the two outputs L and U for one
+	// target, and Levels are the two levels they stand for; see
+	// Problem.Coverage.
+	QualityDriven Loss = "quality-driven"
+)
+
+// GaussianVariance is the variance, softplus(v) + 1e-3, that GaussianNLL
+// reads from an output.
+func GaussianVariance(v float64) float64 {
+	return max(v, 0) + math.Log1p(math.Exp(-math.Abs(v))) + 1e-3
+}
+
+// CoverageLoss are the constants of QualityDriven, a loss of a batch of n rows:
+//
+//	Σ(U−L)·k / max(Σk, 1) + Lambda·n/(α(1−α))·max(0, 1−α − mean(σ(Softening·(U−y))·σ(Softening·(y−L))))²
+//
+// where k says whether y lies between L and U, σ is the logistic function and
+// 1−α the distance of the two levels.
+type CoverageLoss struct {
+	Lambda    float64 // 0 stands for 15
+	Softening float64 // 0 stands for 160
+}
+
+// Validation are rows that are not trained on, and by whose loss the weights
+// to keep are chosen. Penalties and dropout do not enter that loss.
+type Validation struct {
+	X, Y blas32.General // as Problem.X and Y
+	// Every is the number of epochs between two evaluations; 0 stands for
+	// about a hundred over the training. The last epoch is always evaluated.
+	Every int
+	// Levels are the levels of the pinball loss of a conditional network. Nil
+	// stands for Problem.Levels, and where those are nil too for .1, .2, … .9.
+	Levels []float64
+}
+
+// Trainer fits small fully connected networks by stochastic gradient descent.
+// Package heads/fit implements it in ONNX Runtime; a program can bring its own.
+type Trainer interface {
+	// Train fits len(p.Models) networks of one architecture to one data set.
+	// The result has one entry per model, in order. A cancelled context ends
+	// training with the context's error.
+	Train(ctx context.Context, p Problem) ([]Network, error)
+}
+
+// Problem is one data set, one architecture and one loss, fitted once per
+// entry of Models.
+//
+// A network maps a row x to affine layers with ReLU between them:
+// d → Hidden[0] → … → Outputs. With Conditional set, a row's quantile level τ
+// enters as one more input, (τ−0.5)·12, after the d columns of X.
+type Problem struct {
+	// X is n×d.
+	X blas32.General
+	// Y is n×t, t ≥ 1. Models[m].Target picks the column that model m learns;
+	// a negative Target means that Outputs = t and all columns are learnt.
+	// The zero value stands for targets that are zero everywhere.
+	Y blas32.General
+
+	Hidden  []int // widths of hidden layers; none is a linear model
+	Outputs int   // width of the last layer, at least 1
+	NoBias  bool
+
+	Loss Loss
+	// Conditional says that the network takes the quantile level as an input
+	// (simultaneous quantile regression). Only with Pinball.
+	Conditional bool
+	// Levels are the levels that Pinball trains on. With Conditional, each
+	// row of each mini-batch draws one of them, or, where Levels is empty,
+	// a fresh τ ~ U(0,1). Without Conditional, a target has one output per
+	// level: the outputs are the levels of the first target that is learnt,
+	// then those of the second. So with one target output j learns Levels[j],
+	// and with one level output j learns target j.
+	Levels []float64
+
+	// Coverage has the constants of QualityDriven.
+	Coverage CoverageLoss
+
+	// Validation, if not nil, has each model keep the weights, among those
+	// evaluated, whose loss on its rows is least.
+	Validation *Validation
+
+	Models []ModelConfig
+
+	Epochs    int // passes over X, at least 1
+	BatchSize int // rows per step, at least 1; an epoch's last step has what is left
+
+	// Progress, if not nil, is called now and then from the training
+	// goroutine with the number of steps done and their total.
+	Progress func(done, total int)
+}
+
+// ModelConfig is what may differ between networks that are trained together.
+type ModelConfig struct {
+	// Seed sets the initial weights, the order of rows, the dropout masks
+	// and the levels drawn. A model's result depends on its own config only,
+	// not on the models beside it (up to floating-point rounding).
+	Seed uint64
+	// LearningRate of Adam (β₁ .9, β₂ .999, ε 1e-8).
+	LearningRate float64
+	// WeightDecay is added to the gradient as WeightDecay·w (L2), or, with
+	// Decoupled, subtracts LearningRate·WeightDecay·w from the weights (AdamW).
+	WeightDecay float64
+	Decoupled   bool
+	// Dropout is the probability that a hidden unit is dropped in training.
+	Dropout float64
+	// Orthonormal is the λ of λ·mean((CᵀC−I)²), where C is the in×out weight
+	// of the last layer.
+	Orthonormal float64
+	// Averaging is the factor d, in [0,1), by which the weights of an epoch
+	// count less with each epoch that follows: the result is not the weights
+	// of the last epoch but the mean of those after every epoch, the k-th
+	// last with weight dᵏ. 0 keeps the last.
+	Averaging float64
+	// Target is the column of Y that this model learns.
+	Target int
+}
+
+// Network is a trained network: its layers from input to output.
+type Network struct {
+	Layers []Layer
+	// Loss is the mean training loss over the last epoch, penalties included.
+	Loss float64
+	// Epoch is the number of epochs after which the weights were kept, and
+	// Validation their loss on the rows of Problem.Validation; both are 0
+	// where there are none.
+	Epoch      int
+	Validation float64
+}
+
+// Layer is y = xW + b. W is in×out, row-major; B has out entries, or is nil.
+type Layer struct {
+	W blas32.General
+	B []float32
+}

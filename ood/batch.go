@@ -1,0 +1,86 @@
+package ood
+
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// HasFeatures says whether the batch carries features, be it for zero rows.
+func (b Batch) HasFeatures() bool { return b.Features.Cols > 0 }
+
+// HasLogits says whether the batch carries logits, be it for zero rows.
+func (b Batch) HasLogits() bool { return b.Logits.Cols > 0 }
+
+// Len is the number of rows.
+func (b Batch) Len() int {
+	switch {
+	case b.HasFeatures():
+		return b.Features.Rows
+	case b.HasLogits():
+		return b.Logits.Rows
+	case b.Labels == nil && b.Inputs != nil:
+		return b.Inputs.Len()
+	}
+	return len(b.Labels)
+}
+
+// Slice returns rows i to j−1, sharing memory with b.
+func (b Batch) Slice(i, j int) Batch {
+	s := Batch{}
+	if b.HasFeatures() {
+		s.Features = rows(b.Features, i, j)
+	}
+	if b.HasLogits() {
+		s.Logits = rows(b.Logits, i, j)
+	}
+	if b.Labels != nil {
+		s.Labels = b.Labels[i:j]
+	}
+	if b.Inputs != nil {
+		picked := make([]int, j-i)
+		for k := range picked {
+			picked[k] = i + k
+		}
+		s.Inputs = SelectInputs(b.Inputs, picked)
+	}
+	return s
+}
+
+func rows(m blas32.General, i, j int) blas32.General {
+	if i < 0 || j < i || j > m.Rows {
+		panic(fmt.Sprintf("ood: rows %d to %d of %d", i, j, m.Rows))
+	}
+	s := blas32.General{Rows: j - i, Cols: m.Cols, Stride: m.Stride}
+	if i < j {
+		s.Data = m.Data[i*m.Stride : (j-1)*m.Stride+m.Cols]
+	}
+	return s
+}
+
+// Validate checks that the parts of a batch fit together: as many rows in
+// each, and, where there are logits, every label in [0,c).
+func (b Batch) Validate() error {
+	n := b.Len()
+	if b.HasLogits() && b.Logits.Rows != n {
+		return fmt.Errorf("%d rows of features but %d of logits", n, b.Logits.Rows)
+	}
+	if b.Inputs != nil && b.Inputs.Len() != n {
+		return fmt.Errorf("%d rows but %d of inputs", n, b.Inputs.Len())
+	}
+	if b.Labels == nil {
+		return nil
+	}
+	if len(b.Labels) != n {
+		return fmt.Errorf("%d rows but %d labels", n, len(b.Labels))
+	}
+	for i, y := range b.Labels {
+		if y < 0 {
+			return fmt.Errorf("label %d of row %d is negative", y, i)
+		}
+		if b.HasLogits() && y >= b.Logits.Cols {
+			return fmt.Errorf("label %d of row %d is outside [0,%d)", y, i, b.Logits.Cols)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package ood_test
+
+import (
+	"errors"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func matrix(n, h int) blas32.General {
+	m := blas32.General{Rows: n, Cols: h, Stride: h, Data: make([]float32, n*h)}
+	for i := range m.Data {
+		m.Data[i] = float32(i)
+	}
+	return m
+}
+
+func TestBatchSlice(t *testing.T) {
+	b := ood.Batch{Features: matrix(5, 3), Logits: matrix(5, 2), Labels: []int{0, 1, 0, 1, 0}}
+	b.Features.Cols = 2 // the third column is room between rows
+	for i := range 6 {
+		for j := i; j <= 5; j++ {
+			s := b.Slice(i, j)
+			if s.Len() != j-i || !s.HasFeatures() || !s.HasLogits() || len(s.Labels) != j-i {
+				t.Fatalf("rows %d to %d: %+v", i, j, s)
+			}
+			if err := s.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			for r := range s.Len() {
+				if got, want := s.Features.Data[r*s.Features.Stride+1], b.Features.Data[(i+r)*3+1]; got != want {
+					t.Fatalf("rows %d to %d: row %d has %v, want %v", i, j, r, got, want)
+				}
+			}
+		}
+	}
+	if got := (ood.Batch{Logits: matrix(4, 2)}).Slice(1, 3); got.HasFeatures() || got.Labels != nil || got.Len() != 2 {
+		t.Errorf("%+v", got)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic beyond the last row")
+		}
+	}()
+	b.Slice(3, 6)
+}
+
+func TestBatchValidate(t *testing.T) {
+	for _, c := range []struct {
+		b    ood.Batch
+		want string
+	}{
+		{ood.Batch{}, ""},
+		{ood.Batch{Features: matrix(2, 2), Labels: []int{7, 0}}, ""},
+		{ood.Batch{Features: matrix(2, 2), Logits: matrix(3, 2)}, "2 rows of features but 3 of logits"},
+		{ood.Batch{Features: matrix(2, 2), Labels: []int{1}}, "2 rows but 1 labels"},
+		{ood.Batch{Logits: matrix(2, 2), Labels: []int{1, 2}}, "label 2 of row 1 is outside [0,2)"},
+		{ood.Batch{Features: matrix(2, 2), Labels: []int{1, -1}}, "label -1 of row 1 is negative"},
+	} {
+		got := ""
+		if err := c.b.Validate(); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	m := ood.Method{Name: "covariance", Needs: ood.NeedFeatures}
+	err := m.CheckBatch(ood.Batch{Logits: matrix(2, 2)})
+	if want := `method "covariance" needs features: the rows to score carry none`; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	var need *ood.NeedError
+	if !errors.As(err, &need) || need.Need != ood.NeedFeatures || need.Method != "covariance" {
+		t.Errorf("%#v", err)
+	}
+	m.Needs |= ood.NeedLabels | ood.NeedWeights | ood.NeedTrainer | ood.NeedOutliers
+	// Labels and abilities are for fitting only.
+	if err := m.CheckBatch(ood.Batch{Features: matrix(2, 2)}); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		training ood.Training
+		want     string
+	}{
+		{ood.Training{}, `method "covariance" needs features: the rows to fit with carry none`},
+		{ood.Training{Batch: ood.Batch{Features: matrix(2, 2)}}, `method "covariance" needs labels: the rows to fit with carry none`},
+		{ood.Training{Batch: ood.Batch{Features: matrix(2, 2), Labels: []int{0, 1}}},
+			`method "covariance" needs the last layer's weights: the rows to fit with come without them`},
+		{ood.Training{Batch: ood.Batch{Features: matrix(2, 2), Labels: []int{0, 1}}, Last: &ood.Linear{}},
+			`method "covariance" needs a trainer: the rows to fit with come without one`},
+	} {
+		if err := m.CheckTraining(c.training); err == nil || err.Error() != c.want {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+	if got := (ood.NeedFeatures | ood.NeedWeights).String(); got != "features, the last layer's weights" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,246 @@
+package ood_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// norm scores with the squared norm of the features times "factor"; a factor
+// of 0 fails to fit and a NaN shows in the scores.
+type norm struct{ factor float64 }
+
+func (s norm) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
+	dst = make([]float64, b.Len())
+	for i := range dst {
+		x := b.Features.Data[i*b.Features.Stride : i*b.Features.Stride+b.Features.Cols]
+		dst[i] = s.factor * float64(blas32.Dot(
+			blas32.Vector{N: len(x), Inc: 1, Data: x}, blas32.Vector{N: len(x), Inc: 1, Data: x}))
+	}
+	return dst, ctx.Err()
+}
+
+func (s norm) State() heads.State { return heads.State{} }
+
+func fitNorm(_ context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
+	if t.Progress != nil {
+		t.Progress(.5)
+	}
+	r := p.Reader()
+	s := norm{r.Float("factor", 1)}
+	if s.factor == 0 {
+		return nil, errors.New("factor is 0")
+	}
+	if s.factor == 100 {
+		s.factor = math.NaN()
+	}
+	return s, r.Err()
+}
+
+var normMethod = ood.Method{
+	Name: "norm", Doc: "Norm.", Needs: ood.NeedFeatures, Default: ood.Params{"factor": 1.},
+	Grid: []ood.Params{{"factor": 1.}, {"factor": -1.}, {"factor": 0.}, {"factor": 100.}}, Fit: fitNorm,
+}
+
+func line(x ...float32) ood.Batch {
+	return ood.Batch{Features: blas32.General{Rows: len(x), Cols: 1, Stride: 1, Data: x}}
+}
+
+func comparison(methods ...ood.Method) ood.Comparison {
+	return ood.Comparison{
+		Methods:  methods,
+		Training: ood.Training{Batch: line(1, 2, 3), Seed: 9},
+		In:       line(1, 2, 3, 4), Out: line(3.5, 5),
+	}
+}
+
+func TestCompareJSON(t *testing.T) {
+	control, trained, broken := normMethod, normMethod, normMethod
+	control.Name, control.Control, control.Grid, control.Default = "control", true, nil, nil
+	trained.Name, trained.Needs = "trained", ood.NeedFeatures|ood.NeedTrainer
+	broken.Name, broken.Grid = "broken", []ood.Params{{"factor": 0.}}
+	c := comparison(normMethod, control, trained, broken)
+	c.Sweep = true
+	r, err := ood.Compare(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Model = "model.onnx"
+	for i := range r.Methods {
+		if r.Methods[i].FitSeconds < 0 || r.Methods[i].ScoreMicroseconds < 0 {
+			t.Errorf("times %+v", r.Methods[i])
+		}
+		r.Methods[i].FitSeconds, r.Methods[i].ScoreMicroseconds = 0.5, 2
+	}
+	got, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/report.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got)+"\n" != string(want) {
+		t.Errorf("got\n%s", got)
+	}
+	if s := r.Methods[0].Configs[0].Scores; !slices.Equal(s.In, []float64{1, 4, 9, 16}) || !slices.Equal(s.Out, []float64{12.25, 25}) {
+		t.Errorf("scores %v", s)
+	}
+	var names []string
+	for _, m := range r.Ranked() {
+		names = append(names, m.Name)
+	}
+	if !slices.Equal(names, []string{"control", "norm", "broken"}) {
+		t.Errorf("ranked %v", names)
+	}
+	if best, ok := r.Methods[0].Best(); !ok || best.Params["factor"] != 1. {
+		t.Errorf("best %v %v", best, ok)
+	}
+	if _, ok := r.Methods[2].Best(); ok {
+		t.Error("the best of none")
+	}
+}
+
+func TestCompareDefaultAlone(t *testing.T) {
+	r, err := ood.Compare(context.Background(), comparison(normMethod))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := r.Methods[0]
+	if len(m.Configs) != 1 || len(m.Failed) != 0 || m.AUROC != (ood.Summary{Mean: .875, Max: .875, N: 1}) {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestCompareFitsGridAtOnce(t *testing.T) {
+	together := normMethod
+	together.Grid = together.Grid[:2]
+	calls := 0
+	together.FitGrid = func(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
+		calls++
+		s := make([]ood.Scorer, len(grid))
+		for i, p := range grid {
+			s[i], _ = fitNorm(ctx, t, p)
+		}
+		return s, nil
+	}
+	together.Fit = func(context.Context, ood.Training, ood.Params) (ood.Scorer, error) { return nil, errors.New("alone") }
+	c := comparison(together)
+	c.Sweep = true
+	r, err := ood.Compare(context.Background(), c)
+	if err != nil || calls != 1 || len(r.Methods[0].Configs) != 2 {
+		t.Errorf("%d calls, %v, %+v", calls, err, r)
+	}
+	// One configuration that spoils the grid is found alone.
+	spoilt := normMethod
+	spoilt.FitGrid = func(context.Context, ood.Training, []ood.Params) ([]ood.Scorer, error) {
+		return nil, errors.New("spoilt")
+	}
+	c.Methods = []ood.Method{spoilt}
+	r, err = ood.Compare(context.Background(), c)
+	if err != nil || len(r.Methods[0].Configs) != 2 || len(r.Methods[0].Failed) != 2 {
+		t.Errorf("%v, %+v", err, r)
+	}
+}
+
+func TestCompareProgress(t *testing.T) {
+	a, b := normMethod, normMethod
+	b.Name = "other"
+	c := comparison(a, b)
+	c.Sweep = true
+	c.Parallel = 2
+	last := map[string]float64{}
+	c.Progress = func(method string, share float64) {
+		if share < last[method] || share > 1 {
+			t.Errorf("%s: %v after %v", method, share, last[method])
+		}
+		last[method] = share
+	}
+	if _, err := ood.Compare(context.Background(), c); err != nil {
+		t.Fatal(err)
+	}
+	if last["norm"] != 1 || last["other"] != 1 {
+		t.Errorf("ends at %v", last)
+	}
+}
+
+func TestCompareRefuses(t *testing.T) {
+	for want, change := range map[string]func(*ood.Comparison){
+		"out-of-domain rows: there are none":                               func(c *ood.Comparison) { c.Out = ood.Batch{} },
+		"in-domain rows: there are none":                                   func(c *ood.Comparison) { c.In = c.In.Slice(2, 2) },
+		"in-domain rows have 2 features but the rows to fit with have 1":   func(c *ood.Comparison) { c.In.Features = matrix(4, 2) },
+		"rows to fit with: 3 rows but 2 labels":                            func(c *ood.Comparison) { c.Training.Labels = []int{0, 1} },
+		"out-of-domain rows have 3 logits but the rows to fit with have 2": func(c *ood.Comparison) { c.Training.Logits, c.Out.Logits = matrix(3, 2), matrix(2, 3) },
+	} {
+		c := comparison(normMethod)
+		change(&c)
+		if _, err := ood.Compare(context.Background(), c); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := ood.Compare(ctx, comparison(normMethod)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestSummarise(t *testing.T) {
+	// numpy.std([.5, .7, .9]) is .16329931618554522.
+	s := ood.Summarise([]float64{.5, .7, .9})
+	if math.Abs(s.Mean-.7) > 1e-15 || math.Abs(s.Std-.16329931618554522) > 1e-15 || s.Max != .9 || s.N != 3 {
+		t.Errorf("%+v", s)
+	}
+	if s := ood.Summarise(slices.Repeat([]float64{.1}, 7)); s.Std > 1e-16 {
+		t.Errorf("equal values deviate by %v", s.Std)
+	}
+	if !ood.Summarise(nil).IsZero() {
+		t.Error("something of nothing")
+	}
+}
+
+func ExampleCompare() {
+	report, err := ood.Compare(context.Background(), ood.Comparison{
+		Methods:  []ood.Method{normMethod},
+		Training: ood.Training{Batch: line(1, 2, 3)},
+		In:       line(1, 2, 3, 4),
+		Out:      line(3.5, 5),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, m := range report.Ranked() {
+		fmt.Printf("%s: AUROC %.3f ± %.3f\n", m.Name, m.AUROC.Mean, m.AUROC.Std)
+	}
+	// Output: norm: AUROC 0.875 ± 0.000
+}
+
+func ExampleEvaluate() {
+	in, out := []float64{.1, .2, .2, .4}, []float64{.3, .4, .9}
+	m, err := ood.Evaluate(in, out)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("AUROC %.3f, FPR@95 %.2f\n", m.AUROC, m.FPR95)
+	// Output: AUROC 0.875, FPR@95 0.25
+}
+
+func ExampleMethod_CheckTraining() {
+	err := normMethod.CheckTraining(ood.Training{})
+	var need *ood.NeedError
+	fmt.Println(errors.As(err, &need), strings.ToUpper(err.Error()[:1])+err.Error()[1:])
+	// Output: true Method "norm" needs features: the rows to fit with carry none
+}

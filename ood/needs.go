@@ -1,0 +1,108 @@
+package ood
+
+import "fmt"
+
+// NeedError says that something a method needs is absent.
+type NeedError struct {
+	Method string // its name
+	Need   Needs  // one bit
+	Where  string // which part of the data lacks it
+}
+
+func (e *NeedError) Error() string {
+	what, hint := e.Need.describe()
+	return fmt.Sprintf("method %q needs %s: %s %s", e.Method, what, e.Where, hint)
+}
+
+func (n Needs) describe() (what, hint string) {
+	switch n {
+	case NeedFeatures:
+		return "features", "carry none"
+	case NeedLogits:
+		return "logits", "carry none"
+	case NeedLabels:
+		return "labels", "carry none"
+	case NeedWeights:
+		return "the last layer's weights", "come without them"
+	case NeedTrainer:
+		return "a trainer", "come without one"
+	case NeedOutliers:
+		return "out-of-domain rows to fit with", "come without any"
+	case NeedInputs:
+		return "the network's inputs", "are features alone: give the inputs and the model"
+	case NeedNetwork:
+		return "the network, to differentiate it", "come without it: give the model"
+	case NeedDropout:
+		return "the network, to run it with dropout", "come without it: give the model"
+	}
+	return "something unknown", "lack it"
+}
+
+// String names what is needed, as in "features, labels".
+func (n Needs) String() string {
+	s := ""
+	for bit := NeedFeatures; bit < needsEnd; bit <<= 1 {
+		if n&bit == 0 {
+			continue
+		}
+		if s != "" {
+			s += ", "
+		}
+		what, _ := bit.describe()
+		s += what
+	}
+	return s
+}
+
+// CheckTraining returns a *NeedError for the first of the method's needs that t
+// lacks, or nil.
+func (m Method) CheckTraining(t Training) error {
+	has := Needs(0)
+	if t.HasFeatures() {
+		has |= NeedFeatures
+	}
+	if t.HasLogits() {
+		has |= NeedLogits
+	}
+	if len(t.Labels) > 0 {
+		has |= NeedLabels
+	}
+	if t.Last != nil {
+		has |= NeedWeights
+	}
+	if t.Trainer != nil {
+		has |= NeedTrainer
+	}
+	if t.Outliers.Len() > 0 {
+		has |= NeedOutliers
+	}
+	if t.Network != nil {
+		has |= NeedNetwork | NeedDropout
+	}
+	return m.check(has, m.Needs&^NeedInputs, "the rows to fit with")
+}
+
+// CheckBatch returns a *NeedError for the first thing that scoring b needs and
+// b lacks, or nil.
+func (m Method) CheckBatch(b Batch) error {
+	has := Needs(0)
+	if b.HasFeatures() {
+		has |= NeedFeatures
+	}
+	if b.HasLogits() {
+		has |= NeedLogits
+	}
+	if b.Inputs != nil {
+		has |= NeedInputs
+	}
+	return m.check(has, m.Needs&(NeedFeatures|NeedLogits|NeedInputs), "the rows to score")
+}
+
+func (m Method) check(has, needs Needs, where string) error {
+	for bit := NeedFeatures; bit < needsEnd; bit <<= 1 {
+		if needs&bit != 0 && has&bit == 0 {
+			return &NeedError{Method: m.Name, Need: bit, Where: where}
+		}
+	}
+	return nil
+}

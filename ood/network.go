@@ -1,0 +1,63 @@
+package ood
+
+import (
+	"context"
+	"errors"
+)
+
+// Network runs the network itself, for methods that differentiate or disturb
+// it. It is safe for concurrent use. A block may have any number of rows.
+type Network interface {
+	// Forward returns the features and logits of the rows.
+	Forward(ctx context.Context, x InputBlock) (Batch, error)
+	// Gradient also returns the gradient of a scalar per row with respect to
+	// the input, in the input's own shape. The error of a network that cannot
+	// be differentiated wraps ErrNotDifferentiable.
+	Gradient(ctx context.Context, x InputBlock, of Scalar) (Batch, []float32, error)
+	// Dropouts is the number of dropout layers that the network has, not
+	// counting those with a rate of 0.
+	Dropouts() int
+	// Dropout runs the network passes times with dropout switched on and
+	// returns the logits, passes×n×c. What is dropped depends on the seed and
+	// the pass alone and is the same for every row, so that a row's logits do
+	// not depend on where it stands.
+	//
+	// A network that has dropout layers keeps its own rates and p is not
+	// used; in one that has none, p > 0 inserts a layer of that rate before
+	// the last linear layer, and p = 0 is ErrNoDropout.
+	Dropout(ctx context.Context, x InputBlock, passes int, p float64, seed uint64) ([]float32, error)
+}
+
+// ErrNotDifferentiable is wrapped by the error for a network that has an
+// operator without a known gradient. The error says which.
+var ErrNotDifferentiable = errors.New("the network cannot be differentiated")
+
+// ErrNoDropout says that a network has no dropout to switch on.
+var ErrNoDropout = errors.New("the network has no dropout layers and no rate was given to insert one")
+
+// ScalarKind is which function of a row's logits z is differentiated.
+type ScalarKind int
+
+const (
+	// LogSoftmaxTop is log softmax(z/T)_k for k = argmax z, which is held
+	// fast. T is Scalar.Temperature.
+	LogSoftmaxTop ScalarKind = iota
+	// Sum is Σ z.
+	Sum
+	// TopTwo is the difference between the largest output and the next.
+	TopTwo
+	// Logit is output Scalar.Index.
+	Logit
+)
+
+// Scalar is a function of a row's logits, to be differentiated.
+type Scalar struct {
+	Kind ScalarKind
+	// Temperature divides the logits before a softmax; 0 means 1.
+	Temperature float64
+	// Index is the output that Logit takes.
+	Index int
+	// Softmax takes the outputs of TopTwo and Logit to be softmax(z/T)
+	// rather than z.
+	Softmax bool
+}

@@ -1,0 +1,149 @@
+package ood_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func TestParamsString(t *testing.T) {
+	for want, p := range map[string]ood.Params{
+		"":                                     nil,
+		"k=100 lambda=10 loss=bce":             {"loss": "bce", "lambda": 10., "k": 100.},
+		"lambda=1e-05 logits=true":             {"logits": true, "lambda": 1e-5},
+		"epsilon=0.00014 seed=123456 where=no": {"epsilon": .00014, "seed": 123456., "where": "no"},
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		back, err := ood.ParseParams(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p) > 0 && !reflect.DeepEqual(back, p) {
+			t.Errorf("%q reads as %#v", want, back)
+		}
+	}
+}
+
+func TestParseParams(t *testing.T) {
+	p, err := ood.ParseParams(" k=1,loss=bce\tlogits=false ")
+	if want := (ood.Params{"k": 1., "loss": "bce", "logits": false}); err != nil || !reflect.DeepEqual(p, want) {
+		t.Errorf("%v, %v", p, err)
+	}
+	// What is no finite number is text.
+	if p, err := ood.ParseParams("a=inf b=NaN"); err != nil || p["a"] != "inf" || p["b"] != "NaN" {
+		t.Errorf("%v, %v", p, err)
+	}
+	for _, s := range []string{"k", "=1", "k=", "k=1 k=2"} {
+		if _, err := ood.ParseParams(s); err == nil {
+			t.Errorf("%q: no error", s)
+		}
+	}
+}
+
+func FuzzParseParams(f *testing.F) {
+	for _, s := range []string{"", "k=100 lambda=1e-05 loss=bce", "a=true,b=false", "a=0x1p-2", "a==b", "ü=1_000", "k=1 k"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		p, err := ood.ParseParams(s)
+		if err != nil {
+			return
+		}
+		back, err := ood.ParseParams(p.String())
+		if err != nil || !reflect.DeepEqual(back, p) {
+			t.Fatalf("%q reads as %#v, and that, written, as %#v (%v)", s, p, back, err)
+		}
+		if _, err := json.Marshal(p); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestParamReader(t *testing.T) {
+	read := func(p ood.Params) error {
+		r := p.Reader()
+		r.Float("x", 1)
+		r.Positive("lambda", 1)
+		r.NonNegative("epsilon", 0)
+		r.Count("k", 3)
+		r.Bool("logits", false)
+		r.OneOf("where", "bottom", "top")
+		return r.Err()
+	}
+	for _, c := range []struct {
+		p    ood.Params
+		want string // of the error; "" for none
+	}{
+		{nil, ""},
+		{ood.Params{"x": -2., "lambda": .5, "epsilon": 0., "k": 7., "logits": true, "where": "top"}, ""},
+		{ood.Params{"k": 7}, ""},
+		{ood.Params{"x": "2"}, `parameter "x" must be a number, not "2"`},
+		{ood.Params{"x": math.NaN()}, `parameter "x" must be finite, not NaN`},
+		{ood.Params{"lambda": 0.}, `parameter "lambda" must be positive, not 0`},
+		{ood.Params{"epsilon": -1.}, `parameter "epsilon" must be zero or positive, not -1`},
+		{ood.Params{"k": 1.5}, `parameter "k" must be a whole number, not 1.5`},
+		{ood.Params{"k": 0.}, `parameter "k" must be at least 1, not 0`},
+		{ood.Params{"logits": "yes"}, `parameter "logits" must be true or false, not "yes"`},
+		{ood.Params{"where": "side"}, `parameter "where" must be one of bottom, top, not "side"`},
+		{ood.Params{"lamda": 1.}, `unknown parameter "lamda": there are epsilon, k, lambda, logits, where, x`},
+		{ood.Params{"lamda": 1., "k": "a"}, `parameter "k" must be a number, not "a"`},
+	} {
+		got := ""
+		if err := read(c.p); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%v: %s, want %s", c.p, got, c.want)
+		}
+	}
+	if err := (ood.Params{"k": 1.}).Reader().Err(); err == nil || err.Error() != `unknown parameter "k": there are none` {
+		t.Error(err)
+	}
+}
+
+func TestMethodWith(t *testing.T) {
+	m := ood.Method{Name: "m", Default: ood.Params{"k": 1.}, Grid: []ood.Params{{"k": 2., "where": "top"}}}
+	got, err := m.With(ood.Params{"where": "bottom"})
+	if want := (ood.Params{"k": 1., "where": "bottom"}); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	got["k"] = 5.
+	if m.Default["k"] != 1. {
+		t.Error("With hands out the default itself")
+	}
+	if _, err := m.With(ood.Params{"where": "top", "l": 1.}); err == nil || !strings.Contains(err.Error(), `"m" has no parameter "l": it has k, where`) {
+		t.Error(err)
+	}
+	if _, err := (ood.Method{Name: "m"}).With(ood.Params{"l": 1.}); err == nil || !strings.Contains(err.Error(), "it has none") {
+		t.Error(err)
+	}
+}
+
+func ExampleParams_Reader() {
+	p, err := ood.ParseParams("k=10 lamda=3")
+	if err != nil {
+		panic(err)
+	}
+	r := p.Reader()
+	k, lambda := r.Count("k", 100), r.NonNegative("lambda", 1)
+	fmt.Println(k, lambda, r.Err())
+	// Output: 10 1 unknown parameter "lamda": there are k, lambda
+}
+
+func ExampleMethod_With() {
+	m := ood.Method{Name: "distance", Default: ood.Params{"percentile": 0.}}
+	p, _ := m.With(ood.Params{"percentile": 50.})
+	fmt.Println(p)
+	_, err := m.With(ood.Params{"percentage": 50.})
+	fmt.Println(err)
+	// Output:
+	// percentile=50
+	// method "distance" has no parameter "percentage": it has percentile
+}

@@ -1,0 +1,126 @@
+package ood
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Report is a side-by-side comparison. Its JSON form is stable: keys keep
+// their names and order, and no number in it is NaN or infinite.
+type Report struct {
+	Model   string         `json:"model"` // what the rows come from, for the reader; Compare leaves it empty
+	NFit    int            `json:"n_fit"`
+	NIn     int            `json:"n_in"`
+	NOut    int            `json:"n_out"`
+	Sweep   bool           `json:"sweep"`
+	Seed    uint64         `json:"seed"`
+	Methods []MethodReport `json:"methods"` // in the order asked for
+	Skipped []Skipped      `json:"skipped"`
+}
+
+// MethodReport is what one method reached.
+type MethodReport struct {
+	Name    string `json:"name"`
+	Control bool   `json:"control,omitempty"` // no competitor: random or an oracle
+
+	// Variant is what stands in for the method, as VariantOf says of its
+	// scorers; absent from the JSON form where nothing does.
+	Variant string `json:"variant,omitempty"`
+
+	// Over the configurations that did not fail; absent from the JSON form
+	// where all failed.
+	AUROC   Summary `json:"auroc,omitzero"`
+	FPR95   Summary `json:"fpr95,omitzero"`
+	AUPRIn  Summary `json:"aupr_in,omitzero"`
+	AUPROut Summary `json:"aupr_out,omitzero"`
+
+	// FitSeconds is the wall-clock time that fitting all configurations took.
+	FitSeconds float64 `json:"fit_seconds"`
+	// ScoreMicroseconds is the wall-clock time per row and configuration.
+	ScoreMicroseconds float64 `json:"score_us_per_input"`
+
+	Configs []Config `json:"configs"`
+	Failed  []Failed `json:"failed,omitempty"`
+
+	unable error // why the network cannot do what the method asks of it, or nil
+}
+
+// Config is what one configuration reached.
+type Config struct {
+	Params  Params `json:"params"`
+	Metrics        // inlined
+	// Scores holds the score of every row; absent from the JSON form.
+	Scores Scores `json:"-"`
+}
+
+// Scores are one score per in-domain and per out-of-domain row.
+type Scores struct {
+	In, Out []float64
+}
+
+// Failed is a configuration that could not be fitted or scored.
+type Failed struct {
+	Params Params `json:"params"`
+	Error  string `json:"error"`
+}
+
+// Skipped is a method that needs what the data lacks.
+type Skipped struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+// Summary is the mean, the standard deviation and the largest value over the
+// configurations of a method. The standard deviation is that of a population
+// (divided by n, as numpy.std), so that a single configuration has 0.
+type Summary struct {
+	Mean float64 `json:"mean"`
+	Std  float64 `json:"std"`
+	Max  float64 `json:"max"`
+	N    int     `json:"-"` // configurations summarised; 0 means there is no value
+}
+
+// IsZero says that nothing was summarised.
+func (s Summary) IsZero() bool { return s.N == 0 }
+
+// Summarise returns the Summary of x.
+func Summarise(x []float64) Summary {
+	if len(x) == 0 {
+		return Summary{}
+	}
+	s := Summary{Max: slices.Max(x), N: len(x)}
+	for _, v := range x {
+		s.Mean += v / float64(len(x))
+	}
+	for _, v := range x {
+		s.Std += (v - s.Mean) * (v - s.Mean) / float64(len(x))
+	}
+	s.Std = math.Sqrt(s.Std)
+	return s
+}
+
+// Ranked returns the methods by falling mean AUROC, those with no result last.
+func (r *Report) Ranked() []MethodReport {
+	ranked := slices.Clone(r.Methods)
+	slices.SortStableFunc(ranked, func(a, b MethodReport) int {
+		if a.AUROC.IsZero() != b.AUROC.IsZero() {
+			if a.AUROC.IsZero() {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(b.AUROC.Mean, a.AUROC.Mean)
+	})
+	return ranked
+}
+
+// Best returns the configuration with the highest AUROC, the first of equals,
+// and false where none succeeded. Picking it looks at out-of-domain rows, so
+// that its AUROC flatters; use it for plots, not for claims.
+func (m MethodReport) Best() (Config, bool) {
+	if len(m.Configs) == 0 {
+		return Config{}, false
+	}
+	return slices.MaxFunc(m.Configs, func(a, b Config) int { return cmp.Compare(a.AUROC, b.AUROC) }), true
+}
