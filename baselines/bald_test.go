@@ -1,0 +1,46 @@
+package baselines_test
+
+import (
+	"testing"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Dropout that the network was not trained with is marked, be it put in by the
+// network or before the last layer's weights, and after a scorer was stored.
+func TestBALDInserted(t *testing.T) {
+	last := &ood.Linear{Weight: zeros(3, 4), Bias: make([]float32, 3)}
+	for _, k := range []struct {
+		name   string
+		method ood.Method
+		own    float64
+		last   *ood.Linear
+		want   string
+	}{
+		{"own layers", baselines.BALD, .3, last, ""},
+		{"last layer", baselines.BALD, 0, last, "inserted dropout"},
+		{"in the network", baselines.BALD, 0, nil, "inserted dropout"},
+		{"asked for", baselines.BALDFeatures, 0, last, ""},
+	} {
+		network := twoLayers{act: bend, slope: bendSlope, last: last, rate: k.own}
+		b := ood.Batch{Features: zeros(2, 4), Logits: zeros(2, 3), Inputs: ood.InputsOf([]int{2, 4}, make([]float32, 8))}
+		s, err := k.method.Fit(background, ood.Training{Batch: b, Last: k.last, Network: network}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ood.VariantOf(s); got != k.want {
+			t.Errorf("%s: %q, want %q", k.name, got, k.want)
+		}
+		if s, err = k.method.Restore(s.(heads.Stater).State()); err != nil {
+			t.Fatal(err)
+		}
+		if n, ok := s.(ood.NetworkBound); ok {
+			s = n.Bind(network)
+		}
+		if got := ood.VariantOf(s); got != k.want {
+			t.Errorf("%s, restored: %q, want %q", k.name, got, k.want)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package baselines_test
+
+import (
+	"testing"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func TestCompareAll(t *testing.T) {
+	data := newToy()
+	c := ood.Comparison{Methods: baselines.All, Training: data.training(60), In: data.in(60), Out: data.out(50), Sweep: true, Parallel: 2}
+	r, err := ood.Compare(background, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Methods) != len(baselines.All) || len(r.Skipped) != 0 {
+		t.Errorf("%d methods, skipped %v", len(r.Methods), r.Skipped)
+	}
+	for i, m := range r.Methods {
+		want := max(len(baselines.All[i].Grid), 1)
+		if m.Name != baselines.All[i].Name || len(m.Configs) != want || len(m.Failed) != 0 {
+			t.Errorf("%s: %d configurations, failed %v", m.Name, len(m.Configs), m.Failed)
+		}
+	}
+	c.Training.Trainer = nil
+	if r, err = ood.Compare(background, c); err != nil || len(r.Skipped) != 2 {
+		t.Errorf("without a trainer: skipped %v, %v", r.Skipped, err)
+	}
+}
+
+func BenchmarkCompare(b *testing.B) {
+	data := newToy()
+	c := ood.Comparison{Methods: baselines.All, Sweep: true}
+	c.Training.Batch, c.In, c.Out = wide(data, 10_000), wide(data, 5_000), wide(data, 5_000)
+	for b.Loop() {
+		r, err := ood.Compare(background, c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, m := range r.Methods {
+			b.ReportMetric(m.FitSeconds, m.Name+"-fit-s")
+			b.ReportMetric(m.ScoreMicroseconds, m.Name+"-us/row")
+		}
+	}
+}
+
+// wide has rows of 64 features and ten logits.
+func wide(data *toy, n int) ood.Batch {
+	b := ood.Batch{Features: zeros(n, 64), Logits: zeros(n, 10)}
+	for i := range b.Features.Data {
+		b.Features.Data[i] = float32(data.rng.NormFloat64())
+	}
+	for i := range b.Logits.Data {
+		b.Logits.Data[i] = float32(3 * data.rng.NormFloat64())
+	}
+	return b
+}

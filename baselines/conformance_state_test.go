@@ -1,0 +1,158 @@
+package baselines_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func (c conformance) grid(t *testing.T, m ood.Method) {
+	if m.FitGrid == nil {
+		t.Skip("fits one by one")
+	}
+	all := configurations(m)
+	scorers, err := m.FitGrid(background, c.training, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(scorers) != len(all) {
+		t.Fatalf("%d scorers of %d configurations", len(scorers), len(all))
+	}
+	var want [][]float64
+	for i, p := range all {
+		want = append(want, score(t, c.fit(t, m, p), c.out))
+		if got := score(t, scorers[i], c.out); !near(got, want[i], 1e-6) {
+			t.Errorf("%v: fitted together it scores otherwise than alone", p)
+		}
+	}
+	g, ok := scorers[0].(ood.GridScorer)
+	if !ok {
+		return
+	}
+	got, err := g.ScoreGrid(background, scorers, c.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range all {
+		if !near(got[i], want[i], 1e-6) {
+			t.Errorf("%v: scored together it scores otherwise than alone", p)
+		}
+	}
+}
+
+func (c conformance) state(t *testing.T, m ood.Method) {
+	for _, p := range configurations(m) {
+		s := c.fit(t, m, p)
+		back, err := m.Restore(throughJSON(t, s.(heads.Stater).State()))
+		if err != nil {
+			t.Fatalf("%v: %v", p, err)
+		}
+		if n, ok := back.(ood.NetworkBound); ok {
+			var absent *ood.NeedError
+			if _, err := back.Score(background, nil, c.out); !errors.As(err, &absent) || absent.Need&m.Needs == 0 {
+				t.Errorf("%v: restored, and not bound to a network: %v", p, err)
+			}
+			back = n.Bind(c.training.Network)
+		}
+		if !slices.Equal(score(t, s, c.out), score(t, back, c.out)) {
+			t.Errorf("%v: restored, it scores otherwise", p)
+		}
+		if got, want := fmt.Sprint(back.(heads.Stater).State()), fmt.Sprint(s.(heads.Stater).State()); got != want {
+			t.Errorf("%v: the state of the restored differs", p)
+		}
+	}
+}
+
+// throughJSON takes the scalars of a state to JSON and back and copies arrays.
+func throughJSON(t *testing.T, s heads.State) heads.State {
+	t.Helper()
+	b, err := json.Marshal(s.Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := heads.State{Arrays: map[string]heads.Array{}}
+	if err := json.Unmarshal(b, &back.Params); err != nil {
+		t.Fatal(err)
+	}
+	for name, a := range s.Arrays {
+		n := 1
+		for _, d := range a.Shape {
+			n *= d
+		}
+		switch data := a.Data.(type) {
+		case []float32:
+			a.Data = slices.Clone(data)
+			n -= len(data)
+		case []float64:
+			a.Data = slices.Clone(data)
+			n -= len(data)
+		default:
+			t.Fatalf("array %q is %T", name, a.Data)
+		}
+		if n != 0 {
+			t.Fatalf("array %q does not have shape %v", name, a.Shape)
+		}
+		back.Arrays[name] = a
+	}
+	return back
+}
+
+func (c conformance) damagedState(t *testing.T, m ood.Method) {
+	if _, err := m.Restore(heads.State{}); err == nil {
+		t.Error("restores from nothing")
+	}
+	whole := c.fit(t, m, m.Default).(heads.Stater).State()
+	for name := range whole.Params {
+		for _, v := range []any{nil, []string{"x"}} {
+			s := throughJSON(t, whole)
+			s.Params[name] = v
+			if _, err := m.Restore(s); err == nil {
+				t.Errorf("restores with parameter %q = %v", name, v)
+			}
+		}
+	}
+	for name, a := range whole.Arrays {
+		for _, broken := range []heads.Array{
+			{},
+			{Shape: []int{len(a.Shape)}, Data: []int64{1}},
+			{Shape: append(slices.Clone(a.Shape), 2), Data: a.Data},
+			{Shape: slices.Repeat([]int{0}, len(a.Shape)), Data: a.Data},
+			{Shape: slices.Repeat([]int{-1}, len(a.Shape)), Data: a.Data},
+			{Shape: slices.Repeat([]int{1 << 40}, len(a.Shape)), Data: a.Data},
+		} {
+			s := throughJSON(t, whole)
+			s.Arrays[name] = broken
+			if _, err := m.Restore(s); err == nil {
+				t.Errorf("restores with array %q of shape %v, %T", name, broken.Shape, broken.Data)
+			}
+		}
+		s := throughJSON(t, whole)
+		delete(s.Arrays, name)
+		if _, err := m.Restore(s); err == nil {
+			t.Errorf("restores without array %q", name)
+		}
+	}
+}
+
+// A temperature of 0 stands for logits as they are, which entropy has no use for.
+func TestRestoreTemperature(t *testing.T) {
+	for _, c := range []struct {
+		method      ood.Method
+		temperature float64
+		ok          bool
+	}{
+		{baselines.Entropy, 0, false}, {baselines.Entropy, -1, false}, {baselines.Entropy, 2, true},
+		{baselines.Largest, 0, true}, {baselines.Largest, -1, false}, {baselines.Functional, 0, true},
+	} {
+		_, err := c.method.Restore(heads.State{Params: map[string]any{"width": 3., "temperature": c.temperature}})
+		if (err == nil) != c.ok {
+			t.Errorf("%s at temperature %v: %v", c.method.Name, c.temperature, err)
+		}
+	}
+}

@@ -1,0 +1,21 @@
+package baselines_test
+
+import (
+	"testing"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func BenchmarkCovarianceFit(b *testing.B) {
+	data := newToy()
+	x := zeros(10_000, 512)
+	for i := range x.Data {
+		x.Data[i] = float32(data.rng.NormFloat64())
+	}
+	for b.Loop() {
+		if _, err := baselines.Covariance.Fit(background, ood.Training{Batch: ood.Batch{Features: x}}, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package baselines
+
+import (
+	"math"
+	"slices"
+)
+
+// Choices of the parameter "score" of methods that compare passes.
+const (
+	mutualInformation = "mutual-information"
+	predictiveEntropy = "predictive-entropy"
+	passVariance      = "variance"
+)
+
+// disagreement measures how uncertain several softmax distributions are of one
+// row. It is the work space of one goroutine.
+type disagreement struct {
+	of            string
+	probabilities []float64 // passes×c
+	mean          []float64 // c
+}
+
+// score of the logits z, passes×c.
+//
+// With p_s the distribution of pass s, p their mean and H the entropy in nats,
+// the mutual information of class and pass is H(p) − mean H(p_s), the
+// predictive entropy is H(p), and the variance is that of p_s over passes,
+// averaged over classes.
+func (d *disagreement) score(z []float32, c int) float64 {
+	passes := len(z) / c
+	d.probabilities = slices.Grow(d.probabilities[:0], len(z))[:len(z)]
+	d.mean = slices.Grow(d.mean[:0], c)[:c]
+	clear(d.mean)
+	var each float64
+	for s := range passes {
+		zs, ps := z[s*c:(s+1)*c], d.probabilities[s*c:(s+1)*c]
+		p := newSoftmax(zs, 1)
+		for k, v := range zs {
+			ps[k] = p.of(v, 1)
+			d.mean[k] += ps[k] / float64(passes)
+		}
+		if d.of == mutualInformation {
+			each += entropy(zs, 1) / float64(passes)
+		}
+	}
+	switch d.of {
+	case mutualInformation:
+		return max(entropyOf(d.mean)-each, 0)
+	case predictiveEntropy:
+		return entropyOf(d.mean)
+	}
+	var sum float64
+	for i, p := range d.probabilities {
+		sum += (p - d.mean[i%c]) * (p - d.mean[i%c])
+	}
+	return sum / float64(len(z))
+}
+
+// entropyOf is the entropy of p in nats, precise where one class has nearly all
+// of the mass.
+func entropyOf(p []float64) float64 {
+	top := 0
+	for k, v := range p {
+		if v > p[top] {
+			top = k
+		}
+	}
+	var rest, sum float64
+	for k, v := range p {
+		if k == top || v == 0 {
+			continue
+		}
+		rest += v
+		sum -= v * math.Log(v)
+	}
+	if rest < .5 {
+		return sum - (1-rest)*math.Log1p(-rest)
+	}
+	return sum - p[top]*math.Log(p[top])
+}

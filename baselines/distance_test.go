@@ -1,0 +1,127 @@
+package baselines_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func TestDistanceAgreesWithExhaustiveFloat64(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 9))
+	gauss := func(n, h int, scale, offset float64) blas32.General {
+		m := zeros(n, h)
+		for i := range m.Data {
+			m.Data[i] = float32(offset + scale*r.NormFloat64())
+		}
+		return m
+	}
+	clusters := func(n, h int) blas32.General {
+		m := gauss(n, h, 1e-3, 0)
+		for i := range n {
+			m.Data[i*h+i%5] += 30
+		}
+		return m
+	}
+	outlier := gauss(300, 16, 1, 0)
+	for j := range 16 {
+		outlier.Data[7*16+j] = 1e6
+	}
+	same := gauss(400, 16, 0, 3)
+	mixed := gauss(600, 32, 1, 0)
+	for i := range 200 {
+		copy(mixed.Data[(400+i)*32:], mixed.Data[i*32:(i+1)*32])
+	}
+	for _, c := range []struct {
+		name      string
+		train, in blas32.General
+	}{
+		{"plain, two blocks", gauss(2100, 64, 1, 0), gauss(40, 64, 2, 0)},
+		{"far from the origin", gauss(500, 64, 1, 3000), gauss(20, 64, 1, 3000)},
+		{"shifted away", gauss(500, 64, 1e-2, 0), gauss(20, 64, 1, 100)},
+		{"tight clusters", clusters(1200, 24), clusters(30, 24)},
+		{"one training row far away", outlier, gauss(20, 16, 1, 0)},
+		{"identical training rows", same, gauss(10, 16, 1, 3)},
+		{"duplicates", mixed, mixed},
+		{"overflow of float32 products", gauss(50, 8, 1e22, 0), gauss(10, 8, 1e22, 0)},
+		{"one training row", gauss(1, 8, 1, 0), gauss(10, 8, 1, 0)},
+		{"two training rows", gauss(2, 8, 1, 0), gauss(10, 8, 1, 0)},
+		{"one feature", gauss(100, 1, 1, 0), gauss(30, 1, 1, 0)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			grid := []ood.Params{
+				{"percentile": 0.}, {"percentile": 1.}, {"percentile": 10.}, {"percentile": 50.}, {"percentile": 99.9}, {"percentile": 100.},
+			}
+			scorers, err := baselines.Distance.FitGrid(background, ood.Training{Batch: ood.Batch{Features: c.train}}, grid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := scorers[0].(ood.GridScorer).ScoreGrid(background, scorers, ood.Batch{Features: c.in})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range c.in.Rows {
+				d := distances(c.train, c.in, i)
+				for k, p := range grid {
+					tolerance := 1e-5
+					if k == 0 {
+						tolerance = 1e-12
+					}
+					if want := percentile(d, p["percentile"].(float64)); !(math.Abs(got[k][i]-want) <= tolerance*want) {
+						t.Fatalf("%v, row %d: %v, want %v", p, i, got[k][i], want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// distances are those of row i of x to the rows of train, rising.
+func distances(train, x blas32.General, i int) []float64 {
+	d := make([]float64, train.Rows)
+	for j := range d {
+		for k := range train.Cols {
+			v := float64(x.Data[i*x.Stride+k]) - float64(train.Data[j*train.Stride+k])
+			d[j] += v * v
+		}
+		d[j] = math.Sqrt(d[j])
+	}
+	slices.Sort(d)
+	return d
+}
+
+// percentile is that of numpy.percentile.
+func percentile(d []float64, percentile float64) float64 {
+	at := percentile / 100 * float64(len(d)-1)
+	low := int(at)
+	return d[low] + (at-float64(low))*(d[min(low+1, len(d)-1)]-d[low])
+}
+
+func BenchmarkDistance(b *testing.B) {
+	r := rand.New(rand.NewPCG(8, 9))
+	for _, size := range [][3]int{{10_000, 10_000, 64}, {10_000, 1000, 512}} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			train, x := zeros(size[0], size[2]), zeros(size[1], size[2])
+			for _, m := range []blas32.General{train, x} {
+				for i := range m.Data {
+					m.Data[i] = float32(r.NormFloat64())
+				}
+			}
+			scorers, err := baselines.Distance.FitGrid(background, ood.Training{Batch: ood.Batch{Features: train}}, baselines.Distance.Grid)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if _, err := scorers[0].(ood.GridScorer).ScoreGrid(background, scorers, ood.Batch{Features: x}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

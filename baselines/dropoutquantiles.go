@@ -1,0 +1,169 @@
+package baselines
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+)
+
+// dropoutPasses is the number of stochastic passes.
+const dropoutPasses = 1000
+
+// DropoutQuantiles predicts the empirical quantiles of passes with dropout.
+var DropoutQuantiles = heads.QuantileMethod{
+	Name: "mc-dropout",
+	Doc: "A network is trained on the squared error with dropout, and predicts with dropout 1000 times; quantiles are the " +
+		"empirical ones of these passes, which do not know of the noise in the targets." + networkDoc,
+	Ref:          "Gal & Ghahramani 2016; Tagasovska & Lopez-Paz 2019, table 1",
+	NeedsTrainer: true,
+	Default:      networkDefaults(map[string]any{"dropout": .1}),
+	Grid:         networkGrid(.1, .25, .5, .75),
+	Fit:          fitOne(fitDropout),
+	FitGrid:      fitDropout,
+}
+
+func fitDropout(ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any) ([][]heads.QuantileRegressor, error) {
+	problem := heads.Problem{Outputs: 1, Loss: heads.MSE}
+	return fitNetworks(ctx, r, seeds, grid, problem, .1, func(n heads.RegressionNetworks, c heads.ModelConfig) heads.QuantileRegressor {
+		return dropoutQuantiles{n, c.Dropout, c.Seed}
+	})
+}
+
+type dropoutQuantiles struct {
+	networks heads.RegressionNetworks
+	rate     float64
+	seed     uint64
+}
+
+// Quantiles implements heads.QuantileRegressor. A pass drops the same units for
+// all rows, so that a row's quantiles do not depend on the rows beside it. A row
+// that holds NaN has quantiles NaN.
+func (d dropoutQuantiles) Quantiles(x blas32.General, levels []float64) heads.Quantiles {
+	n := d.networks
+	q := newQuantiles(x, len(n.X.Mean), len(n.Networks), levels)
+	passes := make([]thinned, len(n.Networks))
+	for t, network := range n.Networks {
+		passes[t] = thin(network, d.rate, d.seed+uint64(t))
+	}
+	n.EachBlock(x, func(first int, rows blas32.General) {
+		for t, p := range passes {
+			z := p.apply(rows)
+			for i := range z.Rows {
+				row := z.Data[i*z.Stride : i*z.Stride+z.Cols]
+				slices.Sort(row)
+				out := q.Row(first+i, t)
+				for l, tau := range levels {
+					out[l] = float32(n.Y.Mean[t] + n.Y.Scale[t]*empirical(row, tau))
+				}
+			}
+		}
+	})
+	spoil(q, x)
+	return q
+}
+
+// empirical is the quantile of increasing values, linear between order
+// statistics.
+func empirical(sorted []float32, level float64) float64 {
+	at := level * float64(len(sorted)-1)
+	i := min(int(math.Floor(at)), len(sorted)-2)
+	lo, hi := float64(sorted[i]), float64(sorted[i+1])
+	return lo + (at-float64(i))*(hi-lo)
+}
+
+// thinned is a network with one output, and the masks of its passes.
+type thinned struct {
+	network heads.Network
+	masks   [][]float32 // per hidden layer, passes × width: 0 or 1/(1−rate)
+}
+
+func thin(n heads.Network, rate float64, seed uint64) thinned {
+	t := thinned{network: n}
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for _, l := range n.Layers[:len(n.Layers)-1] {
+		mask := make([]float32, dropoutPasses*l.Out())
+		for i := range mask {
+			if rng.Float64() >= rate {
+				mask[i] = float32(1 / (1 - rate))
+			}
+		}
+		t.masks = append(t.masks, mask)
+	}
+	return t
+}
+
+// apply returns the outputs, rows × passes.
+func (t thinned) apply(x blas32.General) blas32.General {
+	layers := t.network.Layers
+	last := len(layers) - 1
+	out := newDense(x.Rows, dropoutPasses)
+	switch last {
+	case 0: // nothing to drop
+		z := t.network.Apply(x)
+		for i := range out.Data {
+			out.Data[i] = z.Data[i/out.Cols*z.Stride]
+		}
+		return out
+	case 1:
+		t.outputs(out, hidden(layers[0], x), t.masks[0])
+		return out
+	}
+	base := hidden(layers[0], x)
+	for pass := range dropoutPasses {
+		a := base
+		for k := 1; k < last; k++ {
+			a = hidden(dropped(layers[k], t.masks[k-1], pass), a)
+		}
+		width := layers[last].In()
+		column := blas32.General{Rows: x.Rows, Cols: 1, Stride: out.Stride, Data: out.Data[pass:]}
+		t.outputs(column, a, t.masks[last-1][pass*width:(pass+1)*width])
+	}
+	return out
+}
+
+// outputs applies the last layer to hidden units a, once for each mask.
+func (t thinned) outputs(dst, a blas32.General, masks []float32) {
+	l := t.network.Layers[len(t.network.Layers)-1]
+	w := newDense(dst.Cols, l.In()) // passes × units
+	for i, m := range masks {
+		w.Data[i] = m * l.W.Data[i%l.In()*l.W.Stride]
+	}
+	for i := range dst.Rows {
+		for p := range dst.Cols {
+			dst.Data[i*dst.Stride+p] = l.B[0]
+		}
+	}
+	blas32.Gemm(blas.NoTrans, blas.Trans, 1, a, w, 1, dst)
+}
+
+// dropped is the layer after the units of its input that a pass drops.
+func dropped(l heads.Layer, masks []float32, pass int) heads.Layer {
+	w := newDense(l.In(), l.Out())
+	for j := range l.In() {
+		m := masks[pass*l.In()+j]
+		for k := range l.Out() {
+			w.Data[j*w.Stride+k] = m * l.W.Data[j*l.W.Stride+k]
+		}
+	}
+	return heads.Layer{W: w, B: l.B}
+}
+
+// hidden is a layer with ReLU.
+func hidden(l heads.Layer, x blas32.General) blas32.General {
+	out := newDense(x.Rows, l.Out())
+	l.Apply(out, x)
+	for i, v := range out.Data {
+		out.Data[i] = max(v, 0)
+	}
+	return out
+}
+
+func newDense(rows, cols int) blas32.General {
+	return blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: make([]float32, rows*cols)}
+}

@@ -1,0 +1,40 @@
+package baselines
+
+import (
+	"context"
+	"math"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Entropy scores with the entropy of the predicted class distribution, in nats.
+var Entropy = ood.Method{
+	Name:    "entropy",
+	Doc:     "Entropy of softmax(logits / temperature), in nats.",
+	Ref:     "Shannon 1948; as a baseline in Tagasovska & Lopez-Paz 2019, table 2",
+	Needs:   ood.NeedLogits,
+	Default: ood.Params{"temperature": 1.},
+	Grid:    []ood.Params{{"temperature": 1.}, {"temperature": 2.}, {"temperature": 10.}},
+	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
+		return fitLogits(ctx, t, p, false, entropy)
+	},
+	Restore: func(s heads.State) (ood.Scorer, error) { return restoreLogits(s, false, entropy) },
+}
+
+func entropy(z []float32, temperature float64) float64 {
+	s := newSoftmax(z, temperature)
+	// With u = z/T − max, the entropy is log Σeᵘ − Σ u·eᵘ / Σeᵘ, where the
+	// top class adds nothing to the second sum, nor does a class of mass 0.
+	var sum float64
+	for j, v := range z {
+		if j == s.top {
+			continue
+		}
+		u := float64(v)/temperature - s.max
+		if e := math.Exp(u); e != 0 {
+			sum += u * e
+		}
+	}
+	return math.Log1p(s.excess) - sum/(1+s.excess)
+}

@@ -1,0 +1,43 @@
+package baselines_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Of a linear network, the margin of the logits over its gradient is the
+// distance to where the two largest logits are equal: moving the input that
+// far along the gradient makes them so.
+func TestGeometricalDistance(t *testing.T) {
+	last := &ood.Linear{Weight: zeros(3, 2), Bias: []float32{.5, -1, 0}}
+	copy(last.Weight.Data, []float32{3, 4, 0, -1, 1, 1})
+	one := func(float64) float64 { return 1 }
+	network := twoLayers{act: func(v float64) float64 { return v }, slope: one, last: last}
+	x := []float32{2, 1, -1, -3, 30, 40}
+	b, err := network.Forward(background, ood.InputBlock{Shape: []int{3, 2}, Data: x})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Inputs = ood.InputsOf([]int{3, 2}, x)
+	p, err := baselines.Geometrical.With(ood.Params{"logits": true, "gradient": "margin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := baselines.Geometrical.Fit(background, ood.Training{Batch: b, Last: last, Network: network}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []float64{
+		// Classes 0 and 2: 2x + 3y + ½ = 0.
+		-7.5 / math.Sqrt(13),
+		// Classes 1 and 2: −x − 2y − 1 = 0.
+		-6 / math.Sqrt(5),
+		-180.5 / math.Sqrt(13),
+	}
+	if got := score(t, s, b); !near(got, want, 1e-6) {
+		t.Errorf("distances %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,207 @@
+package baselines_test
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+type networkReference struct {
+	Shape     []int
+	X         []float32
+	Scale     []float32
+	Hidden    [][]float64
+	Shift     []float64
+	Weight    [][]float32
+	Bias      []float32
+	Passes    []float32
+	Levels    []float64
+	Quantiles []float64
+	Scores    []struct {
+		Method string
+		Params ood.Params
+		Scores []float64
+	}
+}
+
+func openNetworkReference(t *testing.T) networkReference {
+	t.Helper()
+	b, err := os.ReadFile("testdata/network.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ref networkReference
+	if err := json.Unmarshal(b, &ref); err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+func (r networkReference) network() twoLayers {
+	return twoLayers{
+		hidden: r.Hidden, shift: r.Shift,
+		act:   math.Tanh,
+		slope: func(v float64) float64 { return 1 - math.Tanh(v)*math.Tanh(v) },
+		last:  &ood.Linear{Weight: general(r.Weight), Bias: r.Bias},
+	}
+}
+
+// training has the rows themselves to fit with: the methods learn nothing.
+func (r networkReference) training(t *testing.T) ood.Training {
+	n := r.network()
+	b, err := n.Forward(background, ood.InputBlock{Shape: r.Shape, Data: r.X})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Inputs = ood.InputsOf(r.Shape, r.X)
+	return ood.Training{Batch: b, Network: n, Last: n.last, InputScale: ood.InputScale{Factor: r.Scale, Axis: 0}}
+}
+
+// recorded has passes with dropout that were drawn elsewhere.
+type recorded struct {
+	twoLayers
+	z          []float32 // passes×n×c
+	passes, in int
+}
+
+func (n recorded) Dropouts() int { return 1 }
+
+func (n recorded) Dropout(_ context.Context, x ood.InputBlock, passes int, _ float64, _ uint64) ([]float32, error) {
+	c := len(n.z) / n.passes / n.in
+	var z []float32
+	for s := range passes {
+		z = append(z, n.z[(s*n.in+x.Start)*c:(s*n.in+x.Start+x.Rows())*c]...)
+	}
+	return z, nil
+}
+
+func TestScoresAgreeWithPyTorch(t *testing.T) {
+	ref := openNetworkReference(t)
+	covered := map[string]bool{}
+	for _, c := range ref.Scores {
+		name := c.Method + " " + c.Params.String()
+		covered[name] = true
+		t.Run(name, func(t *testing.T) {
+			m, ok := baselines.ByName(c.Method)
+			if !ok {
+				t.Fatal("no such method")
+			}
+			training := ref.training(t)
+			// Features and logits are float32.
+			tolerance := func(want float64) float64 { return 2e-6*math.Abs(want) + 2e-7 }
+			switch c.Method {
+			case "odin", "odin-features":
+				// Softmax at these temperatures is nearly uniform: what tells
+				// rows apart is of the order of 1/T.
+				tolerance = func(float64) float64 { return 2e-6 / c.Params["temperature"].(float64) }
+			case "bald":
+				training.Network = recorded{ref.network(), ref.Passes, 5, ref.Shape[0]}
+				c.Params["passes"] = 5.
+				tolerance = func(want float64) float64 { return 1e-9*math.Abs(want) + 1e-15 }
+			}
+			s, err := m.Fit(background, training, c.Params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, got := range score(t, s, training.Batch) {
+				if want := c.Scores[i]; !(math.Abs(got-want) <= tolerance(want)) {
+					t.Errorf("row %d: %v, want %v (off by %.1g)", i, got, want, math.Abs(got-want))
+				}
+			}
+		})
+	}
+	for _, m := range baselines.All {
+		if _, drawn := m.Default["passes"]; drawn || m.Needs&(ood.NeedNetwork|ood.NeedWeights) == 0 {
+			continue
+		}
+		for _, p := range append(m.Grid, m.Default) {
+			if name := m.Name + " " + p.String(); !covered[name] {
+				t.Errorf("no reference scores of %s", name)
+			}
+		}
+	}
+}
+
+func TestMCDropoutQuantiles(t *testing.T) {
+	ref := openNetworkReference(t)
+	b := ref.training(t).Batch
+	m := baselines.MCDropout{Network: recorded{ref.network(), ref.Passes, 5, ref.Shape[0]}, Passes: 5}
+	p, err := m.Predict(background, b, ref.Levels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Rows != ref.Shape[0] || p.Targets != 4 || len(p.Quantiles.Data) != len(ref.Quantiles) {
+		t.Fatalf("%d rows, %d targets, %d quantiles", p.Rows, p.Targets, len(p.Quantiles.Data))
+	}
+	for i, want := range ref.Quantiles {
+		if got := p.Quantiles.Data[i]; math.Abs(float64(got)-want) > 1e-6*math.Abs(want)+1e-9 {
+			t.Errorf("quantile %d: %v, want %v", i, got, want)
+		}
+	}
+}
+
+// TestMCDropoutMoments compares with the moments of a sum of features that are
+// each dropped with probability p: mean Wφ+b, variance p/(1−p)·Σ(w_j φ_j)².
+func TestMCDropoutMoments(t *testing.T) {
+	const rate, passes = .3, 20_000
+	ref := openNetworkReference(t)
+	b := ref.training(t).Batch
+	n := ref.network()
+	own := n
+	own.rate = rate
+	for name, m := range map[string]baselines.MCDropout{
+		"last layer": {Last: n.last, Rate: rate, Passes: passes, Seed: 1},
+		"inserted":   {Network: n, Rate: rate, Passes: passes, Seed: 2},
+		"own":        {Network: own, Last: n.last, Passes: passes, Seed: 3},
+	} {
+		p, err := m.Predict(background, b, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for i := range p.Rows {
+			for k := range p.Targets {
+				var variance float64
+				for j, w := range n.last.Weight.Data[k*48 : (k+1)*48] {
+					v := float64(w) * float64(b.Features.Data[i*48+j])
+					variance += rate / (1 - rate) * v * v
+				}
+				want := float64(b.Logits.Data[i*4+k])
+				if got := p.Mean[i*4+k]; math.Abs(got-want) > 5*math.Sqrt(variance/passes) {
+					t.Errorf("%s: row %d output %d: mean %v, want %v", name, i, k, got, want)
+				}
+				if got := p.Variance[i*4+k]; math.Abs(got/variance-1) > .08 {
+					t.Errorf("%s: row %d output %d: variance %v, want %v", name, i, k, got, variance)
+				}
+			}
+		}
+	}
+}
+
+func TestLastLayerOfManyOutputs(t *testing.T) {
+	// Too large for one product: the passes go in groups, the rows in blocks.
+	h, c, n := 300, 200, 40
+	last := &ood.Linear{Weight: zeros(c, h)}
+	for i := range last.Weight.Data {
+		last.Weight.Data[i] = float32(i%17) - 8
+	}
+	b := ood.Batch{Features: zeros(n, h), Logits: zeros(n, c)}
+	for i := range b.Features.Data {
+		b.Features.Data[i] = float32(i%13) / 100
+	}
+	training := ood.Training{Batch: b, Last: last}
+	s, err := baselines.BALDFeatures.Fit(background, training, ood.Params{"passes": 700.})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := score(t, s, b)
+	for _, i := range []int{0, n - 1} {
+		if got := score(t, s, b.Slice(i, i+1)); !near(got, all[i:i+1], 1e-5) {
+			t.Errorf("row %d alone scores %v, with others %v", i, got[0], all[i])
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package baselines_test
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// twoLayers is a network that differentiates itself: features act(Vx+a) and
+// logits Wφ+b, worked out in float64.
+type twoLayers struct {
+	hidden     [][]float64 // V, or nil for the identity
+	shift      []float64   // a, or nil
+	act, slope func(float64) float64
+	last       *ood.Linear
+	rate       float64 // of its own dropout layer, 0 where it has none
+}
+
+type twoLayersRow struct{ before, phi, z []float64 }
+
+func (n twoLayers) row(x []float32, mask func(j int) float64) twoLayersRow {
+	h, c := n.last.Weight.Cols, n.last.Weight.Rows
+	r := twoLayersRow{make([]float64, h), make([]float64, h), make([]float64, c)}
+	for j := range h {
+		if n.hidden == nil {
+			r.before[j] = float64(x[j])
+		} else {
+			for i, v := range n.hidden[j] {
+				r.before[j] += v * float64(x[i])
+			}
+		}
+		if n.shift != nil {
+			r.before[j] += n.shift[j]
+		}
+		r.phi[j] = n.act(r.before[j])
+	}
+	for k := range c {
+		r.z[k] = float64(n.last.Bias[k])
+		for j, v := range r.phi {
+			if mask != nil {
+				v *= mask(j)
+			}
+			r.z[k] += v * float64(n.last.Weight.Data[k*n.last.Weight.Stride+j])
+		}
+	}
+	return r
+}
+
+func (n twoLayers) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
+	b := ood.Batch{Features: zeros(x.Rows(), n.last.Weight.Cols), Logits: zeros(x.Rows(), n.last.Weight.Rows)}
+	width := len(x.Data) / max(x.Rows(), 1)
+	for i := range x.Rows() {
+		r := n.row(x.Data[i*width:(i+1)*width], nil)
+		for j, v := range r.phi {
+			b.Features.Data[i*b.Features.Stride+j] = float32(v)
+		}
+		for k, v := range r.z {
+			b.Logits.Data[i*b.Logits.Stride+k] = float32(v)
+		}
+	}
+	return b, ctx.Err()
+}
+
+func (n twoLayers) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, []float32, error) {
+	b, err := n.Forward(ctx, x)
+	g := make([]float32, len(x.Data))
+	width := len(x.Data) / max(x.Rows(), 1)
+	for i := range x.Rows() {
+		r := n.row(x.Data[i*width:(i+1)*width], nil)
+		up := upstream(r.z, of)
+		for j, before := range r.before {
+			var d float64
+			for k, u := range up {
+				d += u * float64(n.last.Weight.Data[k*n.last.Weight.Stride+j])
+			}
+			d *= n.slope(before)
+			if n.hidden == nil {
+				g[i*width+j] = float32(d)
+				continue
+			}
+			for a, v := range n.hidden[j] {
+				g[i*width+a] += float32(d * v)
+			}
+		}
+	}
+	return b, g, err
+}
+
+// upstream is the gradient of a scalar with respect to the logits.
+func upstream(z []float64, of ood.Scalar) []float64 {
+	t := of.Temperature
+	if t == 0 {
+		t = 1
+	}
+	p := make([]float64, len(z))
+	var sum float64
+	first, second := 0, -1
+	for k, v := range z {
+		p[k] = math.Exp(v / t)
+		sum += p[k]
+		if v > z[first] {
+			first = k
+		}
+	}
+	for k, v := range z {
+		p[k] /= sum
+		if k != first && (second < 0 || v > z[second]) {
+			second = k
+		}
+	}
+	up := make([]float64, len(z))
+	for k := range up {
+		switch {
+		case of.Kind == ood.Sum:
+			up[k] = 1
+		case of.Kind == ood.LogSoftmaxTop:
+			up[k] = -p[k] / t
+		case of.Kind == ood.TopTwo && of.Softmax:
+			up[k] = -p[k] * (p[first] - p[second]) / t
+		}
+	}
+	switch {
+	case of.Kind == ood.LogSoftmaxTop:
+		up[first] += 1 / t
+	case of.Kind == ood.TopTwo && of.Softmax:
+		up[first] += p[first] / t
+		up[second] -= p[second] / t
+	case of.Kind == ood.TopTwo:
+		up[first], up[second] = 1, -1
+	}
+	return up
+}
+
+func (n twoLayers) Dropouts() int {
+	if n.rate > 0 {
+		return 1
+	}
+	return 0
+}
+
+func (n twoLayers) Dropout(ctx context.Context, x ood.InputBlock, passes int, p float64, seed uint64) ([]float32, error) {
+	if n.rate > 0 {
+		p = n.rate
+	}
+	if p == 0 {
+		return nil, ood.ErrNoDropout
+	}
+	var z []float32
+	width := len(x.Data) / max(x.Rows(), 1)
+	for s := range passes {
+		for i := range x.Rows() {
+			rng := rand.New(rand.NewPCG(seed, uint64(s)<<32+uint64(x.Start+i)))
+			keep := make([]float64, n.last.Weight.Cols)
+			for j := range keep {
+				if rng.Float64() >= p {
+					keep[j] = 1 / (1 - p)
+				}
+			}
+			for _, v := range n.row(x.Data[i*width:(i+1)*width], func(j int) float64 { return keep[j] }).z {
+				z = append(z, float32(v))
+			}
+		}
+	}
+	return z, ctx.Err()
+}

@@ -1,0 +1,246 @@
+package baselines
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/fit"
+	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+)
+
+func quantileTrainer(t testing.TB) heads.Trainer {
+	t.Helper()
+	orttest.Open(t)
+	e, err := fit.New(context.Background(), fit.Options{Provider: "cpu", NoInstall: true, Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// noisyWave is two targets, one the negative of the other, whose noise grows
+// with |x|.
+func noisyWave(n int, seed uint64) (x, y blas32.General) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	x, y = newDense(n, 2), newDense(n, 2)
+	for i := range n {
+		v := 4*rng.Float64() - 2
+		x.Data[2*i], x.Data[2*i+1] = float32(v), 7 // a constant column
+		w := 100 + 10*math.Sin(2*v) + (1+math.Abs(v))*rng.NormFloat64()
+		y.Data[2*i], y.Data[2*i+1] = float32(w), float32(-w)
+	}
+	return x, y
+}
+
+// TestQuantileNetworks fits every network to a wave: coverage on new rows,
+// order of the quantiles, agreement of a grid with single fits.
+func TestQuantileNetworks(t *testing.T) {
+	trainer := quantileTrainer(t)
+	x, y := noisyWave(1200, 1)
+	heldX, heldY := noisyWave(300, 2)
+	testX, testY := noisyWave(1000, 3)
+	levels := []float64{.05, .3, .5, .95}
+	for _, m := range QuantileMethods {
+		if !m.NeedsTrainer {
+			continue
+		}
+		t.Run(m.Name, func(t *testing.T) {
+			r := heads.Regression{
+				X: x, Y: y, Trainer: trainer, Levels: []float64{.05, .95}, Epochs: 40, Seed: 5,
+				ValidationX: heldX, ValidationY: heldY,
+			}
+			grid := []map[string]any{
+				{"learning_rate": 1e-2, "averaging": .5}, {"learning_rate": 3e-3, "weight_decay": 1e-3, "dropout": .1},
+			}
+			if m.Name == "mc-dropout" {
+				grid[0]["dropout"] = .3
+			}
+			fitted, err := m.FitGrid(t.Context(), r, []uint64{9, 5}, grid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			one, err := m.Fit(t.Context(), r, grid[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := one.Quantiles(testX, levels)
+			for k, v := range fitted[1][0].Quantiles(testX, levels).Data {
+				if m.Name == "quality-driven" {
+					break // steep sigmoids amplify rounding
+				}
+				if math.Abs(float64(v-q.Data[k])) > 0.05 {
+					t.Fatalf("quantile %d is %v in a grid and %v alone", k, v, q.Data[k])
+				}
+			}
+			covered := 0
+			for i := range q.Rows {
+				for target := range 2 {
+					row := q.Row(i, target)
+					if !slices.IsSorted(row) {
+						t.Fatalf("quantiles of row %d cross: %v", i, row)
+					}
+					v := testY.Data[2*i+target]
+					if row[0] < v && v < row[3] {
+						covered++
+					}
+				}
+			}
+			got := float64(covered) / float64(2*q.Rows)
+			if m.Name == "mc-dropout" {
+				if got < .1 || got > .95 {
+					t.Errorf("coverage of the network's own uncertainty is %v", got)
+				}
+			} else if got < .8 || got > .97 {
+				t.Errorf("coverage of 90 %% intervals is %v", got)
+			}
+			alone := one.Quantiles(blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: testX.Data[20:22]}, levels)
+			for k, v := range alone.Data {
+				if math.Abs(float64(v-q.Data[10*2*4+k])) > 1e-3 {
+					t.Errorf("quantile %d of a row is %v alone and %v among others", k, v, q.Data[10*2*4+k])
+				}
+			}
+		})
+	}
+}
+
+func TestQuantileNetworksRefuse(t *testing.T) {
+	x, y := noisyWave(20, 1)
+	for _, m := range QuantileMethods {
+		if !m.NeedsTrainer {
+			continue
+		}
+		if _, err := m.Fit(t.Context(), heads.Regression{X: x, Y: y}, nil); err == nil {
+			t.Errorf("%s fits without a trainer", m.Name)
+		}
+		if _, err := m.Fit(t.Context(), heads.Regression{X: x, Y: y}, map[string]any{"learning_rate": "fast"}); err == nil {
+			t.Errorf("%s takes a learning rate that is no number", m.Name)
+		}
+		if len(m.Grid)%15 != 0 || len(m.Grid) == 0 {
+			t.Errorf("%s has a grid of %d, want 3 learning rates × 5 weight decays", m.Name, len(m.Grid))
+		}
+	}
+}
+
+// small has one target, two inputs and the given layers.
+func small(outputs int, widths ...int) heads.RegressionNetworks {
+	rng := rand.New(rand.NewPCG(1, 1))
+	n := heads.RegressionNetworks{
+		X: heads.Standard{Mean: []float64{1, -1}, Scale: []float64{2, 3}},
+		Y: heads.Standard{Mean: []float64{50}, Scale: []float64{4}},
+	}
+	var network heads.Network
+	in := 2
+	for _, out := range append(widths, outputs) {
+		l := heads.Layer{W: newDense(in, out), B: make([]float32, out)}
+		for _, data := range [][]float32{l.W.Data, l.B} {
+			for i := range data {
+				data[i] = float32(rng.NormFloat64())
+			}
+		}
+		network.Layers = append(network.Layers, l)
+		in = out
+	}
+	n.Networks = []heads.Network{network}
+	return n
+}
+
+func TestGaussianQuantiles(t *testing.T) {
+	n := small(2, 5)
+	x := blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{3, 2}}
+	z := n.Networks[0].Apply(blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{1, 1}}).Data
+	sd := math.Sqrt(math.Log1p(math.Exp(float64(z[1]))) + 1e-3)
+	q := conditionalGaussian{n}.Quantiles(x, []float64{.025, .5, .975}).Data
+	for i, normal := range []float64{-1.959963984540054, 0, 1.959963984540054} {
+		if want := 50 + 4*(float64(z[0])+sd*normal); math.Abs(float64(q[i])-want) > 1e-4 {
+			t.Errorf("quantile %d is %v, want %v", i, q[i], want)
+		}
+	}
+}
+
+func TestQualityDrivenQuantiles(t *testing.T) {
+	n := small(2)
+	x := blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{3, 2, -9, 4}}
+	ends := n.Networks[0].Apply(blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{1, 1, -5, 5. / 3}}).Data
+	q := qualityDriven{n, []float64{.1, .9}}.Quantiles(x, []float64{.01, .1, .3, .9, .99})
+	for i := range 2 {
+		lo, hi := 50+4*float64(min(ends[2*i], ends[2*i+1])), 50+4*float64(max(ends[2*i], ends[2*i+1]))
+		for l, want := range []float64{lo, lo, lo + (hi-lo)/4, hi, hi} {
+			if got := float64(q.Row(i, 0)[l]); math.Abs(got-want) > 1e-4 {
+				t.Errorf("row %d, level %v: %v, want %v", i, q.Levels[l], got, want)
+			}
+		}
+	}
+}
+
+// TestDropoutDistribution holds that quantiles are those of all 2³ networks
+// that dropout can leave, by their probabilities.
+func TestDropoutDistribution(t *testing.T) {
+	const rate = .25
+	n := small(1, 3)
+	l := n.Networks[0].Layers
+	h := hidden(l[0], blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{1, 1}}).Data
+	type outcome struct{ value, p float64 }
+	var outcomes []outcome
+	for mask := range 8 {
+		o := outcome{float64(l[1].B[0]), 1}
+		for j := range 3 {
+			if mask>>j&1 == 1 {
+				o.value += float64(h[j]*l[1].W.Data[j]) / (1 - rate)
+				o.p *= 1 - rate
+			} else {
+				o.p *= rate
+			}
+		}
+		o.value = 50 + 4*o.value
+		outcomes = append(outcomes, o)
+	}
+	x := blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{3, 2}}
+	for _, tau := range []float64{.02, .3, .5, .9} {
+		got := float64(dropoutQuantiles{n, rate, 1}.Quantiles(x, []float64{tau}).Data[0])
+		var below, atMost float64
+		for _, o := range outcomes {
+			if o.value < got-1e-3 {
+				below += o.p
+			}
+			if o.value < got+1e-3 {
+				atMost += o.p
+			}
+		}
+		// Three standard errors of a share of 1000 passes.
+		if slack := 3 * math.Sqrt(tau*(1-tau)/1000); below > tau+slack || atMost < tau-slack {
+			t.Errorf("quantile %v is %v, which lies between the levels %v and %v", tau, got, below, atMost)
+		}
+	}
+}
+
+// TestDropoutLayers compares passes of a deep network, and of one with a hidden
+// layer, with a network whose weights are masked one by one.
+func TestDropoutLayers(t *testing.T) {
+	x := newDense(3, 2)
+	for i := range x.Data {
+		x.Data[i] = float32(i) - 2.5
+	}
+	for _, widths := range [][]int{nil, {4}, {4, 3}, {3, 4, 2}} {
+		network := small(1, widths...).Networks[0]
+		p := thin(network, .4, 3)
+		got := p.apply(x)
+		for _, pass := range []int{0, 1, 999} {
+			masked := heads.Network{Layers: slices.Clone(network.Layers)}
+			for k := range widths {
+				masked.Layers[k+1] = dropped(network.Layers[k+1], p.masks[k], pass)
+			}
+			for i, want := range masked.Apply(x).Data {
+				if v := got.Data[i*got.Stride+pass]; math.Abs(float64(v-want)) > 1e-4 {
+					t.Errorf("%v: pass %d of row %d is %v, want %v", widths, pass, i, v, want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package baselines
+
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// row is row i of m.
+func row(m blas32.General, i int) []float32 {
+	return m.Data[i*m.Stride : i*m.Stride+m.Cols]
+}
+
+// scores returns dst, or a new slice of n scores where dst is nil.
+func scores(dst []float64, n int) []float64 {
+	if dst == nil {
+		return make([]float64, n)
+	}
+	if len(dst) != n {
+		panic(fmt.Sprintf("baselines: room for %d scores but %d rows", len(dst), n))
+	}
+	return dst
+}
+
+// checkWidth says what is wrong with rows to score, for a method fitted with
+// want columns.
+func checkWidth(m blas32.General, want int, what string) error {
+	if m.Cols == 0 {
+		return fmt.Errorf("the rows to score carry no %s", what)
+	}
+	if m.Cols != want {
+		return fmt.Errorf("rows of %d %s, but the method was fitted with %d", m.Cols, what, want)
+	}
+	return nil
+}
+
+// checkRows says what is wrong with features to fit with.
+func checkRows(phi blas32.General, method string) error {
+	if phi.Rows == 0 {
+		return &heads.TooFewRowsError{What: method, Need: 1}
+	}
+	return heads.CheckFinite("features", phi)
+}
+
+// one is the single scorer of a grid of one.
+func one(s []ood.Scorer, err error) (ood.Scorer, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s[0], nil
+}
+
+func squaredNorm(x []float64) float64 {
+	var s float64
+	for _, v := range x {
+		s += v * v
+	}
+	return s
+}
+
+func columnMeans(m blas32.General) []float64 {
+	mean := make([]float64, m.Cols)
+	for i := range m.Rows {
+		for j, v := range row(m, i) {
+			mean[j] += float64(v)
+		}
+	}
+	for j := range mean {
+		mean[j] /= float64(m.Rows)
+	}
+	return mean
+}

@@ -1,0 +1,63 @@
+package baselines
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// selectNth returns the element of s that sorting would put at index n, and
+// reorders s so that smaller elements are before it and larger ones after.
+// s holds no NaN.
+func selectNth(s []float64, n int) float64 {
+	if n < 2 {
+		for i := range n + 1 {
+			leastFirst(s[i:])
+		}
+		return s[n]
+	}
+	lo, hi := 0, len(s)
+	// Sorting what is left bounds the time where pivots are bad.
+	for rounds := 2 * bits.Len(uint(len(s))); hi-lo > 16 && rounds > 0; rounds-- {
+		pivot := median(s[lo], s[lo+(hi-lo)/2], s[hi-1])
+		// Three ways: s[lo:i] < pivot, s[i:k] = pivot, s[k:hi] > pivot.
+		i, j, k := lo, lo, hi
+		for j < k {
+			switch v := s[j]; {
+			case v < pivot:
+				s[i], s[j] = v, s[i]
+				i++
+				j++
+			case v > pivot:
+				k--
+				s[j], s[k] = s[k], v
+			default:
+				j++
+			}
+		}
+		switch {
+		case n < i:
+			hi = i
+		case n >= k:
+			lo = k
+		default:
+			return pivot
+		}
+	}
+	slices.Sort(s[lo:hi])
+	return s[n]
+}
+
+// leastFirst swaps the smallest element to the front.
+func leastFirst(s []float64) {
+	least := 0
+	for i, v := range s {
+		if v < s[least] {
+			least = i
+		}
+	}
+	s[0], s[least] = s[least], s[0]
+}
+
+func median(a, b, c float64) float64 {
+	return max(min(a, b), min(max(a, b), c))
+}
