@@ -1,0 +1,374 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/heads/fit"
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/report"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/testmodels"
+)
+
+func demoCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "demo",
+		Usage:     "all of it on small models that come with the command",
+		UsageText: "attach demo [-o FOLDER]",
+		Description: "Fits and calibrates heads for two digit classifiers and a regressor, compares every method on\n" +
+			"digits against letters, prints a table and writes a report. The models and inputs are left in the\n" +
+			"folder, to go on with by hand.",
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "o", Usage: "write to this `FOLDER`", Value: "attach-demo"},
+			&cli.Uint64Flag{Name: "seed", Usage: "seed of everything that is drawn at random"},
+		}, runtimeFlags()...),
+		Action: runDemo,
+	}
+}
+
+func runDemo(c *cli.Context) error {
+	if _, err := positional(c); err != nil {
+		return err
+	}
+	if err := checkRuntimeFlags(c); err != nil {
+		return err
+	}
+	started := time.Now()
+	d := &demo{
+		dir: c.String("o"), seed: c.Uint64("seed"), stdout: c.App.Writer, stderr: c.App.ErrWriter,
+		options: featurize.Options{
+			Library: c.String("ort-lib"), Provider: c.String("provider"), Device: c.Int("device"), Threads: c.Int("threads"), Log: logger(c), Batch: 64,
+		},
+	}
+	stop, err := useRuntimeBLAS(c.Context, d.options)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	engine, err := newEngine(c.Context, d.options)
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	d.engine = engine
+	if err := d.unpack(); err != nil {
+		return err
+	}
+	page := report.Page{
+		Title: "When not to trust a network",
+		Lead: "Heads attached to networks that were already trained: two classifiers of rendered digits that meet letters they were never shown, " +
+			"and a regressor that meets inputs it has no rows for. Nothing was retrained.",
+	}
+	for _, m := range []struct{ file, title, lead string }{
+		{"digits_resnet", "A residual network meets letters", "Fitted and calibrated on digits alone; digits the network has not seen against letters. Higher scores mean more uncertain. " +
+			"No method wins everywhere: certificates trained with cross-entropy for the paper's ten epochs, a few hundred steps here, can do worse than chance, where the exact ones do well."},
+		{"digits_vgg", "A VGG network meets letters", "The same inputs through a network of another kind: what is best on one network need not be on the next."},
+	} {
+		set, facts, err := d.classifier(c.Context, m.file)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.file, err)
+		}
+		set.Title, set.Lead = m.title, m.lead
+		page.Sets = append(page.Sets, set)
+		page.Facts = append(page.Facts, facts...)
+	}
+	if page.Band, err = d.regressor(c.Context); err != nil {
+		return fmt.Errorf("toy_regressor: %w", err)
+	}
+	page.Facts = append(page.Facts, report.Fact{
+		Value: fmt.Sprintf("%.1f %%", 100*page.Band.Coverage), Label: fmt.Sprintf("of fresh targets inside the %.0f %% interval", 100*page.Band.Level),
+	})
+	path := filepath.Join(d.dir, "report.html")
+	if err := atomicfile.WriteFile(path, func(w io.Writer) error { return report.Write(w, page) }); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "\nwrote %s in %.0f s\n\nGo on by hand, for example:\n  attach inspect %[3]s\n  attach predict %s --x %s -o -\n",
+		path, time.Since(started).Seconds(), filepath.Join(d.dir, "digits_resnet.onnx"), filepath.Join(d.dir, "digits_resnet.attach"), filepath.Join(d.dir, "letters.npz"))
+	return err
+}
+
+type demo struct {
+	dir            string
+	seed           uint64
+	stdout, stderr io.Writer
+	options        featurize.Options
+	engine         *fit.Engine
+}
+
+// unpack writes the models and inputs that come with the command.
+func (d *demo) unpack() error {
+	if err := os.MkdirAll(d.dir, 0o777); err != nil {
+		return err
+	}
+	return fs.WalkDir(testmodels.FS, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(testmodels.FS, name)
+		if err != nil {
+			return err
+		}
+		return atomicfile.WriteFile(filepath.Join(d.dir, filepath.Base(name)), func(w io.Writer) error {
+			_, err := w.Write(data)
+			return err
+		})
+	})
+}
+
+func (d *demo) path(name string) string { return filepath.Join(d.dir, name) }
+
+// classifier attaches heads to a network and compares every method on it.
+func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, []report.Fact, error) {
+	var set report.Comparison
+	model, err := featurize.Open(ctx, d.path(name+".onnx"), d.options)
+	if err != nil {
+		return set, nil, err
+	}
+	defer model.Close()
+	r := &reading{stderr: d.stderr}
+	if err := r.loadPreprocess(d.path("digits.preprocess.json")); err != nil {
+		return set, nil, err
+	}
+	var sets [3]*inputs.Set
+	var batches [3]ood.Batch
+	for i, file := range []string{"digits_fit.npz", "digits_test.npz", "letters.npz"} {
+		if sets[i], err = r.open(ctx, d.path(file), "", nil); err != nil {
+			return set, nil, err
+		}
+		if batches[i], err = r.features(ctx, model, name+" on "+file, sets[i]); err != nil {
+			return set, nil, err
+		}
+	}
+	train, in, out := batches[0], batches[1], batches[2]
+	out.Labels = nil
+
+	p := newProgress(d.stderr, name)
+	defer p.end()
+	set.Report, err = ood.Compare(ctx, ood.Comparison{
+		Methods: baselines.All,
+		Training: ood.Training{
+			Batch: train, Last: model.Last(), Trainer: d.engine, Network: model.Network(), InputScale: r.inputScale(), Seed: d.seed,
+		},
+		In: in, Out: out,
+		Progress: func(method string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", method, 100*share)) },
+	})
+	if err != nil {
+		return set, nil, err
+	}
+	p.end()
+	set.Report.Model = name
+	fmt.Fprintf(d.stdout, "%s: ", name)
+	if err := printReport(d.stdout, set.Report); err != nil {
+		return set, nil, err
+	}
+	fmt.Fprintln(d.stdout)
+	if err := drawMethods(&set); err != nil {
+		return set, nil, err
+	}
+
+	info := model.Info()
+	b, err := bundle.Fit(ctx, bundle.Inputs{
+		Base:       bundle.Base{Path: d.path(name + ".onnx"), SHA256: model.SHA256(), Task: bundle.Classification, Feature: info.Feature.Tensor, Output: info.Output},
+		Preprocess: r.raw, Layout: string(r.options.Layout), Batch: train, Last: model.Last(), Trainer: d.engine, Seed: d.seed,
+	})
+	if err != nil {
+		return set, nil, err
+	}
+	if err := b.Save(d.path(name + ".attach")); err != nil {
+		return set, nil, err
+	}
+	inside, err := b.Predict(ctx, in, bundle.PredictOptions{})
+	if err != nil {
+		return set, nil, err
+	}
+	outside, err := b.Predict(ctx, out, bundle.PredictOptions{})
+	if err != nil {
+		return set, nil, err
+	}
+	set.SuspiciousLead = "The highest scores of the certificates among equally many digits and letters, with conformal p-values."
+	if set.Suspicious, err = mostSuspicious(ctx, sets[1], sets[2], inside, outside); err != nil {
+		return set, nil, err
+	}
+	facts := []report.Fact{
+		{Value: fmt.Sprintf("%.1f %%", 100*share(outside.Flag)), Label: "of letters flagged on " + name},
+		{Value: fmt.Sprintf("%.1f %%", 100*share(inside.Flag)), Label: fmt.Sprintf("of fresh digits flagged (asked: at most %.0f %%)", 100*inside.Alpha)},
+	}
+	return set, facts, nil
+}
+
+func share(flags []bool) float64 {
+	n := 0
+	for _, f := range flags {
+		if f {
+			n++
+		}
+	}
+	return float64(n) / float64(len(flags))
+}
+
+// drawMethods picks what the report draws: each method's scores, and the ROC
+// curves of the best.
+func drawMethods(set *report.Comparison) error {
+	const curves, histograms, points = 6, 9, 200
+	for _, m := range set.Report.Ranked() {
+		best, ok := m.Best()
+		if !ok || m.Control {
+			continue
+		}
+		if len(set.Histograms) < histograms {
+			set.Histograms = append(set.Histograms, report.Histogram{Name: m.Name, In: best.Scores.In, Out: best.Scores.Out})
+		}
+		if len(set.Curves) < curves {
+			roc, err := ood.ROC(best.Scores.In, best.Scores.Out, points)
+			if err != nil {
+				return err
+			}
+			c := report.Curve{Name: fmt.Sprintf("%s %.3f", m.Name, best.AUROC)}
+			for _, pt := range roc {
+				c.FPR, c.TPR = append(c.FPR, pt.FPR), append(c.TPR, pt.TPR)
+			}
+			set.Curves = append(set.Curves, c)
+		}
+	}
+	return nil
+}
+
+// mostSuspicious picks the images with the highest scores among equally many
+// in-domain and out-of-domain ones.
+func mostSuspicious(ctx context.Context, in, out *inputs.Set, inside, outside *bundle.Prediction) ([]report.Example, error) {
+	const shown = 24
+	type row struct {
+		set     *inputs.Set
+		index   int
+		score   float64
+		p       float64
+		outside bool
+	}
+	n := min(in.Len(), out.Len())
+	rows := make([]row, 0, 2*n)
+	for i := range n {
+		rows = append(rows,
+			row{in, i, inside.OODScore[i], inside.PValue[i], false},
+			row{out, i, outside.OODScore[i], outside.PValue[i], true})
+	}
+	slices.SortStableFunc(rows, func(a, b row) int {
+		switch {
+		case a.score > b.score:
+			return -1
+		case a.score < b.score:
+			return 1
+		}
+		return 0
+	})
+	var examples []report.Example
+	for _, r := range rows[:min(shown, len(rows))] {
+		var img image.Image
+		img, err := r.set.Thumbnail(ctx, r.index)
+		if err != nil {
+			return nil, err
+		}
+		examples = append(examples, report.Example{Image: img, Caption: fmt.Sprintf("p %.4f", r.p), Outside: r.outside})
+	}
+	return examples, nil
+}
+
+// regressor attaches a quantile head and certificates to the toy network, as in
+// figure 1 of Tagasovska & Lopez-Paz (2019).
+func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
+	const from, to, points = -5.0, 5.0, 400
+	model, err := featurize.Open(ctx, d.path("toy_regressor.onnx"), d.options)
+	if err != nil {
+		return nil, err
+	}
+	defer model.Close()
+	r := &reading{stderr: d.stderr}
+	in := bundle.Inputs{Level: .95, Seed: d.seed, Trainer: d.engine, Last: model.Last()}
+	info := model.Info()
+	in.Base = bundle.Base{Path: d.path("toy_regressor.onnx"), SHA256: model.SHA256(), Task: bundle.Regression, Feature: info.Feature.Tensor, Output: info.Output}
+	read := func(file string) (ood.Batch, blas32.General, *inputs.Set, error) {
+		set, err := r.open(ctx, d.path(file), "", nil)
+		if err != nil {
+			return ood.Batch{}, blas32.General{}, nil, err
+		}
+		y, _ := set.Targets()
+		b, err := r.features(ctx, model, "toy_regressor on "+file, set)
+		b.Labels = nil
+		return b, y, set, err
+	}
+	var fitted *inputs.Set
+	if in.Batch, in.Targets, fitted, err = read("toy_fit.npz"); err != nil {
+		return nil, err
+	}
+	if in.Cal, in.CalTargets, _, err = read("toy_cal.npz"); err != nil {
+		return nil, err
+	}
+	in.SQR = heads.SQROptions{Hidden: []int{100, 100}}
+	p := newProgress(d.stderr, "toy_regressor")
+	defer p.end()
+	in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
+	b, err := bundle.Fit(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.Save(d.path("toy_regressor.attach")); err != nil {
+		return nil, err
+	}
+
+	band := &report.Band{Title: "A regressor and both its uncertainties", Alpha: b.Calibration.Alpha, Level: b.Calibration.Level}
+	x := make([]float32, points)
+	for i := range x {
+		x[i] = float32(from + (to-from)*float64(i)/(points-1))
+		band.X = append(band.X, float64(x[i]))
+	}
+	batch, err := model.All(ctx, featurize.Slice([]int{points, 1}, x), points, nil)
+	if err != nil {
+		return nil, err
+	}
+	line, err := b.Predict(ctx, batch, bundle.PredictOptions{})
+	if err != nil {
+		return nil, err
+	}
+	band.Median, band.Lower, band.Upper, band.Epistemic = line.Median, line.Lower, line.Upper, line.PValue
+	trainX, err := fitted.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range trainX.Rows {
+		band.TrainX = append(band.TrainX, float64(trainX.Data[i*trainX.Stride]))
+		band.TrainY = append(band.TrainY, float64(in.Targets.Data[i*in.Targets.Stride]))
+	}
+
+	test, y, _, err := read("toy_test.npz")
+	if err != nil {
+		return nil, err
+	}
+	fresh, err := b.Predict(ctx, test, bundle.PredictOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range fresh.N {
+		if v := float64(y.Data[i*y.Stride]); fresh.Lower[i] <= v && v <= fresh.Upper[i] {
+			band.Coverage += 1 / float64(fresh.N)
+		}
+		band.MeanGap += (fresh.Upper[i] - fresh.Lower[i]) / float64(fresh.N)
+	}
+	_, err = fmt.Fprintf(d.stdout, "toy_regressor: %.0f %% intervals cover %.1f %% of %d fresh rows, mean width %.2f\n",
+		100*band.Level, 100*band.Coverage, fresh.N, band.MeanGap)
+	return band, err
+}

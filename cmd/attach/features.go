@@ -1,0 +1,89 @@
+package main
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/npy"
+)
+
+func featuresCommand() *cli.Command {
+	flags := []cli.Flag{
+		&cli.StringFlag{Name: "x", Usage: "`INPUTS`: rows to run the model on: .npy, .npz (x or images), .csv, a folder of images"},
+		&cli.StringFlag{Name: "y", Usage: "`FILE`: their labels or targets, where --x does not hold them"},
+		&cli.StringFlag{Name: "o", Usage: "`FILE`: .npz to write"},
+	}
+	return &cli.Command{
+		Name:      "features",
+		Usage:     "write a model's last-layer features and logits",
+		UsageText: "attach features MODEL.onnx --x INPUTS -o FEATURES.npz",
+		Description: "The file holds `features` n×h, `logits` n×c and, where they are known, `labels` n (of a regressor, " +
+			"`targets` n×t). `attach fit` and `attach compare` take it without the model.",
+		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{batchFlag()}, runtimeFlags()),
+		Action: features,
+	}
+}
+
+func features(c *cli.Context) error {
+	args, err := positional(c, "MODEL.onnx")
+	if err != nil {
+		return err
+	}
+	if err := required(c, "x", "o"); err != nil {
+		return err
+	}
+	if err := distinct(c, "x", "y", "preprocess"); err != nil {
+		return err
+	}
+	if err := checkNPZName(c.String("o")); err != nil {
+		return err
+	}
+	o, err := featurizeOptions(c)
+	if err != nil {
+		return err
+	}
+	r, err := newReading(c)
+	if err != nil {
+		return err
+	}
+	out, err := atomicfile.Create(c.String("o"))
+	if err != nil {
+		return err
+	}
+	defer out.Abort()
+	model, err := featurize.Open(c.Context, args[0], o)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	r.fitTo(model)
+	set, err := r.open(c.Context, c.String("x"), c.String("y"), r.classes)
+	if err != nil {
+		return err
+	}
+	b, err := r.features(c.Context, model, c.String("x"), set)
+	if err != nil {
+		return err
+	}
+	arrays := map[string]heads.Array{"features": heads.ArrayOf(b.Features), "logits": heads.ArrayOf(b.Logits)}
+	y, _ := set.Targets()
+	if model.Info().Task == string(bundle.Regression) {
+		b.Labels = nil
+	}
+	if b.Labels != nil {
+		labels := make([]int64, len(b.Labels))
+		for i, l := range b.Labels {
+			labels[i] = int64(l)
+		}
+		arrays["labels"] = heads.Array{Shape: []int{len(labels)}, Data: labels}
+	} else if y.Rows > 0 {
+		arrays["targets"] = heads.ArrayOf(y)
+	}
+	if err := npy.WriteNPZ(out, arrays, false); err != nil {
+		return err
+	}
+	return out.Commit()
+}

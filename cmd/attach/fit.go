@@ -1,0 +1,246 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func fitCommand() *cli.Command {
+	flags := []cli.Flag{
+		&cli.StringFlag{Name: "x", Usage: "`INPUTS`: in-domain rows: .npy, .npz (x or images), .csv, a folder of images; without MODEL.onnx, features as `attach features` writes them"},
+		&cli.StringFlag{Name: "y", Usage: "`FILE`: their labels or targets, where --x does not hold them"},
+		&cli.StringFlag{Name: "cal", Usage: "`INPUTS`: in-domain rows to calibrate with, which neither the network nor the heads were trained on; without them, --cal-fraction of --x is split off"},
+		&cli.StringFlag{Name: "cal-y", Usage: "`FILE`: labels or targets of --cal, where it does not hold them"},
+		&cli.StringFlag{Name: "o", Usage: "`FILE`: where to write what is fitted, such as M.attach"},
+		&cli.StringFlag{Name: "task", Usage: "`WHAT`: classification or regression, where the model's graph does not tell which it does"},
+		&cli.StringFlag{Name: "method", Usage: "`NAME`: out-of-domain detector, one of those that attach methods lists", Value: bundle.DefaultMethod},
+		&cli.StringSliceFlag{Name: "param", Usage: "`NAME=VALUE`: parameter of the detector, such as dropout=.2 of bald, in place of its default; repeat for more"},
+		&cli.BoolFlag{Name: "no-detector", Usage: "fit no out-of-domain detector"},
+		&cli.BoolFlag{Name: "no-quantiles", Usage: "fit no quantile head"},
+		&cli.StringFlag{Name: "weights", Usage: "`FILE`: .npz of the last layer's weight c×h and bias c, without MODEL.onnx, for methods that read them"},
+		&cli.Float64Flag{Name: "cal-fraction", Usage: "`SHARE`: share of --x that is split off to calibrate with, where there is no --cal", Value: calibrate.DefaultFraction},
+		&cli.Float64Flag{Name: "alpha", Usage: "`SHARE`: share of in-domain inputs that may be flagged by mistake; predict can choose another", Value: bundle.DefaultAlpha},
+		&cli.Float64Flag{Name: "level", Usage: "`PROBABILITY`: how likely an interval is to cover the target; predict can choose another", Value: bundle.DefaultLevel},
+		&cli.Uint64Flag{Name: "seed", Usage: "`N`: seed of all that is drawn at random"},
+		&cli.StringFlag{Name: "hidden", Usage: "`A,B,…`: widths of the quantile head's hidden layers", Value: "64"},
+		&cli.IntFlag{Name: "epochs", Usage: "`N`: passes of the quantile head over the rows; without it, as many as the number of rows asks for"},
+		&cli.Float64Flag{Name: "lr", Usage: "`RATE`: learning rate of the quantile head", Value: 1e-3},
+		&cli.Float64Flag{Name: "weight-decay", Usage: "`FACTOR`: weight decay of the quantile head"},
+		&cli.Float64Flag{Name: "dropout", Usage: "`SHARE`: share of the quantile head's hidden units that are dropped in training; the rate of the detector bald is --param dropout=SHARE"},
+	}
+	return &cli.Command{
+		Name:      "fit",
+		Usage:     "train and calibrate heads for a model",
+		UsageText: "attach fit MODEL.onnx --x INPUTS [--y FILE] [--cal INPUTS] -o M.attach\nattach fit --x FEATURES.npz --task WHAT -o M.attach",
+		Description: "Fits an out-of-domain detector on the model's features and, for a regressor, a quantile head, and " +
+			"calibrates both. Coverage and p-values hold for rows that neither the network nor the heads were " +
+			"trained on: pass such rows with --cal. Where calibration rows are split off --x and the network has " +
+			"seen them, the promise is weaker: intervals may cover less, and p-values may be too small.",
+		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{batchFlag()}, runtimeFlags()),
+		Action: runFit,
+	}
+}
+
+func runFit(c *cli.Context) error {
+	modelPath, err := optional(c)
+	if err != nil {
+		return err
+	}
+	if err := required(c, "x", "o"); err != nil {
+		return err
+	}
+	if err := distinct(c, "x", "y", "cal", "cal-y", "weights", "preprocess"); err != nil {
+		return err
+	}
+	if modelPath != "" {
+		err = refuse(c, "with MODEL.onnx", "weights")
+	} else {
+		err = refuse(c, "without MODEL.onnx", rowFlags()...)
+	}
+	if err != nil {
+		return err
+	}
+	if c.String("cal") == "" {
+		err = refuse(c, "without --cal", "cal-y")
+	} else {
+		err = refuse(c, "with --cal", "cal-fraction")
+	}
+	if err != nil {
+		return err
+	}
+	in, err := fitChoices(c)
+	if err != nil {
+		return err
+	}
+	o, err := featurizeOptions(c)
+	if err != nil {
+		return err
+	}
+	r, err := newReading(c)
+	if err != nil {
+		return err
+	}
+	if err := checkWritable(c.String("o")); err != nil {
+		return err
+	}
+	stop, err := useRuntimeBLAS(c.Context, o)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if modelPath != "" {
+		model, openErr := featurize.Open(c.Context, modelPath, o)
+		if openErr != nil {
+			return openErr
+		}
+		defer model.Close()
+		err = modelInputs(c, r, &in, modelPath, model)
+	} else {
+		err = featureInputs(c, &in)
+	}
+	if err != nil {
+		return err
+	}
+	if in.Base.Task == bundle.Classification {
+		if err := refuse(c, "for a classifier, which gets no quantile head", "hidden", "epochs", "lr", "weight-decay", "dropout", "level"); err != nil {
+			return err
+		}
+	}
+	engine, err := newEngine(c.Context, o)
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	in.Trainer = engine
+	p := newProgress(c.App.ErrWriter, "fit")
+	defer p.end()
+	in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
+
+	b, err := bundle.Fit(c.Context, in)
+	var few *heads.TooFewRowsError
+	if errors.As(err, &few) {
+		return fmt.Errorf("%s: %w; give more rows", c.String("x"), err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := b.Save(c.String("o")); err != nil {
+		return err
+	}
+	p.end()
+	fmt.Fprintf(c.App.ErrWriter, "%s: fitted on %d rows, calibrated on %d\nnote: %s\n",
+		c.String("o"), b.Calibration.NFit, b.Calibration.NCal, b.Calibration.Promise())
+	if b.Detector != nil {
+		if v := ood.VariantOf(b.Detector.Scorer); v != "" {
+			fmt.Fprintf(c.App.ErrWriter, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, v)
+		}
+	}
+	if in.Batch.Labels != nil && in.Base.Task == bundle.Classification && b.Calibration.Temperature == 0 {
+		fmt.Fprintln(c.App.ErrWriter, "note: confidence is that of the network itself: the calibration rows settle no temperature")
+	}
+	return nil
+}
+
+// fitChoices reads what does not depend on the model.
+func fitChoices(c *cli.Context) (bundle.Inputs, error) {
+	in := bundle.Inputs{
+		SkipDetector: c.Bool("no-detector"),
+		SkipSQR:      c.Bool("no-quantiles"),
+		Alpha:        c.Float64("alpha"),
+		Level:        c.Float64("level"),
+		CalFraction:  c.Float64("cal-fraction"),
+		Seed:         c.Uint64("seed"),
+	}
+	for _, flag := range []string{"alpha", "level", "cal-fraction"} {
+		if v := c.Float64(flag); !(v > 0 && v < 1) {
+			return in, usagef("--%s is %v; it must be between 0 and 1", flag, v)
+		}
+	}
+	if err := checkTask(c); err != nil {
+		return in, err
+	}
+	var ok bool
+	if in.Method, ok = baselines.ByName(c.String("method")); !ok {
+		return in, usagef("--method %q is not known; `attach methods` lists them", c.String("method"))
+	}
+	params, err := ood.ParseParams(strings.Join(c.StringSlice("param"), " "))
+	if err != nil {
+		return in, usagef("--param: %v", err)
+	}
+	if _, err := in.Method.With(params); err != nil {
+		return in, usagef("--param: %v", err)
+	}
+	if err := checkParamTypes(in.Method, params); err != nil {
+		return in, err
+	}
+	in.Params = params
+	if in.SQR.Hidden, err = parseInts("hidden", c.String("hidden")); err != nil {
+		return in, err
+	}
+	for _, h := range in.SQR.Hidden {
+		if h < 1 {
+			return in, usagef("--hidden is %q; every width must be at least 1", c.String("hidden"))
+		}
+	}
+	in.SQR.Epochs = c.Int("epochs")
+	in.SQR.LearningRate = c.Float64("lr")
+	in.SQR.WeightDecay = c.Float64("weight-decay")
+	in.SQR.Dropout = c.Float64("dropout")
+	finite := func(v float64) bool { return v-v == 0 }
+	switch {
+	case in.SQR.Epochs < 0:
+		return in, usagef("--epochs is %d; it must not be negative", in.SQR.Epochs)
+	case !(in.SQR.LearningRate > 0 && finite(in.SQR.LearningRate)):
+		return in, usagef("--lr is %v; it must be positive", in.SQR.LearningRate)
+	case !(in.SQR.WeightDecay >= 0 && finite(in.SQR.WeightDecay)):
+		return in, usagef("--weight-decay is %v; it must not be negative", in.SQR.WeightDecay)
+	case !(in.SQR.Dropout >= 0 && in.SQR.Dropout < 1):
+		return in, usagef("--dropout is %v; it must be at least 0 and below 1", in.SQR.Dropout)
+	}
+	return in, nil
+}
+
+func checkTask(c *cli.Context) error {
+	switch t := c.String("task"); t {
+	case "", string(bundle.Classification), string(bundle.Regression):
+		return nil
+	default:
+		return usagef("--task is %q; it must be classification or regression", t)
+	}
+}
+
+// checkParamTypes refuses a word where a method takes a number, and the like.
+func checkParamTypes(m ood.Method, params ood.Params) error {
+	kinds := map[string]string{"float64": "a number", "bool": "true or false", "string": "a word"}
+	for name, value := range params {
+		for _, known := range append([]ood.Params{m.Default}, m.Grid...) {
+			want, ok := known[name]
+			if kind := fmt.Sprintf("%T", want); ok && kind != fmt.Sprintf("%T", value) && kinds[kind] != "" {
+				return usagef("--param %s is %q; it must be %s", name, fmt.Sprint(value), kinds[kind])
+			}
+		}
+	}
+	return nil
+}
+
+// checkWritable fails before the work is done where its result could not be
+// written after it.
+func checkWritable(path string) error {
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		return err
+	}
+	f.Abort()
+	return nil
+}

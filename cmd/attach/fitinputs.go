@@ -1,0 +1,144 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// modelInputs runs the model on the rows to fit and to calibrate on.
+func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, model *featurize.Model) error {
+	info := model.Info()
+	in.Base = bundle.Base{Path: path, SHA256: model.SHA256(), Task: bundle.Task(info.Task), Feature: info.Feature.Tensor, Output: info.Output}
+	if t := c.String("task"); t != "" {
+		in.Base.Task = bundle.Task(t)
+	}
+	if in.Base.Task != bundle.Classification && in.Base.Task != bundle.Regression {
+		return errors.New("whether the model classifies or regresses cannot be told from its graph; say --task classification or --task regression")
+	}
+	in.Base.Sigmoid = info.Normaliser == "Sigmoid" && info.OutputsWidth > 1
+	r.fitTo(model)
+	in.Last, in.Network, in.InputScale = model.Last(), model.Network(), r.inputScale()
+	in.Preprocess, in.Layout = r.raw, string(r.options.Layout)
+	read := func(x, y, flag string) (ood.Batch, blas32.General, error) {
+		set, err := r.open(c.Context, x, y, r.classes)
+		if err != nil {
+			return ood.Batch{}, blas32.General{}, err
+		}
+		targets, _ := set.Targets()
+		if in.Base.Task == bundle.Regression {
+			err = checkTargets(x, y, flag, targets, info.OutputsWidth, in.SkipSQR)
+		} else {
+			err = checkLabels(x, y, set.Labels(), targets, info.OutputsWidth)
+		}
+		if err != nil {
+			return ood.Batch{}, targets, err
+		}
+		b, err := r.features(c.Context, model, x, set)
+		if in.Base.Task == bundle.Regression {
+			b.Labels = nil
+		}
+		if in.Base.Classes == nil {
+			in.Base.Classes = classNames(set, r.classes)
+		}
+		return b, targets, err
+	}
+	return readBoth(c, in, read)
+}
+
+// classNames are the names of the folders that images lie in, or the labels that
+// were picked by --classes.
+func classNames(set *inputs.Set, picked []int) []string {
+	names := set.ClassNames()
+	if names == nil {
+		for _, label := range picked {
+			names = append(names, strconv.Itoa(label))
+		}
+	}
+	return names
+}
+
+// readBoth reads the rows to fit on and, where they are given, those to
+// calibrate on. read is told the file of the rows, that of their targets and
+// the flag that names the latter.
+func readBoth(c *cli.Context, in *bundle.Inputs, read func(x, y, flag string) (ood.Batch, blas32.General, error)) (err error) {
+	if in.Batch, in.Targets, err = read(c.String("x"), c.String("y"), "--y"); err != nil || c.String("cal") == "" {
+		return err
+	}
+	in.Cal, in.CalTargets, err = read(c.String("cal"), c.String("cal-y"), "--cal-y")
+	return err
+}
+
+// checkTargets refuses targets that are absent or not the model's. outputs is 0
+// where it is not known.
+func checkTargets(x, y, flag string, targets blas32.General, outputs int, skip bool) error {
+	switch {
+	case skip:
+		return nil
+	case targets.Rows == 0:
+		return fmt.Errorf("%s: a quantile head needs targets; pass %s, name the --target column of a table, or pass --no-quantiles", x, flag)
+	case outputs > 0 && targets.Cols != outputs:
+		return fmt.Errorf("%s: it has %d targets a row, and the model predicts %d", cmp.Or(y, x), targets.Cols, outputs)
+	}
+	return nil
+}
+
+// checkLabels refuses labels that are not the model's classes; none are fine.
+func checkLabels(x, y string, labels []int, targets blas32.General, classes int) error {
+	if labels == nil && targets.Rows > 0 {
+		return fmt.Errorf("%s: the labels of a classifier must be whole numbers, one a row", cmp.Or(y, x))
+	}
+	if err := inputs.CheckLabels(labels, classes); err != nil {
+		return fmt.Errorf("%s: %w", cmp.Or(y, x), err)
+	}
+	return nil
+}
+
+// featureInputs reads precomputed features.
+func featureInputs(c *cli.Context, in *bundle.Inputs) error {
+	in.Base.Task = bundle.Task(c.String("task"))
+	if in.Base.Task == "" {
+		return usagef("attach fit without MODEL.onnx needs --task classification or --task regression")
+	}
+	if path := c.String("weights"); path != "" {
+		var err error
+		if in.Last, err = inputs.LoadWeights(path); err != nil {
+			return err
+		}
+	}
+	return readBoth(c, in, func(x, y, flag string) (ood.Batch, blas32.General, error) {
+		b, err := openFeatures(x)
+		if err != nil {
+			return b, blas32.General{}, err
+		}
+		var t inputs.Targets
+		if y != "" || in.Base.Task == bundle.Regression && holdsAny(x, "y", "targets") {
+			if t, err = inputs.OpenTargets(c.Context, cmp.Or(y, x)); err != nil {
+				return b, t.Values, err
+			}
+			if t.Values.Rows != b.Len() {
+				return b, t.Values, fmt.Errorf("%s: %w: %d targets for %d rows of features", cmp.Or(y, x), inputs.ErrLength, t.Values.Rows, b.Len())
+			}
+		}
+		if in.Base.Task == bundle.Regression {
+			b.Labels = nil
+			return b, t.Values, checkTargets(x, y, flag, t.Values, b.Logits.Cols, in.SkipSQR)
+		}
+		if y != "" {
+			b.Labels = t.Labels
+		}
+		if !b.HasLogits() {
+			return b, t.Values, nil
+		}
+		return b, t.Values, checkLabels(x, y, b.Labels, t.Values, b.Logits.Cols)
+	})
+}

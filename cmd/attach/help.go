@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// helpWidth is the column at which help is wrapped.
+const helpWidth = 100
+
+// asksForHelp says whether args ask for help on the command they name: by
+// -h, by --help or by `attach help COMMAND`.
+func asksForHelp(args []string) bool {
+	for i, arg := range args {
+		switch arg {
+		case "--":
+			return false
+		case "-h", "-help", "--h", "--help":
+			return true
+		case "help":
+			if i == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// help prints the help of the command that args name, or of the program.
+func help(w io.Writer, app *cli.App, args []string) error {
+	if len(args) > 0 && args[0] == "help" {
+		args = args[1:]
+	}
+	var b strings.Builder
+	name, command := app.Name, (*cli.Command)(nil)
+	commands := app.Commands
+	for len(args) > 0 {
+		c := findCommand(commands, args[0])
+		if c == nil {
+			break
+		}
+		name, command, commands, args = name+" "+c.Name, c, c.Subcommands, args[1:]
+	}
+	if command == nil {
+		if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+			return unknownCommand(args[0])
+		}
+		programHelp(&b, app)
+	} else {
+		commandHelp(&b, name, command)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func programHelp(b *strings.Builder, app *cli.App) {
+	fmt.Fprintf(b, "%s: %s\n\nUsage:\n  %s\n\nCommands:\n", app.Name, app.Usage, app.UsageText)
+	commandList(b, app.Commands)
+	fmt.Fprintf(b, "\n`%[1]s COMMAND --help` says more about one; `%[1]s --version` prints the version.\n", app.Name)
+}
+
+func commandHelp(b *strings.Builder, name string, c *cli.Command) {
+	fmt.Fprintf(b, "%s: %s\n\nUsage:\n", name, c.Usage)
+	for line := range strings.Lines(c.UsageText) {
+		fmt.Fprintf(b, "  %s\n", strings.TrimSpace(line))
+	}
+	if c.Description != "" {
+		b.WriteString("\n")
+		writeWrapped(b, c.Description, "", "")
+	}
+	if len(c.Subcommands) > 0 {
+		b.WriteString("\nCommands:\n")
+		commandList(b, c.Subcommands)
+	}
+	if len(c.Flags) == 0 {
+		return
+	}
+	b.WriteString("\nFlags:\n")
+	var heads, texts []string
+	for _, f := range c.Flags {
+		head, text := describeFlag(f)
+		heads, texts = append(heads, head), append(texts, text)
+	}
+	definitions(b, heads, texts)
+}
+
+func commandList(b *strings.Builder, commands []*cli.Command) {
+	var heads, texts []string
+	for _, c := range commands {
+		heads, texts = append(heads, c.Name), append(texts, c.Usage)
+	}
+	definitions(b, heads, texts)
+}
+
+// describeFlag returns a flag as it is typed, and what it does. What is in
+// backquotes in its usage stands for its value; where the usage begins with it,
+// it is not said twice.
+func describeFlag(f cli.Flag) (head, text string) {
+	var names []string
+	for _, name := range f.Names() {
+		names = append(names, dashed(name))
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return len(a) - len(b) })
+	head = strings.Join(names, ", ")
+	doc, ok := f.(cli.DocGenerationFlag)
+	if !ok {
+		return head, ""
+	}
+	text = doc.GetUsage()
+	if doc.TakesValue() {
+		value := "VALUE"
+		if before, rest, found := strings.Cut(text, "`"); found {
+			var after string
+			value, after, _ = strings.Cut(rest, "`")
+			if text = before + value + after; before == "" {
+				text = strings.TrimPrefix(after, ": ")
+			}
+		}
+		head += " " + value
+	}
+	switch standard := strings.Trim(doc.GetDefaultText(), `"`); standard {
+	case "", "0", "false":
+	default:
+		text += fmt.Sprintf(" (default: %s)", standard)
+	}
+	return head, text
+}
+
+// dashed is a flag's name as the documentation writes it.
+func dashed(name string) string {
+	if name == "o" || name == "v" {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// definitions prints each head with its text beside it.
+func definitions(b *strings.Builder, heads, texts []string) {
+	const most = 22
+	width := 0
+	for _, h := range heads {
+		if n := len([]rune(h)); n <= most {
+			width = max(width, n)
+		}
+	}
+	hang := strings.Repeat(" ", width+4)
+	for i, h := range heads {
+		n := len([]rune(h))
+		if n > width {
+			fmt.Fprintf(b, "  %s\n", h)
+			writeWrapped(b, texts[i], hang, hang)
+			continue
+		}
+		writeWrapped(b, texts[i], "  "+h+strings.Repeat(" ", width-n+2), hang)
+	}
+}
+
+// writeWrapped prints words in lines of at most helpWidth columns.
+func writeWrapped(b *strings.Builder, text, first, hang string) {
+	line, empty := first, true
+	for _, word := range strings.Fields(text) {
+		if !empty && len([]rune(line))+1+len([]rune(word)) > helpWidth {
+			b.WriteString(line + "\n")
+			line, empty = hang, true
+		}
+		if !empty {
+			line += " "
+		}
+		line, empty = line+word, false
+	}
+	b.WriteString(line + "\n")
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func inspectCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "inspect",
+		Usage:     "show a model's inputs, outputs and the feature layer found",
+		UsageText: "attach inspect MODEL.onnx [--json]",
+		Description: "Shows what goes in and out, what the model seems to be trained for, the tensor that is taken as its " +
+			"features, whether its outputs are a linear function of them, and the methods that work on it.",
+		Flags: concat([]cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}}, modelFlags(), runtimeFlags()),
+		Action: func(c *cli.Context) error {
+			args, err := positional(c, "MODEL.onnx")
+			if err != nil {
+				return err
+			}
+			o, err := featurizeOptions(c)
+			if err != nil {
+				return err
+			}
+			if c.Bool("json") {
+				info, err := featurize.Inspect(c.Context, args[0], o)
+				if err != nil {
+					return err
+				}
+				return writeJSON(c.App.Writer, info)
+			}
+			model, err := featurize.Open(c.Context, args[0], o)
+			var none *featurize.NoLinearLayerError
+			if errors.As(err, &none) {
+				return printInfo(c.App.Writer, none.Info, c.IsSet("feature"), nil)
+			}
+			if err != nil {
+				return err
+			}
+			defer model.Close()
+			gradient := differentiable(c.Context, model)
+			if err := c.Context.Err(); err != nil {
+				return err
+			}
+			return printInfo(c.App.Writer, model.Info(), c.IsSet("feature"), gradient)
+		},
+	}
+}
+
+// printInfo is told why the model cannot be differentiated, or nil.
+func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) error {
+	fmt.Fprintf(w, "opset      %d (IR %d)\n", info.Opset, info.IRVersion)
+	for _, v := range info.Inputs {
+		fmt.Fprintf(w, "input      %s %s %s\n", v.Name, v.DType, shapeText(v.Shape))
+	}
+	for _, v := range info.Outputs {
+		fmt.Fprintf(w, "output     %s %s %s\n", v.Name, v.DType, shapeText(v.Shape))
+	}
+	fmt.Fprintf(w, "task       %s\n", info.Task)
+	if f := info.Feature; f != nil {
+		exact := "logits = W·features + b holds exactly"
+		if !info.Exact {
+			exact = "logits = W·features + b does not hold: " + info.ExactReason
+		}
+		by := fmt.Sprintf("read by %s node %s", f.Op, f.Node)
+		if named {
+			by = "named by --feature"
+		}
+		fmt.Fprintf(w, "feature    %s, width %d, %s\n", f.Tensor, f.Width, by)
+		fmt.Fprintf(w, "outputs    %d; %s\n", info.OutputsWidth, exact)
+	} else {
+		fmt.Fprintf(w, "feature    no linear layer was found; pass one of these with --feature:\n")
+		for _, t := range info.Candidates {
+			fmt.Fprintf(w, "             %s %s, made by %s\n", t.Tensor, shapeText(t.Shape), t.Op)
+		}
+	}
+	fmt.Fprintf(w, "providers  %s\n", strings.Join(info.Providers, ", "))
+	if gradient != nil {
+		fmt.Fprintf(w, "gradient   %v\n", gradient)
+	} else if info.Feature != nil {
+		fmt.Fprintln(w, "gradient   with respect to the input can be had")
+	}
+	works := methodsThatWork(info, gradient == nil)
+	_, err := fmt.Fprintf(w, "methods    %s\n", strings.Join(works, ", "))
+	return err
+}
+
+// methodsThatWork lists the methods whose needs the model itself can meet.
+func methodsThatWork(info featurize.Info, differentiable bool) []string {
+	has := ood.NeedTrainer | ood.NeedLabels
+	if info.Feature != nil {
+		has |= ood.NeedFeatures | ood.NeedLogits | ood.NeedInputs | ood.NeedDropout
+		if differentiable {
+			has |= ood.NeedNetwork
+		}
+		if info.Exact {
+			has |= ood.NeedWeights
+		}
+	}
+	if info.Task == string(bundle.Regression) {
+		has &^= ood.NeedLogits | ood.NeedLabels
+	}
+	var names []string
+	for _, m := range baselines.All {
+		if m.Needs&^has == 0 {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+func shapeText(shape []int64) string {
+	dims := make([]string, len(shape))
+	for i, d := range shape {
+		dims[i] = fmt.Sprint(d)
+		if d < 0 {
+			dims[i] = "?"
+		}
+	}
+	return "[" + strings.Join(dims, "×") + "]"
+}

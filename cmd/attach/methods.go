@@ -1,0 +1,107 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func methodsCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "methods",
+		Usage: "list what can be compared, with references and grids",
+		Description: "Every method gives one score per input that grows with uncertainty. The grid is what " +
+			"`attach compare --sweep` runs, the paper's where the paper has one.",
+		UsageText: "attach methods [--json|--markdown]",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			&cli.BoolFlag{Name: "markdown", Usage: "print the Markdown table of the README"},
+		},
+		Action: func(c *cli.Context) error {
+			if _, err := positional(c); err != nil {
+				return err
+			}
+			switch {
+			case c.Bool("json"):
+				return printMethodsJSON(c.App.Writer, baselines.All)
+			case c.Bool("markdown"):
+				_, err := io.WriteString(c.App.Writer, ood.Table(baselines.All))
+				return err
+			}
+			return printMethods(c.App.Writer, baselines.All)
+		},
+	}
+}
+
+func printMethodsJSON(w io.Writer, methods []ood.Method) error {
+	type entry struct {
+		Name    string       `json:"name"`
+		Doc     string       `json:"doc"`
+		Ref     string       `json:"ref"`
+		Needs   []string     `json:"needs"`
+		Control bool         `json:"control"`
+		Default ood.Params   `json:"default"`
+		Grid    []ood.Params `json:"grid"`
+	}
+	entries := make([]entry, len(methods))
+	for i, m := range methods {
+		entries[i] = entry{m.Name, m.Doc, m.Ref, needNames(m.Needs), m.Control, m.Default, m.Grid}
+		if entries[i].Default == nil {
+			entries[i].Default = ood.Params{}
+		}
+		if entries[i].Grid == nil {
+			entries[i].Grid = []ood.Params{}
+		}
+	}
+	return writeJSON(w, entries)
+}
+
+func printMethods(w io.Writer, methods []ood.Method) error {
+	const hang = "           "
+	var b strings.Builder
+	for i, m := range methods {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString(m.Name + "\n")
+		writeWrapped(&b, m.Doc, "  ", "  ")
+		writeWrapped(&b, cmp.Or(m.Needs.String(), "nothing"), "  needs:   ", hang)
+		if len(m.Default) > 0 {
+			writeWrapped(&b, m.Default.String(), "  default: ", hang)
+		}
+		if len(m.Grid) > 0 {
+			grid := make([]string, len(m.Grid))
+			for j, p := range m.Grid {
+				grid[j] = p.String()
+			}
+			writeWrapped(&b, strings.Join(grid, " | "), "  grid:    ", hang)
+		}
+		writeWrapped(&b, m.Ref, "  see:     ", hang)
+	}
+	b.WriteString("\n")
+	writeWrapped(&b, "`attach fit --method NAME --param PARAMETER=VALUE` sets a parameter that a default or a grid names: "+
+		"--method bald --param dropout=0.2, for one, where --dropout is the quantile head's.", "", "")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func needNames(n ood.Needs) []string {
+	if n == 0 {
+		return []string{}
+	}
+	return strings.Split(n.String(), ", ")
+}
+
+// writeJSON prints v indented, with characters such as < as they are.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func predictCommand() *cli.Command {
+	flags := []cli.Flag{
+		&cli.StringFlag{Name: "x", Usage: "`INPUTS`: rows to predict: .npy, .npz (x or images), .csv, a folder of images; with --features, what `attach features` writes"},
+		&cli.StringFlag{Name: "o", Usage: "`FILE`: .csv, .jsonl or .npz to write; - is CSV on standard output", Value: "-"},
+		&cli.StringFlag{Name: "model", Usage: "`MODEL.onnx`: the model that M.attach was fitted for, where it has moved since"},
+		&cli.BoolFlag{Name: "features", Usage: "take --x as features and logits, and do not run the model"},
+		&cli.Float64Flag{Name: "level", Usage: "`PROBABILITY`: how likely an interval is to cover the target, instead of what fit was given"},
+		&cli.StringFlag{Name: "quantiles", Usage: "`LEVELS`: write these quantiles too, such as .1,.5,.9"},
+		&cli.Float64Flag{Name: "alpha", Usage: "`SHARE`: share of in-domain inputs that may be flagged by mistake, instead of what fit was given"},
+	}
+	return &cli.Command{
+		Name:      "predict",
+		Usage:     "predict with uncertainty",
+		UsageText: "attach predict M.attach --x INPUTS [-o OUT.csv]",
+		Description: "Writes one row per input: its name or, from 0, its number (`input`; .npz has no names), `class` and " +
+			"`confidence` of a classifier, or `prediction`, `median`, `lower` and `upper` of a regressor (the " +
+			"interval is conformalized; an endless bound, null in JSON, says that the calibration rows are too few " +
+			"for the level), then `ood_score` (higher: more uncertain), `p_value` and `flag`. Coverage and p-values " +
+			"hold for rows like the calibration rows; where those were split off the rows fitted on and the network " +
+			"was trained on them, the promise is weaker. Images are prepared as they were for the fit.",
+		Flags:  concat(flags, inputFlags(), []cli.Flag{batchFlag()}, runtimeFlags()),
+		Action: predict,
+	}
+}
+
+func predict(c *cli.Context) (err error) {
+	args, err := positional(c, "M.attach")
+	if err != nil {
+		return err
+	}
+	if err := required(c, "x"); err != nil {
+		return err
+	}
+	if err := distinct(c, "x", "model", "preprocess"); err != nil {
+		return err
+	}
+	if c.Bool("features") {
+		if err := refuse(c, "with --features", append(rowFlags(), "model")...); err != nil {
+			return err
+		}
+	}
+	if err := checkTableName(c.String("o")); err != nil {
+		return err
+	}
+	r, err := newReading(c)
+	if err != nil {
+		return err
+	}
+	levels, err := parseFractions("quantiles", c.String("quantiles"))
+	if err != nil {
+		return err
+	}
+	for _, flag := range []string{"level", "alpha"} {
+		if v := c.Float64(flag); c.IsSet(flag) && !(v > 0 && v < 1) {
+			return usagef("--%s is %v; it must be between 0 and 1", flag, v)
+		}
+	}
+	o, err := featurizeOptions(c)
+	if err != nil {
+		return err
+	}
+	b, err := bundle.Open(args[0])
+	if err != nil {
+		return err
+	}
+	if b.Base.SHA256 == "" && !c.Bool("features") {
+		if err := refuse(c, "for heads that were fitted on features alone", append(rowFlags(), "model")...); err != nil {
+			return err
+		}
+	}
+	choice := bundle.PredictOptions{Levels: levels, Level: c.Float64("level"), Alpha: c.Float64("alpha")}
+	predictor, err := b.Predictor(choice)
+	if err != nil {
+		return err
+	}
+
+	stop, err := useRuntimeBLAS(c.Context, o)
+	if err != nil {
+		return err
+	}
+	defer stop()
+
+	var out io.Writer = c.App.Writer
+	path := c.String("o")
+	commit := func() error { return nil }
+	if path != "-" {
+		f, err := atomicfile.Create(path)
+		if err != nil {
+			return err
+		}
+		defer f.Abort()
+		out, commit = f, f.Commit
+	}
+	table := newTableWriter(path, out)
+
+	rows, err := openPredictRows(c, r, b, o)
+	if err != nil {
+		return err
+	}
+	defer rows.close()
+	if rows.network != nil {
+		choice.Network = rows.network
+		if predictor, err = b.Predictor(choice); err != nil {
+			return err
+		}
+	}
+	p := newProgress(c.App.ErrWriter, "predict")
+	defer p.end()
+	done := 0
+	for batch, err := range rows.batches {
+		if err != nil {
+			return inFile(c.String("x"), err)
+		}
+		prediction, err := predictor.Predict(c.Context, batch)
+		if err != nil {
+			return inFile(c.String("x"), err)
+		}
+		columns := append(rows.names(done, done+prediction.N), predictionColumns(prediction, b.Base.Classes)...)
+		if err := table.write(prediction.N, columns); err != nil {
+			return err
+		}
+		done += prediction.N
+		p.set(done, rows.n)
+	}
+	if err := table.close(); err != nil {
+		return err
+	}
+	if err := commit(); err != nil {
+		return err
+	}
+	if b.Calibration.HeldOut == bundle.SplitOff {
+		fmt.Fprintf(c.App.ErrWriter, "note: %s\n", b.Calibration.Promise())
+	}
+	return nil
+}
+
+// predictRows is what predict runs on: a model's features or precomputed ones.
+type predictRows struct {
+	n       int
+	names   func(start, end int) []column
+	batches iter.Seq2[ood.Batch, error]
+	network ood.Network // for a detector that runs it, or nil
+	close   func()
+}
+
+func openPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, o featurize.Options) (*predictRows, error) {
+	if c.Bool("features") || b.Base.SHA256 == "" {
+		return precomputedRows(c.String("x"))
+	}
+	path, err := b.ModelPath(c.String("model"))
+	if err != nil {
+		return nil, err
+	}
+	o.Feature, o.Output = b.Base.Feature, b.Base.Output
+	model, err := featurize.Open(c.Context, path, o)
+	if errors.Is(err, fs.ErrNotExist) && c.String("model") == "" {
+		return nil, fmt.Errorf("the model that it was fitted for is not at %s any more; say where it is with --model", path)
+	}
+	if err != nil {
+		// Another model may well lack the tensors that are asked of it.
+		if sha, shaErr := featurize.SHA256(path); shaErr == nil {
+			if err := b.Check(sha); err != nil {
+				return nil, fmt.Errorf("%s: %w", path, err)
+			}
+		}
+		return nil, err
+	}
+	rows, err := modelPredictRows(c, r, b, path, model)
+	if err != nil {
+		model.Close()
+		return nil, err
+	}
+	return rows, nil
+}
+
+func modelPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, path string, model *featurize.Model) (*predictRows, error) {
+	if err := b.Check(model.SHA256()); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	r.fitTo(model)
+	r.hint = "pass --features to predict from them"
+	if b.Preprocess != nil && r.raw == nil {
+		if err := r.setPreprocess(b.Preprocess); err != nil {
+			return nil, err
+		}
+	}
+	set, err := r.open(c.Context, c.String("x"), "", r.classes)
+	if err != nil {
+		return nil, err
+	}
+	rows := &predictRows{
+		n:       set.Len(),
+		names:   func(start, end int) []column { return []column{inputColumn(set, start, end)} },
+		batches: model.Features(c.Context, modelRows(c.Context, set)),
+		close:   func() { model.Close() },
+	}
+	if b.RunsNetwork() {
+		rows.batches, rows.network = networkBatches(c.Context, model, set), model.Network()
+	}
+	return rows, nil
+}
+
+func precomputedRows(path string) (*predictRows, error) {
+	all, err := openFeatures(path)
+	if err != nil {
+		return nil, err
+	}
+	all.Labels = nil // those of inputs to predict may be of no class
+	const block = 1024
+	return &predictRows{
+		n:     all.Len(),
+		names: func(start, end int) []column { return []column{numbers(start, end)} },
+		batches: func(yield func(ood.Batch, error) bool) {
+			for start := 0; start < all.Len(); start += block {
+				if !yield(all.Slice(start, min(start+block, all.Len())), nil) {
+					return
+				}
+			}
+		},
+		close: func() {},
+	}, nil
+}
+
+// inputColumn names rows by their file or, where they are none, by their number
+// in the file that they come from.
+func inputColumn(set *inputs.Set, start, end int) column {
+	if set.File(0) == "" {
+		rows := make([]int64, 0, end-start)
+		for i := start; i < end; i++ {
+			rows = append(rows, int64(set.Row(i)))
+		}
+		return column{"input", 1, rows}
+	}
+	files := make([]string, 0, end-start)
+	for i := start; i < end; i++ {
+		files = append(files, set.File(i))
+	}
+	return column{"input", 1, files}
+}
+
+func numbers(start, end int) column {
+	rows := make([]int64, 0, end-start)
+	for i := start; i < end; i++ {
+		rows = append(rows, int64(i))
+	}
+	return column{"input", 1, rows}
+}
+
+func predictionColumns(p *bundle.Prediction, classes []string) []column {
+	var columns []column
+	if p.Class != nil {
+		class := make([]int64, p.N)
+		for i, v := range p.Class {
+			class[i] = int64(v)
+		}
+		columns = append(columns, column{"class", 1, class})
+		if len(classes) > 0 && slices.Max(p.Class) < len(classes) {
+			text := make([]string, p.N)
+			for i, v := range p.Class {
+				text[i] = classes[v]
+			}
+			columns = append(columns, column{"class_name", 1, text})
+		}
+	}
+	add := func(name string, width int, data []float64) {
+		if data != nil {
+			columns = append(columns, column{name, width, data})
+		}
+	}
+	add("confidence", 1, p.Confidence)
+	add("prediction", p.Targets, p.Value)
+	add("median", p.Targets, p.Median)
+	add("lower", p.Targets, p.Lower)
+	add("upper", p.Targets, p.Upper)
+	for l, level := range p.Levels {
+		q := make([]float64, p.N*p.Targets)
+		for i := range q {
+			q[i] = p.Quantiles[i*len(p.Levels)+l]
+		}
+		add(fmt.Sprintf("q%g", level), p.Targets, q)
+	}
+	add("ood_score", 1, p.OODScore)
+	add("p_value", 1, p.PValue)
+	if p.Flag != nil {
+		columns = append(columns, column{"flag", 1, p.Flag})
+	}
+	return columns
+}

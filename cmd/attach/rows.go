@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// reading says how the rows of one command are read.
+type reading struct {
+	options inputs.Options
+	// raw is the preprocessing file as it is, or nil.
+	raw     json.RawMessage
+	maxRows int
+	classes []int
+	stderr  io.Writer
+	// width is what the model takes of each row of a table, 0 where unknown.
+	width int
+	// hint says what to do with precomputed features that are given as inputs.
+	hint string
+}
+
+func newReading(c *cli.Context) (*reading, error) {
+	r := &reading{
+		options: inputs.Options{
+			Labels:  c.Bool("labels"),
+			Target:  c.String("target"),
+			SkipBad: c.Bool("skip-bad"),
+		},
+		maxRows: c.Int("max-rows"),
+		stderr:  c.App.ErrWriter,
+		hint:    "leave out MODEL.onnx to go on from them",
+	}
+	if r.maxRows < 0 {
+		return nil, usagef("--max-rows is %d; it must not be negative", r.maxRows)
+	}
+	var err error
+	if r.classes, err = parseInts("classes", c.String("classes")); err != nil {
+		return nil, err
+	}
+	if path := c.String("preprocess"); path != "" {
+		if err := r.loadPreprocess(path); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// fitTo reads rows the way the model takes them.
+func (r *reading) fitTo(model *featurize.Model) {
+	r.options.Layout = inputs.Layout(strings.ToLower(model.Info().Layout))
+	if shape := model.InputShape(); len(shape) == 1 {
+		r.width = shape[0]
+	}
+}
+
+// open opens the inputs at x and, where y is not empty, their labels or targets
+// at y, and cuts them to the rows asked for: rows with labels outside classes
+// are left out and the others renumbered, where classes is not empty.
+func (r *reading) open(ctx context.Context, x, y string, classes []int) (*inputs.Set, error) {
+	set, err := inputs.Open(ctx, x, r.options)
+	if errors.Is(err, npy.ErrNoEntry) && holdsAny(x, "features", "feat_list") {
+		return nil, fmt.Errorf("%s: it holds features and not the model's inputs (x or images); %s", x, r.hint)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s := set.Shape(); len(s) == 1 && r.width > 0 && s[0] == r.width+1 && r.options.Target == "" && inputs.IsTable(x) {
+		return nil, fmt.Errorf("%s: it has %d columns and the model takes %d; if one is the target, name it with --target", x, s[0], r.width)
+	}
+	if n := set.Skipped(); n > 0 {
+		fmt.Fprintf(r.stderr, "%s: left out %d images that cannot be read\n", x, n)
+	}
+	if y != "" {
+		targets, err := inputs.OpenTargets(ctx, y)
+		if err != nil {
+			return nil, err
+		}
+		if err := set.SetTargets(targets); err != nil {
+			return nil, err
+		}
+	}
+	return r.cut(x, set, classes)
+}
+
+func (r *reading) cut(path string, set *inputs.Set, classes []int) (*inputs.Set, error) {
+	if len(classes) > 0 {
+		var err error
+		if set, err = set.OfClasses(classes); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if r.maxRows > 0 {
+		set = set.Head(r.maxRows)
+	}
+	return set, nil
+}
+
+// features runs the model on the set and returns features, logits, labels and
+// the inputs themselves.
+func (r *reading) features(ctx context.Context, model *featurize.Model, what string, set *inputs.Set) (ood.Batch, error) {
+	p := newProgress(r.stderr, what)
+	defer p.end()
+	b, err := model.All(ctx, modelRows(ctx, set), set.Len(), func(done int) { p.set(done, set.Len()) })
+	if err != nil {
+		return ood.Batch{}, inFile(what, err)
+	}
+	b.Labels, b.Inputs = set.Labels(), setInputs{set}
+	return b, nil
+}
+
+// inFile says in which file an error was found, where it does not say so itself.
+func inFile(path string, err error) error {
+	if strings.Contains(err.Error(), path) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// openFeatures reads precomputed features.
+func openFeatures(path string) (ood.Batch, error) {
+	if !strings.EqualFold(filepath.Ext(path), ".npz") {
+		return ood.Batch{}, fmt.Errorf("%s: features are an .npz file, such as `attach features` writes; to run a model on inputs, name MODEL.onnx", path)
+	}
+	return inputs.OpenFeatures(path)
+}
+
+// holdsAny says whether the archive at path has one of the arrays.
+func holdsAny(path string, names ...string) bool {
+	z, err := npy.OpenNPZ(path)
+	return err == nil && slices.ContainsFunc(names, z.Has)
+}
+
+// blockRows is how many rows are read at a time; the model cuts them to its own
+// batches.
+const blockRows = 64
+
+// modelRows hands a set to a model block by block.
+func modelRows(ctx context.Context, set *inputs.Set) iter.Seq2[featurize.Rows, error] {
+	return func(yield func(featurize.Rows, error) bool) {
+		for block, err := range set.Blocks(ctx, blockRows) {
+			rows := featurize.Rows{Data: block.Data, Shape: append([]int{block.N}, set.Shape()...)}
+			if !yield(rows, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// parseInts reads a list such as "4,1,7".
+func parseInts(flag, list string) ([]int, error) {
+	if list == "" {
+		return nil, nil
+	}
+	var out []int
+	for _, f := range strings.Split(list, ",") {
+		v, err := strconv.Atoi(strings.TrimSpace(f))
+		if err != nil {
+			return nil, usagef("--%s is %q; it must be whole numbers with commas between", flag, list)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// parseFractions reads a list of numbers strictly between 0 and 1.
+func parseFractions(flag, list string) ([]float64, error) {
+	if list == "" {
+		return nil, nil
+	}
+	var out []float64
+	for _, f := range strings.Split(list, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(f), 64)
+		if err != nil || !(v > 0 && v < 1) {
+			return nil, usagef("--%s is %q; it must be numbers between 0 and 1 with commas between", flag, list)
+		}
+		if slices.Contains(out, v) {
+			return nil, usagef("--%s names %v twice", flag, v)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// loadPreprocess reads the preprocessing at path and keeps it as it is, to be
+// stored with what is fitted.
+func (r *reading) loadPreprocess(path string) error {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := r.setPreprocess(raw); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func (r *reading) setPreprocess(raw json.RawMessage) error {
+	var p inputs.Preprocess
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return fmt.Errorf("not a preprocessing file with the keys of Hugging Face's preprocessor_config.json: %w", err)
+	}
+	r.options.Preprocess, r.raw = &p, raw
+	return nil
+}

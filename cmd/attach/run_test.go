@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+)
+
+// inLibrary lets commands of this process find the runtime library.
+func inLibrary(t *testing.T) {
+	t.Helper()
+	t.Setenv("ORT_LIB", orttest.Open(t).Library().Path)
+}
+
+const (
+	interrupted = "attach: interrupted; nothing unfinished was left behind\n"
+	models      = "../../testmodels/"
+)
+
+// TestInterruptedFit cancels a fit that would take minutes.
+func TestInterruptedFit(t *testing.T) {
+	inLibrary(t)
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(context.Background(), 400*time.Millisecond)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	started := time.Now()
+	code := Run(ctx, []string{
+		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz",
+		"--hidden", "512,512", "--epochs", "100000", "-o", filepath.Join(dir, "m.attach"),
+	}, nil, &stdout, &stderr)
+	if code != exitFailed || stdout.Len() > 0 || stderr.String() != interrupted {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout.String(), stderr.String())
+	}
+	if took := time.Since(started); took > 10*time.Second {
+		t.Errorf("it went on for %v", took)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestInterruptedAtOnce: a command that is cancelled before it begins writes
+// nothing.
+func TestInterruptedAtOnce(t *testing.T) {
+	inLibrary(t)
+	dir := t.TempDir()
+	fitted := filepath.Join(dir, "fitted.attach")
+	var stderr bytes.Buffer
+	if code := Run(context.Background(), []string{
+		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--epochs", "1", "-o", fitted,
+	}, nil, io.Discard, &stderr); code != exitDone {
+		t.Fatal(stderr.String())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, args := range [][]string{
+		{"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "-o", filepath.Join(dir, "m.attach")},
+		{"features", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "-o", filepath.Join(dir, "f.npz")},
+		{"predict", fitted, "--x", models + "toy_test.npz", "-o", filepath.Join(dir, "p.csv")},
+		{"predict", fitted, "--x", models + "toy_test.npz"},
+		{"compare", models + "toy_regressor.onnx", "--fit", models + "toy_fit.npz", "--in", models + "toy_cal.npz", "--out", models + "toy_test.npz"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := Run(ctx, args, nil, &stdout, &stderr)
+		if code != exitFailed || stdout.Len() > 0 || stderr.String() != interrupted {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", args[0], code, stdout.String(), stderr.String())
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// TestFullStdout: results that cannot be written are a failure.
+func TestFullStdout(t *testing.T) {
+	inLibrary(t)
+	fitted := filepath.Join(t.TempDir(), "m.attach")
+	if code := Run(context.Background(), []string{
+		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--epochs", "1", "-o", fitted,
+	}, nil, io.Discard, io.Discard); code != exitDone {
+		t.Fatal("the fit failed")
+	}
+	for _, args := range [][]string{
+		{"help"},
+		{"inspect", models + "toy_regressor.onnx"},
+		{"inspect", models + "toy_regressor.onnx", "--json"},
+		{"methods"},
+		{"methods", "--json"},
+		{"methods", "--markdown"},
+		{"runtime"},
+		{"runtime", "--json"},
+		{"predict", fitted, "--x", models + "toy_test.npz"},
+		{"compare", models + "toy_regressor.onnx", "--fit", models + "toy_fit.npz", "--in", models + "toy_cal.npz", "--out", models + "toy_test.npz", "--methods", "random"},
+		{"compare", models + "toy_regressor.onnx", "--fit", models + "toy_fit.npz", "--in", models + "toy_cal.npz", "--out", models + "toy_test.npz", "--methods", "random", "--json"},
+	} {
+		var stderr bytes.Buffer
+		code := Run(context.Background(), args, nil, full{}, &stderr)
+		if code != exitFailed || stderr.String() != "attach: no space left on device\n" {
+			t.Errorf("%s: exit code %d, stderr %q", strings.Join(args, " "), code, stderr.String())
+		}
+	}
+}
+
+func TestFlagsFirst(t *testing.T) {
+	app := newApp(nil, io.Discard, io.Discard)
+	for _, tt := range []struct{ in, want string }{
+		{"", ""},
+		{"--version", "--version"},
+		{"frob --x 3", "frob --x 3"},
+		{"inspect m --json", "inspect --json -- m"},
+		{"inspect --json m", "inspect --json -- m"},
+		{"fit m --x a -o b", "fit --x a -o b -- m"},
+		{"fit m --x=a -o=b", "fit --x=a -o=b -- m"},
+		{"fit --x a m -o b n", "fit --x a -o b -- m n"},
+		{"fit m --seed -1", "fit --seed -1 -- m"},
+		{"predict m -o -", "predict -o - -- m"},
+		{"predict - --x a", "predict --x a -- -"},
+		{"fit m --no-detector --x a", "fit --no-detector --x a -- m"},
+		{"fit m --x", "fit --x"},
+		{"fit m --x -o b", "fit --x"},
+		{"fit m -- --x a", "fit -- m --x a"},
+		{"fit m --frob a", "fit --frob -- m a"},
+		{"runtime install --gpu", "runtime install --gpu"},
+		{"runtime --json install", "runtime --json -- install"},
+	} {
+		if got := strings.Join(flagsFirst(app, strings.Fields(tt.in)), " "); got != tt.want {
+			t.Errorf("%q becomes %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestSentence(t *testing.T) {
+	_, missing := os.Open("no such.file")
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{missing, "no such.file: no such file or directory"},
+		{errors.Join(errors.New("one"), errors.New("two")), "one; two"},
+		{errors.New("plain"), "plain"},
+	} {
+		if got := sentence(tt.err); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/internal/ort"
+)
+
+func runtimeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "runtime",
+		Usage:     "show or install the ONNX Runtime library",
+		UsageText: "attach runtime [--json]\nattach runtime install [--gpu]",
+		Description: "Shows which libonnxruntime is used, its version, where it came from and what was passed over. It is " +
+			"looked for at --ort-lib, $ORT_LIB, in the user cache and in the system's library folders; else the " +
+			"pinned version is installed into the user cache with npm or pip and checked against its sha256.",
+		Flags: append([]cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}}, runtimeFlags()...),
+		Subcommands: []*cli.Command{{
+			Name:      "install",
+			Usage:     "install the pinned library into the user cache",
+			UsageText: "attach runtime install [--gpu]",
+			Flags: []cli.Flag{
+				&cli.BoolFlag{Name: "gpu", Usage: "install the library that has the CUDA provider"},
+				&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "say on stderr what is being done"},
+			},
+			Action: installRuntime,
+		}},
+		Action: showRuntime,
+	}
+}
+
+func showRuntime(c *cli.Context) error {
+	if c.NArg() > 0 {
+		return usagef("attach runtime has no subcommand %q; it has install", c.Args().First())
+	}
+	if err := checkRuntimeFlags(c); err != nil {
+		return err
+	}
+	o := ort.Options{
+		Library: c.String("ort-lib"), NoInstall: true, Provider: c.String("provider"),
+		Device: c.Int("device"), Threads: c.Int("threads"), Log: logger(c),
+	}
+	_, seen, err := ort.Find(c.Context, o)
+	if err != nil && !errors.Is(err, ort.ErrNotFound) {
+		return err
+	}
+	view := struct {
+		Library    string          `json:"library"`
+		Version    string          `json:"version"`
+		Source     string          `json:"source"`
+		Providers  []string        `json:"providers"`
+		Provider   string          `json:"provider"`
+		CUDA       string          `json:"cuda"`
+		Candidates []ort.Candidate `json:"candidates"`
+	}{Providers: []string{}, Candidates: append([]ort.Candidate{}, seen...)}
+	if err == nil {
+		r, err := ort.Open(c.Context, o)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		lib := r.Library()
+		view.Library, view.Version, view.Source = lib.Path, lib.Version, lib.Source
+		view.Providers, view.Provider, view.CUDA = r.Providers(), r.Provider(), "usable"
+		if err := r.CUDA(); err != nil {
+			view.CUDA = err.Error()
+		}
+	}
+	if c.Bool("json") {
+		return writeJSON(c.App.Writer, view)
+	}
+	w := &strings.Builder{}
+	if view.Library == "" {
+		fmt.Fprintln(w, "library    none found; the first command that needs one installs it, as does `attach runtime install`")
+	} else {
+		fmt.Fprintf(w, "library    %s\nversion    %s\nfrom       %s\nproviders  %s (used: %s)\n", view.Library, view.Version, view.Source, strings.Join(view.Providers, ", "), view.Provider)
+		fmt.Fprintf(w, "cuda       %s\n", view.CUDA)
+	}
+	for _, s := range view.Candidates {
+		if !s.Used {
+			fmt.Fprintf(w, "passed over  %s (%s): %s\n", s.Path, s.Source, s.Reason)
+		}
+	}
+	_, err = io.WriteString(c.App.Writer, w.String())
+	return err
+}
+
+func installRuntime(c *cli.Context) error {
+	if _, err := positional(c); err != nil {
+		return err
+	}
+	lib, err := ort.Install(c.Context, ort.InstallOptions{GPU: c.Bool("gpu"), Log: logger(c)})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "%s (version %s, %s)\n", lib.Path, lib.Version, lib.Source)
+	return err
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"attach": main})
+}
+
+// TestScripts runs the command as a user would. $MODELS is the folder of the
+// test models, $ORT_LIB the runtime library.
+func TestScripts(t *testing.T) {
+	runtime := orttest.Open(t)
+	lib := runtime.Library().Path
+	models, err := filepath.Abs("../../testmodels")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("ORT_LIB", lib)
+			env.Setenv("MODELS", models)
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			switch cond {
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "cuda":
+				return runtime.CUDA() == nil, nil
+			}
+			return false, fmt.Errorf("there is no condition %q", cond)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"fails":    fails,
+			"array":    scriptArray,
+			"truncate": scriptTruncate,
+			"flip":     scriptFlip,
+			"replace":  scriptReplace,
+			"rezip":    scriptRezip,
+			"sleep":    scriptSleep,
+			"columns":  scriptColumns,
+			"json":     scriptJSON,
+		},
+	})
+}
+
+// fails CODE PATTERN ARGS… runs attach, which must exit with the code, say one
+// sentence on stderr that matches the pattern and nothing on stdout, and leave
+// every file as it was.
+func fails(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: fails CODE PATTERN ARGS…")
+	}
+	before := snapshot(ts)
+	err := ts.Exec("attach", args[2:]...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		ts.Fatalf("attach did not fail: %v", err)
+	}
+	if want, _ := strconv.Atoi(args[0]); exit.ExitCode() != want {
+		ts.Fatalf("exit code %d, want %d", exit.ExitCode(), want)
+	}
+	stdout, stderr := ts.ReadFile("stdout"), ts.ReadFile("stderr")
+	if stdout != "" {
+		ts.Fatalf("a failure printed to stdout: %q", stdout)
+	}
+	line, rest, _ := strings.Cut(stderr, "\n")
+	switch {
+	case rest != "":
+		ts.Fatalf("more than one line on stderr: %q", stderr)
+	case !strings.HasPrefix(line, "attach: "):
+		ts.Fatalf("stderr is %q, which does not begin with the program's name", line)
+	case strings.HasSuffix(line, "."):
+		ts.Fatalf("stderr is %q, which ends in a period", line)
+	case strings.Contains(line, "goroutine"), strings.Contains(line, "%!"), strings.Contains(line, ".tmp"):
+		ts.Fatalf("stderr is %q", line)
+	}
+	if !regexp.MustCompile(args[1]).MatchString(line) {
+		ts.Fatalf("stderr is %q, want a match of %q", line, args[1])
+	}
+	if after := snapshot(ts); after != before {
+		ts.Fatalf("files changed from\n%s\nto\n%s", before, after)
+	}
+}
+
+// snapshot lists the files of the script's folder, hidden ones too, with their
+// sizes and times.
+func snapshot(ts *testscript.TestScript) string {
+	var b strings.Builder
+	err := filepath.WalkDir(ts.Getenv("WORK"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			fmt.Fprintln(&b, path)
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(&b, path, info.Size(), info.ModTime())
+		return err
+	})
+	ts.Check(err)
+	return b.String()
+}
+
+func scriptSleep(ts *testscript.TestScript, neg bool, args []string) {
+	d, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	time.Sleep(d)
+}

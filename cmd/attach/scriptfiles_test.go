@@ -1,0 +1,212 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/npy"
+)
+
+// array FILE SPEC… writes an .npy (one SPEC) or .npz file. A SPEC is
+// [NAME=]DTYPE:SHAPE[:INDEX=VALUE…], as in x=float32:40x6:15=nan. Floating-point
+// elements are waves of their index, whole ones its remainder by 4.
+func scriptArray(ts *testscript.TestScript, neg bool, args []string) {
+	arrays := map[string]heads.Array{}
+	for _, spec := range args[1:] {
+		name, rest := "", spec
+		if head, _, _ := strings.Cut(spec, ":"); strings.Contains(head, "=") {
+			name, rest, _ = strings.Cut(spec, "=")
+		}
+		arrays[name] = arrayOf(ts, strings.Split(rest, ":"))
+	}
+	var b bytes.Buffer
+	if strings.HasSuffix(args[0], ".npz") {
+		ts.Check(npy.WriteNPZ(&b, arrays, false))
+	} else {
+		ts.Check(npy.Write(&b, arrays[""]))
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
+}
+
+func arrayOf(ts *testscript.TestScript, parts []string) heads.Array {
+	n := 1
+	var a heads.Array
+	for _, d := range strings.Split(parts[1], "x") {
+		size, err := strconv.Atoi(d)
+		ts.Check(err)
+		a.Shape = append(a.Shape, size)
+		n *= size
+	}
+	values := make([]float64, n)
+	for i := range values {
+		if values[i] = math.Sin(float64(i*i%1009)) + math.Cos(float64(i)); !strings.HasPrefix(parts[0], "float") {
+			values[i] = float64(i % 4)
+		}
+	}
+	for _, set := range parts[2:] {
+		index, value, _ := strings.Cut(set, "=")
+		i, err := strconv.Atoi(index)
+		ts.Check(err)
+		values[i], err = strconv.ParseFloat(value, 64)
+		ts.Check(err)
+	}
+	switch parts[0] {
+	case "float32":
+		a.Data = converted[float32](values)
+	case "float64":
+		a.Data = values
+	case "int64":
+		a.Data = converted[int64](values)
+	case "uint8":
+		a.Data = converted[uint8](values)
+	default:
+		ts.Fatalf("dtype %q", parts[0])
+	}
+	return a
+}
+
+func converted[T float32 | int64 | uint8](values []float64) []T {
+	out := make([]T, len(values))
+	for i, v := range values {
+		out[i] = T(v)
+	}
+	return out
+}
+
+// truncate FILE SHARE cuts a file to a share of its length.
+func scriptTruncate(ts *testscript.TestScript, neg bool, args []string) {
+	content := ts.ReadFile(args[0])
+	share, err := strconv.ParseFloat(args[1], 64)
+	ts.Check(err)
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), int64(share*float64(len(content)))))
+}
+
+// flip FILE SHARE changes one bit of the byte at a share of a file's length.
+func scriptFlip(ts *testscript.TestScript, neg bool, args []string) {
+	content := []byte(ts.ReadFile(args[0]))
+	share, err := strconv.ParseFloat(args[1], 64)
+	ts.Check(err)
+	content[int(share*float64(len(content)))] ^= 1
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), content, 0o666))
+}
+
+// replace FILE OLD NEW replaces bytes of a file.
+func scriptReplace(ts *testscript.TestScript, neg bool, args []string) {
+	content := ts.ReadFile(args[0])
+	if !strings.Contains(content, args[1]) {
+		ts.Fatalf("%s holds no %q", args[0], args[1])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Replace(content, args[1], args[2], 1)), 0o666))
+}
+
+// rezip FILE ENTRY OLD NEW replaces text of one entry of a zip archive.
+func scriptRezip(ts *testscript.TestScript, neg bool, args []string) {
+	content := ts.ReadFile(args[0])
+	r, err := zip.NewReader(strings.NewReader(content), int64(len(content)))
+	ts.Check(err)
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, f := range r.File {
+		in, err := f.Open()
+		ts.Check(err)
+		data, err := io.ReadAll(in)
+		ts.Check(err)
+		if f.Name == args[1] {
+			if !bytes.Contains(data, []byte(args[2])) {
+				ts.Fatalf("%s: %s holds no %q", args[0], args[1], args[2])
+			}
+			data = bytes.Replace(data, []byte(args[2]), []byte(args[3]), 1)
+		}
+		out, err := w.CreateHeader(&zip.FileHeader{Name: f.Name, Method: zip.Store})
+		ts.Check(err)
+		_, err = out.Write(data)
+		ts.Check(err)
+	}
+	ts.Check(w.Close())
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
+}
+
+// columns FILE ROWS NAMES checks a table: the CSV file (or stdout) has these
+// columns, and rows besides its header; the .npz file has these arrays of ROWS
+// rows, in any order.
+func scriptColumns(ts *testscript.TestScript, neg bool, args []string) {
+	rows, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	want := strings.Split(args[2], ",")
+	if strings.HasSuffix(args[0], ".npz") {
+		z, err := npy.OpenNPZ(ts.MkAbs(args[0]))
+		ts.Check(err)
+		if got := slices.Sorted(slices.Values(z.Names())); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+			ts.Fatalf("arrays %v, want %v", got, want)
+		}
+		for _, name := range want {
+			if l, err := z.Entry(name); err != nil || l.Rows() != rows {
+				ts.Fatalf("%s: %v, shape %v, want %d rows", name, err, l.Shape, rows)
+			}
+		}
+		return
+	}
+	records, err := csv.NewReader(strings.NewReader(ts.ReadFile(args[0]))).ReadAll()
+	ts.Check(err)
+	if !slices.Equal(records[0], want) || len(records)-1 != rows {
+		ts.Fatalf("%d rows of %v, want %d of %v", len(records)-1, records[0], rows, want)
+	}
+}
+
+// json FILE PATH [VALUE] checks that a JSON document holds something, or VALUE,
+// at a path such as methods.0.auroc.mean; * stands for every element of a list.
+func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
+	var doc any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &doc))
+	found := []any{doc}
+	for key := range strings.SplitSeq(args[1], ".") {
+		var next []any
+		for _, v := range found {
+			switch v := v.(type) {
+			case map[string]any:
+				child, ok := v[key]
+				if !ok {
+					ts.Fatalf("%s: there is no %q among %v", args[1], key, slices.Sorted(maps.Keys(v)))
+				}
+				next = append(next, child)
+			case []any:
+				if key == "*" {
+					next = append(next, v...)
+					continue
+				}
+				i, err := strconv.Atoi(key)
+				ts.Check(err)
+				next = append(next, v[i])
+			default:
+				ts.Fatalf("%s: %q is asked of %v", args[1], key, v)
+			}
+		}
+		found = next
+	}
+	if len(found) == 0 {
+		ts.Fatalf("%s: there is nothing", args[1])
+	}
+	if len(args) < 3 {
+		return
+	}
+	var want any
+	ts.Check(json.Unmarshal([]byte(args[2]), &want))
+	for _, v := range found {
+		if reflect.DeepEqual(v, want) == neg {
+			ts.Fatalf("%s is %v, want %v", args[1], v, want)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/npy"
+)
+
+// column is one result for every row of a block. data is row-major with width
+// values a row and is one of []string, []int64, []float64 or []bool.
+type column struct {
+	name  string
+	width int
+	data  any
+}
+
+// tableWriter writes block after block of the same columns.
+type tableWriter interface {
+	write(rows int, columns []column) error
+	close() error
+}
+
+// checkTableName refuses a path whose extension names no format.
+func checkTableName(path string) error {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".csv", ".jsonl", ".npz":
+		return nil
+	}
+	if path == "-" {
+		return nil
+	}
+	return usagef("-o is %q; it must end in .csv, .jsonl or .npz, or be - for CSV on standard output", path)
+}
+
+// checkNPZName refuses names that would hide what the file is.
+func checkNPZName(path string) error {
+	if strings.ToLower(filepath.Ext(path)) != ".npz" {
+		return usagef("-o is %q; it must end in .npz", path)
+	}
+	return nil
+}
+
+// newTableWriter picks the format by the extension of path, or CSV.
+func newTableWriter(path string, w io.Writer) tableWriter {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".jsonl":
+		return &jsonlTable{w: w}
+	case ".npz":
+		return &npzTable{w: w, arrays: map[string]heads.Array{}}
+	}
+	return &csvTable{w: csv.NewWriter(w)}
+}
+
+func (c column) text(row, j int) string {
+	switch d := c.data.(type) {
+	case []string:
+		return d[row*c.width+j]
+	case []int64:
+		return strconv.FormatInt(d[row*c.width+j], 10)
+	case []bool:
+		return strconv.FormatBool(d[row*c.width+j])
+	case []float64:
+		v := d[row*c.width+j]
+		if math.IsInf(v, 0) {
+			return strings.ToLower(strings.TrimPrefix(fmt.Sprint(v), "+"))
+		}
+		return strconv.FormatFloat(v, 'g', 9, 64)
+	}
+	panic("attach: column of unknown type")
+}
+
+// csvTable names the columns of a result with several values name_0, name_1, ….
+type csvTable struct {
+	w      *csv.Writer
+	header bool
+}
+
+func (t *csvTable) write(rows int, columns []column) error {
+	if !t.header {
+		var names []string
+		for _, c := range columns {
+			if c.width == 1 {
+				names = append(names, c.name)
+				continue
+			}
+			for j := range c.width {
+				names = append(names, fmt.Sprintf("%s_%d", c.name, j))
+			}
+		}
+		if err := t.w.Write(names); err != nil {
+			return err
+		}
+		t.header = true
+	}
+	var record []string
+	for i := range rows {
+		record = record[:0]
+		for _, c := range columns {
+			for j := range c.width {
+				record = append(record, c.text(i, j))
+			}
+		}
+		if err := t.w.Write(record); err != nil {
+			return err
+		}
+	}
+	t.w.Flush()
+	return t.w.Error()
+}
+
+func (t *csvTable) close() error { return nil }
+
+// jsonlTable writes one object a row. JSON has no infinity: an endless bound is
+// null.
+type jsonlTable struct{ w io.Writer }
+
+func (t *jsonlTable) write(rows int, columns []column) error {
+	var b strings.Builder
+	for i := range rows {
+		b.Reset()
+		for k, c := range columns {
+			b.WriteString(map[bool]string{true: "{", false: ","}[k == 0])
+			name, err := json.Marshal(c.name)
+			if err != nil {
+				return err
+			}
+			b.Write(name)
+			b.WriteByte(':')
+			if c.width > 1 {
+				b.WriteByte('[')
+			}
+			for j := range c.width {
+				if j > 0 {
+					b.WriteByte(',')
+				}
+				value := c.text(i, j)
+				switch d := c.data.(type) {
+				case []string:
+					quoted, err := json.Marshal(value)
+					if err != nil {
+						return err
+					}
+					value = string(quoted)
+				case []float64:
+					if v := d[i*c.width+j]; math.IsInf(v, 0) || math.IsNaN(v) {
+						value = "null"
+					}
+				}
+				b.WriteString(value)
+			}
+			if c.width > 1 {
+				b.WriteByte(']')
+			}
+		}
+		b.WriteString("}\n")
+		if _, err := io.WriteString(t.w, b.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *jsonlTable) close() error { return nil }
+
+// npzTable gathers the columns and writes them at the end. Columns of text are
+// left out: the file's rows are in the order of the inputs.
+type npzTable struct {
+	w      io.Writer
+	arrays map[string]heads.Array
+}
+
+func (t *npzTable) write(rows int, columns []column) error {
+	for _, c := range columns {
+		a := t.arrays[c.name]
+		switch d := c.data.(type) {
+		case []int64:
+			old, _ := a.Data.([]int64)
+			a.Data = append(old, d...)
+		case []float64:
+			old, _ := a.Data.([]float64)
+			a.Data = append(old, d...)
+		case []bool:
+			old, _ := a.Data.([]bool)
+			a.Data = append(old, d...)
+		default:
+			continue
+		}
+		if a.Shape == nil {
+			a.Shape = []int{0}
+			if c.width > 1 {
+				a.Shape = append(a.Shape, c.width)
+			}
+		}
+		a.Shape[0] += rows
+		t.arrays[c.name] = a
+	}
+	return nil
+}
+
+func (t *npzTable) close() error { return npy.WriteNPZ(t.w, t.arrays, false) }

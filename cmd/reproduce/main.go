@@ -1,0 +1,141 @@
+// Command reproduce runs experiments on real data sets and prints their tables.
+//
+//	go run ./cmd/reproduce NAME --data DIR
+//
+// Run it without arguments for the names. The data sets are fetched from their
+// publishers by the user; see each experiment for the files it reads.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/fit"
+)
+
+// experiment is one table or figure.
+type experiment struct {
+	name string
+	doc  string
+	// flags, if not nil, defines flags beyond those of every experiment.
+	flags func(flags *flag.FlagSet, s *settings)
+	run   func(ctx context.Context, s settings) error
+}
+
+var experiments = []experiment{coverageExperiment, californiaExperiment, table1Experiment, sweepExperiment}
+
+// settings are the flags, and what experiments share.
+type settings struct {
+	data, models string
+	sets         []string // nil: all
+	seeds        int
+	epochs       int // 0: by the number of rows
+	trainer      heads.Trainer
+	library      string
+	stdout       io.Writer
+	stderr       io.Writer
+
+	intervals intervalSettings
+	sweep     sweepSettings
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// errUsage is wrapped by mistakes in how the command was called.
+var errUsage = errors.New("usage")
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	err := reproduce(ctx, args, stdout, stderr)
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, errUsage):
+		fmt.Fprintln(stderr, "reproduce:", strings.TrimPrefix(err.Error(), errUsage.Error()+": "))
+		return 2
+	default:
+		fmt.Fprintln(stderr, "reproduce:", err)
+		return 1
+	}
+}
+
+// numbers reads the numbers of a flag, separated by commas.
+func numbers(flag, text string) ([]float64, error) {
+	var list []float64
+	for field := range strings.SplitSeq(text, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s wants numbers separated by commas, and %q is none", errUsage, flag, field)
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+func reproduce(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		fmt.Fprintln(stderr, "usage: reproduce NAME [flags]")
+		for _, e := range experiments {
+			fmt.Fprintf(stderr, "  %-12s %s\n", e.name, e.doc)
+		}
+		return fmt.Errorf("%w: name an experiment", errUsage)
+	}
+	i := slices.IndexFunc(experiments, func(e experiment) bool { return e.name == args[0] })
+	if i < 0 {
+		return fmt.Errorf("%w: there is no experiment %q", errUsage, args[0])
+	}
+	s := settings{stdout: stdout, stderr: stderr}
+	flags := flag.NewFlagSet("reproduce "+args[0], flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&s.data, "data", os.Getenv("ATTACH_DATA"), "`folder` of the data sets (default $ATTACH_DATA)")
+	flags.StringVar(&s.models, "models", "", "`folder` of the trained networks (default: models beside the data)")
+	sets := flags.String("sets", "", "only these data sets, `a,b`")
+	flags.IntVar(&s.seeds, "seeds", 20, "number of random splits")
+	flags.IntVar(&s.epochs, "epochs", 0, "passes over the rows (0: by their number)")
+	flags.StringVar(&s.library, "ort-lib", "", "use this libonnxruntime `file`")
+	if define := experiments[i].flags; define != nil {
+		define(flags, &s)
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return err
+		}
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	switch {
+	case flags.NArg() > 0:
+		return fmt.Errorf("%w: what is %q? flags begin with a dash", errUsage, flags.Arg(0))
+	case s.data == "":
+		return fmt.Errorf("%w: say where the data sets are with --data", errUsage)
+	case s.seeds < 1 || s.epochs < 0:
+		return fmt.Errorf("%w: --seeds must be at least 1 and --epochs not negative", errUsage)
+	}
+	if *sets != "" {
+		s.sets = strings.Split(*sets, ",")
+	}
+	options := fit.Options{Library: s.library}
+	if s.intervals.parallel > 1 {
+		options.Threads = 1
+	}
+	engine, err := fit.New(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	s.trainer = engine
+	return experiments[i].run(ctx, s)
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/npy"
+)
+
+// sweepExperiment times a sweep of simultaneous quantile regression, all seeds
+// by the paper's 15 settings, as one run of the step engine, and the same
+// sweep in PyTorch: one network after another, and all as one batched network.
+var sweepExperiment = experiment{
+	name:  "sweep-speed",
+	doc:   "time of a sweep over seeds and settings, beside PyTorch's",
+	flags: sweepFlags,
+	run:   runSweep,
+}
+
+type sweepSettings struct{ python string }
+
+func sweepFlags(flags *flag.FlagSet, s *settings) {
+	flags.StringVar(&s.sweep.python, "python", "", "a `Python` with PyTorch, to compare with")
+}
+
+//go:embed sweep.py
+var sweepScript []byte
+
+func runSweep(ctx context.Context, s settings) error {
+	if s.sets == nil {
+		s.sets = []string{"concrete"}
+	}
+	if s.epochs == 0 {
+		s.epochs = 20
+	}
+	sets, err := uciByName(s.sets)
+	if err != nil {
+		return err
+	}
+	for _, set := range sets {
+		data, err := set.read(ctx, s.data)
+		if err != nil {
+			return err
+		}
+		x, y := standardised(data.x), standardised(data.y)
+		if err := s.sweepOne(ctx, set.name, x, y); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func standardised(m blas32.General) blas32.General {
+	out := blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: m.Cols, Data: make([]float32, m.Rows*m.Cols)}
+	standard, _ := heads.NewStandard(m)
+	standard.Apply(out, m)
+	return out
+}
+
+// timing is one line of the comparison.
+type timing struct {
+	seconds, loss float64
+	note          string
+}
+
+func (s settings) sweepOne(ctx context.Context, name string, x, y blas32.General) error {
+	p := heads.Problem{
+		X: x, Y: y, Hidden: []int{64}, Outputs: 1, Loss: heads.Pinball, Conditional: true, Epochs: s.epochs, BatchSize: 64,
+	}
+	for seed := range s.seeds {
+		for _, rate := range []float64{1e-2, 1e-3, 1e-4} {
+			for _, decay := range []float64{0, 1e-3, 1e-2, 1e-1, 1} {
+				p.Models = append(p.Models, heads.ModelConfig{Seed: uint64(seed), LearningRate: rate, WeightDecay: decay})
+			}
+		}
+	}
+	fmt.Fprintf(s.stdout, "%s: %d rows × %d columns, %d models, %d epochs\n", name, x.Rows, x.Cols, len(p.Models), s.epochs)
+	ours, err := s.timeEngine(ctx, p)
+	if err != nil {
+		return err
+	}
+	var theirs map[string]timing
+	if s.sweep.python != "" {
+		if theirs, err = s.timePyTorch(ctx, x, y); err != nil {
+			return err
+		}
+		// Once more, so that neither side has the machine to itself by chance.
+		again, err := s.timeEngine(ctx, p)
+		if err != nil {
+			return err
+		}
+		ours.seconds = min(ours.seconds, again.seconds)
+	}
+	steps := float64(len(p.Models) * s.epochs * ((x.Rows + 63) / 64))
+	show := func(what string, t timing) {
+		fmt.Fprintf(s.stdout, "  %-28s %8.2f s  %7.1f µs a model-step  mean pinball %.4f  ratio %5.2f  %s\n",
+			what, t.seconds, 1e6*t.seconds/steps, t.loss, t.seconds/ours.seconds, t.note)
+	}
+	show("one run of the step engine", ours)
+	for _, what := range []string{"loop", "batched"} {
+		if t, ok := theirs[what]; ok {
+			show("PyTorch, "+what, t)
+		}
+	}
+	return nil
+}
+
+func (s settings) timeEngine(ctx context.Context, p heads.Problem) (timing, error) {
+	best := timing{seconds: math.Inf(1)}
+	for range 2 {
+		began := time.Now()
+		networks, err := s.trainer.Train(ctx, p)
+		if err != nil {
+			return best, err
+		}
+		best.seconds = min(best.seconds, time.Since(began).Seconds())
+		best.loss = 0
+		for _, n := range networks {
+			best.loss += n.Loss / float64(len(networks))
+		}
+	}
+	return best, nil
+}
+
+// timePyTorch runs the script and reads its lines: what, seconds, loss, note.
+func (s settings) timePyTorch(ctx context.Context, x, y blas32.General) (map[string]timing, error) {
+	dir, err := os.MkdirTemp("", "sweep")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	for name, m := range map[string]blas32.General{"x.npy": x, "y.npy": y} {
+		var b bytes.Buffer
+		if err := npy.Write(&b, heads.ArrayOf(m)); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	cmd := exec.CommandContext(ctx, s.sweep.python, "-", dir, strconv.Itoa(s.seeds), strconv.Itoa(s.epochs))
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(sweepScript), s.stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("run PyTorch with %s: %w", s.sweep.python, err)
+	}
+	times := map[string]timing{}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Split(strings.TrimSpace(line), "\t")
+		if len(fields) != 4 {
+			return nil, fmt.Errorf("PyTorch's script printed %q, want four fields", line)
+		}
+		t := timing{note: fields[3]}
+		var errs [2]error
+		t.seconds, errs[0] = strconv.ParseFloat(fields[1], 64)
+		t.loss, errs[1] = strconv.ParseFloat(fields[2], 64)
+		if errs[0] != nil || errs[1] != nil {
+			return nil, fmt.Errorf("PyTorch's script printed %q, want numbers", line)
+		}
+		times[fields[0]] = t
+	}
+	return times, nil
+}

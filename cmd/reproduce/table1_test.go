@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+)
+
+// madeUp is a result with given validation and test intervals.
+func madeUp(seed int, config string, val, valWidth, test, testWidth float64) record {
+	return record{
+		configKey:  configKey{Set: "s", Seed: seed, Method: "m", Config: config, Coverage: .95},
+		Validation: measured{PICP: val, MPIW: valWidth}, Test: measured{PICP: test, MPIW: testWidth},
+		Choosing: measured{PICP: 1, MPIW: valWidth / 2}, Honest: measured{PICP: test, MPIW: 2 * testWidth}, NCal: 39,
+	}
+}
+
+func TestRules(t *testing.T) {
+	records := []record{
+		madeUp(0, "a", .95, .4, .94, .41),
+		madeUp(0, "b", .975, .3, .96, .29), // an end of the range is in it
+		madeUp(0, "c", .98, .1, .99, .11),  // too wide
+		madeUp(1, "a", .925, .5, .90, .6),
+		madeUp(1, "b", .92, .2, .91, .2), // not wide enough
+		madeUp(2, "a", .5, .2, .4, .2),
+	}
+	for name, tt := range map[string]struct {
+		got                               cell
+		models, seeds                     int
+		picp, picpStd, mpiw, mpiwStd, exp float64
+	}{
+		"text": {everyModel(records), 3, 2, 2.8 / 3, math.Sqrt((.94*.94+.96*.96+.9*.9)/3 - 2.8*2.8/9), 1.3 / 3,
+			math.Sqrt((.41*.41+.29*.29+.36)/3 - 1.3*1.3/9), 0},
+		"scripts":       {narrowest(records), 2, 2, .93, .03, .445, .155, 0},
+		"conformalized": {conformalized(records), 3, 3, (.99 + .91 + .4) / 3, -1, 2 * (.11 + .2 + .2) / 3, -1, .95},
+		"none":          {narrowest(records[5:]), 0, 0, 0, 0, 0, 0, 0},
+	} {
+		c := tt.got
+		if c.models != tt.models || c.seeds != tt.seeds || c.none() != (tt.models == 0) {
+			t.Errorf("%s: %d models of %d seeds, want %d of %d", name, c.models, c.seeds, tt.models, tt.seeds)
+		}
+		for _, v := range []struct {
+			what      string
+			got, want float64
+		}{{"coverage", c.picp, tt.picp}, {"its deviation", c.picpStd, tt.picpStd}, {"width", c.mpiw, tt.mpiw}, {"its deviation", c.mpiwStd, tt.mpiwStd}, {"promise", c.expected, tt.exp}} {
+			if v.want >= 0 && math.Abs(v.got-v.want) > 1e-9 {
+				t.Errorf("%s: %s %v, want %v", name, v.what, v.got, v.want)
+			}
+		}
+	}
+}
+
+func TestUnbounded(t *testing.T) {
+	r := madeUp(0, "a", .95, .4, 1, 0)
+	r.Honest = measured{PICP: 1, Unbounded: true}
+	c := conformalized([]record{r})
+	if !math.IsInf(c.mpiw, 1) || !strings.Contains(c.String(), "∞") {
+		t.Errorf("intervals that too few rows calibrate: %v", c)
+	}
+	e := ends{lower: []float64{0, 0}, upper: []float64{1, 1}, y: []float64{.5, 2}}
+	m, err := e.conformalized(e, .05, 2)
+	if err != nil || !m.Unbounded || m.PICP != 1 {
+		t.Errorf("two rows calibrate a level of 95 %%: %+v, %v", m, err)
+	}
+}
+
+func TestStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	s, err := openStore(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := madeUp(0, "a", .9, .1, .9, .1), madeUp(0, "b", .9, .1, .9, .1)
+	if err := s.add([]record{a, b}); err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+	raw, _ := os.ReadFile(path)
+	if n := bytes.Count(raw, []byte("\n")); n != 2 {
+		t.Fatalf("%d lines for 2 results", n)
+	}
+	// A killed run leaves half a line.
+	if err := os.WriteFile(path, raw[:len(raw)-10], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = openStore(path); err != nil {
+		t.Fatal(err)
+	}
+	if !s.has(a.configKey) || s.has(b.configKey) || s.records[a.configKey] != a {
+		t.Errorf("read %v after a run that was killed in its second line", s.records)
+	}
+	if err := s.add([]record{b}); err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+	if again, _ := os.ReadFile(path); !bytes.Equal(again, raw) {
+		t.Errorf("the file is %q, want %q", again, raw)
+	}
+	if err := os.WriteFile(path, []byte("{}\nnonsense\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openStore(path); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("error %v, want one that names line 2", err)
+	}
+}
+
+func TestPaperTable(t *testing.T) {
+	none := 0
+	for _, set := range uciTable() {
+		cells := paperTable1()[set.name]
+		if len(cells) != 6 {
+			t.Errorf("%s has %d methods, want 6", set.name, len(cells))
+		}
+		for _, c := range cells {
+			if c == (published{}) {
+				none++
+			}
+		}
+	}
+	if none != 14 {
+		t.Errorf("%d cells without a model, the paper has 14", none)
+	}
+	if c, ok := paperCell("boston", "sqr-two-level"); !ok || c.mpiw != .36 {
+		t.Errorf("SQR on boston: %v", c)
+	}
+}
+
+// toyData writes a set called yacht with noise that grows.
+func toyData(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	rng := rand.New(rand.NewPCG(1, 1))
+	var b strings.Builder
+	for range 400 {
+		x := rng.Float64()
+		fmt.Fprintf(&b, "%.5f %.5f %.5f\n", x, rng.Float64(), 3*x+(.1+x)*rng.NormFloat64())
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "uci"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "uci", "yacht.txt"), []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestTable1 runs the table on a toy, and once more, when nothing is left to do.
+func TestTable1(t *testing.T) {
+	orttest.Open(t)
+	data, out := toyData(t), t.TempDir()
+	args := func(seeds string) []string {
+		return []string{
+			"table1", "--data", data, "--sets", "yacht", "--methods", "sqr,sqr-two-level,quantile-forest", "--seeds", seeds,
+			"--epochs", "30", "--grid", "small", "--out", out, "--coverage", ".95,.8", "--parallel", "2",
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), args("1"), &stdout, &stderr); code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr.String())
+	}
+	for _, want := range []string{"95 % intervals", "80 % intervals", "sqr-two-level + CQR", ".93±.06 (.06±.04)"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, stdout.String())
+		}
+	}
+	if !strings.Contains(stderr.String(), "1 of 4") || !strings.Contains(stderr.String(), "left") {
+		t.Errorf("progress: %s", stderr.String())
+	}
+	for _, name := range []string{"table1.csv", "table1-95.png", "table1-95.svg", "table1-8.png", "table1.jsonl"} {
+		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() < 500 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	first := stdout.String()
+	stdout.Reset()
+	stderr.Reset()
+	if code := run(t.Context(), args("1"), &stdout, &stderr); code != 0 || stderr.Len() > 0 || stdout.String() != first {
+		t.Errorf("a second run: exit %d, progress %q, the same table: %v", code, stderr.String(), stdout.String() == first)
+	}
+	if code := run(t.Context(), args("2"), &stdout, &stderr); code != 0 || !strings.Contains(stderr.String(), "4 of 4") {
+		t.Errorf("one seed more: exit %d, progress %q", code, stderr.String())
+	}
+}
+
+func TestTable1Usage(t *testing.T) {
+	for want, args := range map[string][]string{
+		"there is no set":    {"--sets", "boston,mars"},
+		"there is no method": {"--methods", "guess"},
+		"full or small":      {"--grid", "tiny"},
+		"best or last":       {"--keep", "first"},
+		"separated by":       {"--coverage", ".95;.9"},
+		"between 0 and 1":    {"--coverage", "95"},
+		"dropout rate":       {"--dropout", "1"},
+		"averaging":          {"--averaging", "2"},
+		"parallel":           {"--parallel", "0"},
+	} {
+		s := settings{seeds: 1}
+		if _, err := planArgs(&s, args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: error %v, want one that says %q", args, err, want)
+		}
+	}
+}
+
+// planArgs reads flags as the command does.
+func planArgs(s *settings, args []string) (intervalPlan, error) {
+	flags := flag.NewFlagSet("table1", flag.ContinueOnError)
+	table1Flags(flags, s)
+	sets := flags.String("sets", "", "")
+	if err := flags.Parse(args); err != nil {
+		return intervalPlan{}, err
+	}
+	if *sets != "" {
+		s.sets = strings.Split(*sets, ",")
+	}
+	return planTable1(*s)
+}
