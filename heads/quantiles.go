@@ -45,7 +45,7 @@ const evaluatedAtOnce = 16384
 func (s *SQR) Quantiles(x blas32.General, levels []float64) Quantiles {
 	q := Quantiles{Rows: x.Rows, Targets: len(s.Networks), Levels: slices.Clone(levels)}
 	q.Data = make([]float32, q.Rows*q.Targets*len(levels))
-	s.eachBlock(x, func(lo, t int, grid blas32.General) {
+	s.eachBlock(x, s.Grid, func(lo, t int, grid blas32.General) {
 		for i := range grid.Rows {
 			row := grid.Data[i*grid.Stride : i*grid.Stride+grid.Cols]
 			s.finish(row, t)
@@ -58,12 +58,33 @@ func (s *SQR) Quantiles(x blas32.General, levels []float64) Quantiles {
 	return q
 }
 
+// Unsorted predicts the quantiles of the rows of x, n×d, at levels in (0,1),
+// as the networks give them: neither sorted nor interpolated, so that they may
+// cross. It is what CrossingRate looks at, at levels of the caller's choice,
+// and serves to study the networks; predictions are Quantiles. It panics if x
+// has the wrong width.
+func (s *SQR) Unsorted(x blas32.General, levels []float64) Quantiles {
+	q := Quantiles{Rows: x.Rows, Targets: len(s.Networks), Levels: slices.Clone(levels)}
+	q.Data = make([]float32, q.Rows*q.Targets*len(levels))
+	if len(levels) == 0 {
+		return q
+	}
+	s.eachBlock(x, levels, func(lo, t int, out blas32.General) {
+		for i := range out.Rows {
+			row := q.Row(lo+i, t)
+			copy(row, out.Data[i*out.Stride:i*out.Stride+out.Cols])
+			s.toUnits(row, t)
+		}
+	})
+	return q
+}
+
 // Mean predicts the mean of each target, n×t: the integral of the quantile
 // function over (0,1).
 func (s *SQR) Mean(x blas32.General) blas32.General {
 	out := newGeneral(x.Rows, len(s.Networks))
 	weights := levelWeights(s.Grid)
-	s.eachBlock(x, func(lo, t int, grid blas32.General) {
+	s.eachBlock(x, s.Grid, func(lo, t int, grid blas32.General) {
 		for i := range grid.Rows {
 			row := grid.Data[i*grid.Stride : i*grid.Stride+grid.Cols]
 			s.finish(row, t)
@@ -97,7 +118,7 @@ func levelWeights(levels []float64) []float64 {
 // sorted.
 func (s *SQR) CrossingRate(x blas32.General) float64 {
 	var crossed, pairs int
-	s.eachBlock(x, func(_, _ int, grid blas32.General) {
+	s.eachBlock(x, s.Grid, func(_, _ int, grid blas32.General) {
 		for i := range grid.Rows {
 			row := grid.Data[i*grid.Stride : i*grid.Stride+grid.Cols]
 			for l := 1; l < len(row); l++ {
@@ -117,28 +138,33 @@ func (s *SQR) CrossingRate(x blas32.General) float64 {
 // finish sorts one row's quantiles and takes them to the target's units.
 func (s *SQR) finish(row []float32, t int) {
 	slices.Sort(row)
+	s.toUnits(row, t)
+}
+
+// toUnits takes standardised quantiles to the target's units.
+func (s *SQR) toUnits(row []float32, t int) {
 	mean, scale := s.Y.Mean[t], s.Y.Scale[t]
 	for l, v := range row {
 		row[l] = float32(mean + scale*float64(v))
 	}
 }
 
-// eachBlock evaluates the networks on the grid for blocks of rows and calls
-// use with the first row, the target, and the standardised, unsorted
-// quantiles, rows × levels, which use may overwrite.
-func (s *SQR) eachBlock(x blas32.General, use func(lo, t int, grid blas32.General)) {
+// eachBlock evaluates the networks at levels for blocks of rows and calls use
+// with the first row, the target, and the standardised, unsorted quantiles,
+// rows × levels, which use may overwrite.
+func (s *SQR) eachBlock(x blas32.General, levels []float64, use func(lo, t int, grid blas32.General)) {
 	if x.Rows == 0 {
 		return
 	}
 	if x.Cols != len(s.X.Mean) {
 		panic(fmt.Sprintf("heads: quantile regression on %d columns given %d", len(s.X.Mean), x.Cols))
 	}
-	block := min(max(evaluatedAtOnce/len(s.Grid), 1), x.Rows)
+	block := min(max(evaluatedAtOnce/len(levels), 1), x.Rows)
 	rows := newGeneral(block, x.Cols)
-	grid := newGeneral(block, len(s.Grid))
+	grid := newGeneral(block, len(levels))
 	evaluators := make([]*gridEvaluator, len(s.Networks))
 	for t, n := range s.Networks {
-		evaluators[t] = newGridEvaluator(n, s.Grid, block)
+		evaluators[t] = newGridEvaluator(n, levels, block)
 	}
 	for lo := 0; lo < x.Rows; lo += block {
 		hi := min(lo+block, x.Rows)

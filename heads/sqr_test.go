@@ -92,6 +92,12 @@ func TestQuantilesAgainstNetwork(t *testing.T) {
 					}
 					pairs++
 				}
+				unsorted := s.Unsorted(rowsOf(x, i, i+1), s.Grid)
+				for l := range want {
+					if d := math.Abs(unsorted.At(0, target, l) - want[l]); d > 1e-4*s.Y.Scale[target] {
+						t.Fatalf("hidden %v, row %d, target %d, level %v: %v unsorted, want %v", hidden, i, target, s.Grid[l], unsorted.At(0, target, l), want[l])
+					}
+				}
 				slices.Sort(want)
 				for l := range want {
 					if d := math.Abs(grid.At(i, target, l) - want[l]); d > 1e-4*s.Y.Scale[target] {

@@ -140,6 +140,10 @@ type ModelConfig struct {
 	Averaging float64
 	// Target is the column of Y that this model learns.
 	Target int
+	// Level is the level that Pinball trains this model on, so that networks of
+	// one level each are trained together. Either all models have one, without
+	// Conditional and with Problem.Levels empty, or none, and it is 0.
+	Level float64
 }
 
 // Network is a trained network: its layers from input to output.

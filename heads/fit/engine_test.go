@@ -69,6 +69,12 @@ func TestModelAxis(t *testing.T) {
 		{"several outputs", func(p *heads.Problem) {
 			p.Conditional, p.Levels, p.Outputs = false, []float64{0.2, 0.8}, 2
 		}},
+		{"a level each", func(p *heads.Problem) {
+			p.Conditional = false
+			for i := range p.Models {
+				p.Models[i].Level = []float64{0.1, 0.3, 0.5, 0.8, 0.95}[i]
+			}
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := heads.Problem{
@@ -320,6 +326,11 @@ func TestBadProblems(t *testing.T) {
 		{"all targets or one", func(p *heads.Problem) {
 			p.Models = append(p.Models, heads.ModelConfig{LearningRate: 1, Target: -1})
 		}},
+		{"model 0: a quantile level", func(p *heads.Problem) { p.Conditional, p.Models[0].Level = false, 1.5 }},
+		{"no conditional level", func(p *heads.Problem) { p.Models[0].Level = .5 }},
+		{"all models have a level of their own or none", func(p *heads.Problem) {
+			p.Conditional, p.Models = false, []heads.ModelConfig{{LearningRate: 1, Level: .5}, {LearningRate: 1}}
+		}},
 		{"1 outputs for 2 targets", func(p *heads.Problem) { p.Models[0].Target = -1 }},
 	} {
 		p := good()
@@ -327,6 +338,22 @@ func TestBadProblems(t *testing.T) {
 		if err := check(p); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("error %v, want one that says %q", err, test.want)
 		}
+	}
+}
+
+// TestLevelEach holds that a model with a level of its own learns what a problem
+// of that level teaches.
+func TestLevelEach(t *testing.T) {
+	e := open(t)
+	p := heads.Problem{
+		X: normal(1, 60, 3), Y: normal(2, 60, 1), Hidden: []int{8}, Outputs: 1, Loss: heads.Pinball, Epochs: 20, BatchSize: 16,
+		Models:     []heads.ModelConfig{{Seed: 1, LearningRate: 1e-2, Level: .1}, {Seed: 1, LearningRate: 1e-2, Level: .9}},
+		Validation: &heads.Validation{X: normal(3, 30, 3), Y: normal(4, 30, 1)},
+	}
+	for m, n := range train(t, e, p) {
+		q := p
+		q.Levels, q.Models = []float64{p.Models[m].Level}, []heads.ModelConfig{{Seed: 1, LearningRate: 1e-2}}
+		sameNetwork(t, n, train(t, e, q)[0])
 	}
 }
 

@@ -8,7 +8,7 @@ import "github.com/attach-uncertainty/attach/internal/onnx"
 // The bracket is held fast, which leaves ([z>y] − τ) as the derivative.
 func pinball(s *step, z string) string {
 	levels := len(s.Levels)
-	if s.Conditional || levels == 1 || s.Outputs == levels {
+	if s.Conditional || levels <= 1 || s.Outputs == levels {
 		return s.pinballAt(s.residual(z))
 	}
 	// The outputs are all levels of target after target.
@@ -36,6 +36,13 @@ func (s *step) over(r string) string {
 func (s *step) level() string {
 	if s.tau != "" {
 		return s.tau
+	}
+	if len(s.Levels) == 0 {
+		levels := make([]float32, s.models)
+		for m, c := range s.Models {
+			levels[m] = float32(c.Level)
+		}
+		return s.b.Const(levels, s.dims(1, 1)...)
 	}
 	levels := make([]float32, len(s.Levels))
 	for i, l := range s.Levels {

@@ -95,6 +95,9 @@ func check(p heads.Problem) error {
 	return nil
 }
 
+// levelEach says that models have levels of their own.
+func levelEach(p heads.Problem) bool { return p.Models[0].Level != 0 }
+
 // pairs says that a loss reads two outputs of a network for its one target.
 func pairs(l heads.Loss) bool { return l == heads.GaussianNLL || l == heads.QualityDriven }
 
@@ -115,7 +118,9 @@ func checkLevels(p heads.Problem) error {
 		}
 	case p.Conditional:
 	case len(p.Levels) == 0:
-		return errors.New("pinball without a conditional level needs levels")
+		if !levelEach(p) {
+			return errors.New("pinball without a conditional level needs levels")
+		}
 	case p.Outputs%len(p.Levels) != 0:
 		return fmt.Errorf("%d outputs for %d quantile levels", p.Outputs, len(p.Levels))
 	}
@@ -135,6 +140,12 @@ func checkModels(p heads.Problem) error {
 			return fmt.Errorf("model %d: the weight of the orthonormality penalty is not negative, got %v", i, m.Orthonormal)
 		case !(m.Averaging >= 0 && m.Averaging < 1):
 			return fmt.Errorf("model %d: the factor of averaging lies in [0, 1), got %v", i, m.Averaging)
+		case m.Level != 0 && !(m.Level > 0 && m.Level < 1):
+			return fmt.Errorf("model %d: a quantile level lies between 0 and 1, got %v", i, m.Level)
+		case m.Level != 0 && (p.Loss != heads.Pinball || p.Conditional || len(p.Levels) > 0):
+			return fmt.Errorf("model %d: a level of its own needs the pinball loss, no conditional level, and no levels of the problem", i)
+		case (m.Level != 0) != levelEach(p):
+			return fmt.Errorf("model %d and model 0: either all models have a level of their own or none", i)
 		}
 		if p.Y.Rows == 0 {
 			continue
@@ -161,7 +172,7 @@ func checkModels(p heads.Problem) error {
 	}
 	perTarget := 1
 	if !p.Conditional && p.Loss == heads.Pinball {
-		perTarget = len(p.Levels)
+		perTarget = max(len(p.Levels), 1)
 	}
 	if p.Outputs != want*perTarget {
 		return fmt.Errorf("a network with %d outputs for %d targets and %d quantile levels each", p.Outputs, want, perTarget)
