@@ -108,7 +108,7 @@ type Problem struct {
 
 	Models []ModelConfig
 
-	Epochs    int // passes over X, at least 1
+	Epochs    int // passes over X (or a model's Rows), at least 1
 	BatchSize int // rows per step, at least 1; an epoch's last step has what is left
 
 	// Progress, if not nil, is called now and then from the training
@@ -144,6 +144,11 @@ type ModelConfig struct {
 	// one level each are trained together. Either all models have one, without
 	// Conditional and with Problem.Levels empty, or none, and it is 0.
 	Level float64
+	// Rows are the rows of X that this model is trained on, in which a row
+	// may come up more than once (a bootstrap sample, a split of its own);
+	// nil stands for all of them. Models that are trained together have
+	// equally many. An epoch passes over Rows.
+	Rows []int
 }
 
 // Network is a trained network: its layers from input to output.

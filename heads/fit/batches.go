@@ -16,9 +16,10 @@ const (
 
 func newRand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
-// source draws what a seed decides about batches. Models of one seed share it,
-// and each sees what it would see alone.
+// source draws what a seed decides about batches. Models of one seed and the
+// same rows share it, and each sees what it would see alone.
 type source struct {
+	rows                 []int // of ModelConfig
 	perm                 []int32
 	order, levels, masks *rand.Rand
 
@@ -26,8 +27,10 @@ type source struct {
 	bits []uint16  // random numbers behind the masks of a layer
 }
 
-func newSource(seed uint64, n int) *source {
+// newSource draws batches of rows, or, where rows is nil, of the first n.
+func newSource(seed uint64, rows []int, n int) *source {
 	s := &source{
+		rows:   rows,
 		perm:   make([]int32, n),
 		order:  newRand(seed, streamOrder),
 		levels: newRand(seed, streamLevels),
@@ -35,6 +38,9 @@ func newSource(seed uint64, n int) *source {
 	}
 	for i := range s.perm {
 		s.perm[i] = int32(i)
+		if rows != nil {
+			s.perm[i] = int32(rows[i])
+		}
 	}
 	return s
 }
@@ -121,22 +127,24 @@ func (p *plan) targetStreams() int {
 // feeder fills batches.
 type feeder struct {
 	*plan
-	sources []*source // per model, shared by models of one seed
+	sources []*source // per model, shared by models of one seed and the same rows
 	unique  []*source
 	levels  func(tau []float32) // replaces what was drawn; nil keeps it
 }
 
 func newFeeder(p *plan, levels func([]float32)) *feeder {
 	f := &feeder{plan: p, levels: levels}
-	bySeed := make(map[uint64]*source)
+	bySeed := make(map[uint64][]*source)
 	for _, m := range p.Models {
-		s := bySeed[m.Seed]
-		if s == nil {
-			s = newSource(m.Seed, p.X.Rows)
-			bySeed[m.Seed] = s
+		of := bySeed[m.Seed]
+		i := slices.IndexFunc(of, func(s *source) bool { return slices.Equal(s.rows, m.Rows) })
+		if i < 0 {
+			s := newSource(m.Seed, m.Rows, p.n)
+			i, of = len(of), append(of, s)
+			bySeed[m.Seed] = of
 			f.unique = append(f.unique, s)
 		}
-		f.sources = append(f.sources, s)
+		f.sources = append(f.sources, of[i])
 	}
 	return f
 }

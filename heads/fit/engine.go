@@ -178,6 +178,6 @@ func groupSize(p heads.Problem) int {
 	for _, h := range p.Hidden {
 		perRow += 5 * h
 	}
-	floats += one.batch*perRow + p.X.Rows // and the order of rows
+	floats += one.batch*perRow + one.n // and the order of rows
 	return min(max(limit/(4*floats), 1), len(all))
 }

@@ -13,6 +13,7 @@ import (
 type plan struct {
 	heads.Problem
 	models  int
+	n       int // rows that a model sees in an epoch
 	in      int // columns that the network takes, the level's included
 	width   int // columns of batches: in, and ones for a folded bias
 	folded  bool
@@ -21,20 +22,24 @@ type plan struct {
 	params  []parameter
 	flat    int // entries of all parameters of all models
 
-	oneStream bool // all models have one seed: they see the same batches
+	oneStream bool // all models have one seed and the same rows: they see the same batches
 	oneTarget bool // all models learn the same columns
 }
 
 // newPlan plans a problem that passed check.
 func newPlan(p heads.Problem) *plan {
-	pl := &plan{Problem: p, models: len(p.Models), in: p.X.Cols, batch: min(p.BatchSize, p.X.Rows)}
+	pl := &plan{Problem: p, models: len(p.Models), in: p.X.Cols, n: p.X.Rows}
 	if p.Conditional {
 		pl.in++
 	}
 	first := p.Models[0]
+	if first.Rows != nil {
+		pl.n = len(first.Rows)
+	}
+	pl.batch = min(p.BatchSize, pl.n)
 	pl.oneStream, pl.oneTarget = true, true
 	for _, m := range p.Models {
-		pl.oneStream = pl.oneStream && m.Seed == first.Seed
+		pl.oneStream = pl.oneStream && m.Seed == first.Seed && slices.Equal(m.Rows, first.Rows)
 		pl.oneTarget = pl.oneTarget && m.Target == first.Target
 	}
 	if p.Y.Rows > 0 {
@@ -147,6 +152,9 @@ func checkModels(p heads.Problem) error {
 		case (m.Level != 0) != levelEach(p):
 			return fmt.Errorf("model %d and model 0: either all models have a level of their own or none", i)
 		}
+		if err := checkRows(p, i); err != nil {
+			return err
+		}
 		if p.Y.Rows == 0 {
 			continue
 		}
@@ -178,6 +186,31 @@ func checkModels(p heads.Problem) error {
 		return fmt.Errorf("a network with %d outputs for %d targets and %d quantile levels each", p.Outputs, want, perTarget)
 	}
 	return nil
+}
+
+// checkRows checks the rows that model i is trained on.
+func checkRows(p heads.Problem, i int) error {
+	rows, first := p.Models[i].Rows, p.Models[0].Rows
+	switch {
+	case (rows == nil) != (first == nil) || len(rows) != len(first):
+		return fmt.Errorf("model %d is trained on %s and model 0 on %s: models that are trained together see equally many",
+			i, countRows(rows), countRows(first))
+	case rows != nil && len(rows) == 0:
+		return fmt.Errorf("model %d has no rows to train on", i)
+	}
+	for _, r := range rows {
+		if r < 0 || r >= p.X.Rows {
+			return fmt.Errorf("model %d is trained on row %d of %d", i, r, p.X.Rows)
+		}
+	}
+	return nil
+}
+
+func countRows(rows []int) string {
+	if rows == nil {
+		return "all rows"
+	}
+	return fmt.Sprintf("%d rows", len(rows))
 }
 
 // uniform returns the value of a hyper-parameter that all models share.

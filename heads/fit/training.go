@@ -97,8 +97,8 @@ func newTraining(ctx context.Context, r *ort.Runtime, p *plan, h hooks) (*traini
 	t.lossOut = t.tensors.wrap(t.loss, p.shape(p.models, 1, 1)...)
 
 	var err error
-	if t.full, err = t.newStepper(ctx, r, p.batch); err == nil && p.X.Rows%p.batch != 0 {
-		t.rest, err = t.newStepper(ctx, r, p.X.Rows%p.batch)
+	if t.full, err = t.newStepper(ctx, r, p.batch); err == nil && p.n%p.batch != 0 {
+		t.rest, err = t.newStepper(ctx, r, p.n%p.batch)
 	}
 	if err == nil && p.Validation != nil {
 		t.validation, err = newValidation(ctx, r, p)
@@ -153,7 +153,7 @@ func (t *training) newStepper(ctx context.Context, r *ort.Runtime, rows int) (*s
 
 // run trains and returns the networks.
 func (t *training) run(ctx context.Context) ([]heads.Network, error) {
-	n := t.X.Rows
+	n := t.n
 	perEpoch := (n + t.batch - 1) / t.batch
 	total := perEpoch * t.Epochs
 	report := max(total/200, 1)
@@ -228,7 +228,7 @@ func (t *training) networks(sums []float64, done int) ([]heads.Network, error) {
 	}
 	networks := make([]heads.Network, t.models)
 	for m := range networks {
-		networks[m] = network(flat, t.params, m, sums[m]/float64(t.X.Rows))
+		networks[m] = network(flat, t.params, m, sums[m]/float64(t.n))
 		if t.validation != nil {
 			networks[m].Epoch, networks[m].Validation = t.validation.epoch[m], t.validation.best[m]
 		}
