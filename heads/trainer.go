@@ -20,6 +20,9 @@ const (
 	L1 Loss = "l1"
 	// Pinball is the quantile loss; see Problem.Levels.
 	Pinball Loss = "pinball"
+	// SigmoidPinball is Pinball of σ(z) in place of the output z: quantiles of
+	// a target in [0,1], such as a class label of 0 or 1.
+	SigmoidPinball Loss = "sigmoid-pinball"
 	// GaussianNLL is the negative log-likelihood ½(ln s + (y−m)²/s) of one
 	// target under a network with the two outputs m and v, with the variance
 	// s = GaussianVariance(v).
@@ -89,9 +92,10 @@ type Problem struct {
 
 	Loss Loss
 	// Conditional says that the network takes the quantile level as an input
-	// (simultaneous quantile regression). Only with Pinball.
+	// (simultaneous quantile regression). Only with Pinball and
+	// SigmoidPinball.
 	Conditional bool
-	// Levels are the levels that Pinball trains on. With Conditional, each
+	// Levels are the levels that these two losses train on. With Conditional, each
 	// row of each mini-batch draws one of them, or, where Levels is empty,
 	// a fresh τ ~ U(0,1). Without Conditional, a target has one output per
 	// level: the outputs are the levels of the first target that is learnt,
@@ -140,7 +144,7 @@ type ModelConfig struct {
 	Averaging float64
 	// Target is the column of Y that this model learns.
 	Target int
-	// Level is the level that Pinball trains this model on, so that networks of
+	// Level is the level that Pinball or SigmoidPinball trains this model on, so that networks of
 	// one level each are trained together. Either all models have one, without
 	// Conditional and with Problem.Levels empty, or none, and it is 0.
 	Level float64

@@ -314,7 +314,7 @@ func TestBadProblems(t *testing.T) {
 		{"reads 2 outputs for 1 target", func(p *heads.Problem) { p.Loss, p.Conditional = heads.GaussianNLL, false }},
 		{"two increasing levels", func(p *heads.Problem) { p.Loss, p.Conditional = heads.QualityDriven, false }},
 		{"constants", func(p *heads.Problem) { p.Coverage.Lambda = -1 }},
-		{"need the pinball loss", func(p *heads.Problem) { p.Loss = heads.MSE }},
+		{"need a pinball loss", func(p *heads.Problem) { p.Loss = heads.MSE }},
 		{"between 0 and 1", func(p *heads.Problem) { p.Levels = []float64{1} }},
 		{"needs levels", func(p *heads.Problem) { p.Conditional = false }},
 		{"1 outputs for 2 quantile levels", func(p *heads.Problem) { p.Conditional, p.Levels = false, []float64{.1, .9} }},

@@ -77,7 +77,7 @@ func check(p heads.Problem) error {
 	case p.BatchSize < 1:
 		return fmt.Errorf("a batch size of at least 1, got %d", p.BatchSize)
 	case losses[p.Loss] == nil:
-		return fmt.Errorf("unknown loss %q, want bce, mse, l1, pinball, gaussian-nll or quality-driven", p.Loss)
+		return fmt.Errorf("unknown loss %q, want bce, mse, l1, pinball, sigmoid-pinball, gaussian-nll or quality-driven", p.Loss)
 	case p.Y.Rows == 0 && pairs(p.Loss):
 		return fmt.Errorf("the %s loss needs targets", p.Loss)
 	case p.Coverage.Lambda < 0 || p.Coverage.Softening < 0:
@@ -106,6 +106,9 @@ func levelEach(p heads.Problem) bool { return p.Models[0].Level != 0 }
 // pairs says that a loss reads two outputs of a network for its one target.
 func pairs(l heads.Loss) bool { return l == heads.GaussianNLL || l == heads.QualityDriven }
 
+// readsLevels says that a loss is of quantiles, at levels.
+func readsLevels(l heads.Loss) bool { return l == heads.Pinball || l == heads.SigmoidPinball }
+
 func checkLevels(p heads.Problem) error {
 	for _, l := range p.Levels {
 		if !(l > 0 && l < 1) {
@@ -117,9 +120,9 @@ func checkLevels(p heads.Problem) error {
 		if p.Conditional || len(p.Levels) != 2 || p.Levels[0] >= p.Levels[1] {
 			return fmt.Errorf("the %s loss needs two increasing levels and no conditional one, got %v", p.Loss, p.Levels)
 		}
-	case p.Loss != heads.Pinball:
+	case !readsLevels(p.Loss):
 		if p.Conditional || len(p.Levels) > 0 {
-			return fmt.Errorf("quantile levels need the pinball loss, not %s", p.Loss)
+			return fmt.Errorf("quantile levels need a pinball loss, not %s", p.Loss)
 		}
 	case p.Conditional:
 	case len(p.Levels) == 0:
@@ -147,8 +150,8 @@ func checkModels(p heads.Problem) error {
 			return fmt.Errorf("model %d: the factor of averaging lies in [0, 1), got %v", i, m.Averaging)
 		case m.Level != 0 && !(m.Level > 0 && m.Level < 1):
 			return fmt.Errorf("model %d: a quantile level lies between 0 and 1, got %v", i, m.Level)
-		case m.Level != 0 && (p.Loss != heads.Pinball || p.Conditional || len(p.Levels) > 0):
-			return fmt.Errorf("model %d: a level of its own needs the pinball loss, no conditional level, and no levels of the problem", i)
+		case m.Level != 0 && (!readsLevels(p.Loss) || p.Conditional || len(p.Levels) > 0):
+			return fmt.Errorf("model %d: a level of its own needs a pinball loss, no conditional level, and no levels of the problem", i)
 		case (m.Level != 0) != levelEach(p):
 			return fmt.Errorf("model %d and model 0: either all models have a level of their own or none", i)
 		}
@@ -179,7 +182,7 @@ func checkModels(p heads.Problem) error {
 		return nil
 	}
 	perTarget := 1
-	if !p.Conditional && p.Loss == heads.Pinball {
+	if !p.Conditional && readsLevels(p.Loss) {
 		perTarget = max(len(p.Levels), 1)
 	}
 	if p.Outputs != want*perTarget {

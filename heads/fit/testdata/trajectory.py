@@ -53,6 +53,10 @@ CASES = [
          softening=4.0, every=2, seed=20),
     dict(name="validated, two targets by two levels", hidden=[8], outputs=4, targets=2, target=-1, loss="pinball",
          levels=[0.25, 0.75], every=3, seed=24),
+    dict(name="conditional sigmoid pinball of labels", hidden=[5], outputs=1, targets=1, loss="sigmoid-pinball",
+         conditional=True, labels=True, decay=0.1),
+    dict(name="sigmoid pinball of two targets by two levels", hidden=[4], outputs=4, targets=2, target=-1,
+         loss="sigmoid-pinball", levels=[0.25, 0.75], labels=True),
 ]
 
 
@@ -63,7 +67,7 @@ def run(case, seed):
     target = case.get("target", 0)
     x = torch.randn(ROWS, COLUMNS, generator=g).float().double()
     y = torch.randn(ROWS, max(case["targets"], 1), generator=g).float().double()
-    if case["loss"] == "bce":
+    if case["loss"] == "bce" or case.get("labels"):
         y = (y > 0).double()
     if case["targets"] == 0:
         y = torch.zeros_like(y)
@@ -112,6 +116,8 @@ def run(case, seed):
             return torch.nn.functional.gaussian_nll_loss(z[:, :1], t, variance, eps=0)
         if kind == "quality-driven":
             return quality_driven(z[:, :1], z[:, 1:], t, batch)
+        if kind == "sigmoid-pinball":
+            z = torch.sigmoid(z)
         if not conditional and len(levels) > 0:
             z = z.reshape(len(z), -1, len(levels))  # outputs: the levels of target after target
             t = t.unsqueeze(-1)
