@@ -21,15 +21,24 @@ func NewCQR(lower, upper, y []float64) (CQR, error) {
 	if len(lower) != len(y) || len(upper) != len(y) {
 		panic("calibrate: quantiles and targets differ in length")
 	}
-	scores := make([]float64, len(y))
+	all, err := cqrScores(lower, upper, y)
+	if err != nil {
+		return CQR{}, err
+	}
+	s, err := sortedCopy(all)
+	return CQR{Scores: s}, err
+}
+
+// cqrScores are max(lower−y, y−upper), element by element.
+func cqrScores(lower, upper, y []float64) ([]float64, error) {
+	out := make([]float64, len(y))
 	for i := range y {
-		scores[i] = max(lower[i]-y[i], y[i]-upper[i])
-		if math.IsNaN(scores[i]) {
-			return CQR{}, fmt.Errorf("calibration row %d has a quantile or a target that is not a number", i)
+		out[i] = max(lower[i]-y[i], y[i]-upper[i])
+		if math.IsNaN(out[i]) {
+			return nil, fmt.Errorf("calibration row %d has a quantile or a target that is not a number", i)
 		}
 	}
-	s, err := sortedCopy(scores)
-	return CQR{Scores: s}, err
+	return out, nil
 }
 
 // Margin is what both ends of an interval move outwards so that it misses

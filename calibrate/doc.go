@@ -1,13 +1,14 @@
 // Package calibrate turns raw scores, quantiles and logits into statements
-// with a guarantee: p-values, thresholds at a false-alarm rate, intervals and
-// prediction sets.
+// with a guarantee: p-values, thresholds at a false-alarm rate, intervals,
+// one-sided, for groups of rows or for several targets at once too, predictive
+// distributions and prediction sets.
 //
 // Every guarantee here is the one of split conformal prediction: if the
 // calibration rows and a new row are exchangeable, and neither the network
 // nor the heads were fitted on the calibration rows, then the statement holds
 // with the stated probability, averaged over draws of both. It is marginal,
-// not conditional on the input, and it is void for rows that the network was
-// trained on.
+// not conditional on the input (Mondrian's is conditional on the group), and it
+// is void for rows that the network was trained on.
 //
 // What is stored is sorted calibration scores, never a threshold, so that
 // the level can be chosen after the fit. Where the calibration set is too

@@ -1,0 +1,175 @@
+package calibrate_test
+
+import (
+	"fmt"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+)
+
+func ExampleMondrian() {
+	predicted := []float64{0, 0, 0, 0, 0, 0}
+	y := []float64{1, -1, 0.5, 10, -30, 20}
+	groups := []string{"day", "day", "day", "night", "night", "night"}
+	m, err := calibrate.NewMondrian(predicted, predicted, y, groups)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(m.Interval("day", 5, 5, 0.25))
+	fmt.Println(m.Interval("night", 5, 5, 0.25))
+	fmt.Println(m.Interval("dusk", 5, 5, 0.25))
+	// Output:
+	// 4 6
+	// -25 35
+	// -Inf +Inf
+}
+
+func ExampleOneSided() {
+	quantiles := []float64{1, 2, 3, 4} // predicted, of level .8
+	o, err := calibrate.NewOneSided(calibrate.Upper, quantiles, []float64{0, 2.5, 4, 3})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(o.Bound(10, 0.2), o.Bound(10, 0.05))
+	// Output: 11 +Inf
+}
+
+func ExampleQuantileCalibration_Side() {
+	q := calibrate.QuantileCalibration{
+		Levels: []float64{0.1, 0.5, 0.9},
+		Grid:   []float32{0, 1, 2, 0, 1, 2, 0, 1, 2},
+		Y:      []float32{1, 3, 0.5},
+	}
+	o, err := q.Side(calibrate.Lower, 0.25)
+	if err != nil {
+		panic(err)
+	}
+	row := []float32{5, 6, 7}
+	fmt.Println(o.Bound(q.Quantile(row, calibrate.Lower.Level(0.25)), 0.25))
+	// Output: 5.5
+}
+
+func ExampleQuantileCalibration_ByGroup() {
+	q := calibrate.QuantileCalibration{Levels: []float64{0.5}, Grid: []float32{0, 0, 0, 0}, Y: []float32{1, 8, 2, 9}}
+	for _, group := range []string{"small", "large", "unseen"} {
+		part, seen := q.ByGroup([]string{"small", "large", "small", "large"})[group]
+		if !seen {
+			fmt.Println(group, "was not calibrated")
+			continue
+		}
+		c, err := part.At(0.4)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(group, c.Margin(0.4))
+	}
+	// Output:
+	// small 2
+	// large 9
+	// unseen was not calibrated
+}
+
+func ExampleJoint() {
+	// Two targets of four calibration rows, row by row.
+	lower := []float64{0, 0, 0, 0, 0, 0, 0, 0}
+	upper := []float64{1, 10, 1, 10, 1, 10, 1, 10}
+	y := []float64{0.5, 5, 1.5, 5, 0.5, 12, 0.5, 8}
+	j, err := calibrate.NewJoint(lower, upper, y, 2, nil)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(j.Margin(0.2))
+	fmt.Println(j.Box([]float64{2, 20}, []float64{4, 40}, 0.2))
+	// Output:
+	// 0.5
+	// [1 10] [5 50]
+}
+
+func ExampleScoreScales() {
+	lower := []float64{0, 0, 0, 0, 0, 0}
+	upper := []float64{1, 10, 1, 10, 1, 10}
+	y := []float64{1, 30, 2, 10, 4, 20}
+	scales, err := calibrate.ScoreScales(lower, upper, y, 2)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%.4f\n", scales)
+	// Output: [1.4826 14.8260]
+}
+
+func ExampleJointAt() {
+	levels := []float64{0.1, 0.9}
+	one := calibrate.QuantileCalibration{Levels: levels, Grid: []float32{0, 1, 0, 1}, Y: []float32{0.5, 2}}
+	two := calibrate.QuantileCalibration{Levels: levels, Grid: []float32{0, 4, 0, 4}, Y: []float32{6, 1}}
+	j, err := calibrate.JointAt([]calibrate.QuantileCalibration{one, two}, 0.4)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%.3f\n", j.Margin(0.4))
+	// Output: 1.500
+}
+
+func ExamplePredictiveSystem() {
+	s, err := calibrate.NewPredictiveSystem([]float64{0, 0, 0, 0}, nil, []float64{-1, 0, 1, 3})
+	if err != nil {
+		panic(err)
+	}
+	d := s.Distribution(10, 1)
+	fmt.Println("P(Y ≤ 10.5) lies between", d.CDF(10.5, 0), "and", d.CDF(10.5, 1))
+	fmt.Println("Y ≤", d.Quantile(0.8, 0), "with probability .8 at least")
+	fmt.Println("too few rows for", d.Quantile(0.9, 0))
+	// Output:
+	// P(Y ≤ 10.5) lies between 0.4 and 0.6
+	// Y ≤ 13 with probability .8 at least
+	// too few rows for +Inf
+}
+
+func ExampleQuantileCalibration_PredictiveSystem() {
+	q := calibrate.QuantileCalibration{
+		Levels: []float64{0.25, 0.5, 0.75},
+		Grid:   []float32{0, 1, 2, 0, 1, 2, 0, 1, 2},
+		Y:      []float32{1, 3, 0.5},
+	}
+	s, err := q.PredictiveSystem()
+	if err != nil {
+		panic(err)
+	}
+	d := q.Distribution(s, []float32{10, 20, 30})
+	fmt.Println(d.Quantile(0.25, 0), d.Quantile(0.5, 0), d.Quantile(0.75, 0))
+	// Output: 15 20 40
+}
+
+func ExampleSample() {
+	draws := make([]float64, 3)
+	calibrate.Sample(draws, 1, 0, func(level float64) float64 { return 10 + 2*level }) // uniform on (10, 12)
+	for _, v := range draws {
+		fmt.Println(10 < v && v < 12)
+	}
+	// Output:
+	// true
+	// true
+	// true
+}
+
+func ExampleDistribution_Sample() {
+	s, err := calibrate.NewPredictiveSystem([]float64{0, 0, 0, 0}, nil, []float64{-1, 0, 1, 3})
+	if err != nil {
+		panic(err)
+	}
+	draws := make([]float64, 5)
+	s.Distribution(10, 1).Sample(draws, 1, 0)
+	for _, v := range draws {
+		fmt.Println(9 <= v && v <= 13)
+	}
+	// Output:
+	// true
+	// true
+	// true
+	// true
+	// true
+}
+
+func ExampleForecasts_Sample() {
+	f := calibrate.Forecasts{Levels: []float64{0.5}, Quantiles: []float32{3, 7}, Y: make([]float64, 2)}
+	fmt.Println(f.Sample(2, 1)) // one quantile has all the probability
+	// Output: [3 3 7 7]
+}

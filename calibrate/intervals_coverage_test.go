@@ -1,0 +1,228 @@
+package calibrate
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// coverage of repeats trials must be ExpectedCoverage within four standard
+// errors.
+func coverage(t *testing.T, what string, covered, repeats, n int, alpha float64) {
+	t.Helper()
+	got, want := float64(covered)/float64(repeats), ExpectedCoverage(n, alpha)
+	if se := math.Sqrt(want * (1 - want) / float64(repeats)); math.Abs(got-want) > 4*se {
+		t.Errorf("%s, α=%v: coverage %.4f, want %.4f ± %.4f", what, alpha, got, want, 4*se)
+	}
+}
+
+// skewed draws an input and a target whose spread grows with the input.
+func skewed(rng *rand.Rand) (x, y float64) {
+	x = rng.Float64()
+	return x, x + (0.1+x)*(rng.ExpFloat64()-0.5)
+}
+
+// Groups of different noise are each covered as the theory of their own number
+// of rows says, and the quantiles know nothing of them.
+func TestMondrianCoverage(t *testing.T) {
+	const repeats = 20000
+	rng := rand.New(rand.NewPCG(21, 1))
+	sizes := []int{12, 39, 7}
+	names := []string{"calm", "wild", "rare"}
+	noise := []float64{0.1, 3, 1}
+	alphas := []float64{0.1, 0.25}
+	var groups []string
+	for g, n := range sizes {
+		for range n {
+			groups = append(groups, names[g])
+		}
+	}
+	covered := map[string][]int{"calm": {0, 0}, "wild": {0, 0}, "rare": {0, 0}}
+	lo, hi, y := make([]float64, len(groups)), make([]float64, len(groups)), make([]float64, len(groups))
+	for range repeats {
+		for i, g := range groups {
+			x := rng.Float64()
+			lo[i], hi[i], y[i] = x-0.2, x+0.1, x+noise[slices.Index(names, g)]*rng.NormFloat64()
+		}
+		m, err := NewMondrian(lo, hi, y, groups)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for g, name := range names {
+			x := rng.Float64()
+			y := x + noise[g]*rng.NormFloat64()
+			for a, alpha := range alphas {
+				if lo, hi := m.Interval(name, x-0.2, x+0.1, alpha); lo <= y && y <= hi {
+					covered[name][a]++
+				}
+			}
+		}
+	}
+	for g, name := range names {
+		for a, alpha := range alphas {
+			coverage(t, name, covered[name][a], repeats, sizes[g], alpha)
+		}
+	}
+}
+
+func TestOneSidedCoverage(t *testing.T) {
+	const repeats, n = 20000, 33
+	rng := rand.New(rand.NewPCG(22, 1))
+	levels := []float64{0.1, 0.3, 0.5, 0.7, 0.9}
+	grid := func(x float64) []float32 {
+		row := make([]float32, len(levels))
+		for l, tau := range levels {
+			row[l] = float32(x + 0.3*(tau-0.4))
+		}
+		return row
+	}
+	alphas := []float64{0.05, 0.2, 0.4}
+	covered := map[Side][]int{Lower: make([]int, 3), Upper: make([]int, 3)}
+	for range repeats {
+		q := QuantileCalibration{Levels: levels}
+		for range n {
+			x, y := skewed(rng)
+			q.Grid, q.Y = append(q.Grid, grid(x)...), append(q.Y, float32(y))
+		}
+		x, y := skewed(rng)
+		y = float64(float32(y))
+		for side, count := range covered {
+			for a, alpha := range alphas {
+				o, err := q.Side(side, alpha)
+				if err != nil {
+					t.Fatal(err)
+				}
+				bound := o.Bound(q.Quantile(grid(x), side.Level(alpha)), alpha)
+				if side == Lower && bound <= y || side == Upper && y <= bound {
+					count[a]++
+				}
+			}
+		}
+	}
+	for side, count := range covered {
+		for a, alpha := range alphas {
+			coverage(t, string(side), count[a], repeats, n, alpha)
+		}
+	}
+}
+
+// Three dependent targets of different units are all inside with the
+// probability that the theory gives, with scales of either kind; each alone is
+// inside more often.
+func TestJointCoverage(t *testing.T) {
+	const repeats, n, targets, alpha = 20000, 29, 3, 0.2
+	rng := rand.New(rand.NewPCG(23, 1))
+	units := []float64{1, 100, 0.01}
+	row := func(lo, hi, y []float64) {
+		x := rng.Float64()
+		common := rng.NormFloat64()
+		for t := range targets {
+			lo[t], hi[t] = units[t]*(x-0.2*(1+x)), units[t]*(x+0.3*(1+x))
+			y[t] = units[t] * (x + (0.1+x)*(common+rng.NormFloat64()))
+		}
+	}
+	rows := func(n int) (lo, hi, y []float64) {
+		lo, hi, y = make([]float64, n*targets), make([]float64, n*targets), make([]float64, n*targets)
+		for at := 0; at < n*targets; at += targets {
+			row(lo[at:at+targets], hi[at:at+targets], y[at:at+targets])
+		}
+		return lo, hi, y
+	}
+	lo, hi, y := rows(200)
+	apart, err := ScoreScales(lo, hi, y, targets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := apart[1] / apart[0]; r < 50 || r > 200 {
+		t.Errorf("scales %v of targets in units %v", apart, units)
+	}
+	for name, scale := range map[string][]float64{"row widths": nil, "scales of rows apart": apart} {
+		all, first := 0, 0
+		for range repeats {
+			lo, hi, y := rows(n + 1)
+			j, err := NewJoint(lo[:n*targets], hi[:n*targets], y[:n*targets], targets, scale)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, b := j.Box(lo[n*targets:], hi[n*targets:], alpha)
+			inside := 0
+			for t, v := range y[n*targets:] {
+				if a[t] <= v && v <= b[t] {
+					inside++
+					if t == 0 {
+						first++
+					}
+				}
+			}
+			if inside == targets {
+				all++
+			}
+		}
+		coverage(t, name, all, repeats, n, alpha)
+		if first <= all {
+			t.Errorf("%s: one target is covered %d times and all of them %d times", name, first, all)
+		}
+	}
+}
+
+// Q(Y, τ) is uniform for uniform τ, with ties and without, and its quantiles
+// cover exactly; forecasts are quantiles that are wrong in place and spread.
+func TestPredictiveSystemCoverage(t *testing.T) {
+	const repeats, n = 20000, 24
+	rng := rand.New(rand.NewPCG(24, 1))
+	levels := []float64{0.25, 0.5, 0.75}
+	grid := func(x float64) []float32 { return []float32{float32(x), float32(x + 0.1), float32(x + 0.15)} }
+	for name, coarse := range map[string]float64{"fine": 1 << 20, "tied": 4} {
+		draw := func() (float64, float64) {
+			x, y := skewed(rng)
+			return math.Round(x*coarse) / coarse, math.Round(y*coarse) / coarse
+		}
+		probabilities := []float64{0.1, 0.5, 0.9, 0.95}
+		atMost, below := make([]int, len(probabilities)), make([]int, len(probabilities))
+		var pit []float64
+		for range repeats {
+			q := QuantileCalibration{Levels: levels}
+			for range n {
+				x, y := draw()
+				q.Grid, q.Y = append(q.Grid, grid(x)...), append(q.Y, float32(y))
+			}
+			s, err := q.PredictiveSystem()
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, y := draw()
+			y = float64(float32(y))
+			d := q.Distribution(s, grid(x))
+			pit = append(pit, d.CDF(y, rng.Float64()))
+			for k, p := range probabilities {
+				if y <= d.Quantile(p, 0) {
+					atMost[k]++
+				}
+				if y < d.Quantile(p, 1) {
+					below[k]++
+				}
+			}
+		}
+		slices.Sort(pit)
+		var distance float64 // of Kolmogorov and Smirnov
+		for i, p := range pit {
+			distance = max(distance, math.Abs(p-float64(i)/repeats), math.Abs(p-float64(i+1)/repeats))
+		}
+		if limit := 1.95 / math.Sqrt(repeats); distance > limit { // p = .001
+			t.Errorf("%s: the distance from uniform is %v, more than %v", name, distance, limit)
+		}
+		for k, p := range probabilities {
+			se := math.Sqrt(p * (1 - p) / repeats)
+			if got := float64(atMost[k]) / repeats; got < p-4*se {
+				t.Errorf("%s: targets are at most the quantile %v with probability %v", name, p, got)
+			}
+			if got := float64(below[k]) / repeats; got > p+4*se {
+				t.Errorf("%s: targets are below the quantile %v with probability %v", name, p, got)
+			}
+			if coarse > 1000 {
+				coverage(t, "upper quantile", atMost[k], repeats, n, 1-p)
+			}
+		}
+	}
+}

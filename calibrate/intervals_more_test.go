@@ -1,0 +1,264 @@
+package calibrate
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+var nan, inf = math.NaN(), math.Inf(1)
+
+func TestOneSided(t *testing.T) {
+	o, err := NewOneSided(Upper, []float64{0, 0, 0, 0}, []float64{3, -1, 0.5, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ alpha, want float64 }{{0.1, inf}, {0.2, 13}, {0.4, 12}, {0.8, 9}, {1, -inf}} {
+		if got := o.Bound(10, tt.alpha); got != tt.want {
+			t.Errorf("upper bound at %v is %v, want %v", tt.alpha, got, tt.want)
+		}
+	}
+	o, err = NewOneSided(Lower, []float64{0, 0, 0, 0}, []float64{3, -1, 0.5, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ alpha, want float64 }{{0.1, -inf}, {0.2, 9}, {0.4, 10.5}} {
+		if got := o.Bound(10, tt.alpha); got != tt.want {
+			t.Errorf("lower bound at %v is %v, want %v", tt.alpha, got, tt.want)
+		}
+	}
+}
+
+func TestSideLevel(t *testing.T) {
+	near(t, "level of a lower bound", Lower.Level(0.1), 0.1, 0)
+	near(t, "level of an upper bound", Upper.Level(0.1), 0.9, 0)
+}
+
+func TestByGroup(t *testing.T) {
+	q := QuantileCalibration{Levels: []float64{0.25, 0.75}, Grid: []float32{0, 1, 2, 3, 4, 5}, Y: []float32{1, 2, 9}}
+	parts := q.ByGroup([]string{"a", "b", "a"})
+	if a := parts["a"]; len(parts) != 2 || !slices.Equal(a.Grid, []float32{0, 1, 4, 5}) || !slices.Equal(a.Y, []float32{1, 9}) || a.Validate() != nil {
+		t.Errorf("parts %v", parts)
+	}
+}
+
+// Intervals without a width have the score 0 where they hit and +Inf where
+// they miss; a margin of either sign keeps boxes in order.
+func TestJointWithoutWidth(t *testing.T) {
+	j, err := NewJoint([]float64{1, 1, 0, 0}, []float64{1, 1, 2, 2}, []float64{1, 5, 1, 0.5}, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []float64{-0.5, -0.25, 0, inf}; !slices.Equal(j.Scores, want) {
+		t.Errorf("scores %v, want %v", j.Scores, want)
+	}
+	for _, tt := range []struct{ alpha, lo, hi float64 }{{0.4, 7, 7}, {0.2, -inf, inf}, {0.1, -inf, inf}} {
+		if lo, hi := j.Box([]float64{7}, []float64{7}, tt.alpha); lo[0] != tt.lo || hi[0] != tt.hi {
+			t.Errorf("box at %v is [%v, %v], want [%v, %v]", tt.alpha, lo, hi, tt.lo, tt.hi)
+		}
+	}
+	if lo, hi := j.Box([]float64{0}, []float64{4}, 0.8); lo[0] != 2 || hi[0] != 2 {
+		t.Errorf("box [%v, %v], want the midpoint", lo, hi)
+	}
+}
+
+func TestScoreScales(t *testing.T) {
+	// Scores 0, 1, 3, 7 about the median 2: deviations 2, 1, 1, 5.
+	got, err := ScoreScales([]float64{0, 0, 0, 0}, []float64{0, 0, 0, 0}, []float64{0, -1, 3, 7}, 1)
+	if err != nil || !slices.Equal(got, []float64{1.4826 * 1.5}) {
+		t.Errorf("scales %v, %v", got, err)
+	}
+	if _, err := ScoreScales([]float64{0, 0, 0}, []float64{0, 0, 0}, []float64{1, 1, 2}, 1); err == nil {
+		t.Error("scores of which half are equal have a scale")
+	}
+	if _, err := ScoreScales(nil, nil, nil, 1); err == nil {
+		t.Error("no rows have a scale")
+	}
+}
+
+func TestDistributionByHand(t *testing.T) {
+	s, err := NewPredictiveSystem([]float64{0, 0, 0, 0}, nil, []float64{2, 1, 2, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := s.Distribution(10, 1)
+	for _, tt := range []struct{ y, tau, want float64 }{
+		{10, 0, 0}, {10, 1, 0.2}, {11, 0, 0}, {11, 1, 0.4}, {11.5, 0.5, 0.3}, {12, 0, 0.2}, {12, 0.5, 0.5}, {12, 1, 0.8},
+		{13, 0, 0.6}, {20, 0, 0.8}, {20, 1, 1},
+	} {
+		near(t, "CDF", d.CDF(tt.y, tt.tau), tt.want, 1e-15)
+	}
+	for _, tt := range []struct{ level, tau, want float64 }{
+		{0, 0, -inf}, {0.2, 0, 11}, {0.21, 0, 12}, {0.6, 0, 12}, {0.8, 0, 14}, {0.81, 0, inf}, {0.2, 1, -inf}, {1, 1, 14}, {0.5, 0.5, 12},
+	} {
+		if got := d.Quantile(tt.level, tt.tau); got != tt.want {
+			t.Errorf("quantile %v at τ=%v is %v, want %v", tt.level, tt.tau, got, tt.want)
+		}
+	}
+	for _, tt := range []struct{ level, want float64 }{{0, 11}, {0.2, 11}, {0.3, 11.5}, {0.5, 12}, {0.7, 13}, {0.9, 14}} {
+		near(t, "interpolated quantile", d.Interpolated(tt.level), tt.want, 1e-12)
+	}
+	none := PredictiveSystem{}.Distribution(0, 1)
+	if none.CDF(3, 1) != 1 || none.CDF(3, 0) != 0 || !math.IsInf(none.Quantile(0.5, 0), 1) || !math.IsNaN(none.Interpolated(0.5)) {
+		t.Error("a distribution without calibration rows says something")
+	}
+	if !math.IsNaN(d.CDF(nan, 0.5)) {
+		t.Error("the CDF at NaN is a number")
+	}
+}
+
+// The quantile function is the inverse of the distribution function on rows of
+// quantiles with jumps, flat parts and tails.
+func TestDistributionInverse(t *testing.T) {
+	rng := rand.New(rand.NewPCG(25, 1))
+	levels := []float64{0.1, 0.2, 0.5, 0.8, 0.9}
+	for range 300 {
+		q := QuantileCalibration{Levels: levels}
+		row := func() []float32 {
+			r := make([]float32, len(levels))
+			for l := range r {
+				r[l] = float32(rng.IntN(5))
+			}
+			slices.Sort(r)
+			return r
+		}
+		for range 15 {
+			q.Grid, q.Y = append(q.Grid, row()...), append(q.Y, float32(rng.IntN(12)-3))
+		}
+		s, err := q.PredictiveSystem()
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := q.Distribution(s, row())
+		last := -inf
+		for y := -9.0; y < 15; y += 0.25 {
+			if v := d.score(y); v <= last {
+				t.Fatalf("the score does not grow: %v at %v", v, y)
+			} else {
+				last = v
+			}
+		}
+		for range 20 {
+			level, tau := rng.Float64(), rng.Float64()
+			c := d.Quantile(level, tau)
+			if math.IsInf(c, 0) {
+				continue
+			}
+			if before, after := d.CDF(c-1e-6, tau), d.CDF(c+1e-6, tau); before >= level || after < level {
+				t.Fatalf("around quantile %v, %v, the distribution function is %v and %v", level, c, before, after)
+			}
+			if lo, mid, hi := d.Quantile(level, 1), d.Interpolated(level), d.Quantile(level, 0); lo > mid+1e-9 && lo > d.Interpolated(0) || mid > hi+1e-9 {
+				t.Fatalf("interpolated quantile %v is not between %v and %v", mid, lo, hi)
+			}
+		}
+	}
+}
+
+// Draws follow the quantile function that they are made from, and depend on
+// seed and row alone.
+func TestSample(t *testing.T) {
+	const n = 40000
+	draws := make([]float64, n)
+	Sample(draws, 5, 3, func(level float64) float64 { return -math.Log1p(-level) }) // standard exponential
+	var mean, square float64
+	for _, v := range draws {
+		mean += v / n
+		square += v * v / n
+	}
+	near(t, "mean", mean, 1, 4/math.Sqrt(n))
+	near(t, "mean square", square, 2, 4*math.Sqrt(20./n)) // var X² = 24 − 4
+	again, other := make([]float64, 4), make([]float64, 4)
+	Sample(again, 5, 3, func(level float64) float64 { return -math.Log1p(-level) })
+	Sample(other, 5, 4, func(level float64) float64 { return -math.Log1p(-level) })
+	if !slices.Equal(again, draws[:4]) || slices.Equal(again, other) {
+		t.Errorf("draws %v and %v of the rows 3 and 4, first %v", again, other, draws[:4])
+	}
+
+	f := Forecasts{Levels: []float64{0.25, 0.75}, Quantiles: []float32{0, 1, 10, 20}, Y: make([]float64, 2)}
+	rows := f.Sample(n, 1)
+	for i, ends := range [][2]float64{{0, 1}, {10, 20}} {
+		counts := [3]int{}
+		for _, v := range rows[i*n : (i+1)*n] {
+			switch {
+			case v == ends[0]:
+				counts[0]++
+			case v == ends[1]:
+				counts[2]++
+			case ends[0] < v && v < ends[1]:
+				counts[1]++
+			}
+		}
+		for k, want := range []float64{0.25, 0.5, 0.25} {
+			near(t, "share of draws", float64(counts[k])/n, want, 4*math.Sqrt(want*(1-want)/n))
+		}
+	}
+
+	s, err := NewPredictiveSystem(make([]float64, 9), nil, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Distribution(100, 2).Sample(draws, 1, 1)
+	below := 0
+	for _, v := range draws {
+		if v < 102 || v > 118 {
+			t.Fatalf("draw %v lies beyond the calibration scores", v)
+		}
+		if v <= 106 { // twice the third of nine
+			below++
+		}
+	}
+	near(t, "share of draws", float64(below)/n, 0.3, 4*math.Sqrt(0.21/n))
+}
+
+func TestIntervalsRefuse(t *testing.T) {
+	one, bad := []float64{1}, []float64{nan}
+	q := QuantileCalibration{Levels: []float64{0.5}, Grid: []float32{1}, Y: []float32{float32(nan)}}
+	for name, fit := range map[string]func() error{
+		"one-sided":       func() error { _, err := NewOneSided(Lower, one, bad); return err },
+		"groups":          func() error { _, err := NewMondrian(one, one, bad, []int{1}); return err },
+		"joint":           func() error { _, err := NewJoint(one, one, bad, 1, nil); return err },
+		"joint crossing":  func() error { _, err := NewJoint([]float64{2}, one, one, 1, nil); return err },
+		"joint scale":     func() error { _, err := NewJoint(one, one, one, 1, []float64{0}); return err },
+		"joint of none":   func() error { _, err := JointAt(nil, 0.1); return err },
+		"joint of levels": func() error { _, err := JointAt([]QuantileCalibration{{}}, 0.1); return err },
+		"joint of rows": func() error {
+			_, err := JointAt([]QuantileCalibration{{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, {Levels: q.Levels}}, 0.1)
+			return err
+		},
+		"scales":              func() error { _, err := ScoreScales(one, one, bad, 1); return err },
+		"system":              func() error { _, err := NewPredictiveSystem(one, nil, bad); return err },
+		"scale of a system":   func() error { _, err := NewPredictiveSystem(one, []float64{0}, one); return err },
+		"system of quantiles": func() error { _, err := q.PredictiveSystem(); return err },
+		"system of nothing":   func() error { _, err := QuantileCalibration{}.PredictiveSystem(); return err },
+		"side of nothing":     func() error { _, err := QuantileCalibration{}.Side(Lower, 0.1); return err },
+	} {
+		if fit() == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	d := PredictiveSystem{}.Distribution(0, 1)
+	for name, call := range map[string]func(){
+		"side":             func() { _, _ = NewOneSided("left", one, one) },
+		"one-sided length": func() { _, _ = NewOneSided(Lower, one, nil) },
+		"groups length":    func() { _, _ = NewMondrian(one, one, one, []int{}) },
+		"by group length":  func() { q.ByGroup(nil) },
+		"joint targets":    func() { _, _ = NewJoint(one, one, one, 2, nil) },
+		"box":              func() { Joint{Targets: 2}.Box(one, one, 0.1) },
+		"scale targets":    func() { _, _ = ScoreScales(one, one, one, 0) },
+		"system length":    func() { _, _ = NewPredictiveSystem(one, one, nil) },
+		"scale":            func() { PredictiveSystem{}.Distribution(0, inf) },
+		"row":              func() { q.Distribution(PredictiveSystem{}, nil) },
+		"τ":                func() { d.CDF(0, 2) },
+		"level":            func() { d.Quantile(nan, 0) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			call()
+		}()
+	}
+}

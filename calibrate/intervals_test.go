@@ -1,0 +1,137 @@
+package calibrate
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// intervalReference is testdata/intervals.json; see the script beside it.
+type intervalReference struct {
+	Predicted, Y, Scale, New, At []float64
+	NewScale                     []float64 `json:"new_scale"`
+	Groups                       []int
+	NewGroups                    []int                    `json:"new_groups"`
+	Mondrian                     map[string][][2]*float64 // by α
+	Tau, CDF                     []float64
+	CDFPlain                     []float64 `json:"cdf_plain"`
+	CDFUpper                     []float64 `json:"cdf_upper"`
+	HigherLevels                 []float64 `json:"higher_levels"`
+	LowerLevels                  []float64 `json:"lower_levels"`
+	Higher, Lower                [][]*float64
+	UpperBounds                  []float64 `json:"upper_bounds"`
+	LowerBounds                  []float64 `json:"lower_bounds"`
+	Joint                        struct {
+		Targets   int
+		Lo, Hi, Y []float64
+		Margin    float64
+		Box       [][2]float64
+	}
+}
+
+func readIntervals(t *testing.T) intervalReference {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/intervals.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r intervalReference
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// finite compares with a reference that has null for an infinite value.
+func finite(t *testing.T, what string, got float64, want *float64, sign int) {
+	t.Helper()
+	if want == nil {
+		if !math.IsInf(got, sign) {
+			t.Errorf("%s is %v, want an infinite one", what, got)
+		}
+		return
+	}
+	near(t, what, got, *want, 1e-12)
+}
+
+func TestMondrianReference(t *testing.T) {
+	r := readIntervals(t)
+	m, err := NewMondrian(r.Predicted, r.Predicted, r.Y, r.Groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for a, want := range r.Mondrian {
+		alpha, err := strconv.ParseFloat(a, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range r.New {
+			lo, hi := m.Interval(r.NewGroups[i], p, p, alpha)
+			finite(t, "lower end", lo, want[i][0], -1)
+			finite(t, "upper end", hi, want[i][1], 1)
+		}
+	}
+	if lo, hi := m.Interval(2, 0, 0, 0.1); !math.IsInf(lo, -1) || !math.IsInf(hi, 1) {
+		t.Errorf("a group of five rows has [%v, %v] at a level that needs nine", lo, hi)
+	}
+	if margin := m.Margin(17, 0.5); !math.IsInf(margin, 1) {
+		t.Errorf("a group without rows has margin %v", margin)
+	}
+}
+
+func TestOneSidedReference(t *testing.T) {
+	r := readIntervals(t)
+	for side, want := range map[Side][]float64{Lower: r.LowerBounds, Upper: r.UpperBounds} {
+		o, err := NewOneSided(side, r.Predicted, r.Y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range r.New {
+			near(t, string(side)+" bound", o.Bound(p, 0.1), want[i], 1e-12)
+		}
+	}
+}
+
+func TestPredictiveSystemReference(t *testing.T) {
+	r := readIntervals(t)
+	scaled, err := NewPredictiveSystem(r.Predicted, r.Scale, r.Y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := NewPredictiveSystem(r.Predicted, nil, r.Y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range r.New {
+		d := scaled.Distribution(p, r.NewScale[i])
+		near(t, "CDF", d.CDF(r.At[i], r.Tau[i]), r.CDF[i], 1e-12)
+		for l, level := range r.HigherLevels {
+			finite(t, "upper quantile", d.Quantile(level, 0), r.Higher[i][l], 1)
+		}
+		for l, level := range r.LowerLevels {
+			finite(t, "lower quantile", d.Quantile(level, 1), r.Lower[i][l], -1)
+		}
+		d = plain.Distribution(p, 1)
+		near(t, "CDF without scales", d.CDF(r.At[i], r.Tau[i]), r.CDFPlain[i], 1e-12)
+		near(t, "upper CDF", d.CDF(r.At[i], 1), r.CDFUpper[i], 1e-12)
+	}
+}
+
+func TestJointReference(t *testing.T) {
+	j := readIntervals(t).Joint
+	n := len(j.Y)
+	c, err := NewJoint(j.Lo[:n], j.Hi[:n], j.Y, j.Targets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "margin", c.Margin(0.1), j.Margin, 1e-12)
+	for at := n; at < len(j.Lo); at += j.Targets {
+		lo, hi := c.Box(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets], 0.1)
+		for k := range lo {
+			near(t, "lower end", lo[k], j.Box[at-n+k][0], 1e-12)
+			near(t, "upper end", hi[k], j.Box[at-n+k][1], 1e-12)
+		}
+	}
+}

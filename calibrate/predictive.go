@@ -1,0 +1,133 @@
+package calibrate
+
+import (
+	"fmt"
+	"math"
+	"sort"
+)
+
+// PredictiveSystem is a split conformal predictive system: it turns forecasts
+// into calibrated distribution functions. Scores are the conformity scores
+// of the calibration rows, increasing; a score grows strictly with the target.
+//
+// The distribution function of a new row at y is, with n calibration rows of
+// which l have a lower score than y and e the same,
+//
+//	Q(y, τ) = (l + τ·(e+1)) / (n+1),  τ in [0,1].
+//
+// Q is fuzzy: it lies between Q(y, 0) and Q(y, 1), which differ by 1/(n+1)
+// where nothing is tied. A fixed τ makes it crisp: τ=1/2 is its middle, 0 and 1
+// are its conservative ends. With τ drawn uniformly for each row, Q(Y, τ) at
+// the true target is uniform on [0,1] if calibration rows and the new row are
+// exchangeable, ties or not; hence P(Y ≤ Quantile(p, 0)) ≥ p and
+// P(Y < Quantile(p, 1)) ≤ p for every level p.
+//
+// References: Vovk, Shen, Manokhin & Xie (2019), Nonparametric Predictive
+// Distributions Based on Conformal Prediction; Vovk, Petej, Nouretdinov,
+// Manokhin & Gammerman (2020), Computationally Efficient Versions of Conformal
+// Predictive Distributions, section 4.
+type PredictiveSystem struct {
+	Scores []float64
+}
+
+// NewPredictiveSystem calibrates point predictions: scores are (y−predicted),
+// divided by scale where that is not nil. Scales are positive and must not
+// have seen the calibration targets, such as a predicted spread. It panics if
+// the lengths differ; a NaN or a scale that is not positive and finite is an
+// error.
+func NewPredictiveSystem(predicted, scale, y []float64) (PredictiveSystem, error) {
+	if len(predicted) != len(y) || scale != nil && len(scale) != len(y) {
+		panic("calibrate: predictions and targets differ in length")
+	}
+	scores := make([]float64, len(y))
+	for i := range y {
+		scores[i] = y[i] - predicted[i]
+		if scale == nil {
+			continue
+		}
+		if !(scale[i] > 0) || math.IsInf(scale[i], 0) {
+			return PredictiveSystem{}, fmt.Errorf("calibration row %d has the scale %v, which must be positive", i, scale[i])
+		}
+		scores[i] /= scale[i]
+	}
+	s, err := sortedCopy(scores)
+	return PredictiveSystem{Scores: s}, err
+}
+
+// Distribution is that of a row with a predicted value and a scale, 1 where
+// none was calibrated with. It panics if the scale is not positive and finite.
+func (s PredictiveSystem) Distribution(predicted, scale float64) Distribution {
+	if !(scale > 0) || math.IsInf(scale, 0) {
+		panic("calibrate: the scale of a distribution must be positive")
+	}
+	return Distribution{
+		scores:  s.Scores,
+		score:   func(y float64) float64 { return (y - predicted) / scale },
+		inverse: func(score float64) float64 { return predicted + scale*score },
+	}
+}
+
+// Distribution is the conformal predictive distribution of one row.
+type Distribution struct {
+	scores  []float64                   // of the calibration rows, increasing
+	score   func(y float64) float64     // strictly increasing
+	inverse func(score float64) float64 // the least y of at least that score
+}
+
+// CDF is Q(y, τ) of PredictiveSystem, NaN for a y that is NaN. It panics if τ
+// is not in [0,1].
+func (d Distribution) CDF(y, tau float64) float64 {
+	checkTau(tau)
+	if math.IsNaN(y) {
+		return y
+	}
+	s := d.score(y)
+	lower := sort.SearchFloat64s(d.scores, s)
+	upTo := lower + sort.Search(len(d.scores)-lower, func(i int) bool { return d.scores[lower+i] > s })
+	return (float64(lower) + tau*float64(upTo-lower+1)) / float64(len(d.scores)+1)
+}
+
+// Quantile is the least y beyond which Q(·, τ) is at least level: the target of
+// the ⌈level·(n+1)−τ⌉-th smallest score, −Inf or +Inf where there is none. With
+// τ=0 a target is at most that with probability at least level; with τ=1 it is
+// less than that with probability at most level. It panics unless level and τ
+// are in [0,1].
+func (d Distribution) Quantile(level, tau float64) float64 {
+	checkTau(tau)
+	if !(level >= 0 && level <= 1) {
+		panic(fmt.Sprintf("calibrate: quantile level %v is not between 0 and 1", level))
+	}
+	switch k := math.Ceil(level*float64(len(d.scores)+1)*(1-rankSlack) - tau); {
+	case k < 1:
+		return math.Inf(-1)
+	case int(k) > len(d.scores):
+		return math.Inf(1)
+	default:
+		return d.inverse(d.scores[int(k)-1])
+	}
+}
+
+// Interpolated is a quantile function without jumps and infinities: linear
+// between the targets of the calibration scores, of which the i-th smallest of
+// n has the level i/(n+1), and constant beyond the outermost. It lies between
+// Quantile(level, 1) and Quantile(level, 0) where the scores reach, and makes
+// no promise of its own. It is NaN without calibration rows.
+func (d Distribution) Interpolated(level float64) float64 {
+	n := len(d.scores)
+	if n == 0 || math.IsNaN(level) {
+		return math.NaN()
+	}
+	at := min(max(level*float64(n+1)-1, 0), float64(n-1))
+	i := int(at)
+	lo := d.inverse(d.scores[i])
+	if w := at - float64(i); w > 0 {
+		return lo + w*(d.inverse(d.scores[i+1])-lo)
+	}
+	return lo
+}
+
+func checkTau(tau float64) {
+	if !(tau >= 0 && tau <= 1) {
+		panic(fmt.Sprintf("calibrate: τ is %v, which is not between 0 and 1", tau))
+	}
+}

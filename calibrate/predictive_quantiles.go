@@ -1,0 +1,85 @@
+package calibrate
+
+import (
+	"math"
+	"sort"
+
+	"github.com/attach-uncertainty/attach/internal/quantile"
+)
+
+// PredictiveSystem calibrates the whole distribution that quantiles forecast.
+// The score of a target is the level at which the row's quantile function
+// reaches it: linear between levels; beyond the outermost quantiles it goes on
+// linearly, below 0 and above 1, by their distance for each unit of level
+// between them (by one unit of the target where all quantiles are equal), so
+// that calibration can reach beyond the forecast. A target that several levels
+// share has the middle one.
+//
+// Reference: Vovk, Petej, Toccaceli, Gammerman & Ahlberg (2020), Conformal
+// Calibrators, with Chernozhukov, Wüthrich & Zhu (2021), Distributional
+// Conformal Prediction, for forecasts by quantiles.
+func (q QuantileCalibration) PredictiveSystem() (PredictiveSystem, error) {
+	if err := q.Validate(); err != nil {
+		return PredictiveSystem{}, err
+	}
+	l := len(q.Levels)
+	scores := make([]float64, len(q.Y))
+	for i, y := range q.Y {
+		scores[i] = q.levelOf(q.Grid[i*l:(i+1)*l], float64(y))
+	}
+	s, err := sortedCopy(scores)
+	return PredictiveSystem{Scores: s}, err
+}
+
+// Distribution is the conformal predictive distribution of a row with quantiles
+// row at q.Levels, by the system that PredictiveSystem returned. It shares row.
+func (q QuantileCalibration) Distribution(s PredictiveSystem, row []float32) Distribution {
+	if len(row) != len(q.Levels) {
+		panic("calibrate: levels and quantiles differ in length")
+	}
+	return Distribution{
+		scores:  s.Scores,
+		score:   func(y float64) float64 { return q.levelOf(row, y) },
+		inverse: func(level float64) float64 { return q.targetOf(row, level) },
+	}
+}
+
+// levelOf is the score of y, strictly increasing in it.
+func (q QuantileCalibration) levelOf(row []float32, y float64) float64 {
+	last := len(row) - 1
+	first := sort.Search(len(row), func(l int) bool { return float64(row[l]) >= y })
+	end := sort.Search(len(row), func(l int) bool { return float64(row[l]) > y })
+	switch {
+	case math.IsNaN(y):
+		return y
+	case end > first:
+		return (q.Levels[first] + q.Levels[end-1]) / 2
+	case first == 0:
+		return q.Levels[0] - (float64(row[0])-y)/q.slope(row)
+	case first > last:
+		return q.Levels[last] + (y-float64(row[last]))/q.slope(row)
+	}
+	lo, hi := float64(row[first-1]), float64(row[first])
+	return q.Levels[first-1] + (q.Levels[first]-q.Levels[first-1])*(y-lo)/(hi-lo)
+}
+
+// targetOf is the least y whose score is at least level.
+func (q QuantileCalibration) targetOf(row []float32, level float64) float64 {
+	last := len(row) - 1
+	switch {
+	case level < q.Levels[0]:
+		return float64(row[0]) - (q.Levels[0]-level)*q.slope(row)
+	case level > q.Levels[last]:
+		return float64(row[last]) + (level-q.Levels[last])*q.slope(row)
+	}
+	return float64(quantile.Interpolate(q.Levels, row, level))
+}
+
+// slope is the change of the target for a unit of level beyond the quantiles.
+func (q QuantileCalibration) slope(row []float32) float64 {
+	last := len(row) - 1
+	if spread := float64(row[last]) - float64(row[0]); spread > 0 {
+		return spread / (q.Levels[last] - q.Levels[0])
+	}
+	return 1
+}
