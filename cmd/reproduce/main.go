@@ -32,7 +32,7 @@ type experiment struct {
 	run   func(ctx context.Context, s settings) error
 }
 
-var experiments = []experiment{coverageExperiment, californiaExperiment, table1Experiment, sweepExperiment}
+var experiments = []experiment{coverageExperiment, californiaExperiment, table1Experiment, sweepExperiment, starExperiment}
 
 // settings are the flags, and what experiments share.
 type settings struct {
@@ -47,6 +47,7 @@ type settings struct {
 
 	intervals intervalSettings
 	sweep     sweepSettings
+	star      starSettings
 }
 
 func main() {
