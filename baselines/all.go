@@ -19,11 +19,16 @@ var All = []ood.Method{
 	Geometrical,
 	GeometricalFeatures,
 	GradNorm,
+	KNN,
 	Largest,
+	Mahalanobis,
 	ODIN,
 	ODINFeatures,
 	PCA,
 	Random,
+	RelativeMahalanobis,
+	Residual,
+	ViM,
 }
 
 // ByName finds a method of All.

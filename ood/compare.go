@@ -75,7 +75,8 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 	return r, nil
 }
 
-// skipUnable moves methods that the network proved unable of to those skipped.
+// skipUnable moves methods that the network or the data proved unable of to
+// those skipped.
 func (r *Report) skipUnable() {
 	r.Methods = slices.DeleteFunc(r.Methods, func(m MethodReport) bool {
 		if m.unable == nil || len(m.Configs) > 0 {
@@ -150,7 +151,7 @@ func (c Comparison) run(ctx context.Context, m Method, progress func(float64)) (
 			conf.Metrics, err = Evaluate(s.In, s.Out)
 		}
 		if err != nil {
-			if errors.Is(err, ErrNotDifferentiable) || errors.Is(err, ErrNoDropout) {
+			if errors.Is(err, ErrNotDifferentiable) || errors.Is(err, ErrNoDropout) || errors.Is(err, ErrNoClasses) {
 				r.unable = err
 			}
 			r.Failed = append(r.Failed, Failed{Params: params, Error: err.Error()})

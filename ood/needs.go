@@ -1,6 +1,13 @@
 package ood
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNoClasses says that a method which asks for the classes of the rows it is
+// fitted with found neither labels nor logits.
+var ErrNoClasses = errors.New("neither labels nor logits say which class a row is of")
 
 // NeedError says that something a method needs is absent.
 type NeedError struct {

@@ -1,0 +1,162 @@
+package baselines
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// KNN scores with the distance to the k-th nearest training row, on the unit
+// sphere.
+var KNN = ood.Method{
+	Name: "knn",
+	Doc: "Euclidean distance to the k-th nearest of the training features, found by exhaustive search, with all features " +
+		"scaled to unit norm. k below 1 is a share of the training rows, as the paper lets k grow with them, and k stops at all of them.",
+	Ref:     "Sun et al. 2022, arXiv:2204.06507, eq. 3",
+	Needs:   ood.NeedFeatures,
+	Default: ood.Params{"k": .001},
+	Grid:    []ood.Params{{"k": .001}, {"k": 1.}, {"k": 10.}, {"k": 50.}, {"k": 100.}, {"k": 200.}, {"k": 500.}, {"k": 1000.}},
+	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
+		return one(fitKNN(ctx, t, []ood.Params{p}))
+	},
+	FitGrid: fitKNN,
+	Restore: func(s heads.State) (ood.Scorer, error) {
+		k, err := whole(s, "k", 1)
+		if err != nil {
+			return nil, err
+		}
+		train, err := s.General("train")
+		if err != nil {
+			return nil, err
+		}
+		if k > train.Rows {
+			return nil, fmt.Errorf("the nearest %d of %d rows", k, train.Rows)
+		}
+		n, err := newNeighbours(train)
+		if err != nil {
+			return nil, err
+		}
+		return knn{n, k}, nil
+	},
+}
+
+type knn struct {
+	*neighbours // of unit norm
+	k           int
+}
+
+func fitKNN(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
+	ks := make([]int, len(grid))
+	for i, p := range grid {
+		r := p.Reader()
+		share := r.Positive("k", .001)
+		if err := r.Err(); err != nil {
+			return nil, err
+		}
+		k, err := count(share, t.Features.Rows)
+		if err != nil {
+			return nil, err
+		}
+		ks[i] = min(k, t.Features.Rows)
+	}
+	if err := checkRows(t.Features, "knn"); err != nil {
+		return nil, err
+	}
+	train := blas32.General{Rows: t.Features.Rows, Cols: t.Features.Cols, Stride: t.Features.Cols}
+	train.Data = make([]float32, train.Rows*train.Cols)
+	unitRows(train, t.Features)
+	n, err := newNeighbours(train)
+	if err != nil {
+		return nil, err
+	}
+	scorers := make([]ood.Scorer, len(grid))
+	for i, k := range ks {
+		scorers[i] = knn{n, k}
+	}
+	return scorers, ctx.Err()
+}
+
+// unitRows fills dst with the rows of x scaled to unit norm; rows of zeros
+// stay zero.
+func unitRows(dst, x blas32.General) {
+	for i := range x.Rows {
+		var s float64
+		from, to := row(x, i), row(dst, i)
+		for _, v := range from {
+			s += float64(v) * float64(v)
+		}
+		norm := math.Sqrt(s)
+		if norm == 0 {
+			norm = 1
+		}
+		for j, v := range from {
+			to[j] = float32(float64(v) / norm)
+		}
+	}
+}
+
+// State implements heads.Stater.
+func (s knn) State() heads.State {
+	return heads.State{
+		Params: map[string]any{"k": float64(s.k)},
+		Arrays: map[string]heads.Array{"train": heads.ArrayOf(s.train)},
+	}
+}
+
+// Score implements ood.Scorer.
+func (s knn) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
+	if err := checkWidth(b.Features, s.train.Cols, "features"); err != nil {
+		return nil, err
+	}
+	dst = scores(dst, b.Features.Rows)
+	if err := s.score(ctx, [][]float64{dst}, []int{s.k}, b); err != nil {
+		return nil, err
+	}
+	return dst, nil
+}
+
+// ScoreGrid implements ood.GridScorer: all k come from the same distances.
+func (s knn) ScoreGrid(ctx context.Context, grid []ood.Scorer, b ood.Batch) ([][]float64, error) {
+	if err := checkWidth(b.Features, s.train.Cols, "features"); err != nil {
+		return nil, err
+	}
+	dst, ks := make([][]float64, len(grid)), make([]int, len(grid))
+	for i, other := range grid {
+		dst[i], ks[i] = make([]float64, b.Features.Rows), other.(knn).k
+	}
+	if err := s.score(ctx, dst, ks, b); err != nil {
+		return nil, err
+	}
+	return dst, nil
+}
+
+// Rows that are scaled at a time.
+const knnBlock = 4096
+
+func (s knn) score(ctx context.Context, dst [][]float64, ks []int, b ood.Batch) error {
+	ranks := make([]int, len(ks))
+	for i, k := range ks {
+		ranks[i] = k - 1
+	}
+	h := s.train.Cols
+	unit := blas32.General{Cols: h, Stride: h, Data: make([]float32, min(knnBlock, b.Features.Rows)*h)}
+	for first := 0; first < b.Features.Rows; first += knnBlock {
+		x := ood.Batch{Features: b.Features}.Slice(first, min(first+knnBlock, b.Features.Rows)).Features
+		unit.Rows = x.Rows
+		unitRows(unit, x)
+		err := s.each(ctx, unit, ranks, func(i int, distances []float64) {
+			for j, d := range distances {
+				dst[j][first+i] = d
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}

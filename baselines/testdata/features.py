@@ -1,0 +1,91 @@
+"""Writes features.json: scores of the methods that work on features, on a small
+problem of three classes in clusters, from NumPy, SciPy and scikit-learn.
+
+Made with Python 3.11.2, NumPy 1.24.2, SciPy 1.10.1, scikit-learn 1.2.1.
+"""
+import json
+
+import numpy as np
+from scipy.linalg import pinvh
+from scipy.spatial.distance import cdist
+from scipy.special import logsumexp
+
+rng = np.random.default_rng(19)
+n, h, c = 60, 6, 3
+
+
+def f32(x):
+    return x.astype(np.float32).astype(np.float64)
+
+
+mix = rng.normal(size=(h, h)) * np.array([1, 0.7, 0.5, 0.3, 0.2, 0.05])[:, None]
+centres = rng.normal(size=(c, h)) * 4 + 2
+truth = rng.permutation(np.arange(n) % c)
+train = f32(centres[truth] + rng.normal(size=(n, h)) @ mix)
+test = f32(np.r_[
+    train[:3],
+    centres[rng.integers(c, size=7)] + rng.normal(size=(7, h)) @ mix,
+    2 + rng.normal(size=(10, h)) * 4,
+])
+weight, bias = f32((centres - centres.mean(0)) / 4 + 0.2 * rng.normal(size=(c, h))), f32(rng.normal(size=c))
+train_logits, test_logits = f32(train @ weight.T + bias), f32(test @ weight.T + bias)
+# One row is of a class of its own, and no row of class 2.
+labels = np.where(truth == 2, 4, truth)
+labels[7] = 3
+
+out = {"train": train.tolist(), "test": test.tolist(), "train_logits": train_logits.tolist(),
+       "test_logits": test_logits.tolist(), "train_labels": labels.tolist(),
+       "weight": weight.tolist(), "bias": bias.tolist(), "scores": []}
+
+
+def put(method, params, scores, **more):
+    out["scores"].append({"method": method, "params": params, "scores": np.asarray(scores).tolist(), **more})
+
+
+def shrunk(s, share):
+    return (1 - share) * s + share * np.trace(s) / h * np.eye(h)
+
+
+def mahalanobis(classes, share):
+    means = np.stack([train[classes == y].mean(0) for y in np.unique(classes)])
+    about = train - means[np.unique(classes, return_inverse=True)[1]]
+    inverse = pinvh(shrunk(about.T @ about / n, share))
+    d = test[:, None] - means
+    nearest = np.einsum("nci,ij,ncj->nc", d, inverse, d).min(1)
+    inverse = pinvh(shrunk(np.cov(train.T, bias=True), share))
+    d = test - train.mean(0)
+    return nearest, nearest - np.einsum("ni,ij,nj->n", d, inverse, d)
+
+
+for labelled, classes in [(False, train_logits.argmax(1)), (True, labels)]:
+    for share in (0, 0.01, 0.1):
+        plain, relative = mahalanobis(classes, share)
+        put("mahalanobis", {"shrinkage": share}, plain, labelled=labelled)
+        put("relative-mahalanobis", {"shrinkage": share}, relative, labelled=labelled)
+
+
+def unit(x):
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+# The method keeps the scaled rows in float32.
+near = np.sort(cdist(f32(unit(test)), f32(unit(train))), axis=1)
+for k in (0.001, 1, 10, 50, 100, 200, 500, 1000, 0.1):
+    put("knn", {"k": k}, near[:, (min(k, n) if k >= 1 else max(1, int(k * n))) - 1])
+
+
+def residual(k):
+    u = -np.linalg.pinv(weight) @ bias
+    _, vectors = np.linalg.eigh((train - u).T @ (train - u))
+    left = vectors[:, ::-1][:, k:]
+    return np.linalg.norm((train - u) @ left, axis=1), np.linalg.norm((test - u) @ left, axis=1)
+
+
+for k in (0.25, 0.5, 0.75, 256, 512, 1000, 2):
+    norms, scores = residual(min(k, h - 1) if k >= 1 else max(1, int(k * h)))
+    put("residual", {"k": k}, scores)
+    alpha = train_logits.max(1).mean() / norms.mean()
+    put("vim", {"k": k}, alpha * scores - logsumexp(test_logits, axis=1))
+
+with open("features.json", "w") as f:
+    json.dump(out, f)
