@@ -3,9 +3,6 @@ package baselines
 import "github.com/attach-uncertainty/attach/ood"
 
 // All lists every method, in alphabetical order.
-//
-// Left out: the logistic regression oracle, which is fitted with out-of-domain
-// rows; and distillation and SVDD.
 var All = []ood.Method{
 	BALD,
 	BALDFeatures,
@@ -14,6 +11,7 @@ var All = []ood.Method{
 	CertificatesUnregularised,
 	Covariance,
 	Distance,
+	Distillation,
 	Entropy,
 	Functional,
 	Geometrical,
@@ -24,10 +22,12 @@ var All = []ood.Method{
 	Mahalanobis,
 	ODIN,
 	ODINFeatures,
+	Oracle,
 	PCA,
 	Random,
 	RelativeMahalanobis,
 	Residual,
+	SVDD,
 	ViM,
 }
 

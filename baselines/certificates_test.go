@@ -22,7 +22,7 @@ func (r *recorder) Train(ctx context.Context, p heads.Problem) ([]heads.Network,
 	r.mu.Lock()
 	r.problems = append(r.problems, p)
 	r.mu.Unlock()
-	return linearTrainer{}.Train(ctx, p)
+	return plainTrainer{}.Train(ctx, p)
 }
 
 func TestTrainedCertificatesAskTheTrainer(t *testing.T) {

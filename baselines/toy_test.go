@@ -98,7 +98,7 @@ func unbend(y float64) float64 {
 
 func (t *toy) training(n int) ood.Training {
 	return ood.Training{
-		Batch: t.in(n), Last: &t.last, Trainer: linearTrainer{}, Outliers: t.out(n), Seed: 5,
+		Batch: t.in(n), Last: &t.last, Trainer: plainTrainer{}, Outliers: t.out(n), Seed: 5,
 		Network: t.network(), InputScale: ood.InputScale{Factor: []float32{2, 1, 4}},
 	}
 }

@@ -5,23 +5,27 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/attach-uncertainty/attach/heads"
 )
 
-// linearTrainer is a heads.Trainer for what certificates ask of one: linear
-// networks with no bias and targets of zero, by Adam on all rows at once.
-type linearTrainer struct{}
+// plainTrainer is a heads.Trainer for what methods of this package ask of one:
+// networks that learn all targets, by Adam on all rows at once, in float64.
+type plainTrainer struct{}
 
-func (linearTrainer) Train(ctx context.Context, p heads.Problem) ([]heads.Network, error) {
+func (plainTrainer) Train(ctx context.Context, p heads.Problem) ([]heads.Network, error) {
 	networks := make([]heads.Network, len(p.Models))
 	for i, m := range p.Models {
-		w, err := trainLinear(ctx, p, m)
+		n, err := trainPlain(ctx, p, m)
 		if err != nil {
 			return nil, err
 		}
-		networks[i].Layers = []heads.Layer{{W: w}}
+		for _, l := range n {
+			networks[i].Layers = append(networks[i].Layers, l.rounded())
+		}
 		if p.Progress != nil {
 			p.Progress(i+1, len(p.Models))
 		}
@@ -29,75 +33,187 @@ func (linearTrainer) Train(ctx context.Context, p heads.Problem) ([]heads.Networ
 	return networks, nil
 }
 
-func trainLinear(ctx context.Context, p heads.Problem, m heads.ModelConfig) (blas32.General, error) {
-	h, k := p.X.Cols, p.Outputs
-	r := rand.New(rand.NewPCG(m.Seed, 1))
-	w := make([]float64, h*k)
-	for i := range w {
-		w[i] = (2*r.Float64() - 1) / math.Sqrt(float64(h))
-	}
-	first, second := make([]float64, h*k), make([]float64, h*k)
-	for step := 1; step <= 10*p.Epochs; step++ {
-		if err := ctx.Err(); err != nil {
-			return blas32.General{}, err
-		}
-		for i, g := range gradient(p, m, w) {
-			first[i] += .1 * (g - first[i])
-			second[i] += .001 * (g*g - second[i])
-			a := first[i] / (1 - math.Pow(.9, float64(step)))
-			b := second[i] / (1 - math.Pow(.999, float64(step)))
-			w[i] -= 10 * m.LearningRate * a / (math.Sqrt(b) + 1e-8)
-		}
-	}
-	out := blas32.General{Rows: h, Cols: k, Stride: k, Data: make([]float32, h*k)}
-	for i, v := range w {
-		out.Data[i] = float32(v)
-	}
-	return out, nil
+// plainLayer is a layer with its gradient and moments. The bias, where there is
+// one, is the last row.
+type plainLayer struct {
+	in                  int
+	w, g, first, second blas64.General
 }
 
-func gradient(p heads.Problem, m heads.ModelConfig, w []float64) []float64 {
-	h, k := p.X.Cols, p.Outputs
-	g := make([]float64, h*k)
-	for i := range p.X.Rows {
-		x := p.X.Data[i*p.X.Stride:]
-		for j := range k {
-			var f float64
-			for d := range h {
-				f += float64(x[d]) * w[d*k+j]
+func newPlainLayer(rng *rand.Rand, in, out int, biased bool) *plainLayer {
+	l := &plainLayer{in: in}
+	rows := in
+	if biased {
+		rows++
+	}
+	for _, m := range []*blas64.General{&l.w, &l.g, &l.first, &l.second} {
+		*m = matrix64(rows, out)
+	}
+	for i := range l.w.Data {
+		l.w.Data[i] = (2*rng.Float64() - 1) / math.Sqrt(float64(in))
+	}
+	return l
+}
+
+func matrix64(rows, cols int) blas64.General {
+	return blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: make([]float64, rows*cols)}
+}
+
+func (l *plainLayer) start(from heads.Layer) {
+	for i := range from.W.Rows {
+		for j := range from.W.Cols {
+			l.w.Data[i*l.w.Stride+j] = float64(from.W.Data[i*from.W.Stride+j])
+		}
+	}
+	for j, v := range from.B {
+		l.w.Data[l.in*l.w.Stride+j] = float64(v)
+	}
+}
+
+func (l *plainLayer) rounded() heads.Layer {
+	data := make([]float32, len(l.w.Data))
+	for i, v := range l.w.Data {
+		data[i] = float32(v)
+	}
+	split := l.in * l.w.Cols
+	out := heads.Layer{W: blas32.General{Rows: l.in, Cols: l.w.Cols, Stride: l.w.Cols, Data: data[:split:split]}}
+	if l.w.Rows > l.in {
+		out.B = data[split:]
+	}
+	return out
+}
+
+func (l *plainLayer) adam(rate float64, step int) {
+	for i, g := range l.g.Data {
+		l.first.Data[i] += .1 * (g - l.first.Data[i])
+		l.second.Data[i] += .001 * (g*g - l.second.Data[i])
+		a := l.first.Data[i] / (1 - math.Pow(.9, float64(step)))
+		b := l.second.Data[i] / (1 - math.Pow(.999, float64(step)))
+		l.w.Data[i] -= rate * a / (math.Sqrt(b) + 1e-8)
+	}
+}
+
+// plainSteps bounds the steps, however many epochs there are.
+const plainSteps = 150
+
+func trainPlain(ctx context.Context, p heads.Problem, m heads.ModelConfig) ([]*plainLayer, error) {
+	rng := rand.New(rand.NewPCG(m.Seed, 1))
+	var layers []*plainLayer
+	in := p.X.Cols
+	for i, out := range append(append([]int(nil), p.Hidden...), p.Outputs) {
+		layers = append(layers, newPlainLayer(rng, in, out, !p.NoBias))
+		if m.Start != nil {
+			layers[i].start(m.Start[i])
+		}
+		in = out
+	}
+	x := matrix64(p.X.Rows, p.X.Cols)
+	for i := range x.Rows {
+		for j := range x.Cols {
+			x.Data[i*x.Stride+j] = float64(p.X.Data[i*p.X.Stride+j])
+		}
+	}
+	for step := 1; step <= min(10*p.Epochs, plainSteps); step++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		for _, l := range layers {
+			clear(l.g.Data)
+		}
+		descend(layers, x, func(out blas64.General) { slopes(out, p) })
+		orthonormalSlope(layers[len(layers)-1], m.Orthonormal)
+		for _, l := range layers {
+			l.adam(10*m.LearningRate, step)
+		}
+	}
+	return layers, nil
+}
+
+// descend adds to the layers' gradients that of a loss of their output for x,
+// which slope replaces by the loss's derivatives.
+func descend(layers []*plainLayer, x blas64.General, slope func(out blas64.General)) {
+	seen := make([]blas64.General, len(layers)) // inputs of each layer, and ones
+	for i, l := range layers {
+		seen[i] = matrix64(x.Rows, l.w.Rows)
+		for r := range x.Rows {
+			to := seen[i].Data[r*l.w.Rows : (r+1)*l.w.Rows]
+			for j, v := range x.Data[r*x.Stride : r*x.Stride+x.Cols] {
+				if i > 0 {
+					v = max(v, 0)
+				}
+				to[j] = v
 			}
-			var slope float64
-			switch p.Loss {
-			case heads.BCE:
-				slope = 1 / (1 + math.Exp(-f))
-			case heads.MSE:
-				slope = 2 * f
-			case heads.L1:
-				slope = math.Copysign(1, f)
-			case heads.Pinball:
-				slope = 1 - p.Levels[j]
-				if f < 0 {
-					slope = -p.Levels[j]
+			if l.w.Rows > l.in {
+				to[l.in] = 1
+			}
+		}
+		x = matrix64(x.Rows, l.w.Cols)
+		blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, seen[i], l.w, 0, x)
+	}
+	slope(x)
+	for i := len(layers) - 1; i >= 0; i-- {
+		l := layers[i]
+		blas64.Gemm(blas.Trans, blas.NoTrans, 1, seen[i], x, 1, l.g)
+		if i == 0 {
+			return
+		}
+		back := matrix64(x.Rows, l.w.Rows)
+		blas64.Gemm(blas.NoTrans, blas.Trans, 1, x, l.w, 0, back)
+		back.Cols = l.in
+		for r := range back.Rows {
+			for j := range l.in {
+				if seen[i].Data[r*l.w.Rows+j] <= 0 {
+					back.Data[r*back.Stride+j] = 0
 				}
 			}
-			for d := range h {
-				g[d*k+j] += slope * float64(x[d]) / float64(p.X.Rows*k)
+		}
+		x = back
+	}
+}
+
+// slopes replaces outputs by the derivatives of the mean loss.
+func slopes(out blas64.General, p heads.Problem) {
+	for i := range out.Rows {
+		for j := range out.Cols {
+			f, y := &out.Data[i*out.Stride+j], 0.
+			switch {
+			case p.Y.Rows == 1:
+				y = float64(p.Y.Data[j])
+			case p.Y.Rows > 1:
+				y = float64(p.Y.Data[i*p.Y.Stride+j])
 			}
+			switch r := *f - y; p.Loss {
+			case heads.BCE:
+				*f = 1/(1+math.Exp(-*f)) - y
+			case heads.MSE:
+				*f = 2 * r
+			case heads.L1:
+				*f = math.Copysign(1, r)
+			case heads.Pinball:
+				*f = 1 - p.Levels[j]
+				if r < 0 {
+					*f = -p.Levels[j]
+				}
+			}
+			*f /= float64(out.Rows * out.Cols)
 		}
 	}
-	for a := range k {
-		for b := range k {
-			var dot float64
-			for d := range h {
-				dot += w[d*k+a] * w[d*k+b]
-			}
-			if a == b {
-				dot--
-			}
-			for d := range h {
-				g[d*k+a] += m.Orthonormal * 4 * dot * w[d*k+b] / float64(k*k)
-			}
-		}
+}
+
+// orthonormalSlope adds the gradient of lambda·mean((CᵀC−I)²).
+func orthonormalSlope(l *plainLayer, lambda float64) {
+	if lambda == 0 {
+		return
 	}
-	return g
+	k := l.w.Cols
+	c := l.w
+	c.Rows = l.in
+	gram := matrix64(k, k)
+	blas64.Gemm(blas.Trans, blas.NoTrans, 1, c, c, 0, gram)
+	for j := range k {
+		gram.Data[j*k+j]--
+	}
+	g := l.g
+	g.Rows = l.in
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 4*lambda/float64(k*k), c, gram, 1, g)
 }

@@ -83,7 +83,8 @@ type Problem struct {
 	X blas32.General
 	// Y is n×t, t ≥ 1. Models[m].Target picks the column that model m learns;
 	// a negative Target means that Outputs = t and all columns are learnt.
-	// The zero value stands for targets that are zero everywhere.
+	// A single row stands for targets that all rows share, and the zero value
+	// for targets that are zero everywhere.
 	Y blas32.General
 
 	Hidden  []int // widths of hidden layers; none is a linear model
@@ -153,6 +154,10 @@ type ModelConfig struct {
 	// nil stands for all of them. Models that are trained together have
 	// equally many. An epoch passes over Rows.
 	Rows []int
+	// Start has the layers to start from, of the Problem's architecture; it is
+	// only read. Nil draws them by Seed, and then every weight and bias of a
+	// layer of d inputs is uniform on ±1/√d.
+	Start []Layer
 }
 
 // Network is a trained network: its layers from input to output.

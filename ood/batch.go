@@ -47,6 +47,32 @@ func (b Batch) Slice(i, j int) Batch {
 	return s
 }
 
+// Select copies rows, in the order given.
+func (b Batch) Select(rows []int) Batch {
+	s := Batch{Features: selectRows(b.Features, rows), Logits: selectRows(b.Logits, rows)}
+	if b.Labels != nil {
+		s.Labels = make([]int, len(rows))
+		for i, r := range rows {
+			s.Labels[i] = b.Labels[r]
+		}
+	}
+	if b.Inputs != nil {
+		s.Inputs = SelectInputs(b.Inputs, rows)
+	}
+	return s
+}
+
+func selectRows(m blas32.General, rows []int) blas32.General {
+	if m.Cols == 0 {
+		return blas32.General{}
+	}
+	s := blas32.General{Rows: len(rows), Cols: m.Cols, Stride: m.Cols, Data: make([]float32, 0, len(rows)*m.Cols)}
+	for _, r := range rows {
+		s.Data = append(s.Data, m.Data[r*m.Stride:r*m.Stride+m.Cols]...)
+	}
+	return s
+}
+
 func rows(m blas32.General, i, j int) blas32.General {
 	if i < 0 || j < i || j > m.Rows {
 		panic(fmt.Sprintf("ood: rows %d to %d of %d", i, j, m.Rows))

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/attach-uncertainty/attach/calibrate"
 )
 
 // Comparison says what to compare on which data.
@@ -19,6 +21,11 @@ type Comparison struct {
 	Training Training
 	In       Batch // in-domain rows that no method was fitted with
 	Out      Batch // out-of-domain rows
+	// OutlierShare is the share of Out, drawn at random by Training.Seed, that
+	// methods with NeedOutliers are fitted with and not measured on. 0 stands
+	// for one half. Where Training.Outliers are given they are fitted with, and
+	// measured on all of Out, which must hold none of them.
+	OutlierShare float64
 	// Sweep fits the whole grid of each method; without it, its default alone.
 	Sweep bool
 	// Parallel is the number of methods fitted and scored at a time; values
@@ -44,7 +51,7 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 	}
 	var todo []Method
 	for _, m := range c.Methods {
-		if err := c.check(m); err != nil {
+		if err := c.divided(m).check(m); err != nil {
 			r.Skipped = append(r.Skipped, Skipped{Name: m.Name, Reason: err.Error()})
 			continue
 		}
@@ -64,7 +71,7 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 				}
 			}
 			var err error
-			r.Methods[i], err = c.run(ctx, m, progress)
+			r.Methods[i], err = c.divided(m).run(ctx, m, progress)
 			return err
 		})
 	}
@@ -105,7 +112,24 @@ func (c Comparison) validate() error {
 			return fmt.Errorf("%s have %d logits but the rows to fit with have %d", part.name, k, want)
 		}
 	}
+	if !(c.OutlierShare >= 0 && c.OutlierShare < 1) {
+		return fmt.Errorf("the share of out-of-domain rows to fit oracles with must be at least 0 and below 1, not %v", c.OutlierShare)
+	}
+	if err := c.Training.Outliers.Validate(); err != nil {
+		return fmt.Errorf("out-of-domain rows to fit with: %w", err)
+	}
 	return nil
+}
+
+// divided is the comparison as a method sees it: for oracles, rows of Out that
+// are to be fitted with are taken from those to measure on.
+func (c Comparison) divided(m Method) Comparison {
+	if m.Needs&NeedOutliers == 0 || c.Training.Outliers.Len() > 0 || c.Out.Len() < 2 {
+		return c
+	}
+	measure, fit := calibrate.Split(c.Out.Len(), cmp.Or(c.OutlierShare, .5), c.Training.Seed)
+	c.Training.Outliers, c.Out = c.Out.Select(fit), c.Out.Select(measure)
+	return c
 }
 
 func (c Comparison) check(m Method) error {
@@ -123,6 +147,9 @@ const fitShare = .8
 
 func (c Comparison) run(ctx context.Context, m Method, progress func(float64)) (MethodReport, error) {
 	r := MethodReport{Name: m.Name, Control: m.Control, Configs: []Config{}}
+	if m.Needs&NeedOutliers != 0 {
+		r.NOutliers, r.NOut = c.Training.Outliers.Len(), c.Out.Len()
+	}
 	grid := []Params{m.Default}
 	if c.Sweep && len(m.Grid) > 0 {
 		grid = m.Grid

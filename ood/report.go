@@ -24,6 +24,14 @@ type MethodReport struct {
 	Name    string `json:"name"`
 	Control bool   `json:"control,omitempty"` // no competitor: random or an oracle
 
+	// NOutliers is the number of out-of-domain rows that the method was fitted
+	// with and NOut the number of others that it was measured on: an oracle's,
+	// whose rows are part of the report's NOut unless it was given some apart.
+	// 0, and absent from the JSON form, for methods that are fitted with none,
+	// which are measured on all of them.
+	NOutliers int `json:"n_outliers,omitempty"`
+	NOut      int `json:"n_out,omitempty"`
+
 	// Variant is what stands in for the method, as VariantOf says of its
 	// scorers; absent from the JSON form where nothing does.
 	Variant string `json:"variant,omitempty"`
@@ -54,7 +62,7 @@ type Config struct {
 	Scores Scores `json:"-"`
 }
 
-// Scores are one score per in-domain and per out-of-domain row.
+// Scores are one score per in-domain and per out-of-domain row measured on.
 type Scores struct {
 	In, Out []float64
 }

@@ -39,7 +39,8 @@ func compareCommand() *cli.Command {
 			"out-of-domain ones. Out-of-domain is the positive class; FPR95 is the share of in-domain inputs flagged " +
 			"when 95 % of the out-of-domain ones are found. With --sweep, mean and standard deviation run over a " +
 			"method's grid. A method marked \"inserted dropout\" ran with a dropout layer that " +
-			"the network was not trained with. --classes applies to --fit and --in, --out-classes to --out.",
+			"the network was not trained with. The oracle, a control, is fitted with a random half of --out (by --seed) and " +
+			"measured on the other half alone. --classes applies to --fit and --in, --out-classes to --out.",
 		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{batchFlag()}, runtimeFlags()),
 		Action: compare,
 	}
@@ -259,6 +260,9 @@ func printReport(w io.Writer, r *ood.Report) error {
 		return err
 	}
 	for _, m := range r.Methods {
+		if m.NOutliers > 0 {
+			fmt.Fprintf(w, "\n%s: fitted with %d out-of-domain rows and measured on %d others\n", m.Name, m.NOutliers, m.NOut)
+		}
 		for _, f := range m.Failed {
 			fmt.Fprintf(w, "failed: %s %s: %s\n", m.Name, f.Params, f.Error)
 		}

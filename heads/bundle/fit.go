@@ -163,27 +163,13 @@ func (in Inputs) divide() (division, error) {
 	}
 	fit, cal := calibrate.Split(in.Batch.Len(), in.CalFraction, in.Seed)
 	d := division{
-		fit: selectBatch(in.Batch, fit), cal: selectBatch(in.Batch, cal),
+		fit: in.Batch.Select(fit), cal: in.Batch.Select(cal),
 		fitTo: selectRows(in.Targets, fit), calTo: selectRows(in.Targets, cal), heldOut: SplitOff,
 	}
 	if c := in.Batch.Logits.Cols; in.Base.Task == Classification && len(fit) < c {
 		return division{}, &heads.TooFewRowsError{What: fmt.Sprintf("%d classes", c), Have: len(fit), Need: c}
 	}
 	return d, nil
-}
-
-func selectBatch(b ood.Batch, rows []int) ood.Batch {
-	s := ood.Batch{Features: selectRows(b.Features, rows), Logits: selectRows(b.Logits, rows)}
-	if b.Labels != nil {
-		s.Labels = make([]int, len(rows))
-		for i, r := range rows {
-			s.Labels[i] = b.Labels[r]
-		}
-	}
-	if b.Inputs != nil {
-		s.Inputs = ood.SelectInputs(b.Inputs, rows)
-	}
-	return s
 }
 
 func selectRows(m blas32.General, rows []int) blas32.General {

@@ -180,6 +180,9 @@ func (f *feeder) fillTargets(b *batch, m int, order []int32) {
 	y := b.y[m*b.rows*f.targets:]
 	first := max(f.Models[m].Target, 0)
 	for i, row := range order {
+		if f.Y.Rows == 1 {
+			row = 0
+		}
 		at := int(row)*f.Y.Stride + first
 		copy(y[i*f.targets:(i+1)*f.targets], f.Y.Data[at:at+f.targets])
 	}

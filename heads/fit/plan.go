@@ -66,7 +66,7 @@ func check(p heads.Problem) error {
 		return fmt.Errorf("nothing to train on: X is %d×%d", p.X.Rows, p.X.Cols)
 	case p.X.Rows > math.MaxInt32:
 		return fmt.Errorf("X has %d rows, more than 2³¹−1", p.X.Rows)
-	case p.Y.Rows > 0 && p.Y.Rows != p.X.Rows:
+	case p.Y.Rows > 1 && p.Y.Rows != p.X.Rows:
 		return fmt.Errorf("X has %d rows and Y has %d", p.X.Rows, p.Y.Rows)
 	case p.Outputs < 1:
 		return fmt.Errorf("a network needs at least one output, got %d", p.Outputs)
@@ -157,6 +157,9 @@ func checkModels(p heads.Problem) error {
 		}
 		if err := checkRows(p, i); err != nil {
 			return err
+		}
+		if err := checkStart(p, m.Start); err != nil {
+			return fmt.Errorf("model %d: %w", i, err)
 		}
 		if p.Y.Rows == 0 {
 			continue

@@ -76,6 +76,7 @@ func newTraining(ctx context.Context, r *ort.Runtime, p *plan, h hooks) (*traini
 	}
 	for m := range p.models {
 		initialise(t.states[0].w, p.params, m, p.Models[m].Seed)
+		start(t.states[0].w, p.params, m, p.Models[m].Start)
 		if h.weights != nil {
 			h.weights(m, p.params, t.states[0].w)
 		}

@@ -1,0 +1,181 @@
+package baselines_test
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// paperReference is testdata/paper.json; see the script beside it.
+type paperReference struct {
+	Train, Outliers, Test [][]float32
+	Oracle                []struct {
+		Lambda float64
+		Scores []float64
+	}
+	Weights            map[string][][]float32
+	Distillation, SVDD []float64
+}
+
+func readPaperReference(t *testing.T) paperReference {
+	t.Helper()
+	b, err := os.ReadFile("testdata/paper.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ref paperReference
+	if err := json.Unmarshal(b, &ref); err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+func compareScores(t *testing.T, s ood.Scorer, rows [][]float32, want []float64, tolerance float64) {
+	t.Helper()
+	for i, got := range score(t, s, ood.Batch{Features: general(rows)}) {
+		if !(math.Abs(got-want[i]) <= tolerance*max(1, math.Abs(want[i]))) {
+			t.Errorf("row %d: %v, want %v", i, got, want[i])
+		}
+	}
+}
+
+func TestOracleAgreesWithScikitLearn(t *testing.T) {
+	ref := readPaperReference(t)
+	for _, c := range ref.Oracle {
+		s, err := baselines.Oracle.Fit(background, ood.Training{
+			Batch: ood.Batch{Features: general(ref.Train)}, Outliers: ood.Batch{Features: general(ref.Outliers)},
+		}, ood.Params{"lambda": c.Lambda})
+		if err != nil {
+			t.Fatal(err)
+		}
+		compareScores(t, s, ref.Test, c.Scores, 2e-6)
+	}
+}
+
+func TestTrainedScoresAgreeWithPyTorch(t *testing.T) {
+	ref := readPaperReference(t)
+	layers := func(names ...string) heads.Network {
+		var n heads.Network
+		for i := 0; i < len(names); i += 2 {
+			l := heads.Layer{W: general(ref.Weights[names[i]])}
+			if b := names[i+1]; b != "" {
+				l.B = ref.Weights[b][0]
+			}
+			n.Layers = append(n.Layers, l)
+		}
+		return n
+	}
+	state := func() heads.State { return heads.State{Params: map[string]any{}, Arrays: map[string]heads.Array{}} }
+
+	st := state()
+	st.SetNetwork("teacher", layers("w0", "b0", "w1", "b1"))
+	st.SetNetwork("student", layers("ws", "bs"))
+	s, err := baselines.Distillation.Restore(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareScores(t, s, ref.Test, ref.Distillation, 1e-5)
+
+	st = state()
+	st.SetNetwork("network", layers("w0", "", "w1", ""))
+	st.Arrays["centre"] = heads.ArrayOf(general(ref.Weights["centre"]))
+	if s, err = baselines.SVDD.Restore(st); err != nil {
+		t.Fatal(err)
+	}
+	compareScores(t, s, ref.Test, ref.SVDD, 1e-5)
+}
+
+// problemRecorder is a trainer that remembers the problem.
+type problemRecorder struct {
+	plainTrainer
+	problem *heads.Problem
+}
+
+func (r problemRecorder) Train(ctx context.Context, p heads.Problem) ([]heads.Network, error) {
+	*r.problem = p
+	return r.plainTrainer.Train(ctx, p)
+}
+
+// output is a network's output for one row, term by term.
+func output(layers []heads.Layer, x []float32) []float64 {
+	var in []float64
+	for _, v := range x {
+		in = append(in, float64(v))
+	}
+	for i, l := range layers {
+		out := make([]float64, l.W.Cols)
+		for j := range out {
+			if l.B != nil {
+				out[j] = float64(l.B[j])
+			}
+			for k, v := range in {
+				if i > 0 {
+					v = max(v, 0)
+				}
+				out[j] += v * float64(l.W.Data[k*l.W.Stride+j])
+			}
+		}
+		in = out
+	}
+	return in
+}
+
+// TestPaperProblems checks what the two trained methods ask of a trainer.
+func TestPaperProblems(t *testing.T) {
+	training := newToy().training(30)
+	var p heads.Problem
+	training.Trainer = problemRecorder{problem: &p}
+	params := ood.Params{"k": 7., "epochs": 3.}
+	row := func(m blas32.General, i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
+	near := func(got float32, want float64) bool { return math.Abs(float64(got)-want) < 1e-5 }
+	as := func(p heads.Problem, hidden int, noBias bool) bool {
+		m := p.Models[0]
+		return p.Loss == heads.MSE && p.Epochs == 3 && p.BatchSize == 64 && p.Outputs == 7 && len(p.Hidden) == hidden &&
+			p.NoBias == noBias && len(p.Models) == 1 && m.LearningRate == 1e-3 && m.Target == -1 && m.Seed == training.Seed
+	}
+
+	s, err := baselines.Distillation.Fit(background, training, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	teacher, err := s.(heads.Stater).State().Network("teacher")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(teacher.Layers) != 2 || teacher.Layers[0].Out() != 64 || !as(p, 0, false) {
+		t.Errorf("a teacher of %d layers, and the problem %+v", len(teacher.Layers), p)
+	}
+	for i := range p.X.Rows {
+		for j, want := range output(teacher.Layers, row(training.Features, i)) {
+			if !near(p.Y.Data[i*p.Y.Stride+j], want) {
+				t.Fatalf("label %d of row %d is %v, the teacher says %v", j, i, p.Y.Data[i*p.Y.Stride+j], want)
+			}
+		}
+	}
+
+	if _, err := baselines.SVDD.Fit(background, training, params); err != nil {
+		t.Fatal(err)
+	}
+	if !as(p, 1, true) || p.Y.Rows != 1 {
+		t.Errorf("the problem of SVDD is %+v", p)
+	}
+	mean := make([]float64, 7)
+	for i := range p.X.Rows {
+		for j, v := range output(p.Models[0].Start, row(training.Features, i)) {
+			mean[j] += v / float64(p.X.Rows)
+		}
+	}
+	for j, want := range mean {
+		if !near(p.Y.Data[j], want) {
+			t.Errorf("the centre has %v at %d, the mean of the outputs to start with is %v", p.Y.Data[j], j, want)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package baselines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// smallHidden is the width of the hidden layer of the networks that
+// distillation and SVDD put on the features.
+const smallHidden = 64
+
+// smallNetworkParams reads the parameters that both have: the number of
+// outputs and of epochs.
+func smallNetworkParams(p ood.Params) (k, epochs int, err error) {
+	r := p.Reader()
+	k, epochs = r.Count("k", 100), r.Count("epochs", 10)
+	return k, epochs, r.Err()
+}
+
+// smallNetworkGrid is the paper's for both.
+func smallNetworkGrid() []ood.Params {
+	var grid []ood.Params
+	for _, k := range []float64{100, 1000} {
+		for _, epochs := range []float64{10, 100} {
+			grid = append(grid, ood.Params{"k": k, "epochs": epochs})
+		}
+	}
+	return grid
+}
+
+// drawNetwork draws a network whose layers have the widths given, from the
+// input on: weights and biases of a layer of d inputs are uniform on ±1/√d.
+func drawNetwork(rng *rand.Rand, biased bool, widths ...int) heads.Network {
+	var n heads.Network
+	for i, in := range widths[:len(widths)-1] {
+		out := widths[i+1]
+		draw := func(count int) []float32 {
+			v := make([]float32, count)
+			for j := range v {
+				v[j] = float32((2*rng.Float64() - 1) / math.Sqrt(float64(in)))
+			}
+			return v
+		}
+		l := heads.Layer{W: blas32.General{Rows: in, Cols: out, Stride: out, Data: draw(in * out)}}
+		if biased {
+			l.B = draw(out)
+		}
+		n.Layers = append(n.Layers, l)
+	}
+	return n
+}
+
+// Rows that a network is applied to between two looks at the context.
+const smallBlock = 1024
+
+// eachOutput calls visit with rows of phi and what n makes of them, block after block.
+func eachOutput(ctx context.Context, n heads.Network, phi blas32.General, visit func(first int, rows, out blas32.General)) error {
+	for i := 0; i < phi.Rows; i += smallBlock {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		rows := ood.Batch{Features: phi}.Slice(i, min(i+smallBlock, phi.Rows)).Features
+		visit(i, rows, n.Apply(rows))
+	}
+	return ctx.Err()
+}
+
+// trainOne trains the single model of p on the features of t, with the
+// learning rate and batch size of the paper.
+func trainOne(ctx context.Context, t ood.Training, p heads.Problem, model heads.ModelConfig) (heads.Network, error) {
+	if t.Trainer == nil {
+		return heads.Network{}, errors.New("this method is trained, and there is no trainer")
+	}
+	p.X, p.BatchSize = t.Features, 64
+	model.Seed, model.LearningRate, model.Target = t.Seed, 1e-3, -1
+	p.Models = []heads.ModelConfig{model}
+	if t.Progress != nil {
+		p.Progress = func(done, total int) { t.Progress(float64(done) / float64(total)) }
+	}
+	networks, err := t.Trainer.Train(ctx, p)
+	if err != nil {
+		return heads.Network{}, err
+	}
+	if len(networks) != 1 {
+		return heads.Network{}, fmt.Errorf("the trainer made %d networks of one", len(networks))
+	}
+	n := networks[0]
+	if err := n.Validate(); err != nil {
+		return n, fmt.Errorf("the trained network: %w", err)
+	}
+	if n.In() != t.Features.Cols || n.Out() != p.Outputs {
+		return n, fmt.Errorf("the trained network maps %d values to %d, want %d to %d", n.In(), n.Out(), t.Features.Cols, p.Outputs)
+	}
+	return n, nil
+}
+
+// squaredDistance is the mean of (a−b)².
+func squaredDistance(a, b []float32) float64 {
+	var s float64
+	for j, v := range a {
+		d := float64(v) - float64(b[j])
+		s += d * d
+	}
+	return s / float64(len(a))
+}
