@@ -32,7 +32,7 @@ type experiment struct {
 	run   func(ctx context.Context, s settings) error
 }
 
-var experiments = []experiment{coverageExperiment, californiaExperiment, table1Experiment, sweepExperiment, starExperiment}
+var experiments = []experiment{coverageExperiment, californiaExperiment, table1Experiment, sweepExperiment, starExperiment, abaloneExperiment}
 
 // settings are the flags, and what experiments share.
 type settings struct {
@@ -48,6 +48,7 @@ type settings struct {
 	intervals intervalSettings
 	sweep     sweepSettings
 	star      starSettings
+	abalone   abaloneSettings
 }
 
 func main() {
