@@ -45,6 +45,14 @@ func checkRows(phi blas32.General, method string) error {
 	return heads.CheckFinite("features", phi)
 }
 
+// checkLogitRows says what is wrong with logits to fit with.
+func checkLogitRows(z blas32.General, method string) error {
+	if z.Rows == 0 {
+		return &heads.TooFewRowsError{What: method, Need: 1}
+	}
+	return heads.CheckFinite("logits", z)
+}
+
 // one is the single scorer of a grid of one.
 func one(s []ood.Scorer, err error) (ood.Scorer, error) {
 	if err != nil {
