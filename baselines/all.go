@@ -4,12 +4,15 @@ import "github.com/attach-uncertainty/attach/ood"
 
 // All lists every method, in alphabetical order.
 var All = []ood.Method{
+	ASHB,
+	ASHS,
 	BALD,
 	BALDFeatures,
 	Certificates,
 	CertificatesTrained,
 	CertificatesUnregularised,
 	Covariance,
+	DICE,
 	Distance,
 	Distillation,
 	Energy,
@@ -29,8 +32,10 @@ var All = []ood.Method{
 	Oracle,
 	PCA,
 	Random,
+	ReAct,
 	RelativeMahalanobis,
 	Residual,
+	SCALE,
 	SVDD,
 	ViM,
 }

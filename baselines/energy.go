@@ -12,7 +12,7 @@ import (
 var Energy = ood.Method{
 	Name:    "energy",
 	Doc:     "The free energy −temperature · log Σ exp(logits / temperature), which is lower in-domain.",
-	Ref:     "Liu, Wang, Owens & Li 2020, equation 4, arXiv:2010.03759",
+	Ref:     "Liu, Wang, Owens & Li 2020, arXiv:2010.03759",
 	Needs:   ood.NeedLogits,
 	Default: ood.Params{"temperature": 1.},
 	Grid:    []ood.Params{{"temperature": 1.}, {"temperature": 10.}, {"temperature": 100.}, {"temperature": 1000.}},

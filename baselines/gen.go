@@ -14,7 +14,7 @@ var GEN = ood.Method{
 	Name: "gen",
 	Doc: "Generalised entropy Σ pᵞ(1−p)ᵞ over the `top` largest entries p of softmax(logits), with γ the parameter gamma. " +
 		"Networks with fewer classes than top have all of them summed.",
-	Ref:     "Liu, Lochman & Zach 2023, equation 4, CVPR 2023 pages 23946–23955",
+	Ref:     "Liu, Lochman & Zach 2023, CVPR 2023, pages 23946–23955",
 	Needs:   ood.NeedLogits,
 	Default: ood.Params{"gamma": .1, "top": 100.},
 	Grid:    genGrid(),

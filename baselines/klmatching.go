@@ -17,7 +17,7 @@ var KLMatching = ood.Method{
 	Name: "kl-matching",
 	Doc: "The least KL(softmax(logits) ‖ d) over the typical distributions d, in nats: for each class, the mean of softmax(logits) " +
 		"over the training rows predicted as that class. No labels are needed. Classes that are never predicted have no d.",
-	Ref:   "Hendrycks et al. 2022, section 4.1, arXiv:1911.11132",
+	Ref:   "Hendrycks et al. 2022, arXiv:1911.11132",
 	Needs: ood.NeedLogits,
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
 		if err := p.Reader().Err(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/ood"
@@ -105,4 +106,41 @@ func (t *toy) training(n int) ood.Training {
 
 func zeros(n, h int) blas32.General {
 	return blas32.General{Rows: n, Cols: h, Stride: h, Data: make([]float32, n*h)}
+}
+
+const rectifiedWidth = 48
+
+// rectified are features as a ReLU leaves them: many, none below zero, and large
+// where the class is. Rows that belong to no class have their mass spread out.
+func rectified(n int, in bool, rng *rand.Rand, last *ood.Linear) ood.Batch {
+	b := ood.Batch{Features: zeros(n, rectifiedWidth), Logits: zeros(n, toyClasses), Labels: make([]int, n)}
+	for i := range n {
+		b.Labels[i] = i % toyClasses
+		row := b.Features.Data[i*rectifiedWidth : (i+1)*rectifiedWidth]
+		for j := range row {
+			mean := .2
+			if in && j%toyClasses == b.Labels[i] {
+				mean = 1.2
+			}
+			row[j] = float32(max(0, mean+.4*rng.NormFloat64()))
+		}
+		blas32.Gemv(blas.NoTrans, 1, last.Weight, blas32.Vector{N: rectifiedWidth, Inc: 1, Data: row}, 0,
+			blas32.Vector{N: toyClasses, Inc: 1, Data: b.Logits.Data[i*toyClasses : (i+1)*toyClasses]})
+	}
+	return b
+}
+
+// rectifiedConformance holds rows for methods that shape activations.
+func rectifiedConformance() conformance {
+	rng := rand.New(rand.NewPCG(3, 5))
+	last := &ood.Linear{Weight: zeros(toyClasses, rectifiedWidth), Bias: make([]float32, toyClasses)}
+	for i := range last.Weight.Data {
+		last.Weight.Data[i] = -.1
+		if i%rectifiedWidth%toyClasses == i/rectifiedWidth {
+			last.Weight.Data[i] = .2
+		}
+	}
+	c := conformance{in: rectified(90, true, rng, last), out: rectified(80, false, rng, last)}
+	c.training = ood.Training{Batch: rectified(60, true, rng, last), Last: last, Seed: 5}
+	return c
 }

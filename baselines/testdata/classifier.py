@@ -43,6 +43,8 @@ test = np.r_[
     rows(-np.ones(6, int), 0.6),
     f32(20 * np.maximum(weight[5:], 0)),  # predicted as the class not seen
     f32(rng.normal(size=(3, H))),  # of both signs
+    -f32(np.abs(rng.normal(size=(1, H)))),
+    np.zeros((1, H)),
 ]
 train_logits, test_logits = f32(train @ weight.T + bias), f32(test @ weight.T + bias)
 predicted = train_logits.argmax(1)
@@ -81,6 +83,37 @@ typical = np.stack([softmax(train_logits[predicted == k], axis=1).mean(0) for k 
 kl = np.stack([(p * (logp - np.log(d))).sum(1) for d in typical], 1)
 put("kl-matching", {}, kl.min(1))
 
+
+def layer(x, w=weight):
+    return x @ w.T + bias
+
+
+def sharpened(x, k):
+    """exp(sum of all / sum of the k largest), for features of both signs bounded as in the Go code."""
+    top = -np.sort(-x, axis=1)[:, :k].sum(1)
+    ratio = np.full(len(x), H / k)
+    np.divide(x.sum(1), top, out=ratio, where=top > 0)
+    return np.exp(ratio)[:, None]
+
+
+for percentile in (65, 70, 75, 80, 85, 90, 95):
+    k = H - int(np.round(H * percentile / 100))
+    # A stable sort prunes the last of equal features.
+    order = np.argsort(-test, axis=1, kind="stable")[:, :k]
+    mask = np.zeros(test.shape)
+    np.put_along_axis(mask, order, 1, 1)
+    put("ash-b", {"percentile": percentile}, energy(layer(mask * test.sum(1, keepdims=True) / k)))
+    put("ash-s", {"percentile": percentile}, energy(layer(mask * test * sharpened(test, k))))
+    put("scale", {"percentile": percentile}, energy(layer(test * sharpened(test, k))))
+
+for percentile in (0, 50, 85, 90, 95, 99):
+    put("react", {"percentile": percentile}, energy(layer(np.minimum(test, np.percentile(train, percentile)))))
+
+for percentile in (10, 30, 50, 70, 90, 99):
+    contribution = weight * train.mean(0)
+    w = weight * (contribution > np.percentile(contribution, percentile))
+    put("dice", {"percentile": percentile}, energy(layer(test, w)))
+
 out = {
     "train": train.tolist(), "test": test.tolist(),
     "train_logits": train_logits.tolist(), "test_logits": test_logits.tolist(),
@@ -93,8 +126,8 @@ if "--peers" in sys.argv:
     import torch
     from pytorch_ood import detector
 
-    def compare(name, want, got):
-        want, got = np.asarray(want), got.detach().numpy().astype(float)
+    def compare(name, want, got, keep=slice(None)):
+        want, got = np.asarray(want)[keep], got.detach().numpy().astype(float)[keep]
         off = np.max(np.abs(want - got) / np.maximum(np.abs(want), 1e-3))
         print(f"{name}: off by {off:.1g}")
         assert off < 1e-4, name
@@ -109,3 +142,22 @@ if "--peers" in sys.argv:
         # A mean over classes there, of probabilities of at least 1e-7.
         s = detector.GEN.score(z, gamma=1, M=top) * min(top, C)
         compare("gen", of("gen", {"gamma": 1, "top": top}), s)
+
+    x, w, b = (torch.tensor(a) for a in (test, weight, bias))
+    maps = x[:, :, None, None]
+
+    def head(v):
+        return v.flatten(1) @ w.T + b
+
+    def same(v):
+        return v.clone()
+
+    some = slice(0, -2)  # the ratio of sums is another, or 0/0, where no feature is positive
+    for variant in ("ash-b", "ash-s"):
+        compare(variant, of(variant, {"percentile": 90}), detector.ASH(same, head, variant, 0.9).predict(maps), some)
+    compare("scale", of("scale", {"percentile": 85}), detector.SCALE(same, head, 0.85).predict(maps), some)
+    clip = float(np.percentile(train, 90))
+    compare("react", of("react", {"percentile": 90}), detector.ReAct(same, head, clip).predict(x))
+    dice = detector.DICE(same, w, b, 0.7)
+    dice.fit_features(torch.tensor(train), torch.tensor(labels))
+    compare("dice", of("dice", {"percentile": 70}), dice.predict_features(x))

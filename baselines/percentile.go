@@ -1,0 +1,153 @@
+package baselines
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// readPercentile reads the parameter "percentile", in [0,100).
+func readPercentile(p ood.Params, def float64) (float64, error) {
+	r := p.Reader()
+	v := r.NonNegative("percentile", def)
+	if err := r.Err(); err != nil {
+		return 0, err
+	}
+	return v, checkPercentile(v)
+}
+
+func restorePercentile(st heads.State) (float64, error) {
+	v, err := st.Number("percentile")
+	if err != nil {
+		return 0, err
+	}
+	return v, checkPercentile(v)
+}
+
+func checkPercentile(v float64) error {
+	if !(v >= 0 && v < 100) {
+		return fmt.Errorf("parameter %q must be at least 0 and below 100, not %v", "percentile", v)
+	}
+	return nil
+}
+
+// percentileGrid is a grid of one percentile each.
+func percentileGrid(values ...float64) []ood.Params {
+	var grid []ood.Params
+	for _, v := range values {
+		grid = append(grid, ood.Params{"percentile": v})
+	}
+	return grid
+}
+
+// linearPercentile is a percentile of v, which it reorders, with values in
+// between interpolated linearly: numpy.percentile's default.
+func linearPercentile(v []float64, percentile float64) float64 {
+	low, share := math.Modf(percentile / 100 * float64(len(v)-1))
+	a := selectNth(v, int(low))
+	if share == 0 {
+		return a
+	}
+	return a + share*(selectNth(v[int(low):], 1)-a)
+}
+
+// elementPercentiles is linearPercentile of all elements of m, which has some,
+// for several percentiles. It goes over m twice and copies none of it.
+func elementPercentiles(ctx context.Context, m blas32.General, percentiles []float64) ([]float64, error) {
+	n := m.Rows * m.Cols
+	var ranks []int
+	shares := make([]float64, len(percentiles))
+	for i, p := range percentiles {
+		low, share := math.Modf(p / 100 * float64(n-1))
+		ranks = append(ranks, int(low), min(int(low)+1, n-1))
+		shares[i] = share
+	}
+	found, err := elementsOfRank(ctx, m, ranks)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]float64, len(percentiles))
+	for i, share := range shares {
+		a, b := float64(found[2*i]), float64(found[2*i+1])
+		values[i] = a + share*(b-a)
+	}
+	return values, nil
+}
+
+// elementsOfRank returns the elements that sorting m would put at some indices:
+// it counts by the upper half of a number's bits and then, among those that
+// share it with one that is looked for, by the lower.
+func elementsOfRank(ctx context.Context, m blas32.General, ranks []int) ([]float32, error) {
+	const half = 1 << 16
+	upper := make([]int, half)
+	lower := map[uint32][]int{}
+	each := func(visit func(key uint32)) error {
+		for i := range m.Rows {
+			if i%1024 == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			for _, v := range row(m, i) {
+				visit(orderedBits(v))
+			}
+		}
+		return ctx.Err()
+	}
+	if err := each(func(key uint32) { upper[key>>16]++ }); err != nil {
+		return nil, err
+	}
+	keys := make([]uint32, len(ranks))
+	rest := make([]int, len(ranks))
+	for i, rank := range ranks {
+		keys[i], rest[i] = bucketOf(upper, rank)
+		if lower[keys[i]] == nil {
+			lower[keys[i]] = make([]int, half)
+		}
+	}
+	err := each(func(key uint32) {
+		if counts, ok := lower[key>>16]; ok {
+			counts[key%half]++
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	values := make([]float32, len(ranks))
+	for i, key := range keys {
+		low, _ := bucketOf(lower[key], rest[i])
+		values[i] = fromOrderedBits(key<<16 | low)
+	}
+	return values, nil
+}
+
+// bucketOf finds the bucket that holds the element of some rank, and its rank
+// in there.
+func bucketOf(counts []int, rank int) (uint32, int) {
+	for b, n := range counts {
+		if rank < n {
+			return uint32(b), rank
+		}
+		rank -= n
+	}
+	panic("baselines: rank beyond the last element")
+}
+
+// orderedBits maps numbers to integers in the same order.
+func orderedBits(v float32) uint32 {
+	if b := math.Float32bits(v); b>>31 == 0 {
+		return b | 1<<31
+	} else {
+		return ^b
+	}
+}
+
+func fromOrderedBits(key uint32) float32 {
+	if key>>31 == 1 {
+		return math.Float32frombits(key &^ (1 << 31))
+	}
+	return math.Float32frombits(^key)
+}
