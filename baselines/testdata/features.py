@@ -87,5 +87,52 @@ for k in (0.25, 0.5, 0.75, 256, 512, 1000, 2):
     alpha = train_logits.max(1).mean() / norms.mean()
     put("vim", {"k": k}, alpha * scores - logsumexp(test_logits, axis=1))
 
+
+z_train, z_test = (train - train.mean(0)) / train.std(0), (test - train.mean(0)) / train.std(0)
+_, vectors = np.linalg.eigh(np.cov(z_train.T))
+for max_logit in (False, True):
+    for k in (0, 0.25, 0.5, 100, 3):
+        dim = min(h - 1, k) if k >= 1 else int(k * h) or c - 1
+        share = np.linalg.norm(z_test @ vectors[:, ::-1][:, :dim], axis=1) / np.linalg.norm(z_test, axis=1)
+        put("neco", {"k": k, "max_logit": max_logit}, -share * (test_logits.max(1) if max_logit else 1))
+
+
+def reconstruction_error(a, b, variance):
+    a, b = a - a.mean(0), b - a.mean(0)
+    u, s, _ = np.linalg.svd(a.T @ a)
+    q = np.searchsorted(np.cumsum(s) / s.sum(), variance) + 1
+    return np.linalg.norm(b - b @ u[:, :q] @ u[:, :q].T, axis=1)
+
+
+for variance in (0.7, 0.85, 0.9, 0.95, 0.99):
+    put("cop", {"variance": variance}, reconstruction_error(unit(train), unit(test), variance))
+
+
+def pcg_dxsm(state):
+    """Uniforms on [0,1) of Go's math/rand/v2 PCG, whose algorithm is public: O'Neill's 128-bit generator."""
+    while True:
+        state = (state * 0x2360ED051FC65DA44385DF649FCCF645 + 0x5851F42D4C957F2D14057B7EF767814F) % 2**128
+        hi, lo = state >> 64, state % 2**64
+        hi ^= hi >> 32
+        hi = hi * 0xDA942042E4DD58B5 % 2**64
+        hi ^= hi >> 48
+        hi = hi * (lo | 1) % 2**64
+        yield hi % 2**53 / 2**53
+
+
+def fourier(x, m, gamma):
+    uniform = pcg_dxsm(0)
+    pairs = np.array([[next(uniform), next(uniform)] for _ in range(h * m)])
+    normal = np.sqrt(-2 * np.log(1 - pairs[:, 0])) * np.cos(2 * np.pi * pairs[:, 1])
+    phase = 2 * np.pi * np.array([next(uniform) for _ in range(m)])
+    return np.sqrt(2 / m) * np.cos(unit(x) @ (np.sqrt(2 * gamma) * normal.reshape(h, m)) + phase)
+
+
+for gamma, variance, m in [(2, 0.8, 4 * h), (1, 0.7, 4 * h), (1, 0.5, 4 * h), (3, 0.5, 4 * h), (2, 0.9, 40)]:
+    params = {"gamma": gamma, "variance": variance}
+    if m != 4 * h:
+        params["frequencies"] = m
+    put("corp", params, reconstruction_error(fourier(train, m, gamma), fourier(test, m, gamma), variance))
+
 with open("features.json", "w") as f:
     json.dump(out, f)
