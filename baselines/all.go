@@ -20,6 +20,7 @@ var All = []ood.Method{
 	Energy,
 	Entropy,
 	Functional,
+	GaussianMixture,
 	GEN,
 	Geometrical,
 	GeometricalFeatures,

@@ -12,7 +12,7 @@ import (
 
 // featureMethods are those whose reference scores are in features.json.
 var featureMethods = map[string]bool{
-	"cop": true, "corp": true, "knn": true, "mahalanobis": true, "neco": true, "relative-mahalanobis": true, "residual": true, "vim": true,
+	"cop": true, "corp": true, "gaussian-mixture": true, "knn": true, "mahalanobis": true, "neco": true, "relative-mahalanobis": true, "residual": true, "vim": true,
 }
 
 func TestFeatureScoresAgreeWithPeers(t *testing.T) {
@@ -75,6 +75,10 @@ func TestFeatureScoresAgreeWithPeers(t *testing.T) {
 			continue
 		}
 		for _, p := range m.Grid {
+			// What ten clusters are depends on how they begin.
+			if m.Name == "gaussian-mixture" && p["k"] == 10. {
+				continue
+			}
 			if name := m.Name + " " + p.String(); !covered[name] {
 				t.Errorf("no reference scores of %s", name)
 			}
