@@ -19,8 +19,8 @@ func (s settings) reportSTAR(data starData, epochs [2]int, effects []effect) err
 	}
 	fmt.Fprintf(s.stdout, "effect of a small class on ach_score, given exp: %d children in small classes, %d in regular ones (%d without exp or score left out)\n",
 		data.small.x.Rows, data.regular.x.Rows, data.dropped)
-	fmt.Fprintf(s.stdout, "%d networks on all rows, %d bootstrap samples of %s, %d and %d epochs; bands hold %g %% of the samples\n",
-		s.star.refits, s.seeds, s.star.resample, epochs[0], epochs[1], 100*s.star.coverage)
+	fmt.Fprintf(s.stdout, "%d networks on all rows, %d bootstrap samples of %s, %d and %d epochs, averaging %g; bands hold %g %% of the samples\n",
+		s.star.refits, s.seeds, s.star.resample, epochs[0], epochs[1], s.star.averaging, 100*s.star.coverage)
 	fmt.Fprintf(s.stdout, "%5s  %29s  %24s  %24s\n", "level", "predicted ± refits, band", "marginal, band", "empirical, band")
 	for _, e := range effects {
 		fmt.Fprintf(s.stdout, "%5.1f  %7.2f ± %4.2f [%6.2f, %6.2f]  %7.2f [%6.2f, %6.2f]  %7.2f [%6.2f, %6.2f]\n", e.level,

@@ -119,7 +119,7 @@ func TestSTAR(t *testing.T) {
 	}
 	data, out := writeSTAR(t, text), t.TempDir()
 	var stdout, stderr bytes.Buffer
-	args := []string{"star", "--data", data, "--out", out, "--seeds", "6", "--refits", "2", "--epochs", "30", "--resample", "teachers"}
+	args := []string{"star", "--data", data, "--out", out, "--seeds", "6", "--refits", "2", "--epochs", "20", "--averaging", ".9", "--resample", "teachers"}
 	if code := run(t.Context(), args, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr.String())
 	}
@@ -160,6 +160,7 @@ func TestSTARUsage(t *testing.T) {
 		"--refits":              {"--refits", "0"},
 		"between 0 and 1":       {"--coverage", "95"},
 		"at least 2 bootstrap":  {"--seeds", "1"},
+		"--averaging":           {"--averaging", "1"},
 		"no --sets":             {"--sets", "a"},
 		"the STAR kindergarten": {},
 	} {
