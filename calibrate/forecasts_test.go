@@ -157,8 +157,10 @@ func TestIntervalMetrics(t *testing.T) {
 func TestCrossingRate(t *testing.T) {
 	f := Forecasts{Levels: []float64{0.1, 0.5, 0.9}, Quantiles: []float32{1, 2, 3, 3, 2, 1, 1, 3, 2, 1, 1, 1}, Y: make([]float64, 4)}
 	near(t, "crossing rate", f.CrossingRate(), 3./8, 1e-12)
+	near(t, "crossed rows", f.CrossedRows(), 2./4, 1e-12)
 	one := Forecasts{Levels: []float64{0.5}, Quantiles: []float32{1}, Y: []float64{1}}
 	near(t, "crossing rate of one level", one.CrossingRate(), 0, 0)
+	near(t, "crossed rows of one level", one.CrossedRows(), 0, 0)
 }
 
 func TestForecastsPanic(t *testing.T) {

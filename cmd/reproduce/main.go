@@ -1,4 +1,5 @@
-// Command reproduce runs experiments on real data sets and prints their tables.
+// Command reproduce runs experiments on real data sets, and on toys, and prints
+// their tables.
 //
 //	go run ./cmd/reproduce NAME --data DIR
 //
@@ -29,10 +30,16 @@ type experiment struct {
 	doc  string
 	// flags, if not nil, defines flags beyond those of every experiment.
 	flags func(flags *flag.FlagSet, s *settings)
-	run   func(ctx context.Context, s settings) error
+	// optionalData says that it runs without --data, or says itself what for
+	// it wants the folder.
+	optionalData bool
+	run          func(ctx context.Context, s settings) error
 }
 
-var experiments = []experiment{coverageExperiment, californiaExperiment, table1Experiment, sweepExperiment, starExperiment, abaloneExperiment}
+var experiments = []experiment{
+	coverageExperiment, californiaExperiment, table1Experiment, sweepExperiment, starExperiment, abaloneExperiment,
+	figure1Experiment, figure2Experiment,
+}
 
 // settings are the flags, and what experiments share.
 type settings struct {
@@ -49,6 +56,7 @@ type settings struct {
 	sweep     sweepSettings
 	star      starSettings
 	abalone   abaloneSettings
+	figure    figureSettings
 }
 
 func main() {
@@ -121,7 +129,7 @@ func reproduce(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	switch {
 	case flags.NArg() > 0:
 		return fmt.Errorf("%w: what is %q? flags begin with a dash", errUsage, flags.Arg(0))
-	case s.data == "":
+	case s.data == "" && !experiments[i].optionalData:
 		return fmt.Errorf("%w: say where the data sets are with --data", errUsage)
 	case s.seeds < 1 || s.epochs < 0:
 		return fmt.Errorf("%w: --seeds must be at least 1 and --epochs not negative", errUsage)

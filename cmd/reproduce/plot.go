@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"image/color"
+	"io"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -42,6 +43,79 @@ func figureColor(i int) color.NRGBA {
 	return palette[i%len(palette)]
 }
 
+// figureBand is the area between two curves over increasing x.
+func figureBand(x, lower, upper []float64, fill color.Color) (*plotter.Polygon, error) {
+	edge := make(plotter.XYs, 0, 2*len(x))
+	for i := range x {
+		edge = append(edge, plotter.XY{X: x[i], Y: lower[i]})
+	}
+	for i := len(x) - 1; i >= 0; i-- {
+		edge = append(edge, plotter.XY{X: x[i], Y: upper[i]})
+	}
+	band, err := plotter.NewPolygon(edge)
+	if err != nil {
+		return nil, fmt.Errorf("draw a band: %w", err)
+	}
+	band.Color, band.LineStyle.Width = fill, 0
+	return band, nil
+}
+
+// figureLine is a curve.
+func figureLine(x, y []float64, ink color.Color, width vg.Length, dashes ...vg.Length) (*plotter.Line, error) {
+	line, err := plotter.NewLine(figurePoints(x, y))
+	if err != nil {
+		return nil, fmt.Errorf("draw a line: %w", err)
+	}
+	line.LineStyle = draw.LineStyle{Color: ink, Width: width, Dashes: dashes}
+	return line, nil
+}
+
+// figureDots are rows of data.
+func figureDots(x, y []float64, ink color.Color, radius vg.Length) (*plotter.Scatter, error) {
+	dots, err := plotter.NewScatter(figurePoints(x, y))
+	if err != nil {
+		return nil, fmt.Errorf("draw points: %w", err)
+	}
+	dots.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: radius, Shape: draw.CircleGlyph{}}
+	return dots, nil
+}
+
+func figurePoints(x, y []float64) plotter.XYs {
+	points := make(plotter.XYs, len(x))
+	for i := range x {
+		points[i] = plotter.XY{X: x[i], Y: y[i]}
+	}
+	return points
+}
+
+// savePanels writes path.png and path.svg of plots in rows of equal length,
+// their axes aligned.
+func savePanels(panels [][]*plot.Plot, width, height vg.Length, path string) error {
+	tiles := draw.Tiles{
+		Rows: len(panels), Cols: len(panels[0]), PadX: vg.Points(12), PadY: vg.Points(8),
+		PadTop: vg.Points(4), PadBottom: vg.Points(4), PadLeft: vg.Points(4), PadRight: vg.Points(8),
+	}
+	for _, format := range []string{"png", "svg"} {
+		canvas, err := draw.NewFormattedCanvas(width, height, format)
+		if err != nil {
+			return fmt.Errorf("draw %s.%s: %w", path, format, err)
+		}
+		for i, row := range plot.Align(panels, tiles, draw.New(canvas)) {
+			for j, c := range row {
+				panels[i][j].Draw(c)
+			}
+		}
+		write := func(w io.Writer) error {
+			_, err := canvas.WriteTo(w)
+			return err
+		}
+		if err := writeFile(path+"."+format, write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // saveFigure writes path.png and path.svg.
 func saveFigure(p *plot.Plot, width, height vg.Length, path string) error {
 	for _, format := range []string{".png", ".svg"} {
@@ -50,4 +124,9 @@ func saveFigure(p *plot.Plot, width, height vg.Length, path string) error {
 		}
 	}
 	return nil
+}
+
+// newInk is a color 0xRRGGBB with an opacity.
+func newInk(rgb uint32, alpha uint8) color.NRGBA {
+	return color.NRGBA{uint8(rgb >> 16), uint8(rgb >> 8), uint8(rgb), alpha}
 }
