@@ -2,132 +2,216 @@ package main
 
 import (
 	"context"
+	"encoding/csv"
+	"flag"
 	"fmt"
+	"io"
 	"math"
-	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
-	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/internal/inputs"
 )
 
-// coverageExperiment measures what conformalized quantile regression promises:
-// over random splits, the mean coverage on test rows is
-// ⌈(1−α)(n_cal+1)⌉/(n_cal+1).
+// coverageExperiment measures what conformalized quantile regression promises,
+// whatever predicts the quantiles: over random splits, the mean coverage on
+// test rows is ⌈(1−α)(n_cal+1)⌉/(n_cal+1). Every method has its default
+// setting, so that no rows choose among settings and all of the fifth that is
+// held out calibrates.
 var coverageExperiment = experiment{
-	name: "coverage",
-	doc:  "coverage of 95 % conformalized intervals on the UCI regression sets",
-	run:  runCoverage,
+	name:  "coverage",
+	doc:   "coverage of conformalized intervals of every method on the UCI regression sets",
+	flags: coverageFlags,
+	run:   runCoverage,
 }
 
-func uciSets() []string {
-	return []string{"bostonHousing", "concrete", "energy", "kin8nm", "naval-propulsion-plant", "power-plant", "wine-quality-red", "yacht"}
+func coverageFlags(flags *flag.FlagSet, s *settings) {
+	i := &s.intervals
+	flags.StringVar(&i.methods, "methods", "", "only these methods, `a,b`")
+	flags.StringVar(&i.out, "out", "coverage", "`folder` for results and table; results in it are not measured again")
+	flags.StringVar(&i.coverages, "coverage", ".95", "coverages of intervals, `.95,.9,.99`")
+	flags.IntVar(&i.parallel, "parallel", 1, "`jobs` at once")
+}
+
+// coverageRecord is what one method does on one split. Intervals are closed.
+type coverageRecord struct {
+	configKey
+	NCal     int      `json:"n_cal"`
+	NTest    int      `json:"n_test"`
+	Raw      measured `json:"raw"`
+	CQR      measured `json:"cqr"`
+	Smoothed float64  `json:"smoothed"` // coverage with ties broken at random
+	Tied     float64  `json:"tied"`     // share of test rows at the ends of their intervals
 }
 
 func runCoverage(ctx context.Context, s settings) error {
-	const alpha = .05
-	sets := s.sets
-	if sets == nil {
-		sets = uciSets()
+	p, err := planCoverage(s)
+	if err != nil {
+		return err
 	}
-	fmt.Fprintf(s.stdout, "%-24s %6s %6s %9s %9s %9s %7s %9s %9s\n", "set", "n_cal", "seeds", "expected", "coverage", "std.err.", "z", "raw SQR", "width")
-	for _, set := range sets {
-		x, y, err := readTable(ctx, filepath.Join(s.data, "uci", set+".txt"), "last")
+	if err := os.MkdirAll(s.intervals.out, 0o755); err != nil {
+		return err
+	}
+	results, err := openStore[coverageRecord](filepath.Join(s.intervals.out, "coverage.jsonl"))
+	if err != nil {
+		return err
+	}
+	defer results.close()
+	var jobs []job
+	var seedOf []int
+	for _, set := range p.sets {
+		data, err := set.read(ctx, s.data)
 		if err != nil {
 			return err
 		}
-		spread := slices.Max(column(y)) - slices.Min(column(y))
-		var covered, raw, width []float64
-		nCal := 0
 		for seed := range s.seeds {
-			parts := splitRows(x.Rows, uint64(seed))
-			nCal = len(parts.cal)
-			head, err := heads.FitSQR(ctx, pick(x, parts.fit), pick(y, parts.fit), s.trainer, heads.SQROptions{Epochs: s.epochs, Seed: uint64(seed)})
-			if err != nil {
-				return fmt.Errorf("%s, seed %d: %w", set, seed, err)
+			for _, m := range p.methods {
+				for _, coverage := range p.coverages {
+					k := coverageKey(set, seed, m, coverage, s.epochs)
+					if results.has(k) {
+						continue
+					}
+					jobs = append(jobs, job{
+						kind: m.Name, cost: float64(data.x.Rows), what: fmt.Sprintf("%s, seed %d, %s, %g %%", set.name, seed, m.Name, 100*coverage),
+						run: func(ctx context.Context, progress func(float64)) error {
+							r, err := coverOne(ctx, s, m, data, k, progress)
+							if err != nil {
+								return err
+							}
+							return results.add([]coverageRecord{r})
+						},
+					})
+					seedOf = append(seedOf, seed)
+				}
 			}
-			calY, testY := column(pick(y, parts.cal)), column(pick(y, parts.test))
-			calLo, calHi := interval(head, pick(x, parts.cal), alpha)
-			testLo, testHi := interval(head, pick(x, parts.test), alpha)
-			cqr, err := calibrate.NewCQR(calLo, calHi, calY)
-			if err != nil {
-				return err
-			}
-			var in, inRaw, w float64
-			for i, v := range testY {
-				lo, hi := cqr.Interval(testLo[i], testHi[i], alpha)
-				in += indicator(lo <= v && v <= hi)
-				inRaw += indicator(testLo[i] <= v && v <= testHi[i])
-				w += hi - lo
-			}
-			n := float64(len(testY))
-			covered, raw, width = append(covered, in/n), append(raw, inRaw/n), append(width, w/n/spread)
-			fmt.Fprintf(s.stderr, "%s: split %d of %d\n", set, seed+1, s.seeds)
 		}
-		mean, sd := stat.MeanStdDev(covered, nil)
-		expected := calibrate.ExpectedCoverage(nCal, alpha)
-		se := sd / math.Sqrt(float64(len(covered)))
-		fmt.Fprintf(s.stdout, "%-24s %6d %6d %9.4f %9.4f %9.4f %7.2f %9.4f %9.4f\n",
-			set, nCal, s.seeds, expected, mean, se, (mean-expected)/se, stat.Mean(raw, nil), stat.Mean(width, nil))
 	}
-	return nil
-}
-
-// rowSplit is test rows (a tenth), and of the others rows to calibrate on (a
-// fifth) and rows to fit on.
-type rowSplit struct{ fit, cal, test []int }
-
-func splitRows(n int, seed uint64) rowSplit {
-	order := rand.New(rand.NewPCG(seed, 0)).Perm(n)
-	test, rest := order[:n/10], order[n/10:]
-	cal := len(rest) / 5
-	return rowSplit{fit: rest[cal:], cal: rest[:cal], test: test}
-}
-
-func interval(head *heads.SQR, x blas32.General, alpha float64) (lo, hi []float64) {
-	q := head.Quantiles(x, []float64{alpha / 2, 1 - alpha/2})
-	for i := range x.Rows {
-		lo, hi = append(lo, q.At(i, 0, 0)), append(hi, q.At(i, 0, 1))
+	if err := runJobs(ctx, s, inOrderOf(seedOf, jobs)); err != nil {
+		return err
 	}
-	return lo, hi
+	rows := p.coverageRows(s, results)
+	printCoverage(s.stdout, rows)
+	return writeFile(filepath.Join(s.intervals.out, "coverage.csv"), func(w io.Writer) error { return writeCoverageCSV(w, rows) })
 }
 
-func readTable(ctx context.Context, path, target string) (x, y blas32.General, err error) {
-	set, err := inputs.Open(ctx, path, inputs.Options{Target: target})
+func planCoverage(s settings) (p intervalPlan, err error) {
+	if p.sets, err = uciByName(s.sets); err != nil {
+		return p, err
+	}
+	if p.coverages, err = coveragesOf(s); err != nil {
+		return p, err
+	}
+	p.methods, err = quantileMethods(s.intervals.methods)
+	return p, err
+}
+
+func coverageKey(set uciSet, seed int, m heads.QuantileMethod, coverage float64, epochs int) configKey {
+	k := keyOf(set.name, seed, m.Name, m.Default, coverage)
+	if m.NeedsTrainer {
+		k.Epochs = epochs
+	}
+	return k
+}
+
+// coverOne fits a method with its defaults to one split, and calibrates it.
+func coverOne(ctx context.Context, s settings, m heads.QuantileMethod, data uciData, k configKey, progress func(float64)) (coverageRecord, error) {
+	parts := splitRows(data.x.Rows, uint64(k.Seed))
+	levels := levelsOf(k.Coverage)
+	alpha := 2 * levels[0]
+	f, err := m.Fit(ctx, heads.Regression{
+		X: pick(data.x, parts.fit), Y: pick(data.y, parts.fit), Trainer: s.trainer,
+		Levels: levels, Epochs: s.epochs, Seed: uint64(k.Seed), Progress: progress,
+	}, m.Default)
 	if err != nil {
-		return x, y, err
+		return coverageRecord{}, err
 	}
-	if x, err = set.All(ctx); err != nil {
-		return x, y, err
+	cal := endsOf(f, pick(data.x, parts.cal), column(pick(data.y, parts.cal)), levels)
+	test := endsOf(f, pick(data.x, parts.test), column(pick(data.y, parts.test)), levels)
+	r := coverageRecord{configKey: k, NCal: len(cal.y), NTest: len(test.y), Raw: test.measure(alpha, data.spread)}
+	r.Raw.PICP = test.closed()
+	if r.CQR, err = test.conformalized(cal, alpha, data.spread); err != nil {
+		return r, err
 	}
-	y, _ = set.Targets()
-	return x, y, nil
+	scores := cal.scores()
+	slices.Sort(scores)
+	r.Smoothed, r.Tied = brokenTies(scores, test.scores(), alpha)
+	return r, nil
 }
 
-func pick(m blas32.General, rows []int) blas32.General {
-	out := blas32.General{Rows: len(rows), Cols: m.Cols, Stride: m.Cols, Data: make([]float32, len(rows)*m.Cols)}
-	for i, r := range rows {
-		copy(out.Data[i*out.Stride:], m.Data[r*m.Stride:r*m.Stride+m.Cols])
-	}
-	return out
+// coverageRow is a method on a set, over splits.
+type coverageRow struct {
+	set, method                  string
+	coverage                     float64
+	seeds, nCal, nTest           int
+	expected, mean, stderr, seen float64 // seen is the standard error by the splits themselves
+	smoothed, tied               float64
+	raw, rawWidth, width         float64
 }
 
-func column(m blas32.General) []float64 {
-	out := make([]float64, m.Rows)
-	for i := range out {
-		out[i] = float64(m.Data[i*m.Stride])
+func (r coverageRow) z() float64       { return (r.mean - r.expected) / r.stderr }
+func (r coverageRow) zBroken() float64 { return (r.smoothed - r.expected) / r.stderr }
+
+func (p intervalPlan) coverageRows(s settings, results *store[coverageRecord]) []coverageRow {
+	var rows []coverageRow
+	for _, coverage := range p.coverages {
+		for _, set := range p.sets {
+			for _, m := range p.methods {
+				row := coverageRow{set: set.name, method: m.Name, coverage: coverage, seeds: s.seeds}
+				var covered, smoothed, tied, raw, rawWidth, width []float64
+				for seed := range s.seeds {
+					r := results.records[coverageKey(set, seed, m, coverage, s.epochs)]
+					row.nCal, row.nTest = r.NCal, r.NTest
+					covered, smoothed, tied = append(covered, r.CQR.PICP), append(smoothed, r.Smoothed), append(tied, r.Tied)
+					raw, rawWidth, width = append(raw, r.Raw.PICP), append(rawWidth, r.Raw.MPIW), append(width, r.CQR.width())
+				}
+				alpha := 2 * levelsOf(coverage)[0]
+				row.expected = calibrate.ExpectedCoverage(row.nCal, alpha)
+				row.stderr = coverageError(row.nCal, row.nTest, alpha) / math.Sqrt(float64(s.seeds))
+				row.mean, row.seen = stat.MeanStdDev(covered, nil)
+				row.seen /= math.Sqrt(float64(s.seeds))
+				row.smoothed, row.tied = stat.Mean(smoothed, nil), stat.Mean(tied, nil)
+				row.raw, row.rawWidth, row.width = stat.Mean(raw, nil), stat.Mean(rawWidth, nil), stat.Mean(width, nil)
+				rows = append(rows, row)
+			}
+		}
 	}
-	return out
+	return rows
 }
 
-func indicator(b bool) float64 {
-	if b {
-		return 1
+func printCoverage(w io.Writer, rows []coverageRow) {
+	fmt.Fprintln(w, "closed intervals on test rows; std.err. as theory has it, and as splits differ; widths over the target's range")
+	fmt.Fprintln(w, "ties: share of test rows at an end of their interval, and z with ties broken at random")
+	fmt.Fprintf(w, "%-9s %-21s %5s %5s %5s %8s %8s %8s %8s %6s  %5s %6s  %7s %7s %7s\n", "set", "method", "level", "n_cal", "seeds",
+		"promised", "coverage", "std.err.", "seen", "z", "ties", "z", "raw", "width", "CQR")
+	beyond := map[bool]int{}
+	for _, r := range rows {
+		fmt.Fprintf(w, "%-9s %-21s %5g %5d %5d %8.4f %8.4f %8.4f %8.4f %+6.2f  %5s %+6.2f  %7.3f %7s %7s\n", r.set, r.method, r.coverage, r.nCal, r.seeds,
+			r.expected, r.mean, r.stderr, r.seen, r.z(), short(r.tied, 3), r.zBroken(), r.raw, short(r.rawWidth, 3), short(r.width, 3))
+		beyond[false] += int(indicator(math.Abs(r.z()) > 3))
+		beyond[true] += int(indicator(math.Abs(r.zBroken()) > 3))
 	}
-	return 0
+	fmt.Fprintf(w, "beyond 3 standard errors: %d of %d; with ties broken at random %d\n", beyond[false], len(rows), beyond[true])
+}
+
+func writeCoverageCSV(w io.Writer, rows []coverageRow) error {
+	out := csv.NewWriter(w)
+	out.Write([]string{
+		"coverage", "set", "method", "n_cal", "n_test", "seeds", "promised", "covered", "stderr", "stderr_seen", "z",
+		"tied", "covered_ties_broken", "z_ties_broken", "raw_covered", "raw_mpiw", "cqr_mpiw",
+	})
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+	for _, r := range rows {
+		out.Write([]string{
+			number(r.coverage), r.set, r.method, strconv.Itoa(r.nCal), strconv.Itoa(r.nTest), strconv.Itoa(r.seeds),
+			number(r.expected), number(r.mean), number(r.stderr), number(r.seen), number(r.z()),
+			number(r.tied), number(r.smoothed), number(r.zBroken()), number(r.raw), number(r.rawWidth), number(r.width),
+		})
+	}
+	out.Flush()
+	return out.Error()
 }

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
@@ -55,6 +52,7 @@ type intervalPlan struct {
 	methods   []heads.QuantileMethod
 	coverages []float64
 	dropout   []float64
+	tested    map[string]int // test rows of each set, as they are read
 }
 
 func runTable1(ctx context.Context, s settings) error {
@@ -65,7 +63,7 @@ func runTable1(ctx context.Context, s settings) error {
 	if err := os.MkdirAll(s.intervals.out, 0o755); err != nil {
 		return err
 	}
-	results, err := openStore(filepath.Join(s.intervals.out, "table1.jsonl"))
+	results, err := openStore[record](filepath.Join(s.intervals.out, "table1.jsonl"))
 	if err != nil {
 		return err
 	}
@@ -74,7 +72,7 @@ func runTable1(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	if err := runJobs(ctx, s, jobs, results); err != nil {
+	if err := runJobs(ctx, s, jobs); err != nil {
 		return err
 	}
 	return p.report(s, keys, results)
@@ -84,7 +82,7 @@ func planTable1(s settings) (p intervalPlan, err error) {
 	if p.sets, err = uciByName(s.sets); err != nil {
 		return p, err
 	}
-	if p.coverages, err = numbers("--coverage", s.intervals.coverages); err != nil {
+	if p.coverages, err = coveragesOf(s); err != nil {
 		return p, err
 	}
 	if p.dropout, err = numbers("--dropout", s.intervals.dropout); err != nil {
@@ -99,46 +97,63 @@ func planTable1(s settings) (p intervalPlan, err error) {
 	if a := s.intervals.averaging; !(a >= 0 && a < 1) {
 		return p, fmt.Errorf("%w: --averaging lies in [0, 1), not %v", errUsage, a)
 	}
-	if s.intervals.parallel < 1 {
-		return p, fmt.Errorf("%w: --parallel is at least 1, not %d", errUsage, s.intervals.parallel)
-	}
-	for _, c := range p.coverages {
-		if !(c > 0 && c < 1) {
-			return p, fmt.Errorf("%w: a coverage lies between 0 and 1, not %v", errUsage, c)
-		}
-	}
 	for _, d := range p.dropout {
 		if !(d >= 0 && d < 1) {
 			return p, fmt.Errorf("%w: a dropout rate lies in [0, 1), not %v", errUsage, d)
 		}
 	}
-	p.methods = baselines.QuantileMethods
-	if s.intervals.methods == "" {
-		return p, nil
+	p.methods, err = quantileMethods(s.intervals.methods)
+	return p, err
+}
+
+// coveragesOf reads --coverage, and checks --parallel beside it.
+func coveragesOf(s settings) ([]float64, error) {
+	if s.intervals.parallel < 1 {
+		return nil, fmt.Errorf("%w: --parallel is at least 1, not %d", errUsage, s.intervals.parallel)
 	}
-	p.methods = nil
-	for name := range strings.SplitSeq(s.intervals.methods, ",") {
+	coverages, err := numbers("--coverage", s.intervals.coverages)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range coverages {
+		if !(c > 0 && c < 1) {
+			return nil, fmt.Errorf("%w: a coverage lies between 0 and 1, not %v", errUsage, c)
+		}
+	}
+	return coverages, nil
+}
+
+// quantileMethods are those that --methods names; an empty list is all.
+func quantileMethods(names string) ([]heads.QuantileMethod, error) {
+	if names == "" {
+		return baselines.QuantileMethods, nil
+	}
+	var methods []heads.QuantileMethod
+	for name := range strings.SplitSeq(names, ",") {
 		m, ok := baselines.QuantileByName(name)
 		if !ok {
 			var known []string
 			for _, m := range baselines.QuantileMethods {
 				known = append(known, m.Name)
 			}
-			return p, fmt.Errorf("%w: there is no method %q: choose among %s", errUsage, name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("%w: there is no method %q: choose among %s", errUsage, name, strings.Join(known, ", "))
 		}
-		p.methods = append(p.methods, m)
+		methods = append(methods, m)
 	}
-	return p, nil
+	return methods, nil
 }
 
 // jobs lists what is not measured yet, seed after seed, so that an unfinished
 // run has something of everything; keys are all results that the table needs.
-func (p intervalPlan) jobs(ctx context.Context, s settings, results *store) (jobs []intervalJob, keys []configKey, err error) {
+func (p *intervalPlan) jobs(ctx context.Context, s settings, results *store[record]) (jobs []job, keys []configKey, err error) {
+	p.tested = map[string]int{}
+	var seedOf []int
 	for _, set := range p.sets {
 		data, err := set.read(ctx, s.data)
 		if err != nil {
 			return nil, nil, err
 		}
+		p.tested[set.name] = len(splitRows(data.x.Rows, 0).test)
 		for seed := range s.seeds {
 			for _, m := range p.methods {
 				together := [][]float64{p.coverages}
@@ -150,20 +165,34 @@ func (p intervalPlan) jobs(ctx context.Context, s settings, results *store) (job
 				}
 				for _, coverages := range together {
 					job := intervalJob{set: set, data: data, seed: seed, method: m, coverages: coverages}
-					keys = append(keys, job.plan(p, s, results)...)
+					keys = append(keys, job.plan(*p, s, results)...)
 					if len(job.configs) > 0 {
-						jobs = append(jobs, job)
+						jobs = append(jobs, job.job(s, results))
+						seedOf = append(seedOf, seed)
 					}
 				}
 			}
 		}
 	}
-	slices.SortStableFunc(jobs, func(a, b intervalJob) int { return a.seed - b.seed })
-	return jobs, keys, nil
+	return inOrderOf(seedOf, jobs), keys, nil
+}
+
+// job measures the settings and keeps the results.
+func (j intervalJob) job(s settings, results *store[record]) job {
+	return job{
+		kind: j.method.Name, cost: j.cost(), what: fmt.Sprintf("%s, seed %d, %s, %d settings", j.set.name, j.seed, j.method.Name, len(j.configs)),
+		run: func(ctx context.Context, progress func(share float64)) error {
+			records, err := j.run(ctx, s.trainer, progress)
+			if err != nil {
+				return err
+			}
+			return results.add(records)
+		},
+	}
 }
 
 // plan fills in the settings that have no results, and returns the keys of all.
-func (j *intervalJob) plan(p intervalPlan, s settings, results *store) (all []configKey) {
+func (j *intervalJob) plan(p intervalPlan, s settings, results *store[record]) (all []configKey) {
 	keep := ""
 	if j.method.NeedsTrainer {
 		j.best, keep = s.intervals.keep == "best", s.intervals.keep
@@ -196,31 +225,4 @@ func (j *intervalJob) plan(p intervalPlan, s settings, results *store) (all []co
 // cost is in proportion to the time that a method needs.
 func (j intervalJob) cost() float64 {
 	return float64(j.data.x.Rows*len(j.configs)) * float64(max(j.epochs, 1))
-}
-
-func runJobs(ctx context.Context, s settings, jobs []intervalJob, results *store) error {
-	if len(jobs) == 0 {
-		return nil
-	}
-	shown := newProgress(s.stderr, s.intervals.parallel)
-	for _, j := range jobs {
-		shown.expect(j.method.Name, j.cost())
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(s.intervals.parallel)
-	for id, j := range jobs {
-		group.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			shown.start(id, j.method.Name, j.cost())
-			records, err := j.run(ctx, s.trainer, func(share float64) { shown.advance(id, share) })
-			if err != nil {
-				return fmt.Errorf("%s, seed %d, %s: %w", j.set.name, j.seed, j.method.Name, err)
-			}
-			shown.finish(id, fmt.Sprintf("%s, seed %d, %s, %d settings", j.set.name, j.seed, j.method.Name, len(j.configs)))
-			return results.add(records)
-		})
-	}
-	return group.Wait()
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/fit"
 )
@@ -103,55 +101,13 @@ func (j intervalJob) fit(ctx context.Context, r heads.Regression, configs []map[
 	return [][]heads.QuantileRegressor{one}, nil
 }
 
-// levelsOf are the two ends of central intervals.
-func levelsOf(coverage float64) []float64 {
-	low := math.Round((1-coverage)/2*1e9) / 1e9
-	return []float64{low, 1 - low}
-}
-
-// ends are intervals of some rows, and what came true.
-type ends struct{ lower, upper, y []float64 }
-
-func (e ends) measure(alpha, spread float64) measured {
-	return measured{
-		PICP: calibrate.PICP(e.lower, e.upper, e.y), MPIW: calibrate.NMPIW(e.lower, e.upper, spread),
-		Score: calibrate.IntervalScore(e.lower, e.upper, e.y, alpha) / spread,
-	}
-}
-
-func (e ends) with(o ends) ends {
-	return ends{slices.Concat(e.lower, o.lower), slices.Concat(e.upper, o.upper), slices.Concat(e.y, o.y)}
-}
-
-// conformalized are the intervals after calibration on those of other rows.
-func (e ends) conformalized(cal ends, alpha, spread float64) (measured, error) {
-	cqr, err := calibrate.NewCQR(cal.lower, cal.upper, cal.y)
-	if err != nil {
-		return measured{}, err
-	}
-	out := ends{make([]float64, len(e.y)), make([]float64, len(e.y)), e.y}
-	for i := range e.y {
-		out.lower[i], out.upper[i] = cqr.Interval(e.lower[i], e.upper[i], alpha)
-	}
-	m := out.measure(alpha, spread)
-	if math.IsInf(m.MPIW, 1) {
-		m = measured{PICP: m.PICP, Unbounded: true}
-	}
-	return m, nil
-}
-
 // measure reads rows to choose by, to calibrate on and to test on.
 func measure(f heads.QuantileRegressor, coverage float64, x []blas32.General, y [][]float64, spread float64) (record, error) {
 	levels := levelsOf(coverage)
 	alpha := 2 * levels[0]
 	var parts []ends
 	for i := range x {
-		q := f.Quantiles(x[i], levels)
-		e := ends{y: y[i]}
-		for row := range q.Rows {
-			e.lower, e.upper = append(e.lower, q.At(row, 0, 0)), append(e.upper, q.At(row, 0, 1))
-		}
-		parts = append(parts, e)
+		parts = append(parts, endsOf(f, x[i], y[i], levels))
 	}
 	choosing, calibrating, test := parts[0], parts[1], parts[2]
 	validation := choosing.with(calibrating)

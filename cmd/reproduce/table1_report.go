@@ -27,12 +27,12 @@ type tableRow struct {
 	failed      int
 }
 
-func (p intervalPlan) report(s settings, keys []configKey, results *store) error {
+func (p intervalPlan) report(s settings, keys []configKey, results *store[record]) error {
 	var rows []tableRow
 	for _, coverage := range p.coverages {
 		for _, set := range p.sets {
 			for _, m := range p.methods {
-				rows = append(rows, rowsOf(set, m, coverage, keys, results)...)
+				rows = append(rows, rowsOf(set, m, coverage, p.tested[set.name], keys, results)...)
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func (p intervalPlan) report(s settings, keys []configKey, results *store) error
 	return nil
 }
 
-func rowsOf(set uciSet, m heads.QuantileMethod, coverage float64, keys []configKey, results *store) []tableRow {
+func rowsOf(set uciSet, m heads.QuantileMethod, coverage float64, tested int, keys []configKey, results *store[record]) []tableRow {
 	raw := tableRow{set: set.name, method: m.Name, coverage: coverage}
 	var records []record
 	for _, k := range keys {
@@ -80,7 +80,7 @@ func rowsOf(set uciSet, m heads.QuantileMethod, coverage float64, keys []configK
 	}
 	cqr := raw
 	raw.every, raw.narrow = everyModel(records), narrowest(records)
-	cqr.cqr, cqr.published, cqr.narrow = true, false, conformalized(records)
+	cqr.cqr, cqr.published, cqr.narrow = true, false, conformalized(records, tested)
 	return []tableRow{raw, cqr}
 }
 

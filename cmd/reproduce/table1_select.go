@@ -51,17 +51,17 @@ func narrowest(records []record) cell {
 }
 
 // conformalized is for each seed the model that is narrowest on one half of the
-// validation rows, calibrated there, and then calibrated on the other half.
-func conformalized(records []record) cell {
+// validation rows, calibrated there, and then calibrated on the other half;
+// tested is the number of test rows.
+func conformalized(records []record, tested int) cell {
 	c := bestPerSeed(records,
 		func(record) bool { return true },
 		func(r record) float64 { return r.Choosing.width() },
 		func(r record) measured { return r.Honest })
 	if len(records) > 0 {
-		c.expected = calibrate.ExpectedCoverage(records[0].NCal, 1-records[0].Coverage)
-	}
-	if c.seeds > 1 {
-		c.stderr = c.picpStd / math.Sqrt(float64(c.seeds))
+		alpha := 1 - records[0].Coverage
+		c.expected = calibrate.ExpectedCoverage(records[0].NCal, alpha)
+		c.stderr = coverageError(records[0].NCal, tested, alpha) / math.Sqrt(float64(c.seeds))
 	}
 	return c
 }

@@ -25,6 +25,8 @@ type configKey struct {
 	Keep     string  `json:"keep"`     // which epoch's weights: best or last, empty for trees
 }
 
+func (k configKey) key() configKey { return k }
+
 // measured is coverage and width of intervals, the width divided by the range
 // of the target over the whole set.
 type measured struct {
@@ -70,16 +72,16 @@ func keyOf(set string, seed int, method string, config map[string]any, coverage 
 }
 
 // store is a file of records, one JSON object a line, that is only appended to.
-type store struct {
+type store[R interface{ key() configKey }] struct {
 	mu      sync.Mutex
 	file    *os.File
-	records map[configKey]record
+	records map[configKey]R
 }
 
 // openStore reads what an earlier run left, and continues after it. A last line
 // that was cut short is dropped.
-func openStore(path string) (*store, error) {
-	s := &store{records: map[configKey]record{}}
+func openStore[R interface{ key() configKey }](path string) (*store[R], error) {
+	s := &store[R]{records: map[configKey]R{}}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
@@ -99,7 +101,7 @@ func openStore(path string) (*store, error) {
 }
 
 // read returns where the last whole line ends.
-func (s *store) read(r io.Reader, path string) (end int64, err error) {
+func (s *store[R]) read(r io.Reader, path string) (end int64, err error) {
 	in := bufio.NewReader(r)
 	for line := 1; ; line++ {
 		text, err := in.ReadBytes('\n')
@@ -109,17 +111,17 @@ func (s *store) read(r io.Reader, path string) (end int64, err error) {
 		if err != nil {
 			return 0, &fs.PathError{Op: "read", Path: path, Err: err}
 		}
-		var r record
+		var r R
 		if err := json.Unmarshal(text, &r); err != nil {
 			return 0, fmt.Errorf("line %d of %s is not a result: %w: remove the line to have it measured again", line, path, err)
 		}
-		s.records[r.configKey] = r
+		s.records[r.key()] = r
 		end += int64(len(text))
 	}
 }
 
 // has reports whether a result is known.
-func (s *store) has(k configKey) bool {
+func (s *store[R]) has(k configKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, ok := s.records[k]
@@ -127,7 +129,7 @@ func (s *store) has(k configKey) bool {
 }
 
 // add writes results.
-func (s *store) add(records []record) error {
+func (s *store[R]) add(records []R) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var lines []byte
@@ -137,10 +139,10 @@ func (s *store) add(records []record) error {
 			return err
 		}
 		lines = append(append(lines, line...), '\n')
-		s.records[r.configKey] = r
+		s.records[r.key()] = r
 	}
 	_, err := s.file.Write(lines)
 	return err
 }
 
-func (s *store) close() error { return s.file.Close() }
+func (s *store[R]) close() error { return s.file.Close() }

@@ -40,7 +40,7 @@ func TestRules(t *testing.T) {
 		"text": {everyModel(records), 3, 2, 2.8 / 3, math.Sqrt((.94*.94+.96*.96+.9*.9)/3 - 2.8*2.8/9), 1.3 / 3,
 			math.Sqrt((.41*.41+.29*.29+.36)/3 - 1.3*1.3/9), 0},
 		"scripts":       {narrowest(records), 2, 2, .93, .03, .445, .155, 0},
-		"conformalized": {conformalized(records), 3, 3, (.99 + .91 + .4) / 3, -1, 2 * (.11 + .2 + .2) / 3, -1, .95},
+		"conformalized": {conformalized(records, 10), 3, 3, (.99 + .91 + .4) / 3, -1, 2 * (.11 + .2 + .2) / 3, -1, .95},
 		"none":          {narrowest(records[5:]), 0, 0, 0, 0, 0, 0, 0},
 	} {
 		c := tt.got
@@ -61,7 +61,7 @@ func TestRules(t *testing.T) {
 func TestUnbounded(t *testing.T) {
 	r := madeUp(0, "a", .95, .4, 1, 0)
 	r.Honest = measured{PICP: 1, Unbounded: true}
-	c := conformalized([]record{r})
+	c := conformalized([]record{r}, 10)
 	if !math.IsInf(c.mpiw, 1) || !strings.Contains(c.String(), "∞") {
 		t.Errorf("intervals that too few rows calibrate: %v", c)
 	}
@@ -74,7 +74,7 @@ func TestUnbounded(t *testing.T) {
 
 func TestStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.jsonl")
-	s, err := openStore(path)
+	s, err := openStore[record](path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestStore(t *testing.T) {
 	if err := os.WriteFile(path, raw[:len(raw)-10], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = openStore(path); err != nil {
+	if s, err = openStore[record](path); err != nil {
 		t.Fatal(err)
 	}
 	if !s.has(a.configKey) || s.has(b.configKey) || s.records[a.configKey] != a {
@@ -107,7 +107,7 @@ func TestStore(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{}\nnonsense\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openStore(path); err == nil || !strings.Contains(err.Error(), "line 2") {
+	if _, err := openStore[record](path); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("error %v, want one that names line 2", err)
 	}
 }
