@@ -41,7 +41,7 @@ func table1Flags(flags *flag.FlagSet, s *settings) {
 	flags.StringVar(&i.out, "out", "table1", "`folder` for results, table and picture; results in it are not measured again")
 	flags.StringVar(&i.coverages, "coverage", ".95", "coverages of intervals, `.95,.9,.99`")
 	flags.StringVar(&i.dropout, "dropout", "0", "dropout `rates` in the grid of networks that have none of their own")
-	flags.Float64Var(&i.averaging, "averaging", 0, "`factor` of a running mean of the weights of networks over epochs")
+	flags.Float64Var(&i.averaging, "averaging", .9, "`factor` of a running mean of the weights of networks over epochs (0: none)")
 	flags.StringVar(&i.keep, "keep", "best", "weights of networks to keep: of the `best` epoch on validation rows, or the last")
 	flags.IntVar(&i.parallel, "parallel", 1, "`jobs` at once")
 }

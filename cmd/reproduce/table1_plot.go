@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"image/color"
 	"math"
 	"slices"
 
@@ -36,6 +37,9 @@ func plotTable(rows []tableRow, path string) error {
 	p.X.Min, p.X.Max = -.5, float64(len(sets))-.5
 	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(logTicks())
 	p.Legend.Left = true
+	for i := range len(sets) - 1 {
+		p.Add(boundary{float64(i) + .5})
+	}
 	low, high := math.Inf(1), math.Inf(-1)
 	for i, method := range series {
 		var raw, cqr, paper widths
@@ -66,44 +70,68 @@ func plotTable(rows []tableRow, path string) error {
 			return err
 		}
 	}
+	for _, s := range figureShapes() {
+		p.Legend.Add(s.name, glyph(draw.GlyphStyle{Color: figureColor(7), Radius: s.radius, Shape: s.shape}))
+	}
 	if low < high {
-		p.Y.Min, p.Y.Max = low*.9, high*(1.6+.5*float64(len(series))) // room for the legend
+		p.Y.Min, p.Y.Max = low*.9, high*(2+.4*float64(len(series))) // room for the legend
 	} else {
 		p.Y.Min, p.Y.Max = .01, 1
 	}
 	return saveFigure(p, 26*vg.Centimeter, 14*vg.Centimeter, path)
 }
 
+// figureShape tells the rows of one method apart.
+type figureShape struct {
+	name   string
+	shape  draw.GlyphDrawer
+	radius vg.Length
+}
+
+func figureShapes() [3]figureShape {
+	return [...]figureShape{
+		{"as trained", draw.CircleGlyph{}, vg.Points(3)}, {"+ CQR", draw.PyramidGlyph{}, vg.Points(3)}, {"in the paper", draw.RingGlyph{}, vg.Points(4.5)},
+	}
+}
+
 func addWidths(p *plot.Plot, method string, i int, raw, cqr, paper widths) error {
-	for _, s := range []struct {
-		widths
-		name  string
-		shape draw.GlyphDrawer
-	}{
-		{raw, method, draw.CircleGlyph{}}, {cqr, method + " + CQR", draw.PyramidGlyph{}}, {paper, "", draw.RingGlyph{}},
-	} {
-		if len(s.XYs) == 0 {
+	for s, of := range []widths{raw, cqr, paper} {
+		if len(of.XYs) == 0 {
 			continue
 		}
-		points, err := plotter.NewScatter(s.XYs)
+		points, err := plotter.NewScatter(of.XYs)
 		if err != nil {
 			return fmt.Errorf("widths of %s: %w", method, err)
 		}
-		points.GlyphStyle = draw.GlyphStyle{Color: figureColor(i), Radius: vg.Points(3), Shape: s.shape}
-		if s.name == "" {
-			points.GlyphStyle.Radius = vg.Points(4.5)
-			p.Add(points)
-			continue
-		}
-		bars, err := plotter.NewYErrorBars(s.widths)
+		shape := figureShapes()[s]
+		points.GlyphStyle = draw.GlyphStyle{Color: figureColor(i), Radius: shape.radius, Shape: shape.shape}
+		bars, err := plotter.NewYErrorBars(of)
 		if err != nil {
 			return fmt.Errorf("errors of %s: %w", method, err)
 		}
 		bars.LineStyle.Color, bars.CapWidth = figureColor(i), vg.Points(3)
-		p.Add(bars, points)
-		p.Legend.Add(s.name, points)
+		if s < 2 {
+			p.Add(bars)
+		}
+		p.Add(points)
 	}
+	p.Legend.Add(method, glyph(draw.GlyphStyle{Color: figureColor(i), Radius: vg.Points(3), Shape: draw.BoxGlyph{}}))
 	return nil
+}
+
+// glyph is a legend's entry.
+type glyph draw.GlyphStyle
+
+// Thumbnail implements plot.Thumbnailer.
+func (g glyph) Thumbnail(c *draw.Canvas) { c.DrawGlyph(draw.GlyphStyle(g), c.Center()) }
+
+// boundary is a vertical line between two sets.
+type boundary struct{ x float64 }
+
+// Plot implements plot.Plotter.
+func (b boundary) Plot(c draw.Canvas, p *plot.Plot) {
+	at, _ := p.Transforms(&c)
+	c.StrokeLine2(draw.LineStyle{Color: color.NRGBA{0xe3, 0xe7, 0xec, 0xff}, Width: vg.Points(.5)}, at(b.x), c.Min.Y, at(b.x), c.Max.Y)
 }
 
 func logTicks() []plot.Tick {

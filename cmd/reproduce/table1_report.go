@@ -52,6 +52,13 @@ func (p intervalPlan) report(s settings, keys []configKey, results *store[record
 		if err := plotTable(of, filepath.Join(s.intervals.out, name)); err != nil {
 			return err
 		}
+		err := writeFile(filepath.Join(s.intervals.out, name+".md"), func(w io.Writer) error {
+			_, err := io.WriteString(w, markdownTable(of, s.seeds))
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -147,51 +154,6 @@ func printTable(w io.Writer, rows []tableRow, s settings) {
 			}
 		}
 		fmt.Fprintf(w, columns, name, r.label(), r.paperText(), models, every, strconv.Itoa(r.narrow.seeds), r.narrow.String(), promise)
-	}
-}
-
-// printSummary compares SQR with the paper's and with the other methods, by rows
-// that have a model for every seed.
-func printSummary(w io.Writer, rows []tableRow, seeds int) {
-	best := map[string]map[bool]tableRow{} // by set: the narrowest row of SQR, and of the others
-	var sets []string
-	for _, r := range rows {
-		if r.narrow.seeds < seeds || math.Abs(r.narrow.picp-r.coverage) > tolerance {
-			continue
-		}
-		if best[r.set] == nil {
-			best[r.set] = map[bool]tableRow{}
-			sets = append(sets, r.set)
-		}
-		ours := strings.HasPrefix(r.method, "sqr")
-		b, found := best[r.set][ours]
-		if !found || r.narrow.mpiw < b.narrow.mpiw {
-			best[r.set][ours] = r
-		}
-	}
-	fmt.Fprintf(w, "\nnarrowest of those with a model for every seed and a mean test coverage within %g of the level\n", tolerance)
-	fmt.Fprintf(w, "%-9s %-22s %6s %6s %7s   %-28s %6s %s\n", "set", "SQR", "width", "paper", "ratio", "others", "width", "SQR/others")
-	for _, set := range sets {
-		ours, found := best[set][true]
-		other, others := best[set][false]
-		line := fmt.Sprintf("%-9s", set)
-		if found {
-			line += fmt.Sprintf(" %-22s %6s", ours.label(), short(ours.narrow.mpiw, 3))
-			if paper, ok := paperCell(set, "sqr"); ok && ours.coverage == .95 {
-				line += fmt.Sprintf(" %6s %7.2f", short(paper.mpiw, 2), ours.narrow.mpiw/paper.mpiw)
-			} else {
-				line += fmt.Sprintf(" %6s %7s", "", "")
-			}
-		} else {
-			line += fmt.Sprintf(" %-22s %6s %6s %7s", "none", "", "", "")
-		}
-		if others {
-			line += fmt.Sprintf("   %-28s %6s", other.label(), short(other.narrow.mpiw, 3))
-			if found {
-				line += fmt.Sprintf(" %.2f", ours.narrow.mpiw/other.narrow.mpiw)
-			}
-		}
-		fmt.Fprintln(w, line)
 	}
 }
 

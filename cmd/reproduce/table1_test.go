@@ -133,6 +133,42 @@ func TestPaperTable(t *testing.T) {
 	}
 }
 
+func TestMarkdownTable(t *testing.T) {
+	raw := tableRow{set: "concrete", method: "sqr", coverage: .95, published: true, paper: published{.94, .03, .31, .06}}
+	raw.narrow = cell{models: 2, seeds: 2, picp: .9412, mpiw: .2871}
+	cqr := raw
+	cqr.cqr, cqr.published, cqr.narrow = true, false, cell{models: 3, seeds: 3, picp: .952, mpiw: math.Inf(1)}
+	empty := tableRow{set: "yacht", method: "sqr", coverage: .95, published: true}
+	got := markdownTable([]tableRow{raw, cqr, empty}, 3)
+	for _, want := range []string{
+		"| method | concrete | yacht |\n|---|---|---|\n", "| sqr, the paper's | .94±.03 (.31±.06) | none |\n",
+		"| sqr | .941 (.287) of 2 | none |\n", "| sqr + CQR | .952 (∞) | none |\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+func TestMethodsOverAllSets(t *testing.T) {
+	row := func(set string, cqr bool, seeds int, picp, mpiw float64) tableRow {
+		return tableRow{set: set, method: "sqr", coverage: .95, cqr: cqr, narrow: cell{models: seeds, seeds: seeds, picp: picp, mpiw: mpiw}}
+	}
+	var b strings.Builder
+	printMethods(&b, []tableRow{
+		row("concrete", false, 2, .95, .62), row("power", false, 2, .9, .09), // twice and half the paper's width, the narrow one covers too little
+		row("concrete", true, 2, .95, .314), row("power", true, 1, .95, .18), // rounds to the paper's; a seed without a model
+	}, 2)
+	for _, want := range []string{
+		fmt.Sprintf("%-28s %6d %6d %9d %9s\n", "sqr", 2, 1, 0, "1.00"),
+		fmt.Sprintf("%-28s %6d %6d %9d %9s\n", "sqr + CQR", 1, 1, 1, "1.01"),
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
 // toyData writes a set called yacht with noise that grows.
 func toyData(t *testing.T) string {
 	t.Helper()
@@ -166,7 +202,7 @@ func TestTable1(t *testing.T) {
 	if code := run(t.Context(), args("1"), &stdout, &stderr); code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr.String())
 	}
-	for _, want := range []string{"95 % intervals", "80 % intervals", "sqr-two-level + CQR", ".93±.06 (.06±.04)"} {
+	for _, want := range []string{"95 % intervals", "80 % intervals", "sqr-two-level + CQR", ".93±.06 (.06±.04)", "over all sets"} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, stdout.String())
 		}
@@ -174,8 +210,8 @@ func TestTable1(t *testing.T) {
 	if !strings.Contains(stderr.String(), "1 of 4") || !strings.Contains(stderr.String(), "left") {
 		t.Errorf("progress: %s", stderr.String())
 	}
-	for _, name := range []string{"table1.csv", "table1-95.png", "table1-95.svg", "table1-8.png", "table1.jsonl"} {
-		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() < 500 {
+	for _, name := range []string{"table1.csv", "table1-95.png", "table1-95.svg", "table1-8.png", "table1-95.md", "table1.jsonl"} {
+		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() < 200 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
