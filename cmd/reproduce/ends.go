@@ -76,3 +76,9 @@ func (e ends) conformalized(cal ends, alpha, spread float64) (measured, error) {
 	}
 	return m, nil
 }
+
+// interval are the ends between the quantiles α/2 and 1−α/2.
+func interval(head *heads.SQR, x blas32.General, alpha float64) (lo, hi []float64) {
+	e := endsOf(head, x, nil, []float64{alpha / 2, 1 - alpha/2})
+	return e.lower, e.upper
+}
