@@ -38,6 +38,7 @@ var Boosting = heads.QuantileMethod{
 		return fitted[0][0], nil
 	},
 	FitGrid: fitBoosting,
+	Restore: RestoreBoosting,
 }
 
 func boostingGrid() []map[string]any {

@@ -21,6 +21,7 @@ var ConditionalGaussian = heads.QuantileMethod{
 	Grid:         networkGrid(0),
 	Fit:          fitOne(fitGaussian),
 	FitGrid:      fitGaussian,
+	Restore:      restoreGaussian,
 }
 
 func fitGaussian(ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any) ([][]heads.QuantileRegressor, error) {

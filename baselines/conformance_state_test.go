@@ -92,6 +92,9 @@ func throughJSON(t *testing.T, s heads.State) heads.State {
 		case []float64:
 			a.Data = slices.Clone(data)
 			n -= len(data)
+		case []int64:
+			a.Data = slices.Clone(data)
+			n -= len(data)
 		default:
 			t.Fatalf("array %q is %T", name, a.Data)
 		}

@@ -26,6 +26,7 @@ var DropoutQuantiles = heads.QuantileMethod{
 	Grid:         networkGrid(.1, .25, .5, .75),
 	Fit:          fitOne(fitDropout),
 	FitGrid:      fitDropout,
+	Restore:      restoreDropout,
 }
 
 func fitDropout(ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any) ([][]heads.QuantileRegressor, error) {

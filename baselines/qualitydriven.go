@@ -19,10 +19,12 @@ var QualityDriven = heads.QuantileMethod{
 	Ref:          "Pearce, Brintrup, Zaki & Neely 2018, equation 15",
 	NeedsTrainer: true,
 	LevelsOnly:   true,
+	EndsOnly:     true,
 	Default:      networkDefaults(nil),
 	Grid:         networkGrid(0),
 	Fit:          fitOne(fitQualityDriven),
 	FitGrid:      fitQualityDriven,
+	Restore:      restoreQualityDriven,
 }
 
 func fitQualityDriven(ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any) ([][]heads.QuantileRegressor, error) {

@@ -32,6 +32,7 @@ var QuantileForest = heads.QuantileMethod{
 		return fitted[0][0], nil
 	},
 	FitGrid: fitForests,
+	Restore: RestoreQuantileForest,
 }
 
 func forestGrid() []map[string]any {

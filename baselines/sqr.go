@@ -20,6 +20,7 @@ var SQR = heads.QuantileMethod{
 	Grid:         networkGrid(0),
 	Fit:          fitOne(fitSQR),
 	FitGrid:      fitSQR,
+	Restore:      restoreSQR,
 }
 
 // SQRTwoLevel is simultaneous quantile regression of the two ends of an
@@ -31,10 +32,12 @@ var SQRTwoLevel = heads.QuantileMethod{
 	Ref:          "Tagasovska & Lopez-Paz 2019, table 1",
 	NeedsTrainer: true,
 	LevelsOnly:   true,
+	EndsOnly:     true,
 	Default:      networkDefaults(nil),
 	Grid:         networkGrid(0),
 	Fit:          fitOne(fitSQRTwoLevel),
 	FitGrid:      fitSQRTwoLevel,
+	Restore:      restoreSQR,
 }
 
 func fitSQR(ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any) ([][]heads.QuantileRegressor, error) {
@@ -92,4 +95,12 @@ func fitSQRAt(
 		}
 	}
 	return result, nil
+}
+
+func restoreSQR(s heads.State) (heads.QuantileRegressor, error) {
+	restored, err := heads.RestoreSQR(s)
+	if err != nil {
+		return nil, err // and no regressor that is not nil
+	}
+	return restored, nil
 }

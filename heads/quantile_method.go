@@ -42,6 +42,8 @@ type QuantileMethod struct {
 	// LevelsOnly says that a fit knows Regression.Levels alone: quantiles at
 	// other levels are interpolated.
 	LevelsOnly bool
+	// EndsOnly says that Regression.Levels must be the two ends of an interval.
+	EndsOnly bool
 	// Default is the configuration used without a sweep, by parameter name:
 	// float64, string or bool.
 	Default map[string]any
@@ -52,4 +54,8 @@ type QuantileMethod struct {
 	// FitGrid, if not nil, fits several configurations and seeds at once at
 	// less cost than one by one: result[s][g] is seed s with grid[g].
 	FitGrid func(ctx context.Context, r Regression, seeds []uint64, grid []map[string]any) ([][]QuantileRegressor, error)
+	// Restore rebuilds what Fit returned, which is a Stater, from its State. A
+	// state that no fit can have made is an error. It is nil for a method whose
+	// fits cannot be saved.
+	Restore func(s State) (QuantileRegressor, error)
 }

@@ -1,42 +1,18 @@
 package heads
 
-import (
-	"fmt"
-	"slices"
+import "fmt"
 
-	"gonum.org/v1/gonum/blas/blas32"
-)
-
-// State has the arrays "grid" (levels), "x_mean", "x_scale", "y_mean" and
-// "y_scale", all float64, and per layer i "weight<i>" (targets×in×out) and
-// "bias<i>" (targets×out), float32.
+// State is that of RegressionNetworks, whose networks read one level more than
+// the columns, and the array "grid" (levels), float64.
 func (s *SQR) State() State {
-	st := State{
-		Params: map[string]any{"layers": float64(len(s.Networks[0].Layers))},
-		Arrays: map[string]Array{
-			"grid":   Vector(s.Grid),
-			"x_mean": Vector(s.X.Mean), "x_scale": Vector(s.X.Scale),
-			"y_mean": Vector(s.Y.Mean), "y_scale": Vector(s.Y.Scale),
-		},
-	}
-	for i, l := range s.Networks[0].Layers {
-		var w, b []float32
-		for _, n := range s.Networks {
-			w = append(w, ArrayOf(n.Layers[i].W).Data.([]float32)...)
-			b = append(b, n.Layers[i].B...)
-		}
-		st.Arrays[fmt.Sprintf("weight%d", i)] = Array{Shape: []int{len(s.Networks), l.In(), l.Out()}, Data: w}
-		st.Arrays[fmt.Sprintf("bias%d", i)] = Array{Shape: []int{len(s.Networks), l.Out()}, Data: b}
-	}
+	st := RegressionNetworks{Networks: s.Networks, X: s.X, Y: s.Y}.State()
+	st.Arrays["grid"] = Vector(s.Grid)
 	return st
 }
 
 // RestoreSQR rebuilds quantile regression from its State.
 func RestoreSQR(st State) (*SQR, error) {
 	s, err := restoreSQR(st)
-	if err == nil {
-		err = s.validate()
-	}
 	if err != nil {
 		return nil, fmt.Errorf("quantile regression: %w", err)
 	}
@@ -44,47 +20,14 @@ func RestoreSQR(st State) (*SQR, error) {
 }
 
 func restoreSQR(st State) (*SQR, error) {
-	var s SQR
-	for _, v := range []struct {
-		name string
-		to   *[]float64
-	}{
-		{"grid", &s.Grid}, {"x_mean", &s.X.Mean}, {"x_scale", &s.X.Scale}, {"y_mean", &s.Y.Mean}, {"y_scale", &s.Y.Scale},
-	} {
-		a, err := st.Float64s(v.name)
-		if err != nil {
-			return nil, err
-		}
-		*v.to = a
-	}
-	layers, err := st.Number("layers")
+	grid, err := st.Float64s("grid")
 	if err != nil {
 		return nil, err
 	}
-	if !(layers >= 1 && layers <= float64(len(st.Arrays))) {
-		return nil, fmt.Errorf("%v layers cannot be right", layers)
+	r, err := restoreRegressionNetworks(st)
+	if err != nil {
+		return nil, err
 	}
-	s.Networks = make([]Network, len(s.Y.Mean))
-	for i := range int(layers) {
-		shape, w, err := st.float32s(fmt.Sprintf("weight%d", i), 3)
-		if err != nil {
-			return nil, err
-		}
-		b, err := st.General(fmt.Sprintf("bias%d", i))
-		if err != nil {
-			return nil, err
-		}
-		if shape[0] != len(s.Networks) || b.Rows != shape[0] || b.Cols != shape[2] {
-			return nil, fmt.Errorf("layer %d has weights of shape %v and biases of shape [%d %d] for %d targets",
-				i, shape, b.Rows, b.Cols, len(s.Networks))
-		}
-		in, out := shape[1], shape[2]
-		for t := range s.Networks {
-			s.Networks[t].Layers = append(s.Networks[t].Layers, Layer{
-				W: blas32.General{Rows: in, Cols: out, Stride: max(out, 1), Data: slices.Clone(w[t*in*out : (t+1)*in*out])},
-				B: slices.Clone(b.Data[t*out : (t+1)*out]),
-			})
-		}
-	}
-	return &s, nil
+	s := &SQR{Networks: r.Networks, Grid: grid, X: r.X, Y: r.Y}
+	return s, s.validate()
 }
