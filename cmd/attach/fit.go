@@ -155,12 +155,12 @@ func runFit(c *cli.Context) error {
 // fitChoices reads what does not depend on the model.
 func fitChoices(c *cli.Context) (bundle.Inputs, error) {
 	in := bundle.Inputs{
-		SkipDetector: c.Bool("no-detector"),
-		SkipSQR:      c.Bool("no-quantiles"),
-		Alpha:        c.Float64("alpha"),
-		Level:        c.Float64("level"),
-		CalFraction:  c.Float64("cal-fraction"),
-		Seed:         c.Uint64("seed"),
+		SkipDetector:  c.Bool("no-detector"),
+		SkipQuantiles: c.Bool("no-quantiles"),
+		Alpha:         c.Float64("alpha"),
+		Level:         c.Float64("level"),
+		CalFraction:   c.Float64("cal-fraction"),
+		Seed:          c.Uint64("seed"),
 	}
 	for _, flag := range []string{"alpha", "level", "cal-fraction"} {
 		if v := c.Float64(flag); !(v > 0 && v < 1) {

@@ -36,7 +36,7 @@ func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, mod
 		}
 		targets, _ := set.Targets()
 		if in.Base.Task == bundle.Regression {
-			err = checkTargets(x, y, flag, targets, info.OutputsWidth, in.SkipSQR)
+			err = checkTargets(x, y, flag, targets, info.OutputsWidth, in.SkipQuantiles)
 		} else {
 			err = checkLabels(x, y, set.Labels(), targets, info.OutputsWidth)
 		}
@@ -131,7 +131,7 @@ func featureInputs(c *cli.Context, in *bundle.Inputs) error {
 		}
 		if in.Base.Task == bundle.Regression {
 			b.Labels = nil
-			return b, t.Values, checkTargets(x, y, flag, t.Values, b.Logits.Cols, in.SkipSQR)
+			return b, t.Values, checkTargets(x, y, flag, t.Values, b.Logits.Cols, in.SkipQuantiles)
 		}
 		if y != "" {
 			b.Labels = t.Labels

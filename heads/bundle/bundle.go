@@ -10,9 +10,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Format is the format version that this package writes, and the newest that
-// it reads.
-const Format = 1
+// Format is the newest format version that this package reads. A bundle is
+// written in the oldest that can hold it.
+const Format = 2
 
 // Task says what the base network does.
 type Task string
@@ -38,8 +38,8 @@ type Bundle struct {
 	// "nchw" or "nhwc", or empty.
 	Layout string
 
-	Detector    *Detector  // out-of-domain scores, or nil
-	SQR         *heads.SQR // conditional quantiles of the targets, or nil
+	Detector    *Detector     // out-of-domain scores, or nil
+	Quantiles   *QuantileHead // conditional quantiles of the targets, or nil
 	Calibration Calibration
 }
 
@@ -65,6 +65,13 @@ type Detector struct {
 	Method string
 	Params ood.Params
 	Scorer ood.Scorer
+}
+
+// QuantileHead is a fitted quantile method.
+type QuantileHead struct {
+	Method    string         // such as "sqr"
+	Params    map[string]any // what it was fitted with, as far as it is known
+	Regressor heads.QuantileRegressor
 }
 
 // HeldOut says where calibration rows came from, and with it what calibration
@@ -98,6 +105,9 @@ type Calibration struct {
 	// Quantiles are the quantile head's predictions on the calibration rows
 	// beside the targets, one per target; nil without a quantile head.
 	Quantiles []calibrate.QuantileCalibration
+	// Groups are the groups of the calibration rows, for intervals that are
+	// calibrated group by group, or nil.
+	Groups []string
 }
 
 // Promise says in one sentence what calibrated numbers mean for this bundle.

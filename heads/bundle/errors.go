@@ -10,7 +10,7 @@ var (
 	ErrDamaged = errors.New("damaged or altered")
 	// ErrNewerFormat: the file was written by a newer version of this module.
 	ErrNewerFormat = errors.New("made by a newer attach")
-	// ErrUnknownMethod: the bundle's detector is not known to this version.
+	// ErrUnknownMethod: the bundle's detector or quantile method is not known to this version.
 	ErrUnknownMethod = errors.New("unknown method")
 	// ErrWrongModel: the bundle belongs to another base model.
 	ErrWrongModel = errors.New("wrong base model")

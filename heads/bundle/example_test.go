@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -55,3 +56,45 @@ func ExampleFit() {
 }
 
 func features() ood.Batch { return blob(1, 100, 8, 3, 0) }
+
+// A bundle whose intervals are calibrated by group is told each row's group.
+func ExamplePredictor_PredictRows() {
+	b, err := bundle.Open("testdata/v2_groups.attach")
+	if err != nil {
+		log.Fatal(err)
+	}
+	predictor, err := b.Predictor(bundle.PredictOptions{Level: 0.8})
+	if err != nil {
+		log.Fatal(err)
+	}
+	row := []float32{0.5, 0.5, 0, 0.1}
+	p, err := predictor.PredictRows(context.Background(), bundle.Rows{
+		Batch: ood.Batch{
+			Features: blas32.General{Rows: 3, Cols: 4, Stride: 4, Data: append(append(append([]float32{}, row...), row...), row...)},
+			Logits:   blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{0.5, 0.5, 0.5}},
+		},
+		Groups: []string{"minus", "plus", "never seen"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range p.N {
+		fmt.Printf("[%.1f, %.1f]\n", p.Lower[i], p.Upper[i])
+	}
+	// Output:
+	// [-1.2, 1.8]
+	// [-1.8, 2.4]
+	// [-Inf, +Inf]
+}
+
+// A forest in place of a network is fitted without a trainer.
+func ExampleFit_forest() {
+	in := regressor(1, 100, 1) // rows, targets, choices
+	in.Quantiles, in.Trainer = baselines.QuantileForest, nil
+	b, err := bundle.Fit(context.Background(), in)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(b.Quantiles.Method)
+	// Output: quantile-forest
+}

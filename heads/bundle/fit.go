@@ -55,10 +55,22 @@ type Inputs struct {
 	Method       ood.Method
 	Params       ood.Params
 	SkipDetector bool
-	// SQR configures the quantile head, which regression gets on its
-	// features. Its Seed and Progress are set from those of Inputs.
-	SQR     heads.SQROptions
-	SkipSQR bool
+	// Quantiles is the method of the quantile head, which regression gets on
+	// its features; the zero value is simultaneous quantile regression as SQR
+	// configures it, whose Seed and Progress are set from those of Inputs.
+	// QuantileParams replace another method's default parameters by name, and
+	// Epochs, if not 0, its choice of passes over the rows.
+	Quantiles      heads.QuantileMethod
+	QuantileParams map[string]any
+	Epochs         int
+	SQR            heads.SQROptions
+	SkipQuantiles  bool
+
+	// Groups, if not nil, name the group of each row of Batch, and CalGroups
+	// those of Cal: intervals are then calibrated group by group, as
+	// calibrate.Mondrian says. Those of rows that are not calibrated with are
+	// not read.
+	Groups, CalGroups []string
 
 	Alpha float64 // default false-alarm rate; 0 stands for DefaultAlpha
 	Level float64 // default interval coverage; 0 stands for DefaultLevel
@@ -98,8 +110,8 @@ func Fit(ctx context.Context, in Inputs) (*Bundle, error) {
 			return nil, err
 		}
 	}
-	if in.Base.Task == Regression && !in.SkipSQR {
-		if err := b.fitSQR(ctx, in, d); err != nil {
+	if in.Base.Task == Regression && !in.SkipQuantiles {
+		if err := b.fitQuantiles(ctx, in, d); err != nil {
 			return nil, err
 		}
 	}
@@ -136,13 +148,13 @@ func (in Inputs) withDefaults() (Inputs, error) {
 	}
 	in.Batch, in.Cal = pairLogits(in.Base.Task, in.Batch), pairLogits(in.Base.Task, in.Cal)
 	in.Last, in.Network = pairLast(in.Base.Task, in.Last), pairNetwork(in.Base, in.Network)
-	if in.SkipDetector {
-		return in, nil
+	var err error
+	if in, err = in.withQuantileDefaults(); err != nil || in.SkipDetector {
+		return in, err
 	}
 	if in.Method.Name == "" {
 		in.Method, _ = baselines.ByName(DefaultMethod)
 	}
-	var err error
 	in.Params, err = in.Method.With(in.Params)
 	return in, err
 }
@@ -151,12 +163,13 @@ func (in Inputs) withDefaults() (Inputs, error) {
 type division struct {
 	fit, cal     ood.Batch
 	fitTo, calTo blas32.General // targets
+	calGroups    []string
 	heldOut      HeldOut
 }
 
 func (in Inputs) divide() (division, error) {
 	if in.Cal.Len() > 0 {
-		return division{in.Batch, in.Cal, in.Targets, in.CalTargets, Given}, nil
+		return division{in.Batch, in.Cal, in.Targets, in.CalTargets, in.CalGroups, Given}, nil
 	}
 	if in.Batch.Len() < 2 {
 		return division{}, errors.New("one row is too few to fit on and to calibrate on: give more rows, or calibration rows of their own")
@@ -165,6 +178,11 @@ func (in Inputs) divide() (division, error) {
 	d := division{
 		fit: in.Batch.Select(fit), cal: in.Batch.Select(cal),
 		fitTo: selectRows(in.Targets, fit), calTo: selectRows(in.Targets, cal), heldOut: SplitOff,
+	}
+	if in.Groups != nil {
+		for _, i := range cal {
+			d.calGroups = append(d.calGroups, in.Groups[i])
+		}
 	}
 	if c := in.Batch.Logits.Cols; in.Base.Task == Classification && len(fit) < c {
 		return division{}, &heads.TooFewRowsError{What: fmt.Sprintf("%d classes", c), Have: len(fit), Need: c}
@@ -209,18 +227,5 @@ func (b *Bundle) fitDetector(ctx context.Context, in Inputs, d division) error {
 		return fmt.Errorf("detector %s: %w", in.Method.Name, err)
 	}
 	in.Progress("detector", 1)
-	return nil
-}
-
-func (b *Bundle) fitSQR(ctx context.Context, in Inputs, d division) error {
-	o := in.SQR
-	o.Seed = in.Seed
-	o.Progress = func(done, total int) { in.Progress("quantiles", float64(done)/float64(total)) }
-	s, err := heads.FitSQR(ctx, d.fit.Features, d.fitTo, in.Trainer, o)
-	if err != nil {
-		return fmt.Errorf("quantile head: %w", err)
-	}
-	b.SQR = s
-	b.Calibration.Quantiles = calibrateQuantiles(s, d.cal.Features, d.calTo)
 	return nil
 }

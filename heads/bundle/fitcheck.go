@@ -3,6 +3,8 @@ package bundle
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"unicode/utf8"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -22,11 +24,11 @@ func (in Inputs) check() error {
 	if err := checkLevels(in.Level, in.Alpha); err != nil {
 		return err
 	}
-	quantiles := in.Base.Task == Regression && !in.SkipSQR
+	quantiles := in.Base.Task == Regression && !in.SkipQuantiles
 	if in.SkipDetector && !quantiles {
 		return errors.New("there is nothing to fit: neither a detector nor a quantile head is asked for")
 	}
-	if quantiles && in.Trainer == nil {
+	if quantiles && in.needsTrainer() && in.Trainer == nil {
 		return errors.New("a quantile head needs a trainer, and there is none")
 	}
 	if err := in.checkRows("rows to fit on", in.Batch, in.Targets, quantiles); err != nil {
@@ -35,6 +37,9 @@ func (in Inputs) check() error {
 	if n, c := in.Batch.Len(), in.Batch.Logits.Cols; in.Base.Task == Classification && n < c {
 		return &heads.TooFewRowsError{What: fmt.Sprintf("%d classes", c), Have: n, Need: c}
 	}
+	if err := in.checkGroups(quantiles); err != nil {
+		return err
+	}
 	if in.Cal.Len() == 0 && in.CalTargets.Rows == 0 {
 		return nil
 	}
@@ -42,6 +47,28 @@ func (in Inputs) check() error {
 		return err
 	}
 	return in.checkCal(quantiles)
+}
+
+// checkGroups refuses groups that are not those of the calibration rows.
+func (in Inputs) checkGroups(quantiles bool) error {
+	groups, rows, what := in.Groups, in.Batch.Len(), "rows to fit on"
+	if in.Cal.Len() > 0 {
+		groups, rows, what = in.CalGroups, in.Cal.Len(), "calibration rows"
+		if groups == nil && in.Groups != nil {
+			return errors.New("the calibration rows have no groups, and the rows to fit on have: intervals are calibrated by those of the calibration rows")
+		}
+	}
+	switch {
+	case groups == nil:
+		return nil
+	case !quantiles:
+		return errors.New("groups are for the intervals of a quantile head, and none is fitted")
+	case slices.ContainsFunc(groups, func(g string) bool { return !utf8.ValidString(g) }):
+		return errors.New("names of groups must be UTF-8")
+	case len(groups) != rows:
+		return fmt.Errorf("there are %d groups for %d %s", len(groups), rows, what)
+	}
+	return nil
 }
 
 func (in Inputs) checkRows(what string, b ood.Batch, targets blas32.General, quantiles bool) error {

@@ -9,9 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // update writes the golden files of the current format. Files of a format
@@ -19,7 +22,7 @@ import (
 // they are for.
 var update = flag.Bool("update", false, "write the golden files of the current format")
 
-// goldens are bundles of each task, small enough to be committed.
+// goldens are bundles of each task and format, small enough to be committed.
 func goldens() map[string]bundle.Inputs {
 	c := classifier(60)
 	c.Base.Path, c.Base.Feature, c.Base.Output = "net.onnx", "/avgpool", "logits"
@@ -27,7 +30,27 @@ func goldens() map[string]bundle.Inputs {
 	c.Layout = "nchw"
 	r := regressor(1, 100, 2)
 	r.Base = bundle.Base{Task: bundle.Regression, Path: "models/net.onnx", SHA256: "00ff", Feature: "relu", Output: "y"}
-	return map[string]bundle.Inputs{"classification": c, "regression": r}
+	forest := regressor(2, 100, 2)
+	forest.Quantiles, forest.QuantileParams = baselines.QuantileForest, map[string]any{"n_estimators": 2.0, "max_depth": 3.0}
+	forest.Base.Path = "net.onnx"
+	groups := regressor(3, 100, 1)
+	groups.Base.Path = "net.onnx"
+	groups.Groups = groupsOf(groups.Batch)
+	return map[string]bundle.Inputs{
+		"v1_classification": c, "v1_regression": r, "v2_forest": forest, "v2_groups": groups,
+	}
+}
+
+// groupsOf names the group of each row by the sign of its first feature.
+func groupsOf(b ood.Batch) []string {
+	groups := make([]string, b.Len())
+	for i := range groups {
+		groups[i] = "minus"
+		if b.Features.Data[i*b.Features.Stride] > 0 {
+			groups[i] = "plus"
+		}
+	}
+	return groups
 }
 
 // TestGolden reads the files of every format and compares predictions with
@@ -54,21 +77,43 @@ func TestGolden(t *testing.T) {
 			if err := json.Unmarshal(content, &want); err != nil {
 				t.Fatal(err)
 			}
-			comparePredictions(t, goldenPrediction(t, b), &want)
+			name := strings.TrimSuffix(filepath.Base(path), ".attach")
+			comparePredictions(t, goldenPrediction(t, name, b), &want)
 			if err := b.Write(&bytes.Buffer{}); err != nil {
 				t.Errorf("it cannot be written again: %v", err)
+			}
+			golden, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b, err = read(golden); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(mustWrite(t, b), golden) {
+				t.Error("it is written otherwise than it was: older versions could not read it")
 			}
 		})
 	}
 }
 
-func goldenPrediction(t *testing.T, b *bundle.Bundle) *bundle.Prediction {
-	in := goldens()[string(b.Base.Task)]
+func goldenPrediction(t *testing.T, name string, b *bundle.Bundle) *bundle.Prediction {
+	r := bundle.Rows{Batch: goldens()[name].Batch.Slice(0, 5)}
 	var o bundle.PredictOptions
-	if b.SQR != nil {
+	if b.Quantiles != nil {
 		o = bundle.PredictOptions{Levels: []float64{0.1, 0.5}, Level: 0.8}
 	}
-	return mustPredict(t, b, in.Batch.Slice(0, 5), o)
+	if b.Calibration.Groups != nil {
+		r.Groups = groupsOf(r.Batch)
+	}
+	p, err := b.Predictor(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.PredictRows(context.Background(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // comparePredictions allows for the rounding of other machines.
@@ -98,17 +143,20 @@ func comparePredictions(t *testing.T, got, want *bundle.Prediction) {
 }
 
 func writeGoldens(t *testing.T) {
-	for task, in := range goldens() {
+	for name, in := range goldens() {
+		if !strings.HasPrefix(name, fmt.Sprintf("v%d_", bundle.Format)) {
+			continue
+		}
 		b, err := bundle.Fit(context.Background(), in)
 		if err != nil {
 			t.Fatal(err)
 		}
 		b.Library = "golden"
-		path := fmt.Sprintf("testdata/v%d_%s.attach", bundle.Format, task)
+		path := "testdata/" + name + ".attach"
 		if err := os.WriteFile(path, mustWrite(t, b), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		content, err := json.Marshal(goldenPrediction(t, b))
+		content, err := json.Marshal(goldenPrediction(t, name, b))
 		if err != nil {
 			t.Fatal(err)
 		}

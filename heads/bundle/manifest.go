@@ -11,15 +11,16 @@ import (
 // maxWidth bounds the rows that are made from what a manifest says.
 const maxWidth = 1 << 24
 
-// manifest is manifest.json of format 1.
+// manifest is manifest.json. Quantiles and calibration.Groups are of format 2.
 type manifest struct {
 	Format      int             `json:"format"`
 	Library     library         `json:"library"`
 	Model       model           `json:"model"`
 	Preprocess  json.RawMessage `json:"preprocess,omitempty"`
 	Layout      string          `json:"layout,omitempty"`
-	Detector    *detectorEntry  `json:"detector,omitempty"`
+	Detector    *methodEntry    `json:"detector,omitempty"`
 	SQR         *sqrEntry       `json:"sqr,omitempty"`
+	Quantiles   *methodEntry    `json:"quantiles,omitempty"`
 	Calibration calibration     `json:"calibration"`
 	Arrays      []arrayEntry    `json:"arrays"`
 }
@@ -41,14 +42,16 @@ type model struct {
 	Sigmoid bool     `json:"sigmoid,omitempty"`
 }
 
-type detectorEntry struct {
+// methodEntry is a fitted method: a detector, or a quantile method.
+type methodEntry struct {
 	Method string         `json:"method"`
 	Params map[string]any `json:"params"`
 	State  map[string]any `json:"state"`
 }
 
 type sqrEntry struct {
-	State map[string]any `json:"state"`
+	Params map[string]any `json:"params,omitempty"`
+	State  map[string]any `json:"state"`
 }
 
 type calibration struct {
@@ -61,6 +64,8 @@ type calibration struct {
 	Temperature float64 `json:"temperature,omitempty"`
 	// QuantileLevels are the columns of calibration/quantiles.npy.
 	QuantileLevels []float64 `json:"quantile_levels,omitempty"`
+	// Groups are the names behind the codes of calibration/groups.npy.
+	Groups []string `json:"groups,omitempty"`
 }
 
 type arrayEntry struct {
@@ -166,7 +171,7 @@ func elements[T float64 | string](list []any) ([]T, error) {
 // manifest describes b without its arrays.
 func (b *Bundle) manifest(states map[string]heads.State) manifest {
 	m := manifest{
-		Format:  Format,
+		Format:  b.format(),
 		Library: library{Module: module, Version: b.Library},
 		Model: model{
 			Path: b.Base.Path, SHA256: b.Base.SHA256, Feature: b.Base.Feature, Output: b.Base.Output,
@@ -181,14 +186,25 @@ func (b *Bundle) manifest(states map[string]heads.State) manifest {
 	}
 	if q := b.Calibration.Quantiles; len(q) > 0 {
 		m.Calibration.QuantileLevels = q[0].Levels
+		m.Calibration.Groups = b.Calibration.groupNames()
 	}
 	if b.Detector != nil {
-		m.Detector = &detectorEntry{Method: b.Detector.Method, Params: b.Detector.Params, State: states[detectorFolder].Params}
+		m.Detector = &methodEntry{Method: b.Detector.Method, Params: b.Detector.Params, State: states[detectorFolder].Params}
 	}
-	if b.SQR != nil {
-		m.SQR = &sqrEntry{State: states[sqrFolder].Params}
+	if h := b.Quantiles; h != nil && h.Method == sqrMethod {
+		m.SQR = &sqrEntry{Params: h.Params, State: states[sqrFolder].Params}
+	} else if h != nil {
+		m.Quantiles = &methodEntry{Method: h.Method, Params: h.Params, State: states[quantilesFolder].Params}
 	}
 	return m
+}
+
+// format is the oldest format that can hold the bundle.
+func (b *Bundle) format() int {
+	if b.Quantiles != nil && b.Quantiles.Method != sqrMethod || b.Calibration.Groups != nil {
+		return 2
+	}
+	return 1
 }
 
 // restoredBase is the inverse of manifest for the base model.

@@ -17,6 +17,7 @@ import (
 const (
 	detectorFolder    = "detector/"
 	sqrFolder         = "sqr/"
+	quantilesFolder   = "quantiles/" // of methods other than SQR
 	calibrationFolder = "calibration/"
 )
 
@@ -30,12 +31,23 @@ func (b *Bundle) parts() (map[string]heads.State, error) {
 		}
 		states[detectorFolder] = s.State()
 	}
-	if b.SQR != nil {
-		states[sqrFolder] = b.SQR.State()
+	if b.Quantiles != nil {
+		s, ok := b.Quantiles.Regressor.(heads.Stater)
+		if !ok {
+			return nil, fmt.Errorf("quantile method %s cannot be saved: it has no state to store", b.Quantiles.Method)
+		}
+		states[b.Quantiles.folder()] = s.State()
 	}
 	var err error
 	states[calibrationFolder], err = b.Calibration.state()
 	return states, err
+}
+
+func (h *QuantileHead) folder() string {
+	if h.Method == sqrMethod {
+		return sqrFolder
+	}
+	return quantilesFolder
 }
 
 // state returns the calibration's arrays.
@@ -62,11 +74,29 @@ func (c Calibration) state() (heads.State, error) {
 	t := len(c.Quantiles)
 	s.Arrays["quantiles"] = heads.Array{Shape: []int{t, n, len(levels)}, Data: grid}
 	s.Arrays["targets"] = heads.Array{Shape: []int{t, n}, Data: y}
+	if c.Groups == nil {
+		return s, nil
+	}
+	if len(c.Groups) != n {
+		return s, fmt.Errorf("there are %d groups for %d calibration rows", len(c.Groups), n)
+	}
+	names, codes := c.groupNames(), make([]int64, n)
+	for i, g := range c.Groups {
+		at, _ := slices.BinarySearch(names, g)
+		codes[i] = int64(at)
+	}
+	s.Arrays["groups"] = heads.Array{Shape: []int{n}, Data: codes}
 	return s, nil
 }
 
+// groupNames are the groups of calibration rows, sorted: the code of a group is
+// its place.
+func (c Calibration) groupNames() []string {
+	return slices.Compact(slices.Sorted(slices.Values(c.Groups)))
+}
+
 // restore fills in the detector's scores and the quantiles from their arrays.
-func (c *Calibration) restore(s heads.State, levels []float64) error {
+func (c *Calibration) restore(s heads.State, levels []float64, groups []string) error {
 	if _, ok := s.Arrays["ood"]; ok {
 		scores, err := s.Float64s("ood")
 		if err != nil {
@@ -96,6 +126,25 @@ func (c *Calibration) restore(s heads.State, levels []float64) error {
 		}
 		c.Quantiles = append(c.Quantiles, target)
 	}
+	return c.restoreGroups(s.Arrays["groups"], groups, n)
+}
+
+// restoreGroups fills in the groups of n calibration rows from their codes.
+func (c *Calibration) restoreGroups(codes heads.Array, names []string, n int) error {
+	v, ok := codes.Data.([]int64)
+	switch {
+	case names == nil && codes.Data == nil:
+		return nil
+	case !ok || len(codes.Shape) != 1 || len(v) != n:
+		return fmt.Errorf("%w: the groups of %d calibration rows are %T of shape %v", ErrDamaged, n, codes.Data, codes.Shape)
+	}
+	c.Groups = make([]string, n)
+	for i, code := range v {
+		if code < 0 || code >= int64(len(names)) {
+			return fmt.Errorf("%w: calibration row %d is of group %d of %d", ErrDamaged, i, code, len(names))
+		}
+		c.Groups[i] = names[code]
+	}
 	return nil
 }
 
@@ -123,20 +172,39 @@ func (m manifest) restoredDetector(arrays map[string]heads.Array) (*Detector, er
 	return &Detector{Method: m.Detector.Method, Params: ood.Params(params), Scorer: scorer}, nil
 }
 
-// restoredSQR rebuilds the quantile head from its entry and its arrays.
-func (m manifest) restoredSQR(arrays map[string]heads.Array) (*heads.SQR, error) {
-	if m.SQR == nil {
+// restoredQuantiles rebuilds the quantile head from its entry and its arrays.
+func (m manifest) restoredQuantiles(states map[string]heads.State) (*QuantileHead, error) {
+	var entry methodEntry
+	switch {
+	case m.SQR != nil && m.Quantiles != nil:
+		return nil, fmt.Errorf("%w: the manifest has two quantile heads", ErrDamaged)
+	case m.SQR != nil:
+		entry = methodEntry{Method: sqrMethod, Params: m.SQR.Params, State: m.SQR.State}
+	case m.Quantiles != nil:
+		entry = *m.Quantiles
+	default:
 		return nil, nil
 	}
-	state, err := plain(m.SQR.State)
+	head := &QuantileHead{Method: entry.Method}
+	method, ok := baselines.QuantileByName(entry.Method)
+	if !ok || m.Quantiles != nil && entry.Method == sqrMethod {
+		return nil, fmt.Errorf("%w %q: this version of attach has no such quantile method: upgrade attach", ErrUnknownMethod, entry.Method)
+	}
+	var err error
+	if len(entry.Params) > 0 {
+		if head.Params, err = plain(entry.Params); err != nil {
+			return nil, err
+		}
+	}
+	state, err := plain(entry.State)
 	if err != nil {
 		return nil, err
 	}
-	s, err := heads.RestoreSQR(heads.State{Params: state, Arrays: arrays})
+	head.Regressor, err = method.Restore(heads.State{Params: state, Arrays: states[head.folder()].Arrays})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: quantile method %s: %w", ErrDamaged, entry.Method, err)
 	}
-	return s, nil
+	return head, nil
 }
 
 // consistent refuses parts that do not fit each other or the manifest's
@@ -148,21 +216,29 @@ func (b *Bundle) consistent() (err error) {
 			err = fmt.Errorf("%w: its parts do not fit together: %v", ErrDamaged, r)
 		}
 	}()
-	if q := b.Calibration.Quantiles; q != nil && (b.SQR == nil || len(q) != len(b.SQR.Networks)) {
+	row := Rows{Batch: ood.Batch{Features: zeros(b.Base.Width), Logits: zeros(b.Base.Outputs)}}
+	if q := b.Calibration.Quantiles; q != nil && (b.Quantiles == nil || len(q) != b.Quantiles.targets(row.Features)) {
 		return fmt.Errorf("%w: quantiles of %d targets are calibrated, and the quantile head is not for them", ErrDamaged, len(q))
 	}
-	row := ood.Batch{Features: zeros(b.Base.Width), Logits: zeros(b.Base.Outputs)}
+	if b.Calibration.Groups != nil {
+		row.Groups = []string{""}
+	}
 	p, err := b.Predictor(PredictOptions{})
 	if err == nil {
 		if b.RunsNetwork() {
 			p.scorer = nil // which has no network to fit together with here
 		}
-		_, err = p.Predict(context.Background(), row)
+		_, err = p.PredictRows(context.Background(), row)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: its parts do not fit together: %w", ErrDamaged, err)
 	}
 	return nil
+}
+
+// targets is how many targets the head predicts, found out with a row.
+func (h *QuantileHead) targets(row blas32.General) int {
+	return h.Regressor.Quantiles(row, []float64{.5}).Targets
 }
 
 // zeros is one row of width zeros.

@@ -18,6 +18,17 @@ type PredictOptions struct {
 	Level float64
 	// Alpha is the false-alarm rate of flags; 0 is the bundle's.
 	Alpha float64
+	// Side, if not empty, asks for intervals with one end, which miss on that
+	// side with probability at most 1−Level.
+	Side calibrate.Side
+	// Joint asks for intervals that cover all targets of a row at once with
+	// probability Level, in place of each on its own: see calibrate.JointAt.
+	Joint bool
+	// Samples is the number of draws from the conformal predictive
+	// distribution of each row and target; Seed, with the row's number, chooses
+	// them. Draws of different targets are independent of each other.
+	Samples int
+	Seed    uint64
 	// Network is the base network, for a bundle whose detector runs it: the
 	// rows to predict then carry Inputs. See Bundle.RunsNetwork.
 	Network ood.Network
@@ -39,11 +50,18 @@ type Prediction struct {
 	Value  []float64 // N×Targets, what the network itself predicts
 	Median []float64 // N×Targets, the head's median
 	// Lower and Upper are N×Targets: the head's central interval, conformalized,
-	// so that each target on its own is covered with probability Level under
-	// the condition that Calibration.Promise states. They are ±Inf where
-	// calibration rows are too few for Level.
+	// so that each target on its own, or with Joint all targets of a row, is
+	// covered with probability Level under the condition that
+	// Calibration.Promise states. They are ±Inf where calibration rows, or those
+	// of the row's group, are too few for Level; with a Side the other end is.
 	Lower, Upper []float64
 	Level        float64
+	Side         calibrate.Side // of the end that Lower or Upper has, or empty
+	Joint        bool
+	// Samples is N×Targets×PredictOptions.Samples, drawn as
+	// calibrate.Distribution.Sample says; NaN for a row of a group without
+	// calibration rows.
+	Samples []float64
 	// Quantiles is N×Targets×len(Levels): the head's own quantiles, without
 	// conformalization, which applies to the central interval only. They
 	// never cross.
@@ -56,6 +74,17 @@ type Prediction struct {
 	PValue []float64
 	Flag   []bool // PValue ≤ Alpha
 	Alpha  float64
+}
+
+// Rows are rows to predict for.
+type Rows struct {
+	ood.Batch
+	// Groups names the group of each row, for a bundle whose intervals are
+	// calibrated by group. See Calibration.Groups.
+	Groups []string
+	// First is the number of the first row, which samples depend on: it is 0
+	// but where rows come block by block.
+	First int
 }
 
 // Predict predicts for the rows of batch, which needs the parts that Fit was
@@ -85,14 +114,25 @@ type Predictor struct {
 	bundle       *Bundle
 	levels       []float64
 	level, alpha float64
-	banded       []float64       // levels that the central interval is interpolated between
-	cqr          []calibrate.CQR // by target
-	scorer       ood.Scorer      // of the detector, bound to the network, or nil
+	side         calibrate.Side
+	joint        bool
+	samples      int
+	seed         uint64
+	banded       []float64              // levels that intervals are interpolated between
+	calibrated   map[string]*calibrated // by group, "" where there are none; nil without a calibration
+	unseen       *calibrated            // of a group without calibration rows
+	scorer       ood.Scorer             // of the detector, bound to the network, or nil
 }
 
 // Predictor prepares prediction: levels are checked and calibrated once.
 func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
-	p := &Predictor{bundle: b, levels: o.Levels, level: o.Level, alpha: o.Alpha}
+	p := &Predictor{
+		bundle: b, levels: o.Levels, level: o.Level, alpha: o.Alpha,
+		side: o.Side, joint: o.Joint, samples: o.Samples, seed: o.Seed,
+	}
+	if err := b.checkIntervals(o); err != nil {
+		return nil, err
+	}
 	if b.Detector != nil {
 		p.scorer = b.Detector.Scorer
 		if n, ok := p.scorer.(ood.NetworkBound); ok && o.Network != nil {
@@ -113,17 +153,10 @@ func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 			return nil, fmt.Errorf("quantile level %v is not between 0 and 1", l)
 		}
 	}
-	if len(p.levels) > 0 && b.SQR == nil {
+	if len(p.levels) > 0 && b.Quantiles == nil {
 		return nil, fmt.Errorf("the bundle has no quantile head: quantiles need one that was fitted for regression")
 	}
-	for _, q := range b.Calibration.Quantiles {
-		c, err := q.At(1 - p.level)
-		if err != nil {
-			return nil, err
-		}
-		p.banded, p.cqr = q.Levels, append(p.cqr, c)
-	}
-	return p, nil
+	return p, p.calibrate()
 }
 
 func checkLevels(level, alpha float64) error {
@@ -139,20 +172,25 @@ func checkLevels(level, alpha float64) error {
 // Predict predicts for the rows of batch. A *heads.NotFiniteError counts rows
 // from the start of the batch.
 func (p *Predictor) Predict(ctx context.Context, batch ood.Batch) (*Prediction, error) {
+	return p.PredictRows(ctx, Rows{Batch: batch})
+}
+
+// PredictRows predicts for rows that have groups or are a later block.
+func (p *Predictor) PredictRows(ctx context.Context, r Rows) (*Prediction, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := p.bundle.checkBatch(batch); err != nil {
+	if err := p.bundle.checkBatch(r.Batch); err != nil {
 		return nil, err
 	}
-	batch = pairLogits(p.bundle.Base.Task, batch)
-	out := &Prediction{N: batch.Len()}
+	r.Batch = pairLogits(p.bundle.Base.Task, r.Batch)
+	out := &Prediction{N: r.Len()}
 	if p.bundle.Base.Task == Classification {
-		out.classify(batch.Logits, p.bundle.Calibration.Temperature, p.bundle.Base.Sigmoid)
-	} else {
-		p.regress(out, batch)
+		out.classify(r.Logits, p.bundle.Calibration.Temperature, p.bundle.Base.Sigmoid)
+	} else if err := p.regress(out, r); err != nil {
+		return nil, err
 	}
-	if err := p.detect(ctx, out, batch); err != nil {
+	if err := p.detect(ctx, out, r.Batch); err != nil {
 		return nil, err
 	}
 	return out, nil

@@ -194,7 +194,7 @@ func TestQuantilesAndValue(t *testing.T) {
 	b := mustFit(t, in)
 	levels := []float64{0.9, 0.1, 0.5, 0.025}
 	p := mustPredict(t, b, in.Batch, bundle.PredictOptions{Levels: levels})
-	want := b.SQR.Quantiles(in.Batch.Features, levels)
+	want := b.Quantiles.Regressor.Quantiles(in.Batch.Features, levels)
 	for i, v := range want.Data {
 		if p.Quantiles[i] != float64(v) {
 			t.Fatalf("quantile %d is %v, want the head's %v", i, p.Quantiles[i], v)

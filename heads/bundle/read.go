@@ -103,10 +103,10 @@ func (m manifest) restore(states map[string]heads.State) (*Bundle, error) {
 	if b.Detector, err = m.restoredDetector(states[detectorFolder].Arrays); err != nil {
 		return nil, err
 	}
-	if b.SQR, err = m.restoredSQR(states[sqrFolder].Arrays); err != nil {
+	if b.Quantiles, err = m.restoredQuantiles(states); err != nil {
 		return nil, err
 	}
-	if err := b.Calibration.restore(states[calibrationFolder], c.QuantileLevels); err != nil {
+	if err := b.Calibration.restore(states[calibrationFolder], c.QuantileLevels, c.Groups); err != nil {
 		return nil, err
 	}
 	return b, b.consistent()

@@ -1,14 +1,14 @@
 package bundle
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/internal/quantile"
-	"github.com/attach-uncertainty/attach/ood"
 )
 
 // calibrationLevels are the levels at which quantiles of calibration rows are
@@ -24,7 +24,7 @@ func calibrationLevels() []float64 {
 
 // calibrateQuantiles keeps what the head predicts for the calibration rows
 // beside their targets.
-func calibrateQuantiles(s *heads.SQR, x, y blas32.General) []calibrate.QuantileCalibration {
+func calibrateQuantiles(s heads.QuantileRegressor, x, y blas32.General) []calibrate.QuantileCalibration {
 	levels := calibrationLevels()
 	q := s.Quantiles(x, levels)
 	out := make([]calibrate.QuantileCalibration, q.Targets)
@@ -38,16 +38,15 @@ func calibrateQuantiles(s *heads.SQR, x, y blas32.General) []calibrate.QuantileC
 	return out
 }
 
-func (p *Predictor) regress(out *Prediction, batch ood.Batch) {
-	b := p.bundle
-	if batch.HasLogits() {
-		out.Targets = batch.Logits.Cols
-		out.Value = float64s(batch.Logits)
+func (p *Predictor) regress(out *Prediction, r Rows) error {
+	if r.HasLogits() {
+		out.Targets = r.Logits.Cols
+		out.Value = float64s(r.Logits)
 	}
-	if b.SQR == nil {
-		return
+	if p.bundle.Quantiles == nil {
+		return nil
 	}
-	p.quantiles(out, batch.Features)
+	return p.quantiles(out, r)
 }
 
 func float64s(m blas32.General) []float64 {
@@ -61,34 +60,55 @@ func float64s(m blas32.General) []float64 {
 }
 
 // quantiles fills in what the quantile head predicts.
-func (p *Predictor) quantiles(out *Prediction, features blas32.General) {
+func (p *Predictor) quantiles(out *Prediction, r Rows) error {
+	if grouped := p.bundle.Calibration.Groups != nil; grouped && len(r.Groups) != r.Len() {
+		return fmt.Errorf("the bundle's intervals are calibrated by group, and there are %d groups for %d rows", len(r.Groups), r.Len())
+	} else if !grouped && r.Groups != nil {
+		return errors.New("the rows have groups, and the bundle's intervals are not calibrated by group")
+	}
 	levels := slices.Concat(p.banded, []float64{0.5}, p.levels)
-	q := p.bundle.SQR.Quantiles(features, levels)
+	q := p.bundle.Quantiles.Regressor.Quantiles(r.Features, levels)
 	out.Targets, out.Level, out.Levels = q.Targets, p.level, p.levels
+	out.Side, out.Joint = p.side, p.joint
 	cells := q.Rows * q.Targets
 	out.Median = make([]float64, 0, cells)
 	if len(p.levels) > 0 {
 		out.Quantiles = make([]float64, 0, cells*len(p.levels))
 	}
-	if p.cqr != nil {
-		out.Lower, out.Upper = make([]float64, 0, cells), make([]float64, 0, cells)
+	if p.calibrated != nil {
+		out.Lower, out.Upper = make([]float64, cells), make([]float64, cells)
+		if p.samples > 0 {
+			out.Samples = make([]float64, cells*p.samples)
+		}
 	}
-	alpha := 1 - p.level
 	for i := range q.Rows {
-		for t := range q.Targets {
+		bands := make([][]float32, q.Targets)
+		for t := range bands {
 			row := q.Row(i, t)
-			band, rest := row[:len(p.banded)], row[len(p.banded):]
+			rest := row[len(p.banded):]
+			bands[t] = row[:len(p.banded)]
 			out.Median = append(out.Median, float64(rest[0]))
 			for _, v := range rest[1:] {
 				out.Quantiles = append(out.Quantiles, float64(v))
 			}
-			if p.cqr == nil {
-				continue
-			}
-			lo, hi := p.cqr[t].Interval(
-				float64(quantile.Interpolate(p.banded, band, alpha/2)),
-				float64(quantile.Interpolate(p.banded, band, 1-alpha/2)), alpha)
-			out.Lower, out.Upper = append(out.Lower, lo), append(out.Upper, hi)
+		}
+		if p.calibrated == nil {
+			continue
+		}
+		group := ""
+		if r.Groups != nil {
+			group = r.Groups[i]
+		}
+		c := p.calibrated[group]
+		if c == nil {
+			c = p.unseen
+		}
+		first, end := i*q.Targets, (i+1)*q.Targets
+		c.interval(out.Lower[first:end], out.Upper[first:end], bands)
+		for t := range q.Targets {
+			at := (first + t) * p.samples
+			c.sample(out.Samples[at:at+p.samples], bands[t], t, p.seed, uint64((r.First+i)*q.Targets+t))
 		}
 	}
+	return nil
 }

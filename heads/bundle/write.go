@@ -82,7 +82,7 @@ func (b *Bundle) Write(w io.Writer) error {
 	return writeZip(w, entries)
 }
 
-var arrayName = regexp.MustCompile(`^(detector|sqr|calibration)/[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy$`)
+var arrayName = regexp.MustCompile(`^(detector|sqr|quantiles|calibration)/[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy$`)
 
 func encodeArray(name string, a heads.Array) ([]byte, arrayEntry, error) {
 	if !arrayName.MatchString(name) {

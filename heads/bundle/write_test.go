@@ -22,7 +22,7 @@ func TestRoundTrip(t *testing.T) {
 	noDetector := regressor(1, 60, 1)
 	noDetector.SkipDetector = true
 	noSQR := regressor(1, 60, 1)
-	noSQR.SkipSQR = true
+	noSQR.SkipQuantiles = true
 	tests := []struct {
 		name   string
 		in     bundle.Inputs

@@ -1,0 +1,141 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+)
+
+// calibrated is what one group of calibration rows, or all of them, taught
+// about intervals at one level.
+type calibrated struct {
+	alpha   float64
+	targets []calibrate.QuantileCalibration
+	cqr     []calibrate.CQR      // by target, for intervals with two ends
+	sided   []calibrate.OneSided // by target, for those with one
+	joint   *calibrate.Joint     // for a box
+	systems []calibrate.PredictiveSystem
+}
+
+// calibrate prepares intervals and samples of every group.
+func (p *Predictor) calibrate() error {
+	c := p.bundle.Calibration
+	if len(c.Quantiles) == 0 {
+		return nil
+	}
+	p.banded = c.Quantiles[0].Levels
+	parts := map[string][]calibrate.QuantileCalibration{"": c.Quantiles}
+	if c.Groups != nil {
+		parts = map[string][]calibrate.QuantileCalibration{}
+		for _, q := range c.Quantiles {
+			for g, part := range q.ByGroup(c.Groups) {
+				parts[g] = append(parts[g], part)
+			}
+		}
+	}
+	p.calibrated = make(map[string]*calibrated, len(parts))
+	var err error
+	for g, targets := range parts {
+		if p.calibrated[g], err = p.calibrateGroup(targets); err != nil {
+			return err
+		}
+	}
+	none := make([]calibrate.QuantileCalibration, len(c.Quantiles))
+	for t := range none {
+		none[t].Levels = p.banded
+	}
+	p.unseen, err = p.calibrateGroup(none)
+	return err
+}
+
+func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*calibrated, error) {
+	c := &calibrated{alpha: 1 - p.level, targets: targets}
+	if p.joint {
+		j, err := calibrate.JointAt(targets, c.alpha)
+		if err != nil {
+			return nil, err
+		}
+		c.joint = &j
+	}
+	for _, q := range targets {
+		switch {
+		case p.joint:
+		case p.side != "":
+			o, err := q.Side(p.side, c.alpha)
+			if err != nil {
+				return nil, err
+			}
+			c.sided = append(c.sided, o)
+		default:
+			cqr, err := q.At(c.alpha)
+			if err != nil {
+				return nil, err
+			}
+			c.cqr = append(c.cqr, cqr)
+		}
+		if p.samples == 0 {
+			continue
+		}
+		s, err := q.PredictiveSystem()
+		if err != nil {
+			return nil, err
+		}
+		c.systems = append(c.systems, s)
+	}
+	return c, nil
+}
+
+// interval writes the ends of each target's interval for a row with the
+// quantiles bands, by target.
+func (c *calibrated) interval(lower, upper []float64, bands [][]float32) {
+	for t, q := range c.targets {
+		switch {
+		case c.sided != nil && c.sided[t].Side == calibrate.Lower:
+			lower[t], upper[t] = c.bound(t, bands[t]), math.Inf(1)
+		case c.sided != nil:
+			lower[t], upper[t] = math.Inf(-1), c.bound(t, bands[t])
+		default:
+			lower[t], upper[t] = q.Quantile(bands[t], c.alpha/2), q.Quantile(bands[t], 1-c.alpha/2)
+		}
+		if c.cqr != nil {
+			lower[t], upper[t] = c.cqr[t].Interval(lower[t], upper[t], c.alpha)
+		}
+	}
+	if c.joint != nil {
+		lo, hi := c.joint.Box(lower, upper, c.alpha)
+		copy(lower, lo)
+		copy(upper, hi)
+	}
+}
+
+func (c *calibrated) bound(t int, band []float32) float64 {
+	o := c.sided[t]
+	return o.Bound(c.targets[t].Quantile(band, o.Side.Level(c.alpha)), c.alpha)
+}
+
+func (c *calibrated) sample(dst []float64, band []float32, t int, seed, row uint64) {
+	if len(dst) > 0 {
+		c.targets[t].Distribution(c.systems[t], band).Sample(dst, seed, row)
+	}
+}
+
+// checkIntervals refuses choices that the bundle cannot serve.
+func (b *Bundle) checkIntervals(o PredictOptions) error {
+	switch o.Side {
+	case "", calibrate.Lower, calibrate.Upper:
+	default:
+		return fmt.Errorf("side %q is neither %s nor %s", o.Side, calibrate.Lower, calibrate.Upper)
+	}
+	chosen := o.Side != "" || o.Joint || o.Samples != 0
+	switch {
+	case o.Side != "" && o.Joint:
+		return errors.New("a joint box has both sides: ask for a side or for a joint box")
+	case o.Samples < 0:
+		return fmt.Errorf("%d samples of a row cannot be drawn", o.Samples)
+	case chosen && len(b.Calibration.Quantiles) == 0:
+		return errors.New("the bundle has no calibrated quantile head: intervals and samples need one that was fitted for regression")
+	}
+	return nil
+}

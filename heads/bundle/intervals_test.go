@@ -1,0 +1,345 @@
+package bundle_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+)
+
+// shapedTrainer returns linear networks of the shape asked for.
+type shapedTrainer struct{}
+
+func (shapedTrainer) Train(_ context.Context, p heads.Problem) ([]heads.Network, error) {
+	networks := make([]heads.Network, len(p.Models))
+	for m := range networks {
+		in := p.X.Cols
+		if p.Conditional {
+			in++
+		}
+		w := matrix(in, p.Outputs)
+		for i := range w.Data {
+			w.Data[i] = float32(i%3) / 4
+		}
+		networks[m].Layers = []heads.Layer{{W: w, B: make([]float32, p.Outputs)}}
+	}
+	return networks, nil
+}
+
+// Every quantile method is attached, saved and read, and predicts the same.
+func TestEveryQuantileMethod(t *testing.T) {
+	for _, m := range baselines.QuantileMethods {
+		t.Run(m.Name, func(t *testing.T) {
+			in := regressor(1, 80, 2)
+			in.SkipDetector, in.Trainer = true, shapedTrainer{}
+			in.Quantiles = m
+			if !m.NeedsTrainer {
+				in.Trainer = nil
+				in.QuantileParams = map[string]any{"n_estimators": 5.}
+			}
+			b := mustFit(t, in)
+			content := mustWrite(t, b)
+			got, err := read(content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Quantiles.Method != m.Name || !reflect.DeepEqual(got.Quantiles.Params, b.Quantiles.Params) {
+				t.Errorf("read %s %v, want %s %v", got.Quantiles.Method, got.Quantiles.Params, m.Name, b.Quantiles.Params)
+			}
+			if !bytes.Equal(content, mustWrite(t, got)) {
+				t.Error("what was read does not write the same bytes")
+			}
+			o := bundle.PredictOptions{Levels: []float64{0.2}, Level: 0.8}
+			comparePredictions(t, mustPredict(t, got, in.Batch, o), mustPredict(t, b, in.Batch, o))
+		})
+	}
+}
+
+// A forest learns what its network has not: its interval is wide where noise is.
+func TestForestIntervals(t *testing.T) {
+	in := regressor(1, 2000, 1)
+	in.Quantiles, in.Trainer = baselines.QuantileForest, nil
+	in.QuantileParams = map[string]any{"min_samples_leaf": 20.}
+	b := mustFit(t, in)
+	test := regressor(2, 2000, 1)
+	p := mustPredict(t, b, test.Batch, bundle.PredictOptions{})
+	covered, calm, wild := 0.0, 0.0, 0.0
+	for i, y := range test.Targets.Data {
+		if p.Lower[i] <= float64(y) && float64(y) <= p.Upper[i] {
+			covered++
+		}
+		if x := test.Batch.Features.Data[4*i]; x < -1 {
+			calm = max(calm, p.Upper[i]-p.Lower[i])
+		} else if x > 1.5 {
+			wild = max(wild, p.Upper[i]-p.Lower[i])
+		}
+	}
+	if got := covered / 2000; math.Abs(got-0.9) > 0.04 { // 400 calibration rows: standard error .015
+		t.Errorf("coverage %v, want .9", got)
+	}
+	if wild < 2*calm {
+		t.Errorf("intervals are up to %v wide where targets vary and %v where they do not", wild, calm)
+	}
+}
+
+func predictRows(t *testing.T, b *bundle.Bundle, r bundle.Rows, o bundle.PredictOptions) *bundle.Prediction {
+	t.Helper()
+	p, err := b.Predictor(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.PredictRows(context.Background(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// trial is one calibration and fresh rows: what share of them is covered.
+func meanCoverage(t *testing.T, what string, want float64, trial func(seed uint64) float64) {
+	t.Helper()
+	var shares []float64
+	for seed := range uint64(60) {
+		shares = append(shares, trial(seed))
+	}
+	mean, sd := moments(shares)
+	if tolerance := 4 * sd / math.Sqrt(60); math.Abs(mean-want) > tolerance {
+		t.Errorf("%s: coverage %.4f, want %.4f ± %.4f", what, mean, want, tolerance)
+	}
+}
+
+// Groups of different noise, of which marginal intervals cover one too often
+// and the other too seldom, are each covered as they should be.
+func TestGroupsCover(t *testing.T) {
+	const n, level = 60, 0.8
+	trial := func(group string, grouped bool) func(seed uint64) float64 {
+		return func(seed uint64) float64 {
+			in := regressor(seed, 2*n, 1)
+			cal := regressor(seed+5000, 2*n, 1)
+			// n calibration rows of each group.
+			for i := range 2 * n {
+				x := float32(math.Abs(float64(cal.Batch.Features.Data[4*i])))
+				if i%2 == 0 {
+					x = -x
+				}
+				noise := cal.Targets.Data[i] - cal.Batch.Logits.Data[i]
+				cal.Batch.Features.Data[4*i], cal.Targets.Data[i] = x, x+noise*float32(math.Exp(float64(x)))
+			}
+			in.Cal, in.CalTargets, in.SkipDetector = cal.Batch, cal.Targets, true
+			test := bundle.Rows{Batch: regressor(seed+9000, 400, 1).Batch}
+			if grouped {
+				in.CalGroups, test.Groups = groupsOf(cal.Batch), groupsOf(test.Batch)
+			}
+			p := predictRows(t, mustFit(t, in), test, bundle.PredictOptions{Level: level})
+			rng := rand.New(rand.NewPCG(seed, 77))
+			inside, total := 0.0, 0.0
+			for i, g := range groupsOf(test.Batch) {
+				if g != group {
+					continue
+				}
+				x := float64(test.Features.Data[4*i])
+				// Noise of the calibration rows comes from features of either sign.
+				z := math.Exp(rng.NormFloat64()/2) * rng.NormFloat64()
+				if y := x + z*math.Exp(x); p.Lower[i] <= y && y <= p.Upper[i] {
+					inside++
+				}
+				total++
+			}
+			return inside / total
+		}
+	}
+	want := math.Ceil(level*(n+1)-1e-9) / (n + 1)
+	meanCoverage(t, "calm group", want, trial("minus", true))
+	meanCoverage(t, "wild group", want, trial("plus", true))
+	var marginal []float64
+	for seed := range uint64(20) {
+		marginal = append(marginal, trial("plus", false)(seed))
+	}
+	if mean, _ := moments(marginal); mean > want-0.05 {
+		t.Errorf("without groups the wild one is covered %v: the test says nothing", mean)
+	}
+}
+
+func TestUnseenGroup(t *testing.T) {
+	in := regressor(1, 100, 2)
+	in.Groups = groupsOf(in.Batch)
+	b := mustFit(t, in)
+	r := bundle.Rows{Batch: in.Batch.Slice(0, 2), Groups: []string{"plus", "never"}}
+	for _, o := range []bundle.PredictOptions{{Level: 0.5, Samples: 2}, {Level: 0.5, Joint: true}, {Level: 0.5, Side: calibrate.Upper}} {
+		p := predictRows(t, b, r, o)
+		if math.IsInf(p.Upper[0], 1) || !math.IsInf(p.Upper[2], 1) || !math.IsInf(p.Lower[3], -1) {
+			t.Errorf("%+v: intervals from %v to %v", o, p.Lower, p.Upper)
+		}
+		if o.Samples > 0 && (math.IsNaN(p.Samples[0]) || !math.IsNaN(p.Samples[4])) {
+			t.Errorf("samples %v", p.Samples)
+		}
+	}
+}
+
+func TestSidesAndBoxesCover(t *testing.T) {
+	const rows, level = 80, 0.8
+	n := rows / 2.
+	want := math.Ceil(level*(n+1)-1e-9) / (n + 1)
+	trial := func(o bundle.PredictOptions) func(seed uint64) float64 {
+		o.Level = level
+		return func(seed uint64) float64 {
+			in := regressor(seed, rows, 2)
+			in.CalFraction, in.SkipDetector = 0.5, true
+			test := regressor(seed+1000, 200, 2)
+			p := mustPredict(t, mustFit(t, in), test.Batch, o)
+			inside := 0.0
+			for i := range p.N {
+				covered := true
+				for k := range 2 {
+					y := float64(test.Targets.Data[2*i+k])
+					if o.Joint || k == 0 {
+						covered = covered && p.Lower[2*i+k] <= y && y <= p.Upper[2*i+k]
+					}
+				}
+				if covered {
+					inside++
+				}
+				if o.Side == calibrate.Lower && !math.IsInf(p.Upper[2*i], 1) || o.Side == calibrate.Upper && !math.IsInf(p.Lower[2*i], -1) {
+					t.Fatalf("side %s: [%v, %v]", o.Side, p.Lower[2*i], p.Upper[2*i])
+				}
+			}
+			return inside / float64(p.N)
+		}
+	}
+	meanCoverage(t, "lower", want, trial(bundle.PredictOptions{Side: calibrate.Lower}))
+	meanCoverage(t, "upper", want, trial(bundle.PredictOptions{Side: calibrate.Upper}))
+	meanCoverage(t, "joint", want, trial(bundle.PredictOptions{Joint: true}))
+}
+
+// Samples depend on the seed and the row's number, not on blocks, and targets
+// rank among them as if they were drawn with them.
+func TestSamples(t *testing.T) {
+	in := regressor(1, 1000, 2)
+	in.SkipDetector = true
+	b := mustFit(t, in)
+	test := regressor(2, 1000, 2)
+	o := bundle.PredictOptions{Samples: 19, Seed: 5}
+	whole := predictRows(t, b, bundle.Rows{Batch: test.Batch}, o)
+	if len(whole.Samples) != 1000*2*19 {
+		t.Fatalf("%d samples", len(whole.Samples))
+	}
+	block := predictRows(t, b, bundle.Rows{Batch: test.Batch.Slice(30, 40), First: 30}, o)
+	for i, v := range block.Samples {
+		if !near(v, whole.Samples[30*2*19+i], 1e-5) {
+			t.Fatalf("sample %d of a block is %v, and %v at once", i, v, whole.Samples[30*2*19+i])
+		}
+	}
+	o.Seed = 6
+	if other := predictRows(t, b, bundle.Rows{Batch: test.Batch}, o); slices.Equal(other.Samples, whole.Samples) {
+		t.Error("another seed draws the same")
+	}
+	ranks := make([]float64, 20)
+	for i, y := range test.Targets.Data {
+		rank := 0
+		for _, s := range whole.Samples[i*19 : (i+1)*19] {
+			if s < float64(y) {
+				rank++
+			}
+		}
+		ranks[rank] += 1. / 2000
+	}
+	for rank, share := range ranks { // of 200 calibration rows: standard error up to .02
+		if math.Abs(share-0.05) > 0.04 {
+			t.Errorf("a share %v of targets has rank %d among 19 samples, want .05", share, rank)
+		}
+	}
+}
+
+func TestIntervalErrors(t *testing.T) {
+	in := regressor(1, 60, 1)
+	classes := classifier(60)
+	names := make([]string, 60)
+	fits := map[string]struct {
+		change func(*bundle.Inputs)
+		want   string
+	}{
+		"parameter":         {func(in *bundle.Inputs) { in.Quantiles, in.QuantileParams = baselines.SQR, map[string]any{"lambda": 1.} }, `no parameter "lambda"`},
+		"parameter no name": {func(in *bundle.Inputs) { in.QuantileParams = map[string]any{"hidden": 1.} }, "need its name"},
+		"type": {func(in *bundle.Inputs) {
+			in.Quantiles, in.QuantileParams = baselines.QuantileForest, map[string]any{"bins": "x"}
+		}, "bins"},
+		"no state":           {func(in *bundle.Inputs) { in.Quantiles = heads.QuantileMethod{Name: "mine"} }, "mine cannot be saved"},
+		"no trainer":         {func(in *bundle.Inputs) { in.Quantiles, in.Trainer = baselines.ConditionalGaussian, nil }, "trainer"},
+		"groups":             {func(in *bundle.Inputs) { in.Groups = names[:7] }, "7 groups for 60 rows"},
+		"groups of cal":      {func(in *bundle.Inputs) { in.Cal, in.CalTargets, in.CalGroups = in.Batch, in.Targets, names[:7] }, "7 groups for 60 calibration"},
+		"groups not of cal":  {func(in *bundle.Inputs) { in.Cal, in.CalTargets, in.Groups = in.Batch, in.Targets, names }, "calibration rows have no groups"},
+		"groups of no head":  {func(in *bundle.Inputs) { in.Groups, in.SkipQuantiles = names, true }, "none is fitted"},
+		"groups not in UTF8": {func(in *bundle.Inputs) { in.Groups = slices.Repeat([]string{"\xff"}, 60) }, "UTF-8"},
+	}
+	for name, tt := range fits {
+		in := in
+		tt.change(&in)
+		if _, err := bundle.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: error is %v, want it to say %q", name, err, tt.want)
+		}
+	}
+	plain, noHead := mustFit(t, in), in
+	noHead.SkipQuantiles = true
+	in.Groups = groupsOf(in.Batch)
+	grouped := mustFit(t, in)
+	predictions := map[string]struct {
+		b    *bundle.Bundle
+		o    bundle.PredictOptions
+		r    bundle.Rows
+		want string
+	}{
+		"side":                {plain, bundle.PredictOptions{Side: "left"}, bundle.Rows{}, `side "left"`},
+		"joint side":          {plain, bundle.PredictOptions{Side: calibrate.Lower, Joint: true}, bundle.Rows{}, "both sides"},
+		"samples":             {plain, bundle.PredictOptions{Samples: -1}, bundle.Rows{}, "-1 samples"},
+		"samples, classes":    {mustFit(t, classes), bundle.PredictOptions{Samples: 1}, bundle.Rows{}, "no calibrated quantile head"},
+		"side, no head":       {mustFit(t, noHead), bundle.PredictOptions{Side: calibrate.Upper}, bundle.Rows{}, "no calibrated quantile head"},
+		"groups of none":      {plain, bundle.PredictOptions{}, bundle.Rows{Batch: in.Batch, Groups: in.Groups}, "not calibrated by group"},
+		"no groups":           {grouped, bundle.PredictOptions{}, bundle.Rows{Batch: in.Batch}, "0 groups for 60 rows"},
+		"groups by the dozen": {grouped, bundle.PredictOptions{}, bundle.Rows{Batch: in.Batch, Groups: names[:12]}, "12 groups for 60 rows"},
+	}
+	for name, tt := range predictions {
+		p, err := tt.b.Predictor(tt.o)
+		if err == nil {
+			_, err = p.PredictRows(context.Background(), tt.r)
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: error is %v, want it to say %q", name, err, tt.want)
+		}
+	}
+}
+
+// Edits of a bundle of format 2 whose checksums were made to match are refused.
+func TestRefusalsOfFormat2(t *testing.T) {
+	in := regressor(1, 60, 1)
+	in.Groups = groupsOf(in.Batch)
+	in.Quantiles, in.QuantileParams = baselines.QuantileForest, map[string]any{"n_estimators": 2.}
+	good := mustWrite(t, mustFit(t, in))
+	for name, tt := range map[string]struct {
+		content []byte
+		want    error
+	}{
+		"unknown":       {edit(t, good, true, `"method": "quantile-forest"`, `"method": "tea-leaves"`), bundle.ErrUnknownMethod},
+		"other method":  {edit(t, good, true, `"method": "quantile-forest"`, `"method": "gradient-boosting"`), bundle.ErrDamaged},
+		"sqr by detour": {edit(t, good, true, `"method": "quantile-forest"`, `"method": "sqr"`), bundle.ErrUnknownMethod},
+		"two heads":     {edit(t, good, true, `"calibration": {`, `"sqr": {"state": {}}, "calibration": {`), bundle.ErrDamaged},
+		"fewer groups":  {edit(t, good, true, `"minus",`, ``), bundle.ErrDamaged},
+		"no groups":     {edit(t, good, true, `"groups": [`, `"were": [`), bundle.ErrDamaged},
+		"columns":       {edit(t, good, true, `"columns": 4`, `"columns": 5`), bundle.ErrDamaged},
+		"fewer columns": {edit(t, good, true, `"columns": 4`, `"columns": 0`), bundle.ErrDamaged},
+		"targets":       {edit(t, good, true, `"targets": 1`, `"targets": 2`), bundle.ErrDamaged},
+	} {
+		if _, err := read(tt.content); !errors.Is(err, tt.want) {
+			t.Errorf("%s: error is %v, want %v", name, err, tt.want)
+		}
+	}
+}
