@@ -20,8 +20,8 @@ type Metrics struct {
 	// FPR95 is the share of in-domain rows flagged at the threshold that
 	// flags at least 95 % of the out-of-domain rows: the smallest false
 	// positive rate on the ROC curve with true positive rate ≥ .95. Lower is
-	// better. (Some papers swap the classes and ask for 95 % of the
-	// in-domain rows; that is another number.)
+	// better. (Papers that take in-domain as the positive class ask for 95 %
+	// of the in-domain rows: that is FPR95In.)
 	FPR95 float64 `json:"fpr95"`
 	// AUPRIn is the average precision with in-domain as the positive class
 	// and scores negated.
@@ -29,6 +29,26 @@ type Metrics struct {
 	// AUPROut is the average precision with out-of-domain as the positive
 	// class.
 	AUPROut float64 `json:"aupr_out"`
+	// FPR95In is the share of out-of-domain rows accepted at the threshold
+	// that accepts at least 95 % of the in-domain rows: the smallest false
+	// positive rate with true positive rate ≥ .95 where in-domain is the
+	// positive class, as OpenOOD and most papers on images have it. Lower is
+	// better.
+	FPR95In float64 `json:"fpr95_in"`
+	// DetectionError is the least probability, over all thresholds, of
+	// judging a row wrongly where both sides are equally likely:
+	// min ½·FPR + ½·(1−TPR), as in Lee et al. (2018), "A Simple Unified
+	// Framework for Detecting Out-of-Distribution Samples". At most ½; lower
+	// is better.
+	DetectionError float64 `json:"detection_error"`
+}
+
+// metricCount is the number of figures in Metrics.
+const metricCount = 6
+
+// fields points at the figures in the order of the JSON form.
+func (m *Metrics) fields() [metricCount]*float64 {
+	return [...]*float64{&m.AUROC, &m.FPR95, &m.AUPRIn, &m.AUPROut, &m.FPR95In, &m.DetectionError}
 }
 
 // Evaluate computes all metrics of in-domain scores against out-of-domain
@@ -39,44 +59,42 @@ func Evaluate(in, out []float64) (Metrics, error) {
 	if err != nil {
 		return Metrics{}, err
 	}
-	return Metrics{
-		AUROC:   c.auroc(),
-		FPR95:   c.fprAt(.95),
-		AUPRIn:  c.averagePrecisionIn(),
-		AUPROut: c.averagePrecisionOut(),
-	}, nil
+	return c.metrics(), nil
 }
 
 // AUROC is Metrics.AUROC alone.
 func AUROC(in, out []float64) (float64, error) {
-	c, err := newCurve(in, out)
-	if err != nil {
-		return 0, err
-	}
-	return c.auroc(), nil
+	m, err := Evaluate(in, out)
+	return m.AUROC, err
 }
 
 // AUPRIn is Metrics.AUPRIn alone.
 func AUPRIn(in, out []float64) (float64, error) {
-	c, err := newCurve(in, out)
-	if err != nil {
-		return 0, err
-	}
-	return c.averagePrecisionIn(), nil
+	m, err := Evaluate(in, out)
+	return m.AUPRIn, err
 }
 
 // AUPROut is Metrics.AUPROut alone.
 func AUPROut(in, out []float64) (float64, error) {
-	c, err := newCurve(in, out)
-	if err != nil {
-		return 0, err
-	}
-	return c.averagePrecisionOut(), nil
+	m, err := Evaluate(in, out)
+	return m.AUPROut, err
 }
 
 // FPR95 is Metrics.FPR95 alone.
 func FPR95(in, out []float64) (float64, error) {
 	return FPRAt(in, out, .95)
+}
+
+// FPR95In is Metrics.FPR95In alone.
+func FPR95In(in, out []float64) (float64, error) {
+	m, err := Evaluate(in, out)
+	return m.FPR95In, err
+}
+
+// DetectionError is Metrics.DetectionError alone.
+func DetectionError(in, out []float64) (float64, error) {
+	m, err := Evaluate(in, out)
+	return m.DetectionError, err
 }
 
 // FPRAt is the smallest false positive rate among the thresholds whose true
@@ -90,21 +108,25 @@ func FPRAt(in, out []float64, tpr float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return c.fprAt(tpr), nil
+	if tpr == 0 {
+		return 0, nil
+	}
+	need, flagged, found := atLeast(tpr, c.nOut), 0, 0
+	for k := range c.thresholds {
+		flagged, found = flagged+int(c.in[k]), found+int(c.out[k])
+		if found >= need {
+			break
+		}
+	}
+	return float64(flagged) / float64(c.nIn), nil
 }
 
-// step is one distinct score: a row is flagged if it scores at least
-// threshold, which flags in rows of the in-domain and out of the
-// out-of-domain side.
-type step struct {
-	threshold float64
-	in, out   int
-}
-
-// curve holds cumulative counts per distinct score, from the highest down.
+// curve counts the rows that have each distinct score, from the highest score
+// down.
 type curve struct {
-	steps     []step
-	nIn, nOut int
+	thresholds []float64
+	in, out    []int32 // rows that score exactly the threshold
+	nIn, nOut  int
 }
 
 func newCurve(in, out []float64) (curve, error) {
@@ -126,13 +148,15 @@ func newCurve(in, out []float64) (curve, error) {
 		if j > 0 {
 			top = max(top, b[j-1])
 		}
+		wasI, wasJ := i, j
 		for i > 0 && a[i-1] == top {
 			i--
 		}
 		for j > 0 && b[j-1] == top {
 			j--
 		}
-		c.steps = append(c.steps, step{top, len(a) - i, len(b) - j})
+		c.thresholds = append(c.thresholds, top)
+		c.in, c.out = append(c.in, int32(wasI-i)), append(c.out, int32(wasJ-j))
 	}
 	return c, nil
 }
@@ -151,54 +175,57 @@ func sorted(scores []float64, side string) ([]float64, error) {
 	return s, nil
 }
 
-func (c curve) auroc() float64 {
-	// Twice the Mann-Whitney statistic is an integer, so that the sum is
-	// exact up to 2⁵³.
-	var twice float64
-	var last step
-	for _, s := range c.steps {
-		twice += float64(s.in-last.in) * float64(s.out+last.out)
-		last = s
+// metrics needs no thresholds, only the counts.
+func (c curve) metrics() Metrics {
+	nIn, nOut := float64(c.nIn), float64(c.nOut)
+	needIn, needOut := atLeast(.95, c.nIn), atLeast(.95, c.nOut)
+	// Rows of either side that score at least the present threshold.
+	flaggedIn, flaggedOut := 0, 0
+	// Twice the Mann-Whitney statistic and the numerator of FPR − TPR are
+	// integers, so that the sums are exact up to 2⁵³.
+	var twice, lead, precisionIn, precisionOut float64
+	found := false
+	m := Metrics{FPR95In: 1}
+	for k, in := range c.in {
+		in, out := int(in), int(c.out[k])
+		if in|out == 0 {
+			continue
+		}
+		if in > 0 {
+			twice += float64(in) * float64(2*flaggedOut+out)
+			// Of the rows that score at most the present threshold, those
+			// that are in-domain.
+			rest := c.nIn - flaggedIn
+			precisionIn += float64(in) * float64(rest) / float64(rest+c.nOut-flaggedOut)
+			flaggedIn += in
+		}
+		if out > 0 {
+			flaggedOut += out
+			precisionOut += float64(out) * float64(flaggedOut) / float64(flaggedIn+flaggedOut)
+		}
+		lead = min(lead, float64(flaggedIn)*nOut-float64(flaggedOut)*nIn)
+		if !found && flaggedOut >= needOut {
+			found = true
+			m.FPR95 = float64(flaggedIn) / nIn
+		}
+		if c.nIn-flaggedIn >= needIn {
+			m.FPR95In = float64(c.nOut-flaggedOut) / nOut
+		}
 	}
-	return twice / 2 / (float64(c.nIn) * float64(c.nOut))
+	m.AUROC = twice / 2 / (nIn * nOut)
+	m.AUPRIn, m.AUPROut = precisionIn/nIn, precisionOut/nOut
+	m.DetectionError = (1 + lead/(nIn*nOut)) / 2
+	return m
 }
 
-func (c curve) fprAt(tpr float64) float64 {
-	if tpr == 0 {
-		return 0
+// atLeast is the smallest count k with k/n ≥ share.
+func atLeast(share float64, n int) int {
+	k := int(share * float64(n))
+	for k > 0 && float64(k-1)/float64(n) >= share {
+		k--
 	}
-	for _, s := range c.steps {
-		if float64(s.out)/float64(c.nOut) >= tpr {
-			return float64(s.in) / float64(c.nIn)
-		}
+	for float64(k)/float64(n) < share {
+		k++
 	}
-	return 1
-}
-
-func (c curve) averagePrecisionOut() float64 {
-	var sum float64
-	last := 0
-	for _, s := range c.steps {
-		if s.out > last {
-			sum += float64(s.out-last) * float64(s.out) / float64(s.in+s.out)
-			last = s.out
-		}
-	}
-	return sum / float64(c.nOut)
-}
-
-func (c curve) averagePrecisionIn() float64 {
-	var sum float64
-	for k, s := range slices.Backward(c.steps) {
-		// Rows that score at most s.threshold are those not flagged by the
-		// step above.
-		var above step
-		if k > 0 {
-			above = c.steps[k-1]
-		}
-		if in := c.nIn - above.in; s.in > above.in {
-			sum += float64(s.in-above.in) * float64(in) / float64(in+c.nOut-above.out)
-		}
-	}
-	return sum / float64(c.nIn)
+	return k
 }

@@ -51,6 +51,8 @@ func TestMetricsAgreeWithScikitLearn(t *testing.T) {
 				{"FPR95", got.FPR95, c.FPR95, ood.FPR95},
 				{"AUPRIn", got.AUPRIn, c.AUPRIn, ood.AUPRIn},
 				{"AUPROut", got.AUPROut, c.AUPROut, ood.AUPROut},
+				{"FPR95In", got.FPR95In, c.FPR95In, ood.FPR95In},
+				{"DetectionError", got.DetectionError, c.DetectionError, ood.DetectionError},
 			} {
 				if !(math.Abs(m.got-m.want) <= 1e-9) {
 					t.Errorf("%s = %v, scikit-learn has %v", m.name, m.got, m.want)

@@ -9,14 +9,30 @@ import (
 // Report is a side-by-side comparison. Its JSON form is stable: keys keep
 // their names and order, and no number in it is NaN or infinite.
 type Report struct {
-	Model   string         `json:"model"` // what the rows come from, for the reader; Compare leaves it empty
-	NFit    int            `json:"n_fit"`
-	NIn     int            `json:"n_in"`
-	NOut    int            `json:"n_out"`
-	Sweep   bool           `json:"sweep"`
-	Seed    uint64         `json:"seed"`
+	Model string `json:"model"` // what the rows come from, for the reader; Compare leaves it empty
+	// ModelSHA256 is for the reader too, in hexadecimal.
+	ModelSHA256 string `json:"model_sha256,omitempty"`
+	NFit        int    `json:"n_fit"`
+	NIn         int    `json:"n_in"`
+	NOut        int    `json:"n_out"` // rows of all sets together
+	Sweep       bool   `json:"sweep"`
+	Seed        uint64 `json:"seed"`
+	// Sets are the out-of-domain sets; nil where there is but one without a
+	// name. All other figures are then means over the sets, each set counted
+	// alike however many rows it has.
+	Sets []Set `json:"sets,omitempty"`
+	// Resamples is how many the confidence intervals come from; 0 means that
+	// there are none.
+	Resamples int `json:"resamples,omitempty"`
+	// InError is the network's own share of in-domain rows classified
+	// wrongly; nil where labels or logits are absent.
+	InError *float64       `json:"in_error,omitempty"`
 	Methods []MethodReport `json:"methods"` // in the order asked for
 	Skipped []Skipped      `json:"skipped"`
+
+	// Wrong says which in-domain rows the network classifies wrongly, or is
+	// nil; absent from the JSON form.
+	Wrong []bool `json:"-"`
 }
 
 // MethodReport is what one method reached.
@@ -36,14 +52,17 @@ type MethodReport struct {
 	// scorers; absent from the JSON form where nothing does.
 	Variant string `json:"variant,omitempty"`
 
-	// Over the configurations that did not fail; absent from the JSON form
-	// where all failed.
-	AUROC   Summary `json:"auroc,omitzero"`
-	FPR95   Summary `json:"fpr95,omitzero"`
-	AUPRIn  Summary `json:"aupr_in,omitzero"`
-	AUPROut Summary `json:"aupr_out,omitzero"`
+	Summaries         // inlined
+	AURC      Summary `json:"aurc,omitzero"` // absent where the network's errors are not known
+	// CI holds the intervals of the means over the configurations.
+	CI *Intervals `json:"ci,omitempty"`
+	// Sets and Groups are the same by set and by group of sets; absent where
+	// the only set has no name.
+	Sets   []SetSummaries `json:"sets,omitempty"`
+	Groups []SetSummaries `json:"groups,omitempty"`
 
-	// FitSeconds is the wall-clock time that fitting all configurations took.
+	// FitSeconds is the wall-clock time that fitting all configurations took,
+	// added up where several were fitted at a time.
 	FitSeconds float64 `json:"fit_seconds"`
 	// ScoreMicroseconds is the wall-clock time per row and configuration.
 	ScoreMicroseconds float64 `json:"score_us_per_input"`
@@ -54,17 +73,59 @@ type MethodReport struct {
 	unable error // why the network cannot do what the method asks of it, or nil
 }
 
+// Summaries are those of every metric over the configurations that did not
+// fail; each is absent from the JSON form where all failed.
+type Summaries struct {
+	AUROC          Summary `json:"auroc,omitzero"`
+	FPR95          Summary `json:"fpr95,omitzero"`
+	AUPRIn         Summary `json:"aupr_in,omitzero"`
+	AUPROut        Summary `json:"aupr_out,omitzero"`
+	FPR95In        Summary `json:"fpr95_in,omitzero"`
+	DetectionError Summary `json:"detection_error,omitzero"`
+}
+
+func (s *Summaries) fields() [metricCount]*Summary {
+	return [...]*Summary{&s.AUROC, &s.FPR95, &s.AUPRIn, &s.AUPROut, &s.FPR95In, &s.DetectionError}
+}
+
+// SetSummaries are the summaries on one out-of-domain set, or of the mean over
+// the sets of a group.
+type SetSummaries struct {
+	Name string `json:"name"`
+	Summaries
+	CI *Intervals `json:"ci,omitempty"`
+}
+
 // Config is what one configuration reached.
 type Config struct {
 	Params  Params `json:"params"`
-	Metrics        // inlined
+	Metrics        // inlined; means over the sets where there are several
+	// AURC is the area under the risk–coverage curve of the in-domain rows,
+	// with an error of the network as the risk; nil where it is not known.
+	AURC *float64   `json:"aurc,omitempty"`
+	CI   *Intervals `json:"ci,omitempty"`
+	// Sets and Groups are the same by set and by group of sets; absent where
+	// the only set has no name.
+	Sets   []SetMetrics `json:"sets,omitempty"`
+	Groups []SetMetrics `json:"groups,omitempty"`
 	// Scores holds the score of every row; absent from the JSON form.
 	Scores Scores `json:"-"`
 }
 
+// SetMetrics are those on one out-of-domain set, or their mean over the sets of
+// a group.
+type SetMetrics struct {
+	Name string `json:"name"`
+	Metrics
+	CI *Intervals `json:"ci,omitempty"`
+}
+
 // Scores are one score per in-domain and per out-of-domain row measured on.
 type Scores struct {
-	In, Out []float64
+	In, Out []float64 // Out: those of all sets, one set after another
+	// Sets are the parts of Out that belong to each set, in memory shared
+	// with it.
+	Sets [][]float64
 }
 
 // Failed is a configuration that could not be fitted or scored.

@@ -17,13 +17,15 @@ func ROC(in, out []float64, limit int) ([]ROCPoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	points := make([]ROCPoint, 1, len(c.steps)+1)
-	points[0].Threshold = c.steps[0].threshold
-	for _, s := range c.steps {
+	points := make([]ROCPoint, 1, len(c.thresholds)+1)
+	points[0].Threshold = c.thresholds[0]
+	flagged, found := 0, 0
+	for k, threshold := range c.thresholds {
+		flagged, found = flagged+int(c.in[k]), found+int(c.out[k])
 		points = append(points, ROCPoint{
-			FPR:       float64(s.in) / float64(c.nIn),
-			TPR:       float64(s.out) / float64(c.nOut),
-			Threshold: s.threshold,
+			FPR:       float64(flagged) / float64(c.nIn),
+			TPR:       float64(found) / float64(c.nOut),
+			Threshold: threshold,
 		})
 	}
 	if limit < 2 || len(points) <= limit {

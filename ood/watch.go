@@ -3,20 +3,26 @@ package ood
 import (
 	"context"
 	"iter"
+	"slices"
 )
 
-// watched is c with inputs that report how much of both sides was read: for
-// methods that run the network, how much was scored.
-func (c Comparison) watched(progress func(share float64)) Comparison {
-	total := float64(c.In.Len() + c.Out.Len())
-	watch := func(in Inputs, before int) Inputs {
-		if in == nil {
-			return nil
-		}
-		return watchedInputs{in, func(rows int) { progress(float64(before+rows) / total) }}
+// watched returns the batches with inputs that report how much of all of them
+// was read: for methods that run the network, how much was scored.
+func watched(batches []Batch, progress func(share float64)) []Batch {
+	total := 0
+	for _, b := range batches {
+		total += b.Len()
 	}
-	c.In.Inputs, c.Out.Inputs = watch(c.In.Inputs, 0), watch(c.Out.Inputs, c.In.Len())
-	return c
+	out := slices.Clone(batches)
+	before := 0
+	for i, b := range batches {
+		if b.Inputs != nil {
+			start := before
+			out[i].Inputs = watchedInputs{b.Inputs, func(rows int) { progress(float64(start+rows) / float64(total)) }}
+		}
+		before += b.Len()
+	}
+	return out
 }
 
 type watchedInputs struct {

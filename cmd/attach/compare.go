@@ -1,20 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"io"
+	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
-	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/heads/bundle"
-	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -22,25 +17,37 @@ func compareCommand() *cli.Command {
 	flags := []cli.Flag{
 		&cli.StringFlag{Name: "fit", Usage: "`INPUTS`: in-domain rows to fit with: .npy, .npz (x or images), .csv, a folder of images; without MODEL.onnx, features as `attach features` writes them"},
 		&cli.StringFlag{Name: "in", Usage: "`INPUTS`: other in-domain rows, to measure on"},
-		&cli.StringFlag{Name: "out", Usage: "`INPUTS`: out-of-domain rows, to measure on"},
+		&cli.StringSliceFlag{Name: "out", Usage: "`[[GROUP:]NAME=]INPUTS`: out-of-domain rows, to measure on; with a NAME, repeat for more sets"},
 		&cli.StringFlag{Name: "out-classes", Usage: "`A,B,…`: keep the rows of --out with these labels alone"},
 		&cli.StringFlag{Name: "task", Usage: "`WHAT`: classification or regression, where the model's graph does not tell which it does"},
-		&cli.StringFlag{Name: "weights", Usage: "`FILE`: .npz of the last layer's weight c×h and bias c, without MODEL.onnx, for methods that read them"},
+		&cli.StringFlag{Name: "weights", Usage: "`FILE`: .npz of the last layer's weight c×h and bias c, without MODEL.onnx, for methods that read them; features that come without logits get them from it"},
 		&cli.StringFlag{Name: "methods", Usage: "`A,B,…`: compare these alone, of those that attach methods lists"},
 		&cli.BoolFlag{Name: "sweep", Usage: "run every method's whole grid, not its default alone"},
+		&cli.IntFlag{Name: "parallel", Usage: "`N`: configurations fitted and scored at a time; more than one disturbs the times shown. Without it, one, or with --sweep one per core"},
+		&cli.IntFlag{Name: "bootstrap", Value: 1000, Usage: "`N`: resamples of the rows measured on that confidence intervals come from; 0 for none"},
 		&cli.Uint64Flag{Name: "seed", Usage: "`N`: seed of all that is drawn at random"},
 		&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+		&cli.StringFlag{Name: "scores", Usage: "`FILE`: .npz to write every row's scores to"},
 	}
 	return &cli.Command{
 		Name:      "compare",
 		Usage:     "every method side by side",
-		UsageText: "attach compare MODEL.onnx --fit F --in I --out O\nattach compare --fit F.npz --in I.npz --out O.npz [--weights W.npz]",
+		UsageText: "attach compare MODEL.onnx --fit F --in I --out O\nattach compare MODEL.onnx --fit F --in I --out near:A=O1 --out far:B=O2\nattach compare --fit F.npz --in I.npz --out O.npz [--weights W.npz]",
 		Description: "Fits every method on in-domain inputs and measures how well it tells fresh in-domain inputs from " +
-			"out-of-domain ones. Out-of-domain is the positive class; FPR95 is the share of in-domain inputs flagged " +
-			"when 95 % of the out-of-domain ones are found. With --sweep, mean and standard deviation run over a " +
-			"method's grid. A method marked \"inserted dropout\" ran with a dropout layer that " +
+			"out-of-domain ones. Out-of-domain is the positive class: FPR95 is the share of in-domain inputs flagged " +
+			"when 95 % of the out-of-domain ones are found. \"FPR95 in\" swaps the classes, as many papers do: the share of " +
+			"out-of-domain inputs accepted when 95 % of the in-domain ones are. \"error\" is the detection error, the least " +
+			"chance of judging a row wrongly where both sides are equally likely. AURC, where --in has labels, is the area under " +
+			"the risk-coverage curve: the network's error among the k most certain in-domain inputs, averaged over all k. " +
+			"Intervals are of 95 %, by resampling the rows measured on, the same ones for every method. " +
+			"With --sweep, mean and standard deviation run over a method's grid. A method marked \"inserted dropout\" ran with a dropout layer that " +
 			"the network was not trained with. The oracle, a control, is fitted with a random half of --out (by --seed) and " +
-			"measured on the other half alone. --classes applies to --fit and --in, --out-classes to --out.",
+			"measured on the other half alone.\n\n" +
+			"With several --out every method is fitted once, and its figures are means over the sets, each set counted alike; AUROC by set and by group " +
+			"follows. NAME and GROUP are letters, digits and . _ + -; write a file whose name holds = as ./a=b.npz.\n\n" +
+			"--scores writes arrays METHOD/in and METHOD/out, or METHOD/out/NAME where sets have names; with --sweep METHOD/0/in and so on, " +
+			"counted as the configs of --json. Where --in has labels, the array wrong says which of its rows the network gets wrong.\n\n" +
+			"--classes applies to --fit and --in, --out-classes to --out.",
 		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{batchFlag()}, runtimeFlags()),
 		Action: compare,
 	}
@@ -62,10 +69,7 @@ func compare(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkTask(c); err != nil {
-		return err
-	}
-	methods, err := pickMethods(c.String("methods"))
+	choice, err := compareChoices(c)
 	if err != nil {
 		return err
 	}
@@ -77,8 +81,7 @@ func compare(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	outClasses, err := parseInts("out-classes", c.String("out-classes"))
-	if err != nil {
+	if err := choice.checkOutputs(c); err != nil {
 		return err
 	}
 	stop, err := useRuntimeBLAS(c.Context, o)
@@ -86,16 +89,18 @@ func compare(c *cli.Context) error {
 		return err
 	}
 	defer stop()
-	comparison := ood.Comparison{Methods: methods, Sweep: c.Bool("sweep")}
+	comparison := choice.Comparison
+	sha256 := ""
 	if modelPath != "" {
 		model, openErr := featurize.Open(c.Context, modelPath, o)
 		if openErr != nil {
 			return openErr
 		}
 		defer model.Close()
-		err = compareModel(c, r, outClasses, &comparison, model)
+		sha256 = model.SHA256()
+		err = compareModel(c, r, choice, &comparison, model)
 	} else {
-		err = compareFeatures(c, &comparison)
+		err = compareFeatures(c, choice, &comparison)
 	}
 	if err != nil {
 		return err
@@ -109,7 +114,7 @@ func compare(c *cli.Context) error {
 	comparison.Training.Seed = c.Uint64("seed")
 	p := newProgress(c.App.ErrWriter, "compare")
 	defer p.end()
-	comparison.Progress = func(method string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", method, 100*share)) }
+	comparison.Progress = overall(p, len(comparison.Methods))
 	report, err := ood.Compare(c.Context, comparison)
 	if err != nil {
 		return err
@@ -118,11 +123,91 @@ func compare(c *cli.Context) error {
 	if err := anyResult(report); err != nil {
 		return err
 	}
-	report.Model = modelPath
+	report.Model, report.ModelSHA256 = modelPath, sha256
+	if path := c.String("scores"); path != "" {
+		if err := writeScores(path, report); err != nil {
+			return err
+		}
+	}
 	if c.Bool("json") {
 		return writeJSON(c.App.Writer, report)
 	}
 	return printReport(c.App.Writer, report)
+}
+
+// overall shows how much of all methods' work is done.
+func overall(p *progress, methods int) func(method string, share float64) {
+	shares := map[string]float64{}
+	return func(method string, share float64) {
+		shares[method] = share
+		var sum float64
+		for _, s := range shares {
+			sum += s / float64(methods)
+		}
+		p.share(sum, fmt.Sprintf("%.0f %%, %s", 100*sum, method))
+	}
+}
+
+// comparing is what the flags ask for.
+type comparing struct {
+	ood.Comparison
+	sets       []outFlag
+	outClasses []int
+}
+
+func compareChoices(c *cli.Context) (comparing, error) {
+	choice := comparing{Comparison: ood.Comparison{Sweep: c.Bool("sweep"), Parallel: c.Int("parallel"), Resamples: c.Int("bootstrap")}}
+	if err := checkTask(c); err != nil {
+		return choice, err
+	}
+	if choice.Resamples < 0 {
+		return choice, usagef("--bootstrap is %d; it must not be negative", choice.Resamples)
+	}
+	if c.IsSet("parallel") && choice.Parallel < 1 {
+		return choice, usagef("--parallel is %d; it must be at least 1", choice.Parallel)
+	}
+	if choice.Sweep && choice.Parallel == 0 {
+		choice.Parallel = runtime.GOMAXPROCS(0)
+	}
+	var err error
+	if choice.Methods, err = pickMethods(c.String("methods")); err != nil {
+		return choice, err
+	}
+	if choice.sets, err = parseOutFlags(c.StringSlice("out")); err != nil {
+		return choice, err
+	}
+	if len(choice.sets) > 1 {
+		if err := refuse(c, "with several --out", "out-classes"); err != nil {
+			return choice, err
+		}
+	}
+	choice.outClasses, err = parseInts("out-classes", c.String("out-classes"))
+	return choice, err
+}
+
+// checkOutputs fails before the work is done where what it would write cannot
+// be written, or would replace what it reads.
+func (choice comparing) checkOutputs(c *cli.Context) error {
+	var reads []source
+	for _, path := range c.Args().Slice() {
+		reads = append(reads, source{path, c.Command.Name})
+	}
+	for _, flag := range []string{"fit", "in", "weights", "preprocess"} {
+		reads = append(reads, source{c.String(flag), dashed(flag)})
+	}
+	for _, s := range choice.sets {
+		reads = append(reads, source{s.path, "--out"})
+	}
+	if path := c.String("scores"); path != "" {
+		if err := checkExtension("scores", path, ".npz"); err != nil {
+			return err
+		}
+		if err := keeps("scores", path, reads); err != nil {
+			return err
+		}
+		return checkWritable(path)
+	}
+	return nil
 }
 
 func pickMethods(list string) ([]ood.Method, error) {
@@ -143,72 +228,6 @@ func pickMethods(list string) ([]ood.Method, error) {
 	return methods, nil
 }
 
-// compareModel runs the model on the three sets.
-func compareModel(c *cli.Context, r *reading, outClasses []int, comparison *ood.Comparison, model *featurize.Model) error {
-	r.fitTo(model)
-	info := model.Info()
-	task := cmp.Or(c.String("task"), info.Task)
-	read := func(path string, classes []int, labelled bool) (ood.Batch, error) {
-		set, err := r.open(c.Context, path, "", classes)
-		if err != nil {
-			return ood.Batch{}, err
-		}
-		if labelled && task == string(bundle.Classification) && set.Labels() != nil {
-			if err := inputs.CheckLabels(set.Labels(), info.OutputsWidth); err != nil {
-				return ood.Batch{}, fmt.Errorf("%s: %w", path, err)
-			}
-		}
-		b, err := r.features(c.Context, model, path, set)
-		if !labelled || task == string(bundle.Regression) {
-			b.Labels = nil
-		}
-		if task == string(bundle.Regression) {
-			// Methods on logits read scores of classes, which these are not.
-			b.Logits = blas32.General{}
-		}
-		return b, err
-	}
-	var err error
-	if comparison.Training.Batch, err = read(c.String("fit"), r.classes, true); err != nil {
-		return err
-	}
-	if comparison.In, err = read(c.String("in"), r.classes, true); err != nil {
-		return err
-	}
-	if comparison.Out, err = read(c.String("out"), outClasses, false); err != nil {
-		return err
-	}
-	comparison.Training.Last, comparison.Training.Network = model.Last(), model.Network()
-	comparison.Training.InputScale = r.inputScale()
-	comparison.Training.Regression = task == string(bundle.Regression)
-	return nil
-}
-
-func compareFeatures(c *cli.Context, comparison *ood.Comparison) error {
-	for _, part := range []struct {
-		flag string
-		dst  *ood.Batch
-	}{{"fit", &comparison.Training.Batch}, {"in", &comparison.In}, {"out", &comparison.Out}} {
-		b, err := openFeatures(c.String(part.flag))
-		if err != nil {
-			return err
-		}
-		if c.String("task") == string(bundle.Regression) {
-			b.Labels, b.Logits = nil, blas32.General{}
-		}
-		*part.dst = b
-	}
-	comparison.Out.Labels = nil
-	comparison.Training.Regression = c.String("task") == string(bundle.Regression)
-	path := c.String("weights")
-	if path == "" {
-		return nil
-	}
-	var err error
-	comparison.Training.Last, err = inputs.LoadWeights(path)
-	return err
-}
-
 // anyResult returns an error where no method has a result: the first reason.
 func anyResult(r *ood.Report) error {
 	for _, m := range r.Methods {
@@ -223,52 +242,6 @@ func anyResult(r *ood.Report) error {
 	}
 	for _, s := range r.Skipped {
 		return fmt.Errorf("no method has a result: %s", s.Reason)
-	}
-	return nil
-}
-
-func printReport(w io.Writer, r *ood.Report) error {
-	fmt.Fprintf(w, "%d rows to fit with, %d in-domain, %d out-of-domain\n\n", r.NFit, r.NIn, r.NOut)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	spread := func(s ood.Summary) string {
-		if !r.Sweep {
-			return fmt.Sprintf("%.4f", s.Mean)
-		}
-		return fmt.Sprintf("%.3f±%.3f", s.Mean, s.Std)
-	}
-	width := len("method")
-	names := map[string]string{}
-	for _, m := range r.Methods {
-		names[m.Name] = m.Name
-		if m.Control {
-			names[m.Name] += " (control)"
-		}
-		if m.Variant != "" {
-			names[m.Name] += " (" + m.Variant + ")"
-		}
-		width = max(width, len(names[m.Name]))
-	}
-	fmt.Fprintf(t, "%-*s\t", width, "method")
-	fmt.Fprintln(t, "AUROC\tFPR95\tAUPR in\tAUPR out\tfit s\tµs/input\t")
-	for _, m := range r.Ranked() {
-		if m.AUROC.IsZero() {
-			continue
-		}
-		fmt.Fprintf(t, "%-*s\t%s\t%s\t%s\t%s\t%.2f\t%.1f\t\n", width, names[m.Name], spread(m.AUROC), spread(m.FPR95), spread(m.AUPRIn), spread(m.AUPROut), m.FitSeconds, m.ScoreMicroseconds)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for _, m := range r.Methods {
-		if m.NOutliers > 0 {
-			fmt.Fprintf(w, "\n%s: fitted with %d out-of-domain rows and measured on %d others\n", m.Name, m.NOutliers, m.NOut)
-		}
-		for _, f := range m.Failed {
-			fmt.Fprintf(w, "failed: %s %s: %s\n", m.Name, f.Params, f.Error)
-		}
-	}
-	for _, s := range r.Skipped {
-		fmt.Fprintf(w, "skipped: %s\n", s.Reason)
 	}
 	return nil
 }

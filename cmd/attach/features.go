@@ -38,7 +38,7 @@ func features(c *cli.Context) error {
 	if err := distinct(c, "x", "y", "preprocess"); err != nil {
 		return err
 	}
-	if err := checkNPZName(c.String("o")); err != nil {
+	if err := checkExtension("o", c.String("o"), ".npz"); err != nil {
 		return err
 	}
 	o, err := featurizeOptions(c)

@@ -48,7 +48,7 @@ func gradient(c *cli.Context) error {
 	if err := distinct(c, "x", "preprocess"); err != nil {
 		return err
 	}
-	if err := checkNPZName(c.String("o")); err != nil {
+	if err := checkExtension("o", c.String("o"), ".npz"); err != nil {
 		return err
 	}
 	of, err := parseScalar(c)

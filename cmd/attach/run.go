@@ -76,6 +76,8 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   onUsageError,
 		HideHelp:       true,
+		// A path may hold a comma.
+		DisableSliceFlagSeparator: true,
 		Commands: []*cli.Command{
 			inspectCommand(),
 			fitCommand(),

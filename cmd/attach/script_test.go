@@ -57,6 +57,7 @@ func TestScripts(t *testing.T) {
 			"sleep":    scriptSleep,
 			"columns":  scriptColumns,
 			"json":     scriptJSON,
+			"entries":  scriptEntries,
 		},
 	})
 }

@@ -166,6 +166,22 @@ func scriptColumns(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// entries FILE NAME:ROWS… checks that the .npz file holds these arrays, of so
+// many rows, and no others.
+func scriptEntries(ts *testscript.TestScript, neg bool, args []string) {
+	z, err := npy.OpenNPZ(ts.MkAbs(args[0]))
+	ts.Check(err)
+	var got []string
+	for _, name := range z.Names() {
+		l, err := z.Entry(name)
+		ts.Check(err)
+		got = append(got, name+":"+strconv.Itoa(l.Rows()))
+	}
+	if want := slices.Sorted(slices.Values(args[1:])); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+		ts.Fatalf("%s holds %v, want %v", args[0], got, want)
+	}
+}
+
 // json FILE PATH [VALUE] checks that a JSON document holds something, or VALUE,
 // at a path such as methods.0.auroc.mean; * stands for every element of a list.
 func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {

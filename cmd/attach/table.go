@@ -40,10 +40,10 @@ func checkTableName(path string) error {
 	return usagef("-o is %q; it must end in .csv, .jsonl or .npz, or be - for CSV on standard output", path)
 }
 
-// checkNPZName refuses names that would hide what the file is.
-func checkNPZName(path string) error {
-	if strings.ToLower(filepath.Ext(path)) != ".npz" {
-		return usagef("-o is %q; it must end in .npz", path)
+// checkExtension refuses names that would hide what the file is.
+func checkExtension(flag, path, want string) error {
+	if strings.ToLower(filepath.Ext(path)) != want {
+		return usagef("%s is %q; it must end in %s", dashed(flag), path, want)
 	}
 	return nil
 }

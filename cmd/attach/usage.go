@@ -54,7 +54,11 @@ func optional(c *cli.Context) (string, error) {
 func required(c *cli.Context, names ...string) error {
 	var absent []string
 	for _, name := range names {
-		if c.String(name) == "" {
+		given := c.String(name) != ""
+		if _, list := c.Value(name).(cli.StringSlice); list {
+			given = len(c.StringSlice(name)) > 0
+		}
+		if !given {
 			absent = append(absent, dashed(name))
 		}
 	}
@@ -71,27 +75,32 @@ func required(c *cli.Context, names ...string) error {
 // distinct returns a usage error if -o names a file that one of the positional
 // arguments or flags names too, which writing would destroy.
 func distinct(c *cli.Context, flags ...string) error {
-	out, err := os.Stat(c.String("o"))
+	var reads []source
+	for _, path := range c.Args().Slice() {
+		reads = append(reads, source{path, c.Command.Name})
+	}
+	for _, name := range flags {
+		reads = append(reads, source{c.String(name), dashed(name)})
+	}
+	return keeps("o", c.String("o"), reads)
+}
+
+// source is a file that is read, and what reads it; the path may be empty.
+type source struct{ path, by string }
+
+// keeps returns a usage error if writing what the flag says to path would
+// replace one of the files read.
+func keeps(flag, path string, reads []source) error {
+	out, err := os.Stat(path)
 	if err != nil {
 		return nil
 	}
-	check := func(path, name string) error {
-		in, err := os.Stat(path)
-		if err != nil || !os.SameFile(in, out) {
-			return nil
+	for _, r := range reads {
+		if r.path == "" {
+			continue
 		}
-		return usagef("-o %s would replace what %s reads; write to another file", c.String("o"), name)
-	}
-	for _, path := range c.Args().Slice() {
-		if err := check(path, c.Command.Name); err != nil {
-			return err
-		}
-	}
-	for _, name := range flags {
-		if path := c.String(name); path != "" {
-			if err := check(path, dashed(name)); err != nil {
-				return err
-			}
+		if in, err := os.Stat(r.path); err == nil && os.SameFile(in, out) {
+			return usagef("%s %s would replace what %s reads; write to another file", dashed(flag), path, r.by)
 		}
 	}
 	return nil

@@ -33,8 +33,8 @@ func samplePage() Page {
 		Sets: []Comparison{{
 			Title: "first",
 			Report: &ood.Report{Methods: []ood.MethodReport{
-				{Name: "worse", AUROC: one(.6), FPR95: one(.9), AUPRIn: one(.5), AUPROut: one(.5)},
-				{Name: "better", AUROC: one(.9), FPR95: one(.2), AUPRIn: one(.8), AUPROut: one(.8)},
+				{Name: "worse", Summaries: ood.Summaries{AUROC: one(.6), FPR95: one(.9), AUPRIn: one(.5), AUPROut: one(.5)}},
+				{Name: "better", Summaries: ood.Summaries{AUROC: one(.9), FPR95: one(.2), AUPRIn: one(.8), AUPROut: one(.8)}},
 				{Name: "failed"},
 			}},
 			Histograms: []Histogram{{Name: "better", In: in, Out: out}},

@@ -41,12 +41,15 @@ for name, (a, b) in cases.items():
     y = np.r_[np.zeros(len(a)), np.ones(len(b))]
     s = np.r_[a, b]
     fpr, tpr, _ = roc_curve(y, s, drop_intermediate=False)
+    fpr_in, tpr_in, _ = roc_curve(1 - y, -s, drop_intermediate=False)
     out.append({
         "name": name, "in": a.tolist(), "out": b.tolist(),
         "auroc": roc_auc_score(y, s),
         "fpr95": fpr[tpr >= 0.95].min(),
         "aupr_in": average_precision_score(1 - y, -s),
         "aupr_out": average_precision_score(y, s),
+        "fpr95_in": fpr_in[tpr_in >= 0.95].min(),
+        "detection_error": (0.5 * fpr + 0.5 * (1 - tpr)).min(),
         "fpr": fpr.tolist(), "tpr": tpr.tolist(),
     })
 with open("metrics.json", "w") as f:

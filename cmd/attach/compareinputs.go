@@ -1,0 +1,174 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// outFlag is one value of --out: [[GROUP:]NAME=]INPUTS.
+type outFlag struct{ group, name, path string }
+
+var setName = regexp.MustCompile(`^(?:([A-Za-z0-9][A-Za-z0-9._+-]*):)?([A-Za-z0-9][A-Za-z0-9._+-]*)$`)
+
+// parseOutFlag reads one value of --out. What is before the first = is a name
+// if it looks like one, unless the whole is a file that is there.
+func parseOutFlag(value string) (outFlag, error) {
+	head, rest, ok := strings.Cut(value, "=")
+	match := setName.FindStringSubmatch(head)
+	if !ok || match == nil {
+		return outFlag{path: value}, nil
+	}
+	if _, err := os.Stat(value); err == nil {
+		if _, err := os.Stat(rest); err == nil {
+			return outFlag{}, usagef("--out %s names the file %[1]s as well as %s; write ./%[1]s for the first or %[3]s=./%[2]s for the second", value, rest, head)
+		}
+		return outFlag{path: value}, nil
+	}
+	if rest == "" {
+		return outFlag{}, usagef("--out %s lacks the inputs after the =", value)
+	}
+	return outFlag{group: match[1], name: match[2], path: rest}, nil
+}
+
+func parseOutFlags(values []string) ([]outFlag, error) {
+	var sets []outFlag
+	seen := map[string]bool{}
+	for _, v := range values {
+		s, err := parseOutFlag(v)
+		if err != nil {
+			return nil, err
+		}
+		if s.path == "" {
+			return nil, usagef("--out is empty; it names out-of-domain rows")
+		}
+		if s.name == "" && len(values) > 1 {
+			return nil, usagef("--out %s needs a name among several: --out NAME=%[1]s", v)
+		}
+		if seen[s.name] {
+			return nil, usagef("--out names two sets %q", s.name)
+		}
+		seen[s.name] = true
+		sets = append(sets, s)
+	}
+	return sets, nil
+}
+
+// compareModel runs the model on all sets.
+func compareModel(c *cli.Context, r *reading, choice comparing, comparison *ood.Comparison, model *featurize.Model) error {
+	r.fitTo(model)
+	info := model.Info()
+	task := cmp.Or(c.String("task"), info.Task)
+	read := func(path string, classes []int, labelled bool) (ood.Batch, error) {
+		set, err := r.open(c.Context, path, "", classes)
+		if err != nil {
+			return ood.Batch{}, err
+		}
+		if labelled && task == string(bundle.Classification) && set.Labels() != nil {
+			if err := inputs.CheckLabels(set.Labels(), info.OutputsWidth); err != nil {
+				return ood.Batch{}, fmt.Errorf("%s: %w", path, err)
+			}
+		}
+		b, err := r.features(c.Context, model, path, set)
+		if !labelled || task == string(bundle.Regression) {
+			b.Labels = nil
+		}
+		if task == string(bundle.Regression) {
+			// Methods on logits read scores of classes, which these are not.
+			b.Logits = blas32.General{}
+		}
+		return b, err
+	}
+	var err error
+	if comparison.Training.Batch, err = read(c.String("fit"), r.classes, true); err != nil {
+		return err
+	}
+	if comparison.In, err = read(c.String("in"), r.classes, true); err != nil {
+		return err
+	}
+	for _, s := range choice.sets {
+		b, err := read(s.path, choice.outClasses, false)
+		if err != nil {
+			return err
+		}
+		addOut(comparison, s, b)
+	}
+	comparison.Training.Last, comparison.Training.Network = model.Last(), model.Network()
+	comparison.Training.InputScale = r.inputScale()
+	comparison.Training.Regression = task == string(bundle.Regression)
+	return nil
+}
+
+func addOut(comparison *ood.Comparison, s outFlag, b ood.Batch) {
+	if s.name == "" {
+		comparison.Out = b
+		return
+	}
+	comparison.OutSets = append(comparison.OutSets, ood.OutSet{Name: s.name, Group: s.group, Batch: b})
+}
+
+func compareFeatures(c *cli.Context, choice comparing, comparison *ood.Comparison) error {
+	regression := c.String("task") == string(bundle.Regression)
+	comparison.Training.Regression = regression
+	if path := c.String("weights"); path != "" {
+		var err error
+		if comparison.Training.Last, err = inputs.LoadWeights(path); err != nil {
+			return err
+		}
+	}
+	read := func(path string) (ood.Batch, error) {
+		b, err := openFeatures(path)
+		if err != nil {
+			return b, err
+		}
+		if regression {
+			b.Labels, b.Logits = nil, blas32.General{}
+			return b, nil
+		}
+		if last := comparison.Training.Last; last != nil && b.HasFeatures() && !b.HasLogits() {
+			if b.Features.Cols != last.Weight.Cols {
+				return b, fmt.Errorf("%s: rows of %d features, and the weights in %s take %d", path, b.Features.Cols, c.String("weights"), last.Weight.Cols)
+			}
+			b.Logits = logitsOf(b.Features, last)
+		}
+		return b, nil
+	}
+	var err error
+	if comparison.Training.Batch, err = read(c.String("fit")); err != nil {
+		return err
+	}
+	if comparison.In, err = read(c.String("in")); err != nil {
+		return err
+	}
+	for _, s := range choice.sets {
+		b, err := read(s.path)
+		if err != nil {
+			return err
+		}
+		b.Labels = nil
+		addOut(comparison, s, b)
+	}
+	return nil
+}
+
+// logitsOf is the last layer applied to features n×h.
+func logitsOf(features blas32.General, last *ood.Linear) blas32.General {
+	classes := last.Weight.Rows
+	z := blas32.General{Rows: features.Rows, Cols: classes, Stride: classes, Data: make([]float32, features.Rows*classes)}
+	for i := range z.Rows {
+		copy(z.Data[i*classes:], last.Bias)
+	}
+	blas32.Gemm(blas.NoTrans, blas.Trans, 1, features, last.Weight, 1, z)
+	return z
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// printReport prints a comparison as text.
+func printReport(w io.Writer, r *ood.Report) error {
+	fmt.Fprintf(w, "%d rows to fit with, %d in-domain, %d out-of-domain", r.NFit, r.NIn, r.NOut)
+	if n := len(r.Sets); n > 0 {
+		parts := make([]string, n)
+		for i, s := range r.Sets {
+			parts[i] = fmt.Sprintf("%s %d", s.Name, s.N)
+		}
+		fmt.Fprintf(w, ": %s; means over the sets", strings.Join(parts, ", "))
+	}
+	fmt.Fprint(w, "\n\n")
+	if err := printMetrics(w, r); err != nil {
+		return err
+	}
+	if len(r.Sets) > 0 {
+		fmt.Fprint(w, "\nAUROC by set\n\n")
+		if err := printSets(w, r); err != nil {
+			return err
+		}
+	}
+	for _, m := range r.Methods {
+		if m.NOutliers > 0 {
+			fmt.Fprintf(w, "\n%s: fitted with %d out-of-domain rows and measured on %d others\n", m.Name, m.NOutliers, m.NOut)
+		}
+		for _, f := range m.Failed {
+			fmt.Fprintf(w, "failed: %s %s: %s\n", m.Name, f.Params, f.Error)
+		}
+	}
+	for _, s := range r.Skipped {
+		fmt.Fprintf(w, "skipped: %s\n", s.Reason)
+	}
+	return nil
+}
+
+// spread is a summary as the tables show it.
+func spread(r *ood.Report, s ood.Summary) string {
+	if !r.Sweep {
+		return fmt.Sprintf("%.4f", s.Mean)
+	}
+	return fmt.Sprintf("%.3f±%.3f", s.Mean, s.Std)
+}
+
+// rows are a table's lines, the first of them its head; the first column is
+// aligned to the left, the others to the right.
+func printRows(w io.Writer, rows [][]string) error {
+	width := 0
+	for _, row := range rows {
+		width = max(width, len([]rune(row[0])))
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, row := range rows {
+		fmt.Fprintf(t, "%-*s\t%s\t\n", width, row[0], strings.Join(row[1:], "\t"))
+	}
+	return t.Flush()
+}
+
+func printMetrics(w io.Writer, r *ood.Report) error {
+	intervals, risk := r.Resamples > 0, r.InError != nil
+	head := []string{"method", "AUROC"}
+	if intervals {
+		head = append(head, "95 % interval")
+	}
+	head = append(head, "FPR95", "FPR95 in", "AUPR in", "AUPR out", "error")
+	if risk {
+		head = append(head, "AURC")
+	}
+	rows := [][]string{append(head, "fit s", "µs/input")}
+	for _, m := range r.Ranked() {
+		if m.AUROC.IsZero() {
+			continue
+		}
+		row := []string{displayName(m), spread(r, m.AUROC)}
+		if intervals {
+			row = append(row, fmt.Sprintf("%.3f–%.3f", m.CI.AUROC[0], m.CI.AUROC[1]))
+		}
+		for _, s := range []ood.Summary{m.FPR95, m.FPR95In, m.AUPRIn, m.AUPROut, m.DetectionError} {
+			row = append(row, spread(r, s))
+		}
+		if risk {
+			row = append(row, spread(r, m.AURC))
+		}
+		rows = append(rows, append(row, fmt.Sprintf("%.2f", m.FitSeconds), fmt.Sprintf("%.1f", m.ScoreMicroseconds)))
+	}
+	return printRows(w, rows)
+}
+
+// displayName marks what is no competitor, and what stands in for a method.
+func displayName(m ood.MethodReport) string {
+	name := m.Name
+	if m.Control {
+		name += " (control)"
+	}
+	if m.Variant != "" {
+		name += " (" + m.Variant + ")"
+	}
+	return name
+}
+
+func printSets(w io.Writer, r *ood.Report) error {
+	var rows [][]string
+	for _, m := range r.Ranked() {
+		if m.AUROC.IsZero() {
+			continue
+		}
+		if rows == nil {
+			head := []string{"method"}
+			for _, s := range m.Sets {
+				head = append(head, s.Name)
+			}
+			for _, g := range m.Groups {
+				head = append(head, g.Name+" (mean)")
+			}
+			rows = append(rows, append(head, "mean"))
+		}
+		row := []string{displayName(m)}
+		for _, list := range [][]ood.SetSummaries{m.Sets, m.Groups} {
+			for _, s := range list {
+				row = append(row, spread(r, s.AUROC))
+			}
+		}
+		rows = append(rows, append(row, spread(r, m.AUROC)))
+	}
+	return printRows(w, rows)
+}
+
+// writeScores writes the score of every row: METHOD/in and METHOD/out, or
+// METHOD/out/NAME where sets have names; of a sweep, METHOD/INDEX/in and so on.
+func writeScores(path string, r *ood.Report) error {
+	return atomicfile.WriteFile(path, func(w io.Writer) error {
+		z := npy.NewNPZWriter(w)
+		vector := func(name string, x []float64) error {
+			return z.Array(name, heads.Array{Shape: []int{len(x)}, Data: x})
+		}
+		if r.Wrong != nil {
+			if err := z.Array("wrong", heads.Array{Shape: []int{len(r.Wrong)}, Data: r.Wrong}); err != nil {
+				return err
+			}
+		}
+		for _, m := range r.Methods {
+			for i, conf := range m.Configs {
+				name := m.Name
+				if r.Sweep {
+					name = fmt.Sprintf("%s/%d", name, i)
+				}
+				if err := vector(name+"/in", conf.Scores.In); err != nil {
+					return err
+				}
+				for k, scores := range conf.Scores.Sets {
+					out := name + "/out"
+					if len(r.Sets) > 0 {
+						out += "/" + r.Sets[k].Name
+					}
+					if err := vector(out, scores); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return z.Close()
+	})
+}
