@@ -3,7 +3,6 @@ package baselines
 import (
 	"context"
 	"math"
-	"sync/atomic"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -38,31 +37,19 @@ var GeometricalFeatures = ood.Method{
 	},
 }
 
-type geometricalFeatures struct {
-	lastLayer
-	// distances[y] are those between row y of the weights and all rows, worked
-	// out when y is first predicted.
-	distances []atomic.Pointer[[]float64]
-}
+type geometricalFeatures struct{ boundaries }
 
-func newGeometricalFeatures(l lastLayer) *geometricalFeatures {
-	return &geometricalFeatures{l, make([]atomic.Pointer[[]float64], l.weight.Rows)}
+func newGeometricalFeatures(l lastLayer) geometricalFeatures {
+	return geometricalFeatures{newBoundaries(l)}
 }
 
 // Score implements ood.Scorer.
-func (s *geometricalFeatures) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
+func (s geometricalFeatures) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
 	dst = scores(dst, b.Len())
 	z := make([]float64, s.weight.Rows)
 	err := s.each(ctx, b, func(first int, phi, product blas32.General) {
 		for i := range phi.Rows {
-			top := 0
-			for k, v := range row(product, i) {
-				z[k] = float64(v) + s.bias[k]
-				if z[k] > z[top] {
-					top = k
-				}
-			}
-			dst[first+i] = -s.nearest(z, top)
+			dst[first+i] = -s.nearest(z, s.predict(z, row(product, i)))
 		}
 	})
 	if err != nil {
@@ -71,7 +58,7 @@ func (s *geometricalFeatures) Score(ctx context.Context, dst []float64, b ood.Ba
 	return dst, nil
 }
 
-func (s *geometricalFeatures) nearest(z []float64, top int) float64 {
+func (s geometricalFeatures) nearest(z []float64, top int) float64 {
 	least := math.Inf(1)
 	for k, d := range s.from(top) {
 		if k != top {
@@ -81,22 +68,5 @@ func (s *geometricalFeatures) nearest(z []float64, top int) float64 {
 	return least
 }
 
-func (s *geometricalFeatures) from(y int) []float64 {
-	if d := s.distances[y].Load(); d != nil {
-		return *d
-	}
-	d := make([]float64, s.weight.Rows)
-	wy := row(s.weight, y)
-	for k := range d {
-		var sum float64
-		for j, v := range row(s.weight, k) {
-			sum += (float64(v) - float64(wy[j])) * (float64(v) - float64(wy[j]))
-		}
-		d[k] = max(math.Sqrt(sum), math.SmallestNonzeroFloat32)
-	}
-	s.distances[y].Store(&d)
-	return d
-}
-
 // State implements heads.Stater.
-func (s *geometricalFeatures) State() heads.State { return s.state(nil) }
+func (s geometricalFeatures) State() heads.State { return s.state(nil) }

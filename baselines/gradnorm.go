@@ -2,7 +2,6 @@ package baselines
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/attach-uncertainty/attach/heads"
@@ -28,18 +27,7 @@ var GradNorm = ood.Method{
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		for _, part := range []struct {
-			need ood.Needs
-			has  bool
-		}{{ood.NeedFeatures, t.HasFeatures()}, {ood.NeedLogits, t.HasLogits()}} {
-			if !part.has {
-				return nil, &ood.NeedError{Method: "gradnorm", Need: part.need, Where: "the rows to fit with"}
-			}
-		}
-		if err := checkRows(t.Features, "gradnorm"); err != nil {
-			return nil, err
-		}
-		return s, checkClasses(s.classes)
+		return s, checkBoth(t, "gradnorm")
 	},
 	Restore: func(st heads.State) (ood.Scorer, error) {
 		var s gradNorm
@@ -62,14 +50,8 @@ type gradNorm struct {
 
 // Score implements ood.Scorer.
 func (s gradNorm) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	if err := checkWidth(b.Features, s.width, "features"); err != nil {
+	if err := checkBothWidths(b, s.width, s.classes); err != nil {
 		return nil, err
-	}
-	if err := checkWidth(b.Logits, s.classes, "logits"); err != nil {
-		return nil, err
-	}
-	if b.Logits.Rows != b.Features.Rows {
-		return nil, fmt.Errorf("%d rows of features but %d of logits", b.Features.Rows, b.Logits.Rows)
 	}
 	dst = scores(dst, b.Features.Rows)
 	for i := range dst {

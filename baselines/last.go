@@ -97,6 +97,19 @@ func (l lastLayer) logits(dst []float32, product []float32) []float32 {
 	return dst
 }
 
+// predict writes the logits of a row that each hands out to z, and returns the
+// predicted class.
+func (l lastLayer) predict(z []float64, product []float32) int {
+	top := 0
+	for k, v := range product {
+		z[k] = float64(v) + l.bias[k]
+		if z[k] > z[top] {
+			top = k
+		}
+	}
+	return top
+}
+
 // state adds the layer to what is stored.
 func (l lastLayer) state(params map[string]any) heads.State {
 	return heads.State{Params: params, Arrays: map[string]heads.Array{

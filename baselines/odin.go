@@ -3,7 +3,6 @@ package baselines
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
@@ -59,13 +58,8 @@ func restoreStep(st heads.State) (odinStep, error) {
 	if s.temperature, err = positive(st, "temperature"); err != nil {
 		return s, err
 	}
-	if s.epsilon, err = st.Number("epsilon"); err != nil {
-		return s, err
-	}
-	if !(s.epsilon >= 0) || math.IsInf(s.epsilon, 0) {
-		return s, fmt.Errorf("parameter %q must be zero or positive, not %v", "epsilon", s.epsilon)
-	}
-	return s, nil
+	s.epsilon, err = nonNegative(st, "epsilon")
+	return s, err
 }
 
 type odin struct {

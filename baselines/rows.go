@@ -53,6 +53,43 @@ func checkLogitRows(z blas32.General, method string) error {
 	return heads.CheckFinite("logits", z)
 }
 
+// checkBoth says what is wrong with features and logits to fit with.
+func checkBoth(t ood.Training, method string) error {
+	for _, part := range []struct {
+		need ood.Needs
+		has  bool
+	}{{ood.NeedFeatures, t.HasFeatures()}, {ood.NeedLogits, t.HasLogits()}} {
+		if !part.has {
+			return &ood.NeedError{Method: method, Need: part.need, Where: "the rows to fit with"}
+		}
+	}
+	if err := checkRows(t.Features, method); err != nil {
+		return err
+	}
+	if err := checkLogitRows(t.Logits, method); err != nil {
+		return err
+	}
+	if t.Features.Rows != t.Logits.Rows {
+		return fmt.Errorf("%d rows of features but %d of logits", t.Features.Rows, t.Logits.Rows)
+	}
+	return checkClasses(t.Logits.Cols)
+}
+
+// checkBothWidths says what is wrong with rows to score, for a method fitted
+// with h features and c logits.
+func checkBothWidths(b ood.Batch, h, c int) error {
+	if err := checkWidth(b.Features, h, "features"); err != nil {
+		return err
+	}
+	if err := checkWidth(b.Logits, c, "logits"); err != nil {
+		return err
+	}
+	if b.Logits.Rows != b.Features.Rows {
+		return fmt.Errorf("%d rows of features but %d of logits", b.Features.Rows, b.Logits.Rows)
+	}
+	return nil
+}
+
 // one is the single scorer of a grid of one.
 func one(s []ood.Scorer, err error) (ood.Scorer, error) {
 	if err != nil {

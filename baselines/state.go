@@ -52,6 +52,35 @@ func positive(s heads.State, name string) (float64, error) {
 	return v, nil
 }
 
+// nonNegative returns the parameter called name, a finite number of at least 0.
+func nonNegative(s heads.State, name string) (float64, error) {
+	v, err := s.Number(name)
+	if err != nil {
+		return 0, err
+	}
+	if !(v >= 0) || math.IsInf(v, 0) {
+		return 0, fmt.Errorf("parameter %q must be zero or positive, not %v", name, v)
+	}
+	return v, nil
+}
+
+// restoreMean returns the array called name, of h finite numbers.
+func restoreMean(s heads.State, name string, h int) ([]float64, error) {
+	v, err := s.Float64s(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(v) != h {
+		return nil, fmt.Errorf("array %q has %d numbers for %d features", name, len(v), h)
+	}
+	for _, x := range v {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("array %q has %v in it", name, x)
+		}
+	}
+	return v, nil
+}
+
 // seedParams stores a seed in halves, which float64 holds exactly.
 func seedParams(seed uint64) map[string]any {
 	return map[string]any{"seed_high": float64(seed >> 32), "seed_low": float64(uint32(seed))}

@@ -13,7 +13,9 @@ import json
 import sys
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import log_softmax, logsumexp, softmax
+from scipy.stats import weibull_min
 
 rng = np.random.default_rng(11)
 
@@ -114,6 +116,86 @@ for percentile in (10, 30, 50, 70, 90, 99):
     w = weight * (contribution > np.percentile(contribution, percentile))
     put("dice", {"percentile": percentile}, energy(layer(test, w)))
 
+new_logits = layer(test)
+top = new_logits.argmax(1)
+mean = train.mean(0)
+distances = np.linalg.norm(weight[:, None] - weight, axis=2)
+for centred in (True, False):
+    others = np.arange(C) != top[:, None]
+    margins = (new_logits.max(1, keepdims=True) - new_logits)[others].reshape(-1, C - 1)
+    planes = (margins / distances[top][others].reshape(-1, C - 1)).mean(1)
+    put("fdbd", {"centred": centred}, -planes / np.maximum(np.linalg.norm(test - centred * mean, axis=1), 2.0**-149))
+
+for alpha in (1e-4, 1e-3, 1e-2, 1e-1):
+    centred = test - mean
+    angle = (weight[top] * centred).sum(1) / np.linalg.norm(centred, axis=1)
+    put("nci", {"alpha": alpha}, -angle - alpha * np.abs(test).sum(1))
+
+
+def examples(rows, labelled):
+    """By class, the rows predicted as it, less the mislabelled."""
+    return [rows[(predicted == k) & ((labels == k) | (not labelled))] for k in range(C)]
+
+
+def means(groups):
+    return np.stack([g.mean(0) if len(g) else np.zeros(g.shape[1]) for g in groups])
+
+
+for labelled in (False, True):
+    put("she", {}, -(test * means(examples(train, labelled))[test_logits.argmax(1)]).sum(1), labelled)
+
+
+def weibull(x):
+    """Maximum likelihood of shape and scale, by the derivative of the likelihood."""
+    y = x / x.max()
+
+    def derivative(k):
+        return (y**k * np.log(y)).sum() / (y**k).sum() - np.log(y).mean() - 1 / k
+
+    k = brentq(derivative, 1, 1e8, xtol=1e-9, rtol=1e-14)
+    scale = x.max() * (y**k).mean() ** (1 / k)
+    searched, _, guess = weibull_min.fit(x, floc=0)
+    likelihood = weibull_min.logpdf(x, k, scale=scale).sum()
+    assert likelihood >= weibull_min.logpdf(x, searched, scale=guess).sum() - 1e-6
+    return k, scale
+
+
+def openmax(tail, alpha, labelled):
+    """Log-odds of the unknown class."""
+    groups = examples(train_logits, labelled)
+    centres = means(groups)
+    odds = []
+    fits = []
+    for g, centre in zip(groups, centres):
+        d = np.sort(np.linalg.norm(g - centre, axis=1))[-tail:]
+        fits.append((d.min(), *weibull(d + 1e4 - d.min())) if len(d) else None)
+    for z in test_logits:
+        revised = z.copy()
+        ranked = np.argsort(-z, kind="stable")[: min(alpha, C)]
+        for i, k in enumerate(ranked):
+            w = 1.0
+            if fits[k]:
+                least, shape, scale = fits[k]
+                w = weibull_min.cdf(np.linalg.norm(z - centres[k]) + 1e4 - least, shape, scale=scale)
+            revised[k] = z[k] * (1 - w * (len(ranked) - i) / len(ranked))
+        odds.append((z - revised).sum() - logsumexp(revised))
+    return np.array(odds)
+
+
+for tail, alpha in [(20, 3), (20, 10), (50, 3), (50, 10), (5, 2)]:
+    for labelled in (False, True):
+        put("openmax", {"tail": tail, "alpha": alpha}, openmax(tail, alpha, labelled), labelled)
+
+
+def unit(x):
+    norm = np.linalg.norm(x, axis=1, keepdims=True)
+    return x / np.where(norm == 0, 1, norm)
+
+
+products = unit(test) @ (unit(train) * logsumexp(train_logits, axis=1)[:, None]).T
+for k in (1, 10, 50, 100):
+    put("nnguide", {"k": k}, np.sort(products, axis=1)[:, -k:].mean(1) * energy(test_logits))
+
 out = {
     "train": train.tolist(), "test": test.tolist(),
     "train_logits": train_logits.tolist(), "test_logits": test_logits.tolist(),
@@ -127,7 +209,7 @@ if "--peers" in sys.argv:
     from pytorch_ood import detector
 
     def compare(name, want, got, keep=slice(None)):
-        want, got = np.asarray(want)[keep], got.detach().numpy().astype(float)[keep]
+        want, got = np.asarray(want)[keep], got.detach().numpy()[keep]
         off = np.max(np.abs(want - got) / np.maximum(np.abs(want), 1e-3))
         print(f"{name}: off by {off:.1g}")
         assert off < 1e-4, name
@@ -161,3 +243,29 @@ if "--peers" in sys.argv:
     dice = detector.DICE(same, w, b, 0.7)
     dice.fit_features(torch.tensor(train), torch.tensor(labels))
     compare("dice", of("dice", {"percentile": 70}), dice.predict_features(x))
+
+    linear = torch.nn.Linear(H, C).double()
+    linear.weight.data, linear.bias.data = w, b
+    linear.float()
+    trained, given = torch.tensor(train).float(), torch.tensor(labels)
+    fdbd = detector.fDBD(same, linear).fit_features(trained)
+    compare("fdbd", of("fdbd", {"centred": True}), fdbd.predict_features(x.float()))
+    nci = detector.NCI(same, linear, alpha=0.01).fit_features(trained)
+    compare("nci", of("nci", {"alpha": 0.01}), nci.predict_features(x.float()))
+    nnguide = detector.NNGuide(same, linear, k=10).fit_features(trained, given)
+    compare("nnguide", of("nnguide", {"k": 10}), nnguide.predict_features(x.float()))
+
+    # Here every class is to have examples: those without are left out.
+    seen = test_logits.argmax(1) != 5
+    small = torch.nn.Linear(H, SEEN)
+    small.weight.data, small.bias.data = w[:SEEN].float(), b[:SEEN].float()
+    she = detector.SHE(same, small).fit_features(trained, given)
+    compare("she", of("she", {}, True), she.predict_features(x.float()), seen)
+    kl_matching = detector.KLMatching(same).fit_logits(torch.tensor(train_logits))
+    compare("kl-matching", of("kl-matching", {}), kl_matching.predict_logits(z))
+    # A search finds the Weibull distribution there, less exactly.
+    for tail, alpha in ((20, 3), (5, 2)):
+        openmax_there = detector.OpenMax(same, tailsize=tail, alpha=alpha)
+        openmax_there.fit_logits(torch.tensor(train_logits), torch.tensor(predicted))
+        log_odds = torch.tensor(of("openmax", {"tail": tail, "alpha": alpha}))
+        compare("openmax", torch.sigmoid(log_odds), openmax_there.predict_logits(z))
