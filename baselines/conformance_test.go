@@ -24,7 +24,7 @@ var background = context.Background()
 // TestConformance holds every method to the contract of ood.Method.
 func TestConformance(t *testing.T) {
 	data := newToy()
-	c := conformance{training: data.training(60), in: data.in(90), out: data.out(80)}
+	c := conformance{training: data.training(90), in: data.in(90), out: data.out(80)}
 	if !slices.IsSortedFunc(baselines.All, func(a, b ood.Method) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Error("All is not in order")
 	}

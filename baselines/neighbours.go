@@ -60,6 +60,17 @@ const (
 // nearest and so on, for the ranks asked for; the slice is reused. Calls come
 // from several goroutines.
 func (n *neighbours) each(ctx context.Context, x blas32.General, ranks []int, found func(i int, distances []float64)) error {
+	return n.search(ctx, x, func(i int, s *search) {
+		s.distances = slices.Grow(s.distances[:0], len(ranks))[:len(ranks)]
+		s.find(ranks)
+		found(i, s.distances)
+	})
+}
+
+// search calls visit with every row and its approximate distances to all
+// training rows. Calls come from several goroutines, each with a search of its
+// own that is reused.
+func (n *neighbours) search(ctx context.Context, x blas32.General, visit func(i int, s *search)) error {
 	m, h := n.train.Rows, n.train.Cols
 	block := min(max(neighboursRoom/m, 16), 256, max(x.Rows, 1))
 	products := make([]float32, block*m)
@@ -81,10 +92,10 @@ func (n *neighbours) each(ctx context.Context, x blas32.General, ranks []int, fo
 		var g errgroup.Group
 		for w := range workers {
 			g.Go(func() error {
-				s := search{neighbours: n, squared: make([]float64, m), order: make([]float64, m), distances: make([]float64, len(ranks))}
+				s := search{neighbours: n, squared: make([]float64, m), order: make([]float64, m)}
 				for r := w; r < a.Rows; r += workers {
-					s.row(row(x, i+r), row(a, r), products[r*m:(r+1)*m], ranks)
-					found(i+r, s.distances)
+					s.approximate(row(x, i+r), row(a, r), products[r*m:(r+1)*m])
+					visit(i+r, &s)
 				}
 				return nil
 			})
@@ -109,22 +120,23 @@ func centre(c, x blas32.General, first int, mean []float64) {
 // search is the work space of one row.
 type search struct {
 	*neighbours
-	norm      float64   // of the row less mean
+	x         []float32
+	norm      float64   // of x less mean; NaN or Inf where x holds one
 	squared   []float64 // approximate squared distances, by training row
 	order     []float64 // the same, partly sorted
 	distances []float64
+	near      []neighbour
 }
 
-func (s *search) row(x, centred, products []float32, ranks []int) {
+// approximate begins with row x.
+func (s *search) approximate(x, centred, products []float32) {
+	s.x = x
 	var sum float64
 	for _, v := range centred {
 		sum += float64(v) * float64(v)
 	}
 	s.norm = math.Sqrt(sum)
-	if math.IsNaN(sum) || math.IsInf(sum, 0) {
-		for k := range s.distances {
-			s.distances[k] = sum
-		}
+	if !s.finite() {
 		return
 	}
 	for j, v := range products {
@@ -133,13 +145,25 @@ func (s *search) row(x, centred, products []float32, ranks []int) {
 			s.squared[j] = s.exact(x, j)
 		}
 	}
+}
+
+func (s *search) finite() bool { return !math.IsNaN(s.norm) && !math.IsInf(s.norm, 0) }
+
+// find sets the distances of the given ranks.
+func (s *search) find(ranks []int) {
+	if !s.finite() {
+		for k := range s.distances {
+			s.distances[k] = s.norm
+		}
+		return
+	}
 	copy(s.order, s.squared)
 	// In rising order, every selection leaves what the next has to look at.
 	done := 0
 	for _, rank := range slices.Sorted(slices.Values(ranks)) {
 		v := selectNth(s.order[done:], rank-done)
 		done = rank
-		d := math.Sqrt(s.nth(x, rank, v))
+		d := math.Sqrt(s.nth(s.x, rank, v))
 		for k := range ranks {
 			if ranks[k] == rank {
 				s.distances[k] = d

@@ -9,7 +9,9 @@ import numpy as np
 from scipy.linalg import pinvh
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
+from sklearn.ensemble import IsolationForest
 from sklearn.mixture import GaussianMixture
+from sklearn.neighbors import LocalOutlierFactor
 
 rng = np.random.default_rng(19)
 n, h, c = 60, 6, 3
@@ -142,6 +144,17 @@ for covariance in ("full", "diag"):
     for k in (1, 3):
         model = GaussianMixture(k, covariance_type=covariance, random_state=0).fit(train)
         put("gaussian-mixture", {"k": k, "covariance": covariance}, -model.score_samples(test))
+
+
+for k in (10, 20, 50, 100, 3):
+    model = LocalOutlierFactor(min(k, n - 1), novelty=True).fit(train)
+    put("lof", {"k": k}, -model.score_samples(test))
+
+# Mean scores of many trees; a forest of as few as ours strays from them.
+many = {samples: -IsolationForest(n_estimators=4000, max_samples=samples, random_state=0).fit(train).score_samples(test)
+        for samples in (n, 16)}
+for trees, samples, tolerance in [(100, 256, 0.1), (100, 64, 0.1), (100, 1024, 0.1), (500, 256, 0.05), (5000, 256, 0.015), (5000, 16, 0.015)]:
+    put("isolation-forest", {"trees": trees, "samples": samples}, many[min(samples, n)], tolerance=tolerance)
 
 with open("features.json", "w") as f:
     json.dump(out, f)

@@ -1,0 +1,229 @@
+package baselines
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/trees"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// IsolationForest scores with how few random splits it takes to set a row
+// apart.
+var IsolationForest = ood.Method{
+	Name: "isolation-forest",
+	Doc: "Isolation forest: 2 to the power of minus the mean number of random splits that isolate the row, over what it is for a " +
+		"random search tree. Each of the trees is grown on samples training rows drawn without replacement, or all where they are fewer.",
+	Ref:     "Liu, Ting & Zhou 2008, doi:10.1109/ICDM.2008.17, eq. 2; as scikit-learn's IsolationForest",
+	Needs:   ood.NeedFeatures,
+	Default: ood.Params{"trees": 100., "samples": 256.},
+	Grid: []ood.Params{
+		{"trees": 100., "samples": 256.}, {"trees": 100., "samples": 64.}, {"trees": 100., "samples": 1024.}, {"trees": 500., "samples": 256.},
+	},
+	Fit:     fitIsolationForest,
+	Restore: restoreIsolationForest,
+}
+
+type isolationForest struct {
+	width   int
+	samples int
+	trees   []*trees.Tree
+	paths   [][]float64 // by tree and leaf: the splits on the way to it, and those it would take within
+}
+
+func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
+	r := p.Reader()
+	number := r.Count("trees", 100)
+	samples := r.Count("samples", 256)
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	if err := checkRows(t.Features, "isolation-forest"); err != nil {
+		return nil, err
+	}
+	s := isolationForest{width: t.Features.Cols, samples: min(samples, t.Features.Rows)}
+	all := make([]int, t.Features.Rows)
+	for i := range all {
+		all[i] = i
+	}
+	for k := range number {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if t.Progress != nil {
+			t.Progress(float64(k) / float64(number))
+		}
+		g := isolation{
+			x: t.Features, rng: rand.New(rand.NewPCG(t.Seed, uint64(k))), tree: &trees.Tree{},
+			limit: bits.Len(uint(max(s.samples, 2) - 1)),
+		}
+		for i := range s.samples {
+			j := i + g.rng.IntN(len(all)-i)
+			all[i], all[j] = all[j], all[i]
+		}
+		g.grow(all[:s.samples])
+		s.trees, s.paths = append(s.trees, g.tree), append(s.paths, g.paths)
+	}
+	return s, nil
+}
+
+// isolation grows one tree.
+type isolation struct {
+	x     blas32.General
+	rng   *rand.Rand
+	limit int // to the depth
+	tree  *trees.Tree
+	paths []float64
+}
+
+func (g *isolation) grow(rows []int) {
+	g.add()
+	g.split(0, 0, rows)
+}
+
+func (g *isolation) add() int32 {
+	g.tree.Feature = append(g.tree.Feature, -1)
+	g.tree.Threshold = append(g.tree.Threshold, 0)
+	g.tree.Left = append(g.tree.Left, 0)
+	return int32(len(g.tree.Feature) - 1)
+}
+
+// split divides the rows of a node at random, and reorders them.
+func (g *isolation) split(node int32, depth int, rows []int) {
+	feature, low, high := -1, float32(0), float32(0)
+	if len(rows) > 1 && depth < g.limit {
+		feature, low, high = g.column(rows)
+	}
+	if feature < 0 {
+		g.tree.Left[node] = int32(g.tree.Leaves)
+		g.tree.Leaves++
+		g.paths = append(g.paths, float64(depth)+searchPath(len(rows)))
+		return
+	}
+	at := float32(float64(low) + g.rng.Float64()*(float64(high)-float64(low)))
+	if at >= high {
+		at = low
+	}
+	n := 0
+	for i, r := range rows {
+		if row(g.x, r)[feature] <= at {
+			rows[i], rows[n] = rows[n], r
+			n++
+		}
+	}
+	left := g.add()
+	right := g.add()
+	g.tree.Feature[node], g.tree.Threshold[node], g.tree.Left[node] = int32(feature), at, left
+	g.split(left, depth+1, rows[:n])
+	g.split(right, depth+1, rows[n:])
+}
+
+// column draws one of the columns that vary among rows, −1 if none does.
+func (g *isolation) column(rows []int) (feature int, low, high float32) {
+	for _, j := range g.rng.Perm(g.x.Cols) {
+		low, high := row(g.x, rows[0])[j], row(g.x, rows[0])[j]
+		for _, r := range rows[1:] {
+			v := row(g.x, r)[j]
+			low, high = min(low, v), max(high, v)
+		}
+		if low < high {
+			return j, low, high
+		}
+	}
+	return -1, 0, 0
+}
+
+// searchPath is the mean depth of a random binary search tree of n keys, where a search fails.
+func searchPath(n int) float64 {
+	switch {
+	case n < 2:
+		return 0
+	case n == 2:
+		return 1
+	}
+	const euler = 0.57721566490153286060651209008240243
+	f := float64(n)
+	return 2*(math.Log(f-1)+euler) - 2*(f-1)/f
+}
+
+// Score implements ood.Scorer.
+func (s isolationForest) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
+	if err := checkWidth(b.Features, s.width, "features"); err != nil {
+		return nil, err
+	}
+	dst = scores(dst, b.Features.Rows)
+	whole := searchPath(s.samples) * float64(len(s.trees))
+	for i := range dst {
+		if i%256 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		x := row(b.Features, i)
+		var sum float64
+		for k, t := range s.trees {
+			sum += s.paths[k][t.Leaf(x)]
+		}
+		// Of a single row nothing can be told.
+		dst[i] = .5
+		if whole > 0 {
+			dst[i] = math.Exp2(-sum / whole)
+		}
+		for _, v := range x {
+			if v != v {
+				dst[i] = math.NaN()
+			}
+		}
+	}
+	return dst, ctx.Err()
+}
+
+// State implements heads.Stater.
+func (s isolationForest) State() heads.State {
+	st := heads.State{
+		Params: map[string]any{"width": float64(s.width), "samples": float64(s.samples)},
+		Arrays: map[string]heads.Array{},
+	}
+	packTrees(st.Arrays, "", s.trees)
+	var paths []float64
+	for _, p := range s.paths {
+		paths = append(paths, p...)
+	}
+	st.Arrays["paths"] = heads.Vector(paths)
+	return st
+}
+
+func restoreIsolationForest(st heads.State) (ood.Scorer, error) {
+	var s isolationForest
+	var err error
+	if s.width, err = whole(st, "width", 1); err != nil {
+		return nil, err
+	}
+	if s.samples, err = whole(st, "samples", 1); err != nil {
+		return nil, err
+	}
+	unpacked, err := unpackTrees(st, "", s.width)
+	if err != nil {
+		return nil, err
+	}
+	paths, err := st.Float64s("paths")
+	if err != nil {
+		return nil, err
+	}
+	for k := range unpacked {
+		t := &unpacked[k]
+		if t.Leaves > len(paths) {
+			return nil, fmt.Errorf("tree %d has leaves without a path", k)
+		}
+		s.trees, s.paths = append(s.trees, t), append(s.paths, paths[:t.Leaves])
+		paths = paths[t.Leaves:]
+	}
+	if len(paths) > 0 || len(s.trees) == 0 {
+		return nil, fmt.Errorf("%d trees leave %d paths over", len(s.trees), len(paths))
+	}
+	return s, nil
+}
