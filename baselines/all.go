@@ -38,6 +38,7 @@ var All = []ood.Method{
 	NNGuide,
 	ODIN,
 	ODINFeatures,
+	OneClassSVM,
 	OpenMax,
 	Oracle,
 	PCA,
