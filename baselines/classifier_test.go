@@ -119,6 +119,11 @@ func TestRestoreRefusesNonsense(t *testing.T) {
 		{baselines.OpenMax, func(s heads.State) { s.Arrays["tails"].Data.([]float64)[2] = -1 }},
 		{baselines.OpenMax, func(s heads.State) { s.Arrays["tails"].Data.([]float64)[1] = 0 }},
 		{baselines.NNGuide, func(s heads.State) { s.Arrays["bank"].Data.([]float32)[0] = float32(math.NaN()) }},
+		{baselines.OpenMax, func(s heads.State) { s.Arrays["tails"].Data.([]float64)[0] = math.Inf(1) }},
+		{baselines.KLMatching, func(s heads.State) { s.Arrays["log_distributions"].Data.([]float64)[0] = math.NaN() }},
+		{baselines.DICE, func(s heads.State) { s.Arrays["weight"].Data.([]float32)[0] = float32(math.NaN()) }},
+		{baselines.DICE, func(s heads.State) { s.Arrays["bias"].Data.([]float64)[0] = math.Inf(1) }},
+		{baselines.SHE, func(s heads.State) { s.Arrays["patterns"].Data.([]float64)[0] = math.NaN() }},
 		{baselines.SHE, func(s heads.State) { s.Params["classes"] = 1e9 }},
 		{baselines.KLMatching, func(s heads.State) { s.Params["distributions"] = 0. }},
 	} {

@@ -34,7 +34,7 @@ var KLMatching = ood.Method{
 		if err != nil {
 			return nil, err
 		}
-		d, err := matrix64(st, "log_distributions", k, c)
+		d, err := finiteMatrix64(st, "log_distributions", k, c)
 		if err != nil {
 			return nil, err
 		}

@@ -129,5 +129,11 @@ func restoreLast(st heads.State) (lastLayer, error) {
 	if len(l.bias) != l.weight.Rows || l.weight.Cols < 1 {
 		return l, fmt.Errorf("weight %d×%d and %d biases do not make a layer", l.weight.Rows, l.weight.Cols, len(l.bias))
 	}
+	if err := heads.CheckFinite("array \"weight\"", l.weight); err != nil {
+		return l, err
+	}
+	if err := checkFinite64("bias", l.bias); err != nil {
+		return l, err
+	}
 	return l, checkClasses(l.weight.Rows)
 }

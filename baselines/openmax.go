@@ -149,10 +149,10 @@ func restoreOpenMax(st heads.State) (ood.Scorer, error) {
 	if s.alpha, err = whole(st, "alpha", 1); err != nil {
 		return nil, err
 	}
-	if s.means, err = matrix64(st, "means", c, c); err != nil {
+	if s.means, err = finiteMatrix64(st, "means", c, c); err != nil {
 		return nil, err
 	}
-	tails, err := matrix64(st, "tails", c, 4)
+	tails, err := finiteMatrix64(st, "tails", c, 4)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func restoreOpenMax(st heads.State) (ood.Scorer, error) {
 	for y := range s.tails {
 		v := tails.Data[y*4 : y*4+4]
 		s.tails[y] = weibullTail{v[0], v[1], v[2], v[3]}
-		if t := s.tails[y]; floats.HasNaN(v) || t.shape < 0 || t.shape > 0 && t.at < weibullTranslation {
+		if t := s.tails[y]; t.shape < 0 || t.shape > 0 && t.at < weibullTranslation {
 			return nil, fmt.Errorf("array %q has no distribution in row %d: %v", "tails", y, v)
 		}
 	}

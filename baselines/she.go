@@ -32,7 +32,7 @@ var SHE = ood.Method{
 		if err != nil {
 			return nil, err
 		}
-		m, err := matrix64(st, "patterns", c, h)
+		m, err := finiteMatrix64(st, "patterns", c, h)
 		if err != nil {
 			return nil, err
 		}

@@ -73,12 +73,25 @@ func restoreMean(s heads.State, name string, h int) ([]float64, error) {
 	if len(v) != h {
 		return nil, fmt.Errorf("array %q has %d numbers for %d features", name, len(v), h)
 	}
-	for _, x := range v {
+	return v, checkFinite64(name, v)
+}
+
+// finiteMatrix64 is matrix64 of finite numbers.
+func finiteMatrix64(s heads.State, name string, h, k int) (blas64.General, error) {
+	m, err := matrix64(s, name, h, k)
+	if err != nil {
+		return m, err
+	}
+	return m, checkFinite64(name, m.Data)
+}
+
+func checkFinite64(name string, v []float64) error {
+	for i, x := range v {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil, fmt.Errorf("array %q has %v in it", name, x)
+			return fmt.Errorf("array %q has %v at %d", name, x, i)
 		}
 	}
-	return v, nil
+	return nil
 }
 
 // seedParams stores a seed in halves, which float64 holds exactly.
