@@ -28,6 +28,9 @@ func fitCommand() *cli.Command {
 		&cli.StringSliceFlag{Name: "param", Usage: "`NAME=VALUE`: parameter of the detector, such as dropout=.2 of bald, in place of its default; repeat for more"},
 		&cli.BoolFlag{Name: "no-detector", Usage: "fit no out-of-domain detector"},
 		&cli.BoolFlag{Name: "no-quantiles", Usage: "fit no quantile head"},
+		&cli.StringFlag{Name: "interval", Usage: "`NAME`: how the quantile head predicts: " + strings.Join(intervalNames(), ", "), Value: baselines.SQR.Name},
+		&cli.StringSliceFlag{Name: "interval-param", Usage: "`NAME=VALUE`: parameter of --interval, such as n_estimators=500 of quantile-forest, in place of its default; repeat for more"},
+		groupsFlag("; intervals are then calibrated group by group, and predict needs --groups too"),
 		&cli.StringFlag{Name: "weights", Usage: "`FILE`: .npz of the last layer's weight c×h and bias c, without MODEL.onnx, for methods that read them"},
 		&cli.Float64Flag{Name: "cal-fraction", Usage: "`SHARE`: share of --x that is split off to calibrate with, where there is no --cal", Value: calibrate.DefaultFraction},
 		&cli.Float64Flag{Name: "alpha", Usage: "`SHARE`: share of in-domain inputs that may be flagged by mistake; predict can choose another", Value: bundle.DefaultAlpha},
@@ -44,7 +47,8 @@ func fitCommand() *cli.Command {
 		Usage:     "train and calibrate heads for a model",
 		UsageText: "attach fit MODEL.onnx --x INPUTS [--y FILE] [--cal INPUTS] -o M.attach\nattach fit --x FEATURES.npz --task WHAT -o M.attach",
 		Description: "Fits an out-of-domain detector on the model's features and, for a regressor, a quantile head, and " +
-			"calibrates both. Coverage and p-values hold for rows that neither the network nor the heads were " +
+			"calibrates both. With --groups every group's intervals cover on their own, and are endless where a group " +
+			"has too few calibration rows. Coverage and p-values hold for rows that neither the network nor the heads were " +
 			"trained on: pass such rows with --cal. Where calibration rows are split off --x and the network has " +
 			"seen them, the promise is weaker: intervals may cover less, and p-values may be too small.",
 		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{batchFlag()}, runtimeFlags()),
@@ -113,7 +117,7 @@ func runFit(c *cli.Context) error {
 		return err
 	}
 	if in.Base.Task == bundle.Classification {
-		if err := refuse(c, "for a classifier, which gets no quantile head", "hidden", "epochs", "lr", "weight-decay", "dropout", "level"); err != nil {
+		if err := refuse(c, "for a classifier, which gets no quantile head", "hidden", "epochs", "lr", "weight-decay", "dropout", "level", "interval", "interval-param", "groups"); err != nil {
 			return err
 		}
 	}
@@ -208,7 +212,7 @@ func fitChoices(c *cli.Context) (bundle.Inputs, error) {
 	case !(in.SQR.Dropout >= 0 && in.SQR.Dropout < 1):
 		return in, usagef("--dropout is %v; it must be at least 0 and below 1", in.SQR.Dropout)
 	}
-	return in, nil
+	return in, intervalChoices(c, &in)
 }
 
 func checkTask(c *cli.Context) error {

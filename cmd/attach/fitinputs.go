@@ -29,10 +29,10 @@ func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, mod
 	r.fitTo(model)
 	in.Last, in.Network, in.InputScale = model.Last(), model.Network(), r.inputScale()
 	in.Preprocess, in.Layout = r.raw, string(r.options.Layout)
-	read := func(x, y, flag string) (ood.Batch, blas32.General, error) {
+	read := func(x, y, flag string) (rowsOf, error) {
 		set, err := r.open(c.Context, x, y, r.classes)
 		if err != nil {
-			return ood.Batch{}, blas32.General{}, err
+			return rowsOf{}, err
 		}
 		targets, _ := set.Targets()
 		if in.Base.Task == bundle.Regression {
@@ -41,7 +41,7 @@ func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, mod
 			err = checkLabels(x, y, set.Labels(), targets, info.OutputsWidth)
 		}
 		if err != nil {
-			return ood.Batch{}, targets, err
+			return rowsOf{}, err
 		}
 		b, err := r.features(c.Context, model, x, set)
 		if in.Base.Task == bundle.Regression {
@@ -50,7 +50,7 @@ func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, mod
 		if in.Base.Classes == nil {
 			in.Base.Classes = classNames(set, r.classes)
 		}
-		return b, targets, err
+		return rowsOf{b, targets, set.Groups()}, err
 	}
 	return readBoth(c, in, read)
 }
@@ -67,14 +67,24 @@ func classNames(set *inputs.Set, picked []int) []string {
 	return names
 }
 
+// rowsOf are the rows of one file with what is known of them.
+type rowsOf struct {
+	batch   ood.Batch
+	targets blas32.General
+	groups  []string
+}
+
 // readBoth reads the rows to fit on and, where they are given, those to
 // calibrate on. read is told the file of the rows, that of their targets and
 // the flag that names the latter.
-func readBoth(c *cli.Context, in *bundle.Inputs, read func(x, y, flag string) (ood.Batch, blas32.General, error)) (err error) {
-	if in.Batch, in.Targets, err = read(c.String("x"), c.String("y"), "--y"); err != nil || c.String("cal") == "" {
+func readBoth(c *cli.Context, in *bundle.Inputs, read func(x, y, flag string) (rowsOf, error)) error {
+	rows, err := read(c.String("x"), c.String("y"), "--y")
+	in.Batch, in.Targets, in.Groups = rows.batch, rows.targets, rows.groups
+	if err != nil || c.String("cal") == "" {
 		return err
 	}
-	in.Cal, in.CalTargets, err = read(c.String("cal"), c.String("cal-y"), "--cal-y")
+	rows, err = read(c.String("cal"), c.String("cal-y"), "--cal-y")
+	in.Cal, in.CalTargets, in.CalGroups = rows.batch, rows.targets, rows.groups
 	return err
 }
 
@@ -115,30 +125,55 @@ func featureInputs(c *cli.Context, in *bundle.Inputs) error {
 			return err
 		}
 	}
-	return readBoth(c, in, func(x, y, flag string) (ood.Batch, blas32.General, error) {
-		b, err := openFeatures(x)
+	return readBoth(c, in, func(x, y, flag string) (rowsOf, error) {
+		rows, err := featureRows(c, in, x, y, flag)
 		if err != nil {
-			return b, blas32.General{}, err
+			return rows, err
 		}
-		var t inputs.Targets
-		if y != "" || in.Base.Task == bundle.Regression && holdsAny(x, "y", "targets") {
-			if t, err = inputs.OpenTargets(c.Context, cmp.Or(y, x)); err != nil {
-				return b, t.Values, err
-			}
-			if t.Values.Rows != b.Len() {
-				return b, t.Values, fmt.Errorf("%s: %w: %d targets for %d rows of features", cmp.Or(y, x), inputs.ErrLength, t.Values.Rows, b.Len())
-			}
-		}
-		if in.Base.Task == bundle.Regression {
-			b.Labels = nil
-			return b, t.Values, checkTargets(x, y, flag, t.Values, b.Logits.Cols, in.SkipQuantiles)
-		}
-		if y != "" {
-			b.Labels = t.Labels
-		}
-		if !b.HasLogits() {
-			return b, t.Values, nil
-		}
-		return b, t.Values, checkLabels(x, y, b.Labels, t.Values, b.Logits.Cols)
+		rows.groups, err = featureGroups(c, x, rows.batch.Len())
+		return rows, err
 	})
+}
+
+// featureGroups reads the groups of precomputed rows, where they are asked for.
+func featureGroups(c *cli.Context, x string, rows int) ([]string, error) {
+	name := c.String("groups")
+	if name == "" {
+		return nil, nil
+	}
+	groups, err := inputs.OpenGroups(x, name)
+	if err == nil && len(groups) != rows {
+		err = fmt.Errorf("%s: %w: %d entries of %s for %d rows of features", x, inputs.ErrLength, len(groups), name, rows)
+	}
+	return groups, err
+}
+
+func featureRows(c *cli.Context, in *bundle.Inputs, x, y, flag string) (rowsOf, error) {
+	var rows rowsOf
+	b, err := openFeatures(x)
+	if err != nil {
+		return rows, err
+	}
+	var t inputs.Targets
+	if y != "" || in.Base.Task == bundle.Regression && holdsAny(x, "y", "targets") {
+		if t, err = inputs.OpenTargets(c.Context, cmp.Or(y, x)); err != nil {
+			return rows, err
+		}
+		if t.Values.Rows != b.Len() {
+			return rows, fmt.Errorf("%s: %w: %d targets for %d rows of features", cmp.Or(y, x), inputs.ErrLength, t.Values.Rows, b.Len())
+		}
+	}
+	switch {
+	case in.Base.Task == bundle.Regression:
+		b.Labels = nil
+		err = checkTargets(x, y, flag, t.Values, b.Logits.Cols, in.SkipQuantiles)
+	case y != "":
+		b.Labels = t.Labels
+		fallthrough
+	default:
+		if b.HasLogits() {
+			err = checkLabels(x, y, b.Labels, t.Values, b.Logits.Cols)
+		}
+	}
+	return rowsOf{batch: b, targets: t.Values}, err
 }

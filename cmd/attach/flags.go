@@ -43,6 +43,11 @@ func inputFlags() []cli.Flag {
 	}
 }
 
+// groupsFlag says which group rows are of.
+func groupsFlag(what string) cli.Flag {
+	return &cli.StringFlag{Name: "groups", Usage: "`NAME`: the column of a table, of any text, or the array of an .npz file, of whole numbers, that says each row's group" + what}
+}
+
 // rowFlags are the names of inputFlags and modelFlags, which say how a model
 // reads rows.
 func rowFlags() []string {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
@@ -25,6 +26,11 @@ func predictCommand() *cli.Command {
 		&cli.BoolFlag{Name: "features", Usage: "take --x as features and logits, and do not run the model"},
 		&cli.Float64Flag{Name: "level", Usage: "`PROBABILITY`: how likely an interval is to cover the target, instead of what fit was given"},
 		&cli.StringFlag{Name: "quantiles", Usage: "`LEVELS`: write these quantiles too, such as .1,.5,.9"},
+		&cli.StringFlag{Name: "side", Usage: "`WHICH`: both ends of intervals, or lower or upper: that one alone, missed as seldom as both together", Value: "both"},
+		&cli.BoolFlag{Name: "joint", Usage: "widen the intervals of several targets so that all of a row's are covered at once"},
+		&cli.IntFlag{Name: "samples", Usage: "`N`: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},
+		&cli.Uint64Flag{Name: "seed", Usage: "`N`: seed of --samples"},
+		groupsFlag(", for heads that were fitted with --groups"),
 		&cli.Float64Flag{Name: "alpha", Usage: "`SHARE`: share of in-domain inputs that may be flagged by mistake, instead of what fit was given"},
 	}
 	return &cli.Command{
@@ -34,7 +40,7 @@ func predictCommand() *cli.Command {
 		Description: "Writes one row per input: its name or, from 0, its number (`input`; .npz has no names), `class` and " +
 			"`confidence` of a classifier, or `prediction`, `median`, `lower` and `upper` of a regressor (the " +
 			"interval is conformalized; an endless bound, null in JSON, says that the calibration rows are too few " +
-			"for the level), then `ood_score` (higher: more uncertain), `p_value` and `flag`. Coverage and p-values " +
+			"for the level, or that --side asks for the other), `sample1`… with --samples (`samples`, inputs×targets×N, in .npz; lists in .jsonl), then `ood_score` (higher: more uncertain), `p_value` and `flag`. Coverage and p-values " +
 			"hold for rows like the calibration rows; where those were split off the rows fitted on and the network " +
 			"was trained on them, the promise is weaker. Images are prepared as they were for the fit.",
 		Flags:  concat(flags, inputFlags(), []cli.Flag{batchFlag()}, runtimeFlags()),
@@ -74,6 +80,10 @@ func predict(c *cli.Context) (err error) {
 			return usagef("--%s is %v; it must be between 0 and 1", flag, v)
 		}
 	}
+	choice, err := intervalOptions(c)
+	if err != nil {
+		return err
+	}
 	o, err := featurizeOptions(c)
 	if err != nil {
 		return err
@@ -87,7 +97,15 @@ func predict(c *cli.Context) (err error) {
 			return err
 		}
 	}
-	choice := bundle.PredictOptions{Levels: levels, Level: c.Float64("level"), Alpha: c.Float64("alpha")}
+	switch grouped := b.Calibration.Groups != nil; {
+	case grouped && !c.IsSet("groups"):
+		return usagef("%s was calibrated by group; say with --groups where the rows' groups are", args[0])
+	case !grouped:
+		if err := refuse(c, "for heads that were fitted without it", "groups"); err != nil {
+			return err
+		}
+	}
+	choice.Levels, choice.Level, choice.Alpha = levels, c.Float64("level"), c.Float64("alpha")
 	predictor, err := b.Predictor(choice)
 	if err != nil {
 		return err
@@ -130,7 +148,11 @@ func predict(c *cli.Context) (err error) {
 		if err != nil {
 			return inFile(c.String("x"), err)
 		}
-		prediction, err := predictor.Predict(c.Context, batch)
+		block := bundle.Rows{Batch: batch, First: done}
+		if rows.groups != nil {
+			block.Groups = rows.groups[done : done+batch.Len()]
+		}
+		prediction, err := predictor.PredictRows(c.Context, block)
 		if err != nil {
 			return inFile(c.String("x"), err)
 		}
@@ -153,18 +175,41 @@ func predict(c *cli.Context) (err error) {
 	return nil
 }
 
+// intervalOptions reads what intervals and samples are asked for.
+func intervalOptions(c *cli.Context) (bundle.PredictOptions, error) {
+	o := bundle.PredictOptions{Joint: c.Bool("joint"), Samples: c.Int("samples"), Seed: c.Uint64("seed")}
+	switch side := c.String("side"); side {
+	case "both":
+	case string(calibrate.Lower), string(calibrate.Upper):
+		if o.Joint {
+			return o, usagef("--side %s and --joint exclude each other", side)
+		}
+		o.Side = calibrate.Side(side)
+	default:
+		return o, usagef("--side is %q; it must be both, lower or upper", side)
+	}
+	if c.IsSet("samples") && o.Samples < 1 {
+		return o, usagef("--samples is %d; it must be at least 1", o.Samples)
+	}
+	if o.Samples == 0 {
+		return o, refuse(c, "without --samples", "seed")
+	}
+	return o, nil
+}
+
 // predictRows is what predict runs on: a model's features or precomputed ones.
 type predictRows struct {
 	n       int
 	names   func(start, end int) []column
 	batches iter.Seq2[ood.Batch, error]
+	groups  []string
 	network ood.Network // for a detector that runs it, or nil
 	close   func()
 }
 
 func openPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, o featurize.Options) (*predictRows, error) {
 	if c.Bool("features") || b.Base.SHA256 == "" {
-		return precomputedRows(c.String("x"))
+		return precomputedRows(c, c.String("x"))
 	}
 	path, err := b.ModelPath(c.String("model"))
 	if err != nil {
@@ -211,6 +256,7 @@ func modelPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, path string,
 		n:       set.Len(),
 		names:   func(start, end int) []column { return []column{inputColumn(set, start, end)} },
 		batches: model.Features(c.Context, modelRows(c.Context, set)),
+		groups:  set.Groups(),
 		close:   func() { model.Close() },
 	}
 	if b.RunsNetwork() {
@@ -219,16 +265,21 @@ func modelPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, path string,
 	return rows, nil
 }
 
-func precomputedRows(path string) (*predictRows, error) {
+func precomputedRows(c *cli.Context, path string) (*predictRows, error) {
 	all, err := openFeatures(path)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := featureGroups(c, path, all.Len())
 	if err != nil {
 		return nil, err
 	}
 	all.Labels = nil // those of inputs to predict may be of no class
 	const block = 1024
 	return &predictRows{
-		n:     all.Len(),
-		names: func(start, end int) []column { return []column{numbers(start, end)} },
+		n:      all.Len(),
+		groups: groups,
+		names:  func(start, end int) []column { return []column{numbers(start, end)} },
 		batches: func(yield func(ood.Batch, error) bool) {
 			for start := 0; start < all.Len(); start += block {
 				if !yield(all.Slice(start, min(start+block, all.Len())), nil) {
@@ -297,6 +348,10 @@ func predictionColumns(p *bundle.Prediction, classes []string) []column {
 			q[i] = p.Quantiles[i*len(p.Levels)+l]
 		}
 		add(fmt.Sprintf("q%g", level), p.Targets, q)
+	}
+	if p.Samples != nil {
+		width := len(p.Samples) / p.N
+		columns = append(columns, column{"samples", width, draws{p.Samples, width / p.Targets}})
 	}
 	add("ood_score", 1, p.OODScore)
 	add("p_value", 1, p.PValue)

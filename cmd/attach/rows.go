@@ -41,6 +41,7 @@ func newReading(c *cli.Context) (*reading, error) {
 			Labels:  c.Bool("labels"),
 			Target:  c.String("target"),
 			SkipBad: c.Bool("skip-bad"),
+			Groups:  c.String("groups"),
 		},
 		maxRows: c.Int("max-rows"),
 		stderr:  c.App.ErrWriter,

@@ -56,6 +56,7 @@ func TestScripts(t *testing.T) {
 			"rezip":    scriptRezip,
 			"sleep":    scriptSleep,
 			"columns":  scriptColumns,
+			"shape":    scriptShape,
 			"json":     scriptJSON,
 			"entries":  scriptEntries,
 		},

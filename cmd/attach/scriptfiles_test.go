@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -179,6 +180,17 @@ func scriptEntries(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if want := slices.Sorted(slices.Values(args[1:])); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
 		ts.Fatalf("%s holds %v, want %v", args[0], got, want)
+	}
+}
+
+// shape FILE NAME AxBxC checks the shape of an array of an .npz file.
+func scriptShape(ts *testscript.TestScript, neg bool, args []string) {
+	z, err := npy.OpenNPZ(ts.MkAbs(args[0]))
+	ts.Check(err)
+	l, err := z.Entry(args[1])
+	ts.Check(err)
+	if got := strings.ReplaceAll(strings.Trim(fmt.Sprint(l.Shape), "[]"), " ", "x"); got != args[2] {
+		ts.Fatalf("%s has shape %s, want %s", args[1], got, args[2])
 	}
 }
 

@@ -15,11 +15,17 @@ import (
 )
 
 // column is one result for every row of a block. data is row-major with width
-// values a row and is one of []string, []int64, []float64 or []bool.
+// values a row and is one of []string, []int64, []float64, []bool or draws.
 type column struct {
 	name  string
 	width int
 	data  any
+}
+
+// draws are n samples of each of the targets of a row, target by target.
+type draws struct {
+	values []float64
+	n      int
 }
 
 // tableWriter writes block after block of the same columns.
@@ -67,6 +73,8 @@ func (c column) text(row, j int) string {
 		return strconv.FormatInt(d[row*c.width+j], 10)
 	case []bool:
 		return strconv.FormatBool(d[row*c.width+j])
+	case draws:
+		return column{c.name, c.width, d.values}.text(row, j)
 	case []float64:
 		v := d[row*c.width+j]
 		if math.IsInf(v, 0) {
@@ -77,7 +85,9 @@ func (c column) text(row, j int) string {
 	panic("attach: column of unknown type")
 }
 
-// csvTable names the columns of a result with several values name_0, name_1, ….
+// csvTable names the columns of a result with several values name_0, name_1, …,
+// and those of samples sample1, sample2, …, or sample1_0, … for target 0 of
+// several.
 type csvTable struct {
 	w      *csv.Writer
 	header bool
@@ -87,6 +97,16 @@ func (t *csvTable) write(rows int, columns []column) error {
 	if !t.header {
 		var names []string
 		for _, c := range columns {
+			if d, ok := c.data.(draws); ok {
+				for j := range c.width {
+					name := fmt.Sprintf("sample%d", j%d.n+1)
+					if c.width > d.n {
+						name += fmt.Sprintf("_%d", j/d.n)
+					}
+					names = append(names, name)
+				}
+				continue
+			}
 			if c.width == 1 {
 				names = append(names, c.name)
 				continue
@@ -134,29 +154,40 @@ func (t *jsonlTable) write(rows int, columns []column) error {
 			}
 			b.Write(name)
 			b.WriteByte(':')
-			if c.width > 1 {
+			d, isDraws := c.data.(draws)
+			if c.width > 1 || isDraws {
 				b.WriteByte('[')
 			}
+			nested := isDraws && c.width > d.n // a list for each target
 			for j := range c.width {
-				if j > 0 {
+				switch {
+				case nested && j == 0:
+					b.WriteByte('[')
+				case nested && j%d.n == 0:
+					b.WriteString("],[")
+				case j > 0:
 					b.WriteByte(',')
 				}
 				value := c.text(i, j)
-				switch d := c.data.(type) {
+				switch c.data.(type) {
 				case []string:
 					quoted, err := json.Marshal(value)
 					if err != nil {
 						return err
 					}
 					value = string(quoted)
-				case []float64:
-					if v := d[i*c.width+j]; math.IsInf(v, 0) || math.IsNaN(v) {
+				case []float64, draws:
+					// Nor does it have what is not a number.
+					if v, err := strconv.ParseFloat(value, 64); err != nil || v-v != 0 {
 						value = "null"
 					}
 				}
 				b.WriteString(value)
 			}
-			if c.width > 1 {
+			if nested {
+				b.WriteByte(']')
+			}
+			if c.width > 1 || isDraws {
 				b.WriteByte(']')
 			}
 		}
@@ -187,6 +218,12 @@ func (t *npzTable) write(rows int, columns []column) error {
 		case []float64:
 			old, _ := a.Data.([]float64)
 			a.Data = append(old, d...)
+		case draws:
+			old, _ := a.Data.([]float64)
+			a.Data = append(old, d.values...)
+			if a.Shape == nil {
+				a.Shape = []int{0, c.width / d.n, d.n}
+			}
 		case []bool:
 			old, _ := a.Data.([]bool)
 			a.Data = append(old, d...)

@@ -33,6 +33,14 @@ func openNPZ(path string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Groups != "" {
+		if s.groups, err = readGroups(z, o.Groups); err != nil {
+			return nil, err
+		}
+		if len(s.groups) != s.Len() {
+			return nil, fmt.Errorf("%s: %w: %d entries of %s for %d inputs", path, ErrLength, len(s.groups), o.Groups, s.Len())
+		}
+	}
 	return s, s.readTargets(z)
 }
 

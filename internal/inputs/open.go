@@ -30,6 +30,10 @@ type Options struct {
 	// Target names the column of a table that is the target: a name of its
 	// header, or "last". Without it every column is an input.
 	Target string
+	// Groups names the column of a table, of any text, or the array of an .npz
+	// archive, of whole numbers, that says which group each row is of. It is no
+	// input.
+	Groups string
 	// SkipBad leaves out images that cannot be read, which Set.Skipped
 	// counts. It decodes every image once when the folder is opened.
 	SkipBad bool
@@ -52,6 +56,9 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	}
 	if o.Target != "" && !IsTable(path) {
 		return nil, fmt.Errorf("%s: only a table has a target column; it cannot be %q here", path, o.Target)
+	}
+	if o.Groups != "" && !IsTable(path) && !strings.EqualFold(filepath.Ext(path), ".npz") {
+		return nil, fmt.Errorf("%s: only a table or an .npz file holds groups; they cannot be %q here", path, o.Groups)
 	}
 	var s *Set
 	switch ext := strings.ToLower(filepath.Ext(path)); {

@@ -21,6 +21,7 @@ type Set struct {
 	labels  []int
 	classes []string
 	targets blas32.General
+	groups  []string
 	skipped int
 	ignored int
 }
@@ -67,6 +68,9 @@ func (s *Set) ClassNames() []string { return s.classes }
 // Targets returns the regression targets, n×t, and whether there are any.
 // Whole-number targets of one column are labels too.
 func (s *Set) Targets() (blas32.General, bool) { return s.targets, s.targets.Rows > 0 }
+
+// Groups returns the group of each row, or nil if Options name none.
+func (s *Set) Groups() []string { return s.groups }
 
 // Skipped returns the number of files that could not be read and were left
 // out, which happens only with Options.SkipBad.
@@ -125,6 +129,12 @@ func (s *Set) Subset(idx []int) *Set {
 	}
 	if s.targets.Rows > 0 {
 		sub.targets = selectRows(s.targets, idx)
+	}
+	if s.groups != nil {
+		sub.groups = make([]string, len(idx))
+		for i, j := range idx {
+			sub.groups[i] = s.groups[j]
+		}
 	}
 	return &sub
 }

@@ -23,6 +23,11 @@ type table struct {
 	header []string // nil if there is none
 	cells  blas32.General
 	lines  []int // of each row in the file, counted from one
+	// named, where it is not empty, is the column of text that groups are read
+	// from; at is its place, where cells hold 0.
+	named  string
+	at     int
+	groups []string
 }
 
 // IsTable reports whether path is a text file of numbers by its name.
@@ -38,16 +43,22 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	if o.Preprocess != nil {
 		return nil, fmt.Errorf("%s: preprocessing is for images, and this is a table; leave out the preprocessing file", path)
 	}
-	t, err := readTable(ctx, path)
+	t, err := readGroupedTable(ctx, path, o.Groups)
 	if err != nil {
 		return nil, err
+	}
+	if o.Groups != "" {
+		if t.cells.Cols == 1 {
+			return nil, fmt.Errorf("%s: its one column says groups, which leaves no inputs", path)
+		}
+		t = t.without(t.at)
 	}
 	target, err := t.column(o.Target)
 	if err != nil {
 		return nil, err
 	}
 	if target < 0 {
-		return &Set{src: t, shape: []int{t.cells.Cols}}, nil
+		return &Set{src: t, shape: []int{t.cells.Cols}, groups: t.groups}, nil
 	}
 	if t.cells.Cols == 1 {
 		return nil, fmt.Errorf("%s: its one column is the target, which leaves no inputs", path)
@@ -56,7 +67,7 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{src: t.without(target), shape: []int{t.cells.Cols - 1}}
+	s := &Set{src: t.without(target), shape: []int{t.cells.Cols - 1}, groups: t.groups}
 	return s, s.SetTargets(y)
 }
 
@@ -119,12 +130,18 @@ func (t *table) read(_ context.Context, idx []int, dst []float32) error {
 // readTable reads a text file of numbers: separated by commas, semicolons,
 // tabs or blanks, with or without a header, with or without quotes.
 func readTable(ctx context.Context, path string) (*table, error) {
+	return readGroupedTable(ctx, path, "")
+}
+
+// readGroupedTable reads a table whose column named groups, unless that is
+// empty, may be any text.
+func readGroupedTable(ctx context.Context, path, groups string) (*table, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	t := &table{path: path}
+	t := &table{path: path, named: groups, at: -1}
 	if err := t.parse(ctx, bufio.NewReaderSize(f, 1<<16)); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -150,9 +167,14 @@ func (t *table) parse(ctx context.Context, r *bufio.Reader) error {
 			continue
 		}
 		if pending != nil {
-			if isHeader(pending.cells, rec.cells) {
+			if isHeader(pending.cells, rec.cells) || t.named != "" && slices.Contains(pending.cells, t.named) {
 				t.header = pending.cells
 				t.cells.Cols = len(pending.cells)
+				if t.named != "" {
+					if t.at = slices.Index(t.header, t.named); t.at < 0 {
+						return fmt.Errorf("there is no column %q to take groups from; its columns are %s", t.named, strings.Join(t.header, ", "))
+					}
+				}
 			} else if err := t.add(pending); err != nil {
 				return err
 			}
@@ -204,10 +226,17 @@ func (t *table) add(rec *record) error {
 	if t.cells.Cols == 0 {
 		t.cells.Cols = len(rec.cells)
 	}
+	if t.named != "" && t.header == nil {
+		return fmt.Errorf("it has no header, so there is no column %q to take groups from", t.named)
+	}
 	if len(rec.cells) != t.cells.Cols {
 		return fmt.Errorf("line %d: it has %d columns, the lines before it have %d", rec.line, len(rec.cells), t.cells.Cols)
 	}
 	for j, cell := range rec.cells {
+		if t.named != "" && j == t.at {
+			t.groups, t.cells.Data = append(t.groups, strings.TrimSpace(cell)), append(t.cells.Data, 0)
+			continue
+		}
 		v, err := parseCell(cell)
 		if err == nil && (math.IsNaN(v) || math.IsInf(v, 0)) {
 			err = errors.New("not finite")

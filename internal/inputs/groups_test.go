@@ -1,0 +1,42 @@
+package inputs
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestTableGroups(t *testing.T) {
+	dir := t.TempDir()
+	open := func(name, content string, o Options) (*Set, error) {
+		return Open(context.Background(), writeFile(t, dir, name, content), o)
+	}
+	s, err := open("a.csv", "x,site,y\n1, north ,5\n2,7,6\n3,north,8\n", Options{Groups: "site", Target: "y"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Groups(); !slices.Equal(got, []string{"north", "7", "north"}) || s.RowLen() != 1 {
+		t.Errorf("groups %q of rows of %d columns", got, s.RowLen())
+	}
+	if y, _ := s.Targets(); !slices.Equal(y.Data, []float32{5, 6, 8}) {
+		t.Errorf("targets %v", y.Data)
+	}
+	if got := s.Subset([]int{2, 1}).Groups(); !slices.Equal(got, []string{"north", "7"}) {
+		t.Errorf("groups of a subset %q", got)
+	}
+	for _, tt := range []struct {
+		name, content string
+		o             Options
+		want          string
+	}{
+		{"one.csv", "site\nnorth\n", Options{Groups: "site"}, "no inputs"},
+		{"none.csv", "x,y\n1,2\n", Options{Groups: "site"}, `no column "site" to take groups from; its columns are x, y`},
+		{"bare.csv", "1,2\n3,4\n", Options{Groups: "site"}, "no header"},
+		{"target.csv", "x,site\n1,2\n3,4\n", Options{Groups: "site", Target: "site"}, `no column "site"`},
+	} {
+		if _, err := open(tt.name, tt.content, tt.o); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: error is %v, want it to say %q", tt.name, err, tt.want)
+		}
+	}
+}
