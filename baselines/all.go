@@ -9,6 +9,8 @@ var All = []ood.Method{
 	BALD,
 	BALDFeatures,
 	Certificates,
+	CertificatesClass,
+	CertificatesCoupled,
 	CertificatesTrained,
 	CertificatesUnregularised,
 	CoP,

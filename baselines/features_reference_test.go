@@ -12,7 +12,7 @@ import (
 
 // featureMethods are those whose reference scores are in features.json.
 var featureMethods = map[string]bool{
-	"cop": true, "corp": true, "gaussian-mixture": true, "isolation-forest": true, "knn": true, "lof": true, "mahalanobis": true, "neco": true, "one-class-svm": true, "relative-mahalanobis": true, "residual": true, "vim": true,
+	"certificates-class": true, "certificates-coupled": true, "cop": true, "corp": true, "gaussian-mixture": true, "isolation-forest": true, "knn": true, "lof": true, "mahalanobis": true, "neco": true, "one-class-svm": true, "relative-mahalanobis": true, "residual": true, "vim": true,
 }
 
 func TestFeatureScoresAgreeWithPeers(t *testing.T) {

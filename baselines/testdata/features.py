@@ -167,5 +167,27 @@ many = {samples: -IsolationForest(n_estimators=4000, max_samples=samples, random
 for trees, samples, tolerance in [(100, 256, 0.1), (100, 64, 0.1), (100, 1024, 0.1), (500, 256, 0.05), (5000, 256, 0.015), (5000, 16, 0.015)]:
     put("isolation-forest", {"trees": trees, "samples": samples}, many[min(samples, n)], tolerance=tolerance)
 
+predicted, predicted_test = train_logits.argmax(1), test_logits.argmax(1)
+for grid in [{"unit_norm": True, "weight": w} for w in (1, 2, 0)] + [{"unit_norm": False, "weight": w} for w in (1, 2, 0)]:
+    rows, new = (f32(unit(train)), f32(unit(test))) if grid["unit_norm"] else (train, test)
+    means = np.stack([rows[predicted == y].mean(0) for y in np.unique(predicted)])
+    about = rows - means[np.unique(predicted, return_inverse=True)[1]]
+    inverse = np.linalg.inv(shrunk(about.T @ about / n, 0.001))
+    rms = lambda x: np.sqrt(np.einsum("nci,ij,ncj->nc", x[:, None] - means, inverse, x[:, None] - means).min(1) / h)
+    if grid["weight"] == 0:
+        put("certificates-coupled", grid, rms(new))
+    else:
+        alpha = grid["weight"] * train_logits.max(1).mean() / rms(rows).mean()
+        put("certificates-coupled", grid, alpha * rms(new) - logsumexp(test_logits, axis=1))
+
+for k, norm in ((0.25, True), (0.5, True), (0.75, True), (0.9, True), (0.5, False)):
+    rows, new = (unit(train), unit(test)) if norm else (train, test)
+    scores = np.empty(len(test))
+    for y in range(c):
+        of = rows[predicted == y]
+        bottom = np.linalg.eigh(of.T @ of)[1][:, :int(k * h)]
+        scores[predicted_test == y] = ((new[predicted_test == y] @ bottom) ** 2).mean(1)
+    put("certificates-class", {"k": k, "unit_norm": norm}, scores, tolerance=1e-5)  # certificates are float32
+
 with open("features.json", "w") as f:
     json.dump(out, f)
