@@ -28,6 +28,7 @@ func compareCommand() *cli.Command {
 		&cli.Uint64Flag{Name: "seed", Usage: "`N`: seed of all that is drawn at random"},
 		&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		&cli.StringFlag{Name: "scores", Usage: "`FILE`: .npz to write every row's scores to"},
+		&cli.StringFlag{Name: "report", Usage: "`FILE`: .html to write a report to, with the scores and curves drawn"},
 	}
 	return &cli.Command{
 		Name:      "compare",
@@ -129,6 +130,11 @@ func compare(c *cli.Context) error {
 			return err
 		}
 	}
+	if path := c.String("report"); path != "" {
+		if err := writeReport(path, report); err != nil {
+			return err
+		}
+	}
 	if c.Bool("json") {
 		return writeJSON(c.App.Writer, report)
 	}
@@ -198,14 +204,20 @@ func (choice comparing) checkOutputs(c *cli.Context) error {
 	for _, s := range choice.sets {
 		reads = append(reads, source{s.path, "--out"})
 	}
-	if path := c.String("scores"); path != "" {
-		if err := checkExtension("scores", path, ".npz"); err != nil {
+	for _, out := range []struct{ flag, extension string }{{"scores", ".npz"}, {"report", ".html"}} {
+		path := c.String(out.flag)
+		if path == "" {
+			continue
+		}
+		if err := checkExtension(out.flag, path, out.extension); err != nil {
 			return err
 		}
-		if err := keeps("scores", path, reads); err != nil {
+		if err := keeps(out.flag, path, reads); err != nil {
 			return err
 		}
-		return checkWritable(path)
+		if err := checkWritable(path); err != nil {
+			return err
+		}
 	}
 	return nil
 }

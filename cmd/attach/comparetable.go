@@ -9,6 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -171,5 +172,12 @@ func writeScores(path string, r *ood.Report) error {
 			}
 		}
 		return z.Close()
+	})
+}
+
+// writeReport writes the comparison as a page of its own.
+func writeReport(path string, r *ood.Report) error {
+	return atomicfile.WriteFile(path, func(w io.Writer) error {
+		return report.Write(w, report.Page{Title: "Out-of-domain detection, side by side", Sets: []report.Comparison{{Report: r}}})
 	})
 }

@@ -133,6 +133,9 @@ func (d *demo) unpack() error {
 
 func (d *demo) path(name string) string { return filepath.Join(d.dir, name) }
 
+// demoResamples is how many the demo's confidence intervals come from.
+const demoResamples = 500
+
 // classifier attaches heads to a network and compares every method on it.
 func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, []report.Fact, error) {
 	var set report.Comparison
@@ -165,22 +168,19 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 		Training: ood.Training{
 			Batch: train, Last: model.Last(), Trainer: d.engine, Network: model.Network(), InputScale: r.inputScale(), Seed: d.seed,
 		},
-		In: in, Out: out,
-		Progress: func(method string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", method, 100*share)) },
+		In: in, Out: out, Resamples: demoResamples,
+		Progress: overall(p, len(baselines.All)),
 	})
 	if err != nil {
 		return set, nil, err
 	}
 	p.end()
-	set.Report.Model = name
+	set.Report.Model, set.Report.ModelSHA256 = name+".onnx", model.SHA256()
 	fmt.Fprintf(d.stdout, "%s: ", name)
 	if err := printReport(d.stdout, set.Report); err != nil {
 		return set, nil, err
 	}
 	fmt.Fprintln(d.stdout)
-	if err := drawMethods(&set); err != nil {
-		return set, nil, err
-	}
 
 	info := model.Info()
 	b, err := bundle.Fit(ctx, bundle.Inputs{
@@ -220,33 +220,6 @@ func share(flags []bool) float64 {
 		}
 	}
 	return float64(n) / float64(len(flags))
-}
-
-// drawMethods picks what the report draws: each method's scores, and the ROC
-// curves of the best.
-func drawMethods(set *report.Comparison) error {
-	const curves, histograms, points = 6, 9, 200
-	for _, m := range set.Report.Ranked() {
-		best, ok := m.Best()
-		if !ok || m.Control {
-			continue
-		}
-		if len(set.Histograms) < histograms {
-			set.Histograms = append(set.Histograms, report.Histogram{Name: m.Name, In: best.Scores.In, Out: best.Scores.Out})
-		}
-		if len(set.Curves) < curves {
-			roc, err := ood.ROC(best.Scores.In, best.Scores.Out, points)
-			if err != nil {
-				return err
-			}
-			c := report.Curve{Name: fmt.Sprintf("%s %.3f", m.Name, best.AUROC)}
-			for _, pt := range roc {
-				c.FPR, c.TPR = append(c.FPR, pt.FPR), append(c.TPR, pt.TPR)
-			}
-			set.Curves = append(set.Curves, c)
-		}
-	}
-	return nil
 }
 
 // mostSuspicious picks the images with the highest scores among equally many

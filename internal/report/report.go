@@ -1,5 +1,6 @@
-// Package report draws a comparison of detectors and a regression band as one
-// self-contained HTML page: no scripts, styles or pictures from elsewhere.
+// Package report draws comparisons of detectors and a regression band as one
+// self-contained HTML page: nothing in it comes from elsewhere. Without scripts
+// it shows the same; with them its tables sort and its curves answer the mouse.
 package report
 
 import (
@@ -11,12 +12,13 @@ import (
 	"image"
 	"image/png"
 	"io"
+	"strings"
 
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-//go:embed page.html
-var page embed.FS
+//go:embed page.html section.html page.css page.js
+var files embed.FS
 
 // Page is what a report shows, from top to bottom.
 type Page struct {
@@ -30,21 +32,16 @@ type Page struct {
 // Fact is one figure at the head of the page.
 type Fact struct{ Value, Label string }
 
-// Comparison is one model with its in-domain and out-of-domain rows.
+// Comparison is one model with its in-domain and out-of-domain rows. The scores
+// that Report carries are drawn.
 type Comparison struct {
 	Title, Lead string
 	Report      *ood.Report
-	Histograms  []Histogram
-	Curves      []Curve
-	Suspicious  []Example
+	// Columns stand in the table after the metrics.
+	Columns    []Column
+	Suspicious []Example
 	// SuspiciousLead says what Suspicious was picked from.
 	SuspiciousLead string
-}
-
-// Histogram is the scores of one method.
-type Histogram struct {
-	Name    string
-	In, Out []float64
 }
 
 // Example is one input that a detector finds suspicious.
@@ -54,55 +51,90 @@ type Example struct {
 	Outside bool // it is out-of-domain
 }
 
+// section is a comparison with everything drawn.
+type section struct {
+	Comparison
+	ID                int
+	Heads, SetHeads   []head
+	Rows              []row
+	Intervals, Spread bool
+	Drawn             []entrant // those with a colour
+	ROC               []chart
+	Risk              *chart
+	SetKey            []shapeKey
+	Thumbnails        []thumbnail
+	Axis              string // the low end of the AUROC axis
+	Swatches          []int  // every row's colour, or 0
+	Missing           []missing
+}
+
+// shown is how many methods' scores are not folded away.
+const shown = 12
+
+// Shown are the rows whose scores are drawn at once.
+func (s *section) Shown() []row { return s.Rows[:min(shown, len(s.Rows))] }
+
+// Folded are the rows whose scores are folded away.
+func (s *section) Folded() []row { return s.Rows[min(shown, len(s.Rows)):] }
+
+// missing is what has no result, and why.
+type missing struct{ Name, Params, What, Why string }
+
+func absent(r *ood.Report) []missing {
+	var list []missing
+	for _, m := range r.Methods {
+		for _, f := range m.Failed {
+			list = append(list, missing{m.Name, f.Params.String(), "failed", f.Error})
+		}
+	}
+	for _, sk := range r.Skipped {
+		list = append(list, missing{sk.Name, "", "skipped", strings.TrimPrefix(sk.Reason, fmt.Sprintf("method %q ", sk.Name))})
+	}
+	return list
+}
+
+// shapeKey says which set has which colour.
+type shapeKey struct {
+	Color int
+	Name  string
+}
+
 // Write writes the page to w.
 func Write(w io.Writer, p Page) error {
-	type section struct {
-		Comparison
-		HistogramPlots []template.HTML
-		ROC            template.HTML
-		Pictures       []picture
+	css, err := files.ReadFile("page.css")
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	js, err := files.ReadFile("page.js")
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
 	}
 	view := struct {
 		Page
-		Sections []section
+		Sections []*section
 		BandPlot template.HTML
-	}{Page: p}
-	for _, c := range p.Sets {
-		s := section{Comparison: c}
-		for _, h := range c.Histograms {
-			drawn, err := histogram(h.Name, h.In, h.Out)
-			if err != nil {
-				return fmt.Errorf("report: %w", err)
-			}
-			s.HistogramPlots = append(s.HistogramPlots, drawn)
-		}
-		if len(c.Curves) > 0 {
-			drawn, err := rocPlot(c.Curves)
-			if err != nil {
-				return fmt.Errorf("report: %w", err)
-			}
-			s.ROC = drawn
-		}
-		for _, e := range c.Suspicious {
-			drawn, err := newPicture(e)
-			if err != nil {
-				return fmt.Errorf("report: %w", err)
-			}
-			s.Pictures = append(s.Pictures, drawn)
+		CSS      template.CSS
+		JS       template.JS
+	}{Page: p, CSS: template.CSS(css), JS: template.JS(js)}
+	for i, c := range p.Sets {
+		s, err := newSection(i, c)
+		if err != nil {
+			return fmt.Errorf("report: %w", err)
 		}
 		view.Sections = append(view.Sections, s)
 	}
 	if p.Band != nil {
-		drawn, err := bandPlot(*p.Band)
-		if err != nil {
+		if view.BandPlot, err = bandPlot(*p.Band); err != nil {
 			return fmt.Errorf("report: %w", err)
 		}
-		view.BandPlot = drawn
 	}
 	t, err := template.New("page.html").Funcs(template.FuncMap{
 		"percent": func(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) },
-		"fixed":   func(x float64) string { return fmt.Sprintf("%.3f", x) },
-	}).ParseFS(page, "page.html")
+		"fixed":   func(x float64) string { return fixed(x, 3) },
+		"short":   short,
+		"add":     func(a, b float64) float64 { return a + b },
+		"first":   func(s string, n int) string { return s[:min(n, len(s))] },
+	}).ParseFS(files, "page.html", "section.html")
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
@@ -112,15 +144,94 @@ func Write(w io.Writer, p Page) error {
 	return nil
 }
 
-type picture struct {
+func newSection(id int, c Comparison) (*section, error) {
+	s := &section{Comparison: c, ID: id, Intervals: c.Report.Resamples > 0, Spread: c.Report.Sweep}
+	for _, e := range c.Suspicious {
+		drawn, err := newThumbnail(e)
+		if err != nil {
+			return nil, err
+		}
+		s.Thumbnails = append(s.Thumbnails, drawn)
+	}
+	var ranked []ood.MethodReport
+	for _, m := range c.Report.Ranked() {
+		if len(m.Configs) > 0 {
+			ranked = append(ranked, m)
+		}
+	}
+	if err := s.fill(ranked); err != nil {
+		return nil, err
+	}
+	list := entrants(ranked)
+	s.Missing = absent(c.Report)
+	s.Swatches = make([]int, len(ranked))
+	for _, e := range list {
+		s.Swatches[e.Method] = e.Color
+		if e.Color > 0 {
+			s.Drawn = append(s.Drawn, e)
+		}
+	}
+	var err error
+	if s.ROC, err = rocCharts(c.Report, list); err != nil {
+		return nil, err
+	}
+	s.Risk, err = riskChart(c.Report, list)
+	return s, err
+}
+
+// fill makes the table's rows.
+func (s *section) fill(ranked []ood.MethodReport) error {
+	r := s.Report
+	columns := metricColumns(r)
+	var metrics, times []Column
+	for _, c := range columns {
+		if c.Plain {
+			times = append(times, c)
+		} else {
+			metrics = append(metrics, c)
+		}
+	}
+	var byMethod, bySet [][]cell
+	s.Heads, byMethod = cells(append(append(metrics, s.Columns...), times...), ranked, r.Sweep)
+	s.SetHeads, bySet = cells(setColumns(r), ranked, r.Sweep)
+	if len(r.Sets) > 1 {
+		for i, set := range r.Sets {
+			s.SetKey = append(s.SetKey, shapeKey{i%coloured + 1, set.Name})
+		}
+	}
+	intervals := forest(ranked)
+	s.Axis = fixed(forestLow(ranked), 2)
+	for i, m := range ranked {
+		best, _ := m.Best()
+		small, err := spark(best.Scores)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+		large, err := drawHistogram(m.Name, best.Scores, histWidth, histHeight)
+		if err != nil {
+			return err
+		}
+		one := row{
+			Method: i, Name: m.Name, Control: m.Control, Note: m.Variant, Spark: small, Forest: intervals[i],
+			Cells: byMethod[i], PerSet: bySet[i], Histogram: large, AUROC: best.AUROC, NOutliers: m.NOutliers,
+		}
+		if len(m.Configs) > 1 {
+			one.Configurations = configurations(m)
+		}
+		s.Rows = append(s.Rows, one)
+	}
+	return nil
+}
+
+type thumbnail struct {
 	Example
 	Source template.URL
 }
 
-func newPicture(e Example) (picture, error) {
+func newThumbnail(e Example) (thumbnail, error) {
 	var b bytes.Buffer
 	if err := png.Encode(&b, e.Image); err != nil {
-		return picture{}, fmt.Errorf("picture %q: %w", e.Caption, err)
+		return thumbnail{}, fmt.Errorf("picture %q: %w", e.Caption, err)
 	}
-	return picture{e, template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes()))}, nil
+	return thumbnail{e, template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes()))}, nil
 }

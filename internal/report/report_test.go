@@ -3,11 +3,14 @@ package report
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"image"
 	"image/color"
 	"io"
+	"math"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,19 +29,29 @@ func samplePage() Page {
 	img := image.NewGray(image.Rect(0, 0, 8, 8))
 	img.SetGray(3, 3, color.Gray{200})
 	one := func(v float64) ood.Summary { return ood.Summarise([]float64{v}) }
+	method := func(name string, auroc float64) ood.MethodReport {
+		m := ood.Metrics{AUROC: auroc, FPR95: .2, FPR95In: .3, AUPRIn: auroc, AUPROut: auroc, DetectionError: .1}
+		return ood.MethodReport{
+			Name:      name,
+			Summaries: ood.Summaries{AUROC: one(auroc), FPR95: one(.2), FPR95In: one(.3), AUPRIn: one(auroc), AUPROut: one(auroc), DetectionError: one(.1)},
+			CI:        &ood.Intervals{AUROC: ood.Interval{auroc - .02, auroc + .03}},
+			Configs:   []ood.Config{{Params: ood.Params{"k": 1.}, Metrics: m, Scores: ood.Scores{In: in, Out: out, Sets: [][]float64{out}}}},
+		}
+	}
 	return Page{
 		Title: "A & B <c>",
 		Lead:  "lead",
 		Facts: []Fact{{"5 %", "flagged"}},
 		Sets: []Comparison{{
 			Title: "first",
-			Report: &ood.Report{Methods: []ood.MethodReport{
-				{Name: "worse", Summaries: ood.Summaries{AUROC: one(.6), FPR95: one(.9), AUPRIn: one(.5), AUPROut: one(.5)}},
-				{Name: "better", Summaries: ood.Summaries{AUROC: one(.9), FPR95: one(.2), AUPRIn: one(.8), AUPROut: one(.8)}},
-				{Name: "failed"},
-			}},
-			Histograms: []Histogram{{Name: "better", In: in, Out: out}},
-			Curves:     []Curve{{Name: "better", FPR: []float64{0, .5, 1}, TPR: []float64{0, .9, 1}}},
+			Report: &ood.Report{
+				Model: "m.onnx", ModelSHA256: "0123456789abcdef", NFit: 11, NIn: 300, NOut: 200, Seed: 42, Resamples: 700,
+				Methods: []ood.MethodReport{
+					method("worse", .6), method("better", .9),
+					{Name: "failed", Failed: []ood.Failed{{Params: ood.Params{"k": 2.}, Error: "no <good>"}}},
+				},
+				Skipped: []ood.Skipped{{Name: "left", Reason: `method "left" needs logits: there are none`}},
+			},
 			Suspicious: []Example{{Image: img, Caption: "p 0.01", Outside: true}, {Image: img, Caption: "p 0.02"}},
 		}},
 		Band: &Band{
@@ -48,31 +61,44 @@ func samplePage() Page {
 	}
 }
 
-func TestWrite(t *testing.T) {
+func written(t *testing.T, p Page) string {
+	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, samplePage()); err != nil {
+	if err := Write(&b, p); err != nil {
 		t.Fatal(err)
 	}
-	page := b.String()
-	if n := strings.Count(page, "<svg"); n != 3 {
-		t.Errorf("%d drawings, want a histogram, a ROC plot and a band", n)
+	return b.String()
+}
+
+func TestWrite(t *testing.T) {
+	page := written(t, samplePage())
+	// Of two methods: a small and a large histogram and an interval each; a
+	// plane with its curves and a band.
+	if n := strings.Count(page, "<svg"); n != 2*3+1+1 {
+		t.Errorf("%d drawings", n)
 	}
-	for _, want := range []string{"A &amp; B &lt;c&gt;", "data:image/png;base64,", "p 0.01", "91.0 %"} {
+	for _, want := range []string{
+		"A &amp; B &lt;c&gt;", "data:image/png;base64,", "p 0.01", "91.0 %",
+		"m.onnx", "0123456789ab", "11 rows", "300 rows", "200 rows", "700 resamples", "<dd>42</dd>",
+		"0.880–0.930", "no &lt;good&gt;", "needs logits: there are none", "k=2",
+	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if strings.Index(page, "<td>better</td>") > strings.Index(page, "<td>worse</td>") {
+	if strings.Index(page, `<td data-v="better">`) > strings.Index(page, `<td data-v="worse">`) {
 		t.Error("methods are not ranked")
 	}
-	if strings.Contains(page, "<td>failed</td>") {
-		t.Error("a method without a result has a row")
+	for _, no := range []string{`<td data-v="failed">`, "AURC</th>", "regret", "ZgotmplZ", "NaN"} {
+		if strings.Contains(page, no) {
+			t.Errorf("the page holds %q", no)
+		}
 	}
 	if n := strings.Count(page, `class="outside"`); n != 1 {
 		t.Errorf("%d pictures are framed as out-of-domain, want 1", n)
 	}
 	// Nothing is fetched: neither scripts, nor styles, nor pictures.
-	if m := regexp.MustCompile(`(?i)<script|<link|(src|href)="http|url\(http`).FindString(page); m != "" {
+	if m := regexp.MustCompile(`(?i)<script[^>]+src|<link|@import|(src|href)="?https?:|url\(`).FindString(page); m != "" {
 		t.Errorf("the page holds %q", m)
 	}
 	for _, svg := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(page, -1) {
@@ -89,25 +115,116 @@ func TestWrite(t *testing.T) {
 
 func TestWriteErrors(t *testing.T) {
 	p := samplePage()
-	p.Sets[0].Histograms[0].In, p.Sets[0].Histograms[0].Out = nil, nil
+	p.Sets[0].Report.Methods[0].Configs[0].Scores = ood.Scores{}
 	if err := Write(io.Discard, p); err == nil {
 		t.Error("a histogram without scores is drawn")
 	}
 }
 
+// TestWriteMore holds what shows only where it is there: more columns, errors
+// of the network, sets, and the grid of a sweep.
+func TestWriteMore(t *testing.T) {
+	p := samplePage()
+	c := &p.Sets[0]
+	c.Columns = []Column{{Head: "regret", Title: "What choosing it costs.", Lower: true, Digits: 2, Values: map[string]Value{"worse": {Mean: .125}, "better": {Mean: .25}}}, {Head: "empty"}}
+	c.Report.Sweep = true
+	c.Report.InError = new(float64)
+	*c.Report.InError = .25
+	c.Report.Wrong = make([]bool, 300)
+	for i := range 75 {
+		c.Report.Wrong[4*i] = true
+	}
+	c.Report.Sets = []ood.Set{{Name: "cats", Group: "near", N: 120}, {Name: "dogs", Group: "far", N: 80}}
+	for i := range c.Report.Methods[:2] {
+		m := &c.Report.Methods[i]
+		m.AURC = ood.Summarise([]float64{.05})
+		m.CI.AURC = &ood.Interval{.04, .06}
+		m.Sets = []ood.SetSummaries{{Name: "cats", Summaries: m.Summaries}, {Name: "dogs", Summaries: m.Summaries}}
+		m.Groups = []ood.SetSummaries{{Name: "near", Summaries: m.Summaries}, {Name: "far", Summaries: m.Summaries}}
+		s := &m.Configs[0].Scores
+		s.Sets = [][]float64{s.Out[:120], s.Out[120:]}
+		m.Configs = append(m.Configs, m.Configs[0])
+	}
+	page := written(t, p)
+	for _, want := range []string{
+		`title="What choosing it costs."`, "0.12", ">AURC</th>", "network errs on 25.0 %", "cats 120", "<small>near</small>",
+		"AUROC by set", "near sets", `data-panel="dogs"`, "Risk and coverage", "better, 2", "0.040–0.060",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(page, ">empty<") {
+		t.Error("a column without values is shown")
+	}
+	// Of the two, the lower regret is marked.
+	if !strings.Contains(page, "<b>0.12</b>") || strings.Contains(page, "<b>0.25</b>") {
+		t.Error("the best of a column where lower is better is not the lower")
+	}
+}
+
+// TestWriteMany holds that the scores beyond the best are folded away.
+func TestWriteMany(t *testing.T) {
+	p := samplePage()
+	m := p.Sets[0].Report.Methods[1]
+	p.Sets[0].Report.Methods = nil
+	for i := range 45 {
+		m.Name = fmt.Sprintf("method%d", i)
+		p.Sets[0].Report.Methods = append(p.Sets[0].Report.Methods, m)
+	}
+	page := written(t, p)
+	before, after, ok := strings.Cut(page, "<summary>33 more</summary>")
+	if !ok || strings.Count(before, `aria-label="scores of`) != 12 || strings.Count(after, `aria-label="scores of`) != 33 {
+		t.Error("33 of 45 methods are not folded")
+	}
+	if n := strings.Count(page, `class="curve c c`); n != coloured {
+		t.Errorf("%d curves have a colour, want %d", n, coloured)
+	}
+	if n := strings.Count(page, `<path class="curve"`); n != 45-coloured {
+		t.Errorf("%d curves have none", n)
+	}
+}
+
 // TestHistogramGathers holds that bars are shares of their own rows, and that
-// outliers do not stretch the axis.
+// outliers and infinite scores do not stretch the axis.
 func TestHistogramGathers(t *testing.T) {
 	in := make([]float64, 1000)
 	for i := range in {
 		in[i] = float64(i % 10)
 	}
-	in[0] = 1e12
-	drawn, err := histogram("x", in, []float64{1, 2})
+	in[0], in[1], in[2] = 1e12, math.Inf(1), math.Inf(-1)
+	h, err := drawHistogram("x", ood.Scores{In: in, Out: []float64{1, 2}}, histWidth, histHeight)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(drawn), "e+11") || strings.Contains(string(drawn), "e+12") {
-		t.Error("one outlier stretches the axis")
+	if h.Low != "0" || h.High != "9" {
+		t.Errorf("the axis runs from %s to %s", h.Low, h.High)
+	}
+	if x := share(in, 0, 9, 48); math.Abs(x[0]-.1) > 1e-9 || math.Abs(x[47]-.102) > 1e-9 {
+		t.Errorf("the ends hold %v and %v", x[0], x[47])
+	}
+	if _, err := drawHistogram("x", ood.Scores{In: []float64{math.Inf(1)}, Out: []float64{math.Inf(-1)}}, histWidth, histHeight); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAxis(t *testing.T) {
+	for _, c := range []struct {
+		high float64
+		want []string
+	}{
+		{1, []string{"0.0", "0.2", "0.4", "0.6", "0.8", "1.0"}},
+		{.02, []string{"0.000", "0.005", "0.010", "0.015", "0.020"}},
+	} {
+		var got []string
+		for _, tick := range axis(c.high, 100, 5, false) {
+			got = append(got, tick.Label)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("axis to %v: %v", c.high, got)
+		}
+	}
+	if ticks := axis(1, 100, 5, true); ticks[0].At != 100 || ticks[5].At != 0 {
+		t.Errorf("upwards: %v", ticks)
 	}
 }

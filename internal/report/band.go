@@ -6,8 +6,8 @@ import (
 	"html/template"
 	"image/color"
 	"math"
-	"slices"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -17,20 +17,17 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
+// Colours that the page's theme replaces.
 var (
-	inColor   = color.NRGBA{0x2f, 0x6f, 0xde, 0xff}
-	outColor  = color.NRGBA{0xe4, 0x57, 0x2e, 0xff}
-	inkColor  = color.NRGBA{0x33, 0x3d, 0x4a, 0xff}
-	gridColor = color.NRGBA{0xe3, 0xe7, 0xec, 0xff}
+	inColor   = color.NRGBA{0x01, 0x02, 0x03, 0xff}
+	outColor  = color.NRGBA{0x04, 0x05, 0x06, 0xff}
+	inkColor  = color.NRGBA{0x07, 0x08, 0x09, 0xff}
+	gridColor = color.NRGBA{0x0a, 0x0b, 0x0c, 0xff}
 )
 
-// curveColor tells up to eight curves apart, also for most colour-blind eyes.
-func curveColor(i int) color.Color {
-	palette := [...]color.NRGBA{
-		{0x2f, 0x6f, 0xde, 0xff}, {0xe4, 0x57, 0x2e, 0xff}, {0x1b, 0x9e, 0x77, 0xff}, {0x8e, 0x5b, 0xd0, 0xff},
-		{0xd9, 0x9a, 0x00, 0xff}, {0x17, 0xa2, 0xb8, 0xff}, {0xc2, 0x3b, 0x82, 0xff}, {0x6b, 0x72, 0x80, 0xff},
-	}
-	return palette[i%len(palette)]
+// themed stands in for the colours above what the page's style says.
+func themed() *strings.Replacer {
+	return strings.NewReplacer("#010203", "var(--in)", "#040506", "var(--o1)", "#070809", "var(--ink)", "#0A0B0C", "var(--line)")
 }
 
 func withAlpha(c color.NRGBA, a uint8) color.NRGBA {
@@ -86,92 +83,7 @@ func svg(p *plot.Plot, width, height vg.Length) (template.HTML, error) {
 	if i := bytes.Index(text, []byte("<svg")); i >= 0 {
 		text = text[i:]
 	}
-	return template.HTML(text), nil
-}
-
-// histogram draws the scores of in-domain and out-of-domain rows on shared
-// bins, each as a share of its own rows. The outermost half per cent on each
-// side is gathered in the first and last bin.
-func histogram(title string, in, out []float64) (template.HTML, error) {
-	const bins = 40
-	all := slices.Concat(in, out)
-	slices.Sort(all)
-	if len(all) == 0 {
-		return "", fmt.Errorf("histogram of %s: there are no scores", title)
-	}
-	lo, hi := all[len(all)/200], all[len(all)-1-len(all)/200]
-	if hi <= lo {
-		lo, hi = lo-.5, lo+.5
-	}
-	p := newPlot(title, "score (higher: more uncertain)", "share of rows")
-	for _, set := range []struct {
-		scores []float64
-		color  color.NRGBA
-	}{{in, inColor}, {out, outColor}} {
-		if len(set.scores) == 0 {
-			continue
-		}
-		var share [bins]float64
-		for _, s := range set.scores {
-			i := int(float64(bins) * (s - lo) / (hi - lo))
-			share[min(max(i, 0), bins-1)] += 1 / float64(len(set.scores))
-		}
-		xy := plotter.XYs{{X: lo, Y: 0}}
-		for i, v := range share {
-			left := lo + (hi-lo)*float64(i)/bins
-			right := lo + (hi-lo)*float64(i+1)/bins
-			xy = append(xy, plotter.XY{X: left, Y: v}, plotter.XY{X: right, Y: v})
-		}
-		xy = append(xy, plotter.XY{X: hi, Y: 0})
-		area, err := plotter.NewPolygon(xy)
-		if err != nil {
-			return "", fmt.Errorf("histogram of %s: %w", title, err)
-		}
-		area.Color = withAlpha(set.color, 0x66)
-		area.LineStyle.Color = set.color
-		area.LineStyle.Width = vg.Points(1)
-		p.Add(area)
-	}
-	p.X.Min, p.X.Max = lo, hi
-	return svg(p, 11*vg.Centimeter, 6.5*vg.Centimeter)
-}
-
-// Curve is one receiver operating characteristic: the share of out-of-domain
-// rows found against the share of in-domain rows flagged by mistake.
-type Curve struct {
-	Name     string
-	FPR, TPR []float64
-}
-
-func rocPlot(curves []Curve) (template.HTML, error) {
-	p := newPlot("", "in-domain rows flagged (false positives)", "out-of-domain rows found")
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, 1
-	var tenths plot.ConstantTicks
-	for i := 0; i <= 10; i += 2 {
-		tenths = append(tenths, plot.Tick{Value: float64(i) / 10, Label: strconv.FormatFloat(float64(i)/10, 'g', -1, 64)})
-	}
-	p.X.Tick.Marker, p.Y.Tick.Marker = tenths, tenths
-	diagonal, err := plotter.NewLine(plotter.XYs{{X: 0, Y: 0}, {X: 1, Y: 1}})
-	if err != nil {
-		return "", err
-	}
-	diagonal.Color, diagonal.Dashes = gridColor, []vg.Length{vg.Points(4), vg.Points(3)}
-	p.Add(diagonal)
-	for i, c := range curves {
-		xy := make(plotter.XYs, len(c.FPR))
-		for j := range xy {
-			xy[j] = plotter.XY{X: c.FPR[j], Y: c.TPR[j]}
-		}
-		line, err := plotter.NewLine(xy)
-		if err != nil {
-			return "", fmt.Errorf("ROC curve of %s: %w", c.Name, err)
-		}
-		line.Color, line.Width = curveColor(i), vg.Points(1.5)
-		p.Add(line)
-		p.Legend.Add(c.Name, line)
-	}
-	p.Legend.XOffs, p.Legend.YOffs = -vg.Points(6), vg.Points(6)
-	return svg(p, 13*vg.Centimeter, 10*vg.Centimeter)
+	return template.HTML(themed().Replace(string(text))), nil
 }
 
 // Band is a one-dimensional regression with its uncertainties, as in figure 1

@@ -1,0 +1,209 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Curves are drawn on a plane of chartWidth×chartHeight, its origin at the top
+// left; the page's style gives the colours, so that they follow its theme.
+const (
+	chartWidth, chartHeight = 460.0, 340.0
+	// coloured is how many of the best methods have a colour of their own.
+	coloured = 6
+	// curvePoints is the most points that a curve has.
+	curvePoints = 160
+)
+
+// chart is a set of curves over one pair of axes.
+type chart struct {
+	Set            string // the out-of-domain set, where there are several
+	XLabel, YLabel string
+	X, Y           []tick
+	Diagonal       bool
+	Width, Height  float64
+	Lines          []line
+}
+
+// tick is a labelled place on an axis.
+type tick struct {
+	At    float64
+	Label string
+}
+
+// line is the curve of one method.
+type line struct {
+	Method int // its place in the ranking
+	Color  int // 1 to coloured, or 0 for the rest
+	Name   string
+	Path   string
+}
+
+type point struct{ X, Y float64 }
+
+// path draws points of the unit square, y upwards.
+func path(points []point) string {
+	var b strings.Builder
+	for i, p := range points {
+		b.WriteString(map[bool]string{true: "M", false: "L"}[i == 0])
+		b.WriteString(short(p.X * chartWidth))
+		b.WriteByte(' ')
+		b.WriteString(short((1 - p.Y) * chartHeight))
+	}
+	return b.String()
+}
+
+// short is x to a tenth.
+func short(x float64) string {
+	return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0")
+}
+
+// axis has about n round ticks from 0 to high, placed on a length.
+func axis(high, length float64, n int, flip bool) []tick {
+	step := roundStep(high / float64(n))
+	digits := max(0, int(math.Ceil(-math.Log10(step)-1e-9)))
+	var ticks []tick
+	for k := 0; float64(k)*step <= high*(1+1e-9); k++ {
+		v := float64(k) * step
+		at := v / high * length
+		if flip {
+			at = length - at
+		}
+		ticks = append(ticks, tick{at, strconv.FormatFloat(v, 'f', digits, 64)})
+	}
+	return ticks
+}
+
+// roundStep is the least of 1, 2 and 5 times a power of ten that is at least x.
+func roundStep(x float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(x)))
+	for _, m := range []float64{1, 2, 5} {
+		if m*power >= x*(1-1e-9) {
+			return m * power
+		}
+	}
+	return 10 * power
+}
+
+// entrant is a method with the configuration that is drawn of it.
+type entrant struct {
+	Method int
+	Name   string
+	Color  int
+	conf   ood.Config
+}
+
+// entrants are the ranked methods that have a result.
+func entrants(ranked []ood.MethodReport) []entrant {
+	var list []entrant
+	color := 0
+	for i, m := range ranked {
+		conf, ok := m.Best()
+		if !ok {
+			continue
+		}
+		e := entrant{Method: i, Name: m.Name, conf: conf}
+		if !m.Control && color < coloured {
+			color++
+			e.Color = color
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// rocCharts draws one chart for every out-of-domain set.
+func rocCharts(r *ood.Report, list []entrant) ([]chart, error) {
+	sets := []string{""}
+	if len(r.Sets) > 0 {
+		sets = sets[:0]
+		for _, s := range r.Sets {
+			sets = append(sets, s.Name)
+		}
+	}
+	var charts []chart
+	for k, name := range sets {
+		c := chart{
+			Set: name, XLabel: "in-domain flagged", YLabel: "out-of-domain found", Diagonal: true, Width: chartWidth, Height: chartHeight,
+			X: axis(1, chartWidth, 5, false), Y: axis(1, chartHeight, 5, true),
+		}
+		for _, e := range list {
+			if k >= len(e.conf.Scores.Sets) {
+				continue
+			}
+			roc, err := ood.ROC(e.conf.Scores.In, e.conf.Scores.Sets[k], curvePoints)
+			if err != nil {
+				return nil, err
+			}
+			points := make([]point, len(roc))
+			for i, p := range roc {
+				points[i] = point{p.FPR, p.TPR}
+			}
+			c.Lines = append(c.Lines, line{Method: e.Method, Color: e.Color, Name: e.Name, Path: path(points)})
+		}
+		c.order()
+		if len(c.Lines) > 0 {
+			charts = append(charts, c)
+		}
+	}
+	return charts, nil
+}
+
+// riskChart draws risk against coverage, or nothing where the network's errors
+// are not known.
+func riskChart(r *ood.Report, list []entrant) (*chart, error) {
+	if r.Wrong == nil || len(list) == 0 {
+		return nil, nil
+	}
+	// The risk of a handful of rows is nearly all chance and would stretch the
+	// axis.
+	const least = .05
+	curves := make([][]ood.RiskPoint, len(list))
+	high := *r.InError
+	for i, e := range list {
+		var err error
+		if curves[i], err = ood.RiskCoverage(e.conf.Scores.In, r.Wrong, curvePoints); err != nil {
+			return nil, err
+		}
+		for _, p := range curves[i] {
+			if p.Coverage >= least {
+				high = max(high, p.Risk)
+			}
+		}
+	}
+	if high == 0 {
+		high = .01
+	}
+	step := roundStep(high / 4)
+	high = step * math.Ceil(high/step-1e-9)
+	c := chart{
+		XLabel: "in-domain inputs answered, most certain first", YLabel: "error among them", Width: chartWidth, Height: chartHeight,
+		X: axis(1, chartWidth, 5, false), Y: axis(high, chartHeight, 5, true),
+	}
+	for i, e := range list {
+		var points []point
+		for _, p := range curves[i] {
+			if p.Coverage >= least || p.Risk <= high {
+				points = append(points, point{p.Coverage, p.Risk / high})
+			}
+		}
+		c.Lines = append(c.Lines, line{Method: e.Method, Color: e.Color, Name: e.Name, Path: path(points)})
+	}
+	c.order()
+	return &c, nil
+}
+
+// order draws the best last, on top of the others.
+func (c *chart) order() {
+	slices.SortStableFunc(c.Lines, func(a, b line) int {
+		if (a.Color == 0) != (b.Color == 0) {
+			return cmp.Compare(min(a.Color, 1), min(b.Color, 1))
+		}
+		return cmp.Compare(b.Method, a.Method)
+	})
+}

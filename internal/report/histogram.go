@@ -1,0 +1,176 @@
+package report
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Histograms are drawn on a plane of histWidth×histHeight, small ones on one of
+// sparkWidth×sparkHeight.
+const (
+	histWidth, histHeight   = 320.0, 110.0
+	sparkWidth, sparkHeight = 96.0, 24.0
+	pixelsPerBin            = 6.0
+)
+
+// histogram is the scores of one method.
+type histogram struct {
+	Name          string
+	Width, Height float64
+	In            string
+	Out           []shape
+	Low, High     string // the ends of the axis
+}
+
+// shape is one out-of-domain set's outline.
+type shape struct {
+	Color int // 1 for the first set
+	Path  string
+}
+
+// glyph is a small drawing inside the table.
+type glyph struct {
+	Width, Height float64
+	Shapes        []shape // Color 0: in-domain
+	// Of an interval:
+	Low, High, At float64
+	Chance        float64
+	Marks         []float64
+}
+
+// drawHistogram puts the scores of both sides on shared bins, each set as a
+// share of its own rows. The outermost half per cent on each side is gathered
+// in the first and last bin, infinite scores with it.
+func drawHistogram(name string, s ood.Scores, width, height float64) (*histogram, error) {
+	bins := int(width / pixelsPerBin)
+	all := slices.Concat(s.In, s.Out)
+	all = slices.DeleteFunc(all, func(v float64) bool { return math.IsInf(v, 0) || math.IsNaN(v) })
+	if len(s.In) == 0 || len(s.Out) == 0 {
+		return nil, errors.New("histogram of " + name + ": there are no scores")
+	}
+	lo, hi := 0., 0.
+	if len(all) > 0 {
+		slices.Sort(all)
+		lo, hi = all[len(all)/200], all[len(all)-1-len(all)/200]
+	}
+	if hi <= lo {
+		margin := max(.5, math.Abs(lo)/100)
+		lo, hi = lo-margin, lo+margin
+	}
+	sets := s.Sets
+	if len(sets) == 0 {
+		sets = [][]float64{s.Out}
+	}
+	shares := [][]float64{share(s.In, lo, hi, bins)}
+	for _, set := range sets {
+		shares = append(shares, share(set, lo, hi, bins))
+	}
+	top := 0.
+	for _, x := range shares {
+		top = max(top, slices.Max(x))
+	}
+	h := &histogram{Name: name, Width: width, Height: height, In: outline(shares[0], top, width, height), Low: threeDigits(lo), High: threeDigits(hi)}
+	for i, x := range shares[1:] {
+		h.Out = append(h.Out, shape{i%coloured + 1, outline(x, top, width, height)})
+	}
+	return h, nil
+}
+
+func threeDigits(x float64) string { return strconv.FormatFloat(x, 'g', 3, 64) }
+
+func share(scores []float64, lo, hi float64, bins int) []float64 {
+	x := make([]float64, bins)
+	for _, s := range scores {
+		at := (s - lo) / (hi - lo) * float64(bins)
+		i := int(min(max(at, 0), float64(bins-1)))
+		x[i] += 1 / float64(max(len(scores), 1))
+	}
+	return x
+}
+
+func outline(x []float64, top, width, height float64) string {
+	var b strings.Builder
+	b.WriteString("M0 " + short(height))
+	for i, v := range x {
+		y := short(height * (1 - v/top))
+		b.WriteString("V" + y + "H" + short(width*float64(i+1)/float64(len(x))))
+	}
+	b.WriteString("V" + short(height) + "Z")
+	return b.String()
+}
+
+// spark is a histogram in the table, of ranks among all scores: scores crowd
+// as they please, and ranks show what is above what.
+func spark(s ood.Scores) (glyph, error) {
+	ranked := slices.Sorted(slices.Values(slices.Concat(s.In, s.Out)))
+	rank := func(scores []float64) []float64 {
+		x := make([]float64, len(scores))
+		for i, v := range scores {
+			first, _ := slices.BinarySearch(ranked, v)
+			beyond, _ := slices.BinarySearchFunc(ranked, v, func(a, b float64) int {
+				if a <= b {
+					return -1
+				}
+				return 1
+			})
+			x[i] = float64(first+beyond-1) / 2
+		}
+		return x
+	}
+	in, out := s.In, s.Sets
+	s.In, s.Out, s.Sets = rank(in), rank(s.Out), nil
+	for _, set := range out {
+		s.Sets = append(s.Sets, rank(set))
+	}
+	h, err := drawHistogram("", s, sparkWidth, sparkHeight)
+	if err != nil {
+		return glyph{}, err
+	}
+	p := glyph{Width: sparkWidth, Height: sparkHeight, Shapes: []shape{{0, h.In}}}
+	p.Shapes = append(p.Shapes, h.Out...)
+	return p, nil
+}
+
+// forest places every method's AUROC with its interval on one axis, and each
+// configuration of a sweep as a mark.
+func forest(ranked []ood.MethodReport) []glyph {
+	const width, height, margin = 130.0, 18.0, 5.0
+	low := forestLow(ranked)
+	place := func(v float64) float64 {
+		return math.Round(10*(margin+(v-low)/(1-low)*(width-2*margin))) / 10
+	}
+	pictures := make([]glyph, len(ranked))
+	for i, m := range ranked {
+		p := glyph{Width: width, Height: height, At: place(m.AUROC.Mean), Chance: place(.5)}
+		p.Low, p.High = p.At, p.At
+		if m.CI != nil {
+			p.Low, p.High = place(m.CI.AUROC[0]), place(m.CI.AUROC[1])
+		}
+		if len(m.Configs) > 1 {
+			for _, conf := range m.Configs {
+				p.Marks = append(p.Marks, place(conf.AUROC))
+			}
+		}
+		pictures[i] = p
+	}
+	return pictures
+}
+
+// forestLow is the low end of the axis, chance or what is below it.
+func forestLow(ranked []ood.MethodReport) float64 {
+	low := .5
+	for _, m := range ranked {
+		for _, conf := range m.Configs {
+			low = min(low, conf.AUROC)
+		}
+		if m.CI != nil {
+			low = min(low, m.CI.AUROC[0])
+		}
+	}
+	return math.Floor(20*low) / 20
+}
