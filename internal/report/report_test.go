@@ -148,7 +148,7 @@ func TestWriteMore(t *testing.T) {
 	page := written(t, p)
 	for _, want := range []string{
 		`title="What choosing it costs."`, "0.12", ">AURC</th>", "network errs on 25.0 %", "cats 120", "<small>near</small>",
-		"AUROC by set", "near sets", `data-panel="dogs"`, "Risk and coverage", "better, 2", "0.040–0.060",
+		"AUROC by set", "near sets", `data-panel="dogs"`, "Risk and coverage", "better, 2", "0.0400–0.0600",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
