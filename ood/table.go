@@ -8,10 +8,11 @@ import (
 )
 
 // Table describes methods in Markdown, one row each: its name, what its score
-// is (the first sentence of Doc), what it needs and what a sweep varies.
+// is (the first sentence of Doc), where it comes from, what it needs and what
+// a sweep varies.
 func Table(methods []Method) string {
 	var b strings.Builder
-	b.WriteString("| method | score | needs | sweep |\n|---|---|---|---|\n")
+	b.WriteString("| method | score | reference | needs | sweep |\n|---|---|---|---|---|\n")
 	for _, m := range methods {
 		needs := m.Needs.String()
 		if needs == "" {
@@ -21,7 +22,7 @@ func Table(methods []Method) string {
 		if m.Control {
 			name += " (control)"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, cell(firstSentence(m.Doc)), needs, cell(m.sweep()))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, cell(firstSentence(m.Doc)), cell(m.Ref), needs, cell(m.sweep()))
 	}
 	return b.String()
 }

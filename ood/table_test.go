@@ -9,14 +9,14 @@ import (
 func TestTable(t *testing.T) {
 	got := ood.Table([]ood.Method{
 		{
-			Name: "norm", Doc: "The norm |φ|, a length. More of it.", Needs: ood.NeedFeatures | ood.NeedLabels,
+			Name: "norm", Doc: "The norm |φ|, a length. More of it.", Ref: "A & B 2020, eq. 1|2", Needs: ood.NeedFeatures | ood.NeedLabels,
 			Grid: []ood.Params{{"p": 1., "where": "top"}, {"p": 2.5, "where": "top"}, {"logits": true}},
 		},
 		{Name: "coin", Doc: "Tossed.", Control: true},
 	})
-	want := "| method | score | needs | sweep |\n|---|---|---|---|\n" +
-		"| `norm` | The norm \\|φ\\|, a length. | features, labels | `logits` true; `p` 1, 2.5; `where` top |\n" +
-		"| `coin` (control) | Tossed. | – | – |\n"
+	want := "| method | score | reference | needs | sweep |\n|---|---|---|---|---|\n" +
+		"| `norm` | The norm \\|φ\\|, a length. | A & B 2020, eq. 1\\|2 | features, labels | `logits` true; `p` 1, 2.5; `where` top |\n" +
+		"| `coin` (control) | Tossed. |  | – | – |\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

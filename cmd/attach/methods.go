@@ -21,7 +21,7 @@ func methodsCommand() *cli.Command {
 		UsageText: "attach methods [--json|--markdown]",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
-			&cli.BoolFlag{Name: "markdown", Usage: "print the Markdown table of the README"},
+			&cli.BoolFlag{Name: "markdown", Usage: "print the Markdown table of docs/methods.md"},
 		},
 		Action: func(c *cli.Context) error {
 			if _, err := positional(c); err != nil {
