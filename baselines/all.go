@@ -23,6 +23,7 @@ var All = []ood.Method{
 	Entropy,
 	FDBD,
 	Functional,
+	FusedPValues,
 	GaussianMixture,
 	GEN,
 	Geometrical,

@@ -1,0 +1,199 @@
+package baselines_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func TestFusedAgreesWithNumPy(t *testing.T) {
+	b, err := os.ReadFile("testdata/fused.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ref struct {
+		Fit, Cal, Test   [][]float32
+		FitLogits        [][]float32 `json:"fit_logits"`
+		CalLogits        [][]float32 `json:"cal_logits"`
+		TestLogits       [][]float32 `json:"test_logits"`
+		Fisher, Harmonic []float64
+	}
+	if err := json.Unmarshal(b, &ref); err != nil {
+		t.Fatal(err)
+	}
+	// Every row goes where the split finds it.
+	const seed = 9
+	n := len(ref.Fit) + len(ref.Cal)
+	fit, cal := calibrate.Split(n, calibrate.DefaultFraction, seed)
+	features, logits := make([][]float32, n), make([][]float32, n)
+	for i, r := range fit {
+		features[r], logits[r] = ref.Fit[i], ref.FitLogits[i]
+	}
+	for i, r := range cal {
+		features[r], logits[r] = ref.Cal[i], ref.CalLogits[i]
+	}
+	training := ood.Training{Batch: ood.Batch{Features: general(features), Logits: general(logits)}, Seed: seed}
+	m := baselines.Fused("three", baselines.Fisher, baselines.Certificates, baselines.Energy, baselines.KNN)
+	for combine, want := range map[string][]float64{"fisher": ref.Fisher, "harmonic": ref.Harmonic} {
+		s, err := m.Fit(background, training, ood.Params{"combine": combine})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := score(t, s, ood.Batch{Features: general(ref.Test), Logits: general(ref.TestLogits)})
+		for i := range want {
+			if !(math.Abs(got[i]-want[i]) <= 1e-4*math.Abs(want[i])+1e-5) {
+				t.Errorf("%s: row %d: %v, want %v", combine, i, got[i], want[i])
+			}
+		}
+	}
+}
+
+// given scores rows with their only feature.
+var given = ood.Method{
+	Name: "given", Doc: "The feature.", Needs: ood.NeedFeatures,
+	Fit: func(context.Context, ood.Training, ood.Params) (ood.Scorer, error) { return feature{}, nil },
+	Restore: func(s heads.State) (ood.Scorer, error) {
+		if len(s.Params)+len(s.Arrays) > 0 {
+			return nil, errors.New("there is more")
+		}
+		return feature{}, nil
+	},
+}
+
+type feature struct{}
+
+func (feature) Score(_ context.Context, _ []float64, b ood.Batch) ([]float64, error) {
+	s := make([]float64, b.Features.Rows)
+	for i := range s {
+		s[i] = float64(b.Features.Data[i*b.Features.Stride])
+	}
+	return s, nil
+}
+
+func (feature) State() heads.State { return heads.State{} }
+
+func column(x ...float32) ood.Batch {
+	b := ood.Batch{Features: zeros(len(x), 1)}
+	copy(b.Features.Data, x)
+	return b
+}
+
+// The score grows with that of the only component everywhere, and is finite.
+func TestFusedOrder(t *testing.T) {
+	ramp := make([]float32, 50)
+	for i := range ramp {
+		ramp[i] = float32(i)
+	}
+	heavy := make([]float32, 50)
+	for i := range heavy {
+		heavy[i] = float32(1 / (1 - (float64(i)+.5)/50))
+	}
+	probes := []float32{-1e30, 0, 1, 1.5, 2, 17.3, 48, 49, 49.001, 50, 60, 500, 1e4, 1e10, 1e38}
+	for name, fit := range map[string][]float32{
+		"ramp": ramp, "heavy tail": heavy, "all alike": slices.Repeat([]float32{3}, 50), "two rows": {1, 2}, "one above others": append(make([]float32, 49), 5),
+	} {
+		m := baselines.Fused("alone", baselines.HarmonicMean, given)
+		s, err := m.Fit(background, ood.Training{Batch: column(fit...)}, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got := score(t, s, column(probes...))
+		if !slices.IsSorted(got) {
+			t.Errorf("%s: scores %v are not in order", name, got)
+		}
+		for i, v := range got {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				t.Errorf("%s: score of %v is %v", name, probes[i], v)
+			}
+			if probes[i] > 50 && v <= got[i-1] {
+				t.Errorf("%s: %v ties with %v", name, probes[i], probes[i-1])
+			}
+		}
+	}
+}
+
+// With one component the score is −log of a p-value that no conformal one
+// exceeds as far as calibration scores go.
+func TestFusedIsConservative(t *testing.T) {
+	fit := make([]float32, 100)
+	for i := range fit {
+		fit[i] = float32(i*i%101) / 7
+	}
+	training := ood.Training{Batch: column(fit...), Seed: 2}
+	s, err := baselines.Fused("alone", baselines.HarmonicMean, given).Fit(background, training, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, held := calibrate.Split(len(fit), calibrate.DefaultFraction, training.Seed)
+	var at []float64
+	for _, r := range held {
+		at = append(at, float64(fit[r]))
+	}
+	c, err := calibrate.NewConformal(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range append(fit, 3.3, 8.1) {
+		if float64(x) > slices.Max(at) {
+			continue
+		}
+		p, conformal := math.Exp(-score(t, s, column(x))[0]), c.PValue(float64(x))
+		if p < conformal-1e-12 || slices.Contains(at, float64(x)) && p > conformal+1e-12 {
+			t.Errorf("at %v: p is %v, the conformal one %v", x, p, conformal)
+		}
+	}
+}
+
+func TestFusedRestoreRefuses(t *testing.T) {
+	m := baselines.Fused("alone", baselines.Fisher, given)
+	s, err := m.Fit(background, ood.Training{Batch: column(1, 2, 3, 4, 5, 6)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := func() heads.State { return throughJSON(t, s.(heads.Stater).State()) }
+	if _, err := m.Restore(state()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		spoil func(heads.State)
+		want  string
+	}{
+		{func(s heads.State) { s.Params["combine"] = "sum" }, "fisher or harmonic"},
+		{func(s heads.State) { s.Params["components"] = "given,energy" }, `"given,energy"`},
+		{func(s heads.State) { s.Params["energy.width"] = 3. }, "energy.width"},
+		{func(s heads.State) { s.Params["given.width"] = 3. }, "there is more"},
+		{func(s heads.State) { s.Arrays["knn.train"] = heads.Vector([]float64{1}) }, "knn.train"},
+		{func(s heads.State) { s.Arrays["calibration_given"] = heads.Vector([]float64{2, 1}) }, "increasing"},
+		{func(s heads.State) { s.Arrays["calibration_given"] = heads.Vector([]float64{math.NaN()}) }, "increasing"},
+	} {
+		spoilt := state()
+		c.spoil(spoilt)
+		if _, err := m.Restore(spoilt); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
+// One that runs the network is bound to it, and says what it lacks until then.
+func TestFusedBindsItsComponents(t *testing.T) {
+	data := newToy()
+	c := conformance{training: data.training(60), in: data.in(30), out: data.out(30)}
+	m := baselines.Fused("with-network", baselines.Fisher, baselines.Geometrical, baselines.Certificates)
+	if m.Needs != baselines.Geometrical.Needs|ood.NeedFeatures {
+		t.Errorf("needs %v", m.Needs)
+	}
+	t.Run("state", func(t *testing.T) { c.state(t, m) })
+	if _, bound := c.fit(t, baselines.FusedPValues, nil).(ood.NetworkBound); bound {
+		t.Error("bound to a network that it does not run")
+	}
+}

@@ -1,0 +1,90 @@
+package baselines
+
+import (
+	"math"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+)
+
+// surprise is −log of a p-value that falls all the way as the score grows.
+// From one calibration score to the next log p is interpolated between their
+// conformal p-values, which is conservative. Conformal p-values stop at 1/(n+1), where
+// all far rows would tie; beyond the largest calibration score p follows a
+// generalised Pareto distribution instead, which holds as far as the tail is
+// like one: no rate of false alarms is promised there.
+type surprise struct {
+	calibrate.Conformal
+	shape float64 // ξ ≥ 0; 0 is an exponential tail
+	scale float64 // of what exceeds the largest calibration score
+}
+
+const (
+	// tailShare is the share of the calibration scores that the tail is fitted to.
+	tailShare = .1
+	// A heavier tail has no variance, and few scores do not show one.
+	heaviest = .5
+	// largestSurprise keeps sums finite.
+	largestSurprise = 1e300
+)
+
+// newSurprise fits the tail by probability-weighted moments: Hosking & Wallis
+// (1987), "Parameter and Quantile Estimation for the Generalized Pareto
+// Distribution". A shape below 0, whose tail ends, is taken as 0.
+func newSurprise(c calibrate.Conformal) surprise {
+	n := len(c.Scores)
+	s := surprise{Conformal: c}
+	m := min(max(int(tailShare*float64(n)), 2), n-1)
+	largest := c.Scores[n-1]
+	threshold := c.Scores[max(n-1-m, 0)]
+	var mean, weighted float64
+	for j, v := range c.Scores[n-m:] {
+		mean += (v - threshold) / float64(m)
+		if m > 1 {
+			weighted += (v - threshold) * float64(m-1-j) / float64(m-1) / float64(m)
+		}
+	}
+	s.scale = mean
+	if d := mean - 2*weighted; m > 1 && d > 0 && 2-mean/d > 0 {
+		// What exceeds a higher threshold has the same shape.
+		s.shape = min(2-mean/d, heaviest)
+		s.scale = mean*(1-s.shape) + s.shape*(largest-threshold)
+	}
+	// Scores that are all alike, or not finite, show no scale.
+	if !(s.scale > 0) || math.IsInf(s.scale, 0) {
+		s.shape, s.scale = 0, max(math.Abs(largest), 1)/(1<<24)
+		if math.IsInf(s.scale, 0) {
+			s.scale = 1
+		}
+	}
+	return s
+}
+
+// of is −log p of a score, NaN for NaN and finite otherwise.
+func (s surprise) of(score float64) float64 {
+	n := len(s.Scores)
+	if math.IsNaN(score) {
+		return score
+	}
+	p := s.PValue(score)
+	i, exact := slices.BinarySearch(s.Scores, score)
+	switch {
+	case exact || i == 0:
+		return -math.Log(p)
+	case i < n:
+		low, high := s.Scores[i-1], s.Scores[i]
+		logLow, logHigh := math.Log(s.PValue(low)), math.Log(s.PValue(high))
+		if along := (score - low) / (high - low); along >= 0 && along <= 1 {
+			return -logLow - along*(logHigh-logLow)
+		}
+		return -logHigh
+	}
+	excess := (score - s.Scores[n-1]) / s.scale
+	if s.shape > 0 {
+		excess = math.Log1p(s.shape*excess) / s.shape
+	}
+	if math.IsNaN(excess) {
+		excess = 0
+	}
+	return min(excess-math.Log(s.PValue(s.Scores[n-1])), largestSurprise)
+}
