@@ -44,7 +44,13 @@ func TestFusedAgreesWithNumPy(t *testing.T) {
 	}
 	training := ood.Training{Batch: ood.Batch{Features: general(features), Logits: general(logits)}, Seed: seed}
 	m := baselines.Fused("three", baselines.Fisher, baselines.Certificates, baselines.Energy, baselines.KNN)
-	for combine, want := range map[string][]float64{"fisher": ref.Fisher, "harmonic": ref.Harmonic} {
+	covered := map[string][]float64{"fisher": ref.Fisher, "harmonic": ref.Harmonic}
+	for _, p := range m.Grid {
+		if covered[p["combine"].(string)] == nil {
+			t.Errorf("no reference scores of %v", p)
+		}
+	}
+	for combine, want := range covered {
 		s, err := m.Fit(background, training, ood.Params{"combine": combine})
 		if err != nil {
 			t.Fatal(err)
