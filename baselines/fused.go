@@ -23,12 +23,13 @@ const (
 	HarmonicMean Combination = "harmonic"
 )
 
-// FusedPValues fuses detectors that see different things: the subspace of the
-// features, the logits, and the training rows nearby.
-var FusedPValues = Fused("fused", Fisher, fusedComponents()...)
+// FusedPValues fuses two detectors that see different things: certificates
+// how features lie about their class's mean, whatever their length, and ViM what is left of them
+// outside the space that the network uses. Both weigh in the logits.
+var FusedPValues = Fused("fused", HarmonicMean, fusedComponents()...)
 
 // fusedComponents are fused, each in its default configuration.
-func fusedComponents() []ood.Method { return []ood.Method{Certificates, Energy, KNN} }
+func fusedComponents() []ood.Method { return []ood.Method{CertificatesCoupled, ViM} }
 
 // Fused returns a method that combines the conformal p-values of its
 // components, each fitted in its default configuration; combine is the default of

@@ -24,7 +24,7 @@ func fitCommand() *cli.Command {
 		&cli.StringFlag{Name: "cal-y", Usage: "`FILE`: labels or targets of --cal, where it does not hold them"},
 		&cli.StringFlag{Name: "o", Usage: "`FILE`: where to write what is fitted, such as M.attach"},
 		&cli.StringFlag{Name: "task", Usage: "`WHAT`: classification or regression, where the model's graph does not tell which it does"},
-		&cli.StringFlag{Name: "method", Usage: "`NAME`: out-of-domain detector, one of those that attach methods lists", Value: bundle.DefaultMethod},
+		&cli.StringFlag{Name: "method", Usage: "`NAME`: out-of-domain detector, one of those that attach methods lists (default: fused; certificates-coupled where the last layer is not known; certificates for regression)"},
 		&cli.StringSliceFlag{Name: "param", Usage: "`NAME=VALUE`: parameter of the detector, such as dropout=.2 of bald, in place of its default; repeat for more"},
 		&cli.BoolFlag{Name: "no-detector", Usage: "fit no out-of-domain detector"},
 		&cli.BoolFlag{Name: "no-quantiles", Usage: "fit no quantile head"},
@@ -174,9 +174,13 @@ func fitChoices(c *cli.Context) (bundle.Inputs, error) {
 	if err := checkTask(c); err != nil {
 		return in, err
 	}
-	var ok bool
-	if in.Method, ok = baselines.ByName(c.String("method")); !ok {
-		return in, usagef("--method %q is not known; `attach methods` lists them", c.String("method"))
+	if name := c.String("method"); name != "" {
+		var ok bool
+		if in.Method, ok = baselines.ByName(name); !ok {
+			return in, usagef("--method %q is not known; `attach methods` lists them", name)
+		}
+	} else if c.IsSet("param") {
+		return in, usagef("--param needs --method: parameters are those of a method")
 	}
 	params, err := ood.ParseParams(strings.Join(c.StringSlice("param"), " "))
 	if err != nil {

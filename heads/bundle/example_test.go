@@ -52,7 +52,7 @@ func ExampleFit() {
 		log.Fatal(err)
 	}
 	fmt.Println(b.Detector.Method, b.Calibration.NFit, b.Calibration.NCal)
-	// Output: certificates 80 20
+	// Output: certificates-coupled 80 20
 }
 
 func features() ood.Batch { return blob(1, 100, 8, 3, 0) }

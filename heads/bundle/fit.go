@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -15,13 +16,19 @@ import (
 )
 
 const (
-	// DefaultMethod is the detector that Fit uses where none is named.
-	DefaultMethod = "certificates"
 	// DefaultAlpha is the default false-alarm rate.
 	DefaultAlpha = 0.05
 	// DefaultLevel is the default coverage of intervals.
 	DefaultLevel = 0.9
 )
+
+// DefaultMethods are the detectors that Fit tries in turn where none is named:
+// p-values of certificates and ViM fused, for classifiers whose last layer is known;
+// certificates coupled with the logits, for others; and certificates of the
+// features alone, for regression.
+func DefaultMethods() []ood.Method {
+	return []ood.Method{baselines.FusedPValues, baselines.CertificatesCoupled, baselines.Certificates}
+}
 
 // Inputs is what Fit needs: in-domain rows, what is known of the network, and
 // choices whose zero values are the defaults.
@@ -50,8 +57,9 @@ type Inputs struct {
 	Network    ood.Network
 	InputScale ood.InputScale
 
-	// Method is the out-of-domain detector; the zero value is DefaultMethod.
-	// Params replace its default parameters by name.
+	// Method is the out-of-domain detector; the zero value stands for the first
+	// of DefaultMethods that can be fitted. Params replace the default
+	// parameters of a method that is named.
 	Method       ood.Method
 	Params       ood.Params
 	SkipDetector bool
@@ -153,7 +161,10 @@ func (in Inputs) withDefaults() (Inputs, error) {
 		return in, err
 	}
 	if in.Method.Name == "" {
-		in.Method, _ = baselines.ByName(DefaultMethod)
+		if len(in.Params) > 0 {
+			return in, errors.New("parameters are given but no detector is named that they are of")
+		}
+		return in, nil
 	}
 	in.Params, err = in.Method.With(in.Params)
 	return in, err
@@ -201,18 +212,50 @@ func selectRows(m blas32.General, rows []int) blas32.General {
 	return s
 }
 
+// fitScorer fits the detector that is named, or else the first default that
+// can be, and names it.
+func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, error) {
+	fit := func(m ood.Method, p ood.Params) (ood.Scorer, error) {
+		if err := m.CheckTraining(t); err != nil {
+			return nil, err
+		}
+		s, err := m.Fit(ctx, t, p)
+		if err != nil {
+			return nil, fmt.Errorf("detector %s: %w", m.Name, err)
+		}
+		return s, nil
+	}
+	if in.Method.Name != "" {
+		return fit(in.Method, in.Params)
+	}
+	var last error
+	for _, m := range DefaultMethods() {
+		// A regressor's outputs are no scores of classes.
+		if t.Regression && m.Needs&ood.NeedLogits != 0 {
+			continue
+		}
+		s, err := fit(m, m.Default)
+		if err == nil {
+			in.Method, in.Params = m, maps.Clone(m.Default)
+			return s, nil
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		last = err
+	}
+	return nil, last
+}
+
 func (b *Bundle) fitDetector(ctx context.Context, in Inputs, d division) error {
 	t := ood.Training{
 		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, Network: in.Network, InputScale: in.InputScale,
 		Regression: in.Base.Task == Regression,
 		Progress:   func(share float64) { in.Progress("detector", share) },
 	}
-	if err := in.Method.CheckTraining(t); err != nil {
-		return err
-	}
-	scorer, err := in.Method.Fit(ctx, t, in.Params)
+	scorer, err := in.fitScorer(ctx, t)
 	if err != nil {
-		return fmt.Errorf("detector %s: %w", in.Method.Name, err)
+		return err
 	}
 	if err := in.Method.CheckBatch(d.cal); err != nil {
 		return fmt.Errorf("calibration rows: %w", err)

@@ -193,3 +193,37 @@ func TestOneLogitLastLayer(t *testing.T) {
 		t.Errorf("%d logits were seen, want 64", seen)
 	}
 }
+
+// TestDefaultDetector: the first of the defaults that what is known allows.
+func TestDefaultDetector(t *testing.T) {
+	known := classifier(60)
+	known.Last = &ood.Linear{Weight: matrix(3, 8), Bias: make([]float32, 3)}
+	for i := range known.Last.Weight.Data {
+		known.Last.Weight.Data[i] = float32((i*7)%5) - 2
+	}
+	negative := classifier(60)
+	negative.Batch.Logits = matrix(60, 3)
+	for i := range negative.Batch.Logits.Data {
+		negative.Batch.Logits.Data[i] = -float32(1 + i%3)
+	}
+	features := classifier(60)
+	features.Batch.Logits = blas32.General{}
+	for want, in := range map[string]bundle.Inputs{
+		"fused": known, "certificates-coupled": classifier(60), "certificates": negative,
+	} {
+		in.Method = ood.Method{}
+		if got := mustFit(t, in).Detector.Method; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	for name, in := range map[string]bundle.Inputs{"regression": regressor(1, 60, 1), "features alone": features} {
+		in.Method, in.SkipQuantiles = ood.Method{}, true
+		if got := mustFit(t, in).Detector.Method; got != "certificates" {
+			t.Errorf("%s: got %s, want certificates", name, got)
+		}
+	}
+	known.Method, known.Params = ood.Method{}, ood.Params{"k": 2.}
+	if _, err := bundle.Fit(context.Background(), known); err == nil {
+		t.Error("parameters of no detector are accepted")
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/ood"
@@ -75,8 +76,8 @@ func blob(seed uint64, n, h, c int, mean float64) ood.Batch {
 func classifier(n int) bundle.Inputs {
 	return bundle.Inputs{
 		Base:  bundle.Base{Task: bundle.Classification, SHA256: "0123456789abcdef0123456789abcdef", Classes: []string{"a", "b & <c>", "d"}},
-		Batch: blob(1, n, 8, 3, 0),
-		Seed:  3,
+		Batch: blob(1, n, 8, 3, 0), Method: baselines.Certificates,
+		Seed: 3,
 	}
 }
 
