@@ -17,17 +17,18 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Colours that the page's theme replaces.
+// Colours that the page's theme replaces: of 0 and 255 alone, which stay what
+// they are when they are made transparent.
 var (
-	inColor   = color.NRGBA{0x01, 0x02, 0x03, 0xff}
-	outColor  = color.NRGBA{0x04, 0x05, 0x06, 0xff}
-	inkColor  = color.NRGBA{0x07, 0x08, 0x09, 0xff}
-	gridColor = color.NRGBA{0x0a, 0x0b, 0x0c, 0xff}
+	inColor   = color.NRGBA{0x00, 0x00, 0xff, 0xff}
+	outColor  = color.NRGBA{0xff, 0x00, 0x00, 0xff}
+	inkColor  = color.NRGBA{0x00, 0xff, 0x00, 0xff}
+	gridColor = color.NRGBA{0xff, 0x00, 0xff, 0xff}
 )
 
 // themed stands in for the colours above what the page's style says.
 func themed() *strings.Replacer {
-	return strings.NewReplacer("#010203", "var(--in)", "#040506", "var(--o1)", "#070809", "var(--ink)", "#0A0B0C", "var(--line)")
+	return strings.NewReplacer("#0000FF", "var(--in)", "#FF0000", "var(--o1)", "#00FF00", "var(--ink)", "#FF00FF", "var(--line)")
 }
 
 func withAlpha(c color.NRGBA, a uint8) color.NRGBA {
@@ -37,6 +38,7 @@ func withAlpha(c color.NRGBA, a uint8) color.NRGBA {
 
 func newPlot(title, x, y string) *plot.Plot {
 	p := plot.New()
+	p.BackgroundColor = nil
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
 	sans := font.Font{Typeface: "Liberation", Variant: "Sans"}
 	for _, t := range []*draw.TextStyle{&p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle, &p.Title.TextStyle} {

@@ -163,6 +163,24 @@ func TestWriteMore(t *testing.T) {
 	}
 }
 
+// TestBandIsThemed holds that the band takes the page's colours, transparent
+// ones too, and no others.
+func TestBandIsThemed(t *testing.T) {
+	p := samplePage()
+	drawn, err := bandPlot(*p.Band)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"fill:var(--in);fill-opacity:", "fill:var(--o1);fill-opacity:", "var(--ink)", "stroke:var(--line)"} {
+		if !strings.Contains(string(drawn), want) {
+			t.Errorf("the band lacks %q", want)
+		}
+	}
+	if fixed := regexp.MustCompile(`#[0-9A-Fa-f]{6}`).FindAllString(string(drawn), -1); len(fixed) > 0 {
+		t.Errorf("the band has colours of its own: %v", fixed)
+	}
+}
+
 // TestWriteMany holds that the scores beyond the best are folded away.
 func TestWriteMany(t *testing.T) {
 	p := samplePage()
