@@ -138,6 +138,18 @@ type ModelConfig struct {
 	// Orthonormal is the λ of λ·mean((CᵀC−I)²), where C is the in×out weight
 	// of the last layer.
 	Orthonormal float64
+	// GradientPenalty is the λ of λ·mean((‖∇f(x̃)‖−1)²), which keeps outputs
+	// near a Lipschitz constant of 1: ∇f is the gradient by the network's
+	// inputs, without dropout, of one output, drawn for each x̃, and x̃ a point
+	// drawn between each row of the mini-batch and a row of noise, of the
+	// standard normal distribution in all inputs (Gulrajani et al. 2017).
+	GradientPenalty float64
+	// Diversity is the λ of λ·mean((S−I)²), which keeps outputs apart and away
+	// from constants: S is the outputs' second moment over as many such rows
+	// of noise as a mini-batch has, without dropout. For a linear network
+	// without bias it is expected to be CᵀC, as in Orthonormal. Neither of the
+	// two goes with Conditional.
+	Diversity float64
 	// Averaging is the factor d, in [0,1), by which the weights of an epoch
 	// count less with each epoch that follows: the result is not the weights
 	// of the last epoch but the mean of those after every epoch, the k-th

@@ -12,6 +12,7 @@ const (
 	streamOrder
 	streamLevels
 	streamMasks
+	streamNoise
 )
 
 func newRand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
@@ -22,6 +23,8 @@ type source struct {
 	rows                 []int // of ModelConfig
 	perm                 []int32
 	order, levels, masks *rand.Rand
+
+	noise *noise
 
 	tau  []float32 // levels of the rows of a batch
 	bits []uint16  // random numbers behind the masks of a layer
@@ -35,6 +38,7 @@ func newSource(seed uint64, rows []int, n int) *source {
 		order:  newRand(seed, streamOrder),
 		levels: newRand(seed, streamLevels),
 		masks:  newRand(seed, streamMasks),
+		noise:  &noise{rng: newRand(seed, streamNoise)},
 	}
 	for i := range s.perm {
 		s.perm[i] = int32(i)
@@ -95,13 +99,12 @@ type batch struct {
 	rows      int
 	x, y, tau []float32
 	masks     [][]float32
+	noiseInputs
 }
 
 func newBatch(p *plan, rows int) *batch {
-	b := &batch{rows: rows, x: make([]float32, p.streams()*rows*p.width)}
-	for i := p.in; p.folded && i < len(b.x); i += p.width {
-		b.x[i] = 1
-	}
+	b := &batch{rows: rows, x: make([]float32, p.streams()*rows*p.width), noiseInputs: newNoiseInputs(p, rows)}
+	p.fillOnes(b.x)
 	if p.targets > 0 {
 		b.y = make([]float32, p.targetStreams()*rows*p.targets)
 	}
@@ -129,11 +132,11 @@ type feeder struct {
 	*plan
 	sources []*source // per model, shared by models of one seed and the same rows
 	unique  []*source
-	levels  func(tau []float32) // replaces what was drawn; nil keeps it
+	hooks   hooks // replace what was drawn
 }
 
-func newFeeder(p *plan, levels func([]float32)) *feeder {
-	f := &feeder{plan: p, levels: levels}
+func newFeeder(p *plan, h hooks) *feeder {
+	f := &feeder{plan: p, hooks: h}
 	bySeed := make(map[uint64][]*source)
 	for _, m := range p.Models {
 		of := bySeed[m.Seed]
@@ -171,6 +174,7 @@ func (f *feeder) fill(b *batch, start int) {
 	}
 	f.fillLevels(b)
 	f.fillMasks(b)
+	f.fillNoise(b)
 }
 
 func (f *feeder) fillTargets(b *batch, m int, order []int32) {
@@ -196,8 +200,8 @@ func (f *feeder) fillLevels(b *batch) {
 	}
 	for _, s := range f.unique {
 		s.drawLevels(b.rows, f.Levels)
-		if f.levels != nil {
-			f.levels(s.tau)
+		if f.hooks.levels != nil {
+			f.hooks.levels(s.tau)
 		}
 	}
 	for m := range f.streams() {

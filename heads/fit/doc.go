@@ -7,8 +7,11 @@
 // graph: its tensors have a leading model axis, so a sweep over seeds,
 // learning rates and weight decays costs little more than one run.
 //
+// A gradient penalty puts a gradient by the inputs into that graph, and the
+// backward part differentiates it a second time.
+//
 // Networks begin with weights and biases drawn from U(−1/√in, 1/√in), as
-// PyTorch's nn.Linear does, and see the rows in an order that is drawn anew for
+// PyTorch's nn.Linear does, or with the layers given, and see the rows in an order that is drawn anew for
 // each epoch. Every row is seen once an epoch: where the batch size does not
 // divide the number of rows, the last batch is smaller.
 //

@@ -158,6 +158,9 @@ func (e *Engine) threads(p *plan) int {
 	for _, q := range p.params {
 		work += 3 * p.models * p.batch * q.size()
 	}
+	if p.drawsNoise() {
+		work *= 4
+	}
 	if work < smallStep {
 		return 1
 	}
@@ -177,6 +180,9 @@ func groupSize(p heads.Problem) int {
 	perRow := one.width + one.targets + 4*p.Outputs
 	for _, h := range p.Hidden {
 		perRow += 5 * h
+	}
+	if slices.ContainsFunc(all, func(m heads.ModelConfig) bool { return m.GradientPenalty > 0 || m.Diversity > 0 }) {
+		perRow *= 5 // rows of noise and points between, and a gradient of a gradient
 	}
 	floats += one.batch*perRow + one.n // and the order of rows
 	return min(max(limit/(4*floats), 1), len(all))

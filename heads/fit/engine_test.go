@@ -69,6 +69,16 @@ func TestModelAxis(t *testing.T) {
 		{"several outputs", func(p *heads.Problem) {
 			p.Conditional, p.Levels, p.Outputs = false, []float64{0.2, 0.8}, 2
 		}},
+		{"penalties on noise", func(p *heads.Problem) {
+			p.Conditional, p.Levels, p.Outputs = false, []float64{0.2, 0.8}, 2
+			p.Models[0].GradientPenalty, p.Models[3].Diversity, p.Models[4].Diversity = 2, 3, 1
+		}},
+		{"penalties on noise, one seed", func(p *heads.Problem) {
+			p.Conditional, p.Levels, p.Outputs = false, []float64{0.2, 0.8}, 2
+			for i := range p.Models {
+				p.Models[i].Seed, p.Models[i].GradientPenalty, p.Models[i].Diversity = 5, float64(i), float64(4-i)
+			}
+		}},
 		{"a level each", func(p *heads.Problem) {
 			p.Conditional = false
 			for i := range p.Models {
@@ -322,6 +332,9 @@ func TestBadProblems(t *testing.T) {
 		{"weight decay", func(p *heads.Problem) { p.Models[0].WeightDecay = -1 }},
 		{"dropout", func(p *heads.Problem) { p.Models[0].Dropout = 1 }},
 		{"orthonormality", func(p *heads.Problem) { p.Models[0].Orthonormal = math.Inf(1) }},
+		{"gradient penalty is not negative", func(p *heads.Problem) { p.Models[0].GradientPenalty = -1 }},
+		{"weight of diversity", func(p *heads.Problem) { p.Models[0].Diversity = math.NaN() }},
+		{"takes a level has no gradient penalty", func(p *heads.Problem) { p.Models[0].GradientPenalty = 1 }},
 		{"target 2 of 2", func(p *heads.Problem) { p.Models[0].Target = 2 }},
 		{"all targets or one", func(p *heads.Problem) {
 			p.Models = append(p.Models, heads.ModelConfig{LearningRate: 1, Target: -1})

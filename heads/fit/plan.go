@@ -146,6 +146,12 @@ func checkModels(p heads.Problem) error {
 			return fmt.Errorf("model %d: dropout lies in [0, 1), got %v", i, m.Dropout)
 		case !(m.Orthonormal >= 0) || math.IsInf(m.Orthonormal, 0):
 			return fmt.Errorf("model %d: the weight of the orthonormality penalty is not negative, got %v", i, m.Orthonormal)
+		case !(m.GradientPenalty >= 0) || math.IsInf(m.GradientPenalty, 0):
+			return fmt.Errorf("model %d: the weight of the gradient penalty is not negative, got %v", i, m.GradientPenalty)
+		case !(m.Diversity >= 0) || math.IsInf(m.Diversity, 0):
+			return fmt.Errorf("model %d: the weight of diversity is not negative, got %v", i, m.Diversity)
+		case p.Conditional && (m.GradientPenalty > 0 || m.Diversity > 0):
+			return fmt.Errorf("model %d: a network that takes a level has no gradient penalty and no diversity", i)
 		case !(m.Averaging >= 0 && m.Averaging < 1):
 			return fmt.Errorf("model %d: the factor of averaging lies in [0, 1), got %v", i, m.Averaging)
 		case m.Level != 0 && !(m.Level > 0 && m.Level < 1):

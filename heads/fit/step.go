@@ -25,10 +25,12 @@ type step struct {
 	// penaltyRows is the size of the batch that weighs a shortfall of coverage.
 	penaltyRows int
 
-	y, tau, lambda string // inputs, "" where there is none
-	masks          []string
-	constants      []string // tensors that no gradient passes through
-	inputs         []string // in the order of stepInputs
+	y, tau    string // inputs, "" where there is none
+	masks     []string
+	constants []string // tensors that no gradient passes through
+	// Inputs of penalties, "" where there is none.
+	noise, between, pick string
+	inputs               []string // in the order of stepInputs
 }
 
 // stepGraph is a step as a serialised model.
@@ -40,7 +42,7 @@ type stepGraph struct {
 // buildStep returns the graph. Its inputs are, in this order and those that
 // the plan has:
 //
-//	x, y, tau, one mask per hidden layer,
+//	x, y, tau, one mask per hidden layer, noise, between, pick,
 //	the parameters (views of w), w, m, v (flat),
 //	rate, epsilon, and the hyper-parameters that differ between models;
 //
@@ -53,17 +55,26 @@ func buildStep(p *plan, rows int) (stepGraph, error) {
 			s.masks = append(s.masks, s.input(fmt.Sprintf("mask%d", i), p.maskStreams(), rows, h))
 		}
 	}
+	if p.drawsNoise() {
+		s.noise = s.input("noise", p.streams(), p.batch, p.width)
+		s.between = s.input("between", p.streams(), rows, p.width)
+		s.pick = s.input("pick", p.streams(), rows, p.Outputs)
+	}
 	weights := s.weightInputs()
 	optimiser := s.adamInputs()
-	if p.penalised() {
-		s.lambda = s.input("lambda", p.models, 1, 1)
+	var lambdas []string
+	for _, q := range p.penalties() {
+		lambdas = append(lambdas, s.input(q.name, p.models, 1, 1))
 	}
 
-	loss := s.mean(losses[p.Loss](s, s.forward(x, weights)))
+	loss := s.mean(losses[p.Loss](s, s.network(x, weights, s.masks)))
 	seeds := []autodiff.Seed{{Output: loss}}
-	if p.penalised() {
-		penalty, seed := s.orthonormality(weights[p.lastWeight()])
-		loss = s.node("Add", loss, penalty)
+	for i, q := range p.penalties() {
+		term, seed, err := q.term(s, weights, lambdas[i])
+		if err != nil {
+			return stepGraph{}, err
+		}
+		loss = s.node("Add", loss, term)
 		seeds = append(seeds, seed)
 	}
 	gradients, err := autodiff.Gradient(s.b, seeds, weights, s.constants...)
@@ -107,8 +118,9 @@ func (s *step) weightInputs() []string {
 	return weights
 }
 
-// forward is the network: affine layers with ReLU, and dropout, between them.
-func (s *step) forward(x string, weights []string) string {
+// network is affine layers with ReLU, and dropout where there are masks,
+// between them.
+func (s *step) network(x string, weights, masks []string) string {
 	layer := 0
 	for i, q := range s.params {
 		switch {
@@ -125,8 +137,8 @@ func (s *step) forward(x string, weights []string) string {
 			break
 		}
 		x = s.node("Relu", x)
-		if s.masks != nil {
-			x = s.node("Mul", x, s.masks[layer])
+		if masks != nil {
+			x = s.node("Mul", x, masks[layer])
 		}
 		layer++
 	}
@@ -225,11 +237,5 @@ func (p *plan) maskStreams() int {
 }
 
 func (p *plan) drops() bool {
-	v, same := p.uniform(dropout)
-	return len(p.Hidden) > 0 && !(same && v == 0)
-}
-
-func (p *plan) penalised() bool {
-	v, same := p.uniform(orthonormal)
-	return !(same && v == 0)
+	return len(p.Hidden) > 0 && p.used(dropout)
 }

@@ -16,6 +16,7 @@ type hooks struct {
 	weights func(model int, params []parameter, flat []float32)
 	order   func(epoch int, perm []int32)
 	levels  func(tau []float32)
+	noise   func(rows, mix []float32, pick []int32)
 	losses  func(loss []float32)
 }
 
@@ -70,7 +71,7 @@ func (ts *tensors) wrap(data []float32, shape ...int64) *ort.Tensor {
 }
 
 func newTraining(ctx context.Context, r *ort.Runtime, p *plan, h hooks) (*training, error) {
-	t := &training{plan: p, hooks: h, feeder: newFeeder(p, h.levels), loss: make([]float32, p.models), averages: newAverages(p)}
+	t := &training{plan: p, hooks: h, feeder: newFeeder(p, h), loss: make([]float32, p.models), averages: newAverages(p)}
 	for i := range t.states {
 		t.states[i] = t.newState()
 	}
@@ -88,10 +89,10 @@ func newTraining(ctx context.Context, r *ort.Runtime, p *plan, h hooks) (*traini
 	for _, y := range p.hyper() {
 		t.fixed = append(t.fixed, t.tensors.wrap(y.values, int64(len(y.values))))
 	}
-	if p.penalised() {
+	for _, q := range p.penalties() {
 		lambda := make([]float32, p.models)
 		for m := range lambda {
-			lambda[m] = float32(p.Models[m].Orthonormal)
+			lambda[m] = float32(q.value(p.Models[m]))
 		}
 		t.fixed = append(t.fixed, t.tensors.wrap(lambda, p.shape(p.models, 1, 1)...))
 	}
@@ -141,6 +142,12 @@ func (t *training) newStepper(ctx context.Context, r *ort.Runtime, rows int) (*s
 	}
 	for i, mask := range s.batch.masks {
 		feed = append(feed, t.tensors.wrap(mask, t.shape(t.maskStreams(), rows, t.Hidden[i])...))
+	}
+	if t.drawsNoise() {
+		feed = append(feed,
+			t.tensors.wrap(s.batch.noise, t.shape(t.streams(), t.batch, t.width)...),
+			t.tensors.wrap(s.batch.between, t.shape(t.streams(), rows, t.width)...),
+			t.tensors.wrap(s.batch.pick, t.shape(t.streams(), rows, t.Outputs)...))
 	}
 	for i := range s.in {
 		from, to := t.states[i], t.states[1-i]

@@ -28,6 +28,13 @@ type trajectory struct {
 	Taus                         [][]float32
 	Losses                       []float64
 
+	Shared              bool // y is one row
+	Gradient, Diversity float64
+	Noises              []struct { // of each step
+		Rows, Mix []float32
+		Pick      []int32
+	}
+
 	Softening, Factor, Averaging float64
 	Tolerance                    float64
 	Every, Epoch                 int
@@ -50,6 +57,7 @@ func (c *trajectory) problem() heads.Problem {
 		Models: []heads.ModelConfig{{
 			LearningRate: c.Rate, WeightDecay: c.Decay, Decoupled: c.Decoupled,
 			Orthonormal: c.Penalty, Target: c.Target, Averaging: c.Averaging,
+			GradientPenalty: c.Gradient, Diversity: c.Diversity,
 		}},
 		Coverage: heads.CoverageLoss{Lambda: c.Factor, Softening: c.Softening},
 	}
@@ -59,6 +67,9 @@ func (c *trajectory) problem() heads.Problem {
 	}
 	if c.Targets > 0 {
 		p.Y = matrix(c.Y, rows)
+	}
+	if c.Shared {
+		p.Y = matrix(c.Y, 1)
 	}
 	return p
 }
@@ -105,7 +116,7 @@ func checkTrajectory(t *testing.T, e *Engine, c trajectory, p heads.Problem) {
 		t.Fatal(err)
 	}
 	var losses []float64
-	step, seeds := 0, 1
+	step, noises, seeds := 0, 0, 1
 	if !pl.oneStream {
 		seeds = 2
 	}
@@ -123,6 +134,13 @@ func checkTrajectory(t *testing.T, e *Engine, c trajectory, p heads.Problem) {
 		},
 		order:  func(epoch int, perm []int32) { copy(perm, c.Orders[epoch]) },
 		levels: func(tau []float32) { copy(tau, c.Taus[step/seeds]); step++ },
+		noise: func(rows, mix []float32, pick []int32) {
+			at := c.Noises[noises/seeds]
+			copy(rows, at.Rows)
+			copy(mix, at.Mix)
+			copy(pick, at.Pick)
+			noises++
+		},
 		losses: func(l []float32) { losses = append(losses, float64(l[0])) },
 	})
 	if err != nil {

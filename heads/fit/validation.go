@@ -138,7 +138,7 @@ func buildEvaluation(p *plan, rows int) (stepGraph, error) {
 	s := newStep(p, rows, "validation")
 	s.penaltyRows = p.batch
 	x := s.dataInputs()
-	loss := s.mean(losses[p.Loss](s, s.forward(x, s.weightInputs())))
+	loss := s.mean(losses[p.Loss](s, s.network(x, s.weightInputs(), nil)))
 	s.b.Output(loss, float, s.anyDims(1, 1)...)
 	raw, err := s.b.Bytes()
 	return stepGraph{model: raw, inputs: s.inputs, outputs: []string{loss}}, err

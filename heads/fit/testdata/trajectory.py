@@ -57,6 +57,13 @@ CASES = [
          conditional=True, labels=True, decay=0.1),
     dict(name="sigmoid pinball of two targets by two levels", hidden=[4], outputs=4, targets=2, target=-1,
          loss="sigmoid-pinball", levels=[0.25, 0.75], labels=True),
+    dict(name="one row of targets for all rows", hidden=[5], outputs=2, targets=2, target=-1, bias=False, loss="mse", shared=True),
+    dict(name="gradient penalty", hidden=[5, 4], outputs=3, targets=0, target=-1, loss="mse", gradient=2.0),
+    dict(name="gradient penalty without bias, decoupled decay", hidden=[6], outputs=2, targets=2, target=-1, bias=False, loss="mse",
+         gradient=0.5, decay=0.1, decoupled=True),
+    dict(name="gradient penalty of a linear network", hidden=[], outputs=3, targets=0, target=-1, loss="bce", gradient=1.0),
+    dict(name="diversity", hidden=[5], outputs=3, targets=0, target=-1, loss="mse", diversity=3.0),
+    dict(name="three penalties", hidden=[7], outputs=3, targets=0, target=-1, loss="l1", gradient=1.0, diversity=2.0, penalty=0.5),
 ]
 
 
@@ -71,6 +78,8 @@ def run(case, seed):
         y = (y > 0).double()
     if case["targets"] == 0:
         y = torch.zeros_like(y)
+    if case.get("shared"):
+        y = y[:1].expand(ROWS, -1)
 
     widths = [COLUMNS + conditional] + case["hidden"] + [case["outputs"]]
     layers = []
@@ -144,7 +153,20 @@ def run(case, seed):
                 p.copy_(w)
         return loss.item()
 
-    orders, taus, losses = [], [], []
+    def on_noise(rows):
+        """The gradient penalty and diversity on fresh noise, as rows of a batch see them."""
+        noise = torch.randn(BATCH, COLUMNS, generator=g).float().double()
+        mix = torch.rand(len(rows), 1, generator=g).float().double()
+        pick = torch.randint(case["outputs"], (len(rows), 1), generator=g)
+        noises.append(dict(rows=short(noise), mix=short(mix), pick=pick.flatten().tolist()))
+        between = (rows + mix * (noise[:len(rows)] - rows)).requires_grad_()
+        gradient, = torch.autograd.grad(forward(between).gather(1, pick).sum(), between, create_graph=True)
+        f = forward(noise)
+        second = f.T @ f / BATCH - torch.eye(case["outputs"])
+        return (case.get("gradient", 0) * ((gradient.norm(dim=1) - 1) ** 2).mean()
+                + case.get("diversity", 0) * (second ** 2).mean())
+
+    orders, taus, losses, noises = [], [], [], []
     averaging, every, best = case.get("averaging", 0.0), case.get("every", 0), (float("inf"), 0, None)
     mean, total = [torch.zeros_like(p) for p in parameters], 0.0
     while len(losses) < STEPS:
@@ -161,6 +183,8 @@ def run(case, seed):
             if penalty:
                 c = layers[-1][0]
                 loss = loss + penalty * ((c.T @ c - torch.eye(c.shape[1])) ** 2).mean()
+            if "gradient" in case or "diversity" in case:
+                loss = loss + on_noise(x[rows])
             losses.append(loss.item())
             adam.zero_grad()
             loss.backward()
@@ -177,7 +201,7 @@ def run(case, seed):
     return dict(case, conditional=conditional, bias=bias, levels=levels, penalty=penalty, target=target,
                 tolerance=case.get("tolerance", 1e-4),
                 decay=case.get("decay", 0.0), decoupled=case.get("decoupled", False), rate=0.02, batch=BATCH,
-                x=short(x), y=short(y), initial=initial, orders=orders, taus=taus if conditional else [],
+                x=short(x), y=short(y[:1] if case.get("shared") else y), noises=noises, initial=initial, orders=orders, taus=taus if conditional else [],
                 losses=losses, final=dump(layers), averaging=averaging, every=every, at=case.get("at", []),
                 held_x=short(held_x) if every else [], held_y=short(held_y) if every else [],
                 best=best[0] if every else 0, epoch=best[1])

@@ -1,0 +1,92 @@
+package fit
+
+import (
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/autodiff"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+)
+
+// penalty is a term beside the loss, with a weight of each model.
+type penalty struct {
+	name  string // of the input that holds the weights
+	value func(heads.ModelConfig) float64
+	// term makes the term, one number per model, times the weight, and what
+	// is to be differentiated for it.
+	term func(s *step, weights []string, lambda string) (string, autodiff.Seed, error)
+}
+
+var penalties = []penalty{
+	{"lambda", orthonormal, orthonormality},
+	{"gradient", gradientPenalty, lipschitz},
+	{"diversity", diversity, secondMoment},
+}
+
+// penalties are those of which some model has a weight.
+func (p *plan) penalties() []penalty {
+	var list []penalty
+	for _, q := range penalties {
+		if p.used(q.value) {
+			list = append(list, q)
+		}
+	}
+	return list
+}
+
+// underRoot keeps the derivative of a norm finite at 0.
+const underRoot = 1e-12
+
+// lipschitz is λ·mean((‖∇f‖−1)²) with the gradient by the inputs of one output
+// at each point between rows of the batch and noise. It is a gradient in the
+// graph, so that training takes a gradient of a gradient.
+//
+// Reference: Gulrajani, Ahmed, Arjovsky, Dumoulin & Courville (2017), Improved
+// Training of Wasserstein GANs, equation 3.
+func lipschitz(s *step, weights []string, lambda string) (string, autodiff.Seed, error) {
+	x := s.ofEachModel(s.between, s.rows, s.width)
+	f := s.network(x, weights, nil)
+	pick := s.ofEachModel(s.pick, s.rows, s.Outputs)
+	gradients, err := autodiff.Gradient(s.b, []autodiff.Seed{{Output: f, Upstream: pick}}, []string{x}, s.constants...)
+	if err != nil {
+		return "", autodiff.Seed{}, err
+	}
+	g := gradients[0]
+	if s.folded {
+		inputs := make([]float32, s.width)
+		for i := range s.in {
+			inputs[i] = 1
+		}
+		g = s.node("Mul", g, s.b.Const(inputs, int64(s.width)))
+	}
+	squares := s.nodeWith("ReduceSum", []string{s.node("Mul", g, g), s.b.Const([]int64{-1})}, onnx.Attr("keepdims", 1))
+	off := s.node("Sub", s.node("Sqrt", s.node("Add", squares, s.b.Const(float32(underRoot)))), s.b.Const(float32(1)))
+	term := s.node("Mul", s.mean(s.node("Mul", off, off)), lambda)
+	return term, autodiff.Seed{Output: term}, nil
+}
+
+// ofEachModel repeats what models share, so that its gradient is each model's
+// own.
+func (s *step) ofEachModel(x string, rows, cols int) string {
+	if s.models == 1 || s.streams() == s.models {
+		return x
+	}
+	return s.node("Expand", x, s.b.Const(s.dims(rows, cols)))
+}
+
+// secondMoment is λ·mean((S−I)²) with S = mean f(u)f(u)ᵀ over rows u of noise.
+// For linear outputs f = Cᵀu without bias its expected S is CᵀC.
+func secondMoment(s *step, weights []string, lambda string) (string, autodiff.Seed, error) {
+	f := s.network(s.noise, weights, nil)
+	share := s.b.Const(float32(1 / float64(s.batch)))
+	off := s.node("Sub", s.node("Mul", s.node("MatMul", s.swap(f), f), share), s.eye(s.Outputs))
+	term := s.node("Mul", s.mean(s.node("Mul", off, off)), lambda)
+	return term, autodiff.Seed{Output: term}, nil
+}
+
+// eye is the identity of k×k.
+func (s *step) eye(k int) string {
+	eye := make([]float32, k*k)
+	for i := range k {
+		eye[i*k+i] = 1
+	}
+	return s.b.Const(eye, int64(k), int64(k))
+}
