@@ -11,6 +11,7 @@ var All = []ood.Method{
 	Certificates,
 	CertificatesClass,
 	CertificatesCoupled,
+	CertificatesNonlinear,
 	CertificatesTrained,
 	CertificatesUnregularised,
 	CoP,

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/blas/blas32"
+
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -120,7 +122,14 @@ func restoreCertificates(s heads.State) (ood.Scorer, error) {
 }
 
 type certificates struct {
-	*heads.Certificates
+	certificateHead
+}
+
+// certificateHead is heads.Certificates or heads.NonlinearCertificates.
+type certificateHead interface {
+	Width() int
+	Score(dst []float64, phi blas32.General) []float64
+	heads.Stater
 }
 
 // Rows that are scored between two looks at the context.
@@ -137,7 +146,7 @@ func (s certificates) Score(ctx context.Context, dst []float64, b ood.Batch) ([]
 			return nil, err
 		}
 		j := min(i+certificatesBlock, len(dst))
-		s.Certificates.Score(dst[i:j], ood.Batch{Features: b.Features}.Slice(i, j).Features)
+		s.certificateHead.Score(dst[i:j], ood.Batch{Features: b.Features}.Slice(i, j).Features)
 	}
 	return dst, nil
 }

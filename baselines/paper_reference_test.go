@@ -1,7 +1,6 @@
 package baselines_test
 
 import (
-	"context"
 	"encoding/json"
 	"math"
 	"os"
@@ -93,17 +92,6 @@ func TestTrainedScoresAgreeWithPyTorch(t *testing.T) {
 	compareScores(t, s, ref.Test, ref.SVDD, 1e-5)
 }
 
-// problemRecorder is a trainer that remembers the problem.
-type problemRecorder struct {
-	plainTrainer
-	problem *heads.Problem
-}
-
-func (r problemRecorder) Train(ctx context.Context, p heads.Problem) ([]heads.Network, error) {
-	*r.problem = p
-	return r.plainTrainer.Train(ctx, p)
-}
-
 // output is a network's output for one row, term by term.
 func output(layers []heads.Layer, x []float32) []float64 {
 	var in []float64
@@ -131,8 +119,8 @@ func output(layers []heads.Layer, x []float32) []float64 {
 // TestPaperProblems checks what the two trained methods ask of a trainer.
 func TestPaperProblems(t *testing.T) {
 	training := newToy().training(30)
-	var p heads.Problem
-	training.Trainer = problemRecorder{problem: &p}
+	var r recorder
+	training.Trainer = &r
 	params := ood.Params{"k": 7., "epochs": 3.}
 	row := func(m blas32.General, i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
 	near := func(got float32, want float64) bool { return math.Abs(float64(got)-want) < 1e-5 }
@@ -146,6 +134,7 @@ func TestPaperProblems(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := r.problems[0]
 	teacher, err := s.(heads.Stater).State().Network("teacher")
 	if err != nil {
 		t.Fatal(err)
@@ -164,6 +153,7 @@ func TestPaperProblems(t *testing.T) {
 	if _, err := baselines.SVDD.Fit(background, training, params); err != nil {
 		t.Fatal(err)
 	}
+	p = r.problems[1]
 	if !as(p, 1, true) || p.Y.Rows != 1 {
 		t.Errorf("the problem of SVDD is %+v", p)
 	}

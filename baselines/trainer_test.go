@@ -84,17 +84,17 @@ func (l *plainLayer) rounded() heads.Layer {
 }
 
 func (l *plainLayer) adam(rate float64, step int) {
+	correct1, correct2 := 1-math.Pow(.9, float64(step)), 1-math.Pow(.999, float64(step))
 	for i, g := range l.g.Data {
 		l.first.Data[i] += .1 * (g - l.first.Data[i])
 		l.second.Data[i] += .001 * (g*g - l.second.Data[i])
-		a := l.first.Data[i] / (1 - math.Pow(.9, float64(step)))
-		b := l.second.Data[i] / (1 - math.Pow(.999, float64(step)))
+		a, b := l.first.Data[i]/correct1, l.second.Data[i]/correct2
 		l.w.Data[i] -= rate * a / (math.Sqrt(b) + 1e-8)
 	}
 }
 
 // plainSteps bounds the steps, however many epochs there are.
-const plainSteps = 150
+const plainSteps = 100
 
 func trainPlain(ctx context.Context, p heads.Problem, m heads.ModelConfig) ([]*plainLayer, error) {
 	rng := rand.New(rand.NewPCG(m.Seed, 1))
@@ -121,6 +121,7 @@ func trainPlain(ctx context.Context, p heads.Problem, m heads.ModelConfig) ([]*p
 			clear(l.g.Data)
 		}
 		descend(layers, x, func(out blas64.General) { slopes(out, p) })
+		noisySlope(layers, x, m, rng)
 		orthonormalSlope(layers[len(layers)-1], m.Orthonormal)
 		for _, l := range layers {
 			l.adam(10*m.LearningRate, step)
@@ -216,4 +217,94 @@ func orthonormalSlope(l *plainLayer, lambda float64) {
 	g := l.g
 	g.Rows = l.in
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 4*lambda/float64(k*k), c, gram, 1, g)
+}
+
+// noisySlope adds the gradients of the penalties that are measured with noise.
+func noisySlope(layers []*plainLayer, x blas64.General, m heads.ModelConfig, rng *rand.Rand) {
+	if m.GradientPenalty == 0 && m.Diversity == 0 {
+		return
+	}
+	noise := matrix64(x.Rows, x.Cols)
+	for i := range noise.Data {
+		noise.Data[i] = rng.NormFloat64()
+	}
+	n, k := float64(x.Rows), layers[len(layers)-1].w.Cols
+	descend(layers, noise, func(f blas64.General) {
+		off := matrix64(k, k)
+		blas64.Gemm(blas.Trans, blas.NoTrans, 1/n, f, f, 0, off)
+		for j := range k {
+			off.Data[j*k+j]--
+		}
+		slope := matrix64(f.Rows, k)
+		blas64.Gemm(blas.NoTrans, blas.NoTrans, 4*m.Diversity/(n*float64(k*k)), f, off, 0, slope)
+		copy(f.Data, slope.Data)
+	})
+	between := make([]float64, x.Cols)
+	for i := range x.Rows {
+		mix, pick := rng.Float64(), rng.IntN(k)
+		for j := range between {
+			v := x.Data[i*x.Stride+j]
+			between[j] = v + mix*(noise.Data[i*noise.Stride+j]-v)
+		}
+		steepness(layers, between, pick, m.GradientPenalty/n)
+	}
+}
+
+// steepness adds the gradient of weight·(‖∇f‖−1)² for one output at x. With r
+// the penalty's derivative by ∇f held fixed, it is that of r·∇f, the change of
+// the output along r: tangents pass forward through the units that are
+// switched on at x, and weigh what passes back from the output.
+func steepness(layers []*plainLayer, x []float64, pick int, weight float64) {
+	on := [][]float64{x} // values of each layer's inputs
+	for _, l := range layers[:len(layers)-1] {
+		out := make([]float64, l.w.Cols)
+		for j := range out {
+			for i := range l.w.Rows {
+				v := 1.0
+				if i < l.in {
+					v = on[len(on)-1][i]
+				}
+				out[j] += v * l.w.Data[i*l.w.Stride+j]
+			}
+			out[j] = max(out[j], 0)
+		}
+		on = append(on, out)
+	}
+	back := make([][]float64, len(layers)) // of each layer's outputs
+	slope := make([]float64, layers[len(layers)-1].w.Cols)
+	slope[pick] = 1
+	for i := len(layers) - 1; i >= 0; i-- {
+		l := layers[i]
+		back[i] = slope
+		in := make([]float64, l.in)
+		for a := range in {
+			if i > 0 && on[i][a] == 0 {
+				continue
+			}
+			for b, v := range slope {
+				in[a] += v * l.w.Data[a*l.w.Stride+b]
+			}
+		}
+		slope = in
+	}
+	norm := math.Sqrt(blas64.Dot(blas64.Vector{N: len(slope), Inc: 1, Data: slope}, blas64.Vector{N: len(slope), Inc: 1, Data: slope}) + 1e-12)
+	tangent := make([]float64, len(slope))
+	for j, v := range slope {
+		tangent[j] = 2 * weight * (norm - 1) / norm * v
+	}
+	for i, l := range layers {
+		next := make([]float64, l.w.Cols)
+		for a, t := range tangent {
+			for b := range next {
+				l.g.Data[a*l.g.Stride+b] += t * back[i][b]
+				next[b] += t * l.w.Data[a*l.w.Stride+b]
+			}
+		}
+		for b := range next {
+			if i+1 < len(layers) && on[i+1][b] == 0 {
+				next[b] = 0
+			}
+		}
+		tangent = next
+	}
 }

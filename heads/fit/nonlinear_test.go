@@ -1,0 +1,105 @@
+package fit
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+)
+
+// TestNonlinearCertificates holds that penalties do to certificates what they
+// are for, on points that were not trained on: gradients have a norm near 1
+// and outputs a second moment near I on noise, while training rows go to 0.
+func TestNonlinearCertificates(t *testing.T) {
+	e := open(t)
+	const d, k = 6, 3
+	rng := rand.New(rand.NewPCG(4, 4))
+	// Rows near a parabola: no linear function is small on them but those of
+	// the last three columns.
+	x := matrix(800, d, func(int, int) float64 { return .05 * rng.NormFloat64() })
+	for i := range x.Rows {
+		u := rng.NormFloat64()
+		x.Data[i*d] += float32(u)
+		x.Data[i*d+1] += float32(u*u - 1)
+	}
+	fit := func(gradient, diversity float64) *heads.NonlinearCertificates {
+		c, err := heads.FitNonlinearCertificates(context.Background(), x, e, heads.NonlinearOptions{
+			K: k, GradientPenalty: gradient, Diversity: diversity, Epochs: 60, LearningRate: 3e-3, Seed: 2,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for _, test := range []struct {
+		gradient, diversity float64
+		steep, apart        bool // what is asked for
+	}{{0, 0, false, false}, {10, 0, true, false}, {0, 10, false, true}, {10, 10, true, true}} {
+		c := fit(test.gradient, test.diversity)
+		noise := normal(99, 2000, d)
+		steep, apart := steepness(c.Network, noise), secondMomentError(c.Network.Apply(noise))
+		onRows := 0.0
+		for _, s := range c.Score(nil, x) {
+			onRows += s / float64(x.Rows)
+		}
+		t.Logf("gradient %v, diversity %v: mean (‖∇f‖−1)² %.3f, mean (S−I)² %.3f, mean score of the rows %.4f",
+			test.gradient, test.diversity, steep, apart, onRows)
+		if (steep < .02) != test.steep {
+			t.Errorf("gradient penalty %v: mean (‖∇f‖−1)² is %v", test.gradient, steep)
+		}
+		if (apart < .05) != test.apart {
+			t.Errorf("diversity %v: mean (S−I)² is %v", test.diversity, apart)
+		}
+		if onRows > .1 {
+			t.Errorf("the rows trained on score %v", onRows)
+		}
+	}
+}
+
+// steepness is mean((‖∇f‖−1)²) over rows and outputs, by differences.
+func steepness(n heads.Network, x blas32.General) float64 {
+	const step = 1e-2
+	base := n.Apply(x)
+	norms := make([]float64, len(base.Data))
+	for j := range x.Cols {
+		moved := matrix(x.Rows, x.Cols, func(i, c int) float64 {
+			v := float64(x.Data[i*x.Stride+c])
+			if c == j {
+				v += step
+			}
+			return v
+		})
+		for i, v := range n.Apply(moved).Data {
+			g := (float64(v) - float64(base.Data[i])) / step
+			norms[i] += g * g
+		}
+	}
+	var sum float64
+	for _, v := range norms {
+		off := math.Sqrt(v) - 1
+		sum += off * off / float64(len(norms))
+	}
+	return sum
+}
+
+// secondMomentError is mean((S−I)²) of outputs.
+func secondMomentError(f blas32.General) float64 {
+	var sum float64
+	for a := range f.Cols {
+		for b := range f.Cols {
+			var s float64
+			for i := range f.Rows {
+				s += float64(f.Data[i*f.Stride+a]) * float64(f.Data[i*f.Stride+b]) / float64(f.Rows)
+			}
+			if a == b {
+				s--
+			}
+			sum += s * s / float64(f.Cols*f.Cols)
+		}
+	}
+	return sum
+}

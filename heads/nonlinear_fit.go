@@ -1,0 +1,184 @@
+package heads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// FitNonlinearCertificates fits non-linear certificates to in-domain features
+// phi, n×h.
+//
+// Reference: Tagasovska & Lopez-Paz (2019), section 3, which asks for a
+// gradient penalty and for variance of the predictions around zero. Here that
+// variance is measured on isotropic noise, where it is the paper's penalty
+// CᵀC = I if the certificates are linear.
+func FitNonlinearCertificates(ctx context.Context, phi blas32.General, tr Trainer, o NonlinearOptions) (*NonlinearCertificates, error) {
+	fitted, err := FitNonlinearCertificatesGrid(ctx, phi, tr, []NonlinearOptions{o})
+	if err != nil {
+		return nil, err
+	}
+	return fitted[0], nil
+}
+
+// FitNonlinearCertificatesGrid fits several configurations to the same
+// features, in order. Those that differ in penalties, learning rate or seed
+// alone are trained together, and the first of such a group reports progress.
+func FitNonlinearCertificatesGrid(ctx context.Context, phi blas32.General, tr Trainer, grid []NonlinearOptions) ([]*NonlinearCertificates, error) {
+	if err := CheckFinite("features", phi); err != nil {
+		return nil, err
+	}
+	if tr == nil {
+		return nil, errors.New("non-linear certificates are trained, and there is no trainer")
+	}
+	groups := map[string][]int{}
+	var order []string
+	resolved := make([]NonlinearOptions, len(grid))
+	for i, o := range grid {
+		o, err := o.resolve(phi.Rows, phi.Cols)
+		if err != nil {
+			return nil, err
+		}
+		resolved[i] = o
+		key := fmt.Sprint(o.K, o.Hidden, o.UnitNorm, o.Loss, o.Epochs, o.BatchSize)
+		if groups[key] == nil {
+			order = append(order, key)
+		}
+		groups[key] = append(groups[key], i)
+	}
+	fitted := make([]*NonlinearCertificates, len(grid))
+	for _, key := range order {
+		group := make([]NonlinearOptions, len(groups[key]))
+		for j, i := range groups[key] {
+			group[j] = resolved[i]
+		}
+		trained, err := trainNonlinear(ctx, phi, tr, group)
+		if err != nil {
+			return nil, err
+		}
+		for j, i := range groups[key] {
+			fitted[i] = trained[j]
+		}
+	}
+	return fitted, nil
+}
+
+func trainNonlinear(ctx context.Context, phi blas32.General, tr Trainer, group []NonlinearOptions) ([]*NonlinearCertificates, error) {
+	first := group[0]
+	base := NonlinearCertificates{UnitNorm: first.UnitNorm, Loss: first.Loss}
+	if err := base.standardise(phi); err != nil {
+		return nil, err
+	}
+	x := newGeneral(phi.Rows, phi.Cols)
+	base.prepare(x, phi)
+	p := Problem{
+		X: x, Hidden: first.Hidden, Outputs: first.K, Loss: first.Loss,
+		Epochs: first.Epochs, BatchSize: first.BatchSize, Progress: first.Progress,
+	}
+	for _, o := range group {
+		p.Models = append(p.Models, ModelConfig{
+			Seed: o.Seed, LearningRate: o.LearningRate, Target: -1, GradientPenalty: o.GradientPenalty, Diversity: o.Diversity,
+		})
+	}
+	networks, err := tr.Train(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTrained(networks, len(group), phi.Cols, first.K); err != nil {
+		return nil, fmt.Errorf("training of non-linear certificates ended badly: %w", err)
+	}
+	fitted := make([]*NonlinearCertificates, len(group))
+	for i, n := range networks {
+		c := base
+		c.Network, c.GradientPenalty, c.Diversity = n, group[i].GradientPenalty, group[i].Diversity
+		fitted[i] = &c
+	}
+	return fitted, nil
+}
+
+// standardise sets Mean and Scale from the rows.
+func (c *NonlinearCertificates) standardise(phi blas32.General) error {
+	m := &Moments{UnitNorm: c.UnitNorm}
+	if err := m.Add(phi); err != nil {
+		return err
+	}
+	var squares float64
+	for _, v := range m.Mean() {
+		c.Mean = append(c.Mean, float32(v))
+		squares += v * v
+	}
+	variance := m.Covariance().Trace()
+	c.Scale = float32(math.Sqrt(variance / float64(m.Width())))
+	// The mean of equal rows is off by rounding, and so is their spread.
+	if !(c.Scale > 0) || variance <= 1e-13*squares {
+		return errors.New("all rows are equal: certificates have nothing to learn from")
+	}
+	return nil
+}
+
+// State has the network under "network", see SetNetwork, and the array "mean"
+// (1×h, float32).
+func (c *NonlinearCertificates) State() State {
+	s := State{
+		Params: map[string]any{
+			"loss": string(c.Loss), "unit_norm": c.UnitNorm, "scale": float64(c.Scale),
+			"gradient_penalty": c.GradientPenalty, "diversity": c.Diversity,
+		},
+		Arrays: map[string]Array{
+			"mean": ArrayOf(blas32.General{Rows: 1, Cols: len(c.Mean), Stride: len(c.Mean), Data: c.Mean}),
+		},
+	}
+	s.SetNetwork("network", c.Network)
+	return s
+}
+
+// RestoreNonlinearCertificates rebuilds non-linear certificates from their
+// State.
+func RestoreNonlinearCertificates(s State) (*NonlinearCertificates, error) {
+	c, err := restoreNonlinear(s)
+	if err != nil {
+		return nil, fmt.Errorf("non-linear certificates: %w", err)
+	}
+	return c, nil
+}
+
+func restoreNonlinear(s State) (*NonlinearCertificates, error) {
+	var c NonlinearCertificates
+	loss, err := s.Text("loss")
+	if err != nil {
+		return nil, err
+	}
+	if c.Loss = Loss(loss); c.Loss != MSE && c.Loss != BCE && c.Loss != L1 {
+		return nil, fmt.Errorf("unknown loss %q", loss)
+	}
+	if c.UnitNorm, err = s.Flag("unit_norm"); err != nil {
+		return nil, err
+	}
+	var scale float64
+	for _, v := range []struct {
+		name string
+		to   *float64
+	}{{"scale", &scale}, {"gradient_penalty", &c.GradientPenalty}, {"diversity", &c.Diversity}} {
+		if *v.to, err = s.Number(v.name); err != nil {
+			return nil, err
+		}
+	}
+	if c.Scale = float32(scale); !(c.Scale > 0) || math.IsInf(scale, 0) {
+		return nil, fmt.Errorf("parameter %q must be positive, not %v", "scale", scale)
+	}
+	if c.Network, err = s.Network("network"); err != nil {
+		return nil, err
+	}
+	mean, err := s.General("mean")
+	if err != nil {
+		return nil, err
+	}
+	if mean.Rows != 1 || mean.Cols != c.Network.In() {
+		return nil, fmt.Errorf("array %q has shape [%d %d], want [1 %d]", "mean", mean.Rows, mean.Cols, c.Network.In())
+	}
+	c.Mean = mean.Data
+	return &c, CheckFinite("array \"mean\"", mean)
+}
