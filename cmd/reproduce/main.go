@@ -38,7 +38,7 @@ type experiment struct {
 
 var experiments = []experiment{
 	coverageExperiment, californiaExperiment, table1Experiment, sweepExperiment, starExperiment, abaloneExperiment,
-	figure1Experiment, figure2Experiment,
+	figure1Experiment, figure2Experiment, theorem1Experiment,
 }
 
 // settings are the flags, and what experiments share.
@@ -57,6 +57,7 @@ type settings struct {
 	star      starSettings
 	abalone   abaloneSettings
 	figure    figureSettings
+	theorem1  theorem1Settings
 }
 
 func main() {

@@ -1,0 +1,167 @@
+package heads
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/attach-uncertainty/attach/internal/eigen"
+)
+
+// Response is the distribution of the squared norm ‖z‖² of a Gaussian vector
+// z with independent components: what certificates make of Gaussian features,
+// as a sum and not the mean that Certificates.Score is. Theorem 1 of the paper
+// is about its upper tail.
+type Response struct {
+	Variances []float64 // of each component, zero or positive
+	Means     []float64 // of each component; nil stands for zeros
+}
+
+// ResponseOf is the distribution of ‖Cᵀx‖² for features x ~ N(mean, cov) and
+// certificates c, h×k, along the principal axes of Cᵀx. A nil mean stands for
+// zero. It panics if shapes do not fit, and returns an error where cov gives
+// the certificates a negative variance or is not finite.
+func ResponseOf(c mat.Matrix, mean []float64, cov mat.Symmetric) (Response, error) {
+	h, k := c.Dims()
+	if cov.SymmetricDim() != h || mean != nil && len(mean) != h {
+		panic(fmt.Sprintf("heads: certificates of %d features, a mean of %d and a covariance of %d", h, len(mean), cov.SymmetricDim()))
+	}
+	var product mat.Dense
+	product.Product(c.T(), cov, c)
+	s := mat.NewSymDense(k, nil)
+	for i := range k {
+		for j := i; j < k; j++ {
+			s.SetSym(i, j, (product.At(i, j)+product.At(j, i))/2)
+		}
+	}
+	values, axes, err := eigen.Sym(s)
+	if err != nil {
+		return Response{}, fmt.Errorf("the covariance of the certificates: %w", err)
+	}
+	r := Response{Variances: values}
+	largest := r.Variances[k-1]
+	for i, v := range r.Variances {
+		if v < -1e-9*math.Abs(largest) {
+			return Response{}, fmt.Errorf("the covariance has a negative eigenvalue: the certificates' variance along one axis is %v", v)
+		}
+		r.Variances[i] = max(v, 0)
+	}
+	if mean == nil {
+		return r, nil
+	}
+	var m, rotated mat.VecDense
+	m.MulVec(c.T(), mat.NewVecDense(h, mean))
+	rotated.MulVec(axes.T(), &m)
+	r.Means = rotated.RawVector().Data
+	return r, nil
+}
+
+// Mean is the expectation of ‖z‖².
+func (r Response) Mean() float64 {
+	var s float64
+	for i, v := range r.Variances {
+		s += v + r.mean(i)*r.mean(i)
+	}
+	return s
+}
+
+func (r Response) mean(i int) float64 {
+	if r.Means == nil {
+		return 0
+	}
+	return r.Means[i]
+}
+
+// The bounds below are of P(‖z‖² − E‖z‖² ≥ t), t ≥ 0.
+
+// PrintedBound is exp(−t²/(2·max variance)), as theorem 1 of the paper prints
+// it, for in-domain data and, with their variances, out-of-domain data. It is no bound:
+// ‖·‖² is not Lipschitz. For one variance of 1 and t = 5 the tail is .0143 and
+// PrintedBound 3.7e-6. Use LaurentMassart or Chernoff.
+func (r Response) PrintedBound(t float64) float64 {
+	return r.degenerate(t, func(largest float64) float64 { return math.Exp(-t * t / (2 * largest)) })
+}
+
+// NormBound is what the paper's proof gives where it is applied to the norm,
+// which is √max variance-Lipschitz, and not to its square:
+//
+//	P(‖z‖ ≥ E‖z‖ + u) ≤ exp(−u²/(2·max variance)) with u = √(E‖z‖²+t) − √E‖z‖²
+//
+// since E‖z‖ ≤ √E‖z‖².
+//
+// Reference: Boucheron, Lugosi & Massart (2013), Concentration Inequalities,
+// theorem 5.6.
+func (r Response) NormBound(t float64) float64 {
+	return r.degenerate(t, func(largest float64) float64 {
+		m := r.Mean()
+		u := t / (math.Sqrt(m+t) + math.Sqrt(m)) // the difference of the roots, without cancellation
+		return math.Exp(-u * u / (2 * largest))
+	})
+}
+
+// LaurentMassart is the e^{−x} for which t = 2a√x + 2bx, with b the largest
+// variance γ and a² = Σγ² + 2Σγμ² over variances and means μ.
+//
+// Reference: Laurent & Massart (2000), Adaptive estimation of a quadratic
+// functional by model selection, lemma 1, and for means Birgé (2001), An
+// alternative point of view on Lepski's method, lemma 8.1; weighted as in
+// their proofs.
+func (r Response) LaurentMassart(t float64) float64 {
+	return r.degenerate(t, func(b float64) float64 {
+		var a2 float64
+		for i, v := range r.Variances {
+			a2 += v*v + 2*v*r.mean(i)*r.mean(i)
+		}
+		a := math.Sqrt(a2)
+		root := t / (a + math.Sqrt(a2+2*b*t)) // of x
+		return math.Exp(-root * root)
+	})
+}
+
+// Chernoff is the least of E exp(s(‖z‖²−E‖z‖²−t)) over 0 ≤ s < 1/(2·max
+// variance), the best bound of its kind, found by bisection.
+func (r Response) Chernoff(t float64) float64 {
+	return r.degenerate(t, func(largest float64) float64 {
+		low, high := 0.0, 1/(2*largest)
+		for range 200 {
+			s := (low + high) / 2
+			if s == low || s == high {
+				break
+			}
+			if _, slope := r.logMoment(s); slope < t {
+				low = s
+			} else {
+				high = s
+			}
+		}
+		log, _ := r.logMoment(low)
+		return math.Exp(min(log-low*t, 0))
+	})
+}
+
+// logMoment is ln E exp(s(‖z‖²−E‖z‖²)) and its derivative by s, which grows.
+func (r Response) logMoment(s float64) (log, slope float64) {
+	for i, v := range r.Variances {
+		u, m2 := 2*s*v, r.mean(i)*r.mean(i)
+		log += -math.Log1p(-u)/2 - u/2 + s*m2*u/(1-u)
+		slope += v*u/(1-u) + m2*(1/((1-u)*(1-u))-1)
+	}
+	return log, slope
+}
+
+// degenerate handles what all bounds share: a t that is not positive, and a
+// vector that is constant.
+func (r Response) degenerate(t float64, bound func(largest float64) float64) float64 {
+	var largest float64
+	for _, v := range r.Variances {
+		largest = max(largest, v)
+	}
+	switch {
+	case t <= 0:
+		return 1
+	case largest == 0:
+		return 0
+	}
+	return bound(largest)
+}
