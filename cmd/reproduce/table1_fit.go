@@ -151,8 +151,10 @@ func settingsOf(m heads.QuantileMethod, small bool, dropout []float64, averaging
 func inSmallGrid(m heads.QuantileMethod, i int) bool {
 	config := m.Grid[i]
 	if !m.NeedsTrainer {
-		n, _ := config["n_estimators"].(float64)
-		return n <= 100 && i%3 == 0
+		// A thousand trees cost little more than the first hundred of them, and
+		// with the grid's learning rates a hundred are hardly a start.
+		leaf, leaves := config["min_samples_leaf"]
+		return config["min_samples_split"] == 9. && (!leaves || leaf == 9. && config["learning_rate"].(float64) >= 1e-3)
 	}
 	rate, decay, drop := config["learning_rate"].(float64), config["weight_decay"].(float64), config["dropout"].(float64)
 	return rate >= 1e-3 && (decay == 0 || decay == 1e-2) && (drop == 0 || drop == .1 || drop == .5)

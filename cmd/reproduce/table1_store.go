@@ -82,7 +82,7 @@ type store[R interface{ key() configKey }] struct {
 // that was cut short is dropped.
 func openStore[R interface{ key() configKey }](path string) (*store[R], error) {
 	s := &store[R]{records: map[configKey]R{}}
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -90,9 +90,6 @@ func openStore[R interface{ key() configKey }](path string) (*store[R], error) {
 	end, err := s.read(file, path)
 	if err == nil {
 		err = file.Truncate(end)
-	}
-	if err == nil {
-		_, err = file.Seek(end, io.SeekStart)
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
