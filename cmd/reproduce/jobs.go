@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -55,5 +56,9 @@ func runJobs(ctx context.Context, s settings, jobs []job) error {
 			return nil
 		})
 	}
-	return group.Wait()
+	err := group.Wait()
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("interrupted: what was measured is in %s, and the same command goes on from there", s.intervals.out)
+	}
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/attach-uncertainty/attach/baselines"
@@ -32,6 +33,7 @@ type intervalSettings struct {
 	averaging float64
 	keep      string
 	parallel  int
+	report    bool
 }
 
 func table1Flags(flags *flag.FlagSet, s *settings) {
@@ -44,6 +46,7 @@ func table1Flags(flags *flag.FlagSet, s *settings) {
 	flags.Float64Var(&i.averaging, "averaging", .9, "`factor` of a running mean of the weights of networks over epochs (0: none)")
 	flags.StringVar(&i.keep, "keep", "best", "weights of networks to keep: of the `best` epoch on validation rows, or the last")
 	flags.IntVar(&i.parallel, "parallel", 1, "`jobs` at once")
+	flags.BoolVar(&i.report, "report", false, "measure nothing: the table of what --out has, of a run that goes on or is of several grids")
 }
 
 // intervalPlan is the flags, checked.
@@ -72,10 +75,20 @@ func runTable1(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
+	if s.intervals.report {
+		if jobs, keys = nil, known(keys, results); len(keys) == 0 {
+			return fmt.Errorf("%s has no results of these sets, methods, epochs and seeds", s.intervals.out)
+		}
+	}
 	if err := runJobs(ctx, s, jobs); err != nil {
 		return err
 	}
 	return p.report(s, keys, results)
+}
+
+// known are the keys that have results.
+func known(keys []configKey, results *store[record]) []configKey {
+	return slices.DeleteFunc(keys, func(k configKey) bool { return !results.has(k) })
 }
 
 func planTable1(s settings) (p intervalPlan, err error) {

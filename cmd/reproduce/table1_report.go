@@ -133,8 +133,12 @@ func printTable(w io.Writer, rows []tableRow, s settings) {
 	if s.epochs > 0 {
 		epochs = strconv.Itoa(s.epochs)
 	}
-	fmt.Fprintf(w, "\n%g %% intervals: test coverage (width over the target's range), %d seeds, %s grid, epochs of networks: %s, kept: %s\n",
-		100*rows[0].coverage, s.seeds, s.intervals.grid, epochs, s.intervals.keep)
+	grid := s.intervals.grid + " grid"
+	if s.intervals.report {
+		grid = "settings so far"
+	}
+	fmt.Fprintf(w, "\n%g %% intervals: test coverage (width over the target's range), %d seeds, %s, epochs of networks: %s, kept: %s\n",
+		100*rows[0].coverage, s.seeds, grid, epochs, s.intervals.keep)
 	fmt.Fprintf(w, "in range: validation coverage within %g of the level. CQR: one half of the validation rows calibrates, the other chooses.\n", tolerance)
 	columns := "%-9s %-28s %-21s %5s %-27s %5s %-27s %s\n"
 	fmt.Fprintf(w, columns, "set", "method", "paper", "", "all in range (the text)", "seeds", "narrowest of each seed", "promised  z")

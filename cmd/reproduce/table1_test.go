@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"math"
@@ -221,8 +222,27 @@ func TestTable1(t *testing.T) {
 	if code := run(t.Context(), args("1"), &stdout, &stderr); code != 0 || stderr.Len() > 0 || stdout.String() != first {
 		t.Errorf("a second run: exit %d, progress %q, the same table: %v", code, stderr.String(), stdout.String() == first)
 	}
+	stdout.Reset()
+	if code := run(t.Context(), append(args("2"), "--report"), &stdout, &stderr); code != 0 || stderr.Len() > 0 || !strings.Contains(stdout.String(), "settings so far") {
+		t.Errorf("a report of one seed of two: exit %d, progress %q", code, stderr.String())
+	}
+	if code := run(t.Context(), append(args("1"), "--report", "--epochs", "7", "--methods", "sqr"), &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "has no results") {
+		t.Errorf("a report of nothing: exit %d, %q", code, stderr.String())
+	}
+	stderr.Reset()
 	if code := run(t.Context(), args("2"), &stdout, &stderr); code != 0 || !strings.Contains(stderr.String(), "4 of 4") {
 		t.Errorf("one seed more: exit %d, progress %q", code, stderr.String())
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := 0
+	one := job{what: "one", run: func(context.Context, func(float64)) error { done++; cancel(); return nil }}
+	s := settings{stderr: new(bytes.Buffer), intervals: intervalSettings{parallel: 1, out: "results"}}
+	err := runJobs(ctx, s, []job{one, one, one})
+	if err == nil || !strings.Contains(err.Error(), "what was measured is in results") || done != 1 {
+		t.Errorf("after %d jobs: %v", done, err)
 	}
 }
 
