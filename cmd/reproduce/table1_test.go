@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 )
 
@@ -120,7 +121,10 @@ func TestPaperTable(t *testing.T) {
 		if len(cells) != 6 {
 			t.Errorf("%s has %d methods, want 6", set.name, len(cells))
 		}
-		for _, c := range cells {
+		for name, c := range cells {
+			if _, ok := baselines.QuantileByName(name); !ok {
+				t.Errorf("no method has the name %q of the paper's table", name)
+			}
 			if c == (published{}) {
 				none++
 			}
