@@ -21,7 +21,7 @@ type widths struct {
 // plotTable draws the width of each method's intervals on each set, raw and
 // conformalized, beside the paper's. A row without a model in range, or whose
 // intervals are unbounded, has no point.
-func plotTable(rows []tableRow, path string) error {
+func plotTable(rows []tableRow, seeds int, path string) error {
 	var sets, series []string
 	for _, r := range rows {
 		if !slices.Contains(sets, r.set) {
@@ -31,7 +31,7 @@ func plotTable(rows []tableRow, path string) error {
 			series = append(series, r.method)
 		}
 	}
-	p := newFigure(fmt.Sprintf("Width of %g %% intervals on test rows", 100*rows[0].coverage), "",
+	p := newFigure(fmt.Sprintf("Width of %g %% intervals on test rows: mean and standard deviation over %d splits", 100*rows[0].coverage, seeds), "",
 		"width / range of the target")
 	p.NominalX(sets...)
 	p.X.Min, p.X.Max = -.5, float64(len(sets))-.5

@@ -49,7 +49,7 @@ func (p intervalPlan) report(s settings, keys []configKey, results *store[record
 		printTable(s.stdout, of, s)
 		printSummary(s.stdout, of, s.seeds)
 		name := fmt.Sprintf("table1-%s", strings.TrimPrefix(strconv.FormatFloat(coverage, 'g', -1, 64), "0."))
-		if err := plotTable(of, filepath.Join(s.intervals.out, name)); err != nil {
+		if err := plotTable(of, s.seeds, filepath.Join(s.intervals.out, name)); err != nil {
 			return err
 		}
 		err := writeFile(filepath.Join(s.intervals.out, name+".md"), func(w io.Writer) error {
