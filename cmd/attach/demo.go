@@ -201,7 +201,7 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 	if err != nil {
 		return set, nil, err
 	}
-	set.SuspiciousLead = "The highest scores of the certificates among equally many digits and letters, with conformal p-values."
+	set.SuspiciousLead = "The highest scores of the attached detector among equally many digits and letters, with conformal p-values."
 	if set.Suspicious, err = mostSuspicious(ctx, sets[1], sets[2], inside, outside); err != nil {
 		return set, nil, err
 	}
