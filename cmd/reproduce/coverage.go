@@ -57,7 +57,7 @@ func runCoverage(ctx context.Context, s settings) error {
 	if err := os.MkdirAll(s.intervals.out, 0o755); err != nil {
 		return err
 	}
-	results, err := openStore[coverageRecord](filepath.Join(s.intervals.out, "coverage.jsonl"))
+	results, err := openStore[configKey, coverageRecord](filepath.Join(s.intervals.out, "coverage.jsonl"))
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ type coverageRow struct {
 func (r coverageRow) z() float64       { return (r.mean - r.expected) / r.stderr }
 func (r coverageRow) zBroken() float64 { return (r.smoothed - r.expected) / r.stderr }
 
-func (p intervalPlan) coverageRows(s settings, results *store[coverageRecord]) []coverageRow {
+func (p intervalPlan) coverageRows(s settings, results *store[configKey, coverageRecord]) []coverageRow {
 	var rows []coverageRow
 	for _, coverage := range p.coverages {
 		for _, set := range p.sets {

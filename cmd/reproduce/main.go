@@ -37,7 +37,7 @@ type experiment struct {
 }
 
 var experiments = []experiment{
-	coverageExperiment, californiaExperiment, table1Experiment, sweepExperiment, starExperiment, abaloneExperiment,
+	coverageExperiment, californiaExperiment, table1Experiment, table2Experiment, sweepExperiment, starExperiment, abaloneExperiment,
 	figure1Experiment, figure2Experiment, theorem1Experiment,
 }
 
@@ -58,6 +58,7 @@ type settings struct {
 	abalone   abaloneSettings
 	figure    figureSettings
 	theorem1  theorem1Settings
+	detection detectionSettings
 }
 
 func main() {

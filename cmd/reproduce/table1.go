@@ -66,7 +66,7 @@ func runTable1(ctx context.Context, s settings) error {
 	if err := os.MkdirAll(s.intervals.out, 0o755); err != nil {
 		return err
 	}
-	results, err := openStore[record](filepath.Join(s.intervals.out, "table1.jsonl"))
+	results, err := openStore[configKey, record](filepath.Join(s.intervals.out, "table1.jsonl"))
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func runTable1(ctx context.Context, s settings) error {
 }
 
 // known are the keys that have results.
-func known(keys []configKey, results *store[record]) []configKey {
+func known(keys []configKey, results *store[configKey, record]) []configKey {
 	return slices.DeleteFunc(keys, func(k configKey) bool { return !results.has(k) })
 }
 
@@ -158,7 +158,7 @@ func quantileMethods(names string) ([]heads.QuantileMethod, error) {
 
 // jobs lists what is not measured yet, seed after seed, so that an unfinished
 // run has something of everything; keys are all results that the table needs.
-func (p *intervalPlan) jobs(ctx context.Context, s settings, results *store[record]) (jobs []job, keys []configKey, err error) {
+func (p *intervalPlan) jobs(ctx context.Context, s settings, results *store[configKey, record]) (jobs []job, keys []configKey, err error) {
 	p.tested = map[string]int{}
 	var seedOf []int
 	for _, set := range p.sets {
@@ -191,7 +191,7 @@ func (p *intervalPlan) jobs(ctx context.Context, s settings, results *store[reco
 }
 
 // job measures the settings and keeps the results.
-func (j intervalJob) job(s settings, results *store[record]) job {
+func (j intervalJob) job(s settings, results *store[configKey, record]) job {
 	return job{
 		kind: j.method.Name, cost: j.cost(), what: fmt.Sprintf("%s, seed %d, %s, %d settings", j.set.name, j.seed, j.method.Name, len(j.configs)),
 		run: func(ctx context.Context, progress func(share float64)) error {
@@ -205,7 +205,7 @@ func (j intervalJob) job(s settings, results *store[record]) job {
 }
 
 // plan fills in the settings that have no results, and returns the keys of all.
-func (j *intervalJob) plan(p intervalPlan, s settings, results *store[record]) (all []configKey) {
+func (j *intervalJob) plan(p intervalPlan, s settings, results *store[configKey, record]) (all []configKey) {
 	keep := ""
 	if j.method.NeedsTrainer {
 		j.best, keep = s.intervals.keep == "best", s.intervals.keep

@@ -27,7 +27,7 @@ type tableRow struct {
 	failed      int
 }
 
-func (p intervalPlan) report(s settings, keys []configKey, results *store[record]) error {
+func (p intervalPlan) report(s settings, keys []configKey, results *store[configKey, record]) error {
 	var rows []tableRow
 	for _, coverage := range p.coverages {
 		for _, set := range p.sets {
@@ -63,7 +63,7 @@ func (p intervalPlan) report(s settings, keys []configKey, results *store[record
 	return nil
 }
 
-func rowsOf(set uciSet, m heads.QuantileMethod, coverage float64, tested int, keys []configKey, results *store[record]) []tableRow {
+func rowsOf(set uciSet, m heads.QuantileMethod, coverage float64, tested int, keys []configKey, results *store[configKey, record]) []tableRow {
 	raw := tableRow{set: set.name, method: m.Name, coverage: coverage}
 	var records []record
 	for _, k := range keys {

@@ -71,17 +71,20 @@ func keyOf(set string, seed int, method string, config map[string]any, coverage 
 	return configKey{Set: set, Seed: seed, Method: method, Config: ood.Params(config).String(), Coverage: coverage}
 }
 
+// keyed is a record that knows what it was measured with.
+type keyed[K comparable] interface{ key() K }
+
 // store is a file of records, one JSON object a line, that is only appended to.
-type store[R interface{ key() configKey }] struct {
+type store[K comparable, R keyed[K]] struct {
 	mu      sync.Mutex
 	file    *os.File
-	records map[configKey]R
+	records map[K]R
 }
 
 // openStore reads what an earlier run left, and continues after it. A last line
 // that was cut short is dropped.
-func openStore[R interface{ key() configKey }](path string) (*store[R], error) {
-	s := &store[R]{records: map[configKey]R{}}
+func openStore[K comparable, R keyed[K]](path string) (*store[K, R], error) {
+	s := &store[K, R]{records: map[K]R{}}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
@@ -98,7 +101,7 @@ func openStore[R interface{ key() configKey }](path string) (*store[R], error) {
 }
 
 // read returns where the last whole line ends.
-func (s *store[R]) read(r io.Reader, path string) (end int64, err error) {
+func (s *store[K, R]) read(r io.Reader, path string) (end int64, err error) {
 	in := bufio.NewReader(r)
 	for line := 1; ; line++ {
 		text, err := in.ReadBytes('\n')
@@ -118,7 +121,7 @@ func (s *store[R]) read(r io.Reader, path string) (end int64, err error) {
 }
 
 // has reports whether a result is known.
-func (s *store[R]) has(k configKey) bool {
+func (s *store[K, R]) has(k K) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, ok := s.records[k]
@@ -126,7 +129,7 @@ func (s *store[R]) has(k configKey) bool {
 }
 
 // add writes results.
-func (s *store[R]) add(records []R) error {
+func (s *store[K, R]) add(records []R) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var lines []byte
@@ -142,4 +145,4 @@ func (s *store[R]) add(records []R) error {
 	return err
 }
 
-func (s *store[R]) close() error { return s.file.Close() }
+func (s *store[K, R]) close() error { return s.file.Close() }

@@ -76,7 +76,7 @@ func TestUnbounded(t *testing.T) {
 
 func TestStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.jsonl")
-	s, err := openStore[record](path)
+	s, err := openStore[configKey, record](path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestStore(t *testing.T) {
 	if err := os.WriteFile(path, raw[:len(raw)-10], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = openStore[record](path); err != nil {
+	if s, err = openStore[configKey, record](path); err != nil {
 		t.Fatal(err)
 	}
 	if !s.has(a.configKey) || s.has(b.configKey) || s.records[a.configKey] != a {
@@ -109,7 +109,7 @@ func TestStore(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{}\nnonsense\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openStore[record](path); err == nil || !strings.Contains(err.Error(), "line 2") {
+	if _, err := openStore[configKey, record](path); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("error %v, want one that names line 2", err)
 	}
 }

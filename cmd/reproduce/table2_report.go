@@ -1,0 +1,292 @@
+package main
+
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func (p detectionPlan) report(s settings, results *store[detectionKey, detectionRecord]) error {
+	pairs := p.pairs(results)
+	all := standings(p.methods, pairs)
+	text := new(strings.Builder)
+	p.printHead(text)
+	for i := 0; i < len(pairs); {
+		next := i
+		for next < len(pairs) && pairs[next].network.name == pairs[i].network.name {
+			next++
+		}
+		p.printNetwork(text, pairs[i:next])
+		i = next
+	}
+	p.printPaper(text, pairs)
+	p.printStandings(text, all, pairs)
+	p.printNotes(text, pairs)
+	if _, err := io.WriteString(s.stdout, text.String()); err != nil {
+		return err
+	}
+	for name, write := range map[string]func(io.Writer) error{
+		"table2.txt":         func(w io.Writer) error { _, err := io.WriteString(w, text.String()); return err },
+		"table2.csv":         func(w io.Writer) error { return p.writePairs(w, pairs) },
+		"table2-summary.csv": func(w io.Writer) error { return writeStandings(w, all, len(pairs)) },
+	} {
+		if err := writeFile(filepath.Join(p.out, name), write); err != nil {
+			return err
+		}
+	}
+	return plotPairs(pairs, all, filepath.Join(p.out, "table2"))
+}
+
+func (p detectionPlan) printHead(w io.Writer) {
+	rows := func(n int) string {
+		if n == 0 {
+			return "all"
+		}
+		return "at most " + strconv.Itoa(n)
+	}
+	grid := "default configurations"
+	if p.full {
+		grid = "mean ± standard deviation over each method's grid"
+	}
+	fmt.Fprintf(w, "AUROC, out-of-domain is the positive class: %s, seed %d; rows to fit with: %s, in-domain: %s, out-of-domain: %s of each set\n",
+		grid, p.seed, rows(p.rows[0]), rows(p.rows[1]), rows(p.rows[2]))
+	if slices.ContainsFunc(p.methods, runsNetwork) && p.networkRows > 0 {
+		fmt.Fprintf(w, "* runs the network: in- and out-of-domain rows %s of each set\n", rows(p.networkRows))
+	}
+	fmt.Fprintln(w, "† not ranked: controls (random, oracle), and ensembles of passes with dropout, which the paper does not count as single models")
+	fmt.Fprintln(w, "Images of other sets are padded with black to the network's size, centred; colors are turned grey by luma, grey is repeated in three channels.")
+	for _, line := range p.notRun {
+		fmt.Fprintln(w, line)
+	}
+}
+
+func mark(m ood.Method) string {
+	name := m.Name
+	if runsNetwork(m) {
+		name += "*"
+	}
+	if !competes(m) {
+		name += "†"
+	}
+	return name
+}
+
+func (c detectionCell) text() string {
+	switch {
+	case c.none() && c.failures > 0:
+		return "failed"
+	case c.none():
+		return "not run"
+	case c.auroc.N == 1:
+		return short(c.auroc.Mean, 3)
+	}
+	return short(c.auroc.Mean, 3) + "±" + short(c.auroc.Std, 3)
+}
+
+func (m meanStd) String() string { return short(m.mean, 2) + "±" + short(m.std, 2) }
+
+// printNetwork is one table: methods by a network's out-of-domain sets.
+func (p detectionPlan) printNetwork(w io.Writer, pairs []pair) {
+	n := pairs[0].network
+	fmt.Fprintf(w, "\n%s, trained on %s", n.name, n.set)
+	if n.fiveClass {
+		fmt.Fprintf(w, ", classes %s", strings.Trim(fmt.Sprint(fiveIn()), "[]"))
+	}
+	fmt.Fprintf(w, "; accuracy in-domain %s\n", short(1-pairs[0].error, 3))
+	columns := []string{}
+	if n.fiveClass {
+		columns = append(columns, "paper, "+otherClasses)
+	}
+	for _, p := range pairs {
+		columns = append(columns, p.out)
+	}
+	printRow(w, "", columns)
+	sum := func(m ood.Method) float64 {
+		var means []float64
+		for _, p := range pairs {
+			if c := p.cells[m.Name]; !c.none() {
+				means = append(means, c.auroc.Mean)
+			}
+		}
+		return ood.Summarise(means).Mean
+	}
+	for _, m := range slices.SortedStableFunc(slices.Values(p.methods), func(a, b ood.Method) int { return cmp.Compare(sum(b), sum(a)) }) {
+		var cells []string
+		if n.fiveClass {
+			paper, ok := paperAUROC(n.trainedNetwork, otherClasses, m.Name)
+			cells = append(cells, "")
+			if ok {
+				cells[0] = paper.String()
+			}
+		}
+		for _, p := range pairs {
+			cells = append(cells, p.cells[m.Name].text())
+		}
+		printRow(w, mark(m), cells)
+	}
+}
+
+func printRow(w io.Writer, name string, cells []string) {
+	line := fmt.Sprintf("  %-28s", name)
+	for _, c := range cells {
+		line += fmt.Sprintf(" %-21s", c)
+	}
+	fmt.Fprintln(w, strings.TrimRight(line, " "))
+}
+
+// printPaper is the paper's table with ours beside it, of every set's networks.
+func (p detectionPlan) printPaper(w io.Writer, pairs []pair) {
+	sets := []string{"cifar10", "fashion", "mnist", "svhn"}
+	fmt.Fprintf(w, "\nThe paper's table (five other classes): the paper's figure | ours, a network each\n")
+	printRow(w, "", sets)
+	for _, m := range p.methods {
+		var cells []string
+		for _, set := range sets {
+			paper, ok := paperTable2()[m.Name][set]
+			if !ok {
+				break
+			}
+			var ours []string
+			for _, q := range pairs {
+				if q.out == otherClasses && q.network.set == set {
+					ours = append(ours, q.cells[m.Name].text())
+				}
+			}
+			if ours == nil {
+				ours = []string{"not run"}
+			}
+			cells = append(cells, paper.String()+"|"+strings.Join(ours, " "))
+		}
+		if cells != nil {
+			printRow(w, mark(m), cells)
+		}
+	}
+}
+
+func (p detectionPlan) printStandings(w io.Writer, all []standing, pairs []pair) {
+	fmt.Fprintf(w, "\nOver all %d pairs of a network and an out-of-domain set\n", len(pairs))
+	fmt.Fprintf(w, "  %4s %-28s %5s %6s %13s %10s %9s %5s %9s  %s\n",
+		"rank", "method", "pairs", "mean", otherClasses, "other sets", "mean rank", "first", "worst gap", "on")
+	marked := map[string]string{}
+	for _, m := range p.methods {
+		marked[m.Name] = mark(m)
+	}
+	for _, s := range all {
+		if s.pairs == 0 {
+			fmt.Fprintf(w, "  %4s %-28s %5d\n", "", marked[s.method], 0)
+			continue
+		}
+		rank, meanRank, first := "", "", ""
+		if s.byMean > 0 {
+			rank = strconv.Itoa(s.byMean)
+		}
+		if s.competes {
+			meanRank, first = strconv.FormatFloat(s.rank, 'f', 1, 64), strconv.Itoa(s.first)
+		}
+		fmt.Fprintf(w, "  %4s %-28s %5d %6s %13s %10s %9s %5s %9s  %s\n",
+			rank, marked[s.method], s.pairs, short(s.mean, 4), orBlank(s.classes, short4), orBlank(s.sets, short4), meanRank, first, short(s.worst, 4), s.worstOn)
+	}
+	fmt.Fprintln(w)
+	ranked := 0
+	for _, s := range all {
+		ranked = max(ranked, s.byMean)
+	}
+	for _, s := range all {
+		if strings.HasPrefix(s.method, "certificates") && s.byMean > 0 {
+			fmt.Fprintf(w, "%s: rank %d of %d single-model methods by mean AUROC, mean rank %.1f\n", s.method, s.byMean, ranked, s.rank)
+		}
+	}
+	for name := range strings.SplitSeq(p.attached, ",") {
+		if line := verdict(name, all); line != "" {
+			fmt.Fprintln(w, line)
+		}
+	}
+}
+
+// printNotes says what failed, and what stood in.
+func (p detectionPlan) printNotes(w io.Writer, pairs []pair) {
+	seen := map[string]bool{}
+	note := func(text string) {
+		if !seen[text] {
+			seen[text] = true
+			fmt.Fprintln(w, text)
+		}
+	}
+	for _, q := range pairs {
+		for _, m := range p.methods {
+			c := q.cells[m.Name]
+			if c.failures > 0 {
+				note(fmt.Sprintf("%s, %s: %d configurations failed: %s", q.network.name, m.Name, c.failures, c.failed))
+			}
+			if c.variant != "" {
+				note(fmt.Sprintf("%s, %s: %s", q.network.name, m.Name, c.variant))
+			}
+		}
+	}
+}
+
+func (p detectionPlan) writePairs(w io.Writer, pairs []pair) error {
+	out := csv.NewWriter(w)
+	out.Write([]string{
+		"network", "trained_on", "out", "method", "competes", "configs", "auroc", "auroc_std", "auroc_max", "fpr95_in", "fpr95_in_std",
+		"paper_auroc", "paper_auroc_std", "n_fit", "n_in", "n_out", "fit_seconds", "score_us", "failed",
+	})
+	for _, q := range pairs {
+		for _, m := range p.methods {
+			c := q.cells[m.Name]
+			fields := []string{q.network.name, q.network.set, q.out, m.Name, strconv.FormatBool(competes(m)), strconv.Itoa(c.auroc.N)}
+			figures := []float64{c.auroc.Mean, c.auroc.Std, c.auroc.Max, c.fpr95.Mean, c.fpr95.Std}
+			for _, v := range figures {
+				text := ""
+				if !c.none() {
+					text = sixDigits(v)
+				}
+				fields = append(fields, text)
+			}
+			paper, ok := paperAUROC(q.network.trainedNetwork, q.out, m.Name)
+			if ok {
+				fields = append(fields, sixDigits(paper.mean), sixDigits(paper.std))
+			} else {
+				fields = append(fields, "", "")
+			}
+			fields = append(fields, strconv.Itoa(c.fit), strconv.Itoa(c.in), strconv.Itoa(c.out), sixDigits(c.seconds), sixDigits(c.micros), c.failed)
+			out.Write(fields)
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// orBlank is the mean, where there is one.
+func orBlank(s ood.Summary, text func(v float64) string) string {
+	if s.IsZero() {
+		return ""
+	}
+	return text(s.Mean)
+}
+
+func short4(v float64) string { return short(v, 4) }
+
+func sixDigits(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+
+func writeStandings(w io.Writer, all []standing, pairs int) error {
+	out := csv.NewWriter(w)
+	out.Write([]string{
+		"rank", "method", "competes", "pairs", "of_pairs", "auroc", "auroc_other_classes", "auroc_other_sets", "mean_rank", "first", "worst_gap", "worst_on",
+	})
+	for _, s := range all {
+		out.Write([]string{
+			strconv.Itoa(s.byMean), s.method, strconv.FormatBool(s.competes), strconv.Itoa(s.pairs), strconv.Itoa(pairs), sixDigits(s.mean),
+			orBlank(s.classes, sixDigits), orBlank(s.sets, sixDigits), sixDigits(s.rank), strconv.Itoa(s.first), sixDigits(s.worst), s.worstOn,
+		})
+	}
+	out.Flush()
+	return out.Error()
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// detectionCell is a method on a pair, over its configurations.
+type detectionCell struct {
+	auroc, fpr95 ood.Summary
+	fit, in, out int // rows
+	variant      string
+	failed       string // of the first configuration that failed
+	failures     int
+	seconds      float64 // of all fits
+	micros       float64 // of a score, the mean over configurations
+}
+
+func (c detectionCell) none() bool { return c.auroc.IsZero() }
+
+// pair is a network and an out-of-domain set, and every method on it.
+type pair struct {
+	network measuredNetwork
+	out     string
+	error   float64 // of the network, on the in-domain rows
+	cells   map[string]detectionCell
+}
+
+func (p pair) name() string { return p.network.name + " / " + p.out }
+
+// pairs puts the results together.
+func (p detectionPlan) pairs(results *store[detectionKey, detectionRecord]) []pair {
+	var all []pair
+	for _, n := range p.networks {
+		for _, out := range n.outs() {
+			one := pair{network: n, out: out, cells: map[string]detectionCell{}}
+			for _, m := range p.methods {
+				j := detectionJob{network: n, method: m, rows: p.rowsOf(m), seed: p.seed}
+				var records []detectionRecord
+				for _, config := range p.configsOf(m) {
+					if r, ok := results.records[j.keyOf(out, config)]; ok {
+						records = append(records, r)
+						if r.Failed == "" {
+							one.error = r.Error
+						}
+					}
+				}
+				one.cells[m.Name] = cellOf(records)
+			}
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func cellOf(records []detectionRecord) detectionCell {
+	var c detectionCell
+	var auroc, fpr95 []float64
+	for _, r := range records {
+		if r.Failed != "" {
+			c.failed, c.failures = cmp.Or(c.failed, r.Failed), c.failures+1
+			continue
+		}
+		auroc, fpr95 = append(auroc, r.AUROC), append(fpr95, r.FPR95In)
+		c.fit, c.in, c.out, c.variant = r.Fit, r.In, r.N, r.Variant
+		c.seconds += r.FitSeconds
+		c.micros += r.ScoreMicroseconds
+	}
+	if len(auroc) > 0 {
+		c.micros /= float64(len(auroc))
+	}
+	c.auroc, c.fpr95 = ood.Summarise(auroc), ood.Summarise(fpr95)
+	return c
+}
+
+// competes says whether a method is ranked. Controls are not, nor are
+// ensembles of passes with dropout, as in the paper, which ranks single models.
+func competes(m ood.Method) bool { return !m.Control && !strings.HasPrefix(m.Name, "bald") }
+
+// standing is a method over all pairs.
+type standing struct {
+	method   string
+	competes bool
+	pairs    int     // with a result
+	mean     float64 // AUROC over them
+	// classes is over the other classes of the training set alone, sets over
+	// other sets alone.
+	classes, sets ood.Summary
+	rank          float64 // mean over its pairs, among those that compete; 0 for the others
+	byMean        int     // rank by mean among those that compete and have every pair; 0 for the others
+	// worst is how far it is below the best of those that compete, on the pair
+	// where it is farthest.
+	worst   float64
+	worstOn string
+	first   int // pairs on which no other that competes is better
+}
+
+// standings are the methods by falling mean, those without any result last.
+func standings(methods []ood.Method, pairs []pair) []standing {
+	var all []standing
+	for _, m := range methods {
+		s := standing{method: m.Name, competes: competes(m), worst: -1}
+		var every, classes, sets []float64
+		for _, p := range pairs {
+			c := p.cells[m.Name]
+			if c.none() {
+				continue
+			}
+			every = append(every, c.auroc.Mean)
+			if p.out == otherClasses {
+				classes = append(classes, c.auroc.Mean)
+			} else {
+				sets = append(sets, c.auroc.Mean)
+			}
+			best, above := p.best(methods, m.Name)
+			if gap := best - c.auroc.Mean; gap > s.worst {
+				s.worst, s.worstOn = gap, p.name()
+			}
+			if s.competes {
+				s.rank += float64(above + 1)
+				s.first += int(indicator(above == 0))
+			}
+		}
+		s.pairs = len(every)
+		s.rank /= float64(max(s.pairs, 1))
+		s.mean, s.classes, s.sets = ood.Summarise(every).Mean, ood.Summarise(classes), ood.Summarise(sets)
+		s.worst = max(s.worst, 0)
+		all = append(all, s)
+	}
+	slices.SortStableFunc(all, func(a, b standing) int {
+		if (a.pairs == 0) != (b.pairs == 0) {
+			return cmp.Compare(indicator(a.pairs == 0), indicator(b.pairs == 0))
+		}
+		return cmp.Compare(b.mean, a.mean)
+	})
+	rank := 0
+	for i := range all {
+		if all[i].competes && all[i].pairs == len(pairs) {
+			rank++
+			all[i].byMean = rank
+		}
+	}
+	return all
+}
+
+// best is the largest AUROC of those that compete, and how many of them are
+// above the method.
+func (p pair) best(methods []ood.Method, name string) (auroc float64, above int) {
+	own := p.cells[name].auroc.Mean
+	auroc = own
+	for _, m := range methods {
+		c := p.cells[m.Name]
+		if !competes(m) || c.none() {
+			continue
+		}
+		auroc = max(auroc, c.auroc.Mean)
+		above += int(indicator(c.auroc.Mean > own))
+	}
+	return auroc, above
+}
+
+// verdict is one line on the standing of a method beside the best that is not
+// fused of several, by the mean, and beside the best on each pair. It is empty
+// where the method was not measured.
+func verdict(name string, all []standing) string {
+	i := slices.IndexFunc(all, func(s standing) bool { return s.method == name && s.pairs > 0 })
+	if i < 0 {
+		return ""
+	}
+	s := all[i]
+	line := fmt.Sprintf("%s: mean AUROC %s", name, short(s.mean, 4))
+	rivals := slices.DeleteFunc(slices.Clone(all), func(r standing) bool {
+		return r.method == name || r.method == baselines.FusedPValues.Name || !r.competes || r.pairs < s.pairs
+	})
+	if len(rivals) > 0 {
+		line += fmt.Sprintf(", best single %s (%s)", short(rivals[0].mean, 4), rivals[0].method)
+	}
+	return line + fmt.Sprintf(", worst gap %s (%s), over %d pairs", short(s.worst, 4), s.worstOn, s.pairs)
+}
