@@ -54,9 +54,10 @@ func printSummary(w io.Writer, rows []tableRow, seeds int) {
 	printMethods(w, rows, seeds)
 }
 
-// holds says that a row has a model for every seed, and covers as it should.
+// holds says that a row has a model for every seed, and covers as it should
+// with intervals that end.
 func (r tableRow) holds(seeds int) bool {
-	return r.narrow.seeds >= seeds && math.Abs(r.narrow.picp-r.coverage) <= tolerance
+	return r.narrow.seeds >= seeds && !math.IsInf(r.narrow.mpiw, 1) && math.Abs(r.narrow.picp-r.coverage) <= tolerance
 }
 
 func (r tableRow) ours() bool { return strings.HasPrefix(r.method, "sqr") }

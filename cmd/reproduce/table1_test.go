@@ -163,10 +163,11 @@ func TestMethodsOverAllSets(t *testing.T) {
 	printMethods(&b, []tableRow{
 		row("concrete", false, 2, .95, .62), row("power", false, 2, .9, .09), // twice and half the paper's width, the narrow one covers too little
 		row("concrete", true, 2, .95, .314), row("power", true, 1, .95, .18), // rounds to the paper's; a seed without a model
+		row("wine", true, 2, .96, math.Inf(1)), // too few rows calibrate
 	}, 2)
 	for _, want := range []string{
 		fmt.Sprintf("%-28s %6d %6d %9d %9s\n", "sqr", 2, 1, 0, "1.00"),
-		fmt.Sprintf("%-28s %6d %6d %9d %9s\n", "sqr + CQR", 1, 1, 1, "1.01"),
+		fmt.Sprintf("%-28s %6d %6d %9d %9s\n", "sqr + CQR", 2, 1, 1, "+Inf"),
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
