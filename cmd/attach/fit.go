@@ -145,6 +145,7 @@ func runFit(c *cli.Context) error {
 	p.end()
 	fmt.Fprintf(c.App.ErrWriter, "%s: fitted on %d rows, calibrated on %d\nnote: %s\n",
 		c.String("o"), b.Calibration.NFit, b.Calibration.NCal, b.Calibration.Promise())
+	noteEndless(c.App.ErrWriter, b, 0, b.Calibration.Groups)
 	if b.Detector != nil {
 		if v := ood.VariantOf(b.Detector.Scorer); v != "" {
 			fmt.Fprintf(c.App.ErrWriter, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, v)
@@ -195,6 +196,9 @@ func fitChoices(c *cli.Context) (bundle.Inputs, error) {
 	in.Params = params
 	if in.SQR.Hidden, err = parseInts("hidden", c.String("hidden")); err != nil {
 		return in, err
+	}
+	if len(in.SQR.Hidden) == 0 {
+		return in, usagef("--hidden is empty; it must name the width of a hidden layer")
 	}
 	for _, h := range in.SQR.Hidden {
 		if h < 1 {

@@ -105,7 +105,7 @@ func checkTargets(x, y, flag string, targets blas32.General, outputs int, skip b
 // checkLabels refuses labels that are not the model's classes; none are fine.
 func checkLabels(x, y string, labels []int, targets blas32.General, classes int) error {
 	if labels == nil && targets.Rows > 0 {
-		return fmt.Errorf("%s: the labels of a classifier must be whole numbers, one a row", cmp.Or(y, x))
+		return fmt.Errorf("%s: the labels of a classifier must be whole numbers, one a row; if the model predicts targets, say --task regression", cmp.Or(y, x))
 	}
 	if err := inputs.CheckLabels(labels, classes); err != nil {
 		return fmt.Errorf("%s: %w", cmp.Or(y, x), err)
@@ -143,7 +143,7 @@ func featureGroups(c *cli.Context, x string, rows int) ([]string, error) {
 	}
 	groups, err := inputs.OpenGroups(x, name)
 	if err == nil && len(groups) != rows {
-		err = fmt.Errorf("%s: %w: %d entries of %s for %d rows of features", x, inputs.ErrLength, len(groups), name, rows)
+		err = fmt.Errorf("%s: there are %d entries of %s for %d rows of features", x, len(groups), name, rows)
 	}
 	return groups, err
 }

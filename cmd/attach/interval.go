@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -87,7 +88,8 @@ func checkIntervalParams(m heads.QuantileMethod, params ood.Params) error {
 		want, ok := m.Default[name]
 		switch {
 		case !ok:
-			return usagef("--interval-param: %s has no parameter %q", m.Name, name)
+			known := slices.Sorted(maps.Keys(m.Default))
+			return usagef("--interval-param: %s has no parameter %q; it has %s", m.Name, name, strings.Join(known, ", "))
 		case fmt.Sprintf("%T", want) != fmt.Sprintf("%T", value):
 			return usagef("--interval-param %s is %q; it must be a number", name, fmt.Sprint(value))
 		}

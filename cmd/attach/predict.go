@@ -169,6 +169,7 @@ func predict(c *cli.Context) (err error) {
 	if err := commit(); err != nil {
 		return err
 	}
+	noteEndless(c.App.ErrWriter, b, choice.Level, rows.groups)
 	if b.Calibration.HeldOut == bundle.SplitOff {
 		fmt.Fprintf(c.App.ErrWriter, "note: %s\n", b.Calibration.Promise())
 	}
@@ -188,8 +189,8 @@ func intervalOptions(c *cli.Context) (bundle.PredictOptions, error) {
 	default:
 		return o, usagef("--side is %q; it must be both, lower or upper", side)
 	}
-	if c.IsSet("samples") && o.Samples < 1 {
-		return o, usagef("--samples is %d; it must be at least 1", o.Samples)
+	if c.IsSet("samples") && (o.Samples < 1 || o.Samples > bundle.MaxSamples) {
+		return o, usagef("--samples is %d; it must be at least 1 and at most %d", o.Samples, bundle.MaxSamples)
 	}
 	if o.Samples == 0 {
 		return o, refuse(c, "without --samples", "seed")

@@ -132,8 +132,8 @@ func (b *Bundle) checkIntervals(o PredictOptions) error {
 	switch {
 	case o.Side != "" && o.Joint:
 		return errors.New("a joint box has both sides: ask for a side or for a joint box")
-	case o.Samples < 0:
-		return fmt.Errorf("%d samples of a row cannot be drawn", o.Samples)
+	case o.Samples < 0 || o.Samples > MaxSamples:
+		return fmt.Errorf("%d samples of a row cannot be drawn: between 0 and %d can", o.Samples, MaxSamples)
 	case chosen && len(b.Calibration.Quantiles) == 0:
 		return errors.New("the bundle has no calibrated quantile head: intervals and samples need one that was fitted for regression")
 	}

@@ -301,6 +301,7 @@ func TestIntervalErrors(t *testing.T) {
 		"side":                {plain, bundle.PredictOptions{Side: "left"}, bundle.Rows{}, `side "left"`},
 		"joint side":          {plain, bundle.PredictOptions{Side: calibrate.Lower, Joint: true}, bundle.Rows{}, "both sides"},
 		"samples":             {plain, bundle.PredictOptions{Samples: -1}, bundle.Rows{}, "-1 samples"},
+		"many samples":        {plain, bundle.PredictOptions{Samples: bundle.MaxSamples + 1}, bundle.Rows{}, "100001 samples"},
 		"samples, classes":    {mustFit(t, classes), bundle.PredictOptions{Samples: 1}, bundle.Rows{}, "no calibrated quantile head"},
 		"side, no head":       {mustFit(t, noHead), bundle.PredictOptions{Side: calibrate.Upper}, bundle.Rows{}, "no calibrated quantile head"},
 		"groups of none":      {plain, bundle.PredictOptions{}, bundle.Rows{Batch: in.Batch, Groups: in.Groups}, "not calibrated by group"},

@@ -25,14 +25,18 @@ type PredictOptions struct {
 	// probability Level, in place of each on its own: see calibrate.JointAt.
 	Joint bool
 	// Samples is the number of draws from the conformal predictive
-	// distribution of each row and target; Seed, with the row's number, chooses
-	// them. Draws of different targets are independent of each other.
+	// distribution of each row and target, at most MaxSamples; Seed, with the
+	// row's number, chooses them. Draws of different targets are independent of each other.
 	Samples int
 	Seed    uint64
 	// Network is the base network, for a bundle whose detector runs it: the
 	// rows to predict then carry Inputs. See Bundle.RunsNetwork.
 	Network ood.Network
 }
+
+// MaxSamples bounds PredictOptions.Samples, and with it the memory of a block
+// of rows.
+const MaxSamples = 100_000
 
 // Prediction is what a bundle says about N rows. Matrices are row-major; what
 // the bundle or the batch cannot give is nil.

@@ -38,7 +38,7 @@ func openNPZ(path string, o Options) (*Set, error) {
 			return nil, err
 		}
 		if len(s.groups) != s.Len() {
-			return nil, fmt.Errorf("%s: %w: %d entries of %s for %d inputs", path, ErrLength, len(s.groups), o.Groups, s.Len())
+			return nil, fmt.Errorf("%s: there are %d entries of %s for %d inputs", path, len(s.groups), o.Groups, s.Len())
 		}
 	}
 	return s, s.readTargets(z)

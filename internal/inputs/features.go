@@ -137,7 +137,7 @@ func readInts(z *npy.NPZ, name string) ([]int, error) {
 		return nil, err
 	}
 	if len(l.Shape) != 1 && !(len(l.Shape) == 2 && l.Shape[1] == 1) {
-		return nil, fmt.Errorf("%s: its shape is %v; want one label a row", l.Name(), l.Shape)
+		return nil, fmt.Errorf("%s: its shape is %v; want one number a row", l.Name(), l.Shape)
 	}
 	a, err := l.Read()
 	if err != nil {

@@ -36,7 +36,7 @@ func TestFeatures(t *testing.T) {
 		"want two axes":           {"features": y},
 		"there are no rows":       {"features": {Shape: []int{0, 2}, Data: []float32{}}},
 		"element 1 is 0.5":        {"features": phi, "labels": {Shape: []int{3}, Data: []float32{0, .5, 1}}},
-		"want one label a row":    {"features": phi, "labels": z},
+		"want one number a row":   {"features": phi, "labels": z},
 	} {
 		path := writeNPZ(t, false, arrays)
 		_, err := OpenFeatures(path)

@@ -259,5 +259,8 @@ func (t *table) badCell(line, j int, cell string) error {
 	if strings.TrimSpace(cell) == "" {
 		return fmt.Errorf("line %d, column %s: the cell is empty; every cell must be a number", line, col)
 	}
+	if _, err := parseCell(cell); errors.Is(err, strconv.ErrRange) {
+		return fmt.Errorf("line %d, column %s: %.40q is too large for float32", line, col, cell)
+	}
 	return fmt.Errorf("line %d, column %s: %.40q is not a finite number; every cell must be one", line, col, cell)
 }

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+)
+
+// namedGroups is how many groups a note names.
+const namedGroups = 5
+
+// noteEndless says which intervals at level, 0 for the bundle's own, are endless
+// for want of calibration rows: all of them or, where they are calibrated group
+// by group, those of some of the groups.
+func noteEndless(w io.Writer, b *bundle.Bundle, level float64, groups []string) {
+	if len(b.Calibration.Quantiles) == 0 {
+		return
+	}
+	level = cmp.Or(level, b.Calibration.Level)
+	endless := func(rows int) bool { return calibrate.ExpectedCoverage(rows, 1-level) == 1 }
+	if b.Calibration.Groups == nil {
+		if n := b.Calibration.NCal; endless(n) {
+			fmt.Fprintf(w, "note: intervals at level %g are endless: calibration rows are too few, %d\n", level, n)
+		}
+		return
+	}
+	rows := map[string]int{}
+	for _, g := range b.Calibration.Groups {
+		rows[g]++
+	}
+	var few []string
+	for _, g := range slices.Compact(slices.Sorted(slices.Values(groups))) {
+		if endless(rows[g]) {
+			few = append(few, fmt.Sprintf("%q has %d", g, rows[g]))
+		}
+	}
+	if len(few) == 0 {
+		return
+	}
+	if more := len(few) - namedGroups; more > 0 {
+		few = append(few[:namedGroups], fmt.Sprintf("and so on for %d more", more))
+	}
+	fmt.Fprintf(w, "note: intervals at level %g are endless for groups with too few calibration rows: %s\n", level, strings.Join(few, ", "))
+}
