@@ -52,7 +52,9 @@ func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, mod
 		}
 		return rowsOf{b, targets, set.Groups()}, err
 	}
-	return readBoth(c, in, read)
+	err := readBoth(c, in, read)
+	in.Base.Columns = r.columns
+	return err
 }
 
 // classNames are the names of the folders that images lie in, or the labels that

@@ -243,7 +243,7 @@ func modelPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, path string,
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	r.fitTo(model)
-	r.hint = "pass --features to predict from them"
+	r.hint, r.columns = "pass --features to predict from them", b.Base.Columns
 	if b.Preprocess != nil && r.raw == nil {
 		if err := r.setPreprocess(b.Preprocess); err != nil {
 			return nil, err

@@ -31,6 +31,9 @@ type reading struct {
 	stderr  io.Writer
 	// width is what the model takes of each row of a table, 0 where unknown.
 	width int
+	// columns are those of the first table read, or of the table that heads were
+	// fitted on; nil where they have no names.
+	columns []string
 	// hint says what to do with precomputed features that are given as inputs.
 	hint string
 }
@@ -84,6 +87,9 @@ func (r *reading) open(ctx context.Context, x, y string, classes []int) (*inputs
 	if s := set.Shape(); len(s) == 1 && r.width > 0 && s[0] == r.width+1 && r.options.Target == "" && inputs.IsTable(x) {
 		return nil, fmt.Errorf("%s: it has %d columns and the model takes %d; if one is the target, name it with --target", x, s[0], r.width)
 	}
+	if err := r.checkColumns(x, set.Columns()); err != nil {
+		return nil, err
+	}
 	if n := set.Skipped(); n > 0 {
 		fmt.Fprintf(r.stderr, "%s: left out %d images that cannot be read\n", x, n)
 	}
@@ -97,6 +103,23 @@ func (r *reading) open(ctx context.Context, x, y string, classes []int) (*inputs
 		}
 	}
 	return r.cut(x, set, classes)
+}
+
+// checkColumns refuses a table whose columns stand in another order than those
+// before it: the model knows them by their places alone. Other names pass.
+func (r *reading) checkColumns(path string, columns []string) error {
+	if r.columns == nil {
+		r.columns = columns
+	}
+	if len(columns) != len(r.columns) {
+		return nil
+	}
+	for j, name := range columns {
+		if want := r.columns[j]; name != want && slices.Contains(r.columns, name) {
+			return fmt.Errorf("%s: column %q stands where %q is to be; put the columns in this order: %s", path, name, want, strings.Join(r.columns, ", "))
+		}
+	}
+	return nil
 }
 
 func (r *reading) cut(path string, set *inputs.Set, classes []int) (*inputs.Set, error) {

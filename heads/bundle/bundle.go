@@ -55,6 +55,9 @@ type Base struct {
 	Width   int      // columns of φ
 	Outputs int      // columns of the logits: classes or targets; 0 is unknown
 	Classes []string // names of classes, in the order of the logits, or nil
+	// Columns are the names of the columns of the table fitted on that are
+	// inputs, in the order that the network takes them, or nil.
+	Columns []string
 	// Sigmoid says that a classifier's outputs are probabilities of their own,
 	// of which several may be high at once, and not a softmax.
 	Sigmoid bool

@@ -39,6 +39,7 @@ type model struct {
 	Width   int      `json:"width"`
 	Outputs int      `json:"outputs_width,omitempty"`
 	Classes []string `json:"classes,omitempty"`
+	Columns []string `json:"columns,omitempty"`
 	Sigmoid bool     `json:"sigmoid,omitempty"`
 }
 
@@ -175,7 +176,7 @@ func (b *Bundle) manifest(states map[string]heads.State) manifest {
 		Library: library{Module: module, Version: b.Library},
 		Model: model{
 			Path: b.Base.Path, SHA256: b.Base.SHA256, Feature: b.Base.Feature, Output: b.Base.Output,
-			Task: b.Base.Task, Width: b.Base.Width, Outputs: b.Base.Outputs, Classes: b.Base.Classes, Sigmoid: b.Base.Sigmoid,
+			Task: b.Base.Task, Width: b.Base.Width, Outputs: b.Base.Outputs, Classes: b.Base.Classes, Columns: b.Base.Columns, Sigmoid: b.Base.Sigmoid,
 		},
 		Preprocess: b.Preprocess,
 		Layout:     b.Layout,
@@ -211,6 +212,6 @@ func (b *Bundle) format() int {
 func (m manifest) restoredBase() Base {
 	return Base{
 		Path: m.Model.Path, SHA256: m.Model.SHA256, Feature: m.Model.Feature, Output: m.Model.Output,
-		Task: m.Model.Task, Width: m.Model.Width, Outputs: m.Model.Outputs, Classes: m.Model.Classes, Sigmoid: m.Model.Sigmoid,
+		Task: m.Model.Task, Width: m.Model.Width, Outputs: m.Model.Outputs, Classes: m.Model.Classes, Columns: m.Model.Columns, Sigmoid: m.Model.Sigmoid,
 	}
 }

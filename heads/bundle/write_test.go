@@ -21,6 +21,7 @@ func TestRoundTrip(t *testing.T) {
 	withPreprocess.Layout = "nhwc"
 	noDetector := regressor(1, 60, 1)
 	noDetector.SkipDetector = true
+	noDetector.Base.Columns = []string{"a", "b & <c>"}
 	noSQR := regressor(1, 60, 1)
 	noSQR.SkipQuantiles = true
 	tests := []struct {

@@ -19,6 +19,9 @@ func TestTableGroups(t *testing.T) {
 	if got := s.Groups(); !slices.Equal(got, []string{"north", "7", "north"}) || s.RowLen() != 1 {
 		t.Errorf("groups %q of rows of %d columns", got, s.RowLen())
 	}
+	if got := s.Columns(); !slices.Equal(got, []string{"x"}) {
+		t.Errorf("columns %q without those of groups and the target", got)
+	}
 	if y, _ := s.Targets(); !slices.Equal(y.Data, []float32{5, 6, 8}) {
 		t.Errorf("targets %v", y.Data)
 	}

@@ -72,6 +72,16 @@ func (s *Set) Targets() (blas32.General, bool) { return s.targets, s.targets.Row
 // Groups returns the group of each row, or nil if Options name none.
 func (s *Set) Groups() []string { return s.groups }
 
+// Columns returns the names of the columns of a table that are inputs, or nil
+// if it has no header or the rows are of no table.
+func (s *Set) Columns() []string {
+	t, ok := s.src.(*table)
+	if !ok {
+		return nil
+	}
+	return slices.Clone(t.header)
+}
+
 // Skipped returns the number of files that could not be read and were left
 // out, which happens only with Options.SkipBad.
 func (s *Set) Skipped() int { return s.skipped }
