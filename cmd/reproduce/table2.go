@@ -59,7 +59,11 @@ func table2Flags(flags *flag.FlagSet, s *settings) {
 	flags.Uint64Var(&d.seed, "seed", 0, "seed of the rows drawn and of methods")
 	flags.DurationVar(&d.limit, "limit", 0, "longest `time` for a method on a network, such as 10m; beyond it the table says so (0: none)")
 	flags.IntVar(&d.parallel, "parallel", 1, "`methods` at once")
-	var attached []string
+	var networks, attached []string
+	for _, n := range trainedNetworks() {
+		networks = append(networks, n.name)
+	}
+	flags.Lookup("sets").Usage = "only these networks, `a,b`, of " + strings.Join(networks, ", ")
 	for _, m := range bundle.DefaultMethods() {
 		attached = append(attached, m.Name)
 	}
@@ -188,6 +192,9 @@ func detectionMethods(names string, network bool) ([]ood.Method, error) {
 			m, ok := baselines.ByName(name)
 			if !ok {
 				return nil, fmt.Errorf("%w: there is no method %q; `attach methods` lists them", errUsage, name)
+			}
+			if slices.ContainsFunc(methods, func(other ood.Method) bool { return other.Name == m.Name }) {
+				return nil, fmt.Errorf("%w: --methods names %s twice", errUsage, name)
 			}
 			methods = append(methods, m)
 		}

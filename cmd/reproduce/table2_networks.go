@@ -121,6 +121,9 @@ func networksByName(names []string) ([]trainedNetwork, error) {
 			}
 			return nil, fmt.Errorf("%w: there is no network %q: choose among %s", errUsage, name, strings.Join(known, ", "))
 		}
+		if slices.ContainsFunc(some, func(n trainedNetwork) bool { return n.name == name }) {
+			return nil, fmt.Errorf("%w: --sets names %s twice", errUsage, name)
+		}
 		some = append(some, all[i])
 	}
 	return some, nil

@@ -29,7 +29,7 @@ func plotPairs(pairs []pair, all []standing, path string) error {
 	p.Add(tiles{shown, pairs})
 	width := vg.Length(len(pairs)+1)*1.05*vg.Centimeter + 6.5*vg.Centimeter
 	height := vg.Length(len(shown))*.52*vg.Centimeter + 7*vg.Centimeter
-	return saveFigure(p, width, height, path)
+	return saveFigure(p, max(width, 14*vg.Centimeter), height, path)
 }
 
 // tiles is the heat map: column 0 is the mean, column i+1 pair i. Columns and
@@ -93,7 +93,7 @@ func (t tiles) Plot(c draw.Canvas, p *plot.Plot) {
 			fill, write, caption := newInk(0xf1f3f5, 0xff), ink, "–"
 			if known {
 				fill, caption = heat(value), short(value, 2)
-				if value > .85 {
+				if value > .82 || value < .15 {
 					write = newInk(0xffffff, 0xff)
 				}
 			}

@@ -188,7 +188,7 @@ func TestDrawnRows(t *testing.T) {
 	}
 }
 
-// TestStandings reckons ranks and gaps of four methods on two pairs by hand.
+// TestStandings reckons ranks and gaps of methods on two pairs by hand.
 func TestStandings(t *testing.T) {
 	one := func(auroc float64) detectionCell {
 		return cellOf([]detectionRecord{{Metrics: ood.Metrics{AUROC: auroc}}})
@@ -222,6 +222,21 @@ func TestStandings(t *testing.T) {
 	}
 	if l := got["largest"]; l.pairs != 1 || l.byMean != 0 || l.first != 1 {
 		t.Errorf("a method with one pair stands at %+v", l)
+	}
+	// What fuses several is no single method, and so not what others are held to.
+	fused := one(.97)
+	for _, p := range pairs {
+		p.cells["fused"] = fused
+	}
+	with := standings(append(methods, ood.Method{Name: "fused"}), pairs)
+	for name, want := range map[string]string{
+		"certificates": "certificates: mean AUROC .8750, best single .8250 (knn), worst gap .1700 (net / other-classes), over 2 pairs",
+		"fused":        "fused: mean AUROC .9700, best single .8750 (certificates), worst gap .0200 (net / far), over 2 pairs",
+		"vim":          "",
+	} {
+		if line := verdict(name, with); line != want {
+			t.Errorf("%q, want %q", line, want)
+		}
 	}
 	want := "certificates: mean AUROC .8750, best single .8250 (knn), worst gap .1000 (net / other-classes), over 2 pairs"
 	if line := verdict("certificates", all); line != want {
@@ -353,6 +368,8 @@ func TestTable2Usage(t *testing.T) {
 		`no network "alexnet"`:         {"--sets", "alexnet"},
 		"only methods that run the ne": {"--methods", "odin", "--network-methods=false"},
 		"--network-rows":               {"--network-rows", "-1"},
+		"names knn twice":              {"--methods", "knn,lof,knn"},
+		"names mnist_cnn twice":        {"--sets", "mnist_cnn,mnist_cnn"},
 	} {
 		p := append([]string{"table2", "--data", t.TempDir()}, args...)
 		var stderr bytes.Buffer
