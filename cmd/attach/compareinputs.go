@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/featurize"
@@ -140,7 +139,7 @@ func compareFeatures(c *cli.Context, choice comparing, comparison *ood.Compariso
 			if b.Features.Cols != last.Weight.Cols {
 				return b, fmt.Errorf("%s: rows of %d features, and the weights in %s take %d", path, b.Features.Cols, c.String("weights"), last.Weight.Cols)
 			}
-			b.Logits = logitsOf(b.Features, last)
+			b.Logits = last.Logits(b.Features)
 		}
 		return b, nil
 	}
@@ -160,15 +159,4 @@ func compareFeatures(c *cli.Context, choice comparing, comparison *ood.Compariso
 		addOut(comparison, s, b)
 	}
 	return nil
-}
-
-// logitsOf is the last layer applied to features n×h.
-func logitsOf(features blas32.General, last *ood.Linear) blas32.General {
-	classes := last.Weight.Rows
-	z := blas32.General{Rows: features.Rows, Cols: classes, Stride: classes, Data: make([]float32, features.Rows*classes)}
-	for i := range z.Rows {
-		copy(z.Data[i*classes:], last.Bias)
-	}
-	blas32.Gemm(blas.NoTrans, blas.Trans, 1, features, last.Weight, 1, z)
-	return z
 }

@@ -44,6 +44,7 @@ func printReport(w io.Writer, r *ood.Report) error {
 	for _, s := range r.Skipped {
 		fmt.Fprintf(w, "skipped: %s\n", s.Reason)
 	}
+	printSelected(w, r)
 	return nil
 }
 

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// criteria are the values of --criterion, as help shows them.
+func criteria() string {
+	names := make([]string, len(ood.Criteria()))
+	for i, c := range ood.Criteria() {
+		names[i] = string(c)
+	}
+	return strings.Join(names, ", ")
+}
+
+func checkCriterion(c *cli.Context) error {
+	name := c.String("criterion")
+	if name == "" {
+		return nil
+	}
+	if !c.Bool("select") {
+		return usagef("--criterion is for --select")
+	}
+	if !slices.Contains(ood.Criteria(), ood.Criterion(name)) {
+		return usagef("--criterion is %q; it must be one of %s", name, criteria())
+	}
+	return nil
+}
+
+// selectMethod chooses without out-of-domain rows.
+func (choice comparing) selectMethod(c *cli.Context, comparison ood.Comparison) (*ood.Selected, error) {
+	p := newProgress(c.App.ErrWriter, "select")
+	defer p.end()
+	return ood.Select(c.Context, ood.Selection{
+		Methods: comparison.Methods, Training: comparison.Training, Criterion: ood.Criterion(c.String("criterion")),
+		Sweep: comparison.Sweep, Parallel: comparison.Parallel, Progress: overall(p, len(comparison.Methods)),
+	})
+}
+
+// printSelected prints what was chosen without out-of-domain rows.
+func printSelected(w io.Writer, r *ood.Report) {
+	s := r.Selected
+	if s == nil {
+		return
+	}
+	name := s.Method
+	if len(s.Params) > 0 {
+		name += " " + s.Params.String()
+	}
+	fmt.Fprintf(w, "\nselected from --fit alone, by %s: %s", s.Criterion, name)
+	if r.Regret == nil {
+		fmt.Fprint(w, "; it has no result on --out\n")
+		return
+	}
+	fmt.Fprintf(w, "; AUROC %.4f, regret %.4f\n", *s.AUROC, *r.Regret)
+}
