@@ -5,8 +5,8 @@ import "github.com/attach-uncertainty/attach/heads"
 // QuantileMethods lists every method that predicts quantiles, in alphabetical
 // order.
 var QuantileMethods = []heads.QuantileMethod{
-	Boosting,
 	ConditionalGaussian,
+	Boosting,
 	DropoutQuantiles,
 	QualityDriven,
 	QuantileForest,

@@ -28,7 +28,7 @@ func fitCommand() *cli.Command {
 		&cli.StringSliceFlag{Name: "param", Usage: "`NAME=VALUE`: parameter of the detector, such as dropout=.2 of bald, in place of its default; repeat for more"},
 		&cli.BoolFlag{Name: "no-detector", Usage: "fit no out-of-domain detector"},
 		&cli.BoolFlag{Name: "no-quantiles", Usage: "fit no quantile head"},
-		&cli.StringFlag{Name: "interval", Usage: "`NAME`: how the quantile head predicts: " + strings.Join(intervalNames(), ", "), Value: baselines.SQR.Name},
+		&cli.StringFlag{Name: "interval", Usage: "`NAME`: how the quantile head predicts, one of those that attach methods --intervals describes: " + strings.Join(intervalNames(), ", "), Value: baselines.SQR.Name},
 		&cli.StringSliceFlag{Name: "interval-param", Usage: "`NAME=VALUE`: parameter of --interval, such as n_estimators=500 of quantile-forest, in place of its default; repeat for more"},
 		groupsFlag("; intervals are then calibrated group by group, and predict needs --groups too"),
 		&cli.StringFlag{Name: "weights", Usage: "`FILE`: .npz of the last layer's weight c×h and bias c, without MODEL.onnx, for methods that read them"},

@@ -17,10 +17,8 @@ import (
 // intervalNames are the quantile methods that can be attached.
 func intervalNames() []string {
 	var names []string
-	for _, m := range baselines.QuantileMethods {
-		if m.Restore != nil {
-			names = append(names, m.Name)
-		}
+	for _, m := range intervalMethods() {
+		names = append(names, m.Name)
 	}
 	return names
 }

@@ -17,15 +17,20 @@ func methodsCommand() *cli.Command {
 		Name:  "methods",
 		Usage: "list what can be compared, with references and grids",
 		Description: "Every method gives one score per input that grows with uncertainty. The grid is what " +
-			"`attach compare --sweep` runs, the paper's where the paper has one.",
-		UsageText: "attach methods [--json|--markdown]",
+			"`attach compare --sweep` runs, the paper's where the paper has one. --intervals lists what a regressor's " +
+			"quantile head can be instead, and the parameters of each.",
+		UsageText: "attach methods [--json|--markdown]\nattach methods --intervals [--json]",
 		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "intervals", Usage: "list what `attach fit --interval` takes"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.BoolFlag{Name: "markdown", Usage: "print the Markdown table of docs/methods.md"},
 		},
 		Action: func(c *cli.Context) error {
 			if _, err := positional(c); err != nil {
 				return err
+			}
+			if c.Bool("intervals") {
+				return printIntervals(c)
 			}
 			switch {
 			case c.Bool("json"):
@@ -34,7 +39,8 @@ func methodsCommand() *cli.Command {
 				_, err := io.WriteString(c.App.Writer, ood.Table(baselines.All))
 				return err
 			}
-			return printMethods(c.App.Writer, baselines.All)
+			return printMethods(c.App.Writer, baselines.All, "`attach fit --method NAME --param PARAMETER=VALUE` sets a parameter that a default or a grid names: "+
+				"--method bald --param dropout=0.2, for one, where --dropout is the quantile head's.")
 		},
 	}
 }
@@ -62,7 +68,43 @@ func printMethodsJSON(w io.Writer, methods []ood.Method) error {
 	return writeJSON(w, entries)
 }
 
-func printMethods(w io.Writer, methods []ood.Method) error {
+// printIntervals lists the quantile methods.
+func printIntervals(c *cli.Context) error {
+	if err := refuse(c, "with --intervals", "markdown"); err != nil {
+		return err
+	}
+	methods := intervalMethods()
+	if c.Bool("json") {
+		return printMethodsJSON(c.App.Writer, methods)
+	}
+	for i := range methods {
+		methods[i].Grid = nil // of hundreds of settings
+	}
+	return printMethods(c.App.Writer, methods, "`attach fit --interval NAME --interval-param PARAMETER=VALUE` sets a parameter that a default names.")
+}
+
+// intervalMethods describes the quantile methods that can be attached the way
+// detectors are. They cannot be fitted as those.
+func intervalMethods() []ood.Method {
+	var listed []ood.Method
+	for _, m := range baselines.QuantileMethods {
+		if m.Restore == nil {
+			continue
+		}
+		l := ood.Method{Name: m.Name, Doc: m.Doc, Ref: m.Ref, Needs: ood.NeedFeatures, Default: m.Default}
+		if m.NeedsTrainer {
+			l.Needs |= ood.NeedTrainer
+		}
+		for _, p := range m.Grid {
+			l.Grid = append(l.Grid, p)
+		}
+		listed = append(listed, l)
+	}
+	return listed
+}
+
+// printMethods lists methods, and below them how their parameters are set.
+func printMethods(w io.Writer, methods []ood.Method, how string) error {
 	const hang = "           "
 	var b strings.Builder
 	for i, m := range methods {
@@ -85,8 +127,7 @@ func printMethods(w io.Writer, methods []ood.Method) error {
 		writeWrapped(&b, m.Ref, "  see:     ", hang)
 	}
 	b.WriteString("\n")
-	writeWrapped(&b, "`attach fit --method NAME --param PARAMETER=VALUE` sets a parameter that a default or a grid names: "+
-		"--method bald --param dropout=0.2, for one, where --dropout is the quantile head's.", "", "")
+	writeWrapped(&b, how, "", "")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
