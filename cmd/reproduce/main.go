@@ -104,11 +104,18 @@ func reproduce(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		for _, e := range experiments {
 			fmt.Fprintf(stderr, "  %-12s %s\n", e.name, e.doc)
 		}
+		if len(args) > 0 && slices.Contains([]string{"-h", "-help", "--help"}, args[0]) {
+			return flag.ErrHelp
+		}
 		return fmt.Errorf("%w: name an experiment", errUsage)
 	}
 	i := slices.IndexFunc(experiments, func(e experiment) bool { return e.name == args[0] })
 	if i < 0 {
-		return fmt.Errorf("%w: there is no experiment %q", errUsage, args[0])
+		var known []string
+		for _, e := range experiments {
+			known = append(known, e.name)
+		}
+		return fmt.Errorf("%w: there is no experiment %q: choose among %s", errUsage, args[0], strings.Join(known, ", "))
 	}
 	s := settings{stdout: stdout, stderr: stderr}
 	flags := flag.NewFlagSet("reproduce "+args[0], flag.ContinueOnError)
