@@ -62,7 +62,7 @@ func fitCoupled(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, 
 		unitRows(unit, t.Features)
 		t.Features = unit
 	}
-	fitted, err := fitClassMeans(ctx, t, []float64{shrinkage}, "certificates-coupled")
+	fitted, _, err := fitClassMeans(ctx, t, []float64{shrinkage}, "certificates-coupled")
 	if err != nil {
 		return nil, err
 	}

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
-	"gonum.org/v1/gonum/mat"
 
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
@@ -50,46 +48,19 @@ func classesOf(t ood.Training) (byClass, error) {
 	return c, nil
 }
 
-// means are the mean rows of the classes, n×h.
-func (c byClass) means(phi blas32.General) blas64.General {
-	m := newMatrix64(c.n, phi.Cols)
-	rows := make([]float64, c.n)
-	for i, y := range c.of {
-		rows[y]++
-		to := m.Data[y*m.Stride:]
-		for j, v := range row(phi, i) {
-			to[j] += float64(v)
-		}
-	}
-	for y, n := range rows {
-		for j := range m.Cols {
-			m.Data[y*m.Stride+j] /= n
-		}
-	}
-	return m
-}
-
-// within is the covariance of rows about the means of their classes, all
-// classes together, with denominator n.
-func (c byClass) within(ctx context.Context, phi blas32.General, means blas64.General) (*mat.SymDense, error) {
-	h := phi.Cols
-	a := mat.NewSymDense(h, nil)
-	block := newMatrix64(min(spectrumBlock, phi.Rows), h)
-	for first := 0; first < phi.Rows; first += spectrumBlock {
+// moments counts the training rows by their classes.
+func (c byClass) moments(ctx context.Context, phi blas32.General) (*heads.ClassMoments, error) {
+	var m heads.ClassMoments
+	for i := 0; i < phi.Rows; i += spectrumBlock {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		block.Rows = min(spectrumBlock, phi.Rows-first)
-		for i := range block.Rows {
-			mean := means.Data[c.of[first+i]*means.Stride:]
-			to := block.Data[i*h : (i+1)*h]
-			for j, v := range row(phi, first+i) {
-				to[j] = float64(v) - mean[j]
-			}
+		j := min(i+spectrumBlock, phi.Rows)
+		if err := m.Add(ood.Batch{Features: phi}.Slice(i, j).Features, c.of[i:j]); err != nil {
+			return nil, err
 		}
-		blas64.Syrk(blas.Trans, 1/float64(phi.Rows), block, 1, a.RawSymmetric())
 	}
-	return a, nil
+	return &m, nil
 }
 
 func newMatrix64(rows, cols int) blas64.General {

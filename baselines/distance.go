@@ -33,7 +33,7 @@ var Distance = ood.Method{
 		if err != nil {
 			return nil, err
 		}
-		n, err := newNeighbours(train)
+		n, err := newNeighbours(train, false)
 		if err != nil {
 			return nil, err
 		}
@@ -47,10 +47,7 @@ type distance struct {
 }
 
 func fitDistance(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-	// A copy, since the scorer outlives the caller's rows.
-	train := blas32.General{Rows: t.Features.Rows, Cols: t.Features.Cols, Stride: max(t.Features.Cols, 1)}
-	train.Data = heads.ArrayOf(t.Features).Data.([]float32)
-	n, err := newNeighbours(train)
+	n, err := newNeighbours(bank(t), false)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +76,7 @@ func newDistance(n *neighbours, percentile float64) (ood.Scorer, error) {
 func (d distance) State() heads.State {
 	return heads.State{
 		Params: map[string]any{"percentile": d.percentile},
-		Arrays: map[string]heads.Array{"train": heads.ArrayOf(d.train)},
+		Arrays: map[string]heads.Array{"train": stored(d.train)},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -124,4 +125,100 @@ func BenchmarkDistance(b *testing.B) {
 			}
 		})
 	}
+}
+
+// Rows that rounding cannot tell apart, more of them than are held at a time.
+func TestNeighboursAmongRowsAlike(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, spread := range []float64{0, 1e-6} {
+		train, x := zeros(3000, 16), zeros(20, 16)
+		for _, m := range []blas32.General{train, x} {
+			for i := range m.Data {
+				m.Data[i] = float32(3 + spread*r.NormFloat64())
+			}
+		}
+		for _, rank := range []float64{0, 7, 40} {
+			p := ood.Params{"percentile": 100 * rank / 2999}
+			scorer, err := baselines.Distance.Fit(background, ood.Training{Batch: ood.Batch{Features: train}}, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := scorer.Score(background, nil, ood.Batch{Features: x})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range x.Rows {
+				if want := percentile(distances(train, x, i), p["percentile"].(float64)); !(math.Abs(got[i]-want) <= 1e-5*want) {
+					t.Fatalf("spread %v, rank %v, row %d: %v, want %v", spread, rank, i, got[i], want)
+				}
+			}
+		}
+	}
+}
+
+// Rows that stay are kept as they are, others copied.
+func TestRowsThatStayAreNotCopied(t *testing.T) {
+	for _, m := range []ood.Method{baselines.Distance, baselines.KNN, baselines.LOF, baselines.NNGuide} {
+		batch := toyBatch(60)
+		stays, err := m.Fit(background, ood.Training{Batch: batch, Stays: true}, m.Default)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied, err := m.Fit(background, ood.Training{Batch: batch}, m.Default)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shares := func(s ood.Scorer) bool {
+			for _, a := range s.(heads.Stater).State().Arrays {
+				if v, ok := a.Data.([]float32); ok && &v[0] == &batch.Features.Data[0] {
+					return true
+				}
+			}
+			return false
+		}
+		if !shares(stays) || shares(copied) {
+			t.Errorf("%s: shares rows that stay: %v; others: %v", m.Name, shares(stays), shares(copied))
+		}
+	}
+}
+
+// All k of a grid come from one search.
+func TestLOFGridIsEachAlone(t *testing.T) {
+	train := ood.Training{Batch: toyBatch(150)}
+	x := toyBatch(40)
+	all, err := baselines.LOF.FitGrid(background, train, baselines.LOF.Grid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	together, err := all[0].(ood.GridScorer).ScoreGrid(background, all, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, p := range baselines.LOF.Grid {
+		alone, err := baselines.LOF.Fit(background, train, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := alone.Score(background, nil, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want {
+			if math.Abs(together[k][i]-want[i]) > 1e-12*want[i] {
+				t.Fatalf("%v, row %d: %v together, %v alone", p, i, together[k][i], want[i])
+			}
+		}
+	}
+}
+
+// toyBatch is n random rows with logits.
+func toyBatch(n int) ood.Batch {
+	r := rand.New(rand.NewPCG(5, uint64(n)))
+	b := ood.Batch{Features: zeros(n, 8), Logits: zeros(n, 3)}
+	for _, m := range []blas32.General{b.Features, b.Logits} {
+		for i := range m.Data {
+			m.Data[i] = float32(r.NormFloat64())
+		}
+	}
+	return b
 }

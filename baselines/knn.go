@@ -37,7 +37,7 @@ var KNN = ood.Method{
 		if k > train.Rows {
 			return nil, fmt.Errorf("the nearest %d of %d rows", k, train.Rows)
 		}
-		n, err := newNeighbours(train)
+		n, err := newNeighbours(train, true)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +46,7 @@ var KNN = ood.Method{
 }
 
 type knn struct {
-	*neighbours // of unit norm
+	*neighbours // scaled to unit norm
 	k           int
 }
 
@@ -64,13 +64,7 @@ func fitKNN(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Score
 		}
 		ks[i] = min(k, t.Features.Rows)
 	}
-	if err := checkRows(t.Features, "knn"); err != nil {
-		return nil, err
-	}
-	train := blas32.General{Rows: t.Features.Rows, Cols: t.Features.Cols, Stride: t.Features.Cols}
-	train.Data = make([]float32, train.Rows*train.Cols)
-	unitRows(train, t.Features)
-	n, err := newNeighbours(train)
+	n, err := newNeighbours(bank(t), true)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +98,7 @@ func unitRows(dst, x blas32.General) {
 func (s knn) State() heads.State {
 	return heads.State{
 		Params: map[string]any{"k": float64(s.k)},
-		Arrays: map[string]heads.Array{"train": heads.ArrayOf(s.train)},
+		Arrays: map[string]heads.Array{"train": stored(s.train)},
 	}
 }
 
@@ -135,28 +129,14 @@ func (s knn) ScoreGrid(ctx context.Context, grid []ood.Scorer, b ood.Batch) ([][
 	return dst, nil
 }
 
-// Rows that are scaled at a time.
-const knnBlock = 4096
-
 func (s knn) score(ctx context.Context, dst [][]float64, ks []int, b ood.Batch) error {
 	ranks := make([]int, len(ks))
 	for i, k := range ks {
 		ranks[i] = k - 1
 	}
-	h := s.train.Cols
-	unit := blas32.General{Cols: h, Stride: h, Data: make([]float32, min(knnBlock, b.Features.Rows)*h)}
-	for first := 0; first < b.Features.Rows; first += knnBlock {
-		x := ood.Batch{Features: b.Features}.Slice(first, min(first+knnBlock, b.Features.Rows)).Features
-		unit.Rows = x.Rows
-		unitRows(unit, x)
-		err := s.each(ctx, unit, ranks, func(i int, distances []float64) {
-			for j, d := range distances {
-				dst[j][first+i] = d
-			}
-		})
-		if err != nil {
-			return err
+	return s.each(ctx, b.Features, ranks, func(i int, distances []float64) {
+		for j, d := range distances {
+			dst[j][i] = d
 		}
-	}
-	return ctx.Err()
+	})
 }

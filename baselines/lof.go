@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -22,13 +20,9 @@ var LOF = ood.Method{
 	Default: ood.Params{"k": 20.},
 	Grid:    []ood.Params{{"k": 10.}, {"k": 20.}, {"k": 50.}, {"k": 100.}},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		r := p.Reader()
-		k := r.Count("k", 20)
-		if err := r.Err(); err != nil {
-			return nil, err
-		}
-		return fitLOF(ctx, t, k)
+		return one(fitLOF(ctx, t, []ood.Params{p}))
 	},
+	FitGrid: fitLOF,
 	Restore: func(st heads.State) (ood.Scorer, error) {
 		k, err := whole(st, "k", 1)
 		if err != nil {
@@ -39,7 +33,7 @@ var LOF = ood.Method{
 		if err != nil {
 			return nil, err
 		}
-		if s.neighbours, err = newNeighbours(train); err != nil {
+		if s.neighbours, err = newNeighbours(train, false); err != nil {
 			return nil, err
 		}
 		if s.reach, err = st.Float64s("reach"); err != nil {
@@ -62,7 +56,7 @@ type lof struct {
 	density []float64 // local reachability density of each
 }
 
-func fitLOF(ctx context.Context, t ood.Training, k int) (ood.Scorer, error) {
+func fitLOF(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
 	if err := checkRows(t.Features, "lof"); err != nil {
 		return nil, err
 	}
@@ -70,26 +64,40 @@ func fitLOF(ctx context.Context, t ood.Training, k int) (ood.Scorer, error) {
 	if n < 2 {
 		return nil, &heads.TooFewRowsError{What: "neighbours of training rows", Have: n, Need: 2}
 	}
-	// A copy, since the scorer outlives the caller's rows.
-	train := blas32.General{Rows: n, Cols: t.Features.Cols, Stride: t.Features.Cols}
-	train.Data = heads.ArrayOf(t.Features).Data.([]float32)
-	s := lof{k: min(k, n-1), reach: make([]float64, n), density: make([]float64, n)}
-	var err error
-	if s.neighbours, err = newNeighbours(train); err != nil {
+	most := 1
+	scorers := make([]ood.Scorer, len(grid))
+	fitted := make([]lof, len(grid))
+	for i, p := range grid {
+		r := p.Reader()
+		k := min(r.Count("k", 20), n-1)
+		if err := r.Err(); err != nil {
+			return nil, err
+		}
+		fitted[i] = lof{k: k, reach: make([]float64, n), density: make([]float64, n)}
+		most = max(most, k)
+	}
+	all, err := newNeighbours(bank(t), false)
+	if err != nil {
 		return nil, err
 	}
-	around := make([]neighbour, n*s.k)
-	err = s.nearest(ctx, train, s.k, true, func(i int, near []neighbour) {
-		copy(around[i*s.k:], near)
-		s.reach[i] = near[len(near)-1].distance
+	around := make([]neighbour, n*most)
+	err = all.nearest(ctx, all.train, most, true, func(i int, near []neighbour) {
+		copy(around[i*most:], near)
+		for _, s := range fitted {
+			s.reach[i] = near[s.k-1].distance
+		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	for i := range n {
-		s.density[i] = s.densityOf(around[i*s.k : (i+1)*s.k])
+	for k, s := range fitted {
+		s.neighbours = all
+		for i := range n {
+			s.density[i] = s.densityOf(around[i*most : i*most+s.k])
+		}
+		scorers[k] = s
 	}
-	return s, ctx.Err()
+	return scorers, ctx.Err()
 }
 
 // densityOf is the inverse of the mean reachability distance to neighbours.
@@ -108,21 +116,43 @@ func (s lof) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, 
 		return nil, err
 	}
 	dst = scores(dst, b.Features.Rows)
-	err := s.nearest(ctx, b.Features, s.k, false, func(i int, near []neighbour) {
-		if len(near) == 0 {
-			dst[i] = math.NaN()
-			return
-		}
-		var sum float64
-		for _, n := range near {
-			sum += s.density[n.row]
-		}
-		dst[i] = sum / float64(len(near)) / s.densityOf(near)
-	})
-	if err != nil {
+	return dst, s.score(ctx, [][]float64{dst}, []lof{s}, b)
+}
+
+// ScoreGrid implements ood.GridScorer: all k come from the same neighbours.
+func (s lof) ScoreGrid(ctx context.Context, grid []ood.Scorer, b ood.Batch) ([][]float64, error) {
+	if err := checkWidth(b.Features, s.train.Cols, "features"); err != nil {
 		return nil, err
 	}
-	return dst, ctx.Err()
+	dst, of := make([][]float64, len(grid)), make([]lof, len(grid))
+	for i, other := range grid {
+		dst[i], of[i] = make([]float64, b.Features.Rows), other.(lof)
+	}
+	return dst, s.score(ctx, dst, of, b)
+}
+
+func (s lof) score(ctx context.Context, dst [][]float64, grid []lof, b ood.Batch) error {
+	most := 1
+	for _, g := range grid {
+		most = max(most, g.k)
+	}
+	return s.nearest(ctx, b.Features, most, false, func(i int, near []neighbour) {
+		for j, g := range grid {
+			dst[j][i] = g.factor(near[:min(g.k, len(near))])
+		}
+	})
+}
+
+// factor is the local outlier factor of a row with these neighbours.
+func (s lof) factor(near []neighbour) float64 {
+	if len(near) == 0 {
+		return math.NaN()
+	}
+	var sum float64
+	for _, n := range near {
+		sum += s.density[n.row]
+	}
+	return sum / float64(len(near)) / s.densityOf(near)
 }
 
 // State implements heads.Stater.
@@ -130,7 +160,7 @@ func (s lof) State() heads.State {
 	return heads.State{
 		Params: map[string]any{"k": float64(s.k)},
 		Arrays: map[string]heads.Array{
-			"train": heads.ArrayOf(s.train), "reach": heads.Vector(s.reach), "density": heads.Vector(s.density),
+			"train": stored(s.train), "reach": heads.Vector(s.reach), "density": heads.Vector(s.density),
 		},
 	}
 }

@@ -40,7 +40,7 @@ func fitMahalanobis(ctx context.Context, t ood.Training, grid []ood.Params) ([]o
 	if err != nil {
 		return nil, err
 	}
-	fitted, err := fitClassMeans(ctx, t, shrinkages, "mahalanobis")
+	fitted, _, err := fitClassMeans(ctx, t, shrinkages, "mahalanobis")
 	if err != nil {
 		return nil, err
 	}
@@ -67,33 +67,32 @@ func readShrinkages(grid []ood.Params) ([]float64, error) {
 }
 
 // fitClassMeans fits one covariance about class means, inverted with every
-// shrinkage.
-func fitClassMeans(ctx context.Context, t ood.Training, shrinkages []float64, method string) ([]mahalanobis, error) {
+// shrinkage, and returns the moments it comes from.
+func fitClassMeans(ctx context.Context, t ood.Training, shrinkages []float64, method string) ([]mahalanobis, *heads.ClassMoments, error) {
 	if !t.HasFeatures() {
-		return nil, &ood.NeedError{Method: method, Need: ood.NeedFeatures, Where: "the rows to fit with"}
+		return nil, nil, &ood.NeedError{Method: method, Need: ood.NeedFeatures, Where: "the rows to fit with"}
 	}
 	if err := checkRows(t.Features, method); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	classes, err := classesOf(t)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	means := classes.means(t.Features)
-	within, err := classes.within(ctx, t.Features, means)
+	moments, err := classes.moments(ctx, t.Features)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	s, err := newSpectrum(within)
+	s, err := newSpectrum(moments.Within())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	mean := columnMeans(t.Features)
+	mean, means := moments.Mean(), moments.Means()
 	fitted := make([]mahalanobis, len(shrinkages))
 	for i, shrinkage := range shrinkages {
 		w, err := newWhitening(mean, s, shrinkage)
 		if err != nil {
-			return nil, fmt.Errorf("within their classes, %w", err)
+			return nil, nil, fmt.Errorf("within their classes, %w", err)
 		}
 		m := mahalanobis{w, newMatrix64(means.Rows, w.projection.Cols)}
 		for y := range means.Rows {
@@ -101,7 +100,7 @@ func fitClassMeans(ctx context.Context, t ood.Training, shrinkages []float64, me
 		}
 		fitted[i] = m
 	}
-	return fitted, nil
+	return fitted, moments, nil
 }
 
 // Score implements ood.Scorer.

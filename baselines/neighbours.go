@@ -3,226 +3,200 @@ package baselines
 import (
 	"context"
 	"math"
-	"runtime"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
-// neighbours finds the k-th nearest of a set of rows by exhaustive search.
+// neighbours finds the nearest of a set of rows by exhaustive search.
 //
 // Squared distances come as ‖a‖² + ‖b‖² − 2a·b from a float32 product of centred
-// rows, which cancels where a and b are close. That decides which rows can be the
-// k-th nearest; among them, where the rounding matters, distances are computed
+// rows, which cancels where a and b are close. That decides which rows can be
+// among the nearest; of them, where the rounding matters, distances are computed
 // again from differences in float64.
+//
+// Rows are scaled and centred block after block, so that beside the rows as they
+// came memory is bounded whatever their number.
 type neighbours struct {
-	train blas32.General // n×h, contiguous
-	mean  []float64      // of the rows of train, h
-	norms []float64      // of the rows of train less mean, n
-	// A squared distance to row j is off by slack·(‖a‖+norms[j])² at most.
+	train   blas32.General // n×h, as they came
+	inverse []float64      // of the norms of the rows of train where all rows are scaled to norm 1, else nil
+	mean    []float64      // of the rows of train, scaled, h
+	squares []float64      // of the norms of the rows of train, scaled, less mean, n
+	// A squared distance to row j is off by slack·(‖a‖+√squares[j])² at most.
 	slack   float64
-	largest float64 // of norms
+	largest float64 // of the norms less mean
 }
 
-func newNeighbours(train blas32.General) (*neighbours, error) {
+// newNeighbours searches among the rows of train, which it keeps; unit scales
+// them and the rows to search for to norm 1. Rows of zeros stay zero.
+func newNeighbours(train blas32.General, unit bool) (*neighbours, error) {
 	if err := checkRows(train, "distances"); err != nil {
 		return nil, err
 	}
-	n := &neighbours{train: train, mean: columnMeans(train), norms: make([]float64, train.Rows)}
-	for i := range n.norms {
-		var s float64
-		for j, v := range row(train, i) {
-			c := float64(float32(float64(v) - n.mean[j]))
-			s += c * c
+	h := train.Cols
+	n := &neighbours{train: train, mean: make([]float64, h), squares: make([]float64, train.Rows)}
+	if unit {
+		n.inverse = make([]float64, train.Rows)
+		for i := range n.inverse {
+			n.inverse[i] = inverseNorm(row(train, i))
 		}
-		n.norms[i] = math.Sqrt(s)
 	}
-	n.largest = slices.Max(n.norms)
+	scaled := make([]float32, h)
+	for i := range train.Rows {
+		for j, v := range n.row(scaled, i) {
+			n.mean[j] += float64(v)
+		}
+	}
+	for j := range n.mean {
+		n.mean[j] /= float64(train.Rows)
+	}
+	for i := range n.squares {
+		for j, v := range n.row(scaled, i) {
+			c := float64(float32(float64(v) - n.mean[j]))
+			n.squares[i] += c * c
+		}
+	}
+	n.largest = math.Sqrt(slices.Max(n.squares))
 	// The rounding of a sum of h products is below √h units as a rule (the worst
 	// case is h); this is twice that, since ‖a‖‖b‖ ≤ (‖a‖+‖b‖)²/4.
-	n.slack = (2 + math.Sqrt(float64(train.Cols))) / (1 << 24)
+	n.slack = (2 + math.Sqrt(float64(h))) / (1 << 24)
 	return n, nil
 }
 
-const (
-	// Training rows in one product.
-	neighboursBlock = 1024
-	// Products held at a time, 32 MB of them.
-	neighboursRoom = 8 << 20
-	// Relative width of the interval that a squared distance must be known to
-	// lie in, half of it for the distance.
-	neighboursTolerance = 1e-5
-)
-
-// each calls found with every row's distances to its nearest (rank 0), second
-// nearest and so on, for the ranks asked for; the slice is reused. Calls come
-// from several goroutines.
-func (n *neighbours) each(ctx context.Context, x blas32.General, ranks []int, found func(i int, distances []float64)) error {
-	return n.search(ctx, x, func(i int, s *search) {
-		s.distances = slices.Grow(s.distances[:0], len(ranks))[:len(ranks)]
-		s.find(ranks)
-		found(i, s.distances)
-	})
+// bank is the training features for a scorer to keep, which outlives them: a
+// copy, unless they are said to stay.
+func bank(t ood.Training) blas32.General {
+	if t.Stays {
+		return t.Features
+	}
+	return blas32.General{
+		Rows: t.Features.Rows, Cols: t.Features.Cols, Stride: max(t.Features.Cols, 1),
+		Data: heads.ArrayOf(t.Features).Data.([]float32),
+	}
 }
 
-// search calls visit with every row and its approximate distances to all
-// training rows. Calls come from several goroutines, each with a search of its
-// own that is reused.
-func (n *neighbours) search(ctx context.Context, x blas32.General, visit func(i int, s *search)) error {
+// stored is rows that stay as they are, as an array.
+func stored(m blas32.General) heads.Array {
+	if m.Stride == m.Cols {
+		return heads.Array{Shape: []int{m.Rows, m.Cols}, Data: m.Data[:m.Rows*m.Cols]}
+	}
+	return heads.ArrayOf(m)
+}
+
+// inverseNorm is 1/‖x‖, or 1 for a row of zeros.
+func inverseNorm(x []float32) float64 {
+	var s float64
+	for _, v := range x {
+		s += float64(v) * float64(v)
+	}
+	if s == 0 {
+		return 1
+	}
+	return 1 / math.Sqrt(s)
+}
+
+// row is training row i, scaled, in buf where it has to be.
+func (n *neighbours) row(buf []float32, i int) []float32 {
+	if n.inverse == nil {
+		return row(n.train, i)
+	}
+	scaleRow(buf, row(n.train, i), n.inverse[i])
+	return buf
+}
+
+func scaleRow(dst, x []float32, by float64) {
+	for j, v := range x {
+		dst[j] = float32(by * float64(v))
+	}
+}
+
+const (
+	// Rows of either side in one product at most, and elements of the training
+	// rows among them.
+	neighboursRows    = 1024
+	neighboursTrain   = 2048
+	neighboursElement = 1 << 20
+	// Candidates held at a time, 16 bytes each.
+	neighboursRoom = 4 << 20
+	// Elements of training rows that are centred once, rather than again for
+	// every block of rows to search for.
+	neighboursOnce = 8 << 20
+)
+
+// search calls visit with every row of x and the training rows that may be
+// among the k nearest. own says that x are the training rows, none of which is
+// its own neighbour. Calls come from several goroutines.
+func (n *neighbours) search(ctx context.Context, x blas32.General, k int, own bool, visit func(i int, s *search)) error {
 	m, h := n.train.Rows, n.train.Cols
-	block := min(max(neighboursRoom/m, 16), 256, max(x.Rows, 1))
-	products := make([]float32, block*m)
-	a := blas32.General{Cols: h, Stride: h, Data: make([]float32, block*h)}
-	b := blas32.General{Cols: h, Stride: h, Data: make([]float32, min(m, neighboursBlock)*h)}
-	for i := 0; i < x.Rows; i += block {
-		a.Rows = min(block, x.Rows-i)
-		centre(a, x, i, n.mean)
-		for j := 0; j < m; j += neighboursBlock {
+	k = min(k, m)
+	room := min(m, max(4*k, 256))
+	block := min(max(neighboursRoom/room, 8), neighboursRows, max(x.Rows, 1))
+	trainBlock := min(m, max(neighboursElement/h, 64), neighboursTrain)
+	scaled := matrixOf(block, h)
+	a, held := matrixOf(block, h), matrixOf(trainBlock, h)
+	once := m*h <= neighboursOnce && x.Rows > block
+	if once {
+		held = matrixOf(m, h)
+	}
+	products := make([]float32, block*trainBlock)
+	searches := make([]search, block)
+	for i := range searches {
+		searches[i] = search{neighbours: n, k: k, room: room}
+	}
+	work := newScratch(h)
+	for first := 0; first < x.Rows; first += block {
+		a.Rows = min(block, x.Rows-first)
+		work.each(a.Rows, func(r int, _ *scratch) {
+			to := row(scaled, r)
+			if n.inverse == nil {
+				copy(to, row(x, first+r))
+			} else {
+				scaleRow(to, row(x, first+r), inverseNorm(row(x, first+r)))
+			}
+			centre(row(a, r), to, n.mean)
+			searches[r].begin(to, row(a, r))
+			if own {
+				searches[r].own = first + r
+			}
+		})
+		for j := 0; j < m; j += trainBlock {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			b.Rows = min(neighboursBlock, m-j)
-			centre(b, n.train, j, n.mean)
-			blas32.Gemm(blas.NoTrans, blas.Trans, 1, a, b, 0,
-				blas32.General{Rows: a.Rows, Cols: b.Rows, Stride: m, Data: products[j:]})
-		}
-		workers := min(runtime.GOMAXPROCS(0), a.Rows)
-		var g errgroup.Group
-		for w := range workers {
-			g.Go(func() error {
-				s := search{neighbours: n, squared: make([]float64, m), order: make([]float64, m)}
-				for r := w; r < a.Rows; r += workers {
-					s.approximate(row(x, i+r), row(a, r), products[r*m:(r+1)*m])
-					visit(i+r, &s)
-				}
-				return nil
-			})
-		}
-		if err := g.Wait(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// centre fills c with rows of x, from the one called first, less mean.
-func centre(c, x blas32.General, first int, mean []float64) {
-	for i := range c.Rows {
-		to := row(c, i)
-		for j, v := range row(x, first+i) {
-			to[j] = float32(float64(v) - mean[j])
-		}
-	}
-}
-
-// search is the work space of one row.
-type search struct {
-	*neighbours
-	x         []float32
-	norm      float64   // of x less mean; NaN or Inf where x holds one
-	squared   []float64 // approximate squared distances, by training row
-	order     []float64 // the same, partly sorted
-	distances []float64
-	near      []neighbour
-}
-
-// approximate begins with row x.
-func (s *search) approximate(x, centred, products []float32) {
-	s.x = x
-	var sum float64
-	for _, v := range centred {
-		sum += float64(v) * float64(v)
-	}
-	s.norm = math.Sqrt(sum)
-	if !s.finite() {
-		return
-	}
-	for j, v := range products {
-		s.squared[j] = sum + s.norms[j]*s.norms[j] - 2*float64(v)
-		if math.IsNaN(s.squared[j]) || math.IsInf(s.squared[j], 0) {
-			s.squared[j] = s.exact(x, j)
-		}
-	}
-}
-
-func (s *search) finite() bool { return !math.IsNaN(s.norm) && !math.IsInf(s.norm, 0) }
-
-// find sets the distances of the given ranks.
-func (s *search) find(ranks []int) {
-	if !s.finite() {
-		for k := range s.distances {
-			s.distances[k] = s.norm
-		}
-		return
-	}
-	copy(s.order, s.squared)
-	// In rising order, every selection leaves what the next has to look at.
-	done := 0
-	for _, rank := range slices.Sorted(slices.Values(ranks)) {
-		v := selectNth(s.order[done:], rank-done)
-		done = rank
-		d := math.Sqrt(s.nth(s.x, rank, v))
-		for k := range ranks {
-			if ranks[k] == rank {
-				s.distances[k] = d
+			b := held
+			b.Rows = min(trainBlock, m-j)
+			if once {
+				b.Data = held.Data[j*h:]
 			}
+			if !once || first == 0 {
+				work.each(b.Rows, func(r int, w *scratch) { centre(row(b, r), n.row(w.row, j+r), n.mean) })
+			}
+			c := blas32.General{Rows: a.Rows, Cols: b.Rows, Stride: b.Rows, Data: products[:a.Rows*b.Rows]}
+			blas32.Gemm(blas.NoTrans, blas.Trans, 1, a, b, 0, c)
+			work.each(a.Rows, func(r int, w *scratch) { searches[r].scan(w, row(c, r), j) })
 		}
+		work.each(a.Rows, func(r int, w *scratch) {
+			if s := &searches[r]; s.finite() {
+				s.narrow(w)
+			}
+			searches[r].work = w
+			visit(first+r, &searches[r])
+		})
 	}
+	return ctx.Err()
 }
 
-// nth is the squared distance to the neighbour of some rank, which is
-// approximately v.
-func (s *search) nth(x []float32, rank int, v float64) float64 {
-	if widest := s.slack * (s.norm + s.largest) * (s.norm + s.largest); rank > 0 && 2*widest <= neighboursTolerance*(v-widest) {
-		return v
-	}
-	// At least rank+1 rows are approximately no further than v, and all but
-	// rank no nearer: the true distance is below the largest upper bound of
-	// the former and above the smallest lower bound of the latter.
-	low, high := math.Inf(1), math.Inf(-1)
-	for j, d := range s.squared {
-		e := s.bound(j)
-		if d <= v {
-			high = max(high, d+e)
-		}
-		if d >= v {
-			low = min(low, d-e)
-		}
-	}
-	if rank > 0 && high-low <= neighboursTolerance*low {
-		return v
-	}
-	nearer := 0
-	var candidates []float64
-	for j, d := range s.squared {
-		e := s.bound(j)
-		switch {
-		case d+e < low:
-			nearer++
-		case d-e <= high:
-			candidates = append(candidates, s.exact(x, j))
-		}
-	}
-	if len(candidates) == 0 {
-		return v
-	}
-	return selectNth(candidates, min(max(rank-nearer, 0), len(candidates)-1))
+func matrixOf(rows, cols int) blas32.General {
+	return blas32.General{Rows: rows, Cols: cols, Stride: max(cols, 1), Data: make([]float32, rows*cols)}
 }
 
-// bound is how far squared[j] may be from the truth.
-func (s *search) bound(j int) float64 {
-	r := s.norm + s.norms[j]
-	return s.slack * r * r
-}
-
-// exact is the squared distance to training row j.
-func (s *search) exact(x []float32, j int) float64 {
-	var sum float64
-	for i, v := range row(s.train, j) {
-		d := float64(x[i]) - float64(v)
-		sum += d * d
+// centre is x less mean.
+func centre(dst, x []float32, mean []float64) {
+	for j, v := range x {
+		dst[j] = float32(float64(v) - mean[j])
 	}
-	return sum
 }

@@ -2,10 +2,9 @@ package baselines
 
 import (
 	"context"
+	"fmt"
 	"math"
-	"runtime"
 
-	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -40,12 +39,22 @@ var NNGuide = ood.Method{
 		if s.bank, err = st.General("bank"); err != nil {
 			return nil, err
 		}
+		if s.scale, err = st.Float64s("scale"); err != nil {
+			return nil, err
+		}
+		if len(s.scale) != s.bank.Rows {
+			return nil, fmt.Errorf("%d scales of %d training rows", len(s.scale), s.bank.Rows)
+		}
+		if err := checkFinite64("scale", s.scale); err != nil {
+			return nil, err
+		}
 		return s, checkRows(s.bank, "nnguide")
 	},
 }
 
 type nnGuide struct {
-	bank    blas32.General // n×h, training features of unit norm times minus their energy
+	bank    blas32.General // n×h, training features
+	scale   []float64      // n, their energies over their norms, negated
 	classes int
 	k       int
 }
@@ -62,18 +71,14 @@ func fitNNGuide(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.S
 	if err := checkBoth(t, "nnguide"); err != nil {
 		return nil, err
 	}
-	n, h := t.Features.Rows, t.Features.Cols
-	bank := blas32.General{Rows: n, Cols: h, Stride: h, Data: make([]float32, n*h)}
-	unitRows(bank, t.Features)
-	for i := range n {
-		scale := float32(-energy(row(t.Logits, i), 1))
-		for j, v := range row(bank, i) {
-			bank.Data[i*h+j] = v * scale
-		}
+	kept := bank(t)
+	scale := make([]float64, kept.Rows)
+	for i := range scale {
+		scale[i] = -energy(row(t.Logits, i), 1) * inverseNorm(row(kept, i))
 	}
 	scorers := make([]ood.Scorer, len(grid))
 	for i, k := range ks {
-		scorers[i] = nnGuide{bank, t.Logits.Cols, k}
+		scorers[i] = nnGuide{kept, scale, t.Logits.Cols, k}
 	}
 	return scorers, ctx.Err()
 }
@@ -85,53 +90,70 @@ func (s nnGuide) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float
 	}
 	rows, m, h := b.Features.Rows, s.bank.Rows, s.bank.Cols
 	dst = scores(dst, rows)
-	block := min(max(neighboursRoom/m, 16), 256, max(rows, 1))
-	unit := blas32.General{Cols: h, Stride: h, Data: make([]float32, block*h)}
-	products := blas32.General{Cols: m, Stride: m, Data: make([]float32, block*m)}
-	for first := 0; first < rows; first += block {
-		unit.Rows = min(block, rows-first)
-		products.Rows = unit.Rows
-		unitRows(unit, b.Slice(first, first+unit.Rows).Features)
-		for j := 0; j < m; j += neighboursBlock {
+	guides := make([]guide, min(max(neighboursRoom/s.room(), 8), neighboursRows, max(rows, 1)))
+	unit := matrixOf(len(guides), h)
+	products := make([]float32, len(guides)*neighboursTrain)
+	work := newScratch(0)
+	for first := 0; first < rows; first += len(guides) {
+		unit.Rows = min(len(guides), rows-first)
+		unitRows(unit, ood.Batch{Features: b.Features}.Slice(first, first+unit.Rows).Features)
+		for i := range guides {
+			guides[i] = guide{nearest: guides[i].nearest[:0], cut: math.Inf(1)}
+		}
+		for j := 0; j < m; j += neighboursTrain {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			part := ood.Batch{Features: s.bank}.Slice(j, min(j+neighboursBlock, m)).Features
-			blas32.Gemm(blas.NoTrans, blas.Trans, 1, unit, part, 0,
-				blas32.General{Rows: unit.Rows, Cols: part.Rows, Stride: m, Data: products.Data[j:]})
+			part := ood.Batch{Features: s.bank}.Slice(j, min(j+neighboursTrain, m)).Features
+			c := blas32.General{Rows: unit.Rows, Cols: part.Rows, Stride: part.Rows, Data: products[:unit.Rows*part.Rows]}
+			blas32.Gemm(blas.NoTrans, blas.Trans, 1, unit, part, 0, c)
+			work.each(unit.Rows, func(r int, _ *scratch) { s.scan(&guides[r], row(c, r), s.scale[j:]) })
 		}
-		workers := min(runtime.GOMAXPROCS(0), unit.Rows)
-		var g errgroup.Group
-		for w := range workers {
-			g.Go(func() error {
-				scratch := make([]float64, m)
-				for r := w; r < unit.Rows; r += workers {
-					dst[first+r] = energy(row(b.Logits, first+r), 1) * s.guidance(row(products, r), scratch)
-				}
-				return nil
-			})
-		}
-		if err := g.Wait(); err != nil {
-			return nil, err
-		}
+		work.each(unit.Rows, func(r int, _ *scratch) {
+			dst[first+r] = energy(row(b.Logits, first+r), 1) * s.guidance(&guides[r])
+		})
 	}
 	return dst, ctx.Err()
 }
 
+// guide is what is known of the training rows most like a row.
+type guide struct {
+	nearest []float64 // scaled products, negated
+	cut     float64   // none above is looked at
+	invalid bool      // a product was NaN
+}
+
+// room is how many products are held of a row.
+func (s nnGuide) room() int { return min(s.bank.Rows, max(2*s.k, 256)) }
+
+// scan looks at the products of a row with training rows.
+func (s nnGuide) scan(g *guide, products []float32, scale []float64) {
+	for j, p := range products {
+		v := -float64(p) * scale[j]
+		if v > g.cut {
+			continue
+		}
+		if v != v {
+			g.invalid = true
+			return
+		}
+		g.nearest = append(g.nearest, v)
+		if len(g.nearest) == s.room() && s.k < s.room() {
+			g.cut = selectNth(g.nearest, s.k-1)
+			g.nearest = g.nearest[:s.k]
+		}
+	}
+}
+
 // guidance is the mean of the k largest products.
-func (s nnGuide) guidance(products []float32, scratch []float64) float64 {
-	var all float64
-	for j, v := range products {
-		scratch[j] = -float64(v)
-		all += float64(v)
+func (s nnGuide) guidance(g *guide) float64 {
+	if g.invalid {
+		return math.NaN()
 	}
-	if math.IsNaN(all) {
-		return all
-	}
-	k := min(s.k, len(scratch))
-	selectNth(scratch, k-1)
+	k := min(s.k, len(g.nearest))
+	selectNth(g.nearest, k-1)
 	var sum float64
-	for _, v := range scratch[:k] {
+	for _, v := range g.nearest[:k] {
 		sum -= v
 	}
 	return sum / float64(k)
@@ -141,6 +163,6 @@ func (s nnGuide) guidance(products []float32, scratch []float64) float64 {
 func (s nnGuide) State() heads.State {
 	return heads.State{
 		Params: map[string]any{"k": float64(s.k), "classes": float64(s.classes)},
-		Arrays: map[string]heads.Array{"bank": heads.ArrayOf(s.bank)},
+		Arrays: map[string]heads.Array{"bank": stored(s.bank), "scale": heads.Vector(s.scale)},
 	}
 }

@@ -48,11 +48,7 @@ func fitRelativeMahalanobis(ctx context.Context, t ood.Training, grid []ood.Para
 	if err != nil {
 		return nil, err
 	}
-	fitted, err := fitClassMeans(ctx, t, shrinkages, "relative-mahalanobis")
-	if err != nil {
-		return nil, err
-	}
-	m, err := moments(ctx, t.Features, "relative-mahalanobis")
+	fitted, m, err := fitClassMeans(ctx, t, shrinkages, "relative-mahalanobis")
 	if err != nil {
 		return nil, err
 	}

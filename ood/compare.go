@@ -46,6 +46,7 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
+	c.Training.Stays = true
 	r := &Report{
 		NFit: c.Training.Len(), NIn: c.In.Len(),
 		Sweep: c.Sweep, Seed: c.Training.Seed, Resamples: max(c.Resamples, 0),

@@ -51,7 +51,10 @@ type Training struct {
 	// Regression says that the network regresses, and else classifies: methods
 	// that train with the network's own kind of loss ask.
 	Regression bool
-	Seed       uint64
+	// Stays says that nothing changes the rows as long as a scorer lives:
+	// methods that keep them then need no copy.
+	Stays bool
+	Seed  uint64
 	// Progress, if not nil, is called with the share of the fit that is done.
 	Progress func(share float64)
 }

@@ -15,7 +15,7 @@ import (
 
 func compareCommand() *cli.Command {
 	flags := []cli.Flag{
-		&cli.StringFlag{Name: "fit", Usage: "`INPUTS`: in-domain rows to fit with: .npy, .npz (x or images), .csv, a folder of images; without MODEL.onnx, features as `attach features` writes them"},
+		&cli.StringFlag{Name: "fit", Usage: "`INPUTS`: in-domain rows to fit with: .npy, .npz (x or images), .csv, a folder of images; without MODEL.onnx, features as `attach features` writes them, or rows×columns of them as .npy"},
 		&cli.StringFlag{Name: "in", Usage: "`INPUTS`: other in-domain rows, to measure on"},
 		&cli.StringSliceFlag{Name: "out", Usage: "`[[GROUP:]NAME=]INPUTS`: out-of-domain rows, to measure on; with a NAME, repeat for more sets"},
 		&cli.StringFlag{Name: "out-classes", Usage: "`A,B,…`: keep the rows of --out with these labels alone"},

@@ -131,6 +131,7 @@ func compareFeatures(c *cli.Context, choice comparing, comparison *ood.Compariso
 		if err != nil {
 			return b, err
 		}
+		noteFeatures(path, c.App.ErrWriter)
 		if regression {
 			b.Labels, b.Logits = nil, blas32.General{}
 			return b, nil

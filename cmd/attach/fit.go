@@ -18,7 +18,7 @@ import (
 
 func fitCommand() *cli.Command {
 	flags := []cli.Flag{
-		&cli.StringFlag{Name: "x", Usage: "`INPUTS`: in-domain rows: .npy, .npz (x or images), .csv, a folder of images; without MODEL.onnx, features as `attach features` writes them"},
+		&cli.StringFlag{Name: "x", Usage: "`INPUTS`: in-domain rows: .npy, .npz (x or images), .csv, a folder of images; without MODEL.onnx, features as `attach features` writes them, or rows×columns of them as .npy"},
 		&cli.StringFlag{Name: "y", Usage: "`FILE`: their labels or targets, where --x does not hold them"},
 		&cli.StringFlag{Name: "cal", Usage: "`INPUTS`: in-domain rows to calibrate with, which neither the network nor the heads were trained on; without them, --cal-fraction of --x is split off"},
 		&cli.StringFlag{Name: "cal-y", Usage: "`FILE`: labels or targets of --cal, where it does not hold them"},
@@ -166,6 +166,7 @@ func fitChoices(c *cli.Context) (bundle.Inputs, error) {
 		Level:         c.Float64("level"),
 		CalFraction:   c.Float64("cal-fraction"),
 		Seed:          c.Uint64("seed"),
+		Stays:         true,
 	}
 	for _, flag := range []string{"alpha", "level", "cal-fraction"} {
 		if v := c.Float64(flag); !(v > 0 && v < 1) {

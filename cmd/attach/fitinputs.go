@@ -156,6 +156,7 @@ func featureRows(c *cli.Context, in *bundle.Inputs, x, y, flag string) (rowsOf, 
 	if err != nil {
 		return rows, err
 	}
+	noteFeatures(x, c.App.ErrWriter)
 	var t inputs.Targets
 	if y != "" || in.Base.Task == bundle.Regression && holdsAny(x, "y", "targets") {
 		if t, err = inputs.OpenTargets(c.Context, cmp.Or(y, x)); err != nil {

@@ -158,10 +158,20 @@ func inFile(path string, err error) error {
 
 // openFeatures reads precomputed features.
 func openFeatures(path string) (ood.Batch, error) {
-	if !strings.EqualFold(filepath.Ext(path), ".npz") {
-		return ood.Batch{}, fmt.Errorf("%s: features are an .npz file, such as `attach features` writes; to run a model on inputs, name MODEL.onnx", path)
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".npz", ".npy":
+	default:
+		return ood.Batch{}, fmt.Errorf("%s: features are an .npz file, such as `attach features` writes, or an .npy file of rows and columns; to run a model on inputs, name MODEL.onnx", path)
 	}
 	return inputs.OpenFeatures(path)
+}
+
+// noteFeatures says how the rows of an .npy file are taken, which may as well be
+// a model's inputs.
+func noteFeatures(path string, stderr io.Writer) {
+	if strings.EqualFold(filepath.Ext(path), ".npy") {
+		fmt.Fprintf(stderr, "note: %s: its rows are taken to be features; to run a model on inputs, name MODEL.onnx\n", path)
+	}
 }
 
 // holdsAny says whether the archive at path has one of the arrays.

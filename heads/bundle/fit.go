@@ -49,6 +49,9 @@ type Inputs struct {
 	Cal         ood.Batch
 	CalTargets  blas32.General
 	CalFraction float64
+	// Stays says that nothing changes the rows as long as the bundle lives, as
+	// ood.Training has it.
+	Stays bool
 
 	Last    *ood.Linear   // the network's last layer, for methods that need it
 	Trainer heads.Trainer // for quantile heads and trained methods
@@ -250,8 +253,8 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, er
 func (b *Bundle) fitDetector(ctx context.Context, in Inputs, d division) error {
 	t := ood.Training{
 		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, Network: in.Network, InputScale: in.InputScale,
-		Regression: in.Base.Task == Regression,
-		Progress:   func(share float64) { in.Progress("detector", share) },
+		Regression: in.Base.Task == Regression, Stays: in.Stays || d.heldOut == SplitOff,
+		Progress: func(share float64) { in.Progress("detector", share) },
 	}
 	scorer, err := in.fitScorer(ctx, t)
 	if err != nil {

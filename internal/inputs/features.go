@@ -2,6 +2,8 @@ package inputs
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -11,11 +13,22 @@ import (
 
 // OpenFeatures reads precomputed rows from an .npz archive: features (or
 // feat_list) n×h, logits (or logit_list) n×c, labels (or label_list) n; any of
-// them may be absent, but not all. NaN and infinite values are errors that
-// name the row. Labels are only checked to be whole numbers: out-of-domain
-// rows are often labelled -1.
+// them may be absent, but not all. An .npy file holds features n×h alone. NaN
+// and infinite values are errors that name the row. Labels are only checked to
+// be whole numbers: out-of-domain rows are often labelled -1. float32 rows that
+// are not compressed take their own size in memory and little more.
 func OpenFeatures(path string) (ood.Batch, error) {
 	var b ood.Batch
+	if strings.EqualFold(filepath.Ext(path), ".npy") {
+		l, err := npy.OpenFile(path)
+		if err != nil {
+			return b, err
+		}
+		if b.Features, err = matrixOf(l); err == nil && b.Features.Rows == 0 {
+			err = fmt.Errorf("%s: %w", path, ErrEmpty)
+		}
+		return b, err
+	}
 	z, err := npy.OpenNPZ(path)
 	if err != nil {
 		return b, err
@@ -113,6 +126,10 @@ func readMatrix(z *npy.NPZ, name string) (blas32.General, error) {
 	if err != nil {
 		return blas32.General{}, err
 	}
+	return matrixOf(l)
+}
+
+func matrixOf(l *npy.Lazy) (blas32.General, error) {
 	if len(l.Shape) != 2 || l.Shape[1] == 0 {
 		return blas32.General{}, fmt.Errorf("%s: its shape is %v; want two axes, rows and columns", l.Name(), l.Shape)
 	}

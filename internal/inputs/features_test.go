@@ -65,3 +65,22 @@ func TestWeights(t *testing.T) {
 		wantError(t, err, path, words)
 	}
 }
+
+func TestFeaturesAlone(t *testing.T) {
+	for words, a := range map[string]heads.Array{
+		"":                       {Shape: []int{3, 2}, Data: count[float32](6)},
+		"want two axes":          {Shape: []int{6}, Data: count[float32](6)},
+		"there are no rows":      {Shape: []int{0, 2}, Data: []float32{}},
+		"row 1, column 1 is NaN": {Shape: []int{3, 2}, Data: []float32{0, 0, 0, float32(math.NaN()), 0, 0}},
+	} {
+		path := writeNPY(t, "features.npy", a)
+		b, err := OpenFeatures(path)
+		if words != "" {
+			wantError(t, err, path, words)
+			continue
+		}
+		if err != nil || b.Features.Rows != 3 || b.Features.Cols != 2 || b.Features.Data[5] != 5 || b.Logits.Rows != 0 || b.Labels != nil {
+			t.Errorf("%+v, error %v", b, err)
+		}
+	}
+}
