@@ -191,7 +191,7 @@ func (p detectionPlan) printStandings(w io.Writer, all []standing, pairs []pair)
 			meanRank, first = strconv.FormatFloat(s.rank, 'f', 1, 64), strconv.Itoa(s.first)
 		}
 		fmt.Fprintf(w, "  %4s %-28s %5d %6s %13s %10s %9s %5s %9s  %s\n",
-			rank, marked[s.method], s.pairs, short(s.mean, 4), orBlank(s.classes, short4), orBlank(s.sets, short4), meanRank, first, short(s.worst, 4), s.worstOn)
+			rank, marked[s.method], s.pairs, short(s.mean, 4), orBlank(s.classes, short4), orBlank(s.sets, short4), meanRank, first, short(s.worst().auroc, 4), s.worst().on)
 	}
 	fmt.Fprintln(w)
 	ranked := 0
@@ -279,12 +279,16 @@ func sixDigits(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 func writeStandings(w io.Writer, all []standing, pairs int) error {
 	out := csv.NewWriter(w)
 	out.Write([]string{
-		"rank", "method", "competes", "pairs", "of_pairs", "auroc", "auroc_other_classes", "auroc_other_sets", "mean_rank", "first", "worst_gap", "worst_on",
+		"rank", "method", "competes", "pairs", "of_pairs", "auroc", "auroc_other_classes", "auroc_other_sets", "mean_rank", "first", "worst_gap", "worst_on", "worst_to",
 	})
 	for _, s := range all {
+		var worst gap
+		if s.pairs > 0 {
+			worst = s.worst()
+		}
 		out.Write([]string{
 			strconv.Itoa(s.byMean), s.method, strconv.FormatBool(s.competes), strconv.Itoa(s.pairs), strconv.Itoa(pairs), sixDigits(s.mean),
-			orBlank(s.classes, sixDigits), orBlank(s.sets, sixDigits), sixDigits(s.rank), strconv.Itoa(s.first), sixDigits(s.worst), s.worstOn,
+			orBlank(s.classes, sixDigits), orBlank(s.sets, sixDigits), sixDigits(s.rank), strconv.Itoa(s.first), sixDigits(worst.auroc), worst.on, worst.to,
 		})
 	}
 	out.Flush()

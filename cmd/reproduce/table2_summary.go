@@ -93,18 +93,34 @@ type standing struct {
 	classes, sets ood.Summary
 	rank          float64 // mean over its pairs, among those that compete; 0 for the others
 	byMean        int     // rank by mean among those that compete and have every pair; 0 for the others
-	// worst is how far it is below the best of those that compete, on the pair
-	// where it is farthest.
-	worst   float64
-	worstOn string
-	first   int // pairs on which no other that competes is better
+	// gaps are how far it is below the best of those that compete, by pair,
+	// the widest first.
+	gaps  []gap
+	first int // pairs on which no other that competes is better
 }
+
+// gap is how far a method is below the best on a pair; to is empty where the
+// method is the best itself.
+type gap struct {
+	auroc  float64
+	on, to string
+}
+
+func (g gap) String() string {
+	if g.to == "" {
+		return fmt.Sprintf("%s (%s)", short(g.auroc, 4), g.on)
+	}
+	return fmt.Sprintf("%s (%s, to %s)", short(g.auroc, 4), g.on, g.to)
+}
+
+// worst is the widest gap of a method that has results.
+func (s standing) worst() gap { return s.gaps[0] }
 
 // standings are the methods by falling mean, those without any result last.
 func standings(methods []ood.Method, pairs []pair) []standing {
 	var all []standing
 	for _, m := range methods {
-		s := standing{method: m.Name, competes: competes(m), worst: -1}
+		s := standing{method: m.Name, competes: competes(m)}
 		var every, classes, sets []float64
 		for _, p := range pairs {
 			c := p.cells[m.Name]
@@ -117,10 +133,8 @@ func standings(methods []ood.Method, pairs []pair) []standing {
 			} else {
 				sets = append(sets, c.auroc.Mean)
 			}
-			best, above := p.best(methods, m.Name)
-			if gap := best - c.auroc.Mean; gap > s.worst {
-				s.worst, s.worstOn = gap, p.name()
-			}
+			g, above := p.below(methods, m.Name)
+			s.gaps = append(s.gaps, g)
 			if s.competes {
 				s.rank += float64(above + 1)
 				s.first += int(indicator(above == 0))
@@ -129,7 +143,7 @@ func standings(methods []ood.Method, pairs []pair) []standing {
 		s.pairs = len(every)
 		s.rank /= float64(max(s.pairs, 1))
 		s.mean, s.classes, s.sets = ood.Summarise(every).Mean, ood.Summarise(classes), ood.Summarise(sets)
-		s.worst = max(s.worst, 0)
+		slices.SortStableFunc(s.gaps, func(a, b gap) int { return cmp.Compare(b.auroc, a.auroc) })
 		all = append(all, s)
 	}
 	slices.SortStableFunc(all, func(a, b standing) int {
@@ -148,25 +162,33 @@ func standings(methods []ood.Method, pairs []pair) []standing {
 	return all
 }
 
-// best is the largest AUROC of those that compete, and how many of them are
-// above the method.
-func (p pair) best(methods []ood.Method, name string) (auroc float64, above int) {
+// below is how far a method is below the best of those that compete, and how
+// many of them are above it.
+func (p pair) below(methods []ood.Method, name string) (g gap, above int) {
+	g.on = p.name()
 	own := p.cells[name].auroc.Mean
-	auroc = own
 	for _, m := range methods {
 		c := p.cells[m.Name]
 		if !competes(m) || c.none() {
 			continue
 		}
-		auroc = max(auroc, c.auroc.Mean)
-		above += int(indicator(c.auroc.Mean > own))
+		if wide := c.auroc.Mean - own; wide > 0 {
+			above++
+			if wide > g.auroc {
+				g.auroc, g.to = wide, m.Name
+			}
+		}
 	}
-	return auroc, above
+	return g, above
 }
 
+// wideGap is how far below the best on a pair an attached method is told to be.
+const wideGap = .02
+
 // verdict is one line on the standing of a method beside the best that is not
-// fused of several, by the mean, and beside the best on each pair. It is empty
-// where the method was not measured.
+// fused of several, by the mean, and beside the best on the pair where that is
+// farthest ahead; a line for each pair with a wide gap follows. It is empty where the
+// method was not measured.
 func verdict(name string, all []standing) string {
 	i := slices.IndexFunc(all, func(s standing) bool { return s.method == name && s.pairs > 0 })
 	if i < 0 {
@@ -180,5 +202,11 @@ func verdict(name string, all []standing) string {
 	if len(rivals) > 0 {
 		line += fmt.Sprintf(", best single %s (%s)", short(rivals[0].mean, 4), rivals[0].method)
 	}
-	return line + fmt.Sprintf(", worst gap %s (%s), over %d pairs", short(s.worst, 4), s.worstOn, s.pairs)
+	line += fmt.Sprintf(", worst gap %v, over %d pairs", s.worst(), s.pairs)
+	for _, g := range s.gaps {
+		if g.auroc > wideGap {
+			line += fmt.Sprintf("\n  more than %s below the best: %v", short(wideGap, 2), g)
+		}
+	}
+	return line
 }

@@ -210,11 +210,11 @@ func TestStandings(t *testing.T) {
 	}
 	near := func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 	c := got["certificates"]
-	if !near(c.mean, .875) || c.byMean != 1 || !near(c.rank, 2) || !near(c.worst, .1) || c.worstOn != "net / other-classes" || c.first != 0 {
+	if !near(c.mean, .875) || c.byMean != 1 || !near(c.rank, 2) || !near(c.worst().auroc, .1) || c.worst().on != "net / other-classes" || c.worst().to != "knn" || len(c.gaps) != 2 || c.first != 0 {
 		t.Errorf("certificates stand at %+v", c)
 	}
 	k := got["knn"]
-	if !near(k.mean, .825) || k.byMean != 2 || !near(k.rank, 2.5) || !near(k.worst, .24) || k.first != 1 || !near(k.classes.Mean, .9) || !near(k.sets.Mean, .75) {
+	if !near(k.mean, .825) || k.byMean != 2 || !near(k.rank, 2.5) || !near(k.worst().auroc, .24) || k.first != 1 || !near(k.classes.Mean, .9) || !near(k.sets.Mean, .75) {
 		t.Errorf("knn stands at %+v", k)
 	}
 	if o := got["oracle"]; o.byMean != 0 || o.rank != 0 {
@@ -224,21 +224,23 @@ func TestStandings(t *testing.T) {
 		t.Errorf("a method with one pair stands at %+v", l)
 	}
 	// What fuses several is no single method, and so not what others are held to.
-	fused := one(.97)
+	fused := one(.975)
 	for _, p := range pairs {
 		p.cells["fused"] = fused
 	}
 	with := standings(append(methods, ood.Method{Name: "fused"}), pairs)
 	for name, want := range map[string]string{
-		"certificates": "certificates: mean AUROC .8750, best single .8250 (knn), worst gap .1700 (net / other-classes), over 2 pairs",
-		"fused":        "fused: mean AUROC .9700, best single .8750 (certificates), worst gap .0200 (net / far), over 2 pairs",
-		"vim":          "",
+		"certificates": "certificates: mean AUROC .8750, best single .8250 (knn), worst gap .1750 (net / other-classes, to fused), over 2 pairs\n" +
+			"  more than .02 below the best: .1750 (net / other-classes, to fused)\n  more than .02 below the best: .0400 (net / far, to largest)",
+		"fused": "fused: mean AUROC .9750, best single .8750 (certificates), worst gap .0150 (net / far, to largest), over 2 pairs",
+		"vim":   "",
 	} {
 		if line := verdict(name, with); line != want {
 			t.Errorf("%q, want %q", line, want)
 		}
 	}
-	want := "certificates: mean AUROC .8750, best single .8250 (knn), worst gap .1000 (net / other-classes), over 2 pairs"
+	want := "certificates: mean AUROC .8750, best single .8250 (knn), worst gap .1000 (net / other-classes, to knn), over 2 pairs\n" +
+		"  more than .02 below the best: .1000 (net / other-classes, to knn)\n  more than .02 below the best: .0400 (net / far, to largest)"
 	if line := verdict("certificates", all); line != want {
 		t.Errorf("%q, want %q", line, want)
 	}
