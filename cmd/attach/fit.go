@@ -75,9 +75,12 @@ func runFit(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.String("cal") == "" {
+	switch {
+	case c.String("cal") == "":
 		err = refuse(c, "without --cal", "cal-y")
-	} else {
+	case sameFile(c.String("cal"), c.String("x")):
+		err = usagef("--cal %s is what --x reads; calibrate with rows that nothing was fitted on, or leave out --cal to have some split off", c.String("cal"))
+	default:
 		err = refuse(c, "with --cal", "cal-fraction")
 	}
 	if err != nil {

@@ -25,7 +25,7 @@ func predictCommand() *cli.Command {
 		&cli.StringFlag{Name: "model", Usage: "`MODEL.onnx`: the model that M.attach was fitted for, where it has moved since"},
 		&cli.BoolFlag{Name: "features", Usage: "take --x as features and logits, and do not run the model"},
 		&cli.Float64Flag{Name: "level", Usage: "`PROBABILITY`: how likely an interval is to cover the target, instead of what fit was given"},
-		&cli.StringFlag{Name: "quantiles", Usage: "`LEVELS`: write these quantiles too, such as .1,.5,.9"},
+		&cli.StringFlag{Name: "quantiles", Usage: "`LEVELS`: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
 		&cli.StringFlag{Name: "side", Usage: "`WHICH`: both ends of intervals, or lower or upper: that one alone, missed as seldom as both together", Value: "both"},
 		&cli.BoolFlag{Name: "joint", Usage: "widen the intervals of several targets so that all of a row's are covered at once"},
 		&cli.IntFlag{Name: "samples", Usage: "`N`: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},

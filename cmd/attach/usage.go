@@ -91,19 +91,22 @@ type source struct{ path, by string }
 // keeps returns a usage error if writing what the flag says to path would
 // replace one of the files read.
 func keeps(flag, path string, reads []source) error {
-	out, err := os.Stat(path)
-	if err != nil {
-		return nil
-	}
 	for _, r := range reads {
-		if r.path == "" {
-			continue
-		}
-		if in, err := os.Stat(r.path); err == nil && os.SameFile(in, out) {
+		if sameFile(r.path, path) {
 			return usagef("%s %s would replace what %s reads; write to another file", dashed(flag), path, r.by)
 		}
 	}
 	return nil
+}
+
+// sameFile reports whether both paths lead to one file or folder that exists.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
 }
 
 // refuse returns a usage error if one of the flags is there, which would
