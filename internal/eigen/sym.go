@@ -101,6 +101,16 @@ func diagonalise(d, e, z []float64, n int) error {
 	small := func(i int) bool {
 		return math.Abs(e[i]) <= eps*(math.Abs(d[i])+math.Abs(d[i+1])) || math.Abs(e[i]) <= eps*eps*norm
 	}
+	if norm == 0 {
+		return nil
+	}
+	// Squares of what counts must neither overflow nor vanish.
+	_, exponent := math.Frexp(norm)
+	scale := math.Ldexp(1, -max(-1000, min(exponent, 1000)))
+	rescale(d, scale)
+	rescale(e, scale)
+	norm *= scale
+	defer rescale(d, 1/scale)
 	rotations := batch{z: z, n: n}
 	hi := n - 1
 	for range stepsPerValue * n {
@@ -121,6 +131,12 @@ func diagonalise(d, e, z []float64, n int) error {
 	return ErrNoConvergence
 }
 
+func rescale(v []float64, by float64) {
+	for i := range v {
+		v[i] *= by
+	}
+}
+
 // step is one QR step with Wilkinson's shift on rows lo…hi, whose
 // off-diagonals are not zero. It writes its hi−lo rotations to r.
 func step(d, e []float64, lo, hi int, r []rotation) []rotation {
@@ -129,7 +145,8 @@ func step(d, e []float64, lo, hi int, r []rotation) []rotation {
 	shift := d[hi] - off*(off/(half+math.Copysign(math.Hypot(half, off), half)))
 	x, y := d[lo]-shift, e[lo]
 	for k := lo; k < hi; k++ {
-		length := math.Hypot(x, y)
+		// Not math.Hypot, which takes as long as the rest: the matrix is scaled.
+		length := math.Sqrt(x*x + y*y)
 		c, s := 1.0, 0.0
 		if length > 0 {
 			c, s = x/length, y/length

@@ -22,6 +22,24 @@ type BLAS struct {
 	mu       sync.RWMutex // held for reading during a product, for writing to make or close sessions
 	sessions map[product]*Session
 	closed   bool
+
+	spare32, spare64 sync.Pool // of *[]float32 and *[]float64, results on their way to a matrix
+}
+
+// spare returns room for n elements, whose release gives it back. Products of block after block would else fill the memory that the
+// garbage collector leaves beside large data.
+func spare[T real](b *BLAS, n int) (room []T, release func()) {
+	var z T
+	pool := &b.spare32
+	if _, ok := any(z).(float64); ok {
+		pool = &b.spare64
+	}
+	p, ok := pool.Get().(*[]T)
+	if !ok || cap(*p) < n {
+		p = new([]T)
+		*p = make([]T, n)
+	}
+	return (*p)[:n], func() { pool.Put(p) }
 }
 
 // product is what a session computes: op(A)·op(B).
@@ -61,6 +79,28 @@ func (b *BLAS) Dsyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float64, x
 	syrk(b, b.Implementation.Dsyrk, ul, tA, n, k, alpha, x, ldx, beta, c, ldc)
 }
 
+// Dsymv computes y = αAx + βy with A symmetric, of which one triangle is stored: gonum's, but for the upper triangle of large matrices,
+// which tridiagonal forms are made with and whose rows are taken whole.
+func (b *BLAS) Dsymv(ul blas.Uplo, n int, alpha float64, a []float64, lda int, x []float64, incX int, beta float64, y []float64, incY int) {
+	if ul != blas.Upper || n < 16 || incX != 1 || incY != 1 || alpha == 0 || len(x) < n || len(y) < n || !holds(a, lda, n, n, false) {
+		b.Implementation.Dsymv(ul, n, alpha, a, lda, x, incX, beta, y, incY)
+		return
+	}
+	if beta == 0 { // y may hold NaN
+		clear(y[:n])
+	} else if beta != 1 {
+		b.Dscal(n, beta, y, 1)
+	}
+	for i := range n {
+		row, rest := a[i*lda+i:i*lda+n], n-i-1
+		y[i] += alpha * row[0] * x[i]
+		if rest > 0 {
+			y[i] += alpha * b.Ddot(rest, row[1:], 1, x[i+1:n], 1)
+			b.Daxpy(rest, alpha*x[i], row[1:], 1, y[i+1:n], 1)
+		}
+	}
+}
+
 type real interface{ float32 | float64 }
 
 type gemmFunc[T real] func(tA, tB blas.Transpose, m, n, k int, alpha T, x []T, ldx int, y []T, ldy int, beta T, c []T, ldc int)
@@ -94,7 +134,9 @@ func gemm[T real](b *BLAS, pure gemmFunc[T], tA, tB blas.Transpose, m, n, k int,
 	direct := alpha == 1 && beta == 0 && ldc == n
 	z := c
 	if !direct {
-		z = make([]T, m*n)
+		room, release := spare[T](b, m*n)
+		defer release()
+		z = room
 	}
 	if !multiply(b, p, m, n, k, panel(x, ldx, m, k, p.transA), panel(y, ldy, k, n, p.transB), z[:m*n]) {
 		pure(tA, tB, m, n, k, alpha, x, ldx, y, ldy, beta, c, ldc)
@@ -125,7 +167,8 @@ func syrk[T real](b *BLAS, pure syrkFunc[T], ul blas.Uplo, tA blas.Transpose, n,
 		return
 	}
 	a := panel(x, ldx, n, k, p.transA)
-	z := make([]T, n*n)
+	z, release := spare[T](b, n*n)
+	defer release()
 	if !multiply(b, p, n, n, k, a, a, z) {
 		pure(ul, tA, n, k, alpha, x, ldx, beta, c, ldc)
 		return

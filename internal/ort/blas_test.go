@@ -219,3 +219,26 @@ func BenchmarkSyrk(b *testing.B) {
 		})
 	}
 }
+
+func TestSymv(t *testing.T) {
+	b := orttest.Open(t).BLAS()
+	rng := rand.New(rand.NewPCG(5, 6))
+	for i := range 60 {
+		n, gap, inc := 1+rng.IntN(200), i%3, 1+i%5/4
+		ul := []blas.Uplo{blas.Upper, blas.Upper, blas.Lower}[rng.IntN(3)]
+		alpha, beta := []float64{1, 0, -0.5}[rng.IntN(3)], []float64{1, 0, -0.5}[rng.IntN(3)]
+		a, x, y := random[float64](rng, n*(n+gap)), random[float64](rng, n*inc), random[float64](rng, n*inc)
+		if beta == 0 {
+			y[0] = math.NaN()
+		}
+		want := append([]float64(nil), y...)
+		gonum.Implementation{}.Dsymv(ul, n, alpha, a, n+gap, x, inc, beta, want, inc)
+		b.Dsymv(ul, n, alpha, a, n+gap, x, inc, beta, y, inc)
+		if alpha == 0 && beta == 0 {
+			continue // zeros
+		}
+		if off := worst(y, want); off > 1e-13 {
+			t.Fatalf("n=%d, %c, alpha=%v, beta=%v, steps of %d: off by %g", n, ul, alpha, beta, inc, off)
+		}
+	}
+}
