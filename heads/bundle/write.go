@@ -2,7 +2,6 @@ package bundle
 
 import (
 	"archive/zip"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -57,16 +56,18 @@ func (b *Bundle) Write(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	entries := make(map[string][]byte)
+	// Entries are written from the arrays themselves: those of detectors that
+	// keep their training rows can be most of the memory there is.
+	entries := make(map[string]func(io.Writer) error)
 	m := b.manifest(states)
 	for _, folder := range slices.Sorted(maps.Keys(states)) {
 		arrays := states[folder].Arrays
 		for _, name := range slices.Sorted(maps.Keys(arrays)) {
-			content, entry, err := encodeArray(folder+name+arraySuffix, arrays[name])
+			entry, err := describeArray(folder+name+arraySuffix, arrays[name])
 			if err != nil {
 				return err
 			}
-			entries[entry.Name] = content
+			entries[entry.Name] = func(w io.Writer) error { return npy.Write(w, arrays[name]) }
 			m.Arrays = append(m.Arrays, entry)
 		}
 	}
@@ -77,25 +78,39 @@ func (b *Bundle) Write(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	entries[manifestName] = manifest
-	entries[checksumName] = fmt.Appendf(nil, "%s  %s\n", checksum(manifest), manifestName)
+	entries[manifestName] = func(w io.Writer) error {
+		_, err := w.Write(manifest)
+		return err
+	}
+	entries[checksumName] = func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s  %s\n", checksum(manifest), manifestName)
+		return err
+	}
 	return writeZip(w, entries)
 }
 
 var arrayName = regexp.MustCompile(`^(detector|sqr|quantiles|calibration)/[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy$`)
 
-func encodeArray(name string, a heads.Array) ([]byte, arrayEntry, error) {
+// describeArray is what the manifest says of an array.
+func describeArray(name string, a heads.Array) (arrayEntry, error) {
 	if !arrayName.MatchString(name) {
-		return nil, arrayEntry{}, fmt.Errorf("array name %q is not made of letters, digits, _, . and -", name)
+		return arrayEntry{}, fmt.Errorf("array name %q is not made of letters, digits, _, . and -", name)
 	}
-	var buf bytes.Buffer
-	if err := npy.Write(&buf, a); err != nil {
-		return nil, arrayEntry{}, fmt.Errorf("array %s cannot be written: %w", name, err)
+	sum, size := sha256.New(), byteCount(0)
+	if err := npy.Write(io.MultiWriter(sum, &size), a); err != nil {
+		return arrayEntry{}, fmt.Errorf("array %s cannot be written: %w", name, err)
 	}
-	content := buf.Bytes()
-	return content, arrayEntry{
-		Name: name, DType: dtypeOf(a), Shape: a.Shape, Bytes: int64(len(content)), SHA256: checksum(content),
+	return arrayEntry{
+		Name: name, DType: dtypeOf(a), Shape: a.Shape, Bytes: int64(size), SHA256: hex.EncodeToString(sum.Sum(nil)),
 	}, nil
+}
+
+// byteCount counts what is written to it.
+type byteCount int64
+
+func (n *byteCount) Write(p []byte) (int, error) {
+	*n += byteCount(len(p))
+	return len(p), nil
 }
 
 func dtypeOf(a heads.Array) string {
@@ -114,14 +129,14 @@ func dtypeOf(a heads.Array) string {
 
 // writeZip stores entries by name. Deflating would save little on floating
 // point, and a stored entry is never larger than the file that holds it.
-func writeZip(w io.Writer, entries map[string][]byte) error {
+func writeZip(w io.Writer, entries map[string]func(io.Writer) error) error {
 	zw := zip.NewWriter(w)
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		e, err := zw.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
 		if err != nil {
 			return err
 		}
-		if _, err := e.Write(entries[name]); err != nil {
+		if err := entries[name](e); err != nil {
 			return err
 		}
 	}
