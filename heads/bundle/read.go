@@ -3,6 +3,8 @@ package bundle
 import (
 	"archive/zip"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -149,22 +151,33 @@ func (a archive) manifest() ([]byte, error) {
 // readEntry reads a whole entry whose size has been found acceptable. The
 // buffer grows with what is there, not with what the directory claims.
 func readEntry(f *zip.File) ([]byte, error) {
+	var buf bytes.Buffer
+	err := eachByte(f, func(r io.Reader) error {
+		_, err := io.Copy(&buf, r)
+		return err
+	})
+	return buf.Bytes(), err
+}
+
+// eachByte has read called with an entry whose size has been found acceptable,
+// which it reads to the end.
+func eachByte(f *zip.File, read func(r io.Reader) error) error {
 	r, err := f.Open()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %q cannot be read: %w", ErrDamaged, f.Name, err)
+		return fmt.Errorf("%w: %q cannot be read: %w", ErrDamaged, f.Name, err)
 	}
 	defer r.Close()
-	var buf bytes.Buffer
-	n, err := io.Copy(&buf, io.LimitReader(r, int64(f.UncompressedSize64)+1))
+	var n byteCount
+	err = read(io.TeeReader(io.LimitReader(r, int64(f.UncompressedSize64)+1), &n))
 	switch {
 	case errors.Is(err, zip.ErrChecksum):
-		return nil, fmt.Errorf("%w: the content of %q has changed: copy the file again or fit anew", ErrDamaged, f.Name)
+		return fmt.Errorf("%w: the content of %q has changed: copy the file again or fit anew", ErrDamaged, f.Name)
 	case err != nil:
-		return nil, fmt.Errorf("%w: %q cannot be read: %w", ErrDamaged, f.Name, err)
+		return fmt.Errorf("%w: %q cannot be read: %w", ErrDamaged, f.Name, err)
 	case uint64(n) != f.UncompressedSize64:
-		return nil, fmt.Errorf("%w: %q has another length than the file says", ErrDamaged, f.Name)
+		return fmt.Errorf("%w: %q has another length than the file says", ErrDamaged, f.Name)
 	}
-	return buf.Bytes(), nil
+	return nil
 }
 
 // verify checks the manifest's own checksum and that the archive holds what
@@ -206,17 +219,26 @@ func (a archive) verify(content []byte, m manifest) error {
 }
 
 // array reads one array and checks it against what the manifest says of it.
+// Arrays can be most of the memory there is: they are decoded as they are read.
 func (a archive) array(e arrayEntry) (heads.Array, error) {
-	content, err := readEntry(a.files[e.Name])
-	if err != nil {
+	f := a.files[e.Name]
+	var array heads.Array
+	var badArray error
+	sum, size := sha256.New(), byteCount(0)
+	err := eachByte(f, func(r io.Reader) error {
+		r = io.TeeReader(r, io.MultiWriter(sum, &size))
+		array, badArray = npy.ReadSure(r, int64(f.UncompressedSize64))
+		_, err := io.Copy(io.Discard, r)
+		return err
+	})
+	switch {
+	case err != nil:
 		return heads.Array{}, err
-	}
-	if int64(len(content)) != e.Bytes || checksum(content) != e.SHA256 {
+	case int64(size) != e.Bytes || hex.EncodeToString(sum.Sum(nil)) != e.SHA256:
 		return heads.Array{}, fmt.Errorf("%w: %q is not what its checksum says: copy the file again or fit anew", ErrDamaged, e.Name)
 	}
-	array, err := npy.Read(bytes.NewReader(content))
-	if err != nil {
-		return heads.Array{}, fmt.Errorf("%w: %q: %w", ErrDamaged, e.Name, err)
+	if badArray != nil {
+		return heads.Array{}, fmt.Errorf("%w: %q: %w", ErrDamaged, e.Name, badArray)
 	}
 	if dtypeOf(array) != e.DType || !slices.Equal(array.Shape, e.Shape) {
 		return heads.Array{}, fmt.Errorf("%w: %q is %s %v where the manifest says %s %v",

@@ -21,6 +21,16 @@ func Read(r io.Reader) (heads.Array, error) {
 	return readBody(r, h, chunk)
 }
 
+// ReadSure is Read where r is known to hold as many bytes as sure: memory for
+// their elements is taken at once.
+func ReadSure(r io.Reader, sure int64) (heads.Array, error) {
+	h, _, err := readHeader(r)
+	if err != nil {
+		return heads.Array{}, err
+	}
+	return readBody(r, h, max(sure, chunk))
+}
+
 // ReadFile reads the .npy file at path. Errors name the path.
 func ReadFile(path string) (heads.Array, error) {
 	l, err := OpenFile(path)
