@@ -15,7 +15,7 @@ import (
 // that calibration can reach beyond the forecast. A target that several levels
 // share has the middle one.
 //
-// Reference: Vovk, Petej, Toccaceli, Gammerman & Ahlberg (2020), Conformal
+// Reference: Vovk, Petej, Toccaceli, Gammerman, Ahlberg & Carlsson (2020), Conformal
 // Calibrators, with Chernozhukov, Wüthrich & Zhu (2021), Distributional
 // Conformal Prediction, for forecasts by quantiles.
 func (q QuantileCalibration) PredictiveSystem() (PredictiveSystem, error) {
