@@ -39,14 +39,15 @@ func (p detectionPlan) pairs(results *store[detectionKey, detectionRecord]) []pa
 	for _, n := range p.networks {
 		for _, out := range n.outs() {
 			one := pair{network: n, out: out, cells: map[string]detectionCell{}}
+			rows := 0 // that the network's error is of: some methods see few
 			for _, m := range p.methods {
 				j := detectionJob{network: n, method: m, rows: p.rowsOf(m), seed: p.seed}
 				var records []detectionRecord
 				for _, config := range p.configsOf(m) {
 					if r, ok := results.records[j.keyOf(out, config)]; ok {
 						records = append(records, r)
-						if r.Failed == "" {
-							one.error = r.Error
+						if r.Failed == "" && r.In > rows {
+							rows, one.error = r.In, r.Error
 						}
 					}
 				}

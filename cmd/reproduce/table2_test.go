@@ -246,6 +246,22 @@ func TestStandings(t *testing.T) {
 	}
 }
 
+// TestNetworkError holds that a network's error is that on most rows.
+func TestNetworkError(t *testing.T) {
+	p := detectionPlan{
+		networks: []measuredNetwork{{trainedNetwork: trainedNetwork{name: "net", others: []string{"far"}}}},
+		methods:  []ood.Method{{Name: "few"}, {Name: "many"}, {Name: "fewer"}},
+	}
+	results := &store[detectionKey, detectionRecord]{records: map[detectionKey]detectionRecord{}}
+	for i, in := range []int{20, 2000, 10} {
+		k := detectionJob{network: p.networks[0], method: p.methods[i]}.keyOf("far", nil)
+		results.records[k] = detectionRecord{detectionKey: k, In: in, Error: float64(in)}
+	}
+	if pairs := p.pairs(results); len(pairs) != 1 || pairs[0].error != 2000 {
+		t.Errorf("pairs %+v, want the error of 2000 rows", pairs)
+	}
+}
+
 // TestTable2 measures a network on images drawn here, twice: the second run
 // measures nothing, and one with a further method that alone.
 func TestTable2(t *testing.T) {
