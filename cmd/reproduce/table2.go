@@ -107,6 +107,8 @@ func runTable2(ctx context.Context, s settings) error {
 	}
 	if !s.detection.report {
 		err = p.measure(ctx, s, results)
+	} else if !slices.ContainsFunc(p.pairs(results), pair.measured) {
+		err = fmt.Errorf("%s has no results of these networks and methods with these --rows, --network-rows, --grid and --seed: give the flags that they were measured with", p.out)
 	}
 	if err != nil {
 		return errors.Join(err, results.close())

@@ -33,6 +33,16 @@ type pair struct {
 
 func (p pair) name() string { return p.network.name + " / " + p.out }
 
+// measured says whether any method has been tried on it.
+func (p pair) measured() bool {
+	for _, c := range p.cells {
+		if !c.none() || c.failed != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // pairs puts the results together.
 func (p detectionPlan) pairs(results *store[detectionKey, detectionRecord]) []pair {
 	var all []pair

@@ -308,6 +308,21 @@ func TestTable2(t *testing.T) {
 	if code := run(t.Context(), args, &stdout, &stderr); code != 0 || stderr.Len() > 0 || stdout.String() != first {
 		t.Fatalf("a second run exits with %d, says %q and prints\n%s\nwant\n%s", code, stderr.String(), stdout.String(), first)
 	}
+	report := append(slices.Clone(args), "--report")
+	stdout.Reset()
+	if code := run(t.Context(), report, &stdout, io.Discard); code != 0 || stdout.String() != first {
+		t.Errorf("--report: exit status %d, prints\n%s\nwant\n%s", code, stdout.String(), first)
+	}
+	for _, other := range [][]string{{"--rows", "70"}, {"--out", t.TempDir()}} {
+		stdout.Reset()
+		stderr.Reset()
+		if code := run(t.Context(), append(slices.Clone(report), other...), &stdout, &stderr); code != 1 || stdout.Len() > 0 || !strings.Contains(stderr.String(), "has no results") {
+			t.Errorf("--report %v, which has no results: exit status %d, %q", other, code, stderr.String())
+		}
+	}
+	if kept, err := os.ReadFile(filepath.Join(out, "table2.txt")); err != nil || string(kept) != first {
+		t.Errorf("a report of no results leaves a table of\n%s\n%v", kept, err)
+	}
 	before := features(t, out)
 	args[len(args)-1] += ",energy"
 	stderr.Reset()
