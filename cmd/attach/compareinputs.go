@@ -136,10 +136,11 @@ func compareFeatures(c *cli.Context, choice comparing, comparison *ood.Compariso
 			b.Labels, b.Logits = nil, blas32.General{}
 			return b, nil
 		}
-		if last := comparison.Training.Last; last != nil && b.HasFeatures() && !b.HasLogits() {
-			if b.Features.Cols != last.Weight.Cols {
-				return b, fmt.Errorf("%s: rows of %d features, and the weights in %s take %d", path, b.Features.Cols, c.String("weights"), last.Weight.Cols)
-			}
+		last := comparison.Training.Last
+		if err := checkLayer(path, c.String("weights"), last, b, c.App.ErrWriter); err != nil {
+			return b, err
+		}
+		if last != nil && b.HasFeatures() && !b.HasLogits() {
 			b.Logits = last.Logits(b.Features)
 		}
 		return b, nil

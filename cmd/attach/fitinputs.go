@@ -157,6 +157,9 @@ func featureRows(c *cli.Context, in *bundle.Inputs, x, y, flag string) (rowsOf, 
 		return rows, err
 	}
 	noteFeatures(x, c.App.ErrWriter)
+	if err := checkLayer(x, c.String("weights"), in.Last, b, c.App.ErrWriter); err != nil {
+		return rows, err
+	}
 	var t inputs.Targets
 	if y != "" || in.Base.Task == bundle.Regression && holdsAny(x, "y", "targets") {
 		if t, err = inputs.OpenTargets(c.Context, cmp.Or(y, x)); err != nil {
