@@ -179,6 +179,11 @@ func fitChoices(c *cli.Context) (bundle.Inputs, error) {
 	if err := checkTask(c); err != nil {
 		return in, err
 	}
+	if in.SkipDetector {
+		if err := refuse(c, "with --no-detector", "method", "param", "alpha"); err != nil {
+			return in, err
+		}
+	}
 	if name := c.String("method"); name != "" {
 		var ok bool
 		if in.Method, ok = baselines.ByName(name); !ok {
