@@ -2,6 +2,7 @@ package ood
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -162,7 +163,11 @@ func (c Comparison) check(m Method) error {
 		return err
 	}
 	for _, s := range c.outSets() {
-		if err := m.CheckBatch(s.Batch); err != nil {
+		err := m.CheckBatch(s.Batch)
+		if need := (*NeedError)(nil); errors.As(err, &need) && s.Name != "" {
+			need.Where = "the rows of " + s.Name
+		}
+		if err != nil {
 			return err
 		}
 	}

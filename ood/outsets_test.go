@@ -205,6 +205,26 @@ func TestCompareRefusesOutSets(t *testing.T) {
 	}
 }
 
+// The set that lacks what a method needs is named.
+func TestCompareNamesTheSetThatLacks(t *testing.T) {
+	m := normMethod
+	m.Needs |= ood.NeedLogits
+	c := withSets(m)
+	c.Training.Logits, c.In.Logits = matrix(c.Training.Len(), 2), matrix(c.In.Len(), 2)
+	for i := range c.OutSets {
+		if c.OutSets[i].Name != "c" {
+			c.OutSets[i].Logits = matrix(c.OutSets[i].Len(), 2)
+		}
+	}
+	r, err := ood.Compare(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `method "norm" needs logits: the rows of c carry none`; len(r.Skipped) != 1 || r.Skipped[0].Reason != want {
+		t.Errorf("%+v, want %s", r.Skipped, want)
+	}
+}
+
 // TestCompareSetsJSON holds the JSON form of what several sets, labels and
 // resamples add.
 func TestCompareSetsJSON(t *testing.T) {
