@@ -29,6 +29,11 @@ func methodsCommand() *cli.Command {
 			if _, err := positional(c); err != nil {
 				return err
 			}
+			if c.Bool("json") {
+				if err := refuse(c, "with --json", "markdown"); err != nil {
+					return err
+				}
+			}
 			if c.Bool("intervals") {
 				return printIntervals(c)
 			}
