@@ -24,7 +24,7 @@ func fitCommand() *cli.Command {
 		&cli.StringFlag{Name: "cal-y", Usage: "`FILE`: labels or targets of --cal, where it does not hold them"},
 		&cli.StringFlag{Name: "o", Usage: "`FILE`: where to write what is fitted, such as M.attach"},
 		&cli.StringFlag{Name: "task", Usage: "`WHAT`: classification or regression, where the model's graph does not tell which it does"},
-		&cli.StringFlag{Name: "method", Usage: "`NAME`: out-of-domain detector, one of those that attach methods lists (default: fused; certificates-coupled where the last layer is not known; certificates for regression)"},
+		&cli.StringFlag{Name: "method", Usage: "`NAME`: out-of-domain detector, one of those that attach methods lists (default: fused; certificates-coupled where the last layer is not known; certificates for regression and where there are no logits)"},
 		&cli.StringSliceFlag{Name: "param", Usage: "`NAME=VALUE`: parameter of the detector, such as dropout=.2 of bald, in place of its default; repeat for more"},
 		&cli.BoolFlag{Name: "no-detector", Usage: "fit no out-of-domain detector"},
 		&cli.BoolFlag{Name: "no-quantiles", Usage: "fit no quantile head"},
@@ -146,8 +146,12 @@ func runFit(c *cli.Context) error {
 		return err
 	}
 	p.end()
-	fmt.Fprintf(c.App.ErrWriter, "%s: fitted on %d rows, calibrated on %d\nnote: %s\n",
-		c.String("o"), b.Calibration.NFit, b.Calibration.NCal, b.Calibration.Promise())
+	detector := "no detector"
+	if b.Detector != nil {
+		detector = "detector " + b.Detector.Method
+	}
+	fmt.Fprintf(c.App.ErrWriter, "%s: fitted on %d rows, calibrated on %d; %s\nnote: %s\n",
+		c.String("o"), b.Calibration.NFit, b.Calibration.NCal, detector, b.Calibration.Promise())
 	noteEndless(c.App.ErrWriter, b, 0, b.Calibration.Groups)
 	if b.Detector != nil {
 		if v := ood.VariantOf(b.Detector.Scorer); v != "" {
