@@ -128,6 +128,7 @@ func TestWriteMore(t *testing.T) {
 	c := &p.Sets[0]
 	c.Columns = []Column{{Head: "regret", Title: "What choosing it costs.", Lower: true, Digits: 2, Values: map[string]Value{"worse": {Mean: .125}, "better": {Mean: .25}}}, {Head: "empty"}}
 	c.Report.Sweep = true
+	c.Report.Methods[1].Control = true
 	c.Report.InError = new(float64)
 	*c.Report.InError = .25
 	c.Report.Wrong = make([]bool, 300)
@@ -153,6 +154,9 @@ func TestWriteMore(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
+	}
+	if n := strings.Count(page, `<span class="tag">control</span>`); n != 2 {
+		t.Errorf("a control is marked as one %d times, want in both tables", n)
 	}
 	if strings.Contains(page, ">empty<") {
 		t.Error("a column without values is shown")
