@@ -26,7 +26,7 @@ func (s Selection) tasks() ([]pseudoTask, error) {
 	t.Network, t.Inputs, t.Outliers, t.Progress = nil, nil, Batch{}, nil
 	classes, err := classesOf(t.Batch)
 	if err != nil && s.Criterion == HeldOutClasses {
-		return nil, err
+		return nil, fmt.Errorf("no classes to hold out of the rows to fit with: %w; choose another criterion", err)
 	}
 	fit, held := calibrate.Split(t.Len(), calibrate.DefaultFraction, t.Seed)
 	if s.Criterion != MeanRank {

@@ -253,7 +253,7 @@ func TestSelectErrors(t *testing.T) {
 		{classRows(60), "best", normMethod, `no criterion "best"`},
 		{few, ood.Mixed, normMethod, "single class"},
 		{two, ood.HeldOutClasses, normMethod, "2 classes"},
-		{unlabelled, ood.HeldOutClasses, normMethod, ood.ErrNoClasses.Error()},
+		{unlabelled, ood.HeldOutClasses, normMethod, "no classes to hold out of the rows to fit with: " + ood.ErrNoClasses.Error()},
 		{broken, "", normMethod, "labels"},
 		{ood.Training{Batch: line(1)}, "", normMethod, "1 rows"},
 		{classRows(60), "", control, "control"},
