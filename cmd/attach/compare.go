@@ -136,6 +136,9 @@ func compare(c *cli.Context) error {
 	if err := anyResult(report); err != nil {
 		return err
 	}
+	if sameFile(c.String("in"), c.String("fit")) {
+		fmt.Fprintln(c.App.ErrWriter, "note: --in is what --fit reads; rows that a method was fitted with look more in-domain than fresh ones do")
+	}
 	report.Model, report.ModelSHA256 = modelPath, sha256
 	if chosen != nil {
 		report.Choose(*chosen)
