@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,10 +15,10 @@ import (
 
 // TestTorchvisionGradients compares input gradients of log-softmax of the top
 // class with PyTorch's in double precision, which
-// testmodels/torchvision/gradients.py wrote beside the models. The median error
-// over a network's inputs is to be within max(1e-3, twice that of PyTorch in
-// single precision): on a single input, which side of a ReLU's kink a unit
-// falls on is up to rounding, and costs 1e-3 and more.
+// testmodels/torchvision/gradients.py wrote beside the models. Each input of
+// each network is to be within max(1e-3, twice PyTorch's error in single
+// precision). It fails for some: which side of a ReLU's kink a unit falls on
+// is up to rounding.
 func TestTorchvisionGradients(t *testing.T) {
 	dir := os.Getenv("ATTACH_TORCHVISION")
 	if dir == "" {
@@ -30,7 +29,7 @@ func TestTorchvisionGradients(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no gradients in %s (%v): run testmodels/torchvision/gradients.py", dir, err)
 	}
-	t.Logf("%-20s %-28s %s", "network", "error on each input", "PyTorch's in single precision, the largest over its implementations")
+	t.Logf("%-20s %-28s %s", "network", "error on each input", "PyTorch's in single precision")
 	for _, file := range files {
 		path := strings.TrimSuffix(file, ".gradient.npz") + ".onnx"
 		name := strings.TrimSuffix(filepath.Base(path), ".onnx")
@@ -44,7 +43,6 @@ func TestTorchvisionGradients(t *testing.T) {
 		}
 		size := len(x) / len(own)
 		var errors, theirs strings.Builder
-		var ours, pytorchs []float64
 		for i, e32 := range own {
 			var got []float32
 			for b, err := range m.Gradients(context.Background(), featurize.Slice(shape[1:], x[i*size:(i+1)*size]), featurize.GradientOptions{}) {
@@ -55,19 +53,13 @@ func TestTorchvisionGradients(t *testing.T) {
 				got = append(got, b.Gradient...)
 			}
 			e := relative(got, want[i*size:(i+1)*size])
-			ours, pytorchs = append(ours, e), append(pytorchs, float64(e32))
+			if bound := math.Max(1e-3, 2*float64(e32)); !(e <= bound) {
+				t.Errorf("%s, input %d: error %.1e, bound %.1e", name, i, e, bound)
+			}
 			fmt.Fprintf(&errors, "%8.1e ", e)
 			fmt.Fprintf(&theirs, "%8.1e ", e32)
 		}
 		m.Close()
 		t.Logf("%-20s %-28s %s", name, errors.String(), theirs.String())
-		if e, bound := median(ours), math.Max(1e-3, 2*median(pytorchs)); !(e <= bound) {
-			t.Errorf("%s: median error %.1e, bound %.1e", name, e, bound)
-		}
 	}
-}
-
-func median(x []float64) float64 {
-	x = slices.Sorted(slices.Values(x))
-	return x[len(x)/2]
 }

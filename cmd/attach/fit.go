@@ -129,7 +129,7 @@ func runFit(c *cli.Context) error {
 		return err
 	}
 	defer engine.Close()
-	in.Trainer = engine
+	in.Trainer, in.Log = engine, logger(c)
 	p := newProgress(c.App.ErrWriter, "fit")
 	defer p.end()
 	in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }

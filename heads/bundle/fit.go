@@ -1,10 +1,12 @@
 package bundle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -87,6 +89,7 @@ type Inputs struct {
 	Level float64 // default interval coverage; 0 stands for DefaultLevel
 	Seed  uint64
 
+	Log *slog.Logger // is told which default detector could not be fitted, and why; nil discards
 	// Progress, if not nil, is called with a stage ("detector", "quantiles",
 	// "calibration") and the share of it that is done.
 	Progress func(stage string, share float64)
@@ -149,6 +152,9 @@ func (in Inputs) withDefaults() (Inputs, error) {
 	}
 	if in.CalFraction == 0 {
 		in.CalFraction = calibrate.DefaultFraction
+	}
+	if in.Log == nil {
+		in.Log = slog.New(slog.DiscardHandler)
 	}
 	if in.Progress == nil {
 		in.Progress = func(string, float64) {}
@@ -231,23 +237,30 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, er
 	if in.Method.Name != "" {
 		return fit(in.Method, in.Params)
 	}
-	var last error
+	var refused, unfit error // for what a default needs; of one that was tried
 	for _, m := range DefaultMethods() {
 		// A regressor's outputs are no scores of classes.
 		if t.Regression && m.Needs&ood.NeedLogits != 0 {
 			continue
 		}
+		if err := m.CheckTraining(t); err != nil {
+			refused = cmp.Or(refused, err)
+			continue
+		}
 		s, err := fit(m, m.Default)
 		if err == nil {
+			if unfit != nil {
+				in.Log.WarnContext(ctx, "attached a later default detector", "detector", m.Name, "reason", unfit)
+			}
 			in.Method, in.Params = m, maps.Clone(m.Default)
 			return s, nil
 		}
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		last = err
+		unfit = err
 	}
-	return nil, last
+	return nil, cmp.Or(unfit, refused)
 }
 
 func (b *Bundle) fitDetector(ctx context.Context, in Inputs, d division) error {

@@ -1,8 +1,10 @@
 package bundle_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"os/exec"
 	"slices"
@@ -212,8 +214,14 @@ func TestDefaultDetector(t *testing.T) {
 		"fused": known, "certificates-coupled": classifier(60), "certificates": negative,
 	} {
 		in.Method = ood.Method{}
+		var log bytes.Buffer
+		in.Log = slog.New(slog.NewTextHandler(&log, nil))
 		if got := mustFit(t, in).Detector.Method; got != want {
 			t.Errorf("got %s, want %s", got, want)
+		}
+		// Of these, negative logits alone are a failure, and not a lack.
+		if told := strings.Contains(log.String(), "largest logit"); told != (want == "certificates") {
+			t.Errorf("%s: the log says %q", want, log.String())
 		}
 	}
 	for name, in := range map[string]bundle.Inputs{"regression": regressor(1, 60, 1), "features alone": features} {
