@@ -94,10 +94,16 @@ func TestNeeds(t *testing.T) {
 			`method "covariance" needs the last layer's weights: the rows to fit with come without them`},
 		{ood.Training{Batch: ood.Batch{Features: matrix(2, 2), Labels: []int{0, 1}}, Last: &ood.Linear{}},
 			`method "covariance" needs a trainer: the rows to fit with come without one`},
+		{ood.Training{Regression: true}, `method "covariance" needs features: the rows to fit with carry none`},
 	} {
 		if err := m.CheckTraining(c.training); err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %s", err, c.want)
 		}
+	}
+	entropy := ood.Method{Name: "entropy", Needs: ood.NeedLogits}
+	err = entropy.CheckTraining(ood.Training{Batch: ood.Batch{Features: matrix(2, 2)}, Regression: true})
+	if want := `method "entropy" needs logits: the rows of a regressor carry none`; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 	if got := (ood.NeedFeatures | ood.NeedWeights).String(); got != "features, the last layer's weights" {
 		t.Error(got)

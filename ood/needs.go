@@ -86,7 +86,11 @@ func (m Method) CheckTraining(t Training) error {
 	if t.Network != nil {
 		has |= NeedNetwork | NeedDropout
 	}
-	return m.check(has, m.Needs&^NeedInputs, "the rows to fit with")
+	err := m.check(has, m.Needs&^NeedInputs, "the rows to fit with")
+	if need := (*NeedError)(nil); t.Regression && errors.As(err, &need) && need.Need == NeedLogits {
+		need.Where = "the rows of a regressor"
+	}
+	return err
 }
 
 // CheckBatch returns a *NeedError for the first thing that scoring b needs and

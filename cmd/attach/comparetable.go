@@ -37,15 +37,18 @@ func printReport(w io.Writer, r *ood.Report) error {
 		if m.NOutliers > 0 {
 			fmt.Fprintf(w, "\n%s: fitted with %d out-of-domain rows and measured on %d others\n", m.Name, m.NOutliers, m.NOut)
 		}
-		for _, f := range m.Failed {
-			fmt.Fprintf(w, "failed: %s %s: %s\n", m.Name, f.Params, f.Error)
-		}
 	}
-	for _, s := range r.Skipped {
-		fmt.Fprintf(w, "skipped: %s\n", s.Reason)
-	}
+	printAbsent(w, "failed", r.Failures())
+	printAbsent(w, "skipped", ood.Together(r.Skipped))
 	printSelected(w, r)
 	return nil
+}
+
+// printAbsent prints a line for every reason why there is no result.
+func printAbsent(w io.Writer, what string, list []ood.Absence) {
+	for _, a := range list {
+		fmt.Fprintf(w, "%s (%s): %s\n", what, a.Why, strings.Join(a.Names, ", "))
+	}
 }
 
 // spread is a summary as the tables show it.

@@ -210,24 +210,39 @@ func (p detectionPlan) printStandings(w io.Writer, all []standing, pairs []pair)
 	}
 }
 
-// printNotes says what failed, and what stood in.
+// printNotes says what failed, and what stood in, once for every network and
+// reason.
 func (p detectionPlan) printNotes(w io.Writer, pairs []pair) {
-	seen := map[string]bool{}
-	note := func(text string) {
-		if !seen[text] {
-			seen[text] = true
-			fmt.Fprintln(w, text)
+	type note struct{ network, what string }
+	var order []note
+	all := map[note][]ood.Skipped{}
+	add := func(network, what string, s ood.Skipped) {
+		n := note{network, what}
+		if all[n] == nil {
+			order = append(order, n)
+		}
+		if !slices.Contains(all[n], s) {
+			all[n] = append(all[n], s)
 		}
 	}
 	for _, q := range pairs {
 		for _, m := range p.methods {
 			c := q.cells[m.Name]
 			if c.failures > 0 {
-				note(fmt.Sprintf("%s, %s: %d configurations failed: %s", q.network.name, m.Name, c.failures, c.failed))
+				failed := ood.Skipped{Name: m.Name, Reason: ood.Skipped{Name: m.Name, Reason: c.failed}.Why()}
+				if c.failures > 1 {
+					failed.Name += fmt.Sprintf(" (%d configurations)", c.failures)
+				}
+				add(q.network.name, "failed", failed)
 			}
 			if c.variant != "" {
-				note(fmt.Sprintf("%s, %s: %s", q.network.name, m.Name, c.variant))
+				add(q.network.name, "stood in", ood.Skipped{Name: m.Name, Reason: c.variant})
 			}
+		}
+	}
+	for _, n := range order {
+		for _, a := range ood.Together(all[n]) {
+			fmt.Fprintf(w, "%s, %s (%s): %s\n", n.network, n.what, a.Why, strings.Join(a.Names, ", "))
 		}
 	}
 }

@@ -393,6 +393,30 @@ func readDetections(t *testing.T, out string) []detectionRecord {
 	return slices.Collect(maps.Values(results.records))
 }
 
+// A reason that several methods share is told once for each network.
+func TestTable2Notes(t *testing.T) {
+	p := detectionPlan{methods: []ood.Method{{Name: "knn"}, {Name: "odin"}, {Name: "vim"}, {Name: "bald"}}}
+	one := func(network, out string) pair {
+		q := pair{out: out, cells: map[string]detectionCell{
+			"knn":  {failed: "too few rows", failures: 4},
+			"odin": {failed: `method "odin" needs logits`, failures: 1},
+			"vim":  {failed: `method "vim" needs logits`, failures: 1},
+			"bald": {variant: "inserted dropout"},
+		}}
+		q.network.name = network
+		return q
+	}
+	var text strings.Builder
+	p.printNotes(&text, []pair{one("a", "x"), one("a", "y"), one("b", "x")})
+	want := ""
+	for _, n := range []string{"a", "b"} {
+		want += n + ", failed (too few rows): knn (4 configurations)\n" + n + ", failed (needs logits): odin, vim\n" + n + ", stood in (inserted dropout): bald\n"
+	}
+	if text.String() != want {
+		t.Errorf("notes:\n%swant:\n%s", &text, want)
+	}
+}
+
 func TestTable2Usage(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--grid is default or full":    {"--grid", "small"},

@@ -78,18 +78,17 @@ func (s *section) Shown() []row { return s.Rows[:min(shown, len(s.Rows))] }
 func (s *section) Folded() []row { return s.Rows[min(shown, len(s.Rows)):] }
 
 // missing is what has no result, and why.
-type missing struct{ Name, Params, What, Why string }
+type missing struct{ Names, What, Why string }
 
 func absent(r *ood.Report) []missing {
 	var list []missing
-	for _, m := range r.Methods {
-		for _, f := range m.Failed {
-			list = append(list, missing{m.Name, f.Params.String(), "failed", f.Error})
+	add := func(what string, all []ood.Absence) {
+		for _, a := range all {
+			list = append(list, missing{strings.Join(a.Names, ", "), what, a.Why})
 		}
 	}
-	for _, sk := range r.Skipped {
-		list = append(list, missing{sk.Name, "", "skipped", strings.TrimPrefix(sk.Reason, fmt.Sprintf("method %q ", sk.Name))})
-	}
+	add("failed", r.Failures())
+	add("skipped", ood.Together(r.Skipped))
 	return list
 }
 
