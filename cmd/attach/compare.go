@@ -20,7 +20,7 @@ func compareCommand() *cli.Command {
 		&cli.StringSliceFlag{Name: "out", Usage: "`[[GROUP:]NAME=]INPUTS`: out-of-domain rows, to measure on; with a NAME, repeat for more sets"},
 		&cli.StringFlag{Name: "out-classes", Usage: "`A,B,…`: keep the rows of --out with these labels alone"},
 		&cli.StringFlag{Name: "task", Usage: "`WHAT`: classification or regression, where the model's graph does not tell which it does"},
-		&cli.StringFlag{Name: "weights", Usage: "`FILE`: .npz of the last layer's weight c×h and bias c, without MODEL.onnx, for methods that read them; features that come without logits get them from it"},
+		weightsFlag("without MODEL.onnx", ", for methods that read them"),
 		&cli.StringFlag{Name: "methods", Usage: "`A,B,…`: compare these alone, of those that attach methods lists"},
 		&cli.BoolFlag{Name: "sweep", Usage: "run every method's whole grid, not its default alone"},
 		&cli.IntFlag{Name: "parallel", Usage: "`N`: configurations fitted and scored at a time; more than one disturbs the times shown. Without it, one, or with --sweep one per core"},

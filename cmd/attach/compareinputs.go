@@ -120,32 +120,21 @@ func addOut(comparison *ood.Comparison, s outFlag, b ood.Batch) {
 func compareFeatures(c *cli.Context, choice comparing, comparison *ood.Comparison) error {
 	regression := c.String("task") == string(bundle.Regression)
 	comparison.Training.Regression = regression
-	if path := c.String("weights"); path != "" {
-		var err error
-		if comparison.Training.Last, err = inputs.LoadWeights(path); err != nil {
-			return err
-		}
+	var err error
+	if comparison.Training.Last, err = loadWeights(c); err != nil {
+		return err
 	}
 	read := func(path string) (ood.Batch, error) {
-		b, err := openFeatures(path)
+		b, err := openLayerFeatures(c, path, comparison.Training.Last)
 		if err != nil {
 			return b, err
 		}
 		noteFeatures(path, c.App.ErrWriter)
 		if regression {
 			b.Labels, b.Logits = nil, blas32.General{}
-			return b, nil
-		}
-		last := comparison.Training.Last
-		if err := checkLayer(path, c.String("weights"), last, b, c.App.ErrWriter); err != nil {
-			return b, err
-		}
-		if last != nil && b.HasFeatures() && !b.HasLogits() {
-			b.Logits = last.Logits(b.Features)
 		}
 		return b, nil
 	}
-	var err error
 	if comparison.Training.Batch, err = read(c.String("fit")); err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func fitCommand() *cli.Command {
 		&cli.StringFlag{Name: "interval", Usage: "`NAME`: how the quantile head predicts, one of those that attach methods --intervals describes: " + strings.Join(intervalNames(), ", "), Value: baselines.SQR.Name},
 		&cli.StringSliceFlag{Name: "interval-param", Usage: "`NAME=VALUE`: parameter of --interval, such as n_estimators=500 of quantile-forest, in place of its default; repeat for more"},
 		groupsFlag("; intervals are then calibrated group by group, and predict needs --groups too"),
-		&cli.StringFlag{Name: "weights", Usage: "`FILE`: .npz of the last layer's weight c×h and bias c, without MODEL.onnx, for methods that read them"},
+		weightsFlag("without MODEL.onnx", ", for methods that read them"),
 		&cli.Float64Flag{Name: "cal-fraction", Usage: "`SHARE`: share of --x that is split off to calibrate with, where there is no --cal", Value: calibrate.DefaultFraction},
 		&cli.Float64Flag{Name: "alpha", Usage: "`SHARE`: share of in-domain inputs that may be flagged by mistake; predict can choose another", Value: bundle.DefaultAlpha},
 		&cli.Float64Flag{Name: "level", Usage: "`PROBABILITY`: how likely an interval is to cover the target; predict can choose another", Value: bundle.DefaultLevel},
@@ -138,6 +138,9 @@ func runFit(c *cli.Context) error {
 	var few *heads.TooFewRowsError
 	if errors.As(err, &few) {
 		return fmt.Errorf("%s: %w; give more rows", c.String("x"), err)
+	}
+	if err != nil && modelPath == "" {
+		err = hintWeights(c, err)
 	}
 	if err != nil {
 		return err

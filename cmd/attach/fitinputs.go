@@ -121,11 +121,9 @@ func featureInputs(c *cli.Context, in *bundle.Inputs) error {
 	if in.Base.Task == "" {
 		return usagef("attach fit without MODEL.onnx needs --task classification or --task regression")
 	}
-	if path := c.String("weights"); path != "" {
-		var err error
-		if in.Last, err = inputs.LoadWeights(path); err != nil {
-			return err
-		}
+	var err error
+	if in.Last, err = loadWeights(c); err != nil {
+		return err
 	}
 	return readBoth(c, in, func(x, y, flag string) (rowsOf, error) {
 		rows, err := featureRows(c, in, x, y, flag)
@@ -152,14 +150,11 @@ func featureGroups(c *cli.Context, x string, rows int) ([]string, error) {
 
 func featureRows(c *cli.Context, in *bundle.Inputs, x, y, flag string) (rowsOf, error) {
 	var rows rowsOf
-	b, err := openFeatures(x)
+	b, err := openLayerFeatures(c, x, in.Last)
 	if err != nil {
 		return rows, err
 	}
 	noteFeatures(x, c.App.ErrWriter)
-	if err := checkLayer(x, c.String("weights"), in.Last, b, c.App.ErrWriter); err != nil {
-		return rows, err
-	}
 	var t inputs.Targets
 	if y != "" || in.Base.Task == bundle.Regression && holdsAny(x, "y", "targets") {
 		if t, err = inputs.OpenTargets(c.Context, cmp.Or(y, x)); err != nil {

@@ -24,6 +24,7 @@ func predictCommand() *cli.Command {
 		&cli.StringFlag{Name: "o", Usage: "`FILE`: .csv, .jsonl or .npz to write; - is CSV on standard output", Value: "-"},
 		&cli.StringFlag{Name: "model", Usage: "`MODEL.onnx`: the model that M.attach was fitted for, where it has moved since"},
 		&cli.BoolFlag{Name: "features", Usage: "take --x as features and logits, and do not run the model"},
+		weightsFlag("with --features or for heads that were fitted on features alone", ""),
 		&cli.Float64Flag{Name: "level", Usage: "`PROBABILITY`: how likely an interval is to cover the target, instead of what fit was given"},
 		&cli.StringFlag{Name: "quantiles", Usage: "`LEVELS`: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
 		&cli.StringFlag{Name: "side", Usage: "`WHICH`: both ends of intervals, or lower or upper: that one alone, missed as seldom as both together", Value: "both"},
@@ -56,7 +57,7 @@ func predict(c *cli.Context) (err error) {
 	if err := required(c, "x"); err != nil {
 		return err
 	}
-	if err := distinct(c, "x", "model", "preprocess"); err != nil {
+	if err := distinct(c, "x", "model", "preprocess", "weights"); err != nil {
 		return err
 	}
 	if c.Bool("features") {
@@ -92,8 +93,13 @@ func predict(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if b.Base.SHA256 == "" && !c.Bool("features") {
-		if err := refuse(c, "for heads that were fitted on features alone", append(rowFlags(), "model")...); err != nil {
+	if !c.Bool("features") {
+		if b.Base.SHA256 == "" {
+			err = refuse(c, "for heads that were fitted on features alone", append(rowFlags(), "model")...)
+		} else {
+			err = refuse(c, "where the model is run", "weights")
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -154,7 +160,7 @@ func predict(c *cli.Context) (err error) {
 		}
 		prediction, err := predictor.PredictRows(c.Context, block)
 		if err != nil {
-			return inFile(c.String("x"), err)
+			return inFile(c.String("x"), hintWeights(c, err))
 		}
 		columns := append(rows.names(done, done+prediction.N), predictionColumns(prediction, b.Base.Classes)...)
 		if err := table.write(prediction.N, columns); err != nil {
@@ -267,7 +273,11 @@ func modelPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, path string,
 }
 
 func precomputedRows(c *cli.Context, path string) (*predictRows, error) {
-	all, err := openFeatures(path)
+	last, err := loadWeights(c)
+	if err != nil {
+		return nil, err
+	}
+	all, err := openLayerFeatures(c, path, last)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,62 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
 
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 )
+
+// weightsFlag names the last layer of precomputed features.
+func weightsFlag(when, what string) cli.Flag {
+	return &cli.StringFlag{Name: "weights", Usage: "`FILE`: .npz of the last layer's weight c×h and bias c, " + when + what + "; features that come without logits get them from it"}
+}
+
+// loadWeights reads the last layer that --weights names, or returns nil.
+func loadWeights(c *cli.Context) (*ood.Linear, error) {
+	path := c.String("weights")
+	if path == "" {
+		return nil, nil
+	}
+	return inputs.LoadWeights(path)
+}
+
+// hintWeights says in the error of a method that lacks the last layer, or what
+// it makes of precomputed features, how to name it.
+func hintWeights(c *cli.Context, err error) error {
+	need := (*ood.NeedError)(nil)
+	if c.IsSet("weights") || !errors.As(err, &need) {
+		return err
+	}
+	switch need.Need {
+	case ood.NeedLogits:
+		return fmt.Errorf("%w; --weights makes them of features", err)
+	case ood.NeedWeights:
+		return fmt.Errorf("%w; --weights names them", err)
+	}
+	return err
+}
+
+// openLayerFeatures reads precomputed features, and where they come without
+// logits makes them with the last layer, if there is one.
+func openLayerFeatures(c *cli.Context, path string, last *ood.Linear) (ood.Batch, error) {
+	b, err := openFeatures(path)
+	if err != nil {
+		return b, err
+	}
+	if err := checkLayer(path, c.String("weights"), last, b, c.App.ErrWriter); err != nil {
+		return b, err
+	}
+	if last != nil && b.HasFeatures() && !b.HasLogits() {
+		b.Logits = last.Logits(b.Features)
+	}
+	return b, nil
+}
 
 const (
 	layerRows = 256 // that the logits are compared on

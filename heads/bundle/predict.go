@@ -1,9 +1,11 @@
 package bundle
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
+	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
@@ -174,7 +176,8 @@ func checkLevels(level, alpha float64) error {
 }
 
 // Predict predicts for the rows of batch. A *heads.NotFiniteError counts rows
-// from the start of the batch.
+// from the start of the batch; an *ood.NeedError says what the detector needs and
+// the rows lack.
 func (p *Predictor) Predict(ctx context.Context, batch ood.Batch) (*Prediction, error) {
 	return p.PredictRows(ctx, Rows{Batch: batch})
 }
@@ -225,7 +228,11 @@ func (p *Predictor) detect(ctx context.Context, out *Prediction, batch ood.Batch
 	}
 	scores, err := p.scorer.Score(ctx, nil, batch)
 	if err != nil {
-		return fmt.Errorf("detector %s: %w", p.bundle.Detector.Method, err)
+		name := p.bundle.Detector.Method
+		if m, ok := baselines.ByName(name); ok {
+			err = cmp.Or(m.CheckBatch(batch), err)
+		}
+		return fmt.Errorf("detector %s: %w", name, err)
 	}
 	out.OODScore = scores
 	c := p.bundle.Calibration.OOD
