@@ -49,17 +49,19 @@ func (c CQR) Margin(alpha float64) float64 {
 	return upper(c.Scores, forgive(alpha))
 }
 
-// Interval is [lo−margin, hi+margin]. An interval that a negative margin
-// would turn inside out becomes its midpoint, which can only add coverage.
-func (c CQR) Interval(lo, hi, alpha float64) (float64, float64) {
-	return widen(lo, hi, c.Margin(alpha))
+// Interval is [lo−margin, hi+margin], rounded so that it holds the targets
+// whose scores, as NewCQR computes them, are at most the margin, ties included.
+// An interval that a negative margin would turn inside out becomes its
+// midpoint, which can only add coverage.
+func (c CQR) Interval(lo, hi, alpha float64) (lower, upper float64) {
+	lower, upper = threshold{score: c.Margin(alpha)}.interval(lo, hi, 1)
+	if lower > upper {
+		return midpoint(lo, hi)
+	}
+	return lower, upper
 }
 
-func widen(lo, hi, margin float64) (float64, float64) {
-	a, b := lo-margin, hi+margin
-	if a > b {
-		mid := lo + (hi-lo)/2
-		return mid, mid
-	}
-	return a, b
+func midpoint(lo, hi float64) (float64, float64) {
+	mid := lo + (hi-lo)/2
+	return mid, mid
 }

@@ -10,6 +10,11 @@
 // not conditional on the input (Mondrian's is conditional on the group), and it
 // is void for rows that the network was trained on.
 //
+// Where calibration scores tie, as they do where targets or quantiles take few
+// values, plain intervals cover more than is promised. Smoothed ones, such as
+// CQR.SmoothedInterval, cover exactly as often: a random number, drawn for each
+// row, decides whether targets at the ends are covered.
+//
 // What is stored is sorted calibration scores, never a threshold, so that
 // the level can be chosen after the fit. Where the calibration set is too
 // small for the level asked, bounds are +Inf instead of made up.

@@ -6,6 +6,29 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 )
 
+func ExampleCQR_SmoothedInterval() {
+	// Counts, predicted as 5: of seven calibration rows four are 1 off. The
+	// plain interval covers them all, where 5/8 are promised.
+	predicted := []float64{5, 5, 5, 5, 5, 5, 5}
+	c, err := calibrate.NewResidual(predicted, []float64{5, 6, 4, 5, 6, 5, 4})
+	if err != nil {
+		panic(err)
+	}
+	const alpha, seed = 0.375, 1
+	lower, upper := c.Interval(9, 9, alpha)
+	fmt.Println("plain: from", lower, "to", upper)
+	for row := range uint64(4) {
+		lower, upper := c.SmoothedInterval(9, 9, alpha, calibrate.Tau(seed, row))
+		fmt.Println("row", row, "covers 8:", lower <= 8 && 8 <= upper, "9:", lower <= 9 && 9 <= upper)
+	}
+	// Output:
+	// plain: from 8 to 10
+	// row 0 covers 8: false 9: true
+	// row 1 covers 8: true 9: true
+	// row 2 covers 8: false 9: true
+	// row 3 covers 8: false 9: true
+}
+
 func ExampleMondrian() {
 	predicted := []float64{0, 0, 0, 0, 0, 0}
 	y := []float64{1, -1, 0.5, 10, -30, 20}
@@ -78,7 +101,8 @@ func ExampleJoint() {
 		panic(err)
 	}
 	fmt.Println(j.Margin(0.2))
-	fmt.Println(j.Box([]float64{2, 20}, []float64{4, 40}, 0.2))
+	lo, hi := j.Box([]float64{2, 20}, []float64{4, 40}, 0.2)
+	fmt.Printf("%.4g %.4g\n", lo, hi)
 	// Output:
 	// 0.5
 	// [1 10] [5 50]

@@ -84,20 +84,25 @@ func (j Joint) Margin(alpha float64) float64 {
 }
 
 // Box is the box at α of a row whose predicted quantiles are lo and hi, one
-// for each target. An interval that a negative margin would turn inside out
+// for each target, rounded as CQR.Interval is. An interval that a negative margin would turn inside out
 // becomes its midpoint, which can only add coverage.
 func (j Joint) Box(lo, hi []float64, alpha float64) (lower, upper []float64) {
+	lower, upper = j.box(threshold{score: j.Margin(alpha)}, lo, hi)
+	for t := range lower {
+		if lower[t] > upper[t] {
+			lower[t], upper[t] = midpoint(lo[t], hi[t])
+		}
+	}
+	return lower, upper
+}
+
+func (j Joint) box(limit threshold, lo, hi []float64) (lower, upper []float64) {
 	if len(lo) != j.Targets || len(hi) != j.Targets {
 		panic("calibrate: a box needs quantiles of every target")
 	}
-	margin := j.Margin(alpha)
 	lower, upper = make([]float64, j.Targets), make([]float64, j.Targets)
 	for t := range lo {
-		m := margin
-		if !math.IsInf(m, 0) { // which times a width of 0 is NaN
-			m *= j.scale(t, lo[t], hi[t])
-		}
-		lower[t], upper[t] = widen(lo[t], hi[t], m)
+		lower[t], upper[t] = limit.interval(lo[t], hi[t], j.scale(t, lo[t], hi[t]))
 	}
 	return lower, upper
 }

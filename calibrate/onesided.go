@@ -69,10 +69,18 @@ func (o OneSided) Margin(alpha float64) float64 {
 	return upper(o.Scores, forgive(alpha))
 }
 
-// Bound is the calibrated bound of a row with the predicted quantile: −Inf for
+// Bound is the calibrated bound of a row with the predicted quantile, rounded
+// so that targets that score as much as the margin are covered: −Inf for
 // Lower and +Inf for Upper where calibration rows are too few for α.
 func (o OneSided) Bound(quantile, alpha float64) float64 {
-	return quantile + o.Side.sign()*o.Margin(alpha)
+	return o.end(threshold{score: o.Margin(alpha)}, quantile)
+}
+
+func (o OneSided) end(limit threshold, quantile float64) float64 {
+	if o.Side.sign() < 0 {
+		return limit.lowerEnd(quantile, 1)
+	}
+	return limit.upperEnd(quantile, 1)
 }
 
 // Level is the level of the quantile that a bound at α is calibrated from.

@@ -3,7 +3,6 @@ package calibrate
 import (
 	"fmt"
 	"math"
-	"sort"
 )
 
 // PredictiveSystem is a split conformal predictive system: it turns forecasts
@@ -82,9 +81,8 @@ func (d Distribution) CDF(y, tau float64) float64 {
 		return y
 	}
 	s := d.score(y)
-	lower := sort.SearchFloat64s(d.scores, s)
-	upTo := lower + sort.Search(len(d.scores)-lower, func(i int) bool { return d.scores[lower+i] > s })
-	return (float64(lower) + tau*float64(upTo-lower+1)) / float64(len(d.scores)+1)
+	lower, equal := ties(d.scores, s)
+	return (float64(lower) + tau*float64(equal+1)) / float64(len(d.scores)+1)
 }
 
 // Quantile is the least y beyond which Q(·, τ) is at least level: the target of

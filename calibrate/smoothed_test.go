@@ -1,0 +1,295 @@
+package calibrate
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// tied are rows of few values: quantiles, targets and, for a joint box, two of
+// each. Decimal steps make sums and differences round.
+type tied struct{ lo, hi, y [2]float64 }
+
+func drawTied(rng *rand.Rand, step float64, values int) (r tied) {
+	for t := range 2 {
+		a, b := rng.IntN(values), rng.IntN(values)
+		r.lo[t], r.hi[t] = step*float64(min(a, b)), step*float64(max(a, b))
+		r.y[t] = step * float64(rng.IntN(values+4)-2)
+	}
+	return r
+}
+
+func columns(rows []tied, t int) (lo, hi, y []float64) {
+	for _, r := range rows {
+		lo, hi, y = append(lo, r.lo[t]), append(hi, r.hi[t]), append(y, r.y[t])
+	}
+	return lo, hi, y
+}
+
+// covering are the ways to an interval: each is calibrated on rows and says
+// whether it covers another row, smoothed with τ or, for τ<0, plainly.
+var covering = map[string]func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool{
+	"interval": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
+		c, err := NewCQR(columns(rows, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lower, upper := c.Interval(row.lo[0], row.hi[0], alpha)
+		if tau >= 0 {
+			lower, upper = c.SmoothedInterval(row.lo[0], row.hi[0], alpha, tau)
+		}
+		return lower <= row.y[0] && row.y[0] <= upper
+	},
+	"lower": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
+		return sideCovers(t, Lower, rows, row, alpha, tau)
+	},
+	"upper": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
+		return sideCovers(t, Upper, rows, row, alpha, tau)
+	},
+	"box of row widths": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
+		return boxCovers(t, nil, rows, row, alpha, tau)
+	},
+	"box of scales": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
+		return boxCovers(t, []float64{1, .7}, rows, row, alpha, tau)
+	},
+}
+
+func sideCovers(t *testing.T, side Side, rows []tied, row tied, alpha, tau float64) bool {
+	lo, _, y := columns(rows, 0)
+	o, err := NewOneSided(side, lo, y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := o.Bound(row.lo[0], alpha)
+	if tau >= 0 {
+		bound = o.SmoothedBound(row.lo[0], alpha, tau)
+	}
+	if side == Lower {
+		return bound <= row.y[0]
+	}
+	return row.y[0] <= bound
+}
+
+func boxCovers(t *testing.T, scale []float64, rows []tied, row tied, alpha, tau float64) bool {
+	var lo, hi, y []float64
+	for _, r := range rows {
+		lo, hi, y = append(lo, r.lo[:]...), append(hi, r.hi[:]...), append(y, r.y[:]...)
+	}
+	j, err := NewJoint(lo, hi, y, 2, scale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := j.Box(row.lo[:], row.hi[:], alpha)
+	if tau >= 0 {
+		a, b = j.SmoothedBox(row.lo[:], row.hi[:], alpha, tau)
+	}
+	return a[0] <= row.y[0] && row.y[0] <= b[0] && a[1] <= row.y[1] && row.y[1] <= b[1]
+}
+
+// Any of n+1 rows may be the new one, and τ may fall into any of the cells
+// between which shares of ties lie: over all of them together the smoothed
+// interval covers exactly as often as is promised, however rows tie, and the
+// plain one at least as often.
+func TestSmoothedCoverageIsExact(t *testing.T) {
+	const n, cells = 5, 60 // the least common multiple of 1…n+1
+	for name, covers := range covering {
+		rng := rand.New(rand.NewPCG(31, 1))
+		excess := 0
+		for trial := range 150 {
+			rows := make([]tied, n+1)
+			for i := range rows {
+				rows[i] = drawTied(rng, []float64{1, .1, .3}[trial%3], 1+trial%4)
+			}
+			for _, alpha := range []float64{.1, 1. / 6, .3, .5, .9} {
+				smoothed, plain := 0, 0
+				for i, row := range rows {
+					rest := slices.Delete(slices.Clone(rows), i, i+1)
+					for cell := range cells {
+						if covers(t, rest, row, alpha, (float64(cell)+.5)/cells) {
+							smoothed++
+						}
+					}
+					if covers(t, rest, row, alpha, -1) {
+						plain += cells
+					}
+				}
+				want := int(math.Round(ExpectedCoverage(n, alpha) * (n + 1) * cells))
+				if smoothed != want || plain < want {
+					t.Fatalf("%s, α=%v: of %d, %d are covered smoothed and %d plainly, want %d, by rows %v", name, alpha, (n+1)*cells, smoothed, plain, want, rows)
+				}
+				excess += plain - want
+			}
+		}
+		if excess == 0 {
+			t.Errorf("%s: nothing tied", name)
+		}
+	}
+}
+
+// Without ties a draw changes nothing that is covered.
+func TestSmoothedWithoutTies(t *testing.T) {
+	rng := rand.New(rand.NewPCG(32, 1))
+	draw := func() (r tied) {
+		for t := range 2 {
+			r.lo[t] = rng.NormFloat64()
+			r.hi[t], r.y[t] = r.lo[t]+rng.Float64(), rng.NormFloat64()
+		}
+		return r
+	}
+	for range 100 {
+		rows := make([]tied, 30)
+		for i := range rows {
+			rows[i] = draw()
+		}
+		row := draw()
+		for name, covers := range covering {
+			for _, alpha := range []float64{.01, .1, .4} {
+				plain := covers(t, rows, row, alpha, -1)
+				for _, tau := range []float64{0, rng.Float64(), 1} {
+					if covers(t, rows, row, alpha, tau) != plain {
+						t.Errorf("%s, α=%v, τ=%v: covered %v, plainly %v", name, alpha, tau, !plain, plain)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Whole numbers at the ends are in the closed interval and not in the open one.
+func TestSmoothedEnds(t *testing.T) {
+	// Of the scores 0, 1, 1, 1, 2 the fourth calibrates at α = 1/3, third of
+	// the tied: of the four places among them a new row can have, three count.
+	c, err := NewCQR([]float64{5, 5, 5, 5, 5}, []float64{7, 7, 7, 7, 7}, []float64{5, 4, 8, 4, 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const alpha = 1. / 3
+	below, above := math.Nextafter(19, 0), math.Nextafter(9, 20)
+	for _, tt := range []struct{ tau, lower, upper float64 }{
+		{0, 9, 19}, {.74, 9, 19}, {.76, above, below}, {1, above, below},
+	} {
+		if a, b := c.SmoothedInterval(10, 18, alpha, tt.tau); a != tt.lower || b != tt.upper {
+			t.Errorf("τ=%v: from %v to %v, want from %v to %v", tt.tau, a, b, tt.lower, tt.upper)
+		}
+	}
+	if a, b := c.Interval(10, 18, alpha); a != 9 || b != 19 {
+		t.Errorf("plain interval from %v to %v, want from 9 to 19", a, b)
+	}
+	if a, b := c.SmoothedInterval(3, 4, .01, 1); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
+		t.Errorf("from %v to %v, want the whole line: rows are too few", a, b)
+	}
+	point, err := NewResidual([]float64{1, 1, 1}, []float64{1, 1, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := point.SmoothedInterval(4, 4, .5, 0); a != 4 || b != 4 {
+		t.Errorf("closed: from %v to %v, want 4 alone", a, b)
+	}
+	if a, b := point.SmoothedInterval(4, 4, .5, 1); !(a > b) {
+		t.Errorf("open: from %v to %v, want nothing", a, b)
+	}
+	m, err := NewMondrian([]float64{0, 0, 0}, []float64{0, 0, 0}, []float64{1, 1, 9}, []string{"a", "a", "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := m.SmoothedInterval("a", 5, 5, .5, .9); a != math.Nextafter(4, 5) || b != math.Nextafter(6, 5) {
+		t.Errorf("group: from %v to %v, want between 4 and 6", a, b)
+	}
+	if a, b := m.SmoothedInterval("c", 5, 5, .5, .9); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
+		t.Errorf("group without rows: from %v to %v, want the whole line", a, b)
+	}
+	for _, tau := range []float64{-.1, 1.1, math.NaN()} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("τ=%v was accepted", tau)
+				}
+			}()
+			c.SmoothedInterval(10, 18, alpha, tau)
+		}()
+	}
+}
+
+// Ends are the outermost numbers whose scores, in floating point, are covered:
+// the next ones are not.
+func TestEndsAreExact(t *testing.T) {
+	rng := rand.New(rand.NewPCG(33, 1))
+	magnitude := func() float64 { return math.Ldexp(rng.NormFloat64(), rng.IntN(80)-40) }
+	moved := 0
+	for range 20000 {
+		q, y, scale := magnitude(), magnitude(), math.Abs(magnitude())
+		for _, open := range []bool{false, true} {
+			limit := threshold{score: (y - q) / scale, open: open}
+			covered := func(y float64) bool { return limit.covers((y - q) / scale) }
+			end := limit.upperEnd(q, scale)
+			if !covered(end) || covered(math.Nextafter(end, math.Inf(1))) {
+				t.Fatalf("score %v, open %v, quantile %v, scale %v: the end is %v", limit.score, open, q, scale, end)
+			}
+			if low := limit.lowerEnd(-q, scale); low != -end {
+				t.Fatalf("the lower end is %v, want %v", low, -end)
+			}
+			if !open && y > end {
+				t.Fatalf("%v is beyond the end %v and made the threshold", y, end)
+			}
+			if !open && y > q+limit.score*scale {
+				moved++
+			}
+		}
+	}
+	if moved == 0 {
+		t.Error("the sum was never short of the target: the test shows nothing")
+	}
+	for _, tt := range []struct {
+		limit              threshold
+		quantile, scale, y float64
+	}{
+		{threshold{score: math.Inf(1)}, 3, 1, math.Inf(1)},
+		{threshold{score: math.Inf(1)}, 3, 0, math.Inf(1)},
+		{threshold{math.Inf(1), true}, 3, 1, math.Inf(1)},
+		{threshold{math.Inf(1), true}, 3, 0, 3},
+		{threshold{score: math.Inf(-1)}, 3, 1, math.Inf(-1)},
+		{threshold{score: 2}, math.Inf(-1), 1, math.Inf(-1)},
+		{threshold{score: 2}, math.Inf(1), 1, math.Inf(1)},
+		{threshold{score: 2}, 3, 0, 3},
+		{threshold{score: 0}, 0, 1, 0},
+		{threshold{0, true}, 0, 1, -math.SmallestNonzeroFloat64},
+	} {
+		if got := tt.limit.upperEnd(tt.quantile, tt.scale); got != tt.y {
+			t.Errorf("%+v, quantile %v, scale %v: the end is %v, want %v", tt.limit, tt.quantile, tt.scale, got, tt.y)
+		}
+	}
+	if end := (threshold{score: 0}).lowerEnd(0, 1); end != 0 || math.Signbit(end) {
+		t.Errorf("the lower end is %v, want 0", end)
+	}
+	if end := (threshold{score: 1}).upperEnd(math.NaN(), 1); !math.IsNaN(end) {
+		t.Errorf("the end of no quantile is %v", end)
+	}
+}
+
+// τ is uniform over rows and over seeds, and apart from samples.
+func TestTau(t *testing.T) {
+	const n = 20000
+	for name, draw := range map[string]func(i uint64) float64{
+		"rows":  func(i uint64) float64 { return Tau(5, i) },
+		"seeds": func(i uint64) float64 { return Tau(i, 5) },
+	} {
+		var all []float64
+		for i := range uint64(n) {
+			all = append(all, draw(i))
+		}
+		slices.Sort(all)
+		var distance float64 // of Kolmogorov and Smirnov
+		for i, v := range all {
+			distance = max(distance, math.Abs(v-float64(i)/n), math.Abs(v-float64(i+1)/n))
+		}
+		if limit := 1.95 / math.Sqrt(n); distance > limit || all[n-1] >= 1 { // p = .001
+			t.Errorf("%s: the distance from uniform is %v, more than %v", name, distance, limit)
+		}
+	}
+	sample := make([]float64, 1)
+	Sample(sample, 5, 7, func(level float64) float64 { return level })
+	if Tau(5, 7) != Tau(5, 7) || Tau(5, 7) == sample[0] {
+		t.Errorf("τ is %v, then %v; the sample is %v", Tau(5, 7), Tau(5, 7), sample[0])
+	}
+}
