@@ -1,0 +1,95 @@
+package eigen
+
+import "math"
+
+// support is which half of a part an eigenvector of one of the halves has
+// entries in: both after a rotation.
+type support int
+
+const (
+	upperHalf support = iota
+	bothHalves
+	lowerHalf
+)
+
+// joint is the eigenproblem D + ρzzᵀ that joins two solved halves.
+type joint struct {
+	from, mid, to int
+	rho           float64
+	kept          []int // rows whose vectors and values change, by rising value
+	d, z          []float64
+	support       []support
+	gone          []int // rows that stay as they are
+}
+
+// deflate sets up the problem that joins two halves with off between them. It
+// takes out what the join leaves alone: vectors without weight in z, and, after
+// a rotation, one of two whose values are as good as equal.
+//
+// Reference: Dongarra & Sorensen (1987), A fully parallel algorithm for the
+// symmetric eigenvalue problem.
+func (c *conquest) deflate(from, mid, to int, off float64) *joint {
+	const eps = 0x1p-53
+	j := &joint{from: from, mid: mid, to: to, rho: 2 * math.Abs(off)}
+	order := c.merged(from, mid, to)
+	z, kind := make([]float64, to-from), make([]support, to-from)
+	for i := from; i < mid; i++ {
+		z[i-from] = c.vectors[i*c.n+mid-1] * math.Sqrt2 / 2
+	}
+	for i := mid; i < to; i++ {
+		z[i-from] = c.vectors[i*c.n+mid] * math.Copysign(math.Sqrt2/2, off)
+		kind[i-from] = lowerHalf
+	}
+	least := max(8*eps*max(largest(c.values[from:to], nil), j.rho), c.least)
+	keep := func(i int) {
+		j.kept = append(j.kept, i)
+		j.d = append(j.d, c.values[i])
+		j.z = append(j.z, z[i-from])
+		j.support = append(j.support, kind[i-from])
+	}
+	held := -1
+	for _, i := range order {
+		if j.rho*math.Abs(z[i-from]) <= least {
+			j.gone = append(j.gone, i)
+			continue
+		}
+		if held < 0 {
+			held = i
+			continue
+		}
+		length := math.Hypot(z[held-from], z[i-from])
+		cos, sin := z[i-from]/length, -z[held-from]/length
+		p, q := c.values[held], c.values[i]
+		if math.Abs((q-p)*cos*sin) > least {
+			keep(held)
+			held = i
+			continue
+		}
+		turn(c.row(held, from, to), c.row(i, from, to), cos, sin)
+		c.values[held], c.values[i] = p*cos*cos+q*sin*sin, p*sin*sin+q*cos*cos
+		z[i-from] = length
+		if kind[i-from] != kind[held-from] {
+			kind[i-from] = bothHalves
+		}
+		j.gone = append(j.gone, held)
+		held = i
+	}
+	if held >= 0 {
+		keep(held)
+	}
+	return j
+}
+
+// merged is the indices of two solved halves by rising value.
+func (c *conquest) merged(from, mid, to int) []int {
+	out := make([]int, 0, to-from)
+	first, second := c.order[from:mid], c.order[mid:to]
+	for len(first) > 0 && len(second) > 0 {
+		if c.values[second[0]] < c.values[first[0]] {
+			out, second = append(out, second[0]), second[1:]
+		} else {
+			out, first = append(out, first[0]), first[1:]
+		}
+	}
+	return append(append(out, first...), second...)
+}

@@ -1,0 +1,92 @@
+package eigen
+
+import (
+	"runtime"
+	"sync"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+)
+
+const (
+	// diagonalBlock is the side of blocks along the diagonal, which are whole.
+	diagonalBlock = 64
+	// tileColumns bounds what is read twice, by rows and by columns, to what
+	// stays in cache.
+	tileColumns = 512
+	// productParts is the number of sums that are added up at the end. The
+	// number of processors must not change the result.
+	productParts = 4
+	// wideProduct is the least size worth several processors.
+	wideProduct = 320
+)
+
+// symmetricProduct multiplies a vector by what remains of a symmetric matrix,
+// of which blocks along the diagonal and what is right of them is stored.
+type symmetricProduct struct {
+	a   []float64 // n×n
+	n   int
+	sum [productParts][]float64
+}
+
+func newSymmetricProduct(a []float64, n int) *symmetricProduct {
+	p := &symmetricProduct{a: a, n: n}
+	for i := range p.sum {
+		p.sum[i] = make([]float64, n)
+	}
+	return p
+}
+
+// multiply sets y to the product of the last len(x) rows and columns with x.
+func (p *symmetricProduct) multiply(y, x []float64) {
+	clear(y)
+	if len(x) < wideProduct {
+		p.part(y, x, 0, 1)
+		return
+	}
+	workers := min(runtime.GOMAXPROCS(0), productParts)
+	work := func(w int) {
+		for i := w; i < productParts; i += workers {
+			sum := p.sum[i][:len(x)]
+			clear(sum)
+			p.part(sum, x, i, productParts)
+		}
+	}
+	var wg sync.WaitGroup
+	for w := 1; w < workers; w++ {
+		wg.Go(func() { work(w) })
+	}
+	work(0)
+	wg.Wait()
+	for i := range p.sum {
+		blas64.Axpy(1, vector(p.sum[i][:len(x)]), vector(y))
+	}
+}
+
+// part adds the product with one in every parts of the block rows.
+func (p *symmetricProduct) part(y, x []float64, index, parts int) {
+	first := p.n - len(x)
+	block := 0
+	for i := first; i < p.n; block++ {
+		next := min(i-i%diagonalBlock+diagonalBlock, p.n)
+		if block%parts == index {
+			p.blockRow(y, x, first, i, next)
+		}
+		i = next
+	}
+}
+
+func (p *symmetricProduct) blockRow(y, x []float64, first, from, to int) {
+	at := func(v []float64, i, j int) blas64.Vector { return vector(v[i-first : j-first]) }
+	tile := func(j, k int) blas64.General {
+		return blas64.General{Rows: to - from, Cols: k - j, Stride: p.n, Data: p.a[from*p.n+j:]}
+	}
+	for j := from; j < p.n; {
+		k := min(j+tileColumns, p.n)
+		blas64.Gemv(blas.NoTrans, 1, tile(j, k), at(x, j, k), 1, at(y, from, to))
+		if j = max(j, to); j < k {
+			blas64.Gemv(blas.Trans, 1, tile(j, k), at(x, from, to), 1, at(y, j, k))
+		}
+		j = k
+	}
+}

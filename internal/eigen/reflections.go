@@ -1,0 +1,56 @@
+package eigen
+
+import (
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+)
+
+// blockReflections is the number of reflections that one pair of products
+// applies.
+const blockReflections = 64
+
+// apply turns the rows of z, n×n, eigenvectors of T, into those of A: z ← zQᵀ.
+//
+// Reference: Schreiber & Van Loan (1989), A storage-efficient WY representation
+// for products of Householder transformations.
+func (r *reduction) apply(z []float64) {
+	n := r.n
+	if n < 2 {
+		return
+	}
+	room := make([]float64, blockReflections*(2*n+2*blockReflections))
+	take := func(rows, cols int) blas64.General {
+		g := blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: room[:rows*cols]}
+		room = room[rows*cols:]
+		return g
+	}
+	for j := (n - 2) / blockReflections * blockReflections; j >= 0; j -= blockReflections {
+		all := room
+		count, width := min(blockReflections, n-1-j), n-1-j
+		v := blas64.General{Rows: count, Cols: width, Stride: n, Data: r.v[j*n+j+1:]}
+		t, tv, zv := take(count, count), take(count, width), take(n, count)
+		factor(t, v, r.tau[j:], take(count, count))
+		blas64.Gemm(blas.Trans, blas.NoTrans, 1, t, v, 0, tv)
+		at := blas64.General{Rows: n, Cols: width, Stride: n, Data: z[j+1:]}
+		blas64.Gemm(blas.NoTrans, blas.Trans, 1, at, v, 0, zv)
+		blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, zv, tv, 1, at)
+		room = all
+	}
+}
+
+// factor sets t, upper triangular, such that the product of the reflections
+// with the rows of v is I − vᵀtv. It overwrites gram.
+func factor(t, v blas64.General, tau []float64, gram blas64.General) {
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, v, v, 0, gram)
+	clear(t.Data)
+	for i := range t.Rows {
+		t.Data[i*t.Stride+i] = tau[i]
+		for j := range i {
+			var sum float64
+			for k := j; k < i; k++ {
+				sum += t.Data[j*t.Stride+k] * gram.Data[i*gram.Stride+k]
+			}
+			t.Data[j*t.Stride+i] = -tau[i] * sum
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package eigen
+
+import "math"
+
+// secular is the equation f(λ) = 1/ρ + Σ zⱼ²/(dⱼ−λ) = 0, whose roots are the
+// eigenvalues of D + ρzzᵀ: one between every two of d, one above.
+//
+// Reference: Li (1993), Solving secular equations stably and efficiently.
+type secular struct {
+	d       []float64 // rising, all different
+	squares []float64 // z², none zero
+	rho     float64   // positive
+}
+
+// secularSteps bounds the evaluations for one root, which are seldom ten.
+const secularSteps = 200
+
+// root finds the i-th root, sets gaps to all dⱼ−λ, each of small relative error,
+// and returns λ.
+func (s secular) root(i int, gaps []float64) float64 {
+	var b bracket
+	last := i == len(s.d)-1
+	if last {
+		b = s.above()
+	} else {
+		b = s.between(i)
+	}
+	slow, before := false, 0.
+	for step := 0; ; step++ {
+		v := s.at(i, b.origin, b.x, gaps)
+		if math.Abs(v.f) <= v.noise || step == secularSteps {
+			break
+		}
+		if v.f < 0 {
+			b.lo = b.x
+		} else {
+			b.hi = b.x
+		}
+		if v.f*before > 0 && math.Abs(v.f) > math.Abs(before)/10 {
+			slow = !slow
+		}
+		before = v.f
+		change := 0.
+		if last {
+			change = v.one(gaps[i])
+		} else {
+			change = s.two(i, v, b.left, slow, gaps)
+		}
+		if !(change*v.f < 0) {
+			change = -v.f / (v.below + v.above)
+		}
+		next := b.x + change
+		if !(next > b.lo && next < b.hi) {
+			next = b.middle()
+		}
+		if next == b.x {
+			break
+		}
+		b.x = next
+	}
+	return b.origin + b.x
+}
+
+// bracket is where a root is: at origin + x, x between lo and hi. The origin is
+// the nearer dⱼ, so that no digits are lost in what remains.
+type bracket struct {
+	origin, x, lo, hi float64
+	left              bool // the origin is below the root
+}
+
+// middle is a point inside the bracket, of a magnitude between those of its ends.
+func (b bracket) middle() float64 {
+	near, far := b.lo, b.hi
+	if !b.left {
+		near, far = far, near
+	}
+	switch {
+	case near == 0:
+		return far / 16
+	case far/near > 4:
+		return math.Sqrt(near/far) * far
+	}
+	return near + (far-near)/2
+}
+
+// between brackets the root above d[i] and makes a first guess, for which all
+// but the two poles beside it count as constant.
+func (s secular) between(i int) bracket {
+	width := s.d[i+1] - s.d[i]
+	half := width / 2
+	rest := 1 / s.rho
+	for j, z := range s.squares[:i] {
+		rest += z / ((s.d[j] - s.d[i]) - half)
+	}
+	for j := i + 2; j < len(s.d); j++ {
+		rest += s.squares[j] / ((s.d[j] - s.d[i]) - half)
+	}
+	p, q := s.squares[i], s.squares[i+1]
+	b := bracket{origin: s.d[i], hi: half, left: true}
+	if rest-p/half+q/half > 0 {
+		b.x = quadratic(rest, rest*width+p+q, p*width)
+	} else {
+		b = bracket{origin: s.d[i+1], lo: -half}
+		b.x = -quadratic(-rest, -rest*width+p+q, q*width)
+	}
+	if !(b.x > b.lo && b.x < b.hi) {
+		b.x = b.middle()
+	}
+	return b
+}
+
+// above brackets the last root.
+func (s secular) above() bracket {
+	var sum float64
+	for _, z := range s.squares {
+		sum += z
+	}
+	far := s.rho * sum
+	return bracket{origin: s.d[len(s.d)-1], x: far, hi: far * (1 + 0x1p-40), left: true}
+}
+
+// quadratic is the root (a − √(a²−4bc))/2c of cx² − ax + b.
+func quadratic(c, a, b float64) float64 {
+	root := math.Sqrt(math.Max(a*a-4*b*c, 0))
+	if a > 0 {
+		return 2 * b / (a + root)
+	}
+	return (a - root) / (2 * c)
+}
+
+// value is f at a point.
+type value struct {
+	f            float64
+	below, above float64 // derivatives of the sums over poles on either side
+	noise        float64 // what rounding can make of f = 0
+}
+
+// at evaluates f at origin + x and sets gaps.
+func (s secular) at(i int, origin, x float64, gaps []float64) value {
+	const eps = 0x1p-53
+	low, below := poles(s.d[:i+1], s.squares[:i+1], gaps[:i+1], origin, x)
+	high, above := poles(s.d[i+1:], s.squares[i+1:], gaps[i+1:], origin, x)
+	level := 1 / s.rho
+	return value{
+		f: level + low + high, below: below, above: above,
+		noise: eps * (8*(level+high-low) + math.Abs(x)*(below+above)),
+	}
+}
+
+// poles sums zⱼ²/(dⱼ−λ) and its derivative.
+func poles(d, squares, gaps []float64, origin, x float64) (sum, slope float64) {
+	squares, gaps = squares[:len(d)], gaps[:len(d)]
+	for j, v := range d {
+		gap := (v - origin) - x
+		gaps[j] = gap
+		inverse := 1 / gap
+		term := squares[j] * inverse
+		sum += term
+		slope += term * inverse
+	}
+	return sum, slope
+}
+
+// two is the way to the root of a constant and two poles, those beside the root,
+// that have f and its derivative here. What else is kept is the weight of the
+// nearer pole, or, if that is slow, the derivatives on both sides.
+func (s secular) two(i int, v value, left, slow bool, gaps []float64) float64 {
+	p, q := gaps[i], gaps[i+1]
+	slope := v.below + v.above
+	var level float64
+	switch {
+	case slow:
+		level = v.f - p*v.below - q*v.above
+	case left:
+		level = v.f - q*slope + (s.d[i+1]-s.d[i])*s.squares[i]/(p*p)
+	default:
+		level = v.f - p*slope - (s.d[i+1]-s.d[i])*s.squares[i+1]/(q*q)
+	}
+	return quadratic(level, (p+q)*v.f-p*q*slope, p*q*v.f)
+}
+
+// one is the way to the root of a constant and one pole, the last, that have f
+// and its derivative here.
+func (v value) one(gap float64) float64 {
+	return gap * v.f / (v.f - gap*v.below)
+}

@@ -1,0 +1,151 @@
+package eigen
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+)
+
+// panelRows is the number of reflections that are applied to the rest of the
+// matrix at once.
+const panelRows = 32
+
+// updateRows is the most rows that one product updates, a multiple of
+// diagonalBlock.
+const updateRows = 256
+
+// reduction is A = Q·T·Qᵀ, with T tridiagonal and Q = H₀·H₁⋯ a product of
+// reflections Hⱼ = I − τⱼvⱼvⱼᵀ.
+type reduction struct {
+	n    int
+	v    []float64 // n×n, row j is vⱼ: zeros, 1 at j+1, the rest
+	tau  []float64
+	d, e []float64 // diagonal and off-diagonal of T
+}
+
+// tridiagonal reduces a, n×n with both triangles, which it overwrites.
+//
+// A panel of reflections is found before the rows that follow it are updated,
+// A ← A − VᵀW − WᵀV, by products. Only square blocks along the diagonal and what
+// is right of them is kept up to date.
+//
+// Reference: Dongarra, Sorensen & Hammarling (1989), Block reduction of matrices
+// to condensed forms for eigenvalue computations.
+func tridiagonal(a []float64, n int) *reduction {
+	r := &reduction{n: n, v: a, tau: make([]float64, n-1), d: make([]float64, n), e: make([]float64, n-1)}
+	w := make([]float64, panelRows*n)
+	p := panel{reduction: r, w: w, along: make([]float64, 2*panelRows), product: newSymmetricProduct(a, n)}
+	pairs := [2][]float64{make([]float64, 2*panelRows*n), make([]float64, 2*panelRows*n)}
+	for j := 0; j < n-1; j += panelRows {
+		next := min(j+panelRows, n-1)
+		p.start = j
+		for i := j; i < next; i++ {
+			p.reflect(i)
+		}
+		p.update(next, pairs)
+	}
+	r.d[n-1] = a[n*n-1]
+	return r
+}
+
+// panel is the reflections that rows from start on were not multiplied with.
+type panel struct {
+	*reduction
+	start   int
+	w       []float64 // row i belongs to reflection start+i
+	along   []float64
+	product *symmetricProduct
+}
+
+// before returns the panel's reflections before j, and their w, from column
+// from on.
+func (p *panel) before(j, from int) (v, w blas64.General) {
+	n, rows := p.n, j-p.start
+	v = blas64.General{Rows: rows, Cols: n - from, Stride: n, Data: p.v[p.start*n+from:]}
+	w = blas64.General{Rows: rows, Cols: n - from, Stride: n, Data: p.w[from:]}
+	return v, w
+}
+
+// reflect finds reflection j, which leaves dⱼ and eⱼ of row j.
+func (p *panel) reflect(j int) {
+	n := p.n
+	row := p.v[j*n : (j+1)*n]
+	count := j - p.start
+	x, y := vector(p.along[:count]), vector(p.along[panelRows:panelRows+count])
+	if count > 0 {
+		v, w := p.before(j, j)
+		for i := range count {
+			x.Data[i], y.Data[i] = v.Data[i*n], w.Data[i*n]
+		}
+		now := vector(row[j:])
+		blas64.Gemv(blas.Trans, -1, v, y, 1, now)
+		blas64.Gemv(blas.Trans, -1, w, x, 1, now)
+	}
+	p.d[j] = row[j]
+	clear(row[:j+1])
+	v := row[j+1:]
+	p.e[j], p.tau[j] = householder(v)
+	to := p.w[count*n : (count+1)*n]
+	clear(to)
+	if p.tau[j] == 0 {
+		return
+	}
+	u, at := vector(v), vector(to[j+1:])
+	p.product.multiply(at.Data, v)
+	if count > 0 {
+		vs, ws := p.before(j, j+1)
+		blas64.Gemv(blas.NoTrans, 1, ws, u, 0, x)
+		blas64.Gemv(blas.NoTrans, 1, vs, u, 0, y)
+		blas64.Gemv(blas.Trans, -1, vs, x, 1, at)
+		blas64.Gemv(blas.Trans, -1, ws, y, 1, at)
+	}
+	blas64.Scal(p.tau[j], at)
+	blas64.Axpy(-p.tau[j]/2*blas64.Dot(at, u), u, at)
+}
+
+// update applies the panel to the rows from next on.
+func (p *panel) update(next int, pairs [2][]float64) {
+	n, rows, width := p.n, next-p.start, p.n-next
+	v, w := p.before(next, next)
+	pair := func(k int, upper, lower blas64.General) blas64.General {
+		g := blas64.General{Rows: 2 * rows, Cols: width, Stride: width, Data: pairs[k]}
+		for i := range rows {
+			copy(g.Data[i*width:(i+1)*width], upper.Data[i*n:])
+			copy(g.Data[(rows+i)*width:(rows+i+1)*width], lower.Data[i*n:])
+		}
+		return g
+	}
+	vw, wv := pair(0, v, w), pair(1, w, v)
+	for at := next; at < n; {
+		// No block along the diagonal may be split.
+		end := min(at-at%diagonalBlock+updateRows, n)
+		blas64.Gemm(blas.Trans, blas.NoTrans, -1, columns(vw, at-next, end-at), columns(wv, at-next, n-at),
+			1, blas64.General{Rows: end - at, Cols: n - at, Stride: n, Data: p.v[at*n+at:]})
+		at = end
+	}
+}
+
+// columns returns k columns of g from column j on.
+func columns(g blas64.General, j, k int) blas64.General {
+	return blas64.General{Rows: g.Rows, Cols: k, Stride: g.Stride, Data: g.Data[j:]}
+}
+
+func vector(x []float64) blas64.Vector { return blas64.Vector{N: len(x), Inc: 1, Data: x} }
+
+// negligible is a sum of squares that does not count beside a matrix of norm 1.
+const negligible = 0x1p-900
+
+// householder overwrites x with v, v₀ = 1, such that (I − τvvᵀ)x = (e, 0, …).
+func householder(x []float64) (e, tau float64) {
+	first, rest := x[0], vector(x[1:])
+	x[0] = 1
+	squares := blas64.Dot(rest, rest)
+	if squares <= negligible {
+		clear(rest.Data)
+		return first, 0
+	}
+	e = -math.Copysign(math.Sqrt(first*first+squares), first)
+	blas64.Scal(1/(first-e), rest)
+	return e, (e - first) / e
+}
