@@ -28,11 +28,12 @@ import (
 var abaloneExperiment = experiment{
 	name:  "abalone",
 	doc:   "young or old: classification by pinball loss against cross-entropy",
+	uses:  []string{"data", "seeds", "epochs", "ort-lib"},
 	flags: abaloneFlags,
 	run:   runAbalone,
 }
 
-// abaloneSettings are the flags of abalone beyond those of every experiment.
+// abaloneSettings are the flags of abalone beyond those that experiments share.
 type abaloneSettings struct {
 	out      string
 	coverage float64
@@ -67,8 +68,6 @@ func runAbalone(ctx context.Context, s settings) error {
 		return fmt.Errorf("%w: --coverage lies between 0 and .975, not %v", errUsage, c)
 	case s.seeds < 2:
 		return fmt.Errorf("%w: differences between losses need at least 2 splits, not --seeds %d", errUsage, s.seeds)
-	case s.sets != nil:
-		return fmt.Errorf("%w: abalone has one data set, and no --sets", errUsage)
 	}
 	data, err := readAbalone(filepath.Join(s.data, "abalone.csv"))
 	if err != nil {

@@ -233,10 +233,10 @@ func TestAbalone(t *testing.T) {
 func TestAbaloneUsage(t *testing.T) {
 	orttest.Open(t)
 	for want, args := range map[string][]string{
-		"between 0 and .975": {"--coverage", "90"},
-		"at least 2 splits":  {"--seeds", "1"},
-		"no --sets":          {"--sets", "a"},
-		"UCI Abalone data":   {},
+		"between 0 and .975":         {"--coverage", "90"},
+		"at least 2 splits":          {"--seeds", "1"},
+		"abalone has no flag --sets": {"--sets", "a"},
+		"UCI Abalone data":           {},
 	} {
 		var stdout, stderr bytes.Buffer
 		args := append([]string{"abalone", "--data", t.TempDir(), "--out", filepath.Join(t.TempDir(), "out")}, args...)

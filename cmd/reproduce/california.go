@@ -19,6 +19,7 @@ import (
 var californiaExperiment = experiment{
 	name: "california",
 	doc:  "intervals attached to a trained regressor, beside constant-width ones",
+	uses: []string{"data", "models", "seeds", "epochs", "ort-lib"},
 	run:  runCalifornia,
 }
 

@@ -26,6 +26,7 @@ import (
 var coverageExperiment = experiment{
 	name:  "coverage",
 	doc:   "coverage of conformalized intervals of every method on the UCI regression sets",
+	uses:  []string{"data", "sets", "seeds", "epochs", "ort-lib"},
 	flags: coverageFlags,
 	run:   runCoverage,
 }

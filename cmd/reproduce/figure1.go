@@ -23,14 +23,14 @@ import (
 // Its quantiles are the aleatoric uncertainty, and certificates of its last
 // hidden layer, at the median, the epistemic one.
 var figure1Experiment = experiment{
-	name:         "figure1",
-	doc:          "both uncertainties of one network on a line with a gap in its data; needs no --data",
-	flags:        func(flags *flag.FlagSet, s *settings) { figureFlags(flags, s, "figure1") },
-	optionalData: true,
-	run:          runFigure1,
+	name:  "figure1",
+	doc:   "both uncertainties of one network on a line with a gap in its data; needs no --data",
+	uses:  []string{"seeds", "epochs", "ort-lib"},
+	flags: func(flags *flag.FlagSet, s *settings) { figureFlags(flags, s, "figure1") },
+	run:   runFigure1,
 }
 
-// figureSettings are the flags of figures beyond those of every experiment.
+// figureSettings are the flags of figures beyond those that experiments share.
 type figureSettings struct {
 	out    string
 	levels string
@@ -98,9 +98,6 @@ type toyCurves struct {
 }
 
 func runFigure1(ctx context.Context, s settings) error {
-	if s.sets != nil {
-		return fmt.Errorf("%w: figure1 draws its own data and has no --sets", errUsage)
-	}
 	if s.epochs == 0 {
 		s.epochs = figure1Epochs
 	}

@@ -21,6 +21,7 @@ import (
 var figure2Experiment = experiment{
 	name:         "figure2",
 	doc:          "crossing quantiles of levels trained separately and jointly; toys need no --data",
+	uses:         []string{"data", "sets", "seeds", "epochs", "ort-lib"},
 	flags:        figure2Flags,
 	optionalData: true,
 	run:          runFigure2,

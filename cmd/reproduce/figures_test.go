@@ -241,7 +241,7 @@ func TestFigureUsage(t *testing.T) {
 	orttest.Open(t)
 	t.Setenv("ATTACH_DATA", "")
 	for want, args := range map[string][]string{
-		"draws its own data":           {"figure1", "--sets", "yacht"},
+		"figure1 has no flag --sets":   {"figure1", "--sets", "yacht"},
 		"there is no set \"mars\"":     {"figure2", "--sets", "mars"},
 		"yacht is a UCI set":           {"figure2", "--sets", "cos5,yacht"},
 		"increase between 0 and 1":     {"figure2", "--levels", ".5,.1"},

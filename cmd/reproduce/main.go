@@ -28,12 +28,40 @@ import (
 type experiment struct {
 	name string
 	doc  string
-	// flags, if not nil, defines flags beyond those of every experiment.
+	// uses names the flags that it has of those that experiments share.
+	uses []string
+	// flags, if not nil, defines flags of its own.
 	flags func(flags *flag.FlagSet, s *settings)
-	// optionalData says that it runs without --data, or says itself what for
-	// it wants the folder.
+	// optionalData says that some of it runs without --data, and that it says
+	// itself what for it wants the folder.
 	optionalData bool
 	run          func(ctx context.Context, s settings) error
+}
+
+// has says whether it has one of the flags that experiments share.
+func (e experiment) has(flag string) bool { return slices.Contains(e.uses, flag) }
+
+// shared defines those of the flags that experiments share which e uses; sets
+// is written to when they are parsed.
+func (e experiment) shared(flags *flag.FlagSet, s *settings, sets *string) {
+	for _, name := range e.uses {
+		switch name {
+		case "data":
+			flags.StringVar(&s.data, name, os.Getenv("ATTACH_DATA"), "`folder` of the data sets (default $ATTACH_DATA)")
+		case "models":
+			flags.StringVar(&s.models, name, "", "`folder` of the trained networks (default: models beside the data)")
+		case "sets":
+			flags.StringVar(sets, name, "", "only these data sets, `a,b`")
+		case "seeds":
+			flags.IntVar(&s.seeds, name, 20, "number of random splits")
+		case "epochs":
+			flags.IntVar(&s.epochs, name, 0, "passes over the rows (0: by their number)")
+		case "ort-lib":
+			flags.StringVar(&s.library, name, "", "use this libonnxruntime `file`")
+		default:
+			panic("reproduce: experiments share no flag " + name)
+		}
+	}
 }
 
 var experiments = []experiment{
@@ -117,34 +145,39 @@ func reproduce(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		}
 		return fmt.Errorf("%w: there is no experiment %q: choose among %s", errUsage, args[0], strings.Join(known, ", "))
 	}
+	e := experiments[i]
 	s := settings{stdout: stdout, stderr: stderr}
-	flags := flag.NewFlagSet("reproduce "+args[0], flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.StringVar(&s.data, "data", os.Getenv("ATTACH_DATA"), "`folder` of the data sets (default $ATTACH_DATA)")
-	flags.StringVar(&s.models, "models", "", "`folder` of the trained networks (default: models beside the data)")
-	sets := flags.String("sets", "", "only these data sets, `a,b`")
-	flags.IntVar(&s.seeds, "seeds", 20, "number of random splits")
-	flags.IntVar(&s.epochs, "epochs", 0, "passes over the rows (0: by their number)")
-	flags.StringVar(&s.library, "ort-lib", "", "use this libonnxruntime `file`")
-	if define := experiments[i].flags; define != nil {
-		define(flags, &s)
+	flags := flag.NewFlagSet("reproduce "+e.name, flag.ContinueOnError)
+	var usage strings.Builder
+	flags.SetOutput(&usage)
+	var sets string
+	e.shared(flags, &s, &sets)
+	if e.flags != nil {
+		e.flags(flags, &s)
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
+			io.WriteString(stderr, usage.String())
 			return err
+		}
+		if name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
+			return fmt.Errorf("%w: %s has no flag --%s: `reproduce %[2]s --help` lists those it has", errUsage, e.name, name)
 		}
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
 	switch {
 	case flags.NArg() > 0:
 		return fmt.Errorf("%w: what is %q? flags begin with a dash", errUsage, flags.Arg(0))
-	case s.data == "" && !experiments[i].optionalData:
+	case e.has("data") && s.data == "" && !e.optionalData:
 		return fmt.Errorf("%w: say where the data sets are with --data", errUsage)
-	case s.seeds < 1 || s.epochs < 0:
+	case e.has("seeds") && s.seeds < 1 || s.epochs < 0:
 		return fmt.Errorf("%w: --seeds must be at least 1 and --epochs not negative", errUsage)
 	}
-	if *sets != "" {
-		s.sets = strings.Split(*sets, ",")
+	if sets != "" {
+		s.sets = strings.Split(sets, ",")
+	}
+	if !e.has("ort-lib") {
+		return e.run(ctx, s)
 	}
 	options := fit.Options{Library: s.library}
 	if s.intervals.parallel > 1 {
@@ -156,5 +189,5 @@ func reproduce(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	}
 	defer engine.Close()
 	s.trainer = engine
-	return experiments[i].run(ctx, s)
+	return e.run(ctx, s)
 }

@@ -20,6 +20,13 @@ func TestUsage(t *testing.T) {
 		{[]string{"figure1", "--help"}, 0, "number of random splits"},
 		{[]string{"figure3"}, 2, `there is no experiment "figure3": choose among coverage, california, table1`},
 		{[]string{"figure1", "more"}, 2, `what is "more"?`},
+		{[]string{"table2", "--help"}, 0, "  -models folder"},
+		{[]string{"theorem1", "--data", "x"}, 2, "reproduce: theorem1 has no flag --data: `reproduce theorem1 --help` lists those it has\n"},
+		{[]string{"theorem1", "--ort-lib", "x"}, 2, "theorem1 has no flag --ort-lib: "},
+		{[]string{"table2", "--seeds", "3"}, 2, "table2 has no flag --seeds: "},
+		{[]string{"california", "--sets", "x"}, 2, "california has no flag --sets: "},
+		{[]string{"table1", "--models", "x"}, 2, "table1 has no flag --models: "},
+		{[]string{"table1", "--seeds", "x"}, 2, `invalid value "x" for flag -seeds`},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := run(context.Background(), tt.args, &stdout, &stderr); code != tt.code {

@@ -24,11 +24,12 @@ import (
 var starExperiment = experiment{
 	name:  "star",
 	doc:   "quantile treatment effects of a small class, with bootstrap bands",
+	uses:  []string{"data", "seeds", "epochs", "ort-lib"},
 	flags: starFlags,
 	run:   runSTAR,
 }
 
-// starSettings are the flags of star beyond those of every experiment.
+// starSettings are the flags of star beyond those that experiments share.
 type starSettings struct {
 	out       string
 	refits    int
@@ -66,8 +67,6 @@ func (s settings) checkSTAR() error {
 		return fmt.Errorf("%w: --averaging lies in [0, 1), not %v", errUsage, o.averaging)
 	case s.seeds < 2:
 		return fmt.Errorf("%w: bands need at least 2 bootstrap samples, not --seeds %d", errUsage, s.seeds)
-	case s.sets != nil:
-		return fmt.Errorf("%w: star has one data set, and no --sets", errUsage)
 	}
 	return nil
 }

@@ -156,13 +156,13 @@ func TestSTAR(t *testing.T) {
 func TestSTARUsage(t *testing.T) {
 	orttest.Open(t)
 	for want, args := range map[string][]string{
-		"rows or teachers":      {"--resample", "schools"},
-		"--refits":              {"--refits", "0"},
-		"between 0 and 1":       {"--coverage", "95"},
-		"at least 2 bootstrap":  {"--seeds", "1"},
-		"--averaging":           {"--averaging", "1"},
-		"no --sets":             {"--sets", "a"},
-		"the STAR kindergarten": {},
+		"rows or teachers":        {"--resample", "schools"},
+		"--refits":                {"--refits", "0"},
+		"between 0 and 1":         {"--coverage", "95"},
+		"at least 2 bootstrap":    {"--seeds", "1"},
+		"--averaging":             {"--averaging", "1"},
+		"star has no flag --sets": {"--sets", "a"},
+		"the STAR kindergarten":   {},
 	} {
 		var stdout, stderr bytes.Buffer
 		args := append([]string{"star", "--data", t.TempDir(), "--out", filepath.Join(t.TempDir(), "out")}, args...)

@@ -26,6 +26,7 @@ import (
 var sweepExperiment = experiment{
 	name:  "sweep-speed",
 	doc:   "time of a sweep over seeds and settings, beside PyTorch's",
+	uses:  []string{"data", "sets", "seeds", "epochs", "ort-lib"},
 	flags: sweepFlags,
 	run:   runSweep,
 }

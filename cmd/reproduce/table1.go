@@ -19,11 +19,12 @@ import (
 var table1Experiment = experiment{
 	name:  "table1",
 	doc:   "95 % intervals of every method on the UCI regression sets, beside the paper's",
+	uses:  []string{"data", "sets", "seeds", "epochs", "ort-lib"},
 	flags: table1Flags,
 	run:   runTable1,
 }
 
-// intervalSettings are the flags of table1 beyond those of every experiment.
+// intervalSettings are the flags of table1 beyond those that experiments share.
 type intervalSettings struct {
 	methods   string
 	grid      string

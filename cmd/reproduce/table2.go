@@ -34,11 +34,12 @@ import (
 var table2Experiment = experiment{
 	name:  "table2",
 	doc:   "out-of-domain detection by every method on image classifiers, beside the paper's",
+	uses:  []string{"data", "models", "sets", "ort-lib"},
 	flags: table2Flags,
 	run:   runTable2,
 }
 
-// detectionSettings are the flags of table2 beyond those of every experiment;
+// detectionSettings are the flags of table2 beyond those that experiments share;
 // --sets names networks.
 type detectionSettings struct {
 	methods, grid, out, rows, attached string

@@ -21,11 +21,10 @@ import (
 // theorem1Experiment compares the tail of ‖Cᵀx‖² for Gaussian x with the bound
 // that theorem 1 of the paper prints, and with bounds that hold.
 var theorem1Experiment = experiment{
-	name:         "theorem1",
-	doc:          "tails of certificates on Gaussian data against the paper's bound and those that hold; needs no --data",
-	flags:        theorem1Flags,
-	optionalData: true,
-	run:          runTheorem1,
+	name:  "theorem1",
+	doc:   "tails of certificates on Gaussian data against the paper's bound and those that hold; needs no --data",
+	flags: theorem1Flags,
+	run:   runTheorem1,
 }
 
 type theorem1Settings struct {
