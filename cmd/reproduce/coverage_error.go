@@ -2,7 +2,6 @@ package main
 
 import (
 	"math"
-	"sort"
 
 	"github.com/attach-uncertainty/attach/calibrate"
 )
@@ -16,7 +15,8 @@ import (
 //
 // That holds given the rows of the data set, the order alone being random. So
 // the mean over independent splits of one set, which share its rows, has this
-// error over √splits.
+// error over √splits. Smoothed intervals, which break each tie by a draw of its
+// own, have at most this error.
 //
 // Reference: Vovk (2012), Conditional Validity of Inductive Conformal
 // Predictors, proposition 2a.
@@ -24,32 +24,4 @@ func coverageError(nCal, nTest int, alpha float64) float64 {
 	p := calibrate.ExpectedCoverage(nCal, alpha)
 	n, m := float64(nCal), float64(nTest)
 	return math.Sqrt(p * (1 - p) * (n + 1 + m) / (m * (n + 2)))
-}
-
-// brokenTies is the share of test scores that are covered when ties among
-// scores are broken at random, in expectation; with ties, closed intervals
-// cover more. tied is the share of test scores at the threshold. cal is
-// increasing.
-func brokenTies(cal, test []float64, alpha float64) (covered, tied float64) {
-	n := len(cal)
-	// A rank beyond the last covers all.
-	k := int(math.Round(calibrate.ExpectedCoverage(n, alpha) * float64(n+1)))
-	if k > n {
-		return 1, 0
-	}
-	at := cal[k-1]
-	below := sort.SearchFloat64s(cal, at)
-	equal := sort.Search(n-below, func(i int) bool { return cal[below+i] > at })
-	share := float64(k-below) / float64(equal+1)
-	for _, s := range test {
-		switch {
-		case s < at:
-			covered++
-		case s == at:
-			covered += share
-			tied++
-		}
-	}
-	m := float64(len(test))
-	return covered / m, tied / m
 }

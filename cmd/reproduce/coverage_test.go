@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -29,20 +28,22 @@ func TestCoverageError(t *testing.T) {
 		for i := range rows {
 			rows[i] = draw()
 		}
+		at := make([]float64, nCal+nTest) // quantiles, all 0
 		var covered, closed []float64
-		for range splits {
+		for split := range uint64(splits) {
 			rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-			cal, test := slices.Sorted(slices.Values(rows[:nCal])), rows[nCal:]
-			c, tied := brokenTies(cal, test, alpha)
-			covered = append(covered, c)
-			at := cal[35] // ⌈.9·40⌉ = 36
-			in := 0.
-			for _, s := range test {
-				in += indicator(s <= at) / nTest
+			cal, test := ends{at[:nCal], at[:nCal], rows[:nCal]}, ends{at[nCal:], at[nCal:], rows[nCal:]}
+			c, tied, err := test.smoothed(cal, alpha, split)
+			if err != nil {
+				t.Fatal(err)
 			}
-			closed = append(closed, in)
-			if name == "continuous" && (tied != 0 || math.Abs(in-c) > 1e-12) {
-				t.Fatalf("without ties: %v tied, %v covered, counted %v", tied, c, in)
+			plain, err := test.conformalized(cal, alpha, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			covered, closed = append(covered, c), append(closed, plain.PICP)
+			if name == "continuous" && (tied != 0 || plain.PICP != c) {
+				t.Fatalf("without ties: %v tied, %v covered smoothed, %v plainly", tied, c, plain.PICP)
 			}
 		}
 		mean, deviation := stat.MeanStdDev(covered, nil)
@@ -56,9 +57,6 @@ func TestCoverageError(t *testing.T) {
 		if name == "ties" && (deviation > want || stat.Mean(closed, nil) < mean+.01) {
 			t.Errorf("ties: deviation %v of at most %v, closed intervals cover %v of %v", deviation, want, stat.Mean(closed, nil), mean)
 		}
-	}
-	if c, tied := brokenTies([]float64{1, 2}, []float64{5}, .05); c != 1 || tied != 0 {
-		t.Errorf("two rows calibrate 95 %%: %v covered, %v tied", c, tied)
 	}
 }
 
@@ -76,7 +74,7 @@ func TestCoverage(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, stderr.String())
 	}
 	// 400 rows: 40 to test on, and 72 that calibrate: ⌈.9·73⌉/73.
-	for _, want := range []string{"quantile-forest", "   72     3   0.9041", "of 2"} {
+	for _, want := range []string{"quantile-forest", "   72     3   0.9041", "smoothed 2 of 2"} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, stdout.String())
 		}

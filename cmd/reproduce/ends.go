@@ -45,15 +45,6 @@ func (e ends) closed() float64 {
 	return inside / float64(len(e.y))
 }
 
-// scores are those that conformalized quantile regression calibrates by.
-func (e ends) scores() []float64 {
-	s := make([]float64, len(e.y))
-	for i, v := range e.y {
-		s[i] = max(e.lower[i]-v, v-e.upper[i])
-	}
-	return s
-}
-
 func (e ends) with(o ends) ends {
 	return ends{slices.Concat(e.lower, o.lower), slices.Concat(e.upper, o.upper), slices.Concat(e.y, o.y)}
 }
@@ -75,6 +66,26 @@ func (e ends) conformalized(cal ends, alpha, spread float64) (measured, error) {
 		m = measured{PICP: m.PICP, Unbounded: true}
 	}
 	return m, nil
+}
+
+// smoothed is the share of targets that smoothed intervals cover after
+// calibration on those of other rows, and the share of those at which a draw
+// decides.
+func (e ends) smoothed(cal ends, alpha float64, seed uint64) (covered, tied float64, err error) {
+	cqr, err := calibrate.NewCQR(cal.lower, cal.upper, cal.y)
+	if err != nil {
+		return 0, 0, err
+	}
+	share := func(tau func(row int) float64) float64 {
+		out := ends{make([]float64, len(e.y)), make([]float64, len(e.y)), e.y}
+		for i := range e.y {
+			out.lower[i], out.upper[i] = cqr.SmoothedInterval(e.lower[i], e.upper[i], alpha, tau(i))
+		}
+		return out.closed()
+	}
+	covered = share(func(row int) float64 { return calibrate.Tau(seed, uint64(row)) })
+	never, always := share(func(int) float64 { return 1 }), share(func(int) float64 { return 0 })
+	return covered, always - never, nil
 }
 
 // interval are the ends between the quantiles α/2 and 1−α/2.
