@@ -29,8 +29,9 @@ func predictCommand() *cli.Command {
 		&cli.StringFlag{Name: "quantiles", Usage: "`LEVELS`: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
 		&cli.StringFlag{Name: "side", Usage: "`WHICH`: both ends of intervals, or lower or upper: that one alone, missed as seldom as both together", Value: "both"},
 		&cli.BoolFlag{Name: "joint", Usage: "widen the intervals of several targets so that all of a row's are covered at once"},
+		&cli.BoolFlag{Name: "smoothed", Usage: "cover no more often than asked where targets or quantiles take few values: draw for each row whether its interval is closed, or open, with ends moved inwards to the next float32 number"},
 		&cli.IntFlag{Name: "samples", Usage: "`N`: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},
-		&cli.Uint64Flag{Name: "seed", Usage: "`N`: seed of --samples"},
+		&cli.Uint64Flag{Name: "seed", Usage: "`N`: seed of --samples and --smoothed"},
 		groupsFlag(", for heads that were fitted with --groups"),
 		&cli.Float64Flag{Name: "alpha", Usage: "`SHARE`: share of in-domain inputs that may be flagged by mistake, instead of what fit was given"},
 	}
@@ -41,7 +42,7 @@ func predictCommand() *cli.Command {
 		Description: "Writes one row per input: its name or, from 0, its number (`input`; .npz has no names), `class` and " +
 			"`confidence` of a classifier, or `prediction`, `median`, `lower` and `upper` of a regressor (the " +
 			"interval is conformalized; an endless bound, null in JSON, says that the calibration rows are too few " +
-			"for the level, or that --side asks for the other), `sample1`… with --samples (`samples`, inputs×targets×N, in .npz; lists in .jsonl), then `ood_score` (higher: more uncertain), `p_value` and `flag`. Coverage and p-values " +
+			"for the level, or that --side asks for the other; a target is covered if `lower` ≤ target ≤ `upper`, which an empty interval of --smoothed has the other way round), `sample1`… with --samples (`samples`, inputs×targets×N, in .npz; lists in .jsonl), then `ood_score` (higher: more uncertain), `p_value` and `flag`. Coverage and p-values " +
 			"hold for rows like the calibration rows; where those were split off the rows fitted on and the network " +
 			"was trained on them, the promise is weaker. Images are prepared as they were for the fit.",
 		Flags:  concat(flags, inputFlags(), []cli.Flag{batchFlag()}, runtimeFlags()),
@@ -184,7 +185,7 @@ func predict(c *cli.Context) (err error) {
 
 // intervalOptions reads what intervals and samples are asked for.
 func intervalOptions(c *cli.Context) (bundle.PredictOptions, error) {
-	o := bundle.PredictOptions{Joint: c.Bool("joint"), Samples: c.Int("samples"), Seed: c.Uint64("seed")}
+	o := bundle.PredictOptions{Joint: c.Bool("joint"), Smoothed: c.Bool("smoothed"), Samples: c.Int("samples"), Seed: c.Uint64("seed")}
 	switch side := c.String("side"); side {
 	case "both":
 	case string(calibrate.Lower), string(calibrate.Upper):
@@ -198,8 +199,8 @@ func intervalOptions(c *cli.Context) (bundle.PredictOptions, error) {
 	if c.IsSet("samples") && (o.Samples < 1 || o.Samples > bundle.MaxSamples) {
 		return o, usagef("--samples is %d; it must be at least 1 and at most %d", o.Samples, bundle.MaxSamples)
 	}
-	if o.Samples == 0 {
-		return o, refuse(c, "without --samples", "seed")
+	if o.Samples == 0 && !o.Smoothed {
+		return o, refuse(c, "without --samples or --smoothed", "seed")
 	}
 	return o, nil
 }
@@ -327,6 +328,14 @@ func numbers(start, end int) column {
 	return column{"input", 1, rows}
 }
 
+func float32s(values []float64) []float32 {
+	out := make([]float32, len(values))
+	for i, v := range values {
+		out[i] = float32(v)
+	}
+	return out
+}
+
 func predictionColumns(p *bundle.Prediction, classes []string) []column {
 	var columns []column
 	if p.Class != nil {
@@ -351,8 +360,12 @@ func predictionColumns(p *bundle.Prediction, classes []string) []column {
 	add("confidence", 1, p.Confidence)
 	add("prediction", p.Targets, p.Value)
 	add("median", p.Targets, p.Median)
-	add("lower", p.Targets, p.Lower)
-	add("upper", p.Targets, p.Upper)
+	if p.Smoothed {
+		columns = append(columns, column{"lower", p.Targets, float32s(p.Lower)}, column{"upper", p.Targets, float32s(p.Upper)})
+	} else {
+		add("lower", p.Targets, p.Lower)
+		add("upper", p.Targets, p.Upper)
+	}
 	for l, level := range p.Levels {
 		q := make([]float64, p.N*p.Targets)
 		for i := range q {

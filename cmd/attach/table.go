@@ -15,7 +15,8 @@ import (
 )
 
 // column is one result for every row of a block. data is row-major with width
-// values a row and is one of []string, []int64, []float64, []bool or draws.
+// values a row and is one of []string, []int64, []float32, []float64, []bool or
+// draws. Those of []float32 are written so that they can be told apart.
 type column struct {
 	name  string
 	width int
@@ -75,14 +76,19 @@ func (c column) text(row, j int) string {
 		return strconv.FormatBool(d[row*c.width+j])
 	case draws:
 		return column{c.name, c.width, d.values}.text(row, j)
+	case []float32:
+		return number(float64(d[row*c.width+j]), -1, 32)
 	case []float64:
-		v := d[row*c.width+j]
-		if math.IsInf(v, 0) {
-			return strings.ToLower(strings.TrimPrefix(fmt.Sprint(v), "+"))
-		}
-		return strconv.FormatFloat(v, 'g', 9, 64)
+		return number(d[row*c.width+j], 9, 64)
 	}
 	panic("attach: column of unknown type")
+}
+
+func number(v float64, digits, bits int) string {
+	if math.IsInf(v, 0) {
+		return strings.ToLower(strings.TrimPrefix(fmt.Sprint(v), "+"))
+	}
+	return strconv.FormatFloat(v, 'g', digits, bits)
 }
 
 // csvTable names the columns of a result with several values name_0, name_1, …,
@@ -176,7 +182,7 @@ func (t *jsonlTable) write(rows int, columns []column) error {
 						return err
 					}
 					value = string(quoted)
-				case []float64, draws:
+				case []float32, []float64, draws:
 					// Nor does it have what is not a number.
 					if v, err := strconv.ParseFloat(value, 64); err != nil || v-v != 0 {
 						value = "null"
@@ -214,6 +220,9 @@ func (t *npzTable) write(rows int, columns []column) error {
 		switch d := c.data.(type) {
 		case []int64:
 			old, _ := a.Data.([]int64)
+			a.Data = append(old, d...)
+		case []float32:
+			old, _ := a.Data.([]float32)
 			a.Data = append(old, d...)
 		case []float64:
 			old, _ := a.Data.([]float64)

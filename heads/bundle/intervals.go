@@ -88,31 +88,64 @@ func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*ca
 }
 
 // interval writes the ends of each target's interval for a row with the
-// quantiles bands, by target.
-func (c *calibrated) interval(lower, upper []float64, bands [][]float32) {
+// quantiles bands, by target. tau is nil or smooths each, the first a box.
+func (c *calibrated) interval(lower, upper []float64, bands [][]float32, tau []float64) {
 	for t, q := range c.targets {
 		switch {
 		case c.sided != nil && c.sided[t].Side == calibrate.Lower:
-			lower[t], upper[t] = c.bound(t, bands[t]), math.Inf(1)
+			lower[t], upper[t] = c.bound(t, bands[t], tau), math.Inf(1)
 		case c.sided != nil:
-			lower[t], upper[t] = math.Inf(-1), c.bound(t, bands[t])
+			lower[t], upper[t] = math.Inf(-1), c.bound(t, bands[t], tau)
 		default:
 			lower[t], upper[t] = q.Quantile(bands[t], c.alpha/2), q.Quantile(bands[t], 1-c.alpha/2)
 		}
-		if c.cqr != nil {
+		switch {
+		case c.cqr != nil && tau != nil:
+			lower[t], upper[t] = c.cqr[t].SmoothedInterval(lower[t], upper[t], c.alpha, tau[t])
+		case c.cqr != nil:
 			lower[t], upper[t] = c.cqr[t].Interval(lower[t], upper[t], c.alpha)
 		}
 	}
 	if c.joint != nil {
-		lo, hi := c.joint.Box(lower, upper, c.alpha)
+		lo, hi := c.box(lower, upper, tau)
 		copy(lower, lo)
 		copy(upper, hi)
 	}
+	if tau != nil {
+		for t := range lower {
+			lower[t], upper[t] = inward(lower[t], upper[t])
+		}
+	}
 }
 
-func (c *calibrated) bound(t int, band []float32) float64 {
+func (c *calibrated) bound(t int, band []float32, tau []float64) float64 {
 	o := c.sided[t]
-	return o.Bound(c.targets[t].Quantile(band, o.Side.Level(c.alpha)), c.alpha)
+	quantile := c.targets[t].Quantile(band, o.Side.Level(c.alpha))
+	if tau != nil {
+		return o.SmoothedBound(quantile, c.alpha, tau[t])
+	}
+	return o.Bound(quantile, c.alpha)
+}
+
+func (c *calibrated) box(lo, hi, tau []float64) (lower, upper []float64) {
+	if tau != nil {
+		return c.joint.SmoothedBox(lo, hi, c.alpha, tau[0])
+	}
+	return c.joint.Box(lo, hi, c.alpha)
+}
+
+// inward moves ends to the next float32 numbers inside. Targets are float32,
+// so that none is lost, and an open end stays apart from the closed one when
+// it is written with as many digits as float32 has.
+func inward(lower, upper float64) (float64, float64) {
+	a, b := float32(lower), float32(upper)
+	if float64(a) < lower {
+		a = math.Nextafter32(a, float32(math.Inf(1)))
+	}
+	if float64(b) > upper {
+		b = math.Nextafter32(b, float32(math.Inf(-1)))
+	}
+	return float64(a), float64(b)
 }
 
 func (c *calibrated) sample(dst []float64, band []float32, t int, seed, row uint64) {
@@ -128,7 +161,7 @@ func (b *Bundle) checkIntervals(o PredictOptions) error {
 	default:
 		return fmt.Errorf("side %q is neither %s nor %s", o.Side, calibrate.Lower, calibrate.Upper)
 	}
-	chosen := o.Side != "" || o.Joint || o.Samples != 0
+	chosen := o.Side != "" || o.Joint || o.Smoothed || o.Samples != 0
 	switch {
 	case o.Side != "" && o.Joint:
 		return errors.New("a joint box has both sides: ask for a side or for a joint box")

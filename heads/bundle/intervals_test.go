@@ -221,6 +221,91 @@ func TestSidesAndBoxesCover(t *testing.T) {
 	meanCoverage(t, "joint", want, trial(bundle.PredictOptions{Joint: true}))
 }
 
+// Where targets are whole numbers, and so are the ends of intervals, plain ones
+// cover too often and smoothed ones as often as is promised.
+func TestSmoothedCovers(t *testing.T) {
+	const rows, level = 80, 0.8
+	n := rows / 2.
+	want := math.Ceil(level*(n+1)-1e-9) / (n + 1)
+	draw := func(seed uint64, rows int) bundle.Inputs {
+		in := regressor(seed, rows, 2)
+		for i, y := range in.Targets.Data {
+			in.Targets.Data[i] = float32(math.Round(float64(y)))
+		}
+		return in
+	}
+	trial := func(o bundle.PredictOptions) func(seed uint64) float64 {
+		o.Level = level
+		return func(seed uint64) float64 {
+			in := draw(seed, rows)
+			in.CalFraction, in.SkipDetector = 0.5, true
+			in.Quantiles, in.QuantileParams, in.Trainer = baselines.QuantileForest, map[string]any{"n_estimators": 1., "max_depth": 1.}, nil
+			test := draw(seed+1000, 200)
+			o.Seed = seed
+			p := mustPredict(t, mustFit(t, in), test.Batch, o)
+			inside := 0.0
+			for i := range p.N {
+				covered := true
+				for k := range 2 {
+					c := 2*i + k
+					y := float64(test.Targets.Data[c])
+					if o.Joint || k == 0 {
+						covered = covered && p.Lower[c] <= y && y <= p.Upper[c]
+					}
+					if o.Smoothed && (p.Lower[c] != float64(float32(p.Lower[c])) || p.Upper[c] != float64(float32(p.Upper[c]))) {
+						t.Fatalf("[%v, %v]: not float32 numbers", p.Lower[c], p.Upper[c])
+					}
+				}
+				if covered {
+					inside++
+				}
+			}
+			return inside / float64(p.N)
+		}
+	}
+	for name, o := range map[string]bundle.PredictOptions{
+		"interval": {}, "lower": {Side: calibrate.Lower}, "upper": {Side: calibrate.Upper}, "joint": {Joint: true},
+	} {
+		var plain []float64
+		for seed := range uint64(60) {
+			plain = append(plain, trial(o)(seed))
+		}
+		if mean, sd := moments(plain); mean < want+4*sd/math.Sqrt(60) {
+			t.Errorf("%s: plain intervals cover %v of the promised %v: the test says nothing", name, mean, want)
+		}
+		o.Smoothed = true
+		meanCoverage(t, name, want, trial(o))
+	}
+}
+
+// What is drawn to smooth an interval depends on the seed and the row's number,
+// not on blocks; rows of a group without calibration rows stay endless.
+func TestSmoothedDraws(t *testing.T) {
+	in := regressor(1, 100, 2)
+	in.Groups = groupsOf(in.Batch)
+	b := mustFit(t, in)
+	r := bundle.Rows{Batch: in.Batch, Groups: slices.Clone(in.Groups)}
+	r.Groups[99] = "never"
+	o := bundle.PredictOptions{Level: .5, Smoothed: true}
+	whole := predictRows(t, b, r, o)
+	if last := whole.Upper[2*99]; !whole.Smoothed || !math.IsInf(last, 1) || math.IsInf(whole.Upper[0], 1) {
+		t.Errorf("smoothed %v, of a group without calibration rows up to %v, of others up to %v", whole.Smoothed, last, whole.Upper[0])
+	}
+	var upper []float64
+	for first := 0; first < 100; first += 40 {
+		end := min(first+40, 100)
+		block := bundle.Rows{Batch: r.Slice(first, end), Groups: r.Groups[first:end], First: first}
+		upper = append(upper, predictRows(t, b, block, o).Upper...)
+	}
+	if !slices.Equal(upper, whole.Upper) {
+		t.Error("blocks of rows have other intervals")
+	}
+	o.Seed = 1
+	if slices.Equal(predictRows(t, b, r, o).Upper, whole.Upper) {
+		t.Error("another seed has the same intervals")
+	}
+}
+
 // Samples depend on the seed and the row's number, not on blocks, and targets
 // rank among them as if they were drawn with them.
 func TestSamples(t *testing.T) {
@@ -304,6 +389,7 @@ func TestIntervalErrors(t *testing.T) {
 		"many samples":        {plain, bundle.PredictOptions{Samples: bundle.MaxSamples + 1}, bundle.Rows{}, "100001 samples"},
 		"samples, classes":    {mustFit(t, classes), bundle.PredictOptions{Samples: 1}, bundle.Rows{}, "no calibrated quantile head"},
 		"side, no head":       {mustFit(t, noHead), bundle.PredictOptions{Side: calibrate.Upper}, bundle.Rows{}, "no calibrated quantile head"},
+		"smoothed, no head":   {mustFit(t, noHead), bundle.PredictOptions{Smoothed: true}, bundle.Rows{}, "no calibrated quantile head"},
 		"groups of none":      {plain, bundle.PredictOptions{}, bundle.Rows{Batch: in.Batch, Groups: in.Groups}, "not calibrated by group"},
 		"no groups":           {grouped, bundle.PredictOptions{}, bundle.Rows{Batch: in.Batch}, "0 groups for 60 rows"},
 		"groups by the dozen": {grouped, bundle.PredictOptions{}, bundle.Rows{Batch: in.Batch, Groups: names[:12]}, "12 groups for 60 rows"},

@@ -26,6 +26,11 @@ type PredictOptions struct {
 	// Joint asks for intervals that cover all targets of a row at once with
 	// probability Level, in place of each on its own: see calibrate.JointAt.
 	Joint bool
+	// Smoothed asks for intervals, with one end or two, or boxes, that cover no
+	// more often than is promised where scores tie, as
+	// calibrate.CQR.SmoothedInterval says. Seed, with the row's number, chooses
+	// whether its intervals are closed or open.
+	Smoothed bool
 	// Samples is the number of draws from the conformal predictive
 	// distribution of each row and target, at most MaxSamples; Seed, with the
 	// row's number, chooses them. Draws of different targets are independent of each other.
@@ -60,10 +65,13 @@ type Prediction struct {
 	// covered with probability Level under the condition that
 	// Calibration.Promise states. They are ±Inf where calibration rows, or those
 	// of the row's group, are too few for Level; with a Side the other end is.
+	// A target is covered if Lower ≤ target ≤ Upper. Smoothed ends are float32
+	// numbers, as targets are, and Lower > Upper says that an interval is empty.
 	Lower, Upper []float64
 	Level        float64
 	Side         calibrate.Side // of the end that Lower or Upper has, or empty
 	Joint        bool
+	Smoothed     bool
 	// Samples is N×Targets×PredictOptions.Samples, drawn as
 	// calibrate.Distribution.Sample says; NaN for a row of a group without
 	// calibration rows.
@@ -88,7 +96,7 @@ type Rows struct {
 	// Groups names the group of each row, for a bundle whose intervals are
 	// calibrated by group. See Calibration.Groups.
 	Groups []string
-	// First is the number of the first row, which samples depend on: it is 0
+	// First is the number of the first row, which what is drawn depends on: it is 0
 	// but where rows come block by block.
 	First int
 }
@@ -122,6 +130,7 @@ type Predictor struct {
 	level, alpha float64
 	side         calibrate.Side
 	joint        bool
+	smoothed     bool
 	samples      int
 	seed         uint64
 	banded       []float64              // levels that intervals are interpolated between
@@ -134,7 +143,7 @@ type Predictor struct {
 func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 	p := &Predictor{
 		bundle: b, levels: o.Levels, level: o.Level, alpha: o.Alpha,
-		side: o.Side, joint: o.Joint, samples: o.Samples, seed: o.Seed,
+		side: o.Side, joint: o.Joint, smoothed: o.Smoothed, samples: o.Samples, seed: o.Seed,
 	}
 	if err := b.checkIntervals(o); err != nil {
 		return nil, err

@@ -69,7 +69,7 @@ func (p *Predictor) quantiles(out *Prediction, r Rows) error {
 	levels := slices.Concat(p.banded, []float64{0.5}, p.levels)
 	q := p.bundle.Quantiles.Regressor.Quantiles(r.Features, levels)
 	out.Targets, out.Level, out.Levels = q.Targets, p.level, p.levels
-	out.Side, out.Joint = p.side, p.joint
+	out.Side, out.Joint, out.Smoothed = p.side, p.joint, p.smoothed
 	cells := q.Rows * q.Targets
 	out.Median = make([]float64, 0, cells)
 	if len(p.levels) > 0 {
@@ -104,10 +104,17 @@ func (p *Predictor) quantiles(out *Prediction, r Rows) error {
 			c = p.unseen
 		}
 		first, end := i*q.Targets, (i+1)*q.Targets
-		c.interval(out.Lower[first:end], out.Upper[first:end], bands)
+		draw := uint64((r.First + i) * q.Targets)
+		var tau []float64
+		if p.smoothed {
+			for t := range q.Targets {
+				tau = append(tau, calibrate.Tau(p.seed, draw+uint64(t)))
+			}
+		}
+		c.interval(out.Lower[first:end], out.Upper[first:end], bands, tau)
 		for t := range q.Targets {
 			at := (first + t) * p.samples
-			c.sample(out.Samples[at:at+p.samples], bands[t], t, p.seed, uint64((r.First+i)*q.Targets+t))
+			c.sample(out.Samples[at:at+p.samples], bands[t], t, p.seed, draw+uint64(t))
 		}
 	}
 	return nil
