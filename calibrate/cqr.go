@@ -29,11 +29,11 @@ func NewCQR(lower, upper, y []float64) (CQR, error) {
 	return CQR{Scores: s}, err
 }
 
-// cqrScores are max(lower−y, y−upper), element by element.
+// cqrScores are max(lower−y, y−upper), rounded up, element by element.
 func cqrScores(lower, upper, y []float64) ([]float64, error) {
 	out := make([]float64, len(y))
 	for i := range y {
-		out[i] = max(lower[i]-y[i], y[i]-upper[i])
+		out[i] = max(minusUp(lower[i], y[i]), minusUp(y[i], upper[i]))
 		if math.IsNaN(out[i]) {
 			return nil, fmt.Errorf("calibration row %d has a quantile or a target that is not a number", i)
 		}
@@ -49,8 +49,8 @@ func (c CQR) Margin(alpha float64) float64 {
 	return upper(c.Scores, forgive(alpha))
 }
 
-// Interval is [lo−margin, hi+margin], rounded so that it holds the targets
-// whose scores, as NewCQR computes them, are at most the margin, ties included.
+// Interval is [lo−margin, hi+margin], rounded inwards; scores are rounded up,
+// so that it holds just the targets that score at most the margin.
 // An interval that a negative margin would turn inside out becomes its
 // midpoint, which can only add coverage.
 func (c CQR) Interval(lo, hi, alpha float64) (lower, upper float64) {

@@ -101,8 +101,7 @@ func ExampleJoint() {
 		panic(err)
 	}
 	fmt.Println(j.Margin(0.2))
-	lo, hi := j.Box([]float64{2, 20}, []float64{4, 40}, 0.2)
-	fmt.Printf("%.4g %.4g\n", lo, hi)
+	fmt.Println(j.Box([]float64{2, 20}, []float64{4, 40}, 0.2))
 	// Output:
 	// 0.5
 	// [1 10] [5 50]

@@ -58,11 +58,7 @@ func NewJoint(lower, upper, y []float64, targets int, scale []float64) (Joint, e
 			if scale == nil && lower[c] > upper[c] {
 				return Joint{}, fmt.Errorf("calibration row %d has an interval from %v to %v", i, lower[c], upper[c])
 			}
-			s := all[c]
-			if w := j.scale(t, lower[c], upper[c]); s != 0 {
-				s /= w // +Inf for a miss of an interval without width
-			}
-			joint[i] = max(joint[i], s)
+			joint[i] = max(joint[i], scaled(all[c], j.scale(t, lower[c], upper[c])))
 		}
 	}
 	j.Scores, err = sortedCopy(joint)
@@ -84,7 +80,7 @@ func (j Joint) Margin(alpha float64) float64 {
 }
 
 // Box is the box at α of a row whose predicted quantiles are lo and hi, one
-// for each target, rounded as CQR.Interval is. An interval that a negative margin would turn inside out
+// for each target, rounded inwards. An interval that a negative margin would turn inside out
 // becomes its midpoint, which can only add coverage.
 func (j Joint) Box(lo, hi []float64, alpha float64) (lower, upper []float64) {
 	lower, upper = j.box(threshold{score: j.Margin(alpha)}, lo, hi)

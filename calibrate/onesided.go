@@ -39,10 +39,12 @@ func NewOneSided(side Side, quantiles, y []float64) (OneSided, error) {
 	if len(quantiles) != len(y) {
 		panic("calibrate: quantiles and targets differ in length")
 	}
-	sign := side.sign()
+	lower := side.sign() < 0
 	scores := make([]float64, len(y))
 	for i := range y {
-		scores[i] = sign * (y[i] - quantiles[i])
+		if scores[i] = minusUp(y[i], quantiles[i]); lower {
+			scores[i] = minusUp(quantiles[i], y[i])
+		}
 		if math.IsNaN(scores[i]) {
 			return OneSided{}, fmt.Errorf("calibration row %d has a quantile or a target that is not a number", i)
 		}
@@ -70,8 +72,7 @@ func (o OneSided) Margin(alpha float64) float64 {
 }
 
 // Bound is the calibrated bound of a row with the predicted quantile, rounded
-// so that targets that score as much as the margin are covered: −Inf for
-// Lower and +Inf for Upper where calibration rows are too few for α.
+// inwards: −Inf for Lower and +Inf for Upper where calibration rows are too few for α.
 func (o OneSided) Bound(quantile, alpha float64) float64 {
 	return o.end(threshold{score: o.Margin(alpha)}, quantile)
 }

@@ -219,9 +219,10 @@ func TestEndsAreExact(t *testing.T) {
 	moved := 0
 	for range 20000 {
 		q, y, scale := magnitude(), magnitude(), math.Abs(magnitude())
+		score := func(y float64) float64 { return scaled(minusUp(y, q), scale) }
 		for _, open := range []bool{false, true} {
-			limit := threshold{score: (y - q) / scale, open: open}
-			covered := func(y float64) bool { return limit.covers((y - q) / scale) }
+			limit := threshold{score: score(y), open: open}
+			covered := func(y float64) bool { return limit.covers(score(y)) }
 			end := limit.upperEnd(q, scale)
 			if !covered(end) || covered(math.Nextafter(end, math.Inf(1))) {
 				t.Fatalf("score %v, open %v, quantile %v, scale %v: the end is %v", limit.score, open, q, scale, end)
@@ -232,7 +233,7 @@ func TestEndsAreExact(t *testing.T) {
 			if !open && y > end {
 				t.Fatalf("%v is beyond the end %v and made the threshold", y, end)
 			}
-			if !open && y > q+limit.score*scale {
+			if !open && y > q+(y-q)/scale*scale {
 				moved++
 			}
 		}
@@ -253,7 +254,12 @@ func TestEndsAreExact(t *testing.T) {
 		{threshold{score: 2}, math.Inf(1), 1, math.Inf(1)},
 		{threshold{score: 2}, 3, 0, 3},
 		{threshold{score: 0}, 0, 1, 0},
+		{threshold{score: -1}, 3, 0, math.Nextafter(3, 0)},
+		{threshold{0, true}, 3, 0, math.Nextafter(3, 0)},
+		{threshold{0, true}, 3, .5, math.Nextafter(3, 0)},
 		{threshold{0, true}, 0, 1, -math.SmallestNonzeroFloat64},
+		{threshold{score: -1}, 1, 1, 0},
+		{threshold{-1, true}, 1, 1, -math.Nextafter(1, 2) + 1},
 	} {
 		if got := tt.limit.upperEnd(tt.quantile, tt.scale); got != tt.y {
 			t.Errorf("%+v, quantile %v, scale %v: the end is %v, want %v", tt.limit, tt.quantile, tt.scale, got, tt.y)

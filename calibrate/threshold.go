@@ -7,6 +7,11 @@ import (
 
 // threshold is the score that calibration rows set: what scores less is
 // covered, and what scores the same is unless the threshold is open.
+//
+// Scores are rounded up and ends of intervals down, so that a target lies
+// within an end just if its score, as calibration computes it, is covered:
+// rounded alike, targets whose score is the threshold to the last bit could lie
+// beyond.
 type threshold struct {
 	score float64
 	open  bool
@@ -17,79 +22,73 @@ func (t threshold) covers(score float64) bool {
 }
 
 // upperEnd is the largest y that is covered where the score of y is
-// (y−quantile)/scale, 0 where y is the quantile. The sum of quantile and margin
-// may be another number: it is rounded otherwise than scores are, and would
-// lose targets that score as much as the threshold to the last bit.
+// scaled(minusUp(y, quantile), scale).
 func (t threshold) upperEnd(quantile, scale float64) float64 {
-	covered := func(y float64) bool {
-		s := y - quantile
-		if s != 0 {
-			s /= scale
-		}
-		return t.covers(s)
-	}
 	switch {
 	case math.IsNaN(quantile) || math.IsNaN(scale):
 		return math.NaN()
-	case t.open && math.IsInf(t.score, 1) && scale == 0:
+	case scale == 0 && t.covers(0) && (t.open || !math.IsInf(t.score, 1)):
 		return quantile
-	case math.IsInf(t.score, 1) || covered(math.MaxFloat64):
-		return math.Inf(1)
-	case !covered(-math.MaxFloat64):
-		return math.Inf(-1)
+	case scale == 0 && !math.IsInf(t.score, 0):
+		return math.Nextafter(quantile, math.Inf(-1))
+	case math.IsInf(t.score, 0):
+		return t.score
 	}
-	in, out := place(-math.MaxFloat64), place(math.MaxFloat64)
-	// Nearly always the sum is right, or next to what is.
-	near := place(quantile + t.score*scale)
-	for _, at := range []uint64{near - 2, near - 1, near, near + 1, near + 2} {
-		if at <= in || at >= out {
-			continue
-		}
-		if covered(number(at)) {
-			in = at
-		} else {
-			out = at
-		}
+	s := t.score
+	if t.open {
+		s = math.Nextafter(s, math.Inf(-1))
 	}
-	for out-in > 1 {
-		if mid := in + (out-in)/2; covered(number(mid)) {
-			in = mid
-		} else {
-			out = mid
-		}
+	if s != 0 {
+		s = timesDown(s, scale)
 	}
-	return number(in)
+	return 0 - minusUp(-quantile, s) // quantile + s rounded down, and never −0
 }
 
 // lowerEnd is the least y that is covered where its score is
-// (quantile−y)/scale.
+// scaled(minusUp(quantile, y), scale).
 func (t threshold) lowerEnd(quantile, scale float64) float64 {
-	return 0 - t.upperEnd(-quantile, scale) // which is never −0
+	return 0 - t.upperEnd(-quantile, scale)
 }
 
-// interval holds the y that are covered where the score of y is
-// max(lo−y, y−hi)/scale. Where none is, lower exceeds upper.
+// interval holds the y that are covered where the score of y is the larger of
+// those of its ends. Where none is, lower exceeds upper.
 func (t threshold) interval(lo, hi, scale float64) (lower, upper float64) {
 	return t.lowerEnd(lo, scale), t.upperEnd(hi, scale)
 }
 
-// place numbers the floating-point numbers in their order.
-func place(v float64) uint64 {
-	b := math.Float64bits(v)
-	if b&sign == 0 {
-		return b | sign
+// minusUp is a−b, rounded up. The error of the difference is exact.
+//
+// Reference: Knuth (1997), The Art of Computer Programming, volume 2, section
+// 4.2.2, theorem B.
+func minusUp(a, b float64) float64 {
+	d := a - b
+	v := d - a
+	if (a-(d-v))-(b+v) > 0 {
+		return math.Nextafter(d, math.Inf(1))
 	}
-	return ^b
+	return d
 }
 
-const sign = 1 << 63
-
-// number is the inverse of place.
-func number(place uint64) float64 {
-	if place&sign != 0 {
-		return math.Float64frombits(place &^ sign)
+// scaled is score/scale, rounded up: 0 where the score is, and infinite for
+// another where the scale is 0.
+func scaled(score, scale float64) float64 {
+	if score == 0 {
+		return 0
 	}
-	return math.Float64frombits(^place)
+	d := score / scale
+	if math.FMA(-d, scale, score) > 0 || d == 0 && score > 0 {
+		return math.Nextafter(d, math.Inf(1))
+	}
+	return d
+}
+
+// timesDown is score·scale, rounded down.
+func timesDown(score, scale float64) float64 {
+	p := float64(score * scale) // the conversion keeps it from being fused
+	if math.FMA(score, scale, -p) < 0 || p == 0 && score < 0 {
+		return math.Nextafter(p, math.Inf(-1))
+	}
+	return p
 }
 
 // ties counts the scores, which increase, below s and equal to it.
