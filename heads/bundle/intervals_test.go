@@ -197,23 +197,12 @@ func TestSidesAndBoxesCover(t *testing.T) {
 			in.CalFraction, in.SkipDetector = 0.5, true
 			test := regressor(seed+1000, 200, 2)
 			p := mustPredict(t, mustFit(t, in), test.Batch, o)
-			inside := 0.0
 			for i := range p.N {
-				covered := true
-				for k := range 2 {
-					y := float64(test.Targets.Data[2*i+k])
-					if o.Joint || k == 0 {
-						covered = covered && p.Lower[2*i+k] <= y && y <= p.Upper[2*i+k]
-					}
-				}
-				if covered {
-					inside++
-				}
 				if o.Side == calibrate.Lower && !math.IsInf(p.Upper[2*i], 1) || o.Side == calibrate.Upper && !math.IsInf(p.Lower[2*i], -1) {
 					t.Fatalf("side %s: [%v, %v]", o.Side, p.Lower[2*i], p.Upper[2*i])
 				}
 			}
-			return inside / float64(p.N)
+			return covered(p, test)
 		}
 	}
 	meanCoverage(t, "lower", want, trial(bundle.PredictOptions{Side: calibrate.Lower}))
@@ -224,7 +213,7 @@ func TestSidesAndBoxesCover(t *testing.T) {
 // Where targets are whole numbers, and so are the ends of intervals, plain ones
 // cover too often and smoothed ones as often as is promised.
 func TestSmoothedCovers(t *testing.T) {
-	const rows, level = 80, 0.8
+	const rows, level, seeds = 80, 0.8, 60
 	n := rows / 2.
 	want := math.Ceil(level*(n+1)-1e-9) / (n + 1)
 	draw := func(seed uint64, rows int) bundle.Inputs {
@@ -234,48 +223,56 @@ func TestSmoothedCovers(t *testing.T) {
 		}
 		return in
 	}
-	trial := func(o bundle.PredictOptions) func(seed uint64) float64 {
-		o.Level = level
-		return func(seed uint64) float64 {
-			in := draw(seed, rows)
-			in.CalFraction, in.SkipDetector = 0.5, true
-			in.Quantiles, in.QuantileParams, in.Trainer = baselines.QuantileForest, map[string]any{"n_estimators": 1., "max_depth": 1.}, nil
-			test := draw(seed+1000, 200)
-			o.Seed = seed
-			p := mustPredict(t, mustFit(t, in), test.Batch, o)
-			inside := 0.0
-			for i := range p.N {
-				covered := true
-				for k := range 2 {
-					c := 2*i + k
-					y := float64(test.Targets.Data[c])
-					if o.Joint || k == 0 {
-						covered = covered && p.Lower[c] <= y && y <= p.Upper[c]
-					}
-					if o.Smoothed && (p.Lower[c] != float64(float32(p.Lower[c])) || p.Upper[c] != float64(float32(p.Upper[c]))) {
-						t.Fatalf("[%v, %v]: not float32 numbers", p.Lower[c], p.Upper[c])
-					}
-				}
-				if covered {
-					inside++
+	kinds := map[string]bundle.PredictOptions{
+		"interval": {}, "lower": {Side: calibrate.Lower}, "upper": {Side: calibrate.Upper}, "joint": {Joint: true},
+	}
+	plain, smoothed := map[string][]float64{}, map[string][]float64{}
+	for seed := range uint64(seeds) {
+		in := draw(seed, rows)
+		in.CalFraction, in.SkipDetector = 0.5, true
+		in.Quantiles, in.QuantileParams, in.Trainer = baselines.QuantileForest, map[string]any{"n_estimators": 1., "max_depth": 1.}, nil
+		b, test := mustFit(t, in), draw(seed+1000, 200)
+		for name, o := range kinds {
+			o.Level, o.Seed = level, seed
+			plain[name] = append(plain[name], covered(mustPredict(t, b, test.Batch, o), test))
+			o.Smoothed = true
+			p := mustPredict(t, b, test.Batch, o)
+			smoothed[name] = append(smoothed[name], covered(p, test))
+			for c := range p.Lower {
+				if p.Lower[c] != float64(float32(p.Lower[c])) || p.Upper[c] != float64(float32(p.Upper[c])) {
+					t.Fatalf("[%v, %v]: not float32 numbers", p.Lower[c], p.Upper[c])
 				}
 			}
-			return inside / float64(p.N)
 		}
 	}
-	for name, o := range map[string]bundle.PredictOptions{
-		"interval": {}, "lower": {Side: calibrate.Lower}, "upper": {Side: calibrate.Upper}, "joint": {Joint: true},
-	} {
-		var plain []float64
-		for seed := range uint64(60) {
-			plain = append(plain, trial(o)(seed))
-		}
-		if mean, sd := moments(plain); mean < want+4*sd/math.Sqrt(60) {
+	for name := range kinds {
+		if mean, sd := moments(plain[name]); mean < want+4*sd/math.Sqrt(seeds) {
 			t.Errorf("%s: plain intervals cover %v of the promised %v: the test says nothing", name, mean, want)
 		}
-		o.Smoothed = true
-		meanCoverage(t, name, want, trial(o))
+		mean, sd := moments(smoothed[name])
+		if tolerance := 4 * sd / math.Sqrt(seeds); math.Abs(mean-want) > tolerance {
+			t.Errorf("%s: smoothed coverage %.4f, want %.4f ± %.4f", name, mean, want, tolerance)
+		}
 	}
+}
+
+// covered is the share of rows whose first target, or all two of a box, are
+// covered.
+func covered(p *bundle.Prediction, test bundle.Inputs) float64 {
+	inside := 0.0
+	for i := range p.N {
+		in := true
+		for c := 2 * i; c < 2*i+2; c++ {
+			y := float64(test.Targets.Data[c])
+			if p.Joint || c == 2*i {
+				in = in && p.Lower[c] <= y && y <= p.Upper[c]
+			}
+		}
+		if in {
+			inside++
+		}
+	}
+	return inside / float64(p.N)
 }
 
 // What is drawn to smooth an interval depends on the seed and the row's number,
