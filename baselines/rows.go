@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
@@ -99,11 +100,8 @@ func one(s []ood.Scorer, err error) (ood.Scorer, error) {
 }
 
 func squaredNorm(x []float64) float64 {
-	var s float64
-	for _, v := range x {
-		s += v * v
-	}
-	return s
+	v := vector64(x)
+	return blas64.Dot(v, v)
 }
 
 func columnMeans(m blas32.General) []float64 {

@@ -2,6 +2,7 @@ package baselines
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -21,15 +22,19 @@ const spectrumBlock = 1024
 
 // moments counts the training rows of a method.
 func moments(ctx context.Context, phi blas32.General, method string) (*heads.Moments, error) {
-	if err := checkRows(phi, method); err != nil {
-		return nil, err
+	if phi.Rows == 0 {
+		return nil, &heads.TooFewRowsError{What: method, Need: 1}
 	}
 	var m heads.Moments
 	for i := 0; i < phi.Rows; i += spectrumBlock {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := m.Add(ood.Batch{Features: phi}.Slice(i, min(i+spectrumBlock, phi.Rows)).Features); err != nil {
+		err := m.Add(ood.Batch{Features: phi}.Slice(i, min(i+spectrumBlock, phi.Rows)).Features)
+		if bad := (*heads.NotFiniteError)(nil); errors.As(err, &bad) {
+			bad.Row += i
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -47,22 +52,22 @@ func newSpectrum(a mat.Symmetric) (*spectrum, error) {
 	if err != nil {
 		return nil, fmt.Errorf("second moments of the features: %w", err)
 	}
-	s := &spectrum{values, vectors}
-	for j := range values {
-		values[j] = max(values[j], 0)
-		largest := 0.
-		for i := range values {
-			if v := vectors.At(i, j); math.Abs(v) > math.Abs(largest) {
-				largest = v
-			}
-		}
-		if largest < 0 {
-			for i := range values {
-				vectors.Set(i, j, -vectors.At(i, j))
+	largest := make([]float64, len(values))
+	for i := range values {
+		for j, v := range vectors.RawRowView(i) {
+			if math.Abs(v) > math.Abs(largest[j]) {
+				largest[j] = v
 			}
 		}
 	}
-	return s, nil
+	for i := range values {
+		values[i] = max(values[i], 0)
+		r := vectors.RawRowView(i)
+		for j, v := range largest {
+			r[j] = math.Copysign(1, v) * r[j]
+		}
+	}
+	return &spectrum{values, vectors}, nil
 }
 
 // widened returns rows i to j−1 of m less centre, in buf.

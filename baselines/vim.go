@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
@@ -60,7 +61,7 @@ func fitViM(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Score
 	}
 	var largest float64
 	for i := range t.Logits.Rows {
-		largest += newSoftmax(row(t.Logits, i), 1).max / float64(t.Logits.Rows)
+		largest += float64(slices.Max(row(t.Logits, i))) / float64(t.Logits.Rows)
 	}
 	if largest <= 0 {
 		return nil, fmt.Errorf("the largest logit is %v on average, and must be positive to match a residual with it: are these log-probabilities?", largest)

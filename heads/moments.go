@@ -2,6 +2,7 @@ package heads
 
 import (
 	"math"
+	"sync"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
@@ -12,12 +13,16 @@ import (
 // momentsBlock is the number of rows that are centred and multiplied at once.
 const momentsBlock = 1024
 
+// momentsPanel is the number of features in one factor of a product. Products
+// of two different panels are needed one way round only.
+const momentsPanel = 128
+
 // Moments are the first and second moments of rows of features, gathered in
 // one pass and in bounded memory. The zero value is empty and takes rows of
 // any width; the first Add fixes the width.
 //
 // Rows are converted to float64, a reference mean, that of the first rows, is
-// subtracted, and blas64.Syrk forms the products: the smallest eigenvalues of
+// subtracted, and blas64 forms the products: the smallest eigenvalues of
 // trained features can be 1e-7 of the largest, below what float32 sums
 // resolve. Entries of the covariance are accurate to about 1e-13 times the
 // product of the two standard deviations, however large the mean, as long as
@@ -28,10 +33,10 @@ type Moments struct {
 	UnitNorm bool
 
 	n     int
-	ref   []float64      // subtracted from rows before products
-	sum   []float64      // Σ (row − ref)
-	outer *mat.SymDense  // Σ (row − ref)(row − ref)ᵀ
-	block blas64.General // centred rows
+	ref   []float64     // subtracted from rows before products
+	sum   []float64     // Σ (row − ref)
+	outer *mat.SymDense // Σ (row − ref)(row − ref)ᵀ
+	block []float64     // centred rows, transposed
 }
 
 // Add counts the rows of phi, each of width h. It returns a *NotFiniteError,
@@ -50,8 +55,8 @@ func (m *Moments) Add(phi blas32.General) error {
 	if phi.Cols != len(m.sum) {
 		panic("heads: rows of different widths in one Moments")
 	}
-	if len(m.block.Data) < min(momentsBlock, phi.Rows)*phi.Cols {
-		m.block = blas64.General{Cols: phi.Cols, Stride: phi.Cols, Data: make([]float64, min(momentsBlock, phi.Rows)*phi.Cols)}
+	if need := min(momentsBlock, phi.Rows) * phi.Cols; len(m.block) < need {
+		m.block = make([]float64, need)
 	}
 	for lo := 0; lo < phi.Rows; lo += momentsBlock {
 		m.addBlock(rowsOf(phi, lo, min(lo+momentsBlock, phi.Rows)))
@@ -98,20 +103,57 @@ func inverseNorm(row []float32) float64 {
 }
 
 func (m *Moments) addBlock(phi blas32.General) {
-	h := phi.Cols
-	for i := range phi.Rows {
-		row := phi.Data[i*phi.Stride : i*phi.Stride+h]
-		out := m.block.Data[i*h : (i+1)*h]
-		scale := m.rowScale(row)
-		for j, v := range row {
-			d := scale*float64(v) - m.ref[j]
-			out[j] = d
-			m.sum[j] += d
+	h, rows := phi.Cols, phi.Rows
+	scales := make([]float64, rows)
+	for i := range rows {
+		scales[i] = m.rowScale(phi.Data[i*phi.Stride : i*phi.Stride+h])
+	}
+	panel := func(from int) blas64.General {
+		to := min(from+momentsPanel, h)
+		return blas64.General{Rows: to - from, Cols: rows, Stride: rows, Data: m.block[from*rows : to*rows]}
+	}
+	var wg sync.WaitGroup
+	for from := 0; from < h; from += momentsPanel {
+		work := func() { m.centre(panel(from), phi, from, scales) }
+		if rows < momentsPanel { // not worth the start
+			work()
+		} else {
+			wg.Go(work)
 		}
 	}
-	m.block.Rows = phi.Rows
-	blas64.Syrk(blas.Trans, 1, m.block, 1, m.outer.RawSymmetric())
-	m.n += phi.Rows
+	wg.Wait()
+	outer := m.outer.RawSymmetric()
+	for from := 0; from < h; from += momentsPanel {
+		left := panel(from)
+		blas64.Syrk(blas.NoTrans, 1, left, 1, blas64.Symmetric{N: left.Rows, Stride: h, Data: outer.Data[from*h+from:], Uplo: blas.Upper})
+		for other := from + momentsPanel; other < h; other += momentsPanel {
+			right := panel(other)
+			blas64.Gemm(blas.NoTrans, blas.Trans, 1, left, right, 1,
+				blas64.General{Rows: left.Rows, Cols: right.Rows, Stride: h, Data: outer.Data[from*h+other:]})
+		}
+	}
+	m.n += rows
+}
+
+// centre sets the rows of to, which are columns of phi from the first on, and
+// adds up each.
+func (m *Moments) centre(to blas64.General, phi blas32.General, first int, scales []float64) {
+	const group = 8 // values that fill a line of the cache
+	for i := 0; i < phi.Rows; i += group {
+		scales := scales[i:min(i+group, phi.Rows)]
+		for j := range to.Rows {
+			out := to.Data[j*to.Stride+i : j*to.Stride+i+len(scales)]
+			ref, at := m.ref[first+j], i*phi.Stride+first+j
+			var sum float64
+			for k, scale := range scales {
+				d := scale*float64(phi.Data[at]) - ref
+				out[k] = d
+				sum += d
+				at += phi.Stride
+			}
+			m.sum[first+j] += sum
+		}
+	}
 }
 
 // Merge counts in m what o has counted; o stays as it is. It panics if widths
@@ -130,7 +172,7 @@ func (m *Moments) Merge(o *Moments) {
 		m.sum = append([]float64(nil), o.sum...)
 		m.outer = mat.NewSymDense(h, nil)
 		m.outer.CopySym(o.outer)
-		m.block = blas64.General{}
+		m.block = nil
 		return
 	}
 	if len(m.sum) != h {
