@@ -9,7 +9,7 @@ import (
 // applies.
 const blockReflections = 64
 
-// apply turns the rows of z, n×n, eigenvectors of T, into those of A: z ← zQᵀ.
+// apply turns the columns of z, n×n, eigenvectors of T, into those of A: z ← Qz.
 //
 // Reference: Schreiber & Van Loan (1989), A storage-efficient WY representation
 // for products of Householder transformations.
@@ -28,12 +28,12 @@ func (r *reduction) apply(z []float64) {
 		all := room
 		count, width := min(blockReflections, n-1-j), n-1-j
 		v := blas64.General{Rows: count, Cols: width, Stride: n, Data: r.v[j*n+j+1:]}
-		t, tv, zv := take(count, count), take(count, width), take(n, count)
+		t, vt, vz := take(count, count), take(width, count), take(count, n)
 		factor(t, v, r.tau[j:], take(count, count))
-		blas64.Gemm(blas.Trans, blas.NoTrans, 1, t, v, 0, tv)
-		at := blas64.General{Rows: n, Cols: width, Stride: n, Data: z[j+1:]}
-		blas64.Gemm(blas.NoTrans, blas.Trans, 1, at, v, 0, zv)
-		blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, zv, tv, 1, at)
+		blas64.Gemm(blas.Trans, blas.NoTrans, 1, v, t, 0, vt)
+		below := blas64.General{Rows: width, Cols: n, Stride: n, Data: z[(j+1)*n:]}
+		blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, v, below, 0, vz)
+		blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, vt, vz, 1, below)
 		room = all
 	}
 }

@@ -37,17 +37,17 @@ func Sym(a mat.Symmetric) (values []float64, vectors *mat.Dense, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r.apply(s.vectors)
+	transpose(s.spare, s.vectors, s.order)
+	r.apply(s.spare)
 	values = make([]float64, n)
 	for k, from := range s.order {
 		values[k] = math.Ldexp(s.values[from], exponent)
 	}
-	transpose(s.spare, s.vectors, s.order)
 	return values, mat.NewDense(n, n, s.spare), nil
 }
 
-// scaled returns both triangles of a, row-major, divided by 2^exponent, so that
-// the largest entry is about 1: squares must neither overflow nor vanish.
+// scaled returns the upper triangle of a, row-major and divided by 2^exponent,
+// so that the largest entry is about 1: squares must neither overflow nor vanish.
 func scaled(a mat.Symmetric) (data []float64, exponent int, err error) {
 	n := a.SymmetricDim()
 	data = make([]float64, n*n)
@@ -76,40 +76,28 @@ func scaled(a mat.Symmetric) (data []float64, exponent int, err error) {
 	// Not by one factor, which could overflow itself.
 	half := exponent / 2
 	p, q := math.Ldexp(1, -half), math.Ldexp(1, half-exponent)
-	eachTile(n, func(i, j, rows, cols int) {
-		if j < i {
-			return
+	for i := range n {
+		row := data[i*n+i : (i+1)*n]
+		for j, v := range row {
+			row[j] = v * p * q
 		}
-		for r := i; r < i+rows; r++ {
-			for c := max(j, r); c < j+cols; c++ {
-				v := data[r*n+c] * p * q
-				data[r*n+c], data[c*n+r] = v, v
-			}
-		}
-	})
+	}
 	return data, exponent, nil
 }
 
 // transpose writes row order[k] of src, n×n, to column k of dst.
 func transpose(dst, src []float64, order []int) {
 	n := len(order)
-	eachTile(n, func(i, j, rows, cols int) {
-		for r := i; r < i+rows; r++ {
-			from := src[order[r]*n+j : order[r]*n+j+cols]
-			for c, v := range from {
-				dst[(j+c)*n+r] = v
+	const side = 8 // values that fill a line of the cache
+	parallel((n+side-1)/side, 16, func(from, to int) {
+		for i := from * side; i < min(to*side, n); i += side {
+			for j := 0; j < n; j += side {
+				for r := i; r < min(i+side, n); r++ {
+					for c, v := range src[order[r]*n+j : order[r]*n+min(j+side, n)] {
+						dst[(j+c)*n+r] = v
+					}
+				}
 			}
 		}
 	})
-}
-
-// eachTile calls f with the corners and sizes of square tiles that cover an n×n
-// matrix, small enough for two of them to stay in the innermost cache.
-func eachTile(n int, f func(i, j, rows, cols int)) {
-	const side = 32
-	for i := 0; i < n; i += side {
-		for j := 0; j < n; j += side {
-			f(i, j, min(side, n-i), min(side, n-j))
-		}
-	}
 }

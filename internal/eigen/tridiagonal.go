@@ -24,7 +24,7 @@ type reduction struct {
 	d, e []float64 // diagonal and off-diagonal of T
 }
 
-// tridiagonal reduces a, n×n with both triangles, which it overwrites.
+// tridiagonal reduces a, n×n, whose upper triangle is given. It overwrites a.
 //
 // A panel of reflections is found before the rows that follow it are updated,
 // A ← A − VᵀW − WᵀV, by products. Only square blocks along the diagonal and what
@@ -34,6 +34,11 @@ type reduction struct {
 // to condensed forms for eigenvalue computations.
 func tridiagonal(a []float64, n int) *reduction {
 	r := &reduction{n: n, v: a, tau: make([]float64, n-1), d: make([]float64, n), e: make([]float64, n-1)}
+	for i := range n {
+		for j := i - i%diagonalBlock; j < i; j++ {
+			a[i*n+j] = a[j*n+i]
+		}
+	}
 	w := make([]float64, panelRows*n)
 	p := panel{reduction: r, w: w, along: make([]float64, 2*panelRows), product: newSymmetricProduct(a, n)}
 	pairs := [2][]float64{make([]float64, 2*panelRows*n), make([]float64, 2*panelRows*n)}

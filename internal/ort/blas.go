@@ -23,7 +23,7 @@ type BLAS struct {
 	sessions map[product]*Session
 	closed   bool
 
-	spare32, spare64 sync.Pool // of *[]float32 and *[]float64, results on their way to a matrix
+	spare32, spare64 sync.Pool // of *[]float32 and *[]float64, results on their way to a matrix and operands without gaps
 }
 
 // spare returns room for n elements, whose release gives it back. Products of block after block would else fill the memory that the
@@ -138,7 +138,11 @@ func gemm[T real](b *BLAS, pure gemmFunc[T], tA, tB blas.Transpose, m, n, k int,
 		defer release()
 		z = room
 	}
-	if !multiply(b, p, m, n, k, panel(x, ldx, m, k, p.transA), panel(y, ldy, k, n, p.transB), z[:m*n]) {
+	left, releaseLeft := panel(b, x, ldx, m, k, p.transA)
+	defer releaseLeft()
+	right, releaseRight := panel(b, y, ldy, k, n, p.transB)
+	defer releaseRight()
+	if !multiply(b, p, m, n, k, left, right, z[:m*n]) {
 		pure(tA, tB, m, n, k, alpha, x, ldx, y, ldy, beta, c, ldc)
 		return
 	}
@@ -166,7 +170,8 @@ func syrk[T real](b *BLAS, pure syrkFunc[T], ul blas.Uplo, tA blas.Transpose, n,
 		syrk(b, pure, ul, tA, n, k-h, alpha, x[x2:], ldx, 1, c, ldc)
 		return
 	}
-	a := panel(x, ldx, n, k, p.transA)
+	a, releaseA := panel(b, x, ldx, n, k, p.transA)
+	defer releaseA()
 	z, release := spare[T](b, n*n)
 	defer release()
 	if !multiply(b, p, n, n, k, a, a, z) {
@@ -210,30 +215,43 @@ func holds[T real](x []T, ld, rows, cols int, trans bool) bool {
 	return ld >= cols && len(x) >= (rows-1)*ld+cols
 }
 
-// panel returns a matrix, stored transposed if trans, without gaps between its rows.
-func panel[T real](x []T, ld, rows, cols int, trans bool) []T {
+// panel returns a matrix, stored transposed if trans, without gaps between its rows, until it is released.
+func panel[T real](b *BLAS, x []T, ld, rows, cols int, trans bool) (m []T, release func()) {
 	if trans {
 		rows, cols = cols, rows
 	}
 	if ld == cols {
-		return x[:rows*cols]
+		return x[:rows*cols], func() {}
 	}
-	out := make([]T, rows*cols)
+	out, release := spare[T](b, rows*cols)
 	for i := range rows {
 		copy(out[i*cols:(i+1)*cols], x[i*ld:])
 	}
-	return out
+	return out, release
 }
 
+// accumulate sets c to αz + βc.
 func accumulate[T real](c []T, alpha T, z []T, beta T) {
-	if beta == 0 { // C may hold NaN
+	c = c[:len(z)]
+	switch {
+	case beta == 0 && alpha == 1:
+		copy(c, z)
+	case beta == 0: // C may hold NaN
 		for i, v := range z {
 			c[i] = alpha * v
 		}
-		return
-	}
-	for i, v := range z {
-		c[i] = alpha*v + beta*c[i]
+	case beta == 1 && alpha == 1:
+		for i, v := range z {
+			c[i] += v
+		}
+	case beta == 1 && alpha == -1:
+		for i, v := range z {
+			c[i] -= v
+		}
+	default:
+		for i, v := range z {
+			c[i] = alpha*v + beta*c[i]
+		}
 	}
 }
 
