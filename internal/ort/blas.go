@@ -79,28 +79,6 @@ func (b *BLAS) Dsyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float64, x
 	syrk(b, b.Implementation.Dsyrk, ul, tA, n, k, alpha, x, ldx, beta, c, ldc)
 }
 
-// Dsymv computes y = αAx + βy with A symmetric, of which one triangle is stored: gonum's, but for the upper triangle of large matrices,
-// which tridiagonal forms are made with and whose rows are taken whole.
-func (b *BLAS) Dsymv(ul blas.Uplo, n int, alpha float64, a []float64, lda int, x []float64, incX int, beta float64, y []float64, incY int) {
-	if ul != blas.Upper || n < 16 || incX != 1 || incY != 1 || alpha == 0 || len(x) < n || len(y) < n || !holds(a, lda, n, n, false) {
-		b.Implementation.Dsymv(ul, n, alpha, a, lda, x, incX, beta, y, incY)
-		return
-	}
-	if beta == 0 { // y may hold NaN
-		clear(y[:n])
-	} else if beta != 1 {
-		b.Dscal(n, beta, y, 1)
-	}
-	for i := range n {
-		row, rest := a[i*lda+i:i*lda+n], n-i-1
-		y[i] += alpha * row[0] * x[i]
-		if rest > 0 {
-			y[i] += alpha * b.Ddot(rest, row[1:], 1, x[i+1:n], 1)
-			b.Daxpy(rest, alpha*x[i], row[1:], 1, y[i+1:n], 1)
-		}
-	}
-}
-
 type real interface{ float32 | float64 }
 
 type gemmFunc[T real] func(tA, tB blas.Transpose, m, n, k int, alpha T, x []T, ldx int, y []T, ldy int, beta T, c []T, ldc int)
