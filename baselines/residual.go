@@ -33,7 +33,7 @@ func fitResidual(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.
 	if err != nil {
 		return nil, err
 	}
-	spaces, err := fitResidualSpaces(ctx, t, ks, "residual")
+	spaces, _, err := fitResidualSpaces(ctx, t, ks, "residual")
 	if err != nil {
 		return nil, err
 	}

@@ -22,29 +22,30 @@ type residualSpace struct {
 }
 
 // fitResidualSpaces leaves over what is outside the k principal components,
-// for every k; a k of all features or more leaves one.
-func fitResidualSpaces(ctx context.Context, t ood.Training, ks []float64, method string) ([]residualSpace, error) {
+// for every k; a k of all features or more leaves one. reach is how far the
+// mean of the training rows is from the origin.
+func fitResidualSpaces(ctx context.Context, t ood.Training, ks []float64, method string) (spaces []residualSpace, reach float64, err error) {
 	switch {
 	case !t.HasFeatures():
-		return nil, &ood.NeedError{Method: method, Need: ood.NeedFeatures, Where: "the rows to fit with"}
+		return nil, 0, &ood.NeedError{Method: method, Need: ood.NeedFeatures, Where: "the rows to fit with"}
 	case t.Last == nil:
-		return nil, &ood.NeedError{Method: method, Need: ood.NeedWeights, Where: "the rows to fit with"}
+		return nil, 0, &ood.NeedError{Method: method, Need: ood.NeedWeights, Where: "the rows to fit with"}
 	}
 	h := t.Features.Cols
 	if h < 2 {
-		return nil, fmt.Errorf("%s needs at least 2 features: one for the principal space and one outside of it", method)
+		return nil, 0, fmt.Errorf("%s needs at least 2 features: one for the principal space and one outside of it", method)
 	}
 	l, err := copyLast(t.Last, h)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	m, err := moments(ctx, t.Features, method)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	origin, err := l.origin()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	about := m.Covariance()
 	shift := mat.NewVecDense(h, m.Mean())
@@ -52,13 +53,13 @@ func fitResidualSpaces(ctx context.Context, t ood.Training, ks []float64, method
 	about.SymRankOne(about, 1, shift)
 	s, err := newSpectrum(about)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	spaces := make([]residualSpace, len(ks))
+	spaces = make([]residualSpace, len(ks))
 	for i, share := range ks {
 		k, err := count(share, h)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		basis := newMatrix64(h, h-min(k, h-1))
 		for r := range h {
@@ -66,7 +67,7 @@ func fitResidualSpaces(ctx context.Context, t ood.Training, ks []float64, method
 		}
 		spaces[i] = residualSpace{origin, basis}
 	}
-	return spaces, nil
+	return spaces, mat.Norm(shift, 2), nil
 }
 
 // origin is −W⁺b: of all features that make the logits' squares least, those

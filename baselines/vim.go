@@ -55,7 +55,7 @@ func fitViM(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Score
 	if err := heads.CheckFinite("logits", t.Logits); err != nil {
 		return nil, err
 	}
-	spaces, err := fitResidualSpaces(ctx, t, ks, "vim")
+	spaces, reach, err := fitResidualSpaces(ctx, t, ks, "vim")
 	if err != nil {
 		return nil, err
 	}
@@ -73,21 +73,12 @@ func fitViM(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Score
 		if err != nil {
 			return nil, err
 		}
-		if !(left > float64(len(s.origin))/(1<<24)*s.reach(t)) {
+		if !(left > float64(len(s.origin))/(1<<24)*reach) {
 			return nil, fmt.Errorf("parameter %q: %v principal components hold all of the training features: choose fewer", "k", len(s.origin)-s.basis.Cols)
 		}
 		scorers[i] = vim{s, t.Logits.Cols, largest / left}
 	}
 	return scorers, nil
-}
-
-// reach is about how far training rows are from the origin.
-func (s residualSpace) reach(t ood.Training) float64 {
-	var sum float64
-	for j, v := range columnMeans(t.Features) {
-		sum += (v - s.origin[j]) * (v - s.origin[j])
-	}
-	return math.Sqrt(sum)
 }
 
 // Score implements ood.Scorer.

@@ -18,7 +18,7 @@ const (
 	// number of processors must not change the result.
 	productParts = 4
 	// wideProduct is the least size worth several processors.
-	wideProduct = 320
+	wideProduct = 512
 )
 
 // symmetricProduct multiplies a vector by what remains of a symmetric matrix,
