@@ -2,6 +2,7 @@ package ood
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,24 +22,31 @@ type pseudoTask struct {
 }
 
 // tasks are what methods are measured on.
-func (s Selection) tasks() ([]pseudoTask, error) {
-	t := s.Training
-	t.Network, t.Inputs, t.Outliers, t.Progress = nil, nil, Batch{}, nil
-	classes, err := classesOf(t.Batch)
-	if err != nil && s.Criterion == HeldOutClasses {
+func (s Selection) tasks(ctx context.Context) ([]pseudoTask, error) {
+	p := pseudo{t: s.Training, network: s.Training.Network, inputs: s.Training.Inputs, corrupting: s.Corrupting}
+	p.t.Network, p.t.Inputs, p.t.Outliers, p.t.Progress = nil, nil, Batch{}, nil
+	var err error
+	if p.classes, err = classesOf(p.t.Batch); err != nil && s.Criterion == HeldOutClasses {
 		return nil, fmt.Errorf("no classes to hold out of the rows to fit with: %w; choose another criterion", err)
 	}
-	fit, held := calibrate.Split(t.Len(), calibrate.DefaultFraction, t.Seed)
+	if s.Criterion == Corrupted && (p.network == nil || p.inputs == nil) {
+		return nil, errors.New("inputs are corrupted before the network, and there are features alone: give the inputs and the model, or choose another criterion")
+	}
+	p.fit, p.held = calibrate.Split(p.t.Len(), calibrate.DefaultFraction, p.t.Seed)
 	if s.Criterion != MeanRank {
-		return criterionTasks(s.Criterion, t, classes, fit, held)
+		return p.of(ctx, s.Criterion)
 	}
 	var tasks []pseudoTask
 	var first error
 	for _, c := range Criteria() {
-		if c == MeanRank || c == HeldOutClasses && classes == nil {
+		if c == MeanRank || c == HeldOutClasses && p.classes == nil || c == Corrupted && (p.network == nil || p.inputs == nil) {
 			continue
 		}
-		more, err := criterionTasks(c, t, classes, fit, held)
+		more, err := p.of(ctx, c)
+		// A network that fails is no matter of which rows there are.
+		if err != nil && (c == Corrupted || ctx.Err() != nil) {
+			return nil, err
+		}
 		first = cmp.Or(first, err)
 		tasks = append(tasks, more...)
 	}
@@ -48,21 +56,42 @@ func (s Selection) tasks() ([]pseudoTask, error) {
 	return nil, first
 }
 
-// criterionTasks are those of one criterion; classes may be nil.
-func criterionTasks(c Criterion, t Training, classes, fit, held []int) ([]pseudoTask, error) {
+// pseudo is what rows that stand in for out-of-domain ones are made of.
+type pseudo struct {
+	t         Training
+	classes   []int // or nil
+	fit, held []int
+	network   Network // or nil
+	inputs    Inputs  // or nil
+
+	corrupting func(done, total int) // or nil
+}
+
+// of makes the tasks of one criterion.
+func (p pseudo) of(ctx context.Context, c Criterion) ([]pseudoTask, error) {
+	t := p.t
 	if c == HeldOutClasses {
-		return heldOutTasks(t, classes, fit, held)
+		return heldOutTasks(t, p.classes, p.fit, p.held)
 	}
-	task := pseudoTask{criterion: c, training: t, in: t.Batch.Select(held)}
-	task.training.Batch = t.Batch.Select(fit)
-	if c == Shuffled {
-		task.out = shuffled(task.in, t.Seed)
-	} else {
-		var of []int
-		if classes != nil {
-			of = pickedClasses(classes, held)
+	task := pseudoTask{criterion: c, training: t, in: t.Batch.Select(p.held)}
+	task.training.Batch = t.Batch.Select(p.fit)
+	var err error
+	switch c {
+	case Corrupted:
+		if task.out, err = corrupted(ctx, p.network, SelectInputs(p.inputs, p.held), t.Seed, p.corrupting); err != nil {
+			return nil, err
 		}
-		var err error
+		if !t.HasLogits() {
+			task.out.Logits = blas32.General{}
+		}
+		return []pseudoTask{task}, nil
+	case Shuffled:
+		task.out = shuffled(task.in, t.Seed)
+	default:
+		var of []int
+		if p.classes != nil {
+			of = pickedClasses(p.classes, p.held)
+		}
 		if task.out, err = mixed(task.in, of, t.Seed); err != nil {
 			return nil, err
 		}

@@ -25,10 +25,19 @@ const (
 	// HeldOutClasses are in-domain rows of classes that methods are not fitted
 	// with, and whose logits are taken away: a fifth of the classes at a time.
 	HeldOutClasses Criterion = "held-out-classes"
+	// Corrupted rows are in-domain inputs that were disturbed before the
+	// network, which they are put through anew: half of them by Gaussian noise
+	// of a quarter, a half or all of the standard deviation of each channel or
+	// column (Hendrycks & Dietterich 2019), the others, images, by permuting
+	// their 2×2 or 4×4 patches (as Noroozi & Favaro 2016), or, rows of a table,
+	// by taking about half of their columns from other rows. It needs
+	// Training.Network and Training.Inputs, and costs a run of the network on
+	// the rows that methods are told apart by.
+	Corrupted Criterion = "corrupted"
 )
 
 // Criteria lists them all, the default first.
-func Criteria() []Criterion { return []Criterion{MeanRank, Mixed, Shuffled, HeldOutClasses} }
+func Criteria() []Criterion { return []Criterion{MeanRank, Mixed, Shuffled, HeldOutClasses, Corrupted} }
 
 // Selection says which methods to choose from, on which rows.
 type Selection struct {
@@ -42,6 +51,9 @@ type Selection struct {
 	Parallel  int  // as in Comparison
 	// Progress is as in Comparison.
 	Progress func(method string, share float64)
+	// Corrupting, if not nil, is called with the number of inputs that were
+	// corrupted and put through the network, before methods are fitted.
+	Corrupting func(done, total int)
 }
 
 // Selected is what Select chose.
@@ -86,7 +98,7 @@ func Select(ctx context.Context, s Selection) (*Selected, error) {
 	if n := s.Training.Len(); n < 2 {
 		return nil, fmt.Errorf("%d rows to select with, and at least 2 are needed", n)
 	}
-	tasks, err := s.tasks()
+	tasks, err := s.tasks(ctx)
 	if err != nil {
 		return nil, err
 	}

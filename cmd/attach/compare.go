@@ -52,7 +52,9 @@ func compareCommand() *cli.Command {
 			"counted as the configs of --json. Where --in has labels, the array wrong says which of its rows the network gets wrong.\n\n" +
 			"--select ranks the configurations compared by how well they tell --fit's own rows, a fifth of them not fitted with, from rows made of them, " +
 			"and chooses the first: --criterion mixed puts features half-way between two rows of different classes, shuffled takes every feature from another " +
-			"row, held-out-classes fits without some classes and takes their rows, and mean-rank, the default, is the mean rank by these. No row of --in or --out is looked at. Regret is the best AUROC of all on --out less that of the " +
+			"row, held-out-classes fits without some classes and takes their rows, and corrupted, which takes MODEL.onnx, disturbs that fifth of the inputs and puts them through the model once more: " +
+			"half of them by noise of up to their standard deviation, the others by permuting patches of images or exchanging columns of tables. " +
+			"mean-rank, the default, is the mean rank by all of these that the rows allow. No row of --in or --out is looked at. Regret is the best AUROC of all on --out less that of the " +
 			"choice. Methods that run the network cannot be chosen.\n\n" +
 			"--classes applies to --fit and --in, --out-classes to --out.",
 		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{batchFlag()}, runtimeFlags()),

@@ -36,11 +36,13 @@ func checkCriterion(c *cli.Context) error {
 
 // selectMethod chooses without out-of-domain rows.
 func (choice comparing) selectMethod(c *cli.Context, comparison ood.Comparison) (*ood.Selected, error) {
+	run := newProgress(c.App.ErrWriter, "corrupted inputs")
+	defer run.end()
 	p := newProgress(c.App.ErrWriter, "select")
 	defer p.end()
 	return ood.Select(c.Context, ood.Selection{
 		Methods: comparison.Methods, Training: comparison.Training, Criterion: ood.Criterion(c.String("criterion")),
-		Sweep: comparison.Sweep, Parallel: comparison.Parallel, Progress: overall(p, len(comparison.Methods)),
+		Sweep: comparison.Sweep, Parallel: comparison.Parallel, Progress: overall(p, len(comparison.Methods)), Corrupting: run.set,
 	})
 }
 

@@ -66,7 +66,7 @@ func (e experiment) shared(flags *flag.FlagSet, s *settings, sets *string) {
 
 var experiments = []experiment{
 	coverageExperiment, californiaExperiment, table1Experiment, table2Experiment, sweepExperiment, starExperiment, abaloneExperiment,
-	figure1Experiment, figure2Experiment, theorem1Experiment,
+	selectionExperiment, figure1Experiment, figure2Experiment, theorem1Experiment,
 }
 
 // settings are the flags, and what experiments share.
@@ -87,6 +87,7 @@ type settings struct {
 	figure    figureSettings
 	theorem1  theorem1Settings
 	detection detectionSettings
+	selection selectionSettings
 }
 
 func main() {

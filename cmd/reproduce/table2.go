@@ -60,16 +60,22 @@ func table2Flags(flags *flag.FlagSet, s *settings) {
 	flags.Uint64Var(&d.seed, "seed", 0, "seed of the rows drawn and of methods")
 	flags.DurationVar(&d.limit, "limit", 0, "longest `time` for a method on a network, such as 10m; beyond it the table says so (0: none)")
 	flags.IntVar(&d.parallel, "parallel", 1, "`methods` at once")
-	var networks, attached []string
-	for _, n := range trainedNetworks() {
-		networks = append(networks, n.name)
-	}
-	flags.Lookup("sets").Usage = "only these networks, `a,b`, of " + strings.Join(networks, ", ")
+	var attached []string
+	flags.Lookup("sets").Usage = networksUsage()
 	for _, m := range bundle.DefaultMethods() {
 		attached = append(attached, m.Name)
 	}
 	flags.StringVar(&d.attached, "attached", strings.Join(attached, ","), "the `methods` whose standing among single ones is told: those that attach fit uses")
 	flags.BoolVar(&d.report, "report", false, "measure nothing: tables and picture of what --out has, of a run that goes on or was ended")
+}
+
+// networksUsage is what --sets means to experiments on trained networks.
+func networksUsage() string {
+	var networks []string
+	for _, n := range trainedNetworks() {
+		networks = append(networks, n.name)
+	}
+	return "only these networks, `a,b`, of " + strings.Join(networks, ", ")
 }
 
 // measuredNetwork is a network that is there.
@@ -212,19 +218,29 @@ func detectionMethods(names string, network bool) ([]ood.Method, error) {
 	return methods, nil
 }
 
-// measure fills in the results that are missing, network by network.
-func (p detectionPlan) measure(ctx context.Context, s settings, results *store[detectionKey, detectionRecord]) error {
-	r, err := ort.Open(ctx, ort.Options{Library: s.library})
+// useRuntimeBLAS has large products computed by ONNX Runtime until stop is
+// called.
+func useRuntimeBLAS(ctx context.Context, library string) (stop func(), err error) {
+	r, err := ort.Open(ctx, ort.Options{Library: library})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	blas32.Use(r.BLAS())
 	blas64.Use(r.BLAS())
-	defer func() {
+	return func() {
 		blas32.Use(gonum.Implementation{})
 		blas64.Use(gonum.Implementation{})
 		r.Close()
-	}()
+	}, nil
+}
+
+// measure fills in the results that are missing, network by network.
+func (p detectionPlan) measure(ctx context.Context, s settings, results *store[detectionKey, detectionRecord]) error {
+	stop, err := useRuntimeBLAS(ctx, s.library)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	shown := newProgress(s.stderr, p.parallel)
 	jobs := make([][]detectionJob, len(p.networks))
 	for i, n := range p.networks {
