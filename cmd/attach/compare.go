@@ -34,15 +34,15 @@ func compareCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:      "compare",
-		Usage:     "every method side by side",
+		Usage:     "measure detectors side by side on in-domain and out-of-domain inputs",
 		UsageText: "attach compare MODEL.onnx --fit F --in I --out O\nattach compare MODEL.onnx --fit F --in I --out near:A=O1 --out far:B=O2\nattach compare --fit F.npz --in I.npz --out O.npz [--weights W.npz]",
-		Description: "Fits every method on in-domain inputs and measures how well it tells fresh in-domain inputs from " +
-			"out-of-domain ones. Out-of-domain is the positive class: FPR95 is the share of in-domain inputs flagged " +
+		Description: "Fits every detector (of those that attach methods lists) on in-domain inputs and measures how well it tells fresh in-domain inputs from " +
+			"out-of-domain ones.\n\nOut-of-domain is the positive class: FPR95 is the share of in-domain inputs flagged " +
 			"when 95 % of the out-of-domain ones are found. \"FPR95 in\" swaps the classes, as many papers do: the share of " +
 			"out-of-domain inputs accepted when 95 % of the in-domain ones are. \"error\" is the detection error, the least " +
 			"chance of judging a row wrongly where both sides are equally likely. AURC, where --in has labels, is the area under " +
 			"the risk-coverage curve: the network's error among the k most certain in-domain inputs, averaged over all k. " +
-			"Intervals are of 95 %, by resampling the rows measured on, the same ones for every method. " +
+			"Intervals are of 95 %, by resampling the rows measured on, the same ones for every method.\n\n" +
 			"With --sweep, mean and standard deviation run over a method's grid. A method marked \"inserted dropout\" ran with a dropout layer that " +
 			"the network was not trained with. The oracle, a control, is fitted with a random half of --out (by --seed) and " +
 			"measured on the other half alone.\n\n" +

@@ -29,14 +29,14 @@ import (
 func demoCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "demo",
-		Usage:     "all of it on small models that come with the command",
+		Usage:     "try everything on small models that come with the command",
 		UsageText: "attach demo [-o FOLDER]",
 		Description: "Fits and calibrates heads for two digit classifiers and a regressor, compares every method on\n" +
 			"digits against letters, prints a table and writes a report. The models and inputs are left in the\n" +
 			"folder, to go on with by hand.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "o", Usage: "write to this `FOLDER`", Value: "attach-demo"},
-			&cli.Uint64Flag{Name: "seed", Usage: "seed of everything that is drawn at random"},
+			&cli.Uint64Flag{Name: "seed", Usage: "`N`: seed of all that is drawn at random"},
 		}, runtimeFlags()...),
 		Action: runDemo,
 	}

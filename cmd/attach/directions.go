@@ -28,10 +28,10 @@ func directionsCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:      "directions",
-		Usage:     "show which shifts of the features certificates can see, and which they are blind to",
+		Usage:     "show which shifts of a model's features certificates can see, and which not",
 		UsageText: "attach directions M.attach --x INPUTS",
 		Description: "Takes the principal directions of the features of in-domain rows, by falling variance, and says of each what linear certificates " +
-			"(detectors certificates, certificates-trained and certificates-unregularised) make of rows that are shifted along it. `sd` is the standard deviation of the rows along it. `seen` is how much " +
+			"(detectors certificates, certificates-trained and certificates-unregularised) make of rows that are shifted along it.\n\n`sd` is the standard deviation of the rows along it. `seen` is how much " +
 			"the certificates' sum of squares grows with the square of the shift: for orthonormal ones from 0, where no shift can be seen, to 1. `shift` is the " +
 			"length of the shortest shift, along it or against it, ∞ where there is none, that lifts the rows' mean score to the threshold of a flag, and `shift/sd` the same " +
 			"in standard deviations. Lengths are those of features as the certificates see them: of rows scaled to norm 1, where they scale them. " +

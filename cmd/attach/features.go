@@ -18,7 +18,7 @@ func featuresCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:      "features",
-		Usage:     "write a model's last-layer features and logits",
+		Usage:     "write the features and logits of inputs, to go on from without the model",
 		UsageText: "attach features MODEL.onnx --x INPUTS -o FEATURES.npz",
 		Description: "The file holds `features` n×h, `logits` n×c and, where they are known, `labels` n (of a regressor, " +
 			"`targets` n×t). `attach fit` and `attach compare` take it without the model.",

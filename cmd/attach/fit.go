@@ -44,11 +44,11 @@ func fitCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:      "fit",
-		Usage:     "train and calibrate heads for a model",
-		UsageText: "attach fit MODEL.onnx --x INPUTS [--y FILE] [--cal INPUTS] -o M.attach\nattach fit --x FEATURES.npz --task WHAT -o M.attach",
-		Description: "Fits an out-of-domain detector on the model's features and, for a regressor, a quantile head, and " +
-			"calibrates both. With --groups every group's intervals cover on their own, and are endless where a group " +
-			"has too few calibration rows. Coverage and p-values hold for rows that neither the network nor the heads were " +
+		Usage:     "fit and calibrate a detector and, for a regressor, intervals; write M.attach",
+		UsageText: "attach fit MODEL.onnx --x INPUTS [--y FILE] [--cal INPUTS] -o M.attach\nattach fit --x FEATURES.npz --task WHAT [--weights W.npz] -o M.attach",
+		Description: "Fits an out-of-domain detector on the model's features of in-domain inputs, those that the model is meant for, and, for a regressor, " +
+			"a quantile head, which its intervals come from, and calibrates both. The model itself stays as it is; M.attach is what `attach predict` takes.\n\nWith --groups every group's intervals cover on their own, and are endless where a group " +
+			"has too few calibration rows.\n\nCoverage and p-values hold for rows that neither the network nor the heads were " +
 			"trained on: pass such rows with --cal. Where calibration rows are split off --x and the network has " +
 			"seen them, the promise is weaker: intervals may cover less, and p-values may be too small.",
 		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{batchFlag()}, runtimeFlags()),

@@ -8,38 +8,45 @@ import (
 	"github.com/attach-uncertainty/attach/featurize"
 )
 
+// Heads that help shows flags under which several commands share.
+const (
+	categoryRows    = "How rows are read"
+	categoryModel   = "How the model is read"
+	categoryRuntime = "Where it runs"
+)
+
 // runtimeFlags choose the runtime library and where models run.
 func runtimeFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "ort-lib", Usage: "`FILE`: libonnxruntime to use, instead of $ORT_LIB, the one in the user cache, the system's or installing it"},
-		&cli.StringFlag{Name: "provider", Value: "auto", Usage: "`NAME`: where models run: cpu, cuda, or auto for CUDA where it can be had"},
-		&cli.IntFlag{Name: "device", Usage: "`N`: number of the CUDA device, from 0"},
-		&cli.IntFlag{Name: "threads", Usage: "`N`: threads of the runtime; without it, one per core"},
-		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "say on stderr what is being done"},
+		&cli.StringFlag{Name: "ort-lib", Category: categoryRuntime, Usage: "`FILE`: libonnxruntime to use, instead of $ORT_LIB, the one in the user cache, the system's or installing it"},
+		&cli.StringFlag{Name: "provider", Category: categoryRuntime, Value: "auto", Usage: "`NAME`: where models run: cpu, cuda, or auto for CUDA where it can be had"},
+		&cli.IntFlag{Name: "device", Category: categoryRuntime, Usage: "`N`: number of the CUDA device, from 0"},
+		&cli.IntFlag{Name: "threads", Category: categoryRuntime, Usage: "`N`: threads of the runtime; without it, one per core"},
+		&cli.BoolFlag{Name: "verbose", Category: categoryRuntime, Aliases: []string{"v"}, Usage: "say on stderr what is being done"},
 	}
 }
 
 // modelFlags say how a model is read.
 func modelFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "feature", Usage: "`TENSOR`: what to take as the features, instead of the input of the last linear layer"},
-		&cli.StringFlag{Name: "output", Usage: "`NAME`: output to use, where the model has several"},
+		&cli.StringFlag{Name: "feature", Category: categoryModel, Usage: "`TENSOR`: what to take as the features, instead of the input of the last linear layer"},
+		&cli.StringFlag{Name: "output", Category: categoryModel, Usage: "`NAME`: output to use, where the model has several"},
 	}
 }
 
 func batchFlag() cli.Flag {
-	return &cli.IntFlag{Name: "batch", Usage: "`N`: rows per run of the model, where the model leaves it open", Value: 64}
+	return &cli.IntFlag{Name: "batch", Category: categoryModel, Usage: "`N`: rows per run of the model, where the model leaves it open", Value: 64}
 }
 
 // inputFlags say how inputs are read.
 func inputFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "preprocess", Usage: "`FILE`: how images are prepared, in the keys of Hugging Face's preprocessor_config.json"},
-		&cli.StringFlag{Name: "target", Usage: "`COLUMN`: the column of a table that is the target, by its name in the header, or last"},
-		&cli.StringFlag{Name: "classes", Usage: "`A,B,…`: keep the rows with these labels alone; output i of the model is the i-th of them"},
-		&cli.BoolFlag{Name: "labels", Usage: "take the sub-folder that an image lies in as its label, numbered in sorted order"},
-		&cli.BoolFlag{Name: "skip-bad", Usage: "leave out images that cannot be read, and count them"},
-		&cli.IntFlag{Name: "max-rows", Usage: "`N`: take the first N rows of each set alone"},
+		&cli.StringFlag{Name: "preprocess", Category: categoryRows, Usage: "`FILE`: how images are prepared, in the keys of Hugging Face's preprocessor_config.json"},
+		&cli.StringFlag{Name: "target", Category: categoryRows, Usage: "`COLUMN`: the column of a table that is the target, by its name in the header, or last"},
+		&cli.StringFlag{Name: "classes", Category: categoryRows, Usage: "`A,B,…`: keep the rows with these labels alone; output i of the model is the i-th of them"},
+		&cli.BoolFlag{Name: "labels", Category: categoryRows, Usage: "take the sub-folder that an image lies in as its label, numbered in sorted order"},
+		&cli.BoolFlag{Name: "skip-bad", Category: categoryRows, Usage: "leave out images that cannot be read, and count them"},
+		&cli.IntFlag{Name: "max-rows", Category: categoryRows, Usage: "`N`: take the first N rows of each set alone"},
 	}
 }
 

@@ -25,10 +25,10 @@ func gradientCommand() *cli.Command {
 		&cli.StringFlag{Name: "wrt", Usage: "`TENSOR`: what to differentiate with respect to, instead of the input"},
 		&cli.StringFlag{Name: "o", Usage: "`FILE`: .npz to write"},
 	}
-	batch := &cli.IntFlag{Name: "batch", Usage: "`N`: rows per run of the model, where the model leaves it open; without it, as many as 8 images of 224×224 weigh"}
+	batch := &cli.IntFlag{Name: "batch", Category: categoryModel, Usage: "`N`: rows per run of the model, where the model leaves it open; without it, as many as 8 images of 224×224 weigh"}
 	return &cli.Command{
 		Name:      "gradient",
-		Usage:     "write the gradient of a network's outputs with respect to its inputs",
+		Usage:     "differentiate a model's outputs with respect to its inputs",
 		UsageText: "attach gradient MODEL.onnx --x INPUTS --of SCALAR -o GRADIENTS.npz",
 		Description: "The file holds `gradient`, n rows in the shape of the input (of the tensor that --wrt names), and `logits` n×c. " +
 			"Outputs are taken before any softmax.",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +12,12 @@ import (
 
 // helpWidth is the column at which help is wrapped.
 const helpWidth = 100
+
+// firstSteps are calls to begin with.
+const firstSteps = `attach demo
+attach fit model.onnx --x train.npz --preprocess prep.json -o model.attach
+attach predict model.attach --x new.npz -o predictions.csv
+`
 
 // asksForHelp says whether args ask for help on the command they name: by
 // -h, by --help or by `attach help COMMAND`.
@@ -60,6 +67,10 @@ func help(w io.Writer, app *cli.App, args []string) error {
 func programHelp(b *strings.Builder, app *cli.App) {
 	fmt.Fprintf(b, "%s: %s\n\nUsage:\n  %s\n\nCommands:\n", app.Name, app.Usage, app.UsageText)
 	commandList(b, app.Commands)
+	b.WriteString("\nTo begin with:\n")
+	for line := range strings.Lines(firstSteps) {
+		b.WriteString("  " + line)
+	}
 	fmt.Fprintf(b, "\n`%[1]s COMMAND --help` says more about one; `%[1]s --version` prints the version.\n", app.Name)
 }
 
@@ -69,23 +80,34 @@ func commandHelp(b *strings.Builder, name string, c *cli.Command) {
 		fmt.Fprintf(b, "  %s\n", strings.TrimSpace(line))
 	}
 	if c.Description != "" {
-		b.WriteString("\n")
-		writeWrapped(b, c.Description, "", "")
+		for paragraph := range strings.SplitSeq(c.Description, "\n\n") {
+			b.WriteString("\n")
+			writeWrapped(b, paragraph, "", "")
+		}
 	}
 	if len(c.Subcommands) > 0 {
 		b.WriteString("\nCommands:\n")
 		commandList(b, c.Subcommands)
 	}
-	if len(c.Flags) == 0 {
-		return
+	flagList(b, c.Flags)
+}
+
+// flagList prints flags, those that commands share after the command's own and
+// each kind of them under its own head.
+func flagList(b *strings.Builder, flags []cli.Flag) {
+	for _, category := range []string{"", categoryRows, categoryModel, categoryRuntime} {
+		var heads, texts []string
+		for _, f := range flags {
+			if of, ok := f.(cli.CategorizableFlag); ok && of.GetCategory() == category {
+				head, text := describeFlag(f)
+				heads, texts = append(heads, head), append(texts, text)
+			}
+		}
+		if len(heads) > 0 {
+			fmt.Fprintf(b, "\n%s:\n", cmp.Or(category, "Flags"))
+			definitions(b, heads, texts)
+		}
 	}
-	b.WriteString("\nFlags:\n")
-	var heads, texts []string
-	for _, f := range c.Flags {
-		head, text := describeFlag(f)
-		heads, texts = append(heads, head), append(texts, text)
-	}
-	definitions(b, heads, texts)
 }
 
 func commandList(b *strings.Builder, commands []*cli.Command) {

@@ -17,7 +17,7 @@ import (
 func inspectCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "inspect",
-		Usage:     "show a model's inputs, outputs and the feature layer found",
+		Usage:     "show what a model takes and gives, and which tensor serves as its features",
 		UsageText: "attach inspect MODEL.onnx [--json]",
 		Description: "Shows what goes in and out, what the model seems to be trained for, the tensor that is taken as its " +
 			"features, whether its outputs are a linear function of them, and the methods that work on it.",

@@ -15,7 +15,7 @@ import (
 func methodsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "methods",
-		Usage: "list what can be compared, with references and grids",
+		Usage: "list detectors, or --intervals, with their references and parameters",
 		Description: "Every method gives one score per input that grows with uncertainty. The grid is what " +
 			"`attach compare --sweep` runs, the paper's where the paper has one. --intervals lists what a regressor's " +
 			"quantile head can be instead, and the parameters of each.",

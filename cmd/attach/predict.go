@@ -37,13 +37,14 @@ func predictCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:      "predict",
-		Usage:     "predict with uncertainty",
+		Usage:     "write predictions with their intervals, scores, p-values and flags",
 		UsageText: "attach predict M.attach --x INPUTS [-o OUT.csv]",
-		Description: "Writes one row per input: its name or, from 0, its number (`input`; .npz has no names), `class` and " +
-			"`confidence` of a classifier, or `prediction`, `median`, `lower` and `upper` of a regressor (the " +
-			"interval is conformalized; an endless bound, null in JSON, says that the calibration rows are too few " +
-			"for the level, or that --side asks for the other; a target is covered if `lower` ≤ target ≤ `upper`, which an empty interval of --smoothed has the other way round), `sample1`… with --samples (`samples`, inputs×targets×N, in .npz; lists in .jsonl), then `ood_score` (higher: more uncertain), `p_value` and `flag`. Coverage and p-values " +
-			"hold for rows like the calibration rows; where those were split off the rows fitted on and the network " +
+		Description: "Writes one row per input: `input`, its name or, from 0, its number (.npz has no names), and then\n\n" +
+			"of a classifier `class` and `confidence`; of a regressor `prediction`, the model's own, and `median`, `lower` and `upper`, the head's. " +
+			"The interval is conformalized; an endless bound, null in JSON, says that the calibration rows are too few " +
+			"for the level, or that --side asks for the other. A target is covered if `lower` ≤ target ≤ `upper`, which an empty interval of --smoothed has the other way round. --samples adds `sample1`… (`samples`, inputs×targets×N, in .npz; lists in .jsonl).\n\n" +
+			"Of both, `ood_score` (higher: more uncertain), `p_value`, the share of in-domain inputs that score at least as high, and `flag`, which says that this is at most --alpha.\n\n" +
+			"Coverage and p-values hold for rows like the calibration rows; where those were split off the rows fitted on and the network " +
 			"was trained on them, the promise is weaker. Images are prepared as they were for the fit.",
 		Flags:  concat(flags, inputFlags(), []cli.Flag{batchFlag()}, runtimeFlags()),
 		Action: predict,
