@@ -76,6 +76,8 @@ func TestMoments(t *testing.T) {
 		{"merged", 2100, 6, 3, false, 4},
 		{"merged, large mean", 2100, 6, 1000, false, 3},
 		{"merged, unit norm", 900, 8, 2, true, 3},
+		{"several panels", 1103, 300, 1, true, 2},
+		{"several panels, few rows", 40, 257, 1, false, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			phi := randomRows(tt.n, tt.h, tt.offset, 1)
@@ -141,6 +143,22 @@ func TestMomentsRefuseNaN(t *testing.T) {
 	}
 	if m.N() != 0 {
 		t.Errorf("%d rows were counted", m.N())
+	}
+}
+
+func TestCheckFinite(t *testing.T) {
+	for cols := 1; cols <= 9; cols++ {
+		for at := range cols {
+			phi := randomRows(3, cols, 0, 1)
+			if err := CheckFinite("features", phi); err != nil {
+				t.Fatal(err)
+			}
+			phi.Data[phi.Stride+at] = float32(math.NaN())
+			var notFinite *NotFiniteError
+			if err := CheckFinite("features", phi); !errors.As(err, &notFinite) || notFinite.Row != 1 || notFinite.Col != at {
+				t.Errorf("error %v, want one that names row 1, column %d", err, at)
+			}
+		}
 	}
 }
 
