@@ -64,7 +64,7 @@ func (b *builder) candidates(ctx context.Context) []Candidate {
 // inputs, with −1 for the batch where that varies. It is nil where no inputs
 // could be made up.
 func (b *builder) probeShapes(ctx context.Context, tensors []string) (map[string][]int64, error) {
-	info, heads := b.input.float32Input(b.g)
+	info, heads := b.input.realInput(b.g)
 	body := &pb.GraphProto{Input: []*pb.ValueInfoProto{info}}
 	names := make([]string, len(tensors))
 	for i, t := range tensors {

@@ -1,6 +1,7 @@
 package featurize
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/attach-uncertainty/attach/internal/autodiff"
+	"github.com/attach-uncertainty/attach/internal/double"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/ort"
@@ -23,6 +25,7 @@ type gradientKey struct {
 	kind     ood.ScalarKind
 	softmax  bool
 	upstream bool // the caller's, not that of a scalar
+	wide     bool // in double precision
 	tensor   string
 }
 
@@ -48,9 +51,14 @@ func (d *differentiated) close() error {
 }
 
 func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKey) (*differentiated, error) {
-	k := kind{Model: m, g: g, key: key, dir: filepath.Dir(m.path)}
+	k := kind{Model: m, input: m.input, g: g, key: key, dir: filepath.Dir(m.path)}
 	if k.key.tensor == "" {
 		k.key.tensor = m.input.name
+	}
+	if key.wide {
+		if err := k.widen(); err != nil {
+			return nil, err
+		}
 	}
 	d, err := k.merged(ctx)
 	if errors.Is(err, autodiff.ErrOpset) {
@@ -66,6 +74,8 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 		return nil, fmt.Errorf("%w: the logits do not depend on tensor %q by operators that have a derivative", ood.ErrNotDifferentiable, k.key.tensor)
 	case errors.As(err, &refused):
 		return nil, err
+	case key.wide && err != nil:
+		return nil, narrowOnly(err)
 	case err != nil:
 		return nil, fmt.Errorf("cannot make the gradient with respect to %q: %w", k.key.tensor, err)
 	}
@@ -76,9 +86,10 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 // kind makes the sessions of one kind of gradient.
 type kind struct {
 	*Model
-	g   *onnx.Graph
-	key gradientKey
-	dir string
+	input input
+	g     *onnx.Graph
+	key   gradientKey
+	dir   string
 }
 
 // merged appends the gradient to the network.
@@ -89,7 +100,7 @@ func (k kind) merged(ctx context.Context) (*differentiated, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := scalarGraph{b: b, classes: k.info.OutputsWidth}
+	s := scalarGraph{b: b, elem: k.input.real(), classes: k.info.OutputsWidth}
 	if b.Opset() < 13 {
 		return nil, autodiff.ErrOpset
 	}
@@ -97,14 +108,12 @@ func (k kind) merged(ctx context.Context) (*differentiated, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := declare(b, gradients)
-	data, err := b.Bytes()
-	if err != nil {
+	out := declare(b, gradients, k.input.real())
+	if m, err = b.Model(); err != nil {
 		return nil, err
 	}
 	d := &differentiated{}
-	d.forward, err = k.rt.NewSession(ctx, ort.Model{Data: data, Dir: k.dir},
-		append([]string{k.input.feed}, s.inputs...), append(exposedNames(), out))
+	d.forward, err = k.session(ctx, m, append([]string{k.input.feed}, s.inputs...), append(exposedNames(), out))
 	return d, err
 }
 
@@ -116,12 +125,12 @@ func (k kind) separate(ctx context.Context) (*differentiated, error) {
 		return nil, err
 	}
 	back := autodiff.NewSeparate(index, k.dir)
-	s := scalarGraph{b: back.Builder(), classes: k.info.OutputsWidth}
+	s := scalarGraph{b: back.Builder(), elem: k.input.real(), classes: k.info.OutputsWidth}
 	gradients, err := back.Gradient([]autodiff.Seed{{Output: logitsName, Upstream: s.upstream(k.key)}}, wrt)
 	if err != nil {
 		return nil, err
 	}
-	out := declare(back.Builder(), gradients)
+	out := declare(back.Builder(), gradients, k.input.real())
 	model, taken, err := back.Model()
 	if err != nil {
 		return nil, err
@@ -132,21 +141,28 @@ func (k kind) separate(ctx context.Context) (*differentiated, error) {
 	for _, a := range taken {
 		inputs = append(inputs, a.Input)
 	}
-	data, err := serialise(forward)
-	if err != nil {
+	if d.forward, err = k.session(ctx, forward, []string{k.input.feed}, names); err != nil {
 		return nil, err
 	}
-	if d.forward, err = k.rt.NewSession(ctx, ort.Model{Data: data, Dir: k.dir}, []string{k.input.feed}, names); err != nil {
-		return nil, err
-	}
-	if data, err = serialise(model); err == nil {
-		d.backward, err = k.rt.NewSession(ctx, ort.Model{Data: data, Dir: k.dir}, inputs, []string{out})
-	}
-	if err != nil {
+	if d.backward, err = k.session(ctx, model, inputs, []string{out}); err != nil {
 		d.forward.Close()
 		return nil, err
 	}
 	return d, nil
+}
+
+// session makes a model ready to run, in double precision if asked.
+func (k kind) session(ctx context.Context, m *pb.ModelProto, inputs, outputs []string) (*ort.Session, error) {
+	if k.key.wide {
+		if err := double.Lower(m, autodiff.Types(onnx.Extend(m).Index(), k.dir)); err != nil {
+			return nil, err
+		}
+	}
+	data, err := serialise(m)
+	if err != nil {
+		return nil, err
+	}
+	return k.rt.NewSession(ctx, ort.Model{Data: data, Dir: k.dir, Unfused: k.key.wide}, inputs, outputs)
 }
 
 // keeping is the network that also gives what the backward model takes, with
@@ -221,18 +237,18 @@ func (k kind) with(g *onnx.Graph) ([]string, error) {
 	return casts, nil
 }
 
-// declare makes the sum of gradients an output, as float32.
-func declare(b *onnx.Builder, gradients []string) string {
+// declare makes the sum of gradients an output of that element type.
+func declare(b *onnx.Builder, gradients []string, elem pb.TensorProto_DataType) string {
 	sum := ""
 	for _, g := range gradients {
-		wide := b.Node("Cast", []string{g}, onnx.Attr("to", pb.TensorProto_FLOAT))
+		wide := b.Node("Cast", []string{g}, onnx.Attr("to", elem))
 		if sum == "" {
 			sum = wide
 		} else {
 			sum = b.Node("Add", []string{sum, wide})
 		}
 	}
-	out := b.OutputAs(gradientName, sum, pb.TensorProto_FLOAT)
+	out := b.OutputAs(gradientName, sum, elem)
 	outputs := b.Graph().Output
 	outputs[len(outputs)-1].GetType().GetTensorType().Shape = nil
 	return out
@@ -257,18 +273,19 @@ func (d *differentiated) scalarInputs(c chunk, o GradientOptions) (list []*ort.T
 		for i := range c.n {
 			copy(data[i*u.Cols:], row(u, c.first+i))
 		}
-		add(ort.NewTensor([]int64{int64(c.shape[0]), int64(u.Cols)}, data))
+		add(d.key.tensorOf([]int{c.shape[0], u.Cols}, data))
 		return list, err
 	}
 	if d.key.kind == ood.Logit {
 		add(ort.NewTensor([]int64{1}, []int64{int64(o.Of.Index)}))
 	}
 	if d.key.kind == ood.LogSoftmaxTop || d.key.softmax {
-		t := float32(o.Of.Temperature)
-		if t == 0 {
-			t = 1
+		t := cmp.Or(o.Of.Temperature, 1)
+		if d.key.wide {
+			add(ort.NewTensor([]int64{1}, []float64{t}))
+		} else {
+			add(ort.NewTensor([]int64{1}, []float32{float32(t)}))
 		}
-		add(ort.NewTensor([]int64{1}, []float32{t}))
 	}
 	return list, err
 }

@@ -110,7 +110,7 @@ func (m *Model) makeStochastic(ctx context.Context, g *onnx.Graph) (*stochastic,
 	}
 	after := part(onnx.Extend(model).Index(), nil, &pb.GraphProto{Input: inputs, Output: model.Graph.Output}, logitsName)
 
-	info, heads := m.input.float32Input(g)
+	info, heads := m.input.realInput(g)
 	body := &pb.GraphProto{Input: []*pb.ValueInfoProto{info}}
 	var takes, made []string
 	output := func(v *pb.ValueInfoProto) int {

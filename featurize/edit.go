@@ -37,8 +37,9 @@ func node(op string, in []string, out string, attrs ...*pb.AttributeProto) *pb.N
 	return &pb.NodeProto{OpType: ptr(op), Name: ptr("attach/" + op + "/" + out), Input: in, Output: []string{out}, Attribute: attrs}
 }
 
-// nodes returns the nodes that make a view under the name out.
-func (v view) nodes(out string) []*pb.NodeProto {
+// nodes returns the nodes that make a view of that element type under the name
+// out.
+func (v view) nodes(out string, elem pb.TensorProto_DataType) []*pb.NodeProto {
 	var list []*pb.NodeProto
 	at := v.tensor
 	then := func(op string, rest []string, attrs ...*pb.AttributeProto) {
@@ -53,7 +54,7 @@ func (v view) nodes(out string) []*pb.NodeProto {
 		}
 		then("DequantizeLinear", rest)
 	}
-	then("Cast", nil, onnx.Attr("to", pb.TensorProto_FLOAT))
+	then("Cast", nil, onnx.Attr("to", elem))
 	if v.tokens && v.rank > 2 {
 		perm := []int64{0, int64(v.rank - 1)}
 		for i := 1; i < v.rank-1; i++ {
@@ -90,12 +91,12 @@ func expose(g *onnx.Graph, in input, views []view, names []string) ([]byte, erro
 
 // exposed is the model that expose serialises, with the further nodes given.
 func exposed(g *onnx.Graph, in input, views []view, names []string, more ...*pb.NodeProto) *pb.ModelProto {
-	info, heads := in.float32Input(g)
+	info, heads := in.realInput(g)
 	body := &pb.GraphProto{Input: []*pb.ValueInfoProto{info}}
 	var need []string
 	for i, v := range views {
-		body.Node = append(body.Node, v.nodes(names[i])...)
-		body.Output = append(body.Output, onnx.ValueInfo(names[i], pb.TensorProto_FLOAT, -1, -1))
+		body.Node = append(body.Node, v.nodes(names[i], in.real())...)
+		body.Output = append(body.Output, onnx.ValueInfo(names[i], in.real(), -1, -1))
 		need = append(need, v.tensor, v.scale, v.zero)
 	}
 	for _, n := range more {
@@ -105,16 +106,16 @@ func exposed(g *onnx.Graph, in input, views []view, names []string, more ...*pb.
 	return part(g, heads, body, need...)
 }
 
-// float32Input declares the model's input as float32, and returns the node that
-// turns it into what the model takes where that is another type.
-func (in input) float32Input(g *onnx.Graph) (*pb.ValueInfoProto, []*pb.NodeProto) {
+// realInput declares the model's input as real numbers, and returns the node
+// that turns it into what the model takes where that is another type.
+func (in input) realInput(g *onnx.Graph) (*pb.ValueInfoProto, []*pb.NodeProto) {
 	old := g.Inputs()[0]
 	if in.feed == in.name {
 		return old, nil
 	}
 	own := proto.Clone(old).(*pb.ValueInfoProto)
 	own.Name = ptr(in.feed)
-	own.GetType().GetTensorType().ElemType = ptr(int32(pb.TensorProto_FLOAT))
+	own.GetType().GetTensorType().ElemType = ptr(int32(in.real()))
 	return own, []*pb.NodeProto{node("Cast", []string{in.feed}, in.name, onnx.Attr("to", pb.TensorProto_DataType(in.elem)))}
 }
 

@@ -30,6 +30,12 @@ type GradientOptions struct {
 	// less for large inputs: the activations of a whole batch are kept. A
 	// model with a fixed batch overrides it.
 	Batch int
+	// Precision is that of the forward and the backward pass. In Float64 both
+	// are several times slower and take several times the memory. A unit of a
+	// ReLU whose input is 0 up to rounding is on or off by chance in Float32,
+	// and changes the gradient by 1e-3 of its size, say. The error of a
+	// network that has no equivalent in Float64 wraps ErrPrecision.
+	Precision Precision
 }
 
 // GradientBatch is some rows with their gradients.
@@ -37,6 +43,7 @@ type GradientBatch struct {
 	ood.Batch           // φ and logits
 	Shape     []int     // of Gradient: that of the tensor, with the rows first
 	Gradient  []float32 // row-major
+	Double    []float64 // Gradient before it was rounded; nil in Float32
 }
 
 // Gradients runs the network on rows like Features, and yields with φ and the
@@ -56,7 +63,7 @@ func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[Rows, error], o Gr
 			yield(GradientBatch{}, err)
 			return
 		}
-		key := gradientKey{kind: o.Of.Kind, softmax: o.Of.Softmax, upstream: o.Upstream.Cols > 0, tensor: o.Tensor}
+		key := gradientKey{kind: o.Of.Kind, softmax: o.Of.Softmax, upstream: o.Upstream.Cols > 0, tensor: o.Tensor, wide: o.Precision == Float64}
 		if key.upstream {
 			key.kind, key.softmax = 0, false
 		}
@@ -65,7 +72,7 @@ func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[Rows, error], o Gr
 			yield(GradientBatch{}, err)
 			return
 		}
-		f := newFeeder(m, m.gradientBatch(o.Batch))
+		f := newFeeder(m, m.gradientBatch(o))
 		next := 0
 		for b, err := range stream(ctx, f, rows, func(ctx context.Context, c chunk) (GradientBatch, error) {
 			next = c.first + c.n
@@ -83,6 +90,8 @@ func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[Rows, error], o Gr
 
 func (m *Model) checkGradient(o GradientOptions) error {
 	switch {
+	case o.Precision != Float32 && o.Precision != Float64:
+		return fmt.Errorf("unknown precision %d", o.Precision)
 	case o.Upstream.Cols > 0:
 	case o.Of.Temperature < 0 || o.Of.Temperature-o.Of.Temperature != 0:
 		return fmt.Errorf("the temperature is %v, it must be a positive number", o.Of.Temperature)
@@ -116,23 +125,27 @@ func (o GradientOptions) checkOutputs(c int) error {
 // images of 224×224.
 const gradientNumbers = 8 * 3 * 224 * 224
 
-func (m *Model) gradientBatch(asked int) int {
+func (m *Model) gradientBatch(o GradientOptions) int {
 	switch {
 	case m.fixed:
 		return m.batch
-	case asked > 0:
-		return asked
+	case o.Batch > 0:
+		return o.Batch
+	}
+	most := gradientNumbers
+	if o.Precision == Float64 {
+		most /= 4 // for as much memory
 	}
 	width := 1
 	for _, d := range m.InputShape() {
 		width *= max(d, 1)
 	}
-	return max(1, min(m.batch, gradientNumbers/width))
+	return max(1, min(m.batch, most/width))
 }
 
 // runGradient is run with the gradient.
 func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o GradientOptions) (GradientBatch, error) {
-	x, err := wrap(c.shape, c.data)
+	x, err := d.key.tensorOf(c.shape, c.data)
 	if err != nil {
 		return GradientBatch{}, err
 	}
@@ -165,12 +178,18 @@ func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o G
 		return b, err
 	}
 	b.Shape, b.Gradient, err = takeGradient(c, out[2], cmp.Or(o.Tensor, m.input.name))
+	if d.key.wide && err == nil {
+		b.Double = slices.Clone(out[2].Float64s()[:len(b.Gradient)])
+	}
 	return b, err
 }
 
 func takeGradient(c chunk, t *ort.Tensor, tensor string) ([]int, []float32, error) {
 	shape := t.Shape()
 	data := t.Float32s()
+	if t.DType() != ort.Float32 {
+		data = t.AppendFloat32s(nil)
+	}
 	if len(shape) == 0 || int(shape[0]) != c.shape[0] || len(data)%c.shape[0] != 0 {
 		return nil, nil, &TensorError{tensor, fmt.Sprintf("its gradient has shape %v for %d rows, so that its first axis is not that of the rows", shape, c.shape[0])}
 	}

@@ -179,6 +179,9 @@ func tolerance(elem int32) float64 {
 // rows sees a tensor of the edited graph as n rows.
 func rows(t *ort.Tensor, n int) (blas32.General, error) {
 	data := t.Float32s()
+	if t.DType() != ort.Float32 {
+		data = t.AppendFloat32s(nil)
+	}
 	if n == 0 || len(data) == 0 || len(data)%n != 0 {
 		return blas32.General{}, fmt.Errorf("shape %v for %d rows", t.Shape(), n)
 	}

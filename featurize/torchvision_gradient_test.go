@@ -20,6 +20,18 @@ import (
 // precision). It fails for some: which side of a ReLU's kink a unit falls on
 // is up to rounding.
 func TestTorchvisionGradients(t *testing.T) {
+	torchvisionGradients(t, featurize.Float32, func(own float64) float64 { return math.Max(1e-3, 2*own) })
+}
+
+// TestTorchvisionGradientsDouble is the same in double precision, where no
+// unit is near its kink.
+func TestTorchvisionGradientsDouble(t *testing.T) {
+	torchvisionGradients(t, featurize.Float64, func(float64) float64 { return 1e-6 })
+}
+
+// torchvisionGradients checks errors against a bound, given PyTorch's own in
+// single precision.
+func torchvisionGradients(t *testing.T, precision featurize.Precision, bound func(own float64) float64) {
 	dir := os.Getenv("ATTACH_TORCHVISION")
 	if dir == "" {
 		t.Skip("set ATTACH_TORCHVISION to a folder that testmodels/torchvision/export.py and gradients.py made")
@@ -33,33 +45,33 @@ func TestTorchvisionGradients(t *testing.T) {
 	for _, file := range files {
 		path := strings.TrimSuffix(file, ".gradient.npz") + ".onnx"
 		name := strings.TrimSuffix(filepath.Base(path), ".onnx")
-		shape, x := entry(t, strings.TrimSuffix(file, ".npz"), "x")
-		_, want := entry(t, strings.TrimSuffix(file, ".npz"), "gradient")
-		_, own := entry(t, strings.TrimSuffix(file, ".npz"), "pytorch_error")
-		m, err := featurize.Open(context.Background(), path, featurize.Options{Library: rt.Library().Path, Provider: "cpu", Threads: 2})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		size := len(x) / len(own)
-		var errors, theirs strings.Builder
-		for i, e32 := range own {
-			var got []float32
-			for b, err := range m.Gradients(context.Background(), featurize.Slice(shape[1:], x[i*size:(i+1)*size]), featurize.GradientOptions{}) {
-				if err != nil {
-					t.Errorf("%s: %v", name, err)
-					break
+		t.Run(name, func(t *testing.T) {
+			shape, x := entry(t, strings.TrimSuffix(file, ".npz"), "x")
+			_, want := entry(t, strings.TrimSuffix(file, ".npz"), "gradient")
+			_, own := entry(t, strings.TrimSuffix(file, ".npz"), "pytorch_error")
+			m, err := featurize.Open(context.Background(), path, featurize.Options{Library: rt.Library().Path, Provider: "cpu", Threads: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			size := len(x) / len(own)
+			var errors, theirs strings.Builder
+			for i, e32 := range own {
+				var got []float32
+				for b, err := range m.Gradients(context.Background(), featurize.Slice(shape[1:], x[i*size:(i+1)*size]), featurize.GradientOptions{Precision: precision}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = append(got, b.Gradient...)
 				}
-				got = append(got, b.Gradient...)
+				e := relative(got, want[i*size:(i+1)*size])
+				if limit := bound(float64(e32)); !(e <= limit) {
+					t.Errorf("input %d: error %.1e, bound %.1e", i, e, limit)
+				}
+				fmt.Fprintf(&errors, "%8.1e ", e)
+				fmt.Fprintf(&theirs, "%8.1e ", e32)
 			}
-			e := relative(got, want[i*size:(i+1)*size])
-			if bound := math.Max(1e-3, 2*float64(e32)); !(e <= bound) {
-				t.Errorf("%s, input %d: error %.1e, bound %.1e", name, i, e, bound)
-			}
-			fmt.Fprintf(&errors, "%8.1e ", e)
-			fmt.Fprintf(&theirs, "%8.1e ", e32)
-		}
-		m.Close()
-		t.Logf("%-20s %-28s %s", name, errors.String(), theirs.String())
+			t.Logf("%-20s %-28s %s", name, errors.String(), theirs.String())
+		})
 	}
 }

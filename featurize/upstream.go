@@ -17,13 +17,14 @@ const (
 // n×c, and returns its name. inputs are what it has to be fed.
 type scalarGraph struct {
 	b       *onnx.Builder
-	classes int // c, or 0 where unknown
+	elem    pb.TensorProto_DataType // of the logits: FLOAT or DOUBLE
+	classes int                     // c, or 0 where unknown
 	inputs  []string
 }
 
 func (s *scalarGraph) upstream(key gradientKey) string {
 	if key.upstream {
-		return s.input(upstreamName, pb.TensorProto_FLOAT, -1, -1)
+		return s.input(upstreamName, s.elem, -1, -1)
 	}
 	switch {
 	case key.kind == ood.LogSoftmaxTop:
@@ -36,7 +37,7 @@ func (s *scalarGraph) upstream(key gradientKey) string {
 		return s.softmaxOf()
 	}
 	// Probabilities add up to 1, whatever the logits.
-	return s.mul(s.softmax(s.temperature()), s.b.Const(float32(0)))
+	return s.mul(s.softmax(s.temperature()), s.number(0))
 }
 
 // In what follows p = softmax(z/T) and k is the top class. 1 − p_k is summed
@@ -82,7 +83,7 @@ func (s *scalarGraph) direction(kind ood.ScalarKind) string {
 	case ood.TopTwo:
 		return s.sub(s.topTwo())
 	}
-	return s.b.Const([]float32{1})
+	return s.number(1)
 }
 
 // topTwo marks the largest and the second largest logit of each row, the first
@@ -100,15 +101,22 @@ func (s *scalarGraph) sub(a, b string) string { return s.b.Node("Sub", []string{
 func (s *scalarGraph) mul(a, b string) string { return s.b.Node("Mul", []string{a, b}) }
 
 // not is 1 where a mark is 0, and 0 where it is 1.
-func (s *scalarGraph) not(mark string) string { return s.sub(s.b.Const(float32(1)), mark) }
+func (s *scalarGraph) not(mark string) string { return s.sub(s.number(1), mark) }
 
 // sum adds up each row, n×c to n×1.
 func (s *scalarGraph) sum(rows string) string {
 	return s.b.Node("ReduceSum", []string{rows, s.b.Const([]int64{1})}, onnx.Attr("keepdims", 1))
 }
 
+func (s *scalarGraph) number(v float64) string {
+	if s.elem == pb.TensorProto_DOUBLE {
+		return s.b.Const(v)
+	}
+	return s.b.Const(float32(v))
+}
+
 func (s *scalarGraph) temperature() string {
-	return s.input(temperatureName, pb.TensorProto_FLOAT, 1)
+	return s.input(temperatureName, s.elem, 1)
 }
 
 func (s *scalarGraph) input(name string, t pb.TensorProto_DataType, dims ...any) string {
@@ -134,5 +142,5 @@ func (s *scalarGraph) oneHot(index string) string {
 		c := s.b.Node("Gather", []string{s.b.Node("Shape", []string{logitsName}), s.b.Const(int64(1))})
 		all = s.b.Node("Range", []string{s.b.Const(int64(0)), c, s.b.Const(int64(1))})
 	}
-	return s.b.Node("Cast", []string{s.b.Node("Equal", []string{all, index})}, onnx.Attr("to", pb.TensorProto_FLOAT))
+	return s.b.Node("Cast", []string{s.b.Node("Equal", []string{all, index})}, onnx.Attr("to", s.elem))
 }

@@ -23,15 +23,24 @@ func gradientCommand() *cli.Command {
 			"logit:K for output K from 0, top2 for the difference of the two largest"},
 		&cli.Float64Flag{Name: "temperature", Value: 1, Usage: "`T`: what divides the logits before the softmax"},
 		&cli.StringFlag{Name: "wrt", Usage: "`TENSOR`: what to differentiate with respect to, instead of the input"},
+		&cli.StringFlag{Name: "precision", Value: "float32", Usage: "`PRECISION`: what to compute in: float32, or float64 to check a gradient that looks wrong; " +
+			"the model's weights are taken as they are"},
 		&cli.StringFlag{Name: "o", Usage: "`FILE`: .npz to write"},
 	}
-	batch := &cli.IntFlag{Name: "batch", Category: categoryModel, Usage: "`N`: rows per run of the model, where the model leaves it open; without it, as many as 8 images of 224×224 weigh"}
+	batch := &cli.IntFlag{Name: "batch", Category: categoryModel, Usage: "`N`: rows per run of the model, where the model leaves it open; without it, as many as 8 images of 224×224 weigh, " +
+		"2 with --precision float64"}
 	return &cli.Command{
 		Name:      "gradient",
 		Usage:     "differentiate a model's outputs with respect to its inputs",
 		UsageText: "attach gradient MODEL.onnx --x INPUTS --of SCALAR -o GRADIENTS.npz",
 		Description: "The file holds `gradient`, n rows in the shape of the input (of the tensor that --wrt names), and `logits` n×c. " +
-			"Outputs are taken before any softmax.",
+			"Outputs are taken before any softmax.\n\n" +
+			"The gradient of a network with ReLUs jumps where the input of a unit is 0. A unit whose input is 0 up to rounding is on or off by " +
+			"chance in float32, whichever program computes it, and one such unit can change the gradient by a thousandth and more. " +
+			"--precision float64 leaves no such unit: take it to compare with another program's gradient, or to see whether two inputs differ by more " +
+			"than rounding, on a few rows. It takes several times the time and memory of float32 (PRECISION_COST). `gradient` " +
+			"then holds float64. Operators that ONNX Runtime has in float32 only are made of others; a network with one that cannot be, " +
+			"such as a quantized one, is refused.",
 		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{batch}, runtimeFlags()),
 		Action: gradient,
 	}
@@ -52,6 +61,10 @@ func gradient(c *cli.Context) error {
 		return err
 	}
 	of, err := parseScalar(c)
+	if err != nil {
+		return err
+	}
+	precision, err := parsePrecision(c.String("precision"))
 	if err != nil {
 		return err
 	}
@@ -79,7 +92,7 @@ func gradient(c *cli.Context) error {
 		return err
 	}
 	z := npy.NewNPZWriter(out)
-	options := featurize.GradientOptions{Of: of, Tensor: c.String("wrt"), Batch: c.Int("batch")}
+	options := featurize.GradientOptions{Of: of, Tensor: c.String("wrt"), Batch: c.Int("batch"), Precision: precision}
 	if err := r.writeGradient(c, z, model, set, options); err != nil {
 		return err
 	}
@@ -102,19 +115,18 @@ func (r *reading) writeGradient(c *cli.Context, z *npy.NPZWriter, model *featuri
 	defer p.end()
 	var logits heads.Array
 	var all []float32
-	var write func([]float32) error
+	var write func(featurize.GradientBatch) error
 	for b, err := range model.Gradients(c.Context, modelRows(c.Context, set), o) {
 		if err != nil {
 			return gradientError(c, c.String("x"), err)
 		}
 		if write == nil {
-			shape := append([]int{set.Len()}, b.Shape[1:]...)
-			if write, err = z.Float32s("gradient", shape); err != nil {
+			if write, err = gradientWriter(z, append([]int{set.Len()}, b.Shape[1:]...), o.Precision); err != nil {
 				return err
 			}
 			logits.Shape = []int{0, b.Logits.Cols}
 		}
-		if err := write(b.Gradient); err != nil {
+		if err := write(b); err != nil {
 			return err
 		}
 		all = append(all, b.Logits.Data...)
@@ -126,6 +138,26 @@ func (r *reading) writeGradient(c *cli.Context, z *npy.NPZWriter, model *featuri
 	}
 	logits.Data = all
 	return z.Array("logits", logits)
+}
+
+// gradientWriter begins the entry of the gradients.
+func gradientWriter(z *npy.NPZWriter, shape []int, precision featurize.Precision) (func(featurize.GradientBatch) error, error) {
+	if precision == featurize.Float64 {
+		write, err := z.Float64s("gradient", shape)
+		return func(b featurize.GradientBatch) error { return write(b.Double) }, err
+	}
+	write, err := z.Float32s("gradient", shape)
+	return func(b featurize.GradientBatch) error { return write(b.Gradient) }, err
+}
+
+func parsePrecision(name string) (featurize.Precision, error) {
+	switch name {
+	case "float32":
+		return featurize.Float32, nil
+	case "float64":
+		return featurize.Float64, nil
+	}
+	return 0, usagef("--precision is %q; it must be float32 or float64", name)
 }
 
 // gradientError says which flag asks for what the model does not have, or else

@@ -46,5 +46,5 @@ for name in ["resnet", "vgg"]:
     for scalar, f in SCALARS.items():
         inputs = torch.from_numpy(x).double().requires_grad_()
         f(net(inputs)).sum().backward()
-        arrays[f"{name}_{scalar}"] = inputs.grad.numpy().astype(np.float32)
+        arrays[f"{name}_{scalar}"] = inputs.grad.numpy()
 np.savez(os.path.join(here, "digits_gradients.npz"), **arrays)

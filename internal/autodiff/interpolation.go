@@ -11,7 +11,11 @@ func (c *call) interpolation(r resizing, place int) string {
 	x, axis := c.in(0), int(r.axes[place])
 	size := c.dimsOf(x, axis, axis+1)
 	square := c.nodeWith("ConstantOfShape", []string{c.joined(size, size)}, onnx.Attr("value", onnx.Tensor([]float32{0})))
-	eye := c.node("Reshape", c.nodeWith("EyeLike", []string{square}, onnx.Attr("dtype", pb.TensorProto_FLOAT)), c.joined(c.ints(1, 1), size, size))
+	elem := pb.TensorProto_FLOAT
+	if c.types.of(x).elem == pb.TensorProto_DOUBLE {
+		elem = pb.TensorProto_DOUBLE
+	}
+	eye := c.node("Reshape", c.nodeWith("EyeLike", []string{square}, onnx.Attr("dtype", elem)), c.joined(c.ints(1, 1), size, size))
 	one, at := c.ints(int64(place)), c.ints(int64(place)+1)
 	attrs := r.attrs
 	inputs := []string{eye, "", ""}

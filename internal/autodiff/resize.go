@@ -142,7 +142,7 @@ func (r *resizing) keeps(place int, x tensorType) bool {
 // repeats returns how often each spatial axis repeats each element, where that
 // is all that happens.
 func (r *resizing) repeats(x tensorType) ([]int64, bool) {
-	if r.mode != "nearest" || x.elem != pb.TensorProto_FLOAT || !r.inBlocks() {
+	if r.mode != "nearest" || x.elem != pb.TensorProto_FLOAT && x.elem != pb.TensorProto_DOUBLE || !r.inBlocks() {
 		return nil, false
 	}
 	factors := slices.Repeat([]int64{1}, len(x.dims))

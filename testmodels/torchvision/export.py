@@ -96,6 +96,9 @@ def export(name, out):
         torch.onnx.export(
             net, x, os.path.join(out, name + ".onnx"), opset_version=OPSET, input_names=["input"], output_names=["output"],
             dynamic_axes={"input": {0: "batch"}, "output": {0: "batch"}},
+            # Batch norms and constants as they are: folded into weights, in single precision, the file would be another
+            # function than the network, by 1e-7.
+            training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
         )
     np.savez(os.path.join(out, name + ".npz"), x=x.numpy(), features=phi.numpy(), logits=logits.numpy())
     print(f"{name:20} features {tuple(phi.shape)} rms {phi.pow(2).mean().sqrt():.3g}  logits rms {logits.pow(2).mean().sqrt():.3g}", flush=True)
