@@ -24,7 +24,7 @@ func Lower(m *pb.ModelProto, types func(tensor string) *pb.ValueInfoProto) error
 			return err
 		}
 		rule, kernel := ruleOf(n)
-		if kernel || !real(n, types) {
+		if kernel || !onReals(n, types) {
 			m.Graph.Node = append(m.Graph.Node, n)
 			continue
 		}
@@ -52,8 +52,8 @@ func Lower(m *pb.ModelProto, types func(tensor string) *pb.ValueInfoProto) error
 // minOpset is the first operator set that has what lowerings are made of.
 const minOpset = 11
 
-// real says that a node computes with real numbers, or may do so.
-func real(n *pb.NodeProto, types func(string) *pb.ValueInfoProto) bool {
+// onReals says that a node computes with real numbers, or may do so.
+func onReals(n *pb.NodeProto, types func(string) *pb.ValueInfoProto) bool {
 	for _, t := range slices.Concat(n.GetInput(), n.GetOutput()) {
 		switch pb.TensorProto_DataType(types(t).GetType().GetTensorType().GetElemType()) {
 		case pb.TensorProto_DOUBLE, pb.TensorProto_UNDEFINED:

@@ -43,9 +43,14 @@ func (p *promotion) graph(g *pb.GraphProto) error {
 		}
 	}
 	constants := p.constants(g)
+	sizes := arithmeticOf(g)
+	narrow := sizes.inputs(g)
 	for _, n := range g.Node {
 		if err := check(n); err != nil {
 			return err
+		}
+		if sizes.stays[n] {
+			continue
 		}
 		if err := p.attributes(n); err != nil {
 			return err
@@ -56,6 +61,7 @@ func (p *promotion) graph(g *pb.GraphProto) error {
 		return err
 	}
 	p.slots(g, constants)
+	p.narrow(g, narrow)
 	g.Node = append(casts, g.Node...)
 	return nil
 }
@@ -151,8 +157,23 @@ func (p *promotion) attributes(n *pb.NodeProto) (err error) {
 	return nil
 }
 
+// narrow casts inputs of nodes that stay in single precision back to it, which
+// is exact: they came from there.
+func (p *promotion) narrow(g *pb.GraphProto, inputs map[*pb.NodeProto][]int) {
+	var out []*pb.NodeProto
+	for _, n := range g.Node {
+		for _, i := range inputs[n] {
+			name := p.b.Fresh("single/" + n.Input[i])
+			out = append(out, cast(n.Input[i], name, pb.TensorProto_FLOAT, p.b.Fresh("Cast")))
+			n.Input[i] = name
+		}
+		out = append(out, n)
+	}
+	g.Node = out
+}
+
 // slot is the input of a node that is single by definition, or −1.
-func (p *promotion) slot(n *pb.NodeProto) int {
+func slot(n *pb.NodeProto) int {
 	if n.GetOpType() != "Resize" || domainOf(n) != "" || len(n.Input) < 3 || n.Input[2] == "" {
 		return -1
 	}
@@ -164,7 +185,7 @@ func (p *promotion) constants(g *pb.GraphProto) map[string]*pb.TensorProto {
 	index := onnx.Extend(&pb.ModelProto{Graph: g}).Index()
 	values := make(map[string]*pb.TensorProto)
 	for _, n := range g.Node {
-		if i := p.slot(n); i >= 0 {
+		if i := slot(n); i >= 0 {
 			if t, ok := index.Const(n.Input[i]); ok && t.GetDataType() == int32(pb.TensorProto_FLOAT) {
 				values[n.Input[i]] = proto.CloneOf(t)
 			}
@@ -178,7 +199,7 @@ func (p *promotion) constants(g *pb.GraphProto) map[string]*pb.TensorProto {
 func (p *promotion) slots(g *pb.GraphProto, constants map[string]*pb.TensorProto) {
 	var out []*pb.NodeProto
 	for _, n := range g.Node {
-		if i := p.slot(n); i >= 0 {
+		if i := slot(n); i >= 0 {
 			from := n.Input[i]
 			name := p.b.Fresh("single/" + from)
 			if t := constants[from]; t != nil {
