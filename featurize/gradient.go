@@ -30,8 +30,8 @@ type GradientOptions struct {
 	// less for large inputs: the activations of a whole batch are kept. A
 	// model with a fixed batch overrides it.
 	Batch int
-	// Precision is that of the forward and the backward pass. Float64 takes two
-	// to three times the time and up to that much memory. A unit of a ReLU whose
+	// Precision is that of the forward and the backward pass. Float64 takes
+	// about four times the time and up to three times the memory. A unit of a ReLU whose
 	// input is 0 up to rounding is on or off by chance in Float32, and one such
 	// unit can change the gradient by 1e-3 of its size and more. The error of a
 	// network that has no equivalent in Float64 wraps ErrPrecision.

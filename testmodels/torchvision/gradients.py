@@ -9,9 +9,9 @@ which the first is the exported one: in double precision (gradient), and the
 relative error of PyTorch's own in single precision, ‖g32 − g64‖₂/‖g64‖₂
 (pytorch_error). The network is made again from its seed, takes the statistics
 of its batch norms from the file, as they are not the same to the last bit every
-time, and must give the logits that were exported. Then, with ATTACH_TORCHVISION=OUT,
+time, and must give the logits that were exported. Then
 
-    go test ./featurize -run TestTorchvisionGradients -v
+    python errors.py OUT
 
 prints the error of package featurize beside it, in single and in double
 precision. A unit of a ReLU whose input is 0 up to rounding is on or off by
