@@ -32,10 +32,19 @@ func window(attrs ...any) []*pb.AttributeProto {
 	return out
 }
 
-// resize is a Resize of operator set 13 by scales, or by sizes.
+// absent is an input of Resize that is not given, which was an empty one before
+// operator set 13.
+func absent(b *onnx.Builder) string {
+	if b.Opset() < 13 {
+		return b.Const([]float32{})
+	}
+	return ""
+}
+
+// resize is a Resize by scales, or by sizes.
 func resize(scales []float32, sizes []int64, attrs ...any) func(*onnx.Builder, []string) string {
 	return func(b *onnx.Builder, x []string) string {
-		in := []string{x[0], "", ""}
+		in := []string{x[0], absent(b), absent(b)}
 		if scales != nil {
 			in[2] = b.Const(scales)
 		} else {
@@ -51,7 +60,7 @@ func resizeTo(h, w int64, attrs ...any) func(*onnx.Builder, []string) string {
 	return func(b *onnx.Builder, x []string) string {
 		rows := b.Node("Slice", []string{b.Node("Shape", x[:1]), b.Const(ints(0)), b.Const(ints(2))})
 		sizes := b.Node("Concat", []string{rows, b.Const(ints(h, w))}, onnx.Attr("axis", 0))
-		return b.Node("Resize", []string{x[0], "", "", sizes}, window(attrs...)...)
+		return b.Node("Resize", []string{x[0], absent(b), absent(b), sizes}, window(attrs...)...)
 	}
 }
 

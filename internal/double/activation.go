@@ -36,6 +36,19 @@ func (s *site) negative(x string) string { return s.node("Min", x, s.number(0)) 
 
 func (s *site) positive(x string) string { return s.node("Max", x, s.number(0)) }
 
+// leaky is x where it is positive, and a multiple of it elsewhere. The runtime
+// has kernels of LeakyRelu and PRelu in double precision from operator set 16
+// to 18 alone.
+func (s *site) leaky(x, slope string) string {
+	return s.add(s.positive(x), s.mul(slope, s.negative(x)))
+}
+
+func (s *site) leakyRelu(x string) string {
+	return s.leaky(x, s.number(s.attrFloat("alpha", 0.01)))
+}
+
+func lowerPRelu(s *site) string { return s.leaky(s.in(0), s.in(1)) }
+
 // expBelow1 is exp(x) − 1 for x ≤ 0, without cancellation near 0.
 func (s *site) expBelow1(x string) string {
 	t := s.node("Tanh", s.times(0.5, x))

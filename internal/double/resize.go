@@ -84,7 +84,11 @@ func (s *site) resized(x string, dims []int64, place int, axis int64) resizedAxi
 	eye := s.Node("EyeLike", []string{s.Node("ConstantOfShape", []string{square}, onnx.Attr("value", onnx.Tensor([]float32{0})))})
 	eye = s.reshape(eye, size{n: 1}, size{n: 1}, size{tensor: n}, size{tensor: n})
 	one, at := s.ints(int64(place)), s.ints(int64(place)+1)
-	inputs := []string{eye, "", ""}
+	none := ""
+	if s.Opset() < 13 { // where no input may be left out
+		none = s.Const([]float32{})
+	}
+	inputs := []string{eye, none, none}
 	sized := s.in(3) != ""
 	var factor string
 	if sized {

@@ -95,7 +95,8 @@ func (s *site) padded(x string, w window, value float64) string {
 	n := s.shape(s.sizesOf(x, nil, 2, rank+2)...)
 	windows := s.div(s.add(n, s.ints(round...)), s.ints(w.stride...))
 	last := s.mul(s.sub(windows, s.ints(1)), s.ints(w.stride...))
-	total := s.node("Max", s.sub(s.add(last, s.ints(extent...)), n), s.ints(0))
+	total := s.sub(s.add(last, s.ints(extent...)), n)
+	total = s.where(s.node("Less", total, s.ints(0)), s.ints(0), total) // Max of operator set 11 takes no integers
 	begin := s.div(total, s.ints(2))
 	end := s.sub(total, begin)
 	if w.padding == "SAME_LOWER" {
