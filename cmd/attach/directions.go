@@ -55,6 +55,7 @@ type seenDirections struct {
 	// nil where the score is no sum of squares, or nothing is ever flagged.
 	MeanScore *float64 `json:"mean_score"`
 	Threshold *float64 `json:"threshold"`
+	nCal      int      // rows that the threshold is of
 	// Blind is the number of directions that are seen less than blindShare of
 	// the one seen best, and BlindVariance their share of the rows' variance.
 	Blind         int             `json:"blind"`
@@ -152,7 +153,7 @@ func directions(c *cli.Context) error {
 	p.end()
 	out := seenDirections{
 		Detector: b.Detector.Method, K: certificates.K(), Width: certificates.Width(), N: moments.N(),
-		UnitNorm: certificates.UnitNorm, Centred: certificates.Mean != nil, Alpha: alpha,
+		UnitNorm: certificates.UnitNorm, Centred: certificates.Mean != nil, Alpha: alpha, nCal: len(b.Calibration.OOD.Scores),
 	}
 	if certificates.Loss != heads.BCE {
 		score /= float64(moments.N())
@@ -235,8 +236,13 @@ func (s *seenDirections) print(w io.Writer, top int) error {
 		what += ", less their mean"
 	}
 	fmt.Fprintf(w, "%s: %d certificates of %d %s; %d rows\n", s.Detector, s.K, s.Width, what, s.N)
-	if s.Threshold != nil {
+	switch {
+	case s.Threshold != nil:
 		fmt.Fprintf(w, "mean score %.4g; flagged above %.4g, at alpha %g\n", *s.MeanScore, *s.Threshold, s.Alpha)
+	case s.MeanScore != nil:
+		fmt.Fprintf(w, "mean score %.4g; at alpha %g no shift is flagged, as %d calibration rows are too few: choose a larger --alpha\n", *s.MeanScore, s.Alpha, s.nCal)
+	default:
+		fmt.Fprintln(w, "no shifts: the score is of cross-entropy loss, and no sum of squares")
 	}
 	fmt.Fprintf(w, "%d of %d directions are seen less than %g %% of the one seen best; they hold %.3g %% of the rows' variance\n\n", s.Blind, s.Width, 100*blindShare, 100*s.BlindVariance)
 	if top == 0 || top > len(s.Directions) {
