@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -80,6 +81,9 @@ func OpenFeatures(path string) (ood.Batch, error) {
 // and bias c. Without a bias it is zero.
 func LoadWeights(path string) (*ood.Linear, error) {
 	z, err := npy.OpenNPZ(path)
+	if errors.Is(err, npy.ErrFormat) {
+		return nil, fmt.Errorf("%w; the last layer is read from an .npz file of its weight c×h and bias c", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -64,6 +64,9 @@ func TestWeights(t *testing.T) {
 		_, err := LoadWeights(path)
 		wantError(t, err, path, words)
 	}
+	path := writeNPY(t, "weight.npy", w)
+	_, err = LoadWeights(path)
+	wantError(t, err, path, "read from an .npz file of its weight c×h and bias c")
 }
 
 func TestFeaturesAlone(t *testing.T) {
