@@ -106,7 +106,7 @@ func fitBoosting(ctx context.Context, r heads.Regression, seeds []uint64, grid [
 
 func boostingOptions(params map[string]any) (o trees.BoostOptions, bins int, err error) {
 	p := ood.Params(params).Reader()
-	o.Trees = p.Count("n_estimators", 100)
+	o.Trees = p.Between("n_estimators", 100, 1, mostTrees)
 	o.LearningRate = p.Positive("learning_rate", 0.1)
 	o.MaxDepth = p.Int("max_depth", 3)
 	o.MinSplit = p.Int("min_samples_split", 2)

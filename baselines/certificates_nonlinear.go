@@ -48,7 +48,7 @@ func fitNonlinear(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood
 			return nil, err
 		}
 		options[i] = heads.NonlinearOptions{
-			K: k, Hidden: []int{r.Count("hidden", 64)}, UnitNorm: r.Bool("unit_norm", true),
+			K: k, Hidden: []int{r.Between("hidden", 64, 1, mostUnits)}, UnitNorm: r.Bool("unit_norm", true),
 			Loss:            heads.Loss(r.OneOf("loss", "mse", "bce", "l1")),
 			GradientPenalty: r.NonNegative("gradient_penalty", 1), Diversity: r.NonNegative("diversity", 1),
 			Epochs: r.Count("epochs", 10), Seed: t.Seed,

@@ -25,8 +25,7 @@ var CoRP = ood.Method{
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
 		r := p.Reader()
 		gamma := r.Positive("gamma", 2)
-		m := r.Int("frequencies", 0)
-		r.NonNegative("frequencies", 0)
+		m := r.Between("frequencies", 0, 0, limitFrequencies)
 		variance, err := readVariance(r, .8)
 		if err != nil {
 			return nil, err
@@ -45,6 +44,9 @@ var CoRP = ood.Method{
 // As many as the authors take for 512 features; the eigenproblem grows with
 // the cube.
 const mostFrequencies = 2048
+
+// limitFrequencies is what one may ask for: 2 GB for the eigenproblem.
+const limitFrequencies = 1 << 14
 
 // newFourier draws m random Fourier features of a Gaussian kernel on rows of h.
 func newFourier(h, m int, gamma float64, seed uint64) kernelMap {

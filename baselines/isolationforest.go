@@ -39,7 +39,7 @@ type isolationForest struct {
 
 func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
 	r := p.Reader()
-	number := r.Count("trees", 100)
+	number := r.Between("trees", 100, 1, mostTrees)
 	samples := r.Count("samples", 256)
 	if err := r.Err(); err != nil {
 		return nil, err

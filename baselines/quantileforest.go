@@ -53,6 +53,9 @@ type forestKey struct {
 	maxFeatures   float64
 }
 
+// mostTrees bounds what parameters ask of memory before any tree is grown.
+const mostTrees = 1_000_000
+
 func fitForests(ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any) ([][]heads.QuantileRegressor, error) {
 	if err := checkRegression(r, "a quantile forest"); err != nil {
 		return nil, err
@@ -63,7 +66,7 @@ func fitForests(ctx context.Context, r heads.Regression, seeds []uint64, grid []
 	for g, params := range grid {
 		p := ood.Params(params).Reader()
 		prunings[g] = trees.Pruning{
-			Trees: p.Count("n_estimators", 100), MaxDepth: p.Int("max_depth", 0), MinSplit: p.Int("min_samples_split", 2),
+			Trees: p.Between("n_estimators", 100, 1, mostTrees), MaxDepth: p.Int("max_depth", 0), MinSplit: p.Int("min_samples_split", 2),
 		}
 		key := forestKey{minLeaf: p.Count("min_samples_leaf", 1), maxFeatures: p.Positive("max_features", 1), bins: p.Int("bins", 0)}
 		if err := p.Err(); err != nil {

@@ -13,6 +13,12 @@ const networkDoc = " The network has layers hidden layers of hidden units, and i
 	"weight_decay in the gradient and dropout, in batches of batch rows. averaging is the factor of a running mean of " +
 	"the weights over epochs. Several targets have a network each."
 
+// mostUnits and mostLayers bound what parameters ask of memory.
+const (
+	mostUnits  = 1 << 16 // of a layer
+	mostLayers = 100
+)
+
 // networkDefaults are the parameters of quantile networks, with those of own
 // in place of them.
 func networkDefaults(own map[string]any) map[string]any {
@@ -57,7 +63,7 @@ func (s networkShape) widths() []int {
 
 func readNetworkParams(p *ood.ParamReader, dropout float64) networkParams {
 	return networkParams{
-		networkShape: networkShape{hidden: p.Count("hidden", 64), layers: p.Int("layers", 1), batch: p.Count("batch", 64)},
+		networkShape: networkShape{hidden: p.Between("hidden", 64, 1, mostUnits), layers: p.Between("layers", 1, 0, mostLayers), batch: p.Count("batch", 64)},
 		config: heads.ModelConfig{
 			LearningRate: p.Positive("learning_rate", 1e-3), WeightDecay: p.NonNegative("weight_decay", 0),
 			Dropout: p.NonNegative("dropout", dropout), Averaging: p.NonNegative("averaging", 0),

@@ -21,7 +21,7 @@ const smallHidden = 64
 // outputs and of epochs.
 func smallNetworkParams(p ood.Params) (k, epochs int, err error) {
 	r := p.Reader()
-	k, epochs = r.Count("k", 100), r.Count("epochs", 10)
+	k, epochs = r.Between("k", 100, 1, mostUnits), r.Count("epochs", 10)
 	return k, epochs, r.Err()
 }
 

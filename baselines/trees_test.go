@@ -217,7 +217,7 @@ func TestTreesRefuse(t *testing.T) {
 			t.Errorf("%s: fewer targets than inputs are taken", m.Name)
 		}
 		for _, p := range []map[string]any{
-			{"n_estimators": 0.}, {"max_depth": -1.}, {"min_samples_split": 1.}, {"min_samples_leaf": 0.}, {"max_features": 2.},
+			{"n_estimators": 0.}, {"n_estimators": 1e6 + 1}, {"max_depth": -1.}, {"min_samples_split": 1.}, {"min_samples_leaf": 0.}, {"max_features": 2.},
 			{"bins": 300.}, {"depth": 3.}, {"n_estimators": 1.5},
 		} {
 			if _, err := m.Fit(background, heads.Regression{X: x, Y: y}, p); err == nil {

@@ -149,6 +149,16 @@ func (r *ParamReader) Count(name string, def int) int {
 	return n
 }
 
+// Between is Int for a number from least to most, which bounds what a parameter
+// asks of memory.
+func (r *ParamReader) Between(name string, def, least, most int) int {
+	n := r.Int(name, def)
+	if n < least || n > most {
+		r.fail("parameter %q must be at least %d and at most %d, not %d", name, least, most, n)
+	}
+	return n
+}
+
 // Bool returns a truth value, or def where p has none of that name.
 func (r *ParamReader) Bool(name string, def bool) bool {
 	v, ok := r.value(name)

@@ -73,6 +73,7 @@ func TestParamReader(t *testing.T) {
 		r.Positive("lambda", 1)
 		r.NonNegative("epsilon", 0)
 		r.Count("k", 3)
+		r.Between("layers", 1, 0, 9)
 		r.Bool("logits", false)
 		r.OneOf("where", "bottom", "top")
 		return r.Err()
@@ -90,9 +91,12 @@ func TestParamReader(t *testing.T) {
 		{ood.Params{"epsilon": -1.}, `parameter "epsilon" must be zero or positive, not -1`},
 		{ood.Params{"k": 1.5}, `parameter "k" must be a whole number, not 1.5`},
 		{ood.Params{"k": 0.}, `parameter "k" must be at least 1, not 0`},
+		{ood.Params{"layers": 9.}, ""},
+		{ood.Params{"layers": -1.}, `parameter "layers" must be at least 0 and at most 9, not -1`},
+		{ood.Params{"layers": 10.}, `parameter "layers" must be at least 0 and at most 9, not 10`},
 		{ood.Params{"logits": "yes"}, `parameter "logits" must be true or false, not "yes"`},
 		{ood.Params{"where": "side"}, `parameter "where" must be one of bottom, top, not "side"`},
-		{ood.Params{"lamda": 1.}, `unknown parameter "lamda": there are epsilon, k, lambda, logits, where, x`},
+		{ood.Params{"lamda": 1.}, `unknown parameter "lamda": there are epsilon, k, lambda, layers, logits, where, x`},
 		{ood.Params{"lamda": 1., "k": "a"}, `parameter "k" must be a number, not "a"`},
 	} {
 		got := ""

@@ -181,6 +181,9 @@ type comparing struct {
 	outClasses []int
 }
 
+// mostResamples bounds the memory of --bootstrap.
+const mostResamples = 1_000_000
+
 func compareChoices(c *cli.Context) (comparing, error) {
 	choice := comparing{Comparison: ood.Comparison{Sweep: c.Bool("sweep"), Parallel: c.Int("parallel"), Resamples: c.Int("bootstrap")}}
 	if err := checkTask(c); err != nil {
@@ -189,8 +192,8 @@ func compareChoices(c *cli.Context) (comparing, error) {
 	if err := checkCriterion(c); err != nil {
 		return choice, err
 	}
-	if choice.Resamples < 0 {
-		return choice, usagef("--bootstrap is %d; it must not be negative", choice.Resamples)
+	if choice.Resamples < 0 || choice.Resamples > mostResamples {
+		return choice, usagef("--bootstrap is %d; it must be at least 0 and at most %d", choice.Resamples, mostResamples)
 	}
 	if c.IsSet("parallel") && choice.Parallel < 1 {
 		return choice, usagef("--parallel is %d; it must be at least 1", choice.Parallel)

@@ -60,6 +60,9 @@ func newPlan(p heads.Problem) *plan {
 	return pl
 }
 
+// mostWeights bounds a network's memory: training takes 64 bytes a weight.
+const mostWeights = 1 << 28
+
 func check(p heads.Problem) error {
 	switch {
 	case p.X.Rows < 1 || p.X.Cols < 1:
@@ -83,10 +86,16 @@ func check(p heads.Problem) error {
 	case p.Coverage.Lambda < 0 || p.Coverage.Softening < 0:
 		return fmt.Errorf("constants of the %s loss are positive, got %v and %v", heads.QualityDriven, p.Coverage.Lambda, p.Coverage.Softening)
 	}
+	in, weights := float64(p.X.Cols), 0.
 	for _, h := range p.Hidden {
 		if h < 1 {
 			return fmt.Errorf("a hidden layer needs at least one unit, got %d", h)
 		}
+		weights += in * float64(h)
+		in = float64(h)
+	}
+	if weights += in * float64(p.Outputs); weights > mostWeights {
+		return fmt.Errorf("hidden layers of %d units make %.3g weights, and %d can be trained: choose fewer or narrower layers", p.Hidden, weights, mostWeights)
 	}
 	if err := checkLevels(p); err != nil {
 		return err
