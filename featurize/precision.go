@@ -16,8 +16,8 @@ type Precision int
 const (
 	// Float32 is single precision, or what the model itself says.
 	Float32 Precision = iota
-	// Float64 is double precision, from the inputs on. Weights are those of
-	// the file, whatever their precision.
+	// Float64 is double precision, from the inputs on, which are float32
+	// numbers. Weights are those of the file, whatever their precision.
 	Float64
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -47,6 +48,9 @@ func TestDoubleOpsets(t *testing.T) {
 				}
 				m := build()
 				if err = double.Promote(m, ""); err == nil {
+					if opset < 13 && !strings.Contains(c.name, "by weights") {
+						loadBackward(t, rt, c, m)
+					}
 					err = double.Lower(m, Types(onnx.Extend(m).Index(), ""))
 				}
 				var got []float64
@@ -69,6 +73,40 @@ func TestDoubleOpsets(t *testing.T) {
 			}
 		})
 	}
+}
+
+// loadBackward holds that the backward model of a double one can be lowered, and
+// that the runtime has kernels for it.
+func loadBackward(t *testing.T, rt *ort.Runtime, c graphCase, forward *pb.ModelProto) {
+	t.Helper()
+	s := NewSeparate(onnx.Extend(proto.CloneOf(forward)).Index(), "")
+	var x []string
+	for _, v := range forward.Graph.Input {
+		x = append(x, v.GetName())
+	}
+	gradients, err := s.Gradient([]Seed{{Output: forward.Graph.Output[0].GetName()}}, x)
+	if err != nil {
+		t.Errorf("%s: %v", c.name, err)
+		return
+	}
+	declareOutputs(s.Builder(), gradients)
+	m, _, err := s.Model()
+	if err == nil {
+		err = double.Lower(m, Types(onnx.Extend(m).Index(), ""))
+	}
+	var data []byte
+	if err == nil {
+		data, err = proto.Marshal(m)
+	}
+	var session *ort.Session
+	if err == nil {
+		session, err = rt.NewSession(context.Background(), ort.Model{Data: data, Unfused: true}, nil, nil)
+	}
+	if err != nil {
+		t.Errorf("%s, backward: %v", c.name, err)
+		return
+	}
+	session.Close()
 }
 
 // tryModel runs a model without fusing operators.

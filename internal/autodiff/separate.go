@@ -116,8 +116,11 @@ func (s *Separate) Model() (*pb.ModelProto, []Activation, error) {
 			} else if name := shapes[in]; name != "" {
 				n.OpType, n.Input[i] = proto.String("Identity"), name
 				if !made[name] {
-					err = take(Activation{Input: name, Tensor: in, Shape: true},
-						tensorType{elem: pb.TensorProto_INT64, ranked: true, dims: unknown(1)})
+					shape := tensorType{elem: pb.TensorProto_INT64, ranked: true, dims: unknown(1)}
+					if rank, ok := types.of(in).rank(); ok {
+						shape.dims = fixed(int64(rank))
+					}
+					err = take(Activation{Input: name, Tensor: in, Shape: true}, shape)
 				}
 			} else {
 				t := types.of(in)
