@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/blas/blas32"
+
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/bundle"
@@ -247,6 +249,8 @@ func TestBlocks(t *testing.T) {
 
 func TestPredictErrors(t *testing.T) {
 	classes, values := mustFit(t, classifier(50)), mustFit(t, regressor(1, 50, 1))
+	bare := regressor(1, 50, 2)
+	bare.Batch.Logits = blas32.General{}
 	good := blob(2, 5, 8, 3, 0)
 	broken := blob(2, 5, 8, 3, 0)
 	broken.Features.Data[8*3+1] = float32(math.NaN())
@@ -261,6 +265,7 @@ func TestPredictErrors(t *testing.T) {
 	}{
 		{"width", classes, blob(2, 5, 7, 3, 0), bundle.PredictOptions{}, "7 features, and the bundle was fitted on 8"},
 		{"logits", classes, blob(2, 5, 8, 4, 0), bundle.PredictOptions{}, "4 logits, and the bundle was fitted on 3"},
+		{"logits beside targets", mustFit(t, bare), regressor(2, 5, 3).Batch, bundle.PredictOptions{}, "3 logits, and the quantile head predicts 2 targets"},
 		{"no features", classes, ood.Batch{Logits: good.Logits}, bundle.PredictOptions{}, "no features"},
 		{"labels", classes, wrongLabels, bundle.PredictOptions{}, "1 labels"},
 		{"quantiles of a classifier", classes, good, bundle.PredictOptions{Levels: []float64{0.5}}, "no quantile head"},

@@ -68,6 +68,9 @@ func (p *Predictor) quantiles(out *Prediction, r Rows) error {
 	}
 	levels := slices.Concat(p.banded, []float64{0.5}, p.levels)
 	q := p.bundle.Quantiles.Regressor.Quantiles(r.Features, levels)
+	if r.HasLogits() && r.Logits.Cols != q.Targets {
+		return fmt.Errorf("the rows have %d logits, and the quantile head predicts %d targets", r.Logits.Cols, q.Targets)
+	}
 	out.Targets, out.Level, out.Levels = q.Targets, p.level, p.levels
 	out.Side, out.Joint, out.Smoothed = p.side, p.joint, p.smoothed
 	cells := q.Rows * q.Targets
