@@ -177,6 +177,9 @@ func reproduce(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	if sets != "" {
 		s.sets = strings.Split(sets, ",")
 	}
+	if err := distinct("--sets", s.sets); err != nil {
+		return err
+	}
 	if !e.has("ort-lib") {
 		return e.run(ctx, s)
 	}
@@ -191,4 +194,15 @@ func reproduce(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	defer engine.Close()
 	s.trainer = engine
 	return e.run(ctx, s)
+}
+
+// distinct returns an error where a flag names one thing twice, which would be
+// measured twice and counted twice.
+func distinct[T comparable](flag string, named []T) error {
+	for i, v := range named {
+		if slices.Contains(named[:i], v) {
+			return fmt.Errorf("%w: %s names %v twice", errUsage, flag, v)
+		}
+	}
+	return nil
 }

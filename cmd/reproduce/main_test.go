@@ -25,6 +25,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"theorem1", "--ort-lib", "x"}, 2, "theorem1 has no flag --ort-lib: "},
 		{[]string{"table2", "--seeds", "3"}, 2, "table2 has no flag --seeds: "},
 		{[]string{"california", "--sets", "x"}, 2, "california has no flag --sets: "},
+		{[]string{"coverage", "--data", "x", "--sets", "yacht,yacht"}, 2, "--sets names yacht twice"},
 		{[]string{"table1", "--models", "x"}, 2, "table1 has no flag --models: "},
 		{[]string{"table1", "--seeds", "x"}, 2, `invalid value "x" for flag -seeds`},
 	} {

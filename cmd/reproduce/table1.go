@@ -134,7 +134,7 @@ func coveragesOf(s settings) ([]float64, error) {
 			return nil, fmt.Errorf("%w: a coverage lies between 0 and 1, not %v", errUsage, c)
 		}
 	}
-	return coverages, nil
+	return coverages, distinct("--coverage", coverages)
 }
 
 // quantileMethods are those that --methods names; an empty list is all.
@@ -143,7 +143,11 @@ func quantileMethods(names string) ([]heads.QuantileMethod, error) {
 		return baselines.QuantileMethods, nil
 	}
 	var methods []heads.QuantileMethod
-	for name := range strings.SplitSeq(names, ",") {
+	each := strings.Split(names, ",")
+	if err := distinct("--methods", each); err != nil {
+		return nil, err
+	}
+	for _, name := range each {
 		m, ok := baselines.QuantileByName(name)
 		if !ok {
 			var known []string

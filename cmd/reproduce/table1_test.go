@@ -263,6 +263,8 @@ func TestTable1Usage(t *testing.T) {
 		"best or last":       {"--keep", "first"},
 		"separated by":       {"--coverage", ".95;.9"},
 		"between 0 and 1":    {"--coverage", "95"},
+		"names 0.9 twice":    {"--coverage", ".9,.99,0.9"},
+		"names sqr twice":    {"--methods", "sqr,sqr"},
 		"dropout rate":       {"--dropout", "1"},
 		"averaging":          {"--averaging", "2"},
 		"parallel":           {"--parallel", "0"},

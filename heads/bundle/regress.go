@@ -84,6 +84,10 @@ func (p *Predictor) quantiles(out *Prediction, r Rows) error {
 			out.Samples = make([]float64, cells*p.samples)
 		}
 	}
+	var tau []float64
+	if p.smoothed {
+		tau = make([]float64, q.Targets)
+	}
 	for i := range q.Rows {
 		bands := make([][]float32, q.Targets)
 		for t := range bands {
@@ -108,11 +112,8 @@ func (p *Predictor) quantiles(out *Prediction, r Rows) error {
 		}
 		first, end := i*q.Targets, (i+1)*q.Targets
 		draw := uint64((r.First + i) * q.Targets)
-		var tau []float64
-		if p.smoothed {
-			for t := range q.Targets {
-				tau = append(tau, calibrate.Tau(p.seed, draw+uint64(t)))
-			}
+		for t := range tau {
+			tau[t] = calibrate.Tau(p.seed, draw+uint64(t))
 		}
 		c.interval(out.Lower[first:end], out.Upper[first:end], bands, tau)
 		for t := range q.Targets {
