@@ -57,19 +57,28 @@ func lowerAveragePool(s *site) string {
 }
 
 // windowSum sums over each window of x, padded with a value and then with
-// zeros beyond.
+// zeros beyond, along one axis after the other: windows as large as an image
+// have too many elements for a node each.
 func (s *site) windowSum(x string, w window, beyond []int64, value float64) string {
 	x = s.padded(x, w, value)
 	x = s.padded(x, window{begin: make([]int64, len(beyond)), end: beyond}, 0)
-	sum := ""
-	for _, place := range grid(w.kernel) {
-		t := s.tap(x, w, place)
-		if sum != "" {
-			t = s.add(sum, t)
+	ones := slices.Repeat([]int64{1}, len(w.kernel))
+	for i, n := range w.kernel {
+		line := window{kernel: slices.Clone(ones), stride: slices.Clone(ones), dilation: ones}
+		line.kernel[i], line.stride[i] = w.extent(i), w.stride[i]
+		place := make([]int64, len(w.kernel))
+		sum := ""
+		for k := range n {
+			place[i] = k * w.dilation[i]
+			t := s.tap(x, line, place)
+			if sum != "" {
+				t = s.add(sum, t)
+			}
+			sum = t
 		}
-		sum = t
+		x = sum
 	}
-	return sum
+	return x
 }
 
 // beyond is how far the last windows of ceil_mode reach beyond the padding.
