@@ -39,7 +39,7 @@ func gradientCommand() *cli.Command {
 			"chance in float32, whichever program computes it, and one such unit can change the gradient by a thousandth and more. " +
 			"--precision float64 leaves hardly any such unit: take it to compare with another program's gradient, or to see whether two inputs differ by more " +
 			"than rounding, on a few rows. It takes about four times the time, and up to three times the memory " +
-			"(resnet18 and vgg16_bn at batch 2: 4.4 and 3.7 times the time, 2.8 and 1.2 times the peak). `gradient` then holds float64; rows are read as float32 all the same. " +
+			"(resnet18 and vgg16_bn at batch 2: 4.4 and 3.7 times the time, 2.8 and 1.2 times the peak), and far more where kernels are large, such as patches of 32×32. `gradient` then holds float64; rows are read as float32 all the same. " +
 			"Operators that ONNX Runtime has in float32 only are made of others; a network with one that cannot be, such as a quantized one, is refused.",
 		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{batch}, runtimeFlags()),
 		Action: gradient,
