@@ -72,11 +72,15 @@ func fitCertificatesGrid(
 	if err != nil {
 		return nil, err
 	}
+	return certificateScorers(fitted), nil
+}
+
+func certificateScorers[H certificateHead](fitted []H) []ood.Scorer {
 	scorers := make([]ood.Scorer, len(fitted))
 	for i, c := range fitted {
 		scorers[i] = certificates{c}
 	}
-	return scorers, nil
+	return scorers
 }
 
 // count reads k directions of h: a number of them, or a share below 1, of which

@@ -64,9 +64,5 @@ func fitNonlinear(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood
 	if err != nil {
 		return nil, err
 	}
-	scorers := make([]ood.Scorer, len(fitted))
-	for i, c := range fitted {
-		scorers[i] = certificates{c}
-	}
-	return scorers, nil
+	return certificateScorers(fitted), nil
 }

@@ -3,10 +3,6 @@ package main
 import (
 	"context"
 
-	"gonum.org/v1/gonum/blas/blas32"
-	"gonum.org/v1/gonum/blas/blas64"
-	"gonum.org/v1/gonum/blas/gonum"
-
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/heads/fit"
 	"github.com/attach-uncertainty/attach/internal/ort"
@@ -21,13 +17,7 @@ func useRuntimeBLAS(ctx context.Context, o featurize.Options) (stop func(), err 
 	}
 	lib := r.Library()
 	o.Log.Debug("runtime library", "path", lib.Path, "version", lib.Version, "from", lib.Source, "provider", r.Provider())
-	blas32.Use(r.BLAS())
-	blas64.Use(r.BLAS())
-	return func() {
-		blas32.Use(gonum.Implementation{})
-		blas64.Use(gonum.Implementation{})
-		r.Close()
-	}, nil
+	return r.UseBLAS(), nil
 }
 
 // newEngine is the trainer of heads, in the runtime that models run in.

@@ -13,9 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"gonum.org/v1/gonum/blas/blas32"
-	"gonum.org/v1/gonum/blas/blas64"
-	"gonum.org/v1/gonum/blas/gonum"
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/featurize"
@@ -225,13 +222,7 @@ func useRuntimeBLAS(ctx context.Context, library string) (stop func(), err error
 	if err != nil {
 		return nil, err
 	}
-	blas32.Use(r.BLAS())
-	blas64.Use(r.BLAS())
-	return func() {
-		blas32.Use(gonum.Implementation{})
-		blas64.Use(gonum.Implementation{})
-		r.Close()
-	}, nil
+	return r.UseBLAS(), nil
 }
 
 // measure fills in the results that are missing, network by network.

@@ -29,16 +29,22 @@ func (s *site) spatialAxes() ([]int64, bool) {
 	return axes, true
 }
 
+// pooled is the window of a pool over x of those dims, and how far its last ones
+// reach beyond the padding.
+func (s *site) pooled(dims []int64) (w window, beyond []int64, ok bool) {
+	if w, ok = s.window(nil); !ok {
+		return w, nil, false
+	}
+	w.settle(dims)
+	beyond, ok = s.beyond(w, dims)
+	return w, beyond, ok
+}
+
 // lowerAveragePool divides sums over windows by the number of elements in each.
 func lowerAveragePool(s *site) string {
 	x := s.in(0)
 	dims, _ := s.dims(x)
-	w, ok := s.window(nil)
-	if !ok {
-		return ""
-	}
-	w.settle(dims)
-	beyond, ok := s.beyond(w, dims)
+	w, beyond, ok := s.pooled(dims)
 	if !ok {
 		return ""
 	}
@@ -112,12 +118,7 @@ func (s *site) beyond(w window, dims []int64) ([]int64, bool) {
 func lowerLpPool(s *site) string {
 	x := s.in(0)
 	dims, _ := s.dims(x)
-	w, ok := s.window(nil)
-	if !ok {
-		return ""
-	}
-	w.settle(dims)
-	beyond, ok := s.beyond(w, dims)
+	w, beyond, ok := s.pooled(dims)
 	if !ok {
 		return ""
 	}

@@ -6,6 +6,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/blas/gonum"
 
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
@@ -55,6 +57,18 @@ var _ interface {
 
 // BLAS returns the runtime's implementation, which lives as long as the runtime.
 func (r *Runtime) BLAS() *BLAS { return r.blas() }
+
+// UseBLAS has the large products of the whole process computed by the runtime, until stop puts gonum's own implementation back and closes the
+// runtime.
+func (r *Runtime) UseBLAS() (stop func()) {
+	blas32.Use(r.BLAS())
+	blas64.Use(r.BLAS())
+	return func() {
+		blas32.Use(gonum.Implementation{})
+		blas64.Use(gonum.Implementation{})
+		r.Close()
+	}
+}
 
 // minProduct is the least m·n·k that goes to ONNX Runtime: below, a call costs more than it gains.
 const minProduct = 1 << 18
