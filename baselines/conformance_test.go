@@ -150,10 +150,15 @@ func (c conformance) finite(t *testing.T, m ood.Method) {
 
 func (c conformance) rowOrder(t *testing.T, m ood.Method) {
 	n := c.out.Len()
-	turned := ood.Batch{Features: strided(c.out.Features), Logits: strided(c.out.Logits), Labels: slices.Clone(c.out.Labels)}
+	turned := ood.Batch{
+		Features: strided(c.out.Features), Logits: strided(c.out.Logits), Labels: slices.Clone(c.out.Labels), Layers: stridedLayers(c.out.Layers),
+	}
 	for i := range n / 2 {
 		swap(turned.Features, i, n-1-i)
 		swap(turned.Logits, i, n-1-i)
+		for _, m := range turned.Layers {
+			swap(m, i, n-1-i)
+		}
 		turned.Labels[i], turned.Labels[n-1-i] = turned.Labels[n-1-i], turned.Labels[i]
 	}
 	backwards := make([]int, n)
@@ -175,6 +180,14 @@ func (c conformance) rowOrder(t *testing.T, m ood.Method) {
 			}
 		}
 	}
+}
+
+func stridedLayers(layers []blas32.General) []blas32.General {
+	var all []blas32.General
+	for _, m := range layers {
+		all = append(all, strided(m))
+	}
+	return all
 }
 
 // strided returns a copy of m with room between its rows.
@@ -268,6 +281,7 @@ func (c conformance) needs(t *testing.T, m ood.Method) {
 		ood.NeedTrainer:  func(t *ood.Training) { t.Trainer = nil },
 		ood.NeedOutliers: func(t *ood.Training) { t.Outliers = ood.Batch{} },
 		ood.NeedInputs:   func(t *ood.Training) { t.Inputs = nil },
+		ood.NeedLayers:   func(t *ood.Training) { t.Layers = nil },
 
 		ood.NeedNetwork | ood.NeedDropout: func(t *ood.Training) { t.Network = nil },
 	} {
@@ -400,6 +414,7 @@ func (c conformance) untouched(t *testing.T, m ood.Method) {
 	copied := c.training
 	copied.Features = strided(copied.Features)
 	copied.Logits = strided(copied.Logits)
+	copied.Layers = stridedLayers(copied.Layers)
 	s, err := m.Fit(background, copied, m.Default)
 	if err != nil {
 		t.Fatal(err)
@@ -407,6 +422,9 @@ func (c conformance) untouched(t *testing.T, m ood.Method) {
 	want := score(t, s, c.in)
 	clear(copied.Features.Data)
 	clear(copied.Logits.Data)
+	for _, m := range copied.Layers {
+		clear(m.Data)
+	}
 	if !slices.Equal(score(t, s, c.in), want) {
 		t.Error("the scorer shares memory with the training rows")
 	}
@@ -422,6 +440,13 @@ func (c conformance) notFinite(t *testing.T, m ood.Method) {
 		if m.Needs&ood.NeedFeatures != 0 && (!errors.As(err, &broken) || broken.Row != 17) {
 			t.Errorf("%v in row 17 of the features to fit with: %v", v, err)
 		}
+		training = c.training
+		training.Layers = stridedLayers(training.Layers)
+		training.Layers[1].Data[17*training.Layers[1].Stride+4] = v
+		_, err = m.Fit(background, training, m.Default)
+		if m.Needs&ood.NeedLayers != 0 && !errors.As(err, &broken) {
+			t.Errorf("%v in row 17 of a layer to fit with: %v", v, err)
+		}
 	}
 	if m.Needs&ood.NeedOutliers != 0 {
 		training := c.training
@@ -432,7 +457,10 @@ func (c conformance) notFinite(t *testing.T, m ood.Method) {
 			t.Errorf("-Inf in row 9 of the out-of-domain features to fit with: %v", err)
 		}
 	}
-	b := ood.Batch{Features: strided(c.in.Features), Logits: strided(c.in.Logits), Inputs: withNaN(t, c.in.Inputs, 3)}
+	b := ood.Batch{
+		Features: strided(c.in.Features), Logits: strided(c.in.Logits), Inputs: withNaN(t, c.in.Inputs, 3), Layers: stridedLayers(c.in.Layers),
+	}
+	b.Layers[1].Data[3*b.Layers[1].Stride+1] = float32(math.NaN())
 	b.Features.Data[3*b.Features.Stride+1] = float32(math.NaN())
 	b.Logits.Data[3*b.Logits.Stride+1] = float32(math.NaN())
 	s := c.fit(t, m, m.Default)

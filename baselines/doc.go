@@ -1,5 +1,5 @@
 // Package baselines holds the methods of telling in-domain from out-of-domain
-// inputs, one method a file: those that work on features and logits, and those
+// inputs, one method a file: those that work on features, logits and earlier layers, and those
 // that run the network, which they take as an interface. All lists them.
 //
 // MCDropout, which predicts intervals from passes with a regression network's

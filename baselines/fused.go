@@ -3,6 +3,8 @@ package baselines
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/attach-uncertainty/attach/calibrate"
@@ -15,29 +17,58 @@ type Combination string
 
 const (
 	// Fisher is −2 Σ log p (Fisher 1932, Statistical Methods for Research
-	// Workers, section 21.1).
+	// Workers, section 21.1); of n components with weights w that add up to 1,
+	// −2n Σ w log p.
 	Fisher Combination = "fisher"
 	// HarmonicMean is −log of the harmonic mean of the p-values (Wilson 2019,
-	// "The harmonic mean p-value for combining dependent tests", with equal
-	// weights).
+	// "The harmonic mean p-value for combining dependent tests").
 	HarmonicMean Combination = "harmonic"
 )
 
 // FusedPValues fuses two detectors that see different things: certificates
 // how features lie about their class's mean, whatever their length, and ViM what is left of them
 // outside the space that the network uses. Both weigh in the logits.
-var FusedPValues = Fused("fused", HarmonicMean, fusedComponents()...)
+var FusedPValues = Fused("fused", HarmonicMean, CertificatesCoupled, ViM)
 
-// fusedComponents are fused, each in its default configuration.
-func fusedComponents() []ood.Method { return []ood.Method{CertificatesCoupled, ViM} }
+// FusedLayers fuses them with what earlier layers show, at half the weight of
+// certificates: the last layer tells new classes, earlier ones another kind of
+// input.
+var FusedLayers = WeightedFused("fused-layers", HarmonicMean,
+	Component{CertificatesCoupled, 2}, Component{ViM, 1}, Component{MahalanobisLayers, 1})
 
-// Fused returns a method that combines the conformal p-values of its
+// Component is a detector to fuse with others.
+type Component struct {
+	Method ood.Method
+	// Weight is how much its p-value counts; those of all components are
+	// divided by their sum.
+	Weight float64
+}
+
+// Fused is WeightedFused with equal weights.
+func Fused(name string, combine Combination, components ...ood.Method) ood.Method {
+	equal := make([]Component, len(components))
+	for i, m := range components {
+		equal[i] = Component{m, 1}
+	}
+	return WeightedFused(name, combine, equal...)
+}
+
+// WeightedFused returns a method that combines the conformal p-values of its
 // components, each fitted in its default configuration; combine is the default of
 // its parameter of that name. A fifth of the rows, drawn by the seed,
 // calibrates the components, which are fitted with the others alone. It panics
-// if there are no components or two of them have one name.
-func Fused(name string, combine Combination, components ...ood.Method) ood.Method {
-	f := fusion{name: name, combine: combine, components: components}
+// if there are no components, two of them have one name or a weight is not
+// positive.
+func WeightedFused(name string, combine Combination, components ...Component) ood.Method {
+	f := fusion{name: name, combine: combine}
+	var sum float64
+	for _, c := range components {
+		if !(c.Weight > 0) || math.IsInf(c.Weight, 1) {
+			panic(fmt.Sprintf("baselines: weight %v of %s is not positive", c.Weight, c.Method.Name))
+		}
+		f.components = append(f.components, c.Method)
+		sum += c.Weight
+	}
 	names := f.names()
 	if len(components) == 0 || repeated(names) {
 		panic("baselines: a fused method needs components, each of them once")
@@ -45,10 +76,20 @@ func Fused(name string, combine Combination, components ...ood.Method) ood.Metho
 	if combine != Fisher && combine != HarmonicMean {
 		panic("baselines: no such combination: " + string(combine))
 	}
+	for _, c := range components {
+		f.weights = append(f.weights, c.Weight/sum)
+	}
+	listed, weighing := slices.Clone(names), ""
+	if !f.equal() {
+		weighing = ", in both of which a component counts by its weight"
+		for i, w := range f.weights {
+			listed[i] = fmt.Sprintf("%s (weight %.2g)", names[i], w)
+		}
+	}
 	m := ood.Method{
 		Name: name,
-		Doc: "The conformal p-values of " + strings.Join(names, ", ") + " as one number: combine=fisher is −2 Σ log p, combine=harmonic " +
-			"minus the logarithm of their harmonic mean. A fifth of the training rows calibrates the components, which are fitted with the " +
+		Doc: "The conformal p-values of " + strings.Join(listed, ", ") + " as one number: combine=fisher is −2 Σ log p, combine=harmonic " +
+			"minus the logarithm of their harmonic mean" + weighing + ". A fifth of the training rows calibrates the components, which are fitted with the " +
 			"others. Between calibration scores log p is interpolated, and beyond the largest it follows a generalised Pareto " +
 			"distribution fitted to the upper tenth, so that far rows keep their order. The components depend on each other: the " +
 			"result is a score, and a p-value only once it is calibrated itself.",
@@ -62,7 +103,7 @@ func Fused(name string, combine Combination, components ...ood.Method) ood.Metho
 		FitGrid: f.fit,
 		Restore: f.restore,
 	}
-	for _, c := range components {
+	for _, c := range f.components {
 		m.Control = m.Control || c.Control
 	}
 	return m
@@ -84,7 +125,19 @@ type fusion struct {
 	name       string
 	combine    Combination // where nothing is said
 	components []ood.Method
+	weights    []float64 // of the components; they add up to 1
 }
+
+// equalWeights add up to 1.
+func equalWeights(n int) []float64 {
+	weights := make([]float64, n)
+	for i := range weights {
+		weights[i] = 1 / float64(n)
+	}
+	return weights
+}
+
+func (f fusion) equal() bool { return slices.Equal(f.weights, equalWeights(len(f.weights))) }
 
 func (f fusion) names() []string {
 	names := make([]string, len(f.components))
@@ -151,7 +204,7 @@ func (f fusion) fit(ctx context.Context, t ood.Training, grid []ood.Params) ([]o
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
-		parts[i] = fusedPart{m.Name, s, newSurprise(c)}
+		parts[i] = fusedPart{m.Name, f.weights[i], s, newSurprise(c)}
 	}
 	scorers := make([]ood.Scorer, len(grid))
 	for i, c := range combine {

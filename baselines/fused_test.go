@@ -27,6 +27,8 @@ func TestFusedAgreesWithNumPy(t *testing.T) {
 		CalLogits        [][]float32 `json:"cal_logits"`
 		TestLogits       [][]float32 `json:"test_logits"`
 		Fisher, Harmonic []float64
+		WeightedFisher   []float64 `json:"weighted_fisher"`
+		WeightedHarmonic []float64 `json:"weighted_harmonic"`
 	}
 	if err := json.Unmarshal(b, &ref); err != nil {
 		t.Fatal(err)
@@ -50,15 +52,24 @@ func TestFusedAgreesWithNumPy(t *testing.T) {
 			t.Errorf("no reference scores of %v", p)
 		}
 	}
-	for combine, want := range covered {
-		s, err := m.Fit(background, training, ood.Params{"combine": combine})
+	weighted := baselines.WeightedFused("weighted", baselines.Fisher, baselines.Component{Method: baselines.Certificates, Weight: 4},
+		baselines.Component{Method: baselines.Energy, Weight: 1}, baselines.Component{Method: baselines.KNN, Weight: 3})
+	for _, c := range []struct {
+		ood.Method
+		combine string
+		want    []float64
+	}{
+		{m, "fisher", ref.Fisher}, {m, "harmonic", ref.Harmonic},
+		{weighted, "fisher", ref.WeightedFisher}, {weighted, "harmonic", ref.WeightedHarmonic},
+	} {
+		s, err := c.Fit(background, training, ood.Params{"combine": c.combine})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := score(t, s, ood.Batch{Features: general(ref.Test), Logits: general(ref.TestLogits)})
-		for i := range want {
-			if !(math.Abs(got[i]-want[i]) <= 1e-4*math.Abs(want[i])+1e-5) {
-				t.Errorf("%s: row %d: %v, want %v", combine, i, got[i], want[i])
+		for i, want := range c.want {
+			if !(math.Abs(got[i]-want) <= 1e-4*math.Abs(want)+1e-5) {
+				t.Errorf("%s %s: row %d: %v, want %v", c.Name, c.combine, i, got[i], want)
 			}
 		}
 	}

@@ -20,7 +20,8 @@ type fused struct {
 }
 
 type fusedPart struct {
-	name string
+	name   string
+	weight float64 // of all parts they add up to 1
 	ood.Scorer
 	surprise
 }
@@ -84,16 +85,16 @@ func (s fused) ScoreGrid(ctx context.Context, grid []ood.Scorer, b ood.Batch) ([
 func (s fused) combined(surprises []float64) float64 {
 	var sum float64
 	if s.combine == Fisher {
-		for _, v := range surprises {
-			sum += 2 * v
+		for i, v := range surprises {
+			sum += s.parts[i].weight * v
 		}
-		return sum
+		return 2 * float64(len(surprises)) * sum
 	}
 	largest := slices.Max(surprises) // NaN if one of them is
-	for _, v := range surprises {
-		sum += math.Exp(v - largest)
+	for i, v := range surprises {
+		sum += s.parts[i].weight * math.Exp(v-largest)
 	}
-	return largest + math.Log(sum/float64(len(surprises)))
+	return largest + math.Log(sum)
 }
 
 // Variant implements ood.Variant: what stands in for a component.
@@ -130,17 +131,41 @@ func (s fused) State() heads.State {
 	names := make([]string, len(s.parts))
 	for i, p := range s.parts {
 		names[i] = p.name
-		own := p.Scorer.(heads.Stater).State()
-		for name, v := range own.Params {
-			st.Params[p.name+"."+name] = v
-		}
-		for name, a := range own.Arrays {
-			st.Arrays[p.name+"."+name] = a
-		}
+		nest(st, p.name, p.Scorer.(heads.Stater).State())
 		st.Arrays[fusedScores+p.name] = heads.Vector(p.Scores)
+	}
+	if weights := s.weights(); !slices.Equal(weights, equalWeights(len(weights))) {
+		st.Arrays["weights"] = heads.Vector(weights)
 	}
 	st.Params["combine"], st.Params["components"] = string(s.combine), strings.Join(names, ",")
 	return st
+}
+
+func (s fused) weights() []float64 {
+	weights := make([]float64, len(s.parts))
+	for i, p := range s.parts {
+		weights[i] = p.weight
+	}
+	return weights
+}
+
+// restoreWeights reads the weights of n components.
+func restoreWeights(st heads.State, n int) ([]float64, error) {
+	weights, err := st.Float64s("weights")
+	if err != nil {
+		return nil, err
+	}
+	var sum float64
+	for _, w := range weights {
+		sum += w
+		if !(w > 0) {
+			sum = math.NaN()
+		}
+	}
+	if len(weights) != n || !(math.Abs(sum-1) <= 1e-9) {
+		return nil, fmt.Errorf("array %q must hold %d positive numbers that add up to 1, not %v", "weights", n, weights)
+	}
+	return weights, nil
 }
 
 func (f fusion) restore(st heads.State) (ood.Scorer, error) {
@@ -158,21 +183,21 @@ func (f fusion) restore(st heads.State) (ood.Scorer, error) {
 	if want := strings.Join(f.names(), ","); listed != want {
 		return nil, fmt.Errorf("it fuses %q, and %q is of %q: fit anew", listed, f.name, want)
 	}
-	known := map[string]bool{"combine": true, "components": true}
+	weights := equalWeights(len(f.components))
+	if _, ok := st.Arrays["weights"]; ok || !f.equal() {
+		if weights, err = restoreWeights(st, len(weights)); err != nil {
+			return nil, err
+		}
+	}
+	known := map[string]bool{"combine": true, "components": true, "weights": true}
 	parts := make([]fusedPart, len(f.components))
 	for i, m := range f.components {
-		own := heads.State{Params: map[string]any{}, Arrays: map[string]heads.Array{}}
-		for name, v := range st.Params {
-			if rest, ok := strings.CutPrefix(name, m.Name+"."); ok {
-				own.Params[rest] = v
-				known[name] = true
-			}
+		own := nested(st, m.Name)
+		for name := range own.Params {
+			known[m.Name+"."+name] = true
 		}
-		for name, a := range st.Arrays {
-			if rest, ok := strings.CutPrefix(name, m.Name+"."); ok {
-				own.Arrays[rest] = a
-				known[name] = true
-			}
+		for name := range own.Arrays {
+			known[m.Name+"."+name] = true
 		}
 		s, err := m.Restore(own)
 		if err != nil {
@@ -186,7 +211,7 @@ func (f fusion) restore(st heads.State) (ood.Scorer, error) {
 		if len(c) == 0 || slices.ContainsFunc(c, math.IsNaN) || !slices.IsSorted(c) {
 			return nil, fmt.Errorf("array %q must hold increasing scores, at least one", fusedScores+m.Name)
 		}
-		parts[i] = fusedPart{m.Name, s, newSurprise(calibrate.Conformal{Scores: c})}
+		parts[i] = fusedPart{m.Name, weights[i], s, newSurprise(calibrate.Conformal{Scores: c})}
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.Params)) {
 		if !known[name] {

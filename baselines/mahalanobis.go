@@ -36,7 +36,7 @@ type mahalanobis struct {
 }
 
 func fitMahalanobis(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-	shrinkages, err := readShrinkages(grid)
+	shrinkages, err := readShrinkages(grid, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -51,11 +51,11 @@ func fitMahalanobis(ctx context.Context, t ood.Training, grid []ood.Params) ([]o
 	return scorers, nil
 }
 
-func readShrinkages(grid []ood.Params) ([]float64, error) {
+func readShrinkages(grid []ood.Params, otherwise float64) ([]float64, error) {
 	shrinkages := make([]float64, len(grid))
 	for i, p := range grid {
 		r := p.Reader()
-		shrinkages[i] = r.NonNegative("shrinkage", 0)
+		shrinkages[i] = r.NonNegative("shrinkage", otherwise)
 		if err := r.Err(); err != nil {
 			return nil, err
 		}

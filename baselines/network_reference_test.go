@@ -117,7 +117,7 @@ func TestScoresAgreeWithPyTorch(t *testing.T) {
 	}
 	classifier := openClassifierReference(t)
 	for _, m := range baselines.All {
-		if _, drawn := m.Default["passes"]; drawn || m.Needs&(ood.NeedNetwork|ood.NeedWeights) == 0 || featureMethods[m.Name] || classifier.has(m.Name) || m.Name == baselines.FusedPValues.Name {
+		if _, drawn := m.Default["passes"]; drawn || m.Needs&(ood.NeedNetwork|ood.NeedWeights) == 0 || featureMethods[m.Name] || classifier.has(m.Name) || m.Name == baselines.FusedPValues.Name || m.Name == baselines.FusedLayers.Name {
 			continue
 		}
 		for _, p := range append(m.Grid, m.Default) {

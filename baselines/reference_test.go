@@ -78,7 +78,7 @@ func TestScoresAgreeWithNumPy(t *testing.T) {
 	}
 	classifier := openClassifierReference(t)
 	for _, m := range baselines.All {
-		if m.Control || m.Needs&(ood.NeedTrainer|ood.NeedNetwork|ood.NeedDropout|ood.NeedWeights) != 0 || m.Name == "gradnorm" || featureMethods[m.Name] || classifier.has(m.Name) || m.Name == baselines.FusedPValues.Name {
+		if m.Control || m.Needs&(ood.NeedTrainer|ood.NeedNetwork|ood.NeedDropout|ood.NeedWeights|ood.NeedLayers) != 0 || m.Name == "gradnorm" || featureMethods[m.Name] || classifier.has(m.Name) || m.Name == baselines.FusedPValues.Name {
 			continue
 		}
 		for _, p := range m.Grid {

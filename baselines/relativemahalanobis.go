@@ -44,7 +44,7 @@ type relativeMahalanobis struct {
 }
 
 func fitRelativeMahalanobis(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-	shrinkages, err := readShrinkages(grid)
+	shrinkages, err := readShrinkages(grid, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package baselines
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"gonum.org/v1/gonum/blas/blas64"
 
@@ -92,6 +93,33 @@ func checkFinite64(name string, v []float64) error {
 		}
 	}
 	return nil
+}
+
+// nest puts a part's state into the whole's, under names that begin with the
+// part's and a dot.
+func nest(s heads.State, part string, own heads.State) {
+	for name, v := range own.Params {
+		s.Params[part+"."+name] = v
+	}
+	for name, a := range own.Arrays {
+		s.Arrays[part+"."+name] = a
+	}
+}
+
+// nested is the state that nest was given.
+func nested(s heads.State, part string) heads.State {
+	own := heads.State{Params: map[string]any{}, Arrays: map[string]heads.Array{}}
+	for name, v := range s.Params {
+		if rest, ok := strings.CutPrefix(name, part+"."); ok {
+			own.Params[rest] = v
+		}
+	}
+	for name, a := range s.Arrays {
+		if rest, ok := strings.CutPrefix(name, part+"."); ok {
+			own.Arrays[rest] = a
+		}
+	}
+	return own
 }
 
 // seedParams stores a seed in halves, which float64 holds exactly.

@@ -70,12 +70,28 @@ func (t *toy) batch(n int, latent func(row, dim int) float64, noise float64) ood
 			}
 		}
 	}
+	b.Layers = toyLayers(b.Features)
 	x := make([]float32, len(b.Features.Data))
 	for i, v := range b.Features.Data {
 		x[i] = float32(unbend(float64(v)))
 	}
 	b.Inputs = ood.InputsOf([]int{n, 3, 2, 2}, x)
 	return b
+}
+
+// toyLayers stand for earlier layers: a narrower and a bent view of the features.
+func toyLayers(phi blas32.General) []blas32.General {
+	sums, bent := zeros(phi.Rows, 7), zeros(phi.Rows, 9)
+	for i := range phi.Rows {
+		row := phi.Data[i*phi.Stride : i*phi.Stride+phi.Cols]
+		for j := range sums.Cols {
+			sums.Data[i*sums.Stride+j] = row[j] - row[j+5]
+		}
+		for j := range bent.Cols {
+			bent.Data[i*bent.Stride+j] = float32(math.Tanh(float64(row[j]))) + row[j+3]
+		}
+	}
+	return []blas32.General{sums, bent}
 }
 
 // network takes images of three channels to the features, one to one.

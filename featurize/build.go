@@ -71,11 +71,19 @@ func (b *builder) build(ctx context.Context) error {
 	if layers, err := dropLayers(b.g, b.dir, p.logits); err == nil {
 		b.dropouts = len(layers)
 	}
-	data, err := expose(b.g, b.input, b.views, exposedNames())
+	if err := b.findLayers(ctx, feature); err != nil {
+		return err
+	}
+	names := exposedNames()
+	for i, v := range b.layers {
+		names = append(names, layerName(i))
+		b.info.Layers = append(b.info.Layers, Layer{Tensor: v.tensor})
+	}
+	data, err := expose(b.g, b.input, slices.Concat(b.views, b.layers), names)
 	if err != nil {
 		return err
 	}
-	b.session, err = b.rt.NewSession(ctx, ort.Model{Data: data, Dir: b.dir}, []string{b.input.feed}, exposedNames())
+	b.session, err = b.rt.NewSession(ctx, ort.Model{Data: data, Dir: b.dir}, []string{b.input.feed}, names)
 	if err != nil {
 		return fmt.Errorf("the runtime refuses the model: %w", err)
 	}
@@ -206,8 +214,9 @@ func (b *builder) verify(ctx context.Context, p *place, named bool) error {
 	if shape == nil {
 		return b.unverified(p, err)
 	}
-	defer out[0].Close()
-	defer out[1].Close()
+	for _, t := range out {
+		defer t.Close()
+	}
 	n := shape[0]
 	if n == 1 && !b.fixed {
 		b.batch, b.fixed, b.info.FixedBatch = 1, true, 1
@@ -224,6 +233,13 @@ func (b *builder) verify(ctx context.Context, p *place, named bool) error {
 		return fmt.Errorf("output %q comes out with %w", b.info.Output, err)
 	}
 	b.info.Feature.Width, b.info.OutputsWidth = phi.Cols, logits.Cols
+	for i, t := range out[len(b.views):] {
+		layer, err := rows(t, n)
+		if err != nil {
+			return fmt.Errorf("layer %q comes out with %w", b.info.Layers[i].Tensor, err)
+		}
+		b.info.Layers[i].Width = layer.Cols
+	}
 	if b.last != nil && (b.last.Weight.Cols != phi.Cols || b.last.Weight.Rows != logits.Cols) {
 		if !named {
 			return b.none(ctx, fmt.Sprintf("%s maps %d features to %d outputs at each of several positions of an input, and gives %d numbers a row",

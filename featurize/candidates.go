@@ -64,6 +64,9 @@ func (b *builder) candidates(ctx context.Context) []Candidate {
 // inputs, with −1 for the batch where that varies. It is nil where no inputs
 // could be made up.
 func (b *builder) probeShapes(ctx context.Context, tensors []string) (map[string][]int64, error) {
+	if len(tensors) == 0 {
+		return nil, nil
+	}
 	info, heads := b.input.realInput(b.g)
 	body := &pb.GraphProto{Input: []*pb.ValueInfoProto{info}}
 	names := make([]string, len(tensors))

@@ -4,7 +4,8 @@
 // Open walks back from the network's output to its last linear layer, and adds
 // that layer's input φ (n×h) to the outputs of the graph, so that no exporter
 // has to be run again. The layer's weights W (c×h) and bias b (c) are read
-// too: logits = φ·Wᵀ + b, exactly so where Model.Exact says it.
+// too: logits = φ·Wᵀ + b, exactly so where Model.Exact says it. Layers before
+// it are read beside it where Options ask for them.
 //
 // Features streams: rows go in and batches of φ and logits come out, in bounded
 // memory, while the next batch is prepared. Gradients does the same with the

@@ -201,7 +201,7 @@ func (p *place) arrive(g *onnx.Graph, k *constants, n *pb.NodeProto) error {
 		return fmt.Errorf("it has %d inputs", len(in))
 	}
 	if onnx.AttributeInt(n, "transA", 0) != 0 {
-		return fmt.Errorf("it transposes its data")
+		return errTransposed
 	}
 	p.node = n
 	p.feature = view{tensor: in[0]}

@@ -168,10 +168,10 @@ func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o G
 	}
 	defer closeAll(out)
 	var b GradientBatch
-	if b.Features, err = m.take(c, out[0], false); err != nil {
+	if b.Features, err = m.takeFeatures(c, out[0]); err != nil {
 		return b, err
 	}
-	if b.Logits, err = m.take(c, out[1], true); err != nil {
+	if b.Logits, err = m.takeLogits(c, out[1]); err != nil {
 		return b, err
 	}
 	if err = o.checkOutputs(b.Logits.Cols); err != nil {

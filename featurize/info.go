@@ -17,7 +17,10 @@ type Info struct {
 	// Feature is nil where no linear layer was found and none was named.
 	Feature      *Feature `json:"feature"`
 	OutputsWidth int      `json:"outputs_width"` // c, or 0 where unknown
-	Providers    []string `json:"providers"`
+	// Layers are the earlier layers that are read beside the feature, from the
+	// input on.
+	Layers    []Layer  `json:"layers,omitempty"`
+	Providers []string `json:"providers"`
 
 	// Exact says that logits = Wφ + b holds: by the structure of the graph,
 	// and in a run on random inputs. ExactReason says why not, and ExactError
@@ -43,6 +46,12 @@ type Value struct {
 	Name  string  `json:"name"`
 	Shape []int64 `json:"shape"`
 	DType string  `json:"dtype"`
+}
+
+// Layer is where an earlier layer is read.
+type Layer struct {
+	Tensor string `json:"tensor"`
+	Width  int    `json:"width"` // or 0 where unknown
 }
 
 // Feature is where φ is read.

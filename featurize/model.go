@@ -28,6 +28,13 @@ type Options struct {
 	// answer. By default it is the first whose walk back finds a linear layer,
 	// unless a later one is made from it by a further linear layer.
 	Output string
+	// EarlierLayers is how many layers before φ to read too, spread evenly
+	// between the input and φ; a network may have fewer. 0 reads none. Layers
+	// names them instead, by their tensors. What is read is what convolutions
+	// and other linear layers read, averaged over positions; vectors only where
+	// nothing before φ has positions.
+	EarlierLayers int
+	Layers        []string
 	// Batch is the number of rows in one run: 64 by default, less for large
 	// inputs. A model with a fixed batch overrides it.
 	Batch int
@@ -45,6 +52,7 @@ type Model struct {
 	sha     string
 	path    string
 	views   []view // φ and the logits
+	layers  []view // earlier ones
 	derived derived
 	// dropouts is the number of dropout layers before the logits.
 	dropouts int

@@ -29,10 +29,9 @@ func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) 
 		}
 		if gradient == nil {
 			gradient = make([]float32, 0, len(x.Data))
-			all.Features, all.Logits = room(b.Features, x.Rows()), room(b.Logits, x.Rows())
+			all = roomFor(b.Batch, x.Rows())
 		}
-		appendRows(&all.Features, b.Features)
-		appendRows(&all.Logits, b.Logits)
+		appendBatch(&all, b.Batch)
 		gradient = append(gradient, b.Gradient...)
 	}
 	return all, gradient, nil

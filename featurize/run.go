@@ -76,14 +76,27 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	if err != nil {
 		return ood.Batch{}, runError(ctx, c, err)
 	}
-	var b ood.Batch
-	for i, dst := range []*blas32.General{&b.Features, &b.Logits} {
-		if err == nil {
-			*dst, err = m.take(c, out[i], i == 1)
+	defer func() {
+		for _, t := range out {
+			t.Close()
 		}
-		out[i].Close()
+	}()
+	var b ood.Batch
+	if b.Features, err = m.takeFeatures(c, out[0]); err != nil {
+		return b, err
 	}
-	return b, err
+	if b.Logits, err = m.takeLogits(c, out[1]); err != nil {
+		return b, err
+	}
+	for i, t := range out[2:] {
+		l := m.info.Layers[i]
+		layer, err := m.take(c, t, fmt.Sprintf("layer %q", l.Tensor), l.Width)
+		if err != nil {
+			return b, err
+		}
+		b.Layers = append(b.Layers, layer)
+	}
+	return b, nil
 }
 
 func runError(ctx context.Context, c chunk, err error) error {
@@ -93,12 +106,17 @@ func runError(ctx context.Context, c chunk, err error) error {
 	return fmt.Errorf("the model failed on rows %d to %d (counted from 0): %w", c.first, c.first+c.n-1, err)
 }
 
-// take copies an output out of the runtime's memory.
-func (m *Model) take(c chunk, t *ort.Tensor, logits bool) (blas32.General, error) {
-	name, want := "feature", m.info.Feature.Width
-	if logits {
-		name, want = "output", m.info.OutputsWidth
-	}
+func (m *Model) takeFeatures(c chunk, t *ort.Tensor) (blas32.General, error) {
+	return m.take(c, t, "feature", m.info.Feature.Width)
+}
+
+func (m *Model) takeLogits(c chunk, t *ort.Tensor) (blas32.General, error) {
+	return m.take(c, t, "output", m.info.OutputsWidth)
+}
+
+// take copies an output out of the runtime's memory. It has want columns, 0
+// where that is not known.
+func (m *Model) take(c chunk, t *ort.Tensor, name string, want int) (blas32.General, error) {
 	v, err := rows(t, c.shape[0])
 	if err != nil {
 		return blas32.General{}, fmt.Errorf("the model's %s comes out with %w", name, err)
@@ -124,14 +142,18 @@ func (m *Model) All(ctx context.Context, rows iter.Seq2[Rows, error], n int, pro
 			return ood.Batch{}, err
 		}
 		if done == 0 {
-			all.Features, all.Logits = room(b.Features, n), room(b.Logits, n)
+			all = roomFor(b, n)
 		}
 		if b.Features.Cols != all.Features.Cols || b.Logits.Cols != all.Logits.Cols {
 			return ood.Batch{}, fmt.Errorf("row %d (counted from 0) gives %d features and %d outputs, the rows before it gave %d and %d",
 				done, b.Features.Cols, b.Logits.Cols, all.Features.Cols, all.Logits.Cols)
 		}
-		all.Features.Data = append(all.Features.Data, b.Features.Data...)
-		all.Logits.Data = append(all.Logits.Data, b.Logits.Data...)
+		for i, m := range b.Layers {
+			if want := all.Layers[i].Cols; m.Cols != want {
+				return ood.Batch{}, fmt.Errorf("row %d (counted from 0) gives %d columns of layer %d, the rows before it gave %d", done, m.Cols, i, want)
+			}
+		}
+		appendBatch(&all, b)
 		done += b.Features.Rows
 		if progress != nil {
 			progress(done)
@@ -143,8 +165,25 @@ func (m *Model) All(ctx context.Context, rows iter.Seq2[Rows, error], n int, pro
 	if n >= 0 && done != n {
 		return ood.Batch{}, fmt.Errorf("%d rows came where %d were announced", done, n)
 	}
-	all.Features.Rows, all.Logits.Rows = done, done
 	return all, nil
+}
+
+// roomFor is an empty batch like b with space for n rows.
+func roomFor(b ood.Batch, n int) ood.Batch {
+	all := ood.Batch{Features: room(b.Features, n), Logits: room(b.Logits, n)}
+	for _, m := range b.Layers {
+		all.Layers = append(all.Layers, room(m, n))
+	}
+	return all
+}
+
+// appendBatch appends b's rows, of the same widths and without gaps.
+func appendBatch(all *ood.Batch, b ood.Batch) {
+	appendRows(&all.Features, b.Features)
+	appendRows(&all.Logits, b.Logits)
+	for i, m := range b.Layers {
+		appendRows(&all.Layers[i], m)
+	}
 }
 
 // room is an empty matrix as wide as m, with space for n rows.

@@ -12,6 +12,9 @@ func (b Batch) HasFeatures() bool { return b.Features.Cols > 0 }
 // HasLogits says whether the batch carries logits, be it for zero rows.
 func (b Batch) HasLogits() bool { return b.Logits.Cols > 0 }
 
+// HasLayers says whether the batch carries earlier layers, be it for zero rows.
+func (b Batch) HasLayers() bool { return len(b.Layers) > 0 }
+
 // Len is the number of rows.
 func (b Batch) Len() int {
 	switch {
@@ -19,6 +22,8 @@ func (b Batch) Len() int {
 		return b.Features.Rows
 	case b.HasLogits():
 		return b.Logits.Rows
+	case b.HasLayers():
+		return b.Layers[0].Rows
 	case b.Labels == nil && b.Inputs != nil:
 		return b.Inputs.Len()
 	}
@@ -34,6 +39,7 @@ func (b Batch) Slice(i, j int) Batch {
 	if b.HasLogits() {
 		s.Logits = rows(b.Logits, i, j)
 	}
+	s.Layers = eachLayer(b.Layers, func(m blas32.General) blas32.General { return rows(m, i, j) })
 	if b.Labels != nil {
 		s.Labels = b.Labels[i:j]
 	}
@@ -50,6 +56,7 @@ func (b Batch) Slice(i, j int) Batch {
 // Select copies rows, in the order given.
 func (b Batch) Select(rows []int) Batch {
 	s := Batch{Features: selectRows(b.Features, rows), Logits: selectRows(b.Logits, rows)}
+	s.Layers = eachLayer(b.Layers, func(m blas32.General) blas32.General { return selectRows(m, rows) })
 	if b.Labels != nil {
 		s.Labels = make([]int, len(rows))
 		for i, r := range rows {
@@ -60,6 +67,32 @@ func (b Batch) Select(rows []int) Batch {
 		s.Inputs = SelectInputs(b.Inputs, rows)
 	}
 	return s
+}
+
+// checkLayers refuses layers of other widths than those fitted with; none are
+// fine.
+func (b Batch) checkLayers(fitted []blas32.General) error {
+	if !b.HasLayers() || len(fitted) == 0 {
+		return nil
+	}
+	if len(b.Layers) != len(fitted) {
+		return fmt.Errorf("%d earlier layers but the rows to fit with have %d", len(b.Layers), len(fitted))
+	}
+	for i, m := range b.Layers {
+		if m.Cols != fitted[i].Cols {
+			return fmt.Errorf("layer %d has %d columns but that of the rows to fit with has %d", i, m.Cols, fitted[i].Cols)
+		}
+	}
+	return nil
+}
+
+// eachLayer is what becomes of every layer; none stay none.
+func eachLayer(layers []blas32.General, become func(blas32.General) blas32.General) []blas32.General {
+	var all []blas32.General
+	for _, m := range layers {
+		all = append(all, become(m))
+	}
+	return all
 }
 
 func selectRows(m blas32.General, rows []int) blas32.General {
@@ -90,6 +123,11 @@ func (b Batch) Validate() error {
 	n := b.Len()
 	if b.HasLogits() && b.Logits.Rows != n {
 		return fmt.Errorf("%d rows of features but %d of logits", n, b.Logits.Rows)
+	}
+	for i, m := range b.Layers {
+		if m.Rows != n || m.Cols < 1 {
+			return fmt.Errorf("%d rows but layer %d is of %d×%d", n, i, m.Rows, m.Cols)
+		}
 	}
 	if b.Inputs != nil && b.Inputs.Len() != n {
 		return fmt.Errorf("%d rows but %d of inputs", n, b.Inputs.Len())

@@ -145,6 +145,9 @@ func (c Comparison) validate() error {
 		if k, want := part.b.Logits.Cols, c.Training.Logits.Cols; k > 0 && want > 0 && k != want {
 			return fmt.Errorf("%s have %d logits but the rows to fit with have %d", part.name, k, want)
 		}
+		if err := part.b.checkLayers(c.Training.Layers); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
 	}
 	if !(c.OutlierShare >= 0 && c.OutlierShare < 1) {
 		return fmt.Errorf("the share of out-of-domain rows to fit oracles with must be at least 0 and below 1, not %v", c.OutlierShare)

@@ -35,6 +35,12 @@ func corrupted(ctx context.Context, network Network, in Inputs, seed uint64, pro
 			return Batch{}, fmt.Errorf("corrupted inputs: %w", err)
 		}
 		all.Features, all.Logits = below(all.Features, b.Features), below(all.Logits, b.Logits)
+		if all.Layers == nil {
+			all.Layers = make([]blas32.General, len(b.Layers))
+		}
+		for i, m := range b.Layers {
+			all.Layers[i] = below(all.Layers[i], m)
+		}
 		if progress != nil {
 			progress(x.Start+x.Rows(), in.Len())
 		}

@@ -14,6 +14,9 @@ type Batch struct {
 	Logits   blas32.General // n×c
 	Labels   []int          // n class indices in [0,c)
 	Inputs   Inputs         // n rows as the network takes them, or nil
+	// Layers are activations of earlier layers, from the input on, each n×h_l:
+	// averaged over positions where they have any.
+	Layers []blas32.General
 }
 
 // Linear is the network's last layer: logits = φ·Weightᵀ + Bias.
@@ -35,6 +38,7 @@ const (
 	NeedInputs                     // Batch.Inputs, to score only
 	NeedNetwork                    // Training.Network, for gradients
 	NeedDropout                    // Training.Network, for passes with dropout
+	NeedLayers                     // Batch.Layers, to fit and to score
 
 	needsEnd
 )

@@ -41,6 +41,8 @@ func (n Needs) describe() (what, hint string) {
 		return "the network, to differentiate it", "come without it: give the model"
 	case NeedDropout:
 		return "the network, to run it with dropout", "come without it: give the model"
+	case NeedLayers:
+		return "earlier layers", "carry none: the network has none with positions, they were not read, or the features were written without them"
 	}
 	return "something unknown", "lack it"
 }
@@ -74,6 +76,9 @@ func (m Method) CheckTraining(t Training) error {
 	if len(t.Labels) > 0 {
 		has |= NeedLabels
 	}
+	if t.HasLayers() {
+		has |= NeedLayers
+	}
 	if t.Last != nil {
 		has |= NeedWeights
 	}
@@ -106,7 +111,10 @@ func (m Method) CheckBatch(b Batch) error {
 	if b.Inputs != nil {
 		has |= NeedInputs
 	}
-	return m.check(has, m.Needs&(NeedFeatures|NeedLogits|NeedInputs), "the rows to score")
+	if b.HasLayers() {
+		has |= NeedLayers
+	}
+	return m.check(has, m.Needs&(NeedFeatures|NeedLogits|NeedInputs|NeedLayers), "the rows to score")
 }
 
 func (m Method) check(has, needs Needs, where string) error {

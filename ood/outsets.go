@@ -76,7 +76,7 @@ func (c Comparison) divided(m Method) Comparison {
 }
 
 // stacked puts the features and logits of batches below one another, those that
-// all have.
+// all have: no oracle reads earlier layers.
 func stacked(batches []Batch) Batch {
 	if len(batches) == 1 {
 		return batches[0]

@@ -169,7 +169,8 @@ func mixed(b Batch, of []int, seed uint64) (Batch, error) {
 			with[i] = rng.IntN(n)
 		}
 	}
-	return Batch{Features: halfWay(b.Features, with), Logits: halfWay(b.Logits, with)}, nil
+	half := func(m blas32.General) blas32.General { return halfWay(m, with) }
+	return Batch{Features: half(b.Features), Logits: half(b.Logits), Layers: eachLayer(b.Layers, half)}, nil
 }
 
 // halfWay is the mean of every row and the row that with names.
@@ -196,7 +197,7 @@ func shuffled(b Batch, seed uint64) Batch {
 		}
 		return s
 	}
-	return Batch{Features: columns(b.Features), Logits: columns(b.Logits)}
+	return Batch{Features: columns(b.Features), Logits: columns(b.Logits), Layers: eachLayer(b.Layers, columns)}
 }
 
 // heldOutTasks is one task for each fold of the classes: its rows are not

@@ -78,6 +78,9 @@ for name, score in components.items():
 ps = np.stack(ps, 1)
 fisher = np.array([combine_pvalues(p, "fisher")[0] for p in ps])
 harmonic = -np.log(ps.shape[1] / (1 / ps).sum(1))
+weights = np.array([0.5, 0.125, 0.375])
+weighted_fisher = -2 * len(weights) * np.log(ps) @ weights
+weighted_harmonic = -np.log(1 / np.average(1 / ps, axis=1, weights=weights))
 
 with open("fused.json", "w") as out:
     json.dump({
@@ -85,4 +88,5 @@ with open("fused.json", "w") as out:
         "cal": cal.tolist(), "cal_logits": cal_logits.tolist(),
         "test": test.tolist(), "test_logits": test_logits.tolist(),
         "fisher": fisher.tolist(), "harmonic": harmonic.tolist(),
+        "weighted_fisher": weighted_fisher.tolist(), "weighted_harmonic": weighted_harmonic.tolist(),
     }, out)

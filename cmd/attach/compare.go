@@ -57,7 +57,7 @@ func compareCommand() *cli.Command {
 			"mean-rank, the default, is the mean rank by all of these that the rows allow. No row of --in or --out is looked at. Regret is the best AUROC of all on --out less that of the " +
 			"choice. Methods that run the network cannot be chosen.\n\n" +
 			"--classes applies to --fit and --in, --out-classes to --out.",
-		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{batchFlag()}, runtimeFlags()),
+		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{layersFlag(), batchFlag()}, runtimeFlags()),
 		Action: compare,
 	}
 }
@@ -85,6 +85,12 @@ func compare(c *cli.Context) error {
 	o, err := featurizeOptions(c)
 	if err != nil {
 		return err
+	}
+	if !slices.ContainsFunc(choice.Methods, func(m ood.Method) bool { return m.Needs&ood.NeedLayers != 0 }) {
+		if err := refuse(c, "for --methods that do not look at earlier layers", "layers"); err != nil {
+			return err
+		}
+		o.EarlierLayers = 0
 	}
 	r, err := newReading(c)
 	if err != nil {

@@ -54,6 +54,7 @@ func runDemo(c *cli.Context) error {
 		dir: c.String("o"), seed: c.Uint64("seed"), stdout: c.App.Writer, stderr: c.App.ErrWriter,
 		options: featurize.Options{
 			Library: c.String("ort-lib"), Provider: c.String("provider"), Device: c.Int("device"), Threads: c.Int("threads"), Log: logger(c), Batch: 64,
+			EarlierLayers: featurize.DefaultEarlierLayers,
 		},
 	}
 	stop, err := useRuntimeBLAS(c.Context, d.options)
@@ -182,9 +183,8 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 	}
 	fmt.Fprintln(d.stdout)
 
-	info := model.Info()
 	b, err := bundle.Fit(ctx, bundle.Inputs{
-		Base:       bundle.Base{Path: d.path(name + ".onnx"), SHA256: model.SHA256(), Task: bundle.Classification, Feature: info.Feature.Tensor, Output: info.Output},
+		Base:       baseOf(d.path(name+".onnx"), model, bundle.Classification),
 		Preprocess: r.raw, Layout: string(r.options.Layout), Batch: train, Last: model.Last(), Trainer: d.engine, Seed: d.seed,
 	})
 	if err != nil {
@@ -272,8 +272,7 @@ func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 	defer model.Close()
 	r := &reading{stderr: d.stderr}
 	in := bundle.Inputs{Level: .95, Seed: d.seed, Trainer: d.engine, Last: model.Last()}
-	info := model.Info()
-	in.Base = bundle.Base{Path: d.path("toy_regressor.onnx"), SHA256: model.SHA256(), Task: bundle.Regression, Feature: info.Feature.Tensor, Output: info.Output}
+	in.Base = baseOf(d.path("toy_regressor.onnx"), model, bundle.Regression)
 	read := func(file string) (ood.Batch, blas32.General, *inputs.Set, error) {
 		set, err := r.open(ctx, d.path(file), "", nil)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
 )
 
@@ -20,9 +21,9 @@ func featuresCommand() *cli.Command {
 		Name:      "features",
 		Usage:     "write the features and logits of inputs, to go on from without the model",
 		UsageText: "attach features MODEL.onnx --x INPUTS -o FEATURES.npz",
-		Description: "The file holds `features` n×h, `logits` n×c and, where they are known, `labels` n (of a regressor, " +
+		Description: "The file holds `features` n×h, `logits` n×c, of earlier layers `layer_0` n×h0 and so on and, where they are known, `labels` n (of a regressor, " +
 			"`targets` n×t). `attach fit` and `attach compare` take it without the model.",
-		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{batchFlag()}, runtimeFlags()),
+		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{layersFlag(), batchFlag()}, runtimeFlags()),
 		Action: features,
 	}
 }
@@ -69,6 +70,9 @@ func features(c *cli.Context) error {
 		return err
 	}
 	arrays := map[string]heads.Array{"features": heads.ArrayOf(b.Features), "logits": heads.ArrayOf(b.Logits)}
+	for i, m := range b.Layers {
+		arrays[inputs.LayerArray(i)] = heads.ArrayOf(m)
+	}
 	y, _ := set.Targets()
 	if model.Info().Task == string(bundle.Regression) {
 		b.Labels = nil

@@ -24,7 +24,7 @@ func fitCommand() *cli.Command {
 		&cli.StringFlag{Name: "cal-y", Usage: "`FILE`: labels or targets of --cal, where it does not hold them"},
 		&cli.StringFlag{Name: "o", Usage: "`FILE`: where to write what is fitted, such as M.attach"},
 		&cli.StringFlag{Name: "task", Usage: "`WHAT`: classification or regression, where the model's graph does not tell which it does"},
-		&cli.StringFlag{Name: "method", Usage: "`NAME`: out-of-domain detector, one of those that attach methods lists (default: fused; certificates-coupled where the last layer is not known; certificates for regression and where there are no logits)"},
+		&cli.StringFlag{Name: "method", Usage: "`NAME`: out-of-domain detector, one of those that attach methods lists (default: fused-layers; fused where no earlier layers are read; certificates-coupled where the last layer is not known; certificates for regression and where there are no logits)"},
 		&cli.StringSliceFlag{Name: "param", Usage: "`NAME=VALUE`: parameter of the detector, such as dropout=.2 of bald, in place of its default; repeat for more"},
 		&cli.BoolFlag{Name: "no-detector", Usage: "fit no out-of-domain detector"},
 		&cli.BoolFlag{Name: "no-quantiles", Usage: "fit no quantile head"},
@@ -51,7 +51,7 @@ func fitCommand() *cli.Command {
 			"has too few calibration rows.\n\nCoverage and p-values hold for rows that neither the network nor the heads were " +
 			"trained on: pass such rows with --cal. Where calibration rows are split off --x and the network has " +
 			"seen them, the promise is weaker: intervals may cover less, and p-values may be too small.",
-		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{batchFlag()}, runtimeFlags()),
+		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{layersFlag(), batchFlag()}, runtimeFlags()),
 		Action: runFit,
 	}
 }
@@ -93,6 +93,12 @@ func runFit(c *cli.Context) error {
 	o, err := featurizeOptions(c)
 	if err != nil {
 		return err
+	}
+	if in.SkipDetector || in.Method.Name != "" && in.Method.Needs&ood.NeedLayers == 0 {
+		if err := refuse(c, "for a detector that does not look at earlier layers", "layers"); err != nil {
+			return err
+		}
+		o.EarlierLayers = 0
 	}
 	r, err := newReading(c)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // modelInputs runs the model on the rows to fit and to calibrate on.
 func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, model *featurize.Model) error {
 	info := model.Info()
-	in.Base = bundle.Base{Path: path, SHA256: model.SHA256(), Task: bundle.Task(info.Task), Feature: info.Feature.Tensor, Output: info.Output}
+	in.Base = baseOf(path, model, bundle.Task(info.Task))
 	if t := c.String("task"); t != "" {
 		in.Base.Task = bundle.Task(t)
 	}
@@ -55,6 +55,16 @@ func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, mod
 	err := readBoth(c, in, read)
 	in.Base.Columns = r.columns
 	return err
+}
+
+// baseOf is what a bundle says of the model at path.
+func baseOf(path string, model *featurize.Model, task bundle.Task) bundle.Base {
+	info := model.Info()
+	base := bundle.Base{Path: path, SHA256: model.SHA256(), Task: task, Feature: info.Feature.Tensor, Output: info.Output}
+	for _, l := range info.Layers {
+		base.Layers = append(base.Layers, bundle.Layer{Tensor: l.Tensor, Width: l.Width})
+	}
+	return base
 }
 
 // classNames are the names of the folders that images lie in, or the labels that

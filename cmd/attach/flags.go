@@ -34,6 +34,10 @@ func modelFlags() []cli.Flag {
 	}
 }
 
+func layersFlag() cli.Flag {
+	return &cli.IntFlag{Name: "layers", Category: categoryModel, Usage: "`N`: how many layers before the features to read too, evenly spread, for detectors that look at them; 0 for none", Value: featurize.DefaultEarlierLayers}
+}
+
 func batchFlag() cli.Flag {
 	return &cli.IntFlag{Name: "batch", Category: categoryModel, Usage: "`N`: rows per run of the model, where the model leaves it open", Value: 64}
 }
@@ -59,7 +63,7 @@ func groupsFlag(what string) cli.Flag {
 // reads rows.
 func rowFlags() []string {
 	var names []string
-	for _, f := range concat(inputFlags(), modelFlags(), []cli.Flag{batchFlag()}) {
+	for _, f := range concat(inputFlags(), modelFlags(), []cli.Flag{layersFlag(), batchFlag()}) {
 		names = append(names, f.Names()...)
 	}
 	return names
@@ -103,6 +107,9 @@ func featurizeOptions(c *cli.Context) (featurize.Options, error) {
 	if c.IsSet("batch") && c.Int("batch") < 1 {
 		return featurize.Options{}, usagef("--batch is %d; it must be at least 1", c.Int("batch"))
 	}
+	if c.Int("layers") < 0 {
+		return featurize.Options{}, usagef("--layers is %d; it must not be negative", c.Int("layers"))
+	}
 	return featurize.Options{
 		Library:  c.String("ort-lib"),
 		Provider: c.String("provider"),
@@ -112,6 +119,8 @@ func featurizeOptions(c *cli.Context) (featurize.Options, error) {
 		Feature:  c.String("feature"),
 		Output:   c.String("output"),
 		Batch:    c.Int("batch"),
+
+		EarlierLayers: c.Int("layers"),
 	}, nil
 }
 

@@ -20,8 +20,8 @@ func inspectCommand() *cli.Command {
 		Usage:     "show what a model takes and gives, and which tensor serves as its features",
 		UsageText: "attach inspect MODEL.onnx [--json]",
 		Description: "Shows what goes in and out, what the model seems to be trained for, the tensor that is taken as its " +
-			"features, whether its outputs are a linear function of them, and the methods that work on it.",
-		Flags: concat([]cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}}, modelFlags(), runtimeFlags()),
+			"features, whether its outputs are a linear function of them, the earlier layers that are read beside them, and the methods that work on it.",
+		Flags: concat([]cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}}, modelFlags(), []cli.Flag{layersFlag()}, runtimeFlags()),
 		Action: func(c *cli.Context) error {
 			args, err := positional(c, "MODEL.onnx")
 			if err != nil {
@@ -77,6 +77,9 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 		}
 		fmt.Fprintf(w, "feature    %s, width %d, %s\n", f.Tensor, f.Width, by)
 		fmt.Fprintf(w, "outputs    %d; %s\n", info.OutputsWidth, exact)
+		for _, l := range info.Layers {
+			fmt.Fprintf(w, "layer      %s, width %d, read too\n", l.Tensor, l.Width)
+		}
 	} else {
 		fmt.Fprintf(w, "feature    no linear layer was found; pass one of these with --feature:\n")
 		for _, t := range info.Candidates {
@@ -104,6 +107,9 @@ func methodsThatWork(info featurize.Info, differentiable bool) []string {
 		}
 		if info.Exact {
 			has |= ood.NeedWeights
+		}
+		if len(info.Layers) > 0 {
+			has |= ood.NeedLayers
 		}
 	}
 	if info.Task == string(bundle.Regression) {

@@ -225,6 +225,9 @@ func openPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, o featurize.O
 		return nil, err
 	}
 	o.Feature, o.Output = b.Base.Feature, b.Base.Output
+	for _, l := range b.Base.Layers {
+		o.Layers = append(o.Layers, l.Tensor)
+	}
 	model, err := featurize.Open(c.Context, path, o)
 	if errors.Is(err, fs.ErrNotExist) && c.String("model") == "" {
 		return nil, fmt.Errorf("the model that it was fitted for is not at %s any more; say where it is with --model", path)

@@ -76,11 +76,11 @@ func blocks(ctx context.Context, set *inputs.Set) iter.Seq2[featurize.Rows, erro
 	}
 }
 
-// cachedFeatures reads features, logits and labels of a set from the file at
-// path, or runs the network and writes it.
+// cachedFeatures reads features, logits, earlier layers and labels of a set from
+// the file at path, or runs the network and writes it.
 func cachedFeatures(ctx context.Context, model *featurize.Model, set *inputs.Set, path string, progress func(done int)) (ood.Batch, error) {
 	b, err := inputs.OpenFeatures(path)
-	if err == nil || !os.IsNotExist(err) {
+	if err == nil && len(b.Layers) == len(model.Info().Layers) || err != nil && !os.IsNotExist(err) {
 		return b, err
 	}
 	if b, err = model.All(ctx, blocks(ctx, set), set.Len(), progress); err != nil {
@@ -88,6 +88,9 @@ func cachedFeatures(ctx context.Context, model *featurize.Model, set *inputs.Set
 	}
 	b.Labels = set.Labels()
 	arrays := map[string]heads.Array{"features": heads.ArrayOf(b.Features), "logits": heads.ArrayOf(b.Logits)}
+	for i, m := range b.Layers {
+		arrays[inputs.LayerArray(i)] = heads.ArrayOf(m)
+	}
 	if b.Labels != nil {
 		labels := make([]int64, len(b.Labels))
 		for i, l := range b.Labels {
@@ -114,7 +117,7 @@ type images struct {
 
 // load runs a network on its rows, or reads what it said before.
 func (p detectionPlan) load(ctx context.Context, s settings, n measuredNetwork, progress func(share float64)) (*images, error) {
-	model, err := featurize.Open(ctx, n.file(p.models), featurize.Options{Library: s.library})
+	model, err := featurize.Open(ctx, n.file(p.models), featurize.Options{Library: s.library, EarlierLayers: featurize.DefaultEarlierLayers})
 	if err != nil {
 		return nil, err
 	}

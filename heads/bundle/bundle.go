@@ -52,6 +52,8 @@ type Base struct {
 	Feature string // name of the tensor φ
 	Output  string // name of the output that the logits were read from
 	Task    Task
+	// Layers are the earlier layers that the detector reads, or nil.
+	Layers  []Layer
 	Width   int      // columns of φ
 	Outputs int      // columns of the logits: classes or targets; 0 is unknown
 	Classes []string // names of classes, in the order of the logits, or nil
@@ -61,6 +63,12 @@ type Base struct {
 	// Sigmoid says that a classifier's outputs are probabilities of their own,
 	// of which several may be high at once, and not a softmax.
 	Sigmoid bool
+}
+
+// Layer is an earlier layer of the base network.
+type Layer struct {
+	Tensor string `json:"tensor,omitempty"` // empty where rows came without the network
+	Width  int    `json:"width"`            // columns
 }
 
 // Detector is a fitted out-of-domain method.

@@ -27,8 +27,9 @@
 //	b = numpy.load("model.attach"); b["detector/certificates"]; b["manifest.json"]
 //
 // opens one. The manifest lists every array with its dtype, shape, size and
-// SHA-256, and names the base model, the preprocessing, each part's method and
-// parameters, the calibration, and the library version that wrote it.
+// SHA-256, and names the base model, the layers of it that the detector reads,
+// the preprocessing, each part's method and parameters, the calibration, and
+// the library version that wrote it.
 //
 // # Compatibility
 //

@@ -25,24 +25,26 @@ const (
 )
 
 // DefaultMethods are the detectors that Fit tries in turn where none is named:
-// p-values of certificates and ViM fused, for classifiers whose last layer is known;
+// p-values of certificates, ViM and earlier layers fused, for classifiers whose
+// last layer is known; without earlier layers, those of the first two;
 // certificates coupled with the logits, for others; and certificates of the
 // features alone, for regression.
 func DefaultMethods() []ood.Method {
-	return []ood.Method{baselines.FusedPValues, baselines.CertificatesCoupled, baselines.Certificates}
+	return []ood.Method{baselines.FusedLayers, baselines.FusedPValues, baselines.CertificatesCoupled, baselines.Certificates}
 }
 
 // Inputs is what Fit needs: in-domain rows, what is known of the network, and
 // choices whose zero values are the defaults.
 type Inputs struct {
 	// Base describes the network. Task is required; Width and Outputs are
-	// filled in.
+	// filled in, and so are the widths of Layers, which are left out where the
+	// detector does not read them.
 	Base       Base
 	Preprocess json.RawMessage
 	Layout     string
 
 	// Batch holds n in-domain rows: features, and for most methods logits and
-	// labels. Targets is n×t, for regression.
+	// labels, for some earlier layers. Targets is n×t, for regression.
 	Batch   ood.Batch
 	Targets blas32.General
 	// Cal and CalTargets are rows that neither network nor heads were trained
@@ -119,6 +121,7 @@ func Fit(ctx context.Context, in Inputs) (*Bundle, error) {
 			Alpha: in.Alpha, Level: in.Level,
 		},
 	}
+	b.Base.Layers = nil // but for a detector that reads them
 	if !in.SkipDetector {
 		if err := b.fitDetector(ctx, in, d); err != nil {
 			return nil, err
@@ -263,6 +266,21 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, er
 	return nil, cmp.Or(unfit, refused)
 }
 
+// layersRead describes the earlier layers, if the detector reads them.
+func (in Inputs) layersRead() []Layer {
+	if in.Method.Needs&ood.NeedLayers == 0 {
+		return nil
+	}
+	layers := make([]Layer, len(in.Batch.Layers))
+	for i, m := range in.Batch.Layers {
+		if i < len(in.Base.Layers) {
+			layers[i].Tensor = in.Base.Layers[i].Tensor
+		}
+		layers[i].Width = m.Cols
+	}
+	return layers
+}
+
 func (b *Bundle) fitDetector(ctx context.Context, in Inputs, d division) error {
 	t := ood.Training{
 		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, Network: in.Network, InputScale: in.InputScale,
@@ -276,6 +294,7 @@ func (b *Bundle) fitDetector(ctx context.Context, in Inputs, d division) error {
 	if err := in.Method.CheckBatch(d.cal); err != nil {
 		return fmt.Errorf("calibration rows: %w", err)
 	}
+	b.Base.Layers = in.layersRead()
 	scores, err := scorer.Score(ctx, nil, d.cal)
 	if err != nil {
 		return fmt.Errorf("detector %s on the calibration rows: %w", in.Method.Name, err)

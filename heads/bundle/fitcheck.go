@@ -88,6 +88,11 @@ func (in Inputs) checkRows(what string, b ood.Batch, targets blas32.General, qua
 	if err := heads.CheckFinite(what+": logits", b.Logits); err != nil {
 		return err
 	}
+	for i, m := range b.Layers {
+		if err := heads.CheckFinite(fmt.Sprintf("%s: layer %d", what, i), m); err != nil {
+			return err
+		}
+	}
 	if in.Base.Task != Regression {
 		return nil
 	}
@@ -109,8 +114,18 @@ func (in Inputs) checkCal(quantiles bool) error {
 		return fmt.Errorf("calibration rows have %d features and rows to fit on %d", in.Cal.Features.Cols, in.Batch.Features.Cols)
 	case in.Cal.Logits.Cols != in.Batch.Logits.Cols:
 		return fmt.Errorf("calibration rows have %d logits and rows to fit on %d", in.Cal.Logits.Cols, in.Batch.Logits.Cols)
+	case !slices.Equal(widths(in.Cal.Layers), widths(in.Batch.Layers)):
+		return fmt.Errorf("calibration rows have earlier layers of widths %v and rows to fit on of %v", widths(in.Cal.Layers), widths(in.Batch.Layers))
 	case quantiles && in.CalTargets.Cols != in.Targets.Cols:
 		return fmt.Errorf("calibration rows have %d targets and rows to fit on %d", in.CalTargets.Cols, in.Targets.Cols)
 	}
 	return nil
+}
+
+func widths(layers []blas32.General) []int {
+	var all []int
+	for _, m := range layers {
+		all = append(all, m.Cols)
+	}
+	return all
 }

@@ -72,6 +72,19 @@ func blob(seed uint64, n, h, c int, mean float64) ood.Batch {
 	return b
 }
 
+// layersOf are two earlier layers: some of the features, and their squares.
+func layersOf(b ood.Batch) []blas32.General {
+	some, squares := matrix(b.Len(), 3), matrix(b.Len(), 5)
+	for i := range b.Len() {
+		row := b.Features.Data[i*b.Features.Stride:]
+		copy(some.Data[3*i:3*i+3], row)
+		for j := range 5 {
+			squares.Data[5*i+j] = row[j] * row[j]
+		}
+	}
+	return []blas32.General{some, squares}
+}
+
 // classifier is the input of a fit on a network of three classes.
 func classifier(n int) bundle.Inputs {
 	return bundle.Inputs{

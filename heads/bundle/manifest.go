@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/attach-uncertainty/attach/heads"
 )
@@ -36,6 +37,7 @@ type model struct {
 	Feature string   `json:"feature,omitempty"`
 	Output  string   `json:"output,omitempty"`
 	Task    Task     `json:"task"`
+	Layers  []Layer  `json:"layers,omitempty"`
 	Width   int      `json:"width"`
 	Outputs int      `json:"outputs_width,omitempty"`
 	Classes []string `json:"classes,omitempty"`
@@ -119,6 +121,8 @@ func (m manifest) check() error {
 		return fmt.Errorf("%w: the manifest's task is %q", ErrDamaged, m.Model.Task)
 	case m.Model.Width < 1 || m.Model.Width > maxWidth || m.Model.Outputs < 0 || m.Model.Outputs > maxWidth:
 		return fmt.Errorf("%w: the manifest gives %d features and %d outputs", ErrDamaged, m.Model.Width, m.Model.Outputs)
+	case slices.ContainsFunc(m.Model.Layers, func(l Layer) bool { return l.Width < 1 || l.Width > maxWidth }):
+		return fmt.Errorf("%w: the manifest gives earlier layers of %v", ErrDamaged, m.Model.Layers)
 	case c.NFit < 0 || c.NCal < 0 || c.Temperature < 0:
 		return fmt.Errorf("%w: the manifest gives a negative count or temperature", ErrDamaged)
 	case !(c.Alpha > 0 && c.Alpha < 1) || !(c.Level > 0 && c.Level < 1):
@@ -175,7 +179,7 @@ func (b *Bundle) manifest(states map[string]heads.State) manifest {
 		Format:  b.format(),
 		Library: library{Module: module, Version: b.Library},
 		Model: model{
-			Path: b.Base.Path, SHA256: b.Base.SHA256, Feature: b.Base.Feature, Output: b.Base.Output,
+			Path: b.Base.Path, SHA256: b.Base.SHA256, Feature: b.Base.Feature, Output: b.Base.Output, Layers: b.Base.Layers,
 			Task: b.Base.Task, Width: b.Base.Width, Outputs: b.Base.Outputs, Classes: b.Base.Classes, Columns: b.Base.Columns, Sigmoid: b.Base.Sigmoid,
 		},
 		Preprocess: b.Preprocess,
@@ -211,7 +215,7 @@ func (b *Bundle) format() int {
 // restoredBase is the inverse of manifest for the base model.
 func (m manifest) restoredBase() Base {
 	return Base{
-		Path: m.Model.Path, SHA256: m.Model.SHA256, Feature: m.Model.Feature, Output: m.Model.Output,
+		Path: m.Model.Path, SHA256: m.Model.SHA256, Feature: m.Model.Feature, Output: m.Model.Output, Layers: m.Model.Layers,
 		Task: m.Model.Task, Width: m.Model.Width, Outputs: m.Model.Outputs, Classes: m.Model.Classes, Columns: m.Model.Columns, Sigmoid: m.Model.Sigmoid,
 	}
 }

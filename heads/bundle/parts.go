@@ -217,6 +217,9 @@ func (b *Bundle) consistent() (err error) {
 		}
 	}()
 	row := Rows{Batch: ood.Batch{Features: zeros(b.Base.Width), Logits: zeros(b.Base.Outputs)}}
+	for _, l := range b.Base.Layers {
+		row.Layers = append(row.Layers, zeros(l.Width))
+	}
 	if q := b.Calibration.Quantiles; q != nil && (b.Quantiles == nil || len(q) != b.Quantiles.targets(row.Features)) {
 		return fmt.Errorf("%w: quantiles of %d targets are calibrated, and the quantile head is not for them", ErrDamaged, len(q))
 	}

@@ -228,7 +228,30 @@ func (b *Bundle) checkBatch(batch ood.Batch) error {
 	if err := heads.CheckFinite("features", batch.Features); err != nil {
 		return err
 	}
+	if err := b.checkLayers(batch); err != nil {
+		return err
+	}
 	return heads.CheckFinite("logits", batch.Logits)
+}
+
+// checkLayers refuses earlier layers other than those that the detector reads;
+// that there are none it says itself.
+func (b *Bundle) checkLayers(batch ood.Batch) error {
+	if len(b.Base.Layers) == 0 || !batch.HasLayers() {
+		return nil
+	}
+	if len(batch.Layers) != len(b.Base.Layers) {
+		return fmt.Errorf("the rows have %d earlier layers, and the bundle was fitted on %d", len(batch.Layers), len(b.Base.Layers))
+	}
+	for i, m := range batch.Layers {
+		if want := b.Base.Layers[i].Width; m.Cols != want {
+			return fmt.Errorf("layer %d of the rows has %d columns, and the bundle was fitted on %d", i, m.Cols, want)
+		}
+		if err := heads.CheckFinite(fmt.Sprintf("layer %d", i), m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *Predictor) detect(ctx context.Context, out *Prediction, batch ood.Batch) error {

@@ -87,7 +87,7 @@ func TestSeedsDiffer(t *testing.T) {
 
 func TestEveryRegisteredMethodIsSaved(t *testing.T) {
 	batch := blob(1, 80, 8, 3, 0)
-	batch.Inputs = inputsOf(batch)
+	batch.Inputs, batch.Layers = inputsOf(batch), layersOf(batch)
 	for _, m := range methods() {
 		if m.Needs&(ood.NeedTrainer|ood.NeedOutliers) != 0 {
 			continue
@@ -95,7 +95,7 @@ func TestEveryRegisteredMethodIsSaved(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			in := classifier(80)
 			in.Method, in.Last = m, sums(3, 8)
-			in.Batch.Inputs, in.Network = inputsOf(in.Batch), summing{3}
+			in.Batch.Inputs, in.Batch.Layers, in.Network = inputsOf(in.Batch), layersOf(in.Batch), summing{3}
 			b := mustFit(t, in)
 			got, err := read(mustWrite(t, b))
 			if err != nil {

@@ -13,8 +13,9 @@ import (
 )
 
 // OpenFeatures reads precomputed rows from an .npz archive: features (or
-// feat_list) n×h, logits (or logit_list) n×c, labels (or label_list) n; any of
-// them may be absent, but not all. An .npy file holds features n×h alone. NaN
+// feat_list) n×h, logits (or logit_list) n×c, labels (or label_list) n, and
+// earlier layers layer_0, layer_1 and so on, each n×h_l; any of
+// them may be absent, but not both features and logits. An .npy file holds features n×h alone. NaN
 // and infinite values are errors that name the row. Labels are only checked to
 // be whole numbers: out-of-domain rows are often labelled -1. float32 rows that
 // are not compressed take their own size in memory and little more.
@@ -71,11 +72,24 @@ func OpenFeatures(path string) (ood.Batch, error) {
 			return ood.Batch{}, err
 		}
 	}
+	for name := LayerArray(0); z.Has(name); name = LayerArray(len(b.Layers)) {
+		m, err := readMatrix(z, name)
+		if err != nil {
+			return ood.Batch{}, err
+		}
+		if err := agree(name, m.Rows); err != nil {
+			return ood.Batch{}, err
+		}
+		b.Layers = append(b.Layers, m)
+	}
 	if b.Features.Rows == 0 && b.Logits.Rows == 0 {
 		return ood.Batch{}, fmt.Errorf("%s: it holds neither features (or feat_list) nor logits (or logit_list)", path)
 	}
 	return b, nil
 }
+
+// LayerArray is what an archive calls an earlier layer, from 0.
+func LayerArray(i int) string { return fmt.Sprintf("layer_%d", i) }
 
 // LoadWeights reads a network's last layer from an .npz archive: weight c×h
 // and bias c. Without a bias it is zero.

@@ -1,0 +1,85 @@
+package baselines_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func TestMahalanobisLayersAgreesWithScikitLearn(t *testing.T) {
+	b, err := os.ReadFile("testdata/layers.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ref struct {
+		Fit, Test [][][]float32
+		Labels    []int
+		Scores    []struct {
+			Params ood.Params
+			Scores []float64
+		}
+	}
+	if err := json.Unmarshal(b, &ref); err != nil {
+		t.Fatal(err)
+	}
+	layers := func(all [][][]float32) (list []blas32.General) {
+		for _, rows := range all {
+			list = append(list, general(rows))
+		}
+		return list
+	}
+	training := ood.Training{Batch: ood.Batch{Layers: layers(ref.Fit), Labels: ref.Labels}}
+	if len(ref.Scores) != len(baselines.MahalanobisLayers.Grid) {
+		t.Errorf("reference scores of %d configurations, and there are %d", len(ref.Scores), len(baselines.MahalanobisLayers.Grid))
+	}
+	for _, c := range ref.Scores {
+		s, err := baselines.MahalanobisLayers.Fit(background, training, c.Params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, got := range score(t, s, ood.Batch{Layers: layers(ref.Test)}) {
+			if want := c.Scores[i]; !(math.Abs(got-want) <= 1e-6*want) {
+				t.Errorf("%v: row %d: %v, want %v", c.Params, i, got, want)
+			}
+		}
+	}
+}
+
+// Layers of other numbers or widths than those fitted with are refused, and so
+// are training rows that are all alike.
+func TestMahalanobisLayersRefuses(t *testing.T) {
+	data := newToy()
+	training, b := data.training(40), data.in(5)
+	s, err := baselines.MahalanobisLayers.Fit(background, training, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, layers := range map[string][]blas32.General{
+		"none": nil, "one": b.Layers[:1], "other widths": {b.Layers[1], b.Layers[0]},
+		"other rows": {b.Layers[0], data.in(4).Layers[1]},
+	} {
+		if _, err := s.Score(background, nil, ood.Batch{Layers: layers}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	training.Layers = []blas32.General{training.Layers[0], zeros(40, 3)}
+	if _, err := baselines.MahalanobisLayers.Fit(background, training, nil); err == nil {
+		t.Error("a layer that does not vary: no error")
+	}
+	training.Labels, training.Logits = nil, blas32.General{}
+	training.Layers = training.Layers[:1]
+	if _, err := baselines.MahalanobisLayers.Fit(background, training, nil); err != nil {
+		t.Errorf("rows without classes: %v", err)
+	}
+	training.Layers = []blas32.General{zeros(0, 3)}
+	if _, err := baselines.MahalanobisLayers.Fit(background, training, nil); err == nil || errors.Is(err, ood.ErrNoClasses) {
+		t.Errorf("no rows: %v", err)
+	}
+}

@@ -1,0 +1,202 @@
+package featurize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// DefaultEarlierLayers is how many layers before the last the command reads.
+const DefaultEarlierLayers = 3
+
+var errTransposed = errors.New("it transposes its data")
+
+// layerName is the name under which an earlier layer leaves the graph.
+func layerName(i int) string { return fmt.Sprintf("attach/layer/%d", i) }
+
+// findLayers chooses the earlier layers to read: those named, or as many as
+// asked for. Like φ, each is what a linear layer reads.
+func (b *builder) findLayers(ctx context.Context, feature view) error {
+	if len(b.o.Layers) == 0 && b.o.EarlierLayers <= 0 {
+		return nil
+	}
+	all := b.layersBefore(feature.tensor)
+	if len(b.o.Layers) > 0 {
+		return b.namedLayers(ctx, all)
+	}
+	tensors := make([]string, len(all))
+	for i, v := range all {
+		tensors[i] = v.tensor
+	}
+	shapes, err := b.probeShapes(ctx, tensors)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil && b.o.Log != nil {
+		b.o.Log.Debug("no earlier layers are read", "reason", err)
+	}
+	batch := int64(-1)
+	if n := b.input.fixedBatch(); n > 0 {
+		batch = int64(n)
+	}
+	var positioned, flat []view
+	for _, v := range all {
+		shape := shapes[v.tensor]
+		if len(shape) < 2 || shape[0] != batch {
+			continue
+		}
+		v.rank = len(shape)
+		switch {
+		case v.positions(shape) > 1:
+			positioned = append(positioned, v)
+		case v.rank == 2:
+			flat = append(flat, v)
+		}
+	}
+	// Vectors between positions and the last layer are as wide as all positions
+	// together, or squeezed from them to weigh channels.
+	if len(positioned) == 0 {
+		positioned = flat
+	}
+	b.layers = spread(positioned, b.o.EarlierLayers)
+	return nil
+}
+
+// namedLayers reads layers that were chosen before. One that a linear layer
+// reads is seen as it was then.
+func (b *builder) namedLayers(ctx context.Context, all []view) error {
+	for _, name := range b.o.Layers {
+		i := slices.IndexFunc(all, func(v view) bool { return v.tensor == name })
+		if i < 0 {
+			v, err := b.named(ctx, name)
+			if err != nil {
+				return err
+			}
+			b.layers = append(b.layers, v)
+			continue
+		}
+		v := all[i]
+		var err error
+		if v.rank, err = b.rank(ctx, name); err != nil {
+			return err
+		}
+		b.layers = append(b.layers, v)
+	}
+	return nil
+}
+
+// positions is how many positions a view averages over in a tensor of that
+// shape.
+func (v view) positions(shape []int64) int64 {
+	n := int64(1)
+	for axis := 1; axis < len(shape); axis++ {
+		if axis != v.channels() {
+			n *= shape[axis]
+		}
+	}
+	return n
+}
+
+// channels is the axis that a view keeps.
+func (v view) channels() int {
+	if v.spatial {
+		return 1
+	}
+	return v.rank - 1
+}
+
+// spread picks n of a list, evenly: for n = 3 those at a quarter, half and three
+// quarters of the way from the first to the last.
+func spread(all []view, n int) []view {
+	var picked []view
+	for i := 1; i <= n && len(all) > 0; i++ {
+		// Half is rounded to even, so that the picks lie symmetrically.
+		v := all[roundHalfEven(i*(len(all)-1), n+1)]
+		if !slices.Contains(picked, v) {
+			picked = append(picked, v)
+		}
+	}
+	return picked
+}
+
+// roundHalfEven is a/b, rounded.
+func roundHalfEven(a, b int) int {
+	q, twice := a/b, 2*(a%b)
+	if twice > b || twice == b && q%2 == 1 {
+		q++
+	}
+	return q
+}
+
+// layersBefore lists what the linear layers before a tensor read, in the graph's
+// order. What no linear layer precedes, the input in other words, is not a
+// layer.
+func (b *builder) layersBefore(tensor string) []view {
+	behind := map[string]bool{} // tensors that a linear layer precedes
+	needed := b.ancestors(tensor)
+	var all []view
+	for _, n := range b.g.Model.GetGraph().GetNode() {
+		if !needed[n] {
+			continue
+		}
+		reads := onnx.Reads(n)
+		follows := slices.ContainsFunc(reads, func(t string) bool { return behind[t] })
+		if linear[n.GetOpType()] && b.constantWeights(n) {
+			v, err := data(b.g, n)
+			if err == nil && follows && v.tensor != tensor && !slices.Contains(all, v) {
+				all = append(all, v)
+			}
+			follows = true
+		}
+		if follows {
+			for _, t := range n.GetOutput() {
+				behind[t] = true
+			}
+		}
+	}
+	return all
+}
+
+// data is the view of what a linear layer reads.
+func data(g *onnx.Graph, n *pb.NodeProto) (view, error) {
+	p := place{feature: view{tensor: n.GetInput()[0]}}
+	if strings.Contains(n.GetOpType(), "Conv") {
+		p.feature.spatial = true
+	} else {
+		p.feature.tokens = true
+	}
+	s := slots[n.GetOpType()]
+	if onnx.AttributeInt(n, "transA", 0) != 0 {
+		return p.feature, errTransposed
+	}
+	if s.weightScale == 0 && n.GetOpType() != "MatMulInteger" && n.GetOpType() != "ConvInteger" {
+		return p.feature, nil
+	}
+	err := p.dequantise(g, n, s)
+	return p.feature, err
+}
+
+func (b *builder) constantWeights(n *pb.NodeProto) bool {
+	s := slots[n.GetOpType()]
+	return s.weight < len(n.GetInput()) && b.k.is(n.GetInput()[s.weight])
+}
+
+// ancestors are the nodes that a tensor is made by.
+func (b *builder) ancestors(tensor string) map[*pb.NodeProto]bool {
+	all := map[*pb.NodeProto]bool{}
+	stack := []string{tensor}
+	for len(stack) > 0 {
+		t := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if n := b.g.Producer(t); n != nil && !all[n] {
+			all[n] = true
+			stack = append(stack, onnx.Reads(n)...)
+		}
+	}
+	return all
+}

@@ -1,0 +1,211 @@
+package featurize_test
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+func tensors(layers []featurize.Layer) []string {
+	var names []string
+	for _, l := range layers {
+		names = append(names, l.Tensor)
+	}
+	return names
+}
+
+func TestLayersAgreeWithNumPy(t *testing.T) {
+	data, err := os.ReadFile("testdata/layers.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ref map[string]struct {
+		Shape   []int
+		Tensors []string
+		Layers  [][][]float32
+	}
+	if err := json.Unmarshal(data, &ref); err != nil {
+		t.Fatal(err)
+	}
+	rt := runtime(t)
+	for name, want := range ref {
+		t.Run(name, func(t *testing.T) {
+			path := "../testmodels/" + name + ".onnx"
+			m := open(t, rt, path, featurize.Options{EarlierLayers: featurize.DefaultEarlierLayers, Batch: 2})
+			if got := tensors(m.Info().Layers); !slices.Equal(got, want.Tensors) {
+				t.Fatalf("reads %v, want %v", got, want.Tensors)
+			}
+			n := 1
+			for _, d := range want.Shape {
+				n *= d
+			}
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = float32(math.Sin(float64(i)))
+			}
+			b := all(t, m, want.Shape, x)
+			for i, layer := range want.Layers {
+				if got := b.Layers[i]; got.Cols != m.Info().Layers[i].Width || got.Rows != len(layer) {
+					t.Errorf("layer %d is %d×%d, and said to be %d wide", i, got.Rows, got.Cols, m.Info().Layers[i].Width)
+				}
+				near(t, want.Tensors[i], b.Layers[i].Data, slices.Concat(layer...), 1e-5)
+			}
+			// By their names, in that order, the same; and without them the same features.
+			slices.Reverse(want.Tensors)
+			named := all(t, open(t, rt, path, featurize.Options{Layers: want.Tensors}), want.Shape, x)
+			slices.Reverse(named.Layers)
+			bare := all(t, open(t, rt, path, featurize.Options{}), want.Shape, x)
+			if bare.Layers != nil {
+				t.Error("layers that nobody asked for")
+			}
+			for i := range b.Layers {
+				near(t, "named "+want.Tensors[i], named.Layers[i].Data, b.Layers[i].Data, 1e-6)
+			}
+			near(t, "features", b.Features.Data, bare.Features.Data, 1e-6)
+			near(t, "logits", b.Logits.Data, bare.Logits.Data, 1e-6)
+		})
+	}
+}
+
+// Which tensors are read: those that linear layers behind the first one read,
+// where they have positions and the rows first.
+func TestLayersFound(t *testing.T) {
+	rt := runtime(t)
+	ones := func(n int) []float32 { return slices.Repeat([]float32{.1}, n) }
+	conv := func(b *onnx.Builder, name, x string, from, to, kernel int) string {
+		y := b.Node("Conv", []string{x, b.Initializer(name, ones(to*from*kernel*kernel), int64(to), int64(from), int64(kernel), int64(kernel))},
+			onnx.Attr("pads", []int{kernel / 2, kernel / 2, kernel / 2, kernel / 2}))
+		return b.Node("Relu", []string{y})
+	}
+	classify := func(b *onnx.Builder, x string, width int) {
+		out(b, b.Node("Gemm", []string{x, b.Initializer("W", ones(width*c), int64(width), c)}))
+	}
+	pool := func(b *onnx.Builder, x string) string {
+		return b.Node("Flatten", []string{b.Node("GlobalAveragePool", []string{x})})
+	}
+	for name, k := range map[string]struct {
+		dims   []any
+		widths []int
+		build  func(b *onnx.Builder, x string)
+	}{
+		// The gate of channels reads one position, and what only turns the input is no layer.
+		"squeeze and excitation": {dims: []any{"n", 6, 6, 2}, widths: []int{3, 5}, build: func(b *onnx.Builder, x string) {
+			y := conv(b, "a", b.Node("Transpose", []string{x}, onnx.Attr("perm", []int{0, 3, 1, 2})), 2, 3, 3)
+			y = conv(b, "b", y, 3, 5, 3)
+			gate := b.Node("Sigmoid", []string{conv(b, "g", b.Node("GlobalAveragePool", []string{y}), 5, 5, 1)})
+			classify(b, pool(b, conv(b, "c", b.Node("Mul", []string{y, gate}), 5, 4, 1)), 4)
+		}},
+		// Two layers that read one tensor, as before a residual block, are one.
+		"branches": {dims: []any{"n", 2, 6, 6}, widths: []int{3}, build: func(b *onnx.Builder, x string) {
+			y := conv(b, "a", x, 2, 3, 3)
+			classify(b, pool(b, b.Node("Add", []string{conv(b, "b", y, 3, 4, 3), conv(b, "c", y, 3, 4, 1)})), 4)
+		}},
+		// A layer of tokens, which is averaged over them; one that has them among the rows is
+		// not one of rows.
+		"tokens": {dims: []any{"n", 7, 3}, widths: []int{6}, build: func(b *onnx.Builder, x string) {
+			y := b.Node("Relu", []string{b.Node("MatMul", []string{x, b.Initializer("a", ones(18), 3, 6)})})
+			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("b", ones(30), 6, 5)})})
+			flat := b.Node("Gemm", []string{b.Node("Reshape", []string{y, b.Const([]int64{-1, 5})}), b.Initializer("c", ones(20), 5, 4)})
+			classify(b, b.Node("ReduceMean", []string{b.Node("Reshape", []string{flat, b.Const([]int64{-1, 7, 4})})},
+				onnx.Attr("axes", []int{1}), onnx.Attr("keepdims", 0)), 4)
+		}},
+		// Channels last, as some exporters write pointwise convolutions.
+		"channels last": {dims: []any{"n", 3, 5, 5}, widths: []int{4, 6}, build: func(b *onnx.Builder, x string) {
+			y := b.Node("Transpose", []string{conv(b, "a", x, 3, 4, 3)}, onnx.Attr("perm", []int{0, 2, 3, 1}))
+			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("b", ones(24), 4, 6)})})
+			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("c", ones(30), 6, 5)})})
+			classify(b, b.Node("ReduceMean", []string{y}, onnx.Attr("axes", []int{1, 2}), onnx.Attr("keepdims", 0)), 5)
+		}},
+		"vectors alone": {dims: []any{"n", 3}, widths: []int{4, 6}, build: func(b *onnx.Builder, x string) {
+			y := b.Node("Relu", []string{b.Node("MatMul", []string{x, b.Initializer("a", ones(12), 3, 4)})})
+			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("b", ones(24), 4, 6)})})
+			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("c", ones(30), 6, 5)})})
+			classify(b, y, 5)
+		}},
+		"vectors behind positions": {dims: []any{"n", 2, 6, 6}, widths: []int{3}, build: func(b *onnx.Builder, x string) {
+			y := b.Node("Flatten", []string{conv(b, "b", conv(b, "a", x, 2, 3, 3), 3, 3, 3)})
+			y = b.Node("Relu", []string{b.Node("Gemm", []string{y, b.Initializer("c", ones(108*5), 108, 5)})})
+			classify(b, y, 5)
+		}},
+		"one layer": {dims: []any{"n", 3}, build: func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }},
+		"a fixed batch": {dims: []any{3, 2, 6, 6}, widths: []int{3}, build: func(b *onnx.Builder, x string) {
+			classifyFixed := b.Node("Gemm", []string{pool(b, conv(b, "b", conv(b, "a", x, 2, 3, 3), 3, 4, 3)), b.Initializer("W", ones(8), 4, c)})
+			out(b, classifyFixed, 3, c)
+		}},
+		"inputs of any size": {dims: []any{"n", 3, "height", "width"}, widths: []int{4}, build: func(b *onnx.Builder, x string) {
+			classify(b, pool(b, conv(b, "b", conv(b, "a", x, 3, 4, 3), 4, 5, 3)), 5)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := tiny(t, 13, k.build, k.dims...)
+			m := open(t, rt, path, featurize.Options{EarlierLayers: 3})
+			var widths []int
+			for _, l := range m.Info().Layers {
+				widths = append(widths, l.Width)
+			}
+			if !slices.Equal(widths, k.widths) {
+				t.Errorf("layers %v, want widths %v", m.Info().Layers, k.widths)
+			}
+			named := open(t, rt, path, featurize.Options{Layers: tensors(m.Info().Layers)})
+			if !slices.Equal(named.Info().Layers, m.Info().Layers) {
+				t.Errorf("by name %v, found %v", named.Info().Layers, m.Info().Layers)
+			}
+		})
+	}
+}
+
+// 8-bit layers are read as the numbers that they stand for.
+func TestQuantisedLayers(t *testing.T) {
+	rt := runtime(t)
+	const scale, zero = float32(.25), 2
+	path := tiny(t, 13, func(b *onnx.Builder, x string) {
+		s, z, one := b.Const(scale), bytesOf(b, pb.TensorProto_UINT8, []byte{zero}), b.Const(float32(1))
+		zeroInt := bytesOf(b, pb.TensorProto_INT8, []byte{0})
+		same := func(y string) string {
+			w := bytesOf(b, pb.TensorProto_INT8, []byte{1, 0, 0, 1}, 2, 2, 1, 1)
+			return b.Node("QLinearConv", []string{y, s, z, w, one, zeroInt, s, z})
+		}
+		y := same(same(b.Node("QuantizeLinear", []string{x, s, z})))
+		y = b.Node("Flatten", []string{b.Node("GlobalAveragePool", []string{b.Node("DequantizeLinear", []string{y, s, z})})})
+		out(b, b.Node("Gemm", []string{y, b.Initializer("W", []float32{1, 2, 3, 4}, 2, 2)}))
+	}, "n", 2, 1, 2)
+	for _, o := range []featurize.Options{{EarlierLayers: 1}, {}} {
+		if o.EarlierLayers == 0 {
+			o.Layers = tensors(open(t, rt, path, featurize.Options{EarlierLayers: 1}).Info().Layers)
+		}
+		b := all(t, open(t, rt, path, o), []int{1, 2, 1, 2}, []float32{1, 1.5, -.25, .75})
+		near(t, "the layer", b.Layers[0].Data, []float32{1.25, .25}, 1e-6)
+	}
+}
+
+func TestLayersRefused(t *testing.T) {
+	rt := runtime(t)
+	path := tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3)
+	_, err := openErr(rt, path, featurize.Options{Layers: []string{"nowhere"}})
+	if err == nil || !strings.Contains(err.Error(), `"nowhere"`) {
+		t.Errorf("a tensor that is not there: %v", err)
+	}
+	// A layer that overflows is no reason to score its row with it.
+	path = tiny(t, 13, func(b *onnx.Builder, x string) {
+		y := b.Node("Mul", []string{b.Node("MatMul", []string{x, b.Initializer("big", slices.Repeat([]float32{3e38}, 12), 3, 4)}), b.Const(float32(2))})
+		y = b.Node("Tanh", []string{b.Node("MatMul", []string{y, b.Initializer("a", slices.Repeat([]float32{1}, 16), 4, 4)})})
+		out(b, gemm(b, y))
+	}, "n", 3)
+	m, err := openErr(rt, path, featurize.Options{EarlierLayers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	_, err = m.All(context.Background(), featurize.Slice([]int{2, 3}, []float32{0, 0, 0, 1, 1, 1}), 2, nil)
+	if err == nil || !strings.Contains(err.Error(), "layer") || !strings.Contains(err.Error(), "row 1") {
+		t.Errorf("an infinite layer: %v", err)
+	}
+}

@@ -1,0 +1,74 @@
+package bundle_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// With earlier layers, the default detector reads them, and the bundle says
+// which they are; without, it is the one of the last layer alone.
+func TestDefaultReadsLayers(t *testing.T) {
+	in := classifier(80)
+	in.Method, in.Last = ood.Method{}, sums(3, 8)
+	b := mustFit(t, in)
+	if b.Detector.Method != "fused" || b.Base.Layers != nil {
+		t.Errorf("without layers: %s, which reads %v", b.Detector.Method, b.Base.Layers)
+	}
+	in.Batch.Layers = layersOf(in.Batch)
+	in.Base.Layers = []bundle.Layer{{Tensor: "relu1"}, {Tensor: "relu2"}}
+	b, err := read(mustWrite(t, mustFit(t, in)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []bundle.Layer{{Tensor: "relu1", Width: 3}, {Tensor: "relu2", Width: 5}}
+	if b.Detector.Method != "fused-layers" || len(b.Base.Layers) != 2 || b.Base.Layers[0] != want[0] || b.Base.Layers[1] != want[1] {
+		t.Errorf("%s reads %v, want fused-layers and %v", b.Detector.Method, b.Base.Layers, want)
+	}
+	in.Method = baselines.KNN
+	if b := mustFit(t, in); b.Base.Layers != nil {
+		t.Errorf("a detector of the last layer reads %v", b.Base.Layers)
+	}
+}
+
+func TestLayersThatDoNotFit(t *testing.T) {
+	in := classifier(80)
+	in.Batch.Layers, in.Method = layersOf(in.Batch), baselines.MahalanobisLayers
+	b := mustFit(t, in)
+	rows := blob(2, 10, 8, 3, 0)
+	all := layersOf(rows)
+	nan := layersOf(rows)
+	nan[1].Data[7] /= 0
+	for name, c := range map[string]struct {
+		layers []blas32.General
+		want   string
+	}{
+		"none":         {nil, `method "mahalanobis-layers" needs earlier layers: the rows to score carry none`},
+		"one":          {all[:1], "the rows have 1 earlier layers, and the bundle was fitted on 2"},
+		"other widths": {[]blas32.General{all[1], all[0]}, "layer 0 of the rows has 5 columns, and the bundle was fitted on 3"},
+		"other rows":   {[]blas32.General{all[0], matrix(9, 5)}, "10 rows but layer 1 is of 9×5"},
+		"infinite":     {nan, "layer 1 has +Inf in row 1, column 2"},
+	} {
+		rows.Layers = c.layers
+		_, err := b.Predict(t.Context(), rows, bundle.PredictOptions{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+	in.Cal = blob(3, 20, 8, 3, 0)
+	in.Cal.Layers = layersOf(in.Cal)[:1]
+	if _, err := bundle.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "calibration rows have earlier layers of widths [3] and rows to fit on of [3 5]") {
+		t.Errorf("calibration rows of one layer: %v", err)
+	}
+	in.Cal.Layers, in.Batch.Layers = nil, nil
+	var need *ood.NeedError
+	if _, err := bundle.Fit(t.Context(), in); !errors.As(err, &need) || need.Need != ood.NeedLayers {
+		t.Errorf("no layers: %v", err)
+	}
+}
