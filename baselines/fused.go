@@ -30,15 +30,20 @@ const (
 // outside the space that the network uses. Both weigh in the logits.
 var FusedPValues = Fused("fused", HarmonicMean, CertificatesCoupled, ViM)
 
-// FusedLayers fuses them with what earlier layers show, at half the weight of
-// certificates: the last layer tells new classes, earlier ones another kind of
-// input.
+// FusedLayers fuses certificates of the last layer with what earlier layers
+// show: the former tell new classes, the latter another kind of input. Since
+// these are seen there, the last layer's logits count more than where it stands
+// alone, and the length of features, which is short where nothing is
+// recognised, is left in.
 var FusedLayers = WeightedFused("fused-layers", HarmonicMean,
-	Component{CertificatesCoupled, 2}, Component{ViM, 1}, Component{MahalanobisLayers, 1})
+	Component{Method: CertificatesCoupled, Params: ood.Params{"unit_norm": false, "weight": 2. / 3}, Weight: 3},
+	Component{Method: MahalanobisLayers, Weight: 1})
 
 // Component is a detector to fuse with others.
 type Component struct {
 	Method ood.Method
+	// Params replace its default parameters.
+	Params ood.Params
 	// Weight is how much its p-value counts; those of all components are
 	// divided by their sum.
 	Weight float64
@@ -48,17 +53,17 @@ type Component struct {
 func Fused(name string, combine Combination, components ...ood.Method) ood.Method {
 	equal := make([]Component, len(components))
 	for i, m := range components {
-		equal[i] = Component{m, 1}
+		equal[i] = Component{Method: m, Weight: 1}
 	}
 	return WeightedFused(name, combine, equal...)
 }
 
 // WeightedFused returns a method that combines the conformal p-values of its
-// components, each fitted in its default configuration; combine is the default of
-// its parameter of that name. A fifth of the rows, drawn by the seed,
-// calibrates the components, which are fitted with the others alone. It panics
-// if there are no components, two of them have one name or a weight is not
-// positive.
+// components; combine is the default of its parameter of that name. Every fifth
+// of the rows, drawn by the seed, is scored by components fitted with the
+// others, which calibrates those fitted with all rows. It panics if there are no
+// components, two of them have one name, a method lacks a parameter or a weight
+// is not positive.
 func WeightedFused(name string, combine Combination, components ...Component) ood.Method {
 	f := fusion{name: name, combine: combine}
 	var sum float64
@@ -66,6 +71,11 @@ func WeightedFused(name string, combine Combination, components ...Component) oo
 		if !(c.Weight > 0) || math.IsInf(c.Weight, 1) {
 			panic(fmt.Sprintf("baselines: weight %v of %s is not positive", c.Weight, c.Method.Name))
 		}
+		params, err := c.Method.With(c.Params)
+		if err != nil {
+			panic("baselines: " + err.Error())
+		}
+		c.Method.Default = params
 		f.components = append(f.components, c.Method)
 		sum += c.Weight
 	}
@@ -79,18 +89,27 @@ func WeightedFused(name string, combine Combination, components ...Component) oo
 	for _, c := range components {
 		f.weights = append(f.weights, c.Weight/sum)
 	}
-	listed, weighing := slices.Clone(names), ""
-	if !f.equal() {
-		weighing = ", in both of which a component counts by its weight"
-		for i, w := range f.weights {
-			listed[i] = fmt.Sprintf("%s (weight %.2g)", names[i], w)
+	var listed []string
+	weighing := ""
+	for i, c := range components {
+		says := names[i]
+		if len(c.Params) > 0 {
+			says += " (" + c.Params.String() + ")"
 		}
+		listed = append(listed, says)
+	}
+	if !f.equal() {
+		var shares []string
+		for _, w := range f.weights {
+			shares = append(shares, fmt.Sprintf("%.2g", w))
+		}
+		weighing = ", in both of which they count " + strings.Join(shares, ", ")
 	}
 	m := ood.Method{
 		Name: name,
 		Doc: "The conformal p-values of " + strings.Join(listed, ", ") + " as one number: combine=fisher is −2 Σ log p, combine=harmonic " +
-			"minus the logarithm of their harmonic mean" + weighing + ". A fifth of the training rows calibrates the components, which are fitted with the " +
-			"others. Between calibration scores log p is interpolated, and beyond the largest it follows a generalised Pareto " +
+			"minus the logarithm of their harmonic mean" + weighing + ". Every fifth of the training rows is scored by components fitted with the others, and so " +
+			"all rows calibrate the components, which are fitted with all. Between calibration scores log p is interpolated, and beyond the largest it follows a generalised Pareto " +
 			"distribution fitted to the upper tenth, so that far rows keep their order. The components depend on each other: the " +
 			"result is a score, and a p-value only once it is calibrated itself.",
 		Ref:     "Fisher 1932; Wilson 2019, doi:10.1073/pnas.1814092116; Pickands 1975 for the tail",
@@ -183,24 +202,17 @@ func (f fusion) fit(ctx context.Context, t ood.Training, grid []ood.Params) ([]o
 	if t.Len() < 2 {
 		return nil, &heads.TooFewRowsError{What: f.name, Have: t.Len(), Need: 2}
 	}
-	fit, cal := calibrate.Split(t.Len(), calibrate.DefaultFraction, t.Seed)
-	held := t.Batch.Select(cal)
 	parts := make([]fusedPart, len(f.components))
 	for i, m := range f.components {
-		part := t
-		part.Batch = t.Batch.Select(fit)
+		whole := t
 		if t.Progress != nil {
-			part.Progress = func(share float64) { t.Progress((float64(i) + share) / float64(len(parts))) }
+			whole.Progress = func(share float64) { t.Progress((float64(i) + share) / float64(len(parts))) }
 		}
-		s, err := m.Fit(ctx, part, m.Default)
+		s, held, err := crossFit(ctx, whole, m)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
-		scores, err := s.Score(ctx, nil, held)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Name, err)
-		}
-		c, err := calibrate.NewConformal(scores)
+		c, err := calibrate.NewConformal(held)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
@@ -211,4 +223,37 @@ func (f fusion) fit(ctx context.Context, t ood.Training, grid []ood.Params) ([]o
 		scorers[i] = newFused(c, parts)
 	}
 	return scorers, ctx.Err()
+}
+
+// fusedFolds is the number of parts that rows are calibrated in.
+const fusedFolds = 5
+
+// crossFit fits a method in its default configuration, and scores every row by
+// one that was fitted without the row's fold (Vovk 2015, "Cross-conformal
+// predictors").
+func crossFit(ctx context.Context, t ood.Training, m ood.Method) (s ood.Scorer, held []float64, err error) {
+	folds := calibrate.Folds(t.Len(), fusedFolds, t.Seed)
+	fit := func(done int, part ood.Training) (ood.Scorer, error) {
+		if progress := t.Progress; progress != nil {
+			part.Progress = func(share float64) { progress((float64(done) + share) / float64(len(folds)+1)) }
+		}
+		return m.Fit(ctx, part, m.Default)
+	}
+	held = make([]float64, t.Len())
+	for k, fold := range folds {
+		part := t
+		part.Batch, part.Stays = t.Batch.Select(slices.Concat(slices.Delete(slices.Clone(folds), k, k+1)...)), true
+		if s, err = fit(k, part); err != nil {
+			return nil, nil, err
+		}
+		scores, err := s.Score(ctx, nil, t.Batch.Select(fold))
+		if err != nil {
+			return nil, nil, err
+		}
+		for i, r := range fold {
+			held[r] = scores[i]
+		}
+	}
+	s, err = fit(len(folds), t)
+	return s, held, err
 }

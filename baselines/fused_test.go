@@ -22,9 +22,9 @@ func TestFusedAgreesWithNumPy(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ref struct {
-		Fit, Cal, Test   [][]float32
-		FitLogits        [][]float32 `json:"fit_logits"`
-		CalLogits        [][]float32 `json:"cal_logits"`
+		Folds            [][][]float32
+		FoldLogits       [][][]float32 `json:"fold_logits"`
+		Test             [][]float32
 		TestLogits       [][]float32 `json:"test_logits"`
 		Fisher, Harmonic []float64
 		WeightedFisher   []float64 `json:"weighted_fisher"`
@@ -33,16 +33,14 @@ func TestFusedAgreesWithNumPy(t *testing.T) {
 	if err := json.Unmarshal(b, &ref); err != nil {
 		t.Fatal(err)
 	}
-	// Every row goes where the split finds it.
+	// Every row goes where its fold is found.
 	const seed = 9
-	n := len(ref.Fit) + len(ref.Cal)
-	fit, cal := calibrate.Split(n, calibrate.DefaultFraction, seed)
+	n := len(ref.Folds) * len(ref.Folds[0])
 	features, logits := make([][]float32, n), make([][]float32, n)
-	for i, r := range fit {
-		features[r], logits[r] = ref.Fit[i], ref.FitLogits[i]
-	}
-	for i, r := range cal {
-		features[r], logits[r] = ref.Cal[i], ref.CalLogits[i]
+	for k, fold := range calibrate.Folds(n, len(ref.Folds), seed) {
+		for i, r := range fold {
+			features[r], logits[r] = ref.Folds[k][i], ref.FoldLogits[k][i]
+		}
 	}
 	training := ood.Training{Batch: ood.Batch{Features: general(features), Logits: general(logits)}, Seed: seed}
 	m := baselines.Fused("three", baselines.Fisher, baselines.Certificates, baselines.Energy, baselines.KNN)
@@ -151,10 +149,9 @@ func TestFusedIsConservative(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, held := calibrate.Split(len(fit), calibrate.DefaultFraction, training.Seed)
 	var at []float64
-	for _, r := range held {
-		at = append(at, float64(fit[r]))
+	for _, v := range fit {
+		at = append(at, float64(v))
 	}
 	c, err := calibrate.NewConformal(at)
 	if err != nil {
@@ -169,6 +166,50 @@ func TestFusedIsConservative(t *testing.T) {
 			t.Errorf("at %v: p is %v, the conformal one %v", x, p, conformal)
 		}
 	}
+}
+
+// Every row is scored by components that were not fitted with it, and rows to
+// score by components that were fitted with all.
+func TestFusedCalibratesOutOfFold(t *testing.T) {
+	n := 20
+	rows := make([]float32, n)
+	for i := range rows {
+		rows[i] = float32(i)
+	}
+	var fits []int
+	seen := ood.Method{
+		Name: "seen", Doc: "1 for a row fitted with, else 0.", Needs: ood.NeedFeatures,
+		Fit: func(_ context.Context, t ood.Training, _ ood.Params) (ood.Scorer, error) {
+			fits = append(fits, t.Len())
+			return known(slices.Clone(t.Features.Data)), nil
+		},
+	}
+	s, err := baselines.Fused("alone", baselines.HarmonicMean, seen).Fit(background, ood.Training{Batch: column(rows...), Seed: 3}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{16, 16, 16, 16, 16, 20}; !slices.Equal(fits, want) {
+		t.Errorf("fitted with %v rows, want %v", fits, want)
+	}
+	for i, got := range score(t, s, column(append(rows, -1)...)) {
+		// All calibration rows score 0: p is 1 there, and next to 0 beyond.
+		if i < n && got < 10 || i == n && math.Abs(got) > 1e-12 {
+			t.Errorf("row %d: −log p is %v", i, got)
+		}
+	}
+}
+
+// known scores 1 for the rows in it.
+type known []float32
+
+func (k known) Score(_ context.Context, _ []float64, b ood.Batch) ([]float64, error) {
+	s := make([]float64, b.Features.Rows)
+	for i := range s {
+		if slices.Contains(k, b.Features.Data[i*b.Features.Stride]) {
+			s[i] = 1
+		}
+	}
+	return s, nil
 }
 
 func TestFusedRestoreRefuses(t *testing.T) {

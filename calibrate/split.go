@@ -31,6 +31,22 @@ func Split(n int, fraction float64, seed uint64) (fit, cal []int) {
 	return fit, cal
 }
 
+// Folds divides the rows 0…n−1 at random into k parts, whose sizes differ by at
+// most one; fewer than k where there are fewer rows. Each is increasing. The same
+// arguments give the same parts. Folds panics if n is negative or k below 1.
+func Folds(n, k int, seed uint64) [][]int {
+	if n < 0 || k < 1 {
+		panic("calibrate: folds of a negative number of rows, or none")
+	}
+	rows := rand.New(rand.NewPCG(seed, splitStream)).Perm(n)
+	folds := make([][]int, min(n, k))
+	for i := range folds {
+		folds[i] = rows[i*n/len(folds) : (i+1)*n/len(folds)]
+		sort.Ints(folds[i])
+	}
+	return folds
+}
+
 // splitStream keeps the permutation of a split apart from other uses of the
 // same seed.
 const splitStream = 0x73706c6974

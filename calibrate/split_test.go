@@ -60,3 +60,29 @@ func TestSplitByLabel(t *testing.T) {
 		}
 	}
 }
+
+// Every row is in one fold, folds are of about one size, and the seed decides.
+func TestFolds(t *testing.T) {
+	for _, c := range []struct{ n, k, want int }{{0, 5, 0}, {1, 5, 1}, {3, 5, 3}, {5, 5, 5}, {23, 5, 5}, {100, 1, 1}} {
+		folds := Folds(c.n, c.k, 4)
+		if len(folds) != c.want {
+			t.Errorf("%d rows in %d folds: %d of them, want %d", c.n, c.k, len(folds), c.want)
+		}
+		seen := make([]int, c.n)
+		for _, f := range folds {
+			if !slices.IsSorted(f) || len(f) < c.n/c.k || len(f) > (c.n+c.k-1)/c.k {
+				t.Errorf("%d rows in %d folds: one is %v", c.n, c.k, f)
+			}
+			for _, r := range f {
+				seen[r]++
+			}
+		}
+		if slices.ContainsFunc(seen, func(n int) bool { return n != 1 }) {
+			t.Errorf("%d rows in %d folds: %v times", c.n, c.k, seen)
+		}
+	}
+	a, b, other := Folds(30, 5, 1), Folds(30, 5, 1), Folds(30, 5, 2)
+	if !slices.EqualFunc(a, b, slices.Equal[[]int]) || slices.EqualFunc(a, other, slices.Equal[[]int]) {
+		t.Error("folds do not follow the seed")
+	}
+}

@@ -1,5 +1,5 @@
-"""Writes fused.json: features and logits of rows to fit, calibrate and test
-with, and scores of fused p-values of certificates, energy and k-nearest
+"""Writes fused.json: features and logits of five folds of rows to fit and
+calibrate with and of rows to test with, and scores of fused p-values of certificates, energy and k-nearest
 neighbours, written out in double precision.
 
     python fused.py
@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import combine_pvalues, genpareto
 
-rng = np.random.default_rng(31)
-H, C, FIT, CAL = 10, 4, 160, 40  # a fifth of all rows calibrates
+rng = np.random.default_rng(42)
+H, C, FOLDS, FOLD = 10, 4, 5, 40
 
 
 def f32(x):
@@ -29,10 +29,9 @@ def rows(n, noise):
     return x, f32(x @ weight.T)
 
 
-fit, fit_logits = rows(FIT, 0.3)
-cal, cal_logits = rows(CAL, 0.3)
+folds = [rows(FOLD, 0.3) for _ in range(FOLDS)]
 near, far = rows(12, 0.3), rows(8, 3)
-test, test_logits = np.r_[near[0], far[0], cal[:2], 40 * far[0][:2]], np.r_[near[1], far[1], cal_logits[:2], 40 * far[1][:2]]
+test, test_logits = np.r_[near[0], far[0], folds[0][0][:2], 40 * far[0][:2]], np.r_[near[1], far[1], folds[0][1][:2], 40 * far[1][:2]]
 test_logits[[0, 13]] -= [[20], [90]]  # an energy beyond all others
 test_logits = f32(test_logits)
 
@@ -41,12 +40,16 @@ def unit(x):
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-vectors = np.linalg.eigh(unit(fit).T @ unit(fit))[1][:, : 3 * H // 4]
+def certificates(fit):
+    vectors = np.linalg.eigh(unit(fit).T @ unit(fit))[1][:, : 3 * H // 4]
+    return lambda x, z: ((unit(x) @ vectors) ** 2).mean(1)
+
+
 components = {
-    "certificates": lambda x, z: ((unit(x) @ vectors) ** 2).mean(1),
-    "energy": lambda x, z: -logsumexp(z, axis=1),
+    "certificates": certificates,
+    "energy": lambda fit: lambda x, z: -logsumexp(z, axis=1),
     # .001 of the rows is less than one: the nearest.
-    "knn": lambda x, z: np.linalg.norm(unit(x)[:, None] - unit(fit), axis=2).min(1),
+    "knn": lambda fit: lambda x, z: np.linalg.norm(unit(x)[:, None] - unit(fit), axis=2).min(1),
 }
 
 
@@ -71,8 +74,12 @@ def pvalues(c, s):
 
 
 ps = []
-for name, score in components.items():
-    p, shape = pvalues(score(cal, cal_logits), score(test, test_logits))
+for name, fitted in components.items():
+    held = []
+    for k, (x, z) in enumerate(folds):
+        held.append(fitted(np.concatenate([folds[j][0] for j in range(FOLDS) if j != k]))(x, z))
+    score = fitted(np.concatenate([x for x, _ in folds]))
+    p, shape = pvalues(np.concatenate(held), score(test, test_logits))
     print(f"{name}: shape {shape:.3f}, least p {p.min():.3g}")
     ps.append(p)
 ps = np.stack(ps, 1)
@@ -84,8 +91,7 @@ weighted_harmonic = -np.log(1 / np.average(1 / ps, axis=1, weights=weights))
 
 with open("fused.json", "w") as out:
     json.dump({
-        "fit": fit.tolist(), "fit_logits": fit_logits.tolist(),
-        "cal": cal.tolist(), "cal_logits": cal_logits.tolist(),
+        "folds": [x.tolist() for x, _ in folds], "fold_logits": [z.tolist() for _, z in folds],
         "test": test.tolist(), "test_logits": test_logits.tolist(),
         "fisher": fisher.tolist(), "harmonic": harmonic.tolist(),
         "weighted_fisher": weighted_fisher.tolist(), "weighted_harmonic": weighted_harmonic.tolist(),

@@ -46,7 +46,7 @@ func selectionFlags(flags *flag.FlagSet, s *settings) {
 
 // fixedChoices are methods that one may take without choosing.
 func fixedChoices() []string {
-	return []string{"fused", "certificates-coupled", "knn", "vim", "energy"}
+	return []string{"fused-layers", "fused", "certificates-coupled", "knn", "vim", "energy"}
 }
 
 // beforeNetwork is the choice by mean rank where the network is not at hand.

@@ -25,10 +25,10 @@ const (
 )
 
 // DefaultMethods are the detectors that Fit tries in turn where none is named:
-// p-values of certificates, ViM and earlier layers fused, for classifiers whose
-// last layer is known; without earlier layers, those of the first two;
-// certificates coupled with the logits, for others; and certificates of the
-// features alone, for regression.
+// p-values of certificates coupled with the logits and of earlier layers fused,
+// for classifiers; without earlier layers, those of such certificates and ViM,
+// where the last layer is known; the certificates alone, where it is not; and
+// certificates of the features, for regression.
 func DefaultMethods() []ood.Method {
 	return []ood.Method{baselines.FusedLayers, baselines.FusedPValues, baselines.CertificatesCoupled, baselines.Certificates}
 }
