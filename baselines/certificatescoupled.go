@@ -98,7 +98,7 @@ func (s coupled) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float
 	}
 	dst = scores(dst, b.Features.Rows)
 	for first := 0; first < len(dst); first += certificatesBlock {
-		part := b.Slice(first, min(first+certificatesBlock, len(dst)))
+		part := ood.Batch{Features: b.Features, Logits: b.Logits}.Slice(first, min(first+certificatesBlock, len(dst)))
 		x := part.Features
 		if s.unitNorm {
 			x = blas32.General{Rows: x.Rows, Cols: x.Cols, Stride: x.Cols, Data: make([]float32, x.Rows*x.Cols)}

@@ -444,7 +444,7 @@ func (c conformance) notFinite(t *testing.T, m ood.Method) {
 		training.Layers = stridedLayers(training.Layers)
 		training.Layers[1].Data[17*training.Layers[1].Stride+4] = v
 		_, err = m.Fit(background, training, m.Default)
-		if m.Needs&ood.NeedLayers != 0 && !errors.As(err, &broken) {
+		if m.Needs&ood.NeedLayers != 0 && (!errors.As(err, &broken) || broken.Row != 17) {
 			t.Errorf("%v in row 17 of a layer to fit with: %v", v, err)
 		}
 	}
@@ -465,6 +465,13 @@ func (c conformance) notFinite(t *testing.T, m ood.Method) {
 	b.Logits.Data[3*b.Logits.Stride+1] = float32(math.NaN())
 	s := c.fit(t, m, m.Default)
 	want := score(t, s, c.in)
+	if m.Needs&ood.NeedLayers != 0 {
+		layer := c.in
+		layer.Layers = b.Layers
+		if v := score(t, s, layer)[3]; !math.IsNaN(v) {
+			t.Errorf("a row with NaN in a layer alone scores %v", v)
+		}
+	}
 	for i, v := range score(t, s, b) {
 		if i == 3 {
 			if m.Name != baselines.Random.Name && !math.IsNaN(v) {

@@ -35,8 +35,8 @@ var FusedPValues = Fused("fused", HarmonicMean, CertificatesCoupled, ViM)
 // these are seen there, the last layer's logits count more than where it stands
 // alone, and the length of features, which is short where nothing is
 // recognised, is left in.
-var FusedLayers = WeightedFused("fused-layers", HarmonicMean,
-	Component{Method: CertificatesCoupled, Params: ood.Params{"unit_norm": false, "weight": 2. / 3}, Weight: 3},
+var FusedLayers = WeightedFused("fused-layers", Fisher,
+	Component{Method: CertificatesCoupled, Params: ood.Params{"unit_norm": false, "weight": .67}, Weight: 2},
 	Component{Method: MahalanobisLayers, Weight: 1})
 
 // Component is a detector to fuse with others.
@@ -198,6 +198,11 @@ func (f fusion) fit(ctx context.Context, t ood.Training, grid []ood.Params) ([]o
 	}
 	if err := heads.CheckFinite("logits", t.Logits); err != nil && f.needs()&ood.NeedLogits != 0 {
 		return nil, err
+	}
+	for i, m := range t.Layers {
+		if err := heads.CheckFinite(fmt.Sprintf("layer %d", i), m); err != nil && f.needs()&ood.NeedLayers != 0 {
+			return nil, err
+		}
 	}
 	if t.Len() < 2 {
 		return nil, &heads.TooFewRowsError{What: f.name, Have: t.Len(), Need: 2}

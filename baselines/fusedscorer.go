@@ -61,7 +61,7 @@ func (s fused) ScoreGrid(ctx context.Context, grid []ood.Scorer, b ood.Batch) ([
 			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
 		if len(surprises[i]) != n {
-			return nil, fmt.Errorf("%s: %d scores of %d rows: features, logits and inputs are not of as many rows", p.name, len(surprises[i]), n)
+			return nil, fmt.Errorf("%s: %d scores of %d rows: features, logits, layers and inputs are not of as many rows", p.name, len(surprises[i]), n)
 		}
 		for r, v := range surprises[i] {
 			surprises[i][r] = p.of(v)

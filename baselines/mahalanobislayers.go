@@ -21,8 +21,8 @@ var MahalanobisLayers = ood.Method{
 		"average on the training rows. Within a layer, one covariance serves all classes; shrinkage mixes that share of a multiple of the identity into it. Classes are " +
 		"the labels where there are any, else the largest logit; of a regressor all rows are of one. It sees another kind of input (texture, colour, contrast) " +
 		"better than new classes of the same kind, which the last layer tells better: fused-layers has both.",
-	Ref: "Lee et al. 2018, arXiv:1807.03888, sections 2.1 and 2.3 (feature ensemble), with layers weighed alike in place of a regression on " +
-		"out-of-domain rows, as in Haroush et al. 2022, arXiv:2102.12967",
+	Ref: "Lee et al. 2018, arXiv:1807.03888, eq. 2 and the feature ensemble of section 2.2, with layers weighed alike in place of a regression on " +
+		"out-of-domain rows",
 	Needs:   ood.NeedLayers,
 	Default: ood.Params{"shrinkage": coupledShrinkage},
 	Grid:    []ood.Params{{"shrinkage": coupledShrinkage}, {"shrinkage": .01}, {"shrinkage": .1}},
@@ -52,6 +52,9 @@ func fitMahalanobisLayers(ctx context.Context, t ood.Training, grid []ood.Params
 	}
 	fitted := make([]mahalanobisLayers, len(grid))
 	for i, layer := range t.Layers {
+		if err := heads.CheckFinite(fmt.Sprintf("layer %d", i), layer); err != nil {
+			return nil, err
+		}
 		t.Features = layer
 		all, _, err := fitClassMeans(ctx, t, shrinkages, "mahalanobis-layers")
 		if err != nil {

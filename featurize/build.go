@@ -54,7 +54,7 @@ func (b *builder) build(ctx context.Context) error {
 	}
 	named := b.o.Feature != "" && b.o.Feature != feature.tensor
 	if named {
-		if feature, err = b.named(ctx, b.o.Feature); err != nil {
+		if feature, err = b.named(ctx, b.o.Feature, "the feature"); err != nil {
 			return err
 		}
 		b.info.Feature = &Feature{Tensor: feature.tensor}
@@ -160,14 +160,14 @@ func floating(v *pb.ValueInfoProto) bool {
 	return false
 }
 
-// named is the view of a tensor that the caller chose.
-func (b *builder) named(ctx context.Context, tensor string) (view, error) {
+// named is the view of a tensor that the caller chose as what.
+func (b *builder) named(ctx context.Context, tensor, what string) (view, error) {
 	v := view{tensor: tensor}
 	if b.g.Producer(tensor) == nil && tensor != b.input.name {
-		return v, fmt.Errorf("the model has no tensor %q to use as the feature%s", tensor, some("; it has", b.candidates(ctx)))
+		return v, fmt.Errorf("the model has no tensor %q to use as %s%s", tensor, what, some("; it has", b.candidates(ctx)))
 	}
 	if b.k.is(tensor) {
-		return v, fmt.Errorf("tensor %q is a constant and cannot be the feature", tensor)
+		return v, fmt.Errorf("tensor %q is a constant and cannot be %s", tensor, what)
 	}
 	var err error
 	if v.rank, err = b.rank(ctx, tensor); err != nil {
@@ -214,9 +214,7 @@ func (b *builder) verify(ctx context.Context, p *place, named bool) error {
 	if shape == nil {
 		return b.unverified(p, err)
 	}
-	for _, t := range out {
-		defer t.Close()
-	}
+	defer closeAll(out)
 	n := shape[0]
 	if n == 1 && !b.fixed {
 		b.batch, b.fixed, b.info.FixedBatch = 1, true, 1
@@ -236,7 +234,7 @@ func (b *builder) verify(ctx context.Context, p *place, named bool) error {
 	for i, t := range out[len(b.views):] {
 		layer, err := rows(t, n)
 		if err != nil {
-			return fmt.Errorf("layer %q comes out with %w", b.info.Layers[i].Tensor, err)
+			return fmt.Errorf("layer %q comes out with %w%s", b.info.Layers[i].Tensor, err, withoutLayers)
 		}
 		b.info.Layers[i].Width = layer.Cols
 	}

@@ -7,7 +7,7 @@
 // too: logits = φ·Wᵀ + b, exactly so where Model.Exact says it. Layers before
 // it are read beside it where Options ask for them.
 //
-// Features streams: rows go in and batches of φ and logits come out, in bounded
+// Features streams: rows go in and batches of what is read come out, in bounded
 // memory, while the next batch is prepared. Gradients does the same with the
 // gradient of a scalar of the logits, and Network runs the network as methods
 // want it: forward, differentiated, or with dropout switched on. All of that

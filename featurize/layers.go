@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,6 +16,10 @@ import (
 const DefaultEarlierLayers = 3
 
 var errTransposed = errors.New("it transposes its data")
+
+// maxLayerWidth is the most channels of a layer, where a network has others: a
+// covariance of them takes the square in memory and the cube in time.
+const maxLayerWidth = 1024
 
 // layerName is the name under which an earlier layer leaves the graph.
 func layerName(i int) string { return fmt.Sprintf("attach/layer/%d", i) }
@@ -44,7 +49,7 @@ func (b *builder) findLayers(ctx context.Context, feature view) error {
 	if n := b.input.fixedBatch(); n > 0 {
 		batch = int64(n)
 	}
-	var positioned, flat []view
+	var positioned, wide, flat []view
 	for _, v := range all {
 		shape := shapes[v.tensor]
 		if len(shape) < 2 || shape[0] != batch {
@@ -52,6 +57,8 @@ func (b *builder) findLayers(ctx context.Context, feature view) error {
 		}
 		v.rank = len(shape)
 		switch {
+		case v.positions(shape) > 1 && shape[v.channels()] > maxLayerWidth:
+			wide = append(wide, v)
 		case v.positions(shape) > 1:
 			positioned = append(positioned, v)
 		case v.rank == 2:
@@ -60,10 +67,12 @@ func (b *builder) findLayers(ctx context.Context, feature view) error {
 	}
 	// Vectors between positions and the last layer are as wide as all positions
 	// together, or squeezed from them to weigh channels.
-	if len(positioned) == 0 {
-		positioned = flat
+	for _, list := range [][]view{positioned, wide, flat} {
+		if len(list) > 0 {
+			b.layers = spread(list, b.o.EarlierLayers)
+			break
+		}
 	}
-	b.layers = spread(positioned, b.o.EarlierLayers)
 	return nil
 }
 
@@ -73,7 +82,7 @@ func (b *builder) namedLayers(ctx context.Context, all []view) error {
 	for _, name := range b.o.Layers {
 		i := slices.IndexFunc(all, func(v view) bool { return v.tensor == name })
 		if i < 0 {
-			v, err := b.named(ctx, name)
+			v, err := b.named(ctx, name, "an earlier layer")
 			if err != nil {
 				return err
 			}
@@ -110,27 +119,19 @@ func (v view) channels() int {
 	return v.rank - 1
 }
 
-// spread picks n of a list, evenly: for n = 3 those at a quarter, half and three
-// quarters of the way from the first to the last.
+// spread picks n of a list, or all where there are fewer, evenly: for n = 3 those
+// at a quarter, half and three quarters of the way from the first to the last.
 func spread(all []view, n int) []view {
-	var picked []view
-	for i := 1; i <= n && len(all) > 0; i++ {
-		// Half is rounded to even, so that the picks lie symmetrically.
-		v := all[roundHalfEven(i*(len(all)-1), n+1)]
-		if !slices.Contains(picked, v) {
-			picked = append(picked, v)
-		}
+	n = min(n, len(all))
+	picked := make([]view, n)
+	at := -1
+	for i := range n {
+		middle := int(math.RoundToEven(float64((i+1)*(len(all)-1)) / float64(n+1)))
+		// Room is left for the picks that follow.
+		at = min(max(middle, at+1), len(all)-n+i)
+		picked[i] = all[at]
 	}
 	return picked
-}
-
-// roundHalfEven is a/b, rounded.
-func roundHalfEven(a, b int) int {
-	q, twice := a/b, 2*(a%b)
-	if twice > b || twice == b && q%2 == 1 {
-		q++
-	}
-	return q
 }
 
 // layersBefore lists what the linear layers before a tensor read, in the graph's
@@ -148,7 +149,8 @@ func (b *builder) layersBefore(tensor string) []view {
 		follows := slices.ContainsFunc(reads, func(t string) bool { return behind[t] })
 		if linear[n.GetOpType()] && b.constantWeights(n) {
 			v, err := data(b.g, n)
-			if err == nil && follows && v.tensor != tensor && !slices.Contains(all, v) {
+			known := slices.ContainsFunc(all, func(w view) bool { return w.tensor == v.tensor })
+			if err == nil && follows && v.tensor != tensor && !known {
 				all = append(all, v)
 			}
 			follows = true

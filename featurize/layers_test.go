@@ -117,6 +117,23 @@ func TestLayersFound(t *testing.T) {
 			classify(b, b.Node("ReduceMean", []string{b.Node("Reshape", []string{flat, b.Const([]int64{-1, 7, 4})})},
 				onnx.Attr("axes", []int{1}), onnx.Attr("keepdims", 0)), 4)
 		}},
+		// One tensor whose channels two layers take to lie on different axes is read once.
+		"two readings": {dims: []any{"n", 3, 4, 4}, widths: []int{4}, build: func(b *onnx.Builder, x string) {
+			y := conv(b, "a", x, 3, 4, 3)
+			last := b.Node("MatMul", []string{y, b.Initializer("m", ones(16), 4, 4)})
+			classify(b, pool(b, b.Node("Add", []string{conv(b, "b", y, 4, 4, 3), last})), 4)
+		}},
+		"wide and narrow": {dims: []any{"n", 3, 4, 4}, widths: []int{1024}, build: func(b *onnx.Builder, x string) {
+			y := conv(b, "b", conv(b, "a", x, 3, 1025, 1), 1025, 1024, 1)
+			classify(b, pool(b, conv(b, "c", y, 1024, 2, 1)), 2)
+		}},
+		"wide alone": {dims: []any{"n", 3, 4, 4}, widths: []int{1025}, build: func(b *onnx.Builder, x string) {
+			classify(b, pool(b, conv(b, "b", conv(b, "a", x, 3, 1025, 1), 1025, 2, 1)), 2)
+		}},
+		"four layers": {dims: []any{"n", 3, 4, 4}, widths: []int{3, 4, 5}, build: func(b *onnx.Builder, x string) {
+			y := conv(b, "c", conv(b, "b", conv(b, "a", x, 3, 2, 1), 2, 3, 1), 3, 4, 1)
+			classify(b, pool(b, conv(b, "e", conv(b, "d", y, 4, 5, 1), 5, 6, 1)), 6)
+		}},
 		// Channels last, as some exporters write pointwise convolutions.
 		"channels last": {dims: []any{"n", 3, 5, 5}, widths: []int{4, 6}, build: func(b *onnx.Builder, x string) {
 			y := b.Node("Transpose", []string{conv(b, "a", x, 3, 4, 3)}, onnx.Attr("perm", []int{0, 2, 3, 1}))
@@ -186,11 +203,23 @@ func TestQuantisedLayers(t *testing.T) {
 	}
 }
 
+// As many layers are read as there are, each once, in order.
+func TestHowManyLayers(t *testing.T) {
+	rt := runtime(t)
+	for n, want := range map[int]int{0: 0, 1: 1, 2: 2, 4: 4, 5: 5, 6: 5, math.MaxInt: 5} {
+		m := open(t, rt, "../testmodels/digits_vgg.onnx", featurize.Options{EarlierLayers: n})
+		names := tensors(m.Info().Layers)
+		if len(names) != want || len(slices.Compact(slices.Sorted(slices.Values(names)))) != want {
+			t.Errorf("asked for %d: %v, want %d", n, names, want)
+		}
+	}
+}
+
 func TestLayersRefused(t *testing.T) {
 	rt := runtime(t)
 	path := tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3)
 	_, err := openErr(rt, path, featurize.Options{Layers: []string{"nowhere"}})
-	if err == nil || !strings.Contains(err.Error(), `"nowhere"`) {
+	if err == nil || !strings.Contains(err.Error(), `no tensor "nowhere" to use as an earlier layer`) {
 		t.Errorf("a tensor that is not there: %v", err)
 	}
 	// A layer that overflows is no reason to score its row with it.
@@ -205,7 +234,7 @@ func TestLayersRefused(t *testing.T) {
 	}
 	defer m.Close()
 	_, err = m.All(context.Background(), featurize.Slice([]int{2, 3}, []float32{0, 0, 0, 1, 1, 1}), 2, nil)
-	if err == nil || !strings.Contains(err.Error(), "layer") || !strings.Contains(err.Error(), "row 1") {
+	if err == nil || !strings.Contains(err.Error(), "layer") || !strings.Contains(err.Error(), "row 1") || !strings.Contains(err.Error(), "--layers 0") {
 		t.Errorf("an infinite layer: %v", err)
 	}
 }

@@ -19,8 +19,11 @@ type Rows struct {
 	Data  []float32
 }
 
-// Features runs the network on rows, in order, and yields φ and logits batch
-// by batch. The first error, of the rows or of a run, ends it. A block of rows
+// withoutLayers ends an error of what is read beside φ.
+const withoutLayers = "; --layers 0 (Options.EarlierLayers) does without earlier layers"
+
+// Features runs the network on rows, in order, and yields φ, logits and the
+// layers of Info.Layers batch by batch. The first error, of the rows or of a run, ends it. A block of rows
 // is copied before the next is asked for, which happens on another goroutine
 // while the network runs. What is yielded belongs to the caller.
 //
@@ -65,7 +68,7 @@ func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[Rows, error], 
 	}
 }
 
-// run maps one chunk to φ and logits and drops the rows that only pad it.
+// run maps one chunk to φ, logits and earlier layers and drops the rows that only pad it.
 func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	x, err := wrap(c.shape, c.data)
 	if err != nil {
@@ -76,11 +79,7 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	if err != nil {
 		return ood.Batch{}, runError(ctx, c, err)
 	}
-	defer func() {
-		for _, t := range out {
-			t.Close()
-		}
-	}()
+	defer closeAll(out)
 	var b ood.Batch
 	if b.Features, err = m.takeFeatures(c, out[0]); err != nil {
 		return b, err
@@ -92,7 +91,7 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 		l := m.info.Layers[i]
 		layer, err := m.take(c, t, fmt.Sprintf("layer %q", l.Tensor), l.Width)
 		if err != nil {
-			return b, err
+			return b, fmt.Errorf("%w%s", err, withoutLayers)
 		}
 		b.Layers = append(b.Layers, layer)
 	}

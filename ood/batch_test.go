@@ -47,6 +47,33 @@ func TestBatchSlice(t *testing.T) {
 	b.Slice(3, 6)
 }
 
+// Layers go where the other parts of a batch go.
+func TestBatchLayers(t *testing.T) {
+	b := ood.Batch{Features: matrix(4, 2), Layers: []blas32.General{matrix(4, 3), matrix(4, 1)}}
+	for name, got := range map[string]ood.Batch{"slice": b.Slice(1, 3), "select": b.Select([]int{1, 2})} {
+		if len(got.Layers) != 2 || got.Layers[0].Rows != 2 || got.Layers[0].Data[0] != 3 || got.Layers[1].Data[1] != 2 {
+			t.Errorf("%s: %+v", name, got.Layers)
+		}
+		if err := got.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if alone := (ood.Batch{Layers: b.Layers}); alone.Len() != 4 || !alone.HasLayers() {
+		t.Errorf("layers alone are %d rows", alone.Len())
+	}
+	if b.Slice(0, 4).Select(nil).Layers[0].Rows != 0 || (ood.Batch{Features: b.Features}).Select([]int{1}).HasLayers() {
+		t.Error("selecting makes up layers")
+	}
+	m := ood.Method{Name: "m", Needs: ood.NeedLayers}
+	if err := m.CheckBatch(b); err != nil {
+		t.Error(err)
+	}
+	var need *ood.NeedError
+	if err := m.CheckTraining(ood.Training{Batch: ood.Batch{Features: b.Features}}); !errors.As(err, &need) || need.Need != ood.NeedLayers {
+		t.Error(err)
+	}
+}
+
 func TestBatchValidate(t *testing.T) {
 	for _, c := range []struct {
 		b    ood.Batch
@@ -58,6 +85,8 @@ func TestBatchValidate(t *testing.T) {
 		{ood.Batch{Features: matrix(2, 2), Labels: []int{1}}, "2 rows but 1 labels"},
 		{ood.Batch{Logits: matrix(2, 2), Labels: []int{1, 2}}, "label 2 of row 1 is outside [0,2)"},
 		{ood.Batch{Features: matrix(2, 2), Labels: []int{1, -1}}, "label -1 of row 1 is negative"},
+		{ood.Batch{Features: matrix(2, 2), Layers: []blas32.General{matrix(2, 5), matrix(3, 1)}}, "2 rows but layer 1 is of 3×1"},
+		{ood.Batch{Features: matrix(2, 2), Layers: []blas32.General{{Rows: 2}}}, "2 rows but layer 0 is of 2×0"},
 	} {
 		got := ""
 		if err := c.b.Validate(); err != nil {

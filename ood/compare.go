@@ -145,7 +145,7 @@ func (c Comparison) validate() error {
 		if k, want := part.b.Logits.Cols, c.Training.Logits.Cols; k > 0 && want > 0 && k != want {
 			return fmt.Errorf("%s have %d logits but the rows to fit with have %d", part.name, k, want)
 		}
-		if err := part.b.checkLayers(c.Training.Layers); err != nil {
+		if err := part.b.checkLayers(c.Training.Layers); err != nil && c.readsLayers() {
 			return fmt.Errorf("%s: %w", part.name, err)
 		}
 	}
@@ -156,6 +156,10 @@ func (c Comparison) validate() error {
 		return fmt.Errorf("out-of-domain rows to fit with: %w", err)
 	}
 	return nil
+}
+
+func (c Comparison) readsLayers() bool {
+	return slices.ContainsFunc(c.Methods, func(m Method) bool { return m.Needs&NeedLayers != 0 })
 }
 
 func (c Comparison) check(m Method) error {

@@ -42,7 +42,7 @@ func (n Needs) describe() (what, hint string) {
 	case NeedDropout:
 		return "the network, to run it with dropout", "come without it: give the model"
 	case NeedLayers:
-		return "earlier layers", "carry none: the network has none with positions, they were not read, or the features were written without them"
+		return "earlier layers", "carry none: the network has none before its last, they were not read, or the features were written without them"
 	}
 	return "something unknown", "lack it"
 }

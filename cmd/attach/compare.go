@@ -87,7 +87,7 @@ func compare(c *cli.Context) error {
 		return err
 	}
 	if !slices.ContainsFunc(choice.Methods, func(m ood.Method) bool { return m.Needs&ood.NeedLayers != 0 }) {
-		if err := refuse(c, "for --methods that do not look at earlier layers", "layers"); err != nil {
+		if err := refuseLayers(c, "for --methods that do not look at earlier layers"); err != nil {
 			return err
 		}
 		o.EarlierLayers = 0

@@ -69,21 +69,11 @@ func features(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	arrays := map[string]heads.Array{"features": heads.ArrayOf(b.Features), "logits": heads.ArrayOf(b.Logits)}
-	for i, m := range b.Layers {
-		arrays[inputs.LayerArray(i)] = heads.ArrayOf(m)
-	}
-	y, _ := set.Targets()
 	if model.Info().Task == string(bundle.Regression) {
 		b.Labels = nil
 	}
-	if b.Labels != nil {
-		labels := make([]int64, len(b.Labels))
-		for i, l := range b.Labels {
-			labels[i] = int64(l)
-		}
-		arrays["labels"] = heads.Array{Shape: []int{len(labels)}, Data: labels}
-	} else if y.Rows > 0 {
+	arrays := inputs.FeatureArrays(b)
+	if y, _ := set.Targets(); b.Labels == nil && y.Rows > 0 {
 		arrays["targets"] = heads.ArrayOf(y)
 	}
 	if err := npy.WriteNPZ(out, arrays, false); err != nil {

@@ -95,7 +95,7 @@ func runFit(c *cli.Context) error {
 		return err
 	}
 	if in.SkipDetector || in.Method.Name != "" && in.Method.Needs&ood.NeedLayers == 0 {
-		if err := refuse(c, "for a detector that does not look at earlier layers", "layers"); err != nil {
+		if err := refuseLayers(c, "for a detector that does not look at earlier layers"); err != nil {
 			return err
 		}
 		o.EarlierLayers = 0
@@ -124,6 +124,11 @@ func runFit(c *cli.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	if in.Base.Task == bundle.Regression && in.Method.Name == "" {
+		if err := refuseLayers(c, "for a regressor, whose default detector does not look at earlier layers"); err != nil {
+			return err
+		}
 	}
 	if in.Base.Task == bundle.Classification {
 		if err := refuse(c, "for a classifier, which gets no quantile head", "hidden", "epochs", "lr", "weight-decay", "dropout", "level", "interval", "interval-param", "groups"); err != nil {

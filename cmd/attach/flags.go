@@ -38,6 +38,14 @@ func layersFlag() cli.Flag {
 	return &cli.IntFlag{Name: "layers", Category: categoryModel, Usage: "`N`: how many layers before the features to read too, evenly spread, for detectors that look at them; 0 for none", Value: featurize.DefaultEarlierLayers}
 }
 
+// refuseLayers refuses --layers but for 0, which asks for what is done anyway.
+func refuseLayers(c *cli.Context, why string) error {
+	if c.Int("layers") == 0 {
+		return nil
+	}
+	return refuse(c, why, "layers")
+}
+
 func batchFlag() cli.Flag {
 	return &cli.IntFlag{Name: "batch", Category: categoryModel, Usage: "`N`: rows per run of the model, where the model leaves it open", Value: 64}
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
@@ -87,21 +86,10 @@ func cachedFeatures(ctx context.Context, model *featurize.Model, set *inputs.Set
 		return b, err
 	}
 	b.Labels = set.Labels()
-	arrays := map[string]heads.Array{"features": heads.ArrayOf(b.Features), "logits": heads.ArrayOf(b.Logits)}
-	for i, m := range b.Layers {
-		arrays[inputs.LayerArray(i)] = heads.ArrayOf(m)
-	}
-	if b.Labels != nil {
-		labels := make([]int64, len(b.Labels))
-		for i, l := range b.Labels {
-			labels[i] = int64(l)
-		}
-		arrays["labels"] = heads.Array{Shape: []int{len(labels)}, Data: labels}
-	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return b, err
 	}
-	return b, atomicfile.WriteFile(path, func(w io.Writer) error { return npy.WriteNPZ(w, arrays, false) })
+	return b, atomicfile.WriteFile(path, func(w io.Writer) error { return npy.WriteNPZ(w, inputs.FeatureArrays(b), false) })
 }
 
 // images are a network's rows, with its features of them.

@@ -228,7 +228,7 @@ func selectRows(m blas32.General, rows []int) blas32.General {
 // can be, and names it.
 func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, error) {
 	fit := func(m ood.Method, p ood.Params) (ood.Scorer, error) {
-		if err := m.CheckTraining(t); err != nil {
+		if err := in.canFit(m, t); err != nil {
 			return nil, err
 		}
 		s, err := m.Fit(ctx, t, p)
@@ -246,8 +246,11 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, er
 		if t.Regression && m.Needs&ood.NeedLogits != 0 {
 			continue
 		}
-		if err := m.CheckTraining(t); err != nil {
+		if err := in.canFit(m, t); err != nil {
 			refused = cmp.Or(refused, err)
+			if m.Needs&ood.NeedLayers != 0 && t.HasLayers() {
+				unfit = cmp.Or(unfit, err)
+			}
 			continue
 		}
 		s, err := fit(m, m.Default)
@@ -264,6 +267,20 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, er
 		unfit = err
 	}
 	return nil, cmp.Or(unfit, refused)
+}
+
+// canFit says why a method cannot be fitted and calibrated, or nil.
+func (in Inputs) canFit(m ood.Method, t ood.Training) error {
+	if err := m.CheckTraining(t); err != nil {
+		return err
+	}
+	if m.Needs&ood.NeedLayers == 0 {
+		return nil
+	}
+	if in.Cal.Len() > 0 && !in.Cal.HasLayers() {
+		return fmt.Errorf("calibration rows: %w", m.CheckBatch(in.Cal))
+	}
+	return in.checkLayers()
 }
 
 // layersRead describes the earlier layers, if the detector reads them.

@@ -88,11 +88,6 @@ func (in Inputs) checkRows(what string, b ood.Batch, targets blas32.General, qua
 	if err := heads.CheckFinite(what+": logits", b.Logits); err != nil {
 		return err
 	}
-	for i, m := range b.Layers {
-		if err := heads.CheckFinite(fmt.Sprintf("%s: layer %d", what, i), m); err != nil {
-			return err
-		}
-	}
 	if in.Base.Task != Regression {
 		return nil
 	}
@@ -107,6 +102,28 @@ func (in Inputs) checkRows(what string, b ood.Batch, targets blas32.General, qua
 	return heads.CheckFinite(what+": targets", targets)
 }
 
+// checkLayers refuses earlier layers that a detector which reads them would fail
+// on, or misread.
+func (in Inputs) checkLayers() error {
+	for _, part := range []struct {
+		what string
+		b    ood.Batch
+	}{{"rows to fit on", in.Batch}, {"calibration rows", in.Cal}} {
+		for i, m := range part.b.Layers {
+			if err := heads.CheckFinite(fmt.Sprintf("%s: layer %d", part.what, i), m); err != nil {
+				return err
+			}
+		}
+	}
+	if cal, fit := widths(in.Cal.Layers), widths(in.Batch.Layers); in.Cal.HasLayers() && !slices.Equal(cal, fit) {
+		return fmt.Errorf("calibration rows have earlier layers of widths %v and rows to fit on of %v", cal, fit)
+	}
+	if named := len(in.Base.Layers); named > 0 && named != len(in.Batch.Layers) {
+		return fmt.Errorf("%d earlier layers are named, and the rows to fit on have %d", named, len(in.Batch.Layers))
+	}
+	return nil
+}
+
 // checkCal refuses calibration rows that do not look like the rows to fit on.
 func (in Inputs) checkCal(quantiles bool) error {
 	switch {
@@ -114,8 +131,6 @@ func (in Inputs) checkCal(quantiles bool) error {
 		return fmt.Errorf("calibration rows have %d features and rows to fit on %d", in.Cal.Features.Cols, in.Batch.Features.Cols)
 	case in.Cal.Logits.Cols != in.Batch.Logits.Cols:
 		return fmt.Errorf("calibration rows have %d logits and rows to fit on %d", in.Cal.Logits.Cols, in.Batch.Logits.Cols)
-	case !slices.Equal(widths(in.Cal.Layers), widths(in.Batch.Layers)):
-		return fmt.Errorf("calibration rows have earlier layers of widths %v and rows to fit on of %v", widths(in.Cal.Layers), widths(in.Batch.Layers))
 	case quantiles && in.CalTargets.Cols != in.Targets.Cols:
 		return fmt.Errorf("calibration rows have %d targets and rows to fit on %d", in.CalTargets.Cols, in.Targets.Cols)
 	}

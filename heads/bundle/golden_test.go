@@ -17,10 +17,10 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// update writes the golden files of the current format. Files of a format
-// that has been released are never rewritten: that they stay readable is what
-// they are for.
-var update = flag.Bool("update", false, "write the golden files of the current format")
+// update writes the golden files of the current format, and those that are
+// missing. Files of a format that has been released are never rewritten: that
+// they stay readable is what they are for.
+var update = flag.Bool("update", false, "write the golden files of the current format, and those that are missing")
 
 // goldens are bundles of each task and format, small enough to be committed.
 func goldens() map[string]bundle.Inputs {
@@ -36,8 +36,11 @@ func goldens() map[string]bundle.Inputs {
 	groups := regressor(3, 100, 1)
 	groups.Base.Path = "net.onnx"
 	groups.Groups = groupsOf(groups.Batch)
+	layers := classifier(60)
+	layers.Method, layers.Batch.Layers = baselines.FusedLayers, layersOf(layers.Batch)
+	layers.Base.Layers = []bundle.Layer{{Tensor: "relu1"}, {Tensor: "relu2"}}
 	return map[string]bundle.Inputs{
-		"v1_classification": c, "v1_regression": r, "v2_forest": forest, "v2_groups": groups,
+		"v1_classification": c, "v1_layers": layers, "v1_regression": r, "v2_forest": forest, "v2_groups": groups,
 	}
 }
 
@@ -144,7 +147,8 @@ func comparePredictions(t *testing.T, got, want *bundle.Prediction) {
 
 func writeGoldens(t *testing.T) {
 	for name, in := range goldens() {
-		if !strings.HasPrefix(name, fmt.Sprintf("v%d_", bundle.Format)) {
+		path := "testdata/" + name + ".attach"
+		if _, err := os.Stat(path); err == nil && !strings.HasPrefix(name, fmt.Sprintf("v%d_", bundle.Format)) {
 			continue
 		}
 		b, err := bundle.Fit(context.Background(), in)
@@ -152,7 +156,6 @@ func writeGoldens(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.Library = "golden"
-		path := "testdata/" + name + ".attach"
 		if err := os.WriteFile(path, mustWrite(t, b), 0o666); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,9 @@
 package bundle_test
 
 import (
+	"bytes"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -66,9 +68,54 @@ func TestLayersThatDoNotFit(t *testing.T) {
 	if _, err := bundle.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "calibration rows have earlier layers of widths [3] and rows to fit on of [3 5]") {
 		t.Errorf("calibration rows of one layer: %v", err)
 	}
-	in.Cal.Layers, in.Batch.Layers = nil, nil
+	in.Cal.Layers, in.Base.Layers = layersOf(in.Cal), []bundle.Layer{{Tensor: "relu1"}}
+	if _, err := bundle.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "1 earlier layers are named, and the rows to fit on have 2") {
+		t.Errorf("one name for two layers: %v", err)
+	}
+	in.Cal.Layers, in.Batch.Layers, in.Base.Layers = nil, nil, nil
 	var need *ood.NeedError
 	if _, err := bundle.Fit(t.Context(), in); !errors.As(err, &need) || need.Need != ood.NeedLayers {
 		t.Errorf("no layers: %v", err)
+	}
+}
+
+// A detector that does not read layers is fitted whatever they are, and the
+// default is one such where the calibration rows have none.
+func TestLayersThatNobodyReads(t *testing.T) {
+	in := classifier(80)
+	in.Last, in.Cal = sums(3, 8), blob(3, 20, 8, 3, 0)
+	in.Batch.Layers, in.Cal.Layers = layersOf(in.Batch), layersOf(in.Cal)[:1]
+	in.Cal.Layers[0].Data[4] = float32(math.Inf(1))
+	if b := mustFit(t, in); b.Base.Layers != nil {
+		t.Errorf("reads %v", b.Base.Layers)
+	}
+	in.Method, in.Cal.Layers = ood.Method{}, nil
+	if b := mustFit(t, in); b.Detector.Method != "fused" {
+		t.Errorf("the default for calibration rows without layers is %s", b.Detector.Method)
+	}
+}
+
+// Layers that are not the detector's, or too many to make a row of, are refused.
+func TestDamagedLayers(t *testing.T) {
+	in := classifier(80)
+	in.Batch.Layers, in.Method = layersOf(in.Batch), baselines.MahalanobisLayers
+	b := mustFit(t, in)
+	wide := make([]bundle.Layer, 5000)
+	for i := range wide {
+		wide[i].Width = 1 << 24
+	}
+	for name, layers := range map[string][]bundle.Layer{
+		"none": nil, "one": b.Base.Layers[:1], "another width": {{Width: 3}, {Width: 4}}, "no width": {{Width: 3}, {Width: 0}}, "wide": wide,
+	} {
+		spoilt := *b
+		spoilt.Base.Layers = layers
+		var buf bytes.Buffer
+		err := spoilt.Write(&buf)
+		if err == nil {
+			_, err = read(buf.Bytes())
+		}
+		if !errors.Is(err, bundle.ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/attach-uncertainty/attach/heads"
 )
@@ -121,14 +120,26 @@ func (m manifest) check() error {
 		return fmt.Errorf("%w: the manifest's task is %q", ErrDamaged, m.Model.Task)
 	case m.Model.Width < 1 || m.Model.Width > maxWidth || m.Model.Outputs < 0 || m.Model.Outputs > maxWidth:
 		return fmt.Errorf("%w: the manifest gives %d features and %d outputs", ErrDamaged, m.Model.Width, m.Model.Outputs)
-	case slices.ContainsFunc(m.Model.Layers, func(l Layer) bool { return l.Width < 1 || l.Width > maxWidth }):
-		return fmt.Errorf("%w: the manifest gives earlier layers of %v", ErrDamaged, m.Model.Layers)
+	case !m.Model.layersBounded():
+		return fmt.Errorf("%w: the manifest gives %d earlier layers, with widths that are not positive or too large together", ErrDamaged, len(m.Model.Layers))
 	case c.NFit < 0 || c.NCal < 0 || c.Temperature < 0:
 		return fmt.Errorf("%w: the manifest gives a negative count or temperature", ErrDamaged)
 	case !(c.Alpha > 0 && c.Alpha < 1) || !(c.Level > 0 && c.Level < 1):
 		return fmt.Errorf("%w: the manifest's alpha %v or level %v is not between 0 and 1", ErrDamaged, c.Alpha, c.Level)
 	}
 	return nil
+}
+
+// layersBounded refuses layers of which a row could not be made.
+func (m model) layersBounded() bool {
+	sum := 0
+	for _, l := range m.Layers {
+		if l.Width < 1 || l.Width > maxWidth-sum {
+			return false
+		}
+		sum += l.Width
+	}
+	return true
 }
 
 // plain turns the lists that JSON decodes to []any back into the []float64 and

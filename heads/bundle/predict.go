@@ -102,7 +102,8 @@ type Rows struct {
 }
 
 // Predict predicts for the rows of batch, which needs the parts that Fit was
-// given: features always, logits for Class, Value and methods that use them.
+// given: features always, logits for Class, Value and methods that use them,
+// Base.Layers where it names any.
 // To predict block by block, make one Predictor.
 func (b *Bundle) Predict(ctx context.Context, batch ood.Batch, o PredictOptions) (*Prediction, error) {
 	p, err := b.Predictor(o)

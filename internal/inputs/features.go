@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -72,7 +73,7 @@ func OpenFeatures(path string) (ood.Batch, error) {
 			return ood.Batch{}, err
 		}
 	}
-	for name := LayerArray(0); z.Has(name); name = LayerArray(len(b.Layers)) {
+	for name := layerArray(0); z.Has(name); name = layerArray(len(b.Layers)) {
 		m, err := readMatrix(z, name)
 		if err != nil {
 			return ood.Batch{}, err
@@ -82,14 +83,39 @@ func OpenFeatures(path string) (ood.Batch, error) {
 		}
 		b.Layers = append(b.Layers, m)
 	}
+	for _, name := range z.Names() {
+		var i int
+		if n, err := fmt.Sscanf(name, layerPattern, &i); n == 1 && err == nil && i >= len(b.Layers) && name == layerArray(i) {
+			return ood.Batch{}, fmt.Errorf("%s: it holds %s but not %s", path, name, layerArray(len(b.Layers)))
+		}
+	}
 	if b.Features.Rows == 0 && b.Logits.Rows == 0 {
 		return ood.Batch{}, fmt.Errorf("%s: it holds neither features (or feat_list) nor logits (or logit_list)", path)
 	}
 	return b, nil
 }
 
-// LayerArray is what an archive calls an earlier layer, from 0.
-func LayerArray(i int) string { return fmt.Sprintf("layer_%d", i) }
+// layerPattern is what an archive calls earlier layers, from 0.
+const layerPattern = "layer_%d"
+
+func layerArray(i int) string { return fmt.Sprintf(layerPattern, i) }
+
+// FeatureArrays are the arrays of an archive that OpenFeatures reads a batch
+// from, labels included where it has any.
+func FeatureArrays(b ood.Batch) map[string]heads.Array {
+	arrays := map[string]heads.Array{"features": heads.ArrayOf(b.Features), "logits": heads.ArrayOf(b.Logits)}
+	for i, m := range b.Layers {
+		arrays[layerArray(i)] = heads.ArrayOf(m)
+	}
+	if b.Labels != nil {
+		labels := make([]int64, len(b.Labels))
+		for i, l := range b.Labels {
+			labels[i] = int64(l)
+		}
+		arrays["labels"] = heads.Array{Shape: []int{len(labels)}, Data: labels}
+	}
+	return arrays
+}
 
 // LoadWeights reads a network's last layer from an .npz archive: weight c×h
 // and bias c. Without a bias it is zero.

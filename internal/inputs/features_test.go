@@ -5,7 +5,11 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/blas/blas32"
+
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 func TestFeatures(t *testing.T) {
@@ -25,6 +29,15 @@ func TestFeatures(t *testing.T) {
 			t.Errorf("logits alone: %+v, error %v", b, err)
 		}
 	}
+	b, err := OpenFeatures(writeNPZ(t, false, FeatureArrays(ood.Batch{
+		Features: matrixOf32(phi), Logits: matrixOf32(z), Labels: []int{1, 2, 0}, Layers: []blas32.General{matrixOf32(z), matrixOf32(phi)},
+	})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b.Layers) != 2 || b.Layers[0].Cols != 4 || b.Layers[1].Cols != 2 || b.Layers[0].Data[11] != 11 || b.Labels[1] != 2 {
+		t.Errorf("written and read: %+v", b)
+	}
 	bad := heads.Array{Shape: []int{3, 2}, Data: []float32{0, 0, 0, float32(math.NaN()), 0, 0}}
 	big := heads.Array{Shape: []int{1, 1}, Data: []float64{1e300}}
 	for words, arrays := range map[string]map[string]heads.Array{
@@ -37,11 +50,21 @@ func TestFeatures(t *testing.T) {
 		"there are no rows":       {"features": {Shape: []int{0, 2}, Data: []float32{}}},
 		"element 1 is 0.5":        {"features": phi, "labels": {Shape: []int{3}, Data: []float32{0, .5, 1}}},
 		"want one number a row":   {"features": phi, "labels": z},
+
+		"it holds layer_2 but not layer_1": {"features": phi, "layer_0": z, "layer_2": z},
+		"it holds layer_1 but not layer_0": {"features": phi, "layer_1": z},
+		"layer_0 has 2 rows":               {"features": phi, "layer_0": {Shape: []int{2, 2}, Data: count[float32](4)}},
+		"layer_0: its shape is [3]":        {"features": phi, "layer_0": y},
 	} {
 		path := writeNPZ(t, false, arrays)
 		_, err := OpenFeatures(path)
 		wantError(t, err, path, words)
 	}
+}
+
+func matrixOf32(a heads.Array) blas32.General {
+	x, _ := npy.Float32s(a)
+	return blas32.General{Rows: a.Shape[0], Cols: a.Shape[1], Stride: a.Shape[1], Data: x}
 }
 
 func TestWeights(t *testing.T) {
