@@ -22,6 +22,10 @@ func TestPseudoOutliersHaveLayers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	shuffled := shuffled(b, 3)
+	if len(mixed.Layers) != 2 || len(shuffled.Layers) != 2 {
+		t.Fatalf("mixed: layers %v; shuffled: %v", mixed.Layers, shuffled.Layers)
+	}
 	for i, layer := range mixed.Layers {
 		for r, v := range layer.Data {
 			if want := mixed.Features.Data[r] * []float32{2, -4}[i]; v != want {
@@ -29,7 +33,7 @@ func TestPseudoOutliersHaveLayers(t *testing.T) {
 			}
 		}
 	}
-	for i, layer := range shuffled(b, 3).Layers {
+	for i, layer := range shuffled.Layers {
 		if got, want := slices.Sorted(slices.Values(layer.Data)), slices.Sorted(slices.Values(b.Layers[i].Data)); !slices.Equal(got, want) || slices.Equal(layer.Data, b.Layers[i].Data) {
 			t.Errorf("shuffled: layer %d is %v", i, layer.Data)
 		}
