@@ -139,14 +139,13 @@ func spread(all []view, n int) []view {
 // layer.
 func (b *builder) layersBefore(tensor string) []view {
 	behind := map[string]bool{} // tensors that a linear layer precedes
-	needed := b.ancestors(tensor)
+	made := ancestors(b.g, tensor)
 	var all []view
 	for _, n := range b.g.Model.GetGraph().GetNode() {
-		if !needed[n] {
+		if !slices.ContainsFunc(n.GetOutput(), func(t string) bool { return t != "" && made[t] }) {
 			continue
 		}
-		reads := onnx.Reads(n)
-		follows := slices.ContainsFunc(reads, func(t string) bool { return behind[t] })
+		follows := slices.ContainsFunc(onnx.Reads(n), func(t string) bool { return behind[t] })
 		if linear[n.GetOpType()] && b.constantWeights(n) {
 			v, err := data(b.g, n)
 			known := slices.ContainsFunc(all, func(w view) bool { return w.tensor == v.tensor })
@@ -186,19 +185,4 @@ func data(g *onnx.Graph, n *pb.NodeProto) (view, error) {
 func (b *builder) constantWeights(n *pb.NodeProto) bool {
 	s := slots[n.GetOpType()]
 	return s.weight < len(n.GetInput()) && b.k.is(n.GetInput()[s.weight])
-}
-
-// ancestors are the nodes that a tensor is made by.
-func (b *builder) ancestors(tensor string) map[*pb.NodeProto]bool {
-	all := map[*pb.NodeProto]bool{}
-	stack := []string{tensor}
-	for len(stack) > 0 {
-		t := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if n := b.g.Producer(t); n != nil && !all[n] {
-			all[n] = true
-			stack = append(stack, onnx.Reads(n)...)
-		}
-	}
-	return all
 }
