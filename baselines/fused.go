@@ -2,6 +2,7 @@ package baselines
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -59,11 +60,11 @@ func Fused(name string, combine Combination, components ...ood.Method) ood.Metho
 }
 
 // WeightedFused returns a method that combines the conformal p-values of its
-// components; combine is the default of its parameter of that name. Every fifth
+// components; combine is the default of its parameter of that name. Each fifth
 // of the rows, drawn by the seed, is scored by components fitted with the
 // others, which calibrates those fitted with all rows. It panics if there are no
-// components, two of them have one name, a method lacks a parameter or a weight
-// is not positive.
+// components, two of them have one name, a method lacks a parameter, a weight
+// is not positive and finite or there is no such combination.
 func WeightedFused(name string, combine Combination, components ...Component) ood.Method {
 	f := fusion{name: name, combine: combine}
 	var sum float64
@@ -108,7 +109,7 @@ func WeightedFused(name string, combine Combination, components ...Component) oo
 	m := ood.Method{
 		Name: name,
 		Doc: "The conformal p-values of " + strings.Join(listed, ", ") + " as one number: combine=fisher is −2 Σ log p, combine=harmonic " +
-			"minus the logarithm of their harmonic mean" + weighing + ". Every fifth of the training rows is scored by components fitted with the others, and so " +
+			"minus the logarithm of their harmonic mean" + weighing + ". Each fifth of the training rows, drawn by the seed, is scored by components fitted with the others, and so " +
 			"all rows calibrate the components, which are fitted with all. Between calibration scores log p is interpolated, and beyond the largest it follows a generalised Pareto " +
 			"distribution fitted to the upper tenth, so that far rows keep their order. The components depend on each other: the " +
 			"result is a score, and a p-value only once it is calibrated itself.",
@@ -207,21 +208,9 @@ func (f fusion) fit(ctx context.Context, t ood.Training, grid []ood.Params) ([]o
 	if t.Len() < 2 {
 		return nil, &heads.TooFewRowsError{What: f.name, Have: t.Len(), Need: 2}
 	}
-	parts := make([]fusedPart, len(f.components))
-	for i, m := range f.components {
-		whole := t
-		if t.Progress != nil {
-			whole.Progress = func(share float64) { t.Progress((float64(i) + share) / float64(len(parts))) }
-		}
-		s, held, err := crossFit(ctx, whole, m)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Name, err)
-		}
-		c, err := calibrate.NewConformal(held)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Name, err)
-		}
-		parts[i] = fusedPart{m.Name, f.weights[i], s, newSurprise(c)}
+	parts, err := f.crossFit(ctx, t)
+	if err != nil {
+		return nil, err
 	}
 	scorers := make([]ood.Scorer, len(grid))
 	for i, c := range combine {
@@ -233,32 +222,69 @@ func (f fusion) fit(ctx context.Context, t ood.Training, grid []ood.Params) ([]o
 // fusedFolds is the number of parts that rows are calibrated in.
 const fusedFolds = 5
 
-// crossFit fits a method in its default configuration, and scores every row by
-// one that was fitted without the row's fold (Vovk 2015, "Cross-conformal
-// predictors").
-func crossFit(ctx context.Context, t ood.Training, m ood.Method) (s ood.Scorer, held []float64, err error) {
+// crossFit fits the components in their default configurations, and calibrates
+// them with the scores of every row by components that were fitted without the
+// row's fold (Vovk 2015, "Cross-conformal predictors").
+func (f fusion) crossFit(ctx context.Context, t ood.Training) ([]fusedPart, error) {
 	folds := calibrate.Folds(t.Len(), fusedFolds, t.Seed)
-	fit := func(done int, part ood.Training) (ood.Scorer, error) {
-		if progress := t.Progress; progress != nil {
-			part.Progress = func(share float64) { progress((float64(done) + share) / float64(len(folds)+1)) }
+	parts, held := make([]fusedPart, len(f.components)), make([][]float64, len(f.components))
+	done, fits := 0, (len(folds)+1)*len(f.components)
+	fit := func(i int, part ood.Training) (ood.Scorer, error) {
+		if t.Progress != nil {
+			part.Progress = func(share float64) { t.Progress((float64(done) + share) / float64(fits)) }
 		}
-		return m.Fit(ctx, part, m.Default)
-	}
-	held = make([]float64, t.Len())
-	for k, fold := range folds {
-		part := t
-		part.Batch, part.Stays = t.Batch.Select(slices.Concat(slices.Delete(slices.Clone(folds), k, k+1)...)), true
-		if s, err = fit(k, part); err != nil {
-			return nil, nil, err
-		}
-		scores, err := s.Score(ctx, nil, t.Batch.Select(fold))
+		m := f.components[i]
+		s, err := m.Fit(ctx, part, m.Default)
 		if err != nil {
-			return nil, nil, err
+			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
-		for i, r := range fold {
-			held[r] = scores[i]
+		done++
+		if t.Progress != nil {
+			t.Progress(float64(done) / float64(fits))
+		}
+		return s, nil
+	}
+	for k, fold := range folds {
+		others := slices.Concat(slices.Delete(slices.Clone(folds), k, k+1)...)
+		part, out := t, t.Batch.Select(fold)
+		part.Batch, part.Stays = t.Batch.Select(others), true
+		for i, m := range f.components {
+			s, err := fit(i, part)
+			if err != nil {
+				return nil, fewerRows(err, len(others), t.Len())
+			}
+			scores, err := s.Score(ctx, nil, out)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", m.Name, err)
+			}
+			if k == 0 {
+				held[i] = make([]float64, t.Len())
+			}
+			for j, r := range fold {
+				held[i][r] = scores[j]
+			}
 		}
 	}
-	s, err = fit(len(folds), t)
-	return s, held, err
+	for i, m := range f.components {
+		s, err := fit(i, t)
+		if err != nil {
+			return nil, err
+		}
+		c, err := calibrate.NewConformal(held[i])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Name, err)
+		}
+		parts[i] = fusedPart{m.Name, f.weights[i], s, newSurprise(c)}
+	}
+	return parts, nil
+}
+
+// fewerRows says of an error that it is of a fit with some of the rows: where
+// they were too few, how many of all it takes.
+func fewerRows(err error, some, all int) error {
+	few := (*heads.TooFewRowsError)(nil)
+	if errors.As(err, &few) {
+		return &heads.TooFewRowsError{What: few.What, Have: all, Need: few.Need + (few.Need+fusedFolds-2)/(fusedFolds-1)}
+	}
+	return fmt.Errorf("fitted with %d of %d rows, the others to calibrate with: %w", some, all, err)
 }

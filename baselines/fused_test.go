@@ -199,6 +199,31 @@ func TestFusedCalibratesOutOfFold(t *testing.T) {
 	}
 }
 
+// Too few rows are counted as the user counts them, and progress goes from 0 to
+// 1 whether components tell theirs or not.
+func TestFusedCountsAllRows(t *testing.T) {
+	picky := given
+	picky.Fit = func(_ context.Context, t ood.Training, _ ood.Params) (ood.Scorer, error) {
+		if t.Len() < 3 {
+			return nil, &heads.TooFewRowsError{What: "picky", Have: t.Len(), Need: 3}
+		}
+		return feature{}, nil
+	}
+	m := baselines.Fused("alone", baselines.HarmonicMean, picky)
+	var few *heads.TooFewRowsError
+	if _, err := m.Fit(background, ood.Training{Batch: column(1, 2, 3)}, nil); !errors.As(err, &few) || few.Have != 3 || few.Need != 4 {
+		t.Errorf("3 rows, of which it takes 4: %v", err)
+	}
+	var told []float64
+	training := ood.Training{Batch: column(1, 2, 3, 4), Progress: func(share float64) { told = append(told, share) }}
+	if _, err := m.Fit(background, training, nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 5 || !slices.IsSorted(told) || told[4] != 1 {
+		t.Errorf("progress %v", told)
+	}
+}
+
 // known scores 1 for the rows in it.
 type known []float32
 

@@ -41,7 +41,8 @@ func Folds(n, k int, seed uint64) [][]int {
 	rows := rand.New(rand.NewPCG(seed, splitStream)).Perm(n)
 	folds := make([][]int, min(n, k))
 	for i := range folds {
-		folds[i] = rows[i*n/len(folds) : (i+1)*n/len(folds)]
+		end := (i + 1) * n / len(folds)
+		folds[i] = rows[i*n/len(folds) : end : end]
 		sort.Ints(folds[i])
 	}
 	return folds

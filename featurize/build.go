@@ -234,7 +234,7 @@ func (b *builder) verify(ctx context.Context, p *place, named bool) error {
 	for i, t := range out[len(b.views):] {
 		layer, err := rows(t, n)
 		if err != nil {
-			return fmt.Errorf("layer %q comes out with %w%s", b.info.Layers[i].Tensor, err, withoutLayers)
+			return fmt.Errorf("layer %q comes out with %w%s", b.info.Layers[i].Tensor, err, b.withoutLayers())
 		}
 		b.info.Layers[i].Width = layer.Cols
 	}

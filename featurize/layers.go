@@ -31,7 +31,7 @@ func (b *builder) findLayers(ctx context.Context, feature view) error {
 		return nil
 	}
 	all := b.layersBefore(feature.tensor)
-	if len(b.o.Layers) > 0 {
+	if b.asked = len(b.o.Layers) > 0; b.asked {
 		return b.namedLayers(ctx, all)
 	}
 	tensors := make([]string, len(all))

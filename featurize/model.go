@@ -53,6 +53,7 @@ type Model struct {
 	path    string
 	views   []view // φ and the logits
 	layers  []view // earlier ones
+	asked   bool   // for layers by name
 	derived derived
 	// dropouts is the number of dropout layers before the logits.
 	dropouts int

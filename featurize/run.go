@@ -20,7 +20,12 @@ type Rows struct {
 }
 
 // withoutLayers ends an error of what is read beside φ.
-const withoutLayers = "; --layers 0 (Options.EarlierLayers) does without earlier layers"
+func (m *Model) withoutLayers() string {
+	if m.asked {
+		return "; what was fitted with --layers 0 (Options.EarlierLayers) does without it"
+	}
+	return "; --layers 0 (Options.EarlierLayers) does without earlier layers"
+}
 
 // Features runs the network on rows, in order, and yields φ, logits and the
 // layers of Info.Layers batch by batch. The first error, of the rows or of a run, ends it. A block of rows
@@ -91,7 +96,7 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 		l := m.info.Layers[i]
 		layer, err := m.take(c, t, fmt.Sprintf("layer %q", l.Tensor), l.Width)
 		if err != nil {
-			return b, fmt.Errorf("%w%s", err, withoutLayers)
+			return b, fmt.Errorf("%w%s", err, m.withoutLayers())
 		}
 		b.Layers = append(b.Layers, layer)
 	}

@@ -76,7 +76,7 @@ func (b Batch) checkLayers(fitted []blas32.General) error {
 		return nil
 	}
 	if len(b.Layers) != len(fitted) {
-		return fmt.Errorf("there are %d earlier layers but the rows to fit with have %d", len(b.Layers), len(fitted))
+		return fmt.Errorf("there are %d earlier layers but the rows to fit with have %d: write as many with --layers", len(b.Layers), len(fitted))
 	}
 	for i, m := range b.Layers {
 		if m.Cols != fitted[i].Cols {

@@ -42,7 +42,7 @@ func (n Needs) describe() (what, hint string) {
 	case NeedDropout:
 		return "the network, to run it with dropout", "come without it: give the model"
 	case NeedLayers:
-		return "earlier layers", "carry none: the network has none before its last, they were not read, or the features were written without them"
+		return "earlier layers", "carry none: read them from the network, not with --layers 0, or write the features anew with `attach features`; some networks have none"
 	}
 	return "something unknown", "lack it"
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -118,17 +119,17 @@ func runFit(c *cli.Context) error {
 			return openErr
 		}
 		defer model.Close()
+		if cmp.Or(c.String("task"), model.Info().Task) == string(bundle.Regression) && in.Method.Name == "" {
+			if err := refuseLayers(c, "for a regressor, whose default detector does not look at earlier layers"); err != nil {
+				return err
+			}
+		}
 		err = modelInputs(c, r, &in, modelPath, model)
 	} else {
 		err = featureInputs(c, &in)
 	}
 	if err != nil {
 		return err
-	}
-	if in.Base.Task == bundle.Regression && in.Method.Name == "" {
-		if err := refuseLayers(c, "for a regressor, whose default detector does not look at earlier layers"); err != nil {
-			return err
-		}
 	}
 	if in.Base.Task == bundle.Classification {
 		if err := refuse(c, "for a classifier, which gets no quantile head", "hidden", "epochs", "lr", "weight-decay", "dropout", "level", "interval", "interval-param", "groups"); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"iter"
@@ -79,7 +80,7 @@ func blocks(ctx context.Context, set *inputs.Set) iter.Seq2[featurize.Rows, erro
 // the file at path, or runs the network and writes it.
 func cachedFeatures(ctx context.Context, model *featurize.Model, set *inputs.Set, path string, progress func(done int)) (ood.Batch, error) {
 	b, err := inputs.OpenFeatures(path)
-	if err == nil && len(b.Layers) == len(model.Info().Layers) || err != nil && !os.IsNotExist(err) {
+	if err == nil || !os.IsNotExist(err) {
 		return b, err
 	}
 	if b, err = model.All(ctx, blocks(ctx, set), set.Len(), progress); err != nil {
@@ -130,7 +131,7 @@ func (im *images) read(ctx context.Context, p detectionPlan, s settings, n measu
 		if err != nil {
 			return err
 		}
-		path := filepath.Join(p.out, "features", n.name+"-"+n.sha256, fmt.Sprintf("%s-%d-%d.npz", part.name, limit, p.seed))
+		path := filepath.Join(p.out, "features", n.name+"-"+n.sha256+layersKey(im.model), fmt.Sprintf("%s-%d-%d.npz", part.name, limit, p.seed))
 		b, err := cachedFeatures(ctx, im.model, set, path, func(done int) {
 			progress((float64(i) + float64(done)/float64(set.Len())) / float64(len(parts)))
 		})
@@ -161,6 +162,18 @@ func (im *images) read(ctx context.Context, p detectionPlan, s settings, n measu
 		}
 	}
 	return nil
+}
+
+// layersKey tells features with some earlier layers from those with others.
+func layersKey(model *featurize.Model) string {
+	var names []string
+	for _, l := range model.Info().Layers {
+		names = append(names, l.Tensor)
+	}
+	if names == nil {
+		return ""
+	}
+	return fmt.Sprintf("-%x", sha256.Sum256([]byte(strings.Join(names, "\n"))))[:7]
 }
 
 // some is at most limit rows of b (0: all), evenly spaced, with the inputs.

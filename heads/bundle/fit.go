@@ -228,9 +228,6 @@ func selectRows(m blas32.General, rows []int) blas32.General {
 // can be, and names it.
 func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, error) {
 	fit := func(m ood.Method, p ood.Params) (ood.Scorer, error) {
-		if err := in.canFit(m, t); err != nil {
-			return nil, err
-		}
 		s, err := m.Fit(ctx, t, p)
 		if err != nil {
 			return nil, fmt.Errorf("detector %s: %w", m.Name, err)
@@ -238,49 +235,60 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, er
 		return s, nil
 	}
 	if in.Method.Name != "" {
+		if err := in.canFit(in.Method, t); err != nil {
+			return nil, err
+		}
+		if err := in.checkLayers(in.Method); err != nil {
+			return nil, err
+		}
 		return fit(in.Method, in.Params)
 	}
-	var refused, unfit error // for what a default needs; of one that was tried
+	var refused, unfit error // for what a default needs; of those that could be
 	for _, m := range DefaultMethods() {
 		// A regressor's outputs are no scores of classes.
 		if t.Regression && m.Needs&ood.NeedLogits != 0 {
 			continue
 		}
-		if err := in.canFit(m, t); err != nil {
+		err := in.canFit(m, t)
+		if err != nil && m.CheckTraining(t) != nil {
 			refused = cmp.Or(refused, err)
-			if m.Needs&ood.NeedLayers != 0 && t.HasLayers() {
-				unfit = cmp.Or(unfit, err)
-			}
 			continue
 		}
-		s, err := fit(m, m.Default)
 		if err == nil {
-			if unfit != nil {
-				in.Log.WarnContext(ctx, "attached a later default detector", "detector", m.Name, "reason", unfit)
+			if err := in.checkLayers(m); err != nil {
+				return nil, err
 			}
-			in.Method, in.Params = m, maps.Clone(m.Default)
-			return s, nil
+			var s ood.Scorer
+			if s, err = fit(m, m.Default); err == nil {
+				if unfit != nil {
+					in.Log.WarnContext(ctx, "attached a later default detector", "detector", m.Name, "reason", unfit)
+				}
+				in.Method, in.Params = m, maps.Clone(m.Default)
+				return s, nil
+			}
 		}
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		unfit = err
+		if unfit == nil {
+			unfit = err
+		} else {
+			unfit = fmt.Errorf("%w; %w", unfit, err)
+		}
 	}
 	return nil, cmp.Or(unfit, refused)
 }
 
-// canFit says why a method cannot be fitted and calibrated, or nil.
+// canFit says why a method cannot be fitted, or its scores not be calibrated,
+// for want of something; or nil.
 func (in Inputs) canFit(m ood.Method, t ood.Training) error {
 	if err := m.CheckTraining(t); err != nil {
 		return err
 	}
-	if m.Needs&ood.NeedLayers == 0 {
-		return nil
+	if in.Cal.Len() > 0 && m.Needs&ood.NeedLayers != 0 && !in.Cal.HasLayers() {
+		return &ood.NeedError{Method: m.Name, Need: ood.NeedLayers, Where: "the calibration rows"}
 	}
-	if in.Cal.Len() > 0 && !in.Cal.HasLayers() {
-		return fmt.Errorf("calibration rows: %w", m.CheckBatch(in.Cal))
-	}
-	return in.checkLayers()
+	return nil
 }
 
 // layersRead describes the earlier layers, if the detector reads them.

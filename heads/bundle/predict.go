@@ -242,11 +242,11 @@ func (b *Bundle) checkLayers(batch ood.Batch) error {
 		return nil
 	}
 	if len(batch.Layers) != len(b.Base.Layers) {
-		return fmt.Errorf("the rows have %d earlier layers, and the bundle was fitted on %d", len(batch.Layers), len(b.Base.Layers))
+		return fmt.Errorf("the rows have %d earlier layers, and the bundle was fitted on %d: write as many with --layers", len(batch.Layers), len(b.Base.Layers))
 	}
 	for i, m := range batch.Layers {
 		if want := b.Base.Layers[i].Width; m.Cols != want {
-			return fmt.Errorf("layer %d of the rows has %d columns, and the bundle was fitted on %d", i, m.Cols, want)
+			return fmt.Errorf("layer %d of the rows has %d columns, and the bundle was fitted on %d: are they of another network?", i, m.Cols, want)
 		}
 		if err := heads.CheckFinite(fmt.Sprintf("layer %d", i), m); err != nil {
 			return err
