@@ -2,13 +2,11 @@ package baselines
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -30,15 +28,6 @@ const (
 // how features lie about their class's mean, whatever their length, and ViM what is left of them
 // outside the space that the network uses. Both weigh in the logits.
 var FusedPValues = Fused("fused", HarmonicMean, CertificatesCoupled, ViM)
-
-// FusedLayers fuses certificates of the last layer with what earlier layers
-// show: the former tell new classes, the latter another kind of input. Since
-// these are seen there, the last layer's logits count more than where it stands
-// alone, and the length of features, which is short where nothing is
-// recognised, is left in.
-var FusedLayers = WeightedFused("fused-layers", Fisher,
-	Component{Method: CertificatesCoupled, Params: ood.Params{"unit_norm": false, "weight": .67}, Weight: 2},
-	Component{Method: MahalanobisLayers, Weight: 1})
 
 // Component is a detector to fuse with others.
 type Component struct {
@@ -217,74 +206,4 @@ func (f fusion) fit(ctx context.Context, t ood.Training, grid []ood.Params) ([]o
 		scorers[i] = newFused(c, parts)
 	}
 	return scorers, ctx.Err()
-}
-
-// fusedFolds is the number of parts that rows are calibrated in.
-const fusedFolds = 5
-
-// crossFit fits the components in their default configurations, and calibrates
-// them with the scores of every row by components that were fitted without the
-// row's fold (Vovk 2015, "Cross-conformal predictors").
-func (f fusion) crossFit(ctx context.Context, t ood.Training) ([]fusedPart, error) {
-	folds := calibrate.Folds(t.Len(), fusedFolds, t.Seed)
-	parts, held := make([]fusedPart, len(f.components)), make([][]float64, len(f.components))
-	done, fits := 0, (len(folds)+1)*len(f.components)
-	fit := func(i int, part ood.Training) (ood.Scorer, error) {
-		if t.Progress != nil {
-			part.Progress = func(share float64) { t.Progress((float64(done) + share) / float64(fits)) }
-		}
-		m := f.components[i]
-		s, err := m.Fit(ctx, part, m.Default)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Name, err)
-		}
-		done++
-		if t.Progress != nil {
-			t.Progress(float64(done) / float64(fits))
-		}
-		return s, nil
-	}
-	for k, fold := range folds {
-		others := slices.Concat(slices.Delete(slices.Clone(folds), k, k+1)...)
-		part, out := t, t.Batch.Select(fold)
-		part.Batch, part.Stays = t.Batch.Select(others), true
-		for i, m := range f.components {
-			s, err := fit(i, part)
-			if err != nil {
-				return nil, fewerRows(err, len(others), t.Len())
-			}
-			scores, err := s.Score(ctx, nil, out)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", m.Name, err)
-			}
-			if k == 0 {
-				held[i] = make([]float64, t.Len())
-			}
-			for j, r := range fold {
-				held[i][r] = scores[j]
-			}
-		}
-	}
-	for i, m := range f.components {
-		s, err := fit(i, t)
-		if err != nil {
-			return nil, err
-		}
-		c, err := calibrate.NewConformal(held[i])
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Name, err)
-		}
-		parts[i] = fusedPart{m.Name, f.weights[i], s, newSurprise(c)}
-	}
-	return parts, nil
-}
-
-// fewerRows says of an error that it is of a fit with some of the rows: where
-// they were too few, how many of all it takes.
-func fewerRows(err error, some, all int) error {
-	few := (*heads.TooFewRowsError)(nil)
-	if errors.As(err, &few) {
-		return &heads.TooFewRowsError{What: few.What, Have: all, Need: few.Need + (few.Need+fusedFolds-2)/(fusedFolds-1)}
-	}
-	return fmt.Errorf("fitted with %d of %d rows, the others to calibrate with: %w", some, all, err)
 }
