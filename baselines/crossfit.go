@@ -20,6 +20,9 @@ const fusedFolds = 5
 func (f fusion) crossFit(ctx context.Context, t ood.Training) ([]fusedPart, error) {
 	folds := calibrate.Folds(t.Len(), fusedFolds, t.Seed)
 	parts, held := make([]fusedPart, len(f.components)), make([][]float64, len(f.components))
+	for i := range held {
+		held[i] = make([]float64, t.Len())
+	}
 	done, fits := 0, (len(folds)+1)*len(f.components)
 	fit := func(i int, part ood.Training) (ood.Scorer, error) {
 		if t.Progress != nil {
@@ -48,9 +51,6 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training) ([]fusedPart, erro
 			scores, err := s.Score(ctx, nil, out)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", m.Name, err)
-			}
-			if k == 0 {
-				held[i] = make([]float64, t.Len())
 			}
 			for j, r := range fold {
 				held[i][r] = scores[j]

@@ -183,14 +183,19 @@ func (f fusion) fit(ctx context.Context, t ood.Training, grid []ood.Params) ([]o
 		return nil, err
 	}
 	// A component would count the rows that it is given.
-	if err := heads.CheckFinite("features", t.Features); err != nil && f.needs()&ood.NeedFeatures != 0 {
-		return nil, err
+	needs := f.needs()
+	if needs&ood.NeedFeatures != 0 {
+		if err := heads.CheckFinite("features", t.Features); err != nil {
+			return nil, err
+		}
 	}
-	if err := heads.CheckFinite("logits", t.Logits); err != nil && f.needs()&ood.NeedLogits != 0 {
-		return nil, err
+	if needs&ood.NeedLogits != 0 {
+		if err := heads.CheckFinite("logits", t.Logits); err != nil {
+			return nil, err
+		}
 	}
-	for i, m := range t.Layers {
-		if err := heads.CheckFinite(fmt.Sprintf("layer %d", i), m); err != nil && f.needs()&ood.NeedLayers != 0 {
+	if needs&ood.NeedLayers != 0 {
+		if err := checkLayers(t.Layers); err != nil {
 			return nil, err
 		}
 	}

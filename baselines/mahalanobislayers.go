@@ -51,10 +51,10 @@ func fitMahalanobisLayers(ctx context.Context, t ood.Training, grid []ood.Params
 		t.Labels = make([]int, t.Layers[0].Rows)
 	}
 	fitted := make([]mahalanobisLayers, len(grid))
+	if err := checkLayers(t.Layers); err != nil {
+		return nil, err
+	}
 	for i, layer := range t.Layers {
-		if err := heads.CheckFinite(fmt.Sprintf("layer %d", i), layer); err != nil {
-			return nil, err
-		}
 		t.Features = layer
 		all, _, err := fitClassMeans(ctx, t, shrinkages, "mahalanobis-layers")
 		if err != nil {

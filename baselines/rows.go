@@ -54,6 +54,16 @@ func checkLogitRows(z blas32.General, method string) error {
 	return heads.CheckFinite("logits", z)
 }
 
+// checkLayers says what is wrong with earlier layers to fit with.
+func checkLayers(layers []blas32.General) error {
+	for i, m := range layers {
+		if err := heads.CheckFinite(fmt.Sprintf("layer %d", i), m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // checkBoth says what is wrong with features and logits to fit with.
 func checkBoth(t ood.Training, method string) error {
 	for _, part := range []struct {

@@ -185,19 +185,29 @@ func (b *builder) named(ctx context.Context, tensor, what string) (view, error) 
 	return v, nil
 }
 
-// rank returns the number of axes of a tensor: the declared one, or that of a
-// run on random inputs.
+// rank returns the number of axes of a tensor.
 func (b *builder) rank(ctx context.Context, tensor string) (int, error) {
-	if v := b.g.Type(tensor); v != nil {
-		if s := shapeOf(v); s != nil {
-			return len(s), nil
+	ranks, err := b.ranks(ctx, []string{tensor})
+	return ranks[tensor], err
+}
+
+// ranks returns the numbers of axes of tensors: the declared ones, or those of a
+// run on random inputs.
+func (b *builder) ranks(ctx context.Context, tensors []string) (map[string]int, error) {
+	ranks := make(map[string]int)
+	var undeclared []string
+	for _, tensor := range tensors {
+		if v := b.g.Type(tensor); v != nil && shapeOf(v) != nil {
+			ranks[tensor] = len(shapeOf(v))
+		} else {
+			undeclared = append(undeclared, tensor)
 		}
 	}
-	shapes, err := b.probeShapes(ctx, []string{tensor})
-	if err != nil {
-		return 0, err
+	shapes, err := b.probeShapes(ctx, undeclared)
+	for _, tensor := range undeclared {
+		ranks[tensor] = len(shapes[tensor])
 	}
-	return len(shapes[tensor]), nil
+	return ranks, err
 }
 
 // verify runs the edited model on random rows: it learns the widths and

@@ -79,6 +79,7 @@ func (b *builder) findLayers(ctx context.Context, feature view) error {
 // namedLayers reads layers that were chosen before. One that a linear layer
 // reads is seen as it was then.
 func (b *builder) namedLayers(ctx context.Context, all []view) error {
+	var tokens []string // whose number of axes matters
 	for _, name := range b.o.Layers {
 		i := slices.IndexFunc(all, func(v view) bool { return v.tensor == name })
 		if i < 0 {
@@ -89,12 +90,19 @@ func (b *builder) namedLayers(ctx context.Context, all []view) error {
 			b.layers = append(b.layers, v)
 			continue
 		}
-		v := all[i]
-		var err error
-		if v.rank, err = b.rank(ctx, name); err != nil {
-			return err
+		b.layers = append(b.layers, all[i])
+		if all[i].tokens {
+			tokens = append(tokens, name)
 		}
-		b.layers = append(b.layers, v)
+	}
+	ranks, err := b.ranks(ctx, tokens)
+	if err != nil {
+		return err
+	}
+	for i, v := range b.layers {
+		if r, ok := ranks[v.tensor]; ok {
+			b.layers[i].rank = r
+		}
 	}
 	return nil
 }

@@ -228,6 +228,12 @@ func selectRows(m blas32.General, rows []int) blas32.General {
 // can be, and names it.
 func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, error) {
 	fit := func(m ood.Method, p ood.Params) (ood.Scorer, error) {
+		if err := m.CheckTraining(t); err != nil {
+			return nil, err
+		}
+		if in.Cal.Len() > 0 && m.Needs&ood.NeedLayers != 0 && !in.Cal.HasLayers() {
+			return nil, &ood.NeedError{Method: m.Name, Need: ood.NeedLayers, Where: "the calibration rows"}
+		}
 		s, err := m.Fit(ctx, t, p)
 		if err != nil {
 			return nil, fmt.Errorf("detector %s: %w", m.Name, err)
@@ -235,12 +241,6 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, er
 		return s, nil
 	}
 	if in.Method.Name != "" {
-		if err := in.canFit(in.Method, t); err != nil {
-			return nil, err
-		}
-		if err := in.checkLayers(in.Method); err != nil {
-			return nil, err
-		}
 		return fit(in.Method, in.Params)
 	}
 	var refused, unfit error // for what a default needs; of those that could be
@@ -249,23 +249,17 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, er
 		if t.Regression && m.Needs&ood.NeedLogits != 0 {
 			continue
 		}
-		err := in.canFit(m, t)
-		if err != nil && m.CheckTraining(t) != nil {
+		if err := m.CheckTraining(t); err != nil {
 			refused = cmp.Or(refused, err)
 			continue
 		}
+		s, err := fit(m, m.Default)
 		if err == nil {
-			if err := in.checkLayers(m); err != nil {
-				return nil, err
+			if unfit != nil {
+				in.Log.WarnContext(ctx, "attached a later default detector", "detector", m.Name, "reason", unfit)
 			}
-			var s ood.Scorer
-			if s, err = fit(m, m.Default); err == nil {
-				if unfit != nil {
-					in.Log.WarnContext(ctx, "attached a later default detector", "detector", m.Name, "reason", unfit)
-				}
-				in.Method, in.Params = m, maps.Clone(m.Default)
-				return s, nil
-			}
+			in.Method, in.Params = m, maps.Clone(m.Default)
+			return s, nil
 		}
 		if ctx.Err() != nil {
 			return nil, err
@@ -279,16 +273,17 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, er
 	return nil, cmp.Or(unfit, refused)
 }
 
-// canFit says why a method cannot be fitted, or its scores not be calibrated,
-// for want of something; or nil.
-func (in Inputs) canFit(m ood.Method, t ood.Training) error {
-	if err := m.CheckTraining(t); err != nil {
-		return err
+// readsLayers says that the detector, or the first default if it can be fitted,
+// reads earlier layers.
+func (in Inputs) readsLayers(t ood.Training) bool {
+	m := in.Method
+	if m.Name == "" {
+		m = DefaultMethods()[0]
+		if t.Regression || m.CheckTraining(t) != nil {
+			return false
+		}
 	}
-	if in.Cal.Len() > 0 && m.Needs&ood.NeedLayers != 0 && !in.Cal.HasLayers() {
-		return &ood.NeedError{Method: m.Name, Need: ood.NeedLayers, Where: "the calibration rows"}
-	}
-	return nil
+	return m.Needs&ood.NeedLayers != 0
 }
 
 // layersRead describes the earlier layers, if the detector reads them.
@@ -311,6 +306,11 @@ func (b *Bundle) fitDetector(ctx context.Context, in Inputs, d division) error {
 		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, Network: in.Network, InputScale: in.InputScale,
 		Regression: in.Base.Task == Regression, Stays: in.Stays || d.heldOut == SplitOff,
 		Progress: func(share float64) { in.Progress("detector", share) },
+	}
+	if in.readsLayers(t) {
+		if err := in.checkLayers(); err != nil {
+			return err
+		}
 	}
 	scorer, err := in.fitScorer(ctx, t)
 	if err != nil {

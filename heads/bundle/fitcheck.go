@@ -102,12 +102,9 @@ func (in Inputs) checkRows(what string, b ood.Batch, targets blas32.General, qua
 	return heads.CheckFinite(what+": targets", targets)
 }
 
-// checkLayers refuses earlier layers that a detector, if it reads them, would
-// fail on or misread.
-func (in Inputs) checkLayers(m ood.Method) error {
-	if m.Needs&ood.NeedLayers == 0 {
-		return nil
-	}
+// checkLayers refuses earlier layers that a detector which reads them would fail
+// on, or misread.
+func (in Inputs) checkLayers() error {
 	for _, part := range []struct {
 		what string
 		b    ood.Batch

@@ -38,7 +38,7 @@ func gradMaxPool(c *call) {
 		for i, stride := range s.stride {
 			every[i] = (s.extent(i) + stride - 1) / stride
 		}
-		for _, first := range grid(every) {
+		for _, first := range onnx.Places(every) {
 			part := func(t string) string {
 				return c.node("Slice", t, c.ints(first...), c.ints(slices.Repeat([]int64{1 << 40}, len(first))...),
 					c.ints(s.spatialAxes()...), c.ints(every...))
@@ -51,21 +51,6 @@ func gradMaxPool(c *call) {
 		}
 	}
 	c.add(0, c.node("Reshape", dx, c.shapeOf(x)))
-}
-
-// grid lists the places of a grid of that size.
-func grid(size []int64) [][]int64 {
-	places := [][]int64{nil}
-	for _, n := range size {
-		var next [][]int64
-		for _, p := range places {
-			for i := range n {
-				next = append(next, append(slices.Clone(p), i))
-			}
-		}
-		places = next
-	}
-	return places
 }
 
 // places are the indices into the flattened input that the maxima come from,

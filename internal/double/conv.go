@@ -1,6 +1,10 @@
 package double
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+)
 
 // narrow is the number of channels of a group below which the elements of a
 // window are gathered for one product. Above it there is a product for each
@@ -20,7 +24,7 @@ func lowerConv(s *site) string {
 	group := s.attrInt("group", 1)
 	padded := s.padded(x, w, 0)
 	var taps []string
-	for _, place := range grid(w.kernel) {
+	for _, place := range onnx.Places(w.kernel) {
 		taps = append(taps, s.tap(padded, w, place))
 	}
 	area := product(w.kernel)

@@ -37,10 +37,10 @@ func lowerConvTranspose(s *site) string {
 	}
 	ones := slices.Repeat([]int64{1}, rank)
 	phases, first := make([]string, 0, product(w.stride)), ""
-	for _, phase := range grid(w.stride) {
+	for _, phase := range onnx.Places(w.stride) {
 		var taps []string
 		var own []int64
-		for at, place := range grid(w.kernel) {
+		for at, place := range onnx.Places(w.kernel) {
 			start, after, mine := make([]int64, rank), make([]int64, rank), true
 			for i, k := range place {
 				offset := k * w.dilation[i]

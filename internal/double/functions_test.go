@@ -13,12 +13,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 )
 
-// run makes a graph double and runs it on a vector.
-func run(t *testing.T, rt *ort.Runtime, x []float64, build func(b *onnx.Builder, x string) string) []float64 {
+// doubled is the model of a graph in double precision.
+func doubled(t *testing.T, b *onnx.Builder) *pb.ModelProto {
 	t.Helper()
-	b := onnx.NewBuilder("case", 20)
-	in := b.Input("x", pb.TensorProto_FLOAT, "n")
-	b.OutputAs("y", build(b, in), pb.TensorProto_FLOAT, "n")
 	m, err := b.Model()
 	if err == nil {
 		err = double.Promote(m, "")
@@ -29,7 +26,16 @@ func run(t *testing.T, rt *ort.Runtime, x []float64, build func(b *onnx.Builder,
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := onnx.Extend(m).Bytes()
+	return m
+}
+
+// run makes a graph double and runs it on a vector.
+func run(t *testing.T, rt *ort.Runtime, x []float64, build func(b *onnx.Builder, x string) string) []float64 {
+	t.Helper()
+	b := onnx.NewBuilder("case", 20)
+	in := b.Input("x", pb.TensorProto_FLOAT, "n")
+	b.OutputAs("y", build(b, in), pb.TensorProto_FLOAT, "n")
+	raw, err := onnx.Extend(doubled(t, b)).Bytes()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ var kernels = map[string]bool{
 	"TopK": true, "Transpose": true, "Trilu": true, "Unsqueeze": true, "Where": true, "Xor": true,
 }
 
-// lowerings are the operators that are replaced. A rule returns the names of
-// what takes the place of the node's outputs.
+// lowerings are the operators that are replaced. A rule returns the name of
+// what takes the place of the node's first output.
 var lowerings = map[string]lowering{
 	"Acos":                         pointwise((*site).acos),
 	"Acosh":                        pointwise((*site).acosh),

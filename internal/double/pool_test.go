@@ -3,8 +3,6 @@ package double_test
 import (
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/autodiff"
-	"github.com/attach-uncertainty/attach/internal/double"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
@@ -15,17 +13,7 @@ func TestLargeWindow(t *testing.T) {
 	b := onnx.NewBuilder("case", 17)
 	x := b.Input("x", pb.TensorProto_FLOAT, "n", 3, 40, 40)
 	b.OutputAs("y", b.Node("AveragePool", []string{x}, onnx.Attr("kernel_shape", []int64{40, 40})), pb.TensorProto_FLOAT, "n", 3, 1, 1)
-	m, err := b.Model()
-	if err == nil {
-		err = double.Promote(m, "")
-	}
-	if err == nil {
-		err = double.Lower(m, autodiff.Types(onnx.Extend(m).Index(), ""))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(m.Graph.Node); n > 4*(40+40) {
+	if n := len(doubled(t, b).Graph.Node); n > 4*(40+40) {
 		t.Errorf("%d nodes", n)
 	}
 }

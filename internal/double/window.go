@@ -140,21 +140,6 @@ func (s *site) tap(x string, w window, place []int64) string {
 	return s.cut(x, start, after, w.stride)
 }
 
-// grid lists the places of a grid of that size, in row-major order.
-func grid(size []int64) [][]int64 {
-	places := [][]int64{nil}
-	for _, n := range size {
-		var next [][]int64
-		for _, p := range places {
-			for i := range n {
-				next = append(next, append(slices.Clone(p), i))
-			}
-		}
-		places = next
-	}
-	return places
-}
-
 func product(v []int64) int64 {
 	p := int64(1)
 	for _, n := range v {

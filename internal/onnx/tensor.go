@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
@@ -242,4 +243,20 @@ func Float16Bits(v float32) uint16 {
 	}
 	rounded := abs + 0xfff + (abs>>13)&1
 	return sign | uint16((rounded-(112<<23))>>13)
+}
+
+// Places lists the indices of all elements of a tensor of that shape, in
+// row-major order; a scalar has one, which is empty.
+func Places(shape []int64) [][]int64 {
+	places := [][]int64{nil}
+	for _, n := range shape {
+		var next [][]int64
+		for _, p := range places {
+			for i := range n {
+				next = append(next, append(slices.Clone(p), i))
+			}
+		}
+		places = next
+	}
+	return places
 }
