@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/attach-uncertainty/attach/internal/autodiff"
-	"github.com/attach-uncertainty/attach/internal/double"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/ort"
@@ -25,7 +24,6 @@ type gradientKey struct {
 	kind     ood.ScalarKind
 	softmax  bool
 	upstream bool // the caller's, not that of a scalar
-	wide     bool // in double precision
 	tensor   string
 }
 
@@ -55,11 +53,6 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 	if k.key.tensor == "" {
 		k.key.tensor = m.input.name
 	}
-	if key.wide {
-		if err := k.widen(); err != nil {
-			return nil, err
-		}
-	}
 	d, err := k.merged(ctx)
 	if errors.Is(err, autodiff.ErrOpset) {
 		d, err = k.separate(ctx)
@@ -74,8 +67,6 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 		return nil, fmt.Errorf("%w: the logits do not depend on tensor %q by operators that have a derivative", ood.ErrNotDifferentiable, k.key.tensor)
 	case errors.As(err, &refused):
 		return nil, err
-	case key.wide && err != nil:
-		return nil, narrowOnly(err)
 	case err != nil:
 		return nil, fmt.Errorf("cannot make the gradient with respect to %q: %w", k.key.tensor, err)
 	}
@@ -100,7 +91,7 @@ func (k kind) merged(ctx context.Context) (*differentiated, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := scalarGraph{b: b, elem: k.input.real(), classes: k.info.OutputsWidth}
+	s := scalarGraph{b: b, classes: k.info.OutputsWidth}
 	if b.Opset() < 13 {
 		return nil, autodiff.ErrOpset
 	}
@@ -108,7 +99,7 @@ func (k kind) merged(ctx context.Context) (*differentiated, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := declare(b, gradients, k.input.real())
+	out := declare(b, gradients)
 	if m, err = b.Model(); err != nil {
 		return nil, err
 	}
@@ -125,12 +116,12 @@ func (k kind) separate(ctx context.Context) (*differentiated, error) {
 		return nil, err
 	}
 	back := autodiff.NewSeparate(index, k.dir)
-	s := scalarGraph{b: back.Builder(), elem: k.input.real(), classes: k.info.OutputsWidth}
+	s := scalarGraph{b: back.Builder(), classes: k.info.OutputsWidth}
 	gradients, err := back.Gradient([]autodiff.Seed{{Output: logitsName, Upstream: s.upstream(k.key)}}, wrt)
 	if err != nil {
 		return nil, err
 	}
-	out := declare(back.Builder(), gradients, k.input.real())
+	out := declare(back.Builder(), gradients)
 	model, taken, err := back.Model()
 	if err != nil {
 		return nil, err
@@ -151,18 +142,13 @@ func (k kind) separate(ctx context.Context) (*differentiated, error) {
 	return d, nil
 }
 
-// session makes a model ready to run, in double precision if asked.
+// session makes a model ready to run.
 func (k kind) session(ctx context.Context, m *pb.ModelProto, inputs, outputs []string) (*ort.Session, error) {
-	if k.key.wide {
-		if err := double.Lower(m, autodiff.Types(onnx.Extend(m).Index(), k.dir)); err != nil {
-			return nil, err
-		}
-	}
 	data, err := serialise(m)
 	if err != nil {
 		return nil, err
 	}
-	return k.rt.NewSession(ctx, ort.Model{Data: data, Dir: k.dir, Unfused: k.key.wide}, inputs, outputs)
+	return k.rt.NewSession(ctx, ort.Model{Data: data, Dir: k.dir}, inputs, outputs)
 }
 
 // keeping is the network that also gives what the backward model takes, with
@@ -237,18 +223,18 @@ func (k kind) with(g *onnx.Graph) ([]string, error) {
 	return casts, nil
 }
 
-// declare makes the sum of gradients an output of that element type.
-func declare(b *onnx.Builder, gradients []string, elem pb.TensorProto_DataType) string {
+// declare makes the sum of gradients a float32 output.
+func declare(b *onnx.Builder, gradients []string) string {
 	sum := ""
 	for _, g := range gradients {
-		wide := b.Node("Cast", []string{g}, onnx.Attr("to", elem))
+		single := b.Node("Cast", []string{g}, onnx.Attr("to", pb.TensorProto_FLOAT))
 		if sum == "" {
-			sum = wide
+			sum = single
 		} else {
-			sum = b.Node("Add", []string{sum, wide})
+			sum = b.Node("Add", []string{sum, single})
 		}
 	}
-	out := b.OutputAs(gradientName, sum, elem)
+	out := b.OutputAs(gradientName, sum, pb.TensorProto_FLOAT)
 	outputs := b.Graph().Output
 	outputs[len(outputs)-1].GetType().GetTensorType().Shape = nil
 	return out
@@ -273,19 +259,14 @@ func (d *differentiated) scalarInputs(c chunk, o GradientOptions) (list []*ort.T
 		for i := range c.n {
 			copy(data[i*u.Cols:], row(u, c.first+i))
 		}
-		add(d.key.tensorOf([]int{c.shape[0], u.Cols}, data))
+		add(wrap([]int{c.shape[0], u.Cols}, data))
 		return list, err
 	}
 	if d.key.kind == ood.Logit {
 		add(ort.NewTensor([]int64{1}, []int64{int64(o.Of.Index)}))
 	}
 	if d.key.kind == ood.LogSoftmaxTop || d.key.softmax {
-		t := cmp.Or(o.Of.Temperature, 1)
-		if d.key.wide {
-			add(ort.NewTensor([]int64{1}, []float64{t}))
-		} else {
-			add(ort.NewTensor([]int64{1}, []float32{float32(t)}))
-		}
+		add(ort.NewTensor([]int64{1}, []float32{float32(cmp.Or(o.Of.Temperature, 1))}))
 	}
 	return list, err
 }

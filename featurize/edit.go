@@ -37,9 +37,8 @@ func node(op string, in []string, out string, attrs ...*pb.AttributeProto) *pb.N
 	return &pb.NodeProto{OpType: ptr(op), Name: ptr("attach/" + op + "/" + out), Input: in, Output: []string{out}, Attribute: attrs}
 }
 
-// nodes returns the nodes that make a view of that element type under the name
-// out.
-func (v view) nodes(out string, elem pb.TensorProto_DataType) []*pb.NodeProto {
+// nodes returns the nodes that make a float32 view under the name out.
+func (v view) nodes(out string) []*pb.NodeProto {
 	var list []*pb.NodeProto
 	at := v.tensor
 	then := func(op string, rest []string, attrs ...*pb.AttributeProto) {
@@ -54,7 +53,7 @@ func (v view) nodes(out string, elem pb.TensorProto_DataType) []*pb.NodeProto {
 		}
 		then("DequantizeLinear", rest)
 	}
-	then("Cast", nil, onnx.Attr("to", elem))
+	then("Cast", nil, onnx.Attr("to", pb.TensorProto_FLOAT))
 	if v.tokens && v.rank > 2 {
 		perm := []int64{0, int64(v.rank - 1)}
 		for i := 1; i < v.rank-1; i++ {
@@ -95,8 +94,8 @@ func exposed(g *onnx.Graph, in input, views []view, names []string, more ...*pb.
 	body := &pb.GraphProto{Input: []*pb.ValueInfoProto{info}}
 	var need []string
 	for i, v := range views {
-		body.Node = append(body.Node, v.nodes(names[i], in.real())...)
-		body.Output = append(body.Output, onnx.ValueInfo(names[i], in.real(), -1, -1))
+		body.Node = append(body.Node, v.nodes(names[i])...)
+		body.Output = append(body.Output, onnx.ValueInfo(names[i], pb.TensorProto_FLOAT, -1, -1))
 		need = append(need, v.tensor, v.scale, v.zero)
 	}
 	for _, n := range more {
@@ -115,7 +114,7 @@ func (in input) realInput(g *onnx.Graph) (*pb.ValueInfoProto, []*pb.NodeProto) {
 	}
 	own := proto.Clone(old).(*pb.ValueInfoProto)
 	own.Name = ptr(in.feed)
-	own.GetType().GetTensorType().ElemType = ptr(int32(in.real()))
+	own.GetType().GetTensorType().ElemType = ptr(int32(pb.TensorProto_FLOAT))
 	return own, []*pb.NodeProto{node("Cast", []string{in.feed}, in.name, onnx.Attr("to", pb.TensorProto_DataType(in.elem)))}
 }
 

@@ -30,12 +30,6 @@ type GradientOptions struct {
 	// less for large inputs: the activations of a whole batch are kept. A
 	// model with a fixed batch overrides it.
 	Batch int
-	// Precision is that of the forward and the backward pass. Float64 takes
-	// about four times the time and up to three times the memory. A unit of a ReLU whose
-	// input is 0 up to rounding is on or off by chance in Float32, and one such
-	// unit can change the gradient by 1e-3 of its size and more. The error of a
-	// network that has no equivalent in Float64 wraps ErrPrecision.
-	Precision Precision
 }
 
 // GradientBatch is some rows with their gradients.
@@ -43,7 +37,6 @@ type GradientBatch struct {
 	ood.Batch           // φ and logits
 	Shape     []int     // of Gradient: that of the tensor, with the rows first
 	Gradient  []float32 // row-major
-	Double    []float64 // Gradient before it was rounded; nil in Float32
 }
 
 // Gradients runs the network on rows like Features, and yields with φ and the
@@ -56,14 +49,17 @@ type GradientBatch struct {
 // the predicted class or more, they come out as 0 or nearly so.
 //
 // The error of a network that has an operator without a known gradient wraps
-// ood.ErrNotDifferentiable and names the operator and its node.
+// ood.ErrNotDifferentiable and names the operator and its node. A unit of a
+// ReLU whose input is 0 up to rounding is on or off by chance, whichever program
+// computes it, and one such unit can change a gradient by 1e-3 of its size and
+// more.
 func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[Rows, error], o GradientOptions) iter.Seq2[GradientBatch, error] {
 	return func(yield func(GradientBatch, error) bool) {
 		if err := m.checkGradient(o); err != nil {
 			yield(GradientBatch{}, err)
 			return
 		}
-		key := gradientKey{kind: o.Of.Kind, softmax: o.Of.Softmax, upstream: o.Upstream.Cols > 0, tensor: o.Tensor, wide: o.Precision == Float64}
+		key := gradientKey{kind: o.Of.Kind, softmax: o.Of.Softmax, upstream: o.Upstream.Cols > 0, tensor: o.Tensor}
 		if key.upstream {
 			key.kind, key.softmax = 0, false
 		}
@@ -90,8 +86,6 @@ func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[Rows, error], o Gr
 
 func (m *Model) checkGradient(o GradientOptions) error {
 	switch {
-	case o.Precision != Float32 && o.Precision != Float64:
-		return fmt.Errorf("unknown precision %d", o.Precision)
 	case o.Upstream.Cols > 0:
 	case o.Of.Temperature < 0 || o.Of.Temperature-o.Of.Temperature != 0:
 		return fmt.Errorf("the temperature is %v, it must be a positive number", o.Of.Temperature)
@@ -132,20 +126,16 @@ func (m *Model) gradientBatch(o GradientOptions) int {
 	case o.Batch > 0:
 		return o.Batch
 	}
-	most := gradientNumbers
-	if o.Precision == Float64 {
-		most /= 4 // for as much memory
-	}
 	width := 1
 	for _, d := range m.InputShape() {
 		width *= max(d, 1)
 	}
-	return max(1, min(m.batch, most/width))
+	return max(1, min(m.batch, gradientNumbers/width))
 }
 
 // runGradient is run with the gradient.
 func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o GradientOptions) (GradientBatch, error) {
-	x, err := d.key.tensorOf(c.shape, c.data)
+	x, err := wrap(c.shape, c.data)
 	if err != nil {
 		return GradientBatch{}, err
 	}
@@ -178,9 +168,6 @@ func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o G
 		return b, err
 	}
 	b.Shape, b.Gradient, err = takeGradient(c, out[2], cmp.Or(o.Tensor, m.input.name))
-	if d.key.wide && err == nil {
-		b.Double = slices.Clone(out[2].Float64s()[:len(b.Gradient)])
-	}
 	return b, err
 }
 

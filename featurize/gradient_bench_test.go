@@ -48,31 +48,6 @@ func BenchmarkGradients(b *testing.B) {
 	}
 }
 
-// BenchmarkPrecision times the gradient of batches of 2 images in single and
-// in double precision.
-func BenchmarkPrecision(b *testing.B) {
-	dir := os.Getenv("ATTACH_TORCHVISION")
-	if dir == "" {
-		b.Skip("set ATTACH_TORCHVISION to a folder that testmodels/torchvision/export.py made")
-	}
-	rt := orttest.Open(b)
-	for _, name := range []string{"resnet18", "vgg16_bn"} {
-		for what, precision := range map[string]featurize.Precision{"float32": featurize.Float32, "float64": featurize.Float64} {
-			b.Run(name+"/"+what, func(b *testing.B) {
-				m, err := featurize.Open(context.Background(), filepath.Join(dir, name+".onnx"), featurize.Options{Library: rt.Library().Path, Provider: "cpu", Threads: 2})
-				if err != nil {
-					b.Fatal(err)
-				}
-				defer m.Close()
-				x := noise(2 * 3 * 224 * 224)
-				best(b, func() {
-					gradients(b, m, []int{2, 3, 224, 224}, x, featurize.GradientOptions{Batch: 2, Precision: precision})
-				})
-			})
-		}
-	}
-}
-
 // best reports the shortest time of a step, but for the first.
 func best(b *testing.B, step func()) {
 	step()

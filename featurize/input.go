@@ -15,16 +15,6 @@ type input struct {
 	feed string // in the edited graph
 	elem int32
 	dims []int // with the batch first; −1 varies; nil is unknown
-	// wide says that the edited graph takes and gives float64.
-	wide bool
-}
-
-// real is the element type of what the edited graph takes and gives.
-func (in input) real() pb.TensorProto_DataType {
-	if in.wide {
-		return pb.TensorProto_DOUBLE
-	}
-	return pb.TensorProto_FLOAT
 }
 
 func findInput(g *onnx.Graph) (input, error) {

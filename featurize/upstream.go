@@ -17,14 +17,13 @@ const (
 // n×c, and returns its name. inputs are what it has to be fed.
 type scalarGraph struct {
 	b       *onnx.Builder
-	elem    pb.TensorProto_DataType // of the logits: FLOAT or DOUBLE
-	classes int                     // c, or 0 where unknown
+	classes int // c, or 0 where unknown
 	inputs  []string
 }
 
 func (s *scalarGraph) upstream(key gradientKey) string {
 	if key.upstream {
-		return s.input(upstreamName, s.elem, -1, -1)
+		return s.input(upstreamName, pb.TensorProto_FLOAT, -1, -1)
 	}
 	switch {
 	case key.kind == ood.LogSoftmaxTop:
@@ -108,15 +107,12 @@ func (s *scalarGraph) sum(rows string) string {
 	return s.b.Node("ReduceSum", []string{rows, s.b.Const([]int64{1})}, onnx.Attr("keepdims", 1))
 }
 
-func (s *scalarGraph) number(v float64) string {
-	if s.elem == pb.TensorProto_DOUBLE {
-		return s.b.Const(v)
-	}
-	return s.b.Const(float32(v))
+func (s *scalarGraph) number(v float32) string {
+	return s.b.Const(v)
 }
 
 func (s *scalarGraph) temperature() string {
-	return s.input(temperatureName, s.elem, 1)
+	return s.input(temperatureName, pb.TensorProto_FLOAT, 1)
 }
 
 func (s *scalarGraph) input(name string, t pb.TensorProto_DataType, dims ...any) string {
@@ -142,5 +138,5 @@ func (s *scalarGraph) oneHot(index string) string {
 		c := s.b.Node("Gather", []string{s.b.Node("Shape", []string{logitsName}), s.b.Const(int64(1))})
 		all = s.b.Node("Range", []string{s.b.Const(int64(0)), c, s.b.Const(int64(1))})
 	}
-	return s.b.Node("Cast", []string{s.b.Node("Equal", []string{all, index})}, onnx.Attr("to", s.elem))
+	return s.b.Node("Cast", []string{s.b.Node("Equal", []string{all, index})}, onnx.Attr("to", pb.TensorProto_FLOAT))
 }

@@ -23,12 +23,9 @@ func gradientCommand() *cli.Command {
 			"logit:K for output K from 0, top2 for the difference of the two largest"},
 		&cli.Float64Flag{Name: "temperature", Value: 1, Usage: "`T`: what divides the logits before the softmax"},
 		&cli.StringFlag{Name: "wrt", Usage: "`TENSOR`: what to differentiate with respect to, instead of the input"},
-		&cli.StringFlag{Name: "precision", Value: "float32", Usage: "`PRECISION`: what to compute in: float32, or float64 to check a gradient that looks wrong; " +
-			"the model's weights are taken as they are"},
 		&cli.StringFlag{Name: "o", Usage: "`FILE`: .npz to write"},
 	}
-	batch := &cli.IntFlag{Name: "batch", Category: categoryModel, Usage: "`N`: rows per run of the model, where the model leaves it open; without it, as many as 8 images of 224×224 weigh, " +
-		"2 with --precision float64"}
+	batch := &cli.IntFlag{Name: "batch", Category: categoryModel, Usage: "`N`: rows per run of the model, where the model leaves it open; without it, as many as 8 images of 224×224 weigh"}
 	return &cli.Command{
 		Name:      "gradient",
 		Usage:     "differentiate a model's outputs with respect to its inputs",
@@ -36,11 +33,7 @@ func gradientCommand() *cli.Command {
 		Description: "The file holds `gradient`, n rows in the shape of the input (of the tensor that --wrt names), and `logits` n×c. " +
 			"Outputs are taken before any softmax.\n\n" +
 			"The gradient of a network with ReLUs jumps where the input of a unit is 0. A unit whose input is 0 up to rounding is on or off by " +
-			"chance in float32, whichever program computes it, and one such unit can change the gradient by a thousandth and more. " +
-			"--precision float64 leaves hardly any such unit: take it to compare with another program's gradient, or to see whether two inputs differ by more " +
-			"than rounding, on a few rows. It takes about four times the time, and up to three times the memory " +
-			"(resnet18 and vgg16_bn at batch 2: 4.4 and 3.7 times the time, 2.8 and 1.2 times the peak), and far more where kernels are large, such as patches of 32×32. `gradient` then holds float64; rows are read as float32 all the same. " +
-			"Operators that ONNX Runtime has in float32 only are made of others; a network with one that cannot be, such as a quantized one, is refused.",
+			"chance in float32, whichever program computes it, and one such unit can change the gradient by a thousandth and more.",
 		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{batch}, runtimeFlags()),
 		Action: gradient,
 	}
@@ -61,10 +54,6 @@ func gradient(c *cli.Context) error {
 		return err
 	}
 	of, err := parseScalar(c)
-	if err != nil {
-		return err
-	}
-	precision, err := parsePrecision(c.String("precision"))
 	if err != nil {
 		return err
 	}
@@ -92,7 +81,7 @@ func gradient(c *cli.Context) error {
 		return err
 	}
 	z := npy.NewNPZWriter(out)
-	options := featurize.GradientOptions{Of: of, Tensor: c.String("wrt"), Batch: c.Int("batch"), Precision: precision}
+	options := featurize.GradientOptions{Of: of, Tensor: c.String("wrt"), Batch: c.Int("batch")}
 	if err := r.writeGradient(c, z, model, set, options); err != nil {
 		return err
 	}
@@ -115,18 +104,18 @@ func (r *reading) writeGradient(c *cli.Context, z *npy.NPZWriter, model *featuri
 	defer p.end()
 	var logits heads.Array
 	var all []float32
-	var write func(featurize.GradientBatch) error
+	var write func([]float32) error
 	for b, err := range model.Gradients(c.Context, modelRows(c.Context, set), o) {
 		if err != nil {
 			return gradientError(c, c.String("x"), err)
 		}
 		if write == nil {
-			if write, err = gradientWriter(z, append([]int{set.Len()}, b.Shape[1:]...), o.Precision); err != nil {
+			if write, err = z.Float32s("gradient", append([]int{set.Len()}, b.Shape[1:]...)); err != nil {
 				return err
 			}
 			logits.Shape = []int{0, b.Logits.Cols}
 		}
-		if err := write(b); err != nil {
+		if err := write(b.Gradient); err != nil {
 			return err
 		}
 		all = append(all, b.Logits.Data...)
@@ -138,26 +127,6 @@ func (r *reading) writeGradient(c *cli.Context, z *npy.NPZWriter, model *featuri
 	}
 	logits.Data = all
 	return z.Array("logits", logits)
-}
-
-// gradientWriter begins the entry of the gradients.
-func gradientWriter(z *npy.NPZWriter, shape []int, precision featurize.Precision) (func(featurize.GradientBatch) error, error) {
-	if precision == featurize.Float64 {
-		write, err := z.Float64s("gradient", shape)
-		return func(b featurize.GradientBatch) error { return write(b.Double) }, err
-	}
-	write, err := z.Float32s("gradient", shape)
-	return func(b featurize.GradientBatch) error { return write(b.Gradient) }, err
-}
-
-func parsePrecision(name string) (featurize.Precision, error) {
-	switch name {
-	case "float32":
-		return featurize.Float32, nil
-	case "float64":
-		return featurize.Float64, nil
-	}
-	return 0, usagef("--precision is %q; it must be float32 or float64", name)
 }
 
 // gradientError says which flag asks for what the model does not have, or else

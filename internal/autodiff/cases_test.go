@@ -14,7 +14,6 @@ type graphCase struct {
 	low, high float64
 	// single marks operators that the runtime has in single precision only.
 	single bool
-	wide   bool // made double by rewriting the graph
 	build  func(b *onnx.Builder, x []string) string
 }
 

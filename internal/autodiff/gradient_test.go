@@ -72,9 +72,7 @@ func checkCase(t *testing.T, rt *ort.Runtime, c graphCase, dims func(int, []int6
 		values = append(values, v)
 	}
 	y := ""
-	if c.wide {
-		b, y = widened(t, b, x, c)
-	} else if c.single {
+	if c.single {
 		narrow := make([]string, len(x))
 		for i := range x {
 			narrow[i] = b.Node("Cast", x[i:i+1], onnx.Attr("to", pb.TensorProto_FLOAT))
@@ -108,24 +106,18 @@ func checkCase(t *testing.T, rt *ort.Runtime, c graphCase, dims func(int, []int6
 		b.Output(o, pb.TensorProto_DOUBLE)
 		b.Graph().Output[len(b.Graph().Output)-1].Type.GetTensorType().Shape = nil
 	}
-	if c.wide {
-		lowered(t, b)
-	}
 	raw, err := b.Bytes()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := rt.NewSession(context.Background(), ort.Model{Data: raw, Unfused: c.wide}, x, outputs)
+	s, err := rt.NewSession(context.Background(), ort.Model{Data: raw}, x, outputs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	got := evaluate(t, s, c.shapes, values)
 	h, tolerance := 1e-5, 1e-5
-	switch {
-	case c.wide:
-		tolerance = 1e-7
-	case c.single:
+	if c.single {
 		h, tolerance = 1e-2, 1e-3
 	}
 	for i := range x {

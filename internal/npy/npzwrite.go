@@ -60,20 +60,11 @@ func (w *NPZWriter) Array(name string, a heads.Array) error {
 // The function returned takes its elements, row-major, in as many parts as one
 // likes; their sum is what shape asks for.
 func (w *NPZWriter) Float32s(name string, shape []int) (func(part []float32) error, error) {
-	return parts[float32](w, name, shape)
-}
-
-// Float64s is Float32s for float64 numbers.
-func (w *NPZWriter) Float64s(name string, shape []int) (func(part []float64) error, error) {
-	return parts[float64](w, name, shape)
-}
-
-func parts[T float32 | float64](w *NPZWriter, name string, shape []int) (func(part []T) error, error) {
 	h := Header{Shape: shape}
 	if err := h.checkSize(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	d, err := descr([]T(nil))
+	d, err := descr([]float32(nil))
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +79,7 @@ func parts[T float32 | float64](w *NPZWriter, name string, shape []int) (func(pa
 	if _, err := f.Write(formatHeader(d, shape)); err != nil {
 		return nil, err
 	}
-	return func(part []T) error {
+	return func(part []float32) error {
 		if left -= len(part); left < 0 {
 			return fmt.Errorf("%s: there are %d elements more than shape %v asks for", name, -left, shape)
 		}

@@ -161,27 +161,22 @@ func TestNPZDeterministic(t *testing.T) {
 // An entry written in parts has the bytes of one written at once, and more
 // elements than its shape asks for are refused.
 func TestNPZWriterParts(t *testing.T) {
-	checkParts(t, []float32{1, 2, 3, 4, 5, 6}, (*NPZWriter).Float32s)
-	checkParts(t, []float64{1, 2, 3, 4, 5, 6}, (*NPZWriter).Float64s)
-}
-
-func checkParts[T float32 | float64](t *testing.T, data []T, begin func(*NPZWriter, string, []int) (func([]T) error, error)) {
-	a := heads.Array{Shape: []int{3, 2}, Data: data}
+	a := heads.Array{Shape: []int{3, 2}, Data: []float32{1, 2, 3, 4, 5, 6}}
 	var want, got bytes.Buffer
 	if err := WriteNPZ(&want, map[string]heads.Array{"a": a}, false); err != nil {
 		t.Fatal(err)
 	}
 	z := NewNPZWriter(&got)
-	write, err := begin(z, "a", a.Shape)
+	write, err := z.Float32s("a", a.Shape)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range [][]T{{1, 2, 3, 4}, nil, {5, 6}} {
+	for _, part := range [][]float32{{1, 2, 3, 4}, nil, {5, 6}} {
 		if err := write(part); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := write([]T{7}); err == nil {
+	if err := write([]float32{7}); err == nil {
 		t.Error("a seventh element of six is accepted")
 	}
 	if err := z.Close(); err != nil {

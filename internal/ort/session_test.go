@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -339,38 +338,6 @@ func BenchmarkRunInto(b *testing.B) {
 	for b.Loop() {
 		if err := s.RunInto(in, out); err != nil {
 			b.Fatal(err)
-		}
-	}
-}
-
-// The runtime fuses x·σ(1.702x) into an operator that has no kernel in double precision, unless it is kept from it.
-func TestUnfused(t *testing.T) {
-	r := orttest.Open(t)
-	factor := &pb.TensorProto{Name: proto.String("k"), DataType: proto.Int32(int32(ort.Float64)), DoubleData: []float64{1.702}}
-	data := marshal(t, &pb.GraphProto{
-		Initializer: []*pb.TensorProto{factor},
-		Node: []*pb.NodeProto{node("Mul", []string{"x", "k"}, "scaled"), node("Sigmoid", []string{"scaled"}, "gate"),
-			node("Mul", []string{"x", "gate"}, "y")},
-		Input: []*pb.ValueInfoProto{value("x", ort.Float64, 2)}, Output: []*pb.ValueInfoProto{value("y", ort.Float64, 2)},
-	})
-	s, err := r.NewSession(context.Background(), ort.Model{Data: data, Unfused: true}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	x, err := ort.NewTensor([]int64{2}, []float64{1, -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer x.Close()
-	out, err := s.Run(context.Background(), []*ort.Tensor{x})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out[0].Close()
-	for i, v := range []float64{1, -1} {
-		if want, got := v/(1+math.Exp(-1.702*v)), out[0].Float64s()[i]; math.Abs(got-want) > 1e-15 {
-			t.Errorf("element %d is %v, want %v", i, got, want)
 		}
 	}
 }

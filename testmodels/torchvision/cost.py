@@ -6,10 +6,9 @@ OUT is where export.py wrote the networks. For resnet18 and vgg16_bn at batch 8
 it prints the best time of a forward pass and of one with the gradient of
 log-softmax of the top class with respect to the input, and their ratio: of
 package featurize with 2 threads, and of PyTorch with 1 and 2. For resnet50 it
-prints the peak resident set of a process that does nothing else, and for
-resnet18 and vgg16_bn at batch 2 time and peak of the gradient in single and in
-double precision. Each is a process of its own, and they take turns. Needs Go and the runtime library
-(ORT_LIB), and is run from this folder.
+prints the peak resident set of a process that does nothing else. Each is a process of its own,
+and they take turns. Needs Go and the runtime library (ORT_LIB), and is run from
+this folder.
 
 Written with Python 3.11, PyTorch 1.13.0, torchvision 0.14.1.
 """
@@ -68,23 +67,13 @@ def pytorch(name, what, threads, repeats=5):
     return float(text.split()[-1]), rss
 
 
-def ours(binary, folder, name, what, repeats=5, bench="Gradients"):
+def ours(binary, folder, name, what, repeats=5):
     text, rss = run(
-        [binary, "-test.run=^$", f"-test.bench=^Benchmark{bench}$/^{name}$/^{what}$", f"-test.benchtime={repeats}x"],
+        [binary, "-test.run=^$", f"-test.bench=^BenchmarkGradients$/^{name}$/^{what}$", f"-test.benchtime={repeats}x"],
         {"ATTACH_TORCHVISION": os.path.abspath(folder)},
     )
     words = text.split()
     return float(words[words.index("best-ms") - 1]), rss
-
-
-def precisions(binary, folder):
-    print(f"{'network':10} {'':20} {'gradient':>10} {'ratio':>6} {'peak resident set':>18} {'ratio':>6}")
-    for name in ["resnet18", "vgg16_bn"]:
-        single = None
-        for what in ["float32", "float64"]:
-            ms, rss = ours(binary, folder, name, what, 2, "Precision")
-            single = single or (ms, rss)
-            print(f"{name:10} {what:20} {ms:7.0f} ms {ms / single[0]:6.2f} {rss:14.0f} MiB {rss / single[1]:6.2f}", flush=True)
 
 
 def main(folder):
@@ -109,7 +98,6 @@ def main(folder):
         print(f"{'resnet50':10} {'':20} {'peak resident set':>18}")
         for side, measure in sides.items():
             print(f"{'resnet50':10} {side:20} {measure('resnet50', 'gradient')[1]:14.0f} MiB", flush=True)
-        precisions(binary, folder)
 
 
 if __name__ == "__main__":

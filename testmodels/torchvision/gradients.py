@@ -13,11 +13,10 @@ time, and must give the logits that were exported. Then
 
     python errors.py OUT
 
-prints the error of package featurize beside it, in single and in double
-precision. A unit of a ReLU whose input is 0 up to rounding is on or off by
+prints the error of package featurize beside it. A unit of a ReLU whose input is 0 up to rounding is on or off by
 chance, in any single-precision computation, and one such unit can make an error
 of 1e-3. The further inputs tell that from a mistake, which would show in all of
-them, and double precision leaves no such unit.
+them.
 
 Written with Python 3.11, PyTorch 1.13.0, torchvision 0.14.1, NumPy 1.24.2, onnx 1.12.0.
 """
