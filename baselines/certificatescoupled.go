@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -37,7 +36,7 @@ var CertificatesCoupled = ood.Method{
 const coupledShrinkage = .001
 
 type coupled struct {
-	mahalanobis
+	gaussian.Classes
 	outputs  int
 	unitNorm bool
 	weight   float64
@@ -57,26 +56,22 @@ func fitCoupled(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, 
 	if err := checkBoth(t, "certificates-coupled"); err != nil {
 		return nil, err
 	}
-	if s.unitNorm {
-		unit := blas32.General{Rows: t.Features.Rows, Cols: t.Features.Cols, Stride: t.Features.Cols, Data: make([]float32, t.Features.Rows*t.Features.Cols)}
-		unitRows(unit, t.Features)
-		t.Features = unit
-	}
-	fitted, _, err := fitClassMeans(ctx, t, []float64{shrinkage}, "certificates-coupled")
+	fitted, err := s.cloud().fit(ctx, t, []float64{shrinkage})
 	if err != nil {
 		return nil, err
 	}
-	s.mahalanobis = fitted[0]
+	s.Classes = fitted[0]
 	if s.weight == 0 {
 		return s, nil
 	}
-	var largest, certificates float64
-	err = s.each(ctx, t.Features, func(i int, rms float64) {
-		certificates += rms / float64(t.Features.Rows)
-		largest += newSoftmax(row(t.Logits, i), 1).max / float64(t.Features.Rows)
-	})
+	rms, err := s.certificates(ctx, t.Batch)
 	if err != nil {
 		return nil, err
+	}
+	var largest, certificates float64
+	for i, v := range rms {
+		certificates += v / float64(t.Features.Rows)
+		largest += newSoftmax(row(t.Logits, i), 1).max / float64(t.Features.Rows)
 	}
 	if largest <= 0 {
 		return nil, fmt.Errorf("the largest logit is %v on average, and must be positive to match certificates with it: are these log-probabilities? weight=0 does without", largest)
@@ -85,34 +80,38 @@ func fitCoupled(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, 
 	return s, nil
 }
 
-// each calls back with the root mean square of each row's certificates. Rows
-// are of unit norm already if they are to be.
-func (s coupled) each(ctx context.Context, x blas32.General, found func(i int, rms float64)) error {
-	return project(ctx, x, s.mean, s.projection, func(i int, y []float64) { found(i, math.Sqrt(s.nearest(y)/float64(len(y)))) })
+func (s coupled) cloud() cloud { return cloud{layer: lastLayerFeatures, unit: s.unitNorm} }
+
+// certificates are the root mean squares of each row's.
+func (s coupled) certificates(ctx context.Context, b ood.Batch) ([]float64, error) {
+	rms := make([]float64, b.Features.Rows)
+	if err := s.Nearest(ctx, rms, s.cloud().rows(b)); err != nil {
+		return nil, err
+	}
+	for i, squared := range rms {
+		rms[i] = math.Sqrt(squared / float64(s.Projection.Cols))
+	}
+	return rms, nil
 }
 
 // Score implements ood.Scorer.
 func (s coupled) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	if err := checkBothWidths(b, len(s.mean), s.outputs); err != nil {
+	if err := checkBothWidths(b, len(s.Mean), s.outputs); err != nil {
 		return nil, err
 	}
 	dst = scores(dst, b.Features.Rows)
 	for first := 0; first < len(dst); first += certificatesBlock {
 		part := ood.Batch{Features: b.Features, Logits: b.Logits}.Slice(first, min(first+certificatesBlock, len(dst)))
-		x := part.Features
-		if s.unitNorm {
-			x = blas32.General{Rows: x.Rows, Cols: x.Cols, Stride: x.Cols, Data: make([]float32, x.Rows*x.Cols)}
-			unitRows(x, part.Features)
+		rms, err := s.certificates(ctx, part)
+		if err != nil {
+			return nil, err
 		}
-		err := s.each(ctx, x, func(i int, rms float64) {
-			dst[first+i] = s.alpha * rms
+		for i, v := range rms {
+			dst[first+i] = s.alpha * v
 			if s.weight > 0 {
 				z := newSoftmax(row(part.Logits, i), 1)
 				dst[first+i] -= z.max + math.Log1p(z.excess)
 			}
-		})
-		if err != nil {
-			return nil, err
 		}
 	}
 	return dst, nil
@@ -120,7 +119,7 @@ func (s coupled) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float
 
 // State implements heads.Stater.
 func (s coupled) State() heads.State {
-	st := s.mahalanobis.State()
+	st := mahalanobis{s.Classes}.State()
 	st.Params["outputs"], st.Params["unit_norm"] = float64(s.outputs), s.unitNorm
 	st.Params["weight"], st.Params["alpha"] = s.weight, s.alpha
 	return st
@@ -129,7 +128,7 @@ func (s coupled) State() heads.State {
 func restoreCoupled(st heads.State) (ood.Scorer, error) {
 	var s coupled
 	var err error
-	if s.mahalanobis, err = restoreMahalanobis(st); err != nil {
+	if s.Classes, err = restoreClasses(st); err != nil {
 		return nil, err
 	}
 	if s.outputs, err = whole(st, "outputs", leastLogits); err != nil {

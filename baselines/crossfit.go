@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
@@ -18,6 +17,7 @@ const fusedFolds = 5
 // them with the scores of every row by components that were fitted without the
 // row's fold (Vovk 2015, "Cross-conformal predictors").
 func (f fusion) crossFit(ctx context.Context, t ood.Training) ([]fusedPart, error) {
+	t.Cache = &ood.Cache{}
 	folds := calibrate.Folds(t.Len(), fusedFolds, t.Seed)
 	parts, held := make([]fusedPart, len(f.components)), make([][]float64, len(f.components))
 	for i := range held {
@@ -39,14 +39,12 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training) ([]fusedPart, erro
 		}
 		return s, nil
 	}
-	for k, fold := range folds {
-		others := slices.Concat(slices.Delete(slices.Clone(folds), k, k+1)...)
-		part, out := t, t.Batch.Select(fold)
-		part.Batch, part.Stays = t.Batch.Select(others), true
+	for _, fold := range folds {
+		part, out := t.Without(fold), t.Batch.Select(fold)
 		for i, m := range f.components {
 			s, err := fit(i, part)
 			if err != nil {
-				return nil, fewerRows(err, len(others), t.Len())
+				return nil, fewerRows(err, part.Len(), t.Len())
 			}
 			scores, err := s.Score(ctx, nil, out)
 			if err != nil {

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -35,7 +34,7 @@ var MahalanobisLayers = ood.Method{
 
 // mahalanobisLayers is one Gaussian per class for every layer.
 type mahalanobisLayers struct {
-	layers []mahalanobis
+	layers []gaussian.Classes
 	scales []float64 // mean distance of the training rows, by layer
 }
 
@@ -47,30 +46,29 @@ func fitMahalanobisLayers(ctx context.Context, t ood.Training, grid []ood.Params
 	if !t.HasLayers() {
 		return nil, &ood.NeedError{Method: "mahalanobis-layers", Need: ood.NeedLayers, Where: "the rows to fit with"}
 	}
-	if t.Regression || len(t.Labels) == 0 && !t.HasLogits() {
-		t.Labels = make([]int, t.Layers[0].Rows)
-	}
-	fitted := make([]mahalanobisLayers, len(grid))
 	if err := checkLayers(t.Layers); err != nil {
 		return nil, err
 	}
+	fitted := make([]mahalanobisLayers, len(grid))
 	for i, layer := range t.Layers {
-		t.Features = layer
-		all, _, err := fitClassMeans(ctx, t, shrinkages, "mahalanobis-layers")
+		all, err := cloud{layer: i, one: true}.fit(ctx, t, shrinkages)
 		if err != nil {
 			return nil, fmt.Errorf("layer %d: %w", i, err)
 		}
-		for g, m := range all {
-			var mean float64
-			err := m.distances(ctx, layer, func(_ int, distance float64) { mean += distance / float64(layer.Rows) })
-			if err != nil {
+		for g, c := range all {
+			distances := make([]float64, layer.Rows)
+			if err := c.Nearest(ctx, distances, layer); err != nil {
 				return nil, err
+			}
+			var mean float64
+			for _, d := range rootsOf(distances) {
+				mean += d / float64(layer.Rows)
 			}
 			// A single row is its class's mean.
 			if mean == 0 {
-				return nil, fmt.Errorf("layer %d: every row is its class's mean: %w", i, errNoVariance)
+				return nil, fmt.Errorf("layer %d: every row is its class's mean: %w", i, gaussian.ErrNoVariance)
 			}
-			fitted[g].layers, fitted[g].scales = append(fitted[g].layers, m), append(fitted[g].scales, mean)
+			fitted[g].layers, fitted[g].scales = append(fitted[g].layers, c), append(fitted[g].scales, mean)
 		}
 		if t.Progress != nil {
 			t.Progress(float64(i+1) / float64(len(t.Layers)))
@@ -83,11 +81,6 @@ func fitMahalanobisLayers(ctx context.Context, t ood.Training, grid []ood.Params
 	return scorers, nil
 }
 
-// distances calls back with the distance of every row to its nearest class.
-func (s mahalanobis) distances(ctx context.Context, x blas32.General, found func(i int, distance float64)) error {
-	return project(ctx, x, s.mean, s.projection, func(i int, y []float64) { found(i, math.Sqrt(s.nearest(y))) })
-}
-
 // Score implements ood.Scorer.
 func (s mahalanobisLayers) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
 	if !b.HasLayers() {
@@ -98,17 +91,20 @@ func (s mahalanobisLayers) Score(ctx context.Context, dst []float64, b ood.Batch
 	}
 	dst = scores(dst, b.Layers[0].Rows)
 	clear(dst)
-	for i, m := range s.layers {
-		if err := checkWidth(b.Layers[i], len(m.mean), fmt.Sprintf("columns in layer %d", i)); err != nil {
+	distances := make([]float64, len(dst))
+	for i, c := range s.layers {
+		if err := checkWidth(b.Layers[i], len(c.Mean), fmt.Sprintf("columns in layer %d", i)); err != nil {
 			return nil, err
 		}
 		if b.Layers[i].Rows != len(dst) {
 			return nil, fmt.Errorf("%d rows in layer 0 but %d in layer %d", len(dst), b.Layers[i].Rows, i)
 		}
 		share := 1 / (s.scales[i] * float64(len(s.layers)))
-		err := m.distances(ctx, b.Layers[i], func(r int, distance float64) { dst[r] += share * distance })
-		if err != nil {
+		if err := c.Nearest(ctx, distances, b.Layers[i]); err != nil {
 			return nil, err
+		}
+		for r, d := range rootsOf(distances) {
+			dst[r] += share * d
 		}
 	}
 	return dst, nil
@@ -118,7 +114,7 @@ func (s mahalanobisLayers) Score(ctx context.Context, dst []float64, b ood.Batch
 func (s mahalanobisLayers) State() heads.State {
 	st := heads.State{Params: map[string]any{"layers": float64(len(s.layers))}, Arrays: map[string]heads.Array{"scales": heads.Vector(s.scales)}}
 	for i, m := range s.layers {
-		nest(st, layerPrefix(i), m.State())
+		nest(st, layerPrefix(i), mahalanobis{m}.State())
 	}
 	return st
 }
@@ -141,7 +137,7 @@ func restoreMahalanobisLayers(st heads.State) (ood.Scorer, error) {
 		if !(scale > 0) || math.IsInf(scale, 1) {
 			return nil, fmt.Errorf("array %q must hold positive numbers, not %v", "scales", scale)
 		}
-		m, err := restoreMahalanobis(nested(st, layerPrefix(i)))
+		m, err := restoreClasses(nested(st, layerPrefix(i)))
 		if err != nil {
 			return nil, fmt.Errorf("layer %d: %w", i, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -22,25 +23,25 @@ var RelativeMahalanobis = ood.Method{
 		return one(fitRelativeMahalanobis(ctx, t, []ood.Params{p}))
 	},
 	FitGrid: fitRelativeMahalanobis,
-	Restore: func(st heads.State) (ood.Scorer, error) {
-		s, err := restoreMahalanobis(st)
+	Restore: func(s heads.State) (ood.Scorer, error) {
+		classes, err := restoreClasses(s)
 		if err != nil {
 			return nil, err
 		}
-		all, err := restoreWhitening(st, "all_")
+		all, err := restoreWhitening(s, "all_")
 		if err != nil {
 			return nil, err
 		}
-		if len(all.mean) != len(s.mean) {
-			return nil, fmt.Errorf("classes of %d features and a whole of %d", len(s.mean), len(all.mean))
+		if len(all.Mean) != len(classes.Mean) {
+			return nil, fmt.Errorf("classes of %d features and a whole of %d", len(classes.Mean), len(all.Mean))
 		}
-		return relativeMahalanobis{s, all}, nil
+		return relativeMahalanobis{mahalanobis{classes}, all}, nil
 	},
 }
 
 type relativeMahalanobis struct {
 	mahalanobis
-	all whitening
+	all gaussian.Whitening
 }
 
 func fitRelativeMahalanobis(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
@@ -48,21 +49,26 @@ func fitRelativeMahalanobis(ctx context.Context, t ood.Training, grid []ood.Para
 	if err != nil {
 		return nil, err
 	}
-	fitted, m, err := fitClassMeans(ctx, t, shrinkages, "relative-mahalanobis")
+	if err := checkFeatures(t, "relative-mahalanobis"); err != nil {
+		return nil, err
+	}
+	features := cloud{layer: lastLayerFeatures}
+	fitted, err := features.fit(ctx, t, shrinkages)
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSpectrum(m.Covariance())
+	m, err := features.moments(ctx, t)
 	if err != nil {
 		return nil, err
 	}
+	mean, covariance := m.Mean(), m.Covariance()
 	scorers := make([]ood.Scorer, len(grid))
 	for i, shrinkage := range shrinkages {
-		all, err := newWhitening(m.Mean(), s, shrinkage)
+		all, err := gaussian.NewWhitening(mean, covariance, shrinkage)
 		if err != nil {
 			return nil, err
 		}
-		scorers[i] = relativeMahalanobis{fitted[i], all}
+		scorers[i] = relativeMahalanobis{mahalanobis{fitted[i]}, all}
 	}
 	return scorers, nil
 }
@@ -73,9 +79,12 @@ func (s relativeMahalanobis) Score(ctx context.Context, dst []float64, b ood.Bat
 	if err != nil {
 		return nil, err
 	}
-	err = project(ctx, b.Features, s.all.mean, s.all.projection, func(i int, y []float64) { dst[i] -= squaredNorm(y) })
-	if err != nil {
+	all := make([]float64, len(dst))
+	if err := s.all.Distances(ctx, all, b.Features); err != nil {
 		return nil, err
+	}
+	for i, d := range all {
+		dst[i] -= d
 	}
 	return dst, nil
 }
@@ -83,6 +92,6 @@ func (s relativeMahalanobis) Score(ctx context.Context, dst []float64, b ood.Bat
 // State implements heads.Stater.
 func (s relativeMahalanobis) State() heads.State {
 	st := s.mahalanobis.State()
-	s.all.store(st, "all_")
+	storeWhitening(st, "all_", s.all)
 	return st
 }

@@ -59,6 +59,10 @@ type Training struct {
 	// methods that keep them then need no copy.
 	Stays bool
 	Seed  uint64
+	// Cache, if not nil, keeps what fits on these rows have in common.
+	Cache *Cache
+	// Fold, if not nil, says which rows these are of which others.
+	Fold *Fold
 	// Progress, if not nil, is called with the share of the fit that is done.
 	Progress func(share float64)
 }

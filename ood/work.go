@@ -45,6 +45,7 @@ type result struct {
 // plan cuts a method's configurations into parts: one for all where the method
 // fits its grid at once, else one for each.
 func (c Comparison) plan(m Method, wrong []bool) *work {
+	c.Training.Cache = &Cache{}
 	w := &work{c: c, m: m, wrong: wrong, batches: []Batch{c.In}, grid: []Params{m.Default}}
 	for _, s := range c.outSets() {
 		w.batches = append(w.batches, s.Batch)

@@ -1,0 +1,121 @@
+package gaussian
+
+import (
+	"context"
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
+)
+
+// Classes are Gaussians with one covariance.
+type Classes struct {
+	Whitening
+	Means Matrix // c×r, whitened, with the precision of the projection
+
+	norms []float64 // c, squared, of the means
+}
+
+// NewClasses whitens the means of classes, c×h.
+func NewClasses(w Whitening, means blas64.General) Classes {
+	centred, white := newMatrix(means.Rows, means.Cols), newMatrix(means.Rows, w.Projection.Cols)
+	for y := range means.Rows {
+		copy(row(centred, y), row(means, y))
+		blas64.Axpy(-1, vector(w.Mean), vector(row(centred, y)))
+	}
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, centred, w.Projection.double(), 0, white)
+	return RestoreClasses(w, newStored(white, w.Projection.Single != nil))
+}
+
+// RestoreClasses are those of whitened means, which fit the whitening.
+func RestoreClasses(w Whitening, means Matrix) Classes {
+	c := Classes{Whitening: w, Means: means}
+	double := means.double()
+	for y := range means.Rows {
+		c.norms = append(c.norms, blas64.Dot(vector(row(double, y)), vector(row(double, y))))
+	}
+	return c
+}
+
+// Nearest writes to dst the squared Mahalanobis distance of each row of x, n×h,
+// to the nearest class.
+func (c Classes) Nearest(ctx context.Context, dst []float64, x blas32.General) error {
+	p, m := c.Projection, c.Means
+	if p.Single != nil {
+		return distances(ctx, dst, x, c, matrix[float32]{p.Rows, p.Cols, p.Single}, matrix[float32]{m.Rows, m.Cols, m.Single}, multiply32)
+	}
+	return distances(ctx, dst, x, c, matrix[float64]{p.Rows, p.Cols, p.Double}, matrix[float64]{m.Rows, m.Cols, m.Double}, multiply64)
+}
+
+type real interface{ float32 | float64 }
+
+// matrix is row-major, without gaps.
+type matrix[T real] struct {
+	rows, cols int
+	data       []T
+}
+
+func (m matrix[T]) row(i int) []T { return m.data[i*m.cols : (i+1)*m.cols] }
+
+// top is the first n rows.
+func (m matrix[T]) top(n int) matrix[T] { return matrix[T]{n, m.cols, m.data[:n*m.cols]} }
+
+func room[T real](rows, cols int) matrix[T] { return matrix[T]{rows, cols, make([]T, rows*cols)} }
+
+func multiply32(c, a, b matrix[float32], transposed blas.Transpose) {
+	general := func(m matrix[float32]) blas32.General {
+		return blas32.General{Rows: m.rows, Cols: m.cols, Stride: m.cols, Data: m.data}
+	}
+	blas32.Gemm(blas.NoTrans, transposed, 1, general(a), general(b), 0, general(c))
+}
+
+func multiply64(c, a, b matrix[float64], transposed blas.Transpose) {
+	general := func(m matrix[float64]) blas64.General {
+		return blas64.General{Rows: m.rows, Cols: m.cols, Stride: m.cols, Data: m.data}
+	}
+	blas64.Gemm(blas.NoTrans, transposed, 1, general(a), general(b), 0, general(c))
+}
+
+// rowsScored is the number of rows that are multiplied at once.
+const rowsScored = 256
+
+func distances[T real](
+	ctx context.Context, dst []float64, x blas32.General, c Classes, p, means matrix[T],
+	multiply func(c, a, b matrix[T], transposed blas.Transpose),
+) error {
+	most := min(rowsScored, x.Rows)
+	centred, white, dots := room[T](most, p.rows), room[T](most, p.cols), room[T](most, means.rows)
+	for first := 0; first < x.Rows; first += most {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(most, x.Rows-first)
+		centred, white, dots := centred.top(n), white.top(n), dots.top(n)
+		for i := range n {
+			to := centred.row(i)
+			for j, v := range x.Data[(first+i)*x.Stride : (first+i)*x.Stride+x.Cols] {
+				to[j] = T(float64(v) - c.Mean[j])
+			}
+		}
+		multiply(white, centred, p, blas.NoTrans)
+		multiply(dots, white, means, blas.Trans)
+		for i := range n {
+			// Products find the class; its distance is added up, which cancels less.
+			nearest, least := 0, math.Inf(1)
+			for y, dot := range dots.row(i) {
+				if v := c.norms[y] - 2*float64(dot); v < least {
+					nearest, least = y, v
+				}
+			}
+			var sum float64
+			at := means.row(nearest)
+			for k, v := range white.row(i) {
+				d := float64(v) - float64(at[k])
+				sum += d * d
+			}
+			dst[first+i] = sum
+		}
+	}
+	return nil
+}

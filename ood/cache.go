@@ -1,0 +1,63 @@
+package ood
+
+import "sync"
+
+// Cache keeps what several fits on the same rows have in common, by keys of
+// the caller's own types. Its zero value is empty. It is safe for concurrent
+// use.
+type Cache struct {
+	mu   sync.Mutex
+	kept map[any]*kept
+}
+
+type kept struct {
+	once  sync.Once
+	value any
+	err   error
+}
+
+// Cached returns what make made the first time that it was asked for with the
+// key; where t has no cache, it makes it anew. An error is kept too.
+func Cached[T any](t Training, key any, make func() (T, error)) (T, error) {
+	if t.Cache == nil {
+		return make()
+	}
+	t.Cache.mu.Lock()
+	k := t.Cache.kept[key]
+	if k == nil {
+		k = &kept{}
+		if t.Cache.kept == nil {
+			t.Cache.kept = map[any]*kept{}
+		}
+		t.Cache.kept[key] = k
+	}
+	t.Cache.mu.Unlock()
+	k.once.Do(func() { k.value, k.err = make() })
+	value, _ := k.value.(T)
+	return value, k.err
+}
+
+// Fold is t without the rows held, for fits that calibrate each other.
+type Fold struct {
+	Whole Training // with a cache
+	Held  []int    // rows of Whole
+}
+
+// Without returns t without some of its rows; what a fit needs of them may come
+// from what it knows of all rows.
+func (t Training) Without(held []int) Training {
+	out := make(map[int]bool, len(held))
+	for _, r := range held {
+		out[r] = true
+	}
+	var keep []int
+	for r := range t.Len() {
+		if !out[r] {
+			keep = append(keep, r)
+		}
+	}
+	part := t
+	part.Batch, part.Stays, part.Cache = t.Batch.Select(keep), true, &Cache{}
+	part.Fold = &Fold{Whole: t, Held: held}
+	return part
+}
