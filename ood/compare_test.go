@@ -21,8 +21,8 @@ import (
 // of 0 fails to fit and a NaN shows in the scores.
 type norm struct{ factor float64 }
 
-func (s norm) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	dst = make([]float64, b.Len())
+func (s norm) Score(ctx context.Context, _ []float64, b ood.Batch) ([]float64, error) {
+	dst := make([]float64, b.Len())
 	for i := range dst {
 		x := b.Features.Data[i*b.Features.Stride : i*b.Features.Stride+b.Features.Cols]
 		dst[i] = s.factor * float64(blas32.Dot(

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/internal/pythontest"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -174,16 +175,7 @@ func TestSaveFailureLeavesNothing(t *testing.T) {
 
 // TestNumPyReadsIt opens a bundle with numpy.load, which the format promises.
 func TestNumPyReadsIt(t *testing.T) {
-	python := ""
-	for _, name := range []string{"python3", "python", "/usr/bin/python3"} {
-		if exec.Command(name, "-c", "import numpy").Run() == nil {
-			python = name
-			break
-		}
-	}
-	if python == "" {
-		t.Skip("there is no Python with NumPy")
-	}
+	python := pythontest.Find(t, "numpy")
 	b := mustFit(t, regressor(1, 60, 2))
 	path := filepath.Join(t.TempDir(), "x.attach")
 	if err := b.Save(path); err != nil {

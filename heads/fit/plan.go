@@ -68,9 +68,9 @@ func check(p heads.Problem) error {
 	case p.X.Rows < 1 || p.X.Cols < 1:
 		return fmt.Errorf("nothing to train on: X is %d×%d", p.X.Rows, p.X.Cols)
 	case p.X.Rows > math.MaxInt32:
-		return fmt.Errorf("X has %d rows, more than 2³¹−1", p.X.Rows)
+		return fmt.Errorf("the %d rows of X are more than 2³¹−1", p.X.Rows)
 	case p.Y.Rows > 1 && p.Y.Rows != p.X.Rows:
-		return fmt.Errorf("X has %d rows and Y has %d", p.X.Rows, p.Y.Rows)
+		return fmt.Errorf("there are %d rows of X and %d of Y", p.X.Rows, p.Y.Rows)
 	case p.Outputs < 1:
 		return fmt.Errorf("a network needs at least one output, got %d", p.Outputs)
 	case len(p.Models) == 0:

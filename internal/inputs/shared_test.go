@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/pythontest"
 )
 
 // sharedData returns the folder of real data sets, and skips where it is
@@ -36,16 +37,7 @@ func sharedData(t *testing.T) string {
 // with Pillow at every pixel.
 func TestResizePhotographs(t *testing.T) {
 	folder := filepath.Join(sharedData(t), "imagenet_sample")
-	python := ""
-	for _, p := range []string{"python3", "/usr/bin/python3"} {
-		if exec.Command(p, "-c", "import PIL, numpy").Run() == nil {
-			python = p
-			break
-		}
-	}
-	if python == "" {
-		t.Skip("no python3 with Pillow and NumPy")
-	}
+	python := pythontest.Find(t, "PIL", "numpy")
 	out := filepath.Join(t.TempDir(), "pillow.npz")
 	if b, err := exec.Command(python, "testdata/resize_folder.py", folder, out).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, b)

@@ -14,11 +14,12 @@ import (
 	sbinet "github.com/sbinet/npyio/npy"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/pythontest"
 )
 
 var written = map[string]heads.Array{
 	"f32":    {Shape: []int{2, 3}, Data: []float32{0, 1.5, -2, math.MaxFloat32, float32(math.Inf(1)), 5}},
-	"f64":    {Shape: []int{3}, Data: []float64{math.Pi, -0.0, math.SmallestNonzeroFloat64}},
+	"f64":    {Shape: []int{3}, Data: []float64{math.Pi, math.Copysign(0, -1), math.SmallestNonzeroFloat64}},
 	"i64":    {Shape: []int{2, 1, 2}, Data: []int64{math.MinInt64, -1, 0, math.MaxInt64}},
 	"u8":     {Shape: []int{4}, Data: []uint8{0, 1, 128, 255}},
 	"scalar": {Shape: []int{}, Data: []float64{7}},
@@ -69,14 +70,9 @@ func TestOtherReader(t *testing.T) {
 	}
 }
 
-// TestNumPy has NumPy itself load an archive, where Python is at hand.
+// TestNumPy has NumPy itself load an archive.
 func TestNumPy(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil || exec.Command(python, "-c", "import numpy").Run() != nil {
-		if python = "/usr/bin/python3"; exec.Command(python, "-c", "import numpy").Run() != nil {
-			t.Skip("no python3 with NumPy")
-		}
-	}
+	python := pythontest.Find(t, "numpy")
 	for _, deflate := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "a.npz")
 		f, err := os.Create(path)

@@ -38,10 +38,6 @@ func node(op string, in []string, out string, attrs ...*pb.AttributeProto) *pb.N
 	return &pb.NodeProto{OpType: proto.String(op), Input: in, Output: []string{out}, Attribute: attrs}
 }
 
-func integer(name string, v int64) *pb.AttributeProto {
-	return &pb.AttributeProto{Name: proto.String(name), Type: pb.AttributeProto_INT.Enum(), I: proto.Int64(v)}
-}
-
 func marshal(t testing.TB, g *pb.GraphProto) []byte {
 	t.Helper()
 	g.Name = proto.String("g")
