@@ -312,7 +312,7 @@ func TestBadProblems(t *testing.T) {
 		edit func(p *heads.Problem)
 	}{
 		{"nothing to train on", func(p *heads.Problem) { p.X = blas32.General{} }},
-		{"X has 10 rows and Y has 9", func(p *heads.Problem) { p.Y = normal(2, 9, 2) }},
+		{"there are 10 rows of X and 9 of Y", func(p *heads.Problem) { p.Y = normal(2, 9, 2) }},
 		{"at least one output", func(p *heads.Problem) { p.Outputs = 0 }},
 		{"no models", func(p *heads.Problem) { p.Models = nil }},
 		{"epoch", func(p *heads.Problem) { p.Epochs = 0 }},
