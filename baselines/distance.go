@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -33,24 +34,23 @@ var Distance = ood.Method{
 		if err != nil {
 			return nil, err
 		}
-		n, err := newNeighbours(train, false)
-		if err != nil {
+		if err := checkRows(train, "distance"); err != nil {
 			return nil, err
 		}
-		return newDistance(n, percentile)
+		return newDistance(neighbours.New(train, false), percentile)
 	},
 }
 
 type distance struct {
-	*neighbours
+	*neighbours.Index
 	percentile float64
 }
 
 func fitDistance(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-	n, err := newNeighbours(bank(t), false)
-	if err != nil {
+	if err := checkRows(t.Features, "distance"); err != nil {
 		return nil, err
 	}
+	n := neighbours.New(bank(t), false)
 	scorers := make([]ood.Scorer, len(grid))
 	for i, p := range grid {
 		r := p.Reader()
@@ -58,6 +58,7 @@ func fitDistance(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.
 		if err := r.Err(); err != nil {
 			return nil, err
 		}
+		var err error
 		if scorers[i], err = newDistance(n, percentile); err != nil {
 			return nil, err
 		}
@@ -65,7 +66,7 @@ func fitDistance(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.
 	return scorers, ctx.Err()
 }
 
-func newDistance(n *neighbours, percentile float64) (ood.Scorer, error) {
+func newDistance(n *neighbours.Index, percentile float64) (ood.Scorer, error) {
 	if !(percentile >= 0 && percentile <= 100) {
 		return nil, fmt.Errorf("parameter %q must be in [0,100], not %v", "percentile", percentile)
 	}
@@ -76,13 +77,13 @@ func newDistance(n *neighbours, percentile float64) (ood.Scorer, error) {
 func (d distance) State() heads.State {
 	return heads.State{
 		Params: map[string]any{"percentile": d.percentile},
-		Arrays: map[string]heads.Array{"train": stored(d.train)},
+		Arrays: map[string]heads.Array{"train": stored(d.Rows)},
 	}
 }
 
 // Score implements ood.Scorer.
 func (d distance) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	if err := checkWidth(b.Features, d.train.Cols, "features"); err != nil {
+	if err := checkWidth(b.Features, d.Rows.Cols, "features"); err != nil {
 		return nil, err
 	}
 	dst = scores(dst, b.Features.Rows)
@@ -95,7 +96,7 @@ func (d distance) Score(ctx context.Context, dst []float64, b ood.Batch) ([]floa
 // ScoreGrid implements ood.GridScorer: all percentiles come from the same
 // distances.
 func (d distance) ScoreGrid(ctx context.Context, grid []ood.Scorer, b ood.Batch) ([][]float64, error) {
-	if err := checkWidth(b.Features, d.train.Cols, "features"); err != nil {
+	if err := checkWidth(b.Features, d.Rows.Cols, "features"); err != nil {
 		return nil, err
 	}
 	dst := make([][]float64, len(grid))
@@ -116,11 +117,11 @@ func (d distance) score(ctx context.Context, dst [][]float64, percentiles []floa
 	shares := make([]float64, len(percentiles))
 	for i, p := range percentiles {
 		// numpy.percentile's default, linear: rank p/100·(n−1), interpolated.
-		low, share := math.Modf(p / 100 * float64(d.train.Rows-1))
+		low, share := math.Modf(p / 100 * float64(d.Rows.Rows-1))
 		ranks = append(ranks, int(low), int(low+math.Ceil(share)))
 		shares[i] = share
 	}
-	return d.each(ctx, x, ranks, func(i int, near []float64) {
+	return d.Distances(ctx, x, ranks, func(i int, near []float64) {
 		for j, share := range shares {
 			dst[j][i] = near[2*j] + share*(near[2*j+1]-near[2*j])
 		}

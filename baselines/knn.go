@@ -3,11 +3,11 @@ package baselines
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -37,17 +37,13 @@ var KNN = ood.Method{
 		if k > train.Rows {
 			return nil, fmt.Errorf("the nearest %d of %d rows", k, train.Rows)
 		}
-		n, err := newNeighbours(train, true)
-		if err != nil {
-			return nil, err
-		}
-		return knn{n, k}, nil
+		return knn{neighbours.New(train, true), k}, checkRows(train, "knn")
 	},
 }
 
 type knn struct {
-	*neighbours // scaled to unit norm
-	k           int
+	*neighbours.Index // scaled to unit norm
+	k                 int
 }
 
 func fitKNN(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
@@ -64,10 +60,10 @@ func fitKNN(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Score
 		}
 		ks[i] = min(k, t.Features.Rows)
 	}
-	n, err := newNeighbours(bank(t), true)
-	if err != nil {
+	if err := checkRows(t.Features, "knn"); err != nil {
 		return nil, err
 	}
+	n := neighbours.New(bank(t), true)
 	scorers := make([]ood.Scorer, len(grid))
 	for i, k := range ks {
 		scorers[i] = knn{n, k}
@@ -79,17 +75,10 @@ func fitKNN(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Score
 // stay zero.
 func unitRows(dst, x blas32.General) {
 	for i := range x.Rows {
-		var s float64
 		from, to := row(x, i), row(dst, i)
-		for _, v := range from {
-			s += float64(v) * float64(v)
-		}
-		norm := math.Sqrt(s)
-		if norm == 0 {
-			norm = 1
-		}
+		scale := neighbours.InverseNorm(from)
 		for j, v := range from {
-			to[j] = float32(float64(v) / norm)
+			to[j] = float32(scale * float64(v))
 		}
 	}
 }
@@ -98,13 +87,13 @@ func unitRows(dst, x blas32.General) {
 func (s knn) State() heads.State {
 	return heads.State{
 		Params: map[string]any{"k": float64(s.k)},
-		Arrays: map[string]heads.Array{"train": stored(s.train)},
+		Arrays: map[string]heads.Array{"train": stored(s.Rows)},
 	}
 }
 
 // Score implements ood.Scorer.
 func (s knn) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	if err := checkWidth(b.Features, s.train.Cols, "features"); err != nil {
+	if err := checkWidth(b.Features, s.Rows.Cols, "features"); err != nil {
 		return nil, err
 	}
 	dst = scores(dst, b.Features.Rows)
@@ -116,7 +105,7 @@ func (s knn) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, 
 
 // ScoreGrid implements ood.GridScorer: all k come from the same distances.
 func (s knn) ScoreGrid(ctx context.Context, grid []ood.Scorer, b ood.Batch) ([][]float64, error) {
-	if err := checkWidth(b.Features, s.train.Cols, "features"); err != nil {
+	if err := checkWidth(b.Features, s.Rows.Cols, "features"); err != nil {
 		return nil, err
 	}
 	dst, ks := make([][]float64, len(grid)), make([]int, len(grid))
@@ -134,7 +123,7 @@ func (s knn) score(ctx context.Context, dst [][]float64, ks []int, b ood.Batch) 
 	for i, k := range ks {
 		ranks[i] = k - 1
 	}
-	return s.each(ctx, b.Features, ranks, func(i int, distances []float64) {
+	return s.Distances(ctx, b.Features, ranks, func(i int, distances []float64) {
 		for j, d := range distances {
 			dst[j][i] = d
 		}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -33,9 +34,10 @@ var LOF = ood.Method{
 		if err != nil {
 			return nil, err
 		}
-		if s.neighbours, err = newNeighbours(train, false); err != nil {
+		if err := checkRows(train, "lof"); err != nil {
 			return nil, err
 		}
+		s.Index = neighbours.New(train, false)
 		if s.reach, err = st.Float64s("reach"); err != nil {
 			return nil, err
 		}
@@ -50,7 +52,7 @@ var LOF = ood.Method{
 }
 
 type lof struct {
-	*neighbours
+	*neighbours.Index
 	k       int
 	reach   []float64 // distance from each training row to its k-th nearest
 	density []float64 // local reachability density of each
@@ -76,22 +78,19 @@ func fitLOF(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Score
 		fitted[i] = lof{k: k, reach: make([]float64, n), density: make([]float64, n)}
 		most = max(most, k)
 	}
-	all, err := newNeighbours(bank(t), false)
-	if err != nil {
-		return nil, err
-	}
-	around := make([]neighbour, n*most)
-	err = all.nearest(ctx, all.train, most, true, func(i int, near []neighbour) {
+	all := neighbours.New(bank(t), false)
+	around := make([]neighbours.Neighbour, n*most)
+	err := all.Nearest(ctx, all.Rows, most, true, func(i int, near []neighbours.Neighbour) {
 		copy(around[i*most:], near)
 		for _, s := range fitted {
-			s.reach[i] = near[s.k-1].distance
+			s.reach[i] = near[s.k-1].Distance
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
 	for k, s := range fitted {
-		s.neighbours = all
+		s.Index = all
 		for i := range n {
 			s.density[i] = s.densityOf(around[i*most : i*most+s.k])
 		}
@@ -101,10 +100,10 @@ func fitLOF(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Score
 }
 
 // densityOf is the inverse of the mean reachability distance to neighbours.
-func (s lof) densityOf(near []neighbour) float64 {
+func (s lof) densityOf(near []neighbours.Neighbour) float64 {
 	var sum float64
 	for _, n := range near {
-		sum += max(n.distance, s.reach[n.row])
+		sum += max(n.Distance, s.reach[n.Row])
 	}
 	// scikit-learn's guard against more than k rows that are equal.
 	return 1 / (sum/float64(len(near)) + 1e-10)
@@ -112,7 +111,7 @@ func (s lof) densityOf(near []neighbour) float64 {
 
 // Score implements ood.Scorer.
 func (s lof) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	if err := checkWidth(b.Features, s.train.Cols, "features"); err != nil {
+	if err := checkWidth(b.Features, s.Rows.Cols, "features"); err != nil {
 		return nil, err
 	}
 	dst = scores(dst, b.Features.Rows)
@@ -121,7 +120,7 @@ func (s lof) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, 
 
 // ScoreGrid implements ood.GridScorer: all k come from the same neighbours.
 func (s lof) ScoreGrid(ctx context.Context, grid []ood.Scorer, b ood.Batch) ([][]float64, error) {
-	if err := checkWidth(b.Features, s.train.Cols, "features"); err != nil {
+	if err := checkWidth(b.Features, s.Rows.Cols, "features"); err != nil {
 		return nil, err
 	}
 	dst, of := make([][]float64, len(grid)), make([]lof, len(grid))
@@ -136,7 +135,7 @@ func (s lof) score(ctx context.Context, dst [][]float64, grid []lof, b ood.Batch
 	for _, g := range grid {
 		most = max(most, g.k)
 	}
-	return s.nearest(ctx, b.Features, most, false, func(i int, near []neighbour) {
+	return s.Nearest(ctx, b.Features, most, false, func(i int, near []neighbours.Neighbour) {
 		for j, g := range grid {
 			dst[j][i] = g.factor(near[:min(g.k, len(near))])
 		}
@@ -144,13 +143,13 @@ func (s lof) score(ctx context.Context, dst [][]float64, grid []lof, b ood.Batch
 }
 
 // factor is the local outlier factor of a row with these neighbours.
-func (s lof) factor(near []neighbour) float64 {
+func (s lof) factor(near []neighbours.Neighbour) float64 {
 	if len(near) == 0 {
 		return math.NaN()
 	}
 	var sum float64
 	for _, n := range near {
-		sum += s.density[n.row]
+		sum += s.density[n.Row]
 	}
 	return sum / float64(len(near)) / s.densityOf(near)
 }
@@ -160,7 +159,7 @@ func (s lof) State() heads.State {
 	return heads.State{
 		Params: map[string]any{"k": float64(s.k)},
 		Arrays: map[string]heads.Array{
-			"train": stored(s.train), "reach": heads.Vector(s.reach), "density": heads.Vector(s.density),
+			"train": stored(s.Rows), "reach": heads.Vector(s.reach), "density": heads.Vector(s.density),
 		},
 	}
 }

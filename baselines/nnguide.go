@@ -9,6 +9,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/neighbours"
+	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -74,7 +76,7 @@ func fitNNGuide(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.S
 	kept := bank(t)
 	scale := make([]float64, kept.Rows)
 	for i := range scale {
-		scale[i] = -energy(row(t.Logits, i), 1) * inverseNorm(row(kept, i))
+		scale[i] = -energy(row(t.Logits, i), 1) * neighbours.InverseNorm(row(kept, i))
 	}
 	scorers := make([]ood.Scorer, len(grid))
 	for i, k := range ks {
@@ -90,31 +92,37 @@ func (s nnGuide) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float
 	}
 	rows, m, h := b.Features.Rows, s.bank.Rows, s.bank.Cols
 	dst = scores(dst, rows)
-	guides := make([]guide, min(max(neighboursRoom/s.room(), 8), neighboursRows, max(rows, 1)))
-	unit := matrixOf(len(guides), h)
-	products := make([]float32, len(guides)*neighboursTrain)
-	work := newScratch(0)
+	guides := make([]guide, min(max(guidesRoom/s.room(), 8), 1024, max(rows, 1)))
+	unit := blas32.General{Rows: len(guides), Cols: h, Stride: h, Data: make([]float32, len(guides)*h)}
+	products := make([]float32, len(guides)*guidesRows)
 	for first := 0; first < rows; first += len(guides) {
 		unit.Rows = min(len(guides), rows-first)
 		unitRows(unit, ood.Batch{Features: b.Features}.Slice(first, first+unit.Rows).Features)
 		for i := range guides {
 			guides[i] = guide{nearest: guides[i].nearest[:0], cut: math.Inf(1)}
 		}
-		for j := 0; j < m; j += neighboursTrain {
+		for j := 0; j < m; j += guidesRows {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			part := ood.Batch{Features: s.bank}.Slice(j, min(j+neighboursTrain, m)).Features
+			part := ood.Batch{Features: s.bank}.Slice(j, min(j+guidesRows, m)).Features
 			c := blas32.General{Rows: unit.Rows, Cols: part.Rows, Stride: part.Rows, Data: products[:unit.Rows*part.Rows]}
 			blas32.Gemm(blas.NoTrans, blas.Trans, 1, unit, part, 0, c)
-			work.each(unit.Rows, func(r int, _ *scratch) { s.scan(&guides[r], row(c, r), s.scale[j:]) })
+			for r := range unit.Rows {
+				s.scan(&guides[r], row(c, r), s.scale[j:])
+			}
 		}
-		work.each(unit.Rows, func(r int, _ *scratch) {
+		for r := range unit.Rows {
 			dst[first+r] = energy(row(b.Logits, first+r), 1) * s.guidance(&guides[r])
-		})
+		}
 	}
 	return dst, ctx.Err()
 }
+
+const (
+	guidesRows = 2048    // training rows in one product
+	guidesRoom = 4 << 20 // products held at a time
+)
 
 // guide is what is known of the training rows most like a row.
 type guide struct {
@@ -139,7 +147,7 @@ func (s nnGuide) scan(g *guide, products []float32, scale []float64) {
 		}
 		g.nearest = append(g.nearest, v)
 		if len(g.nearest) == s.room() && s.k < s.room() {
-			g.cut = selectNth(g.nearest, s.k-1)
+			g.cut = quantile.Select(g.nearest, s.k-1)
 			g.nearest = g.nearest[:s.k]
 		}
 	}
@@ -151,7 +159,7 @@ func (s nnGuide) guidance(g *guide) float64 {
 		return math.NaN()
 	}
 	k := min(s.k, len(g.nearest))
-	selectNth(g.nearest, k-1)
+	quantile.Select(g.nearest, k-1)
 	var sum float64
 	for _, v := range g.nearest[:k] {
 		sum -= v

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -49,11 +50,11 @@ func percentileGrid(values ...float64) []ood.Params {
 // between interpolated linearly: numpy.percentile's default.
 func linearPercentile(v []float64, percentile float64) float64 {
 	low, share := math.Modf(percentile / 100 * float64(len(v)-1))
-	a := selectNth(v, int(low))
+	a := quantile.Select(v, int(low))
 	if share == 0 {
 		return a
 	}
-	return a + share*(selectNth(v[int(low):], 1)-a)
+	return a + share*(quantile.Select(v[int(low):], 1)-a)
 }
 
 // elementPercentiles is linearPercentile of all elements of m, which has some,

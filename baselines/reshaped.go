@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -104,7 +105,7 @@ func largestOf(phi []float32, k int, scratch []float64) (least float32, ties int
 	if math.IsNaN(all) {
 		return 0, 0, all, all
 	}
-	least = float32(-selectNth(scratch, k-1))
+	least = float32(-quantile.Select(scratch, k-1))
 	ties = k
 	for _, v := range phi {
 		if v > least {

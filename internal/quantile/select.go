@@ -1,14 +1,15 @@
-package baselines
+package quantile
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 )
 
-// selectNth returns the element of s that sorting would put at index n, and
+// Select returns the element of s that sorting would put at index n, and
 // reorders s so that smaller elements are before it and larger ones after.
 // s holds no NaN.
-func selectNth(s []float64, n int) float64 {
+func Select[T cmp.Ordered](s []T, n int) T {
 	if n < 2 {
 		for i := range n + 1 {
 			leastFirst(s[i:])
@@ -48,7 +49,7 @@ func selectNth(s []float64, n int) float64 {
 }
 
 // leastFirst swaps the smallest element to the front.
-func leastFirst(s []float64) {
+func leastFirst[T cmp.Ordered](s []T) {
 	least := 0
 	for i, v := range s {
 		if v < s[least] {
@@ -58,6 +59,6 @@ func leastFirst(s []float64) {
 	s[0], s[least] = s[least], s[0]
 }
 
-func median(a, b, c float64) float64 {
+func median[T cmp.Ordered](a, b, c T) T {
 	return max(min(a, b), min(max(a, b), c))
 }

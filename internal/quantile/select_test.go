@@ -1,4 +1,4 @@
-package baselines
+package quantile
 
 import (
 	"math/rand/v2"
@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestSelectNth(t *testing.T) {
+func TestSelect(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for name, make := range map[string]func(i, n int) float64{
 		"random":   func(int, int) float64 { return r.NormFloat64() },
@@ -25,7 +25,7 @@ func TestSelectNth(t *testing.T) {
 			// Later selections find the order that earlier ones left.
 			for _, k := range []int{0, n / 100, n / 2, n/2 + 1, n - 1, 0} {
 				k = min(k, n-1)
-				if got := selectNth(x, k); got != want[k] || x[k] != want[k] {
+				if got := Select(x, k); got != want[k] || x[k] != want[k] {
 					t.Fatalf("%s: element %d of %d is %v, want %v", name, k, n, got, want[k])
 				}
 				if (k > 0 && slices.Max(x[:k]) > want[k]) || slices.Min(x[k:]) < want[k] {

@@ -1,0 +1,254 @@
+// Package neighbours finds the nearest of a set of rows by exhaustive search, in
+// memory that is bounded beside the rows themselves.
+package neighbours
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/quantile"
+)
+
+// Index is rows to search among.
+//
+// Squared distances are ‖a‖² + ‖b‖² − 2a·b, from float32 products of rows less
+// their mean. They decide which rows are the nearest; how far those are is then
+// computed from differences in float64. Rows that are equally far to a few
+// millionths of their length may stand for each other.
+type Index struct {
+	Rows    blas32.General // n×h, as they came
+	scale   []float64      // of each row to norm 1, or nil where rows are taken as they are
+	mean    []float64      // of the scaled rows, h
+	squares []float64      // n, of the norms of the scaled rows less mean
+}
+
+// New returns an index of n finite rows, which it keeps. With unit, they and the
+// rows to search for are scaled to norm 1; rows of zeros stay zero.
+func New(rows blas32.General, unit bool) *Index {
+	x := &Index{Rows: rows, mean: make([]float64, rows.Cols), squares: make([]float64, rows.Rows)}
+	if unit {
+		x.scale = make([]float64, rows.Rows)
+		for i := range x.scale {
+			x.scale[i] = InverseNorm(row(rows, i))
+		}
+	}
+	for i := range rows.Rows {
+		for j, v := range row(rows, i) {
+			x.mean[j] += x.scaleOf(i) * float64(v) / float64(rows.Rows)
+		}
+	}
+	buf := make([]float32, rows.Cols)
+	for i := range rows.Rows {
+		x.squares[i] = x.centre(buf, row(rows, i), x.scaleOf(i))
+	}
+	return x
+}
+
+// InverseNorm is 1/‖x‖, or 0 for a row of zeros.
+func InverseNorm(x []float32) float64 {
+	var s float64
+	for _, v := range x {
+		s += float64(v) * float64(v)
+	}
+	if s == 0 {
+		return 0
+	}
+	return 1 / math.Sqrt(s)
+}
+
+func (x *Index) scaleOf(i int) float64 {
+	if x.scale == nil {
+		return 1
+	}
+	return x.scale[i]
+}
+
+// centre sets dst to from, scaled, less the mean, and returns its squared norm.
+func (x *Index) centre(dst, from []float32, scale float64) (squared float64) {
+	for j, v := range from {
+		dst[j] = float32(scale*float64(v) - x.mean[j])
+		squared += float64(dst[j]) * float64(dst[j])
+	}
+	return squared
+}
+
+const (
+	rowsAtOnce    = 1024    // rows to search for in one product, at most
+	indexedAtOnce = 2048    // rows of the index in one product, at most
+	elements      = 1 << 20 // of those, at most
+	candidates    = 4 << 20 // held at a time
+)
+
+// search is one row to search for.
+type search struct {
+	x       []float32 // as it came
+	scale   float64
+	squared float64  // of its norm, scaled and centred; NaN or Inf where it holds one
+	own     int      // the row of the index that does not count, or −1
+	found   []uint64 // at least the k nearest: distance and row, as keyOf has them
+	cut     uint64   // none above is among the k nearest
+}
+
+// keyOf orders rows by distance, then by number. Distances are not negative.
+func keyOf(squared float64, row int) uint64 {
+	return uint64(math.Float32bits(float32(max(squared, 0))))<<32 | uint64(row)
+}
+
+func rowOf(key uint64) int { return int(uint32(key)) }
+
+// each calls visit with every row of q and what holds its k nearest. Calls come
+// from several goroutines. own says that q are the rows of the index, none of
+// which is its own neighbour.
+func (x *Index) each(ctx context.Context, q blas32.General, k int, own bool, visit func(i int, s *search)) error {
+	m, h := x.Rows.Rows, x.Rows.Cols
+	k = min(k, m)
+	room := min(m, max(4*k, 256))
+	block := min(max(candidates/room, 8), rowsAtOnce, max(q.Rows, 1))
+	part := min(m, max(elements/h, 64), indexedAtOnce)
+	a, b := general(block, h), general(part, h)
+	products := make([]float32, block*part)
+	searches := make([]search, block)
+	for first := 0; first < q.Rows; first += block {
+		a.Rows = min(block, q.Rows-first)
+		together(a.Rows, func(r int) {
+			s := &searches[r]
+			*s = search{x: row(q, first+r), scale: 1, own: -1, found: s.found[:0], cut: math.MaxUint64}
+			if x.scale != nil {
+				s.scale = InverseNorm(s.x)
+			}
+			if own {
+				s.own = first + r
+			}
+			s.squared = x.centre(row(a, r), s.x, s.scale)
+		})
+		for j := 0; j < m; j += part {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			b.Rows = min(part, m-j)
+			together(b.Rows, func(r int) { x.centre(row(b, r), row(x.Rows, j+r), x.scaleOf(j+r)) })
+			c := blas32.General{Rows: a.Rows, Cols: b.Rows, Stride: b.Rows, Data: products[:a.Rows*b.Rows]}
+			blas32.Gemm(blas.NoTrans, blas.Trans, 1, a, b, 0, c)
+			together(a.Rows, func(r int) { searches[r].scan(row(c, r), x.squares[j:], j, k, room) })
+		}
+		together(a.Rows, func(r int) { visit(first+r, &searches[r]) })
+	}
+	return ctx.Err()
+}
+
+// scan looks at the products with rows of the index, from the one called first.
+func (s *search) scan(products []float32, squares []float64, first, k, room int) {
+	limit := s.limit()
+	for j, p := range products {
+		v := s.squared + squares[j] - 2*float64(p)
+		if v > limit || first+j == s.own {
+			continue
+		}
+		s.found = append(s.found, keyOf(v, first+j))
+		if len(s.found) == room && k < room {
+			s.cut = quantile.Select(s.found, k-1)
+			s.found = s.found[:k]
+			limit = s.limit()
+		}
+	}
+}
+
+// limit is the squared distance above which no row is looked at.
+func (s *search) limit() float64 {
+	if s.cut == math.MaxUint64 {
+		return math.Inf(1)
+	}
+	return float64(math.Float32frombits(uint32(s.cut >> 32)))
+}
+
+// exact is the distance to row j of the index.
+func (x *Index) exact(s *search, j int) float64 {
+	var sum float64
+	scale := x.scaleOf(j)
+	for i, v := range row(x.Rows, j) {
+		d := s.scale*float64(s.x[i]) - scale*float64(v)
+		sum += d * d
+	}
+	return math.Sqrt(sum)
+}
+
+// Distances calls found with every row's distances to its nearest (rank 0),
+// second nearest and so on, for the ranks asked for. Calls come from several
+// goroutines. They are not finite for a row that is not.
+func (x *Index) Distances(ctx context.Context, q blas32.General, ranks []int, found func(i int, distances []float64)) error {
+	rising := slices.Sorted(slices.Values(ranks))
+	return x.each(ctx, q, rising[len(rising)-1]+1, false, func(i int, s *search) {
+		distances := make([]float64, len(ranks))
+		done := 0 // every selection leaves what the next has to look at
+		for _, rank := range rising {
+			d := s.squared
+			if s.finite() {
+				d = x.exact(s, rowOf(quantile.Select(s.found[done:], rank-done)))
+			}
+			done = rank
+			for k := range ranks {
+				if ranks[k] == rank {
+					distances[k] = d
+				}
+			}
+		}
+		found(i, distances)
+	})
+}
+
+func (s *search) finite() bool { return s.squared-s.squared == 0 }
+
+// Neighbour is a row of an index and how far it is.
+type Neighbour struct {
+	Row      int
+	Distance float64
+}
+
+// Nearest calls found with the k nearest rows of every row of q, nearest first;
+// there are none for a row that is not finite. Calls come from several
+// goroutines. own says that q are the rows of the index, none of which is its
+// own neighbour.
+func (x *Index) Nearest(ctx context.Context, q blas32.General, k int, own bool, found func(i int, near []Neighbour)) error {
+	return x.each(ctx, q, k, own, func(i int, s *search) {
+		if !s.finite() {
+			found(i, nil)
+			return
+		}
+		most := min(k, len(s.found))
+		quantile.Select(s.found, most-1)
+		near := make([]Neighbour, most)
+		for j, key := range s.found[:most] {
+			near[j] = Neighbour{rowOf(key), x.exact(s, rowOf(key))}
+		}
+		slices.SortFunc(near, func(a, b Neighbour) int { return cmp.Or(cmp.Compare(a.Distance, b.Distance), a.Row-b.Row) })
+		found(i, near)
+	})
+}
+
+// together calls do for every r below n, on several goroutines.
+func together(n int, do func(r int)) {
+	workers := min(runtime.GOMAXPROCS(0), n)
+	var g errgroup.Group
+	for w := range workers {
+		g.Go(func() error {
+			for r := w; r < n; r += workers {
+				do(r)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // none of them fails
+}
+
+func general(rows, cols int) blas32.General {
+	return blas32.General{Rows: rows, Cols: cols, Stride: max(cols, 1), Data: make([]float32, rows*cols)}
+}
+
+func row(m blas32.General, i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }

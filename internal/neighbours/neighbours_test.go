@@ -1,0 +1,125 @@
+package neighbours_test
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/neighbours"
+)
+
+// cloud is rows far from 0, of which the last repeats the first and row 1 is 0.
+func cloud(n, h int, seed uint64) blas32.General {
+	r := rand.New(rand.NewPCG(seed, 0))
+	x := blas32.General{Rows: n, Cols: h, Stride: h + 2, Data: make([]float32, n*(h+2))}
+	for i := range n {
+		for j := range h {
+			x.Data[i*x.Stride+j] = float32(30 + r.NormFloat64())
+		}
+	}
+	clear(x.Data[x.Stride : x.Stride+h])
+	copy(x.Data[(n-1)*x.Stride:], x.Data[:h])
+	return x
+}
+
+// sorted is every row's distances to the rows of the index, computed one by one.
+func sorted(x, q blas32.General, i int, unit, own bool) []neighbours.Neighbour {
+	scale := func(row []float32) float64 {
+		if unit {
+			return neighbours.InverseNorm(row)
+		}
+		return 1
+	}
+	a := q.Data[i*q.Stride : i*q.Stride+q.Cols]
+	var all []neighbours.Neighbour
+	for j := range x.Rows {
+		b := x.Data[j*x.Stride : j*x.Stride+x.Cols]
+		var sum float64
+		for k := range a {
+			d := scale(a)*float64(a[k]) - scale(b)*float64(b[k])
+			sum += d * d
+		}
+		if !own || j != i {
+			all = append(all, neighbours.Neighbour{Row: j, Distance: math.Sqrt(sum)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b neighbours.Neighbour) int { return cmp.Compare(a.Distance, b.Distance) })
+	return all
+}
+
+func TestIndex(t *testing.T) {
+	ctx := context.Background()
+	for _, n := range []int{3, 300, 5000} {
+		x, q := cloud(n, 7, 1), cloud(40, 7, 2)
+		copy(q.Data[5*q.Stride:], x.Data[2*x.Stride:2*x.Stride+7]) // one that is there
+		for _, unit := range []bool{false, true} {
+			index := neighbours.New(x, unit)
+			ranks := []int{n - 1, 0, n / 2, 0}
+			err := index.Distances(ctx, q, ranks, func(i int, got []float64) {
+				want := sorted(x, q, i, unit, false)
+				for k, rank := range ranks {
+					if math.Abs(got[k]-want[rank].Distance) > 1e-5*(.1+want[rank].Distance) {
+						t.Errorf("%d rows, unit %v: neighbour %d of row %d is at %v, want %v", n, unit, rank, i, got[k], want[rank].Distance)
+					}
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, own := range []bool{false, true} {
+				from, k := q, 5
+				if own {
+					from = x
+				}
+				err := index.Nearest(ctx, from, k, own, func(i int, got []neighbours.Neighbour) {
+					if i%500 != 0 && own {
+						return
+					}
+					want := sorted(x, from, i, unit, own)
+					if len(got) != min(k, len(want)) {
+						t.Errorf("%d neighbours of %d", len(got), len(want))
+						return
+					}
+					for j, v := range got {
+						if math.Abs(v.Distance-want[j].Distance) > 1e-5*(.1+want[j].Distance) || v.Row != want[j].Row && math.Abs(v.Distance-want[j].Distance) > 1e-9 {
+							t.Errorf("%d rows, unit %v, own %v: neighbour %d of row %d is %v, want %v", n, unit, own, j, i, v, want[j])
+						}
+					}
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+func TestIndexOfWhatIsNotFinite(t *testing.T) {
+	x, q := cloud(20, 3, 1), cloud(4, 3, 2)
+	q.Data[0], q.Data[q.Stride] = float32(math.NaN()), float32(math.Inf(1))
+	index := neighbours.New(x, false)
+	finite := make([]bool, 4)
+	if err := index.Distances(context.Background(), q, []int{3}, func(i int, d []float64) { finite[i] = d[0]-d[0] == 0 }); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(finite, []bool{false, false, true, true}) {
+		t.Errorf("finite distances of %v", finite)
+	}
+	counts := make([]int, 4)
+	if err := index.Nearest(context.Background(), q, 3, false, func(i int, near []neighbours.Neighbour) { counts[i] = len(near) }); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(counts, []int{0, 0, 3, 3}) {
+		t.Errorf("%v neighbours", counts)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := index.Nearest(ctx, q, 1, false, func(int, []neighbours.Neighbour) {}); err == nil {
+		t.Error("a search that was cancelled succeeds")
+	}
+}
