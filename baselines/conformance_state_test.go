@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -139,23 +138,6 @@ func (c conformance) damagedState(t *testing.T, m ood.Method) {
 		delete(s.Arrays, name)
 		if _, err := m.Restore(s); err == nil {
 			t.Errorf("restores without array %q", name)
-		}
-	}
-}
-
-// A temperature of 0 stands for logits as they are, which entropy has no use for.
-func TestRestoreTemperature(t *testing.T) {
-	for _, c := range []struct {
-		method      ood.Method
-		temperature float64
-		ok          bool
-	}{
-		{baselines.Entropy, 0, false}, {baselines.Entropy, -1, false}, {baselines.Entropy, 2, true},
-		{baselines.Largest, 0, true}, {baselines.Largest, -1, false}, {baselines.Functional, 0, true},
-	} {
-		_, err := c.method.Restore(heads.State{Params: map[string]any{"width": 3., "temperature": c.temperature}})
-		if (err == nil) != c.ok {
-			t.Errorf("%s at temperature %v: %v", c.method.Name, c.temperature, err)
 		}
 	}
 }

@@ -23,11 +23,11 @@ var Distillation = ood.Method{
 	Grid:    smallNetworkGrid(),
 	Fit:     fitDistillation,
 	Restore: func(st heads.State) (ood.Scorer, error) {
-		teacher, err := st.Network("teacher")
+		teacher, err := heads.NetworkOf(st, "teacher")
 		if err != nil {
 			return nil, err
 		}
-		student, err := st.Network("student")
+		student, err := heads.NetworkOf(st, "student")
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func (s distillation) Score(ctx context.Context, dst []float64, b ood.Batch) ([]
 // State implements heads.Stater.
 func (s distillation) State() heads.State {
 	st := heads.State{Params: map[string]any{}, Arrays: map[string]heads.Array{}}
-	st.SetNetwork("teacher", s.teacher)
-	st.SetNetwork("student", s.student)
+	heads.SetNetwork(st, "teacher", s.teacher)
+	heads.SetNetwork(st, "student", s.student)
 	return st
 }

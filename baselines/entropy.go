@@ -1,26 +1,18 @@
 package baselines
 
 import (
-	"context"
 	"math"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // Entropy scores with the entropy of the predicted class distribution, in nats.
-var Entropy = ood.Method{
-	Name:    "entropy",
-	Doc:     "Entropy of softmax(logits / temperature), in nats.",
-	Ref:     "Shannon 1948; as a baseline in Tagasovska & Lopez-Paz 2019, table 2",
-	Needs:   ood.NeedLogits,
-	Default: ood.Params{"temperature": 1.},
-	Grid:    []ood.Params{{"temperature": 1.}, {"temperature": 2.}, {"temperature": 10.}},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		return fitLogits(ctx, t, p, false, entropy)
-	},
-	Restore: func(s heads.State) (ood.Scorer, error) { return restoreLogits(s, false, entropy) },
-}
+var Entropy = logitMethod(ood.Spec{
+	Name:   "entropy",
+	Doc:    "Entropy of softmax(logits / temperature), in nats.",
+	Ref:    "Shannon 1948; as a baseline in Tagasovska & Lopez-Paz 2019, table 2",
+	Params: []ood.Param{ood.Number("temperature", 1).Above(0).Over(1, 2, 10)},
+}, entropy)
 
 func entropy(z []float32, temperature float64) float64 {
 	s := newSoftmax(z, temperature)

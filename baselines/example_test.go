@@ -54,7 +54,7 @@ func ExampleByName() {
 		fmt.Println(p)
 	}
 	// Output:
-	// true temperature=1
+	// true logits=false temperature=1
 	// temperature=1
 	// temperature=2
 	// temperature=10

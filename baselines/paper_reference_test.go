@@ -75,8 +75,8 @@ func TestTrainedScoresAgreeWithPyTorch(t *testing.T) {
 	state := func() heads.State { return heads.State{Params: map[string]any{}, Arrays: map[string]heads.Array{}} }
 
 	st := state()
-	st.SetNetwork("teacher", layers("w0", "b0", "w1", "b1"))
-	st.SetNetwork("student", layers("ws", "bs"))
+	heads.SetNetwork(st, "teacher", layers("w0", "b0", "w1", "b1"))
+	heads.SetNetwork(st, "student", layers("ws", "bs"))
 	s, err := baselines.Distillation.Restore(st)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestTrainedScoresAgreeWithPyTorch(t *testing.T) {
 	compareScores(t, s, ref.Test, ref.Distillation, 1e-5)
 
 	st = state()
-	st.SetNetwork("network", layers("w0", "", "w1", ""))
+	heads.SetNetwork(st, "network", layers("w0", "", "w1", ""))
 	st.Arrays["centre"] = heads.ArrayOf(general(ref.Weights["centre"]))
 	if s, err = baselines.SVDD.Restore(st); err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestPaperProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := r.problems[0]
-	teacher, err := s.(heads.Stater).State().Network("teacher")
+	teacher, err := heads.NetworkOf(s.(heads.Stater).State(), "teacher")
 	if err != nil {
 		t.Fatal(err)
 	}

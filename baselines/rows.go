@@ -154,3 +154,6 @@ func columnMeans(m blas32.General) []float64 {
 	}
 	return mean
 }
+
+// A single logit has a softmax of 1, whatever it is.
+const leastLogits = 2

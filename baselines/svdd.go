@@ -23,7 +23,7 @@ var SVDD = ood.Method{
 	Grid:    smallNetworkGrid(),
 	Fit:     fitSVDD,
 	Restore: func(st heads.State) (ood.Scorer, error) {
-		n, err := st.Network("network")
+		n, err := heads.NetworkOf(st, "network")
 		if err != nil {
 			return nil, err
 		}
@@ -99,6 +99,6 @@ func (s svdd) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64,
 // State implements heads.Stater.
 func (s svdd) State() heads.State {
 	st := heads.State{Params: map[string]any{}, Arrays: map[string]heads.Array{"centre": heads.ArrayOf(s.centre)}}
-	st.SetNetwork("network", s.network)
+	heads.SetNetwork(st, "network", s.network)
 	return st
 }

@@ -6,7 +6,7 @@ import "fmt"
 // "<name>_layers" and "<name>_bias", and per layer i the arrays
 // "<name>_weight<i>" (in×out) and, with biases, "<name>_bias<i>" (1×out), all
 // float32. It panics if some layers have a bias and others have none.
-func (s State) SetNetwork(name string, n Network) {
+func SetNetwork(s State, name string, n Network) {
 	biased := n.Layers[0].B != nil
 	s.Params[name+"_layers"], s.Params[name+"_bias"] = float64(len(n.Layers)), biased
 	for i, l := range n.Layers {
@@ -21,9 +21,9 @@ func (s State) SetNetwork(name string, n Network) {
 	}
 }
 
-// Network returns the network that SetNetwork stored under name, sharing the
+// NetworkOf returns the network that SetNetwork stored under name, sharing the
 // arrays' data. Its layers fit together and are finite.
-func (s State) Network(name string) (Network, error) {
+func NetworkOf(s State, name string) (Network, error) {
 	var n Network
 	layers, err := s.Number(name + "_layers")
 	if err != nil {

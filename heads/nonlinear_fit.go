@@ -131,7 +131,7 @@ func (c *NonlinearCertificates) State() State {
 			"mean": ArrayOf(blas32.General{Rows: 1, Cols: len(c.Mean), Stride: len(c.Mean), Data: c.Mean}),
 		},
 	}
-	s.SetNetwork("network", c.Network)
+	SetNetwork(s, "network", c.Network)
 	return s
 }
 
@@ -169,7 +169,7 @@ func restoreNonlinear(s State) (*NonlinearCertificates, error) {
 	if c.Scale = float32(scale); !(c.Scale > 0) || math.IsInf(scale, 0) {
 		return nil, fmt.Errorf("parameter %q must be positive, not %v", "scale", scale)
 	}
-	if c.Network, err = s.Network("network"); err != nil {
+	if c.Network, err = NetworkOf(s, "network"); err != nil {
 		return nil, err
 	}
 	mean, err := s.General("mean")

@@ -66,7 +66,7 @@ func restoreRegressionNetworks(st State) (RegressionNetworks, error) {
 	}
 	r.Networks = make([]Network, len(r.Y.Mean))
 	for i := range int(layers) {
-		shape, w, err := st.float32s(fmt.Sprintf("weight%d", i), 3)
+		shape, w, err := st.Float32s(fmt.Sprintf("weight%d", i), 3)
 		if err != nil {
 			return r, err
 		}

@@ -1,26 +1,16 @@
 package heads
 
-// Array is a dense array as it is stored on disk: row-major, with a shape.
-// Data is one of []float32, []float64, []int64 or []uint8 (or, to be written
-// alone, []bool, which is read as []uint8), and its length is
-// the product of Shape.
-type Array struct {
-	Shape []int
-	Data  any
-}
+import "github.com/attach-uncertainty/attach/rows"
 
-// State is everything a fitted head or detector needs to be rebuilt: scalars
-// that go to the manifest of a bundle as JSON, and arrays that are stored
-// beside it as .npy files.
-//
-// Params holds only JSON scalars and lists of them: bool, float64, string,
-// []float64, []string. An integer is stored as float64.
-type State struct {
-	Params map[string]any
-	Arrays map[string]Array
-}
+// What fitted heads are stored as.
+type (
+	Array  = rows.Array
+	State  = rows.State
+	Stater = rows.Stater
+)
 
-// Stater is implemented by every fitted head and detector that can be saved.
-type Stater interface {
-	State() State
-}
+// ArrayOf copies m into an array of shape [rows, cols].
+var ArrayOf = rows.ArrayOf
+
+// Vector is v as an array of one dimension.
+var Vector = rows.Vector

@@ -34,12 +34,12 @@ func (b Batch) Len() int {
 func (b Batch) Slice(i, j int) Batch {
 	s := Batch{}
 	if b.HasFeatures() {
-		s.Features = rows(b.Features, i, j)
+		s.Features = view(b.Features, i, j)
 	}
 	if b.HasLogits() {
-		s.Logits = rows(b.Logits, i, j)
+		s.Logits = view(b.Logits, i, j)
 	}
-	s.Layers = eachLayer(b.Layers, func(m blas32.General) blas32.General { return rows(m, i, j) })
+	s.Layers = eachLayer(b.Layers, func(m blas32.General) blas32.General { return view(m, i, j) })
 	if b.Labels != nil {
 		s.Labels = b.Labels[i:j]
 	}
@@ -106,7 +106,7 @@ func selectRows(m blas32.General, rows []int) blas32.General {
 	return s
 }
 
-func rows(m blas32.General, i, j int) blas32.General {
+func view(m blas32.General, i, j int) blas32.General {
 	if i < 0 || j < i || j > m.Rows {
 		panic(fmt.Sprintf("ood: rows %d to %d of %d", i, j, m.Rows))
 	}

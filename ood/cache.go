@@ -2,7 +2,7 @@ package ood
 
 import "sync"
 
-// Cache keeps what several fits on the same rows have in common, by keys of
+// Cache keeps what several fits or scorers make of the same rows, by keys of
 // the caller's own types. Its zero value is empty. It is safe for concurrent
 // use.
 type Cache struct {
@@ -17,21 +17,21 @@ type kept struct {
 }
 
 // Cached returns what make made the first time that it was asked for with the
-// key; where t has no cache, it makes it anew. An error is kept too.
-func Cached[T any](t Training, key any, make func() (T, error)) (T, error) {
-	if t.Cache == nil {
+// key; where b has no cache, it makes it anew. An error is kept too.
+func Cached[T any](b Batch, key any, make func() (T, error)) (T, error) {
+	if b.Cache == nil {
 		return make()
 	}
-	t.Cache.mu.Lock()
-	k := t.Cache.kept[key]
+	b.Cache.mu.Lock()
+	k := b.Cache.kept[key]
 	if k == nil {
 		k = &kept{}
-		if t.Cache.kept == nil {
-			t.Cache.kept = map[any]*kept{}
+		if b.Cache.kept == nil {
+			b.Cache.kept = map[any]*kept{}
 		}
-		t.Cache.kept[key] = k
+		b.Cache.kept[key] = k
 	}
-	t.Cache.mu.Unlock()
+	b.Cache.mu.Unlock()
 	k.once.Do(func() { k.value, k.err = make() })
 	value, _ := k.value.(T)
 	return value, k.err
@@ -57,7 +57,15 @@ func (t Training) Without(held []int) Training {
 		}
 	}
 	part := t
-	part.Batch, part.Stays, part.Cache = t.Batch.Select(keep), true, &Cache{}
+	part.Batch, part.Stays = t.Batch.Select(keep), true
+	part.Cache = &Cache{}
 	part.Fold = &Fold{Whole: t, Held: held}
 	return part
+}
+
+// Tell tells the training's progress, if anybody listens.
+func (t Training) Tell(share float64) {
+	if t.Progress != nil {
+		t.Progress(share)
+	}
 }

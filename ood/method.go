@@ -17,6 +17,8 @@ type Batch struct {
 	// Layers are activations of earlier layers, from the input on, each n×h_l:
 	// averaged over positions where they have any.
 	Layers []blas32.General
+	// Cache, if not nil, keeps what several fits or scorers make of these rows.
+	Cache *Cache
 }
 
 // Linear is the network's last layer: logits = φ·Weightᵀ + Bias.
@@ -59,8 +61,9 @@ type Training struct {
 	// methods that keep them then need no copy.
 	Stays bool
 	Seed  uint64
-	// Cache, if not nil, keeps what fits on these rows have in common.
-	Cache *Cache
+	// Grid are all configurations that are fitted to these rows, one after
+	// another: what is trained together is trained for the first, and kept.
+	Grid []Values
 	// Fold, if not nil, says which rows these are of which others.
 	Fold *Fold
 	// Progress, if not nil, is called with the share of the fit that is done.

@@ -304,7 +304,7 @@ func (in Inputs) layersRead() []Layer {
 func (b *Bundle) fitDetector(ctx context.Context, in Inputs, d division) error {
 	t := ood.Training{
 		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, Network: in.Network, InputScale: in.InputScale,
-		Regression: in.Base.Task == Regression, Stays: in.Stays || d.heldOut == SplitOff, Cache: &ood.Cache{},
+		Regression: in.Base.Task == Regression, Stays: in.Stays || d.heldOut == SplitOff,
 		Progress: func(share float64) { in.Progress("detector", share) },
 	}
 	if in.readsLayers(t) {

@@ -2,17 +2,21 @@ package gaussian
 
 import (
 	"context"
+	"errors"
 	"math"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // Classes are Gaussians with one covariance.
 type Classes struct {
 	Whitening
-	Means Matrix // c×r, whitened, with the precision of the projection
+	// Means are whitened, with the precision of the projection.
+	Means rows.Matrix `state:"classes[c,r]"`
 
 	norms []float64 // c, squared, of the means
 }
@@ -24,18 +28,31 @@ func NewClasses(w Whitening, means blas64.General) Classes {
 		copy(row(centred, y), row(means, y))
 		blas64.Axpy(-1, vector(w.Mean), vector(row(centred, y)))
 	}
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, centred, w.Projection.double(), 0, white)
-	return RestoreClasses(w, newStored(white, w.Projection.Single != nil))
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, centred, double(w.Projection), 0, white)
+	return newClasses(w, newStored(white, w.Projection.Single != nil))
 }
 
-// RestoreClasses are those of whitened means, which fit the whitening.
-func RestoreClasses(w Whitening, means Matrix) Classes {
+func newClasses(w Whitening, means rows.Matrix) Classes {
 	c := Classes{Whitening: w, Means: means}
-	double := means.double()
-	for y := range means.Rows {
-		c.norms = append(c.norms, blas64.Dot(vector(row(double, y)), vector(row(double, y))))
-	}
+	c.setNorms()
 	return c
+}
+
+func (c *Classes) setNorms() {
+	means := double(c.Means)
+	c.norms = make([]float64, means.Rows)
+	for y := range c.norms {
+		c.norms[y] = blas64.Dot(vector(row(means, y)), vector(row(means, y)))
+	}
+}
+
+// Restored implements rows.Restored.
+func (c *Classes) Restored() error {
+	if (c.Means.Single == nil) != (c.Projection.Single == nil) {
+		return errors.New("means and projection are of different precision")
+	}
+	c.setNorms()
+	return nil
 }
 
 // Nearest writes to dst the squared Mahalanobis distance of each row of x, n×h,

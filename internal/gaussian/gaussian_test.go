@@ -9,6 +9,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // classRows are n rows far from 0, of classes far from each other of which
@@ -130,8 +132,8 @@ func TestNearest(t *testing.T) {
 			if wide := h == 260; wide != (w.Projection.Single != nil) {
 				t.Errorf("h %d, shrinkage %v: products in float32: %v", h, shrinkage, !wide)
 			}
-			double := w
-			double.Projection = Matrix{Rows: h, Cols: h, Double: w.Projection.double().Data}
+			exact := w
+			exact.Projection = rows.Matrix{Rows: h, Cols: h, Double: double(w.Projection).Data}
 			within := m.Within()
 			average := mat.Trace(within) / float64(h)
 			within.ScaleSym(1-shrinkage, within)
@@ -143,7 +145,7 @@ func TestNearest(t *testing.T) {
 				t.Fatal("no inverse")
 			}
 			means := m.Means()
-			for name, w := range map[string]Whitening{"float32": w, "float64": double} {
+			for name, w := range map[string]Whitening{"float32": w, "float64": exact} {
 				got, all := make([]float64, x.Rows), make([]float64, x.Rows)
 				if err := NewClasses(w, means).Nearest(context.Background(), got, x); err != nil {
 					t.Fatal(err)

@@ -12,31 +12,24 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // ErrNoVariance says that rows do not vary.
 var ErrNoVariance = errors.New("the training features do not vary: there is no covariance to measure distances by")
 
-// Matrix is a matrix without gaps between its rows, in float32 or in float64;
-// the other is nil.
-type Matrix struct {
-	Rows, Cols int
-	Single     []float32
-	Double     []float64
-}
-
-func newStored(m blas64.General, single bool) Matrix {
+func newStored(m blas64.General, single bool) rows.Matrix {
 	if !single {
-		return Matrix{Rows: m.Rows, Cols: m.Cols, Double: m.Data}
+		return rows.Matrix{Rows: m.Rows, Cols: m.Cols, Double: m.Data}
 	}
 	s := make([]float32, len(m.Data))
 	for i, v := range m.Data {
 		s[i] = float32(v)
 	}
-	return Matrix{Rows: m.Rows, Cols: m.Cols, Single: s}
+	return rows.Matrix{Rows: m.Rows, Cols: m.Cols, Single: s}
 }
 
-func (m Matrix) double() blas64.General {
+func double(m rows.Matrix) blas64.General {
 	d := blas64.General{Rows: m.Rows, Cols: m.Cols, Stride: max(m.Cols, 1), Data: m.Double}
 	if m.Single != nil {
 		d = newMatrix(m.Rows, m.Cols)
@@ -50,10 +43,10 @@ func (m Matrix) double() blas64.General {
 // Whitening takes rows to where Mahalanobis distances are Euclidean ones:
 // (x − mean)·P, with PPᵀ the inverse of a covariance, or its pseudo-inverse.
 type Whitening struct {
-	Mean []float64 // h
+	Mean []float64 `state:"mean[h]"`
 	// Projection is P, h×r: in float32 where products of rows with it are then
 	// still exact to a small part of the unit of distance.
-	Projection Matrix
+	Projection rows.Matrix `state:"projection[h,r]"`
 }
 
 // NewWhitening inverts (1−s)Σ + s·γ̄·I, where s is the shrinkage, in [0,1], and γ̄
@@ -169,5 +162,5 @@ func view(m blas64.General, i0, i1, j0, j1 int) blas64.General {
 // n×h, to the mean.
 func (w Whitening) Distances(ctx context.Context, dst []float64, x blas32.General) error {
 	origin := newStored(newMatrix(1, w.Projection.Cols), w.Projection.Single != nil)
-	return RestoreClasses(w, origin).Nearest(ctx, dst, x)
+	return newClasses(w, origin).Nearest(ctx, dst, x)
 }

@@ -1,4 +1,4 @@
-package heads
+package rows
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ func Vector(v []float64) Array {
 // General returns the float32 array called name, which must have two
 // dimensions, as a matrix that shares its data.
 func (s State) General(name string) (blas32.General, error) {
-	shape, data, err := s.float32s(name, 2)
+	shape, data, err := s.Float32s(name, 2)
 	if err != nil {
 		return blas32.General{}, err
 	}
@@ -71,7 +71,9 @@ func (s State) Flag(name string) (bool, error) {
 	return v, nil
 }
 
-func (s State) float32s(name string, dims int) ([]int, []float32, error) {
+// Float32s returns the float32 array called name, which must have that many
+// dimensions, and its shape.
+func (s State) Float32s(name string, dims int) ([]int, []float32, error) {
 	a, err := s.array(name, dims)
 	if err != nil {
 		return nil, nil, err
@@ -101,4 +103,12 @@ func (s State) array(name string, dims int) (Array, error) {
 		}
 	}
 	return a, nil
+}
+
+// Matrix is a matrix without gaps between its rows, in float32 or in float64;
+// the other is nil.
+type Matrix struct {
+	Rows, Cols int
+	Single     []float32
+	Double     []float64
 }

@@ -1,0 +1,500 @@
+package rows
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
+)
+
+// Coder is implemented by parts of a fitted thing that have a state of their
+// own making.
+type Coder interface {
+	Stater
+	// Restore makes the receiver what had the state. A state that nothing can
+	// have had is an error.
+	Restore(s State) error
+}
+
+// Restored is implemented by what has more to check, or to work out, once its
+// fields are restored.
+type Restored interface{ Restored() error }
+
+// Save returns the state of the fields of v, a struct or a pointer to one, that
+// have a tag:
+//
+//	Mean       []float64      `state:"mean[h]"`
+//	Projection blas64.General `state:"projection[h,r]"`
+//	K          int            `state:"k,least=1"`
+//
+// A number, truth value or string becomes a parameter; a slice or a matrix an
+// array whose shape the brackets name: what has one name has one length. A
+// struct, a pointer to one or a Coder, be it in an interface, is stored under
+// its name and a dot; a slice of structs under its name, a dot, the number and
+// a dot. Fields of embedded structs count as the struct's own. After commas
+// stands what Restore is to hold:
+//
+//	least=N      a number of at least N
+//	positive     numbers above 0
+//	rising       numbers that do not fall
+//	dim=h        a number that is the length called h
+//	of=a|b       one of these strings
+//
+// Floating-point numbers are finite. A field of another type is a programmer's
+// mistake, and panics.
+func Save(v any) State {
+	s := State{Params: map[string]any{}, Arrays: map[string]Array{}}
+	save(s, "", reflect.Indirect(reflect.ValueOf(v)))
+	return s
+}
+
+// Restore sets the tagged fields of v, a pointer to a struct, to what Save
+// stored. It refuses what Save cannot have stored: what is missing or left over,
+// of another type or shape, not finite, or not what the tags hold.
+func Restore(v any, s State) error {
+	r := restorer{state: s, used: map[string]bool{}}
+	if err := r.restore("", reflect.ValueOf(v).Elem(), map[string]int{}); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Params)) {
+		if !r.used[name] {
+			return fmt.Errorf("parameter %q belongs to nothing", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Arrays)) {
+		if !r.used[name] {
+			return fmt.Errorf("array %q belongs to nothing", name)
+		}
+	}
+	return nil
+}
+
+// field is a tagged field.
+type field struct {
+	name string
+	dims []string
+	hold map[string]string
+}
+
+func parseTag(tag string) field {
+	f := field{hold: map[string]string{}}
+	rest := ""
+	f.name, rest, _ = strings.Cut(tag, "[")
+	if rest == "" {
+		f.name, rest, _ = strings.Cut(tag, ",")
+	} else {
+		dims, after, _ := strings.Cut(rest, "]")
+		f.dims, rest = strings.Split(dims, ","), strings.TrimPrefix(after, ",")
+	}
+	for option := range strings.SplitSeq(rest, ",") {
+		if key, value, _ := strings.Cut(option, "="); key != "" {
+			f.hold[key] = value
+		}
+	}
+	return f
+}
+
+// eachField visits the tagged fields of a struct, and those of embedded ones.
+func eachField(v reflect.Value, visit func(f field, v reflect.Value) error) error {
+	for i := range v.NumField() {
+		t := v.Type().Field(i)
+		tag, tagged := t.Tag.Lookup("state")
+		var err error
+		switch {
+		case tagged:
+			if err = visit(parseTag(tag), v.Field(i)); err != nil {
+				return err
+			}
+		case t.Anonymous && t.Type.Kind() == reflect.Struct:
+			err = eachField(v.Field(i), visit)
+		case t.Anonymous && t.Type.Kind() == reflect.Pointer && t.Type.Elem().Kind() == reflect.Struct:
+			if v.Field(i).IsNil() {
+				v.Field(i).Set(reflect.New(t.Type.Elem()))
+			}
+			err = eachField(v.Field(i).Elem(), visit)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inner is the struct that a field holds, directly, behind a pointer or in an
+// interface.
+func inner(v reflect.Value) (reflect.Value, bool) {
+	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	return v, v.Kind() == reflect.Struct
+}
+
+func coder(v reflect.Value) (Coder, bool) {
+	if v.Kind() == reflect.Pointer && v.IsNil() && v.CanSet() {
+		v.Set(reflect.New(v.Type().Elem()))
+	}
+	if v.Kind() != reflect.Interface && v.Kind() != reflect.Pointer && v.CanAddr() {
+		v = v.Addr()
+	}
+	c, ok := v.Interface().(Coder)
+	return c, ok
+}
+
+func save(s State, prefix string, v reflect.Value) {
+	_ = eachField(v, func(f field, v reflect.Value) error {
+		name := prefix + f.name
+		switch x := v.Interface().(type) {
+		case int:
+			s.Params[name] = float64(x)
+		case float64, bool, string, []string:
+			s.Params[name] = x
+		case uint64:
+			s.Params[name] = strconv.FormatUint(x, 10)
+		case []float32, []float64, []int64, []uint8:
+			s.Arrays[name] = Array{Shape: []int{v.Len()}, Data: x}
+		case []int:
+			data := make([]int64, len(x))
+			for i, n := range x {
+				data[i] = int64(n)
+			}
+			s.Arrays[name] = Array{Shape: []int{len(x)}, Data: data}
+		case blas32.General:
+			s.Arrays[name] = Array{Shape: []int{x.Rows, x.Cols}, Data: contiguous(x.Data, x.Rows, x.Cols, x.Stride)}
+		case Matrix:
+			a := Array{Shape: []int{x.Rows, x.Cols}, Data: x.Double}
+			if x.Single != nil {
+				a.Data = x.Single
+			}
+			s.Arrays[name] = a
+		case blas64.General:
+			s.Arrays[name] = Array{Shape: []int{x.Rows, x.Cols}, Data: contiguous(x.Data, x.Rows, x.Cols, x.Stride)}
+		default:
+			saveNested(s, name, v)
+		}
+		return nil
+	})
+}
+
+func saveNested(s State, name string, v reflect.Value) {
+	if c, ok := coder(v); ok {
+		own := c.State()
+		for k, p := range own.Params {
+			s.Params[name+"."+k] = p
+		}
+		for k, a := range own.Arrays {
+			s.Arrays[name+"."+k] = a
+		}
+		return
+	}
+	if x, ok := inner(v); ok {
+		save(s, name+".", x)
+		return
+	}
+	if v.Kind() != reflect.Slice && v.Kind() != reflect.Array {
+		panic(fmt.Sprintf("rows: a %v cannot be saved as %q", v.Type(), name))
+	}
+	s.Params[name] = float64(v.Len())
+	for i := range v.Len() {
+		saveNested(s, name+"."+strconv.Itoa(i), v.Index(i))
+	}
+}
+
+func contiguous[T float32 | float64](data []T, rows, cols, stride int) []T {
+	if stride == cols {
+		return data[:rows*cols]
+	}
+	out := make([]T, 0, rows*cols)
+	for i := range rows {
+		out = append(out, data[i*stride:i*stride+cols]...)
+	}
+	return out
+}
+
+type restorer struct {
+	state State
+	used  map[string]bool
+}
+
+func (r restorer) restore(prefix string, v reflect.Value, lengths map[string]int) error {
+	err := eachField(v, func(f field, v reflect.Value) error {
+		f.name = prefix + f.name
+		return r.restoreField(f, v, lengths)
+	})
+	if err != nil {
+		return err
+	}
+	if checked, ok := v.Addr().Interface().(Restored); ok {
+		if err := checked.Restored(); err != nil && prefix != "" {
+			return fmt.Errorf("%s: %w", strings.TrimSuffix(prefix, "."), err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r restorer) restoreField(f field, v reflect.Value, lengths map[string]int) error {
+	switch x := v.Addr().Interface().(type) {
+	case *int:
+		n, err := param[float64](r, f)
+		if err == nil && (n != math.Trunc(n) || math.Abs(n) > math.MaxUint32) {
+			err = fmt.Errorf("parameter %q must be a whole number, not %v", f.name, n)
+		}
+		if err != nil {
+			return err
+		}
+		*x = int(n)
+		if dim, ok := f.hold["dim"]; ok {
+			if err := bind(lengths, dim, *x, fmt.Sprintf("parameter %q", f.name)); err != nil {
+				return err
+			}
+		}
+		return f.holds(n)
+	case *float64:
+		n, err := param[float64](r, f)
+		if err != nil {
+			return err
+		}
+		*x = n
+		return f.holds(n)
+	case *bool:
+		b, err := param[bool](r, f)
+		*x = b
+		return err
+	case *string:
+		s, err := param[string](r, f)
+		if of, ok := f.hold["of"]; ok && err == nil && !slices.Contains(strings.Split(of, "|"), s) {
+			err = fmt.Errorf("parameter %q must be one of %s, not %q", f.name, strings.ReplaceAll(of, "|", ", "), s)
+		}
+		*x = s
+		return err
+	case *[]string:
+		list, err := param[[]string](r, f)
+		*x = list
+		return err
+	case *uint64:
+		s, err := param[string](r, f)
+		if err == nil {
+			if *x, err = strconv.ParseUint(s, 10, 64); err != nil {
+				err = fmt.Errorf("parameter %q must be a whole number of 64 bits, not %q", f.name, s)
+			}
+		}
+		return err
+	case *[]float32:
+		_, data, err := array[float32](r, f, lengths)
+		if err != nil {
+			return err
+		}
+		*x = data
+		return hold(f, data)
+	case *[]float64:
+		_, data, err := array[float64](r, f, lengths)
+		if err != nil {
+			return err
+		}
+		*x = data
+		return hold(f, data)
+	case *[]int64:
+		_, data, err := array[int64](r, f, lengths)
+		if err != nil {
+			return err
+		}
+		*x = data
+		return hold(f, data)
+	case *[]uint8:
+		_, data, err := array[uint8](r, f, lengths)
+		*x = data
+		return err
+	case *[]int:
+		_, data, err := array[int64](r, f, lengths)
+		if err != nil {
+			return err
+		}
+		*x = make([]int, len(data))
+		for i, n := range data {
+			(*x)[i] = int(n)
+		}
+		return hold(f, data)
+	case *blas32.General:
+		shape, data, err := array[float32](r, f, lengths)
+		if err != nil {
+			return err
+		}
+		*x = blas32.General{Rows: shape[0], Cols: shape[1], Stride: max(shape[1], 1), Data: data}
+		return hold(f, data)
+	case *Matrix:
+		if _, single := r.state.Arrays[f.name].Data.([]float32); single {
+			shape, data, err := array[float32](r, f, lengths)
+			if err != nil {
+				return err
+			}
+			*x = Matrix{Rows: shape[0], Cols: shape[1], Single: data}
+			return hold(f, data)
+		}
+		shape, data, err := array[float64](r, f, lengths)
+		if err != nil {
+			return err
+		}
+		*x = Matrix{Rows: shape[0], Cols: shape[1], Double: data}
+		return hold(f, data)
+	case *blas64.General:
+		shape, data, err := array[float64](r, f, lengths)
+		if err != nil {
+			return err
+		}
+		*x = blas64.General{Rows: shape[0], Cols: shape[1], Stride: max(shape[1], 1), Data: data}
+		return hold(f, data)
+	}
+	return r.restoreNested(f, v)
+}
+
+func (r restorer) restoreNested(f field, v reflect.Value) error {
+	if c, ok := coder(v); ok {
+		own := State{Params: map[string]any{}, Arrays: map[string]Array{}}
+		for k, p := range r.state.Params {
+			if rest, ok := strings.CutPrefix(k, f.name+"."); ok {
+				own.Params[rest], r.used[k] = p, true
+			}
+		}
+		for k, a := range r.state.Arrays {
+			if rest, ok := strings.CutPrefix(k, f.name+"."); ok {
+				own.Arrays[rest], r.used[k] = a, true
+			}
+		}
+		if err := c.Restore(own); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		return nil
+	}
+	if x, ok := inner(v); ok {
+		return r.restore(f.name+".", x, map[string]int{})
+	}
+	n, err := param[float64](r, f)
+	if err != nil {
+		return err
+	}
+	// Each element has a name in the state, which bounds their number.
+	if n != math.Trunc(n) || n < 0 || n > float64(len(r.state.Params)+len(r.state.Arrays)) {
+		return fmt.Errorf("parameter %q must be the number of its parts, not %v", f.name, n)
+	}
+	if err := f.holds(n); err != nil {
+		return err
+	}
+	if v.Kind() == reflect.Slice && v.Len() != int(n) {
+		v.Set(reflect.MakeSlice(v.Type(), int(n), int(n)))
+	}
+	if v.Len() != int(n) {
+		return fmt.Errorf("parameter %q must be %d, not %v", f.name, v.Len(), n)
+	}
+	for i := range v.Len() {
+		if err := r.restoreNested(field{name: f.name + "." + strconv.Itoa(i)}, v.Index(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func param[T float64 | bool | string | []string](r restorer, f field) (T, error) {
+	v, ok := r.state.Params[f.name].(T)
+	r.used[f.name] = true
+	if !ok {
+		return v, fmt.Errorf("parameter %q must be a %T, not %v", f.name, v, r.state.Params[f.name])
+	}
+	if n, ok := any(v).(float64); ok && (math.IsNaN(n) || math.IsInf(n, 0)) {
+		return v, fmt.Errorf("parameter %q is %v", f.name, n)
+	}
+	return v, nil
+}
+
+func array[T float32 | float64 | int64 | uint8](r restorer, f field, lengths map[string]int) ([]int, []T, error) {
+	a, ok := r.state.Arrays[f.name]
+	r.used[f.name] = true
+	if !ok {
+		return nil, nil, fmt.Errorf("array %q is missing", f.name)
+	}
+	data, ok := a.Data.([]T)
+	n := 1
+	for _, d := range a.Shape {
+		n *= d
+	}
+	if !ok || len(a.Shape) != len(f.dims) || n != len(data) {
+		return nil, nil, fmt.Errorf("array %q must hold %T of shape [%s], not %T of shape %v", f.name, data, strings.Join(f.dims, " "), a.Data, a.Shape)
+	}
+	for i, dim := range f.dims {
+		if err := bind(lengths, dim, a.Shape[i], fmt.Sprintf("axis %d of array %q", i, f.name)); err != nil {
+			return nil, nil, err
+		}
+	}
+	return a.Shape, data, nil
+}
+
+// bind holds that what has one name has one length, of at least 1.
+func bind(lengths map[string]int, dim string, n int, what string) error {
+	if have, ok := lengths[dim]; ok && have != n {
+		return fmt.Errorf("%s must be %d, not %d", what, have, n)
+	}
+	if n < 1 {
+		return fmt.Errorf("%s must be at least 1, not %d", what, n)
+	}
+	lengths[dim] = n
+	return nil
+}
+
+// bounds are what the tag holds of every number.
+func (f field) bounds() (least float64, above bool) {
+	least = math.Inf(-1)
+	if text, ok := f.hold["least"]; ok {
+		var err error
+		if least, err = strconv.ParseFloat(text, 64); err != nil {
+			panic("rows: " + err.Error())
+		}
+	}
+	if _, above = f.hold["positive"]; above {
+		least = 0
+	}
+	return least, above
+}
+
+func outside(n, least float64, above bool) error {
+	switch {
+	case above && !(n > least):
+		return fmt.Errorf("must be above %v, not %v", least, n)
+	case n < least:
+		return fmt.Errorf("must be at least %v, not %v", least, n)
+	}
+	return nil
+}
+
+// holds says what is wrong with a number.
+func (f field) holds(n float64) error {
+	least, above := f.bounds()
+	if err := outside(n, least, above); err != nil {
+		return fmt.Errorf("parameter %q %w", f.name, err)
+	}
+	return nil
+}
+
+// hold says what is wrong with an array.
+func hold[T float32 | float64 | int64](f field, data []T) error {
+	least, above := f.bounds()
+	_, rising := f.hold["rising"]
+	for i, v := range data {
+		n := float64(v)
+		if n-n != 0 {
+			return fmt.Errorf("array %q has %v at %d", f.name, n, i)
+		}
+		if rising && i > 0 && v < data[i-1] {
+			return fmt.Errorf("array %q falls at %d", f.name, i)
+		}
+		if err := outside(n, least, above); err != nil {
+			return fmt.Errorf("array %q, at %d, %w", f.name, i, err)
+		}
+	}
+	return nil
+}
