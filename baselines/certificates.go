@@ -5,22 +5,22 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // Certificates are orthonormal certificates with squared loss, solved exactly.
-var Certificates = ood.Method{
+var Certificates = ood.Define(ood.Spec{
 	Name: "certificates",
 	Doc: "Orthonormal certificates: k orthonormal linear functions of the features that are as close to 0 as can " +
 		"be on the training rows, solved exactly; the score is their mean square. k=0 takes three quarters of " +
 		"the number of features, k below 1 is a share of it. lambda=0 is the hard constraint CᵀC=I, other " +
 		"values weigh the penalty λ·mean((CᵀC−I)²). unit_norm scales rows to norm 1, centred subtracts the mean.",
-	Ref:     "Tagasovska & Lopez-Paz 2019, section 3",
-	Needs:   ood.NeedFeatures,
-	Default: ood.Params{"k": 0., "lambda": 0., "unit_norm": true, "centred": false},
+	Ref:   "Tagasovska & Lopez-Paz 2019, section 3",
+	Needs: ood.NeedFeatures,
+	Params: []ood.Param{
+		ood.Share("k", 0), ood.Number("lambda", 0).AtLeast(0), ood.Flag("unit_norm", true), ood.Flag("centred", false),
+	},
 	Grid: []ood.Params{
 		{"lambda": 0., "unit_norm": true},
 		{"lambda": 1., "unit_norm": true},
@@ -28,59 +28,50 @@ var Certificates = ood.Method{
 		{"lambda": 0., "unit_norm": false},
 		{"lambda": 0., "unit_norm": true, "centred": true},
 	},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		return one(fitCertificates(ctx, t, []ood.Params{p}))
-	},
-	FitGrid: fitCertificates,
-	Restore: restoreCertificates,
-}
+	Fit: certificatesFit(func(_ ood.Training, p ood.Values) heads.CertificatesOptions {
+		return heads.CertificatesOptions{Lambda: p.Float("lambda")}
+	}),
+	New: func() ood.Fitted { return &certificates{} },
+})
 
-func fitCertificates(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-	return fitCertificatesGrid(ctx, t, grid, func(r *ood.ParamReader) heads.CertificatesOptions {
-		return heads.CertificatesOptions{
-			Lambda:   r.NonNegative("lambda", 0),
-			UnitNorm: r.Bool("unit_norm", true),
-		}
-	})
-}
+// certificates are linear.
+type certificates struct{ heads.Certificates }
 
-// fitCertificatesGrid reads the parameters that all certificates share, after
-// those that the method reads for itself.
-func fitCertificatesGrid(
-	ctx context.Context, t ood.Training, grid []ood.Params, own func(*ood.ParamReader) heads.CertificatesOptions,
-) ([]ood.Scorer, error) {
-	options := make([]heads.CertificatesOptions, len(grid))
-	for i, p := range grid {
-		r := p.Reader()
-		o := own(r)
-		k, err := count(r.NonNegative("k", 0), t.Features.Cols)
+// certificatesFit fits the whole grid at once, with the options that are a
+// method's own and those that all certificates share.
+func certificatesFit(own func(ood.Training, ood.Values) heads.CertificatesOptions) func(context.Context, ood.Training, ood.Values) (ood.Fitted, error) {
+	type grid struct{}
+	return func(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+		fitted, err := ood.Cached(t.Batch, grid{}, func() ([]*heads.Certificates, error) {
+			options := make([]heads.CertificatesOptions, len(t.Grid))
+			for i, p := range t.Grid {
+				o := own(t, p)
+				o.K, o.UnitNorm, o.Centre, o.Seed = p.Count("k", t.Features.Cols), p.Bool("unit_norm"), p.Bool("centred"), t.Seed
+				options[i] = o
+			}
+			return heads.FitCertificatesGrid(ctx, t.Features, t.Trainer, options, t.TellAll)
+		})
 		if err != nil {
 			return nil, err
 		}
-		o.Centre = r.Bool("centred", false)
-		o.Seed = t.Seed
-		o.K = k
-		if err := r.Err(); err != nil {
-			return nil, err
-		}
-		options[i] = o
+		return &certificates{*fitted[t.At]}, nil
 	}
-	if t.Progress != nil {
-		reportTraining(options, t.Progress)
-	}
-	fitted, err := heads.FitCertificatesGrid(ctx, t.Features, t.Trainer, options)
-	if err != nil {
-		return nil, err
-	}
-	return certificateScorers(fitted), nil
 }
 
-func certificateScorers[H certificateHead](fitted []H) []ood.Scorer {
-	scorers := make([]ood.Scorer, len(fitted))
-	for i, c := range fitted {
-		scorers[i] = certificates{c}
+// LinearCertificates returns the certificates of a scorer that Certificates,
+// CertificatesTrained or CertificatesUnregularised fitted, and false for any
+// other.
+func LinearCertificates(s ood.Scorer) (*heads.Certificates, bool) {
+	if c, ok := ood.FittedOf(s).(*certificates); ok {
+		return &c.Certificates, true
 	}
-	return scorers
+	return nil, false
+}
+
+// Score implements ood.Fitted.
+func (s *certificates) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	s.Certificates.Score(dst, b.Features)
+	return nil
 }
 
 // count reads k directions of h: a number of them, or a share below 1, of which
@@ -95,74 +86,5 @@ func count(k float64, h int) (int, error) {
 	return int(k), nil
 }
 
-// reportTraining has the steps of configurations reported as a share of all.
-// Those that differ in λ alone are trained together, group after group, and
-// the first of a group reports.
-func reportTraining(options []heads.CertificatesOptions, report func(share float64)) {
-	type group struct {
-		k, epochs        int
-		unitNorm, centre bool
-		loss             heads.Loss
-	}
-	groups := map[group]int{}
-	for i, o := range options {
-		g := group{o.K, o.Epochs, o.UnitNorm, o.Centre, o.Loss}
-		if _, ok := groups[g]; !ok {
-			groups[g] = len(groups)
-		}
-		before := groups[g]
-		options[i].Progress = func(done, total int) {
-			report((float64(before) + float64(done)/float64(total)) / float64(len(groups)))
-		}
-	}
-}
-
-func restoreCertificates(s heads.State) (ood.Scorer, error) {
-	c, err := heads.RestoreCertificates(s)
-	if err != nil {
-		return nil, err
-	}
-	return certificates{c}, nil
-}
-
-type certificates struct {
-	certificateHead
-}
-
-// LinearCertificates returns the certificates of a scorer that Certificates,
-// CertificatesTrained or CertificatesUnregularised fitted, and false for any
-// other.
-func LinearCertificates(s ood.Scorer) (*heads.Certificates, bool) {
-	c, ok := s.(certificates)
-	if !ok {
-		return nil, false
-	}
-	linear, ok := c.certificateHead.(*heads.Certificates)
-	return linear, ok
-}
-
-// certificateHead is heads.Certificates or heads.NonlinearCertificates.
-type certificateHead interface {
-	Width() int
-	Score(dst []float64, phi blas32.General) []float64
-	heads.Stater
-}
-
 // Rows that are scored between two looks at the context.
 const certificatesBlock = 4096
-
-// Score implements ood.Scorer.
-func (s certificates) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	if err := checkWidth(b.Features, s.Width(), "features"); err != nil {
-		return nil, err
-	}
-	dst = scores(dst, b.Features.Rows)
-	for i := 0; i < len(dst); i += certificatesBlock {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		j := min(i+certificatesBlock, len(dst))
-		s.certificateHead.Score(dst[i:j], ood.Batch{Features: b.Features}.Slice(i, j).Features)
-	}
-	return dst, nil
-}

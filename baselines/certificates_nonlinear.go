@@ -8,7 +8,7 @@ import (
 )
 
 // CertificatesNonlinear are certificates that are no linear functions.
-var CertificatesNonlinear = ood.Method{
+var CertificatesNonlinear = ood.Define(ood.Spec{
 	Name: "certificates-nonlinear",
 	Doc: "Non-linear certificates: k outputs of a network with one hidden layer, trained by Adam to map the training rows to 0, while a " +
 		"gradient penalty keeps them Lipschitz, diversity keeps their variance and their independence on noise, and the score is their mean square. " +
@@ -17,52 +17,37 @@ var CertificatesNonlinear = ood.Method{
 		"k=0 is the number of features, 32 at most, k below 1 a share of them. Rows are centred and divided by one number, with unit_norm after scaling each to norm 1.",
 	Ref:   "Tagasovska & Lopez-Paz 2019, section 3; Gulrajani et al. 2017",
 	Needs: ood.NeedFeatures | ood.NeedTrainer,
-	Default: ood.Params{
-		"loss": "mse", "gradient_penalty": 1., "diversity": 1., "k": 0., "hidden": 64., "epochs": 10., "unit_norm": true,
+	Params: []ood.Param{
+		ood.Choice("loss", "mse", "bce", "l1"), ood.Number("gradient_penalty", 1).AtLeast(0).Over(1, 10), ood.Number("diversity", 1).AtLeast(0).Over(1, 10),
+		ood.Share("k", 0), ood.Count("hidden", 64).AtMost(mostUnits), ood.Count("epochs", 10), ood.Flag("unit_norm", true),
 	},
-	Grid: []ood.Params{
-		{"gradient_penalty": 1., "diversity": 1.},
-		{"gradient_penalty": 1., "diversity": 10.},
-		{"gradient_penalty": 10., "diversity": 1.},
-		{"gradient_penalty": 10., "diversity": 10.},
-	},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		return one(fitNonlinear(ctx, t, []ood.Params{p}))
-	},
-	FitGrid: fitNonlinear,
-	Restore: func(s heads.State) (ood.Scorer, error) {
-		c, err := heads.RestoreNonlinearCertificates(s)
-		if err != nil {
-			return nil, err
-		}
-		return certificates{c}, nil
-	},
-}
+	Fit: fitNonlinear,
+	New: func() ood.Fitted { return &nonlinear{} },
+})
 
-func fitNonlinear(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-	options := make([]heads.NonlinearOptions, len(grid))
-	for i, p := range grid {
-		r := p.Reader()
-		k, err := count(r.NonNegative("k", 0), t.Features.Cols)
-		if err != nil {
-			return nil, err
+type nonlinear struct{ heads.NonlinearCertificates }
+
+func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+	type grid struct{}
+	fitted, err := ood.Cached(t.Batch, grid{}, func() ([]*heads.NonlinearCertificates, error) {
+		options := make([]heads.NonlinearOptions, len(t.Grid))
+		for i, p := range t.Grid {
+			options[i] = heads.NonlinearOptions{
+				K: p.Count("k", t.Features.Cols), Hidden: []int{p.Int("hidden")}, UnitNorm: p.Bool("unit_norm"), Loss: heads.Loss(p.Text("loss")),
+				GradientPenalty: p.Float("gradient_penalty"), Diversity: p.Float("diversity"), Epochs: p.Int("epochs"), Seed: t.Seed,
+				Progress: func(done, total int) { t.TellAll(float64(done) / float64(total)) },
+			}
 		}
-		options[i] = heads.NonlinearOptions{
-			K: k, Hidden: []int{r.Between("hidden", 64, 1, mostUnits)}, UnitNorm: r.Bool("unit_norm", true),
-			Loss:            heads.Loss(r.OneOf("loss", "mse", "bce", "l1")),
-			GradientPenalty: r.NonNegative("gradient_penalty", 1), Diversity: r.NonNegative("diversity", 1),
-			Epochs: r.Count("epochs", 10), Seed: t.Seed,
-		}
-		if t.Progress != nil {
-			options[i].Progress = func(done, total int) { t.Progress(float64(done) / float64(total)) }
-		}
-		if err := r.Err(); err != nil {
-			return nil, err
-		}
-	}
-	fitted, err := heads.FitNonlinearCertificatesGrid(ctx, t.Features, t.Trainer, options)
+		return heads.FitNonlinearCertificatesGrid(ctx, t.Features, t.Trainer, options)
+	})
 	if err != nil {
 		return nil, err
 	}
-	return certificateScorers(fitted), nil
+	return &nonlinear{*fitted[t.At]}, nil
+}
+
+// Score implements ood.Fitted.
+func (s *nonlinear) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	s.NonlinearCertificates.Score(dst, b.Features)
+	return nil
 }

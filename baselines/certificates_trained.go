@@ -1,62 +1,43 @@
 package baselines
 
 import (
-	"context"
-
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // CertificatesTrained are orthonormal certificates fitted by gradient descent.
-var CertificatesTrained = ood.Method{
+var CertificatesTrained = ood.Define(ood.Spec{
 	Name: "certificates-trained",
 	Doc: "Orthonormal certificates trained by Adam to map the training rows to 0, under loss bce, mse, l1 or " +
 		"pinball plus lambda·mean((CᵀC−I)²); the score is mean sigmoid(Cᵀφ)² for bce and mean (Cᵀφ)² else. " +
 		"loss=task is bce for a classifier and mse for a regressor. " +
 		"k, unit_norm and centred as in certificates.",
-	Ref:     "Tagasovska & Lopez-Paz 2019, section 3",
-	Needs:   ood.NeedFeatures | ood.NeedTrainer,
-	Default: ood.Params{"loss": "task", "lambda": 10., "k": 0., "epochs": 10., "unit_norm": false, "centred": false},
-	Grid:    lossGrid(1, 10),
-	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		return one(fitTrained(ctx, t, []ood.Params{p}))
-	},
-	FitGrid: fitTrained,
-	Restore: restoreCertificates,
-}
-
-var losses = []heads.Loss{heads.BCE, heads.MSE, heads.L1, heads.Pinball}
-
-func lossGrid(lambdas ...float64) []ood.Params {
-	var grid []ood.Params
-	for _, loss := range losses {
-		for _, lambda := range lambdas {
-			grid = append(grid, ood.Params{"loss": string(loss), "lambda": lambda})
-		}
-	}
-	return grid
-}
-
-func fitTrained(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-	return fitCertificatesGrid(ctx, t, grid, func(r *ood.ParamReader) heads.CertificatesOptions {
-		o := trainedOptions(t, r)
-		o.Lambda = r.NonNegative("lambda", 10)
+	Ref:    "Tagasovska & Lopez-Paz 2019, section 3",
+	Needs:  ood.NeedFeatures | ood.NeedTrainer,
+	Params: append(trainedParams(), ood.Number("lambda", 10).AtLeast(0).Over(1, 10)),
+	Fit: certificatesFit(func(t ood.Training, p ood.Values) heads.CertificatesOptions {
+		o := trainedOptions(t, p)
+		o.Lambda = p.Float("lambda")
 		return o
-	})
+	}),
+	New: func() ood.Fitted { return &certificates{} },
+})
+
+// trainedParams are those of linear certificates that are trained.
+func trainedParams() []ood.Param {
+	return []ood.Param{
+		ood.Choice("loss", "task", "bce", "mse", "l1", "pinball").Over("bce", "mse", "l1", "pinball"),
+		ood.Share("k", 0), ood.Count("epochs", 10), ood.Flag("unit_norm", false), ood.Flag("centred", false),
+	}
 }
 
-func trainedOptions(t ood.Training, r *ood.ParamReader) heads.CertificatesOptions {
-	loss := heads.Loss(r.OneOf("loss", "task", "bce", "mse", "l1", "pinball"))
-	if loss == "task" {
+func trainedOptions(t ood.Training, p ood.Values) heads.CertificatesOptions {
+	loss := heads.Loss(p.Text("loss"))
+	switch {
+	case loss == "task" && t.Regression:
+		loss = heads.MSE
+	case loss == "task":
 		loss = heads.BCE
-		if t.Regression {
-			loss = heads.MSE
-		}
 	}
-	return heads.CertificatesOptions{
-		Trained:  true,
-		Loss:     loss,
-		Epochs:   r.Count("epochs", 10),
-		UnitNorm: r.Bool("unit_norm", false),
-	}
+	return heads.CertificatesOptions{Trained: true, Loss: loss, Epochs: p.Int("epochs")}
 }

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // ConditionalGaussian predicts a mean and a variance.
@@ -21,24 +22,30 @@ var ConditionalGaussian = heads.QuantileMethod{
 	Grid:         networkGrid(0),
 	Fit:          fitOne(fitGaussian),
 	FitGrid:      fitGaussian,
-	Restore:      restoreGaussian,
+	Restore:      restoring(func() heads.QuantileRegressor { return &conditionalGaussian{} }),
 }
 
 func fitGaussian(ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any) ([][]heads.QuantileRegressor, error) {
 	problem := heads.Problem{Outputs: 2, Loss: heads.GaussianNLL}
 	return fitNetworks(ctx, r, seeds, grid, problem, 0, func(n heads.RegressionNetworks, _ heads.ModelConfig) heads.QuantileRegressor {
-		return conditionalGaussian{n}
+		return &conditionalGaussian{n}
 	})
 }
 
 // conditionalGaussian has networks with the outputs mean and variance, as
 // heads.GaussianNLL reads them.
-type conditionalGaussian struct{ networks heads.RegressionNetworks }
+type conditionalGaussian struct{ heads.RegressionNetworks }
+
+// State implements heads.Stater.
+func (g *conditionalGaussian) State() heads.State { return rows.Save(g) }
+
+// Restored implements rows.Restored.
+func (g *conditionalGaussian) Restored() error { return g.Validate(0, 2) }
 
 // Quantiles implements heads.QuantileRegressor. A row that holds NaN has
 // quantiles NaN.
-func (g conditionalGaussian) Quantiles(x blas32.General, levels []float64) heads.Quantiles {
-	n := g.networks
+func (g *conditionalGaussian) Quantiles(x blas32.General, levels []float64) heads.Quantiles {
+	n := g.RegressionNetworks
 	q := newQuantiles(x, len(n.X.Mean), len(n.Networks), levels)
 	deviations := make([]float64, len(levels))
 	for l, tau := range levels {

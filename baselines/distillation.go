@@ -12,85 +12,51 @@ import (
 )
 
 // Distillation is the error of a student of a random network.
-var Distillation = ood.Method{
+var Distillation = ood.Define(ood.Spec{
 	Name: "distillation",
 	Doc: "A random network of 64 hidden ReLU units labels the training features with k values, and a linear student learns " +
 		"them by Adam and squared error; the score is the student's mean squared error. Fitting holds the labels, " +
 		"rows times k floats, in memory.",
-	Ref:     "Burda et al. 2019, as in Tagasovska & Lopez-Paz 2019, table 2",
-	Needs:   ood.NeedFeatures | ood.NeedTrainer,
-	Default: ood.Params{"k": 100., "epochs": 10.},
-	Grid:    smallNetworkGrid(),
-	Fit:     fitDistillation,
-	Restore: func(st heads.State) (ood.Scorer, error) {
-		teacher, err := heads.NetworkOf(st, "teacher")
-		if err != nil {
-			return nil, err
-		}
-		student, err := heads.NetworkOf(st, "student")
-		if err != nil {
-			return nil, err
-		}
-		if teacher.In() != student.In() || teacher.Out() != student.Out() {
-			return nil, fmt.Errorf("a teacher of %d values from %d does not fit a student of %d from %d",
-				teacher.Out(), teacher.In(), student.Out(), student.In())
-		}
-		return distillation{teacher, student}, nil
-	},
-}
+	Ref:    "Burda et al. 2019, as in Tagasovska & Lopez-Paz 2019, table 2",
+	Needs:  ood.NeedFeatures | ood.NeedTrainer,
+	Params: smallNetworkParams(),
+	Fit:    fitDistillation,
+	New:    func() ood.Fitted { return &distillation{} },
+})
 
 // streamTeacher keeps the teacher's weights apart from other uses of a seed.
 const streamTeacher = 0x7465616368
 
 type distillation struct {
-	teacher, student heads.Network
+	Teacher heads.Network `state:"teacher"`
+	Student heads.Network `state:"student"`
 }
 
-func fitDistillation(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-	k, epochs, err := smallNetworkParams(p)
-	if err != nil {
-		return nil, err
+// Restored implements rows.Restored.
+func (s *distillation) Restored() error {
+	if t := s.Teacher; t.In() != s.Student.In() || t.Out() != s.Student.Out() {
+		return fmt.Errorf("a teacher of %d values from %d does not fit a student of %d from %d", t.Out(), t.In(), s.Student.Out(), s.Student.In())
 	}
-	if err := checkRows(t.Features, "distillation"); err != nil {
-		return nil, err
-	}
-	s := distillation{teacher: drawNetwork(rand.New(rand.NewPCG(t.Seed, streamTeacher)), true, t.Features.Cols, smallHidden, k)}
+	return nil
+}
+
+func fitDistillation(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	k := p.Int("k")
+	s := &distillation{Teacher: drawNetwork(rand.New(rand.NewPCG(t.Seed, streamTeacher)), true, t.Features.Cols, smallHidden, k)}
 	y := blas32.General{Rows: t.Features.Rows, Cols: k, Stride: k, Data: make([]float32, t.Features.Rows*k)}
-	err = eachOutput(ctx, s.teacher, t.Features, func(first int, _, out blas32.General) {
-		copy(y.Data[first*k:], out.Data)
-	})
+	err := eachOutput(ctx, s.Teacher, t.Features, func(first int, out blas32.General) { copy(y.Data[first*k:], out.Data) })
 	if err != nil {
 		return nil, err
 	}
-	s.student, err = trainOne(ctx, t, heads.Problem{Y: y, Outputs: k, Loss: heads.MSE, Epochs: epochs}, heads.ModelConfig{})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	s.Student, err = trainOne(ctx, t, heads.Problem{Y: y, Outputs: k, Loss: heads.MSE, Epochs: p.Int("epochs")}, heads.ModelConfig{})
+	return s, err
 }
 
-// Score implements ood.Scorer.
-func (s distillation) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	if err := checkWidth(b.Features, s.teacher.In(), "features"); err != nil {
-		return nil, err
+// Score implements ood.Fitted.
+func (s *distillation) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	taught, learnt := s.Teacher.Apply(b.Features), s.Student.Apply(b.Features)
+	for i := range dst {
+		dst[i] = squaredDistance(row(taught, i), row(learnt, i))
 	}
-	dst = scores(dst, b.Features.Rows)
-	err := eachOutput(ctx, s.teacher, b.Features, func(first int, rows, taught blas32.General) {
-		learnt := s.student.Apply(rows)
-		for i := range rows.Rows {
-			dst[first+i] = squaredDistance(row(taught, i), row(learnt, i))
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return dst, nil
-}
-
-// State implements heads.Stater.
-func (s distillation) State() heads.State {
-	st := heads.State{Params: map[string]any{}, Arrays: map[string]heads.Array{}}
-	heads.SetNetwork(st, "teacher", s.teacher)
-	heads.SetNetwork(st, "student", s.student)
-	return st
+	return nil
 }

@@ -2,6 +2,7 @@ package baselines
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // dropoutPasses is the number of stochastic passes.
@@ -26,31 +28,42 @@ var DropoutQuantiles = heads.QuantileMethod{
 	Grid:         networkGrid(.1, .25, .5, .75),
 	Fit:          fitOne(fitDropout),
 	FitGrid:      fitDropout,
-	Restore:      restoreDropout,
+	Restore:      restoring(func() heads.QuantileRegressor { return &dropoutQuantiles{} }),
 }
 
 func fitDropout(ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any) ([][]heads.QuantileRegressor, error) {
 	problem := heads.Problem{Outputs: 1, Loss: heads.MSE}
 	return fitNetworks(ctx, r, seeds, grid, problem, .1, func(n heads.RegressionNetworks, c heads.ModelConfig) heads.QuantileRegressor {
-		return dropoutQuantiles{n, c.Dropout, c.Seed}
+		return &dropoutQuantiles{n, c.Dropout, c.Seed}
 	})
 }
 
 type dropoutQuantiles struct {
-	networks heads.RegressionNetworks
-	rate     float64
-	seed     uint64
+	heads.RegressionNetworks
+	Rate float64 `state:"dropout,least=0"`
+	Seed uint64  `state:"seed"`
+}
+
+// State implements heads.Stater.
+func (d *dropoutQuantiles) State() heads.State { return rows.Save(d) }
+
+// Restored implements rows.Restored.
+func (d *dropoutQuantiles) Restored() error {
+	if d.Rate >= 1 {
+		return fmt.Errorf("a dropout rate of %v", d.Rate)
+	}
+	return d.Validate(0, 1)
 }
 
 // Quantiles implements heads.QuantileRegressor. A pass drops the same units for
 // all rows, so that a row's quantiles do not depend on the rows beside it. A row
 // that holds NaN has quantiles NaN.
-func (d dropoutQuantiles) Quantiles(x blas32.General, levels []float64) heads.Quantiles {
-	n := d.networks
+func (d *dropoutQuantiles) Quantiles(x blas32.General, levels []float64) heads.Quantiles {
+	n := d.RegressionNetworks
 	q := newQuantiles(x, len(n.X.Mean), len(n.Networks), levels)
 	passes := make([]thinned, len(n.Networks))
 	for t, network := range n.Networks {
-		passes[t] = thin(network, d.rate, d.seed+uint64(t))
+		passes[t] = thin(network, d.Rate, d.Seed+uint64(t))
 	}
 	n.EachBlock(x, func(first int, rows blas32.General) {
 		for t, p := range passes {

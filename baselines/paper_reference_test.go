@@ -11,6 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // paperReference is testdata/paper.json; see the script beside it.
@@ -72,24 +73,23 @@ func TestTrainedScoresAgreeWithPyTorch(t *testing.T) {
 		}
 		return n
 	}
-	state := func() heads.State { return heads.State{Params: map[string]any{}, Arrays: map[string]heads.Array{}} }
-
-	st := state()
-	heads.SetNetwork(st, "teacher", layers("w0", "b0", "w1", "b1"))
-	heads.SetNetwork(st, "student", layers("ws", "bs"))
-	s, err := baselines.Distillation.Restore(st)
-	if err != nil {
-		t.Fatal(err)
+	restored := func(m ood.Method, v any) ood.Scorer {
+		st := rows.Save(v)
+		st.Params["width of features"] = float64(len(ref.Test[0]))
+		s, err := m.Restore(st)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
 	}
-	compareScores(t, s, ref.Test, ref.Distillation, 1e-5)
-
-	st = state()
-	heads.SetNetwork(st, "network", layers("w0", "", "w1", ""))
-	st.Arrays["centre"] = heads.ArrayOf(general(ref.Weights["centre"]))
-	if s, err = baselines.SVDD.Restore(st); err != nil {
-		t.Fatal(err)
-	}
-	compareScores(t, s, ref.Test, ref.SVDD, 1e-5)
+	compareScores(t, restored(baselines.Distillation, &struct {
+		Teacher heads.Network `state:"teacher"`
+		Student heads.Network `state:"student"`
+	}{layers("w0", "b0", "w1", "b1"), layers("ws", "bs")}), ref.Test, ref.Distillation, 1e-5)
+	compareScores(t, restored(baselines.SVDD, &struct {
+		Network heads.Network `state:"network"`
+		Centre  []float32     `state:"centre[k]"`
+	}{layers("w0", "", "w1", ""), ref.Weights["centre"][0]}), ref.Test, ref.SVDD, 1e-5)
 }
 
 // output is a network's output for one row, term by term.
@@ -135,10 +135,16 @@ func TestPaperProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := r.problems[0]
-	teacher, err := heads.NetworkOf(s.(heads.Stater).State(), "teacher")
-	if err != nil {
+	var drawn struct {
+		Teacher heads.Network `state:"teacher"`
+		Student heads.Network `state:"student"`
+	}
+	st := s.(heads.Stater).State()
+	delete(st.Params, "width of features")
+	if err := rows.Restore(&drawn, st); err != nil {
 		t.Fatal(err)
 	}
+	teacher := drawn.Teacher
 	if len(teacher.Layers) != 2 || teacher.Layers[0].Out() != 64 || !as(p, 0, false) {
 		t.Errorf("a teacher of %d layers, and the problem %+v", len(teacher.Layers), p)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/quantile"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // QualityDriven predicts the two ends of an interval.
@@ -24,7 +25,7 @@ var QualityDriven = heads.QuantileMethod{
 	Grid:         networkGrid(0),
 	Fit:          fitOne(fitQualityDriven),
 	FitGrid:      fitQualityDriven,
-	Restore:      restoreQualityDriven,
+	Restore:      restoring(func() heads.QuantileRegressor { return &qualityDriven{} }),
 }
 
 func fitQualityDriven(ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any) ([][]heads.QuantileRegressor, error) {
@@ -34,21 +35,32 @@ func fitQualityDriven(ctx context.Context, r heads.Regression, seeds []uint64, g
 	}
 	problem := heads.Problem{Outputs: 2, Loss: heads.QualityDriven, Levels: levels}
 	return fitNetworks(ctx, r, seeds, grid, problem, 0, func(n heads.RegressionNetworks, _ heads.ModelConfig) heads.QuantileRegressor {
-		return qualityDriven{n, levels}
+		return &qualityDriven{n, levels}
 	})
 }
 
 // qualityDriven has networks whose outputs are the ends of an interval.
 type qualityDriven struct {
-	networks heads.RegressionNetworks
-	levels   []float64
+	heads.RegressionNetworks
+	Levels []float64 `state:"levels[l],rising,positive"`
+}
+
+// State implements heads.Stater.
+func (d *qualityDriven) State() heads.State { return rows.Save(d) }
+
+// Restored implements rows.Restored.
+func (d *qualityDriven) Restored() error {
+	if len(d.Levels) != 2 || d.Levels[1] >= 1 {
+		return fmt.Errorf("levels must be two within (0,1), not %v", d.Levels)
+	}
+	return d.Validate(0, 2)
 }
 
 // Quantiles implements heads.QuantileRegressor: linear between the two ends,
 // constant beyond. Ends that cross are swapped. A row that holds NaN has
 // quantiles NaN.
-func (d qualityDriven) Quantiles(x blas32.General, levels []float64) heads.Quantiles {
-	n := d.networks
+func (d *qualityDriven) Quantiles(x blas32.General, levels []float64) heads.Quantiles {
+	n := d.RegressionNetworks
 	q := newQuantiles(x, len(n.X.Mean), len(n.Networks), levels)
 	n.EachBlock(x, func(first int, rows blas32.General) {
 		for t, network := range n.Networks {
@@ -59,7 +71,7 @@ func (d qualityDriven) Quantiles(x blas32.General, levels []float64) heads.Quant
 				ends := []float32{float32(min(a, b)), float32(max(a, b))}
 				out := q.Row(first+i, t)
 				for l, tau := range levels {
-					out[l] = quantile.Interpolate(d.levels, ends, tau)
+					out[l] = quantile.Interpolate(d.Levels, ends, tau)
 				}
 			}
 		}

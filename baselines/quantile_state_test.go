@@ -148,7 +148,7 @@ func columnsOf(s heads.State) int {
 	if c, ok := s.Params["columns"].(float64); ok {
 		return int(c)
 	}
-	return s.Arrays["x_mean"].Shape[0]
+	return s.Arrays["x.mean"].Shape[0]
 }
 
 func setEntry(a heads.Array, at int, v float64) {

@@ -156,7 +156,7 @@ func TestGaussianQuantiles(t *testing.T) {
 	x := blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{3, 2}}
 	z := n.Networks[0].Apply(blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{1, 1}}).Data
 	sd := math.Sqrt(math.Log1p(math.Exp(float64(z[1]))) + 1e-3)
-	q := conditionalGaussian{n}.Quantiles(x, []float64{.025, .5, .975}).Data
+	q := (&conditionalGaussian{n}).Quantiles(x, []float64{.025, .5, .975}).Data
 	for i, normal := range []float64{-1.959963984540054, 0, 1.959963984540054} {
 		if want := 50 + 4*(float64(z[0])+sd*normal); math.Abs(float64(q[i])-want) > 1e-4 {
 			t.Errorf("quantile %d is %v, want %v", i, q[i], want)
@@ -168,7 +168,7 @@ func TestQualityDrivenQuantiles(t *testing.T) {
 	n := small(2)
 	x := blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{3, 2, -9, 4}}
 	ends := n.Networks[0].Apply(blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{1, 1, -5, 5. / 3}}).Data
-	q := qualityDriven{n, []float64{.1, .9}}.Quantiles(x, []float64{.01, .1, .3, .9, .99})
+	q := (&qualityDriven{n, []float64{.1, .9}}).Quantiles(x, []float64{.01, .1, .3, .9, .99})
 	for i := range 2 {
 		lo, hi := 50+4*float64(min(ends[2*i], ends[2*i+1])), 50+4*float64(max(ends[2*i], ends[2*i+1]))
 		for l, want := range []float64{lo, lo, lo + (hi-lo)/4, hi, hi} {
@@ -203,7 +203,7 @@ func TestDropoutDistribution(t *testing.T) {
 	}
 	x := blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{3, 2}}
 	for _, tau := range []float64{.02, .3, .5, .9} {
-		got := float64(dropoutQuantiles{n, rate, 1}.Quantiles(x, []float64{tau}).Data[0])
+		got := float64((&dropoutQuantiles{n, rate, 1}).Quantiles(x, []float64{tau}).Data[0])
 		var below, atMost float64
 		for _, o := range outcomes {
 			if o.value < got-1e-3 {

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // checkRegression says what is wrong with rows and targets to fit with.
@@ -25,6 +26,17 @@ func checkRegression(r heads.Regression, method string) error {
 		return err
 	}
 	return heads.CheckFinite("y", r.Y)
+}
+
+// restoring is heads.QuantileMethod.Restore for what New returns, empty.
+func restoring(empty func() heads.QuantileRegressor) func(heads.State) (heads.QuantileRegressor, error) {
+	return func(s heads.State) (heads.QuantileRegressor, error) {
+		q := empty()
+		if err := rows.Restore(q, s); err != nil {
+			return nil, err
+		}
+		return q, nil
+	}
 }
 
 // targetColumn is a copy of target t of y.

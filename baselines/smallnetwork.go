@@ -2,7 +2,6 @@ package baselines
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -17,23 +16,10 @@ import (
 // distillation and SVDD put on the features.
 const smallHidden = 64
 
-// smallNetworkParams reads the parameters that both have: the number of
-// outputs and of epochs.
-func smallNetworkParams(p ood.Params) (k, epochs int, err error) {
-	r := p.Reader()
-	k, epochs = r.Between("k", 100, 1, mostUnits), r.Count("epochs", 10)
-	return k, epochs, r.Err()
-}
-
-// smallNetworkGrid is the paper's for both.
-func smallNetworkGrid() []ood.Params {
-	var grid []ood.Params
-	for _, k := range []float64{100, 1000} {
-		for _, epochs := range []float64{10, 100} {
-			grid = append(grid, ood.Params{"k": k, "epochs": epochs})
-		}
-	}
-	return grid
+// smallNetworkParams are the number of outputs and of epochs, over the paper's
+// grid for both.
+func smallNetworkParams() []ood.Param {
+	return []ood.Param{ood.Count("k", 100).AtMost(mostUnits).Over(100, 1000), ood.Count("epochs", 10).Over(10, 100)}
 }
 
 // drawNetwork draws a network whose layers have the widths given, from the
@@ -61,14 +47,14 @@ func drawNetwork(rng *rand.Rand, biased bool, widths ...int) heads.Network {
 // Rows that a network is applied to between two looks at the context.
 const smallBlock = 1024
 
-// eachOutput calls visit with rows of phi and what n makes of them, block after block.
-func eachOutput(ctx context.Context, n heads.Network, phi blas32.General, visit func(first int, rows, out blas32.General)) error {
+// eachOutput calls visit with what n makes of rows of phi, block after block.
+func eachOutput(ctx context.Context, n heads.Network, phi blas32.General, visit func(first int, out blas32.General)) error {
 	for i := 0; i < phi.Rows; i += smallBlock {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		rows := ood.Batch{Features: phi}.Slice(i, min(i+smallBlock, phi.Rows)).Features
-		visit(i, rows, n.Apply(rows))
+		visit(i, n.Apply(rows))
 	}
 	return ctx.Err()
 }
@@ -76,15 +62,10 @@ func eachOutput(ctx context.Context, n heads.Network, phi blas32.General, visit 
 // trainOne trains the single model of p on the features of t, with the
 // learning rate and batch size of the paper.
 func trainOne(ctx context.Context, t ood.Training, p heads.Problem, model heads.ModelConfig) (heads.Network, error) {
-	if t.Trainer == nil {
-		return heads.Network{}, errors.New("this method is trained, and there is no trainer")
-	}
 	p.X, p.BatchSize = t.Features, 64
 	model.Seed, model.LearningRate, model.Target = t.Seed, 1e-3, -1
 	p.Models = []heads.ModelConfig{model}
-	if t.Progress != nil {
-		p.Progress = func(done, total int) { t.Progress(float64(done) / float64(total)) }
-	}
+	p.Progress = func(done, total int) { t.Tell(float64(done) / float64(total)) }
 	networks, err := t.Trainer.Train(ctx, p)
 	if err != nil {
 		return heads.Network{}, err

@@ -20,7 +20,7 @@ var SQR = heads.QuantileMethod{
 	Grid:         networkGrid(0),
 	Fit:          fitOne(fitSQR),
 	FitGrid:      fitSQR,
-	Restore:      restoreSQR,
+	Restore:      restoring(func() heads.QuantileRegressor { return &heads.SQR{} }),
 }
 
 // SQRTwoLevel is simultaneous quantile regression of the two ends of an
@@ -37,7 +37,7 @@ var SQRTwoLevel = heads.QuantileMethod{
 	Grid:         networkGrid(0),
 	Fit:          fitOne(fitSQRTwoLevel),
 	FitGrid:      fitSQRTwoLevel,
-	Restore:      restoreSQR,
+	Restore:      restoring(func() heads.QuantileRegressor { return &heads.SQR{} }),
 }
 
 func fitSQR(ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any) ([][]heads.QuantileRegressor, error) {
@@ -95,12 +95,4 @@ func fitSQRAt(
 		}
 	}
 	return result, nil
-}
-
-func restoreSQR(s heads.State) (heads.QuantileRegressor, error) {
-	restored, err := heads.RestoreSQR(s)
-	if err != nil {
-		return nil, err // and no regressor that is not nil
-	}
-	return restored, nil
 }

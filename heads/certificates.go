@@ -58,12 +58,12 @@ func DefaultK(h int) int { return max(1, 3*h/4) }
 // in-domain rows and hardly depend on each other. The further they are from 0
 // together, the less a row looks like those of the fit.
 type Certificates struct {
-	C        blas32.General // h×k
-	Mean     []float32      // of length h, subtracted from rows; nil if not centred
-	UnitNorm bool           // rows are scaled to Euclidean norm 1, before Mean is subtracted
-	Loss     Loss           // decides the score; see Score
-	Exact    bool           // solved, not trained
-	Lambda   float64        // weight of the penalty in the fit
+	C        blas32.General `state:"certificates[h,k]"`
+	Mean     []float32      `state:"mean[h],optional"`           // subtracted from rows; nil if not centred
+	UnitNorm bool           `state:"unit_norm"`                  // rows are scaled to Euclidean norm 1, before Mean is subtracted
+	Loss     Loss           `state:"loss,of=bce|mse|l1|pinball"` // decides the score; see Score
+	Exact    bool           `state:"exact"`                      // solved, not trained
+	Lambda   float64        `state:"lambda,least=0"`             // weight of the penalty in the fit
 }
 
 // Width is the number of features h.

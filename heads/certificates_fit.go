@@ -12,7 +12,7 @@ import (
 // trainer tr is not used, and may be nil, where the squared loss is solved
 // exactly.
 func FitCertificates(ctx context.Context, phi blas32.General, tr Trainer, o CertificatesOptions) (*Certificates, error) {
-	fitted, err := FitCertificatesGrid(ctx, phi, tr, []CertificatesOptions{o})
+	fitted, err := FitCertificatesGrid(ctx, phi, tr, []CertificatesOptions{o}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -24,9 +24,11 @@ func FitCertificates(ctx context.Context, phi blas32.General, tr Trainer, o Cert
 // rows, and trained ones that differ in λ, learning rate or seed alone are
 // trained together.
 //
-// Progress of the first trained configuration of each group is called, with
-// the group's steps.
-func FitCertificatesGrid(ctx context.Context, phi blas32.General, tr Trainer, grid []CertificatesOptions) ([]*Certificates, error) {
+// The function progress, if not nil, is called with the share of training that
+// is done.
+func FitCertificatesGrid(
+	ctx context.Context, phi blas32.General, tr Trainer, grid []CertificatesOptions, progress func(share float64),
+) ([]*Certificates, error) {
 	if err := CheckFinite("features", phi); err != nil {
 		return nil, err
 	}
@@ -77,7 +79,7 @@ func FitCertificatesGrid(ctx context.Context, phi blas32.General, tr Trainer, gr
 	if len(order) > 0 && tr == nil {
 		return nil, errors.New("certificates of this loss are trained, and there is no trainer")
 	}
-	for _, g := range order {
+	for done, g := range order {
 		var mean []float32
 		if g.centre {
 			m, err := momentsOf(g.unitNorm)
@@ -91,6 +93,11 @@ func FitCertificatesGrid(ctx context.Context, phi blas32.General, tr Trainer, gr
 		configs := make([]CertificatesOptions, len(groups[g]))
 		for j, i := range groups[g] {
 			configs[j] = resolved[i]
+		}
+		if progress != nil {
+			configs[0].Progress = func(steps, total int) {
+				progress((float64(done) + float64(steps)/float64(total)) / float64(len(order)))
+			}
 		}
 		trained, err := trainCertificates(ctx, phi, mean, tr, configs)
 		if err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 func dense(m blas32.General) *mat.Dense {
@@ -194,8 +196,8 @@ func TestCertificatesScore(t *testing.T) {
 						t.Errorf("%s, unit %v, mean %v: score %d is %v, want %v", loss, unit, m != nil, i, got[i], want)
 					}
 				}
-				restored, err := RestoreCertificates(cert.State())
-				if err != nil {
+				restored := &Certificates{}
+				if err := rows.Restore(restored, rows.Save(cert)); err != nil {
 					t.Fatal(err)
 				}
 				if again := restored.Score(make([]float64, phi.Rows), phi); !reflect.DeepEqual(again, got) {
@@ -250,7 +252,7 @@ func TestFitCertificatesGrid(t *testing.T) {
 		{K: 4, Loss: Pinball, UnitNorm: true, Centre: true, Level: 0.9, Epochs: 3, BatchSize: 7},
 	}
 	tr := &recorder{}
-	got, err := FitCertificatesGrid(context.Background(), phi, tr, grid)
+	got, err := FitCertificatesGrid(context.Background(), phi, tr, grid, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,29 +328,5 @@ func TestFitCertificatesRefuses(t *testing.T) {
 	_, err := FitCertificates(context.Background(), rowsOf(good, 0, 2), nil, CertificatesOptions{K: 1})
 	if !errors.As(err, &few) || few.Need != 3 || few.Have != 2 {
 		t.Errorf("error %v, want one that asks for 3 rows", err)
-	}
-}
-
-func TestRestoreCertificatesRefuses(t *testing.T) {
-	good := (&Certificates{C: randomRows(4, 2, 0, 1), Mean: make([]float32, 4), Loss: MSE}).State
-	for name, spoil := range map[string]func(State){
-		"no array":      func(s State) { delete(s.Arrays, "certificates") },
-		"float64 array": func(s State) { s.Arrays["certificates"] = Array{Shape: []int{4, 2}, Data: make([]float64, 8)} },
-		"short array":   func(s State) { s.Arrays["certificates"] = Array{Shape: []int{4, 2}, Data: make([]float32, 7)} },
-		"empty array":   func(s State) { s.Arrays["certificates"] = Array{Shape: []int{0, 2}, Data: []float32{}} },
-		"wrong mean":    func(s State) { s.Arrays["mean"] = Array{Shape: []int{1, 3}, Data: make([]float32, 3)} },
-		"NaN":           func(s State) { s.Arrays["certificates"].Data.([]float32)[0] = float32(math.NaN()) },
-		"unknown loss":  func(s State) { s.Params["loss"] = "hinge" },
-		"no flag":       func(s State) { delete(s.Params, "unit_norm") },
-		"number a text": func(s State) { s.Params["lambda"] = "1" },
-	} {
-		s := good()
-		if _, err := RestoreCertificates(s); err != nil {
-			t.Fatal(err)
-		}
-		spoil(s)
-		if _, err := RestoreCertificates(s); err == nil {
-			t.Errorf("%s was accepted", name)
-		}
 	}
 }

@@ -85,6 +85,9 @@ func (n Network) Validate() error {
 	return nil
 }
 
+// Restored implements rows.Restored.
+func (n *Network) Restored() error { return n.Validate() }
+
 // checkTrained returns an error unless a trainer returned as many networks as
 // were asked, from in values to out, with finite weights.
 func checkTrained(networks []Network, models, in, out int) error {

@@ -45,13 +45,14 @@ func DefaultNonlinear() NonlinearOptions {
 // in-domain rows, have a gradient of norm close to 1, and vary apart from each
 // other on noise of the rows' size.
 type NonlinearCertificates struct {
-	Network  Network
-	UnitNorm bool      // rows are scaled to Euclidean norm 1
-	Mean     []float32 // of length h, then subtracted
-	Scale    float32   // that rows are then divided by, so that their features have variance 1 on average
-	Loss     Loss      // decides the score; see Score
+	Network  Network   `state:"network"`
+	UnitNorm bool      `state:"unit_norm"`          // rows are scaled to Euclidean norm 1
+	Mean     []float32 `state:"mean[h]"`            // then subtracted
+	Scale    float64   `state:"scale,positive"`     // that rows are then divided by, so that their features have variance 1 on average
+	Loss     Loss      `state:"loss,of=mse|bce|l1"` // decides the score; see Score
 
-	GradientPenalty, Diversity float64 // weights in the fit
+	GradientPenalty float64 `state:"gradient_penalty,least=0"` // weights in the fit
+	Diversity       float64 `state:"diversity,least=0"`
 }
 
 // Width is the number of features h.
@@ -95,7 +96,7 @@ func (c *NonlinearCertificates) prepare(dst, phi blas32.General) {
 		out := dst.Data[i*dst.Stride : i*dst.Stride+dst.Cols]
 		prepareRow(out, phi.Data[i*phi.Stride:i*phi.Stride+phi.Cols], c.UnitNorm, c.Mean)
 		for j := range out {
-			out[j] /= c.Scale
+			out[j] /= float32(c.Scale)
 		}
 	}
 }

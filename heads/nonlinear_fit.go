@@ -111,7 +111,7 @@ func (c *NonlinearCertificates) standardise(phi blas32.General) error {
 		squares += v * v
 	}
 	variance := m.Covariance().Trace()
-	c.Scale = float32(math.Sqrt(variance / float64(m.Width())))
+	c.Scale = float64(float32(math.Sqrt(variance / float64(m.Width()))))
 	// The mean of equal rows is off by rounding, and so is their spread.
 	if !(c.Scale > 0) || variance <= 1e-13*squares {
 		return errors.New("all rows are equal: certificates have nothing to learn from")
@@ -119,66 +119,10 @@ func (c *NonlinearCertificates) standardise(phi blas32.General) error {
 	return nil
 }
 
-// State has the network under "network", see SetNetwork, and the array "mean"
-// (1×h, float32).
-func (c *NonlinearCertificates) State() State {
-	s := State{
-		Params: map[string]any{
-			"loss": string(c.Loss), "unit_norm": c.UnitNorm, "scale": float64(c.Scale),
-			"gradient_penalty": c.GradientPenalty, "diversity": c.Diversity,
-		},
-		Arrays: map[string]Array{
-			"mean": ArrayOf(blas32.General{Rows: 1, Cols: len(c.Mean), Stride: len(c.Mean), Data: c.Mean}),
-		},
+// Restored implements rows.Restored.
+func (c *NonlinearCertificates) Restored() error {
+	if c.Network.In() != len(c.Mean) {
+		return fmt.Errorf("a network of %d inputs for %d features", c.Network.In(), len(c.Mean))
 	}
-	SetNetwork(s, "network", c.Network)
-	return s
-}
-
-// RestoreNonlinearCertificates rebuilds non-linear certificates from their
-// State.
-func RestoreNonlinearCertificates(s State) (*NonlinearCertificates, error) {
-	c, err := restoreNonlinear(s)
-	if err != nil {
-		return nil, fmt.Errorf("non-linear certificates: %w", err)
-	}
-	return c, nil
-}
-
-func restoreNonlinear(s State) (*NonlinearCertificates, error) {
-	var c NonlinearCertificates
-	loss, err := s.Text("loss")
-	if err != nil {
-		return nil, err
-	}
-	if c.Loss = Loss(loss); c.Loss != MSE && c.Loss != BCE && c.Loss != L1 {
-		return nil, fmt.Errorf("unknown loss %q", loss)
-	}
-	if c.UnitNorm, err = s.Flag("unit_norm"); err != nil {
-		return nil, err
-	}
-	var scale float64
-	for _, v := range []struct {
-		name string
-		to   *float64
-	}{{"scale", &scale}, {"gradient_penalty", &c.GradientPenalty}, {"diversity", &c.Diversity}} {
-		if *v.to, err = s.Number(v.name); err != nil {
-			return nil, err
-		}
-	}
-	if c.Scale = float32(scale); !(c.Scale > 0) || math.IsInf(scale, 0) {
-		return nil, fmt.Errorf("parameter %q must be positive, not %v", "scale", scale)
-	}
-	if c.Network, err = NetworkOf(s, "network"); err != nil {
-		return nil, err
-	}
-	mean, err := s.General("mean")
-	if err != nil {
-		return nil, err
-	}
-	if mean.Rows != 1 || mean.Cols != c.Network.In() {
-		return nil, fmt.Errorf("array %q has shape [%d %d], want [1 %d]", "mean", mean.Rows, mean.Cols, c.Network.In())
-	}
-	c.Mean = mean.Data
-	return &c, CheckFinite("array \"mean\"", mean)
+	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // naiveNonlinearScore is the score from its definition, in float64.
@@ -61,8 +63,8 @@ func TestNonlinearCertificatesScore(t *testing.T) {
 				t.Errorf("%+v: score %d is %v, want %v", o, i, got[i], want)
 			}
 		}
-		restored, err := RestoreNonlinearCertificates(c.State())
-		if err != nil {
+		restored := &NonlinearCertificates{}
+		if err := rows.Restore(restored, rows.Save(c)); err != nil {
 			t.Fatal(err)
 		}
 		if again := restored.Score(make([]float64, phi.Rows), phi); !reflect.DeepEqual(again, got) {
@@ -148,18 +150,9 @@ func TestNonlinearCertificatesRefuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, v := range map[string]any{"loss": "pinball", "scale": 0., "network_layers": 9., "network_bias": "yes"} {
-		s := c.State()
-		s.Params[name] = v
-		if _, err := RestoreNonlinearCertificates(s); err == nil {
-			t.Errorf("restores with %s = %v", name, v)
-		}
-	}
-	for _, s := range []Array{{Shape: []int{1, 5}, Data: make([]float32, 5)}, {Shape: []int{2, 3}, Data: make([]float32, 6)}} {
-		st := c.State()
-		st.Arrays["mean"] = s
-		if _, err := RestoreNonlinearCertificates(st); err == nil {
-			t.Errorf("restores with a mean of shape %v", s.Shape)
-		}
+	s := rows.Save(c)
+	s.Arrays["mean"] = Array{Shape: []int{5}, Data: make([]float32, 5)}
+	if err := rows.Restore(&NonlinearCertificates{}, s); err == nil || !strings.Contains(err.Error(), "a network of 6 inputs for 5 features") {
+		t.Errorf("restored with a mean of another width: %v", err)
 	}
 }

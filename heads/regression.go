@@ -11,8 +11,9 @@ import (
 // RegressionNetworks are networks that learnt standardised targets from
 // standardised rows, one for each target.
 type RegressionNetworks struct {
-	Networks []Network
-	X, Y     Standard // of inputs and of targets
+	Networks []Network `state:"networks,least=1"`
+	X        Standard  `state:"x"` // of inputs
+	Y        Standard  `state:"y"` // of targets
 }
 
 // FitRegressionNetworks trains one network for each of p.Models and each
@@ -62,7 +63,7 @@ func FitRegressionNetworks(ctx context.Context, x, y blas32.General, tr Trainer,
 	fitted := make([]RegressionNetworks, len(configs))
 	for i := range fitted {
 		fitted[i] = RegressionNetworks{Networks: networks[i*y.Cols : (i+1)*y.Cols], X: sx, Y: sy}
-		if err := fitted[i].validate(levels, p.Outputs); err != nil {
+		if err := fitted[i].Validate(levels, p.Outputs); err != nil {
 			return nil, fmt.Errorf("training of quantile regression ended badly: %w", err)
 		}
 		fitted[i].ignore(constant)
@@ -104,8 +105,8 @@ func (r RegressionNetworks) ignore(columns []int) {
 	}
 }
 
-// validate checks networks that read the columns and so many levels.
-func (r RegressionNetworks) validate(levels, outputs int) error {
+// Validate checks networks that read the columns and so many levels.
+func (r RegressionNetworks) Validate(levels, outputs int) error {
 	if len(r.Y.Mean) == 0 {
 		return errors.New("no targets")
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // SQROptions says how to fit simultaneous quantile regression. The zero value
@@ -56,12 +58,11 @@ func DefaultSQREpochs(n, batch int) int {
 // Fernández-Val & Galichon (2010), Quantile and Probability Curves Without
 // Crossing, for the sorting.
 type SQR struct {
-	// Networks has one network per target, of one architecture. It reads a
+	// RegressionNetworks has one network per target, of one architecture. It reads a
 	// standardised row and the level as (τ−0.5)·12, and makes a standardised
 	// target.
-	Networks []Network
-	Grid     []float64 // increasing levels in (0,1)
-	X, Y     Standard  // of inputs and of targets
+	RegressionNetworks
+	Grid []float64 `state:"grid[l]"` // increasing levels in (0,1)
 }
 
 // FitSQR fits simultaneous quantile regression of the targets y, n×t, on the
@@ -118,7 +119,7 @@ func FitSQRGrid(ctx context.Context, x, y blas32.General, tr Trainer, grid []SQR
 		}
 		for j, i := range groups[key] {
 			n := networks[j]
-			s := &SQR{Networks: n.Networks, Grid: resolved[i].Levels, X: n.X, Y: n.Y}
+			s := &SQR{RegressionNetworks: n, Grid: resolved[i].Levels}
 			if s.Grid == nil {
 				s.Grid = defaultGrid()
 			}
@@ -193,11 +194,15 @@ func defaultGrid() []float64 {
 	return append(grid, 0.9975, 0.999)
 }
 
-func (s *SQR) validate() error {
+// State implements Stater.
+func (s *SQR) State() State { return rows.Save(s) }
+
+// Restored implements rows.Restored.
+func (s *SQR) Restored() error {
 	if err := checkLevels(s.Grid); err != nil {
 		return err
 	}
-	return RegressionNetworks{Networks: s.Networks, X: s.X, Y: s.Y}.validate(1, 1)
+	return s.Validate(1, 1)
 }
 
 func (s Standard) validate() error {

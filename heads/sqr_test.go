@@ -10,6 +10,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 func fitSQR(t *testing.T, x, y blas32.General, o SQROptions) (*SQR, *recorder) {
@@ -115,14 +117,13 @@ func TestQuantilesAgainstNetwork(t *testing.T) {
 
 // A linear network's quantiles are known, and so is their mean.
 func TestQuantilesClosedForm(t *testing.T) {
-	s := &SQR{
+	s := &SQR{Grid: defaultGrid(), RegressionNetworks: RegressionNetworks{
 		Networks: []Network{{Layers: []Layer{{
 			W: blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{2, 0.25}}, B: []float32{1},
 		}}}},
-		Grid: defaultGrid(),
-		X:    Standard{Mean: []float64{10}, Scale: []float64{4}},
-		Y:    Standard{Mean: []float64{-3}, Scale: []float64{2}},
-	}
+		X: Standard{Mean: []float64{10}, Scale: []float64{4}},
+		Y: Standard{Mean: []float64{-3}, Scale: []float64{2}},
+	}}
 	x := blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{10, 18}}
 	levels := []float64{0.9, 0.1234, 0.9999, 0.5}
 	q := s.Quantiles(x, levels)
@@ -192,8 +193,8 @@ func TestSQRLevels(t *testing.T) {
 func TestSQRState(t *testing.T) {
 	x, y := randomRows(90, 3, 0, 1), randomRows(90, 2, 4, 2)
 	s, _ := fitSQR(t, x, y, SQROptions{Hidden: []int{6, 4}})
-	restored, err := RestoreSQR(s.State())
-	if err != nil {
+	restored := &SQR{}
+	if err := rows.Restore(restored, s.State()); err != nil {
 		t.Fatal(err)
 	}
 	levels := []float64{0.05, 0.33, 0.95}
@@ -203,22 +204,17 @@ func TestSQRState(t *testing.T) {
 	for name, spoil := range map[string]func(State){
 		"no grid":         func(st State) { delete(st.Arrays, "grid") },
 		"unordered grid":  func(st State) { st.Arrays["grid"] = Vector([]float64{0.5, 0.1}) },
-		"zero scale":      func(st State) { st.Arrays["x_scale"] = Vector([]float64{1, 0, 1}) },
-		"short mean":      func(st State) { st.Arrays["x_mean"] = Vector([]float64{1, 0}) },
-		"target too many": func(st State) { st.Arrays["y_mean"] = Vector([]float64{1, 0, 1}) },
-		"no bias":         func(st State) { delete(st.Arrays, "bias1") },
-		"layers":          func(st State) { st.Params["layers"] = 1e9 },
-		"no layers":       func(st State) { st.Params["layers"] = 0.0 },
-		"fewer layers":    func(st State) { st.Params["layers"] = 2.0 },
-		"NaN weight":      func(st State) { st.Arrays["weight0"].Data.([]float32)[1] = float32(math.NaN()) },
+		"zero scale":      func(st State) { st.Arrays["x.scale"] = Vector([]float64{1, 0, 1}) },
+		"target too many": func(st State) { st.Params["networks"] = 3. },
+		"no layers":       func(st State) { st.Params["networks.0.layers"] = 0. },
+		"NaN weight":      func(st State) { st.Arrays["networks.0.layers.0.weight"].Data.([]float32)[1] = float32(math.NaN()) },
 		"layers misfit": func(st State) {
-			st.Arrays["weight1"] = Array{Shape: []int{2, 5, 4}, Data: make([]float32, 40)}
+			st.Arrays["networks.0.layers.1.weight"] = Array{Shape: []int{5, 4}, Data: make([]float32, 20)}
 		},
-		"integers": func(st State) { st.Arrays["weight1"] = Array{Shape: []int{2, 6, 4}, Data: make([]int64, 48)} },
 	} {
 		st := s.State()
 		spoil(st)
-		if _, err := RestoreSQR(st); err == nil {
+		if err := rows.Restore(&SQR{}, st); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}

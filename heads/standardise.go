@@ -8,7 +8,8 @@ import (
 
 // Standard is an affine map of columns to mean 0 and standard deviation 1.
 type Standard struct {
-	Mean, Scale []float64 // one per column; Scale > 0
+	Mean  []float64 `state:"mean[c]"`
+	Scale []float64 `state:"scale[c],positive"`
 }
 
 // NewStandard fits a Standard to the columns of m, in two passes and with

@@ -174,7 +174,7 @@ type ModelConfig struct {
 
 // Network is a trained network: its layers from input to output.
 type Network struct {
-	Layers []Layer
+	Layers []Layer `state:"layers,least=1"`
 	// Loss is the mean training loss over the last epoch, penalties included.
 	Loss float64
 	// Epoch is the number of epochs after which the weights were kept, and
@@ -186,6 +186,6 @@ type Network struct {
 
 // Layer is y = xW + b. W is in×out, row-major; B has out entries, or is nil.
 type Layer struct {
-	W blas32.General
-	B []float32
+	W blas32.General `state:"weight[in,out]"`
+	B []float32      `state:"bias[out],optional"`
 }

@@ -63,6 +63,10 @@ func (t Training) Without(held []int) Training {
 	return part
 }
 
+// TellAll tells the share that is done of all of Grid, where it is fitted at
+// once.
+func (t Training) TellAll(share float64) { t.Tell(share * float64(len(t.Grid))) }
+
 // Tell tells the training's progress, if anybody listens.
 func (t Training) Tell(share float64) {
 	if t.Progress != nil {

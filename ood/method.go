@@ -64,6 +64,8 @@ type Training struct {
 	// Grid are all configurations that are fitted to these rows, one after
 	// another: what is trained together is trained for the first, and kept.
 	Grid []Values
+	// At is the one of Grid that is being fitted.
+	At int
 	// Fold, if not nil, says which rows these are of which others.
 	Fold *Fold
 	// Progress, if not nil, is called with the share of the fit that is done.

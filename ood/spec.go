@@ -37,7 +37,8 @@ type Spec struct {
 }
 
 // Fitted is a fitted method: a pointer to a struct whose tagged fields are its
-// state, as rows.Save has it. It is safe for concurrent use.
+// state, as rows.Save has it; the lengths called features, logits and layer_0
+// are the widths of the rows. It is safe for concurrent use.
 type Fitted interface {
 	// Score writes one score per row of b to dst, which has as many elements.
 	// The rows have what the method needs, with the widths that it was fitted
@@ -92,6 +93,7 @@ func (s Spec) fit(ctx context.Context, m Method, t Training, grid []Params) ([]S
 		if progress != nil {
 			t.Progress = func(share float64) { progress((float64(i) + share) / float64(len(grid))) }
 		}
+		t.At = i
 		f, err := s.Fit(ctx, t, v)
 		if err != nil {
 			return nil, err
@@ -184,6 +186,15 @@ type bounded struct {
 	method Method
 	fitted Fitted
 	widths map[string]int // of the parts it was fitted with
+}
+
+// FittedOf returns what the method of a scorer fitted, or nil for scorers of
+// methods that Define did not make.
+func FittedOf(s Scorer) Fitted {
+	if b, ok := s.(*bounded); ok {
+		return b.fitted
+	}
+	return nil
 }
 
 // blockRows is the number of rows that are scored between two looks at the
@@ -302,7 +313,7 @@ func (s Spec) restore(m Method, st heads.State) (Scorer, error) {
 			return nil, fmt.Errorf("parameter %q: the method needs %s", widthPrefix+need.name, s.Needs)
 		}
 	}
-	if err := rows.Restore(b.fitted, own); err != nil {
+	if err := rows.RestoreKnowing(b.fitted, own, b.widths); err != nil {
 		return nil, err
 	}
 	return b, b.try()

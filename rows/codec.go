@@ -45,6 +45,7 @@ type Restored interface{ Restored() error }
 //	rising       numbers that do not fall
 //	dim=h        a number that is the length called h
 //	of=a|b       one of these strings
+//	optional     an array in place of which, where it is empty, a parameter "no NAME" is stored
 //
 // Floating-point numbers are finite. A field of another type is a programmer's
 // mistake, and panics.
@@ -57,9 +58,13 @@ func Save(v any) State {
 // Restore sets the tagged fields of v, a pointer to a struct, to what Save
 // stored. It refuses what Save cannot have stored: what is missing or left over,
 // of another type or shape, not finite, or not what the tags hold.
-func Restore(v any, s State) error {
-	r := restorer{state: s, used: map[string]bool{}}
-	if err := r.restore("", reflect.ValueOf(v).Elem(), map[string]int{}); err != nil {
+func Restore(v any, s State) error { return RestoreKnowing(v, s, nil) }
+
+// RestoreKnowing is Restore where some lengths have to be what they are known
+// to be.
+func RestoreKnowing(v any, s State, lengths map[string]int) error {
+	r := restorer{state: s, used: map[string]bool{}, known: lengths}
+	if err := r.restore("", reflect.ValueOf(v).Elem()); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Params)) {
@@ -149,6 +154,10 @@ func coder(v reflect.Value) (Coder, bool) {
 func save(s State, prefix string, v reflect.Value) {
 	_ = eachField(v, func(f field, v reflect.Value) error {
 		name := prefix + f.name
+		if _, ok := f.hold["optional"]; ok && v.IsZero() {
+			s.Params[prefix+"no "+f.name] = true
+			return nil
+		}
 		switch x := v.Interface().(type) {
 		case int:
 			s.Params[name] = float64(x)
@@ -175,6 +184,10 @@ func save(s State, prefix string, v reflect.Value) {
 		case blas64.General:
 			s.Arrays[name] = Array{Shape: []int{x.Rows, x.Cols}, Data: contiguous(x.Data, x.Rows, x.Cols, x.Stride)}
 		default:
+			if v.Kind() == reflect.String {
+				s.Params[name] = v.String()
+				return nil
+			}
 			saveNested(s, name, v)
 		}
 		return nil
@@ -219,12 +232,15 @@ func contiguous[T float32 | float64](data []T, rows, cols, stride int) []T {
 type restorer struct {
 	state State
 	used  map[string]bool
+	known map[string]int // lengths
 }
 
-func (r restorer) restore(prefix string, v reflect.Value, lengths map[string]int) error {
+func (r restorer) restore(prefix string, v reflect.Value) error {
+	lengths := map[string]int{}
+	maps.Copy(lengths, r.known)
 	err := eachField(v, func(f field, v reflect.Value) error {
 		f.name = prefix + f.name
-		return r.restoreField(f, v, lengths)
+		return r.restoreField(prefix, f, v, lengths)
 	})
 	if err != nil {
 		return err
@@ -239,7 +255,18 @@ func (r restorer) restore(prefix string, v reflect.Value, lengths map[string]int
 	return nil
 }
 
-func (r restorer) restoreField(f field, v reflect.Value, lengths map[string]int) error {
+func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths map[string]int) error {
+	if _, ok := f.hold["optional"]; ok {
+		absent := prefix + "no " + strings.TrimPrefix(f.name, prefix)
+		if without, _ := r.state.Params[absent].(bool); without {
+			r.used[absent] = true
+			v.SetZero()
+			return nil
+		}
+	}
+	if v.Kind() == reflect.String && v.Type() != reflect.TypeFor[string]() {
+		v = reflect.NewAt(reflect.TypeFor[string](), v.Addr().UnsafePointer()).Elem()
+	}
 	switch x := v.Addr().Interface().(type) {
 	case *int:
 		n, err := param[float64](r, f)
@@ -373,7 +400,7 @@ func (r restorer) restoreNested(f field, v reflect.Value) error {
 		return nil
 	}
 	if x, ok := inner(v); ok {
-		return r.restore(f.name+".", x, map[string]int{})
+		return r.restore(f.name+".", x)
 	}
 	n, err := param[float64](r, f)
 	if err != nil {

@@ -45,13 +45,16 @@ type scorer interface{ score() }
 
 func (*whitening) score() {}
 
+type kind string
+
 type everything struct {
 	whitening
 	K       int            `state:"k,least=1"`
 	Outputs int            `state:"outputs,dim=c"`
 	Alpha   float64        `state:"alpha,positive"`
 	Unit    bool           `state:"unit"`
-	Kind    string         `state:"kind,of=top|bottom"`
+	Kind    kind           `state:"kind,of=top|bottom"`
+	Bias    []float32      `state:"bias[c],optional"`
 	Seed    uint64         `state:"seed"`
 	Names   []string       `state:"names"`
 	Means   blas32.General `state:"means[c,h]"`
@@ -120,6 +123,7 @@ func TestRestoreRefuses(t *testing.T) {
 		`parameter "seed" must be a whole number of 64 bits`:            func(s rows.State) { s.Params["seed"] = "-1" },
 		`parameter "more" belongs to nothing`:                           func(s rows.State) { s.Params["more"] = true },
 		`array "more" belongs to nothing`:                               func(s rows.State) { s.Arrays["more"] = vector(1) },
+		`array "bias" is missing`:                                       func(s rows.State) { delete(s.Params, "no bias") },
 		`array "mean" is missing`:                                       func(s rows.State) { delete(s.Arrays, "mean") },
 		`array "mean" must hold []float64 of shape [h], not []float32`:  func(s rows.State) { s.Arrays["mean"] = rows.Array{Shape: []int{1}, Data: []float32{1}} },
 		`array "mean" must hold []float64 of shape [h]`:                 func(s rows.State) { s.Arrays["mean"] = rows.Array{Shape: []int{4}, Data: []float64{1}} },

@@ -139,7 +139,7 @@ func (s settings) fitAbalone(ctx context.Context, data abaloneData, form abalone
 		if form.loss == heads.BCE {
 			judged = judgeLogits(n.Apply(pick(p.X, splits[i].test)), s.abalone.coverage)
 		} else {
-			sqr := &heads.SQR{Networks: []heads.Network{n}, Grid: abaloneLevels(), X: sx, Y: sy}
+			sqr := &heads.SQR{RegressionNetworks: heads.RegressionNetworks{Networks: []heads.Network{n}, X: sx, Y: sy}, Grid: abaloneLevels()}
 			judged = judgeQuantiles(sqr.Quantiles(test, sqr.Grid), form, s.abalone.coverage)
 		}
 		var old []bool

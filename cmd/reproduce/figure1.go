@@ -155,7 +155,7 @@ func (s settings) fitToy(ctx context.Context, seed int) (r toyResult, c toyCurve
 	for i, v := range variants {
 		grid[i] = v.options
 	}
-	fitted, err := heads.FitCertificatesGrid(ctx, lastHidden(head, train.x), s.trainer, grid)
+	fitted, err := heads.FitCertificatesGrid(ctx, lastHidden(head, train.x), s.trainer, grid, nil)
 	if err != nil {
 		return r, c, err
 	}

@@ -157,7 +157,7 @@ func (s settings) fitArm(ctx context.Context, arm starArm, epochs int, progress 
 
 // quantilesOf predicts the quantiles of every row at 100 equally spaced levels.
 func quantilesOf(n heads.RegressionNetworks, x blas32.General) heads.Quantiles {
-	s := heads.SQR{Networks: n.Networks, X: n.X, Y: n.Y}
+	s := heads.SQR{RegressionNetworks: n}
 	for i := range 100 {
 		s.Grid = append(s.Grid, (float64(i)+.5)/100)
 	}
