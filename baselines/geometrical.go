@@ -2,16 +2,14 @@ package baselines
 
 import (
 	"context"
-	"fmt"
 	"math"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // Geometrical scores with the functional margin over the norm of a gradient,
 // negated: how far the input is from where the prediction changes.
-var Geometrical = ood.Method{
+var Geometrical = ood.Define(ood.Spec{
 	Name: "geometrical",
 	Doc: "Minus the difference between the two largest entries of softmax(logits / temperature), or with logits=true of the " +
 		"logits themselves, over the norm of a gradient with respect to the input. The default is the " +
@@ -19,19 +17,24 @@ var Geometrical = ood.Method{
 		"the gradient is that of the sum of the logits, as the paper has it. The two parameters logits=true gradient=margin, which " +
 		"the paper's grid lacks, give minus the exact distance to the decision boundary between the two classes of the network " +
 		"made linear around the input; that of the softmax agrees with it near the boundary alone.",
-	Ref:     "geometrical margin, Tagasovska & Lopez-Paz 2019, table 2; the distance: Elsayed et al. 2018, arXiv:1803.05598",
-	Needs:   ood.NeedLogits | ood.NeedInputs | ood.NeedNetwork,
-	Default: ood.Params{"temperature": 1., "gradient": gradientMargin},
+	Ref:   "geometrical margin, Tagasovska & Lopez-Paz 2019, table 2; the distance: Elsayed et al. 2018, arXiv:1803.05598",
+	Needs: ood.NeedLogits | ood.NeedInputs | ood.NeedNetwork,
+	Params: []ood.Param{
+		ood.Number("temperature", 1).Above(0), ood.Choice("gradient", gradientMargin, gradientSum), ood.Flag("logits", false),
+	},
 	Grid: []ood.Params{
 		{"temperature": 1., "gradient": gradientSum}, {"temperature": 2., "gradient": gradientSum},
 		{"temperature": 10., "gradient": gradientSum}, {"logits": true, "gradient": gradientSum},
 	},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		return one(fitGeometrical(ctx, t, []ood.Params{p}))
+	Fit: func(_ context.Context, _ ood.Training, p ood.Values) (ood.Fitted, error) {
+		s := &geometrical{p.Float("temperature"), p.Text("gradient")}
+		if p.Bool("logits") {
+			s.Temperature = 0
+		}
+		return s, nil
 	},
-	FitGrid: fitGeometrical,
-	Restore: restoreGeometrical,
-}
+	New: func() ood.Fitted { return &geometrical{} },
+})
 
 // Choices of the parameter "gradient".
 const (
@@ -40,91 +43,30 @@ const (
 )
 
 type geometrical struct {
-	bound
-	temperature float64 // of the softmax; 0 for the logits as they are
-	gradientOf  string
-}
-
-func fitGeometrical(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-	n, err := newBound(ctx, t, "geometrical", ood.NeedNetwork)
-	if err != nil {
-		return nil, err
-	}
-	scorers := make([]ood.Scorer, len(grid))
-	for i, p := range grid {
-		r := p.Reader()
-		s := geometrical{n, r.Positive("temperature", 1), r.OneOf("gradient", gradientMargin, gradientSum)}
-		if r.Bool("logits", false) {
-			s.temperature = 0
-		}
-		if err := r.Err(); err != nil {
-			return nil, err
-		}
-		scorers[i] = s
-	}
-	return scorers, nil
+	Temperature float64 `state:"temperature,least=0"` // of the softmax; 0 for the logits as they are
+	Gradient    string  `state:"gradient,of=sum|margin"`
 }
 
 // scalar is what is differentiated.
-func (s geometrical) scalar() ood.Scalar {
-	if s.gradientOf == gradientSum {
+func (s *geometrical) scalar() ood.Scalar {
+	if s.Gradient == gradientSum {
 		return ood.Scalar{Kind: ood.Sum}
 	}
-	return ood.Scalar{Kind: ood.TopTwo, Softmax: s.temperature > 0, Temperature: s.temperature}
+	return ood.Scalar{Kind: ood.TopTwo, Softmax: s.Temperature > 0, Temperature: s.Temperature}
 }
 
-// Bind implements ood.NetworkBound.
-func (s geometrical) Bind(n ood.Network) ood.Scorer {
-	s.network = n
-	return s
-}
-
-// Score implements ood.Scorer.
-func (s geometrical) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	return firstScores(scoreGeometrical(ctx, []geometrical{s}, dst, b))
-}
-
-// ScoreGrid implements ood.GridScorer. Scorers that differentiate the same
-// share the gradient.
-func (s geometrical) ScoreGrid(ctx context.Context, grid []ood.Scorer, b ood.Batch) ([][]float64, error) {
-	all, err := together[geometrical](grid)
+// Score implements ood.Fitted. Scorers that differentiate the same share the
+// gradient.
+func (s *geometrical) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	z, g, err := gradientOf(ctx, b, s.scalar())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return scoreGeometrical(ctx, all, nil, b)
-}
-
-func scoreGeometrical(ctx context.Context, grid []geometrical, dst []float64, b ood.Batch) ([][]float64, error) {
-	all := room(len(grid), dst, b)
-	byScalar := map[ood.Scalar][]int{}
-	var scalars []ood.Scalar
-	for i, s := range grid {
-		of := s.scalar()
-		if byScalar[of] == nil {
-			scalars = append(scalars, of)
-		}
-		byScalar[of] = append(byScalar[of], i)
+	width := len(g) / len(dst)
+	for i := range dst {
+		dst[i] = minusMargin(row(z, i), s.Temperature) / norm(g[i*width:(i+1)*width])
 	}
-	err := grid[0].each(ctx, b, networkBlock, func(x ood.InputBlock) error {
-		for _, of := range scalars {
-			z, g, err := grid[0].gradient(ctx, x, of)
-			if err != nil {
-				return err
-			}
-			width := len(g) / max(z.Rows, 1)
-			for r := range z.Rows {
-				length := norm(g[r*width : (r+1)*width])
-				for _, i := range byScalar[of] {
-					all[i][x.Start+r] = minusMargin(row(z, r), grid[i].temperature) / length
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
+	return nil
 }
 
 // norm is the Euclidean length of v. Where all of v is 0, to float32, it is the
@@ -135,27 +77,4 @@ func norm(v []float32) float64 {
 		sum += float64(x) * float64(x)
 	}
 	return max(math.Sqrt(sum), math.SmallestNonzeroFloat32)
-}
-
-// State implements heads.Stater.
-func (s geometrical) State() heads.State {
-	return heads.State{Params: map[string]any{"temperature": s.temperature, "gradient": s.gradientOf}}
-}
-
-func restoreGeometrical(st heads.State) (ood.Scorer, error) {
-	temperature, err := st.Number("temperature")
-	if err != nil {
-		return nil, err
-	}
-	if !(temperature >= 0) || math.IsInf(temperature, 0) {
-		return nil, fmt.Errorf("parameter %q must be zero or positive, not %v", "temperature", temperature)
-	}
-	of, err := st.Text("gradient")
-	if err != nil {
-		return nil, err
-	}
-	if of != gradientSum && of != gradientMargin {
-		return nil, fmt.Errorf("parameter %q must be %s or %s, not %q", "gradient", gradientSum, gradientMargin, of)
-	}
-	return geometrical{bound{method: "geometrical", need: ood.NeedNetwork}, temperature, of}, nil
 }

@@ -69,24 +69,32 @@ func (n bound) each(ctx context.Context, b ood.Batch, rows int, visit func(x ood
 }
 
 // forward returns the logits of x.
-func (n bound) forward(ctx context.Context, x ood.InputBlock) (blas32.General, error) {
-	b, err := n.network.Forward(ctx, x)
+func forward(ctx context.Context, n ood.Network, x ood.InputBlock) (blas32.General, error) {
+	b, err := n.Forward(ctx, x)
 	if err != nil {
 		return blas32.General{}, err
 	}
 	return b.Logits, checkLogits(b.Logits, x.Rows())
 }
 
-// gradient returns the logits of x and a gradient in the shape of x.
-func (n bound) gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (blas32.General, []float32, error) {
-	b, g, err := n.network.Gradient(ctx, x, of)
-	if err != nil {
-		return blas32.General{}, nil, err
+// gradientOf returns the logits of the block's inputs and the gradient of a
+// scalar in their shape, which scorers that ask for the same share.
+func gradientOf(ctx context.Context, b ood.Batch, of ood.Scalar) (blas32.General, []float32, error) {
+	type result struct {
+		logits   blas32.General
+		gradient []float32
 	}
-	if len(g) != len(x.Data) {
-		return blas32.General{}, nil, fmt.Errorf("the network gives a gradient of %d numbers for inputs of %d", len(g), len(x.Data))
-	}
-	return b.Logits, g, checkLogits(b.Logits, x.Rows())
+	r, err := ood.Cached(b, of, func() (result, error) {
+		out, g, err := b.Network.Gradient(ctx, b.Block, of)
+		if err != nil {
+			return result{}, err
+		}
+		if len(g) != len(b.Block.Data) {
+			return result{}, fmt.Errorf("the network gives a gradient of %d numbers for inputs of %d", len(g), len(b.Block.Data))
+		}
+		return result{out.Logits, g}, checkLogits(out.Logits, b.Block.Rows())
+	})
+	return r.logits, r.gradient, err
 }
 
 // checkLogits refuses what a network says about n rows where it is no
@@ -103,35 +111,4 @@ func checkClasses(c int) error {
 		return fmt.Errorf("%d logits a row, but at least %d are needed: one per class", c, leastLogits)
 	}
 	return nil
-}
-
-// room is dst, or new, for the scores of b by each of n scorers. A single
-// scorer may be handed its dst.
-func room(n int, dst []float64, b ood.Batch) [][]float64 {
-	all := make([][]float64, n)
-	all[0] = scores(dst, b.Len())
-	for i := range all[1:] {
-		all[i+1] = make([]float64, b.Len())
-	}
-	return all
-}
-
-// together are the scorers of a grid as what they are.
-func together[S ood.Scorer](grid []ood.Scorer) ([]S, error) {
-	all := make([]S, len(grid))
-	for i, s := range grid {
-		var ok bool
-		if all[i], ok = s.(S); !ok {
-			return nil, fmt.Errorf("scorer %d of the grid is of another method", i)
-		}
-	}
-	return all, nil
-}
-
-// firstScores are the scores of a grid of one.
-func firstScores(all [][]float64, err error) ([]float64, error) {
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
 }

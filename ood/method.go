@@ -19,6 +19,10 @@ type Batch struct {
 	Layers []blas32.General
 	// Cache, if not nil, keeps what several fits or scorers make of these rows.
 	Cache *Cache
+	// Block and Network are the inputs of these rows and the network that takes
+	// them, where a method that needs both scores a block.
+	Block   InputBlock
+	Network Network
 }
 
 // Linear is the network's last layer: logits = φ·Weightᵀ + Bias.

@@ -98,7 +98,8 @@ func (s Spec) fit(ctx context.Context, m Method, t Training, grid []Params) ([]S
 		if err != nil {
 			return nil, err
 		}
-		scorers[i] = &bounded{method: m, fitted: f, widths: widthsOf(m.Needs, t.Batch)}
+		b := &bounded{method: m, fitted: f, widths: widthsOf(m.Needs, t.Batch), network: t.Network}
+		scorers[i] = b.scorer()
 	}
 	return scorers, ctx.Err()
 }
@@ -186,12 +187,44 @@ type bounded struct {
 	method Method
 	fitted Fitted
 	widths map[string]int // of the parts it was fitted with
+	// network is the one that the method runs, if it runs any; nil in a scorer
+	// that was restored and not bound yet.
+	network Network
+}
+
+// bindable is a scorer that runs the network.
+type bindable struct{ *bounded }
+
+// Bind implements NetworkBound.
+func (s bindable) Bind(n Network) Scorer {
+	b := *s.bounded
+	b.network = n
+	return bindable{&b}
+}
+
+// scorer is s as what it can do.
+func (s *bounded) scorer() Scorer {
+	if s.method.Needs&needsNetwork != 0 {
+		return bindable{s}
+	}
+	return s
+}
+
+// boundedOf is what Define made, or nil.
+func boundedOf(s Scorer) *bounded {
+	switch s := s.(type) {
+	case *bounded:
+		return s
+	case bindable:
+		return s.bounded
+	}
+	return nil
 }
 
 // FittedOf returns what the method of a scorer fitted, or nil for scorers of
 // methods that Define did not make.
 func FittedOf(s Scorer) Fitted {
-	if b, ok := s.(*bounded); ok {
+	if b := boundedOf(s); b != nil {
 		return b.fitted
 	}
 	return nil
@@ -225,20 +258,70 @@ func (s *bounded) score(ctx context.Context, grid []Scorer, dst [][]float64, b B
 	if err := s.check(b); err != nil {
 		return err
 	}
+	if s.method.Needs&needsNetwork != 0 {
+		return s.scoreInputs(ctx, grid, dst, b)
+	}
 	for i := 0; i < b.Len(); i += blockRows {
-		j := min(i+blockRows, b.Len())
-		block := b.Slice(i, j)
-		block.Cache = &Cache{}
-		for k, other := range grid {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := other.(*bounded).fitted.Score(ctx, dst[k][i:j], block); err != nil {
-				return err
-			}
+		if err := scoreBlock(ctx, grid, dst, i, b.Slice(i, min(i+blockRows, b.Len()))); err != nil {
+			return err
 		}
 	}
 	return ctx.Err()
+}
+
+// scoreBlock scores consecutive rows, from the one called first.
+func scoreBlock(ctx context.Context, grid []Scorer, dst [][]float64, first int, block Batch) error {
+	block.Cache = &Cache{}
+	for k, other := range grid {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := boundedOf(other).fitted.Score(ctx, dst[k][first:first+block.Len()], block); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needsNetwork are the needs of methods that run the network.
+const needsNetwork = NeedNetwork | NeedDropout
+
+// inputRows is the number of inputs that a method runs the network on at once.
+const inputRows = 64
+
+// scoreInputs scores rows as their inputs are read.
+func (s *bounded) scoreInputs(ctx context.Context, grid []Scorer, dst [][]float64, b Batch) error {
+	if s.network == nil {
+		return &NeedError{Method: s.method.Name, Need: s.method.Needs & needsNetwork, Where: "scorers that were stored"}
+	}
+	if b.Inputs.Len() != b.Len() {
+		return fmt.Errorf("%d rows but %d of inputs", b.Len(), b.Inputs.Len())
+	}
+	inputs := b.Inputs
+	b.Inputs = nil
+	done := 0
+	for x, err := range inputs.Blocks(ctx, inputRows) {
+		if err != nil {
+			return err
+		}
+		block := b.Slice(x.Start, x.Start+x.Rows())
+		block.Block, block.Network = x, s.network
+		err := scoreBlock(ctx, grid, dst, x.Start, block)
+		switch {
+		case errors.Is(err, ErrNotDifferentiable) || errors.Is(err, ErrNoDropout):
+			return err // which is of no row
+		case err != nil:
+			return fmt.Errorf("inputs %d to %d: %w", x.Start, x.Start+x.Rows()-1, err)
+		}
+		done += x.Rows()
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if done != b.Len() {
+		return fmt.Errorf("%d rows of inputs came where %d were announced", done, b.Len())
+	}
+	return nil
 }
 
 func (s *bounded) check(b Batch) error {
@@ -271,8 +354,8 @@ func (s *bounded) check(b Batch) error {
 
 // Variant implements Variant, for methods that have something to say.
 func (s *bounded) Variant() string {
-	if v, ok := s.fitted.(interface{ Variant() string }); ok {
-		return v.Variant()
+	if v, ok := s.fitted.(interface{ Variant(Network) string }); ok {
+		return v.Variant(s.network)
 	}
 	return ""
 }
@@ -316,7 +399,7 @@ func (s Spec) restore(m Method, st heads.State) (Scorer, error) {
 	if err := rows.RestoreKnowing(b.fitted, own, b.widths); err != nil {
 		return nil, err
 	}
-	return b, b.try()
+	return b.scorer(), b.try()
 }
 
 // try scores a row of zeros, which finds out whether the state fits the widths.
