@@ -2,8 +2,8 @@ package baselines
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
@@ -21,7 +21,7 @@ var BALD = ood.Method{
 		"marked \"inserted dropout\". A network's own layers keep their rates.",
 	Ref:     "Houlsby et al. 2011, arXiv:1112.5745; Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
 	Needs:   ood.NeedLogits | ood.NeedInputs | ood.NeedDropout,
-	Default: baldDefault(),
+	Default: ood.Params{"passes": 100., "dropout": .5, "score": mutualInformation},
 	Grid:    []ood.Params{{"passes": 100.}},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
 		s, rate, count, err := readBALD(p)
@@ -37,11 +37,8 @@ var BALD = ood.Method{
 				return nil, fmt.Errorf("%w: parameter %q is 0", ood.ErrNoDropout, "dropout")
 			}
 			if t.Last != nil && t.HasFeatures() {
-				l, err := newLastLayer(t, "bald")
-				if err != nil {
-					return nil, err
-				}
-				return baldLast{s, lastPasses{l, count, rate, t.Seed}, true}, nil
+				features, err := BALDFeatures.Fit(ctx, t, p)
+				return baldInserted{features}, err
 			}
 		}
 		return bald{s, ownPasses{n, count, rate, t.Seed}}, nil
@@ -52,7 +49,10 @@ var BALD = ood.Method{
 			return nil, err
 		}
 		if !own {
-			return restoreBALDLast(st, true)
+			st.Params = maps.Clone(st.Params)
+			delete(st.Params, "network")
+			features, err := BALDFeatures.Restore(st)
+			return baldInserted{features}, err
 		}
 		s, rate, count, seed, err := restoreBALD(st)
 		if err != nil {
@@ -60,38 +60,6 @@ var BALD = ood.Method{
 		}
 		return bald{s, ownPasses{bound{method: "bald", need: ood.NeedDropout}, count, rate, seed}}, nil
 	},
-}
-
-// BALDFeatures is BALD with dropout before the last layer alone, which needs no
-// network.
-var BALDFeatures = ood.Method{
-	Name: "bald-features",
-	Doc: "Mutual information between the predicted class and the pass, over passes that drop features before the last layer, each " +
-		"with the probability that the parameter dropout says." + baldScores + " Where the network has no dropout there, that is not " +
-		"what it was trained with.",
-	Ref:     "after Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
-	Needs:   ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
-	Default: baldDefault(),
-	Grid:    []ood.Params{{"passes": 100.}},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		s, rate, count, err := readBALD(p)
-		if err != nil {
-			return nil, err
-		}
-		if rate == 0 {
-			return nil, errors.New(`parameter "dropout" must be positive: with 0 nothing is dropped`)
-		}
-		l, err := newLastLayer(t, "bald-features")
-		if err != nil {
-			return nil, err
-		}
-		return baldLast{s, lastPasses{l, count, rate, t.Seed}, false}, ctx.Err()
-	},
-	Restore: func(st heads.State) (ood.Scorer, error) { return restoreBALDLast(st, false) },
-}
-
-func baldDefault() ood.Params {
-	return ood.Params{"passes": 100., "dropout": .5, "score": mutualInformation}
 }
 
 func readBALD(p ood.Params) (score string, rate float64, count int, err error) {
@@ -111,12 +79,8 @@ type bald struct {
 	passes ownPasses
 }
 
-// baldLast draws the last layer's weights.
-type baldLast struct {
-	of       string
-	passes   lastPasses
-	inserted bool // in place of dropout that the network lacks
-}
+// baldInserted is BALDFeatures in place of dropout that the network lacks.
+type baldInserted struct{ ood.Scorer }
 
 const insertedDropout = "inserted dropout"
 
@@ -129,12 +93,7 @@ func (s bald) Variant() string {
 }
 
 // Variant implements ood.Variant.
-func (s baldLast) Variant() string {
-	if s.inserted {
-		return insertedDropout
-	}
-	return ""
-}
+func (s baldInserted) Variant() string { return insertedDropout }
 
 // Bind implements ood.NetworkBound.
 func (s bald) Bind(n ood.Network) ood.Scorer {
@@ -144,19 +103,10 @@ func (s bald) Bind(n ood.Network) ood.Scorer {
 
 // Score implements ood.Scorer.
 func (s bald) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	return scorePasses(ctx, s.passes, s.of, dst, b)
-}
-
-// Score implements ood.Scorer.
-func (s baldLast) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	return scorePasses(ctx, s.passes, s.of, dst, b)
-}
-
-func scorePasses(ctx context.Context, p passes, of string, dst []float64, b ood.Batch) ([]float64, error) {
 	dst = scores(dst, b.Len())
-	d := disagreement{of: of}
+	d := disagreement{of: s.of}
 	var failed error
-	err := p.each(ctx, b, func(i, c int, z []float32) {
+	err := s.passes.each(ctx, b, func(i, c int, z []float32) {
 		if failed == nil {
 			failed = checkClasses(c)
 		}
@@ -175,18 +125,16 @@ func scorePasses(ctx context.Context, p passes, of string, dst []float64, b ood.
 
 // State implements heads.Stater.
 func (s bald) State() heads.State {
-	return heads.State{Params: baldState(s.of, s.passes.count, s.passes.rate, s.passes.seed, true)}
+	p := seedParams(s.passes.seed)
+	p["score"], p["passes"], p["dropout"], p["network"] = s.of, float64(s.passes.count), s.passes.rate, true
+	return heads.State{Params: p}
 }
 
 // State implements heads.Stater.
-func (s baldLast) State() heads.State {
-	return s.passes.state(baldState(s.of, s.passes.count, s.passes.rate, s.passes.seed, false))
-}
-
-func baldState(of string, count int, rate float64, seed uint64, network bool) map[string]any {
-	p := seedParams(seed)
-	p["score"], p["passes"], p["dropout"], p["network"] = of, float64(count), rate, network
-	return p
+func (s baldInserted) State() heads.State {
+	st := s.Scorer.(heads.Stater).State()
+	st.Params["network"] = false
+	return st
 }
 
 func restoreBALD(st heads.State) (score string, rate float64, count int, seed uint64, err error) {
@@ -209,19 +157,4 @@ func restoreBALD(st heads.State) (score string, rate float64, count int, seed ui
 	}
 	seed, err = restoreSeed(st)
 	return
-}
-
-func restoreBALDLast(st heads.State, inserted bool) (ood.Scorer, error) {
-	score, rate, count, seed, err := restoreBALD(st)
-	if err != nil {
-		return nil, err
-	}
-	if own, err := st.Flag("network"); err != nil || own {
-		return nil, errors.Join(err, errors.New("the scorer runs the network"))
-	}
-	l, err := restoreLast(st)
-	if err != nil {
-		return nil, err
-	}
-	return baldLast{score, lastPasses{l, count, rate, seed}, inserted}, nil
 }

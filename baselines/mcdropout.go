@@ -103,8 +103,10 @@ func (m MCDropout) passes(b ood.Batch) (passes, error) {
 	if m.Last == nil {
 		return ownPasses{bound{"MC dropout", ood.NeedDropout, m.Network}, count, m.Rate, m.Seed}, nil
 	}
-	l, err := copyLast(m.Last, b.Features.Cols)
-	return lastPasses{l, count, m.Rate, m.Seed}, err
+	if err := m.Last.Check(b.Features.Cols, 0); err != nil {
+		return nil, err
+	}
+	return lastPasses{newLastLayer(ood.Training{Last: m.Last}), count, m.Rate, m.Seed}, nil
 }
 
 func meanVariance(x []float64) (mean, variance float64) {

@@ -1,0 +1,38 @@
+package baselines
+
+import (
+	"context"
+
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// BALDFeatures is BALD with dropout before the last layer alone, which needs no
+// network.
+var BALDFeatures = ood.Define(ood.Spec{
+	Name: "bald-features",
+	Doc: "Mutual information between the predicted class and the pass, over passes that drop features before the last layer, each " +
+		"with the probability that the parameter dropout says." + baldScores + " Where the network has no dropout there, that is not " +
+		"what it was trained with.",
+	Ref:   "after Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
+	Needs: ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Params: []ood.Param{
+		ood.Count("passes", 100).AtMost(100_000).Over(100),
+		ood.Number("dropout", .5).Above(0).Below(1),
+		ood.Choice("score", mutualInformation, predictiveEntropy, passVariance),
+	},
+	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+		return &baldFeatures{lastPasses{newLastLayer(t), p.Int("passes"), p.Float("dropout"), t.Seed}, p.Text("score")}, nil
+	},
+	New: func() ood.Fitted { return &baldFeatures{} },
+})
+
+type baldFeatures struct {
+	lastPasses
+	Of string `state:"score,of=mutual-information|predictive-entropy|variance"`
+}
+
+// Score implements ood.Fitted.
+func (s *baldFeatures) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	d := disagreement{of: s.Of}
+	return s.each(ctx, b, func(i, c int, z []float32) { dst[i] = d.score(z, c) })
+}
