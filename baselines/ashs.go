@@ -1,41 +1,18 @@
 package baselines
 
-import (
-	"context"
-
-	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/ood"
-)
+import "github.com/attach-uncertainty/attach/ood"
 
 // ASHS is activation shaping that prunes features and sharpens the others.
-var ASHS = ood.Method{
+var ASHS = reshapingMethod(ood.Spec{
 	Name: "ash-s",
 	Doc: "Energy of the logits after activation shaping: of a row's features all below a percentile of them become 0 and the others are " +
 		"multiplied by exp(sum of all / sum of those left). Made for features after a ReLU, and applied to those that the last layer takes, " +
 		"averaged over space. Equal features are pruned from the last.",
-	Ref:     "Djurisic, Bozanic, Ashok & Liu 2023, arXiv:2209.09858",
-	Needs:   ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
-	Default: ood.Params{"percentile": 90.},
-	Grid:    percentileGrid(65, 70, 75, 80, 85, 90, 95),
-	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		return fitPercentile(ctx, t, p, "ash-s", 90, newASHS)
-	},
-	Restore: func(st heads.State) (ood.Scorer, error) { return restoreReshaped(st, newASHS) },
-}
-
-func newASHS(h int, percentile float64) change {
-	k := kept(h, percentile)
-	return func(dst, phi []float32, scratch []float64) float64 {
-		least, ties, all, top := largestOf(phi, k, scratch)
-		for j, v := range phi {
-			dst[j] = 0
-			if v == least {
-				ties--
-			}
-			if v > least || v == least && ties >= 0 {
-				dst[j] = v
-			}
-		}
-		return sharpening(all, top, h, k)
+	Ref:    "Djurisic, Bozanic, Ashok & Liu 2023, arXiv:2209.09858",
+	Params: []ood.Param{percentile(90).Over(65, 70, 75, 80, 85, 90, 95)},
+}, func(dst, phi []float32, largest largestFeatures) float64 {
+	for j := range largest.places(phi) {
+		dst[j] = phi[j]
 	}
-}
+	return largest.sharpening(len(phi))
+})

@@ -2,10 +2,8 @@ package baselines
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -13,215 +11,84 @@ const baldScores = " score=predictive-entropy is the entropy of the mean softmax
 	"softmax over passes, averaged over classes."
 
 // BALD scores with the disagreement between passes with dropout.
-var BALD = ood.Method{
+var BALD = ood.Define(ood.Spec{
 	Name: "bald",
 	Doc: "Mutual information between the predicted class and the pass, over passes with the network's dropout layers switched on." +
 		baldScores + " A network without dropout layers gets one before the last linear layer, of the rate that the parameter " +
 		"dropout says: that is not what the network was trained with, the scores are those of bald-features, and they are " +
 		"marked \"inserted dropout\". A network's own layers keep their rates.",
-	Ref:     "Houlsby et al. 2011, arXiv:1112.5745; Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
-	Needs:   ood.NeedLogits | ood.NeedInputs | ood.NeedDropout,
-	Default: baldDefault(),
-	Grid:    []ood.Params{{"passes": 100.}},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		s, rate, count, err := readBALD(p)
-		if err != nil {
-			return nil, err
+	Ref:    "Houlsby et al. 2011, arXiv:1112.5745; Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
+	Needs:  ood.NeedLogits | ood.NeedInputs | ood.NeedDropout,
+	Params: append(baldParams(), ood.Number("dropout", .5).AtLeast(0).Below(1)),
+	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+		s := &bald{Count: p.Int("passes"), Rate: p.Float("dropout"), Seed: t.Seed, disagreement: disagreement{p.Text("score")}}
+		if t.Network.Dropouts() > 0 {
+			return s, nil
 		}
-		n, err := newBound(ctx, t, "bald", ood.NeedDropout)
-		if err != nil {
-			return nil, err
+		if s.Rate == 0 {
+			return nil, fmt.Errorf("%w: parameter %q is 0", ood.ErrNoDropout, "dropout")
 		}
-		if n.network.Dropouts() == 0 {
-			if rate == 0 {
-				return nil, fmt.Errorf("%w: parameter %q is 0", ood.ErrNoDropout, "dropout")
-			}
-			if t.Last != nil && t.HasFeatures() {
-				l, err := newLastLayer(t, "bald")
-				if err != nil {
-					return nil, err
-				}
-				return baldLast{s, lastPasses{l, count, rate, t.Seed}, true}, nil
-			}
+		if t.Last != nil && t.HasFeatures() {
+			s.Last = []lastLayer{newLastLayer(t)}
 		}
-		return bald{s, ownPasses{n, count, rate, t.Seed}}, nil
+		return s, nil
 	},
-	Restore: func(st heads.State) (ood.Scorer, error) {
-		own, err := st.Flag("network")
-		if err != nil {
-			return nil, err
-		}
-		if !own {
-			return restoreBALDLast(st, true)
-		}
-		s, rate, count, seed, err := restoreBALD(st)
-		if err != nil {
-			return nil, err
-		}
-		return bald{s, ownPasses{bound{method: "bald", need: ood.NeedDropout}, count, rate, seed}}, nil
-	},
-}
+	New: func() ood.Fitted { return &bald{} },
+})
 
-// BALDFeatures is BALD with dropout before the last layer alone, which needs no
-// network.
-var BALDFeatures = ood.Method{
-	Name: "bald-features",
-	Doc: "Mutual information between the predicted class and the pass, over passes that drop features before the last layer, each " +
-		"with the probability that the parameter dropout says." + baldScores + " Where the network has no dropout there, that is not " +
-		"what it was trained with.",
-	Ref:     "after Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
-	Needs:   ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
-	Default: baldDefault(),
-	Grid:    []ood.Params{{"passes": 100.}},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		s, rate, count, err := readBALD(p)
-		if err != nil {
-			return nil, err
-		}
-		if rate == 0 {
-			return nil, errors.New(`parameter "dropout" must be positive: with 0 nothing is dropped`)
-		}
-		l, err := newLastLayer(t, "bald-features")
-		if err != nil {
-			return nil, err
-		}
-		return baldLast{s, lastPasses{l, count, rate, t.Seed}, false}, ctx.Err()
-	},
-	Restore: func(st heads.State) (ood.Scorer, error) { return restoreBALDLast(st, false) },
-}
-
-func baldDefault() ood.Params {
-	return ood.Params{"passes": 100., "dropout": .5, "score": mutualInformation}
-}
-
-func readBALD(p ood.Params) (score string, rate float64, count int, err error) {
-	r := p.Reader()
-	count = r.Count("passes", 100)
-	rate = r.NonNegative("dropout", .5)
-	score = r.OneOf("score", mutualInformation, predictiveEntropy, passVariance)
-	if err = r.Err(); err == nil && rate >= 1 {
-		err = fmt.Errorf("parameter %q must be below 1, not %v", "dropout", rate)
+// baldParams are those of BALD and of its variant on features, but for the rate.
+func baldParams() []ood.Param {
+	return []ood.Param{
+		ood.Count("passes", 100).AtMost(100_000).Over(100), ood.Choice("score", mutualInformation, predictiveEntropy, passVariance),
 	}
-	return score, rate, count, err
 }
 
-// bald runs the network.
 type bald struct {
-	of     string
-	passes ownPasses
+	disagreement
+	Count int     `state:"passes,least=1,below=100001"`
+	Rate  float64 `state:"dropout,least=0,below=1"`
+	Seed  uint64  `state:"seed"`
+	// Last is the last layer where the network has no dropout, and the layer
+	// inserted before it is all there is to run.
+	Last []lastLayer `state:"last"`
 }
 
-// baldLast draws the last layer's weights.
-type baldLast struct {
-	of       string
-	passes   lastPasses
-	inserted bool // in place of dropout that the network lacks
-}
-
-const insertedDropout = "inserted dropout"
-
-// Variant implements ood.Variant.
-func (s bald) Variant() string {
-	if n := s.passes.network; n != nil && n.Dropouts() == 0 {
-		return insertedDropout
+// Variant says that dropout stands in that the network n lacks.
+func (s *bald) Variant(n ood.Network) string {
+	if len(s.Last) > 0 || n != nil && n.Dropouts() == 0 {
+		return "inserted dropout"
 	}
 	return ""
 }
 
-// Variant implements ood.Variant.
-func (s baldLast) Variant() string {
-	if s.inserted {
-		return insertedDropout
-	}
-	return ""
-}
-
-// Bind implements ood.NetworkBound.
-func (s bald) Bind(n ood.Network) ood.Scorer {
-	s.passes.network = n
-	return s
-}
-
-// Score implements ood.Scorer.
-func (s bald) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	return scorePasses(ctx, s.passes, s.of, dst, b)
-}
-
-// Score implements ood.Scorer.
-func (s baldLast) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	return scorePasses(ctx, s.passes, s.of, dst, b)
-}
-
-func scorePasses(ctx context.Context, p passes, of string, dst []float64, b ood.Batch) ([]float64, error) {
-	dst = scores(dst, b.Len())
-	d := disagreement{of: of}
-	var failed error
-	err := p.each(ctx, b, func(i, c int, z []float32) {
-		if failed == nil {
-			failed = checkClasses(c)
+// Score implements ood.Fitted.
+func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	if len(s.Last) > 0 {
+		l := s.Last[0]
+		if b.Features.Cols != l.Weight.Cols {
+			return fmt.Errorf("the rows have %d features, and bald was fitted with %d", b.Features.Cols, l.Weight.Cols)
 		}
-		if failed == nil {
-			dst[i] = d.score(z, c)
+		return lastPasses{l, s.Count, s.Rate, s.Seed}.each(ctx, b, func(i, c int, z []float32) { dst[i] = s.score(z, c) })
+	}
+	all, err := b.Network.Dropout(ctx, b.Block, s.Count, s.Rate, s.Seed)
+	if err != nil {
+		return err
+	}
+	n := len(dst)
+	c := len(all) / s.Count / n
+	if c*s.Count*n != len(all) {
+		return fmt.Errorf("the network gives %d outputs for %d rows and %d passes", len(all), n, s.Count)
+	}
+	if err := checkClasses(c); err != nil {
+		return err
+	}
+	z := make([]float32, 0, s.Count*c)
+	for i := range n {
+		z = z[:0]
+		for pass := range s.Count {
+			z = append(z, all[(pass*n+i)*c:(pass*n+i+1)*c]...)
 		}
-	})
-	if err == nil {
-		err = failed
+		dst[i] = s.score(z, c)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return dst, nil
-}
-
-// State implements heads.Stater.
-func (s bald) State() heads.State {
-	return heads.State{Params: baldState(s.of, s.passes.count, s.passes.rate, s.passes.seed, true)}
-}
-
-// State implements heads.Stater.
-func (s baldLast) State() heads.State {
-	return s.passes.state(baldState(s.of, s.passes.count, s.passes.rate, s.passes.seed, false))
-}
-
-func baldState(of string, count int, rate float64, seed uint64, network bool) map[string]any {
-	p := seedParams(seed)
-	p["score"], p["passes"], p["dropout"], p["network"] = of, float64(count), rate, network
-	return p
-}
-
-func restoreBALD(st heads.State) (score string, rate float64, count int, seed uint64, err error) {
-	if score, err = st.Text("score"); err != nil {
-		return
-	}
-	if score != mutualInformation && score != predictiveEntropy && score != passVariance {
-		err = fmt.Errorf("parameter %q is %q, which is no score of passes", "score", score)
-		return
-	}
-	if rate, err = st.Number("dropout"); err != nil {
-		return
-	}
-	if !(rate >= 0 && rate < 1) {
-		err = fmt.Errorf("parameter %q must be at least 0 and below 1, not %v", "dropout", rate)
-		return
-	}
-	if count, err = whole(st, "passes", 1); err != nil {
-		return
-	}
-	seed, err = restoreSeed(st)
-	return
-}
-
-func restoreBALDLast(st heads.State, inserted bool) (ood.Scorer, error) {
-	score, rate, count, seed, err := restoreBALD(st)
-	if err != nil {
-		return nil, err
-	}
-	if own, err := st.Flag("network"); err != nil || own {
-		return nil, errors.Join(err, errors.New("the scorer runs the network"))
-	}
-	l, err := restoreLast(st)
-	if err != nil {
-		return nil, err
-	}
-	return baldLast{score, lastPasses{l, count, rate, seed}, inserted}, nil
+	return nil
 }

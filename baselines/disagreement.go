@@ -1,9 +1,6 @@
 package baselines
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // Choices of the parameter "score" of methods that compare passes.
 const (
@@ -13,11 +10,9 @@ const (
 )
 
 // disagreement measures how uncertain several softmax distributions are of one
-// row. It is the work space of one goroutine.
+// row.
 type disagreement struct {
-	of            string
-	probabilities []float64 // passes×c
-	mean          []float64 // c
+	Of string `state:"score,of=mutual-information|predictive-entropy|variance"`
 }
 
 // score of the logits z, passes×c.
@@ -26,32 +21,30 @@ type disagreement struct {
 // the mutual information of class and pass is H(p) − mean H(p_s), the
 // predictive entropy is H(p), and the variance is that of p_s over passes,
 // averaged over classes.
-func (d *disagreement) score(z []float32, c int) float64 {
+func (d disagreement) score(z []float32, c int) float64 {
 	passes := len(z) / c
-	d.probabilities = slices.Grow(d.probabilities[:0], len(z))[:len(z)]
-	d.mean = slices.Grow(d.mean[:0], c)[:c]
-	clear(d.mean)
+	probabilities, mean := make([]float64, len(z)), make([]float64, c)
 	var each float64
 	for s := range passes {
-		zs, ps := z[s*c:(s+1)*c], d.probabilities[s*c:(s+1)*c]
+		zs, ps := z[s*c:(s+1)*c], probabilities[s*c:(s+1)*c]
 		p := newSoftmax(zs, 1)
 		for k, v := range zs {
 			ps[k] = p.of(v, 1)
-			d.mean[k] += ps[k] / float64(passes)
+			mean[k] += ps[k] / float64(passes)
 		}
-		if d.of == mutualInformation {
+		if d.Of == mutualInformation {
 			each += entropy(zs, 1) / float64(passes)
 		}
 	}
-	switch d.of {
+	switch d.Of {
 	case mutualInformation:
-		return max(entropyOf(d.mean)-each, 0)
+		return max(entropyOf(mean)-each, 0)
 	case predictiveEntropy:
-		return entropyOf(d.mean)
+		return entropyOf(mean)
 	}
 	var sum float64
-	for i, p := range d.probabilities {
-		sum += (p - d.mean[i%c]) * (p - d.mean[i%c])
+	for i, p := range probabilities {
+		sum += (p - mean[i%c]) * (p - mean[i%c])
 	}
 	return sum / float64(len(z))
 }

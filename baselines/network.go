@@ -2,71 +2,12 @@ package baselines
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/ood"
 )
-
-// bound is the part of a scorer that runs a network.
-type bound struct {
-	method  string
-	need    ood.Needs   // what the network is needed for
-	network ood.Network // nil in a scorer that was restored and not bound yet
-}
-
-// newBound takes the network to run from what a method is fitted with: one that
-// tells classes apart, and so has logits.
-func newBound(ctx context.Context, t ood.Training, method string, need ood.Needs) (bound, error) {
-	if t.Network == nil {
-		return bound{}, &ood.NeedError{Method: method, Need: need, Where: "the rows to fit with"}
-	}
-	if !t.HasLogits() {
-		return bound{}, &ood.NeedError{Method: method, Need: ood.NeedLogits, Where: "the rows to fit with"}
-	}
-	return bound{method, need, t.Network}, ctx.Err()
-}
-
-// Rows that are run and held at a time.
-const networkBlock = 64
-
-// each calls visit with b's inputs block after block.
-func (n bound) each(ctx context.Context, b ood.Batch, rows int, visit func(x ood.InputBlock) error) error {
-	if b.Inputs == nil {
-		return &ood.NeedError{Method: n.method, Need: ood.NeedInputs, Where: "the rows to score"}
-	}
-	if n.network == nil {
-		return &ood.NeedError{Method: n.method, Need: n.need, Where: "scorers that were stored"}
-	}
-	if b.Inputs.Len() != b.Len() {
-		return fmt.Errorf("%d rows but %d of inputs", b.Len(), b.Inputs.Len())
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	done := 0
-	for x, err := range b.Inputs.Blocks(ctx, rows) {
-		if err != nil {
-			return err
-		}
-		if err := visit(x); err != nil {
-			if errors.Is(err, ood.ErrNotDifferentiable) || errors.Is(err, ood.ErrNoDropout) {
-				return err // which is of no row
-			}
-			return fmt.Errorf("inputs %d to %d: %w", x.Start, x.Start+x.Rows()-1, err)
-		}
-		done += x.Rows()
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if done != b.Inputs.Len() {
-		return fmt.Errorf("%d rows of inputs came where %d were announced", done, b.Inputs.Len())
-	}
-	return nil
-}
 
 // forward returns the logits of x.
 func forward(ctx context.Context, n ood.Network, x ood.InputBlock) (blas32.General, error) {

@@ -6,101 +6,73 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // ODINFeatures is ODIN with the features in place of the input: the last layer
 // alone is differentiated, in closed form.
-var ODINFeatures = ood.Method{
+var ODINFeatures = ood.Define(ood.Spec{
 	Name: "odin-features",
 	Doc: "ODIN with the features φ in place of the input, for networks that cannot be differentiated: minus the largest entry of " +
 		"softmax((W(φ+ε·s)+b) / temperature), with s the signs of the gradient of log softmax of the predicted class with respect to φ. " +
 		"epsilon is in units of the features.",
-	Ref:     "after Liang, Li & Srikant 2018, arXiv:1706.02690",
-	Needs:   ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
-	Default: ood.Params{"temperature": 1000., "epsilon": .0014},
-	Grid:    odinGrid(),
-	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		return one(fitODINFeatures(ctx, t, []ood.Params{p}))
+	Ref:   "after Liang, Li & Srikant 2018, arXiv:1706.02690",
+	Needs: ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Params: []ood.Param{
+		ood.Number("temperature", 1000).Above(0).Over(100, 1000, 10000),
+		ood.Number("epsilon", .0014).AtLeast(0).Over(.014, .0014, .00014),
 	},
-	FitGrid: fitODINFeatures,
-	Restore: func(st heads.State) (ood.Scorer, error) {
-		l, err := restoreLast(st)
-		if err != nil {
-			return nil, err
-		}
-		step, err := restoreStep(st)
-		if err != nil {
-			return nil, err
-		}
-		return odinFeatures{l, step}, nil
+	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+		return &odinFeatures{newLastLayer(t), p.Float("temperature"), p.Float("epsilon")}, nil
 	},
-}
+	New: func() ood.Fitted { return &odinFeatures{} },
+})
 
 type odinFeatures struct {
 	lastLayer
-	odinStep
+	Temperature float64 `state:"temperature,positive"`
+	Epsilon     float64 `state:"epsilon,least=0"`
 }
 
-func fitODINFeatures(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-	l, err := newLastLayer(t, "odin-features")
-	if err != nil {
-		return nil, err
+// Score implements ood.Fitted.
+func (s *odinFeatures) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	type key struct {
+		weight      *float32
+		temperature float64
 	}
-	scorers := make([]ood.Scorer, len(grid))
-	for i, p := range grid {
-		step, err := readODIN(p)
-		if err != nil {
-			return nil, err
+	slopes, _ := ood.Cached(b, key{&s.Weight.Data[0], s.Temperature}, func() (blas32.General, error) { return s.slopes(b), nil })
+	moved := make([]float32, len(s.Bias))
+	for i, z := range s.logits(b) {
+		for k, v := range row(slopes, i) {
+			moved[k] = float32(z[k] + s.Epsilon*float64(v))
 		}
-		scorers[i] = odinFeatures{l, step}
+		dst[i] = minusLargest(moved, s.Temperature)
 	}
-	return scorers, ctx.Err()
+	return nil
 }
 
-// Score implements ood.Scorer.
-func (s odinFeatures) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	c, h := s.weight.Rows, s.weight.Cols
-	dst = scores(dst, b.Len())
-	moved := make([]float32, c)
-	err := s.each(ctx, b, func(first int, phi, product blas32.General) {
-		n := phi.Rows
-		// The gradient of log softmax(z/T)_k with respect to φ is
-		// (w_k − Σ p_j w_j)/T, and its signs move the logits by ε·W·s.
-		upstream := blas32.General{Rows: n, Cols: c, Stride: c, Data: make([]float32, n*c)}
-		for i := range n {
-			s.upstream(row(upstream, i), s.logits(moved, row(product, i)))
+// slopes are what a step of 1 adds to the logits of every row: W·s, with s the
+// signs of (w_y − Σ p_k w_k)/T, the gradient of log softmax(z/T)_y with respect
+// to φ.
+func (s *odinFeatures) slopes(b ood.Batch) blas32.General {
+	n, c, h := b.Features.Rows, s.Weight.Rows, s.Weight.Cols
+	upstream := blas32.General{Rows: n, Cols: c, Stride: c, Data: make([]float32, n*c)}
+	z := make([]float32, c)
+	for i, logits := range s.logits(b) {
+		for k, v := range logits {
+			z[k] = float32(v)
 		}
-		signs := blas32.General{Rows: n, Cols: h, Stride: h, Data: make([]float32, n*h)}
-		blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, upstream, s.weight, 0, signs)
-		for i, v := range signs.Data {
-			signs.Data[i] = float32(sign(v))
+		p := newSoftmax(z, s.Temperature)
+		to := row(upstream, i)
+		for k, v := range z {
+			to[k] = float32(-p.of(v, s.Temperature))
 		}
-		blas32.Gemm(blas.NoTrans, blas.Trans, 1, signs, s.weight, 0, upstream)
-		for i := range n {
-			z := s.logits(moved, row(product, i))
-			for k, v := range row(upstream, i) {
-				z[k] = float32(float64(row(product, i)[k]) + s.bias[k] + s.epsilon*float64(v))
-			}
-			dst[first+i] = minusLargest(z, s.temperature)
-		}
-	})
-	if err != nil {
-		return nil, err
+		to[p.top] = float32(p.excess / (1 + p.excess))
 	}
-	return dst, nil
-}
-
-// upstream writes the gradient of log softmax(z/T) of the predicted class with
-// respect to z, times T, to dst.
-func (s odinFeatures) upstream(dst, z []float32) {
-	p := newSoftmax(z, s.temperature)
-	for k, v := range z {
-		dst[k] = float32(-p.of(v, s.temperature))
+	signs := blas32.General{Rows: n, Cols: h, Stride: h, Data: make([]float32, n*h)}
+	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, upstream, s.Weight, 0, signs)
+	for i, v := range signs.Data {
+		signs.Data[i] = float32(sign(v))
 	}
-	dst[p.top] = float32(p.excess / (1 + p.excess))
+	return s.product(signs)
 }
-
-// State implements heads.Stater.
-func (s odinFeatures) State() heads.State { return s.state(s.params()) }

@@ -141,7 +141,7 @@ func TestPaperProblems(t *testing.T) {
 	}
 	st := s.(heads.Stater).State()
 	delete(st.Params, "width of features")
-	if err := rows.Restore(&drawn, st); err != nil {
+	if err := rows.Restore(&drawn, st, nil); err != nil {
 		t.Fatal(err)
 	}
 	teacher := drawn.Teacher

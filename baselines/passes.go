@@ -2,7 +2,6 @@ package baselines
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/blas"
@@ -11,94 +10,51 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// passes runs rows several times with dropout switched on.
-type passes interface {
-	// each calls visit with the outputs of every pass for row i, passes×c,
-	// which are reused, in the order of rows.
-	each(ctx context.Context, b ood.Batch, visit func(i, c int, z []float32)) error
-}
-
-// ownPasses switch on what dropout the network has, or else have it put a layer
-// of the given rate before the last.
-type ownPasses struct {
-	bound
-	count int
-	rate  float64
-	seed  uint64
-}
-
 // Outputs that are held at a time: rows × passes × outputs.
 const passRoom = 4 << 20
-
-func (p ownPasses) each(ctx context.Context, b ood.Batch, visit func(i, c int, z []float32)) error {
-	var z []float32
-	return p.bound.each(ctx, b, networkBlock, func(x ood.InputBlock) error {
-		n := x.Rows()
-		all, err := p.network.Dropout(ctx, x, p.count, p.rate, p.seed)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return nil
-		}
-		c := len(all) / p.count / n
-		if c < 1 || c*p.count*n != len(all) {
-			return fmt.Errorf("the network gives %d outputs for %d rows and %d passes", len(all), n, p.count)
-		}
-		z = z[:0]
-		for i := range n {
-			z = z[:0]
-			for s := range p.count {
-				z = append(z, all[(s*n+i)*c:(s*n+i+1)*c]...)
-			}
-			visit(x.Start+i, c, z)
-		}
-		return nil
-	})
-}
 
 // lastPasses drop features before the last layer. A pass is one draw of the
 // layer's weights, the same for every row, so that what a row scores does not
 // depend on the rows around it.
 type lastPasses struct {
 	lastLayer
-	count int
-	rate  float64
-	seed  uint64
+	Count int     `state:"passes,least=1,below=100001"`
+	Rate  float64 `state:"dropout,positive,below=1"`
+	Seed  uint64  `state:"seed"`
 }
 
+// Rows that are multiplied between two looks at the context.
+const lastBlock = 256
+
 func (p lastPasses) each(ctx context.Context, b ood.Batch, visit func(i, c int, z []float32)) error {
-	h, c := p.weight.Cols, p.weight.Rows
-	if err := checkWidth(b.Features, h, "features"); err != nil {
-		return err
-	}
+	h, c := p.Weight.Cols, p.Weight.Rows
 	n := b.Features.Rows
 	// The weights of as many passes as fit are one matrix, and their outputs
 	// one product.
-	group := min(max(passRoom/(c*h), 1), p.count)
-	block := min(max(passRoom/(c*p.count), 1), lastBlock, max(n, 1))
+	group := min(max(passRoom/(c*h), 1), p.Count)
+	block := min(max(passRoom/(c*p.Count), 1), lastBlock, max(n, 1))
 	drawn := blas32.General{Rows: group * c, Cols: h, Stride: h, Data: make([]float32, group*c*h)}
-	z := make([]float32, block*p.count*c)
+	z := make([]float32, block*p.Count*c)
 	held := -1 // the pass that drawn begins with
 	for i := 0; i < n; i += block {
 		rows := min(block, n-i)
 		phi := ood.Batch{Features: b.Features}.Slice(i, i+rows).Features
-		for s := 0; s < p.count; s += group {
+		for s := 0; s < p.Count; s += group {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			drawn.Rows = min(group, p.count-s) * c
+			drawn.Rows = min(group, p.Count-s) * c
 			if held != s {
 				p.draw(drawn, s)
 				held = s
 			}
 			blas32.Gemm(blas.NoTrans, blas.Trans, 1, phi, drawn, 0,
-				blas32.General{Rows: rows, Cols: drawn.Rows, Stride: p.count * c, Data: z[s*c : (rows-1)*p.count*c+s*c+drawn.Rows]})
+				blas32.General{Rows: rows, Cols: drawn.Rows, Stride: p.Count * c, Data: z[s*c : (rows-1)*p.Count*c+s*c+drawn.Rows]})
 		}
 		for r := range rows {
-			out := z[r*p.count*c : (r+1)*p.count*c]
+			out := z[r*p.Count*c : (r+1)*p.Count*c]
 			for k := range out {
-				out[k] += float32(p.bias[k%c])
+				out[k] += float32(p.Bias[k%c])
 			}
 			visit(i+r, c, out)
 		}
@@ -109,20 +65,20 @@ func (p lastPasses) each(ctx context.Context, b ood.Batch, visit func(i, c int, 
 // draw fills w with the weights of consecutive passes from s on. What is kept is
 // scaled up so that means stay.
 func (p lastPasses) draw(w blas32.General, s int) {
-	h, c := p.weight.Cols, p.weight.Rows
+	h, c := p.Weight.Cols, p.Weight.Rows
 	scale := make([]float32, h)
-	kept := float32(1 / (1 - p.rate))
+	kept := float32(1 / (1 - p.Rate))
 	for first := 0; first < w.Rows; first += c {
-		r := rand.New(rand.NewPCG(p.seed, uint64(s+first/c)))
+		r := rand.New(rand.NewPCG(p.Seed, uint64(s+first/c)))
 		for j := range scale {
 			scale[j] = 0
-			if r.Float64() >= p.rate {
+			if r.Float64() >= p.Rate {
 				scale[j] = kept
 			}
 		}
 		for k := range c {
 			to := row(w, first+k)
-			for j, v := range row(p.weight, k) {
+			for j, v := range row(p.Weight, k) {
 				to[j] = v * scale[j]
 			}
 		}

@@ -2,48 +2,17 @@ package baselines
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// readPercentile reads the parameter "percentile", in [0,100).
-func readPercentile(p ood.Params, def float64) (float64, error) {
-	r := p.Reader()
-	v := r.NonNegative("percentile", def)
-	if err := r.Err(); err != nil {
-		return 0, err
-	}
-	return v, checkPercentile(v)
-}
-
-func restorePercentile(st heads.State) (float64, error) {
-	v, err := st.Number("percentile")
-	if err != nil {
-		return 0, err
-	}
-	return v, checkPercentile(v)
-}
-
-func checkPercentile(v float64) error {
-	if !(v >= 0 && v < 100) {
-		return fmt.Errorf("parameter %q must be at least 0 and below 100, not %v", "percentile", v)
-	}
-	return nil
-}
-
-// percentileGrid is a grid of one percentile each.
-func percentileGrid(values ...float64) []ood.Params {
-	var grid []ood.Params
-	for _, v := range values {
-		grid = append(grid, ood.Params{"percentile": v})
-	}
-	return grid
+// percentile is the parameter of that name.
+func percentile(otherwise float64) ood.Param {
+	return ood.Number("percentile", otherwise).AtLeast(0).Below(100)
 }
 
 // linearPercentile is a percentile of v, which it reorders, with values in

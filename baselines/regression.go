@@ -32,7 +32,7 @@ func checkRegression(r heads.Regression, method string) error {
 func restoring(empty func() heads.QuantileRegressor) func(heads.State) (heads.QuantileRegressor, error) {
 	return func(s heads.State) (heads.QuantileRegressor, error) {
 		q := empty()
-		if err := rows.Restore(q, s); err != nil {
+		if err := rows.Restore(q, s, nil); err != nil {
 			return nil, err
 		}
 		return q, nil

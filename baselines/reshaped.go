@@ -2,131 +2,120 @@ package baselines
 
 import (
 	"context"
+	"iter"
 	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// reshaped scores with the energy −log Σ exp(z) of the logits z that the last
-// layer makes of changed features.
+// energies writes the energy −log Σ exp(z) of the logits z that the layer makes
+// of changed features. change writes what becomes of a row to dst, which is of
+// zeros, and returns a factor that dst is still to be multiplied with.
+func (l lastLayer) energies(energies []float64, x blas32.General, change func(dst, phi []float32) float64) {
+	changed := blas32.General{Rows: x.Rows, Cols: x.Cols, Stride: x.Cols, Data: make([]float32, x.Rows*x.Cols)}
+	factors := make([]float64, x.Rows)
+	for i := range factors {
+		factors[i] = change(row(changed, i), row(x, i))
+	}
+	product := l.product(changed)
+	z := make([]float64, len(l.Bias))
+	for i, f := range factors {
+		for k, v := range row(product, i) {
+			z[k] = f*float64(v) + l.Bias[k]
+		}
+		energies[i] = -floats.LogSumExp(z)
+	}
+}
+
+// reshaped scores with the energy of what a row's largest features make of it.
 type reshaped struct {
 	lastLayer
-	change
-	params map[string]any // what change was made from
+	Percentile float64 `state:"percentile,least=0,below=100"`
+	change     func(dst, phi []float32, largest largestFeatures) float64
 }
 
-// change writes what becomes of a row of features to dst, and returns a factor
-// that dst is still to be multiplied with. scratch is as long as they.
-type change func(dst, phi []float32, scratch []float64) float64
-
-// Score implements ood.Scorer.
-func (s reshaped) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	h := s.weight.Cols
-	if err := checkWidth(b.Features, h, "features"); err != nil {
-		return nil, err
+// reshapingMethod completes the description of a method that changes a row by a
+// percentile of its own features.
+func reshapingMethod(s ood.Spec, change func(dst, phi []float32, largest largestFeatures) float64) ood.Method {
+	s.Needs = ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights
+	s.Fit = func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+		return &reshaped{newLastLayer(t), p.Float("percentile"), change}, nil
 	}
-	n := b.Features.Rows
-	dst = scores(dst, n)
-	changed := blas32.General{Cols: h, Stride: h, Data: make([]float32, min(n, lastBlock)*h)}
-	factors := make([]float64, min(n, lastBlock))
+	s.New = func() ood.Fitted { return &reshaped{change: change} }
+	return ood.Define(s)
+}
+
+// Score implements ood.Fitted.
+func (s *reshaped) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	h := b.Features.Cols
 	scratch := make([]float64, h)
-	z := make([]float64, s.weight.Rows)
-	for i := 0; i < n; i += lastBlock {
-		changed.Rows = min(lastBlock, n-i)
-		for r := range changed.Rows {
-			factors[r] = s.change(row(changed, r), row(b.Features, i+r), scratch)
-		}
-		err := s.each(ctx, ood.Batch{Features: changed}, func(first int, _, product blas32.General) {
-			for r := range product.Rows {
-				for k, v := range row(product, r) {
-					z[k] = factors[first+r]*float64(v) + s.bias[k]
-				}
-				dst[i+first+r] = -floats.LogSumExp(z)
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return dst, ctx.Err()
+	// NumPy and PyTorch round so.
+	k := max(1, h-int(math.RoundToEven(float64(h)*s.Percentile/100)))
+	s.energies(dst, b.Features, func(changed, phi []float32) float64 {
+		return s.change(changed, phi, largestOf(phi, k, scratch))
+	})
+	return nil
 }
 
-// State implements heads.Stater.
-func (s reshaped) State() heads.State { return s.state(s.params) }
-
-// fitPercentile fits what changes a row by a percentile of its own features.
-func fitPercentile(ctx context.Context, t ood.Training, p ood.Params, method string, def float64, make func(h int, percentile float64) change) (ood.Scorer, error) {
-	percentile, err := readPercentile(p, def)
-	if err != nil {
-		return nil, err
-	}
-	l, err := newLastLayer(t, method)
-	if err != nil {
-		return nil, err
-	}
-	return newReshaped(l, percentile, make), ctx.Err()
+// largestFeatures are the k largest of a row.
+type largestFeatures struct {
+	k        int
+	least    float32 // the k-th largest
+	ties     int     // how many of those that equal it are among them
+	sum, all float64 // of them, and of all; NaN of a row with NaN
 }
 
-func restoreReshaped(st heads.State, make func(h int, percentile float64) change) (ood.Scorer, error) {
-	l, err := restoreLast(st)
-	if err != nil {
-		return nil, err
-	}
-	percentile, err := restorePercentile(st)
-	if err != nil {
-		return nil, err
-	}
-	return newReshaped(l, percentile, make), nil
-}
-
-func newReshaped(l lastLayer, percentile float64, make func(h int, percentile float64) change) ood.Scorer {
-	return reshaped{l, make(l.weight.Cols, percentile), map[string]any{"percentile": percentile}}
-}
-
-// kept is how many of h features are above a percentile: h less a share of them,
-// rounded as NumPy and PyTorch do, and at least one.
-func kept(h int, percentile float64) int {
-	return max(1, h-int(math.RoundToEven(float64(h)*percentile/100)))
-}
-
-// largestOf returns the k-th largest feature, how many of those that equal it
-// are among the k largest if ties go to the first, and the sums of all features
-// and of the k largest. Of a row with NaN the sums are NaN.
-func largestOf(phi []float32, k int, scratch []float64) (least float32, ties int, all, top float64) {
+// largestOf finds the k largest of phi. scratch is as long.
+func largestOf(phi []float32, k int, scratch []float64) largestFeatures {
+	l := largestFeatures{k: k, ties: k}
 	for j, v := range phi {
 		scratch[j] = -float64(v)
-		all += float64(v)
+		l.all += float64(v)
 	}
-	if math.IsNaN(all) {
-		return 0, 0, all, all
+	if math.IsNaN(l.all) {
+		l.sum = l.all
+		return l
 	}
-	least = float32(-quantile.Select(scratch, k-1))
-	ties = k
+	l.least = float32(-quantile.Select(scratch, k-1))
 	for _, v := range phi {
-		if v > least {
-			ties--
-			top += float64(v)
+		if v > l.least {
+			l.ties--
+			l.sum += float64(v)
 		}
 	}
-	return least, ties, all, top + float64(ties)*float64(least)
+	l.sum += float64(l.ties) * float64(l.least)
+	return l
+}
+
+// places are where they are in phi; ties go to the first.
+func (l largestFeatures) places(phi []float32) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for j, v := range phi {
+			if v == l.least {
+				l.ties--
+			}
+			if (v > l.least || v == l.least && l.ties >= 0) && !yield(j) {
+				return
+			}
+		}
+	}
 }
 
 // The factor exp(500) leaves room for logits in float64.
 const largestSharpening = 500
 
-// sharpening is exp(all/top), the factor of ASH-S and SCALE, from the sum of h
-// features and that of the k largest. Of features that are zero or more the
-// ratio lies between 1 and h/k; features of both signs can have a top that is no
-// longer positive, and then it is taken to be h/k.
-func sharpening(all, top float64, h, k int) float64 {
-	ratio := float64(h) / float64(k)
-	if !(top <= 0) {
-		ratio = all / top
+// sharpening is exp(all/sum), the factor of ASH-S and SCALE for a row of h
+// features. Of features that are zero or more the ratio lies between 1 and h/k;
+// features of both signs can have a sum that is not positive, and then it is
+// taken to be h/k.
+func (l largestFeatures) sharpening(h int) float64 {
+	ratio := float64(h) / float64(l.k)
+	if !(l.sum <= 0) {
+		ratio = l.all / l.sum
 	}
 	return math.Exp(min(ratio, largestSharpening))
 }

@@ -35,15 +35,14 @@ func fitResidualSpaces(ctx context.Context, t ood.Training, ks []float64, method
 	if h < 2 {
 		return nil, 0, fmt.Errorf("%s needs at least 2 features: one for the principal space and one outside of it", method)
 	}
-	l, err := copyLast(t.Last, h)
-	if err != nil {
+	if err := t.Last.Check(h, 0); err != nil {
 		return nil, 0, err
 	}
 	m, err := moments(ctx, t.Features, method)
 	if err != nil {
 		return nil, 0, err
 	}
-	origin, err := l.origin()
+	origin, err := newLastLayer(t).origin()
 	if err != nil {
 		return nil, 0, err
 	}
@@ -73,13 +72,13 @@ func fitResidualSpaces(ctx context.Context, t ood.Training, ks []float64, method
 // origin is −W⁺b: of all features that make the logits' squares least, those
 // of least norm.
 func (l lastLayer) origin() ([]float64, error) {
-	c, h := l.weight.Rows, l.weight.Cols
-	w := widened(l.weight, 0, c, make([]float64, h), make([]float64, c*h))
+	c, h := l.Weight.Rows, l.Weight.Cols
+	w := widened(l.Weight, 0, c, make([]float64, h), make([]float64, c*h))
 	gram := mat.NewSymDense(min(c, h), nil)
-	small, target := blas.NoTrans, l.bias
+	small, target := blas.NoTrans, l.Bias
 	if c > h {
 		small, target = blas.Trans, make([]float64, h)
-		blas64.Gemv(blas.Trans, 1, w, vector64(l.bias), 0, vector64(target))
+		blas64.Gemv(blas.Trans, 1, w, vector64(l.Bias), 0, vector64(target))
 	}
 	blas64.Syrk(small, 1, w, 0, gram.RawSymmetric())
 	s, err := newSpectrum(gram)

@@ -123,10 +123,12 @@ func bank(t ood.Training) blas32.General {
 	if t.Stays {
 		return t.Features
 	}
-	return blas32.General{
-		Rows: t.Features.Rows, Cols: t.Features.Cols, Stride: max(t.Features.Cols, 1),
-		Data: heads.ArrayOf(t.Features).Data.([]float32),
-	}
+	return clone(t.Features)
+}
+
+// clone is a contiguous copy of m.
+func clone(m blas32.General) blas32.General {
+	return blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: max(m.Cols, 1), Data: heads.ArrayOf(m).Data.([]float32)}
 }
 
 // stored is rows that stay as they are, as an array.
@@ -140,6 +142,13 @@ func stored(m blas32.General) heads.Array {
 func squaredNorm(x []float64) float64 {
 	v := vector64(x)
 	return blas64.Dot(v, v)
+}
+
+// featureMeans are worked out once for all that are fitted to the rows of t.
+func featureMeans(t ood.Training) []float64 {
+	type key struct{}
+	mean, _ := ood.Cached(t.Batch, key{}, func() ([]float64, error) { return columnMeans(t.Features), nil })
+	return mean
 }
 
 func columnMeans(m blas32.General) []float64 {

@@ -49,8 +49,8 @@ func fitViM(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Score
 	if err != nil {
 		return nil, err
 	}
-	if _, err := newLastLayer(t, "vim"); err != nil {
-		return nil, err
+	if !t.HasLogits() {
+		return nil, &ood.NeedError{Method: "vim", Need: ood.NeedLogits, Where: "the rows to fit with"}
 	}
 	if err := heads.CheckFinite("logits", t.Logits); err != nil {
 		return nil, err

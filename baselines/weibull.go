@@ -17,6 +17,23 @@ type weibullTail struct {
 	ratio float64
 }
 
+// weibullTails are the tails of several numbers, as they are stored.
+type weibullTails struct {
+	Largest []float64 `state:"tail_largest[logits]"`
+	At      []float64 `state:"tail_at[logits],least=10000"`
+	Shape   []float64 `state:"tail_shape[logits],least=0"`
+	Ratio   []float64 `state:"tail_ratio[logits]"`
+}
+
+func (w *weibullTails) add(t weibullTail) {
+	w.Largest, w.At = append(w.Largest, t.largest), append(w.At, t.at)
+	w.Shape, w.Ratio = append(w.Shape, t.shape), append(w.Ratio, t.ratio)
+}
+
+func (w *weibullTails) tail(i int) weibullTail {
+	return weibullTail{w.Largest[i], w.At[i], w.Shape[i], w.Ratio[i]}
+}
+
 const (
 	weibullTranslation = 10_000
 	// The shape of numbers that are all alike, which no finite one fits best.
@@ -27,7 +44,7 @@ const (
 // sorts them.
 func newWeibullTail(numbers []float64, n int) weibullTail {
 	if len(numbers) == 0 {
-		return weibullTail{}
+		return weibullTail{at: weibullTranslation}
 	}
 	slices.Sort(numbers)
 	tail := numbers[max(0, len(numbers)-n):]

@@ -197,7 +197,7 @@ func TestCertificatesScore(t *testing.T) {
 					}
 				}
 				restored := &Certificates{}
-				if err := rows.Restore(restored, rows.Save(cert)); err != nil {
+				if err := rows.Restore(restored, rows.Save(cert), nil); err != nil {
 					t.Fatal(err)
 				}
 				if again := restored.Score(make([]float64, phi.Rows), phi); !reflect.DeepEqual(again, got) {

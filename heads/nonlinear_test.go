@@ -64,7 +64,7 @@ func TestNonlinearCertificatesScore(t *testing.T) {
 			}
 		}
 		restored := &NonlinearCertificates{}
-		if err := rows.Restore(restored, rows.Save(c)); err != nil {
+		if err := rows.Restore(restored, rows.Save(c), nil); err != nil {
 			t.Fatal(err)
 		}
 		if again := restored.Score(make([]float64, phi.Rows), phi); !reflect.DeepEqual(again, got) {
@@ -152,7 +152,7 @@ func TestNonlinearCertificatesRefuse(t *testing.T) {
 	}
 	s := rows.Save(c)
 	s.Arrays["mean"] = Array{Shape: []int{5}, Data: make([]float32, 5)}
-	if err := rows.Restore(&NonlinearCertificates{}, s); err == nil || !strings.Contains(err.Error(), "a network of 6 inputs for 5 features") {
+	if err := rows.Restore(&NonlinearCertificates{}, s, nil); err == nil || !strings.Contains(err.Error(), "a network of 6 inputs for 5 features") {
 		t.Errorf("restored with a mean of another width: %v", err)
 	}
 }

@@ -194,7 +194,7 @@ func TestSQRState(t *testing.T) {
 	x, y := randomRows(90, 3, 0, 1), randomRows(90, 2, 4, 2)
 	s, _ := fitSQR(t, x, y, SQROptions{Hidden: []int{6, 4}})
 	restored := &SQR{}
-	if err := rows.Restore(restored, s.State()); err != nil {
+	if err := rows.Restore(restored, s.State(), nil); err != nil {
 		t.Fatal(err)
 	}
 	levels := []float64{0.05, 0.33, 0.95}
@@ -214,7 +214,7 @@ func TestSQRState(t *testing.T) {
 	} {
 		st := s.State()
 		spoil(st)
-		if err := rows.Restore(&SQR{}, st); err == nil {
+		if err := rows.Restore(&SQR{}, st, nil); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}

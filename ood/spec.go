@@ -37,8 +37,8 @@ type Spec struct {
 }
 
 // Fitted is a fitted method: a pointer to a struct whose tagged fields are its
-// state, as rows.Save has it; the lengths called features, logits and layer_0
-// are the widths of the rows. It is safe for concurrent use.
+// state, as rows.Save has it: lengths called features, logits and layer_0 are
+// those of the rows. It is safe for concurrent use.
 type Fitted interface {
 	// Score writes one score per row of b to dst, which has as many elements.
 	// The rows have what the method needs, with the widths that it was fitted
@@ -125,14 +125,14 @@ func (s Spec) check(m Method, t Training) error {
 		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", t.Logits.Cols)
 	}
 	if s.Needs&NeedWeights != 0 {
-		return t.Last.check(t.Features.Cols, t.Logits.Cols)
+		return t.Last.Check(t.Features.Cols, t.Logits.Cols)
 	}
 	return nil
 }
 
-// check says what is wrong with a layer on h features; c is the number of
+// Check says what is wrong with a layer on h features; c is the number of
 // logits, or 0.
-func (l *Linear) check(h, c int) error {
+func (l *Linear) Check(h, c int) error {
 	switch w := l.Weight; {
 	case w.Cols != h:
 		return fmt.Errorf("the last layer's weights are for %d features, and the rows have %d", w.Cols, h)
@@ -396,7 +396,7 @@ func (s Spec) restore(m Method, st heads.State) (Scorer, error) {
 			return nil, fmt.Errorf("parameter %q: the method needs %s", widthPrefix+need.name, s.Needs)
 		}
 	}
-	if err := rows.RestoreKnowing(b.fitted, own, b.widths); err != nil {
+	if err := rows.Restore(b.fitted, own, b.widths); err != nil {
 		return nil, err
 	}
 	return b.scorer(), b.try()

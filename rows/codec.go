@@ -42,6 +42,7 @@ type Restored interface{ Restored() error }
 //
 //	least=N      a number of at least N
 //	positive     numbers above 0
+//	below=N      numbers below N
 //	rising       numbers that do not fall
 //	dim=h        a number that is the length called h
 //	of=a|b       one of these strings
@@ -57,12 +58,9 @@ func Save(v any) State {
 
 // Restore sets the tagged fields of v, a pointer to a struct, to what Save
 // stored. It refuses what Save cannot have stored: what is missing or left over,
-// of another type or shape, not finite, or not what the tags hold.
-func Restore(v any, s State) error { return RestoreKnowing(v, s, nil) }
-
-// RestoreKnowing is Restore where some lengths have to be what they are known
-// to be.
-func RestoreKnowing(v any, s State, lengths map[string]int) error {
+// of another type or shape, not finite, or not what the tags hold. lengths, which
+// may be nil, are those that are known, by the names in the brackets.
+func Restore(v any, s State, lengths map[string]int) error {
 	r := restorer{state: s, used: map[string]bool{}, known: lengths}
 	if err := r.restore("", reflect.ValueOf(v).Elem()); err != nil {
 		return err
@@ -473,35 +471,44 @@ func bind(lengths map[string]int, dim string, n int, what string) error {
 	return nil
 }
 
-// bounds are what the tag holds of every number.
-func (f field) bounds() (least float64, above bool) {
-	least = math.Inf(-1)
-	if text, ok := f.hold["least"]; ok {
-		var err error
-		if least, err = strconv.ParseFloat(text, 64); err != nil {
-			panic("rows: " + err.Error())
-		}
-	}
-	if _, above = f.hold["positive"]; above {
-		least = 0
-	}
-	return least, above
+// bounds are what a tag holds of every number.
+type bounds struct {
+	least, below float64
+	positive     bool
 }
 
-func outside(n, least float64, above bool) error {
+func (f field) bounds() bounds {
+	number := func(option string, otherwise float64) float64 {
+		text, ok := f.hold[option]
+		if !ok {
+			return otherwise
+		}
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			panic("rows: " + err.Error())
+		}
+		return n
+	}
+	_, positive := f.hold["positive"]
+	return bounds{number("least", math.Inf(-1)), number("below", math.Inf(1)), positive}
+}
+
+// hold says what is wrong with a number.
+func (b bounds) hold(n float64) error {
 	switch {
-	case above && !(n > least):
-		return fmt.Errorf("must be above %v, not %v", least, n)
-	case n < least:
-		return fmt.Errorf("must be at least %v, not %v", least, n)
+	case b.positive && !(n > 0):
+		return fmt.Errorf("must be above 0, not %v", n)
+	case n < b.least:
+		return fmt.Errorf("must be at least %v, not %v", b.least, n)
+	case n >= b.below:
+		return fmt.Errorf("must be below %v, not %v", b.below, n)
 	}
 	return nil
 }
 
 // holds says what is wrong with a number.
 func (f field) holds(n float64) error {
-	least, above := f.bounds()
-	if err := outside(n, least, above); err != nil {
+	if err := f.bounds().hold(n); err != nil {
 		return fmt.Errorf("parameter %q %w", f.name, err)
 	}
 	return nil
@@ -509,7 +516,7 @@ func (f field) holds(n float64) error {
 
 // hold says what is wrong with an array.
 func hold[T float32 | float64 | int64](f field, data []T) error {
-	least, above := f.bounds()
+	b := f.bounds()
 	_, rising := f.hold["rising"]
 	for i, v := range data {
 		n := float64(v)
@@ -519,7 +526,7 @@ func hold[T float32 | float64 | int64](f field, data []T) error {
 		if rising && i > 0 && v < data[i-1] {
 			return fmt.Errorf("array %q falls at %d", f.name, i)
 		}
-		if err := outside(n, least, above); err != nil {
+		if err := b.hold(n); err != nil {
 			return fmt.Errorf("array %q, at %d, %w", f.name, i, err)
 		}
 	}

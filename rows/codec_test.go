@@ -51,7 +51,7 @@ type everything struct {
 	whitening
 	K       int            `state:"k,least=1"`
 	Outputs int            `state:"outputs,dim=c"`
-	Alpha   float64        `state:"alpha,positive"`
+	Alpha   float64        `state:"alpha,positive,below=2"`
 	Unit    bool           `state:"unit"`
 	Kind    kind           `state:"kind,of=top|bottom"`
 	Bias    []float32      `state:"bias[c],optional"`
@@ -97,7 +97,7 @@ func TestSaveAndRestore(t *testing.T) {
 		}
 	}
 	back := &everything{Part: &whitening{}}
-	if err := rows.Restore(back, s); err != nil {
+	if err := rows.Restore(back, s, nil); err != nil {
 		t.Fatal(err)
 	}
 	want := some()
@@ -117,6 +117,7 @@ func TestRestoreRefuses(t *testing.T) {
 		`parameter "k" must be a whole number, not 2.5`:                 func(s rows.State) { s.Params["k"] = 2.5 },
 		`parameter "k" must be at least 1, not 0`:                       func(s rows.State) { s.Params["k"] = 0. },
 		`parameter "alpha" must be above 0, not 0`:                      func(s rows.State) { s.Params["alpha"] = 0. },
+		`parameter "alpha" must be below 2, not 2`:                      func(s rows.State) { s.Params["alpha"] = 2. },
 		`parameter "alpha" is NaN`:                                      func(s rows.State) { s.Params["alpha"] = math.NaN() },
 		`parameter "unit" must be a bool, not 1`:                        func(s rows.State) { s.Params["unit"] = 1. },
 		`parameter "kind" must be one of top, bottom, not "left"`:       func(s rows.State) { s.Params["kind"] = "left" },
@@ -128,7 +129,8 @@ func TestRestoreRefuses(t *testing.T) {
 		`array "mean" must hold []float64 of shape [h], not []float32`:  func(s rows.State) { s.Arrays["mean"] = rows.Array{Shape: []int{1}, Data: []float32{1}} },
 		`array "mean" must hold []float64 of shape [h]`:                 func(s rows.State) { s.Arrays["mean"] = rows.Array{Shape: []int{4}, Data: []float64{1}} },
 		`axis 0 of array "projection" must be 2, not 3`:                 func(s rows.State) { s.Arrays["mean"] = vector(1, 2) },
-		`axis 0 of array "mean" must be at least 1, not 0`:              func(s rows.State) { s.Arrays["mean"] = vector() },
+		`axis 0 of array "levels" must be 3, not 2`:                     func(s rows.State) { s.Arrays["levels"] = vector(.1, .2) },
+		`axis 0 of array "all.mean" must be at least 1, not 0`:          func(s rows.State) { s.Arrays["all.mean"] = vector() },
 		`array "mean" has +Inf at 1`:                                    func(s rows.State) { s.Arrays["mean"] = vector(0, math.Inf(1), 0) },
 		`the first mean is negative`:                                    func(s rows.State) { s.Arrays["mean"] = vector(-1, 0, 0) },
 		`all: the first mean is negative`:                               func(s rows.State) { s.Arrays["all.mean"] = vector(-1, 0, 0) },
@@ -145,7 +147,7 @@ func TestRestoreRefuses(t *testing.T) {
 		s := rows.Save(some())
 		s.Arrays["counts"] = rows.Array{Shape: []int{2}, Data: slices.Clone(s.Arrays["counts"].Data.([]int64))}
 		change(s)
-		err := rows.Restore(&everything{Part: &whitening{}}, s)
+		err := rows.Restore(&everything{Part: &whitening{}}, s, map[string]int{"l": 3})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}

@@ -1,0 +1,33 @@
+package baselines
+
+import (
+	"context"
+
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// BALDFeatures is BALD with dropout before the last layer alone, which needs no
+// network.
+var BALDFeatures = ood.Define(ood.Spec{
+	Name: "bald-features",
+	Doc: "Mutual information between the predicted class and the pass, over passes that drop features before the last layer, each " +
+		"with the probability that the parameter dropout says." + baldScores + " Where the network has no dropout there, that is not " +
+		"what it was trained with.",
+	Ref:    "after Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
+	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Params: append(baldParams(), ood.Number("dropout", .5).Above(0).Below(1)),
+	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+		return &baldFeatures{lastPasses{newLastLayer(t), p.Int("passes"), p.Float("dropout"), t.Seed}, disagreement{p.Text("score")}}, nil
+	},
+	New: func() ood.Fitted { return &baldFeatures{} },
+})
+
+type baldFeatures struct {
+	lastPasses
+	disagreement
+}
+
+// Score implements ood.Fitted.
+func (s *baldFeatures) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	return s.each(ctx, b, func(i, c int, z []float32) { dst[i] = s.score(z, c) })
+}
