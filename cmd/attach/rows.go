@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -234,7 +234,7 @@ func parseFractions(flag, list string) ([]float64, error) {
 // loadPreprocess reads the preprocessing at path and keeps it as it is, to be
 // stored with what is fitted.
 func (r *reading) loadPreprocess(path string) error {
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return err
 	}

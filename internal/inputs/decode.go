@@ -9,7 +9,6 @@ import (
 	_ "image/jpeg"
 	_ "image/png"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	_ "golang.org/x/image/webp"
 
 	"github.com/attach-uncertainty/attach/internal/inputs/jpeg"
+	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // imageKinds are the file name extensions of images.
@@ -44,7 +44,7 @@ func decodeFile(path string) (pixels, error) {
 var ErrImage = errors.New("not a readable image")
 
 func decodeImage(path string) (img image.Image, format string, err error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, "", err
 	}

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"image"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // folderSource is images in files. They are decoded as they are read, as many
@@ -142,7 +143,7 @@ func (f *folderSource) thumbnail(ctx context.Context, i int) (image.Image, error
 
 // firstShape is the shape of the first image's row, which all others share.
 func (f *folderSource) firstShape() ([]int, error) {
-	r, err := os.Open(f.path(0))
+	r, err := regular.Open(f.path(0))
 	if err != nil {
 		return nil, err
 	}

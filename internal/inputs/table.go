@@ -8,7 +8,6 @@ import (
 	"image"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -136,7 +135,7 @@ func readTable(ctx context.Context, path string) (*table, error) {
 // readGroupedTable reads a table whose column named groups, unless that is
 // empty, may be any text.
 func readGroupedTable(ctx context.Context, path, groups string) (*table, error) {
-	f, err := os.Open(path)
+	f, err := openStream(ctx, path)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // Lazy is an array in a file, of which only the header has been read. It holds
@@ -21,7 +22,7 @@ type Lazy struct {
 // OpenFile reads the header of the .npy file at path and checks that the file
 // is as long as the header says. Errors name the path.
 func OpenFile(path string) (*Lazy, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

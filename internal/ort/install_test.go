@@ -367,11 +367,11 @@ func TestPinsPublished(t *testing.T) {
 			}
 			key := p.spec + " " + p.wheel
 			if packages[key] == "" {
-				argv := c.find(ctx)
+				packages[key] = t.TempDir()
+				argv := c.find(ctx, packages[key])
 				if argv == nil {
 					t.Skipf("no %s", c.source)
 				}
-				packages[key] = t.TempDir()
 				if err := c.fetch(ctx, argv, p, packages[key]); err != nil {
 					t.Fatal(err)
 				}
