@@ -234,7 +234,7 @@ func openPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, o featurize.O
 	}
 	if err != nil {
 		// Another model may well lack the tensors that are asked of it.
-		if sha, shaErr := featurize.SHA256(path); shaErr == nil {
+		if sha, shaErr := featurize.SHA256(c.Context, path); shaErr == nil {
 			if err := b.Check(sha); err != nil {
 				return nil, fmt.Errorf("%s: %w", path, err)
 			}
