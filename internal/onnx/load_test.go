@@ -130,6 +130,7 @@ func FuzzParse(f *testing.F) {
 			op("Constant", nil, []string{"k"}, Attr("value", &pb.TensorProto{Dims: []int64{1 << 40, 1 << 40}, DataType: proto.Int32(1)})),
 			op("Identity", []string{"k"}, []string{"k"}),
 			op("Constant", nil, nil),
+			op("Constant", nil, []string{"s"}, &pb.AttributeProto{Name: proto.String("sparse_value"), SparseTensor: &pb.SparseTensorProto{Values: external1("w.bin", "0", "8")}}),
 		},
 		Initializer: []*pb.TensorProto{external1("../secret", "-1", "x")},
 		Output:      []*pb.ValueInfoProto{ValueInfo("y", pb.TensorProto_FLOAT)},
