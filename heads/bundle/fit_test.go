@@ -163,6 +163,7 @@ func TestOneLogitLastLayer(t *testing.T) {
 	in := classifier(40)
 	in.Batch.Labels = nil
 	in.Last = &ood.Linear{Weight: matrix(1, 8), Bias: []float32{0.5}}
+	in.Base.Classes = nil
 	in.Batch.Logits = matrix(40, 1)
 	for j := range 8 {
 		in.Last.Weight.Data[j] = float32(j) - 3

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,23 +77,73 @@ func Read(r io.ReaderAt, size int64) (*Bundle, error) {
 		if err != nil {
 			return nil, err
 		}
-		folder, name, _ := strings.Cut(strings.TrimSuffix(entry.Name, arraySuffix), "/")
-		folder += "/"
+		folder := entry.folder()
 		if states[folder].Arrays == nil {
 			states[folder] = heads.State{Arrays: map[string]heads.Array{}}
 		}
-		states[folder].Arrays[name] = array
+		states[folder].Arrays[entry.short()] = array
 	}
-	return m.restore(states)
+	b, err := m.restore(states)
+	if err != nil {
+		return nil, err
+	}
+	return b, b.writes(content)
+}
+
+func hasNaN(a heads.Array) bool {
+	switch v := a.Data.(type) {
+	case []float32:
+		return slices.ContainsFunc(v, func(x float32) bool { return x != x })
+	case []float64:
+		return slices.ContainsFunc(v, math.IsNaN)
+	}
+	return false
+}
+
+// writes refuses a manifest other than the one that the bundle read from it
+// would be written with: what nothing reads, or reads as something else.
+func (b *Bundle) writes(content []byte) error {
+	m, _, err := b.describe()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	again, err := m.encode()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	is, would := bytes.Split(content, []byte("\n")), bytes.Split(again, []byte("\n"))
+	for i := range min(len(is), len(would)) {
+		if !bytes.Equal(is[i], would[i]) {
+			return fmt.Errorf("%w: line %d of %s is %#.100q, where a fit writes %#.100q",
+				ErrDamaged, i+1, manifestName, bytes.TrimSpace(is[i]), bytes.TrimSpace(would[i]))
+		}
+	}
+	if len(is) != len(would) {
+		return fmt.Errorf("%w: %s has %d lines, where a fit writes %d", ErrDamaged, manifestName, len(is), len(would))
+	}
+	return nil
 }
 
 // restore rebuilds the bundle from its manifest and the arrays by folder.
 func (m manifest) restore(states map[string]heads.State) (*Bundle, error) {
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	for folder, state := range states {
+		for name, array := range state.Arrays {
+			if hasNaN(array) {
+				return nil, fmt.Errorf("%w: array %q has an entry that is not a number", ErrDamaged, folder+name)
+			}
+		}
+	}
 	b := &Bundle{Library: m.Library.Version, Base: m.restoredBase(), Layout: m.Layout}
 	if m.Preprocess != nil {
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, m.Preprocess); err != nil {
 			return nil, fmt.Errorf("%w: preprocess: %w", ErrDamaged, err)
+		}
+		if !bytes.HasPrefix(compact.Bytes(), []byte("{")) {
+			return nil, fmt.Errorf("%w: the preprocessing is no JSON object", ErrDamaged)
 		}
 		b.Preprocess = compact.Bytes()
 	}
@@ -110,6 +161,9 @@ func (m manifest) restore(states map[string]heads.State) (*Bundle, error) {
 	}
 	if err := b.Calibration.restore(states[calibrationFolder], c.QuantileLevels, c.Groups); err != nil {
 		return nil, err
+	}
+	if err := b.checkParts(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return b, b.consistent()
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -212,25 +211,5 @@ func TestCheck(t *testing.T) {
 	}
 	if _, err := b.ModelPath(""); !errors.Is(err, bundle.ErrWrongModel) {
 		t.Errorf("error is %v, want %v", err, bundle.ErrWrongModel)
-	}
-}
-
-func TestListsInParams(t *testing.T) {
-	good := mustWrite(t, mustFit(t, classifier(30)))
-	b, err := read(edit(t, good, true, `"params": {`, `"params": {"levels": [0.1, 0.9], "names": ["a", "b"], "none": [],`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]any{
-		"levels": []float64{0.1, 0.9}, "names": []string{"a", "b"}, "none": []float64{}, "unit_norm": true, "lambda": 0.0,
-	} {
-		if got := b.Detector.Params[name]; !reflect.DeepEqual(got, want) {
-			t.Errorf("parameter %s is %#v, want %#v", name, got, want)
-		}
-	}
-	for _, bad := range []string{`[1, "a"]`, `["a", 1]`, `[[1]]`, `{"a": 1}`, `null`} {
-		if _, err := read(edit(t, good, true, `"params": {`, `"params": {"bad": `+bad+`,`)); !errors.Is(err, bundle.ErrDamaged) {
-			t.Errorf("parameter %s: error is %v, want %v", bad, err, bundle.ErrDamaged)
-		}
 	}
 }
