@@ -18,27 +18,30 @@ import (
 	"github.com/attach-uncertainty/attach/internal/npy"
 )
 
-// seal makes the checksums of a file's entries those of their content.
-func seal(content map[string][]byte) {
+// seal makes the checksums of a file's manifest, and of the arrays named, those of
+// their content.
+func seal(content map[string][]byte, arrays ...string) {
 	m := content["manifest.json"]
-	for name, array := range content {
-		if strings.HasSuffix(name, ".npy") {
-			m = arrayFacts(name).ReplaceAllFunc(m, func(old []byte) []byte {
-				facts := describe(name, array)
-				if facts == nil {
-					return old
-				}
-				return facts
-			})
+	for _, name := range arrays {
+		if start, end := arrayFacts(m, name); end > start {
+			if facts := describe(name, content[name]); facts != nil {
+				m = slices.Concat(m[:start], facts, m[end:])
+			}
 		}
 	}
 	content["manifest.json"] = m
 	content["manifest.sha256"] = []byte(sha(m) + "  manifest.json\n")
 }
 
-// arrayFacts finds what a manifest says of an array.
-func arrayFacts(name string) *regexp.Regexp {
-	return regexp.MustCompile(`\{\n      "name": ` + regexp.QuoteMeta(`"`+name+`"`) + `,\n[^{}]*\n    \}`)
+// arrayFacts finds what a manifest says of an array, if it does.
+func arrayFacts(m []byte, name string) (start, end int) {
+	start = bytes.Index(m, []byte("{\n      \"name\": \""+name+"\","))
+	if start < 0 {
+		return 0, 0
+	}
+	const last = "\n    }"
+	length := bytes.Index(m[start:], []byte(last))
+	return start, start + length + len(last)
 }
 
 // describe is what a manifest says of an array, nil where it is none.
@@ -78,7 +81,7 @@ func resealed(t testing.TB, file string, change func(content map[string][]byte))
 	if maps.EqualFunc(before, content, bytes.Equal) {
 		t.Fatal("nothing was changed")
 	}
-	seal(content)
+	seal(content, slices.Collect(maps.Keys(content))...)
 	return pack(t, slices.Sorted(maps.Keys(content)), content, zip.Store)
 }
 
@@ -128,12 +131,12 @@ func lists(name string, after string) func(map[string][]byte) {
 	return func(content map[string][]byte) {
 		content[name] = content[after]
 		m := content["manifest.json"]
-		facts := arrayFacts(after).Find(m)
-		if facts == nil {
+		start, end := arrayFacts(m, after)
+		if end == start {
 			panic("there is no array " + after)
 		}
-		more := bytes.Replace(facts, []byte(after), []byte(name), 1)
-		content["manifest.json"] = bytes.Replace(m, facts, slices.Concat(facts, []byte(",\n    "), more), 1)
+		more := bytes.Replace(m[start:end], []byte(after), []byte(name), 1)
+		content["manifest.json"] = slices.Concat(m[:end], []byte(",\n    "), more, m[end:])
 	}
 }
 
