@@ -70,6 +70,9 @@ func predict(c *cli.Context) (err error) {
 	if err := checkTableName(c.String("o")); err != nil {
 		return err
 	}
+	if err := refuseLabels(c); err != nil {
+		return err
+	}
 	r, err := newReading(c)
 	if err != nil {
 		return err
@@ -110,6 +113,16 @@ func predict(c *cli.Context) (err error) {
 		return usagef("%s was calibrated by group; say with --groups where the rows' groups are", args[0])
 	case !grouped:
 		if err := refuse(c, "for heads that were fitted without it", "groups"); err != nil {
+			return err
+		}
+	}
+	if len(b.Calibration.Quantiles) == 0 {
+		if err := refuse(c, "for heads without intervals, such as a classifier's", "level", "quantiles", "side", "joint", "smoothed", "samples", "seed"); err != nil {
+			return err
+		}
+	}
+	if b.Detector == nil {
+		if err := refuse(c, "for heads without a detector", "alpha"); err != nil {
 			return err
 		}
 	}
@@ -178,6 +191,7 @@ func predict(c *cli.Context) (err error) {
 		return err
 	}
 	noteEndless(c.App.ErrWriter, b, choice.Level, rows.groups)
+	noteSilent(c.App.ErrWriter, b, choice.Alpha)
 	if b.Calibration.HeldOut == bundle.SplitOff {
 		fmt.Fprintf(c.App.ErrWriter, "note: %s\n", b.Calibration.Promise())
 	}

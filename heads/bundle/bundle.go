@@ -133,6 +133,13 @@ func (c Calibration) Promise() string {
 	return "nothing was calibrated"
 }
 
+// LeastPValue is the least p-value that calibration rows so few allow, 1/(n+1):
+// at a smaller alpha nothing is flagged. See calibrate.LeastRows. It is 1 without
+// a detector.
+func (b *Bundle) LeastPValue() float64 {
+	return b.Calibration.OOD.LeastPValue()
+}
+
 // Check refuses a base model other than the one the bundle was fitted on. The
 // argument is the hex SHA-256 of the model at hand.
 func (b *Bundle) Check(sha256 string) error {

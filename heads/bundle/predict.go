@@ -18,7 +18,8 @@ type PredictOptions struct {
 	Levels []float64
 	// Level is the probability that intervals cover; 0 is the bundle's.
 	Level float64
-	// Alpha is the false-alarm rate of flags; 0 is the bundle's.
+	// Alpha is the false-alarm rate of flags; 0 is the bundle's. Below
+	// Bundle.LeastPValue nothing is flagged.
 	Alpha float64
 	// Side, if not empty, asks for intervals with one end, which miss on that
 	// side with probability at most 1−Level.

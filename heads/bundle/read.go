@@ -114,7 +114,7 @@ func (b *Bundle) writes(content []byte) error {
 	is, would := bytes.Split(content, []byte("\n")), bytes.Split(again, []byte("\n"))
 	for i := range min(len(is), len(would)) {
 		if !bytes.Equal(is[i], would[i]) {
-			return fmt.Errorf("%w: line %d of %s is %#.100q, where a fit writes %#.100q",
+			return fmt.Errorf("%w: line %d of %s is %.100q, where a fit writes %.100q",
 				ErrDamaged, i+1, manifestName, bytes.TrimSpace(is[i]), bytes.TrimSpace(would[i]))
 		}
 	}
