@@ -131,14 +131,6 @@ func runFit(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if in.Base.Task == bundle.Classification {
-		err = refuse(c, "for a classifier, which gets no quantile head", quantileFlags()...)
-	} else {
-		err = refuseForRegressor(c, in.SkipQuantiles)
-	}
-	if err != nil {
-		return err
-	}
 	engine, err := newEngine(c.Context, o)
 	if err != nil {
 		return err
@@ -188,9 +180,12 @@ func quantileFlags() []string {
 	return []string{"hidden", "epochs", "lr", "weight-decay", "dropout", "level", "interval", "interval-param", "groups"}
 }
 
-// refuseForRegressor refuses classes, and targets that nothing learns from.
-func refuseForRegressor(c *cli.Context, skipQuantiles bool) error {
-	if skipQuantiles {
+// refuseForTask refuses flags that the task has no use for.
+func refuseForTask(c *cli.Context, in *bundle.Inputs) error {
+	if in.Base.Task == bundle.Classification {
+		return refuse(c, "for a classifier, which gets no quantile head", quantileFlags()...)
+	}
+	if in.SkipQuantiles {
 		if err := refuse(c, "with --no-quantiles, as only the quantile head learns from targets", "y", "cal-y"); err != nil {
 			return err
 		}
