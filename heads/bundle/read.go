@@ -19,8 +19,13 @@ import (
 	"github.com/attach-uncertainty/attach/internal/npy"
 )
 
-// maxManifest bounds manifest.json, which is read before anything is known.
-const maxManifest = 16 << 20
+const (
+	// maxManifest bounds manifest.json, which is read before anything is known,
+	// and takes many times its size once it is.
+	maxManifest = 4 << 20
+	// maxBrackets bounds the preprocessing, which is indented as deep as it nests.
+	maxBrackets = 1000
+)
 
 // Open reads the bundle at path. Its Base.Path is resolved against the folder
 // of path.
@@ -115,7 +120,7 @@ func (b *Bundle) writes(content []byte) error {
 	for i := range min(len(is), len(would)) {
 		if !bytes.Equal(is[i], would[i]) {
 			return fmt.Errorf("%w: line %d of %s is %.100q, where a fit writes %.100q",
-				ErrDamaged, i+1, manifestName, bytes.TrimSpace(is[i]), bytes.TrimSpace(would[i]))
+				ErrDamaged, i+1, manifestName, is[i], would[i])
 		}
 	}
 	if len(is) != len(would) {
@@ -142,10 +147,11 @@ func (m manifest) restore(states map[string]heads.State) (*Bundle, error) {
 		if err := json.Compact(&compact, m.Preprocess); err != nil {
 			return nil, fmt.Errorf("%w: preprocess: %w", ErrDamaged, err)
 		}
-		if !bytes.HasPrefix(compact.Bytes(), []byte("{")) {
-			return nil, fmt.Errorf("%w: the preprocessing is no JSON object", ErrDamaged)
-		}
 		b.Preprocess = compact.Bytes()
+		brackets := bytes.Count(b.Preprocess, []byte("{")) + bytes.Count(b.Preprocess, []byte("["))
+		if b.Preprocess[0] != '{' || brackets > maxBrackets {
+			return nil, fmt.Errorf("%w: the preprocessing is no JSON object, or has %d brackets", ErrDamaged, brackets)
+		}
 	}
 	c := m.Calibration
 	b.Calibration = Calibration{
@@ -176,7 +182,12 @@ type archive struct {
 
 func openArchive(r io.ReaderAt, size int64) (archive, error) {
 	zr, err := zip.NewReader(r, size)
-	if err != nil {
+	var head [4]byte
+	if err == nil {
+		_, err = r.ReadAt(head[:], 0)
+	}
+	// Others, such as NumPy, know a zip file by how it begins.
+	if err != nil || string(head[:]) != "PK\x03\x04" {
 		return archive{}, fmt.Errorf("%w: copy it again or fit anew", ErrNotBundle)
 	}
 	a := archive{files: make(map[string]*zip.File, len(zr.File)), size: size}
@@ -235,13 +246,16 @@ func eachByte(f *zip.File, read func(r io.Reader) error) error {
 }
 
 // verify checks the manifest's own checksum and that the archive holds what
-// the manifest lists, no more and no less. Entries are stored, so that none is
-// larger than the file and reading takes no more memory than the file has.
+// the manifest lists, no more and no less. Entries are stored and do not overlap,
+// so that together they are no larger than the file and reading takes no more
+// memory than the file has.
 func (a archive) verify(content []byte, m manifest) error {
+	room := uint64(a.size)
 	for name, f := range a.files {
-		if f.Method != zip.Store || f.UncompressedSize64 != f.CompressedSize64 || f.UncompressedSize64 > uint64(a.size) {
+		if f.Method != zip.Store || f.UncompressedSize64 != f.CompressedSize64 || f.UncompressedSize64 > room {
 			return fmt.Errorf("%w: %q was packed by another program: fit anew or restore the original", ErrDamaged, name)
 		}
+		room -= f.UncompressedSize64
 	}
 	f := a.files[checksumName]
 	if f == nil || f.UncompressedSize64 > 1024 {
