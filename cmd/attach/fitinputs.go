@@ -28,7 +28,7 @@ func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, mod
 	if err := refuseForTask(c, in); err != nil {
 		return err
 	}
-	in.Base.Sigmoid = info.Normaliser == "Sigmoid" && info.OutputsWidth > 1
+	in.Base.Sigmoid = in.Base.Task == bundle.Classification && info.Normaliser == "Sigmoid" && info.OutputsWidth > 1
 	r.fitTo(model)
 	in.Last, in.Network, in.InputScale = model.Last(), model.Network(), r.inputScale()
 	in.Preprocess, in.Layout = r.raw, string(r.options.Layout)

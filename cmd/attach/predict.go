@@ -271,7 +271,7 @@ func modelPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, path string,
 	r.hint, r.columns = "pass --features to predict from them", b.Base.Columns
 	if b.Preprocess != nil && r.raw == nil {
 		if err := r.setPreprocess(b.Preprocess); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: its preprocessing is %w", c.Args().First(), err)
 		}
 	}
 	set, err := r.open(c.Context, c.String("x"), "", r.classes)

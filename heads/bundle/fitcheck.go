@@ -34,9 +34,6 @@ func (in Inputs) check() error {
 	if err := in.checkRows("rows to fit on", in.Batch, in.Targets, quantiles); err != nil {
 		return err
 	}
-	if err := checkClasses(in.Base.Classes, in.Base.Task, in.Base.Outputs); err != nil {
-		return err
-	}
 	if n, c := in.Batch.Len(), in.Batch.Logits.Cols; in.Base.Task == Classification && n < c {
 		return &heads.TooFewRowsError{What: fmt.Sprintf("%d classes", c), Have: n, Need: c}
 	}

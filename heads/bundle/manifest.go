@@ -3,6 +3,7 @@ package bundle
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -130,28 +131,42 @@ func (m manifest) check() error {
 	classifies := m.Model.Task == Classification
 	switch {
 	case !classifies && m.Model.Task != Regression:
-		return fmt.Errorf("%w: the manifest's task is %q", ErrDamaged, m.Model.Task)
+		return fmt.Errorf("the manifest's task is %q", m.Model.Task)
 	case m.Model.Width < 1 || m.Model.Width > maxWidth || m.Model.Outputs < 0 || m.Model.Outputs > maxWidth:
-		return fmt.Errorf("%w: the manifest gives %d features and %d outputs", ErrDamaged, m.Model.Width, m.Model.Outputs)
+		return fmt.Errorf("the manifest gives %d features and %d outputs", m.Model.Width, m.Model.Outputs)
 	case !m.Model.layersBounded():
-		return fmt.Errorf("%w: the manifest gives %d earlier layers, with widths that are not positive or too large together", ErrDamaged, len(m.Model.Layers))
+		return fmt.Errorf("the manifest gives %d earlier layers, with widths that are not positive or too large together", len(m.Model.Layers))
 	case strings.Trim(m.Model.SHA256, "0123456789abcdef") != "":
-		return fmt.Errorf("%w: the model's sha256 is %q", ErrDamaged, abbreviate(m.Model.SHA256))
+		return fmt.Errorf("the model's sha256 is %q", abbreviate(m.Model.SHA256))
 	case m.Layout != "" && m.Layout != "nchw" && m.Layout != "nhwc":
-		return fmt.Errorf("%w: the layout is %q, and not nchw or nhwc", ErrDamaged, m.Layout)
+		return fmt.Errorf("the layout is %q, and not nchw or nhwc", m.Layout)
 	case m.Model.Sigmoid && !classifies:
-		return fmt.Errorf("%w: a regressor's outputs are said to be probabilities", ErrDamaged)
+		return errors.New("a regressor's outputs are said to be probabilities")
 	case c.HeldOut != Given && c.HeldOut != SplitOff:
-		return fmt.Errorf("%w: the calibration rows are said to be %q", ErrDamaged, c.HeldOut)
+		return fmt.Errorf("the calibration rows are said to be %q", c.HeldOut)
 	case c.NFit < 1 || c.NCal < 1:
-		return fmt.Errorf("%w: the manifest gives %d rows fitted on and %d calibrated on", ErrDamaged, c.NFit, c.NCal)
+		return fmt.Errorf("the manifest gives %d rows fitted on and %d calibrated on", c.NFit, c.NCal)
 	case c.Temperature != 0 && (!classifies || m.Model.Sigmoid || c.Temperature < calibrate.MinTemperature || c.Temperature > calibrate.MaxTemperature):
-		return fmt.Errorf("%w: no such network has the temperature %v", ErrDamaged, c.Temperature)
+		return fmt.Errorf("no such network has the temperature %v", c.Temperature)
 	case !(c.Alpha > 0 && c.Alpha < 1) || !(c.Level > 0 && c.Level < 1):
-		return fmt.Errorf("%w: the manifest's alpha %v or level %v is not between 0 and 1", ErrDamaged, c.Alpha, c.Level)
+		return fmt.Errorf("the manifest's alpha %v or level %v is not between 0 and 1", c.Alpha, c.Level)
 	}
-	if err := checkClasses(m.Model.Classes, m.Model.Task, m.Model.Outputs); err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	if err := checkPreprocess(m.Preprocess); err != nil {
+		return err
+	}
+	return checkClasses(m.Model.Classes, m.Model.Task, m.Model.Outputs)
+}
+
+// checkPreprocess refuses what is no JSON object, or nests too deep.
+func checkPreprocess(raw json.RawMessage) error {
+	var object map[string]json.RawMessage
+	switch brackets := bytes.Count(raw, []byte("{")) + bytes.Count(raw, []byte("[")); {
+	case raw == nil:
+		return nil
+	case json.Unmarshal(raw, &object) != nil || object == nil:
+		return errors.New("the preprocessing is no JSON object")
+	case brackets > maxBrackets:
+		return fmt.Errorf("the preprocessing has %d brackets", brackets)
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func (b *Bundle) writes(content []byte) error {
 // restore rebuilds the bundle from its manifest and the arrays by folder.
 func (m manifest) restore(states map[string]heads.State) (*Bundle, error) {
 	if err := m.check(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	for folder, state := range states {
 		for name, array := range state.Arrays {
@@ -148,10 +148,6 @@ func (m manifest) restore(states map[string]heads.State) (*Bundle, error) {
 			return nil, fmt.Errorf("%w: preprocess: %w", ErrDamaged, err)
 		}
 		b.Preprocess = compact.Bytes()
-		brackets := bytes.Count(b.Preprocess, []byte("{")) + bytes.Count(b.Preprocess, []byte("["))
-		if b.Preprocess[0] != '{' || brackets > maxBrackets {
-			return nil, fmt.Errorf("%w: the preprocessing is no JSON object, or has %d brackets", ErrDamaged, brackets)
-		}
 	}
 	c := m.Calibration
 	b.Calibration = Calibration{
