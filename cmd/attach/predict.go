@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -40,7 +39,7 @@ func predictCommand() *cli.Command {
 		Usage:     "write predictions with their intervals, scores, p-values and flags",
 		UsageText: "attach predict M.attach --x INPUTS [-o OUT.csv]",
 		Description: "Writes one row per input: `input`, its name or, from 0, its number (.npz has no names), and then\n\n" +
-			"of a classifier `class` and `confidence`; of a regressor `prediction`, the model's own, and `median`, `lower` and `upper`, the head's. " +
+			"of a classifier `class`, `class_name` where folders or --classes of the fit named classes, and `confidence`; of a regressor `prediction`, the model's own, and `median`, `lower` and `upper`, the head's. " +
 			"The interval is conformalized; an endless bound, null in JSON, says that the calibration rows are too few " +
 			"for the level, or that --side asks for the other. A target is covered if `lower` ≤ target ≤ `upper`, which an empty interval of --smoothed has the other way round. --samples adds `sample1`… (`samples`, inputs×targets×N, in .npz; lists in .jsonl).\n\n" +
 			"Of both, `ood_score` (higher: more uncertain), `p_value`, the share of in-domain inputs that score at least as high, and `flag`, which says that this is at most --alpha.\n\n" +
@@ -362,10 +361,12 @@ func predictionColumns(p *bundle.Prediction, classes []string) []column {
 			class[i] = int64(v)
 		}
 		columns = append(columns, column{"class", 1, class})
-		if len(classes) > 0 && slices.Max(p.Class) < len(classes) {
-			text := make([]string, p.N)
+		if len(classes) > 0 {
+			text := make([]string, p.N) // "" of a class without a name
 			for i, v := range p.Class {
-				text[i] = classes[v]
+				if v < len(classes) {
+					text[i] = classes[v]
+				}
 			}
 			columns = append(columns, column{"class_name", 1, text})
 		}

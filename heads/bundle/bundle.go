@@ -56,7 +56,7 @@ type Base struct {
 	Layers  []Layer
 	Width   int      // columns of φ
 	Outputs int      // columns of the logits: classes or targets; 0 is unknown
-	Classes []string // names of classes, in the order of the logits, or nil; the last may be without
+	Classes []string // names of the first classes, in the order of the logits, or nil
 	// Columns are the names of the columns of the table fitted on that are
 	// inputs, in the order that the network takes them, or nil.
 	Columns []string
