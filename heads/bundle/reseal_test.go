@@ -3,6 +3,7 @@ package bundle_test
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/npy"
@@ -263,4 +265,24 @@ func detectorOf(file string) string {
 		return ""
 	}
 	return regexp.MustCompile(`(?s)  "detector": \{\n.*?\n  \},\n`).FindString(string(b))
+}
+
+// TestResealedNumbers: a number of the state asks neither for memory that no fit
+// takes nor for scores that are none.
+func TestResealedNumbers(t *testing.T) {
+	in := classifier(40)
+	in.Last = sums(3, 8)
+	in.Method, _ = baselines.ByName("bald-features")
+	passes := edit(t, mustWrite(t, mustFit(t, in)), true, "      \"passes\": 100,\n      \"score\"", "      \"passes\": 4294967295,\n      \"score\"")
+	if _, err := read(passes); !errors.Is(err, bundle.ErrDamaged) || !strings.Contains(err.Error(), `"passes" must be at most`) {
+		t.Errorf("error is %v, want %v", err, bundle.ErrDamaged)
+	}
+	in.Method = baselines.Energy
+	b, err := read(edit(t, mustWrite(t, mustFit(t, in)), true, "      \"temperature\": 1,\n      \"width\"", "      \"temperature\": 5e-324,\n      \"width\""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Predict(context.Background(), in.Batch, bundle.PredictOptions{}); err == nil || !strings.Contains(err.Error(), "no score for row ") {
+		t.Errorf("error is %v, want one that says that there is no score", err)
+	}
 }
