@@ -96,7 +96,7 @@ func baldDefault() ood.Params {
 
 func readBALD(p ood.Params) (score string, rate float64, count int, err error) {
 	r := p.Reader()
-	count = r.Count("passes", 100)
+	count = r.Between("passes", 100, 1, mostPasses)
 	rate = r.NonNegative("dropout", .5)
 	score = r.OneOf("score", mutualInformation, predictiveEntropy, passVariance)
 	if err = r.Err(); err == nil && rate >= 1 {
@@ -205,6 +205,10 @@ func restoreBALD(st heads.State) (score string, rate float64, count int, seed ui
 		return
 	}
 	if count, err = whole(st, "passes", 1); err != nil {
+		return
+	}
+	if count > mostPasses {
+		err = fmt.Errorf("parameter %q must be at most %d, not %d", "passes", mostPasses, count)
 		return
 	}
 	seed, err = restoreSeed(st)

@@ -30,6 +30,9 @@ type ownPasses struct {
 // Outputs that are held at a time: rows × passes × outputs.
 const passRoom = 4 << 20
 
+// mostPasses bounds what a parameter asks of memory, and of time for a row.
+const mostPasses = 100_000
+
 func (p ownPasses) each(ctx context.Context, b ood.Batch, visit func(i, c int, z []float32)) error {
 	var z []float32
 	return p.bound.each(ctx, b, networkBlock, func(x ood.InputBlock) error {

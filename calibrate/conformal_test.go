@@ -112,3 +112,22 @@ func TestFalseAlarmRate(t *testing.T) {
 		}
 	}
 }
+
+// LeastRows is the first number of rows with which the least p-value is at most
+// α, for levels on and beside the p-values that can occur.
+func TestLeastRows(t *testing.T) {
+	for n := range 3000 {
+		alpha := Conformal{Scores: make([]float64, n)}.LeastPValue()
+		if got := LeastRows(alpha); got != n {
+			t.Errorf("least rows at 1/%d are %d, want %d", n+1, got, n)
+		}
+		if got := LeastRows(math.Nextafter(alpha, 0)); got != n+1 {
+			t.Errorf("least rows just below 1/%d are %d, want %d", n+1, got, n+1)
+		}
+	}
+	for alpha, want := range map[float64]int{.05: 19, .001: 999, 1e-9: 999999999, 2: 0, 1e-300: math.MaxInt, 0: math.MaxInt} {
+		if got := LeastRows(alpha); got != want {
+			t.Errorf("least rows at %v are %d, want %d", alpha, got, want)
+		}
+	}
+}

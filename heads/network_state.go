@@ -25,18 +25,18 @@ func (s State) SetNetwork(name string, n Network) {
 // arrays' data. Its layers fit together and are finite.
 func (s State) Network(name string) (Network, error) {
 	var n Network
-	layers, err := s.Number(name + "_layers")
+	layers, err := s.Whole(name+"_layers", 1)
 	if err != nil {
 		return n, err
 	}
-	if !(layers >= 1 && layers <= float64(len(s.Arrays))) {
-		return n, fmt.Errorf("%q of %v layers cannot be right", name, layers)
+	if layers > len(s.Arrays) {
+		return n, fmt.Errorf("%q of %d layers cannot be right", name, layers)
 	}
 	biased, err := s.Flag(name + "_bias")
 	if err != nil {
 		return n, err
 	}
-	for i := range int(layers) {
+	for i := range layers {
 		var l Layer
 		if l.W, err = s.General(fmt.Sprintf("%s_weight%d", name, i)); err != nil {
 			return n, err

@@ -57,15 +57,15 @@ func restoreRegressionNetworks(st State) (RegressionNetworks, error) {
 		}
 		*v.to = a
 	}
-	layers, err := st.Number("layers")
+	layers, err := st.Whole("layers", 1)
 	if err != nil {
 		return r, err
 	}
-	if !(layers >= 1 && layers <= float64(len(st.Arrays))) {
-		return r, fmt.Errorf("%v layers cannot be right", layers)
+	if layers > len(st.Arrays) {
+		return r, fmt.Errorf("%d layers cannot be right", layers)
 	}
 	r.Networks = make([]Network, len(r.Y.Mean))
-	for i := range int(layers) {
+	for i := range layers {
 		shape, w, err := st.float32s(fmt.Sprintf("weight%d", i), 3)
 		if err != nil {
 			return r, err

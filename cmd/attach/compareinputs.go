@@ -69,6 +69,11 @@ func compareModel(c *cli.Context, r *reading, choice comparing, comparison *ood.
 	r.fitTo(model)
 	info := model.Info()
 	task := cmp.Or(c.String("task"), info.Task)
+	if task == string(bundle.Regression) {
+		if err := refuseLabels(c); err != nil {
+			return err
+		}
+	}
 	read := func(path string, classes []int, labelled bool) (ood.Batch, error) {
 		set, err := r.open(c.Context, path, "", classes)
 		if err != nil {

@@ -88,6 +88,14 @@ func directions(c *cli.Context) error {
 			return err
 		}
 	}
+	if c.Bool("json") {
+		if err := refuse(c, "with --json, which prints all directions", "top"); err != nil {
+			return err
+		}
+	}
+	if err := refuseLabels(c); err != nil {
+		return err
+	}
 	alpha, path := c.Float64("alpha"), c.String("o")
 	switch {
 	case c.IsSet("alpha") && !(alpha > 0 && alpha < 1):
@@ -113,6 +121,11 @@ func directions(c *cli.Context) error {
 	b, certificates, err := openCertificates(args[0])
 	if err != nil {
 		return err
+	}
+	if certificates.Loss == heads.BCE {
+		if err := refuse(c, "for certificates of cross-entropy loss, which have no shift", "alpha"); err != nil {
+			return err
+		}
 	}
 	if b.Base.SHA256 == "" && !c.Bool("features") {
 		if err := refuse(c, "for heads that were fitted on features alone", append(rowFlags(), "model")...); err != nil {

@@ -47,3 +47,14 @@ func noteEndless(w io.Writer, b *bundle.Bundle, level float64, groups []string) 
 	}
 	fmt.Fprintf(w, "note: intervals at level %g are endless for groups with too few calibration rows: %s\n", level, strings.Join(few, ", "))
 }
+
+// noteSilent says that nothing can be flagged at alpha, 0 for the bundle's own,
+// for want of calibration rows.
+func noteSilent(w io.Writer, b *bundle.Bundle, alpha float64) {
+	alpha = cmp.Or(alpha, b.Calibration.Alpha)
+	if b.Detector == nil || b.LeastPValue() <= alpha {
+		return
+	}
+	fmt.Fprintf(w, "note: nothing can be flagged at alpha %g: with %d calibration rows the least p-value is %.3g; it takes %d rows, or a larger --alpha\n",
+		alpha, b.Calibration.NCal, b.LeastPValue(), calibrate.LeastRows(alpha))
+}

@@ -25,7 +25,10 @@ func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, mod
 	if in.Base.Task != bundle.Classification && in.Base.Task != bundle.Regression {
 		return errors.New("whether the model classifies or regresses cannot be told from its graph; say --task classification or --task regression")
 	}
-	in.Base.Sigmoid = info.Normaliser == "Sigmoid" && info.OutputsWidth > 1
+	if err := refuseForTask(c, in); err != nil {
+		return err
+	}
+	in.Base.Sigmoid = in.Base.Task == bundle.Classification && info.Normaliser == "Sigmoid" && info.OutputsWidth > 1
 	r.fitTo(model)
 	in.Last, in.Network, in.InputScale = model.Last(), model.Network(), r.inputScale()
 	in.Preprocess, in.Layout = r.raw, string(r.options.Layout)
@@ -130,6 +133,9 @@ func featureInputs(c *cli.Context, in *bundle.Inputs) error {
 	in.Base.Task = bundle.Task(c.String("task"))
 	if in.Base.Task == "" {
 		return usagef("attach fit without MODEL.onnx needs --task classification or --task regression")
+	}
+	if err := refuseForTask(c, in); err != nil {
+		return err
 	}
 	var err error
 	if in.Last, err = loadWeights(c); err != nil {

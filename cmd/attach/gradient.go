@@ -72,6 +72,9 @@ func gradient(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := refuseLabels(c); err != nil {
+		return err
+	}
 	r, err := newReading(c)
 	if err != nil {
 		return err

@@ -17,15 +17,20 @@ import (
 func inspectCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "inspect",
-		Usage:     "show what a model takes and gives, and which tensor serves as its features",
-		UsageText: "attach inspect MODEL.onnx [--json]",
+		Usage:     "show what a model takes and gives, and which tensor serves as its features; or what M.attach holds",
+		UsageText: "attach inspect MODEL.onnx [--json]\nattach inspect M.attach [--json]",
 		Description: "Shows what goes in and out, what the model seems to be trained for, the tensor that is taken as its " +
-			"features, whether its outputs are a linear function of them, the earlier layers that are read beside them, and the methods that work on it.",
+			"features, whether its outputs are a linear function of them, the earlier layers that are read beside them, and the methods that work on it.\n\n" +
+			"Of M.attach, shows which model it was fitted for and what was read of it, the methods and their parameters, the rows fitted and calibrated on, and what these promise. " +
+			"`least p-value` is 1/(n+1) with n calibration rows: nothing is flagged at an alpha below it. This needs neither the model nor the runtime.",
 		Flags: concat([]cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}}, modelFlags(), []cli.Flag{layersFlag()}, runtimeFlags()),
 		Action: func(c *cli.Context) error {
 			args, err := positional(c, "MODEL.onnx")
 			if err != nil {
 				return err
+			}
+			if isBundle(args[0]) {
+				return inspectBundle(c, args[0])
 			}
 			o, err := featurizeOptions(c)
 			if err != nil {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -40,7 +39,7 @@ func predictCommand() *cli.Command {
 		Usage:     "write predictions with their intervals, scores, p-values and flags",
 		UsageText: "attach predict M.attach --x INPUTS [-o OUT.csv]",
 		Description: "Writes one row per input: `input`, its name or, from 0, its number (.npz has no names), and then\n\n" +
-			"of a classifier `class` and `confidence`; of a regressor `prediction`, the model's own, and `median`, `lower` and `upper`, the head's. " +
+			"of a classifier `class`, `class_name` where folders or --classes of the fit named classes, and `confidence`; of a regressor `prediction`, the model's own, and `median`, `lower` and `upper`, the head's. " +
 			"The interval is conformalized; an endless bound, null in JSON, says that the calibration rows are too few " +
 			"for the level, or that --side asks for the other. A target is covered if `lower` ≤ target ≤ `upper`, which an empty interval of --smoothed has the other way round. --samples adds `sample1`… (`samples`, inputs×targets×N, in .npz; lists in .jsonl).\n\n" +
 			"Of both, `ood_score` (higher: more uncertain), `p_value`, the share of in-domain inputs that score at least as high, and `flag`, which says that this is at most --alpha.\n\n" +
@@ -68,6 +67,9 @@ func predict(c *cli.Context) (err error) {
 		}
 	}
 	if err := checkTableName(c.String("o")); err != nil {
+		return err
+	}
+	if err := refuseLabels(c); err != nil {
 		return err
 	}
 	r, err := newReading(c)
@@ -110,6 +112,16 @@ func predict(c *cli.Context) (err error) {
 		return usagef("%s was calibrated by group; say with --groups where the rows' groups are", args[0])
 	case !grouped:
 		if err := refuse(c, "for heads that were fitted without it", "groups"); err != nil {
+			return err
+		}
+	}
+	if len(b.Calibration.Quantiles) == 0 {
+		if err := refuse(c, "for heads without intervals, such as a classifier's", "level", "quantiles", "side", "joint", "smoothed", "samples", "seed"); err != nil {
+			return err
+		}
+	}
+	if b.Detector == nil {
+		if err := refuse(c, "for heads without a detector", "alpha"); err != nil {
 			return err
 		}
 	}
@@ -178,6 +190,7 @@ func predict(c *cli.Context) (err error) {
 		return err
 	}
 	noteEndless(c.App.ErrWriter, b, choice.Level, rows.groups)
+	noteSilent(c.App.ErrWriter, b, choice.Alpha)
 	if b.Calibration.HeldOut == bundle.SplitOff {
 		fmt.Fprintf(c.App.ErrWriter, "note: %s\n", b.Calibration.Promise())
 	}
@@ -257,7 +270,7 @@ func modelPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, path string,
 	r.hint, r.columns = "pass --features to predict from them", b.Base.Columns
 	if b.Preprocess != nil && r.raw == nil {
 		if err := r.setPreprocess(b.Preprocess); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: its preprocessing is %w", c.Args().First(), err)
 		}
 	}
 	set, err := r.open(c.Context, c.String("x"), "", r.classes)
@@ -348,10 +361,12 @@ func predictionColumns(p *bundle.Prediction, classes []string) []column {
 			class[i] = int64(v)
 		}
 		columns = append(columns, column{"class", 1, class})
-		if len(classes) > 0 && slices.Max(p.Class) < len(classes) {
-			text := make([]string, p.N)
+		if len(classes) > 0 {
+			text := make([]string, p.N) // "" of a class without a name
 			for i, v := range p.Class {
-				text[i] = classes[v]
+				if v < len(classes) {
+					text[i] = classes[v]
+				}
 			}
 			columns = append(columns, column{"class_name", 1, text})
 		}

@@ -54,6 +54,15 @@ func newReading(c *cli.Context) (*reading, error) {
 		return nil, usagef("--max-rows is %d; it must not be negative", r.maxRows)
 	}
 	var err error
+	if r.options.Target != "" {
+		err = refuse(c, "with --target, which names the targets too", "y", "cal-y")
+	}
+	if err == nil && !readsImages(c) {
+		err = refuse(c, "where no inputs are images in files", "labels", "skip-bad")
+	}
+	if err != nil {
+		return nil, err
+	}
 	if r.classes, err = parseInts("classes", c.String("classes")); err != nil {
 		return nil, err
 	}
@@ -63,6 +72,22 @@ func newReading(c *cli.Context) (*reading, error) {
 		}
 	}
 	return r, nil
+}
+
+// readsImages says whether any of a command's inputs may be images in files.
+func readsImages(c *cli.Context) bool {
+	paths := []string{c.String("x"), c.String("cal"), c.String("fit"), c.String("in")}
+	for _, value := range c.StringSlice("out") {
+		out, _ := parseOutFlag(value)
+		paths = append(paths, out.path)
+	}
+	return slices.ContainsFunc(paths, func(path string) bool {
+		switch strings.ToLower(filepath.Ext(path)) {
+		case ".npy", ".npz":
+			return false
+		}
+		return path != "" && !inputs.IsTable(path)
+	})
 }
 
 // fitTo reads rows the way the model takes them.
@@ -94,6 +119,9 @@ func (r *reading) open(ctx context.Context, x, y string, classes []int) (*inputs
 		fmt.Fprintf(r.stderr, "%s: left out %d images that cannot be read\n", x, n)
 	}
 	if y != "" {
+		if set.ClassNames() != nil {
+			return nil, usagef("--labels takes labels from the folders of %s, and %s holds others; leave one out", x, y)
+		}
 		targets, err := inputs.OpenTargets(ctx, y)
 		if err != nil {
 			return nil, err

@@ -122,6 +122,10 @@ func Fit(ctx context.Context, in Inputs) (*Bundle, error) {
 		},
 	}
 	b.Base.Layers = nil // but for a detector that reads them
+	// What could not be saved is better known before the work is done.
+	if err := b.manifest(nil).check(); err != nil {
+		return nil, err
+	}
 	if !in.SkipDetector {
 		if err := b.fitDetector(ctx, in, d); err != nil {
 			return nil, err

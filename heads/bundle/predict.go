@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
@@ -18,7 +19,8 @@ type PredictOptions struct {
 	Levels []float64
 	// Level is the probability that intervals cover; 0 is the bundle's.
 	Level float64
-	// Alpha is the false-alarm rate of flags; 0 is the bundle's.
+	// Alpha is the false-alarm rate of flags; 0 is the bundle's. Below
+	// Bundle.LeastPValue nothing is flagged.
 	Alpha float64
 	// Side, if not empty, asks for intervals with one end, which miss on that
 	// side with probability at most 1−Level.
@@ -276,6 +278,9 @@ func (p *Predictor) detect(ctx context.Context, out *Prediction, batch ood.Batch
 	out.PValue = c.PValues(nil, scores)
 	out.Flag = make([]bool, len(scores))
 	for i, v := range out.PValue {
+		if math.IsNaN(v) {
+			return fmt.Errorf("detector %s has no score for row %d: it was not fitted, or is damaged", p.bundle.Detector.Method, i)
+		}
 		out.Flag[i] = v <= p.alpha
 	}
 	return nil
