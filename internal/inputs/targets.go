@@ -56,7 +56,7 @@ func OpenTargets(ctx context.Context, path string) (Targets, error) {
 		}
 		return arrayTargets(l)
 	case IsTable(path):
-		t, err := readTable(ctx, path)
+		t, err := readTable(ctx, path, "", "")
 		if err != nil {
 			return Targets{}, err
 		}
