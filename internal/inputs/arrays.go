@@ -34,14 +34,11 @@ func openNPZ(path string, o Options) (*Set, error) {
 		return nil, err
 	}
 	if o.Groups != "" {
-		if s.groups, err = readGroups(z, o.Groups); err != nil {
+		if s.groups, err = readGroups(z, o.Groups, s.Len()); err != nil {
 			return nil, err
 		}
-		if len(s.groups) != s.Len() {
-			return nil, fmt.Errorf("%s: there are %d entries of %s for %d inputs", path, len(s.groups), o.Groups, s.Len())
-		}
 	}
-	return s, s.readTargets(z)
+	return s, s.readTargets(z, o.Outputs)
 }
 
 func newArraySet(l *npy.Lazy, o Options) (*Set, error) {
