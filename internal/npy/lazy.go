@@ -77,20 +77,24 @@ func (l *Lazy) Float32s() ([]float32, error) {
 	var dst []float32
 	err := l.whole(func(r io.Reader) error {
 		dst = make([]float32, l.Len())
+		// Both are used again for every chunk: what is left behind is not
+		// collected before it is as large as the array.
+		room := l.DType.newData(int(min(l.bytes(), chunk)) / l.DType.Size)
+		part := make([]float32, min(l.bytes(), chunk)/int64(l.DType.Size))
 		done, w := 0, newWalk(l.Shape)
 		return l.chunks(r, func(raw []byte) error {
-			data, err := l.DType.appendRaw(l.DType.newData(len(raw)/l.DType.Size), raw)
+			data, err := l.DType.appendRaw(room, raw)
 			if err != nil {
 				return fmt.Errorf("counted from element %d: %w", done, err)
 			}
-			part, err := Float32s(heads.Array{Data: data})
+			n := toFloat32(part, data)
 			if l.strided() {
-				place(w, dst, part)
+				place(w, dst, part[:n])
 			} else {
-				copy(dst[done:], part)
+				copy(dst[done:], part[:n])
 			}
-			done += len(part)
-			return err
+			done += n
+			return nil
 		})
 	})
 	if err != nil {
