@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"context"
 	"math"
 	"slices"
 	"testing"
@@ -109,4 +110,49 @@ func TestFeaturesAlone(t *testing.T) {
 			t.Errorf("%+v, error %v", b, err)
 		}
 	}
+}
+
+// TestFeaturesMemory reads a file of few bytes that inflates to many.
+func TestFeaturesMemory(t *testing.T) {
+	const rows, cols = 1 << 14, 1 << 10
+	zeros := func(n int) map[string]heads.Array {
+		return map[string]heads.Array{
+			"features": {Shape: []int{rows, cols}, Data: make([]float64, rows*cols)},
+			"logits":   {Shape: []int{n, 4}, Data: make([]float32, n*4)},
+		}
+	}
+	path := writeNPZ(t, true, zeros(rows))
+	peak := watchHeap(t)
+	b, err := OpenFeatures(path)
+	if err != nil || b.Features.Cols != cols {
+		t.Errorf("%d columns, error %v", b.Features.Cols, err)
+	}
+	if got, want := peak(), uint64(4*rows*cols); got > want+want/4 {
+		t.Errorf("reading %d MB took %d MB", want>>20, got>>20)
+	}
+	b = ood.Batch{}
+	short := writeNPZ(t, true, zeros(rows-1))
+	for _, c := range []struct {
+		path  string
+		wants []Widths
+		words string
+	}{
+		{path, []Widths{{Says: "z.npz has", Features: cols}, {Says: "y.npz has", Features: 64}}, "the rows have 1024 features, and y.npz has 64"},
+		{path, []Widths{{Says: "y.npz has", Logits: 3}}, "the rows have 4 logits, and y.npz has 3"},
+		{short, nil, "logits has 16383 rows, the arrays beside it have 16384"},
+	} {
+		peak := watchHeap(t)
+		_, err := OpenFeatures(c.path, c.wants...)
+		wantError(t, err, c.path, c.words)
+		if got := peak(); got > 16<<20 {
+			t.Errorf("%s: %d MB taken before it was seen", c.words, got>>20)
+		}
+	}
+	y := writeNPZ(t, true, map[string]heads.Array{"y": zeros(1)["features"]})
+	for words, c := range map[string][2]int{"16384 targets for 3 inputs": {3, 1}, "it has 1024 targets a row, and the model predicts 2": {rows, 2}} {
+		_, err := OpenTargets(context.Background(), y, c[0], c[1])
+		wantError(t, err, y, words)
+	}
+	_, err = LoadWeights(writeNPZ(t, true, map[string]heads.Array{"weight": zeros(1)["features"]}), Widths{Says: "the bundle was fitted on", Features: 3})
+	wantError(t, err, "weight", "it takes 1024 features, and the bundle was fitted on 3")
 }
