@@ -184,6 +184,8 @@ func FuzzPreprocess(f *testing.F) {
 		}
 		f.Add(b)
 	}
+	f.Add([]byte(`{"do_pad": true, "pad_size": 16384}`))
+	f.Add([]byte(`{"size": {"height": 1, "width": 16384}, "resample": 1}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var p, again Preprocess
 		if p.UnmarshalJSON(b) != nil {
