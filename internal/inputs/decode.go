@@ -76,7 +76,9 @@ func decodeImage(path string, accept func(h, w int) error) (img image.Image, for
 		return nil, "", screen, err
 	}
 	if format == "jpeg" {
-		b, err := io.ReadAll(f)
+		// What is larger than any of its size goes to the standard library,
+		// which reads no more than the image.
+		b, err := io.ReadAll(io.LimitReader(f, 16*int64(w)*int64(h)+1<<26))
 		if err != nil {
 			return nil, "", screen, err
 		}

@@ -89,6 +89,9 @@ func (f *featureFile) openNPZ(path string, wants []Widths) error {
 		}
 	}
 	layers := !slices.ContainsFunc(wants, func(w Widths) bool { return w.Layers != nil && len(w.Layers) == 0 })
+	if layers && z.Has(layerArray(maxLayers)) {
+		return fmt.Errorf("%s: it holds %s; at most %d earlier layers are read", path, layerArray(maxLayers), maxLayers)
+	}
 	for name := layerArray(0); layers && z.Has(name); name = layerArray(len(f.layers)) {
 		l, err := z.Entry(name)
 		if err != nil {
@@ -172,6 +175,9 @@ func (f *featureFile) read() (ood.Batch, error) {
 	}
 	return b, nil
 }
+
+// maxLayers bounds the arrays of an archive that are looked at one by one.
+const maxLayers = 1000
 
 // layerPattern is what an archive calls earlier layers, from 0.
 const layerPattern = "layer_%d"

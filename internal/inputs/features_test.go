@@ -112,6 +112,20 @@ func TestFeaturesAlone(t *testing.T) {
 	}
 }
 
+func TestManyLayers(t *testing.T) {
+	one := heads.Array{Shape: []int{1, 1}, Data: []float32{1}}
+	arrays := map[string]heads.Array{"features": one}
+	for i := range 3000 {
+		arrays[layerArray(i)] = one
+	}
+	path := writeNPZ(t, false, arrays)
+	_, err := OpenFeatures(path)
+	wantError(t, err, path, "at most 1000 earlier layers are read")
+	if _, err := OpenFeatures(path, Widths{Layers: []int{}}); err != nil {
+		t.Errorf("layers that nobody wants: %v", err)
+	}
+}
+
 // TestFeaturesMemory reads a file of few bytes that inflates to many.
 func TestFeaturesMemory(t *testing.T) {
 	const rows, cols = 1 << 14, 1 << 10

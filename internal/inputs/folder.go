@@ -89,7 +89,7 @@ func listImages(ctx context.Context, root string) (files []string, ignored int, 
 		case hidden && d.IsDir():
 			return fs.SkipDir
 		case d.IsDir():
-		case hidden || !isImage(path):
+		case hidden || !isImage(path) || d.Type()&^fs.ModeSymlink != 0: // one might wait for a pipe
 			ignored++
 		default:
 			rel, err := filepath.Rel(dir, path)

@@ -87,6 +87,7 @@ func TestPreprocessErrors(t *testing.T) {
 	dir := t.TempDir()
 	for text, words := range map[string]string{
 		`[1]`:                                      "not a JSON object",
+		`null`:                                     "not a JSON object",
 		`{"do_resize": `:                           "not a JSON object",
 		`{"do_resize": "yes"}`:                     "do_resize: want true or false",
 		`{"do_resize": true}`:                      "size: it is missing",

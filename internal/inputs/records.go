@@ -90,7 +90,7 @@ func isComment(line []byte) bool {
 
 // maxRecord bounds the bytes of one record, which a quote that is never closed
 // would make of the whole file.
-const maxRecord = 1 << 26
+const maxRecord = 1 << 24
 
 // lineReader reads lines, with comments made blank.
 type lineReader struct {
@@ -113,11 +113,13 @@ func (l *lineReader) next() ([]byte, error) {
 		l.left -= len(part)
 		switch {
 		case l.left < 0:
-			return nil, fmt.Errorf("line %d: up to here it is more than %d bytes without the end of a row; is a quote not closed?", l.line, maxRecord)
+			return nil, fmt.Errorf("line %d: up to here there are more than %d bytes without the end of a row; is a quote not closed?", l.line, maxRecord)
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil && (err != io.EOF || len(line) == 0):
 			return nil, err
+		case bytes.IndexByte(bytes.TrimRight(line, "\r\n"), '\r') >= 0:
+			return nil, fmt.Errorf("line %d: it has a carriage return without a line feed; end lines in line feeds", l.line)
 		case isComment(line):
 			return []byte("\n"), nil
 		}

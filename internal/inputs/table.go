@@ -174,7 +174,8 @@ func (t *table) parse(ctx context.Context, r *bufio.Reader, tabs bool, target st
 		}
 		if first && isHeader(rec.cells, t.named, target) {
 			for _, name := range rec.cells {
-				t.header = append(t.header, strings.TrimSpace(name))
+				// Names may be of several lines, and errors are of one.
+				t.header = append(t.header, strings.TrimSpace(strings.ReplaceAll(name, "\n", " ")))
 			}
 			t.cells.Cols = len(t.header)
 			if t.named != "" {
@@ -200,15 +201,20 @@ func (t *table) parse(ctx context.Context, r *bufio.Reader, tabs bool, target st
 
 // isHeader reports whether a first record names columns. Taking a row for a
 // header would lose it in silence, so a header has no cell that reads as a
-// number and one, at least, that can be nothing but a name; or it has a name
-// that is asked for. All else is a row of numbers, or an error.
+// number and one, at least, that can be nothing but a name, in plain text; or it
+// has a name that is asked for. All else is a row of numbers, or an error.
 func isHeader(first []string, asked ...string) bool {
 	for _, name := range asked {
 		if name != "" && !numeric(name) && slices.Contains(first, name) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(first, isName) && !slices.ContainsFunc(first, numeric)
+	return slices.ContainsFunc(first, isName) && !slices.ContainsFunc(first, numeric) && !slices.ContainsFunc(first, unprintable)
+}
+
+// unprintable reports whether a cell is of no text.
+func unprintable(cell string) bool {
+	return strings.ContainsFunc(cell, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
 }
 
 // missing is how programs write that a value is not there.

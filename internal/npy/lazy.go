@@ -84,8 +84,11 @@ func (l *Lazy) Float32s() ([]float32, error) {
 		done, w := 0, newWalk(l.Shape)
 		return l.chunks(r, func(raw []byte) error {
 			data, err := l.DType.appendRaw(room, raw)
-			if err != nil {
+			if err != nil && done > 0 {
 				return fmt.Errorf("counted from element %d: %w", done, err)
+			}
+			if err != nil {
+				return err
 			}
 			n := toFloat32(part, data)
 			if l.strided() {
