@@ -54,30 +54,32 @@ func records(r *bufio.Reader, tabs bool) (func() (*record, error), error) {
 // separator is ';', ',' (also of one quoted cell) or a tab between quoted or
 // empty cells, and 0 for blanks.
 func separator(text []byte, tabs bool) rune {
+	var bare []byte
+	quoted, quotes := false, false
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimRight(line, "\r\n")
-		if len(bytes.TrimSpace(line)) == 0 || isComment(line) {
+		if !quoted && (len(bytes.TrimSpace(line)) == 0 || isComment(line)) {
 			continue
 		}
-		var bare []byte
-		quoted := false
 		for _, c := range line {
 			if c == '"' {
-				quoted = !quoted
+				quoted, quotes = !quoted, true
 			}
 			if !quoted {
 				bare = append(bare, c)
 			}
 		}
-		switch {
-		case bytes.IndexByte(bare, ';') >= 0:
-			return ';'
-		case bytes.IndexByte(bare, ',') >= 0, string(bare) == `"`:
-			return ','
-		case bytes.IndexByte(bare, '\t') >= 0 && (tabs || bytes.IndexByte(line, '"') >= 0):
-			return '\t'
+		if !quoted { // else a name of two lines
+			break
 		}
-		return 0
+	}
+	switch {
+	case bytes.IndexByte(bare, ';') >= 0:
+		return ';'
+	case bytes.IndexByte(bare, ',') >= 0, string(bare) == `"`:
+		return ','
+	case bytes.IndexByte(bare, '\t') >= 0 && (tabs || quotes):
+		return '\t'
 	}
 	return 0
 }
