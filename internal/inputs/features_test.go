@@ -129,13 +129,10 @@ func TestManyLayers(t *testing.T) {
 // TestFeaturesMemory reads a file of few bytes that inflates to many.
 func TestFeaturesMemory(t *testing.T) {
 	const rows, cols = 1 << 14, 1 << 10
-	zeros := func(n int) map[string]heads.Array {
-		return map[string]heads.Array{
-			"features": {Shape: []int{rows, cols}, Data: make([]float64, rows*cols)},
-			"logits":   {Shape: []int{n, 4}, Data: make([]float32, n*4)},
-		}
-	}
-	path := writeNPZ(t, true, zeros(rows))
+	path := writeNPZ(t, true, map[string]heads.Array{
+		"features": {Shape: []int{rows, cols}, Data: make([]float64, rows*cols)},
+		"logits":   {Shape: []int{rows, 4}, Data: make([]float32, rows*4)},
+	})
 	peak := watchHeap(t)
 	b, err := OpenFeatures(path)
 	if err != nil || b.Features.Cols != cols {
@@ -145,7 +142,8 @@ func TestFeaturesMemory(t *testing.T) {
 		t.Errorf("reading %d MB took %d MB", want>>20, got>>20)
 	}
 	b = ood.Batch{}
-	short := writeNPZ(t, true, zeros(rows-1))
+	wide := heads.Array{Shape: []int{4, cols}, Data: make([]float32, 4*cols)}
+	short := writeNPZ(t, true, map[string]heads.Array{"features": wide, "logits": {Shape: []int{3, 1}, Data: make([]float32, 3)}})
 	for _, c := range []struct {
 		path  string
 		wants []Widths
@@ -153,7 +151,7 @@ func TestFeaturesMemory(t *testing.T) {
 	}{
 		{path, []Widths{{Says: "z.npz has", Features: cols}, {Says: "y.npz has", Features: 64}}, "the rows have 1024 features, and y.npz has 64"},
 		{path, []Widths{{Says: "y.npz has", Logits: 3}}, "the rows have 4 logits, and y.npz has 3"},
-		{short, nil, "logits has 16383 rows, the arrays beside it have 16384"},
+		{short, nil, "logits has 3 rows, the arrays beside it have 4"},
 	} {
 		peak := watchHeap(t)
 		_, err := OpenFeatures(c.path, c.wants...)
@@ -162,11 +160,11 @@ func TestFeaturesMemory(t *testing.T) {
 			t.Errorf("%s: %d MB taken before it was seen", c.words, got>>20)
 		}
 	}
-	y := writeNPZ(t, true, map[string]heads.Array{"y": zeros(1)["features"]})
-	for words, c := range map[string][2]int{"16384 targets for 3 inputs": {3, 1}, "it has 1024 targets a row, and the model predicts 2": {rows, 2}} {
+	y := writeNPZ(t, true, map[string]heads.Array{"y": wide})
+	for words, c := range map[string][2]int{"4 targets for 3 inputs": {3, 1}, "it has 1024 targets a row, and the model predicts 2": {4, 2}} {
 		_, err := OpenTargets(context.Background(), y, c[0], c[1])
 		wantError(t, err, y, words)
 	}
-	_, err = LoadWeights(writeNPZ(t, true, map[string]heads.Array{"weight": zeros(1)["features"]}), Widths{Says: "the bundle was fitted on", Features: 3})
+	_, err = LoadWeights(writeNPZ(t, true, map[string]heads.Array{"weight": wide}), Widths{Says: "the bundle was fitted on", Features: 3})
 	wantError(t, err, "weight", "it takes 1024 features, and the bundle was fitted on 3")
 }
