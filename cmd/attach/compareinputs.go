@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -129,8 +130,16 @@ func compareFeatures(c *cli.Context, choice comparing, comparison *ood.Compariso
 	if comparison.Training.Last, err = loadWeights(c); err != nil {
 		return err
 	}
+	layers := slices.ContainsFunc(choice.Methods, func(m ood.Method) bool { return m.Needs&ood.NeedLayers != 0 })
 	read := func(path string) (ood.Batch, error) {
-		b, err := openLayerFeatures(c, path, comparison.Training.Last)
+		var wants []inputs.Widths
+		switch {
+		case comparison.Training.Len() > 0:
+			wants = append(wants, widthsOf(c.String("fit"), comparison.Training.Batch))
+		case !layers:
+			wants = append(wants, inputs.Widths{Layers: []int{}})
+		}
+		b, err := openLayerFeatures(c, path, comparison.Training.Last, wants...)
 		if err != nil {
 			return b, err
 		}

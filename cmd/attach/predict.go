@@ -231,7 +231,7 @@ type predictRows struct {
 
 func openPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, o featurize.Options) (*predictRows, error) {
 	if c.Bool("features") || b.Base.SHA256 == "" {
-		return precomputedRows(c, c.String("x"))
+		return precomputedRows(c, c.String("x"), b.Base)
 	}
 	path, err := b.ModelPath(c.String("model"))
 	if err != nil {
@@ -290,12 +290,16 @@ func modelPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, path string,
 	return rows, nil
 }
 
-func precomputedRows(c *cli.Context, path string) (*predictRows, error) {
-	last, err := loadWeights(c)
+func precomputedRows(c *cli.Context, path string, base bundle.Base) (*predictRows, error) {
+	want := inputs.Widths{Says: "the bundle was fitted on", Features: base.Width, Logits: base.Outputs, Layers: []int{}}
+	for _, l := range base.Layers {
+		want.Layers = append(want.Layers, l.Width)
+	}
+	last, err := loadWeights(c, want)
 	if err != nil {
 		return nil, err
 	}
-	all, err := openLayerFeatures(c, path, last)
+	all, err := openLayerFeatures(c, path, last, want)
 	if err != nil {
 		return nil, err
 	}

@@ -112,7 +112,7 @@ func (t *pipeline) size(h, w int) (int, int, error) {
 		}
 		h, w = t.Pad.Height, t.Pad.Width
 	}
-	return h, w, nil
+	return h, w, checkArea(h, w)
 }
 
 // shape returns the shape of a row made from an image of h×w with c channels.
