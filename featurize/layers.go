@@ -34,6 +34,7 @@ func (b *builder) findLayers(ctx context.Context, feature view) error {
 	if b.asked = len(b.o.Layers) > 0; b.asked {
 		return b.namedLayers(ctx, all)
 	}
+	all = spread(all, maxProbed)
 	tensors := make([]string, len(all))
 	for i, v := range all {
 		tensors[i] = v.tensor

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 )
 
@@ -20,6 +21,8 @@ const (
 	exitUsage  = 2
 )
 
+const interrupted = "attach: interrupted; nothing unfinished was left behind"
+
 // Run executes the command with args, which exclude the program's name, and
 // returns the exit code: 0 done, 1 failed, 2 wrong usage. Results go to
 // stdout; one line that says what went wrong, notes and progress go to stderr.
@@ -29,7 +32,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitDone
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintln(stderr, "attach: interrupted; nothing unfinished was left behind")
+		fmt.Fprintln(stderr, interrupted)
 		return exitFailed
 	}
 	fmt.Fprintf(stderr, "attach: %s\n", sentence(err))
@@ -61,6 +64,16 @@ func sentence(err error) string {
 	}
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
 	return strings.Join(lines, "; ")
+}
+
+// createFile starts writing the file at path, which an interrupt drops even
+// where the work hangs in a call that cannot be cancelled.
+func createFile(ctx context.Context, path string) (*atomicfile.File, error) {
+	f, err := atomicfile.Create(path)
+	if err == nil {
+		context.AfterFunc(ctx, f.Abort)
+	}
+	return f, err
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {

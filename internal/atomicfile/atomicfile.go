@@ -13,15 +13,23 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 )
 
+// ErrAborted is what Commit fails with after an Abort.
+var ErrAborted = errors.New("the file was dropped before it was complete")
+
 // File is a file being written. It is finished by Commit or by Abort; an
-// Abort after a Commit does nothing, so that it can be deferred.
+// Abort after a Commit does nothing, so that it can be deferred. Abort may be
+// called from another goroutine.
 type File struct {
 	f      *os.File
 	path   string
 	direct bool // path is no regular file (a pipe, /dev/stdout): no renaming
-	done   bool
+
+	mu      sync.Mutex
+	done    bool
+	aborted bool
 }
 
 // Create starts writing the file at path. Nothing is seen there until Commit.
@@ -59,9 +67,10 @@ func Create(path string) (*File, error) {
 // temporary creates a new file beside target. Unlike os.CreateTemp it leaves
 // the permissions to the umask, as a plain create would.
 func temporary(target string, mode fs.FileMode) (*os.File, error) {
-	dir, base := filepath.Split(target)
+	dir := filepath.Dir(target)
 	for try := 0; ; try++ {
-		name := filepath.Join(dir, "."+base+"."+strconv.FormatUint(rand.Uint64(), 36)+".tmp")
+		// The target's own name may be as long as names can be.
+		name := filepath.Join(dir, ".attach-"+strconv.FormatUint(rand.Uint64(), 36)+".tmp")
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 		if errors.Is(err, fs.ErrExist) && try < 100 {
 			continue
@@ -88,7 +97,12 @@ func (f *File) Seek(offset int64, whence int) (int64, error) {
 // Commit syncs the content to disk and gives the file its name. On failure
 // the temporary file is removed and what was there before stays.
 func (f *File) Commit() error {
-	if f.done {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.aborted:
+		return writeError(f.path, ErrAborted)
+	case f.done:
 		return nil
 	}
 	f.done = true
@@ -113,10 +127,12 @@ func (f *File) Commit() error {
 
 // Abort drops what was written; the file's name holds what it held before.
 func (f *File) Abort() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.done {
 		return
 	}
-	f.done = true
+	f.done, f.aborted = true, true
 	f.f.Close()
 	if !f.direct {
 		os.Remove(f.f.Name())

@@ -81,6 +81,38 @@ func TestAbortLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestAbortFromElsewhere: a file that was dropped is not said to be complete.
+func TestAbortFromElsewhere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.txt")
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		f.Abort()
+		close(done)
+	}()
+	<-done
+	if err := f.Commit(); !errors.Is(err, atomicfile.ErrAborted) {
+		t.Errorf("Commit returns %v, want %v", err, atomicfile.ErrAborted)
+	}
+	if got := names(t, filepath.Dir(path)); len(got) != 0 {
+		t.Errorf("folder holds %v, want nothing", got)
+	}
+}
+
+func TestLongName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("n", 255))
+	err := atomicfile.WriteFile(path, func(w io.Writer) error {
+		_, err := io.WriteString(w, "x")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestWriteFileFailure(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.txt")
 	if err := os.WriteFile(path, []byte("old"), 0o666); err != nil {
