@@ -147,6 +147,27 @@ func TestLongChains(t *testing.T) {
 	}
 }
 
+// TestHugeInputs opens networks whose inputs only their users can make up.
+func TestHugeInputs(t *testing.T) {
+	rt := runtime(t)
+	network := func(dims ...any) string {
+		return tiny(t, 17, func(b *onnx.Builder, x string) {
+			phi := b.Node("ReduceMean", []string{x}, onnx.Attr("axes", []int64{1, 2}), onnx.Attr("keepdims", 0))
+			out(b, b.Node("Gemm", []string{b.Node("Reshape", []string{phi, b.Const([]int64{-1, 1})}), b.Const([]float32{1, 2}, 1, 2)}))
+		}, dims...)
+	}
+	m := open(t, rt, network("n", 16000, 16000), featurize.Options{})
+	i := m.Info()
+	if i.Feature.Width != 1 || i.OutputsWidth != 2 || i.Exact || !strings.Contains(i.ExactReason, "n×16000×16000 are too large") || m.Batch() != 1 {
+		t.Errorf("%+v, batch %d", i, m.Batch())
+	}
+	for _, batch := range []any{"n", 1 << 40} {
+		if _, err := openErr(rt, network(batch, 40000, 40000), featurize.Options{}); err == nil || !strings.Contains(err.Error(), "more than the 4 GiB that a run may take") {
+			t.Errorf("a batch of %v: error %v", batch, err)
+		}
+	}
+}
+
 func TestNamedFeature(t *testing.T) {
 	rt := runtime(t)
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {

@@ -58,6 +58,10 @@ func findInput(g *onnx.Graph) (input, error) {
 		if len(in.dims) == 0 {
 			return in, fmt.Errorf("the model's input %q is a scalar: it has no axis for rows", in.name)
 		}
+		if floatProduct(in.dims) > maxRun {
+			return in, fmt.Errorf("the model's input %q takes %d rows of %s in one run, more than the %d GiB that a run may take",
+				in.name, max(in.dims[0], 1), times(in.dims), 4*maxRun>>30)
+		}
 	}
 	return in, nil
 }

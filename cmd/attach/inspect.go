@@ -125,6 +125,9 @@ func methodsThatWork(info featurize.Info, differentiable bool) []string {
 }
 
 func shapeText(shape []int64) string {
+	if shape == nil {
+		return "of unknown shape"
+	}
 	dims := make([]string, len(shape))
 	for i, d := range shape {
 		dims[i] = fmt.Sprint(d)

@@ -180,14 +180,14 @@ func holdsAny(path string, names ...string) bool {
 	return err == nil && slices.ContainsFunc(names, z.Has)
 }
 
-// blockRows is how many rows are read at a time; the model cuts them to its own
-// batches.
-const blockRows = 64
+// blockRows is how many rows are read at a time, 64 or as many as 64 MiB hold;
+// the model cuts them to its own batches.
+func blockRows(set *inputs.Set) int { return max(1, min(64, (16<<20)/max(1, set.RowLen()))) }
 
 // modelRows hands a set to a model block by block.
 func modelRows(ctx context.Context, set *inputs.Set) iter.Seq2[featurize.Rows, error] {
 	return func(yield func(featurize.Rows, error) bool) {
-		for block, err := range set.Blocks(ctx, blockRows) {
+		for block, err := range set.Blocks(ctx, blockRows(set)) {
 			rows := featurize.Rows{Data: block.Data, Shape: append([]int{block.N}, set.Shape()...)}
 			if !yield(rows, err) || err != nil {
 				return
