@@ -15,13 +15,13 @@ import (
 
 // printReport prints a comparison as text.
 func printReport(w io.Writer, r *ood.Report) error {
-	fmt.Fprintf(w, "%d rows to fit with, %d in-domain, %d out-of-domain", r.NFit, r.NIn, r.NOut)
+	printf(w, "%d rows to fit with, %d in-domain, %d out-of-domain", r.NFit, r.NIn, r.NOut)
 	if n := len(r.Sets); n > 0 {
 		parts := make([]string, n)
 		for i, s := range r.Sets {
 			parts[i] = fmt.Sprintf("%s %d", s.Name, s.N)
 		}
-		fmt.Fprintf(w, ": %s; means over the sets", strings.Join(parts, ", "))
+		printf(w, ": %s; means over the sets", strings.Join(parts, ", "))
 	}
 	fmt.Fprint(w, "\n\n")
 	if err := printMetrics(w, r); err != nil {
@@ -35,7 +35,7 @@ func printReport(w io.Writer, r *ood.Report) error {
 	}
 	for _, m := range r.Methods {
 		if m.NOutliers > 0 {
-			fmt.Fprintf(w, "\n%s: fitted with %d out-of-domain rows and measured on %d others\n", m.Name, m.NOutliers, m.NOut)
+			printf(w, "\n%s: fitted with %d out-of-domain rows and measured on %d others\n", m.Name, m.NOutliers, m.NOut)
 		}
 	}
 	printAbsent(w, "failed", r.Failures())
@@ -47,7 +47,7 @@ func printReport(w io.Writer, r *ood.Report) error {
 // printAbsent prints a line for every reason why there is no result.
 func printAbsent(w io.Writer, what string, list []ood.Absence) {
 	for _, a := range list {
-		fmt.Fprintf(w, "%s (%s): %s\n", what, a.Why, strings.Join(a.Names, ", "))
+		printf(w, "%s (%s): %s\n", what, a.Why, strings.Join(a.Names, ", "))
 	}
 }
 
@@ -64,6 +64,9 @@ func spread(r *ood.Report, s ood.Summary) string {
 func printRows(w io.Writer, rows [][]string) error {
 	width := 0
 	for _, row := range rows {
+		for j, cell := range row {
+			row[j] = printable(cell)
+		}
 		width = max(width, len([]rune(row[0])))
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

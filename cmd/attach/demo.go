@@ -99,7 +99,7 @@ func runDemo(c *cli.Context) error {
 	if err := atomicfile.WriteFile(path, func(w io.Writer) error { return report.Write(w, page) }); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "\nwrote %s in %.0f s\n\nGo on by hand, for example:\n  attach inspect %[3]s\n  attach predict %s --x %s -o -\n",
+	_, err = printf(c.App.Writer, "\nwrote %s in %.0f s\n\nGo on by hand, for example:\n  attach inspect %[3]s\n  attach predict %s --x %s -o -\n",
 		path, time.Since(started).Seconds(), filepath.Join(d.dir, "digits_resnet.onnx"), filepath.Join(d.dir, "digits_resnet.attach"), filepath.Join(d.dir, "letters.npz"))
 	return err
 }
@@ -177,7 +177,7 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 	}
 	p.end()
 	set.Report.Model, set.Report.ModelSHA256 = name+".onnx", model.SHA256()
-	fmt.Fprintf(d.stdout, "%s: ", name)
+	printf(d.stdout, "%s: ", name)
 	if err := printReport(d.stdout, set.Report); err != nil {
 		return set, nil, err
 	}
@@ -340,7 +340,7 @@ func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 		}
 		band.MeanGap += (fresh.Upper[i] - fresh.Lower[i]) / float64(fresh.N)
 	}
-	_, err = fmt.Fprintf(d.stdout, "toy_regressor: %.0f %% intervals cover %.1f %% of %d fresh rows, mean width %.2f\n",
+	_, err = printf(d.stdout, "toy_regressor: %.0f %% intervals cover %.1f %% of %d fresh rows, mean width %.2f\n",
 		100*band.Level, 100*band.Coverage, fresh.N, band.MeanGap)
 	return band, err
 }

@@ -165,12 +165,12 @@ func runFit(c *cli.Context) error {
 	if b.Detector != nil {
 		detector = "detector " + b.Detector.Method
 	}
-	fmt.Fprintf(c.App.ErrWriter, "%s: fitted on %d rows, calibrated on %d; %s\nnote: %s\n",
+	printf(c.App.ErrWriter, "%s: fitted on %d rows, calibrated on %d; %s\nnote: %s\n",
 		c.String("o"), b.Calibration.NFit, b.Calibration.NCal, detector, b.Calibration.Promise())
 	noteEndless(c.App.ErrWriter, b, 0, b.Calibration.Groups)
 	if b.Detector != nil {
 		if v := ood.VariantOf(b.Detector.Scorer); v != "" {
-			fmt.Fprintf(c.App.ErrWriter, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, v)
+			printf(c.App.ErrWriter, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, v)
 		}
 	}
 	if in.Batch.Labels != nil && in.Base.Task == bundle.Classification && b.Calibration.Temperature == 0 {

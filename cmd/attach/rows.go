@@ -91,7 +91,7 @@ func (r *reading) open(ctx context.Context, x, y string, classes []int) (*inputs
 		return nil, err
 	}
 	if n := set.Skipped(); n > 0 {
-		fmt.Fprintf(r.stderr, "%s: left out %d images that cannot be read\n", x, n)
+		printf(r.stderr, "%s: left out %d images that cannot be read\n", x, n)
 	}
 	if y != "" {
 		targets, err := inputs.OpenTargets(ctx, y)
@@ -170,7 +170,7 @@ func openFeatures(path string) (ood.Batch, error) {
 // a model's inputs.
 func noteFeatures(path string, stderr io.Writer) {
 	if strings.EqualFold(filepath.Ext(path), ".npy") {
-		fmt.Fprintf(stderr, "note: %s: its rows are taken to be features; to run a model on inputs, name MODEL.onnx\n", path)
+		printf(stderr, "note: %s: its rows are taken to be features; to run a model on inputs, name MODEL.onnx\n", path)
 	}
 }
 

@@ -63,7 +63,7 @@ func sentence(err error) string {
 		text += "; pass --skip-bad to go on without such images"
 	}
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
-	return strings.Join(lines, "; ")
+	return printable(strings.Join(lines, "; "))
 }
 
 // createFile starts writing the file at path, which an interrupt drops even

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
@@ -27,7 +30,7 @@ const (
 // so that the two can move together.
 func (b *Bundle) Save(path string) error {
 	stored := *b
-	stored.Base.Path = relativeTo(filepath.Dir(path), b.Base.Path)
+	stored.Base.Path = quotePath(relativeTo(filepath.Dir(path), b.Base.Path))
 	return atomicfile.WriteFile(path, stored.Write)
 }
 
@@ -47,6 +50,22 @@ func relativeTo(dir, path string) string {
 		}
 	}
 	return filepath.ToSlash(absolute)
+}
+
+// quotePath is path as JSON can hold it: in quotes, with escapes as in Go, where
+// it is no UTF-8 or begins with such a quote itself.
+func quotePath(path string) string {
+	if utf8.ValidString(path) && !strings.HasPrefix(path, `"`) {
+		return path
+	}
+	return strconv.Quote(path)
+}
+
+func unquotePath(stored string) string {
+	if path, err := strconv.Unquote(stored); err == nil && strings.HasPrefix(stored, `"`) {
+		return path
+	}
+	return stored
 }
 
 // Write writes the bundle to w, with the base model's path as it stands. Equal
