@@ -59,8 +59,11 @@ func findInput(g *onnx.Graph) (input, error) {
 			return in, fmt.Errorf("the model's input %q is a scalar: it has no axis for rows", in.name)
 		}
 		if floatProduct(in.dims) > maxRun {
-			return in, fmt.Errorf("the model's input %q takes %d rows of %s in one run, more than the %d GiB that a run may take",
-				in.name, max(in.dims[0], 1), times(in.dims), 4*maxRun>>30)
+			shape := times(in.dims)
+			if in.dims[0] > 0 {
+				shape = strconv.Itoa(in.dims[0]) + strings.TrimPrefix(shape, "n")
+			}
+			return in, fmt.Errorf("the model's input %q of %s is more than the %d GiB that a run may take", in.name, shape, 4*maxRun>>30)
 		}
 	}
 	return in, nil

@@ -148,6 +148,7 @@ func spread(all []view, n int) []view {
 // layer.
 func (b *builder) layersBefore(tensor string) []view {
 	behind := map[string]bool{} // tensors that a linear layer precedes
+	known := map[string]bool{tensor: true}
 	made := ancestors(b.g, tensor)
 	var all []view
 	for _, n := range b.g.Model.GetGraph().GetNode() {
@@ -157,8 +158,8 @@ func (b *builder) layersBefore(tensor string) []view {
 		follows := slices.ContainsFunc(onnx.Reads(n), func(t string) bool { return behind[t] })
 		if linear[n.GetOpType()] && b.constantWeights(n) {
 			v, err := data(b.g, n)
-			known := slices.ContainsFunc(all, func(w view) bool { return w.tensor == v.tensor })
-			if err == nil && follows && v.tensor != tensor && !known {
+			if err == nil && follows && !known[v.tensor] {
+				known[v.tensor] = true
 				all = append(all, v)
 			}
 			follows = true

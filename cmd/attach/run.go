@@ -51,6 +51,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return app.RunContext(ctx, append([]string{app.Name}, flagsFirst(app, args)...))
 }
 
+// longest is how many bytes of an error are printed, whose names and lists may
+// be as long as a model wants.
+const longest = 4000
+
 // sentence is the text of an error on one line, without the system call that
 // failed.
 func sentence(err error) string {
@@ -63,7 +67,12 @@ func sentence(err error) string {
 		text += "; pass --skip-bad to go on without such images"
 	}
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
-	return printable(strings.Join(lines, "; "))
+	text = strings.Join(lines, "; ")
+	// What to do about it stands at the end.
+	if len(text) > longest {
+		text = text[:longest/2] + " … " + text[len(text)-longest/2:]
+	}
+	return printable(text)
 }
 
 // createFile starts writing the file at path, which an interrupt drops even

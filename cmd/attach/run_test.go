@@ -156,6 +156,7 @@ func TestSentence(t *testing.T) {
 		{missing, "no such.file: no such file or directory"},
 		{errors.Join(errors.New("one"), errors.New("two")), "one; two"},
 		{errors.New("plain"), "plain"},
+		{errors.New("0" + strings.Repeat("a", 1e6) + "z"), "0" + strings.Repeat("a", 1999) + " … " + strings.Repeat("a", 1999) + "z"},
 	} {
 		if got := sentence(tt.err); got != tt.want {
 			t.Errorf("%q, want %q", got, tt.want)
