@@ -223,6 +223,9 @@ func openPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, o featurize.O
 	if err != nil {
 		return nil, err
 	}
+	if err := keeps("o", c.String("o"), []source{{path, c.Args().First()}}); err != nil {
+		return nil, err
+	}
 	o.Feature, o.Output = b.Base.Feature, b.Base.Output
 	for _, l := range b.Base.Layers {
 		o.Layers = append(o.Layers, l.Tensor)

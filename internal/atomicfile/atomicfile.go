@@ -39,9 +39,9 @@ func Create(path string) (*File, error) {
 	if path == "" {
 		return nil, errors.New("cannot write: the file name is empty")
 	}
-	target := path
-	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		target = resolved
+	target, err := follow(path)
+	if err != nil {
+		return nil, err
 	}
 	mode := fs.FileMode(0o666)
 	if info, err := os.Stat(target); err == nil {
@@ -62,6 +62,29 @@ func Create(path string) (*File, error) {
 		return nil, createError(path, err)
 	}
 	return &File{f: f, path: target}, nil
+}
+
+// follow returns where a symbolic link leads, also where nothing is there yet.
+func follow(path string) (string, error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target, nil
+	}
+	// /dev/stdout may lead to a pipe, which has no path.
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	target := path
+	for range 40 {
+		to, err := os.Readlink(target)
+		if err != nil {
+			return target, nil
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(target), to)
+		}
+		target = to
+	}
+	return "", fmt.Errorf("cannot write %s: it is a link that leads in a circle", path)
 }
 
 // temporary creates a new file beside target. Unlike os.CreateTemp it leaves

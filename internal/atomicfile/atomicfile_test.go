@@ -179,6 +179,28 @@ func TestSymlinkStays(t *testing.T) {
 	}
 }
 
+// TestSymlinkToNothing: a link to a file that is to be made stays a link.
+func TestSymlinkToNothing(t *testing.T) {
+	dir := t.TempDir()
+	link, circle := filepath.Join(dir, "link"), filepath.Join(dir, "circle")
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "far"), 0o777), os.Symlink("far/target", link), os.Symlink("circle", circle)); err != nil {
+		t.Skip("no symbolic links here:", err)
+	}
+	through := func(w io.Writer) error {
+		_, err := io.WriteString(w, "through")
+		return err
+	}
+	if err := atomicfile.WriteFile(link, through); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, filepath.Join(dir, "far", "target")); got != "through" {
+		t.Errorf("target holds %q, want %q", got, "through")
+	}
+	if err := atomicfile.WriteFile(circle, through); err == nil || !strings.Contains(err.Error(), "leads in a circle") {
+		t.Errorf("a link to itself: error %v", err)
+	}
+}
+
 func TestDevice(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no /dev/null")
