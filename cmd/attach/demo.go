@@ -46,6 +46,9 @@ func runDemo(c *cli.Context) error {
 	if _, err := positional(c); err != nil {
 		return err
 	}
+	if err := required(c, "o"); err != nil {
+		return err
+	}
 	if err := checkRuntimeFlags(c); err != nil {
 		return err
 	}
@@ -112,8 +115,13 @@ type demo struct {
 	engine         *fit.Engine
 }
 
-// unpack writes the models and inputs that come with the command.
+// unpack writes the models and inputs that come with the command, to a folder of
+// an earlier demo or an empty one.
 func (d *demo) unpack() error {
+	isDemo := func(e fs.DirEntry) bool { return e.Name() == "digits.preprocess.json" }
+	if there, err := os.ReadDir(d.dir); err == nil && len(there) > 0 && !slices.ContainsFunc(there, isDemo) {
+		return fmt.Errorf("%s holds other files, which the demo's could replace; name an empty folder with -o", d.dir)
+	}
 	if err := os.MkdirAll(d.dir, 0o777); err != nil {
 		return err
 	}
