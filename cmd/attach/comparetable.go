@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -147,8 +148,8 @@ func printSets(w io.Writer, r *ood.Report) error {
 
 // writeScores writes the score of every row: METHOD/in and METHOD/out, or
 // METHOD/out/NAME where sets have names; of a sweep, METHOD/INDEX/in and so on.
-func writeScores(path string, r *ood.Report) error {
-	return atomicfile.WriteFile(path, func(w io.Writer) error {
+func writeScores(ctx context.Context, path string, r *ood.Report) error {
+	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		z := npy.NewNPZWriter(w)
 		vector := func(name string, x []float64) error {
 			return z.Array(name, heads.Array{Shape: []int{len(x)}, Data: x})
@@ -183,8 +184,8 @@ func writeScores(path string, r *ood.Report) error {
 }
 
 // writeReport writes the comparison as a page of its own.
-func writeReport(path string, r *ood.Report) error {
-	return atomicfile.WriteFile(path, func(w io.Writer) error {
+func writeReport(ctx context.Context, path string, r *ood.Report) error {
+	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		return report.Write(w, report.Page{Title: "Out-of-domain detection, side by side", Sets: []report.Comparison{{Report: r}}})
 	})
 }

@@ -71,7 +71,7 @@ func runDemo(c *cli.Context) error {
 	}
 	defer engine.Close()
 	d.engine = engine
-	if err := d.unpack(); err != nil {
+	if err := d.unpack(c.Context); err != nil {
 		return err
 	}
 	page := report.Page{
@@ -99,7 +99,7 @@ func runDemo(c *cli.Context) error {
 		Value: fmt.Sprintf("%.1f %%", 100*page.Band.Coverage), Label: fmt.Sprintf("of fresh targets inside the %.0f %% interval", 100*page.Band.Level),
 	})
 	path := filepath.Join(d.dir, "report.html")
-	if err := atomicfile.WriteFile(path, func(w io.Writer) error { return report.Write(w, page) }); err != nil {
+	if err := atomicfile.WriteFile(c.Context, path, func(w io.Writer) error { return report.Write(w, page) }); err != nil {
 		return err
 	}
 	_, err = printf(c.App.Writer, "\nwrote %s in %.0f s\n\nGo on by hand, for example:\n  attach inspect %[3]s\n  attach predict %s --x %s -o -\n",
@@ -117,7 +117,7 @@ type demo struct {
 
 // unpack writes the models and inputs that come with the command, to a folder of
 // an earlier demo or an empty one.
-func (d *demo) unpack() error {
+func (d *demo) unpack(ctx context.Context) error {
 	isDemo := func(e fs.DirEntry) bool { return e.Name() == "digits.preprocess.json" }
 	if there, err := os.ReadDir(d.dir); err == nil && len(there) > 0 && !slices.ContainsFunc(there, isDemo) {
 		return fmt.Errorf("%s holds other files, which the demo's could replace; name an empty folder with -o", d.dir)
@@ -133,7 +133,7 @@ func (d *demo) unpack() error {
 		if err != nil {
 			return err
 		}
-		return atomicfile.WriteFile(filepath.Join(d.dir, filepath.Base(name)), func(w io.Writer) error {
+		return atomicfile.WriteFile(ctx, filepath.Join(d.dir, filepath.Base(name)), func(w io.Writer) error {
 			_, err := w.Write(data)
 			return err
 		})
@@ -198,7 +198,7 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 	if err != nil {
 		return set, nil, err
 	}
-	if err := b.Save(d.path(name + ".attach")); err != nil {
+	if err := b.Save(ctx, d.path(name+".attach")); err != nil {
 		return set, nil, err
 	}
 	inside, err := b.Predict(ctx, in, bundle.PredictOptions{})
@@ -306,7 +306,7 @@ func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.Save(d.path("toy_regressor.attach")); err != nil {
+	if err := b.Save(ctx, d.path("toy_regressor.attach")); err != nil {
 		return nil, err
 	}
 

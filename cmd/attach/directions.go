@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -98,7 +99,7 @@ func directions(c *cli.Context) error {
 		if err := checkExtension("o", path, ".npz"); err != nil {
 			return err
 		}
-		if err := checkWritable(path); err != nil {
+		if err := checkWritable(c.Context, path); err != nil {
 			return err
 		}
 	}
@@ -161,7 +162,7 @@ func directions(c *cli.Context) error {
 	}
 	out.fill(found)
 	if path != "" {
-		if err := out.write(path, found); err != nil {
+		if err := out.write(c.Context, path, found); err != nil {
 			return err
 		}
 	}
@@ -274,7 +275,7 @@ func (s *seenDirections) print(w io.Writer, top int) error {
 }
 
 // write writes the directions, and what is seen of them.
-func (s *seenDirections) write(path string, found []heads.Direction) error {
+func (s *seenDirections) write(ctx context.Context, path string, found []heads.Direction) error {
 	h := s.Width
 	vectors := blas32.General{Rows: len(found), Cols: h, Stride: h}
 	columns := map[string][]float64{}
@@ -298,5 +299,5 @@ func (s *seenDirections) write(path string, found []heads.Direction) error {
 	for name, x := range columns {
 		arrays[name] = heads.Array{Shape: []int{len(x)}, Data: x}
 	}
-	return atomicfile.WriteFile(path, func(w io.Writer) error { return npy.WriteNPZ(w, arrays, false) })
+	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return npy.WriteNPZ(w, arrays, false) })
 }

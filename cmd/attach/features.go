@@ -6,6 +6,7 @@ import (
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
 )
@@ -49,7 +50,7 @@ func features(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := createFile(c.Context, c.String("o"))
+	out, err := atomicfile.Create(c.Context, c.String("o"))
 	if err != nil {
 		return err
 	}

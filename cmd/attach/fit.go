@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -105,7 +106,7 @@ func runFit(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkWritable(c.String("o")); err != nil {
+	if err := checkWritable(c.Context, c.String("o")); err != nil {
 		return err
 	}
 	stop, err := useRuntimeBLAS(c.Context, o)
@@ -157,7 +158,7 @@ func runFit(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.Save(c.String("o")); err != nil {
+	if err := b.Save(c.Context, c.String("o")); err != nil {
 		return err
 	}
 	p.end()
@@ -276,8 +277,8 @@ func checkParamTypes(m ood.Method, params ood.Params) error {
 
 // checkWritable fails before the work is done where its result could not be
 // written after it.
-func checkWritable(path string) error {
-	f, err := atomicfile.Create(path)
+func checkWritable(ctx context.Context, path string) error {
+	f, err := atomicfile.Create(ctx, path)
 	if err != nil {
 		return err
 	}

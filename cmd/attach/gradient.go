@@ -10,6 +10,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/ood"
@@ -75,7 +76,7 @@ func gradient(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := createFile(c.Context, c.String("o"))
+	out, err := atomicfile.Create(c.Context, c.String("o"))
 	if err != nil {
 		return err
 	}

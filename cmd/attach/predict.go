@@ -13,6 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -128,7 +129,7 @@ func predict(c *cli.Context) (err error) {
 	path := c.String("o")
 	commit := func() error { return nil }
 	if path != "-" {
-		f, err := createFile(c.Context, path)
+		f, err := atomicfile.Create(c.Context, path)
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 )
 
@@ -73,16 +72,6 @@ func sentence(err error) string {
 		text = text[:longest/2] + " … " + text[len(text)-longest/2:]
 	}
 	return printable(text)
-}
-
-// createFile starts writing the file at path, which an interrupt drops even
-// where the work hangs in a call that cannot be cancelled.
-func createFile(ctx context.Context, path string) (*atomicfile.File, error) {
-	f, err := atomicfile.Create(path)
-	if err == nil {
-		context.AfterFunc(ctx, f.Abort)
-	}
-	return f, err
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {

@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"archive/zip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -26,12 +27,12 @@ const (
 )
 
 // Save writes the bundle to path, which holds the old file or the whole new
-// one at any time. The base model's path is stored relative to path's folder,
+// one at any time, the old one where ctx is done before the end. The base model's path is stored relative to path's folder,
 // so that the two can move together.
-func (b *Bundle) Save(path string) error {
+func (b *Bundle) Save(ctx context.Context, path string) error {
 	stored := *b
 	stored.Base.Path = quotePath(relativeTo(filepath.Dir(path), b.Base.Path))
-	return atomicfile.WriteFile(path, stored.Write)
+	return atomicfile.WriteFile(ctx, path, stored.Write)
 }
 
 // relativeTo is path as seen from dir with forward slashes, or the absolute

@@ -5,6 +5,7 @@ package atomicfile
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,7 @@ type File struct {
 	path   string
 	direct bool // path is no regular file (a pipe, /dev/stdout): no renaming
 
+	unwatch func() bool
 	mu      sync.Mutex
 	done    bool
 	aborted bool
@@ -35,7 +37,8 @@ type File struct {
 // Create starts writing the file at path. Nothing is seen there until Commit.
 // A path that exists and is not a regular file, such as a pipe or /dev/stdout,
 // is written to directly. A symbolic link stays, and its target is replaced.
-func Create(path string) (*File, error) {
+// Once ctx is done the file is aborted, even where its writer hangs elsewhere.
+func Create(ctx context.Context, path string) (*File, error) {
 	if path == "" {
 		return nil, errors.New("cannot write: the file name is empty")
 	}
@@ -53,7 +56,7 @@ func Create(path string) (*File, error) {
 			if err != nil {
 				return nil, writeError(path, err)
 			}
-			return &File{f: f, path: path, direct: true}, nil
+			return watched(ctx, &File{f: f, path: path, direct: true}), nil
 		}
 		mode = info.Mode().Perm()
 	}
@@ -61,7 +64,14 @@ func Create(path string) (*File, error) {
 	if err != nil {
 		return nil, createError(path, err)
 	}
-	return &File{f: f, path: target}, nil
+	return watched(ctx, &File{f: f, path: target}), nil
+}
+
+func watched(ctx context.Context, f *File) *File {
+	f.mu.Lock() // where ctx is done already, Abort waits for unwatch
+	defer f.mu.Unlock()
+	f.unwatch = context.AfterFunc(ctx, f.Abort)
+	return f
 }
 
 // follow returns where a symbolic link leads, also where nothing is there yet.
@@ -129,6 +139,7 @@ func (f *File) Commit() error {
 		return nil
 	}
 	f.done = true
+	f.unwatch()
 	if f.direct {
 		if err := f.f.Close(); err != nil {
 			return writeError(f.path, err)
@@ -156,6 +167,7 @@ func (f *File) Abort() {
 		return
 	}
 	f.done, f.aborted = true, true
+	f.unwatch()
 	f.f.Close()
 	if !f.direct {
 		os.Remove(f.f.Name())
@@ -164,8 +176,8 @@ func (f *File) Abort() {
 
 // WriteFile writes the file at path with what write puts into its buffered
 // writer. If write fails, nothing is left behind and its error is returned.
-func WriteFile(path string, write func(io.Writer) error) error {
-	f, err := Create(path)
+func WriteFile(ctx context.Context, path string, write func(io.Writer) error) error {
+	f, err := Create(ctx, path)
 	if err != nil {
 		return err
 	}

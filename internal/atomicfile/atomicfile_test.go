@@ -1,6 +1,7 @@
 package atomicfile_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 )
@@ -41,7 +43,7 @@ func TestCommitReplacesAtOnce(t *testing.T) {
 	if err := os.WriteFile(path, []byte("old"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	f, err := atomicfile.Create(path)
+	f, err := atomicfile.Create(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +72,7 @@ func TestCommitReplacesAtOnce(t *testing.T) {
 
 func TestAbortLeavesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.txt")
-	f, err := atomicfile.Create(path)
+	f, err := atomicfile.Create(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,30 +83,33 @@ func TestAbortLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestAbortFromElsewhere: a file that was dropped is not said to be complete.
-func TestAbortFromElsewhere(t *testing.T) {
+// TestCancelled: a file whose context is done is dropped at once, and not said
+// to be complete.
+func TestCancelled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.txt")
-	f, err := atomicfile.Create(path)
+	ctx, cancel := context.WithCancel(t.Context())
+	f, err := atomicfile.Create(ctx, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		f.Abort()
-		close(done)
-	}()
-	<-done
-	if err := f.Commit(); !errors.Is(err, atomicfile.ErrAborted) {
-		t.Errorf("Commit returns %v, want %v", err, atomicfile.ErrAborted)
+	cancel()
+	for range 1000 {
+		if len(names(t, filepath.Dir(path))) == 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
 	}
 	if got := names(t, filepath.Dir(path)); len(got) != 0 {
 		t.Errorf("folder holds %v, want nothing", got)
+	}
+	if err := f.Commit(); !errors.Is(err, atomicfile.ErrAborted) {
+		t.Errorf("Commit returns %v, want %v", err, atomicfile.ErrAborted)
 	}
 }
 
 func TestLongName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), strings.Repeat("n", 255))
-	err := atomicfile.WriteFile(path, func(w io.Writer) error {
+	err := atomicfile.WriteFile(t.Context(), path, func(w io.Writer) error {
 		_, err := io.WriteString(w, "x")
 		return err
 	})
@@ -119,7 +124,7 @@ func TestWriteFileFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	boom := errors.New("boom")
-	err := atomicfile.WriteFile(path, func(w io.Writer) error {
+	err := atomicfile.WriteFile(t.Context(), path, func(w io.Writer) error {
 		fmt.Fprint(w, strings.Repeat("x", 1<<20))
 		return boom
 	})
@@ -136,7 +141,7 @@ func TestWriteFileFailure(t *testing.T) {
 
 func TestSeek(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.txt")
-	f, err := atomicfile.Create(path)
+	f, err := atomicfile.Create(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +169,7 @@ func TestSymlinkStays(t *testing.T) {
 	if err := os.Symlink("target", link); err != nil {
 		t.Skip("no symbolic links here:", err)
 	}
-	err := atomicfile.WriteFile(link, func(w io.Writer) error {
+	err := atomicfile.WriteFile(t.Context(), link, func(w io.Writer) error {
 		_, err := io.WriteString(w, "through")
 		return err
 	})
@@ -190,13 +195,13 @@ func TestSymlinkToNothing(t *testing.T) {
 		_, err := io.WriteString(w, "through")
 		return err
 	}
-	if err := atomicfile.WriteFile(link, through); err != nil {
+	if err := atomicfile.WriteFile(t.Context(), link, through); err != nil {
 		t.Fatal(err)
 	}
 	if got := content(t, filepath.Join(dir, "far", "target")); got != "through" {
 		t.Errorf("target holds %q, want %q", got, "through")
 	}
-	if err := atomicfile.WriteFile(circle, through); err == nil || !strings.Contains(err.Error(), "leads in a circle") {
+	if err := atomicfile.WriteFile(t.Context(), circle, through); err == nil || !strings.Contains(err.Error(), "leads in a circle") {
 		t.Errorf("a link to itself: error %v", err)
 	}
 }
@@ -205,7 +210,7 @@ func TestDevice(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no /dev/null")
 	}
-	err := atomicfile.WriteFile("/dev/null", func(w io.Writer) error {
+	err := atomicfile.WriteFile(t.Context(), "/dev/null", func(w io.Writer) error {
 		_, err := io.WriteString(w, "gone")
 		return err
 	})
@@ -242,7 +247,7 @@ func TestRefusals(t *testing.T) {
 			if !tt.asRoot && (os.Geteuid() == 0 || runtime.GOOS == "windows") {
 				t.Skip("permissions do not bind this user")
 			}
-			_, err := atomicfile.Create(tt.path)
+			_, err := atomicfile.Create(t.Context(), tt.path)
 			if err == nil {
 				t.Fatal("no error")
 			}
