@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -106,7 +107,7 @@ func directions(c *cli.Context) error {
 		if err := checkExtension("o", path, ".npz"); err != nil {
 			return err
 		}
-		if err := checkWritable(path); err != nil {
+		if err := checkWritable(c.Context, path); err != nil {
 			return err
 		}
 	}
@@ -174,7 +175,7 @@ func directions(c *cli.Context) error {
 	}
 	out.fill(found)
 	if path != "" {
-		if err := out.write(path, found); err != nil {
+		if err := out.write(c.Context, path, found); err != nil {
 			return err
 		}
 	}
@@ -248,16 +249,16 @@ func (s *seenDirections) print(w io.Writer, top int) error {
 	if s.Centred {
 		what += ", less their mean"
 	}
-	fmt.Fprintf(w, "%s: %d certificates of %d %s; %d rows\n", s.Detector, s.K, s.Width, what, s.N)
+	printf(w, "%s: %d certificates of %d %s; %d rows\n", s.Detector, s.K, s.Width, what, s.N)
 	switch {
 	case s.Threshold != nil:
-		fmt.Fprintf(w, "mean score %.4g; flagged above %.4g, at alpha %g\n", *s.MeanScore, *s.Threshold, s.Alpha)
+		printf(w, "mean score %.4g; flagged above %.4g, at alpha %g\n", *s.MeanScore, *s.Threshold, s.Alpha)
 	case s.MeanScore != nil:
-		fmt.Fprintf(w, "mean score %.4g; at alpha %g no shift is flagged, as %d calibration rows are too few: choose a larger --alpha\n", *s.MeanScore, s.Alpha, s.nCal)
+		printf(w, "mean score %.4g; at alpha %g no shift is flagged, as %d calibration rows are too few: choose a larger --alpha\n", *s.MeanScore, s.Alpha, s.nCal)
 	default:
 		fmt.Fprintln(w, "no shifts: the score is of cross-entropy loss, and no sum of squares")
 	}
-	fmt.Fprintf(w, "%d of %d directions are seen less than %g %% of the one seen best; they hold %.3g %% of the rows' variance\n\n", s.Blind, s.Width, 100*blindShare, 100*s.BlindVariance)
+	printf(w, "%d of %d directions are seen less than %g %% of the one seen best; they hold %.3g %% of the rows' variance\n\n", s.Blind, s.Width, 100*blindShare, 100*s.BlindVariance)
 	if top == 0 || top > len(s.Directions) {
 		top = len(s.Directions)
 	}
@@ -280,14 +281,14 @@ func (s *seenDirections) print(w io.Writer, top int) error {
 		return err
 	}
 	if left := len(s.Directions) - top; left > 0 {
-		_, err := fmt.Fprintf(w, "\n%d more directions vary less; --top 0 prints them all\n", left)
+		_, err := printf(w, "\n%d more directions vary less; --top 0 prints them all\n", left)
 		return err
 	}
 	return nil
 }
 
 // write writes the directions, and what is seen of them.
-func (s *seenDirections) write(path string, found []heads.Direction) error {
+func (s *seenDirections) write(ctx context.Context, path string, found []heads.Direction) error {
 	h := s.Width
 	vectors := blas32.General{Rows: len(found), Cols: h, Stride: h}
 	columns := map[string][]float64{}
@@ -311,5 +312,5 @@ func (s *seenDirections) write(path string, found []heads.Direction) error {
 	for name, x := range columns {
 		arrays[name] = heads.Array{Shape: []int{len(x)}, Data: x}
 	}
-	return atomicfile.WriteFile(path, func(w io.Writer) error { return npy.WriteNPZ(w, arrays, false) })
+	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return npy.WriteNPZ(w, arrays, false) })
 }

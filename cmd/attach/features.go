@@ -50,7 +50,7 @@ func features(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := atomicfile.Create(c.String("o"))
+	out, err := atomicfile.Create(c.Context, c.String("o"))
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -105,7 +106,7 @@ func runFit(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkWritable(c.String("o")); err != nil {
+	if err := checkWritable(c.Context, c.String("o")); err != nil {
 		return err
 	}
 	stop, err := useRuntimeBLAS(c.Context, o)
@@ -152,7 +153,7 @@ func runFit(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.Save(c.String("o")); err != nil {
+	if err := b.Save(c.Context, c.String("o")); err != nil {
 		return err
 	}
 	p.end()
@@ -160,13 +161,13 @@ func runFit(c *cli.Context) error {
 	if b.Detector != nil {
 		detector = "detector " + b.Detector.Method
 	}
-	fmt.Fprintf(c.App.ErrWriter, "%s: fitted on %d rows, calibrated on %d; %s\nnote: %s\n",
+	printf(c.App.ErrWriter, "%s: fitted on %d rows, calibrated on %d; %s\nnote: %s\n",
 		c.String("o"), b.Calibration.NFit, b.Calibration.NCal, detector, b.Calibration.Promise())
 	noteEndless(c.App.ErrWriter, b, 0, b.Calibration.Groups)
 	noteSilent(c.App.ErrWriter, b, 0)
 	if b.Detector != nil {
 		if v := ood.VariantOf(b.Detector.Scorer); v != "" {
-			fmt.Fprintf(c.App.ErrWriter, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, v)
+			printf(c.App.ErrWriter, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, v)
 		}
 	}
 	if in.Batch.Labels != nil && in.Base.Task == bundle.Classification && b.Calibration.Temperature == 0 {
@@ -290,8 +291,8 @@ func checkParamTypes(m ood.Method, params ood.Params) error {
 
 // checkWritable fails before the work is done where its result could not be
 // written after it.
-func checkWritable(path string) error {
-	f, err := atomicfile.Create(path)
+func checkWritable(ctx context.Context, path string) error {
+	f, err := atomicfile.Create(ctx, path)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func refuseLabels(c *cli.Context) error {
 }
 
 func batchFlag() cli.Flag {
-	return &cli.IntFlag{Name: "batch", Category: categoryModel, Usage: "`N`: rows per run of the model, where the model leaves it open", Value: 64}
+	return &cli.IntFlag{Name: "batch", Category: categoryModel, Usage: "`N`: rows per run of the model, where the model leaves it open; without it 64, or as many as 64 MiB hold"}
 }
 
 // inputFlags say how inputs are read.

@@ -79,7 +79,7 @@ func gradient(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := atomicfile.Create(c.String("o"))
+	out, err := atomicfile.Create(c.Context, c.String("o"))
 	if err != nil {
 		return err
 	}

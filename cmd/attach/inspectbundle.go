@@ -9,9 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/urfave/cli/v2"
 
@@ -129,12 +127,7 @@ func describeBundle(b *bundle.Bundle) bundleInfo {
 func (info bundleInfo) text() string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
-		value := fmt.Sprintf(format, args...)
-		// A terminal obeys some characters, and anybody may have written the file.
-		if strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			value = strconv.Quote(value)
-		}
-		fmt.Fprintf(&b, "%-10s %s\n", name, value)
+		printf(&b, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	list := func(name string, values []string) {
 		switch {

@@ -38,7 +38,7 @@ func predictCommand() *cli.Command {
 		Name:      "predict",
 		Usage:     "write predictions with their intervals, scores, p-values and flags",
 		UsageText: "attach predict M.attach --x INPUTS [-o OUT.csv]",
-		Description: "Writes one row per input: `input`, its name or, from 0, its number (.npz has no names), and then\n\n" +
+		Description: "Writes one row per input: `input`, its name or, from 0, its number (.npz has no names; .csv puts ' before a name that a spreadsheet would take for a formula, one that begins with = + - @, a tab or a new line), and then\n\n" +
 			"of a classifier `class`, `class_name` where folders or --classes of the fit named classes, and `confidence`; of a regressor `prediction`, the model's own, and `median`, `lower` and `upper`, the head's. " +
 			"The interval is conformalized; an endless bound, null in JSON, says that the calibration rows are too few " +
 			"for the level, or that --side asks for the other. A target is covered if `lower` ≤ target ≤ `upper`, which an empty interval of --smoothed has the other way round. --samples adds `sample1`… (`samples`, inputs×targets×N, in .npz; lists in .jsonl).\n\n" +
@@ -141,7 +141,7 @@ func predict(c *cli.Context) (err error) {
 	path := c.String("o")
 	commit := func() error { return nil }
 	if path != "-" {
-		f, err := atomicfile.Create(path)
+		f, err := atomicfile.Create(c.Context, path)
 		if err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func predict(c *cli.Context) (err error) {
 	noteEndless(c.App.ErrWriter, b, choice.Level, rows.groups)
 	noteSilent(c.App.ErrWriter, b, choice.Alpha)
 	if b.Calibration.HeldOut == bundle.SplitOff {
-		fmt.Fprintf(c.App.ErrWriter, "note: %s\n", b.Calibration.Promise())
+		printf(c.App.ErrWriter, "note: %s\n", b.Calibration.Promise())
 	}
 	return nil
 }
@@ -235,6 +235,9 @@ func openPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, o featurize.O
 	}
 	path, err := b.ModelPath(c.String("model"))
 	if err != nil {
+		return nil, err
+	}
+	if err := keeps("o", c.String("o"), []source{{path, c.Args().First()}}); err != nil {
 		return nil, err
 	}
 	o.Feature, o.Output = b.Base.Feature, b.Base.Output

@@ -122,7 +122,7 @@ func (r *reading) open(ctx context.Context, x, y string, classes []int) (*inputs
 		return nil, err
 	}
 	if n := set.Skipped(); n > 0 {
-		fmt.Fprintf(r.stderr, "%s: left out %d images that cannot be read\n", x, n)
+		printf(r.stderr, "%s: left out %d images that cannot be read\n", x, n)
 	}
 	if y != "" {
 		if set.ClassNames() != nil {
@@ -221,7 +221,7 @@ func openFeatures(path string, wants ...inputs.Widths) (ood.Batch, error) {
 // a model's inputs.
 func noteFeatures(path string, stderr io.Writer) {
 	if strings.EqualFold(filepath.Ext(path), ".npy") {
-		fmt.Fprintf(stderr, "note: %s: its rows are taken to be features; to run a model on inputs, name MODEL.onnx\n", path)
+		printf(stderr, "note: %s: its rows are taken to be features; to run a model on inputs, name MODEL.onnx\n", path)
 	}
 }
 
@@ -231,12 +231,9 @@ func holdsAny(path string, names ...string) bool {
 	return err == nil && slices.ContainsFunc(names, z.Has)
 }
 
-// blockRows is how many rows of a set are read at a time, fewer where they are
-// large; the model cuts them to its own batches.
-func blockRows(set *inputs.Set) int {
-	const rows, elements = 64, 1 << 24
-	return min(rows, max(1, elements/set.RowLen()))
-}
+// blockRows is how many rows are read at a time, 64 or as many as 64 MiB hold;
+// the model cuts them to its own batches.
+func blockRows(set *inputs.Set) int { return max(1, min(64, (16<<20)/max(1, set.RowLen()))) }
 
 // modelRows hands a set to a model block by block.
 func modelRows(ctx context.Context, set *inputs.Set) iter.Seq2[featurize.Rows, error] {

@@ -95,7 +95,7 @@ func noteLayer(path, weights string, last *ood.Linear, b ood.Batch, w io.Writer)
 		}
 	}
 	if share := math.Sqrt(off / norm); off > 0 && !(share <= layerTolerance) {
-		fmt.Fprintf(w, "note: %s: its logits differ by %.2g of their norm from what the weights in %s make of its features; methods that read weights take them for the same\n",
+		printf(w, "note: %s: its logits differ by %.2g of their norm from what the weights in %s make of its features; methods that read weights take them for the same\n",
 			path, share, weights)
 	}
 }

@@ -18,6 +18,13 @@ func (in Inputs) check() error {
 	if in.Base.Task != Classification && in.Base.Task != Regression {
 		return fmt.Errorf("the task is %q: say %s or %s", in.Base.Task, Classification, Regression)
 	}
+	tensors := []string{in.Base.Feature, in.Base.Output}
+	for _, l := range in.Base.Layers {
+		tensors = append(tensors, l.Tensor)
+	}
+	if i := slices.IndexFunc(tensors, notUTF8); i >= 0 {
+		return fmt.Errorf("the name of the model's tensor %q must be UTF-8", tensors[i])
+	}
 	if !(in.CalFraction > 0 && in.CalFraction < 1) {
 		return fmt.Errorf("calibration fraction %v is not between 0 and 1", in.CalFraction)
 	}
@@ -49,6 +56,9 @@ func (in Inputs) check() error {
 	return in.checkCal(quantiles)
 }
 
+// notUTF8 says that the manifest cannot hold a name.
+func notUTF8(name string) bool { return !utf8.ValidString(name) }
+
 // checkGroups refuses groups that are not those of the calibration rows.
 func (in Inputs) checkGroups(quantiles bool) error {
 	groups, rows, what := in.Groups, in.Batch.Len(), "rows to fit on"
@@ -63,7 +73,7 @@ func (in Inputs) checkGroups(quantiles bool) error {
 		return nil
 	case !quantiles:
 		return errors.New("groups are for the intervals of a quantile head, and none is fitted")
-	case slices.ContainsFunc(groups, func(g string) bool { return !utf8.ValidString(g) }):
+	case slices.ContainsFunc(groups, notUTF8):
 		return errors.New("names of groups must be UTF-8")
 	case len(groups) != rows:
 		return fmt.Errorf("there are %d groups for %d %s", len(groups), rows, what)

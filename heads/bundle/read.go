@@ -48,7 +48,7 @@ func Open(path string) (*Bundle, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if p := b.Base.Path; p != "" {
-		p = filepath.FromSlash(p)
+		p = filepath.FromSlash(unquotePath(p))
 		if !filepath.IsAbs(p) {
 			p = filepath.Join(filepath.Dir(path), p)
 		}

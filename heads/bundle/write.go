@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"archive/zip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -11,6 +12,9 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
@@ -25,12 +29,12 @@ const (
 )
 
 // Save writes the bundle to path, which holds the old file or the whole new
-// one at any time. The base model's path is stored relative to path's folder,
+// one at any time, the old one where ctx is done before the end. The base model's path is stored relative to path's folder,
 // so that the two can move together.
-func (b *Bundle) Save(path string) error {
+func (b *Bundle) Save(ctx context.Context, path string) error {
 	stored := *b
-	stored.Base.Path = relativeTo(filepath.Dir(path), b.Base.Path)
-	return atomicfile.WriteFile(path, stored.Write)
+	stored.Base.Path = quotePath(relativeTo(filepath.Dir(path), b.Base.Path))
+	return atomicfile.WriteFile(ctx, path, stored.Write)
 }
 
 // relativeTo is path as seen from dir with forward slashes, or the absolute
@@ -49,6 +53,22 @@ func relativeTo(dir, path string) string {
 		}
 	}
 	return filepath.ToSlash(absolute)
+}
+
+// quotePath is path as JSON can hold it: in quotes, with escapes as in Go, where
+// it is no UTF-8 or begins with such a quote itself.
+func quotePath(path string) string {
+	if utf8.ValidString(path) && !strings.HasPrefix(path, `"`) {
+		return path
+	}
+	return strconv.Quote(path)
+}
+
+func unquotePath(stored string) string {
+	if path, err := strconv.Unquote(stored); err == nil && strings.HasPrefix(stored, `"`) {
+		return path
+	}
+	return stored
 }
 
 // Write writes the bundle to w, with the base model's path as it stands. Equal

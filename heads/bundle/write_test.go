@@ -126,7 +126,7 @@ func TestSaveFindsTheModel(t *testing.T) {
 	in.Base.Path = filepath.Join(root, "models", "net.onnx")
 	b := mustFit(t, in)
 	path := filepath.Join(root, "out", "net.attach")
-	if err := b.Save(path); err != nil {
+	if err := b.Save(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}
 	if b.Base.Path != in.Base.Path {
@@ -163,13 +163,13 @@ func TestSaveFailureLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	b := mustFit(t, classifier(30))
 	b.Detector.Params = ood.Params{"k": func() {}}
-	if err := b.Save(filepath.Join(dir, "x.attach")); err == nil {
+	if err := b.Save(t.Context(), filepath.Join(dir, "x.attach")); err == nil {
 		t.Fatal("a bundle with a parameter that JSON cannot hold was saved")
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
 		t.Errorf("the folder holds %v", entries)
 	}
-	err := b.Save(filepath.Join(dir, "no", "x.attach"))
+	err := b.Save(t.Context(), filepath.Join(dir, "no", "x.attach"))
 	if err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("saving to a missing folder: %v", err)
 	}
@@ -189,7 +189,7 @@ func TestNumPyReadsIt(t *testing.T) {
 	}
 	b := mustFit(t, regressor(1, 60, 2))
 	path := filepath.Join(t.TempDir(), "x.attach")
-	if err := b.Save(path); err != nil {
+	if err := b.Save(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}
 	const script = `
