@@ -18,9 +18,8 @@ var CertificatesNonlinear = ood.Method{
 	Ref:   "Tagasovska & Lopez-Paz 2019, section 3; Gulrajani et al. 2017",
 	Needs: ood.NeedFeatures | ood.NeedTrainer,
 	Memory: func(t ood.Training, p ood.Params) float64 {
-		r := p.Reader()
-		k, _ := count(r.NonNegative("k", 0), t.Features.Cols)
-		return smallNetwork(t, r.Float("hidden", 64), float64(k)) + 2*square(k)
+		k, _ := count(p.Reader().NonNegative("k", 0), t.Features.Cols)
+		return smallNetwork(t, units(p, "hidden", 64), float64(k)) + 2*square(k)
 	},
 	Default: ood.Params{
 		"loss": "mse", "gradient_penalty": 1., "diversity": 1., "k": 0., "hidden": 64., "epochs": 10., "unit_norm": true,

@@ -19,7 +19,7 @@ var CoRP = ood.Method{
 	Ref:   "Fang et al. 2024, arXiv:2402.02949, CoRP; Rahimi & Recht 2007",
 	Needs: ood.NeedFeatures,
 	Memory: func(t ood.Training, p ood.Params) float64 {
-		m := p.Reader().Between("frequencies", 0, 0, limitFrequencies)
+		m := min(p.Reader().Int("frequencies", 0), limitFrequencies)
 		if m == 0 {
 			m = min(4*t.Features.Cols, mostFrequencies)
 		}
@@ -52,8 +52,9 @@ var CoRP = ood.Method{
 // the cube.
 const mostFrequencies = 2048
 
-// limitFrequencies is what one may ask for: 2 GB for the eigenproblem.
-const limitFrequencies = 1 << 14
+// limitFrequencies is what one may ask for: half a GB for each matrix of the
+// eigenproblem.
+const limitFrequencies = 1 << 13
 
 // newFourier draws m random Fourier features of a Gaussian kernel on rows of h.
 func newFourier(h, m int, gamma float64, seed uint64) kernelMap {

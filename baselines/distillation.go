@@ -20,7 +20,7 @@ var Distillation = ood.Method{
 	Ref:   "Burda et al. 2019, as in Tagasovska & Lopez-Paz 2019, table 2",
 	Needs: ood.NeedFeatures | ood.NeedTrainer,
 	Memory: func(t ood.Training, p ood.Params) float64 {
-		k := p.Reader().Float("k", 100)
+		k := units(p, "k", 100)
 		return k * (trainingBytes*float64(t.Features.Cols) + 4*float64(t.Len()))
 	},
 	Default: ood.Params{"k": 100., "epochs": 10.},

@@ -25,7 +25,7 @@ var IsolationForest = ood.Method{
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		r := p.Reader()
 		nodes := 2 * min(r.Float("samples", 256), float64(t.Len()))
-		return 32 * nodes * r.Float("trees", 100)
+		return 32 * nodes * min(r.Float("trees", 100), mostTrees)
 	},
 	Default: ood.Params{"trees": 100., "samples": 256.},
 	Grid: []ood.Params{

@@ -41,6 +41,12 @@ func passesMemory(rows float64) memoryOf {
 	}
 }
 
+// units is a width that p asks for. Fit refuses one above the most there is,
+// and says so better.
+func units(p ood.Params, name string, def float64) float64 {
+	return min(p.Reader().Float(name, def), mostUnits)
+}
+
 // smallNetwork is what training a network of one hidden layer takes.
 func smallNetwork(t ood.Training, hidden, k float64) float64 {
 	return trainingBytes * hidden * (float64(t.Features.Cols) + k)

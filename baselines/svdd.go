@@ -20,7 +20,7 @@ var SVDD = ood.Method{
 	Ref:   "Ruff et al. 2018, as in Tagasovska & Lopez-Paz 2019, table 2",
 	Needs: ood.NeedFeatures | ood.NeedTrainer,
 	Memory: func(t ood.Training, p ood.Params) float64 {
-		return smallNetwork(t, smallHidden, p.Reader().Float("k", 100))
+		return smallNetwork(t, smallHidden, units(p, "k", 100))
 	},
 	Default: ood.Params{"k": 100., "epochs": 10.},
 	Grid:    smallNetworkGrid(),

@@ -40,6 +40,9 @@ func (m Method) CheckMemory(t Training, p Params) error {
 			rows += fmt.Sprintf(", %d in a layer", l.Cols)
 		}
 	}
+	if m.memory(t, m.Default) <= MostMemory {
+		rows += ", with " + p.String()
+	}
 	return &MemoryError{Method: m.Name, Rows: rows}
 }
 

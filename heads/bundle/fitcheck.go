@@ -142,8 +142,8 @@ func (in Inputs) checkCal(quantiles bool) error {
 // others do not.
 func (in Inputs) withOthers(err error, t ood.Training) error {
 	large := (*ood.MemoryError)(nil)
-	if !errors.As(err, &large) {
-		return err
+	if !errors.As(err, &large) || in.Method.Name != "" && in.Method.CheckMemory(t, in.Method.Default) == nil {
+		return err // other parameters would do
 	}
 	for _, m := range baselines.All {
 		layers := m.Needs&ood.NeedLayers == 0 || in.Cal.Len() == 0 || in.Cal.HasLayers()
