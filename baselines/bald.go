@@ -21,6 +21,7 @@ var BALD = ood.Method{
 		"marked \"inserted dropout\". A network's own layers keep their rates.",
 	Ref:     "Houlsby et al. 2011, arXiv:1112.5745; Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
 	Needs:   ood.NeedLogits | ood.NeedInputs | ood.NeedDropout,
+	Memory:  passesMemory(networkBlock),
 	Default: baldDefault(),
 	Grid:    []ood.Params{{"passes": 100.}},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
@@ -71,6 +72,7 @@ var BALDFeatures = ood.Method{
 		"what it was trained with.",
 	Ref:     "after Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
 	Needs:   ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Memory:  passesMemory(1),
 	Default: baldDefault(),
 	Grid:    []ood.Params{{"passes": 100.}},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {

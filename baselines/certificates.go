@@ -20,6 +20,7 @@ var Certificates = ood.Method{
 		"values weigh the penalty λ·mean((CᵀC−I)²). unit_norm scales rows to norm 1, centred subtracts the mean.",
 	Ref:     "Tagasovska & Lopez-Paz 2019, section 3",
 	Needs:   ood.NeedFeatures,
+	Memory:  squares(eigenSquares),
 	Default: ood.Params{"k": 0., "lambda": 0., "unit_norm": true, "centred": false},
 	Grid: []ood.Params{
 		{"lambda": 0., "unit_norm": true},

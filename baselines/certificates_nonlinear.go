@@ -17,6 +17,10 @@ var CertificatesNonlinear = ood.Method{
 		"k=0 is the number of features, 32 at most, k below 1 a share of them. Rows are centred and divided by one number, with unit_norm after scaling each to norm 1.",
 	Ref:   "Tagasovska & Lopez-Paz 2019, section 3; Gulrajani et al. 2017",
 	Needs: ood.NeedFeatures | ood.NeedTrainer,
+	Memory: func(t ood.Training, p ood.Params) float64 {
+		k, _ := count(p.Reader().NonNegative("k", 0), t.Features.Cols)
+		return smallNetwork(t, units(p, "hidden", 64), float64(k)) + 2*square(k)
+	},
 	Default: ood.Params{
 		"loss": "mse", "gradient_penalty": 1., "diversity": 1., "k": 0., "hidden": 64., "epochs": 10., "unit_norm": true,
 	},

@@ -16,6 +16,7 @@ var CertificatesTrained = ood.Method{
 		"k, unit_norm and centred as in certificates.",
 	Ref:     "Tagasovska & Lopez-Paz 2019, section 3",
 	Needs:   ood.NeedFeatures | ood.NeedTrainer,
+	Memory:  trained,
 	Default: ood.Params{"loss": "task", "lambda": 10., "k": 0., "epochs": 10., "unit_norm": false, "centred": false},
 	Grid:    lossGrid(1, 10),
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {

@@ -14,6 +14,7 @@ var CertificatesUnregularised = ood.Method{
 		"the linear functions apart and away from 0.",
 	Ref:     "Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:   ood.NeedFeatures | ood.NeedTrainer,
+	Memory:  trained,
 	Default: ood.Params{"loss": "task", "k": 0., "epochs": 10., "unit_norm": false, "centred": false},
 	Grid:    unregularisedGrid(),
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {

@@ -16,8 +16,16 @@ var CertificatesClass = ood.Method{
 	Doc: "Orthonormal certificates of each class on its own: k orthonormal linear functions of the features that are as close to 0 as can be on " +
 		"the training rows predicted to be of a class, solved exactly; the score is the mean square of those of the row's predicted class. A class predicted " +
 		"for fewer than two training rows has the certificates of all rows. k=0 takes half of the number of features, k below 1 is a share of it. unit_norm scales rows to norm 1.",
-	Ref:     "Tagasovska & Lopez-Paz 2019, section 3, for each predicted class",
-	Needs:   ood.NeedFeatures | ood.NeedLogits,
+	Ref:   "Tagasovska & Lopez-Paz 2019, section 3, for each predicted class",
+	Needs: ood.NeedFeatures | ood.NeedLogits,
+	Memory: func(t ood.Training, p ood.Params) float64 {
+		k, _ := count(p.Reader().NonNegative("k", 0), t.Features.Cols)
+		if k == 0 {
+			k = t.Features.Cols / 2
+		}
+		classes := float64(t.Logits.Cols)
+		return (eigenSquares+min(classes, float64(t.Len())))*square(t.Features.Cols) + 4*classes*float64(t.Features.Cols)*float64(k)
+	},
 	Default: ood.Params{"k": 0., "unit_norm": true},
 	Grid: []ood.Params{
 		{"k": .25, "unit_norm": true}, {"k": .5, "unit_norm": true}, {"k": .75, "unit_norm": true}, {"k": .9, "unit_norm": true},

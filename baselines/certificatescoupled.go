@@ -23,6 +23,7 @@ var CertificatesCoupled = ood.Method{
 	Ref: "Tagasovska & Lopez-Paz 2019, section 3, with squared errors weighed as in Lee et al. 2018, arXiv:1807.03888, rows as in " +
 		"Mueller & Hein 2025, arXiv:2505.18032, and coupled as in Wang et al. 2022, arXiv:2203.10807, eq. 8",
 	Needs:   ood.NeedFeatures | ood.NeedLogits,
+	Memory:  squares(eigenSquares + 1),
 	Default: ood.Params{"unit_norm": true, "shrinkage": coupledShrinkage, "weight": 1.},
 	Grid: []ood.Params{
 		{"unit_norm": true, "weight": 1.}, {"unit_norm": true, "weight": 2.}, {"unit_norm": true, "weight": 0.},

@@ -3,6 +3,7 @@ package baselines
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
@@ -84,9 +85,23 @@ func (l lastLayer) each(ctx context.Context, b ood.Batch, visit func(first int, 
 		phi := ood.Batch{Features: b.Features}.Slice(i, min(i+lastBlock, n)).Features
 		product := blas32.General{Rows: phi.Rows, Cols: c, Stride: c, Data: data[:phi.Rows*c]}
 		blas32.Gemm(blas.NoTrans, blas.Trans, 1, phi, l.weight, 0, product)
+		for r := range product.Rows {
+			unlessFinite(row(product, r))
+		}
 		visit(i, phi, product)
 	}
 	return ctx.Err()
+}
+
+// unlessFinite makes a row NaN as a whole where it overflows: an infinite logit
+// would pass for certainty.
+func unlessFinite(z []float32) {
+	if heads.CheckFinite("", blas32.General{Rows: 1, Cols: len(z), Stride: len(z), Data: z}) == nil {
+		return
+	}
+	for k := range z {
+		z[k] = float32(math.NaN())
+	}
 }
 
 // logits adds the bias to a row that each hands out.

@@ -21,6 +21,7 @@ var Mahalanobis = ood.Method{
 		"a multiple of the identity into it, and then they do.",
 	Ref:     "Lee et al. 2018, arXiv:1807.03888, eq. 2, on the features alone; shrinkage: Ledoit & Wolf 2004",
 	Needs:   ood.NeedFeatures,
+	Memory:  squares(eigenSquares + 1),
 	Default: ood.Params{"shrinkage": 0.},
 	Grid:    []ood.Params{{"shrinkage": 0.}, {"shrinkage": .01}, {"shrinkage": .1}},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {

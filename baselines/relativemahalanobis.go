@@ -16,6 +16,7 @@ var RelativeMahalanobis = ood.Method{
 		"fitted to all training features. Classes are the labels where there are any, else the largest logit.",
 	Ref:     "Ren et al. 2021, arXiv:2106.09022, eq. 4",
 	Needs:   ood.NeedFeatures,
+	Memory:  squares(eigenSquares + 3),
 	Default: ood.Params{"shrinkage": 0.},
 	Grid:    []ood.Params{{"shrinkage": 0.}, {"shrinkage": .01}, {"shrinkage": .1}},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {

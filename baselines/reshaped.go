@@ -39,6 +39,9 @@ func (s reshaped) Score(ctx context.Context, dst []float64, b ood.Batch) ([]floa
 		changed.Rows = min(lastBlock, n-i)
 		for r := range changed.Rows {
 			factors[r] = s.change(row(changed, r), row(b.Features, i+r), scratch)
+			if math.IsInf(factors[r], 0) {
+				factors[r] = math.NaN() // as unlessFinite has it
+			}
 		}
 		err := s.each(ctx, ood.Batch{Features: changed}, func(first int, _, product blas32.General) {
 			for r := range product.Rows {

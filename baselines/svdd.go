@@ -17,8 +17,11 @@ var SVDD = ood.Method{
 	Doc: "Deep support vector data description on the features: a bias-free network of 64 hidden ReLU units and k outputs " +
 		"is trained by Adam to map the training rows to one centre, the mean of its outputs before training; the score is the mean " +
 		"squared difference from the centre.",
-	Ref:     "Ruff et al. 2018, as in Tagasovska & Lopez-Paz 2019, table 2",
-	Needs:   ood.NeedFeatures | ood.NeedTrainer,
+	Ref:   "Ruff et al. 2018, as in Tagasovska & Lopez-Paz 2019, table 2",
+	Needs: ood.NeedFeatures | ood.NeedTrainer,
+	Memory: func(t ood.Training, p ood.Params) float64 {
+		return smallNetwork(t, smallHidden, units(p, "k", 100))
+	},
 	Default: ood.Params{"k": 100., "epochs": 10.},
 	Grid:    smallNetworkGrid(),
 	Fit:     fitSVDD,

@@ -27,12 +27,12 @@ func NewConformal(scores []float64) (Conformal, error) {
 
 // PValue is (1 + #{calibration scores ≥ s}) / (n+1): for a row exchangeable
 // with the calibration rows, P(PValue ≤ α) ≤ α. Ties count against an alarm.
-// The p-value of NaN is NaN.
+// A NaN is as uncertain as can be: it has the p-value of +Inf.
 func (c Conformal) PValue(s float64) float64 {
-	if math.IsNaN(s) {
-		return s
-	}
 	n := len(c.Scores)
+	if math.IsNaN(s) {
+		s = math.Inf(1)
+	}
 	atLeast := n - sort.SearchFloat64s(c.Scores, s)
 	return float64(1+atLeast) / float64(n+1)
 }

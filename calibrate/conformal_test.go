@@ -24,8 +24,8 @@ func TestPValue(t *testing.T) {
 			t.Errorf("p-value of %v is %v, want %v", tt.score, got, tt.want)
 		}
 	}
-	if p := c.PValue(math.NaN()); !math.IsNaN(p) {
-		t.Errorf("p-value of NaN is %v", p)
+	if p := c.PValue(math.NaN()); p != 1/float64(len(c.Scores)+1) || !c.Flag(math.NaN(), p) {
+		t.Errorf("p-value of NaN is %v, and must be the least there is", p)
 	}
 	if p := (Conformal{}).PValue(0); p != 1 {
 		t.Errorf("p-value without calibration rows is %v, want 1", p)

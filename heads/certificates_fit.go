@@ -80,11 +80,7 @@ func FitCertificatesGrid(ctx context.Context, phi blas32.General, tr Trainer, gr
 	for _, g := range order {
 		var mean []float32
 		if g.centre {
-			m, err := momentsOf(g.unitNorm)
-			if err != nil {
-				return nil, err
-			}
-			for _, v := range m.Mean() {
+			for _, v := range meanRow(phi, g.unitNorm) {
 				mean = append(mean, float32(v))
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 func directionsCommand() *cli.Command {
@@ -65,6 +66,10 @@ type seenDirections struct {
 }
 
 const blindShare = .01
+
+// directionSquares are the matrices of features × features that are held while
+// directions are found.
+const directionSquares = 8
 
 type seenDirection struct {
 	Variance float64  `json:"variance"`
@@ -127,6 +132,9 @@ func directions(c *cli.Context) error {
 		if err := refuse(c, "for certificates of cross-entropy loss, which have no shift", "alpha"); err != nil {
 			return err
 		}
+	}
+	if w := float64(certificates.Width()); directionSquares*8*w*w > ood.MostMemory {
+		return fmt.Errorf("%s: the directions of %g features take more than %d GB of memory: fit on fewer", args[0], w, 2*ood.MostMemory>>30)
 	}
 	if b.Base.SHA256 == "" && !c.Bool("features") {
 		if err := refuse(c, "for heads that were fitted on features alone", append(rowFlags(), "model")...); err != nil {

@@ -41,7 +41,7 @@ func predictCommand() *cli.Command {
 		Description: "Writes one row per input: `input`, its name or, from 0, its number (.npz has no names; .csv puts ' before a name that a spreadsheet would take for a formula, one that begins with = + - @, a tab or a new line), and then\n\n" +
 			"of a classifier `class`, `class_name` where folders or --classes of the fit named classes, and `confidence`; of a regressor `prediction`, the model's own, and `median`, `lower` and `upper`, the head's. " +
 			"The interval is conformalized; an endless bound, null in JSON, says that the calibration rows are too few " +
-			"for the level, or that --side asks for the other. A target is covered if `lower` ≤ target ≤ `upper`, which an empty interval of --smoothed has the other way round. --samples adds `sample1`… (`samples`, inputs×targets×N, in .npz; lists in .jsonl).\n\n" +
+			"for the level, that --side asks for the other, or that features are so large that the head's arithmetic overflows: the row is then flagged, with the endless score inf, null in JSON. A target is covered if `lower` ≤ target ≤ `upper`, which an empty interval of --smoothed has the other way round. --samples adds `sample1`… (`samples`, inputs×targets×N, in .npz; lists in .jsonl).\n\n" +
 			"Of both, `ood_score` (higher: more uncertain), `p_value`, the share of in-domain inputs that score at least as high, and `flag`, which says that this is at most --alpha.\n\n" +
 			"Coverage and p-values hold for rows like the calibration rows; where those were split off the rows fitted on and the network " +
 			"was trained on them, the promise is weaker. Images are prepared as they were for the fit.",

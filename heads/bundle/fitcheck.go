@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -145,6 +146,22 @@ func (in Inputs) checkCal(quantiles bool) error {
 		return fmt.Errorf("calibration rows have %d targets and rows to fit on %d", in.CalTargets.Cols, in.Targets.Cols)
 	}
 	return nil
+}
+
+// withOthers adds to an error of a detector that takes too much memory which
+// others do not.
+func (in Inputs) withOthers(err error, t ood.Training) error {
+	large := (*ood.MemoryError)(nil)
+	if !errors.As(err, &large) || in.Method.Name != "" && in.Method.CheckMemory(t, in.Method.Default) == nil {
+		return err // other parameters would do
+	}
+	for _, m := range baselines.All {
+		layers := m.Needs&ood.NeedLayers == 0 || in.Cal.Len() == 0 || in.Cal.HasLayers()
+		if !m.Control && layers && m.CheckTraining(t) == nil && m.CheckMemory(t, m.Default) == nil {
+			large.Others = append(large.Others, m.Name)
+		}
+	}
+	return large
 }
 
 func widths(layers []blas32.General) []int {

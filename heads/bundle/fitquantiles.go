@@ -56,7 +56,9 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in Inputs, d division) error 
 		return fmt.Errorf("quantile head: method %s cannot be saved", head.Method)
 	}
 	b.Quantiles = head
-	b.Calibration.Quantiles = calibrateQuantiles(head.Regressor, d.cal.Features, d.calTo)
+	if b.Calibration.Quantiles, err = calibrateQuantiles(head.Regressor, d.cal.Features, d.calTo); err != nil {
+		return fmt.Errorf("quantile head: %w", err)
+	}
 	b.Calibration.Groups = slices.Clone(d.calGroups)
 	in.Progress("quantiles", 1)
 	return nil
