@@ -111,14 +111,14 @@ func TestHostileNames(t *testing.T) {
 	checkPlain(t, "fit", text, -1)
 
 	// The model is found again, and names in tables are no formulas.
-	table, text := run(exitDone, "predict", fitted, "--x", images, "--labels")
+	table, text := run(exitDone, "predict", fitted, "--x", images)
 	checkPlain(t, "predict", text, -1)
 	records, err := csv.NewReader(strings.NewReader(table)).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
 	jsonl := filepath.Join(dir, "p.jsonl")
-	run(exitDone, "predict", fitted, "--x", images, "--labels", "-o", jsonl)
+	run(exitDone, "predict", fitted, "--x", images, "-o", jsonl)
 	lines, err := os.ReadFile(jsonl)
 	if err != nil {
 		t.Fatal(err)

@@ -290,9 +290,6 @@ func (p *Predictor) detect(ctx context.Context, out *Prediction, batch ood.Batch
 	out.PValue = c.PValues(nil, scores)
 	out.Flag = make([]bool, len(scores))
 	for i, v := range out.PValue {
-		if math.IsNaN(v) {
-			return fmt.Errorf("detector %s has no score for row %d: it was not fitted, or is damaged", p.bundle.Detector.Method, i)
-		}
 		out.Flag[i] = v <= p.alpha
 	}
 	return nil

@@ -268,7 +268,7 @@ func detectorOf(file string) string {
 }
 
 // TestResealedNumbers: a number of the state asks neither for memory that no fit
-// takes nor for scores that are none.
+// takes nor for scores that are none: what is no number is flagged.
 func TestResealedNumbers(t *testing.T) {
 	in := classifier(40)
 	in.Last = sums(3, 8)
@@ -282,7 +282,13 @@ func TestResealedNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Predict(context.Background(), in.Batch, bundle.PredictOptions{}); err == nil || !strings.Contains(err.Error(), "no score for row ") {
-		t.Errorf("error is %v, want one that says that there is no score", err)
+	p, err := b.Predict(context.Background(), in.Batch, bundle.PredictOptions{Alpha: .2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, score := range p.OODScore {
+		if math.IsNaN(score) || math.IsInf(score, 1) && !p.Flag[i] {
+			t.Errorf("row %d has the score %v, and flag %v", i, score, p.Flag[i])
+		}
 	}
 }
