@@ -19,6 +19,7 @@ var BALD = ood.Define(ood.Spec{
 		"marked \"inserted dropout\". A network's own layers keep their rates.",
 	Ref:    "Houlsby et al. 2011, arXiv:1112.5745; Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
 	Needs:  ood.NeedLogits | ood.NeedInputs | ood.NeedDropout,
+	Memory: passesMemory(64),
 	Params: append(baldParams(), ood.Number("dropout", .5).AtLeast(0).Below(1)),
 	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 		s := &bald{Count: p.Int("passes"), Rate: p.Float("dropout"), Seed: t.Seed, disagreement: disagreement{p.Text("score")}}

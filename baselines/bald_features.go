@@ -15,6 +15,7 @@ var BALDFeatures = ood.Define(ood.Spec{
 		"what it was trained with.",
 	Ref:    "after Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
 	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Memory: passesMemory(1),
 	Params: append(baldParams(), ood.Number("dropout", .5).Above(0).Below(1)),
 	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 		return &baldFeatures{lastPasses{newLastLayer(t), p.Int("passes"), p.Float("dropout"), t.Seed}, disagreement{p.Text("score")}}, nil

@@ -16,8 +16,9 @@ var Certificates = ood.Define(ood.Spec{
 		"be on the training rows, solved exactly; the score is their mean square. k=0 takes three quarters of " +
 		"the number of features, k below 1 is a share of it. lambda=0 is the hard constraint CᵀC=I, other " +
 		"values weigh the penalty λ·mean((CᵀC−I)²). unit_norm scales rows to norm 1, centred subtracts the mean.",
-	Ref:   "Tagasovska & Lopez-Paz 2019, section 3",
-	Needs: ood.NeedFeatures,
+	Ref:    "Tagasovska & Lopez-Paz 2019, section 3",
+	Needs:  ood.NeedFeatures,
+	Memory: squares(eigenSquares),
 	Params: []ood.Param{
 		ood.Share("k", 0), ood.Number("lambda", 0).AtLeast(0), ood.Flag("unit_norm", true), ood.Flag("centred", false),
 	},

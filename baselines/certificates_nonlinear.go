@@ -17,6 +17,10 @@ var CertificatesNonlinear = ood.Define(ood.Spec{
 		"k=0 is the number of features, 32 at most, k below 1 a share of them. Rows are centred and divided by one number, with unit_norm after scaling each to norm 1.",
 	Ref:   "Tagasovska & Lopez-Paz 2019, section 3; Gulrajani et al. 2017",
 	Needs: ood.NeedFeatures | ood.NeedTrainer,
+	Memory: func(t ood.Training, p ood.Params) float64 {
+		k, _ := count(p.Reader().NonNegative("k", 0), t.Features.Cols)
+		return smallNetwork(t, units(p, "hidden", 64), float64(k)) + 2*square(k)
+	},
 	Params: []ood.Param{
 		ood.Choice("loss", "mse", "bce", "l1"), ood.Number("gradient_penalty", 1).AtLeast(0).Over(1, 10), ood.Number("diversity", 1).AtLeast(0).Over(1, 10),
 		ood.Share("k", 0), ood.Count("hidden", 64).AtMost(mostUnits), ood.Count("epochs", 10), ood.Flag("unit_norm", true),

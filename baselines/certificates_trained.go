@@ -14,6 +14,7 @@ var CertificatesTrained = ood.Define(ood.Spec{
 		"k, unit_norm and centred as in certificates.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, section 3",
 	Needs:  ood.NeedFeatures | ood.NeedTrainer,
+	Memory: trained,
 	Params: append(trainedParams(), ood.Number("lambda", 10).AtLeast(0).Over(1, 10)),
 	Fit: certificatesFit(func(t ood.Training, p ood.Values) heads.CertificatesOptions {
 		o := trainedOptions(t, p)

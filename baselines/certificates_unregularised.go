@@ -9,6 +9,7 @@ var CertificatesUnregularised = ood.Define(ood.Spec{
 		"the linear functions apart and away from 0.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:  ood.NeedFeatures | ood.NeedTrainer,
+	Memory: trained,
 	Params: trainedParams(),
 	Fit:    certificatesFit(trainedOptions),
 	New:    func() ood.Fitted { return &certificates{} },

@@ -14,8 +14,18 @@ var CertificatesClass = ood.Define(ood.Spec{
 	Doc: "Orthonormal certificates of each class on its own: k orthonormal linear functions of the features that are as close to 0 as can be on " +
 		"the training rows predicted to be of a class, solved exactly; the score is the mean square of those of the row's predicted class. A class predicted " +
 		"for fewer training rows than say which functions to take (the number of features less k) has the certificates of all rows. k=0 takes half of the number of features, k below 1 is a share of it. unit_norm scales rows to norm 1.",
-	Ref:    "Tagasovska & Lopez-Paz 2019, section 3, for each predicted class",
-	Needs:  ood.NeedFeatures | ood.NeedLogits,
+	Ref:   "Tagasovska & Lopez-Paz 2019, section 3, for each predicted class",
+	Needs: ood.NeedFeatures | ood.NeedLogits,
+	Memory: func(t ood.Training, p ood.Params) float64 {
+		h := t.Features.Cols
+		k, _ := count(p.Reader().NonNegative("k", 0), h)
+		if k == 0 {
+			k = h / 2
+		}
+		// As many classes as can have rows enough.
+		classes := min(float64(t.Logits.Cols), float64(t.Len())/float64(max(h-k, 2)))
+		return eigenSquares*square(h) + classes*(square(h)+4*float64(h)*float64(k))
+	},
 	Params: []ood.Param{ood.Share("k", 0), ood.Flag("unit_norm", true)},
 	Grid: []ood.Params{
 		{"k": .25, "unit_norm": true}, {"k": .5, "unit_norm": true}, {"k": .75, "unit_norm": true}, {"k": .9, "unit_norm": true},

@@ -21,6 +21,7 @@ var CertificatesCoupled = ood.Define(ood.Spec{
 	Ref: "Tagasovska & Lopez-Paz 2019, section 3, with squared errors weighed as in Lee et al. 2018, arXiv:1807.03888, rows as in " +
 		"Mueller & Hein 2025, arXiv:2505.18032, and coupled as in Wang et al. 2022, arXiv:2203.10807, eq. 8",
 	Needs:  ood.NeedFeatures | ood.NeedLogits,
+	Memory: squares(eigenSquares + 1),
 	Params: []ood.Param{ood.Flag("unit_norm", true).Over(true, false), shrinkage(coupledShrinkage), ood.Number("weight", 1).AtLeast(0).Over(1, 2, 0)},
 	Fit:    fitCoupled,
 	New:    func() ood.Fitted { return &coupled{} },

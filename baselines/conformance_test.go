@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -49,6 +51,8 @@ func TestConformance(t *testing.T) {
 				{"parameters", c.parameters},
 				{"input untouched", c.untouched},
 				{"not finite", c.notFinite},
+				{"huge", c.huge},
+				{"wide", c.wide},
 			} {
 				t.Run(check.name, func(t *testing.T) { check.run(t, m) })
 			}
@@ -481,4 +485,100 @@ func (c conformance) notFinite(t *testing.T, m ood.Method) {
 			t.Errorf("NaN in row 3 changes the score of row %d", i)
 		}
 	}
+}
+
+// huge holds rows of any finite size to a score that is not −Inf: where
+// arithmetic overflows, it is NaN, which package bundle flags.
+func (c conformance) huge(t *testing.T, m ood.Method) {
+	shapes := map[string]func(v float32, i, j int) float32{
+		"all":         func(v float32, _, _ int) float32 { return v },
+		"alternating": func(v float32, i, j int) float32 { return v * float32(1-(i+j)%2*2) },
+		"one": func(v float32, i, j int) float32 {
+			if i == j {
+				return v
+			}
+			return 0
+		},
+	}
+	for _, p := range configurations(m) {
+		s := c.fit(t, m, p)
+		for _, v := range []float32{1e-38, 1e20, 3e38, -3e38} {
+			for name, of := range shapes {
+				set := func(m blas32.General) blas32.General {
+					to := strided(m)
+					for i := range to.Rows {
+						for j := range to.Cols {
+							to.Data[i*to.Stride+j] = of(v, i, j)
+						}
+					}
+					return to
+				}
+				b := c.in.Slice(0, 3)
+				b.Features = set(b.Features)
+				for i, l := range b.Layers {
+					b.Layers[i] = set(l)
+				}
+				both := b
+				both.Logits = set(b.Logits)
+				for _, b := range []ood.Batch{b, both} {
+					for i, got := range score(t, s, b) {
+						if math.IsInf(got, -1) {
+							t.Errorf("%v: row %d of %v (%s) scores %v", p, i, v, name, got)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// wide holds a method to say in Memory if it makes a matrix of the features by
+// the features.
+func (c conformance) wide(t *testing.T, m ood.Method) {
+	const width, rows = 9000, 12
+	rng := rand.New(rand.NewPCG(3, 3))
+	draw := func(n int) blas32.General {
+		x := zeros(n, width)
+		for i := range x.Data {
+			x.Data[i] = rng.Float32()
+		}
+		return x
+	}
+	wide := c.training
+	wide.Batch = wide.Batch.Slice(0, rows)
+	wide.Features, wide.Layers, wide.Outliers.Features = draw(rows), []blas32.General{draw(rows)}, draw(wide.Outliers.Len())
+	wide.Last = &ood.Linear{Weight: draw(toyClasses), Bias: make([]float32, toyClasses)}
+	wide.Trainer = idleTrainer{}
+	var refused *ood.MemoryError
+	if err := m.CheckMemory(wide, m.Default); err != nil {
+		if !errors.As(err, &refused) || refused.Method != m.Name {
+			t.Error(err)
+		}
+		return
+	}
+	if m.Memory != nil && m.Memory(wide, m.Default) > width*width {
+		return // it does, if not that much
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := m.Fit(background, wide, m.Default); err != nil {
+		t.Error(err)
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 8*width*width {
+		t.Errorf("%d rows of %d features take %d MB, and Memory is silent", rows, width, used>>20)
+	}
+}
+
+// idleTrainer gives back networks as they begin.
+type idleTrainer struct{}
+
+func (idleTrainer) Train(_ context.Context, p heads.Problem) ([]heads.Network, error) {
+	var n heads.Network
+	in := p.X.Cols
+	for _, out := range append(slices.Clone(p.Hidden), p.Outputs) {
+		n.Layers = append(n.Layers, heads.Layer{W: zeros(in, out)})
+		in = out
+	}
+	return slices.Repeat([]heads.Network{n}, len(p.Models)), nil
 }

@@ -15,6 +15,7 @@ var CoP = ood.Method{
 		"kernel PCA under a cosine kernel. One component at least is left out.",
 	Ref:     "Fang et al. 2024, arXiv:2402.02949, CoP",
 	Needs:   ood.NeedFeatures,
+	Memory:  squares(eigenSquares),
 	Default: ood.Params{"variance": .85},
 	Grid:    []ood.Params{{"variance": .7}, {"variance": .85}, {"variance": .9}, {"variance": .95}, {"variance": .99}},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {

@@ -16,8 +16,15 @@ var CoRP = ood.Method{
 	Doc: "The reconstruction error of kernel PCA under the Gaussian kernel exp(−gamma·‖x−y‖²) of features scaled to unit norm, " +
 		"approximated by random Fourier features, with as many components as explain the share variance. frequencies is " +
 		"the number of random features, and 0 stands for four times that of the features but no more than 2048.",
-	Ref:     "Fang et al. 2024, arXiv:2402.02949, CoRP; Rahimi & Recht 2007",
-	Needs:   ood.NeedFeatures,
+	Ref:   "Fang et al. 2024, arXiv:2402.02949, CoRP; Rahimi & Recht 2007",
+	Needs: ood.NeedFeatures,
+	Memory: func(t ood.Training, p ood.Params) float64 {
+		m := min(p.Reader().Int("frequencies", 0), limitFrequencies)
+		if m == 0 {
+			m = min(4*t.Features.Cols, mostFrequencies)
+		}
+		return eigenSquares*square(m) + 8*float64(m)*float64(t.Features.Cols)
+	},
 	Default: ood.Params{"gamma": 2., "variance": .8, "frequencies": 0.},
 	Grid: []ood.Params{
 		{"gamma": 2., "variance": .8}, {"gamma": 1., "variance": .7}, {"gamma": 1., "variance": .5}, {"gamma": 3., "variance": .5},
@@ -45,8 +52,9 @@ var CoRP = ood.Method{
 // the cube.
 const mostFrequencies = 2048
 
-// limitFrequencies is what one may ask for: 2 GB for the eigenproblem.
-const limitFrequencies = 1 << 14
+// limitFrequencies is what one may ask for: half a GB for each matrix of the
+// eigenproblem.
+const limitFrequencies = 1 << 13
 
 // newFourier draws m random Fourier features of a Gaussian kernel on rows of h.
 func newFourier(h, m int, gamma float64, seed uint64) kernelMap {

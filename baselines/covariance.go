@@ -17,6 +17,7 @@ var Covariance = ood.Method{
 		"on the features has at φ, up to a constant.",
 	Ref:     "Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:   ood.NeedFeatures,
+	Memory:  squares(eigenSquares + 1),
 	Default: ood.Params{"lambda": 1e-3},
 	Grid:    []ood.Params{{"lambda": 1e-5}, {"lambda": 1e-3}, {"lambda": 1e-1}, {"lambda": 1.}},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {

@@ -104,6 +104,7 @@ func WeightedFused(name string, combine Combination, components ...Component) oo
 			"result is a score, and a p-value only once it is calibrated itself.",
 		Ref:     "Fisher 1932; Wilson 2019, doi:10.1073/pnas.1814092116; Pickands 1975 for the tail",
 		Needs:   f.needs(),
+		Memory:  f.memory,
 		Default: ood.Params{"combine": string(combine)},
 		Grid:    []ood.Params{{"combine": string(Fisher)}, {"combine": string(HarmonicMean)}},
 		Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
@@ -161,6 +162,19 @@ func (f fusion) needs() (n ood.Needs) {
 		n |= c.Needs
 	}
 	return n
+}
+
+// memory is that of the largest component, while scorers of the others are
+// held, which are a quarter of what their fit holds.
+func (f fusion) memory(t ood.Training, _ ood.Params) float64 {
+	var largest, all float64
+	for _, c := range f.components {
+		if c.Memory != nil {
+			own := c.Memory(t, c.Default)
+			largest, all = max(largest, own), all+own
+		}
+	}
+	return largest + (all-largest)/4
 }
 
 func (f fusion) fit(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {

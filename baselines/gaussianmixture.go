@@ -18,8 +18,16 @@ var GaussianMixture = ood.Method{
 	Doc: "Minus the log density of the features under a mixture of k Gaussians with full or diagonal covariances, fitted by " +
 		"expectation maximisation from k-means clusters until the mean log density changes by less than .001, or 100 times. lambda is " +
 		"added to every variance. k stops at the number of distinct training rows.",
-	Ref:     "Dempster, Laird & Rubin 1977; as scikit-learn's GaussianMixture",
-	Needs:   ood.NeedFeatures,
+	Ref:   "Dempster, Laird & Rubin 1977; as scikit-learn's GaussianMixture",
+	Needs: ood.NeedFeatures,
+	Memory: func(t ood.Training, p ood.Params) float64 {
+		r := p.Reader()
+		if r.OneOf("covariance", "full", "diag") == "diag" {
+			return 0
+		}
+		// The mixture before and after a step.
+		return (2*min(r.Float("k", 10), float64(t.Len())) + 4) * square(t.Features.Cols)
+	},
 	Default: ood.Params{"k": 10., "covariance": "full", "lambda": 1e-6},
 	Grid: []ood.Params{
 		{"k": 1., "covariance": "full"}, {"k": 3., "covariance": "full"}, {"k": 10., "covariance": "full"},

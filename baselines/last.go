@@ -2,10 +2,12 @@ package baselines
 
 import (
 	"iter"
+	"math"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -33,7 +35,21 @@ func (l lastLayer) product(x blas32.General) blas32.General {
 	c := l.Weight.Rows
 	y := blas32.General{Rows: x.Rows, Cols: c, Stride: c, Data: make([]float32, x.Rows*c)}
 	blas32.Gemm(blas.NoTrans, blas.Trans, 1, x, l.Weight, 0, y)
+	for i := range y.Rows {
+		unlessFinite(row(y, i))
+	}
 	return y
+}
+
+// unlessFinite makes a row NaN as a whole where it overflows: an infinite logit
+// would pass for certainty.
+func unlessFinite(z []float32) {
+	if heads.CheckFinite("", blas32.General{Rows: 1, Cols: len(z), Stride: len(z), Data: z}) == nil {
+		return
+	}
+	for k := range z {
+		z[k] = float32(math.NaN())
+	}
 }
 
 // logits are what the layer makes of every row of b, which are reused.

@@ -16,8 +16,12 @@ var LOF = ood.Method{
 	Name: "lof",
 	Doc: "Local outlier factor: the local reachability density of the k nearest training rows, on average, over that of the " +
 		"row itself. About 1 in-domain. k stops short of the number of training rows.",
-	Ref:     "Breunig et al. 2000, doi:10.1145/342009.335388; as scikit-learn's LocalOutlierFactor with novelty=True",
-	Needs:   ood.NeedFeatures,
+	Ref:   "Breunig et al. 2000, doi:10.1145/342009.335388; as scikit-learn's LocalOutlierFactor with novelty=True",
+	Needs: ood.NeedFeatures,
+	Memory: func(t ood.Training, p ood.Params) float64 {
+		n := float64(t.Len())
+		return 16 * n * min(p.Reader().Float("k", 20), n)
+	},
 	Default: ood.Params{"k": 20.},
 	Grid:    []ood.Params{{"k": 10.}, {"k": 20.}, {"k": 50.}, {"k": 100.}},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {

@@ -17,6 +17,7 @@ var Mahalanobis = ood.Define(ood.Spec{
 		"a multiple of the identity into it, and then they do.",
 	Ref:    "Lee et al. 2018, arXiv:1807.03888, eq. 2, on the features alone; shrinkage: Ledoit & Wolf 2004",
 	Needs:  ood.NeedFeatures,
+	Memory: squares(eigenSquares + 1),
 	Params: []ood.Param{shrinkage(0).Over(0, .01, .1)},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 		c, err := cloud{layer: lastLayerFeatures}.fit(ctx, t, p)

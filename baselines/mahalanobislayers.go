@@ -20,7 +20,14 @@ var MahalanobisLayers = ood.Define(ood.Spec{
 		"better than new classes of the same kind, which the last layer tells better: fused-layers has both.",
 	Ref: "Lee et al. 2018, arXiv:1807.03888, eq. 2 and the feature ensemble of section 2.2, with layers weighed alike in place of a regression on " +
 		"out-of-domain rows",
-	Needs:  ood.NeedLayers,
+	Needs: ood.NeedLayers,
+	Memory: func(t ood.Training, _ ood.Params) float64 {
+		var widest, stored float64
+		for _, l := range t.Layers {
+			widest, stored = max(widest, square(l.Cols)), stored+square(l.Cols)
+		}
+		return eigenSquares*widest + stored
+	},
 	Params: []ood.Param{shrinkage(coupledShrinkage).Over(coupledShrinkage, .01, .1)},
 	Fit:    fitMahalanobisLayers,
 	New:    func() ood.Fitted { return &mahalanobisLayers{} },

@@ -21,6 +21,7 @@ var NECO = ood.Method{
 		"means collapse to. k stops short of all features.",
 	Ref:     "Ben Ammar et al. 2024, arXiv:2310.06823, eq. 6",
 	Needs:   ood.NeedFeatures | ood.NeedLogits,
+	Memory:  squares(eigenSquares),
 	Default: ood.Params{"k": 0., "max_logit": false},
 	Grid:    necoGrid(),
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {

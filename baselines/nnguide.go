@@ -128,7 +128,7 @@ const (
 type guide struct {
 	nearest []float64 // scaled products, negated
 	cut     float64   // none above is looked at
-	invalid bool      // a product was NaN
+	invalid bool      // a product was NaN, or overflowed
 }
 
 // room is how many products are held of a row.
@@ -141,7 +141,7 @@ func (s nnGuide) scan(g *guide, products []float32, scale []float64) {
 		if v > g.cut {
 			continue
 		}
-		if v != v {
+		if v-v != 0 {
 			g.invalid = true
 			return
 		}

@@ -18,6 +18,7 @@ var PCA = ood.Method{
 		"as positive. k stops at the number of features, and k below 1 is a share of it.",
 	Ref:     "Tagasovska & Lopez-Paz 2019, table 2; squared norm: Hawkins 1974",
 	Needs:   ood.NeedFeatures,
+	Memory:  squares(eigenSquares),
 	Default: ood.Params{"k": .5, "where": "bottom", "square": true},
 	Grid:    pcaGrid(),
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {

@@ -15,6 +15,7 @@ var RelativeMahalanobis = ood.Define(ood.Spec{
 		"fitted to all training features. Classes are the labels where there are any, else the largest logit.",
 	Ref:    "Ren et al. 2021, arXiv:2106.09022, eq. 4",
 	Needs:  ood.NeedFeatures,
+	Memory: squares(eigenSquares + 3),
 	Params: []ood.Param{shrinkage(0).Over(0, .01, .1)},
 	Fit:    fitRelativeMahalanobis,
 	New:    func() ood.Fitted { return &relativeMahalanobis{} },

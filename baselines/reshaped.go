@@ -20,6 +20,9 @@ func (l lastLayer) energies(energies []float64, x blas32.General, change func(ds
 	factors := make([]float64, x.Rows)
 	for i := range factors {
 		factors[i] = change(row(changed, i), row(x, i))
+		if math.IsInf(factors[i], 0) {
+			factors[i] = math.NaN() // as unlessFinite has it
+		}
 	}
 	product := l.product(changed)
 	z := make([]float64, len(l.Bias))

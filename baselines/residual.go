@@ -14,6 +14,7 @@ var Residual = ood.Method{
 		"the point −W⁺b where the last layer's logits are nearest 0. k below 1 is a share of the features, and k stops short of all.",
 	Ref:     "Wang et al. 2022, arXiv:2203.10807, eq. 3",
 	Needs:   ood.NeedFeatures | ood.NeedWeights,
+	Memory:  squares(eigenSquares),
 	Default: ood.Params{"k": .5},
 	Grid:    []ood.Params{{"k": .25}, {"k": .5}, {"k": .75}, {"k": 512.}, {"k": 1000.}},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {

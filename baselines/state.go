@@ -10,17 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/heads"
 )
 
-// whole returns the parameter called name, a whole number of at least atLeast.
-func whole(s heads.State, name string, atLeast int) (int, error) {
-	v, err := s.Number(name)
-	if err != nil {
-		return 0, err
-	}
-	if v != math.Trunc(v) || v < float64(atLeast) || v > math.MaxUint32 {
-		return 0, fmt.Errorf("parameter %q must be a whole number of at least %d, not %v", name, atLeast, v)
-	}
-	return int(v), nil
-}
+// whole is heads.State.Whole.
+func whole(s heads.State, name string, atLeast int) (int, error) { return s.Whole(name, atLeast) }
 
 // matrix64 returns the float64 array called name, h×k, as a matrix that shares
 // its data.

@@ -19,6 +19,7 @@ var SVDD = ood.Define(ood.Spec{
 		"squared difference from the centre.",
 	Ref:    "Ruff et al. 2018, as in Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:  ood.NeedFeatures | ood.NeedTrainer,
+	Memory: func(t ood.Training, p ood.Params) float64 { return smallNetwork(t, smallHidden, units(p, "k", 100)) },
 	Params: smallNetworkParams(),
 	Fit:    fitSVDD,
 	New:    func() ood.Fitted { return &svdd{} },

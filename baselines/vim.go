@@ -18,6 +18,7 @@ var ViM = ood.Method{
 		"the mean of the norm, on the training rows. k below 1 is a share of the features, and k stops short of all.",
 	Ref:     "Wang et al. 2022, arXiv:2203.10807, eqs. 5 and 8",
 	Needs:   ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Memory:  squares(eigenSquares),
 	Default: ood.Params{"k": .5},
 	Grid:    []ood.Params{{"k": .25}, {"k": .5}, {"k": .75}, {"k": 256.}, {"k": 1000.}},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {

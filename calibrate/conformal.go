@@ -27,14 +27,38 @@ func NewConformal(scores []float64) (Conformal, error) {
 
 // PValue is (1 + #{calibration scores ≥ s}) / (n+1): for a row exchangeable
 // with the calibration rows, P(PValue ≤ α) ≤ α. Ties count against an alarm.
-// The p-value of NaN is NaN.
+// A NaN is as uncertain as can be: it has the p-value of +Inf.
 func (c Conformal) PValue(s float64) float64 {
-	if math.IsNaN(s) {
-		return s
-	}
 	n := len(c.Scores)
+	if math.IsNaN(s) {
+		s = math.Inf(1)
+	}
 	atLeast := n - sort.SearchFloat64s(c.Scores, s)
 	return float64(1+atLeast) / float64(n+1)
+}
+
+// LeastPValue is 1/(n+1), the p-value of a score above those of all calibration
+// rows. Nothing is flagged at a smaller α: LeastRows says how many rows one needs.
+func (c Conformal) LeastPValue() float64 {
+	return 1 / float64(len(c.Scores)+1)
+}
+
+// LeastRows is the least number n of calibration rows with which anything can be
+// flagged at false-alarm rate α: ⌈1/α⌉−1, of which 1/(n+1) ≤ α. It is
+// math.MaxInt for an α that no number of rows serves.
+func LeastRows(alpha float64) int {
+	n := math.Ceil(1/alpha) - 1
+	if !(n < 1<<53) {
+		return math.MaxInt
+	}
+	// The quotient is rounded, as p-values are.
+	if n > 0 && 1/n <= alpha {
+		n--
+	}
+	if 1/(n+1) > alpha {
+		n++
+	}
+	return max(int(n), 0)
 }
 
 // PValues writes the p-value of every score to dst, which is allocated if nil

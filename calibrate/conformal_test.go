@@ -24,8 +24,8 @@ func TestPValue(t *testing.T) {
 			t.Errorf("p-value of %v is %v, want %v", tt.score, got, tt.want)
 		}
 	}
-	if p := c.PValue(math.NaN()); !math.IsNaN(p) {
-		t.Errorf("p-value of NaN is %v", p)
+	if p := c.PValue(math.NaN()); p != 1/float64(len(c.Scores)+1) || !c.Flag(math.NaN(), p) {
+		t.Errorf("p-value of NaN is %v, and must be the least there is", p)
 	}
 	if p := (Conformal{}).PValue(0); p != 1 {
 		t.Errorf("p-value without calibration rows is %v, want 1", p)
@@ -109,6 +109,25 @@ func TestFalseAlarmRate(t *testing.T) {
 		}
 		if got := ExpectedCoverage(tt.n, tt.alpha); math.Abs(got-want) > 1e-15 {
 			t.Errorf("n=%d α=%v: expected coverage %v, want %v", tt.n, tt.alpha, got, want)
+		}
+	}
+}
+
+// LeastRows is the first number of rows with which the least p-value is at most
+// α, for levels on and beside the p-values that can occur.
+func TestLeastRows(t *testing.T) {
+	for n := range 3000 {
+		alpha := Conformal{Scores: make([]float64, n)}.LeastPValue()
+		if got := LeastRows(alpha); got != n {
+			t.Errorf("least rows at 1/%d are %d, want %d", n+1, got, n)
+		}
+		if got := LeastRows(math.Nextafter(alpha, 0)); got != n+1 {
+			t.Errorf("least rows just below 1/%d are %d, want %d", n+1, got, n+1)
+		}
+	}
+	for alpha, want := range map[float64]int{.05: 19, .001: 999, 1e-9: 999999999, 2: 0, 1e-300: math.MaxInt, 0: math.MaxInt} {
+		if got := LeastRows(alpha); got != want {
+			t.Errorf("least rows at %v are %d, want %d", alpha, got, want)
 		}
 	}
 }

@@ -295,20 +295,22 @@ func (b *builder) compare(p *place, phi, logits blas32.General, named bool) {
 // unverified settles what can be said of a model that random inputs could not
 // run.
 func (b *builder) unverified(p *place, err error) error {
-	if b.input.dims != nil && !slices.Contains(b.input.dims[1:], -1) {
-		if err == nil {
-			return fmt.Errorf("the model's input %q of %s does not fit in memory", b.input.name, times(b.input.dims))
+	reason := "the shape of its inputs is not known"
+	row := b.input.dims[min(1, len(b.input.dims)):]
+	if b.input.dims != nil && !slices.Contains(row, -1) {
+		if err != nil {
+			return fmt.Errorf("the runtime cannot run the model: %w", err)
 		}
-		return fmt.Errorf("the runtime cannot run the model: %w", err)
+		reason = fmt.Sprintf("inputs of %s are too large to try some", times(b.input.dims))
 	}
 	if b.batch <= 0 {
-		b.batch = 1
+		b.batch = defaultBatch(int(floatProduct(row)))
 	}
 	if b.last != nil {
 		b.info.Feature.Width, b.info.OutputsWidth = b.last.Weight.Cols, b.last.Weight.Rows
 		b.info.Task = task(p.normaliser, b.last.Weight.Rows)
 	}
-	b.info.ExactReason = "not verified: the shape of its inputs is not known"
+	b.info.ExactReason = "not verified: " + reason
 	return nil
 }
 

@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/ort"
 )
 
 // maxCandidates bounds the list of tensors that could serve as φ.
 const maxCandidates = 20
+
+// maxProbed bounds the tensors that one run gives the shapes of: the runtime
+// loads a graph in a time that grows faster than its outputs.
+const maxProbed = 1000
 
 // floatOps make floats whenever they are fed floats, and something that may
 // serve as a feature.
@@ -43,12 +48,15 @@ func (b *builder) candidates(ctx context.Context) []Candidate {
 		if v := b.g.Type(n.GetOutput()[0]); v == nil || floating(v) {
 			names = append(names, n.GetOutput()[0])
 		}
+		if len(names) == maxProbed {
+			break
+		}
 	}
-	shapes, err := b.probeShapes(ctx, names)
+	shapes, _ := b.probeShapes(ctx, names)
 	var list []Candidate
 	for _, name := range names {
 		shape, ok := shapes[name]
-		if err == nil && (!ok || len(shape) < 2 || len(shape) > 5) {
+		if shapes != nil && (!ok || len(shape) < 2 || len(shape) > 5) {
 			continue
 		}
 		n := b.g.Producer(name)
@@ -60,26 +68,32 @@ func (b *builder) candidates(ctx context.Context) []Candidate {
 	return list
 }
 
-// probeShapes returns the shapes that numeric tensors have in a run on random
-// inputs, with −1 for the batch where that varies. It is nil where no inputs
-// could be made up.
+// probeShapes returns the shapes that tensors have in a run on random inputs,
+// with −1 for the batch where that varies. It is nil where no inputs could be
+// made up.
 func (b *builder) probeShapes(ctx context.Context, tensors []string) (map[string][]int64, error) {
 	if len(tensors) == 0 {
 		return nil, nil
 	}
 	info, heads := b.input.realInput(b.g)
-	body := &pb.GraphProto{Input: []*pb.ValueInfoProto{info}}
+	// The runtime's binding returns no empty tensors, which the shape of a scalar is.
+	const one = "attach/probe/one"
+	body := &pb.GraphProto{
+		Input: []*pb.ValueInfoProto{info},
+		Node:  []*pb.NodeProto{node("Constant", nil, one, onnx.Attr("value", onnx.Tensor([]int64{1})))},
+	}
 	names := make([]string, len(tensors))
 	for i, t := range tensors {
 		names[i] = fmt.Sprintf("attach/probe/%d", i)
-		body.Node = append(body.Node, leading(b.g, t, names[i])...)
+		shape := names[i] + "/shape"
+		body.Node = append(body.Node, node("Shape", []string{t}, shape), node("Concat", []string{one, shape}, names[i], onnx.Attr("axis", 0)))
 		body.Output = append(body.Output, &pb.ValueInfoProto{Name: ptr(names[i])})
 	}
 	data, err := marshal(b.g, heads, body, tensors...)
 	if err != nil {
 		return nil, err
 	}
-	s, err := b.rt.NewSession(ctx, ort.Model{Data: data, Dir: b.dir}, []string{b.input.feed}, names)
+	s, err := b.rt.NewSession(ctx, ort.Model{Data: data, Dir: b.dir, Unfused: true}, []string{b.input.feed}, names)
 	if err != nil {
 		return nil, err
 	}
@@ -88,14 +102,14 @@ func (b *builder) probeShapes(ctx context.Context, tensors []string) (map[string
 	if shape == nil {
 		return nil, err
 	}
+	defer closeAll(out)
 	shapes := make(map[string][]int64)
 	for i, t := range out {
-		dims := slices.Clone(t.Shape()[1:])
+		dims := slices.Clone(t.Int64s()[1:])
 		if len(dims) > 0 && dims[0] == int64(shape[0]) && b.input.fixedBatch() == 0 {
 			dims[0] = -1
 		}
 		shapes[tensors[i]] = dims
-		t.Close()
 	}
 	return shapes, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/onnx"
@@ -117,6 +118,56 @@ func TestNoLinearLayer(t *testing.T) {
 }
 
 // A tensor that holds the same numbers as the one found keeps the weights.
+// TestLongChains opens networks of thousands of nodes, whose tensors are too
+// many to look at all of them.
+func TestLongChains(t *testing.T) {
+	rt := runtime(t)
+	path := tiny(t, 13, func(b *onnx.Builder, x string) {
+		for range 5000 {
+			x = b.Node("Relu", []string{x})
+		}
+		out(b, x, "n", 3)
+	}, "n", 3)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	i, err := featurize.Inspect(ctx, path, featurize.Options{Library: rt.Library().Path})
+	if err != nil || len(i.Candidates) != 20 || i.Candidates[0].Tensor != i.Outputs[0].Name {
+		t.Errorf("error %v, candidates %v", err, i.Candidates)
+	}
+	square := []float32{1, 0, 0, 0, 1, 0, 0, 0, 1}
+	path = tiny(t, 13, func(b *onnx.Builder, x string) {
+		for range 2000 {
+			x = b.Node("Tanh", []string{b.Node("MatMul", []string{x, b.Const(square, 3, 3)})})
+		}
+		out(b, b.Node("MatMul", []string{x, b.Const(square, 3, 3)}), "n", 3)
+	}, "n", 3)
+	i, err = featurize.Inspect(ctx, path, featurize.Options{Library: rt.Library().Path, EarlierLayers: 3})
+	if err != nil || len(i.Layers) != 3 || ctx.Err() != nil {
+		t.Errorf("error %v, layers %v", err, i.Layers)
+	}
+}
+
+// TestHugeInputs opens networks whose inputs only their users can make up.
+func TestHugeInputs(t *testing.T) {
+	rt := runtime(t)
+	network := func(dims ...any) string {
+		return tiny(t, 17, func(b *onnx.Builder, x string) {
+			phi := b.Node("ReduceMean", []string{x}, onnx.Attr("axes", []int64{1, 2}), onnx.Attr("keepdims", 0))
+			out(b, b.Node("Gemm", []string{b.Node("Reshape", []string{phi, b.Const([]int64{-1, 1})}), b.Const([]float32{1, 2}, 1, 2)}))
+		}, dims...)
+	}
+	m := open(t, rt, network("n", 16000, 16000), featurize.Options{})
+	i := m.Info()
+	if i.Feature.Width != 1 || i.OutputsWidth != 2 || i.Exact || !strings.Contains(i.ExactReason, "n×16000×16000 are too large") || m.Batch() != 1 {
+		t.Errorf("%+v, batch %d", i, m.Batch())
+	}
+	for _, batch := range []any{"n", 1 << 40} {
+		if _, err := openErr(rt, network(batch, 40000, 40000), featurize.Options{}); err == nil || !strings.Contains(err.Error(), "more than the 4 GiB that a run may take") {
+			t.Errorf("a batch of %v: error %v", batch, err)
+		}
+	}
+}
+
 func TestNamedFeature(t *testing.T) {
 	rt := runtime(t)
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {

@@ -50,7 +50,7 @@ func FuzzFind(f *testing.F) {
 		if err != nil {
 			return
 		}
-		k := newConstants(g, t.TempDir(), nil)
+		k := newConstants(g, "", nil)
 		for _, v := range g.Outputs() {
 			p, err := find(g, k, v.GetName())
 			if err != nil {
@@ -63,6 +63,9 @@ func FuzzFind(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			b := builder{Model: &Model{input: in}, g: g, k: k}
+			spread(b.layersBefore(p.feature.tensor), maxProbed)
+			_, _ = dropLayers(g, "", p.logits) // what it cannot read is an error
 		}
 		in.shapes(g)
 		in.check([]int{2, 2})

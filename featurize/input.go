@@ -48,6 +48,13 @@ func findInput(g *onnx.Graph) (input, error) {
 		if len(in.dims) == 0 {
 			return in, fmt.Errorf("the model's input %q is a scalar: it has no axis for rows", in.name)
 		}
+		if floatProduct(in.dims) > maxRun {
+			shape := times(in.dims)
+			if in.dims[0] > 0 {
+				shape = strconv.Itoa(in.dims[0]) + strings.TrimPrefix(shape, "n")
+			}
+			return in, fmt.Errorf("the model's input %q of %s is more than the %d GiB that a run may take", in.name, shape, 4*maxRun>>30)
+		}
 	}
 	return in, nil
 }

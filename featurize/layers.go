@@ -34,6 +34,7 @@ func (b *builder) findLayers(ctx context.Context, feature view) error {
 	if b.asked = len(b.o.Layers) > 0; b.asked {
 		return b.namedLayers(ctx, all)
 	}
+	all = spread(all, maxProbed)
 	tensors := make([]string, len(all))
 	for i, v := range all {
 		tensors[i] = v.tensor
@@ -147,6 +148,7 @@ func spread(all []view, n int) []view {
 // layer.
 func (b *builder) layersBefore(tensor string) []view {
 	behind := map[string]bool{} // tensors that a linear layer precedes
+	known := map[string]bool{tensor: true}
 	made := ancestors(b.g, tensor)
 	var all []view
 	for _, n := range b.g.Model.GetGraph().GetNode() {
@@ -156,8 +158,8 @@ func (b *builder) layersBefore(tensor string) []view {
 		follows := slices.ContainsFunc(onnx.Reads(n), func(t string) bool { return behind[t] })
 		if linear[n.GetOpType()] && b.constantWeights(n) {
 			v, err := data(b.g, n)
-			known := slices.ContainsFunc(all, func(w view) bool { return w.tensor == v.tensor })
-			if err == nil && follows && v.tensor != tensor && !known {
+			if err == nil && follows && !known[v.tensor] {
+				known[v.tensor] = true
 				all = append(all, v)
 			}
 			follows = true

@@ -80,7 +80,7 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	m := &Model{input: in, path: path}
-	if m.sha, err = onnx.SHA256(path, files); err != nil {
+	if m.sha, err = onnx.SHA256(ctx, path, files); err != nil {
 		return nil, err
 	}
 	m.rt, err = ort.Open(ctx, ort.Options{
@@ -142,7 +142,7 @@ func (m *Model) SHA256() string { return m.sha }
 
 // SHA256 returns the digest of the model at path that [Model.SHA256] returns of
 // an open one, without the need of a runtime.
-func SHA256(path string) (string, error) {
+func SHA256(ctx context.Context, path string) (string, error) {
 	g, err := onnx.Load(path)
 	if err != nil {
 		return "", err
@@ -151,7 +151,7 @@ func SHA256(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	return onnx.SHA256(path, files)
+	return onnx.SHA256(ctx, path, files)
 }
 
 // Close frees the model. Nothing may be running.

@@ -75,11 +75,13 @@ func firstWidth(g *onnx.Graph, tensor string) int {
 	return 0
 }
 
-// random returns rows that a model of the given element type accepts.
+// random returns rows that a model of the given element type accepts. Large
+// ones repeat, at a prime distance that no axis is a multiple of.
 func (in input) random(shape []int) []float32 {
+	const period = 65521
 	rng := rand.New(rand.NewPCG(1, 2))
 	data := make([]float32, product(shape))
-	for i := range data {
+	for i := range data[:min(period, len(data))] {
 		switch pb.TensorProto_DataType(in.elem) {
 		case pb.TensorProto_UINT8:
 			data[i] = float32(rng.IntN(256))
@@ -89,17 +91,25 @@ func (in input) random(shape []int) []float32 {
 			data[i] = float32(rng.NormFloat64())
 		}
 	}
+	for done := period; done < len(data); done *= 2 {
+		copy(data[done:], data[:done])
+	}
 	return data
 }
 
-// maxProbe bounds the numbers in a batch of random rows.
-const maxProbe = 1 << 28
+// Bounds of the numbers in one run of a network: maxProbe of random rows, as
+// many as two volumes of 4×200³ hold, and maxRun, 4 GiB, of any.
+const (
+	maxProbe = 1 << 26
+	maxRun   = 1 << 30
+)
 
-// floatProduct is product where the dimensions are somebody's claim.
+// floatProduct is product where the dimensions are somebody's claim; those that
+// vary count as 1.
 func floatProduct(shape []int) float64 {
 	n := 1.0
 	for _, d := range shape {
-		n *= float64(d)
+		n *= float64(max(d, 1))
 	}
 	return n
 }

@@ -144,12 +144,9 @@ func (c *Certificates) prepare(dst, phi blas32.General) {
 
 // prepareRow writes a row as certificates see it: scaled, then centred.
 func prepareRow(dst, row []float32, unitNorm bool, mean []float32) {
-	scale := float32(1)
-	if unitNorm {
-		scale = float32(inverseNorm(row))
-	}
+	scale := rowScale(row, unitNorm)
 	for j, v := range row {
-		v *= scale
+		v = float32(scale * float64(v))
 		if mean != nil {
 			v -= mean[j]
 		}

@@ -82,11 +82,7 @@ func FitCertificatesGrid(
 	for done, g := range order {
 		var mean []float32
 		if g.centre {
-			m, err := momentsOf(g.unitNorm)
-			if err != nil {
-				return nil, err
-			}
-			for _, v := range m.Mean() {
+			for _, v := range meanRow(phi, g.unitNorm) {
 				mean = append(mean, float32(v))
 			}
 		}

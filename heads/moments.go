@@ -66,25 +66,30 @@ func (m *Moments) Add(phi blas32.General) error {
 
 func (m *Moments) start(phi blas32.General) {
 	h := phi.Cols
-	mean := make([]float64, h)
-	n := min(phi.Rows, momentsBlock)
-	for i := range n {
-		row := phi.Data[i*phi.Stride : i*phi.Stride+h]
-		scale := m.rowScale(row)
-		for j, v := range row {
-			mean[j] += scale * float64(v)
-		}
-	}
-	m.ref = mean
-	for j := range m.ref {
-		m.ref[j] /= float64(n)
-	}
+	m.ref = meanRow(rowsOf(phi, 0, min(phi.Rows, momentsBlock)), m.UnitNorm)
 	m.sum = make([]float64, h)
 	m.outer = mat.NewSymDense(h, nil)
 }
 
-func (m *Moments) rowScale(row []float32) float64 {
-	if !m.UnitNorm {
+// meanRow is the mean of the rows of phi, of which there is at least one.
+func meanRow(phi blas32.General, unitNorm bool) []float64 {
+	mean := make([]float64, phi.Cols)
+	for i := range phi.Rows {
+		row := phi.Data[i*phi.Stride : i*phi.Stride+phi.Cols]
+		scale := rowScale(row, unitNorm)
+		for j, v := range row {
+			mean[j] += scale * float64(v)
+		}
+	}
+	for j := range mean {
+		mean[j] /= float64(phi.Rows)
+	}
+	return mean
+}
+
+// rowScale is what a row is multiplied by.
+func rowScale(row []float32, unitNorm bool) float64 {
+	if !unitNorm {
 		return 1
 	}
 	return inverseNorm(row)
@@ -106,7 +111,7 @@ func (m *Moments) addBlock(phi blas32.General) {
 	h, rows := phi.Cols, phi.Rows
 	scales := make([]float64, rows)
 	for i := range rows {
-		scales[i] = m.rowScale(phi.Data[i*phi.Stride : i*phi.Stride+h])
+		scales[i] = rowScale(phi.Data[i*phi.Stride:i*phi.Stride+h], m.UnitNorm)
 	}
 	panel := func(from int) blas64.General {
 		to := min(from+momentsPanel, h)

@@ -101,17 +101,21 @@ func trainNonlinear(ctx context.Context, phi blas32.General, tr Trainer, group [
 
 // standardise sets Mean and Scale from the rows.
 func (c *NonlinearCertificates) standardise(phi blas32.General) error {
-	m := &Moments{UnitNorm: c.UnitNorm}
-	if err := m.Add(phi); err != nil {
-		return err
-	}
-	var squares float64
-	for _, v := range m.Mean() {
+	var squares, variance float64
+	mean := meanRow(phi, c.UnitNorm)
+	for _, v := range mean {
 		c.Mean = append(c.Mean, float32(v))
 		squares += v * v
 	}
-	variance := m.Covariance().Trace()
-	c.Scale = float64(float32(math.Sqrt(variance / float64(m.Width()))))
+	for i := range phi.Rows {
+		row := phi.Data[i*phi.Stride : i*phi.Stride+phi.Cols]
+		scale := rowScale(row, c.UnitNorm)
+		for j, v := range row {
+			d := scale*float64(v) - mean[j]
+			variance += d * d / float64(phi.Rows)
+		}
+	}
+	c.Scale = float64(float32(math.Sqrt(variance / float64(phi.Cols))))
 	// The mean of equal rows is off by rounding, and so is their spread.
 	if !(c.Scale > 0) || variance <= 1e-13*squares {
 		return errors.New("all rows are equal: certificates have nothing to learn from")

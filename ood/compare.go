@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 )
 
 // Comparison says what to compare on which data.
@@ -37,6 +39,8 @@ type Comparison struct {
 	// Progress, if not nil, is called with a method's name and the share of its
 	// work that is done, by one goroutine at a time.
 	Progress func(method string, share float64)
+
+	room *semaphore.Weighted // bytes of memory that fits at a time share
 }
 
 // Compare fits every method and scores the in-domain and out-of-domain rows with
@@ -48,6 +52,7 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 		return nil, err
 	}
 	c.Training.Stays = true
+	c.room = semaphore.NewWeighted(MostMemory)
 	r := &Report{
 		NFit: c.Training.Len(), NIn: c.In.Len(),
 		Sweep: c.Sweep, Seed: c.Training.Seed, Resamples: max(c.Resamples, 0),
@@ -115,7 +120,12 @@ func (r *Report) skipUnable() {
 		if m.unable == nil || len(m.Configs) > 0 {
 			return false
 		}
-		r.Skipped = append(r.Skipped, Skipped{Name: m.Name, Reason: fmt.Sprintf("method %q: %v", m.Name, m.unable)})
+		named := fmt.Sprintf("method %q", m.Name)
+		reason := m.unable.Error()
+		if !strings.HasPrefix(reason, named) {
+			reason = named + ": " + reason
+		}
+		r.Skipped = append(r.Skipped, Skipped{Name: m.Name, Reason: reason})
 		return true
 	})
 }

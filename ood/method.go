@@ -95,6 +95,10 @@ type Method struct {
 	Ref  string // paper or equation
 	// Needs says what Fit and Score cannot do without.
 	Needs Needs
+	// Memory, if not nil, is about how many bytes a fit of one configuration
+	// holds beside the rows and copies of them, what it returns included. Nil
+	// stands for no more than rows take. Fit checks p, Memory does not.
+	Memory func(t Training, p Params) float64
 	// Control marks methods that are no competitors: random and oracles.
 	Control bool
 	// Default is the configuration used without a sweep.

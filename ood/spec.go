@@ -49,7 +49,7 @@ type Fitted interface {
 // Define makes a method of what is its own.
 func Define(s Spec) Method {
 	m := Method{
-		Name: s.Name, Doc: s.Doc, Ref: s.Ref, Needs: s.Needs, Control: s.Control, Grid: s.Grid,
+		Name: s.Name, Doc: s.Doc, Ref: s.Ref, Needs: s.Needs, Memory: s.Memory, Control: s.Control, Grid: s.Grid,
 	}
 	if m.Grid == nil {
 		m.Grid = grid(s.Params)

@@ -93,6 +93,16 @@ func (w *work) done(p *part, share float64) {
 
 // run fits, scores and measures the configurations of a part.
 func (w *work) run(ctx context.Context, p *part) error {
+	need := int64(0)
+	for _, k := range p.configs {
+		if w.results[k].err = w.m.CheckMemory(w.c.Training, w.grid[k]); w.results[k].err == nil {
+			need = max(need, int64(w.m.memory(w.c.Training, w.grid[k])))
+		}
+	}
+	if err := w.c.room.Acquire(ctx, need); err != nil {
+		return fmt.Errorf("method %q: %w", w.m.Name, err)
+	}
+	defer w.c.room.Release(need)
 	w.done(p, 0)
 	n := float64(len(p.configs))
 	if together := len(p.configs) > 1 && w.fitTogether(ctx, p); !together {
@@ -114,6 +124,9 @@ func (w *work) run(ctx context.Context, p *part) error {
 // fitTogether fits and scores the grid at once, and says false where that
 // fails: one by one, a bad configuration does not take the others with it.
 func (w *work) fitTogether(ctx context.Context, p *part) bool {
+	if slices.ContainsFunc(p.configs, func(k int) bool { return w.results[k].err != nil }) {
+		return false
+	}
 	t := w.c.Training
 	t.Progress = func(share float64) { w.done(p, fitShare*share) }
 	start := time.Now()
@@ -184,7 +197,7 @@ func joined(parts [][]float64) Scores {
 // fitAlone fits and scores configuration k, which is the i-th of n in its part.
 func (w *work) fitAlone(ctx context.Context, p *part, k int, i, n float64) {
 	r := &w.results[k]
-	if r.err = ctx.Err(); r.err != nil {
+	if r.err = cmp.Or(r.err, ctx.Err()); r.err != nil {
 		return
 	}
 	t := w.c.Training
@@ -266,7 +279,8 @@ func (w *work) report() MethodReport {
 		r.FitSeconds += res.fit.Seconds()
 		took += res.score
 		if res.err != nil {
-			if errors.Is(res.err, ErrNotDifferentiable) || errors.Is(res.err, ErrNoDropout) || errors.Is(res.err, ErrNoClasses) {
+			tooLarge := (*MemoryError)(nil)
+			if errors.Is(res.err, ErrNotDifferentiable) || errors.Is(res.err, ErrNoDropout) || errors.Is(res.err, ErrNoClasses) || errors.As(res.err, &tooLarge) {
 				r.unable = res.err
 			}
 			r.Failed = append(r.Failed, Failed{Params: params, Error: res.err.Error()})

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"fmt"
+	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
 )
@@ -51,6 +52,18 @@ func (s State) Number(name string) (float64, error) {
 		return 0, fmt.Errorf("parameter %q is missing or not a number", name)
 	}
 	return v, nil
+}
+
+// Whole returns the parameter called name, a whole number of at least atLeast.
+func (s State) Whole(name string, atLeast int) (int, error) {
+	v, err := s.Number(name)
+	if err != nil {
+		return 0, err
+	}
+	if v != math.Trunc(v) || v < float64(atLeast) || v > math.MaxUint32 {
+		return 0, fmt.Errorf("parameter %q must be a whole number of at least %d, not %v", name, atLeast, v)
+	}
+	return int(v), nil
 }
 
 // Text returns the parameter called name.

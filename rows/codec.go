@@ -159,7 +159,7 @@ func save(s State, prefix string, v reflect.Value) {
 		switch x := v.Interface().(type) {
 		case int:
 			s.Params[name] = float64(x)
-		case float64, bool, string, []string:
+		case float64, bool, string:
 			s.Params[name] = x
 		case uint64:
 			s.Params[name] = strconv.FormatUint(x, 10)
@@ -299,10 +299,6 @@ func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths 
 		}
 		*x = s
 		return err
-	case *[]string:
-		list, err := param[[]string](r, f)
-		*x = list
-		return err
 	case *uint64:
 		s, err := param[string](r, f)
 		if err == nil {
@@ -425,7 +421,7 @@ func (r restorer) restoreNested(f field, v reflect.Value) error {
 	return nil
 }
 
-func param[T float64 | bool | string | []string](r restorer, f field) (T, error) {
+func param[T float64 | bool | string](r restorer, f field) (T, error) {
 	v, ok := r.state.Params[f.name].(T)
 	r.used[f.name] = true
 	if !ok {

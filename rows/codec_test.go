@@ -56,7 +56,6 @@ type everything struct {
 	Kind    kind           `state:"kind,of=top|bottom"`
 	Bias    []float32      `state:"bias[c],optional"`
 	Seed    uint64         `state:"seed"`
-	Names   []string       `state:"names"`
 	Means   blas32.General `state:"means[c,h]"`
 	Levels  []float64      `state:"levels[l],rising"`
 	Counts  []int          `state:"counts[c],least=0"`
@@ -79,7 +78,7 @@ func someWhitening(h, r int) whitening {
 func some() *everything {
 	part := someWhitening(1, 1)
 	return &everything{
-		whitening: someWhitening(3, 2), K: 4, Outputs: 2, Alpha: .5, Unit: true, Kind: "bottom", Seed: math.MaxUint64 - 1, Names: []string{"a", ""},
+		whitening: someWhitening(3, 2), K: 4, Outputs: 2, Alpha: .5, Unit: true, Kind: "bottom", Seed: math.MaxUint64 - 1,
 		Means:  blas32.General{Rows: 2, Cols: 3, Stride: 5, Data: []float32{1, 2, 3, 99, 99, 4, 5, 6}},
 		Levels: []float64{.1, .1, .9}, Counts: []int{0, 7}, Flags: []uint8{1, 0}, All: someWhitening(3, 1),
 		Layers: []whitening{someWhitening(2, 2), someWhitening(5, 1)}, Tail: &tail{[]float64{1}}, Part: &part, Cached: []float64{1},
@@ -142,7 +141,6 @@ func TestRestoreRefuses(t *testing.T) {
 		`array "layers.2.mean" is missing`:                              func(s rows.State) { s.Params["layers"] = 3. },
 		`array "layers.1.mean" belongs to nothing`:                      func(s rows.State) { s.Params["layers"] = 1. },
 		`tail: no tail`: func(s rows.State) { s.Params["tail.n"] = 9. },
-		`parameter "names" must be a []string, not x`: func(s rows.State) { s.Params["names"] = "x" },
 	} {
 		s := rows.Save(some())
 		s.Arrays["counts"] = rows.Array{Shape: []int{2}, Data: slices.Clone(s.Arrays["counts"].Data.([]int64))}

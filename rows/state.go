@@ -15,8 +15,8 @@ type Array struct {
 // that go to the manifest of a bundle as JSON, and arrays that are stored
 // beside it as .npy files.
 //
-// Params holds only JSON scalars and lists of them: bool, float64, string,
-// []float64, []string. An integer is stored as float64.
+// Params holds only JSON scalars: bool, float64, string. An integer is stored
+// as float64.
 type State struct {
 	Params map[string]any
 	Arrays map[string]Array

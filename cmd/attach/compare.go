@@ -152,12 +152,12 @@ func compare(c *cli.Context) error {
 		report.Choose(*chosen)
 	}
 	if path := c.String("scores"); path != "" {
-		if err := writeScores(path, report); err != nil {
+		if err := writeScores(c.Context, path, report); err != nil {
 			return err
 		}
 	}
 	if path := c.String("report"); path != "" {
-		if err := writeReport(path, report); err != nil {
+		if err := writeReport(c.Context, path, report); err != nil {
 			return err
 		}
 	}
@@ -247,7 +247,7 @@ func (choice comparing) checkOutputs(c *cli.Context) error {
 		if err := keeps(out.flag, path, reads); err != nil {
 			return err
 		}
-		if err := checkWritable(path); err != nil {
+		if err := checkWritable(c.Context, path); err != nil {
 			return err
 		}
 	}

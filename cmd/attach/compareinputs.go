@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -69,6 +70,11 @@ func compareModel(c *cli.Context, r *reading, choice comparing, comparison *ood.
 	r.fitTo(model)
 	info := model.Info()
 	task := cmp.Or(c.String("task"), info.Task)
+	if task == string(bundle.Regression) {
+		if err := refuseLabels(c); err != nil {
+			return err
+		}
+	}
 	read := func(path string, classes []int, labelled bool) (ood.Batch, error) {
 		set, err := r.open(c.Context, path, "", classes)
 		if err != nil {
@@ -124,8 +130,16 @@ func compareFeatures(c *cli.Context, choice comparing, comparison *ood.Compariso
 	if comparison.Training.Last, err = loadWeights(c); err != nil {
 		return err
 	}
+	layers := slices.ContainsFunc(choice.Methods, func(m ood.Method) bool { return m.Needs&ood.NeedLayers != 0 })
 	read := func(path string) (ood.Batch, error) {
-		b, err := openLayerFeatures(c, path, comparison.Training.Last)
+		var wants []inputs.Widths
+		switch {
+		case comparison.Training.Len() > 0:
+			wants = append(wants, widthsOf(c.String("fit"), comparison.Training.Batch))
+		case !layers:
+			wants = append(wants, inputs.Widths{Layers: []int{}})
+		}
+		b, err := openLayerFeatures(c, path, comparison.Training.Last, wants...)
 		if err != nil {
 			return b, err
 		}

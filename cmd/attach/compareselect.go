@@ -56,10 +56,10 @@ func printSelected(w io.Writer, r *ood.Report) {
 	if len(s.Params) > 0 {
 		name += " " + s.Params.String()
 	}
-	fmt.Fprintf(w, "\nselected from --fit alone, by %s: %s", s.Criterion, name)
+	printf(w, "\nselected from --fit alone, by %s: %s", s.Criterion, name)
 	if r.Regret == nil {
 		fmt.Fprint(w, "; it has no result on --out\n")
 		return
 	}
-	fmt.Fprintf(w, "; AUROC %.4f, regret %.4f\n", *s.AUROC, *r.Regret)
+	printf(w, "; AUROC %.4f, regret %.4f\n", *s.AUROC, *r.Regret)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -15,13 +16,13 @@ import (
 
 // printReport prints a comparison as text.
 func printReport(w io.Writer, r *ood.Report) error {
-	fmt.Fprintf(w, "%d rows to fit with, %d in-domain, %d out-of-domain", r.NFit, r.NIn, r.NOut)
+	printf(w, "%d rows to fit with, %d in-domain, %d out-of-domain", r.NFit, r.NIn, r.NOut)
 	if n := len(r.Sets); n > 0 {
 		parts := make([]string, n)
 		for i, s := range r.Sets {
 			parts[i] = fmt.Sprintf("%s %d", s.Name, s.N)
 		}
-		fmt.Fprintf(w, ": %s; means over the sets", strings.Join(parts, ", "))
+		printf(w, ": %s; means over the sets", strings.Join(parts, ", "))
 	}
 	fmt.Fprint(w, "\n\n")
 	if err := printMetrics(w, r); err != nil {
@@ -35,7 +36,7 @@ func printReport(w io.Writer, r *ood.Report) error {
 	}
 	for _, m := range r.Methods {
 		if m.NOutliers > 0 {
-			fmt.Fprintf(w, "\n%s: fitted with %d out-of-domain rows and measured on %d others\n", m.Name, m.NOutliers, m.NOut)
+			printf(w, "\n%s: fitted with %d out-of-domain rows and measured on %d others\n", m.Name, m.NOutliers, m.NOut)
 		}
 	}
 	printAbsent(w, "failed", r.Failures())
@@ -47,7 +48,7 @@ func printReport(w io.Writer, r *ood.Report) error {
 // printAbsent prints a line for every reason why there is no result.
 func printAbsent(w io.Writer, what string, list []ood.Absence) {
 	for _, a := range list {
-		fmt.Fprintf(w, "%s (%s): %s\n", what, a.Why, strings.Join(a.Names, ", "))
+		printf(w, "%s (%s): %s\n", what, a.Why, strings.Join(a.Names, ", "))
 	}
 }
 
@@ -64,6 +65,9 @@ func spread(r *ood.Report, s ood.Summary) string {
 func printRows(w io.Writer, rows [][]string) error {
 	width := 0
 	for _, row := range rows {
+		for j, cell := range row {
+			row[j] = printable(cell)
+		}
 		width = max(width, len([]rune(row[0])))
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -144,8 +148,8 @@ func printSets(w io.Writer, r *ood.Report) error {
 
 // writeScores writes the score of every row: METHOD/in and METHOD/out, or
 // METHOD/out/NAME where sets have names; of a sweep, METHOD/INDEX/in and so on.
-func writeScores(path string, r *ood.Report) error {
-	return atomicfile.WriteFile(path, func(w io.Writer) error {
+func writeScores(ctx context.Context, path string, r *ood.Report) error {
+	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		z := npy.NewNPZWriter(w)
 		vector := func(name string, x []float64) error {
 			return z.Array(name, heads.Array{Shape: []int{len(x)}, Data: x})
@@ -180,8 +184,8 @@ func writeScores(path string, r *ood.Report) error {
 }
 
 // writeReport writes the comparison as a page of its own.
-func writeReport(path string, r *ood.Report) error {
-	return atomicfile.WriteFile(path, func(w io.Writer) error {
+func writeReport(ctx context.Context, path string, r *ood.Report) error {
+	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		return report.Write(w, report.Page{Title: "Out-of-domain detection, side by side", Sets: []report.Comparison{{Report: r}}})
 	})
 }

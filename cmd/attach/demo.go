@@ -46,6 +46,9 @@ func runDemo(c *cli.Context) error {
 	if _, err := positional(c); err != nil {
 		return err
 	}
+	if err := required(c, "o"); err != nil {
+		return err
+	}
 	if err := checkRuntimeFlags(c); err != nil {
 		return err
 	}
@@ -68,7 +71,7 @@ func runDemo(c *cli.Context) error {
 	}
 	defer engine.Close()
 	d.engine = engine
-	if err := d.unpack(); err != nil {
+	if err := d.unpack(c.Context); err != nil {
 		return err
 	}
 	page := report.Page{
@@ -96,10 +99,10 @@ func runDemo(c *cli.Context) error {
 		Value: fmt.Sprintf("%.1f %%", 100*page.Band.Coverage), Label: fmt.Sprintf("of fresh targets inside the %.0f %% interval", 100*page.Band.Level),
 	})
 	path := filepath.Join(d.dir, "report.html")
-	if err := atomicfile.WriteFile(path, func(w io.Writer) error { return report.Write(w, page) }); err != nil {
+	if err := atomicfile.WriteFile(c.Context, path, func(w io.Writer) error { return report.Write(w, page) }); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "\nwrote %s in %.0f s\n\nGo on by hand, for example:\n  attach inspect %[3]s\n  attach predict %s --x %s -o -\n",
+	_, err = printf(c.App.Writer, "\nwrote %s in %.0f s\n\nGo on by hand, for example:\n  attach inspect %[3]s\n  attach predict %s --x %s -o -\n",
 		path, time.Since(started).Seconds(), filepath.Join(d.dir, "digits_resnet.onnx"), filepath.Join(d.dir, "digits_resnet.attach"), filepath.Join(d.dir, "letters.npz"))
 	return err
 }
@@ -112,8 +115,13 @@ type demo struct {
 	engine         *fit.Engine
 }
 
-// unpack writes the models and inputs that come with the command.
-func (d *demo) unpack() error {
+// unpack writes the models and inputs that come with the command, to a folder of
+// an earlier demo or an empty one.
+func (d *demo) unpack(ctx context.Context) error {
+	isDemo := func(e fs.DirEntry) bool { return e.Name() == "digits.preprocess.json" }
+	if there, err := os.ReadDir(d.dir); err == nil && len(there) > 0 && !slices.ContainsFunc(there, isDemo) {
+		return fmt.Errorf("%s holds other files, which the demo's could replace; name an empty folder with -o", d.dir)
+	}
 	if err := os.MkdirAll(d.dir, 0o777); err != nil {
 		return err
 	}
@@ -125,7 +133,7 @@ func (d *demo) unpack() error {
 		if err != nil {
 			return err
 		}
-		return atomicfile.WriteFile(filepath.Join(d.dir, filepath.Base(name)), func(w io.Writer) error {
+		return atomicfile.WriteFile(ctx, filepath.Join(d.dir, filepath.Base(name)), func(w io.Writer) error {
 			_, err := w.Write(data)
 			return err
 		})
@@ -177,7 +185,7 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 	}
 	p.end()
 	set.Report.Model, set.Report.ModelSHA256 = name+".onnx", model.SHA256()
-	fmt.Fprintf(d.stdout, "%s: ", name)
+	printf(d.stdout, "%s: ", name)
 	if err := printReport(d.stdout, set.Report); err != nil {
 		return set, nil, err
 	}
@@ -190,7 +198,7 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 	if err != nil {
 		return set, nil, err
 	}
-	if err := b.Save(d.path(name + ".attach")); err != nil {
+	if err := b.Save(ctx, d.path(name+".attach")); err != nil {
 		return set, nil, err
 	}
 	inside, err := b.Predict(ctx, in, bundle.PredictOptions{})
@@ -298,7 +306,7 @@ func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.Save(d.path("toy_regressor.attach")); err != nil {
+	if err := b.Save(ctx, d.path("toy_regressor.attach")); err != nil {
 		return nil, err
 	}
 
@@ -340,7 +348,7 @@ func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 		}
 		band.MeanGap += (fresh.Upper[i] - fresh.Lower[i]) / float64(fresh.N)
 	}
-	_, err = fmt.Fprintf(d.stdout, "toy_regressor: %.0f %% intervals cover %.1f %% of %d fresh rows, mean width %.2f\n",
+	_, err = printf(d.stdout, "toy_regressor: %.0f %% intervals cover %.1f %% of %d fresh rows, mean width %.2f\n",
 		100*band.Level, 100*band.Coverage, fresh.N, band.MeanGap)
 	return band, err
 }

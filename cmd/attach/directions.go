@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 func directionsCommand() *cli.Command {
@@ -65,6 +67,10 @@ type seenDirections struct {
 
 const blindShare = .01
 
+// directionSquares are the matrices of features × features that are held while
+// directions are found.
+const directionSquares = 8
+
 type seenDirection struct {
 	Variance float64  `json:"variance"`
 	Seen     float64  `json:"seen"`
@@ -88,6 +94,14 @@ func directions(c *cli.Context) error {
 			return err
 		}
 	}
+	if c.Bool("json") {
+		if err := refuse(c, "with --json, which prints all directions", "top"); err != nil {
+			return err
+		}
+	}
+	if err := refuseLabels(c); err != nil {
+		return err
+	}
 	alpha, path := c.Float64("alpha"), c.String("o")
 	switch {
 	case c.IsSet("alpha") && !(alpha > 0 && alpha < 1):
@@ -98,7 +112,7 @@ func directions(c *cli.Context) error {
 		if err := checkExtension("o", path, ".npz"); err != nil {
 			return err
 		}
-		if err := checkWritable(path); err != nil {
+		if err := checkWritable(c.Context, path); err != nil {
 			return err
 		}
 	}
@@ -113,6 +127,14 @@ func directions(c *cli.Context) error {
 	b, certificates, err := openCertificates(args[0])
 	if err != nil {
 		return err
+	}
+	if certificates.Loss == heads.BCE {
+		if err := refuse(c, "for certificates of cross-entropy loss, which have no shift", "alpha"); err != nil {
+			return err
+		}
+	}
+	if w := float64(certificates.Width()); directionSquares*8*w*w > ood.MostMemory {
+		return fmt.Errorf("%s: the directions of %g features take more than %d GB of memory: fit on fewer", args[0], w, 2*ood.MostMemory>>30)
 	}
 	if b.Base.SHA256 == "" && !c.Bool("features") {
 		if err := refuse(c, "for heads that were fitted on features alone", append(rowFlags(), "model")...); err != nil {
@@ -161,7 +183,7 @@ func directions(c *cli.Context) error {
 	}
 	out.fill(found)
 	if path != "" {
-		if err := out.write(path, found); err != nil {
+		if err := out.write(c.Context, path, found); err != nil {
 			return err
 		}
 	}
@@ -235,16 +257,16 @@ func (s *seenDirections) print(w io.Writer, top int) error {
 	if s.Centred {
 		what += ", less their mean"
 	}
-	fmt.Fprintf(w, "%s: %d certificates of %d %s; %d rows\n", s.Detector, s.K, s.Width, what, s.N)
+	printf(w, "%s: %d certificates of %d %s; %d rows\n", s.Detector, s.K, s.Width, what, s.N)
 	switch {
 	case s.Threshold != nil:
-		fmt.Fprintf(w, "mean score %.4g; flagged above %.4g, at alpha %g\n", *s.MeanScore, *s.Threshold, s.Alpha)
+		printf(w, "mean score %.4g; flagged above %.4g, at alpha %g\n", *s.MeanScore, *s.Threshold, s.Alpha)
 	case s.MeanScore != nil:
-		fmt.Fprintf(w, "mean score %.4g; at alpha %g no shift is flagged, as %d calibration rows are too few: choose a larger --alpha\n", *s.MeanScore, s.Alpha, s.nCal)
+		printf(w, "mean score %.4g; at alpha %g no shift is flagged, as %d calibration rows are too few: choose a larger --alpha\n", *s.MeanScore, s.Alpha, s.nCal)
 	default:
 		fmt.Fprintln(w, "no shifts: the score is of cross-entropy loss, and no sum of squares")
 	}
-	fmt.Fprintf(w, "%d of %d directions are seen less than %g %% of the one seen best; they hold %.3g %% of the rows' variance\n\n", s.Blind, s.Width, 100*blindShare, 100*s.BlindVariance)
+	printf(w, "%d of %d directions are seen less than %g %% of the one seen best; they hold %.3g %% of the rows' variance\n\n", s.Blind, s.Width, 100*blindShare, 100*s.BlindVariance)
 	if top == 0 || top > len(s.Directions) {
 		top = len(s.Directions)
 	}
@@ -267,14 +289,14 @@ func (s *seenDirections) print(w io.Writer, top int) error {
 		return err
 	}
 	if left := len(s.Directions) - top; left > 0 {
-		_, err := fmt.Fprintf(w, "\n%d more directions vary less; --top 0 prints them all\n", left)
+		_, err := printf(w, "\n%d more directions vary less; --top 0 prints them all\n", left)
 		return err
 	}
 	return nil
 }
 
 // write writes the directions, and what is seen of them.
-func (s *seenDirections) write(path string, found []heads.Direction) error {
+func (s *seenDirections) write(ctx context.Context, path string, found []heads.Direction) error {
 	h := s.Width
 	vectors := blas32.General{Rows: len(found), Cols: h, Stride: h}
 	columns := map[string][]float64{}
@@ -298,5 +320,5 @@ func (s *seenDirections) write(path string, found []heads.Direction) error {
 	for name, x := range columns {
 		arrays[name] = heads.Array{Shape: []int{len(x)}, Data: x}
 	}
-	return atomicfile.WriteFile(path, func(w io.Writer) error { return npy.WriteNPZ(w, arrays, false) })
+	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return npy.WriteNPZ(w, arrays, false) })
 }

@@ -25,7 +25,7 @@ func noteEndless(w io.Writer, b *bundle.Bundle, level float64, groups []string) 
 	endless := func(rows int) bool { return calibrate.ExpectedCoverage(rows, 1-level) == 1 }
 	if b.Calibration.Groups == nil {
 		if n := b.Calibration.NCal; endless(n) {
-			fmt.Fprintf(w, "note: intervals at level %g are endless: calibration rows are too few, %d\n", level, n)
+			printf(w, "note: intervals at level %g are endless: calibration rows are too few, %d\n", level, n)
 		}
 		return
 	}
@@ -45,5 +45,16 @@ func noteEndless(w io.Writer, b *bundle.Bundle, level float64, groups []string) 
 	if more := len(few) - namedGroups; more > 0 {
 		few = append(few[:namedGroups], fmt.Sprintf("and so on for %d more", more))
 	}
-	fmt.Fprintf(w, "note: intervals at level %g are endless for groups with too few calibration rows: %s\n", level, strings.Join(few, ", "))
+	printf(w, "note: intervals at level %g are endless for groups with too few calibration rows: %s\n", level, strings.Join(few, ", "))
+}
+
+// noteSilent says that nothing can be flagged at alpha, 0 for the bundle's own,
+// for want of calibration rows.
+func noteSilent(w io.Writer, b *bundle.Bundle, alpha float64) {
+	alpha = cmp.Or(alpha, b.Calibration.Alpha)
+	if b.Detector == nil || b.LeastPValue() <= alpha {
+		return
+	}
+	fmt.Fprintf(w, "note: nothing can be flagged at alpha %g: with %d calibration rows the least p-value is %.3g; it takes %d rows, or a larger --alpha\n",
+		alpha, b.Calibration.NCal, b.LeastPValue(), calibrate.LeastRows(alpha))
 }

@@ -50,7 +50,7 @@ func features(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := atomicfile.Create(c.String("o"))
+	out, err := atomicfile.Create(c.Context, c.String("o"))
 	if err != nil {
 		return err
 	}
@@ -60,6 +60,11 @@ func features(c *cli.Context) error {
 		return err
 	}
 	defer model.Close()
+	if model.Info().Task == string(bundle.Regression) {
+		if err := refuseLabels(c); err != nil {
+			return err
+		}
+	}
 	r.fitTo(model)
 	set, err := r.open(c.Context, c.String("x"), c.String("y"), r.classes)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -34,7 +35,7 @@ func fitCommand() *cli.Command {
 		groupsFlag("; intervals are then calibrated group by group, and predict needs --groups too"),
 		weightsFlag("without MODEL.onnx", ", for methods that read them"),
 		&cli.Float64Flag{Name: "cal-fraction", Usage: "`SHARE`: share of --x that is split off to calibrate with, where there is no --cal", Value: calibrate.DefaultFraction},
-		&cli.Float64Flag{Name: "alpha", Usage: "`SHARE`: share of in-domain inputs that may be flagged by mistake; predict can choose another", Value: bundle.DefaultAlpha},
+		&cli.Float64Flag{Name: "alpha", Usage: "`SHARE`: share of in-domain inputs that may be flagged by mistake; below 1/(n+1), with n calibration rows, nothing is flagged; predict can choose another", Value: bundle.DefaultAlpha},
 		&cli.Float64Flag{Name: "level", Usage: "`PROBABILITY`: how likely an interval is to cover the target; predict can choose another", Value: bundle.DefaultLevel},
 		&cli.Uint64Flag{Name: "seed", Usage: "`N`: seed of all that is drawn at random"},
 		&cli.StringFlag{Name: "hidden", Usage: "`A,B,…`: widths of the quantile head's hidden layers", Value: "64"},
@@ -105,7 +106,7 @@ func runFit(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkWritable(c.String("o")); err != nil {
+	if err := checkWritable(c.Context, c.String("o")); err != nil {
 		return err
 	}
 	stop, err := useRuntimeBLAS(c.Context, o)
@@ -131,11 +132,6 @@ func runFit(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if in.Base.Task == bundle.Classification {
-		if err := refuse(c, "for a classifier, which gets no quantile head", "hidden", "epochs", "lr", "weight-decay", "dropout", "level", "interval", "interval-param", "groups"); err != nil {
-			return err
-		}
-	}
 	engine, err := newEngine(c.Context, o)
 	if err != nil {
 		return err
@@ -157,7 +153,7 @@ func runFit(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.Save(c.String("o")); err != nil {
+	if err := b.Save(c.Context, c.String("o")); err != nil {
 		return err
 	}
 	p.end()
@@ -165,18 +161,37 @@ func runFit(c *cli.Context) error {
 	if b.Detector != nil {
 		detector = "detector " + b.Detector.Method
 	}
-	fmt.Fprintf(c.App.ErrWriter, "%s: fitted on %d rows, calibrated on %d; %s\nnote: %s\n",
+	printf(c.App.ErrWriter, "%s: fitted on %d rows, calibrated on %d; %s\nnote: %s\n",
 		c.String("o"), b.Calibration.NFit, b.Calibration.NCal, detector, b.Calibration.Promise())
 	noteEndless(c.App.ErrWriter, b, 0, b.Calibration.Groups)
+	noteSilent(c.App.ErrWriter, b, 0)
 	if b.Detector != nil {
 		if v := ood.VariantOf(b.Detector.Scorer); v != "" {
-			fmt.Fprintf(c.App.ErrWriter, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, v)
+			printf(c.App.ErrWriter, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, v)
 		}
 	}
 	if in.Batch.Labels != nil && in.Base.Task == bundle.Classification && b.Calibration.Temperature == 0 {
 		fmt.Fprintln(c.App.ErrWriter, "note: confidence is that of the network itself: the calibration rows settle no temperature")
 	}
 	return nil
+}
+
+// quantileFlags are those of the quantile head and of what is made of it.
+func quantileFlags() []string {
+	return []string{"hidden", "epochs", "lr", "weight-decay", "dropout", "level", "interval", "interval-param", "groups"}
+}
+
+// refuseForTask refuses flags that the task has no use for.
+func refuseForTask(c *cli.Context, in *bundle.Inputs) error {
+	if in.Base.Task == bundle.Classification {
+		return refuse(c, "for a classifier, which gets no quantile head", quantileFlags()...)
+	}
+	if in.SkipQuantiles {
+		if err := refuse(c, "with --no-quantiles, as only the quantile head learns from targets", "y", "cal-y"); err != nil {
+			return err
+		}
+	}
+	return refuse(c, "for a regressor, which has no classes", "classes", "labels")
 }
 
 // fitChoices reads what does not depend on the model.
@@ -276,8 +291,8 @@ func checkParamTypes(m ood.Method, params ood.Params) error {
 
 // checkWritable fails before the work is done where its result could not be
 // written after it.
-func checkWritable(path string) error {
-	f, err := atomicfile.Create(path)
+func checkWritable(ctx context.Context, path string) error {
+	f, err := atomicfile.Create(ctx, path)
 	if err != nil {
 		return err
 	}

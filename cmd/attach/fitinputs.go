@@ -25,8 +25,14 @@ func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, mod
 	if in.Base.Task != bundle.Classification && in.Base.Task != bundle.Regression {
 		return errors.New("whether the model classifies or regresses cannot be told from its graph; say --task classification or --task regression")
 	}
-	in.Base.Sigmoid = info.Normaliser == "Sigmoid" && info.OutputsWidth > 1
+	if err := refuseForTask(c, in); err != nil {
+		return err
+	}
+	in.Base.Sigmoid = in.Base.Task == bundle.Classification && info.Normaliser == "Sigmoid" && info.OutputsWidth > 1
 	r.fitTo(model)
+	if in.SkipQuantiles {
+		r.options.Outputs = 0
+	}
 	in.Last, in.Network, in.InputScale = model.Last(), model.Network(), r.inputScale()
 	in.Preprocess, in.Layout = r.raw, string(r.options.Layout)
 	read := func(x, y, flag string) (rowsOf, error) {
@@ -131,6 +137,9 @@ func featureInputs(c *cli.Context, in *bundle.Inputs) error {
 	if in.Base.Task == "" {
 		return usagef("attach fit without MODEL.onnx needs --task classification or --task regression")
 	}
+	if err := refuseForTask(c, in); err != nil {
+		return err
+	}
 	var err error
 	if in.Last, err = loadWeights(c); err != nil {
 		return err
@@ -151,27 +160,28 @@ func featureGroups(c *cli.Context, x string, rows int) ([]string, error) {
 	if name == "" {
 		return nil, nil
 	}
-	groups, err := inputs.OpenGroups(x, name)
-	if err == nil && len(groups) != rows {
-		err = fmt.Errorf("%s: there are %d entries of %s for %d rows of features", x, len(groups), name, rows)
-	}
-	return groups, err
+	return inputs.OpenGroups(x, name, rows)
 }
 
 func featureRows(c *cli.Context, in *bundle.Inputs, x, y, flag string) (rowsOf, error) {
 	var rows rowsOf
-	b, err := openLayerFeatures(c, x, in.Last)
+	var wants []inputs.Widths
+	if in.Batch.Len() > 0 {
+		wants = append(wants, widthsOf(c.String("x"), in.Batch))
+	}
+	b, err := openLayerFeatures(c, x, in.Last, wants...)
 	if err != nil {
 		return rows, err
 	}
 	noteFeatures(x, c.App.ErrWriter)
 	var t inputs.Targets
 	if y != "" || in.Base.Task == bundle.Regression && holdsAny(x, "y", "targets") {
-		if t, err = inputs.OpenTargets(c.Context, cmp.Or(y, x)); err != nil {
-			return rows, err
+		outputs := b.Logits.Cols
+		if in.SkipQuantiles {
+			outputs = 0
 		}
-		if t.Values.Rows != b.Len() {
-			return rows, fmt.Errorf("%s: %w: %d targets for %d rows of features", cmp.Or(y, x), inputs.ErrLength, t.Values.Rows, b.Len())
+		if t, err = inputs.OpenTargets(c.Context, cmp.Or(y, x), b.Len(), outputs); err != nil {
+			return rows, err
 		}
 	}
 	switch {

@@ -46,8 +46,16 @@ func refuseLayers(c *cli.Context, why string) error {
 	return refuse(c, why, "layers")
 }
 
+// refuseLabels refuses --labels where labels are good for nothing but --classes.
+func refuseLabels(c *cli.Context) error {
+	if c.String("classes") != "" {
+		return nil
+	}
+	return refuse(c, "here without --classes, which picks rows by them", "labels")
+}
+
 func batchFlag() cli.Flag {
-	return &cli.IntFlag{Name: "batch", Category: categoryModel, Usage: "`N`: rows per run of the model, where the model leaves it open", Value: 64}
+	return &cli.IntFlag{Name: "batch", Category: categoryModel, Usage: "`N`: rows per run of the model, where the model leaves it open; without it 64, or as many as 64 MiB hold"}
 }
 
 // inputFlags say how inputs are read.
@@ -104,6 +112,9 @@ func checkRuntimeFlags(c *cli.Context) error {
 	}
 	if c.Int("device") < 0 {
 		return usagef("--device is %d; it must not be negative", c.Int("device"))
+	}
+	if c.String("provider") == "cpu" {
+		return refuse(c, "with --provider cpu", "device")
 	}
 	return nil
 }

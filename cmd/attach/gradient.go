@@ -61,11 +61,14 @@ func gradient(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := refuseLabels(c); err != nil {
+		return err
+	}
 	r, err := newReading(c)
 	if err != nil {
 		return err
 	}
-	out, err := atomicfile.Create(c.String("o"))
+	out, err := atomicfile.Create(c.Context, c.String("o"))
 	if err != nil {
 		return err
 	}

@@ -17,15 +17,20 @@ import (
 func inspectCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "inspect",
-		Usage:     "show what a model takes and gives, and which tensor serves as its features",
-		UsageText: "attach inspect MODEL.onnx [--json]",
+		Usage:     "show what a model takes and gives, and which tensor serves as its features; or what M.attach holds",
+		UsageText: "attach inspect MODEL.onnx [--json]\nattach inspect M.attach [--json]",
 		Description: "Shows what goes in and out, what the model seems to be trained for, the tensor that is taken as its " +
-			"features, whether its outputs are a linear function of them, the earlier layers that are read beside them, and the methods that work on it.",
+			"features, whether its outputs are a linear function of them, the earlier layers that are read beside them, and the methods that work on it.\n\n" +
+			"Of M.attach, shows which model it was fitted for and what was read of it, the methods and their parameters, the rows fitted and calibrated on, and what these promise. " +
+			"`least p-value` is 1/(n+1) with n calibration rows: nothing is flagged at an alpha below it. This needs neither the model nor the runtime.",
 		Flags: concat([]cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}}, modelFlags(), []cli.Flag{layersFlag()}, runtimeFlags()),
 		Action: func(c *cli.Context) error {
 			args, err := positional(c, "MODEL.onnx")
 			if err != nil {
 				return err
+			}
+			if isBundle(args[0]) {
+				return inspectBundle(c, args[0])
 			}
 			o, err := featurizeOptions(c)
 			if err != nil {
@@ -58,14 +63,14 @@ func inspectCommand() *cli.Command {
 
 // printInfo is told why the model cannot be differentiated, or nil.
 func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) error {
-	fmt.Fprintf(w, "opset      %d (IR %d)\n", info.Opset, info.IRVersion)
+	printf(w, "opset      %d (IR %d)\n", info.Opset, info.IRVersion)
 	for _, v := range info.Inputs {
-		fmt.Fprintf(w, "input      %s %s %s\n", v.Name, v.DType, shapeText(v.Shape))
+		printf(w, "input      %s %s %s\n", v.Name, v.DType, shapeText(v.Shape))
 	}
 	for _, v := range info.Outputs {
-		fmt.Fprintf(w, "output     %s %s %s\n", v.Name, v.DType, shapeText(v.Shape))
+		printf(w, "output     %s %s %s\n", v.Name, v.DType, shapeText(v.Shape))
 	}
-	fmt.Fprintf(w, "task       %s\n", info.Task)
+	printf(w, "task       %s\n", info.Task)
 	if f := info.Feature; f != nil {
 		exact := "logits = W·features + b holds exactly"
 		if !info.Exact {
@@ -75,25 +80,25 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 		if named {
 			by = "named by --feature"
 		}
-		fmt.Fprintf(w, "feature    %s, width %d, %s\n", f.Tensor, f.Width, by)
-		fmt.Fprintf(w, "outputs    %d; %s\n", info.OutputsWidth, exact)
+		printf(w, "feature    %s, width %d, %s\n", f.Tensor, f.Width, by)
+		printf(w, "outputs    %d; %s\n", info.OutputsWidth, exact)
 		for _, l := range info.Layers {
-			fmt.Fprintf(w, "layer      %s, width %d, read too\n", l.Tensor, l.Width)
+			printf(w, "layer      %s, width %d, read too\n", l.Tensor, l.Width)
 		}
 	} else {
-		fmt.Fprintf(w, "feature    no linear layer was found; pass one of these with --feature:\n")
+		printf(w, "feature    no linear layer was found; pass one of these with --feature:\n")
 		for _, t := range info.Candidates {
-			fmt.Fprintf(w, "             %s %s, made by %s\n", t.Tensor, shapeText(t.Shape), t.Op)
+			printf(w, "             %s %s, made by %s\n", t.Tensor, shapeText(t.Shape), t.Op)
 		}
 	}
-	fmt.Fprintf(w, "providers  %s\n", strings.Join(info.Providers, ", "))
+	printf(w, "providers  %s\n", strings.Join(info.Providers, ", "))
 	if gradient != nil {
-		fmt.Fprintf(w, "gradient   %v\n", gradient)
+		printf(w, "gradient   %v\n", gradient)
 	} else if info.Feature != nil {
 		fmt.Fprintln(w, "gradient   with respect to the input can be had")
 	}
 	works := methodsThatWork(info, gradient == nil)
-	_, err := fmt.Fprintf(w, "methods    %s\n", strings.Join(works, ", "))
+	_, err := printf(w, "methods    %s\n", strings.Join(works, ", "))
 	return err
 }
 
@@ -125,6 +130,9 @@ func methodsThatWork(info featurize.Info, differentiable bool) []string {
 }
 
 func shapeText(shape []int64) string {
+	if shape == nil {
+		return "of unknown shape"
+	}
 	dims := make([]string, len(shape))
 	for i, d := range shape {
 		dims[i] = fmt.Sprint(d)

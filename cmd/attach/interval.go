@@ -27,7 +27,7 @@ func intervalNames() []string {
 // regression without parameters of its own is what the flags of fit say it is.
 func intervalChoices(c *cli.Context, in *bundle.Inputs) error {
 	if in.SkipQuantiles {
-		return refuse(c, "with --no-quantiles", "interval", "interval-param", "groups")
+		return refuse(c, "with --no-quantiles", quantileFlags()...)
 	}
 	name := c.String("interval")
 	if !slices.Contains(intervalNames(), name) {

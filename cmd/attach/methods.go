@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"io"
 	"strings"
 
@@ -142,12 +141,4 @@ func needNames(n ood.Needs) []string {
 		return []string{}
 	}
 	return strings.Split(n.String(), ", ")
-}
-
-// writeJSON prints v indented, with characters such as < as they are.
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }

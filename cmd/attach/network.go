@@ -38,7 +38,7 @@ func (r *reading) inputScale() ood.InputScale {
 func networkBatches(ctx context.Context, model *featurize.Model, set *inputs.Set) iter.Seq2[ood.Batch, error] {
 	network := model.Network()
 	return func(yield func(ood.Batch, error) bool) {
-		for x, err := range (setInputs{set}).Blocks(ctx, blockRows) {
+		for x, err := range (setInputs{set}).Blocks(ctx, blockRows(set)) {
 			var b ood.Batch
 			if err == nil {
 				b, err = network.Forward(ctx, x)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -39,10 +38,10 @@ func predictCommand() *cli.Command {
 		Name:      "predict",
 		Usage:     "write predictions with their intervals, scores, p-values and flags",
 		UsageText: "attach predict M.attach --x INPUTS [-o OUT.csv]",
-		Description: "Writes one row per input: `input`, its name or, from 0, its number (.npz has no names), and then\n\n" +
-			"of a classifier `class` and `confidence`; of a regressor `prediction`, the model's own, and `median`, `lower` and `upper`, the head's. " +
+		Description: "Writes one row per input: `input`, its name or, from 0, its number (.npz has no names; .csv puts ' before a name that a spreadsheet would take for a formula, one that begins with = + - @, a tab or a new line), and then\n\n" +
+			"of a classifier `class`, `class_name` where folders or --classes of the fit named classes, and `confidence`; of a regressor `prediction`, the model's own, and `median`, `lower` and `upper`, the head's. " +
 			"The interval is conformalized; an endless bound, null in JSON, says that the calibration rows are too few " +
-			"for the level, or that --side asks for the other. A target is covered if `lower` ≤ target ≤ `upper`, which an empty interval of --smoothed has the other way round. --samples adds `sample1`… (`samples`, inputs×targets×N, in .npz; lists in .jsonl).\n\n" +
+			"for the level, that --side asks for the other, or that features are so large that the head's arithmetic overflows: the row is then flagged, with the endless score inf, null in JSON. A target is covered if `lower` ≤ target ≤ `upper`, which an empty interval of --smoothed has the other way round. --samples adds `sample1`… (`samples`, inputs×targets×N, in .npz; lists in .jsonl).\n\n" +
 			"Of both, `ood_score` (higher: more uncertain), `p_value`, the share of in-domain inputs that score at least as high, and `flag`, which says that this is at most --alpha.\n\n" +
 			"Coverage and p-values hold for rows like the calibration rows; where those were split off the rows fitted on and the network " +
 			"was trained on them, the promise is weaker. Images are prepared as they were for the fit.",
@@ -68,6 +67,9 @@ func predict(c *cli.Context) (err error) {
 		}
 	}
 	if err := checkTableName(c.String("o")); err != nil {
+		return err
+	}
+	if err := refuseLabels(c); err != nil {
 		return err
 	}
 	r, err := newReading(c)
@@ -113,6 +115,16 @@ func predict(c *cli.Context) (err error) {
 			return err
 		}
 	}
+	if len(b.Calibration.Quantiles) == 0 {
+		if err := refuse(c, "for heads without intervals, such as a classifier's", "level", "quantiles", "side", "joint", "smoothed", "samples", "seed"); err != nil {
+			return err
+		}
+	}
+	if b.Detector == nil {
+		if err := refuse(c, "for heads without a detector", "alpha"); err != nil {
+			return err
+		}
+	}
 	choice.Levels, choice.Level, choice.Alpha = levels, c.Float64("level"), c.Float64("alpha")
 	predictor, err := b.Predictor(choice)
 	if err != nil {
@@ -129,7 +141,7 @@ func predict(c *cli.Context) (err error) {
 	path := c.String("o")
 	commit := func() error { return nil }
 	if path != "-" {
-		f, err := atomicfile.Create(path)
+		f, err := atomicfile.Create(c.Context, path)
 		if err != nil {
 			return err
 		}
@@ -178,8 +190,9 @@ func predict(c *cli.Context) (err error) {
 		return err
 	}
 	noteEndless(c.App.ErrWriter, b, choice.Level, rows.groups)
+	noteSilent(c.App.ErrWriter, b, choice.Alpha)
 	if b.Calibration.HeldOut == bundle.SplitOff {
-		fmt.Fprintf(c.App.ErrWriter, "note: %s\n", b.Calibration.Promise())
+		printf(c.App.ErrWriter, "note: %s\n", b.Calibration.Promise())
 	}
 	return nil
 }
@@ -218,10 +231,13 @@ type predictRows struct {
 
 func openPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, o featurize.Options) (*predictRows, error) {
 	if c.Bool("features") || b.Base.SHA256 == "" {
-		return precomputedRows(c, c.String("x"))
+		return precomputedRows(c, c.String("x"), b.Base)
 	}
 	path, err := b.ModelPath(c.String("model"))
 	if err != nil {
+		return nil, err
+	}
+	if err := keeps("o", c.String("o"), []source{{path, c.Args().First()}}); err != nil {
 		return nil, err
 	}
 	o.Feature, o.Output = b.Base.Feature, b.Base.Output
@@ -234,7 +250,7 @@ func openPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, o featurize.O
 	}
 	if err != nil {
 		// Another model may well lack the tensors that are asked of it.
-		if sha, shaErr := featurize.SHA256(path); shaErr == nil {
+		if sha, shaErr := featurize.SHA256(c.Context, path); shaErr == nil {
 			if err := b.Check(sha); err != nil {
 				return nil, fmt.Errorf("%s: %w", path, err)
 			}
@@ -257,7 +273,7 @@ func modelPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, path string,
 	r.hint, r.columns = "pass --features to predict from them", b.Base.Columns
 	if b.Preprocess != nil && r.raw == nil {
 		if err := r.setPreprocess(b.Preprocess); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: its preprocessing is %w", c.Args().First(), err)
 		}
 	}
 	set, err := r.open(c.Context, c.String("x"), "", r.classes)
@@ -277,12 +293,16 @@ func modelPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, path string,
 	return rows, nil
 }
 
-func precomputedRows(c *cli.Context, path string) (*predictRows, error) {
-	last, err := loadWeights(c)
+func precomputedRows(c *cli.Context, path string, base bundle.Base) (*predictRows, error) {
+	want := inputs.Widths{Says: "the bundle was fitted on", Features: base.Width, Logits: base.Outputs, Layers: []int{}}
+	for _, l := range base.Layers {
+		want.Layers = append(want.Layers, l.Width)
+	}
+	last, err := loadWeights(c, want)
 	if err != nil {
 		return nil, err
 	}
-	all, err := openLayerFeatures(c, path, last)
+	all, err := openLayerFeatures(c, path, last, want)
 	if err != nil {
 		return nil, err
 	}
@@ -348,10 +368,12 @@ func predictionColumns(p *bundle.Prediction, classes []string) []column {
 			class[i] = int64(v)
 		}
 		columns = append(columns, column{"class", 1, class})
-		if len(classes) > 0 && slices.Max(p.Class) < len(classes) {
-			text := make([]string, p.N)
+		if len(classes) > 0 {
+			text := make([]string, p.N) // "" of a class without a name
 			for i, v := range p.Class {
-				text[i] = classes[v]
+				if v < len(classes) {
+					text[i] = classes[v]
+				}
 			}
 			columns = append(columns, column{"class_name", 1, text})
 		}

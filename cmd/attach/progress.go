@@ -50,7 +50,7 @@ func (p *progress) share(share float64, what string) {
 	if elapsed := now.Sub(p.started); share > 0.02 && share < 1 && elapsed > 2*time.Second {
 		left = fmt.Sprintf(", %v left", (time.Duration(float64(elapsed) * (1 - share) / share)).Round(time.Second))
 	}
-	fmt.Fprintf(p.w, "\r\x1b[K%s: %s%s", p.label, what, left)
+	printf(p.w, "\r\x1b[K%s: %s%s", p.label, what, left)
 }
 
 // end removes the line.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -31,6 +31,8 @@ type reading struct {
 	stderr  io.Writer
 	// width is what the model takes of each row of a table, 0 where unknown.
 	width int
+	// model is what reads the rows, or nil.
+	model *featurize.Model
 	// columns are those of the first table read, or of the table that heads were
 	// fitted on; nil where they have no names.
 	columns []string
@@ -54,6 +56,15 @@ func newReading(c *cli.Context) (*reading, error) {
 		return nil, usagef("--max-rows is %d; it must not be negative", r.maxRows)
 	}
 	var err error
+	if r.options.Target != "" {
+		err = refuse(c, "with --target, which names the targets too", "y", "cal-y")
+	}
+	if err == nil && !readsImages(c) {
+		err = refuse(c, "where no inputs are images in files", "labels", "skip-bad")
+	}
+	if err != nil {
+		return nil, err
+	}
 	if r.classes, err = parseInts("classes", c.String("classes")); err != nil {
 		return nil, err
 	}
@@ -65,9 +76,26 @@ func newReading(c *cli.Context) (*reading, error) {
 	return r, nil
 }
 
+// readsImages says whether any of a command's inputs may be images in files.
+func readsImages(c *cli.Context) bool {
+	paths := []string{c.String("x"), c.String("cal"), c.String("fit"), c.String("in")}
+	for _, value := range c.StringSlice("out") {
+		out, _ := parseOutFlag(value)
+		paths = append(paths, out.path)
+	}
+	return slices.ContainsFunc(paths, func(path string) bool {
+		switch strings.ToLower(filepath.Ext(path)) {
+		case ".npy", ".npz":
+			return false
+		}
+		return path != "" && !inputs.IsTable(path)
+	})
+}
+
 // fitTo reads rows the way the model takes them.
 func (r *reading) fitTo(model *featurize.Model) {
-	r.options.Layout = inputs.Layout(strings.ToLower(model.Info().Layout))
+	info := model.Info()
+	r.model, r.options.Layout, r.options.Outputs = model, inputs.Layout(strings.ToLower(info.Layout)), info.OutputsWidth
 	if shape := model.InputShape(); len(shape) == 1 {
 		r.width = shape[0]
 	}
@@ -87,14 +115,20 @@ func (r *reading) open(ctx context.Context, x, y string, classes []int) (*inputs
 	if s := set.Shape(); len(s) == 1 && r.width > 0 && s[0] == r.width+1 && r.options.Target == "" && inputs.IsTable(x) {
 		return nil, fmt.Errorf("%s: it has %d columns and the model takes %d; if one is the target, name it with --target", x, s[0], r.width)
 	}
+	if err := r.checkShape(ctx, set.Shape()); err != nil {
+		return nil, inFile(x, err)
+	}
 	if err := r.checkColumns(x, set.Columns()); err != nil {
 		return nil, err
 	}
 	if n := set.Skipped(); n > 0 {
-		fmt.Fprintf(r.stderr, "%s: left out %d images that cannot be read\n", x, n)
+		printf(r.stderr, "%s: left out %d images that cannot be read\n", x, n)
 	}
 	if y != "" {
-		targets, err := inputs.OpenTargets(ctx, y)
+		if set.ClassNames() != nil {
+			return nil, usagef("--labels takes labels from the folders of %s, and %s holds others; leave one out", x, y)
+		}
+		targets, err := inputs.OpenTargets(ctx, y, set.Len(), r.options.Outputs)
 		if err != nil {
 			return nil, err
 		}
@@ -103,6 +137,23 @@ func (r *reading) open(ctx context.Context, x, y string, classes []int) (*inputs
 		}
 	}
 	return r.cut(x, set, classes)
+}
+
+// checkShape refuses rows that the model does not take before memory is taken
+// for any: it is handed none of them.
+func (r *reading) checkShape(ctx context.Context, shape []int) error {
+	if r.model == nil {
+		return nil
+	}
+	none := func(yield func(featurize.Rows, error) bool) {
+		yield(featurize.Rows{Shape: append([]int{0}, shape...)}, nil)
+	}
+	for _, err := range r.model.Features(ctx, none) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkColumns refuses a table whose columns stand in another order than those
@@ -157,20 +208,20 @@ func inFile(path string, err error) error {
 }
 
 // openFeatures reads precomputed features.
-func openFeatures(path string) (ood.Batch, error) {
+func openFeatures(path string, wants ...inputs.Widths) (ood.Batch, error) {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".npz", ".npy":
 	default:
 		return ood.Batch{}, fmt.Errorf("%s: features are an .npz file, such as `attach features` writes, or an .npy file of rows and columns; to run a model on inputs, name MODEL.onnx", path)
 	}
-	return inputs.OpenFeatures(path)
+	return inputs.OpenFeatures(path, wants...)
 }
 
 // noteFeatures says how the rows of an .npy file are taken, which may as well be
 // a model's inputs.
 func noteFeatures(path string, stderr io.Writer) {
 	if strings.EqualFold(filepath.Ext(path), ".npy") {
-		fmt.Fprintf(stderr, "note: %s: its rows are taken to be features; to run a model on inputs, name MODEL.onnx\n", path)
+		printf(stderr, "note: %s: its rows are taken to be features; to run a model on inputs, name MODEL.onnx\n", path)
 	}
 }
 
@@ -180,14 +231,14 @@ func holdsAny(path string, names ...string) bool {
 	return err == nil && slices.ContainsFunc(names, z.Has)
 }
 
-// blockRows is how many rows are read at a time; the model cuts them to its own
-// batches.
-const blockRows = 64
+// blockRows is how many rows are read at a time, 64 or as many as 64 MiB hold;
+// the model cuts them to its own batches.
+func blockRows(set *inputs.Set) int { return max(1, min(64, (16<<20)/max(1, set.RowLen()))) }
 
 // modelRows hands a set to a model block by block.
 func modelRows(ctx context.Context, set *inputs.Set) iter.Seq2[featurize.Rows, error] {
 	return func(yield func(featurize.Rows, error) bool) {
-		for block, err := range set.Blocks(ctx, blockRows) {
+		for block, err := range set.Blocks(ctx, blockRows(set)) {
 			rows := featurize.Rows{Data: block.Data, Shape: append([]int{block.N}, set.Shape()...)}
 			if !yield(rows, err) || err != nil {
 				return
@@ -234,7 +285,7 @@ func parseFractions(flag, list string) ([]float64, error) {
 // loadPreprocess reads the preprocessing at path and keeps it as it is, to be
 // stored with what is fitted.
 func (r *reading) loadPreprocess(path string) error {
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,8 @@ const (
 	exitUsage  = 2
 )
 
+const interrupted = "attach: interrupted; nothing unfinished was left behind"
+
 // Run executes the command with args, which exclude the program's name, and
 // returns the exit code: 0 done, 1 failed, 2 wrong usage. Results go to
 // stdout; one line that says what went wrong, notes and progress go to stderr.
@@ -29,7 +31,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitDone
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintln(stderr, "attach: interrupted; nothing unfinished was left behind")
+		fmt.Fprintln(stderr, interrupted)
 		return exitFailed
 	}
 	fmt.Fprintf(stderr, "attach: %s\n", sentence(err))
@@ -48,6 +50,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return app.RunContext(ctx, append([]string{app.Name}, flagsFirst(app, args)...))
 }
 
+// longest is how many bytes of an error are printed, whose names and lists may
+// be as long as a model wants.
+const longest = 4000
+
 // sentence is the text of an error on one line, without the system call that
 // failed.
 func sentence(err error) string {
@@ -60,7 +66,12 @@ func sentence(err error) string {
 		text += "; pass --skip-bad to go on without such images"
 	}
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
-	return strings.Join(lines, "; ")
+	text = strings.Join(lines, "; ")
+	// What to do about it stands at the end.
+	if len(text) > longest {
+		text = text[:longest/2] + " … " + text[len(text)-longest/2:]
+	}
+	return printable(text)
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {

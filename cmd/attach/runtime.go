@@ -78,12 +78,12 @@ func showRuntime(c *cli.Context) error {
 	if view.Library == "" {
 		fmt.Fprintln(w, "library    none found; the first command that needs one installs it, as does `attach runtime install`")
 	} else {
-		fmt.Fprintf(w, "library    %s\nversion    %s\nfrom       %s\nproviders  %s (used: %s)\n", view.Library, view.Version, view.Source, strings.Join(view.Providers, ", "), view.Provider)
-		fmt.Fprintf(w, "cuda       %s\n", view.CUDA)
+		printf(w, "library    %s\nversion    %s\nfrom       %s\nproviders  %s (used: %s)\n", view.Library, view.Version, view.Source, strings.Join(view.Providers, ", "), view.Provider)
+		printf(w, "cuda       %s\n", view.CUDA)
 	}
 	for _, s := range view.Candidates {
 		if !s.Used {
-			fmt.Fprintf(w, "passed over  %s (%s): %s\n", s.Path, s.Source, s.Reason)
+			printf(w, "passed over  %s (%s): %s\n", s.Path, s.Source, s.Reason)
 		}
 	}
 	_, err = io.WriteString(c.App.Writer, w.String())
@@ -98,6 +98,6 @@ func installRuntime(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "%s (version %s, %s)\n", lib.Path, lib.Version, lib.Source)
+	_, err = printf(c.App.Writer, "%s (version %s, %s)\n", lib.Path, lib.Version, lib.Source)
 	return err
 }

@@ -54,6 +54,7 @@ func TestScripts(t *testing.T) {
 			"flip":     scriptFlip,
 			"replace":  scriptReplace,
 			"rezip":    scriptRezip,
+			"reseal":   scriptReseal,
 			"sleep":    scriptSleep,
 			"columns":  scriptColumns,
 			"shape":    scriptShape,

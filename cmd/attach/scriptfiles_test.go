@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"crypto/sha256"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"math"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,29 +117,65 @@ func scriptReplace(ts *testscript.TestScript, neg bool, args []string) {
 
 // rezip FILE ENTRY OLD NEW replaces text of one entry of a zip archive.
 func scriptRezip(ts *testscript.TestScript, neg bool, args []string) {
-	content := ts.ReadFile(args[0])
+	rezip(ts, args[0], func(entries map[string][]byte) {
+		if !bytes.Contains(entries[args[1]], []byte(args[2])) {
+			ts.Fatalf("%s: %s holds no %q", args[0], args[1], args[2])
+		}
+		entries[args[1]] = bytes.Replace(entries[args[1]], []byte(args[2]), []byte(args[3]), 1)
+	})
+}
+
+// reseal FILE [ENTRY=SPEC | OLD NEW] replaces an array of a bundle, as array has
+// them, or text of its manifest, and makes the checksums match.
+func scriptReseal(ts *testscript.TestScript, neg bool, args []string) {
+	const manifest = "manifest.json"
+	hash := func(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
+	rezip(ts, args[0], func(entries map[string][]byte) {
+		m := string(entries[manifest])
+		if len(args) == 2 {
+			name, spec, _ := strings.Cut(args[1], "=")
+			a := arrayOf(ts, strings.Split(spec, ":"))
+			var b bytes.Buffer
+			ts.Check(npy.Write(&b, a))
+			entries[name] = b.Bytes()
+			shape := strings.ReplaceAll(strings.Trim(fmt.Sprint(a.Shape), "[]"), " ", ",\n        ")
+			facts := regexp.MustCompile(`("name": "` + regexp.QuoteMeta(name) + `",\s+"dtype": ")[^"]+(",\s+"shape": \[\s+)[^]]+(\s+\],\s+"bytes": )\d+(,\s+"sha256": ")\w+`)
+			if !facts.MatchString(m) {
+				ts.Fatalf("%s lists no array %s", args[0], name)
+			}
+			dtype, _, _ := strings.Cut(spec, ":")
+			m = facts.ReplaceAllString(m, fmt.Sprintf("${1}%s${2}%s\n      ],\n      \"bytes\": %d${4}%s", dtype, shape, b.Len(), hash(b.Bytes())))
+		} else if m = strings.Replace(m, args[1], args[2], 1); m == string(entries[manifest]) {
+			ts.Fatalf("%s: its manifest holds no %q", args[0], args[1])
+		}
+		entries[manifest] = []byte(m)
+		entries["manifest.sha256"] = []byte(hash([]byte(m)) + "  " + manifest + "\n")
+	})
+}
+
+// rezip changes entries of a zip archive.
+func rezip(ts *testscript.TestScript, file string, change func(entries map[string][]byte)) {
+	content := ts.ReadFile(file)
 	r, err := zip.NewReader(strings.NewReader(content), int64(len(content)))
 	ts.Check(err)
-	var b bytes.Buffer
-	w := zip.NewWriter(&b)
+	entries := map[string][]byte{}
 	for _, f := range r.File {
 		in, err := f.Open()
 		ts.Check(err)
-		data, err := io.ReadAll(in)
+		entries[f.Name], err = io.ReadAll(in)
 		ts.Check(err)
-		if f.Name == args[1] {
-			if !bytes.Contains(data, []byte(args[2])) {
-				ts.Fatalf("%s: %s holds no %q", args[0], args[1], args[2])
-			}
-			data = bytes.Replace(data, []byte(args[2]), []byte(args[3]), 1)
-		}
-		out, err := w.CreateHeader(&zip.FileHeader{Name: f.Name, Method: zip.Store})
+	}
+	change(entries)
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		out, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
 		ts.Check(err)
-		_, err = out.Write(data)
+		_, err = out.Write(entries[name])
 		ts.Check(err)
 	}
 	ts.Check(w.Close())
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
+	ts.Check(os.WriteFile(ts.MkAbs(file), b.Bytes(), 0o666))
 }
 
 // columns FILE ROWS NAMES checks a table: the CSV file (or stdout) has these

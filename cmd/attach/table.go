@@ -131,7 +131,7 @@ func (t *csvTable) write(rows int, columns []column) error {
 		record = record[:0]
 		for _, c := range columns {
 			for j := range c.width {
-				record = append(record, c.text(i, j))
+				record = append(record, cell(c.text(i, j)))
 			}
 		}
 		if err := t.w.Write(record); err != nil {
@@ -140,6 +140,19 @@ func (t *csvTable) write(rows int, columns []column) error {
 	}
 	t.w.Flush()
 	return t.w.Error()
+}
+
+// cell keeps spreadsheets from taking a name for a formula, with the quotation
+// mark in front that they take for "this is text". Numbers stay as they are;
+// .jsonl has every name as it is.
+func cell(text string) string {
+	if text == "" || !strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
+		return text
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return text
+	}
+	return "'" + text
 }
 
 func (t *csvTable) close() error { return nil }

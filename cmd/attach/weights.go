@@ -18,12 +18,12 @@ func weightsFlag(when, what string) cli.Flag {
 }
 
 // loadWeights reads the last layer that --weights names, or returns nil.
-func loadWeights(c *cli.Context) (*ood.Linear, error) {
+func loadWeights(c *cli.Context, wants ...inputs.Widths) (*ood.Linear, error) {
 	path := c.String("weights")
 	if path == "" {
 		return nil, nil
 	}
-	return inputs.LoadWeights(path)
+	return inputs.LoadWeights(path, wants...)
 }
 
 // hintWeights says in the error of a method that lacks the last layer, or what
@@ -42,16 +42,27 @@ func hintWeights(c *cli.Context, err error) error {
 	return err
 }
 
+// widthsOf are what precomputed rows must be like to go with those of path.
+func widthsOf(path string, b ood.Batch) inputs.Widths {
+	w := inputs.Widths{Says: "those of " + path + " have", Features: b.Features.Cols, Logits: b.Logits.Cols, Layers: []int{}}
+	for _, m := range b.Layers {
+		w.Layers = append(w.Layers, m.Cols)
+	}
+	return w
+}
+
 // openLayerFeatures reads precomputed features, and where they come without
 // logits makes them with the last layer, if there is one.
-func openLayerFeatures(c *cli.Context, path string, last *ood.Linear) (ood.Batch, error) {
-	b, err := openFeatures(path)
+func openLayerFeatures(c *cli.Context, path string, last *ood.Linear, wants ...inputs.Widths) (ood.Batch, error) {
+	if last != nil {
+		says := fmt.Sprintf("the weights in %s have", c.String("weights"))
+		wants = append(wants, inputs.Widths{Says: says, Features: last.Weight.Cols, Logits: last.Weight.Rows})
+	}
+	b, err := openFeatures(path, wants...)
 	if err != nil {
 		return b, err
 	}
-	if err := checkLayer(path, c.String("weights"), last, b, c.App.ErrWriter); err != nil {
-		return b, err
-	}
+	noteLayer(path, c.String("weights"), last, b, c.App.ErrWriter)
 	if last != nil && b.HasFeatures() && !b.HasLogits() {
 		b.Logits = last.Logits(b.Features)
 	}
@@ -65,21 +76,12 @@ const (
 	layerTolerance = .05
 )
 
-// checkLayer compares precomputed rows with the last layer of --weights. Widths
-// must be its own. Logits that it does not make are noted: methods that read
-// weights take them for the layer's.
-func checkLayer(path, weights string, last *ood.Linear, b ood.Batch, w io.Writer) error {
-	if last == nil || !b.HasFeatures() {
-		return nil
-	}
-	if b.Features.Cols != last.Weight.Cols {
-		return fmt.Errorf("%s: rows of %d features, and the weights in %s take %d", path, b.Features.Cols, weights, last.Weight.Cols)
-	}
-	if !b.HasLogits() {
-		return nil
-	}
-	if b.Logits.Cols != last.Weight.Rows {
-		return fmt.Errorf("%s: rows of %d logits, and the weights in %s make %d", path, b.Logits.Cols, weights, last.Weight.Rows)
+// noteLayer compares precomputed rows with the last layer of --weights. Logits
+// that it does not make are noted: methods that read weights take them for the
+// layer's.
+func noteLayer(path, weights string, last *ood.Linear, b ood.Batch, w io.Writer) {
+	if last == nil || !b.HasFeatures() || !b.HasLogits() {
+		return
 	}
 	some := b.Features
 	some.Rows = min(some.Rows, layerRows)
@@ -93,8 +95,7 @@ func checkLayer(path, weights string, last *ood.Linear, b ood.Batch, w io.Writer
 		}
 	}
 	if share := math.Sqrt(off / norm); off > 0 && !(share <= layerTolerance) {
-		fmt.Fprintf(w, "note: %s: its logits differ by %.2g of their norm from what the weights in %s make of its features; methods that read weights take them for the same\n",
+		printf(w, "note: %s: its logits differ by %.2g of their norm from what the weights in %s make of its features; methods that read weights take them for the same\n",
 			path, share, weights)
 	}
-	return nil
 }

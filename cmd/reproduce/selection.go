@@ -80,7 +80,7 @@ type choice struct {
 func runSelection(ctx context.Context, s settings) error {
 	o := s.selection
 	s.detection = detectionSettings{methods: o.methods, grid: "default", out: o.out, rows: o.rows, parallel: 1, seed: o.seed}
-	p, err := planTable2(s)
+	p, err := planTable2(ctx, s)
 	if err != nil {
 		return err
 	}

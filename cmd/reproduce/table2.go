@@ -98,7 +98,7 @@ type detectionPlan struct {
 }
 
 func runTable2(ctx context.Context, s settings) error {
-	p, err := planTable2(s)
+	p, err := planTable2(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func runTable2(ctx context.Context, s settings) error {
 	return errors.Join(p.report(s, results), results.close())
 }
 
-func planTable2(s settings) (p detectionPlan, err error) {
+func planTable2(ctx context.Context, s settings) (p detectionPlan, err error) {
 	d := s.detection
 	p = detectionPlan{
 		models: s.models, out: d.out, full: d.grid == "full", networkRows: d.networkRows, parallel: d.parallel, seed: d.seed, limit: d.limit,
@@ -153,7 +153,7 @@ func planTable2(s settings) (p detectionPlan, err error) {
 			p.notRun = append(p.notRun, fmt.Sprintf("%s: not run: there is no %s", n.name, filepath.Base(file)))
 			continue
 		}
-		sha, err := featurize.SHA256(n.file(p.models))
+		sha, err := featurize.SHA256(ctx, n.file(p.models))
 		if err != nil {
 			return p, err
 		}

@@ -90,7 +90,7 @@ func cachedFeatures(ctx context.Context, model *featurize.Model, set *inputs.Set
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return b, err
 	}
-	return b, atomicfile.WriteFile(path, func(w io.Writer) error { return npy.WriteNPZ(w, inputs.FeatureArrays(b), false) })
+	return b, atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return npy.WriteNPZ(w, inputs.FeatureArrays(b), false) })
 }
 
 // images are a network's rows, with its features of them.

@@ -34,8 +34,8 @@ type Bundle struct {
 	// input, with Hugging Face's keys, or nil. Its numbers are kept to the
 	// letter, its white space is not.
 	Preprocess json.RawMessage
-	// Layout is the order of axes of the network's image input, such as
-	// "nchw" or "nhwc", or empty.
+	// Layout is the order of axes of the network's image input, "nchw" or
+	// "nhwc", or empty.
 	Layout string
 
 	Detector    *Detector     // out-of-domain scores, or nil
@@ -48,7 +48,7 @@ type Base struct {
 	// Path of the model. In memory it is a path that this process can open;
 	// in a file it is relative to the folder of the bundle.
 	Path    string
-	SHA256  string // hex, over the model file and its external data
+	SHA256  string // in small hex digits, over the model file and its external data
 	Feature string // name of the tensor φ
 	Output  string // name of the output that the logits were read from
 	Task    Task
@@ -56,7 +56,7 @@ type Base struct {
 	Layers  []Layer
 	Width   int      // columns of φ
 	Outputs int      // columns of the logits: classes or targets; 0 is unknown
-	Classes []string // names of classes, in the order of the logits, or nil
+	Classes []string // names of the first classes, in the order of the logits, or nil
 	// Columns are the names of the columns of the table fitted on that are
 	// inputs, in the order that the network takes them, or nil.
 	Columns []string
@@ -131,6 +131,13 @@ func (c Calibration) Promise() string {
 			"intervals may cover less than they say and p-values may be too small; pass rows that it has not seen with --cal"
 	}
 	return "nothing was calibrated"
+}
+
+// LeastPValue is the least p-value that calibration rows so few allow, 1/(n+1):
+// at a smaller alpha nothing is flagged. See calibrate.LeastRows. It is 1 without
+// a detector.
+func (b *Bundle) LeastPValue() float64 {
+	return b.Calibration.OOD.LeastPValue()
 }
 
 // Check refuses a base model other than the one the bundle was fitted on. The

@@ -34,13 +34,22 @@
 // # Compatibility
 //
 // The manifest's "format" is an integer. Every later version of this package
-// reads every earlier format. What an older reader may ignore is added without
-// a new number; anything else gets the next number, and an older reader
-// refuses it with [ErrNewerFormat]. A bundle is written in the oldest format
+// reads every earlier format. Whatever is added gets the next number, and an older
+// reader refuses it with [ErrNewerFormat]. A bundle is written in the oldest format
 // that holds it: quantile heads other than simultaneous quantile regression, and
 // groups, need format 2. That the zip holds manifest.json with
 // "format" at its top level never changes.
 //
+// # What is refused
+//
+// Read takes what Write writes, and nothing else: keys and arrays that nothing
+// reads, numbers in another notation, scores that are not sorted, as many rows as
+// the manifest does not say. A later version has to write a file that it read as
+// it was. Write refuses what Read would, so that what is saved can be opened:
+// reading finds methods by name, and a program's own are not among them.
+//
 // The checksums find truncation, corruption and careless edits. They are no
-// signature: who can write the file can write its checksums.
+// signature: who can write the file can write its checksums, and a file with
+// other weights or other calibration scores is as good as any. A file from
+// elsewhere deserves the trust that its sender does.
 package bundle

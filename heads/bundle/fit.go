@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -122,6 +123,10 @@ func Fit(ctx context.Context, in Inputs) (*Bundle, error) {
 		},
 	}
 	b.Base.Layers = nil // but for a detector that reads them
+	// What could not be saved is better known before the work is done.
+	if err := b.manifest(nil).check(); err != nil {
+		return nil, err
+	}
 	if !in.SkipDetector {
 		if err := b.fitDetector(ctx, in, d); err != nil {
 			return nil, err
@@ -231,6 +236,9 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, er
 		if err := m.CheckTraining(t); err != nil {
 			return nil, err
 		}
+		if err := m.CheckMemory(t, p); err != nil {
+			return nil, err
+		}
 		if in.Cal.Len() > 0 && m.Needs&ood.NeedLayers != 0 && !in.Cal.HasLayers() {
 			return nil, &ood.NeedError{Method: m.Name, Need: ood.NeedLayers, Where: "the calibration rows"}
 		}
@@ -241,7 +249,8 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, er
 		return s, nil
 	}
 	if in.Method.Name != "" {
-		return fit(in.Method, in.Params)
+		s, err := fit(in.Method, in.Params)
+		return s, in.withOthers(err, t)
 	}
 	var refused, unfit error // for what a default needs; of those that could be
 	for _, m := range DefaultMethods() {
@@ -270,7 +279,7 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, er
 			unfit = fmt.Errorf("%w; %w", unfit, err)
 		}
 	}
-	return nil, cmp.Or(unfit, refused)
+	return nil, in.withOthers(cmp.Or(unfit, refused), t)
 }
 
 // readsLayers says that the detector, or the first default if it can be fitted,
@@ -328,6 +337,9 @@ func (b *Bundle) fitDetector(ctx context.Context, in Inputs, d division) error {
 	b.Calibration.OOD, err = calibrate.NewConformal(scores)
 	if err != nil {
 		return fmt.Errorf("detector %s: %w", in.Method.Name, err)
+	}
+	if n := float64(len(scores)); in.Alpha*(n+1) >= 1 && math.IsInf(b.Calibration.OOD.Threshold(in.Alpha), 1) {
+		return fmt.Errorf("detector %s: more than %v of the calibration rows have endless scores, so that nothing would be flagged: their features are far too large", in.Method.Name, in.Alpha)
 	}
 	in.Progress("detector", 1)
 	return nil

@@ -108,6 +108,10 @@ func TestFitErrors(t *testing.T) {
 		{"fraction", classifier(30), func(in *bundle.Inputs) { in.CalFraction = 1 }, "calibration fraction 1"},
 		{"alpha", classifier(30), func(in *bundle.Inputs) { in.Alpha = 5 }, "false-alarm rate 5"},
 		{"level", classifier(30), func(in *bundle.Inputs) { in.Level = 95 }, "interval level 95"},
+		{"names of more classes", classifier(30), func(in *bundle.Inputs) { in.Base.Classes = make([]string, 4) }, "4 names of classes for 3 outputs"},
+		{"layout", classifier(30), func(in *bundle.Inputs) { in.Layout = "hwcn" }, `the layout is "hwcn"`},
+		{"preprocessing", classifier(30), func(in *bundle.Inputs) { in.Preprocess = []byte("[1]") }, "no JSON object"},
+		{"probabilities of a regressor", regressor(1, 30, 1), func(in *bundle.Inputs) { in.Base.Sigmoid = true }, "probabilities"},
 		{"NaN in calibration rows", classifier(30), func(in *bundle.Inputs) {
 			in.Cal = blob(2, 10, 8, 3, 0)
 			in.Cal.Features.Data[8] = nan
@@ -163,6 +167,7 @@ func TestOneLogitLastLayer(t *testing.T) {
 	in := classifier(40)
 	in.Batch.Labels = nil
 	in.Last = &ood.Linear{Weight: matrix(1, 8), Bias: []float32{0.5}}
+	in.Base.Classes = nil
 	in.Batch.Logits = matrix(40, 1)
 	for j := range 8 {
 		in.Last.Weight.Data[j] = float32(j) - 3

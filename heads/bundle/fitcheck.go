@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -17,6 +18,13 @@ import (
 func (in Inputs) check() error {
 	if in.Base.Task != Classification && in.Base.Task != Regression {
 		return fmt.Errorf("the task is %q: say %s or %s", in.Base.Task, Classification, Regression)
+	}
+	tensors := []string{in.Base.Feature, in.Base.Output}
+	for _, l := range in.Base.Layers {
+		tensors = append(tensors, l.Tensor)
+	}
+	if i := slices.IndexFunc(tensors, notUTF8); i >= 0 {
+		return fmt.Errorf("the name of the model's tensor %q must be UTF-8", tensors[i])
 	}
 	if !(in.CalFraction > 0 && in.CalFraction < 1) {
 		return fmt.Errorf("calibration fraction %v is not between 0 and 1", in.CalFraction)
@@ -49,6 +57,9 @@ func (in Inputs) check() error {
 	return in.checkCal(quantiles)
 }
 
+// notUTF8 says that the manifest cannot hold a name.
+func notUTF8(name string) bool { return !utf8.ValidString(name) }
+
 // checkGroups refuses groups that are not those of the calibration rows.
 func (in Inputs) checkGroups(quantiles bool) error {
 	groups, rows, what := in.Groups, in.Batch.Len(), "rows to fit on"
@@ -63,7 +74,7 @@ func (in Inputs) checkGroups(quantiles bool) error {
 		return nil
 	case !quantiles:
 		return errors.New("groups are for the intervals of a quantile head, and none is fitted")
-	case slices.ContainsFunc(groups, func(g string) bool { return !utf8.ValidString(g) }):
+	case slices.ContainsFunc(groups, notUTF8):
 		return errors.New("names of groups must be UTF-8")
 	case len(groups) != rows:
 		return fmt.Errorf("there are %d groups for %d %s", len(groups), rows, what)
@@ -135,6 +146,22 @@ func (in Inputs) checkCal(quantiles bool) error {
 		return fmt.Errorf("calibration rows have %d targets and rows to fit on %d", in.CalTargets.Cols, in.Targets.Cols)
 	}
 	return nil
+}
+
+// withOthers adds to an error of a detector that takes too much memory which
+// others do not.
+func (in Inputs) withOthers(err error, t ood.Training) error {
+	large := (*ood.MemoryError)(nil)
+	if !errors.As(err, &large) || in.Method.Name != "" && in.Method.CheckMemory(t, in.Method.Default) == nil {
+		return err // other parameters would do
+	}
+	for _, m := range baselines.All {
+		layers := m.Needs&ood.NeedLayers == 0 || in.Cal.Len() == 0 || in.Cal.HasLayers()
+		if !m.Control && layers && m.CheckTraining(t) == nil && m.CheckMemory(t, m.Default) == nil {
+			large.Others = append(large.Others, m.Name)
+		}
+	}
+	return large
 }
 
 func widths(layers []blas32.General) []int {

@@ -24,15 +24,22 @@ func (in Inputs) withQuantileDefaults() (Inputs, error) {
 	case m.Restore == nil:
 		return in, fmt.Errorf("quantile method %s cannot be saved", m.Name)
 	}
-	params := maps.Clone(m.Default)
-	for name, value := range in.QuantileParams {
-		if _, ok := params[name]; !ok {
-			return in, fmt.Errorf("quantile method %s has no parameter %q; it has %v", m.Name, name, slices.Sorted(maps.Keys(m.Default)))
-		}
-		params[name] = value
+	if err := checkQuantileParams(m, in.QuantileParams); err != nil {
+		return in, err
 	}
+	params := maps.Clone(m.Default)
+	maps.Copy(params, in.QuantileParams)
 	in.QuantileParams = params
 	return in, nil
+}
+
+func checkQuantileParams(m heads.QuantileMethod, params map[string]any) error {
+	for name := range params {
+		if _, ok := m.Default[name]; !ok {
+			return fmt.Errorf("quantile method %s has no parameter %q; it has %v", m.Name, name, slices.Sorted(maps.Keys(m.Default)))
+		}
+	}
+	return nil
 }
 
 // needsTrainer says that the quantile head is trained.
@@ -49,7 +56,9 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in Inputs, d division) error 
 		return fmt.Errorf("quantile head: method %s cannot be saved", head.Method)
 	}
 	b.Quantiles = head
-	b.Calibration.Quantiles = calibrateQuantiles(head.Regressor, d.cal.Features, d.calTo)
+	if b.Calibration.Quantiles, err = calibrateQuantiles(head.Regressor, d.cal.Features, d.calTo); err != nil {
+		return fmt.Errorf("quantile head: %w", err)
+	}
 	b.Calibration.Groups = slices.Clone(d.calGroups)
 	in.Progress("quantiles", 1)
 	return nil

@@ -13,6 +13,7 @@ import (
 type calibrated struct {
 	alpha   float64
 	targets []calibrate.QuantileCalibration
+	reach   []float64            // by target, as reachOf says
 	cqr     []calibrate.CQR      // by target, for intervals with two ends
 	sided   []calibrate.OneSided // by target, for those with one
 	joint   *calibrate.Joint     // for a box
@@ -60,6 +61,7 @@ func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*ca
 		c.joint = &j
 	}
 	for _, q := range targets {
+		c.reach = append(c.reach, reachOf(q))
 		switch {
 		case p.joint:
 		case p.side != "":
@@ -148,9 +150,13 @@ func inward(lower, upper float64) (float64, float64) {
 	return float64(a), float64(b)
 }
 
-func (c *calibrated) sample(dst []float64, band []float32, t int, seed, row uint64) {
-	if len(dst) > 0 {
+func (c *calibrated) sample(dst []float64, band []float32, t int, known bool, seed, row uint64) {
+	switch {
+	case len(dst) == 0:
+	case known && len(c.targets[t].Y) > 0:
 		c.targets[t].Distribution(c.systems[t], band).Sample(dst, seed, row)
+	default:
+		calibrate.Sample(dst, seed, row, func(level float64) float64 { return endless(level, 0) })
 	}
 }
 

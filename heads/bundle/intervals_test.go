@@ -180,7 +180,7 @@ func TestUnseenGroup(t *testing.T) {
 		if math.IsInf(p.Upper[0], 1) || !math.IsInf(p.Upper[2], 1) || !math.IsInf(p.Lower[3], -1) {
 			t.Errorf("%+v: intervals from %v to %v", o, p.Lower, p.Upper)
 		}
-		if o.Samples > 0 && (math.IsNaN(p.Samples[0]) || !math.IsNaN(p.Samples[4])) {
+		if o.Samples > 0 && (math.IsInf(p.Samples[0], 0) || !math.IsInf(p.Samples[4], 0)) {
 			t.Errorf("samples %v", p.Samples)
 		}
 	}
@@ -355,12 +355,16 @@ func TestIntervalErrors(t *testing.T) {
 		"type": {func(in *bundle.Inputs) {
 			in.Quantiles, in.QuantileParams = baselines.QuantileForest, map[string]any{"bins": "x"}
 		}, "bins"},
-		"no state":           {func(in *bundle.Inputs) { in.Quantiles = heads.QuantileMethod{Name: "mine"} }, "mine cannot be saved"},
-		"no trainer":         {func(in *bundle.Inputs) { in.Quantiles, in.Trainer = baselines.ConditionalGaussian, nil }, "trainer"},
-		"groups":             {func(in *bundle.Inputs) { in.Groups = names[:7] }, "7 groups for 60 rows"},
-		"groups of cal":      {func(in *bundle.Inputs) { in.Cal, in.CalTargets, in.CalGroups = in.Batch, in.Targets, names[:7] }, "7 groups for 60 calibration"},
-		"groups not of cal":  {func(in *bundle.Inputs) { in.Cal, in.CalTargets, in.Groups = in.Batch, in.Targets, names }, "calibration rows have no groups"},
-		"groups of no head":  {func(in *bundle.Inputs) { in.Groups, in.SkipQuantiles = names, true }, "none is fitted"},
+		"no state":          {func(in *bundle.Inputs) { in.Quantiles = heads.QuantileMethod{Name: "mine"} }, "mine cannot be saved"},
+		"no trainer":        {func(in *bundle.Inputs) { in.Quantiles, in.Trainer = baselines.ConditionalGaussian, nil }, "trainer"},
+		"groups":            {func(in *bundle.Inputs) { in.Groups = names[:7] }, "7 groups for 60 rows"},
+		"groups of cal":     {func(in *bundle.Inputs) { in.Cal, in.CalTargets, in.CalGroups = in.Batch, in.Targets, names[:7] }, "7 groups for 60 calibration"},
+		"groups not of cal": {func(in *bundle.Inputs) { in.Cal, in.CalTargets, in.Groups = in.Batch, in.Targets, names }, "calibration rows have no groups"},
+		"groups of no head": {func(in *bundle.Inputs) { in.Groups, in.SkipQuantiles = names, true }, "none is fitted"},
+		"overflow": {func(in *bundle.Inputs) {
+			in.Cal, in.CalTargets = in.Batch.Select([]int{0, 1, 2}), matrix(3, 1)
+			in.Cal.Features.Data[4+3] = math.MaxFloat32
+		}, "calibration row 1 has no finite quantiles"},
 		"groups not in UTF8": {func(in *bundle.Inputs) { in.Groups = slices.Repeat([]string{"\xff"}, 60) }, "UTF-8"},
 	}
 	for name, tt := range fits {

@@ -3,8 +3,11 @@ package bundle
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
 )
 
@@ -78,6 +81,13 @@ type arrayEntry struct {
 	SHA256 string `json:"sha256"`
 }
 
+// folder is the folder of the array, short its name there.
+func (e arrayEntry) folder() string { return e.Name[:strings.Index(e.Name, "/")+1] }
+
+func (e arrayEntry) short() string {
+	return strings.TrimSuffix(strings.TrimPrefix(e.Name, e.folder()), arraySuffix)
+}
+
 // encode renders the manifest for people to read, with < and & as they are.
 func (m manifest) encode() ([]byte, error) {
 	var buf bytes.Buffer
@@ -86,6 +96,9 @@ func (m manifest) encode() ([]byte, error) {
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(m); err != nil {
 		return nil, fmt.Errorf("the manifest cannot be written: %w", err)
+	}
+	if buf.Len() > maxManifest {
+		return nil, fmt.Errorf("the manifest would have %d bytes, and none may have more than %d: are there too many groups or names?", buf.Len(), maxManifest)
 	}
 	return buf.Bytes(), nil
 }
@@ -109,23 +122,63 @@ func decodeManifest(b []byte) (manifest, error) {
 	if err := json.Unmarshal(b, &m); err != nil {
 		return manifest{}, fmt.Errorf("%w: manifest.json is not what was written: %w", ErrDamaged, err)
 	}
-	return m, m.check()
+	return m, nil
 }
 
-// check refuses values that no writer writes and that later code relies on.
+// check refuses values that no fit gives and that later code relies on.
 func (m manifest) check() error {
 	c := m.Calibration
+	classifies := m.Model.Task == Classification
 	switch {
-	case m.Model.Task != Classification && m.Model.Task != Regression:
-		return fmt.Errorf("%w: the manifest's task is %q", ErrDamaged, m.Model.Task)
+	case !classifies && m.Model.Task != Regression:
+		return fmt.Errorf("the manifest's task is %q", m.Model.Task)
 	case m.Model.Width < 1 || m.Model.Width > maxWidth || m.Model.Outputs < 0 || m.Model.Outputs > maxWidth:
-		return fmt.Errorf("%w: the manifest gives %d features and %d outputs", ErrDamaged, m.Model.Width, m.Model.Outputs)
+		return fmt.Errorf("the manifest gives %d features and %d outputs", m.Model.Width, m.Model.Outputs)
 	case !m.Model.layersBounded():
-		return fmt.Errorf("%w: the manifest gives %d earlier layers, with widths that are not positive or too large together", ErrDamaged, len(m.Model.Layers))
-	case c.NFit < 0 || c.NCal < 0 || c.Temperature < 0:
-		return fmt.Errorf("%w: the manifest gives a negative count or temperature", ErrDamaged)
+		return fmt.Errorf("the manifest gives %d earlier layers, with widths that are not positive or too large together", len(m.Model.Layers))
+	case strings.Trim(m.Model.SHA256, "0123456789abcdef") != "":
+		return fmt.Errorf("the model's sha256 is %q", abbreviate(m.Model.SHA256))
+	case m.Layout != "" && m.Layout != "nchw" && m.Layout != "nhwc":
+		return fmt.Errorf("the layout is %q, and not nchw or nhwc", m.Layout)
+	case m.Model.Sigmoid && !classifies:
+		return errors.New("a regressor's outputs are said to be probabilities")
+	case c.HeldOut != Given && c.HeldOut != SplitOff:
+		return fmt.Errorf("the calibration rows are said to be %q", c.HeldOut)
+	case c.NFit < 1 || c.NCal < 1:
+		return fmt.Errorf("the manifest gives %d rows fitted on and %d calibrated on", c.NFit, c.NCal)
+	case c.Temperature != 0 && (!classifies || m.Model.Sigmoid || c.Temperature < calibrate.MinTemperature || c.Temperature > calibrate.MaxTemperature):
+		return fmt.Errorf("no such network has the temperature %v", c.Temperature)
 	case !(c.Alpha > 0 && c.Alpha < 1) || !(c.Level > 0 && c.Level < 1):
-		return fmt.Errorf("%w: the manifest's alpha %v or level %v is not between 0 and 1", ErrDamaged, c.Alpha, c.Level)
+		return fmt.Errorf("the manifest's alpha %v or level %v is not between 0 and 1", c.Alpha, c.Level)
+	}
+	if err := checkPreprocess(m.Preprocess); err != nil {
+		return err
+	}
+	return checkClasses(m.Model.Classes, m.Model.Task, m.Model.Outputs)
+}
+
+// checkPreprocess refuses what is no JSON object, or nests too deep.
+func checkPreprocess(raw json.RawMessage) error {
+	var object map[string]json.RawMessage
+	switch brackets := bytes.Count(raw, []byte("{")) + bytes.Count(raw, []byte("[")); {
+	case raw == nil:
+		return nil
+	case json.Unmarshal(raw, &object) != nil || object == nil:
+		return errors.New("the preprocessing is no JSON object")
+	case brackets > maxBrackets:
+		return fmt.Errorf("the preprocessing has %d brackets", brackets)
+	}
+	return nil
+}
+
+// checkClasses refuses more names of classes than a network with so many outputs
+// tells apart, 0 being unknown: rows may lack the last classes.
+func checkClasses(names []string, task Task, outputs int) error {
+	switch {
+	case len(names) > 0 && task == Regression:
+		return fmt.Errorf("there are %d names of classes for a regressor", len(names))
+	case outputs > 0 && len(names) > max(outputs, 2):
+		return fmt.Errorf("there are %d names of classes for %d outputs", len(names), outputs)
 	}
 	return nil
 }
@@ -142,46 +195,16 @@ func (m model) layersBounded() bool {
 	return true
 }
 
-// plain turns the lists that JSON decodes to []any back into the []float64 and
-// []string of heads.State. An empty list becomes []float64.
-func plain(params map[string]any) (map[string]any, error) {
-	out := make(map[string]any, len(params))
+// scalars refuses parameters other than those of heads.State.
+func scalars(params map[string]any) error {
 	for key, value := range params {
-		switch v := value.(type) {
+		switch value.(type) {
 		case bool, float64, string:
-			out[key] = v
-		case []any:
-			list, err := plainList(v)
-			if err != nil {
-				return nil, fmt.Errorf("%w: parameter %q of the manifest: %w", ErrDamaged, key, err)
-			}
-			out[key] = list
 		default:
-			return nil, fmt.Errorf("%w: parameter %q of the manifest is neither a scalar nor a list", ErrDamaged, key)
+			return fmt.Errorf("%w: parameter %q of the manifest is no number, word or truth value", ErrDamaged, key)
 		}
 	}
-	return out, nil
-}
-
-func plainList(list []any) (any, error) {
-	if len(list) > 0 {
-		if _, ok := list[0].(string); ok {
-			return elements[string](list)
-		}
-	}
-	return elements[float64](list)
-}
-
-func elements[T float64 | string](list []any) ([]T, error) {
-	out := make([]T, len(list))
-	for i, e := range list {
-		v, ok := e.(T)
-		if !ok {
-			return nil, fmt.Errorf("element %d is not of one type with the others", i)
-		}
-		out[i] = v
-	}
-	return out, nil
+	return nil
 }
 
 // manifest describes b without its arrays.

@@ -106,6 +106,7 @@ func TestDetectorThatRunsTheNetwork(t *testing.T) {
 func TestLogisticNetwork(t *testing.T) {
 	in := classifier(60)
 	in.Batch.Logits = matrix(60, 1)
+	in.Base.Classes = nil
 	in.Batch.Labels = nil
 	for i := range 60 {
 		for j := range 8 {

@@ -1,8 +1,11 @@
 package bundle
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -102,9 +105,11 @@ func (c *Calibration) restore(s heads.State, levels []float64, groups []string) 
 		if err != nil {
 			return fmt.Errorf("%w: calibration: %w", ErrDamaged, err)
 		}
-		c.OOD, err = calibrate.NewConformal(scores)
-		if err != nil {
+		if c.OOD, err = calibrate.NewConformal(scores); err != nil {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		if !slices.Equal(scores, c.OOD.Scores) {
+			return fmt.Errorf("%w: the calibration rows' scores are not sorted", ErrDamaged)
 		}
 	}
 	if len(levels) == 0 {
@@ -123,6 +128,11 @@ func (c *Calibration) restore(s heads.State, levels []float64, groups []string) 
 		target := calibrate.QuantileCalibration{Levels: levels, Grid: q[t*n*l : (t+1)*n*l], Y: v[t*n : (t+1)*n]}
 		if err := target.Validate(); err != nil {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		for i := range n {
+			if row := target.Grid[i*l : (i+1)*l]; !slices.IsSorted(row) || math.IsInf(float64(target.Y[i]), 0) {
+				return fmt.Errorf("%w: calibration row %d has quantiles that cross or an endless target", ErrDamaged, i)
+			}
 		}
 		c.Quantiles = append(c.Quantiles, target)
 	}
@@ -157,19 +167,20 @@ func (m manifest) restoredDetector(arrays map[string]heads.Array) (*Detector, er
 	if !ok {
 		return nil, fmt.Errorf("%w %q: this version of attach has no such detector: upgrade attach", ErrUnknownMethod, m.Detector.Method)
 	}
-	params, err := plain(m.Detector.Params)
-	if err != nil {
+	if err := cmp.Or(scalars(m.Detector.Params), scalars(m.Detector.State)); err != nil {
 		return nil, err
 	}
-	state, err := plain(m.Detector.State)
-	if err != nil {
-		return nil, err
+	if _, err := method.With(m.Detector.Params); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	scorer, err := method.Restore(heads.State{Params: state, Arrays: arrays})
+	if len(m.Model.Layers) > 0 && method.Needs&ood.NeedLayers == 0 {
+		return nil, fmt.Errorf("%w: it names earlier layers, and detector %s reads none", ErrDamaged, m.Detector.Method)
+	}
+	scorer, err := method.Restore(heads.State{Params: m.Detector.State, Arrays: arrays})
 	if err != nil {
 		return nil, fmt.Errorf("%w: detector %s: %w", ErrDamaged, m.Detector.Method, err)
 	}
-	return &Detector{Method: m.Detector.Method, Params: ood.Params(params), Scorer: scorer}, nil
+	return &Detector{Method: m.Detector.Method, Params: m.Detector.Params, Scorer: scorer}, nil
 }
 
 // restoredQuantiles rebuilds the quantile head from its entry and its arrays.
@@ -185,26 +196,51 @@ func (m manifest) restoredQuantiles(states map[string]heads.State) (*QuantileHea
 	default:
 		return nil, nil
 	}
-	head := &QuantileHead{Method: entry.Method}
+	head := &QuantileHead{Method: entry.Method, Params: entry.Params}
 	method, ok := baselines.QuantileByName(entry.Method)
 	if !ok || m.Quantiles != nil && entry.Method == sqrMethod {
 		return nil, fmt.Errorf("%w %q: this version of attach has no such quantile method: upgrade attach", ErrUnknownMethod, entry.Method)
 	}
-	var err error
-	if len(entry.Params) > 0 {
-		if head.Params, err = plain(entry.Params); err != nil {
-			return nil, err
-		}
-	}
-	state, err := plain(entry.State)
-	if err != nil {
+	if err := cmp.Or(scalars(entry.Params), scalars(entry.State)); err != nil {
 		return nil, err
 	}
-	head.Regressor, err = method.Restore(heads.State{Params: state, Arrays: states[head.folder()].Arrays})
+	if err := checkQuantileParams(method, entry.Params); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	var err error
+	head.Regressor, err = method.Restore(heads.State{Params: entry.State, Arrays: states[head.folder()].Arrays})
 	if err != nil {
 		return nil, fmt.Errorf("%w: quantile method %s: %w", ErrDamaged, entry.Method, err)
 	}
 	return head, nil
+}
+
+// checkParts refuses parts that are not calibrated on as many rows and targets
+// as the bundle says, and calibrations of no part.
+func (b *Bundle) checkParts() error {
+	c := b.Calibration
+	rows := 0
+	if b.Detector != nil {
+		rows = c.NCal
+	}
+	if len(c.OOD.Scores) != rows {
+		return fmt.Errorf("there are %d scores of calibration rows where there must be %d", len(c.OOD.Scores), rows)
+	}
+	switch {
+	case b.Detector == nil && b.Quantiles == nil:
+		return errors.New("it holds neither a detector nor a quantile head")
+	case (b.Quantiles == nil) != (len(c.Quantiles) == 0):
+		return fmt.Errorf("quantiles of %d targets are calibrated, and the quantile head is not for them", len(c.Quantiles))
+	case b.Quantiles == nil:
+		return nil
+	case b.Base.Task != Regression:
+		return errors.New("it holds a quantile head for a classifier")
+	case b.Base.Outputs > 0 && len(c.Quantiles) != b.Base.Outputs:
+		return fmt.Errorf("quantiles of %d targets are calibrated for %d outputs", len(c.Quantiles), b.Base.Outputs)
+	case len(c.Quantiles[0].Y) != c.NCal:
+		return fmt.Errorf("there are %d targets of calibration rows where there must be %d", len(c.Quantiles[0].Y), c.NCal)
+	}
+	return nil
 }
 
 // consistent refuses parts that do not fit each other or the manifest's
@@ -220,7 +256,7 @@ func (b *Bundle) consistent() (err error) {
 	for _, l := range b.Base.Layers {
 		row.Layers = append(row.Layers, zeros(l.Width))
 	}
-	if q := b.Calibration.Quantiles; q != nil && (b.Quantiles == nil || len(q) != b.Quantiles.targets(row.Features)) {
+	if q := b.Calibration.Quantiles; b.Quantiles != nil && len(q) != b.Quantiles.targets(row.Features) {
 		return fmt.Errorf("%w: quantiles of %d targets are calibrated, and the quantile head is not for them", ErrDamaged, len(q))
 	}
 	if b.Calibration.Groups != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
@@ -18,7 +19,8 @@ type PredictOptions struct {
 	Levels []float64
 	// Level is the probability that intervals cover; 0 is the bundle's.
 	Level float64
-	// Alpha is the false-alarm rate of flags; 0 is the bundle's.
+	// Alpha is the false-alarm rate of flags; 0 is the bundle's. Below
+	// Bundle.LeastPValue nothing is flagged.
 	Alpha float64
 	// Side, if not empty, asks for intervals with one end, which miss on that
 	// side with probability at most 1−Level.
@@ -65,6 +67,9 @@ type Prediction struct {
 	// covered with probability Level under the condition that
 	// Calibration.Promise states. They are ±Inf where calibration rows, or those
 	// of the row's group, are too few for Level; with a Side the other end is.
+	// Where features are so large that the head's quantiles overflow, or round
+	// to one, nothing is known of the target: the interval is endless, quantiles
+	// but the median and Samples are ±Inf, and OODScore is +Inf.
 	// A target is covered if Lower ≤ target ≤ Upper. Smoothed ends are float32
 	// numbers, as targets are, and Lower > Upper says that an interval is empty.
 	Lower, Upper []float64
@@ -73,7 +78,7 @@ type Prediction struct {
 	Joint        bool
 	Smoothed     bool
 	// Samples is N×Targets×PredictOptions.Samples, drawn as
-	// calibrate.Distribution.Sample says; NaN for a row of a group without
+	// calibrate.Distribution.Sample says; ±Inf for a row of a group without
 	// calibration rows.
 	Samples []float64
 	// Quantiles is N×Targets×len(Levels): the head's own quantiles, without
@@ -193,7 +198,7 @@ func (p *Predictor) Predict(ctx context.Context, batch ood.Batch) (*Prediction, 
 }
 
 // PredictRows predicts for rows that have groups or are a later block.
-func (p *Predictor) PredictRows(ctx context.Context, r Rows) (*Prediction, error) {
+func (p *Predictor) PredictRows(ctx context.Context, r Rows) (_ *Prediction, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -202,12 +207,13 @@ func (p *Predictor) PredictRows(ctx context.Context, r Rows) (*Prediction, error
 	}
 	r.Batch = pairLogits(p.bundle.Base.Task, r.Batch)
 	out := &Prediction{N: r.Len()}
+	var unknown []bool
 	if p.bundle.Base.Task == Classification {
 		out.classify(r.Logits, p.bundle.Calibration.Temperature, p.bundle.Base.Sigmoid)
-	} else if err := p.regress(out, r); err != nil {
+	} else if unknown, err = p.regress(out, r); err != nil {
 		return nil, err
 	}
-	if err := p.detect(ctx, out, r.Batch); err != nil {
+	if err := p.detect(ctx, out, r.Batch, unknown); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -255,7 +261,9 @@ func (b *Bundle) checkLayers(batch ood.Batch) error {
 	return nil
 }
 
-func (p *Predictor) detect(ctx context.Context, out *Prediction, batch ood.Batch) error {
+// detect scores the rows; unknown, or nil, says of which the quantile head
+// knows nothing.
+func (p *Predictor) detect(ctx context.Context, out *Prediction, batch ood.Batch, unknown []bool) error {
 	if p.scorer == nil {
 		return nil
 	}
@@ -266,6 +274,12 @@ func (p *Predictor) detect(ctx context.Context, out *Prediction, batch ood.Batch
 			err = cmp.Or(m.CheckBatch(batch), err)
 		}
 		return fmt.Errorf("detector %s: %w", name, err)
+	}
+	for i, v := range scores {
+		// The rows are finite: what overflows is further out than all that does not.
+		if math.IsNaN(v) || unknown != nil && unknown[i] {
+			scores[i] = math.Inf(1)
+		}
 	}
 	out.OODScore = scores
 	c := p.bundle.Calibration.OOD

@@ -54,6 +54,7 @@ func TestClassAndConfidence(t *testing.T) {
 func TestOneLogitIsLogistic(t *testing.T) {
 	in := classifier(40)
 	in.Batch.Logits = matrix(40, 1)
+	in.Base.Classes = nil
 	for i := range in.Batch.Logits.Data {
 		in.Batch.Logits.Data[i] = float32(i-20) / 4
 		in.Batch.Labels[i] = min(in.Batch.Labels[i], 1)

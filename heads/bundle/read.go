@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,8 +19,13 @@ import (
 	"github.com/attach-uncertainty/attach/internal/npy"
 )
 
-// maxManifest bounds manifest.json, which is read before anything is known.
-const maxManifest = 16 << 20
+const (
+	// maxManifest bounds manifest.json, which is read before anything is known,
+	// and takes many times its size once it is.
+	maxManifest = 4 << 20
+	// maxBrackets bounds the preprocessing, which is indented as deep as it nests.
+	maxBrackets = 1000
+)
 
 // Open reads the bundle at path. Its Base.Path is resolved against the folder
 // of path.
@@ -42,7 +48,7 @@ func Open(path string) (*Bundle, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if p := b.Base.Path; p != "" {
-		p = filepath.FromSlash(p)
+		p = filepath.FromSlash(unquotePath(p))
 		if !filepath.IsAbs(p) {
 			p = filepath.Join(filepath.Dir(path), p)
 		}
@@ -76,18 +82,65 @@ func Read(r io.ReaderAt, size int64) (*Bundle, error) {
 		if err != nil {
 			return nil, err
 		}
-		folder, name, _ := strings.Cut(strings.TrimSuffix(entry.Name, arraySuffix), "/")
-		folder += "/"
+		folder := entry.folder()
 		if states[folder].Arrays == nil {
 			states[folder] = heads.State{Arrays: map[string]heads.Array{}}
 		}
-		states[folder].Arrays[name] = array
+		states[folder].Arrays[entry.short()] = array
 	}
-	return m.restore(states)
+	b, err := m.restore(states)
+	if err != nil {
+		return nil, err
+	}
+	return b, b.writes(content)
+}
+
+func hasNaN(a heads.Array) bool {
+	switch v := a.Data.(type) {
+	case []float32:
+		return slices.ContainsFunc(v, func(x float32) bool { return x != x })
+	case []float64:
+		return slices.ContainsFunc(v, math.IsNaN)
+	}
+	return false
+}
+
+// writes refuses a manifest other than the one that the bundle read from it
+// would be written with: what nothing reads, or reads as something else.
+func (b *Bundle) writes(content []byte) error {
+	m, _, err := b.describe()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	again, err := m.encode()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	is, would := bytes.Split(content, []byte("\n")), bytes.Split(again, []byte("\n"))
+	for i := range min(len(is), len(would)) {
+		if !bytes.Equal(is[i], would[i]) {
+			return fmt.Errorf("%w: line %d of %s is %.100q, where a fit writes %.100q",
+				ErrDamaged, i+1, manifestName, is[i], would[i])
+		}
+	}
+	if len(is) != len(would) {
+		return fmt.Errorf("%w: %s has %d lines, where a fit writes %d", ErrDamaged, manifestName, len(is), len(would))
+	}
+	return nil
 }
 
 // restore rebuilds the bundle from its manifest and the arrays by folder.
 func (m manifest) restore(states map[string]heads.State) (*Bundle, error) {
+	if err := m.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	for folder, state := range states {
+		for name, array := range state.Arrays {
+			if hasNaN(array) {
+				return nil, fmt.Errorf("%w: array %q has an entry that is not a number", ErrDamaged, folder+name)
+			}
+		}
+	}
 	b := &Bundle{Library: m.Library.Version, Base: m.restoredBase(), Layout: m.Layout}
 	if m.Preprocess != nil {
 		var compact bytes.Buffer
@@ -111,6 +164,9 @@ func (m manifest) restore(states map[string]heads.State) (*Bundle, error) {
 	if err := b.Calibration.restore(states[calibrationFolder], c.QuantileLevels, c.Groups); err != nil {
 		return nil, err
 	}
+	if err := b.checkParts(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
 	return b, b.consistent()
 }
 
@@ -122,7 +178,12 @@ type archive struct {
 
 func openArchive(r io.ReaderAt, size int64) (archive, error) {
 	zr, err := zip.NewReader(r, size)
-	if err != nil {
+	var head [4]byte
+	if err == nil {
+		_, err = r.ReadAt(head[:], 0)
+	}
+	// Others, such as NumPy, know a zip file by how it begins.
+	if err != nil || string(head[:]) != "PK\x03\x04" {
 		return archive{}, fmt.Errorf("%w: copy it again or fit anew", ErrNotBundle)
 	}
 	a := archive{files: make(map[string]*zip.File, len(zr.File)), size: size}
@@ -181,13 +242,16 @@ func eachByte(f *zip.File, read func(r io.Reader) error) error {
 }
 
 // verify checks the manifest's own checksum and that the archive holds what
-// the manifest lists, no more and no less. Entries are stored, so that none is
-// larger than the file and reading takes no more memory than the file has.
+// the manifest lists, no more and no less. Entries are stored and do not overlap,
+// so that together they are no larger than the file and reading takes no more
+// memory than the file has.
 func (a archive) verify(content []byte, m manifest) error {
+	room := uint64(a.size)
 	for name, f := range a.files {
-		if f.Method != zip.Store || f.UncompressedSize64 != f.CompressedSize64 || f.UncompressedSize64 > uint64(a.size) {
+		if f.Method != zip.Store || f.UncompressedSize64 != f.CompressedSize64 || f.UncompressedSize64 > room {
 			return fmt.Errorf("%w: %q was packed by another program: fit anew or restore the original", ErrDamaged, name)
 		}
+		room -= f.UncompressedSize64
 	}
 	f := a.files[checksumName]
 	if f == nil || f.UncompressedSize64 > 1024 {

@@ -4,12 +4,13 @@ import (
 	"archive/zip"
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,6 +99,7 @@ func TestRefusals(t *testing.T) {
 		{"text", []byte("hello, this is no zip file at all"), bundle.ErrNotBundle, "not an attach file"},
 		{"half", good[:len(good)/2], bundle.ErrNotBundle, "cut short"},
 		{"without its last byte", good[:len(good)-1], bundle.ErrNotBundle, "cut short"},
+		{"something in front", append([]byte("#!/bin/sh\n"), good...), bundle.ErrNotBundle, "not an attach file"},
 		{"other zip", pack(t, []string{"a"}, nil, zip.Store), bundle.ErrNotBundle, "without manifest.json"},
 		{"newer", edit(t, good, false, `"format": 1`, `"format": 3`), bundle.ErrNewerFormat, "format 3; this one reads up to 2"},
 		{"newer and resealed", edit(t, good, true, `"format": 1`, `"format": 99`), bundle.ErrNewerFormat, "upgrade"},
@@ -215,22 +217,29 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestListsInParams(t *testing.T) {
-	good := mustWrite(t, mustFit(t, classifier(30)))
-	b, err := read(edit(t, good, true, `"params": {`, `"params": {"levels": [0.1, 0.9], "names": ["a", "b"], "none": [],`))
-	if err != nil {
-		t.Fatal(err)
+// TestOverlappingEntries: a directory that lists one stretch of a small file many
+// times over is refused before it is read as often.
+func TestOverlappingEntries(t *testing.T) {
+	names, content := unpack(t, mustWrite(t, mustFit(t, classifier(30))))
+	const first = "calibration/a.npy"
+	content[first] = make([]byte, 1<<20)
+	file := pack(t, append(names, first), content, zip.Store)
+	from := bytes.Index(file, []byte("PK\x01\x02"))
+	end := bytes.LastIndex(file, []byte("PK\x05\x06"))
+	record := file[bytes.LastIndex(file[:end], []byte("PK\x01\x02")):end]
+	directory := bytes.Clone(file[from:end])
+	const copies = 20
+	for i := range copies {
+		other := bytes.Clone(record)
+		other[46+len("calibration/")] = byte('b' + i)
+		directory = append(directory, other...)
 	}
-	for name, want := range map[string]any{
-		"levels": []float64{0.1, 0.9}, "names": []string{"a", "b"}, "none": []float64{}, "unit_norm": true, "lambda": 0.0,
-	} {
-		if got := b.Detector.Params[name]; !reflect.DeepEqual(got, want) {
-			t.Errorf("parameter %s is %#v, want %#v", name, got, want)
-		}
-	}
-	for _, bad := range []string{`[1, "a"]`, `["a", 1]`, `[[1]]`, `{"a": 1}`, `null`} {
-		if _, err := read(edit(t, good, true, `"params": {`, `"params": {"bad": `+bad+`,`)); !errors.Is(err, bundle.ErrDamaged) {
-			t.Errorf("parameter %s: error is %v, want %v", bad, err, bundle.ErrDamaged)
-		}
+	tail := bytes.Clone(file[end:])
+	entries := uint16(len(names) + 1 + copies)
+	binary.LittleEndian.PutUint16(tail[8:], entries)
+	binary.LittleEndian.PutUint16(tail[10:], entries)
+	binary.LittleEndian.PutUint32(tail[12:], uint32(len(directory)))
+	if _, err := read(slices.Concat(file[:from], directory, tail)); !errors.Is(err, bundle.ErrDamaged) || !strings.Contains(err.Error(), "packed by another program") {
+		t.Errorf("error is %v, want %v", err, bundle.ErrDamaged)
 	}
 }

@@ -3,6 +3,7 @@ package bundle
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -24,9 +25,14 @@ func calibrationLevels() []float64 {
 
 // calibrateQuantiles keeps what the head predicts for the calibration rows
 // beside their targets.
-func calibrateQuantiles(s heads.QuantileRegressor, x, y blas32.General) []calibrate.QuantileCalibration {
+func calibrateQuantiles(s heads.QuantileRegressor, x, y blas32.General) ([]calibrate.QuantileCalibration, error) {
 	levels := calibrationLevels()
 	q := s.Quantiles(x, levels)
+	grid := blas32.General{Rows: q.Rows, Cols: q.Targets * len(levels), Stride: q.Targets * len(levels), Data: q.Data}
+	bad := (*heads.NotFiniteError)(nil)
+	if errors.As(heads.CheckFinite("quantiles", grid), &bad) {
+		return nil, fmt.Errorf("calibration row %d has no finite quantiles: its features are far too large, remove it", bad.Row)
+	}
 	out := make([]calibrate.QuantileCalibration, q.Targets)
 	for t := range out {
 		out[t].Levels = levels
@@ -35,16 +41,66 @@ func calibrateQuantiles(s heads.QuantileRegressor, x, y blas32.General) []calibr
 			out[t].Y = append(out[t].Y, y.Data[i*y.Stride+t])
 		}
 	}
-	return out
+	return out, nil
 }
 
-func (p *Predictor) regress(out *Prediction, r Rows) error {
+// reachOf is the size up to which predicted quantiles tell anything of a target:
+// a thousand times what was calibrated, unless float32 numbers of that size are
+// an eighth of how far targets are from their medians apart, and quantiles round
+// to one. Half of the calibration rows may be as far off as they like.
+func reachOf(q calibrate.QuantileCalibration) float64 {
+	n, l := len(q.Y), len(q.Levels)
+	if n == 0 {
+		return math.MaxFloat32
+	}
+	var largest float64
+	sizes, off := make([]float64, n), make([]float64, n)
+	for i, y := range q.Y {
+		row := q.Grid[i*l : (i+1)*l]
+		largest = max(largest, math.Abs(float64(y)))
+		sizes[i] = max(math.Abs(float64(row[0])), math.Abs(float64(row[l-1])))
+		off[i] = math.Abs(float64(y) - q.Quantile(row, .5))
+	}
+	slices.Sort(sizes)
+	slices.Sort(off)
+	largest = max(largest, sizes[n/2])
+	return min(max(2*largest, min(1<<10*largest, 1<<20*off[n/2])), math.MaxFloat32)
+}
+
+// within says whether all quantiles of a row, which rise, are of that size at
+// most. A NaN is not.
+func within(quantiles []float32, reach float64) bool {
+	for _, v := range quantiles {
+		if !(math.Abs(float64(v)) <= reach) {
+			return false
+		}
+	}
+	return true
+}
+
+// endless is the quantile at a level where nothing is known of a target: any
+// number is a median.
+func endless(level, median float64) float64 {
+	switch {
+	case level < .5:
+		return math.Inf(-1)
+	case level > .5:
+		return math.Inf(1)
+	case math.IsNaN(median) || math.IsInf(median, 0):
+		return 0
+	}
+	return median
+}
+
+// regress also returns which rows have a target of which the quantile head knows
+// nothing.
+func (p *Predictor) regress(out *Prediction, r Rows) (unknown []bool, err error) {
 	if r.HasLogits() {
 		out.Targets = r.Logits.Cols
 		out.Value = float64s(r.Logits)
 	}
 	if p.bundle.Quantiles == nil {
-		return nil
+		return nil, nil
 	}
 	return p.quantiles(out, r)
 }
@@ -60,16 +116,16 @@ func float64s(m blas32.General) []float64 {
 }
 
 // quantiles fills in what the quantile head predicts.
-func (p *Predictor) quantiles(out *Prediction, r Rows) error {
+func (p *Predictor) quantiles(out *Prediction, r Rows) (unknown []bool, err error) {
 	if grouped := p.bundle.Calibration.Groups != nil; grouped && len(r.Groups) != r.Len() {
-		return fmt.Errorf("the bundle's intervals are calibrated by group, and there are %d groups for %d rows", len(r.Groups), r.Len())
+		return nil, fmt.Errorf("the bundle's intervals are calibrated by group, and there are %d groups for %d rows", len(r.Groups), r.Len())
 	} else if !grouped && r.Groups != nil {
-		return errors.New("the rows have groups, and the bundle's intervals are not calibrated by group")
+		return nil, errors.New("the rows have groups, and the bundle's intervals are not calibrated by group")
 	}
 	levels := slices.Concat(p.banded, []float64{0.5}, p.levels)
 	q := p.bundle.Quantiles.Regressor.Quantiles(r.Features, levels)
 	if r.HasLogits() && r.Logits.Cols != q.Targets {
-		return fmt.Errorf("the rows have %d logits, and the quantile head predicts %d targets", r.Logits.Cols, q.Targets)
+		return nil, fmt.Errorf("the rows have %d logits, and the quantile head predicts %d targets", r.Logits.Cols, q.Targets)
 	}
 	out.Targets, out.Level, out.Levels = q.Targets, p.level, p.levels
 	out.Side, out.Joint, out.Smoothed = p.side, p.joint, p.smoothed
@@ -88,20 +144,8 @@ func (p *Predictor) quantiles(out *Prediction, r Rows) error {
 	if p.smoothed {
 		tau = make([]float64, q.Targets)
 	}
+	unknown = make([]bool, q.Rows)
 	for i := range q.Rows {
-		bands := make([][]float32, q.Targets)
-		for t := range bands {
-			row := q.Row(i, t)
-			rest := row[len(p.banded):]
-			bands[t] = row[:len(p.banded)]
-			out.Median = append(out.Median, float64(rest[0]))
-			for _, v := range rest[1:] {
-				out.Quantiles = append(out.Quantiles, float64(v))
-			}
-		}
-		if p.calibrated == nil {
-			continue
-		}
 		group := ""
 		if r.Groups != nil {
 			group = r.Groups[i]
@@ -109,6 +153,31 @@ func (p *Predictor) quantiles(out *Prediction, r Rows) error {
 		c := p.calibrated[group]
 		if c == nil {
 			c = p.unseen
+		}
+		bands, known := make([][]float32, q.Targets), make([]bool, q.Targets)
+		for t := range bands {
+			row := q.Row(i, t)
+			bands[t] = row[:len(p.banded)]
+			reach := math.MaxFloat32
+			if c != nil {
+				reach = c.reach[t]
+			}
+			known[t] = within(row, reach)
+			unknown[i] = unknown[i] || !known[t]
+			for l, v := range row[len(p.banded):] {
+				level, value := levels[len(p.banded)+l], float64(v)
+				if !known[t] {
+					value = endless(level, value)
+				}
+				if l == 0 {
+					out.Median = append(out.Median, value)
+				} else {
+					out.Quantiles = append(out.Quantiles, value)
+				}
+			}
+		}
+		if c == nil {
+			continue
 		}
 		first, end := i*q.Targets, (i+1)*q.Targets
 		draw := uint64((r.First + i) * q.Targets)
@@ -118,8 +187,11 @@ func (p *Predictor) quantiles(out *Prediction, r Rows) error {
 		c.interval(out.Lower[first:end], out.Upper[first:end], bands, tau)
 		for t := range q.Targets {
 			at := (first + t) * p.samples
-			c.sample(out.Samples[at:at+p.samples], bands[t], t, p.seed, draw+uint64(t))
+			c.sample(out.Samples[at:at+p.samples], bands[t], t, known[t], p.seed, draw+uint64(t))
+			if !known[t] {
+				out.Lower[first+t], out.Upper[first+t] = math.Inf(-1), math.Inf(1)
+			}
 		}
 	}
-	return nil
+	return unknown, nil
 }

@@ -2,15 +2,21 @@ package bundle
 
 import (
 	"archive/zip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
+	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/npy"
@@ -23,12 +29,12 @@ const (
 )
 
 // Save writes the bundle to path, which holds the old file or the whole new
-// one at any time. The base model's path is stored relative to path's folder,
+// one at any time, the old one where ctx is done before the end. The base model's path is stored relative to path's folder,
 // so that the two can move together.
-func (b *Bundle) Save(path string) error {
+func (b *Bundle) Save(ctx context.Context, path string) error {
 	stored := *b
-	stored.Base.Path = relativeTo(filepath.Dir(path), b.Base.Path)
-	return atomicfile.WriteFile(path, stored.Write)
+	stored.Base.Path = quotePath(relativeTo(filepath.Dir(path), b.Base.Path))
+	return atomicfile.WriteFile(ctx, path, stored.Write)
 }
 
 // relativeTo is path as seen from dir with forward slashes, or the absolute
@@ -49,34 +55,45 @@ func relativeTo(dir, path string) string {
 	return filepath.ToSlash(absolute)
 }
 
+// quotePath is path as JSON can hold it: in quotes, with escapes as in Go, where
+// it is no UTF-8 or begins with such a quote itself.
+func quotePath(path string) string {
+	if utf8.ValidString(path) && !strings.HasPrefix(path, `"`) {
+		return path
+	}
+	return strconv.Quote(path)
+}
+
+func unquotePath(stored string) string {
+	if path, err := strconv.Unquote(stored); err == nil && strings.HasPrefix(stored, `"`) {
+		return path
+	}
+	return stored
+}
+
 // Write writes the bundle to w, with the base model's path as it stands. Equal
-// bundles are equal bytes.
+// bundles are equal bytes. What Read would refuse is an error, such as a method
+// that this module does not have.
 func (b *Bundle) Write(w io.Writer) error {
-	states, err := b.parts()
-	if err != nil {
+	if err := b.checkMethods(); err != nil {
 		return err
 	}
-	// Entries are written from the arrays themselves: those of detectors that
-	// keep their training rows can be most of the memory there is.
-	entries := make(map[string]func(io.Writer) error)
-	m := b.manifest(states)
-	for _, folder := range slices.Sorted(maps.Keys(states)) {
-		arrays := states[folder].Arrays
-		for _, name := range slices.Sorted(maps.Keys(arrays)) {
-			entry, err := describeArray(folder+name+arraySuffix, arrays[name])
-			if err != nil {
-				return err
-			}
-			entries[entry.Name] = func(w io.Writer) error { return npy.Write(w, arrays[name]) }
-			m.Arrays = append(m.Arrays, entry)
-		}
-	}
-	if err := m.check(); err != nil {
+	m, states, err := b.describe()
+	if err != nil {
 		return err
 	}
 	manifest, err := m.encode()
 	if err != nil {
 		return err
+	}
+	if err := b.readsBack(manifest, states); err != nil {
+		return fmt.Errorf("the bundle cannot be saved, as it would not be read again: %w", err)
+	}
+	// Entries are written from the arrays themselves: those of detectors that
+	// keep their training rows can be most of the memory there is.
+	entries := make(map[string]func(io.Writer) error)
+	for _, e := range m.Arrays {
+		entries[e.Name] = func(w io.Writer) error { return npy.Write(w, states[e.folder()].Arrays[e.short()]) }
 	}
 	entries[manifestName] = func(w io.Writer) error {
 		_, err := w.Write(manifest)
@@ -87,6 +104,61 @@ func (b *Bundle) Write(w io.Writer) error {
 		return err
 	}
 	return writeZip(w, entries)
+}
+
+// describe is the manifest of what is written, and the state of every part.
+func (b *Bundle) describe() (manifest, map[string]heads.State, error) {
+	states, err := b.parts()
+	if err != nil {
+		return manifest{}, nil, err
+	}
+	m := b.manifest(states)
+	for _, folder := range slices.Sorted(maps.Keys(states)) {
+		arrays := states[folder].Arrays
+		for _, name := range slices.Sorted(maps.Keys(arrays)) {
+			entry, err := describeArray(folder+name+arraySuffix, arrays[name])
+			if err != nil {
+				return manifest{}, nil, err
+			}
+			m.Arrays = append(m.Arrays, entry)
+		}
+	}
+	return m, states, nil
+}
+
+// checkMethods refuses methods that reading would not find.
+func (b *Bundle) checkMethods() error {
+	if d := b.Detector; d != nil {
+		if _, ok := baselines.ByName(d.Method); !ok {
+			return fmt.Errorf("detector %q cannot be saved: reading finds methods by name, and this module has none of that name", d.Method)
+		}
+	}
+	if h := b.Quantiles; h != nil {
+		if _, ok := baselines.QuantileByName(h.Method); !ok {
+			return fmt.Errorf("quantile method %q cannot be saved: reading finds methods by name, and this module has none of that name", h.Method)
+		}
+	}
+	return nil
+}
+
+// readsBack refuses a bundle that its manifest and states do not restore: a
+// method of a program's own may have the name of one of this module's.
+func (b *Bundle) readsBack(content []byte, states map[string]heads.State) error {
+	m, err := decodeManifest(content)
+	if err != nil {
+		return err
+	}
+	back, err := m.restore(states)
+	if err != nil {
+		return err
+	}
+	if b.Detector != nil && reflect.TypeOf(back.Detector.Scorer) != reflect.TypeOf(b.Detector.Scorer) {
+		return fmt.Errorf("detector %q is not the one that this module has under that name", b.Detector.Method)
+	}
+	if b.Quantiles != nil && reflect.TypeOf(back.Quantiles.Regressor) != reflect.TypeOf(b.Quantiles.Regressor) {
+		return fmt.Errorf("quantile method %q is not the one that this module has under that name", b.Quantiles.Method)
+	}
+	return back.writes(content)
 }
 
 var arrayName = regexp.MustCompile(`^(detector|sqr|quantiles|calibration)/[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy$`)

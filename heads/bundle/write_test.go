@@ -2,6 +2,7 @@ package bundle_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/pythontest"
 	"github.com/attach-uncertainty/attach/ood"
@@ -124,7 +127,7 @@ func TestSaveFindsTheModel(t *testing.T) {
 	in.Base.Path = filepath.Join(root, "models", "net.onnx")
 	b := mustFit(t, in)
 	path := filepath.Join(root, "out", "net.attach")
-	if err := b.Save(path); err != nil {
+	if err := b.Save(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}
 	if b.Base.Path != in.Base.Path {
@@ -161,13 +164,13 @@ func TestSaveFailureLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	b := mustFit(t, classifier(30))
 	b.Detector.Params = ood.Params{"k": func() {}}
-	if err := b.Save(filepath.Join(dir, "x.attach")); err == nil {
+	if err := b.Save(t.Context(), filepath.Join(dir, "x.attach")); err == nil {
 		t.Fatal("a bundle with a parameter that JSON cannot hold was saved")
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
 		t.Errorf("the folder holds %v", entries)
 	}
-	err := b.Save(filepath.Join(dir, "no", "x.attach"))
+	err := b.Save(t.Context(), filepath.Join(dir, "no", "x.attach"))
 	if err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("saving to a missing folder: %v", err)
 	}
@@ -178,7 +181,7 @@ func TestNumPyReadsIt(t *testing.T) {
 	python := pythontest.Find(t, "numpy")
 	b := mustFit(t, regressor(1, 60, 2))
 	path := filepath.Join(t.TempDir(), "x.attach")
-	if err := b.Save(path); err != nil {
+	if err := b.Save(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}
 	const script = `
@@ -209,5 +212,73 @@ print(len(s), (np.diff(s) >= 0).all(), "%.17g" % s.sum())
 	}
 	if n != len(want) || sorted != "True" || !near(sum, wantSum, 1e-12) {
 		t.Errorf("NumPy reads %d scores, sorted %s, of sum %v; want %d, True, %v", n, sorted, sum, len(want), wantSum)
+	}
+}
+
+// namesake is a scorer whose state is that of another method's.
+type namesake struct{ ood.Scorer }
+
+func (n namesake) State() heads.State { return n.Scorer.(heads.Stater).State() }
+
+// TestMethodsOfAProgramsOwnAreNotSaved: what reading could not find, or would
+// take for something else, is refused before a byte is written.
+func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
+	renamed := baselines.KNN
+	renamed.Name = "mine"
+	other := baselines.KNN
+	other.Fit = baselines.Covariance.Fit
+	other.Default = nil
+	wrapped := baselines.KNN
+	wrapped.Fit = func(ctx context.Context, tr ood.Training, p ood.Params) (ood.Scorer, error) {
+		s, err := baselines.KNN.Fit(ctx, tr, p)
+		return namesake{s}, err
+	}
+	extra := baselines.KNN
+	extra.Default = ood.Params{"k": 3., "mine": true}
+	extra.Fit = func(ctx context.Context, tr ood.Training, p ood.Params) (ood.Scorer, error) {
+		return baselines.KNN.Fit(ctx, tr, ood.Params{"k": p["k"]})
+	}
+	for _, tt := range []struct {
+		name   string
+		method ood.Method
+		says   string
+	}{
+		{"fused under a name of its own", baselines.Fused("mine", baselines.Fisher, baselines.KNN, baselines.Energy), `detector "mine" cannot be saved: `},
+		{"fused of others", baselines.Fused("fused", baselines.Fisher, baselines.KNN, baselines.Energy), "cannot be saved"},
+		{"renamed", renamed, `detector "mine" cannot be saved: `},
+		{"another", other, "cannot be saved"},
+		{"wrapped", wrapped, `detector "knn" is not the one that this module has under that name`},
+		{"with a parameter more", extra, `no parameter "mine"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in := classifier(60)
+			in.Method = tt.method
+			refusesToWrite(t, mustFit(t, in), tt.says)
+		})
+	}
+	t.Run("quantiles", func(t *testing.T) {
+		in := regressor(1, 60, 1)
+		in.Quantiles, in.QuantileParams = baselines.QuantileForest, map[string]any{"n_estimators": 2.}
+		in.Quantiles.Name = "mine"
+		refusesToWrite(t, mustFit(t, in), `quantile method "mine" cannot be saved: `)
+		in.Quantiles.Name, in.Quantiles.Default = baselines.Boosting.Name, baselines.QuantileForest.Default
+		refusesToWrite(t, mustFit(t, in), "cannot be saved")
+	})
+}
+
+func refusesToWrite(t *testing.T, b *bundle.Bundle, says string) {
+	t.Helper()
+	var buf bytes.Buffer
+	if err := b.Write(&buf); err == nil || !strings.Contains(err.Error(), says) || buf.Len() > 0 {
+		t.Errorf("error is %v after %d bytes, want one that says %q", err, buf.Len(), says)
+	}
+}
+
+// TestWholeNumbersAsInt: parameters may be Go's int where a number is asked for.
+func TestWholeNumbersAsInt(t *testing.T) {
+	in := classifier(60)
+	in.Method, in.Params = baselines.KNN, ood.Params{"k": 3}
+	if _, err := read(mustWrite(t, mustFit(t, in))); err != nil {
+		t.Error(err)
 	}
 }

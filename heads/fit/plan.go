@@ -60,8 +60,8 @@ func newPlan(p heads.Problem) *plan {
 	return pl
 }
 
-// mostWeights bounds a network's memory: training takes 64 bytes a weight.
-const mostWeights = 1 << 28
+// mostWeights bounds the memory of networks, 8 GB: training takes 64 bytes a weight.
+const mostWeights = 1 << 27
 
 func check(p heads.Problem) error {
 	switch {
@@ -94,8 +94,10 @@ func check(p heads.Problem) error {
 		weights += in * float64(h)
 		in = float64(h)
 	}
-	if weights += in * float64(p.Outputs); weights > mostWeights {
-		return fmt.Errorf("hidden layers of %d units make %.3g weights, and %d can be trained: choose fewer or narrower layers", p.Hidden, weights, mostWeights)
+	weights = (weights + in*float64(p.Outputs)) * float64(len(p.Models))
+	if weights > mostWeights {
+		return fmt.Errorf("%d inputs, hidden layers of %d units and %d outputs make %.3g weights in %d networks, and %d can be trained: choose fewer or narrower layers",
+			p.X.Cols, p.Hidden, p.Outputs, weights, len(p.Models), mostWeights)
 	}
 	if err := checkLevels(p); err != nil {
 		return err

@@ -5,6 +5,7 @@ package atomicfile
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,27 +14,37 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 )
 
+// ErrAborted is what Commit fails with after an Abort.
+var ErrAborted = errors.New("the file was dropped before it was complete")
+
 // File is a file being written. It is finished by Commit or by Abort; an
-// Abort after a Commit does nothing, so that it can be deferred.
+// Abort after a Commit does nothing, so that it can be deferred. Abort may be
+// called from another goroutine.
 type File struct {
 	f      *os.File
 	path   string
 	direct bool // path is no regular file (a pipe, /dev/stdout): no renaming
-	done   bool
+
+	unwatch func() bool
+	mu      sync.Mutex
+	done    bool
+	aborted bool
 }
 
 // Create starts writing the file at path. Nothing is seen there until Commit.
 // A path that exists and is not a regular file, such as a pipe or /dev/stdout,
 // is written to directly. A symbolic link stays, and its target is replaced.
-func Create(path string) (*File, error) {
+// Once ctx is done the file is aborted, even where its writer hangs elsewhere.
+func Create(ctx context.Context, path string) (*File, error) {
 	if path == "" {
 		return nil, errors.New("cannot write: the file name is empty")
 	}
-	target := path
-	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		target = resolved
+	target, err := follow(path)
+	if err != nil {
+		return nil, err
 	}
 	mode := fs.FileMode(0o666)
 	if info, err := os.Stat(target); err == nil {
@@ -45,7 +56,7 @@ func Create(path string) (*File, error) {
 			if err != nil {
 				return nil, writeError(path, err)
 			}
-			return &File{f: f, path: path, direct: true}, nil
+			return watched(ctx, &File{f: f, path: path, direct: true}), nil
 		}
 		mode = info.Mode().Perm()
 	}
@@ -53,15 +64,46 @@ func Create(path string) (*File, error) {
 	if err != nil {
 		return nil, createError(path, err)
 	}
-	return &File{f: f, path: target}, nil
+	return watched(ctx, &File{f: f, path: target}), nil
+}
+
+func watched(ctx context.Context, f *File) *File {
+	f.mu.Lock() // where ctx is done already, Abort waits for unwatch
+	defer f.mu.Unlock()
+	f.unwatch = context.AfterFunc(ctx, f.Abort)
+	return f
+}
+
+// follow returns where a symbolic link leads, also where nothing is there yet.
+func follow(path string) (string, error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target, nil
+	}
+	// /dev/stdout may lead to a pipe, which has no path.
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	target := path
+	for range 40 {
+		to, err := os.Readlink(target)
+		if err != nil {
+			return target, nil
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(target), to)
+		}
+		target = to
+	}
+	return "", fmt.Errorf("cannot write %s: it is a link that leads in a circle", path)
 }
 
 // temporary creates a new file beside target. Unlike os.CreateTemp it leaves
 // the permissions to the umask, as a plain create would.
 func temporary(target string, mode fs.FileMode) (*os.File, error) {
-	dir, base := filepath.Split(target)
+	dir := filepath.Dir(target)
 	for try := 0; ; try++ {
-		name := filepath.Join(dir, "."+base+"."+strconv.FormatUint(rand.Uint64(), 36)+".tmp")
+		// The target's own name may be as long as names can be.
+		name := filepath.Join(dir, ".attach-"+strconv.FormatUint(rand.Uint64(), 36)+".tmp")
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 		if errors.Is(err, fs.ErrExist) && try < 100 {
 			continue
@@ -88,10 +130,16 @@ func (f *File) Seek(offset int64, whence int) (int64, error) {
 // Commit syncs the content to disk and gives the file its name. On failure
 // the temporary file is removed and what was there before stays.
 func (f *File) Commit() error {
-	if f.done {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.aborted:
+		return writeError(f.path, ErrAborted)
+	case f.done:
 		return nil
 	}
 	f.done = true
+	f.unwatch()
 	if f.direct {
 		if err := f.f.Close(); err != nil {
 			return writeError(f.path, err)
@@ -113,10 +161,13 @@ func (f *File) Commit() error {
 
 // Abort drops what was written; the file's name holds what it held before.
 func (f *File) Abort() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.done {
 		return
 	}
-	f.done = true
+	f.done, f.aborted = true, true
+	f.unwatch()
 	f.f.Close()
 	if !f.direct {
 		os.Remove(f.f.Name())
@@ -125,8 +176,8 @@ func (f *File) Abort() {
 
 // WriteFile writes the file at path with what write puts into its buffered
 // writer. If write fails, nothing is left behind and its error is returned.
-func WriteFile(path string, write func(io.Writer) error) error {
-	f, err := Create(path)
+func WriteFile(ctx context.Context, path string, write func(io.Writer) error) error {
+	f, err := Create(ctx, path)
 	if err != nil {
 		return err
 	}

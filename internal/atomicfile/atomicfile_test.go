@@ -1,6 +1,7 @@
 package atomicfile_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 )
@@ -41,7 +43,7 @@ func TestCommitReplacesAtOnce(t *testing.T) {
 	if err := os.WriteFile(path, []byte("old"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	f, err := atomicfile.Create(path)
+	f, err := atomicfile.Create(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +72,7 @@ func TestCommitReplacesAtOnce(t *testing.T) {
 
 func TestAbortLeavesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.txt")
-	f, err := atomicfile.Create(path)
+	f, err := atomicfile.Create(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,13 +83,48 @@ func TestAbortLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestCancelled: a file whose context is done is dropped at once, and not said
+// to be complete.
+func TestCancelled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.txt")
+	ctx, cancel := context.WithCancel(t.Context())
+	f, err := atomicfile.Create(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	for range 1000 {
+		if len(names(t, filepath.Dir(path))) == 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if got := names(t, filepath.Dir(path)); len(got) != 0 {
+		t.Errorf("folder holds %v, want nothing", got)
+	}
+	if err := f.Commit(); !errors.Is(err, atomicfile.ErrAborted) {
+		t.Errorf("Commit returns %v, want %v", err, atomicfile.ErrAborted)
+	}
+}
+
+func TestLongName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("n", 255))
+	err := atomicfile.WriteFile(t.Context(), path, func(w io.Writer) error {
+		_, err := io.WriteString(w, "x")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestWriteFileFailure(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.txt")
 	if err := os.WriteFile(path, []byte("old"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	boom := errors.New("boom")
-	err := atomicfile.WriteFile(path, func(w io.Writer) error {
+	err := atomicfile.WriteFile(t.Context(), path, func(w io.Writer) error {
 		fmt.Fprint(w, strings.Repeat("x", 1<<20))
 		return boom
 	})
@@ -104,7 +141,7 @@ func TestWriteFileFailure(t *testing.T) {
 
 func TestSeek(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.txt")
-	f, err := atomicfile.Create(path)
+	f, err := atomicfile.Create(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +169,7 @@ func TestSymlinkStays(t *testing.T) {
 	if err := os.Symlink("target", link); err != nil {
 		t.Skip("no symbolic links here:", err)
 	}
-	err := atomicfile.WriteFile(link, func(w io.Writer) error {
+	err := atomicfile.WriteFile(t.Context(), link, func(w io.Writer) error {
 		_, err := io.WriteString(w, "through")
 		return err
 	})
@@ -147,11 +184,33 @@ func TestSymlinkStays(t *testing.T) {
 	}
 }
 
+// TestSymlinkToNothing: a link to a file that is to be made stays a link.
+func TestSymlinkToNothing(t *testing.T) {
+	dir := t.TempDir()
+	link, circle := filepath.Join(dir, "link"), filepath.Join(dir, "circle")
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "far"), 0o777), os.Symlink("far/target", link), os.Symlink("circle", circle)); err != nil {
+		t.Skip("no symbolic links here:", err)
+	}
+	through := func(w io.Writer) error {
+		_, err := io.WriteString(w, "through")
+		return err
+	}
+	if err := atomicfile.WriteFile(t.Context(), link, through); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, filepath.Join(dir, "far", "target")); got != "through" {
+		t.Errorf("target holds %q, want %q", got, "through")
+	}
+	if err := atomicfile.WriteFile(t.Context(), circle, through); err == nil || !strings.Contains(err.Error(), "leads in a circle") {
+		t.Errorf("a link to itself: error %v", err)
+	}
+}
+
 func TestDevice(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no /dev/null")
 	}
-	err := atomicfile.WriteFile("/dev/null", func(w io.Writer) error {
+	err := atomicfile.WriteFile(t.Context(), "/dev/null", func(w io.Writer) error {
 		_, err := io.WriteString(w, "gone")
 		return err
 	})
@@ -188,7 +247,7 @@ func TestRefusals(t *testing.T) {
 			if !tt.asRoot && (os.Geteuid() == 0 || runtime.GOOS == "windows") {
 				t.Skip("permissions do not bind this user")
 			}
-			_, err := atomicfile.Create(tt.path)
+			_, err := atomicfile.Create(t.Context(), tt.path)
 			if err == nil {
 				t.Fatal("no error")
 			}

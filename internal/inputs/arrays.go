@@ -34,14 +34,11 @@ func openNPZ(path string, o Options) (*Set, error) {
 		return nil, err
 	}
 	if o.Groups != "" {
-		if s.groups, err = readGroups(z, o.Groups); err != nil {
+		if s.groups, err = readGroups(z, o.Groups, s.Len()); err != nil {
 			return nil, err
 		}
-		if len(s.groups) != s.Len() {
-			return nil, fmt.Errorf("%s: there are %d entries of %s for %d inputs", path, len(s.groups), o.Groups, s.Len())
-		}
 	}
-	return s, s.readTargets(z)
+	return s, s.readTargets(z, o.Outputs)
 }
 
 func newArraySet(l *npy.Lazy, o Options) (*Set, error) {
@@ -126,7 +123,7 @@ type arrayReader struct {
 }
 
 func (r *arrayReader) read(ctx context.Context, idx []int, dst []float32) error {
-	for start, n := range runs(idx) {
+	for start, n := range runs(idx, len(idx)) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -143,12 +140,13 @@ func (r *arrayReader) read(ctx context.Context, idx []int, dst []float32) error 
 	return nil
 }
 
-// runs yields the position and length of each run of consecutive numbers.
-func runs(idx []int) func(yield func(start, n int) bool) {
+// runs yields the position and length of each run of consecutive numbers, cut
+// to a length of most.
+func runs(idx []int, most int) func(yield func(start, n int) bool) {
 	return func(yield func(start, n int) bool) {
 		for start := 0; start < len(idx); {
 			n := 1
-			for start+n < len(idx) && idx[start+n] == idx[start]+n {
+			for n < most && start+n < len(idx) && idx[start+n] == idx[start]+n {
 				n++
 			}
 			if !yield(start, n) {

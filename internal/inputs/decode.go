@@ -9,7 +9,6 @@ import (
 	_ "image/jpeg"
 	_ "image/png"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	_ "golang.org/x/image/webp"
 
 	"github.com/attach-uncertainty/attach/internal/inputs/jpeg"
+	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // imageKinds are the file name extensions of images.
@@ -28,63 +28,74 @@ func isImage(path string) bool {
 	return slices.Contains(imageKinds, strings.ToLower(filepath.Ext(path)))
 }
 
-// decodeFile decodes the image at path. Errors name the path.
-func decodeFile(path string) (pixels, error) {
-	img, format, err := decodeImage(path)
+// decodeFile decodes the image at path, unless accept refuses its size, which is
+// asked before memory is taken for pixels. Errors name the path.
+func decodeFile(path string, accept func(h, w int) error) (m pixels, err error) {
+	defer recovered(path, &err)
+	img, format, screen, err := decodeImage(path, accept)
 	if err != nil {
 		return pixels{}, err
 	}
 	if y, ok := img.(*image.YCbCr); ok && format == "webp" {
 		return fromVP8(y), nil
 	}
-	return fromImage(img), nil
+	m = fromImage(img)
+	if at := img.Bounds(); format == "gif" && at != screen {
+		// The frame covers part of the screen; the rest is black.
+		m = m.window(-at.Min.Y, -at.Min.X, screen.Dy(), screen.Dx())
+	}
+	return m, nil
+}
+
+// recovered makes an error of a panic. Decoders of images meet files that nobody
+// has tried on them; what such a file does to one must not end the program.
+func recovered(path string, err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%s: %w: its decoder failed: %v", path, ErrImage, r)
+	}
 }
 
 // ErrImage is wrapped by the error of a file that its name says is an image.
 var ErrImage = errors.New("not a readable image")
 
-func decodeImage(path string) (img image.Image, format string, err error) {
-	f, err := os.Open(path)
+func decodeImage(path string, accept func(h, w int) error) (img image.Image, format string, screen image.Rectangle, err error) {
+	f, err := regular.Open(path)
 	if err != nil {
-		return nil, "", err
+		return nil, "", screen, err
 	}
 	defer f.Close()
-	// Decoders of images meet files that nobody has tried on them; what such a
-	// file does to one must not end the program.
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%s: %w: its decoder failed: %v", path, ErrImage, r)
-		}
-	}()
 	w, h, format, err := decodeSize(f)
-	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", path, err)
+	if err == nil {
+		err = accept(h, w)
 	}
+	if err != nil {
+		return nil, "", screen, fmt.Errorf("%s: %w", path, err)
+	}
+	screen = image.Rect(0, 0, w, h)
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, "", err
+		return nil, "", screen, err
 	}
 	if format == "jpeg" {
-		b, err := io.ReadAll(f)
+		// What is larger than any of its size goes to the standard library,
+		// which reads no more than the image.
+		b, err := io.ReadAll(io.LimitReader(f, 16*int64(w)*int64(h)+1<<26))
 		if err != nil {
-			return nil, "", err
+			return nil, "", screen, err
 		}
 		if img, err = jpeg.Decode(b); err == nil {
-			return img, format, nil
+			return img, format, screen, nil
 		}
 		// What is unusual, or damaged in a way that others may bear, goes to
 		// the standard library.
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return nil, "", err
+			return nil, "", screen, err
 		}
 	}
 	img, format, err = image.Decode(bufio.NewReaderSize(f, 1<<16))
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w: %w", path, ErrImage, err)
+		return nil, "", screen, fmt.Errorf("%s: %w: %w", path, ErrImage, err)
 	}
-	if format == "gif" {
-		img = onCanvas(img, w, h)
-	}
-	return img, format, nil
+	return img, format, screen, nil
 }
 
 // decodeSize reads an image's size and refuses those that no memory is taken
@@ -97,8 +108,8 @@ func decodeSize(r io.Reader) (w, h int, format string, err error) {
 	if cfg.Width < 1 || cfg.Height < 1 {
 		return 0, 0, "", fmt.Errorf("%w: its size is %d×%d", ErrImage, cfg.Height, cfg.Width)
 	}
-	if cfg.Width > maxPixels/cfg.Height {
-		return 0, 0, "", fmt.Errorf("an image of %d×%d is over the limit of %d pixels", cfg.Height, cfg.Width, maxPixels)
+	if err := checkArea(cfg.Height, cfg.Width); err != nil {
+		return 0, 0, "", err
 	}
 	return cfg.Width, cfg.Height, format, nil
 }

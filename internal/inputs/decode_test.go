@@ -55,7 +55,7 @@ func TestDecode(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			path = filepath.Join("jpeg", "testdata", name)
 		}
-		m, err := decodeFile(path)
+		m, err := decodeFile(path, anySize)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -94,9 +94,9 @@ func TestDecodeErrors(t *testing.T) {
 		if err := os.WriteFile(path, b, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := decodeFile(path)
+		_, err := decodeFile(path, anySize)
 		wantError(t, err, path, "")
 	}
-	_, err = decodeFile(filepath.Join(dir, "none.png"))
+	_, err = decodeFile(filepath.Join(dir, "none.png"), anySize)
 	wantError(t, err, "none.png", "")
 }

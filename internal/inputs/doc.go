@@ -5,6 +5,14 @@
 // bounded by the disk and not by memory. What accompanies the rows (labels,
 // targets, names) and tables are held in memory.
 //
+// The first line of a table is a header if it has a name and no number, or a
+// name that is asked for, and else a row: a header of numbers alone cannot be
+// told from one.
+//
+// Widths, rows and sizes are seen from headers before memory is taken for what
+// they announce. Of images that are decoded at the same time there are no more
+// pixels than the largest one may have.
+//
 // Images come out as Pillow and Hugging Face's image processors make them: JPEG
 // and WebP are decoded, and everything is resized, to the same 8-bit levels.
 // Alpha is dropped, 16-bit levels lose their low byte, EXIF rotation is not

@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"context"
 	"math"
 	"slices"
 	"testing"
@@ -109,4 +110,61 @@ func TestFeaturesAlone(t *testing.T) {
 			t.Errorf("%+v, error %v", b, err)
 		}
 	}
+}
+
+func TestManyLayers(t *testing.T) {
+	one := heads.Array{Shape: []int{1, 1}, Data: []float32{1}}
+	arrays := map[string]heads.Array{"features": one}
+	for i := range 3000 {
+		arrays[layerArray(i)] = one
+	}
+	path := writeNPZ(t, false, arrays)
+	_, err := OpenFeatures(path)
+	wantError(t, err, path, "at most 1000 earlier layers are read")
+	if _, err := OpenFeatures(path, Widths{Layers: []int{}}); err != nil {
+		t.Errorf("layers that nobody wants: %v", err)
+	}
+}
+
+// TestFeaturesMemory reads a file of few bytes that inflates to many.
+func TestFeaturesMemory(t *testing.T) {
+	const rows, cols = 1 << 14, 1 << 10
+	path := writeNPZ(t, true, map[string]heads.Array{
+		"features": {Shape: []int{rows, cols}, Data: make([]float64, rows*cols)},
+		"logits":   {Shape: []int{rows, 4}, Data: make([]float32, rows*4)},
+	})
+	peak := watchHeap(t)
+	b, err := OpenFeatures(path)
+	if err != nil || b.Features.Cols != cols {
+		t.Errorf("%d columns, error %v", b.Features.Cols, err)
+	}
+	if got, want := peak(), uint64(4*rows*cols); got > want+want/4 {
+		t.Errorf("reading %d MB took %d MB", want>>20, got>>20)
+	}
+	b = ood.Batch{}
+	wide := heads.Array{Shape: []int{4, cols}, Data: make([]float32, 4*cols)}
+	short := writeNPZ(t, true, map[string]heads.Array{"features": wide, "logits": {Shape: []int{3, 1}, Data: make([]float32, 3)}})
+	for _, c := range []struct {
+		path  string
+		wants []Widths
+		words string
+	}{
+		{path, []Widths{{Says: "z.npz has", Features: cols}, {Says: "y.npz has", Features: 64}}, "the rows have 1024 features, and y.npz has 64"},
+		{path, []Widths{{Says: "y.npz has", Logits: 3}}, "the rows have 4 logits, and y.npz has 3"},
+		{short, nil, "logits has 3 rows, the arrays beside it have 4"},
+	} {
+		peak := watchHeap(t)
+		_, err := OpenFeatures(c.path, c.wants...)
+		wantError(t, err, c.path, c.words)
+		if got := peak(); got > 16<<20 {
+			t.Errorf("%s: %d MB taken before it was seen", c.words, got>>20)
+		}
+	}
+	y := writeNPZ(t, true, map[string]heads.Array{"y": wide})
+	for words, c := range map[string][2]int{"4 targets for 3 inputs": {3, 1}, "it has 1024 targets a row, and the model predicts 2": {4, 2}} {
+		_, err := OpenTargets(context.Background(), y, c[0], c[1])
+		wantError(t, err, y, words)
+	}
+	_, err = LoadWeights(writeNPZ(t, true, map[string]heads.Array{"weight": wide}), Widths{Says: "the bundle was fitted on", Features: 3})
+	wantError(t, err, "weight", "it takes 1024 features, and the bundle was fitted on 3")
 }

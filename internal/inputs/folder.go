@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"image"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // folderSource is images in files. They are decoded as they are read, as many
@@ -21,6 +23,8 @@ type folderSource struct {
 	files []string // relative to root, with slashes, sorted
 	shape []int
 	pipe  *pipeline
+	// room is for the pixels of images that are decoded at the same time.
+	room *semaphore.Weighted
 }
 
 func openFolder(ctx context.Context, root string, o Options) (*Set, error) {
@@ -47,7 +51,7 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 	if err != nil {
 		return nil, err
 	}
-	src := &folderSource{root: root, files: files, pipe: pipe}
+	src := &folderSource{root: root, files: files, pipe: pipe, room: semaphore.NewWeighted(maxPixels)}
 	s := &Set{src: src}
 	if o.SkipBad {
 		if err := src.dropBad(ctx); err != nil {
@@ -86,7 +90,7 @@ func listImages(ctx context.Context, root string) (files []string, ignored int, 
 		case hidden && d.IsDir():
 			return fs.SkipDir
 		case d.IsDir():
-		case hidden || !isImage(path):
+		case hidden || !isImage(path) || d.Type()&^fs.ModeSymlink != 0: // one might wait for a pipe
 			ignored++
 		default:
 			rel, err := filepath.Rel(dir, path)
@@ -133,16 +137,50 @@ func (f *folderSource) open() (reader, error) { return f, nil }
 func (f *folderSource) Close() error { return nil }
 
 func (f *folderSource) thumbnail(ctx context.Context, i int) (image.Image, error) {
-	m, err := decodeFile(f.path(i))
+	var img image.Image
+	err := f.decode(ctx, i, anySize, func(m pixels) error {
+		img = m.toImage()
+		return nil
+	})
+	return img, err
+}
+
+func anySize(h, w int) error { return nil }
+
+// decode hands the pixels of image i to use, unless fits refuses its size. It
+// waits until there is room for them.
+func (f *folderSource) decode(ctx context.Context, i int, fits func(h, w int) error, use func(pixels) error) error {
+	held := int64(0)
+	defer func() {
+		if held > maxPixels/4 {
+			// Else the next image is decoded beside what is left of this one.
+			runtime.GC()
+		}
+		f.room.Release(held)
+	}()
+	m, err := decodeFile(f.path(i), func(h, w int) error {
+		if err := fits(h, w); err != nil {
+			return err
+		}
+		if err := f.room.Acquire(ctx, int64(h*w)); err != nil {
+			return err
+		}
+		held = int64(h * w)
+		return nil
+	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return m.toImage(), nil
+	if err := use(m); err != nil {
+		return fmt.Errorf("%s: %w", f.path(i), err)
+	}
+	return nil
 }
 
 // firstShape is the shape of the first image's row, which all others share.
-func (f *folderSource) firstShape() ([]int, error) {
-	r, err := os.Open(f.path(0))
+func (f *folderSource) firstShape() (shape []int, err error) {
+	defer recovered(f.path(0), &err)
+	r, err := regular.Open(f.path(0))
 	if err != nil {
 		return nil, err
 	}
@@ -151,8 +189,7 @@ func (f *folderSource) firstShape() ([]int, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path(0), err)
 	}
-	shape, err := f.pipe.shape(h, w, 3)
-	if err != nil {
+	if shape, err = f.pipe.shape(h, w, 3); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path(0), err)
 	}
 	return shape, nil
@@ -167,31 +204,26 @@ func (f *folderSource) read(ctx context.Context, idx []int, dst []float32) error
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			return f.readOne(i, dst[k*width:(k+1)*width])
+			return f.readOne(ctx, i, dst[k*width:(k+1)*width])
 		})
 	}
 	return g.Wait()
 }
 
-func (f *folderSource) readOne(i int, dst []float32) error {
-	m, err := decodeFile(f.path(i))
-	if err != nil {
+func (f *folderSource) readOne(ctx context.Context, i int, dst []float32) error {
+	fits := func(h, w int) error {
+		shape, err := f.pipe.shape(h, w, 3)
+		if err == nil && !slices.Equal(shape, f.shape) {
+			err = fmt.Errorf("the image is %v after preprocessing, those before it are %v; set crop_size, or size with height and width, so that all are alike", shape, f.shape)
+		}
 		return err
 	}
-	if f.pipe.Channels == 0 {
-		m = m.convert(3)
-	}
-	shape, err := f.pipe.shape(m.h, m.w, m.c)
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.path(i), err)
-	}
-	if !slices.Equal(shape, f.shape) {
-		return fmt.Errorf("%s: the image is %v after preprocessing, those before it are %v; set crop_size, or size with height and width, so that all are alike", f.path(i), shape, f.shape)
-	}
-	if err := f.pipe.apply(m, dst); err != nil {
-		return fmt.Errorf("%s: %w", f.path(i), err)
-	}
-	return nil
+	return f.decode(ctx, i, fits, func(m pixels) error {
+		if f.pipe.Channels == 0 {
+			m = m.convert(3)
+		}
+		return f.pipe.apply(m, dst)
+	})
 }
 
 // dropBad decodes every file and keeps those that can be.
@@ -204,9 +236,9 @@ func (f *folderSource) dropBad(ctx context.Context) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			_, _, err := decodeImage(f.path(i))
+			err := f.decode(ctx, i, anySize, func(pixels) error { return nil })
 			good[i] = err == nil
-			return nil
+			return ctx.Err()
 		})
 	}
 	if err := g.Wait(); err != nil {

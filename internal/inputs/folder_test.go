@@ -4,10 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/gif"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/metrics"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/attach-uncertainty/attach/heads"
 )
 
 // tree copies the picture testdata/rgb.png, or text, to the given paths.
@@ -124,6 +132,87 @@ func TestTruncatedJPEG(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := writeFile(t, t.TempDir(), "half.jpg", string(b[:len(b)*3/4]))
-	_, err = decodeFile(path)
+	_, err = decodeFile(path, anySize)
 	wantError(t, err, path, "not a readable image")
+}
+
+// TestLargeImages reads images of a few bytes and a hundred million pixels.
+func TestLargeImages(t *testing.T) {
+	root := t.TempDir()
+	frame := image.NewPaletted(image.Rect(0, 0, 4, 4), color.Palette{color.White, color.Black})
+	for _, name := range []string{"a.gif", "b.gif", "c.gif"} {
+		f, err := os.Create(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := gif.GIF{Image: []*image.Paletted{frame}, Delay: []int{0}, Config: image.Config{Width: 10000, Height: 11000}}
+		if err := gif.EncodeAll(f, &g); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	writeFile(t, root, "0.gif", "GIF89a\x01\x00\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x80\x00\x00\x00\xff\xff\xff\x02\x02D\x01\x00;")
+	peak := watchHeap(t)
+	// Other images are refused by their size.
+	s := open(t, root, Options{Preprocess: &Preprocess{}})
+	for _, err := range s.Blocks(context.Background(), 4) {
+		wantError(t, err, root, "the image is [3 11000 10000] after preprocessing")
+	}
+	if got := peak(); got > 100<<20 {
+		t.Errorf("images of another size took %d MB", got>>20)
+	}
+	if testing.Short() {
+		t.Skip("large images take seconds")
+	}
+	peak = watchHeap(t)
+	s = open(t, root, Options{Preprocess: &Preprocess{Resize: Size{Box: Box{2, 2}}, Resample: Nearest}})
+	read(t, s, 4)
+	// Three bytes a pixel, and half of that for what else there is.
+	if got := peak(); got > 500<<20 {
+		t.Errorf("three large images at once took %d MB", got>>20)
+	}
+}
+
+// watchHeap returns a function that ends the watch and says how large the heap
+// became in it.
+func watchHeap(t *testing.T) func() uint64 {
+	t.Helper()
+	runtime.GC()
+	stop, done := make(chan struct{}), make(chan uint64)
+	go func() {
+		sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		peak := uint64(0)
+		for {
+			metrics.Read(sample)
+			peak = max(peak, sample[0].Value.Uint64())
+			select {
+			case <-stop:
+				done <- peak
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	return func() uint64 {
+		close(stop)
+		return <-done
+	}
+}
+
+func TestImageSides(t *testing.T) {
+	p := &Preprocess{Resize: Size{Box: Box{4, 16384}}, Resample: Bilinear}
+	for _, c := range []struct {
+		shape []int
+		words string
+	}{
+		{[]int{1, 1, 70000}, "over the limit of 65536 pixels a side"},
+		{[]int{1, 60000, 3}, "would be resized to 4×16384"}, // through 60000×16384
+	} {
+		path := writeNPY(t, "x.npy", heads.Array{Shape: c.shape, Data: make([]uint8, product(c.shape))})
+		_, err := Open(context.Background(), path, Options{Preprocess: p})
+		wantError(t, err, path, c.words)
+	}
+	path := writeNPY(t, "x.npy", heads.Array{Shape: []int{1, 2, 2}, Data: make([]uint8, 4)})
+	_, err := Open(context.Background(), path, Options{Preprocess: &Preprocess{Pad: Box{16384, 16384}}})
+	wantError(t, err, path, "over the limit of 134217728 pixels")
 }

@@ -6,6 +6,20 @@ import "fmt"
 // a few bytes can claim any size.
 const maxPixels = 1 << 27
 
+// maxSide bounds the sides of an image, each of whose pixels weighs on many when
+// it is resized.
+const maxSide = 1 << 16
+
+func checkArea(h, w int) error {
+	if h > maxSide || w > maxSide {
+		return fmt.Errorf("an image of %d×%d is over the limit of %d pixels a side", h, w, maxSide)
+	}
+	if w > maxPixels/h {
+		return fmt.Errorf("an image of %d×%d is over the limit of %d pixels", h, w, maxPixels)
+	}
+	return nil
+}
+
 // of returns the size that an image of h×w is resized to, rounded as Hugging
 // Face rounds it.
 func (s Size) of(h, w int) (int, int, error) {
@@ -25,7 +39,8 @@ func (s Size) of(h, w int) (int, int, error) {
 		nh, nw = oriented(h, w, int(float64(s.LongestEdge)*float64(short)/float64(long)), s.LongestEdge)
 	}
 	nh, nw = max(nh, 1), max(nw, 1)
-	if nw > maxPixels/nh {
+	// Rows are resized before columns.
+	if nw > maxPixels/max(h, nh) {
 		return 0, 0, fmt.Errorf("an image of %d×%d would be resized to %d×%d, over the limit of %d pixels", h, w, nh, nw, maxPixels)
 	}
 	return nh, nw, nil

@@ -34,6 +34,9 @@ type Options struct {
 	// archive, of whole numbers, that says which group each row is of. It is no
 	// input.
 	Groups string
+	// Outputs is how many targets a row may have at most; 0 is any number. Those
+	// of an archive are refused before they are read.
+	Outputs int
 	// SkipBad leaves out images that cannot be read, which Set.Skipped
 	// counts. It decodes every image once when the folder is opened.
 	SkipBad bool

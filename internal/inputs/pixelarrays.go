@@ -67,6 +67,9 @@ func newPixelSet(l *npy.Lazy, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkArea(f.h, f.w); err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Name(), err)
+	}
 	c := f.c
 	if c == 4 {
 		c = 3
@@ -100,6 +103,9 @@ func (p *pixelSource) thumbnail(ctx context.Context, i int) (image.Image, error)
 	return p.frame.pixels(a.Data.([]uint8)).toImage(), nil
 }
 
+// readBytes bounds the pixels that are read at once.
+const readBytes = 1 << 26
+
 type pixelReader struct {
 	*npy.Cursor
 	src *pixelSource
@@ -107,7 +113,7 @@ type pixelReader struct {
 
 func (r *pixelReader) read(ctx context.Context, idx []int, dst []float32) error {
 	in, out := r.src.l.RowLen(), r.src.width
-	for start, n := range runs(idx) {
+	for start, n := range runs(idx, max(1, readBytes/in)) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

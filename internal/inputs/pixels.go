@@ -3,7 +3,6 @@ package inputs
 import (
 	"image"
 	"image/color"
-	"image/draw"
 )
 
 // pixels is an 8-bit image, rows of interleaved channels.
@@ -77,6 +76,8 @@ func fromImage(img image.Image) pixels {
 		if img.Opaque() {
 			return fromQuads(h, w, 2, func(y int) []uint8 { return img.Pix[img.PixOffset(b.Min.X, b.Min.Y+y):] })
 		}
+	case *image.Paletted:
+		return fromPalette(img)
 	case *image.YCbCr:
 		return fromYCbCr(img)
 	case *image.NYCbCrA: // only WebP has these
@@ -85,9 +86,29 @@ func fromImage(img image.Image) pixels {
 	out := newPixels(h, w, 3)
 	for y := range h {
 		for x := range w {
-			c := color.NRGBA64Model.Convert(img.At(b.Min.X+x, b.Min.Y+y)).(color.NRGBA64)
-			q := out.pix[(y*w+x)*3:]
-			q[0], q[1], q[2] = uint8(c.R>>8), uint8(c.G>>8), uint8(c.B>>8)
+			q := rgb(img.At(b.Min.X+x, b.Min.Y+y))
+			copy(out.pix[(y*w+x)*3:], q[:])
+		}
+	}
+	return out
+}
+
+func rgb(c color.Color) [3]uint8 {
+	q := color.NRGBA64Model.Convert(c).(color.NRGBA64)
+	return [3]uint8{uint8(q.R >> 8), uint8(q.G >> 8), uint8(q.B >> 8)}
+}
+
+func fromPalette(img *image.Paletted) pixels {
+	var levels [256][3]uint8
+	for i, c := range img.Palette {
+		levels[i] = rgb(c)
+	}
+	b := img.Bounds()
+	out := newPixels(b.Dy(), b.Dx(), 3)
+	for y := range out.h {
+		dst := out.pix[y*out.w*3 : (y+1)*out.w*3]
+		for x, i := range img.Pix[y*img.Stride:][:out.w] {
+			copy(dst[3*x:], levels[i][:])
 		}
 	}
 	return out
@@ -119,17 +140,5 @@ func (m pixels) toImage() image.Image {
 		copy(out.Pix[4*i:4*i+3], m.pix[i*m.c:])
 		out.Pix[4*i+3] = 255
 	}
-	return out
-}
-
-// onCanvas places a frame that covers part of a w×h screen on black.
-func onCanvas(frame image.Image, w, h int) image.Image {
-	screen := image.Rect(0, 0, w, h)
-	if frame.Bounds() == screen {
-		return frame
-	}
-	out := image.NewRGBA(screen)
-	draw.Draw(out, screen, image.Black, image.Point{}, draw.Src)
-	draw.Draw(out, frame.Bounds(), frame, frame.Bounds().Min, draw.Src)
 	return out
 }

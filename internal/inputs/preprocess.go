@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // Preprocess is how images become a model's input, in this order: colour
@@ -57,7 +59,7 @@ func LoadPreprocess(path string) (*Preprocess, error) {
 	if fi, err := os.Stat(path); err == nil && fi.IsDir() {
 		path = filepath.Join(path, "preprocessor_config.json")
 	}
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +112,7 @@ func (t *pipeline) size(h, w int) (int, int, error) {
 		}
 		h, w = t.Pad.Height, t.Pad.Width
 	}
-	return h, w, nil
+	return h, w, checkArea(h, w)
 }
 
 // shape returns the shape of a row made from an image of h×w with c channels.

@@ -3,6 +3,7 @@ package inputs
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -24,7 +25,11 @@ var squareless = []string{"CLIP", "ConvNext", "Levit", "MobileNet", "MobileViT",
 // Face's image processors, and the rest is done where its parameter is given.
 func (p *Preprocess) UnmarshalJSON(b []byte) error {
 	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(b, &raw); err != nil {
+	err := json.Unmarshal(b, &raw)
+	if err == nil && raw == nil {
+		err = errors.New("it is null")
+	}
+	if err != nil {
 		return fmt.Errorf("not a JSON object of preprocessing keys: %w", err)
 	}
 	k := keys{raw: raw}

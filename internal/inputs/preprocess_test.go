@@ -87,6 +87,7 @@ func TestPreprocessErrors(t *testing.T) {
 	dir := t.TempDir()
 	for text, words := range map[string]string{
 		`[1]`:                                      "not a JSON object",
+		`null`:                                     "not a JSON object",
 		`{"do_resize": `:                           "not a JSON object",
 		`{"do_resize": "yes"}`:                     "do_resize: want true or false",
 		`{"do_resize": true}`:                      "size: it is missing",
@@ -184,6 +185,8 @@ func FuzzPreprocess(f *testing.F) {
 		}
 		f.Add(b)
 	}
+	f.Add([]byte(`{"do_pad": true, "pad_size": 16384}`))
+	f.Add([]byte(`{"size": {"height": 1, "width": 16384}, "resample": 1}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var p, again Preprocess
 		if p.UnmarshalJSON(b) != nil {

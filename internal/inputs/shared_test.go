@@ -74,7 +74,7 @@ func TestResizePhotographs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := decodeFile(f)
+			m, err := decodeFile(f, anySize)
 			if err != nil {
 				t.Fatal(err)
 			}

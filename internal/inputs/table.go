@@ -8,11 +8,11 @@ import (
 	"image"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"gonum.org/v1/gonum/blas/blas32"
 )
@@ -43,7 +43,7 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	if o.Preprocess != nil {
 		return nil, fmt.Errorf("%s: preprocessing is for images, and this is a table; leave out the preprocessing file", path)
 	}
-	t, err := readGroupedTable(ctx, path, o.Groups)
+	t, err := readTable(ctx, path, o.Groups, o.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -76,16 +76,30 @@ func (t *table) column(name string) (int, error) {
 	if name == "" {
 		return -1, nil
 	}
-	if i := slices.Index(t.header, name); i >= 0 {
-		return i, nil
-	}
-	if name == "last" {
+	if name == "last" && !slices.Contains(t.header, name) {
 		return t.cells.Cols - 1, nil
 	}
 	if t.header == nil {
 		return 0, fmt.Errorf("%s: it has no header, so there is no column %q; use last for the last column", t.path, name)
 	}
-	return 0, fmt.Errorf("%s: there is no column %q; its columns are %s", t.path, name, strings.Join(t.header, ", "))
+	i, err := t.find(name, "")
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", t.path, err)
+	}
+	return i, nil
+}
+
+// find returns the place of a name in the header. What it is for ends a clause
+// of its error.
+func (t *table) find(name, use string) (int, error) {
+	i := slices.Index(t.header, name)
+	switch {
+	case i < 0:
+		return 0, fmt.Errorf("there is no column %q%s; its columns are %s", name, use, strings.Join(t.header, ", "))
+	case slices.Contains(t.header[i+1:], name):
+		return 0, fmt.Errorf("two columns are named %q; rename one", name)
+	}
+	return i, nil
 }
 
 func (t *table) take(col int) blas32.General {
@@ -128,33 +142,28 @@ func (t *table) read(_ context.Context, idx []int, dst []float32) error {
 }
 
 // readTable reads a text file of numbers: separated by commas, semicolons,
-// tabs or blanks, with or without a header, with or without quotes.
-func readTable(ctx context.Context, path string) (*table, error) {
-	return readGroupedTable(ctx, path, "")
-}
-
-// readGroupedTable reads a table whose column named groups, unless that is
-// empty, may be any text.
-func readGroupedTable(ctx context.Context, path, groups string) (*table, error) {
-	f, err := os.Open(path)
+// tabs or blanks, with or without a header, with or without quotes. The column
+// named groups, unless that is empty, may be any text.
+func readTable(ctx context.Context, path, groups, target string) (*table, error) {
+	f, err := openStream(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	t := &table{path: path, named: groups, at: -1}
-	if err := t.parse(ctx, bufio.NewReaderSize(f, 1<<16)); err != nil {
+	tabs := strings.EqualFold(filepath.Ext(path), ".tsv")
+	if err := t.parse(ctx, bufio.NewReaderSize(f, 1<<16), tabs, target); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return t, nil
 }
 
-func (t *table) parse(ctx context.Context, r *bufio.Reader) error {
-	next, err := records(r)
+func (t *table) parse(ctx context.Context, r *bufio.Reader, tabs bool, target string) error {
+	next, err := records(r, tabs)
 	if err != nil {
 		return err
 	}
-	var pending *record
-	for {
+	for first := true; ; first = false {
 		rec, err := next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -162,34 +171,24 @@ func (t *table) parse(ctx context.Context, r *bufio.Reader) error {
 		if err != nil {
 			return err
 		}
-		if t.cells.Cols == 0 && pending == nil {
-			pending = rec
-			continue
-		}
-		if pending != nil {
-			if isHeader(pending.cells, rec.cells) || t.named != "" && slices.Contains(pending.cells, t.named) {
-				t.header = pending.cells
-				t.cells.Cols = len(pending.cells)
-				if t.named != "" {
-					if t.at = slices.Index(t.header, t.named); t.at < 0 {
-						return fmt.Errorf("there is no column %q to take groups from; its columns are %s", t.named, strings.Join(t.header, ", "))
-					}
-				}
-			} else if err := t.add(pending); err != nil {
-				return err
+		if first && isHeader(rec.cells, t.named, target) {
+			for _, name := range rec.cells {
+				// Names may be of several lines, and errors are of one.
+				t.header = append(t.header, strings.TrimSpace(strings.ReplaceAll(name, "\n", " ")))
 			}
-			pending = nil
+			t.cells.Cols = len(t.header)
+			if t.named != "" {
+				if t.at, err = t.find(t.named, " to take groups from"); err != nil {
+					return err
+				}
+			}
+			continue
 		}
 		if err := t.add(rec); err != nil {
 			return err
 		}
 		if t.cells.Rows%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
-		}
-	}
-	if pending != nil && !isHeader(pending.cells, nil) {
-		if err := t.add(pending); err != nil {
-			return err
 		}
 	}
 	if t.cells.Rows == 0 {
@@ -199,23 +198,51 @@ func (t *table) parse(ctx context.Context, r *bufio.Reader) error {
 	return nil
 }
 
-// isHeader reports whether a first record names columns: it has a cell that is
-// no number above one that is, or, with nothing below, no number at all.
-func isHeader(first, second []string) bool {
-	if second == nil {
-		return !slices.ContainsFunc(first, numeric)
-	}
-	for j := range min(len(first), len(second)) {
-		if !numeric(first[j]) && numeric(second[j]) {
+// isHeader reports whether a first record names columns. Taking a row for a
+// header would lose it in silence, so a header has no cell that reads as a
+// number and one, at least, that can be nothing but a name, in plain text; or it
+// has a name that is asked for. All else is a row of numbers, or an error.
+func isHeader(first []string, asked ...string) bool {
+	for _, name := range asked {
+		if name != "" && !numeric(name) && slices.Contains(first, name) {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(first, isName) && !slices.ContainsFunc(first, numeric) && !slices.ContainsFunc(first, unprintable)
 }
 
+// unprintable reports whether a cell is of no text.
+func unprintable(cell string) bool {
+	return strings.ContainsFunc(cell, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
+}
+
+// missing is how programs write that a value is not there.
+var missing = [...]string{"NA", "N/A", "n/a", "<NA>", "NULL", "null", "None", "#N/A", "#DIV/0!", "#VALUE!"}
+
+// isName reports whether a cell has a letter, is no mark of a missing value and
+// does not begin as a number does.
+func isName(cell string) bool {
+	cell = strings.TrimSpace(cell)
+	digits := strings.TrimLeft(cell, "+-.,")
+	return strings.ContainsFunc(cell, unicode.IsLetter) && !slices.Contains(missing[:], cell) && (digits[0] < '0' || digits[0] > '9')
+}
+
+// numeric reports whether a cell reads as a number, be it not finite or too
+// large.
 func numeric(cell string) bool {
 	_, err := parseCell(cell)
-	return err == nil
+	return err == nil || errors.Is(err, strconv.ErrRange)
+}
+
+// isPandasIndex reports whether a first record is what pandas writes above
+// numbered rows of numbered columns.
+func isPandasIndex(first []string) bool {
+	for j, cell := range first {
+		if j == 0 && cell != "" || j > 0 && cell != strconv.Itoa(j-1) {
+			return false
+		}
+	}
+	return len(first) > 1
 }
 
 func parseCell(cell string) (float64, error) {
@@ -242,7 +269,7 @@ func (t *table) add(rec *record) error {
 			err = errors.New("not finite")
 		}
 		if err != nil {
-			return t.badCell(rec.line, j, cell)
+			return t.badCell(rec, j)
 		}
 		t.cells.Data = append(t.cells.Data, float32(v))
 	}
@@ -251,16 +278,23 @@ func (t *table) add(rec *record) error {
 	return nil
 }
 
-func (t *table) badCell(line, j int, cell string) error {
-	col := strconv.Itoa(j + 1)
+func (t *table) badCell(rec *record, j int) error {
+	cell := rec.cells[j]
+	where := fmt.Sprintf("line %d, column %d", rec.line, j+1)
+	must := "every cell must be a finite number"
 	if t.header != nil {
-		col += fmt.Sprintf(" (%s)", t.header[j])
+		where += fmt.Sprintf(" (%s)", t.header[j])
+	} else if t.cells.Rows == 0 {
+		must += ", or in a header no cell a number"
+		if isPandasIndex(rec.cells) {
+			must = "where this is the header that pandas writes above an index, write the table with index=False and names of columns, or with header=False"
+		}
 	}
-	if strings.TrimSpace(cell) == "" {
-		return fmt.Errorf("line %d, column %s: the cell is empty; every cell must be a number", line, col)
-	}
+	what := fmt.Sprintf("%.40q is not a finite number", cell)
 	if _, err := parseCell(cell); errors.Is(err, strconv.ErrRange) {
-		return fmt.Errorf("line %d, column %s: %.40q is too large for float32", line, col, cell)
+		what = fmt.Sprintf("%.40q is too large for float32", cell)
+	} else if strings.TrimSpace(cell) == "" {
+		what = "the cell is empty"
 	}
-	return fmt.Errorf("line %d, column %s: %.40q is not a finite number; every cell must be one", line, col, cell)
+	return fmt.Errorf("%s: %s; %s", where, what, must)
 }

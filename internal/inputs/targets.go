@@ -10,7 +10,6 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/npy"
 )
 
@@ -27,15 +26,17 @@ type Targets struct {
 
 // OpenTargets reads targets or labels from a file of their own: .npy or .npz
 // (y, targets, labels, or its only array) of shape n or n×t, or a table whose every
-// column is a target.
-func OpenTargets(ctx context.Context, path string) (Targets, error) {
+// column is a target. There must be one row of them for each of rows inputs, and
+// at most outputs a row, unless that is 0; arrays are compared before they are
+// read.
+func OpenTargets(ctx context.Context, path string, rows, outputs int) (Targets, error) {
 	switch ext := strings.ToLower(filepath.Ext(path)); {
 	case ext == ".npy":
 		l, err := npy.OpenFile(path)
 		if err != nil {
 			return Targets{}, err
 		}
-		return arrayTargets(l)
+		return arrayTargets(l, rows, outputs)
 	case ext == ".npz":
 		z, err := npy.OpenNPZ(path)
 		if err != nil {
@@ -54,10 +55,13 @@ func OpenTargets(ctx context.Context, path string) (Targets, error) {
 		if err != nil {
 			return Targets{}, err
 		}
-		return arrayTargets(l)
+		return arrayTargets(l, rows, outputs)
 	case IsTable(path):
-		t, err := readTable(ctx, path)
+		t, err := readTable(ctx, path, "", "")
 		if err != nil {
+			return Targets{}, err
+		}
+		if err := checkTargets(path, t.cells.Rows, t.cells.Cols, rows, outputs); err != nil {
 			return Targets{}, err
 		}
 		return newTargets(t.cells, path)
@@ -65,7 +69,7 @@ func OpenTargets(ctx context.Context, path string) (Targets, error) {
 	return Targets{}, fmt.Errorf("%s: targets are an .npy or .npz file or a table (.csv, .tsv, .txt)", path)
 }
 
-func arrayTargets(l *npy.Lazy) (Targets, error) {
+func arrayTargets(l *npy.Lazy, rows, outputs int) (Targets, error) {
 	cols := 1
 	switch {
 	case len(l.Shape) == 2:
@@ -76,16 +80,26 @@ func arrayTargets(l *npy.Lazy) (Targets, error) {
 	if l.Len() == 0 {
 		return Targets{}, fmt.Errorf("%s: %w", l.Name(), ErrEmpty)
 	}
-	a, err := l.Read()
+	if err := checkTargets(l.Name(), l.Rows(), cols, rows, outputs); err != nil {
+		return Targets{}, err
+	}
+	x, err := l.Float32s()
 	if err != nil {
 		return Targets{}, err
 	}
-	x, err := npy.Float32s(heads.Array{Data: a.Data})
-	if err != nil {
-		return Targets{}, fmt.Errorf("%s: %w", l.Name(), err)
-	}
 	m := blas32.General{Rows: l.Shape[0], Cols: cols, Stride: cols, Data: x}
 	return newTargets(m, l.Name())
+}
+
+// checkTargets compares the shape of targets with what they are for.
+func checkTargets(name string, n, cols, rows, outputs int) error {
+	switch {
+	case n != rows:
+		return fmt.Errorf("%s: %w: %d targets for %d inputs", name, ErrLength, n, rows)
+	case outputs > 0 && cols > outputs:
+		return fmt.Errorf("%s: it has %d targets a row, and the model predicts %d", name, cols, outputs)
+	}
+	return nil
 }
 
 func newTargets(m blas32.General, name string) (Targets, error) {
@@ -111,7 +125,7 @@ func newTargets(m blas32.General, name string) (Targets, error) {
 
 // readTargets takes y and labels from the archive that the rows come from.
 // Where both are there, labels are the labels and y is the target.
-func (s *Set) readTargets(z *npy.NPZ) error {
+func (s *Set) readTargets(z *npy.NPZ, outputs int) error {
 	for _, key := range []string{"labels", "y"} {
 		if !z.Has(key) {
 			continue
@@ -120,7 +134,7 @@ func (s *Set) readTargets(z *npy.NPZ) error {
 		if err != nil {
 			return err
 		}
-		t, err := arrayTargets(l)
+		t, err := arrayTargets(l, s.Len(), outputs)
 		if err != nil {
 			return err
 		}
@@ -144,8 +158,8 @@ var ErrLength = errors.New("inputs and targets differ in length")
 // SetTargets attaches targets that were read from elsewhere, in place of any
 // that the set had. There must be one row of them for each input.
 func (s *Set) SetTargets(t Targets) error {
-	if t.Values.Rows != s.Len() {
-		return fmt.Errorf("%s: %w: %d targets for %d inputs", t.Name, ErrLength, t.Values.Rows, s.Len())
+	if err := checkTargets(t.Name, t.Values.Rows, t.Values.Cols, s.Len(), 0); err != nil {
+		return err
 	}
 	s.targets, s.labels = t.Values, t.Labels
 	return nil

@@ -27,7 +27,7 @@ func TestTargets(t *testing.T) {
 		{writeFile(t, t.TempDir(), "y.csv", "price\n2\n0\n1.5\n"), []float32{2, 0, 1.5}, 1, nil},
 		{writeFile(t, t.TempDir(), "y.txt", "2 0\n1 3\n"), []float32{2, 0, 1, 3}, 2, nil},
 	} {
-		y, err := OpenTargets(context.Background(), c.path)
+		y, err := OpenTargets(context.Background(), c.path, len(c.values)/c.cols, c.cols)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -48,11 +48,11 @@ func TestTargetErrors(t *testing.T) {
 		writeFile(t, t.TempDir(), "y.csv", "1\nx\n"):                                                 "line 2, column 1",
 		writeFile(t, t.TempDir(), "y.json", "[1]"):                                                   "targets are",
 	} {
-		_, err := OpenTargets(context.Background(), path)
+		_, err := OpenTargets(context.Background(), path, 2, 0)
 		wantError(t, err, path, words)
 	}
 	s := open(t, writeNPY(t, "x.npy", heads.Array{Shape: []int{2, 1}, Data: []float32{1, 2}}), Options{})
-	y, err := OpenTargets(context.Background(), writeNPY(t, "y.npy", a))
+	y, err := OpenTargets(context.Background(), writeNPY(t, "y.npy", a), 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,19 @@ func Float32s(a heads.Array) ([]float32, error) {
 	return nil, fmt.Errorf("elements of type %T are not numbers of an array", a.Data)
 }
 
+// toFloat32 converts elements of a type that arrays have and says how many.
+func toFloat32(dst []float32, data any) int {
+	switch data := data.(type) {
+	case []float32:
+		return copy(dst, data)
+	case []float64:
+		return convertTo(dst, data)
+	case []int64:
+		return convertTo(dst, data)
+	}
+	return convertTo(dst, data.([]uint8))
+}
+
 // Float64s returns the elements of a as float64. A []float64 is returned as it
 // is, not copied.
 func Float64s(a heads.Array) ([]float64, error) {
@@ -64,8 +77,13 @@ func Ints(a heads.Array) ([]int, error) {
 
 func convert[S, T uint8 | int | int64 | float32 | float64](src []S) []T {
 	dst := make([]T, len(src))
+	convertTo(dst, src)
+	return dst
+}
+
+func convertTo[S, T uint8 | int | int64 | float32 | float64](dst []T, src []S) int {
 	for i, v := range src {
 		dst[i] = T(v)
 	}
-	return dst
+	return len(src)
 }

@@ -73,15 +73,14 @@ func (c *Cursor) ReadRows(start, n int) (heads.Array, error) {
 }
 
 func (c *Cursor) readRows(h Header, start, n int) (heads.Array, error) {
-	strided := h.Fortran && len(h.Shape) > 1
-	if c.f == nil && (strided || start < c.pos) {
+	if c.f == nil && (h.strided() || start < c.pos) {
 		if err := c.spool(); err != nil {
 			return heads.Array{}, err
 		}
 	}
 	row := int64(h.RowLen()) * int64(h.DType.Size)
 	switch {
-	case strided:
+	case h.strided():
 		return c.readStrided(h, start, n)
 	case c.f != nil:
 		return readBody(io.NewSectionReader(c.f, c.base+int64(start)*row, int64(n)*row), h, int64(n)*row)

@@ -187,7 +187,7 @@ func TestNPZErrors(t *testing.T) {
 	if _, err := OpenNPZ(filepath.Join(t.TempDir(), "none.npz")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v of a missing file", err)
 	}
-	if _, err := OpenNPZ(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is a directory") {
+	if _, err := OpenNPZ(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is a folder") {
 		t.Errorf("error %v of a directory", err)
 	}
 }

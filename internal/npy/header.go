@@ -48,6 +48,9 @@ func (h Header) RowLen() int {
 	return product(h.Shape[1:])
 }
 
+// strided says that elements are stored in another order than C's.
+func (h Header) strided() bool { return h.Fortran && len(h.Shape) > 1 }
+
 func (h Header) bytes() int64 { return int64(h.Len()) * int64(h.DType.Size) }
 
 func product(shape []int) int {

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // Lazy is an array in a file, of which only the header has been read. It holds
@@ -21,7 +22,7 @@ type Lazy struct {
 // OpenFile reads the header of the .npy file at path and checks that the file
 // is as long as the header says. Errors name the path.
 func OpenFile(path string) (*Lazy, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -60,23 +61,96 @@ func (l *Lazy) Name() string {
 
 // Read reads the whole array.
 func (l *Lazy) Read() (heads.Array, error) {
-	r, err := l.open()
+	var a heads.Array
+	err := l.whole(func(r io.Reader) (err error) {
+		a, err = readBody(r, l.Header, l.bytes())
+		return err
+	})
 	if err != nil {
 		return heads.Array{}, err
-	}
-	defer r.Close()
-	a, err := readBody(r, l.Header, l.sure())
-	if err == nil {
-		err = atEnd(r)
-	}
-	if err != nil {
-		return heads.Array{}, fmt.Errorf("%s: %w", l.Name(), err)
 	}
 	return a, nil
 }
 
-// sure is how many bytes of elements are known to be there, from the size of
-// the file. A deflated entry's size is only what its archive says.
+// Float32s reads the whole array as float32, in C order: like Read and the
+// function Float32s, but in the memory of the result and little more.
+func (l *Lazy) Float32s() ([]float32, error) {
+	var dst []float32
+	err := l.whole(func(r io.Reader) error {
+		dst = make([]float32, l.Len())
+		// Both are used again for every chunk: what is left behind is not
+		// collected before it is as large as the array.
+		room := l.DType.newData(int(min(l.bytes(), chunk)) / l.DType.Size)
+		part := make([]float32, min(l.bytes(), chunk)/int64(l.DType.Size))
+		done, w := 0, newWalk(l.Shape)
+		return l.chunks(r, func(raw []byte) error {
+			data, err := l.DType.appendRaw(room, raw)
+			if err != nil && done > 0 {
+				return fmt.Errorf("counted from element %d: %w", done, err)
+			}
+			if err != nil {
+				return err
+			}
+			n := toFloat32(part, data)
+			if l.strided() {
+				place(w, dst, part[:n])
+			} else {
+				copy(dst[done:], part[:n])
+			}
+			done += n
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return dst, nil
+}
+
+// whole has all elements read, and none left over. Errors name the array.
+func (l *Lazy) whole(read func(io.Reader) error) error {
+	err := l.prove()
+	if err != nil {
+		return err
+	}
+	r, err := l.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err = read(r); err == nil {
+		err = atEnd(r)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.Name(), err)
+	}
+	return nil
+}
+
+// prove inflates a large entry once without keeping it, so that memory is taken
+// for elements that are there, all at once, and for no others.
+func (l *Lazy) prove() error {
+	if l.bytes() <= l.sure() {
+		return nil
+	}
+	r, err := l.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	n, err := io.Copy(io.Discard, r)
+	if err == nil && n != l.bytes() {
+		err = fmt.Errorf("%w: the entry ends early", ErrFormat)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.Name(), truncated(err, "the entry ends early"))
+	}
+	return nil
+}
+
+// sure is how many bytes of elements memory may be taken for unseen: all, where
+// they are known to be there from the size of the file. A deflated entry's size
+// is only what its archive says.
 func (l *Lazy) sure() int64 {
 	if l.offset >= 0 {
 		return l.bytes()

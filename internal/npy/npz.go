@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // maxRatio is an upper bound on how much deflate can shrink: 258 bytes cost at
@@ -29,7 +29,7 @@ type NPZ struct {
 
 // OpenNPZ reads the directory of the .npz file at path. Errors name the path.
 func OpenNPZ(path string) (*NPZ, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -44,25 +44,35 @@ func ReadFile(path string) (heads.Array, error) {
 // returns them in C order. It takes memory for up to sure bytes of elements at
 // once and for more only as they arrive.
 func readBody(r io.Reader, h Header, sure int64) (heads.Array, error) {
+	data := h.DType.newData(int(min(h.bytes(), sure) / int64(h.DType.Size)))
+	err := h.chunks(r, func(raw []byte) (err error) {
+		data, err = h.DType.appendRaw(data, raw)
+		return err
+	})
+	if err != nil {
+		return heads.Array{}, err
+	}
+	if h.strided() {
+		data = toC(data, h.Shape)
+	}
+	return heads.Array{Shape: h.Shape, Data: data}, nil
+}
+
+// chunks hands on the bytes of all elements, some whole elements at a time.
+func (h Header) chunks(r io.Reader, emit func(raw []byte) error) error {
 	total := h.bytes()
-	size := int64(h.DType.Size)
-	data := h.DType.newData(int(min(total, sure) / size))
 	buf := make([]byte, min(total, chunk))
 	for done := int64(0); done < total; {
 		b := buf[:min(total-done, int64(len(buf)))]
 		if _, err := io.ReadFull(r, b); err != nil {
-			return heads.Array{}, truncated(err, fmt.Sprintf("the file ends before the %d elements of shape %v that its header promises", h.Len(), h.Shape))
+			return truncated(err, fmt.Sprintf("the file ends before the %d elements of shape %v that its header promises", h.Len(), h.Shape))
 		}
-		var err error
-		if data, err = h.DType.appendRaw(data, b); err != nil {
-			return heads.Array{}, err
+		if err := emit(b); err != nil {
+			return err
 		}
 		done += int64(len(b))
 	}
-	if h.Fortran && len(h.Shape) > 1 {
-		data = toC(data, h.Shape)
-	}
-	return heads.Array{Shape: h.Shape, Data: data}, nil
+	return nil
 }
 
 // toC returns elements in Fortran order in C order.
@@ -80,37 +90,46 @@ func toC(data any, shape []int) any {
 
 func reorder[T any](src []T, shape []int) []T {
 	dst := make([]T, len(src))
-	step := make([]int, len(shape)) // C-order stride of each axis
-	for i, s := len(shape)-1, 1; i >= 0; i-- {
-		step[i] = s
-		s *= shape[i]
-	}
-	at := make([]int, len(shape))
-	off := 0
-	for _, v := range src {
-		dst[off] = v
-		for i := range at {
-			at[i]++
-			off += step[i]
-			if at[i] < shape[i] {
-				break
-			}
-			off -= at[i] * step[i]
-			at[i] = 0
-		}
-	}
+	place(newWalk(shape), dst, src)
 	return dst
 }
 
-// fileSize is the size of a regular file; anything else is an error that says
-// what it is.
+// walk goes through an array in Fortran order.
+type walk struct {
+	shape, step, at []int
+	off             int // of the next element in C order
+}
+
+func newWalk(shape []int) *walk {
+	w := &walk{shape: shape, step: make([]int, len(shape)), at: make([]int, len(shape))}
+	for i, step := len(shape)-1, 1; i >= 0; i-- {
+		w.step[i] = step
+		step *= shape[i]
+	}
+	return w
+}
+
+// place puts the next elements to where they are in C order.
+func place[T any](w *walk, dst, next []T) {
+	for _, v := range next {
+		dst[w.off] = v
+		for i := range w.at {
+			w.at[i]++
+			w.off += w.step[i]
+			if w.at[i] < w.shape[i] {
+				break
+			}
+			w.off -= w.at[i] * w.step[i]
+			w.at[i] = 0
+		}
+	}
+}
+
+// fileSize is the size of a regular file.
 func fileSize(f *os.File) (int64, error) {
 	fi, err := f.Stat()
 	if err != nil {
 		return 0, err
-	}
-	if fi.IsDir() {
-		return 0, fmt.Errorf("%s: is a directory", f.Name())
 	}
 	return fi.Size(), nil
 }

@@ -51,7 +51,7 @@ func length(data any) int {
 }
 
 func writeBody(w io.Writer, data any) error {
-	buf := make([]byte, 0, chunk/8)
+	buf := make([]byte, 0, min(chunk/8, 8*length(data)))
 	flush := func(room int) error {
 		if len(buf)+room <= cap(buf) {
 			return nil

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -15,6 +16,7 @@ import (
 	"strconv"
 
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // ErrExternalData is wrapped by the errors about a model's external data.
@@ -52,11 +54,82 @@ func externalOf(t *pb.TensorProto) (external, error) {
 	return e, nil
 }
 
-func missing(t *pb.TensorProto, path string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w of tensor %q is missing: no file %s; put it beside the model", ErrExternalData, t.GetName(), path)
+// fits says whether a file of so many bytes holds those that a tensor needs.
+func (e external) fits(t *pb.TensorProto, have, need int64) error {
+	if e.offset > have || need > have-e.offset {
+		return fmt.Errorf("%w file %s is too short: tensor %q needs %d bytes from %d, the file has %d", ErrExternalData, e.location, t.GetName(), need, e.offset, have)
+	}
+	return nil
+}
+
+// openExternal opens a file of external data and returns its size in bytes. It
+// follows links within the model's folder alone, as ONNX Runtime does.
+func openExternal(dir, location string) (*os.File, int64, error) {
+	path := filepath.Join(dir, filepath.FromSlash(location))
+	f, err := openBelow(dir, path)
+	if err != nil {
+		var pathErr *fs.PathError
+		if errors.As(err, &pathErr) {
+			err = pathErr.Err
+		}
+		return nil, 0, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+var errLinkOut = errors.New("it is a link out of the model's folder; put the file itself there")
+
+func openBelow(dir, path string) (*os.File, error) {
+	base, err := resolved(dir)
+	if err != nil {
+		return nil, err
+	}
+	target, err := resolved(path)
+	if err != nil {
+		return nil, err
+	}
+	name, err := filepath.Rel(base, target)
+	if err != nil || !filepath.IsLocal(name) {
+		return nil, errLinkOut
+	}
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return regular.OpenIn(root, name)
+}
+
+// resolved is the absolute path of a file, free of links.
+func resolved(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+func unreadable(t *pb.TensorProto, err error) error {
+	var pathErr *fs.PathError
+	if errors.Is(err, fs.ErrNotExist) && errors.As(err, &pathErr) {
+		return fmt.Errorf("%w of tensor %q is missing: no file %s; put it beside the model", ErrExternalData, t.GetName(), pathErr.Path)
 	}
 	return fmt.Errorf("%w of tensor %q cannot be read: %w", ErrExternalData, t.GetName(), err)
+}
+
+// ExternalSize returns the size in bytes of the file at a location of external
+// data, and an error where it cannot be opened. dir is the model's folder.
+func ExternalSize(dir, location string) (int64, error) {
+	f, size, err := openExternal(dir, location)
+	if err != nil {
+		return 0, err
+	}
+	return size, f.Close()
 }
 
 func readExternal(t *pb.TensorProto, dir string, n, size int64) ([]byte, error) {
@@ -67,22 +140,17 @@ func readExternal(t *pb.TensorProto, dir string, n, size int64) ([]byte, error) 
 	if n > math.MaxInt64/size || (e.length >= 0 && e.length != n*size) {
 		return nil, fmt.Errorf("%w of tensor %q has %d bytes where shape %v needs %d values of %d", ErrExternalData, t.GetName(), e.length, t.GetDims(), n, size)
 	}
-	path := filepath.Join(dir, filepath.FromSlash(e.location))
-	f, err := os.Open(path)
+	f, have, err := openExternal(dir, e.location)
 	if err != nil {
-		return nil, missing(t, path, err)
+		return nil, unreadable(t, err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, missing(t, path, err)
-	}
-	if have := info.Size(); e.offset > have || n*size > have-e.offset {
-		return nil, fmt.Errorf("%w file %s is too short: tensor %q needs %d bytes from %d, the file has %d", ErrExternalData, path, t.GetName(), n*size, e.offset, have)
+	if err := e.fits(t, have, n*size); err != nil {
+		return nil, err
 	}
 	b := make([]byte, n*size)
 	if _, err := f.ReadAt(b, e.offset); err != nil {
-		return nil, missing(t, path, err)
+		return nil, unreadable(t, err)
 	}
 	return b, nil
 }
@@ -112,15 +180,13 @@ func (g *Graph) External() ([]string, error) {
 func (g *Graph) CheckExternal(dir string) error {
 	sizes := make(map[string]int64)
 	return g.eachExternal(func(t *pb.TensorProto, e external) error {
-		path := filepath.Join(dir, filepath.FromSlash(e.location))
-		have, ok := sizes[path]
+		have, ok := sizes[e.location]
 		if !ok {
-			info, err := os.Stat(path)
-			if err != nil {
-				return missing(t, path, err)
+			var err error
+			if have, err = ExternalSize(dir, e.location); err != nil {
+				return unreadable(t, err)
 			}
-			have = info.Size()
-			sizes[path] = have
+			sizes[e.location] = have
 		}
 		need := e.length
 		if need < 0 {
@@ -133,10 +199,7 @@ func (g *Graph) CheckExternal(dir string) error {
 				need = n * size
 			}
 		}
-		if e.offset > have || need > have-e.offset {
-			return fmt.Errorf("%w file %s is too short: tensor %q needs %d bytes from %d, the file has %d", ErrExternalData, path, t.GetName(), need, e.offset, have)
-		}
-		return nil
+		return e.fits(t, have, need)
 	})
 }
 
@@ -155,6 +218,9 @@ func (g *Graph) eachExternal(visit func(*pb.TensorProto, external) error) error 
 		return err
 	}
 	for _, f := range g.Model.GetFunctions() {
+		if err := eachAttributeTensor(f.GetAttributeProto(), each); err != nil {
+			return err
+		}
 		if err := eachNodeTensor(f.GetNode(), each); err != nil {
 			return err
 		}
@@ -168,32 +234,45 @@ func eachTensor(body *pb.GraphProto, visit func(*pb.TensorProto) error) error {
 			return err
 		}
 	}
-	for _, s := range body.GetSparseInitializer() {
-		for _, t := range []*pb.TensorProto{s.GetValues(), s.GetIndices()} {
-			if err := visit(t); err != nil {
-				return err
-			}
-		}
+	if err := eachSparseTensor(body.GetSparseInitializer(), visit); err != nil {
+		return err
 	}
 	return eachNodeTensor(body.GetNode(), visit)
 }
 
 func eachNodeTensor(nodes []*pb.NodeProto, visit func(*pb.TensorProto) error) error {
 	for _, n := range nodes {
-		for _, a := range n.GetAttribute() {
-			tensors := a.GetTensors()
-			if a.GetT() != nil {
-				tensors = append([]*pb.TensorProto{a.GetT()}, tensors...)
+		if err := eachAttributeTensor(n.GetAttribute(), visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachAttributeTensor(attributes []*pb.AttributeProto, visit func(*pb.TensorProto) error) error {
+	for _, a := range attributes {
+		for _, t := range append([]*pb.TensorProto{a.GetT()}, a.GetTensors()...) {
+			if err := visit(t); err != nil {
+				return err
 			}
-			for _, t := range tensors {
-				if err := visit(t); err != nil {
-					return err
-				}
+		}
+		if err := eachSparseTensor(append([]*pb.SparseTensorProto{a.GetSparseTensor()}, a.GetSparseTensors()...), visit); err != nil {
+			return err
+		}
+		for _, body := range subgraphs(a) {
+			if err := eachTensor(body, visit); err != nil {
+				return err
 			}
-			for _, body := range subgraphs(a) {
-				if err := eachTensor(body, visit); err != nil {
-					return err
-				}
+		}
+	}
+	return nil
+}
+
+func eachSparseTensor(tensors []*pb.SparseTensorProto, visit func(*pb.TensorProto) error) error {
+	for _, s := range tensors {
+		for _, t := range []*pb.TensorProto{s.GetValues(), s.GetIndices()} {
+			if err := visit(t); err != nil {
+				return err
 			}
 		}
 	}
@@ -205,32 +284,43 @@ func eachNodeTensor(nodes []*pb.NodeProto, visit func(*pb.TensorProto) error) er
 // external file in the order that External gives, by its name, a zero byte,
 // its length as 8 little-endian bytes and its bytes. Nothing is held in
 // memory.
-func SHA256(path string, external []string) (string, error) {
+func SHA256(ctx context.Context, path string, external []string) (string, error) {
 	h := sha256.New()
-	if err := hashFile(h, path); err != nil {
+	f, err := regular.Open(path)
+	if err == nil {
+		err = hashFile(ctx, h, f)
+	}
+	if err != nil {
 		return "", fmt.Errorf("cannot hash the model: %w", err)
 	}
 	for _, name := range external {
-		full := filepath.Join(filepath.Dir(path), filepath.FromSlash(name))
-		info, err := os.Stat(full)
-		if err != nil {
-			return "", fmt.Errorf("cannot hash the model's external data: %w", err)
+		f, size, err := openExternal(filepath.Dir(path), name)
+		if err == nil {
+			io.WriteString(h, name)
+			h.Write(binary.LittleEndian.AppendUint64([]byte{0}, uint64(size)))
+			err = hashFile(ctx, h, f)
 		}
-		io.WriteString(h, name)
-		h.Write(binary.LittleEndian.AppendUint64([]byte{0}, uint64(info.Size())))
-		if err := hashFile(h, full); err != nil {
+		if err != nil {
 			return "", fmt.Errorf("cannot hash the model's external data: %w", err)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func hashFile(w io.Writer, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
+// hashFile adds the content of a file and closes it.
+func hashFile(ctx context.Context, w io.Writer, f *os.File) error {
 	defer f.Close()
-	_, err = io.Copy(w, f)
-	return err
+	for {
+		// Files of weights are large, or claim to be.
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		_, err := io.CopyN(w, f, 64<<20)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }

@@ -62,7 +62,29 @@ func newGraph(m *pb.ModelProto) *Graph {
 			g.consts[n.GetOutput()[0]] = t
 		}
 	}
+	g.followIdentities()
 	return g
+}
+
+// followIdentities enters what Identity nodes make of constants as constants.
+// It passes every node once: chains of them may be as long as the graph.
+func (g *Graph) followIdentities() {
+	passed := make(map[*pb.NodeProto]bool)
+	for _, n := range g.Model.GetGraph().GetNode() {
+		var made []string
+		from := ""
+		for n != nil && n.GetOpType() == "Identity" && len(n.GetInput()) == 1 && len(n.GetOutput()) == 1 && !passed[n] {
+			passed[n] = true
+			made = append(made, n.GetOutput()[0])
+			from = n.GetInput()[0]
+			n = g.producer[from]
+		}
+		if t, ok := g.consts[from]; ok {
+			for _, tensor := range made {
+				g.consts[tensor] = t
+			}
+		}
+	}
 }
 
 // Producer returns the node that makes a tensor, or nil for inputs,
@@ -99,17 +121,8 @@ func (g *Graph) Opset() int64 {
 // the output of a Constant node, seen through Identity nodes. An initializer
 // that is an input too (always so below IR version 4) counts as constant.
 func (g *Graph) Const(tensor string) (*pb.TensorProto, bool) {
-	for range len(g.position) + 1 {
-		if t, ok := g.consts[tensor]; ok {
-			return t, true
-		}
-		n := g.producer[tensor]
-		if n == nil || n.GetOpType() != "Identity" || len(n.GetInput()) != 1 {
-			return nil, false
-		}
-		tensor = n.GetInput()[0]
-	}
-	return nil, false
+	t, ok := g.consts[tensor]
+	return t, ok
 }
 
 // Inputs returns the inputs that a caller has to feed: those of the graph

@@ -1,8 +1,10 @@
 package onnx
 
 import (
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -92,6 +94,31 @@ func TestConst(t *testing.T) {
 		if _, ok := g.Const(name); ok {
 			t.Errorf("%s is constant", name)
 		}
+	}
+}
+
+// TestLongIdentities asks for every tensor of a chain: walking it each time
+// would take minutes.
+func TestLongIdentities(t *testing.T) {
+	g := &pb.GraphProto{Initializer: []*pb.TensorProto{named("w0", Tensor([]float32{1}))}}
+	const n = 200_000
+	for i := range n {
+		g.Node = append(g.Node,
+			op("Identity", []string{fmt.Sprint("x", i)}, []string{fmt.Sprint("x", i+1)}),
+			op("Identity", []string{fmt.Sprint("w", i)}, []string{fmt.Sprint("w", i+1)}))
+	}
+	slices.Reverse(g.Node[n:])
+	started := time.Now()
+	all := index(t, 8, g)
+	for i := range n + 1 {
+		_, x := all.Const(fmt.Sprint("x", i))
+		_, w := all.Const(fmt.Sprint("w", i))
+		if x || !w {
+			t.Fatalf("tensor %d: constant %v and %v, want false and true", i, x, w)
+		}
+	}
+	if took := time.Since(started); took > 20*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }
 

@@ -17,6 +17,10 @@ var ErrNotONNX = errors.New("not an ONNX model")
 // maxProto is the largest message that protobuf defines: 2 GiB.
 const maxProto = 1<<31 - 1
 
+// maxDepth is how deep messages lie in each other at most: ONNX Runtime reads
+// none that lie deeper.
+const maxDepth = 100
+
 // Load reads and indexes the model in a file. It does not read the external
 // data that the model may point to; see Graph.CheckExternal.
 func Load(path string) (*Graph, error) {
@@ -51,7 +55,7 @@ func Parse(b []byte) (*Graph, error) {
 		return nil, fmt.Errorf("%w: it is empty", ErrNotONNX)
 	}
 	m := new(pb.ModelProto)
-	if err := proto.Unmarshal(b, m); err != nil {
+	if err := (proto.UnmarshalOptions{RecursionLimit: maxDepth}).Unmarshal(b, m); err != nil {
 		return nil, fmt.Errorf("%w, or a truncated one: its protobuf ends early or is malformed", ErrNotONNX)
 	}
 	return Index(m)

@@ -29,6 +29,21 @@ func small(t testing.TB) []byte {
 	return data
 }
 
+// nested is a serialised model of branches in branches.
+func nested(t testing.TB, levels int) []byte {
+	t.Helper()
+	body := &pb.GraphProto{Node: []*pb.NodeProto{op("Neg", []string{"x"}, []string{"y"})}}
+	for range levels {
+		body = &pb.GraphProto{Node: []*pb.NodeProto{op("If", []string{"c"}, []string{"y"}, Attr("then_branch", body))}}
+	}
+	body.Output = []*pb.ValueInfoProto{ValueInfo("y", pb.TensorProto_FLOAT)}
+	b, err := proto.Marshal(&pb.ModelProto{IrVersion: proto.Int64(8), Graph: body})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 func TestParseRefuses(t *testing.T) {
 	good := small(t)
 	headless, err := proto.Marshal(&pb.ModelProto{IrVersion: proto.Int64(8), ProducerName: proto.String("p")})
@@ -43,6 +58,7 @@ func TestParseRefuses(t *testing.T) {
 		"zeros":     make([]byte, 64),
 		"no graph":  headless,
 		"truncated": good[:len(good)*2/3],
+		"too deep":  nested(t, 33),
 	} {
 		_, err := Parse(b)
 		if !errors.Is(err, ErrNotONNX) {
@@ -50,6 +66,9 @@ func TestParseRefuses(t *testing.T) {
 		} else if strings.ContainsAny(err.Error(), "\n") {
 			t.Errorf("%s: error of several lines: %q", name, err)
 		}
+	}
+	if _, err := Parse(nested(t, 32)); err != nil {
+		t.Errorf("as deep as ONNX Runtime reads: %v", err)
 	}
 	for n := range len(good) {
 		if g, err := Parse(good[:n]); err == nil && len(g.Outputs()) == 0 {
@@ -111,6 +130,7 @@ func FuzzParse(f *testing.F) {
 			op("Constant", nil, []string{"k"}, Attr("value", &pb.TensorProto{Dims: []int64{1 << 40, 1 << 40}, DataType: proto.Int32(1)})),
 			op("Identity", []string{"k"}, []string{"k"}),
 			op("Constant", nil, nil),
+			op("Constant", nil, []string{"s"}, &pb.AttributeProto{Name: proto.String("sparse_value"), SparseTensor: &pb.SparseTensorProto{Values: external1("w.bin", "0", "8")}}),
 		},
 		Initializer: []*pb.TensorProto{external1("../secret", "-1", "x")},
 		Output:      []*pb.ValueInfoProto{ValueInfo("y", pb.TensorProto_FLOAT)},
@@ -119,6 +139,7 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(sub)
+	f.Add(nested(f, 5))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		g, err := Parse(b)
 		if err != nil {

@@ -150,6 +150,9 @@ func TestExternalData(t *testing.T) {
 		{external1("a/../../w.bin", "0", "8"), "outside"},
 		{external1("/etc/passwd", "0", "8"), "outside"},
 		{external1("*/_ORT_MEM_ADDR_/*", "0", "8"), "outside"},
+		{external1("w.bin\x00", "0", "8"), "cannot be read"},
+		{external1("C:\\w.bin", "0", "8"), "w.bin"},
+		{external1("w.bin", "0", "9223372036854775807"), "9223372036854775807 bytes"},
 		{external1("", "0", "8"), "names no file"},
 	} {
 		_, _, err := Float32s(c.t, dir)
@@ -157,8 +160,12 @@ func TestExternalData(t *testing.T) {
 			t.Errorf("error %v, want one that says %q", err, c.says)
 		}
 		g := index(t, 8, &pb.GraphProto{Node: []*pb.NodeProto{op("If", []string{"c"}, []string{"y"}, Attr("then_branch", &pb.GraphProto{Initializer: []*pb.TensorProto{c.t}}))}})
-		if err := g.CheckExternal(dir); c.says != "12 bytes" && !errors.Is(err, ErrExternalData) {
-			t.Errorf("CheckExternal of %v: %v", c.t.ExternalData, err)
+		sparse := &pb.AttributeProto{Name: proto.String("sparse_value"), SparseTensor: &pb.SparseTensorProto{Values: c.t}}
+		s := index(t, 8, &pb.GraphProto{Node: []*pb.NodeProto{op("Constant", nil, []string{"y"}, sparse)}})
+		for _, g := range []*Graph{g, s} {
+			if err := g.CheckExternal(dir); c.says != "12 bytes" && !errors.Is(err, ErrExternalData) {
+				t.Errorf("CheckExternal of %v: %v", c.t.ExternalData, err)
+			}
 		}
 	}
 }
@@ -179,12 +186,12 @@ func TestSHA256(t *testing.T) {
 		{[]string{"a.bin", "b.bin"}, "modela.bin\x00\x02\x00\x00\x00\x00\x00\x00\x00aab.bin\x00\x01\x00\x00\x00\x00\x00\x00\x00b"},
 	} {
 		sum := sha256.Sum256([]byte(c.bytes))
-		got, err := SHA256(path, c.files)
+		got, err := SHA256(t.Context(), path, c.files)
 		if err != nil || got != hex.EncodeToString(sum[:]) {
 			t.Errorf("digest with %v is %s (%v)", c.files, got, err)
 		}
 	}
-	if _, err := SHA256(path, []string{"gone.bin"}); err == nil || !strings.Contains(err.Error(), "gone.bin") {
+	if _, err := SHA256(t.Context(), path, []string{"gone.bin"}); err == nil || !strings.Contains(err.Error(), "gone.bin") {
 		t.Errorf("error %v does not name the missing file", err)
 	}
 }

@@ -24,7 +24,7 @@ func extractTarball(ctx context.Context, download, dst string, files []pinnedFil
 		return err
 	}
 	defer f.Close()
-	gz, err := gzip.NewReader(f)
+	gz, err := gzip.NewReader(cancelled{ctx, f}) // what is passed over is unpacked too
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 // client is a package client that the user has.
 type client struct {
 	source  string
-	find    func(ctx context.Context) []string // the command that runs it, nil if it is not there
+	find    func(ctx context.Context, dir string) []string // the command that runs it, tried in dir; nil if it is not there
 	args    func(p pin, dir string) []string
 	extract func(ctx context.Context, download, dst string, files []pinnedFile) error
 }
@@ -26,7 +26,7 @@ func clients() []client {
 	}
 }
 
-func findPip(ctx context.Context) []string {
+func findPip(ctx context.Context, dir string) []string {
 	for _, argv := range [][]string{{"python3", "-m", "pip"}, {"python", "-m", "pip"}, {"pip3"}, {"pip"}} {
 		path, err := exec.LookPath(argv[0])
 		if err != nil {
@@ -34,7 +34,7 @@ func findPip(ctx context.Context) []string {
 		}
 		argv[0] = path
 		// A python may be there without pip, or only as a stub that offers to install itself.
-		if command(ctx, append(argv, "--version"), "").Run() == nil {
+		if command(ctx, append(argv, "--version"), dir).Run() == nil {
 			return argv
 		}
 	}
@@ -47,7 +47,7 @@ func pipArgs(p pin, dir string) []string {
 		"--platform", p.wheel, "--disable-pip-version-check", "--no-input", "--quiet", "--dest", dir, p.spec}
 }
 
-func findNpm(context.Context) []string {
+func findNpm(context.Context, string) []string {
 	path, err := exec.LookPath("npm")
 	if err != nil {
 		return nil
@@ -55,11 +55,12 @@ func findNpm(context.Context) []string {
 	return []string{path}
 }
 
+// npmArgs say that no project is meant: npm would else look for one in the folders above dir, and read its configuration.
 func npmArgs(p pin, dir string) []string {
-	return []string{"pack", p.spec, "--ignore-scripts", "--no-update-notifier", "--loglevel=error", "--pack-destination", dir}
+	return []string{"pack", p.spec, "--global", "--ignore-scripts", "--no-update-notifier", "--loglevel=error", "--pack-destination", dir}
 }
 
-// fetch downloads a package into dir.
+// fetch downloads a package into dir, which is empty.
 func (c client) fetch(ctx context.Context, argv []string, p pin, dir string) error {
 	cmd := command(ctx, append(argv[:len(argv):len(argv)], c.args(p, dir)...), dir)
 	var stderr bytes.Buffer
@@ -74,6 +75,8 @@ func (c client) fetch(ctx context.Context, argv []string, p pin, dir string) err
 	return fmt.Errorf("%s failed: %w", c.source, err)
 }
 
+// command runs in a folder of ours, never where the user stands: python imports modules from there, npm and the shims of version
+// managers read files there, and a PATH or PYTHONPATH may have entries that are relative or empty.
 func command(ctx context.Context, argv []string, dir string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
@@ -151,9 +151,6 @@ func (h *header) initializer(b []byte) error {
 func (h *header) checkExternal(dir string) error {
 	need := map[string]externalRef{}
 	for _, r := range h.external {
-		if strings.HasPrefix(r.location, "*/") { // an address in memory, which ONNX Runtime marks so
-			continue
-		}
 		if old, ok := need[r.location]; !ok || r.end > old.end {
 			need[r.location] = r
 		}
@@ -168,14 +165,14 @@ func (h *header) checkExternal(dir string) error {
 			return fmt.Errorf("%w: the weights of the model are in %q, but the folder of that file is not known", ErrExternalData, l)
 		}
 		path := filepath.Join(dir, filepath.FromSlash(l))
-		st, err := os.Stat(path)
+		have, err := onnx.ExternalSize(dir, l)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("%w: %s, which holds the model's weights, is missing: copy it there (%w)", ErrExternalData, path, fs.ErrNotExist)
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrExternalData, err)
-		case st.Size() < need[l].end:
-			return fmt.Errorf("%w: %s holds %d bytes, tensor %q of the model needs %d", ErrExternalData, path, st.Size(), need[l].tensor, need[l].end)
+		case have < need[l].end:
+			return fmt.Errorf("%w: %s holds %d bytes, tensor %q of the model needs %d", ErrExternalData, path, have, need[l].tensor, need[l].end)
 		}
 	}
 	return nil

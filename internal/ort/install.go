@@ -25,6 +25,9 @@ type InstallOptions struct {
 // it against its published sha256 and puts it into the user's cache. A library that lies there already is left as it is. On
 // failure, and when ctx is cancelled, nothing stays behind. Several processes may install at once.
 //
+// The user's environment and the configuration in the user's home are trusted: they say which pip or npm runs and where it gets
+// packages from. The folder in which the user stands is not: the client runs in an empty folder of ours.
+//
 // Errors are [ErrUnsupported], [ErrNoClient] and [ErrChecksum], or what the client said last.
 func Install(ctx context.Context, o InstallOptions) (Library, error) {
 	dir, err := cacheDir(o.GPU)
@@ -60,12 +63,7 @@ func (in installer) install(ctx context.Context) (Library, error) {
 			continue
 		}
 		supported = true
-		argv := c.find(ctx)
-		if argv == nil {
-			continue
-		}
-		in.log.Info("installing libonnxruntime", "version", pinnedVersion, "with", strings.Join(argv, " "), "package", p.spec)
-		err := in.from(ctx, parent, c, argv, p)
+		err := in.from(ctx, parent, c, p)
 		switch {
 		case ctx.Err() != nil:
 			return Library{}, context.Cause(ctx)
@@ -75,6 +73,8 @@ func (in installer) install(ctx context.Context) (Library, error) {
 			return lib, nil
 		case errors.Is(err, ErrChecksum):
 			return Library{}, err
+		case errors.Is(err, ErrNoClient):
+			continue
 		}
 		failed = append(failed, err)
 	}
@@ -105,7 +105,7 @@ func (in installer) installed() bool {
 }
 
 // from installs with one client, by way of a temporary folder on the same file system.
-func (in installer) from(ctx context.Context, parent string, c client, argv []string, p pin) (err error) {
+func (in installer) from(ctx context.Context, parent string, c client, p pin) (err error) {
 	tmp, err := os.MkdirTemp(parent, staleName+"*")
 	if err != nil {
 		return err
@@ -121,6 +121,11 @@ func (in installer) from(ctx context.Context, parent string, c client, argv []st
 			return err
 		}
 	}
+	argv := c.find(ctx, download)
+	if argv == nil {
+		return ErrNoClient
+	}
+	in.log.Info("installing libonnxruntime", "version", pinnedVersion, "with", strings.Join(argv, " "), "package", p.spec)
 	if err := c.fetch(ctx, argv, p, download); err != nil {
 		return err
 	}

@@ -232,6 +232,30 @@ func TestInstallCancel(t *testing.T) {
 	}
 }
 
+// An archive may unpack to far more than it holds before what is wanted comes.
+func TestInstallCancelUnpacking(t *testing.T) {
+	w := newWorld(t)
+	w.npm(nil)
+	const part, parts = 64 << 20, 512
+	var header, zeros bytes.Buffer
+	gz := gzip.NewWriter(&header)
+	tar.NewWriter(gz).WriteHeader(&tar.Header{Name: "package/other", Mode: 0o644, Size: part * parts, Typeflag: tar.TypeReg})
+	gz.Close()
+	gz = gzip.NewWriter(&zeros)
+	gz.Write(make([]byte, part))
+	gz.Close()
+	w.put("fake-1.tgz", append(header.Bytes(), bytes.Repeat(zeros.Bytes(), parts)...))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	begin := time.Now()
+	if _, err := w.in.install(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if d := time.Since(begin); d > 5*time.Second {
+		t.Errorf("took %v", d)
+	}
+}
+
 // Once a library is there no client is asked again.
 func TestInstallTwice(t *testing.T) {
 	w := newWorld(t)
@@ -367,11 +391,11 @@ func TestPinsPublished(t *testing.T) {
 			}
 			key := p.spec + " " + p.wheel
 			if packages[key] == "" {
-				argv := c.find(ctx)
+				packages[key] = t.TempDir()
+				argv := c.find(ctx, packages[key])
 				if argv == nil {
 					t.Skipf("no %s", c.source)
 				}
-				packages[key] = t.TempDir()
 				if err := c.fetch(ctx, argv, p, packages[key]); err != nil {
 					t.Fatal(err)
 				}

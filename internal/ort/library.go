@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // Library is a libonnxruntime.
@@ -149,11 +151,11 @@ func inspect(path string) (Library, error) {
 		return lib, err
 	}
 	lib.Path = abs
-	if st, err := os.Stat(abs); err != nil {
+	f, err := regular.Open(abs)
+	if err != nil {
 		return lib, fmt.Errorf("%w: %w", ErrLibrary, err)
-	} else if st.IsDir() {
-		return lib, fmt.Errorf("%w: %s is a folder, name the file in it", ErrLibrary, path)
 	}
+	f.Close()
 	version, err := probe(abs)
 	if err != nil {
 		return lib, fmt.Errorf("%w: %s: %w", ErrLibrary, path, err)

@@ -8,6 +8,8 @@ import (
 
 // probe returns the version of an onnxruntime.dll, which is unloaded again.
 func probe(path string) (string, error) {
+	// Windows would also look for the libraries that this one asks for, and for CUDA's, in the folder in which the user stands.
+	syscall.NewLazyDLL("kernel32.dll").NewProc("SetDllDirectoryW").Call(uintptr(unsafe.Pointer(new(uint16))))
 	lib, err := syscall.LoadLibrary(path)
 	if err != nil {
 		return "", err

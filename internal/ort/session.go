@@ -21,6 +21,8 @@ type Model struct {
 	Path string // the file; names the model in errors if Data is set
 	Data []byte // a serialized ModelProto, such as a graph edited in memory
 	Dir  string // folder of the external data that Data refers to; default the folder of Path
+	// Unfused keeps the runtime from fusing operators, which takes long on large graphs.
+	Unfused bool
 }
 
 // ValueInfo describes an input or output of a session.
@@ -84,6 +86,11 @@ func newSession(m Model, inputs, outputs []string, so *onnxruntime_go.SessionOpt
 	}
 	if m.Dir == "" && m.Path != "" {
 		m.Dir = filepath.Dir(m.Path)
+	}
+	if m.Unfused {
+		if err := so.SetGraphOptimizationLevel(onnxruntime_go.GraphOptimizationLevelEnableBasic); err != nil {
+			return nil, sentence(err)
+		}
 	}
 	h, err := readHeader(m.Data)
 	if err != nil {

@@ -137,7 +137,12 @@ func Write(w io.Writer, p Page) error {
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	if err := t.Execute(w, view); err != nil {
+	var page bytes.Buffer
+	if err := t.Execute(&page, view); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	// Names of files may be of any bytes.
+	if _, err := w.Write(bytes.ToValidUTF8(page.Bytes(), []byte("\ufffd"))); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -68,6 +69,22 @@ func written(t *testing.T, p Page) string {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// TestHostileNames: nothing that is named closes an attribute or opens a tag.
+func TestHostileNames(t *testing.T) {
+	const name = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\xff"
+	p := samplePage()
+	p.Title, p.Lead, p.Facts = name, name, []Fact{{name, name}}
+	c := &p.Sets[0]
+	c.Title, c.Lead, c.SuspiciousLead, c.Suspicious[0].Caption = name, name, name, name
+	r := c.Report
+	r.Model, r.ModelSHA256, r.Sets = name, name, []ood.Set{{Name: name, Group: name, N: 200}}
+	r.Methods[0].Name, r.Methods[0].Variant, r.Methods[2].Failed[0].Error, r.Skipped[0].Reason = name, name, name, name
+	page := written(t, p)
+	if m := regexp.MustCompile(`(?i)<script>alert|<img src=x|"'>`).FindString(page); m != "" || !utf8.ValidString(page) {
+		t.Errorf("the page holds %q, or is no UTF-8", m)
+	}
 }
 
 func TestWrite(t *testing.T) {

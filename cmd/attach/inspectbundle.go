@@ -1,0 +1,180 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// isBundle says whether the file at path is named like a bundle or begins like
+// one, which no model does.
+func isBundle(path string) bool {
+	if strings.EqualFold(filepath.Ext(path), ".attach") {
+		return true
+	}
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var head [4]byte
+	_, err = io.ReadFull(f, head[:])
+	return err == nil && string(head[:]) == "PK\x03\x04"
+}
+
+// namedValues is how many names are printed of a list.
+const namedValues = 20
+
+// bundleInfo is what inspect prints of a bundle.
+type bundleInfo struct {
+	Library     string          `json:"library"` // version that wrote it
+	Model       string          `json:"model"`   // path, "" where rows came without one
+	SHA256      string          `json:"sha256"`
+	Task        bundle.Task     `json:"task"`
+	Feature     string          `json:"feature"`
+	Width       int             `json:"width"` // features
+	Layers      []bundle.Layer  `json:"layers"`
+	Output      string          `json:"output"`
+	Outputs     int             `json:"outputs_width"` // 0 is unknown
+	Sigmoid     bool            `json:"sigmoid"`
+	Classes     []string        `json:"classes"`
+	Columns     []string        `json:"columns"`
+	Preprocess  json.RawMessage `json:"preprocess"`
+	Layout      string          `json:"layout"`
+	Detector    *methodInfo     `json:"detector"`
+	Intervals   *methodInfo     `json:"intervals"`
+	Targets     int             `json:"targets"` // of Intervals
+	HeldOut     bundle.HeldOut  `json:"held_out"`
+	NFit        int             `json:"n_fit"`
+	NCal        int             `json:"n_cal"`
+	Groups      map[string]int  `json:"groups"` // calibration rows of each
+	Seed        uint64          `json:"seed"`
+	Temperature float64         `json:"temperature"` // 0 is not fitted
+	Alpha       float64         `json:"alpha"`
+	LeastPValue *float64        `json:"least_p_value"`  // nil without a detector
+	AlphaRows   int             `json:"rows_for_alpha"` // calibration rows that Alpha takes
+	Level       float64         `json:"level"`
+	Promise     string          `json:"promise"`
+}
+
+type methodInfo struct {
+	Method string     `json:"method"`
+	Params ood.Params `json:"params"`
+}
+
+func (m methodInfo) String() string {
+	return strings.TrimSpace(m.Method + " " + m.Params.String())
+}
+
+func inspectBundle(c *cli.Context, path string) error {
+	if err := refuse(c, "for M.attach, which is shown without a model", "feature", "output", "layers", "ort-lib", "provider", "device", "threads"); err != nil {
+		return err
+	}
+	b, err := bundle.Open(path)
+	if err != nil {
+		return err
+	}
+	info := describeBundle(b)
+	if c.Bool("json") {
+		return writeJSON(c.App.Writer, info)
+	}
+	_, err = io.WriteString(c.App.Writer, info.text())
+	return err
+}
+
+func describeBundle(b *bundle.Bundle) bundleInfo {
+	base, cal := b.Base, b.Calibration
+	info := bundleInfo{
+		Library: b.Library, Model: base.Path, SHA256: base.SHA256, Task: base.Task, Feature: base.Feature, Width: base.Width,
+		Layers: append([]bundle.Layer{}, base.Layers...), Output: base.Output, Outputs: base.Outputs, Sigmoid: base.Sigmoid,
+		Classes: append([]string{}, base.Classes...), Columns: append([]string{}, base.Columns...),
+		Preprocess: b.Preprocess, Layout: b.Layout, Targets: len(cal.Quantiles),
+		HeldOut: cal.HeldOut, NFit: cal.NFit, NCal: cal.NCal, Seed: cal.Seed, Temperature: cal.Temperature,
+		Alpha: cal.Alpha, AlphaRows: calibrate.LeastRows(cal.Alpha), Level: cal.Level, Promise: cal.Promise(),
+	}
+	if d := b.Detector; d != nil {
+		least := b.LeastPValue()
+		info.Detector, info.LeastPValue = &methodInfo{d.Method, d.Params}, &least
+	}
+	if q := b.Quantiles; q != nil {
+		info.Intervals = &methodInfo{q.Method, q.Params}
+	}
+	for _, g := range cal.Groups {
+		if info.Groups == nil {
+			info.Groups = map[string]int{}
+		}
+		info.Groups[g]++
+	}
+	return info
+}
+
+// text is info for people, a fact a line; what is absent has none.
+func (info bundleInfo) text() string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		printf(&b, "%-10s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	list := func(name string, values []string) {
+		switch {
+		case len(values) > namedValues:
+			line(name, "%d: %q and so on; --json prints all", len(values), values[:namedValues])
+		case len(values) > 0:
+			line(name, "%d: %q", len(values), values)
+		}
+	}
+	line("model", "%s", cmp.Or(info.Model, "none: fitted on features alone"))
+	if info.SHA256 != "" {
+		line("sha256", "%s", info.SHA256)
+	}
+	line("task", "%s", info.Task)
+	line("feature", "%s, width %d", cmp.Or(info.Feature, "unnamed"), info.Width)
+	for _, l := range info.Layers {
+		line("layer", "%s, width %d", cmp.Or(l.Tensor, "unnamed"), l.Width)
+	}
+	if info.Outputs > 0 {
+		line("outputs", "%d, of %s", info.Outputs, cmp.Or(info.Output, "a tensor without a name"))
+	}
+	list("classes", info.Classes)
+	list("columns", info.Columns)
+	if info.Preprocess != nil {
+		line("preprocess", "%s", info.Preprocess)
+	}
+	if info.Layout != "" {
+		line("layout", "%s", info.Layout)
+	}
+	line("fitted", "on %d rows, calibrated on %d", info.NFit, info.NCal)
+	if info.Detector != nil {
+		line("detector", "%s", info.Detector)
+		few := ""
+		if *info.LeastPValue > info.Alpha {
+			few = fmt.Sprintf(", so that nothing can be flagged: it takes %d calibration rows", info.AlphaRows)
+		}
+		line("alpha", "%g; least p-value %.3g%s", info.Alpha, *info.LeastPValue, few)
+	}
+	if info.Intervals != nil {
+		line("intervals", "%s; %d targets", info.Intervals, info.Targets)
+		line("level", "%g", info.Level)
+	}
+	list("groups", slices.Sorted(maps.Keys(info.Groups)))
+	if info.Temperature != 0 {
+		line("confidence", "divides logits by %g", info.Temperature)
+	}
+	line("promise", "%s", info.Promise)
+	line("written by", "attach %s", info.Library)
+	return b.String()
+}

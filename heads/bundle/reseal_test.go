@@ -1,0 +1,294 @@
+package bundle_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/internal/npy"
+)
+
+// seal makes the checksums of a file's manifest, and of the arrays named, those of
+// their content.
+func seal(content map[string][]byte, arrays ...string) {
+	m := content["manifest.json"]
+	for _, name := range arrays {
+		if start, end := arrayFacts(m, name); end > start {
+			if facts := describe(name, content[name]); facts != nil {
+				m = slices.Concat(m[:start], facts, m[end:])
+			}
+		}
+	}
+	content["manifest.json"] = m
+	content["manifest.sha256"] = []byte(sha(m) + "  manifest.json\n")
+}
+
+// arrayFacts finds what a manifest says of an array, if it does.
+func arrayFacts(m []byte, name string) (start, end int) {
+	start = bytes.Index(m, []byte("{\n      \"name\": \""+name+"\","))
+	if start < 0 {
+		return 0, 0
+	}
+	const last = "\n    }"
+	length := bytes.Index(m[start:], []byte(last))
+	return start, start + length + len(last)
+}
+
+// describe is what a manifest says of an array, nil where it is none.
+func describe(name string, array []byte) []byte {
+	a, err := npy.Read(bytes.NewReader(array))
+	if err != nil {
+		return nil
+	}
+	dtype := map[bool]string{}
+	_, f32 := a.Data.([]float32)
+	_, f64 := a.Data.([]float64)
+	_, i64 := a.Data.([]int64)
+	dtype[f32], dtype[f64], dtype[i64] = "float32", "float64", "int64"
+	facts, err := json.MarshalIndent(struct {
+		Name   string `json:"name"`
+		DType  string `json:"dtype"`
+		Shape  []int  `json:"shape"`
+		Bytes  int    `json:"bytes"`
+		SHA256 string `json:"sha256"`
+	}{name, dtype[true], a.Shape, len(array), sha(array)}, "    ", "  ")
+	if err != nil {
+		return nil
+	}
+	return facts
+}
+
+// resealed is a golden file with one change and checksums that match.
+func resealed(t testing.TB, file string, change func(content map[string][]byte)) []byte {
+	t.Helper()
+	golden, err := os.ReadFile("testdata/" + file + ".attach")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, content := unpack(t, golden)
+	before := maps.Clone(content)
+	change(content)
+	if maps.EqualFunc(before, content, bytes.Equal) {
+		t.Fatal("nothing was changed")
+	}
+	seal(content, slices.Collect(maps.Keys(content))...)
+	return pack(t, slices.Sorted(maps.Keys(content)), content, zip.Store)
+}
+
+// says replaces text of the manifest.
+func says(old, new string) func(map[string][]byte) {
+	return func(content map[string][]byte) {
+		content["manifest.json"] = []byte(strings.Replace(string(content["manifest.json"]), old, new, 1))
+	}
+}
+
+// holds replaces an array.
+func holds(name string, data any, shape ...int) func(map[string][]byte) {
+	return func(content map[string][]byte) {
+		if content[name] == nil {
+			return
+		}
+		var b bytes.Buffer
+		if err := npy.Write(&b, heads.Array{Shape: shape, Data: data}); err != nil {
+			panic(err)
+		}
+		content[name] = b.Bytes()
+	}
+}
+
+// with changes entries of an array.
+func with(name string, change func(a heads.Array)) func(map[string][]byte) {
+	return func(content map[string][]byte) {
+		a, err := npy.Read(bytes.NewReader(content[name]))
+		if err != nil {
+			return
+		}
+		change(a)
+		holds(name, a.Data, a.Shape...)(content)
+	}
+}
+
+func each(changes ...func(map[string][]byte)) func(map[string][]byte) {
+	return func(content map[string][]byte) {
+		for _, c := range changes {
+			c(content)
+		}
+	}
+}
+
+// lists adds an array, and says so in the manifest.
+func lists(name string, after string) func(map[string][]byte) {
+	return func(content map[string][]byte) {
+		content[name] = content[after]
+		m := content["manifest.json"]
+		start, end := arrayFacts(m, after)
+		if end == start {
+			panic("there is no array " + after)
+		}
+		more := bytes.Replace(m[start:end], []byte(after), []byte(name), 1)
+		content["manifest.json"] = slices.Concat(m[:end], []byte(",\n    "), more, m[end:])
+	}
+}
+
+// TestResealed: who makes checksums match can still not have a file read that no
+// fit writes. A file that is sealed again without a change is read.
+func TestResealed(t *testing.T) {
+	const (
+		class, layers, reg, forest, groups = "v1_classification", "v1_layers", "v1_regression", "v2_forest", "v2_groups"
+
+		ood, quantiles, targets, codes = "calibration/ood.npy", "calibration/quantiles.npy", "calibration/targets.npy", "calibration/groups.npy"
+	)
+	for _, file := range []string{class, layers, reg, forest, groups} {
+		content := resealed(t, file, func(c map[string][]byte) { c["manifest.sha256"] = nil })
+		if _, err := read(content); err != nil {
+			t.Errorf("%s, sealed again: %v", file, err)
+		}
+	}
+	nan := func(a heads.Array) {
+		switch v := a.Data.(type) {
+		case []float64:
+			v[0] -= v[0]
+			v[0] /= v[0]
+		case []float32:
+			v[0] -= v[0]
+			v[0] /= v[0]
+		}
+	}
+	swap := func(a heads.Array) {
+		if v, ok := a.Data.([]float64); ok {
+			v[0], v[1] = v[1], v[0]
+		} else if v, ok := a.Data.([]float32); ok {
+			v[0], v[1] = v[1], v[0]
+		}
+	}
+	for _, tt := range []struct {
+		name, file string
+		change     func(map[string][]byte)
+		says       string
+	}{
+		{"no scores", class, holds(ood, []float64{}, 0), "0 scores of calibration rows where there must be 12"},
+		{"fewer scores", class, holds(ood, []float64{1, 2}, 2), "2 scores"},
+		{"other count", class, says(`"n_cal": 12`, `"n_cal": 11`), "12 scores of calibration rows where there must be 11"},
+		{"no rows", class, says(`"n_fit": 48`, `"n_fit": 0`), "0 rows fitted on"},
+		{"half a row", class, says(`"n_fit": 48`, `"n_fit": 47.5`), "manifest.json"},
+		{"more rows than can be", class, says(`"n_fit": 48`, `"n_fit": 1e400`), "manifest.json"},
+		{"negative seed", class, says(`"seed": 3`, `"seed": -3`), "manifest.json"},
+		{"unsorted scores", class, with(ood, swap), "not sorted"},
+		{"NaN score", class, with(ood, nan), "not a number"},
+		{"scores of float32", class, holds(ood, make([]float32, 12), 12), "float64"},
+		{"scores as a column", class, holds(ood, make([]float64, 12), 12, 1), "dimensions"},
+		{"NaN in the detector", class, with("detector/certificates.npy", nan), "not a number"},
+		{"scores without a detector", groups, says(detectorOf(groups), ""), "scores of calibration rows"},
+		{"another detector's state", layers, says(`"method": "fused-layers"`, `"method": "knn"`), "knn"},
+		{"a detector that reads no layers", class, says(`"task": "classification",`, "\"task\": \"classification\",\n    \"layers\": [\n      {\n        \"width\": 3\n      }\n    ],"), "reads none"},
+		{"one layer less", layers, says("      {\n        \"tensor\": \"relu1\",\n        \"width\": 3\n      },\n", ""), "do not fit together"},
+		{"other layer", layers, says("\"width\": 3\n", "\"width\": 4\n"), "do not fit together"},
+		{"layers and a half", layers, says(`"mahalanobis-layers.layers": 2`, `"mahalanobis-layers.layers": 2.5`), "whole number"},
+		{"parameter nobody has", class, says(`"params": {`, "\"params\": {\n      \"a\": 1,"), `no parameter "a"`},
+		{"parameter that is a list", class, says(`"lambda": 0`, `"lambda": [0]`), `"lambda"`},
+		{"state nobody reads", class, says(`"state": {`, "\"state\": {\n      \"a\": 1,"), `line 35 of manifest.json is "      \"a\": 1,", where a fit writes "      \"exact\": true,"`},
+		{"array nobody reads", class, lists("detector/zeros.npy", "detector/certificates.npy"), "manifest.json"},
+		{"calibration nobody reads", class, lists("calibration/zeros.npy", ood), "manifest.json"},
+		{"quantile head nobody has", class, lists("sqr/mean.npy", "detector/certificates.npy"), "manifest.json"},
+		{"key nobody reads", class, says(`"alpha": 0.05`, "\"alpha\": 0.05,\n    \"beta\": 0.05"), `line 47 of manifest.json is "    \"beta\": 0.05,", where a fit writes "    \"level\": 0.9,"`},
+		{"key twice", class, says(`"alpha": 0.05`, "\"alpha\": 0.01,\n    \"alpha\": 0.05"), "manifest.json"},
+		{"key in capitals", class, says(`"alpha"`, `"Alpha"`), "manifest.json"},
+		{"null", class, says(`"alpha": 0.05`, `"alpha": null`), "alpha 0"},
+		{"text behind", class, func(c map[string][]byte) { c["manifest.json"] = append(c["manifest.json"], "{}"...) }, "manifest.json"},
+		{"deep", class, says(`"layout"`, `"deep": `+strings.Repeat("[", 20000)+strings.Repeat("]", 20000)+`, "layout"`), "manifest.json"},
+		{"odd layout", class, says(`"nchw"`, `"hwcn"`), `"hwcn"`},
+		{"odd sha256", class, says(`"sha256": "0123`, `"sha256": "\u001b[2J`), "sha256"},
+		{"odd rows", class, says(`"held_out": "split"`, `"held_out": "stolen"`), "stolen"},
+		{"odd temperature", class, says(`"temperature": 0.7`, `"temperature": 70000.7`), "temperature"},
+		{"negative temperature", class, says(`"temperature": 0`, `"temperature": -0`), "temperature"},
+		{"temperature of a regressor", groups, says(`"level": 0.9`, "\"level\": 0.9,\n    \"temperature\": 2"), "temperature"},
+		{"alpha of 0", class, says(`"alpha": 0.05`, `"alpha": 0`), "alpha 0"},
+		{"more classes than outputs", class, says(`"d"`+"\n", "\"d\",\n      \"e\"\n"), "4 names of classes for 3 outputs"},
+		{"other outputs", class, says(`"outputs_width": 3`, `"outputs_width": 2`), "names of classes"},
+		{"classes of a regressor", groups, says(`"task": "regression",`, "\"task\": \"regression\",\n    \"classes\": [\"a\"],"), "names of classes for a regressor"},
+		{"preprocessing that is a list", class, says(`"preprocess": {`, `"preprocess": [1], "p": {`), "no JSON object"},
+		{"preprocessing that is deep", class, says(`"preprocess": {`, `"preprocess": {"a": `+strings.Repeat("[", 9000)+strings.Repeat("]", 9000)+`,`), "9001 brackets"},
+		{"preprocessing that is null", class, says(`"preprocess": {`, `"preprocess": null, "p": {`), "no JSON object"},
+		{"newer than it needs", class, says(`"format": 1`, `"format": 2`), `"  \"format\": 2,", where a fit writes "  \"format\": 1,"`},
+		{"other module", class, says(`attach-uncertainty/attach"`, `attach-uncertainty/detach"`), "detach"},
+
+		{"no targets", reg, each(holds(targets, []float32{}, 0, 20), holds(quantiles, []float32{}, 0, 20, 31)), "quantiles of 0 targets"},
+		{"no rows of targets", reg, each(holds(targets, []float32{}, 2, 0), holds(quantiles, []float32{}, 2, 0, 31)), "0 targets of calibration rows where there must be 20"},
+		{"one target", reg, each(holds(targets, make([]float32, 20), 1, 20), holds(quantiles, make([]float32, 620), 1, 20, 31)), "1 targets"},
+		{"a head of other targets", reg, says(`"outputs_width": 2`, `"outputs_width": 1`), "2 targets are calibrated for 1 outputs"},
+		{"crossing quantiles", reg, with(quantiles, swap), "quantiles that cross"},
+		{"NaN quantile", reg, with(quantiles, nan), "not a number"},
+		{"NaN target", reg, with(targets, nan), "not a number"},
+		{"endless target", reg, with(targets, func(a heads.Array) { a.Data.([]float32)[3] = float32(math.Inf(1)) }), "endless target"},
+		{"levels that fall", reg, says("0.001,\n      0.0025", "0.0025,\n      0.001"), "levels must increase"},
+		{"level of 1", reg, says("0.999\n", "1\n"), "levels must increase"},
+		{"one level less", reg, says(",\n      0.999\n", "\n"), "30 levels"},
+		{"layers and a half of the head", reg, says(`"layers": 1`, `"layers": 1.5`), "whole number"},
+		{"NaN in the head", reg, with("sqr/weight0.npy", nan), "not a number"},
+		{"no head", reg, says(`"sqr": {`, `"spr": {`), "quantile head is not for them"},
+		{"a head under another name", forest, says(`"method": "quantile-forest"`, `"method": "sqr"`), "sqr"},
+		{"trees and a half", forest, says(`"targets": 2`, `"targets": 1.5`), "whole number"},
+		{"group nobody has", groups, says("\"plus\"\n", "\"plus\",\n      \"zero\"\n"), `\"plus\",", where a fit writes "`},
+		{"groups that are not sorted", groups, says("\"minus\",\n      \"plus\"", "\"plus\",\n      \"minus\""), "manifest.json"},
+		{"group beyond the last", groups, with(codes, func(a heads.Array) { a.Data.([]int64)[0] = 2 }), "is of group 2 of 2"},
+		{"group below 0", groups, with(codes, func(a heads.Array) { a.Data.([]int64)[0] = -1 }), "is of group -1 of 2"},
+		{"one group less", groups, holds(codes, make([]int64, 19), 19), "groups of 20 calibration rows"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := read(resealed(t, tt.file, tt.change))
+			if !errors.Is(err, bundle.ErrDamaged) && !errors.Is(err, bundle.ErrUnknownMethod) {
+				t.Fatalf("error is %v, want %v", err, bundle.ErrDamaged)
+			}
+			if !strings.Contains(err.Error(), tt.says) || strings.ContainsAny(err.Error(), "\n\x1b") || len(err.Error()) > 400 {
+				t.Errorf("error is %q, want one line that says %q", err, tt.says)
+			}
+		})
+	}
+}
+
+// detectorOf is the part of a golden file's manifest that describes its detector.
+func detectorOf(file string) string {
+	b, err := os.ReadFile("testdata/" + file + ".attach")
+	if err != nil {
+		return ""
+	}
+	return regexp.MustCompile(`(?s)  "detector": \{\n.*?\n  \},\n`).FindString(string(b))
+}
+
+// TestResealedNumbers: a number of the state asks neither for memory that no fit
+// takes nor for scores that are none: what is no number is flagged.
+func TestResealedNumbers(t *testing.T) {
+	in := classifier(40)
+	in.Last = sums(3, 8)
+	in.Method, _ = baselines.ByName("bald-features")
+	passes := edit(t, mustWrite(t, mustFit(t, in)), true, "      \"passes\": 100,\n      \"score\"", "      \"passes\": 4294967295,\n      \"score\"")
+	if _, err := read(passes); !errors.Is(err, bundle.ErrDamaged) || !strings.Contains(err.Error(), `"passes" must be at most`) {
+		t.Errorf("error is %v, want %v", err, bundle.ErrDamaged)
+	}
+	in.Method = baselines.Energy
+	b, err := read(edit(t, mustWrite(t, mustFit(t, in)), true, "      \"temperature\": 1,\n      \"width\"", "      \"temperature\": 5e-324,\n      \"width\""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := b.Predict(context.Background(), in.Batch, bundle.PredictOptions{Alpha: .2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, score := range p.OODScore {
+		if math.IsNaN(score) || math.IsInf(score, 1) && !p.Flag[i] {
+			t.Errorf("row %d has the score %v, and flag %v", i, score, p.Flag[i])
+		}
+	}
+}

@@ -1,0 +1,50 @@
+// Package regular opens files that must be regular ones: of known length, and
+// there at once.
+package regular
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+var (
+	// ErrFolder is wrapped by the error of opening a folder.
+	ErrFolder = errors.New("it is a folder; name a file in it")
+	// ErrSpecial is wrapped by the error of opening a pipe, a device or a
+	// socket.
+	ErrSpecial = errors.New("it is no regular file; copy what it holds into one")
+)
+
+// Open opens a regular file to read. Errors are *fs.PathError.
+func Open(path string) (*os.File, error) { return open(path, os.Stat, os.Open) }
+
+// OpenIn is Open of a file below a folder. A link that leads out of the folder
+// is an error.
+func OpenIn(dir *os.Root, name string) (*os.File, error) { return open(name, dir.Stat, dir.Open) }
+
+// open looks before it opens: to open a pipe is to wait for its writer, and to
+// take what that writes.
+func open(name string, stat func(string) (fs.FileInfo, error), open func(string) (*os.File, error)) (*os.File, error) {
+	info, err := stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrFolder}
+	case !info.Mode().IsRegular():
+		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrSpecial}
+	}
+	return open(name)
+}
+
+// ReadFile returns the content of a regular file.
+func ReadFile(path string) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
