@@ -117,26 +117,6 @@ func one(s []ood.Scorer, err error) (ood.Scorer, error) {
 	return s[0], nil
 }
 
-// bank is the training features for a scorer to keep, which outlives them: a
-// copy, unless they are said to stay.
-func bank(t ood.Training) blas32.General {
-	if t.Stays {
-		return t.Features
-	}
-	return blas32.General{
-		Rows: t.Features.Rows, Cols: t.Features.Cols, Stride: max(t.Features.Cols, 1),
-		Data: heads.ArrayOf(t.Features).Data.([]float32),
-	}
-}
-
-// stored is rows that stay as they are, as an array.
-func stored(m blas32.General) heads.Array {
-	if m.Stride == m.Cols {
-		return heads.Array{Shape: []int{m.Rows, m.Cols}, Data: m.Data[:m.Rows*m.Cols]}
-	}
-	return heads.ArrayOf(m)
-}
-
 func squaredNorm(x []float64) float64 {
 	v := vector64(x)
 	return blas64.Dot(v, v)

@@ -37,7 +37,8 @@ type Spec struct {
 }
 
 // Fitted is a fitted method: a pointer to a struct whose tagged fields are its
-// state, as rows.Save has it. It is safe for concurrent use.
+// state, as rows.Save has it; lengths called features, logits or layer_0 are the
+// widths of these. It is safe for concurrent use.
 type Fitted interface {
 	// Score writes one score per row of b to dst, which has as many elements.
 	// The rows have what the method needs, with the widths that it was fitted
@@ -302,7 +303,7 @@ func (s Spec) restore(m Method, st heads.State) (Scorer, error) {
 			return nil, fmt.Errorf("parameter %q: the method needs %s", widthPrefix+need.name, s.Needs)
 		}
 	}
-	if err := rows.Restore(b.fitted, own); err != nil {
+	if err := rows.Restore(b.fitted, own, b.widths); err != nil {
 		return nil, err
 	}
 	return b, b.try()
@@ -324,7 +325,7 @@ func (s *bounded) try() (err error) {
 	for i := 0; s.widths[fmt.Sprintf("layer_%d", i)] > 0; i++ {
 		b.Layers = append(b.Layers, zeros(fmt.Sprintf("layer_%d", i)))
 	}
-	if s.method.Needs&(NeedInputs|NeedNetwork|NeedDropout) != 0 {
+	if s.method.Needs&(NeedInputs|NeedNetwork|NeedDropout) != 0 || s.method.Needs == 0 {
 		return nil
 	}
 	return s.fitted.Score(context.Background(), make([]float64, 1), b)

@@ -56,10 +56,13 @@ func Save(v any) State {
 
 // Restore sets the tagged fields of v, a pointer to a struct, to what Save
 // stored. It refuses what Save cannot have stored: what is missing or left over,
-// of another type or shape, not finite, or not what the tags hold.
-func Restore(v any, s State) error {
+// of another type or shape, not finite, or not what the tags hold. What has one
+// of the names in lengths outside of nested structs has that length.
+func Restore(v any, s State, lengths map[string]int) error {
 	r := restorer{state: s, used: map[string]bool{}}
-	if err := r.restore("", reflect.ValueOf(v).Elem(), map[string]int{}); err != nil {
+	bound := map[string]int{}
+	maps.Copy(bound, lengths)
+	if err := r.restore("", reflect.ValueOf(v).Elem(), bound); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Params)) {

@@ -94,7 +94,7 @@ func TestSaveAndRestore(t *testing.T) {
 		}
 	}
 	back := &everything{Part: &whitening{}}
-	if err := rows.Restore(back, s); err != nil {
+	if err := rows.Restore(back, s, nil); err != nil {
 		t.Fatal(err)
 	}
 	want := some()
@@ -141,7 +141,7 @@ func TestRestoreRefuses(t *testing.T) {
 		s := rows.Save(some())
 		s.Arrays["counts"] = rows.Array{Shape: []int{2}, Data: slices.Clone(s.Arrays["counts"].Data.([]int64))}
 		change(s)
-		err := rows.Restore(&everything{Part: &whitening{}}, s)
+		err := rows.Restore(&everything{Part: &whitening{}}, s, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
