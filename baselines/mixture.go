@@ -60,9 +60,9 @@ func (m *mixture) Restored() error {
 // component: rows×k.
 func (m *mixture) joint(x blas32.General) blas64.General {
 	h := m.Means.Cols
-	whitened, joint := newMatrix64(x.Rows, h), newMatrix64(x.Rows, m.Means.Rows)
+	centred, whitened, joint := newMatrix64(x.Rows, h), newMatrix64(x.Rows, h), newMatrix64(x.Rows, m.Means.Rows)
 	for c := range m.Means.Rows {
-		centred := widened(x, row64(m.Means, c))
+		widen(centred, x, row64(m.Means, c))
 		if m.Full {
 			p := blas64.General{Rows: h, Cols: h, Stride: h, Data: m.Precisions.Data[c*h*h : (c+1)*h*h]}
 			blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, centred, p, 0, whitened)

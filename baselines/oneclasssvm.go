@@ -119,7 +119,7 @@ func newGaussianRows(x blas32.General, gamma float64) gaussianRows {
 
 // kernel is the kernel of row i and one that has the given product with it and
 // the given squared norm.
-func (g gaussianRows) kernel(i int, product, square float64) float64 {
+func (g *gaussianRows) kernel(i int, product, square float64) float64 {
 	// A NaN stays one.
 	d := g.squares[i] + square - 2*product
 	if d < 0 {
@@ -133,11 +133,11 @@ func (s *oneClassSVM) Score(_ context.Context, dst []float64, b ood.Batch) error
 	x, products := widened(b.Features, s.rows.mean), newMatrix64(len(dst), s.Vectors.Rows)
 	blas64.Gemm(blas.NoTrans, blas.Trans, 1, x, s.rows.rows, 0, products)
 	for i := range dst {
-		square := squaredNorm(row64(x, i))
-		dst[i] = s.Rho
-		for k, c := range s.Coefficients {
-			dst[i] -= c * s.rows.kernel(k, row64(products, i)[k], square)
+		square, score := squaredNorm(row64(x, i)), s.Rho
+		for k, product := range row64(products, i) {
+			score -= s.Coefficients[k] * s.rows.kernel(k, product, square)
 		}
+		dst[i] = score
 	}
 	return nil
 }

@@ -86,13 +86,17 @@ func (s *spectrum) components(first, k int) blas64.General {
 // widened is m less centre, which has an entry per column.
 func widened(m blas32.General, centre []float64) blas64.General {
 	w := newMatrix64(m.Rows, m.Cols)
+	widen(w, m, centre)
+	return w
+}
+
+func widen(dst blas64.General, m blas32.General, centre []float64) {
 	for i := range m.Rows {
-		to := row64(w, i)
+		to := row64(dst, i)
 		for j, v := range row(m, i) {
 			to[j] = float64(v) - centre[j]
 		}
 	}
-	return w
 }
 
 // projected is x less centre, times p, h×k.

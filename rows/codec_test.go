@@ -147,3 +147,14 @@ func TestRestoreRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestRestoreOfKnownLengths(t *testing.T) {
+	s := rows.Save(some())
+	if err := rows.Restore(&everything{Part: &whitening{}}, s, map[string]int{"h": 3, "other": 9}); err != nil {
+		t.Error(err)
+	}
+	err := rows.Restore(&everything{Part: &whitening{}}, s, map[string]int{"h": 4})
+	if want := `axis 0 of array "mean" must be 4, not 3`; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
