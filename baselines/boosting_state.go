@@ -43,10 +43,10 @@ func (b *boosting) State() heads.State {
 func RestoreBoosting(s heads.State) (heads.QuantileRegressor, error) {
 	b := &boosting{}
 	var err error
-	if b.cols, err = whole(s, "columns", 1); err != nil {
+	if b.cols, err = s.Whole("columns", 1); err != nil {
 		return nil, err
 	}
-	targets, err := whole(s, "targets", 1)
+	targets, err := s.Whole("targets", 1)
 	if err != nil {
 		return nil, err
 	}

@@ -41,9 +41,8 @@ type certificates struct{ heads.Certificates }
 // certificatesFit fits the whole grid at once, with the options that are a
 // method's own and those that all certificates share.
 func certificatesFit(own func(ood.Training, ood.Values) heads.CertificatesOptions) func(context.Context, ood.Training, ood.Values) (ood.Fitted, error) {
-	type grid struct{}
 	return func(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
-		fitted, err := ood.Cached(t.Batch, grid{}, func() ([]*heads.Certificates, error) {
+		fitted, err := ood.Jointly(t, func() ([]*heads.Certificates, error) {
 			options := make([]heads.CertificatesOptions, len(t.Grid))
 			for i, p := range t.Grid {
 				o := own(t, p)
@@ -86,6 +85,3 @@ func count(k float64, h int) (int, error) {
 	}
 	return int(k), nil
 }
-
-// Rows that are scored between two looks at the context.
-const certificatesBlock = 4096

@@ -32,8 +32,7 @@ var CertificatesNonlinear = ood.Define(ood.Spec{
 type nonlinear struct{ heads.NonlinearCertificates }
 
 func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
-	type grid struct{}
-	fitted, err := ood.Cached(t.Batch, grid{}, func() ([]*heads.NonlinearCertificates, error) {
+	fitted, err := ood.Jointly(t, func() ([]*heads.NonlinearCertificates, error) {
 		options := make([]heads.NonlinearOptions, len(t.Grid))
 		for i, p := range t.Grid {
 			options[i] = heads.NonlinearOptions{

@@ -119,6 +119,19 @@ func (c conformance) damagedState(t *testing.T, m ood.Method) {
 			}
 		}
 	}
+	// What is restored for other rows has to be able to score them.
+	if width, ok := whole.Params["width of features"].(float64); ok {
+		for _, other := range []float64{1, width - 1, width + 1} {
+			s := throughJSON(t, whole)
+			s.Params["width of features"] = other
+			if back, err := m.Restore(s); err == nil {
+				b := c.out
+				b.Features = zeros(b.Len(), int(other))
+				copy(b.Features.Data, c.out.Features.Data)
+				score(t, back, b)
+			}
+		}
+	}
 	for name, a := range whole.Arrays {
 		for _, broken := range []heads.Array{
 			{},

@@ -3,38 +3,46 @@ package baselines
 import (
 	"context"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
+
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // CoP scores with the reconstruction error of kernel PCA under a cosine kernel.
-var CoP = ood.Method{
+var CoP = ood.Define(ood.Spec{
 	Name: "cop",
 	Doc: "Norm of what remains of the features, scaled to unit norm and centred, outside the first principal components of the " +
 		"training features, as many as explain the share of the variance that the parameter says: the reconstruction error of " +
 		"kernel PCA under a cosine kernel. One component at least is left out.",
-	Ref:     "Fang et al. 2024, arXiv:2402.02949, CoP",
-	Needs:   ood.NeedFeatures,
-	Memory:  squares(eigenSquares),
-	Default: ood.Params{"variance": .85},
-	Grid:    []ood.Params{{"variance": .7}, {"variance": .85}, {"variance": .9}, {"variance": .95}, {"variance": .99}},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		return one(fitCoP(ctx, t, []ood.Params{p}))
+	Ref:    "Fang et al. 2024, arXiv:2402.02949, CoP",
+	Needs:  ood.NeedFeatures,
+	Memory: squares(eigenSquares),
+	Params: []ood.Param{explained(.85).Over(.7, .85, .9, .95, .99)},
+	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+		c, err := fitPrincipal(ctx, t, p, directionsKey{}, t.Features.Cols, directions)
+		return &cop{c}, err
 	},
-	FitGrid: fitCoP,
-	Restore: func(st heads.State) (ood.Scorer, error) { return restoreKernelPCA(st, false) },
-}
+	New: func() ood.Fitted { return &cop{} },
+})
 
-func fitCoP(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-	shares := make([]float64, len(grid))
-	for i, p := range grid {
-		var err error
-		if shares[i], err = readVariance(p.Reader(), .85); err != nil {
-			return nil, err
+type cop struct{ principal }
+
+type directionsKey struct{}
+
+// directions are the rows of x scaled to unit norm; rows of zeros stay zero.
+func directions(x blas32.General) blas64.General {
+	unit := widened(x, make([]float64, x.Cols))
+	for i := range unit.Rows {
+		if norm := blas64.Nrm2(vector64(row64(unit, i))); norm != 0 {
+			blas64.Scal(1/norm, vector64(row64(unit, i)))
 		}
 	}
-	if err := checkRows(t.Features, "cop"); err != nil {
-		return nil, err
-	}
-	return fitKernelPCA(ctx, t, kernelMap{width: t.Features.Cols}, shares)
+	return unit
+}
+
+// Score implements ood.Fitted.
+func (s *cop) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	s.left(dst, directions(b.Features))
+	return nil
 }

@@ -5,13 +5,16 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
+
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // CoRP scores with the reconstruction error of kernel PCA under a Gaussian
 // kernel of directions.
-var CoRP = ood.Method{
+var CoRP = ood.Define(ood.Spec{
 	Name: "corp",
 	Doc: "The reconstruction error of kernel PCA under the Gaussian kernel exp(−gamma·‖x−y‖²) of features scaled to unit norm, " +
 		"approximated by random Fourier features, with as many components as explain the share variance. frequencies is " +
@@ -25,28 +28,15 @@ var CoRP = ood.Method{
 		}
 		return eigenSquares*square(m) + 8*float64(m)*float64(t.Features.Cols)
 	},
-	Default: ood.Params{"gamma": 2., "variance": .8, "frequencies": 0.},
+	Params: []ood.Param{
+		ood.Number("gamma", 2).Above(0), explained(.8), ood.Count("frequencies", 0).AtLeast(0).AtMost(limitFrequencies),
+	},
 	Grid: []ood.Params{
 		{"gamma": 2., "variance": .8}, {"gamma": 1., "variance": .7}, {"gamma": 1., "variance": .5}, {"gamma": 3., "variance": .5},
 	},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		r := p.Reader()
-		gamma := r.Positive("gamma", 2)
-		m := r.Between("frequencies", 0, 0, limitFrequencies)
-		variance, err := readVariance(r, .8)
-		if err != nil {
-			return nil, err
-		}
-		if err := checkRows(t.Features, "corp"); err != nil {
-			return nil, err
-		}
-		if m == 0 {
-			m = min(4*t.Features.Cols, mostFrequencies)
-		}
-		return one(fitKernelPCA(ctx, t, newFourier(t.Features.Cols, m, gamma, t.Seed), []float64{variance}))
-	},
-	Restore: func(st heads.State) (ood.Scorer, error) { return restoreKernelPCA(st, true) },
-}
+	Fit: fitCoRP,
+	New: func() ood.Fitted { return &corp{} },
+})
 
 // As many as the authors take for 512 features; the eigenproblem grows with
 // the cube.
@@ -56,18 +46,61 @@ const mostFrequencies = 2048
 // eigenproblem.
 const limitFrequencies = 1 << 13
 
+type corp struct {
+	fourier
+	principal
+}
+
+func fitCoRP(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	gamma, m := p.Float("gamma"), p.Int("frequencies")
+	if m == 0 {
+		m = min(4*t.Features.Cols, mostFrequencies)
+	}
+	f := newFourier(t.Features.Cols, m, gamma, t.Seed)
+	c, err := fitPrincipal(ctx, t, p, fourierKey{m, gamma}, m, f.of)
+	return &corp{f, c}, err
+}
+
+// fourier are random Fourier features of a Gaussian kernel.
+type fourier struct {
+	Frequencies blas64.General `state:"frequencies[features,m]"`
+	Phases      []float64      `state:"phases[m]"`
+}
+
+type fourierKey struct {
+	m     int
+	gamma float64
+}
+
 // newFourier draws m random Fourier features of a Gaussian kernel on rows of h.
-func newFourier(h, m int, gamma float64, seed uint64) kernelMap {
+func newFourier(h, m int, gamma float64, seed uint64) fourier {
 	r := rand.New(rand.NewPCG(seed, 0))
-	k := kernelMap{width: h, frequencies: newMatrix64(h, m), phases: make([]float64, m)}
-	for i := range k.frequencies.Data {
+	f := fourier{newMatrix64(h, m), make([]float64, m)}
+	for i := range f.Frequencies.Data {
 		// Box & Muller's normals, unlike NormFloat64's, are the same by
 		// definition in any language.
 		radius := math.Sqrt(-2 * math.Log(1-r.Float64()))
-		k.frequencies.Data[i] = math.Sqrt(2*gamma) * radius * math.Cos(2*math.Pi*r.Float64())
+		f.Frequencies.Data[i] = math.Sqrt(2*gamma) * radius * math.Cos(2*math.Pi*r.Float64())
 	}
-	for j := range k.phases {
-		k.phases[j] = 2 * math.Pi * r.Float64()
+	for j := range f.Phases {
+		f.Phases[j] = 2 * math.Pi * r.Float64()
 	}
-	return k
+	return f
+}
+
+// of are the Fourier features of the directions of rows.
+func (f fourier) of(x blas32.General) blas64.General {
+	m := len(f.Phases)
+	y, scale := newMatrix64(x.Rows, m), math.Sqrt(2/float64(m))
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, directions(x), f.Frequencies, 0, y)
+	for i := range y.Data {
+		y.Data[i] = scale * math.Cos(y.Data[i]+f.Phases[i%m])
+	}
+	return y
+}
+
+// Score implements ood.Fitted.
+func (s *corp) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	s.left(dst, s.of(b.Features))
+	return nil
 }

@@ -5,125 +5,66 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // Distance scores with how far a row lies from the training rows.
-var Distance = ood.Method{
+var Distance = ood.Define(ood.Spec{
 	Name: "distance",
 	Doc: "Percentile of the Euclidean distances to the training features. " +
 		"percentile=0 is the distance to the nearest of them; between two of them it is interpolated linearly.",
-	Ref:     "Tagasovska & Lopez-Paz 2019, table 2",
-	Needs:   ood.NeedFeatures,
-	Default: ood.Params{"percentile": 0.},
-	Grid:    []ood.Params{{"percentile": 0.}, {"percentile": 1.}, {"percentile": 10.}, {"percentile": 50.}},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		return one(fitDistance(ctx, t, []ood.Params{p}))
-	},
-	FitGrid: fitDistance,
-	Restore: func(s heads.State) (ood.Scorer, error) {
-		percentile, err := s.Number("percentile")
-		if err != nil {
-			return nil, err
-		}
-		train, err := s.General("train")
-		if err != nil {
-			return nil, err
-		}
-		if err := checkRows(train, "distance"); err != nil {
-			return nil, err
-		}
-		return newDistance(neighbours.New(train, false), percentile)
-	},
-}
+	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
+	Needs:  ood.NeedFeatures,
+	Params: []ood.Param{ood.Number("percentile", 0).AtLeast(0).AtMost(100).Over(0, 1, 10, 50)},
+	Fit:    fitDistance,
+	New:    func() ood.Fitted { return &distance{} },
+})
 
 type distance struct {
-	*neighbours.Index
-	percentile float64
+	ranked
+	Percentile float64 `state:"percentile,least=0"`
 }
 
-func fitDistance(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-	if err := checkRows(t.Features, "distance"); err != nil {
+func fitDistance(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	x, err := index(t, false)
+	if err != nil {
 		return nil, err
 	}
-	n := neighbours.New(bank(t), false)
-	scorers := make([]ood.Scorer, len(grid))
-	for i, p := range grid {
-		r := p.Reader()
-		percentile := r.Float("percentile", 0)
-		if err := r.Err(); err != nil {
-			return nil, err
-		}
-		var err error
-		if scorers[i], err = newDistance(n, percentile); err != nil {
-			return nil, err
-		}
+	s := &distance{newRanked(x), p.Float("percentile")}
+	for _, p := range t.Grid {
+		low, high, _ := ranksOf(p.Float("percentile"), t.Len())
+		s.ranks = append(s.ranks, low, high)
 	}
-	return scorers, ctx.Err()
+	return s, nil
 }
 
-func newDistance(n *neighbours.Index, percentile float64) (ood.Scorer, error) {
-	if !(percentile >= 0 && percentile <= 100) {
-		return nil, fmt.Errorf("parameter %q must be in [0,100], not %v", "percentile", percentile)
-	}
-	return distance{n, percentile}, nil
+// ranksOf says between which of n distances a percentile is, and how far from
+// the lower one, as numpy.percentile does by default.
+func ranksOf(percentile float64, n int) (low, high int, share float64) {
+	at, share := math.Modf(percentile / 100 * float64(n-1))
+	return int(at), int(at + math.Ceil(share)), share
 }
 
-// State implements heads.Stater.
-func (d distance) State() heads.State {
-	return heads.State{
-		Params: map[string]any{"percentile": d.percentile},
-		Arrays: map[string]heads.Array{"train": stored(d.Rows)},
+// Restored implements rows.Restored.
+func (s *distance) Restored() error {
+	if s.Percentile > 100 {
+		return fmt.Errorf("parameter %q must be at most 100, not %v", "percentile", s.Percentile)
 	}
+	low, high, _ := ranksOf(s.Percentile, s.Train.Rows)
+	s.ranked = newRanked(neighbours.New(s.Train, false), low, high)
+	return nil
 }
 
-// Score implements ood.Scorer.
-func (d distance) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	if err := checkWidth(b.Features, d.Rows.Cols, "features"); err != nil {
-		return nil, err
+// Score implements ood.Fitted.
+func (s *distance) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	of, err := s.distances(ctx, b)
+	if err != nil {
+		return err
 	}
-	dst = scores(dst, b.Features.Rows)
-	if err := d.score(ctx, [][]float64{dst}, []float64{d.percentile}, b.Features); err != nil {
-		return nil, err
+	low, high, share := ranksOf(s.Percentile, s.Train.Rows)
+	for i, d := range of[low] {
+		dst[i] = d + share*(of[high][i]-d)
 	}
-	return dst, nil
-}
-
-// ScoreGrid implements ood.GridScorer: all percentiles come from the same
-// distances.
-func (d distance) ScoreGrid(ctx context.Context, grid []ood.Scorer, b ood.Batch) ([][]float64, error) {
-	if err := checkWidth(b.Features, d.Rows.Cols, "features"); err != nil {
-		return nil, err
-	}
-	dst := make([][]float64, len(grid))
-	percentiles := make([]float64, len(grid))
-	for i, s := range grid {
-		dst[i] = make([]float64, b.Features.Rows)
-		percentiles[i] = s.(distance).percentile
-	}
-	if err := d.score(ctx, dst, percentiles, b.Features); err != nil {
-		return nil, err
-	}
-	return dst, nil
-}
-
-// score writes one percentile of the distances of every row of x to each dst.
-func (d distance) score(ctx context.Context, dst [][]float64, percentiles []float64, x blas32.General) error {
-	ranks := make([]int, 0, 2*len(percentiles))
-	shares := make([]float64, len(percentiles))
-	for i, p := range percentiles {
-		// numpy.percentile's default, linear: rank p/100·(n−1), interpolated.
-		low, share := math.Modf(p / 100 * float64(d.Rows.Rows-1))
-		ranks = append(ranks, int(low), int(low+math.Ceil(share)))
-		shares[i] = share
-	}
-	return d.Distances(ctx, x, ranks, func(i int, near []float64) {
-		for j, share := range shares {
-			dst[j][i] = near[2*j] + share*(near[2*j+1]-near[2*j])
-		}
-	})
+	return nil
 }

@@ -2,11 +2,13 @@ package baselines
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -28,6 +30,15 @@ const (
 // how features lie about their class's mean, whatever their length, and ViM what is left of them
 // outside the space that the network uses. Both weigh in the logits.
 var FusedPValues = Fused("fused", HarmonicMean, CertificatesCoupled, ViM)
+
+// FusedLayers fuses certificates of the last layer with what earlier layers
+// show: the former tell new classes, the latter another kind of input. Since
+// these are seen there, the last layer's logits count more than where it stands
+// alone, and the length of features, which is short where nothing is
+// recognised, is left in.
+var FusedLayers = WeightedFused("fused-layers", Fisher,
+	Component{Method: CertificatesCoupled, Params: ood.Params{"unit_norm": false, "weight": .67}, Weight: 2},
+	Component{Method: MahalanobisLayers, Weight: 1})
 
 // Component is a detector to fuse with others.
 type Component struct {
@@ -55,7 +66,7 @@ func Fused(name string, combine Combination, components ...ood.Method) ood.Metho
 // components, two of them have one name, a method lacks a parameter, a weight
 // is not positive and finite or there is no such combination.
 func WeightedFused(name string, combine Combination, components ...Component) ood.Method {
-	f := fusion{name: name, combine: combine}
+	f := fusion{}
 	var sum float64
 	for _, c := range components {
 		if !(c.Weight > 0) || math.IsInf(c.Weight, 1) {
@@ -95,28 +106,28 @@ func WeightedFused(name string, combine Combination, components ...Component) oo
 		}
 		weighing = ", in both of which they count " + strings.Join(shares, ", ")
 	}
-	m := ood.Method{
+	other := Fisher
+	if combine == Fisher {
+		other = HarmonicMean
+	}
+	spec := ood.Spec{
 		Name: name,
 		Doc: "The conformal p-values of " + strings.Join(listed, ", ") + " as one number: combine=fisher is −2 Σ log p, combine=harmonic " +
 			"minus the logarithm of their harmonic mean" + weighing + ". Each fifth of the training rows, drawn by the seed, is scored by components fitted with the others, and so " +
 			"all rows calibrate the components, which are fitted with all. Between calibration scores log p is interpolated, and beyond the largest it follows a generalised Pareto " +
 			"distribution fitted to the upper tenth, so that far rows keep their order. The components depend on each other: the " +
 			"result is a score, and a p-value only once it is calibrated itself.",
-		Ref:     "Fisher 1932; Wilson 2019, doi:10.1073/pnas.1814092116; Pickands 1975 for the tail",
-		Needs:   f.needs(),
-		Memory:  f.memory,
-		Default: ood.Params{"combine": string(combine)},
-		Grid:    []ood.Params{{"combine": string(Fisher)}, {"combine": string(HarmonicMean)}},
-		Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-			return one(f.fit(ctx, t, []ood.Params{p}))
-		},
-		FitGrid: f.fit,
-		Restore: f.restore,
+		Ref:    "Fisher 1932; Wilson 2019, doi:10.1073/pnas.1814092116; Pickands 1975 for the tail",
+		Memory: f.memory,
+		Params: []ood.Param{ood.Choice("combine", string(combine), string(other)).Over(string(Fisher), string(HarmonicMean))},
+		Fit:    f.fit,
+		New:    f.empty,
 	}
 	for _, c := range f.components {
-		m.Control = m.Control || c.Control
+		spec.Needs |= c.Needs
+		spec.Control = spec.Control || c.Control
 	}
-	return m
+	return ood.Define(spec)
 }
 
 func repeated(names []string) bool {
@@ -132,22 +143,14 @@ func repeated(names []string) bool {
 
 // fusion is a fused method before it is fitted.
 type fusion struct {
-	name       string
-	combine    Combination // where nothing is said
 	components []ood.Method
 	weights    []float64 // of the components; they add up to 1
 }
 
-// equalWeights add up to 1.
-func equalWeights(n int) []float64 {
-	weights := make([]float64, n)
-	for i := range weights {
-		weights[i] = 1 / float64(n)
-	}
-	return weights
+// equal says whether the components count alike.
+func (f fusion) equal() bool {
+	return !slices.ContainsFunc(f.weights, func(w float64) bool { return w != f.weights[0] })
 }
-
-func (f fusion) equal() bool { return slices.Equal(f.weights, equalWeights(len(f.weights))) }
 
 func (f fusion) names() []string {
 	names := make([]string, len(f.components))
@@ -155,13 +158,6 @@ func (f fusion) names() []string {
 		names[i] = c.Name
 	}
 	return names
-}
-
-func (f fusion) needs() (n ood.Needs) {
-	for _, c := range f.components {
-		n |= c.Needs
-	}
-	return n
 }
 
 // memory is that of the largest component, while scorers of the others are
@@ -177,52 +173,196 @@ func (f fusion) memory(t ood.Training, _ ood.Params) float64 {
 	return largest + (all-largest)/4
 }
 
-func (f fusion) fit(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-	combine := make([]Combination, len(grid))
-	other := Fisher
-	if f.combine == Fisher {
-		other = HarmonicMean
+// fused is a fitted fusion.
+type fused struct {
+	Combine Combination  `state:"combine,of=fisher|harmonic"`
+	Parts   []*fusedPart `state:"parts,least=1"`
+}
+
+// fusedPart is a fitted component.
+type fusedPart struct {
+	Name   string    `state:"method"`
+	Weight float64   `state:"weight,positive"` // of all parts they add up to 1
+	Fitted component `state:"fitted"`
+	Scores []float64 `state:"calibration[n],rising"` // out of fold
+	surprise
+}
+
+// component has the state that its method gives it.
+type component struct {
+	method ood.Method
+	ood.Scorer
+}
+
+// State implements rows.Coder.
+func (c *component) State() heads.State { return c.Scorer.(heads.Stater).State() }
+
+// Restore implements rows.Coder.
+func (c *component) Restore(s heads.State) (err error) {
+	if c.method.Restore == nil {
+		return errors.New("there are more parts than the method has")
 	}
-	for i, p := range grid {
-		r := p.Reader()
-		combine[i] = Combination(r.OneOf("combine", string(f.combine), string(other)))
-		if err := r.Err(); err != nil {
-			return nil, err
-		}
+	c.Scorer, err = c.method.Restore(s)
+	return err
+}
+
+// empty has what a state is restored into.
+func (f fusion) empty() ood.Fitted {
+	s := &fused{}
+	for _, m := range f.components {
+		s.Parts = append(s.Parts, &fusedPart{Fitted: component{method: m}})
 	}
-	if err := (ood.Method{Name: f.name, Needs: f.needs()}).CheckTraining(t); err != nil {
-		return nil, err
+	return s
+}
+
+// Restored implements rows.Restored.
+func (p *fusedPart) Restored() error {
+	if p.Name != p.Fitted.method.Name {
+		return fmt.Errorf("it is of %q, where the method has %q", p.Name, p.Fitted.method.Name)
 	}
-	if err := t.Validate(); err != nil {
-		return nil, err
+	p.surprise = newSurprise(calibrate.Conformal{Scores: p.Scores})
+	return nil
+}
+
+// Restored implements rows.Restored.
+func (s *fused) Restored() error {
+	var sum float64
+	for _, p := range s.Parts {
+		sum += p.Weight
 	}
-	// A component would count the rows that it is given.
-	needs := f.needs()
-	if needs&ood.NeedFeatures != 0 {
-		if err := heads.CheckFinite("features", t.Features); err != nil {
-			return nil, err
-		}
+	if !(math.Abs(sum-1) <= 1e-9) {
+		return fmt.Errorf("weights must add up to 1, not to %v", sum)
 	}
-	if needs&ood.NeedLogits != 0 {
-		if err := heads.CheckFinite("logits", t.Logits); err != nil {
-			return nil, err
-		}
-	}
-	if needs&ood.NeedLayers != 0 {
-		if err := checkLayers(t.Layers); err != nil {
-			return nil, err
-		}
-	}
+	return nil
+}
+
+// fusedFolds is the number of parts that rows are calibrated in.
+const fusedFolds = 5
+
+func (f fusion) fit(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 	if t.Len() < 2 {
-		return nil, &heads.TooFewRowsError{What: f.name, Have: t.Len(), Need: 2}
+		return nil, &heads.TooFewRowsError{What: "fused detectors", Have: t.Len(), Need: 2}
 	}
-	parts, err := f.crossFit(ctx, t)
+	parts, err := ood.Jointly(t, func() ([]*fusedPart, error) { return f.crossFit(ctx, t) })
+	return &fused{Combination(p.Text("combine")), parts}, err
+}
+
+// crossFit fits the components in their default configurations, and calibrates
+// them with the scores of every row by components that were fitted without the
+// row's fold (Vovk 2015, "Cross-conformal predictors").
+func (f fusion) crossFit(ctx context.Context, t ood.Training) ([]*fusedPart, error) {
+	folds := calibrate.Folds(t.Len(), fusedFolds, t.Seed)
+	held := make([][]float64, len(f.components))
+	done, fits := 0, (len(folds)+1)*len(f.components)
+	fit := func(m ood.Method, part ood.Training) (ood.Scorer, error) {
+		part.Progress = func(share float64) { t.TellAll((float64(done) + share) / float64(fits)) }
+		s, err := m.Fit(ctx, part, m.Default)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Name, err)
+		}
+		done++
+		t.TellAll(float64(done) / float64(fits))
+		return s, nil
+	}
+	for _, fold := range folds {
+		part, out := t.Without(fold), t.Batch.Select(fold)
+		for i, m := range f.components {
+			s, err := fit(m, part)
+			if err != nil {
+				return nil, fewerRows(err, part.Len(), t.Len())
+			}
+			scores, err := s.Score(ctx, nil, out)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", m.Name, err)
+			}
+			held[i] = append(held[i], scores...)
+		}
+	}
+	parts := make([]*fusedPart, len(f.components))
+	for i, m := range f.components {
+		s, err := fit(m, t)
+		if err != nil {
+			return nil, err
+		}
+		c, err := calibrate.NewConformal(held[i])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Name, err)
+		}
+		parts[i] = &fusedPart{m.Name, f.weights[i], component{m, s}, c.Scores, newSurprise(c)}
+	}
+	return parts, nil
+}
+
+// fewerRows says of an error that it is of a fit with some of the rows: where
+// they were too few, how many of all it takes.
+func fewerRows(err error, some, all int) error {
+	few := (*heads.TooFewRowsError)(nil)
+	if errors.As(err, &few) {
+		return &heads.TooFewRowsError{What: few.What, Have: all, Need: few.Need + (few.Need+fusedFolds-2)/(fusedFolds-1)}
+	}
+	return fmt.Errorf("fitted with %d of %d rows, the others to calibrate with: %w", some, all, err)
+}
+
+// Score implements ood.Fitted. All combinations are of the same p-values.
+func (s *fused) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	surprises, err := ood.Cached(b, s.Parts[0], func() ([][]float64, error) { return s.surprises(ctx, b) })
 	if err != nil {
-		return nil, err
+		return err
 	}
-	scorers := make([]ood.Scorer, len(grid))
-	for i, c := range combine {
-		scorers[i] = newFused(c, parts)
+	row := make([]float64, len(s.Parts))
+	for r := range dst {
+		for i := range row {
+			row[i] = surprises[i][r]
+		}
+		dst[r] = s.combined(row)
 	}
-	return scorers, ctx.Err()
+	return nil
+}
+
+// surprises are −log p of the rows, by component.
+func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error) {
+	if b.Network != nil {
+		b.Inputs = ood.InputsOf(b.Block.Shape, b.Block.Data)
+	}
+	all := make([][]float64, len(s.Parts))
+	for i, p := range s.Parts {
+		scorer := p.Fitted.Scorer
+		if n, ok := scorer.(ood.NetworkBound); ok {
+			scorer = n.Bind(b.Network)
+		}
+		var err error
+		if all[i], err = scorer.Score(ctx, nil, b); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		for r, v := range all[i] {
+			all[i][r] = p.of(v)
+		}
+	}
+	return all, nil
+}
+
+// combined fuses −log p of the components.
+func (s *fused) combined(surprises []float64) float64 {
+	var sum float64
+	if s.Combine == Fisher {
+		for i, v := range surprises {
+			sum += s.Parts[i].Weight * v
+		}
+		return 2 * float64(len(surprises)) * sum
+	}
+	largest := slices.Max(surprises) // NaN if one of them is
+	for i, v := range surprises {
+		sum += s.Parts[i].Weight * math.Exp(v-largest)
+	}
+	return largest + math.Log(sum)
+}
+
+// Variant says what stands in for a component.
+func (s *fused) Variant(n ood.Network) string {
+	for _, p := range s.Parts {
+		if v := ood.VariantOf(p.Fitted.Scorer); v != "" {
+			return v
+		}
+	}
+	return ""
 }

@@ -251,13 +251,14 @@ func TestFusedRestoreRefuses(t *testing.T) {
 		spoil func(heads.State)
 		want  string
 	}{
-		{func(s heads.State) { s.Params["combine"] = "sum" }, "fisher or harmonic"},
-		{func(s heads.State) { s.Params["components"] = "given,energy" }, `"given,energy"`},
-		{func(s heads.State) { s.Params["energy.width"] = 3. }, "energy.width"},
-		{func(s heads.State) { s.Params["given.width"] = 3. }, "there is more"},
+		{func(s heads.State) { s.Params["combine"] = "sum" }, "fisher, harmonic"},
+		{func(s heads.State) { s.Params["parts"] = 2. }, "more parts"},
+		{func(s heads.State) { s.Params["parts.0.method"] = "energy" }, `it is of "energy"`},
+		{func(s heads.State) { s.Params["parts.0.weight"] = .5 }, "add up to 1"},
+		{func(s heads.State) { s.Params["parts.0.fitted.width"] = 3. }, "there is more"},
 		{func(s heads.State) { s.Arrays["knn.train"] = heads.Vector([]float64{1}) }, "knn.train"},
-		{func(s heads.State) { s.Arrays["calibration_given"] = heads.Vector([]float64{2, 1}) }, "increasing"},
-		{func(s heads.State) { s.Arrays["calibration_given"] = heads.Vector([]float64{math.NaN()}) }, "increasing"},
+		{func(s heads.State) { s.Arrays["parts.0.calibration"] = heads.Vector([]float64{2, 1}) }, "falls"},
+		{func(s heads.State) { s.Arrays["parts.0.calibration"] = heads.Vector([]float64{math.NaN()}) }, "NaN"},
 	} {
 		spoilt := state()
 		c.spoil(spoilt)

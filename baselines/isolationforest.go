@@ -6,17 +6,17 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/trees"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // IsolationForest scores with how few random splits it takes to set a row
 // apart.
-var IsolationForest = ood.Method{
+var IsolationForest = ood.Define(ood.Spec{
 	Name: "isolation-forest",
 	Doc: "Isolation forest: 2 to the power of minus the mean number of random splits that isolate the row, over what it is for a " +
 		"random search tree. Each of the trees is grown on samples training rows drawn without replacement, or all where they are fewer.",
@@ -27,53 +27,43 @@ var IsolationForest = ood.Method{
 		nodes := 2 * min(r.Float("samples", 256), float64(t.Len()))
 		return 32 * nodes * min(r.Float("trees", 100), mostTrees)
 	},
-	Default: ood.Params{"trees": 100., "samples": 256.},
+	Params: []ood.Param{ood.Count("trees", 100).AtMost(mostTrees), ood.Count("samples", 256)},
 	Grid: []ood.Params{
 		{"trees": 100., "samples": 256.}, {"trees": 100., "samples": 64.}, {"trees": 100., "samples": 1024.}, {"trees": 500., "samples": 256.},
 	},
-	Fit:     fitIsolationForest,
-	Restore: restoreIsolationForest,
-}
+	Fit: fitIsolationForest,
+	New: func() ood.Fitted { return &isolationForest{} },
+})
 
 type isolationForest struct {
-	width   int
-	samples int
-	trees   []*trees.Tree
-	paths   [][]float64 // by tree and leaf: the splits on the way to it, and those it would take within
+	Width   int         `state:"width,dim=features"`
+	Samples int         `state:"samples,least=1"`
+	Trees   packedTrees `state:"trees"`
+	Paths   []float64   `state:"paths[leaves]"` // by tree and leaf: the splits on the way to it, and those it would take within
 }
 
-func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-	r := p.Reader()
-	number := r.Between("trees", 100, 1, mostTrees)
-	samples := r.Count("samples", 256)
-	if err := r.Err(); err != nil {
-		return nil, err
-	}
-	if err := checkRows(t.Features, "isolation-forest"); err != nil {
-		return nil, err
-	}
-	s := isolationForest{width: t.Features.Cols, samples: min(samples, t.Features.Rows)}
-	all := make([]int, t.Features.Rows)
+func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	s := &isolationForest{Width: t.Features.Cols, Samples: min(p.Int("samples"), t.Len())}
+	all := make([]int, t.Len())
 	for i := range all {
 		all[i] = i
 	}
+	number := p.Int("trees")
 	for k := range number {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if t.Progress != nil {
-			t.Progress(float64(k) / float64(number))
-		}
+		t.Tell(float64(k) / float64(number))
 		g := isolation{
 			x: t.Features, rng: rand.New(rand.NewPCG(t.Seed, uint64(k))), tree: &trees.Tree{},
-			limit: bits.Len(uint(max(s.samples, 2) - 1)),
+			limit: bits.Len(uint(max(s.Samples, 2) - 1)),
 		}
-		for i := range s.samples {
+		for i := range s.Samples {
 			j := i + g.rng.IntN(len(all)-i)
 			all[i], all[j] = all[j], all[i]
 		}
-		g.grow(all[:s.samples])
-		s.trees, s.paths = append(s.trees, g.tree), append(s.paths, g.paths)
+		g.grow(all[:s.Samples])
+		s.Trees, s.Paths = append(s.Trees, g.tree), append(s.Paths, g.paths...)
 	}
 	return s, nil
 }
@@ -157,78 +147,38 @@ func searchPath(n int) float64 {
 	return 2*(math.Log(f-1)+euler) - 2*(f-1)/f
 }
 
-// Score implements ood.Scorer.
-func (s isolationForest) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	if err := checkWidth(b.Features, s.width, "features"); err != nil {
-		return nil, err
-	}
-	dst = scores(dst, b.Features.Rows)
-	whole := searchPath(s.samples) * float64(len(s.trees))
-	for i := range dst {
-		if i%256 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+// Restored implements rows.Restored.
+func (s *isolationForest) Restored() error {
+	leaves := 0
+	for k, t := range s.Trees {
+		if err := t.Check(s.Width); err != nil {
+			return fmt.Errorf("tree %d: %w", k, err)
 		}
-		x := row(b.Features, i)
-		var sum float64
-		for k, t := range s.trees {
-			sum += s.paths[k][t.Leaf(x)]
+		leaves += t.Leaves
+	}
+	if leaves != len(s.Paths) {
+		return fmt.Errorf("%d paths to %d leaves", len(s.Paths), leaves)
+	}
+	return nil
+}
+
+// Score implements ood.Fitted.
+func (s *isolationForest) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	whole := searchPath(s.Samples) * float64(len(s.Trees))
+	for i := range dst {
+		x, paths, sum := row(b.Features, i), s.Paths, 0.
+		for _, t := range s.Trees {
+			sum += paths[t.Leaf(x)]
+			paths = paths[t.Leaves:]
 		}
 		// Of a single row nothing can be told.
 		dst[i] = .5
 		if whole > 0 {
 			dst[i] = math.Exp2(-sum / whole)
 		}
-		for _, v := range x {
-			if v != v {
-				dst[i] = math.NaN()
-			}
+		if slices.ContainsFunc(x, func(v float32) bool { return v != v }) {
+			dst[i] = math.NaN()
 		}
 	}
-	return dst, ctx.Err()
-}
-
-// State implements heads.Stater.
-func (s isolationForest) State() heads.State {
-	st := heads.State{
-		Params: map[string]any{"width": float64(s.width), "samples": float64(s.samples)},
-		Arrays: map[string]heads.Array{},
-	}
-	packTrees(st.Arrays, "", s.trees)
-	var paths []float64
-	for _, p := range s.paths {
-		paths = append(paths, p...)
-	}
-	st.Arrays["paths"] = heads.Vector(paths)
-	return st
-}
-
-func restoreIsolationForest(st heads.State) (ood.Scorer, error) {
-	var s isolationForest
-	var err error
-	if s.width, err = whole(st, "width", 1); err != nil {
-		return nil, err
-	}
-	if s.samples, err = whole(st, "samples", 1); err != nil {
-		return nil, err
-	}
-	unpacked, err := unpackTrees(st, "", s.width)
-	if err != nil {
-		return nil, err
-	}
-	paths, err := st.Float64s("paths")
-	if err != nil {
-		return nil, err
-	}
-	for k := range unpacked {
-		t := &unpacked[k]
-		if t.Leaves > len(paths) {
-			return nil, fmt.Errorf("tree %d has leaves without a path", k)
-		}
-		s.trees, s.paths = append(s.trees, t), append(s.paths, paths[:t.Leaves])
-		paths = paths[t.Leaves:]
-	}
-	if len(paths) > 0 || len(s.trees) == 0 {
-		return nil, fmt.Errorf("%d trees leave %d paths over", len(s.trees), len(paths))
-	}
-	return s, nil
+	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/blas/blas32"
+
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/ood"
@@ -12,7 +14,7 @@ import (
 
 // LOF scores with how much sparser a row's surroundings are than those of the
 // training rows around it.
-var LOF = ood.Method{
+var LOF = ood.Define(ood.Spec{
 	Name: "lof",
 	Doc: "Local outlier factor: the local reachability density of the k nearest training rows, on average, over that of the " +
 		"row itself. About 1 in-domain. k stops short of the number of training rows.",
@@ -22,148 +24,97 @@ var LOF = ood.Method{
 		n := float64(t.Len())
 		return 16 * n * min(p.Reader().Float("k", 20), n)
 	},
-	Default: ood.Params{"k": 20.},
-	Grid:    []ood.Params{{"k": 10.}, {"k": 20.}, {"k": 50.}, {"k": 100.}},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		return one(fitLOF(ctx, t, []ood.Params{p}))
+	Params: []ood.Param{ood.Count("k", 20).Over(10, 20, 50, 100)},
+	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+		fitted, err := ood.Jointly(t, func() (map[int]*lof, error) { return fitLOF(ctx, t) })
+		return fitted[p.Int("k")], err
 	},
-	FitGrid: fitLOF,
-	Restore: func(st heads.State) (ood.Scorer, error) {
-		k, err := whole(st, "k", 1)
-		if err != nil {
-			return nil, err
-		}
-		s := lof{k: k}
-		train, err := st.General("train")
-		if err != nil {
-			return nil, err
-		}
-		if err := checkRows(train, "lof"); err != nil {
-			return nil, err
-		}
-		s.Index = neighbours.New(train, false)
-		if s.reach, err = st.Float64s("reach"); err != nil {
-			return nil, err
-		}
-		if s.density, err = st.Float64s("density"); err != nil {
-			return nil, err
-		}
-		if len(s.reach) != train.Rows || len(s.density) != train.Rows || k >= train.Rows {
-			return nil, fmt.Errorf("%d distances and %d densities of the nearest %d of %d rows", len(s.reach), len(s.density), k, train.Rows)
-		}
-		return s, nil
-	},
-}
+	New: func() ood.Fitted { return &lof{} },
+})
 
 type lof struct {
-	*neighbours.Index
-	k       int
-	reach   []float64 // distance from each training row to its k-th nearest
-	density []float64 // local reachability density of each
+	Train   blas32.General `state:"train[n,features]"`
+	Reach   []float64      `state:"reach[n],least=0"`    // distance from each training row to its k-th nearest
+	Density []float64      `state:"density[n],positive"` // local reachability density of each
+	K       int            `state:"k,least=1"`
+	index   *neighbours.Index
+	most    int // the largest k of a sweep
 }
 
-func fitLOF(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-	if err := checkRows(t.Features, "lof"); err != nil {
-		return nil, err
-	}
-	n := t.Features.Rows
+// fitLOF fits for every k of the sweep.
+func fitLOF(ctx context.Context, t ood.Training) (map[int]*lof, error) {
+	n, most := t.Len(), 0
 	if n < 2 {
 		return nil, &heads.TooFewRowsError{What: "neighbours of training rows", Have: n, Need: 2}
 	}
-	most := 1
-	scorers := make([]ood.Scorer, len(grid))
-	fitted := make([]lof, len(grid))
-	for i, p := range grid {
-		r := p.Reader()
-		k := min(r.Count("k", 20), n-1)
-		if err := r.Err(); err != nil {
-			return nil, err
-		}
-		fitted[i] = lof{k: k, reach: make([]float64, n), density: make([]float64, n)}
-		most = max(most, k)
+	x, err := index(t, false)
+	if err != nil {
+		return nil, err
 	}
-	all := neighbours.New(bank(t), false)
+	fitted := map[int]*lof{}
+	for _, p := range t.Grid {
+		k := min(p.Int("k"), n-1)
+		most = max(most, k)
+		fitted[p.Int("k")] = &lof{Train: x.Rows, Reach: make([]float64, n), Density: make([]float64, n), K: k, index: x}
+	}
 	around := make([]neighbours.Neighbour, n*most)
-	err := all.Nearest(ctx, all.Rows, most, true, func(i int, near []neighbours.Neighbour) {
+	err = x.Nearest(ctx, x.Rows, most, true, func(i int, near []neighbours.Neighbour) {
 		copy(around[i*most:], near)
 		for _, s := range fitted {
-			s.reach[i] = near[s.k-1].Distance
+			s.Reach[i] = near[s.K-1].Distance
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	for k, s := range fitted {
-		s.Index = all
+	for _, s := range fitted {
+		s.most = most
 		for i := range n {
-			s.density[i] = s.densityOf(around[i*most : i*most+s.k])
+			s.Density[i] = s.densityOf(around[i*most : i*most+s.K])
 		}
-		scorers[k] = s
 	}
-	return scorers, ctx.Err()
+	return fitted, nil
 }
 
 // densityOf is the inverse of the mean reachability distance to neighbours.
-func (s lof) densityOf(near []neighbours.Neighbour) float64 {
+func (s *lof) densityOf(near []neighbours.Neighbour) float64 {
 	var sum float64
 	for _, n := range near {
-		sum += max(n.Distance, s.reach[n.Row])
+		sum += max(n.Distance, s.Reach[n.Row])
 	}
 	// scikit-learn's guard against more than k rows that are equal.
 	return 1 / (sum/float64(len(near)) + 1e-10)
 }
 
-// Score implements ood.Scorer.
-func (s lof) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	if err := checkWidth(b.Features, s.Rows.Cols, "features"); err != nil {
-		return nil, err
+// Restored implements rows.Restored.
+func (s *lof) Restored() error {
+	if s.K >= s.Train.Rows {
+		return fmt.Errorf("the nearest %d of %d other rows", s.K, s.Train.Rows-1)
 	}
-	dst = scores(dst, b.Features.Rows)
-	return dst, s.score(ctx, [][]float64{dst}, []lof{s}, b)
+	s.index, s.most = neighbours.New(s.Train, false), s.K
+	return nil
 }
 
-// ScoreGrid implements ood.GridScorer: all k come from the same neighbours.
-func (s lof) ScoreGrid(ctx context.Context, grid []ood.Scorer, b ood.Batch) ([][]float64, error) {
-	if err := checkWidth(b.Features, s.Rows.Cols, "features"); err != nil {
-		return nil, err
-	}
-	dst, of := make([][]float64, len(grid)), make([]lof, len(grid))
-	for i, other := range grid {
-		dst[i], of[i] = make([]float64, b.Features.Rows), other.(lof)
-	}
-	return dst, s.score(ctx, dst, of, b)
-}
-
-func (s lof) score(ctx context.Context, dst [][]float64, grid []lof, b ood.Batch) error {
-	most := 1
-	for _, g := range grid {
-		most = max(most, g.k)
-	}
-	return s.Nearest(ctx, b.Features, most, false, func(i int, near []neighbours.Neighbour) {
-		for j, g := range grid {
-			dst[j][i] = g.factor(near[:min(g.k, len(near))])
-		}
+// Score implements ood.Fitted.
+func (s *lof) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	nearest, err := ood.Cached(b, s.index, func() ([][]neighbours.Neighbour, error) {
+		of := make([][]neighbours.Neighbour, b.Len())
+		return of, s.index.Nearest(ctx, b.Features, s.most, false, func(i int, near []neighbours.Neighbour) { of[i] = near })
 	})
+	for i, near := range nearest {
+		dst[i] = s.factor(near[:min(s.K, len(near))])
+	}
+	return err
 }
 
 // factor is the local outlier factor of a row with these neighbours.
-func (s lof) factor(near []neighbours.Neighbour) float64 {
+func (s *lof) factor(near []neighbours.Neighbour) float64 {
 	if len(near) == 0 {
 		return math.NaN()
 	}
 	var sum float64
 	for _, n := range near {
-		sum += s.density[n.Row]
+		sum += s.Density[n.Row]
 	}
 	return sum / float64(len(near)) / s.densityOf(near)
-}
-
-// State implements heads.Stater.
-func (s lof) State() heads.State {
-	return heads.State{
-		Params: map[string]any{"k": float64(s.k)},
-		Arrays: map[string]heads.Array{
-			"train": stored(s.Rows), "reach": heads.Vector(s.reach), "density": heads.Vector(s.density),
-		},
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
@@ -13,64 +14,68 @@ import (
 
 // mixture is a mixture of k Gaussians in h dimensions.
 type mixture struct {
-	logWeights []float64      // k
-	means      blas64.General // k×h
+	LogWeights []float64      `state:"log_weights[k]"`
+	Means      blas64.General `state:"means[k,features]"`
 	// Σᵢ⁻¹ = PᵢPᵢᵀ. With full covariances Pᵢ is rows i·h to (i+1)·h−1 of k·h×h;
 	// with diagonal ones its diagonal is row i of k×h.
-	precisions blas64.General
-	full       bool
-	logDets    []float64 // k, log |Pᵢ|
+	Precisions blas64.General `state:"precisions[rows,features]"`
+	Full       bool           `state:"full"`
+	logDets    []float64      // k, log |Pᵢ|
 }
 
 // setLogDets works out log |Pᵢ|.
 func (m *mixture) setLogDets() {
-	h := m.means.Cols
-	m.logDets = make([]float64, m.means.Rows)
+	h := m.Means.Cols
+	m.logDets = make([]float64, m.Means.Rows)
 	for i := range m.logDets {
 		for j := range h {
 			at := i*h + j
-			if m.full {
+			if m.Full {
 				at = (i*h+j)*h + j
 			}
-			m.logDets[i] += math.Log(m.precisions.Data[at])
+			m.logDets[i] += math.Log(m.Precisions.Data[at])
 		}
 	}
 }
 
-// each calls visit with the logarithms of weight times density under every
-// component, block after block: rows×k.
-func (m mixture) each(ctx context.Context, x blas32.General, visit func(first int, joint blas64.General)) error {
-	k, h := m.means.Rows, m.means.Cols
-	block := min(spectrumBlock, x.Rows)
-	buf, zero := make([]float64, block*h), make([]float64, h)
-	whitened, joint := newMatrix64(block, h), newMatrix64(block, k)
-	for first := 0; first < x.Rows; first += spectrumBlock {
-		joint.Rows = min(spectrumBlock, x.Rows-first)
-		whitened.Rows = joint.Rows
-		for c := range k {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if m.full {
-				w := widened(x, first, first+joint.Rows, m.means.Data[c*h:(c+1)*h], buf)
-				p := blas64.General{Rows: h, Cols: h, Stride: h, Data: m.precisions.Data[c*h*h : (c+1)*h*h]}
-				blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, w, p, 0, whitened)
-			} else {
-				w := widened(x, first, first+joint.Rows, zero, buf)
-				for i := range w.Rows {
-					for j := range h {
-						whitened.Data[i*h+j] = (w.Data[i*h+j] - m.means.Data[c*h+j]) * m.precisions.Data[c*h+j]
-					}
-				}
-			}
-			for i := range joint.Rows {
-				joint.Data[i*k+c] = m.logWeights[c] + m.logDets[c] -
-					(float64(h)*math.Log(2*math.Pi)+squaredNorm(whitened.Data[i*h:(i+1)*h]))/2
+// Restored implements rows.Restored.
+func (m *mixture) Restored() error {
+	want := m.Means.Rows
+	if m.Full {
+		want *= m.Means.Cols
+	}
+	if m.Precisions.Rows != want {
+		return fmt.Errorf("%d rows of precisions of %d components", m.Precisions.Rows, m.Means.Rows)
+	}
+	m.setLogDets()
+	for c, d := range m.logDets {
+		if d-d != 0 {
+			return fmt.Errorf("component %d has no density: its precisions must be positive", c)
+		}
+	}
+	return nil
+}
+
+// joint is the logarithms of weight times density of rows under every
+// component: rows×k.
+func (m *mixture) joint(x blas32.General) blas64.General {
+	h := m.Means.Cols
+	centred, whitened, joint := newMatrix64(x.Rows, h), newMatrix64(x.Rows, h), newMatrix64(x.Rows, m.Means.Rows)
+	for c := range m.Means.Rows {
+		widen(centred, x, row64(m.Means, c))
+		if m.Full {
+			p := blas64.General{Rows: h, Cols: h, Stride: h, Data: m.Precisions.Data[c*h*h : (c+1)*h*h]}
+			blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, centred, p, 0, whitened)
+		} else {
+			for i := range whitened.Data {
+				whitened.Data[i] = centred.Data[i] * m.Precisions.Data[c*h+i%h]
 			}
 		}
-		visit(first, joint)
+		for i := range joint.Rows {
+			row64(joint, i)[c] = m.LogWeights[c] + m.logDets[c] - (float64(h)*math.Log(2*math.Pi)+squaredNorm(row64(whitened, i)))/2
+		}
 	}
-	return ctx.Err()
+	return joint
 }
 
 // logSumExp is log Σ exp(v).
@@ -93,7 +98,7 @@ func logSumExp(v []float64) float64 {
 // responsibilities, n×k, best. lambda is added to every variance.
 func maximise(ctx context.Context, x blas32.General, shares blas64.General, full bool, lambda float64) (*mixture, error) {
 	k, h := shares.Cols, x.Cols
-	m := &mixture{logWeights: make([]float64, k), means: newMatrix64(k, h), full: full}
+	m := &mixture{LogWeights: make([]float64, k), Means: newMatrix64(k, h), Full: full}
 	rows := make([]float64, k)
 	for i := range x.Rows {
 		for c, share := range shares.Data[i*k : (i+1)*k] {
@@ -103,48 +108,48 @@ func maximise(ctx context.Context, x blas32.General, shares blas64.General, full
 			}
 			rows[c] += share
 			for j, v := range row(x, i) {
-				m.means.Data[c*h+j] += share * float64(v)
+				m.Means.Data[c*h+j] += share * float64(v)
 			}
 		}
 	}
 	for c := range k {
 		// scikit-learn's guard against a component without rows.
 		rows[c] += 10 * 0x1p-52
-		m.logWeights[c] = math.Log(rows[c] / float64(x.Rows))
+		m.LogWeights[c] = math.Log(rows[c] / float64(x.Rows))
 		for j := range h {
-			m.means.Data[c*h+j] /= rows[c]
+			m.Means.Data[c*h+j] /= rows[c]
 		}
 	}
 	if !full {
-		m.precisions = newMatrix64(k, h)
+		m.Precisions = newMatrix64(k, h)
 		for i := range x.Rows {
 			for c, share := range shares.Data[i*k : (i+1)*k] {
 				if share < leastShare {
 					continue
 				}
 				for j, v := range row(x, i) {
-					d := float64(v) - m.means.Data[c*h+j]
-					m.precisions.Data[c*h+j] += share * d * d
+					d := float64(v) - m.Means.Data[c*h+j]
+					m.Precisions.Data[c*h+j] += share * d * d
 				}
 			}
 		}
 		for c := range k {
 			for j := range h {
-				m.precisions.Data[c*h+j] = 1 / math.Sqrt(m.precisions.Data[c*h+j]/rows[c]+lambda)
+				m.Precisions.Data[c*h+j] = 1 / math.Sqrt(m.Precisions.Data[c*h+j]/rows[c]+lambda)
 			}
 		}
 		m.setLogDets()
 		return m, ctx.Err()
 	}
-	m.precisions = newMatrix64(k*h, h)
+	m.Precisions = newMatrix64(k*h, h)
 	for c := range k {
-		p, err := precisionRoot(ctx, x, shares, c, m.means.Data[c*h:(c+1)*h], rows[c], lambda)
+		p, err := precisionRoot(ctx, x, shares, c, m.Means.Data[c*h:(c+1)*h], rows[c], lambda)
 		if err != nil {
 			return nil, err
 		}
 		for i := range h {
 			for j := i; j < h; j++ {
-				m.precisions.Data[(c*h+i)*h+j] = p.At(i, j)
+				m.Precisions.Data[(c*h+i)*h+j] = p.At(i, j)
 			}
 		}
 	}
@@ -159,32 +164,24 @@ const leastShare = 1e-20
 func precisionRoot(ctx context.Context, x blas32.General, shares blas64.General, c int, mean []float64, rows, lambda float64) (*mat.TriDense, error) {
 	h := x.Cols
 	covariance := mat.NewSymDense(h, nil)
-	block := newMatrix64(min(spectrumBlock, x.Rows), h)
-	block.Rows = 0
-	flush := func() error {
-		if block.Rows > 0 {
-			blas64.Syrk(blas.Trans, 1/rows, block, 1, covariance.RawSymmetric())
-			block.Rows = 0
-		}
-		return ctx.Err()
-	}
+	var counting []int
 	for i := range x.Rows {
-		share := shares.Data[i*shares.Stride+c]
-		if share < leastShare {
-			continue
+		if row64(shares, i)[c] >= leastShare {
+			counting = append(counting, i)
 		}
-		root := math.Sqrt(share)
-		for j, v := range row(x, i) {
-			block.Data[block.Rows*h+j] = root * (float64(v) - mean[j])
+	}
+	for some := range slices.Chunk(counting, 1024) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-		if block.Rows++; block.Rows == spectrumBlock {
-			if err := flush(); err != nil {
-				return nil, err
+		block := newMatrix64(len(some), h)
+		for k, i := range some {
+			root := math.Sqrt(row64(shares, i)[c])
+			for j, v := range row(x, i) {
+				row64(block, k)[j] = root * (float64(v) - mean[j])
 			}
 		}
-	}
-	if err := flush(); err != nil {
-		return nil, err
+		blas64.Syrk(blas.Trans, 1/rows, block, 1, covariance.RawSymmetric())
 	}
 	for j := range h {
 		covariance.SetSym(j, j, covariance.At(j, j)+lambda)

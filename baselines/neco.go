@@ -2,111 +2,69 @@ package baselines
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/blas/blas64"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // NECO scores with the share of the features that lies in the space to which
 // those of a network trained to the end collapse, negated.
-var NECO = ood.Method{
+var NECO = ood.Define(ood.Spec{
 	Name: "neco",
 	Doc: "Minus the norm of the standardised features' projection on their first k principal components over their whole norm; " +
 		"max_logit=true multiplies it by the largest logit, which the authors do for all networks but ResNets. k below 1 is a " +
 		"share of the features, and k=0 stands for one less than there are logits: the dimension of the simplex that class " +
 		"means collapse to. k stops short of all features.",
-	Ref:     "Ben Ammar et al. 2024, arXiv:2310.06823, eq. 6",
-	Needs:   ood.NeedFeatures | ood.NeedLogits,
-	Memory:  squares(eigenSquares),
-	Default: ood.Params{"k": 0., "max_logit": false},
-	Grid:    necoGrid(),
-	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-		return one(fitNECO(ctx, t, []ood.Params{p}))
-	},
-	FitGrid: fitNECO,
-	Restore: func(st heads.State) (ood.Scorer, error) {
-		var s neco
-		k, err := whole(st, "k", 1)
-		if err != nil {
-			return nil, err
-		}
-		if s.classes, err = whole(st, "classes", leastLogits); err != nil {
-			return nil, err
-		}
-		if s.maxLogit, err = st.Flag("max_logit"); err != nil {
-			return nil, err
-		}
-		if s.mean, err = st.Float64s("mean"); err != nil {
-			return nil, err
-		}
-		if s.scale, err = st.Float64s("scale"); err != nil {
-			return nil, err
-		}
-		if len(s.scale) != len(s.mean) {
-			return nil, fmt.Errorf("%d means but %d scales", len(s.mean), len(s.scale))
-		}
-		s.components, err = matrix64(st, "components", len(s.mean), k)
-		return s, err
-	},
-}
-
-func necoGrid() []ood.Params {
-	var grid []ood.Params
-	for _, maxLogit := range []bool{false, true} {
-		for _, k := range []float64{0, .25, .5, 100} {
-			grid = append(grid, ood.Params{"k": k, "max_logit": maxLogit})
-		}
-	}
-	return grid
-}
+	Ref:    "Ben Ammar et al. 2024, arXiv:2310.06823, eq. 6",
+	Needs:  ood.NeedFeatures | ood.NeedLogits,
+	Memory: squares(eigenSquares),
+	Params: []ood.Param{ood.Flag("max_logit", false).Over(false, true), ood.Share("k", 0).Over(0, .25, .5, 100)},
+	Fit:    fitNECO,
+	New:    func() ood.Fitted { return &neco{} },
+})
 
 type neco struct {
-	mean, scale []float64      // h
-	components  blas64.General // h×k, of standardised features, times scale
-	classes     int
-	maxLogit    bool
+	Mean       []float64      `state:"mean[features]"`
+	Scale      []float64      `state:"scale[features]"`
+	Components blas64.General `state:"components[features,k]"` // of standardised features, times scale
+	MaxLogit   bool           `state:"max_logit"`
 }
 
-func fitNECO(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-	h := t.Features.Cols
-	ks, maxLogits := make([]int, len(grid)), make([]bool, len(grid))
-	for i, p := range grid {
-		r := p.Reader()
-		share := r.NonNegative("k", 0)
-		maxLogits[i] = r.Bool("max_logit", false)
-		if err := r.Err(); err != nil {
-			return nil, err
-		}
-		k, err := count(share, h)
-		if err != nil {
-			return nil, err
-		}
-		if k == 0 {
-			k = t.Logits.Cols - 1
-		}
-		ks[i] = max(1, min(k, h-1))
-	}
-	for _, part := range []struct {
-		need ood.Needs
-		has  bool
-	}{{ood.NeedFeatures, t.HasFeatures()}, {ood.NeedLogits, t.HasLogits()}} {
-		if !part.has {
-			return nil, &ood.NeedError{Method: "neco", Need: part.need, Where: "the rows to fit with"}
-		}
-	}
-	if err := checkClasses(t.Logits.Cols); err != nil {
+// standardised is what is known of features with mean 0 and variance 1.
+type standardised struct {
+	mean, scale []float64 // h
+	*spectrum             // of the correlations
+}
+
+type standardisedKey struct{}
+
+func fitNECO(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	s, err := ood.Cached(t.Batch, standardisedKey{}, func() (*standardised, error) { return standardise(ctx, t) })
+	if err != nil {
 		return nil, err
 	}
-	m, err := moments(ctx, t.Features, "neco")
+	h := t.Features.Cols
+	k := p.Count("k", h)
+	if k == 0 {
+		k = t.Logits.Cols - 1
+	}
+	k = max(1, min(k, h-1))
+	components := s.components(h-k, k)
+	for i, scale := range s.scale {
+		blas64.Scal(scale, vector64(row64(components, i)))
+	}
+	return &neco{s.mean, s.scale, components, p.Bool("max_logit")}, nil
+}
+
+func standardise(ctx context.Context, t ood.Training) (*standardised, error) {
+	m, err := moments(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	mean, correlation := m.Mean(), m.Covariance()
-	scale := make([]float64, h)
+	scale := make([]float64, len(mean))
 	for j := range scale {
 		deviation := math.Sqrt(max(correlation.At(j, j), 0))
 		scale[j] = 1
@@ -115,66 +73,31 @@ func fitNECO(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scor
 			scale[j] = 1 / deviation
 		}
 	}
-	for i := range h {
-		for j := i; j < h; j++ {
+	for i := range scale {
+		for j := i; j < len(scale); j++ {
 			correlation.SetSym(i, j, correlation.At(i, j)*scale[i]*scale[j])
 		}
 	}
 	s, err := newSpectrum(correlation)
-	if err != nil {
-		return nil, err
-	}
-	scorers := make([]ood.Scorer, len(grid))
-	for i, k := range ks {
-		c := newMatrix64(h, k)
-		for r := range h {
-			for j, v := range s.vectors.RawRowView(r)[h-k:] {
-				c.Data[r*k+j] = scale[r] * v
-			}
-		}
-		scorers[i] = neco{mean, scale, c, t.Logits.Cols, maxLogits[i]}
-	}
-	return scorers, nil
+	return &standardised{mean, scale, s}, err
 }
 
-// Score implements ood.Scorer.
-func (s neco) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	if err := checkWidth(b.Features, len(s.mean), "features"); err != nil {
-		return nil, err
-	}
-	if err := checkWidth(b.Logits, s.classes, "logits"); err != nil {
-		return nil, err
-	}
-	if b.Logits.Rows != b.Features.Rows {
-		return nil, fmt.Errorf("%d rows of features but %d of logits", b.Features.Rows, b.Logits.Rows)
-	}
-	dst = scores(dst, b.Features.Rows)
-	err := project(ctx, b.Features, s.mean, s.components, func(i int, y []float64) {
+// Score implements ood.Fitted.
+func (s *neco) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	y := projected(b.Features, s.Mean, s.Components)
+	for i := range dst {
 		var all float64
 		for j, v := range row(b.Features, i) {
-			z := (float64(v) - s.mean[j]) * s.scale[j]
+			z := (float64(v) - s.Mean[j]) * s.Scale[j]
 			all += z * z
 		}
 		dst[i] = 0
 		if all != 0 {
-			dst[i] = -math.Sqrt(squaredNorm(y) / all)
+			dst[i] = -math.Sqrt(squaredNorm(row64(y, i)) / all)
 		}
-		if s.maxLogit {
+		if s.MaxLogit {
 			dst[i] *= newSoftmax(row(b.Logits, i), 1).max
 		}
-	})
-	if err != nil {
-		return nil, err
 	}
-	return dst, nil
-}
-
-// State implements heads.Stater.
-func (s neco) State() heads.State {
-	return heads.State{
-		Params: map[string]any{"k": float64(s.components.Cols), "classes": float64(s.classes), "max_logit": s.maxLogit},
-		Arrays: map[string]heads.Array{
-			"mean": heads.Vector(s.mean), "scale": heads.Vector(s.scale), "components": matrixArray(s.components),
-		},
-	}
+	return nil
 }

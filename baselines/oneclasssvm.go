@@ -2,7 +2,6 @@ package baselines
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -11,73 +10,65 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // OneClassSVM scores with how far outside a row is of a boundary drawn around
 // the training rows.
-var OneClassSVM = ood.Method{
+var OneClassSVM = ood.Define(ood.Spec{
 	Name: "one-class-svm",
 	Doc: "Minus the decision function of a one-class support vector machine with the kernel exp(−gamma·‖x−y‖²), solved by " +
 		"sequential minimal optimisation. nu bounds the share of training rows outside of the boundary from above and that of support " +
 		"vectors from below; gamma=0 stands for 1/(h·variance) of the h training features. At most rows training rows are used, drawn by the seed where there are more.",
-	Ref:     "Schölkopf et al. 2001, doi:10.1162/089976601750264965; as scikit-learn's OneClassSVM",
-	Needs:   ood.NeedFeatures,
-	Default: ood.Params{"nu": .5, "gamma": 0., "tolerance": 1e-3, "rows": 10000.},
-	Grid:    []ood.Params{{"nu": .01}, {"nu": .05}, {"nu": .1}, {"nu": .5}},
-	Fit:     fitOneClassSVM,
-	Restore: restoreOneClassSVM,
-}
+	Ref:   "Schölkopf et al. 2001, doi:10.1162/089976601750264965; as scikit-learn's OneClassSVM",
+	Needs: ood.NeedFeatures,
+	Params: []ood.Param{
+		ood.Number("nu", .5).Above(0).AtMost(1).Over(.01, .05, .1, .5), ood.Number("gamma", 0).AtLeast(0),
+		ood.Number("tolerance", 1e-3).Above(0), ood.Count("rows", 10000),
+	},
+	Fit: fitOneClassSVM,
+	New: func() ood.Fitted { return &oneClassSVM{} },
+})
 
 type oneClassSVM struct {
-	gaussianRows                // the support vectors
-	coefficients []float64      // of each
-	rho          float64        // the decision function is Σ coefficient·kernel − rho
-	vectors      blas32.General // the support vectors as they were
+	Vectors      blas32.General `state:"vectors[n,features]"` // the support vectors
+	Coefficients []float64      `state:"coefficients[n]"`     // of each
+	Gamma        float64        `state:"gamma,positive"`
+	Rho          float64        `state:"rho"` // the decision function is Σ coefficient·kernel − rho
+	rows         gaussianRows   // the support vectors
 }
 
-func fitOneClassSVM(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-	r := p.Reader()
-	nu := r.Positive("nu", .5)
-	gamma := r.NonNegative("gamma", 0)
-	tolerance := r.Positive("tolerance", 1e-3)
-	most := r.Count("rows", 10000)
-	if err := r.Err(); err != nil {
-		return nil, err
+func fitOneClassSVM(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	s := &oneClassSVM{Gamma: p.Float("gamma")}
+	if s.Gamma == 0 {
+		s.Gamma = scaleGamma(t.Features)
 	}
-	if nu > 1 {
-		return nil, fmt.Errorf("parameter %q must be in (0,1], not %v", "nu", nu)
-	}
-	if err := checkRows(t.Features, "one-class-svm"); err != nil {
-		return nil, err
-	}
-	if gamma == 0 {
-		gamma = scaleGamma(t.Features)
-	}
-	used := make([]int, t.Features.Rows)
+	used := make([]int, t.Len())
 	for i := range used {
 		used[i] = i
 	}
-	if most < len(used) {
+	if most := p.Int("rows"); most < len(used) {
 		used = rand.New(rand.NewPCG(t.Seed, 0)).Perm(len(used))[:most]
 		slices.Sort(used)
 	}
-	x := pickRows(t.Features, used)
-	kernel := newGaussianRows(x, gamma)
-	alpha, rho, err := solveOneClass(ctx, kernel, nu, tolerance, t.Progress)
+	alpha, rho, err := solveOneClass(ctx, newGaussianRows(pickRows(t.Features, used), s.Gamma), p.Float("nu"), p.Float("tolerance"), t.Tell)
 	if err != nil {
 		return nil, err
 	}
 	var support []int
-	var coefficients []float64
 	for i, a := range alpha {
 		if a > 0 {
-			support, coefficients = append(support, i), append(coefficients, a)
+			support, s.Coefficients = append(support, used[i]), append(s.Coefficients, a)
 		}
 	}
-	vectors := pickRows(x, support)
-	return oneClassSVM{newGaussianRows(vectors, gamma), coefficients, rho, vectors}, nil
+	s.Vectors, s.Rho = pickRows(t.Features, support), rho
+	return s, s.Restored()
+}
+
+// Restored implements rows.Restored.
+func (s *oneClassSVM) Restored() error {
+	s.rows = newGaussianRows(s.Vectors, s.Gamma)
+	return nil
 }
 
 // scaleGamma is 1/(h·variance), the variance being that of all entries
@@ -119,16 +110,16 @@ type gaussianRows struct {
 
 func newGaussianRows(x blas32.General, gamma float64) gaussianRows {
 	g := gaussianRows{gamma: gamma, mean: columnMeans(x), squares: make([]float64, x.Rows)}
-	g.rows = widened(x, 0, x.Rows, g.mean, make([]float64, x.Rows*x.Cols))
+	g.rows = widened(x, g.mean)
 	for i := range g.squares {
-		g.squares[i] = squaredNorm(g.rows.Data[i*x.Cols : (i+1)*x.Cols])
+		g.squares[i] = squaredNorm(row64(g.rows, i))
 	}
 	return g
 }
 
 // kernel is the kernel of row i and one that has the given product with it and
 // the given squared norm.
-func (g gaussianRows) kernel(i int, product, square float64) float64 {
+func (g *gaussianRows) kernel(i int, product, square float64) float64 {
 	// A NaN stays one.
 	d := g.squares[i] + square - 2*product
 	if d < 0 {
@@ -137,64 +128,16 @@ func (g gaussianRows) kernel(i int, product, square float64) float64 {
 	return math.Exp(-g.gamma * d)
 }
 
-// Score implements ood.Scorer.
-func (s oneClassSVM) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	h, n := s.rows.Cols, s.rows.Rows
-	if err := checkWidth(b.Features, h, "features"); err != nil {
-		return nil, err
-	}
-	dst = scores(dst, b.Features.Rows)
-	const block = 128
-	buf := make([]float64, min(block, len(dst))*h)
-	products := newMatrix64(min(block, len(dst)), n)
-	for first := 0; first < len(dst); first += block {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+// Score implements ood.Fitted.
+func (s *oneClassSVM) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	x, products := widened(b.Features, s.rows.mean), newMatrix64(len(dst), s.Vectors.Rows)
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, x, s.rows.rows, 0, products)
+	for i := range dst {
+		square, score := squaredNorm(row64(x, i)), s.Rho
+		for k, product := range row64(products, i) {
+			score -= s.Coefficients[k] * s.rows.kernel(k, product, square)
 		}
-		x := widened(b.Features, first, min(first+block, len(dst)), s.mean, buf)
-		products.Rows = x.Rows
-		blas64.Gemm(blas.NoTrans, blas.Trans, 1, x, s.rows, 0, products)
-		for r := range x.Rows {
-			square := squaredNorm(x.Data[r*h : (r+1)*h])
-			score := s.rho
-			for i, c := range s.coefficients {
-				score -= c * s.kernel(i, products.Data[r*n+i], square)
-			}
-			dst[first+r] = score
-		}
+		dst[i] = score
 	}
-	return dst, ctx.Err()
-}
-
-// State implements heads.Stater.
-func (s oneClassSVM) State() heads.State {
-	return heads.State{
-		Params: map[string]any{"gamma": s.gamma, "rho": s.rho},
-		Arrays: map[string]heads.Array{"vectors": heads.ArrayOf(s.vectors), "coefficients": heads.Vector(s.coefficients)},
-	}
-}
-
-func restoreOneClassSVM(st heads.State) (ood.Scorer, error) {
-	var s oneClassSVM
-	gamma, err := positive(st, "gamma")
-	if err != nil {
-		return nil, err
-	}
-	if s.rho, err = st.Number("rho"); err != nil {
-		return nil, err
-	}
-	if s.vectors, err = st.General("vectors"); err != nil {
-		return nil, err
-	}
-	if err := checkRows(s.vectors, "support vectors"); err != nil {
-		return nil, err
-	}
-	if s.coefficients, err = st.Float64s("coefficients"); err != nil {
-		return nil, err
-	}
-	if len(s.coefficients) != s.vectors.Rows {
-		return nil, fmt.Errorf("%d coefficients of %d support vectors", len(s.coefficients), s.vectors.Rows)
-	}
-	s.gaussianRows = newGaussianRows(s.vectors, gamma)
-	return s, nil
+	return nil
 }

@@ -40,10 +40,10 @@ func (f *quantileForest) State() heads.State {
 func RestoreQuantileForest(s heads.State) (heads.QuantileRegressor, error) {
 	f := &quantileForest{}
 	var err error
-	if f.cols, err = whole(s, "columns", 1); err != nil {
+	if f.cols, err = s.Whole("columns", 1); err != nil {
 		return nil, err
 	}
-	targets, err := whole(s, "targets", 1)
+	targets, err := s.Whole("targets", 1)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package baselines
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -10,75 +11,68 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // residualSpace is what the principal space of the features, seen from where
 // the last layer's logits are as near 0 as can be, leaves over.
 type residualSpace struct {
-	origin []float64      // h
-	basis  blas64.General // h×(h−k), orthonormal columns
+	Origin []float64      `state:"origin[features]"`
+	Basis  blas64.General `state:"basis[features,left]"` // orthonormal columns
 }
 
-// fitResidualSpaces leaves over what is outside the k principal components,
-// for every k; a k of all features or more leaves one. reach is how far the
-// mean of the training rows is from the origin.
-func fitResidualSpaces(ctx context.Context, t ood.Training, ks []float64, method string) (spaces []residualSpace, reach float64, err error) {
-	switch {
-	case !t.HasFeatures():
-		return nil, 0, &ood.NeedError{Method: method, Need: ood.NeedFeatures, Where: "the rows to fit with"}
-	case t.Last == nil:
-		return nil, 0, &ood.NeedError{Method: method, Need: ood.NeedWeights, Where: "the rows to fit with"}
-	}
-	h := t.Features.Cols
-	if h < 2 {
-		return nil, 0, fmt.Errorf("%s needs at least 2 features: one for the principal space and one outside of it", method)
-	}
-	if err := t.Last.Check(h, 0); err != nil {
-		return nil, 0, err
-	}
-	m, err := moments(ctx, t.Features, method)
-	if err != nil {
-		return nil, 0, err
-	}
-	origin, err := newLastLayer(t).origin()
-	if err != nil {
-		return nil, 0, err
-	}
-	about := m.Covariance()
-	shift := mat.NewVecDense(h, m.Mean())
-	shift.SubVec(shift, mat.NewVecDense(h, origin))
-	about.SymRankOne(about, 1, shift)
-	s, err := newSpectrum(about)
-	if err != nil {
-		return nil, 0, err
-	}
-	spaces = make([]residualSpace, len(ks))
-	for i, share := range ks {
-		k, err := count(share, h)
+// seen is what is known of the training rows, seen from there.
+type seen struct {
+	origin    []float64 // h
+	reach     float64   // to the mean of the rows
+	*spectrum           // of their second moments
+}
+
+type seenKey struct{}
+
+func seenFromOrigin(ctx context.Context, t ood.Training) (*seen, error) {
+	return ood.Cached(t.Batch, seenKey{}, func() (*seen, error) {
+		h := t.Features.Cols
+		if h < 2 {
+			return nil, errors.New("at least 2 features are needed: one for the principal space and one outside of it")
+		}
+		m, err := moments(ctx, t)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
-		basis := newMatrix64(h, h-min(k, h-1))
-		for r := range h {
-			copy(basis.Data[r*basis.Stride:(r+1)*basis.Stride], s.vectors.RawRowView(r))
+		origin, err := leastLogitsAt(t.Last)
+		if err != nil {
+			return nil, err
 		}
-		spaces[i] = residualSpace{origin, basis}
-	}
-	return spaces, mat.Norm(shift, 2), nil
+		about := m.Covariance()
+		shift := mat.NewVecDense(h, m.Mean())
+		shift.SubVec(shift, mat.NewVecDense(h, origin))
+		about.SymRankOne(about, 1, shift)
+		s, err := newSpectrum(about)
+		return &seen{origin, mat.Norm(shift, 2), s}, err
+	})
 }
 
-// origin is −W⁺b: of all features that make the logits' squares least, those
-// of least norm.
-func (l lastLayer) origin() ([]float64, error) {
+// leftOver is what is outside of the k principal components; a k of all
+// features or more leaves one.
+func (s *seen) leftOver(p ood.Values) residualSpace {
+	h := len(s.origin)
+	return residualSpace{s.origin, s.components(0, h-min(p.Count("k", h), h-1))}
+}
+
+// leastLogitsAt is −W⁺b: of all features that make the logits' squares least,
+// those of least norm.
+func leastLogitsAt(l *ood.Linear) ([]float64, error) {
 	c, h := l.Weight.Rows, l.Weight.Cols
-	w := widened(l.Weight, 0, c, make([]float64, h), make([]float64, c*h))
+	w, bias := widened(l.Weight, make([]float64, h)), make([]float64, c)
+	for i, b := range l.Bias {
+		bias[i] = float64(b)
+	}
 	gram := mat.NewSymDense(min(c, h), nil)
-	small, target := blas.NoTrans, l.Bias
+	small, target := blas.NoTrans, bias
 	if c > h {
 		small, target = blas.Trans, make([]float64, h)
-		blas64.Gemv(blas.Trans, 1, w, vector64(l.Bias), 0, vector64(target))
+		blas64.Gemv(blas.Trans, 1, w, vector64(bias), 0, vector64(target))
 	}
 	blas64.Syrk(small, 1, w, 0, gram.RawSymmetric())
 	s, err := newSpectrum(gram)
@@ -111,27 +105,10 @@ func (l lastLayer) origin() ([]float64, error) {
 
 func vector64(v []float64) blas64.Vector { return blas64.Vector{N: len(v), Inc: 1, Data: v} }
 
-// norms calls each with how long what is left of every row is.
-func (s residualSpace) norms(ctx context.Context, x blas32.General, each func(i int, norm float64)) error {
-	return project(ctx, x, s.origin, s.basis, func(i int, y []float64) { each(i, math.Sqrt(squaredNorm(y))) })
-}
-
-func (s residualSpace) state(params map[string]any) heads.State {
-	params["residual"] = float64(s.basis.Cols)
-	return heads.State{Params: params, Arrays: map[string]heads.Array{
-		"origin": heads.Vector(s.origin), "basis": matrixArray(s.basis),
-	}}
-}
-
-func restoreResidualSpace(st heads.State) (residualSpace, error) {
-	var s residualSpace
-	k, err := whole(st, "residual", 1)
-	if err != nil {
-		return s, err
+// norms writes how long what is left of every row is.
+func (s residualSpace) norms(dst []float64, x blas32.General) {
+	y := projected(x, s.Origin, s.Basis)
+	for i := range dst {
+		dst[i] = math.Sqrt(squaredNorm(row64(y, i)))
 	}
-	if s.origin, err = st.Float64s("origin"); err != nil {
-		return s, err
-	}
-	s.basis, err = matrix64(st, "basis", len(s.origin), k)
-	return s, err
 }

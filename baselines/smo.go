@@ -47,7 +47,7 @@ func solveOneClass(ctx context.Context, k gaussianRows, nu, tolerance float64, p
 			if start == 0 {
 				start = gap
 			}
-			if progress != nil && start > tolerance {
+			if start > tolerance {
 				progress(min(max(math.Log(start/gap)/math.Log(start/tolerance), 0), 1))
 			}
 		}

@@ -2,8 +2,8 @@ package baselines
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"iter"
 	"math"
 
 	"gonum.org/v1/gonum/blas"
@@ -16,29 +16,32 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Rows that are counted, or converted to float64, between two looks at the
-// context.
-const spectrumBlock = 1024
+// blocks are the rows of x, some at a time with the number of the first, until
+// they or the context end.
+func blocks(ctx context.Context, x blas32.General) iter.Seq2[int, blas32.General] {
+	const atOnce = 1024
+	return func(yield func(int, blas32.General) bool) {
+		for first := 0; first < x.Rows && ctx.Err() == nil; first += atOnce {
+			if !yield(first, ood.Batch{Features: x}.Slice(first, min(first+atOnce, x.Rows)).Features) {
+				return
+			}
+		}
+	}
+}
 
-// moments counts the training rows of a method.
-func moments(ctx context.Context, phi blas32.General, method string) (*heads.Moments, error) {
-	if phi.Rows == 0 {
-		return nil, &heads.TooFewRowsError{What: method, Need: 1}
-	}
-	var m heads.Moments
-	for i := 0; i < phi.Rows; i += spectrumBlock {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+type momentsKey struct{}
+
+// moments are those of the training features.
+func moments(ctx context.Context, t ood.Training) (*heads.Moments, error) {
+	return ood.Cached(t.Batch, momentsKey{}, func() (*heads.Moments, error) {
+		m := &heads.Moments{}
+		for _, x := range blocks(ctx, t.Features) {
+			if err := m.Add(x); err != nil {
+				return nil, err
+			}
 		}
-		err := m.Add(ood.Batch{Features: phi}.Slice(i, min(i+spectrumBlock, phi.Rows)).Features)
-		if bad := (*heads.NotFiniteError)(nil); errors.As(err, &bad) {
-			bad.Row += i
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return &m, nil
+		return m, ctx.Err()
+	})
 }
 
 // spectrum is the eigendecomposition of a positive semidefinite matrix.
@@ -70,34 +73,40 @@ func newSpectrum(a mat.Symmetric) (*spectrum, error) {
 	return &spectrum{values, vectors}, nil
 }
 
-// widened returns rows i to j−1 of m less centre, in buf.
-func widened(m blas32.General, i, j int, centre, buf []float64) blas64.General {
-	w := blas64.General{Rows: j - i, Cols: m.Cols, Stride: m.Cols, Data: buf[:(j-i)*m.Cols]}
-	for r := range w.Rows {
-		to := w.Data[r*w.Stride : (r+1)*w.Stride]
-		for c, v := range row(m, i+r) {
-			to[c] = float64(v) - centre[c]
-		}
+// components are k eigenvectors, in columns, from the one of the first-smallest
+// eigenvalue on.
+func (s *spectrum) components(first, k int) blas64.General {
+	c := newMatrix64(len(s.values), k)
+	for i := range c.Rows {
+		copy(row64(c, i), s.vectors.RawRowView(i)[first:])
 	}
+	return c
+}
+
+// widened is m less centre, which has an entry per column.
+func widened(m blas32.General, centre []float64) blas64.General {
+	w := newMatrix64(m.Rows, m.Cols)
+	widen(w, m, centre)
 	return w
 }
 
-// project calls each with the index of every row of x and its product with p,
-// h×k, after centre is subtracted.
-func project(ctx context.Context, x blas32.General, centre []float64, p blas64.General, each func(i int, y []float64)) error {
-	block := min(spectrumBlock, x.Rows)
-	buf := make([]float64, block*x.Cols)
-	out := make([]float64, block*p.Cols)
-	for i := 0; i < x.Rows; i += block {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		w := widened(x, i, min(i+block, x.Rows), centre, buf)
-		y := blas64.General{Rows: w.Rows, Cols: p.Cols, Stride: p.Cols, Data: out[:w.Rows*p.Cols]}
-		blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, w, p, 0, y)
-		for r := range y.Rows {
-			each(i+r, y.Data[r*y.Stride:(r+1)*y.Stride])
+func widen(dst blas64.General, m blas32.General, centre []float64) {
+	for i := range m.Rows {
+		to := row64(dst, i)
+		for j, v := range row(m, i) {
+			to[j] = float64(v) - centre[j]
 		}
 	}
-	return nil
+}
+
+// projected is x less centre, times p, h×k.
+func projected(x blas32.General, centre []float64, p blas64.General) blas64.General {
+	y := newMatrix64(x.Rows, p.Cols)
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, widened(x, centre), p, 0, y)
+	return y
+}
+
+// row64 is row i of m.
+func row64(m blas64.General, i int) []float64 {
+	return m.Data[i*m.Stride : i*m.Stride+m.Cols]
 }

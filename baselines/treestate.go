@@ -8,6 +8,25 @@ import (
 	"github.com/attach-uncertainty/attach/internal/trees"
 )
 
+// packedTrees are trees with a state of few arrays.
+type packedTrees []*trees.Tree
+
+// State implements heads.Stater.
+func (p packedTrees) State() heads.State {
+	s := heads.State{Arrays: map[string]heads.Array{}}
+	packTrees(s.Arrays, "", p)
+	return s
+}
+
+// Restore implements rows.Coder.
+func (p *packedTrees) Restore(s heads.State) error {
+	unpacked, err := unpackTrees(s, "", math.MaxInt32)
+	for i := range unpacked {
+		*p = append(*p, &unpacked[i])
+	}
+	return err
+}
+
 // packTrees puts trees into arrays whose names begin with prefix: the number
 // of nodes per tree, and per node of all trees its column (−1 at a leaf), its
 // threshold, and its left child in the tree or the leaf's number.

@@ -63,6 +63,13 @@ func (t Training) Without(held []int) Training {
 	return part
 }
 
+// Jointly returns what make makes for all of Grid at once, the first time that
+// one of it is fitted.
+func Jointly[T any](t Training, make func() (T, error)) (T, error) {
+	type key struct{ grid *Values }
+	return Cached(t.Batch, key{&t.Grid[0]}, make)
+}
+
 // TellAll tells the share that is done of all of Grid, where it is fitted at
 // once.
 func (t Training) TellAll(share float64) { t.Tell(share * float64(len(t.Grid))) }

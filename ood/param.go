@@ -18,7 +18,8 @@ type Param struct {
 	most    float64
 	above   bool // least itself is not allowed
 	below   bool // most itself is not allowed
-	whole   bool // no fractions, or none from 1 on if least is below 1
+	whole   bool // no fractions
+	share   bool // but those below 1
 	sweep   []any
 }
 
@@ -29,7 +30,7 @@ func Number(name string, otherwise float64) Param {
 
 // Count is a parameter that takes whole numbers of at least 1.
 func Count(name string, otherwise float64) Param {
-	p := Number(name, otherwise).AtLeast(1)
+	p := Number(name, otherwise).AtLeast(1).AtMost(math.MaxInt32)
 	p.whole = true
 	return p
 }
@@ -37,8 +38,8 @@ func Count(name string, otherwise float64) Param {
 // Share is a parameter that takes whole numbers, and shares below 1 of a number
 // that the method knows.
 func Share(name string, otherwise float64) Param {
-	p := Number(name, otherwise).AtLeast(0).AtMost(math.MaxInt32)
-	p.whole = true
+	p := Count(name, otherwise).AtLeast(0)
+	p.share = true
 	return p
 }
 
@@ -92,7 +93,7 @@ func (p Param) check(value any) error {
 		case !ok:
 			return fmt.Errorf("parameter %q must be a number, not %#v", p.Name, value)
 		case n-n != 0 || n < p.least || n > p.most || p.above && n == p.least || p.below && n == p.most ||
-			p.whole && n != math.Trunc(n) && (p.least >= 1 || n > 1):
+			p.whole && n != math.Trunc(n) && !(p.share && n < 1):
 			return fmt.Errorf("parameter %q must be %s, not %v", p.Name, p.allowed(), n)
 		}
 	}
@@ -103,10 +104,10 @@ func (p Param) check(value any) error {
 func (p Param) allowed() string {
 	what := "a finite number"
 	switch {
-	case p.whole && p.least >= 1:
-		what = "a whole number"
-	case p.whole:
+	case p.share:
 		what = "a whole number or a share below 1,"
+	case p.whole:
+		what = "a whole number"
 	}
 	var bounds []string
 	if !math.IsInf(p.least, 0) {

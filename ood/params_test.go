@@ -1,6 +1,7 @@
 package ood_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -150,4 +151,29 @@ func ExampleMethod_With() {
 	// Output:
 	// percentile=50
 	// method "distance" has no parameter "percentage": it has percentile
+}
+
+func TestDeclaredNumbers(t *testing.T) {
+	m := ood.Define(ood.Spec{
+		Name:   "nothing",
+		Params: []ood.Param{ood.Share("k", .5).Above(0), ood.Count("rows", 0).AtLeast(0)},
+		Fit:    func(context.Context, ood.Training, ood.Values) (ood.Fitted, error) { return nil, nil },
+	})
+	for want, p := range map[string]ood.Params{
+		"": {"k": .1, "rows": 0.},
+		`parameter "rows" must be a whole number at least 0, not 0.5`:                {"rows": .5},
+		`parameter "rows" must be a whole number at least 0, not 1e+300`:             {"rows": 1e300},
+		`parameter "k" must be a whole number or a share below 1, above 0, not 0`:    {"k": 0.},
+		`parameter "k" must be a whole number or a share below 1, above 0, not 1.5`:  {"k": 1.5},
+		`parameter "k" must be a whole number or a share below 1, above 0, not -0.5`: {"k": -.5},
+		`unknown parameter "nonsense": there are k, rows`:                            {"nonsense": 1.},
+	} {
+		got := ""
+		if _, err := m.Fit(t.Context(), ood.Training{Batch: ood.Batch{Features: matrix(2, 2)}}, p); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%v: %q, want %q", p, got, want)
+		}
+	}
 }

@@ -418,7 +418,7 @@ func (s *bounded) try() (err error) {
 	for i := 0; s.widths[fmt.Sprintf("layer_%d", i)] > 0; i++ {
 		b.Layers = append(b.Layers, zeros(fmt.Sprintf("layer_%d", i)))
 	}
-	if s.method.Needs&(NeedInputs|NeedNetwork|NeedDropout) != 0 {
+	if s.method.Needs&(NeedInputs|NeedNetwork|NeedDropout) != 0 || s.method.Needs == 0 {
 		return nil
 	}
 	return s.fitted.Score(context.Background(), make([]float64, 1), b)
