@@ -57,7 +57,7 @@ func fitCoRP(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, err
 		m = min(4*t.Features.Cols, mostFrequencies)
 	}
 	f := newFourier(t.Features.Cols, m, gamma, t.Seed)
-	c, err := fitPrincipal(ctx, t, p, fourierKey{m, gamma}, m, f.of)
+	c, err := fitPrincipal(ctx, t, p, fourierKey{m, gamma, t.Seed}, m, f.of)
 	return &corp{f, c}, err
 }
 
@@ -70,6 +70,7 @@ type fourier struct {
 type fourierKey struct {
 	m     int
 	gamma float64
+	seed  uint64
 }
 
 // newFourier draws m random Fourier features of a Gaussian kernel on rows of h.

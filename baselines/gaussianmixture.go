@@ -83,10 +83,13 @@ type clusters struct {
 	n  int
 }
 
-type clustersKey struct{ k int }
+type clustersKey struct {
+	k    int
+	seed uint64
+}
 
 func clustersOf(ctx context.Context, t ood.Training, k int) (clusters, error) {
-	return ood.Cached(t.Batch, clustersKey{k}, func() (clusters, error) {
+	return ood.Cached(t.Batch, clustersKey{k, t.Seed}, func() (clusters, error) {
 		of, n, err := kMeans(ctx, t.Features, min(k, t.Len()), rand.New(rand.NewPCG(t.Seed, 0)))
 		return clusters{of, n}, err
 	})

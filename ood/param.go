@@ -119,6 +119,9 @@ func (p Param) allowed() string {
 	if len(bounds) == 0 {
 		return what
 	}
+	if strings.HasPrefix(bounds[0], "at ") {
+		what += " of"
+	}
 	return what + " " + strings.Join(bounds, " and ")
 }
 

@@ -161,8 +161,8 @@ func TestDeclaredNumbers(t *testing.T) {
 	})
 	for want, p := range map[string]ood.Params{
 		"": {"k": .1, "rows": 0.},
-		`parameter "rows" must be a whole number at least 0, not 0.5`:                {"rows": .5},
-		`parameter "rows" must be a whole number at least 0, not 1e+300`:             {"rows": 1e300},
+		`parameter "rows" must be a whole number of at least 0, not 0.5`:             {"rows": .5},
+		`parameter "rows" must be a whole number of at least 0, not 1e+300`:          {"rows": 1e300},
 		`parameter "k" must be a whole number or a share below 1, above 0, not 0`:    {"k": 0.},
 		`parameter "k" must be a whole number or a share below 1, above 0, not 1.5`:  {"k": 1.5},
 		`parameter "k" must be a whole number or a share below 1, above 0, not -0.5`: {"k": -.5},
