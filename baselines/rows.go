@@ -38,14 +38,6 @@ func checkWidth(m blas32.General, want int, what string) error {
 	return nil
 }
 
-// checkFeatures says what is wrong with the features of rows to fit with.
-func checkFeatures(t ood.Training, method string) error {
-	if !t.HasFeatures() {
-		return &ood.NeedError{Method: method, Need: ood.NeedFeatures, Where: "the rows to fit with"}
-	}
-	return checkRows(t.Features, method)
-}
-
 // checkRows says what is wrong with features to fit with.
 func checkRows(phi blas32.General, method string) error {
 	if phi.Rows == 0 {

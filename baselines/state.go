@@ -65,27 +65,6 @@ func nonNegative(s heads.State, name string) (float64, error) {
 	return v, nil
 }
 
-// restoreMean returns the array called name, of h finite numbers.
-func restoreMean(s heads.State, name string, h int) ([]float64, error) {
-	v, err := s.Float64s(name)
-	if err != nil {
-		return nil, err
-	}
-	if len(v) != h {
-		return nil, fmt.Errorf("array %q has %d numbers for %d features", name, len(v), h)
-	}
-	return v, checkFinite64(name, v)
-}
-
-// finiteMatrix64 is matrix64 of finite numbers.
-func finiteMatrix64(s heads.State, name string, h, k int) (blas64.General, error) {
-	m, err := matrix64(s, name, h, k)
-	if err != nil {
-		return m, err
-	}
-	return m, checkFinite64(name, m.Data)
-}
-
 func checkFinite64(name string, v []float64) error {
 	for i, x := range v {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
