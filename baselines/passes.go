@@ -23,16 +23,13 @@ type lastPasses struct {
 	Seed  uint64  `state:"seed"`
 }
 
-// Rows that are multiplied between two looks at the context.
-const lastBlock = 256
-
 func (p lastPasses) each(ctx context.Context, b ood.Batch, visit func(i, c int, z []float32)) error {
 	h, c := p.Weight.Cols, p.Weight.Rows
 	n := b.Features.Rows
 	// The weights of as many passes as fit are one matrix, and their outputs
 	// one product.
 	group := min(max(passRoom/(c*h), 1), p.Count)
-	block := min(max(passRoom/(c*p.Count), 1), lastBlock, max(n, 1))
+	block := min(max(passRoom/(c*p.Count), 1), max(n, 1))
 	drawn := blas32.General{Rows: group * c, Cols: h, Stride: h, Data: make([]float32, group*c*h)}
 	z := make([]float32, block*p.Count*c)
 	held := -1 // the pass that drawn begins with

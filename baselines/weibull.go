@@ -17,7 +17,8 @@ type weibullTail struct {
 	ratio float64
 }
 
-// weibullTails are the tails of several numbers, as they are stored.
+// weibullTails are one tail per class, as they are stored. No number is moved
+// below weibullTranslation.
 type weibullTails struct {
 	Largest []float64 `state:"tail_largest[logits]"`
 	At      []float64 `state:"tail_at[logits],least=10000"`
