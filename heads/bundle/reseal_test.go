@@ -195,14 +195,14 @@ func TestResealed(t *testing.T) {
 		{"a detector that reads no layers", class, says(`"task": "classification",`, "\"task\": \"classification\",\n    \"layers\": [\n      {\n        \"width\": 3\n      }\n    ],"), "reads none"},
 		{"one layer less", layers, says("      {\n        \"tensor\": \"relu1\",\n        \"width\": 3\n      },\n", ""), "do not fit together"},
 		{"other layer", layers, says("\"width\": 3\n", "\"width\": 4\n"), "do not fit together"},
-		{"layers and a half", layers, says(`"mahalanobis-layers.layers": 2`, `"mahalanobis-layers.layers": 2.5`), "whole number"},
+		{"layers and a half", layers, says(`"parts.1.fitted.layers": 2`, `"parts.1.fitted.layers": 2.5`), "number of its parts"},
 		{"parameter nobody has", class, says(`"params": {`, "\"params\": {\n      \"a\": 1,"), `no parameter "a"`},
 		{"parameter that is a list", class, says(`"lambda": 0`, `"lambda": [0]`), `"lambda"`},
-		{"state nobody reads", class, says(`"state": {`, "\"state\": {\n      \"a\": 1,"), `line 35 of manifest.json is "      \"a\": 1,", where a fit writes "      \"exact\": true,"`},
-		{"array nobody reads", class, lists("detector/zeros.npy", "detector/certificates.npy"), "manifest.json"},
+		{"state nobody reads", class, says(`"state": {`, "\"state\": {\n      \"a\": 1,"), `parameter "a" belongs to nothing`},
+		{"array nobody reads", class, lists("detector/zeros.npy", "detector/certificates.npy"), `array "zeros" belongs to nothing`},
 		{"calibration nobody reads", class, lists("calibration/zeros.npy", ood), "manifest.json"},
 		{"quantile head nobody has", class, lists("sqr/mean.npy", "detector/certificates.npy"), "manifest.json"},
-		{"key nobody reads", class, says(`"alpha": 0.05`, "\"alpha\": 0.05,\n    \"beta\": 0.05"), `line 47 of manifest.json is "    \"beta\": 0.05,", where a fit writes "    \"level\": 0.9,"`},
+		{"key nobody reads", class, says(`"alpha": 0.05`, "\"alpha\": 0.05,\n    \"beta\": 0.05"), `line 49 of manifest.json is "    \"beta\": 0.05,", where a fit writes "    \"level\": 0.9,"`},
 		{"key twice", class, says(`"alpha": 0.05`, "\"alpha\": 0.01,\n    \"alpha\": 0.05"), "manifest.json"},
 		{"key in capitals", class, says(`"alpha"`, `"Alpha"`), "manifest.json"},
 		{"null", class, says(`"alpha": 0.05`, `"alpha": null`), "alpha 0"},
@@ -235,8 +235,8 @@ func TestResealed(t *testing.T) {
 		{"levels that fall", reg, says("0.001,\n      0.0025", "0.0025,\n      0.001"), "levels must increase"},
 		{"level of 1", reg, says("0.999\n", "1\n"), "levels must increase"},
 		{"one level less", reg, says(",\n      0.999\n", "\n"), "30 levels"},
-		{"layers and a half of the head", reg, says(`"layers": 1`, `"layers": 1.5`), "whole number"},
-		{"NaN in the head", reg, with("sqr/weight0.npy", nan), "not a number"},
+		{"layers and a half of the head", reg, says(`"networks.0.layers": 1`, `"networks.0.layers": 1.5`), "number of its parts"},
+		{"NaN in the head", reg, with("sqr/networks.0.layers.0.weight.npy", nan), "not a number"},
 		{"no head", reg, says(`"sqr": {`, `"spr": {`), "quantile head is not for them"},
 		{"a head under another name", forest, says(`"method": "quantile-forest"`, `"method": "sqr"`), "sqr"},
 		{"trees and a half", forest, says(`"targets": 2`, `"targets": 1.5`), "whole number"},
@@ -273,12 +273,12 @@ func TestResealedNumbers(t *testing.T) {
 	in := classifier(40)
 	in.Last = sums(3, 8)
 	in.Method, _ = baselines.ByName("bald-features")
-	passes := edit(t, mustWrite(t, mustFit(t, in)), true, "      \"passes\": 100,\n      \"score\"", "      \"passes\": 4294967295,\n      \"score\"")
-	if _, err := read(passes); !errors.Is(err, bundle.ErrDamaged) || !strings.Contains(err.Error(), `"passes" must be at most`) {
+	passes := edit(t, mustWrite(t, mustFit(t, in)), true, "      \"passes\": 100,\n      \"score\": \"mutual-information\",\n      \"seed\"", "      \"passes\": 4294967295,\n      \"score\": \"mutual-information\",\n      \"seed\"")
+	if _, err := read(passes); !errors.Is(err, bundle.ErrDamaged) || !strings.Contains(err.Error(), `"passes" must be below 100001`) {
 		t.Errorf("error is %v, want %v", err, bundle.ErrDamaged)
 	}
 	in.Method = baselines.Energy
-	b, err := read(edit(t, mustWrite(t, mustFit(t, in)), true, "      \"temperature\": 1,\n      \"width\"", "      \"temperature\": 5e-324,\n      \"width\""))
+	b, err := read(edit(t, mustWrite(t, mustFit(t, in)), true, "      \"temperature\": 1,\n      \"width of", "      \"temperature\": 5e-324,\n      \"width of"))
 	if err != nil {
 		t.Fatal(err)
 	}
