@@ -25,7 +25,6 @@ type react struct {
 
 func fitReAct(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 	// Two passes over the rows find the percentiles of the whole sweep.
-	type key struct{ sweep *ood.Values }
 	clips, err := ood.Jointly(t, func() (map[float64]float64, error) {
 		var percentiles []float64
 		for _, other := range t.Grid {
