@@ -129,18 +129,6 @@ type certificates struct {
 	certificateHead
 }
 
-// LinearCertificates returns the certificates of a scorer that Certificates,
-// CertificatesTrained or CertificatesUnregularised fitted, and false for any
-// other.
-func LinearCertificates(s ood.Scorer) (*heads.Certificates, bool) {
-	c, ok := s.(certificates)
-	if !ok {
-		return nil, false
-	}
-	linear, ok := c.certificateHead.(*heads.Certificates)
-	return linear, ok
-}
-
 // certificateHead is heads.Certificates or heads.NonlinearCertificates.
 type certificateHead interface {
 	Width() int

@@ -116,15 +116,5 @@ func TestCertificatesAreTheHead(t *testing.T) {
 		if !reflect.DeepEqual(s.(heads.Stater).State(), head.State()) {
 			t.Errorf("%v: state differs from the head's", c.params)
 		}
-		if linear, ok := baselines.LinearCertificates(s); !ok || !reflect.DeepEqual(linear, head) {
-			t.Errorf("%v: certificates differ from the head's", c.params)
-		}
-	}
-	other, err := baselines.Distance.Fit(background, training, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := baselines.LinearCertificates(other); ok {
-		t.Error("distance has certificates")
 	}
 }

@@ -83,7 +83,6 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			fitCommand(),
 			predictCommand(),
 			compareCommand(),
-			directionsCommand(),
 			featuresCommand(),
 			gradientCommand(),
 			methodsCommand(),
