@@ -2,9 +2,6 @@
 // inputs, one method a file: those that work on features, logits and earlier layers, and those
 // that run the network, which they take as an interface. All lists them.
 //
-// MCDropout, which predicts intervals from passes with a regression network's
-// own dropout, is for programs alone so far: no command calls it.
-//
 // Scores grow with uncertainty. A fitted method is safe for concurrent use, and
 // its State restores to a scorer with the same scores.
 package baselines

@@ -96,19 +96,6 @@ func ExampleODIN() {
 	// [-0.5810 -0.5112]
 }
 
-func ExampleMCDropout() {
-	last := &ood.Linear{Weight: blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{1, 1}}, Bias: []float32{3}}
-	m := baselines.MCDropout{Last: last, Rate: .5, Passes: 100_000}
-	p, err := m.Predict(context.Background(), features(1, 1), []float64{.1, .9})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Printf("mean %.1f, variance %.1f, between %.0f and %.0f\n", p.Mean[0], p.Variance[0], p.Quantiles.At(0, 0, 0), p.Quantiles.At(0, 0, 1))
-	// Output:
-	// mean 5.0, variance 2.0, between 3 and 7
-}
-
 // A method that needs what is not there is skipped, with the reason.
 func Example_compare() {
 	logits := func(x ...float32) ood.Batch {

@@ -12,17 +12,15 @@ import (
 )
 
 type networkReference struct {
-	Shape     []int
-	X         []float32
-	Scale     []float32
-	Hidden    [][]float64
-	Shift     []float64
-	Weight    [][]float32
-	Bias      []float32
-	Passes    []float32
-	Levels    []float64
-	Quantiles []float64
-	Scores    []struct {
+	Shape  []int
+	X      []float32
+	Scale  []float32
+	Hidden [][]float64
+	Shift  []float64
+	Weight [][]float32
+	Bias   []float32
+	Passes []float32
+	Scores []struct {
 		Method string
 		Params ood.Params
 		Scores []float64
@@ -123,61 +121,6 @@ func TestScoresAgreeWithPyTorch(t *testing.T) {
 		for _, p := range append(m.Grid, m.Default) {
 			if name := m.Name + " " + p.String(); !covered[name] {
 				t.Errorf("no reference scores of %s", name)
-			}
-		}
-	}
-}
-
-func TestMCDropoutQuantiles(t *testing.T) {
-	ref := openNetworkReference(t)
-	b := ref.training(t).Batch
-	m := baselines.MCDropout{Network: recorded{ref.network(), ref.Passes, 5, ref.Shape[0]}, Passes: 5}
-	p, err := m.Predict(background, b, ref.Levels)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.Rows != ref.Shape[0] || p.Targets != 4 || len(p.Quantiles.Data) != len(ref.Quantiles) {
-		t.Fatalf("%d rows, %d targets, %d quantiles", p.Rows, p.Targets, len(p.Quantiles.Data))
-	}
-	for i, want := range ref.Quantiles {
-		if got := p.Quantiles.Data[i]; math.Abs(float64(got)-want) > 1e-6*math.Abs(want)+1e-9 {
-			t.Errorf("quantile %d: %v, want %v", i, got, want)
-		}
-	}
-}
-
-// TestMCDropoutMoments compares with the moments of a sum of features that are
-// each dropped with probability p: mean Wφ+b, variance p/(1−p)·Σ(w_j φ_j)².
-func TestMCDropoutMoments(t *testing.T) {
-	const rate, passes = .3, 20_000
-	ref := openNetworkReference(t)
-	b := ref.training(t).Batch
-	n := ref.network()
-	own := n
-	own.rate = rate
-	for name, m := range map[string]baselines.MCDropout{
-		"last layer": {Last: n.last, Rate: rate, Passes: passes, Seed: 1},
-		"inserted":   {Network: n, Rate: rate, Passes: passes, Seed: 2},
-		"own":        {Network: own, Last: n.last, Passes: passes, Seed: 3},
-	} {
-		p, err := m.Predict(background, b, nil)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		for i := range p.Rows {
-			for k := range p.Targets {
-				var variance float64
-				for j, w := range n.last.Weight.Data[k*48 : (k+1)*48] {
-					v := float64(w) * float64(b.Features.Data[i*48+j])
-					variance += rate / (1 - rate) * v * v
-				}
-				want := float64(b.Logits.Data[i*4+k])
-				if got := p.Mean[i*4+k]; math.Abs(got-want) > 5*math.Sqrt(variance/passes) {
-					t.Errorf("%s: row %d output %d: mean %v, want %v", name, i, k, got, want)
-				}
-				if got := p.Variance[i*4+k]; math.Abs(got/variance-1) > .08 {
-					t.Errorf("%s: row %d output %d: variance %v, want %v", name, i, k, got, variance)
-				}
 			}
 		}
 	}

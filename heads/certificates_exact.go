@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/attach-uncertainty/attach/internal/eigen"
@@ -78,13 +77,4 @@ func sign(v *mat.Dense, j int) float64 {
 		return -1
 	}
 	return 1
-}
-
-// exactCertificates is ExactCertificates of the rows of phi.
-func exactCertificates(phi blas32.General, o CertificatesOptions) (*Certificates, error) {
-	m := &Moments{UnitNorm: o.UnitNorm}
-	if err := m.Add(phi); err != nil {
-		return nil, err
-	}
-	return ExactCertificates(m, o)
 }
