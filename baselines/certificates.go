@@ -58,15 +58,8 @@ func certificatesFit(own func(ood.Training, ood.Values) heads.CertificatesOption
 	}
 }
 
-// LinearCertificates returns the certificates of a scorer that Certificates,
-// CertificatesTrained or CertificatesUnregularised fitted, and false for any
-// other.
-func LinearCertificates(s ood.Scorer) (*heads.Certificates, bool) {
-	if c, ok := ood.FittedOf(s).(*certificates); ok {
-		return &c.Certificates, true
-	}
-	return nil, false
-}
+// Linear are the certificates themselves.
+func (s *certificates) Linear() *heads.Certificates { return &s.Certificates }
 
 // Score implements ood.Fitted.
 func (s *certificates) Score(_ context.Context, dst []float64, b ood.Batch) error {

@@ -12,17 +12,15 @@ import (
 )
 
 type networkReference struct {
-	Shape     []int
-	X         []float32
-	Scale     []float32
-	Hidden    [][]float64
-	Shift     []float64
-	Weight    [][]float32
-	Bias      []float32
-	Passes    []float32
-	Levels    []float64
-	Quantiles []float64
-	Scores    []struct {
+	Shape  []int
+	X      []float32
+	Scale  []float32
+	Hidden [][]float64
+	Shift  []float64
+	Weight [][]float32
+	Bias   []float32
+	Passes []float32
+	Scores []struct {
 		Method string
 		Params ood.Params
 		Scores []float64

@@ -9,7 +9,7 @@ import (
 
 // NonlinearOptions says which non-linear certificates to fit. The zero value
 // has no penalties, and nothing then keeps certificates from being 0
-// everywhere; see DefaultNonlinear for what is recommended.
+// everywhere: penalties of 1 on rows of unit norm are a start.
 type NonlinearOptions struct {
 	// K is the number of certificates. 0 stands for the number of features,
 	// 32 at most.
@@ -34,11 +34,6 @@ type NonlinearOptions struct {
 
 	// Progress, if not nil, is called with steps done and their total.
 	Progress func(done, total int)
-}
-
-// DefaultNonlinear is the recommended configuration.
-func DefaultNonlinear() NonlinearOptions {
-	return NonlinearOptions{UnitNorm: true, GradientPenalty: 1, Diversity: 1}
 }
 
 // NonlinearCertificates are the k outputs of a network that are close to 0 on

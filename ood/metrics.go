@@ -68,59 +68,6 @@ func AUROC(in, out []float64) (float64, error) {
 	return m.AUROC, err
 }
 
-// AUPRIn is Metrics.AUPRIn alone.
-func AUPRIn(in, out []float64) (float64, error) {
-	m, err := Evaluate(in, out)
-	return m.AUPRIn, err
-}
-
-// AUPROut is Metrics.AUPROut alone.
-func AUPROut(in, out []float64) (float64, error) {
-	m, err := Evaluate(in, out)
-	return m.AUPROut, err
-}
-
-// FPR95 is Metrics.FPR95 alone.
-func FPR95(in, out []float64) (float64, error) {
-	return FPRAt(in, out, .95)
-}
-
-// FPR95In is Metrics.FPR95In alone.
-func FPR95In(in, out []float64) (float64, error) {
-	m, err := Evaluate(in, out)
-	return m.FPR95In, err
-}
-
-// DetectionError is Metrics.DetectionError alone.
-func DetectionError(in, out []float64) (float64, error) {
-	m, err := Evaluate(in, out)
-	return m.DetectionError, err
-}
-
-// FPRAt is the smallest false positive rate among the thresholds whose true
-// positive rate is at least tpr, out-of-domain being positive. It panics
-// unless 0 ≤ tpr ≤ 1.
-func FPRAt(in, out []float64, tpr float64) (float64, error) {
-	if !(0 <= tpr && tpr <= 1) {
-		panic(fmt.Sprintf("ood: true positive rate %v outside [0,1]", tpr))
-	}
-	c, err := newCurve(in, out)
-	if err != nil {
-		return 0, err
-	}
-	if tpr == 0 {
-		return 0, nil
-	}
-	need, flagged, found := atLeast(tpr, c.nOut), 0, 0
-	for k := range c.thresholds {
-		flagged, found = flagged+int(c.in[k]), found+int(c.out[k])
-		if found >= need {
-			break
-		}
-	}
-	return float64(flagged) / float64(c.nIn), nil
-}
-
 // curve counts the rows that have each distinct score, from the highest score
 // down.
 type curve struct {

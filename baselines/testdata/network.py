@@ -137,8 +137,6 @@ with torch.no_grad():
         "weight": weight.tolist(),
         "bias": bias.tolist(),
         "passes": passes.flatten().tolist(),
-        "levels": [0, 0.05, 0.3, 0.5, 1],
-        "quantiles": np.quantile(passes.numpy(), [0, 0.05, 0.3, 0.5, 1], axis=0).transpose(1, 2, 0).flatten().tolist(),
         "scores": scores,
     }
 with open("network.json", "w") as f:

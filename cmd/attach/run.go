@@ -94,7 +94,6 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			fitCommand(),
 			predictCommand(),
 			compareCommand(),
-			directionsCommand(),
 			featuresCommand(),
 			gradientCommand(),
 			methodsCommand(),

@@ -253,11 +253,6 @@ func (g *tape) reduce(op, x string, axes []int64, keep bool) string {
 	return g.nodeWith(op, inputs, attrs...)
 }
 
-// parts cuts x along an axis into parts of the given sizes.
-func (g *tape) parts(x string, axis int64, sizes ...int64) []string {
-	return g.nodeN(len(sizes), "Split", []string{x, g.ints(sizes...)}, onnx.Attr("axis", axis))
-}
-
 // transpose swaps the last two axes.
 func (c *call) transpose(x string) string {
 	rank, ok := c.types.of(x).rank()

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
@@ -117,40 +116,6 @@ func quoted(names []string) string {
 		out = append(out, fmt.Sprintf("%.60q", n))
 	}
 	return strings.Join(out, ", ")
-}
-
-// ReadNPZ reads every array of an archive of the given size in bytes.
-func ReadNPZ(r io.ReaderAt, size int64) (map[string]heads.Array, error) {
-	z, err := zip.NewReader(r, size)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrFormat, err)
-	}
-	names, err := entryNames(z)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[string]heads.Array, len(names))
-	for _, name := range names {
-		a, err := readEntry(z, name)
-		if err != nil {
-			return nil, fmt.Errorf("%.60q: %w", name, err)
-		}
-		out[name] = a
-	}
-	return out, nil
-}
-
-func readEntry(z *zip.Reader, name string) (heads.Array, error) {
-	r, err := openEntry(z, name)
-	if err != nil {
-		return heads.Array{}, err
-	}
-	defer r.Close()
-	a, err := Read(r)
-	if err != nil {
-		return a, err
-	}
-	return a, atEnd(r)
 }
 
 func findEntry(z *zip.Reader, name string) (*zip.File, error) {

@@ -12,32 +12,15 @@ import (
 // run ahead of bytes that were really there.
 const chunk = 1 << 20
 
-// Read reads one array. What follows it in r is left unread.
-func Read(r io.Reader) (heads.Array, error) {
-	h, _, err := readHeader(r)
-	if err != nil {
-		return heads.Array{}, err
-	}
-	return readBody(r, h, chunk)
-}
-
-// ReadSure is Read where r is known to hold as many bytes as sure: memory for
-// their elements is taken at once.
+// ReadSure reads one array of r, which is known to hold as many bytes as sure:
+// memory for their elements is taken at once. What follows the array is left
+// unread.
 func ReadSure(r io.Reader, sure int64) (heads.Array, error) {
 	h, _, err := readHeader(r)
 	if err != nil {
 		return heads.Array{}, err
 	}
 	return readBody(r, h, max(sure, chunk))
-}
-
-// ReadFile reads the .npy file at path. Errors name the path.
-func ReadFile(path string) (heads.Array, error) {
-	l, err := OpenFile(path)
-	if err != nil {
-		return heads.Array{}, err
-	}
-	return l.Read()
 }
 
 // readBody reads the elements of one array, in whatever order h says, and

@@ -227,24 +227,6 @@ func Float16(bits uint16) float32 {
 	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
 }
 
-// Float16Bits returns the half-precision number nearest to v, ties to even;
-// what is too large becomes an infinity.
-func Float16Bits(v float32) uint16 {
-	b := math.Float32bits(v)
-	sign := uint16(b>>16) & 0x8000
-	abs := b & 0x7fffffff
-	switch {
-	case abs > 0x7f800000:
-		return sign | 0x7e00
-	case abs >= 0x477ff000: // 65520 and more round to infinity
-		return sign | 0x7c00
-	case abs < 0x38800000: // below 2⁻¹⁴: the unit of a subnormal is 2⁻²⁴
-		return sign | uint16(math.RoundToEven(float64(math.Float32frombits(abs))*(1<<24)))
-	}
-	rounded := abs + 0xfff + (abs>>13)&1
-	return sign | uint16((rounded-(112<<23))>>13)
-}
-
 // Places lists the indices of all elements of a tensor of that shape, in
 // row-major order; a scalar has one, which is empty.
 func Places(shape []int64) [][]int64 {

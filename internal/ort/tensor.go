@@ -61,40 +61,6 @@ func NewFloat16(shape []int64, bits []uint16) (*Tensor, error) {
 	})
 }
 
-// FromFloat32s makes a tensor of the given type from x, converting where the type is not float32 (integers round to the nearest
-// and must be in range). A float32 tensor wraps x.
-func FromFloat32s(d DType, shape []int64, x []float32) (*Tensor, error) {
-	switch d {
-	case Float32:
-		return NewTensor(shape, x)
-	case Float64:
-		return NewTensor(shape, convert(x, func(v float32) float64 { return float64(v) }))
-	case Float16:
-		return NewFloat16(shape, convert(x, EncodeFloat16))
-	case Uint8:
-		return fromIntegral[uint8](shape, x, 0, math.MaxUint8)
-	case Int8:
-		return fromIntegral[int8](shape, x, math.MinInt8, math.MaxInt8)
-	case Int32:
-		return fromIntegral[int32](shape, x, -1<<24, 1<<24)
-	case Int64:
-		return fromIntegral[int64](shape, x, -1<<24, 1<<24)
-	}
-	return nil, fmt.Errorf("%w: a tensor of %s cannot be made from float32", ErrDType, d)
-}
-
-func fromIntegral[T int8 | uint8 | int32 | int64](shape []int64, x []float32, lo, hi float64) (*Tensor, error) {
-	out := make([]T, len(x))
-	for i, v := range x {
-		r := math.RoundToEven(float64(v))
-		if !(r >= lo && r <= hi) {
-			return nil, fmt.Errorf("element %d: %v is no %s between %v and %v", i, v, dtypeOf[T](), lo, hi)
-		}
-		out[i] = T(r)
-	}
-	return NewTensor(shape, out)
-}
-
 // wrap pins data, whose address the runtime keeps, and makes the binding's value.
 func wrap[T any](t *Tensor, data []T, value func() (onnxruntime_go.Value, error)) (*Tensor, error) {
 	if len(data) > 0 {

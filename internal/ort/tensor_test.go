@@ -1,7 +1,6 @@
 package ort_test
 
 import (
-	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -52,7 +51,11 @@ func TestDTypes(t *testing.T) {
 func TestFloat16(t *testing.T) {
 	s := open(t, orttest.Open(t), unary(t, "Neg", ort.Float16, -1, 3))
 	in := []float32{1, -0.333251953125, 65504, 5.9604645e-8, 0, float32(math.Inf(1))}
-	x, err := ort.FromFloat32s(ort.Float16, []int64{2, 3}, in)
+	half := make([]uint16, len(in))
+	for i, v := range in {
+		half[i] = ort.EncodeFloat16(v)
+	}
+	x, err := ort.NewFloat16([]int64{2, 3}, half)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,27 +136,5 @@ func TestEmpty(t *testing.T) {
 	s := open(t, orttest.Open(t), unary(t, "Neg", ort.Float32, -1, 2))
 	if y := run(t, s, tensor(t, []int64{0, 2}, []float32{})); !slices.Equal(y.Shape(), []int64{0, 2}) || len(y.Float32s()) != 0 {
 		t.Errorf("got %v %v", y.Shape(), y.Float32s())
-	}
-}
-
-func TestFromFloat32s(t *testing.T) {
-	x := []float32{0, 1.4, 2.5, 255}
-	for _, d := range []ort.DType{ort.Float32, ort.Float64, ort.Float16, ort.Uint8, ort.Int32, ort.Int64} {
-		y, err := ort.FromFloat32s(d, []int64{4}, x)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, v := range y.AppendFloat32s(nil) {
-			if diff := math.Abs(float64(v - x[i])); diff > 0.5 {
-				t.Errorf("%s: %v became %v", d, x[i], v)
-			}
-		}
-		y.Close()
-	}
-	if _, err := ort.FromFloat32s(ort.Int8, []int64{4}, x); err == nil {
-		t.Error("255 as int8")
-	}
-	if _, err := ort.FromFloat32s(ort.Bool, []int64{4}, x); !errors.Is(err, ort.ErrDType) {
-		t.Errorf("got %v", err)
 	}
 }

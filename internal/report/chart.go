@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Curves are drawn on a plane of chartWidth×chartHeight, its origin at the top
-// left; the page's style gives the colours, so that they follow its theme.
+// Curves are drawn on a plane of chartWidth×chartHeight, the band on one twice as
+// wide, its origin at the top left; the page's style gives the colours, so that they follow its theme.
 const (
 	chartWidth, chartHeight = 460.0, 340.0
 	// coloured is how many of the best methods have a colour of their own.
@@ -27,6 +27,8 @@ type chart struct {
 	X, Y           []tick
 	Diagonal       bool
 	Width, Height  float64
+	Areas          []shape // below all else
+	Dots           string  // a path of points
 	Lines          []line
 }
 
@@ -47,13 +49,13 @@ type line struct {
 type point struct{ X, Y float64 }
 
 // path draws points of the unit square, y upwards.
-func path(points []point) string {
+func (c *chart) path(points []point) string {
 	var b strings.Builder
 	for i, p := range points {
 		b.WriteString(map[bool]string{true: "M", false: "L"}[i == 0])
-		b.WriteString(short(p.X * chartWidth))
+		b.WriteString(short(p.X * c.Width))
 		b.WriteByte(' ')
-		b.WriteString(short((1 - p.Y) * chartHeight))
+		b.WriteString(short((1 - p.Y) * c.Height))
 	}
 	return b.String()
 }
@@ -63,14 +65,14 @@ func short(x float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0")
 }
 
-// axis has about n round ticks from 0 to high, placed on a length.
-func axis(high, length float64, n int, flip bool) []tick {
-	step := roundStep(high / float64(n))
+// axis has about n round ticks from low to high, placed on a length.
+func axis(low, high, length float64, n int, flip bool) []tick {
+	step := roundStep((high - low) / float64(n))
 	digits := max(0, int(math.Ceil(-math.Log10(step)-1e-9)))
 	var ticks []tick
-	for k := 0; float64(k)*step <= high*(1+1e-9); k++ {
+	for k := int(math.Ceil(low/step - 1e-9)); float64(k)*step <= high+1e-9*step; k++ {
 		v := float64(k) * step
-		at := v / high * length
+		at := (v - low) / (high - low) * length
 		if flip {
 			at = length - at
 		}
@@ -130,7 +132,7 @@ func rocCharts(r *ood.Report, list []entrant) ([]chart, error) {
 	for k, name := range sets {
 		c := chart{
 			Set: name, XLabel: "in-domain flagged", YLabel: "out-of-domain found", Diagonal: true, Width: chartWidth, Height: chartHeight,
-			X: axis(1, chartWidth, 5, false), Y: axis(1, chartHeight, 5, true),
+			X: axis(0, 1, chartWidth, 5, false), Y: axis(0, 1, chartHeight, 5, true),
 		}
 		for _, e := range list {
 			if k >= len(e.conf.Scores.Sets) {
@@ -144,7 +146,7 @@ func rocCharts(r *ood.Report, list []entrant) ([]chart, error) {
 			for i, p := range roc {
 				points[i] = point{p.FPR, p.TPR}
 			}
-			c.Lines = append(c.Lines, line{Method: e.Method, Color: e.Color, Name: e.Name, Path: path(points)})
+			c.Lines = append(c.Lines, line{Method: e.Method, Color: e.Color, Name: e.Name, Path: c.path(points)})
 		}
 		c.order()
 		if len(c.Lines) > 0 {
@@ -183,7 +185,7 @@ func riskChart(r *ood.Report, list []entrant) (*chart, error) {
 	high = step * math.Ceil(high/step-1e-9)
 	c := chart{
 		XLabel: "in-domain inputs answered, most certain first", YLabel: "error among them", Width: chartWidth, Height: chartHeight,
-		X: axis(1, chartWidth, 5, false), Y: axis(high, chartHeight, 5, true),
+		X: axis(0, 1, chartWidth, 5, false), Y: axis(0, high, chartHeight, 5, true),
 	}
 	for i, e := range list {
 		var points []point
@@ -192,7 +194,7 @@ func riskChart(r *ood.Report, list []entrant) (*chart, error) {
 				points = append(points, point{p.Coverage, p.Risk / high})
 			}
 		}
-		c.Lines = append(c.Lines, line{Method: e.Method, Color: e.Color, Name: e.Name, Path: path(points)})
+		c.Lines = append(c.Lines, line{Method: e.Method, Color: e.Color, Name: e.Name, Path: c.path(points)})
 	}
 	c.order()
 	return &c, nil

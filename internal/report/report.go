@@ -111,7 +111,6 @@ func Write(w io.Writer, p Page) error {
 	view := struct {
 		Page
 		Sections []*section
-		BandPlot template.HTML
 		CSS      template.CSS
 		JS       template.JS
 	}{Page: p, CSS: template.CSS(css), JS: template.JS(js)}
@@ -121,11 +120,6 @@ func Write(w io.Writer, p Page) error {
 			return fmt.Errorf("report: %w", err)
 		}
 		view.Sections = append(view.Sections, s)
-	}
-	if p.Band != nil {
-		if view.BandPlot, err = bandPlot(*p.Band); err != nil {
-			return fmt.Errorf("report: %w", err)
-		}
 	}
 	t, err := template.New("page.html").Funcs(template.FuncMap{
 		"percent": func(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) },

@@ -52,18 +52,9 @@ type Bagged struct {
 	index   index
 }
 
-// GrowForest grows a forest for one target per row of data. Each tree reduces
-// the variance on its own bootstrap sample.
-func GrowForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (*Forest, error) {
-	forests, err := GrowForests(ctx, data, y, o, []Pruning{{o.Trees, o.MaxDepth, o.MinSplit}})
-	if err != nil {
-		return nil, err
-	}
-	return forests[0], nil
-}
-
-// GrowForests is one forest for every pruning, equal to GrowForest with its
-// number of trees, depth and rows to be split, for the time of the largest.
+// GrowForests grows a forest for one target per row of data for every pruning,
+// with its number of trees, depth and rows to be split, for the time of the
+// largest. Each tree reduces the variance on its own bootstrap sample.
 func GrowForests(ctx context.Context, data *Data, y []float32, o ForestOptions, prunings []Pruning) ([]*Forest, error) {
 	if len(y) != data.rows {
 		panic(fmt.Sprintf("trees: %d targets of %d rows", len(y), data.rows))

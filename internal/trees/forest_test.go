@@ -55,7 +55,7 @@ func grow(t *testing.T, x blas32.General, y []float32, bins int, o ForestOptions
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := GrowForest(context.Background(), data, y, o)
+	f, err := growForest(context.Background(), data, y, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestForestsGrownTogetherEqualThoseAlone(t *testing.T) {
 			for i, p := range prunings {
 				o := o
 				o.Trees, o.MaxDepth, o.MinSplit = p.Trees, p.MaxDepth, p.MinSplit
-				alone, err := GrowForest(context.Background(), data, y, o)
+				alone, err := growForest(context.Background(), data, y, o)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -269,7 +269,7 @@ func TestForestMistakes(t *testing.T) {
 		"the share of features per split must be in (0,1], not 1.5":         {Options: Options{MaxFeatures: 1.5}},
 		"a forest needs at least 1 tree, not -3":                            {Trees: -3},
 	} {
-		if _, err := GrowForest(context.Background(), data, y, o); err == nil || err.Error() != want {
+		if _, err := growForest(context.Background(), data, y, o); err == nil || err.Error() != want {
 			t.Errorf("%+v: %v, want %s", o, err, want)
 		}
 	}
@@ -280,7 +280,16 @@ func TestForestMistakes(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := GrowForest(ctx, data, y, ForestOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := growForest(ctx, data, y, ForestOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
+}
+
+// growForest grows one forest.
+func growForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (*Forest, error) {
+	forests, err := GrowForests(ctx, data, y, o, []Pruning{{o.Trees, o.MaxDepth, o.MinSplit}})
+	if err != nil {
+		return nil, err
+	}
+	return forests[0], nil
 }

@@ -1,0 +1,224 @@
+package abalone
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/experiment/experimenttest"
+)
+
+func TestReadAbalone(t *testing.T) {
+	readText := func(text string) (abaloneData, error) {
+		return read(filepath.Join(experimenttest.WriteFile(t, "abalone.csv", text), "abalone.csv"))
+	}
+	rows := strings.Repeat("M,.5,.4,.1,1,.5,.2,.3,10\nI,.5,.4,.1,1,.5,.2,.3,11\n", 10)
+	d, err := readText(rows + "F,.5,.4,0,1,.5,.2,.3,11\nF,.5,.4,?,1,.5,.2,.3,11\nF,.5,.4,.1,1,.5,.2,.3,\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.x.Rows != 20 || d.dropped != 3 || d.old[0] || !d.old[1] || d.rings[1] != 11 {
+		t.Errorf("read %d rows, %d dropped, old %v", d.x.Rows, d.dropped, d.old[:2])
+	}
+	if got, want := d.x.Data[10:20], []float32{0, 0, 1, .5, .4, .1, 1, .5, .2, .3}; !slices.Equal(got, want) {
+		t.Errorf("the second row is %v, want %v", got, want)
+	}
+	for want, text := range map[string]string{
+		"0 complete rows":      "",
+		"sex is M, F or I":     rows + "X,.5,.4,.1,1,.5,.2,.3,10\n",
+		"line 21, column 3":    rows + "M,.5,wide,.1,1,.5,.2,.3,10\n",
+		"seven measurements":   "M,1,2\n",
+		"of both classes":      strings.ReplaceAll(rows, ",11\n", ",10\n"),
+		"at least 20 are need": rows[:len(rows)/10],
+	} {
+		if _, err := readText(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one that says %q", text, err, want)
+		}
+	}
+}
+
+// TestMeasureClasses counts pairs and rows by hand.
+func TestMeasureClasses(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var judged []judgement
+	var old []bool
+	for range 60 {
+		p := float64(rng.IntN(8)) / 8 // with ties
+		judged = append(judged, judgement{
+			score: p, mean: p * p, old: p > .5, unsure: min(p, 1-p), mayBeYoung: p < .8, mayBeOld: p > .2,
+		})
+		old = append(old, rng.Float64() < p)
+	}
+	got, err := measureClasses(judged, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	area := func(positive func(i int) bool, value func(i int) float64) float64 {
+		var won, pairs float64
+		for i := range judged {
+			for j := range judged {
+				if !positive(i) || positive(j) {
+					continue
+				}
+				pairs++
+				won += experiment.Indicator(value(i) > value(j)) + experiment.Indicator(value(i) == value(j))/2
+			}
+		}
+		return won / pairs
+	}
+	isOld, wrong := func(i int) bool { return old[i] }, func(i int) bool { return judged[i].old != old[i] }
+	share := func(of func(i int) bool) (s float64) {
+		for i := range judged {
+			s += experiment.Indicator(of(i)) / float64(len(judged))
+		}
+		return s
+	}
+	both := func(i int) bool { return judged[i].mayBeOld && judged[i].mayBeYoung }
+	for _, tt := range []struct {
+		what      string
+		got, want float64
+	}{
+		{"accuracy", got.accuracy, 1 - share(wrong)},
+		{"AUC", got.auc, area(isOld, func(i int) float64 { return judged[i].score })},
+		{"AUC of the mean", got.meanAUC, area(isOld, func(i int) float64 { return judged[i].mean })},
+		{"AUC for errors", got.errorAUC, area(wrong, func(i int) float64 { return judged[i].unsure })},
+		{"accuracy of the mean", got.meanAccuracy, share(func(i int) bool { return judged[i].mean > .5 == old[i] })},
+		{"undecided", got.undecided, share(both)},
+		{"covered", got.covered, share(func(i int) bool { return both(i) || judged[i].mayBeOld == old[i] })},
+		{"wrong where decided", got.decidedWrong, share(func(i int) bool { return wrong(i) && !both(i) }) / (1 - share(both))},
+		{"errors of all tenths", (got.tenths[0] + got.tenths[4] + got.tenths[9]) / 3, func() float64 {
+			order := make([]int, len(judged))
+			for i := range order {
+				order[i] = i
+			}
+			slices.SortStableFunc(order, func(a, b int) int { return int(16*judged[a].unsure) - int(16*judged[b].unsure) })
+			n := 0.
+			for _, i := range slices.Concat(order[:6], order[24:30], order[54:]) {
+				n += experiment.Indicator(wrong(i))
+			}
+			return n / 18
+		}()},
+	} {
+		if math.Abs(tt.got-tt.want) > 1e-9 {
+			t.Errorf("%s is %v, want %v", tt.what, tt.got, tt.want)
+		}
+	}
+	if _, err := measureClasses(judged[:1], []bool{true}); err == nil {
+		t.Error("one class has an area under the curve")
+	}
+}
+
+func TestJudge(t *testing.T) {
+	levels := []float64{.05, .25, .5, .75, .95}
+	one := func(row []float32, form classForm) judgement {
+		return judgeQuantiles(heads.Quantiles{Rows: 1, Targets: 1, Levels: levels, Data: row}, form, .9)[0]
+	}
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-6 {
+			t.Errorf("%s is %v, want %v", what, got, want)
+		}
+	}
+	j := one([]float32{-.1, 0, .6, 1, 1}, classForm{loss: heads.Pinball})
+	near("median", j.score, .6)
+	near("mean", j.mean, .5)
+	near("width", j.unsure, 1.1)
+	if !j.old || !j.mayBeYoung || !j.mayBeOld {
+		t.Errorf("label: %+v", j)
+	}
+	j = one([]float32{float32(math.Log(3)), 2, 2, 2, float32(math.Log(9))}, classForm{loss: heads.SigmoidPinball})
+	near("lower end of a sigmoid", j.lower, .75)
+	near("upper end of a sigmoid", j.upper, .9)
+	if !j.old || j.mayBeYoung || !j.mayBeOld {
+		t.Errorf("logit: %+v", j)
+	}
+	j = one([]float32{5, 7, 9, 11, 12}, classForm{loss: heads.Pinball, rings: true})
+	near("probability above 10.5", j.mean, 1-(.5+.75*.25))
+	if j.old || !j.mayBeYoung || !j.mayBeOld || j.upper != 12 {
+		t.Errorf("rings: %+v", j)
+	}
+	near("probability above all", one([]float32{5, 7, 8, 9, 10}, classForm{rings: true}).mean, .025)
+	near("probability below all", one([]float32{11, 12, 13, 14, 15}, classForm{rings: true}).mean, .975)
+	z := blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{-4, 0, 2}}
+	logits := judgeLogits(z, .9)
+	near("smaller probability", logits[2].unsure, 1/(1+math.Exp(2)))
+	if l := logits[0]; l.old || !l.mayBeYoung || l.mayBeOld || l.upper != 0 {
+		t.Errorf("a logit of -4: %+v", l)
+	}
+	if l := logits[2]; !l.old || !l.mayBeYoung || !l.mayBeOld {
+		t.Errorf("a logit of 2: %+v", l)
+	}
+}
+
+// TestPairedDifference has a closed form: Student's t with two degrees of
+// freedom is above t with probability ½ − t/(2√(2+t²)).
+func TestPairedDifference(t *testing.T) {
+	d := pairedDifference([]float64{2, 4, 6}, []float64{1, 2, 3}, 40, 10)
+	se := math.Sqrt(1./3 + .25)
+	u := 2 / se
+	if math.Abs(d.mean-2) > 1e-12 || math.Abs(d.std-1) > 1e-12 || math.Abs(d.stderr-se) > 1e-12 ||
+		math.Abs(d.p-(1-u/math.Sqrt(2+u*u))) > 1e-9 {
+		t.Errorf("got %+v", d)
+	}
+	if d := pairedDifference([]float64{1, 1}, []float64{1, 1}, 9, 1); d.p != 1 {
+		t.Errorf("equal results: %+v", d)
+	}
+}
+
+// TestAbalone classes made-up rows whose rings grow with their length.
+func TestAbalone(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	var text strings.Builder
+	for i := range 1000 {
+		u := rng.Float64()
+		fmt.Fprintf(&text, "%c,%.4f,%.4f,.1,.2,.3,.4,.5,%d\n", "MFI"[i%3], .1+u, .1+rng.Float64(), int(math.Round(5.5+10*u+rng.NormFloat64())))
+	}
+	data, out := experimenttest.WriteFile(t, "abalone.csv", text.String()), t.TempDir()
+	code, stdout, stderr := experimenttest.Run(t, Experiment, "--data", data, "--out", out, "--seeds", "2", "--epochs", "15")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	for _, want := range []string{"1000 abalone (0 with a missing value", "2 splits into 900 and 100 rows", "0.78 ± 0.02  0.84 ± 0.03"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("the table lacks %q:\n%s", want, stdout)
+		}
+	}
+	if !strings.Contains(stderr, "4 of 4") {
+		t.Errorf("progress: %s", stderr)
+	}
+	records := experimenttest.ReadCSV(t, filepath.Join(out, "abalone.csv"))
+	if len(records) != 1+4*2 {
+		t.Fatalf("abalone.csv has %d lines", len(records))
+	}
+	// The best classifier is right in 92 of 100 rows.
+	for _, r := range records[1:] {
+		for column, least := range map[int]float64{2: .8, 3: .9, 4: .8, 5: .9, 8: .6, 9: .9} {
+			if v, _ := strconv.ParseFloat(r[column], 64); !(v >= least) {
+				t.Errorf("%s, split %s: %s is %v, want %v or more", r[0], r[1], records[0][column], v, least)
+			}
+		}
+	}
+	experimenttest.Written(t, out, 1000, "abalone.png", "abalone.svg")
+}
+
+func TestUsage(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("ATTACH_DATA", dir)
+	experimenttest.Refused(t, Experiment, map[string][]string{
+		"between 0 and .975":         {"--coverage", "90"},
+		"at least 2 splits":          {"--seeds", "1"},
+		"abalone has no flag --sets": {"--sets", "a"},
+	})
+	if code, _, stderr := experimenttest.Run(t, Experiment, "--out", dir); code != 1 || !strings.Contains(stderr, "UCI Abalone data") {
+		t.Errorf("without data: exit %d, %q", code, stderr)
+	}
+}

@@ -1,0 +1,86 @@
+package abalone
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+)
+
+// plotResults draws the intervals of the test rows of the first split, and the
+// error rate in tenths of the rows of all splits.
+func plotResults(results []formResult, coverage float64, path string) error {
+	return experiment.Save(path, 24, 10, []*experiment.Figure{plotScores(results[1], coverage), plotTenths(results)})
+}
+
+// plotScores draws each row's median score and interval, rows in the order of
+// the mean over levels, and the true classes at 0 and 1.
+func plotScores(r formResult, coverage float64) *experiment.Figure {
+	p := experiment.NewFigure(fmt.Sprintf("Class score of test rows and its %g %% interval: %s", 100*coverage, r.form.name), "test rows, by their mean score", "class score: 0 young, 1 old")
+	order := make([]int, len(r.judged))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(r.judged[a].mean, r.judged[b].mean) })
+	var x, y [3][]float64 // medians, the young, the old
+	for at, i := range order {
+		j := r.judged[i]
+		bar := p.Line([]float64{float64(at), float64(at)}, []float64{j.lower, j.upper}, experiment.RGB(0x2f6fde, 0x50), .6)
+		p.Add(bar)
+		if at == 0 {
+			thick := *bar
+			thick.LineStyle.Width = vg.Points(3)
+			p.Legend.Add("interval", &thick)
+		}
+		class := experiment.Indicator(r.old[i])
+		x[0], y[0] = append(x[0], float64(at)), append(y[0], j.score)
+		of := 1 + int(class)
+		x[of], y[of] = append(x[of], float64(at)), append(y[of], 1.34*class-.17)
+	}
+	for i, name := range []string{"median", "truly young", "truly old"} {
+		dots := p.Dots(x[i], y[i], experiment.Dot(experiment.Color(i), 1.2, draw.CircleGlyph{}))
+		p.Add(dots)
+		p.Legend.Add(name, dots)
+	}
+	p.Legend.Left = true
+	p.Y.Min, p.Y.Max = -.25, 1.7
+	p.Y.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "0"}, {Value: .5, Label: ".5"}, {Value: 1, Label: "1"}}
+	return p
+}
+
+// plotTenths draws error rates, the mean over splits and its standard error.
+func plotTenths(results []formResult) *experiment.Figure {
+	p := experiment.NewFigure("Errors of the class in tenths of the test rows", "tenth of the rows, the surest first", "share classed wrongly")
+	var ticks plot.ConstantTicks
+	for t := range 10 {
+		ticks = append(ticks, plot.Tick{Value: float64(t + 1), Label: fmt.Sprint(t + 1)})
+	}
+	for i, r := range results {
+		var x, rates, errors []float64
+		for t := range 10 {
+			values := r.across(func(m classMeasures) float64 { return m.tenths[t] })
+			mean, std := stat.MeanStdDev(values, nil)
+			x, rates = append(x, float64(t+1)+.08*(float64(i)-1.5)), append(rates, mean)
+			errors = append(errors, stat.StdErr(std, float64(len(values))))
+		}
+		ink := experiment.Color(i)
+		line, dots := p.Line(x, rates, ink, 1.2), p.Dots(x, rates, experiment.Dot(ink, 2.2, draw.CircleGlyph{}))
+		p.Add(line, p.Bars(x, rates, errors, errors, ink, 3), dots)
+		by := "by the interval's width"
+		if i == 0 {
+			by = "by the smaller probability"
+		}
+		p.Legend.Add(r.form.name+", "+by, line, dots)
+	}
+	p.Legend.Left = true
+	p.X.Tick.Marker = ticks
+	p.X.Min, p.X.Max, p.Y.Min = .5, 10.5, 0
+	p.Y.Max *= 1.35
+	return p
+}

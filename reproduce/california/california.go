@@ -1,0 +1,107 @@
+// Package california attaches intervals to a regressor that others trained, and
+// compares them with the constant-width interval of split conformal prediction
+// around the network's own answer, on the same calibration rows.
+package california
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"path/filepath"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+)
+
+// Experiment is what the command runs.
+var Experiment = experiment.Experiment{
+	Name:   "california",
+	Doc:    "intervals attached to a trained regressor, beside constant-width ones",
+	Shared: []string{"data", "models", "seeds", "epochs", "ort-lib"},
+	New: func(_ *flag.FlagSet, s *experiment.Settings) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return run(ctx, s) }
+	},
+}
+
+func run(ctx context.Context, s *experiment.Settings) error {
+	models := s.Models
+	if models == "" {
+		models = filepath.Join(s.Data, "..", "models")
+	}
+	model, err := featurize.Open(ctx, filepath.Join(models, "california_mlp.onnx"), featurize.Options{Library: s.Library})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	x, y, err := experiment.ReadTable(ctx, filepath.Join(s.Data, "california.csv"), "MedHouseVal")
+	if err != nil {
+		return err
+	}
+	rows, err := model.All(ctx, featurize.Slice([]int{x.Rows, x.Cols}, x.Data), x.Rows, nil)
+	if err != nil {
+		return err
+	}
+	levels := []float64{.8, .9, .95}
+	type result struct{ covered, width, constantCovered, constantWidth []float64 }
+	results := make([]result, len(levels))
+	nCal := 0
+	for seed := range s.Seeds {
+		parts := experiment.SplitRows(x.Rows, uint64(seed))
+		nCal = len(parts.Cal)
+		in := bundle.Inputs{
+			Base:  bundle.Base{Task: bundle.Regression},
+			Batch: pickBatch(rows, parts.Fit), Targets: experiment.Pick(y, parts.Fit),
+			Cal: pickBatch(rows, parts.Cal), CalTargets: experiment.Pick(y, parts.Cal),
+			Trainer: s.Trainer, Seed: uint64(seed), SkipDetector: true,
+		}
+		in.SQR.Epochs = s.Epochs
+		b, err := bundle.Fit(ctx, in)
+		if err != nil {
+			return err
+		}
+		test, testY := pickBatch(rows, parts.Test), experiment.Column(experiment.Pick(y, parts.Test))
+		constant, err := calibrate.NewResidual(experiment.Column(in.Cal.Logits), experiment.Column(in.CalTargets))
+		if err != nil {
+			return err
+		}
+		for l, level := range levels {
+			p, err := b.Predict(ctx, test, bundle.PredictOptions{Level: level})
+			if err != nil {
+				return err
+			}
+			var covered, width, constantCovered, constantWidth float64
+			for i, v := range testY {
+				covered += experiment.Indicator(p.Lower[i] <= v && v <= p.Upper[i])
+				width += p.Upper[i] - p.Lower[i]
+				lo, hi := constant.Interval(p.Value[i], p.Value[i], 1-level)
+				constantCovered += experiment.Indicator(lo <= v && v <= hi)
+				constantWidth += hi - lo
+			}
+			n, r := float64(len(testY)), &results[l]
+			r.covered, r.width = append(r.covered, covered/n), append(r.width, width/n)
+			r.constantCovered, r.constantWidth = append(r.constantCovered, constantCovered/n), append(r.constantWidth, constantWidth/n)
+		}
+		fmt.Fprintf(s.Stderr, "split %d of %d\n", seed+1, s.Seeds)
+	}
+	fmt.Fprintf(s.Stdout, "%d rows, %d to calibrate on, %d splits; target in 100 000 dollars\n", x.Rows, nCal, s.Seeds)
+	fmt.Fprintf(s.Stdout, "%5s  %20s  %20s  %6s\n", "level", "attached: cover width", "constant: cover width", "ratio")
+	for l, level := range levels {
+		r := results[l]
+		w, cw := stat.Mean(r.width, nil), stat.Mean(r.constantWidth, nil)
+		fmt.Fprintf(s.Stdout, "%5.2f  %14.4f %6.3f  %14.4f %6.3f  %6.3f\n", level, stat.Mean(r.covered, nil), w, stat.Mean(r.constantCovered, nil), cw, w/cw)
+	}
+	return nil
+}
+
+func pickBatch(b ood.Batch, rows []int) ood.Batch {
+	out := ood.Batch{Features: experiment.Pick(b.Features, rows)}
+	if b.HasLogits() {
+		out.Logits = experiment.Pick(b.Logits, rows)
+	}
+	return out
+}

@@ -1,0 +1,199 @@
+// Package coverage measures what conformalized quantile regression promises,
+// whatever predicts the quantiles: over random splits, the mean coverage on
+// test rows is ⌈(1−α)(n_cal+1)⌉/(n_cal+1), and at least that where scores tie;
+// smoothed intervals promise it in any case. Every method has its default
+// setting, so that no rows choose among settings and all of the fifth that is
+// held out calibrates.
+package coverage
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strconv"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/intervals"
+	"github.com/attach-uncertainty/attach/reproduce/uci"
+)
+
+// Experiment is what the command runs.
+var Experiment = experiment.Experiment{
+	Name:    "coverage",
+	Doc:     "coverage of conformalized intervals of every method on the UCI regression sets",
+	Shared:  []string{"data", "sets", "methods", "seeds", "epochs", "parallel", "out", "ort-lib"},
+	Resumes: true,
+	New: func(flags *flag.FlagSet, s *experiment.Settings) func(ctx context.Context) error {
+		plan := intervals.Define(flags, s)
+		return func(ctx context.Context) error {
+			p, err := plan()
+			if err != nil {
+				return err
+			}
+			return run(ctx, s, p)
+		}
+	},
+}
+
+// record is what one method does on one split. Intervals are closed, but for
+// smoothed ones.
+type record struct {
+	intervals.Case
+	NCal     int                `json:"n_cal"`
+	NTest    int                `json:"n_test"`
+	Raw      intervals.Measured `json:"raw"`
+	CQR      intervals.Measured `json:"cqr"`
+	Smoothed float64            `json:"cqr_smoothed"` // coverage
+	Tied     float64            `json:"tied"`         // share of test rows that score exactly the margin
+}
+
+func run(ctx context.Context, s *experiment.Settings, p intervals.Plan) error {
+	results, err := experiment.OpenStore[intervals.Case, record](filepath.Join(s.Out, "coverage.jsonl"))
+	if err != nil {
+		return err
+	}
+	defer results.Close()
+	var jobs []experiment.Job
+	for _, set := range p.Sets {
+		data, err := set.Read(ctx, s.Data)
+		if err != nil {
+			return err
+		}
+		for seed := range s.Seeds {
+			for _, m := range p.Methods {
+				for _, coverage := range p.Coverages {
+					k := caseOf(set.Name, seed, m, coverage, s.Epochs)
+					if results.Has(k) {
+						continue
+					}
+					jobs = append(jobs, experiment.Job{
+						Kind: m.Name, Cost: float64(data.X.Rows), Seed: seed,
+						What: fmt.Sprintf("%s, seed %d, %s, %g %%", set.Name, seed, m.Name, 100*coverage),
+						Run: func(ctx context.Context, progress func(float64)) error {
+							r, err := measure(ctx, s, m, data, k, progress)
+							if err != nil {
+								return err
+							}
+							return results.Add([]record{r})
+						},
+					})
+				}
+			}
+		}
+	}
+	if err := experiment.RunJobs(ctx, s, jobs); err != nil {
+		return err
+	}
+	rows := rowsOf(s, p, results)
+	show(s.Stdout, rows)
+	return experiment.WriteCSV(filepath.Join(s.Out, "coverage.csv"), lines(rows))
+}
+
+func caseOf(set string, seed int, m heads.QuantileMethod, coverage float64, epochs int) intervals.Case {
+	k := intervals.CaseOf(set, seed, m.Name, m.Default, coverage)
+	if m.NeedsTrainer {
+		k.Epochs = epochs
+	}
+	return k
+}
+
+// measure fits a method with its defaults to one split, and calibrates it.
+func measure(ctx context.Context, s *experiment.Settings, m heads.QuantileMethod, data uci.Data, k intervals.Case, progress func(float64)) (record, error) {
+	parts := experiment.SplitRows(data.X.Rows, uint64(k.Seed))
+	levels := intervals.LevelsOf(k.Coverage)
+	alpha := 2 * levels[0]
+	f, err := m.Fit(ctx, heads.Regression{
+		X: experiment.Pick(data.X, parts.Fit), Y: experiment.Pick(data.Y, parts.Fit), Trainer: s.Trainer,
+		Levels: levels, Epochs: s.Epochs, Seed: uint64(k.Seed), Progress: progress,
+	}, m.Default)
+	if err != nil {
+		return record{}, err
+	}
+	cal := intervals.EndsOf(f, experiment.Pick(data.X, parts.Cal), experiment.Column(experiment.Pick(data.Y, parts.Cal)), levels)
+	test := intervals.EndsOf(f, experiment.Pick(data.X, parts.Test), experiment.Column(experiment.Pick(data.Y, parts.Test)), levels)
+	r := record{Case: k, NCal: len(cal.Y), NTest: len(test.Y), Raw: test.Measure(alpha, data.Spread)}
+	r.Raw.PICP = test.Closed()
+	if r.CQR, err = test.Conformalized(cal, alpha, data.Spread); err != nil {
+		return r, err
+	}
+	r.Smoothed, r.Tied, err = test.Smoothed(cal, alpha, uint64(k.Seed))
+	return r, err
+}
+
+// row is a method on a set, over splits.
+type row struct {
+	set, method                  string
+	coverage                     float64
+	seeds, nCal, nTest           int
+	expected, mean, stderr, seen float64 // seen is the standard error by the splits themselves
+	smoothed, tied               float64
+	raw, rawWidth, width         float64
+}
+
+func (r row) z() float64         { return (r.mean - r.expected) / r.stderr }
+func (r row) zSmoothed() float64 { return (r.smoothed - r.expected) / r.stderr }
+
+func rowsOf(s *experiment.Settings, p intervals.Plan, results *experiment.Store[intervals.Case, record]) []row {
+	var rows []row
+	for _, coverage := range p.Coverages {
+		for _, set := range p.Sets {
+			for _, m := range p.Methods {
+				one := row{set: set.Name, method: m.Name, coverage: coverage, seeds: s.Seeds}
+				var covered, smoothed, tied, raw, rawWidth, width []float64
+				for seed := range s.Seeds {
+					r := results.Records[caseOf(set.Name, seed, m, coverage, s.Epochs)]
+					one.nCal, one.nTest = r.NCal, r.NTest
+					covered, smoothed, tied = append(covered, r.CQR.PICP), append(smoothed, r.Smoothed), append(tied, r.Tied)
+					raw, rawWidth, width = append(raw, r.Raw.PICP), append(rawWidth, r.Raw.MPIW), append(width, r.CQR.Width())
+				}
+				alpha := 2 * intervals.LevelsOf(coverage)[0]
+				one.expected = calibrate.ExpectedCoverage(one.nCal, alpha)
+				one.stderr = intervals.CoverageError(one.nCal, one.nTest, alpha) / math.Sqrt(float64(s.Seeds))
+				one.mean, one.seen = stat.MeanStdDev(covered, nil)
+				one.seen /= math.Sqrt(float64(s.Seeds))
+				one.smoothed, one.tied = stat.Mean(smoothed, nil), stat.Mean(tied, nil)
+				one.raw, one.rawWidth, one.width = stat.Mean(raw, nil), stat.Mean(rawWidth, nil), stat.Mean(width, nil)
+				rows = append(rows, one)
+			}
+		}
+	}
+	return rows
+}
+
+func show(w io.Writer, rows []row) {
+	fmt.Fprintln(w, "coverage of plain (closed) and of smoothed intervals on test rows; std.err. as theory has it, and of plain ones as splits differ")
+	fmt.Fprintln(w, "ties: share of test rows that score exactly the margin; raw: coverage before calibration; widths over the target's range")
+	fmt.Fprintf(w, "%-9s %-21s %5s %5s %5s %8s %8s %8s  %8s %6s  %8s %6s  %5s  %7s %7s %7s\n", "set", "method", "level", "n_cal", "seeds",
+		"promised", "std.err.", "seen", "plain", "z", "smoothed", "z", "ties", "raw", "width", "CQR")
+	plain, smoothed := 0, 0
+	for _, r := range rows {
+		fmt.Fprintf(w, "%-9s %-21s %5g %5d %5d %8.4f %8.4f %8.4f  %8.4f %+6.2f  %8.4f %+6.2f  %5s  %7.3f %7s %7s\n", r.set, r.method, r.coverage, r.nCal, r.seeds,
+			r.expected, r.stderr, r.seen, r.mean, r.z(), r.smoothed, r.zSmoothed(), experiment.Short(r.tied, 3), r.raw, experiment.Short(r.rawWidth, 3), experiment.Short(r.width, 3))
+		plain += int(experiment.Indicator(math.Abs(r.z()) <= 3))
+		smoothed += int(experiment.Indicator(math.Abs(r.zSmoothed()) <= 3))
+	}
+	fmt.Fprintf(w, "within 3 standard errors of the promise: plain %d of %d, smoothed %d of %d\n", plain, len(rows), smoothed, len(rows))
+}
+
+func lines(rows []row) [][]string {
+	lines := [][]string{{
+		"coverage", "set", "method", "n_cal", "n_test", "seeds", "promised", "covered", "stderr", "stderr_seen", "z",
+		"tied", "covered_smoothed", "z_smoothed", "raw_covered", "raw_mpiw", "cqr_mpiw",
+	}}
+	number := func(v float64) string { return experiment.Digits(v, 6) }
+	for _, r := range rows {
+		lines = append(lines, []string{
+			number(r.coverage), r.set, r.method, strconv.Itoa(r.nCal), strconv.Itoa(r.nTest), strconv.Itoa(r.seeds),
+			number(r.expected), number(r.mean), number(r.stderr), number(r.seen), number(r.z()),
+			number(r.tied), number(r.smoothed), number(r.zSmoothed()), number(r.raw), number(r.rawWidth), number(r.width),
+		})
+	}
+	return lines
+}

@@ -1,0 +1,230 @@
+// Package experiment is what the experiments share: the command line, jobs
+// that show how far they are, results that outlive a run, rows and pictures.
+package experiment
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/fit"
+)
+
+// Experiment is one table or figure.
+type Experiment struct {
+	Name, Doc string
+	// Shared names the flags that it has of those that experiments share.
+	Shared []string
+	// OptionalData says that some of it runs without --data, and that it says
+	// itself what for it wants the folder.
+	OptionalData bool
+	// Resumes says that it keeps results in --out as they are measured.
+	Resumes bool
+	// New defines flags of its own, and returns what runs once all are parsed.
+	New func(flags *flag.FlagSet, shared *Settings) func(ctx context.Context) error
+}
+
+// Settings are the flags that experiments share, and what they open.
+type Settings struct {
+	Data, Models string
+	Sets         []string // nil: all
+	MethodNames  []string // nil: all
+	Seeds        int
+	Epochs       int // 0: by the number of rows
+	Parallel     int
+	Out, Library string
+	Trainer      heads.Trainer // of experiments with --ort-lib
+	Stdout       io.Writer
+	Stderr       io.Writer
+}
+
+func (e Experiment) has(flag string) bool { return slices.Contains(e.Shared, flag) }
+
+// define defines the flags that e shares with others.
+func (e Experiment) define(flags *flag.FlagSet, s *Settings) {
+	for _, name := range e.Shared {
+		switch name {
+		case "data":
+			flags.StringVar(&s.Data, name, os.Getenv("ATTACH_DATA"), "`folder` of the data sets (default $ATTACH_DATA)")
+		case "models":
+			flags.StringVar(&s.Models, name, "", "`folder` of the trained networks (default: models beside the data)")
+		case "sets":
+			names(flags, &s.Sets, name, "only these data sets, `a,b`")
+		case "methods":
+			names(flags, &s.MethodNames, name, "only these methods, `a,b`")
+		case "seeds":
+			flags.IntVar(&s.Seeds, name, 20, "number of random splits")
+		case "epochs":
+			flags.IntVar(&s.Epochs, name, 0, "passes over the rows (0: by their number)")
+		case "parallel":
+			flags.IntVar(&s.Parallel, name, 1, "`jobs` at once")
+		case "out":
+			usage := "`folder` for results, tables and pictures"
+			if e.Resumes {
+				usage += "; results in it are not measured again"
+			}
+			flags.StringVar(&s.Out, name, "out/"+e.Name, usage)
+		case "ort-lib":
+			flags.StringVar(&s.Library, name, "", "use this libonnxruntime `file`")
+		default:
+			panic("experiment: no flag " + name + " is shared")
+		}
+	}
+}
+
+func names(flags *flag.FlagSet, to *[]string, name, usage string) {
+	flags.Func(name, usage, func(text string) error {
+		*to = strings.Split(text, ",")
+		return nil
+	})
+}
+
+// Redefine gives a flag another default and meaning.
+func Redefine(flags *flag.FlagSet, name, value, usage string) {
+	f := flags.Lookup(name)
+	if err := f.Value.Set(value); err != nil {
+		panic(err)
+	}
+	f.DefValue, f.Usage = value, usage
+}
+
+// usageError is a mistake in how the command was called.
+type usageError struct{ error }
+
+// Usagef makes an error that ends the command with exit status 2.
+func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// Main runs the one of the experiments that args begin with, and returns the
+// exit status: 0 done, 1 failed, 2 wrong usage.
+func Main(ctx context.Context, experiments []Experiment, args []string, stdout, stderr io.Writer) int {
+	err := run(ctx, experiments, args, &Settings{Stdout: stdout, Stderr: stderr})
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	fmt.Fprintln(stderr, "reproduce:", err)
+	if errors.As(err, new(usageError)) {
+		return 2
+	}
+	return 1
+}
+
+func run(ctx context.Context, experiments []Experiment, args []string, s *Settings) error {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		fmt.Fprintln(s.Stderr, "usage: reproduce NAME [flags]")
+		for _, e := range experiments {
+			fmt.Fprintf(s.Stderr, "  %-12s %s\n", e.Name, e.Doc)
+		}
+		if len(args) > 0 && slices.Contains([]string{"-h", "-help", "--help"}, args[0]) {
+			return flag.ErrHelp
+		}
+		return Usagef("name an experiment")
+	}
+	chosen, err := Choose("", "experiment", args[:1], experiments, func(e Experiment) string { return e.Name })
+	if err != nil {
+		return err
+	}
+	e := chosen[0]
+	flags := flag.NewFlagSet("reproduce "+e.Name, flag.ContinueOnError)
+	var usage strings.Builder
+	flags.SetOutput(&usage)
+	e.define(flags, s)
+	measure := e.New(flags, s)
+	if err := flags.Parse(args[1:]); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			io.WriteString(s.Stderr, usage.String())
+			return err
+		}
+		if name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
+			return Usagef("%s has no flag --%s: `reproduce %[1]s --help` lists those it has", e.Name, name)
+		}
+		return Usagef("%w", err)
+	}
+	switch {
+	case flags.NArg() > 0:
+		return Usagef("what is %q? flags begin with a dash", flags.Arg(0))
+	case e.has("data") && s.Data == "" && !e.OptionalData:
+		return Usagef("say where the data sets are with --data")
+	case e.has("seeds") && s.Seeds < 1 || s.Epochs < 0:
+		return Usagef("--seeds must be at least 1 and --epochs not negative")
+	case e.has("parallel") && s.Parallel < 1:
+		return Usagef("--parallel is at least 1, not %d", s.Parallel)
+	}
+	if err := Distinct("--sets", s.Sets); err != nil {
+		return err
+	}
+	if e.has("ort-lib") {
+		options := fit.Options{Library: s.Library}
+		if s.Parallel > 1 {
+			options.Threads = 1
+		}
+		engine, err := fit.New(ctx, options)
+		if err != nil {
+			return err
+		}
+		defer engine.Close()
+		s.Trainer = engine
+	}
+	err = measure(ctx)
+	if e.Resumes && errors.Is(err, context.Canceled) {
+		return fmt.Errorf("interrupted: what was measured is in %s, and the same command goes on from there", s.Out)
+	}
+	return err
+}
+
+// Numbers reads the numbers of a flag, separated by commas.
+func Numbers(flag, text string) ([]float64, error) {
+	var list []float64
+	for field := range strings.SplitSeq(text, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
+		if err != nil {
+			return nil, Usagef("%s wants numbers separated by commas, and %q is none", flag, field)
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+// Distinct returns an error where a flag names one thing twice, which would be
+// measured twice and counted twice.
+func Distinct[T comparable](flag string, named []T) error {
+	for i, v := range named {
+		if slices.Contains(named[:i], v) {
+			return Usagef("%s names %v twice", flag, v)
+		}
+	}
+	return nil
+}
+
+// Choose returns those of all that a flag names, in its order; nil names are
+// all. The first of nameOf is the name, others stand for it too.
+func Choose[T any](flag, kind string, names []string, all []T, nameOf ...func(T) string) ([]T, error) {
+	if names == nil {
+		return all, nil
+	}
+	var some []T
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(v T) bool {
+			return slices.ContainsFunc(nameOf, func(of func(T) string) bool { return of(v) == name })
+		})
+		if i < 0 {
+			known := make([]string, len(all))
+			for i, v := range all {
+				known[i] = nameOf[0](v)
+			}
+			return nil, Usagef("there is no %s %q: choose among %s", kind, name, strings.Join(known, ", "))
+		}
+		some = append(some, all[i])
+	}
+	named := make([]string, len(some))
+	for i, v := range some {
+		named[i] = nameOf[0](v)
+	}
+	return some, Distinct(flag, named)
+}

@@ -1,0 +1,73 @@
+package experiment
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// note is a result.
+type note struct {
+	Name  string
+	Value float64
+}
+
+func (n note) Key() string { return n.Name }
+
+func TestStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	s, err := OpenStore[string, note](path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := note{"a", .9}, note{"b", .1}
+	if err := s.Add([]note{a, b}); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	raw, _ := os.ReadFile(path)
+	if n := bytes.Count(raw, []byte("\n")); n != 2 {
+		t.Fatalf("%d lines for 2 results", n)
+	}
+	// A killed run leaves half a line.
+	if err := os.WriteFile(path, raw[:len(raw)-5], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = OpenStore[string, note](path); err != nil {
+		t.Fatal(err)
+	}
+	if !s.Has(a.Name) || s.Has(b.Name) || s.Records[a.Name] != a {
+		t.Errorf("read %v after a run that was killed in its second line", s.Records)
+	}
+	if err := s.Add([]note{b}); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if again, _ := os.ReadFile(path); !bytes.Equal(again, raw) {
+		t.Errorf("the file is %q, want %q", again, raw)
+	}
+	if err := os.WriteFile(path, []byte("{}\nnonsense\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenStore[string, note](path); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("error %v, want one that names line 2", err)
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done, out := 0, filepath.Join(t.TempDir(), "results")
+	e := Experiment{Name: "long", Shared: []string{"out"}, Resumes: true, New: func(_ *flag.FlagSet, s *Settings) func(context.Context) error {
+		one := Job{What: "one", Run: func(context.Context, func(float64)) error { done++; cancel(); return nil }}
+		return func(ctx context.Context) error { return RunJobs(ctx, s, []Job{one, one, one}) }
+	}}
+	var stdout, stderr bytes.Buffer
+	code := Main(ctx, []Experiment{e}, []string{"long", "--out", out}, &stdout, &stderr)
+	if code != 1 || !strings.Contains(stderr.String(), "what was measured is in "+out) || done != 1 {
+		t.Errorf("after %d jobs: exit %d, %s", done, code, &stderr)
+	}
+}

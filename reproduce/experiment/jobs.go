@@ -1,0 +1,161 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Job is a piece of a long experiment.
+type Job struct {
+	Kind string  // jobs of one kind take time in proportion to their cost
+	Cost float64 // in units of that kind
+	What string
+	Seed int // jobs of small seeds come first: an unfinished run then has something of everything
+	Run  func(ctx context.Context, progress func(share float64)) error
+}
+
+// RunJobs makes the folder for what comes of jobs, runs them, so many at once,
+// and tells how far they are.
+func RunJobs(ctx context.Context, s *Settings, jobs []Job) error {
+	if err := os.MkdirAll(s.Out, 0o755); err != nil {
+		return err
+	}
+	slices.SortStableFunc(jobs, func(a, b Job) int { return a.Seed - b.Seed })
+	p := NewProgress(s.Stderr, max(s.Parallel, 1))
+	p.Expect(jobs...)
+	return p.Run(ctx, jobs...)
+}
+
+// Progress runs jobs and tells how far they are. Kinds that were not seen yet
+// are guessed from the others.
+type Progress struct {
+	mu       sync.Mutex
+	out      io.Writer
+	live     bool // a terminal, where lines can be overwritten
+	parallel int
+
+	jobs, done int
+	left       map[string]float64 // cost of jobs that are not finished, by kind
+	spent      map[string]float64 // seconds of finished jobs
+	cost       map[string]float64 // and their cost
+	running    map[*runningJob]bool
+	shown      time.Time
+}
+
+type runningJob struct {
+	Job
+	began time.Time
+	share float64
+}
+
+// NewProgress is of jobs of which so many run at once.
+func NewProgress(out io.Writer, parallel int) *Progress {
+	p := &Progress{
+		out: out, parallel: parallel, running: map[*runningJob]bool{},
+		left: map[string]float64{}, spent: map[string]float64{}, cost: map[string]float64{},
+	}
+	if f, ok := out.(*os.File); ok {
+		info, err := f.Stat()
+		p.live = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	return p
+}
+
+// Expect announces jobs.
+func (p *Progress) Expect(jobs ...Job) {
+	for _, j := range jobs {
+		p.jobs++
+		p.left[j.Kind] += j.Cost
+	}
+}
+
+// Run runs jobs that were expected, in their order.
+func (p *Progress) Run(ctx context.Context, jobs ...Job) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(p.parallel)
+	for _, j := range jobs {
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			r := p.start(j)
+			if err := j.Run(ctx, func(share float64) { p.advance(r, share) }); err != nil {
+				return fmt.Errorf("%s: %w", j.What, err)
+			}
+			p.finish(r)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func (p *Progress) start(j Job) *runningJob {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := &runningJob{Job: j, began: time.Now()}
+	p.running[r] = true
+	return r
+}
+
+// advance says what share of a running job is done.
+func (p *Progress) advance(r *runningJob, share float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.share = share
+	if p.live && time.Since(p.shown) > time.Second/2 {
+		p.shown = time.Now()
+		fmt.Fprintf(p.out, "\r\x1b[K%d of %d, %s left", p.done, p.jobs, p.timeLeft())
+	}
+}
+
+// finish ends a job and prints a line about it.
+func (p *Progress) finish(r *runningJob) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.running, r)
+	p.done++
+	p.left[r.Kind] -= r.Cost
+	p.cost[r.Kind] += r.Cost
+	took := time.Since(r.began)
+	p.spent[r.Kind] += took.Seconds()
+	if p.live {
+		fmt.Fprint(p.out, "\r\x1b[K")
+	}
+	fmt.Fprintf(p.out, "%d of %d  %s  %.1f s, %s left\n", p.done, p.jobs, r.What, took.Seconds(), p.timeLeft())
+}
+
+func (p *Progress) timeLeft() string {
+	var spent, cost float64
+	for kind := range p.cost {
+		spent, cost = spent+p.spent[kind], cost+p.cost[kind]
+	}
+	for r := range p.running {
+		if r.share > .02 {
+			spent, cost = spent+time.Since(r.began).Seconds(), cost+r.share*r.Cost
+		}
+	}
+	if cost == 0 {
+		return "unknown time"
+	}
+	rate := func(kind string) float64 {
+		if p.cost[kind] > 0 {
+			return p.spent[kind] / p.cost[kind]
+		}
+		return spent / cost
+	}
+	var seconds float64
+	for kind, left := range p.left {
+		seconds += left * rate(kind)
+	}
+	for r := range p.running {
+		seconds -= r.share * r.Cost * rate(r.Kind)
+	}
+	return time.Duration(max(seconds, 0) / float64(p.parallel) * float64(time.Second)).Round(time.Second).String()
+}

@@ -1,0 +1,79 @@
+package experiment
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+)
+
+// Split is test rows (a tenth), and of the others rows to calibrate on (a
+// fifth) and rows to fit on.
+type Split struct{ Fit, Cal, Test []int }
+
+// SplitRows splits n rows at random.
+func SplitRows(n int, seed uint64) Split {
+	order := rand.New(rand.NewPCG(seed, 0)).Perm(n)
+	test, rest := order[:n/10], order[n/10:]
+	cal := len(rest) / 5
+	return Split{Fit: rest[cal:], Cal: rest[:cal], Test: test}
+}
+
+// ReadTable reads a file of numbers with a column of targets.
+func ReadTable(ctx context.Context, path, target string) (x, y blas32.General, err error) {
+	set, err := inputs.Open(ctx, path, inputs.Options{Target: target})
+	if err != nil {
+		return x, y, err
+	}
+	if x, err = set.All(ctx); err != nil {
+		return x, y, err
+	}
+	y, _ = set.Targets()
+	return x, y, nil
+}
+
+// Pick copies some rows.
+func Pick(m blas32.General, rows []int) blas32.General {
+	out := blas32.General{Rows: len(rows), Cols: m.Cols, Stride: m.Cols, Data: make([]float32, len(rows)*m.Cols)}
+	for i, r := range rows {
+		copy(out.Data[i*out.Stride:], m.Data[r*m.Stride:r*m.Stride+m.Cols])
+	}
+	return out
+}
+
+// Column is the first column.
+func Column(m blas32.General) []float64 {
+	out := make([]float64, m.Rows)
+	for i := range out {
+		out[i] = float64(m.Data[i*m.Stride])
+	}
+	return out
+}
+
+// AsColumn is a matrix of one column.
+func AsColumn(v []float64) blas32.General {
+	m := blas32.General{Rows: len(v), Cols: 1, Stride: 1, Data: make([]float32, len(v))}
+	for i, x := range v {
+		m.Data[i] = float32(x)
+	}
+	return m
+}
+
+// Standardised has columns of mean 0 and standard deviation 1.
+func Standardised(m blas32.General) blas32.General {
+	out := blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: m.Cols, Data: make([]float32, m.Rows*m.Cols)}
+	standard, _ := heads.NewStandard(m)
+	standard.Apply(out, m)
+	return out
+}
+
+// Indicator is 1 or 0.
+func Indicator(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

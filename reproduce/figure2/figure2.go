@@ -1,0 +1,191 @@
+// Package figure2 is the paper's figure of crossing quantiles: levels that are
+// estimated separately, by a network each, against one network of all levels.
+package figure2
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+)
+
+// Experiment is what the command runs.
+var Experiment = experiment.Experiment{
+	Name:         "figure2",
+	Doc:          "crossing quantiles of levels trained separately and jointly; toys need no --data",
+	Shared:       []string{"data", "sets", "seeds", "epochs", "out", "ort-lib"},
+	OptionalData: true,
+	New: func(flags *flag.FlagSet, shared *experiment.Settings) func(ctx context.Context) error {
+		s := &settings{Settings: shared}
+		flags.StringVar(&s.levels, "levels", ".1,.2,.3,.4,.5,.6,.7,.8,.9", "increasing quantile `levels`, at least two")
+		flags.Float64Var(&s.decay, "weight-decay", .001, "weight `decay` of all networks, added to the gradient")
+		return s.run
+	},
+}
+
+type settings struct {
+	*experiment.Settings
+	levels string
+	decay  float64
+}
+
+// crossingMethods are the ways to get quantiles at several levels, in order.
+func crossingMethods() []string {
+	return []string{"separate", "separate, sorted", "joint", "joint, sorted"}
+}
+
+// crossingResult is what one method does on the test rows of one split.
+type crossingResult struct {
+	set    string
+	seed   int
+	method string
+	rows   float64 // share of rows of which any two neighbouring levels cross
+	pairs  float64 // share of neighbouring levels that cross
+	// pinball is the mean over rows and levels, divided by the standard
+	// deviation of the target on the rows trained on.
+	pinball float64
+}
+
+// crossingCurves are test rows of one split and their quantiles by each method.
+type crossingCurves struct {
+	set       string
+	x, y      []float64 // first input and target
+	levels    []float64
+	quantiles [][]float32 // per method: rows × levels
+}
+
+func (s *settings) run(ctx context.Context) error {
+	levels, err := s.checkedLevels()
+	if err != nil {
+		return err
+	}
+	sets, err := crossingSets(s.Sets, s.Data)
+	if err != nil {
+		return err
+	}
+	var results []crossingResult
+	var curves crossingCurves
+	var jobs []experiment.Job
+	for i, set := range sets {
+		for seed := range s.Seeds {
+			jobs = append(jobs, experiment.Job{
+				Kind: set.name, Cost: 1, Seed: seed, What: fmt.Sprintf("%s, seed %d", set.name, seed),
+				Run: func(ctx context.Context, _ func(float64)) error {
+					rows, err := set.split(ctx, s.Data, seed)
+					if err != nil {
+						return err
+					}
+					c, err := s.fitCrossing(ctx, set, rows, levels, seed)
+					if err != nil {
+						return err
+					}
+					if seed == 0 && i == 0 {
+						curves = c
+					}
+					results = append(results, c.measure(seed, stat.PopStdDev(experiment.Column(rows.y), nil))...)
+					return nil
+				},
+			})
+		}
+	}
+	if err := experiment.RunJobs(ctx, s.Settings, jobs); err != nil {
+		return err
+	}
+	show(s.Stdout, results, levels)
+	return save(filepath.Join(s.Out, "figure2"), results, curves)
+}
+
+func (s *settings) checkedLevels() ([]float64, error) {
+	levels, err := experiment.Numbers("--levels", s.levels)
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range levels {
+		if !(l > 0 && l < 1) || i > 0 && l <= levels[i-1] {
+			return nil, experiment.Usagef("--levels increase between 0 and 1, and %v does not", l)
+		}
+	}
+	switch {
+	case len(levels) < 2:
+		return nil, experiment.Usagef("one level crosses nothing: give --levels at least two")
+	case !(s.decay >= 0):
+		return nil, experiment.Usagef("--weight-decay is not negative, and %v is", s.decay)
+	}
+	return levels, nil
+}
+
+// fitCrossing trains a network for each level, with an initialisation and an
+// order of rows of its own, and one for all of them.
+func (s *settings) fitCrossing(ctx context.Context, set crossingSet, r crossingRows, levels []float64, seed int) (c crossingCurves, err error) {
+	const batch = 64
+	epochs := s.Epochs
+	if epochs == 0 {
+		epochs = heads.DefaultSQREpochs(r.x.Rows, batch)
+	}
+	first := uint64(seed) * 1000
+	p := heads.Problem{Hidden: set.hidden, Outputs: 1, Loss: heads.Pinball, Epochs: epochs, BatchSize: batch}
+	for l, tau := range levels {
+		p.Models = append(p.Models, heads.ModelConfig{
+			Seed: first + 1 + uint64(l), LearningRate: 1e-3, WeightDecay: s.decay, Level: tau,
+		})
+	}
+	separate, err := heads.FitRegressionNetworks(ctx, r.x, r.y, s.Trainer, p)
+	if err != nil {
+		return c, err
+	}
+	joint, err := heads.FitSQR(ctx, r.x, r.y, s.Trainer, heads.SQROptions{
+		Hidden: set.hidden, Epochs: epochs, BatchSize: batch, LearningRate: 1e-3, WeightDecay: s.decay, Seed: first,
+	})
+	if err != nil {
+		return c, err
+	}
+	c = crossingCurves{set: set.name, x: experiment.Column(r.testX), y: experiment.Column(r.testY), levels: levels}
+	apart := separateQuantiles(separate, r.testX)
+	c.quantiles = [][]float32{
+		apart, sortedRows(apart, len(levels)), joint.Unsorted(r.testX, levels).Data, joint.Quantiles(r.testX, levels).Data,
+	}
+	return c, nil
+}
+
+// separateQuantiles are those of networks of one level each, rows × levels.
+func separateQuantiles(networks []heads.RegressionNetworks, x blas32.General) []float32 {
+	levels := len(networks)
+	q := make([]float32, x.Rows*levels)
+	for l, n := range networks {
+		n.EachBlock(x, func(lo int, rows blas32.General) {
+			for i, v := range n.Networks[0].Apply(rows).Data {
+				q[(lo+i)*levels+l] = float32(n.Y.Mean[0] + n.Y.Scale[0]*float64(v))
+			}
+		})
+	}
+	return q
+}
+
+// sortedRows is q with the quantiles of each row in increasing order.
+func sortedRows(q []float32, levels int) []float32 {
+	q = slices.Clone(q)
+	for row := range slices.Chunk(q, levels) {
+		slices.Sort(row)
+	}
+	return q
+}
+
+func (c crossingCurves) measure(seed int, scale float64) []crossingResult {
+	var results []crossingResult
+	for m, method := range crossingMethods() {
+		f := calibrate.Forecasts{Levels: c.levels, Quantiles: c.quantiles[m], Y: c.y}
+		results = append(results, crossingResult{
+			set: c.set, seed: seed, method: method,
+			rows: f.CrossedRows(), pairs: f.CrossingRate(), pinball: stat.Mean(f.Pinball(), nil) / scale,
+		})
+	}
+	return results
+}

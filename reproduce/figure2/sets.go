@@ -1,0 +1,101 @@
+package figure2
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/uci"
+)
+
+// crossingSet is a set on which quantiles may cross: the paper's toy, or one
+// of the UCI sets.
+type crossingSet struct {
+	name   string
+	hidden []int
+	toy    cosineToy // of toys
+	uci    *uci.Set  // or nil
+}
+
+// cosineToy is y = cos(frequency·x₁) + N(0, noise²) with x ~ N(0, I).
+type cosineToy struct {
+	columns          int
+	frequency, noise float64
+}
+
+// cosineRows are the toy's rows to train on, and as many fresh ones to test on.
+const cosineRows = 1000
+
+// cosineSets are the toy by the paper's script and by its text, which differ.
+func cosineSets() []crossingSet {
+	return []crossingSet{
+		{name: "cos5", hidden: []int{128, 128}, toy: cosineToy{columns: 5, frequency: 5, noise: .3}},
+		{name: "cos10", hidden: []int{128, 128}, toy: cosineToy{columns: 10, frequency: 10, noise: 1. / 3}},
+	}
+}
+
+// crossingSets finds sets by name. Nil is the toys and, where there is a folder
+// of data, the UCI sets.
+func crossingSets(names []string, data string) ([]crossingSet, error) {
+	all := cosineSets()
+	for _, u := range uci.Sets() {
+		all = append(all, crossingSet{name: u.Name, hidden: []int{64}, uci: &u})
+	}
+	if names == nil && data == "" {
+		return cosineSets(), nil
+	}
+	sets, err := experiment.Choose("--sets", "set", names, all, func(s crossingSet) string { return s.name }, crossingSet.file)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range sets {
+		if s.uci != nil && data == "" {
+			return nil, experiment.Usagef("%s is a UCI set: say where the data sets are with --data", s.name)
+		}
+	}
+	return sets, nil
+}
+
+// file is that of a UCI set.
+func (s crossingSet) file() string {
+	if s.uci == nil {
+		return s.name
+	}
+	return s.uci.File
+}
+
+// crossingRows are rows to train on and to test on.
+type crossingRows struct{ x, y, testX, testY blas32.General }
+
+// split draws a toy, or splits a set at random: nine tenths and one.
+func (s crossingSet) split(ctx context.Context, dir string, seed int) (r crossingRows, err error) {
+	if s.uci == nil {
+		rng := rand.New(rand.NewPCG(uint64(seed), 0))
+		r.x, r.y = s.toy.draw(rng, cosineRows)
+		r.testX, r.testY = s.toy.draw(rng, cosineRows)
+		return r, nil
+	}
+	data, err := s.uci.Read(ctx, dir)
+	if err != nil {
+		return r, err
+	}
+	parts := experiment.SplitRows(data.X.Rows, uint64(seed))
+	train := append(parts.Cal, parts.Fit...)
+	return crossingRows{experiment.Pick(data.X, train), experiment.Pick(data.Y, train), experiment.Pick(data.X, parts.Test), experiment.Pick(data.Y, parts.Test)}, nil
+}
+
+func (t cosineToy) draw(rng *rand.Rand, n int) (x, y blas32.General) {
+	x = blas32.General{Rows: n, Cols: t.columns, Stride: t.columns, Data: make([]float32, n*t.columns)}
+	target := make([]float64, n)
+	for i := range target {
+		row := x.Data[i*x.Stride : (i+1)*x.Stride]
+		for j := range row {
+			row[j] = float32(rng.NormFloat64())
+		}
+		target[i] = math.Cos(t.frequency*float64(row[0])) + t.noise*rng.NormFloat64()
+	}
+	return x, experiment.AsColumn(target)
+}

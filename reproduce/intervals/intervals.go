@@ -1,0 +1,186 @@
+// Package intervals measures intervals of the UCI regression sets, as they are
+// and conformalized.
+package intervals
+
+import (
+	"flag"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/uci"
+)
+
+// Plan is what is measured.
+type Plan struct {
+	Sets      []uci.Set
+	Methods   []heads.QuantileMethod
+	Coverages []float64
+}
+
+// Define defines --coverage, and returns what checks it, --sets and --methods
+// once they are parsed.
+func Define(flags *flag.FlagSet, s *experiment.Settings) func() (Plan, error) {
+	coverages := flags.String("coverage", ".95", "coverages of intervals, `.95,.9,.99`")
+	return func() (p Plan, err error) {
+		if p.Sets, err = uci.ByName(s.Sets); err != nil {
+			return p, err
+		}
+		if p.Coverages, err = experiment.Numbers("--coverage", *coverages); err != nil {
+			return p, err
+		}
+		for _, c := range p.Coverages {
+			if !(c > 0 && c < 1) {
+				return p, experiment.Usagef("a coverage lies between 0 and 1, not %v", c)
+			}
+		}
+		if err := experiment.Distinct("--coverage", p.Coverages); err != nil {
+			return p, err
+		}
+		p.Methods, err = experiment.Choose("--methods", "method", s.MethodNames, baselines.QuantileMethods, func(m heads.QuantileMethod) string { return m.Name })
+		return p, err
+	}
+}
+
+// Case is what a line of results was measured with.
+type Case struct {
+	Set      string  `json:"set"`
+	Seed     int     `json:"seed"`
+	Method   string  `json:"method"`
+	Config   string  `json:"config"`   // as ood.Params writes it
+	Coverage float64 `json:"coverage"` // of the intervals, .95
+	Epochs   int     `json:"epochs"`   // of networks, 0 for trees
+	Keep     string  `json:"keep"`     // which epoch's weights: best or last, empty for trees
+}
+
+func (k Case) Key() Case { return k }
+
+// CaseOf is a method with a setting on one split of a set.
+func CaseOf(set string, seed int, method string, config map[string]any, coverage float64) Case {
+	return Case{Set: set, Seed: seed, Method: method, Config: ood.Params(config).String(), Coverage: coverage}
+}
+
+// Measured is coverage and width of intervals, the width divided by the range
+// of the target over the whole set.
+type Measured struct {
+	PICP  float64 `json:"picp"`
+	MPIW  float64 `json:"mpiw"`
+	Score float64 `json:"score"` // Winkler's, divided like the width
+	// Unbounded intervals are those that too few rows calibrate. Width and
+	// score are then 0 instead of +Inf, which JSON lacks.
+	Unbounded bool `json:"unbounded,omitempty"`
+}
+
+// Width is that of all intervals, or infinite.
+func (m Measured) Width() float64 {
+	if m.Unbounded {
+		return math.Inf(1)
+	}
+	return m.MPIW
+}
+
+// LevelsOf are the two ends of central intervals.
+func LevelsOf(coverage float64) []float64 {
+	low := math.Round((1-coverage)/2*1e9) / 1e9
+	return []float64{low, 1 - low}
+}
+
+// Ends are intervals of some rows, and what came true.
+type Ends struct{ Lower, Upper, Y []float64 }
+
+// EndsOf predicts the intervals of rows between two levels.
+func EndsOf(f heads.QuantileRegressor, x blas32.General, y []float64, levels []float64) Ends {
+	q := f.Quantiles(x, levels)
+	e := Ends{Y: y}
+	for i := range q.Rows {
+		e.Lower, e.Upper = append(e.Lower, q.At(i, 0, 0)), append(e.Upper, q.At(i, 0, 1))
+	}
+	return e
+}
+
+// Measure measures them at a level of 1−alpha.
+func (e Ends) Measure(alpha, spread float64) Measured {
+	return Measured{
+		PICP: calibrate.PICP(e.Lower, e.Upper, e.Y), MPIW: calibrate.NMPIW(e.Lower, e.Upper, spread),
+		Score: calibrate.IntervalScore(e.Lower, e.Upper, e.Y, alpha) / spread,
+	}
+}
+
+// Closed is the share of targets in their intervals, ends included.
+func (e Ends) Closed() float64 {
+	inside := 0.
+	for i, v := range e.Y {
+		inside += experiment.Indicator(e.Lower[i] <= v && v <= e.Upper[i])
+	}
+	return inside / float64(len(e.Y))
+}
+
+// With are those of other rows too.
+func (e Ends) With(o Ends) Ends {
+	return Ends{slices.Concat(e.Lower, o.Lower), slices.Concat(e.Upper, o.Upper), slices.Concat(e.Y, o.Y)}
+}
+
+// Conformalized are the intervals after calibration on those of other rows.
+// They are closed: with ties, open ones would break the promise.
+func (e Ends) Conformalized(cal Ends, alpha, spread float64) (Measured, error) {
+	cqr, err := calibrate.NewCQR(cal.Lower, cal.Upper, cal.Y)
+	if err != nil {
+		return Measured{}, err
+	}
+	out := Ends{make([]float64, len(e.Y)), make([]float64, len(e.Y)), e.Y}
+	for i := range e.Y {
+		out.Lower[i], out.Upper[i] = cqr.Interval(e.Lower[i], e.Upper[i], alpha)
+	}
+	m := out.Measure(alpha, spread)
+	m.PICP = out.Closed()
+	if math.IsInf(m.MPIW, 1) {
+		m = Measured{PICP: m.PICP, Unbounded: true}
+	}
+	return m, nil
+}
+
+// Smoothed is the share of targets that smoothed intervals cover after
+// calibration on those of other rows, and the share of those at which a draw
+// decides.
+func (e Ends) Smoothed(cal Ends, alpha float64, seed uint64) (covered, tied float64, err error) {
+	cqr, err := calibrate.NewCQR(cal.Lower, cal.Upper, cal.Y)
+	if err != nil {
+		return 0, 0, err
+	}
+	share := func(tau func(row int) float64) float64 {
+		out := Ends{make([]float64, len(e.Y)), make([]float64, len(e.Y)), e.Y}
+		for i := range e.Y {
+			out.Lower[i], out.Upper[i] = cqr.SmoothedInterval(e.Lower[i], e.Upper[i], alpha, tau(i))
+		}
+		return out.Closed()
+	}
+	covered = share(func(row int) float64 { return calibrate.Tau(seed, uint64(row)) })
+	never, always := share(func(int) float64 { return 1 }), share(func(int) float64 { return 0 })
+	return covered, always - never, nil
+}
+
+// CoverageError is the standard deviation of the share of nTest rows that
+// intervals cover after calibration on nCal rows, without ties. All orders of
+// the rows being alike, the number covered is beta-binomial with the
+// parameters k and nCal+1−k, where k is the rank of the score that calibrates:
+// the Beta is the coverage of this calibration set, the binomial the draw of
+// test rows.
+//
+// That holds given the rows of the data set, the order alone being random. So
+// the mean over independent splits of one set, which share its rows, has this
+// error over √splits. Smoothed intervals, which break each tie by a draw of its
+// own, have at most this error.
+//
+// Reference: Vovk (2012), Conditional Validity of Inductive Conformal
+// Predictors, proposition 2a.
+func CoverageError(nCal, nTest int, alpha float64) float64 {
+	p := calibrate.ExpectedCoverage(nCal, alpha)
+	n, m := float64(nCal), float64(nTest)
+	return math.Sqrt(p * (1 - p) * (n + 1 + m) / (m * (n + 2)))
+}

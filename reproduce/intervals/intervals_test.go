@@ -1,0 +1,64 @@
+package intervals
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+)
+
+// TestCoverageError splits one data set again and again: mean and deviation of
+// the coverage are those promised, though splits share all rows.
+func TestCoverageError(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 0))
+	const nCal, nTest, alpha, splits = 39, 25, .1, 20000
+	for name, draw := range map[string]func() float64{
+		"continuous": rng.NormFloat64,
+		"ties":       func() float64 { return float64(rng.IntN(8)) },
+	} {
+		rows := make([]float64, nCal+nTest)
+		for i := range rows {
+			rows[i] = draw()
+		}
+		at := make([]float64, nCal+nTest) // quantiles, all 0
+		var covered, closed []float64
+		for split := range uint64(splits) {
+			rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+			cal, test := Ends{at[:nCal], at[:nCal], rows[:nCal]}, Ends{at[nCal:], at[nCal:], rows[nCal:]}
+			c, tied, err := test.Smoothed(cal, alpha, split)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain, err := test.Conformalized(cal, alpha, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			covered, closed = append(covered, c), append(closed, plain.PICP)
+			if name == "continuous" && (tied != 0 || plain.PICP != c) {
+				t.Fatalf("without ties: %v tied, %v covered smoothed, %v plainly", tied, c, plain.PICP)
+			}
+		}
+		mean, deviation := stat.MeanStdDev(covered, nil)
+		want := CoverageError(nCal, nTest, alpha)
+		if z := (mean - calibrate.ExpectedCoverage(nCal, alpha)) / want * math.Sqrt(splits); math.Abs(z) > 4 {
+			t.Errorf("%s: mean coverage %v is %.1f standard errors from the promise", name, mean, z)
+		}
+		if name == "continuous" && math.Abs(deviation/want-1) > .03 {
+			t.Errorf("coverage of splits deviates by %v, want %v", deviation, want)
+		}
+		if name == "ties" && (deviation > want || stat.Mean(closed, nil) < mean+.01) {
+			t.Errorf("ties: deviation %v of at most %v, closed intervals cover %v of %v", deviation, want, stat.Mean(closed, nil), mean)
+		}
+	}
+}
+
+func TestUnbounded(t *testing.T) {
+	e := Ends{Lower: []float64{0, 0}, Upper: []float64{1, 1}, Y: []float64{.5, 2}}
+	m, err := e.Conformalized(e, .05, 2)
+	if err != nil || !m.Unbounded || m.PICP != 1 {
+		t.Errorf("two rows calibrate a level of 95 %%: %+v, %v", m, err)
+	}
+}

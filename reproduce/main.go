@@ -1,0 +1,41 @@
+// Command reproduce runs experiments on real data sets, and on toys, and prints
+// their tables.
+//
+//	cd reproduce && go run . NAME --data DIR
+//
+// Run it without arguments for the names. The data sets are fetched from their
+// publishers by the user; see each experiment for the files it reads.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/attach-uncertainty/attach/reproduce/abalone"
+	"github.com/attach-uncertainty/attach/reproduce/california"
+	"github.com/attach-uncertainty/attach/reproduce/coverage"
+	"github.com/attach-uncertainty/attach/reproduce/directions"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/figure1"
+	"github.com/attach-uncertainty/attach/reproduce/figure2"
+	"github.com/attach-uncertainty/attach/reproduce/selection"
+	"github.com/attach-uncertainty/attach/reproduce/star"
+	"github.com/attach-uncertainty/attach/reproduce/sweep"
+	"github.com/attach-uncertainty/attach/reproduce/table1"
+	"github.com/attach-uncertainty/attach/reproduce/table2"
+	"github.com/attach-uncertainty/attach/reproduce/theorem1"
+)
+
+var experiments = []experiment.Experiment{
+	coverage.Experiment, california.Experiment, table1.Experiment, table2.Experiment, sweep.Experiment, star.Experiment, abalone.Experiment,
+	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment,
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := experiment.Main(ctx, experiments, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}

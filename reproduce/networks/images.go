@@ -1,0 +1,213 @@
+package networks
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// reading is how images of any set become what the network takes: colors
+// turned grey by luma (ITU-R 601), grey repeated in three channels, and images
+// that are smaller padded to its size with black, centred. Larger ones are an
+// error.
+// shape is that of the network's input without the number of rows.
+func (n Network) reading(models string, layout inputs.Layout, shape []int) (inputs.Options, error) {
+	if len(shape) != 3 || slices.Min(shape) < 1 {
+		return inputs.Options{}, fmt.Errorf("the network takes rows of shape %v, and images of one size are wanted", shape)
+	}
+	size := inputs.Box{Height: shape[1], Width: shape[2]}
+	if layout == inputs.NHWC {
+		size = inputs.Box{Height: shape[0], Width: shape[1]}
+	}
+
+	p := &inputs.Preprocess{Channels: 3, Rescale: 1. / 255}
+	if n.preprocess != "" {
+		var err error
+		if p, err = inputs.LoadPreprocess(filepath.Join(models, n.preprocess+".preprocess.json")); err != nil {
+			return inputs.Options{}, err
+		}
+	}
+	p.Pad = size
+	return inputs.Options{Preprocess: p, Layout: layout}, nil
+}
+
+// open opens the rows of a part, at most limit of them (0: all), drawn by the
+// seed.
+func (p part) open(ctx context.Context, o inputs.Options, limit int, seed uint64) (*inputs.Set, error) {
+	set, err := inputs.Open(ctx, p.file, o)
+	if err != nil {
+		return nil, err
+	}
+	if p.classes != nil {
+		if set, err = set.OfClasses(p.classes); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.file, err)
+		}
+	}
+	if limit == 0 || limit >= set.Len() {
+		return set, nil
+	}
+	rows := rand.New(rand.NewPCG(seed, 0)).Perm(set.Len())[:limit]
+	slices.Sort(rows)
+	return set.Subset(rows), nil
+}
+
+// blocks hands a set to a network.
+func blocks(ctx context.Context, set *inputs.Set) iter.Seq2[featurize.Rows, error] {
+	return func(yield func(featurize.Rows, error) bool) {
+		for b, err := range set.Blocks(ctx, 64) {
+			rows := featurize.Rows{Data: b.Data, Shape: append([]int{b.N}, set.Shape()...)}
+			if !yield(rows, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// cachedFeatures reads features, logits, earlier layers and labels of a set from
+// the file at path, or runs the network and writes it.
+func cachedFeatures(ctx context.Context, model *featurize.Model, set *inputs.Set, path string, progress func(done int)) (ood.Batch, error) {
+	b, err := inputs.OpenFeatures(path)
+	if err == nil || !os.IsNotExist(err) {
+		return b, err
+	}
+	if b, err = model.All(ctx, blocks(ctx, set), set.Len(), progress); err != nil {
+		return b, err
+	}
+	b.Labels = set.Labels()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return b, err
+	}
+	return b, atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return npy.WriteNPZ(w, inputs.FeatureArrays(b), false) })
+}
+
+// Images are a network's rows, with its features of them.
+type Images struct {
+	Model    *featurize.Model
+	Training ood.Training
+	In       ood.Batch
+	Outs     []ood.OutSet
+	// FewIn and FewOuts are some rows of these, with what the network takes.
+	FewIn   ood.Batch
+	FewOuts []ood.OutSet
+}
+
+// Load runs a network on its rows, or reads what it said before.
+func (p *Plan) Load(ctx context.Context, n Measured, progress func(share float64)) (*Images, error) {
+	model, err := featurize.Open(ctx, n.file(p.Models), featurize.Options{Library: p.Library, EarlierLayers: featurize.DefaultEarlierLayers})
+	if err != nil {
+		return nil, err
+	}
+	im := &Images{Model: model}
+	if err := im.read(ctx, p, n, progress); err != nil {
+		model.Close()
+		return nil, fmt.Errorf("%s: %w", n.Name, err)
+	}
+	return im, nil
+}
+
+func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(share float64)) error {
+	layout := inputs.Layout(strings.ToLower(im.Model.Info().Layout))
+	o, err := n.reading(p.Models, layout, im.Model.InputShape())
+	if err != nil {
+		return err
+	}
+	parts := n.parts(p.Data)
+	for i, part := range parts {
+		limit := p.Rows[min(i, 2)]
+		set, err := part.open(ctx, o, limit, p.Seed)
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(p.Out, "features", n.Name+"-"+n.SHA256+layersKey(im.Model), fmt.Sprintf("%s-%d-%d.npz", part.Name, limit, p.Seed))
+		b, err := cachedFeatures(ctx, im.Model, set, path, func(done int) {
+			progress((float64(i) + float64(done)/float64(set.Len())) / float64(len(parts)))
+		})
+		if err != nil {
+			return err
+		}
+		switch i {
+		case 0:
+			im.Training = ood.Training{
+				Batch: b, Last: im.Model.Last(), Network: im.Model.Network(), Trainer: p.Trainer,
+				InputScale: o.Preprocess.Scale(layout), Seed: p.Seed,
+			}
+			continue
+		case 1:
+			im.In = b
+		default:
+			b.Labels = nil
+			im.Outs = append(im.Outs, ood.OutSet{Name: part.Name, Batch: b})
+		}
+		few, err := some(ctx, b, set, p.NetworkRows)
+		if err != nil {
+			return err
+		}
+		if i == 1 {
+			im.FewIn = few
+		} else {
+			im.FewOuts = append(im.FewOuts, ood.OutSet{Name: part.Name, Batch: few})
+		}
+	}
+	return nil
+}
+
+// FitInputs are the images that the features to fit with are of.
+func (p *Plan) FitInputs(ctx context.Context, n Measured, im *Images) (ood.Inputs, error) {
+	layout := inputs.Layout(strings.ToLower(im.Model.Info().Layout))
+	o, err := n.reading(p.Models, layout, im.Model.InputShape())
+	if err != nil {
+		return nil, err
+	}
+	set, err := n.parts(p.Data)[0].open(ctx, o, p.Rows[0], p.Seed)
+	if err != nil {
+		return nil, err
+	}
+	x, err := set.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ood.InputsOf(append([]int{x.Rows}, set.Shape()...), x.Data), nil
+}
+
+// layersKey tells features with some earlier layers from those with others.
+func layersKey(model *featurize.Model) string {
+	var names []string
+	for _, l := range model.Info().Layers {
+		names = append(names, l.Tensor)
+	}
+	if names == nil {
+		return ""
+	}
+	return fmt.Sprintf("-%x", sha256.Sum256([]byte(strings.Join(names, "\n"))))[:7]
+}
+
+// some is at most limit rows of b (0: all), evenly spaced, with the inputs.
+func some(ctx context.Context, b ood.Batch, set *inputs.Set, limit int) (ood.Batch, error) {
+	if limit == 0 || limit > b.Len() {
+		limit = b.Len()
+	}
+	rows := make([]int, limit)
+	for i := range rows {
+		rows[i] = i * b.Len() / limit
+	}
+	few, set := b.Select(rows), set.Subset(rows)
+	x, err := set.All(ctx)
+	if err != nil {
+		return few, err
+	}
+	few.Inputs = ood.InputsOf(append([]int{x.Rows}, set.Shape()...), x.Data)
+	return few, nil
+}

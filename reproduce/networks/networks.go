@@ -1,0 +1,226 @@
+// Package networks finds trained classifiers, and runs them on the images that
+// out-of-domain detection is measured with.
+package networks
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+)
+
+// Network is a classifier to detect out-of-domain images with.
+type Network struct {
+	Name       string // of its file, without .onnx
+	Set        string // the images that it was trained on
+	preprocess string // file beside it; empty stands for colors divided by 255
+	FiveClass  bool   // trained on FiveIn alone: the other five classes of the set are out-of-domain
+	Others     []string
+}
+
+// FiveIn are the paper's five of ten classes, in the order of the networks'
+// outputs, and fiveOut the others.
+func FiveIn() []int  { return []int{4, 1, 7, 5, 3} }
+func fiveOut() []int { return []int{9, 0, 8, 6, 2} }
+
+// OtherClasses names the out-of-domain rows that are of the set that the
+// network was trained on.
+const OtherClasses = "other-classes"
+
+// Trained are all of them.
+func Trained() []Network {
+	five := func(name, set, preprocess string, others ...string) Network {
+		return Network{name, set, preprocess, true, others}
+	}
+	far := []string{"cifar100", "mnist", "fashion"}
+	return []Network{
+		five("mnist_preact18", "mnist", "five_class_gray", "fashion", "cifar10"),
+		five("mnist_vgg11w32", "mnist", "five_class_gray", "fashion", "cifar10"),
+		five("fashion_preact18w32", "fashion", "five_class_gray", "mnist", "cifar10"),
+		five("fashion_vgg11w32", "fashion", "five_class_gray", "mnist", "cifar10"),
+		five("cifar10_preact18", "cifar10", "five_class_rgb", far...),
+		five("cifar10_vgg11w32", "cifar10", "five_class_rgb", far...),
+		five("svhn_preact18", "svhn", "five_class_rgb", "cifar10", "mnist", "fashion"),
+		five("svhn_vgg11w32", "svhn", "five_class_rgb", "cifar10", "mnist", "fashion"),
+		{"cifar10_resnet20", "cifar10", "cifar10_resnet", false, far},
+		{"cifar10_resnet56", "cifar10", "cifar10_resnet", false, far},
+		{"cifar10_conv_nhwc", "cifar10", "", false, far},
+		{"mnist_cnn", "mnist", "mnist_cnn", false, []string{"fashion"}},
+	}
+}
+
+// Outs are the names of its out-of-domain sets.
+func (n Network) Outs() []string {
+	if n.FiveClass {
+		return append([]string{OtherClasses}, n.Others...)
+	}
+	return n.Others
+}
+
+// classes are those of the training set that are in-domain; nil is all.
+func (n Network) classes() []int {
+	if n.FiveClass {
+		return FiveIn()
+	}
+	return nil
+}
+
+func (n Network) file(models string) string { return filepath.Join(models, n.Name+".onnx") }
+
+// part is some rows of a file of images.
+type part struct {
+	Name    string // in-domain: fit and in; else the out-of-domain set's
+	file    string
+	classes []int
+}
+
+// parts are the rows to fit with, in-domain rows to measure on, and every
+// out-of-domain set.
+func (n Network) parts(data string) []part {
+	file := func(set, which string) string { return filepath.Join(data, set+"_"+which+".npz") }
+	all := []part{{"fit", file(n.Set, "train"), n.classes()}, {"in", file(n.Set, "test"), n.classes()}}
+	for _, out := range n.Outs() {
+		p := part{Name: out, file: file(out, "test")}
+		if out == OtherClasses {
+			p.file, p.classes = file(n.Set, "test"), fiveOut()
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// missing names a file that the network cannot be measured without, and that is
+// not there.
+func (n Network) missing(data, models string) string {
+	files := []string{n.file(models)}
+	if n.preprocess != "" {
+		files = append(files, filepath.Join(models, n.preprocess+".preprocess.json"))
+	}
+	for _, p := range n.parts(data) {
+		files = append(files, p.file)
+	}
+	for _, f := range files {
+		if _, err := os.Stat(f); err != nil {
+			return f
+		}
+	}
+	return ""
+}
+
+// Measured is a network that is there.
+type Measured struct {
+	Network
+	SHA256    string // its first digits
+	Megabytes float64
+}
+
+// Plan is networks and rows to measure with them.
+type Plan struct {
+	*experiment.Settings
+	Networks []Measured
+	NotRun   []string // why others are not measured
+	Methods  []ood.Method
+	Rows     [3]int // at most, to fit with, in- and out-of-domain; 0 is all
+	// NetworkRows is the most rows of every set for methods that run the
+	// network; 0 is as all others.
+	NetworkRows int
+	Seed        uint64
+
+	rows string // as the flag has them
+}
+
+// Define defines --rows and --seed, and says what --sets means.
+func (p *Plan) Define(flags *flag.FlagSet, rows string) {
+	flags.StringVar(&p.rows, "rows", rows, "at most `N` rows to fit with and in every set to measure on, or FIT,IN,OUT (0: all)")
+	flags.Uint64Var(&p.Seed, "seed", 0, "seed of the rows drawn and of methods")
+	var known []string
+	for _, n := range Trained() {
+		known = append(known, n.Name)
+	}
+	flags.Lookup("sets").Usage = "only these networks, `a,b`, of " + strings.Join(known, ", ")
+}
+
+// Check reads the flags and finds the networks. Methods that drop names are
+// left out; whyNone is said where --methods names no other.
+func (p *Plan) Check(ctx context.Context, drop func(m ood.Method) bool, whyNone string) (err error) {
+	if p.Models == "" {
+		p.Models = filepath.Join(p.Data, "..", "models")
+	}
+	if p.Rows, err = rowLimits(p.rows); err != nil {
+		return err
+	}
+	if p.Methods, err = experiment.Choose("--methods", "method", p.MethodNames, slices.Clone(baselines.All), func(m ood.Method) string { return m.Name }); err != nil {
+		return err
+	}
+	if p.Methods = slices.DeleteFunc(p.Methods, drop); len(p.Methods) == 0 {
+		return experiment.Usagef("--methods names %s", whyNone)
+	}
+	chosen, err := experiment.Choose("--sets", "network", p.Sets, Trained(), func(n Network) string { return n.Name })
+	if err != nil {
+		return err
+	}
+	for _, n := range chosen {
+		if file := n.missing(p.Data, p.Models); file != "" {
+			if p.Sets != nil {
+				return fmt.Errorf("%s cannot be measured: there is no %s; fetch it, or leave the network out of --sets", n.Name, file)
+			}
+			p.NotRun = append(p.NotRun, fmt.Sprintf("%s: not run: there is no %s", n.Name, filepath.Base(file)))
+			continue
+		}
+		sha, err := featurize.SHA256(ctx, n.file(p.Models))
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(n.file(p.Models))
+		if err != nil {
+			return err
+		}
+		p.Networks = append(p.Networks, Measured{n, sha[:12], float64(info.Size()) / 1e6})
+	}
+	if len(p.Networks) == 0 {
+		return fmt.Errorf("there are no networks in %s: say where they are with --models", p.Models)
+	}
+	return nil
+}
+
+// rowLimits reads --rows.
+func rowLimits(text string) (rows [3]int, err error) {
+	fields := strings.Split(text, ",")
+	if len(fields) == 1 {
+		fields = []string{fields[0], fields[0], fields[0]}
+	}
+	if len(fields) == 3 {
+		for i, f := range fields {
+			if rows[i], err = strconv.Atoi(strings.TrimSpace(f)); err != nil || rows[i] < 0 {
+				break
+			}
+		}
+	}
+	if len(fields) != 3 || err != nil || slices.Min(rows[:]) < 0 {
+		return rows, experiment.Usagef("--rows is N or FIT,IN,OUT, whole numbers that are not negative, not %q", text)
+	}
+	return rows, nil
+}
+
+// RunsNetwork says whether a method runs the network on every row.
+func RunsNetwork(m ood.Method) bool { return m.Needs&(ood.NeedNetwork|ood.NeedDropout) != 0 }
+
+// UseRuntimeBLAS has large products computed by ONNX Runtime until stop is
+// called.
+func UseRuntimeBLAS(ctx context.Context, library string) (stop func(), err error) {
+	r, err := ort.Open(ctx, ort.Options{Library: library})
+	if err != nil {
+		return nil, err
+	}
+	return r.UseBLAS(), nil
+}

@@ -1,0 +1,198 @@
+// Package selection chooses a detector for every trained network without
+// out-of-domain images, and says how far it is from the best in hindsight. It
+// reads what table2 reads, and keeps features and results as table2 does.
+package selection
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/networks"
+)
+
+// Experiment is what the command runs.
+var Experiment = experiment.Experiment{
+	Name:    "selection",
+	Doc:     "detectors chosen without out-of-domain data, by every criterion, and how far they are from the best",
+	Shared:  []string{"data", "models", "sets", "methods", "out", "ort-lib"},
+	Resumes: true,
+	New: func(flags *flag.FlagSet, shared *experiment.Settings) func(ctx context.Context) error {
+		p := &networks.Plan{Settings: shared}
+		p.Define(flags, "1000,500,500")
+		return func(ctx context.Context) error { return run(ctx, p) }
+	},
+}
+
+// fixedChoices are methods that one may take without choosing.
+func fixedChoices() []string {
+	return []string{"fused-layers", "fused", "certificates-coupled", "knn", "vim", "energy"}
+}
+
+// beforeNetwork is the choice by mean rank where the network is not at hand.
+const beforeNetwork = "mean-rank, features alone"
+
+// key is what choices were made from.
+type key struct {
+	Network string `json:"network"`
+	SHA256  string `json:"sha256"`
+	Methods string `json:"methods"`
+	Rows    [3]int `json:"rows"`
+	Seed    uint64 `json:"seed"`
+}
+
+func (k key) Key() key { return k }
+
+// record are the choices for one network.
+type record struct {
+	key
+	Best    float64  `json:"best_auroc"` // in hindsight
+	Choices []choice `json:"choices"`
+}
+
+// choice is a method and how it was chosen.
+type choice struct {
+	By     string  `json:"by"`
+	Method string  `json:"method"`
+	AUROC  float64 `json:"auroc"` // the mean over the out-of-domain sets
+}
+
+func run(ctx context.Context, p *networks.Plan) error {
+	drop := func(m ood.Method) bool { return m.Control || networks.RunsNetwork(m) }
+	if err := p.Check(ctx, drop, "none to choose from: controls and methods that run the network are not chosen"); err != nil {
+		return err
+	}
+	stop, err := networks.UseRuntimeBLAS(ctx, p.Library)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	results, err := experiment.OpenStore[key, record](filepath.Join(p.Out, "selection.jsonl"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(choose(ctx, p, results), results.Close())
+}
+
+func choose(ctx context.Context, p *networks.Plan, results *experiment.Store[key, record]) error {
+	var names []string
+	for _, m := range p.Methods {
+		names = append(names, m.Name)
+	}
+	var all []record
+	for i, n := range p.Networks {
+		k := key{Network: n.Name, SHA256: n.SHA256, Methods: strings.Join(names, ","), Rows: p.Rows, Seed: p.Seed}
+		if !results.Has(k) {
+			r, err := choices(ctx, p, n)
+			if err != nil {
+				return fmt.Errorf("%s: %w", n.Name, err)
+			}
+			r.key = k
+			if err := results.Add([]record{r}); err != nil {
+				return err
+			}
+			fmt.Fprintf(p.Stderr, "%s, %d of %d networks\n", n.Name, i+1, len(p.Networks))
+		}
+		all = append(all, results.Records[k])
+	}
+	for _, line := range p.NotRun {
+		fmt.Fprintln(p.Stdout, line)
+	}
+	show(p.Stdout, all)
+	lines := [][]string{{"network", "choice", "method", "auroc", "best_auroc", "regret"}}
+	number := func(v float64) string { return experiment.Digits(v, 6) }
+	for _, r := range all {
+		for _, c := range r.Choices {
+			lines = append(lines, []string{r.Network, c.By, c.Method, number(c.AUROC), number(r.Best), number(r.Best - c.AUROC)})
+		}
+	}
+	return experiment.WriteCSV(filepath.Join(p.Out, "selection.csv"), lines)
+}
+
+// choices are those of every criterion for one network, and the fixed ones.
+func choices(ctx context.Context, p *networks.Plan, n networks.Measured) (r record, err error) {
+	im, err := p.Load(ctx, n, func(float64) {})
+	if err != nil {
+		return r, err
+	}
+	defer im.Model.Close()
+	t := im.Training
+	if t.Inputs, err = p.FitInputs(ctx, n, im); err != nil {
+		return r, err
+	}
+	report, err := ood.Compare(ctx, ood.Comparison{Methods: p.Methods, Training: t, In: im.In, OutSets: im.Outs})
+	if err != nil {
+		return r, err
+	}
+	aurocs := map[string]float64{}
+	for _, m := range report.Methods {
+		if len(m.Configs) > 0 {
+			aurocs[m.Name] = m.Configs[0].AUROC
+			r.Best = max(r.Best, m.Configs[0].AUROC)
+		}
+	}
+	add := func(by, method string) error {
+		auroc, ok := aurocs[method]
+		if !ok {
+			return fmt.Errorf("%s, chosen by %s, has no result", method, by)
+		}
+		r.Choices = append(r.Choices, choice{by, method, auroc})
+		return nil
+	}
+	choose := func(by string, criterion ood.Criterion, t ood.Training) error {
+		chosen, err := ood.Select(ctx, ood.Selection{Methods: p.Methods, Training: t, Criterion: criterion})
+		if err != nil {
+			return fmt.Errorf("%s: %w", by, err)
+		}
+		return add(by, chosen.Method)
+	}
+	for _, c := range ood.Criteria() {
+		if err := choose(string(c), c, t); err != nil {
+			return r, err
+		}
+	}
+	t.Inputs = nil
+	if err := choose(beforeNetwork, ood.MeanRank, t); err != nil {
+		return r, err
+	}
+	for _, name := range fixedChoices() {
+		if !slices.ContainsFunc(p.Methods, func(m ood.Method) bool { return m.Name == name }) {
+			continue
+		}
+		if err := add("always "+name, name); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// show prints mean and largest regret of every choice, the smallest
+// mean first.
+func show(w io.Writer, all []record) {
+	var order []string
+	regrets := map[string][]float64{}
+	for _, r := range all {
+		for _, c := range r.Choices {
+			if regrets[c.By] == nil {
+				order = append(order, c.By)
+			}
+			regrets[c.By] = append(regrets[c.By], r.Best-c.AUROC)
+		}
+	}
+	mean := func(by string) float64 { return stat.Mean(regrets[by], nil) }
+	slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(mean(a), mean(b)) })
+	fmt.Fprintf(w, "AUROC lost against the best in hindsight, %d networks\n\n%-28s %6s %8s\n", len(all), "choice", "mean", "largest")
+	for _, by := range order {
+		fmt.Fprintf(w, "%-28s %6s %8s\n", by, experiment.Short(mean(by), 3), experiment.Short(slices.Max(regrets[by]), 3))
+	}
+}

@@ -1,0 +1,186 @@
+package table1
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/fit"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/intervals"
+	"github.com/attach-uncertainty/attach/reproduce/uci"
+)
+
+// record is one line of results.
+type record struct {
+	intervals.Case
+	Fit        int                `json:"n_fit"`
+	Validation intervals.Measured `json:"validation"`
+	Test       intervals.Measured `json:"test"`
+	// Calibrated are intervals after conformalization on all validation rows,
+	// which choose among settings too.
+	Calibrated intervals.Measured `json:"cqr_reused"`
+	// Honest are those after conformalization on one half of the validation
+	// rows, NCal of them. The other half chooses epochs and settings:
+	// Choosing are its intervals conformalized on itself.
+	Honest   intervals.Measured `json:"cqr"`
+	Choosing intervals.Measured `json:"cqr_choosing"`
+	NCal     int                `json:"n_cal"`
+	// Crossing is the share of neighbouring levels out of order before they
+	// are sorted, of methods of all levels.
+	Crossing float64 `json:"crossing,omitempty"`
+	Seconds  float64 `json:"seconds"` // of the fit, shared among settings fitted at once
+	Failed   string  `json:"failed,omitempty"`
+}
+
+// fitting is settings of one method that are fitted together, to one split of
+// one set.
+type fitting struct {
+	set       uci.Set
+	data      uci.Data
+	seed      int
+	method    heads.QuantileMethod
+	coverages []float64
+	keys      [][]intervals.Case // of each coverage and setting
+	configs   []map[string]any
+	epochs    int
+	best      bool // keep the weights of the best epoch
+}
+
+// run fits the settings and measures their intervals. A setting whose training
+// diverges gets results that say so.
+func (f fitting) run(ctx context.Context, trainer heads.Trainer, progress func(share float64)) ([]record, error) {
+	parts := experiment.SplitRows(f.data.X.Rows, uint64(f.seed))
+	half := len(parts.Cal) / 2
+	choosing, calibrating := parts.Cal[:half], parts.Cal[half:]
+	r := heads.Regression{
+		X: experiment.Pick(f.data.X, parts.Fit), Y: experiment.Pick(f.data.Y, parts.Fit), Trainer: trainer,
+		Levels: intervals.LevelsOf(f.coverages[0]), Epochs: f.epochs, Seed: uint64(f.seed), Progress: progress,
+	}
+	if f.best {
+		r.ValidationX, r.ValidationY = experiment.Pick(f.data.X, choosing), experiment.Pick(f.data.Y, choosing)
+	}
+	configs := slices.Clone(f.configs)
+	index := make([]int, len(configs))
+	for g := range index {
+		index[g] = g
+	}
+	var records []record
+	var fitted [][]heads.QuantileRegressor
+	began := time.Now()
+	for len(configs) > 0 {
+		var err error
+		fitted, err = f.fit(ctx, r, configs)
+		var diverged *fit.DivergedError
+		if err == nil {
+			break
+		}
+		if !errors.As(err, &diverged) || diverged.Model >= len(configs) {
+			return nil, err
+		}
+		for c := range f.coverages {
+			records = append(records, record{Case: f.keys[c][index[diverged.Model]], Failed: err.Error()})
+		}
+		configs = slices.Delete(configs, diverged.Model, diverged.Model+1)
+		index = slices.Delete(index, diverged.Model, diverged.Model+1)
+	}
+	seconds := time.Since(began).Seconds() / float64(max(len(configs), 1))
+	var x []blas32.General
+	var y [][]float64
+	for _, rows := range [][]int{choosing, calibrating, parts.Test} {
+		x, y = append(x, experiment.Pick(f.data.X, rows)), append(y, experiment.Column(experiment.Pick(f.data.Y, rows)))
+	}
+	for g := range configs {
+		crossing := 0.
+		if c, ok := fitted[0][g].(interface{ CrossingRate(blas32.General) float64 }); ok && !f.method.LevelsOnly {
+			crossing = c.CrossingRate(x[2])
+		}
+		for c, coverage := range f.coverages {
+			m, err := measure(fitted[0][g], coverage, x, y, f.data.Spread)
+			if err != nil {
+				return nil, err
+			}
+			m.Case, m.Fit, m.Seconds, m.Crossing = f.keys[c][index[g]], len(parts.Fit), seconds, crossing
+			records = append(records, m)
+		}
+	}
+	return records, nil
+}
+
+func (f fitting) fit(ctx context.Context, r heads.Regression, configs []map[string]any) ([][]heads.QuantileRegressor, error) {
+	if f.method.FitGrid != nil {
+		return f.method.FitGrid(ctx, r, []uint64{r.Seed}, configs)
+	}
+	one := make([]heads.QuantileRegressor, len(configs))
+	for g, config := range configs {
+		var err error
+		if one[g], err = f.method.Fit(ctx, r, config); err != nil {
+			return nil, err
+		}
+	}
+	return [][]heads.QuantileRegressor{one}, nil
+}
+
+// measure reads rows to choose by, to calibrate on and to test on.
+func measure(r heads.QuantileRegressor, coverage float64, x []blas32.General, y [][]float64, spread float64) (record, error) {
+	levels := intervals.LevelsOf(coverage)
+	alpha := 2 * levels[0]
+	var parts []intervals.Ends
+	for i := range x {
+		parts = append(parts, intervals.EndsOf(r, x[i], y[i], levels))
+	}
+	choosing, calibrating, test := parts[0], parts[1], parts[2]
+	validation := choosing.With(calibrating)
+	m := record{Validation: validation.Measure(alpha, spread), Test: test.Measure(alpha, spread), NCal: len(calibrating.Y)}
+	var errs [3]error
+	m.Calibrated, errs[0] = test.Conformalized(validation, alpha, spread)
+	m.Honest, errs[1] = test.Conformalized(calibrating, alpha, spread)
+	m.Choosing, errs[2] = choosing.Conformalized(choosing, alpha, spread)
+	return m, errors.Join(errs[:]...)
+}
+
+// settingsOf is the grid of a method: all of it, or a few settings; networks
+// with each of the dropout rates, where the method has none of its own, and
+// with averaging.
+func settingsOf(m heads.QuantileMethod, small bool, dropout []float64, averaging float64) []map[string]any {
+	var grid []map[string]any
+	for i, config := range m.Grid {
+		if small && !inSmallGrid(m, i) {
+			continue
+		}
+		if !m.NeedsTrainer {
+			grid = append(grid, config)
+			continue
+		}
+		rates := dropout
+		if config["dropout"] != 0. {
+			rates = []float64{config["dropout"].(float64)}
+		}
+		for _, rate := range rates {
+			c := maps.Clone(config)
+			c["dropout"] = rate
+			if averaging > 0 {
+				c["averaging"] = averaging
+			}
+			grid = append(grid, c)
+		}
+	}
+	return grid
+}
+
+func inSmallGrid(m heads.QuantileMethod, i int) bool {
+	config := m.Grid[i]
+	if !m.NeedsTrainer {
+		// A thousand trees cost little more than the first hundred of them, and
+		// with the grid's learning rates a hundred are hardly a start.
+		leaf, leaves := config["min_samples_leaf"]
+		return config["min_samples_split"] == 9. && (!leaves || leaf == 9. && config["learning_rate"].(float64) >= 1e-3)
+	}
+	rate, decay, drop := config["learning_rate"].(float64), config["weight_decay"].(float64), config["dropout"].(float64)
+	return rate >= 1e-3 && (decay == 0 || decay == 1e-2) && (drop == 0 || drop == .1 || drop == .5)
+}

@@ -1,0 +1,103 @@
+package table1
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"gonum.org/v1/gonum/stat"
+)
+
+// printSummary compares SQR with the paper's and with the other methods, by rows
+// that have a model for every seed.
+func printSummary(w io.Writer, rows []tableRow, seeds int) {
+	best := map[string]map[bool]tableRow{} // by set: the narrowest row of SQR, and of the others
+	var sets []string
+	for _, r := range rows {
+		if !r.holds(seeds) {
+			continue
+		}
+		if best[r.set] == nil {
+			best[r.set] = map[bool]tableRow{}
+			sets = append(sets, r.set)
+		}
+		b, found := best[r.set][r.ours()]
+		if !found || r.narrow.mpiw < b.narrow.mpiw {
+			best[r.set][r.ours()] = r
+		}
+	}
+	fmt.Fprintf(w, "\nnarrowest of those with a model for every seed and a mean test coverage within %g of the level\n", tolerance)
+	fmt.Fprintf(w, "%-9s %-22s %6s %6s %7s   %-28s %6s %s\n", "set", "SQR", "width", "paper", "ratio", "others", "width", "SQR/others")
+	for _, set := range sets {
+		ours, found := best[set][true]
+		other, others := best[set][false]
+		line := fmt.Sprintf("%-9s", set)
+		if found {
+			line += fmt.Sprintf(" %-22s %6s", ours.label(), experiment.Short(ours.narrow.mpiw, 3))
+			if paper, ok := paperCell(set, "sqr"); ok && ours.coverage == .95 {
+				line += fmt.Sprintf(" %6s %7.2f", experiment.Short(paper.mpiw, 2), ours.narrow.mpiw/paper.mpiw)
+			} else {
+				line += fmt.Sprintf(" %6s %7s", "", "")
+			}
+		} else {
+			line += fmt.Sprintf(" %-22s %6s %6s %7s", "none", "", "", "")
+		}
+		if others {
+			line += fmt.Sprintf("   %-28s %6s", other.label(), experiment.Short(other.narrow.mpiw, 3))
+			if found {
+				line += fmt.Sprintf(" %.2f", ours.narrow.mpiw/other.narrow.mpiw)
+			}
+		}
+		fmt.Fprintln(w, line)
+	}
+	printMethods(w, rows, seeds)
+}
+
+// holds says that a row has a model for every seed, and covers as it should
+// with intervals that end.
+func (r tableRow) holds(seeds int) bool {
+	return r.narrow.seeds >= seeds && !math.IsInf(r.narrow.mpiw, 1) && math.Abs(r.narrow.picp-r.coverage) <= tolerance
+}
+
+func (r tableRow) ours() bool { return strings.HasPrefix(r.method, "sqr") }
+
+// printMethods says how each row does over all sets, which no choice among
+// rows by test rows flatters.
+func printMethods(w io.Writer, rows []tableRow, seeds int) {
+	fmt.Fprintf(w, "\nover all sets: those with a model for every seed, covered within %g, no wider than the paper's SQR (to its two digits); geometric mean of width over the paper's SQR\n", tolerance)
+	fmt.Fprintf(w, "%-28s %6s %6s %9s %9s\n", "method", "models", "holds", "no wider", "geo.mean")
+	type tally struct {
+		full, holds, narrow int
+		ratios              []float64
+	}
+	tallies := map[string]*tally{}
+	var labels []string
+	for _, r := range rows {
+		t := tallies[r.label()]
+		if t == nil {
+			t = &tally{}
+			tallies[r.label()] = t
+			labels = append(labels, r.label())
+		}
+		if r.narrow.seeds >= seeds {
+			t.full++
+		}
+		if r.holds(seeds) {
+			t.holds++
+		}
+		if paper, ok := paperCell(r.set, "sqr"); ok && r.coverage == .95 && !r.narrow.none() {
+			t.ratios = append(t.ratios, r.narrow.mpiw/paper.mpiw)
+			t.narrow += int(experiment.Indicator(r.holds(seeds) && r.narrow.mpiw < paper.mpiw+.005))
+		}
+	}
+	for _, label := range labels {
+		t := tallies[label]
+		narrow, ratio := "", ""
+		if len(t.ratios) > 0 {
+			narrow, ratio = fmt.Sprint(t.narrow), fmt.Sprintf("%.2f", stat.GeometricMean(t.ratios, nil))
+		}
+		fmt.Fprintf(w, "%-28s %6d %6d %9s %9s\n", label, t.full, t.holds, narrow, ratio)
+	}
+}

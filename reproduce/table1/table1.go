@@ -1,0 +1,178 @@
+// Package table1 is the paper's table of prediction intervals: data sets by
+// methods, each method over its grid and over random splits. Results are kept
+// as they are measured, and a run that was ended goes on where it stood.
+package table1
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/intervals"
+)
+
+// Experiment is what the command runs.
+var Experiment = experiment.Experiment{
+	Name:    "table1",
+	Doc:     "95 % intervals of every method on the UCI regression sets, beside the paper's",
+	Shared:  []string{"data", "sets", "methods", "seeds", "epochs", "parallel", "out", "ort-lib"},
+	Resumes: true,
+	New: func(flags *flag.FlagSet, shared *experiment.Settings) func(ctx context.Context) error {
+		s := &settings{Settings: shared, tested: map[string]int{}, plan: intervals.Define(flags, shared)}
+		flags.StringVar(&s.grid, "grid", "full", "settings to choose among: `full` (the paper's) or small")
+		flags.StringVar(&s.rates, "dropout", "0", "dropout `rates` in the grid of networks that have none of their own")
+		flags.Float64Var(&s.averaging, "averaging", .9, "`factor` of a running mean of the weights of networks over epochs (0: none)")
+		flags.StringVar(&s.keep, "keep", "best", "weights of networks to keep: of the `best` epoch on validation rows, or the last")
+		flags.BoolVar(&s.reportOnly, "report", false, "measure nothing: the table of what --out has, of a run that goes on or is of several grids")
+		return s.run
+	},
+}
+
+// settings are the flags.
+type settings struct {
+	*experiment.Settings
+	plan func() (intervals.Plan, error)
+	intervals.Plan
+	grid, keep, rates string
+	averaging         float64
+	reportOnly        bool
+
+	dropout []float64      // rates, checked
+	tested  map[string]int // test rows of each set, as they are read
+}
+
+type store = experiment.Store[intervals.Case, record]
+
+func (s *settings) run(ctx context.Context) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	results, err := experiment.OpenStore[intervals.Case, record](filepath.Join(s.Out, "table1.jsonl"))
+	if err != nil {
+		return err
+	}
+	defer results.Close()
+	jobs, keys, err := s.jobs(ctx, results)
+	if err != nil {
+		return err
+	}
+	if s.reportOnly {
+		jobs, keys = nil, slices.DeleteFunc(keys, func(k intervals.Case) bool { return !results.Has(k) })
+		if len(keys) == 0 {
+			return fmt.Errorf("%s has no results of these sets, methods, epochs and seeds", s.Out)
+		}
+	}
+	if err := experiment.RunJobs(ctx, s.Settings, jobs); err != nil {
+		return err
+	}
+	return s.report(keys, results)
+}
+
+func (s *settings) check() (err error) {
+	if s.Plan, err = s.plan(); err != nil {
+		return err
+	}
+	if s.dropout, err = experiment.Numbers("--dropout", s.rates); err != nil {
+		return err
+	}
+	switch {
+	case s.grid != "full" && s.grid != "small":
+		return experiment.Usagef("--grid is full or small, not %q", s.grid)
+	case s.keep != "best" && s.keep != "last":
+		return experiment.Usagef("--keep is best or last, not %q", s.keep)
+	case !(s.averaging >= 0 && s.averaging < 1):
+		return experiment.Usagef("--averaging lies in [0, 1), not %v", s.averaging)
+	}
+	for _, d := range s.dropout {
+		if !(d >= 0 && d < 1) {
+			return experiment.Usagef("a dropout rate lies in [0, 1), not %v", d)
+		}
+	}
+	return nil
+}
+
+// jobs lists what is not measured yet; keys are all results that the table
+// needs.
+func (s *settings) jobs(ctx context.Context, results *store) (jobs []experiment.Job, keys []intervals.Case, err error) {
+	for _, set := range s.Plan.Sets {
+		data, err := set.Read(ctx, s.Data)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.tested[set.Name] = len(experiment.SplitRows(data.X.Rows, 0).Test)
+		for seed := range s.Seeds {
+			for _, m := range s.Methods {
+				together := [][]float64{s.Coverages}
+				if m.LevelsOnly {
+					together = nil
+					for _, c := range s.Coverages {
+						together = append(together, []float64{c})
+					}
+				}
+				for _, coverages := range together {
+					f := fitting{set: set, data: data, seed: seed, method: m, coverages: coverages}
+					keys = append(keys, f.fill(s, results)...)
+					if len(f.configs) > 0 {
+						jobs = append(jobs, f.job(s.Trainer, results))
+					}
+				}
+			}
+		}
+	}
+	return jobs, keys, nil
+}
+
+// job measures the settings and keeps the results.
+func (f fitting) job(trainer heads.Trainer, results *store) experiment.Job {
+	return experiment.Job{
+		Kind: f.method.Name, Cost: f.cost(), Seed: f.seed,
+		What: fmt.Sprintf("%s, seed %d, %s, %d settings", f.set.Name, f.seed, f.method.Name, len(f.configs)),
+		Run: func(ctx context.Context, progress func(share float64)) error {
+			records, err := f.run(ctx, trainer, progress)
+			if err != nil {
+				return err
+			}
+			return results.Add(records)
+		},
+	}
+}
+
+// fill takes the settings that have no results, and returns the keys of all.
+func (f *fitting) fill(s *settings, results *store) (all []intervals.Case) {
+	keep := ""
+	if f.method.NeedsTrainer {
+		f.best, keep = s.keep == "best", s.keep
+		if f.epochs = s.Epochs; f.epochs == 0 {
+			f.epochs = heads.DefaultSQREpochs(len(experiment.SplitRows(f.data.X.Rows, 0).Fit), 64)
+		}
+	}
+	f.keys = make([][]intervals.Case, len(f.coverages))
+	for _, config := range settingsOf(f.method, s.grid == "small", s.dropout, s.averaging) {
+		var keys []intervals.Case
+		missing := false
+		for _, c := range f.coverages {
+			k := intervals.CaseOf(f.set.Name, f.seed, f.method.Name, config, c)
+			k.Epochs, k.Keep = f.epochs, keep
+			keys = append(keys, k)
+			missing = missing || !results.Has(k)
+		}
+		all = append(all, keys...)
+		if !missing {
+			continue
+		}
+		f.configs = append(f.configs, config)
+		for c, k := range keys {
+			f.keys[c] = append(f.keys[c], k)
+		}
+	}
+	return all
+}
+
+// cost is in proportion to the time that a method needs.
+func (f fitting) cost() float64 {
+	return float64(f.data.X.Rows*len(f.configs)) * float64(max(f.epochs, 1))
+}

@@ -1,0 +1,171 @@
+package table2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/reproduce/networks"
+)
+
+// key is what a line of results was measured with.
+type key struct {
+	Network string `json:"network"`
+	SHA256  string `json:"sha256"` // of the network's file, its first digits
+	Out     string `json:"out"`
+	Method  string `json:"method"`
+	Config  string `json:"config"` // as ood.Params writes it
+	Seed    uint64 `json:"seed"`
+	// Rows are the most rows asked for, to fit with, in- and out-of-domain; 0
+	// is all.
+	Rows [3]int `json:"rows"`
+}
+
+func (k key) Key() key { return k }
+
+// record is one line of results.
+type record struct {
+	key
+	Fit int `json:"n_fit"`
+	In  int `json:"n_in"`
+	N   int `json:"n_out"`
+	ood.Metrics
+	Error   float64 `json:"in_error"` // of the network on the in-domain rows
+	Variant string  `json:"variant,omitempty"`
+	Failed  string  `json:"failed,omitempty"`
+	// FitSeconds and ScoreMicroseconds are shared among configurations that
+	// were fitted at once.
+	FitSeconds        float64 `json:"fit_seconds"`
+	ScoreMicroseconds float64 `json:"score_us"`
+}
+
+// configsOf are the configurations of a method to measure.
+func (s *settings) configsOf(m ood.Method) []ood.Params {
+	if s.full() && len(m.Grid) > 0 {
+		return m.Grid
+	}
+	return []ood.Params{m.Default}
+}
+
+// rowsOf are the limits that a method is measured with.
+func (s *settings) rowsOf(m ood.Method) [3]int {
+	rows := s.Rows
+	if networks.RunsNetwork(m) && s.NetworkRows > 0 {
+		for i := 1; i < 3; i++ {
+			if rows[i] == 0 || rows[i] > s.NetworkRows {
+				rows[i] = s.NetworkRows
+			}
+		}
+	}
+	return rows
+}
+
+// fitting is configurations of a method on a network.
+type fitting struct {
+	network networks.Measured
+	method  ood.Method
+	configs []ood.Params // those without results
+	rows    [3]int
+	seed    uint64
+	limit   time.Duration // 0: none
+}
+
+func (f fitting) keyOf(out string, config ood.Params) key {
+	return key{
+		Network: f.network.Name, SHA256: f.network.SHA256, Out: out, Method: f.method.Name, Config: config.String(), Seed: f.seed, Rows: f.rows,
+	}
+}
+
+// fitting lists what has no results yet.
+func (s *settings) fitting(n networks.Measured, m ood.Method, results *store) fitting {
+	f := fitting{network: n, method: m, rows: s.rowsOf(m), seed: s.Seed, limit: s.limit}
+	for _, config := range s.configsOf(m) {
+		for _, out := range n.Outs() {
+			if !results.Has(f.keyOf(out, config)) {
+				f.configs = append(f.configs, config)
+				break
+			}
+		}
+	}
+	return f
+}
+
+// run fits and measures. What a method cannot do is a result too.
+func (f fitting) run(ctx context.Context, im *networks.Images, progress func(share float64)) ([]record, error) {
+	c := ood.Comparison{Training: im.Training, In: im.In, Sweep: true, Progress: func(_ string, share float64) { progress(share) }}
+	m := f.method
+	m.Grid = f.configs
+	c.Methods = []ood.Method{m}
+	outs := im.Outs
+	if networks.RunsNetwork(m) {
+		c.In, outs = im.FewIn, im.FewOuts
+	}
+	if m.Needs&ood.NeedOutliers == 0 {
+		return f.measure(ctx, c, outs)
+	}
+	var records []record
+	for i := range outs {
+		// An oracle is told of one set alone, as in the paper.
+		some, err := f.measure(ctx, c, outs[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, some...)
+	}
+	return records, nil
+}
+
+func (f fitting) measure(ctx context.Context, c ood.Comparison, outs []ood.OutSet) ([]record, error) {
+	c.OutSets = outs
+	limited, stop := ctx, context.CancelFunc(func() {})
+	if f.limit > 0 {
+		limited, stop = context.WithTimeout(ctx, f.limit)
+	}
+	defer stop()
+	records := map[key]record{}
+	fill := func(config ood.Params, with func(set int, r *record)) {
+		for i, out := range outs {
+			r := record{key: f.keyOf(out.Name, config), Fit: c.Training.Len(), In: c.In.Len(), N: out.Len()}
+			with(i, &r)
+			records[r.key] = r
+		}
+	}
+	report, err := ood.Compare(limited, c)
+	switch {
+	case err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		for _, config := range f.configs {
+			fill(config, func(_ int, r *record) { r.Failed = fmt.Sprintf("not done within %v", f.limit) })
+		}
+	case err != nil:
+		return nil, err
+	case len(report.Skipped) > 0:
+		for _, config := range f.configs {
+			fill(config, func(_ int, r *record) { r.Failed = report.Skipped[0].Reason })
+		}
+	default:
+		m := report.Methods[0]
+		for _, failed := range m.Failed {
+			fill(failed.Params, func(_ int, r *record) { r.Failed = failed.Error })
+		}
+		for _, config := range m.Configs {
+			fill(config.Params, func(set int, r *record) {
+				r.Metrics, r.Variant = config.Sets[set].Metrics, m.Variant
+				r.FitSeconds = math.Round(1e3*m.FitSeconds/float64(len(m.Configs))) / 1e3
+				r.ScoreMicroseconds = math.Round(1e3*m.ScoreMicroseconds) / 1e3
+				if report.InError != nil {
+					r.Error = *report.InError
+				}
+			})
+		}
+	}
+	var ordered []record
+	for _, config := range f.configs {
+		for _, out := range outs {
+			ordered = append(ordered, records[f.keyOf(out.Name, config)])
+		}
+	}
+	return ordered, nil
+}

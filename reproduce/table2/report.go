@@ -1,0 +1,306 @@
+package table2
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/networks"
+)
+
+func (s *settings) report(results *store) error {
+	pairs := s.pairs(results)
+	all := standings(s.Methods, pairs)
+	text := new(strings.Builder)
+	s.printHead(text)
+	for i := 0; i < len(pairs); {
+		next := i
+		for next < len(pairs) && pairs[next].network.Name == pairs[i].network.Name {
+			next++
+		}
+		s.printNetwork(text, pairs[i:next])
+		i = next
+	}
+	s.printPaper(text, pairs)
+	s.printStandings(text, all, pairs)
+	s.printNotes(text, pairs)
+	if _, err := io.WriteString(s.Stdout, text.String()); err != nil {
+		return err
+	}
+	path := filepath.Join(s.Out, "table2")
+	if err := experiment.WriteText(path+".txt", text.String()); err != nil {
+		return err
+	}
+	if err := experiment.WriteCSV(path+".csv", s.pairLines(pairs)); err != nil {
+		return err
+	}
+	if err := experiment.WriteCSV(path+"-summary.csv", standingLines(all, len(pairs))); err != nil {
+		return err
+	}
+	return plotPairs(pairs, all, path)
+}
+
+func (s *settings) printHead(w io.Writer) {
+	rows := func(n int) string {
+		if n == 0 {
+			return "all"
+		}
+		return "at most " + strconv.Itoa(n)
+	}
+	grid := "default configurations"
+	if s.full() {
+		grid = "mean ± standard deviation over each method's grid"
+	}
+	fmt.Fprintf(w, "AUROC, out-of-domain is the positive class: %s, seed %d; rows to fit with: %s, in-domain: %s, out-of-domain: %s of each set\n",
+		grid, s.Seed, rows(s.Rows[0]), rows(s.Rows[1]), rows(s.Rows[2]))
+	if slices.ContainsFunc(s.Methods, networks.RunsNetwork) && s.NetworkRows > 0 {
+		fmt.Fprintf(w, "* runs the network: in- and out-of-domain rows %s of each set\n", rows(s.NetworkRows))
+	}
+	fmt.Fprintln(w, "† not ranked: controls (random, oracle), and ensembles of passes with dropout, which the paper does not count as single models")
+	fmt.Fprintln(w, "Images of other sets are padded with black to the network's size, centred; colors are turned grey by luma, grey is repeated in three channels.")
+	for _, line := range s.NotRun {
+		fmt.Fprintln(w, line)
+	}
+}
+
+func mark(m ood.Method) string {
+	name := m.Name
+	if networks.RunsNetwork(m) {
+		name += "*"
+	}
+	if !competes(m) {
+		name += "†"
+	}
+	return name
+}
+
+func (c cell) text() string {
+	switch {
+	case c.none() && c.failures > 0:
+		return "failed"
+	case c.none():
+		return "not run"
+	case c.auroc.N == 1:
+		return experiment.Short(c.auroc.Mean, 3)
+	}
+	return experiment.Short(c.auroc.Mean, 3) + "±" + experiment.Short(c.auroc.Std, 3)
+}
+
+func (m meanStd) String() string {
+	return experiment.Short(m.mean, 2) + "±" + experiment.Short(m.std, 2)
+}
+
+// printNetwork is one table: methods by a network's out-of-domain sets.
+func (s *settings) printNetwork(w io.Writer, pairs []pair) {
+	n := pairs[0].network
+	fmt.Fprintf(w, "\n%s, trained on %s", n.Name, n.Set)
+	if n.FiveClass {
+		fmt.Fprintf(w, ", classes %s", strings.Trim(fmt.Sprint(networks.FiveIn()), "[]"))
+	}
+	fmt.Fprintf(w, "; accuracy in-domain %s\n", experiment.Short(1-pairs[0].error, 3))
+	columns := []string{}
+	if n.FiveClass {
+		columns = append(columns, "paper, "+networks.OtherClasses)
+	}
+	for _, p := range pairs {
+		columns = append(columns, p.out)
+	}
+	printRow(w, "", columns)
+	sum := func(m ood.Method) float64 {
+		var means []float64
+		for _, p := range pairs {
+			if c := p.cells[m.Name]; !c.none() {
+				means = append(means, c.auroc.Mean)
+			}
+		}
+		return ood.Summarise(means).Mean
+	}
+	for _, m := range slices.SortedStableFunc(slices.Values(s.Methods), func(a, b ood.Method) int { return cmp.Compare(sum(b), sum(a)) }) {
+		var cells []string
+		if n.FiveClass {
+			paper, ok := paperAUROC(n.Network, networks.OtherClasses, m.Name)
+			cells = append(cells, "")
+			if ok {
+				cells[0] = paper.String()
+			}
+		}
+		for _, p := range pairs {
+			cells = append(cells, p.cells[m.Name].text())
+		}
+		printRow(w, mark(m), cells)
+	}
+}
+
+func printRow(w io.Writer, name string, cells []string) {
+	line := fmt.Sprintf("  %-28s", name)
+	for _, c := range cells {
+		line += fmt.Sprintf(" %-21s", c)
+	}
+	fmt.Fprintln(w, strings.TrimRight(line, " "))
+}
+
+// printPaper is the paper's table with ours beside it, of every set's networks.
+func (s *settings) printPaper(w io.Writer, pairs []pair) {
+	sets := []string{"cifar10", "fashion", "mnist", "svhn"}
+	fmt.Fprintf(w, "\nThe paper's table (five other classes): the paper's figure | ours, a network each\n")
+	printRow(w, "", sets)
+	for _, m := range s.Methods {
+		var cells []string
+		for _, set := range sets {
+			paper, ok := paperTable2()[m.Name][set]
+			if !ok {
+				break
+			}
+			var ours []string
+			for _, q := range pairs {
+				if q.out == networks.OtherClasses && q.network.Set == set {
+					ours = append(ours, q.cells[m.Name].text())
+				}
+			}
+			if ours == nil {
+				ours = []string{"not run"}
+			}
+			cells = append(cells, paper.String()+"|"+strings.Join(ours, " "))
+		}
+		if cells != nil {
+			printRow(w, mark(m), cells)
+		}
+	}
+}
+
+func (s *settings) printStandings(w io.Writer, all []standing, pairs []pair) {
+	fmt.Fprintf(w, "\nOver all %d pairs of a network and an out-of-domain set\n", len(pairs))
+	fmt.Fprintf(w, "  %4s %-28s %5s %6s %13s %10s %9s %5s %9s  %s\n",
+		"rank", "method", "pairs", "mean", networks.OtherClasses, "other sets", "mean rank", "first", "worst gap", "on")
+	marked := map[string]string{}
+	for _, m := range s.Methods {
+		marked[m.Name] = mark(m)
+	}
+	for _, s := range all {
+		if s.pairs == 0 {
+			fmt.Fprintf(w, "  %4s %-28s %5d\n", "", marked[s.method], 0)
+			continue
+		}
+		rank, meanRank, first := "", "", ""
+		if s.byMean > 0 {
+			rank = strconv.Itoa(s.byMean)
+		}
+		if s.competes {
+			meanRank, first = strconv.FormatFloat(s.rank, 'f', 1, 64), strconv.Itoa(s.first)
+		}
+		fmt.Fprintf(w, "  %4s %-28s %5d %6s %13s %10s %9s %5s %9s  %s\n",
+			rank, marked[s.method], s.pairs, experiment.Short(s.mean, 4), orBlank(s.classes, short4), orBlank(s.sets, short4), meanRank, first, experiment.Short(s.worst().auroc, 4), s.worst().on)
+	}
+	fmt.Fprintln(w)
+	ranked := 0
+	for _, s := range all {
+		ranked = max(ranked, s.byMean)
+	}
+	for _, s := range all {
+		if strings.HasPrefix(s.method, "certificates") && s.byMean > 0 {
+			fmt.Fprintf(w, "%s: rank %d of %d single-model methods by mean AUROC, mean rank %.1f\n", s.method, s.byMean, ranked, s.rank)
+		}
+	}
+	for name := range strings.SplitSeq(s.attached, ",") {
+		if line := verdict(name, all); line != "" {
+			fmt.Fprintln(w, line)
+		}
+	}
+}
+
+// printNotes says what failed, and what stood in, once for every network and
+// reason.
+func (s *settings) printNotes(w io.Writer, pairs []pair) {
+	type note struct{ network, what string }
+	var order []note
+	all := map[note][]ood.Skipped{}
+	add := func(network, what string, s ood.Skipped) {
+		n := note{network, what}
+		if all[n] == nil {
+			order = append(order, n)
+		}
+		if !slices.Contains(all[n], s) {
+			all[n] = append(all[n], s)
+		}
+	}
+	for _, q := range pairs {
+		for _, m := range s.Methods {
+			c := q.cells[m.Name]
+			if c.failures > 0 {
+				failed := ood.Skipped{Name: m.Name, Reason: ood.Skipped{Name: m.Name, Reason: c.failed}.Why()}
+				if c.failures > 1 {
+					failed.Name += fmt.Sprintf(" (%d configurations)", c.failures)
+				}
+				add(q.network.Name, "failed", failed)
+			}
+			if c.variant != "" {
+				add(q.network.Name, "stood in", ood.Skipped{Name: m.Name, Reason: c.variant})
+			}
+		}
+	}
+	for _, n := range order {
+		for _, a := range ood.Together(all[n]) {
+			fmt.Fprintf(w, "%s, %s (%s): %s\n", n.network, n.what, a.Why, strings.Join(a.Names, ", "))
+		}
+	}
+}
+
+func (s *settings) pairLines(pairs []pair) [][]string {
+	lines := [][]string{{
+		"network", "trained_on", "out", "method", "competes", "configs", "auroc", "auroc_std", "auroc_max", "fpr95_in", "fpr95_in_std",
+		"paper_auroc", "paper_auroc_std", "n_fit", "n_in", "n_out", "fit_seconds", "score_us", "failed",
+	}}
+	for _, q := range pairs {
+		for _, m := range s.Methods {
+			c := q.cells[m.Name]
+			figures := []string{"", "", "", "", ""}
+			if !c.none() {
+				figures = []string{number(c.auroc.Mean), number(c.auroc.Std), number(c.auroc.Max), number(c.fpr95.Mean), number(c.fpr95.Std)}
+			}
+			printed := []string{"", ""}
+			if paper, ok := paperAUROC(q.network.Network, q.out, m.Name); ok {
+				printed = []string{number(paper.mean), number(paper.std)}
+			}
+			lines = append(lines, slices.Concat(
+				[]string{q.network.Name, q.network.Set, q.out, m.Name, strconv.FormatBool(competes(m)), strconv.Itoa(c.auroc.N)}, figures, printed,
+				[]string{strconv.Itoa(c.fit), strconv.Itoa(c.in), strconv.Itoa(c.out), number(c.seconds), number(c.micros), c.failed},
+			))
+		}
+	}
+	return lines
+}
+
+// orBlank is the mean, where there is one.
+func orBlank(s ood.Summary, text func(v float64) string) string {
+	if s.IsZero() {
+		return ""
+	}
+	return text(s.Mean)
+}
+
+func short4(v float64) string { return experiment.Short(v, 4) }
+
+func number(v float64) string { return experiment.Digits(v, 6) }
+
+func standingLines(all []standing, pairs int) [][]string {
+	lines := [][]string{{
+		"rank", "method", "competes", "pairs", "of_pairs", "auroc", "auroc_other_classes", "auroc_other_sets", "mean_rank", "first", "worst_gap", "worst_on", "worst_to",
+	}}
+	for _, s := range all {
+		var worst gap
+		if s.pairs > 0 {
+			worst = s.worst()
+		}
+		lines = append(lines, []string{
+			strconv.Itoa(s.byMean), s.method, strconv.FormatBool(s.competes), strconv.Itoa(s.pairs), strconv.Itoa(pairs), number(s.mean),
+			orBlank(s.classes, number), orBlank(s.sets, number), number(s.rank), strconv.Itoa(s.first), number(worst.auroc), worst.on, worst.to,
+		})
+	}
+	return lines
+}

@@ -1,0 +1,225 @@
+package table2
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/networks"
+)
+
+// cell is a method on a pair, over its configurations.
+type cell struct {
+	auroc, fpr95 ood.Summary
+	fit, in, out int // rows
+	variant      string
+	failed       string // of the first configuration that failed
+	failures     int
+	seconds      float64 // of all fits
+	micros       float64 // of a score, the mean over configurations
+}
+
+func (c cell) none() bool { return c.auroc.IsZero() }
+
+// pair is a network and an out-of-domain set, and every method on it.
+type pair struct {
+	network networks.Measured
+	out     string
+	error   float64 // of the network, on the in-domain rows
+	cells   map[string]cell
+}
+
+func (p pair) name() string { return p.network.Name + " / " + p.out }
+
+// measured says whether any method has been tried on it.
+func (p pair) measured() bool {
+	for _, c := range p.cells {
+		if !c.none() || c.failed != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// pairs puts the results together.
+func (s *settings) pairs(results *store) []pair {
+	var all []pair
+	for _, n := range s.Networks {
+		for _, out := range n.Outs() {
+			one := pair{network: n, out: out, cells: map[string]cell{}}
+			rows := 0 // that the network's error is of: some methods see few
+			for _, m := range s.Methods {
+				j := fitting{network: n, method: m, rows: s.rowsOf(m), seed: s.Seed}
+				var records []record
+				for _, config := range s.configsOf(m) {
+					if r, ok := results.Records[j.keyOf(out, config)]; ok {
+						records = append(records, r)
+						if r.Failed == "" && r.In > rows {
+							rows, one.error = r.In, r.Error
+						}
+					}
+				}
+				one.cells[m.Name] = cellOf(records)
+			}
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func cellOf(records []record) cell {
+	var c cell
+	var auroc, fpr95 []float64
+	for _, r := range records {
+		if r.Failed != "" {
+			c.failed, c.failures = cmp.Or(c.failed, r.Failed), c.failures+1
+			continue
+		}
+		auroc, fpr95 = append(auroc, r.AUROC), append(fpr95, r.FPR95In)
+		c.fit, c.in, c.out, c.variant = r.Fit, r.In, r.N, r.Variant
+		c.seconds += r.FitSeconds
+		c.micros += r.ScoreMicroseconds
+	}
+	if len(auroc) > 0 {
+		c.micros /= float64(len(auroc))
+	}
+	c.auroc, c.fpr95 = ood.Summarise(auroc), ood.Summarise(fpr95)
+	return c
+}
+
+// competes says whether a method is ranked. Controls are not, nor are
+// ensembles of passes with dropout, as in the paper, which ranks single models.
+func competes(m ood.Method) bool { return !m.Control && !strings.HasPrefix(m.Name, "bald") }
+
+// standing is a method over all pairs.
+type standing struct {
+	method   string
+	competes bool
+	pairs    int     // with a result
+	mean     float64 // AUROC over them
+	// classes is over the other classes of the training set alone, sets over
+	// other sets alone.
+	classes, sets ood.Summary
+	rank          float64 // mean over its pairs, among those that compete; 0 for the others
+	byMean        int     // rank by mean among those that compete and have every pair; 0 for the others
+	// gaps are how far it is below the best of those that compete, by pair,
+	// the widest first.
+	gaps  []gap
+	first int // pairs on which no other that competes is better
+}
+
+// gap is how far a method is below the best on a pair; to is empty where the
+// method is the best itself.
+type gap struct {
+	auroc  float64
+	on, to string
+}
+
+func (g gap) String() string {
+	if g.to == "" {
+		return fmt.Sprintf("%s (%s)", experiment.Short(g.auroc, 4), g.on)
+	}
+	return fmt.Sprintf("%s (%s, to %s)", experiment.Short(g.auroc, 4), g.on, g.to)
+}
+
+// worst is the widest gap of a method that has results.
+func (s standing) worst() gap { return s.gaps[0] }
+
+// standings are the methods by falling mean, those without any result last.
+func standings(methods []ood.Method, pairs []pair) []standing {
+	var all []standing
+	for _, m := range methods {
+		s := standing{method: m.Name, competes: competes(m)}
+		var every, classes, sets []float64
+		for _, p := range pairs {
+			c := p.cells[m.Name]
+			if c.none() {
+				continue
+			}
+			every = append(every, c.auroc.Mean)
+			if p.out == networks.OtherClasses {
+				classes = append(classes, c.auroc.Mean)
+			} else {
+				sets = append(sets, c.auroc.Mean)
+			}
+			g, above := p.below(methods, m.Name)
+			s.gaps = append(s.gaps, g)
+			if s.competes {
+				s.rank += float64(above + 1)
+				s.first += int(experiment.Indicator(above == 0))
+			}
+		}
+		s.pairs = len(every)
+		s.rank /= float64(max(s.pairs, 1))
+		s.mean, s.classes, s.sets = ood.Summarise(every).Mean, ood.Summarise(classes), ood.Summarise(sets)
+		slices.SortStableFunc(s.gaps, func(a, b gap) int { return cmp.Compare(b.auroc, a.auroc) })
+		all = append(all, s)
+	}
+	slices.SortStableFunc(all, func(a, b standing) int {
+		if (a.pairs == 0) != (b.pairs == 0) {
+			return cmp.Compare(experiment.Indicator(a.pairs == 0), experiment.Indicator(b.pairs == 0))
+		}
+		return cmp.Compare(b.mean, a.mean)
+	})
+	rank := 0
+	for i := range all {
+		if all[i].competes && all[i].pairs == len(pairs) {
+			rank++
+			all[i].byMean = rank
+		}
+	}
+	return all
+}
+
+// below is how far a method is below the best of those that compete, and how
+// many of them are above it.
+func (p pair) below(methods []ood.Method, name string) (g gap, above int) {
+	g.on = p.name()
+	own := p.cells[name].auroc.Mean
+	for _, m := range methods {
+		c := p.cells[m.Name]
+		if !competes(m) || c.none() {
+			continue
+		}
+		if wide := c.auroc.Mean - own; wide > 0 {
+			above++
+			if wide > g.auroc {
+				g.auroc, g.to = wide, m.Name
+			}
+		}
+	}
+	return g, above
+}
+
+// wideGap is how far below the best on a pair an attached method is told to be.
+const wideGap = .02
+
+// verdict is one line on the standing of a method beside the best that is not
+// fused of several, by the mean, and beside the best on the pair where that is
+// farthest ahead; a line for each pair with a wide gap follows. It is empty where the
+// method was not measured.
+func verdict(name string, all []standing) string {
+	i := slices.IndexFunc(all, func(s standing) bool { return s.method == name && s.pairs > 0 })
+	if i < 0 {
+		return ""
+	}
+	s := all[i]
+	line := fmt.Sprintf("%s: mean AUROC %s", name, experiment.Short(s.mean, 4))
+	rivals := slices.DeleteFunc(slices.Clone(all), func(r standing) bool {
+		return r.method == name || r.method == baselines.FusedPValues.Name || !r.competes || r.pairs < s.pairs
+	})
+	if len(rivals) > 0 {
+		line += fmt.Sprintf(", best single %s (%s)", experiment.Short(rivals[0].mean, 4), rivals[0].method)
+	}
+	line += fmt.Sprintf(", worst gap %v, over %d pairs", s.worst(), s.pairs)
+	for _, g := range s.gaps {
+		if g.auroc > wideGap {
+			line += fmt.Sprintf("\n  more than %s below the best: %v", experiment.Short(wideGap, 2), g)
+		}
+	}
+	return line
+}

@@ -1,0 +1,163 @@
+// Package table2 is the paper's table of out-of-domain detection, with further
+// networks, methods and out-of-domain sets: trained networks by methods.
+// Features and results are kept as they are made, and a run that was ended goes
+// on where it stood.
+//
+// It reads SET_train.npz and SET_test.npz (images uint8 n×H×W or n×H×W×3,
+// labels n) from --data, and NETWORK.onnx with its preprocessing from --models.
+package table2
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/networks"
+)
+
+// Experiment is what the command runs.
+var Experiment = experiment.Experiment{
+	Name:    "table2",
+	Doc:     "out-of-domain detection by every method on image classifiers, beside the paper's",
+	Shared:  []string{"data", "models", "sets", "methods", "parallel", "out", "ort-lib"},
+	Resumes: true,
+	New: func(flags *flag.FlagSet, shared *experiment.Settings) func(ctx context.Context) error {
+		s := &settings{Plan: networks.Plan{Settings: shared}}
+		s.Define(flags, "0")
+		flags.StringVar(&s.grid, "grid", "default", "configurations of each method: its `default` alone, or its full grid, the mean and standard deviation over which are shown")
+		flags.BoolVar(&s.networkMethods, "network-methods", true, "measure methods that run the network on every row too")
+		flags.IntVar(&s.NetworkRows, "network-rows", 500, "at most `N` rows of every set for methods that run the network (0: as all others)")
+		flags.DurationVar(&s.limit, "limit", 0, "longest `time` for a method on a network, such as 10m; beyond it the table says so (0: none)")
+		var attached []string
+		for _, m := range bundle.DefaultMethods() {
+			attached = append(attached, m.Name)
+		}
+		flags.StringVar(&s.attached, "attached", strings.Join(attached, ","), "the `methods` whose standing among single ones is told: those that attach fit uses")
+		flags.BoolVar(&s.reportOnly, "report", false, "measure nothing: tables and picture of what --out has, of a run that goes on or was ended")
+		return s.run
+	},
+}
+
+type settings struct {
+	networks.Plan
+	grid, attached             string
+	networkMethods, reportOnly bool
+	limit                      time.Duration
+}
+
+func (s *settings) full() bool { return s.grid == "full" }
+
+type store = experiment.Store[key, record]
+
+func (s *settings) run(ctx context.Context) error {
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	results, err := experiment.OpenStore[key, record](filepath.Join(s.Out, "table2.jsonl"))
+	if err != nil {
+		return err
+	}
+	if !s.reportOnly {
+		err = s.measure(ctx, results)
+	} else if !slices.ContainsFunc(s.pairs(results), pair.measured) {
+		err = fmt.Errorf("%s has no results of these networks and methods with these --rows, --network-rows, --grid and --seed: give the flags that they were measured with", s.Out)
+	}
+	if err != nil {
+		return errors.Join(err, results.Close())
+	}
+	return errors.Join(s.report(results), results.Close())
+}
+
+func (s *settings) check(ctx context.Context) error {
+	switch {
+	case s.grid != "full" && s.grid != "default":
+		return experiment.Usagef("--grid is default or full, not %q", s.grid)
+	case s.NetworkRows < 0 || s.limit < 0:
+		return experiment.Usagef("--network-rows and --limit must not be negative")
+	}
+	drop := func(m ood.Method) bool { return !s.networkMethods && networks.RunsNetwork(m) }
+	if err := s.Check(ctx, drop, "only methods that run the network, which --network-methods=false leaves out"); err != nil {
+		return err
+	}
+	// Those that run the network take longest.
+	slices.SortStableFunc(s.Methods, func(a, b ood.Method) int {
+		return int(experiment.Indicator(networks.RunsNetwork(a)) - experiment.Indicator(networks.RunsNetwork(b)))
+	})
+	return nil
+}
+
+// measure fills in the results that are missing, network by network.
+func (s *settings) measure(ctx context.Context, results *store) error {
+	stop, err := networks.UseRuntimeBLAS(ctx, s.Library)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	shown := experiment.NewProgress(s.Stderr, s.Parallel)
+	jobs := make([][]fitting, len(s.Networks))
+	for i, n := range s.Networks {
+		for _, m := range s.Methods {
+			if f := s.fitting(n, m, results); len(f.configs) > 0 {
+				jobs[i] = append(jobs[i], f)
+				shown.Expect(f.job(nil, results))
+			}
+		}
+		if len(jobs[i]) > 0 {
+			shown.Expect(s.features(n, nil))
+		}
+	}
+	for i, n := range s.Networks {
+		if len(jobs[i]) > 0 {
+			if err := s.measureOne(ctx, n, jobs[i], results, shown); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *settings) measureOne(ctx context.Context, n networks.Measured, fittings []fitting, results *store, shown *experiment.Progress) error {
+	var im *networks.Images
+	if err := shown.Run(ctx, s.features(n, &im)); err != nil {
+		return err
+	}
+	defer im.Model.Close()
+	var jobs []experiment.Job
+	for _, f := range fittings {
+		jobs = append(jobs, f.job(im, results))
+	}
+	return shown.Run(ctx, jobs...)
+}
+
+// features is the job of running a network on its images.
+func (s *settings) features(n networks.Measured, to **networks.Images) experiment.Job {
+	return experiment.Job{
+		Kind: "features", Cost: n.Megabytes, What: n.Name + ", features",
+		Run: func(ctx context.Context, progress func(share float64)) (err error) {
+			*to, err = s.Load(ctx, n, progress)
+			return err
+		},
+	}
+}
+
+func (f fitting) job(im *networks.Images, results *store) experiment.Job {
+	return experiment.Job{
+		Kind: f.method.Name, Cost: float64(len(f.configs)) * f.network.Megabytes,
+		What: fmt.Sprintf("%s, %s, %d configurations", f.network.Name, f.method.Name, len(f.configs)),
+		Run: func(ctx context.Context, progress func(share float64)) error {
+			records, err := f.run(ctx, im, progress)
+			if err != nil {
+				return err
+			}
+			return results.Add(records)
+		},
+	}
+}

@@ -1,0 +1,261 @@
+package table2
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/experiment/experimenttest"
+	"github.com/attach-uncertainty/attach/reproduce/networks"
+)
+
+// TestPaperTable2 compares the figures with the paper's source, row by row.
+func TestPaperTable2(t *testing.T) {
+	data := os.Getenv("ATTACH_DATA")
+	tex, err := os.ReadFile(filepath.Join(data, "..", "paper", "single-model-uncertainty.tex"))
+	if data == "" || err != nil {
+		t.Skip("the paper's source is not there: set ATTACH_DATA to a folder with ../paper/single-model-uncertainty.tex")
+	}
+	_, table, _ := strings.Cut(string(tex), "ROC AUC means and standard deviations")
+	table, _, _ = strings.Cut(table, `\end{tabular}`)
+	cell := regexp.MustCompile(`([\d.]+) \\pm ([\d.]+)`)
+	names := map[string]string{`\textbf{OCs (ours)}`: "certificates-trained", "unregularized OCs": "certificates-unregularised", `BALD$^\dagger$`: "bald"}
+	rows := 0
+	for line := range strings.Lines(table) {
+		name, figures, _ := strings.Cut(line, "&")
+		found := cell.FindAllStringSubmatch(figures, -1)
+		if len(found) != 4 {
+			continue
+		}
+		rows++
+		name = strings.TrimSpace(name)
+		method := strings.ToLower(name)
+		if known, ok := names[name]; ok {
+			method = known
+		}
+		if _, ok := baselines.ByName(method); !ok {
+			t.Errorf("there is no method %q for the row %q", method, name)
+		}
+		for i, set := range []string{"cifar10", "fashion", "mnist", "svhn"} {
+			mean, _ := strconv.ParseFloat(found[i][1], 64)
+			std, _ := strconv.ParseFloat(found[i][2], 64)
+			if got, ok := paperTable2()[method][set]; !ok || got != (meanStd{mean, std}) {
+				t.Errorf("%s on %s: %v, want %v±%v", method, set, got, mean, std)
+			}
+		}
+	}
+	if want := len(paperTable2()) - 1; rows != want { // certificates have the row of trained ones
+		t.Errorf("%d rows in the paper, %d here", rows, want)
+	}
+}
+
+// TestStandings reckons ranks and gaps of methods on two pairs by hand.
+func TestStandings(t *testing.T) {
+	one := func(auroc float64) cell {
+		return cellOf([]record{{Metrics: ood.Metrics{AUROC: auroc}}})
+	}
+	n := networks.Measured{Network: networks.Network{Name: "net"}}
+	pairs := []pair{
+		{network: n, out: networks.OtherClasses, cells: map[string]cell{
+			"certificates": one(.8), "knn": one(.9), "energy": one(.7), "oracle": one(1), "largest": {},
+		}},
+		{network: n, out: "far", cells: map[string]cell{
+			"certificates": one(.95), "knn": one(.75), "energy": one(.9), "oracle": one(1), "largest": one(.99),
+		}},
+	}
+	methods := []ood.Method{{Name: "certificates"}, {Name: "knn"}, {Name: "energy"}, {Name: "oracle", Control: true}, {Name: "largest"}}
+	all := standings(methods, pairs)
+	got := map[string]standing{}
+	for _, s := range all {
+		got[s.method] = s
+	}
+	near := func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
+	c := got["certificates"]
+	if !near(c.mean, .875) || c.byMean != 1 || !near(c.rank, 2) || !near(c.worst().auroc, .1) || c.worst().on != "net / other-classes" || c.worst().to != "knn" || len(c.gaps) != 2 || c.first != 0 {
+		t.Errorf("certificates stand at %+v", c)
+	}
+	k := got["knn"]
+	if !near(k.mean, .825) || k.byMean != 2 || !near(k.rank, 2.5) || !near(k.worst().auroc, .24) || k.first != 1 || !near(k.classes.Mean, .9) || !near(k.sets.Mean, .75) {
+		t.Errorf("knn stands at %+v", k)
+	}
+	if o := got["oracle"]; o.byMean != 0 || o.rank != 0 {
+		t.Errorf("a control is ranked: %+v", o)
+	}
+	if l := got["largest"]; l.pairs != 1 || l.byMean != 0 || l.first != 1 {
+		t.Errorf("a method with one pair stands at %+v", l)
+	}
+	// What fuses several is no single method, and so not what others are held to.
+	fused := one(.975)
+	for _, p := range pairs {
+		p.cells["fused"] = fused
+	}
+	with := standings(append(methods, ood.Method{Name: "fused"}), pairs)
+	for name, want := range map[string]string{
+		"certificates": "certificates: mean AUROC .8750, best single .8250 (knn), worst gap .1750 (net / other-classes, to fused), over 2 pairs\n" +
+			"  more than .02 below the best: .1750 (net / other-classes, to fused)\n  more than .02 below the best: .0400 (net / far, to largest)",
+		"fused": "fused: mean AUROC .9750, best single .8750 (certificates), worst gap .0150 (net / far, to largest), over 2 pairs",
+		"vim":   "",
+	} {
+		if line := verdict(name, with); line != want {
+			t.Errorf("%q, want %q", line, want)
+		}
+	}
+	want := "certificates: mean AUROC .8750, best single .8250 (knn), worst gap .1000 (net / other-classes, to knn), over 2 pairs\n" +
+		"  more than .02 below the best: .1000 (net / other-classes, to knn)\n  more than .02 below the best: .0400 (net / far, to largest)"
+	if line := verdict("certificates", all); line != want {
+		t.Errorf("%q, want %q", line, want)
+	}
+}
+
+// TestNetworkError holds that a network's error is that on most rows.
+func TestNetworkError(t *testing.T) {
+	n := networks.Measured{Network: networks.Network{Name: "net", Others: []string{"far"}}}
+	s := &settings{Plan: networks.Plan{Networks: []networks.Measured{n}, Methods: []ood.Method{{Name: "few"}, {Name: "many"}, {Name: "fewer"}}}}
+	results := &store{Records: map[key]record{}}
+	for i, in := range []int{20, 2000, 10} {
+		k := fitting{network: n, method: s.Methods[i]}.keyOf("far", nil)
+		results.Records[k] = record{key: k, In: in, Error: float64(in)}
+	}
+	if pairs := s.pairs(results); len(pairs) != 1 || pairs[0].error != 2000 {
+		t.Errorf("pairs %+v, want the error of 2000 rows", pairs)
+	}
+}
+
+// TestTable2 measures a network on images drawn here, twice: the second run
+// measures nothing, and one with a further method that alone.
+func TestTable2(t *testing.T) {
+	data, models := experimenttest.Digits(t)
+	out := t.TempDir()
+	run := func(more ...string) (code int, stdout, stderr string) {
+		return experimenttest.Run(t, Experiment, append([]string{
+			"--data", data, "--models", models, "--out", out, "--rows", "80,40,40", "--network-rows", "10", "--methods", "certificates,entropy,odin,oracle,random",
+		}, more...)...)
+	}
+	code, first, stderr := run()
+	if code != 0 {
+		t.Fatalf("exit status %d: %s", code, stderr)
+	}
+	for _, want := range []string{
+		"mnist_cnn, trained on mnist; accuracy in-domain", "svhn_preact18: not run", "odin*", "random†", "paper's figure",
+		"certificates: rank ", "certificates: mean AUROC .", "best single .",
+	} {
+		if !strings.Contains(first, want) {
+			t.Errorf("the output lacks %q:\n%s", want, first)
+		}
+	}
+	records := readRecords(t, out)
+	if len(records) != 5 {
+		t.Fatalf("%d records, want one per method", len(records))
+	}
+	for _, r := range records {
+		in, n, fit := 40, 40, 80
+		switch r.Method {
+		case "odin":
+			in, n = 10, 10
+		}
+		if r.In != in || r.N != n || r.Fit != fit || r.Failed != "" || r.AUROC < 0 || r.AUROC > 1 {
+			t.Errorf("record %+v, want %d rows in and %d out", r, in, n)
+		}
+	}
+	experimenttest.Written(t, out, 1, "table2.csv", "table2-summary.csv", "table2.txt", "table2.png", "table2.svg")
+	if code, again, stderr := run(); code != 0 || stderr != "" || again != first {
+		t.Fatalf("a second run exits with %d, says %q and prints\n%s\nwant\n%s", code, stderr, again, first)
+	}
+	if code, again, _ := run("--report"); code != 0 || again != first {
+		t.Errorf("--report: exit status %d, prints\n%s\nwant\n%s", code, again, first)
+	}
+	for _, other := range [][]string{{"--report", "--rows", "70"}, {"--report", "--out", t.TempDir()}} {
+		if code, stdout, stderr := run(other...); code != 1 || stdout != "" || !strings.Contains(stderr, "has no results") {
+			t.Errorf("%v, which has no results: exit status %d, %q", other, code, stderr)
+		}
+	}
+	if kept, err := os.ReadFile(filepath.Join(out, "table2.txt")); err != nil || string(kept) != first {
+		t.Errorf("a report of no results leaves a table of\n%s\n%v", kept, err)
+	}
+	before := features(t, out)
+	code, _, stderr = run("--methods", "certificates,entropy,odin,oracle,random,energy")
+	if code != 0 || !strings.Contains(stderr, "energy") || strings.Contains(stderr, "entropy") {
+		t.Errorf("a further method: exit status %d, %q", code, stderr)
+	}
+	if again := readRecords(t, out); len(again) != 6 {
+		t.Errorf("%d records after a further method, want 6", len(again))
+	}
+	if after := features(t, out); len(before) != 3 || !maps.Equal(before, after) {
+		t.Errorf("features written at %v, and after a further method at %v", before, after)
+	}
+}
+
+// features are when each file of features was written.
+func features(t *testing.T, out string) map[string]time.Time {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(out, "features", "*", "*.npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := map[string]time.Time{}
+	for _, f := range files {
+		info, err := os.Stat(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written[f] = info.ModTime()
+	}
+	return written
+}
+
+func readRecords(t *testing.T, out string) []record {
+	t.Helper()
+	results, err := experiment.OpenStore[key, record](filepath.Join(out, "table2.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer results.Close()
+	return slices.Collect(maps.Values(results.Records))
+}
+
+// A reason that several methods share is told once for each network.
+func TestTable2Notes(t *testing.T) {
+	p := &settings{Plan: networks.Plan{Methods: []ood.Method{{Name: "knn"}, {Name: "odin"}, {Name: "vim"}, {Name: "bald"}}}}
+	one := func(network, out string) pair {
+		q := pair{out: out, cells: map[string]cell{
+			"knn":  {failed: "too few rows", failures: 4},
+			"odin": {failed: `method "odin" needs logits`, failures: 1},
+			"vim":  {failed: `method "vim" needs logits`, failures: 1},
+			"bald": {variant: "inserted dropout"},
+		}}
+		q.network.Name = network
+		return q
+	}
+	var text strings.Builder
+	p.printNotes(&text, []pair{one("a", "x"), one("a", "y"), one("b", "x")})
+	want := ""
+	for _, n := range []string{"a", "b"} {
+		want += n + ", failed (too few rows): knn (4 configurations)\n" + n + ", failed (needs logits): odin, vim\n" + n + ", stood in (inserted dropout): bald\n"
+	}
+	if text.String() != want {
+		t.Errorf("notes:\n%swant:\n%s", &text, want)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Setenv("ATTACH_DATA", t.TempDir())
+	experimenttest.Refused(t, Experiment, map[string][]string{
+		"--grid is default or full":    {"--grid", "small"},
+		"--rows is N or FIT,IN,OUT":    {"--rows", "1,2"},
+		`no method "magic"`:            {"--methods", "magic"},
+		`no network "alexnet"`:         {"--sets", "alexnet"},
+		"only methods that run the ne": {"--methods", "odin", "--network-methods=false", "--sets", "mnist_cnn"},
+		"--network-rows":               {"--network-rows", "-1"},
+		"names knn twice":              {"--methods", "knn,lof,knn"},
+		"names mnist_cnn twice":        {"--sets", "mnist_cnn,mnist_cnn"},
+	})
+}
