@@ -11,7 +11,7 @@ const baldScores = " score=predictive-entropy is the entropy of the mean softmax
 	"softmax over passes, averaged over classes."
 
 // BALD scores with the disagreement between passes with dropout.
-var BALD = ood.Define(ood.Spec{
+var BALD = ood.Method{
 	Name: "bald",
 	Doc: "Mutual information between the predicted class and the pass, over passes with the network's dropout layers switched on." +
 		baldScores + " A network without dropout layers gets one before the last linear layer, of the rate that the parameter " +
@@ -35,7 +35,7 @@ var BALD = ood.Define(ood.Spec{
 		return s, nil
 	},
 	New: func() ood.Fitted { return &bald{} },
-})
+}
 
 // baldParams are those of BALD and of its variant on features, but for the rate.
 func baldParams() []ood.Param {

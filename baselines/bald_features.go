@@ -8,7 +8,7 @@ import (
 
 // BALDFeatures is BALD with dropout before the last layer alone, which needs no
 // network.
-var BALDFeatures = ood.Define(ood.Spec{
+var BALDFeatures = ood.Method{
 	Name: "bald-features",
 	Doc: "Mutual information between the predicted class and the pass, over passes that drop features before the last layer, each " +
 		"with the probability that the parameter dropout says." + baldScores + " Where the network has no dropout there, that is not " +
@@ -21,7 +21,7 @@ var BALDFeatures = ood.Define(ood.Spec{
 		return &baldFeatures{lastPasses{newLastLayer(t), p.Int("passes"), p.Float("dropout"), t.Seed}, disagreement{p.Text("score")}}, nil
 	},
 	New: func() ood.Fitted { return &baldFeatures{} },
-})
+}
 
 type baldFeatures struct {
 	lastPasses

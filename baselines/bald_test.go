@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -26,20 +25,17 @@ func TestBALDInserted(t *testing.T) {
 	} {
 		network := twoLayers{act: bend, slope: bendSlope, last: last, rate: k.own}
 		b := ood.Batch{Features: zeros(2, 4), Logits: zeros(2, 3), Inputs: ood.InputsOf([]int{2, 4}, make([]float32, 8))}
-		s, err := k.method.Fit(background, ood.Training{Batch: b, Last: k.last, Network: network}, nil)
+		s, err := ood.Fit(background, k.method, ood.Training{Batch: b, Last: k.last, Network: network}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := ood.VariantOf(s); got != k.want {
+		if got := s.Variant(); got != k.want {
 			t.Errorf("%s: %q, want %q", k.name, got, k.want)
 		}
-		if s, err = k.method.Restore(s.(heads.Stater).State()); err != nil {
+		if s, err = ood.Restore(k.method, s.State()); err != nil {
 			t.Fatal(err)
 		}
-		if n, ok := s.(ood.NetworkBound); ok {
-			s = n.Bind(network)
-		}
-		if got := ood.VariantOf(s); got != k.want {
+		if got := s.Bind(network).Variant(); got != k.want {
 			t.Errorf("%s, restored: %q, want %q", k.name, got, k.want)
 		}
 	}

@@ -2,15 +2,13 @@ package baselines
 
 import (
 	"context"
-	"fmt"
-	"math"
 
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // Certificates are orthonormal certificates with squared loss, solved exactly.
-var Certificates = ood.Define(ood.Spec{
+var Certificates = ood.Method{
 	Name: "certificates",
 	Doc: "Orthonormal certificates: k orthonormal linear functions of the features that are as close to 0 as can " +
 		"be on the training rows, solved exactly; the score is their mean square. k=0 takes three quarters of " +
@@ -22,7 +20,7 @@ var Certificates = ood.Define(ood.Spec{
 	Params: []ood.Param{
 		ood.Share("k", 0), ood.Number("lambda", 0).AtLeast(0), ood.Flag("unit_norm", true), ood.Flag("centred", false),
 	},
-	Grid: []ood.Params{
+	Sweep: []ood.Params{
 		{"lambda": 0., "unit_norm": true},
 		{"lambda": 1., "unit_norm": true},
 		{"lambda": 10., "unit_norm": true},
@@ -33,7 +31,7 @@ var Certificates = ood.Define(ood.Spec{
 		return heads.CertificatesOptions{Lambda: p.Float("lambda")}
 	}),
 	New: func() ood.Fitted { return &certificates{} },
-})
+}
 
 // certificates are linear.
 type certificates struct{ heads.Certificates }
@@ -65,16 +63,4 @@ func (s *certificates) Linear() *heads.Certificates { return &s.Certificates }
 func (s *certificates) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	s.Certificates.Score(dst, b.Features)
 	return nil
-}
-
-// count reads k directions of h: a number of them, or a share below 1, of which
-// there is at least one.
-func count(k float64, h int) (int, error) {
-	if k > 0 && k < 1 {
-		return max(1, int(k*float64(h))), nil
-	}
-	if k != math.Trunc(k) || k > math.MaxInt32 {
-		return 0, fmt.Errorf("parameter %q must be a whole number or a share below 1, not %v", "k", k)
-	}
-	return int(k), nil
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // CertificatesNonlinear are certificates that are no linear functions.
-var CertificatesNonlinear = ood.Define(ood.Spec{
+var CertificatesNonlinear = ood.Method{
 	Name: "certificates-nonlinear",
 	Doc: "Non-linear certificates: k outputs of a network with one hidden layer, trained by Adam to map the training rows to 0, while a " +
 		"gradient penalty keeps them Lipschitz, diversity keeps their variance and their independence on noise, and the score is their mean square. " +
@@ -17,9 +17,9 @@ var CertificatesNonlinear = ood.Define(ood.Spec{
 		"k=0 is the number of features, 32 at most, k below 1 a share of them. Rows are centred and divided by one number, with unit_norm after scaling each to norm 1.",
 	Ref:   "Tagasovska & Lopez-Paz 2019, section 3; Gulrajani et al. 2017",
 	Needs: ood.NeedFeatures | ood.NeedTrainer,
-	Memory: func(t ood.Training, p ood.Params) float64 {
-		k, _ := count(p.Reader().NonNegative("k", 0), t.Features.Cols)
-		return smallNetwork(t, units(p, "hidden", 64), float64(k)) + 2*square(k)
+	Memory: func(t ood.Training, p ood.Values) float64 {
+		k := p.Count("k", t.Features.Cols)
+		return smallNetwork(t, p.Float("hidden"), float64(k)) + 2*square(k)
 	},
 	Params: []ood.Param{
 		ood.Choice("loss", "mse", "bce", "l1"), ood.Number("gradient_penalty", 1).AtLeast(0).Over(1, 10), ood.Number("diversity", 1).AtLeast(0).Over(1, 10),
@@ -27,7 +27,7 @@ var CertificatesNonlinear = ood.Define(ood.Spec{
 	},
 	Fit: fitNonlinear,
 	New: func() ood.Fitted { return &nonlinear{} },
-})
+}
 
 type nonlinear struct{ heads.NonlinearCertificates }
 

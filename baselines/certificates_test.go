@@ -50,7 +50,7 @@ func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
 			var r recorder
 			training := newToy().training(30)
 			training.Trainer = &r
-			if _, err := c.method.Fit(background, training, c.params); err != nil {
+			if _, err := ood.Fit(background, c.method, training, c.params); err != nil {
 				t.Fatal(err)
 			}
 			if len(r.problems) != 1 || len(r.problems[0].Models) != 1 {
@@ -74,7 +74,7 @@ func TestTrainedCertificatesShareRuns(t *testing.T) {
 	training.Trainer = &r
 	var shares []float64
 	training.Progress = func(share float64) { shares = append(shares, share) }
-	scorers, err := baselines.CertificatesTrained.FitGrid(background, training, baselines.CertificatesTrained.Grid)
+	scorers, err := ood.FitGrid(background, baselines.CertificatesTrained, training, baselines.CertificatesTrained.Grid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestCertificatesAreTheHead(t *testing.T) {
 		{nil, heads.DefaultCertificates()},
 		{ood.Params{"k": 3., "lambda": 2., "unit_norm": false, "centred": true}, heads.CertificatesOptions{K: 3, Lambda: 2, Centre: true}},
 	} {
-		s, err := baselines.Certificates.Fit(background, training, c.params)
+		s, err := ood.Fit(background, baselines.Certificates, training, c.params)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestCertificatesAreTheHead(t *testing.T) {
 		if !slices.Equal(score(t, s, out), head.Score(nil, out.Features)) {
 			t.Errorf("%v: scores differ from the head's", c.params)
 		}
-		if linear, ok := ood.FittedOf(s).(interface{ Linear() *heads.Certificates }); !ok || !reflect.DeepEqual(linear.Linear(), head) {
+		if linear, ok := s.Fitted().(interface{ Linear() *heads.Certificates }); !ok || !reflect.DeepEqual(linear.Linear(), head) {
 			t.Errorf("%v: certificates differ from the head's", c.params)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // CertificatesTrained are orthonormal certificates fitted by gradient descent.
-var CertificatesTrained = ood.Define(ood.Spec{
+var CertificatesTrained = ood.Method{
 	Name: "certificates-trained",
 	Doc: "Orthonormal certificates trained by Adam to map the training rows to 0, under loss bce, mse, l1 or " +
 		"pinball plus lambda·mean((CᵀC−I)²); the score is mean sigmoid(Cᵀφ)² for bce and mean (Cᵀφ)² else. " +
@@ -22,7 +22,7 @@ var CertificatesTrained = ood.Define(ood.Spec{
 		return o
 	}),
 	New: func() ood.Fitted { return &certificates{} },
-})
+}
 
 // trainedParams are those of linear certificates that are trained.
 func trainedParams() []ood.Param {

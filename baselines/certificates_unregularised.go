@@ -3,7 +3,7 @@ package baselines
 import "github.com/attach-uncertainty/attach/ood"
 
 // CertificatesUnregularised are trained certificates that may all be alike.
-var CertificatesUnregularised = ood.Define(ood.Spec{
+var CertificatesUnregularised = ood.Method{
 	Name: "certificates-unregularised",
 	Doc: "certificates-trained with lambda=0: nothing but the random start and the number of steps keeps " +
 		"the linear functions apart and away from 0.",
@@ -13,4 +13,4 @@ var CertificatesUnregularised = ood.Define(ood.Spec{
 	Params: trainedParams(),
 	Fit:    certificatesFit(trainedOptions),
 	New:    func() ood.Fitted { return &certificates{} },
-})
+}

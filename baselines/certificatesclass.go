@@ -9,16 +9,16 @@ import (
 )
 
 // CertificatesClass are exact certificates of each predicted class's rows.
-var CertificatesClass = ood.Define(ood.Spec{
+var CertificatesClass = ood.Method{
 	Name: "certificates-class",
 	Doc: "Orthonormal certificates of each class on its own: k orthonormal linear functions of the features that are as close to 0 as can be on " +
 		"the training rows predicted to be of a class, solved exactly; the score is the mean square of those of the row's predicted class. A class predicted " +
 		"for fewer training rows than say which functions to take (the number of features less k) has the certificates of all rows. k=0 takes half of the number of features, k below 1 is a share of it. unit_norm scales rows to norm 1.",
 	Ref:   "Tagasovska & Lopez-Paz 2019, section 3, for each predicted class",
 	Needs: ood.NeedFeatures | ood.NeedLogits,
-	Memory: func(t ood.Training, p ood.Params) float64 {
+	Memory: func(t ood.Training, p ood.Values) float64 {
 		h := t.Features.Cols
-		k, _ := count(p.Reader().NonNegative("k", 0), h)
+		k := p.Count("k", h)
 		if k == 0 {
 			k = h / 2
 		}
@@ -27,13 +27,13 @@ var CertificatesClass = ood.Define(ood.Spec{
 		return eigenSquares*square(h) + classes*(square(h)+4*float64(h)*float64(k))
 	},
 	Params: []ood.Param{ood.Share("k", 0), ood.Flag("unit_norm", true)},
-	Grid: []ood.Params{
+	Sweep: []ood.Params{
 		{"k": .25, "unit_norm": true}, {"k": .5, "unit_norm": true}, {"k": .75, "unit_norm": true}, {"k": .9, "unit_norm": true},
 		{"k": .5, "unit_norm": false},
 	},
 	Fit: fitClassCertificates,
 	New: func() ood.Fitted { return &classCertificates{} },
-})
+}
 
 // classCertificates are those of classes with rows enough, and of all rows for
 // the others.

@@ -11,7 +11,7 @@ import (
 
 // CertificatesCoupled sets certificates, each measured by how far from 0 it is
 // in-domain, against the network's own logits.
-var CertificatesCoupled = ood.Define(ood.Spec{
+var CertificatesCoupled = ood.Method{
 	Name: "certificates-coupled",
 	Doc: "α times the root mean square of certificates, less the energy log Σ exp(logits). The certificates are all orthonormal " +
 		"directions of the features about their class's mean, each divided by its standard deviation in-domain, so that how many to keep need not be " +
@@ -25,7 +25,7 @@ var CertificatesCoupled = ood.Define(ood.Spec{
 	Params: []ood.Param{ood.Flag("unit_norm", true).Over(true, false), shrinkage(coupledShrinkage), ood.Number("weight", 1).AtLeast(0).Over(1, 2, 0)},
 	Fit:    fitCoupled,
 	New:    func() ood.Fitted { return &coupled{} },
-})
+}
 
 // coupledShrinkage keeps directions that hardly vary in-domain from drowning
 // all others.

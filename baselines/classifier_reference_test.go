@@ -75,7 +75,7 @@ func TestScoresOfAClassifier(t *testing.T) {
 			if !ok {
 				t.Fatal("no such method")
 			}
-			s, err := m.Fit(background, ref.training(c.Labelled), c.Params)
+			s, err := ood.Fit(background, m, ref.training(c.Labelled), c.Params)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +96,7 @@ func TestScoresOfAClassifier(t *testing.T) {
 		if !ref.has(m.Name) {
 			continue
 		}
-		for _, p := range append(m.Grid, m.Default) {
+		for _, p := range append(m.Grid(), m.Default()) {
 			if name := m.Name + " " + p.String(); !covered[name] {
 				t.Errorf("no reference scores of %s", name)
 			}

@@ -19,7 +19,7 @@ func TestLabelsOfAnotherNumbering(t *testing.T) {
 	for _, m := range []ood.Method{baselines.SHE, baselines.OpenMax} {
 		for _, labels := range [][]int{slices.Repeat([]int{7}, 60), {0, 1}, slices.Repeat([]int{-1}, 60)} {
 			training.Labels = labels
-			if _, err := m.Fit(background, training, nil); err == nil || !strings.Contains(err.Error(), "label") {
+			if _, err := ood.Fit(background, m, training, nil); err == nil || !strings.Contains(err.Error(), "label") {
 				t.Errorf("%s with labels such as %v: %v", m.Name, labels[:2], err)
 			}
 		}
@@ -27,7 +27,7 @@ func TestLabelsOfAnotherNumbering(t *testing.T) {
 		for i := range training.Labels {
 			training.Labels[i] = (1 + slices.Index(top(training.Logits, i), true)) % toyClasses
 		}
-		if _, err := m.Fit(background, training, nil); err == nil || !strings.Contains(err.Error(), "numbered") {
+		if _, err := ood.Fit(background, m, training, nil); err == nil || !strings.Contains(err.Error(), "numbered") {
 			t.Errorf("%s where no label is predicted: %v", m.Name, err)
 		}
 	}
@@ -67,7 +67,7 @@ func TestDegenerateActivations(t *testing.T) {
 		}
 		for _, training := range []ood.Training{c.training, constant} {
 			for _, p := range configurations(m) {
-				s, err := m.Fit(background, training, p)
+				s, err := ood.Fit(background, m, training, p)
 				if err != nil {
 					t.Fatalf("%s %v: %v", m.Name, p, err)
 				}
@@ -89,7 +89,7 @@ func TestLargeLogits(t *testing.T) {
 	copy(b.Logits.Data, []float32{3000, 3000, 3000, 3e4, -3e4, 0})
 	for _, m := range []ood.Method{baselines.Energy, baselines.GEN, baselines.KLMatching, baselines.MaxLogit, baselines.OpenMax, baselines.NNGuide} {
 		for _, p := range configurations(m) {
-			s, err := m.Fit(background, training, p)
+			s, err := ood.Fit(background, m, training, p)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,16 +119,16 @@ func TestRestoreRefusesNonsense(t *testing.T) {
 		{baselines.KLMatching, func(s heads.State) { s.Params["width of logits"] = 2. }},
 		{baselines.NNGuide, func(s heads.State) { s.Arrays["bank"].Data.([]float32)[0] = float32(math.NaN()) }},
 	} {
-		s, err := c.method.Fit(background, training, nil)
+		s, err := ood.Fit(background, c.method, training, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		st := throughJSON(t, s.(heads.Stater).State())
-		if _, err := c.method.Restore(st); err != nil {
+		st := throughJSON(t, s.State())
+		if _, err := ood.Restore(c.method, st); err != nil {
 			t.Fatalf("%s: %v", c.method.Name, err)
 		}
 		c.damage(st)
-		if _, err := c.method.Restore(st); err == nil {
+		if _, err := ood.Restore(c.method, st); err == nil {
 			t.Errorf("%s restores from %v", c.method.Name, st.Params)
 		}
 	}

@@ -18,7 +18,7 @@ func TestCompareAll(t *testing.T) {
 		t.Errorf("%d methods, skipped %v", len(r.Methods), r.Skipped)
 	}
 	for i, m := range r.Methods {
-		want := max(len(baselines.All[i].Grid), 1)
+		want := max(len(baselines.All[i].Grid()), 1)
 		if m.Name != baselines.All[i].Name || len(m.Configs) != want || len(m.Failed) != 0 {
 			t.Errorf("%s: %d configurations, failed %v", m.Name, len(m.Configs), m.Failed)
 		}

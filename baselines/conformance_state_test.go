@@ -12,11 +12,8 @@ import (
 )
 
 func (c conformance) grid(t *testing.T, m ood.Method) {
-	if m.FitGrid == nil {
-		t.Skip("fits one by one")
-	}
 	all := configurations(m)
-	scorers, err := m.FitGrid(background, c.training, all)
+	scorers, err := ood.FitGrid(background, m, c.training, all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,11 +27,7 @@ func (c conformance) grid(t *testing.T, m ood.Method) {
 			t.Errorf("%v: fitted together it scores otherwise than alone", p)
 		}
 	}
-	g, ok := scorers[0].(ood.GridScorer)
-	if !ok {
-		return
-	}
-	got, err := g.ScoreGrid(background, scorers, c.out)
+	got, err := ood.ScoreGrid(background, scorers, c.out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,21 +41,21 @@ func (c conformance) grid(t *testing.T, m ood.Method) {
 func (c conformance) state(t *testing.T, m ood.Method) {
 	for _, p := range configurations(m) {
 		s := c.fit(t, m, p)
-		back, err := m.Restore(throughJSON(t, s.(heads.Stater).State()))
+		back, err := ood.Restore(m, throughJSON(t, s.State()))
 		if err != nil {
 			t.Fatalf("%v: %v", p, err)
 		}
-		if n, ok := back.(ood.NetworkBound); ok {
+		if back.RunsNetwork() {
 			var absent *ood.NeedError
 			if _, err := back.Score(background, nil, c.out); !errors.As(err, &absent) || absent.Need&m.Needs == 0 {
 				t.Errorf("%v: restored, and not bound to a network: %v", p, err)
 			}
-			back = n.Bind(c.training.Network)
+			back = back.Bind(c.training.Network)
 		}
 		if !slices.Equal(score(t, s, c.out), score(t, back, c.out)) {
 			t.Errorf("%v: restored, it scores otherwise", p)
 		}
-		if got, want := fmt.Sprint(back.(heads.Stater).State()), fmt.Sprint(s.(heads.Stater).State()); got != want {
+		if got, want := fmt.Sprint(back.State()), fmt.Sprint(s.State()); got != want {
 			t.Errorf("%v: the state of the restored differs", p)
 		}
 	}
@@ -106,15 +99,15 @@ func throughJSON(t *testing.T, s heads.State) heads.State {
 }
 
 func (c conformance) damagedState(t *testing.T, m ood.Method) {
-	if _, err := m.Restore(heads.State{}); err == nil {
+	if _, err := ood.Restore(m, heads.State{}); err == nil {
 		t.Error("restores from nothing")
 	}
-	whole := c.fit(t, m, m.Default).(heads.Stater).State()
+	whole := c.fit(t, m, m.Default()).State()
 	for name := range whole.Params {
 		for _, v := range []any{nil, []string{"x"}} {
 			s := throughJSON(t, whole)
 			s.Params[name] = v
-			if _, err := m.Restore(s); err == nil {
+			if _, err := ood.Restore(m, s); err == nil {
 				t.Errorf("restores with parameter %q = %v", name, v)
 			}
 		}
@@ -124,7 +117,7 @@ func (c conformance) damagedState(t *testing.T, m ood.Method) {
 		for _, other := range []float64{1, width - 1, width + 1} {
 			s := throughJSON(t, whole)
 			s.Params["width of features"] = other
-			if back, err := m.Restore(s); err == nil {
+			if back, err := ood.Restore(m, s); err == nil {
 				b := c.out
 				b.Features = zeros(b.Len(), int(other))
 				copy(b.Features.Data, c.out.Features.Data)
@@ -143,13 +136,13 @@ func (c conformance) damagedState(t *testing.T, m ood.Method) {
 		} {
 			s := throughJSON(t, whole)
 			s.Arrays[name] = broken
-			if _, err := m.Restore(s); err == nil {
+			if _, err := ood.Restore(m, s); err == nil {
 				t.Errorf("restores with array %q of shape %v, %T", name, broken.Shape, broken.Data)
 			}
 		}
 		s := throughJSON(t, whole)
 		delete(s.Arrays, name)
-		if _, err := m.Restore(s); err == nil {
+		if _, err := ood.Restore(m, s); err == nil {
 			t.Errorf("restores without array %q", name)
 		}
 	}

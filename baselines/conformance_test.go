@@ -65,16 +65,16 @@ type conformance struct {
 	in, out  ood.Batch
 }
 
-func (c conformance) fit(t *testing.T, m ood.Method, p ood.Params) ood.Scorer {
+func (c conformance) fit(t *testing.T, m ood.Method, p ood.Params) *ood.Scorer {
 	t.Helper()
-	s, err := m.Fit(background, c.training, p)
+	s, err := ood.Fit(background, m, c.training, p)
 	if err != nil {
 		t.Fatalf("fit %v: %v", p, err)
 	}
 	return s
 }
 
-func score(t *testing.T, s ood.Scorer, b ood.Batch) []float64 {
+func score(t *testing.T, s *ood.Scorer, b ood.Batch) []float64 {
 	t.Helper()
 	got, err := s.Score(background, nil, b)
 	if err != nil {
@@ -87,7 +87,7 @@ func score(t *testing.T, s ood.Scorer, b ood.Batch) []float64 {
 }
 
 func configurations(m ood.Method) []ood.Params {
-	return append([]ood.Params{m.Default}, m.Grid...)
+	return append([]ood.Params{m.Default()}, m.Grid()...)
 }
 
 func near(a, b []float64, tolerance float64) bool {
@@ -111,11 +111,11 @@ func (c conformance) description(t *testing.T, m ood.Method) {
 	if m.Ref == "" {
 		t.Error("no reference")
 	}
-	if m.Fit == nil || m.Restore == nil {
-		t.Error("no Fit or no Restore")
+	if m.Fit == nil || m.New == nil {
+		t.Error("no Fit or no New")
 	}
 	seen := map[string]bool{}
-	for _, p := range m.Grid {
+	for _, p := range m.Grid() {
 		if seen[p.String()] {
 			t.Errorf("%v is twice in the grid", p)
 		}
@@ -124,7 +124,7 @@ func (c conformance) description(t *testing.T, m ood.Method) {
 			t.Error(err)
 		}
 	}
-	b, err := json.Marshal(m.Grid)
+	b, err := json.Marshal(m.Grid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,8 +133,8 @@ func (c conformance) description(t *testing.T, m ood.Method) {
 		t.Fatal(err)
 	}
 	for i, p := range back {
-		if p.String() != m.Grid[i].String() {
-			t.Errorf("%v is %v after JSON", m.Grid[i], p)
+		if p.String() != m.Grid()[i].String() {
+			t.Errorf("%v is %v after JSON", m.Grid()[i], p)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func (c conformance) betterThanChance(t *testing.T, m ood.Method) {
 		data := newToy()
 		c = conformance{training: data.training(600), in: data.in(90), out: data.out(80)}
 	}
-	s := c.fit(t, m, m.Default)
+	s := c.fit(t, m, m.Default())
 	auroc, err := ood.AUROC(score(t, s, c.in), score(t, s, c.out))
 	if err != nil {
 		t.Fatal(err)
@@ -265,7 +265,7 @@ func (c conformance) betterThanChance(t *testing.T, m ood.Method) {
 		return
 	}
 	want := .75
-	if _, ok := m.Default["dropout"]; ok {
+	if _, ok := m.Default()["dropout"]; ok {
 		want = .6 // half of a dozen features is little to see by
 	}
 	if auroc < want {
@@ -291,7 +291,7 @@ func (c conformance) needs(t *testing.T, m ood.Method) {
 	} {
 		training := c.training
 		remove(&training)
-		_, fitErr := m.Fit(background, training, m.Default)
+		_, fitErr := ood.Fit(background, m, training, m.Default())
 		if need &= m.Needs &^ ood.NeedInputs; need == 0 {
 			if fitErr != nil {
 				t.Errorf("does without %v by its Needs, but: %v", need, fitErr)
@@ -307,7 +307,7 @@ func (c conformance) needs(t *testing.T, m ood.Method) {
 			t.Errorf("without %v: %v", need, err)
 		}
 	}
-	s := c.fit(t, m, m.Default)
+	s := c.fit(t, m, m.Default())
 	if _, err := s.Score(background, nil, ood.Batch{}); err == nil && m.Needs != 0 {
 		t.Error("scores a batch without anything in it")
 	}
@@ -320,7 +320,7 @@ func (c conformance) needs(t *testing.T, m ood.Method) {
 	if err := m.CheckBatch(bare); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
 		t.Errorf("without inputs: %v", err)
 	}
-	if _, bound := s.(ood.NetworkBound); bound {
+	if s.RunsNetwork() {
 		if _, err := s.Score(background, nil, bare); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
 			t.Errorf("without inputs it scores (%v)", err)
 		}
@@ -328,7 +328,7 @@ func (c conformance) needs(t *testing.T, m ood.Method) {
 }
 
 func (c conformance) concurrent(t *testing.T, m ood.Method) {
-	s := c.fit(t, m, m.Default)
+	s := c.fit(t, m, m.Default())
 	want := score(t, s, c.out)
 	var wg sync.WaitGroup
 	for range 4 {
@@ -342,7 +342,7 @@ func (c conformance) concurrent(t *testing.T, m ood.Method) {
 }
 
 func (c conformance) sizes(t *testing.T, m ood.Method) {
-	s := c.fit(t, m, m.Default)
+	s := c.fit(t, m, m.Default())
 	if got := score(t, s, c.out.Slice(0, 0)); len(got) != 0 {
 		t.Errorf("no rows have scores %v", got)
 	}
@@ -370,31 +370,27 @@ func (c conformance) sizes(t *testing.T, m ood.Method) {
 
 func (c conformance) cancelled(t *testing.T, m ood.Method) {
 	ctx, cancel := context.WithCancel(background)
-	s := c.fit(t, m, m.Default)
+	s := c.fit(t, m, m.Default())
 	cancel()
 	if _, err := s.Score(ctx, nil, c.out); !errors.Is(err, context.Canceled) {
 		t.Errorf("score: %v", err)
 	}
-	if _, err := m.Fit(ctx, c.training, m.Default); !errors.Is(err, context.Canceled) {
+	if _, err := ood.Fit(ctx, m, c.training, m.Default()); !errors.Is(err, context.Canceled) {
 		t.Errorf("fit: %v", err)
 	}
 }
 
 func (c conformance) parameters(t *testing.T, m ood.Method) {
-	if _, err := m.Fit(background, c.training, ood.Params{"nonsense": 1.}); err == nil || !strings.Contains(err.Error(), "nonsense") {
+	if _, err := ood.Fit(background, m, c.training, ood.Params{"nonsense": 1.}); err == nil || !strings.Contains(err.Error(), "nonsense") {
 		t.Errorf("unknown parameter: %v", err)
 	}
 	// Where nothing is said the default holds.
-	if !slices.Equal(score(t, c.fit(t, m, nil), c.out), score(t, c.fit(t, m, m.Default), c.out)) {
+	if !slices.Equal(score(t, c.fit(t, m, nil), c.out), score(t, c.fit(t, m, m.Default()), c.out)) {
 		t.Error("without parameters it does not do what Default says")
 	}
-	for name := range m.Default {
+	for name := range m.Default() {
 		for _, v := range []any{"nonsense", -3., math.NaN(), math.Inf(1), []int{1}, nil} {
-			p, err := m.With(ood.Params{name: v})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := m.Fit(background, c.training, p); err == nil || !strings.Contains(err.Error(), name) {
+			if _, err := ood.Fit(background, m, c.training, ood.Params{name: v}); err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s = %v: %v", name, v, err)
 			}
 		}
@@ -410,7 +406,7 @@ func (c conformance) untouched(t *testing.T, m ood.Method) {
 		return b
 	}
 	before := snapshot()
-	score(t, c.fit(t, m, m.Default), c.in)
+	score(t, c.fit(t, m, m.Default()), c.in)
 	if !bytes.Equal(before, snapshot()) {
 		t.Error("fit or score changes its input")
 	}
@@ -419,7 +415,7 @@ func (c conformance) untouched(t *testing.T, m ood.Method) {
 	copied.Features = strided(copied.Features)
 	copied.Logits = strided(copied.Logits)
 	copied.Layers = stridedLayers(copied.Layers)
-	s, err := m.Fit(background, copied, m.Default)
+	s, err := ood.Fit(background, m, copied, m.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -440,14 +436,14 @@ func (c conformance) notFinite(t *testing.T, m ood.Method) {
 		training.Features = strided(training.Features)
 		training.Features.Data[17*training.Features.Stride+4] = v
 		var broken *heads.NotFiniteError
-		_, err := m.Fit(background, training, m.Default)
+		_, err := ood.Fit(background, m, training, m.Default())
 		if m.Needs&ood.NeedFeatures != 0 && (!errors.As(err, &broken) || broken.Row != 17) {
 			t.Errorf("%v in row 17 of the features to fit with: %v", v, err)
 		}
 		training = c.training
 		training.Layers = stridedLayers(training.Layers)
 		training.Layers[1].Data[17*training.Layers[1].Stride+4] = v
-		_, err = m.Fit(background, training, m.Default)
+		_, err = ood.Fit(background, m, training, m.Default())
 		if m.Needs&ood.NeedLayers != 0 && (!errors.As(err, &broken) || broken.Row != 17) {
 			t.Errorf("%v in row 17 of a layer to fit with: %v", v, err)
 		}
@@ -457,7 +453,7 @@ func (c conformance) notFinite(t *testing.T, m ood.Method) {
 		training.Outliers.Features = strided(training.Outliers.Features)
 		training.Outliers.Features.Data[9*training.Outliers.Features.Stride+2] = float32(math.Inf(-1))
 		var broken *heads.NotFiniteError
-		if _, err := m.Fit(background, training, m.Default); !errors.As(err, &broken) || broken.Row != 9 {
+		if _, err := ood.Fit(background, m, training, m.Default()); !errors.As(err, &broken) || broken.Row != 9 {
 			t.Errorf("-Inf in row 9 of the out-of-domain features to fit with: %v", err)
 		}
 	}
@@ -467,7 +463,7 @@ func (c conformance) notFinite(t *testing.T, m ood.Method) {
 	b.Layers[1].Data[3*b.Layers[1].Stride+1] = float32(math.NaN())
 	b.Features.Data[3*b.Features.Stride+1] = float32(math.NaN())
 	b.Logits.Data[3*b.Logits.Stride+1] = float32(math.NaN())
-	s := c.fit(t, m, m.Default)
+	s := c.fit(t, m, m.Default())
 	want := score(t, s, c.in)
 	if m.Needs&ood.NeedLayers != 0 {
 		layer := c.in
@@ -550,18 +546,18 @@ func (c conformance) wide(t *testing.T, m ood.Method) {
 	wide.Last = &ood.Linear{Weight: draw(toyClasses), Bias: make([]float32, toyClasses)}
 	wide.Trainer = idleTrainer{}
 	var refused *ood.MemoryError
-	if err := m.CheckMemory(wide, m.Default); err != nil {
+	if err := m.CheckMemory(wide, m.Default()); err != nil {
 		if !errors.As(err, &refused) || refused.Method != m.Name {
 			t.Error(err)
 		}
 		return
 	}
-	if m.Memory != nil && m.Memory(wide, m.Default) > width*width {
+	if m.MemoryFor(wide, nil) > width*width {
 		return // it does, if not that much
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if _, err := m.Fit(background, wide, m.Default); err != nil {
+	if _, err := ood.Fit(background, m, wide, m.Default()); err != nil {
 		t.Error(err)
 	}
 	runtime.ReadMemStats(&after)

@@ -10,7 +10,7 @@ import (
 )
 
 // CoP scores with the reconstruction error of kernel PCA under a cosine kernel.
-var CoP = ood.Define(ood.Spec{
+var CoP = ood.Method{
 	Name: "cop",
 	Doc: "Norm of what remains of the features, scaled to unit norm and centred, outside the first principal components of the " +
 		"training features, as many as explain the share of the variance that the parameter says: the reconstruction error of " +
@@ -24,7 +24,7 @@ var CoP = ood.Define(ood.Spec{
 		return &cop{c}, err
 	},
 	New: func() ood.Fitted { return &cop{} },
-})
+}
 
 type cop struct{ principal }
 

@@ -14,15 +14,15 @@ import (
 
 // CoRP scores with the reconstruction error of kernel PCA under a Gaussian
 // kernel of directions.
-var CoRP = ood.Define(ood.Spec{
+var CoRP = ood.Method{
 	Name: "corp",
 	Doc: "The reconstruction error of kernel PCA under the Gaussian kernel exp(−gamma·‖x−y‖²) of features scaled to unit norm, " +
 		"approximated by random Fourier features, with as many components as explain the share variance. frequencies is " +
 		"the number of random features, and 0 stands for four times that of the features but no more than 2048.",
 	Ref:   "Fang et al. 2024, arXiv:2402.02949, CoRP; Rahimi & Recht 2007",
 	Needs: ood.NeedFeatures,
-	Memory: func(t ood.Training, p ood.Params) float64 {
-		m := min(p.Reader().Int("frequencies", 0), limitFrequencies)
+	Memory: func(t ood.Training, p ood.Values) float64 {
+		m := min(p.Int("frequencies"), limitFrequencies)
 		if m == 0 {
 			m = min(4*t.Features.Cols, mostFrequencies)
 		}
@@ -31,12 +31,12 @@ var CoRP = ood.Define(ood.Spec{
 	Params: []ood.Param{
 		ood.Number("gamma", 2).Above(0), explained(.8), ood.Count("frequencies", 0).AtLeast(0).AtMost(limitFrequencies),
 	},
-	Grid: []ood.Params{
+	Sweep: []ood.Params{
 		{"gamma": 2., "variance": .8}, {"gamma": 1., "variance": .7}, {"gamma": 1., "variance": .5}, {"gamma": 3., "variance": .5},
 	},
 	Fit: fitCoRP,
 	New: func() ood.Fitted { return &corp{} },
-})
+}
 
 // As many as the authors take for 512 features; the eigenproblem grows with
 // the cube.

@@ -10,7 +10,7 @@ import (
 )
 
 // Covariance scores with the predictive variance of a linear model.
-var Covariance = ood.Define(ood.Spec{
+var Covariance = ood.Method{
 	Name: "covariance",
 	Doc: "φᵀ(FᵀF+λI)⁻¹φ with F the training features: the variance that Bayesian linear regression " +
 		"on the features has at φ, up to a constant.",
@@ -20,7 +20,7 @@ var Covariance = ood.Define(ood.Spec{
 	Params: []ood.Param{ood.Number("lambda", 1e-3).Above(0).Over(1e-5, 1e-3, 1e-1, 1)},
 	Fit:    fitCovariance,
 	New:    func() ood.Fitted { return &covariance{} },
-})
+}
 
 // covariance scores with ‖φP‖², where PPᵀ = (FᵀF+λI)⁻¹.
 type covariance struct {

@@ -14,7 +14,7 @@ func BenchmarkCovarianceFit(b *testing.B) {
 		x.Data[i] = float32(data.rng.NormFloat64())
 	}
 	for b.Loop() {
-		if _, err := baselines.Covariance.Fit(background, ood.Training{Batch: ood.Batch{Features: x}}, nil); err != nil {
+		if _, err := ood.Fit(background, baselines.Covariance, ood.Training{Batch: ood.Batch{Features: x}}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

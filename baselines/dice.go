@@ -10,7 +10,7 @@ import (
 )
 
 // DICE keeps of the last layer the weights that matter most in training.
-var DICE = ood.Define(ood.Spec{
+var DICE = ood.Method{
 	Name: "dice",
 	Doc: "Energy of the logits that the last layer makes with its less important weights set to 0: those whose product with the training " +
 		"features' mean is not above a percentile of all such products.",
@@ -24,7 +24,7 @@ var DICE = ood.Define(ood.Spec{
 		return s, nil
 	},
 	New: func() ood.Fitted { return &dice{} },
-})
+}
 
 type dice struct{ lastLayer }
 

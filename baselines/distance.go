@@ -10,7 +10,7 @@ import (
 )
 
 // Distance scores with how far a row lies from the training rows.
-var Distance = ood.Define(ood.Spec{
+var Distance = ood.Method{
 	Name: "distance",
 	Doc: "Percentile of the Euclidean distances to the training features. " +
 		"percentile=0 is the distance to the nearest of them; between two of them it is interpolated linearly.",
@@ -19,7 +19,7 @@ var Distance = ood.Define(ood.Spec{
 	Params: []ood.Param{ood.Number("percentile", 0).AtLeast(0).AtMost(100).Over(0, 1, 10, 50)},
 	Fit:    fitDistance,
 	New:    func() ood.Fitted { return &distance{} },
-})
+}
 
 type distance struct {
 	ranked

@@ -10,7 +10,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -60,11 +59,11 @@ func TestDistanceAgreesWithExhaustiveFloat64(t *testing.T) {
 			grid := []ood.Params{
 				{"percentile": 0.}, {"percentile": 1.}, {"percentile": 10.}, {"percentile": 50.}, {"percentile": 99.9}, {"percentile": 100.},
 			}
-			scorers, err := baselines.Distance.FitGrid(background, ood.Training{Batch: ood.Batch{Features: c.train}}, grid)
+			scorers, err := ood.FitGrid(background, baselines.Distance, ood.Training{Batch: ood.Batch{Features: c.train}}, grid)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := scorers[0].(ood.GridScorer).ScoreGrid(background, scorers, ood.Batch{Features: c.in})
+			got, err := ood.ScoreGrid(background, scorers, ood.Batch{Features: c.in})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,12 +115,12 @@ func BenchmarkDistance(b *testing.B) {
 					m.Data[i] = float32(r.NormFloat64())
 				}
 			}
-			scorers, err := baselines.Distance.FitGrid(background, ood.Training{Batch: ood.Batch{Features: train}}, baselines.Distance.Grid)
+			scorers, err := ood.FitGrid(background, baselines.Distance, ood.Training{Batch: ood.Batch{Features: train}}, baselines.Distance.Grid())
 			if err != nil {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				if _, err := scorers[0].(ood.GridScorer).ScoreGrid(background, scorers, ood.Batch{Features: x}); err != nil {
+				if _, err := ood.ScoreGrid(background, scorers, ood.Batch{Features: x}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -141,7 +140,7 @@ func TestNeighboursAmongRowsAlike(t *testing.T) {
 		}
 		for _, rank := range []float64{0, 7, 40} {
 			p := ood.Params{"percentile": 100 * rank / 2999}
-			scorer, err := baselines.Distance.Fit(background, ood.Training{Batch: ood.Batch{Features: train}}, p)
+			scorer, err := ood.Fit(background, baselines.Distance, ood.Training{Batch: ood.Batch{Features: train}}, p)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,16 +161,16 @@ func TestNeighboursAmongRowsAlike(t *testing.T) {
 func TestRowsThatStayAreNotCopied(t *testing.T) {
 	for _, m := range []ood.Method{baselines.Distance, baselines.KNN, baselines.LOF, baselines.NNGuide} {
 		batch := toyBatch(60)
-		stays, err := m.Fit(background, ood.Training{Batch: batch, Stays: true}, m.Default)
+		stays, err := ood.Fit(background, m, ood.Training{Batch: batch, Stays: true}, m.Default())
 		if err != nil {
 			t.Fatal(err)
 		}
-		copied, err := m.Fit(background, ood.Training{Batch: batch}, m.Default)
+		copied, err := ood.Fit(background, m, ood.Training{Batch: batch}, m.Default())
 		if err != nil {
 			t.Fatal(err)
 		}
-		shares := func(s ood.Scorer) bool {
-			for _, a := range s.(heads.Stater).State().Arrays {
+		shares := func(s *ood.Scorer) bool {
+			for _, a := range s.State().Arrays {
 				if v, ok := a.Data.([]float32); ok && &v[0] == &batch.Features.Data[0] {
 					return true
 				}
@@ -188,16 +187,16 @@ func TestRowsThatStayAreNotCopied(t *testing.T) {
 func TestLOFGridIsEachAlone(t *testing.T) {
 	train := ood.Training{Batch: toyBatch(150)}
 	x := toyBatch(40)
-	all, err := baselines.LOF.FitGrid(background, train, baselines.LOF.Grid)
+	all, err := ood.FitGrid(background, baselines.LOF, train, baselines.LOF.Grid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	together, err := all[0].(ood.GridScorer).ScoreGrid(background, all, x)
+	together, err := ood.ScoreGrid(background, all, x)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for k, p := range baselines.LOF.Grid {
-		alone, err := baselines.LOF.Fit(background, train, p)
+	for k, p := range baselines.LOF.Grid() {
+		alone, err := ood.Fit(background, baselines.LOF, train, p)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,21 +12,21 @@ import (
 )
 
 // Distillation is the error of a student of a random network.
-var Distillation = ood.Define(ood.Spec{
+var Distillation = ood.Method{
 	Name: "distillation",
 	Doc: "A random network of 64 hidden ReLU units labels the training features with k values, and a linear student learns " +
 		"them by Adam and squared error; the score is the student's mean squared error. Fitting holds the labels, " +
 		"rows times k floats, in memory.",
 	Ref:   "Burda et al. 2019, as in Tagasovska & Lopez-Paz 2019, table 2",
 	Needs: ood.NeedFeatures | ood.NeedTrainer,
-	Memory: func(t ood.Training, p ood.Params) float64 {
-		k := units(p, "k", 100)
+	Memory: func(t ood.Training, p ood.Values) float64 {
+		k := p.Float("k")
 		return k * (trainingBytes*float64(t.Features.Cols) + 4*float64(t.Len()))
 	},
 	Params: smallNetworkParams(),
 	Fit:    fitDistillation,
 	New:    func() ood.Fitted { return &distillation{} },
-})
+}
 
 // streamTeacher keeps the teacher's weights apart from other uses of a seed.
 const streamTeacher = 0x7465616368

@@ -7,7 +7,7 @@ import (
 )
 
 // Energy scores with the free energy of the logits.
-var Energy = logitMethod(ood.Spec{
+var Energy = logitMethod(ood.Method{
 	Name:   "energy",
 	Doc:    "The free energy −temperature · log Σ exp(logits / temperature), which is lower in-domain.",
 	Ref:    "Liu, Wang, Owens & Li 2020, arXiv:2010.03759",

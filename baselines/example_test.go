@@ -7,7 +7,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -17,7 +16,7 @@ func features(x ...float32) ood.Batch {
 
 func Example() {
 	ctx := context.Background()
-	scorer, err := baselines.Distance.Fit(ctx,
+	scorer, err := ood.Fit(ctx, baselines.Distance,
 		ood.Training{Batch: features(0, 0, 1, 0, 0, 1)}, ood.Params{"percentile": 0.})
 	if err != nil {
 		fmt.Println(err)
@@ -31,7 +30,7 @@ func Example() {
 	fmt.Println(scores)
 
 	// What was fitted goes to a file as its State and comes back by Restore.
-	restored, err := baselines.Distance.Restore(scorer.(heads.Stater).State())
+	restored, err := ood.Restore(baselines.Distance, scorer.State())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -49,8 +48,8 @@ func Example() {
 
 func ExampleByName() {
 	m, ok := baselines.ByName("largest")
-	fmt.Println(ok, m.Default)
-	for _, p := range m.Grid {
+	fmt.Println(ok, m.Default())
+	for _, p := range m.Grid() {
 		fmt.Println(p)
 	}
 	// Output:
@@ -73,19 +72,19 @@ func ExampleODIN() {
 		return
 	}
 	b.Inputs = ood.InputsOf([]int{2, 2}, rows.Data)
-	scorer, err := baselines.ODIN.Fit(ctx, ood.Training{Batch: b, Network: network}, ood.Params{"temperature": 10., "epsilon": .1})
+	scorer, err := ood.Fit(ctx, baselines.ODIN, ood.Training{Batch: b, Network: network}, ood.Params{"temperature": 10., "epsilon": .1})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	restored, err := baselines.ODIN.Restore(scorer.(heads.Stater).State())
+	restored, err := ood.Restore(baselines.ODIN, scorer.State())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	_, err = restored.Score(ctx, nil, b)
 	fmt.Println(err)
-	scores, err := restored.(ood.NetworkBound).Bind(network).Score(ctx, nil, b)
+	scores, err := restored.Bind(network).Score(ctx, nil, b)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -11,7 +11,7 @@ import (
 
 // FDBD scores with distances to decision boundaries, relative to how far the
 // features are out.
-var FDBD = ood.Define(ood.Spec{
+var FDBD = ood.Method{
 	Name: "fdbd",
 	Doc: "Minus the mean of (z_y − z_k)/‖w_y − w_k‖ over all classes k but the predicted one, y: the distances from the features to the " +
 		"last layer's decision boundaries, divided by the features' distance from the training mean, or by their norm where centred is false.",
@@ -26,7 +26,7 @@ var FDBD = ood.Define(ood.Spec{
 		return s, nil
 	},
 	New: func() ood.Fitted { return &fdbd{} },
-})
+}
 
 type fdbd struct {
 	boundaries

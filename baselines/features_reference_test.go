@@ -55,7 +55,7 @@ func TestFeatureScoresAgreeWithPeers(t *testing.T) {
 			if c.Labelled {
 				training.Labels, training.Logits = ref.TrainLabels, zeros(0, 0)
 			}
-			s, err := m.Fit(background, training, c.Params)
+			s, err := ood.Fit(background, m, training, c.Params)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +75,7 @@ func TestFeatureScoresAgreeWithPeers(t *testing.T) {
 		if !featureMethods[m.Name] {
 			continue
 		}
-		for _, p := range m.Grid {
+		for _, p := range m.Grid() {
 			// What ten clusters are depends on how they begin.
 			if m.Name == "gaussian-mixture" && p["k"] == 10. {
 				continue

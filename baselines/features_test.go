@@ -33,7 +33,7 @@ func TestDegenerateFeatures(t *testing.T) {
 		for name := range featureMethods {
 			m, _ := baselines.ByName(name)
 			t.Run(c.name+"/"+name, func(t *testing.T) {
-				s, err := m.Fit(background, training, m.Default)
+				s, err := ood.Fit(background, m, training, m.Default())
 				if err != nil {
 					if c.mustFit || err.Error() == "" {
 						t.Error(err)
@@ -61,7 +61,7 @@ func TestClassesOfTrainingRows(t *testing.T) {
 		labelled := training
 		labelled.Logits = zeros(0, 0)
 		labelled.Labels = append([]int{1 << 40}, training.Labels[1:]...)
-		s, err := m.Fit(background, labelled, nil)
+		s, err := ood.Fit(background, m, labelled, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,12 +70,12 @@ func TestClassesOfTrainingRows(t *testing.T) {
 		}
 		bare := training
 		bare.Logits, bare.Labels = zeros(0, 0), nil
-		if _, err := m.Fit(background, bare, nil); !errors.Is(err, ood.ErrNoClasses) {
+		if _, err := ood.Fit(background, m, bare, nil); !errors.Is(err, ood.ErrNoClasses) {
 			t.Errorf("%s with neither labels nor logits: %v", m.Name, err)
 		}
 		short := training
 		short.Labels = training.Labels[:7]
-		if _, err := m.Fit(background, short, nil); err == nil {
+		if _, err := ood.Fit(background, m, short, nil); err == nil {
 			t.Errorf("%s fits with 7 labels for 60 rows", m.Name)
 		}
 	}

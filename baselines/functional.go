@@ -8,13 +8,13 @@ import (
 
 // Functional scores with the functional margin, negated: how far the largest
 // probability or logit is ahead of the second.
-var Functional = logitMethod(ood.Spec{
+var Functional = logitMethod(ood.Method{
 	Name: "functional",
 	Doc: "Minus the difference between the two largest entries of softmax(logits / temperature), " +
 		"or of the logits themselves.",
 	Ref:    "functional margin, Tagasovska & Lopez-Paz 2019, table 2",
 	Params: []ood.Param{ood.Number("temperature", 1).Above(0), ood.Flag("logits", false)},
-	Grid:   temperaturesOrLogits(),
+	Sweep:  temperaturesOrLogits(),
 }, minusMargin)
 
 func minusMargin(z []float32, temperature float64) float64 {

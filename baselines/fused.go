@@ -72,13 +72,14 @@ func WeightedFused(name string, combine Combination, components ...Component) oo
 		if !(c.Weight > 0) || math.IsInf(c.Weight, 1) {
 			panic(fmt.Sprintf("baselines: weight %v of %s is not positive", c.Weight, c.Method.Name))
 		}
-		params, err := c.Method.With(c.Params)
-		if err != nil {
+		if _, err := c.Method.With(c.Params); err != nil {
 			panic("baselines: " + err.Error())
 		}
-		c.Method.Default = params
-		f.components = append(f.components, c.Method)
 		sum += c.Weight
+	}
+	for _, c := range components {
+		c.Weight /= sum
+		f.components = append(f.components, c)
 	}
 	names := f.names()
 	if len(components) == 0 || repeated(names) {
@@ -86,9 +87,6 @@ func WeightedFused(name string, combine Combination, components ...Component) oo
 	}
 	if combine != Fisher && combine != HarmonicMean {
 		panic("baselines: no such combination: " + string(combine))
-	}
-	for _, c := range components {
-		f.weights = append(f.weights, c.Weight/sum)
 	}
 	var listed []string
 	weighing := ""
@@ -101,8 +99,8 @@ func WeightedFused(name string, combine Combination, components ...Component) oo
 	}
 	if !f.equal() {
 		var shares []string
-		for _, w := range f.weights {
-			shares = append(shares, fmt.Sprintf("%.2g", w))
+		for _, c := range f.components {
+			shares = append(shares, fmt.Sprintf("%.2g", c.Weight))
 		}
 		weighing = ", in both of which they count " + strings.Join(shares, ", ")
 	}
@@ -110,7 +108,7 @@ func WeightedFused(name string, combine Combination, components ...Component) oo
 	if combine == Fisher {
 		other = HarmonicMean
 	}
-	spec := ood.Spec{
+	m := ood.Method{
 		Name: name,
 		Doc: "The conformal p-values of " + strings.Join(listed, ", ") + " as one number: combine=fisher is −2 Σ log p, combine=harmonic " +
 			"minus the logarithm of their harmonic mean" + weighing + ". Each fifth of the training rows, drawn by the seed, is scored by components fitted with the others, and so " +
@@ -124,10 +122,10 @@ func WeightedFused(name string, combine Combination, components ...Component) oo
 		New:    f.empty,
 	}
 	for _, c := range f.components {
-		spec.Needs |= c.Needs
-		spec.Control = spec.Control || c.Control
+		m.Needs |= c.Method.Needs
+		m.Control = m.Control || c.Method.Control
 	}
-	return ood.Define(spec)
+	return m
 }
 
 func repeated(names []string) bool {
@@ -143,32 +141,29 @@ func repeated(names []string) bool {
 
 // fusion is a fused method before it is fitted.
 type fusion struct {
-	components []ood.Method
-	weights    []float64 // of the components; they add up to 1
+	components []Component // whose weights add up to 1
 }
 
 // equal says whether the components count alike.
 func (f fusion) equal() bool {
-	return !slices.ContainsFunc(f.weights, func(w float64) bool { return w != f.weights[0] })
+	return !slices.ContainsFunc(f.components, func(c Component) bool { return c.Weight != f.components[0].Weight })
 }
 
 func (f fusion) names() []string {
 	names := make([]string, len(f.components))
 	for i, c := range f.components {
-		names[i] = c.Name
+		names[i] = c.Method.Name
 	}
 	return names
 }
 
 // memory is that of the largest component, while scorers of the others are
 // held, which are a quarter of what their fit holds.
-func (f fusion) memory(t ood.Training, _ ood.Params) float64 {
+func (f fusion) memory(t ood.Training, _ ood.Values) float64 {
 	var largest, all float64
 	for _, c := range f.components {
-		if c.Memory != nil {
-			own := c.Memory(t, c.Default)
-			largest, all = max(largest, own), all+own
-		}
+		own := c.Method.MemoryFor(t, c.Params)
+		largest, all = max(largest, own), all+own
 	}
 	return largest + (all-largest)/4
 }
@@ -191,26 +186,23 @@ type fusedPart struct {
 // component has the state that its method gives it.
 type component struct {
 	method ood.Method
-	ood.Scorer
+	*ood.Scorer
 }
-
-// State implements rows.Coder.
-func (c *component) State() heads.State { return c.Scorer.(heads.Stater).State() }
 
 // Restore implements rows.Coder.
 func (c *component) Restore(s heads.State) (err error) {
-	if c.method.Restore == nil {
+	if c.method.New == nil {
 		return errors.New("there are more parts than the method has")
 	}
-	c.Scorer, err = c.method.Restore(s)
+	c.Scorer, err = ood.Restore(c.method, s)
 	return err
 }
 
 // empty has what a state is restored into.
 func (f fusion) empty() ood.Fitted {
 	s := &fused{}
-	for _, m := range f.components {
-		s.Parts = append(s.Parts, &fusedPart{Fitted: component{method: m}})
+	for _, c := range f.components {
+		s.Parts = append(s.Parts, &fusedPart{Fitted: component{method: c.Method}})
 	}
 	return s
 }
@@ -254,11 +246,11 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training) ([]*fusedPart, err
 	folds := calibrate.Folds(t.Len(), fusedFolds, t.Seed)
 	held := make([][]float64, len(f.components))
 	done, fits := 0, (len(folds)+1)*len(f.components)
-	fit := func(m ood.Method, part ood.Training) (ood.Scorer, error) {
+	fit := func(c Component, part ood.Training) (*ood.Scorer, error) {
 		part.Progress = func(share float64) { t.TellAll((float64(done) + share) / float64(fits)) }
-		s, err := m.Fit(ctx, part, m.Default)
+		s, err := ood.Fit(ctx, c.Method, part, c.Params)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Name, err)
+			return nil, fmt.Errorf("%s: %w", c.Method.Name, err)
 		}
 		done++
 		t.TellAll(float64(done) / float64(fits))
@@ -266,29 +258,29 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training) ([]*fusedPart, err
 	}
 	for _, fold := range folds {
 		part, out := t.Without(fold), t.Batch.Select(fold)
-		for i, m := range f.components {
-			s, err := fit(m, part)
+		for i, c := range f.components {
+			s, err := fit(c, part)
 			if err != nil {
 				return nil, fewerRows(err, part.Len(), t.Len())
 			}
 			scores, err := s.Score(ctx, nil, out)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", m.Name, err)
+				return nil, fmt.Errorf("%s: %w", c.Method.Name, err)
 			}
 			held[i] = append(held[i], scores...)
 		}
 	}
 	parts := make([]*fusedPart, len(f.components))
-	for i, m := range f.components {
-		s, err := fit(m, t)
+	for i, c := range f.components {
+		s, err := fit(c, t)
 		if err != nil {
 			return nil, err
 		}
-		c, err := calibrate.NewConformal(held[i])
+		p, err := calibrate.NewConformal(held[i])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Name, err)
+			return nil, fmt.Errorf("%s: %w", c.Method.Name, err)
 		}
-		parts[i] = &fusedPart{m.Name, f.weights[i], component{m, s}, c.Scores, newSurprise(c)}
+		parts[i] = &fusedPart{c.Method.Name, c.Weight, component{c.Method, s}, p.Scores, newSurprise(p)}
 	}
 	return parts, nil
 }
@@ -326,12 +318,8 @@ func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error)
 	}
 	all := make([][]float64, len(s.Parts))
 	for i, p := range s.Parts {
-		scorer := p.Fitted.Scorer
-		if n, ok := scorer.(ood.NetworkBound); ok {
-			scorer = n.Bind(b.Network)
-		}
 		var err error
-		if all[i], err = scorer.Score(ctx, nil, b); err != nil {
+		if all[i], err = p.Fitted.Bind(b.Network).Score(ctx, nil, b); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		for r, v := range all[i] {
@@ -360,7 +348,7 @@ func (s *fused) combined(surprises []float64) float64 {
 // Variant says what stands in for a component.
 func (s *fused) Variant(n ood.Network) string {
 	for _, p := range s.Parts {
-		if v := ood.VariantOf(p.Fitted.Scorer); v != "" {
+		if v := p.Fitted.Bind(n).Variant(); v != "" {
 			return v
 		}
 	}

@@ -45,7 +45,7 @@ func TestFusedAgreesWithNumPy(t *testing.T) {
 	training := ood.Training{Batch: ood.Batch{Features: general(features), Logits: general(logits)}, Seed: seed}
 	m := baselines.Fused("three", baselines.Fisher, baselines.Certificates, baselines.Energy, baselines.KNN)
 	covered := map[string][]float64{"fisher": ref.Fisher, "harmonic": ref.Harmonic}
-	for _, p := range m.Grid {
+	for _, p := range m.Grid() {
 		if covered[p["combine"].(string)] == nil {
 			t.Errorf("no reference scores of %v", p)
 		}
@@ -60,7 +60,7 @@ func TestFusedAgreesWithNumPy(t *testing.T) {
 		{m, "fisher", ref.Fisher}, {m, "harmonic", ref.Harmonic},
 		{weighted, "fisher", ref.WeightedFisher}, {weighted, "harmonic", ref.WeightedHarmonic},
 	} {
-		s, err := c.Fit(background, training, ood.Params{"combine": c.combine})
+		s, err := ood.Fit(background, c.Method, training, ood.Params{"combine": c.combine})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,26 +76,18 @@ func TestFusedAgreesWithNumPy(t *testing.T) {
 // given scores rows with their only feature.
 var given = ood.Method{
 	Name: "given", Doc: "The feature.", Needs: ood.NeedFeatures,
-	Fit: func(context.Context, ood.Training, ood.Params) (ood.Scorer, error) { return feature{}, nil },
-	Restore: func(s heads.State) (ood.Scorer, error) {
-		if len(s.Params)+len(s.Arrays) > 0 {
-			return nil, errors.New("there is more")
-		}
-		return feature{}, nil
-	},
+	Fit: func(context.Context, ood.Training, ood.Values) (ood.Fitted, error) { return &feature{}, nil },
+	New: func() ood.Fitted { return &feature{} },
 }
 
 type feature struct{}
 
-func (feature) Score(_ context.Context, _ []float64, b ood.Batch) ([]float64, error) {
-	s := make([]float64, b.Features.Rows)
-	for i := range s {
-		s[i] = float64(b.Features.Data[i*b.Features.Stride])
+func (*feature) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	for i := range dst {
+		dst[i] = float64(b.Features.Data[i*b.Features.Stride])
 	}
-	return s, nil
+	return nil
 }
-
-func (feature) State() heads.State { return heads.State{} }
 
 func column(x ...float32) ood.Batch {
 	b := ood.Batch{Features: zeros(len(x), 1)}
@@ -118,7 +110,7 @@ func TestFusedOrder(t *testing.T) {
 		"ramp": ramp, "heavy tail": heavy, "all alike": slices.Repeat([]float32{3}, 50), "two rows": {1, 2}, "one above others": append(make([]float32, 49), 5),
 	} {
 		m := baselines.Fused("alone", baselines.HarmonicMean, given)
-		s, err := m.Fit(background, ood.Training{Batch: column(fit...)}, nil)
+		s, err := ood.Fit(background, m, ood.Training{Batch: column(fit...)}, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -145,7 +137,7 @@ func TestFusedIsConservative(t *testing.T) {
 		fit[i] = float32(i*i%101) / 7
 	}
 	training := ood.Training{Batch: column(fit...), Seed: 2}
-	s, err := baselines.Fused("alone", baselines.HarmonicMean, given).Fit(background, training, nil)
+	s, err := ood.Fit(background, baselines.Fused("alone", baselines.HarmonicMean, given), training, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,12 +171,12 @@ func TestFusedCalibratesOutOfFold(t *testing.T) {
 	var fits []int
 	seen := ood.Method{
 		Name: "seen", Doc: "1 for a row fitted with, else 0.", Needs: ood.NeedFeatures,
-		Fit: func(_ context.Context, t ood.Training, _ ood.Params) (ood.Scorer, error) {
+		Fit: func(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
 			fits = append(fits, t.Len())
-			return known(slices.Clone(t.Features.Data)), nil
+			return &known{slices.Clone(t.Features.Data)}, nil
 		},
 	}
-	s, err := baselines.Fused("alone", baselines.HarmonicMean, seen).Fit(background, ood.Training{Batch: column(rows...), Seed: 3}, nil)
+	s, err := ood.Fit(background, baselines.Fused("alone", baselines.HarmonicMean, seen), ood.Training{Batch: column(rows...), Seed: 3}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,20 +195,20 @@ func TestFusedCalibratesOutOfFold(t *testing.T) {
 // 1 whether components tell theirs or not.
 func TestFusedCountsAllRows(t *testing.T) {
 	picky := given
-	picky.Fit = func(_ context.Context, t ood.Training, _ ood.Params) (ood.Scorer, error) {
+	picky.Fit = func(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
 		if t.Len() < 3 {
 			return nil, &heads.TooFewRowsError{What: "picky", Have: t.Len(), Need: 3}
 		}
-		return feature{}, nil
+		return &feature{}, nil
 	}
 	m := baselines.Fused("alone", baselines.HarmonicMean, picky)
 	var few *heads.TooFewRowsError
-	if _, err := m.Fit(background, ood.Training{Batch: column(1, 2, 3)}, nil); !errors.As(err, &few) || few.Have != 3 || few.Need != 4 {
+	if _, err := ood.Fit(background, m, ood.Training{Batch: column(1, 2, 3)}, nil); !errors.As(err, &few) || few.Have != 3 || few.Need != 4 {
 		t.Errorf("3 rows, of which it takes 4: %v", err)
 	}
 	var told []float64
 	training := ood.Training{Batch: column(1, 2, 3, 4), Progress: func(share float64) { told = append(told, share) }}
-	if _, err := m.Fit(background, training, nil); err != nil {
+	if _, err := ood.Fit(background, m, training, nil); err != nil {
 		t.Fatal(err)
 	}
 	if len(told) != 5 || !slices.IsSorted(told) || told[4] != 1 {
@@ -225,26 +217,25 @@ func TestFusedCountsAllRows(t *testing.T) {
 }
 
 // known scores 1 for the rows in it.
-type known []float32
+type known struct{ rows []float32 }
 
-func (k known) Score(_ context.Context, _ []float64, b ood.Batch) ([]float64, error) {
-	s := make([]float64, b.Features.Rows)
-	for i := range s {
-		if slices.Contains(k, b.Features.Data[i*b.Features.Stride]) {
-			s[i] = 1
+func (k *known) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	for i := range dst {
+		if slices.Contains(k.rows, b.Features.Data[i*b.Features.Stride]) {
+			dst[i] = 1
 		}
 	}
-	return s, nil
+	return nil
 }
 
 func TestFusedRestoreRefuses(t *testing.T) {
 	m := baselines.Fused("alone", baselines.Fisher, given)
-	s, err := m.Fit(background, ood.Training{Batch: column(1, 2, 3, 4, 5, 6)}, nil)
+	s, err := ood.Fit(background, m, ood.Training{Batch: column(1, 2, 3, 4, 5, 6)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := func() heads.State { return throughJSON(t, s.(heads.Stater).State()) }
-	if _, err := m.Restore(state()); err != nil {
+	state := func() heads.State { return throughJSON(t, s.State()) }
+	if _, err := ood.Restore(m, state()); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -255,14 +246,14 @@ func TestFusedRestoreRefuses(t *testing.T) {
 		{func(s heads.State) { s.Params["parts"] = 2. }, "more parts"},
 		{func(s heads.State) { s.Params["parts.0.method"] = "energy" }, `it is of "energy"`},
 		{func(s heads.State) { s.Params["parts.0.weight"] = .5 }, "add up to 1"},
-		{func(s heads.State) { s.Params["parts.0.fitted.width"] = 3. }, "there is more"},
+		{func(s heads.State) { s.Params["parts.0.fitted.width"] = 3. }, `"width" belongs to nothing`},
 		{func(s heads.State) { s.Arrays["knn.train"] = heads.Vector([]float64{1}) }, "knn.train"},
 		{func(s heads.State) { s.Arrays["parts.0.calibration"] = heads.Vector([]float64{2, 1}) }, "falls"},
 		{func(s heads.State) { s.Arrays["parts.0.calibration"] = heads.Vector([]float64{math.NaN()}) }, "NaN"},
 	} {
 		spoilt := state()
 		c.spoil(spoilt)
-		if _, err := m.Restore(spoilt); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := ood.Restore(m, spoilt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
@@ -277,7 +268,7 @@ func TestFusedBindsItsComponents(t *testing.T) {
 		t.Errorf("needs %v", m.Needs)
 	}
 	t.Run("state", func(t *testing.T) { c.state(t, m) })
-	if _, bound := c.fit(t, baselines.FusedPValues, nil).(ood.NetworkBound); bound {
+	if c.fit(t, baselines.FusedPValues, nil).RunsNetwork() {
 		t.Error("bound to a network that it does not run")
 	}
 }

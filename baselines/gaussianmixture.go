@@ -9,27 +9,26 @@ import (
 )
 
 // GaussianMixture scores with minus the logarithm of a density.
-var GaussianMixture = ood.Define(ood.Spec{
+var GaussianMixture = ood.Method{
 	Name: "gaussian-mixture",
 	Doc: "Minus the log density of the features under a mixture of k Gaussians with full or diagonal covariances, fitted by " +
 		"expectation maximisation from k-means clusters until the mean log density changes by less than .001, or 100 times. lambda is " +
 		"added to every variance. k stops at the number of distinct training rows.",
 	Ref:   "Dempster, Laird & Rubin 1977; as scikit-learn's GaussianMixture",
 	Needs: ood.NeedFeatures,
-	Memory: func(t ood.Training, p ood.Params) float64 {
-		r := p.Reader()
-		if r.OneOf("covariance", "full", "diag") == "diag" {
+	Memory: func(t ood.Training, p ood.Values) float64 {
+		if p.Text("covariance") == "diag" {
 			return 0
 		}
 		// The mixture before and after a step.
-		return (2*min(r.Float("k", 10), float64(t.Len())) + 4) * square(t.Features.Cols)
+		return (2*min(p.Float("k"), float64(t.Len())) + 4) * square(t.Features.Cols)
 	},
 	Params: []ood.Param{
 		ood.Choice("covariance", "full", "diag").Over("full", "diag"), ood.Count("k", 10).Over(1, 3, 10), ood.Number("lambda", 1e-6).Above(0),
 	},
 	Fit: fitGaussianMixture,
 	New: func() ood.Fitted { return &mixture{} },
-})
+}
 
 // As scikit-learn stops.
 const (

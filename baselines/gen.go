@@ -11,7 +11,7 @@ import (
 )
 
 // GEN scores with a generalised entropy of the likeliest classes.
-var GEN = ood.Define(ood.Spec{
+var GEN = ood.Method{
 	Name: "gen",
 	Doc: "Generalised entropy Σ pᵞ(1−p)ᵞ over the `top` largest entries p of softmax(logits), with γ the parameter gamma. " +
 		"Networks with fewer classes than top have all of them summed.",
@@ -26,7 +26,7 @@ var GEN = ood.Define(ood.Spec{
 		return &gen{p.Float("gamma"), p.Int("top")}, nil
 	},
 	New: func() ood.Fitted { return &gen{} },
-})
+}
 
 type gen struct {
 	Gamma float64 `state:"gamma,positive"`

@@ -9,7 +9,7 @@ import (
 
 // Geometrical scores with the functional margin over the norm of a gradient,
 // negated: how far the input is from where the prediction changes.
-var Geometrical = ood.Define(ood.Spec{
+var Geometrical = ood.Method{
 	Name: "geometrical",
 	Doc: "Minus the difference between the two largest entries of softmax(logits / temperature), or with logits=true of the " +
 		"logits themselves, over the norm of a gradient with respect to the input. The default is the " +
@@ -22,7 +22,7 @@ var Geometrical = ood.Define(ood.Spec{
 	Params: []ood.Param{
 		ood.Number("temperature", 1).Above(0), ood.Choice("gradient", gradientMargin, gradientSum), ood.Flag("logits", false),
 	},
-	Grid: []ood.Params{
+	Sweep: []ood.Params{
 		{"temperature": 1., "gradient": gradientSum}, {"temperature": 2., "gradient": gradientSum},
 		{"temperature": 10., "gradient": gradientSum}, {"logits": true, "gradient": gradientSum},
 	},
@@ -34,7 +34,7 @@ var Geometrical = ood.Define(ood.Spec{
 		return s, nil
 	},
 	New: func() ood.Fitted { return &geometrical{} },
-})
+}
 
 // Choices of the parameter "gradient".
 const (

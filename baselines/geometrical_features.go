@@ -11,7 +11,7 @@ import (
 
 // GeometricalFeatures is the distance from the features to where the last
 // layer predicts another class, which is exact.
-var GeometricalFeatures = ood.Define(ood.Spec{
+var GeometricalFeatures = ood.Method{
 	Name: "geometrical-features",
 	Doc: "Minus the Euclidean distance from the features to the nearest decision boundary of the last layer: the least of " +
 		"(z_y − z_k)/‖w_y − w_k‖ over all classes k, with y the predicted class.",
@@ -21,7 +21,7 @@ var GeometricalFeatures = ood.Define(ood.Spec{
 		return &geometricalFeatures{boundaries{lastLayer: newLastLayer(t)}}, nil
 	},
 	New: func() ood.Fitted { return &geometricalFeatures{} },
-})
+}
 
 type geometricalFeatures struct{ boundaries }
 

@@ -26,7 +26,7 @@ func TestGeometricalDistance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := baselines.Geometrical.Fit(background, ood.Training{Batch: b, Last: last, Network: network}, p)
+	s, err := ood.Fit(background, baselines.Geometrical, ood.Training{Batch: b, Last: last, Network: network}, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 // GradNorm scores with the length of a gradient with respect to the last
 // layer's weights, negated.
-var GradNorm = ood.Define(ood.Spec{
+var GradNorm = ood.Method{
 	Name: "gradnorm",
 	Doc: "Minus the sum of absolute values of the gradient of KL(uniform ‖ softmax(logits / temperature)) with respect to the last " +
 		"layer's weights, in closed form: ‖φ‖₁ · ‖softmax(logits / temperature) − 1/c‖₁ / temperature. It is larger in-domain.",
@@ -20,7 +20,7 @@ var GradNorm = ood.Define(ood.Spec{
 		return &gradNorm{p.Float("temperature")}, nil
 	},
 	New: func() ood.Fitted { return &gradNorm{} },
-})
+}
 
 type gradNorm struct {
 	Temperature float64 `state:"temperature,positive"`

@@ -16,24 +16,23 @@ import (
 
 // IsolationForest scores with how few random splits it takes to set a row
 // apart.
-var IsolationForest = ood.Define(ood.Spec{
+var IsolationForest = ood.Method{
 	Name: "isolation-forest",
 	Doc: "Isolation forest: 2 to the power of minus the mean number of random splits that isolate the row, over what it is for a " +
 		"random search tree. Each of the trees is grown on samples training rows drawn without replacement, or all where they are fewer.",
 	Ref:   "Liu, Ting & Zhou 2008, doi:10.1109/ICDM.2008.17, eq. 2; as scikit-learn's IsolationForest",
 	Needs: ood.NeedFeatures,
-	Memory: func(t ood.Training, p ood.Params) float64 {
-		r := p.Reader()
-		nodes := 2 * min(r.Float("samples", 256), float64(t.Len()))
-		return 32 * nodes * min(r.Float("trees", 100), mostTrees)
+	Memory: func(t ood.Training, p ood.Values) float64 {
+		nodes := 2 * min(p.Float("samples"), float64(t.Len()))
+		return 32 * nodes * min(p.Float("trees"), mostTrees)
 	},
 	Params: []ood.Param{ood.Count("trees", 100).AtMost(mostTrees), ood.Count("samples", 256)},
-	Grid: []ood.Params{
+	Sweep: []ood.Params{
 		{"trees": 100., "samples": 256.}, {"trees": 100., "samples": 64.}, {"trees": 100., "samples": 1024.}, {"trees": 500., "samples": 256.},
 	},
 	Fit: fitIsolationForest,
 	New: func() ood.Fitted { return &isolationForest{} },
-})
+}
 
 type isolationForest struct {
 	Width   int         `state:"width,dim=features"`

@@ -13,7 +13,7 @@ import (
 
 // KLMatching compares what is predicted with what is usually predicted where
 // the same class comes first.
-var KLMatching = ood.Define(ood.Spec{
+var KLMatching = ood.Method{
 	Name: "kl-matching",
 	Doc: "The least KL(softmax(logits) ‖ d) over the typical distributions d, in nats: for each class, the mean of softmax(logits) " +
 		"over the training rows predicted as that class. No labels are needed. Classes that are never predicted have no d.",
@@ -21,7 +21,7 @@ var KLMatching = ood.Define(ood.Spec{
 	Needs: ood.NeedLogits,
 	Fit:   fitKLMatching,
 	New:   func() ood.Fitted { return &klMatching{} },
-})
+}
 
 type klMatching struct {
 	Logs blas64.General `state:"log_distributions[k,logits]"` // of typical distributions

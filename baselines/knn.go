@@ -12,7 +12,7 @@ import (
 
 // KNN scores with the distance to the k-th nearest training row, on the unit
 // sphere.
-var KNN = ood.Define(ood.Spec{
+var KNN = ood.Method{
 	Name: "knn",
 	Doc: "Euclidean distance to the k-th nearest of the training features, found by exhaustive search, with all features " +
 		"scaled to unit norm. k below 1 is a share of the training rows, as the paper lets k grow with them, and k stops at all of them.",
@@ -21,7 +21,7 @@ var KNN = ood.Define(ood.Spec{
 	Params: []ood.Param{ood.Share("k", .001).Above(0).Over(.001, 1, 10, 50, 100, 200, 500, 1000)},
 	Fit:    fitKNN,
 	New:    func() ood.Fitted { return &knn{} },
-})
+}
 
 type knn struct {
 	ranked     // scaled to unit norm

@@ -14,15 +14,15 @@ import (
 
 // LOF scores with how much sparser a row's surroundings are than those of the
 // training rows around it.
-var LOF = ood.Define(ood.Spec{
+var LOF = ood.Method{
 	Name: "lof",
 	Doc: "Local outlier factor: the local reachability density of the k nearest training rows, on average, over that of the " +
 		"row itself. About 1 in-domain. k stops short of the number of training rows.",
 	Ref:   "Breunig et al. 2000, doi:10.1145/342009.335388; as scikit-learn's LocalOutlierFactor with novelty=True",
 	Needs: ood.NeedFeatures,
-	Memory: func(t ood.Training, p ood.Params) float64 {
+	Memory: func(t ood.Training, p ood.Values) float64 {
 		n := float64(t.Len())
-		return 16 * n * min(p.Reader().Float("k", 20), n)
+		return 16 * n * min(p.Float("k"), n)
 	},
 	Params: []ood.Param{ood.Count("k", 20).Over(10, 20, 50, 100)},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
@@ -30,7 +30,7 @@ var LOF = ood.Define(ood.Spec{
 		return fitted[p.Int("k")], err
 	},
 	New: func() ood.Fitted { return &lof{} },
-})
+}
 
 type lof struct {
 	Train   blas32.General `state:"train[n,features]"`

@@ -17,7 +17,7 @@ type logitScore struct {
 // logitMethod completes the description of a method that scores with a function
 // of a row of logits and a temperature, which is 0 where the parameter "logits"
 // is set.
-func logitMethod(s ood.Spec, row func(z []float32, temperature float64) float64) ood.Method {
+func logitMethod(s ood.Method, row func(z []float32, temperature float64) float64) ood.Method {
 	s.Needs = ood.NeedLogits
 	s.Fit = func(_ context.Context, _ ood.Training, p ood.Values) (ood.Fitted, error) {
 		temperature := 0.
@@ -27,7 +27,7 @@ func logitMethod(s ood.Spec, row func(z []float32, temperature float64) float64)
 		return &logitScore{temperature, row}, nil
 	}
 	s.New = func() ood.Fitted { return &logitScore{row: row} }
-	return ood.Define(s)
+	return s
 }
 
 // Score implements ood.Fitted.

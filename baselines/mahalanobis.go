@@ -9,7 +9,7 @@ import (
 
 // Mahalanobis scores with the distance to the nearest class, one Gaussian each
 // with a covariance that all share.
-var Mahalanobis = ood.Define(ood.Spec{
+var Mahalanobis = ood.Method{
 	Name: "mahalanobis",
 	Doc: "Squared Mahalanobis distance to the nearest class mean, with one covariance for all classes: that of the training features " +
 		"about their class's mean. Classes are the labels where there are any, else the largest logit. The covariance is " +
@@ -24,7 +24,7 @@ var Mahalanobis = ood.Define(ood.Spec{
 		return &mahalanobis{c}, err
 	},
 	New: func() ood.Fitted { return &mahalanobis{} },
-})
+}
 
 // shrinkage is the parameter of that name.
 func shrinkage(otherwise float64) ood.Param {

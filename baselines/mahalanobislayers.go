@@ -12,7 +12,7 @@ import (
 // MahalanobisLayers looks at the network before its last layer: inputs of
 // another kind (other strokes, colours, textures) stand out there, even where
 // what is left of them in the last features looks familiar.
-var MahalanobisLayers = ood.Define(ood.Spec{
+var MahalanobisLayers = ood.Method{
 	Name: "mahalanobis-layers",
 	Doc: "The mean over earlier layers of the Mahalanobis distance to the nearest class mean, each layer's divided by what it is on " +
 		"average on the training rows. Within a layer, one covariance serves all classes; shrinkage mixes that share of a multiple of the identity into it. Classes are " +
@@ -21,7 +21,7 @@ var MahalanobisLayers = ood.Define(ood.Spec{
 	Ref: "Lee et al. 2018, arXiv:1807.03888, eq. 2 and the feature ensemble of section 2.2, with layers weighed alike in place of a regression on " +
 		"out-of-domain rows",
 	Needs: ood.NeedLayers,
-	Memory: func(t ood.Training, _ ood.Params) float64 {
+	Memory: func(t ood.Training, _ ood.Values) float64 {
 		var widest, stored float64
 		for _, l := range t.Layers {
 			widest, stored = max(widest, square(l.Cols)), stored+square(l.Cols)
@@ -31,7 +31,7 @@ var MahalanobisLayers = ood.Define(ood.Spec{
 	Params: []ood.Param{shrinkage(coupledShrinkage).Over(coupledShrinkage, .01, .1)},
 	Fit:    fitMahalanobisLayers,
 	New:    func() ood.Fitted { return &mahalanobisLayers{} },
-})
+}
 
 type mahalanobisLayers struct {
 	Layers []gaussian.Classes `state:"layers,least=1"`

@@ -36,11 +36,11 @@ func TestMahalanobisLayersAgreesWithScikitLearn(t *testing.T) {
 		return list
 	}
 	training := ood.Training{Batch: ood.Batch{Layers: layers(ref.Fit), Labels: ref.Labels}}
-	if len(ref.Scores) != len(baselines.MahalanobisLayers.Grid) {
-		t.Errorf("reference scores of %d configurations, and there are %d", len(ref.Scores), len(baselines.MahalanobisLayers.Grid))
+	if len(ref.Scores) != len(baselines.MahalanobisLayers.Grid()) {
+		t.Errorf("reference scores of %d configurations, and there are %d", len(ref.Scores), len(baselines.MahalanobisLayers.Grid()))
 	}
 	for _, c := range ref.Scores {
-		s, err := baselines.MahalanobisLayers.Fit(background, training, c.Params)
+		s, err := ood.Fit(background, baselines.MahalanobisLayers, training, c.Params)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestMahalanobisLayersAgreesWithScikitLearn(t *testing.T) {
 func TestMahalanobisLayersRefuses(t *testing.T) {
 	data := newToy()
 	training, b := data.training(40), data.in(5)
-	s, err := baselines.MahalanobisLayers.Fit(background, training, nil)
+	s, err := ood.Fit(background, baselines.MahalanobisLayers, training, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,16 +70,16 @@ func TestMahalanobisLayersRefuses(t *testing.T) {
 		}
 	}
 	training.Layers = []blas32.General{training.Layers[0], zeros(40, 3)}
-	if _, err := baselines.MahalanobisLayers.Fit(background, training, nil); err == nil {
+	if _, err := ood.Fit(background, baselines.MahalanobisLayers, training, nil); err == nil {
 		t.Error("a layer that does not vary: no error")
 	}
 	training.Labels, training.Logits = nil, blas32.General{}
 	training.Layers = training.Layers[:1]
-	if _, err := baselines.MahalanobisLayers.Fit(background, training, nil); err != nil {
+	if _, err := ood.Fit(background, baselines.MahalanobisLayers, training, nil); err != nil {
 		t.Errorf("rows without classes: %v", err)
 	}
 	training.Layers = []blas32.General{zeros(0, 3)}
-	if _, err := baselines.MahalanobisLayers.Fit(background, training, nil); err == nil || errors.Is(err, ood.ErrNoClasses) {
+	if _, err := ood.Fit(background, baselines.MahalanobisLayers, training, nil); err == nil || errors.Is(err, ood.ErrNoClasses) {
 		t.Errorf("no rows: %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // MaxLogit scores with the largest logit, negated.
-var MaxLogit = logitMethod(ood.Spec{
+var MaxLogit = logitMethod(ood.Method{
 	Name: "max-logit",
 	Doc: "Minus the largest logit. Unlike a softmax, it keeps how far all logits are from zero. " +
 		"The method \"largest\" has it too, as one entry of its grid.",

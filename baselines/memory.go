@@ -6,7 +6,7 @@ import (
 )
 
 // memoryOf is the type of ood.Method.Memory.
-type memoryOf func(t ood.Training, p ood.Params) float64
+type memoryOf func(t ood.Training, p ood.Values) float64
 
 // eigenSquares are the matrices of width × width that are held where an
 // eigenproblem of the features is solved: moments, what they are reduced to,
@@ -15,7 +15,7 @@ const eigenSquares = 7
 
 // squares are n matrices of all features by all features, in float64.
 func squares(n float64) memoryOf {
-	return func(t ood.Training, _ ood.Params) float64 { return n * square(t.Features.Cols) }
+	return func(t ood.Training, _ ood.Values) float64 { return n * square(t.Features.Cols) }
 }
 
 func square(width int) float64 { return 8 * float64(width) * float64(width) }
@@ -25,9 +25,9 @@ const trainingBytes = 64
 
 // trained is what training certificates takes, and their products with each
 // other.
-func trained(t ood.Training, p ood.Params) float64 {
+func trained(t ood.Training, p ood.Values) float64 {
 	h := t.Features.Cols
-	k, _ := count(p.Reader().NonNegative("k", 0), h)
+	k := p.Count("k", h)
 	if k == 0 {
 		k = heads.DefaultK(h)
 	}
@@ -36,15 +36,9 @@ func trained(t ood.Training, p ood.Params) float64 {
 
 // passesMemory is what the outputs of all passes of some rows take.
 func passesMemory(rows float64) memoryOf {
-	return func(t ood.Training, p ood.Params) float64 {
-		return 8 * rows * p.Reader().Float("passes", 100) * float64(t.Logits.Cols)
+	return func(t ood.Training, p ood.Values) float64 {
+		return 8 * rows * p.Float("passes") * float64(t.Logits.Cols)
 	}
-}
-
-// units is a width that p asks for. Fit refuses one above the most there is,
-// and says so better.
-func units(p ood.Params, name string, def float64) float64 {
-	return min(p.Reader().Float(name, def), mostUnits)
 }
 
 // smallNetwork is what training a network of one hidden layer takes.

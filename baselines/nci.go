@@ -11,7 +11,7 @@ import (
 
 // NCI looks at what neural collapse does to features: they point along the
 // weights of their class, and away from the origin.
-var NCI = ood.Define(ood.Spec{
+var NCI = ood.Method{
 	Name: "nci",
 	Doc: "Minus the length of the predicted class's weights projected on φ − μ, with μ the mean of the training features, and minus " +
 		"alpha·‖φ‖₁: features in-domain lie along the weights of their class, and far from the origin.",
@@ -22,7 +22,7 @@ var NCI = ood.Define(ood.Spec{
 		return &nci{newLastLayer(t), featureMeans(t), p.Float("alpha")}, nil
 	},
 	New: func() ood.Fitted { return &nci{} },
-})
+}
 
 type nci struct {
 	lastLayer

@@ -11,7 +11,7 @@ import (
 
 // NECO scores with the share of the features that lies in the space to which
 // those of a network trained to the end collapse, negated.
-var NECO = ood.Define(ood.Spec{
+var NECO = ood.Method{
 	Name: "neco",
 	Doc: "Minus the norm of the standardised features' projection on their first k principal components over their whole norm; " +
 		"max_logit=true multiplies it by the largest logit, which the authors do for all networks but ResNets. k below 1 is a " +
@@ -23,7 +23,7 @@ var NECO = ood.Define(ood.Spec{
 	Params: []ood.Param{ood.Flag("max_logit", false).Over(false, true), ood.Share("k", 0).Over(0, .25, .5, 100)},
 	Fit:    fitNECO,
 	New:    func() ood.Fitted { return &neco{} },
-})
+}
 
 type neco struct {
 	Mean       []float64      `state:"mean[features]"`

@@ -105,7 +105,7 @@ func TestScoresAgreeWithPyTorch(t *testing.T) {
 				c.Params["passes"] = 5.
 				tolerance = func(want float64) float64 { return 1e-9*math.Abs(want) + 1e-15 }
 			}
-			s, err := m.Fit(background, training, c.Params)
+			s, err := ood.Fit(background, m, training, c.Params)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,10 +118,10 @@ func TestScoresAgreeWithPyTorch(t *testing.T) {
 	}
 	classifier := openClassifierReference(t)
 	for _, m := range baselines.All {
-		if _, drawn := m.Default["passes"]; drawn || m.Needs&(ood.NeedNetwork|ood.NeedWeights) == 0 || featureMethods[m.Name] || classifier.has(m.Name) || m.Name == baselines.FusedPValues.Name || m.Name == baselines.FusedLayers.Name {
+		if _, drawn := m.Default()["passes"]; drawn || m.Needs&(ood.NeedNetwork|ood.NeedWeights) == 0 || featureMethods[m.Name] || classifier.has(m.Name) || m.Name == baselines.FusedPValues.Name || m.Name == baselines.FusedLayers.Name {
 			continue
 		}
-		for _, p := range append(m.Grid, m.Default) {
+		for _, p := range append(m.Grid(), m.Default()) {
 			all, err := m.With(p)
 			if err != nil {
 				t.Fatal(err)
@@ -145,7 +145,7 @@ func TestLastLayerOfManyOutputs(t *testing.T) {
 		b.Features.Data[i] = float32(i%13) / 100
 	}
 	training := ood.Training{Batch: b, Last: last}
-	s, err := baselines.BALDFeatures.Fit(background, training, ood.Params{"passes": 700.})
+	s, err := ood.Fit(background, baselines.BALDFeatures, training, ood.Params{"passes": 700.})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 
 // NNGuide trusts the energy of a row as far as training rows like it have a low
 // energy too.
-var NNGuide = ood.Define(ood.Spec{
+var NNGuide = ood.Method{
 	Name: "nnguide",
 	Doc: "Minus log Σ exp(logits) times the mean of the k largest inner products between the features and training features, all of unit " +
 		"norm, each times log Σ exp(logits) of its training row. All training rows are kept: fit with a sample of them where they are many, " +
@@ -27,7 +27,7 @@ var NNGuide = ood.Define(ood.Spec{
 		return &nnGuide{g, p.Int("k")}, err
 	},
 	New: func() ood.Fitted { return &nnGuide{guides: &guides{}} },
-})
+}
 
 type nnGuide struct {
 	*guides

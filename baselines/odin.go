@@ -8,7 +8,7 @@ import (
 
 // ODIN moves an input towards the class predicted for it before it looks at the
 // softmax: inputs of the domain follow further than others.
-var ODIN = ood.Define(ood.Spec{
+var ODIN = ood.Method{
 	Name: "odin",
 	Doc: "Minus the largest entry of softmax(logits / temperature) at the input x + ε·sign(∂/∂x log softmax(logits / temperature)), " +
 		"the gradient being that of the predicted class: a small step that makes the network surer. " +
@@ -25,7 +25,7 @@ var ODIN = ood.Define(ood.Spec{
 		return s, t.InputScale.Check()
 	},
 	New: func() ood.Fitted { return &odin{} },
-})
+}
 
 // odinParams are those of ODIN and of its variant on features.
 func odinParams() []ood.Param {

@@ -11,7 +11,7 @@ import (
 
 // ODINFeatures is ODIN with the features in place of the input: the last layer
 // alone is differentiated, in closed form.
-var ODINFeatures = ood.Define(ood.Spec{
+var ODINFeatures = ood.Method{
 	Name: "odin-features",
 	Doc: "ODIN with the features φ in place of the input, for networks that cannot be differentiated: minus the largest entry of " +
 		"softmax((W(φ+ε·s)+b) / temperature), with s the signs of the gradient of log softmax of the predicted class with respect to φ. " +
@@ -26,7 +26,7 @@ var ODINFeatures = ood.Define(ood.Spec{
 		return &odinFeatures{newLastLayer(t), p.Float("temperature"), p.Float("epsilon")}, nil
 	},
 	New: func() ood.Fitted { return &odinFeatures{} },
-})
+}
 
 type odinFeatures struct {
 	lastLayer

@@ -15,7 +15,7 @@ import (
 
 // OneClassSVM scores with how far outside a row is of a boundary drawn around
 // the training rows.
-var OneClassSVM = ood.Define(ood.Spec{
+var OneClassSVM = ood.Method{
 	Name: "one-class-svm",
 	Doc: "Minus the decision function of a one-class support vector machine with the kernel exp(−gamma·‖x−y‖²), solved by " +
 		"sequential minimal optimisation. nu bounds the share of training rows outside of the boundary from above and that of support " +
@@ -28,7 +28,7 @@ var OneClassSVM = ood.Define(ood.Spec{
 	},
 	Fit: fitOneClassSVM,
 	New: func() ood.Fitted { return &oneClassSVM{} },
-})
+}
 
 type oneClassSVM struct {
 	Vectors      blas32.General `state:"vectors[n,features]"` // the support vectors

@@ -14,7 +14,7 @@ import (
 
 // OpenMax takes from the logits of likely classes what their distance from the
 // classes' means makes doubtful, and gives it to a class for the unknown.
-var OpenMax = ood.Define(ood.Spec{
+var OpenMax = ood.Method{
 	Name: "openmax",
 	Doc: "Log-odds of the unknown class that OpenMax adds to the softmax. A Weibull distribution of the `tail` largest Euclidean distances " +
 		"between a class's training logits and their mean says how unusual a row is for each of the `alpha` likeliest classes, and that much " +
@@ -26,7 +26,7 @@ var OpenMax = ood.Define(ood.Spec{
 	Params: []ood.Param{ood.Count("tail", 20).Over(20, 50), ood.Count("alpha", 10).Over(3, 10)},
 	Fit:    fitOpenMax,
 	New:    func() ood.Fitted { return &openMax{} },
-})
+}
 
 type openMax struct {
 	Means blas64.General `state:"means[logits,logits]"` // by class

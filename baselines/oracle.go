@@ -11,7 +11,7 @@ import (
 )
 
 // Oracle is a control that is told what out-of-domain looks like.
-var Oracle = ood.Define(ood.Spec{
+var Oracle = ood.Method{
 	Name: "oracle",
 	Doc: "Logistic regression of in-domain against out-of-domain features, standardised: what a linear detector could " +
 		"reach if it were shown out-of-domain rows beforehand. The score is the log-odds; lambda weighs ½‖w‖² " +
@@ -22,7 +22,7 @@ var Oracle = ood.Define(ood.Spec{
 	Params:  []ood.Param{ood.Number("lambda", 1).Above(0)},
 	Fit:     fitOracle,
 	New:     func() ood.Fitted { return &oracle{} },
-})
+}
 
 // oracle is the log-odds φ·weight + bias.
 type oracle struct {

@@ -38,7 +38,7 @@ func readPaperReference(t *testing.T) paperReference {
 	return ref
 }
 
-func compareScores(t *testing.T, s ood.Scorer, rows [][]float32, want []float64, tolerance float64) {
+func compareScores(t *testing.T, s *ood.Scorer, rows [][]float32, want []float64, tolerance float64) {
 	t.Helper()
 	for i, got := range score(t, s, ood.Batch{Features: general(rows)}) {
 		if !(math.Abs(got-want[i]) <= tolerance*max(1, math.Abs(want[i]))) {
@@ -50,7 +50,7 @@ func compareScores(t *testing.T, s ood.Scorer, rows [][]float32, want []float64,
 func TestOracleAgreesWithScikitLearn(t *testing.T) {
 	ref := readPaperReference(t)
 	for _, c := range ref.Oracle {
-		s, err := baselines.Oracle.Fit(background, ood.Training{
+		s, err := ood.Fit(background, baselines.Oracle, ood.Training{
 			Batch: ood.Batch{Features: general(ref.Train)}, Outliers: ood.Batch{Features: general(ref.Outliers)},
 		}, ood.Params{"lambda": c.Lambda})
 		if err != nil {
@@ -73,10 +73,10 @@ func TestTrainedScoresAgreeWithPyTorch(t *testing.T) {
 		}
 		return n
 	}
-	restored := func(m ood.Method, v any) ood.Scorer {
+	restored := func(m ood.Method, v any) *ood.Scorer {
 		st := rows.Save(v)
 		st.Params["width of features"] = float64(len(ref.Test[0]))
-		s, err := m.Restore(st)
+		s, err := ood.Restore(m, st)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestPaperProblems(t *testing.T) {
 			p.NoBias == noBias && len(p.Models) == 1 && m.LearningRate == 1e-3 && m.Target == -1 && m.Seed == training.Seed
 	}
 
-	s, err := baselines.Distillation.Fit(background, training, params)
+	s, err := ood.Fit(background, baselines.Distillation, training, params)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestPaperProblems(t *testing.T) {
 		Teacher heads.Network `state:"teacher"`
 		Student heads.Network `state:"student"`
 	}
-	st := s.(heads.Stater).State()
+	st := s.State()
 	delete(st.Params, "width of features")
 	if err := rows.Restore(&drawn, st, nil); err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestPaperProblems(t *testing.T) {
 		}
 	}
 
-	if _, err := baselines.SVDD.Fit(background, training, params); err != nil {
+	if _, err := ood.Fit(background, baselines.SVDD, training, params); err != nil {
 		t.Fatal(err)
 	}
 	p = r.problems[1]

@@ -10,7 +10,7 @@ import (
 )
 
 // PCA scores with the projection on the principal components of the features.
-var PCA = ood.Define(ood.Spec{
+var PCA = ood.Method{
 	Name: "pca",
 	Doc: "Projection of the centred features on the k principal components of largest (where=top) or " +
 		"smallest (where=bottom) variance. square=true scores with its squared norm; square=false with its " +
@@ -25,7 +25,7 @@ var PCA = ood.Define(ood.Spec{
 	},
 	Fit: fitPCA,
 	New: func() ood.Fitted { return &pca{} },
-})
+}
 
 type pca struct {
 	Mean       []float64      `state:"mean[features]"`

@@ -11,7 +11,7 @@ import (
 )
 
 // Random is a control: scores that know nothing.
-var Random = ood.Define(ood.Spec{
+var Random = ood.Method{
 	Name: "random",
 	Doc: "Uniform on [0,1), drawn from the seed and the row's own features (logits where there are none), " +
 		"so that a row keeps its score wherever it stands. Equal rows get equal scores.",
@@ -22,7 +22,7 @@ var Random = ood.Define(ood.Spec{
 		return &random{t.Seed}, err
 	},
 	New: func() ood.Fitted { return &random{} },
-})
+}
 
 type random struct {
 	Seed uint64 `state:"seed"`

@@ -7,7 +7,7 @@ import (
 )
 
 // ReAct clips features that are larger than is usual in training.
-var ReAct = ood.Define(ood.Spec{
+var ReAct = ood.Method{
 	Name: "react",
 	Doc: "Energy of the logits after features are clipped from above at a percentile of all features of all training rows. Applied to the " +
 		"features that the last layer takes, averaged over space.",
@@ -16,7 +16,7 @@ var ReAct = ood.Define(ood.Spec{
 	Params: []ood.Param{percentile(90).Over(85, 90, 95, 99)},
 	Fit:    fitReAct,
 	New:    func() ood.Fitted { return &react{} },
-})
+}
 
 type react struct {
 	lastLayer

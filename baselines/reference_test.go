@@ -56,7 +56,7 @@ func TestScoresAgreeWithNumPy(t *testing.T) {
 			if !ok {
 				t.Fatal("no such method")
 			}
-			s, err := m.Fit(context.Background(), ood.Training{Batch: train}, c.Params)
+			s, err := ood.Fit(context.Background(), m, ood.Training{Batch: train}, c.Params)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +81,7 @@ func TestScoresAgreeWithNumPy(t *testing.T) {
 		if m.Control || m.Needs&(ood.NeedTrainer|ood.NeedNetwork|ood.NeedDropout|ood.NeedWeights|ood.NeedLayers) != 0 || m.Name == "gradnorm" || featureMethods[m.Name] || classifier.has(m.Name) || m.Name == baselines.FusedPValues.Name {
 			continue
 		}
-		for _, p := range m.Grid {
+		for _, p := range m.Grid() {
 			if name := m.Name + " " + p.String(); !covered[name] {
 				t.Errorf("no reference scores of %s", name)
 			}

@@ -9,7 +9,7 @@ import (
 
 // RelativeMahalanobis scores with how much further a row is from every class
 // than from the training rows as a whole.
-var RelativeMahalanobis = ood.Define(ood.Spec{
+var RelativeMahalanobis = ood.Method{
 	Name: "relative-mahalanobis",
 	Doc: "Squared Mahalanobis distance to the nearest class mean, as mahalanobis has it, less the one under a single Gaussian " +
 		"fitted to all training features. Classes are the labels where there are any, else the largest logit.",
@@ -19,7 +19,7 @@ var RelativeMahalanobis = ood.Define(ood.Spec{
 	Params: []ood.Param{shrinkage(0).Over(0, .01, .1)},
 	Fit:    fitRelativeMahalanobis,
 	New:    func() ood.Fitted { return &relativeMahalanobis{} },
-})
+}
 
 type relativeMahalanobis struct {
 	mahalanobis

@@ -43,13 +43,13 @@ type reshaped struct {
 
 // reshapingMethod completes the description of a method that changes a row by a
 // percentile of its own features.
-func reshapingMethod(s ood.Spec, change func(dst, phi []float32, largest largestFeatures) float64) ood.Method {
+func reshapingMethod(s ood.Method, change func(dst, phi []float32, largest largestFeatures) float64) ood.Method {
 	s.Needs = ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights
 	s.Fit = func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 		return &reshaped{newLastLayer(t), p.Float("percentile"), change}, nil
 	}
 	s.New = func() ood.Fitted { return &reshaped{change: change} }
-	return ood.Define(s)
+	return s
 }
 
 // Score implements ood.Fitted.

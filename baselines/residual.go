@@ -7,7 +7,7 @@ import (
 )
 
 // Residual scores with what the principal space of the features leaves over.
-var Residual = ood.Define(ood.Spec{
+var Residual = ood.Method{
 	Name: "residual",
 	Doc: "Norm of what remains of the features outside the k principal components of the training features, both seen from " +
 		"the point −W⁺b where the last layer's logits are nearest 0. k below 1 is a share of the features, and k stops short of all.",
@@ -23,7 +23,7 @@ var Residual = ood.Define(ood.Spec{
 		return &residual{seen.leftOver(p)}, nil
 	},
 	New: func() ood.Fitted { return &residual{} },
-})
+}
 
 type residual struct{ residualSpace }
 

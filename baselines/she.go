@@ -9,7 +9,7 @@ import (
 )
 
 // SHE compares features with the pattern that is stored for the predicted class.
-var SHE = ood.Define(ood.Spec{
+var SHE = ood.Method{
 	Name: "she",
 	Doc: "Simplified Hopfield energy: minus the inner product of the features with the pattern of the predicted class, the mean of the " +
 		"training features predicted as that class. Where labels are given, rows that they contradict are left out of the patterns, as in " +
@@ -24,7 +24,7 @@ var SHE = ood.Define(ood.Spec{
 		return &she{classMeans(t.Features, classes, t.Logits.Cols)}, nil
 	},
 	New: func() ood.Fitted { return &she{} },
-})
+}
 
 type she struct {
 	Patterns blas64.General `state:"patterns[logits,features]"`

@@ -12,18 +12,18 @@ import (
 )
 
 // SVDD is deep support vector data description on the features.
-var SVDD = ood.Define(ood.Spec{
+var SVDD = ood.Method{
 	Name: "svdd",
 	Doc: "Deep support vector data description on the features: a bias-free network of 64 hidden ReLU units and k outputs " +
 		"is trained by Adam to map the training rows to one centre, the mean of its outputs before training; the score is the mean " +
 		"squared difference from the centre.",
 	Ref:    "Ruff et al. 2018, as in Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:  ood.NeedFeatures | ood.NeedTrainer,
-	Memory: func(t ood.Training, p ood.Params) float64 { return smallNetwork(t, smallHidden, units(p, "k", 100)) },
+	Memory: func(t ood.Training, p ood.Values) float64 { return smallNetwork(t, smallHidden, p.Float("k")) },
 	Params: smallNetworkParams(),
 	Fit:    fitSVDD,
 	New:    func() ood.Fitted { return &svdd{} },
-})
+}
 
 // streamSVDD keeps the weights to start from apart from other uses of a seed.
 const streamSVDD = 0x73766464

@@ -12,7 +12,7 @@ import (
 
 // ViM scores with a logit made of what the principal space leaves over, set
 // against the network's own.
-var ViM = ood.Define(ood.Spec{
+var ViM = ood.Method{
 	Name: "vim",
 	Doc: "α times the norm that residual scores with, less the energy log Σ exp(logits). α is the mean of the largest logit over " +
 		"the mean of the norm, on the training rows. k below 1 is a share of the features, and k stops short of all.",
@@ -22,7 +22,7 @@ var ViM = ood.Define(ood.Spec{
 	Params: []ood.Param{ood.Share("k", .5).Above(0).Over(.25, .5, .75, 256, 1000)},
 	Fit:    fitViM,
 	New:    func() ood.Fitted { return &vim{} },
-})
+}
 
 type vim struct {
 	residualSpace

@@ -29,9 +29,8 @@ type Comparison struct {
 	OutlierShare float64
 	// Sweep fits the whole grid of each method; without it, its default alone.
 	Sweep bool
-	// Parallel is the number of configurations fitted and scored at a time (of
-	// methods, where one fits its grid at once); values below 1 mean one. More
-	// than one disturbs the times reported and nothing else.
+	// Parallel is the number of methods fitted and scored at a time; values below
+	// 1 mean one. More than one disturbs the times reported and nothing else.
 	Parallel int
 	// Resamples is the number of bootstrap resamples that confidence intervals
 	// come from, as Bootstrap says, seeded with Training.Seed; 0 means none.
@@ -89,9 +88,7 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(c.Parallel, 1))
 	for _, w := range todo {
-		for _, part := range w.parts {
-			g.Go(func() error { return w.run(ctx, part) })
-		}
+		g.Go(func() error { return w.run(ctx) })
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err

@@ -18,21 +18,18 @@ func (idle) Gradient(context.Context, ood.InputBlock, ood.Scalar) (ood.Batch, []
 	return ood.Batch{}, nil, fmt.Errorf("%w: node 7", ood.ErrNotDifferentiable)
 }
 
-type gradientScorer struct{ ood.Training }
+type gradientScorer struct{ seed uint64 }
 
-func (s gradientScorer) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
-	for x, err := range b.Inputs.Blocks(ctx, 1) {
-		if err != nil {
-			return nil, err
+func (s *gradientScorer) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	if s.seed == 0 {
+		if _, _, err := b.Network.Gradient(ctx, b.Block, ood.Scalar{}); err != nil {
+			return err
 		}
-		if s.Seed == 0 {
-			if _, _, err := s.Network.Gradient(ctx, x, ood.Scalar{}); err != nil {
-				return nil, err
-			}
-		}
-		dst = append(dst, float64(x.Data[0]))
 	}
-	return dst, nil
+	for i := range dst {
+		dst[i] = float64(b.Block.Data[i])
+	}
+	return nil
 }
 
 func withInputs(x ...float32) ood.Batch {
@@ -44,8 +41,8 @@ func withInputs(x ...float32) ood.Batch {
 func TestCompareOnNetwork(t *testing.T) {
 	m := ood.Method{
 		Name: "gradient", Needs: ood.NeedInputs | ood.NeedNetwork,
-		Fit: func(_ context.Context, t ood.Training, _ ood.Params) (ood.Scorer, error) {
-			return gradientScorer{t}, nil
+		Fit: func(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+			return &gradientScorer{t.Seed}, nil
 		},
 	}
 	var shares []float64
@@ -74,7 +71,7 @@ func TestCompareOnNetwork(t *testing.T) {
 	if r, err = ood.Compare(context.Background(), c); err != nil || len(r.Methods) != 2 || r.Methods[0].AUROC.Mean != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if !slices.IsSorted(shares) || len(slices.Compact(slices.Clone(shares))) < 5 || shares[len(shares)-1] != 1 {
+	if !slices.IsSorted(shares) || len(slices.Compact(slices.Clone(shares))) < 4 || shares[len(shares)-1] != 1 {
 		t.Errorf("progress %v", shares)
 	}
 

@@ -13,44 +13,41 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // norm scores with the squared norm of the features times "factor"; a factor
 // of 0 fails to fit and a NaN shows in the scores.
-type norm struct{ factor float64 }
-
-func (s norm) Score(ctx context.Context, _ []float64, b ood.Batch) ([]float64, error) {
-	dst := make([]float64, b.Len())
-	for i := range dst {
-		x := b.Features.Data[i*b.Features.Stride : i*b.Features.Stride+b.Features.Cols]
-		dst[i] = s.factor * float64(blas32.Dot(
-			blas32.Vector{N: len(x), Inc: 1, Data: x}, blas32.Vector{N: len(x), Inc: 1, Data: x}))
-	}
-	return dst, ctx.Err()
+type norm struct {
+	Factor float64 `state:"factor"`
 }
 
-func (s norm) State() heads.State { return heads.State{} }
-
-func fitNorm(_ context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
-	if t.Progress != nil {
-		t.Progress(.5)
+func (s *norm) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	for i := range dst {
+		x := b.Features.Data[i*b.Features.Stride : i*b.Features.Stride+b.Features.Cols]
+		dst[i] = s.Factor * float64(blas32.Dot(
+			blas32.Vector{N: len(x), Inc: 1, Data: x}, blas32.Vector{N: len(x), Inc: 1, Data: x}))
 	}
-	r := p.Reader()
-	s := norm{r.Float("factor", 1)}
-	if s.factor == 0 {
+	return ctx.Err()
+}
+
+func fitNorm(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	t.Tell(.5)
+	s := &norm{p.Float("factor")}
+	if s.Factor == 0 {
 		return nil, errors.New("factor is 0")
 	}
-	if s.factor == 100 {
-		s.factor = math.NaN()
+	if s.Factor == 100 {
+		s.Factor = math.NaN()
 	}
-	return s, r.Err()
+	return s, nil
 }
 
 var normMethod = ood.Method{
-	Name: "norm", Doc: "Norm.", Needs: ood.NeedFeatures, Default: ood.Params{"factor": 1.},
-	Grid: []ood.Params{{"factor": 1.}, {"factor": -1.}, {"factor": 0.}, {"factor": 100.}}, Fit: fitNorm,
+	Name: "norm", Doc: "Norm.", Needs: ood.NeedFeatures,
+	Params: []ood.Param{ood.Number("factor", 1).Over(1, -1, 0, 100)},
+	Fit:    fitNorm,
+	New:    func() ood.Fitted { return &norm{} },
 }
 
 func line(x ...float32) ood.Batch {
@@ -67,9 +64,10 @@ func comparison(methods ...ood.Method) ood.Comparison {
 
 func TestCompareJSON(t *testing.T) {
 	control, trained, broken := normMethod, normMethod, normMethod
-	control.Name, control.Control, control.Grid, control.Default = "control", true, nil, nil
+	control.Name, control.Control, control.Params = "control", true, nil
+	control.Fit = func(context.Context, ood.Training, ood.Values) (ood.Fitted, error) { return &norm{1}, nil }
 	trained.Name, trained.Needs = "trained", ood.NeedFeatures|ood.NeedTrainer
-	broken.Name, broken.Grid = "broken", []ood.Params{{"factor": 0.}}
+	broken.Name, broken.Sweep = "broken", []ood.Params{{"factor": 0.}}
 	c := comparison(normMethod, control, trained, broken)
 	c.Sweep = true
 	r, err := ood.Compare(context.Background(), c)
@@ -125,17 +123,26 @@ func TestCompareDefaultAlone(t *testing.T) {
 
 func TestCompareFitsGridAtOnce(t *testing.T) {
 	together := normMethod
-	together.Grid = together.Grid[:2]
+	together.Sweep = together.Grid()[:2]
 	calls := 0
-	together.FitGrid = func(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-		calls++
-		s := make([]ood.Scorer, len(grid))
-		for i, p := range grid {
-			s[i], _ = fitNorm(ctx, t, p)
+	together.Fit = func(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+		all, err := ood.Jointly(t, func() ([]ood.Fitted, error) {
+			calls++
+			var all []ood.Fitted
+			for _, v := range t.Grid {
+				s, err := fitNorm(ctx, t, v)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, s)
+			}
+			return all, nil
+		})
+		if err != nil {
+			return nil, err
 		}
-		return s, nil
+		return all[t.At], nil
 	}
-	together.Fit = func(context.Context, ood.Training, ood.Params) (ood.Scorer, error) { return nil, errors.New("alone") }
 	c := comparison(together)
 	c.Sweep = true
 	r, err := ood.Compare(context.Background(), c)
@@ -143,13 +150,11 @@ func TestCompareFitsGridAtOnce(t *testing.T) {
 		t.Errorf("%d calls, %v, %+v", calls, err, r)
 	}
 	// One configuration that spoils the grid is found alone.
-	spoilt := normMethod
-	spoilt.FitGrid = func(context.Context, ood.Training, []ood.Params) ([]ood.Scorer, error) {
-		return nil, errors.New("spoilt")
-	}
-	c.Methods = []ood.Method{spoilt}
+	spoilt := together
+	spoilt.Sweep = nil
+	c.Methods, calls = []ood.Method{spoilt}, 0
 	r, err = ood.Compare(context.Background(), c)
-	if err != nil || len(r.Methods[0].Configs) != 2 || len(r.Methods[0].Failed) != 2 {
+	if err != nil || calls != 5 || len(r.Methods[0].Configs) != 2 || len(r.Methods[0].Failed) != 2 {
 		t.Errorf("%v, %+v", err, r)
 	}
 }

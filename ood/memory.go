@@ -28,7 +28,7 @@ func (e *MemoryError) Error() string {
 // CheckMemory returns a *MemoryError where one configuration, fitted with t,
 // would hold more than MostMemory, or nil.
 func (m Method) CheckMemory(t Training, p Params) error {
-	if m.memory(t, p) <= MostMemory {
+	if m.MemoryFor(t, p) <= MostMemory {
 		return nil
 	}
 	rows := fmt.Sprintf("%d rows of %d features", t.Len(), t.Features.Cols)
@@ -40,15 +40,21 @@ func (m Method) CheckMemory(t Training, p Params) error {
 			rows += fmt.Sprintf(", %d in a layer", l.Cols)
 		}
 	}
-	if m.memory(t, m.Default) <= MostMemory {
+	if m.MemoryFor(t, nil) <= MostMemory {
 		rows += ", with " + p.String()
 	}
 	return &MemoryError{Method: m.Name, Rows: rows}
 }
 
-func (m Method) memory(t Training, p Params) float64 {
+// MemoryFor is Memory of parameters and the defaults of others; 0 for some that
+// Fit refuses.
+func (m Method) MemoryFor(t Training, p Params) float64 {
 	if m.Memory == nil {
 		return 0
 	}
-	return m.Memory(t, p)
+	v, err := m.resolve(p)
+	if err != nil {
+		return 0
+	}
+	return m.Memory(t, v)
 }

@@ -80,38 +80,51 @@ type Training struct {
 // Integers are stored as float64.
 type Params map[string]any
 
-// Scorer is a fitted method. It is safe for concurrent use.
-type Scorer interface {
-	// Score writes one score per row of b to dst and returns it; a nil dst is
-	// allocated, any other has the batch's length. A score grows with
-	// uncertainty: higher is more likely out-of-domain.
-	Score(ctx context.Context, dst []float64, b Batch) ([]float64, error)
-}
-
-// Method is one way to tell in-domain from out-of-domain, as a value.
+// Method is one way to tell in-domain from out-of-domain, as a value: what is
+// its own. Fit, FitGrid, Restore and Scorer check rows, parameters and states
+// before it sees them.
 type Method struct {
 	Name string // as users type it: lower case, hyphens
 	Doc  string // one sentence, then details
 	Ref  string // paper or equation
-	// Needs says what Fit and Score cannot do without.
+	// Needs says what it cannot do without.
 	Needs Needs
-	// Memory, if not nil, is about how many bytes a fit of one configuration
-	// holds beside the rows and copies of them, what it returns included. Nil
-	// stands for no more than rows take. Fit checks p, Memory does not.
-	Memory func(t Training, p Params) float64
 	// Control marks methods that are no competitors: random and oracles.
 	Control bool
-	// Default is the configuration used without a sweep.
-	Default Params
-	// Grid is the sweep, the paper's where the paper has one. It may lack
-	// Default. An empty Grid means that Default is the only configuration.
-	Grid []Params
-	// Fit fits one configuration.
-	Fit func(ctx context.Context, t Training, p Params) (Scorer, error)
-	// FitGrid, if not nil, fits several configurations at once, in order,
-	// at less cost than one by one.
-	FitGrid func(ctx context.Context, t Training, grid []Params) ([]Scorer, error)
-	// Restore rebuilds a scorer from what its State method returned. Every
-	// scorer that Fit returns implements heads.Stater.
-	Restore func(s heads.State) (Scorer, error)
+	// Params declares the parameters.
+	Params []Param
+	// Sweep are the configurations to compare, the paper's where the paper has a
+	// grid. Nil stands for every combination of what Params are swept over.
+	Sweep []Params
+	// Memory, if not nil, is about how many bytes a fit of one configuration
+	// holds beside the rows and copies of them, what it returns included. Nil
+	// stands for no more than rows take.
+	Memory func(t Training, p Values) float64
+	// Fit fits one configuration. The training rows have what Needs asks for:
+	// at least one row, finite, as many of each part, two logits or more, a last
+	// layer of their widths.
+	Fit func(ctx context.Context, t Training, p Values) (Fitted, error)
+	// New returns what Fit returns, empty: a state is restored into it.
+	New func() Fitted
+}
+
+// Default is the configuration used without a sweep.
+func (m Method) Default() Params {
+	var all Params
+	for _, p := range m.Params {
+		if all == nil {
+			all = Params{}
+		}
+		all[p.Name] = p.Default
+	}
+	return all
+}
+
+// Grid is the sweep. It may lack the default; where it is empty, the default is
+// the only configuration.
+func (m Method) Grid() []Params {
+	if m.Sweep != nil {
+		return m.Sweep
+	}
+	return grid(m.Params)
 }

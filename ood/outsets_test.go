@@ -32,7 +32,7 @@ func withSets(methods ...ood.Method) ood.Comparison {
 func TestCompareOutSets(t *testing.T) {
 	fits := 0
 	counted := normMethod
-	counted.Fit = func(ctx context.Context, t ood.Training, p ood.Params) (ood.Scorer, error) {
+	counted.Fit = func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 		fits++
 		return fitNorm(ctx, t, p)
 	}
@@ -90,7 +90,7 @@ func TestCompareOutSets(t *testing.T) {
 // one set, are no surer together than alone.
 func TestCompareIntervals(t *testing.T) {
 	twice := normMethod
-	twice.Grid = []ood.Params{{"factor": 1.}, {"factor": 2.}}
+	twice.Sweep = []ood.Params{{"factor": 1.}, {"factor": 2.}}
 	c := comparison(twice)
 	c.Sweep, c.Resamples = true, 60
 	c.In, c.Out = line(1, 2, 3, 4, 5, 6), line(3.5, 5, 7)
@@ -132,8 +132,8 @@ func TestCompareErrorsOfTheNetwork(t *testing.T) {
 func TestCompareParallel(t *testing.T) {
 	together := normMethod
 	together.Name = "together"
-	together.FitGrid = func(ctx context.Context, t ood.Training, grid []ood.Params) ([]ood.Scorer, error) {
-		return []ood.Scorer{norm{1}, norm{2}, norm{3}, norm{4}}, nil
+	together.Fit = func(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+		return &norm{float64(1 + t.At)}, nil
 	}
 	var reports []*ood.Report
 	for _, n := range []int{0, 1, 3, 16} {

@@ -163,10 +163,10 @@ func valueOf[T any](v Values, name string) T {
 }
 
 // resolve checks p and puts defaults where it is silent.
-func resolve(declared []Param, p Params) (Values, error) {
+func (m Method) resolve(p Params) (Values, error) {
 	v := Values{of: Params{}}
 	known := map[string]bool{}
-	for _, d := range declared {
+	for _, d := range m.Params {
 		known[d.Name] = true
 		v.of[d.Name] = d.Default
 		if value, ok := p[d.Name]; ok {

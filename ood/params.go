@@ -55,28 +55,14 @@ func ParseParams(s string) (Params, error) {
 }
 
 // With returns the method's default parameters with those of p in place of
-// them. A name that neither the default nor the grid has is an error.
+// them. A name that the method does not declare is an error, and so is a value
+// that it does not allow.
 func (m Method) With(p Params) (Params, error) {
-	all := maps.Clone(m.Default)
-	if all == nil {
-		all = Params{}
+	v, err := m.resolve(p)
+	if err != nil {
+		return nil, fmt.Errorf("method %q: %w", m.Name, err)
 	}
-	known := maps.Clone(all)
-	for _, g := range m.Grid {
-		maps.Copy(known, g)
-	}
-	for _, name := range slices.Sorted(maps.Keys(p)) {
-		if _, ok := known[name]; ok {
-			all[name] = p[name]
-			continue
-		}
-		if len(known) == 0 {
-			return nil, fmt.Errorf("method %q has no parameter %q: it has none", m.Name, name)
-		}
-		return nil, fmt.Errorf("method %q has no parameter %q: it has %s",
-			m.Name, name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
-	}
-	return all, nil
+	return v.of, nil
 }
 
 // ParamReader reads typed values out of Params and remembers the first thing

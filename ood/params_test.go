@@ -1,12 +1,10 @@
 package ood_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/attach-uncertainty/attach/ood"
@@ -114,19 +112,16 @@ func TestParamReader(t *testing.T) {
 }
 
 func TestMethodWith(t *testing.T) {
-	m := ood.Method{Name: "m", Default: ood.Params{"k": 1.}, Grid: []ood.Params{{"k": 2., "where": "top"}}}
+	m := ood.Method{Name: "m", Params: []ood.Param{ood.Count("k", 1), ood.Choice("where", "top", "bottom")}}
 	got, err := m.With(ood.Params{"where": "bottom"})
 	if want := (ood.Params{"k": 1., "where": "bottom"}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}
 	got["k"] = 5.
-	if m.Default["k"] != 1. {
+	if m.Default()["k"] != 1. {
 		t.Error("With hands out the default itself")
 	}
-	if _, err := m.With(ood.Params{"where": "top", "l": 1.}); err == nil || !strings.Contains(err.Error(), `"m" has no parameter "l": it has k, where`) {
-		t.Error(err)
-	}
-	if _, err := (ood.Method{Name: "m"}).With(ood.Params{"l": 1.}); err == nil || !strings.Contains(err.Error(), "it has none") {
+	if _, err := (ood.Method{Name: "m"}).With(ood.Params{"l": 1.}); err == nil || err.Error() != `method "m": unknown parameter "l": there are none` {
 		t.Error(err)
 	}
 }
@@ -143,33 +138,39 @@ func ExampleParams_Reader() {
 }
 
 func ExampleMethod_With() {
-	m := ood.Method{Name: "distance", Default: ood.Params{"percentile": 0.}}
+	m := ood.Method{Name: "distance", Params: []ood.Param{ood.Number("percentile", 0).AtLeast(0).AtMost(100)}}
 	p, _ := m.With(ood.Params{"percentile": 50.})
 	fmt.Println(p)
 	_, err := m.With(ood.Params{"percentage": 50.})
 	fmt.Println(err)
 	// Output:
 	// percentile=50
-	// method "distance" has no parameter "percentage": it has percentile
+	// method "distance": unknown parameter "percentage": there are percentile
 }
 
-func TestDeclaredNumbers(t *testing.T) {
-	m := ood.Define(ood.Spec{
-		Name:   "nothing",
-		Params: []ood.Param{ood.Share("k", .5).Above(0), ood.Count("rows", 0).AtLeast(0)},
-		Fit:    func(context.Context, ood.Training, ood.Values) (ood.Fitted, error) { return nil, nil },
-	})
+func TestParams(t *testing.T) {
+	m := ood.Method{
+		Name: "nothing",
+		Params: []ood.Param{
+			ood.Share("k", .5).Above(0), ood.Count("rows", 0).AtLeast(0), ood.Number("x", 0).AtMost(9),
+			ood.Flag("logits", false), ood.Choice("where", "top", "bottom"),
+		},
+	}
 	for want, p := range map[string]ood.Params{
-		"": {"k": .1, "rows": 0.},
-		`parameter "rows" must be a whole number of at least 0, not 0.5`:             {"rows": .5},
-		`parameter "rows" must be a whole number of at least 0, not 1e+300`:          {"rows": 1e300},
-		`parameter "k" must be a whole number or a share below 1, above 0, not 0`:    {"k": 0.},
-		`parameter "k" must be a whole number or a share below 1, above 0, not 1.5`:  {"k": 1.5},
-		`parameter "k" must be a whole number or a share below 1, above 0, not -0.5`: {"k": -.5},
-		`unknown parameter "nonsense": there are k, rows`:                            {"nonsense": 1.},
+		"": {"k": .1, "rows": 0., "x": -2., "logits": true, "where": "bottom"},
+		`method "nothing": parameter "rows" must be a whole number of at least 0, not 0.5`:             {"rows": .5},
+		`method "nothing": parameter "rows" must be a whole number of at least 0, not 1e+300`:          {"rows": 1e300},
+		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not 0`:    {"k": 0.},
+		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not 1.5`:  {"k": 1.5},
+		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not -0.5`: {"k": -.5},
+		`method "nothing": parameter "x" must be a finite number of at most 9, not NaN`:                {"x": math.NaN()},
+		`method "nothing": parameter "x" must be a number, not "2"`:                                    {"x": "2"},
+		`method "nothing": parameter "logits" must be true or false, not "yes"`:                        {"logits": "yes"},
+		`method "nothing": parameter "where" must be one of top, bottom, not "side"`:                   {"where": "side"},
+		`method "nothing": unknown parameter "nonsense": there are k, logits, rows, where, x`:          {"nonsense": 1.},
 	} {
 		got := ""
-		if _, err := m.Fit(t.Context(), ood.Training{Batch: ood.Batch{Features: matrix(2, 2)}}, p); err != nil {
+		if _, err := m.With(p); err != nil {
 			got = err.Error()
 		}
 		if got != want {

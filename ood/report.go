@@ -54,8 +54,8 @@ type MethodReport struct {
 	NOutliers int `json:"n_outliers,omitempty"`
 	NOut      int `json:"n_out,omitempty"`
 
-	// Variant is what stands in for the method, as VariantOf says of its
-	// scorers; absent from the JSON form where nothing does.
+	// Variant is what stands in for the method, as a Scorer says;
+	// absent from the JSON form where nothing does.
 	Variant string `json:"variant,omitempty"`
 
 	Summaries         // inlined

@@ -41,10 +41,10 @@ type seen struct {
 func probe(all *[]*seen) ood.Method {
 	m := normMethod
 	m.Name = "probe"
-	m.Fit = func(_ context.Context, t ood.Training, _ ood.Params) (ood.Scorer, error) {
+	m.Fit = func(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
 		s := &seen{training: t}
 		*all = append(*all, s)
-		return probing{norm{1}, s}, nil
+		return &probing{norm{1}, s}, nil
 	}
 	return m
 }
@@ -54,7 +54,7 @@ type probing struct {
 	*seen
 }
 
-func (p probing) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
+func (p *probing) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	p.scored = append(p.scored, b)
 	return p.norm.Score(ctx, dst, b)
 }

@@ -42,7 +42,7 @@ func cell(s string) string {
 // sweep lists the values that the grid has of every parameter.
 func (m Method) sweep() string {
 	values := map[string][]string{}
-	for _, p := range m.Grid {
+	for _, p := range m.Grid() {
 		for name, v := range p {
 			if s := format(v); !slices.Contains(values[name], s) {
 				values[name] = append(values[name], s)

@@ -10,7 +10,7 @@ func TestTable(t *testing.T) {
 	got := ood.Table([]ood.Method{
 		{
 			Name: "norm", Doc: "The norm |φ|, a length. More of it.", Ref: "A & B 2020, eq. 1|2", Needs: ood.NeedFeatures | ood.NeedLabels,
-			Grid: []ood.Params{{"p": 1., "where": "top"}, {"p": 2.5, "where": "top"}, {"logits": true}},
+			Sweep: []ood.Params{{"p": 1., "where": "top"}, {"p": 2.5, "where": "top"}, {"logits": true}},
 		},
 		{Name: "coin", Doc: "Tossed.", Control: true},
 	})

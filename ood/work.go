@@ -11,24 +11,18 @@ import (
 	"time"
 )
 
-// work is one method's share of a comparison. Its parts may run at a time.
+// work is one method's share of a comparison.
 type work struct {
 	c       Comparison
 	m       Method
 	batches []Batch // in-domain rows, then every out-of-domain set
 	wrong   []bool  // of the in-domain rows, or nil
 	grid    []Params
-	parts   []*part
 	results []result // one per configuration
 
 	mu       sync.Mutex
+	share    float64             // that is done
 	progress func(share float64) // or nil
-}
-
-// part is configurations that are fitted one after another, or at once.
-type part struct {
-	configs []int
-	share   float64 // of it that is done
 }
 
 // result is what came of one configuration.
@@ -42,141 +36,115 @@ type result struct {
 	aurc []float64  // one per resample
 }
 
-// plan cuts a method's configurations into parts: one for all where the method
-// fits its grid at once, else one for each.
 func (c Comparison) plan(m Method, wrong []bool) *work {
 	c.Training.Cache = &Cache{}
-	w := &work{c: c, m: m, wrong: wrong, batches: []Batch{c.In}, grid: []Params{m.Default}}
+	w := &work{c: c, m: m, wrong: wrong, batches: []Batch{c.In}, grid: []Params{m.Default()}}
 	for _, s := range c.outSets() {
 		w.batches = append(w.batches, s.Batch)
 	}
-	if c.Sweep && len(m.Grid) > 0 {
-		w.grid = m.Grid
+	if grid := m.Grid(); c.Sweep && len(grid) > 0 {
+		w.grid = grid
 	}
 	w.results = make([]result, len(w.grid))
-	if m.FitGrid != nil && len(w.grid) > 1 {
-		all := make([]int, len(w.grid))
-		for i := range all {
-			all[i] = i
-		}
-		w.parts = []*part{{configs: all}}
-		return w
-	}
-	for i := range w.grid {
-		w.parts = append(w.parts, &part{configs: []int{i}})
-	}
 	return w
 }
 
-// Shares of a part's work that fitting and scoring are taken to be, for
-// progress alone.
+// Shares of the work that fitting and scoring are taken to be, for progress
+// alone.
 const (
 	fitShare   = .75
 	scoreShare = .2
 )
 
-// done notes how much of a part is done.
-func (w *work) done(p *part, share float64) {
+// tell notes how much is done: never less than before, since a grid that fails
+// at once begins again.
+func (w *work) tell(share float64) {
 	if w.progress == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// A grid that fails when fitted at once begins again, one by one.
-	p.share = max(p.share, share)
-	var sum float64
-	for _, p := range w.parts {
-		sum += p.share
-	}
-	w.progress(sum / float64(len(w.parts)))
+	w.share = max(w.share, share)
+	w.progress(w.share)
 }
 
-// run fits, scores and measures the configurations of a part.
-func (w *work) run(ctx context.Context, p *part) error {
-	need := int64(0)
-	for _, k := range p.configs {
-		if w.results[k].err = w.m.CheckMemory(w.c.Training, w.grid[k]); w.results[k].err == nil {
-			need = max(need, int64(w.m.memory(w.c.Training, w.grid[k])))
+// run fits, scores and measures the configurations.
+func (w *work) run(ctx context.Context) error {
+	var able []int
+	var most, sum float64
+	for k, p := range w.grid {
+		if w.results[k].err = w.m.CheckMemory(w.c.Training, p); w.results[k].err == nil {
+			able = append(able, k)
+			needs := w.m.MemoryFor(w.c.Training, p)
+			most, sum = max(most, needs), sum+needs
 		}
+	}
+	together := len(able) > 1 && sum <= MostMemory
+	need := int64(most)
+	if together {
+		need = int64(sum)
 	}
 	if err := w.c.room.Acquire(ctx, need); err != nil {
 		return fmt.Errorf("method %q: %w", w.m.Name, err)
 	}
 	defer w.c.room.Release(need)
-	w.done(p, 0)
-	n := float64(len(p.configs))
-	if together := len(p.configs) > 1 && w.fitTogether(ctx, p); !together {
-		for i, k := range p.configs {
-			w.fitAlone(ctx, p, k, float64(i), n)
+	w.tell(0)
+	if !together || w.fit(ctx, able, 0, 1) != nil {
+		// One by one, a bad configuration does not take the others with it.
+		n := float64(len(able))
+		for i, k := range able {
+			w.results[k].err = w.fit(ctx, []int{k}, float64(i)/n, 1/n)
 		}
 	}
-	for i, k := range p.configs {
+	for k := range w.results {
 		w.results[k].measure(ctx, w)
-		w.done(p, fitShare+scoreShare+(1-fitShare-scoreShare)*float64(i+1)/n)
+		w.tell(fitShare + scoreShare + (1-fitShare-scoreShare)*float64(k+1)/float64(len(w.results)))
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("method %q: %w", w.m.Name, ctx.Err())
 	}
-	w.done(p, 1)
 	return nil
 }
 
-// fitTogether fits and scores the grid at once, and says false where that
-// fails: one by one, a bad configuration does not take the others with it.
-func (w *work) fitTogether(ctx context.Context, p *part) bool {
-	if slices.ContainsFunc(p.configs, func(k int) bool { return w.results[k].err != nil }) {
-		return false
+// fit fits and scores configurations at once, which is a part of the work: the
+// given share of it, after another that is done.
+func (w *work) fit(ctx context.Context, configs []int, done, share float64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	grid, n := make([]Params, len(configs)), time.Duration(len(configs))
+	for i, k := range configs {
+		grid[i] = w.grid[k]
 	}
 	t := w.c.Training
-	t.Progress = func(share float64) { w.done(p, fitShare*share) }
+	t.Progress = func(s float64) { w.tell((fitShare+scoreShare)*done + fitShare*share*s) }
 	start := time.Now()
-	scorers, err := w.m.FitGrid(ctx, t, w.grid)
+	scorers, err := FitGrid(ctx, w.m, t, grid)
+	fitted := time.Now()
+	for _, k := range configs {
+		w.results[k].fit += fitted.Sub(start) / n
+	}
 	if err != nil {
-		return false
-	}
-	took := time.Since(start)
-	for i := range w.results {
-		w.results[i].fit = took / time.Duration(len(scorers))
-		w.results[i].variant = VariantOf(scorers[i])
-	}
-	start = time.Now()
-	scoring := func(share float64) { w.done(p, fitShare+scoreShare*share) }
-	if scores, ok := scoreTogether(ctx, scorers, watched(w.batches, scoring)); ok {
-		took = time.Since(start)
-		for i, s := range scores {
-			w.results[i].conf.Scores = s
-			w.results[i].score = took / time.Duration(len(scorers))
-		}
-		return true
-	}
-	for i, s := range scorers {
-		w.results[i].scoreWith(ctx, s, watched(w.batches, func(share float64) { scoring((float64(i) + share) / float64(len(scorers))) }))
-	}
-	return true
-}
-
-// scoreTogether says false where the scorers can't be asked at once, or asking
-// fails: one by one, the error finds its configuration.
-func scoreTogether(ctx context.Context, scorers []Scorer, batches []Batch) ([]Scores, bool) {
-	g, ok := scorers[0].(GridScorer)
-	if !ok {
-		return nil, false
+		return err
 	}
 	parts := make([][][]float64, len(scorers)) // per scorer, per batch
-	for _, b := range batches {
-		scored, err := g.ScoreGrid(ctx, scorers, b)
+	for _, b := range watched(w.batches, func(s float64) {
+		w.tell((fitShare+scoreShare)*done + (fitShare+scoreShare*s)*share)
+	}) {
+		scored, err := ScoreGrid(ctx, scorers, b)
 		if err != nil {
-			return nil, false
+			return err
 		}
 		for i := range scorers {
 			parts[i] = append(parts[i], scored[i])
 		}
 	}
-	scores := make([]Scores, len(scorers))
-	for i, p := range parts {
-		scores[i] = joined(p)
+	took := time.Since(fitted)
+	for i, k := range configs {
+		r := &w.results[k]
+		r.conf.Scores, r.score, r.variant = joined(parts[i]), took/n, scorers[i].Variant()
 	}
-	return scores, true
+	return nil
 }
 
 // joined puts the scores of the in-domain rows and of every set together.
@@ -192,41 +160,6 @@ func joined(parts [][]float64) Scores {
 		end += len(p)
 	}
 	return s
-}
-
-// fitAlone fits and scores configuration k, which is the i-th of n in its part.
-func (w *work) fitAlone(ctx context.Context, p *part, k int, i, n float64) {
-	r := &w.results[k]
-	if r.err = cmp.Or(r.err, ctx.Err()); r.err != nil {
-		return
-	}
-	t := w.c.Training
-	t.Progress = func(share float64) { w.done(p, (fitShare+scoreShare)/n*i+fitShare/n*share) }
-	start := time.Now()
-	scorer, err := w.m.Fit(ctx, t, w.grid[k])
-	r.fit = time.Since(start)
-	if r.err = err; err != nil {
-		return
-	}
-	r.variant = VariantOf(scorer)
-	r.scoreWith(ctx, scorer, watched(w.batches, func(share float64) {
-		w.done(p, (fitShare+scoreShare)/n*i+fitShare/n+scoreShare/n*share)
-	}))
-}
-
-func (r *result) scoreWith(ctx context.Context, s Scorer, batches []Batch) {
-	start := time.Now()
-	var parts [][]float64
-	for _, b := range batches {
-		scores, err := s.Score(ctx, nil, b)
-		if err != nil {
-			r.err = err
-			return
-		}
-		parts = append(parts, scores)
-	}
-	r.score = time.Since(start)
-	r.conf.Scores = joined(parts)
 }
 
 // measure computes the metrics of what was scored.

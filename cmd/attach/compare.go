@@ -23,7 +23,7 @@ func compareCommand() *cli.Command {
 		weightsFlag("without MODEL.onnx", ", for methods that read them"),
 		&cli.StringFlag{Name: "methods", Usage: "`A,B,…`: compare these alone, of those that attach methods lists"},
 		&cli.BoolFlag{Name: "sweep", Usage: "run every method's whole grid, not its default alone"},
-		&cli.IntFlag{Name: "parallel", Usage: "`N`: configurations fitted and scored at a time; more than one disturbs the times shown. Without it, one, or with --sweep one per core"},
+		&cli.IntFlag{Name: "parallel", Usage: "`N`: methods fitted and scored at a time; more than one disturbs the times shown. Without it, one, or with --sweep one per core"},
 		&cli.IntFlag{Name: "bootstrap", Value: 1000, Usage: "`N`: resamples of the rows measured on that confidence intervals come from; 0 for none"},
 		&cli.Uint64Flag{Name: "seed", Usage: "`N`: seed of all that is drawn at random"},
 		&cli.BoolFlag{Name: "json", Usage: "print JSON"},

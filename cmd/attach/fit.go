@@ -166,7 +166,7 @@ func runFit(c *cli.Context) error {
 	noteEndless(c.App.ErrWriter, b, 0, b.Calibration.Groups)
 	noteSilent(c.App.ErrWriter, b, 0)
 	if b.Detector != nil {
-		if v := ood.VariantOf(b.Detector.Scorer); v != "" {
+		if v := b.Detector.Scorer.Variant(); v != "" {
 			printf(c.App.ErrWriter, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, v)
 		}
 	}
@@ -233,9 +233,6 @@ func fitChoices(c *cli.Context) (bundle.Inputs, error) {
 	if _, err := in.Method.With(params); err != nil {
 		return in, usagef("--param: %v", err)
 	}
-	if err := checkParamTypes(in.Method, params); err != nil {
-		return in, err
-	}
 	in.Params = params
 	if in.SQR.Hidden, err = parseInts("hidden", c.String("hidden")); err != nil {
 		return in, err
@@ -273,20 +270,6 @@ func checkTask(c *cli.Context) error {
 	default:
 		return usagef("--task is %q; it must be classification or regression", t)
 	}
-}
-
-// checkParamTypes refuses a word where a method takes a number, and the like.
-func checkParamTypes(m ood.Method, params ood.Params) error {
-	kinds := map[string]string{"float64": "a number", "bool": "true or false", "string": "a word"}
-	for name, value := range params {
-		for _, known := range append([]ood.Params{m.Default}, m.Grid...) {
-			want, ok := known[name]
-			if kind := fmt.Sprintf("%T", want); ok && kind != fmt.Sprintf("%T", value) && kinds[kind] != "" {
-				return usagef("--param %s is %q; it must be %s", name, fmt.Sprint(value), kinds[kind])
-			}
-		}
-	}
-	return nil
 }
 
 // checkWritable fails before the work is done where its result could not be

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"io"
+	"maps"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -38,38 +39,37 @@ func methodsCommand() *cli.Command {
 			}
 			switch {
 			case c.Bool("json"):
-				return printMethodsJSON(c.App.Writer, baselines.All)
+				return writeJSON(c.App.Writer, detectors())
 			case c.Bool("markdown"):
 				_, err := io.WriteString(c.App.Writer, ood.Table(baselines.All))
 				return err
 			}
-			return printMethods(c.App.Writer, baselines.All, "`attach fit --method NAME --param PARAMETER=VALUE` sets a parameter that a default or a grid names: "+
+			return printMethods(c.App.Writer, detectors(), "`attach fit --method NAME --param PARAMETER=VALUE` sets a parameter that a default or a grid names: "+
 				"--method bald --param dropout=0.2, for one, where --dropout is the quantile head's.")
 		},
 	}
 }
 
-func printMethodsJSON(w io.Writer, methods []ood.Method) error {
-	type entry struct {
-		Name    string       `json:"name"`
-		Doc     string       `json:"doc"`
-		Ref     string       `json:"ref"`
-		Needs   []string     `json:"needs"`
-		Control bool         `json:"control"`
-		Default ood.Params   `json:"default"`
-		Grid    []ood.Params `json:"grid"`
+// listed is what is printed of a detector or of a quantile method.
+type listed struct {
+	Name    string       `json:"name"`
+	Doc     string       `json:"doc"`
+	Ref     string       `json:"ref"`
+	Needs   []string     `json:"needs"`
+	Control bool         `json:"control"`
+	Default ood.Params   `json:"default"`
+	Grid    []ood.Params `json:"grid"`
+}
+
+func detectors() []listed {
+	var all []listed
+	for _, m := range baselines.All {
+		l := listed{m.Name, m.Doc, m.Ref, needNames(m.Needs), m.Control, ood.Params{}, []ood.Params{}}
+		maps.Copy(l.Default, m.Default())
+		l.Grid = append(l.Grid, m.Grid()...)
+		all = append(all, l)
 	}
-	entries := make([]entry, len(methods))
-	for i, m := range methods {
-		entries[i] = entry{m.Name, m.Doc, m.Ref, needNames(m.Needs), m.Control, m.Default, m.Grid}
-		if entries[i].Default == nil {
-			entries[i].Default = ood.Params{}
-		}
-		if entries[i].Grid == nil {
-			entries[i].Grid = []ood.Params{}
-		}
-	}
-	return writeJSON(w, entries)
+	return all
 }
 
 // printIntervals lists the quantile methods.
@@ -79,7 +79,7 @@ func printIntervals(c *cli.Context) error {
 	}
 	methods := intervalMethods()
 	if c.Bool("json") {
-		return printMethodsJSON(c.App.Writer, methods)
+		return writeJSON(c.App.Writer, methods)
 	}
 	for i := range methods {
 		methods[i].Grid = nil // of hundreds of settings
@@ -87,28 +87,29 @@ func printIntervals(c *cli.Context) error {
 	return printMethods(c.App.Writer, methods, "`attach fit --interval NAME --interval-param PARAMETER=VALUE` sets a parameter that a default names.")
 }
 
-// intervalMethods describes the quantile methods that can be attached the way
-// detectors are. They cannot be fitted as those.
-func intervalMethods() []ood.Method {
-	var listed []ood.Method
+// intervalMethods are the quantile methods that can be attached.
+func intervalMethods() []listed {
+	var all []listed
 	for _, m := range baselines.QuantileMethods {
 		if m.Restore == nil {
 			continue
 		}
-		l := ood.Method{Name: m.Name, Doc: m.Doc, Ref: m.Ref, Needs: ood.NeedFeatures, Default: m.Default}
+		needs := ood.NeedFeatures
 		if m.NeedsTrainer {
-			l.Needs |= ood.NeedTrainer
+			needs |= ood.NeedTrainer
 		}
+		l := listed{m.Name, m.Doc, m.Ref, needNames(needs), false, ood.Params{}, []ood.Params{}}
+		maps.Copy(l.Default, m.Default)
 		for _, p := range m.Grid {
 			l.Grid = append(l.Grid, p)
 		}
-		listed = append(listed, l)
+		all = append(all, l)
 	}
-	return listed
+	return all
 }
 
 // printMethods lists methods, and below them how their parameters are set.
-func printMethods(w io.Writer, methods []ood.Method, how string) error {
+func printMethods(w io.Writer, methods []listed, how string) error {
 	const hang = "           "
 	var b strings.Builder
 	for i, m := range methods {
@@ -117,7 +118,7 @@ func printMethods(w io.Writer, methods []ood.Method, how string) error {
 		}
 		b.WriteString(m.Name + "\n")
 		writeWrapped(&b, m.Doc, "  ", "  ")
-		writeWrapped(&b, cmp.Or(m.Needs.String(), "nothing"), "  needs:   ", hang)
+		writeWrapped(&b, cmp.Or(strings.Join(m.Needs, ", "), "nothing"), "  needs:   ", hang)
 		if len(m.Default) > 0 {
 			writeWrapped(&b, m.Default.String(), "  default: ", hang)
 		}

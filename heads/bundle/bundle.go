@@ -75,7 +75,7 @@ type Layer struct {
 type Detector struct {
 	Method string
 	Params ood.Params
-	Scorer ood.Scorer
+	Scorer *ood.Scorer
 }
 
 // QuantileHead is a fitted quantile method.

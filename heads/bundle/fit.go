@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -231,8 +230,8 @@ func selectRows(m blas32.General, rows []int) blas32.General {
 
 // fitScorer fits the detector that is named, or else the first default that
 // can be, and names it.
-func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, error) {
-	fit := func(m ood.Method, p ood.Params) (ood.Scorer, error) {
+func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (*ood.Scorer, error) {
+	fit := func(m ood.Method, p ood.Params) (*ood.Scorer, error) {
 		if err := m.CheckTraining(t); err != nil {
 			return nil, err
 		}
@@ -242,7 +241,7 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, er
 		if in.Cal.Len() > 0 && m.Needs&ood.NeedLayers != 0 && !in.Cal.HasLayers() {
 			return nil, &ood.NeedError{Method: m.Name, Need: ood.NeedLayers, Where: "the calibration rows"}
 		}
-		s, err := m.Fit(ctx, t, p)
+		s, err := ood.Fit(ctx, m, t, p)
 		if err != nil {
 			return nil, fmt.Errorf("detector %s: %w", m.Name, err)
 		}
@@ -262,12 +261,12 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (ood.Scorer, er
 			refused = cmp.Or(refused, err)
 			continue
 		}
-		s, err := fit(m, m.Default)
+		s, err := fit(m, nil)
 		if err == nil {
 			if unfit != nil {
 				in.Log.WarnContext(ctx, "attached a later default detector", "detector", m.Name, "reason", unfit)
 			}
-			in.Method, in.Params = m, maps.Clone(m.Default)
+			in.Method, in.Params = m, m.Default()
 			return s, nil
 		}
 		if ctx.Err() != nil {

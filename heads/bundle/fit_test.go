@@ -180,7 +180,8 @@ func TestOneLogitLastLayer(t *testing.T) {
 	}
 	entropy, _ := baselines.ByName("entropy")
 	seen := 0
-	in.Method = ood.Method{Name: "entropy", Fit: func(ctx context.Context, tr ood.Training, p ood.Params) (ood.Scorer, error) {
+	in.Method = entropy
+	in.Method.Fit = func(ctx context.Context, tr ood.Training, p ood.Values) (ood.Fitted, error) {
 		for i := range tr.Logits.Rows {
 			for k := range 2 {
 				z := tr.Last.Bias[k]
@@ -194,7 +195,7 @@ func TestOneLogitLastLayer(t *testing.T) {
 			}
 		}
 		return entropy.Fit(ctx, tr, p)
-	}}
+	}
 	mustFit(t, in)
 	if seen != 64 {
 		t.Errorf("%d logits were seen, want 64", seen)

@@ -152,12 +152,12 @@ func (in Inputs) checkCal(quantiles bool) error {
 // others do not.
 func (in Inputs) withOthers(err error, t ood.Training) error {
 	large := (*ood.MemoryError)(nil)
-	if !errors.As(err, &large) || in.Method.Name != "" && in.Method.CheckMemory(t, in.Method.Default) == nil {
+	if !errors.As(err, &large) || in.Method.Name != "" && in.Method.CheckMemory(t, nil) == nil {
 		return err // other parameters would do
 	}
 	for _, m := range baselines.All {
 		layers := m.Needs&ood.NeedLayers == 0 || in.Cal.Len() == 0 || in.Cal.HasLayers()
-		if !m.Control && layers && m.CheckTraining(t) == nil && m.CheckMemory(t, m.Default) == nil {
+		if !m.Control && layers && m.CheckTraining(t) == nil && m.CheckMemory(t, nil) == nil {
 			large.Others = append(large.Others, m.Name)
 		}
 	}

@@ -28,11 +28,7 @@ const (
 func (b *Bundle) parts() (map[string]heads.State, error) {
 	states := make(map[string]heads.State)
 	if b.Detector != nil {
-		s, ok := b.Detector.Scorer.(heads.Stater)
-		if !ok {
-			return nil, fmt.Errorf("method %s cannot be saved: its scorer has no state to store", b.Detector.Method)
-		}
-		states[detectorFolder] = s.State()
+		states[detectorFolder] = b.Detector.Scorer.State()
 	}
 	if b.Quantiles != nil {
 		s, ok := b.Quantiles.Regressor.(heads.Stater)
@@ -176,7 +172,7 @@ func (m manifest) restoredDetector(arrays map[string]heads.Array) (*Detector, er
 	if len(m.Model.Layers) > 0 && method.Needs&ood.NeedLayers == 0 {
 		return nil, fmt.Errorf("%w: it names earlier layers, and detector %s reads none", ErrDamaged, m.Detector.Method)
 	}
-	scorer, err := method.Restore(heads.State{Params: m.Detector.State, Arrays: arrays})
+	scorer, err := ood.Restore(method, heads.State{Params: m.Detector.State, Arrays: arrays})
 	if err != nil {
 		return nil, fmt.Errorf("%w: detector %s: %w", ErrDamaged, m.Detector.Method, err)
 	}

@@ -121,11 +121,7 @@ func (b *Bundle) Predict(ctx context.Context, batch ood.Batch, o PredictOptions)
 // RunsNetwork says that the detector scores by running the base network, so
 // that prediction needs PredictOptions.Network and rows with Inputs.
 func (b *Bundle) RunsNetwork() bool {
-	if b.Detector == nil {
-		return false
-	}
-	_, ok := b.Detector.Scorer.(ood.NetworkBound)
-	return ok
+	return b.Detector != nil && b.Detector.Scorer.RunsNetwork()
 }
 
 // Predictor predicts block after block with one choice of levels. It is safe
@@ -142,7 +138,7 @@ type Predictor struct {
 	banded       []float64              // levels that intervals are interpolated between
 	calibrated   map[string]*calibrated // by group, "" where there are none; nil without a calibration
 	unseen       *calibrated            // of a group without calibration rows
-	scorer       ood.Scorer             // of the detector, bound to the network, or nil
+	scorer       *ood.Scorer            // of the detector, bound to the network, or nil
 }
 
 // Predictor prepares prediction: levels are checked and calibrated once.
@@ -156,8 +152,8 @@ func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 	}
 	if b.Detector != nil {
 		p.scorer = b.Detector.Scorer
-		if n, ok := p.scorer.(ood.NetworkBound); ok && o.Network != nil {
-			p.scorer = n.Bind(pairNetwork(b.Base, o.Network))
+		if o.Network != nil {
+			p.scorer = p.scorer.Bind(pairNetwork(b.Base, o.Network))
 		}
 	}
 	if p.level == 0 {

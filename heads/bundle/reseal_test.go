@@ -196,7 +196,7 @@ func TestResealed(t *testing.T) {
 		{"one layer less", layers, says("      {\n        \"tensor\": \"relu1\",\n        \"width\": 3\n      },\n", ""), "do not fit together"},
 		{"other layer", layers, says("\"width\": 3\n", "\"width\": 4\n"), "do not fit together"},
 		{"layers and a half", layers, says(`"parts.1.fitted.layers": 2`, `"parts.1.fitted.layers": 2.5`), "number of its parts"},
-		{"parameter nobody has", class, says(`"params": {`, "\"params\": {\n      \"a\": 1,"), `no parameter "a"`},
+		{"parameter nobody has", class, says(`"params": {`, "\"params\": {\n      \"a\": 1,"), `unknown parameter "a"`},
 		{"parameter that is a list", class, says(`"lambda": 0`, `"lambda": [0]`), `"lambda"`},
 		{"state nobody reads", class, says(`"state": {`, "\"state\": {\n      \"a\": 1,"), `parameter "a" belongs to nothing`},
 		{"array nobody reads", class, lists("detector/zeros.npy", "detector/certificates.npy"), `array "zeros" belongs to nothing`},

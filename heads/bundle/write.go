@@ -152,7 +152,7 @@ func (b *Bundle) readsBack(content []byte, states map[string]heads.State) error 
 	if err != nil {
 		return err
 	}
-	if b.Detector != nil && reflect.TypeOf(back.Detector.Scorer) != reflect.TypeOf(b.Detector.Scorer) {
+	if b.Detector != nil && reflect.TypeOf(back.Detector.Scorer.Fitted()) != reflect.TypeOf(b.Detector.Scorer.Fitted()) {
 		return fmt.Errorf("detector %q is not the one that this module has under that name", b.Detector.Method)
 	}
 	if b.Quantiles != nil && reflect.TypeOf(back.Quantiles.Regressor) != reflect.TypeOf(b.Quantiles.Regressor) {

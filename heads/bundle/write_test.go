@@ -4,19 +4,23 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/blas/blas32"
+
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/pythontest"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -215,10 +219,12 @@ print(len(s), (np.diff(s) >= 0).all(), "%.17g" % s.sum())
 	}
 }
 
-// namesake is a scorer whose state is that of another method's.
-type namesake struct{ ood.Scorer }
-
-func (n namesake) State() heads.State { return n.Scorer.(heads.Stater).State() }
+// namesake is a type of its own with the state of knn.
+type namesake struct {
+	ood.Fitted
+	Train blas32.General `state:"train[n,features]"`
+	K     int            `state:"k"`
+}
 
 // TestMethodsOfAProgramsOwnAreNotSaved: what reading could not find, or would
 // take for something else, is refused before a byte is written.
@@ -226,18 +232,15 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 	renamed := baselines.KNN
 	renamed.Name = "mine"
 	other := baselines.KNN
-	other.Fit = baselines.Covariance.Fit
-	other.Default = nil
+	other.Fit, other.New, other.Params = baselines.Covariance.Fit, baselines.Covariance.New, baselines.Covariance.Params
 	wrapped := baselines.KNN
-	wrapped.Fit = func(ctx context.Context, tr ood.Training, p ood.Params) (ood.Scorer, error) {
+	wrapped.Fit = func(ctx context.Context, tr ood.Training, p ood.Values) (ood.Fitted, error) {
 		s, err := baselines.KNN.Fit(ctx, tr, p)
-		return namesake{s}, err
+		own := &namesake{Fitted: s}
+		return own, errors.Join(err, rows.Restore(own, rows.Save(s), nil))
 	}
 	extra := baselines.KNN
-	extra.Default = ood.Params{"k": 3., "mine": true}
-	extra.Fit = func(ctx context.Context, tr ood.Training, p ood.Params) (ood.Scorer, error) {
-		return baselines.KNN.Fit(ctx, tr, ood.Params{"k": p["k"]})
-	}
+	extra.Params = append(slices.Clone(extra.Params), ood.Flag("mine", true))
 	for _, tt := range []struct {
 		name   string
 		method ood.Method
@@ -248,7 +251,7 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 		{"renamed", renamed, `detector "mine" cannot be saved: `},
 		{"another", other, "cannot be saved"},
 		{"wrapped", wrapped, `detector "knn" is not the one that this module has under that name`},
-		{"with a parameter more", extra, `no parameter "mine"`},
+		{"with a parameter more", extra, `unknown parameter "mine"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := classifier(60)

@@ -20,7 +20,6 @@ import (
 	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
-	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
@@ -127,7 +126,7 @@ func open(path string) (*bundle.Bundle, *heads.Certificates, error) {
 		return nil, nil, err
 	}
 	if b.Detector != nil {
-		if c, ok := ood.FittedOf(b.Detector.Scorer).(interface{ Linear() *heads.Certificates }); ok {
+		if c, ok := b.Detector.Scorer.Fitted().(interface{ Linear() *heads.Certificates }); ok {
 			return b, c.Linear(), nil
 		}
 	}

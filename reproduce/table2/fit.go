@@ -44,10 +44,10 @@ type record struct {
 
 // configsOf are the configurations of a method to measure.
 func (s *settings) configsOf(m ood.Method) []ood.Params {
-	if s.full() && len(m.Grid) > 0 {
-		return m.Grid
+	if grid := m.Grid(); s.full() && len(grid) > 0 {
+		return grid
 	}
-	return []ood.Params{m.Default}
+	return []ood.Params{m.Default()}
 }
 
 // rowsOf are the limits that a method is measured with.
@@ -97,7 +97,7 @@ func (s *settings) fitting(n networks.Measured, m ood.Method, results *store) fi
 func (f fitting) run(ctx context.Context, im *networks.Images, progress func(share float64)) ([]record, error) {
 	c := ood.Comparison{Training: im.Training, In: im.In, Sweep: true, Progress: func(_ string, share float64) { progress(share) }}
 	m := f.method
-	m.Grid = f.configs
+	m.Sweep = f.configs
 	c.Methods = []ood.Method{m}
 	outs := im.Outs
 	if networks.RunsNetwork(m) {

@@ -13,29 +13,6 @@ import (
 	"github.com/attach-uncertainty/attach/rows"
 )
 
-// Spec describes a method by what is its own: which rows it is fitted to and
-// scores, and with which parameters. All rows, parameters and states are checked
-// before it sees them.
-type Spec struct {
-	Name, Doc, Ref string // as in Method
-	Needs          Needs
-	Control        bool
-	// Params declares the parameters; their defaults are the configuration used
-	// without a sweep.
-	Params []Param
-	// Grid is the sweep where it is not every combination of what the
-	// parameters are swept over.
-	Grid []Params
-	// Memory is as in Method.
-	Memory func(t Training, p Params) float64
-	// Fit fits one configuration. The training rows have what Needs asks for:
-	// at least one row, finite, as many of each part, two logits or more, a last
-	// layer of their widths.
-	Fit func(ctx context.Context, t Training, p Values) (Fitted, error)
-	// New returns what Fit returns, empty: a state is restored into it.
-	New func() Fitted
-}
-
 // Fitted is a fitted method: a pointer to a struct whose tagged fields are its
 // state, as rows.Save has it: lengths called features, logits and layer_0 are
 // those of the rows. It is safe for concurrent use.
@@ -46,66 +23,50 @@ type Fitted interface {
 	Score(ctx context.Context, dst []float64, b Batch) error
 }
 
-// Define makes a method of what is its own.
-func Define(s Spec) Method {
-	m := Method{
-		Name: s.Name, Doc: s.Doc, Ref: s.Ref, Needs: s.Needs, Memory: s.Memory, Control: s.Control, Grid: s.Grid,
+// Fit fits one configuration of a method; parameters that p lacks have their
+// defaults. Rows that lack what the method needs are a *NeedError, and other
+// errors say what is wrong with rows or parameters.
+func Fit(ctx context.Context, m Method, t Training, p Params) (*Scorer, error) {
+	fitted, err := FitGrid(ctx, m, t, []Params{p})
+	if err != nil {
+		return nil, err
 	}
-	if m.Grid == nil {
-		m.Grid = grid(s.Params)
-	}
-	if len(s.Params) > 0 {
-		m.Default = Params{}
-		for _, p := range s.Params {
-			m.Default[p.Name] = p.Default
-		}
-	}
-	m.FitGrid = func(ctx context.Context, t Training, grid []Params) ([]Scorer, error) { return s.fit(ctx, m, t, grid) }
-	m.Fit = func(ctx context.Context, t Training, p Params) (Scorer, error) {
-		fitted, err := s.fit(ctx, m, t, []Params{p})
-		if err != nil {
-			return nil, err
-		}
-		return fitted[0], nil
-	}
-	m.Restore = func(st heads.State) (Scorer, error) { return s.restore(m, st) }
-	return m
+	return fitted[0], nil
 }
 
-func (s Spec) fit(ctx context.Context, m Method, t Training, grid []Params) ([]Scorer, error) {
-	values := make([]Values, len(grid))
+// FitGrid fits several configurations, in order, at less cost than one by one.
+func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Scorer, error) {
+	t.Grid = make([]Values, len(grid))
 	for i, p := range grid {
 		var err error
-		if values[i], err = resolve(s.Params, p); err != nil {
+		if t.Grid[i], err = m.resolve(p); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.check(m, t); err != nil {
+	if err := m.checkTraining(t); err != nil {
 		return nil, err
 	}
 	if t.Cache == nil {
 		t.Cache = &Cache{}
 	}
-	t.Grid = values
 	progress := t.Progress
-	scorers := make([]Scorer, len(grid))
-	for i, v := range values {
+	scorers := make([]*Scorer, len(grid))
+	for i, v := range t.Grid {
 		if progress != nil {
 			t.Progress = func(share float64) { progress((float64(i) + share) / float64(len(grid))) }
 		}
 		t.At = i
-		f, err := s.Fit(ctx, t, v)
+		fitted, err := m.Fit(ctx, t, v)
 		if err != nil {
 			return nil, err
 		}
-		b := &bounded{method: m, fitted: f, widths: widthsOf(m.Needs, t.Batch), network: t.Network}
-		scorers[i] = b.scorer()
+		scorers[i] = &Scorer{method: m, fitted: fitted, widths: widthsOf(m.Needs, t.Batch), network: t.Network}
 	}
 	return scorers, ctx.Err()
 }
 
 // check refuses rows that no method can be fitted to.
-func (s Spec) check(m Method, t Training) error {
+func (m Method) checkTraining(t Training) error {
 	if err := m.CheckTraining(t); err != nil {
 		return err
 	}
@@ -113,18 +74,18 @@ func (s Spec) check(m Method, t Training) error {
 		return err
 	}
 	if t.Len() == 0 {
-		return &heads.TooFewRowsError{What: s.Name, Need: 1}
+		return &heads.TooFewRowsError{What: m.Name, Need: 1}
 	}
 	for _, part := range t.parts() {
 		if err := heads.CheckFinite(part.name, part.rows); err != nil {
 			return err
 		}
 	}
-	if s.Needs&NeedLogits != 0 && t.Logits.Cols < 2 {
+	if m.Needs&NeedLogits != 0 && t.Logits.Cols < 2 {
 		// A single logit has a softmax of 1, whatever it is.
 		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", t.Logits.Cols)
 	}
-	if s.Needs&NeedWeights != 0 {
+	if m.Needs&NeedWeights != 0 {
 		return t.Last.Check(t.Features.Cols, t.Logits.Cols)
 	}
 	return nil
@@ -182,84 +143,72 @@ func widthsOf(needs Needs, b Batch) map[string]int {
 	return widths
 }
 
-// bounded is a fitted method behind the checks of what it is given.
-type bounded struct {
-	method Method
-	fitted Fitted
-	widths map[string]int // of the parts it was fitted with
-	// network is the one that the method runs, if it runs any; nil in a scorer
-	// that was restored and not bound yet.
-	network Network
+// Scorer is a fitted method behind the checks of what it is given. It is safe
+// for concurrent use.
+type Scorer struct {
+	method  Method
+	fitted  Fitted
+	widths  map[string]int // of the parts it was fitted with
+	network Network        // the one that the method runs, if any
 }
 
-// bindable is a scorer that runs the network.
-type bindable struct{ *bounded }
+// Fitted is what the method fitted.
+func (s *Scorer) Fitted() Fitted { return s.fitted }
 
-// Bind implements NetworkBound.
-func (s bindable) Bind(n Network) Scorer {
-	b := *s.bounded
-	b.network = n
-	return bindable{&b}
+// RunsNetwork says that scoring runs the network. What Restore returned has
+// none until it is bound to one, and its Score returns a *NeedError.
+func (s *Scorer) RunsNetwork() bool { return s.method.Needs&needsNetwork != 0 }
+
+// Bind returns the scorer with the network n, which is the one that the method
+// was fitted with; the receiver is not changed.
+func (s *Scorer) Bind(n Network) *Scorer {
+	bound := *s
+	bound.network = n
+	return &bound
 }
 
-// scorer is s as what it can do.
-func (s *bounded) scorer() Scorer {
-	if s.method.Needs&needsNetwork != 0 {
-		return bindable{s}
+// Variant says in a few words what stands in for what the method does, such as
+// "inserted dropout", or is empty where nothing does.
+func (s *Scorer) Variant() string {
+	if v, ok := s.fitted.(interface{ Variant(Network) string }); ok {
+		return v.Variant(s.network)
 	}
-	return s
-}
-
-// boundedOf is what Define made, or nil.
-func boundedOf(s Scorer) *bounded {
-	switch s := s.(type) {
-	case *bounded:
-		return s
-	case bindable:
-		return s.bounded
-	}
-	return nil
-}
-
-// FittedOf returns what the method of a scorer fitted, or nil for scorers of
-// methods that Define did not make.
-func FittedOf(s Scorer) Fitted {
-	if b := boundedOf(s); b != nil {
-		return b.fitted
-	}
-	return nil
+	return ""
 }
 
 // blockRows is the number of rows that are scored between two looks at the
 // context.
 const blockRows = 1024
 
-// Score implements Scorer.
-func (s *bounded) Score(ctx context.Context, dst []float64, b Batch) ([]float64, error) {
+// Score writes one score per row of b to dst and returns it; a nil dst is
+// allocated, any other has the batch's length. A score grows with uncertainty:
+// higher is more likely out-of-domain.
+func (s *Scorer) Score(ctx context.Context, dst []float64, b Batch) ([]float64, error) {
 	if dst == nil {
 		dst = make([]float64, b.Len())
 	} else if len(dst) != b.Len() {
 		panic(fmt.Sprintf("ood: room for %d scores but %d rows", len(dst), b.Len()))
 	}
-	return dst, s.score(ctx, []Scorer{s}, [][]float64{dst}, b)
+	return dst, score(ctx, []*Scorer{s}, [][]float64{dst}, b)
 }
 
-// ScoreGrid implements GridScorer: what configurations share is computed once a
-// block.
-func (s *bounded) ScoreGrid(ctx context.Context, grid []Scorer, b Batch) ([][]float64, error) {
+// ScoreGrid scores b with each of the scorers that one call of FitGrid
+// returned: what they share is computed once a block.
+func ScoreGrid(ctx context.Context, grid []*Scorer, b Batch) ([][]float64, error) {
 	dst := make([][]float64, len(grid))
 	for i := range dst {
 		dst[i] = make([]float64, b.Len())
 	}
-	return dst, s.score(ctx, grid, dst, b)
+	return dst, score(ctx, grid, dst, b)
 }
 
-func (s *bounded) score(ctx context.Context, grid []Scorer, dst [][]float64, b Batch) error {
+func score(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch) error {
+	s := grid[0]
 	if err := s.check(b); err != nil {
 		return err
 	}
-	if s.method.Needs&needsNetwork != 0 {
-		return s.scoreInputs(ctx, grid, dst, b)
+	if s.RunsNetwork() {
+		return scoreInputs(ctx, grid, dst, b)
 	}
 	for i := 0; i < b.Len(); i += blockRows {
 		if err := scoreBlock(ctx, grid, dst, i, b.Slice(i, min(i+blockRows, b.Len()))); err != nil {
@@ -270,13 +219,13 @@ func (s *bounded) score(ctx context.Context, grid []Scorer, dst [][]float64, b B
 }
 
 // scoreBlock scores consecutive rows, from the one called first.
-func scoreBlock(ctx context.Context, grid []Scorer, dst [][]float64, first int, block Batch) error {
+func scoreBlock(ctx context.Context, grid []*Scorer, dst [][]float64, first int, block Batch) error {
 	block.Cache = &Cache{}
 	for k, other := range grid {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := boundedOf(other).fitted.Score(ctx, dst[k][first:first+block.Len()], block); err != nil {
+		if err := other.fitted.Score(ctx, dst[k][first:first+block.Len()], block); err != nil {
 			return err
 		}
 	}
@@ -290,7 +239,8 @@ const needsNetwork = NeedNetwork | NeedDropout
 const inputRows = 64
 
 // scoreInputs scores rows as their inputs are read.
-func (s *bounded) scoreInputs(ctx context.Context, grid []Scorer, dst [][]float64, b Batch) error {
+func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch) error {
+	s := grid[0]
 	if s.network == nil {
 		return &NeedError{Method: s.method.Name, Need: s.method.Needs & needsNetwork, Where: "scorers that were stored"}
 	}
@@ -324,7 +274,7 @@ func (s *bounded) scoreInputs(ctx context.Context, grid []Scorer, dst [][]float6
 	return nil
 }
 
-func (s *bounded) check(b Batch) error {
+func (s *Scorer) check(b Batch) error {
 	if err := s.method.CheckBatch(b); err != nil {
 		return err
 	}
@@ -352,20 +302,12 @@ func (s *bounded) check(b Batch) error {
 	return nil
 }
 
-// Variant implements Variant, for methods that have something to say.
-func (s *bounded) Variant() string {
-	if v, ok := s.fitted.(interface{ Variant(Network) string }); ok {
-		return v.Variant(s.network)
-	}
-	return ""
-}
-
 // widthPrefix begins the parameters that hold widths, which no method's own
 // state has.
 const widthPrefix = "width of "
 
-// State implements heads.Stater.
-func (s *bounded) State() heads.State {
+// State is what Restore takes.
+func (s *Scorer) State() heads.State {
 	st := rows.Save(s.fitted)
 	for name, n := range s.widths {
 		st.Params[widthPrefix+name] = float64(n)
@@ -373,9 +315,11 @@ func (s *bounded) State() heads.State {
 	return st
 }
 
-func (s Spec) restore(m Method, st heads.State) (Scorer, error) {
+// Restore rebuilds a scorer from what its State method returned. A state that no
+// fit of the method can have is an error.
+func Restore(m Method, st heads.State) (*Scorer, error) {
 	own := heads.State{Params: map[string]any{}, Arrays: st.Arrays}
-	b := &bounded{method: m, fitted: s.New(), widths: map[string]int{}}
+	s := &Scorer{method: m, fitted: m.New(), widths: map[string]int{}}
 	for name, v := range st.Params {
 		part, isWidth := strings.CutPrefix(name, widthPrefix)
 		if !isWidth {
@@ -386,24 +330,24 @@ func (s Spec) restore(m Method, st heads.State) (Scorer, error) {
 		if !ok || n != math.Trunc(n) || n < 1 || n > math.MaxInt32 {
 			return nil, fmt.Errorf("parameter %q must be a whole number of at least 1, not %v", name, v)
 		}
-		b.widths[part] = int(n)
+		s.widths[part] = int(n)
 	}
 	for _, need := range []struct {
 		need Needs
 		name string
 	}{{NeedFeatures, "features"}, {NeedLogits, "logits"}, {NeedLayers, "layer_0"}} {
-		if _, ok := b.widths[need.name]; ok != (s.Needs&need.need != 0) {
-			return nil, fmt.Errorf("parameter %q: the method needs %s", widthPrefix+need.name, s.Needs)
+		if _, ok := s.widths[need.name]; ok != (m.Needs&need.need != 0) {
+			return nil, fmt.Errorf("parameter %q: the method needs %s", widthPrefix+need.name, m.Needs)
 		}
 	}
-	if err := rows.Restore(b.fitted, own, b.widths); err != nil {
+	if err := rows.Restore(s.fitted, own, s.widths); err != nil {
 		return nil, err
 	}
-	return b.scorer(), b.try()
+	return s, s.try()
 }
 
 // try scores a row of zeros, which finds out whether the state fits the widths.
-func (s *bounded) try() (err error) {
+func (s *Scorer) try() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = errors.New("its arrays do not fit the widths of the rows")
