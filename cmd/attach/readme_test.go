@@ -93,7 +93,10 @@ func parses(args []string) error {
 	replaceWork(app.Commands)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	err := app.RunContext(ctx, append([]string{app.Name}, flagsFirst(app, args)...))
+	args, err := flagsFirst(app, args)
+	if err == nil {
+		err = app.RunContext(ctx, append([]string{app.Name}, args...))
+	}
 	var usage *usageError
 	if errors.As(err, &usage) {
 		return err

@@ -47,7 +47,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if len(args) == 0 || asksForHelp(args) {
 		return help(stdout, app, args)
 	}
-	return app.RunContext(ctx, append([]string{app.Name}, flagsFirst(app, args)...))
+	args, err := flagsFirst(app, args)
+	if err != nil {
+		return err
+	}
+	return app.RunContext(ctx, append([]string{app.Name}, args...))
 }
 
 // longest is how many bytes of an error are printed, whose names and lists may
@@ -116,8 +120,9 @@ func prepare(commands []*cli.Command) {
 
 // flagsFirst moves flags that follow positional arguments in front of them.
 // The flag parser stops at the first positional argument and would pass over
-// the rest in silence.
-func flagsFirst(app *cli.App, args []string) []string {
+// the rest in silence, as it passes over all but the last value of a flag that
+// takes one: such a flag given twice is an error.
+func flagsFirst(app *cli.App, args []string) ([]string, error) {
 	var head []string
 	commands, flags := app.Commands, app.Flags
 	for len(args) > 0 {
@@ -129,13 +134,14 @@ func flagsFirst(app *cli.App, args []string) []string {
 		args, commands, flags = args[1:], c.Subcommands, c.Flags
 	}
 	if len(head) == 0 {
-		return args
+		return args, nil
 	}
-	takesValue := map[string]bool{}
+	takesValue, isList := map[string]bool{}, map[string]bool{}
 	for _, f := range flags {
 		_, isBool := f.(*cli.BoolFlag)
 		for _, name := range f.Names() {
 			takesValue[name] = !isBool
+			_, isList[name] = f.(*cli.StringSliceFlag)
 		}
 	}
 	isFlag := func(arg string) bool {
@@ -143,6 +149,7 @@ func flagsFirst(app *cli.App, args []string) []string {
 		_, known := takesValue[name]
 		return known && name != arg
 	}
+	given := map[string]bool{}
 	var moved, positional []string
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
@@ -155,19 +162,28 @@ func flagsFirst(app *cli.App, args []string) []string {
 			continue
 		}
 		moved = append(moved, arg)
-		if name := strings.TrimLeft(arg, "-"); takesValue[name] {
-			if i++; i == len(args) || isFlag(args[i]) {
-				// The parser sees the end and says that the value is missing.
-				return append(head, moved...)
-			}
-			moved = append(moved, args[i])
+		name, _, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if !takesValue[name] {
+			continue
 		}
+		if given[name] && !isList[name] {
+			return nil, usagef("%s is given twice; it takes one value", dashed(name))
+		}
+		given[name] = true
+		if hasValue {
+			continue
+		}
+		if i++; i == len(args) || isFlag(args[i]) {
+			// The parser sees the end and says that the value is missing.
+			return append(head, moved...), nil
+		}
+		moved = append(moved, args[i])
 	}
 	head = append(head, moved...)
 	if len(positional) > 0 {
 		head = append(append(head, "--"), positional...)
 	}
-	return head
+	return head, nil
 }
 
 func findCommand(commands []*cli.Command, name string) *cli.Command {

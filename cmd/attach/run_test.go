@@ -141,8 +141,9 @@ func TestFlagsFirst(t *testing.T) {
 		{"runtime install --gpu", "runtime install --gpu"},
 		{"runtime --json install", "runtime --json -- install"},
 	} {
-		if got := strings.Join(flagsFirst(app, strings.Fields(tt.in)), " "); got != tt.want {
-			t.Errorf("%q becomes %q, want %q", tt.in, got, tt.want)
+		args, err := flagsFirst(app, strings.Fields(tt.in))
+		if got := strings.Join(args, " "); err != nil || got != tt.want {
+			t.Errorf("%q becomes %q, want %q; error %v", tt.in, got, tt.want, err)
 		}
 	}
 }
