@@ -50,6 +50,11 @@ func (s *classCertificates) Restored() error {
 			return fmt.Errorf("class %d has the certificates %d of %d", y, k, len(s.Classes))
 		}
 	}
+	for i, c := range s.Classes {
+		if c.Width() != s.All.Width() {
+			return fmt.Errorf("certificates %d are of %d features, and those of all rows of %d", i, c.Width(), s.All.Width())
+		}
+	}
 	return nil
 }
 

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/attach-uncertainty/attach/heads"
@@ -112,6 +114,16 @@ func (c conformance) damagedState(t *testing.T, m ood.Method) {
 			}
 		}
 	}
+	// Widths are not taken at their word: memory is for rows that can be.
+	for name := range whole.Params {
+		if _, of, ok := strings.Cut(name, "width of "); ok {
+			s := throughJSON(t, whole)
+			s.Params[name] = float64(math.MaxInt32)
+			if _, err := ood.Restore(m, s); err == nil || !strings.Contains(err.Error(), `"width of `+of+`" must be`) {
+				t.Errorf("%s = 2³¹−1: %v", name, err)
+			}
+		}
+	}
 	// What is restored for other rows has to be able to score them.
 	if width, ok := whole.Params["width of features"].(float64); ok {
 		for _, other := range []float64{1, width - 1, width + 1} {
@@ -140,10 +152,35 @@ func (c conformance) damagedState(t *testing.T, m ood.Method) {
 				t.Errorf("restores with array %q of shape %v, %T", name, broken.Shape, broken.Data)
 			}
 		}
+		for axis := range a.Shape {
+			for _, n := range []int{1, a.Shape[axis] - 1, a.Shape[axis] + 1} {
+				s := throughJSON(t, whole)
+				s.Arrays[name] = resized(a, axis, n)
+				if back, err := ood.Restore(m, s); err == nil {
+					_, _ = back.Bind(c.training.Network).Score(background, nil, c.out) // which may fail, without a panic
+				}
+			}
+		}
 		s := throughJSON(t, whole)
 		delete(s.Arrays, name)
 		if _, err := ood.Restore(m, s); err == nil {
 			t.Errorf("restores without array %q", name)
 		}
 	}
+}
+
+// resized is a with n along an axis, its elements repeated as often as it takes.
+func resized(a heads.Array, axis, n int) heads.Array {
+	a.Shape = slices.Clone(a.Shape)
+	a.Shape[axis] = n
+	size := shapeSize(a.Shape)
+	switch data := a.Data.(type) {
+	case []float32:
+		a.Data = slices.Repeat(data, size/len(data)+1)[:size]
+	case []float64:
+		a.Data = slices.Repeat(data, size/len(data)+1)[:size]
+	case []int64:
+		a.Data = slices.Repeat(data, size/len(data)+1)[:size]
+	}
+	return a
 }

@@ -320,6 +320,7 @@ func (s *Scorer) State() heads.State {
 func Restore(m Method, st heads.State) (*Scorer, error) {
 	own := heads.State{Params: map[string]any{}, Arrays: st.Arrays}
 	s := &Scorer{method: m, fitted: m.New(), widths: map[string]int{}}
+	room := maxWidths
 	for name, v := range st.Params {
 		part, isWidth := strings.CutPrefix(name, widthPrefix)
 		if !isWidth {
@@ -327,10 +328,11 @@ func Restore(m Method, st heads.State) (*Scorer, error) {
 			continue
 		}
 		n, ok := v.(float64)
-		if !ok || n != math.Trunc(n) || n < 1 || n > math.MaxInt32 {
-			return nil, fmt.Errorf("parameter %q must be a whole number of at least 1, not %v", name, v)
+		if !ok || n != math.Trunc(n) || n < 1 || n > float64(min(room, maxWidth)) {
+			return nil, fmt.Errorf("parameter %q must be a whole number of at least 1, at most %d and with all widths at most %d, not %v", name, maxWidth, maxWidths, v)
 		}
 		s.widths[part] = int(n)
+		room -= int(n)
 	}
 	for _, need := range []struct {
 		need Needs
@@ -345,6 +347,13 @@ func Restore(m Method, st heads.State) (*Scorer, error) {
 	}
 	return s, s.try()
 }
+
+// Both bound the row that a state is tried on: of features, of logits and of all
+// earlier layers there are at most maxWidth numbers.
+const (
+	maxWidth  = 1 << 24
+	maxWidths = 3 * maxWidth
+)
 
 // try scores a row of zeros, which finds out whether the state fits the widths.
 func (s *Scorer) try() (err error) {
