@@ -7,18 +7,19 @@ import (
 
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/trees"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
-// State implements heads.Stater. "levels" are those fitted, "base" the
+// State implements rows.Stater. "levels" are those fitted, "base" the
 // predictions without trees, target by target. Per target t and level l,
 // arrays that begin with "target<t>_level<l>_": the trees, and the values of
 // the leaves of all trees ("value"), before the learning rate.
-func (b *boosting) State() heads.State {
-	s := heads.State{
+func (b *boosting) State() rows.State {
+	s := rows.State{
 		Params: map[string]any{
 			"columns": float64(b.cols), "targets": float64(len(b.models)), "learning_rate": b.models[0][0].LearningRate,
 		},
-		Arrays: map[string]heads.Array{"levels": heads.Vector(b.levels)},
+		Arrays: map[string]rows.Array{"levels": rows.Vector(b.levels)},
 	}
 	var base []float64
 	for t, models := range b.models {
@@ -35,12 +36,12 @@ func (b *boosting) State() heads.State {
 			base = append(base, m.Base)
 		}
 	}
-	s.Arrays["base"] = heads.Vector(base)
+	s.Arrays["base"] = rows.Vector(base)
 	return s
 }
 
 // RestoreBoosting rebuilds a fit of Boosting from its State.
-func RestoreBoosting(s heads.State) (heads.QuantileRegressor, error) {
+func RestoreBoosting(s rows.State) (heads.QuantileRegressor, error) {
 	b := &boosting{}
 	var err error
 	if b.cols, err = s.Whole("columns", 1); err != nil {
@@ -86,7 +87,7 @@ func RestoreBoosting(s heads.State) (heads.QuantileRegressor, error) {
 	return b, nil
 }
 
-func restoreBoosted(m *trees.Boosted, s heads.State, prefix string, cols int) error {
+func restoreBoosted(m *trees.Boosted, s rows.State, prefix string, cols int) error {
 	var err error
 	if m.Trees, err = unpackTrees(s, prefix, cols); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // Labels that agree with no prediction are of some other numbering.
@@ -106,18 +106,18 @@ func TestRestoreRefusesNonsense(t *testing.T) {
 	training := newToy().training(60)
 	for _, c := range []struct {
 		method ood.Method
-		damage func(heads.State)
+		damage func(rows.State)
 	}{
-		{baselines.GEN, func(s heads.State) { s.Params["top"] = 0. }},
-		{baselines.GEN, func(s heads.State) { s.Params["gamma"] = -1. }},
-		{baselines.ASHB, func(s heads.State) { s.Params["percentile"] = 100. }},
-		{baselines.BALDFeatures, func(s heads.State) { s.Params["passes"] = 1e9 }},
-		{baselines.NCI, func(s heads.State) { s.Params["alpha"] = -1. }},
-		{baselines.NCI, func(s heads.State) { s.Params["width of features"] = toyWidth - 1. }},
-		{baselines.OpenMax, func(s heads.State) { s.Arrays["tail_shape"].Data.([]float64)[0] = -1 }},
-		{baselines.OpenMax, func(s heads.State) { s.Arrays["tail_at"].Data.([]float64)[0] = 0 }},
-		{baselines.KLMatching, func(s heads.State) { s.Params["width of logits"] = 2. }},
-		{baselines.NNGuide, func(s heads.State) { s.Arrays["bank"].Data.([]float32)[0] = float32(math.NaN()) }},
+		{baselines.GEN, func(s rows.State) { s.Params["top"] = 0. }},
+		{baselines.GEN, func(s rows.State) { s.Params["gamma"] = -1. }},
+		{baselines.ASHB, func(s rows.State) { s.Params["percentile"] = 100. }},
+		{baselines.BALDFeatures, func(s rows.State) { s.Params["passes"] = 1e9 }},
+		{baselines.NCI, func(s rows.State) { s.Params["alpha"] = -1. }},
+		{baselines.NCI, func(s rows.State) { s.Params["width of features"] = toyWidth - 1. }},
+		{baselines.OpenMax, func(s rows.State) { s.Arrays["tail_shape"].Data.([]float64)[0] = -1 }},
+		{baselines.OpenMax, func(s rows.State) { s.Arrays["tail_at"].Data.([]float64)[0] = 0 }},
+		{baselines.KLMatching, func(s rows.State) { s.Params["width of logits"] = 2. }},
+		{baselines.NNGuide, func(s rows.State) { s.Arrays["bank"].Data.([]float32)[0] = float32(math.NaN()) }},
 	} {
 		s, err := ood.Fit(background, c.method, training, nil)
 		if err != nil {

@@ -36,8 +36,8 @@ func fitGaussian(ctx context.Context, r heads.Regression, seeds []uint64, grid [
 // heads.GaussianNLL reads them.
 type conditionalGaussian struct{ heads.RegressionNetworks }
 
-// State implements heads.Stater.
-func (g *conditionalGaussian) State() heads.State { return rows.Save(g) }
+// State implements rows.Stater.
+func (g *conditionalGaussian) State() rows.State { return rows.Save(g) }
 
 // Restored implements rows.Restored.
 func (g *conditionalGaussian) Restored() error { return g.Validate(0, 2) }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 func (c conformance) grid(t *testing.T, m ood.Method) {
@@ -64,13 +64,13 @@ func (c conformance) state(t *testing.T, m ood.Method) {
 }
 
 // throughJSON takes the scalars of a state to JSON and back and copies arrays.
-func throughJSON(t *testing.T, s heads.State) heads.State {
+func throughJSON(t *testing.T, s rows.State) rows.State {
 	t.Helper()
 	b, err := json.Marshal(s.Params)
 	if err != nil {
 		t.Fatal(err)
 	}
-	back := heads.State{Arrays: map[string]heads.Array{}}
+	back := rows.State{Arrays: map[string]rows.Array{}}
 	if err := json.Unmarshal(b, &back.Params); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func throughJSON(t *testing.T, s heads.State) heads.State {
 }
 
 func (c conformance) damagedState(t *testing.T, m ood.Method) {
-	if _, err := ood.Restore(m, heads.State{}); err == nil {
+	if _, err := ood.Restore(m, rows.State{}); err == nil {
 		t.Error("restores from nothing")
 	}
 	whole := c.fit(t, m, m.Default()).State()
@@ -138,7 +138,7 @@ func (c conformance) damagedState(t *testing.T, m ood.Method) {
 		}
 	}
 	for name, a := range whole.Arrays {
-		for _, broken := range []heads.Array{
+		for _, broken := range []rows.Array{
 			{},
 			{Shape: []int{len(a.Shape)}, Data: []int64{1}},
 			{Shape: append(slices.Clone(a.Shape), 2), Data: a.Data},
@@ -170,7 +170,7 @@ func (c conformance) damagedState(t *testing.T, m ood.Method) {
 }
 
 // resized is a with n along an axis, its elements repeated as often as it takes.
-func resized(a heads.Array, axis, n int) heads.Array {
+func resized(a rows.Array, axis, n int) rows.Array {
 	a.Shape = slices.Clone(a.Shape)
 	a.Shape[axis] = n
 	size := shapeSize(a.Shape)

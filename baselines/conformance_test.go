@@ -19,6 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 var background = context.Background()
@@ -435,7 +436,7 @@ func (c conformance) notFinite(t *testing.T, m ood.Method) {
 		training := c.training
 		training.Features = strided(training.Features)
 		training.Features.Data[17*training.Features.Stride+4] = v
-		var broken *heads.NotFiniteError
+		var broken *rows.NotFiniteError
 		_, err := ood.Fit(background, m, training, m.Default())
 		if m.Needs&ood.NeedFeatures != 0 && (!errors.As(err, &broken) || broken.Row != 17) {
 			t.Errorf("%v in row 17 of the features to fit with: %v", v, err)
@@ -452,7 +453,7 @@ func (c conformance) notFinite(t *testing.T, m ood.Method) {
 		training := c.training
 		training.Outliers.Features = strided(training.Outliers.Features)
 		training.Outliers.Features.Data[9*training.Outliers.Features.Stride+2] = float32(math.Inf(-1))
-		var broken *heads.NotFiniteError
+		var broken *rows.NotFiniteError
 		if _, err := ood.Fit(background, m, training, m.Default()); !errors.As(err, &broken) || broken.Row != 9 {
 			t.Errorf("-Inf in row 9 of the out-of-domain features to fit with: %v", err)
 		}

@@ -44,8 +44,8 @@ type dropoutQuantiles struct {
 	Seed uint64  `state:"seed"`
 }
 
-// State implements heads.Stater.
-func (d *dropoutQuantiles) State() heads.State { return rows.Save(d) }
+// State implements rows.Stater.
+func (d *dropoutQuantiles) State() rows.State { return rows.Save(d) }
 
 // Restored implements rows.Restored.
 func (d *dropoutQuantiles) Restored() error {

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // Combination is how a fused method makes one number of several p-values.
@@ -190,7 +190,7 @@ type component struct {
 }
 
 // Restore implements rows.Coder.
-func (c *component) Restore(s heads.State) (err error) {
+func (c *component) Restore(s rows.State) (err error) {
 	if c.method.New == nil {
 		return errors.New("there are more parts than the method has")
 	}
@@ -233,7 +233,7 @@ const fusedFolds = 5
 
 func (f fusion) fit(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 	if t.Len() < 2 {
-		return nil, &heads.TooFewRowsError{What: "fused detectors", Have: t.Len(), Need: 2}
+		return nil, &rows.TooFewRowsError{What: "fused detectors", Have: t.Len(), Need: 2}
 	}
 	parts, err := ood.Jointly(t, func() ([]*fusedPart, error) { return f.crossFit(ctx, t) })
 	return &fused{Combination(p.Text("combine")), parts}, err
@@ -243,7 +243,7 @@ func (f fusion) fit(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitt
 // them with the scores of every row by components that were fitted without the
 // row's fold (Vovk 2015, "Cross-conformal predictors").
 func (f fusion) crossFit(ctx context.Context, t ood.Training) ([]*fusedPart, error) {
-	folds := calibrate.Folds(t.Len(), fusedFolds, t.Seed)
+	folds := rows.Folds(t.Len(), fusedFolds, t.Seed)
 	held := make([][]float64, len(f.components))
 	done, fits := 0, (len(folds)+1)*len(f.components)
 	fit := func(c Component, part ood.Training) (*ood.Scorer, error) {
@@ -288,9 +288,9 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training) ([]*fusedPart, err
 // fewerRows says of an error that it is of a fit with some of the rows: where
 // they were too few, how many of all it takes.
 func fewerRows(err error, some, all int) error {
-	few := (*heads.TooFewRowsError)(nil)
+	few := (*rows.TooFewRowsError)(nil)
 	if errors.As(err, &few) {
-		return &heads.TooFewRowsError{What: few.What, Have: all, Need: few.Need + (few.Need+fusedFolds-2)/(fusedFolds-1)}
+		return &rows.TooFewRowsError{What: few.What, Have: all, Need: few.Need + (few.Need+fusedFolds-2)/(fusedFolds-1)}
 	}
 	return fmt.Errorf("fitted with %d of %d rows, the others to calibrate with: %w", some, all, err)
 }

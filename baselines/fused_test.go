@@ -12,8 +12,8 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 func TestFusedAgreesWithNumPy(t *testing.T) {
@@ -37,7 +37,7 @@ func TestFusedAgreesWithNumPy(t *testing.T) {
 	const seed = 9
 	n := len(ref.Folds) * len(ref.Folds[0])
 	features, logits := make([][]float32, n), make([][]float32, n)
-	for k, fold := range calibrate.Folds(n, len(ref.Folds), seed) {
+	for k, fold := range rows.Folds(n, len(ref.Folds), seed) {
 		for i, r := range fold {
 			features[r], logits[r] = ref.Folds[k][i], ref.FoldLogits[k][i]
 		}
@@ -197,12 +197,12 @@ func TestFusedCountsAllRows(t *testing.T) {
 	picky := given
 	picky.Fit = func(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
 		if t.Len() < 3 {
-			return nil, &heads.TooFewRowsError{What: "picky", Have: t.Len(), Need: 3}
+			return nil, &rows.TooFewRowsError{What: "picky", Have: t.Len(), Need: 3}
 		}
 		return &feature{}, nil
 	}
 	m := baselines.Fused("alone", baselines.HarmonicMean, picky)
-	var few *heads.TooFewRowsError
+	var few *rows.TooFewRowsError
 	if _, err := ood.Fit(background, m, ood.Training{Batch: column(1, 2, 3)}, nil); !errors.As(err, &few) || few.Have != 3 || few.Need != 4 {
 		t.Errorf("3 rows, of which it takes 4: %v", err)
 	}
@@ -234,22 +234,22 @@ func TestFusedRestoreRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := func() heads.State { return throughJSON(t, s.State()) }
+	state := func() rows.State { return throughJSON(t, s.State()) }
 	if _, err := ood.Restore(m, state()); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		spoil func(heads.State)
+		spoil func(rows.State)
 		want  string
 	}{
-		{func(s heads.State) { s.Params["combine"] = "sum" }, "fisher, harmonic"},
-		{func(s heads.State) { s.Params["parts"] = 2. }, "more parts"},
-		{func(s heads.State) { s.Params["parts.0.method"] = "energy" }, `it is of "energy"`},
-		{func(s heads.State) { s.Params["parts.0.weight"] = .5 }, "add up to 1"},
-		{func(s heads.State) { s.Params["parts.0.fitted.width"] = 3. }, `"width" belongs to nothing`},
-		{func(s heads.State) { s.Arrays["knn.train"] = heads.Vector([]float64{1}) }, "knn.train"},
-		{func(s heads.State) { s.Arrays["parts.0.calibration"] = heads.Vector([]float64{2, 1}) }, "falls"},
-		{func(s heads.State) { s.Arrays["parts.0.calibration"] = heads.Vector([]float64{math.NaN()}) }, "NaN"},
+		{func(s rows.State) { s.Params["combine"] = "sum" }, "fisher, harmonic"},
+		{func(s rows.State) { s.Params["parts"] = 2. }, "more parts"},
+		{func(s rows.State) { s.Params["parts.0.method"] = "energy" }, `it is of "energy"`},
+		{func(s rows.State) { s.Params["parts.0.weight"] = .5 }, "add up to 1"},
+		{func(s rows.State) { s.Params["parts.0.fitted.width"] = 3. }, `"width" belongs to nothing`},
+		{func(s rows.State) { s.Arrays["knn.train"] = rows.Vector([]float64{1}) }, "knn.train"},
+		{func(s rows.State) { s.Arrays["parts.0.calibration"] = rows.Vector([]float64{2, 1}) }, "falls"},
+		{func(s rows.State) { s.Arrays["parts.0.calibration"] = rows.Vector([]float64{math.NaN()}) }, "NaN"},
 	} {
 		spoilt := state()
 		c.spoil(spoilt)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // KNN scores with the distance to the k-th nearest training row, on the unit
@@ -62,7 +63,7 @@ func (s *knn) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 func unitRows(dst, x blas32.General) {
 	for i := range x.Rows {
 		from, to := row(x, i), row(dst, i)
-		scale := neighbours.InverseNorm(from)
+		scale := rows.InverseNorm(from)
 		for j, v := range from {
 			to[j] = float32(scale * float64(v))
 		}

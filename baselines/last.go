@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // lastLayer is a network's last layer, kept by methods that work on its input.
@@ -44,7 +44,7 @@ func (l lastLayer) product(x blas32.General) blas32.General {
 // unlessFinite makes a row NaN as a whole where it overflows: an infinite logit
 // would pass for certainty.
 func unlessFinite(z []float32) {
-	if heads.CheckFinite("", blas32.General{Rows: 1, Cols: len(z), Stride: len(z), Data: z}) == nil {
+	if rows.CheckFinite("", blas32.General{Rows: 1, Cols: len(z), Stride: len(z), Data: z}) == nil {
 		return
 	}
 	for k := range z {

@@ -7,9 +7,9 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // LOF scores with how much sparser a row's surroundings are than those of the
@@ -45,7 +45,7 @@ type lof struct {
 func fitLOF(ctx context.Context, t ood.Training) (map[int]*lof, error) {
 	n, most := t.Len(), 0
 	if n < 2 {
-		return nil, &heads.TooFewRowsError{What: "neighbours of training rows", Have: n, Need: 2}
+		return nil, &rows.TooFewRowsError{What: "neighbours of training rows", Have: n, Need: 2}
 	}
 	x, err := index(t, false)
 	if err != nil {

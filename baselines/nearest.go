@@ -5,9 +5,9 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // bank is the training features for a scorer to keep, which outlives them: a
@@ -18,7 +18,7 @@ func bank(t ood.Training) blas32.General {
 	}
 	return blas32.General{
 		Rows: t.Features.Rows, Cols: t.Features.Cols, Stride: max(t.Features.Cols, 1),
-		Data: heads.ArrayOf(t.Features).Data.([]float32),
+		Data: rows.ArrayOf(t.Features).Data.([]float32),
 	}
 }
 

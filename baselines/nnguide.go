@@ -7,9 +7,9 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // NNGuide trusts the energy of a row as far as training rows like it have a low
@@ -45,7 +45,7 @@ type guidesKey struct{}
 func newGuides(t ood.Training) *guides {
 	g := &guides{bank(t), make([]float64, t.Len())}
 	for i := range g.Scale {
-		g.Scale[i] = -energy(row(t.Logits, i), 1) * neighbours.InverseNorm(row(g.Bank, i))
+		g.Scale[i] = -energy(row(t.Logits, i), 1) * rows.InverseNorm(row(g.Bank, i))
 	}
 	return g
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // Oracle is a control that is told what out-of-domain looks like.
@@ -35,7 +36,7 @@ func fitOracle(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, e
 	if out.Cols != in.Cols {
 		return nil, fmt.Errorf("out-of-domain rows have %d features and in-domain rows %d", out.Cols, in.Cols)
 	}
-	if err := heads.CheckFinite("out-of-domain features", out); err != nil {
+	if err := rows.CheckFinite("out-of-domain features", out); err != nil {
 		return nil, err
 	}
 	all := blas32.General{Rows: in.Rows + out.Rows, Cols: in.Cols, Stride: in.Cols}

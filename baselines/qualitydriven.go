@@ -45,8 +45,8 @@ type qualityDriven struct {
 	Levels []float64 `state:"levels[l],rising,positive"`
 }
 
-// State implements heads.Stater.
-func (d *qualityDriven) State() heads.State { return rows.Save(d) }
+// State implements rows.Stater.
+func (d *qualityDriven) State() rows.State { return rows.Save(d) }
 
 // Restored implements rows.Restored.
 func (d *qualityDriven) Restored() error {

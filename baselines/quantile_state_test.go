@@ -13,6 +13,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // randomTrainer returns networks of the shape asked for with weights as they
@@ -61,7 +62,7 @@ func TestQuantileMethodsComeBackFromTheirState(t *testing.T) {
 	for _, m := range baselines.QuantileMethods {
 		t.Run(m.Name, func(t *testing.T) {
 			model, x := fitSmallQuantiles(t, m)
-			state := model.(heads.Stater).State()
+			state := model.(rows.Stater).State()
 			back, err := m.Restore(throughJSON(t, state))
 			if err != nil {
 				t.Fatal(err)
@@ -74,7 +75,7 @@ func TestQuantileMethodsComeBackFromTheirState(t *testing.T) {
 					t.Fatalf("restored, it predicts %v, not %v", v, want[i])
 				}
 			}
-			if fmt.Sprint(back.(heads.Stater).State()) != fmt.Sprint(state) {
+			if fmt.Sprint(back.(rows.Stater).State()) != fmt.Sprint(state) {
 				t.Error("the state of the restored differs")
 			}
 		})
@@ -88,14 +89,14 @@ func TestTamperedQuantileMethods(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			model, x := fitSmallQuantiles(t, m)
 			x.Rows = 2
-			whole := model.(heads.Stater).State()
-			refused := func(what string, s heads.State) {
+			whole := model.(rows.Stater).State()
+			refused := func(what string, s rows.State) {
 				t.Helper()
 				if r, err := m.Restore(s); err == nil || r != nil {
 					t.Errorf("restores with %s: %v, %v", what, r, err)
 				}
 			}
-			refused("nothing", heads.State{})
+			refused("nothing", rows.State{})
 			for name := range whole.Params {
 				for _, v := range []any{nil, []string{"x"}, math.NaN(), -1.} {
 					if name == "learning_rate" && v == -1. {
@@ -107,7 +108,7 @@ func TestTamperedQuantileMethods(t *testing.T) {
 				}
 			}
 			for name, a := range whole.Arrays {
-				for _, broken := range []heads.Array{
+				for _, broken := range []rows.Array{
 					{},
 					{Shape: []int{len(a.Shape)}, Data: []uint8{1}},
 					{Shape: append(slices.Clone(a.Shape), 2), Data: a.Data},
@@ -144,14 +145,14 @@ func shapeSize(shape []int) int {
 	return n
 }
 
-func columnsOf(s heads.State) int {
+func columnsOf(s rows.State) int {
 	if c, ok := s.Params["columns"].(float64); ok {
 		return int(c)
 	}
 	return s.Arrays["x.mean"].Shape[0]
 }
 
-func setEntry(a heads.Array, at int, v float64) {
+func setEntry(a rows.Array, at int, v float64) {
 	switch data := a.Data.(type) {
 	case []float32:
 		data[at] = float32(v)
@@ -166,15 +167,15 @@ func setEntry(a heads.Array, at int, v float64) {
 func TestRestoredQuantileParameters(t *testing.T) {
 	model, _ := fitSmallQuantiles(t, baselines.QualityDriven)
 	dropped, _ := fitSmallQuantiles(t, baselines.DropoutQuantiles)
-	s := dropped.(heads.Stater).State()
+	s := dropped.(rows.Stater).State()
 	s.Params["dropout"] = 1.
 	if _, err := baselines.DropoutQuantiles.Restore(s); err == nil {
 		t.Error("restores with all units dropped")
 	}
 	for _, levels := range [][]float64{{0.9, 0.1}, {0, 0.5}, {0.5, 1}, {0.5}, {0.1, 0.5, 0.9}, {math.NaN(), 0.5}} {
-		s := model.(heads.Stater).State()
+		s := model.(rows.Stater).State()
 		s.Arrays = maps.Clone(s.Arrays)
-		s.Arrays["levels"] = heads.Vector(levels)
+		s.Arrays["levels"] = rows.Vector(levels)
 		if _, err := baselines.QualityDriven.Restore(s); err == nil {
 			t.Errorf("restores with the ends %v", levels)
 		}

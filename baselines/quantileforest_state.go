@@ -5,16 +5,17 @@ import (
 
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/trees"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
-// State implements heads.Stater. Per target t, arrays that begin with
+// State implements rows.Stater. Per target t, arrays that begin with
 // "target<t>_": the trees, the distinct training targets in increasing order
 // ("values"), the number of members of every leaf of all trees ("sizes"), and
 // the members, as positions in values.
-func (f *quantileForest) State() heads.State {
-	s := heads.State{
+func (f *quantileForest) State() rows.State {
+	s := rows.State{
 		Params: map[string]any{"columns": float64(f.cols), "targets": float64(len(f.forests))},
-		Arrays: map[string]heads.Array{},
+		Arrays: map[string]rows.Array{},
 	}
 	for t, forest := range f.forests {
 		var all []*trees.Tree
@@ -37,7 +38,7 @@ func (f *quantileForest) State() heads.State {
 }
 
 // RestoreQuantileForest rebuilds a fit of QuantileForest from its State.
-func RestoreQuantileForest(s heads.State) (heads.QuantileRegressor, error) {
+func RestoreQuantileForest(s rows.State) (heads.QuantileRegressor, error) {
 	f := &quantileForest{}
 	var err error
 	if f.cols, err = s.Whole("columns", 1); err != nil {
@@ -57,7 +58,7 @@ func RestoreQuantileForest(s heads.State) (heads.QuantileRegressor, error) {
 	return f, nil
 }
 
-func restoreForest(s heads.State, prefix string, cols int) (*trees.Forest, error) {
+func restoreForest(s rows.State, prefix string, cols int) (*trees.Forest, error) {
 	all, err := unpackTrees(s, prefix, cols)
 	if err != nil {
 		return nil, err

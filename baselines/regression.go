@@ -16,21 +16,21 @@ import (
 func checkRegression(r heads.Regression, method string) error {
 	switch {
 	case r.X.Rows == 0:
-		return &heads.TooFewRowsError{What: method, Need: 1}
+		return &rows.TooFewRowsError{What: method, Need: 1}
 	case r.X.Cols == 0 || r.Y.Cols == 0:
 		return fmt.Errorf("%s needs at least one input and one target, not %d and %d", method, r.X.Cols, r.Y.Cols)
 	case r.X.Rows != r.Y.Rows:
 		return fmt.Errorf("%s was given %d rows of inputs but %d of targets", method, r.X.Rows, r.Y.Rows)
 	}
-	if err := heads.CheckFinite("x", r.X); err != nil {
+	if err := rows.CheckFinite("x", r.X); err != nil {
 		return err
 	}
-	return heads.CheckFinite("y", r.Y)
+	return rows.CheckFinite("y", r.Y)
 }
 
 // restoring is heads.QuantileMethod.Restore for what New returns, empty.
-func restoring(empty func() heads.QuantileRegressor) func(heads.State) (heads.QuantileRegressor, error) {
-	return func(s heads.State) (heads.QuantileRegressor, error) {
+func restoring(empty func() heads.QuantileRegressor) func(rows.State) (heads.QuantileRegressor, error) {
+	return func(s rows.State) (heads.QuantileRegressor, error) {
 		q := empty()
 		if err := rows.Restore(q, s, nil); err != nil {
 			return nil, err

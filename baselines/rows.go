@@ -4,8 +4,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // row is row i of m.
@@ -15,7 +15,7 @@ func row(m blas32.General, i int) []float32 {
 
 // clone is a contiguous copy of m.
 func clone(m blas32.General) blas32.General {
-	return blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: max(m.Cols, 1), Data: heads.ArrayOf(m).Data.([]float32)}
+	return blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: max(m.Cols, 1), Data: rows.ArrayOf(m).Data.([]float32)}
 }
 
 func squaredNorm(x []float64) float64 {

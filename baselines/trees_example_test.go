@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 func ExampleQuantileByName() {
@@ -33,7 +34,7 @@ func ExampleQuantileByName() {
 	fmt.Println(q.Row(0, 0))
 	fmt.Println(q.Row(1, 0))
 
-	restored, err := baselines.RestoreBoosting(model.(heads.Stater).State())
+	restored, err := baselines.RestoreBoosting(model.(rows.Stater).State())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -53,7 +54,7 @@ func ExampleRestoreQuantileForest() {
 		fmt.Println(err)
 		return
 	}
-	restored, err := baselines.RestoreQuantileForest(model.(heads.Stater).State())
+	restored, err := baselines.RestoreQuantileForest(model.(rows.Stater).State())
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -12,11 +12,12 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 var treeStates = []struct {
 	method  heads.QuantileMethod
-	restore func(heads.State) (heads.QuantileRegressor, error)
+	restore func(rows.State) (heads.QuantileRegressor, error)
 }{
 	{baselines.Boosting, baselines.RestoreBoosting},
 	{baselines.QuantileForest, baselines.RestoreQuantileForest},
@@ -35,7 +36,7 @@ func fitSmallTrees(t testing.TB, m heads.QuantileMethod) (heads.QuantileRegresso
 func TestTreesComeBackFromTheirState(t *testing.T) {
 	for _, c := range treeStates {
 		model, x := fitSmallTrees(t, c.method)
-		state := model.(heads.Stater).State()
+		state := model.(rows.Stater).State()
 		back, err := c.restore(state)
 		if err != nil {
 			t.Fatalf("%s: %v", c.method.Name, err)
@@ -44,14 +45,14 @@ func TestTreesComeBackFromTheirState(t *testing.T) {
 		if !slices.Equal(back.Quantiles(x, levels).Data, model.Quantiles(x, levels).Data) {
 			t.Errorf("%s: restored, it predicts otherwise", c.method.Name)
 		}
-		if fmt.Sprint(back.(heads.Stater).State()) != fmt.Sprint(state) {
+		if fmt.Sprint(back.(rows.Stater).State()) != fmt.Sprint(state) {
 			t.Errorf("%s: the state of the restored differs", c.method.Name)
 		}
 	}
 }
 
 // tamper changes one entry, or the length, of one array or parameter.
-func tamper(s heads.State, which uint, at int, value int64) heads.State {
+func tamper(s rows.State, which uint, at int, value int64) rows.State {
 	s.Params, s.Arrays = maps.Clone(s.Params), maps.Clone(s.Arrays)
 	names := slices.Sorted(maps.Keys(s.Arrays))
 	params := slices.Sorted(maps.Keys(s.Params))
@@ -88,10 +89,10 @@ func tamper(s heads.State, which uint, at int, value int64) heads.State {
 // A state that was tampered with is refused, or predicts something: it does
 // not panic or go round in circles.
 func FuzzRestoreTrees(f *testing.F) {
-	var states []heads.State
+	var states []rows.State
 	for _, c := range treeStates {
 		model, _ := fitSmallTrees(f, c.method)
-		states = append(states, model.(heads.Stater).State())
+		states = append(states, model.(rows.Stater).State())
 	}
 	rng := rand.New(rand.NewPCG(6, 6))
 	for i := range 300 {
@@ -104,7 +105,7 @@ func FuzzRestoreTrees(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if s := model.(heads.Stater).State(); s.Params["columns"] == 3. {
+			if s := model.(rows.Stater).State(); s.Params["columns"] == 3. {
 				model.Quantiles(x, []float64{0.1, 0.5})
 			}
 		}
@@ -114,7 +115,7 @@ func FuzzRestoreTrees(f *testing.F) {
 func TestTamperedTreesAreRefused(t *testing.T) {
 	for _, c := range treeStates {
 		model, _ := fitSmallTrees(t, c.method)
-		state := model.(heads.Stater).State()
+		state := model.(rows.Stater).State()
 		refused := 0
 		names := slices.Sorted(maps.Keys(state.Arrays))
 		for _, name := range names {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 var treeMethods = []heads.QuantileMethod{baselines.Boosting, baselines.QuantileForest}
@@ -199,8 +200,8 @@ func TestTreesRefuse(t *testing.T) {
 	x, y := steps(20, 8)
 	spoilt, _ := steps(20, 8)
 	spoilt.Data[6] = float32(math.Inf(1))
-	var notFinite *heads.NotFiniteError
-	var tooFew *heads.TooFewRowsError
+	var notFinite *rows.NotFiniteError
+	var tooFew *rows.TooFewRowsError
 	cancelled, cancel := context.WithCancel(background)
 	cancel()
 	for _, m := range treeMethods {

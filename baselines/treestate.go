@@ -4,22 +4,22 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/trees"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // packedTrees are trees with a state of few arrays.
 type packedTrees []*trees.Tree
 
-// State implements heads.Stater.
-func (p packedTrees) State() heads.State {
-	s := heads.State{Arrays: map[string]heads.Array{}}
+// State implements rows.Stater.
+func (p packedTrees) State() rows.State {
+	s := rows.State{Arrays: map[string]rows.Array{}}
 	packTrees(s.Arrays, "", p)
 	return s
 }
 
 // Restore implements rows.Coder.
-func (p *packedTrees) Restore(s heads.State) error {
+func (p *packedTrees) Restore(s rows.State) error {
 	unpacked, err := unpackTrees(s, "", math.MaxInt32)
 	for i := range unpacked {
 		*p = append(*p, &unpacked[i])
@@ -30,7 +30,7 @@ func (p *packedTrees) Restore(s heads.State) error {
 // packTrees puts trees into arrays whose names begin with prefix: the number
 // of nodes per tree, and per node of all trees its column (−1 at a leaf), its
 // threshold, and its left child in the tree or the leaf's number.
-func packTrees(to map[string]heads.Array, prefix string, all []*trees.Tree) {
+func packTrees(to map[string]rows.Array, prefix string, all []*trees.Tree) {
 	var nodes, feature, left []int64
 	var threshold []float32
 	for _, t := range all {
@@ -44,7 +44,7 @@ func packTrees(to map[string]heads.Array, prefix string, all []*trees.Tree) {
 	to[prefix+"left"] = vectorArray(left)
 }
 
-func unpackTrees(s heads.State, prefix string, cols int) ([]trees.Tree, error) {
+func unpackTrees(s rows.State, prefix string, cols int) ([]trees.Tree, error) {
 	nodes, err := vectorOf[int64](s, prefix+"nodes")
 	if err != nil {
 		return nil, err
@@ -102,12 +102,12 @@ func appendInt64s[T int32 | uint32](to []int64, v []T) []int64 {
 	return to
 }
 
-func vectorArray[T float32 | float64 | int64](v []T) heads.Array {
-	return heads.Array{Shape: []int{len(v)}, Data: v}
+func vectorArray[T float32 | float64 | int64](v []T) rows.Array {
+	return rows.Array{Shape: []int{len(v)}, Data: v}
 }
 
 // vectorOf is the array called name, of one dimension.
-func vectorOf[T float32 | float64 | int64](s heads.State, name string) ([]T, error) {
+func vectorOf[T float32 | float64 | int64](s rows.State, name string) ([]T, error) {
 	a, ok := s.Arrays[name]
 	if !ok {
 		return nil, fmt.Errorf("array %q is missing", name)
@@ -119,7 +119,7 @@ func vectorOf[T float32 | float64 | int64](s heads.State, name string) ([]T, err
 	return v, nil
 }
 
-func int32sOf(s heads.State, name string) ([]int32, error) {
+func int32sOf(s rows.State, name string) ([]int32, error) {
 	v, err := vectorOf[int64](s, name)
 	if err != nil {
 		return nil, err

@@ -6,10 +6,11 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 func ExampleSplit() {
-	fit, cal := calibrate.Split(10, 0.2, 1)
+	fit, cal := rows.Split(10, 0.2, 1)
 	fmt.Println(len(fit), "rows to fit on,", len(cal), "to calibrate on")
 	// Output: 8 rows to fit on, 2 to calibrate on
 }

@@ -7,6 +7,8 @@ import (
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // CertificatesOptions says which linear orthonormal certificates to fit. The
@@ -100,17 +102,17 @@ func (c *Certificates) Score(dst []float64, phi blas32.General) []float64 {
 	}
 	for lo := 0; lo < phi.Rows; lo += scoreBlock {
 		hi := min(lo+scoreBlock, phi.Rows)
-		rows, f := rowsOf(phi, lo, hi), rowsOf(out, 0, hi-lo)
+		block, f := rowsOf(phi, lo, hi), rowsOf(out, 0, hi-lo)
 		if c.Mean != nil {
-			c.prepare(rowsOf(prepared, 0, hi-lo), rows)
+			c.prepare(rowsOf(prepared, 0, hi-lo), block)
 			blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, rowsOf(prepared, 0, hi-lo), c.C, 0, f)
 		} else {
-			blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, rows, c.C, 0, f)
+			blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, block, c.C, 0, f)
 		}
-		for i := range rows.Rows {
+		for i := range block.Rows {
 			scale := 1.0
 			if c.UnitNorm && c.Mean == nil {
-				scale = inverseNorm(rows.Data[i*rows.Stride : i*rows.Stride+rows.Cols])
+				scale = rows.InverseNorm(block.Data[i*block.Stride : i*block.Stride+block.Cols])
 			}
 			dst[lo+i] = c.reduce(f.Data[i*f.Stride:i*f.Stride+f.Cols], scale)
 		}
@@ -180,7 +182,7 @@ func (o CertificatesOptions) resolve(n, h int) (CertificatesOptions, error) {
 	}
 	switch {
 	case n == 0:
-		return o, &TooFewRowsError{What: "certificates", Have: n, Need: 1}
+		return o, &rows.TooFewRowsError{What: "certificates", Have: n, Need: 1}
 	case h == 0:
 		return o, errors.New("rows have no features")
 	case o.K < 0 || o.K > h:
@@ -198,7 +200,7 @@ func (o CertificatesOptions) resolve(n, h int) (CertificatesOptions, error) {
 		return o, fmt.Errorf("loss %q is not one of bce, mse, l1, pinball", o.Loss)
 	}
 	if need := rowsNeeded(h, o.K, o.Centre); n < need {
-		return o, &TooFewRowsError{What: fmt.Sprintf("%d certificates of %d features", o.K, h), Have: n, Need: need}
+		return o, &rows.TooFewRowsError{What: fmt.Sprintf("%d certificates of %d features", o.K, h), Have: n, Need: need}
 	}
 	return o, nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // FitCertificates fits certificates to in-domain features phi, n×h. The
@@ -29,7 +31,7 @@ func FitCertificates(ctx context.Context, phi blas32.General, tr Trainer, o Cert
 func FitCertificatesGrid(
 	ctx context.Context, phi blas32.General, tr Trainer, grid []CertificatesOptions, progress func(share float64),
 ) ([]*Certificates, error) {
-	if err := CheckFinite("features", phi); err != nil {
+	if err := rows.CheckFinite("features", phi); err != nil {
 		return nil, err
 	}
 	fitted := make([]*Certificates, len(grid))

@@ -324,7 +324,7 @@ func TestFitCertificatesRefuses(t *testing.T) {
 			t.Errorf("%s was accepted", name)
 		}
 	}
-	var few *TooFewRowsError
+	var few *rows.TooFewRowsError
 	_, err := FitCertificates(context.Background(), rowsOf(good, 0, 2), nil, CertificatesOptions{K: 1})
 	if !errors.As(err, &few) || few.Need != 3 || few.Have != 2 {
 		t.Errorf("error %v, want one that asks for 3 rows", err)

@@ -1,13 +1,14 @@
 package heads
 
 import (
-	"math"
 	"sync"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // momentsBlock is the number of rows that are centred and multiplied at once.
@@ -39,11 +40,11 @@ type Moments struct {
 	block []float64     // centred rows, transposed
 }
 
-// Add counts the rows of phi, each of width h. It returns a *NotFiniteError,
+// Add counts the rows of phi, each of width h. It returns a *rows.NotFiniteError,
 // and counts nothing, if an element is NaN or Inf, and panics if the width is
 // not that of earlier rows.
 func (m *Moments) Add(phi blas32.General) error {
-	if err := CheckFinite("features", phi); err != nil {
+	if err := rows.CheckFinite("features", phi); err != nil {
 		return err
 	}
 	if phi.Rows == 0 {
@@ -92,19 +93,7 @@ func rowScale(row []float32, unitNorm bool) float64 {
 	if !unitNorm {
 		return 1
 	}
-	return inverseNorm(row)
-}
-
-// inverseNorm is 1/‖row‖, or 0 for a row of zeros.
-func inverseNorm(row []float32) float64 {
-	var s float64
-	for _, v := range row {
-		s += float64(v) * float64(v)
-	}
-	if s == 0 {
-		return 0
-	}
-	return 1 / math.Sqrt(s)
+	return rows.InverseNorm(row)
 }
 
 func (m *Moments) addBlock(phi blas32.General) {

@@ -8,6 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // randomRows draws correlated rows; offset moves their mean. The matrix has a
@@ -137,7 +139,7 @@ func TestMomentsRefuseNaN(t *testing.T) {
 	phi := randomRows(5, 3, 0, 1)
 	phi.Data[3*phi.Stride+2] = float32(math.Inf(1))
 	m := &Moments{}
-	var notFinite *NotFiniteError
+	var notFinite *rows.NotFiniteError
 	if err := m.Add(phi); !errors.As(err, &notFinite) || notFinite.Row != 3 || notFinite.Col != 2 {
 		t.Errorf("error %v, want one that names row 3, column 2", err)
 	}
@@ -150,12 +152,12 @@ func TestCheckFinite(t *testing.T) {
 	for cols := 1; cols <= 9; cols++ {
 		for at := range cols {
 			phi := randomRows(3, cols, 0, 1)
-			if err := CheckFinite("features", phi); err != nil {
+			if err := rows.CheckFinite("features", phi); err != nil {
 				t.Fatal(err)
 			}
 			phi.Data[phi.Stride+at] = float32(math.NaN())
-			var notFinite *NotFiniteError
-			if err := CheckFinite("features", phi); !errors.As(err, &notFinite) || notFinite.Row != 1 || notFinite.Col != at {
+			var notFinite *rows.NotFiniteError
+			if err := rows.CheckFinite("features", phi); !errors.As(err, &notFinite) || notFinite.Row != 1 || notFinite.Col != at {
 				t.Errorf("error %v, want one that names row 1, column %d", err, at)
 			}
 		}

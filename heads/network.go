@@ -5,6 +5,8 @@ import (
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // In is the width of the layer's input.
@@ -74,11 +76,11 @@ func (n Network) Validate() error {
 		if i > 0 && l.In() != n.Layers[i-1].Out() {
 			return fmt.Errorf("layer %d reads %d values, layer %d makes %d", i, l.In(), i-1, n.Layers[i-1].Out())
 		}
-		if err := CheckFinite(fmt.Sprintf("weight of layer %d", i), l.W); err != nil {
+		if err := rows.CheckFinite(fmt.Sprintf("weight of layer %d", i), l.W); err != nil {
 			return err
 		}
 		b := blas32.General{Rows: 1, Cols: len(l.B), Stride: max(len(l.B), 1), Data: l.B}
-		if err := CheckFinite(fmt.Sprintf("bias of layer %d", i), b); err != nil {
+		if err := rows.CheckFinite(fmt.Sprintf("bias of layer %d", i), b); err != nil {
 			return err
 		}
 	}

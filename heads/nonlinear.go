@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // NonlinearOptions says which non-linear certificates to fit. The zero value
@@ -131,7 +133,7 @@ func (o NonlinearOptions) resolve(n, h int) (NonlinearOptions, error) {
 	}
 	switch {
 	case n < 2:
-		return o, &TooFewRowsError{What: "non-linear certificates", Have: n, Need: 2}
+		return o, &rows.TooFewRowsError{What: "non-linear certificates", Have: n, Need: 2}
 	case h == 0:
 		return o, fmt.Errorf("rows have no features")
 	case o.K < 0:

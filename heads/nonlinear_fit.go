@@ -7,6 +7,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // FitNonlinearCertificates fits non-linear certificates to in-domain features
@@ -28,7 +30,7 @@ func FitNonlinearCertificates(ctx context.Context, phi blas32.General, tr Traine
 // features, in order. Those that differ in penalties, learning rate or seed
 // alone are trained together, and the first of such a group reports progress.
 func FitNonlinearCertificatesGrid(ctx context.Context, phi blas32.General, tr Trainer, grid []NonlinearOptions) ([]*NonlinearCertificates, error) {
-	if err := CheckFinite("features", phi); err != nil {
+	if err := rows.CheckFinite("features", phi); err != nil {
 		return nil, err
 	}
 	if tr == nil {

@@ -18,7 +18,7 @@ func naiveNonlinearScore(c *NonlinearCertificates, row []float32) float64 {
 	x := make([]float64, len(row))
 	scale := 1.0
 	if c.UnitNorm {
-		scale = inverseNorm(row)
+		scale = rows.InverseNorm(row)
 	}
 	for j, v := range row {
 		x[j] = (float64(v)*scale - float64(c.Mean[j])) / float64(c.Scale)
@@ -142,7 +142,7 @@ func TestNonlinearCertificatesRefuse(t *testing.T) {
 	if _, err := FitNonlinearCertificates(context.Background(), same, &recorder{}, NonlinearOptions{}); err == nil || !strings.Contains(err.Error(), "all rows are equal") {
 		t.Errorf("equal rows: %v", err)
 	}
-	var few *TooFewRowsError
+	var few *rows.TooFewRowsError
 	if _, err := FitNonlinearCertificates(context.Background(), rowsOf(phi, 0, 1), &recorder{}, NonlinearOptions{}); !errors.As(err, &few) {
 		t.Errorf("one row: %v", err)
 	}
@@ -151,7 +151,7 @@ func TestNonlinearCertificatesRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := rows.Save(c)
-	s.Arrays["mean"] = Array{Shape: []int{5}, Data: make([]float32, 5)}
+	s.Arrays["mean"] = rows.Array{Shape: []int{5}, Data: make([]float32, 5)}
 	if err := rows.Restore(&NonlinearCertificates{}, s, nil); err == nil || !strings.Contains(err.Error(), "a network of 6 inputs for 5 features") {
 		t.Errorf("restored with a mean of another width: %v", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // QuantileRegressor is a fitted model of the conditional distribution of one
@@ -57,5 +59,5 @@ type QuantileMethod struct {
 	// Restore rebuilds what Fit returned, which is a Stater, from its State. A
 	// state that no fit can have made is an error. It is nil for a method whose
 	// fits cannot be saved.
-	Restore func(s State) (QuantileRegressor, error)
+	Restore func(s rows.State) (QuantileRegressor, error)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // RegressionNetworks are networks that learnt standardised targets from
@@ -76,15 +78,15 @@ func checkRegression(x, y blas32.General) error {
 		return fmt.Errorf("x has %d rows and y has %d: they must be equal", x.Rows, y.Rows)
 	}
 	if x.Rows < 2 {
-		return &TooFewRowsError{What: "quantile regressions", Have: x.Rows, Need: 2}
+		return &rows.TooFewRowsError{What: "quantile regressions", Have: x.Rows, Need: 2}
 	}
 	if x.Cols == 0 || y.Cols == 0 {
 		return fmt.Errorf("x has %d columns and y has %d: both need one", x.Cols, y.Cols)
 	}
-	if err := CheckFinite("x", x); err != nil {
+	if err := rows.CheckFinite("x", x); err != nil {
 		return err
 	}
-	return CheckFinite("y", y)
+	return rows.CheckFinite("y", y)
 }
 
 // standardised is a copy of m on which s was applied.

@@ -1,62 +1,6 @@
 package heads
 
-import (
-	"fmt"
-	"math"
-
-	"gonum.org/v1/gonum/blas/blas32"
-)
-
-// NotFiniteError says where a matrix holds NaN or Inf.
-type NotFiniteError struct {
-	Name     string // what the matrix is called: "x", "features"
-	Row, Col int
-	Value    float32
-}
-
-func (e *NotFiniteError) Error() string {
-	return fmt.Sprintf("%s has %v in row %d, column %d: remove or repair the row", e.Name, e.Value, e.Row, e.Col)
-}
-
-// TooFewRowsError says that a fit needs more rows than it was given.
-type TooFewRowsError struct {
-	What       string // what needs them
-	Have, Need int
-}
-
-func (e *TooFewRowsError) Error() string {
-	return fmt.Sprintf("%s need at least %d rows, have %d", e.What, e.Need, e.Have)
-}
-
-// CheckFinite returns a *NotFiniteError naming the first element of m that is
-// NaN or infinite, if there is one.
-func CheckFinite(name string, m blas32.General) error {
-	for i := range m.Rows {
-		row := m.Data[i*m.Stride : i*m.Stride+m.Cols]
-		// A sum of zeros times the elements is zero unless one is not finite.
-		// One sum alone waits for each addition before it can start the next.
-		var s, s1, s2, s3 float32
-		rest := row
-		for ; len(rest) >= 4; rest = rest[4:] {
-			s += rest[0] * 0
-			s1 += rest[1] * 0
-			s2 += rest[2] * 0
-			s3 += rest[3] * 0
-		}
-		for _, v := range rest {
-			s += v * 0
-		}
-		if s+s1+s2+s3 == 0 {
-			continue
-		}
-		for j, v := range row {
-			if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
-				return &NotFiniteError{Name: name, Row: i, Col: j, Value: v}
-			}
-		}
-	}
-	return nil
-}
+import "gonum.org/v1/gonum/blas/blas32"
 
 // rowsOf is the view of rows lo…hi−1 of m.
 func rowsOf(m blas32.General, lo, hi int) blas32.General {

@@ -195,7 +195,7 @@ func defaultGrid() []float64 {
 }
 
 // State implements Stater.
-func (s *SQR) State() State { return rows.Save(s) }
+func (s *SQR) State() rows.State { return rows.Save(s) }
 
 // Restored implements rows.Restored.
 func (s *SQR) Restored() error {

@@ -201,15 +201,15 @@ func TestSQRState(t *testing.T) {
 	if a, b := s.Quantiles(x, levels), restored.Quantiles(x, levels); !reflect.DeepEqual(a, b) {
 		t.Error("restored quantile regression predicts otherwise")
 	}
-	for name, spoil := range map[string]func(State){
-		"no grid":         func(st State) { delete(st.Arrays, "grid") },
-		"unordered grid":  func(st State) { st.Arrays["grid"] = Vector([]float64{0.5, 0.1}) },
-		"zero scale":      func(st State) { st.Arrays["x.scale"] = Vector([]float64{1, 0, 1}) },
-		"target too many": func(st State) { st.Params["networks"] = 3. },
-		"no layers":       func(st State) { st.Params["networks.0.layers"] = 0. },
-		"NaN weight":      func(st State) { st.Arrays["networks.0.layers.0.weight"].Data.([]float32)[1] = float32(math.NaN()) },
-		"layers misfit": func(st State) {
-			st.Arrays["networks.0.layers.1.weight"] = Array{Shape: []int{5, 4}, Data: make([]float32, 20)}
+	for name, spoil := range map[string]func(rows.State){
+		"no grid":         func(st rows.State) { delete(st.Arrays, "grid") },
+		"unordered grid":  func(st rows.State) { st.Arrays["grid"] = rows.Vector([]float64{0.5, 0.1}) },
+		"zero scale":      func(st rows.State) { st.Arrays["x.scale"] = rows.Vector([]float64{1, 0, 1}) },
+		"target too many": func(st rows.State) { st.Params["networks"] = 3. },
+		"no layers":       func(st rows.State) { st.Params["networks.0.layers"] = 0. },
+		"NaN weight":      func(st rows.State) { st.Arrays["networks.0.layers.0.weight"].Data.([]float32)[1] = float32(math.NaN()) },
+		"layers misfit": func(st rows.State) {
+			st.Arrays["networks.0.layers.1.weight"] = rows.Array{Shape: []int{5, 4}, Data: make([]float32, 20)}
 		},
 	} {
 		st := s.State()
@@ -246,7 +246,7 @@ func TestFitSQRRefuses(t *testing.T) {
 			t.Errorf("%s was accepted", name)
 		}
 	}
-	var notFinite *NotFiniteError
+	var notFinite *rows.NotFiniteError
 	_, err := FitSQR(context.Background(), x, nan, &recorder{}, SQROptions{})
 	if !errors.As(err, &notFinite) || notFinite.Name != "y" || notFinite.Row != 4 {
 		t.Errorf("error %v, want one that names y and row 4", err)

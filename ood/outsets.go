@@ -8,7 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // OutSet is one of several sets of out-of-domain rows.
@@ -62,7 +62,7 @@ func (c Comparison) divided(m Method) Comparison {
 		if s.Len() < 2 {
 			continue
 		}
-		measure, fit := calibrate.Split(s.Len(), cmp.Or(c.OutlierShare, .5), c.Training.Seed)
+		measure, fit := rows.Split(s.Len(), cmp.Or(c.OutlierShare, .5), c.Training.Seed)
 		fitted = append(fitted, s.Batch.Select(fit))
 		sets[i].Batch = s.Batch.Select(measure)
 	}

@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // pseudoTask is telling in-domain rows from others made of in-domain rows.
@@ -32,7 +32,7 @@ func (s Selection) tasks(ctx context.Context) ([]pseudoTask, error) {
 	if s.Criterion == Corrupted && (p.network == nil || p.inputs == nil) {
 		return nil, errors.New("inputs are corrupted before the network, and there are features alone: give the inputs and the model, or choose another criterion")
 	}
-	p.fit, p.held = calibrate.Split(p.t.Len(), calibrate.DefaultFraction, p.t.Seed)
+	p.fit, p.held = rows.Split(p.t.Len(), rows.DefaultFraction, p.t.Seed)
 	if s.Criterion != MeanRank {
 		return p.of(ctx, s.Criterion)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/rows"
 )
 
@@ -74,10 +73,10 @@ func (m Method) checkTraining(t Training) error {
 		return err
 	}
 	if t.Len() == 0 {
-		return &heads.TooFewRowsError{What: m.Name, Need: 1}
+		return &rows.TooFewRowsError{What: m.Name, Need: 1}
 	}
 	for _, part := range t.parts() {
-		if err := heads.CheckFinite(part.name, part.rows); err != nil {
+		if err := rows.CheckFinite(part.name, part.rows); err != nil {
 			return err
 		}
 	}
@@ -107,7 +106,7 @@ func (l *Linear) Check(h, c int) error {
 			return fmt.Errorf("bias %d of the last layer is %v", i, b)
 		}
 	}
-	return heads.CheckFinite("the last layer's weights", l.Weight)
+	return rows.CheckFinite("the last layer's weights", l.Weight)
 }
 
 // matrix is one of a batch under the name that errors and files have for it.
@@ -307,7 +306,7 @@ func (s *Scorer) check(b Batch) error {
 const widthPrefix = "width of "
 
 // State is what Restore takes.
-func (s *Scorer) State() heads.State {
+func (s *Scorer) State() rows.State {
 	st := rows.Save(s.fitted)
 	for name, n := range s.widths {
 		st.Params[widthPrefix+name] = float64(n)
@@ -317,8 +316,8 @@ func (s *Scorer) State() heads.State {
 
 // Restore rebuilds a scorer from what its State method returned. A state that no
 // fit of the method can have is an error.
-func Restore(m Method, st heads.State) (*Scorer, error) {
-	own := heads.State{Params: map[string]any{}, Arrays: st.Arrays}
+func Restore(m Method, st rows.State) (*Scorer, error) {
+	own := rows.State{Params: map[string]any{}, Arrays: st.Arrays}
 	s := &Scorer{method: m, fitted: m.New(), widths: map[string]int{}}
 	room := maxWidths
 	for name, v := range st.Params {

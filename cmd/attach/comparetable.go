@@ -7,11 +7,11 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // printReport prints a comparison as text.
@@ -152,10 +152,10 @@ func writeScores(ctx context.Context, path string, r *ood.Report) error {
 	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		z := npy.NewNPZWriter(w)
 		vector := func(name string, x []float64) error {
-			return z.Array(name, heads.Array{Shape: []int{len(x)}, Data: x})
+			return z.Array(name, rows.Array{Shape: []int{len(x)}, Data: x})
 		}
 		if r.Wrong != nil {
-			if err := z.Array("wrong", heads.Array{Shape: []int{len(r.Wrong)}, Data: r.Wrong}); err != nil {
+			if err := z.Array("wrong", rows.Array{Shape: []int{len(r.Wrong)}, Data: r.Wrong}); err != nil {
 				return err
 			}
 		}

@@ -4,11 +4,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 func featuresCommand() *cli.Command {
@@ -79,7 +79,7 @@ func features(c *cli.Context) error {
 	}
 	arrays := inputs.FeatureArrays(b)
 	if y, _ := set.Targets(); b.Labels == nil && y.Rows > 0 {
-		arrays["targets"] = heads.ArrayOf(y)
+		arrays["targets"] = rows.ArrayOf(y)
 	}
 	if err := npy.WriteNPZ(out, arrays, false); err != nil {
 		return err

@@ -10,12 +10,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 func fitCommand() *cli.Command {
@@ -34,7 +33,7 @@ func fitCommand() *cli.Command {
 		&cli.StringSliceFlag{Name: "interval-param", Usage: "`NAME=VALUE`: parameter of --interval, such as n_estimators=500 of quantile-forest, in place of its default; repeat for more"},
 		groupsFlag("; intervals are then calibrated group by group, and predict needs --groups too"),
 		weightsFlag("without MODEL.onnx", ", for methods that read them"),
-		&cli.Float64Flag{Name: "cal-fraction", Usage: "`SHARE`: share of --x that is split off to calibrate with, where there is no --cal", Value: calibrate.DefaultFraction},
+		&cli.Float64Flag{Name: "cal-fraction", Usage: "`SHARE`: share of --x that is split off to calibrate with, where there is no --cal", Value: rows.DefaultFraction},
 		&cli.Float64Flag{Name: "alpha", Usage: "`SHARE`: share of in-domain inputs that may be flagged by mistake; below 1/(n+1), with n calibration rows, nothing is flagged; predict can choose another", Value: bundle.DefaultAlpha},
 		&cli.Float64Flag{Name: "level", Usage: "`PROBABILITY`: how likely an interval is to cover the target; predict can choose another", Value: bundle.DefaultLevel},
 		&cli.Uint64Flag{Name: "seed", Usage: "`N`: seed of all that is drawn at random"},
@@ -143,7 +142,7 @@ func runFit(c *cli.Context) error {
 	in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
 
 	b, err := bundle.Fit(c.Context, in)
-	var few *heads.TooFewRowsError
+	var few *rows.TooFewRowsError
 	if errors.As(err, &few) {
 		return fmt.Errorf("%s: %w; give more rows", c.String("x"), err)
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 func gradientCommand() *cli.Command {
@@ -105,7 +105,7 @@ func (r *reading) writeGradient(c *cli.Context, z *npy.NPZWriter, model *featuri
 	}
 	p := newProgress(r.stderr, c.String("x"))
 	defer p.end()
-	var logits heads.Array
+	var logits rows.Array
 	var all []float32
 	var write func([]float32) error
 	for b, err := range model.Gradients(c.Context, modelRows(c.Context, set), o) {

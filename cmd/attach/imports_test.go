@@ -10,31 +10,61 @@ import (
 
 const module = "github.com/attach-uncertainty/attach/"
 
+// pure are the packages that a service can embed without a C compiler.
+var pure = []string{"./rows", "./calibrate", "./heads", "./ood", "./baselines", "./heads/bundle"}
+
 // TestPurePackages holds that a service can embed heads without a C compiler.
 func TestPurePackages(t *testing.T) {
-	cmd := exec.Command("go", "build", "./heads", "./heads/bundle", "./calibrate", "./ood", "./baselines")
+	cmd := exec.Command("go", append([]string{"build"}, pure...)...)
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-}
-
-// TestImports holds the direction of imports: none of these packages knows one
-// that stands to its right.
-func TestImports(t *testing.T) {
-	order := []string{"heads", "ood", "baselines", "heads/bundle", "cmd/attach"}
-	for i, pkg := range order {
-		for _, dep := range dependencies(t, "./"+pkg) {
-			if slices.Contains(order[i+1:], dep) {
-				t.Errorf("%s imports %s", pkg, dep)
+	for pkg, needs := range list(t, append([]string{"-deps"}, pure...)...) {
+		for _, dep := range []string{"featurize", "heads/fit", "internal/ort"} {
+			if slices.Contains(needs, module+dep) {
+				t.Errorf("%s imports %s, which needs cgo", pkg, dep)
 			}
 		}
 	}
-	for _, pkg := range []string{"calibrate", "heads", "ood", "baselines", "heads/bundle"} {
-		for _, dep := range dependencies(t, "./"+pkg) {
-			if dep == "featurize" || dep == "heads/fit" || dep == "internal/ort" {
-				t.Errorf("%s imports %s, which needs cgo", pkg, dep)
+}
+
+// TestImports holds the picture in CONTRIBUTING.md: a package imports what stands
+// on lines below its own.
+func TestImports(t *testing.T) {
+	text, err := os.ReadFile("../../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, picture, _ := strings.Cut(string(text), "\n    cmd/attach\n")
+	depth := map[string]int{"cmd/attach": 1}
+	for i, line := range strings.Split(picture, "\n") {
+		if !strings.HasPrefix(line, "    ") {
+			break
+		}
+		for _, pkg := range strings.Fields(line) {
+			depth[pkg] = i + 2
+		}
+	}
+	packages := list(t, "./...")
+	for pkg := range depth {
+		if _, ok := packages[module+pkg]; !ok {
+			t.Errorf("the picture has %s, which is no package", pkg)
+		}
+	}
+	for path, imports := range packages {
+		pkg := strings.TrimPrefix(path, module)
+		switch {
+		case pkg == "internal/pythontest" || pkg == "internal/ort/orttest": // of tests alone
+			continue
+		case depth[pkg] == 0:
+			t.Errorf("the picture lacks %s", pkg)
+			continue
+		}
+		for _, imported := range imports {
+			if dep, ok := strings.CutPrefix(imported, module); ok && depth[dep] <= depth[pkg] {
+				t.Errorf("%s imports %s, which does not stand below it", pkg, dep)
 			}
 		}
 	}
@@ -42,33 +72,28 @@ func TestImports(t *testing.T) {
 
 // TestBinding holds that the binding of the runtime stays replaceable.
 func TestBinding(t *testing.T) {
-	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")
+	for pkg, imports := range list(t, "./...") {
+		for _, imported := range imports {
+			if strings.Contains(imported, "onnxruntime_go") && pkg != module+"internal/ort" {
+				t.Errorf("%s imports onnxruntime_go", pkg)
+			}
+		}
+	}
+}
+
+// list returns what packages import, by their paths.
+func list(t *testing.T, args ...string) map[string][]string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-f", `{{.ImportPath}} {{join .Imports " "}}`}, args...)...)
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	imports := map[string][]string{}
 	for line := range strings.Lines(string(out)) {
-		pkg, imports, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if strings.Contains(imports, "onnxruntime_go") && pkg != module+"internal/ort" {
-			t.Errorf("%s imports onnxruntime_go", pkg)
-		}
+		fields := strings.Fields(line)
+		imports[fields[0]] = fields[1:]
 	}
-}
-
-func dependencies(t *testing.T, pkg string) []string {
-	t.Helper()
-	cmd := exec.Command("go", "list", "-deps", pkg)
-	cmd.Dir = "../.."
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list -deps %s: %v", pkg, err)
-	}
-	var deps []string
-	for line := range strings.Lines(string(out)) {
-		if dep, ok := strings.CutPrefix(strings.TrimSpace(line), module); ok && "./"+dep != pkg {
-			deps = append(deps, dep)
-		}
-	}
-	return deps
+	return imports
 }

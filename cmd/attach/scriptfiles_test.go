@@ -19,15 +19,15 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // array FILE SPEC… writes an .npy (one SPEC) or .npz file. A SPEC is
 // [NAME=]DTYPE:SHAPE[:INDEX=VALUE…], as in x=float32:40x6:15=nan. Floating-point
 // elements are waves of their index, whole ones its remainder by 4.
 func scriptArray(ts *testscript.TestScript, neg bool, args []string) {
-	arrays := map[string]heads.Array{}
+	arrays := map[string]rows.Array{}
 	for _, spec := range args[1:] {
 		name, rest := "", spec
 		if head, _, _ := strings.Cut(spec, ":"); strings.Contains(head, "=") {
@@ -44,9 +44,9 @@ func scriptArray(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
-func arrayOf(ts *testscript.TestScript, parts []string) heads.Array {
+func arrayOf(ts *testscript.TestScript, parts []string) rows.Array {
 	n := 1
-	var a heads.Array
+	var a rows.Array
 	for _, d := range strings.Split(parts[1], "x") {
 		size, err := strconv.Atoi(d)
 		ts.Check(err)

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // column is one result for every row of a block. data is row-major with width
@@ -61,7 +61,7 @@ func newTableWriter(path string, w io.Writer) tableWriter {
 	case ".jsonl":
 		return &jsonlTable{w: w}
 	case ".npz":
-		return &npzTable{w: w, arrays: map[string]heads.Array{}}
+		return &npzTable{w: w, arrays: map[string]rows.Array{}}
 	}
 	return &csvTable{w: csv.NewWriter(w)}
 }
@@ -224,7 +224,7 @@ func (t *jsonlTable) close() error { return nil }
 // left out: the file's rows are in the order of the inputs.
 type npzTable struct {
 	w      io.Writer
-	arrays map[string]heads.Array
+	arrays map[string]rows.Array
 }
 
 func (t *npzTable) write(rows int, columns []column) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 const (
@@ -49,7 +50,7 @@ type Inputs struct {
 	Targets blas32.General
 	// Cal and CalTargets are rows that neither network nor heads were trained
 	// on. Without them CalFraction of the rows of Batch, 0 stands for
-	// calibrate.DefaultFraction, is split off at random by Seed.
+	// rows.DefaultFraction, is split off at random by Seed.
 	Cal         ood.Batch
 	CalTargets  blas32.General
 	CalFraction float64
@@ -158,7 +159,7 @@ func (in Inputs) withDefaults() (Inputs, error) {
 		in.Level = DefaultLevel
 	}
 	if in.CalFraction == 0 {
-		in.CalFraction = calibrate.DefaultFraction
+		in.CalFraction = rows.DefaultFraction
 	}
 	if in.Log == nil {
 		in.Log = slog.New(slog.DiscardHandler)
@@ -201,7 +202,7 @@ func (in Inputs) divide() (division, error) {
 	if in.Batch.Len() < 2 {
 		return division{}, errors.New("one row is too few to fit on and to calibrate on: give more rows, or calibration rows of their own")
 	}
-	fit, cal := calibrate.Split(in.Batch.Len(), in.CalFraction, in.Seed)
+	fit, cal := rows.Split(in.Batch.Len(), in.CalFraction, in.Seed)
 	d := division{
 		fit: in.Batch.Select(fit), cal: in.Batch.Select(cal),
 		fitTo: selectRows(in.Targets, fit), calTo: selectRows(in.Targets, cal), heldOut: SplitOff,
@@ -212,7 +213,7 @@ func (in Inputs) divide() (division, error) {
 		}
 	}
 	if c := in.Batch.Logits.Cols; in.Base.Task == Classification && len(fit) < c {
-		return division{}, &heads.TooFewRowsError{What: fmt.Sprintf("%d classes", c), Have: len(fit), Need: c}
+		return division{}, &rows.TooFewRowsError{What: fmt.Sprintf("%d classes", c), Have: len(fit), Need: c}
 	}
 	return d, nil
 }

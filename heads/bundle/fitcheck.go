@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // check refuses, before any work, rows that a fit would fail on or, worse,
@@ -43,7 +43,7 @@ func (in Inputs) check() error {
 		return err
 	}
 	if n, c := in.Batch.Len(), in.Batch.Logits.Cols; in.Base.Task == Classification && n < c {
-		return &heads.TooFewRowsError{What: fmt.Sprintf("%d classes", c), Have: n, Need: c}
+		return &rows.TooFewRowsError{What: fmt.Sprintf("%d classes", c), Have: n, Need: c}
 	}
 	if err := in.checkGroups(quantiles); err != nil {
 		return err
@@ -93,10 +93,10 @@ func (in Inputs) checkRows(what string, b ood.Batch, targets blas32.General, qua
 	if err := b.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if err := heads.CheckFinite(what+": features", b.Features); err != nil {
+	if err := rows.CheckFinite(what+": features", b.Features); err != nil {
 		return err
 	}
-	if err := heads.CheckFinite(what+": logits", b.Logits); err != nil {
+	if err := rows.CheckFinite(what+": logits", b.Logits); err != nil {
 		return err
 	}
 	if in.Base.Task != Regression {
@@ -110,7 +110,7 @@ func (in Inputs) checkRows(what string, b ood.Batch, targets blas32.General, qua
 	case targets.Cols > 0 && b.HasLogits() && targets.Cols != b.Logits.Cols:
 		return fmt.Errorf("the network predicts %d targets, and the %s have %d", b.Logits.Cols, what, targets.Cols)
 	}
-	return heads.CheckFinite(what+": targets", targets)
+	return rows.CheckFinite(what+": targets", targets)
 }
 
 // checkLayers refuses earlier layers that a detector which reads them would fail
@@ -121,7 +121,7 @@ func (in Inputs) checkLayers() error {
 		b    ood.Batch
 	}{{"rows to fit on", in.Batch}, {"calibration rows", in.Cal}} {
 		for i, m := range part.b.Layers {
-			if err := heads.CheckFinite(fmt.Sprintf("%s: layer %d", part.what, i), m); err != nil {
+			if err := rows.CheckFinite(fmt.Sprintf("%s: layer %d", part.what, i), m); err != nil {
 				return err
 			}
 		}

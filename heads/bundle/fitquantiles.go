@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // sqrMethod is the quantile method that Fit uses where none is named.
@@ -52,7 +53,7 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in Inputs, d division) error 
 	if err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}
-	if _, ok := head.Regressor.(heads.Stater); !ok {
+	if _, ok := head.Regressor.(rows.Stater); !ok {
 		return fmt.Errorf("quantile head: method %s cannot be saved", head.Method)
 	}
 	b.Quantiles = head

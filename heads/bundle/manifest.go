@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // maxWidth bounds the rows that are made from what a manifest says.
@@ -195,7 +195,7 @@ func (m model) layersBounded() bool {
 	return true
 }
 
-// scalars refuses parameters other than those of heads.State.
+// scalars refuses parameters other than those of rows.State.
 func scalars(params map[string]any) error {
 	for key, value := range params {
 		switch value.(type) {
@@ -208,7 +208,7 @@ func scalars(params map[string]any) error {
 }
 
 // manifest describes b without its arrays.
-func (b *Bundle) manifest(states map[string]heads.State) manifest {
+func (b *Bundle) manifest(states map[string]rows.State) manifest {
 	m := manifest{
 		Format:  b.format(),
 		Library: library{Module: module, Version: b.Library},

@@ -12,8 +12,8 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // Folders of the arrays of each part.
@@ -25,13 +25,13 @@ const (
 )
 
 // parts lists the state of every part under the folder of its arrays.
-func (b *Bundle) parts() (map[string]heads.State, error) {
-	states := make(map[string]heads.State)
+func (b *Bundle) parts() (map[string]rows.State, error) {
+	states := make(map[string]rows.State)
 	if b.Detector != nil {
 		states[detectorFolder] = b.Detector.Scorer.State()
 	}
 	if b.Quantiles != nil {
-		s, ok := b.Quantiles.Regressor.(heads.Stater)
+		s, ok := b.Quantiles.Regressor.(rows.Stater)
 		if !ok {
 			return nil, fmt.Errorf("quantile method %s cannot be saved: it has no state to store", b.Quantiles.Method)
 		}
@@ -50,10 +50,10 @@ func (h *QuantileHead) folder() string {
 }
 
 // state returns the calibration's arrays.
-func (c Calibration) state() (heads.State, error) {
-	s := heads.State{Arrays: map[string]heads.Array{}}
+func (c Calibration) state() (rows.State, error) {
+	s := rows.State{Arrays: map[string]rows.Array{}}
 	if len(c.OOD.Scores) > 0 {
-		s.Arrays["ood"] = heads.Vector(c.OOD.Scores)
+		s.Arrays["ood"] = rows.Vector(c.OOD.Scores)
 	}
 	if len(c.Quantiles) == 0 {
 		return s, nil
@@ -71,8 +71,8 @@ func (c Calibration) state() (heads.State, error) {
 		y = append(y, q.Y...)
 	}
 	t := len(c.Quantiles)
-	s.Arrays["quantiles"] = heads.Array{Shape: []int{t, n, len(levels)}, Data: grid}
-	s.Arrays["targets"] = heads.Array{Shape: []int{t, n}, Data: y}
+	s.Arrays["quantiles"] = rows.Array{Shape: []int{t, n, len(levels)}, Data: grid}
+	s.Arrays["targets"] = rows.Array{Shape: []int{t, n}, Data: y}
 	if c.Groups == nil {
 		return s, nil
 	}
@@ -84,7 +84,7 @@ func (c Calibration) state() (heads.State, error) {
 		at, _ := slices.BinarySearch(names, g)
 		codes[i] = int64(at)
 	}
-	s.Arrays["groups"] = heads.Array{Shape: []int{n}, Data: codes}
+	s.Arrays["groups"] = rows.Array{Shape: []int{n}, Data: codes}
 	return s, nil
 }
 
@@ -95,7 +95,7 @@ func (c Calibration) groupNames() []string {
 }
 
 // restore fills in the detector's scores and the quantiles from their arrays.
-func (c *Calibration) restore(s heads.State, levels []float64, groups []string) error {
+func (c *Calibration) restore(s rows.State, levels []float64, groups []string) error {
 	if _, ok := s.Arrays["ood"]; ok {
 		scores, err := s.Float64s("ood")
 		if err != nil {
@@ -136,7 +136,7 @@ func (c *Calibration) restore(s heads.State, levels []float64, groups []string) 
 }
 
 // restoreGroups fills in the groups of n calibration rows from their codes.
-func (c *Calibration) restoreGroups(codes heads.Array, names []string, n int) error {
+func (c *Calibration) restoreGroups(codes rows.Array, names []string, n int) error {
 	v, ok := codes.Data.([]int64)
 	switch {
 	case names == nil && codes.Data == nil:
@@ -155,7 +155,7 @@ func (c *Calibration) restoreGroups(codes heads.Array, names []string, n int) er
 }
 
 // restoredDetector rebuilds the detector from its entry and its arrays.
-func (m manifest) restoredDetector(arrays map[string]heads.Array) (*Detector, error) {
+func (m manifest) restoredDetector(arrays map[string]rows.Array) (*Detector, error) {
 	if m.Detector == nil {
 		return nil, nil
 	}
@@ -172,7 +172,7 @@ func (m manifest) restoredDetector(arrays map[string]heads.Array) (*Detector, er
 	if len(m.Model.Layers) > 0 && method.Needs&ood.NeedLayers == 0 {
 		return nil, fmt.Errorf("%w: it names earlier layers, and detector %s reads none", ErrDamaged, m.Detector.Method)
 	}
-	scorer, err := ood.Restore(method, heads.State{Params: m.Detector.State, Arrays: arrays})
+	scorer, err := ood.Restore(method, rows.State{Params: m.Detector.State, Arrays: arrays})
 	if err != nil {
 		return nil, fmt.Errorf("%w: detector %s: %w", ErrDamaged, m.Detector.Method, err)
 	}
@@ -180,7 +180,7 @@ func (m manifest) restoredDetector(arrays map[string]heads.Array) (*Detector, er
 }
 
 // restoredQuantiles rebuilds the quantile head from its entry and its arrays.
-func (m manifest) restoredQuantiles(states map[string]heads.State) (*QuantileHead, error) {
+func (m manifest) restoredQuantiles(states map[string]rows.State) (*QuantileHead, error) {
 	var entry methodEntry
 	switch {
 	case m.SQR != nil && m.Quantiles != nil:
@@ -204,7 +204,7 @@ func (m manifest) restoredQuantiles(states map[string]heads.State) (*QuantileHea
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	var err error
-	head.Regressor, err = method.Restore(heads.State{Params: entry.State, Arrays: states[head.folder()].Arrays})
+	head.Regressor, err = method.Restore(rows.State{Params: entry.State, Arrays: states[head.folder()].Arrays})
 	if err != nil {
 		return nil, fmt.Errorf("%w: quantile method %s: %w", ErrDamaged, entry.Method, err)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // PredictOptions chooses what is predicted. The zero value takes the bundle's
@@ -186,7 +186,7 @@ func checkLevels(level, alpha float64) error {
 	return nil
 }
 
-// Predict predicts for the rows of batch. A *heads.NotFiniteError counts rows
+// Predict predicts for the rows of batch. A *rows.NotFiniteError counts rows
 // from the start of the batch; an *ood.NeedError says what the detector needs and
 // the rows lack.
 func (p *Predictor) Predict(ctx context.Context, batch ood.Batch) (*Prediction, error) {
@@ -228,13 +228,13 @@ func (b *Bundle) checkBatch(batch ood.Batch) error {
 	case batch.HasLogits() && b.Base.Outputs > 0 && batch.Logits.Cols != b.Base.Outputs:
 		return fmt.Errorf("the rows have %d logits, and the bundle was fitted on %d", batch.Logits.Cols, b.Base.Outputs)
 	}
-	if err := heads.CheckFinite("features", batch.Features); err != nil {
+	if err := rows.CheckFinite("features", batch.Features); err != nil {
 		return err
 	}
 	if err := b.checkLayers(batch); err != nil {
 		return err
 	}
-	return heads.CheckFinite("logits", batch.Logits)
+	return rows.CheckFinite("logits", batch.Logits)
 }
 
 // checkLayers refuses earlier layers other than those that the detector reads;
@@ -250,7 +250,7 @@ func (b *Bundle) checkLayers(batch ood.Batch) error {
 		if want := b.Base.Layers[i].Width; m.Cols != want {
 			return fmt.Errorf("layer %d of the rows has %d columns, and the bundle was fitted on %d: are they of another network?", i, m.Cols, want)
 		}
-		if err := heads.CheckFinite(fmt.Sprintf("layer %d", i), m); err != nil {
+		if err := rows.CheckFinite(fmt.Sprintf("layer %d", i), m); err != nil {
 			return err
 		}
 	}

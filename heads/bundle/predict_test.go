@@ -11,9 +11,9 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 func methods() []ood.Method { return baselines.All }
@@ -283,9 +283,9 @@ func TestPredictErrors(t *testing.T) {
 			}
 		})
 	}
-	var notFinite *heads.NotFiniteError
+	var notFinite *rows.NotFiniteError
 	if _, err := classes.Predict(context.Background(), broken, bundle.PredictOptions{}); !errors.As(err, &notFinite) || notFinite.Row != 3 {
-		t.Errorf("error is %v, want a *heads.NotFiniteError at row 3", err)
+		t.Errorf("error is %v, want a *rows.NotFiniteError at row 3", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -15,8 +15,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 const (
@@ -76,7 +76,7 @@ func Read(r io.ReaderAt, size int64) (*Bundle, error) {
 	if err := a.verify(content, m); err != nil {
 		return nil, err
 	}
-	states := map[string]heads.State{}
+	states := map[string]rows.State{}
 	for _, entry := range m.Arrays {
 		array, err := a.array(entry)
 		if err != nil {
@@ -84,7 +84,7 @@ func Read(r io.ReaderAt, size int64) (*Bundle, error) {
 		}
 		folder := entry.folder()
 		if states[folder].Arrays == nil {
-			states[folder] = heads.State{Arrays: map[string]heads.Array{}}
+			states[folder] = rows.State{Arrays: map[string]rows.Array{}}
 		}
 		states[folder].Arrays[entry.short()] = array
 	}
@@ -95,7 +95,7 @@ func Read(r io.ReaderAt, size int64) (*Bundle, error) {
 	return b, b.writes(content)
 }
 
-func hasNaN(a heads.Array) bool {
+func hasNaN(a rows.Array) bool {
 	switch v := a.Data.(type) {
 	case []float32:
 		return slices.ContainsFunc(v, func(x float32) bool { return x != x })
@@ -130,7 +130,7 @@ func (b *Bundle) writes(content []byte) error {
 }
 
 // restore rebuilds the bundle from its manifest and the arrays by folder.
-func (m manifest) restore(states map[string]heads.State) (*Bundle, error) {
+func (m manifest) restore(states map[string]rows.State) (*Bundle, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
@@ -284,9 +284,9 @@ func (a archive) verify(content []byte, m manifest) error {
 
 // array reads one array and checks it against what the manifest says of it.
 // Arrays can be most of the memory there is: they are decoded as they are read.
-func (a archive) array(e arrayEntry) (heads.Array, error) {
+func (a archive) array(e arrayEntry) (rows.Array, error) {
 	f := a.files[e.Name]
-	var array heads.Array
+	var array rows.Array
 	var badArray error
 	sum, size := sha256.New(), byteCount(0)
 	err := eachByte(f, func(r io.Reader) error {
@@ -297,15 +297,15 @@ func (a archive) array(e arrayEntry) (heads.Array, error) {
 	})
 	switch {
 	case err != nil:
-		return heads.Array{}, err
+		return rows.Array{}, err
 	case int64(size) != e.Bytes || hex.EncodeToString(sum.Sum(nil)) != e.SHA256:
-		return heads.Array{}, fmt.Errorf("%w: %q is not what its checksum says: copy the file again or fit anew", ErrDamaged, e.Name)
+		return rows.Array{}, fmt.Errorf("%w: %q is not what its checksum says: copy the file again or fit anew", ErrDamaged, e.Name)
 	}
 	if badArray != nil {
-		return heads.Array{}, fmt.Errorf("%w: %q: %w", ErrDamaged, e.Name, badArray)
+		return rows.Array{}, fmt.Errorf("%w: %q: %w", ErrDamaged, e.Name, badArray)
 	}
 	if dtypeOf(array) != e.DType || !slices.Equal(array.Shape, e.Shape) {
-		return heads.Array{}, fmt.Errorf("%w: %q is %s %v where the manifest says %s %v",
+		return rows.Array{}, fmt.Errorf("%w: %q is %s %v where the manifest says %s %v",
 			ErrDamaged, e.Name, dtypeOf(array), array.Shape, e.DType, e.Shape)
 	}
 	return array, nil

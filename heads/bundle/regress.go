@@ -10,6 +10,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // calibrationLevels are the levels at which quantiles of calibration rows are
@@ -29,8 +30,8 @@ func calibrateQuantiles(s heads.QuantileRegressor, x, y blas32.General) ([]calib
 	levels := calibrationLevels()
 	q := s.Quantiles(x, levels)
 	grid := blas32.General{Rows: q.Rows, Cols: q.Targets * len(levels), Stride: q.Targets * len(levels), Data: q.Data}
-	bad := (*heads.NotFiniteError)(nil)
-	if errors.As(heads.CheckFinite("quantiles", grid), &bad) {
+	bad := (*rows.NotFiniteError)(nil)
+	if errors.As(rows.CheckFinite("quantiles", grid), &bad) {
 		return nil, fmt.Errorf("calibration row %d has no finite quantiles: its features are far too large, remove it", bad.Row)
 	}
 	out := make([]calibrate.QuantileCalibration, q.Targets)

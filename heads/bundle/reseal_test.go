@@ -15,9 +15,9 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // seal makes the checksums of a file's manifest, and of the arrays named, those of
@@ -101,7 +101,7 @@ func holds(name string, data any, shape ...int) func(map[string][]byte) {
 			return
 		}
 		var b bytes.Buffer
-		if err := npy.Write(&b, heads.Array{Shape: shape, Data: data}); err != nil {
+		if err := npy.Write(&b, rows.Array{Shape: shape, Data: data}); err != nil {
 			panic(err)
 		}
 		content[name] = b.Bytes()
@@ -109,7 +109,7 @@ func holds(name string, data any, shape ...int) func(map[string][]byte) {
 }
 
 // with changes entries of an array.
-func with(name string, change func(a heads.Array)) func(map[string][]byte) {
+func with(name string, change func(a rows.Array)) func(map[string][]byte) {
 	return func(content map[string][]byte) {
 		a, err := npy.ReadSure(bytes.NewReader(content[name]), int64(len(content[name])))
 		if err != nil {
@@ -156,7 +156,7 @@ func TestResealed(t *testing.T) {
 			t.Errorf("%s, sealed again: %v", file, err)
 		}
 	}
-	nan := func(a heads.Array) {
+	nan := func(a rows.Array) {
 		switch v := a.Data.(type) {
 		case []float64:
 			v[0] -= v[0]
@@ -166,7 +166,7 @@ func TestResealed(t *testing.T) {
 			v[0] /= v[0]
 		}
 	}
-	swap := func(a heads.Array) {
+	swap := func(a rows.Array) {
 		if v, ok := a.Data.([]float64); ok {
 			v[0], v[1] = v[1], v[0]
 		} else if v, ok := a.Data.([]float32); ok {
@@ -231,7 +231,7 @@ func TestResealed(t *testing.T) {
 		{"crossing quantiles", reg, with(quantiles, swap), "quantiles that cross"},
 		{"NaN quantile", reg, with(quantiles, nan), "not a number"},
 		{"NaN target", reg, with(targets, nan), "not a number"},
-		{"endless target", reg, with(targets, func(a heads.Array) { a.Data.([]float32)[3] = float32(math.Inf(1)) }), "endless target"},
+		{"endless target", reg, with(targets, func(a rows.Array) { a.Data.([]float32)[3] = float32(math.Inf(1)) }), "endless target"},
 		{"levels that fall", reg, says("0.001,\n      0.0025", "0.0025,\n      0.001"), "levels must increase"},
 		{"level of 1", reg, says("0.999\n", "1\n"), "levels must increase"},
 		{"one level less", reg, says(",\n      0.999\n", "\n"), "30 levels"},
@@ -242,8 +242,8 @@ func TestResealed(t *testing.T) {
 		{"trees and a half", forest, says(`"targets": 2`, `"targets": 1.5`), "whole number"},
 		{"group nobody has", groups, says("\"plus\"\n", "\"plus\",\n      \"zero\"\n"), `\"plus\",", where a fit writes "`},
 		{"groups that are not sorted", groups, says("\"minus\",\n      \"plus\"", "\"plus\",\n      \"minus\""), "manifest.json"},
-		{"group beyond the last", groups, with(codes, func(a heads.Array) { a.Data.([]int64)[0] = 2 }), "is of group 2 of 2"},
-		{"group below 0", groups, with(codes, func(a heads.Array) { a.Data.([]int64)[0] = -1 }), "is of group -1 of 2"},
+		{"group beyond the last", groups, with(codes, func(a rows.Array) { a.Data.([]int64)[0] = 2 }), "is of group 2 of 2"},
+		{"group below 0", groups, with(codes, func(a rows.Array) { a.Data.([]int64)[0] = -1 }), "is of group -1 of 2"},
 		{"one group less", groups, holds(codes, make([]int64, 19), 19), "groups of 20 calibration rows"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -17,9 +17,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 const (
@@ -107,7 +107,7 @@ func (b *Bundle) Write(w io.Writer) error {
 }
 
 // describe is the manifest of what is written, and the state of every part.
-func (b *Bundle) describe() (manifest, map[string]heads.State, error) {
+func (b *Bundle) describe() (manifest, map[string]rows.State, error) {
 	states, err := b.parts()
 	if err != nil {
 		return manifest{}, nil, err
@@ -143,7 +143,7 @@ func (b *Bundle) checkMethods() error {
 
 // readsBack refuses a bundle that its manifest and states do not restore: a
 // method of a program's own may have the name of one of this module's.
-func (b *Bundle) readsBack(content []byte, states map[string]heads.State) error {
+func (b *Bundle) readsBack(content []byte, states map[string]rows.State) error {
 	m, err := decodeManifest(content)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (b *Bundle) readsBack(content []byte, states map[string]heads.State) error 
 var arrayName = regexp.MustCompile(`^(detector|sqr|quantiles|calibration)/[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy$`)
 
 // describeArray is what the manifest says of an array.
-func describeArray(name string, a heads.Array) (arrayEntry, error) {
+func describeArray(name string, a rows.Array) (arrayEntry, error) {
 	if !arrayName.MatchString(name) {
 		return arrayEntry{}, fmt.Errorf("array name %q is not made of letters, digits, _, . and -", name)
 	}
@@ -185,7 +185,7 @@ func (n *byteCount) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func dtypeOf(a heads.Array) string {
+func dtypeOf(a rows.Array) string {
 	switch a.Data.(type) {
 	case []float32:
 		return "float32"

@@ -18,6 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // TestExactCertificatesAgainstTorch prints the time of exact certificates and
@@ -36,7 +37,7 @@ func TestExactCertificatesAgainstTorch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := npy.Write(f, heads.ArrayOf(phi)); err != nil {
+	if err := npy.Write(f, rows.ArrayOf(phi)); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {

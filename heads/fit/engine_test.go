@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 func matrix(rows, cols int, at func(i, j int) float64) blas32.General {
@@ -274,7 +275,7 @@ func TestDiverged(t *testing.T) {
 	}
 	p.X.Data[5*3+1] = float32(math.NaN())
 	_, err = e.Train(context.Background(), p)
-	var bad *heads.NotFiniteError
+	var bad *rows.NotFiniteError
 	if !errors.As(err, &bad) || bad.Row != 5 || bad.Col != 1 {
 		t.Errorf("error %v, want one that names row 5, column 1", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // hooks replace what is random in training and watch it, so that it can be
@@ -246,10 +247,10 @@ func (t *training) networks(sums []float64, done int) ([]heads.Network, error) {
 
 // diverged blames the learning rate, unless the data are not finite.
 func (t *training) diverged(model, step int) error {
-	if err := heads.CheckFinite("x", t.X); err != nil {
+	if err := rows.CheckFinite("x", t.X); err != nil {
 		return err
 	}
-	if err := heads.CheckFinite("y", t.Y); err != nil {
+	if err := rows.CheckFinite("y", t.Y); err != nil {
 		return err
 	}
 	return &DivergedError{Model: model, Step: step, LearningRate: t.Models[model].LearningRate}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // validation evaluates models on rows that are held out, and keeps the best
@@ -51,7 +52,7 @@ func checkValidation(p heads.Problem, v heads.Validation) error {
 			return fmt.Errorf("a level to validate at lies between 0 and 1, got %v", l)
 		}
 	}
-	return errors.Join(heads.CheckFinite("x to validate on", v.X), heads.CheckFinite("y to validate on", v.Y))
+	return errors.Join(rows.CheckFinite("x to validate on", v.X), rows.CheckFinite("y to validate on", v.Y))
 }
 
 // validationFloats bounds the widest layer of all models in a block.

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 func TestOfClasses(t *testing.T) {
-	s := open(t, writeNPZ(t, false, map[string]heads.Array{
+	s := open(t, writeNPZ(t, false, map[string]rows.Array{
 		"x":      {Shape: []int{6, 1}, Data: count[float32](6)},
 		"labels": {Shape: []int{6}, Data: []uint8{4, 0, 7, 4, 1, 7}},
 	}), Options{})
@@ -33,7 +33,7 @@ func TestOfClasses(t *testing.T) {
 	}
 	_, err = s.OfClasses([]int{1, 1})
 	wantError(t, err, "class 1", "picked twice")
-	_, err = open(t, writeNPY(t, "x.npy", heads.Array{Shape: []int{1}, Data: []float32{1}}), Options{}).OfClasses([]int{1})
+	_, err = open(t, writeNPY(t, "x.npy", rows.Array{Shape: []int{1}, Data: []float32{1}}), Options{}).OfClasses([]int{1})
 	wantError(t, err, "", "no labels")
 
 	root := tree(t, map[string]string{"a/1.png": "", "b/2.png": "", "c/3.png": ""})

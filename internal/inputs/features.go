@@ -9,9 +9,9 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // OpenFeatures reads precomputed rows from an .npz archive: features (or
@@ -186,17 +186,17 @@ func layerArray(i int) string { return fmt.Sprintf(layerPattern, i) }
 
 // FeatureArrays are the arrays of an archive that OpenFeatures reads a batch
 // from, labels included where it has any.
-func FeatureArrays(b ood.Batch) map[string]heads.Array {
-	arrays := map[string]heads.Array{"features": heads.ArrayOf(b.Features), "logits": heads.ArrayOf(b.Logits)}
+func FeatureArrays(b ood.Batch) map[string]rows.Array {
+	arrays := map[string]rows.Array{"features": rows.ArrayOf(b.Features), "logits": rows.ArrayOf(b.Logits)}
 	for i, m := range b.Layers {
-		arrays[layerArray(i)] = heads.ArrayOf(m)
+		arrays[layerArray(i)] = rows.ArrayOf(m)
 	}
 	if b.Labels != nil {
 		labels := make([]int64, len(b.Labels))
 		for i, l := range b.Labels {
 			labels[i] = int64(l)
 		}
-		arrays["labels"] = heads.Array{Shape: []int{len(labels)}, Data: labels}
+		arrays["labels"] = rows.Array{Shape: []int{len(labels)}, Data: labels}
 	}
 	return arrays
 }

@@ -8,24 +8,24 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 func TestFeatures(t *testing.T) {
-	phi := heads.Array{Shape: []int{3, 2}, Data: count[float64](6)}
-	z := heads.Array{Shape: []int{3, 4}, Data: count[float32](12)}
-	y := heads.Array{Shape: []int{3}, Data: []int64{1, -1, 3}}
+	phi := rows.Array{Shape: []int{3, 2}, Data: count[float64](6)}
+	z := rows.Array{Shape: []int{3, 4}, Data: count[float32](12)}
+	y := rows.Array{Shape: []int{3}, Data: []int64{1, -1, 3}}
 	for _, names := range [][3]string{{"features", "logits", "labels"}, {"feat_list", "logit_list", "label_list"}} {
-		b, err := OpenFeatures(writeNPZ(t, true, map[string]heads.Array{names[0]: phi, names[1]: z, names[2]: y}))
+		b, err := OpenFeatures(writeNPZ(t, true, map[string]rows.Array{names[0]: phi, names[1]: z, names[2]: y}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if b.Features.Rows != 3 || b.Features.Cols != 2 || b.Features.Data[5] != 5 || b.Logits.Cols != 4 || !slices.Equal(b.Labels, []int{1, -1, 3}) {
 			t.Errorf("%v: %+v", names, b)
 		}
-		b, err = OpenFeatures(writeNPZ(t, true, map[string]heads.Array{names[1]: z}))
+		b, err = OpenFeatures(writeNPZ(t, true, map[string]rows.Array{names[1]: z}))
 		if err != nil || b.Features.Rows != 0 || b.Logits.Rows != 3 || b.Labels != nil {
 			t.Errorf("logits alone: %+v, error %v", b, err)
 		}
@@ -39,9 +39,9 @@ func TestFeatures(t *testing.T) {
 	if len(b.Layers) != 2 || b.Layers[0].Cols != 4 || b.Layers[1].Cols != 2 || b.Layers[0].Data[11] != 11 || b.Labels[1] != 2 {
 		t.Errorf("written and read: %+v", b)
 	}
-	bad := heads.Array{Shape: []int{3, 2}, Data: []float32{0, 0, 0, float32(math.NaN()), 0, 0}}
-	big := heads.Array{Shape: []int{1, 1}, Data: []float64{1e300}}
-	for words, arrays := range map[string]map[string]heads.Array{
+	bad := rows.Array{Shape: []int{3, 2}, Data: []float32{0, 0, 0, float32(math.NaN()), 0, 0}}
+	big := rows.Array{Shape: []int{1, 1}, Data: []float64{1e300}}
+	for words, arrays := range map[string]map[string]rows.Array{
 		"holds neither features":  {"labels": y},
 		"labels has 3 rows":       {"features": {Shape: []int{2, 2}, Data: count[float32](4)}, "labels": y},
 		"logits has 3 rows":       {"features": {Shape: []int{2, 2}, Data: count[float32](4)}, "logits": z},
@@ -63,22 +63,22 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-func matrixOf32(a heads.Array) blas32.General {
+func matrixOf32(a rows.Array) blas32.General {
 	x, _ := npy.Float32s(a)
 	return blas32.General{Rows: a.Shape[0], Cols: a.Shape[1], Stride: a.Shape[1], Data: x}
 }
 
 func TestWeights(t *testing.T) {
-	w := heads.Array{Shape: []int{2, 3}, Data: count[float32](6)}
-	l, err := LoadWeights(writeNPZ(t, false, map[string]heads.Array{"weight": w, "bias": {Shape: []int{2}, Data: []float64{7, 8}}}))
+	w := rows.Array{Shape: []int{2, 3}, Data: count[float32](6)}
+	l, err := LoadWeights(writeNPZ(t, false, map[string]rows.Array{"weight": w, "bias": {Shape: []int{2}, Data: []float64{7, 8}}}))
 	if err != nil || l.Weight.Rows != 2 || l.Weight.Cols != 3 || !slices.Equal(l.Bias, []float32{7, 8}) {
 		t.Errorf("%+v, error %v", l, err)
 	}
-	l, err = LoadWeights(writeNPZ(t, false, map[string]heads.Array{"weight": w}))
+	l, err = LoadWeights(writeNPZ(t, false, map[string]rows.Array{"weight": w}))
 	if err != nil || !slices.Equal(l.Bias, []float32{0, 0}) {
 		t.Errorf("without a bias: %+v, error %v", l, err)
 	}
-	for words, arrays := range map[string]map[string]heads.Array{
+	for words, arrays := range map[string]map[string]rows.Array{
 		`no such array: "weight"`:      {"w": w},
 		"3 biases for a weight of 2×3": {"weight": w, "bias": {Shape: []int{3}, Data: count[float32](3)}},
 		"entry 1 is -Inf":              {"weight": w, "bias": {Shape: []int{2}, Data: []float64{7, math.Inf(-1)}}},
@@ -94,7 +94,7 @@ func TestWeights(t *testing.T) {
 }
 
 func TestFeaturesAlone(t *testing.T) {
-	for words, a := range map[string]heads.Array{
+	for words, a := range map[string]rows.Array{
 		"":                       {Shape: []int{3, 2}, Data: count[float32](6)},
 		"want two axes":          {Shape: []int{6}, Data: count[float32](6)},
 		"there are no rows":      {Shape: []int{0, 2}, Data: []float32{}},
@@ -113,8 +113,8 @@ func TestFeaturesAlone(t *testing.T) {
 }
 
 func TestManyLayers(t *testing.T) {
-	one := heads.Array{Shape: []int{1, 1}, Data: []float32{1}}
-	arrays := map[string]heads.Array{"features": one}
+	one := rows.Array{Shape: []int{1, 1}, Data: []float32{1}}
+	arrays := map[string]rows.Array{"features": one}
 	for i := range 3000 {
 		arrays[layerArray(i)] = one
 	}
@@ -128,30 +128,30 @@ func TestManyLayers(t *testing.T) {
 
 // TestFeaturesMemory reads a file of few bytes that inflates to many.
 func TestFeaturesMemory(t *testing.T) {
-	const rows, cols = 1 << 14, 1 << 10
-	path := writeNPZ(t, true, map[string]heads.Array{
-		"features": {Shape: []int{rows, cols}, Data: make([]float64, rows*cols)},
-		"logits":   {Shape: []int{rows, 4}, Data: make([]float32, rows*4)},
+	const n, cols = 1 << 14, 1 << 10
+	path := writeNPZ(t, true, map[string]rows.Array{
+		"features": {Shape: []int{n, cols}, Data: make([]float64, n*cols)},
+		"logits":   {Shape: []int{n, 4}, Data: make([]float32, n*4)},
 	})
 	peak := watchHeap(t)
 	b, err := OpenFeatures(path)
 	if err != nil || b.Features.Cols != cols {
 		t.Errorf("%d columns, error %v", b.Features.Cols, err)
 	}
-	if got, want := peak(), uint64(4*rows*cols); got > want+want/4 {
+	if got, want := peak(), uint64(4*n*cols); got > want+want/4 {
 		t.Errorf("reading %d MB took %d MB", want>>20, got>>20)
 	}
 	b = ood.Batch{}
-	wide := heads.Array{Shape: []int{4, cols}, Data: make([]float32, 4*cols)}
-	short := writeNPZ(t, true, map[string]heads.Array{"features": wide, "logits": {Shape: []int{3, 1}, Data: make([]float32, 3)}})
+	wide := rows.Array{Shape: []int{4, cols}, Data: make([]float32, 4*cols)}
+	short := writeNPZ(t, true, map[string]rows.Array{"features": wide, "logits": {Shape: []int{3, 1}, Data: make([]float32, 3)}})
 	for _, c := range []struct {
 		path  string
 		wants []Widths
 		words string
 	}{
-		{path, []Widths{{Says: "z.npz has", Features: cols}, {Says: "y.npz has", Features: 64}}, "the rows have 1024 features, and y.npz has 64"},
-		{path, []Widths{{Says: "y.npz has", Logits: 3}}, "the rows have 4 logits, and y.npz has 3"},
-		{short, nil, "logits has 3 rows, the arrays beside it have 4"},
+		{path, []Widths{{Says: "z.npz has", Features: cols}, {Says: "y.npz has", Features: 64}}, "the n have 1024 features, and y.npz has 64"},
+		{path, []Widths{{Says: "y.npz has", Logits: 3}}, "the n have 4 logits, and y.npz has 3"},
+		{short, nil, "logits has 3 n, the arrays beside it have 4"},
 	} {
 		peak := watchHeap(t)
 		_, err := OpenFeatures(c.path, c.wants...)
@@ -160,11 +160,11 @@ func TestFeaturesMemory(t *testing.T) {
 			t.Errorf("%s: %d MB taken before it was seen", c.words, got>>20)
 		}
 	}
-	y := writeNPZ(t, true, map[string]heads.Array{"y": wide})
+	y := writeNPZ(t, true, map[string]rows.Array{"y": wide})
 	for words, c := range map[string][2]int{"4 targets for 3 inputs": {3, 1}, "it has 1024 targets a row, and the model predicts 2": {4, 2}} {
 		_, err := OpenTargets(context.Background(), y, c[0], c[1])
 		wantError(t, err, y, words)
 	}
-	_, err = LoadWeights(writeNPZ(t, true, map[string]heads.Array{"weight": wide}), Widths{Says: "the bundle was fitted on", Features: 3})
+	_, err = LoadWeights(writeNPZ(t, true, map[string]rows.Array{"weight": wide}), Widths{Says: "the bundle was fitted on", Features: 3})
 	wantError(t, err, "weight", "it takes 1024 features, and the bundle was fitted on 3")
 }

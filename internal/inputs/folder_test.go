@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // tree copies the picture testdata/rgb.png, or text, to the given paths.
@@ -208,11 +208,11 @@ func TestImageSides(t *testing.T) {
 		{[]int{1, 1, 70000}, "over the limit of 65536 pixels a side"},
 		{[]int{1, 60000, 3}, "would be resized to 4×16384"}, // through 60000×16384
 	} {
-		path := writeNPY(t, "x.npy", heads.Array{Shape: c.shape, Data: make([]uint8, product(c.shape))})
+		path := writeNPY(t, "x.npy", rows.Array{Shape: c.shape, Data: make([]uint8, product(c.shape))})
 		_, err := Open(context.Background(), path, Options{Preprocess: p})
 		wantError(t, err, path, c.words)
 	}
-	path := writeNPY(t, "x.npy", heads.Array{Shape: []int{1, 2, 2}, Data: make([]uint8, 4)})
+	path := writeNPY(t, "x.npy", rows.Array{Shape: []int{1, 2, 2}, Data: make([]uint8, 4)})
 	_, err := Open(context.Background(), path, Options{Preprocess: &Preprocess{Pad: Box{16384, 16384}}})
 	wantError(t, err, path, "over the limit of 134217728 pixels")
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // wantError checks that an error is one sentence that names the place and says
@@ -37,7 +37,7 @@ func writeFile(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-func writeNPY(t *testing.T, name string, a heads.Array) string {
+func writeNPY(t *testing.T, name string, a rows.Array) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	f, err := os.Create(path)
@@ -51,7 +51,7 @@ func writeNPY(t *testing.T, name string, a heads.Array) string {
 	return path
 }
 
-func writeNPZ(t *testing.T, deflate bool, arrays map[string]heads.Array) string {
+func writeNPZ(t *testing.T, deflate bool, arrays map[string]rows.Array) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "set.npz")
 	f, err := os.Create(path)

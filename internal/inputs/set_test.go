@@ -11,12 +11,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 func TestArrays(t *testing.T) {
 	want := count[float32](24)
-	for name, a := range map[string]heads.Array{
+	for name, a := range map[string]rows.Array{
 		"float32": {Shape: []int{4, 6}, Data: count[float32](24)},
 		"float64": {Shape: []int{4, 2, 3}, Data: count[float64](24)},
 		"int64":   {Shape: []int{4, 3, 2, 1}, Data: count[int64](24)},
@@ -32,7 +32,7 @@ func TestArrays(t *testing.T) {
 			}
 		}
 	}
-	s := open(t, writeNPY(t, "vector.npy", heads.Array{Shape: []int{3}, Data: count[float32](3)}), Options{})
+	s := open(t, writeNPY(t, "vector.npy", rows.Array{Shape: []int{3}, Data: count[float32](3)}), Options{})
 	if s.Len() != 3 || !slices.Equal(s.Shape(), []int{1}) {
 		t.Errorf("a vector is %d rows of %v, want 3 rows of one column", s.Len(), s.Shape())
 	}
@@ -40,7 +40,7 @@ func TestArrays(t *testing.T) {
 
 func TestSubset(t *testing.T) {
 	for _, deflate := range []bool{false, true} {
-		s := open(t, writeNPZ(t, deflate, map[string]heads.Array{
+		s := open(t, writeNPZ(t, deflate, map[string]rows.Array{
 			"x":      {Shape: []int{100, 2}, Data: count[float32](200)},
 			"y":      {Shape: []int{100}, Data: count[float64](100)},
 			"labels": {Shape: []int{100}, Data: slices.Repeat([]int64{3, 1}, 50)},
@@ -93,8 +93,8 @@ func TestPixelArrays(t *testing.T) {
 		{"BGR", []int{2, 2, 2, 3}, &Preprocess{FlipChannels: true, Mean: []float64{1, 2, 3}, Std: []float64{1, 1, 1}}, "", []int{3, 2, 2}, map[int]float32{0: 13, 4: 11, 8: 9}},
 		{"RGBA", []int{2, 3, 1, 4}, &Preprocess{}, "", []int{3, 3, 1}, map[int]float32{0: 12, 1: 16, 3: 13}},
 	} {
-		a := heads.Array{Shape: c.shape, Data: count[uint8](24)}
-		s := open(t, writeNPZ(t, true, map[string]heads.Array{"images": a}), Options{Preprocess: c.p, Layout: c.l})
+		a := rows.Array{Shape: c.shape, Data: count[uint8](24)}
+		s := open(t, writeNPZ(t, true, map[string]rows.Array{"images": a}), Options{Preprocess: c.p, Layout: c.l})
 		if !slices.Equal(s.Shape(), c.want) {
 			t.Errorf("%s: shape %v, want %v", c.name, s.Shape(), c.want)
 			continue
@@ -114,7 +114,7 @@ func TestPixelArrays(t *testing.T) {
 
 func TestThumbnail(t *testing.T) {
 	ctx := context.Background()
-	s := open(t, writeNPY(t, "x.npy", heads.Array{Shape: []int{2, 1, 2, 2}, Data: []float32{0, 0, 0, 0, -1, 0, 1, 3}}), Options{})
+	s := open(t, writeNPY(t, "x.npy", rows.Array{Shape: []int{2, 1, 2, 2}, Data: []float32{0, 0, 0, 0, -1, 0, 1, 3}}), Options{})
 	img, err := s.Thumbnail(ctx, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestThumbnail(t *testing.T) {
 	if g, ok := img.(*image.Gray); !ok || !slices.Equal(g.Pix, []uint8{0, 64, 128, 255}) {
 		t.Errorf("thumbnail %v", img)
 	}
-	table := open(t, writeNPY(t, "x.npy", heads.Array{Shape: []int{2, 3}, Data: count[float32](6)}), Options{})
+	table := open(t, writeNPY(t, "x.npy", rows.Array{Shape: []int{2, 3}, Data: count[float32](6)}), Options{})
 	if img, err := table.Thumbnail(ctx, 0); img != nil || err != nil {
 		t.Errorf("a row of a table is %v, error %v; want neither", img, err)
 	}
@@ -132,7 +132,7 @@ func TestNotFinite(t *testing.T) {
 	for name, v := range map[string]float64{"NaN": math.NaN(), "+Inf": math.Inf(1), "-Inf": math.Inf(-1)} {
 		x := count[float32](12)
 		x[8] = float32(v)
-		s := open(t, writeNPY(t, "x.npy", heads.Array{Shape: []int{4, 3}, Data: x}), Options{})
+		s := open(t, writeNPY(t, "x.npy", rows.Array{Shape: []int{4, 3}, Data: x}), Options{})
 		_, err := s.All(context.Background())
 		wantError(t, err, "row 2 of", name+" at index [2]")
 	}
@@ -141,7 +141,7 @@ func TestNotFinite(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s := open(t, writeNPY(t, "x.npy", heads.Array{Shape: []int{4, 3}, Data: count[float32](12)}), Options{})
+	s := open(t, writeNPY(t, "x.npy", rows.Array{Shape: []int{4, 3}, Data: count[float32](12)}), Options{})
 	n := 0
 	var last error
 	for _, err := range s.Blocks(ctx, 1) {
@@ -155,8 +155,8 @@ func TestCancelled(t *testing.T) {
 }
 
 func TestOpenErrors(t *testing.T) {
-	floats := heads.Array{Shape: []int{2, 2}, Data: count[float32](4)}
-	pixels := heads.Array{Shape: []int{1, 2, 2}, Data: count[uint8](4)}
+	floats := rows.Array{Shape: []int{2, 2}, Data: count[float32](4)}
+	pixels := rows.Array{Shape: []int{1, 2, 2}, Data: count[uint8](4)}
 	cut := writeNPY(t, "cut.npy", floats)
 	if err := os.Truncate(cut, 130); err != nil {
 		t.Fatal(err)
@@ -172,20 +172,20 @@ func TestOpenErrors(t *testing.T) {
 		{writeFile(t, t.TempDir(), "x.npy", "hello world"), Options{}, "not a valid NumPy file"},
 		{writeFile(t, t.TempDir(), "x.npz", "hello world"), Options{}, "not a valid NumPy file"},
 		{cut, Options{}, "cut short"},
-		{writeNPY(t, "x.npy", heads.Array{Shape: []int{}, Data: []float32{1}}), Options{}, "single number"},
-		{writeNPY(t, "x.npy", heads.Array{Shape: []int{0, 3}, Data: []float32{}}), Options{}, "there are no rows"},
-		{writeNPY(t, "x.npy", heads.Array{Shape: []int{3, 0}, Data: []float32{}}), Options{}, "hold nothing"},
+		{writeNPY(t, "x.npy", rows.Array{Shape: []int{}, Data: []float32{1}}), Options{}, "single number"},
+		{writeNPY(t, "x.npy", rows.Array{Shape: []int{0, 3}, Data: []float32{}}), Options{}, "there are no rows"},
+		{writeNPY(t, "x.npy", rows.Array{Shape: []int{3, 0}, Data: []float32{}}), Options{}, "hold nothing"},
 		{writeNPY(t, "x.npy", pixels), Options{}, "need a preprocessing file"},
 		{writeNPY(t, "x.npy", floats), Options{Preprocess: p}, "leave out the preprocessing file"},
 		{writeNPY(t, "x.npy", floats), Options{Labels: true}, "need a folder"},
 		{writeNPY(t, "x.npy", floats), Options{Target: "last"}, "only a table"},
-		{writeNPY(t, "x.npy", heads.Array{Shape: []int{1, 2, 2, 5}, Data: count[uint8](20)}), Options{Preprocess: p}, "none of images"},
+		{writeNPY(t, "x.npy", rows.Array{Shape: []int{1, 2, 2, 5}, Data: count[uint8](20)}), Options{Preprocess: p}, "none of images"},
 		{writeNPY(t, "x.npy", pixels), Options{Preprocess: &Preprocess{FlipChannels: true}}, "three channels"},
 		{writeNPY(t, "x.npy", pixels), Options{Preprocess: &Preprocess{Pad: Box{1, 1}}}, "larger than pad_size"},
-		{writeNPZ(t, false, map[string]heads.Array{"a": floats}), Options{}, `"x"; it holds "a"`},
-		{writeNPZ(t, false, map[string]heads.Array{"x": floats, "y": {Shape: []int{3}, Data: count[float32](3)}}), Options{}, "3 targets for 2 inputs"},
-		{writeNPZ(t, false, map[string]heads.Array{"x": floats, "labels": {Shape: []int{2}, Data: []float32{0, .5}}}), Options{}, "whole numbers"},
-		{writeNPZ(t, false, map[string]heads.Array{"x": floats, "y": {Shape: []int{2}, Data: []float64{0, math.NaN()}}}), Options{}, "row 1: the target is NaN"},
+		{writeNPZ(t, false, map[string]rows.Array{"a": floats}), Options{}, `"x"; it holds "a"`},
+		{writeNPZ(t, false, map[string]rows.Array{"x": floats, "y": {Shape: []int{3}, Data: count[float32](3)}}), Options{}, "3 targets for 2 inputs"},
+		{writeNPZ(t, false, map[string]rows.Array{"x": floats, "labels": {Shape: []int{2}, Data: []float32{0, .5}}}), Options{}, "whole numbers"},
+		{writeNPZ(t, false, map[string]rows.Array{"x": floats, "y": {Shape: []int{2}, Data: []float64{0, math.NaN()}}}), Options{}, "row 1: the target is NaN"},
 	} {
 		_, err := Open(context.Background(), c.path, c.o)
 		wantError(t, err, c.path, c.words)
@@ -197,7 +197,7 @@ func TestOpenErrors(t *testing.T) {
 // TestBreak leaves the loop early, and checks that the files are closed by then.
 func TestBreak(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	s := open(t, writeNPZ(t, true, map[string]heads.Array{"x": {Shape: []int{50, 2}, Data: count[float32](100)}}), Options{})
+	s := open(t, writeNPZ(t, true, map[string]rows.Array{"x": {Shape: []int{50, 2}, Data: count[float32](100)}}), Options{})
 	backwards := make([]int, 50)
 	for i := range backwards {
 		backwards[i] = 49 - i

@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/quantile"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // Index is rows to search among.
@@ -31,36 +32,24 @@ type Index struct {
 
 // New returns an index of n finite rows, which it keeps. With unit, they and the
 // rows to search for are scaled to norm 1; rows of zeros stay zero.
-func New(rows blas32.General, unit bool) *Index {
-	x := &Index{Rows: rows, mean: make([]float64, rows.Cols), squares: make([]float64, rows.Rows)}
+func New(of blas32.General, unit bool) *Index {
+	x := &Index{Rows: of, mean: make([]float64, of.Cols), squares: make([]float64, of.Rows)}
 	if unit {
-		x.scale = make([]float64, rows.Rows)
+		x.scale = make([]float64, of.Rows)
 		for i := range x.scale {
-			x.scale[i] = InverseNorm(row(rows, i))
+			x.scale[i] = rows.InverseNorm(row(of, i))
 		}
 	}
-	for i := range rows.Rows {
-		for j, v := range row(rows, i) {
-			x.mean[j] += x.scaleOf(i) * float64(v) / float64(rows.Rows)
+	for i := range of.Rows {
+		for j, v := range row(of, i) {
+			x.mean[j] += x.scaleOf(i) * float64(v) / float64(of.Rows)
 		}
 	}
-	buf := make([]float32, rows.Cols)
-	for i := range rows.Rows {
-		x.squares[i] = x.centre(buf, row(rows, i), x.scaleOf(i))
+	buf := make([]float32, of.Cols)
+	for i := range of.Rows {
+		x.squares[i] = x.centre(buf, row(of, i), x.scaleOf(i))
 	}
 	return x
-}
-
-// InverseNorm is 1/‖x‖, or 0 for a row of zeros.
-func InverseNorm(x []float32) float64 {
-	var s float64
-	for _, v := range x {
-		s += float64(v) * float64(v)
-	}
-	if s == 0 {
-		return 0
-	}
-	return 1 / math.Sqrt(s)
 }
 
 func (x *Index) scaleOf(i int) float64 {
@@ -121,7 +110,7 @@ func (x *Index) each(ctx context.Context, q blas32.General, k int, own bool, vis
 			s := &searches[r]
 			*s = search{x: row(q, first+r), scale: 1, own: -1, found: s.found[:0], cut: math.MaxUint64}
 			if x.scale != nil {
-				s.scale = InverseNorm(s.x)
+				s.scale = rows.InverseNorm(s.x)
 			}
 			if own {
 				s.own = first + r

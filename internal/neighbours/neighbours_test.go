@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/neighbours"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // cloud is rows far from 0, of which the last repeats the first and row 1 is 0.
@@ -31,7 +32,7 @@ func cloud(n, h int, seed uint64) blas32.General {
 func sorted(x, q blas32.General, i int, unit, own bool) []neighbours.Neighbour {
 	scale := func(row []float32) float64 {
 		if unit {
-			return neighbours.InverseNorm(row)
+			return rows.InverseNorm(row)
 		}
 		return 1
 	}

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // Float32s returns the elements of a as float32. A []float32 is returned as it
 // is, not copied. A float64 beyond float32's range becomes an infinity.
-func Float32s(a heads.Array) ([]float32, error) {
+func Float32s(a rows.Array) ([]float32, error) {
 	switch data := a.Data.(type) {
 	case []float32:
 		return data, nil
@@ -38,7 +38,7 @@ func toFloat32(dst []float32, data any) int {
 
 // Float64s returns the elements of a as float64. A []float64 is returned as it
 // is, not copied.
-func Float64s(a heads.Array) ([]float64, error) {
+func Float64s(a rows.Array) ([]float64, error) {
 	switch data := a.Data.(type) {
 	case []float32:
 		return convert[float32, float64](data), nil
@@ -54,7 +54,7 @@ func Float64s(a heads.Array) ([]float64, error) {
 
 // Ints returns the elements of a as int. Floating-point elements must be whole
 // numbers.
-func Ints(a heads.Array) ([]int, error) {
+func Ints(a rows.Array) ([]int, error) {
 	switch data := a.Data.(type) {
 	case []int64:
 		return convert[int64, int](data), nil

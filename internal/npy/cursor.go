@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // Cursor reads rows (runs along the first axis) of an array that stays on
@@ -59,7 +59,7 @@ func (c *Cursor) Close() error {
 
 // ReadRows reads n rows from row start on. The result's shape is the array's
 // with n as its first axis. It panics if the rows are out of range.
-func (c *Cursor) ReadRows(start, n int) (heads.Array, error) {
+func (c *Cursor) ReadRows(start, n int) (rows.Array, error) {
 	if start < 0 || n < 0 || start > c.l.Rows()-n {
 		panic("npy: rows out of range")
 	}
@@ -67,15 +67,15 @@ func (c *Cursor) ReadRows(start, n int) (heads.Array, error) {
 	h.Shape = append([]int{n}, h.Shape[min(1, len(h.Shape)):]...)
 	a, err := c.readRows(h, start, n)
 	if err != nil {
-		return heads.Array{}, fmt.Errorf("%s: %w", c.l.Name(), err)
+		return rows.Array{}, fmt.Errorf("%s: %w", c.l.Name(), err)
 	}
 	return a, nil
 }
 
-func (c *Cursor) readRows(h Header, start, n int) (heads.Array, error) {
+func (c *Cursor) readRows(h Header, start, n int) (rows.Array, error) {
 	if c.f == nil && (h.strided() || start < c.pos) {
 		if err := c.spool(); err != nil {
-			return heads.Array{}, err
+			return rows.Array{}, err
 		}
 	}
 	row := int64(h.RowLen()) * int64(h.DType.Size)
@@ -86,7 +86,7 @@ func (c *Cursor) readRows(h Header, start, n int) (heads.Array, error) {
 		return readBody(io.NewSectionReader(c.f, c.base+int64(start)*row, int64(n)*row), h, int64(n)*row)
 	}
 	if _, err := io.CopyN(io.Discard, c.seq, int64(start-c.pos)*row); err != nil {
-		return heads.Array{}, truncated(err, "the entry ends early")
+		return rows.Array{}, truncated(err, "the entry ends early")
 	}
 	c.pos = start + n
 	a, err := readBody(c.seq, h, c.l.sure())
@@ -98,21 +98,21 @@ func (c *Cursor) readRows(h Header, start, n int) (heads.Array, error) {
 
 // readStrided gathers rows of an array in Fortran order: each column's part is
 // contiguous.
-func (c *Cursor) readStrided(h Header, start, n int) (heads.Array, error) {
+func (c *Cursor) readStrided(h Header, start, n int) (rows.Array, error) {
 	size := int64(h.DType.Size)
 	raw := make([]byte, int64(n)*size)
 	data := h.DType.newData(h.Len())
 	for j := range h.RowLen() {
 		off := (int64(j)*int64(c.l.Rows()) + int64(start)) * size
 		if _, err := c.f.ReadAt(raw, c.base+off); err != nil {
-			return heads.Array{}, truncated(err, "the file ends early")
+			return rows.Array{}, truncated(err, "the file ends early")
 		}
 		var err error
 		if data, err = h.DType.appendRaw(data, raw); err != nil {
-			return heads.Array{}, err
+			return rows.Array{}, err
 		}
 	}
-	return heads.Array{Shape: h.Shape, Data: toC(data, h.Shape)}, nil
+	return rows.Array{Shape: h.Shape, Data: toC(data, h.Shape)}, nil
 }
 
 // spool writes a deflated entry to a temporary file.

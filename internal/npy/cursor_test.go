@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // lazies returns the same 6×2 array, 0…11, in every form that cursors know.
@@ -99,7 +99,7 @@ func TestCursor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := heads.Array{Shape: []int{n, 2}, Data: make([]float32, 0, 12)}
+			want := rows.Array{Shape: []int{n, 2}, Data: make([]float32, 0, 12)}
 			for i := 2 * start; i < 2*(start+n); i++ {
 				want.Data = append(want.Data.([]float32), float32(i))
 			}

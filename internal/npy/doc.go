@@ -5,7 +5,7 @@
 // never a panic. Versions 1.0, 2.0 and 3.0 are read, in C and Fortran order,
 // little- and big-endian; version 1.0, C order and little-endian is written.
 //
-// Arrays come out as [heads.Array], always in C order, with the element types
+// Arrays come out as [rows.Array], always in C order, with the element types
 // widened as follows:
 //
 //	float16, float32                → []float32

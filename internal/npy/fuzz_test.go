@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // seed adds the golden files of a kind, and each cut in half.
@@ -55,7 +55,7 @@ func FuzzRead(f *testing.F) {
 func FuzzReadNPZ(f *testing.F) {
 	for _, deflate := range []bool{false, true} {
 		var b bytes.Buffer
-		arrays := map[string]heads.Array{"a": {Shape: []int{2, 2}, Data: []float32{1, 2, 3, 4}}}
+		arrays := map[string]rows.Array{"a": {Shape: []int{2, 2}, Data: []float32{1, 2, 3, 4}}}
 		if err := WriteNPZ(&b, arrays, deflate); err != nil {
 			f.Fatal(err)
 		}

@@ -6,8 +6,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/regular"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // Lazy is an array in a file, of which only the header has been read. It holds
@@ -60,14 +60,14 @@ func (l *Lazy) Name() string {
 }
 
 // Read reads the whole array.
-func (l *Lazy) Read() (heads.Array, error) {
-	var a heads.Array
+func (l *Lazy) Read() (rows.Array, error) {
+	var a rows.Array
 	err := l.whole(func(r io.Reader) (err error) {
 		a, err = readBody(r, l.Header, l.bytes())
 		return err
 	})
 	if err != nil {
-		return heads.Array{}, err
+		return rows.Array{}, err
 	}
 	return a, nil
 }

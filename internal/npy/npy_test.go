@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // want is what testdata/make.py writes for a type, in C order.
@@ -96,7 +96,7 @@ func TestDTypes(t *testing.T) {
 
 func TestFiles(t *testing.T) {
 	six := []float32{0, 1, 2, 3, 4, 5}
-	for name, want := range map[string]heads.Array{
+	for name, want := range map[string]rows.Array{
 		"version1.npy": {Shape: []int{2, 3}, Data: six},
 		"version2.npy": {Shape: []int{2, 3}, Data: six},
 		"version3.npy": {Shape: []int{2, 3}, Data: six},
@@ -219,7 +219,7 @@ func TestFloat16(t *testing.T) {
 
 func TestConvert(t *testing.T) {
 	for _, data := range []any{[]float32{3, 250}, []float64{3, 250}, []int64{3, 250}, []uint8{3, 250}} {
-		a := heads.Array{Shape: []int{2}, Data: data}
+		a := rows.Array{Shape: []int{2}, Data: data}
 		f, err := Float32s(a)
 		d, derr := Float64s(a)
 		i, ierr := Ints(a)
@@ -230,13 +230,13 @@ func TestConvert(t *testing.T) {
 			t.Errorf("%T: %v %v %v", data, f, d, i)
 		}
 	}
-	if _, err := Ints(heads.Array{Data: []float64{1, 2.5}}); err == nil || !strings.Contains(err.Error(), "element 1") {
+	if _, err := Ints(rows.Array{Data: []float64{1, 2.5}}); err == nil || !strings.Contains(err.Error(), "element 1") {
 		t.Errorf("2.5 as int: error %v", err)
 	}
-	if _, err := Ints(heads.Array{Data: []float64{math.NaN()}}); err == nil {
+	if _, err := Ints(rows.Array{Data: []float64{math.NaN()}}); err == nil {
 		t.Error("NaN as int: no error")
 	}
-	if _, err := Float32s(heads.Array{Data: []string{"a"}}); err == nil {
+	if _, err := Float32s(rows.Array{Data: []string{"a"}}); err == nil {
 		t.Error("strings as float32: no error")
 	}
 }

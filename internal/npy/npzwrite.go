@@ -8,13 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // WriteNPZ writes arrays as an .npz file that numpy.load opens, sorted by name
 // and without the time of day: the same arrays give the same bytes. With
 // deflate entries are compressed, as numpy.savez_compressed does.
-func WriteNPZ(w io.Writer, arrays map[string]heads.Array, deflate bool) error {
+func WriteNPZ(w io.Writer, arrays map[string]rows.Array, deflate bool) error {
 	z := NewNPZWriter(w)
 	if deflate {
 		z.method = zip.Deflate
@@ -45,7 +45,7 @@ func (w *NPZWriter) entry(name string) (io.Writer, error) {
 }
 
 // Array writes an entry.
-func (w *NPZWriter) Array(name string, a heads.Array) error {
+func (w *NPZWriter) Array(name string, a rows.Array) error {
 	f, err := w.entry(name)
 	if err != nil {
 		return err

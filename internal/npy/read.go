@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // chunk is how many bytes are read at once, and so how far memory taken may
@@ -15,10 +15,10 @@ const chunk = 1 << 20
 // ReadSure reads one array of r, which is known to hold as many bytes as sure:
 // memory for their elements is taken at once. What follows the array is left
 // unread.
-func ReadSure(r io.Reader, sure int64) (heads.Array, error) {
+func ReadSure(r io.Reader, sure int64) (rows.Array, error) {
 	h, _, err := readHeader(r)
 	if err != nil {
-		return heads.Array{}, err
+		return rows.Array{}, err
 	}
 	return readBody(r, h, max(sure, chunk))
 }
@@ -26,19 +26,19 @@ func ReadSure(r io.Reader, sure int64) (heads.Array, error) {
 // readBody reads the elements of one array, in whatever order h says, and
 // returns them in C order. It takes memory for up to sure bytes of elements at
 // once and for more only as they arrive.
-func readBody(r io.Reader, h Header, sure int64) (heads.Array, error) {
+func readBody(r io.Reader, h Header, sure int64) (rows.Array, error) {
 	data := h.DType.newData(int(min(h.bytes(), sure) / int64(h.DType.Size)))
 	err := h.chunks(r, func(raw []byte) (err error) {
 		data, err = h.DType.appendRaw(data, raw)
 		return err
 	})
 	if err != nil {
-		return heads.Array{}, err
+		return rows.Array{}, err
 	}
 	if h.strided() {
 		data = toC(data, h.Shape)
 	}
-	return heads.Array{Shape: h.Shape, Data: data}, nil
+	return rows.Array{Shape: h.Shape, Data: data}, nil
 }
 
 // chunks hands on the bytes of all elements, some whole elements at a time.

@@ -5,23 +5,23 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // Read reads one array of r, of whose length nothing is known.
-func Read(r io.Reader) (heads.Array, error) { return ReadSure(r, 0) }
+func Read(r io.Reader) (rows.Array, error) { return ReadSure(r, 0) }
 
 // ReadFile reads the .npy file at path.
-func ReadFile(path string) (heads.Array, error) {
+func ReadFile(path string) (rows.Array, error) {
 	l, err := OpenFile(path)
 	if err != nil {
-		return heads.Array{}, err
+		return rows.Array{}, err
 	}
 	return l.Read()
 }
 
 // ReadNPZ reads every array of an archive of the given size in bytes, as a file.
-func ReadNPZ(r io.ReaderAt, size int64) (map[string]heads.Array, error) {
+func ReadNPZ(r io.ReaderAt, size int64) (map[string]rows.Array, error) {
 	dir, err := os.MkdirTemp("", "npz")
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func ReadNPZ(r io.ReaderAt, size int64) (map[string]heads.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]heads.Array{}
+	out := map[string]rows.Array{}
 	for _, name := range z.Names() {
 		l, err := z.Entry(name)
 		if err != nil {

@@ -6,12 +6,12 @@ import (
 	"io"
 	"math"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // Write writes a as a .npy file of version 1.0: C order, little-endian. The
 // same array always gives the same bytes.
-func Write(w io.Writer, a heads.Array) error {
+func Write(w io.Writer, a rows.Array) error {
 	d, err := descr(a.Data)
 	if err != nil {
 		return err

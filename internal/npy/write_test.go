@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/pythontest"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
-var written = map[string]heads.Array{
+var written = map[string]rows.Array{
 	"f32":    {Shape: []int{2, 3}, Data: []float32{0, 1.5, -2, math.MaxFloat32, float32(math.Inf(1)), 5}},
 	"f64":    {Shape: []int{3}, Data: []float64{math.Pi, math.Copysign(0, -1), math.SmallestNonzeroFloat64}},
 	"i64":    {Shape: []int{2, 1, 2}, Data: []int64{math.MinInt64, -1, 0, math.MaxInt64}},
@@ -101,7 +101,7 @@ u8 uint8 (4,) [255]
 }
 
 func TestWriteRefuses(t *testing.T) {
-	for name, a := range map[string]heads.Array{
+	for name, a := range map[string]rows.Array{
 		"length":   {Shape: []int{3}, Data: []float32{1}},
 		"negative": {Shape: []int{-1, -1}, Data: []float32{1}},
 		"type":     {Shape: []int{1}, Data: []string{"a"}},
@@ -150,9 +150,9 @@ func TestNPZDeterministic(t *testing.T) {
 // An entry written in parts has the bytes of one written at once, and more
 // elements than its shape asks for are refused.
 func TestNPZWriterParts(t *testing.T) {
-	a := heads.Array{Shape: []int{3, 2}, Data: []float32{1, 2, 3, 4, 5, 6}}
+	a := rows.Array{Shape: []int{3, 2}, Data: []float32{1, 2, 3, 4, 5, 6}}
 	var want, got bytes.Buffer
-	if err := WriteNPZ(&want, map[string]heads.Array{"a": a}, false); err != nil {
+	if err := WriteNPZ(&want, map[string]rows.Array{"a": a}, false); err != nil {
 		t.Fatal(err)
 	}
 	z := NewNPZWriter(&got)

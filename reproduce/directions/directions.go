@@ -21,6 +21,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // Experiment takes the principal directions of the features of in-domain rows,
@@ -267,9 +268,9 @@ func (s *seen) write(path string, found []direction) error {
 			columns["shift"] = append(columns["shift"], shift)
 		}
 	}
-	arrays := map[string]heads.Array{"vectors": heads.ArrayOf(vectors)}
+	arrays := map[string]rows.Array{"vectors": rows.ArrayOf(vectors)}
 	for name, x := range columns {
-		arrays[name] = heads.Array{Shape: []int{len(x)}, Data: x}
+		arrays[name] = rows.Array{Shape: []int{len(x)}, Data: x}
 	}
 	return experiment.WriteFile(path, func(w io.Writer) error { return npy.WriteNPZ(w, arrays, false) })
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/experiment/experimenttest"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // TestDirections compares the rise of the expected score with that of rows
@@ -95,7 +96,7 @@ func TestCommand(t *testing.T) {
 		}
 		path := filepath.Join(dir, name+".npz")
 		err := experiment.WriteFile(path, func(w io.Writer) error {
-			return npy.WriteNPZ(w, map[string]heads.Array{"features": heads.ArrayOf(m)}, false)
+			return npy.WriteNPZ(w, map[string]rows.Array{"features": rows.ArrayOf(m)}, false)
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -8,17 +8,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // writeImages writes a file of images of one set.
 func writeImages(t *testing.T, path string, shape []int, pixels []uint8, labels []uint8) {
 	t.Helper()
-	arrays := map[string]heads.Array{"images": {Shape: shape, Data: pixels}, "labels": {Shape: []int{len(labels)}, Data: labels}}
+	arrays := map[string]rows.Array{"images": {Shape: shape, Data: pixels}, "labels": {Shape: []int{len(labels)}, Data: labels}}
 	if err := experiment.WriteFile(path, func(w io.Writer) error { return npy.WriteNPZ(w, arrays, false) }); err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/uci"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // Experiment is what the command runs.
@@ -143,7 +144,7 @@ func (s *settings) timePyTorch(ctx context.Context, x, y blas32.General) (map[st
 	defer os.RemoveAll(dir)
 	for name, m := range map[string]blas32.General{"x.npy": x, "y.npy": y} {
 		var b bytes.Buffer
-		if err := npy.Write(&b, heads.ArrayOf(m)); err != nil {
+		if err := npy.Write(&b, rows.ArrayOf(m)); err != nil {
 			return nil, err
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644); err != nil {

@@ -1,4 +1,4 @@
-package calibrate
+package rows
 
 import (
 	"math"
@@ -18,7 +18,7 @@ const DefaultFraction = 0.2
 // exceeds 1.
 func Split(n int, fraction float64, seed uint64) (fit, cal []int) {
 	if n < 0 || !(fraction >= 0 && fraction <= 1) {
-		panic("calibrate: split of a negative number of rows, or fraction outside [0,1]")
+		panic("rows: split of a negative number of rows, or fraction outside [0,1]")
 	}
 	if fraction == 0 {
 		fraction = DefaultFraction
@@ -36,7 +36,7 @@ func Split(n int, fraction float64, seed uint64) (fit, cal []int) {
 // arguments give the same parts. Folds panics if n is negative or k below 1.
 func Folds(n, k int, seed uint64) [][]int {
 	if n < 0 || k < 1 {
-		panic("calibrate: folds of a negative number of rows, or none")
+		panic("rows: folds of a negative number of rows, or none")
 	}
 	rows := rand.New(rand.NewPCG(seed, splitStream)).Perm(n)
 	folds := make([][]int, min(n, k))
