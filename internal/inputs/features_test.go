@@ -149,9 +149,9 @@ func TestFeaturesMemory(t *testing.T) {
 		wants []Widths
 		words string
 	}{
-		{path, []Widths{{Says: "z.npz has", Features: cols}, {Says: "y.npz has", Features: 64}}, "the n have 1024 features, and y.npz has 64"},
-		{path, []Widths{{Says: "y.npz has", Logits: 3}}, "the n have 4 logits, and y.npz has 3"},
-		{short, nil, "logits has 3 n, the arrays beside it have 4"},
+		{path, []Widths{{Says: "z.npz has", Features: cols}, {Says: "y.npz has", Features: 64}}, "the rows have 1024 features, and y.npz has 64"},
+		{path, []Widths{{Says: "y.npz has", Logits: 3}}, "the rows have 4 logits, and y.npz has 3"},
+		{short, nil, "logits has 3 rows, the arrays beside it have 4"},
 	} {
 		peak := watchHeap(t)
 		_, err := OpenFeatures(c.path, c.wants...)
