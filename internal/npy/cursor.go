@@ -12,7 +12,7 @@ import (
 // disk. It is not safe for concurrent use.
 type Cursor struct {
 	l    *Lazy
-	f    *os.File // elements at random, from offset base
+	f    file // elements at random, from offset base
 	base int64
 	temp string // name of the temporary file that f is, if it is one
 
@@ -27,7 +27,7 @@ func (l *Lazy) Open() (*Cursor, error) {
 	c := &Cursor{l: l}
 	var err error
 	if l.offset >= 0 {
-		c.f, err = os.Open(l.path)
+		c.f, err = l.source()
 		c.base = l.offset
 	} else {
 		c.seq, err = l.open()

@@ -4,7 +4,9 @@ import (
 	"archive/zip"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/rows"
@@ -15,8 +17,29 @@ import (
 type Lazy struct {
 	Header
 	path   string
-	entry  string // name within the .npz, or ""
-	offset int64  // of the elements in the file; -1 where they are deflated
+	source source
+	entry  *zip.File // of the .npz, or nil
+	offset int64     // of the elements in the file; -1 where they are deflated
+}
+
+// source opens a file that is not held open in between.
+type source func() (file, error)
+
+type file interface {
+	io.ReaderAt
+	io.Closer
+}
+
+func fileAt(path string) source { return func() (file, error) { return os.Open(path) } }
+
+// ReadAt implements io.ReaderAt.
+func (s source) ReadAt(p []byte, off int64) (int, error) {
+	f, err := s()
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return f.ReadAt(p, off)
 }
 
 // OpenFile reads the header of the .npy file at path and checks that the file
@@ -38,7 +61,7 @@ func OpenFile(path string) (*Lazy, error) {
 	if err := checkLength(h, size-n); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return &Lazy{Header: h, path: path, offset: n}, nil
+	return &Lazy{Header: h, path: path, source: fileAt(path), offset: n}, nil
 }
 
 // checkLength compares the bytes that follow a header with what it promises.
@@ -53,10 +76,10 @@ func checkLength(h Header, have int64) error {
 
 // Name says where the array is: its path, and its entry in an .npz.
 func (l *Lazy) Name() string {
-	if l.entry == "" {
+	if l.entry == nil {
 		return l.path
 	}
-	return l.path + ": " + l.entry
+	return l.path + ": " + strings.TrimSuffix(l.entry.Name, ".npy")
 }
 
 // Read reads the whole array.
@@ -173,25 +196,16 @@ func atEnd(r io.Reader) error {
 
 // open returns a reader of the elements.
 func (l *Lazy) open() (io.ReadCloser, error) {
-	if l.entry == "" {
-		f, err := os.Open(l.path)
+	if l.entry == nil {
+		f, err := l.source()
 		if err != nil {
 			return nil, err
 		}
-		if _, err := f.Seek(l.offset, io.SeekStart); err != nil {
-			f.Close()
-			return nil, err
-		}
-		return f, nil
+		return section{io.NewSectionReader(f, l.offset, math.MaxInt64-l.offset), f}, nil
 	}
-	z, err := zip.OpenReader(l.path)
+	r, err := l.entry.Open()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", l.path, err)
-	}
-	r, err := openEntry(&z.Reader, l.entry)
-	if err != nil {
-		z.Close()
-		return nil, fmt.Errorf("%s: %w", l.path, err)
+		return nil, fmt.Errorf("%s: %w", l.Name(), err)
 	}
 	h, _, err := readHeader(r)
 	if err == nil && (h.DType != l.DType || h.Len() != l.Len()) {
@@ -199,22 +213,13 @@ func (l *Lazy) open() (io.ReadCloser, error) {
 	}
 	if err != nil {
 		r.Close()
-		z.Close()
 		return nil, fmt.Errorf("%s: %w", l.Name(), err)
 	}
-	return &entryReader{ReadCloser: r, z: z}, nil
+	return r, nil
 }
 
-// entryReader closes the archive with the entry.
-type entryReader struct {
-	io.ReadCloser
-	z *zip.ReadCloser
-}
-
-func (e *entryReader) Close() error {
-	err := e.ReadCloser.Close()
-	if zerr := e.z.Close(); err == nil {
-		err = zerr
-	}
-	return err
+// section is the part of a file that it closes.
+type section struct {
+	*io.SectionReader
+	io.Closer
 }

@@ -2,9 +2,12 @@ package npy
 
 import (
 	"archive/zip"
+	"bufio"
+	"compress/flate"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,8 +25,9 @@ var ErrNoEntry = errors.New("no such array")
 // NPZ is an .npz file: arrays by name. Only its directory has been read, and
 // it holds no file open.
 type NPZ struct {
-	path  string
-	names []string
+	path   string
+	source source
+	files  map[string]*zip.File // without ".npy"
 }
 
 // OpenNPZ reads the directory of the .npz file at path. Errors name the path.
@@ -37,63 +41,56 @@ func OpenNPZ(path string) (*NPZ, error) {
 	if err != nil {
 		return nil, err
 	}
-	z, err := zip.NewReader(f, size)
+	return newNPZ(path, fileAt(path), size)
+}
+
+func newNPZ(path string, from source, size int64) (*NPZ, error) {
+	z, err := zip.NewReader(from, size)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %v", path, ErrFormat, err)
 	}
-	names, err := entryNames(z)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return &NPZ{path: path, names: names}, nil
-}
-
-// entryNames returns the names of a zip's arrays, sorted, without ".npy".
-func entryNames(z *zip.Reader) ([]string, error) {
-	names := make([]string, 0, len(z.File))
+	// The file is opened for every read of it.
+	z.RegisterDecompressor(zip.Deflate, func(r io.Reader) io.ReadCloser {
+		return flate.NewReader(bufio.NewReaderSize(r, 1<<16))
+	})
+	n := &NPZ{path: path, source: from, files: map[string]*zip.File{}}
+	room := uint64(size)
 	for _, f := range z.File {
-		if name, ok := strings.CutSuffix(f.Name, ".npy"); ok {
-			names = append(names, name)
+		// One piece of the file under a thousand names is as large as a thousand.
+		if f.CompressedSize64 > room {
+			return nil, fmt.Errorf("%s: %w: its entries overlap", path, ErrFormat)
+		}
+		room -= f.CompressedSize64
+		name, ok := strings.CutSuffix(f.Name, ".npy")
+		if ok && n.files[name] != nil {
+			return nil, fmt.Errorf("%s: %w: two arrays are named %.60q", path, ErrFormat, name)
+		} else if ok {
+			n.files[name] = f
 		}
 	}
-	slices.Sort(names)
-	for i := 1; i < len(names); i++ {
-		if names[i] == names[i-1] {
-			return nil, fmt.Errorf("%w: two arrays are named %.60q", ErrFormat, names[i])
-		}
-	}
-	return names, nil
+	return n, nil
 }
 
 // Names returns the arrays' names, sorted.
-func (n *NPZ) Names() []string { return slices.Clone(n.names) }
+func (n *NPZ) Names() []string { return slices.Sorted(maps.Keys(n.files)) }
 
 // Has reports whether an array of that name is there.
-func (n *NPZ) Has(name string) bool {
-	_, ok := slices.BinarySearch(n.names, name)
-	return ok
-}
+func (n *NPZ) Has(name string) bool { return n.files[name] != nil }
 
 // Entry reads the header of an array. A missing one is an error that wraps
 // ErrNoEntry and lists those that are there.
 func (n *NPZ) Entry(name string) (*Lazy, error) {
-	if !n.Has(name) {
-		return nil, fmt.Errorf("%s: %w: %q; it holds %s", n.path, ErrNoEntry, name, quoted(n.names))
+	f := n.files[name]
+	if f == nil {
+		return nil, fmt.Errorf("%s: %w: %q; it holds %s", n.path, ErrNoEntry, name, quoted(n.Names()))
 	}
-	z, err := zip.OpenReader(n.path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", n.path, err)
-	}
-	defer z.Close()
-	l := &Lazy{path: n.path, entry: name, offset: -1}
-	f, err := findEntry(&z.Reader, name)
-	if err == nil {
-		var start int64
-		if l.Header, start, err = entryHeader(f); err == nil && f.Method == zip.Store {
-			var off int64
-			if off, err = f.DataOffset(); err == nil {
-				l.offset = off + start
-			}
+	l := &Lazy{path: n.path, source: n.source, entry: f, offset: -1}
+	var start int64
+	var err error
+	if l.Header, start, err = entryHeader(f); err == nil && f.Method == zip.Store {
+		var off int64
+		if off, err = f.DataOffset(); err == nil {
+			l.offset = off + start
 		}
 	}
 	if err != nil {
@@ -118,15 +115,6 @@ func quoted(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-func findEntry(z *zip.Reader, name string) (*zip.File, error) {
-	for _, f := range z.File {
-		if f.Name == name+".npy" {
-			return f, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: %.60q", ErrNoEntry, name)
-}
-
 // entryHeader reads an entry's header and checks it against the entry's size,
 // and that size against what its compressed bytes can hold.
 func entryHeader(f *zip.File) (Header, int64, error) {
@@ -147,15 +135,4 @@ func entryHeader(f *zip.File) (Header, int64, error) {
 		return Header{}, 0, err
 	}
 	return h, n, checkLength(h, int64(f.UncompressedSize64)-n)
-}
-
-func openEntry(z *zip.Reader, name string) (io.ReadCloser, error) {
-	f, err := findEntry(z, name)
-	if err != nil {
-		return nil, err
-	}
-	if _, _, err := entryHeader(f); err != nil {
-		return nil, err
-	}
-	return f.Open()
 }

@@ -2,8 +2,6 @@ package npy
 
 import (
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/attach-uncertainty/attach/rows"
 )
@@ -20,22 +18,9 @@ func ReadFile(path string) (rows.Array, error) {
 	return l.Read()
 }
 
-// ReadNPZ reads every array of an archive of the given size in bytes, as a file.
+// ReadNPZ reads every array of an archive of the given size in bytes.
 func ReadNPZ(r io.ReaderAt, size int64) (map[string]rows.Array, error) {
-	dir, err := os.MkdirTemp("", "npz")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "a.npz")
-	b, err := io.ReadAll(io.NewSectionReader(r, 0, size))
-	if err == nil {
-		err = os.WriteFile(path, b, 0o600)
-	}
-	if err != nil {
-		return nil, err
-	}
-	z, err := OpenNPZ(path)
+	z, err := newNPZ("memory", inMemory(r), size)
 	if err != nil {
 		return nil, err
 	}
@@ -50,4 +35,13 @@ func ReadNPZ(r io.ReaderAt, size int64) (map[string]rows.Array, error) {
 		}
 	}
 	return out, nil
+}
+
+func inMemory(r io.ReaderAt) source {
+	return func() (file, error) {
+		return struct {
+			io.ReaderAt
+			io.Closer
+		}{r, io.NopCloser(nil)}, nil
+	}
 }
