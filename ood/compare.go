@@ -47,6 +47,7 @@ type Comparison struct {
 // skipped with the reason, and a configuration that fails is listed as failed; neither is an
 // error. Rows that don't fit together and a cancelled context are.
 func Compare(ctx context.Context, c Comparison) (*Report, error) {
+	c = c.paired()
 	if err := c.validate(); err != nil {
 		return nil, err
 	}

@@ -92,6 +92,7 @@ func Select(ctx context.Context, s Selection) (*Selected, error) {
 	if !slices.Contains(Criteria(), s.Criterion) {
 		return nil, fmt.Errorf("no criterion %q to select by: there are %q", s.Criterion, Criteria())
 	}
+	s.Training = s.Training.paired()
 	if err := s.Training.Validate(); err != nil {
 		return nil, fmt.Errorf("rows to select with: %w", err)
 	}

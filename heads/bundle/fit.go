@@ -171,8 +171,11 @@ func (in Inputs) withDefaults() (Inputs, error) {
 	if in.Batch.HasLogits() {
 		in.Base.Outputs = in.Batch.Logits.Cols
 	}
-	in.Batch, in.Cal = pairLogits(in.Base.Task, in.Batch), pairLogits(in.Base.Task, in.Cal)
-	in.Last, in.Network = pairLast(in.Base.Task, in.Last), pairNetwork(in.Base, in.Network)
+	in.Batch, in.Cal = in.Base.pairLogits(in.Batch), in.Base.pairLogits(in.Cal)
+	in.Network = in.Base.pairNetwork(in.Network)
+	if in.Base.Task == Classification {
+		in.Last = ood.PairLast(in.Last)
+	}
 	var err error
 	if in, err = in.withQuantileDefaults(); err != nil || in.SkipDetector {
 		return in, err

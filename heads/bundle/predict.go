@@ -153,7 +153,7 @@ func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 	if b.Detector != nil {
 		p.scorer = b.Detector.Scorer
 		if o.Network != nil {
-			p.scorer = p.scorer.Bind(pairNetwork(b.Base, o.Network))
+			p.scorer = p.scorer.Bind(b.Base.pairNetwork(o.Network))
 		}
 	}
 	if p.level == 0 {
@@ -201,7 +201,7 @@ func (p *Predictor) PredictRows(ctx context.Context, r Rows) (_ *Prediction, err
 	if err := p.bundle.checkBatch(r.Batch); err != nil {
 		return nil, err
 	}
-	r.Batch = pairLogits(p.bundle.Base.Task, r.Batch)
+	r.Batch = p.bundle.Base.pairLogits(r.Batch)
 	out := &Prediction{N: r.Len()}
 	var unknown []bool
 	if p.bundle.Base.Task == Classification {
@@ -217,7 +217,7 @@ func (p *Predictor) PredictRows(ctx context.Context, r Rows) (_ *Prediction, err
 
 // checkBatch refuses batches of other widths than the bundle was fitted on.
 func (b *Bundle) checkBatch(batch ood.Batch) error {
-	if err := pairLogits(b.Base.Task, batch).Validate(); err != nil {
+	if err := b.Base.pairLogits(batch).Validate(); err != nil {
 		return err
 	}
 	switch {

@@ -165,9 +165,14 @@ func (s *Set) SetTargets(t Targets) error {
 	return nil
 }
 
-// CheckLabels returns an error that names the first row whose label is not in
-// [0, classes).
-func CheckLabels(labels []int, classes int) error {
+// CheckLabels returns an error that names the first row whose label is no class
+// of a model with so many outputs, of which one alone is the logit of the second
+// of two classes.
+func CheckLabels(labels []int, outputs int) error {
+	classes := outputs
+	if outputs == 1 {
+		classes = 2
+	}
 	for i, c := range labels {
 		if c < 0 || c >= classes {
 			return fmt.Errorf("row %d: label %d is out of range; the model has %d classes, numbered from 0", i, c, classes)

@@ -1,23 +1,22 @@
-package bundle
+package ood
 
 import (
 	"context"
 	"math"
-
-	"github.com/attach-uncertainty/attach/ood"
 )
 
-// pairNetwork is a network of a single logit z as one of the two logits 0 and z.
-func pairNetwork(base Base, n ood.Network) ood.Network {
-	if n == nil || base.Task != Classification || base.Outputs != 1 {
-		return n
+// PairNetwork is a network of a single logit z as one of the two logits 0 and z;
+// nil stays nil.
+func PairNetwork(n Network) Network {
+	if n == nil {
+		return nil
 	}
 	return pairedNetwork{n}
 }
 
-type pairedNetwork struct{ ood.Network }
+type pairedNetwork struct{ Network }
 
-func (n pairedNetwork) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
+func (n pairedNetwork) Forward(ctx context.Context, x InputBlock) (Batch, error) {
 	b, err := n.Network.Forward(ctx, x)
 	if err == nil {
 		b.Logits = pairColumns(b.Logits)
@@ -25,8 +24,8 @@ func (n pairedNetwork) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch
 	return b, err
 }
 
-func (n pairedNetwork) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, []float32, error) {
-	b, g, err := n.Network.Gradient(ctx, x, ood.Scalar{Kind: ood.Logit})
+func (n pairedNetwork) Gradient(ctx context.Context, x InputBlock, of Scalar) (Batch, []float32, error) {
+	b, g, err := n.Network.Gradient(ctx, x, Scalar{Kind: Logit})
 	if err != nil {
 		return b, g, err
 	}
@@ -41,7 +40,7 @@ func (n pairedNetwork) Gradient(ctx context.Context, x ood.InputBlock, of ood.Sc
 	return b, g, nil
 }
 
-func (n pairedNetwork) Dropout(ctx context.Context, x ood.InputBlock, passes int, p float64, seed uint64) ([]float32, error) {
+func (n pairedNetwork) Dropout(ctx context.Context, x InputBlock, passes int, p float64, seed uint64) ([]float32, error) {
 	z, err := n.Network.Dropout(ctx, x, passes, p, seed)
 	pair := make([]float32, 2*len(z))
 	for i, v := range z {
@@ -51,7 +50,7 @@ func (n pairedNetwork) Dropout(ctx context.Context, x ood.InputBlock, passes int
 }
 
 // pairSlope is the derivative of a scalar of the logits 0 and z by z.
-func pairSlope(of ood.Scalar, z float64) float64 {
+func pairSlope(of Scalar, z float64) float64 {
 	t := of.Temperature
 	if t == 0 {
 		t = 1
@@ -62,12 +61,12 @@ func pairSlope(of ood.Scalar, z float64) float64 {
 		slope = one * (1 - one) / t
 	}
 	switch of.Kind {
-	case ood.LogSoftmaxTop:
+	case LogSoftmaxTop:
 		if z > 0 {
 			return (1 - one) / t
 		}
 		return -one / t
-	case ood.TopTwo:
+	case TopTwo:
 		if of.Softmax {
 			slope *= 2
 		}
@@ -75,7 +74,7 @@ func pairSlope(of ood.Scalar, z float64) float64 {
 			return slope
 		}
 		return -slope
-	case ood.Logit:
+	case Logit:
 		if of.Index == 0 && of.Softmax {
 			return -slope
 		}

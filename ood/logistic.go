@@ -1,0 +1,61 @@
+package ood
+
+import (
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// A classifier with a single logit z gives class 1 the probability
+// 1/(1+exp(−z)). It is the classifier with the two logits 0 and z, which every
+// method on logits can read.
+
+// PairLogits turns the single logit of a classifier's rows into two; others
+// stay as they are.
+func PairLogits(b Batch) Batch {
+	if b.Logits.Cols == 1 {
+		b.Logits = pairColumns(b.Logits)
+	}
+	return b
+}
+
+func pairColumns(z blas32.General) blas32.General {
+	pair := blas32.General{Rows: z.Rows, Cols: 2, Stride: 2, Data: make([]float32, 2*z.Rows)}
+	for i := range z.Rows {
+		pair.Data[2*i+1] = z.Data[i*z.Stride]
+	}
+	return pair
+}
+
+// PairLast is the last layer that makes these two logits.
+func PairLast(last *Linear) *Linear {
+	if last == nil || last.Weight.Rows != 1 {
+		return last
+	}
+	h := last.Weight.Cols
+	w := blas32.General{Rows: 2, Cols: h, Stride: h, Data: make([]float32, 2*h)}
+	copy(w.Data[h:], last.Weight.Data[:h])
+	return &Linear{Weight: w, Bias: append([]float32{0}, last.Bias...)}
+}
+
+// paired is the training of a classifier with a single logit as that of one
+// with two.
+func (t Training) paired() Training {
+	if t.Regression || t.Logits.Cols != 1 {
+		return t
+	}
+	t.Batch, t.Outliers = PairLogits(t.Batch), PairLogits(t.Outliers)
+	t.Last, t.Network = PairLast(t.Last), PairNetwork(t.Network)
+	return t
+}
+
+func (c Comparison) paired() Comparison {
+	if c.Training.Regression || c.Training.Logits.Cols != 1 {
+		return c
+	}
+	c.Training, c.In, c.Out, c.OutSets = c.Training.paired(), PairLogits(c.In), PairLogits(c.Out), slices.Clone(c.OutSets)
+	for i := range c.OutSets {
+		c.OutSets[i].Batch = PairLogits(c.OutSets[i].Batch)
+	}
+	return c
+}
