@@ -17,7 +17,6 @@ import (
 	_ "golang.org/x/image/tiff"
 	_ "golang.org/x/image/webp"
 
-	"github.com/attach-uncertainty/attach/internal/inputs/jpeg"
 	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
@@ -74,22 +73,6 @@ func decodeImage(path string, accept func(h, w int) error) (img image.Image, for
 	screen = image.Rect(0, 0, w, h)
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, "", screen, err
-	}
-	if format == "jpeg" {
-		// What is larger than any of its size goes to the standard library,
-		// which reads no more than the image.
-		b, err := io.ReadAll(io.LimitReader(f, 16*int64(w)*int64(h)+1<<26))
-		if err != nil {
-			return nil, "", screen, err
-		}
-		if img, err = jpeg.Decode(b); err == nil {
-			return img, format, screen, nil
-		}
-		// What is unusual, or damaged in a way that others may bear, goes to
-		// the standard library.
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return nil, "", screen, err
-		}
 	}
 	img, format, err = image.Decode(bufio.NewReaderSize(f, 1<<16))
 	if err != nil {

@@ -127,7 +127,7 @@ func TestFolderErrors(t *testing.T) {
 
 // TestTruncatedJPEG has neither decoder accept half a file.
 func TestTruncatedJPEG(t *testing.T) {
-	b, err := os.ReadFile("jpeg/testdata/420.jpg")
+	b, err := os.ReadFile("testdata/jpeg/420.jpg")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-"""Writes the pictures and references of this folder and of ../jpeg/testdata.
+"""Writes the pictures and references of this folder and of jpeg/.
 
 Made with Python 3.11, NumPy 1.26.4, Pillow 13.0.0 (libjpeg-turbo 3.2.0,
 libwebp 1.6.0) and transformers 4.49.0:  python3 make.py
@@ -59,14 +59,13 @@ def main():
     img.convert("CMYK").save("cmyk.jpg", quality=95)
     files["cmyk.jpg"] = np.asarray(Image.open("cmyk.jpg").convert("RGB"))
 
-    jpegs = "../jpeg/testdata"
+    jpegs = "jpeg"
     for name, sub in {"444": 0, "422": 1, "420": 2}.items():
         save(f"{name}.jpg", img, jpegs, quality=85, subsampling=sub)
         save(f"{name}_progressive.jpg", img, jpegs, quality=70, subsampling=sub, progressive=True)
     save("grey.jpg", img.convert("L"), jpegs, quality=85)
     save("grey_progressive.jpg", img.convert("L"), jpegs, quality=85, progressive=True)
     save("restart.jpg", img, jpegs, quality=85, restart_marker_blocks=2)
-    save("restart_progressive.jpg", img, jpegs, quality=85, restart_marker_blocks=3, progressive=True)
     save("coarse.jpg", img, jpegs, quality=2)
     for h, w in [(1, 1), (2, 3), (3, 2), (5, 4), (4, 5), (8, 8), (9, 17), (17, 9)]:
         for name, sub in {"422": 1, "420": 2}.items():
