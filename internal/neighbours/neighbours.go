@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/blas"
@@ -28,6 +29,15 @@ type Index struct {
 	scale   []float64      // of each row to norm 1, or nil where rows are taken as they are
 	mean    []float64      // of the scaled rows, h
 	squares []float64      // n, of the norms of the scaled rows less mean
+	spare   sync.Pool      // of *workspace
+}
+
+// workspace is what one call of each needs beside the index. The next takes it
+// over: rows come block by block, and garbage would gather to the index's size.
+type workspace struct {
+	a, b     blas32.General
+	products []float32
+	searches []search
 }
 
 // New returns an index of n finite rows, which it keeps. With unit, they and the
@@ -101,9 +111,12 @@ func (x *Index) each(ctx context.Context, q blas32.General, k int, own bool, vis
 	room := min(m, max(4*k, 256))
 	block := min(max(candidates/room, 8), rowsAtOnce, max(q.Rows, 1))
 	part := min(m, max(elements/h, 64), indexedAtOnce)
-	a, b := general(block, h), general(part, h)
-	products := make([]float32, block*part)
-	searches := make([]search, block)
+	w, _ := x.spare.Get().(*workspace)
+	if w == nil || len(w.searches) < block {
+		w = &workspace{general(block, h), general(part, h), make([]float32, block*part), make([]search, block)}
+	}
+	defer x.spare.Put(w)
+	a, b, products, searches := w.a, w.b, w.products, w.searches
 	for first := 0; first < q.Rows; first += block {
 		a.Rows = min(block, q.Rows-first)
 		together(a.Rows, func(r int) {

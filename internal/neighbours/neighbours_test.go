@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -122,5 +123,23 @@ func TestIndexOfWhatIsNotFinite(t *testing.T) {
 	cancel()
 	if err := index.Nearest(ctx, q, 1, false, func(int, []neighbours.Neighbour) {}); err == nil {
 		t.Error("a search that was cancelled succeeds")
+	}
+}
+
+// TestSearchesShareRoom: rows that are searched for block by block leave no
+// garbage of a block's size behind.
+func TestSearchesShareRoom(t *testing.T) {
+	x := neighbours.New(blas32.General{Rows: 2000, Cols: 256, Stride: 256, Data: make([]float32, 2000*256)}, false)
+	q := blas32.General{Rows: 8, Cols: 256, Stride: 256, Data: make([]float32, 8*256)}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 40 {
+		if err := x.Distances(t.Context(), q, []int{0}, func(int, []float64) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if taken := (after.TotalAlloc - before.TotalAlloc) >> 20; taken > 40 {
+		t.Errorf("40 searches took %d MB", taken)
 	}
 }
