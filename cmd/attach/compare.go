@@ -147,6 +147,11 @@ func compare(c *cli.Context) error {
 	if sameFile(c.String("in"), c.String("fit")) {
 		fmt.Fprintln(c.App.ErrWriter, "note: --in is what --fit reads; rows that a method was fitted with look more in-domain than fresh ones do")
 	}
+	for _, s := range choice.sets {
+		if c.String("out-classes") == "" && (sameFile(s.path, c.String("in")) || sameFile(s.path, c.String("fit"))) {
+			printf(c.App.ErrWriter, "note: --out %s is what --fit or --in reads; in-domain rows against themselves tell nothing\n", s.path)
+		}
+	}
 	report.Model, report.ModelSHA256 = modelPath, sha256
 	if chosen != nil {
 		report.Choose(*chosen)

@@ -68,6 +68,9 @@ func parseOutFlags(values []string) ([]outFlag, error) {
 // compareModel runs the model on all sets.
 func compareModel(c *cli.Context, r *reading, choice comparing, comparison *ood.Comparison, model *featurize.Model) error {
 	r.fitTo(model)
+	if err := r.checkClasses(); err != nil {
+		return err
+	}
 	info := model.Info()
 	task := cmp.Or(c.String("task"), info.Task)
 	if task == string(bundle.Regression) {

@@ -66,6 +66,9 @@ func features(c *cli.Context) error {
 		}
 	}
 	r.fitTo(model)
+	if err := r.checkClasses(); err != nil {
+		return err
+	}
 	set, err := r.open(c.Context, c.String("x"), c.String("y"), r.classes)
 	if err != nil {
 		return err

@@ -30,6 +30,9 @@ func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, mod
 	}
 	in.Base.Sigmoid = in.Base.Task == bundle.Classification && info.Normaliser == "Sigmoid" && info.OutputsWidth > 1
 	r.fitTo(model)
+	if err := r.checkClasses(); err != nil {
+		return err
+	}
 	if in.SkipQuantiles {
 		r.options.Outputs = 0
 	}

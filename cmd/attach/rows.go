@@ -101,6 +101,16 @@ func (r *reading) fitTo(model *featurize.Model) {
 	}
 }
 
+// checkClasses refuses --classes that would number labels otherwise than the
+// model's outputs are.
+func (r *reading) checkClasses() error {
+	classes, picked := inputs.ClassesOf(r.options.Outputs), len(r.classes)
+	if picked == 0 || classes == 0 || picked == classes {
+		return nil
+	}
+	return usagef("--classes names %d labels, and the model has %d classes; name the label of each, in their order", picked, classes)
+}
+
 // open opens the inputs at x and, where y is not empty, their labels or targets
 // at y, and cuts them to the rows asked for: rows with labels outside classes
 // are left out and the others renumbered, where classes is not empty.

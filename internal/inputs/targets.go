@@ -165,14 +165,19 @@ func (s *Set) SetTargets(t Targets) error {
 	return nil
 }
 
-// CheckLabels returns an error that names the first row whose label is no class
-// of a model with so many outputs, of which one alone is the logit of the second
-// of two classes.
-func CheckLabels(labels []int, outputs int) error {
-	classes := outputs
+// ClassesOf is how many classes a model with so many outputs tells apart: one
+// output alone is the logit of the second of two.
+func ClassesOf(outputs int) int {
 	if outputs == 1 {
-		classes = 2
+		return 2
 	}
+	return outputs
+}
+
+// CheckLabels returns an error that names the first row whose label is no class
+// of a model with so many outputs.
+func CheckLabels(labels []int, outputs int) error {
+	classes := ClassesOf(outputs)
 	for i, c := range labels {
 		if c < 0 || c >= classes {
 			return fmt.Errorf("row %d: label %d is out of range; the model has %d classes, numbered from 0", i, c, classes)
