@@ -10,9 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Format is the newest format version that this package reads. A bundle is
-// written in the oldest that can hold it.
-const Format = 2
+// Format is the newest format version that this package reads.
+const Format = 1
 
 // Task says what the base network does.
 type Task string

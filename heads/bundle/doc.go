@@ -11,9 +11,7 @@
 //	manifest.json        what follows, as UTF-8 JSON
 //	manifest.sha256      hex SHA-256 of manifest.json, as sha256sum writes it
 //	detector/*.npy       arrays of the out-of-domain detector
-//	sqr/*.npy            arrays of the quantile head, if it is simultaneous
-//	                     quantile regression
-//	quantiles/*.npy      arrays of a quantile head of another method
+//	quantiles/*.npy      arrays of the quantile head
 //	calibration/ood.npy  the detector's scores on the calibration rows, sorted
 //	calibration/quantiles.npy, calibration/targets.npy
 //	                     targets×rows×levels and targets×rows: the quantile
@@ -35,9 +33,7 @@
 //
 // The manifest's "format" is an integer. Every later version of this package
 // reads every earlier format. Whatever is added gets the next number, and an older
-// reader refuses it with [ErrNewerFormat]. A bundle is written in the oldest format
-// that holds it: quantile heads other than simultaneous quantile regression, and
-// groups, need format 2. That the zip holds manifest.json with
+// reader refuses it with [ErrNewerFormat]. That the zip holds manifest.json with
 // "format" at its top level never changes.
 //
 // # What is refused

@@ -59,7 +59,7 @@ func features() ood.Batch { return blob(1, 100, 8, 3, 0) }
 
 // A bundle whose intervals are calibrated by group is told each row's group.
 func ExamplePredictor_PredictRows() {
-	b, err := bundle.Open("testdata/v2_groups.attach")
+	b, err := bundle.Open("testdata/v1_groups.attach")
 	if err != nil {
 		log.Fatal(err)
 	}

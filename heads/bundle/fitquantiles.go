@@ -76,7 +76,7 @@ func (in Inputs) quantileHead(ctx context.Context, d division) (*QuantileHead, e
 		if err != nil {
 			return nil, err
 		}
-		return &QuantileHead{Method: sqrMethod, Regressor: s}, nil
+		return &QuantileHead{Method: sqrMethod, Params: map[string]any{}, Regressor: s}, nil
 	}
 	r, err := m.Fit(ctx, heads.Regression{
 		X: d.fit.Features, Y: d.fitTo, Trainer: in.Trainer, Levels: in.fittedLevels(),

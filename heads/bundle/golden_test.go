@@ -40,7 +40,7 @@ func goldens() map[string]bundle.Inputs {
 	layers.Method, layers.Batch.Layers = baselines.FusedLayers, layersOf(layers.Batch)
 	layers.Base.Layers = []bundle.Layer{{Tensor: "relu1"}, {Tensor: "relu2"}}
 	return map[string]bundle.Inputs{
-		"v1_classification": c, "v1_layers": layers, "v1_regression": r, "v2_forest": forest, "v2_groups": groups,
+		"v1_classification": c, "v1_layers": layers, "v1_regression": r, "v1_forest": forest, "v1_groups": groups,
 	}
 }
 

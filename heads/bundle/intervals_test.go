@@ -406,8 +406,8 @@ func TestIntervalErrors(t *testing.T) {
 	}
 }
 
-// Edits of a bundle of format 2 whose checksums were made to match are refused.
-func TestRefusalsOfFormat2(t *testing.T) {
+// Edits of a bundle with groups whose checksums were made to match are refused.
+func TestRefusalsOfQuantiles(t *testing.T) {
 	in := regressor(1, 60, 1)
 	in.Groups = groupsOf(in.Batch)
 	in.Quantiles, in.QuantileParams = baselines.QuantileForest, map[string]any{"n_estimators": 2.}
@@ -418,8 +418,6 @@ func TestRefusalsOfFormat2(t *testing.T) {
 	}{
 		"unknown":       {edit(t, good, true, `"method": "quantile-forest"`, `"method": "tea-leaves"`), bundle.ErrUnknownMethod},
 		"other method":  {edit(t, good, true, `"method": "quantile-forest"`, `"method": "gradient-boosting"`), bundle.ErrDamaged},
-		"sqr by detour": {edit(t, good, true, `"method": "quantile-forest"`, `"method": "sqr"`), bundle.ErrUnknownMethod},
-		"two heads":     {edit(t, good, true, `"calibration": {`, `"sqr": {"state": {}}, "calibration": {`), bundle.ErrDamaged},
 		"fewer groups":  {edit(t, good, true, `"minus",`, ``), bundle.ErrDamaged},
 		"no groups":     {edit(t, good, true, `"groups": [`, `"were": [`), bundle.ErrDamaged},
 		"columns":       {edit(t, good, true, `"columns": 4`, `"columns": 5`), bundle.ErrDamaged},

@@ -14,7 +14,7 @@ import (
 // maxWidth bounds the rows that are made from what a manifest says.
 const maxWidth = 1 << 24
 
-// manifest is manifest.json. Quantiles and calibration.Groups are of format 2.
+// manifest is manifest.json.
 type manifest struct {
 	Format      int             `json:"format"`
 	Library     library         `json:"library"`
@@ -22,7 +22,6 @@ type manifest struct {
 	Preprocess  json.RawMessage `json:"preprocess,omitempty"`
 	Layout      string          `json:"layout,omitempty"`
 	Detector    *methodEntry    `json:"detector,omitempty"`
-	SQR         *sqrEntry       `json:"sqr,omitempty"`
 	Quantiles   *methodEntry    `json:"quantiles,omitempty"`
 	Calibration calibration     `json:"calibration"`
 	Arrays      []arrayEntry    `json:"arrays"`
@@ -51,11 +50,6 @@ type model struct {
 type methodEntry struct {
 	Method string         `json:"method"`
 	Params map[string]any `json:"params"`
-	State  map[string]any `json:"state"`
-}
-
-type sqrEntry struct {
-	Params map[string]any `json:"params,omitempty"`
 	State  map[string]any `json:"state"`
 }
 
@@ -210,7 +204,7 @@ func scalars(params map[string]any) error {
 // manifest describes b without its arrays.
 func (b *Bundle) manifest(states map[string]rows.State) manifest {
 	m := manifest{
-		Format:  b.format(),
+		Format:  Format,
 		Library: library{Module: module, Version: b.Library},
 		Model: model{
 			Path: b.Base.Path, SHA256: b.Base.SHA256, Feature: b.Base.Feature, Output: b.Base.Output, Layers: b.Base.Layers,
@@ -230,20 +224,10 @@ func (b *Bundle) manifest(states map[string]rows.State) manifest {
 	if b.Detector != nil {
 		m.Detector = &methodEntry{Method: b.Detector.Method, Params: b.Detector.Params, State: states[detectorFolder].Params}
 	}
-	if h := b.Quantiles; h != nil && h.Method == sqrMethod {
-		m.SQR = &sqrEntry{Params: h.Params, State: states[sqrFolder].Params}
-	} else if h != nil {
+	if h := b.Quantiles; h != nil {
 		m.Quantiles = &methodEntry{Method: h.Method, Params: h.Params, State: states[quantilesFolder].Params}
 	}
 	return m
-}
-
-// format is the oldest format that can hold the bundle.
-func (b *Bundle) format() int {
-	if b.Quantiles != nil && b.Quantiles.Method != sqrMethod || b.Calibration.Groups != nil {
-		return 2
-	}
-	return 1
 }
 
 // restoredBase is the inverse of manifest for the base model.

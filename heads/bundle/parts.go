@@ -19,8 +19,7 @@ import (
 // Folders of the arrays of each part.
 const (
 	detectorFolder    = "detector/"
-	sqrFolder         = "sqr/"
-	quantilesFolder   = "quantiles/" // of methods other than SQR
+	quantilesFolder   = "quantiles/"
 	calibrationFolder = "calibration/"
 )
 
@@ -35,18 +34,11 @@ func (b *Bundle) parts() (map[string]rows.State, error) {
 		if !ok {
 			return nil, fmt.Errorf("quantile method %s cannot be saved: it has no state to store", b.Quantiles.Method)
 		}
-		states[b.Quantiles.folder()] = s.State()
+		states[quantilesFolder] = s.State()
 	}
 	var err error
 	states[calibrationFolder], err = b.Calibration.state()
 	return states, err
-}
-
-func (h *QuantileHead) folder() string {
-	if h.Method == sqrMethod {
-		return sqrFolder
-	}
-	return quantilesFolder
 }
 
 // state returns the calibration's arrays.
@@ -181,20 +173,13 @@ func (m manifest) restoredDetector(arrays map[string]rows.Array) (*Detector, err
 
 // restoredQuantiles rebuilds the quantile head from its entry and its arrays.
 func (m manifest) restoredQuantiles(states map[string]rows.State) (*QuantileHead, error) {
-	var entry methodEntry
-	switch {
-	case m.SQR != nil && m.Quantiles != nil:
-		return nil, fmt.Errorf("%w: the manifest has two quantile heads", ErrDamaged)
-	case m.SQR != nil:
-		entry = methodEntry{Method: sqrMethod, Params: m.SQR.Params, State: m.SQR.State}
-	case m.Quantiles != nil:
-		entry = *m.Quantiles
-	default:
+	entry := m.Quantiles
+	if entry == nil {
 		return nil, nil
 	}
 	head := &QuantileHead{Method: entry.Method, Params: entry.Params}
 	method, ok := baselines.QuantileByName(entry.Method)
-	if !ok || m.Quantiles != nil && entry.Method == sqrMethod {
+	if !ok {
 		return nil, fmt.Errorf("%w %q: this version of attach has no such quantile method: upgrade attach", ErrUnknownMethod, entry.Method)
 	}
 	if err := cmp.Or(scalars(entry.Params), scalars(entry.State)); err != nil {
@@ -204,7 +189,7 @@ func (m manifest) restoredQuantiles(states map[string]rows.State) (*QuantileHead
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	var err error
-	head.Regressor, err = method.Restore(rows.State{Params: entry.State, Arrays: states[head.folder()].Arrays})
+	head.Regressor, err = method.Restore(rows.State{Params: entry.State, Arrays: states[quantilesFolder].Arrays})
 	if err != nil {
 		return nil, fmt.Errorf("%w: quantile method %s: %w", ErrDamaged, entry.Method, err)
 	}

@@ -101,7 +101,7 @@ func TestRefusals(t *testing.T) {
 		{"without its last byte", good[:len(good)-1], bundle.ErrNotBundle, "cut short"},
 		{"something in front", append([]byte("#!/bin/sh\n"), good...), bundle.ErrNotBundle, "not an attach file"},
 		{"other zip", pack(t, []string{"a"}, nil, zip.Store), bundle.ErrNotBundle, "without manifest.json"},
-		{"newer", edit(t, good, false, `"format": 1`, `"format": 3`), bundle.ErrNewerFormat, "format 3; this one reads up to 2"},
+		{"newer", edit(t, good, false, `"format": 1`, `"format": 3`), bundle.ErrNewerFormat, "format 3; this one reads up to 1"},
 		{"newer and resealed", edit(t, good, true, `"format": 1`, `"format": 99`), bundle.ErrNewerFormat, "upgrade"},
 		{"no format", edit(t, good, true, `"format": 1`, `"format": 0`), bundle.ErrDamaged, "no format version"},
 		{"edited", edit(t, good, false, `"alpha": 0.05`, `"alpha": 0.5`), bundle.ErrDamaged, "manifest.json is not what its checksum says"},

@@ -161,7 +161,7 @@ func (b *Bundle) readsBack(content []byte, states map[string]rows.State) error {
 	return back.writes(content)
 }
 
-var arrayName = regexp.MustCompile(`^(detector|sqr|quantiles|calibration)/[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy$`)
+var arrayName = regexp.MustCompile(`^(detector|quantiles|calibration)/[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy$`)
 
 // describeArray is what the manifest says of an array.
 func describeArray(name string, a rows.Array) (arrayEntry, error) {
