@@ -137,7 +137,7 @@ func readExternal(t *pb.TensorProto, dir string, n, size int64) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	if n > math.MaxInt64/size || (e.length >= 0 && e.length != n*size) {
+	if e.length >= 0 && e.length != n*size {
 		return nil, fmt.Errorf("%w of tensor %q has %d bytes where shape %v needs %d values of %d", ErrExternalData, t.GetName(), e.length, t.GetDims(), n, size)
 	}
 	f, have, err := openExternal(dir, e.location)

@@ -104,6 +104,10 @@ func elementBytes(dataType int32) int64 {
 	return 0
 }
 
+// maxRead bounds the bytes of a tensor that is read: a file of external data may
+// be of any length, and empty but for that.
+const maxRead = 4 << 30
+
 func decode[T any](t *pb.TensorProto, dir string, fromFloat func(float64) T, fromInt func(int64) T) ([]T, []int64, error) {
 	n, err := Elements(t)
 	if err != nil {
@@ -112,6 +116,9 @@ func decode[T any](t *pb.TensorProto, dir string, fromFloat func(float64) T, fro
 	size := elementBytes(t.GetDataType())
 	if size == 0 {
 		return nil, nil, fmt.Errorf("tensor %q holds %s, which is not read", t.GetName(), DTypeName(t.GetDataType()))
+	}
+	if n > maxRead/size {
+		return nil, nil, fmt.Errorf("tensor %q of shape %v is more than the %d GiB that are read", t.GetName(), t.GetDims(), maxRead>>30)
 	}
 	raw := t.GetRawData()
 	if t.GetDataLocation() == pb.TensorProto_EXTERNAL {
@@ -123,7 +130,7 @@ func decode[T any](t *pb.TensorProto, dir string, fromFloat func(float64) T, fro
 		out, err := decodeTyped(t, n, fromFloat, fromInt)
 		return out, t.GetDims(), err
 	}
-	if n > math.MaxInt64/size || int64(len(raw)) != n*size {
+	if int64(len(raw)) != n*size {
 		return nil, nil, fmt.Errorf("tensor %q of shape %v holds %d bytes where %s needs %d a value", t.GetName(), t.GetDims(), len(raw), DTypeName(t.GetDataType()), size)
 	}
 	out := make([]T, n)

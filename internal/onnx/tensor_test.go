@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -165,6 +166,23 @@ func TestExternalData(t *testing.T) {
 				t.Errorf("CheckExternal of %v: %v", c.t.ExternalData, err)
 			}
 		}
+	}
+}
+
+// TestHugeExternalData: a file may be as long as it says and hold nothing.
+func TestHugeExternalData(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "w.bin")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 40<<30); err != nil {
+		t.Skip(err)
+	}
+	w := external1("w.bin", "0", strconv.Itoa(40<<30))
+	w.Dims = []int64{10 << 30}
+	if _, _, err := Float32s(w, dir); err == nil || !strings.Contains(err.Error(), "4 GiB") {
+		t.Errorf("40 GiB of weights: %v", err)
 	}
 }
 
