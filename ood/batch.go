@@ -117,9 +117,19 @@ func view(m blas32.General, i, j int) blas32.General {
 	return s
 }
 
-// Validate checks that the parts of a batch fit together: as many rows in
-// each, and, where there are logits, every label in [0,c).
+// Validate checks that the parts of a batch are whole and fit together: as many
+// rows in each, and, where there are logits, every label in [0,c).
 func (b Batch) Validate() error {
+	for _, p := range b.parts() {
+		switch m := p.rows; {
+		case m.Rows < 0:
+			return fmt.Errorf("%s: there are %d rows", p.name, m.Rows)
+		case m.Rows > 0 && m.Stride < m.Cols:
+			return fmt.Errorf("%s: a stride of %d is too small for %d columns", p.name, m.Stride, m.Cols)
+		case m.Rows > 0 && len(m.Data) < (m.Rows-1)*m.Stride+m.Cols:
+			return fmt.Errorf("%s: %d numbers are too few for %d rows of stride %d", p.name, len(m.Data), m.Rows, m.Stride)
+		}
+	}
 	n := b.Len()
 	if b.HasLogits() && b.Logits.Rows != n {
 		return fmt.Errorf("%d rows of features but %d of logits", n, b.Logits.Rows)

@@ -87,6 +87,12 @@ func TestBatchValidate(t *testing.T) {
 		{ood.Batch{Features: matrix(2, 2), Labels: []int{1, -1}}, "label -1 of row 1 is negative"},
 		{ood.Batch{Features: matrix(2, 2), Layers: []blas32.General{matrix(2, 5), matrix(3, 1)}}, "2 rows but layer 1 is of 3×1"},
 		{ood.Batch{Features: matrix(2, 2), Layers: []blas32.General{{Rows: 2}}}, "2 rows but layer 0 is of 2×0"},
+		{ood.Batch{Features: blas32.General{Rows: 1, Cols: 2, Stride: 9, Data: make([]float32, 2)}}, ""},
+		{ood.Batch{Features: blas32.General{Cols: 2}}, ""},
+		{ood.Batch{Features: blas32.General{Rows: 2, Cols: 2, Data: make([]float32, 4)}}, "features: a stride of 0 is too small for 2 columns"},
+		{ood.Batch{Features: matrix(2, 2), Logits: blas32.General{Rows: 2, Cols: 3, Stride: 3, Data: make([]float32, 5, 6)}}, "logits: 5 numbers are too few for 2 rows of stride 3"},
+		{ood.Batch{Features: matrix(2, 2), Layers: []blas32.General{{Rows: 2, Cols: 1, Stride: 1}}}, "layer_0: 0 numbers are too few for 2 rows of stride 1"},
+		{ood.Batch{Features: blas32.General{Rows: -1, Cols: 2, Stride: 2}}, "features: there are -1 rows"},
 	} {
 		got := ""
 		if err := c.b.Validate(); err != nil {
