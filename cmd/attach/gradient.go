@@ -68,6 +68,7 @@ func gradient(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	r.options.SkipTargets = len(r.classes) == 0
 	out, err := atomicfile.Create(c.Context, c.String("o"))
 	if err != nil {
 		return err

@@ -76,6 +76,7 @@ func predict(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	r.options.SkipTargets = len(r.classes) == 0
 	levels, err := parseFractions("quantiles", c.String("quantiles"))
 	if err != nil {
 		return err

@@ -38,6 +38,9 @@ func openNPZ(path string, o Options) (*Set, error) {
 			return nil, err
 		}
 	}
+	if o.SkipTargets {
+		return s, nil
+	}
 	return s, s.readTargets(z, o.Outputs)
 }
 

@@ -37,6 +37,8 @@ type Options struct {
 	// Outputs is how many targets a row may have at most; 0 is any number. Those
 	// of an archive are refused before they are read.
 	Outputs int
+	// SkipTargets passes over y and labels of an .npz archive, whatever they are.
+	SkipTargets bool
 	// SkipBad leaves out images that cannot be read, which Set.Skipped
 	// counts. It decodes every image once when the folder is opened.
 	SkipBad bool
