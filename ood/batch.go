@@ -121,13 +121,8 @@ func view(m blas32.General, i, j int) blas32.General {
 // rows in each, and, where there are logits, every label in [0,c).
 func (b Batch) Validate() error {
 	for _, p := range b.parts() {
-		switch m := p.rows; {
-		case m.Rows < 0:
-			return fmt.Errorf("%s: there are %d rows", p.name, m.Rows)
-		case m.Rows > 0 && m.Stride < m.Cols:
-			return fmt.Errorf("%s: a stride of %d is too small for %d columns", p.name, m.Stride, m.Cols)
-		case m.Rows > 0 && len(m.Data) < (m.Rows-1)*m.Stride+m.Cols:
-			return fmt.Errorf("%s: %d numbers are too few for %d rows of stride %d", p.name, len(m.Data), m.Rows, m.Stride)
+		if err := whole(p.rows); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
 	n := b.Len()
@@ -155,6 +150,19 @@ func (b Batch) Validate() error {
 		if b.HasLogits() && y >= b.Logits.Cols {
 			return fmt.Errorf("label %d of row %d is outside [0,%d)", y, i, b.Logits.Cols)
 		}
+	}
+	return nil
+}
+
+// whole says what a matrix lacks.
+func whole(m blas32.General) error {
+	switch {
+	case m.Rows < 0:
+		return fmt.Errorf("there are %d rows", m.Rows)
+	case m.Rows > 0 && m.Stride < m.Cols:
+		return fmt.Errorf("a stride of %d is too small for %d columns", m.Stride, m.Cols)
+	case m.Rows > 0 && len(m.Data) < (m.Rows-1)*m.Stride+m.Cols:
+		return fmt.Errorf("%d numbers are too few for %d rows of stride %d", len(m.Data), m.Rows, m.Stride)
 	}
 	return nil
 }

@@ -92,6 +92,8 @@ func TestBatchValidate(t *testing.T) {
 		{ood.Batch{Features: blas32.General{Rows: 2, Cols: 2, Data: make([]float32, 4)}}, "features: a stride of 0 is too small for 2 columns"},
 		{ood.Batch{Features: matrix(2, 2), Logits: blas32.General{Rows: 2, Cols: 3, Stride: 3, Data: make([]float32, 5, 6)}}, "logits: 5 numbers are too few for 2 rows of stride 3"},
 		{ood.Batch{Features: matrix(2, 2), Layers: []blas32.General{{Rows: 2, Cols: 1, Stride: 1}}}, "layer_0: 0 numbers are too few for 2 rows of stride 1"},
+		{ood.PairLogits(ood.Batch{Logits: blas32.General{Rows: 2, Cols: 1, Stride: 1}}), "logits: 0 numbers are too few for 2 rows of stride 1"},
+		{ood.PairLogits(ood.Batch{Logits: matrix(2, 1), Labels: []int{0, 1}}), ""},
 		{ood.Batch{Features: blas32.General{Rows: -1, Cols: 2, Stride: 2}}, "features: there are -1 rows"},
 	} {
 		got := ""

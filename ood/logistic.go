@@ -10,10 +10,10 @@ import (
 // 1/(1+exp(−z)). It is the classifier with the two logits 0 and z, which every
 // method on logits can read.
 
-// PairLogits turns the single logit of a classifier's rows into two; others
-// stay as they are.
+// PairLogits turns the single logit of a classifier's rows into two. Others stay
+// as they are, and so do those that Validate refuses.
 func PairLogits(b Batch) Batch {
-	if b.Logits.Cols == 1 {
+	if b.Logits.Cols == 1 && whole(b.Logits) == nil {
 		b.Logits = pairColumns(b.Logits)
 	}
 	return b
