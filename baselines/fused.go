@@ -192,7 +192,7 @@ type component struct {
 // Restore implements rows.Coder.
 func (c *component) Restore(s rows.State) (err error) {
 	if c.method.New == nil {
-		return errors.New("there are more parts than the method has")
+		return errors.New("there are fewer or more parts than the method has")
 	}
 	c.Scorer, err = ood.Restore(c.method, s)
 	return err

@@ -243,7 +243,7 @@ func TestFusedRestoreRefuses(t *testing.T) {
 		want  string
 	}{
 		{func(s rows.State) { s.Params["combine"] = "sum" }, "fisher, harmonic"},
-		{func(s rows.State) { s.Params["parts"] = 2. }, "more parts"},
+		{func(s rows.State) { s.Params["parts"] = 2. }, "fewer or more parts"},
 		{func(s rows.State) { s.Params["parts.0.method"] = "energy" }, `it is of "energy"`},
 		{func(s rows.State) { s.Params["parts.0.weight"] = .5 }, "add up to 1"},
 		{func(s rows.State) { s.Params["parts.0.fitted.width"] = 3. }, `"width" belongs to nothing`},

@@ -219,6 +219,9 @@ func LoadWeights(path string, wants ...Widths) (*ood.Linear, error) {
 	if err := checkMatrix(weight); err != nil {
 		return nil, err
 	}
+	if weight.Rows() == 0 {
+		return nil, fmt.Errorf("%s: its shape is %v, which makes no logits", weight.Name(), weight.Shape)
+	}
 	for _, want := range wants {
 		if h := weight.Shape[1]; want.Features > 0 && h != want.Features {
 			return nil, fmt.Errorf("%s: it takes %d features, and %s %d", weight.Name(), h, want.Says, want.Features)
