@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"flag"
 	"maps"
 	"os"
 	"path/filepath"
@@ -53,12 +54,13 @@ func edited(t *testing.T, content, changes []byte) []byte {
 }
 
 // checkRead reads content, which may be anything, and expects an error of one
-// line, within a second, or a bundle that can be written.
+// line, or a bundle that can be written.
 func checkRead(t *testing.T, content []byte) {
 	t.Helper()
 	start := time.Now()
 	b, err := read(content)
-	if d := time.Since(start); d > time.Second {
+	// A wall clock says nothing of a busy machine but that a hang is one.
+	if d := time.Since(start); d > 20*time.Second || d > time.Second && flag.Lookup("test.fuzzworker").Value.String() == "true" {
 		t.Errorf("reading takes %v", d)
 	}
 	if err != nil {
