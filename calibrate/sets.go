@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // SetScore says how prediction sets rank a class.
@@ -52,7 +54,7 @@ func NewSets(probabilities blas32.General, labels []int, score SetScore, seed ui
 	scores := make([]float64, len(labels))
 	classes := make([]float64, probabilities.Cols)
 	for i, label := range labels {
-		s.classScores(classes, row(probabilities, i), s.share(draw))
+		s.classScores(classes, rows.Row(probabilities, i), s.share(draw))
 		scores[i] = classes[label]
 	}
 	var err error
@@ -78,7 +80,7 @@ func (s Sets) Predict(probabilities blas32.General, alpha float64) [][]int {
 	sets := make([][]int, probabilities.Rows)
 	classes := make([]float64, probabilities.Cols)
 	for i := range sets {
-		s.classScores(classes, row(probabilities, i), s.share(draw))
+		s.classScores(classes, rows.Row(probabilities, i), s.share(draw))
 		for c, v := range classes {
 			if v <= limit {
 				sets[i] = append(sets[i], c)
@@ -132,7 +134,7 @@ func Softmax(logits blas32.General, temperature float64) blas32.General {
 	}
 	out := blas32.General{Rows: logits.Rows, Cols: logits.Cols, Stride: max(logits.Cols, 1), Data: make([]float32, logits.Rows*logits.Cols)}
 	for i := range logits.Rows {
-		z, p := row(logits, i), row(out, i)
+		z, p := rows.Row(logits, i), rows.Row(out, i)
 		top := math.Inf(-1)
 		for _, v := range z {
 			top = max(top, float64(v))
@@ -146,8 +148,4 @@ func Softmax(logits blas32.General, temperature float64) blas32.General {
 		}
 	}
 	return out
-}
-
-func row(m blas32.General, i int) []float32 {
-	return m.Data[i*m.Stride : i*m.Stride+m.Cols]
 }

@@ -95,17 +95,17 @@ func (c *Certificates) Score(dst []float64, phi blas32.General) []float64 {
 	if len(dst) != phi.Rows {
 		panic("heads: destination and rows differ in length")
 	}
-	out := newGeneral(min(scoreBlock, phi.Rows), c.K())
+	out := rows.New(min(scoreBlock, phi.Rows), c.K())
 	var prepared blas32.General
 	if c.Mean != nil {
-		prepared = newGeneral(out.Rows, c.Width())
+		prepared = rows.New(out.Rows, c.Width())
 	}
 	for lo := 0; lo < phi.Rows; lo += scoreBlock {
 		hi := min(lo+scoreBlock, phi.Rows)
-		block, f := rowsOf(phi, lo, hi), rowsOf(out, 0, hi-lo)
+		block, f := rows.Slice(phi, lo, hi), rows.Slice(out, 0, hi-lo)
 		if c.Mean != nil {
-			c.prepare(rowsOf(prepared, 0, hi-lo), block)
-			blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, rowsOf(prepared, 0, hi-lo), c.C, 0, f)
+			c.prepare(rows.Slice(prepared, 0, hi-lo), block)
+			blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, rows.Slice(prepared, 0, hi-lo), c.C, 0, f)
 		} else {
 			blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, block, c.C, 0, f)
 		}

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // ExactCertificates solves the squared loss mean (Cᵀφ)², averaged over rows
@@ -39,7 +40,7 @@ func ExactCertificates(m *Moments, o CertificatesOptions) (*Certificates, error)
 	}
 
 	c := &Certificates{
-		C: newGeneral(h, o.K), UnitNorm: m.UnitNorm, Loss: MSE, Exact: true, Lambda: o.Lambda,
+		C: rows.New(h, o.K), UnitNorm: m.UnitNorm, Loss: MSE, Exact: true, Lambda: o.Lambda,
 	}
 	for j := range o.K {
 		scale := 1.0

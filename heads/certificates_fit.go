@@ -128,7 +128,7 @@ func trainCertificates(ctx context.Context, phi blas32.General, mean []float32, 
 	first := group[0]
 	x := phi
 	if first.UnitNorm || mean != nil {
-		x = newGeneral(phi.Rows, phi.Cols)
+		x = rows.New(phi.Rows, phi.Cols)
 		for i := range phi.Rows {
 			prepareRow(x.Data[i*x.Stride:(i+1)*x.Stride], phi.Data[i*phi.Stride:i*phi.Stride+phi.Cols], first.UnitNorm, mean)
 		}

@@ -225,7 +225,7 @@ func (r *recorder) Train(ctx context.Context, p Problem) ([]Network, error) {
 			in++
 		}
 		for _, out := range append(append([]int{}, p.Hidden...), p.Outputs) {
-			l := Layer{W: newGeneral(in, out)}
+			l := Layer{W: rows.New(in, out)}
 			for i := range l.W.Data {
 				l.W.Data[i] = float32(rng.NormFloat64() * 0.5)
 			}
@@ -307,8 +307,8 @@ func TestFitCertificatesRefuses(t *testing.T) {
 		"k beyond h":       {phi: good, o: CertificatesOptions{K: 5}},
 		"negative k":       {phi: good, o: CertificatesOptions{K: -1}},
 		"constant score":   {phi: good, o: CertificatesOptions{K: 4, UnitNorm: true}},
-		"too few rows":     {phi: rowsOf(good, 0, 2), o: CertificatesOptions{K: 1}},
-		"too few, centred": {phi: rowsOf(good, 0, 3), o: CertificatesOptions{K: 1, Centre: true}},
+		"too few rows":     {phi: rows.Slice(good, 0, 2), o: CertificatesOptions{K: 1}},
+		"too few, centred": {phi: rows.Slice(good, 0, 3), o: CertificatesOptions{K: 1, Centre: true}},
 		"negative lambda":  {phi: good, o: CertificatesOptions{Lambda: -1}},
 		"NaN lambda":       {phi: good, o: CertificatesOptions{Lambda: math.NaN()}},
 		"unknown loss":     {phi: good, tr: &recorder{}, o: CertificatesOptions{Loss: "hinge"}},
@@ -325,7 +325,7 @@ func TestFitCertificatesRefuses(t *testing.T) {
 		}
 	}
 	var few *rows.TooFewRowsError
-	_, err := FitCertificates(context.Background(), rowsOf(good, 0, 2), nil, CertificatesOptions{K: 1})
+	_, err := FitCertificates(context.Background(), rows.Slice(good, 0, 2), nil, CertificatesOptions{K: 1})
 	if !errors.As(err, &few) || few.Need != 3 || few.Have != 2 {
 		t.Errorf("error %v, want one that asks for 3 rows", err)
 	}

@@ -60,14 +60,14 @@ func (m *Moments) Add(phi blas32.General) error {
 		m.block = make([]float64, need)
 	}
 	for lo := 0; lo < phi.Rows; lo += momentsBlock {
-		m.addBlock(rowsOf(phi, lo, min(lo+momentsBlock, phi.Rows)))
+		m.addBlock(rows.Slice(phi, lo, min(lo+momentsBlock, phi.Rows)))
 	}
 	return nil
 }
 
 func (m *Moments) start(phi blas32.General) {
 	h := phi.Cols
-	m.ref = meanRow(rowsOf(phi, 0, min(phi.Rows, momentsBlock)), m.UnitNorm)
+	m.ref = meanRow(rows.Slice(phi, 0, min(phi.Rows, momentsBlock)), m.UnitNorm)
 	m.sum = make([]float64, h)
 	m.outer = mat.NewSymDense(h, nil)
 }

@@ -86,7 +86,7 @@ func TestMoments(t *testing.T) {
 			m := &Moments{UnitNorm: tt.unit}
 			for s := range tt.shards {
 				part := &Moments{UnitNorm: tt.unit}
-				if err := part.Add(rowsOf(phi, s*tt.n/tt.shards, (s+1)*tt.n/tt.shards)); err != nil {
+				if err := part.Add(rows.Slice(phi, s*tt.n/tt.shards, (s+1)*tt.n/tt.shards)); err != nil {
 					t.Fatal(err)
 				}
 				m.Merge(part)

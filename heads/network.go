@@ -47,7 +47,7 @@ func (n Network) Out() int { return n.Layers[len(n.Layers)-1].Out() }
 // Apply returns the network's output, n×Out, for the rows of x, n×In.
 func (n Network) Apply(x blas32.General) blas32.General {
 	for i, l := range n.Layers {
-		out := newGeneral(x.Rows, l.Out())
+		out := rows.New(x.Rows, l.Out())
 		l.Apply(out, x)
 		if i < len(n.Layers)-1 {
 			relu(out.Data)

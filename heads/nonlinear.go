@@ -75,12 +75,12 @@ func (c *NonlinearCertificates) Score(dst []float64, phi blas32.General) []float
 	if len(dst) != phi.Rows {
 		panic("heads: destination and rows differ in length")
 	}
-	prepared := newGeneral(min(scoreBlock, phi.Rows), c.Width())
+	prepared := rows.New(min(scoreBlock, phi.Rows), c.Width())
 	for lo := 0; lo < phi.Rows; lo += scoreBlock {
 		hi := min(lo+scoreBlock, phi.Rows)
-		rows := rowsOf(prepared, 0, hi-lo)
-		c.prepare(rows, rowsOf(phi, lo, hi))
-		f := c.Network.Apply(rows)
+		block := rows.Slice(prepared, 0, hi-lo)
+		c.prepare(block, rows.Slice(phi, lo, hi))
+		f := c.Network.Apply(block)
 		for i := range f.Rows {
 			dst[lo+i] = meanSquare(f.Data[i*f.Stride:i*f.Stride+f.Cols], c.Loss)
 		}

@@ -74,7 +74,7 @@ func trainNonlinear(ctx context.Context, phi blas32.General, tr Trainer, group [
 	if err := base.standardise(phi); err != nil {
 		return nil, err
 	}
-	x := newGeneral(phi.Rows, phi.Cols)
+	x := rows.New(phi.Rows, phi.Cols)
 	base.prepare(x, phi)
 	p := Problem{
 		X: x, Hidden: first.Hidden, Outputs: first.K, Loss: first.Loss,

@@ -143,7 +143,7 @@ func TestNonlinearCertificatesRefuse(t *testing.T) {
 		t.Errorf("equal rows: %v", err)
 	}
 	var few *rows.TooFewRowsError
-	if _, err := FitNonlinearCertificates(context.Background(), rowsOf(phi, 0, 1), &recorder{}, NonlinearOptions{}); !errors.As(err, &few) {
+	if _, err := FitNonlinearCertificates(context.Background(), rows.Slice(phi, 0, 1), &recorder{}, NonlinearOptions{}); !errors.As(err, &few) {
 		t.Errorf("one row: %v", err)
 	}
 	c, err := FitNonlinearCertificates(context.Background(), phi, &recorder{}, NonlinearOptions{})

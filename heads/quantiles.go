@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/quantile"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // Quantiles are predicted quantiles of several targets at several levels, in
@@ -82,7 +83,7 @@ func (s *SQR) Unsorted(x blas32.General, levels []float64) Quantiles {
 // Mean predicts the mean of each target, n×t: the integral of the quantile
 // function over (0,1).
 func (s *SQR) Mean(x blas32.General) blas32.General {
-	out := newGeneral(x.Rows, len(s.Networks))
+	out := rows.New(x.Rows, len(s.Networks))
 	weights := levelWeights(s.Grid)
 	s.eachBlock(x, s.Grid, func(lo, t int, grid blas32.General) {
 		for i := range grid.Rows {
@@ -160,16 +161,16 @@ func (s *SQR) eachBlock(x blas32.General, levels []float64, use func(lo, t int, 
 		panic(fmt.Sprintf("heads: quantile regression on %d columns given %d", len(s.X.Mean), x.Cols))
 	}
 	block := min(max(evaluatedAtOnce/len(levels), 1), x.Rows)
-	rows := newGeneral(block, x.Cols)
-	grid := newGeneral(block, len(levels))
+	scaled := rows.New(block, x.Cols)
+	grid := rows.New(block, len(levels))
 	evaluators := make([]*gridEvaluator, len(s.Networks))
 	for t, n := range s.Networks {
 		evaluators[t] = newGridEvaluator(n, levels, block)
 	}
 	for lo := 0; lo < x.Rows; lo += block {
 		hi := min(lo+block, x.Rows)
-		in, out := rowsOf(rows, 0, hi-lo), rowsOf(grid, 0, hi-lo)
-		s.X.Apply(in, rowsOf(x, lo, hi))
+		in, out := rows.Slice(scaled, 0, hi-lo), rows.Slice(grid, 0, hi-lo)
+		s.X.Apply(in, rows.Slice(x, lo, hi))
 		for t, e := range evaluators {
 			e.evaluate(out, in)
 			use(lo, t, out)
@@ -188,20 +189,20 @@ type gridEvaluator struct {
 	hidden  []blas32.General // rows·levels × width, per layer but the last
 }
 
-func newGridEvaluator(n Network, levels []float64, rows int) *gridEvaluator {
+func newGridEvaluator(n Network, levels []float64, block int) *gridEvaluator {
 	first := n.Layers[0]
 	d := first.In() - 1
 	e := &gridEvaluator{
 		network: n,
-		x:       Layer{W: rowsOf(first.W, 0, d), B: first.B},
+		x:       Layer{W: rows.Slice(first.W, 0, d), B: first.B},
 		level:   first.W.Data[d*first.W.Stride : d*first.W.Stride+first.Out()],
-		first:   newGeneral(rows, first.Out()),
+		first:   rows.New(block, first.Out()),
 	}
 	for _, tau := range levels {
 		e.input = append(e.input, levelInput(tau))
 	}
 	for _, l := range n.Layers[:len(n.Layers)-1] {
-		e.hidden = append(e.hidden, newGeneral(rows*len(levels), l.Out()))
+		e.hidden = append(e.hidden, rows.New(block*len(levels), l.Out()))
 	}
 	return e
 }
@@ -213,13 +214,13 @@ func levelInput(tau float64) float64 { return (tau - 0.5) * 12 }
 // dst, rows × levels.
 func (e *gridEvaluator) evaluate(dst, x blas32.General) {
 	levels := len(e.input)
-	first := rowsOf(e.first, 0, x.Rows)
+	first := rows.Slice(e.first, 0, x.Rows)
 	e.x.Apply(first, x)
 	// Rows and levels in one column: dst seen as rows·levels × 1.
 	flat := blas32.General{Rows: x.Rows * levels, Cols: 1, Stride: 1, Data: dst.Data[:x.Rows*levels]}
 	into := flat
 	if len(e.hidden) > 0 {
-		into = rowsOf(e.hidden[0], 0, x.Rows*levels)
+		into = rows.Slice(e.hidden[0], 0, x.Rows*levels)
 	}
 	for i := range x.Rows {
 		base := first.Data[i*first.Stride : i*first.Stride+first.Cols]
@@ -243,7 +244,7 @@ func (e *gridEvaluator) evaluate(dst, x blas32.General) {
 			blas32.Gemv(blas.NoTrans, 1, into, w, 1, blas32.Vector{N: flat.Rows, Inc: 1, Data: flat.Data})
 			return
 		}
-		next := rowsOf(e.hidden[k], 0, into.Rows)
+		next := rows.Slice(e.hidden[k], 0, into.Rows)
 		layer.Apply(next, into)
 		relu(next.Data)
 		into = next

@@ -91,7 +91,7 @@ func checkRegression(x, y blas32.General) error {
 
 // standardised is a copy of m on which s was applied.
 func (s Standard) standardised(m blas32.General) blas32.General {
-	out := newGeneral(m.Rows, m.Cols)
+	out := rows.New(m.Rows, m.Cols)
 	s.Apply(out, m)
 	return out
 }
@@ -130,6 +130,6 @@ func (r RegressionNetworks) EachBlock(x blas32.General, use func(first int, rows
 		panic(fmt.Sprintf("heads: networks on %d columns given %d", len(r.X.Mean), x.Cols))
 	}
 	for lo := 0; lo < x.Rows; lo += regressionBlock {
-		use(lo, r.X.standardised(rowsOf(x, lo, min(lo+regressionBlock, x.Rows))))
+		use(lo, r.X.standardised(rows.Slice(x, lo, min(lo+regressionBlock, x.Rows))))
 	}
 }

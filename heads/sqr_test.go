@@ -79,7 +79,7 @@ func TestQuantilesAgainstNetwork(t *testing.T) {
 		var crossed, pairs float64
 		for _, i := range []int{0, 79, 80, 81, 149} {
 			for target, n := range s.Networks {
-				in := newGeneral(len(s.Grid), 4)
+				in := rows.New(len(s.Grid), 4)
 				for l, tau := range s.Grid {
 					for j := range 3 {
 						in.Data[l*4+j] = float32((float64(x.Data[i*x.Stride+j]) - s.X.Mean[j]) / s.X.Scale[j])
@@ -94,7 +94,7 @@ func TestQuantilesAgainstNetwork(t *testing.T) {
 					}
 					pairs++
 				}
-				unsorted := s.Unsorted(rowsOf(x, i, i+1), s.Grid)
+				unsorted := s.Unsorted(rows.Slice(x, i, i+1), s.Grid)
 				for l := range want {
 					if d := math.Abs(unsorted.At(0, target, l) - want[l]); d > 1e-4*s.Y.Scale[target] {
 						t.Fatalf("hidden %v, row %d, target %d, level %v: %v unsorted, want %v", hidden, i, target, s.Grid[l], unsorted.At(0, target, l), want[l])
@@ -228,11 +228,11 @@ func TestFitSQRRefuses(t *testing.T) {
 		x, y blas32.General
 		o    SQROptions
 	}{
-		"lengths":      {x: x, y: rowsOf(y, 0, 19)},
+		"lengths":      {x: x, y: rows.Slice(y, 0, 19)},
 		"NaN in y":     {x: x, y: nan},
 		"NaN in x":     {x: nan, y: y},
-		"no rows":      {x: rowsOf(x, 0, 0), y: rowsOf(y, 0, 0)},
-		"one row":      {x: rowsOf(x, 0, 1), y: rowsOf(y, 0, 1)},
+		"no rows":      {x: rows.Slice(x, 0, 0), y: rows.Slice(y, 0, 0)},
+		"one row":      {x: rows.Slice(x, 0, 1), y: rows.Slice(y, 0, 1)},
 		"level":        {x: x, y: y, o: SQROptions{Levels: []float64{0, 0.5}}},
 		"no levels":    {x: x, y: y, o: SQROptions{Levels: []float64{}}},
 		"level twice":  {x: x, y: y, o: SQROptions{Levels: []float64{0.5, 0.5}}},

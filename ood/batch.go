@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/rows"
 )
 
 // HasFeatures says whether the batch carries features, be it for zero rows.
@@ -34,12 +36,12 @@ func (b Batch) Len() int {
 func (b Batch) Slice(i, j int) Batch {
 	s := Batch{}
 	if b.HasFeatures() {
-		s.Features = view(b.Features, i, j)
+		s.Features = rows.Slice(b.Features, i, j)
 	}
 	if b.HasLogits() {
-		s.Logits = view(b.Logits, i, j)
+		s.Logits = rows.Slice(b.Logits, i, j)
 	}
-	s.Layers = eachLayer(b.Layers, func(m blas32.General) blas32.General { return view(m, i, j) })
+	s.Layers = eachLayer(b.Layers, func(m blas32.General) blas32.General { return rows.Slice(m, i, j) })
 	if b.Labels != nil {
 		s.Labels = b.Labels[i:j]
 	}
@@ -102,17 +104,6 @@ func selectRows(m blas32.General, rows []int) blas32.General {
 	s := blas32.General{Rows: len(rows), Cols: m.Cols, Stride: m.Cols, Data: make([]float32, 0, len(rows)*m.Cols)}
 	for _, r := range rows {
 		s.Data = append(s.Data, m.Data[r*m.Stride:r*m.Stride+m.Cols]...)
-	}
-	return s
-}
-
-func view(m blas32.General, i, j int) blas32.General {
-	if i < 0 || j < i || j > m.Rows {
-		panic(fmt.Sprintf("ood: rows %d to %d of %d", i, j, m.Rows))
-	}
-	s := blas32.General{Rows: j - i, Cols: m.Cols, Stride: m.Stride}
-	if i < j {
-		s.Data = m.Data[i*m.Stride : (j-1)*m.Stride+m.Cols]
 	}
 	return s
 }

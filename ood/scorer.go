@@ -64,7 +64,7 @@ func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Score
 	return scorers, ctx.Err()
 }
 
-// check refuses rows that no method can be fitted to.
+// checkTraining refuses rows that the method cannot be fitted to.
 func (m Method) checkTraining(t Training) error {
 	if err := m.CheckTraining(t); err != nil {
 		return err
@@ -327,8 +327,8 @@ func Restore(m Method, st rows.State) (*Scorer, error) {
 			continue
 		}
 		n, ok := v.(float64)
-		if !ok || n != math.Trunc(n) || n < 1 || n > float64(min(room, maxWidth)) {
-			return nil, fmt.Errorf("parameter %q must be a whole number of at least 1, at most %d and with all widths at most %d, not %v", name, maxWidth, maxWidths, v)
+		if !ok || n != math.Trunc(n) || n < 1 || n > float64(min(room, rows.MaxWidth)) {
+			return nil, fmt.Errorf("parameter %q must be a whole number of at least 1, at most %d and with all widths at most %d, not %v", name, rows.MaxWidth, maxWidths, v)
 		}
 		s.widths[part] = int(n)
 		room -= int(n)
@@ -347,12 +347,9 @@ func Restore(m Method, st rows.State) (*Scorer, error) {
 	return s, s.try()
 }
 
-// Both bound the row that a state is tried on: of features, of logits and of all
-// earlier layers there are at most maxWidth numbers.
-const (
-	maxWidth  = 1 << 24
-	maxWidths = 3 * maxWidth
-)
+// maxWidths bounds the row that a state is tried on: features, logits and all
+// earlier layers.
+const maxWidths = 3 * rows.MaxWidth
 
 // try scores a row of zeros, which finds out whether the state fits the widths.
 func (s *Scorer) try() (err error) {

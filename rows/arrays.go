@@ -21,16 +21,6 @@ func Vector(v []float64) Array {
 	return Array{Shape: []int{len(v)}, Data: v}
 }
 
-// General returns the float32 array called name, which must have two
-// dimensions, as a matrix that shares its data.
-func (s State) General(name string) (blas32.General, error) {
-	shape, data, err := s.Float32s(name, 2)
-	if err != nil {
-		return blas32.General{}, err
-	}
-	return blas32.General{Rows: shape[0], Cols: shape[1], Stride: max(shape[1], 1), Data: data}, nil
-}
-
 // Float64s returns the float64 array called name, which must have one
 // dimension.
 func (s State) Float64s(name string) ([]float64, error) {

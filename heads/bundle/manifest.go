@@ -11,9 +11,6 @@ import (
 	"github.com/attach-uncertainty/attach/rows"
 )
 
-// maxWidth bounds the rows that are made from what a manifest says.
-const maxWidth = 1 << 24
-
 // manifest is manifest.json.
 type manifest struct {
 	Format      int             `json:"format"`
@@ -126,7 +123,7 @@ func (m manifest) check() error {
 	switch {
 	case !classifies && m.Model.Task != Regression:
 		return fmt.Errorf("the manifest's task is %q", m.Model.Task)
-	case m.Model.Width < 1 || m.Model.Width > maxWidth || m.Model.Outputs < 0 || m.Model.Outputs > maxWidth:
+	case m.Model.Width < 1 || m.Model.Width > rows.MaxWidth || m.Model.Outputs < 0 || m.Model.Outputs > rows.MaxWidth:
 		return fmt.Errorf("the manifest gives %d features and %d outputs", m.Model.Width, m.Model.Outputs)
 	case !m.Model.layersBounded():
 		return fmt.Errorf("the manifest gives %d earlier layers, with widths that are not positive or too large together", len(m.Model.Layers))
@@ -181,7 +178,7 @@ func checkClasses(names []string, task Task, outputs int) error {
 func (m model) layersBounded() bool {
 	sum := 0
 	for _, l := range m.Layers {
-		if l.Width < 1 || l.Width > maxWidth-sum {
+		if l.Width < 1 || l.Width > rows.MaxWidth-sum {
 			return false
 		}
 		sum += l.Width

@@ -47,17 +47,17 @@ func New(of blas32.General, unit bool) *Index {
 	if unit {
 		x.scale = make([]float64, of.Rows)
 		for i := range x.scale {
-			x.scale[i] = rows.InverseNorm(row(of, i))
+			x.scale[i] = rows.InverseNorm(rows.Row(of, i))
 		}
 	}
 	for i := range of.Rows {
-		for j, v := range row(of, i) {
+		for j, v := range rows.Row(of, i) {
 			x.mean[j] += x.scaleOf(i) * float64(v) / float64(of.Rows)
 		}
 	}
 	buf := make([]float32, of.Cols)
 	for i := range of.Rows {
-		x.squares[i] = x.centre(buf, row(of, i), x.scaleOf(i))
+		x.squares[i] = x.centre(buf, rows.Row(of, i), x.scaleOf(i))
 	}
 	return x
 }
@@ -113,7 +113,7 @@ func (x *Index) each(ctx context.Context, q blas32.General, k int, own bool, vis
 	part := min(m, max(elements/h, 64), indexedAtOnce)
 	w, _ := x.spare.Get().(*workspace)
 	if w == nil || len(w.searches) < block {
-		w = &workspace{general(block, h), general(part, h), make([]float32, block*part), make([]search, block)}
+		w = &workspace{rows.New(block, h), rows.New(part, h), make([]float32, block*part), make([]search, block)}
 	}
 	defer x.spare.Put(w)
 	a, b, products, searches := w.a, w.b, w.products, w.searches
@@ -121,24 +121,24 @@ func (x *Index) each(ctx context.Context, q blas32.General, k int, own bool, vis
 		a.Rows = min(block, q.Rows-first)
 		together(a.Rows, func(r int) {
 			s := &searches[r]
-			*s = search{x: row(q, first+r), scale: 1, own: -1, found: s.found[:0], cut: math.MaxUint64}
+			*s = search{x: rows.Row(q, first+r), scale: 1, own: -1, found: s.found[:0], cut: math.MaxUint64}
 			if x.scale != nil {
 				s.scale = rows.InverseNorm(s.x)
 			}
 			if own {
 				s.own = first + r
 			}
-			s.squared = x.centre(row(a, r), s.x, s.scale)
+			s.squared = x.centre(rows.Row(a, r), s.x, s.scale)
 		})
 		for j := 0; j < m; j += part {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			b.Rows = min(part, m-j)
-			together(b.Rows, func(r int) { x.centre(row(b, r), row(x.Rows, j+r), x.scaleOf(j+r)) })
+			together(b.Rows, func(r int) { x.centre(rows.Row(b, r), rows.Row(x.Rows, j+r), x.scaleOf(j+r)) })
 			c := blas32.General{Rows: a.Rows, Cols: b.Rows, Stride: b.Rows, Data: products[:a.Rows*b.Rows]}
 			blas32.Gemm(blas.NoTrans, blas.Trans, 1, a, b, 0, c)
-			together(a.Rows, func(r int) { searches[r].scan(row(c, r), x.squares[j:], j, k, room) })
+			together(a.Rows, func(r int) { searches[r].scan(rows.Row(c, r), x.squares[j:], j, k, room) })
 		}
 		together(a.Rows, func(r int) { visit(first+r, &searches[r]) })
 	}
@@ -174,7 +174,7 @@ func (s *search) limit() float64 {
 func (x *Index) exact(s *search, j int) float64 {
 	var sum float64
 	scale := x.scaleOf(j)
-	for i, v := range row(x.Rows, j) {
+	for i, v := range rows.Row(x.Rows, j) {
 		d := s.scale*float64(s.x[i]) - scale*float64(v)
 		sum += d * d
 	}
@@ -248,9 +248,3 @@ func together(n int, do func(r int)) {
 	}
 	_ = g.Wait() // none of them fails
 }
-
-func general(rows, cols int) blas32.General {
-	return blas32.General{Rows: rows, Cols: cols, Stride: max(cols, 1), Data: make([]float32, rows*cols)}
-}
-
-func row(m blas32.General, i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }

@@ -1,0 +1,30 @@
+package rows
+
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// MaxWidth bounds the rows that are made from what a file says.
+const MaxWidth = 1 << 24
+
+// New is a matrix of zeros.
+func New(n, cols int) blas32.General {
+	return blas32.General{Rows: n, Cols: cols, Stride: max(cols, 1), Data: make([]float32, n*cols)}
+}
+
+// Row is row i of m, which it shares.
+func Row(m blas32.General, i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
+
+// Slice is rows i…j−1 of m, which it shares. It panics where m has no such rows.
+func Slice(m blas32.General, i, j int) blas32.General {
+	if i < 0 || j < i || j > m.Rows {
+		panic(fmt.Sprintf("rows: rows %d to %d of %d", i, j, m.Rows))
+	}
+	s := blas32.General{Rows: j - i, Cols: m.Cols, Stride: m.Stride}
+	if i < j {
+		s.Data = m.Data[i*m.Stride : (j-1)*m.Stride+m.Cols]
+	}
+	return s
+}
