@@ -3,6 +3,8 @@ package baselines
 import (
 	"context"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -36,7 +38,7 @@ func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted
 		options := make([]heads.NonlinearOptions, len(t.Grid))
 		for i, p := range t.Grid {
 			options[i] = heads.NonlinearOptions{
-				K: p.Count("k", t.Features.Cols), Hidden: []int{p.Int("hidden")}, UnitNorm: p.Bool("unit_norm"), Loss: heads.Loss(p.Text("loss")),
+				K: p.Count("k", t.Features.Cols), Hidden: []int{p.Int("hidden")}, UnitNorm: p.Bool("unit_norm"), Loss: train.Loss(p.Text("loss")),
 				GradientPenalty: p.Float("gradient_penalty"), Diversity: p.Float("diversity"), Epochs: p.Int("epochs"), Seed: t.Seed,
 				Progress: func(done, total int) { t.TellAll(float64(done) / float64(total)) },
 			}

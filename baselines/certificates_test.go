@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
@@ -15,10 +17,10 @@ import (
 // recorder is a trainer that keeps what it is asked.
 type recorder struct {
 	mu       sync.Mutex
-	problems []heads.Problem
+	problems []train.Problem
 }
 
-func (r *recorder) Train(ctx context.Context, p heads.Problem) ([]heads.Network, error) {
+func (r *recorder) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
 	r.mu.Lock()
 	r.problems = append(r.problems, p)
 	r.mu.Unlock()
@@ -34,17 +36,17 @@ func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
 		name    string
 		method  ood.Method
 		params  ood.Params
-		loss    heads.Loss
+		loss    train.Loss
 		outputs int
 		epochs  int
 		levels  []float64
 		model   model
 	}{
-		{"default", baselines.CertificatesTrained, nil, heads.BCE, 9, 10, nil, model{10, 5}},
-		{"squared", baselines.CertificatesTrained, ood.Params{"loss": "mse", "lambda": 1., "k": 4., "epochs": 3.}, heads.MSE, 4, 3, nil, model{1, 5}},
-		{"pinball", baselines.CertificatesTrained, ood.Params{"loss": "pinball", "k": 2.}, heads.Pinball, 2, 10, []float64{.5, .5}, model{10, 5}},
-		{"share", baselines.CertificatesTrained, ood.Params{"loss": "l1", "k": .25}, heads.L1, 3, 10, nil, model{10, 5}},
-		{"unregularised", baselines.CertificatesUnregularised, ood.Params{"loss": "mse"}, heads.MSE, 9, 10, nil, model{0, 5}},
+		{"default", baselines.CertificatesTrained, nil, train.BCE, 9, 10, nil, model{10, 5}},
+		{"squared", baselines.CertificatesTrained, ood.Params{"loss": "mse", "lambda": 1., "k": 4., "epochs": 3.}, train.MSE, 4, 3, nil, model{1, 5}},
+		{"pinball", baselines.CertificatesTrained, ood.Params{"loss": "pinball", "k": 2.}, train.Pinball, 2, 10, []float64{.5, .5}, model{10, 5}},
+		{"share", baselines.CertificatesTrained, ood.Params{"loss": "l1", "k": .25}, train.L1, 3, 10, nil, model{10, 5}},
+		{"unregularised", baselines.CertificatesUnregularised, ood.Params{"loss": "mse"}, train.MSE, 9, 10, nil, model{0, 5}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r recorder

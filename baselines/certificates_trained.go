@@ -2,6 +2,7 @@ package baselines
 
 import (
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -33,12 +34,12 @@ func trainedParams() []ood.Param {
 }
 
 func trainedOptions(t ood.Training, p ood.Values) heads.CertificatesOptions {
-	loss := heads.Loss(p.Text("loss"))
+	loss := train.Loss(p.Text("loss"))
 	switch {
 	case loss == "task" && t.Regression:
-		loss = heads.MSE
+		loss = train.MSE
 	case loss == "task":
-		loss = heads.BCE
+		loss = train.BCE
 	}
 	return heads.CertificatesOptions{Trained: true, Loss: loss, Epochs: p.Int("epochs")}
 }

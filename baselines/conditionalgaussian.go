@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -26,14 +28,14 @@ var ConditionalGaussian = heads.QuantileMethod{
 }
 
 func fitGaussian(ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any) ([][]heads.QuantileRegressor, error) {
-	problem := heads.Problem{Outputs: 2, Loss: heads.GaussianNLL}
-	return fitNetworks(ctx, r, seeds, grid, problem, 0, func(n heads.RegressionNetworks, _ heads.ModelConfig) heads.QuantileRegressor {
+	problem := train.Problem{Outputs: 2, Loss: train.GaussianNLL}
+	return fitNetworks(ctx, r, seeds, grid, problem, 0, func(n heads.RegressionNetworks, _ train.ModelConfig) heads.QuantileRegressor {
 		return &conditionalGaussian{n}
 	})
 }
 
 // conditionalGaussian has networks with the outputs mean and variance, as
-// heads.GaussianNLL reads them.
+// train.GaussianNLL reads them.
 type conditionalGaussian struct{ heads.RegressionNetworks }
 
 // State implements rows.Stater.
@@ -56,7 +58,7 @@ func (g *conditionalGaussian) Quantiles(x blas32.General, levels []float64) head
 			z := network.Apply(rows)
 			for i := range z.Rows {
 				mean := n.Y.Mean[t] + n.Y.Scale[t]*float64(z.Data[i*z.Stride])
-				deviation := n.Y.Scale[t] * math.Sqrt(heads.GaussianVariance(float64(z.Data[i*z.Stride+1])))
+				deviation := n.Y.Scale[t] * math.Sqrt(train.GaussianVariance(float64(z.Data[i*z.Stride+1])))
 				out := q.Row(first+i, t)
 				for l, d := range deviations {
 					out[l] = float32(mean + deviation*d)

@@ -14,10 +14,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/rows"
 )
@@ -485,7 +486,7 @@ func (c conformance) notFinite(t *testing.T, m ood.Method) {
 }
 
 // huge holds rows of any finite size to a score that is not −Inf: where
-// arithmetic overflows, it is NaN, which package bundle flags.
+// arithmetic overflows, it is NaN, which package attach flags.
 func (c conformance) huge(t *testing.T, m ood.Method) {
 	shapes := map[string]func(v float32, i, j int) float32{
 		"all":         func(v float32, _, _ int) float32 { return v },
@@ -570,12 +571,12 @@ func (c conformance) wide(t *testing.T, m ood.Method) {
 // idleTrainer gives back networks as they begin.
 type idleTrainer struct{}
 
-func (idleTrainer) Train(_ context.Context, p heads.Problem) ([]heads.Network, error) {
-	var n heads.Network
+func (idleTrainer) Train(_ context.Context, p train.Problem) ([]train.Network, error) {
+	var n train.Network
 	in := p.X.Cols
 	for _, out := range append(slices.Clone(p.Hidden), p.Outputs) {
-		n.Layers = append(n.Layers, heads.Layer{W: zeros(in, out)})
+		n.Layers = append(n.Layers, train.Layer{W: zeros(in, out)})
 		in = out
 	}
-	return slices.Repeat([]heads.Network{n}, len(p.Models)), nil
+	return slices.Repeat([]train.Network{n}, len(p.Models)), nil
 }

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -32,8 +33,8 @@ var Distillation = ood.Method{
 const streamTeacher = 0x7465616368
 
 type distillation struct {
-	Teacher heads.Network `state:"teacher"`
-	Student heads.Network `state:"student"`
+	Teacher train.Network `state:"teacher"`
+	Student train.Network `state:"student"`
 }
 
 // Restored implements rows.Restored.
@@ -52,7 +53,7 @@ func fitDistillation(ctx context.Context, t ood.Training, p ood.Values) (ood.Fit
 	if err != nil {
 		return nil, err
 	}
-	s.Student, err = trainOne(ctx, t, heads.Problem{Y: y, Outputs: k, Loss: heads.MSE, Epochs: p.Int("epochs")}, heads.ModelConfig{})
+	s.Student, err = trainOne(ctx, t, train.Problem{Y: y, Outputs: k, Loss: train.MSE, Epochs: p.Int("epochs")}, train.ModelConfig{})
 	return s, err
 }
 

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -32,8 +34,8 @@ var DropoutQuantiles = heads.QuantileMethod{
 }
 
 func fitDropout(ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any) ([][]heads.QuantileRegressor, error) {
-	problem := heads.Problem{Outputs: 1, Loss: heads.MSE}
-	return fitNetworks(ctx, r, seeds, grid, problem, .1, func(n heads.RegressionNetworks, c heads.ModelConfig) heads.QuantileRegressor {
+	problem := train.Problem{Outputs: 1, Loss: train.MSE}
+	return fitNetworks(ctx, r, seeds, grid, problem, .1, func(n heads.RegressionNetworks, c train.ModelConfig) heads.QuantileRegressor {
 		return &dropoutQuantiles{n, c.Dropout, c.Seed}
 	})
 }
@@ -93,11 +95,11 @@ func empirical(sorted []float32, level float64) float64 {
 
 // thinned is a network with one output, and the masks of its passes.
 type thinned struct {
-	network heads.Network
+	network train.Network
 	masks   [][]float32 // per hidden layer, passes × width: 0 or 1/(1−rate)
 }
 
-func thin(n heads.Network, rate float64, seed uint64) thinned {
+func thin(n train.Network, rate float64, seed uint64) thinned {
 	t := thinned{network: n}
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, l := range n.Layers[:len(n.Layers)-1] {
@@ -157,7 +159,7 @@ func (t thinned) outputs(dst, a blas32.General, masks []float32) {
 }
 
 // dropped is the layer after the units of its input that a pass drops.
-func dropped(l heads.Layer, masks []float32, pass int) heads.Layer {
+func dropped(l train.Layer, masks []float32, pass int) train.Layer {
 	w := newDense(l.In(), l.Out())
 	for j := range l.In() {
 		m := masks[pass*l.In()+j]
@@ -165,11 +167,11 @@ func dropped(l heads.Layer, masks []float32, pass int) heads.Layer {
 			w.Data[j*w.Stride+k] = m * l.W.Data[j*l.W.Stride+k]
 		}
 	}
-	return heads.Layer{W: w, B: l.B}
+	return train.Layer{W: w, B: l.B}
 }
 
 // hidden is a layer with ReLU.
-func hidden(l heads.Layer, x blas32.General) blas32.General {
+func hidden(l train.Layer, x blas32.General) blas32.General {
 	out := newDense(x.Rows, l.Out())
 	l.Apply(out, x)
 	for i, v := range out.Data {

@@ -6,10 +6,11 @@ import (
 	"os"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/rows"
 )
@@ -62,10 +63,10 @@ func TestOracleAgreesWithScikitLearn(t *testing.T) {
 
 func TestTrainedScoresAgreeWithPyTorch(t *testing.T) {
 	ref := readPaperReference(t)
-	layers := func(names ...string) heads.Network {
-		var n heads.Network
+	layers := func(names ...string) train.Network {
+		var n train.Network
 		for i := 0; i < len(names); i += 2 {
-			l := heads.Layer{W: general(ref.Weights[names[i]])}
+			l := train.Layer{W: general(ref.Weights[names[i]])}
 			if b := names[i+1]; b != "" {
 				l.B = ref.Weights[b][0]
 			}
@@ -83,17 +84,17 @@ func TestTrainedScoresAgreeWithPyTorch(t *testing.T) {
 		return s
 	}
 	compareScores(t, restored(baselines.Distillation, &struct {
-		Teacher heads.Network `state:"teacher"`
-		Student heads.Network `state:"student"`
+		Teacher train.Network `state:"teacher"`
+		Student train.Network `state:"student"`
 	}{layers("w0", "b0", "w1", "b1"), layers("ws", "bs")}), ref.Test, ref.Distillation, 1e-5)
 	compareScores(t, restored(baselines.SVDD, &struct {
-		Network heads.Network `state:"network"`
+		Network train.Network `state:"network"`
 		Centre  []float32     `state:"centre[k]"`
 	}{layers("w0", "", "w1", ""), ref.Weights["centre"][0]}), ref.Test, ref.SVDD, 1e-5)
 }
 
 // output is a network's output for one row, term by term.
-func output(layers []heads.Layer, x []float32) []float64 {
+func output(layers []train.Layer, x []float32) []float64 {
 	var in []float64
 	for _, v := range x {
 		in = append(in, float64(v))
@@ -124,9 +125,9 @@ func TestPaperProblems(t *testing.T) {
 	params := ood.Params{"k": 7., "epochs": 3.}
 	row := func(m blas32.General, i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
 	near := func(got float32, want float64) bool { return math.Abs(float64(got)-want) < 1e-5 }
-	as := func(p heads.Problem, hidden int, noBias bool) bool {
+	as := func(p train.Problem, hidden int, noBias bool) bool {
 		m := p.Models[0]
-		return p.Loss == heads.MSE && p.Epochs == 3 && p.BatchSize == 64 && p.Outputs == 7 && len(p.Hidden) == hidden &&
+		return p.Loss == train.MSE && p.Epochs == 3 && p.BatchSize == 64 && p.Outputs == 7 && len(p.Hidden) == hidden &&
 			p.NoBias == noBias && len(p.Models) == 1 && m.LearningRate == 1e-3 && m.Target == -1 && m.Seed == training.Seed
 	}
 
@@ -136,8 +137,8 @@ func TestPaperProblems(t *testing.T) {
 	}
 	p := r.problems[0]
 	var drawn struct {
-		Teacher heads.Network `state:"teacher"`
-		Student heads.Network `state:"student"`
+		Teacher train.Network `state:"teacher"`
+		Student train.Network `state:"student"`
 	}
 	st := s.State()
 	delete(st.Params, "width of features")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
@@ -33,8 +35,8 @@ func fitQualityDriven(ctx context.Context, r heads.Regression, seeds []uint64, g
 	if len(levels) != 2 {
 		return nil, fmt.Errorf("a quality-driven interval has two levels, not %d", len(levels))
 	}
-	problem := heads.Problem{Outputs: 2, Loss: heads.QualityDriven, Levels: levels}
-	return fitNetworks(ctx, r, seeds, grid, problem, 0, func(n heads.RegressionNetworks, _ heads.ModelConfig) heads.QuantileRegressor {
+	problem := train.Problem{Outputs: 2, Loss: train.QualityDriven, Levels: levels}
+	return fitNetworks(ctx, r, seeds, grid, problem, 0, func(n heads.RegressionNetworks, _ train.ModelConfig) heads.QuantileRegressor {
 		return &qualityDriven{n, levels}
 	})
 }

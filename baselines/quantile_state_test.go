@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/baselines"
@@ -20,8 +22,8 @@ import (
 // are drawn: what is stored of a network does not depend on what it learnt.
 type randomTrainer struct{}
 
-func (randomTrainer) Train(_ context.Context, p heads.Problem) ([]heads.Network, error) {
-	networks := make([]heads.Network, len(p.Models))
+func (randomTrainer) Train(_ context.Context, p train.Problem) ([]train.Network, error) {
+	networks := make([]train.Network, len(p.Models))
 	for m := range networks {
 		rng := rand.New(rand.NewPCG(p.Models[m].Seed, uint64(m)))
 		in := p.X.Cols
@@ -29,7 +31,7 @@ func (randomTrainer) Train(_ context.Context, p heads.Problem) ([]heads.Network,
 			in++
 		}
 		for _, out := range append(slices.Clone(p.Hidden), p.Outputs) {
-			l := heads.Layer{W: blas32.General{Rows: in, Cols: out, Stride: out, Data: make([]float32, in*out)}, B: make([]float32, out)}
+			l := train.Layer{W: blas32.General{Rows: in, Cols: out, Stride: out, Data: make([]float32, in*out)}, B: make([]float32, out)}
 			for _, data := range [][]float32{l.W.Data, l.B} {
 				for i := range data {
 					data[i] = float32(rng.NormFloat64())

@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -47,7 +49,7 @@ func networkGrid(dropout ...float64) []map[string]any {
 // networkParams are the parameters of one configuration.
 type networkParams struct {
 	networkShape
-	config heads.ModelConfig
+	config train.ModelConfig
 }
 
 // networkShape is what networks that are trained together have in common.
@@ -64,7 +66,7 @@ func (s networkShape) widths() []int {
 func readNetworkParams(p *ood.ParamReader, dropout float64) networkParams {
 	return networkParams{
 		networkShape: networkShape{hidden: p.Between("hidden", 64, 1, mostUnits), layers: p.Between("layers", 1, 0, mostLayers), batch: p.Count("batch", 64)},
-		config: heads.ModelConfig{
+		config: train.ModelConfig{
 			LearningRate: p.Positive("learning_rate", 1e-3), WeightDecay: p.NonNegative("weight_decay", 0),
 			Dropout: p.NonNegative("dropout", dropout), Averaging: p.NonNegative("averaging", 0),
 		},
@@ -72,13 +74,13 @@ func readNetworkParams(p *ood.ParamReader, dropout float64) networkParams {
 }
 
 // networkFit trains what a method asks for with one configuration and seed.
-type networkFit func(n heads.RegressionNetworks, c heads.ModelConfig) heads.QuantileRegressor
+type networkFit func(n heads.RegressionNetworks, c train.ModelConfig) heads.QuantileRegressor
 
 // fitNetworks trains all seeds and configurations of one shape at once.
 // problem says what is learnt.
 func fitNetworks(
 	ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any,
-	problem heads.Problem, dropout float64, finish networkFit,
+	problem train.Problem, dropout float64, finish networkFit,
 ) ([][]heads.QuantileRegressor, error) {
 	configs := make([]networkParams, len(grid))
 	groups := map[networkShape][]int{}
@@ -132,11 +134,11 @@ func fitNetworks(
 }
 
 // validationOf is nil where there are no rows to validate on.
-func validationOf(r heads.Regression) *heads.Validation {
+func validationOf(r heads.Regression) *train.Validation {
 	if r.ValidationX.Rows == 0 {
 		return nil
 	}
-	return &heads.Validation{X: r.ValidationX, Y: r.ValidationY}
+	return &train.Validation{X: r.ValidationX, Y: r.ValidationY}
 }
 
 // gridFit is the type of heads.QuantileMethod.FitGrid.

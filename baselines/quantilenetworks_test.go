@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
@@ -14,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 )
 
-func quantileTrainer(t testing.TB) heads.Trainer {
+func quantileTrainer(t testing.TB) train.Trainer {
 	t.Helper()
 	orttest.Open(t)
 	e, err := fit.New(context.Background(), fit.Options{Provider: "cpu", NoInstall: true, Threads: 1})
@@ -135,10 +137,10 @@ func small(outputs int, widths ...int) heads.RegressionNetworks {
 		X: heads.Standard{Mean: []float64{1, -1}, Scale: []float64{2, 3}},
 		Y: heads.Standard{Mean: []float64{50}, Scale: []float64{4}},
 	}
-	var network heads.Network
+	var network train.Network
 	in := 2
 	for _, out := range append(widths, outputs) {
-		l := heads.Layer{W: newDense(in, out), B: make([]float32, out)}
+		l := train.Layer{W: newDense(in, out), B: make([]float32, out)}
 		for _, data := range [][]float32{l.W.Data, l.B} {
 			for i := range data {
 				data[i] = float32(rng.NormFloat64())
@@ -147,7 +149,7 @@ func small(outputs int, widths ...int) heads.RegressionNetworks {
 		network.Layers = append(network.Layers, l)
 		in = out
 	}
-	n.Networks = []heads.Network{network}
+	n.Networks = []train.Network{network}
 	return n
 }
 
@@ -232,7 +234,7 @@ func TestDropoutLayers(t *testing.T) {
 		p := thin(network, .4, 3)
 		got := p.apply(x)
 		for _, pass := range []int{0, 1, 999} {
-			masked := heads.Network{Layers: slices.Clone(network.Layers)}
+			masked := train.Network{Layers: slices.Clone(network.Layers)}
 			for k := range widths {
 				masked.Layers[k+1] = dropped(network.Layers[k+1], p.masks[k], pass)
 			}

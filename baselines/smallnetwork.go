@@ -6,9 +6,10 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -24,8 +25,8 @@ func smallNetworkParams() []ood.Param {
 
 // drawNetwork draws a network whose layers have the widths given, from the
 // input on: weights and biases of a layer of d inputs are uniform on ±1/√d.
-func drawNetwork(rng *rand.Rand, biased bool, widths ...int) heads.Network {
-	var n heads.Network
+func drawNetwork(rng *rand.Rand, biased bool, widths ...int) train.Network {
+	var n train.Network
 	for i, in := range widths[:len(widths)-1] {
 		out := widths[i+1]
 		draw := func(count int) []float32 {
@@ -35,7 +36,7 @@ func drawNetwork(rng *rand.Rand, biased bool, widths ...int) heads.Network {
 			}
 			return v
 		}
-		l := heads.Layer{W: blas32.General{Rows: in, Cols: out, Stride: out, Data: draw(in * out)}}
+		l := train.Layer{W: blas32.General{Rows: in, Cols: out, Stride: out, Data: draw(in * out)}}
 		if biased {
 			l.B = draw(out)
 		}
@@ -48,7 +49,7 @@ func drawNetwork(rng *rand.Rand, biased bool, widths ...int) heads.Network {
 const smallBlock = 1024
 
 // eachOutput calls visit with what n makes of rows of phi, block after block.
-func eachOutput(ctx context.Context, n heads.Network, phi blas32.General, visit func(first int, out blas32.General)) error {
+func eachOutput(ctx context.Context, n train.Network, phi blas32.General, visit func(first int, out blas32.General)) error {
 	for i := 0; i < phi.Rows; i += smallBlock {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -61,17 +62,17 @@ func eachOutput(ctx context.Context, n heads.Network, phi blas32.General, visit 
 
 // trainOne trains the single model of p on the features of t, with the
 // learning rate and batch size of the paper.
-func trainOne(ctx context.Context, t ood.Training, p heads.Problem, model heads.ModelConfig) (heads.Network, error) {
+func trainOne(ctx context.Context, t ood.Training, p train.Problem, model train.ModelConfig) (train.Network, error) {
 	p.X, p.BatchSize = t.Features, 64
 	model.Seed, model.LearningRate, model.Target = t.Seed, 1e-3, -1
-	p.Models = []heads.ModelConfig{model}
+	p.Models = []train.ModelConfig{model}
 	p.Progress = func(done, total int) { t.Tell(float64(done) / float64(total)) }
 	networks, err := t.Trainer.Train(ctx, p)
 	if err != nil {
-		return heads.Network{}, err
+		return train.Network{}, err
 	}
 	if len(networks) != 1 {
-		return heads.Network{}, fmt.Errorf("the trainer made %d networks of one", len(networks))
+		return train.Network{}, fmt.Errorf("the trainer made %d networks of one", len(networks))
 	}
 	n := networks[0]
 	if err := n.Validate(); err != nil {

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -29,7 +30,7 @@ var SVDD = ood.Method{
 const streamSVDD = 0x73766464
 
 type svdd struct {
-	Network heads.Network `state:"network"`
+	Network train.Network `state:"network"`
 	Centre  []float32     `state:"centre[k]"`
 }
 
@@ -59,10 +60,10 @@ func fitSVDD(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, err
 	for _, v := range mean {
 		s.Centre = append(s.Centre, float32(v/float64(t.Features.Rows)))
 	}
-	s.Network, err = trainOne(ctx, t, heads.Problem{
+	s.Network, err = trainOne(ctx, t, train.Problem{
 		Y: blas32.General{Rows: 1, Cols: k, Stride: k, Data: s.Centre}, Hidden: []int{smallHidden}, Outputs: k,
-		NoBias: true, Loss: heads.MSE, Epochs: p.Int("epochs"),
-	}, heads.ModelConfig{Start: start.Layers})
+		NoBias: true, Loss: train.MSE, Epochs: p.Int("epochs"),
+	}, train.ModelConfig{Start: start.Layers})
 	return s, err
 }
 

@@ -5,19 +5,19 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
-
-	"github.com/attach-uncertainty/attach/heads"
 )
 
-// plainTrainer is a heads.Trainer for what methods of this package ask of one:
+// plainTrainer is a train.Trainer for what methods of this package ask of one:
 // networks that learn all targets, by Adam on all rows at once, in float64.
 type plainTrainer struct{}
 
-func (plainTrainer) Train(ctx context.Context, p heads.Problem) ([]heads.Network, error) {
-	networks := make([]heads.Network, len(p.Models))
+func (plainTrainer) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
+	networks := make([]train.Network, len(p.Models))
 	for i, m := range p.Models {
 		n, err := trainPlain(ctx, p, m)
 		if err != nil {
@@ -59,7 +59,7 @@ func matrix64(rows, cols int) blas64.General {
 	return blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: make([]float64, rows*cols)}
 }
 
-func (l *plainLayer) start(from heads.Layer) {
+func (l *plainLayer) start(from train.Layer) {
 	for i := range from.W.Rows {
 		for j := range from.W.Cols {
 			l.w.Data[i*l.w.Stride+j] = float64(from.W.Data[i*from.W.Stride+j])
@@ -70,13 +70,13 @@ func (l *plainLayer) start(from heads.Layer) {
 	}
 }
 
-func (l *plainLayer) rounded() heads.Layer {
+func (l *plainLayer) rounded() train.Layer {
 	data := make([]float32, len(l.w.Data))
 	for i, v := range l.w.Data {
 		data[i] = float32(v)
 	}
 	split := l.in * l.w.Cols
-	out := heads.Layer{W: blas32.General{Rows: l.in, Cols: l.w.Cols, Stride: l.w.Cols, Data: data[:split:split]}}
+	out := train.Layer{W: blas32.General{Rows: l.in, Cols: l.w.Cols, Stride: l.w.Cols, Data: data[:split:split]}}
 	if l.w.Rows > l.in {
 		out.B = data[split:]
 	}
@@ -96,7 +96,7 @@ func (l *plainLayer) adam(rate float64, step int) {
 // plainSteps bounds the steps, however many epochs there are.
 const plainSteps = 100
 
-func trainPlain(ctx context.Context, p heads.Problem, m heads.ModelConfig) ([]*plainLayer, error) {
+func trainPlain(ctx context.Context, p train.Problem, m train.ModelConfig) ([]*plainLayer, error) {
 	rng := rand.New(rand.NewPCG(m.Seed, 1))
 	var layers []*plainLayer
 	in := p.X.Cols
@@ -173,7 +173,7 @@ func descend(layers []*plainLayer, x blas64.General, slope func(out blas64.Gener
 }
 
 // slopes replaces outputs by the derivatives of the mean loss.
-func slopes(out blas64.General, p heads.Problem) {
+func slopes(out blas64.General, p train.Problem) {
 	for i := range out.Rows {
 		for j := range out.Cols {
 			f, y := &out.Data[i*out.Stride+j], 0.
@@ -184,13 +184,13 @@ func slopes(out blas64.General, p heads.Problem) {
 				y = float64(p.Y.Data[i*p.Y.Stride+j])
 			}
 			switch r := *f - y; p.Loss {
-			case heads.BCE:
+			case train.BCE:
 				*f = 1/(1+math.Exp(-*f)) - y
-			case heads.MSE:
+			case train.MSE:
 				*f = 2 * r
-			case heads.L1:
+			case train.L1:
 				*f = math.Copysign(1, r)
-			case heads.Pinball:
+			case train.Pinball:
 				*f = 1 - p.Levels[j]
 				if r < 0 {
 					*f = -p.Levels[j]
@@ -220,7 +220,7 @@ func orthonormalSlope(l *plainLayer, lambda float64) {
 }
 
 // noisySlope adds the gradients of the penalties that are measured with noise.
-func noisySlope(layers []*plainLayer, x blas64.General, m heads.ModelConfig, rng *rand.Rand) {
+func noisySlope(layers []*plainLayer, x blas64.General, m train.ModelConfig, rng *rand.Rand) {
 	if m.GradientPenalty == 0 && m.Diversity == 0 {
 		return
 	}

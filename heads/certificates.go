@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -24,7 +26,7 @@ type CertificatesOptions struct {
 
 	// Loss compares certificates with the target 0. MSE, and "", are solved
 	// exactly unless Trained is set; all other losses are trained.
-	Loss Loss
+	Loss train.Loss
 	// Trained asks for stochastic gradient descent whatever the loss; then
 	// "" stands for BCE.
 	Trained bool
@@ -63,7 +65,7 @@ type Certificates struct {
 	C        blas32.General `state:"certificates[h,k]"`
 	Mean     []float32      `state:"mean[h],optional"`           // subtracted from rows; nil if not centred
 	UnitNorm bool           `state:"unit_norm"`                  // rows are scaled to Euclidean norm 1, before Mean is subtracted
-	Loss     Loss           `state:"loss,of=bce|mse|l1|pinball"` // decides the score; see Score
+	Loss     train.Loss     `state:"loss,of=bce|mse|l1|pinball"` // decides the score; see Score
 	Exact    bool           `state:"exact"`                      // solved, not trained
 	Lambda   float64        `state:"lambda,least=0"`             // weight of the penalty in the fit
 }
@@ -124,7 +126,7 @@ func (c *Certificates) Score(dst []float64, phi blas32.General) []float64 {
 // multiplies.
 func (c *Certificates) reduce(f []float32, scale float64) float64 {
 	var s float64
-	if c.Loss == BCE {
+	if c.Loss == train.BCE {
 		for _, v := range f {
 			p := 1 / (1 + math.Exp(-scale*float64(v)))
 			s += p * p
@@ -162,12 +164,12 @@ func (o CertificatesOptions) resolve(n, h int) (CertificatesOptions, error) {
 		o.K = DefaultK(h)
 	}
 	if o.Loss == "" {
-		o.Loss = MSE
+		o.Loss = train.MSE
 		if o.Trained {
-			o.Loss = BCE
+			o.Loss = train.BCE
 		}
 	}
-	o.Trained = o.Trained || o.Loss != MSE
+	o.Trained = o.Trained || o.Loss != train.MSE
 	if o.Level == 0 {
 		o.Level = 0.5
 	}
@@ -195,7 +197,7 @@ func (o CertificatesOptions) resolve(n, h int) (CertificatesOptions, error) {
 		return o, fmt.Errorf("epochs %d, batch size %d, learning rate %v: all must be positive", o.Epochs, o.BatchSize, o.LearningRate)
 	}
 	switch o.Loss {
-	case BCE, MSE, L1, Pinball:
+	case train.BCE, train.MSE, train.L1, train.Pinball:
 	default:
 		return o, fmt.Errorf("loss %q is not one of bce, mse, l1, pinball", o.Loss)
 	}

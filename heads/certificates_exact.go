@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/attach-uncertainty/attach/internal/eigen"
@@ -40,7 +42,7 @@ func ExactCertificates(m *Moments, o CertificatesOptions) (*Certificates, error)
 	}
 
 	c := &Certificates{
-		C: rows.New(h, o.K), UnitNorm: m.UnitNorm, Loss: MSE, Exact: true, Lambda: o.Lambda,
+		C: rows.New(h, o.K), UnitNorm: m.UnitNorm, Loss: train.MSE, Exact: true, Lambda: o.Lambda,
 	}
 	for j := range o.K {
 		scale := 1.0

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/rows"
@@ -13,7 +15,7 @@ import (
 // FitCertificates fits certificates to in-domain features phi, n×h. The
 // trainer tr is not used, and may be nil, where the squared loss is solved
 // exactly.
-func FitCertificates(ctx context.Context, phi blas32.General, tr Trainer, o CertificatesOptions) (*Certificates, error) {
+func FitCertificates(ctx context.Context, phi blas32.General, tr train.Trainer, o CertificatesOptions) (*Certificates, error) {
 	fitted, err := FitCertificatesGrid(ctx, phi, tr, []CertificatesOptions{o}, nil)
 	if err != nil {
 		return nil, err
@@ -29,7 +31,7 @@ func FitCertificates(ctx context.Context, phi blas32.General, tr Trainer, o Cert
 // The function progress, if not nil, is called with the share of training that
 // is done.
 func FitCertificatesGrid(
-	ctx context.Context, phi blas32.General, tr Trainer, grid []CertificatesOptions, progress func(share float64),
+	ctx context.Context, phi blas32.General, tr train.Trainer, grid []CertificatesOptions, progress func(share float64),
 ) ([]*Certificates, error) {
 	if err := rows.CheckFinite("features", phi); err != nil {
 		return nil, err
@@ -112,7 +114,7 @@ func FitCertificatesGrid(
 type certificatesGroup struct {
 	k, epochs, batch int
 	unitNorm, centre bool
-	loss             Loss
+	loss             train.Loss
 	level            float64
 }
 
@@ -124,7 +126,7 @@ func groupOf(o CertificatesOptions) certificatesGroup {
 }
 
 // trainCertificates trains one group; every configuration is resolved.
-func trainCertificates(ctx context.Context, phi blas32.General, mean []float32, tr Trainer, group []CertificatesOptions) ([]*Certificates, error) {
+func trainCertificates(ctx context.Context, phi blas32.General, mean []float32, tr train.Trainer, group []CertificatesOptions) ([]*Certificates, error) {
 	first := group[0]
 	x := phi
 	if first.UnitNorm || mean != nil {
@@ -133,18 +135,18 @@ func trainCertificates(ctx context.Context, phi blas32.General, mean []float32, 
 			prepareRow(x.Data[i*x.Stride:(i+1)*x.Stride], phi.Data[i*phi.Stride:i*phi.Stride+phi.Cols], first.UnitNorm, mean)
 		}
 	}
-	p := Problem{
+	p := train.Problem{
 		X: x, Outputs: first.K, NoBias: true, Loss: first.Loss,
 		Epochs: first.Epochs, BatchSize: first.BatchSize, Progress: first.Progress,
 	}
-	if first.Loss == Pinball {
+	if first.Loss == train.Pinball {
 		p.Levels = make([]float64, first.K)
 		for j := range p.Levels {
 			p.Levels[j] = first.Level
 		}
 	}
 	for _, o := range group {
-		p.Models = append(p.Models, ModelConfig{
+		p.Models = append(p.Models, train.ModelConfig{
 			Seed: o.Seed, LearningRate: o.LearningRate, Orthonormal: o.Lambda, Target: -1,
 		})
 	}
@@ -152,7 +154,7 @@ func trainCertificates(ctx context.Context, phi blas32.General, mean []float32, 
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTrained(networks, len(group), phi.Cols, first.K); err != nil {
+	if err := train.Check(networks, len(group), phi.Cols, first.K); err != nil {
 		return nil, fmt.Errorf("training of certificates ended badly: %w", err)
 	}
 	fitted := make([]*Certificates, len(group))

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/mat"
 
@@ -172,7 +174,7 @@ func naiveScore(c *Certificates, row []float32) float64 {
 		for j := range x {
 			f += x[j] * float64(c.C.Data[j*c.C.Stride+k])
 		}
-		if c.Loss == BCE {
+		if c.Loss == train.BCE {
 			f = 1 / (1 + math.Exp(-f))
 		}
 		s += f * f
@@ -185,7 +187,7 @@ func TestCertificatesScore(t *testing.T) {
 	clear(phi.Data[5*phi.Stride : 5*phi.Stride+7])
 	c := randomRows(7, 3, 0, 9)
 	mean := []float32{1, 0, -1, 0.5, 2, 0, 0.1}
-	for _, loss := range []Loss{MSE, BCE, L1, Pinball} {
+	for _, loss := range []train.Loss{train.MSE, train.BCE, train.L1, train.Pinball} {
 		for _, unit := range []bool{false, true} {
 			for _, m := range [][]float32{nil, mean} {
 				cert := &Certificates{C: c, Mean: m, UnitNorm: unit, Loss: loss}
@@ -213,11 +215,11 @@ func TestCertificatesScore(t *testing.T) {
 
 // recorder is a Trainer that notes what it is asked and returns small random
 // weights.
-type recorder struct{ problems []Problem }
+type recorder struct{ problems []train.Problem }
 
-func (r *recorder) Train(ctx context.Context, p Problem) ([]Network, error) {
+func (r *recorder) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
 	r.problems = append(r.problems, p)
-	nets := make([]Network, len(p.Models))
+	nets := make([]train.Network, len(p.Models))
 	for m, cfg := range p.Models {
 		rng := rand.New(rand.NewPCG(cfg.Seed, 1))
 		in := p.X.Cols
@@ -225,7 +227,7 @@ func (r *recorder) Train(ctx context.Context, p Problem) ([]Network, error) {
 			in++
 		}
 		for _, out := range append(append([]int{}, p.Hidden...), p.Outputs) {
-			l := Layer{W: rows.New(in, out)}
+			l := train.Layer{W: rows.New(in, out)}
 			for i := range l.W.Data {
 				l.W.Data[i] = float32(rng.NormFloat64() * 0.5)
 			}
@@ -245,11 +247,11 @@ func (r *recorder) Train(ctx context.Context, p Problem) ([]Network, error) {
 func TestFitCertificatesGrid(t *testing.T) {
 	phi := randomRows(60, 6, 1, 3)
 	grid := []CertificatesOptions{
-		{K: 3, Loss: BCE, Lambda: 1, Seed: 1},
+		{K: 3, Loss: train.BCE, Lambda: 1, Seed: 1},
 		{K: 3},
-		{K: 3, Loss: BCE, Lambda: 10, Seed: 2, LearningRate: 0.1},
-		{K: 3, Trained: true, Loss: MSE},
-		{K: 4, Loss: Pinball, UnitNorm: true, Centre: true, Level: 0.9, Epochs: 3, BatchSize: 7},
+		{K: 3, Loss: train.BCE, Lambda: 10, Seed: 2, LearningRate: 0.1},
+		{K: 3, Trained: true, Loss: train.MSE},
+		{K: 4, Loss: train.Pinball, UnitNorm: true, Centre: true, Level: 0.9, Epochs: 3, BatchSize: 7},
 	}
 	tr := &recorder{}
 	got, err := FitCertificatesGrid(context.Background(), phi, tr, grid, nil)
@@ -260,11 +262,11 @@ func TestFitCertificatesGrid(t *testing.T) {
 		t.Fatalf("%d runs, want 3", len(tr.problems))
 	}
 	p := tr.problems[0]
-	want := []ModelConfig{
+	want := []train.ModelConfig{
 		{Seed: 1, LearningRate: 1e-3, Orthonormal: 1, Target: -1},
 		{Seed: 2, LearningRate: 0.1, Orthonormal: 10, Target: -1},
 	}
-	if !reflect.DeepEqual(p.Models, want) || p.Loss != BCE || !p.NoBias || p.Outputs != 3 || p.Epochs != 10 || p.BatchSize != 64 {
+	if !reflect.DeepEqual(p.Models, want) || p.Loss != train.BCE || !p.NoBias || p.Outputs != 3 || p.Epochs != 10 || p.BatchSize != 64 {
 		t.Errorf("first run is %+v", p)
 	}
 	last := tr.problems[2]
@@ -299,7 +301,7 @@ func TestFitCertificatesRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		ctx context.Context
 		phi blas32.General
-		tr  Trainer
+		tr  train.Trainer
 		o   CertificatesOptions
 	}{
 		"NaN":              {phi: nan},
@@ -312,9 +314,9 @@ func TestFitCertificatesRefuses(t *testing.T) {
 		"negative lambda":  {phi: good, o: CertificatesOptions{Lambda: -1}},
 		"NaN lambda":       {phi: good, o: CertificatesOptions{Lambda: math.NaN()}},
 		"unknown loss":     {phi: good, tr: &recorder{}, o: CertificatesOptions{Loss: "hinge"}},
-		"no trainer":       {phi: good, o: CertificatesOptions{Loss: BCE}},
-		"level":            {phi: good, tr: &recorder{}, o: CertificatesOptions{Loss: Pinball, Level: 2}},
-		"epochs":           {phi: good, tr: &recorder{}, o: CertificatesOptions{Loss: BCE, Epochs: -1}},
+		"no trainer":       {phi: good, o: CertificatesOptions{Loss: train.BCE}},
+		"level":            {phi: good, tr: &recorder{}, o: CertificatesOptions{Loss: train.Pinball, Level: 2}},
+		"epochs":           {phi: good, tr: &recorder{}, o: CertificatesOptions{Loss: train.BCE, Epochs: -1}},
 		"cancelled":        {ctx: cancelled, phi: good},
 	} {
 		if tt.ctx == nil {

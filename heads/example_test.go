@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
@@ -60,10 +62,10 @@ func ExampleMoments() {
 // one that learns.
 type oracle struct{}
 
-func (oracle) Train(_ context.Context, p heads.Problem) ([]heads.Network, error) {
+func (oracle) Train(_ context.Context, p train.Problem) ([]train.Network, error) {
 	// One input and the level, (τ−0.5)·12, to one output.
 	w := blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{0, 0.25}}
-	return []heads.Network{{Layers: []heads.Layer{{W: w, B: []float32{0}}}}}, nil
+	return []train.Network{{Layers: []train.Layer{{W: w, B: []float32{0}}}}}, nil
 }
 
 func ExampleFitSQR() {
@@ -81,9 +83,9 @@ func ExampleFitSQR() {
 func ExampleFitRegressionNetworks() {
 	x := blas32.General{Rows: 3, Cols: 2, Stride: 2, Data: []float32{0, 5, 1, 6, 2, 4}}
 	y := blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{10, 20, 30}}
-	fitted, err := heads.FitRegressionNetworks(context.Background(), x, y, oracle{}, heads.Problem{
-		Outputs: 1, Loss: heads.MSE, Epochs: 1, BatchSize: 3,
-		Models: []heads.ModelConfig{{LearningRate: 1e-3}},
+	fitted, err := heads.FitRegressionNetworks(context.Background(), x, y, oracle{}, train.Problem{
+		Outputs: 1, Loss: train.MSE, Epochs: 1, BatchSize: 3,
+		Models: []train.ModelConfig{{LearningRate: 1e-3}},
 	})
 	if err != nil {
 		panic(err)
@@ -97,7 +99,7 @@ func ExampleFitRegressionNetworks() {
 }
 
 func ExampleNetwork_Apply() {
-	n := heads.Network{Layers: []heads.Layer{
+	n := train.Network{Layers: []train.Layer{
 		{W: blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{1, -1}}},
 		{W: blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{1, 1}}, B: []float32{0.5}},
 	}}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/rows"
@@ -24,7 +26,7 @@ type NonlinearOptions struct {
 
 	// Loss compares certificates with the target 0: MSE, for which "" stands,
 	// BCE or L1.
-	Loss Loss
+	Loss train.Loss
 	// GradientPenalty and Diversity are the weights of the two penalties of
 	// the same name in ModelConfig. 0 is none.
 	GradientPenalty, Diversity float64
@@ -42,11 +44,11 @@ type NonlinearOptions struct {
 // in-domain rows, have a gradient of norm close to 1, and vary apart from each
 // other on noise of the rows' size.
 type NonlinearCertificates struct {
-	Network  Network   `state:"network"`
-	UnitNorm bool      `state:"unit_norm"`          // rows are scaled to Euclidean norm 1
-	Mean     []float32 `state:"mean[h]"`            // then subtracted
-	Scale    float64   `state:"scale,positive"`     // that rows are then divided by, so that their features have variance 1 on average
-	Loss     Loss      `state:"loss,of=mse|bce|l1"` // decides the score; see Score
+	Network  train.Network `state:"network"`
+	UnitNorm bool          `state:"unit_norm"`          // rows are scaled to Euclidean norm 1
+	Mean     []float32     `state:"mean[h]"`            // then subtracted
+	Scale    float64       `state:"scale,positive"`     // that rows are then divided by, so that their features have variance 1 on average
+	Loss     train.Loss    `state:"loss,of=mse|bce|l1"` // decides the score; see Score
 
 	GradientPenalty float64 `state:"gradient_penalty,least=0"` // weights in the fit
 	Diversity       float64 `state:"diversity,least=0"`
@@ -99,11 +101,11 @@ func (c *NonlinearCertificates) prepare(dst, phi blas32.General) {
 }
 
 // meanSquare is the score of a row from its certificates.
-func meanSquare(f []float32, loss Loss) float64 {
+func meanSquare(f []float32, loss train.Loss) float64 {
 	var s float64
 	for _, v := range f {
 		p := float64(v)
-		if loss == BCE {
+		if loss == train.BCE {
 			p = 1 / (1 + math.Exp(-p))
 		}
 		s += p * p
@@ -120,7 +122,7 @@ func (o NonlinearOptions) resolve(n, h int) (NonlinearOptions, error) {
 		o.Hidden = []int{64}
 	}
 	if o.Loss == "" {
-		o.Loss = MSE
+		o.Loss = train.MSE
 	}
 	if o.Epochs == 0 {
 		o.Epochs = 10
@@ -138,7 +140,7 @@ func (o NonlinearOptions) resolve(n, h int) (NonlinearOptions, error) {
 		return o, fmt.Errorf("rows have no features")
 	case o.K < 0:
 		return o, fmt.Errorf("%d certificates: there must be at least one", o.K)
-	case o.Loss != MSE && o.Loss != BCE && o.Loss != L1:
+	case o.Loss != train.MSE && o.Loss != train.BCE && o.Loss != train.L1:
 		return o, fmt.Errorf("loss %q is not one of mse, bce, l1", o.Loss)
 	}
 	for _, weight := range []float64{o.GradientPenalty, o.Diversity} {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/rows"
@@ -18,7 +20,7 @@ import (
 // gradient penalty and for variance of the predictions around zero. Here that
 // variance is measured on isotropic noise, where it is the paper's penalty
 // CᵀC = I if the certificates are linear.
-func FitNonlinearCertificates(ctx context.Context, phi blas32.General, tr Trainer, o NonlinearOptions) (*NonlinearCertificates, error) {
+func FitNonlinearCertificates(ctx context.Context, phi blas32.General, tr train.Trainer, o NonlinearOptions) (*NonlinearCertificates, error) {
 	fitted, err := FitNonlinearCertificatesGrid(ctx, phi, tr, []NonlinearOptions{o})
 	if err != nil {
 		return nil, err
@@ -29,7 +31,7 @@ func FitNonlinearCertificates(ctx context.Context, phi blas32.General, tr Traine
 // FitNonlinearCertificatesGrid fits several configurations to the same
 // features, in order. Those that differ in penalties, learning rate or seed
 // alone are trained together, and the first of such a group reports progress.
-func FitNonlinearCertificatesGrid(ctx context.Context, phi blas32.General, tr Trainer, grid []NonlinearOptions) ([]*NonlinearCertificates, error) {
+func FitNonlinearCertificatesGrid(ctx context.Context, phi blas32.General, tr train.Trainer, grid []NonlinearOptions) ([]*NonlinearCertificates, error) {
 	if err := rows.CheckFinite("features", phi); err != nil {
 		return nil, err
 	}
@@ -68,7 +70,7 @@ func FitNonlinearCertificatesGrid(ctx context.Context, phi blas32.General, tr Tr
 	return fitted, nil
 }
 
-func trainNonlinear(ctx context.Context, phi blas32.General, tr Trainer, group []NonlinearOptions) ([]*NonlinearCertificates, error) {
+func trainNonlinear(ctx context.Context, phi blas32.General, tr train.Trainer, group []NonlinearOptions) ([]*NonlinearCertificates, error) {
 	first := group[0]
 	base := NonlinearCertificates{UnitNorm: first.UnitNorm, Loss: first.Loss}
 	if err := base.standardise(phi); err != nil {
@@ -76,12 +78,12 @@ func trainNonlinear(ctx context.Context, phi blas32.General, tr Trainer, group [
 	}
 	x := rows.New(phi.Rows, phi.Cols)
 	base.prepare(x, phi)
-	p := Problem{
+	p := train.Problem{
 		X: x, Hidden: first.Hidden, Outputs: first.K, Loss: first.Loss,
 		Epochs: first.Epochs, BatchSize: first.BatchSize, Progress: first.Progress,
 	}
 	for _, o := range group {
-		p.Models = append(p.Models, ModelConfig{
+		p.Models = append(p.Models, train.ModelConfig{
 			Seed: o.Seed, LearningRate: o.LearningRate, Target: -1, GradientPenalty: o.GradientPenalty, Diversity: o.Diversity,
 		})
 	}
@@ -89,7 +91,7 @@ func trainNonlinear(ctx context.Context, phi blas32.General, tr Trainer, group [
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTrained(networks, len(group), phi.Cols, first.K); err != nil {
+	if err := train.Check(networks, len(group), phi.Cols, first.K); err != nil {
 		return nil, fmt.Errorf("training of non-linear certificates ended badly: %w", err)
 	}
 	fitted := make([]*NonlinearCertificates, len(group))

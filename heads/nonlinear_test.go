@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/rows"
@@ -38,7 +40,7 @@ func naiveNonlinearScore(c *NonlinearCertificates, row []float32) float64 {
 	}
 	var s float64
 	for _, f := range x {
-		if c.Loss == BCE {
+		if c.Loss == train.BCE {
 			f = 1 / (1 + math.Exp(-f))
 		}
 		s += f * f / float64(len(x))
@@ -50,7 +52,7 @@ func TestNonlinearCertificatesScore(t *testing.T) {
 	phi := randomRows(2100, 7, 0.4, 8)
 	clear(phi.Data[5*phi.Stride : 5*phi.Stride+7])
 	for _, o := range []NonlinearOptions{
-		{K: 3}, {Loss: BCE, Hidden: []int{5, 4}}, {Loss: L1, UnitNorm: true}, {UnitNorm: true, Hidden: []int{}},
+		{K: 3}, {Loss: train.BCE, Hidden: []int{5, 4}}, {Loss: train.L1, UnitNorm: true}, {UnitNorm: true, Hidden: []int{}},
 	} {
 		c, err := FitNonlinearCertificates(context.Background(), phi, &recorder{}, o)
 		if err != nil {
@@ -80,7 +82,7 @@ func TestNonlinearCertificatesGrid(t *testing.T) {
 	phi := randomRows(60, 6, 1, 3)
 	grid := []NonlinearOptions{
 		{GradientPenalty: 1, Diversity: 2, Seed: 4},
-		{Loss: BCE, Epochs: 3, BatchSize: 8, LearningRate: .1},
+		{Loss: train.BCE, Epochs: 3, BatchSize: 8, LearningRate: .1},
 		{GradientPenalty: 3, Seed: 5},
 		{UnitNorm: true, K: 2},
 	}
@@ -93,11 +95,11 @@ func TestNonlinearCertificatesGrid(t *testing.T) {
 		t.Fatalf("%d problems, %d fitted", len(r.problems), len(fitted))
 	}
 	p := r.problems[0]
-	want := []ModelConfig{
+	want := []train.ModelConfig{
 		{Seed: 4, LearningRate: 1e-3, Target: -1, GradientPenalty: 1, Diversity: 2},
 		{Seed: 5, LearningRate: 1e-3, Target: -1, GradientPenalty: 3},
 	}
-	if !reflect.DeepEqual(p.Models, want) || p.Epochs != 10 || p.BatchSize != 64 || p.Loss != MSE || p.Outputs != 6 ||
+	if !reflect.DeepEqual(p.Models, want) || p.Epochs != 10 || p.BatchSize != 64 || p.Loss != train.MSE || p.Outputs != 6 ||
 		!reflect.DeepEqual(p.Hidden, []int{64}) || p.NoBias || p.Y.Rows != 0 {
 		t.Errorf("the trainer is asked %+v", p)
 	}
@@ -129,7 +131,7 @@ func TestNonlinearCertificatesGrid(t *testing.T) {
 func TestNonlinearCertificatesRefuse(t *testing.T) {
 	phi := randomRows(60, 6, 1, 3)
 	for want, o := range map[string]NonlinearOptions{
-		"at least one": {K: -1}, `loss "pinball"`: {Loss: Pinball}, "weighted with -1": {Diversity: -1}, "weighted with +Inf": {GradientPenalty: math.Inf(1)},
+		"at least one": {K: -1}, `loss "pinball"`: {Loss: train.Pinball}, "weighted with -1": {Diversity: -1}, "weighted with +Inf": {GradientPenalty: math.Inf(1)},
 	} {
 		if _, err := FitNonlinearCertificates(context.Background(), phi, &recorder{}, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", o, err, want)

@@ -3,6 +3,8 @@ package heads
 import (
 	"context"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/rows"
@@ -20,7 +22,7 @@ type QuantileRegressor interface {
 // Regression is what a QuantileMethod is fitted on.
 type Regression struct {
 	X, Y    blas32.General // n×d inputs or features, n×t targets
-	Trainer Trainer        // for networks; nil where none is at hand
+	Trainer train.Trainer  // for networks; nil where none is at hand
 	// Levels are the levels that matter, such as α/2 and 1−α/2, for methods
 	// that fit each level on its own; methods of all levels ignore it.
 	Levels []float64

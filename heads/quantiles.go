@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"gonum.org/v1/gonum/blas"
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/quantile"
@@ -181,20 +182,20 @@ func (s *SQR) eachBlock(x blas32.General, levels []float64, use func(lo, t int, 
 // gridEvaluator runs one network on rows × levels. The first layer's product
 // is computed once per row: the level adds a multiple of one weight row.
 type gridEvaluator struct {
-	network Network
+	network train.Network
 	input   []float64        // (τ−0.5)·12 per level
-	x       Layer            // the first layer without the level's row
+	x       train.Layer      // the first layer without the level's row
 	level   []float32        // that row
 	first   blas32.General   // rows × width of the first layer
 	hidden  []blas32.General // rows·levels × width, per layer but the last
 }
 
-func newGridEvaluator(n Network, levels []float64, block int) *gridEvaluator {
+func newGridEvaluator(n train.Network, levels []float64, block int) *gridEvaluator {
 	first := n.Layers[0]
 	d := first.In() - 1
 	e := &gridEvaluator{
 		network: n,
-		x:       Layer{W: rows.Slice(first.W, 0, d), B: first.B},
+		x:       train.Layer{W: rows.Slice(first.W, 0, d), B: first.B},
 		level:   first.W.Data[d*first.W.Stride : d*first.W.Stride+first.Out()],
 		first:   rows.New(block, first.Out()),
 	}
@@ -232,21 +233,19 @@ func (e *gridEvaluator) evaluate(dst, x blas32.General) {
 				out[j] = b + u*e.level[j]
 			}
 			if len(e.hidden) > 0 {
-				relu(out)
+				train.ReLU(out)
 			}
 		}
 	}
 	for k := 1; k < len(e.network.Layers); k++ {
 		layer := e.network.Layers[k]
 		if k == len(e.network.Layers)-1 {
-			layer.fillBias(flat)
-			w := blas32.Vector{N: layer.In(), Inc: layer.W.Stride, Data: layer.W.Data}
-			blas32.Gemv(blas.NoTrans, 1, into, w, 1, blas32.Vector{N: flat.Rows, Inc: 1, Data: flat.Data})
+			layer.Apply(flat, into)
 			return
 		}
 		next := rows.Slice(e.hidden[k], 0, into.Rows)
 		layer.Apply(next, into)
-		relu(next.Data)
+		train.ReLU(next.Data)
 		into = next
 	}
 }

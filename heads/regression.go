@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/rows"
@@ -13,9 +15,9 @@ import (
 // RegressionNetworks are networks that learnt standardised targets from
 // standardised rows, one for each target.
 type RegressionNetworks struct {
-	Networks []Network `state:"networks,least=1"`
-	X        Standard  `state:"x"` // of inputs
-	Y        Standard  `state:"y"` // of targets
+	Networks []train.Network `state:"networks,least=1"`
+	X        Standard        `state:"x"` // of inputs
+	Y        Standard        `state:"y"` // of targets
 }
 
 // FitRegressionNetworks trains one network for each of p.Models and each
@@ -24,7 +26,7 @@ type RegressionNetworks struct {
 // Target of p.Models are not read. Target t of a model has the seed Seed+t.
 //
 // Columns of x that are constant are ignored in prediction.
-func FitRegressionNetworks(ctx context.Context, x, y blas32.General, tr Trainer, p Problem) ([]RegressionNetworks, error) {
+func FitRegressionNetworks(ctx context.Context, x, y blas32.General, tr train.Trainer, p train.Problem) ([]RegressionNetworks, error) {
 	if err := checkRegression(x, y); err != nil {
 		return nil, err
 	}
@@ -43,7 +45,7 @@ func FitRegressionNetworks(ctx context.Context, x, y blas32.General, tr Trainer,
 		p.Validation = &held
 	}
 	configs := p.Models
-	p.Models = make([]ModelConfig, 0, len(configs)*y.Cols)
+	p.Models = make([]train.ModelConfig, 0, len(configs)*y.Cols)
 	for _, c := range configs {
 		first := c.Seed
 		for t := range y.Cols {
@@ -117,7 +119,7 @@ func (r RegressionNetworks) Validate(levels, outputs int) error {
 			return err
 		}
 	}
-	return checkTrained(r.Networks, len(r.Y.Mean), len(r.X.Mean)+levels, outputs)
+	return train.Check(r.Networks, len(r.Y.Mean), len(r.X.Mean)+levels, outputs)
 }
 
 // regressionBlock bounds the rows whose hidden activations are held at once.

@@ -6,12 +6,14 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
 func TestFitSQRGrid(t *testing.T) {
 	x, y := randomRows(80, 3, 5, 1), randomRows(80, 2, -7, 2)
-	held := &Validation{X: randomRows(20, 3, 5, 3), Y: randomRows(20, 2, -7, 4), Levels: []float64{0.1, 0.9}}
+	held := &train.Validation{X: randomRows(20, 3, 5, 3), Y: randomRows(20, 2, -7, 4), Levels: []float64{0.1, 0.9}}
 	grid := []SQROptions{
 		{Hidden: []int{4}, Seed: 1, Epochs: 3, Validation: held},
 		{Hidden: []int{4}, Seed: 1, Epochs: 3, Levels: []float64{0.9, 0.1}, Validation: held},
@@ -25,7 +27,7 @@ func TestFitSQRGrid(t *testing.T) {
 	if len(tr.problems) != 2 {
 		t.Fatalf("%d runs, want 2", len(tr.problems))
 	}
-	want := []ModelConfig{
+	want := []train.ModelConfig{
 		{Seed: 1, LearningRate: 1e-3}, {Seed: 2, LearningRate: 1e-3, Target: 1},
 		{Seed: 9, LearningRate: 0.1, Dropout: 0.5, Averaging: 0.7}, {Seed: 10, LearningRate: 0.1, Dropout: 0.5, Averaging: 0.7, Target: 1},
 	}
@@ -56,11 +58,11 @@ func TestFitSQRGrid(t *testing.T) {
 
 func TestFitRegressionNetworksRefuses(t *testing.T) {
 	x, y := randomRows(10, 3, 0, 1), randomRows(10, 1, 0, 2)
-	p := Problem{Hidden: []int{2}, Outputs: 2, Loss: GaussianNLL, Epochs: 1, BatchSize: 5, Models: []ModelConfig{{LearningRate: 1}}}
+	p := train.Problem{Hidden: []int{2}, Outputs: 2, Loss: train.GaussianNLL, Epochs: 1, BatchSize: 5, Models: []train.ModelConfig{{LearningRate: 1}}}
 	if _, err := FitRegressionNetworks(context.Background(), x, y, nil, p); err == nil {
 		t.Error("no trainer was accepted")
 	}
-	p.Validation = &Validation{X: randomRows(5, 2, 0, 1), Y: randomRows(5, 1, 0, 2)}
+	p.Validation = &train.Validation{X: randomRows(5, 2, 0, 1), Y: randomRows(5, 1, 0, 2)}
 	if _, err := FitRegressionNetworks(context.Background(), x, y, &recorder{}, p); err == nil {
 		t.Error("validation rows of another width were accepted")
 	}
@@ -79,7 +81,7 @@ func TestFitRegressionNetworksRefuses(t *testing.T) {
 
 func TestGaussianVariance(t *testing.T) {
 	for v, want := range map[float64]float64{0: math.Ln2 + 1e-3, 1000: 1000.001, -1000: 1e-3, 2: math.Log(1+math.Exp(2)) + 1e-3} {
-		if got := GaussianVariance(v); math.Abs(got-want) > 1e-12*max(want, 1) {
+		if got := train.GaussianVariance(v); math.Abs(got-want) > 1e-12*max(want, 1) {
 			t.Errorf("variance of %v is %v, want %v", v, got, want)
 		}
 	}

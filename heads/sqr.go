@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/rows"
@@ -35,7 +37,7 @@ type SQROptions struct {
 
 	// Validation, if not nil, are rows in the units of x and y by whose
 	// pinball loss the weights to keep are chosen.
-	Validation *Validation
+	Validation *train.Validation
 
 	// Progress, if not nil, is called with steps done and their total.
 	Progress func(done, total int)
@@ -69,7 +71,7 @@ type SQR struct {
 // rows of x, n×d: features, or inputs. Targets are learnt by separate
 // networks that are trained together. Columns of x that are constant are
 // ignored in prediction.
-func FitSQR(ctx context.Context, x, y blas32.General, tr Trainer, o SQROptions) (*SQR, error) {
+func FitSQR(ctx context.Context, x, y blas32.General, tr train.Trainer, o SQROptions) (*SQR, error) {
 	fitted, err := FitSQRGrid(ctx, x, y, tr, []SQROptions{o})
 	if err != nil {
 		return nil, err
@@ -83,7 +85,7 @@ func FitSQR(ctx context.Context, x, y blas32.General, tr Trainer, o SQROptions) 
 //
 // Progress of the first configuration of each group is called, with the
 // group's steps.
-func FitSQRGrid(ctx context.Context, x, y blas32.General, tr Trainer, grid []SQROptions) ([]*SQR, error) {
+func FitSQRGrid(ctx context.Context, x, y blas32.General, tr train.Trainer, grid []SQROptions) ([]*SQR, error) {
 	groups := map[string][]int{}
 	var keys []string
 	resolved := make([]SQROptions, len(grid))
@@ -102,13 +104,13 @@ func FitSQRGrid(ctx context.Context, x, y blas32.General, tr Trainer, grid []SQR
 	fitted := make([]*SQR, len(grid))
 	for _, key := range keys {
 		o := resolved[groups[key][0]]
-		p := Problem{
-			Hidden: o.Hidden, Outputs: 1, Loss: Pinball, Conditional: true, Levels: o.Levels,
+		p := train.Problem{
+			Hidden: o.Hidden, Outputs: 1, Loss: train.Pinball, Conditional: true, Levels: o.Levels,
 			Epochs: o.Epochs, BatchSize: o.BatchSize, Validation: o.Validation, Progress: o.Progress,
 		}
 		for _, i := range groups[key] {
 			o := resolved[i]
-			p.Models = append(p.Models, ModelConfig{
+			p.Models = append(p.Models, train.ModelConfig{
 				Seed: o.Seed, LearningRate: o.LearningRate, WeightDecay: o.WeightDecay,
 				Decoupled: o.Decoupled, Dropout: o.Dropout, Averaging: o.Averaging,
 			})

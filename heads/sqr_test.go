@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
 
@@ -31,14 +33,14 @@ func TestFitSQRProblem(t *testing.T) {
 	}
 	s, tr := fitSQR(t, x, y, SQROptions{Hidden: []int{8, 5}, Seed: 11, WeightDecay: 0.1, Decoupled: true, Dropout: 0.25})
 	p := tr.problems[0]
-	want := []ModelConfig{
+	want := []train.ModelConfig{
 		{Seed: 11, LearningRate: 1e-3, WeightDecay: 0.1, Decoupled: true, Dropout: 0.25, Target: 0},
 		{Seed: 12, LearningRate: 1e-3, WeightDecay: 0.1, Decoupled: true, Dropout: 0.25, Target: 1},
 	}
 	if !reflect.DeepEqual(p.Models, want) {
 		t.Errorf("models %+v, want %+v", p.Models, want)
 	}
-	if !p.Conditional || p.Loss != Pinball || p.Levels != nil || p.Outputs != 1 || p.NoBias || p.BatchSize != 64 || p.Epochs != 500 {
+	if !p.Conditional || p.Loss != train.Pinball || p.Levels != nil || p.Outputs != 1 || p.NoBias || p.BatchSize != 64 || p.Epochs != 500 {
 		t.Errorf("problem %+v", p)
 	}
 	for name, m := range map[string]blas32.General{"x": p.X, "y": p.Y} {
@@ -118,7 +120,7 @@ func TestQuantilesAgainstNetwork(t *testing.T) {
 // A linear network's quantiles are known, and so is their mean.
 func TestQuantilesClosedForm(t *testing.T) {
 	s := &SQR{Grid: defaultGrid(), RegressionNetworks: RegressionNetworks{
-		Networks: []Network{{Layers: []Layer{{
+		Networks: []train.Network{{Layers: []train.Layer{{
 			W: blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{2, 0.25}}, B: []float32{1},
 		}}}},
 		X: Standard{Mean: []float64{10}, Scale: []float64{4}},

@@ -3,9 +3,9 @@ package ood
 import (
 	"context"
 
-	"gonum.org/v1/gonum/blas/blas32"
+	"github.com/attach-uncertainty/attach/heads/train"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // Batch is n rows as methods see them. What is absent is the zero value.
@@ -53,7 +53,7 @@ const (
 type Training struct {
 	Batch
 	Last    *Linear       // the last layer, or nil
-	Trainer heads.Trainer // or nil
+	Trainer train.Trainer // or nil
 	Network Network       // or nil
 	// InputScale is how the preprocessing scales the network's inputs.
 	InputScale InputScale

@@ -11,8 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -73,7 +73,7 @@ func compareModel(c *cli.Context, r *reading, choice comparing, comparison *ood.
 	}
 	info := model.Info()
 	task := cmp.Or(c.String("task"), info.Task)
-	if task == string(bundle.Regression) {
+	if task == string(attach.Regression) {
 		if err := refuseLabels(c); err != nil {
 			return err
 		}
@@ -83,16 +83,16 @@ func compareModel(c *cli.Context, r *reading, choice comparing, comparison *ood.
 		if err != nil {
 			return ood.Batch{}, err
 		}
-		if labelled && task == string(bundle.Classification) && set.Labels() != nil {
+		if labelled && task == string(attach.Classification) && set.Labels() != nil {
 			if err := inputs.CheckLabels(set.Labels(), info.OutputsWidth); err != nil {
 				return ood.Batch{}, fmt.Errorf("%s: %w", path, err)
 			}
 		}
 		b, err := r.features(c.Context, model, path, set)
-		if !labelled || task == string(bundle.Regression) {
+		if !labelled || task == string(attach.Regression) {
 			b.Labels = nil
 		}
-		if task == string(bundle.Regression) {
+		if task == string(attach.Regression) {
 			// Methods on logits read scores of classes, which these are not.
 			b.Logits = blas32.General{}
 		}
@@ -114,7 +114,7 @@ func compareModel(c *cli.Context, r *reading, choice comparing, comparison *ood.
 	}
 	comparison.Training.Last, comparison.Training.Network = model.Last(), model.Network()
 	comparison.Training.InputScale = r.inputScale()
-	comparison.Training.Regression = task == string(bundle.Regression)
+	comparison.Training.Regression = task == string(attach.Regression)
 	return nil
 }
 
@@ -127,7 +127,7 @@ func addOut(comparison *ood.Comparison, s outFlag, b ood.Batch) {
 }
 
 func compareFeatures(c *cli.Context, choice comparing, comparison *ood.Comparison) error {
-	regression := c.String("task") == string(bundle.Regression)
+	regression := c.String("task") == string(attach.Regression)
 	comparison.Training.Regression = regression
 	var err error
 	if comparison.Training.Last, err = loadWeights(c); err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/urfave/cli/v2"
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/heads/fit"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/inputs"
@@ -191,8 +191,8 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 	}
 	fmt.Fprintln(d.stdout)
 
-	b, err := bundle.Fit(ctx, bundle.Inputs{
-		Base:       baseOf(d.path(name+".onnx"), model, bundle.Classification),
+	b, err := attach.Fit(ctx, attach.Inputs{
+		Base:       baseOf(d.path(name+".onnx"), model, attach.Classification),
 		Preprocess: r.raw, Layout: string(r.options.Layout), Batch: train, Last: model.Last(), Trainer: d.engine, Seed: d.seed,
 	})
 	if err != nil {
@@ -201,11 +201,11 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 	if err := b.Save(ctx, d.path(name+".attach")); err != nil {
 		return set, nil, err
 	}
-	inside, err := b.Predict(ctx, in, bundle.PredictOptions{})
+	inside, err := b.Predict(ctx, in, attach.PredictOptions{})
 	if err != nil {
 		return set, nil, err
 	}
-	outside, err := b.Predict(ctx, out, bundle.PredictOptions{})
+	outside, err := b.Predict(ctx, out, attach.PredictOptions{})
 	if err != nil {
 		return set, nil, err
 	}
@@ -232,7 +232,7 @@ func share(flags []bool) float64 {
 
 // mostSuspicious picks the images with the highest scores among equally many
 // in-domain and out-of-domain ones.
-func mostSuspicious(ctx context.Context, in, out *inputs.Set, inside, outside *bundle.Prediction) ([]report.Example, error) {
+func mostSuspicious(ctx context.Context, in, out *inputs.Set, inside, outside *attach.Prediction) ([]report.Example, error) {
 	const shown = 24
 	type row struct {
 		set     *inputs.Set
@@ -279,8 +279,8 @@ func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 	}
 	defer model.Close()
 	r := &reading{stderr: d.stderr}
-	in := bundle.Inputs{Level: .95, Seed: d.seed, Trainer: d.engine, Last: model.Last()}
-	in.Base = baseOf(d.path("toy_regressor.onnx"), model, bundle.Regression)
+	in := attach.Inputs{Level: .95, Seed: d.seed, Trainer: d.engine, Last: model.Last()}
+	in.Base = baseOf(d.path("toy_regressor.onnx"), model, attach.Regression)
 	read := func(file string) (ood.Batch, blas32.General, *inputs.Set, error) {
 		set, err := r.open(ctx, d.path(file), "", nil)
 		if err != nil {
@@ -302,7 +302,7 @@ func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 	p := newProgress(d.stderr, "toy_regressor")
 	defer p.end()
 	in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
-	b, err := bundle.Fit(ctx, in)
+	b, err := attach.Fit(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -320,7 +320,7 @@ func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 	if err != nil {
 		return nil, err
 	}
-	line, err := b.Predict(ctx, batch, bundle.PredictOptions{})
+	line, err := b.Predict(ctx, batch, attach.PredictOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -338,7 +338,7 @@ func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := b.Predict(ctx, test, bundle.PredictOptions{})
+	fresh, err := b.Predict(ctx, test, attach.PredictOptions{})
 	if err != nil {
 		return nil, err
 	}

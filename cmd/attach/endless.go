@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 )
 
 // namedGroups is how many groups a note names.
@@ -17,7 +17,7 @@ const namedGroups = 5
 // noteEndless says which intervals at level, 0 for the bundle's own, are endless
 // for want of calibration rows: all of them or, where they are calibrated group
 // by group, those of some of the groups.
-func noteEndless(w io.Writer, b *bundle.Bundle, level float64, groups []string) {
+func noteEndless(w io.Writer, b *attach.Bundle, level float64, groups []string) {
 	if len(b.Calibration.Quantiles) == 0 {
 		return
 	}
@@ -50,7 +50,7 @@ func noteEndless(w io.Writer, b *bundle.Bundle, level float64, groups []string) 
 
 // noteSilent says that nothing can be flagged at alpha, 0 for the bundle's own,
 // for want of calibration rows.
-func noteSilent(w io.Writer, b *bundle.Bundle, alpha float64) {
+func noteSilent(w io.Writer, b *attach.Bundle, alpha float64) {
 	alpha = cmp.Or(alpha, b.Calibration.Alpha)
 	if b.Detector == nil || b.LeastPValue() <= alpha {
 		return

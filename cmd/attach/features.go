@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/urfave/cli/v2"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
@@ -60,7 +60,7 @@ func features(c *cli.Context) error {
 		return err
 	}
 	defer model.Close()
-	if model.Info().Task == string(bundle.Regression) {
+	if model.Info().Task == string(attach.Regression) {
 		if err := refuseLabels(c); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func features(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if model.Info().Task == string(bundle.Regression) {
+	if model.Info().Task == string(attach.Regression) {
 		b.Labels = nil
 	}
 	arrays := inputs.FeatureArrays(b)

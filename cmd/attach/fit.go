@@ -9,9 +9,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/rows"
@@ -34,8 +34,8 @@ func fitCommand() *cli.Command {
 		groupsFlag("; intervals are then calibrated group by group, and predict needs --groups too"),
 		weightsFlag("without MODEL.onnx", ", for methods that read them"),
 		&cli.Float64Flag{Name: "cal-fraction", Usage: "`SHARE`: share of --x that is split off to calibrate with, where there is no --cal", Value: rows.DefaultFraction},
-		&cli.Float64Flag{Name: "alpha", Usage: "`SHARE`: share of in-domain inputs that may be flagged by mistake; below 1/(n+1), with n calibration rows, nothing is flagged; predict can choose another", Value: bundle.DefaultAlpha},
-		&cli.Float64Flag{Name: "level", Usage: "`PROBABILITY`: how likely an interval is to cover the target; predict can choose another", Value: bundle.DefaultLevel},
+		&cli.Float64Flag{Name: "alpha", Usage: "`SHARE`: share of in-domain inputs that may be flagged by mistake; below 1/(n+1), with n calibration rows, nothing is flagged; predict can choose another", Value: attach.DefaultAlpha},
+		&cli.Float64Flag{Name: "level", Usage: "`PROBABILITY`: how likely an interval is to cover the target; predict can choose another", Value: attach.DefaultLevel},
 		&cli.Uint64Flag{Name: "seed", Usage: "`N`: seed of all that is drawn at random"},
 		&cli.StringFlag{Name: "hidden", Usage: "`A,B,…`: widths of the quantile head's hidden layers", Value: "64"},
 		&cli.IntFlag{Name: "epochs", Usage: "`N`: passes of the quantile head over the rows; without it, as many as the number of rows asks for"},
@@ -119,7 +119,7 @@ func runFit(c *cli.Context) error {
 			return openErr
 		}
 		defer model.Close()
-		if cmp.Or(c.String("task"), model.Info().Task) == string(bundle.Regression) && in.Method.Name == "" {
+		if cmp.Or(c.String("task"), model.Info().Task) == string(attach.Regression) && in.Method.Name == "" {
 			if err := refuseLayers(c, "for a regressor, whose default detector does not look at earlier layers"); err != nil {
 				return err
 			}
@@ -141,7 +141,7 @@ func runFit(c *cli.Context) error {
 	defer p.end()
 	in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
 
-	b, err := bundle.Fit(c.Context, in)
+	b, err := attach.Fit(c.Context, in)
 	var few *rows.TooFewRowsError
 	if errors.As(err, &few) {
 		return fmt.Errorf("%s: %w; give more rows", c.String("x"), err)
@@ -169,7 +169,7 @@ func runFit(c *cli.Context) error {
 			printf(c.App.ErrWriter, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, v)
 		}
 	}
-	if in.Batch.Labels != nil && in.Base.Task == bundle.Classification && b.Calibration.Temperature == 0 {
+	if in.Batch.Labels != nil && in.Base.Task == attach.Classification && b.Calibration.Temperature == 0 {
 		fmt.Fprintln(c.App.ErrWriter, "note: confidence is that of the network itself: the calibration rows settle no temperature")
 	}
 	return nil
@@ -181,8 +181,8 @@ func quantileFlags() []string {
 }
 
 // refuseForTask refuses flags that the task has no use for.
-func refuseForTask(c *cli.Context, in *bundle.Inputs) error {
-	if in.Base.Task == bundle.Classification {
+func refuseForTask(c *cli.Context, in *attach.Inputs) error {
+	if in.Base.Task == attach.Classification {
 		return refuse(c, "for a classifier, which gets no quantile head", quantileFlags()...)
 	}
 	if in.SkipQuantiles {
@@ -194,8 +194,8 @@ func refuseForTask(c *cli.Context, in *bundle.Inputs) error {
 }
 
 // fitChoices reads what does not depend on the model.
-func fitChoices(c *cli.Context) (bundle.Inputs, error) {
-	in := bundle.Inputs{
+func fitChoices(c *cli.Context) (attach.Inputs, error) {
+	in := attach.Inputs{
 		SkipDetector:  c.Bool("no-detector"),
 		SkipQuantiles: c.Bool("no-quantiles"),
 		Alpha:         c.Float64("alpha"),
@@ -264,7 +264,7 @@ func fitChoices(c *cli.Context) (bundle.Inputs, error) {
 
 func checkTask(c *cli.Context) error {
 	switch t := c.String("task"); t {
-	case "", string(bundle.Classification), string(bundle.Regression):
+	case "", string(attach.Classification), string(attach.Regression):
 		return nil
 	default:
 		return usagef("--task is %q; it must be classification or regression", t)

@@ -9,26 +9,26 @@ import (
 	"github.com/urfave/cli/v2"
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // modelInputs runs the model on the rows to fit and to calibrate on.
-func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, model *featurize.Model) error {
+func modelInputs(c *cli.Context, r *reading, in *attach.Inputs, path string, model *featurize.Model) error {
 	info := model.Info()
-	in.Base = baseOf(path, model, bundle.Task(info.Task))
+	in.Base = baseOf(path, model, attach.Task(info.Task))
 	if t := c.String("task"); t != "" {
-		in.Base.Task = bundle.Task(t)
+		in.Base.Task = attach.Task(t)
 	}
-	if in.Base.Task != bundle.Classification && in.Base.Task != bundle.Regression {
+	if in.Base.Task != attach.Classification && in.Base.Task != attach.Regression {
 		return errors.New("whether the model classifies or regresses cannot be told from its graph; say --task classification or --task regression")
 	}
 	if err := refuseForTask(c, in); err != nil {
 		return err
 	}
-	in.Base.Sigmoid = in.Base.Task == bundle.Classification && info.Normaliser == "Sigmoid" && info.OutputsWidth > 1
+	in.Base.Sigmoid = in.Base.Task == attach.Classification && info.Normaliser == "Sigmoid" && info.OutputsWidth > 1
 	r.fitTo(model)
 	if err := r.checkClasses(); err != nil {
 		return err
@@ -44,7 +44,7 @@ func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, mod
 			return rowsOf{}, err
 		}
 		targets, _ := set.Targets()
-		if in.Base.Task == bundle.Regression {
+		if in.Base.Task == attach.Regression {
 			err = checkTargets(x, y, flag, targets, info.OutputsWidth, in.SkipQuantiles)
 		} else {
 			err = checkLabels(x, y, set.Labels(), targets, info.OutputsWidth)
@@ -53,7 +53,7 @@ func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, mod
 			return rowsOf{}, err
 		}
 		b, err := r.features(c.Context, model, x, set)
-		if in.Base.Task == bundle.Regression {
+		if in.Base.Task == attach.Regression {
 			b.Labels = nil
 		}
 		if in.Base.Classes == nil {
@@ -67,11 +67,11 @@ func modelInputs(c *cli.Context, r *reading, in *bundle.Inputs, path string, mod
 }
 
 // baseOf is what a bundle says of the model at path.
-func baseOf(path string, model *featurize.Model, task bundle.Task) bundle.Base {
+func baseOf(path string, model *featurize.Model, task attach.Task) attach.Base {
 	info := model.Info()
-	base := bundle.Base{Path: path, SHA256: model.SHA256(), Task: task, Feature: info.Feature.Tensor, Output: info.Output}
+	base := attach.Base{Path: path, SHA256: model.SHA256(), Task: task, Feature: info.Feature.Tensor, Output: info.Output}
 	for _, l := range info.Layers {
-		base.Layers = append(base.Layers, bundle.Layer{Tensor: l.Tensor, Width: l.Width})
+		base.Layers = append(base.Layers, attach.Layer{Tensor: l.Tensor, Width: l.Width})
 	}
 	return base
 }
@@ -98,7 +98,7 @@ type rowsOf struct {
 // readBoth reads the rows to fit on and, where they are given, those to
 // calibrate on. read is told the file of the rows, that of their targets and
 // the flag that names the latter.
-func readBoth(c *cli.Context, in *bundle.Inputs, read func(x, y, flag string) (rowsOf, error)) error {
+func readBoth(c *cli.Context, in *attach.Inputs, read func(x, y, flag string) (rowsOf, error)) error {
 	rows, err := read(c.String("x"), c.String("y"), "--y")
 	in.Batch, in.Targets, in.Groups = rows.batch, rows.targets, rows.groups
 	if err != nil || c.String("cal") == "" {
@@ -135,8 +135,8 @@ func checkLabels(x, y string, labels []int, targets blas32.General, classes int)
 }
 
 // featureInputs reads precomputed features.
-func featureInputs(c *cli.Context, in *bundle.Inputs) error {
-	in.Base.Task = bundle.Task(c.String("task"))
+func featureInputs(c *cli.Context, in *attach.Inputs) error {
+	in.Base.Task = attach.Task(c.String("task"))
 	if in.Base.Task == "" {
 		return usagef("attach fit without MODEL.onnx needs --task classification or --task regression")
 	}
@@ -166,7 +166,7 @@ func featureGroups(c *cli.Context, x string, rows int) ([]string, error) {
 	return inputs.OpenGroups(x, name, rows)
 }
 
-func featureRows(c *cli.Context, in *bundle.Inputs, x, y, flag string) (rowsOf, error) {
+func featureRows(c *cli.Context, in *attach.Inputs, x, y, flag string) (rowsOf, error) {
 	var rows rowsOf
 	var wants []inputs.Widths
 	if in.Batch.Len() > 0 {
@@ -178,7 +178,7 @@ func featureRows(c *cli.Context, in *bundle.Inputs, x, y, flag string) (rowsOf, 
 	}
 	noteFeatures(x, c.App.ErrWriter)
 	var t inputs.Targets
-	if y != "" || in.Base.Task == bundle.Regression && holdsAny(x, "y", "targets") {
+	if y != "" || in.Base.Task == attach.Regression && holdsAny(x, "y", "targets") {
 		outputs := b.Logits.Cols
 		if in.SkipQuantiles {
 			outputs = 0
@@ -188,7 +188,7 @@ func featureRows(c *cli.Context, in *bundle.Inputs, x, y, flag string) (rowsOf, 
 		}
 	}
 	switch {
-	case in.Base.Task == bundle.Regression:
+	case in.Base.Task == attach.Regression:
 		b.Labels = nil
 		err = checkTargets(x, y, flag, t.Values, b.Logits.Cols, in.SkipQuantiles)
 	case y != "":

@@ -8,9 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -117,7 +117,7 @@ func methodsThatWork(info featurize.Info, differentiable bool) []string {
 			has |= ood.NeedLayers
 		}
 	}
-	if info.Task == string(bundle.Regression) {
+	if info.Task == string(attach.Regression) {
 		has &^= ood.NeedLogits | ood.NeedLabels
 	}
 	var names []string

@@ -13,8 +13,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -45,10 +45,10 @@ type bundleInfo struct {
 	Library     string          `json:"library"` // version that wrote it
 	Model       string          `json:"model"`   // path, "" where rows came without one
 	SHA256      string          `json:"sha256"`
-	Task        bundle.Task     `json:"task"`
+	Task        attach.Task     `json:"task"`
 	Feature     string          `json:"feature"`
 	Width       int             `json:"width"` // features
-	Layers      []bundle.Layer  `json:"layers"`
+	Layers      []attach.Layer  `json:"layers"`
 	Output      string          `json:"output"`
 	Outputs     int             `json:"outputs_width"` // 0 is unknown
 	Sigmoid     bool            `json:"sigmoid"`
@@ -59,7 +59,7 @@ type bundleInfo struct {
 	Detector    *methodInfo     `json:"detector"`
 	Intervals   *methodInfo     `json:"intervals"`
 	Targets     int             `json:"targets"` // of Intervals
-	HeldOut     bundle.HeldOut  `json:"held_out"`
+	HeldOut     attach.HeldOut  `json:"held_out"`
 	NFit        int             `json:"n_fit"`
 	NCal        int             `json:"n_cal"`
 	Groups      map[string]int  `json:"groups"` // calibration rows of each
@@ -85,7 +85,7 @@ func inspectBundle(c *cli.Context, path string) error {
 	if err := refuse(c, "for M.attach, which is shown without a model", "feature", "output", "layers", "ort-lib", "provider", "device", "threads"); err != nil {
 		return err
 	}
-	b, err := bundle.Open(path)
+	b, err := attach.Open(path)
 	if err != nil {
 		return err
 	}
@@ -97,11 +97,11 @@ func inspectBundle(c *cli.Context, path string) error {
 	return err
 }
 
-func describeBundle(b *bundle.Bundle) bundleInfo {
+func describeBundle(b *attach.Bundle) bundleInfo {
 	base, cal := b.Base, b.Calibration
 	info := bundleInfo{
 		Library: b.Library, Model: base.Path, SHA256: base.SHA256, Task: base.Task, Feature: base.Feature, Width: base.Width,
-		Layers: append([]bundle.Layer{}, base.Layers...), Output: base.Output, Outputs: base.Outputs, Sigmoid: base.Sigmoid,
+		Layers: append([]attach.Layer{}, base.Layers...), Output: base.Output, Outputs: base.Outputs, Sigmoid: base.Sigmoid,
 		Classes: append([]string{}, base.Classes...), Columns: append([]string{}, base.Columns...),
 		Preprocess: b.Preprocess, Layout: b.Layout, Targets: len(cal.Quantiles),
 		HeldOut: cal.HeldOut, NFit: cal.NFit, NCal: cal.NCal, Seed: cal.Seed, Temperature: cal.Temperature,

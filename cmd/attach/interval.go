@@ -8,9 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -25,7 +25,7 @@ func intervalNames() []string {
 
 // intervalChoices reads which quantile method is attached. Simultaneous quantile
 // regression without parameters of its own is what the flags of fit say it is.
-func intervalChoices(c *cli.Context, in *bundle.Inputs) error {
+func intervalChoices(c *cli.Context, in *attach.Inputs) error {
 	if in.SkipQuantiles {
 		return refuse(c, "with --no-quantiles", quantileFlags()...)
 	}

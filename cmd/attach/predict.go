@@ -9,9 +9,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
@@ -94,7 +94,7 @@ func predict(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	b, err := bundle.Open(args[0])
+	b, err := attach.Open(args[0])
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func predict(c *cli.Context) (err error) {
 		if err != nil {
 			return inFile(c.String("x"), err)
 		}
-		block := bundle.Rows{Batch: batch, First: done}
+		block := attach.Rows{Batch: batch, First: done}
 		if rows.groups != nil {
 			block.Groups = rows.groups[done : done+batch.Len()]
 		}
@@ -192,15 +192,15 @@ func predict(c *cli.Context) (err error) {
 	}
 	noteEndless(c.App.ErrWriter, b, choice.Level, rows.groups)
 	noteSilent(c.App.ErrWriter, b, choice.Alpha)
-	if b.Calibration.HeldOut == bundle.SplitOff {
+	if b.Calibration.HeldOut == attach.SplitOff {
 		printf(c.App.ErrWriter, "note: %s\n", b.Calibration.Promise())
 	}
 	return nil
 }
 
 // intervalOptions reads what intervals and samples are asked for.
-func intervalOptions(c *cli.Context) (bundle.PredictOptions, error) {
-	o := bundle.PredictOptions{Joint: c.Bool("joint"), Smoothed: c.Bool("smoothed"), Samples: c.Int("samples"), Seed: c.Uint64("seed")}
+func intervalOptions(c *cli.Context) (attach.PredictOptions, error) {
+	o := attach.PredictOptions{Joint: c.Bool("joint"), Smoothed: c.Bool("smoothed"), Samples: c.Int("samples"), Seed: c.Uint64("seed")}
 	switch side := c.String("side"); side {
 	case "both":
 	case string(calibrate.Lower), string(calibrate.Upper):
@@ -211,8 +211,8 @@ func intervalOptions(c *cli.Context) (bundle.PredictOptions, error) {
 	default:
 		return o, usagef("--side is %q; it must be both, lower or upper", side)
 	}
-	if c.IsSet("samples") && (o.Samples < 1 || o.Samples > bundle.MaxSamples) {
-		return o, usagef("--samples is %d; it must be at least 1 and at most %d", o.Samples, bundle.MaxSamples)
+	if c.IsSet("samples") && (o.Samples < 1 || o.Samples > attach.MaxSamples) {
+		return o, usagef("--samples is %d; it must be at least 1 and at most %d", o.Samples, attach.MaxSamples)
 	}
 	if o.Samples == 0 && !o.Smoothed {
 		return o, refuse(c, "without --samples or --smoothed", "seed")
@@ -230,7 +230,7 @@ type predictRows struct {
 	close   func()
 }
 
-func openPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, o featurize.Options) (*predictRows, error) {
+func openPredictRows(c *cli.Context, r *reading, b *attach.Bundle, o featurize.Options) (*predictRows, error) {
 	if c.Bool("features") || b.Base.SHA256 == "" {
 		return precomputedRows(c, c.String("x"), b.Base)
 	}
@@ -266,7 +266,7 @@ func openPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, o featurize.O
 	return rows, nil
 }
 
-func modelPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, path string, model *featurize.Model) (*predictRows, error) {
+func modelPredictRows(c *cli.Context, r *reading, b *attach.Bundle, path string, model *featurize.Model) (*predictRows, error) {
 	if err := b.Check(model.SHA256()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -294,7 +294,7 @@ func modelPredictRows(c *cli.Context, r *reading, b *bundle.Bundle, path string,
 	return rows, nil
 }
 
-func precomputedRows(c *cli.Context, path string, base bundle.Base) (*predictRows, error) {
+func precomputedRows(c *cli.Context, path string, base attach.Base) (*predictRows, error) {
 	want := inputs.Widths{Says: "the bundle was fitted on", Features: base.Width, Logits: base.Outputs, Layers: []int{}}
 	for _, l := range base.Layers {
 		want.Layers = append(want.Layers, l.Width)
@@ -361,7 +361,7 @@ func float32s(values []float64) []float32 {
 	return out
 }
 
-func predictionColumns(p *bundle.Prediction, classes []string) []column {
+func predictionColumns(p *attach.Prediction, classes []string) []column {
 	var columns []column
 	if p.Class != nil {
 		class := make([]int64, p.N)

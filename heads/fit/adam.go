@@ -3,7 +3,7 @@ package fit
 import (
 	"math"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
 )
 
 // Adam's constants (Kingma and Ba 2015).
@@ -58,7 +58,7 @@ type hyperparameter struct {
 // hyper returns the hyper-parameters that the step needs.
 func (p *plan) hyper() []hyperparameter {
 	var list []hyperparameter
-	add := func(name string, neutral float64, value func(heads.ModelConfig) float64) {
+	add := func(name string, neutral float64, value func(train.ModelConfig) float64) {
 		v, same := p.uniform(value)
 		switch {
 		case same && v == neutral:

@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 )
 
@@ -27,7 +28,7 @@ var benchProblems = []struct {
 	{name: "batch=64,5-64-1,M=300", n: 1024, d: 4, h: 64, batch: 64, models: 300},
 }
 
-func benchProblem(n, d, h, batch, models int) heads.Problem {
+func benchProblem(n, d, h, batch, models int) train.Problem {
 	rng := rand.New(rand.NewPCG(1, 2))
 	random := func(rows, cols int) blas32.General {
 		g := blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: make([]float32, rows*cols)}
@@ -36,12 +37,12 @@ func benchProblem(n, d, h, batch, models int) heads.Problem {
 		}
 		return g
 	}
-	p := heads.Problem{
+	p := train.Problem{
 		X: random(n, d), Y: random(n, 1), Hidden: []int{h}, Outputs: 1,
-		Loss: heads.Pinball, Conditional: true, Epochs: 1, BatchSize: batch,
+		Loss: train.Pinball, Conditional: true, Epochs: 1, BatchSize: batch,
 	}
 	for m := range models {
-		p.Models = append(p.Models, heads.ModelConfig{Seed: uint64(m), LearningRate: 1e-3})
+		p.Models = append(p.Models, train.ModelConfig{Seed: uint64(m), LearningRate: 1e-3})
 	}
 	return p
 }
@@ -53,7 +54,7 @@ type stepTimer struct {
 	start, done int
 }
 
-func newStepTimer(t testing.TB, e *Engine, p heads.Problem) *stepTimer {
+func newStepTimer(t testing.TB, e *Engine, p train.Problem) *stepTimer {
 	pl := newPlan(p)
 	r, err := e.runtime(context.Background(), e.threads(pl))
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -71,7 +73,7 @@ func TestExactCertificatesAgainstTorch(t *testing.T) {
 		blas32.Use(b.impl)
 		blas64.Use(b.impl)
 		began := time.Now()
-		c, err := heads.FitCertificates(context.Background(), phi, nil, heads.CertificatesOptions{K: k, Loss: heads.MSE, Lambda: lambda})
+		c, err := heads.FitCertificates(context.Background(), phi, nil, heads.CertificatesOptions{K: k, Loss: train.MSE, Lambda: lambda})
 		if err != nil {
 			t.Fatal(err)
 		}

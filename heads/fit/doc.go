@@ -3,7 +3,7 @@
 // A training step (forward pass, loss, backward pass, Adam) is one ONNX
 // graph, whose backward part is made by automatic differentiation. Weights and
 // moments go back and forth between two sets of tensors: a step reads one and
-// writes the other. All networks of a heads.Problem are trained by the same
+// writes the other. All networks of a train.Problem are trained by the same
 // graph: its tensors have a leading model axis, so a sweep over seeds,
 // learning rates and weight decays costs little more than one run.
 //

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"github.com/attach-uncertainty/attach/internal/ort"
 )
 
@@ -26,7 +27,7 @@ type Options struct {
 	Log       *slog.Logger // nil discards
 }
 
-// Engine trains networks in ONNX Runtime. It implements heads.Trainer, and is
+// Engine trains networks in ONNX Runtime. It implements train.Trainer, and is
 // safe for concurrent use.
 type Engine struct {
 	options  Options
@@ -35,7 +36,7 @@ type Engine struct {
 	closed   bool
 }
 
-var _ heads.Trainer = (*Engine)(nil)
+var _ train.Trainer = (*Engine)(nil)
 
 // New opens the runtime.
 func New(ctx context.Context, o Options) (*Engine, error) {
@@ -94,7 +95,7 @@ func (e *DivergedError) Error() string {
 	return fmt.Sprintf("training of model %d diverged at step %d: use a learning rate below %g", e.Model, e.Step, e.LearningRate)
 }
 
-// Train implements heads.Trainer. The error is a *DivergedError where a
+// Train implements train.Trainer. The error is a *DivergedError where a
 // model's loss or weights are not finite (or a *rows.NotFiniteError where X or
 // Y are not), and the context's where that is cancelled. X and Y are read during the call and not copied as a whole.
 //
@@ -103,7 +104,7 @@ func (e *DivergedError) Error() string {
 //
 // The same problem gives the same weights on the same machine with the same
 // number of threads.
-func (e *Engine) Train(ctx context.Context, p heads.Problem) ([]heads.Network, error) {
+func (e *Engine) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -112,7 +113,7 @@ func (e *Engine) Train(ctx context.Context, p heads.Problem) ([]heads.Network, e
 	}
 	group := groupSize(p)
 	rounds := (len(p.Models) + group - 1) / group
-	var networks []heads.Network
+	var networks []train.Network
 	for models := range slices.Chunk(p.Models, group) {
 		q := p
 		q.Models = models
@@ -133,7 +134,7 @@ func (e *Engine) Train(ctx context.Context, p heads.Problem) ([]heads.Network, e
 	return networks, nil
 }
 
-func (e *Engine) train(ctx context.Context, p *plan) ([]heads.Network, error) {
+func (e *Engine) train(ctx context.Context, p *plan) ([]train.Network, error) {
 	r, err := e.runtime(ctx, e.threads(p))
 	if err != nil {
 		return nil, err
@@ -168,7 +169,7 @@ func (e *Engine) threads(p *plan) int {
 }
 
 // groupSize is the number of models that are trained together.
-func groupSize(p heads.Problem) int {
+func groupSize(p train.Problem) int {
 	const limit = 1 << 30 // bytes
 	all := p.Models
 	p.Models = all[:1]
@@ -181,7 +182,7 @@ func groupSize(p heads.Problem) int {
 	for _, h := range p.Hidden {
 		perRow += 5 * h
 	}
-	if slices.ContainsFunc(all, func(m heads.ModelConfig) bool { return m.GradientPenalty > 0 || m.Diversity > 0 }) {
+	if slices.ContainsFunc(all, func(m train.ModelConfig) bool { return m.GradientPenalty > 0 || m.Diversity > 0 }) {
 		perRow *= 5 // rows of noise and points between, and a gradient of a gradient
 	}
 	floats += one.batch*perRow + one.n // and the order of rows

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/rows"
 )
 
@@ -31,7 +31,7 @@ func normal(seed uint64, rows, cols int) blas32.General {
 	return matrix(rows, cols, func(int, int) float64 { return rng.NormFloat64() })
 }
 
-func train(t *testing.T, e *Engine, p heads.Problem) []heads.Network {
+func trained(t *testing.T, e *Engine, p train.Problem) []train.Network {
 	t.Helper()
 	n, err := e.Train(context.Background(), p)
 	if err != nil {
@@ -44,7 +44,7 @@ func train(t *testing.T, e *Engine, p heads.Problem) []heads.Network {
 // trained alone.
 func TestModelAxis(t *testing.T) {
 	e := open(t)
-	configs := []heads.ModelConfig{
+	configs := []train.ModelConfig{
 		{Seed: 1, LearningRate: 1e-2},
 		{Seed: 2, LearningRate: 1e-3, WeightDecay: 0.1},
 		{Seed: 1, LearningRate: 3e-3, WeightDecay: 0.1, Decoupled: true},
@@ -53,34 +53,34 @@ func TestModelAxis(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name string
-		edit func(p *heads.Problem)
+		edit func(p *train.Problem)
 	}{
-		{"as they are", func(*heads.Problem) {}},
-		{"one seed", func(p *heads.Problem) {
+		{"as they are", func(*train.Problem) {}},
+		{"one seed", func(p *train.Problem) {
 			for i := range p.Models {
 				p.Models[i].Seed = 5
 			}
 		}},
-		{"equal but for the seed", func(p *heads.Problem) {
+		{"equal but for the seed", func(p *train.Problem) {
 			for i := range p.Models {
-				p.Models[i] = heads.ModelConfig{Seed: uint64(i), LearningRate: 1e-2, Dropout: 0.2}
+				p.Models[i] = train.ModelConfig{Seed: uint64(i), LearningRate: 1e-2, Dropout: 0.2}
 			}
 		}},
-		{"no hidden layer", func(p *heads.Problem) { p.Hidden = nil }},
-		{"several outputs", func(p *heads.Problem) {
+		{"no hidden layer", func(p *train.Problem) { p.Hidden = nil }},
+		{"several outputs", func(p *train.Problem) {
 			p.Conditional, p.Levels, p.Outputs = false, []float64{0.2, 0.8}, 2
 		}},
-		{"penalties on noise", func(p *heads.Problem) {
+		{"penalties on noise", func(p *train.Problem) {
 			p.Conditional, p.Levels, p.Outputs = false, []float64{0.2, 0.8}, 2
 			p.Models[0].GradientPenalty, p.Models[3].Diversity, p.Models[4].Diversity = 2, 3, 1
 		}},
-		{"penalties on noise, one seed", func(p *heads.Problem) {
+		{"penalties on noise, one seed", func(p *train.Problem) {
 			p.Conditional, p.Levels, p.Outputs = false, []float64{0.2, 0.8}, 2
 			for i := range p.Models {
 				p.Models[i].Seed, p.Models[i].GradientPenalty, p.Models[i].Diversity = 5, float64(i), float64(4-i)
 			}
 		}},
-		{"a level each", func(p *heads.Problem) {
+		{"a level each", func(p *train.Problem) {
 			p.Conditional = false
 			for i := range p.Models {
 				p.Models[i].Level = []float64{0.1, 0.3, 0.5, 0.8, 0.95}[i]
@@ -88,16 +88,16 @@ func TestModelAxis(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := heads.Problem{
+			p := train.Problem{
 				X: normal(1, 50, 3), Y: normal(2, 50, 2), Hidden: []int{8, 8}, Outputs: 1,
-				Loss: heads.Pinball, Conditional: true, Models: slices.Clone(configs), Epochs: 4, BatchSize: 16,
+				Loss: train.Pinball, Conditional: true, Models: slices.Clone(configs), Epochs: 4, BatchSize: 16,
 			}
 			test.edit(&p)
-			together := train(t, e, p)
+			together := trained(t, e, p)
 			for m, config := range p.Models {
 				q := p
-				q.Models = []heads.ModelConfig{config}
-				alone := train(t, e, q)[0]
+				q.Models = []train.ModelConfig{config}
+				alone := trained(t, e, q)[0]
 				for i, l := range alone.Layers {
 					compare(t, "weight", i, together[m].Layers[i].W.Data, l.W.Data, 1e-4)
 					compare(t, "bias", i, together[m].Layers[i].B, l.B, 1e-4)
@@ -111,13 +111,13 @@ func TestModelAxis(t *testing.T) {
 }
 
 func TestSameBytes(t *testing.T) {
-	for _, p := range []heads.Problem{
+	for _, p := range []train.Problem{
 		benchProblem(300, 20, 32, 64, 2),
 		benchProblem(600, 200, 128, 256, 3), // large enough for several threads
 	} {
 		p.Epochs = 3
 		p.Models[0].Dropout = 0.3
-		first, second := train(t, open(t), p), train(t, open(t), p)
+		first, second := trained(t, open(t), p), trained(t, open(t), p)
 		for m := range first {
 			for i, l := range first[m].Layers {
 				if !slices.Equal(l.W.Data, second[m].Layers[i].W.Data) || !slices.Equal(l.B, second[m].Layers[i].B) {
@@ -138,9 +138,9 @@ func TestQuantiles(t *testing.T) {
 	x := matrix(n, 1, func(int, int) float64 { return 4*rng.Float64() - 2 })
 	y := matrix(n, 1, func(i, _ int) float64 { return float64(x.Data[i]) + sigma*rng.NormFloat64() })
 	e := open(t)
-	net := train(t, e, heads.Problem{
-		X: x, Y: y, Hidden: []int{32}, Outputs: 1, Loss: heads.Pinball, Conditional: true,
-		Models: []heads.ModelConfig{{Seed: 1, LearningRate: 1e-2}}, Epochs: 60, BatchSize: 64,
+	net := trained(t, e, train.Problem{
+		X: x, Y: y, Hidden: []int{32}, Outputs: 1, Loss: train.Pinball, Conditional: true,
+		Models: []train.ModelConfig{{Seed: 1, LearningRate: 1e-2}}, Epochs: 60, BatchSize: 64,
 	})[0]
 	for _, level := range []struct{ tau, z float64 }{{0.1, -1.2816}, {0.5, 0}, {0.9, 1.2816}} {
 		for _, at := range []float64{-1, 0, 1} {
@@ -152,7 +152,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-func predict(n heads.Network, x ...float32) float32 {
+func predict(n train.Network, x ...float32) float32 {
 	for i, l := range n.Layers {
 		next := make([]float32, l.W.Cols)
 		copy(next, l.B)
@@ -173,17 +173,17 @@ func predict(n heads.Network, x ...float32) float32 {
 // large penalty makes them orthonormal.
 func TestCertificatesLearn(t *testing.T) {
 	e := open(t)
-	for _, loss := range []heads.Loss{heads.BCE, heads.MSE, heads.L1, heads.Pinball} {
-		p := heads.Problem{
+	for _, loss := range []train.Loss{train.BCE, train.MSE, train.L1, train.Pinball} {
+		p := train.Problem{
 			X: normal(1, 256, 12), Outputs: 4, NoBias: true, Loss: loss, Epochs: 1, BatchSize: 64,
-			Models: []heads.ModelConfig{{Seed: 1, LearningRate: 1e-2, Orthonormal: 100, Target: -1}},
+			Models: []train.ModelConfig{{Seed: 1, LearningRate: 1e-2, Orthonormal: 100, Target: -1}},
 		}
-		if loss == heads.Pinball {
+		if loss == train.Pinball {
 			p.Levels = []float64{0.5}
 		}
-		first := train(t, e, p)[0]
+		first := trained(t, e, p)[0]
 		p.Epochs = 200
-		last := train(t, e, p)[0]
+		last := trained(t, e, p)[0]
 		if !(last.Loss < 0.5*first.Loss) {
 			t.Errorf("%s: loss %v after an epoch, %v after 200", loss, first.Loss, last.Loss)
 		}
@@ -224,9 +224,9 @@ func TestGroups(t *testing.T) {
 func TestFewRows(t *testing.T) {
 	e := open(t)
 	for _, n := range []int{1, 2, 7} {
-		p := heads.Problem{
-			X: normal(1, n, 3), Y: normal(2, n, 1), Hidden: []int{4}, Outputs: 1, Loss: heads.MSE,
-			Models: []heads.ModelConfig{{LearningRate: 1e-2}}, Epochs: 3, BatchSize: 64,
+		p := train.Problem{
+			X: normal(1, n, 3), Y: normal(2, n, 1), Hidden: []int{4}, Outputs: 1, Loss: train.MSE,
+			Models: []train.ModelConfig{{LearningRate: 1e-2}}, Epochs: 3, BatchSize: 64,
 		}
 		last := 0
 		p.Progress = func(done, total int) {
@@ -235,7 +235,7 @@ func TestFewRows(t *testing.T) {
 			}
 			last = done
 		}
-		train(t, e, p)
+		trained(t, e, p)
 		if last != 3 {
 			t.Errorf("%d rows: %d steps, want 3", n, last)
 		}
@@ -245,11 +245,11 @@ func TestFewRows(t *testing.T) {
 // TestStride holds that rows may lie apart.
 func TestStride(t *testing.T) {
 	e := open(t)
-	p := heads.Problem{
-		X: normal(1, 40, 3), Y: normal(2, 40, 1), Hidden: []int{4}, Outputs: 1, Loss: heads.MSE,
-		Models: []heads.ModelConfig{{LearningRate: 1e-2}}, Epochs: 2, BatchSize: 16,
+	p := train.Problem{
+		X: normal(1, 40, 3), Y: normal(2, 40, 1), Hidden: []int{4}, Outputs: 1, Loss: train.MSE,
+		Models: []train.ModelConfig{{LearningRate: 1e-2}}, Epochs: 2, BatchSize: 16,
 	}
-	want := train(t, e, p)[0]
+	want := trained(t, e, p)[0]
 	wide := matrix(40, 5, func(i, j int) float64 {
 		if j < 3 {
 			return float64(p.X.Data[i*3+j])
@@ -257,16 +257,16 @@ func TestStride(t *testing.T) {
 		return math.NaN()
 	})
 	p.X = blas32.General{Rows: 40, Cols: 3, Stride: 5, Data: wide.Data}
-	if got := train(t, e, p)[0]; !slices.Equal(got.Layers[0].W.Data, want.Layers[0].W.Data) {
+	if got := trained(t, e, p)[0]; !slices.Equal(got.Layers[0].W.Data, want.Layers[0].W.Data) {
 		t.Error("a stride changes the result")
 	}
 }
 
 func TestDiverged(t *testing.T) {
 	e := open(t)
-	p := heads.Problem{
-		X: normal(1, 40, 3), Y: normal(2, 40, 1), Hidden: []int{4}, Outputs: 1, Loss: heads.MSE,
-		Models: []heads.ModelConfig{{LearningRate: 1e-3}, {LearningRate: 1e30}}, Epochs: 5, BatchSize: 16,
+	p := train.Problem{
+		X: normal(1, 40, 3), Y: normal(2, 40, 1), Hidden: []int{4}, Outputs: 1, Loss: train.MSE,
+		Models: []train.ModelConfig{{LearningRate: 1e-3}, {LearningRate: 1e30}}, Epochs: 5, BatchSize: 16,
 	}
 	_, err := e.Train(context.Background(), p)
 	var diverged *DivergedError
@@ -285,24 +285,24 @@ func TestCancel(t *testing.T) {
 	e := open(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	steps := 0
-	_, err := e.Train(ctx, heads.Problem{
-		X: normal(1, 400, 3), Y: normal(2, 400, 1), Hidden: []int{4}, Outputs: 1, Loss: heads.MSE,
-		Models: []heads.ModelConfig{{LearningRate: 1e-3}}, Epochs: 1000, BatchSize: 16,
+	_, err := e.Train(ctx, train.Problem{
+		X: normal(1, 400, 3), Y: normal(2, 400, 1), Hidden: []int{4}, Outputs: 1, Loss: train.MSE,
+		Models: []train.ModelConfig{{LearningRate: 1e-3}}, Epochs: 1000, BatchSize: 16,
 		Progress: func(done, total int) { steps = done; cancel() },
 	})
 	if !errors.Is(err, context.Canceled) || steps > 1000 {
 		t.Errorf("error %v after %d steps, want context.Canceled after the first report", err, steps)
 	}
-	if _, err := e.Train(ctx, heads.Problem{}); !errors.Is(err, context.Canceled) {
+	if _, err := e.Train(ctx, train.Problem{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
 	}
 }
 
 func TestBadProblems(t *testing.T) {
-	good := func() heads.Problem {
-		return heads.Problem{
-			X: normal(1, 10, 3), Y: normal(2, 10, 2), Hidden: []int{4}, Outputs: 1, Loss: heads.Pinball, Conditional: true,
-			Models: []heads.ModelConfig{{LearningRate: 1e-3}}, Epochs: 1, BatchSize: 4,
+	good := func() train.Problem {
+		return train.Problem{
+			X: normal(1, 10, 3), Y: normal(2, 10, 2), Hidden: []int{4}, Outputs: 1, Loss: train.Pinball, Conditional: true,
+			Models: []train.ModelConfig{{LearningRate: 1e-3}}, Epochs: 1, BatchSize: 4,
 		}
 	}
 	if err := check(good()); err != nil {
@@ -310,43 +310,43 @@ func TestBadProblems(t *testing.T) {
 	}
 	for _, test := range []struct {
 		want string
-		edit func(p *heads.Problem)
+		edit func(p *train.Problem)
 	}{
-		{"nothing to train on", func(p *heads.Problem) { p.X = blas32.General{} }},
-		{"there are 10 rows of X and 9 of Y", func(p *heads.Problem) { p.Y = normal(2, 9, 2) }},
-		{"at least one output", func(p *heads.Problem) { p.Outputs = 0 }},
-		{"no models", func(p *heads.Problem) { p.Models = nil }},
-		{"epoch", func(p *heads.Problem) { p.Epochs = 0 }},
-		{"batch size", func(p *heads.Problem) { p.BatchSize = 0 }},
-		{`unknown loss "hinge"`, func(p *heads.Problem) { p.Loss = "hinge" }},
-		{"hidden layer", func(p *heads.Problem) { p.Hidden = []int{0} }},
-		{"units and 1 outputs make 1e+17 weights", func(p *heads.Problem) { p.Hidden = []int{1e8, 1e9} }},
-		{"averaging", func(p *heads.Problem) { p.Models[0].Averaging = 1 }},
-		{"gaussian-nll loss needs targets", func(p *heads.Problem) { p.Loss, p.Y = heads.GaussianNLL, blas32.General{} }},
-		{"reads 2 outputs for 1 target", func(p *heads.Problem) { p.Loss, p.Conditional = heads.GaussianNLL, false }},
-		{"two increasing levels", func(p *heads.Problem) { p.Loss, p.Conditional = heads.QualityDriven, false }},
-		{"constants", func(p *heads.Problem) { p.Coverage.Lambda = -1 }},
-		{"need a pinball loss", func(p *heads.Problem) { p.Loss = heads.MSE }},
-		{"between 0 and 1", func(p *heads.Problem) { p.Levels = []float64{1} }},
-		{"needs levels", func(p *heads.Problem) { p.Conditional = false }},
-		{"1 outputs for 2 quantile levels", func(p *heads.Problem) { p.Conditional, p.Levels = false, []float64{.1, .9} }},
-		{"learning rate", func(p *heads.Problem) { p.Models[0].LearningRate = math.NaN() }},
-		{"weight decay", func(p *heads.Problem) { p.Models[0].WeightDecay = -1 }},
-		{"dropout", func(p *heads.Problem) { p.Models[0].Dropout = 1 }},
-		{"orthonormality", func(p *heads.Problem) { p.Models[0].Orthonormal = math.Inf(1) }},
-		{"gradient penalty is not negative", func(p *heads.Problem) { p.Models[0].GradientPenalty = -1 }},
-		{"weight of diversity", func(p *heads.Problem) { p.Models[0].Diversity = math.NaN() }},
-		{"takes a level has no gradient penalty", func(p *heads.Problem) { p.Models[0].GradientPenalty = 1 }},
-		{"target 2 of 2", func(p *heads.Problem) { p.Models[0].Target = 2 }},
-		{"all targets or one", func(p *heads.Problem) {
-			p.Models = append(p.Models, heads.ModelConfig{LearningRate: 1, Target: -1})
+		{"nothing to train on", func(p *train.Problem) { p.X = blas32.General{} }},
+		{"there are 10 rows of X and 9 of Y", func(p *train.Problem) { p.Y = normal(2, 9, 2) }},
+		{"at least one output", func(p *train.Problem) { p.Outputs = 0 }},
+		{"no models", func(p *train.Problem) { p.Models = nil }},
+		{"epoch", func(p *train.Problem) { p.Epochs = 0 }},
+		{"batch size", func(p *train.Problem) { p.BatchSize = 0 }},
+		{`unknown loss "hinge"`, func(p *train.Problem) { p.Loss = "hinge" }},
+		{"hidden layer", func(p *train.Problem) { p.Hidden = []int{0} }},
+		{"units and 1 outputs make 1e+17 weights", func(p *train.Problem) { p.Hidden = []int{1e8, 1e9} }},
+		{"averaging", func(p *train.Problem) { p.Models[0].Averaging = 1 }},
+		{"gaussian-nll loss needs targets", func(p *train.Problem) { p.Loss, p.Y = train.GaussianNLL, blas32.General{} }},
+		{"reads 2 outputs for 1 target", func(p *train.Problem) { p.Loss, p.Conditional = train.GaussianNLL, false }},
+		{"two increasing levels", func(p *train.Problem) { p.Loss, p.Conditional = train.QualityDriven, false }},
+		{"constants", func(p *train.Problem) { p.Coverage.Lambda = -1 }},
+		{"need a pinball loss", func(p *train.Problem) { p.Loss = train.MSE }},
+		{"between 0 and 1", func(p *train.Problem) { p.Levels = []float64{1} }},
+		{"needs levels", func(p *train.Problem) { p.Conditional = false }},
+		{"1 outputs for 2 quantile levels", func(p *train.Problem) { p.Conditional, p.Levels = false, []float64{.1, .9} }},
+		{"learning rate", func(p *train.Problem) { p.Models[0].LearningRate = math.NaN() }},
+		{"weight decay", func(p *train.Problem) { p.Models[0].WeightDecay = -1 }},
+		{"dropout", func(p *train.Problem) { p.Models[0].Dropout = 1 }},
+		{"orthonormality", func(p *train.Problem) { p.Models[0].Orthonormal = math.Inf(1) }},
+		{"gradient penalty is not negative", func(p *train.Problem) { p.Models[0].GradientPenalty = -1 }},
+		{"weight of diversity", func(p *train.Problem) { p.Models[0].Diversity = math.NaN() }},
+		{"takes a level has no gradient penalty", func(p *train.Problem) { p.Models[0].GradientPenalty = 1 }},
+		{"target 2 of 2", func(p *train.Problem) { p.Models[0].Target = 2 }},
+		{"all targets or one", func(p *train.Problem) {
+			p.Models = append(p.Models, train.ModelConfig{LearningRate: 1, Target: -1})
 		}},
-		{"model 0: a quantile level", func(p *heads.Problem) { p.Conditional, p.Models[0].Level = false, 1.5 }},
-		{"no conditional level", func(p *heads.Problem) { p.Models[0].Level = .5 }},
-		{"all models have a level of their own or none", func(p *heads.Problem) {
-			p.Conditional, p.Models = false, []heads.ModelConfig{{LearningRate: 1, Level: .5}, {LearningRate: 1}}
+		{"model 0: a quantile level", func(p *train.Problem) { p.Conditional, p.Models[0].Level = false, 1.5 }},
+		{"no conditional level", func(p *train.Problem) { p.Models[0].Level = .5 }},
+		{"all models have a level of their own or none", func(p *train.Problem) {
+			p.Conditional, p.Models = false, []train.ModelConfig{{LearningRate: 1, Level: .5}, {LearningRate: 1}}
 		}},
-		{"1 outputs for 2 targets", func(p *heads.Problem) { p.Models[0].Target = -1 }},
+		{"1 outputs for 2 targets", func(p *train.Problem) { p.Models[0].Target = -1 }},
 	} {
 		p := good()
 		test.edit(&p)
@@ -360,15 +360,15 @@ func TestBadProblems(t *testing.T) {
 // of that level teaches.
 func TestLevelEach(t *testing.T) {
 	e := open(t)
-	p := heads.Problem{
-		X: normal(1, 60, 3), Y: normal(2, 60, 1), Hidden: []int{8}, Outputs: 1, Loss: heads.Pinball, Epochs: 20, BatchSize: 16,
-		Models:     []heads.ModelConfig{{Seed: 1, LearningRate: 1e-2, Level: .1}, {Seed: 1, LearningRate: 1e-2, Level: .9}},
-		Validation: &heads.Validation{X: normal(3, 30, 3), Y: normal(4, 30, 1)},
+	p := train.Problem{
+		X: normal(1, 60, 3), Y: normal(2, 60, 1), Hidden: []int{8}, Outputs: 1, Loss: train.Pinball, Epochs: 20, BatchSize: 16,
+		Models:     []train.ModelConfig{{Seed: 1, LearningRate: 1e-2, Level: .1}, {Seed: 1, LearningRate: 1e-2, Level: .9}},
+		Validation: &train.Validation{X: normal(3, 30, 3), Y: normal(4, 30, 1)},
 	}
-	for m, n := range train(t, e, p) {
+	for m, n := range trained(t, e, p) {
 		q := p
-		q.Levels, q.Models = []float64{p.Models[m].Level}, []heads.ModelConfig{{Seed: 1, LearningRate: 1e-2}}
-		sameNetwork(t, n, train(t, e, q)[0])
+		q.Levels, q.Models = []float64{p.Models[m].Level}, []train.ModelConfig{{Seed: 1, LearningRate: 1e-2}}
+		sameNetwork(t, n, trained(t, e, q)[0])
 	}
 }
 

@@ -6,9 +6,10 @@ import (
 	"log"
 	"math/rand/v2"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/fit"
 )
 
@@ -29,11 +30,11 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer engine.Close()
-	networks, err := engine.Train(ctx, heads.Problem{
+	networks, err := engine.Train(ctx, train.Problem{
 		X: x, Y: y,
 		Hidden: []int{64}, Outputs: 2,
-		Loss: heads.Pinball, Levels: []float64{0.5, 0.9},
-		Models: []heads.ModelConfig{
+		Loss: train.Pinball, Levels: []float64{0.5, 0.9},
+		Models: []train.ModelConfig{
 			{Seed: 1, LearningRate: 1e-2},
 			{Seed: 2, LearningRate: 1e-2},
 			{Seed: 1, LearningRate: 1e-3, WeightDecay: 1e-2},

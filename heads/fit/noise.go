@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
 )
 
 // noise is what the penalties on a network as a function are measured with:
@@ -87,12 +87,12 @@ func (f *feeder) fillNoise(b *batch) {
 	}
 }
 
-func gradientPenalty(m heads.ModelConfig) float64 { return m.GradientPenalty }
+func gradientPenalty(m train.ModelConfig) float64 { return m.GradientPenalty }
 
-func diversity(m heads.ModelConfig) float64 { return m.Diversity }
+func diversity(m train.ModelConfig) float64 { return m.Diversity }
 
 // used says that some model has a value other than 0.
-func (p *plan) used(value func(heads.ModelConfig) float64) bool {
+func (p *plan) used(value func(train.ModelConfig) float64) bool {
 	v, same := p.uniform(value)
 	return !same || v != 0
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
@@ -61,7 +63,7 @@ func TestNonlinearCertificates(t *testing.T) {
 }
 
 // steepness is mean((‖∇f‖−1)²) over rows and outputs, by differences.
-func steepness(n heads.Network, x blas32.General) float64 {
+func steepness(n train.Network, x blas32.General) float64 {
 	const step = 1e-2
 	base := n.Apply(x)
 	norms := make([]float64, len(base.Data))

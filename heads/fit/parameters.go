@@ -3,9 +3,9 @@ package fit
 import (
 	"math"
 
-	"gonum.org/v1/gonum/blas/blas32"
+	"github.com/attach-uncertainty/attach/heads/train"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // parameter is a weight matrix, a bias, or both of all models: rows×out each.
@@ -82,12 +82,12 @@ func initialise(flat []float32, list []parameter, model int, seed uint64) {
 }
 
 // network copies the layers of one model out of the flat vector.
-func network(flat []float32, list []parameter, model int, loss float64) heads.Network {
-	n := heads.Network{Loss: loss}
+func network(flat []float32, list []parameter, model int, loss float64) train.Network {
+	n := train.Network{Loss: loss}
 	for _, p := range list {
 		w := append([]float32(nil), p.of(flat, model)...)
 		if p.weight {
-			n.Layers = append(n.Layers, heads.Layer{
+			n.Layers = append(n.Layers, train.Layer{
 				W: blas32.General{Rows: p.in, Cols: p.out, Stride: p.out, Data: w[: p.in*p.out : p.in*p.out]},
 			})
 			w = w[p.in*p.out:]

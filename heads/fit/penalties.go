@@ -1,7 +1,7 @@
 package fit
 
 import (
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/autodiff"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 )
@@ -9,7 +9,7 @@ import (
 // penalty is a term beside the loss, with a weight of each model.
 type penalty struct {
 	name  string // of the input that holds the weights
-	value func(heads.ModelConfig) float64
+	value func(train.ModelConfig) float64
 	// term makes the term, one number per model, times the weight, and what
 	// is to be differentiated for it.
 	term func(s *step, weights []string, lambda string) (string, autodiff.Seed, error)

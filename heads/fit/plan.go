@@ -6,12 +6,12 @@ import (
 	"math"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
 )
 
 // plan is a problem that was checked, and what follows from it.
 type plan struct {
-	heads.Problem
+	train.Problem
 	models  int
 	n       int // rows that a model sees in an epoch
 	in      int // columns that the network takes, the level's included
@@ -27,7 +27,7 @@ type plan struct {
 }
 
 // newPlan plans a problem that passed check.
-func newPlan(p heads.Problem) *plan {
+func newPlan(p train.Problem) *plan {
 	pl := &plan{Problem: p, models: len(p.Models), in: p.X.Cols, n: p.X.Rows}
 	if p.Conditional {
 		pl.in++
@@ -63,7 +63,7 @@ func newPlan(p heads.Problem) *plan {
 // mostWeights bounds the memory of networks, 8 GB: training takes 64 bytes a weight.
 const mostWeights = 1 << 27
 
-func check(p heads.Problem) error {
+func check(p train.Problem) error {
 	switch {
 	case p.X.Rows < 1 || p.X.Cols < 1:
 		return fmt.Errorf("nothing to train on: X is %d×%d", p.X.Rows, p.X.Cols)
@@ -84,7 +84,7 @@ func check(p heads.Problem) error {
 	case p.Y.Rows == 0 && pairs(p.Loss):
 		return fmt.Errorf("the %s loss needs targets", p.Loss)
 	case p.Coverage.Lambda < 0 || p.Coverage.Softening < 0:
-		return fmt.Errorf("constants of the %s loss are positive, got %v and %v", heads.QualityDriven, p.Coverage.Lambda, p.Coverage.Softening)
+		return fmt.Errorf("constants of the %s loss are positive, got %v and %v", train.QualityDriven, p.Coverage.Lambda, p.Coverage.Softening)
 	}
 	in, weights := float64(p.X.Cols), 0.
 	for _, h := range p.Hidden {
@@ -112,22 +112,22 @@ func check(p heads.Problem) error {
 }
 
 // levelEach says that models have levels of their own.
-func levelEach(p heads.Problem) bool { return p.Models[0].Level != 0 }
+func levelEach(p train.Problem) bool { return p.Models[0].Level != 0 }
 
 // pairs says that a loss reads two outputs of a network for its one target.
-func pairs(l heads.Loss) bool { return l == heads.GaussianNLL || l == heads.QualityDriven }
+func pairs(l train.Loss) bool { return l == train.GaussianNLL || l == train.QualityDriven }
 
 // readsLevels says that a loss is of quantiles, at levels.
-func readsLevels(l heads.Loss) bool { return l == heads.Pinball || l == heads.SigmoidPinball }
+func readsLevels(l train.Loss) bool { return l == train.Pinball || l == train.SigmoidPinball }
 
-func checkLevels(p heads.Problem) error {
+func checkLevels(p train.Problem) error {
 	for _, l := range p.Levels {
 		if !(l > 0 && l < 1) {
 			return fmt.Errorf("a quantile level lies between 0 and 1, got %v", l)
 		}
 	}
 	switch {
-	case p.Loss == heads.QualityDriven:
+	case p.Loss == train.QualityDriven:
 		if p.Conditional || len(p.Levels) != 2 || p.Levels[0] >= p.Levels[1] {
 			return fmt.Errorf("the %s loss needs two increasing levels and no conditional one, got %v", p.Loss, p.Levels)
 		}
@@ -146,7 +146,7 @@ func checkLevels(p heads.Problem) error {
 	return nil
 }
 
-func checkModels(p heads.Problem) error {
+func checkModels(p train.Problem) error {
 	for i, m := range p.Models {
 		switch {
 		case !(m.LearningRate > 0) || math.IsInf(m.LearningRate, 0):
@@ -212,7 +212,7 @@ func checkModels(p heads.Problem) error {
 }
 
 // checkRows checks the rows that model i is trained on.
-func checkRows(p heads.Problem, i int) error {
+func checkRows(p train.Problem, i int) error {
 	rows, first := p.Models[i].Rows, p.Models[0].Rows
 	switch {
 	case (rows == nil) != (first == nil) || len(rows) != len(first):
@@ -237,7 +237,7 @@ func countRows(rows []int) string {
 }
 
 // uniform returns the value of a hyper-parameter that all models share.
-func (p *plan) uniform(value func(heads.ModelConfig) float64) (float64, bool) {
+func (p *plan) uniform(value func(train.ModelConfig) float64) (float64, bool) {
 	v := value(p.Models[0])
 	for _, m := range p.Models[1:] {
 		if value(m) != v {
@@ -248,7 +248,7 @@ func (p *plan) uniform(value func(heads.ModelConfig) float64) (float64, bool) {
 }
 
 // spread writes a hyper-parameter beside every entry of the flat vector.
-func (p *plan) spread(value func(heads.ModelConfig) float64) []float32 {
+func (p *plan) spread(value func(train.ModelConfig) float64) []float32 {
 	flat := make([]float32, p.flat)
 	for _, q := range p.params {
 		for m := range p.models {
@@ -262,10 +262,10 @@ func (p *plan) spread(value func(heads.ModelConfig) float64) []float32 {
 	return flat
 }
 
-func learningRate(m heads.ModelConfig) float64 { return m.LearningRate }
+func learningRate(m train.ModelConfig) float64 { return m.LearningRate }
 
 // l2 is the weight decay that enters the gradient.
-func l2(m heads.ModelConfig) float64 {
+func l2(m train.ModelConfig) float64 {
 	if m.Decoupled {
 		return 0
 	}
@@ -273,13 +273,13 @@ func l2(m heads.ModelConfig) float64 {
 }
 
 // keep is the factor that decoupled weight decay leaves of a weight.
-func keep(m heads.ModelConfig) float64 {
+func keep(m train.ModelConfig) float64 {
 	if m.Decoupled {
 		return 1 - m.LearningRate*m.WeightDecay
 	}
 	return 1
 }
 
-func dropout(m heads.ModelConfig) float64 { return m.Dropout }
+func dropout(m train.ModelConfig) float64 { return m.Dropout }
 
-func orthonormal(m heads.ModelConfig) float64 { return m.Orthonormal }
+func orthonormal(m train.ModelConfig) float64 { return m.Orthonormal }

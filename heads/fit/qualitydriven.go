@@ -1,6 +1,6 @@
 package fit
 
-// qualityDriven is the loss of heads.CoverageLoss: the mean width of the
+// qualityDriven is the loss of train.CoverageLoss: the mean width of the
 // intervals that capture, and a penalty on coverage that falls short, which is
 // counted softly.
 //

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"gonum.org/v1/gonum/blas/blas32"
+	"github.com/attach-uncertainty/attach/heads/train"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // TestRows holds that a model which is trained on some rows, one of them
@@ -15,10 +15,10 @@ import (
 // trained together each see their own.
 func TestRows(t *testing.T) {
 	e := open(t)
-	p := heads.Problem{
+	p := train.Problem{
 		X: normal(1, 50, 3), Y: normal(2, 50, 2), Hidden: []int{8}, Outputs: 1,
-		Loss: heads.Pinball, Conditional: true, Epochs: 4, BatchSize: 16,
-		Models: []heads.ModelConfig{
+		Loss: train.Pinball, Conditional: true, Epochs: 4, BatchSize: 16,
+		Models: []train.ModelConfig{
 			{Seed: 1, LearningRate: 1e-2}, {Seed: 1, LearningRate: 1e-2},
 			{Seed: 1, LearningRate: 2e-2, Target: 1}, {Seed: 2, LearningRate: 1e-2, Dropout: .2},
 		},
@@ -36,15 +36,15 @@ func TestRows(t *testing.T) {
 	checkRowsAlone(t, e, p)
 }
 
-func checkRowsAlone(t *testing.T, e *Engine, p heads.Problem) {
+func checkRowsAlone(t *testing.T, e *Engine, p train.Problem) {
 	t.Helper()
-	together := train(t, e, p)
+	together := trained(t, e, p)
 	for m, config := range p.Models {
 		alone := p
 		alone.X, alone.Y = pickRows(p.X, config.Rows), pickRows(p.Y, config.Rows)
 		config.Rows = nil
-		alone.Models = []heads.ModelConfig{config}
-		want := train(t, e, alone)[0]
+		alone.Models = []train.ModelConfig{config}
+		want := trained(t, e, alone)[0]
 		for i, l := range want.Layers {
 			compare(t, "weight", i, together[m].Layers[i].W.Data, l.W.Data, 1e-4)
 			compare(t, "bias", i, together[m].Layers[i].B, l.B, 1e-4)
@@ -64,9 +64,9 @@ func TestRowsErrors(t *testing.T) {
 		"all rows":                {{0, 1}, nil},
 		"no rows":                 {{}, {}},
 	} {
-		p := heads.Problem{
-			X: normal(1, 5, 2), Y: normal(2, 5, 1), Outputs: 1, Loss: heads.MSE, Epochs: 1, BatchSize: 2,
-			Models: []heads.ModelConfig{{LearningRate: 1, Rows: rows[0]}, {LearningRate: 1, Rows: rows[1]}},
+		p := train.Problem{
+			X: normal(1, 5, 2), Y: normal(2, 5, 1), Outputs: 1, Loss: train.MSE, Epochs: 1, BatchSize: 2,
+			Models: []train.ModelConfig{{LearningRate: 1, Rows: rows[0]}, {LearningRate: 1, Rows: rows[1]}},
 		}
 		if _, err := new(Engine).Train(context.Background(), p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("rows %v: error %v, want one that says %q", rows, err, want)

@@ -3,15 +3,15 @@ package fit
 import (
 	"fmt"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
 )
 
 // checkStart checks layers to start from against the architecture.
-func checkStart(p heads.Problem, layers []heads.Layer) error {
+func checkStart(p train.Problem, layers []train.Layer) error {
 	if layers == nil {
 		return nil
 	}
-	n := heads.Network{Layers: layers}
+	n := train.Network{Layers: layers}
 	if err := n.Validate(); err != nil {
 		return fmt.Errorf("the network to start from: %w", err)
 	}
@@ -35,7 +35,7 @@ func checkStart(p heads.Problem, layers []heads.Layer) error {
 }
 
 // start writes layers to start from over the weights that were drawn.
-func start(flat []float32, list []parameter, model int, layers []heads.Layer) {
+func start(flat []float32, list []parameter, model int, layers []train.Layer) {
 	if layers == nil {
 		return
 	}

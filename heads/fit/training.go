@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/rows"
 )
@@ -161,7 +162,7 @@ func (t *training) newStepper(ctx context.Context, r *ort.Runtime, rows int) (*s
 }
 
 // run trains and returns the networks.
-func (t *training) run(ctx context.Context) ([]heads.Network, error) {
+func (t *training) run(ctx context.Context) ([]train.Network, error) {
 	n := t.n
 	perEpoch := (n + t.batch - 1) / t.batch
 	total := perEpoch * t.Epochs
@@ -220,7 +221,7 @@ func (t *training) endEpoch(epoch, done int) error {
 
 // networks are the networks to return, after the last step; sums are their
 // losses over the last epoch, times rows.
-func (t *training) networks(sums []float64, done int) ([]heads.Network, error) {
+func (t *training) networks(sums []float64, done int) ([]train.Network, error) {
 	last := t.states[done%2].w
 	for m := range t.models {
 		for _, q := range t.params {
@@ -235,7 +236,7 @@ func (t *training) networks(sums []float64, done int) ([]heads.Network, error) {
 	if t.validation != nil {
 		flat = t.validation.kept
 	}
-	networks := make([]heads.Network, t.models)
+	networks := make([]train.Network, t.models)
 	for m := range networks {
 		networks[m] = network(flat, t.params, m, sums[m]/float64(t.n))
 		if t.validation != nil {

@@ -7,9 +7,9 @@ import (
 	"os"
 	"testing"
 
-	"gonum.org/v1/gonum/blas/blas32"
+	"github.com/attach-uncertainty/attach/heads/train"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // trajectory is a case of testdata/trajectory.json; see the script beside it.
@@ -17,7 +17,7 @@ type trajectory struct {
 	Name                         string
 	Hidden                       []int
 	Outputs, Targets, Target     int
-	Loss                         heads.Loss
+	Loss                         train.Loss
 	Conditional, Bias, Decoupled bool
 	Levels                       []float64
 	Penalty, Decay, Rate         float64
@@ -44,26 +44,26 @@ type trajectory struct {
 	Best                         float64
 }
 
-func (c *trajectory) problem() heads.Problem {
+func (c *trajectory) problem() train.Problem {
 	rows := len(c.Orders[0])
 	matrix := func(data []float32, rows int) blas32.General {
 		cols := len(data) / rows
 		return blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: data}
 	}
-	p := heads.Problem{
+	p := train.Problem{
 		X: matrix(c.X, rows), Hidden: c.Hidden, Outputs: c.Outputs, NoBias: !c.Bias,
 		Loss: c.Loss, Conditional: c.Conditional, Levels: c.Levels,
 		Epochs: len(c.Orders), BatchSize: c.Batch,
-		Models: []heads.ModelConfig{{
+		Models: []train.ModelConfig{{
 			LearningRate: c.Rate, WeightDecay: c.Decay, Decoupled: c.Decoupled,
 			Orthonormal: c.Penalty, Target: c.Target, Averaging: c.Averaging,
 			GradientPenalty: c.Gradient, Diversity: c.Diversity,
 		}},
-		Coverage: heads.CoverageLoss{Lambda: c.Factor, Softening: c.Softening},
+		Coverage: train.CoverageLoss{Lambda: c.Factor, Softening: c.Softening},
 	}
 	if c.Every > 0 {
 		held := len(c.HeldX) / p.X.Cols
-		p.Validation = &heads.Validation{X: matrix(c.HeldX, held), Y: matrix(c.HeldY, held), Every: c.Every, Levels: c.At}
+		p.Validation = &train.Validation{X: matrix(c.HeldX, held), Y: matrix(c.HeldY, held), Every: c.Every, Levels: c.At}
 	}
 	if c.Targets > 0 {
 		p.Y = matrix(c.Y, rows)
@@ -106,7 +106,7 @@ func TestTrajectory(t *testing.T) {
 	}
 }
 
-func checkTrajectory(t *testing.T, e *Engine, c trajectory, p heads.Problem) {
+func checkTrajectory(t *testing.T, e *Engine, c trajectory, p train.Problem) {
 	if err := check(p); err != nil {
 		t.Fatal(err)
 	}

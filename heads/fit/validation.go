@@ -7,7 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/rows"
 )
@@ -16,7 +17,7 @@ import (
 // weights of each.
 type validation struct {
 	*plan // with one batch for all models
-	rows  heads.Validation
+	rows  train.Validation
 	tau   []float64 // levels that each row is evaluated at, nil if not conditional
 
 	flat    []float32 // the weights to evaluate
@@ -36,7 +37,7 @@ type evaluator struct {
 	in, out []*ort.Tensor
 }
 
-func checkValidation(p heads.Problem, v heads.Validation) error {
+func checkValidation(p train.Problem, v train.Validation) error {
 	switch {
 	case v.X.Rows < 1 || v.X.Cols != p.X.Cols:
 		return fmt.Errorf("validation rows are %d×%d, and those to train on have %d columns", v.X.Rows, v.X.Cols, p.X.Cols)
@@ -77,7 +78,7 @@ func newValidation(ctx context.Context, r *ort.Runtime, p *plan) (*validation, e
 	}
 	n := v.rows.X.Rows * max(len(v.tau), 1)
 	block := n
-	if p.Loss != heads.QualityDriven { // coverage is of all rows
+	if p.Loss != train.QualityDriven { // coverage is of all rows
 		widest := slices.Max(append(slices.Clone(p.Hidden), p.Outputs))
 		block = min(max(validationFloats/(p.models*widest), 64), n)
 	}

@@ -6,28 +6,28 @@ import (
 	"strings"
 	"testing"
 
-	"gonum.org/v1/gonum/blas/blas32"
+	"github.com/attach-uncertainty/attach/heads/train"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // overfitting has few rows and hidden units enough to learn their noise.
-func overfitting(loss heads.Loss, held int) heads.Problem {
-	p := heads.Problem{
+func overfitting(loss train.Loss, held int) train.Problem {
+	p := train.Problem{
 		X: normal(1, 40, 3), Y: normal(2, 40, 2), Hidden: []int{32}, Outputs: 1, Loss: loss, Epochs: 40, BatchSize: 16,
-		Models: []heads.ModelConfig{
+		Models: []train.ModelConfig{
 			{Seed: 1, LearningRate: 1e-2},
 			{Seed: 1, LearningRate: 3e-3, Target: 1, Averaging: 0.8},
 			{Seed: 2, LearningRate: 1e-2, Dropout: 0.3},
 		},
-		Validation: &heads.Validation{X: normal(3, held, 3), Y: normal(4, held, 2), Every: 1},
+		Validation: &train.Validation{X: normal(3, held, 3), Y: normal(4, held, 2), Every: 1},
 	}
 	switch loss {
-	case heads.Pinball:
+	case train.Pinball:
 		p.Conditional = true
-	case heads.QualityDriven:
-		p.Outputs, p.Levels, p.Coverage = 2, []float64{0.1, 0.9}, heads.CoverageLoss{Softening: 5}
-	case heads.GaussianNLL:
+	case train.QualityDriven:
+		p.Outputs, p.Levels, p.Coverage = 2, []float64{0.1, 0.9}, train.CoverageLoss{Softening: 5}
+	case train.GaussianNLL:
 		p.Outputs = 2
 	}
 	return p
@@ -37,20 +37,20 @@ func overfitting(loss heads.Loss, held int) heads.Problem {
 // comes before the end, and that it is what training for as many epochs gives.
 func TestValidation(t *testing.T) {
 	e := open(t)
-	for _, loss := range []heads.Loss{heads.MSE, heads.Pinball, heads.GaussianNLL, heads.QualityDriven} {
+	for _, loss := range []train.Loss{train.MSE, train.Pinball, train.GaussianNLL, train.QualityDriven} {
 		t.Run(string(loss), func(t *testing.T) {
 			p := overfitting(loss, 30)
 			early := false
-			for m, n := range train(t, e, p) {
+			for m, n := range trained(t, e, p) {
 				q := p
 				q.Models = p.Models[m : m+1]
-				sameNetwork(t, n, train(t, e, q)[0])
+				sameNetwork(t, n, trained(t, e, q)[0])
 				early = early || n.Epoch < p.Epochs
 				if n.Epoch < 1 {
 					t.Fatalf("model %d kept epoch %d", m, n.Epoch)
 				}
 				q.Epochs, q.Validation = n.Epoch, nil
-				sameNetwork(t, heads.Network{Layers: n.Layers}, heads.Network{Layers: train(t, e, q)[0].Layers})
+				sameNetwork(t, train.Network{Layers: n.Layers}, train.Network{Layers: trained(t, e, q)[0].Layers})
 			}
 			if !early {
 				t.Error("no model kept an epoch before the last")
@@ -62,10 +62,10 @@ func TestValidation(t *testing.T) {
 // TestValidationBlocks holds that evaluating rows in blocks changes nothing.
 func TestValidationBlocks(t *testing.T) {
 	e := open(t)
-	p := overfitting(heads.Pinball, 60)
+	p := overfitting(train.Pinball, 60)
 	p.Epochs, p.Hidden = 2, []int{128}
 	p.Validation.Levels = []float64{0.2, 0.5, 0.7}
-	alone := train(t, e, p)
+	alone := trained(t, e, p)
 	one := p.Models
 	for len(p.Models) < 300 {
 		p.Models = append(p.Models, one...)
@@ -73,7 +73,7 @@ func TestValidationBlocks(t *testing.T) {
 	if block := validationFloats / (len(p.Models) * 128); block >= 180 {
 		t.Fatalf("a block has %d rows: all in one", block)
 	}
-	for m, n := range train(t, e, p) {
+	for m, n := range trained(t, e, p) {
 		want := alone[m%len(one)]
 		if n.Epoch != want.Epoch || math.Abs(n.Validation-want.Validation) > 1e-4*want.Validation {
 			t.Fatalf("model %d: epoch %d and loss %v in blocks, %d and %v at once", m, n.Epoch, n.Validation, want.Epoch, want.Validation)
@@ -89,7 +89,7 @@ func TestValidationDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ every, epochs, want int }{{0, 1000, 100}, {0, 30, 30}, {7, 30, 5}, {50, 30, 1}} {
-		p := overfitting(heads.MSE, 5)
+		p := overfitting(train.MSE, 5)
 		p.Epochs, p.Validation.Every = c.epochs, c.every
 		v, err := newValidation(t.Context(), r, newPlan(p))
 		if err != nil {
@@ -109,15 +109,15 @@ func TestValidationDefaults(t *testing.T) {
 }
 
 func TestBadValidation(t *testing.T) {
-	for want, edit := range map[string]func(v *heads.Validation){
-		"validation rows are 0×0":     func(v *heads.Validation) { v.X = blas32.General{} },
-		"have 3 columns":              func(v *heads.Validation) { v.X = normal(1, 30, 2) },
-		"targets are 29×2":            func(v *heads.Validation) { v.Y = normal(1, 29, 2) },
-		"not negative":                func(v *heads.Validation) { v.Every = -1 },
-		"between 0 and 1":             func(v *heads.Validation) { v.Levels = []float64{0} },
-		"y to validate on has NaN in": func(v *heads.Validation) { v.Y.Data[3] = float32(math.NaN()) },
+	for want, edit := range map[string]func(v *train.Validation){
+		"validation rows are 0×0":     func(v *train.Validation) { v.X = blas32.General{} },
+		"have 3 columns":              func(v *train.Validation) { v.X = normal(1, 30, 2) },
+		"targets are 29×2":            func(v *train.Validation) { v.Y = normal(1, 29, 2) },
+		"not negative":                func(v *train.Validation) { v.Every = -1 },
+		"between 0 and 1":             func(v *train.Validation) { v.Levels = []float64{0} },
+		"y to validate on has NaN in": func(v *train.Validation) { v.Y.Data[3] = float32(math.NaN()) },
 	} {
-		p := overfitting(heads.Pinball, 30)
+		p := overfitting(train.Pinball, 30)
 		edit(p.Validation)
 		if err := check(p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %q", err, want)
@@ -125,7 +125,7 @@ func TestBadValidation(t *testing.T) {
 	}
 }
 
-func sameNetwork(t *testing.T, got, want heads.Network) {
+func sameNetwork(t *testing.T, got, want train.Network) {
 	t.Helper()
 	if got.Epoch != want.Epoch || math.Abs(got.Validation-want.Validation) > 1e-3*math.Abs(want.Validation) {
 		t.Errorf("epoch %d with loss %v, want %d with %v", got.Epoch, got.Validation, want.Epoch, want.Validation)

@@ -18,6 +18,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
@@ -46,17 +48,17 @@ type settings struct {
 // classForm is a way to learn the class.
 type classForm struct {
 	name string
-	loss heads.Loss
+	loss train.Loss
 	// rings says that it learns the number of rings, standardised.
 	rings bool
 }
 
 func forms() []classForm {
 	return []classForm{
-		{name: "cross-entropy", loss: heads.BCE},
-		{name: "pinball", loss: heads.Pinball},
-		{name: "pinball of sigmoid", loss: heads.SigmoidPinball},
-		{name: "pinball of rings", loss: heads.Pinball, rings: true},
+		{name: "cross-entropy", loss: train.BCE},
+		{name: "pinball", loss: train.Pinball},
+		{name: "pinball of sigmoid", loss: train.SigmoidPinball},
+		{name: "pinball of rings", loss: train.Pinball, rings: true},
 	}
 }
 
@@ -113,12 +115,12 @@ func (s *settings) fit(ctx context.Context, data abaloneData, form classForm, sp
 		sy, _ = heads.NewStandard(y)
 		y = experiment.Standardised(y)
 	}
-	p := heads.Problem{
-		X: experiment.Standardised(data.x), Y: y, Hidden: []int{100, 100}, Outputs: 1, Loss: form.loss, Conditional: form.loss != heads.BCE,
+	p := train.Problem{
+		X: experiment.Standardised(data.x), Y: y, Hidden: []int{100, 100}, Outputs: 1, Loss: form.loss, Conditional: form.loss != train.BCE,
 		Epochs: epochs, BatchSize: 64, Progress: func(done, total int) { progress(.9 * float64(done) / float64(total)) },
 	}
 	for seed, split := range splits {
-		p.Models = append(p.Models, heads.ModelConfig{Seed: uint64(seed), LearningRate: 1e-3, WeightDecay: 1e-3, Rows: split.Fit})
+		p.Models = append(p.Models, train.ModelConfig{Seed: uint64(seed), LearningRate: 1e-3, WeightDecay: 1e-3, Rows: split.Fit})
 	}
 	networks, err := s.Trainer.Train(ctx, p)
 	if err != nil {
@@ -131,10 +133,10 @@ func (s *settings) fit(ctx context.Context, data abaloneData, form classForm, sp
 		}
 		test := experiment.Pick(data.x, splits[i].Test)
 		var judged []judgement
-		if form.loss == heads.BCE {
+		if form.loss == train.BCE {
 			judged = judgeLogits(n.Apply(experiment.Pick(p.X, splits[i].Test)), s.coverage)
 		} else {
-			sqr := &heads.SQR{RegressionNetworks: heads.RegressionNetworks{Networks: []heads.Network{n}, X: sx, Y: sy}, Grid: levels()}
+			sqr := &heads.SQR{RegressionNetworks: heads.RegressionNetworks{Networks: []train.Network{n}, X: sx, Y: sy}, Grid: levels()}
 			judged = judgeQuantiles(sqr.Quantiles(test, sqr.Grid), form, s.coverage)
 		}
 		var old []bool
@@ -199,7 +201,7 @@ func judgeQuantiles(q heads.Quantiles, form classForm, coverage float64) []judge
 		row := slices.Clone(q.Row(i, 0))
 		var j judgement
 		for l, v := range row {
-			if form.loss == heads.SigmoidPinball {
+			if form.loss == train.SigmoidPinball {
 				row[l] = float32(sigmoid(float64(v)))
 			}
 			if !form.rings {

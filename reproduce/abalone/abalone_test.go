@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
@@ -128,20 +130,20 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s is %v, want %v", what, got, want)
 		}
 	}
-	j := one([]float32{-.1, 0, .6, 1, 1}, classForm{loss: heads.Pinball})
+	j := one([]float32{-.1, 0, .6, 1, 1}, classForm{loss: train.Pinball})
 	near("median", j.score, .6)
 	near("mean", j.mean, .5)
 	near("width", j.unsure, 1.1)
 	if !j.old || !j.mayBeYoung || !j.mayBeOld {
 		t.Errorf("label: %+v", j)
 	}
-	j = one([]float32{float32(math.Log(3)), 2, 2, 2, float32(math.Log(9))}, classForm{loss: heads.SigmoidPinball})
+	j = one([]float32{float32(math.Log(3)), 2, 2, 2, float32(math.Log(9))}, classForm{loss: train.SigmoidPinball})
 	near("lower end of a sigmoid", j.lower, .75)
 	near("upper end of a sigmoid", j.upper, .9)
 	if !j.old || j.mayBeYoung || !j.mayBeOld {
 		t.Errorf("logit: %+v", j)
 	}
-	j = one([]float32{5, 7, 9, 11, 12}, classForm{loss: heads.Pinball, rings: true})
+	j = one([]float32{5, 7, 9, 11, 12}, classForm{loss: train.Pinball, rings: true})
 	near("probability above 10.5", j.mean, 1-(.5+.75*.25))
 	if j.old || !j.mayBeYoung || !j.mayBeOld || j.upper != 12 {
 		t.Errorf("rings: %+v", j)

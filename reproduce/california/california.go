@@ -11,9 +11,9 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
@@ -53,14 +53,14 @@ func run(ctx context.Context, s *experiment.Settings) error {
 	for seed := range s.Seeds {
 		parts := experiment.SplitRows(x.Rows, uint64(seed))
 		nCal = len(parts.Cal)
-		in := bundle.Inputs{
-			Base:  bundle.Base{Task: bundle.Regression},
+		in := attach.Inputs{
+			Base:  attach.Base{Task: attach.Regression},
 			Batch: pickBatch(rows, parts.Fit), Targets: experiment.Pick(y, parts.Fit),
 			Cal: pickBatch(rows, parts.Cal), CalTargets: experiment.Pick(y, parts.Cal),
 			Trainer: s.Trainer, Seed: uint64(seed), SkipDetector: true,
 		}
 		in.SQR.Epochs = s.Epochs
-		b, err := bundle.Fit(ctx, in)
+		b, err := attach.Fit(ctx, in)
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func run(ctx context.Context, s *experiment.Settings) error {
 			return err
 		}
 		for l, level := range levels {
-			p, err := b.Predict(ctx, test, bundle.PredictOptions{Level: level})
+			p, err := b.Predict(ctx, test, attach.PredictOptions{Level: level})
 			if err != nil {
 				return err
 			}

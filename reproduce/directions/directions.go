@@ -13,11 +13,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -97,7 +99,7 @@ func (s *settings) run() error {
 		Detector: b.Detector.Method, K: certificates.K(), Width: certificates.Width(), N: moments.N(),
 		UnitNorm: certificates.UnitNorm, Centred: certificates.Mean != nil, Alpha: s.alpha, nCal: len(b.Calibration.OOD.Scores),
 	}
-	if certificates.Loss != heads.BCE {
+	if certificates.Loss != train.BCE {
 		score := 0.
 		for _, v := range certificates.Score(nil, rows.Features) {
 			score += v
@@ -121,8 +123,8 @@ func (s *settings) run() error {
 }
 
 // open opens a bundle with linear certificates.
-func open(path string) (*bundle.Bundle, *heads.Certificates, error) {
-	b, err := bundle.Open(path)
+func open(path string) (*attach.Bundle, *heads.Certificates, error) {
+	b, err := attach.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}

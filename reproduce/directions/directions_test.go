@@ -11,9 +11,9 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/ood"
@@ -109,8 +109,8 @@ func TestCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	fit := func(method ood.Method, params ood.Params) string {
-		b, err := bundle.Fit(t.Context(), bundle.Inputs{
-			Base: bundle.Base{Task: bundle.Classification}, Batch: rows, Cal: rows, Method: method, Params: params,
+		b, err := attach.Fit(t.Context(), attach.Inputs{
+			Base: attach.Base{Task: attach.Classification}, Batch: rows, Cal: rows, Method: method, Params: params,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"github.com/attach-uncertainty/attach/heads/fit"
 )
 
@@ -40,7 +41,7 @@ type Settings struct {
 	Epochs       int // 0: by the number of rows
 	Parallel     int
 	Out, Library string
-	Trainer      heads.Trainer // of experiments with --ort-lib
+	Trainer      train.Trainer // of experiments with --ort-lib
 	Stdout       io.Writer
 	Stderr       io.Writer
 }

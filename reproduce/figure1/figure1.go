@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
 
@@ -54,7 +56,7 @@ type certificateVariant struct {
 func variants(epochs, seed int) []certificateVariant {
 	return []certificateVariant{
 		{"trained", heads.CertificatesOptions{
-			K: 100, Loss: heads.MSE, Trained: true, Lambda: 1, Epochs: epochs, BatchSize: batchSize, Seed: uint64(seed),
+			K: 100, Loss: train.MSE, Trained: true, Lambda: 1, Epochs: epochs, BatchSize: batchSize, Seed: uint64(seed),
 		}},
 		{"exact", heads.CertificatesOptions{}},
 		{"exact, unit norm", heads.DefaultCertificates()},
@@ -215,7 +217,7 @@ func lastHidden(head *heads.SQR, x []float64) blas32.General {
 	in := blas32.General{Rows: raw.Rows, Cols: 2, Stride: 2, Data: make([]float32, 2*raw.Rows)}
 	head.X.Apply(blas32.General{Rows: raw.Rows, Cols: 1, Stride: 2, Data: in.Data}, raw)
 	layers := head.Networks[0].Layers
-	hidden := heads.Network{Layers: layers[:len(layers)-1]}.Apply(in)
+	hidden := train.Network{Layers: layers[:len(layers)-1]}.Apply(in)
 	for i, v := range hidden.Data {
 		hidden.Data[i] = max(v, 0)
 	}

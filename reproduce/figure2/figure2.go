@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
 
@@ -131,9 +133,9 @@ func (s *settings) fitCrossing(ctx context.Context, set crossingSet, r crossingR
 		epochs = heads.DefaultSQREpochs(r.x.Rows, batch)
 	}
 	first := uint64(seed) * 1000
-	p := heads.Problem{Hidden: set.hidden, Outputs: 1, Loss: heads.Pinball, Epochs: epochs, BatchSize: batch}
+	p := train.Problem{Hidden: set.hidden, Outputs: 1, Loss: train.Pinball, Epochs: epochs, BatchSize: batch}
 	for l, tau := range levels {
-		p.Models = append(p.Models, heads.ModelConfig{
+		p.Models = append(p.Models, train.ModelConfig{
 			Seed: first + 1 + uint64(l), LearningRate: 1e-3, WeightDecay: s.decay, Level: tau,
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
 
@@ -41,8 +43,8 @@ func TestCosineToy(t *testing.T) {
 }
 
 // line is a network of one column and one value: slope·x + offset.
-func line(slope, offset float32) heads.Network {
-	return heads.Network{Layers: []heads.Layer{{
+func line(slope, offset float32) train.Network {
+	return train.Network{Layers: []train.Layer{{
 		W: blas32.General{Rows: 1, Cols: 1, Stride: 1, Data: []float32{slope}}, B: []float32{offset},
 	}}}
 }
@@ -52,8 +54,8 @@ func line(slope, offset float32) heads.Network {
 func TestCrossing(t *testing.T) {
 	one := heads.Standard{Mean: []float64{0}, Scale: []float64{1}}
 	var networks []heads.RegressionNetworks
-	for _, n := range []heads.Network{line(0, .5), line(1, 0), line(-1, 1)} {
-		networks = append(networks, heads.RegressionNetworks{Networks: []heads.Network{n}, X: one, Y: one})
+	for _, n := range []train.Network{line(0, .5), line(1, 0), line(-1, 1)} {
+		networks = append(networks, heads.RegressionNetworks{Networks: []train.Network{n}, X: one, Y: one})
 	}
 	networks[0].Y = heads.Standard{Mean: []float64{-.5}, Scale: []float64{2}} // 2·0.5 − 0.5 = 0.5
 	q := separateQuantiles(networks, experiment.AsColumn([]float64{0, .25, .5, .75}))

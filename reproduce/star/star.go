@@ -14,6 +14,8 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
@@ -110,12 +112,12 @@ func (s *settings) fitArm(ctx context.Context, arm starArm, epochs int, progress
 			samples = append(samples, resampleRows(arm.x.Rows, rng))
 		}
 	}
-	p := heads.Problem{
-		Hidden: []int{128}, Outputs: 1, Loss: heads.Pinball, Conditional: true, Epochs: epochs, BatchSize: 64,
+	p := train.Problem{
+		Hidden: []int{128}, Outputs: 1, Loss: train.Pinball, Conditional: true, Epochs: epochs, BatchSize: 64,
 		Progress: func(done, total int) { progress(.9 * float64(done) / float64(total)) },
 	}
 	for i, rows := range samples {
-		p.Models = append(p.Models, heads.ModelConfig{
+		p.Models = append(p.Models, train.ModelConfig{
 			Seed: uint64(i), LearningRate: 1e-3, WeightDecay: 1e-3, Averaging: s.averaging, Rows: rows,
 		})
 	}

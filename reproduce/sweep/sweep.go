@@ -17,9 +17,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/uci"
@@ -77,13 +78,13 @@ type timing struct {
 }
 
 func (s *settings) sweepOne(ctx context.Context, name string, x, y blas32.General) error {
-	p := heads.Problem{
-		X: x, Y: y, Hidden: []int{64}, Outputs: 1, Loss: heads.Pinball, Conditional: true, Epochs: s.Epochs, BatchSize: 64,
+	p := train.Problem{
+		X: x, Y: y, Hidden: []int{64}, Outputs: 1, Loss: train.Pinball, Conditional: true, Epochs: s.Epochs, BatchSize: 64,
 	}
 	for seed := range s.Seeds {
 		for _, rate := range []float64{1e-2, 1e-3, 1e-4} {
 			for _, decay := range []float64{0, 1e-3, 1e-2, 1e-1, 1} {
-				p.Models = append(p.Models, heads.ModelConfig{Seed: uint64(seed), LearningRate: rate, WeightDecay: decay})
+				p.Models = append(p.Models, train.ModelConfig{Seed: uint64(seed), LearningRate: rate, WeightDecay: decay})
 			}
 		}
 	}
@@ -118,7 +119,7 @@ func (s *settings) sweepOne(ctx context.Context, name string, x, y blas32.Genera
 	return nil
 }
 
-func (s *settings) timeEngine(ctx context.Context, p heads.Problem) (timing, error) {
+func (s *settings) timeEngine(ctx context.Context, p train.Problem) (timing, error) {
 	best := timing{seconds: math.Inf(1)}
 	for range 2 {
 		began := time.Now()

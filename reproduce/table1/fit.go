@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
@@ -54,7 +56,7 @@ type fitting struct {
 
 // run fits the settings and measures their intervals. A setting whose training
 // diverges gets results that say so.
-func (f fitting) run(ctx context.Context, trainer heads.Trainer, progress func(share float64)) ([]record, error) {
+func (f fitting) run(ctx context.Context, trainer train.Trainer, progress func(share float64)) ([]record, error) {
 	parts := experiment.SplitRows(f.data.X.Rows, uint64(f.seed))
 	half := len(parts.Cal) / 2
 	choosing, calibrating := parts.Cal[:half], parts.Cal[half:]

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
@@ -127,7 +129,7 @@ func (s *settings) jobs(ctx context.Context, results *store) (jobs []experiment.
 }
 
 // job measures the settings and keeps the results.
-func (f fitting) job(trainer heads.Trainer, results *store) experiment.Job {
+func (f fitting) job(trainer train.Trainer, results *store) experiment.Job {
 	return experiment.Job{
 		Kind: f.method.Name, Cost: f.cost(), Seed: f.seed,
 		What: fmt.Sprintf("%s, seed %d, %s, %d settings", f.set.Name, f.seed, f.method.Name, len(f.configs)),

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
@@ -37,7 +37,7 @@ var Experiment = experiment.Experiment{
 		flags.IntVar(&s.NetworkRows, "network-rows", 500, "at most `N` rows of every set for methods that run the network (0: as all others)")
 		flags.DurationVar(&s.limit, "limit", 0, "longest `time` for a method on a network, such as 10m; beyond it the table says so (0: none)")
 		var attached []string
-		for _, m := range bundle.DefaultMethods() {
+		for _, m := range attach.DefaultMethods() {
 			attached = append(attached, m.Name)
 		}
 		flags.StringVar(&s.attached, "attached", strings.Join(attached, ","), "the `methods` whose standing among single ones is told: those that attach fit uses")

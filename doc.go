@@ -1,4 +1,4 @@
-// Package bundle reads and writes *.attach files and predicts with them: a
+// Package attach reads and writes *.attach files and predicts with them: a
 // fitted head or detector with everything it needs beside its base network.
 // It is pure Go, so that a service which gets its features elsewhere needs
 // neither a C compiler nor a shared library.
@@ -48,4 +48,4 @@
 // signature: who can write the file can write its checksums, and a file with
 // other weights or other calibration scores is as good as any. A file from
 // elsewhere deserves the trust that its sender does.
-package bundle
+package attach

@@ -1,4 +1,4 @@
-package bundle_test
+package attach_test
 
 import (
 	"archive/zip"
@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads/bundle"
+	"github.com/attach-uncertainty/attach"
 )
 
 // unpack returns the entries of a bundle in order.
@@ -95,30 +95,30 @@ func TestRefusals(t *testing.T) {
 		want    error
 		says    string
 	}{
-		{"empty", nil, bundle.ErrNotBundle, "not an attach file"},
-		{"text", []byte("hello, this is no zip file at all"), bundle.ErrNotBundle, "not an attach file"},
-		{"half", good[:len(good)/2], bundle.ErrNotBundle, "cut short"},
-		{"without its last byte", good[:len(good)-1], bundle.ErrNotBundle, "cut short"},
-		{"something in front", append([]byte("#!/bin/sh\n"), good...), bundle.ErrNotBundle, "not an attach file"},
-		{"other zip", pack(t, []string{"a"}, nil, zip.Store), bundle.ErrNotBundle, "without manifest.json"},
-		{"newer", edit(t, good, false, `"format": 1`, `"format": 3`), bundle.ErrNewerFormat, "format 3; this one reads up to 1"},
-		{"newer and resealed", edit(t, good, true, `"format": 1`, `"format": 99`), bundle.ErrNewerFormat, "upgrade"},
-		{"no format", edit(t, good, true, `"format": 1`, `"format": 0`), bundle.ErrDamaged, "no format version"},
-		{"edited", edit(t, good, false, `"alpha": 0.05`, `"alpha": 0.5`), bundle.ErrDamaged, "manifest.json is not what its checksum says"},
-		{"no JSON", edit(t, good, true, `"format"`, `format`), bundle.ErrDamaged, "manifest.json"},
-		{"unknown method", edit(t, good, true, `"method": "certificates"`, `"method": "crystal-ball"`), bundle.ErrUnknownMethod, `"crystal-ball"`},
-		{"odd task", edit(t, good, true, `"task": "regression"`, `"task": "haruspicy"`), bundle.ErrDamaged, "haruspicy"},
-		{"odd level", edit(t, good, true, `"level": 0.9`, `"level": 9`), bundle.ErrDamaged, "level 9"},
-		{"odd width", edit(t, good, true, `"width": 4`, `"width": 5`), bundle.ErrDamaged, "do not fit together"},
-		{"huge width", edit(t, good, true, `"width": 4`, `"width": 40000000000`), bundle.ErrDamaged, "features"},
-		{"odd path", edit(t, good, true, `"name": "detector/`, `"name": "../detector/`), bundle.ErrDamaged, "odd name"},
-		{"other checksum", edit(t, good, true, `"sha256": "`, `"sha256": "0`), bundle.ErrDamaged, "checksum"},
-		{"other dtype", edit(t, good, true, `"dtype": "float32"`, `"dtype": "float16"`), bundle.ErrDamaged, "float16"},
-		{"no checksum", without("manifest.sha256"), bundle.ErrDamaged, "manifest.sha256"},
-		{"array missing", without(names[0]), bundle.ErrDamaged, "is missing"},
-		{"stowaway", pack(t, extra, content, zip.Store), bundle.ErrDamaged, `"extra.txt" is not in the manifest`},
-		{"entry twice", pack(t, twice, content, zip.Store), bundle.ErrDamaged, "twice"},
-		{"deflated", pack(t, names, content, zip.Deflate), bundle.ErrDamaged, "packed by another program"},
+		{"empty", nil, attach.ErrNotBundle, "not an attach file"},
+		{"text", []byte("hello, this is no zip file at all"), attach.ErrNotBundle, "not an attach file"},
+		{"half", good[:len(good)/2], attach.ErrNotBundle, "cut short"},
+		{"without its last byte", good[:len(good)-1], attach.ErrNotBundle, "cut short"},
+		{"something in front", append([]byte("#!/bin/sh\n"), good...), attach.ErrNotBundle, "not an attach file"},
+		{"other zip", pack(t, []string{"a"}, nil, zip.Store), attach.ErrNotBundle, "without manifest.json"},
+		{"newer", edit(t, good, false, `"format": 1`, `"format": 3`), attach.ErrNewerFormat, "format 3; this one reads up to 1"},
+		{"newer and resealed", edit(t, good, true, `"format": 1`, `"format": 99`), attach.ErrNewerFormat, "upgrade"},
+		{"no format", edit(t, good, true, `"format": 1`, `"format": 0`), attach.ErrDamaged, "no format version"},
+		{"edited", edit(t, good, false, `"alpha": 0.05`, `"alpha": 0.5`), attach.ErrDamaged, "manifest.json is not what its checksum says"},
+		{"no JSON", edit(t, good, true, `"format"`, `format`), attach.ErrDamaged, "manifest.json"},
+		{"unknown method", edit(t, good, true, `"method": "certificates"`, `"method": "crystal-ball"`), attach.ErrUnknownMethod, `"crystal-ball"`},
+		{"odd task", edit(t, good, true, `"task": "regression"`, `"task": "haruspicy"`), attach.ErrDamaged, "haruspicy"},
+		{"odd level", edit(t, good, true, `"level": 0.9`, `"level": 9`), attach.ErrDamaged, "level 9"},
+		{"odd width", edit(t, good, true, `"width": 4`, `"width": 5`), attach.ErrDamaged, "do not fit together"},
+		{"huge width", edit(t, good, true, `"width": 4`, `"width": 40000000000`), attach.ErrDamaged, "features"},
+		{"odd path", edit(t, good, true, `"name": "detector/`, `"name": "../detector/`), attach.ErrDamaged, "odd name"},
+		{"other checksum", edit(t, good, true, `"sha256": "`, `"sha256": "0`), attach.ErrDamaged, "checksum"},
+		{"other dtype", edit(t, good, true, `"dtype": "float32"`, `"dtype": "float16"`), attach.ErrDamaged, "float16"},
+		{"no checksum", without("manifest.sha256"), attach.ErrDamaged, "manifest.sha256"},
+		{"array missing", without(names[0]), attach.ErrDamaged, "is missing"},
+		{"stowaway", pack(t, extra, content, zip.Store), attach.ErrDamaged, `"extra.txt" is not in the manifest`},
+		{"entry twice", pack(t, twice, content, zip.Store), attach.ErrDamaged, "twice"},
+		{"deflated", pack(t, names, content, zip.Deflate), attach.ErrDamaged, "packed by another program"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestRefusals(t *testing.T) {
 			if err := os.WriteFile(path, tt.content, 0o666); err != nil {
 				t.Fatal(err)
 			}
-			_, err := bundle.Open(path)
+			_, err := attach.Open(path)
 			if !errors.Is(err, tt.want) {
 				t.Fatalf("error is %v, want one that is %v", err, tt.want)
 			}
@@ -138,10 +138,10 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestOpenMissingFile(t *testing.T) {
-	if _, err := bundle.Open(filepath.Join(t.TempDir(), "no.attach")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := attach.Open(filepath.Join(t.TempDir(), "no.attach")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error is %v, want %v", err, os.ErrNotExist)
 	}
-	if _, err := bundle.Open(t.TempDir()); err == nil {
+	if _, err := attach.Open(t.TempDir()); err == nil {
 		t.Error("a folder was opened as a bundle")
 	}
 }
@@ -149,8 +149,8 @@ func TestOpenMissingFile(t *testing.T) {
 // TestDeflatedNewerFormat: that a file is newer shows however it was packed.
 func TestDeflatedNewerFormat(t *testing.T) {
 	names, content := unpack(t, edit(t, mustWrite(t, mustFit(t, classifier(30))), false, `"format": 1`, `"format": 7`))
-	if _, err := read(pack(t, names, content, zip.Deflate)); !errors.Is(err, bundle.ErrNewerFormat) {
-		t.Errorf("error is %v, want %v", err, bundle.ErrNewerFormat)
+	if _, err := read(pack(t, names, content, zip.Deflate)); !errors.Is(err, attach.ErrNewerFormat) {
+		t.Errorf("error is %v, want %v", err, attach.ErrNewerFormat)
 	}
 }
 
@@ -162,8 +162,8 @@ func TestManifestBomb(t *testing.T) {
 	if len(bomb) > 1<<20 {
 		t.Fatalf("the bomb has %d bytes", len(bomb))
 	}
-	if _, err := read(bomb); !errors.Is(err, bundle.ErrDamaged) {
-		t.Errorf("error is %v, want %v", err, bundle.ErrDamaged)
+	if _, err := read(bomb); !errors.Is(err, attach.ErrDamaged) {
+		t.Errorf("error is %v, want %v", err, attach.ErrDamaged)
 	}
 }
 
@@ -205,15 +205,15 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	err := b.Check("fedcba98765432100123456789abcdef")
-	if !errors.Is(err, bundle.ErrWrongModel) || !strings.Contains(err.Error(), "0123456789ab…") || !strings.Contains(err.Error(), "fedcba987654…") {
+	if !errors.Is(err, attach.ErrWrongModel) || !strings.Contains(err.Error(), "0123456789ab…") || !strings.Contains(err.Error(), "fedcba987654…") {
 		t.Errorf("error is %v, want one with both abbreviated checksums", err)
 	}
 	b.Base.SHA256 = ""
-	if err := b.Check("fedcba98"); !errors.Is(err, bundle.ErrWrongModel) {
-		t.Errorf("error is %v, want %v", err, bundle.ErrWrongModel)
+	if err := b.Check("fedcba98"); !errors.Is(err, attach.ErrWrongModel) {
+		t.Errorf("error is %v, want %v", err, attach.ErrWrongModel)
 	}
-	if _, err := b.ModelPath(""); !errors.Is(err, bundle.ErrWrongModel) {
-		t.Errorf("error is %v, want %v", err, bundle.ErrWrongModel)
+	if _, err := b.ModelPath(""); !errors.Is(err, attach.ErrWrongModel) {
+		t.Errorf("error is %v, want %v", err, attach.ErrWrongModel)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestOverlappingEntries(t *testing.T) {
 	binary.LittleEndian.PutUint16(tail[8:], entries)
 	binary.LittleEndian.PutUint16(tail[10:], entries)
 	binary.LittleEndian.PutUint32(tail[12:], uint32(len(directory)))
-	if _, err := read(slices.Concat(file[:from], directory, tail)); !errors.Is(err, bundle.ErrDamaged) || !strings.Contains(err.Error(), "packed by another program") {
-		t.Errorf("error is %v, want %v", err, bundle.ErrDamaged)
+	if _, err := read(slices.Concat(file[:from], directory, tail)); !errors.Is(err, attach.ErrDamaged) || !strings.Contains(err.Error(), "packed by another program") {
+		t.Errorf("error is %v, want %v", err, attach.ErrDamaged)
 	}
 }

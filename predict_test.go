@@ -1,4 +1,4 @@
-package bundle_test
+package attach_test
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/rows"
 )
@@ -34,7 +34,7 @@ func TestClassAndConfidence(t *testing.T) {
 		if temperature == 0 {
 			temperature = 1
 		}
-		p := mustPredict(t, b, in.Batch, bundle.PredictOptions{})
+		p := mustPredict(t, b, in.Batch, attach.PredictOptions{})
 		for i := range p.N {
 			var sum float64
 			probability := make([]float64, 3)
@@ -65,7 +65,7 @@ func TestOneLogitIsLogistic(t *testing.T) {
 		t.Errorf("outputs %d, temperature %v", b.Base.Outputs, b.Calibration.Temperature)
 	}
 	b.Calibration.Temperature = 0
-	p := mustPredict(t, b, in.Batch, bundle.PredictOptions{})
+	p := mustPredict(t, b, in.Batch, attach.PredictOptions{})
 	if least, most := slices.Index(p.OODScore, slices.Min(p.OODScore)), slices.Index(p.OODScore, slices.Max(p.OODScore)); least != 0 || most != 20 {
 		t.Errorf("entropy is least at row %d and largest at %d, want 0 and 20", least, most)
 	}
@@ -85,7 +85,7 @@ func TestOneLogitIsLogistic(t *testing.T) {
 func TestPValuesCountCalibrationScores(t *testing.T) {
 	b := mustFit(t, classifier(100))
 	batch := blob(9, 50, 8, 3, 0.5)
-	p := mustPredict(t, b, batch, bundle.PredictOptions{Alpha: 0.3})
+	p := mustPredict(t, b, batch, attach.PredictOptions{Alpha: 0.3})
 	flags := 0
 	for i, s := range p.OODScore {
 		atLeast := 0
@@ -113,7 +113,7 @@ func TestFarRowsAreFlagged(t *testing.T) {
 	in.Params = ood.Params{"unit_norm": false}
 	b := mustFit(t, in)
 	share := func(batch ood.Batch) float64 {
-		p := mustPredict(t, b, batch, bundle.PredictOptions{})
+		p := mustPredict(t, b, batch, attach.PredictOptions{})
 		n := 0.0
 		for _, f := range p.Flag {
 			if f {
@@ -144,7 +144,7 @@ func TestIntervalsCover(t *testing.T) {
 			in.SkipDetector = true
 			b := mustFit(t, in)
 			test := regressor(seed+1000, fresh, 2)
-			p := mustPredict(t, b, test.Batch, bundle.PredictOptions{Level: level})
+			p := mustPredict(t, b, test.Batch, attach.PredictOptions{Level: level})
 			inside := 0.0
 			for i, y := range test.Targets.Data {
 				if p.Lower[i] <= float64(y) && float64(y) <= p.Upper[i] {
@@ -180,13 +180,13 @@ func TestTooFewCalibrationRows(t *testing.T) {
 	if b.Calibration.NCal != 10 {
 		t.Fatalf("%d calibration rows, want 10", b.Calibration.NCal)
 	}
-	p := mustPredict(t, b, in.Batch, bundle.PredictOptions{Level: 0.95})
+	p := mustPredict(t, b, in.Batch, attach.PredictOptions{Level: 0.95})
 	for i := range p.N {
 		if !math.IsInf(p.Lower[i], -1) || !math.IsInf(p.Upper[i], 1) || p.Flag[i] {
 			t.Fatalf("row %d: [%v, %v], flag %v; want all of the line and no flag", i, p.Lower[i], p.Upper[i], p.Flag[i])
 		}
 	}
-	p = mustPredict(t, b, in.Batch, bundle.PredictOptions{Level: 0.9})
+	p = mustPredict(t, b, in.Batch, attach.PredictOptions{Level: 0.9})
 	if math.IsInf(p.Lower[0], 0) || math.IsInf(p.Upper[0], 0) {
 		t.Error("ten calibration rows are enough for a level of .9")
 	}
@@ -196,7 +196,7 @@ func TestQuantilesAndValue(t *testing.T) {
 	in := regressor(1, 100, 2)
 	b := mustFit(t, in)
 	levels := []float64{0.9, 0.1, 0.5, 0.025}
-	p := mustPredict(t, b, in.Batch, bundle.PredictOptions{Levels: levels})
+	p := mustPredict(t, b, in.Batch, attach.PredictOptions{Levels: levels})
 	want := b.Quantiles.Regressor.Quantiles(in.Batch.Features, levels)
 	for i, v := range want.Data {
 		if p.Quantiles[i] != float64(v) {
@@ -214,7 +214,7 @@ func TestQuantilesAndValue(t *testing.T) {
 			t.Fatalf("interval %d is [%v, %v]", i, p.Lower[i], p.Upper[i])
 		}
 	}
-	if p.Targets != 2 || p.Level != bundle.DefaultLevel || p.Alpha != bundle.DefaultAlpha {
+	if p.Targets != 2 || p.Level != attach.DefaultLevel || p.Alpha != attach.DefaultAlpha {
 		t.Errorf("targets %d, level %v, alpha %v", p.Targets, p.Level, p.Alpha)
 	}
 }
@@ -223,7 +223,7 @@ func TestQuantilesAndValue(t *testing.T) {
 func TestBlocks(t *testing.T) {
 	in := regressor(1, 100, 1)
 	b := mustFit(t, in)
-	o := bundle.PredictOptions{Levels: []float64{0.2}}
+	o := attach.PredictOptions{Levels: []float64{0.2}}
 	whole := mustPredict(t, b, in.Batch, o)
 	predictor, err := b.Predictor(o)
 	if err != nil {
@@ -259,21 +259,21 @@ func TestPredictErrors(t *testing.T) {
 	wrongLabels.Labels = []int{1}
 	tests := []struct {
 		name  string
-		b     *bundle.Bundle
+		b     *attach.Bundle
 		batch ood.Batch
-		o     bundle.PredictOptions
+		o     attach.PredictOptions
 		want  string
 	}{
-		{"width", classes, blob(2, 5, 7, 3, 0), bundle.PredictOptions{}, "7 features, and the bundle was fitted on 8"},
-		{"logits", classes, blob(2, 5, 8, 4, 0), bundle.PredictOptions{}, "4 logits, and the bundle was fitted on 3"},
-		{"logits beside targets", mustFit(t, bare), regressor(2, 5, 3).Batch, bundle.PredictOptions{}, "3 logits, and the quantile head predicts 2 targets"},
-		{"no features", classes, ood.Batch{Logits: good.Logits}, bundle.PredictOptions{}, "no features"},
-		{"labels", classes, wrongLabels, bundle.PredictOptions{}, "1 labels"},
-		{"quantiles of a classifier", classes, good, bundle.PredictOptions{Levels: []float64{0.5}}, "no quantile head"},
-		{"quantile level", values, ood.Batch{}, bundle.PredictOptions{Levels: []float64{1}}, "quantile level 1 "},
-		{"level", values, ood.Batch{}, bundle.PredictOptions{Level: 95}, "interval level 95"},
-		{"alpha", values, ood.Batch{}, bundle.PredictOptions{Alpha: -1}, "false-alarm rate -1"},
-		{"NaN", classes, broken, bundle.PredictOptions{}, "row 3"},
+		{"width", classes, blob(2, 5, 7, 3, 0), attach.PredictOptions{}, "7 features, and the bundle was fitted on 8"},
+		{"logits", classes, blob(2, 5, 8, 4, 0), attach.PredictOptions{}, "4 logits, and the bundle was fitted on 3"},
+		{"logits beside targets", mustFit(t, bare), regressor(2, 5, 3).Batch, attach.PredictOptions{}, "3 logits, and the quantile head predicts 2 targets"},
+		{"no features", classes, ood.Batch{Logits: good.Logits}, attach.PredictOptions{}, "no features"},
+		{"labels", classes, wrongLabels, attach.PredictOptions{}, "1 labels"},
+		{"quantiles of a classifier", classes, good, attach.PredictOptions{Levels: []float64{0.5}}, "no quantile head"},
+		{"quantile level", values, ood.Batch{}, attach.PredictOptions{Levels: []float64{1}}, "quantile level 1 "},
+		{"level", values, ood.Batch{}, attach.PredictOptions{Level: 95}, "interval level 95"},
+		{"alpha", values, ood.Batch{}, attach.PredictOptions{Alpha: -1}, "false-alarm rate -1"},
+		{"NaN", classes, broken, attach.PredictOptions{}, "row 3"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -284,12 +284,12 @@ func TestPredictErrors(t *testing.T) {
 		})
 	}
 	var notFinite *rows.NotFiniteError
-	if _, err := classes.Predict(context.Background(), broken, bundle.PredictOptions{}); !errors.As(err, &notFinite) || notFinite.Row != 3 {
+	if _, err := classes.Predict(context.Background(), broken, attach.PredictOptions{}); !errors.As(err, &notFinite) || notFinite.Row != 3 {
 		t.Errorf("error is %v, want a *rows.NotFiniteError at row 3", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := classes.Predict(ctx, good, bundle.PredictOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := classes.Predict(ctx, good, attach.PredictOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want %v", err, context.Canceled)
 	}
 }

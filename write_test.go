@@ -1,4 +1,4 @@
-package bundle_test
+package attach_test
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/pythontest"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/rows"
@@ -34,7 +34,7 @@ func TestRoundTrip(t *testing.T) {
 	noSQR.SkipQuantiles = true
 	tests := []struct {
 		name   string
-		in     bundle.Inputs
+		in     attach.Inputs
 		levels []float64
 	}{
 		{"classifier", classifier(60), nil},
@@ -58,7 +58,7 @@ func TestRoundTrip(t *testing.T) {
 			if twin := mustWrite(t, mustFit(t, tt.in)); !bytes.Equal(content, twin) {
 				t.Error("a second fit of the same inputs and seed writes other bytes")
 			}
-			o := bundle.PredictOptions{Levels: tt.levels}
+			o := attach.PredictOptions{Levels: tt.levels}
 			want := mustPredict(t, b, tt.in.Batch, o)
 			if have := mustPredict(t, got, tt.in.Batch, o); !reflect.DeepEqual(want, have) {
 				t.Error("predictions differ after reading")
@@ -109,7 +109,7 @@ func TestEveryRegisteredMethodIsSaved(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, have := mustPredict(t, b, batch, bundle.PredictOptions{}), mustPredict(t, got, batch, bundle.PredictOptions{Network: in.Network})
+			want, have := mustPredict(t, b, batch, attach.PredictOptions{}), mustPredict(t, got, batch, attach.PredictOptions{Network: in.Network})
 			if !reflect.DeepEqual(want, have) {
 				t.Error("scores differ after reading")
 			}
@@ -152,7 +152,7 @@ func TestSaveFindsTheModel(t *testing.T) {
 	if err := os.Rename(root, moved); err != nil {
 		t.Skip("the folder cannot be moved:", err)
 	}
-	got, err := bundle.Open(filepath.Join(moved, "out", "net.attach"))
+	got, err := attach.Open(filepath.Join(moved, "out", "net.attach"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 	})
 }
 
-func refusesToWrite(t *testing.T, b *bundle.Bundle, says string) {
+func refusesToWrite(t *testing.T, b *attach.Bundle, says string) {
 	t.Helper()
 	var buf bytes.Buffer
 	if err := b.Write(&buf); err == nil || !strings.Contains(err.Error(), says) || buf.Len() > 0 {

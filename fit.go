@@ -1,4 +1,4 @@
-package bundle
+package attach
 
 import (
 	"cmp"
@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+
+	"github.com/attach-uncertainty/attach/heads/train"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -59,7 +61,7 @@ type Inputs struct {
 	Stays bool
 
 	Last    *ood.Linear   // the network's last layer, for methods that need it
-	Trainer heads.Trainer // for quantile heads and trained methods
+	Trainer train.Trainer // for quantile heads and trained methods
 	// Network is the network itself, for methods that run it: they read the
 	// Inputs of Batch and Cal, whose scale InputScale is.
 	Network    ood.Network

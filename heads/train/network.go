@@ -1,4 +1,4 @@
-package heads
+package train
 
 import (
 	"fmt"
@@ -18,12 +18,17 @@ func (l Layer) Out() int { return l.W.Cols }
 // Apply writes xW + b, n×out, to dst, which must have that shape.
 func (l Layer) Apply(dst, x blas32.General) {
 	if x.Cols != l.In() || dst.Cols != l.Out() || dst.Rows != x.Rows {
-		panic(fmt.Sprintf("heads: layer %d→%d from %d×%d to %d×%d", l.In(), l.Out(), x.Rows, x.Cols, dst.Rows, dst.Cols))
+		panic(fmt.Sprintf("train: layer %d→%d from %d×%d to %d×%d", l.In(), l.Out(), x.Rows, x.Cols, dst.Rows, dst.Cols))
 	}
 	if x.Rows == 0 {
 		return
 	}
 	l.fillBias(dst)
+	if l.Out() == 1 {
+		column := func(m blas32.General) blas32.Vector { return blas32.Vector{N: m.Rows, Inc: m.Stride, Data: m.Data} }
+		blas32.Gemv(blas.NoTrans, 1, x, column(l.W), 1, column(dst))
+		return
+	}
 	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, x, l.W, 1, dst)
 }
 
@@ -50,14 +55,15 @@ func (n Network) Apply(x blas32.General) blas32.General {
 		out := rows.New(x.Rows, l.Out())
 		l.Apply(out, x)
 		if i < len(n.Layers)-1 {
-			relu(out.Data)
+			ReLU(out.Data)
 		}
 		x = out
 	}
 	return x
 }
 
-func relu(v []float32) {
+// ReLU replaces what is negative in v by 0.
+func ReLU(v []float32) {
 	for i := range v {
 		v[i] = max(v[i], 0)
 	}
@@ -90,9 +96,9 @@ func (n Network) Validate() error {
 // Restored implements rows.Restored.
 func (n *Network) Restored() error { return n.Validate() }
 
-// checkTrained returns an error unless a trainer returned as many networks as
+// Check returns an error unless a Trainer returned as many networks as
 // were asked, from in values to out, with finite weights.
-func checkTrained(networks []Network, models, in, out int) error {
+func Check(networks []Network, models, in, out int) error {
 	if len(networks) != models {
 		return fmt.Errorf("%d networks for %d models", len(networks), models)
 	}

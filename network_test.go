@@ -1,4 +1,4 @@
-package bundle_test
+package attach_test
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -84,16 +84,16 @@ func TestDetectorThatRunsTheNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	var absent *ood.NeedError
-	if _, err := stored.Predict(context.Background(), in.Batch, bundle.PredictOptions{}); !errors.As(err, &absent) || absent.Need != ood.NeedNetwork {
+	if _, err := stored.Predict(context.Background(), in.Batch, attach.PredictOptions{}); !errors.As(err, &absent) || absent.Need != ood.NeedNetwork {
 		t.Errorf("without the network: %v", err)
 	}
 	bare := in.Batch
 	bare.Inputs = nil
-	if _, err := stored.Predict(context.Background(), bare, bundle.PredictOptions{Network: in.Network}); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
+	if _, err := stored.Predict(context.Background(), bare, attach.PredictOptions{Network: in.Network}); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
 		t.Errorf("without inputs: %v", err)
 	}
 	in.Batch.Inputs = nil
-	if _, err := bundle.Fit(context.Background(), in); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
+	if _, err := attach.Fit(context.Background(), in); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
 		t.Errorf("fitted without inputs: %v", err)
 	}
 	if !bytes.Equal(mustWrite(t, b), mustWrite(t, stored)) {
@@ -123,7 +123,7 @@ func TestLogisticNetwork(t *testing.T) {
 		{baselines.Geometrical, ood.Params{"logits": true, "gradient": "margin"}, math.Abs},
 	} {
 		in.Method, in.Params = c.method, c.params
-		p := mustPredict(t, mustFit(t, in), in.Batch, bundle.PredictOptions{})
+		p := mustPredict(t, mustFit(t, in), in.Batch, attach.PredictOptions{})
 		for i, got := range p.OODScore {
 			z := float64(in.Batch.Logits.Data[i])
 			slope := (c.scalar(z+1e-6) - c.scalar(z-1e-6)) / 2e-6
@@ -134,7 +134,7 @@ func TestLogisticNetwork(t *testing.T) {
 	}
 	// A step of ε along the signs moves the logit by 8ε, away from 0.
 	in.Method, in.Params = baselines.ODIN, ood.Params{"epsilon": .01, "temperature": 100.}
-	for i, got := range mustPredict(t, mustFit(t, in), in.Batch, bundle.PredictOptions{}).OODScore {
+	for i, got := range mustPredict(t, mustFit(t, in), in.Batch, attach.PredictOptions{}).OODScore {
 		z := math.Abs(float64(in.Batch.Logits.Data[i])) + .08
 		if want := -1 / (1 + math.Exp(-z/100)); math.Abs(got-want) > 1e-8 {
 			t.Errorf("ODIN row %d: %v, want %v", i, got, want)
@@ -147,8 +147,8 @@ func TestLogisticNetwork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := mustPredict(t, b, in.Batch, bundle.PredictOptions{})
-		if !reflect.DeepEqual(mustPredict(t, stored, in.Batch, bundle.PredictOptions{Network: in.Network}), want) {
+		want := mustPredict(t, b, in.Batch, attach.PredictOptions{})
+		if !reflect.DeepEqual(mustPredict(t, stored, in.Batch, attach.PredictOptions{Network: in.Network}), want) {
 			t.Errorf("%s: scores differ after reading", m.Name)
 		}
 	}

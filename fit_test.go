@@ -1,4 +1,4 @@
-package bundle_test
+package attach_test
 
 import (
 	"bytes"
@@ -11,16 +11,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 func TestFitSplits(t *testing.T) {
-	var seen heads.Problem
+	var seen train.Problem
 	in := regressor(1, 100, 2)
 	in.Trainer = linearTrainer{problem: &seen}
 	in.CalFraction = 0.3
@@ -31,7 +32,7 @@ func TestFitSplits(t *testing.T) {
 	if c.NFit != 70 || c.NCal != 30 || len(c.OOD.Scores) != 30 || len(c.Quantiles) != 2 || len(c.Quantiles[1].Y) != 30 || seen.X.Rows != 70 {
 		t.Errorf("fitted %d (trained on %d), calibrated %d: want 70 and 30", c.NFit, seen.X.Rows, c.NCal)
 	}
-	if c.HeldOut != bundle.SplitOff || !strings.Contains(c.Promise(), "--cal") {
+	if c.HeldOut != attach.SplitOff || !strings.Contains(c.Promise(), "--cal") {
 		t.Errorf("calibration rows are %q: %s", c.HeldOut, c.Promise())
 	}
 	if !slices.IsSorted(c.OOD.Scores) {
@@ -53,7 +54,7 @@ func TestFitGivenCalibrationRows(t *testing.T) {
 	in.Cal, in.CalTargets = other.Batch, other.Targets
 	b := mustFit(t, in)
 	c := b.Calibration
-	if c.NFit != 100 || c.NCal != 17 || c.HeldOut != bundle.Given {
+	if c.NFit != 100 || c.NCal != 17 || c.HeldOut != attach.Given {
 		t.Errorf("fitted %d, calibrated %d rows that are %q", c.NFit, c.NCal, c.HeldOut)
 	}
 	if !slices.Equal(c.Quantiles[0].Y, other.Targets.Data) {
@@ -76,7 +77,7 @@ func TestFitParams(t *testing.T) {
 		t.Errorf("fitted %s %v", b.Detector.Method, b.Detector.Params)
 	}
 	in.Params = ood.Params{"percentage": 50.0}
-	if _, err := bundle.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), "percentage") {
+	if _, err := attach.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), "percentage") {
 		t.Errorf("an unknown parameter gives %v", err)
 	}
 }
@@ -85,46 +86,46 @@ func TestFitErrors(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
 	tests := []struct {
 		name string
-		in   bundle.Inputs
-		edit func(*bundle.Inputs)
+		in   attach.Inputs
+		edit func(*attach.Inputs)
 		want string
 	}{
-		{"empty", classifier(30), func(in *bundle.Inputs) { in.Batch = ood.Batch{} }, "there are no rows to fit on"},
-		{"no features", classifier(30), func(in *bundle.Inputs) { in.Batch.Features = blas32.General{} }, "carry no features"},
-		{"no task", classifier(30), func(in *bundle.Inputs) { in.Base.Task = "" }, `the task is ""`},
-		{"fewer rows than classes", classifier(30), func(in *bundle.Inputs) { in.Batch = in.Batch.Slice(0, 2) }, "3 classes need at least 3 rows, have 2"},
-		{"fewer rows than classes left", classifier(30), func(in *bundle.Inputs) { in.Batch = in.Batch.Slice(0, 3) }, "3 classes need at least 3 rows, have 2"},
-		{"one row", regressor(1, 1, 1), func(in *bundle.Inputs) {}, "one row"},
-		{"NaN in features", classifier(30), func(in *bundle.Inputs) { in.Batch.Features.Data[8*7+2] = nan }, "row 7, column 2"},
-		{"Inf in logits", classifier(30), func(in *bundle.Inputs) { in.Batch.Logits.Data[3*9] = inf }, "row 9, column 0"},
-		{"NaN in targets", regressor(1, 30, 1), func(in *bundle.Inputs) { in.Targets.Data[12] = nan }, "targets has NaN in row 12"},
-		{"label out of range", classifier(30), func(in *bundle.Inputs) { in.Batch.Labels[4] = 3 }, "label 3 of row 4"},
-		{"short labels", classifier(30), func(in *bundle.Inputs) { in.Batch.Labels = in.Batch.Labels[:29] }, "29 labels"},
-		{"no targets", regressor(1, 30, 1), func(in *bundle.Inputs) { in.Targets = blas32.General{} }, "no targets"},
-		{"short targets", regressor(1, 30, 1), func(in *bundle.Inputs) { in.Targets.Rows = 29 }, "30 rows to fit on but 29 rows of targets"},
-		{"other targets", regressor(1, 30, 1), func(in *bundle.Inputs) { in.Targets = matrix(30, 2) }, "predicts 1 targets"},
-		{"no trainer", regressor(1, 30, 1), func(in *bundle.Inputs) { in.Trainer = nil }, "trainer"},
-		{"nothing", classifier(30), func(in *bundle.Inputs) { in.SkipDetector = true }, "nothing to fit"},
-		{"fraction", classifier(30), func(in *bundle.Inputs) { in.CalFraction = 1 }, "calibration fraction 1"},
-		{"alpha", classifier(30), func(in *bundle.Inputs) { in.Alpha = 5 }, "false-alarm rate 5"},
-		{"level", classifier(30), func(in *bundle.Inputs) { in.Level = 95 }, "interval level 95"},
-		{"names of more classes", classifier(30), func(in *bundle.Inputs) { in.Base.Classes = make([]string, 4) }, "4 names of classes for 3 outputs"},
-		{"layout", classifier(30), func(in *bundle.Inputs) { in.Layout = "hwcn" }, `the layout is "hwcn"`},
-		{"preprocessing", classifier(30), func(in *bundle.Inputs) { in.Preprocess = []byte("[1]") }, "no JSON object"},
-		{"probabilities of a regressor", regressor(1, 30, 1), func(in *bundle.Inputs) { in.Base.Sigmoid = true }, "probabilities"},
-		{"NaN in calibration rows", classifier(30), func(in *bundle.Inputs) {
+		{"empty", classifier(30), func(in *attach.Inputs) { in.Batch = ood.Batch{} }, "there are no rows to fit on"},
+		{"no features", classifier(30), func(in *attach.Inputs) { in.Batch.Features = blas32.General{} }, "carry no features"},
+		{"no task", classifier(30), func(in *attach.Inputs) { in.Base.Task = "" }, `the task is ""`},
+		{"fewer rows than classes", classifier(30), func(in *attach.Inputs) { in.Batch = in.Batch.Slice(0, 2) }, "3 classes need at least 3 rows, have 2"},
+		{"fewer rows than classes left", classifier(30), func(in *attach.Inputs) { in.Batch = in.Batch.Slice(0, 3) }, "3 classes need at least 3 rows, have 2"},
+		{"one row", regressor(1, 1, 1), func(in *attach.Inputs) {}, "one row"},
+		{"NaN in features", classifier(30), func(in *attach.Inputs) { in.Batch.Features.Data[8*7+2] = nan }, "row 7, column 2"},
+		{"Inf in logits", classifier(30), func(in *attach.Inputs) { in.Batch.Logits.Data[3*9] = inf }, "row 9, column 0"},
+		{"NaN in targets", regressor(1, 30, 1), func(in *attach.Inputs) { in.Targets.Data[12] = nan }, "targets has NaN in row 12"},
+		{"label out of range", classifier(30), func(in *attach.Inputs) { in.Batch.Labels[4] = 3 }, "label 3 of row 4"},
+		{"short labels", classifier(30), func(in *attach.Inputs) { in.Batch.Labels = in.Batch.Labels[:29] }, "29 labels"},
+		{"no targets", regressor(1, 30, 1), func(in *attach.Inputs) { in.Targets = blas32.General{} }, "no targets"},
+		{"short targets", regressor(1, 30, 1), func(in *attach.Inputs) { in.Targets.Rows = 29 }, "30 rows to fit on but 29 rows of targets"},
+		{"other targets", regressor(1, 30, 1), func(in *attach.Inputs) { in.Targets = matrix(30, 2) }, "predicts 1 targets"},
+		{"no trainer", regressor(1, 30, 1), func(in *attach.Inputs) { in.Trainer = nil }, "trainer"},
+		{"nothing", classifier(30), func(in *attach.Inputs) { in.SkipDetector = true }, "nothing to fit"},
+		{"fraction", classifier(30), func(in *attach.Inputs) { in.CalFraction = 1 }, "calibration fraction 1"},
+		{"alpha", classifier(30), func(in *attach.Inputs) { in.Alpha = 5 }, "false-alarm rate 5"},
+		{"level", classifier(30), func(in *attach.Inputs) { in.Level = 95 }, "interval level 95"},
+		{"names of more classes", classifier(30), func(in *attach.Inputs) { in.Base.Classes = make([]string, 4) }, "4 names of classes for 3 outputs"},
+		{"layout", classifier(30), func(in *attach.Inputs) { in.Layout = "hwcn" }, `the layout is "hwcn"`},
+		{"preprocessing", classifier(30), func(in *attach.Inputs) { in.Preprocess = []byte("[1]") }, "no JSON object"},
+		{"probabilities of a regressor", regressor(1, 30, 1), func(in *attach.Inputs) { in.Base.Sigmoid = true }, "probabilities"},
+		{"NaN in calibration rows", classifier(30), func(in *attach.Inputs) {
 			in.Cal = blob(2, 10, 8, 3, 0)
 			in.Cal.Features.Data[8] = nan
 		}, "calibration rows: features has NaN in row 1"},
-		{"calibration width", classifier(30), func(in *bundle.Inputs) { in.Cal = blob(2, 10, 7, 3, 0) }, "calibration rows have 7 features and rows to fit on 8"},
-		{"calibration logits", classifier(30), func(in *bundle.Inputs) { in.Cal = blob(2, 10, 8, 4, 0) }, "calibration rows have 4 logits"},
-		{"calibration targets", regressor(1, 30, 1), func(in *bundle.Inputs) { in.Cal = in.Batch }, "calibration rows have no targets"},
-		{"calibration targets alone", regressor(1, 30, 1), func(in *bundle.Inputs) { in.CalTargets = in.Targets }, "there are no calibration rows"},
+		{"calibration width", classifier(30), func(in *attach.Inputs) { in.Cal = blob(2, 10, 7, 3, 0) }, "calibration rows have 7 features and rows to fit on 8"},
+		{"calibration logits", classifier(30), func(in *attach.Inputs) { in.Cal = blob(2, 10, 8, 4, 0) }, "calibration rows have 4 logits"},
+		{"calibration targets", regressor(1, 30, 1), func(in *attach.Inputs) { in.Cal = in.Batch }, "calibration rows have no targets"},
+		{"calibration targets alone", regressor(1, 30, 1), func(in *attach.Inputs) { in.CalTargets = in.Targets }, "there are no calibration rows"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.edit(&tt.in)
-			b, err := bundle.Fit(context.Background(), tt.in)
+			b, err := attach.Fit(context.Background(), tt.in)
 			if err == nil || b != nil {
 				t.Fatalf("bundle %v, error %v", b, err)
 			}
@@ -136,13 +137,13 @@ func TestFitErrors(t *testing.T) {
 }
 
 func TestFitCancelled(t *testing.T) {
-	for _, in := range []bundle.Inputs{classifier(30), regressor(1, 30, 1)} {
+	for _, in := range []attach.Inputs{classifier(30), regressor(1, 30, 1)} {
 		ctx, cancel := context.WithCancel(context.Background())
 		in.Progress = func(string, float64) { cancel() }
-		if b, err := bundle.Fit(ctx, in); !errors.Is(err, context.Canceled) || b != nil {
+		if b, err := attach.Fit(ctx, in); !errors.Is(err, context.Canceled) || b != nil {
 			t.Errorf("bundle %v, error %v, want %v", b, err, context.Canceled)
 		}
-		if _, err := bundle.Fit(ctx, in); !errors.Is(err, context.Canceled) {
+		if _, err := attach.Fit(ctx, in); !errors.Is(err, context.Canceled) {
 			t.Errorf("error is %v, want %v", err, context.Canceled)
 		}
 	}
@@ -216,7 +217,7 @@ func TestDefaultDetector(t *testing.T) {
 	}
 	features := classifier(60)
 	features.Batch.Logits = blas32.General{}
-	for want, in := range map[string]bundle.Inputs{
+	for want, in := range map[string]attach.Inputs{
 		"fused": known, "certificates-coupled": classifier(60), "certificates": negative,
 	} {
 		in.Method = ood.Method{}
@@ -230,14 +231,14 @@ func TestDefaultDetector(t *testing.T) {
 			t.Errorf("%s: the log says %q", want, log.String())
 		}
 	}
-	for name, in := range map[string]bundle.Inputs{"regression": regressor(1, 60, 1), "features alone": features} {
+	for name, in := range map[string]attach.Inputs{"regression": regressor(1, 60, 1), "features alone": features} {
 		in.Method, in.SkipQuantiles = ood.Method{}, true
 		if got := mustFit(t, in).Detector.Method; got != "certificates" {
 			t.Errorf("%s: got %s, want certificates", name, got)
 		}
 	}
 	known.Method, known.Params = ood.Method{}, ood.Params{"k": 2.}
-	if _, err := bundle.Fit(context.Background(), known); err == nil {
+	if _, err := attach.Fit(context.Background(), known); err == nil {
 		t.Error("parameters of no detector are accepted")
 	}
 }

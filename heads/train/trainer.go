@@ -1,4 +1,6 @@
-package heads
+// Package train says what small networks are trained on, with which loss, and what comes of
+// it. Package heads/fit trains them in ONNX Runtime; a program can bring a Trainer of its own.
+package train
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package bundle_test
+package attach_test
 
 import (
 	"bytes"
@@ -11,17 +11,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 )
 
 // shapedTrainer returns linear networks of the shape asked for.
 type shapedTrainer struct{}
 
-func (shapedTrainer) Train(_ context.Context, p heads.Problem) ([]heads.Network, error) {
-	networks := make([]heads.Network, len(p.Models))
+func (shapedTrainer) Train(_ context.Context, p train.Problem) ([]train.Network, error) {
+	networks := make([]train.Network, len(p.Models))
 	for m := range networks {
 		in := p.X.Cols
 		if p.Conditional {
@@ -31,7 +33,7 @@ func (shapedTrainer) Train(_ context.Context, p heads.Problem) ([]heads.Network,
 		for i := range w.Data {
 			w.Data[i] = float32(i%3) / 4
 		}
-		networks[m].Layers = []heads.Layer{{W: w, B: make([]float32, p.Outputs)}}
+		networks[m].Layers = []train.Layer{{W: w, B: make([]float32, p.Outputs)}}
 	}
 	return networks, nil
 }
@@ -59,7 +61,7 @@ func TestEveryQuantileMethod(t *testing.T) {
 			if !bytes.Equal(content, mustWrite(t, got)) {
 				t.Error("what was read does not write the same bytes")
 			}
-			o := bundle.PredictOptions{Levels: []float64{0.2}, Level: 0.8}
+			o := attach.PredictOptions{Levels: []float64{0.2}, Level: 0.8}
 			comparePredictions(t, mustPredict(t, got, in.Batch, o), mustPredict(t, b, in.Batch, o))
 		})
 	}
@@ -72,7 +74,7 @@ func TestForestIntervals(t *testing.T) {
 	in.QuantileParams = map[string]any{"min_samples_leaf": 20.}
 	b := mustFit(t, in)
 	test := regressor(2, 2000, 1)
-	p := mustPredict(t, b, test.Batch, bundle.PredictOptions{})
+	p := mustPredict(t, b, test.Batch, attach.PredictOptions{})
 	covered, calm, wild := 0.0, 0.0, 0.0
 	for i, y := range test.Targets.Data {
 		if p.Lower[i] <= float64(y) && float64(y) <= p.Upper[i] {
@@ -92,7 +94,7 @@ func TestForestIntervals(t *testing.T) {
 	}
 }
 
-func predictRows(t *testing.T, b *bundle.Bundle, r bundle.Rows, o bundle.PredictOptions) *bundle.Prediction {
+func predictRows(t *testing.T, b *attach.Bundle, r attach.Rows, o attach.PredictOptions) *attach.Prediction {
 	t.Helper()
 	p, err := b.Predictor(o)
 	if err != nil {
@@ -136,11 +138,11 @@ func TestGroupsCover(t *testing.T) {
 				cal.Batch.Features.Data[4*i], cal.Targets.Data[i] = x, x+noise*float32(math.Exp(float64(x)))
 			}
 			in.Cal, in.CalTargets, in.SkipDetector = cal.Batch, cal.Targets, true
-			test := bundle.Rows{Batch: regressor(seed+9000, 400, 1).Batch}
+			test := attach.Rows{Batch: regressor(seed+9000, 400, 1).Batch}
 			if grouped {
 				in.CalGroups, test.Groups = groupsOf(cal.Batch), groupsOf(test.Batch)
 			}
-			p := predictRows(t, mustFit(t, in), test, bundle.PredictOptions{Level: level})
+			p := predictRows(t, mustFit(t, in), test, attach.PredictOptions{Level: level})
 			rng := rand.New(rand.NewPCG(seed, 77))
 			inside, total := 0.0, 0.0
 			for i, g := range groupsOf(test.Batch) {
@@ -174,8 +176,8 @@ func TestUnseenGroup(t *testing.T) {
 	in := regressor(1, 100, 2)
 	in.Groups = groupsOf(in.Batch)
 	b := mustFit(t, in)
-	r := bundle.Rows{Batch: in.Batch.Slice(0, 2), Groups: []string{"plus", "never"}}
-	for _, o := range []bundle.PredictOptions{{Level: 0.5, Samples: 2}, {Level: 0.5, Joint: true}, {Level: 0.5, Side: calibrate.Upper}} {
+	r := attach.Rows{Batch: in.Batch.Slice(0, 2), Groups: []string{"plus", "never"}}
+	for _, o := range []attach.PredictOptions{{Level: 0.5, Samples: 2}, {Level: 0.5, Joint: true}, {Level: 0.5, Side: calibrate.Upper}} {
 		p := predictRows(t, b, r, o)
 		if math.IsInf(p.Upper[0], 1) || !math.IsInf(p.Upper[2], 1) || !math.IsInf(p.Lower[3], -1) {
 			t.Errorf("%+v: intervals from %v to %v", o, p.Lower, p.Upper)
@@ -190,7 +192,7 @@ func TestSidesAndBoxesCover(t *testing.T) {
 	const rows, level = 80, 0.8
 	n := rows / 2.
 	want := math.Ceil(level*(n+1)-1e-9) / (n + 1)
-	trial := func(o bundle.PredictOptions) func(seed uint64) float64 {
+	trial := func(o attach.PredictOptions) func(seed uint64) float64 {
 		o.Level = level
 		return func(seed uint64) float64 {
 			in := regressor(seed, rows, 2)
@@ -205,9 +207,9 @@ func TestSidesAndBoxesCover(t *testing.T) {
 			return covered(p, test)
 		}
 	}
-	meanCoverage(t, "lower", want, trial(bundle.PredictOptions{Side: calibrate.Lower}))
-	meanCoverage(t, "upper", want, trial(bundle.PredictOptions{Side: calibrate.Upper}))
-	meanCoverage(t, "joint", want, trial(bundle.PredictOptions{Joint: true}))
+	meanCoverage(t, "lower", want, trial(attach.PredictOptions{Side: calibrate.Lower}))
+	meanCoverage(t, "upper", want, trial(attach.PredictOptions{Side: calibrate.Upper}))
+	meanCoverage(t, "joint", want, trial(attach.PredictOptions{Joint: true}))
 }
 
 // Where targets are whole numbers, and so are the ends of intervals, plain ones
@@ -216,14 +218,14 @@ func TestSmoothedCovers(t *testing.T) {
 	const rows, level, seeds = 80, 0.8, 60
 	n := rows / 2.
 	want := math.Ceil(level*(n+1)-1e-9) / (n + 1)
-	draw := func(seed uint64, rows int) bundle.Inputs {
+	draw := func(seed uint64, rows int) attach.Inputs {
 		in := regressor(seed, rows, 2)
 		for i, y := range in.Targets.Data {
 			in.Targets.Data[i] = float32(math.Round(float64(y)))
 		}
 		return in
 	}
-	kinds := map[string]bundle.PredictOptions{
+	kinds := map[string]attach.PredictOptions{
 		"interval": {}, "lower": {Side: calibrate.Lower}, "upper": {Side: calibrate.Upper}, "joint": {Joint: true},
 	}
 	plain, smoothed := map[string][]float64{}, map[string][]float64{}
@@ -258,7 +260,7 @@ func TestSmoothedCovers(t *testing.T) {
 
 // covered is the share of rows whose first target, or all two of a box, are
 // covered.
-func covered(p *bundle.Prediction, test bundle.Inputs) float64 {
+func covered(p *attach.Prediction, test attach.Inputs) float64 {
 	inside := 0.0
 	for i := range p.N {
 		in := true
@@ -281,9 +283,9 @@ func TestSmoothedDraws(t *testing.T) {
 	in := regressor(1, 100, 2)
 	in.Groups = groupsOf(in.Batch)
 	b := mustFit(t, in)
-	r := bundle.Rows{Batch: in.Batch, Groups: slices.Clone(in.Groups)}
+	r := attach.Rows{Batch: in.Batch, Groups: slices.Clone(in.Groups)}
 	r.Groups[99] = "never"
-	o := bundle.PredictOptions{Level: .5, Smoothed: true}
+	o := attach.PredictOptions{Level: .5, Smoothed: true}
 	whole := predictRows(t, b, r, o)
 	if last := whole.Upper[2*99]; !whole.Smoothed || !math.IsInf(last, 1) || math.IsInf(whole.Upper[0], 1) {
 		t.Errorf("smoothed %v, of a group without calibration rows up to %v, of others up to %v", whole.Smoothed, last, whole.Upper[0])
@@ -291,7 +293,7 @@ func TestSmoothedDraws(t *testing.T) {
 	var upper []float64
 	for first := 0; first < 100; first += 40 {
 		end := min(first+40, 100)
-		block := bundle.Rows{Batch: r.Slice(first, end), Groups: r.Groups[first:end], First: first}
+		block := attach.Rows{Batch: r.Slice(first, end), Groups: r.Groups[first:end], First: first}
 		upper = append(upper, predictRows(t, b, block, o).Upper...)
 	}
 	if !slices.Equal(upper, whole.Upper) {
@@ -310,19 +312,19 @@ func TestSamples(t *testing.T) {
 	in.SkipDetector = true
 	b := mustFit(t, in)
 	test := regressor(2, 1000, 2)
-	o := bundle.PredictOptions{Samples: 19, Seed: 5}
-	whole := predictRows(t, b, bundle.Rows{Batch: test.Batch}, o)
+	o := attach.PredictOptions{Samples: 19, Seed: 5}
+	whole := predictRows(t, b, attach.Rows{Batch: test.Batch}, o)
 	if len(whole.Samples) != 1000*2*19 {
 		t.Fatalf("%d samples", len(whole.Samples))
 	}
-	block := predictRows(t, b, bundle.Rows{Batch: test.Batch.Slice(30, 40), First: 30}, o)
+	block := predictRows(t, b, attach.Rows{Batch: test.Batch.Slice(30, 40), First: 30}, o)
 	for i, v := range block.Samples {
 		if !near(v, whole.Samples[30*2*19+i], 1e-5) {
 			t.Fatalf("sample %d of a block is %v, and %v at once", i, v, whole.Samples[30*2*19+i])
 		}
 	}
 	o.Seed = 6
-	if other := predictRows(t, b, bundle.Rows{Batch: test.Batch}, o); slices.Equal(other.Samples, whole.Samples) {
+	if other := predictRows(t, b, attach.Rows{Batch: test.Batch}, o); slices.Equal(other.Samples, whole.Samples) {
 		t.Error("another seed draws the same")
 	}
 	ranks := make([]float64, 20)
@@ -347,30 +349,30 @@ func TestIntervalErrors(t *testing.T) {
 	classes := classifier(60)
 	names := make([]string, 60)
 	fits := map[string]struct {
-		change func(*bundle.Inputs)
+		change func(*attach.Inputs)
 		want   string
 	}{
-		"parameter":         {func(in *bundle.Inputs) { in.Quantiles, in.QuantileParams = baselines.SQR, map[string]any{"lambda": 1.} }, `no parameter "lambda"`},
-		"parameter no name": {func(in *bundle.Inputs) { in.QuantileParams = map[string]any{"hidden": 1.} }, "need its name"},
-		"type": {func(in *bundle.Inputs) {
+		"parameter":         {func(in *attach.Inputs) { in.Quantiles, in.QuantileParams = baselines.SQR, map[string]any{"lambda": 1.} }, `no parameter "lambda"`},
+		"parameter no name": {func(in *attach.Inputs) { in.QuantileParams = map[string]any{"hidden": 1.} }, "need its name"},
+		"type": {func(in *attach.Inputs) {
 			in.Quantiles, in.QuantileParams = baselines.QuantileForest, map[string]any{"bins": "x"}
 		}, "bins"},
-		"no state":          {func(in *bundle.Inputs) { in.Quantiles = heads.QuantileMethod{Name: "mine"} }, "mine cannot be saved"},
-		"no trainer":        {func(in *bundle.Inputs) { in.Quantiles, in.Trainer = baselines.ConditionalGaussian, nil }, "trainer"},
-		"groups":            {func(in *bundle.Inputs) { in.Groups = names[:7] }, "7 groups for 60 rows"},
-		"groups of cal":     {func(in *bundle.Inputs) { in.Cal, in.CalTargets, in.CalGroups = in.Batch, in.Targets, names[:7] }, "7 groups for 60 calibration"},
-		"groups not of cal": {func(in *bundle.Inputs) { in.Cal, in.CalTargets, in.Groups = in.Batch, in.Targets, names }, "calibration rows have no groups"},
-		"groups of no head": {func(in *bundle.Inputs) { in.Groups, in.SkipQuantiles = names, true }, "none is fitted"},
-		"overflow": {func(in *bundle.Inputs) {
+		"no state":          {func(in *attach.Inputs) { in.Quantiles = heads.QuantileMethod{Name: "mine"} }, "mine cannot be saved"},
+		"no trainer":        {func(in *attach.Inputs) { in.Quantiles, in.Trainer = baselines.ConditionalGaussian, nil }, "trainer"},
+		"groups":            {func(in *attach.Inputs) { in.Groups = names[:7] }, "7 groups for 60 rows"},
+		"groups of cal":     {func(in *attach.Inputs) { in.Cal, in.CalTargets, in.CalGroups = in.Batch, in.Targets, names[:7] }, "7 groups for 60 calibration"},
+		"groups not of cal": {func(in *attach.Inputs) { in.Cal, in.CalTargets, in.Groups = in.Batch, in.Targets, names }, "calibration rows have no groups"},
+		"groups of no head": {func(in *attach.Inputs) { in.Groups, in.SkipQuantiles = names, true }, "none is fitted"},
+		"overflow": {func(in *attach.Inputs) {
 			in.Cal, in.CalTargets = in.Batch.Select([]int{0, 1, 2}), matrix(3, 1)
 			in.Cal.Features.Data[4+3] = math.MaxFloat32
 		}, "calibration row 1 has no finite quantiles"},
-		"groups not in UTF8": {func(in *bundle.Inputs) { in.Groups = slices.Repeat([]string{"\xff"}, 60) }, "UTF-8"},
+		"groups not in UTF8": {func(in *attach.Inputs) { in.Groups = slices.Repeat([]string{"\xff"}, 60) }, "UTF-8"},
 	}
 	for name, tt := range fits {
 		in := in
 		tt.change(&in)
-		if _, err := bundle.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := attach.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error is %v, want it to say %q", name, err, tt.want)
 		}
 	}
@@ -379,21 +381,21 @@ func TestIntervalErrors(t *testing.T) {
 	in.Groups = groupsOf(in.Batch)
 	grouped := mustFit(t, in)
 	predictions := map[string]struct {
-		b    *bundle.Bundle
-		o    bundle.PredictOptions
-		r    bundle.Rows
+		b    *attach.Bundle
+		o    attach.PredictOptions
+		r    attach.Rows
 		want string
 	}{
-		"side":                {plain, bundle.PredictOptions{Side: "left"}, bundle.Rows{}, `side "left"`},
-		"joint side":          {plain, bundle.PredictOptions{Side: calibrate.Lower, Joint: true}, bundle.Rows{}, "both sides"},
-		"samples":             {plain, bundle.PredictOptions{Samples: -1}, bundle.Rows{}, "-1 samples"},
-		"many samples":        {plain, bundle.PredictOptions{Samples: bundle.MaxSamples + 1}, bundle.Rows{}, "100001 samples"},
-		"samples, classes":    {mustFit(t, classes), bundle.PredictOptions{Samples: 1}, bundle.Rows{}, "no calibrated quantile head"},
-		"side, no head":       {mustFit(t, noHead), bundle.PredictOptions{Side: calibrate.Upper}, bundle.Rows{}, "no calibrated quantile head"},
-		"smoothed, no head":   {mustFit(t, noHead), bundle.PredictOptions{Smoothed: true}, bundle.Rows{}, "no calibrated quantile head"},
-		"groups of none":      {plain, bundle.PredictOptions{}, bundle.Rows{Batch: in.Batch, Groups: in.Groups}, "not calibrated by group"},
-		"no groups":           {grouped, bundle.PredictOptions{}, bundle.Rows{Batch: in.Batch}, "0 groups for 60 rows"},
-		"groups by the dozen": {grouped, bundle.PredictOptions{}, bundle.Rows{Batch: in.Batch, Groups: names[:12]}, "12 groups for 60 rows"},
+		"side":                {plain, attach.PredictOptions{Side: "left"}, attach.Rows{}, `side "left"`},
+		"joint side":          {plain, attach.PredictOptions{Side: calibrate.Lower, Joint: true}, attach.Rows{}, "both sides"},
+		"samples":             {plain, attach.PredictOptions{Samples: -1}, attach.Rows{}, "-1 samples"},
+		"many samples":        {plain, attach.PredictOptions{Samples: attach.MaxSamples + 1}, attach.Rows{}, "100001 samples"},
+		"samples, classes":    {mustFit(t, classes), attach.PredictOptions{Samples: 1}, attach.Rows{}, "no calibrated quantile head"},
+		"side, no head":       {mustFit(t, noHead), attach.PredictOptions{Side: calibrate.Upper}, attach.Rows{}, "no calibrated quantile head"},
+		"smoothed, no head":   {mustFit(t, noHead), attach.PredictOptions{Smoothed: true}, attach.Rows{}, "no calibrated quantile head"},
+		"groups of none":      {plain, attach.PredictOptions{}, attach.Rows{Batch: in.Batch, Groups: in.Groups}, "not calibrated by group"},
+		"no groups":           {grouped, attach.PredictOptions{}, attach.Rows{Batch: in.Batch}, "0 groups for 60 rows"},
+		"groups by the dozen": {grouped, attach.PredictOptions{}, attach.Rows{Batch: in.Batch, Groups: names[:12]}, "12 groups for 60 rows"},
 	}
 	for name, tt := range predictions {
 		p, err := tt.b.Predictor(tt.o)
@@ -416,13 +418,13 @@ func TestRefusalsOfQuantiles(t *testing.T) {
 		content []byte
 		want    error
 	}{
-		"unknown":       {edit(t, good, true, `"method": "quantile-forest"`, `"method": "tea-leaves"`), bundle.ErrUnknownMethod},
-		"other method":  {edit(t, good, true, `"method": "quantile-forest"`, `"method": "gradient-boosting"`), bundle.ErrDamaged},
-		"fewer groups":  {edit(t, good, true, `"minus",`, ``), bundle.ErrDamaged},
-		"no groups":     {edit(t, good, true, `"groups": [`, `"were": [`), bundle.ErrDamaged},
-		"columns":       {edit(t, good, true, `"columns": 4`, `"columns": 5`), bundle.ErrDamaged},
-		"fewer columns": {edit(t, good, true, `"columns": 4`, `"columns": 0`), bundle.ErrDamaged},
-		"targets":       {edit(t, good, true, `"targets": 1`, `"targets": 2`), bundle.ErrDamaged},
+		"unknown":       {edit(t, good, true, `"method": "quantile-forest"`, `"method": "tea-leaves"`), attach.ErrUnknownMethod},
+		"other method":  {edit(t, good, true, `"method": "quantile-forest"`, `"method": "gradient-boosting"`), attach.ErrDamaged},
+		"fewer groups":  {edit(t, good, true, `"minus",`, ``), attach.ErrDamaged},
+		"no groups":     {edit(t, good, true, `"groups": [`, `"were": [`), attach.ErrDamaged},
+		"columns":       {edit(t, good, true, `"columns": 4`, `"columns": 5`), attach.ErrDamaged},
+		"fewer columns": {edit(t, good, true, `"columns": 4`, `"columns": 0`), attach.ErrDamaged},
+		"targets":       {edit(t, good, true, `"targets": 1`, `"targets": 2`), attach.ErrDamaged},
 	} {
 		if _, err := read(tt.content); !errors.Is(err, tt.want) {
 			t.Errorf("%s: error is %v, want %v", name, err, tt.want)

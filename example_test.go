@@ -1,4 +1,4 @@
-package bundle_test
+package attach_test
 
 import (
 	"context"
@@ -7,19 +7,19 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // A service that gets features and logits from a network running elsewhere
 // adds uncertainty in pure Go.
 func Example_service() {
-	b, err := bundle.Open("testdata/v1_regression.attach")
+	b, err := attach.Open("testdata/v1_regression.attach")
 	if err != nil {
 		log.Fatal(err)
 	}
-	predictor, err := b.Predictor(bundle.PredictOptions{Level: 0.8})
+	predictor, err := b.Predictor(attach.PredictOptions{Level: 0.8})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -42,12 +42,12 @@ func Example_service() {
 }
 
 func ExampleFit() {
-	in := bundle.Inputs{
-		Base:  bundle.Base{Task: bundle.Classification},
+	in := attach.Inputs{
+		Base:  attach.Base{Task: attach.Classification},
 		Batch: features(), // in-domain rows: φ, logits, labels
 		Seed:  1,
 	}
-	b, err := bundle.Fit(context.Background(), in)
+	b, err := attach.Fit(context.Background(), in)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -59,16 +59,16 @@ func features() ood.Batch { return blob(1, 100, 8, 3, 0) }
 
 // A bundle whose intervals are calibrated by group is told each row's group.
 func ExamplePredictor_PredictRows() {
-	b, err := bundle.Open("testdata/v1_groups.attach")
+	b, err := attach.Open("testdata/v1_groups.attach")
 	if err != nil {
 		log.Fatal(err)
 	}
-	predictor, err := b.Predictor(bundle.PredictOptions{Level: 0.8})
+	predictor, err := b.Predictor(attach.PredictOptions{Level: 0.8})
 	if err != nil {
 		log.Fatal(err)
 	}
 	row := []float32{0.5, 0.5, 0, 0.1}
-	p, err := predictor.PredictRows(context.Background(), bundle.Rows{
+	p, err := predictor.PredictRows(context.Background(), attach.Rows{
 		Batch: ood.Batch{
 			Features: blas32.General{Rows: 3, Cols: 4, Stride: 4, Data: append(append(append([]float32{}, row...), row...), row...)},
 			Logits:   blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{0.5, 0.5, 0.5}},
@@ -91,7 +91,7 @@ func ExamplePredictor_PredictRows() {
 func ExampleFit_forest() {
 	in := regressor(1, 100, 1) // rows, targets, choices
 	in.Quantiles, in.Trainer = baselines.QuantileForest, nil
-	b, err := bundle.Fit(context.Background(), in)
+	b, err := attach.Fit(context.Background(), in)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package bundle_test
+package attach_test
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -23,13 +23,13 @@ import (
 var update = flag.Bool("update", false, "write the golden files of the current format, and those that are missing")
 
 // goldens are bundles of each task and format, small enough to be committed.
-func goldens() map[string]bundle.Inputs {
+func goldens() map[string]attach.Inputs {
 	c := classifier(60)
 	c.Base.Path, c.Base.Feature, c.Base.Output = "net.onnx", "/avgpool", "logits"
 	c.Preprocess = json.RawMessage(`{"do_rescale": true, "rescale_factor": 0.00392156862745098}`)
 	c.Layout = "nchw"
 	r := regressor(1, 100, 2)
-	r.Base = bundle.Base{Task: bundle.Regression, Path: "models/net.onnx", SHA256: "00ff", Feature: "relu", Output: "y"}
+	r.Base = attach.Base{Task: attach.Regression, Path: "models/net.onnx", SHA256: "00ff", Feature: "relu", Output: "y"}
 	forest := regressor(2, 100, 2)
 	forest.Quantiles, forest.QuantileParams = baselines.QuantileForest, map[string]any{"n_estimators": 2.0, "max_depth": 3.0}
 	forest.Base.Path = "net.onnx"
@@ -38,8 +38,8 @@ func goldens() map[string]bundle.Inputs {
 	groups.Groups = groupsOf(groups.Batch)
 	layers := classifier(60)
 	layers.Method, layers.Batch.Layers = baselines.FusedLayers, layersOf(layers.Batch)
-	layers.Base.Layers = []bundle.Layer{{Tensor: "relu1"}, {Tensor: "relu2"}}
-	return map[string]bundle.Inputs{
+	layers.Base.Layers = []attach.Layer{{Tensor: "relu1"}, {Tensor: "relu2"}}
+	return map[string]attach.Inputs{
 		"v1_classification": c, "v1_layers": layers, "v1_regression": r, "v1_forest": forest, "v1_groups": groups,
 	}
 }
@@ -63,12 +63,12 @@ func TestGolden(t *testing.T) {
 		writeGoldens(t)
 	}
 	files, err := filepath.Glob("testdata/v*.attach")
-	if err != nil || len(files) < 2*bundle.Format {
+	if err != nil || len(files) < 2*attach.Format {
 		t.Fatalf("there are %d golden files (%v), want two of each format", len(files), err)
 	}
 	for _, path := range files {
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			b, err := bundle.Open(path)
+			b, err := attach.Open(path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var want bundle.Prediction
+			var want attach.Prediction
 			if err := json.Unmarshal(content, &want); err != nil {
 				t.Fatal(err)
 			}
@@ -99,11 +99,11 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func goldenPrediction(t *testing.T, name string, b *bundle.Bundle) *bundle.Prediction {
-	r := bundle.Rows{Batch: goldens()[name].Batch.Slice(0, 5)}
-	var o bundle.PredictOptions
+func goldenPrediction(t *testing.T, name string, b *attach.Bundle) *attach.Prediction {
+	r := attach.Rows{Batch: goldens()[name].Batch.Slice(0, 5)}
+	var o attach.PredictOptions
 	if b.Quantiles != nil {
-		o = bundle.PredictOptions{Levels: []float64{0.1, 0.5}, Level: 0.8}
+		o = attach.PredictOptions{Levels: []float64{0.1, 0.5}, Level: 0.8}
 	}
 	if b.Calibration.Groups != nil {
 		r.Groups = groupsOf(r.Batch)
@@ -120,7 +120,7 @@ func goldenPrediction(t *testing.T, name string, b *bundle.Bundle) *bundle.Predi
 }
 
 // comparePredictions allows for the rounding of other machines.
-func comparePredictions(t *testing.T, got, want *bundle.Prediction) {
+func comparePredictions(t *testing.T, got, want *attach.Prediction) {
 	t.Helper()
 	g, w := reflect.ValueOf(*got), reflect.ValueOf(*want)
 	for i := range g.NumField() {
@@ -148,10 +148,10 @@ func comparePredictions(t *testing.T, got, want *bundle.Prediction) {
 func writeGoldens(t *testing.T) {
 	for name, in := range goldens() {
 		path := "testdata/" + name + ".attach"
-		if _, err := os.Stat(path); err == nil && !strings.HasPrefix(name, fmt.Sprintf("v%d_", bundle.Format)) {
+		if _, err := os.Stat(path); err == nil && !strings.HasPrefix(name, fmt.Sprintf("v%d_", attach.Format)) {
 			continue
 		}
-		b, err := bundle.Fit(context.Background(), in)
+		b, err := attach.Fit(context.Background(), in)
 		if err != nil {
 			t.Fatal(err)
 		}

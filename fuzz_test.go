@@ -1,4 +1,4 @@
-package bundle_test
+package attach_test
 
 import (
 	"archive/zip"

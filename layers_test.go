@@ -1,4 +1,4 @@
-package bundle_test
+package attach_test
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -24,12 +24,12 @@ func TestDefaultReadsLayers(t *testing.T) {
 		t.Errorf("without layers: %s, which reads %v", b.Detector.Method, b.Base.Layers)
 	}
 	in.Batch.Layers = layersOf(in.Batch)
-	in.Base.Layers = []bundle.Layer{{Tensor: "relu1"}, {Tensor: "relu2"}}
+	in.Base.Layers = []attach.Layer{{Tensor: "relu1"}, {Tensor: "relu2"}}
 	b, err := read(mustWrite(t, mustFit(t, in)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []bundle.Layer{{Tensor: "relu1", Width: 3}, {Tensor: "relu2", Width: 5}}
+	want := []attach.Layer{{Tensor: "relu1", Width: 3}, {Tensor: "relu2", Width: 5}}
 	if b.Detector.Method != "fused-layers" || len(b.Base.Layers) != 2 || b.Base.Layers[0] != want[0] || b.Base.Layers[1] != want[1] {
 		t.Errorf("%s reads %v, want fused-layers and %v", b.Detector.Method, b.Base.Layers, want)
 	}
@@ -58,23 +58,23 @@ func TestLayersThatDoNotFit(t *testing.T) {
 		"infinite":     {nan, "layer 1 has +Inf in row 1, column 2"},
 	} {
 		rows.Layers = c.layers
-		_, err := b.Predict(t.Context(), rows, bundle.PredictOptions{})
+		_, err := b.Predict(t.Context(), rows, attach.PredictOptions{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}
 	in.Cal = blob(3, 20, 8, 3, 0)
 	in.Cal.Layers = layersOf(in.Cal)[:1]
-	if _, err := bundle.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "calibration rows have earlier layers of widths [3] and rows to fit on of [3 5]") {
+	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "calibration rows have earlier layers of widths [3] and rows to fit on of [3 5]") {
 		t.Errorf("calibration rows of one layer: %v", err)
 	}
-	in.Cal.Layers, in.Base.Layers = layersOf(in.Cal), []bundle.Layer{{Tensor: "relu1"}}
-	if _, err := bundle.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "1 earlier layers are named, and the rows to fit on have 2") {
+	in.Cal.Layers, in.Base.Layers = layersOf(in.Cal), []attach.Layer{{Tensor: "relu1"}}
+	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "1 earlier layers are named, and the rows to fit on have 2") {
 		t.Errorf("one name for two layers: %v", err)
 	}
 	in.Cal.Layers, in.Batch.Layers, in.Base.Layers = nil, nil, nil
 	var need *ood.NeedError
-	if _, err := bundle.Fit(t.Context(), in); !errors.As(err, &need) || need.Need != ood.NeedLayers {
+	if _, err := attach.Fit(t.Context(), in); !errors.As(err, &need) || need.Need != ood.NeedLayers {
 		t.Errorf("no layers: %v", err)
 	}
 }
@@ -100,11 +100,11 @@ func TestDamagedLayers(t *testing.T) {
 	in := classifier(80)
 	in.Batch.Layers, in.Method = layersOf(in.Batch), baselines.MahalanobisLayers
 	b := mustFit(t, in)
-	wide := make([]bundle.Layer, 5000)
+	wide := make([]attach.Layer, 5000)
 	for i := range wide {
 		wide[i].Width = 1 << 24
 	}
-	for name, layers := range map[string][]bundle.Layer{
+	for name, layers := range map[string][]attach.Layer{
 		"none": nil, "one": b.Base.Layers[:1], "another width": {{Width: 3}, {Width: 4}}, "no width": {{Width: 3}, {Width: 0}}, "wide": wide,
 	} {
 		spoilt := *b
@@ -114,7 +114,7 @@ func TestDamagedLayers(t *testing.T) {
 		if err == nil {
 			_, err = read(buf.Bytes())
 		}
-		if !errors.Is(err, bundle.ErrDamaged) {
+		if !errors.Is(err, attach.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

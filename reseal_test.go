@@ -1,4 +1,4 @@
-package bundle_test
+package attach_test
 
 import (
 	"archive/zip"
@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/rows"
 )
@@ -247,8 +247,8 @@ func TestResealed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := read(resealed(t, tt.file, tt.change))
-			if !errors.Is(err, bundle.ErrDamaged) && !errors.Is(err, bundle.ErrUnknownMethod) {
-				t.Fatalf("error is %v, want %v", err, bundle.ErrDamaged)
+			if !errors.Is(err, attach.ErrDamaged) && !errors.Is(err, attach.ErrUnknownMethod) {
+				t.Fatalf("error is %v, want %v", err, attach.ErrDamaged)
 			}
 			if !strings.Contains(err.Error(), tt.says) || strings.ContainsAny(err.Error(), "\n\x1b") || len(err.Error()) > 400 {
 				t.Errorf("error is %q, want one line that says %q", err, tt.says)
@@ -273,15 +273,15 @@ func TestResealedNumbers(t *testing.T) {
 	in.Last = sums(3, 8)
 	in.Method, _ = baselines.ByName("bald-features")
 	passes := edit(t, mustWrite(t, mustFit(t, in)), true, "      \"passes\": 100,\n      \"score\": \"mutual-information\",\n      \"seed\"", "      \"passes\": 4294967295,\n      \"score\": \"mutual-information\",\n      \"seed\"")
-	if _, err := read(passes); !errors.Is(err, bundle.ErrDamaged) || !strings.Contains(err.Error(), `"passes" must be below 100001`) {
-		t.Errorf("error is %v, want %v", err, bundle.ErrDamaged)
+	if _, err := read(passes); !errors.Is(err, attach.ErrDamaged) || !strings.Contains(err.Error(), `"passes" must be below 100001`) {
+		t.Errorf("error is %v, want %v", err, attach.ErrDamaged)
 	}
 	in.Method = baselines.Energy
 	b, err := read(edit(t, mustWrite(t, mustFit(t, in)), true, "      \"temperature\": 1,\n      \"width of", "      \"temperature\": 5e-324,\n      \"width of"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := b.Predict(context.Background(), in.Batch, bundle.PredictOptions{Alpha: .2})
+	p, err := b.Predict(context.Background(), in.Batch, attach.PredictOptions{Alpha: .2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package bundle_test
+package attach_test
 
 import (
 	"bytes"
@@ -7,11 +7,12 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads/train"
+
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/heads/bundle"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -20,10 +21,10 @@ import (
 // matter to what is tested.
 type linearTrainer struct {
 	slope, spread float32
-	problem       *heads.Problem // the last one seen
+	problem       *train.Problem // the last one seen
 }
 
-func (tr linearTrainer) Train(ctx context.Context, p heads.Problem) ([]heads.Network, error) {
+func (tr linearTrainer) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -34,11 +35,11 @@ func (tr linearTrainer) Train(ctx context.Context, p heads.Problem) ([]heads.Net
 		p.Progress(1, 2)
 		p.Progress(2, 2)
 	}
-	networks := make([]heads.Network, len(p.Models))
+	networks := make([]train.Network, len(p.Models))
 	for m := range networks {
 		w := matrix(p.X.Cols+1, 1)
 		w.Data[0], w.Data[p.X.Cols] = tr.slope, tr.spread
-		networks[m].Layers = []heads.Layer{{W: w, B: make([]float32, 1)}}
+		networks[m].Layers = []train.Layer{{W: w, B: make([]float32, 1)}}
 	}
 	return networks, nil
 }
@@ -86,9 +87,9 @@ func layersOf(b ood.Batch) []blas32.General {
 }
 
 // classifier is the input of a fit on a network of three classes.
-func classifier(n int) bundle.Inputs {
-	return bundle.Inputs{
-		Base:  bundle.Base{Task: bundle.Classification, SHA256: "0123456789abcdef0123456789abcdef", Classes: []string{"a", "b & <c>", "d"}},
+func classifier(n int) attach.Inputs {
+	return attach.Inputs{
+		Base:  attach.Base{Task: attach.Classification, SHA256: "0123456789abcdef0123456789abcdef", Classes: []string{"a", "b & <c>", "d"}},
 		Batch: blob(1, n, 8, 3, 0), Method: baselines.Certificates,
 		Seed: 3,
 	}
@@ -96,7 +97,7 @@ func classifier(n int) bundle.Inputs {
 
 // regressor is the input of a fit on a network of t targets whose noise grows
 // with the first feature. Features are x, its two rectified halves and noise.
-func regressor(seed uint64, n, t int) bundle.Inputs {
+func regressor(seed uint64, n, t int) attach.Inputs {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	b := ood.Batch{Features: matrix(n, 4), Logits: matrix(n, t)}
 	y := matrix(n, t)
@@ -110,15 +111,15 @@ func regressor(seed uint64, n, t int) bundle.Inputs {
 			y.Data[i*t+k] = float32(x + math.Exp(x/2)*rng.NormFloat64())
 		}
 	}
-	return bundle.Inputs{
-		Base: bundle.Base{Task: bundle.Regression}, Batch: b, Targets: y, Seed: seed,
+	return attach.Inputs{
+		Base: attach.Base{Task: attach.Regression}, Batch: b, Targets: y, Seed: seed,
 		Trainer: linearTrainer{slope: 0.5, spread: 0.1},
 	}
 }
 
-func mustFit(t testing.TB, in bundle.Inputs) *bundle.Bundle {
+func mustFit(t testing.TB, in attach.Inputs) *attach.Bundle {
 	t.Helper()
-	b, err := bundle.Fit(context.Background(), in)
+	b, err := attach.Fit(context.Background(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func mustFit(t testing.TB, in bundle.Inputs) *bundle.Bundle {
 	return b
 }
 
-func mustWrite(t testing.TB, b *bundle.Bundle) []byte {
+func mustWrite(t testing.TB, b *attach.Bundle) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	if err := b.Write(&buf); err != nil {
@@ -135,11 +136,11 @@ func mustWrite(t testing.TB, b *bundle.Bundle) []byte {
 	return buf.Bytes()
 }
 
-func read(b []byte) (*bundle.Bundle, error) {
-	return bundle.Read(bytes.NewReader(b), int64(len(b)))
+func read(b []byte) (*attach.Bundle, error) {
+	return attach.Read(bytes.NewReader(b), int64(len(b)))
 }
 
-func mustPredict(t testing.TB, b *bundle.Bundle, batch ood.Batch, o bundle.PredictOptions) *bundle.Prediction {
+func mustPredict(t testing.TB, b *attach.Bundle, batch ood.Batch, o attach.PredictOptions) *attach.Prediction {
 	t.Helper()
 	p, err := b.Predict(context.Background(), batch, o)
 	if err != nil {
