@@ -34,15 +34,6 @@ func TestMethodsPage(t *testing.T) {
 	}
 }
 
-func TestReadmeMethods(t *testing.T) {
-	text := readme(t)
-	for _, m := range baselines.All {
-		if !strings.Contains(text, "`"+m.Name+"`") {
-			t.Errorf("README.md does not name method %s", m.Name)
-		}
-	}
-}
-
 // TestReadmeCommands: every command that README.md shows can be called so.
 func TestReadmeCommands(t *testing.T) {
 	calls := shellLines(readme(t))
