@@ -146,9 +146,6 @@ func runFit(c *cli.Context) error {
 	if errors.As(err, &few) {
 		return fmt.Errorf("%s: %w; give more rows", c.String("x"), err)
 	}
-	if err != nil && modelPath == "" {
-		err = hintWeights(c, err)
-	}
 	if err != nil {
 		return err
 	}

@@ -175,7 +175,7 @@ func predict(c *cli.Context) (err error) {
 		}
 		prediction, err := predictor.PredictRows(c.Context, block)
 		if err != nil {
-			return inFile(c.String("x"), hintWeights(c, err))
+			return inFile(c.String("x"), err)
 		}
 		columns := append(rows.names(done, done+prediction.N), predictionColumns(prediction, b.Base.Classes)...)
 		if err := table.write(prediction.N, columns); err != nil {

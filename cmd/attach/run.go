@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
-
-	"github.com/attach-uncertainty/attach/internal/inputs"
 )
 
 // Exit codes of the command.
@@ -66,9 +65,6 @@ func sentence(err error) string {
 	if errors.As(err, &pathErr) {
 		text = strings.Replace(text, pathErr.Error(), pathErr.Path+": "+pathErr.Err.Error(), 1)
 	}
-	if errors.Is(err, inputs.ErrImage) {
-		text += "; pass --skip-bad to go on without such images"
-	}
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
 	text = strings.Join(lines, "; ")
 	// What to do about it stands at the end.
@@ -114,6 +110,13 @@ func prepare(commands []*cli.Command) {
 	for _, c := range commands {
 		c.OnUsageError = onUsageError
 		c.HideHelp = true
+		action := c.Action
+		c.Action = func(c *cli.Context) error {
+			return hinted(action(c), func(flag string) bool {
+				model := c.Command.Name != "predict" && c.NArg() > 0
+				return findFlag(c.Command.Flags, flag) && !c.IsSet(flag) && !(flag == "weights" && model)
+			})
+		}
 		prepare(c.Subcommands)
 	}
 }
@@ -184,6 +187,10 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 		head = append(append(head, "--"), positional...)
 	}
 	return head, nil
+}
+
+func findFlag(flags []cli.Flag, name string) bool {
+	return slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }
 
 func findCommand(commands []*cli.Command, name string) *cli.Command {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -24,22 +23,6 @@ func loadWeights(c *cli.Context, wants ...inputs.Widths) (*ood.Linear, error) {
 		return nil, nil
 	}
 	return inputs.LoadWeights(path, wants...)
-}
-
-// hintWeights says in the error of a method that lacks the last layer, or what
-// it makes of precomputed features, how to name it.
-func hintWeights(c *cli.Context, err error) error {
-	need := (*ood.NeedError)(nil)
-	if c.IsSet("weights") || !errors.As(err, &need) {
-		return err
-	}
-	switch need.Need {
-	case ood.NeedLogits:
-		return fmt.Errorf("%w; --weights makes them of features", err)
-	case ood.NeedWeights:
-		return fmt.Errorf("%w; --weights names them", err)
-	}
-	return err
 }
 
 // widthsOf are what precomputed rows must be like to go with those of path.

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// hinted says what to do about an error of a library, which knows no flags: of
+// those that useful says could still be given, the first that helps.
+func hinted(err error, useful func(flag string) bool) error {
+	for _, h := range []struct {
+		helps      bool
+		flag, hint string
+	}{
+		{errors.Is(err, inputs.ErrImage), "skip-bad", "pass --skip-bad to go on without such images"},
+		{lacks(err, ood.NeedLogits), "weights", "--weights makes them of features"},
+		{lacks(err, ood.NeedWeights), "weights", "--weights names them"},
+	} {
+		if h.helps && useful(h.flag) {
+			return fmt.Errorf("%w; %s", err, h.hint)
+		}
+	}
+	return err
+}
+
+// lacks says whether a method was refused for want of a need.
+func lacks(err error, need ood.Needs) bool {
+	var e *ood.NeedError
+	return errors.As(err, &e) && e.Need == need
+}
