@@ -176,7 +176,7 @@ func (in Inputs) withDefaults() (Inputs, error) {
 	in.Batch, in.Cal = in.Base.pairLogits(in.Batch), in.Base.pairLogits(in.Cal)
 	in.Network = in.Base.pairNetwork(in.Network)
 	if in.Base.Task == Classification {
-		in.Last = ood.PairLast(in.Last)
+		in.Last = in.Last.Paired()
 	}
 	var err error
 	if in, err = in.withQuantileDefaults(); err != nil || in.SkipDetector {

@@ -5,7 +5,7 @@ import "github.com/attach-uncertainty/attach/ood"
 // pairLogits reads a classifier with a single logit as one with two.
 func (b Base) pairLogits(batch ood.Batch) ood.Batch {
 	if b.Task == Classification {
-		return ood.PairLogits(batch)
+		return batch.PairLogits()
 	}
 	return batch
 }

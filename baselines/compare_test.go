@@ -5,12 +5,13 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
 func TestCompareAll(t *testing.T) {
 	data := newToy()
-	c := ood.Comparison{Methods: baselines.All, Training: data.training(60), In: data.in(60), Out: data.out(50), Sweep: true, Parallel: 2}
-	r, err := ood.Compare(background, c)
+	c := compare.Options{Methods: baselines.All, Training: data.training(60), In: data.in(60), Out: data.out(50), Sweep: true, Parallel: 2}
+	r, err := compare.Run(background, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,17 +31,17 @@ func TestCompareAll(t *testing.T) {
 			trained++
 		}
 	}
-	if r, err = ood.Compare(background, c); err != nil || len(r.Skipped) != trained {
+	if r, err = compare.Run(background, c); err != nil || len(r.Skipped) != trained {
 		t.Errorf("without a trainer: skipped %v, %v", r.Skipped, err)
 	}
 }
 
 func BenchmarkCompare(b *testing.B) {
 	data := newToy()
-	c := ood.Comparison{Methods: baselines.All, Sweep: true}
+	c := compare.Options{Methods: baselines.All, Sweep: true}
 	c.Training.Batch, c.In, c.Out = wide(data, 10_000), wide(data, 5_000), wide(data, 5_000)
 	for b.Loop() {
-		r, err := ood.Compare(background, c)
+		r, err := compare.Run(background, c)
 		if err != nil {
 			b.Fatal(err)
 		}

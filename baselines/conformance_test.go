@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/ood/measure"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -256,7 +257,7 @@ func (c conformance) betterThanChance(t *testing.T, m ood.Method) {
 		c = conformance{training: data.training(600), in: data.in(90), out: data.out(80)}
 	}
 	s := c.fit(t, m, m.Default())
-	auroc, err := ood.AUROC(score(t, s, c.in), score(t, s, c.out))
+	auroc, err := measure.AUROC(score(t, s, c.in), score(t, s, c.out))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
 func features(x ...float32) ood.Batch {
@@ -100,7 +101,7 @@ func Example_compare() {
 	logits := func(x ...float32) ood.Batch {
 		return ood.Batch{Logits: blas32.General{Rows: len(x) / 3, Cols: 3, Stride: 3, Data: x}}
 	}
-	report, err := ood.Compare(context.Background(), ood.Comparison{
+	report, err := compare.Run(context.Background(), compare.Options{
 		Methods:  []ood.Method{baselines.Entropy, baselines.Largest, baselines.Distance},
 		Training: ood.Training{Batch: logits(5, 0, 0, 0, 6, 1)},
 		In:       logits(4, 0, 0, 0, 1, 7),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
 // TestDegenerateFeatures fits where covariances have no inverse.
@@ -79,7 +80,7 @@ func TestClassesOfTrainingRows(t *testing.T) {
 			t.Errorf("%s fits with 7 labels for 60 rows", m.Name)
 		}
 	}
-	r, err := ood.Compare(background, ood.Comparison{
+	r, err := compare.Run(background, compare.Options{
 		Methods:  []ood.Method{baselines.Mahalanobis, baselines.Distance},
 		Training: ood.Training{Batch: ood.Batch{Features: training.Features}},
 		In:       data.in(30), Out: data.out(30),

@@ -19,9 +19,6 @@
 // the level can be chosen after the fit. Where the calibration set is too
 // small for the level asked, bounds are +Inf instead of made up.
 //
-// Metrics of intervals and of predicted quantiles are here too: see PICP and
-// Forecasts.
-//
 // Levels are given as α, the share of errors allowed: false alarms for
 // Conformal, misses for intervals and sets.
 package calibrate

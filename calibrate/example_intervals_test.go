@@ -190,9 +190,3 @@ func ExampleDistribution_Sample() {
 	// true
 	// true
 }
-
-func ExampleForecasts_Sample() {
-	f := calibrate.Forecasts{Levels: []float64{0.5}, Quantiles: []float32{3, 7}, Y: make([]float64, 2)}
-	fmt.Println(f.Sample(2, 1)) // one quantile has all the probability
-	// Output: [3 3 7 7]
-}

@@ -79,19 +79,3 @@ func ExampleSets() {
 	fmt.Println(s.Predict(calibrate.Softmax(row, 1), 0.2))
 	// Output: [[0 1]]
 }
-
-func ExampleForecasts() {
-	f := calibrate.Forecasts{
-		Levels:    []float64{0.1, 0.5, 0.9},
-		Quantiles: []float32{0, 1, 2, 1, 2, 4}, // of two rows
-		Y:         []float64{1, 5},
-	}
-	fmt.Printf("CRPS %.3f\n", f.CRPS())
-	fmt.Println("PIT", f.PIT(), "share up to each quantile", f.Reliability())
-	lower, upper := f.Interval(0.2)
-	fmt.Println("coverage", calibrate.PICP(lower, upper, f.Y), "width", calibrate.MPIW(lower, upper))
-	// Output:
-	// CRPS 1.158
-	// PIT [0.5 1] share up to each quantile [0 0.5 0.5]
-	// coverage 0.5 width 2.5
-}

@@ -175,25 +175,6 @@ func TestSample(t *testing.T) {
 		t.Errorf("draws %v and %v of the rows 3 and 4, first %v", again, other, draws[:4])
 	}
 
-	f := Forecasts{Levels: []float64{0.25, 0.75}, Quantiles: []float32{0, 1, 10, 20}, Y: make([]float64, 2)}
-	rows := f.Sample(n, 1)
-	for i, ends := range [][2]float64{{0, 1}, {10, 20}} {
-		counts := [3]int{}
-		for _, v := range rows[i*n : (i+1)*n] {
-			switch {
-			case v == ends[0]:
-				counts[0]++
-			case v == ends[1]:
-				counts[2]++
-			case ends[0] < v && v < ends[1]:
-				counts[1]++
-			}
-		}
-		for k, want := range []float64{0.25, 0.5, 0.25} {
-			near(t, "share of draws", float64(counts[k])/n, want, 4*math.Sqrt(want*(1-want)/n))
-		}
-	}
-
 	s, err := NewPredictiveSystem(make([]float64, 9), nil, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9})
 	if err != nil {
 		t.Fatal(err)

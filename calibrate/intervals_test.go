@@ -135,3 +135,10 @@ func TestJointReference(t *testing.T) {
 		}
 	}
 }
+
+func near(t *testing.T, what string, got, want, tolerance float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= tolerance) {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}

@@ -2,16 +2,13 @@ package calibrate
 
 import (
 	"math/rand/v2"
-
-	"github.com/attach-uncertainty/attach/internal/quantile"
 )
 
 // Sample fills dst with independent draws from the distribution that has the
 // quantile function, by inverse transform: quantile is called with levels
 // uniform in (0,1). Equal seed and row give equal draws; row numbers what is
 // drawn for, so that a row's draws do not depend on the rows beside it. The
-// draws are as calibrated as the quantile function: see Distribution.Sample
-// and Forecasts.Sample.
+// draws are as calibrated as the quantile function: see Distribution.Sample.
 //
 // Reference: Devroye (1986), Non-Uniform Random Variate Generation, section
 // II.2.
@@ -39,18 +36,4 @@ const (
 // probability each.
 func (d Distribution) Sample(dst []float64, seed, row uint64) {
 	Sample(dst, seed, row, d.Interpolated)
-}
-
-// Sample draws from the forecast of every row, n of each, row-major. The
-// quantiles are taken as they are, without calibration; none of the draws lies
-// beyond a row's outermost quantiles.
-func (f Forecasts) Sample(n int, seed uint64) []float64 {
-	f.check()
-	out := make([]float64, len(f.Y)*n)
-	for i := range f.Y {
-		Sample(out[i*n:(i+1)*n], seed, uint64(i), func(level float64) float64 {
-			return float64(quantile.Interpolate(f.Levels, f.row(i), level))
-		})
-	}
-	return out
 }

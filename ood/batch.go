@@ -3,6 +3,7 @@ package ood
 import (
 	"fmt"
 
+	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/rows"
@@ -34,14 +35,7 @@ func (b Batch) Len() int {
 
 // Slice returns rows i to j−1, sharing memory with b.
 func (b Batch) Slice(i, j int) Batch {
-	s := Batch{}
-	if b.HasFeatures() {
-		s.Features = rows.Slice(b.Features, i, j)
-	}
-	if b.HasLogits() {
-		s.Logits = rows.Slice(b.Logits, i, j)
-	}
-	s.Layers = eachLayer(b.Layers, func(m blas32.General) blas32.General { return rows.Slice(m, i, j) })
+	s := b.Map(func(m blas32.General) blas32.General { return rows.Slice(m, i, j) })
 	if b.Labels != nil {
 		s.Labels = b.Labels[i:j]
 	}
@@ -56,24 +50,23 @@ func (b Batch) Slice(i, j int) Batch {
 }
 
 // Select copies rows, in the order given.
-func (b Batch) Select(rows []int) Batch {
-	s := Batch{Features: selectRows(b.Features, rows), Logits: selectRows(b.Logits, rows)}
-	s.Layers = eachLayer(b.Layers, func(m blas32.General) blas32.General { return selectRows(m, rows) })
+func (b Batch) Select(picked []int) Batch {
+	s := b.Map(func(m blas32.General) blas32.General { return rows.Select(m, picked) })
 	if b.Labels != nil {
-		s.Labels = make([]int, len(rows))
-		for i, r := range rows {
+		s.Labels = make([]int, len(picked))
+		for i, r := range picked {
 			s.Labels[i] = b.Labels[r]
 		}
 	}
 	if b.Inputs != nil {
-		s.Inputs = SelectInputs(b.Inputs, rows)
+		s.Inputs = SelectInputs(b.Inputs, picked)
 	}
 	return s
 }
 
-// checkLayers refuses layers of other widths than those fitted with; none are
+// CheckLayers refuses layers of other widths than those fitted with; none are
 // fine.
-func (b Batch) checkLayers(fitted []blas32.General) error {
+func (b Batch) CheckLayers(fitted []blas32.General) error {
 	if !b.HasLayers() || len(fitted) == 0 {
 		return nil
 	}
@@ -88,22 +81,18 @@ func (b Batch) checkLayers(fitted []blas32.General) error {
 	return nil
 }
 
-// eachLayer is what becomes of every layer; none stay none.
-func eachLayer(layers []blas32.General, become func(blas32.General) blas32.General) []blas32.General {
-	var all []blas32.General
-	for _, m := range layers {
-		all = append(all, become(m))
+// Map returns what become makes of each matrix of the batch, alone: neither
+// labels nor inputs.
+func (b Batch) Map(become func(blas32.General) blas32.General) Batch {
+	s := Batch{}
+	if b.HasFeatures() {
+		s.Features = become(b.Features)
 	}
-	return all
-}
-
-func selectRows(m blas32.General, rows []int) blas32.General {
-	if m.Cols == 0 {
-		return blas32.General{}
+	if b.HasLogits() {
+		s.Logits = become(b.Logits)
 	}
-	s := blas32.General{Rows: len(rows), Cols: m.Cols, Stride: m.Cols, Data: make([]float32, 0, len(rows)*m.Cols)}
-	for _, r := range rows {
-		s.Data = append(s.Data, m.Data[r*m.Stride:r*m.Stride+m.Cols]...)
+	for _, m := range b.Layers {
+		s.Layers = append(s.Layers, become(m))
 	}
 	return s
 }
@@ -156,4 +145,35 @@ func whole(m blas32.General) error {
 		return fmt.Errorf("%d numbers are too few for %d rows of stride %d", len(m.Data), m.Rows, m.Stride)
 	}
 	return nil
+}
+
+// Wrong says of every row whether the class of the largest logit differs from
+// the label, and is nil where the batch lacks labels or logits.
+func (b Batch) Wrong() []bool {
+	if b.Labels == nil || !b.HasLogits() {
+		return nil
+	}
+	wrong := make([]bool, b.Len())
+	for i := range wrong {
+		z := b.Logits.Data[i*b.Logits.Stride : i*b.Logits.Stride+b.Logits.Cols]
+		best := 0
+		for k, v := range z {
+			if v > z[best] {
+				best = k
+			}
+		}
+		wrong[i] = best != b.Labels[i]
+	}
+	return wrong
+}
+
+// Logits are features·Weightᵀ + Bias, n×c, of features n×h.
+func (l Linear) Logits(features blas32.General) blas32.General {
+	c := l.Weight.Rows
+	z := rows.New(features.Rows, c)
+	for i := range z.Rows {
+		copy(z.Data[i*c:], l.Bias)
+	}
+	blas32.Gemm(blas.NoTrans, blas.Trans, 1, features, l.Weight, 1, z)
+	return z
 }

@@ -2,6 +2,8 @@ package ood_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -92,8 +94,8 @@ func TestBatchValidate(t *testing.T) {
 		{ood.Batch{Features: blas32.General{Rows: 2, Cols: 2, Data: make([]float32, 4)}}, "features: a stride of 0 is too small for 2 columns"},
 		{ood.Batch{Features: matrix(2, 2), Logits: blas32.General{Rows: 2, Cols: 3, Stride: 3, Data: make([]float32, 5, 6)}}, "logits: 5 numbers are too few for 2 rows of stride 3"},
 		{ood.Batch{Features: matrix(2, 2), Layers: []blas32.General{{Rows: 2, Cols: 1, Stride: 1}}}, "layer_0: 0 numbers are too few for 2 rows of stride 1"},
-		{ood.PairLogits(ood.Batch{Logits: blas32.General{Rows: 2, Cols: 1, Stride: 1}}), "logits: 0 numbers are too few for 2 rows of stride 1"},
-		{ood.PairLogits(ood.Batch{Logits: matrix(2, 1), Labels: []int{0, 1}}), ""},
+		{ood.Batch{Logits: blas32.General{Rows: 2, Cols: 1, Stride: 1}}.PairLogits(), "logits: 0 numbers are too few for 2 rows of stride 1"},
+		{ood.Batch{Logits: matrix(2, 1), Labels: []int{0, 1}}.PairLogits(), ""},
 		{ood.Batch{Features: blas32.General{Rows: -1, Cols: 2, Stride: 2}}, "features: there are -1 rows"},
 	} {
 		got := ""
@@ -145,4 +147,22 @@ func TestNeeds(t *testing.T) {
 	if got := (ood.NeedFeatures | ood.NeedWeights).String(); got != "features, the last layer's weights" {
 		t.Error(got)
 	}
+}
+
+func TestWrong(t *testing.T) {
+	logits := blas32.General{Rows: 3, Cols: 2, Stride: 3, Data: []float32{1, 0, 9, 0, 1, 9, 2, 2, 9}}
+	got := ood.Batch{Logits: logits, Labels: []int{0, 0, 0}}.Wrong()
+	if len(got) != 3 || got[0] || !got[1] || got[2] {
+		t.Errorf("%v", got)
+	}
+	if (ood.Batch{Logits: logits}).Wrong() != nil || (ood.Batch{Labels: []int{1}}).Wrong() != nil {
+		t.Error("errors are known without labels or logits")
+	}
+}
+
+func ExampleMethod_CheckTraining() {
+	err := ood.Method{Name: "norm", Needs: ood.NeedFeatures}.CheckTraining(ood.Training{})
+	var need *ood.NeedError
+	fmt.Println(errors.As(err, &need), strings.ToUpper(err.Error()[:1])+err.Error()[1:])
+	// Output: true Method "norm" needs features: the rows to fit with carry none
 }

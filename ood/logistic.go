@@ -1,8 +1,6 @@
 package ood
 
 import (
-	"slices"
-
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
@@ -12,7 +10,7 @@ import (
 
 // PairLogits turns the single logit of a classifier's rows into two. Others stay
 // as they are, and so do those that Validate refuses.
-func PairLogits(b Batch) Batch {
+func (b Batch) PairLogits() Batch {
 	if b.Logits.Cols == 1 && whole(b.Logits) == nil {
 		b.Logits = pairColumns(b.Logits)
 	}
@@ -27,8 +25,8 @@ func pairColumns(z blas32.General) blas32.General {
 	return pair
 }
 
-// PairLast is the last layer that makes these two logits.
-func PairLast(last *Linear) *Linear {
+// Paired is the last layer that makes these two logits.
+func (last *Linear) Paired() *Linear {
 	if last == nil || last.Weight.Rows != 1 {
 		return last
 	}
@@ -38,24 +36,13 @@ func PairLast(last *Linear) *Linear {
 	return &Linear{Weight: w, Bias: append([]float32{0}, last.Bias...)}
 }
 
-// paired is the training of a classifier with a single logit as that of one
+// Paired is the training of a classifier with a single logit as that of one
 // with two.
-func (t Training) paired() Training {
+func (t Training) Paired() Training {
 	if t.Regression || t.Logits.Cols != 1 {
 		return t
 	}
-	t.Batch, t.Outliers = PairLogits(t.Batch), PairLogits(t.Outliers)
-	t.Last, t.Network = PairLast(t.Last), PairNetwork(t.Network)
+	t.Batch, t.Outliers = t.Batch.PairLogits(), t.Outliers.PairLogits()
+	t.Last, t.Network = t.Last.Paired(), PairNetwork(t.Network)
 	return t
-}
-
-func (c Comparison) paired() Comparison {
-	if c.Training.Regression || c.Training.Logits.Cols != 1 {
-		return c
-	}
-	c.Training, c.In, c.Out, c.OutSets = c.Training.paired(), PairLogits(c.In), PairLogits(c.Out), slices.Clone(c.OutSets)
-	for i := range c.OutSets {
-		c.OutSets[i].Batch = PairLogits(c.OutSets[i].Batch)
-	}
-	return c
 }

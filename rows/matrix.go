@@ -28,3 +28,12 @@ func Slice(m blas32.General, i, j int) blas32.General {
 	}
 	return s
 }
+
+// Select copies rows of m, in the order given.
+func Select(m blas32.General, picked []int) blas32.General {
+	s := New(len(picked), m.Cols)
+	for i, r := range picked {
+		copy(Row(s, i), Row(m, r))
+	}
+	return s
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
 func compareCommand() *cli.Command {
@@ -28,7 +29,7 @@ func compareCommand() *cli.Command {
 		&cli.Uint64Flag{Name: "seed", Usage: "`N`: seed of all that is drawn at random"},
 		&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		&cli.BoolFlag{Name: "select", Usage: "choose a method and its configuration from --fit alone, and say how far its AUROC is from the best"},
-		&cli.StringFlag{Name: "criterion", Usage: "`NAME`: with --select, what stands in for out-of-domain rows: " + criteria() + " (default: " + string(ood.Criteria()[0]) + ")"},
+		&cli.StringFlag{Name: "criterion", Usage: "`NAME`: with --select, what stands in for out-of-domain rows: " + criteria() + " (default: " + string(compare.Criteria()[0]) + ")"},
 		&cli.StringFlag{Name: "scores", Usage: "`FILE`: .npz to write every row's scores to"},
 		&cli.StringFlag{Name: "report", Usage: "`FILE`: .html to write a report to, with the scores and curves drawn"},
 	}
@@ -58,11 +59,11 @@ func compareCommand() *cli.Command {
 			"choice. Methods that run the network cannot be chosen.\n\n" +
 			"--classes applies to --fit and --in, --out-classes to --out.",
 		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{layersFlag(), batchFlag()}, runtimeFlags()),
-		Action: compare,
+		Action: runCompare,
 	}
 }
 
-func compare(c *cli.Context) error {
+func runCompare(c *cli.Context) error {
 	modelPath, err := optional(c)
 	if err != nil {
 		return err
@@ -104,7 +105,7 @@ func compare(c *cli.Context) error {
 		return err
 	}
 	defer stop()
-	comparison := choice.Comparison
+	comparison := choice.Options
 	sha256 := ""
 	if modelPath != "" {
 		model, openErr := featurize.Open(c.Context, modelPath, o)
@@ -127,7 +128,7 @@ func compare(c *cli.Context) error {
 	defer engine.Close()
 	comparison.Training.Trainer = engine
 	comparison.Training.Seed = c.Uint64("seed")
-	var chosen *ood.Selected
+	var chosen *compare.Selected
 	if c.Bool("select") {
 		if chosen, err = choice.selectMethod(c, comparison); err != nil {
 			return err
@@ -136,7 +137,7 @@ func compare(c *cli.Context) error {
 	p := newProgress(c.App.ErrWriter, "compare")
 	defer p.end()
 	comparison.Progress = overall(p, len(comparison.Methods))
-	report, err := ood.Compare(c.Context, comparison)
+	report, err := compare.Run(c.Context, comparison)
 	if err != nil {
 		return err
 	}
@@ -187,7 +188,7 @@ func overall(p *progress, methods int) func(method string, share float64) {
 
 // comparing is what the flags ask for.
 type comparing struct {
-	ood.Comparison
+	compare.Options
 	sets       []outFlag
 	outClasses []int
 }
@@ -196,7 +197,7 @@ type comparing struct {
 const mostResamples = 1_000_000
 
 func compareChoices(c *cli.Context) (comparing, error) {
-	choice := comparing{Comparison: ood.Comparison{Sweep: c.Bool("sweep"), Parallel: c.Int("parallel"), Resamples: c.Int("bootstrap")}}
+	choice := comparing{Options: compare.Options{Sweep: c.Bool("sweep"), Parallel: c.Int("parallel"), Resamples: c.Int("bootstrap")}}
 	if err := checkTask(c); err != nil {
 		return choice, err
 	}
@@ -278,7 +279,7 @@ func pickMethods(list string) ([]ood.Method, error) {
 }
 
 // anyResult returns an error where no method has a result: the first reason.
-func anyResult(r *ood.Report) error {
+func anyResult(r *compare.Report) error {
 	for _, m := range r.Methods {
 		if len(m.Configs) > 0 {
 			return nil

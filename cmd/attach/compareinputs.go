@@ -15,6 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
 // outFlag is one value of --out: [[GROUP:]NAME=]INPUTS.
@@ -66,7 +67,7 @@ func parseOutFlags(values []string) ([]outFlag, error) {
 }
 
 // compareModel runs the model on all sets.
-func compareModel(c *cli.Context, r *reading, choice comparing, comparison *ood.Comparison, model *featurize.Model) error {
+func compareModel(c *cli.Context, r *reading, choice comparing, comparison *compare.Options, model *featurize.Model) error {
 	r.fitTo(model)
 	if err := r.checkClasses(); err != nil {
 		return err
@@ -118,15 +119,15 @@ func compareModel(c *cli.Context, r *reading, choice comparing, comparison *ood.
 	return nil
 }
 
-func addOut(comparison *ood.Comparison, s outFlag, b ood.Batch) {
+func addOut(comparison *compare.Options, s outFlag, b ood.Batch) {
 	if s.name == "" {
 		comparison.Out = b
 		return
 	}
-	comparison.OutSets = append(comparison.OutSets, ood.OutSet{Name: s.name, Group: s.group, Batch: b})
+	comparison.OutSets = append(comparison.OutSets, compare.OutSet{Name: s.name, Group: s.group, Batch: b})
 }
 
-func compareFeatures(c *cli.Context, choice comparing, comparison *ood.Comparison) error {
+func compareFeatures(c *cli.Context, choice comparing, comparison *compare.Options) error {
 	regression := c.String("task") == string(attach.Regression)
 	comparison.Training.Regression = regression
 	var err error

@@ -6,15 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/urfave/cli/v2"
-
-	"github.com/attach-uncertainty/attach/ood"
 )
 
 // criteria are the values of --criterion, as help shows them.
 func criteria() string {
-	names := make([]string, len(ood.Criteria()))
-	for i, c := range ood.Criteria() {
+	names := make([]string, len(compare.Criteria()))
+	for i, c := range compare.Criteria() {
 		names[i] = string(c)
 	}
 	return strings.Join(names, ", ")
@@ -28,26 +27,26 @@ func checkCriterion(c *cli.Context) error {
 	if !c.Bool("select") {
 		return usagef("--criterion is for --select")
 	}
-	if !slices.Contains(ood.Criteria(), ood.Criterion(name)) {
+	if !slices.Contains(compare.Criteria(), compare.Criterion(name)) {
 		return usagef("--criterion is %q; it must be one of %s", name, criteria())
 	}
 	return nil
 }
 
 // selectMethod chooses without out-of-domain rows.
-func (choice comparing) selectMethod(c *cli.Context, comparison ood.Comparison) (*ood.Selected, error) {
+func (choice comparing) selectMethod(c *cli.Context, comparison compare.Options) (*compare.Selected, error) {
 	run := newProgress(c.App.ErrWriter, "corrupted inputs")
 	defer run.end()
 	p := newProgress(c.App.ErrWriter, "select")
 	defer p.end()
-	return ood.Select(c.Context, ood.Selection{
-		Methods: comparison.Methods, Training: comparison.Training, Criterion: ood.Criterion(c.String("criterion")),
+	return compare.Select(c.Context, compare.Selection{
+		Methods: comparison.Methods, Training: comparison.Training, Criterion: compare.Criterion(c.String("criterion")),
 		Sweep: comparison.Sweep, Parallel: comparison.Parallel, Progress: overall(p, len(comparison.Methods)), Corrupting: run.set,
 	})
 }
 
 // printSelected prints what was chosen without out-of-domain rows.
-func printSelected(w io.Writer, r *ood.Report) {
+func printSelected(w io.Writer, r *compare.Report) {
 	s := r.Selected
 	if s == nil {
 		return

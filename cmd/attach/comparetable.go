@@ -10,12 +10,12 @@ import (
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/report"
-	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/rows"
 )
 
 // printReport prints a comparison as text.
-func printReport(w io.Writer, r *ood.Report) error {
+func printReport(w io.Writer, r *compare.Report) error {
 	printf(w, "%d rows to fit with, %d in-domain, %d out-of-domain", r.NFit, r.NIn, r.NOut)
 	if n := len(r.Sets); n > 0 {
 		parts := make([]string, n)
@@ -40,20 +40,20 @@ func printReport(w io.Writer, r *ood.Report) error {
 		}
 	}
 	printAbsent(w, "failed", r.Failures())
-	printAbsent(w, "skipped", ood.Together(r.Skipped))
+	printAbsent(w, "skipped", compare.Together(r.Skipped))
 	printSelected(w, r)
 	return nil
 }
 
 // printAbsent prints a line for every reason why there is no result.
-func printAbsent(w io.Writer, what string, list []ood.Absence) {
+func printAbsent(w io.Writer, what string, list []compare.Absence) {
 	for _, a := range list {
 		printf(w, "%s (%s): %s\n", what, a.Why, strings.Join(a.Names, ", "))
 	}
 }
 
 // spread is a summary as the tables show it.
-func spread(r *ood.Report, s ood.Summary) string {
+func spread(r *compare.Report, s compare.Summary) string {
 	if !r.Sweep {
 		return fmt.Sprintf("%.4f", s.Mean)
 	}
@@ -77,7 +77,7 @@ func printRows(w io.Writer, rows [][]string) error {
 	return t.Flush()
 }
 
-func printMetrics(w io.Writer, r *ood.Report) error {
+func printMetrics(w io.Writer, r *compare.Report) error {
 	intervals, risk := r.Resamples > 0, r.InError != nil
 	head := []string{"method", "AUROC"}
 	if intervals {
@@ -96,7 +96,7 @@ func printMetrics(w io.Writer, r *ood.Report) error {
 		if intervals {
 			row = append(row, fmt.Sprintf("%.3f–%.3f", m.CI.AUROC[0], m.CI.AUROC[1]))
 		}
-		for _, s := range []ood.Summary{m.FPR95, m.FPR95In, m.AUPRIn, m.AUPROut, m.DetectionError} {
+		for _, s := range []compare.Summary{m.FPR95, m.FPR95In, m.AUPRIn, m.AUPROut, m.DetectionError} {
 			row = append(row, spread(r, s))
 		}
 		if risk {
@@ -108,7 +108,7 @@ func printMetrics(w io.Writer, r *ood.Report) error {
 }
 
 // displayName marks what is no competitor, and what stands in for a method.
-func displayName(m ood.MethodReport) string {
+func displayName(m compare.MethodReport) string {
 	name := m.Name
 	if m.Control {
 		name += " (control)"
@@ -119,7 +119,7 @@ func displayName(m ood.MethodReport) string {
 	return name
 }
 
-func printSets(w io.Writer, r *ood.Report) error {
+func printSets(w io.Writer, r *compare.Report) error {
 	var rows [][]string
 	for _, m := range r.Ranked() {
 		if m.AUROC.IsZero() {
@@ -136,7 +136,7 @@ func printSets(w io.Writer, r *ood.Report) error {
 			rows = append(rows, append(head, "mean"))
 		}
 		row := []string{displayName(m)}
-		for _, list := range [][]ood.SetSummaries{m.Sets, m.Groups} {
+		for _, list := range [][]compare.SetSummaries{m.Sets, m.Groups} {
 			for _, s := range list {
 				row = append(row, spread(r, s.AUROC))
 			}
@@ -148,7 +148,7 @@ func printSets(w io.Writer, r *ood.Report) error {
 
 // writeScores writes the score of every row: METHOD/in and METHOD/out, or
 // METHOD/out/NAME where sets have names; of a sweep, METHOD/INDEX/in and so on.
-func writeScores(ctx context.Context, path string, r *ood.Report) error {
+func writeScores(ctx context.Context, path string, r *compare.Report) error {
 	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		z := npy.NewNPZWriter(w)
 		vector := func(name string, x []float64) error {
@@ -184,7 +184,7 @@ func writeScores(ctx context.Context, path string, r *ood.Report) error {
 }
 
 // writeReport writes the comparison as a page of its own.
-func writeReport(ctx context.Context, path string, r *ood.Report) error {
+func writeReport(ctx context.Context, path string, r *compare.Report) error {
 	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		return report.Write(w, report.Page{Title: "Out-of-domain detection, side by side", Sets: []report.Comparison{{Report: r}}})
 	})

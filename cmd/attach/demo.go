@@ -23,6 +23,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/testmodels"
 )
 
@@ -172,7 +173,7 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 
 	p := newProgress(d.stderr, name)
 	defer p.end()
-	set.Report, err = ood.Compare(ctx, ood.Comparison{
+	set.Report, err = compare.Run(ctx, compare.Options{
 		Methods: baselines.All,
 		Training: ood.Training{
 			Batch: train, Last: model.Last(), Trainer: d.engine, Network: model.Network(), InputScale: r.inputScale(), Seed: d.seed,

@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
+	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
 // Curves are drawn on a plane of chartWidth×chartHeight, the band on one twice as
@@ -97,11 +98,11 @@ type entrant struct {
 	Method int
 	Name   string
 	Color  int
-	conf   ood.Config
+	conf   compare.Config
 }
 
 // entrants are the ranked methods that have a result.
-func entrants(ranked []ood.MethodReport) []entrant {
+func entrants(ranked []compare.MethodReport) []entrant {
 	var list []entrant
 	color := 0
 	for i, m := range ranked {
@@ -120,7 +121,7 @@ func entrants(ranked []ood.MethodReport) []entrant {
 }
 
 // rocCharts draws one chart for every out-of-domain set.
-func rocCharts(r *ood.Report, list []entrant) ([]chart, error) {
+func rocCharts(r *compare.Report, list []entrant) ([]chart, error) {
 	sets := []string{""}
 	if len(r.Sets) > 0 {
 		sets = sets[:0]
@@ -138,7 +139,7 @@ func rocCharts(r *ood.Report, list []entrant) ([]chart, error) {
 			if k >= len(e.conf.Scores.Sets) {
 				continue
 			}
-			roc, err := ood.ROC(e.conf.Scores.In, e.conf.Scores.Sets[k], curvePoints)
+			roc, err := measure.ROC(e.conf.Scores.In, e.conf.Scores.Sets[k], curvePoints)
 			if err != nil {
 				return nil, err
 			}
@@ -158,18 +159,18 @@ func rocCharts(r *ood.Report, list []entrant) ([]chart, error) {
 
 // riskChart draws risk against coverage, or nothing where the network's errors
 // are not known.
-func riskChart(r *ood.Report, list []entrant) (*chart, error) {
+func riskChart(r *compare.Report, list []entrant) (*chart, error) {
 	if r.Wrong == nil || len(list) == 0 {
 		return nil, nil
 	}
 	// The risk of a handful of rows is nearly all chance and would stretch the
 	// axis.
 	const least = .05
-	curves := make([][]ood.RiskPoint, len(list))
+	curves := make([][]measure.RiskPoint, len(list))
 	high := *r.InError
 	for i, e := range list {
 		var err error
-		if curves[i], err = ood.RiskCoverage(e.conf.Scores.In, r.Wrong, curvePoints); err != nil {
+		if curves[i], err = measure.RiskCoverage(e.conf.Scores.In, r.Wrong, curvePoints); err != nil {
 			return nil, err
 		}
 		for _, p := range curves[i] {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
 // Histograms are drawn on a plane of histWidth×histHeight, small ones on one of
@@ -46,7 +46,7 @@ type glyph struct {
 // drawHistogram puts the scores of both sides on shared bins, each set as a
 // share of its own rows. The outermost half per cent on each side is gathered
 // in the first and last bin, infinite scores with it.
-func drawHistogram(name string, s ood.Scores, width, height float64) (*histogram, error) {
+func drawHistogram(name string, s compare.Scores, width, height float64) (*histogram, error) {
 	bins := int(width / pixelsPerBin)
 	all := slices.Concat(s.In, s.Out)
 	all = slices.DeleteFunc(all, func(v float64) bool { return math.IsInf(v, 0) || math.IsNaN(v) })
@@ -106,7 +106,7 @@ func outline(x []float64, top, width, height float64) string {
 
 // spark is a histogram in the table, of ranks among all scores: scores crowd
 // as they please, and ranks show what is above what.
-func spark(s ood.Scores) (glyph, error) {
+func spark(s compare.Scores) (glyph, error) {
 	ranked := slices.Sorted(slices.Values(slices.Concat(s.In, s.Out)))
 	rank := func(scores []float64) []float64 {
 		x := make([]float64, len(scores))
@@ -138,7 +138,7 @@ func spark(s ood.Scores) (glyph, error) {
 
 // forest places every method's AUROC with its interval on one axis, and each
 // configuration of a sweep as a mark.
-func forest(ranked []ood.MethodReport) []glyph {
+func forest(ranked []compare.MethodReport) []glyph {
 	const width, height, margin = 130.0, 18.0, 5.0
 	low := forestLow(ranked)
 	place := func(v float64) float64 {
@@ -162,7 +162,7 @@ func forest(ranked []ood.MethodReport) []glyph {
 }
 
 // forestLow is the low end of the axis, chance or what is below it.
-func forestLow(ranked []ood.MethodReport) float64 {
+func forestLow(ranked []compare.MethodReport) float64 {
 	low := .5
 	for _, m := range ranked {
 		for _, conf := range m.Configs {

@@ -14,7 +14,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
 //go:embed page.html section.html page.css page.js
@@ -36,7 +36,7 @@ type Fact struct{ Value, Label string }
 // that Report carries are drawn.
 type Comparison struct {
 	Title, Lead string
-	Report      *ood.Report
+	Report      *compare.Report
 	// Columns stand in the table after the metrics.
 	Columns    []Column
 	Suspicious []Example
@@ -80,15 +80,15 @@ func (s *section) Folded() []row { return s.Rows[min(shown, len(s.Rows)):] }
 // missing is what has no result, and why.
 type missing struct{ Names, What, Why string }
 
-func absent(r *ood.Report) []missing {
+func absent(r *compare.Report) []missing {
 	var list []missing
-	add := func(what string, all []ood.Absence) {
+	add := func(what string, all []compare.Absence) {
 		for _, a := range all {
 			list = append(list, missing{strings.Join(a.Names, ", "), what, a.Why})
 		}
 	}
 	add("failed", r.Failures())
-	add("skipped", ood.Together(r.Skipped))
+	add("skipped", compare.Together(r.Skipped))
 	return list
 }
 
@@ -151,7 +151,7 @@ func newSection(id int, c Comparison) (*section, error) {
 		}
 		s.Thumbnails = append(s.Thumbnails, drawn)
 	}
-	var ranked []ood.MethodReport
+	var ranked []compare.MethodReport
 	for _, m := range c.Report.Ranked() {
 		if len(m.Configs) > 0 {
 			ranked = append(ranked, m)
@@ -178,7 +178,7 @@ func newSection(id int, c Comparison) (*section, error) {
 }
 
 // fill makes the table's rows.
-func (s *section) fill(ranked []ood.MethodReport) error {
+func (s *section) fill(ranked []compare.MethodReport) error {
 	r := s.Report
 	columns := metricColumns(r)
 	var metrics, times []Column

@@ -16,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
+	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
 func samplePage() Page {
@@ -29,14 +31,14 @@ func samplePage() Page {
 	}
 	img := image.NewGray(image.Rect(0, 0, 8, 8))
 	img.SetGray(3, 3, color.Gray{200})
-	one := func(v float64) ood.Summary { return ood.Summarise([]float64{v}) }
-	method := func(name string, auroc float64) ood.MethodReport {
-		m := ood.Metrics{AUROC: auroc, FPR95: .2, FPR95In: .3, AUPRIn: auroc, AUPROut: auroc, DetectionError: .1}
-		return ood.MethodReport{
+	one := func(v float64) compare.Summary { return compare.Summarise([]float64{v}) }
+	method := func(name string, auroc float64) compare.MethodReport {
+		m := measure.Metrics{AUROC: auroc, FPR95: .2, FPR95In: .3, AUPRIn: auroc, AUPROut: auroc, DetectionError: .1}
+		return compare.MethodReport{
 			Name:      name,
-			Summaries: ood.Summaries{AUROC: one(auroc), FPR95: one(.2), FPR95In: one(.3), AUPRIn: one(auroc), AUPROut: one(auroc), DetectionError: one(.1)},
-			CI:        &ood.Intervals{AUROC: ood.Interval{auroc - .02, auroc + .03}},
-			Configs:   []ood.Config{{Params: ood.Params{"k": 1.}, Metrics: m, Scores: ood.Scores{In: in, Out: out, Sets: [][]float64{out}}}},
+			Summaries: compare.Summaries{AUROC: one(auroc), FPR95: one(.2), FPR95In: one(.3), AUPRIn: one(auroc), AUPROut: one(auroc), DetectionError: one(.1)},
+			CI:        &measure.Intervals{AUROC: measure.Interval{auroc - .02, auroc + .03}},
+			Configs:   []compare.Config{{Params: ood.Params{"k": 1.}, Metrics: m, Scores: compare.Scores{In: in, Out: out, Sets: [][]float64{out}}}},
 		}
 	}
 	return Page{
@@ -45,13 +47,13 @@ func samplePage() Page {
 		Facts: []Fact{{"5 %", "flagged"}},
 		Sets: []Comparison{{
 			Title: "first",
-			Report: &ood.Report{
+			Report: &compare.Report{
 				Model: "m.onnx", ModelSHA256: "0123456789abcdef", NFit: 11, NIn: 300, NOut: 200, Seed: 42, Resamples: 700,
-				Methods: []ood.MethodReport{
+				Methods: []compare.MethodReport{
 					method("worse", .6), method("better", .9),
-					{Name: "failed", Failed: []ood.Failed{{Params: ood.Params{"k": 2.}, Error: "no <good>"}}},
+					{Name: "failed", Failed: []compare.Failed{{Params: ood.Params{"k": 2.}, Error: "no <good>"}}},
 				},
-				Skipped: []ood.Skipped{{Name: "left", Reason: `method "left" needs logits: there are none`}},
+				Skipped: []compare.Skipped{{Name: "left", Reason: `method "left" needs logits: there are none`}},
 			},
 			Suspicious: []Example{{Image: img, Caption: "p 0.01", Outside: true}, {Image: img, Caption: "p 0.02"}},
 		}},
@@ -79,7 +81,7 @@ func TestHostileNames(t *testing.T) {
 	c := &p.Sets[0]
 	c.Title, c.Lead, c.SuspiciousLead, c.Suspicious[0].Caption = name, name, name, name
 	r := c.Report
-	r.Model, r.ModelSHA256, r.Sets = name, name, []ood.Set{{Name: name, Group: name, N: 200}}
+	r.Model, r.ModelSHA256, r.Sets = name, name, []compare.Set{{Name: name, Group: name, N: 200}}
 	r.Methods[0].Name, r.Methods[0].Variant, r.Methods[2].Failed[0].Error, r.Skipped[0].Reason = name, name, name, name
 	page := written(t, p)
 	if m := regexp.MustCompile(`(?i)<script>alert|<img src=x|"'>`).FindString(page); m != "" || !utf8.ValidString(page) {
@@ -132,7 +134,7 @@ func TestWrite(t *testing.T) {
 
 func TestWriteErrors(t *testing.T) {
 	p := samplePage()
-	p.Sets[0].Report.Methods[0].Configs[0].Scores = ood.Scores{}
+	p.Sets[0].Report.Methods[0].Configs[0].Scores = compare.Scores{}
 	if err := Write(io.Discard, p); err == nil {
 		t.Error("a histogram without scores is drawn")
 	}
@@ -152,13 +154,13 @@ func TestWriteMore(t *testing.T) {
 	for i := range 75 {
 		c.Report.Wrong[4*i] = true
 	}
-	c.Report.Sets = []ood.Set{{Name: "cats", Group: "near", N: 120}, {Name: "dogs", Group: "far", N: 80}}
+	c.Report.Sets = []compare.Set{{Name: "cats", Group: "near", N: 120}, {Name: "dogs", Group: "far", N: 80}}
 	for i := range c.Report.Methods[:2] {
 		m := &c.Report.Methods[i]
-		m.AURC = ood.Summarise([]float64{.05})
-		m.CI.AURC = &ood.Interval{.04, .06}
-		m.Sets = []ood.SetSummaries{{Name: "cats", Summaries: m.Summaries}, {Name: "dogs", Summaries: m.Summaries}}
-		m.Groups = []ood.SetSummaries{{Name: "near", Summaries: m.Summaries}, {Name: "far", Summaries: m.Summaries}}
+		m.AURC = compare.Summarise([]float64{.05})
+		m.CI.AURC = &measure.Interval{.04, .06}
+		m.Sets = []compare.SetSummaries{{Name: "cats", Summaries: m.Summaries}, {Name: "dogs", Summaries: m.Summaries}}
+		m.Groups = []compare.SetSummaries{{Name: "near", Summaries: m.Summaries}, {Name: "far", Summaries: m.Summaries}}
 		s := &m.Configs[0].Scores
 		s.Sets = [][]float64{s.Out[:120], s.Out[120:]}
 		m.Configs = append(m.Configs, m.Configs[0])
@@ -231,7 +233,7 @@ func TestHistogramGathers(t *testing.T) {
 		in[i] = float64(i % 10)
 	}
 	in[0], in[1], in[2] = 1e12, math.Inf(1), math.Inf(-1)
-	h, err := drawHistogram("x", ood.Scores{In: in, Out: []float64{1, 2}}, histWidth, histHeight)
+	h, err := drawHistogram("x", compare.Scores{In: in, Out: []float64{1, 2}}, histWidth, histHeight)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +243,7 @@ func TestHistogramGathers(t *testing.T) {
 	if x := share(in, 0, 9, 48); math.Abs(x[0]-.1) > 1e-9 || math.Abs(x[47]-.102) > 1e-9 {
 		t.Errorf("the ends hold %v and %v", x[0], x[47])
 	}
-	if _, err := drawHistogram("x", ood.Scores{In: []float64{math.Inf(1)}, Out: []float64{math.Inf(-1)}}, histWidth, histHeight); err != nil {
+	if _, err := drawHistogram("x", compare.Scores{In: []float64{math.Inf(1)}, Out: []float64{math.Inf(-1)}}, histWidth, histHeight); err != nil {
 		t.Error(err)
 	}
 }

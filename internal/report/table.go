@@ -5,7 +5,8 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
+	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
 // Column is one figure of every method, in the table beside the metrics. A
@@ -23,13 +24,13 @@ type Column struct {
 // Value is a figure of one method.
 type Value struct {
 	Mean float64
-	Std  float64       // over the configurations of a sweep
-	CI   *ood.Interval // or nil
+	Std  float64           // over the configurations of a sweep
+	CI   *measure.Interval // or nil
 }
 
 // metricColumns are the columns that a comparison itself has.
-func metricColumns(r *ood.Report) []Column {
-	metric := func(head, title string, lower bool, s func(ood.MethodReport) ood.Summary, ci func(*ood.Intervals) *ood.Interval) Column {
+func metricColumns(r *compare.Report) []Column {
+	metric := func(head, title string, lower bool, s func(compare.MethodReport) compare.Summary, ci func(*measure.Intervals) *measure.Interval) Column {
 		c := Column{Head: head, Title: title, Lower: lower, Digits: 3, Values: map[string]Value{}}
 		for _, m := range r.Methods {
 			if sum := s(m); !sum.IsZero() {
@@ -42,7 +43,7 @@ func metricColumns(r *ood.Report) []Column {
 		}
 		return c
 	}
-	plain := func(head, title string, digits int, f func(ood.MethodReport) float64) Column {
+	plain := func(head, title string, digits int, f func(compare.MethodReport) float64) Column {
 		c := Column{Head: head, Title: title, Lower: true, Plain: true, Digits: digits, Values: map[string]Value{}}
 		for _, m := range r.Methods {
 			if !m.AUROC.IsZero() {
@@ -52,25 +53,25 @@ func metricColumns(r *ood.Report) []Column {
 		return c
 	}
 	aurc := metric("AURC", "Area under the risk-coverage curve of the network's own errors in-domain.", true,
-		func(m ood.MethodReport) ood.Summary { return m.AURC }, func(v *ood.Intervals) *ood.Interval { return v.AURC })
+		func(m compare.MethodReport) compare.Summary { return m.AURC }, func(v *measure.Intervals) *measure.Interval { return v.AURC })
 	// Networks that err seldom have areas of a few thousandths.
 	aurc.Digits = 4
 	return []Column{
 		metric("AUROC", "The probability that an out-of-domain input scores above an in-domain one.", false,
-			func(m ood.MethodReport) ood.Summary { return m.AUROC }, func(v *ood.Intervals) *ood.Interval { return &v.AUROC }),
+			func(m compare.MethodReport) compare.Summary { return m.AUROC }, func(v *measure.Intervals) *measure.Interval { return &v.AUROC }),
 		metric("FPR95", "The share of in-domain inputs flagged when 95 % of the out-of-domain ones are found.", true,
-			func(m ood.MethodReport) ood.Summary { return m.FPR95 }, func(v *ood.Intervals) *ood.Interval { return &v.FPR95 }),
+			func(m compare.MethodReport) compare.Summary { return m.FPR95 }, func(v *measure.Intervals) *measure.Interval { return &v.FPR95 }),
 		metric("FPR95 in", "The share of out-of-domain inputs accepted when 95 % of the in-domain ones are.", true,
-			func(m ood.MethodReport) ood.Summary { return m.FPR95In }, func(v *ood.Intervals) *ood.Interval { return &v.FPR95In }),
+			func(m compare.MethodReport) compare.Summary { return m.FPR95In }, func(v *measure.Intervals) *measure.Interval { return &v.FPR95In }),
 		metric("AUPR in", "Average precision with in-domain as the positive class.", false,
-			func(m ood.MethodReport) ood.Summary { return m.AUPRIn }, func(v *ood.Intervals) *ood.Interval { return &v.AUPRIn }),
+			func(m compare.MethodReport) compare.Summary { return m.AUPRIn }, func(v *measure.Intervals) *measure.Interval { return &v.AUPRIn }),
 		metric("AUPR out", "Average precision with out-of-domain as the positive class.", false,
-			func(m ood.MethodReport) ood.Summary { return m.AUPROut }, func(v *ood.Intervals) *ood.Interval { return &v.AUPROut }),
+			func(m compare.MethodReport) compare.Summary { return m.AUPROut }, func(v *measure.Intervals) *measure.Interval { return &v.AUPROut }),
 		metric("error", "Detection error: the least probability of judging an input wrongly where both sides are equally likely.", true,
-			func(m ood.MethodReport) ood.Summary { return m.DetectionError }, func(v *ood.Intervals) *ood.Interval { return &v.DetectionError }),
+			func(m compare.MethodReport) compare.Summary { return m.DetectionError }, func(v *measure.Intervals) *measure.Interval { return &v.DetectionError }),
 		aurc,
-		plain("fit, s", "Seconds that fitting all configurations took.", 2, func(m ood.MethodReport) float64 { return m.FitSeconds }),
-		plain("µs/input", "Microseconds that scoring one input took.", 1, func(m ood.MethodReport) float64 { return m.ScoreMicroseconds }),
+		plain("fit, s", "Seconds that fitting all configurations took.", 2, func(m compare.MethodReport) float64 { return m.FitSeconds }),
+		plain("µs/input", "Microseconds that scoring one input took.", 1, func(m compare.MethodReport) float64 { return m.ScoreMicroseconds }),
 	}
 }
 
@@ -116,7 +117,7 @@ func fixed(x float64, digits int) string { return strconv.FormatFloat(x, 'f', di
 
 // cells returns the heads of the columns that have values, and every method's
 // cells under them. The best of each column, controls apart, is marked.
-func cells(columns []Column, methods []ood.MethodReport, sweep bool) ([]head, [][]cell) {
+func cells(columns []Column, methods []compare.MethodReport, sweep bool) ([]head, [][]cell) {
 	var heads []head
 	rows := make([][]cell, len(methods))
 	for _, c := range columns {
@@ -155,12 +156,12 @@ func (c Column) signed(x float64) float64 {
 }
 
 // setColumns are AUROC by set and by group, where sets have names.
-func setColumns(r *ood.Report) []Column {
+func setColumns(r *compare.Report) []Column {
 	if len(r.Sets) == 0 {
 		return nil
 	}
 	var columns []Column
-	column := func(head, title string, pick func(ood.MethodReport) (ood.SetSummaries, bool)) {
+	column := func(head, title string, pick func(compare.MethodReport) (compare.SetSummaries, bool)) {
 		c := Column{Head: head, Title: title, Digits: 3, Values: map[string]Value{}}
 		for _, m := range r.Methods {
 			if s, ok := pick(m); ok {
@@ -175,26 +176,26 @@ func setColumns(r *ood.Report) []Column {
 	}
 	for i, s := range r.Sets {
 		title := fmt.Sprintf("AUROC on the %d rows of %s.", s.N, s.Name)
-		column(s.Name, title, func(m ood.MethodReport) (ood.SetSummaries, bool) { return at(m.Sets, i) })
+		column(s.Name, title, func(m compare.MethodReport) (compare.SetSummaries, bool) { return at(m.Sets, i) })
 	}
 	for _, m := range r.Methods {
 		if len(m.Groups) == 0 {
 			continue
 		}
 		for i, g := range m.Groups {
-			column(g.Name+" sets", "Mean AUROC over the sets of the group "+g.Name+".", func(m ood.MethodReport) (ood.SetSummaries, bool) { return at(m.Groups, i) })
+			column(g.Name+" sets", "Mean AUROC over the sets of the group "+g.Name+".", func(m compare.MethodReport) (compare.SetSummaries, bool) { return at(m.Groups, i) })
 		}
 		break
 	}
-	column("all sets", "Mean AUROC over all sets.", func(m ood.MethodReport) (ood.SetSummaries, bool) {
-		return ood.SetSummaries{Summaries: m.Summaries, CI: m.CI}, !m.AUROC.IsZero()
+	column("all sets", "Mean AUROC over all sets.", func(m compare.MethodReport) (compare.SetSummaries, bool) {
+		return compare.SetSummaries{Summaries: m.Summaries, CI: m.CI}, !m.AUROC.IsZero()
 	})
 	return columns
 }
 
-func at(s []ood.SetSummaries, i int) (ood.SetSummaries, bool) {
+func at(s []compare.SetSummaries, i int) (compare.SetSummaries, bool) {
 	if i >= len(s) {
-		return ood.SetSummaries{}, false
+		return compare.SetSummaries{}, false
 	}
 	return s[i], true
 }
@@ -206,17 +207,17 @@ type configuration struct {
 }
 
 // configurations lists a sweep's grid with the metrics that heads name.
-func configurations(m ood.MethodReport) []configuration {
+func configurations(m compare.MethodReport) []configuration {
 	var list []configuration
 	for _, conf := range m.Configs {
 		ci := conf.CI
 		if ci == nil {
-			ci = &ood.Intervals{}
+			ci = &measure.Intervals{}
 		}
 		one := configuration{Params: conf.Params.String()}
 		for _, v := range []struct {
 			value    float64
-			interval *ood.Interval
+			interval *measure.Interval
 		}{
 			{conf.AUROC, &ci.AUROC}, {conf.FPR95, &ci.FPR95}, {conf.FPR95In, &ci.FPR95In}, {conf.AUPRIn, &ci.AUPRIn},
 			{conf.AUPROut, &ci.AUPROut}, {conf.DetectionError, &ci.DetectionError},

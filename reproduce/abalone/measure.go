@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/measure"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
@@ -70,7 +70,7 @@ func measureClasses(judged []judgement, old []bool) (classMeasures, error) {
 		to        *float64
 		low, high []float64
 	}{{&m.auc, medians[0], medians[1]}, {&m.meanAUC, means[0], means[1]}, {&m.errorAUC, unsure[0], unsure[1]}} {
-		if *area.to, err = ood.AUROC(area.low, area.high); err != nil {
+		if *area.to, err = measure.AUROC(area.low, area.high); err != nil {
 			return m, fmt.Errorf("area under the curve: %w", err)
 		}
 	}

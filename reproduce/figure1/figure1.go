@@ -14,13 +14,13 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/ood/measure"
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 )
@@ -179,7 +179,7 @@ func (r *toyResult) measureIntervals(head *heads.SQR, held, test gapToy) error {
 		r.off = append(r.off, math.Sqrt(sum/float64(len(test.x))))
 	}
 	lower, upper := levelOf(q, 0), levelOf(q, len(levels())-1)
-	r.raw = covered{calibrate.PICP(lower, upper, test.y), calibrate.MPIW(lower, upper)}
+	r.raw = covered{measure.PICP(lower, upper, test.y), measure.MPIW(lower, upper)}
 	on := intervals.EndsOf(head, experiment.AsColumn(held.x), held.y, []float64{alpha / 2, 1 - alpha/2})
 	cqr, err := calibrate.NewCQR(on.Lower, on.Upper, on.Y)
 	if err != nil {
@@ -188,7 +188,7 @@ func (r *toyResult) measureIntervals(head *heads.SQR, held, test gapToy) error {
 	for i := range lower {
 		lower[i], upper[i] = cqr.Interval(lower[i], upper[i], alpha)
 	}
-	r.conformal = covered{calibrate.PICP(lower, upper, test.y), calibrate.MPIW(lower, upper)}
+	r.conformal = covered{measure.PICP(lower, upper, test.y), measure.MPIW(lower, upper)}
 	return nil
 }
 
@@ -203,10 +203,10 @@ func newEpistemic(name string, inside, gap, beyond []float64, threshold float64)
 		name: name, inside: stat.Mean(inside, nil), gap: stat.Mean(gap, nil), beyond: stat.Mean(beyond, nil),
 		alarm: above(inside), gapHit: above(gap), farther: above(beyond),
 	}
-	if e.gapAUROC, err = ood.AUROC(inside, gap); err != nil {
+	if e.gapAUROC, err = measure.AUROC(inside, gap); err != nil {
 		return e, err
 	}
-	e.beyondAUROC, err = ood.AUROC(inside, beyond)
+	e.beyondAUROC, err = measure.AUROC(inside, beyond)
 	return e, err
 }
 

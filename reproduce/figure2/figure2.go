@@ -10,11 +10,11 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/ood/measure"
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
@@ -183,7 +183,7 @@ func sortedRows(q []float32, levels int) []float32 {
 func (c crossingCurves) measure(seed int, scale float64) []crossingResult {
 	var results []crossingResult
 	for m, method := range crossingMethods() {
-		f := calibrate.Forecasts{Levels: c.levels, Quantiles: c.quantiles[m], Y: c.y}
+		f := measure.Forecasts{Levels: c.levels, Quantiles: c.quantiles[m], Y: c.y}
 		results = append(results, crossingResult{
 			set: c.set, seed: seed, method: method,
 			rows: f.CrossedRows(), pairs: f.CrossingRate(), pinball: stat.Mean(f.Pinball(), nil) / scale,

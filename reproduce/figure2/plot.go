@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg/draw"
 
-	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/ood/measure"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
@@ -65,7 +65,7 @@ func shareY(row []*experiment.Figure) {
 
 // crossed is the share of rows whose quantiles at some of the levels cross.
 func (c crossingCurves) crossed(method int, levels []int) float64 {
-	f := calibrate.Forecasts{Y: c.y}
+	f := measure.Forecasts{Y: c.y}
 	for _, l := range levels {
 		f.Levels = append(f.Levels, c.levels[l])
 	}

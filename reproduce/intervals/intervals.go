@@ -13,6 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/measure"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/uci"
 )
@@ -107,8 +108,8 @@ func EndsOf(f heads.QuantileRegressor, x blas32.General, y []float64, levels []f
 // Measure measures them at a level of 1−alpha.
 func (e Ends) Measure(alpha, spread float64) Measured {
 	return Measured{
-		PICP: calibrate.PICP(e.Lower, e.Upper, e.Y), MPIW: calibrate.NMPIW(e.Lower, e.Upper, spread),
-		Score: calibrate.IntervalScore(e.Lower, e.Upper, e.Y, alpha) / spread,
+		PICP: measure.PICP(e.Lower, e.Upper, e.Y), MPIW: measure.NMPIW(e.Lower, e.Upper, spread),
+		Score: measure.IntervalScore(e.Lower, e.Upper, e.Y, alpha) / spread,
 	}
 }
 

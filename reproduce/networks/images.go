@@ -17,6 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
 // reading is how images of any set become what the network takes: colors
@@ -98,10 +99,10 @@ type Images struct {
 	Model    *featurize.Model
 	Training ood.Training
 	In       ood.Batch
-	Outs     []ood.OutSet
+	Outs     []compare.OutSet
 	// FewIn and FewOuts are some rows of these, with what the network takes.
 	FewIn   ood.Batch
-	FewOuts []ood.OutSet
+	FewOuts []compare.OutSet
 }
 
 // Load runs a network on its rows, or reads what it said before.
@@ -149,7 +150,7 @@ func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(s
 			im.In = b
 		default:
 			b.Labels = nil
-			im.Outs = append(im.Outs, ood.OutSet{Name: part.Name, Batch: b})
+			im.Outs = append(im.Outs, compare.OutSet{Name: part.Name, Batch: b})
 		}
 		few, err := some(ctx, b, set, p.NetworkRows)
 		if err != nil {
@@ -158,7 +159,7 @@ func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(s
 		if i == 1 {
 			im.FewIn = few
 		} else {
-			im.FewOuts = append(im.FewOuts, ood.OutSet{Name: part.Name, Batch: few})
+			im.FewOuts = append(im.FewOuts, compare.OutSet{Name: part.Name, Batch: few})
 		}
 	}
 	return nil

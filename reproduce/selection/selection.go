@@ -17,6 +17,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
@@ -130,7 +131,7 @@ func choices(ctx context.Context, p *networks.Plan, n networks.Measured) (r reco
 	if t.Inputs, err = p.FitInputs(ctx, n, im); err != nil {
 		return r, err
 	}
-	report, err := ood.Compare(ctx, ood.Comparison{Methods: p.Methods, Training: t, In: im.In, OutSets: im.Outs})
+	report, err := compare.Run(ctx, compare.Options{Methods: p.Methods, Training: t, In: im.In, OutSets: im.Outs})
 	if err != nil {
 		return r, err
 	}
@@ -149,20 +150,20 @@ func choices(ctx context.Context, p *networks.Plan, n networks.Measured) (r reco
 		r.Choices = append(r.Choices, choice{by, method, auroc})
 		return nil
 	}
-	choose := func(by string, criterion ood.Criterion, t ood.Training) error {
-		chosen, err := ood.Select(ctx, ood.Selection{Methods: p.Methods, Training: t, Criterion: criterion})
+	choose := func(by string, criterion compare.Criterion, t ood.Training) error {
+		chosen, err := compare.Select(ctx, compare.Selection{Methods: p.Methods, Training: t, Criterion: criterion})
 		if err != nil {
 			return fmt.Errorf("%s: %w", by, err)
 		}
 		return add(by, chosen.Method)
 	}
-	for _, c := range ood.Criteria() {
+	for _, c := range compare.Criteria() {
 		if err := choose(string(c), c, t); err != nil {
 			return r, err
 		}
 	}
 	t.Inputs = nil
-	if err := choose(beforeNetwork, ood.MeanRank, t); err != nil {
+	if err := choose(beforeNetwork, compare.MeanRank, t); err != nil {
 		return r, err
 	}
 	for _, name := range fixedChoices() {

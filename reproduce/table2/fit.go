@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
+	"github.com/attach-uncertainty/attach/ood/measure"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
@@ -32,7 +34,7 @@ type record struct {
 	Fit int `json:"n_fit"`
 	In  int `json:"n_in"`
 	N   int `json:"n_out"`
-	ood.Metrics
+	measure.Metrics
 	Error   float64 `json:"in_error"` // of the network on the in-domain rows
 	Variant string  `json:"variant,omitempty"`
 	Failed  string  `json:"failed,omitempty"`
@@ -95,7 +97,7 @@ func (s *settings) fitting(n networks.Measured, m ood.Method, results *store) fi
 
 // run fits and measures. What a method cannot do is a result too.
 func (f fitting) run(ctx context.Context, im *networks.Images, progress func(share float64)) ([]record, error) {
-	c := ood.Comparison{Training: im.Training, In: im.In, Sweep: true, Progress: func(_ string, share float64) { progress(share) }}
+	c := compare.Options{Training: im.Training, In: im.In, Sweep: true, Progress: func(_ string, share float64) { progress(share) }}
 	m := f.method
 	m.Sweep = f.configs
 	c.Methods = []ood.Method{m}
@@ -118,7 +120,7 @@ func (f fitting) run(ctx context.Context, im *networks.Images, progress func(sha
 	return records, nil
 }
 
-func (f fitting) measure(ctx context.Context, c ood.Comparison, outs []ood.OutSet) ([]record, error) {
+func (f fitting) measure(ctx context.Context, c compare.Options, outs []compare.OutSet) ([]record, error) {
 	c.OutSets = outs
 	limited, stop := ctx, context.CancelFunc(func() {})
 	if f.limit > 0 {
@@ -133,7 +135,7 @@ func (f fitting) measure(ctx context.Context, c ood.Comparison, outs []ood.OutSe
 			records[r.key] = r
 		}
 	}
-	report, err := ood.Compare(limited, c)
+	report, err := compare.Run(limited, c)
 	switch {
 	case err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 		for _, config := range f.configs {

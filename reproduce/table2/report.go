@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
@@ -119,7 +120,7 @@ func (s *settings) printNetwork(w io.Writer, pairs []pair) {
 				means = append(means, c.auroc.Mean)
 			}
 		}
-		return ood.Summarise(means).Mean
+		return compare.Summarise(means).Mean
 	}
 	for _, m := range slices.SortedStableFunc(slices.Values(s.Methods), func(a, b ood.Method) int { return cmp.Compare(sum(b), sum(a)) }) {
 		var cells []string
@@ -219,8 +220,8 @@ func (s *settings) printStandings(w io.Writer, all []standing, pairs []pair) {
 func (s *settings) printNotes(w io.Writer, pairs []pair) {
 	type note struct{ network, what string }
 	var order []note
-	all := map[note][]ood.Skipped{}
-	add := func(network, what string, s ood.Skipped) {
+	all := map[note][]compare.Skipped{}
+	add := func(network, what string, s compare.Skipped) {
 		n := note{network, what}
 		if all[n] == nil {
 			order = append(order, n)
@@ -233,19 +234,19 @@ func (s *settings) printNotes(w io.Writer, pairs []pair) {
 		for _, m := range s.Methods {
 			c := q.cells[m.Name]
 			if c.failures > 0 {
-				failed := ood.Skipped{Name: m.Name, Reason: ood.Skipped{Name: m.Name, Reason: c.failed}.Why()}
+				failed := compare.Skipped{Name: m.Name, Reason: compare.Skipped{Name: m.Name, Reason: c.failed}.Why()}
 				if c.failures > 1 {
 					failed.Name += fmt.Sprintf(" (%d configurations)", c.failures)
 				}
 				add(q.network.Name, "failed", failed)
 			}
 			if c.variant != "" {
-				add(q.network.Name, "stood in", ood.Skipped{Name: m.Name, Reason: c.variant})
+				add(q.network.Name, "stood in", compare.Skipped{Name: m.Name, Reason: c.variant})
 			}
 		}
 	}
 	for _, n := range order {
-		for _, a := range ood.Together(all[n]) {
+		for _, a := range compare.Together(all[n]) {
 			fmt.Fprintf(w, "%s, %s (%s): %s\n", n.network, n.what, a.Why, strings.Join(a.Names, ", "))
 		}
 	}
@@ -277,7 +278,7 @@ func (s *settings) pairLines(pairs []pair) [][]string {
 }
 
 // orBlank is the mean, where there is one.
-func orBlank(s ood.Summary, text func(v float64) string) string {
+func orBlank(s compare.Summary, text func(v float64) string) string {
 	if s.IsZero() {
 		return ""
 	}

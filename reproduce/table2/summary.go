@@ -8,13 +8,14 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
 // cell is a method on a pair, over its configurations.
 type cell struct {
-	auroc, fpr95 ood.Summary
+	auroc, fpr95 compare.Summary
 	fit, in, out int // rows
 	variant      string
 	failed       string // of the first configuration that failed
@@ -87,7 +88,7 @@ func cellOf(records []record) cell {
 	if len(auroc) > 0 {
 		c.micros /= float64(len(auroc))
 	}
-	c.auroc, c.fpr95 = ood.Summarise(auroc), ood.Summarise(fpr95)
+	c.auroc, c.fpr95 = compare.Summarise(auroc), compare.Summarise(fpr95)
 	return c
 }
 
@@ -103,7 +104,7 @@ type standing struct {
 	mean     float64 // AUROC over them
 	// classes is over the other classes of the training set alone, sets over
 	// other sets alone.
-	classes, sets ood.Summary
+	classes, sets compare.Summary
 	rank          float64 // mean over its pairs, among those that compete; 0 for the others
 	byMean        int     // rank by mean among those that compete and have every pair; 0 for the others
 	// gaps are how far it is below the best of those that compete, by pair,
@@ -155,7 +156,7 @@ func standings(methods []ood.Method, pairs []pair) []standing {
 		}
 		s.pairs = len(every)
 		s.rank /= float64(max(s.pairs, 1))
-		s.mean, s.classes, s.sets = ood.Summarise(every).Mean, ood.Summarise(classes), ood.Summarise(sets)
+		s.mean, s.classes, s.sets = compare.Summarise(every).Mean, compare.Summarise(classes), compare.Summarise(sets)
 		slices.SortStableFunc(s.gaps, func(a, b gap) int { return cmp.Compare(b.auroc, a.auroc) })
 		all = append(all, s)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/measure"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/experiment/experimenttest"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
@@ -61,7 +62,7 @@ func TestPaperTable2(t *testing.T) {
 // TestStandings reckons ranks and gaps of methods on two pairs by hand.
 func TestStandings(t *testing.T) {
 	one := func(auroc float64) cell {
-		return cellOf([]record{{Metrics: ood.Metrics{AUROC: auroc}}})
+		return cellOf([]record{{Metrics: measure.Metrics{AUROC: auroc}}})
 	}
 	n := networks.Measured{Network: networks.Network{Name: "net"}}
 	pairs := []pair{

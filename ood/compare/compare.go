@@ -1,0 +1,204 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/attach-uncertainty/attach/ood"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+)
+
+// Options says what to compare on which data.
+type Options struct {
+	Methods  []ood.Method
+	Training ood.Training
+	In       ood.Batch // in-domain rows that no method was fitted with
+	Out      ood.Batch // out-of-domain rows
+	// OutSets are several sets of out-of-domain rows, in place of Out. Every
+	// method is fitted once for all of them.
+	OutSets []OutSet
+	// OutlierShare is the share of the out-of-domain rows of every set, drawn at
+	// random by Training.Seed, that methods with NeedOutliers are fitted with,
+	// those of all sets together, and not measured on. 0 stands for one half.
+	// Where Training.Outliers are given they are fitted with, and measured on
+	// all rows, which must hold none of them.
+	OutlierShare float64
+	// Sweep fits the whole grid of each method; without it, its default alone.
+	Sweep bool
+	// Parallel is the number of methods fitted and scored at a time; values below
+	// 1 mean one. More than one disturbs the times reported and nothing else.
+	Parallel int
+	// Resamples is the number of bootstrap resamples that confidence intervals
+	// come from, as Bootstrap says, seeded with Training.Seed; 0 means none.
+	Resamples int
+	// Progress, if not nil, is called with a method's name and the share of its
+	// work that is done, by one goroutine at a time.
+	Progress func(method string, share float64)
+
+	room *semaphore.Weighted // bytes of memory that fits at a time share
+}
+
+// Run fits every method and scores the in-domain and out-of-domain rows with
+// it. A classifier with a single logit z is taken for one with the logits 0 and z.
+// A method that needs what the data or the network lack is listed as
+// skipped with the reason, and a configuration that fails is listed as failed; neither is an
+// error. Rows that don't fit together and a cancelled context are.
+func Run(ctx context.Context, c Options) (*Report, error) {
+	c = c.paired()
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	c.Training.Stays = true
+	c.room = semaphore.NewWeighted(ood.MostMemory)
+	r := &Report{
+		NFit: c.Training.Len(), NIn: c.In.Len(),
+		Sweep: c.Sweep, Seed: c.Training.Seed, Resamples: max(c.Resamples, 0),
+		Methods: []MethodReport{}, Skipped: []Skipped{}, Wrong: c.In.Wrong(),
+	}
+	for _, s := range c.outSets() {
+		r.NOut += s.Len()
+		if s.Name != "" {
+			r.Sets = append(r.Sets, Set{Name: s.Name, Group: s.Group, N: s.Len()})
+		}
+	}
+	if r.Wrong != nil {
+		share := shareOf(r.Wrong)
+		r.InError = &share
+	}
+	var todo []*work
+	var mu sync.Mutex
+	for _, m := range c.Methods {
+		c := c.divided(m)
+		if err := c.check(m); err != nil {
+			r.Skipped = append(r.Skipped, Skipped{Name: m.Name, Reason: err.Error()})
+			continue
+		}
+		w := c.plan(m, r.Wrong)
+		if c.Progress != nil {
+			w.progress = func(share float64) {
+				mu.Lock()
+				defer mu.Unlock()
+				c.Progress(m.Name, share)
+			}
+		}
+		todo = append(todo, w)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(c.Parallel, 1))
+	for _, w := range todo {
+		g.Go(func() error { return w.run(ctx) })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for _, w := range todo {
+		r.Methods = append(r.Methods, w.report())
+	}
+	r.skipUnable()
+	return r, nil
+}
+
+// paired reads a classifier with a single logit as one with two.
+func (c Options) paired() Options {
+	if c.Training.Regression || c.Training.Logits.Cols != 1 {
+		return c
+	}
+	c.Training, c.In, c.Out, c.OutSets = c.Training.Paired(), c.In.PairLogits(), c.Out.PairLogits(), slices.Clone(c.OutSets)
+	for i := range c.OutSets {
+		c.OutSets[i].Batch = c.OutSets[i].PairLogits()
+	}
+	return c
+}
+
+func shareOf(wrong []bool) float64 {
+	n := 0
+	for _, w := range wrong {
+		if w {
+			n++
+		}
+	}
+	return float64(n) / float64(len(wrong))
+}
+
+// skipUnable moves methods that the network or the data proved unable of to
+// those skipped.
+func (r *Report) skipUnable() {
+	r.Methods = slices.DeleteFunc(r.Methods, func(m MethodReport) bool {
+		if m.unable == nil || len(m.Configs) > 0 {
+			return false
+		}
+		named := fmt.Sprintf("method %q", m.Name)
+		reason := m.unable.Error()
+		if !strings.HasPrefix(reason, named) {
+			reason = named + ": " + reason
+		}
+		r.Skipped = append(r.Skipped, Skipped{Name: m.Name, Reason: reason})
+		return true
+	})
+}
+
+func (c Options) validate() error {
+	if err := c.checkOutSets(); err != nil {
+		return err
+	}
+	type part struct {
+		name string
+		b    ood.Batch
+	}
+	parts := []part{{"rows to fit with", c.Training.Batch}, {"in-domain rows", c.In}}
+	for _, s := range c.outSets() {
+		parts = append(parts, part{s.outRows(), s.Batch})
+	}
+	for _, part := range parts {
+		if err := part.b.Validate(); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+		if part.b.Len() == 0 {
+			return fmt.Errorf("%s: there are none", part.name)
+		}
+		if h, want := part.b.Features.Cols, c.Training.Features.Cols; h > 0 && want > 0 && h != want {
+			return fmt.Errorf("%s have %d features but the rows to fit with have %d", part.name, h, want)
+		}
+		if k, want := part.b.Logits.Cols, c.Training.Logits.Cols; k > 0 && want > 0 && k != want {
+			return fmt.Errorf("%s have %d logits but the rows to fit with have %d", part.name, k, want)
+		}
+		if err := part.b.CheckLayers(c.Training.Layers); err != nil && c.readsLayers() {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	if !(c.OutlierShare >= 0 && c.OutlierShare < 1) {
+		return fmt.Errorf("the share of out-of-domain rows to fit oracles with must be at least 0 and below 1, not %v", c.OutlierShare)
+	}
+	if err := c.Training.Outliers.Validate(); err != nil {
+		return fmt.Errorf("out-of-domain rows to fit with: %w", err)
+	}
+	return nil
+}
+
+func (c Options) readsLayers() bool {
+	return slices.ContainsFunc(c.Methods, func(m ood.Method) bool { return m.Needs&ood.NeedLayers != 0 })
+}
+
+func (c Options) check(m ood.Method) error {
+	if err := m.CheckTraining(c.Training); err != nil {
+		return err
+	}
+	if err := m.CheckBatch(c.In); err != nil {
+		return err
+	}
+	for _, s := range c.outSets() {
+		err := m.CheckBatch(s.Batch)
+		if need := (*ood.NeedError)(nil); errors.As(err, &need) && s.Name != "" {
+			need.Where = "the rows of " + s.Name
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package compare_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
+)
+
+// idle is a network that nothing can be asked of but gradients, which it has
+// not.
+type idle struct{ ood.Network }
+
+func (idle) Gradient(context.Context, ood.InputBlock, ood.Scalar) (ood.Batch, []float32, error) {
+	return ood.Batch{}, nil, fmt.Errorf("%w: node 7", ood.ErrNotDifferentiable)
+}
+
+type gradientScorer struct{ seed uint64 }
+
+func (s *gradientScorer) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	if s.seed == 0 {
+		if _, _, err := b.Network.Gradient(ctx, b.Block, ood.Scalar{}); err != nil {
+			return err
+		}
+	}
+	for i := range dst {
+		dst[i] = float64(b.Block.Data[i])
+	}
+	return nil
+}
+
+func withInputs(x ...float32) ood.Batch {
+	b := line(x...)
+	b.Inputs = ood.InputsOf([]int{len(x), 1}, x)
+	return b
+}
+
+func TestCompareOnNetwork(t *testing.T) {
+	m := ood.Method{
+		Name: "gradient", Needs: ood.NeedInputs | ood.NeedNetwork,
+		Fit: func(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+			return &gradientScorer{t.Seed}, nil
+		},
+	}
+	var shares []float64
+	c := compare.Options{
+		Methods:  []ood.Method{m, normMethod},
+		Training: ood.Training{Batch: line(1, 2), Network: idle{}},
+		In:       withInputs(1, 2), Out: withInputs(3, 4),
+		Progress: func(method string, share float64) {
+			if method == m.Name {
+				shares = append(shares, share)
+			}
+		},
+	}
+	r, err := compare.Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Methods) != 1 || r.Methods[0].Name != "norm" {
+		t.Errorf("methods %+v", r.Methods)
+	}
+	if len(r.Skipped) != 1 || r.Skipped[0].Name != "gradient" || !strings.Contains(r.Skipped[0].Reason, "node 7") {
+		t.Errorf("skipped %v", r.Skipped)
+	}
+
+	shares, c.Training.Seed = nil, 1
+	if r, err = compare.Run(context.Background(), c); err != nil || len(r.Methods) != 2 || r.Methods[0].AUROC.Mean != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if !slices.IsSorted(shares) || len(slices.Compact(slices.Clone(shares))) < 4 || shares[len(shares)-1] != 1 {
+		t.Errorf("progress %v", shares)
+	}
+
+	c.Out.Inputs = nil
+	if r, err = compare.Run(context.Background(), c); err != nil || len(r.Skipped) != 1 || !strings.Contains(r.Skipped[0].Reason, "inputs") {
+		t.Errorf("without inputs: %+v, %v", r, err)
+	}
+}

@@ -1,0 +1,234 @@
+package compare_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
+	"github.com/attach-uncertainty/attach/rows"
+)
+
+// norm scores with the squared norm of the features times "factor"; a factor
+// of 0 fails to fit and a NaN shows in the scores.
+type norm struct {
+	Factor float64 `state:"factor"`
+}
+
+func (s *norm) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	for i := range dst {
+		x := b.Features.Data[i*b.Features.Stride : i*b.Features.Stride+b.Features.Cols]
+		dst[i] = s.Factor * float64(blas32.Dot(
+			blas32.Vector{N: len(x), Inc: 1, Data: x}, blas32.Vector{N: len(x), Inc: 1, Data: x}))
+	}
+	return ctx.Err()
+}
+
+func fitNorm(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	t.Tell(.5)
+	s := &norm{p.Float("factor")}
+	if s.Factor == 0 {
+		return nil, errors.New("factor is 0")
+	}
+	if s.Factor == 100 {
+		s.Factor = math.NaN()
+	}
+	return s, nil
+}
+
+var normMethod = ood.Method{
+	Name: "norm", Doc: "Norm.", Needs: ood.NeedFeatures,
+	Params: []ood.Param{ood.Number("factor", 1).Over(1, -1, 0, 100)},
+	Fit:    fitNorm,
+	New:    func() ood.Fitted { return &norm{} },
+}
+
+func line(x ...float32) ood.Batch {
+	return ood.Batch{Features: blas32.General{Rows: len(x), Cols: 1, Stride: 1, Data: x}}
+}
+
+func comparison(methods ...ood.Method) compare.Options {
+	return compare.Options{
+		Methods:  methods,
+		Training: ood.Training{Batch: line(1, 2, 3), Seed: 9},
+		In:       line(1, 2, 3, 4), Out: line(3.5, 5),
+	}
+}
+
+func TestCompareJSON(t *testing.T) {
+	control, trained, broken := normMethod, normMethod, normMethod
+	control.Name, control.Control, control.Params = "control", true, nil
+	control.Fit = func(context.Context, ood.Training, ood.Values) (ood.Fitted, error) { return &norm{1}, nil }
+	trained.Name, trained.Needs = "trained", ood.NeedFeatures|ood.NeedTrainer
+	broken.Name, broken.Sweep = "broken", []ood.Params{{"factor": 0.}}
+	c := comparison(normMethod, control, trained, broken)
+	c.Sweep = true
+	r, err := compare.Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Model = "model.onnx"
+	for i := range r.Methods {
+		if r.Methods[i].FitSeconds < 0 || r.Methods[i].ScoreMicroseconds < 0 {
+			t.Errorf("times %+v", r.Methods[i])
+		}
+		r.Methods[i].FitSeconds, r.Methods[i].ScoreMicroseconds = 0.5, 2
+	}
+	got, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/report.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got)+"\n" != string(want) {
+		t.Errorf("got\n%s", got)
+	}
+	if s := r.Methods[0].Configs[0].Scores; !slices.Equal(s.In, []float64{1, 4, 9, 16}) || !slices.Equal(s.Out, []float64{12.25, 25}) {
+		t.Errorf("scores %v", s)
+	}
+	var names []string
+	for _, m := range r.Ranked() {
+		names = append(names, m.Name)
+	}
+	if !slices.Equal(names, []string{"control", "norm", "broken"}) {
+		t.Errorf("ranked %v", names)
+	}
+	if best, ok := r.Methods[0].Best(); !ok || best.Params["factor"] != 1. {
+		t.Errorf("best %v %v", best, ok)
+	}
+	if _, ok := r.Methods[2].Best(); ok {
+		t.Error("the best of none")
+	}
+}
+
+func TestCompareDefaultAlone(t *testing.T) {
+	r, err := compare.Run(context.Background(), comparison(normMethod))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := r.Methods[0]
+	if len(m.Configs) != 1 || len(m.Failed) != 0 || m.AUROC != (compare.Summary{Mean: .875, Max: .875, N: 1}) {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestCompareFitsGridAtOnce(t *testing.T) {
+	together := normMethod
+	together.Sweep = together.Grid()[:2]
+	calls := 0
+	together.Fit = func(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+		all, err := ood.Jointly(t, func() ([]ood.Fitted, error) {
+			calls++
+			var all []ood.Fitted
+			for _, v := range t.Grid {
+				s, err := fitNorm(ctx, t, v)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, s)
+			}
+			return all, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		return all[t.At], nil
+	}
+	c := comparison(together)
+	c.Sweep = true
+	r, err := compare.Run(context.Background(), c)
+	if err != nil || calls != 1 || len(r.Methods[0].Configs) != 2 {
+		t.Errorf("%d calls, %v, %+v", calls, err, r)
+	}
+	// One configuration that spoils the grid is found alone.
+	spoilt := together
+	spoilt.Sweep = nil
+	c.Methods, calls = []ood.Method{spoilt}, 0
+	r, err = compare.Run(context.Background(), c)
+	if err != nil || calls != 5 || len(r.Methods[0].Configs) != 2 || len(r.Methods[0].Failed) != 2 {
+		t.Errorf("%v, %+v", err, r)
+	}
+}
+
+func TestCompareProgress(t *testing.T) {
+	a, b := normMethod, normMethod
+	b.Name = "other"
+	c := comparison(a, b)
+	c.Sweep = true
+	c.Parallel = 2
+	last := map[string]float64{}
+	c.Progress = func(method string, share float64) {
+		if share < last[method] || share > 1 {
+			t.Errorf("%s: %v after %v", method, share, last[method])
+		}
+		last[method] = share
+	}
+	if _, err := compare.Run(context.Background(), c); err != nil {
+		t.Fatal(err)
+	}
+	if last["norm"] != 1 || last["other"] != 1 {
+		t.Errorf("ends at %v", last)
+	}
+}
+
+func TestCompareRefuses(t *testing.T) {
+	for want, change := range map[string]func(*compare.Options){
+		"out-of-domain rows: there are none":                               func(c *compare.Options) { c.Out = ood.Batch{} },
+		"in-domain rows: there are none":                                   func(c *compare.Options) { c.In = c.In.Slice(2, 2) },
+		"in-domain rows have 2 features but the rows to fit with have 1":   func(c *compare.Options) { c.In.Features = rows.New(4, 2) },
+		"rows to fit with: 3 rows but 2 labels":                            func(c *compare.Options) { c.Training.Labels = []int{0, 1} },
+		"out-of-domain rows have 3 logits but the rows to fit with have 2": func(c *compare.Options) { c.Training.Logits, c.Out.Logits = rows.New(3, 2), rows.New(2, 3) },
+	} {
+		c := comparison(normMethod)
+		change(&c)
+		if _, err := compare.Run(context.Background(), c); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := compare.Run(ctx, comparison(normMethod)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestSummarise(t *testing.T) {
+	// numpy.std([.5, .7, .9]) is .16329931618554522.
+	s := compare.Summarise([]float64{.5, .7, .9})
+	if math.Abs(s.Mean-.7) > 1e-15 || math.Abs(s.Std-.16329931618554522) > 1e-15 || s.Max != .9 || s.N != 3 {
+		t.Errorf("%+v", s)
+	}
+	if s := compare.Summarise(slices.Repeat([]float64{.1}, 7)); s.Std > 1e-16 {
+		t.Errorf("equal values deviate by %v", s.Std)
+	}
+	if !compare.Summarise(nil).IsZero() {
+		t.Error("something of nothing")
+	}
+}
+
+func ExampleRun() {
+	report, err := compare.Run(context.Background(), compare.Options{
+		Methods:  []ood.Method{normMethod},
+		Training: ood.Training{Batch: line(1, 2, 3)},
+		In:       line(1, 2, 3, 4),
+		Out:      line(3.5, 5),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, m := range report.Ranked() {
+		fmt.Printf("%s: AUROC %.3f ± %.3f\n", m.Name, m.AUROC.Mean, m.AUROC.Std)
+	}
+	// Output: norm: AUROC 0.875 ± 0.000
+}

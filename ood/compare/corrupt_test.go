@@ -1,0 +1,246 @@
+package compare_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
+)
+
+// identity is a network whose features are its inputs, and whose logits are
+// the first two of them.
+type identity struct {
+	ood.Network
+	err  error
+	rows *int
+}
+
+func (n identity) Forward(_ context.Context, x ood.InputBlock) (ood.Batch, error) {
+	*n.rows += x.Rows()
+	w := len(x.Data) / x.Rows()
+	b := ood.Batch{Features: blas32.General{Rows: x.Rows(), Cols: w, Stride: w, Data: slices.Clone(x.Data)}}
+	b.Logits = blas32.General{Rows: x.Rows(), Cols: 2, Stride: 2}
+	for i := range x.Rows() {
+		b.Logits.Data = append(b.Logits.Data, x.Data[i*w], x.Data[i*w+1])
+	}
+	return b, n.err
+}
+
+// networkRows are n rows of that shape as inputs and as features; numbers
+// differ by their channel (NCHW) in mean and spread.
+func networkRows(n int, shape ...int) (ood.Training, *int) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	width := 1
+	for _, d := range shape {
+		width *= d
+	}
+	data := make([]float32, n*width)
+	for i := range data {
+		k := i % width / (width / shape[0])
+		data[i] = float32(100*k) + float32(1+9*k)*float32(rng.Float64())
+	}
+	rows := new(int)
+	net := identity{rows: rows}
+	full := append([]int{n}, shape...)
+	b, _ := net.Forward(context.Background(), ood.InputBlock{Shape: full, Data: data})
+	*rows = 0
+	b.Inputs = ood.InputsOf(full, data)
+	return ood.Training{Batch: b, Network: net, Seed: 3}, rows
+}
+
+// corruptedRows are the rows that stand in for out-of-domain ones, beside those
+// that they were made of.
+func corruptedRows(t *testing.T, training ood.Training) (in, out ood.Batch) {
+	t.Helper()
+	var all []*seen
+	before := slices.Clone(training.Features.Data)
+	selected(t, compare.Selection{Methods: []ood.Method{probe(&all)}, Training: training, Criterion: compare.Corrupted})
+	if !slices.Equal(training.Features.Data, before) {
+		t.Error("the rows to select with were changed")
+	}
+	in, out = all[0].scored[0], all[0].scored[1]
+	if in.Len() != out.Len() || in.Len() != training.Len()/5 {
+		t.Fatalf("%d rows in-domain and %d corrupted of %d", in.Len(), out.Len(), training.Len())
+	}
+	return in, out
+}
+
+func TestCorruptedImages(t *testing.T) {
+	const height, width = 9, 12 // patches leave rows over
+	training, ran := networkRows(2000, 2, height, width)
+	in, out := corruptedRows(t, training)
+	if *ran != in.Len() {
+		t.Errorf("the network ran on %d rows, and %d were to be corrupted", *ran, in.Len())
+	}
+	was, is := rowsOf(in.Features), rowsOf(out.Features)
+	kinds := map[string]int{}
+	for i := range was {
+		kinds[kindOf(t, was[i], is[i], height, width)]++
+		if out.Logits.Data[2*i+1] != is[i][1] {
+			t.Fatalf("row %d: logits are not those of the corrupted input", i)
+		}
+	}
+	for kind, share := range map[string]float64{"patches 2": .25, "patches 4": .25, "noise 0.25": 1. / 6, "noise 0.5": 1. / 6, "noise 1": 1. / 6} {
+		if got := float64(kinds[kind]) / float64(len(was)); math.Abs(got-share) > .07 {
+			t.Errorf("%s: %.3f of the rows, want about %.3f (%v)", kind, got, share, kinds)
+		}
+	}
+}
+
+// kindOf tells how an image was corrupted.
+func kindOf(t *testing.T, was, is []float32, height, width int) string {
+	t.Helper()
+	at := func(row []float32, k, y, x int) float32 { return row[(k*height+y)*width+x] }
+	for _, grid := range []int{2, 4} {
+		h, w := height/grid, width/grid
+		patches := func(row []float32) (list [][]float32) {
+			for p := range grid * grid {
+				var patch []float32
+				for k := range 2 {
+					for y := range h {
+						for x := range w {
+							patch = append(patch, at(row, k, p/grid*h+y, p%grid*w+x))
+						}
+					}
+				}
+				list = append(list, patch)
+			}
+			slices.SortFunc(list, slices.Compare)
+			return list
+		}
+		if slices.EqualFunc(patches(was), patches(is), slices.Equal) && at(was, 0, height-1, 0) == at(is, 0, height-1, 0) {
+			if grid == 2 {
+				return "patches 2"
+			}
+			return "patches 4"
+		}
+	}
+	// Uniform channels have a spread of 1/√12 and 10/√12. Numbers at the ends
+	// of the range are cut off, so that noise is measured where it is not.
+	var shares [2]float64
+	for k := range 2 {
+		size := 1 + 9*float64(k)
+		n := 0.
+		for j := range height * width {
+			d := float64(is[k*height*width+j] - was[k*height*width+j])
+			if v := float64(is[k*height*width+j]); v < 100*float64(k)-1e-3 || v > 100*float64(k)+size+1e-3 {
+				t.Fatalf("%v is outside the range of channel %d", v, k)
+			}
+			if mid := float64(was[k*height*width+j]) - 100*float64(k) - size/2; math.Abs(mid) < size/8 {
+				n++
+				shares[k] += math.Min(math.Abs(d)/size*math.Sqrt(12), 1.2)
+			}
+		}
+		shares[k] /= n
+	}
+	// The mean of |d| is √(2/π) of the deviation, less what is cut off.
+	switch s := (shares[0] + shares[1]) / 2 * math.Sqrt(math.Pi/2); {
+	case math.Abs(shares[0]-shares[1]) > .45:
+		t.Errorf("noise of %v of the spread of one channel and %v of the other", shares[0], shares[1])
+	case s < .36:
+		return "noise 0.25"
+	case s < .67:
+		return "noise 0.5"
+	}
+	return "noise 1"
+}
+
+func TestCorruptedTables(t *testing.T) {
+	training, _ := networkRows(1000, 6)
+	in, out := corruptedRows(t, training)
+	was, is := rowsOf(in.Features), rowsOf(out.Features)
+	exchanged, same, columns := 0, 0, 0
+	for i := range was {
+		of := 0
+		kept := 0
+		for j, v := range is[i] {
+			if slices.ContainsFunc(was, func(r []float32) bool { return r[j] == v }) {
+				of++
+			}
+			if was[i][j] == v {
+				kept++
+			}
+		}
+		if of == 6 {
+			exchanged++
+			same += kept
+			columns += 6
+		} else if kept > 3 {
+			t.Errorf("row %d: %d of 6 columns are as they were", i, kept)
+		}
+	}
+	if share := float64(exchanged) / float64(len(was)); math.Abs(share-.5) > .12 {
+		t.Errorf("%.3f of the rows have columns of others, want about half", share)
+	}
+	if share := float64(same) / float64(columns); math.Abs(share-.5) > .12 {
+		t.Errorf("%.3f of their columns are their own, want about half", share)
+	}
+}
+
+// Channels that come last are the same images.
+func TestCorruptedChannelsLast(t *testing.T) {
+	training, _ := networkRows(200, 3, 8, 8)
+	_, first := corruptedRows(t, training)
+	last := training
+	x := training.Features
+	moved := blas32.General{Rows: x.Rows, Cols: x.Cols, Stride: x.Cols, Data: make([]float32, len(x.Data))}
+	for i := range x.Rows {
+		for j := range x.Cols {
+			moved.Data[i*x.Cols+j%64*3+j/64] = x.Data[i*x.Cols+j]
+		}
+	}
+	last.Features, last.Inputs = moved, ood.InputsOf([]int{200, 8, 8, 3}, moved.Data)
+	_, out := corruptedRows(t, last)
+	alike := 0
+	for i := range out.Len() {
+		a, b := rowsOf(first.Features)[i], rowsOf(out.Features)[i]
+		same := true
+		for j := range a {
+			same = same && a[j] == b[j%64*3+j/64]
+		}
+		if same {
+			alike++
+		}
+	}
+	// Noise is drawn number by number, in another order.
+	if alike < out.Len()/3 || alike > 2*out.Len()/3 {
+		t.Errorf("%d of %d images are the same with channels last, want the half that patches of are permuted", alike, out.Len())
+	}
+}
+
+func TestCorruptedErrors(t *testing.T) {
+	training, _ := networkRows(60, 6)
+	broken := training
+	broken.Network = identity{rows: new(int), err: errors.New("out of memory")}
+	without := training
+	without.Inputs = nil
+	for _, c := range []struct {
+		training  ood.Training
+		criterion compare.Criterion
+		want      string
+	}{
+		{without, compare.Corrupted, "features alone: give the inputs and the model"},
+		{broken, compare.Corrupted, "corrupted inputs: out of memory"},
+		{broken, compare.MeanRank, "corrupted inputs: out of memory"},
+	} {
+		_, err := compare.Select(context.Background(), compare.Selection{Methods: []ood.Method{normMethod}, Training: c.training, Criterion: c.criterion})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+	got := selected(t, compare.Selection{Methods: []ood.Method{normMethod}, Training: training})
+	if !slices.Contains(got.Criteria, compare.Corrupted) {
+		t.Errorf("with a network, by %v", got.Criteria)
+	}
+	if got = selected(t, compare.Selection{Methods: []ood.Method{normMethod}, Training: without}); slices.Contains(got.Criteria, compare.Corrupted) {
+		t.Errorf("without inputs, by %v", got.Criteria)
+	}
+}

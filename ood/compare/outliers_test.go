@@ -1,0 +1,96 @@
+package compare_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
+)
+
+// oracleMethod remembers the outliers it was fitted with.
+func oracleMethod(seen *[]float32) ood.Method {
+	m := normMethod
+	m.Name, m.Needs, m.Control = "oracle", ood.NeedFeatures|ood.NeedOutliers, true
+	m.Fit = func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+		*seen = slices.Clone(t.Outliers.Features.Data)
+		return fitNorm(ctx, t, p)
+	}
+	return m
+}
+
+// TestOutliers holds that an oracle is not measured on rows that it was fitted
+// with, and that others are measured on all rows.
+func TestOutliers(t *testing.T) {
+	var seen []float32
+	c := comparison(normMethod, oracleMethod(&seen))
+	c.Out = line(3, 4, 5, 6, 7, 8, 9)
+	for _, test := range []struct {
+		share    float64
+		outliers ood.Batch
+		nOut     int
+		fitted   int
+	}{
+		{0, ood.Batch{}, 3, 4}, {.2, ood.Batch{}, 6, 1}, {.99, ood.Batch{}, 1, 6}, {.2, line(90, 80), 7, 2},
+	} {
+		c.OutlierShare, c.Training.Outliers = test.share, test.outliers
+		r, err := compare.Run(context.Background(), c)
+		if err != nil || len(r.Methods) != 2 {
+			t.Fatalf("%v, skipped %v", err, r.Skipped)
+		}
+		plain, oracle := r.Methods[0], r.Methods[1]
+		if r.NOut != 7 || plain.NOut != 0 || plain.NOutliers != 0 || len(plain.Configs[0].Scores.Out) != 7 {
+			t.Errorf("share %v: the other method is measured on %d of %d rows", test.share, len(plain.Configs[0].Scores.Out), r.NOut)
+		}
+		if oracle.NOut != test.nOut || oracle.NOutliers != test.fitted || len(seen) != test.fitted {
+			t.Errorf("share %v: fitted with %d (%v) and measured on %d", test.share, oracle.NOutliers, seen, oracle.NOut)
+		}
+		var all []float64
+		for _, v := range seen {
+			all = append(all, float64(v)*float64(v))
+		}
+		all = append(all, oracle.Configs[0].Scores.Out...)
+		slices.Sort(all)
+		want := []float64{9, 16, 25, 36, 49, 64, 81}
+		if test.outliers.Len() > 0 {
+			want = append(want, 6400, 8100)
+		}
+		if !slices.Equal(all, want) {
+			t.Errorf("share %v: fitted with %v and measured on %v", test.share, seen, oracle.Configs[0].Scores.Out)
+		}
+		b, err := json.Marshal(r.Methods)
+		if err != nil || strings.Count(string(b), `"n_out":`) != 1 || strings.Count(string(b), `"n_outliers":`) != 1 {
+			t.Errorf("%s, %v", b, err)
+		}
+	}
+	c.OutlierShare, c.Training.Outliers = 0, ood.Batch{}
+	draw := func(seed uint64) []float32 {
+		c.Training.Seed = seed
+		if _, err := compare.Run(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+		return slices.Clone(seen)
+	}
+	if one, again, two := draw(1), draw(1), draw(2); !slices.Equal(one, again) || slices.Equal(one, two) {
+		t.Errorf("seed 1 draws %v, then %v, and seed 2 %v", one, again, two)
+	}
+}
+
+func TestTooFewOutliers(t *testing.T) {
+	var seen []float32
+	c := comparison(normMethod, oracleMethod(&seen))
+	c.Out = line(3)
+	r, err := compare.Run(context.Background(), c)
+	if err != nil || len(r.Skipped) != 1 || !strings.Contains(r.Skipped[0].Reason, "out-of-domain rows to fit with") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, share := range []float64{-.1, 1, 2} {
+		c.OutlierShare = share
+		if _, err := compare.Run(context.Background(), c); err == nil || !strings.Contains(err.Error(), "share") {
+			t.Errorf("share %v: %v", share, err)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package compare
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/measure"
+	"github.com/attach-uncertainty/attach/rows"
+)
+
+// OutSet is one of several sets of out-of-domain rows.
+type OutSet struct {
+	Name  string
+	Group string // such as near or far, or empty
+	ood.Batch
+}
+
+// Set describes an OutSet in a report.
+type Set struct {
+	Name  string `json:"name"`
+	Group string `json:"group,omitempty"`
+	N     int    `json:"n"`
+}
+
+// outSets is the sets to score: where there is but Out, one without a name.
+func (c Options) outSets() []OutSet {
+	if len(c.OutSets) > 0 {
+		return c.OutSets
+	}
+	return []OutSet{{Batch: c.Out}}
+}
+
+func (c Options) checkOutSets() error {
+	if len(c.OutSets) > 0 && c.Out.Len() > 0 {
+		return errors.New("out-of-domain rows are given both as Out and as OutSets; give one of them")
+	}
+	seen := map[string]bool{}
+	for _, s := range c.OutSets {
+		if s.Name == "" {
+			return errors.New("one of several sets of out-of-domain rows has no name")
+		}
+		if seen[s.Name] {
+			return fmt.Errorf("two sets of out-of-domain rows are named %q", s.Name)
+		}
+		seen[s.Name] = true
+	}
+	return nil
+}
+
+// divided is the comparison as a method sees it: for oracles, rows of every set
+// that are to be fitted with are taken from those to measure on.
+func (c Options) divided(m ood.Method) Options {
+	if m.Needs&ood.NeedOutliers == 0 || c.Training.Outliers.Len() > 0 {
+		return c
+	}
+	sets := slices.Clone(c.outSets())
+	var fitted []ood.Batch
+	for i, s := range sets {
+		if s.Len() < 2 {
+			continue
+		}
+		measure, fit := rows.Split(s.Len(), cmp.Or(c.OutlierShare, .5), c.Training.Seed)
+		fitted = append(fitted, s.Batch.Select(fit))
+		sets[i].Batch = s.Batch.Select(measure)
+	}
+	if len(c.OutSets) > 0 {
+		c.OutSets = sets
+	} else {
+		c.Out = sets[0].Batch
+	}
+	c.Training.Outliers = stacked(fitted)
+	return c
+}
+
+// stacked puts the features and logits of batches below one another, those that
+// all have: no oracle reads earlier layers.
+func stacked(batches []ood.Batch) ood.Batch {
+	if len(batches) == 1 {
+		return batches[0]
+	}
+	var all ood.Batch
+	for _, part := range []struct {
+		dst *blas32.General
+		src func(ood.Batch) blas32.General
+	}{
+		{&all.Features, func(b ood.Batch) blas32.General { return b.Features }},
+		{&all.Logits, func(b ood.Batch) blas32.General { return b.Logits }},
+	} {
+		for _, b := range batches {
+			m := part.src(b)
+			if m.Cols == 0 {
+				*part.dst = blas32.General{}
+				break
+			}
+			part.dst.Cols, part.dst.Stride = m.Cols, m.Cols
+			part.dst.Rows += m.Rows
+			part.dst.Data = append(part.dst.Data, m.Data...)
+		}
+	}
+	return all
+}
+
+// outRows is what errors call a set.
+func (s OutSet) outRows() string {
+	if s.Name == "" {
+		return "out-of-domain rows"
+	}
+	return fmt.Sprintf("out-of-domain rows %q", s.Name)
+}
+
+// members lists the groups in the order they first appear, with the indices of
+// their sets.
+func members(sets []OutSet) (groups []string, of map[string][]int) {
+	of = map[string][]int{}
+	for i, s := range sets {
+		if s.Group == "" {
+			continue
+		}
+		if !slices.Contains(groups, s.Group) {
+			groups = append(groups, s.Group)
+		}
+		of[s.Group] = append(of[s.Group], i)
+	}
+	return groups, of
+}
+
+// measured is what one configuration reached on one set, or on the mean over
+// some: its metrics and those of every resample.
+type measured struct {
+	measure.Metrics
+	drawn []measure.Metrics // nil without a bootstrap
+}
+
+// meanOf is the mean of all metrics, each resample's by itself: the same rows
+// were drawn for all of them.
+func meanOf(all []measured) measured {
+	single := make([][]measure.Metrics, len(all))
+	drawn := make([][]measure.Metrics, len(all))
+	for i, m := range all {
+		single[i], drawn[i] = []measure.Metrics{m.Metrics}, m.drawn
+	}
+	return measured{mean(single)[0], mean(drawn)}
+}
+
+func pick(all []measured, indices []int) []measured {
+	some := make([]measured, len(indices))
+	for i, k := range indices {
+		some[i] = all[k]
+	}
+	return some
+}
+
+func (m measured) intervals() *measure.Intervals {
+	if m.drawn == nil {
+		return nil
+	}
+	v := measure.IntervalsOf(m.drawn)
+	return &v
+}
+
+// overSets turns what a configuration reached on every set into the mean over
+// all, and into what is listed by set and by group; nothing is listed where the
+// only set has no name.
+func overSets(sets []OutSet, on []measured) (all measured, listed, grouped []measured) {
+	all = meanOf(on)
+	if sets[0].Name == "" {
+		return all, nil, nil
+	}
+	groups, of := members(sets)
+	for _, g := range groups {
+		grouped = append(grouped, meanOf(pick(on, of[g])))
+	}
+	return all, on, grouped
+}
+
+// names are those of the sets, or of the groups, that overSets lists.
+func names(sets []OutSet) (listed, grouped []string) {
+	if sets[0].Name == "" {
+		return nil, nil
+	}
+	for _, s := range sets {
+		listed = append(listed, s.Name)
+	}
+	grouped, _ = members(sets)
+	return listed, grouped
+}

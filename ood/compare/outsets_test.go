@@ -1,0 +1,269 @@
+package compare_test
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
+	"github.com/attach-uncertainty/attach/ood/measure"
+	"github.com/attach-uncertainty/attach/rows"
+)
+
+func withSets(methods ...ood.Method) compare.Options {
+	c := comparison(methods...)
+	c.Out = ood.Batch{}
+	c.OutSets = []compare.OutSet{
+		{Name: "a", Group: "near", Batch: line(3.5, 5)},
+		{Name: "b", Group: "far", Batch: line(9)},
+		{Name: "c", Group: "near", Batch: line(0, 2.5, 3)},
+		{Name: "d", Batch: line(2)},
+	}
+	return c
+}
+
+func TestCompareOutSets(t *testing.T) {
+	fits := 0
+	counted := normMethod
+	counted.Fit = func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+		fits++
+		return fitNorm(ctx, t, p)
+	}
+	c := withSets(counted)
+	c.Resamples = 40
+	r, err := compare.Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fits != 1 {
+		t.Errorf("%d fits for four sets", fits)
+	}
+	if r.NOut != 7 || !slices.Equal(r.Sets, []compare.Set{{"a", "near", 2}, {"b", "far", 1}, {"c", "near", 3}, {"d", "", 1}}) {
+		t.Errorf("%d rows in %v", r.NOut, r.Sets)
+	}
+	m, conf := r.Methods[0], r.Methods[0].Configs[0]
+	var sum float64
+	for i, s := range c.OutSets {
+		want, err := measure.Evaluate(conf.Scores.In, conf.Scores.Sets[i])
+		if err != nil || conf.Sets[i].Name != s.Name || conf.Sets[i].Metrics != want {
+			t.Errorf("set %s: %+v, want %+v, %v", s.Name, conf.Sets[i], want, err)
+		}
+		// A set by itself is measured as it is among others, intervals too
+		// where it is the first.
+		alone := comparison(normMethod)
+		alone.Out, alone.Resamples = s.Batch, c.Resamples
+		single, err := compare.Run(context.Background(), alone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if single.Methods[0].AUROC != m.Sets[i].AUROC || i == 0 && *single.Methods[0].CI != *m.Sets[i].CI {
+			t.Errorf("set %s alone: %+v, among others %+v", s.Name, single.Methods[0], m.Sets[i])
+		}
+		sum += want.AUROC
+	}
+	if math.Abs(m.AUROC.Mean-sum/4) > 1e-15 || conf.AUROC != m.AUROC.Mean {
+		t.Errorf("mean over sets %v, want %v", m.AUROC.Mean, sum/4)
+	}
+	if len(m.Groups) != 2 || m.Groups[0].Name != "near" || m.Groups[1].Name != "far" {
+		t.Fatalf("groups %+v", m.Groups)
+	}
+	if want := (m.Sets[0].AUROC.Mean + m.Sets[2].AUROC.Mean) / 2; math.Abs(m.Groups[0].AUROC.Mean-want) > 1e-15 {
+		t.Errorf("near %v, want %v", m.Groups[0].AUROC.Mean, want)
+	}
+	if *m.Groups[1].CI != *m.Sets[1].CI {
+		t.Errorf("a group of one set has intervals %v, the set %v", m.Groups[1].CI, m.Sets[1].CI)
+	}
+	if !slices.Equal(slices.Concat(conf.Scores.Sets...), conf.Scores.Out) || len(conf.Scores.Out) != 7 {
+		t.Errorf("scores %+v", conf.Scores)
+	}
+}
+
+// TestCompareIntervals holds that a mean's intervals are those of resamples
+// that all parts share: two configurations that rank alike, and two copies of
+// one set, are no surer together than alone.
+func TestCompareIntervals(t *testing.T) {
+	twice := normMethod
+	twice.Sweep = []ood.Params{{"factor": 1.}, {"factor": 2.}}
+	c := comparison(twice)
+	c.Sweep, c.Resamples = true, 60
+	c.In, c.Out = line(1, 2, 3, 4, 5, 6), line(3.5, 5, 7)
+	r, err := compare.Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := r.Methods[0]
+	if m.CI.AUROC[0] >= m.CI.AUROC[1] || *m.CI != *m.Configs[0].CI || *m.Configs[0].CI != *m.Configs[1].CI {
+		t.Errorf("together %v, alone %v and %v", m.CI, m.Configs[0].CI, m.Configs[1].CI)
+	}
+	if r.Resamples != 60 {
+		t.Errorf("%d resamples", r.Resamples)
+	}
+}
+
+func TestCompareErrorsOfTheNetwork(t *testing.T) {
+	c := comparison(normMethod)
+	c.Resamples = 30
+	c.In.Logits = blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{1, 0, 1, 0, 1, 0, 0, 1}}
+	c.In.Labels = []int{0, 0, 1, 0}
+	c.Training.Logits, c.Out.Logits = rows.New(3, 2), rows.New(2, 2)
+	r, err := compare.Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Risks at coverage ¼, ½, ¾, 1 are 0, 0, ⅓, ½.
+	m := r.Methods[0]
+	if want := (1./3 + 1./2) / 4; *r.InError != .5 || math.Abs(m.AURC.Mean-want) > 1e-15 || *m.Configs[0].AURC != m.AURC.Mean {
+		t.Errorf("error %v, AURC %v, want %v", *r.InError, m.AURC, want)
+	}
+	if m.CI.AURC == nil || *m.CI.AURC != *m.Configs[0].CI.AURC || m.CI.AURC[1] <= m.CI.AURC[0] {
+		t.Errorf("interval %v", m.CI.AURC)
+	}
+}
+
+// TestCompareParallel holds that nothing but the times depends on how many
+// configurations run at a time.
+func TestCompareParallel(t *testing.T) {
+	together := normMethod
+	together.Name = "together"
+	together.Fit = func(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+		return &norm{float64(1 + t.At)}, nil
+	}
+	var reports []*compare.Report
+	for _, n := range []int{0, 1, 3, 16} {
+		c := withSets(normMethod, together)
+		c.Sweep, c.Parallel, c.Resamples = true, n, 20
+		r, err := compare.Run(context.Background(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range r.Methods {
+			r.Methods[i].FitSeconds, r.Methods[i].ScoreMicroseconds = 0, 0
+		}
+		reports = append(reports, r)
+		if !reflect.DeepEqual(r, reports[0]) {
+			t.Errorf("%d at a time: %+v, want %+v", n, r, reports[0])
+		}
+	}
+	if m := reports[0].Methods[0]; len(m.Configs) != 2 || len(m.Failed) != 2 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// TestOracleOnSets holds that an oracle is fitted with rows of every set and
+// measured on the others.
+func TestOracleOnSets(t *testing.T) {
+	var seen []float32
+	c := withSets(oracleMethod(&seen))
+	r, err := compare.Run(context.Background(), c)
+	if err != nil || len(r.Methods) != 1 {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	m := r.Methods[0]
+	var all []float64
+	for _, v := range seen {
+		all = append(all, float64(v)*float64(v))
+	}
+	if m.NOutliers != len(seen) || m.NOut+m.NOutliers != r.NOut || m.NOut != len(m.Configs[0].Scores.Out) {
+		t.Errorf("fitted with %d (%v), measured on %d of %d", m.NOutliers, seen, m.NOut, r.NOut)
+	}
+	all = append(all, m.Configs[0].Scores.Out...)
+	slices.Sort(all)
+	if !slices.Equal(all, []float64{0, 4, 6.25, 9, 12.25, 25, 81}) {
+		t.Errorf("fitted with %v and measured on %v", seen, m.Configs[0].Scores.Sets)
+	}
+	for i, want := range []int{1, 1, 1, 1} {
+		if got := len(m.Configs[0].Scores.Sets[i]); got < want {
+			t.Errorf("set %d is measured on %d rows", i, got)
+		}
+	}
+}
+
+func TestCompareRefusesOutSets(t *testing.T) {
+	for want, change := range map[string]func(*compare.Options){
+		`two sets of out-of-domain rows are named "a"`:                              func(c *compare.Options) { c.OutSets[1].Name = "a" },
+		`one of several sets of out-of-domain rows has no name`:                     func(c *compare.Options) { c.OutSets[1].Name = "" },
+		`out-of-domain rows are given both as Out and as OutSets; give one of them`: func(c *compare.Options) { c.Out = line(1) },
+		`out-of-domain rows "b": there are none`:                                    func(c *compare.Options) { c.OutSets[1].Batch = ood.Batch{} },
+		`out-of-domain rows "c" have 2 features but the rows to fit with have 1`:    func(c *compare.Options) { c.OutSets[2].Features = rows.New(2, 2) },
+		`out-of-domain rows "d": 1 rows but 2 labels`:                               func(c *compare.Options) { c.OutSets[3].Labels = []int{0, 1} },
+		`out-of-domain rows "c" have 3 logits but the rows to fit with have 2`: func(c *compare.Options) {
+			c.Training.Logits, c.OutSets[2].Logits = rows.New(3, 2), rows.New(3, 3)
+		},
+	} {
+		c := withSets(normMethod)
+		change(&c)
+		if _, err := compare.Run(context.Background(), c); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// The set that lacks what a method needs is named.
+func TestCompareNamesTheSetThatLacks(t *testing.T) {
+	m := normMethod
+	m.Needs |= ood.NeedLogits
+	c := withSets(m)
+	c.Training.Logits, c.In.Logits = rows.New(c.Training.Len(), 2), rows.New(c.In.Len(), 2)
+	for i := range c.OutSets {
+		if c.OutSets[i].Name != "c" {
+			c.OutSets[i].Logits = rows.New(c.OutSets[i].Len(), 2)
+		}
+	}
+	r, err := compare.Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `method "norm" needs logits: the rows of c carry none`; len(r.Skipped) != 1 || r.Skipped[0].Reason != want {
+		t.Errorf("%+v, want %s", r.Skipped, want)
+	}
+}
+
+// TestCompareSetsJSON holds the JSON form of what several sets, labels and
+// resamples add.
+func TestCompareSetsJSON(t *testing.T) {
+	c := withSets(normMethod)
+	c.OutSets, c.Resamples = c.OutSets[:2], 10
+	c.In.Logits = blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{1, 0, 1, 0, 1, 0, 0, 1}}
+	c.In.Labels = []int{0, 0, 1, 0}
+	r, err := compare.Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.ModelSHA256 = "00ff"
+	for i := range r.Methods {
+		r.Methods[i].FitSeconds, r.Methods[i].ScoreMicroseconds = 0.5, 2
+	}
+	got, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/report_sets.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Keys and their order agree; numbers do up to rounding.
+	number := regexp.MustCompile(`-?\d+(\.\d+)?(e-?\d+)?`)
+	same := number.ReplaceAllString(string(got), "#") == number.ReplaceAllString(strings.TrimSpace(string(want)), "#")
+	numbers := number.FindAllString(string(want), -1)
+	for i, text := range number.FindAllString(string(got), -1) {
+		if !same {
+			break
+		}
+		a, errA := strconv.ParseFloat(text, 64)
+		b, errB := strconv.ParseFloat(numbers[i], 64)
+		same = errA == nil && errB == nil && math.Abs(a-b) <= 1e-12
+	}
+	if !same {
+		t.Errorf("got\n%s", got)
+	}
+}

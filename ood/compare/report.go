@@ -1,0 +1,204 @@
+package compare
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/measure"
+)
+
+// Report is a side-by-side comparison. Its JSON form is stable: keys keep
+// their names and order, and no number in it is NaN or infinite.
+type Report struct {
+	Model string `json:"model"` // what the rows come from, for the reader; Compare leaves it empty
+	// ModelSHA256 is for the reader too, in hexadecimal.
+	ModelSHA256 string `json:"model_sha256,omitempty"`
+	NFit        int    `json:"n_fit"`
+	NIn         int    `json:"n_in"`
+	NOut        int    `json:"n_out"` // rows of all sets together
+	Sweep       bool   `json:"sweep"`
+	Seed        uint64 `json:"seed"`
+	// Sets are the out-of-domain sets; nil where there is but one without a
+	// name. All other figures are then means over the sets, each set counted
+	// alike however many rows it has.
+	Sets []Set `json:"sets,omitempty"`
+	// Resamples is how many the confidence intervals come from; 0 means that
+	// there are none.
+	Resamples int `json:"resamples,omitempty"`
+	// InError is the network's own share of in-domain rows classified
+	// wrongly; nil where labels or logits are absent.
+	InError *float64       `json:"in_error,omitempty"`
+	Methods []MethodReport `json:"methods"` // in the order asked for
+	Skipped []Skipped      `json:"skipped"`
+
+	// Selected is the configuration chosen without out-of-domain rows, and
+	// Regret how much higher the best AUROC in hindsight is than its own; nil
+	// unless Choose entered them.
+	Selected *Selected `json:"selected,omitempty"`
+	Regret   *float64  `json:"regret,omitempty"`
+
+	// Wrong says which in-domain rows the network classifies wrongly, or is
+	// nil; absent from the JSON form.
+	Wrong []bool `json:"-"`
+}
+
+// MethodReport is what one method reached.
+type MethodReport struct {
+	Name    string `json:"name"`
+	Control bool   `json:"control,omitempty"` // no competitor: random or an oracle
+
+	// NOutliers is the number of out-of-domain rows that the method was fitted
+	// with and NOut the number of others that it was measured on: an oracle's,
+	// whose rows are part of the report's NOut unless it was given some apart.
+	// 0, and absent from the JSON form, for methods that are fitted with none,
+	// which are measured on all of them.
+	NOutliers int `json:"n_outliers,omitempty"`
+	NOut      int `json:"n_out,omitempty"`
+
+	// Variant is what stands in for the method, as a Scorer says;
+	// absent from the JSON form where nothing does.
+	Variant string `json:"variant,omitempty"`
+
+	Summaries         // inlined
+	AURC      Summary `json:"aurc,omitzero"` // absent where the network's errors are not known
+	// CI holds the intervals of the means over the configurations.
+	CI *measure.Intervals `json:"ci,omitempty"`
+	// Sets and Groups are the same by set and by group of sets; absent where
+	// the only set has no name.
+	Sets   []SetSummaries `json:"sets,omitempty"`
+	Groups []SetSummaries `json:"groups,omitempty"`
+
+	// FitSeconds is the wall-clock time that fitting all configurations took,
+	// added up where several were fitted at a time.
+	FitSeconds float64 `json:"fit_seconds"`
+	// ScoreMicroseconds is the wall-clock time per row and configuration.
+	ScoreMicroseconds float64 `json:"score_us_per_input"`
+
+	Configs []Config `json:"configs"`
+	Failed  []Failed `json:"failed,omitempty"`
+
+	unable error // why the network cannot do what the method asks of it, or nil
+}
+
+// Summaries are those of every metric over the configurations that did not
+// fail; each is absent from the JSON form where all failed.
+type Summaries struct {
+	AUROC          Summary `json:"auroc,omitzero"`
+	FPR95          Summary `json:"fpr95,omitzero"`
+	AUPRIn         Summary `json:"aupr_in,omitzero"`
+	AUPROut        Summary `json:"aupr_out,omitzero"`
+	FPR95In        Summary `json:"fpr95_in,omitzero"`
+	DetectionError Summary `json:"detection_error,omitzero"`
+}
+
+func (s *Summaries) fields() [measure.MetricCount]*Summary {
+	return [...]*Summary{&s.AUROC, &s.FPR95, &s.AUPRIn, &s.AUPROut, &s.FPR95In, &s.DetectionError}
+}
+
+// SetSummaries are the summaries on one out-of-domain set, or of the mean over
+// the sets of a group.
+type SetSummaries struct {
+	Name string `json:"name"`
+	Summaries
+	CI *measure.Intervals `json:"ci,omitempty"`
+}
+
+// Config is what one configuration reached.
+type Config struct {
+	Params          ood.Params `json:"params"`
+	measure.Metrics            // inlined; means over the sets where there are several
+	// AURC is the area under the risk–coverage curve of the in-domain rows,
+	// with an error of the network as the risk; nil where it is not known.
+	AURC *float64           `json:"aurc,omitempty"`
+	CI   *measure.Intervals `json:"ci,omitempty"`
+	// Sets and Groups are the same by set and by group of sets; absent where
+	// the only set has no name.
+	Sets   []SetMetrics `json:"sets,omitempty"`
+	Groups []SetMetrics `json:"groups,omitempty"`
+	// Scores holds the score of every row; absent from the JSON form.
+	Scores Scores `json:"-"`
+}
+
+// SetMetrics are those on one out-of-domain set, or their mean over the sets of
+// a group.
+type SetMetrics struct {
+	Name string `json:"name"`
+	measure.Metrics
+	CI *measure.Intervals `json:"ci,omitempty"`
+}
+
+// Scores are one score per in-domain and per out-of-domain row measured on.
+type Scores struct {
+	In, Out []float64 // Out: those of all sets, one set after another
+	// Sets are the parts of Out that belong to each set, in memory shared
+	// with it.
+	Sets [][]float64
+}
+
+// Failed is a configuration that could not be fitted or scored.
+type Failed struct {
+	Params ood.Params `json:"params"`
+	Error  string     `json:"error"`
+}
+
+// Skipped is a method that needs what the data lacks.
+type Skipped struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+// Summary is the mean, the standard deviation and the largest value over the
+// configurations of a method. The standard deviation is that of a population
+// (divided by n, as numpy.std), so that a single configuration has 0.
+type Summary struct {
+	Mean float64 `json:"mean"`
+	Std  float64 `json:"std"`
+	Max  float64 `json:"max"`
+	N    int     `json:"-"` // configurations summarised; 0 means there is no value
+}
+
+// IsZero says that nothing was summarised.
+func (s Summary) IsZero() bool { return s.N == 0 }
+
+// Summarise returns the Summary of x.
+func Summarise(x []float64) Summary {
+	if len(x) == 0 {
+		return Summary{}
+	}
+	s := Summary{Max: slices.Max(x), N: len(x)}
+	for _, v := range x {
+		s.Mean += v / float64(len(x))
+	}
+	for _, v := range x {
+		s.Std += (v - s.Mean) * (v - s.Mean) / float64(len(x))
+	}
+	s.Std = math.Sqrt(s.Std)
+	return s
+}
+
+// Ranked returns the methods by falling mean AUROC, those with no result last.
+func (r *Report) Ranked() []MethodReport {
+	ranked := slices.Clone(r.Methods)
+	slices.SortStableFunc(ranked, func(a, b MethodReport) int {
+		if a.AUROC.IsZero() != b.AUROC.IsZero() {
+			if a.AUROC.IsZero() {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(b.AUROC.Mean, a.AUROC.Mean)
+	})
+	return ranked
+}
+
+// Best returns the configuration with the highest AUROC, the first of equals,
+// and false where none succeeded. Picking it looks at out-of-domain rows, so
+// that its AUROC flatters; use it for plots, not for claims.
+func (m MethodReport) Best() (Config, bool) {
+	if len(m.Configs) == 0 {
+		return Config{}, false
+	}
+	return slices.MaxFunc(m.Configs, func(a, b Config) int { return cmp.Compare(a.AUROC, b.AUROC) }), true
+}

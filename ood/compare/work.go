@@ -1,0 +1,239 @@
+package compare
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/measure"
+)
+
+// work is one method's share of a comparison.
+type work struct {
+	c       Options
+	m       ood.Method
+	batches []ood.Batch // in-domain rows, then every out-of-domain set
+	wrong   []bool      // of the in-domain rows, or nil
+	grid    []ood.Params
+	results []result // one per configuration
+
+	mu       sync.Mutex
+	share    float64             // that is done
+	progress func(share float64) // or nil
+}
+
+// result is what came of one configuration.
+type result struct {
+	conf       Config
+	variant    string
+	err        error
+	fit, score time.Duration
+
+	on   []measured // one per set
+	aurc []float64  // one per resample
+}
+
+func (c Options) plan(m ood.Method, wrong []bool) *work {
+	c.Training.Cache = &ood.Cache{}
+	w := &work{c: c, m: m, wrong: wrong, batches: []ood.Batch{c.In}, grid: []ood.Params{m.Default()}}
+	for _, s := range c.outSets() {
+		w.batches = append(w.batches, s.Batch)
+	}
+	if grid := m.Grid(); c.Sweep && len(grid) > 0 {
+		w.grid = grid
+	}
+	w.results = make([]result, len(w.grid))
+	return w
+}
+
+// Shares of the work that fitting and scoring are taken to be, for progress
+// alone.
+const (
+	fitShare   = .75
+	scoreShare = .2
+)
+
+// tell notes how much is done: never less than before, since a grid that fails
+// at once begins again.
+func (w *work) tell(share float64) {
+	if w.progress == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.share = max(w.share, share)
+	w.progress(w.share)
+}
+
+// run fits, scores and measures the configurations.
+func (w *work) run(ctx context.Context) error {
+	var able []int
+	var most, sum float64
+	for k, p := range w.grid {
+		if w.results[k].err = w.m.CheckMemory(w.c.Training, p); w.results[k].err == nil {
+			able = append(able, k)
+			needs := w.m.MemoryFor(w.c.Training, p)
+			most, sum = max(most, needs), sum+needs
+		}
+	}
+	together := len(able) > 1 && sum <= ood.MostMemory
+	need := int64(most)
+	if together {
+		need = int64(sum)
+	}
+	if err := w.c.room.Acquire(ctx, need); err != nil {
+		return fmt.Errorf("method %q: %w", w.m.Name, err)
+	}
+	defer w.c.room.Release(need)
+	w.tell(0)
+	if !together || w.fit(ctx, able, 0, 1) != nil {
+		// One by one, a bad configuration does not take the others with it.
+		n := float64(len(able))
+		for i, k := range able {
+			w.results[k].err = w.fit(ctx, []int{k}, float64(i)/n, 1/n)
+		}
+	}
+	for k := range w.results {
+		w.results[k].measure(ctx, w)
+		w.tell(fitShare + scoreShare + (1-fitShare-scoreShare)*float64(k+1)/float64(len(w.results)))
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("method %q: %w", w.m.Name, ctx.Err())
+	}
+	return nil
+}
+
+// fit fits and scores configurations at once, which is a part of the work: the
+// given share of it, after another that is done.
+func (w *work) fit(ctx context.Context, configs []int, done, share float64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	grid, n := make([]ood.Params, len(configs)), time.Duration(len(configs))
+	for i, k := range configs {
+		grid[i] = w.grid[k]
+	}
+	t := w.c.Training
+	t.Progress = func(s float64) { w.tell((fitShare+scoreShare)*done + fitShare*share*s) }
+	start := time.Now()
+	scorers, err := ood.FitGrid(ctx, w.m, t, grid)
+	fitted := time.Now()
+	for _, k := range configs {
+		w.results[k].fit += fitted.Sub(start) / n
+	}
+	if err != nil {
+		return err
+	}
+	parts := make([][][]float64, len(scorers)) // per scorer, per batch
+	for _, b := range watched(w.batches, func(s float64) {
+		w.tell((fitShare+scoreShare)*done + (fitShare+scoreShare*s)*share)
+	}) {
+		scored, err := ood.ScoreGrid(ctx, scorers, b)
+		if err != nil {
+			return err
+		}
+		for i := range scorers {
+			parts[i] = append(parts[i], scored[i])
+		}
+	}
+	took := time.Since(fitted)
+	for i, k := range configs {
+		r := &w.results[k]
+		r.conf.Scores, r.score, r.variant = joined(parts[i]), took/n, scorers[i].Variant()
+	}
+	return nil
+}
+
+// joined puts the scores of the in-domain rows and of every set together.
+func joined(parts [][]float64) Scores {
+	s := Scores{In: parts[0], Out: parts[1], Sets: parts[1:]}
+	if len(s.Sets) == 1 {
+		return s
+	}
+	s.Out = slices.Concat(parts[1:]...)
+	end := 0
+	for i, p := range s.Sets {
+		s.Sets[i] = s.Out[end : end+len(p) : end+len(p)]
+		end += len(p)
+	}
+	return s
+}
+
+// measure computes the metrics of what was scored.
+func (r *result) measure(ctx context.Context, w *work) {
+	if r.err != nil {
+		return
+	}
+	s, seed, resamples := r.conf.Scores, w.c.Training.Seed, w.c.Resamples
+	for k, out := range s.Sets {
+		var m measured
+		if m.Metrics, r.err = measure.Evaluate(s.In, out); r.err != nil {
+			return
+		}
+		if resamples > 0 {
+			if m.drawn, r.err = measure.Bootstrap(ctx, s.In, out, resamples, seed, k); r.err != nil {
+				return
+			}
+		}
+		r.on = append(r.on, m)
+	}
+	if w.wrong == nil {
+		return
+	}
+	var area float64
+	if area, r.err = measure.AURC(s.In, w.wrong); r.err != nil {
+		return
+	}
+	r.conf.AURC = &area
+	if resamples > 0 {
+		r.aurc, r.err = measure.BootstrapAURC(ctx, s.In, w.wrong, resamples, seed)
+	}
+}
+
+// report puts the results together, in the order of the grid.
+func (w *work) report() MethodReport {
+	r := MethodReport{Name: w.m.Name, Control: w.m.Control, Configs: []Config{}}
+	if w.m.Needs&ood.NeedOutliers != 0 {
+		r.NOutliers = w.c.Training.Outliers.Len()
+		for _, s := range w.c.outSets() {
+			r.NOut += s.Len()
+		}
+	}
+	var took time.Duration
+	var done []result
+	for i, res := range w.results {
+		params := maps.Clone(w.grid[i])
+		if params == nil {
+			params = ood.Params{}
+		}
+		r.FitSeconds += res.fit.Seconds()
+		took += res.score
+		if res.err != nil {
+			tooLarge := (*ood.MemoryError)(nil)
+			if errors.Is(res.err, ood.ErrNotDifferentiable) || errors.Is(res.err, ood.ErrNoDropout) || errors.Is(res.err, ood.ErrNoClasses) || errors.As(res.err, &tooLarge) {
+				r.unable = res.err
+			}
+			r.Failed = append(r.Failed, Failed{Params: params, Error: res.err.Error()})
+			continue
+		}
+		res.conf.Params = params
+		r.Variant = cmp.Or(r.Variant, res.variant)
+		done = append(done, res)
+	}
+	if len(done) == 0 {
+		return r
+	}
+	rows := 0
+	for _, b := range w.batches {
+		rows += b.Len()
+	}
+	r.ScoreMicroseconds = took.Seconds() * 1e6 / float64(len(done)) / float64(rows)
+	r.summarise(w.c.outSets(), done)
+	return r
+}

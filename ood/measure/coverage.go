@@ -1,0 +1,53 @@
+package measure
+
+// PICP is the prediction interval coverage probability: the share of targets
+// strictly inside their intervals.
+func PICP(lower, upper, y []float64) float64 {
+	checkIntervals(lower, upper, len(y))
+	inside := 0
+	for i, v := range y {
+		if lower[i] < v && v < upper[i] {
+			inside++
+		}
+	}
+	return float64(inside) / float64(len(y))
+}
+
+// MPIW is the mean prediction interval width, in units of the target.
+func MPIW(lower, upper []float64) float64 {
+	checkIntervals(lower, upper, len(lower))
+	var sum float64
+	for i := range lower {
+		sum += upper[i] - lower[i]
+	}
+	return sum / float64(len(lower))
+}
+
+// NMPIW is MPIW divided by the range of the target, its largest value minus
+// its least.
+func NMPIW(lower, upper []float64, spread float64) float64 {
+	return MPIW(lower, upper) / spread
+}
+
+// IntervalScore is the mean of the score of Winkler, of intervals that miss
+// with probability alpha: the width, and 2/α of what a target lies outside by.
+// The quantiles α/2 and 1−α/2 make it least.
+//
+// References: Winkler (1972), A Decision-Theoretic Approach to Interval
+// Estimation; Gneiting & Raftery (2007), Strictly Proper Scoring Rules,
+// Prediction, and Estimation, equation 43.
+func IntervalScore(lower, upper, y []float64, alpha float64) float64 {
+	checkIntervals(lower, upper, len(y))
+	var sum float64
+	for i, v := range y {
+		outside := max(lower[i]-v, v-upper[i], 0)
+		sum += upper[i] - lower[i] + 2/alpha*outside
+	}
+	return sum / float64(len(y))
+}
+
+func checkIntervals(lower, upper []float64, n int) {
+	if len(lower) != n || len(upper) != n {
+		panic("measure: intervals and targets differ in length")
+	}
+}

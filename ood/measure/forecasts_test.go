@@ -1,0 +1,185 @@
+package measure
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// forecastReference is testdata/forecasts.json; see the script beside it.
+type forecastReference struct {
+	Mean, SD, Y, Pinball, PIT []float64
+	Expected, Observed        []float64
+	CheckScore                float64   `json:"check_score"`
+	CRPSGaussian              float64   `json:"crps_gaussian"`
+	CRPSGrid                  []float64 `json:"crps_grid"`
+	IntervalScore             float64   `json:"interval_score"`
+	Sharpness                 float64
+	PICP90, MPIW90, NMPIW90   float64
+	MACE, RMSCE               float64
+}
+
+func readForecasts(t *testing.T) forecastReference {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/forecasts.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r forecastReference
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// at are the Gaussian forecasts at levels.
+func (r forecastReference) at(levels []float64) Forecasts {
+	f := Forecasts{Levels: levels, Y: r.Y}
+	for i := range r.Y {
+		for _, tau := range levels {
+			f.Quantiles = append(f.Quantiles, float32(r.Mean[i]+r.SD[i]*distuv.UnitNormal.Quantile(tau)))
+		}
+	}
+	return f
+}
+
+// levelsBetween are n levels at equal distances from each other and from 0 and 1.
+func levelsBetween(n int) []float64 {
+	levels := make([]float64, n)
+	for i := range levels {
+		levels[i] = float64(i+1) / float64(n+1)
+	}
+	return levels
+}
+
+func near(t *testing.T, what string, got, want, tolerance float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= tolerance) {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+func TestForecastMetrics(t *testing.T) {
+	r := readForecasts(t)
+	f := r.at(levelsBetween(99))
+	for l, loss := range f.Pinball() {
+		near(t, "pinball", loss, r.Pinball[l], 1e-6)
+	}
+	near(t, "check score", stat.Mean(f.Pinball(), nil), r.CheckScore, 1e-6)
+
+	lower, upper := f.Interval(0.1)
+	near(t, "PICP", PICP(lower, upper, r.Y), r.PICP90, 1e-12)
+	near(t, "MPIW", MPIW(lower, upper), r.MPIW90, 1e-5)
+	near(t, "NMPIW", NMPIW(lower, upper, floats.Max(r.Y)-floats.Min(r.Y)), r.NMPIW90, 1e-6)
+	var score float64
+	fine := r.at(levelsBetween(199)) // with the ends of every interval of a whole per cent
+	for k := 1; k < 100; k++ {
+		alpha := 1 - float64(k)/100
+		lower, upper := fine.Interval(alpha)
+		score += IntervalScore(lower, upper, r.Y, alpha) / 99
+	}
+	near(t, "interval score", score, r.IntervalScore, 1e-4)
+
+	// The reference averages over the levels 0 and 1 too, where nothing is wrong.
+	for l, share := range f.Reliability() {
+		near(t, "share at a level", share, r.Observed[l+1], 1e-12)
+	}
+	absolute, square := f.CalibrationError()
+	near(t, "mean calibration error", absolute*99/101, r.MACE, 1e-9)
+	near(t, "root mean square calibration error", square*math.Sqrt(99./101), r.RMSCE, 1e-9)
+
+	dense := r.at(levelsBetween(9999))
+	near(t, "CRPS of a Gaussian", dense.CRPS(), r.CRPSGaussian, 1e-4)
+	near(t, "sharpness of a Gaussian", dense.Sharpness(), r.Sharpness, 1e-3)
+	for i, p := range dense.PIT() {
+		near(t, "PIT", p, r.PIT[i], 1e-4)
+	}
+	if c := dense.CrossingRate(); c != 0 {
+		t.Errorf("crossing rate of increasing quantiles is %v", c)
+	}
+}
+
+func TestCRPSOfGrid(t *testing.T) {
+	r := readForecasts(t)
+	f := r.at([]float64{0.05, 0.3, 0.5, 0.9})
+	for i, want := range r.CRPSGrid {
+		one := Forecasts{Levels: f.Levels, Quantiles: f.row(i), Y: r.Y[i : i+1]}
+		near(t, "CRPS of a row", one.CRPS(), want, 1e-5)
+	}
+	// A forecast of one value is off by its distance.
+	point := Forecasts{Levels: []float64{0.2, 0.7}, Quantiles: []float32{3, 3, 3, 3}, Y: []float64{1, 7}}
+	near(t, "CRPS of a point", point.CRPS(), 3, 1e-12)
+	near(t, "sharpness of a point", point.Sharpness(), 0, 0)
+}
+
+func TestPIT(t *testing.T) {
+	levels := []float64{0.1, 0.3, 0.5, 0.9}
+	for _, tt := range []struct {
+		q    []float32
+		y    float64
+		want float64
+	}{
+		{[]float32{1, 2, 3, 4}, 0.5, 0},
+		{[]float32{1, 2, 3, 4}, 9, 1},
+		{[]float32{1, 2, 3, 4}, 2, 0.3},
+		{[]float32{1, 2, 3, 4}, 2.25, 0.35},
+		{[]float32{1, 2, 3, 4}, 1, 0.05}, // the lowest quantile has all below it
+		{[]float32{1, 2, 3, 4}, 4, 0.95}, // and the highest all above
+		{[]float32{1, 2, 2, 4}, 2, 0.4},  // a jump
+		{[]float32{5, 5, 5, 5}, 5, 0.5},  // nothing but a jump
+		{[]float32{1, 2, 2, 4}, 3, 0.7},
+	} {
+		f := Forecasts{Levels: levels, Quantiles: tt.q, Y: []float64{tt.y}}
+		near(t, "PIT", f.PIT()[0], tt.want, 1e-12)
+	}
+	if p := (Forecasts{Levels: levels, Quantiles: []float32{1, 2, 3, 4}, Y: []float64{math.NaN()}}).PIT()[0]; !math.IsNaN(p) {
+		t.Errorf("PIT of NaN is %v", p)
+	}
+	if h := Histogram([]float64{0, 0.75, math.NaN(), 1}, 2); !slices.Equal(h, []float64{0.25, 0.5}) {
+		t.Errorf("histogram with a value that is not a number: %v", h)
+	}
+	if h := Histogram([]float64{0, 0.1, 0.5, 1}, 4); !slices.Equal(h, []float64{0.5, 0, 0.25, 0.25}) {
+		t.Errorf("histogram %v", h)
+	}
+}
+
+func TestIntervalMetrics(t *testing.T) {
+	lower, upper, y := []float64{0, 0, 0, 0}, []float64{1, 2, 1, 2}, []float64{0.5, 2, 3, -1}
+	near(t, "PICP", PICP(lower, upper, y), 0.25, 0) // an end is not inside
+	near(t, "MPIW", MPIW(lower, upper), 1.5, 0)
+	near(t, "interval score", IntervalScore(lower, upper, y, 0.5), (1+2+(1+4*2)+(2+4*1))/4., 1e-12)
+	near(t, "pinball", Pinball(upper, y, 0.1), (0.9*0.5+0+0.1*2+0.9*3)/4, 1e-12)
+}
+
+func TestCrossingRate(t *testing.T) {
+	f := Forecasts{Levels: []float64{0.1, 0.5, 0.9}, Quantiles: []float32{1, 2, 3, 3, 2, 1, 1, 3, 2, 1, 1, 1}, Y: make([]float64, 4)}
+	near(t, "crossing rate", f.CrossingRate(), 3./8, 1e-12)
+	near(t, "crossed rows", f.CrossedRows(), 2./4, 1e-12)
+	one := Forecasts{Levels: []float64{0.5}, Quantiles: []float32{1}, Y: []float64{1}}
+	near(t, "crossing rate of one level", one.CrossingRate(), 0, 0)
+	near(t, "crossed rows of one level", one.CrossedRows(), 0, 0)
+}
+
+func TestForecastsPanic(t *testing.T) {
+	for name, call := range map[string]func(){
+		"too few quantiles": func() { Forecasts{Levels: []float64{0.5}, Y: []float64{1, 2}, Quantiles: []float32{1}}.CRPS() },
+		"no levels":         func() { Forecasts{}.PIT() },
+		"lengths differ":    func() { PICP([]float64{1}, []float64{2}, nil) },
+		"no bins":           func() { Histogram(nil, 0) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			call()
+		}()
+	}
+}

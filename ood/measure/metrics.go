@@ -1,0 +1,178 @@
+package measure
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// ErrEmpty is returned by the metrics where one of the two sides has no rows.
+var ErrEmpty = errors.New("no scores")
+
+// Metrics are the usual figures of merit for telling out-of-domain rows (the
+// positive class) from in-domain ones. All are in [0,1].
+type Metrics struct {
+	// AUROC is the area under the receiver operating characteristic: the
+	// probability that an out-of-domain row scores above an in-domain row,
+	// ties counted as one half (Mann-Whitney).
+	AUROC float64 `json:"auroc"`
+	// FPR95 is the share of in-domain rows flagged at the threshold that
+	// flags at least 95 % of the out-of-domain rows: the smallest false
+	// positive rate on the ROC curve with true positive rate ≥ .95. Lower is
+	// better. (Papers that take in-domain as the positive class ask for 95 %
+	// of the in-domain rows: that is FPR95In.)
+	FPR95 float64 `json:"fpr95"`
+	// AUPRIn is the average precision with in-domain as the positive class
+	// and scores negated.
+	AUPRIn float64 `json:"aupr_in"`
+	// AUPROut is the average precision with out-of-domain as the positive
+	// class.
+	AUPROut float64 `json:"aupr_out"`
+	// FPR95In is the share of out-of-domain rows accepted at the threshold
+	// that accepts at least 95 % of the in-domain rows: the smallest false
+	// positive rate with true positive rate ≥ .95 where in-domain is the
+	// positive class, as OpenOOD and most papers on images have it. Lower is
+	// better.
+	FPR95In float64 `json:"fpr95_in"`
+	// DetectionError is the least probability, over all thresholds, of
+	// judging a row wrongly where both sides are equally likely:
+	// min ½·FPR + ½·(1−TPR), as in Lee et al. (2018), "A Simple Unified
+	// Framework for Detecting Out-of-Distribution Samples". At most ½; lower
+	// is better.
+	DetectionError float64 `json:"detection_error"`
+}
+
+// MetricCount is the number of figures in Metrics.
+const MetricCount = 6
+
+// Fields points at the figures in the order of the JSON form.
+func (m *Metrics) Fields() [MetricCount]*float64 {
+	return [...]*float64{&m.AUROC, &m.FPR95, &m.AUPRIn, &m.AUPROut, &m.FPR95In, &m.DetectionError}
+}
+
+// Evaluate computes all metrics of in-domain scores against out-of-domain
+// scores in O(n log n). Infinite scores are ranked as such. A NaN or an empty
+// side is an error; the latter wraps ErrEmpty.
+func Evaluate(in, out []float64) (Metrics, error) {
+	c, err := newCurve(in, out)
+	if err != nil {
+		return Metrics{}, err
+	}
+	return c.metrics(), nil
+}
+
+// AUROC is Metrics.AUROC alone.
+func AUROC(in, out []float64) (float64, error) {
+	m, err := Evaluate(in, out)
+	return m.AUROC, err
+}
+
+// curve counts the rows that have each distinct score, from the highest score
+// down.
+type curve struct {
+	thresholds []float64
+	in, out    []int32 // rows that score exactly the threshold
+	nIn, nOut  int
+}
+
+func newCurve(in, out []float64) (curve, error) {
+	a, err := sorted(in, "in-domain")
+	if err != nil {
+		return curve{}, err
+	}
+	b, err := sorted(out, "out-of-domain")
+	if err != nil {
+		return curve{}, err
+	}
+	c := curve{nIn: len(a), nOut: len(b)}
+	i, j := len(a), len(b)
+	for i > 0 || j > 0 {
+		top := math.Inf(-1)
+		if i > 0 {
+			top = a[i-1]
+		}
+		if j > 0 {
+			top = max(top, b[j-1])
+		}
+		wasI, wasJ := i, j
+		for i > 0 && a[i-1] == top {
+			i--
+		}
+		for j > 0 && b[j-1] == top {
+			j--
+		}
+		c.thresholds = append(c.thresholds, top)
+		c.in, c.out = append(c.in, int32(wasI-i)), append(c.out, int32(wasJ-j))
+	}
+	return c, nil
+}
+
+func sorted(scores []float64, side string) ([]float64, error) {
+	if len(scores) == 0 {
+		return nil, fmt.Errorf("%s side: %w", side, ErrEmpty)
+	}
+	for i, s := range scores {
+		if math.IsNaN(s) {
+			return nil, fmt.Errorf("%s score %d is NaN", side, i)
+		}
+	}
+	s := slices.Clone(scores)
+	slices.Sort(s)
+	return s, nil
+}
+
+// metrics needs no thresholds, only the counts.
+func (c curve) metrics() Metrics {
+	nIn, nOut := float64(c.nIn), float64(c.nOut)
+	needIn, needOut := atLeast(.95, c.nIn), atLeast(.95, c.nOut)
+	// Rows of either side that score at least the present threshold.
+	flaggedIn, flaggedOut := 0, 0
+	// Twice the Mann-Whitney statistic and the numerator of FPR − TPR are
+	// integers, so that the sums are exact up to 2⁵³.
+	var twice, lead, precisionIn, precisionOut float64
+	found := false
+	m := Metrics{FPR95In: 1}
+	for k, in := range c.in {
+		in, out := int(in), int(c.out[k])
+		if in|out == 0 {
+			continue
+		}
+		if in > 0 {
+			twice += float64(in) * float64(2*flaggedOut+out)
+			// Of the rows that score at most the present threshold, those
+			// that are in-domain.
+			rest := c.nIn - flaggedIn
+			precisionIn += float64(in) * float64(rest) / float64(rest+c.nOut-flaggedOut)
+			flaggedIn += in
+		}
+		if out > 0 {
+			flaggedOut += out
+			precisionOut += float64(out) * float64(flaggedOut) / float64(flaggedIn+flaggedOut)
+		}
+		lead = min(lead, float64(flaggedIn)*nOut-float64(flaggedOut)*nIn)
+		if !found && flaggedOut >= needOut {
+			found = true
+			m.FPR95 = float64(flaggedIn) / nIn
+		}
+		if c.nIn-flaggedIn >= needIn {
+			m.FPR95In = float64(c.nOut-flaggedOut) / nOut
+		}
+	}
+	m.AUROC = twice / 2 / (nIn * nOut)
+	m.AUPRIn, m.AUPROut = precisionIn/nIn, precisionOut/nOut
+	m.DetectionError = (1 + lead/(nIn*nOut)) / 2
+	return m
+}
+
+// atLeast is the smallest count k with k/n ≥ share.
+func atLeast(share float64, n int) int {
+	k := int(share * float64(n))
+	for k > 0 && float64(k-1)/float64(n) >= share {
+		k--
+	}
+	for float64(k)/float64(n) < share {
+		k++
+	}
+	return k
+}

@@ -1,0 +1,63 @@
+package measure
+
+import "sort"
+
+// PIT are the probability integral transforms of the targets: the level whose
+// quantile the target is, linear between levels, 0 below the lowest quantile
+// and 1 above the highest. Where several levels share a quantile that the
+// target equals, it is the middle of these levels. They are uniform where
+// forecasts are calibrated, up to the probability beyond the outer levels.
+// Rows must not cross.
+//
+// Reference: Gneiting, Balabdaoui & Raftery (2007), Probabilistic Forecasts,
+// Calibration and Sharpness, section 3.1.
+func (f Forecasts) PIT() []float64 {
+	f.check()
+	out := make([]float64, len(f.Y))
+	for i, y := range f.Y {
+		out[i] = f.level(f.row(i), y)
+	}
+	return out
+}
+
+// level is the distribution function of a row at y.
+func (f Forecasts) level(q []float32, y float64) float64 {
+	if y != y {
+		return y
+	}
+	first := sort.Search(len(q), func(l int) bool { return float64(q[l]) >= y })
+	end := sort.Search(len(q), func(l int) bool { return float64(q[l]) > y })
+	switch {
+	case end > first: // equal to quantiles
+		lo, hi := f.Levels[first], f.Levels[end-1]
+		if first == 0 {
+			lo = 0
+		}
+		if end == len(q) {
+			hi = 1
+		}
+		return (lo + hi) / 2
+	case first == 0:
+		return 0
+	case first == len(q):
+		return 1
+	}
+	lo, hi := float64(q[first-1]), float64(q[first])
+	return f.Levels[first-1] + (f.Levels[first]-f.Levels[first-1])*(y-lo)/(hi-lo)
+}
+
+// Histogram is the share of values, in [0,1], in each of bins of equal width;
+// 1 falls into the last, and NaN into none.
+func Histogram(values []float64, bins int) []float64 {
+	if bins < 1 {
+		panic("measure: a histogram needs a bin")
+	}
+	shares := make([]float64, bins)
+	for _, v := range values {
+		if v != v {
+			continue
+		}
+		shares[max(min(int(v*float64(bins)), bins-1), 0)] += 1 / float64(len(values))
+	}
+	return shares
+}

@@ -1,0 +1,103 @@
+package measure
+
+import (
+	"fmt"
+	"slices"
+)
+
+// RiskPoint is one point of a risk–coverage curve: rows that score at most
+// Threshold are answered, the others left to somebody else.
+type RiskPoint struct {
+	Coverage  float64 // share of the rows that are answered
+	Risk      float64 // share of those answered that are wrong
+	Threshold float64
+}
+
+// RiskCoverage returns the curve of selective classification (Geifman &
+// El-Yaniv, 2017): rows are answered in the order of rising scores, and wrong
+// says for each row whether its answer is wrong. There is one point per
+// distinct score, and coverage ends at 1, where the risk is the error of all
+// rows. Where it has more than limit points it is thinned to at most limit,
+// evenly in coverage; a limit below 2 means no thinning. A NaN, no rows or
+// lengths that differ are errors.
+func RiskCoverage(scores []float64, wrong []bool, limit int) ([]RiskPoint, error) {
+	r, err := newRisks(scores, wrong)
+	if err != nil {
+		return nil, err
+	}
+	n := float64(len(scores))
+	points := make([]RiskPoint, len(r.thresholds))
+	answered, errs := 0, 0
+	for k, threshold := range r.thresholds {
+		answered, errs = answered+int(r.right[k]+r.wrong[k]), errs+int(r.wrong[k])
+		points[k] = RiskPoint{Coverage: float64(answered) / n, Risk: float64(errs) / float64(answered), Threshold: threshold}
+	}
+	if limit < 2 || len(points) <= limit {
+		return points, nil
+	}
+	thin := points[:1]
+	for _, p := range points[1:] {
+		if done := len(thin); done < limit-1 && p.Coverage < 1 && p.Coverage >= float64(done)/float64(limit-1) {
+			thin = append(thin, p)
+		}
+	}
+	return append(thin, points[len(points)-1]), nil
+}
+
+// AURC is the area under the risk–coverage curve, the mean of its risk over
+// the coverages 1/n, 2/n, …, 1 (Geifman, Uziel & El-Yaniv, 2019). Of rows that
+// tie, the mean over all their orders is taken, so that the order of the rows
+// does not matter: equal scores everywhere give the error of all rows. Lower
+// is better.
+func AURC(scores []float64, wrong []bool) (float64, error) {
+	r, err := newRisks(scores, wrong)
+	if err != nil {
+		return 0, err
+	}
+	return r.area(), nil
+}
+
+// risks counts the rows that have each distinct score, from the lowest score
+// up, and how many of them are wrong.
+type risks struct {
+	thresholds   []float64
+	right, wrong []int32
+}
+
+func newRisks(scores []float64, wrong []bool) (risks, error) {
+	if len(scores) != len(wrong) {
+		return risks{}, fmt.Errorf("%d scores but %d answers", len(scores), len(wrong))
+	}
+	s, err := sorted(scores, "in-domain")
+	if err != nil {
+		return risks{}, err
+	}
+	r := risks{thresholds: slices.Compact(s)}
+	r.right, r.wrong = make([]int32, len(r.thresholds)), make([]int32, len(r.thresholds))
+	for i, v := range scores {
+		k, _ := slices.BinarySearch(r.thresholds, v)
+		if wrong[i] {
+			r.wrong[k]++
+		} else {
+			r.right[k]++
+		}
+	}
+	return r, nil
+}
+
+// area needs no thresholds, only the counts.
+func (r risks) area() float64 {
+	answered, errs := 0, 0
+	var sum float64
+	for k, right := range r.right {
+		wrong := int(r.wrong[k])
+		tied := int(right) + wrong
+		// Of the first j of the tied rows, j·wrong/tied are wrong on average
+		// over all orders.
+		for j := 1; j <= tied; j++ {
+			sum += (float64(errs) + float64(j*wrong)/float64(tied)) / float64(answered+j)
+		}
+		answered, errs = answered+tied, errs+wrong
+	}
+	return sum / float64(answered)
+}

@@ -1,0 +1,43 @@
+package measure
+
+// ROCPoint is one point of a receiver operating characteristic: rows that
+// score at least Threshold are flagged.
+type ROCPoint struct {
+	FPR       float64 // share of in-domain rows flagged
+	TPR       float64 // share of out-of-domain rows flagged
+	Threshold float64
+}
+
+// ROC returns the curve from (0,0), whose threshold is that of the first point
+// after it, to (1,1), for plots. Where it has more than limit points it is
+// thinned to at most limit, evenly in FPR + TPR, both ends kept; a limit below
+// 2 means no thinning.
+func ROC(in, out []float64, limit int) ([]ROCPoint, error) {
+	c, err := newCurve(in, out)
+	if err != nil {
+		return nil, err
+	}
+	points := make([]ROCPoint, 1, len(c.thresholds)+1)
+	points[0].Threshold = c.thresholds[0]
+	flagged, found := 0, 0
+	for k, threshold := range c.thresholds {
+		flagged, found = flagged+int(c.in[k]), found+int(c.out[k])
+		points = append(points, ROCPoint{
+			FPR:       float64(flagged) / float64(c.nIn),
+			TPR:       float64(found) / float64(c.nOut),
+			Threshold: threshold,
+		})
+	}
+	if limit < 2 || len(points) <= limit {
+		return points, nil
+	}
+	thin := points[:1]
+	// FPR + TPR runs from 0 to 2: the next point kept is the first that
+	// reaches the next of limit−1 equal steps.
+	for _, p := range points[1:] {
+		if done := len(thin); done < limit-1 && p.FPR+p.TPR < 2 && p.FPR+p.TPR >= 2*float64(done)/float64(limit-1) {
+			thin = append(thin, p)
+		}
+	}
+	return append(thin, points[len(points)-1]), nil
+}
