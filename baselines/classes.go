@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
-	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/ood"
@@ -108,8 +107,4 @@ func (c cloud) fit(ctx context.Context, t ood.Training, p ood.Values) (gaussian.
 		return gaussian.Classes{}, fmt.Errorf("within their classes, %w", err)
 	}
 	return gaussian.NewClasses(w, m.Means()), nil
-}
-
-func newMatrix64(rows, cols int) blas64.General {
-	return blas64.General{Rows: rows, Cols: cols, Stride: max(cols, 1), Data: make([]float64, rows*cols)}
 }

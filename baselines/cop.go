@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -32,10 +33,10 @@ type directionsKey struct{}
 
 // directions are the rows of x scaled to unit norm; rows of zeros stay zero.
 func directions(x blas32.General) blas64.General {
-	unit := widened(x, make([]float64, x.Cols))
+	unit := dense.Less(x, make([]float64, x.Cols))
 	for i := range unit.Rows {
-		if norm := blas64.Nrm2(vector64(row64(unit, i))); norm != 0 {
-			blas64.Scal(1/norm, vector64(row64(unit, i)))
+		if norm := blas64.Nrm2(dense.Vector(dense.Row(unit, i))); norm != 0 {
+			blas64.Scal(1/norm, dense.Vector(dense.Row(unit, i)))
 		}
 	}
 	return unit

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -76,7 +77,7 @@ type fourierKey struct {
 // newFourier draws m random Fourier features of a Gaussian kernel on rows of h.
 func newFourier(h, m int, gamma float64, seed uint64) fourier {
 	r := rand.New(rand.NewPCG(seed, 0))
-	f := fourier{newMatrix64(h, m), make([]float64, m)}
+	f := fourier{dense.New(h, m), make([]float64, m)}
 	for i := range f.Frequencies.Data {
 		// Box & Muller's normals, unlike NormFloat64's, are the same by
 		// definition in any language.
@@ -92,7 +93,7 @@ func newFourier(h, m int, gamma float64, seed uint64) fourier {
 // of are the Fourier features of the directions of rows.
 func (f fourier) of(x blas32.General) blas64.General {
 	m := len(f.Phases)
-	y, scale := newMatrix64(x.Rows, m), math.Sqrt(2/float64(m))
+	y, scale := dense.New(x.Rows, m), math.Sqrt(2/float64(m))
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, directions(x), f.Frequencies, 0, y)
 	for i := range y.Data {
 		y.Data[i] = scale * math.Cos(y.Data[i]+f.Phases[i%m])

@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -33,7 +34,7 @@ func correctClasses(t ood.Training) ([]int, error) {
 // classMeans are the mean rows of c classes; a class of −1 is none, and one
 // without rows has a mean of zeros.
 func classMeans(m blas32.General, classes []int, c int) blas64.General {
-	means := newMatrix64(c, m.Cols)
+	means := dense.New(c, m.Cols)
 	counts := make([]float64, c)
 	for i, y := range classes {
 		if y < 0 {

@@ -6,6 +6,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -30,20 +32,20 @@ type covariance struct {
 type secondMomentKey struct{}
 
 func fitCovariance(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
-	s, err := ood.Cached(t.Batch, secondMomentKey{}, func() (*spectrum, error) {
+	s, err := ood.Cached(t.Batch, secondMomentKey{}, func() (*eigen.Spectrum, error) {
 		m, err := moments(ctx, t)
 		if err != nil {
 			return nil, err
 		}
-		return newSpectrum(m.SecondMoment())
+		return eigen.NewSpectrum(m.SecondMoment())
 	})
 	if err != nil {
 		return nil, err
 	}
-	projection := s.components(0, len(s.values))
+	projection := s.Components(0, len(s.Values))
 	for i := range projection.Rows {
-		for j, v := range s.values {
-			row64(projection, i)[j] /= math.Sqrt(float64(t.Len())*v + p.Float("lambda"))
+		for j, v := range s.Values {
+			dense.Row(projection, i)[j] /= math.Sqrt(float64(t.Len())*v + p.Float("lambda"))
 		}
 	}
 	return &covariance{projection}, nil
@@ -51,9 +53,9 @@ func fitCovariance(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitte
 
 // Score implements ood.Fitted.
 func (s *covariance) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	y := projected(b.Features, make([]float64, s.Projection.Rows), s.Projection)
+	y := dense.Project(b.Features, make([]float64, s.Projection.Rows), s.Projection)
 	for i := range dst {
-		dst[i] = squaredNorm(row64(y, i))
+		dst[i] = dense.SquaredNorm(dense.Row(y, i))
 	}
 	return nil
 }

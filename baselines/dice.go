@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -35,7 +36,7 @@ func (s *dice) sparsify(mean []float64, percentile float64) {
 	for i, w := range s.Weight.Data {
 		contributions[i] = float64(w) * mean[i%len(mean)]
 	}
-	least := linearPercentile(slices.Clone(contributions), percentile)
+	least := quantile.Percentile(slices.Clone(contributions), percentile)
 	for i, v := range contributions {
 		if !(v > least) {
 			s.Weight.Data[i] = 0

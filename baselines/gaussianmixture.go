@@ -2,10 +2,12 @@ package baselines
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 
+	"github.com/attach-uncertainty/attach/internal/kmeans"
+	"github.com/attach-uncertainty/attach/internal/mixture"
 	"github.com/attach-uncertainty/attach/ood"
+	"gonum.org/v1/gonum/floats"
 )
 
 // GaussianMixture scores with minus the logarithm of a density.
@@ -27,53 +29,21 @@ var GaussianMixture = ood.Method{
 		ood.Choice("covariance", "full", "diag").Over("full", "diag"), ood.Count("k", 10).Over(1, 3, 10), ood.Number("lambda", 1e-6).Above(0),
 	},
 	Fit: fitGaussianMixture,
-	New: func() ood.Fitted { return &mixture{} },
+	New: func() ood.Fitted { return &gaussianMixture{} },
 }
 
-// As scikit-learn stops.
-const (
-	mixtureSteps     = 100
-	mixtureTolerance = 1e-3
-)
+type gaussianMixture struct{ mixture.Gaussians }
 
 func fitGaussianMixture(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 	clusters, err := clustersOf(ctx, t, p.Int("k"))
 	if err != nil {
 		return nil, err
 	}
-	n, k := t.Len(), clusters.n
-	shares := newMatrix64(n, k)
-	for i, c := range clusters.of {
-		row64(shares, i)[c] = 1
-	}
-	full, lambda := p.Text("covariance") == "full", p.Float("lambda")
-	m, err := maximise(ctx, t.Features, shares, full, lambda)
+	m, err := mixture.Fit(ctx, t.Features, clusters.of, clusters.n, p.Text("covariance") == "full", p.Float("lambda"), t.Tell)
 	if err != nil {
 		return nil, err
 	}
-	before := math.Inf(-1)
-	for step := range mixtureSteps {
-		t.Tell(float64(step) / mixtureSteps)
-		var mean float64
-		for first, x := range blocks(ctx, t.Features) {
-			joint := m.joint(x)
-			for i := range joint.Rows {
-				density := logSumExp(row64(joint, i))
-				mean += density / float64(n)
-				for c, v := range row64(joint, i) {
-					row64(shares, first+i)[c] = math.Exp(v - density)
-				}
-			}
-		}
-		if m, err = maximise(ctx, t.Features, shares, full, lambda); err != nil {
-			return nil, err
-		}
-		if math.Abs(mean-before) < mixtureTolerance {
-			break
-		}
-		before = mean
-	}
-	return m, nil
+	return &gaussianMixture{*m}, nil
 }
 
 // clusters are which of n clusters each training row is in.
@@ -89,16 +59,14 @@ type clustersKey struct {
 
 func clustersOf(ctx context.Context, t ood.Training, k int) (clusters, error) {
 	return ood.Cached(t.Batch, clustersKey{k, t.Seed}, func() (clusters, error) {
-		of, n, err := kMeans(ctx, t.Features, min(k, t.Len()), rand.New(rand.NewPCG(t.Seed, 0)))
+		of, n, err := kmeans.Cluster(ctx, t.Features, min(k, t.Len()), rand.New(rand.NewPCG(t.Seed, 0)))
 		return clusters{of, n}, err
 	})
 }
 
 // Score implements ood.Fitted.
-func (m *mixture) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	joint := m.joint(b.Features)
-	for i := range dst {
-		dst[i] = -logSumExp(row64(joint, i))
-	}
+func (s *gaussianMixture) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	s.LogDensities(dst, b.Features)
+	floats.Scale(-1, dst)
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -28,7 +30,7 @@ func explained(otherwise float64) ood.Param {
 // mapped is what is known of the mapped training rows.
 type mapped struct {
 	mean []float64 // m
-	*spectrum
+	*eigen.Spectrum
 }
 
 // fitPrincipal keeps as many components as explain the parameter "variance".
@@ -39,11 +41,11 @@ func fitPrincipal(ctx context.Context, t ood.Training, p ood.Values, key any, m 
 		return principal{}, err
 	}
 	q, sum := 0, 0.
-	for enough := p.Float("variance") * floats.Sum(s.values); q < max(1, m-1) && sum < enough; {
+	for enough := p.Float("variance") * floats.Sum(s.Values); q < max(1, m-1) && sum < enough; {
 		q++
-		sum += s.values[m-q]
+		sum += s.Values[m-q]
 	}
-	return principal{s.mean, s.components(m-q, q)}, nil
+	return principal{s.mean, s.Components(m-q, q)}, nil
 }
 
 func newMapped(ctx context.Context, t ood.Training, m int, of func(blas32.General) blas64.General) (*mapped, error) {
@@ -51,7 +53,7 @@ func newMapped(ctx context.Context, t ood.Training, m int, of func(blas32.Genera
 	for first, x := range blocks(ctx, t.Features) {
 		y := of(x)
 		for i := range y.Rows {
-			floats.AddScaled(mean, 1/n, row64(y, i))
+			floats.AddScaled(mean, 1/n, dense.Row(y, i))
 		}
 		t.Tell(.1 * float64(first) / n)
 	}
@@ -62,12 +64,12 @@ func newMapped(ctx context.Context, t ood.Training, m int, of func(blas32.Genera
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s, err := newSpectrum(covariance)
+	s, err := eigen.NewSpectrum(covariance)
 	if err != nil {
 		return nil, err
 	}
 	// Rows of unit norm vary by less than float32 resolves.
-	if !(floats.Sum(s.values) > 0x1p-44) {
+	if !(floats.Sum(s.Values) > 0x1p-44) {
 		return nil, errors.New("the training features all point the same way: they have no principal components")
 	}
 	return &mapped{mean, s}, nil
@@ -76,7 +78,7 @@ func newMapped(ctx context.Context, t ood.Training, m int, of func(blas32.Genera
 // less subtracts mean from every row of y.
 func less(y blas64.General, mean []float64) blas64.General {
 	for i := range y.Rows {
-		floats.Sub(row64(y, i), mean)
+		floats.Sub(dense.Row(y, i), mean)
 	}
 	return y
 }
@@ -84,10 +86,10 @@ func less(y blas64.General, mean []float64) blas64.General {
 // left writes how long what the components leave over of each mapped row is.
 func (s principal) left(dst []float64, of blas64.General) {
 	of = less(of, s.Mean)
-	along := newMatrix64(of.Rows, s.Components.Cols)
+	along := dense.New(of.Rows, s.Components.Cols)
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, of, s.Components, 0, along)
 	blas64.Gemm(blas.NoTrans, blas.Trans, -1, along, s.Components, 1, of)
 	for i := range dst {
-		dst[i] = blas64.Nrm2(vector64(row64(of, i)))
+		dst[i] = blas64.Nrm2(dense.Vector(dense.Row(of, i)))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -29,12 +30,12 @@ type klMatching struct {
 
 func fitKLMatching(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
 	c := t.Logits.Cols
-	sums := newMatrix64(c, c)
+	sums := dense.New(c, c)
 	counts := make([]float64, c)
 	p := make([]float64, c)
 	for i := range t.Logits.Rows {
 		top := probabilities(p, row(t.Logits, i))
-		blas64.Axpy(1, vector64(p), vector64(sums.Data[top*c:(top+1)*c]))
+		blas64.Axpy(1, dense.Vector(p), dense.Vector(sums.Data[top*c:(top+1)*c]))
 		counts[top]++
 	}
 	d := blas64.General{Cols: c, Stride: c}
@@ -64,7 +65,7 @@ func probabilities(p []float64, z []float32) int {
 // Score implements ood.Fitted.
 func (s *klMatching) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	c, k := b.Logits.Cols, s.Logs.Rows
-	p, cross := newMatrix64(len(dst), c), newMatrix64(len(dst), k)
+	p, cross := dense.New(len(dst), c), dense.New(len(dst), k)
 	for i := range dst {
 		probabilities(p.Data[i*c:(i+1)*c], row(b.Logits, i))
 	}

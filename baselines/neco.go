@@ -6,6 +6,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -34,8 +36,8 @@ type neco struct {
 
 // standardised is what is known of features with mean 0 and variance 1.
 type standardised struct {
-	mean, scale []float64 // h
-	*spectrum             // of the correlations
+	mean, scale     []float64 // h
+	*eigen.Spectrum           // of the correlations
 }
 
 type standardisedKey struct{}
@@ -51,9 +53,9 @@ func fitNECO(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, err
 		k = t.Logits.Cols - 1
 	}
 	k = max(1, min(k, h-1))
-	components := s.components(h-k, k)
+	components := s.Components(h-k, k)
 	for i, scale := range s.scale {
-		blas64.Scal(scale, vector64(row64(components, i)))
+		blas64.Scal(scale, dense.Vector(dense.Row(components, i)))
 	}
 	return &neco{s.mean, s.scale, components, p.Bool("max_logit")}, nil
 }
@@ -78,13 +80,13 @@ func standardise(ctx context.Context, t ood.Training) (*standardised, error) {
 			correlation.SetSym(i, j, correlation.At(i, j)*scale[i]*scale[j])
 		}
 	}
-	s, err := newSpectrum(correlation)
+	s, err := eigen.NewSpectrum(correlation)
 	return &standardised{mean, scale, s}, err
 }
 
 // Score implements ood.Fitted.
 func (s *neco) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	y := projected(b.Features, s.Mean, s.Components)
+	y := dense.Project(b.Features, s.Mean, s.Components)
 	for i := range dst {
 		var all float64
 		for j, v := range row(b.Features, i) {
@@ -93,7 +95,7 @@ func (s *neco) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		}
 		dst[i] = 0
 		if all != 0 {
-			dst[i] = -math.Sqrt(squaredNorm(row64(y, i)) / all)
+			dst[i] = -math.Sqrt(dense.SquaredNorm(dense.Row(y, i)) / all)
 		}
 		if s.MaxLogit {
 			dst[i] *= newSoftmax(row(b.Logits, i), 1).max

@@ -2,14 +2,12 @@ package baselines
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"slices"
 
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
-	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/attach-uncertainty/attach/internal/oneclass"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -22,6 +20,10 @@ var OneClassSVM = ood.Method{
 		"vectors from below; gamma=0 stands for 1/(h·variance) of the h training features. At most rows training rows are used, drawn by the seed where there are more.",
 	Ref:   "Schölkopf et al. 2001, doi:10.1162/089976601750264965; as scikit-learn's OneClassSVM",
 	Needs: ood.NeedFeatures,
+	Memory: func(t ood.Training, p ood.Values) float64 {
+		n := min(p.Float("rows"), float64(t.Len()))
+		return 4*n*n + 16*n*float64(t.Features.Cols)
+	},
 	Params: []ood.Param{
 		ood.Number("nu", .5).Above(0).AtMost(1).Over(.01, .05, .1, .5), ood.Number("gamma", 0).AtLeast(0),
 		ood.Number("tolerance", 1e-3).Above(0), ood.Count("rows", 10000),
@@ -35,7 +37,7 @@ type oneClassSVM struct {
 	Coefficients []float64      `state:"coefficients[n]"`     // of each
 	Gamma        float64        `state:"gamma,positive"`
 	Rho          float64        `state:"rho"` // the decision function is Σ coefficient·kernel − rho
-	rows         gaussianRows   // the support vectors
+	kernel       *oneclass.Kernel
 }
 
 func fitOneClassSVM(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
@@ -51,7 +53,7 @@ func fitOneClassSVM(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitt
 		used = rand.New(rand.NewPCG(t.Seed, 0)).Perm(len(used))[:most]
 		slices.Sort(used)
 	}
-	alpha, rho, err := solveOneClass(ctx, newGaussianRows(pickRows(t.Features, used), s.Gamma), p.Float("nu"), p.Float("tolerance"), t.Tell)
+	alpha, rho, err := oneclass.Solve(ctx, oneclass.NewKernel(pickRows(t.Features, used), s.Gamma), p.Float("nu"), p.Float("tolerance"), t.Tell)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +69,7 @@ func fitOneClassSVM(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitt
 
 // Restored implements rows.Restored.
 func (s *oneClassSVM) Restored() error {
-	s.rows = newGaussianRows(s.Vectors, s.Gamma)
+	s.kernel = oneclass.NewKernel(s.Vectors, s.Gamma)
 	return nil
 }
 
@@ -100,44 +102,11 @@ func pickRows(x blas32.General, rows []int) blas32.General {
 	return p
 }
 
-// gaussianRows are rows that a Gaussian kernel is evaluated with.
-type gaussianRows struct {
-	gamma   float64
-	mean    []float64
-	rows    blas64.General // less mean, n×h
-	squares []float64      // their squared norms
-}
-
-func newGaussianRows(x blas32.General, gamma float64) gaussianRows {
-	g := gaussianRows{gamma: gamma, mean: columnMeans(x), squares: make([]float64, x.Rows)}
-	g.rows = widened(x, g.mean)
-	for i := range g.squares {
-		g.squares[i] = squaredNorm(row64(g.rows, i))
-	}
-	return g
-}
-
-// kernel is the kernel of row i and one that has the given product with it and
-// the given squared norm.
-func (g *gaussianRows) kernel(i int, product, square float64) float64 {
-	// A NaN stays one.
-	d := g.squares[i] + square - 2*product
-	if d < 0 {
-		d = 0
-	}
-	return math.Exp(-g.gamma * d)
-}
-
 // Score implements ood.Fitted.
 func (s *oneClassSVM) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	x, products := widened(b.Features, s.rows.mean), newMatrix64(len(dst), s.Vectors.Rows)
-	blas64.Gemm(blas.NoTrans, blas.Trans, 1, x, s.rows.rows, 0, products)
-	for i := range dst {
-		square, score := squaredNorm(row64(x, i)), s.Rho
-		for k, product := range row64(products, i) {
-			score -= s.Coefficients[k] * s.rows.kernel(k, product, square)
-		}
-		dst[i] = score
+	s.kernel.Sums(dst, b.Features, s.Coefficients)
+	for i, sum := range dst {
+		dst[i] = s.Rho - sum
 	}
 	return nil
 }

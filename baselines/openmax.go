@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/attach-uncertainty/attach/internal/weibull"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -31,7 +32,11 @@ var OpenMax = ood.Method{
 type openMax struct {
 	Means blas64.General `state:"means[logits,logits]"` // by class
 	Alpha int            `state:"alpha,least=1"`
-	weibullTails
+	// By class, the tails of the distances to its mean.
+	Largest []float64 `state:"tail_largest[logits]"`
+	At      []float64 `state:"tail_at[logits],least=10000"`
+	Shape   []float64 `state:"tail_shape[logits],least=0"`
+	Ratio   []float64 `state:"tail_ratio[logits]"`
 }
 
 func fitOpenMax(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
@@ -48,7 +53,9 @@ func fitOpenMax(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, er
 		}
 	}
 	for _, d := range distances {
-		s.add(newWeibullTail(d, p.Int("tail")))
+		w := weibull.Fit(d, p.Int("tail"))
+		s.Largest, s.At = append(s.Largest, w.Largest), append(s.At, w.At)
+		s.Shape, s.Ratio = append(s.Shape, w.Shape), append(s.Ratio, w.Ratio)
 	}
 	return s, nil
 }
@@ -61,6 +68,10 @@ func (s *openMax) distance(z []float32, y int) float64 {
 		square += d * d
 	}
 	return math.Sqrt(square)
+}
+
+func (s *openMax) tail(y int) weibull.Tail {
+	return weibull.Tail{Largest: s.Largest[y], At: s.At[y], Shape: s.Shape[y], Ratio: s.Ratio[y]}
 }
 
 // Score implements ood.Fitted.
@@ -85,7 +96,7 @@ func (s *openMax) unknown(z []float32, order []int, revised []float64) float64 {
 	alpha := min(s.Alpha, len(z))
 	var unknown float64
 	for i, y := range order[:alpha] {
-		weight := float64(alpha-i) / float64(alpha) * s.tail(y).probability(s.distance(z, y))
+		weight := float64(alpha-i) / float64(alpha) * s.tail(y).Probability(s.distance(z, y))
 		unknown += revised[y] * weight
 		revised[y] *= 1 - weight
 	}

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/logistic"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/rows"
 )
@@ -47,11 +48,11 @@ func fitOracle(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, e
 	}
 	scale, _ := heads.NewStandard(all)
 	scale.Apply(all, all)
-	w, err := logistic{x: all, negatives: in.Rows, lambda: p.Float("lambda")}.solve(ctx)
+	w, b, err := logistic.Fit(ctx, all, in.Rows, p.Float("lambda"))
 	if err != nil {
 		return nil, fmt.Errorf("logistic regression: %w", err)
 	}
-	s := &oracle{Weight: w[:in.Cols], Bias: w[in.Cols]}
+	s := &oracle{w, b}
 	for j := range s.Weight {
 		s.Weight[j] /= scale.Scale[j]
 		s.Bias -= s.Weight[j] * scale.Mean[j]
@@ -62,7 +63,7 @@ func fitOracle(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, e
 // Score implements ood.Fitted.
 func (s *oracle) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
-		dst[i] = affine(row(b.Features, i), s.Weight, s.Bias)
+		dst[i] = logistic.LogOdds(row(b.Features, i), s.Weight, s.Bias)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -40,7 +42,7 @@ func fitPCA(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, erro
 	if err != nil {
 		return nil, err
 	}
-	s, err := ood.Cached(t.Batch, covarianceKey{}, func() (*spectrum, error) { return newSpectrum(m.Covariance()) })
+	s, err := ood.Cached(t.Batch, covarianceKey{}, func() (*eigen.Spectrum, error) { return eigen.NewSpectrum(m.Covariance()) })
 	if err != nil {
 		return nil, err
 	}
@@ -49,17 +51,17 @@ func fitPCA(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, erro
 	if p.Text("where") == "top" {
 		first = h - k
 	}
-	return &pca{m.Mean(), s.components(first, k), p.Bool("square")}, nil
+	return &pca{m.Mean(), s.Components(first, k), p.Bool("square")}, nil
 }
 
 // Score implements ood.Fitted.
 func (s *pca) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	y := projected(b.Features, s.Mean, s.Components)
+	y := dense.Project(b.Features, s.Mean, s.Components)
 	for i := range dst {
 		if s.Square {
-			dst[i] = squaredNorm(row64(y, i))
+			dst[i] = dense.SquaredNorm(dense.Row(y, i))
 		} else {
-			dst[i] = floats.Sum(row64(y, i)) / float64(y.Cols)
+			dst[i] = floats.Sum(dense.Row(y, i)) / float64(y.Cols)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package baselines
 import (
 	"context"
 
+	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -30,7 +31,7 @@ func fitReAct(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, er
 		for _, other := range t.Grid {
 			percentiles = append(percentiles, other.Float("percentile"))
 		}
-		found, err := elementPercentiles(ctx, t.Features, percentiles)
+		found, err := quantile.Percentiles(ctx, t.Features, percentiles)
 		clips := map[float64]float64{}
 		for i, clip := range found {
 			clips[percentiles[i]] = clip
@@ -50,4 +51,9 @@ func (s *react) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		return 1
 	})
 	return nil
+}
+
+// percentile is the parameter of that name.
+func percentile(otherwise float64) ood.Param {
+	return ood.Number("percentile", otherwise).AtLeast(0).Below(100)
 }

@@ -11,6 +11,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -23,9 +25,9 @@ type residualSpace struct {
 
 // seen is what is known of the training rows, seen from there.
 type seen struct {
-	origin    []float64 // h
-	reach     float64   // to the mean of the rows
-	*spectrum           // of their second moments
+	origin          []float64 // h
+	reach           float64   // to the mean of the rows
+	*eigen.Spectrum           // of their second moments
 }
 
 type seenKey struct{}
@@ -48,7 +50,7 @@ func seenFromOrigin(ctx context.Context, t ood.Training) (*seen, error) {
 		shift := mat.NewVecDense(h, m.Mean())
 		shift.SubVec(shift, mat.NewVecDense(h, origin))
 		about.SymRankOne(about, 1, shift)
-		s, err := newSpectrum(about)
+		s, err := eigen.NewSpectrum(about)
 		return &seen{origin, mat.Norm(shift, 2), s}, err
 	})
 }
@@ -57,14 +59,14 @@ func seenFromOrigin(ctx context.Context, t ood.Training) (*seen, error) {
 // features or more leaves one.
 func (s *seen) leftOver(p ood.Values) residualSpace {
 	h := len(s.origin)
-	return residualSpace{s.origin, s.components(0, h-min(p.Count("k", h), h-1))}
+	return residualSpace{s.origin, s.Components(0, h-min(p.Count("k", h), h-1))}
 }
 
 // leastLogitsAt is −W⁺b: of all features that make the logits' squares least,
 // those of least norm.
 func leastLogitsAt(l *ood.Linear) ([]float64, error) {
 	c, h := l.Weight.Rows, l.Weight.Cols
-	w, bias := widened(l.Weight, make([]float64, h)), make([]float64, c)
+	w, bias := dense.Less(l.Weight, make([]float64, h)), make([]float64, c)
 	for i, b := range l.Bias {
 		bias[i] = float64(b)
 	}
@@ -72,43 +74,41 @@ func leastLogitsAt(l *ood.Linear) ([]float64, error) {
 	small, target := blas.NoTrans, bias
 	if c > h {
 		small, target = blas.Trans, make([]float64, h)
-		blas64.Gemv(blas.Trans, 1, w, vector64(bias), 0, vector64(target))
+		blas64.Gemv(blas.Trans, 1, w, dense.Vector(bias), 0, dense.Vector(target))
 	}
 	blas64.Syrk(small, 1, w, 0, gram.RawSymmetric())
-	s, err := newSpectrum(gram)
+	s, err := eigen.NewSpectrum(gram)
 	if err != nil {
 		return nil, fmt.Errorf("the last layer: %w", err)
 	}
 	// The weights are float32, so are their singular values at best.
 	resolution := float64(max(c, h)) / (1 << 24)
-	least := resolution * resolution * s.values[len(s.values)-1]
+	least := resolution * resolution * s.Values[len(s.Values)-1]
 	solved := make([]float64, len(target))
-	for j, v := range s.values {
+	for j, v := range s.Values {
 		if v <= least {
 			continue
 		}
 		var along float64
 		for i, t := range target {
-			along += s.vectors.At(i, j) * t
+			along += s.Vectors.At(i, j) * t
 		}
 		for i := range solved {
-			solved[i] -= s.vectors.At(i, j) * along / v
+			solved[i] -= s.Vectors.At(i, j) * along / v
 		}
 	}
 	if c > h {
 		return solved, nil
 	}
 	origin := make([]float64, h)
-	blas64.Gemv(blas.Trans, 1, w, vector64(solved), 0, vector64(origin))
+	blas64.Gemv(blas.Trans, 1, w, dense.Vector(solved), 0, dense.Vector(origin))
 	return origin, nil
 }
 
-func vector64(v []float64) blas64.Vector { return blas64.Vector{N: len(v), Inc: 1, Data: v} }
-
 // norms writes how long what is left of every row is.
 func (s residualSpace) norms(dst []float64, x blas32.General) {
-	y := projected(x, s.Origin, s.Basis)
+	y := dense.Project(x, s.Origin, s.Basis)
 	for i := range dst {
-		dst[i] = math.Sqrt(squaredNorm(row64(y, i)))
+		dst[i] = math.Sqrt(dense.SquaredNorm(dense.Row(y, i)))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/rows"
 )
 
@@ -23,10 +24,10 @@ type Classes struct {
 
 // NewClasses whitens the means of classes, c×h.
 func NewClasses(w Whitening, means blas64.General) Classes {
-	centred, white := newMatrix(means.Rows, means.Cols), newMatrix(means.Rows, w.Projection.Cols)
+	centred, white := dense.New(means.Rows, means.Cols), dense.New(means.Rows, w.Projection.Cols)
 	for y := range means.Rows {
-		copy(row(centred, y), row(means, y))
-		blas64.Axpy(-1, vector(w.Mean), vector(row(centred, y)))
+		copy(dense.Row(centred, y), dense.Row(means, y))
+		blas64.Axpy(-1, dense.Vector(w.Mean), dense.Vector(dense.Row(centred, y)))
 	}
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, centred, double(w.Projection), 0, white)
 	return newClasses(w, newStored(white, w.Projection.Single != nil))
@@ -42,7 +43,7 @@ func (c *Classes) setNorms() {
 	means := double(c.Means)
 	c.norms = make([]float64, means.Rows)
 	for y := range c.norms {
-		c.norms[y] = blas64.Dot(vector(row(means, y)), vector(row(means, y)))
+		c.norms[y] = blas64.Dot(dense.Vector(dense.Row(means, y)), dense.Vector(dense.Row(means, y)))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/rows"
 )
 
@@ -166,7 +167,7 @@ func TestNearest(t *testing.T) {
 					}
 					want := math.Inf(1)
 					for y := range means.Rows {
-						want = min(want, distance(row(means, y)))
+						want = min(want, distance(dense.Row(means, y)))
 					}
 					if math.Abs(got[i]-want) > 1e-4*(1+want) {
 						t.Fatalf("h %d, shrinkage %v, %s: row %d is %v from the nearest class, want %v", h, shrinkage, name, i, got[i], want)

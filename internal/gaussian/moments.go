@@ -6,6 +6,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -32,25 +33,25 @@ type Moments struct {
 // Measure returns the moments of the rows of x, n×h and finite, of which row i is
 // of class of[i] < classes.
 func Measure(ctx context.Context, x blas32.General, of []int, classes int) (*Moments, error) {
-	ref, rows := newMatrix(classes, x.Cols), make([]int, classes)
+	ref, rows := dense.New(classes, x.Cols), make([]int, classes)
 	for i, y := range of {
 		rows[y]++
-		mean := row(ref, y)
+		mean := dense.Row(ref, y)
 		for j, v := range x.Data[i*x.Stride : i*x.Stride+x.Cols] {
 			mean[j] += float64(v)
 		}
 	}
 	for y, n := range rows {
 		if n > 0 {
-			blas64.Scal(1/float64(n), vector(row(ref, y)))
+			blas64.Scal(1/float64(n), dense.Vector(dense.Row(ref, y)))
 		}
 	}
 	return measure(ctx, ref, x, of)
 }
 
 func measure(ctx context.Context, ref blas64.General, x blas32.General, of []int) (*Moments, error) {
-	m := &Moments{ref: ref, rows: make([]int, ref.Rows), sum: newMatrix(ref.Rows, x.Cols), outer: mat.NewSymDense(x.Cols, nil)}
-	block := newMatrix(min(rowsAtOnce, x.Rows), x.Cols)
+	m := &Moments{ref: ref, rows: make([]int, ref.Rows), sum: dense.New(ref.Rows, x.Cols), outer: mat.NewSymDense(x.Cols, nil)}
+	block := dense.New(min(rowsAtOnce, x.Rows), x.Cols)
 	for first := 0; first < x.Rows; first += rowsAtOnce {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -59,7 +60,7 @@ func measure(ctx context.Context, ref blas64.General, x blas32.General, of []int
 		for i := range block.Rows {
 			y := of[first+i]
 			m.rows[y]++
-			to, mean, sum := row(block, i), row(m.ref, y), row(m.sum, y)
+			to, mean, sum := dense.Row(block, i), dense.Row(m.ref, y), dense.Row(m.sum, y)
 			for j, v := range x.Data[(first+i)*x.Stride : (first+i)*x.Stride+x.Cols] {
 				to[j] = float64(v) - mean[j]
 				sum[j] += to[j]
@@ -101,12 +102,12 @@ func (m *Moments) N() int {
 
 // Means are the means of the classes that have rows, in rising order.
 func (m *Moments) Means() blas64.General {
-	means := newMatrix(0, m.ref.Cols)
+	means := dense.New(0, m.ref.Cols)
 	for y, n := range m.rows {
 		if n == 0 {
 			continue
 		}
-		for j, s := range row(m.sum, y) {
+		for j, s := range dense.Row(m.sum, y) {
 			means.Data = append(means.Data, m.ref.Data[y*m.ref.Stride+j]+s/float64(n))
 		}
 		means.Rows++
@@ -118,7 +119,7 @@ func (m *Moments) Means() blas64.General {
 func (m *Moments) Mean() []float64 {
 	mean, n := make([]float64, m.ref.Cols), float64(m.N())
 	for y, rows := range m.rows {
-		ref, sum := row(m.ref, y), row(m.sum, y)
+		ref, sum := dense.Row(m.ref, y), dense.Row(m.sum, y)
 		for j := range mean {
 			mean[j] += (float64(rows)*ref[j] + sum[j]) / n
 		}
@@ -133,12 +134,12 @@ func (m *Moments) Within() *mat.SymDense {
 	w := mat.NewSymDense(m.ref.Cols, nil)
 	w.ScaleSym(1/n, m.outer)
 	// The references are the means themselves, but where rows were taken off.
-	shifts := newMatrix(0, m.ref.Cols)
+	shifts := dense.New(0, m.ref.Cols)
 	for y, rows := range m.rows {
 		if rows > 0 {
-			shifts.Data = append(shifts.Data, row(m.sum, y)...)
+			shifts.Data = append(shifts.Data, dense.Row(m.sum, y)...)
 			shifts.Rows++
-			blas64.Scal(1/math.Sqrt(float64(rows)), vector(row(shifts, shifts.Rows-1)))
+			blas64.Scal(1/math.Sqrt(float64(rows)), dense.Vector(dense.Row(shifts, shifts.Rows-1)))
 		}
 	}
 	blas64.Syrk(blas.Trans, -1/n, shifts, 1, w.RawSymmetric())
@@ -154,19 +155,11 @@ func (m *Moments) Covariance() *mat.SymDense {
 		if rows == 0 {
 			continue
 		}
-		from := row(means, k)
-		blas64.Axpy(-1, vector(mean), vector(from))
-		blas64.Scal(math.Sqrt(float64(rows)/float64(m.N())), vector(from))
+		from := dense.Row(means, k)
+		blas64.Axpy(-1, dense.Vector(mean), dense.Vector(from))
+		blas64.Scal(math.Sqrt(float64(rows)/float64(m.N())), dense.Vector(from))
 		k++
 	}
 	blas64.Syrk(blas.Trans, 1, means, 1, c.RawSymmetric())
 	return c
 }
-
-func newMatrix(rows, cols int) blas64.General {
-	return blas64.General{Rows: rows, Cols: cols, Stride: max(cols, 1), Data: make([]float64, rows*cols)}
-}
-
-func row(m blas64.General, i int) []float64 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
-
-func vector(v []float64) blas64.Vector { return blas64.Vector{N: len(v), Inc: 1, Data: v} }

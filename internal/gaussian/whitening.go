@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/rows"
 )
@@ -32,7 +32,7 @@ func newStored(m blas64.General, single bool) rows.Matrix {
 func double(m rows.Matrix) blas64.General {
 	d := blas64.General{Rows: m.Rows, Cols: m.Cols, Stride: max(m.Cols, 1), Data: m.Double}
 	if m.Single != nil {
-		d = newMatrix(m.Rows, m.Cols)
+		d = dense.New(m.Rows, m.Cols)
 		for i, v := range m.Single {
 			d.Data[i] = float64(v)
 		}
@@ -61,7 +61,12 @@ func NewWhitening(mean []float64, covariance *mat.SymDense, shrinkage float64) (
 	// Features are float32: rounding alone gives them a variance of about 2⁻⁴⁸
 	// of their square, and no eigenvalue is above the trace.
 	if noise := float64(h) * 0x1p-48 * float64(h) * average; shrinkage*average > noise {
-		if p, ok := inverseRoot(covariance, shrinkage, average); ok {
+		shrunk := mat.NewSymDense(h, nil)
+		shrunk.ScaleSym(1-shrinkage, covariance)
+		for i := range h {
+			shrunk.SetSym(i, i, shrunk.At(i, i)+shrinkage*average)
+		}
+		if p, ok := dense.InverseRoot(shrunk); ok {
 			return newWhitening(mean, p, covariance), nil
 		}
 	}
@@ -74,7 +79,7 @@ func NewWhitening(mean []float64, covariance *mat.SymDense, shrinkage float64) (
 	for first > 0 && (1-shrinkage)*max(values[first-1], 0)+shrinkage*average > least {
 		first--
 	}
-	p := newMatrix(h, h-first)
+	p := dense.New(h, h-first)
 	for i := range h {
 		for k := range p.Cols {
 			p.Data[i*p.Stride+k] = vectors.At(i, first+k) / math.Sqrt((1-shrinkage)*max(values[first+k], 0)+shrinkage*average)
@@ -95,72 +100,15 @@ const (
 func newWhitening(mean []float64, p blas64.General, covariance *mat.SymDense) Whitening {
 	var sum float64
 	for i := range p.Rows {
-		along := row(p, i)
-		sum += covariance.At(i, i) * blas64.Dot(vector(along), vector(along))
+		along := dense.Row(p, i)
+		sum += covariance.At(i, i) * blas64.Dot(dense.Vector(along), dense.Vector(along))
 	}
 	return Whitening{mean, newStored(p, len(p.Data) >= leastSingle && sum <= mostAmplified*float64(p.Cols))}
-}
-
-// inverseRoot is U⁻¹, where UᵀU is the shrunk covariance.
-func inverseRoot(covariance *mat.SymDense, shrinkage, average float64) (blas64.General, bool) {
-	h := covariance.SymmetricDim()
-	shrunk := mat.NewSymDense(h, nil)
-	shrunk.ScaleSym(1-shrinkage, covariance)
-	for i := range h {
-		shrunk.SetSym(i, i, shrunk.At(i, i)+shrinkage*average)
-	}
-	var c mat.Cholesky
-	if !c.Factorize(shrunk) {
-		return blas64.General{}, false
-	}
-	var u mat.TriDense
-	c.UTo(&u)
-	p := newMatrix(h, h)
-	for i := range h {
-		copy(row(p, i)[i:], u.RawTriangular().Data[i*u.RawTriangular().Stride+i:][:h-i])
-	}
-	invert(p)
-	return p, true
-}
-
-// invert replaces an upper triangular matrix by its inverse,
-//
-//	⎛A B⎞⁻¹   ⎛A⁻¹ −A⁻¹BC⁻¹⎞
-//	⎝  C⎠   = ⎝        C⁻¹ ⎠
-//
-// by halves, so that most of the work is large products.
-func invert(u blas64.General) {
-	n := u.Rows
-	if n <= 64 {
-		for j := range n {
-			u.Data[j*u.Stride+j] = 1 / u.Data[j*u.Stride+j]
-			for i := range j {
-				var s float64
-				for k := i; k < j; k++ {
-					s += u.Data[i*u.Stride+k] * u.Data[k*u.Stride+j]
-				}
-				u.Data[i*u.Stride+j] = -s * u.Data[j*u.Stride+j]
-			}
-		}
-		return
-	}
-	k := n / 2
-	a, b, c := view(u, 0, k, 0, k), view(u, 0, k, k, n), view(u, k, n, k, n)
-	invert(a)
-	invert(c)
-	ab := newMatrix(k, n-k)
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, a, b, 0, ab)
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, ab, c, 0, b)
-}
-
-// view is rows i0 to i1−1 and columns j0 to j1−1 of m.
-func view(m blas64.General, i0, i1, j0, j1 int) blas64.General {
-	return blas64.General{Rows: i1 - i0, Cols: j1 - j0, Stride: m.Stride, Data: m.Data[i0*m.Stride+j0 : (i1-1)*m.Stride+j1]}
 }
 
 // Distances writes to dst the squared Mahalanobis distance of each row of x,
 // n×h, to the mean.
 func (w Whitening) Distances(ctx context.Context, dst []float64, x blas32.General) error {
-	origin := newStored(newMatrix(1, w.Projection.Cols), w.Projection.Single != nil)
+	origin := newStored(dense.New(1, w.Projection.Cols), w.Projection.Single != nil)
 	return newClasses(w, origin).Nearest(ctx, dst, x)
 }

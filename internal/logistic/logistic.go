@@ -1,4 +1,5 @@
-package baselines
+// Package logistic tells rows of two classes apart by logistic regression.
+package logistic
 
 import (
 	"context"
@@ -7,25 +8,37 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/optimize"
+
+	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/rows"
 )
 
-func affine(x []float32, w []float64, b float64) float64 {
+// LogOdds is x·w + b of a row x.
+func LogOdds(x []float32, w []float64, b float64) float64 {
 	for j, v := range x {
 		b += float64(v) * w[j]
 	}
 	return b
 }
 
-// logistic is the regression of rows, of which the first negatives belong to
-// class 0: (Σ ln(1+exp(∓(x·w+b))) + lambda·½‖w‖²) / n is least.
-type logistic struct {
+// Fit returns w and b for which (Σ ln(1+exp(∓(x·w+b))) + lambda·½‖w‖²) / n is
+// least, over n rows of which the first negatives belong to class 0.
+func Fit(ctx context.Context, x blas32.General, negatives int, lambda float64) (w []float64, b float64, err error) {
+	p, err := regression{x, negatives, lambda}.solve(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	return p[:x.Cols], p[x.Cols], nil
+}
+
+type regression struct {
 	x         blas32.General
 	negatives int
 	lambda    float64
 }
 
 // solve returns w and, after it, b.
-func (l logistic) solve(ctx context.Context) ([]float64, error) {
+func (l regression) solve(ctx context.Context) ([]float64, error) {
 	var lastGradient float64
 	problem := optimize.Problem{
 		Func: func(w []float64) float64 { return l.loss(w, nil) },
@@ -53,13 +66,13 @@ func (l logistic) solve(ctx context.Context) ([]float64, error) {
 }
 
 // loss also writes its gradient to g, where that is not nil.
-func (l logistic) loss(w, g []float64) float64 {
+func (l regression) loss(w, g []float64) float64 {
 	h, n := l.x.Cols, float64(l.x.Rows)
 	clear(g)
 	var sum float64
 	for i := range l.x.Rows {
-		x := row(l.x, i)
-		z, label := affine(x, w[:h], w[h]), 1.0
+		x := rows.Row(l.x, i)
+		z, label := LogOdds(x, w[:h], w[h]), 1.0
 		if i < l.negatives {
 			label = 0
 		}
@@ -73,7 +86,7 @@ func (l logistic) loss(w, g []float64) float64 {
 		}
 		g[h] += d
 	}
-	sum += l.lambda / 2 * squaredNorm(w[:h])
+	sum += l.lambda / 2 * dense.SquaredNorm(w[:h])
 	if g != nil {
 		floats.AddScaled(g[:h], l.lambda/n, w[:h])
 	}

@@ -1,4 +1,4 @@
-package baselines
+package quantile
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-func TestElementPercentiles(t *testing.T) {
+func TestPercentiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, m := range []blas32.General{{Rows: 1, Cols: 1, Stride: 1}, {Rows: 7, Cols: 5, Stride: 8}, {Rows: 300, Cols: 40, Stride: 40}} {
 		m.Data = slices.Repeat([]float32{float32(math.NaN())}, m.Rows*m.Stride)
@@ -30,7 +30,7 @@ func TestElementPercentiles(t *testing.T) {
 		}
 		slices.Sort(all)
 		percentiles := []float64{0, 12.5, 50, 90, 99, 99.9}
-		got, err := elementPercentiles(context.Background(), m, percentiles)
+		got, err := Percentiles(context.Background(), m, percentiles)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestElementPercentiles(t *testing.T) {
 			}
 			shuffled := slices.Clone(all)
 			rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-			if got := linearPercentile(shuffled, p); math.Abs(got-want) > 1e-9*math.Abs(want) {
+			if got := Percentile(shuffled, p); math.Abs(got-want) > 1e-9*math.Abs(want) {
 				t.Errorf("%d×%d: percentile %v of a slice is %v, want %v", m.Rows, m.Cols, p, got, want)
 			}
 		}

@@ -1,34 +1,26 @@
-package baselines
+package quantile
 
 import (
 	"context"
 	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
-
-	"github.com/attach-uncertainty/attach/internal/quantile"
-	"github.com/attach-uncertainty/attach/ood"
 )
 
-// percentile is the parameter of that name.
-func percentile(otherwise float64) ood.Param {
-	return ood.Number("percentile", otherwise).AtLeast(0).Below(100)
-}
-
-// linearPercentile is a percentile of v, which it reorders, with values in
+// Percentile is a percentile of v, which it reorders, with values in
 // between interpolated linearly: numpy.percentile's default.
-func linearPercentile(v []float64, percentile float64) float64 {
+func Percentile(v []float64, percentile float64) float64 {
 	low, share := math.Modf(percentile / 100 * float64(len(v)-1))
-	a := quantile.Select(v, int(low))
+	a := Select(v, int(low))
 	if share == 0 {
 		return a
 	}
-	return a + share*(quantile.Select(v[int(low):], 1)-a)
+	return a + share*(Select(v[int(low):], 1)-a)
 }
 
-// elementPercentiles is linearPercentile of all elements of m, which has some,
+// Percentiles is Percentile of all elements of m, which has some,
 // for several percentiles. It goes over m twice and copies none of it.
-func elementPercentiles(ctx context.Context, m blas32.General, percentiles []float64) ([]float64, error) {
+func Percentiles(ctx context.Context, m blas32.General, percentiles []float64) ([]float64, error) {
 	n := m.Rows * m.Cols
 	var ranks []int
 	shares := make([]float64, len(percentiles))
@@ -61,7 +53,7 @@ func elementsOfRank(ctx context.Context, m blas32.General, ranks []int) ([]float
 			if i%1024 == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}
-			for _, v := range row(m, i) {
+			for _, v := range m.Data[i*m.Stride : i*m.Stride+m.Cols] {
 				visit(orderedBits(v))
 			}
 		}
@@ -103,7 +95,7 @@ func bucketOf(counts []int, rank int) (uint32, int) {
 		}
 		rank -= n
 	}
-	panic("baselines: rank beyond the last element")
+	panic("quantile: rank beyond the last element")
 }
 
 // orderedBits maps numbers to integers in the same order.
