@@ -46,22 +46,22 @@ type Bundle struct {
 type Base struct {
 	// Path of the model. In memory it is a path that this process can open;
 	// in a file it is relative to the folder of the bundle.
-	Path    string
-	SHA256  string // in small hex digits, over the model file and its external data
-	Feature string // name of the tensor φ
-	Output  string // name of the output that the logits were read from
-	Task    Task
+	Path    string `json:"path,omitempty"`
+	SHA256  string `json:"sha256,omitempty"`  // in small hex digits, over the model file and its external data
+	Feature string `json:"feature,omitempty"` // name of the tensor φ
+	Output  string `json:"output,omitempty"`  // name of the output that the logits were read from
+	Task    Task   `json:"task"`
 	// Layers are the earlier layers that the detector reads, or nil.
-	Layers  []Layer
-	Width   int      // columns of φ
-	Outputs int      // columns of the logits: classes or targets; 0 is unknown
-	Classes []string // names of the first classes, in the order of the logits, or nil
+	Layers  []Layer  `json:"layers,omitempty"`
+	Width   int      `json:"width"`                   // columns of φ
+	Outputs int      `json:"outputs_width,omitempty"` // columns of the logits: classes or targets; 0 is unknown
+	Classes []string `json:"classes,omitempty"`       // names of the first classes, in the order of the logits, or nil
 	// Columns are the names of the columns of the table fitted on that are
 	// inputs, in the order that the network takes them, or nil.
-	Columns []string
+	Columns []string `json:"columns,omitempty"`
 	// Sigmoid says that a classifier's outputs are probabilities of their own,
 	// of which several may be high at once, and not a softmax.
-	Sigmoid bool
+	Sigmoid bool `json:"sigmoid,omitempty"`
 }
 
 // Layer is an earlier layer of the base network.
@@ -99,25 +99,26 @@ const (
 // Calibration holds what held-out in-domain rows taught. Scores are stored,
 // not thresholds, so that levels stay adjustable.
 type Calibration struct {
-	HeldOut HeldOut
-	NFit    int // rows that the heads were fitted on
-	NCal    int // rows that they were calibrated on
-	Seed    uint64
+	HeldOut HeldOut `json:"held_out,omitempty"`
+	NFit    int     `json:"n_fit"` // rows that the heads were fitted on
+	NCal    int     `json:"n_cal"` // rows that they were calibrated on
+	Seed    uint64  `json:"seed"`
 	// Alpha is the default false-alarm rate of flags, Level the default
 	// probability that an interval covers the target.
-	Alpha, Level float64
+	Alpha float64 `json:"alpha"`
+	Level float64 `json:"level"`
 	// Temperature divides the logits before the softmax; 0 is not fitted, for
 	// want of labels or because they settle none.
-	Temperature float64
+	Temperature float64 `json:"temperature,omitempty"`
 	// OOD are the detector's scores on the calibration rows; it is empty
 	// without a detector.
-	OOD calibrate.Conformal
+	OOD calibrate.Conformal `json:"-"`
 	// Quantiles are the quantile head's predictions on the calibration rows
 	// beside the targets, one per target; nil without a quantile head.
-	Quantiles []calibrate.QuantileCalibration
+	Quantiles []calibrate.QuantileCalibration `json:"-"`
 	// Groups are the groups of the calibration rows, for intervals that are
 	// calibrated group by group, or nil.
-	Groups []string
+	Groups []string `json:"-"`
 }
 
 // Promise says in one sentence what calibrated numbers mean for this bundle.

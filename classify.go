@@ -1,25 +1,27 @@
 package attach
 
 import (
+	"cmp"
 	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-func (out *Prediction) classify(logits blas32.General, temperature float64, sigmoid bool) {
+// classify fills in what logits, if there are any, say of classes.
+func (b *Bundle) classify(out []Prediction, logits blas32.General) {
 	if logits.Cols == 0 {
 		return
 	}
-	if temperature == 0 {
-		temperature = 1
-	}
-	out.Class = make([]int, out.N)
-	out.Confidence = make([]float64, out.N)
-	for i := range out.N {
+	temperature := cmp.Or(b.Calibration.Temperature, 1)
+	for i := range out {
 		row := logits.Data[i*logits.Stride : i*logits.Stride+logits.Cols]
-		out.Class[i], out.Confidence[i] = mostLikely(row, temperature)
-		if sigmoid {
-			out.Confidence[i] = 1 / (1 + math.Exp(-float64(row[out.Class[i]])/temperature))
+		class, confidence := mostLikely(row, temperature)
+		if b.Base.Sigmoid {
+			confidence = 1 / (1 + math.Exp(-float64(row[class])/temperature))
+		}
+		out[i].Class, out[i].Confidence = class, confidence
+		if class < len(b.Base.Classes) {
+			out[i].Name = b.Base.Classes[class]
 		}
 	}
 }

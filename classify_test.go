@@ -27,19 +27,23 @@ func TestNoTemperature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := b.Predict(context.Background(), rows, PredictOptions{})
+	predictor, err := b.Predictor(PredictOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := 1 / (1 + math.Exp(-.5)); b.Calibration.Temperature != 0 || math.Abs(p.Confidence[0]-want) > 1e-6 {
-		t.Errorf("temperature %v, confidence %v, want none and %v", b.Calibration.Temperature, p.Confidence[0], want)
+	p, err := predictor.Predict(context.Background(), Rows{Batch: rows})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 1 / (1 + math.Exp(-.5)); b.Calibration.Temperature != 0 || math.Abs(p[0].Confidence-want) > 1e-6 {
+		t.Errorf("temperature %v, confidence %v, want none and %v", b.Calibration.Temperature, p[0].Confidence, want)
 	}
 
 	b.Base.Sigmoid = true
-	if p, err = b.Predict(context.Background(), rows, PredictOptions{}); err != nil {
+	if p, err = predictor.Predict(context.Background(), Rows{Batch: rows}); err != nil {
 		t.Fatal(err)
 	}
-	if want := 1 / (1 + math.Exp(-1)); math.Abs(p.Confidence[0]-want) > 1e-6 {
-		t.Errorf("confidence of a sigmoid %v, want %v", p.Confidence[0], want)
+	if want := 1 / (1 + math.Exp(-1)); math.Abs(p[0].Confidence-want) > 1e-6 {
+		t.Errorf("confidence of a sigmoid %v, want %v", p[0].Confidence, want)
 	}
 }

@@ -28,13 +28,13 @@ func Example_service() {
 		Features: blas32.General{Rows: 2, Cols: 4, Stride: 4, Data: []float32{0.5, 0.5, 0, 0.1, 9, -8, 7, 6}},
 		Logits:   blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{0.5, 0.5, 6, 6}},
 	}
-	p, err := predictor.Predict(context.Background(), batch)
+	p, err := predictor.Predict(context.Background(), attach.Rows{Batch: batch})
 	if err != nil {
 		log.Fatal(err)
 	}
-	for i := range p.N {
-		fmt.Printf("%.1f in [%.1f, %.1f], p-value %.2f, flag %v\n",
-			p.Value[i*p.Targets], p.Lower[i*p.Targets], p.Upper[i*p.Targets], p.PValue[i], p.Flag[i])
+	for _, row := range p {
+		y := row.Targets[0]
+		fmt.Printf("%.1f in [%.1f, %.1f], p-value %.2f, flag %v\n", y.Value, y.Lower, y.Upper, row.PValue, row.Flag)
 	}
 	// Output:
 	// 0.5 in [-1.4, 2.2], p-value 0.67, flag false
@@ -58,7 +58,7 @@ func ExampleFit() {
 func features() ood.Batch { return blob(1, 100, 8, 3, 0) }
 
 // A bundle whose intervals are calibrated by group is told each row's group.
-func ExamplePredictor_PredictRows() {
+func ExamplePredictor_Predict() {
 	b, err := attach.Open("testdata/v1_groups.attach")
 	if err != nil {
 		log.Fatal(err)
@@ -68,7 +68,7 @@ func ExamplePredictor_PredictRows() {
 		log.Fatal(err)
 	}
 	row := []float32{0.5, 0.5, 0, 0.1}
-	p, err := predictor.PredictRows(context.Background(), attach.Rows{
+	p, err := predictor.Predict(context.Background(), attach.Rows{
 		Batch: ood.Batch{
 			Features: blas32.General{Rows: 3, Cols: 4, Stride: 4, Data: append(append(append([]float32{}, row...), row...), row...)},
 			Logits:   blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{0.5, 0.5, 0.5}},
@@ -78,8 +78,8 @@ func ExamplePredictor_PredictRows() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for i := range p.N {
-		fmt.Printf("[%.1f, %.1f]\n", p.Lower[i], p.Upper[i])
+	for _, row := range p {
+		fmt.Printf("[%.1f, %.1f]\n", row.Targets[0].Lower, row.Targets[0].Upper)
 	}
 	// Output:
 	// [-1.2, 1.8]

@@ -3,6 +3,7 @@ package attach_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -140,11 +141,36 @@ func read(b []byte) (*attach.Bundle, error) {
 	return attach.Read(bytes.NewReader(b), int64(len(b)))
 }
 
-func mustPredict(t testing.TB, b *attach.Bundle, batch ood.Batch, o attach.PredictOptions) *attach.Prediction {
+func mustPredict(t testing.TB, b *attach.Bundle, batch ood.Batch, o attach.PredictOptions) []attach.Prediction {
 	t.Helper()
-	p, err := b.Predict(context.Background(), batch, o)
+	return predictRows(t, b, attach.Rows{Batch: batch}, o)
+}
+
+func predictRows(t testing.TB, b *attach.Bundle, r attach.Rows, o attach.PredictOptions) []attach.Prediction {
+	t.Helper()
+	out, err := predict(b, r, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return out
 }
+
+func predict(b *attach.Bundle, r attach.Rows, o attach.PredictOptions) ([]attach.Prediction, error) {
+	p, err := b.Predictor(o)
+	if err != nil {
+		return nil, err
+	}
+	return p.Predict(context.Background(), r)
+}
+
+// cells are the targets of all rows, one after another.
+func cells(p []attach.Prediction) []attach.Target {
+	var all []attach.Target
+	for _, row := range p {
+		all = append(all, row.Targets...)
+	}
+	return all
+}
+
+// same says that predictions are equal, NaN included.
+func same(a, b []attach.Prediction) bool { return fmt.Sprint(a) == fmt.Sprint(b) }

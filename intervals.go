@@ -52,8 +52,8 @@ func (p *Predictor) calibrate() error {
 }
 
 func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*calibrated, error) {
-	c := &calibrated{alpha: 1 - p.level, targets: targets}
-	if p.joint {
+	c := &calibrated{alpha: 1 - p.o.Level, targets: targets}
+	if p.o.Joint {
 		j, err := calibrate.JointAt(targets, c.alpha)
 		if err != nil {
 			return nil, err
@@ -63,9 +63,9 @@ func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*ca
 	for _, q := range targets {
 		c.reach = append(c.reach, reachOf(q))
 		switch {
-		case p.joint:
-		case p.side != "":
-			o, err := q.Side(p.side, c.alpha)
+		case p.o.Joint:
+		case p.o.Side != "":
+			o, err := q.Side(p.o.Side, c.alpha)
 			if err != nil {
 				return nil, err
 			}
@@ -77,7 +77,7 @@ func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*ca
 			}
 			c.cqr = append(c.cqr, cqr)
 		}
-		if p.samples == 0 {
+		if p.o.Samples == 0 {
 			continue
 		}
 		s, err := q.PredictiveSystem()

@@ -74,16 +74,16 @@ func TestForestIntervals(t *testing.T) {
 	in.QuantileParams = map[string]any{"min_samples_leaf": 20.}
 	b := mustFit(t, in)
 	test := regressor(2, 2000, 1)
-	p := mustPredict(t, b, test.Batch, attach.PredictOptions{})
+	p := cells(mustPredict(t, b, test.Batch, attach.PredictOptions{}))
 	covered, calm, wild := 0.0, 0.0, 0.0
 	for i, y := range test.Targets.Data {
-		if p.Lower[i] <= float64(y) && float64(y) <= p.Upper[i] {
+		if p[i].Lower <= float64(y) && float64(y) <= p[i].Upper {
 			covered++
 		}
 		if x := test.Batch.Features.Data[4*i]; x < -1 {
-			calm = max(calm, p.Upper[i]-p.Lower[i])
+			calm = max(calm, p[i].Upper-p[i].Lower)
 		} else if x > 1.5 {
-			wild = max(wild, p.Upper[i]-p.Lower[i])
+			wild = max(wild, p[i].Upper-p[i].Lower)
 		}
 	}
 	if got := covered / 2000; math.Abs(got-0.9) > 0.04 { // 400 calibration rows: standard error .015
@@ -92,19 +92,6 @@ func TestForestIntervals(t *testing.T) {
 	if wild < 2*calm {
 		t.Errorf("intervals are up to %v wide where targets vary and %v where they do not", wild, calm)
 	}
-}
-
-func predictRows(t *testing.T, b *attach.Bundle, r attach.Rows, o attach.PredictOptions) *attach.Prediction {
-	t.Helper()
-	p, err := b.Predictor(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := p.PredictRows(context.Background(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 // trial is one calibration and fresh rows: what share of them is covered.
@@ -142,7 +129,7 @@ func TestGroupsCover(t *testing.T) {
 			if grouped {
 				in.CalGroups, test.Groups = groupsOf(cal.Batch), groupsOf(test.Batch)
 			}
-			p := predictRows(t, mustFit(t, in), test, attach.PredictOptions{Level: level})
+			p := cells(predictRows(t, mustFit(t, in), test, attach.PredictOptions{Level: level}))
 			rng := rand.New(rand.NewPCG(seed, 77))
 			inside, total := 0.0, 0.0
 			for i, g := range groupsOf(test.Batch) {
@@ -152,7 +139,7 @@ func TestGroupsCover(t *testing.T) {
 				x := float64(test.Features.Data[4*i])
 				// Noise of the calibration rows comes from features of either sign.
 				z := math.Exp(rng.NormFloat64()/2) * rng.NormFloat64()
-				if y := x + z*math.Exp(x); p.Lower[i] <= y && y <= p.Upper[i] {
+				if y := x + z*math.Exp(x); p[i].Lower <= y && y <= p[i].Upper {
 					inside++
 				}
 				total++
@@ -178,12 +165,12 @@ func TestUnseenGroup(t *testing.T) {
 	b := mustFit(t, in)
 	r := attach.Rows{Batch: in.Batch.Slice(0, 2), Groups: []string{"plus", "never"}}
 	for _, o := range []attach.PredictOptions{{Level: 0.5, Samples: 2}, {Level: 0.5, Joint: true}, {Level: 0.5, Side: calibrate.Upper}} {
-		p := predictRows(t, b, r, o)
-		if math.IsInf(p.Upper[0], 1) || !math.IsInf(p.Upper[2], 1) || !math.IsInf(p.Lower[3], -1) {
-			t.Errorf("%+v: intervals from %v to %v", o, p.Lower, p.Upper)
+		p := cells(predictRows(t, b, r, o))
+		if math.IsInf(p[0].Upper, 1) || !math.IsInf(p[2].Upper, 1) || !math.IsInf(p[3].Lower, -1) {
+			t.Errorf("%+v: %+v", o, p)
 		}
-		if o.Samples > 0 && (math.IsInf(p.Samples[0], 0) || !math.IsInf(p.Samples[4], 0)) {
-			t.Errorf("samples %v", p.Samples)
+		if o.Samples > 0 && (math.IsInf(p[0].Samples[0], 0) || !math.IsInf(p[2].Samples[0], 0)) {
+			t.Errorf("samples %v", p)
 		}
 	}
 }
@@ -199,12 +186,12 @@ func TestSidesAndBoxesCover(t *testing.T) {
 			in.CalFraction, in.SkipDetector = 0.5, true
 			test := regressor(seed+1000, 200, 2)
 			p := mustPredict(t, mustFit(t, in), test.Batch, o)
-			for i := range p.N {
-				if o.Side == calibrate.Lower && !math.IsInf(p.Upper[2*i], 1) || o.Side == calibrate.Upper && !math.IsInf(p.Lower[2*i], -1) {
-					t.Fatalf("side %s: [%v, %v]", o.Side, p.Lower[2*i], p.Upper[2*i])
+			for _, c := range cells(p) {
+				if o.Side == calibrate.Lower && !math.IsInf(c.Upper, 1) || o.Side == calibrate.Upper && !math.IsInf(c.Lower, -1) {
+					t.Fatalf("side %s: [%v, %v]", o.Side, c.Lower, c.Upper)
 				}
 			}
-			return covered(p, test)
+			return covered(p, test, o.Joint)
 		}
 	}
 	meanCoverage(t, "lower", want, trial(attach.PredictOptions{Side: calibrate.Lower}))
@@ -236,13 +223,13 @@ func TestSmoothedCovers(t *testing.T) {
 		b, test := mustFit(t, in), draw(seed+1000, 200)
 		for name, o := range kinds {
 			o.Level, o.Seed = level, seed
-			plain[name] = append(plain[name], covered(mustPredict(t, b, test.Batch, o), test))
+			plain[name] = append(plain[name], covered(mustPredict(t, b, test.Batch, o), test, o.Joint))
 			o.Smoothed = true
 			p := mustPredict(t, b, test.Batch, o)
-			smoothed[name] = append(smoothed[name], covered(p, test))
-			for c := range p.Lower {
-				if p.Lower[c] != float64(float32(p.Lower[c])) || p.Upper[c] != float64(float32(p.Upper[c])) {
-					t.Fatalf("[%v, %v]: not float32 numbers", p.Lower[c], p.Upper[c])
+			smoothed[name] = append(smoothed[name], covered(p, test, o.Joint))
+			for _, c := range cells(p) {
+				if c.Lower != float64(float32(c.Lower)) || c.Upper != float64(float32(c.Upper)) {
+					t.Fatalf("[%v, %v]: not float32 numbers", c.Lower, c.Upper)
 				}
 			}
 		}
@@ -260,21 +247,49 @@ func TestSmoothedCovers(t *testing.T) {
 
 // covered is the share of rows whose first target, or all two of a box, are
 // covered.
-func covered(p *attach.Prediction, test attach.Inputs) float64 {
+func covered(p []attach.Prediction, test attach.Inputs, box bool) float64 {
 	inside := 0.0
-	for i := range p.N {
+	for i, row := range p {
 		in := true
-		for c := 2 * i; c < 2*i+2; c++ {
-			y := float64(test.Targets.Data[c])
-			if p.Joint || c == 2*i {
-				in = in && p.Lower[c] <= y && y <= p.Upper[c]
+		for t, c := range row.Targets {
+			y := float64(test.Targets.Data[2*i+t])
+			if box || t == 0 {
+				in = in && c.Lower <= y && y <= c.Upper
 			}
 		}
 		if in {
 			inside++
 		}
 	}
-	return inside / float64(p.N)
+	return inside / float64(len(p))
+}
+
+// stream predicts block by block.
+func stream(t *testing.T, b *attach.Bundle, r attach.Rows, o attach.PredictOptions, rows int) (all []attach.Prediction) {
+	t.Helper()
+	predictor, err := b.Predictor(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := func(yield func(attach.Rows, error) bool) {
+		for first := 0; first < r.Len(); first += rows {
+			end := min(first+rows, r.Len())
+			block := attach.Rows{Batch: r.Slice(first, end)}
+			if r.Groups != nil {
+				block.Groups = r.Groups[first:end]
+			}
+			if !yield(block, nil) {
+				return
+			}
+		}
+	}
+	for p, err := range predictor.Stream(context.Background(), blocks) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	return all
 }
 
 // What is drawn to smooth an interval depends on the seed and the row's number,
@@ -287,20 +302,14 @@ func TestSmoothedDraws(t *testing.T) {
 	r.Groups[99] = "never"
 	o := attach.PredictOptions{Level: .5, Smoothed: true}
 	whole := predictRows(t, b, r, o)
-	if last := whole.Upper[2*99]; !whole.Smoothed || !math.IsInf(last, 1) || math.IsInf(whole.Upper[0], 1) {
-		t.Errorf("smoothed %v, of a group without calibration rows up to %v, of others up to %v", whole.Smoothed, last, whole.Upper[0])
+	if first, last := whole[0].Targets[0].Upper, whole[99].Targets[0].Upper; !math.IsInf(last, 1) || math.IsInf(first, 1) {
+		t.Errorf("of a group without calibration rows up to %v, of others up to %v", last, first)
 	}
-	var upper []float64
-	for first := 0; first < 100; first += 40 {
-		end := min(first+40, 100)
-		block := attach.Rows{Batch: r.Slice(first, end), Groups: r.Groups[first:end], First: first}
-		upper = append(upper, predictRows(t, b, block, o).Upper...)
-	}
-	if !slices.Equal(upper, whole.Upper) {
+	if !same(stream(t, b, r, o, 40), whole) {
 		t.Error("blocks of rows have other intervals")
 	}
 	o.Seed = 1
-	if slices.Equal(predictRows(t, b, r, o).Upper, whole.Upper) {
+	if same(predictRows(t, b, r, o), whole) {
 		t.Error("another seed has the same intervals")
 	}
 }
@@ -314,23 +323,20 @@ func TestSamples(t *testing.T) {
 	test := regressor(2, 1000, 2)
 	o := attach.PredictOptions{Samples: 19, Seed: 5}
 	whole := predictRows(t, b, attach.Rows{Batch: test.Batch}, o)
-	if len(whole.Samples) != 1000*2*19 {
-		t.Fatalf("%d samples", len(whole.Samples))
-	}
-	block := predictRows(t, b, attach.Rows{Batch: test.Batch.Slice(30, 40), First: 30}, o)
-	for i, v := range block.Samples {
-		if !near(v, whole.Samples[30*2*19+i], 1e-5) {
-			t.Fatalf("sample %d of a block is %v, and %v at once", i, v, whole.Samples[30*2*19+i])
+	at := cells(whole)
+	for i, c := range cells(stream(t, b, attach.Rows{Batch: test.Batch}, o, 300)) {
+		if len(c.Samples) != 19 || !near(c.Samples[18], at[i].Samples[18], 1e-5) {
+			t.Fatalf("samples %v of blocks, and %v at once", c.Samples, at[i].Samples)
 		}
 	}
 	o.Seed = 6
-	if other := predictRows(t, b, attach.Rows{Batch: test.Batch}, o); slices.Equal(other.Samples, whole.Samples) {
+	if other := predictRows(t, b, attach.Rows{Batch: test.Batch}, o); same(other, whole) {
 		t.Error("another seed draws the same")
 	}
 	ranks := make([]float64, 20)
 	for i, y := range test.Targets.Data {
 		rank := 0
-		for _, s := range whole.Samples[i*19 : (i+1)*19] {
+		for _, s := range at[i].Samples {
 			if s < float64(y) {
 				rank++
 			}
@@ -398,10 +404,7 @@ func TestIntervalErrors(t *testing.T) {
 		"groups by the dozen": {grouped, attach.PredictOptions{}, attach.Rows{Batch: in.Batch, Groups: names[:12]}, "12 groups for 60 rows"},
 	}
 	for name, tt := range predictions {
-		p, err := tt.b.Predictor(tt.o)
-		if err == nil {
-			_, err = p.PredictRows(context.Background(), tt.r)
-		}
+		_, err := predict(tt.b, tt.r, tt.o)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error is %v, want it to say %q", name, err, tt.want)
 		}

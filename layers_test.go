@@ -58,7 +58,7 @@ func TestLayersThatDoNotFit(t *testing.T) {
 		"infinite":     {nan, "layer 1 has +Inf in row 1, column 2"},
 	} {
 		rows.Layers = c.layers
-		_, err := b.Predict(t.Context(), rows, attach.PredictOptions{})
+		_, err := predict(b, attach.Rows{Batch: rows}, attach.PredictOptions{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}

@@ -15,7 +15,7 @@ import (
 type manifest struct {
 	Format      int             `json:"format"`
 	Library     library         `json:"library"`
-	Model       model           `json:"model"`
+	Model       Base            `json:"model"`
 	Preprocess  json.RawMessage `json:"preprocess,omitempty"`
 	Layout      string          `json:"layout,omitempty"`
 	Detector    *methodEntry    `json:"detector,omitempty"`
@@ -29,20 +29,6 @@ type library struct {
 	Version string `json:"version"`
 }
 
-type model struct {
-	Path    string   `json:"path,omitempty"`
-	SHA256  string   `json:"sha256,omitempty"`
-	Feature string   `json:"feature,omitempty"`
-	Output  string   `json:"output,omitempty"`
-	Task    Task     `json:"task"`
-	Layers  []Layer  `json:"layers,omitempty"`
-	Width   int      `json:"width"`
-	Outputs int      `json:"outputs_width,omitempty"`
-	Classes []string `json:"classes,omitempty"`
-	Columns []string `json:"columns,omitempty"`
-	Sigmoid bool     `json:"sigmoid,omitempty"`
-}
-
 // methodEntry is a fitted method: a detector, or a quantile method.
 type methodEntry struct {
 	Method string         `json:"method"`
@@ -51,17 +37,11 @@ type methodEntry struct {
 }
 
 type calibration struct {
-	HeldOut     HeldOut `json:"held_out,omitempty"`
-	NFit        int     `json:"n_fit"`
-	NCal        int     `json:"n_cal"`
-	Seed        uint64  `json:"seed"`
-	Alpha       float64 `json:"alpha"`
-	Level       float64 `json:"level"`
-	Temperature float64 `json:"temperature,omitempty"`
+	Calibration
 	// QuantileLevels are the columns of calibration/quantiles.npy.
 	QuantileLevels []float64 `json:"quantile_levels,omitempty"`
-	// Groups are the names behind the codes of calibration/groups.npy.
-	Groups []string `json:"groups,omitempty"`
+	// GroupNames are those behind the codes of calibration/groups.npy.
+	GroupNames []string `json:"groups,omitempty"`
 }
 
 type arrayEntry struct {
@@ -175,9 +155,9 @@ func checkClasses(names []string, task Task, outputs int) error {
 }
 
 // layersBounded refuses layers of which a row could not be made.
-func (m model) layersBounded() bool {
+func (b Base) layersBounded() bool {
 	sum := 0
-	for _, l := range m.Layers {
+	for _, l := range b.Layers {
 		if l.Width < 1 || l.Width > rows.MaxWidth-sum {
 			return false
 		}
@@ -201,22 +181,16 @@ func scalars(params map[string]any) error {
 // manifest describes b without its arrays.
 func (b *Bundle) manifest(states map[string]rows.State) manifest {
 	m := manifest{
-		Format:  Format,
-		Library: library{Module: module, Version: b.Library},
-		Model: model{
-			Path: b.Base.Path, SHA256: b.Base.SHA256, Feature: b.Base.Feature, Output: b.Base.Output, Layers: b.Base.Layers,
-			Task: b.Base.Task, Width: b.Base.Width, Outputs: b.Base.Outputs, Classes: b.Base.Classes, Columns: b.Base.Columns, Sigmoid: b.Base.Sigmoid,
-		},
-		Preprocess: b.Preprocess,
-		Layout:     b.Layout,
-		Calibration: calibration{
-			HeldOut: b.Calibration.HeldOut, NFit: b.Calibration.NFit, NCal: b.Calibration.NCal, Seed: b.Calibration.Seed,
-			Alpha: b.Calibration.Alpha, Level: b.Calibration.Level, Temperature: b.Calibration.Temperature,
-		},
+		Format:      Format,
+		Library:     library{Module: module, Version: b.Library},
+		Model:       b.Base,
+		Preprocess:  b.Preprocess,
+		Layout:      b.Layout,
+		Calibration: calibration{Calibration: b.Calibration},
 	}
 	if q := b.Calibration.Quantiles; len(q) > 0 {
 		m.Calibration.QuantileLevels = q[0].Levels
-		m.Calibration.Groups = b.Calibration.groupNames()
+		m.Calibration.GroupNames = b.Calibration.groupNames()
 	}
 	if b.Detector != nil {
 		m.Detector = &methodEntry{Method: b.Detector.Method, Params: b.Detector.Params, State: states[detectorFolder].Params}
@@ -225,12 +199,4 @@ func (b *Bundle) manifest(states map[string]rows.State) manifest {
 		m.Quantiles = &methodEntry{Method: h.Method, Params: h.Params, State: states[quantilesFolder].Params}
 	}
 	return m
-}
-
-// restoredBase is the inverse of manifest for the base model.
-func (m manifest) restoredBase() Base {
-	return Base{
-		Path: m.Model.Path, SHA256: m.Model.SHA256, Feature: m.Model.Feature, Output: m.Model.Output, Layers: m.Model.Layers,
-		Task: m.Model.Task, Width: m.Model.Width, Outputs: m.Model.Outputs, Classes: m.Model.Classes, Columns: m.Model.Columns, Sigmoid: m.Model.Sigmoid,
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"reflect"
 	"testing"
 
 	"github.com/attach-uncertainty/attach"
@@ -84,12 +83,12 @@ func TestDetectorThatRunsTheNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	var absent *ood.NeedError
-	if _, err := stored.Predict(context.Background(), in.Batch, attach.PredictOptions{}); !errors.As(err, &absent) || absent.Need != ood.NeedNetwork {
+	if _, err := predict(stored, attach.Rows{Batch: in.Batch}, attach.PredictOptions{}); !errors.As(err, &absent) || absent.Need != ood.NeedNetwork {
 		t.Errorf("without the network: %v", err)
 	}
 	bare := in.Batch
 	bare.Inputs = nil
-	if _, err := stored.Predict(context.Background(), bare, attach.PredictOptions{Network: in.Network}); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
+	if _, err := predict(stored, attach.Rows{Batch: bare, Network: in.Network}, attach.PredictOptions{}); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
 		t.Errorf("without inputs: %v", err)
 	}
 	in.Batch.Inputs = nil
@@ -124,7 +123,8 @@ func TestLogisticNetwork(t *testing.T) {
 	} {
 		in.Method, in.Params = c.method, c.params
 		p := mustPredict(t, mustFit(t, in), in.Batch, attach.PredictOptions{})
-		for i, got := range p.OODScore {
+		for i, row := range p {
+			got := row.Score
 			z := float64(in.Batch.Logits.Data[i])
 			slope := (c.scalar(z+1e-6) - c.scalar(z-1e-6)) / 2e-6
 			if want := -c.scalar(z) / (math.Abs(slope) * math.Sqrt(8)); !near(got, want, 1e-5) {
@@ -134,7 +134,8 @@ func TestLogisticNetwork(t *testing.T) {
 	}
 	// A step of ε along the signs moves the logit by 8ε, away from 0.
 	in.Method, in.Params = baselines.ODIN, ood.Params{"epsilon": .01, "temperature": 100.}
-	for i, got := range mustPredict(t, mustFit(t, in), in.Batch, attach.PredictOptions{}).OODScore {
+	for i, row := range mustPredict(t, mustFit(t, in), in.Batch, attach.PredictOptions{}) {
+		got := row.Score
 		z := math.Abs(float64(in.Batch.Logits.Data[i])) + .08
 		if want := -1 / (1 + math.Exp(-z/100)); math.Abs(got-want) > 1e-8 {
 			t.Errorf("ODIN row %d: %v, want %v", i, got, want)
@@ -148,7 +149,7 @@ func TestLogisticNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := mustPredict(t, b, in.Batch, attach.PredictOptions{})
-		if !reflect.DeepEqual(mustPredict(t, stored, in.Batch, attach.PredictOptions{Network: in.Network}), want) {
+		if !same(predictRows(t, stored, attach.Rows{Batch: in.Batch, Network: in.Network}, attach.PredictOptions{}), want) {
 			t.Errorf("%s: scores differ after reading", m.Name)
 		}
 	}

@@ -248,7 +248,7 @@ func (b *Bundle) consistent() (err error) {
 		if b.RunsNetwork() {
 			p.scorer = nil // which has no network to fit together with here
 		}
-		_, err = p.PredictRows(context.Background(), row)
+		_, err = p.Predict(context.Background(), row)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: its parts do not fit together: %w", ErrDamaged, err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"math"
 
 	"github.com/attach-uncertainty/attach/baselines"
@@ -38,88 +39,75 @@ type PredictOptions struct {
 	// row's number, chooses them. Draws of different targets are independent of each other.
 	Samples int
 	Seed    uint64
-	// Network is the base network, for a bundle whose detector runs it: the
-	// rows to predict then carry Inputs. See Bundle.RunsNetwork.
-	Network ood.Network
 }
 
 // MaxSamples bounds PredictOptions.Samples, and with it the memory of a block
 // of rows.
 const MaxSamples = 100_000
 
-// Prediction is what a bundle says about N rows. Matrices are row-major; what
-// the bundle or the batch cannot give is nil.
+// Prediction is what a bundle says of one row.
 type Prediction struct {
-	N       int
-	Targets int // regression targets, 0 for a classifier
+	// Class is the index of the largest logit of a classifier, Name its name if
+	// the bundle has one, and Confidence its probability under the softmax of
+	// logits over temperature (or their sigmoid, where Base.Sigmoid says so). A
+	// classifier with one output is read as a logistic one: class 1 where the
+	// logit is positive. Class is -1 where there are no classes or no logits.
+	Class      int
+	Name       string
+	Confidence float64
 
-	// Class is the index of the largest logit, Confidence its probability
-	// under the softmax of logits over temperature (or their sigmoid, where
-	// Base.Sigmoid says so). A classifier with one
-	// output is read as a logistic one: class 1 where the logit is positive.
-	Class      []int
-	Confidence []float64
+	Targets []Target // of a regressor
 
-	Value  []float64 // N×Targets, what the network itself predicts
-	Median []float64 // N×Targets, the head's median
-	// Lower and Upper are N×Targets: the head's central interval, conformalized,
-	// so that each target on its own, or with Joint all targets of a row, is
-	// covered with probability Level under the condition that
-	// Calibration.Promise states. They are ±Inf where calibration rows, or those
-	// of the row's group, are too few for Level; with a Side the other end is.
+	// Score is higher where the row is more likely out-of-domain, and NaN without
+	// a detector. PValue is its conformal p-value, or 1: among rows like the
+	// calibration rows, at most a share p has a p-value of p or less. Flag says
+	// that it is at most Alpha.
+	Score, PValue float64
+	Flag          bool
+}
+
+// Target is what a bundle says of one target of a row; NaN is what the bundle or
+// the row cannot give.
+type Target struct {
+	Value  float64 // what the network itself predicts
+	Median float64 // the head's median
+	// Lower and Upper are the head's central interval, conformalized, so that each
+	// target on its own, or with Joint all targets of a row, is covered with
+	// probability Level under the condition that Calibration.Promise states. They
+	// are ±Inf where calibration rows, or those of the row's group, are too few for
+	// Level; with a Side the other end is.
 	// Where features are so large that the head's quantiles overflow, or round
 	// to one, nothing is known of the target: the interval is endless, quantiles
-	// but the median and Samples are ±Inf, and OODScore is +Inf.
+	// but the median and Samples are ±Inf, and the row's Score is +Inf.
 	// A target is covered if Lower ≤ target ≤ Upper. Smoothed ends are float32
 	// numbers, as targets are, and Lower > Upper says that an interval is empty.
-	Lower, Upper []float64
-	Level        float64
-	Side         calibrate.Side // of the end that Lower or Upper has, or empty
-	Joint        bool
-	Smoothed     bool
-	// Samples is N×Targets×PredictOptions.Samples, drawn as
-	// calibrate.Distribution.Sample says; ±Inf for a row of a group without
-	// calibration rows.
-	Samples []float64
-	// Quantiles is N×Targets×len(Levels): the head's own quantiles, without
-	// conformalization, which applies to the central interval only. They
-	// never cross.
+	Lower, Upper float64
+	// Quantiles are the head's own at PredictOptions.Levels, without
+	// conformalization, which applies to the central interval only. They never
+	// cross.
 	Quantiles []float64
-	Levels    []float64
-
-	OODScore []float64 // higher is more likely out-of-domain
-	// PValue is the conformal p-value of OODScore: among rows like the
-	// calibration rows, at most a share p has a p-value of p or less.
-	PValue []float64
-	Flag   []bool // PValue ≤ Alpha
-	Alpha  float64
+	// Samples are drawn as calibrate.Distribution.Sample says; ±Inf for a row of
+	// a group without calibration rows.
+	Samples []float64
 }
 
 // Rows are rows to predict for.
 type Rows struct {
+	// Batch needs the parts that Fit was given: features always, logits for
+	// classes, values and methods that use them, Base.Layers where it names any.
 	ood.Batch
 	// Groups names the group of each row, for a bundle whose intervals are
 	// calibrated by group. See Calibration.Groups.
 	Groups []string
-	// First is the number of the first row, which what is drawn depends on: it is 0
-	// but where rows come block by block.
-	First int
-}
+	// Network is the base network, for a bundle whose detector runs it: the rows
+	// then carry Inputs. See Bundle.RunsNetwork.
+	Network ood.Network
 
-// Predict predicts for the rows of batch, which needs the parts that Fit was
-// given: features always, logits for Class, Value and methods that use them,
-// Base.Layers where it names any.
-// To predict block by block, make one Predictor.
-func (b *Bundle) Predict(ctx context.Context, batch ood.Batch, o PredictOptions) (*Prediction, error) {
-	p, err := b.Predictor(o)
-	if err != nil {
-		return nil, err
-	}
-	return p.Predict(ctx, batch)
+	first int // number of the first row, which what is drawn depends on
 }
 
 // RunsNetwork says that the detector scores by running the base network, so
-// that prediction needs PredictOptions.Network and rows with Inputs.
+// that prediction needs Rows.Network and rows with Inputs.
 func (b *Bundle) RunsNetwork() bool {
 	return b.Detector != nil && b.Detector.Scorer.RunsNetwork()
 }
@@ -127,51 +115,34 @@ func (b *Bundle) RunsNetwork() bool {
 // Predictor predicts block after block with one choice of levels. It is safe
 // for concurrent use.
 type Predictor struct {
-	bundle       *Bundle
-	levels       []float64
-	level, alpha float64
-	side         calibrate.Side
-	joint        bool
-	smoothed     bool
-	samples      int
-	seed         uint64
-	banded       []float64              // levels that intervals are interpolated between
-	calibrated   map[string]*calibrated // by group, "" where there are none; nil without a calibration
-	unseen       *calibrated            // of a group without calibration rows
-	scorer       *ood.Scorer            // of the detector, bound to the network, or nil
+	bundle     *Bundle
+	o          PredictOptions         // with the bundle's Level and Alpha in place of 0
+	banded     []float64              // levels that intervals are interpolated between
+	calibrated map[string]*calibrated // by group, "" where there are none; nil without a calibration
+	unseen     *calibrated            // of a group without calibration rows
+	scorer     *ood.Scorer            // of the detector, or nil
 }
 
 // Predictor prepares prediction: levels are checked and calibrated once.
 func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
-	p := &Predictor{
-		bundle: b, levels: o.Levels, level: o.Level, alpha: o.Alpha,
-		side: o.Side, joint: o.Joint, smoothed: o.Smoothed, samples: o.Samples, seed: o.Seed,
-	}
 	if err := b.checkIntervals(o); err != nil {
 		return nil, err
 	}
-	if b.Detector != nil {
-		p.scorer = b.Detector.Scorer
-		if o.Network != nil {
-			p.scorer = p.scorer.Bind(b.Base.pairNetwork(o.Network))
-		}
-	}
-	if p.level == 0 {
-		p.level = b.Calibration.Level
-	}
-	if p.alpha == 0 {
-		p.alpha = b.Calibration.Alpha
-	}
-	if err := checkLevels(p.level, p.alpha); err != nil {
+	o.Level, o.Alpha = cmp.Or(o.Level, b.Calibration.Level), cmp.Or(o.Alpha, b.Calibration.Alpha)
+	if err := checkLevels(o.Level, o.Alpha); err != nil {
 		return nil, err
 	}
-	for _, l := range p.levels {
+	for _, l := range o.Levels {
 		if !(l > 0 && l < 1) {
 			return nil, fmt.Errorf("quantile level %v is not between 0 and 1", l)
 		}
 	}
-	if len(p.levels) > 0 && b.Quantiles == nil {
+	if len(o.Levels) > 0 && b.Quantiles == nil {
 		return nil, fmt.Errorf("the bundle has no quantile head: quantiles need one that was fitted for regression")
+	}
+	p := &Predictor{bundle: b, o: o}
+	if b.Detector != nil {
+		p.scorer = b.Detector.Scorer
 	}
 	return p, p.calibrate()
 }
@@ -186,15 +157,35 @@ func checkLevels(level, alpha float64) error {
 	return nil
 }
 
-// Predict predicts for the rows of batch. A *rows.NotFiniteError counts rows
-// from the start of the batch; an *ood.NeedError says what the detector needs and
-// the rows lack.
-func (p *Predictor) Predict(ctx context.Context, batch ood.Batch) (*Prediction, error) {
-	return p.PredictRows(ctx, Rows{Batch: batch})
+// Stream predicts for one block of rows after another, and yields a prediction a
+// row, in order. The first error, of the rows or of a prediction, ends it. What
+// is drawn for a row does not depend on how rows are cut to blocks.
+func (p *Predictor) Stream(ctx context.Context, blocks iter.Seq2[Rows, error]) iter.Seq2[Prediction, error] {
+	return func(yield func(Prediction, error) bool) {
+		done := 0
+		for r, err := range blocks {
+			var all []Prediction
+			if err == nil {
+				r.first = done
+				all, err = p.Predict(ctx, r)
+			}
+			if err != nil {
+				yield(Prediction{}, err)
+				return
+			}
+			for _, one := range all {
+				if !yield(one, nil) {
+					return
+				}
+			}
+			done += len(all)
+		}
+	}
 }
 
-// PredictRows predicts for rows that have groups or are a later block.
-func (p *Predictor) PredictRows(ctx context.Context, r Rows) (_ *Prediction, err error) {
+// Predict predicts for each of the rows. A *rows.NotFiniteError counts them from
+// 0; an *ood.NeedError says what the detector needs and they lack.
+func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -202,14 +193,18 @@ func (p *Predictor) PredictRows(ctx context.Context, r Rows) (_ *Prediction, err
 		return nil, err
 	}
 	r.Batch = p.bundle.Base.pairLogits(r.Batch)
-	out := &Prediction{N: r.Len()}
+	out := make([]Prediction, r.Len())
+	for i := range out {
+		out[i] = Prediction{Class: -1, Score: math.NaN(), PValue: 1}
+	}
 	var unknown []bool
+	var err error
 	if p.bundle.Base.Task == Classification {
-		out.classify(r.Logits, p.bundle.Calibration.Temperature, p.bundle.Base.Sigmoid)
+		p.bundle.classify(out, r.Logits)
 	} else if unknown, err = p.regress(out, r); err != nil {
 		return nil, err
 	}
-	if err := p.detect(ctx, out, r.Batch, unknown); err != nil {
+	if err := p.detect(ctx, out, r, unknown); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -259,15 +254,19 @@ func (b *Bundle) checkLayers(batch ood.Batch) error {
 
 // detect scores the rows; unknown, or nil, says of which the quantile head
 // knows nothing.
-func (p *Predictor) detect(ctx context.Context, out *Prediction, batch ood.Batch, unknown []bool) error {
+func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknown []bool) error {
 	if p.scorer == nil {
 		return nil
 	}
-	scores, err := p.scorer.Score(ctx, nil, batch)
+	scorer := p.scorer
+	if r.Network != nil {
+		scorer = scorer.Bind(p.bundle.Base.pairNetwork(r.Network))
+	}
+	scores, err := scorer.Score(ctx, nil, r.Batch)
 	if err != nil {
 		name := p.bundle.Detector.Method
 		if m, ok := baselines.ByName(name); ok {
-			err = cmp.Or(m.CheckBatch(batch), err)
+			err = cmp.Or(m.CheckBatch(r.Batch), err)
 		}
 		return fmt.Errorf("detector %s: %w", name, err)
 	}
@@ -276,17 +275,14 @@ func (p *Predictor) detect(ctx context.Context, out *Prediction, batch ood.Batch
 		if math.IsNaN(v) || unknown != nil && unknown[i] {
 			scores[i] = math.Inf(1)
 		}
+		out[i].Score = scores[i]
 	}
-	out.OODScore = scores
 	c := p.bundle.Calibration.OOD
 	if len(c.Scores) == 0 {
 		return nil
 	}
-	out.Alpha = p.alpha
-	out.PValue = c.PValues(nil, scores)
-	out.Flag = make([]bool, len(scores))
-	for i, v := range out.PValue {
-		out.Flag[i] = v <= p.alpha
+	for i, v := range c.PValues(nil, scores) {
+		out[i].PValue, out[i].Flag = v, v <= p.o.Alpha
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func TestClassAndConfidence(t *testing.T) {
 			temperature = 1
 		}
 		p := mustPredict(t, b, in.Batch, attach.PredictOptions{})
-		for i := range p.N {
+		for i := range p {
 			var sum float64
 			probability := make([]float64, 3)
 			for j := range probability {
@@ -43,9 +43,9 @@ func TestClassAndConfidence(t *testing.T) {
 				sum += probability[j]
 			}
 			best := slices.Index(probability, slices.Max(probability))
-			if p.Class[i] != best || !near(p.Confidence[i], probability[best]/sum, 1e-12) {
+			if p[i].Class != best || p[i].Name != in.Base.Classes[best] || !near(p[i].Confidence, probability[best]/sum, 1e-12) {
 				t.Fatalf("row %d at temperature %v: class %d with %v, want %d with %v",
-					i, temperature, p.Class[i], p.Confidence[i], best, probability[best]/sum)
+					i, temperature, p[i].Class, p[i].Confidence, best, probability[best]/sum)
 			}
 		}
 	}
@@ -66,7 +66,11 @@ func TestOneLogitIsLogistic(t *testing.T) {
 	}
 	b.Calibration.Temperature = 0
 	p := mustPredict(t, b, in.Batch, attach.PredictOptions{})
-	if least, most := slices.Index(p.OODScore, slices.Min(p.OODScore)), slices.Index(p.OODScore, slices.Max(p.OODScore)); least != 0 || most != 20 {
+	var scores []float64
+	for _, row := range p {
+		scores = append(scores, row.Score)
+	}
+	if least, most := slices.Index(scores, slices.Min(scores)), slices.Index(scores, slices.Max(scores)); least != 0 || most != 20 {
 		t.Errorf("entropy is least at row %d and largest at %d, want 0 and 20", least, most)
 	}
 	for i, z := range in.Batch.Logits.Data {
@@ -75,8 +79,8 @@ func TestOneLogitIsLogistic(t *testing.T) {
 		if z > 0 {
 			class, confidence = 1, one
 		}
-		if p.Class[i] != class || !near(p.Confidence[i], confidence, 1e-12) {
-			t.Errorf("logit %v: class %d with %v, want %d with %v", z, p.Class[i], p.Confidence[i], class, confidence)
+		if p[i].Class != class || !near(p[i].Confidence, confidence, 1e-12) {
+			t.Errorf("logit %v: class %d with %v, want %d with %v", z, p[i].Class, p[i].Confidence, class, confidence)
 		}
 	}
 }
@@ -87,23 +91,23 @@ func TestPValuesCountCalibrationScores(t *testing.T) {
 	batch := blob(9, 50, 8, 3, 0.5)
 	p := mustPredict(t, b, batch, attach.PredictOptions{Alpha: 0.3})
 	flags := 0
-	for i, s := range p.OODScore {
+	for i, row := range p {
 		atLeast := 0
 		for _, c := range b.Calibration.OOD.Scores {
-			if c >= s {
+			if c >= row.Score {
 				atLeast++
 			}
 		}
 		want := float64(1+atLeast) / float64(1+b.Calibration.NCal)
-		if p.PValue[i] != want || p.Flag[i] != (want <= 0.3) {
-			t.Errorf("row %d: p-value %v, flag %v; want %v", i, p.PValue[i], p.Flag[i], want)
+		if row.PValue != want || row.Flag != (want <= 0.3) {
+			t.Errorf("row %d: p-value %v, flag %v; want %v", i, row.PValue, row.Flag, want)
 		}
-		if p.Flag[i] {
+		if row.Flag {
 			flags++
 		}
 	}
-	if flags == 0 || flags == len(p.Flag) {
-		t.Errorf("%d of %d rows are flagged: the test says nothing", flags, len(p.Flag))
+	if flags == 0 || flags == len(p) {
+		t.Errorf("%d of %d rows are flagged: the test says nothing", flags, len(p))
 	}
 }
 
@@ -115,12 +119,12 @@ func TestFarRowsAreFlagged(t *testing.T) {
 	share := func(batch ood.Batch) float64 {
 		p := mustPredict(t, b, batch, attach.PredictOptions{})
 		n := 0.0
-		for _, f := range p.Flag {
-			if f {
+		for _, row := range p {
+			if row.Flag {
 				n++
 			}
 		}
-		return n / float64(p.N)
+		return n / float64(len(p))
 	}
 	if far := share(blob(5, 500, 8, 3, 20)); far < 0.9 {
 		t.Errorf("%v of far rows are flagged", far)
@@ -144,14 +148,14 @@ func TestIntervalsCover(t *testing.T) {
 			in.SkipDetector = true
 			b := mustFit(t, in)
 			test := regressor(seed+1000, fresh, 2)
-			p := mustPredict(t, b, test.Batch, attach.PredictOptions{Level: level})
+			p := cells(mustPredict(t, b, test.Batch, attach.PredictOptions{Level: level}))
 			inside := 0.0
 			for i, y := range test.Targets.Data {
-				if p.Lower[i] <= float64(y) && float64(y) <= p.Upper[i] {
+				if p[i].Lower <= float64(y) && float64(y) <= p[i].Upper {
 					inside++
 				}
 			}
-			shares = append(shares, inside/float64(len(p.Lower)))
+			shares = append(shares, inside/float64(len(p)))
 		}
 		mean, sd := moments(shares)
 		n := rows / 2.0
@@ -181,13 +185,13 @@ func TestTooFewCalibrationRows(t *testing.T) {
 		t.Fatalf("%d calibration rows, want 10", b.Calibration.NCal)
 	}
 	p := mustPredict(t, b, in.Batch, attach.PredictOptions{Level: 0.95})
-	for i := range p.N {
-		if !math.IsInf(p.Lower[i], -1) || !math.IsInf(p.Upper[i], 1) || p.Flag[i] {
-			t.Fatalf("row %d: [%v, %v], flag %v; want all of the line and no flag", i, p.Lower[i], p.Upper[i], p.Flag[i])
+	for i, row := range p {
+		if !math.IsInf(row.Targets[0].Lower, -1) || !math.IsInf(row.Targets[0].Upper, 1) || row.Flag {
+			t.Fatalf("row %d: %+v; want all of the line and no flag", i, row)
 		}
 	}
 	p = mustPredict(t, b, in.Batch, attach.PredictOptions{Level: 0.9})
-	if math.IsInf(p.Lower[0], 0) || math.IsInf(p.Upper[0], 0) {
+	if math.IsInf(p[0].Targets[0].Lower, 0) || math.IsInf(p[0].Targets[0].Upper, 0) {
 		t.Error("ten calibration rows are enough for a level of .9")
 	}
 }
@@ -196,26 +200,26 @@ func TestQuantilesAndValue(t *testing.T) {
 	in := regressor(1, 100, 2)
 	b := mustFit(t, in)
 	levels := []float64{0.9, 0.1, 0.5, 0.025}
-	p := mustPredict(t, b, in.Batch, attach.PredictOptions{Levels: levels})
+	p := cells(mustPredict(t, b, in.Batch, attach.PredictOptions{Levels: levels}))
 	want := b.Quantiles.Regressor.Quantiles(in.Batch.Features, levels)
 	for i, v := range want.Data {
-		if p.Quantiles[i] != float64(v) {
-			t.Fatalf("quantile %d is %v, want the head's %v", i, p.Quantiles[i], v)
+		if p[i/4].Quantiles[i%4] != float64(v) {
+			t.Fatalf("quantile %d is %v, want the head's %v", i, p[i/4].Quantiles[i%4], v)
 		}
 	}
 	for i, v := range in.Batch.Logits.Data {
-		if p.Value[i] != float64(v) {
-			t.Fatalf("value %d is %v, want the network's %v", i, p.Value[i], v)
+		if p[i].Value != float64(v) {
+			t.Fatalf("value %d is %v, want the network's %v", i, p[i].Value, v)
 		}
-		if p.Median[i] != p.Quantiles[4*i+2] {
-			t.Fatalf("median %d is %v, want the quantile at .5, %v", i, p.Median[i], p.Quantiles[4*i+2])
+		if p[i].Median != p[i].Quantiles[2] {
+			t.Fatalf("median %d is %v, want the quantile at .5, %v", i, p[i].Median, p[i].Quantiles[2])
 		}
-		if !(p.Lower[i] <= p.Upper[i]) {
-			t.Fatalf("interval %d is [%v, %v]", i, p.Lower[i], p.Upper[i])
+		if !(p[i].Lower <= p[i].Upper) {
+			t.Fatalf("interval %d is [%v, %v]", i, p[i].Lower, p[i].Upper)
 		}
 	}
-	if p.Targets != 2 || p.Level != attach.DefaultLevel || p.Alpha != attach.DefaultAlpha {
-		t.Errorf("targets %d, level %v, alpha %v", p.Targets, p.Level, p.Alpha)
+	if len(p) != 2*100 {
+		t.Errorf("%d targets of 100 rows", len(p))
 	}
 }
 
@@ -231,19 +235,20 @@ func TestBlocks(t *testing.T) {
 	}
 	for lo := 0; lo < 100; lo += 30 {
 		hi := min(lo+30, 100)
-		p, err := predictor.Predict(context.Background(), in.Batch.Slice(lo, hi))
+		p, err := predictor.Predict(context.Background(), attach.Rows{Batch: in.Batch.Slice(lo, hi)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range p.N {
-			if !near(p.OODScore[i], whole.OODScore[lo+i], 1e-6) || !near(p.Lower[i], whole.Lower[lo+i], 1e-5) ||
-				!near(p.Quantiles[i], whole.Quantiles[lo+i], 1e-5) {
+		for i, row := range p {
+			want := whole[lo+i]
+			if !near(row.Score, want.Score, 1e-6) || !near(row.Targets[0].Lower, want.Targets[0].Lower, 1e-5) ||
+				!near(row.Targets[0].Quantiles[0], want.Targets[0].Quantiles[0], 1e-5) {
 				t.Fatalf("row %d differs from the prediction at once", lo+i)
 			}
 		}
 	}
-	empty, err := predictor.Predict(context.Background(), in.Batch.Slice(0, 0))
-	if err != nil || empty.N != 0 {
+	empty, err := predictor.Predict(context.Background(), attach.Rows{Batch: in.Batch.Slice(0, 0)})
+	if err != nil || len(empty) != 0 {
 		t.Errorf("an empty block gives %v, %v", empty, err)
 	}
 }
@@ -277,19 +282,23 @@ func TestPredictErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := tt.b.Predict(context.Background(), tt.batch, tt.o)
+			_, err := predict(tt.b, attach.Rows{Batch: tt.batch}, tt.o)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error is %v, want it to say %q", err, tt.want)
 			}
 		})
 	}
 	var notFinite *rows.NotFiniteError
-	if _, err := classes.Predict(context.Background(), broken, attach.PredictOptions{}); !errors.As(err, &notFinite) || notFinite.Row != 3 {
+	if _, err := predict(classes, attach.Rows{Batch: broken}, attach.PredictOptions{}); !errors.As(err, &notFinite) || notFinite.Row != 3 {
 		t.Errorf("error is %v, want a *rows.NotFiniteError at row 3", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := classes.Predict(ctx, good, attach.PredictOptions{}); !errors.Is(err, context.Canceled) {
+	predictor, err := classes.Predictor(attach.PredictOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := predictor.Predict(ctx, attach.Rows{Batch: good}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want %v", err, context.Canceled)
 	}
 }

@@ -141,18 +141,13 @@ func (m manifest) restore(states map[string]rows.State) (*Bundle, error) {
 			}
 		}
 	}
-	b := &Bundle{Library: m.Library.Version, Base: m.restoredBase(), Layout: m.Layout}
+	b := &Bundle{Library: m.Library.Version, Base: m.Model, Layout: m.Layout, Calibration: m.Calibration.Calibration}
 	if m.Preprocess != nil {
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, m.Preprocess); err != nil {
 			return nil, fmt.Errorf("%w: preprocess: %w", ErrDamaged, err)
 		}
 		b.Preprocess = compact.Bytes()
-	}
-	c := m.Calibration
-	b.Calibration = Calibration{
-		HeldOut: c.HeldOut, NFit: c.NFit, NCal: c.NCal, Seed: c.Seed,
-		Alpha: c.Alpha, Level: c.Level, Temperature: c.Temperature,
 	}
 	var err error
 	if b.Detector, err = m.restoredDetector(states[detectorFolder].Arrays); err != nil {
@@ -161,7 +156,7 @@ func (m manifest) restore(states map[string]rows.State) (*Bundle, error) {
 	if b.Quantiles, err = m.restoredQuantiles(states); err != nil {
 		return nil, err
 	}
-	if err := b.Calibration.restore(states[calibrationFolder], c.QuantileLevels, c.Groups); err != nil {
+	if err := b.Calibration.restore(states[calibrationFolder], m.Calibration.QuantileLevels, m.Calibration.GroupNames); err != nil {
 		return nil, err
 	}
 	if err := b.checkParts(); err != nil {

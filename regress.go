@@ -95,58 +95,62 @@ func endless(level, median float64) float64 {
 
 // regress also returns which rows have a target of which the quantile head knows
 // nothing.
-func (p *Predictor) regress(out *Prediction, r Rows) (unknown []bool, err error) {
-	if r.HasLogits() {
-		out.Targets = r.Logits.Cols
-		out.Value = float64s(r.Logits)
+func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error) {
+	grouped := p.bundle.Calibration.Groups != nil
+	switch {
+	case p.bundle.Quantiles == nil:
+	case grouped && len(r.Groups) != r.Len():
+		return nil, fmt.Errorf("the bundle's intervals are calibrated by group, and there are %d groups for %d rows", len(r.Groups), r.Len())
+	case !grouped && r.Groups != nil:
+		return nil, errors.New("the rows have groups, and the bundle's intervals are not calibrated by group")
+	}
+	targets := r.Logits.Cols
+	var q heads.Quantiles
+	if head := p.bundle.Quantiles; head != nil {
+		q = head.Regressor.Quantiles(r.Features, slices.Concat(p.banded, []float64{.5}, p.o.Levels))
+		if r.HasLogits() && targets != q.Targets {
+			return nil, fmt.Errorf("the rows have %d logits, and the quantile head predicts %d targets", targets, q.Targets)
+		}
+		targets = q.Targets
+	}
+	slab, nan := make([]Target, len(out)*targets), math.NaN()
+	for i := range out {
+		out[i].Targets = slab[i*targets : (i+1)*targets : (i+1)*targets]
+		for t := range out[i].Targets {
+			one := &out[i].Targets[t]
+			*one = Target{Value: nan, Median: nan, Lower: nan, Upper: nan}
+			if r.HasLogits() {
+				one.Value = float64(r.Logits.Data[i*r.Logits.Stride+t])
+			}
+		}
 	}
 	if p.bundle.Quantiles == nil {
 		return nil, nil
 	}
-	return p.quantiles(out, r)
+	return p.quantiles(out, r, q), nil
 }
 
-func float64s(m blas32.General) []float64 {
-	out := make([]float64, 0, m.Rows*m.Cols)
-	for i := range m.Rows {
-		for _, v := range m.Data[i*m.Stride : i*m.Stride+m.Cols] {
-			out = append(out, float64(v))
-		}
-	}
-	return out
-}
-
-// quantiles fills in what the quantile head predicts.
-func (p *Predictor) quantiles(out *Prediction, r Rows) (unknown []bool, err error) {
-	if grouped := p.bundle.Calibration.Groups != nil; grouped && len(r.Groups) != r.Len() {
-		return nil, fmt.Errorf("the bundle's intervals are calibrated by group, and there are %d groups for %d rows", len(r.Groups), r.Len())
-	} else if !grouped && r.Groups != nil {
-		return nil, errors.New("the rows have groups, and the bundle's intervals are not calibrated by group")
-	}
-	levels := slices.Concat(p.banded, []float64{0.5}, p.levels)
-	q := p.bundle.Quantiles.Regressor.Quantiles(r.Features, levels)
-	if r.HasLogits() && r.Logits.Cols != q.Targets {
-		return nil, fmt.Errorf("the rows have %d logits, and the quantile head predicts %d targets", r.Logits.Cols, q.Targets)
-	}
-	out.Targets, out.Level, out.Levels = q.Targets, p.level, p.levels
-	out.Side, out.Joint, out.Smoothed = p.side, p.joint, p.smoothed
-	cells := q.Rows * q.Targets
-	out.Median = make([]float64, 0, cells)
-	if len(p.levels) > 0 {
-		out.Quantiles = make([]float64, 0, cells*len(p.levels))
-	}
+// quantiles fills in what the quantile head predicts, q.
+func (p *Predictor) quantiles(out []Prediction, r Rows, q heads.Quantiles) (unknown []bool) {
+	samples := 0
 	if p.calibrated != nil {
-		out.Lower, out.Upper = make([]float64, cells), make([]float64, cells)
-		if p.samples > 0 {
-			out.Samples = make([]float64, cells*p.samples)
-		}
+		samples = p.o.Samples
 	}
+	numbers := make([]float64, len(out)*q.Targets*(len(p.o.Levels)+samples))
+	take := func(n int) (part []float64) {
+		if n > 0 {
+			part, numbers = numbers[:n:n], numbers[n:]
+		}
+		return part
+	}
+	bands, known := make([][]float32, q.Targets), make([]bool, q.Targets)
+	lower, upper := make([]float64, q.Targets), make([]float64, q.Targets)
 	var tau []float64
-	if p.smoothed {
+	if p.o.Smoothed {
 		tau = make([]float64, q.Targets)
 	}
-	unknown = make([]bool, q.Rows)
-	for i := range q.Rows {
+	unknown = make([]bool, len(out))
+	for i := range out {
 		group := ""
 		if r.Groups != nil {
 			group = r.Groups[i]
@@ -155,44 +159,44 @@ func (p *Predictor) quantiles(out *Prediction, r Rows) (unknown []bool, err erro
 		if c == nil {
 			c = p.unseen
 		}
-		bands, known := make([][]float32, q.Targets), make([]bool, q.Targets)
-		for t := range bands {
-			row := q.Row(i, t)
-			bands[t] = row[:len(p.banded)]
+		draw := uint64((r.first + i) * q.Targets)
+		for t := range q.Targets {
+			row, one := q.Row(i, t), &out[i].Targets[t]
 			reach := math.MaxFloat32
 			if c != nil {
 				reach = c.reach[t]
 			}
-			known[t] = within(row, reach)
+			bands[t], known[t] = row[:len(p.banded)], within(row, reach)
 			unknown[i] = unknown[i] || !known[t]
+			one.Quantiles = take(len(p.o.Levels))
 			for l, v := range row[len(p.banded):] {
-				level, value := levels[len(p.banded)+l], float64(v)
+				value := float64(v)
 				if !known[t] {
-					value = endless(level, value)
+					value = endless(q.Levels[len(p.banded)+l], value)
 				}
 				if l == 0 {
-					out.Median = append(out.Median, value)
+					one.Median = value
 				} else {
-					out.Quantiles = append(out.Quantiles, value)
+					one.Quantiles[l-1] = value
 				}
 			}
 		}
 		if c == nil {
 			continue
 		}
-		first, end := i*q.Targets, (i+1)*q.Targets
-		draw := uint64((r.First + i) * q.Targets)
 		for t := range tau {
-			tau[t] = calibrate.Tau(p.seed, draw+uint64(t))
+			tau[t] = calibrate.Tau(p.o.Seed, draw+uint64(t))
 		}
-		c.interval(out.Lower[first:end], out.Upper[first:end], bands, tau)
+		c.interval(lower, upper, bands, tau)
 		for t := range q.Targets {
-			at := (first + t) * p.samples
-			c.sample(out.Samples[at:at+p.samples], bands[t], t, known[t], p.seed, draw+uint64(t))
+			one := &out[i].Targets[t]
+			one.Lower, one.Upper = lower[t], upper[t]
 			if !known[t] {
-				out.Lower[first+t], out.Upper[first+t] = math.Inf(-1), math.Inf(1)
+				one.Lower, one.Upper = math.Inf(-1), math.Inf(1)
 			}
+			one.Samples = take(samples)
+			c.sample(one.Samples, bands[t], t, known[t], p.o.Seed, draw+uint64(t))
 		}
 	}
-	return unknown, nil
+	return unknown
 }

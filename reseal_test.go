@@ -3,7 +3,6 @@ package attach_test
 import (
 	"archive/zip"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -281,13 +280,13 @@ func TestResealedNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := b.Predict(context.Background(), in.Batch, attach.PredictOptions{Alpha: .2})
+	p, err := predict(b, attach.Rows{Batch: in.Batch}, attach.PredictOptions{Alpha: .2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, score := range p.OODScore {
-		if math.IsNaN(score) || math.IsInf(score, 1) && !p.Flag[i] {
-			t.Errorf("row %d has the score %v, and flag %v", i, score, p.Flag[i])
+	for i, row := range p {
+		if math.IsNaN(row.Score) || math.IsInf(row.Score, 1) && !row.Flag {
+			t.Errorf("row %d has the score %v, and flag %v", i, row.Score, row.Flag)
 		}
 	}
 }

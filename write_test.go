@@ -60,7 +60,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 			o := attach.PredictOptions{Levels: tt.levels}
 			want := mustPredict(t, b, tt.in.Batch, o)
-			if have := mustPredict(t, got, tt.in.Batch, o); !reflect.DeepEqual(want, have) {
+			if have := mustPredict(t, got, tt.in.Batch, o); !same(want, have) {
 				t.Error("predictions differ after reading")
 			}
 			if !reflect.DeepEqual(b.Base, got.Base) || b.Layout != got.Layout || b.Library != got.Library {
@@ -109,8 +109,8 @@ func TestEveryRegisteredMethodIsSaved(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, have := mustPredict(t, b, batch, attach.PredictOptions{}), mustPredict(t, got, batch, attach.PredictOptions{Network: in.Network})
-			if !reflect.DeepEqual(want, have) {
+			want, have := mustPredict(t, b, batch, attach.PredictOptions{}), predictRows(t, got, attach.Rows{Batch: batch, Network: in.Network}, attach.PredictOptions{})
+			if !same(want, have) {
 				t.Error("scores differ after reading")
 			}
 			if got.Detector.Method != m.Name || !reflect.DeepEqual(got.Detector.Params, b.Detector.Params) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"image"
@@ -202,11 +203,15 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 	if err := b.Save(ctx, d.path(name+".attach")); err != nil {
 		return set, nil, err
 	}
-	inside, err := b.Predict(ctx, in, attach.PredictOptions{})
+	predictor, err := b.Predictor(attach.PredictOptions{})
 	if err != nil {
 		return set, nil, err
 	}
-	outside, err := b.Predict(ctx, out, attach.PredictOptions{})
+	inside, err := predictor.Predict(ctx, attach.Rows{Batch: in})
+	if err != nil {
+		return set, nil, err
+	}
+	outside, err := predictor.Predict(ctx, attach.Rows{Batch: out})
 	if err != nil {
 		return set, nil, err
 	}
@@ -215,49 +220,38 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 		return set, nil, err
 	}
 	facts := []report.Fact{
-		{Value: fmt.Sprintf("%.1f %%", 100*share(outside.Flag)), Label: "of letters flagged on " + name},
-		{Value: fmt.Sprintf("%.1f %%", 100*share(inside.Flag)), Label: fmt.Sprintf("of fresh digits flagged (asked: at most %.0f %%)", 100*inside.Alpha)},
+		{Value: fmt.Sprintf("%.1f %%", 100*flagged(outside)), Label: "of letters flagged on " + name},
+		{Value: fmt.Sprintf("%.1f %%", 100*flagged(inside)), Label: fmt.Sprintf("of fresh digits flagged (asked: at most %.0f %%)", 100*b.Calibration.Alpha)},
 	}
 	return set, facts, nil
 }
 
-func share(flags []bool) float64 {
+func flagged(rows []attach.Prediction) float64 {
 	n := 0
-	for _, f := range flags {
-		if f {
+	for _, p := range rows {
+		if p.Flag {
 			n++
 		}
 	}
-	return float64(n) / float64(len(flags))
+	return float64(n) / float64(len(rows))
 }
 
 // mostSuspicious picks the images with the highest scores among equally many
 // in-domain and out-of-domain ones.
-func mostSuspicious(ctx context.Context, in, out *inputs.Set, inside, outside *attach.Prediction) ([]report.Example, error) {
+func mostSuspicious(ctx context.Context, in, out *inputs.Set, inside, outside []attach.Prediction) ([]report.Example, error) {
 	const shown = 24
 	type row struct {
+		attach.Prediction
 		set     *inputs.Set
 		index   int
-		score   float64
-		p       float64
 		outside bool
 	}
 	n := min(in.Len(), out.Len())
 	rows := make([]row, 0, 2*n)
 	for i := range n {
-		rows = append(rows,
-			row{in, i, inside.OODScore[i], inside.PValue[i], false},
-			row{out, i, outside.OODScore[i], outside.PValue[i], true})
+		rows = append(rows, row{inside[i], in, i, false}, row{outside[i], out, i, true})
 	}
-	slices.SortStableFunc(rows, func(a, b row) int {
-		switch {
-		case a.score > b.score:
-			return -1
-		case a.score < b.score:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(b.Score, a.Score) })
 	var examples []report.Example
 	for _, r := range rows[:min(shown, len(rows))] {
 		var img image.Image
@@ -265,7 +259,7 @@ func mostSuspicious(ctx context.Context, in, out *inputs.Set, inside, outside *a
 		if err != nil {
 			return nil, err
 		}
-		examples = append(examples, report.Example{Image: img, Caption: fmt.Sprintf("p %.4f", r.p), Outside: r.outside})
+		examples = append(examples, report.Example{Image: img, Caption: fmt.Sprintf("p %.4f", r.PValue), Outside: r.outside})
 	}
 	return examples, nil
 }
@@ -321,11 +315,19 @@ func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 	if err != nil {
 		return nil, err
 	}
-	line, err := b.Predict(ctx, batch, attach.PredictOptions{})
+	predictor, err := b.Predictor(attach.PredictOptions{})
 	if err != nil {
 		return nil, err
 	}
-	band.Median, band.Lower, band.Upper, band.Epistemic = line.Median, line.Lower, line.Upper, line.PValue
+	line, err := predictor.Predict(ctx, attach.Rows{Batch: batch})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range line {
+		y := p.Targets[0]
+		band.Median, band.Lower, band.Upper = append(band.Median, y.Median), append(band.Lower, y.Lower), append(band.Upper, y.Upper)
+		band.Epistemic = append(band.Epistemic, p.PValue)
+	}
 	trainX, err := fitted.All(ctx)
 	if err != nil {
 		return nil, err
@@ -339,17 +341,17 @@ func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := b.Predict(ctx, test, attach.PredictOptions{})
+	fresh, err := predictor.Predict(ctx, attach.Rows{Batch: test})
 	if err != nil {
 		return nil, err
 	}
-	for i := range fresh.N {
-		if v := float64(y.Data[i*y.Stride]); fresh.Lower[i] <= v && v <= fresh.Upper[i] {
-			band.Coverage += 1 / float64(fresh.N)
+	for i, p := range fresh {
+		if v := float64(y.Data[i*y.Stride]); p.Targets[0].Lower <= v && v <= p.Targets[0].Upper {
+			band.Coverage += 1 / float64(len(fresh))
 		}
-		band.MeanGap += (fresh.Upper[i] - fresh.Lower[i]) / float64(fresh.N)
+		band.MeanGap += (p.Targets[0].Upper - p.Targets[0].Lower) / float64(len(fresh))
 	}
 	_, err = printf(d.stdout, "toy_regressor: %.0f %% intervals cover %.1f %% of %d fresh rows, mean width %.2f\n",
-		100*band.Level, 100*band.Coverage, fresh.N, band.MeanGap)
+		100*band.Level, 100*band.Coverage, len(fresh), band.MeanGap)
 	return band, err
 }

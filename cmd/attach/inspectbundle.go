@@ -42,34 +42,18 @@ const namedValues = 20
 
 // bundleInfo is what inspect prints of a bundle.
 type bundleInfo struct {
-	Library     string          `json:"library"` // version that wrote it
-	Model       string          `json:"model"`   // path, "" where rows came without one
-	SHA256      string          `json:"sha256"`
-	Task        attach.Task     `json:"task"`
-	Feature     string          `json:"feature"`
-	Width       int             `json:"width"` // features
-	Layers      []attach.Layer  `json:"layers"`
-	Output      string          `json:"output"`
-	Outputs     int             `json:"outputs_width"` // 0 is unknown
-	Sigmoid     bool            `json:"sigmoid"`
-	Classes     []string        `json:"classes"`
-	Columns     []string        `json:"columns"`
-	Preprocess  json.RawMessage `json:"preprocess"`
-	Layout      string          `json:"layout"`
-	Detector    *methodInfo     `json:"detector"`
-	Intervals   *methodInfo     `json:"intervals"`
-	Targets     int             `json:"targets"` // of Intervals
-	HeldOut     attach.HeldOut  `json:"held_out"`
-	NFit        int             `json:"n_fit"`
-	NCal        int             `json:"n_cal"`
-	Groups      map[string]int  `json:"groups"` // calibration rows of each
-	Seed        uint64          `json:"seed"`
-	Temperature float64         `json:"temperature"` // 0 is not fitted
-	Alpha       float64         `json:"alpha"`
-	LeastPValue *float64        `json:"least_p_value"`  // nil without a detector
-	AlphaRows   int             `json:"rows_for_alpha"` // calibration rows that Alpha takes
-	Level       float64         `json:"level"`
-	Promise     string          `json:"promise"`
+	Library string `json:"library"` // version that wrote it
+	attach.Base
+	Preprocess json.RawMessage `json:"preprocess"`
+	Layout     string          `json:"layout"`
+	Detector   *methodInfo     `json:"detector"`
+	Intervals  *methodInfo     `json:"intervals"`
+	Targets    int             `json:"targets"` // of Intervals
+	attach.Calibration
+	Groups      map[string]int `json:"groups"`         // calibration rows of each
+	LeastPValue *float64       `json:"least_p_value"`  // nil without a detector
+	AlphaRows   int            `json:"rows_for_alpha"` // calibration rows that Alpha takes
+	Promise     string         `json:"promise"`
 }
 
 type methodInfo struct {
@@ -98,14 +82,10 @@ func inspectBundle(c *cli.Context, path string) error {
 }
 
 func describeBundle(b *attach.Bundle) bundleInfo {
-	base, cal := b.Base, b.Calibration
+	cal := b.Calibration
 	info := bundleInfo{
-		Library: b.Library, Model: base.Path, SHA256: base.SHA256, Task: base.Task, Feature: base.Feature, Width: base.Width,
-		Layers: append([]attach.Layer{}, base.Layers...), Output: base.Output, Outputs: base.Outputs, Sigmoid: base.Sigmoid,
-		Classes: append([]string{}, base.Classes...), Columns: append([]string{}, base.Columns...),
-		Preprocess: b.Preprocess, Layout: b.Layout, Targets: len(cal.Quantiles),
-		HeldOut: cal.HeldOut, NFit: cal.NFit, NCal: cal.NCal, Seed: cal.Seed, Temperature: cal.Temperature,
-		Alpha: cal.Alpha, AlphaRows: calibrate.LeastRows(cal.Alpha), Level: cal.Level, Promise: cal.Promise(),
+		Library: b.Library, Base: b.Base, Preprocess: b.Preprocess, Layout: b.Layout, Targets: len(cal.Quantiles),
+		Calibration: cal, AlphaRows: calibrate.LeastRows(cal.Alpha), Promise: cal.Promise(),
 	}
 	if d := b.Detector; d != nil {
 		least := b.LeastPValue()
@@ -137,7 +117,7 @@ func (info bundleInfo) text() string {
 			line(name, "%d: %q", len(values), values)
 		}
 	}
-	line("model", "%s", cmp.Or(info.Model, "none: fitted on features alone"))
+	line("model", "%s", cmp.Or(info.Path, "none: fitted on features alone"))
 	if info.SHA256 != "" {
 		line("sha256", "%s", info.SHA256)
 	}

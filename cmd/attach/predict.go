@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 
 	"github.com/urfave/cli/v2"
 
@@ -156,33 +157,32 @@ func predict(c *cli.Context) (err error) {
 		return err
 	}
 	defer rows.close()
-	if rows.network != nil {
-		choice.Network = rows.network
-		if predictor, err = b.Predictor(choice); err != nil {
-			return err
-		}
-	}
 	p := newProgress(c.App.ErrWriter, "predict")
 	defer p.end()
 	done := 0
-	for batch, err := range rows.batches {
+	write := func(block []attach.Prediction) error {
+		columns := append(rows.names(done, done+len(block)), predictionColumns(block, choice, len(b.Base.Classes) > 0)...)
+		done += len(block)
+		p.set(done, rows.n)
+		return table.write(len(block), columns)
+	}
+	block := make([]attach.Prediction, 0, blockPredictions)
+	for prediction, err := range predictor.Stream(c.Context, rows.blocks()) {
 		if err != nil {
 			return inFile(c.String("x"), err)
 		}
-		block := attach.Rows{Batch: batch, First: done}
-		if rows.groups != nil {
-			block.Groups = rows.groups[done : done+batch.Len()]
+		if block = append(block, prediction); len(block) < cap(block) {
+			continue
 		}
-		prediction, err := predictor.PredictRows(c.Context, block)
-		if err != nil {
-			return inFile(c.String("x"), err)
-		}
-		columns := append(rows.names(done, done+prediction.N), predictionColumns(prediction, b.Base.Classes)...)
-		if err := table.write(prediction.N, columns); err != nil {
+		if err := write(block); err != nil {
 			return err
 		}
-		done += prediction.N
-		p.set(done, rows.n)
+		block = block[:0]
+	}
+	if len(block) > 0 {
+		if err := write(block); err != nil {
+			return err
+		}
 	}
 	if err := table.close(); err != nil {
 		return err
@@ -197,6 +197,9 @@ func predict(c *cli.Context) (err error) {
 	}
 	return nil
 }
+
+// blockPredictions is how many rows are written at a time.
+const blockPredictions = 1024
 
 // intervalOptions reads what intervals and samples are asked for.
 func intervalOptions(c *cli.Context) (attach.PredictOptions, error) {
@@ -228,6 +231,23 @@ type predictRows struct {
 	groups  []string
 	network ood.Network // for a detector that runs it, or nil
 	close   func()
+}
+
+// blocks are the batches with what is known of their rows beside them.
+func (r *predictRows) blocks() iter.Seq2[attach.Rows, error] {
+	return func(yield func(attach.Rows, error) bool) {
+		done := 0
+		for batch, err := range r.batches {
+			block := attach.Rows{Batch: batch, Network: r.network}
+			if r.groups != nil && err == nil {
+				block.Groups = r.groups[done : done+batch.Len()]
+			}
+			done += batch.Len()
+			if !yield(block, err) {
+				return
+			}
+		}
+	}
 }
 
 func openPredictRows(c *cli.Context, r *reading, b *attach.Bundle, o featurize.Options) (*predictRows, error) {
@@ -353,6 +373,14 @@ func numbers(start, end int) column {
 	return column{"input", 1, rows}
 }
 
+func each[T any](all []attach.Prediction, get func(attach.Prediction) T) []T {
+	out := make([]T, len(all))
+	for i, p := range all {
+		out[i] = get(p)
+	}
+	return out
+}
+
 func float32s(values []float64) []float32 {
 	out := make([]float32, len(values))
 	for i, v := range values {
@@ -361,53 +389,57 @@ func float32s(values []float64) []float32 {
 	return out
 }
 
-func predictionColumns(p *attach.Prediction, classes []string) []column {
+// predictionColumns are the columns of what is predicted for rows, at least one;
+// named says that classes have names.
+func predictionColumns(all []attach.Prediction, o attach.PredictOptions, named bool) []column {
 	var columns []column
-	if p.Class != nil {
-		class := make([]int64, p.N)
-		for i, v := range p.Class {
-			class[i] = int64(v)
+	if all[0].Class >= 0 {
+		columns = append(columns, column{"class", 1, each(all, func(p attach.Prediction) int64 { return int64(p.Class) })})
+		if named {
+			columns = append(columns, column{"class_name", 1, each(all, func(p attach.Prediction) string { return p.Name })})
 		}
-		columns = append(columns, column{"class", 1, class})
-		if len(classes) > 0 {
-			text := make([]string, p.N) // "" of a class without a name
-			for i, v := range p.Class {
-				if v < len(classes) {
-					text[i] = classes[v]
+		columns = append(columns, column{"confidence", 1, each(all, func(p attach.Prediction) float64 { return p.Confidence })})
+	}
+	targets := len(all[0].Targets)
+	target := func(name string, get func(attach.Target) float64) {
+		if targets > 0 && !math.IsNaN(get(all[0].Targets[0])) {
+			data := make([]float64, 0, len(all)*targets)
+			for _, p := range all {
+				for _, t := range p.Targets {
+					data = append(data, get(t))
 				}
 			}
-			columns = append(columns, column{"class_name", 1, text})
+			columns = append(columns, column{name, targets, data})
 		}
 	}
-	add := func(name string, width int, data []float64) {
-		if data != nil {
-			columns = append(columns, column{name, width, data})
+	target("prediction", func(t attach.Target) float64 { return t.Value })
+	target("median", func(t attach.Target) float64 { return t.Median })
+	ends := len(columns)
+	target("lower", func(t attach.Target) float64 { return t.Lower })
+	target("upper", func(t attach.Target) float64 { return t.Upper })
+	if o.Smoothed {
+		for i := range columns[ends:] {
+			end := &columns[ends+i]
+			end.data = float32s(end.data.([]float64))
 		}
 	}
-	add("confidence", 1, p.Confidence)
-	add("prediction", p.Targets, p.Value)
-	add("median", p.Targets, p.Median)
-	if p.Smoothed {
-		columns = append(columns, column{"lower", p.Targets, float32s(p.Lower)}, column{"upper", p.Targets, float32s(p.Upper)})
-	} else {
-		add("lower", p.Targets, p.Lower)
-		add("upper", p.Targets, p.Upper)
+	for l, level := range o.Levels {
+		target(fmt.Sprintf("q%g", level), func(t attach.Target) float64 { return t.Quantiles[l] })
 	}
-	for l, level := range p.Levels {
-		q := make([]float64, p.N*p.Targets)
-		for i := range q {
-			q[i] = p.Quantiles[i*len(p.Levels)+l]
+	if o.Samples > 0 {
+		samples := make([]float64, 0, len(all)*targets*o.Samples)
+		for _, p := range all {
+			for _, t := range p.Targets {
+				samples = append(samples, t.Samples...)
+			}
 		}
-		add(fmt.Sprintf("q%g", level), p.Targets, q)
+		columns = append(columns, column{"samples", targets * o.Samples, draws{samples, o.Samples}})
 	}
-	if p.Samples != nil {
-		width := len(p.Samples) / p.N
-		columns = append(columns, column{"samples", width, draws{p.Samples, width / p.Targets}})
-	}
-	add("ood_score", 1, p.OODScore)
-	add("p_value", 1, p.PValue)
-	if p.Flag != nil {
-		columns = append(columns, column{"flag", 1, p.Flag})
+	if !math.IsNaN(all[0].Score) {
+		columns = append(columns,
+			column{"ood_score", 1, each(all, func(p attach.Prediction) float64 { return p.Score })},
+			column{"p_value", 1, each(all, func(p attach.Prediction) float64 { return p.PValue })},
+			column{"flag", 1, each(all, func(p attach.Prediction) bool { return p.Flag })})
 	}
 	return columns
 }

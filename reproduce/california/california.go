@@ -70,15 +70,20 @@ func run(ctx context.Context, s *experiment.Settings) error {
 			return err
 		}
 		for l, level := range levels {
-			p, err := b.Predict(ctx, test, attach.PredictOptions{Level: level})
+			predictor, err := b.Predictor(attach.PredictOptions{Level: level})
+			if err != nil {
+				return err
+			}
+			p, err := predictor.Predict(ctx, attach.Rows{Batch: test})
 			if err != nil {
 				return err
 			}
 			var covered, width, constantCovered, constantWidth float64
 			for i, v := range testY {
-				covered += experiment.Indicator(p.Lower[i] <= v && v <= p.Upper[i])
-				width += p.Upper[i] - p.Lower[i]
-				lo, hi := constant.Interval(p.Value[i], p.Value[i], 1-level)
+				y := p[i].Targets[0]
+				covered += experiment.Indicator(y.Lower <= v && v <= y.Upper)
+				width += y.Upper - y.Lower
+				lo, hi := constant.Interval(y.Value, y.Value, 1-level)
 				constantCovered += experiment.Indicator(lo <= v && v <= hi)
 				constantWidth += hi - lo
 			}
