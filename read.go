@@ -286,7 +286,7 @@ func (a archive) array(e arrayEntry) (rows.Array, error) {
 	sum, size := sha256.New(), byteCount(0)
 	err := eachByte(f, func(r io.Reader) error {
 		r = io.TeeReader(r, io.MultiWriter(sum, &size))
-		array, badArray = npy.ReadSure(r, int64(f.UncompressedSize64))
+		array, badArray = npy.Read(r, int64(f.UncompressedSize64))
 		_, err := io.Copy(io.Discard, r)
 		return err
 	})

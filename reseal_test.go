@@ -47,7 +47,7 @@ func arrayFacts(m []byte, name string) (start, end int) {
 
 // describe is what a manifest says of an array, nil where it is none.
 func describe(name string, array []byte) []byte {
-	a, err := npy.ReadSure(bytes.NewReader(array), int64(len(array)))
+	a, err := npy.Read(bytes.NewReader(array), int64(len(array)))
 	if err != nil {
 		return nil
 	}
@@ -110,7 +110,7 @@ func holds(name string, data any, shape ...int) func(map[string][]byte) {
 // with changes entries of an array.
 func with(name string, change func(a rows.Array)) func(map[string][]byte) {
 	return func(content map[string][]byte) {
-		a, err := npy.ReadSure(bytes.NewReader(content[name]), int64(len(content[name])))
+		a, err := npy.Read(bytes.NewReader(content[name]), int64(len(content[name])))
 		if err != nil {
 			return
 		}

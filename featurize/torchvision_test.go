@@ -63,12 +63,9 @@ func entry(t *testing.T, model, name string) (shape []int, data []float32) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := e.Read()
+	data, err = e.Float32s()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if data, err = npy.Float32s(a); err != nil {
-		t.Fatal(err)
-	}
-	return a.Shape, data
+	return e.Shape, data
 }

@@ -134,11 +134,7 @@ func (r *arrayReader) read(ctx context.Context, idx []int, dst []float32) error 
 		if err != nil {
 			return err
 		}
-		x, err := npy.Float32s(a)
-		if err != nil {
-			return err
-		}
-		copy(dst[start*r.width:(start+n)*r.width], x)
+		copy(dst[start*r.width:(start+n)*r.width], npy.Float32s(a))
 	}
 	return nil
 }

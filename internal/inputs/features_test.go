@@ -64,8 +64,7 @@ func TestFeatures(t *testing.T) {
 }
 
 func matrixOf32(a rows.Array) blas32.General {
-	x, _ := npy.Float32s(a)
-	return blas32.General{Rows: a.Shape[0], Cols: a.Shape[1], Stride: a.Shape[1], Data: x}
+	return blas32.General{Rows: a.Shape[0], Cols: a.Shape[1], Stride: a.Shape[1], Data: npy.Float32s(a)}
 }
 
 func TestWeights(t *testing.T) {

@@ -1,6 +1,7 @@
 package npy
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,21 +41,17 @@ func (l *Lazy) Open() (*Cursor, error) {
 
 // Close releases the file.
 func (c *Cursor) Close() error {
-	var err error
+	var errs []error
 	if c.seq != nil {
-		err = c.seq.Close()
+		errs = append(errs, c.seq.Close())
 	}
 	if c.f != nil {
-		if ferr := c.f.Close(); err == nil {
-			err = ferr
-		}
+		errs = append(errs, c.f.Close())
 	}
 	if c.temp != "" {
-		if rerr := os.Remove(c.temp); err == nil {
-			err = rerr
-		}
+		errs = append(errs, os.Remove(c.temp))
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // ReadRows reads n rows from row start on. The result's shape is the array's
@@ -78,41 +75,45 @@ func (c *Cursor) readRows(h Header, start, n int) (rows.Array, error) {
 			return rows.Array{}, err
 		}
 	}
-	row := int64(h.RowLen()) * int64(h.DType.Size)
+	size := int64(h.DType.Size)
+	row := int64(h.RowLen()) * size
 	switch {
 	case h.strided():
-		return c.readStrided(h, start, n)
+		all := int64(c.l.Rows()) * size
+		return readBody(&columns{ReaderAt: c.f, at: c.base + int64(start)*size, run: int64(n) * size, step: all}, h, nil)
 	case c.f != nil:
-		return readBody(io.NewSectionReader(c.f, c.base+int64(start)*row, int64(n)*row), h, int64(n)*row)
+		return readBody(io.NewSectionReader(c.f, c.base+int64(start)*row, int64(n)*row), h, nil)
+	}
+	if c.pos == 0 {
+		if err := c.l.prove(int64(n) * row); err != nil {
+			return rows.Array{}, err
+		}
 	}
 	if _, err := io.CopyN(io.Discard, c.seq, int64(start-c.pos)*row); err != nil {
 		return rows.Array{}, truncated(err, "the entry ends early")
 	}
 	c.pos = start + n
-	a, err := readBody(c.seq, h, c.l.sure())
+	a, err := readBody(c.seq, h, nil)
 	if err == nil && c.pos == c.l.Rows() {
 		err = atEnd(c.seq)
 	}
 	return a, err
 }
 
-// readStrided gathers rows of an array in Fortran order: each column's part is
-// contiguous.
-func (c *Cursor) readStrided(h Header, start, n int) (rows.Array, error) {
-	size := int64(h.DType.Size)
-	raw := make([]byte, int64(n)*size)
-	data := h.DType.newData(h.Len())
-	for j := range h.RowLen() {
-		off := (int64(j)*int64(c.l.Rows()) + int64(start)) * size
-		if _, err := c.f.ReadAt(raw, c.base+off); err != nil {
-			return rows.Array{}, truncated(err, "the file ends early")
-		}
-		var err error
-		if data, err = h.DType.appendRaw(data, raw); err != nil {
-			return rows.Array{}, err
-		}
+// columns are some rows of an array in Fortran order, in that order: a run of
+// bytes of each column.
+type columns struct {
+	io.ReaderAt
+	at, run, step int64
+	done          int64 // bytes of the run
+}
+
+func (c *columns) Read(p []byte) (int, error) {
+	n, err := c.ReadAt(p[:min(int64(len(p)), c.run-c.done)], c.at+c.done)
+	if c.done += int64(n); c.done == c.run {
+		c.at, c.done = c.at+c.step, 0
 	}
-	return rows.Array{Shape: h.Shape, Data: toC(data, h.Shape)}, nil
+	return n, err
 }
 
 // spool writes a deflated entry to a temporary file.
@@ -133,9 +134,5 @@ func (c *Cursor) spool() error {
 		return err
 	}
 	c.f, c.temp = f, f.Name()
-	n, err := io.Copy(f, c.seq)
-	if err == nil && n != c.l.bytes() {
-		err = fmt.Errorf("%w: the entry ends early", ErrFormat)
-	}
-	return err
+	return copyAll(f, c.seq, c.l.bytes())
 }

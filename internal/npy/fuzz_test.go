@@ -31,7 +31,7 @@ func seed(f *testing.F, pattern string, least int) {
 func FuzzRead(f *testing.F) {
 	seed(f, "*.npy", 11)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		a, err := Read(bytes.NewReader(b))
+		a, err := readBytes(b)
 		if err != nil {
 			return
 		}
@@ -39,7 +39,7 @@ func FuzzRead(f *testing.F) {
 		if err := Write(&first, a); err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)
 		}
-		again, err := Read(bytes.NewReader(first.Bytes()))
+		again, err := readBytes(first.Bytes())
 		if err != nil {
 			t.Fatalf("what was written cannot be read: %v", err)
 		}
@@ -48,6 +48,8 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func readBytes(b []byte) (rows.Array, error) { return Read(bytes.NewReader(b), int64(len(b))) }
 
 // FuzzReadNPZ does the same for archives, and reads them lazily too. Its seeds
 // are small: a search spends its time on shortening what it finds.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -32,21 +33,11 @@ type Header struct {
 func (h Header) Len() int { return product(h.Shape) }
 
 // Rows returns the length of the first axis, 1 for an array of rank 0.
-func (h Header) Rows() int {
-	if len(h.Shape) == 0 {
-		return 1
-	}
-	return h.Shape[0]
-}
+func (h Header) Rows() int { return product(h.Shape[:min(1, len(h.Shape))]) }
 
 // RowLen returns the number of elements of one row: the product of all axes
 // but the first.
-func (h Header) RowLen() int {
-	if len(h.Shape) == 0 {
-		return 1
-	}
-	return product(h.Shape[1:])
-}
+func (h Header) RowLen() int { return product(h.Shape[min(1, len(h.Shape)):]) }
 
 // strided says that elements are stored in another order than C's.
 func (h Header) strided() bool { return h.Fortran && len(h.Shape) > 1 }
@@ -63,35 +54,30 @@ func product(shape []int) int {
 
 // readHeader reads a header and says how many bytes it took.
 func readHeader(r io.Reader) (Header, int64, error) {
-	var h Header
 	var pre [12]byte
 	if _, err := io.ReadFull(r, pre[:8]); err != nil {
-		return h, 0, truncated(err, "the file ends within its header")
+		return Header{}, 0, truncated(err, "the file ends within its header")
 	}
 	if string(pre[:6]) != magic {
-		return h, 0, fmt.Errorf("%w: it does not start with NumPy's magic string", ErrFormat)
+		return Header{}, 0, fmt.Errorf("%w: it does not start with NumPy's magic string", ErrFormat)
+	}
+	if pre[6] < 1 || pre[6] > 3 {
+		return Header{}, 0, fmt.Errorf("%w: version %d.%d is not supported; versions 1 to 3 are", ErrFormat, pre[6], pre[7])
 	}
 	width := 4
-	switch pre[6] {
-	case 1:
+	if pre[6] == 1 {
 		width = 2
-	case 2, 3:
-	default:
-		return h, 0, fmt.Errorf("%w: version %d.%d is not supported; versions 1 to 3 are", ErrFormat, pre[6], pre[7])
 	}
 	if _, err := io.ReadFull(r, pre[8:8+width]); err != nil {
-		return h, 0, truncated(err, "the file ends within its header")
+		return Header{}, 0, truncated(err, "the file ends within its header")
 	}
-	n := int64(binary.LittleEndian.Uint16(pre[8:]))
-	if width == 4 {
-		n = int64(binary.LittleEndian.Uint32(pre[8:]))
-	}
+	n := int64(binary.LittleEndian.Uint32(pre[8:])) // what was not read is 0
 	if n > maxHeader {
-		return h, 0, fmt.Errorf("%w: its header claims %d bytes", ErrFormat, n)
+		return Header{}, 0, fmt.Errorf("%w: its header claims %d bytes", ErrFormat, n)
 	}
 	text := make([]byte, n)
 	if _, err := io.ReadFull(r, text); err != nil {
-		return h, 0, truncated(err, "the file ends within its header")
+		return Header{}, 0, truncated(err, "the file ends within its header")
 	}
 	h, err := parseHeader(string(text))
 	return h, int64(8+width) + n, err
@@ -106,60 +92,62 @@ func truncated(err error, what string) error {
 	return err
 }
 
+// An entry of the dictionary that a header is: key, and string, truth, tuple of
+// lengths (of which Python 2 wrote long ones as 3L) or begin of a list. A tuple
+// of one has a comma.
+var dictEntry = regexp.MustCompile(`^\s*['"](\w+)['"]\s*:\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)"|(True|False)|(\((?:\s*\d+L?\s*,)*(?:(?:\s*\d+L?\s*,)+\s*\d+L?)?\s*\))|(\[))\s*(,|})`)
+
 func parseHeader(text string) (Header, error) {
 	var h Header
-	p := literal{s: text}
-	fail := func(what string) (Header, error) {
-		return Header{}, fmt.Errorf("%w: its header has %s", ErrFormat, what)
+	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "{")
+	if !ok {
+		return h, fmt.Errorf("%w: its header has no dictionary", ErrFormat)
 	}
-	if !p.take('{') {
-		return fail("no dictionary")
-	}
-	var descr, order, shape bool
-	for !p.take('}') {
-		key, ok := p.str()
-		if !ok || !p.take(':') {
-			return fail("a malformed dictionary")
+	seen := map[string]bool{}
+	for ok = false; !ok; {
+		m := dictEntry.FindStringSubmatch(rest)
+		if m == nil && seen["shape"] && strings.TrimSpace(rest) == "}" {
+			rest = ""
+			break
+		} else if m == nil {
+			return h, fmt.Errorf("%w: its header has a malformed dictionary", ErrFormat)
 		}
+		rest, ok = rest[len(m[0]):], m[7] == "}"
+		key, text, truth, tuple := m[1], m[2]+m[3], m[4], m[5]
+		var err error
 		switch {
-		case key == "descr" && !descr:
-			descr = true
-			if p.peek('[') {
-				return h, fmt.Errorf("structured arrays are not supported; save each field as an array of its own")
-			}
-			s, ok := p.str()
-			if !ok {
-				return fail("a malformed descr")
-			}
-			d, err := parseDType(s)
-			if err != nil {
-				return h, err
-			}
-			h.DType = d
-		case key == "fortran_order" && !order:
-			order = true
-			if h.Fortran, ok = p.boolean(); !ok {
-				return fail("a malformed fortran_order")
-			}
-		case key == "shape" && !shape:
-			shape = true
-			if h.Shape, ok = p.tuple(); !ok {
-				return fail("a malformed shape")
-			}
+		case key == "descr" && m[6] != "":
+			err = fmt.Errorf("structured arrays are not supported; save each field as an array of its own")
+		case key == "descr" && text != "" && !seen[key]:
+			h.DType, err = parseDType(text)
+		case key == "fortran_order" && truth != "" && !seen[key]:
+			h.Fortran = truth == "True"
+		case key == "shape" && tuple != "" && !seen[key]:
+			h.Shape, err = parseShape(tuple)
 		default:
-			return fail(fmt.Sprintf("an unexpected key %.20q", key))
+			err = fmt.Errorf("%w: its header has a malformed or unexpected %.20q", ErrFormat, key)
 		}
-		if !p.take(',') && !p.peek('}') {
-			return fail("a malformed dictionary")
+		if err != nil {
+			return h, err
 		}
+		seen[key] = true
 	}
-	if !p.end() {
-		return fail("text after its dictionary")
-	}
-	if !descr || !order || !shape {
-		return fail("not all of descr, fortran_order and shape")
+	if strings.TrimSpace(rest) != "" || len(seen) != 3 {
+		return h, fmt.Errorf("%w: its header has not descr, fortran_order and shape alone", ErrFormat)
 	}
 	return h, h.checkSize()
+}
+
+func parseShape(tuple string) ([]int, error) {
+	shape := []int{}
+	for _, s := range strings.FieldsFunc(tuple, func(r rune) bool { return r < '0' || r > '9' }) {
+		d, err := strconv.Atoi(s)
+		if err != nil {
+			return nil, fmt.Errorf("%w: its header has an axis of length %.30s", ErrFormat, s)
+		}
+		shape = append(shape, d)
+	}
+	return shape, nil
 }
 
 // checkSize refuses shapes whose size in bytes overflows, with zeros taken as
@@ -179,102 +167,26 @@ func (h Header) checkSize() error {
 	return nil
 }
 
-// literal reads the few forms of Python literals that headers are made of.
-type literal struct {
-	s string
-}
-
-func (p *literal) space() { p.s = strings.TrimLeft(p.s, " \t\r\n\f\v") }
-
-func (p *literal) end() bool {
-	p.space()
-	return p.s == ""
-}
-
-func (p *literal) peek(c byte) bool {
-	p.space()
-	return p.s != "" && p.s[0] == c
-}
-
-func (p *literal) take(c byte) bool {
-	if !p.peek(c) {
-		return false
+// checkLength compares the bytes that follow a header with what it promises.
+func (h Header) checkLength(have int64) error {
+	if want := h.bytes(); have < want {
+		return fmt.Errorf("%w: the header promises %d bytes of elements for shape %v, the file holds %d; it was cut short", ErrFormat, want, h.Shape, have)
+	} else if have > want {
+		return fmt.Errorf("%w: %d bytes follow the elements of shape %v", ErrFormat, have-want, h.Shape)
 	}
-	p.s = p.s[1:]
-	return true
-}
-
-func (p *literal) str() (string, bool) {
-	p.space()
-	if p.s == "" || p.s[0] != '\'' && p.s[0] != '"' {
-		return "", false
-	}
-	body, rest, ok := strings.Cut(p.s[1:], p.s[:1])
-	if !ok || strings.ContainsAny(body, "\\\n") {
-		return "", false
-	}
-	p.s = rest
-	return body, true
-}
-
-func (p *literal) boolean() (value, ok bool) {
-	p.space()
-	if rest, ok := strings.CutPrefix(p.s, "True"); ok {
-		p.s = rest
-		return true, true
-	}
-	if rest, ok := strings.CutPrefix(p.s, "False"); ok {
-		p.s = rest
-		return false, true
-	}
-	return false, false
-}
-
-func (p *literal) tuple() ([]int, bool) {
-	if !p.take('(') {
-		return nil, false
-	}
-	shape := []int{}
-	comma := true
-	for !p.take(')') {
-		if !comma {
-			return nil, false
-		}
-		p.space()
-		end := strings.IndexFunc(p.s, func(r rune) bool { return r < '0' || r > '9' })
-		if end <= 0 {
-			return nil, false
-		}
-		d, err := strconv.Atoi(p.s[:end])
-		if err != nil {
-			return nil, false
-		}
-		shape = append(shape, d)
-		// Python 2 wrote long integers as 3L.
-		p.s = strings.TrimPrefix(p.s[end:], "L")
-		comma = p.take(',')
-	}
-	return shape, len(shape) != 1 || comma
+	return nil
 }
 
 // formatHeader returns magic string, version 1.0 and header, padded so that
 // the elements start at a multiple of 64 bytes.
 func formatHeader(descr string, shape []int) []byte {
-	var b strings.Builder
-	b.WriteString("{'descr': '" + descr + "', 'fortran_order': False, 'shape': (")
-	for i, d := range shape {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(strconv.Itoa(d))
-	}
+	tuple := strings.Join(strings.Fields(strings.Trim(fmt.Sprint(shape), "[]")), ", ")
 	if len(shape) == 1 {
-		b.WriteByte(',')
+		tuple += ","
 	}
-	b.WriteString("), }")
+	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, tuple)
 	const fixed = 10 // magic, version, length
-	pad := 63 - (fixed+b.Len())%64
-	text := b.String() + strings.Repeat(" ", pad) + "\n"
+	text += strings.Repeat(" ", 63-(fixed+len(text))%64) + "\n"
 	out := append([]byte(magic), 1, 0, byte(len(text)), byte(len(text)>>8))
 	return append(out, text...)
 }

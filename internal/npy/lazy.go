@@ -45,33 +45,32 @@ func (s source) ReadAt(p []byte, off int64) (int, error) {
 // OpenFile reads the header of the .npy file at path and checks that the file
 // is as long as the header says. Errors name the path.
 func OpenFile(path string) (*Lazy, error) {
-	f, err := regular.Open(path)
+	f, size, err := openSized(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	size, err := fileSize(f)
-	if err != nil {
-		return nil, err
-	}
 	h, n, err := readHeader(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err == nil {
+		err = h.checkLength(size - n)
 	}
-	if err := checkLength(h, size-n); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return &Lazy{Header: h, path: path, source: fileAt(path), offset: n}, nil
 }
 
-// checkLength compares the bytes that follow a header with what it promises.
-func checkLength(h Header, have int64) error {
-	if want := h.bytes(); have < want {
-		return fmt.Errorf("%w: the header promises %d bytes of elements for shape %v, the file holds %d; it was cut short", ErrFormat, want, h.Shape, have)
-	} else if have > want {
-		return fmt.Errorf("%w: %d bytes follow the elements of shape %v", ErrFormat, have-want, h.Shape)
+func openSized(path string) (*os.File, int64, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return nil, 0, err
 	}
-	return nil
+	fi, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, fi.Size(), nil
 }
 
 // Name says where the array is: its path, and its entry in an .npz.
@@ -83,77 +82,48 @@ func (l *Lazy) Name() string {
 }
 
 // Read reads the whole array.
-func (l *Lazy) Read() (rows.Array, error) {
-	var a rows.Array
-	err := l.whole(func(r io.Reader) (err error) {
-		a, err = readBody(r, l.Header, l.bytes())
-		return err
-	})
-	if err != nil {
-		return rows.Array{}, err
-	}
-	return a, nil
-}
+func (l *Lazy) Read() (rows.Array, error) { return l.read(nil) }
 
 // Float32s reads the whole array as float32, in C order: like Read and the
 // function Float32s, but in the memory of the result and little more.
 func (l *Lazy) Float32s() ([]float32, error) {
-	var dst []float32
-	err := l.whole(func(r io.Reader) error {
-		dst = make([]float32, l.Len())
-		// Both are used again for every chunk: what is left behind is not
-		// collected before it is as large as the array.
-		room := l.DType.newData(int(min(l.bytes(), chunk)) / l.DType.Size)
-		part := make([]float32, min(l.bytes(), chunk)/int64(l.DType.Size))
-		done, w := 0, newWalk(l.Shape)
-		return l.chunks(r, func(raw []byte) error {
-			data, err := l.DType.appendRaw(room, raw)
-			if err != nil && done > 0 {
-				return fmt.Errorf("counted from element %d: %w", done, err)
-			}
-			if err != nil {
-				return err
-			}
-			n := toFloat32(part, data)
-			if l.strided() {
-				place(w, dst, part[:n])
-			} else {
-				copy(dst[done:], part[:n])
-			}
-			done += n
-			return nil
-		})
+	// It is used again for every part: what is left behind is not collected
+	// before it is as large as the array.
+	var room []float32
+	a, err := l.read(func(part any) any {
+		room = appendFloat32s(room[:0], part)
+		return room
 	})
 	if err != nil {
 		return nil, err
 	}
-	return dst, nil
+	return a.Data.([]float32), nil
 }
 
-// whole has all elements read, and none left over. Errors name the array.
-func (l *Lazy) whole(read func(io.Reader) error) error {
-	err := l.prove()
-	if err != nil {
-		return err
+func (l *Lazy) read(keep func(part any) any) (rows.Array, error) {
+	if err := l.prove(l.bytes()); err != nil {
+		return rows.Array{}, err
 	}
 	r, err := l.open()
 	if err != nil {
-		return err
+		return rows.Array{}, err
 	}
 	defer r.Close()
-	if err = read(r); err == nil {
+	a, err := readBody(r, l.Header, keep)
+	if err == nil {
 		err = atEnd(r)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", l.Name(), err)
+		return rows.Array{}, fmt.Errorf("%s: %w", l.Name(), err)
 	}
-	return nil
+	return a, nil
 }
 
-// prove inflates a large entry once without keeping it, so that memory is taken
-// for elements that are there, all at once, and for no others.
-func (l *Lazy) prove() error {
-	if l.bytes() <= l.sure() {
+// prove inflates an entry once without keeping it, where more memory than some
+// is to be taken for its elements: its size is only what its archive says. That
+// of others follows from the size of the file.
+func (l *Lazy) prove(memory int64) error {
+	if l.offset >= 0 || memory <= 64*chunk {
 		return nil
 	}
 	r, err := l.open()
@@ -161,24 +131,18 @@ func (l *Lazy) prove() error {
 		return err
 	}
 	defer r.Close()
-	n, err := io.Copy(io.Discard, r)
-	if err == nil && n != l.bytes() {
-		err = fmt.Errorf("%w: the entry ends early", ErrFormat)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", l.Name(), truncated(err, "the entry ends early"))
+	if err := copyAll(io.Discard, r, l.bytes()); err != nil {
+		return fmt.Errorf("%s: %w", l.Name(), err)
 	}
 	return nil
 }
 
-// sure is how many bytes of elements memory may be taken for unseen: all, where
-// they are known to be there from the size of the file. A deflated entry's size
-// is only what its archive says.
-func (l *Lazy) sure() int64 {
-	if l.offset >= 0 {
-		return l.bytes()
+func copyAll(w io.Writer, r io.Reader, want int64) error {
+	n, err := io.Copy(w, r)
+	if err == nil && n != want {
+		err = io.ErrUnexpectedEOF
 	}
-	return 64 * chunk
+	return truncated(err, "the entry ends early")
 }
 
 // atEnd reads on to the end of an entry, where archive/zip compares checksums.

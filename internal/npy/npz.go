@@ -10,8 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // maxRatio is an upper bound on how much deflate can shrink: 258 bytes cost at
@@ -32,15 +30,11 @@ type NPZ struct {
 
 // OpenNPZ reads the directory of the .npz file at path. Errors name the path.
 func OpenNPZ(path string) (*NPZ, error) {
-	f, err := regular.Open(path)
+	f, size, err := openSized(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	size, err := fileSize(f)
-	if err != nil {
-		return nil, err
-	}
 	return newNPZ(path, fileAt(path), size)
 }
 
@@ -134,5 +128,5 @@ func entryHeader(f *zip.File) (Header, int64, error) {
 	if err != nil {
 		return Header{}, 0, err
 	}
-	return h, n, checkLength(h, int64(f.UncompressedSize64)-n)
+	return h, n, h.checkLength(int64(f.UncompressedSize64) - n)
 }

@@ -3,78 +3,99 @@ package npy
 import (
 	"fmt"
 	"io"
-	"os"
+	"slices"
 
 	"github.com/attach-uncertainty/attach/rows"
 )
 
-// chunk is how many bytes are read at once, and so how far memory taken may
-// run ahead of bytes that were really there.
+// chunk is how many bytes are decoded at once.
 const chunk = 1 << 20
 
-// ReadSure reads one array of r, which is known to hold as many bytes as sure:
-// memory for their elements is taken at once. What follows the array is left
-// unread.
-func ReadSure(r io.Reader, sure int64) (rows.Array, error) {
-	h, _, err := readHeader(r)
+// Read reads one array of r, which holds so many bytes, no more and no fewer.
+func Read(r io.Reader, size int64) (rows.Array, error) {
+	h, n, err := readHeader(r)
+	if err == nil {
+		err = h.checkLength(size - n)
+	}
 	if err != nil {
 		return rows.Array{}, err
 	}
-	return readBody(r, h, max(sure, chunk))
+	return readBody(r, h, nil)
 }
 
 // readBody reads the elements of one array, in whatever order h says, and
-// returns them in C order. It takes memory for up to sure bytes of elements at
-// once and for more only as they arrive.
-func readBody(r io.Reader, h Header, sure int64) (rows.Array, error) {
-	data := h.DType.newData(int(min(h.bytes(), sure) / int64(h.DType.Size)))
-	err := h.chunks(r, func(raw []byte) (err error) {
-		data, err = h.DType.appendRaw(data, raw)
-		return err
+// returns them in C order. It takes memory for all of them at once. Elements
+// are kept as what keep makes of them, where it is not nil.
+func readBody(r io.Reader, h Header, keep func(part any) any) (rows.Array, error) {
+	f := filling{shape: h.Shape}
+	if h.strided() {
+		f.walk = newWalk(h.Shape)
+	}
+	err := h.eachChunk(r, func(part any) {
+		if keep != nil {
+			part = keep(part)
+		}
+		switch part := part.(type) {
+		case []float32:
+			fill(&f, part)
+		case []float64:
+			fill(&f, part)
+		case []int64:
+			fill(&f, part)
+		case []uint8:
+			fill(&f, part)
+		}
 	})
 	if err != nil {
 		return rows.Array{}, err
 	}
-	if h.strided() {
-		data = toC(data, h.Shape)
-	}
-	return rows.Array{Shape: h.Shape, Data: data}, nil
+	return rows.Array{Shape: h.Shape, Data: f.data}, nil
 }
 
-// chunks hands on the bytes of all elements, some whole elements at a time.
-func (h Header) chunks(r io.Reader, emit func(raw []byte) error) error {
+// filling is an array that elements are put into as they come.
+type filling struct {
+	shape []int
+	walk  *walk // nil in C order
+	data  any
+	done  int
+}
+
+func fill[T any](f *filling, part []T) {
+	if f.data == nil {
+		f.data = make([]T, product(f.shape))
+	}
+	dst := f.data.([]T)
+	if f.walk == nil {
+		copy(dst[f.done:], part)
+	} else {
+		place(f.walk, dst, part)
+	}
+	f.done += len(part)
+}
+
+// eachChunk hands on all elements, some at a time and at least once.
+func (h Header) eachChunk(r io.Reader, emit func(part any)) error {
+	decode := h.DType.decoder()
 	total := h.bytes()
 	buf := make([]byte, min(total, chunk))
-	for done := int64(0); done < total; {
+	for first, done := true, int64(0); first || done < total; first = false {
 		b := buf[:min(total-done, int64(len(buf)))]
 		if _, err := io.ReadFull(r, b); err != nil {
 			return truncated(err, fmt.Sprintf("the file ends before the %d elements of shape %v that its header promises", h.Len(), h.Shape))
 		}
-		if err := emit(b); err != nil {
+		part, err := decode(b)
+		if err != nil {
 			return err
 		}
+		if ints, ok := part.([]int64); ok && h.DType.Kind == 'u' {
+			if i := slices.IndexFunc(ints, func(v int64) bool { return v < 0 }); i >= 0 {
+				return fmt.Errorf("the uint64 value %d at element %d does not fit an int64", uint64(ints[i]), done/8+int64(i))
+			}
+		}
+		emit(part)
 		done += int64(len(b))
 	}
 	return nil
-}
-
-// toC returns elements in Fortran order in C order.
-func toC(data any, shape []int) any {
-	switch data := data.(type) {
-	case []float32:
-		return reorder(data, shape)
-	case []float64:
-		return reorder(data, shape)
-	case []int64:
-		return reorder(data, shape)
-	}
-	return reorder(data.([]uint8), shape)
-}
-
-func reorder[T any](src []T, shape []int) []T {
-	dst := make([]T, len(src))
-	place(newWalk(shape), dst, src)
-	return dst
 }
 
 // walk goes through an array in Fortran order.
@@ -106,13 +127,4 @@ func place[T any](w *walk, dst, next []T) {
 			w.at[i] = 0
 		}
 	}
-}
-
-// fileSize is the size of a regular file.
-func fileSize(f *os.File) (int64, error) {
-	fi, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return fi.Size(), nil
 }

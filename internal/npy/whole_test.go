@@ -6,9 +6,6 @@ import (
 	"github.com/attach-uncertainty/attach/rows"
 )
 
-// Read reads one array of r, of whose length nothing is known.
-func Read(r io.Reader) (rows.Array, error) { return ReadSure(r, 0) }
-
 // ReadFile reads the .npy file at path.
 func ReadFile(path string) (rows.Array, error) {
 	l, err := OpenFile(path)

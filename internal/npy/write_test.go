@@ -33,7 +33,7 @@ func TestWriteRead(t *testing.T) {
 		if at := bytes.IndexByte(b.Bytes(), '\n') + 1; at%64 != 0 {
 			t.Errorf("%s: elements start at %d, want a multiple of 64", name, at)
 		}
-		got, err := Read(&b)
+		got, err := readBytes(b.Bytes())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,7 @@ package onnx
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
+	"reflect"
 
 	"google.golang.org/protobuf/proto"
 
@@ -72,58 +72,30 @@ func Attr(name string, value any) *pb.AttributeProto {
 // Tensor makes an unnamed tensor. See Builder.Const for values. It panics on
 // other types and where dims and the length of a slice disagree.
 func Tensor(value any, dims ...int64) *pb.TensorProto {
-	var (
-		t      pb.TensorProto_DataType
-		raw    []byte
-		n      int64
-		scalar bool
-		le     = binary.LittleEndian
-	)
-	switch v := value.(type) {
-	case float32:
-		t, raw, scalar = pb.TensorProto_FLOAT, le.AppendUint32(nil, math.Float32bits(v)), true
-	case float64:
-		t, raw, scalar = pb.TensorProto_DOUBLE, le.AppendUint64(nil, math.Float64bits(v)), true
-	case int:
-		t, raw, scalar = pb.TensorProto_INT64, le.AppendUint64(nil, uint64(v)), true
-	case int64:
-		t, raw, scalar = pb.TensorProto_INT64, le.AppendUint64(nil, uint64(v)), true
-	case int32:
-		t, raw, scalar = pb.TensorProto_INT32, le.AppendUint32(nil, uint32(v)), true
-	case bool:
-		t, raw, scalar = pb.TensorProto_BOOL, []byte{bit(v)}, true
-	case []float32:
-		t, n, raw = pb.TensorProto_FLOAT, int64(len(v)), make([]byte, 0, 4*len(v))
-		for _, x := range v {
-			raw = le.AppendUint32(raw, math.Float32bits(x))
-		}
-	case []float64:
-		t, n, raw = pb.TensorProto_DOUBLE, int64(len(v)), make([]byte, 0, 8*len(v))
-		for _, x := range v {
-			raw = le.AppendUint64(raw, math.Float64bits(x))
-		}
-	case []int64:
-		t, n, raw = pb.TensorProto_INT64, int64(len(v)), make([]byte, 0, 8*len(v))
-		for _, x := range v {
-			raw = le.AppendUint64(raw, uint64(x))
-		}
-	case []int32:
-		t, n, raw = pb.TensorProto_INT32, int64(len(v)), make([]byte, 0, 4*len(v))
-		for _, x := range v {
-			raw = le.AppendUint32(raw, uint32(x))
-		}
-	case []bool:
-		t, n = pb.TensorProto_BOOL, int64(len(v))
-		for _, x := range v {
-			raw = append(raw, bit(x))
-		}
+	if v, ok := value.(int); ok {
+		value = int64(v)
+	}
+	var t pb.TensorProto_DataType
+	switch value.(type) {
+	case float32, []float32:
+		t = pb.TensorProto_FLOAT
+	case float64, []float64:
+		t = pb.TensorProto_DOUBLE
+	case int64, []int64:
+		t = pb.TensorProto_INT64
+	case int32, []int32:
+		t = pb.TensorProto_INT32
+	case bool, []bool:
+		t = pb.TensorProto_BOOL
 	default:
 		panic(fmt.Sprintf("onnx: constant of type %T", value))
 	}
-	switch {
-	case scalar:
-		n = 1
-	case dims == nil:
+	raw, err := binary.Append(nil, binary.LittleEndian, value)
+	if err != nil {
+		panic("onnx: " + err.Error())
+	}
+	n := int64(len(raw)) / elementBytes(int32(t))
+	if dims == nil && reflect.TypeOf(value).Kind() == reflect.Slice {
 		dims = []int64{n}
 	}
 	size := int64(1)
@@ -134,13 +106,6 @@ func Tensor(value any, dims ...int64) *pb.TensorProto {
 		panic(fmt.Sprintf("onnx: constant of %d values with shape %v", n, dims))
 	}
 	return &pb.TensorProto{DataType: proto.Int32(int32(t)), Dims: append([]int64(nil), dims...), RawData: raw}
-}
-
-func bit(v bool) byte {
-	if v {
-		return 1
-	}
-	return 0
 }
 
 // ValueInfo names a tensor with its type and shape. See Builder.Input for

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/float16"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
@@ -13,12 +14,12 @@ import (
 // shape (empty for a scalar). Doubles and integers are rounded to float32.
 // External data is read from files in dir.
 func Float32s(t *pb.TensorProto, dir string) ([]float32, []int64, error) {
-	return decode(t, dir, func(v float64) float32 { return float32(v) }, func(v int64) float32 { return float32(v) })
+	return decode[float32](t, dir)
 }
 
 // Float64s is Float32s in double precision.
 func Float64s(t *pb.TensorProto, dir string) ([]float64, []int64, error) {
-	return decode(t, dir, func(v float64) float64 { return v }, func(v int64) float64 { return float64(v) })
+	return decode[float64](t, dir)
 }
 
 // Int64s returns the elements of an integer or bool tensor, row-major, with
@@ -27,7 +28,7 @@ func Int64s(t *pb.TensorProto, dir string) ([]int64, []int64, error) {
 	if isFloat(t.GetDataType()) {
 		return nil, nil, fmt.Errorf("tensor %q holds %s, not integers", t.GetName(), DTypeName(t.GetDataType()))
 	}
-	return decode(t, dir, func(v float64) int64 { return int64(v) }, func(v int64) int64 { return v })
+	return decode[int64](t, dir)
 }
 
 // Elements returns the number of elements that a tensor's shape stands for.
@@ -108,7 +109,11 @@ func elementBytes(dataType int32) int64 {
 // be of any length, and empty but for that.
 const maxRead = 4 << 30
 
-func decode[T any](t *pb.TensorProto, dir string, fromFloat func(float64) T, fromInt func(int64) T) ([]T, []int64, error) {
+type number interface {
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64
+}
+
+func decode[T float32 | float64 | int64](t *pb.TensorProto, dir string) ([]T, []int64, error) {
 	n, err := Elements(t)
 	if err != nil {
 		return nil, nil, err
@@ -126,112 +131,68 @@ func decode[T any](t *pb.TensorProto, dir string, fromFloat func(float64) T, fro
 			return nil, nil, err
 		}
 	}
-	if raw == nil && n > 0 {
-		out, err := decodeTyped(t, n, fromFloat, fromInt)
-		return out, t.GetDims(), err
-	}
-	if int64(len(raw)) != n*size {
+	if raw != nil && int64(len(raw)) != n*size {
 		return nil, nil, fmt.Errorf("tensor %q of shape %v holds %d bytes where %s needs %d a value", t.GetName(), t.GetDims(), len(raw), DTypeName(t.GetDataType()), size)
 	}
-	out := make([]T, n)
-	le := binary.LittleEndian
+	// Types of less than 32 bits, floats of 16 bits included, travel as bits in
+	// int32_data.
+	var out []T
 	switch pb.TensorProto_DataType(t.GetDataType()) {
 	case pb.TensorProto_FLOAT:
-		for i := range out {
-			out[i] = fromFloat(float64(math.Float32frombits(le.Uint32(raw[4*i:]))))
-		}
+		out = elements(n, raw, t.FloatData, as[T, float32])
 	case pb.TensorProto_DOUBLE:
-		for i := range out {
-			out[i] = fromFloat(math.Float64frombits(le.Uint64(raw[8*i:])))
-		}
+		out = elements(n, raw, t.DoubleData, as[T, float64])
 	case pb.TensorProto_FLOAT16:
-		for i := range out {
-			out[i] = fromFloat(float64(Float16(le.Uint16(raw[2*i:]))))
-		}
+		out = elements(n, raw, t.Int32Data, func(v uint16) T { return T(float16.Decode(v)) })
 	case pb.TensorProto_BFLOAT16:
-		for i := range out {
-			out[i] = fromFloat(float64(math.Float32frombits(uint32(le.Uint16(raw[2*i:])) << 16)))
-		}
+		out = elements(n, raw, t.Int32Data, func(v uint16) T { return T(math.Float32frombits(uint32(v) << 16)) })
 	case pb.TensorProto_UINT8, pb.TensorProto_BOOL:
-		for i := range out {
-			out[i] = fromInt(int64(raw[i]))
-		}
+		out = elements(n, raw, t.Int32Data, as[T, uint8])
 	case pb.TensorProto_INT8:
-		for i := range out {
-			out[i] = fromInt(int64(int8(raw[i])))
-		}
+		out = elements(n, raw, t.Int32Data, as[T, int8])
 	case pb.TensorProto_UINT16:
-		for i := range out {
-			out[i] = fromInt(int64(le.Uint16(raw[2*i:])))
-		}
+		out = elements(n, raw, t.Int32Data, as[T, uint16])
 	case pb.TensorProto_INT16:
-		for i := range out {
-			out[i] = fromInt(int64(int16(le.Uint16(raw[2*i:]))))
-		}
+		out = elements(n, raw, t.Int32Data, as[T, int16])
 	case pb.TensorProto_UINT32:
-		for i := range out {
-			out[i] = fromInt(int64(le.Uint32(raw[4*i:])))
-		}
+		out = elements(n, raw, t.Uint64Data, as[T, uint32])
 	case pb.TensorProto_INT32:
-		for i := range out {
-			out[i] = fromInt(int64(int32(le.Uint32(raw[4*i:]))))
-		}
-	case pb.TensorProto_UINT64, pb.TensorProto_INT64:
-		for i := range out {
-			out[i] = fromInt(int64(le.Uint64(raw[8*i:])))
-		}
+		out = elements(n, raw, t.Int32Data, as[T, int32])
+	case pb.TensorProto_UINT64:
+		out = elements(n, raw, t.Uint64Data, as[T, int64])
+	case pb.TensorProto_INT64:
+		out = elements(n, raw, t.Int64Data, as[T, int64])
+	}
+	if int64(len(out)) != n {
+		return nil, nil, fmt.Errorf("tensor %q of shape %v holds %d values", t.GetName(), t.GetDims(), len(out))
 	}
 	return out, t.GetDims(), nil
 }
 
-// decodeTyped reads the typed fields, used where there is no raw data. Types
-// of less than 32 bits, floats of 16 bits included, travel as bits in
-// int32_data.
-func decodeTyped[T any](t *pb.TensorProto, n int64, fromFloat func(float64) T, fromInt func(int64) T) ([]T, error) {
-	var have int
-	var at func(i int) T
-	switch pb.TensorProto_DataType(t.GetDataType()) {
-	case pb.TensorProto_FLOAT:
-		have, at = len(t.GetFloatData()), func(i int) T { return fromFloat(float64(t.FloatData[i])) }
-	case pb.TensorProto_DOUBLE:
-		have, at = len(t.GetDoubleData()), func(i int) T { return fromFloat(t.DoubleData[i]) }
-	case pb.TensorProto_FLOAT16:
-		have, at = len(t.GetInt32Data()), func(i int) T { return fromFloat(float64(Float16(uint16(t.Int32Data[i])))) }
-	case pb.TensorProto_BFLOAT16:
-		have, at = len(t.GetInt32Data()), func(i int) T {
-			return fromFloat(float64(math.Float32frombits(uint32(uint16(t.Int32Data[i])) << 16)))
+func as[T, S number](v S) T { return T(v) }
+
+// elements reads n numbers of type S from raw data, little-endian, or from a
+// typed field where there is none.
+func elements[S, V, T number](n int64, raw []byte, typed []V, convert func(S) T) []T {
+	if raw == nil {
+		out := make([]T, len(typed))
+		for i, v := range typed {
+			out[i] = convert(S(v))
 		}
-	case pb.TensorProto_INT64:
-		have, at = len(t.GetInt64Data()), func(i int) T { return fromInt(t.Int64Data[i]) }
-	case pb.TensorProto_UINT64, pb.TensorProto_UINT32:
-		have, at = len(t.GetUint64Data()), func(i int) T { return fromInt(int64(t.Uint64Data[i])) }
-	default:
-		have, at = len(t.GetInt32Data()), func(i int) T { return fromInt(int64(t.Int32Data[i])) }
+		return out
 	}
-	if int64(have) != n {
-		return nil, fmt.Errorf("tensor %q of shape %v holds %d values", t.GetName(), t.GetDims(), have)
+	in := make([]S, n)
+	if _, err := binary.Decode(raw, binary.LittleEndian, in); err != nil {
+		panic(err) // the length was compared
+	}
+	if same, ok := any(in).([]T); ok {
+		return same
 	}
 	out := make([]T, n)
-	for i := range out {
-		out[i] = at(i)
+	for i, v := range in {
+		out[i] = convert(v)
 	}
-	return out, nil
-}
-
-// Float16 returns the value of an IEEE 754 half-precision number.
-func Float16(bits uint16) float32 {
-	sign := uint32(bits&0x8000) << 16
-	exp := uint32(bits>>10) & 0x1f
-	frac := uint32(bits & 0x3ff)
-	switch exp {
-	case 0:
-		// Subnormal: frac·2⁻²⁴, exact in float32.
-		v := float32(frac) * (1.0 / (1 << 24))
-		return math.Float32frombits(math.Float32bits(v) | sign)
-	case 0x1f:
-		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
-	}
-	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
+	return out
 }
 
 // Places lists the indices of all elements of a tensor of that shape, in

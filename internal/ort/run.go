@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/float16"
 	"github.com/yalue/onnxruntime_go"
 )
 
@@ -70,7 +71,7 @@ func (s *Session) take(info ValueInfo, v onnxruntime_go.Value) (*Tensor, error) 
 		return t, err
 	}
 	defer t.Close()
-	return NewFloat16(t.shape, convert(t.Float32s(), EncodeFloat16))
+	return NewFloat16(t.shape, convert(t.Float32s(), float16.Encode))
 }
 
 // RunInto runs the model like Run and writes the results into out, whose shapes must be those of the results. It allocates next to
@@ -113,7 +114,7 @@ func (s *Session) RunInto(in, out []*Tensor) error {
 	}
 	for _, i := range wide {
 		for j, x := range target[i].Float32s() {
-			out[i].Float16s()[j] = EncodeFloat16(x)
+			out[i].Float16s()[j] = float16.Encode(x)
 		}
 	}
 	runtime.KeepAlive(in)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/attach-uncertainty/attach/internal/float16"
 	"github.com/yalue/onnxruntime_go"
 )
 
@@ -138,7 +139,7 @@ func (t *Tensor) AppendFloat32s(dst []float32) []float32 {
 		return append(dst, v...)
 	case []uint16:
 		if t.dtype == Float16 {
-			return append(dst, convert(v, DecodeFloat16)...)
+			return append(dst, convert(v, float16.Decode)...)
 		}
 		return appendNumbers(dst, v)
 	case []float64:

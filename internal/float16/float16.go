@@ -1,10 +1,12 @@
-package ort
+// Package float16 converts IEEE 754 half-precision numbers from and to their
+// bits.
+package float16
 
 import "math"
 
-// EncodeFloat16 rounds x to the nearest IEEE 754 half-precision number, ties to even, and returns its bits. What is too large
-// becomes infinite.
-func EncodeFloat16(x float32) uint16 {
+// Encode rounds x to the nearest half-precision number, ties to even, and
+// returns its bits. What is too large becomes infinite.
+func Encode(x float32) uint16 {
 	b := math.Float32bits(x)
 	sign := uint16(b >> 16 & 0x8000)
 	b &= 0x7fffffff
@@ -21,15 +23,14 @@ func EncodeFloat16(x float32) uint16 {
 	return sign | uint16((b-0x38000000)>>13)
 }
 
-// DecodeFloat16 returns the half-precision number that has these bits.
-func DecodeFloat16(bits uint16) float32 {
+// Decode returns the number that has these bits. Every half is a float32.
+func Decode(bits uint16) float32 {
 	sign := uint32(bits&0x8000) << 16
 	exp := uint32(bits >> 10 & 0x1f)
 	frac := uint32(bits & 0x3ff)
 	switch exp {
 	case 0:
-		f := float32(frac) / (1 << 24)
-		return math.Float32frombits(sign | math.Float32bits(f))
+		return math.Float32frombits(sign | math.Float32bits(float32(frac)/(1<<24)))
 	case 0x1f:
 		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
 	}
