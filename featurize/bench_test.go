@@ -41,7 +41,7 @@ func BenchmarkThroughput(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer m.Close()
-	s, err := rt.NewSession(ctx, ort.Model{Path: path}, nil, nil)
+	s, err := rt.NewSession(ctx, load(b, path), nil, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

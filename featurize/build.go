@@ -79,11 +79,8 @@ func (b *builder) build(ctx context.Context) error {
 		names = append(names, layerName(i))
 		b.info.Layers = append(b.info.Layers, Layer{Tensor: v.tensor})
 	}
-	data, err := expose(b.g, b.input, slices.Concat(b.views, b.layers), names)
-	if err != nil {
-		return err
-	}
-	b.session, err = b.rt.NewSession(ctx, ort.Model{Data: data, Dir: b.dir}, []string{b.input.feed}, names)
+	model := exposed(b.g, b.input, slices.Concat(b.views, b.layers), names)
+	b.session, err = b.rt.NewSession(ctx, ort.Model{Proto: model, Dir: b.dir}, []string{b.input.feed}, names)
 	if err != nil {
 		return fmt.Errorf("the runtime refuses the model: %w", err)
 	}

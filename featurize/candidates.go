@@ -89,11 +89,7 @@ func (b *builder) probeShapes(ctx context.Context, tensors []string) (map[string
 		body.Node = append(body.Node, node("Shape", []string{t}, shape), node("Concat", []string{one, shape}, names[i], onnx.Attr("axis", 0)))
 		body.Output = append(body.Output, &pb.ValueInfoProto{Name: ptr(names[i])})
 	}
-	data, err := marshal(b.g, heads, body, tensors...)
-	if err != nil {
-		return nil, err
-	}
-	s, err := b.rt.NewSession(ctx, ort.Model{Data: data, Dir: b.dir, Unfused: true}, []string{b.input.feed}, names)
+	s, err := b.rt.NewSession(ctx, ort.Model{Proto: part(b.g, heads, body, tensors...), Dir: b.dir, Unfused: true}, []string{b.input.feed}, names)
 	if err != nil {
 		return nil, err
 	}

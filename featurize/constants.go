@@ -65,11 +65,7 @@ func (k *constants) value(ctx context.Context, tensor string) ([]float32, []int6
 		Node:   leading(k.g, tensor, name),
 		Output: []*pb.ValueInfoProto{{Name: ptr(name)}},
 	}
-	data, err := marshal(k.g, nil, body, tensor)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := k.rt.NewSession(ctx, ort.Model{Data: data, Dir: k.dir}, nil, nil)
+	s, err := k.rt.NewSession(ctx, ort.Model{Proto: part(k.g, nil, body, tensor), Dir: k.dir}, nil, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot compute constant %q: %w", tensor, err)
 	}

@@ -144,11 +144,7 @@ func (k kind) separate(ctx context.Context) (*differentiated, error) {
 
 // session makes a model ready to run.
 func (k kind) session(ctx context.Context, m *pb.ModelProto, inputs, outputs []string) (*ort.Session, error) {
-	data, err := serialise(m)
-	if err != nil {
-		return nil, err
-	}
-	return k.rt.NewSession(ctx, ort.Model{Data: data, Dir: k.dir}, inputs, outputs)
+	return k.rt.NewSession(ctx, ort.Model{Proto: m, Dir: k.dir}, inputs, outputs)
 }
 
 // keeping is the network that also gives what the backward model takes, with

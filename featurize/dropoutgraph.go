@@ -133,20 +133,16 @@ func (m *Model) makeStochastic(ctx context.Context, g *onnx.Graph) (*stochastic,
 		s.shapes = append(s.shapes, output(onnx.ValueInfo(name, pb.TensorProto_INT64, -1)))
 		takes = append(takes, l.in)
 	}
-	data, err := marshal(g, heads, body, takes...)
-	if err != nil {
+	before := ort.Model{Proto: part(g, heads, body, takes...), Dir: dir}
+	if s.before, err = m.rt.NewSession(ctx, before, []string{m.input.feed}, made); err != nil {
 		return nil, err
 	}
-	if s.before, err = m.rt.NewSession(ctx, ort.Model{Data: data, Dir: dir}, []string{m.input.feed}, made); err != nil {
-		return nil, err
+	var names []string
+	for i := range layers {
+		names = append(names, maskName(i))
 	}
-	if data, err = serialise(after); err == nil {
-		var names []string
-		for i := range layers {
-			names = append(names, maskName(i))
-		}
-		s.after, err = m.rt.NewSession(ctx, ort.Model{Data: data, Dir: dir}, append(names, takes[:len(s.takes)]...), []string{logitsName})
-	}
+	names = append(names, takes[:len(s.takes)]...)
+	s.after, err = m.rt.NewSession(ctx, ort.Model{Proto: after, Dir: dir}, names, []string{logitsName})
 	if err != nil {
 		s.before.Close()
 		return nil, err

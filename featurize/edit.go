@@ -82,13 +82,8 @@ func leading(g *onnx.Graph, tensor, out string) []*pb.NodeProto {
 		node("Unsqueeze", []string{wide, axes}, out))
 }
 
-// expose returns a model that maps the one input, as float32, to views.
-// Everything that the views do not need is left out.
-func expose(g *onnx.Graph, in input, views []view, names []string) ([]byte, error) {
-	return serialise(exposed(g, in, views, names))
-}
-
-// exposed is the model that expose serialises, with the further nodes given.
+// exposed is a model that maps the one input, as float32, to views, with the
+// further nodes given. Everything that these do not need is left out.
 func exposed(g *onnx.Graph, in input, views []view, names []string, more ...*pb.NodeProto) *pb.ModelProto {
 	info, heads := in.realInput(g)
 	body := &pb.GraphProto{Input: []*pb.ValueInfoProto{info}}
@@ -116,18 +111,6 @@ func (in input) realInput(g *onnx.Graph) (*pb.ValueInfoProto, []*pb.NodeProto) {
 	own.Name = ptr(in.feed)
 	own.GetType().GetTensorType().ElemType = ptr(int32(pb.TensorProto_FLOAT))
 	return own, []*pb.NodeProto{node("Cast", []string{in.feed}, in.name, onnx.Attr("to", pb.TensorProto_DataType(in.elem)))}
-}
-
-func marshal(g *onnx.Graph, heads []*pb.NodeProto, body *pb.GraphProto, need ...string) ([]byte, error) {
-	return serialise(part(g, heads, body, need...))
-}
-
-func serialise(m *pb.ModelProto) ([]byte, error) {
-	data, err := proto.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("cannot write the edited model: %w", err)
-	}
-	return data, nil
 }
 
 // part is the part of a model that makes the needed tensors: heads, then the

@@ -72,7 +72,7 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if err := g.CheckExternal(dir); err != nil {
+	if err := onnx.CheckExternal(g.Model, dir); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	in, err := findInput(g)

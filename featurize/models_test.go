@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 )
@@ -41,10 +42,20 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
+// load reads an unedited model.
+func load(t testing.TB, path string) ort.Model {
+	t.Helper()
+	g, err := onnx.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ort.Model{Proto: g.Model, Dir: filepath.Dir(path)}
+}
+
 // plain runs the unedited model.
 func plain(t testing.TB, rt *ort.Runtime, path, output string, shape []int64, x []float32) []float32 {
 	t.Helper()
-	s, err := rt.NewSession(context.Background(), ort.Model{Path: path}, nil, []string{output})
+	s, err := rt.NewSession(context.Background(), load(t, path), nil, []string{output})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,9 +33,9 @@ type step struct {
 	inputs               []string // in the order of stepInputs
 }
 
-// stepGraph is a step as a serialised model.
+// stepGraph is a step as a model.
 type stepGraph struct {
-	model           []byte
+	model           *pb.ModelProto
 	inputs, outputs []string
 }
 
@@ -83,11 +83,11 @@ func buildStep(p *plan, rows int) (stepGraph, error) {
 	}
 	outputs := s.adam(optimiser, s.flatten(gradients))
 	s.b.Output(loss, float, s.anyDims(1, 1)...)
-	raw, err := s.b.Bytes()
+	m, err := s.b.Model()
 	if err != nil {
 		return stepGraph{}, err
 	}
-	return stepGraph{model: raw, inputs: s.inputs, outputs: append(outputs, loss)}, nil
+	return stepGraph{model: m, inputs: s.inputs, outputs: append(outputs, loss)}, nil
 }
 
 func newStep(p *plan, rows int, name string) *step {

@@ -132,7 +132,7 @@ func (t *training) newStepper(ctx context.Context, r *ort.Runtime, rows int) (*s
 		return nil, fmt.Errorf("build the training step: %w", err)
 	}
 	s := &stepper{batch: newBatch(t.plan, rows)}
-	if s.session, err = r.NewSession(ctx, ort.Model{Data: g.model}, g.inputs, g.outputs); err != nil {
+	if s.session, err = r.NewSession(ctx, ort.Model{Proto: g.model}, g.inputs, g.outputs); err != nil {
 		return nil, fmt.Errorf("load the training step: %w", err)
 	}
 	feed := []*ort.Tensor{t.tensors.wrap(s.batch.x, t.shape(t.streams(), rows, t.width)...)}

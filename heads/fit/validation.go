@@ -116,7 +116,7 @@ func (v *validation) newEvaluator(ctx context.Context, r *ort.Runtime, rows int)
 		return nil, fmt.Errorf("build the validation: %w", err)
 	}
 	e := &evaluator{batch: newBatch(v.plan, rows)}
-	if e.session, err = r.NewSession(ctx, ort.Model{Data: g.model}, g.inputs, g.outputs); err != nil {
+	if e.session, err = r.NewSession(ctx, ort.Model{Proto: g.model}, g.inputs, g.outputs); err != nil {
 		return nil, fmt.Errorf("load the validation: %w", err)
 	}
 	e.in = append(e.in, v.tensors.wrap(e.batch.x, v.shape(1, rows, v.width)...))
@@ -142,8 +142,8 @@ func buildEvaluation(p *plan, rows int) (stepGraph, error) {
 	x := s.dataInputs()
 	loss := s.mean(losses[p.Loss](s, s.network(x, s.weightInputs(), nil)))
 	s.b.Output(loss, float, s.anyDims(1, 1)...)
-	raw, err := s.b.Bytes()
-	return stepGraph{model: raw, inputs: s.inputs, outputs: []string{loss}}, err
+	m, err := s.b.Model()
+	return stepGraph{model: m, inputs: s.inputs, outputs: []string{loss}}, err
 }
 
 // due says whether weights after an epoch, counted from 1, are evaluated.

@@ -106,11 +106,11 @@ func checkCase(t *testing.T, rt *ort.Runtime, c graphCase, dims func(int, []int6
 		b.Output(o, pb.TensorProto_DOUBLE)
 		b.Graph().Output[len(b.Graph().Output)-1].Type.GetTensorType().Shape = nil
 	}
-	raw, err := b.Bytes()
+	m, err := b.Model()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := rt.NewSession(context.Background(), ort.Model{Data: raw}, x, outputs)
+	s, err := rt.NewSession(context.Background(), ort.Model{Proto: m}, x, outputs)
 	if err != nil {
 		t.Fatal(err)
 	}

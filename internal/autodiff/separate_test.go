@@ -107,11 +107,7 @@ func outputs(t *testing.T, b *onnx.Builder, tensors []string) *pb.ModelProto {
 
 func runModel(t *testing.T, rt *ort.Runtime, m *pb.ModelProto, in []*ort.Tensor) []*ort.Tensor {
 	t.Helper()
-	data, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := rt.NewSession(context.Background(), ort.Model{Data: data}, nil, nil)
+	s, err := rt.NewSession(context.Background(), ort.Model{Proto: m}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,16 +122,6 @@ func unreadable(t *pb.TensorProto, err error) error {
 	return fmt.Errorf("%w of tensor %q cannot be read: %w", ErrExternalData, t.GetName(), err)
 }
 
-// ExternalSize returns the size in bytes of the file at a location of external
-// data, and an error where it cannot be opened. dir is the model's folder.
-func ExternalSize(dir, location string) (int64, error) {
-	f, size, err := openExternal(dir, location)
-	if err != nil {
-		return 0, err
-	}
-	return size, f.Close()
-}
-
 func readExternal(t *pb.TensorProto, dir string, n, size int64) ([]byte, error) {
 	e, err := externalOf(t)
 	if err != nil {
@@ -160,7 +150,7 @@ func readExternal(t *pb.TensorProto, dir string, n, size int64) ([]byte, error) 
 // the folder is an error.
 func (g *Graph) External() ([]string, error) {
 	seen := make(map[string]bool)
-	err := g.eachExternal(func(_ *pb.TensorProto, e external) error {
+	err := eachExternal(g.Model, func(_ *pb.TensorProto, e external) error {
 		seen[e.location] = true
 		return nil
 	})
@@ -175,17 +165,19 @@ func (g *Graph) External() ([]string, error) {
 	return files, nil
 }
 
-// CheckExternal says whether every file of external data is there and long
-// enough; its error names the first that is not.
-func (g *Graph) CheckExternal(dir string) error {
+// CheckExternal says whether every file of a model's external data is there and
+// long enough; its error names the first that is not.
+func CheckExternal(m *pb.ModelProto, dir string) error {
 	sizes := make(map[string]int64)
-	return g.eachExternal(func(t *pb.TensorProto, e external) error {
+	return eachExternal(m, func(t *pb.TensorProto, e external) error {
 		have, ok := sizes[e.location]
 		if !ok {
-			var err error
-			if have, err = ExternalSize(dir, e.location); err != nil {
+			f, size, err := openExternal(dir, e.location)
+			if err != nil {
 				return unreadable(t, err)
 			}
+			f.Close()
+			have = size
 			sizes[e.location] = have
 		}
 		need := e.length
@@ -203,7 +195,7 @@ func (g *Graph) CheckExternal(dir string) error {
 	})
 }
 
-func (g *Graph) eachExternal(visit func(*pb.TensorProto, external) error) error {
+func eachExternal(m *pb.ModelProto, visit func(*pb.TensorProto, external) error) error {
 	each := func(t *pb.TensorProto) error {
 		if t.GetDataLocation() != pb.TensorProto_EXTERNAL {
 			return nil
@@ -214,10 +206,10 @@ func (g *Graph) eachExternal(visit func(*pb.TensorProto, external) error) error 
 		}
 		return visit(t, e)
 	}
-	if err := eachTensor(g.Model.GetGraph(), each); err != nil {
+	if err := eachTensor(m.GetGraph(), each); err != nil {
 		return err
 	}
-	for _, f := range g.Model.GetFunctions() {
+	for _, f := range m.GetFunctions() {
 		if err := eachAttributeTensor(f.GetAttributeProto(), each); err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ const maxProto = 1<<31 - 1
 const maxDepth = 100
 
 // Load reads and indexes the model in a file. It does not read the external
-// data that the model may point to; see Graph.CheckExternal.
+// data that the model may point to; see CheckExternal.
 func Load(path string) (*Graph, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -148,7 +148,7 @@ func FuzzParse(f *testing.F) {
 		g.Opset()
 		g.Inputs()
 		if _, err := g.External(); err == nil {
-			g.CheckExternal(t.TempDir())
+			CheckExternal(g.Model, t.TempDir())
 		}
 		for _, n := range g.Model.GetGraph().GetNode() {
 			g.NodeName(n)

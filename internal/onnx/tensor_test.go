@@ -132,7 +132,7 @@ func TestExternalData(t *testing.T) {
 		sparse := &pb.AttributeProto{Name: proto.String("sparse_value"), SparseTensor: &pb.SparseTensorProto{Values: c.t}}
 		s := index(t, 8, &pb.GraphProto{Node: []*pb.NodeProto{op("Constant", nil, []string{"y"}, sparse)}})
 		for _, g := range []*Graph{g, s} {
-			if err := g.CheckExternal(dir); c.says != "12 bytes" && !errors.Is(err, ErrExternalData) {
+			if err := CheckExternal(g.Model, dir); c.says != "12 bytes" && !errors.Is(err, ErrExternalData) {
 				t.Errorf("CheckExternal of %v: %v", c.t.ExternalData, err)
 			}
 		}

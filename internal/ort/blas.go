@@ -290,7 +290,7 @@ func (b *BLAS) session(p product) (*Session, bool) {
 	if s, ok := b.sessions[p]; ok || b.closed {
 		return s, s != nil
 	}
-	s, err := b.r.cpuSession(Model{Data: p.model()})
+	s, err := b.r.cpuSession(Model{Proto: p.model()})
 	if err != nil {
 		b.r.opts.log().Warn("matrix products run in Go", "reason", err)
 	}
@@ -307,7 +307,7 @@ func (b *BLAS) close() {
 	b.closed, b.sessions = true, nil
 }
 
-func (p product) model() []byte {
+func (p product) model() *pb.ModelProto {
 	matrix := func(name string) *pb.ValueInfoProto {
 		dims := []*pb.TensorShapeProto_Dimension{{}, {}}
 		return &pb.ValueInfoProto{Name: proto.String(name), Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{
@@ -320,7 +320,7 @@ func (p product) model() []byte {
 		}
 		return a
 	}
-	return marshalGraph(&pb.GraphProto{
+	return modelOf(&pb.GraphProto{
 		Input:  []*pb.ValueInfoProto{matrix("a"), matrix("b")},
 		Output: []*pb.ValueInfoProto{matrix("c")},
 		Node: []*pb.NodeProto{{OpType: proto.String("Gemm"), Input: []string{"a", "b"}, Output: []string{"c"},

@@ -28,10 +28,6 @@ var (
 	// ErrNoDevice: CUDA was asked for and there is no such device.
 	ErrNoDevice = errors.New("no CUDA device")
 
-	// ErrNotModel: the bytes are not an ONNX model, or only a part of one.
-	ErrNotModel = errors.New("not an ONNX model")
-	// ErrExternalData: a file that holds a model's weights is missing or too short.
-	ErrExternalData = errors.New("external data")
 	// ErrDType: a model's input or output has an element type that is not supported.
 	ErrDType = errors.New("unsupported type")
 )

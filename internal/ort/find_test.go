@@ -312,7 +312,7 @@ func TestTwoRuntimes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := third.NewSession(context.Background(), unary(t, "Neg", ort.Float32, -1), nil, nil)
+		s, err := third.NewSession(context.Background(), unary("Neg", ort.Float32, -1), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/yalue/onnxruntime_go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
@@ -32,11 +33,13 @@ func (r *Runtime) startCUDA() error {
 		return cudaError(err)
 	}
 	defer so.Destroy()
-	s, err := onnxruntime_go.NewDynamicAdvancedSessionWithONNXData(identity(), []string{"x"}, []string{"y"}, so)
+	s, err := newSession(Model{Proto: identity()}, nil, nil, so)
 	if err != nil {
-		return cudaError(sentence(err))
+		return cudaError(err)
 	}
-	s.Destroy()
+	if err := s.Close(); err != nil {
+		return err
+	}
 	if !hasCuDNN() {
 		return fmt.Errorf("%w: cuDNN 9 was not found: install it, or put the folder of the nvidia-cudnn wheel's libraries on %s", ErrNoCUDA, libraryPathVariable)
 	}
@@ -101,21 +104,16 @@ func appendCUDA(so *onnxruntime_go.SessionOptions, device int) error {
 }
 
 // identity is a model that copies a float32 vector.
-func identity() []byte {
-	vector := func(name string) []*pb.ValueInfoProto {
-		return []*pb.ValueInfoProto{{Name: proto.String(name), Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{
-			TensorType: &pb.TypeProto_Tensor{ElemType: proto.Int32(int32(Float32)), Shape: &pb.TensorShapeProto{Dim: []*pb.TensorShapeProto_Dimension{{}}}}}}}}
-	}
-	return marshalGraph(&pb.GraphProto{Input: vector("x"), Output: vector("y"),
-		Node: []*pb.NodeProto{{OpType: proto.String("Identity"), Input: []string{"x"}, Output: []string{"y"}}}})
+func identity() *pb.ModelProto {
+	return modelOf(&pb.GraphProto{
+		Input:  []*pb.ValueInfoProto{onnx.ValueInfo("x", pb.TensorProto_FLOAT, -1)},
+		Output: []*pb.ValueInfoProto{onnx.ValueInfo("y", pb.TensorProto_FLOAT, -1)},
+		Node:   []*pb.NodeProto{{OpType: proto.String("Identity"), Input: []string{"x"}, Output: []string{"y"}}},
+	})
 }
 
-// marshalGraph makes a model of a graph with operators that every runtime of the last years has.
-func marshalGraph(g *pb.GraphProto) []byte {
+// modelOf makes a model of a graph with operators that every runtime of the last years has.
+func modelOf(g *pb.GraphProto) *pb.ModelProto {
 	g.Name = proto.String("attach")
-	b, err := proto.Marshal(&pb.ModelProto{IrVersion: proto.Int64(8), Graph: g, OpsetImport: []*pb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(13)}}})
-	if err != nil {
-		panic(err) // a message made here always marshals
-	}
-	return b
+	return &pb.ModelProto{IrVersion: proto.Int64(8), Graph: g, OpsetImport: []*pb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(13)}}}
 }

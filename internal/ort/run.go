@@ -7,8 +7,9 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/float16"
 	"github.com/yalue/onnxruntime_go"
+
+	"github.com/attach-uncertainty/attach/internal/float16"
 )
 
 // Run runs the model on in, one tensor for each of Inputs, and returns one for each of Outputs, which the caller closes. When ctx

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,14 +11,14 @@ import (
 	"github.com/yalue/onnxruntime_go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Model is what a session is made from: a file, or the bytes of one.
+// Model is what a session is made from.
 type Model struct {
-	Path string // the file; names the model in errors if Data is set
-	Data []byte // a serialized ModelProto, such as a graph edited in memory
-	Dir  string // folder of the external data that Data refers to; default the folder of Path
+	Proto *pb.ModelProto
+	Dir   string // folder of its external data
 	// Unfused keeps the runtime from fusing operators, which takes long on large graphs.
 	Unfused bool
 }
@@ -56,7 +54,7 @@ type Session struct {
 }
 
 // NewSession loads a model. inputs and outputs name the tensors that Run takes and returns, in that order; nil means all of the
-// model's. Errors are [ErrNotModel], [ErrExternalData] and [ErrDType], or what ONNX Runtime says of the model.
+// model's. Errors are [onnx.ErrExternalData] and [ErrDType], or what ONNX Runtime says of the model.
 func (r *Runtime) NewSession(ctx context.Context, m Model, inputs, outputs []string) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -66,75 +64,57 @@ func (r *Runtime) NewSession(ctx context.Context, m Model, inputs, outputs []str
 		return nil, err
 	}
 	defer so.Destroy()
-	s, err := newSession(m, inputs, outputs, so)
-	if err == nil {
-		return s, nil
-	}
-	if m.Path != "" && !strings.Contains(err.Error(), m.Path) {
-		return nil, fmt.Errorf("%s: %w", m.Path, err)
-	}
-	return nil, err
+	return newSession(m, inputs, outputs, so)
 }
 
 func newSession(m Model, inputs, outputs []string, so *onnxruntime_go.SessionOptions) (*Session, error) {
-	fromFile := m.Data == nil
-	if fromFile {
-		var err error
-		if m.Data, err = os.ReadFile(m.Path); err != nil {
-			return nil, err
-		}
-	}
-	if m.Dir == "" && m.Path != "" {
-		m.Dir = filepath.Dir(m.Path)
-	}
 	if m.Unfused {
 		if err := so.SetGraphOptimizationLevel(onnxruntime_go.GraphOptimizationLevelEnableBasic); err != nil {
 			return nil, sentence(err)
 		}
 	}
-	h, err := readHeader(m.Data)
-	if err != nil {
-		return nil, err
-	}
-	if err := h.checkExternal(m.Dir); err != nil {
+	if err := onnx.CheckExternal(m.Proto, m.Dir); err != nil {
 		return nil, err
 	}
 	s := &Session{}
-	if s.inputs, err = h.pickInputs(inputs); err != nil {
+	var err error
+	if s.inputs, err = pickInputs(m.Proto.GetGraph(), inputs); err != nil {
 		return nil, err
 	}
-	if s.outputs, err = pick("output", h.outputs, outputs, nil); err != nil {
+	if s.outputs, err = pickOutputs(m.Proto.GetGraph(), outputs); err != nil {
 		return nil, err
 	}
-	inNames, outNames := names(s.inputs), names(s.outputs)
-	if cast := castHalf(s.outputs, outNames); cast != nil {
-		m.Data, fromFile = append(slices.Clip(m.Data), cast...), false
-	}
-	if fromFile {
-		m.Data = nil // the runtime reads the file itself
-		s.dyn, err = onnxruntime_go.NewDynamicAdvancedSession(m.Path, inNames, outNames, so)
-	} else {
-		if m.Dir != "" {
-			if err := so.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", m.Dir); err != nil {
-				return nil, sentence(err)
-			}
-		}
-		s.dyn, err = onnxruntime_go.NewDynamicAdvancedSessionWithONNXData(m.Data, inNames, outNames, so)
-	}
+	data, err := proto.Marshal(m.Proto)
 	if err != nil {
+		return nil, fmt.Errorf("cannot hand the model to the runtime: %w", err)
+	}
+	outNames := names(s.outputs)
+	data = append(data, castHalf(s.outputs, outNames)...)
+	if m.Dir != "" {
+		if err := so.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", m.Dir); err != nil {
+			return nil, sentence(err)
+		}
+	}
+	if s.dyn, err = onnxruntime_go.NewDynamicAdvancedSessionWithONNXData(data, names(s.inputs), outNames, so); err != nil {
 		return nil, fmt.Errorf("load the model: %w", sentence(err))
 	}
 	return s, nil
 }
 
-func (h *header) pickInputs(want []string) ([]ValueInfo, error) {
-	picked, err := pick("input", h.inputs, want, h.defaults)
+func pickInputs(g *pb.GraphProto, want []string) ([]ValueInfo, error) {
+	// Below IR version 4 initializers are inputs too.
+	defaults := map[string]bool{}
+	for _, t := range g.GetInitializer() {
+		defaults[t.GetName()] = true
+	}
+	have := valueInfos(g.GetInput())
+	picked, err := pick("input", have, want, defaults)
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range h.inputs {
+	for _, v := range have {
 		given := slices.ContainsFunc(picked, func(p ValueInfo) bool { return p.Name == v.Name })
-		if !given && !h.defaults[v.Name] {
+		if !given && !defaults[v.Name] {
 			return nil, fmt.Errorf("the model also needs input %q", v.Name)
 		}
 	}
@@ -142,6 +122,18 @@ func (h *header) pickInputs(want []string) ([]ValueInfo, error) {
 		return nil, errors.New("the model has no input")
 	}
 	return picked, nil
+}
+
+// pickOutputs finds the types of outputs that declare none among those of inner tensors.
+func pickOutputs(g *pb.GraphProto, want []string) ([]ValueInfo, error) {
+	have, inner := valueInfos(g.GetOutput()), valueInfos(g.GetValueInfo())
+	for i, o := range have {
+		at := slices.IndexFunc(inner, func(v ValueInfo) bool { return v.Name == o.Name })
+		if at >= 0 && o.DType == Undefined {
+			have[i] = inner[at]
+		}
+	}
+	return pick("output", have, want, nil)
 }
 
 func pick(kind string, have []ValueInfo, want []string, skip map[string]bool) ([]ValueInfo, error) {
@@ -205,6 +197,29 @@ func names(vs []ValueInfo) []string {
 		s[i] = v.Name
 	}
 	return s
+}
+
+func valueInfos(list []*pb.ValueInfoProto) []ValueInfo {
+	infos := make([]ValueInfo, len(list))
+	for i, p := range list {
+		v := ValueInfo{Name: p.GetName()}
+		t := p.GetType().GetTensorType()
+		if t == nil && p.GetType().GetValue() != nil {
+			v.kind = strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", p.GetType().GetValue()), "*pb.TypeProto_"), "Type")
+		}
+		v.DType = DType(t.GetElemType())
+		if t.GetShape() != nil {
+			v.Shape = make([]int64, len(t.GetShape().GetDim()))
+		}
+		for j, d := range t.GetShape().GetDim() {
+			v.Shape[j] = -1
+			if x, ok := d.GetValue().(*pb.TensorShapeProto_Dimension_DimValue); ok && x.DimValue >= 0 {
+				v.Shape[j] = x.DimValue
+			}
+		}
+		infos[i] = v
+	}
+	return infos
 }
 
 // Inputs describes what Run takes, in order.

@@ -8,8 +8,9 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/attach-uncertainty/attach/internal/float16"
 	"github.com/yalue/onnxruntime_go"
+
+	"github.com/attach-uncertainty/attach/internal/float16"
 )
 
 // Number is what a [Tensor] can hold beside float16.

@@ -12,7 +12,7 @@ import (
 
 func testIdentity[T ort.Number](t *testing.T, r *ort.Runtime, d ort.DType, view func(*ort.Tensor) []T, data ...T) {
 	t.Run(d.String(), func(t *testing.T) {
-		s := open(t, r, unary(t, "Identity", d, -1, 2))
+		s := open(t, r, unary("Identity", d, -1, 2))
 		shape := []int64{int64(len(data) / 2), 2}
 		y := run(t, s, tensor(t, shape, data))
 		if y.DType() != d || !slices.Equal(y.Shape(), shape) {
@@ -50,7 +50,7 @@ func TestDTypes(t *testing.T) {
 }
 
 func TestFloat16(t *testing.T) {
-	s := open(t, orttest.Open(t), unary(t, "Neg", ort.Float16, -1, 3))
+	s := open(t, orttest.Open(t), unary("Neg", ort.Float16, -1, 3))
 	in := []float32{1, -0.333251953125, 65504, 5.9604645e-8, 0, float32(math.Inf(1))}
 	half := make([]uint16, len(in))
 	for i, v := range in {
@@ -86,7 +86,7 @@ func TestFloat16(t *testing.T) {
 
 func TestScalar(t *testing.T) {
 	r := orttest.Open(t)
-	s := open(t, r, ort.Model{Data: marshal(t, graph(value("x", ort.Float32), value("y", ort.Float32), node("Neg", []string{"x"}, "y")))})
+	s := open(t, r, model(graph(value("x", ort.Float32), value("y", ort.Float32), node("Neg", []string{"x"}, "y"))))
 	in := []float32{3}
 	x := tensor(t, nil, in)
 	if y := run(t, s, x); len(y.Shape()) != 0 || y.Float32s()[0] != -3 {
@@ -103,7 +103,7 @@ func TestScalar(t *testing.T) {
 }
 
 func TestEmpty(t *testing.T) {
-	s := open(t, orttest.Open(t), unary(t, "Neg", ort.Float32, -1, 2))
+	s := open(t, orttest.Open(t), unary("Neg", ort.Float32, -1, 2))
 	if y := run(t, s, tensor(t, []int64{0, 2}, []float32{})); !slices.Equal(y.Shape(), []int64{0, 2}) || len(y.Float32s()) != 0 {
 		t.Errorf("got %v %v", y.Shape(), y.Float32s())
 	}
