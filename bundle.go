@@ -64,6 +64,15 @@ type Base struct {
 	Sigmoid bool `json:"sigmoid,omitempty"`
 }
 
+// Widths are the columns of the network's parts, as far as they are known.
+func (b Base) Widths() ood.Widths {
+	w := ood.Widths{"features": b.Width, "logits": b.Outputs}
+	for i, l := range b.Layers {
+		w[fmt.Sprintf("layer_%d", i)] = l.Width
+	}
+	return w
+}
+
 // Layer is an earlier layer of the base network.
 type Layer struct {
 	Tensor string `json:"tensor,omitempty"` // empty where rows came without the network

@@ -210,7 +210,7 @@ func (in Inputs) divide() (division, error) {
 	fit, cal := rows.Split(in.Batch.Len(), in.CalFraction, in.Seed)
 	d := division{
 		fit: in.Batch.Select(fit), cal: in.Batch.Select(cal),
-		fitTo: selectRows(in.Targets, fit), calTo: selectRows(in.Targets, cal), heldOut: SplitOff,
+		fitTo: rows.Select(in.Targets, fit), calTo: rows.Select(in.Targets, cal), heldOut: SplitOff,
 	}
 	if in.Groups != nil {
 		for _, i := range cal {
@@ -221,17 +221,6 @@ func (in Inputs) divide() (division, error) {
 		return division{}, &rows.TooFewRowsError{What: fmt.Sprintf("%d classes", c), Have: len(fit), Need: c}
 	}
 	return d, nil
-}
-
-func selectRows(m blas32.General, rows []int) blas32.General {
-	if m.Cols == 0 {
-		return blas32.General{}
-	}
-	s := blas32.General{Rows: len(rows), Cols: m.Cols, Stride: m.Cols, Data: make([]float32, len(rows)*m.Cols)}
-	for i, r := range rows {
-		copy(s.Data[i*s.Stride:], m.Data[r*m.Stride:r*m.Stride+m.Cols])
-	}
-	return s
 }
 
 // fitScorer fits the detector that is named, or else the first default that

@@ -117,7 +117,7 @@ func TestFitErrors(t *testing.T) {
 			in.Cal = blob(2, 10, 8, 3, 0)
 			in.Cal.Features.Data[8] = nan
 		}, "calibration rows: features has NaN in row 1"},
-		{"calibration width", classifier(30), func(in *attach.Inputs) { in.Cal = blob(2, 10, 7, 3, 0) }, "calibration rows have 7 features and rows to fit on 8"},
+		{"calibration width", classifier(30), func(in *attach.Inputs) { in.Cal = blob(2, 10, 7, 3, 0) }, "calibration rows have 7 features, and rows to fit on have 8"},
 		{"calibration logits", classifier(30), func(in *attach.Inputs) { in.Cal = blob(2, 10, 8, 4, 0) }, "calibration rows have 4 logits"},
 		{"calibration targets", regressor(1, 30, 1), func(in *attach.Inputs) { in.Cal = in.Batch }, "calibration rows have no targets"},
 		{"calibration targets alone", regressor(1, 30, 1), func(in *attach.Inputs) { in.CalTargets = in.Targets }, "there are no calibration rows"},

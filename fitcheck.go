@@ -93,10 +93,7 @@ func (in Inputs) checkRows(what string, b ood.Batch, targets blas32.General, qua
 	if err := b.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if err := rows.CheckFinite(what+": features", b.Features); err != nil {
-		return err
-	}
-	if err := rows.CheckFinite(what+": logits", b.Logits); err != nil {
+	if err := b.CheckFinite(what, ood.NeedFeatures|ood.NeedLogits); err != nil {
 		return err
 	}
 	if in.Base.Task != Regression {
@@ -120,14 +117,12 @@ func (in Inputs) checkLayers() error {
 		what string
 		b    ood.Batch
 	}{{"rows to fit on", in.Batch}, {"calibration rows", in.Cal}} {
-		for i, m := range part.b.Layers {
-			if err := rows.CheckFinite(fmt.Sprintf("%s: layer %d", part.what, i), m); err != nil {
-				return err
-			}
+		if err := part.b.CheckFinite(part.what, ood.NeedLayers); err != nil {
+			return err
 		}
 	}
-	if cal, fit := widths(in.Cal.Layers), widths(in.Batch.Layers); in.Cal.HasLayers() && !slices.Equal(cal, fit) {
-		return fmt.Errorf("calibration rows have earlier layers of widths %v and rows to fit on of %v", cal, fit)
+	if err := in.Cal.Widths(ood.NeedLayers).Check(in.Batch.Widths(ood.NeedLayers), "calibration rows", "rows to fit on have"); err != nil {
+		return err
 	}
 	if named := len(in.Base.Layers); named > 0 && named != len(in.Batch.Layers) {
 		return fmt.Errorf("%d earlier layers are named, and the rows to fit on have %d", named, len(in.Batch.Layers))
@@ -137,10 +132,12 @@ func (in Inputs) checkLayers() error {
 
 // checkCal refuses calibration rows that do not look like the rows to fit on.
 func (in Inputs) checkCal(quantiles bool) error {
+	both := ood.NeedFeatures | ood.NeedLogits
+	if err := in.Cal.Widths(both).Check(in.Batch.Widths(both), "calibration rows", "rows to fit on have"); err != nil {
+		return err
+	}
 	switch {
-	case in.Cal.Features.Cols != in.Batch.Features.Cols:
-		return fmt.Errorf("calibration rows have %d features and rows to fit on %d", in.Cal.Features.Cols, in.Batch.Features.Cols)
-	case in.Cal.Logits.Cols != in.Batch.Logits.Cols:
+	case in.Cal.HasLogits() != in.Batch.HasLogits():
 		return fmt.Errorf("calibration rows have %d logits and rows to fit on %d", in.Cal.Logits.Cols, in.Batch.Logits.Cols)
 	case quantiles && in.CalTargets.Cols != in.Targets.Cols:
 		return fmt.Errorf("calibration rows have %d targets and rows to fit on %d", in.CalTargets.Cols, in.Targets.Cols)
@@ -162,12 +159,4 @@ func (in Inputs) withOthers(err error, t ood.Training) error {
 		}
 	}
 	return large
-}
-
-func widths(layers []blas32.General) []int {
-	var all []int
-	for _, m := range layers {
-		all = append(all, m.Cols)
-	}
-	return all
 }

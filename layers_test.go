@@ -53,9 +53,9 @@ func TestLayersThatDoNotFit(t *testing.T) {
 	}{
 		"none":         {nil, `method "mahalanobis-layers" needs earlier layers: the rows to score carry none`},
 		"one":          {all[:1], "the rows have 1 earlier layers, and the bundle was fitted on 2"},
-		"other widths": {[]blas32.General{all[1], all[0]}, "layer 0 of the rows has 5 columns, and the bundle was fitted on 3"},
-		"other rows":   {[]blas32.General{all[0], matrix(9, 5)}, "10 rows but layer 1 is of 9×5"},
-		"infinite":     {nan, "layer 1 has +Inf in row 1, column 2"},
+		"other widths": {[]blas32.General{all[1], all[0]}, "the rows have 5 columns of layer_0, and the bundle was fitted on 3"},
+		"other rows":   {[]blas32.General{all[0], matrix(9, 5)}, "10 rows but layer_1 of 9×5"},
+		"infinite":     {nan, "layer_1 has +Inf in row 1, column 2"},
 	} {
 		rows.Layers = c.layers
 		_, err := predict(b, attach.Rows{Batch: rows}, attach.PredictOptions{})
@@ -65,7 +65,7 @@ func TestLayersThatDoNotFit(t *testing.T) {
 	}
 	in.Cal = blob(3, 20, 8, 3, 0)
 	in.Cal.Layers = layersOf(in.Cal)[:1]
-	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "calibration rows have earlier layers of widths [3] and rows to fit on of [3 5]") {
+	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "calibration rows have 1 earlier layers, and rows to fit on have 2") {
 		t.Errorf("calibration rows of one layer: %v", err)
 	}
 	in.Cal.Layers, in.Base.Layers = layersOf(in.Cal), []attach.Layer{{Tensor: "relu1"}}

@@ -233,10 +233,7 @@ func (b *Bundle) consistent() (err error) {
 			err = fmt.Errorf("%w: its parts do not fit together: %v", ErrDamaged, r)
 		}
 	}()
-	row := Rows{Batch: ood.Batch{Features: zeros(b.Base.Width), Logits: zeros(b.Base.Outputs)}}
-	for _, l := range b.Base.Layers {
-		row.Layers = append(row.Layers, zeros(l.Width))
-	}
+	row := Rows{Batch: b.Base.Widths().Row()}
 	if q := b.Calibration.Quantiles; b.Quantiles != nil && len(q) != b.Quantiles.targets(row.Features) {
 		return fmt.Errorf("%w: quantiles of %d targets are calibrated, and the quantile head is not for them", ErrDamaged, len(q))
 	}
@@ -259,12 +256,4 @@ func (b *Bundle) consistent() (err error) {
 // targets is how many targets the head predicts, found out with a row.
 func (h *QuantileHead) targets(row blas32.General) int {
 	return h.Regressor.Quantiles(row, []float64{.5}).Targets
-}
-
-// zeros is one row of width zeros.
-func zeros(width int) blas32.General {
-	if width == 0 {
-		return blas32.General{}
-	}
-	return blas32.General{Rows: 1, Cols: width, Stride: width, Data: make([]float32, width)}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 // PredictOptions chooses what is predicted. The zero value takes the bundle's
@@ -215,41 +214,17 @@ func (b *Bundle) checkBatch(batch ood.Batch) error {
 	if err := b.Base.pairLogits(batch).Validate(); err != nil {
 		return err
 	}
-	switch {
-	case !batch.HasFeatures():
+	if !batch.HasFeatures() {
 		return fmt.Errorf("the rows carry no features, and the bundle was fitted on %d", b.Base.Width)
-	case batch.Features.Cols != b.Base.Width:
-		return fmt.Errorf("the rows have %d features, and the bundle was fitted on %d", batch.Features.Cols, b.Base.Width)
-	case batch.HasLogits() && b.Base.Outputs > 0 && batch.Logits.Cols != b.Base.Outputs:
-		return fmt.Errorf("the rows have %d logits, and the bundle was fitted on %d", batch.Logits.Cols, b.Base.Outputs)
 	}
-	if err := rows.CheckFinite("features", batch.Features); err != nil {
+	reads := ood.NeedFeatures | ood.NeedLogits
+	if len(b.Base.Layers) > 0 { // which the detector then reads
+		reads |= ood.NeedLayers
+	}
+	if err := batch.Widths(reads).Check(b.Base.Widths(), "the rows", "the bundle was fitted on"); err != nil {
 		return err
 	}
-	if err := b.checkLayers(batch); err != nil {
-		return err
-	}
-	return rows.CheckFinite("logits", batch.Logits)
-}
-
-// checkLayers refuses earlier layers other than those that the detector reads;
-// that there are none it says itself.
-func (b *Bundle) checkLayers(batch ood.Batch) error {
-	if len(b.Base.Layers) == 0 || !batch.HasLayers() {
-		return nil
-	}
-	if len(batch.Layers) != len(b.Base.Layers) {
-		return fmt.Errorf("the rows have %d earlier layers, and the bundle was fitted on %d: write as many with --layers", len(batch.Layers), len(b.Base.Layers))
-	}
-	for i, m := range batch.Layers {
-		if want := b.Base.Layers[i].Width; m.Cols != want {
-			return fmt.Errorf("layer %d of the rows has %d columns, and the bundle was fitted on %d: are they of another network?", i, m.Cols, want)
-		}
-		if err := rows.CheckFinite(fmt.Sprintf("layer %d", i), m); err != nil {
-			return err
-		}
-	}
-	return nil
+	return batch.CheckFinite("", reads)
 }
 
 // detect scores the rows; unknown, or nil, says of which the quantile head

@@ -3,8 +3,6 @@ package featurize
 import (
 	"context"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -29,16 +27,11 @@ func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) 
 		}
 		if gradient == nil {
 			gradient = make([]float32, 0, len(x.Data))
-			all = roomFor(b.Batch, x.Rows())
 		}
-		appendBatch(&all, b.Batch)
+		if err := appendTo(&all, b.Batch, x.Rows()); err != nil {
+			return ood.Batch{}, nil, err
+		}
 		gradient = append(gradient, b.Gradient...)
 	}
 	return all, gradient, nil
-}
-
-// appendRows appends to rows without gaps.
-func appendRows(to *blas32.General, m blas32.General) {
-	to.Data = append(to.Data, m.Data...)
-	to.Rows += m.Rows
 }

@@ -145,19 +145,9 @@ func (m *Model) All(ctx context.Context, rows iter.Seq2[Rows, error], n int, pro
 		if err != nil {
 			return ood.Batch{}, err
 		}
-		if done == 0 {
-			all = roomFor(b, n)
+		if err := appendTo(&all, b, n); err != nil {
+			return ood.Batch{}, fmt.Errorf("row %d (counted from 0): %w", done, err)
 		}
-		if b.Features.Cols != all.Features.Cols || b.Logits.Cols != all.Logits.Cols {
-			return ood.Batch{}, fmt.Errorf("row %d (counted from 0) gives %d features and %d outputs, the rows before it gave %d and %d",
-				done, b.Features.Cols, b.Logits.Cols, all.Features.Cols, all.Logits.Cols)
-		}
-		for i, m := range b.Layers {
-			if want := all.Layers[i].Cols; m.Cols != want {
-				return ood.Batch{}, fmt.Errorf("row %d (counted from 0) gives %d columns of layer %d, the rows before it gave %d", done, m.Cols, i, want)
-			}
-		}
-		appendBatch(&all, b)
 		done += b.Features.Rows
 		if progress != nil {
 			progress(done)
@@ -172,27 +162,15 @@ func (m *Model) All(ctx context.Context, rows iter.Seq2[Rows, error], n int, pro
 	return all, nil
 }
 
-// roomFor is an empty batch like b with space for n rows.
-func roomFor(b ood.Batch, n int) ood.Batch {
-	all := ood.Batch{Features: room(b.Features, n), Logits: room(b.Logits, n)}
-	for _, m := range b.Layers {
-		all.Layers = append(all.Layers, room(m, n))
+// appendTo appends the rows of b to all, which has room for n rows from the first
+// on.
+func appendTo(all *ood.Batch, b ood.Batch, n int) error {
+	if !all.HasFeatures() {
+		*all = b.Map(func(m blas32.General) blas32.General {
+			return blas32.General{Cols: m.Cols, Stride: m.Cols, Data: make([]float32, 0, max(n, m.Rows)*m.Cols)}
+		})
 	}
-	return all
-}
-
-// appendBatch appends b's rows, of the same widths and without gaps.
-func appendBatch(all *ood.Batch, b ood.Batch) {
-	appendRows(&all.Features, b.Features)
-	appendRows(&all.Logits, b.Logits)
-	for i, m := range b.Layers {
-		appendRows(&all.Layers[i], m)
-	}
-}
-
-// room is an empty matrix as wide as m, with space for n rows.
-func room(m blas32.General, n int) blas32.General {
-	return blas32.General{Cols: m.Cols, Stride: m.Cols, Data: make([]float32, 0, max(n, m.Rows)*m.Cols)}
+	return all.Append(b)
 }
 
 // Slice is rows that are all in memory, in one block.

@@ -2,6 +2,7 @@ package ood
 
 import (
 	"fmt"
+	"slices"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
@@ -18,16 +19,123 @@ func (b Batch) HasLogits() bool { return b.Logits.Cols > 0 }
 // HasLayers says whether the batch carries earlier layers, be it for zero rows.
 func (b Batch) HasLayers() bool { return len(b.Layers) > 0 }
 
+// Part is one matrix of a batch, under the name that errors and files have for
+// it.
+type Part struct {
+	Name string // features, logits, layer_0, layer_1 …
+	Need Needs
+	*blas32.General
+}
+
+// single are the parts that a batch can have one of.
+func (b *Batch) single() []Part {
+	return []Part{{"features", NeedFeatures, &b.Features}, {"logits", NeedLogits, &b.Logits}}
+}
+
+// Parts are the matrices that the batch has; what is set in them is set in the
+// batch.
+func (b *Batch) Parts() []Part {
+	parts := slices.DeleteFunc(b.single(), func(p Part) bool { return p.Cols == 0 })
+	for i := range b.Layers {
+		parts = append(parts, Part{layerName(i), NeedLayers, &b.Layers[i]})
+	}
+	return parts
+}
+
+func layerName(i int) string { return fmt.Sprintf("layer_%d", i) }
+
+// PartNames are the names of parts among needs for which has holds: of earlier
+// layers those before the first that is absent.
+func PartNames(needs Needs, has func(name string) bool) []string {
+	var names []string
+	for _, p := range new(Batch).single() {
+		if p.Need&needs != 0 && has(p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	for i := 0; needs&NeedLayers != 0 && has(layerName(i)); i++ {
+		names = append(names, layerName(i))
+	}
+	return names
+}
+
+// Set gives the batch a part by one of PartNames, in their order.
+func (b *Batch) Set(name string, m blas32.General) {
+	for _, p := range b.single() {
+		if p.Name == name {
+			*p.General = m
+			return
+		}
+	}
+	b.Layers = append(b.Layers, m)
+}
+
+// Map returns what become makes of each part of the batch, alone: neither labels
+// nor inputs.
+func (b Batch) Map(become func(blas32.General) blas32.General) Batch {
+	var s Batch
+	for _, p := range b.Parts() {
+		s.Set(p.Name, become(*p.General))
+	}
+	return s
+}
+
+// Only returns the parts that are among needs, alone: neither labels nor inputs.
+func (b Batch) Only(needs Needs) Batch {
+	var s Batch
+	for _, p := range b.Parts() {
+		if p.Need&needs != 0 {
+			s.Set(p.Name, *p.General)
+		}
+	}
+	return s
+}
+
+// Append puts the parts of more below those of b, which must be as many and as
+// wide unless b has none; labels and inputs it leaves alone. It grows matrices as
+// append does.
+func (b *Batch) Append(more Batch) error {
+	below, parts := more.Parts(), b.Parts()
+	if len(parts) == 0 {
+		*b = more.Map(func(m blas32.General) blas32.General { return blas32.General{Cols: m.Cols, Stride: m.Cols} })
+		parts = b.Parts()
+	}
+	if err := more.Widths(^Needs(0)).Check(b.Widths(^Needs(0)), "rows", "those before them have"); err != nil {
+		return err
+	}
+	if len(parts) != len(below) {
+		return fmt.Errorf("rows have %d parts, and those before them have %d", len(below), len(parts))
+	}
+	for k, p := range below {
+		for i := range p.Rows {
+			parts[k].Data = append(parts[k].Data, rows.Row(*p.General, i)...)
+		}
+		parts[k].Rows += p.Rows
+	}
+	return nil
+}
+
+// CheckFinite returns a *rows.NotFiniteError for the first number of the parts
+// among needs that is NaN or infinite. what, if not empty, says whose they are.
+func (b Batch) CheckFinite(what string, needs Needs) error {
+	if what != "" {
+		what += ": "
+	}
+	b = b.Only(needs)
+	for _, p := range b.Parts() {
+		if err := rows.CheckFinite(what+p.Name, *p.General); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Len is the number of rows.
 func (b Batch) Len() int {
-	switch {
-	case b.HasFeatures():
-		return b.Features.Rows
-	case b.HasLogits():
-		return b.Logits.Rows
-	case b.HasLayers():
-		return b.Layers[0].Rows
-	case b.Labels == nil && b.Inputs != nil:
+	for _, p := range b.Parts() {
+		return p.Rows
+	}
+	if b.Labels == nil && b.Inputs != nil {
 		return b.Inputs.Len()
 	}
 	return len(b.Labels)
@@ -64,54 +172,16 @@ func (b Batch) Select(picked []int) Batch {
 	return s
 }
 
-// CheckLayers refuses layers of other widths than those fitted with; none are
-// fine.
-func (b Batch) CheckLayers(fitted []blas32.General) error {
-	if !b.HasLayers() || len(fitted) == 0 {
-		return nil
-	}
-	if len(b.Layers) != len(fitted) {
-		return fmt.Errorf("there are %d earlier layers but the rows to fit with have %d: write as many with --layers", len(b.Layers), len(fitted))
-	}
-	for i, m := range b.Layers {
-		if m.Cols != fitted[i].Cols {
-			return fmt.Errorf("layer %d has %d columns but that of the rows to fit with has %d", i, m.Cols, fitted[i].Cols)
-		}
-	}
-	return nil
-}
-
-// Map returns what become makes of each matrix of the batch, alone: neither
-// labels nor inputs.
-func (b Batch) Map(become func(blas32.General) blas32.General) Batch {
-	s := Batch{}
-	if b.HasFeatures() {
-		s.Features = become(b.Features)
-	}
-	if b.HasLogits() {
-		s.Logits = become(b.Logits)
-	}
-	for _, m := range b.Layers {
-		s.Layers = append(s.Layers, become(m))
-	}
-	return s
-}
-
 // Validate checks that the parts of a batch are whole and fit together: as many
 // rows in each, and, where there are logits, every label in [0,c).
 func (b Batch) Validate() error {
-	for _, p := range b.parts() {
-		if err := whole(p.rows); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-	}
 	n := b.Len()
-	if b.HasLogits() && b.Logits.Rows != n {
-		return fmt.Errorf("%d rows of features but %d of logits", n, b.Logits.Rows)
-	}
-	for i, m := range b.Layers {
-		if m.Rows != n || m.Cols < 1 {
-			return fmt.Errorf("%d rows but layer %d is of %d×%d", n, i, m.Rows, m.Cols)
+	for _, p := range b.Parts() {
+		if err := whole(*p.General); err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+		if p.Rows != n || p.Cols < 1 {
+			return fmt.Errorf("%d rows but %s of %d×%d", n, p.Name, p.Rows, p.Cols)
 		}
 	}
 	if b.Inputs != nil && b.Inputs.Len() != n {

@@ -42,7 +42,7 @@ func (n Needs) describe() (what, hint string) {
 	case NeedDropout:
 		return "the network, to run it with dropout", "come without it: give the model"
 	case NeedLayers:
-		return "earlier layers", "carry none: read them from the network, not with --layers 0, or write the features anew with `attach features`; some networks have none"
+		return "earlier layers", "carry none"
 	}
 	return "something unknown", "lack it"
 }
@@ -63,21 +63,24 @@ func (n Needs) String() string {
 	return s
 }
 
+// needsParts are the needs that are parts of a batch.
+const needsParts = NeedFeatures | NeedLogits | NeedLayers
+
+// has are the parts of the batch as needs.
+func (b Batch) has() Needs {
+	var has Needs
+	for _, p := range b.Parts() {
+		has |= p.Need
+	}
+	return has
+}
+
 // CheckTraining returns a *NeedError for the first of the method's needs that t
 // lacks, or nil.
 func (m Method) CheckTraining(t Training) error {
-	has := Needs(0)
-	if t.HasFeatures() {
-		has |= NeedFeatures
-	}
-	if t.HasLogits() {
-		has |= NeedLogits
-	}
+	has := t.has()
 	if len(t.Labels) > 0 {
 		has |= NeedLabels
-	}
-	if t.HasLayers() {
-		has |= NeedLayers
 	}
 	if t.Last != nil {
 		has |= NeedWeights
@@ -101,20 +104,11 @@ func (m Method) CheckTraining(t Training) error {
 // CheckBatch returns a *NeedError for the first thing that scoring b needs and
 // b lacks, or nil.
 func (m Method) CheckBatch(b Batch) error {
-	has := Needs(0)
-	if b.HasFeatures() {
-		has |= NeedFeatures
-	}
-	if b.HasLogits() {
-		has |= NeedLogits
-	}
+	has := b.has()
 	if b.Inputs != nil {
 		has |= NeedInputs
 	}
-	if b.HasLayers() {
-		has |= NeedLayers
-	}
-	return m.check(has, m.Needs&(NeedFeatures|NeedLogits|NeedInputs|NeedLayers), "the rows to score")
+	return m.check(has, m.Needs&(needsParts|NeedInputs), "the rows to score")
 }
 
 func (m Method) check(has, needs Needs, where string) error {

@@ -7,8 +7,6 @@ import (
 	"math"
 	"strings"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach/rows"
 )
 
@@ -59,7 +57,7 @@ func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Score
 		if err != nil {
 			return nil, err
 		}
-		scorers[i] = &Scorer{method: m, fitted: fitted, widths: widthsOf(m.Needs, t.Batch), network: t.Network}
+		scorers[i] = &Scorer{method: m, fitted: fitted, widths: t.Widths(m.Needs), network: t.Network}
 	}
 	return scorers, ctx.Err()
 }
@@ -75,10 +73,8 @@ func (m Method) checkTraining(t Training) error {
 	if t.Len() == 0 {
 		return &rows.TooFewRowsError{What: m.Name, Need: 1}
 	}
-	for _, part := range t.parts() {
-		if err := rows.CheckFinite(part.name, part.rows); err != nil {
-			return err
-		}
+	if err := t.CheckFinite("", ^Needs(0)); err != nil {
+		return err
 	}
 	if m.Needs&NeedLogits != 0 && t.Logits.Cols < 2 {
 		// A single logit has a softmax of 1, whatever it is.
@@ -109,46 +105,13 @@ func (l *Linear) Check(h, c int) error {
 	return rows.CheckFinite("the last layer's weights", l.Weight)
 }
 
-// matrix is one of a batch under the name that errors and files have for it.
-type matrix struct {
-	name string
-	need Needs
-	rows blas32.General
-}
-
-// parts are the matrices that the batch has.
-func (b Batch) parts() []matrix {
-	var parts []matrix
-	if b.HasFeatures() {
-		parts = append(parts, matrix{"features", NeedFeatures, b.Features})
-	}
-	if b.HasLogits() {
-		parts = append(parts, matrix{"logits", NeedLogits, b.Logits})
-	}
-	for i, l := range b.Layers {
-		parts = append(parts, matrix{fmt.Sprintf("layer_%d", i), NeedLayers, l})
-	}
-	return parts
-}
-
-// widthsOf are the widths of the parts that are needed.
-func widthsOf(needs Needs, b Batch) map[string]int {
-	widths := map[string]int{}
-	for _, p := range b.parts() {
-		if p.need&needs != 0 {
-			widths[p.name] = p.rows.Cols
-		}
-	}
-	return widths
-}
-
 // Scorer is a fitted method behind the checks of what it is given. It is safe
 // for concurrent use.
 type Scorer struct {
 	method  Method
 	fitted  Fitted
-	widths  map[string]int // of the parts it was fitted with
-	network Network        // the one that the method runs, if any
+	widths  Widths  // of the parts it was fitted with
+	network Network // the one that the method runs, if any
 }
 
 // Fitted is what the method fitted.
@@ -277,25 +240,13 @@ func (s *Scorer) check(b Batch) error {
 	if err := s.method.CheckBatch(b); err != nil {
 		return err
 	}
-	n, have := b.Len(), map[string]bool{}
-	for _, p := range b.parts() {
-		want, fitted := s.widths[p.name]
-		if p.need&s.method.Needs == 0 {
-			continue
-		}
-		have[p.name] = true
-		switch {
-		case !fitted:
-			return fmt.Errorf("the rows have %s, and method %q was fitted without", p.name, s.method.Name)
-		case p.rows.Cols != want:
-			return fmt.Errorf("the rows have %d columns of %s, and method %q was fitted with %d", p.rows.Cols, p.name, s.method.Name, want)
-		case p.rows.Rows != n:
-			return fmt.Errorf("%d rows but %d of %s", n, p.rows.Rows, p.name)
-		}
+	if err := b.Widths(s.method.Needs).Check(s.widths, "the rows", fmt.Sprintf("method %q was fitted with", s.method.Name)); err != nil {
+		return err
 	}
-	for name := range s.widths {
-		if !have[name] {
-			return fmt.Errorf("the rows have no %s, and method %q was fitted with them", name, s.method.Name)
+	n := b.Len()
+	for _, p := range b.Parts() {
+		if p.Need&s.method.Needs != 0 && p.Rows != n {
+			return fmt.Errorf("%d rows but %d of %s", n, p.Rows, p.Name)
 		}
 	}
 	return nil
@@ -318,7 +269,7 @@ func (s *Scorer) State() rows.State {
 // fit of the method can have is an error.
 func Restore(m Method, st rows.State) (*Scorer, error) {
 	own := rows.State{Params: map[string]any{}, Arrays: st.Arrays}
-	s := &Scorer{method: m, fitted: m.New(), widths: map[string]int{}}
+	s := &Scorer{method: m, fitted: m.New(), widths: Widths{}}
 	room := maxWidths
 	for name, v := range st.Params {
 		part, isWidth := strings.CutPrefix(name, widthPrefix)
@@ -333,13 +284,8 @@ func Restore(m Method, st rows.State) (*Scorer, error) {
 		s.widths[part] = int(n)
 		room -= int(n)
 	}
-	for _, need := range []struct {
-		need Needs
-		name string
-	}{{NeedFeatures, "features"}, {NeedLogits, "logits"}, {NeedLayers, "layer_0"}} {
-		if _, ok := s.widths[need.name]; ok != (m.Needs&need.need != 0) {
-			return nil, fmt.Errorf("parameter %q: the method needs %s", widthPrefix+need.name, m.Needs)
-		}
+	if names := s.widths.names(); s.widths.Row().has() != m.Needs&needsParts || len(names) != len(s.widths) {
+		return nil, fmt.Errorf("its rows have %s, and the method needs %s", names, m.Needs)
 	}
 	if err := rows.Restore(s.fitted, own, s.widths); err != nil {
 		return nil, err
@@ -358,17 +304,8 @@ func (s *Scorer) try() (err error) {
 			err = errors.New("its arrays do not fit the widths of the rows")
 		}
 	}()
-	b := Batch{}
-	zeros := func(name string) blas32.General {
-		w := s.widths[name]
-		return blas32.General{Rows: min(w, 1), Cols: w, Stride: max(w, 1), Data: make([]float32, w)}
-	}
-	b.Features, b.Logits = zeros("features"), zeros("logits")
-	for i := 0; s.widths[fmt.Sprintf("layer_%d", i)] > 0; i++ {
-		b.Layers = append(b.Layers, zeros(fmt.Sprintf("layer_%d", i)))
-	}
 	if s.method.Needs&(NeedInputs|NeedNetwork|NeedDropout) != 0 || s.method.Needs == 0 {
 		return nil
 	}
-	return s.fitted.Score(context.Background(), make([]float64, 1), b)
+	return s.fitted.Score(context.Background(), make([]float64, 1), s.widths.Row())
 }

@@ -29,8 +29,11 @@ func Slice(m blas32.General, i, j int) blas32.General {
 	return s
 }
 
-// Select copies rows of m, in the order given.
+// Select copies rows of m, in the order given; of a matrix without columns, none.
 func Select(m blas32.General, picked []int) blas32.General {
+	if m.Cols == 0 {
+		return blas32.General{}
+	}
 	s := New(len(picked), m.Cols)
 	for i, r := range picked {
 		copy(Row(s, i), Row(m, r))

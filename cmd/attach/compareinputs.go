@@ -141,7 +141,7 @@ func compareFeatures(c *cli.Context, choice comparing, comparison *compare.Optio
 		case comparison.Training.Len() > 0:
 			wants = append(wants, widthsOf(c.String("fit"), comparison.Training.Batch))
 		case !layers:
-			wants = append(wants, inputs.Widths{Layers: []int{}})
+			wants = append(wants, inputs.Widths{Skip: ood.NeedLayers})
 		}
 		b, err := openLayerFeatures(c, path, comparison.Training.Last, wants...)
 		if err != nil {

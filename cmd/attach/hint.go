@@ -9,8 +9,10 @@ import (
 )
 
 // hinted says what to do about an error of a library, which knows no flags: of
-// those that useful says could still be given, the first that helps.
+// those without a flag or with one that useful says could still be given, the
+// first that helps.
 func hinted(err error, useful func(flag string) bool) error {
+	width := (*ood.WidthError)(nil)
 	for _, h := range []struct {
 		helps      bool
 		flag, hint string
@@ -18,8 +20,10 @@ func hinted(err error, useful func(flag string) bool) error {
 		{errors.Is(err, inputs.ErrImage), "skip-bad", "pass --skip-bad to go on without such images"},
 		{lacks(err, ood.NeedLogits), "weights", "--weights makes them of features"},
 		{lacks(err, ood.NeedWeights), "weights", "--weights names them"},
+		{lacks(err, ood.NeedLayers), "", "read them from the network, not with --layers 0, or write the features anew with `attach features`"},
+		{errors.As(err, &width) && width.Part == "earlier layers", "", "write as many with --layers"},
 	} {
-		if h.helps && useful(h.flag) {
+		if h.helps && (h.flag == "" || useful(h.flag)) {
 			return fmt.Errorf("%w; %s", err, h.hint)
 		}
 	}

@@ -315,9 +315,9 @@ func modelPredictRows(c *cli.Context, r *reading, b *attach.Bundle, path string,
 }
 
 func precomputedRows(c *cli.Context, path string, base attach.Base) (*predictRows, error) {
-	want := inputs.Widths{Says: "the bundle was fitted on", Features: base.Width, Logits: base.Outputs, Layers: []int{}}
-	for _, l := range base.Layers {
-		want.Layers = append(want.Layers, l.Width)
+	want := inputs.Widths{Says: "the bundle was fitted on", Widths: base.Widths()}
+	if len(base.Layers) == 0 {
+		want.Skip = ood.NeedLayers
 	}
 	last, err := loadWeights(c, want)
 	if err != nil {

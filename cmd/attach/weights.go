@@ -27,9 +27,9 @@ func loadWeights(c *cli.Context, wants ...inputs.Widths) (*ood.Linear, error) {
 
 // widthsOf are what precomputed rows must be like to go with those of path.
 func widthsOf(path string, b ood.Batch) inputs.Widths {
-	w := inputs.Widths{Says: "those of " + path + " have", Features: b.Features.Cols, Logits: b.Logits.Cols, Layers: []int{}}
-	for _, m := range b.Layers {
-		w.Layers = append(w.Layers, m.Cols)
+	w := inputs.Widths{Says: "those of " + path + " have", Widths: b.Widths(^ood.Needs(0))}
+	if !b.HasLayers() {
+		w.Skip = ood.NeedLayers
 	}
 	return w
 }
@@ -39,7 +39,7 @@ func widthsOf(path string, b ood.Batch) inputs.Widths {
 func openLayerFeatures(c *cli.Context, path string, last *ood.Linear, wants ...inputs.Widths) (ood.Batch, error) {
 	if last != nil {
 		says := fmt.Sprintf("the weights in %s have", c.String("weights"))
-		wants = append(wants, inputs.Widths{Says: says, Features: last.Weight.Cols, Logits: last.Weight.Rows})
+		wants = append(wants, inputs.Widths{Says: says, Widths: ood.Widths{"features": last.Weight.Cols, "logits": last.Weight.Rows}})
 	}
 	b, err := openFeatures(path, wants...)
 	if err != nil {

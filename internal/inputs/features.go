@@ -27,17 +27,20 @@ func OpenFeatures(path string, wants ...Widths) (ood.Batch, error) {
 	if strings.EqualFold(filepath.Ext(path), ".npy") {
 		var l *npy.Lazy
 		if l, err = npy.OpenFile(path); err == nil {
-			err = f.add(path, "features", l, 2)
+			err = f.add(path, "features", "features", l)
 		}
-		f.features = l
 	} else {
 		err = f.openNPZ(path, wants)
 	}
 	if err != nil {
 		return ood.Batch{}, err
 	}
+	have := ood.Widths{}
+	for _, p := range f.parts {
+		have[p.name] = p.Shape[1]
+	}
 	for _, w := range wants {
-		if err := f.check(path, w); err != nil {
+		if err := have.Check(w.Widths, path+": the rows", w.Says); err != nil {
 			return ood.Batch{}, err
 		}
 	}
@@ -48,76 +51,76 @@ func OpenFeatures(path string, wants ...Widths) (ood.Batch, error) {
 type Widths struct {
 	// Says begins the clause of an error that ends in the width, such as "the
 	// bundle was fitted on".
-	Says string
-	// Features and Logits are widths; 0 is any.
-	Features, Logits int
-	// Layers are the widths of earlier layers; nil is any, and where there are
-	// none, those of the file are not read.
-	Layers []int
+	Says       string
+	ood.Widths           // of parts; of others any will do
+	Skip       ood.Needs // parts that are not read
 }
 
 // featureFile is the headers of precomputed rows.
 type featureFile struct {
-	features, logits, labels *npy.Lazy // nil where they are absent
-	layers                   []*npy.Lazy
-	rows                     int
+	parts  []featurePart
+	labels *npy.Lazy // or nil
+	rows   int
 }
+
+type featurePart struct {
+	name string // of a batch's part
+	*npy.Lazy
+}
+
+// openOOD are the names that OpenOOD has for what a batch calls by others.
+var openOOD = map[string]string{"features": "feat_list", "logits": "logit_list", "labels": "label_list"}
 
 func (f *featureFile) openNPZ(path string, wants []Widths) error {
 	z, err := npy.OpenNPZ(path)
 	if err != nil {
 		return err
 	}
-	for _, a := range []struct {
-		dst   **npy.Lazy
-		names [2]string
-		rank  int
-	}{
-		{&f.features, [2]string{"features", "feat_list"}, 2},
-		{&f.logits, [2]string{"logits", "logit_list"}, 2},
-		{&f.labels, [2]string{"labels", "label_list"}, 1},
-	} {
-		name, ok := either(z, a.names)
-		if !ok {
-			continue
-		}
-		if *a.dst, err = z.Entry(name); err != nil {
-			return err
-		}
-		if err := f.add(path, name, *a.dst, a.rank); err != nil {
-			return err
-		}
+	needs := ^ood.Needs(0)
+	for _, w := range wants {
+		needs &^= w.Skip
 	}
-	layers := !slices.ContainsFunc(wants, func(w Widths) bool { return w.Layers != nil && len(w.Layers) == 0 })
-	if layers && z.Has(layerArray(maxLayers)) {
+	if needs&ood.NeedLayers != 0 && z.Has(layerArray(maxLayers)) {
 		return fmt.Errorf("%s: it holds %s; at most %d earlier layers are read", path, layerArray(maxLayers), maxLayers)
 	}
-	for name := layerArray(0); layers && z.Has(name); name = layerArray(len(f.layers)) {
-		l, err := z.Entry(name)
+	has := func(name string) bool { return z.Has(name) || z.Has(openOOD[name]) }
+	names := ood.PartNames(needs, has)
+	if !has("features") && !has("logits") {
+		return fmt.Errorf("%s: it holds neither features (or feat_list) nor logits (or logit_list)", path)
+	}
+	if has("labels") {
+		names = append(names, "labels")
+	}
+	for _, name := range names {
+		stored := name
+		if !z.Has(name) {
+			stored = openOOD[name]
+		}
+		l, err := z.Entry(stored)
+		if err == nil {
+			err = f.add(path, name, stored, l)
+		}
 		if err != nil {
 			return err
 		}
-		if err := f.add(path, name, l, 2); err != nil {
-			return err
-		}
-		f.layers = append(f.layers, l)
+	}
+	layers := 0
+	for slices.Contains(names, layerArray(layers)) {
+		layers++
 	}
 	for _, name := range z.Names() {
 		var i int
-		if n, err := fmt.Sscanf(name, layerPattern, &i); layers && n == 1 && err == nil && i >= len(f.layers) && name == layerArray(i) {
-			return fmt.Errorf("%s: it holds %s but not %s", path, name, layerArray(len(f.layers)))
+		if n, err := fmt.Sscanf(name, layerPattern, &i); needs&ood.NeedLayers != 0 && n == 1 && err == nil && i >= layers && name == layerArray(i) {
+			return fmt.Errorf("%s: it holds %s but not %s", path, name, layerArray(layers))
 		}
-	}
-	if f.features == nil && f.logits == nil {
-		return fmt.Errorf("%s: it holds neither features (or feat_list) nor logits (or logit_list)", path)
 	}
 	return nil
 }
 
-// add checks the shape of an array against those before it.
-func (f *featureFile) add(path, name string, l *npy.Lazy, rank int) error {
+// add checks the shape of what is stored under a name against those before it.
+func (f *featureFile) add(path, name, stored string, l *npy.Lazy) error {
 	check := checkMatrix
-	if rank == 1 {
+	if name == "labels" {
 		check = checkColumn
 	}
 	if err := check(l); err != nil {
@@ -125,55 +128,34 @@ func (f *featureFile) add(path, name string, l *npy.Lazy, rank int) error {
 	}
 	switch rows := l.Rows(); {
 	case rows == 0:
-		return fmt.Errorf("%s: %s: %w", path, name, ErrEmpty)
+		return fmt.Errorf("%s: %s: %w", path, stored, ErrEmpty)
 	case f.rows > 0 && rows != f.rows:
-		return fmt.Errorf("%s: %s has %d rows, the arrays beside it have %d", path, name, rows, f.rows)
+		return fmt.Errorf("%s: %s has %d rows, the arrays beside it have %d", path, stored, rows, f.rows)
 	}
 	f.rows = l.Rows()
-	return nil
-}
-
-func (f *featureFile) check(path string, w Widths) error {
-	if l := f.features; l != nil && w.Features > 0 && l.Shape[1] != w.Features {
-		return fmt.Errorf("%s: the rows have %d features, and %s %d", path, l.Shape[1], w.Says, w.Features)
-	}
-	if l := f.logits; l != nil && w.Logits > 0 && l.Shape[1] != w.Logits {
-		return fmt.Errorf("%s: the rows have %d logits, and %s %d", path, l.Shape[1], w.Says, w.Logits)
-	}
-	if len(f.layers) == 0 || w.Layers == nil {
-		return nil
-	}
-	if len(f.layers) != len(w.Layers) {
-		return fmt.Errorf("%s: the rows have %d earlier layers, and %s %d: write as many with --layers", path, len(f.layers), w.Says, len(w.Layers))
-	}
-	for i, l := range f.layers {
-		if l.Shape[1] != w.Layers[i] {
-			return fmt.Errorf("%s: layer %d of the rows has %d columns, and %s %d", path, i, l.Shape[1], w.Says, w.Layers[i])
-		}
+	if name == "labels" {
+		f.labels = l
+	} else {
+		f.parts = append(f.parts, featurePart{name, l})
 	}
 	return nil
 }
 
 func (f *featureFile) read() (ood.Batch, error) {
 	var b ood.Batch
-	var err error
-	matrix := func(l *npy.Lazy) (m blas32.General) {
-		if l != nil && err == nil {
-			m, err = matrixOf(l)
+	for _, p := range f.parts {
+		m, err := matrixOf(p.Lazy)
+		if err != nil {
+			return ood.Batch{}, err
 		}
-		return m
+		b.Set(p.name, m)
 	}
-	b.Features, b.Logits = matrix(f.features), matrix(f.logits)
-	if f.labels != nil && err == nil {
-		b.Labels, err = intsOf(f.labels)
+	if f.labels == nil {
+		return b, nil
 	}
-	for _, l := range f.layers {
-		b.Layers = append(b.Layers, matrix(l))
-	}
-	if err != nil {
-		return ood.Batch{}, err
-	}
-	return b, nil
+	var err error
+	b.Labels, err = intsOf(f.labels)
+	return b, err
 }
 
 // maxLayers bounds the arrays of an archive that are looked at one by one.
@@ -187,9 +169,9 @@ func layerArray(i int) string { return fmt.Sprintf(layerPattern, i) }
 // FeatureArrays are the arrays of an archive that OpenFeatures reads a batch
 // from, labels included where it has any.
 func FeatureArrays(b ood.Batch) map[string]rows.Array {
-	arrays := map[string]rows.Array{"features": rows.ArrayOf(b.Features), "logits": rows.ArrayOf(b.Logits)}
-	for i, m := range b.Layers {
-		arrays[layerArray(i)] = rows.ArrayOf(m)
+	arrays := map[string]rows.Array{}
+	for _, p := range b.Parts() {
+		arrays[p.Name] = rows.ArrayOf(*p.General)
 	}
 	if b.Labels != nil {
 		labels := make([]int64, len(b.Labels))
@@ -223,11 +205,11 @@ func LoadWeights(path string, wants ...Widths) (*ood.Linear, error) {
 		return nil, fmt.Errorf("%s: its shape is %v, which makes no logits", weight.Name(), weight.Shape)
 	}
 	for _, want := range wants {
-		if h := weight.Shape[1]; want.Features > 0 && h != want.Features {
-			return nil, fmt.Errorf("%s: it takes %d features, and %s %d", weight.Name(), h, want.Says, want.Features)
+		if h, n := weight.Shape[1], want.Widths["features"]; n > 0 && h != n {
+			return nil, fmt.Errorf("%s: it takes %d features, and %s %d", weight.Name(), h, want.Says, n)
 		}
-		if c := weight.Shape[0]; want.Logits > 0 && c != want.Logits {
-			return nil, fmt.Errorf("%s: it makes %d logits, and %s %d", weight.Name(), c, want.Says, want.Logits)
+		if c, n := weight.Shape[0], want.Widths["logits"]; n > 0 && c != n {
+			return nil, fmt.Errorf("%s: it makes %d logits, and %s %d", weight.Name(), c, want.Says, n)
 		}
 	}
 	w, err := matrixOf(weight)
@@ -252,15 +234,6 @@ func LoadWeights(path string, wants ...Widths) (*ood.Linear, error) {
 		return nil, fmt.Errorf("%s: entry %d is %v", l.Name(), i, lin.Bias[i])
 	}
 	return lin, nil
-}
-
-func either(z *npy.NPZ, names [2]string) (string, bool) {
-	for _, n := range names {
-		if z.Has(n) {
-			return n, true
-		}
-	}
-	return "", false
 }
 
 func checkMatrix(l *npy.Lazy) error {

@@ -120,7 +120,7 @@ func TestManyLayers(t *testing.T) {
 	path := writeNPZ(t, false, arrays)
 	_, err := OpenFeatures(path)
 	wantError(t, err, path, "at most 1000 earlier layers are read")
-	if _, err := OpenFeatures(path, Widths{Layers: []int{}}); err != nil {
+	if _, err := OpenFeatures(path, Widths{Skip: ood.NeedLayers}); err != nil {
 		t.Errorf("layers that nobody wants: %v", err)
 	}
 }
@@ -148,8 +148,8 @@ func TestFeaturesMemory(t *testing.T) {
 		wants []Widths
 		words string
 	}{
-		{path, []Widths{{Says: "z.npz has", Features: cols}, {Says: "y.npz has", Features: 64}}, "the rows have 1024 features, and y.npz has 64"},
-		{path, []Widths{{Says: "y.npz has", Logits: 3}}, "the rows have 4 logits, and y.npz has 3"},
+		{path, []Widths{{Says: "z.npz has", Widths: ood.Widths{"features": cols}}, {Says: "y.npz has", Widths: ood.Widths{"features": 64}}}, "the rows have 1024 features, and y.npz has 64"},
+		{path, []Widths{{Says: "y.npz has", Widths: ood.Widths{"logits": 3}}}, "the rows have 4 logits, and y.npz has 3"},
 		{short, nil, "logits has 3 rows, the arrays beside it have 4"},
 	} {
 		peak := watchHeap(t)
@@ -164,6 +164,6 @@ func TestFeaturesMemory(t *testing.T) {
 		_, err := OpenTargets(context.Background(), y, c[0], c[1])
 		wantError(t, err, y, words)
 	}
-	_, err = LoadWeights(writeNPZ(t, true, map[string]rows.Array{"weight": wide}), Widths{Says: "the bundle was fitted on", Features: 3})
+	_, err = LoadWeights(writeNPZ(t, true, map[string]rows.Array{"weight": wide}), Widths{Says: "the bundle was fitted on", Widths: ood.Widths{"features": 3}})
 	wantError(t, err, "weight", "it takes 1024 features, and the bundle was fitted on 3")
 }

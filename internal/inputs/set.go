@@ -6,6 +6,7 @@ import (
 	"image"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/rows"
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
@@ -138,7 +139,7 @@ func (s *Set) Subset(idx []int) *Set {
 		}
 	}
 	if s.targets.Rows > 0 {
-		sub.targets = selectRows(s.targets, idx)
+		sub.targets = rows.Select(s.targets, idx)
 	}
 	if s.groups != nil {
 		sub.groups = make([]string, len(idx))
@@ -174,12 +175,4 @@ func product(shape []int) int {
 		n *= d
 	}
 	return n
-}
-
-func selectRows(m blas32.General, idx []int) blas32.General {
-	out := blas32.General{Rows: len(idx), Cols: m.Cols, Stride: m.Cols, Data: make([]float32, len(idx)*m.Cols)}
-	for i, j := range idx {
-		copy(out.Data[i*m.Cols:(i+1)*m.Cols], m.Data[j*m.Stride:j*m.Stride+m.Cols])
-	}
-	return out
 }

@@ -73,8 +73,11 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 	var todo []*work
 	var mu sync.Mutex
 	for _, m := range c.Methods {
-		c := c.divided(m)
-		if err := c.check(m); err != nil {
+		c, err := c.divided(m)
+		if err == nil {
+			err = c.check(m)
+		}
+		if err != nil {
 			r.Skipped = append(r.Skipped, Skipped{Name: m.Name, Reason: err.Error()})
 			continue
 		}
@@ -154,6 +157,11 @@ func (c Options) validate() error {
 	for _, s := range c.outSets() {
 		parts = append(parts, part{s.outRows(), s.Batch})
 	}
+	reads := ood.NeedFeatures | ood.NeedLogits
+	for _, m := range c.Methods {
+		reads |= m.Needs
+	}
+	want := c.Training.Widths(reads)
 	for _, part := range parts {
 		if err := part.b.Validate(); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)
@@ -161,14 +169,8 @@ func (c Options) validate() error {
 		if part.b.Len() == 0 {
 			return fmt.Errorf("%s: there are none", part.name)
 		}
-		if h, want := part.b.Features.Cols, c.Training.Features.Cols; h > 0 && want > 0 && h != want {
-			return fmt.Errorf("%s have %d features but the rows to fit with have %d", part.name, h, want)
-		}
-		if k, want := part.b.Logits.Cols, c.Training.Logits.Cols; k > 0 && want > 0 && k != want {
-			return fmt.Errorf("%s have %d logits but the rows to fit with have %d", part.name, k, want)
-		}
-		if err := part.b.CheckLayers(c.Training.Layers); err != nil && c.readsLayers() {
-			return fmt.Errorf("%s: %w", part.name, err)
+		if err := part.b.Widths(reads).Check(want, part.name, "the rows to fit with have"); err != nil {
+			return err
 		}
 	}
 	if !(c.OutlierShare >= 0 && c.OutlierShare < 1) {
@@ -178,10 +180,6 @@ func (c Options) validate() error {
 		return fmt.Errorf("out-of-domain rows to fit with: %w", err)
 	}
 	return nil
-}
-
-func (c Options) readsLayers() bool {
-	return slices.ContainsFunc(c.Methods, func(m ood.Method) bool { return m.Needs&ood.NeedLayers != 0 })
 }
 
 func (c Options) check(m ood.Method) error {

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/ood"
-	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // corruptRows is the number of rows that are corrupted at a time; the first of
@@ -35,33 +34,14 @@ func corrupted(ctx context.Context, network ood.Network, in ood.Inputs, seed uin
 		if err != nil {
 			return ood.Batch{}, fmt.Errorf("corrupted inputs: %w", err)
 		}
-		all.Features, all.Logits = below(all.Features, b.Features), below(all.Logits, b.Logits)
-		if all.Layers == nil {
-			all.Layers = make([]blas32.General, len(b.Layers))
-		}
-		for i, m := range b.Layers {
-			all.Layers[i] = below(all.Layers[i], m)
+		if err := all.Append(b); err != nil {
+			return ood.Batch{}, fmt.Errorf("corrupted inputs: %w", err)
 		}
 		if progress != nil {
 			progress(x.Start+x.Rows(), in.Len())
 		}
 	}
 	return all, nil
-}
-
-// below is a with the rows of b below it; a zero a stands for no rows.
-func below(a, b blas32.General) blas32.General {
-	if b.Cols == 0 {
-		return a
-	}
-	if a.Cols == 0 {
-		a = blas32.General{Cols: b.Cols, Stride: b.Cols}
-	}
-	for i := range b.Rows {
-		a.Data = append(a.Data, b.Data[i*b.Stride:i*b.Stride+b.Cols]...)
-	}
-	a.Rows += b.Rows
-	return a
 }
 
 // corruption disturbs rows of one shape.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/measure"
 	"github.com/attach-uncertainty/attach/rows"
@@ -54,9 +52,9 @@ func (c Options) checkOutSets() error {
 
 // divided is the comparison as a method sees it: for oracles, rows of every set
 // that are to be fitted with are taken from those to measure on.
-func (c Options) divided(m ood.Method) Options {
+func (c Options) divided(m ood.Method) (Options, error) {
 	if m.Needs&ood.NeedOutliers == 0 || c.Training.Outliers.Len() > 0 {
-		return c
+		return c, nil
 	}
 	sets := slices.Clone(c.outSets())
 	var fitted []ood.Batch
@@ -73,36 +71,33 @@ func (c Options) divided(m ood.Method) Options {
 	} else {
 		c.Out = sets[0].Batch
 	}
-	c.Training.Outliers = stacked(fitted)
-	return c
+	var err error
+	c.Training.Outliers, err = stacked(fitted)
+	return c, err
 }
 
 // stacked puts the features and logits of batches below one another, those that
 // all have: no oracle reads earlier layers.
-func stacked(batches []ood.Batch) ood.Batch {
+func stacked(batches []ood.Batch) (ood.Batch, error) {
 	if len(batches) == 1 {
-		return batches[0]
+		return batches[0], nil
 	}
-	var all ood.Batch
-	for _, part := range []struct {
-		dst *blas32.General
-		src func(ood.Batch) blas32.General
-	}{
-		{&all.Features, func(b ood.Batch) blas32.General { return b.Features }},
-		{&all.Logits, func(b ood.Batch) blas32.General { return b.Logits }},
-	} {
-		for _, b := range batches {
-			m := part.src(b)
-			if m.Cols == 0 {
-				*part.dst = blas32.General{}
-				break
-			}
-			part.dst.Cols, part.dst.Stride = m.Cols, m.Cols
-			part.dst.Rows += m.Rows
-			part.dst.Data = append(part.dst.Data, m.Data...)
+	both := ood.NeedFeatures | ood.NeedLogits
+	for _, b := range batches {
+		if !b.HasFeatures() {
+			both &^= ood.NeedFeatures
+		}
+		if !b.HasLogits() {
+			both &^= ood.NeedLogits
 		}
 	}
-	return all
+	var all ood.Batch
+	for _, b := range batches {
+		if err := all.Append(b.Only(both)); err != nil {
+			return all, fmt.Errorf("out-of-domain rows to fit with: %w", err)
+		}
+	}
+	return all, nil
 }
 
 // outRows is what errors call a set.

@@ -194,9 +194,9 @@ func TestCompareRefusesOutSets(t *testing.T) {
 		`one of several sets of out-of-domain rows has no name`:                     func(c *compare.Options) { c.OutSets[1].Name = "" },
 		`out-of-domain rows are given both as Out and as OutSets; give one of them`: func(c *compare.Options) { c.Out = line(1) },
 		`out-of-domain rows "b": there are none`:                                    func(c *compare.Options) { c.OutSets[1].Batch = ood.Batch{} },
-		`out-of-domain rows "c" have 2 features but the rows to fit with have 1`:    func(c *compare.Options) { c.OutSets[2].Features = rows.New(2, 2) },
+		`out-of-domain rows "c" have 2 features, and the rows to fit with have 1`:   func(c *compare.Options) { c.OutSets[2].Features = rows.New(2, 2) },
 		`out-of-domain rows "d": 1 rows but 2 labels`:                               func(c *compare.Options) { c.OutSets[3].Labels = []int{0, 1} },
-		`out-of-domain rows "c" have 3 logits but the rows to fit with have 2`: func(c *compare.Options) {
+		`out-of-domain rows "c" have 3 logits, and the rows to fit with have 2`: func(c *compare.Options) {
 			c.Training.Logits, c.OutSets[2].Logits = rows.New(3, 2), rows.New(3, 3)
 		},
 	} {

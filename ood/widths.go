@@ -1,0 +1,75 @@
+package ood
+
+import (
+	"fmt"
+
+	"github.com/attach-uncertainty/attach/rows"
+)
+
+// Widths are the columns of a batch's parts, by name.
+type Widths map[string]int
+
+// Widths are those of the parts among needs.
+func (b Batch) Widths(needs Needs) Widths {
+	w := Widths{}
+	for _, p := range b.Parts() {
+		if p.Need&needs != 0 {
+			w[p.Name] = p.Cols
+		}
+	}
+	return w
+}
+
+// names are those of the parts, without what no part is called.
+func (w Widths) names() []string {
+	return PartNames(^Needs(0), func(name string) bool { return w[name] > 0 })
+}
+
+// Row is one row of zeros.
+func (w Widths) Row() Batch {
+	var b Batch
+	for _, name := range w.names() {
+		b.Set(name, rows.New(1, w[name]))
+	}
+	return b
+}
+
+// Check returns a *WidthError for the first part that has other columns than
+// want, or for another number of earlier layers; what either lacks is fine.
+func (w Widths) Check(want Widths, rows, says string) error {
+	if have, other := w.layers(), want.layers(); have != other && have > 0 && other > 0 {
+		return &WidthError{Rows: rows, Says: says, Part: "earlier layers", Have: have, Want: other}
+	}
+	for _, name := range w.names() {
+		if n := want[name]; n > 0 && n != w[name] {
+			return &WidthError{Rows: rows, Says: says, Part: name, Have: w[name], Want: n}
+		}
+	}
+	return nil
+}
+
+func (w Widths) layers() int {
+	n := 0
+	for w[layerName(n)] > 0 {
+		n++
+	}
+	return n
+}
+
+// WidthError says that rows have other columns than they must have, or another
+// number of earlier layers.
+type WidthError struct {
+	Rows string // which, as in "the rows"
+	Says string // what wants them, as in "the bundle was fitted on"
+	Part string // by its name, or "earlier layers"
+	Have int
+	Want int
+}
+
+func (e *WidthError) Error() string {
+	what := e.Part
+	if _, err := fmt.Sscanf(what, "layer_%d", new(int)); err == nil {
+		what = "columns of " + what
+	}
+	return fmt.Sprintf("%s have %d %s, and %s %d", e.Rows, e.Have, what, e.Says, e.Want)
+}
