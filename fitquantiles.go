@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // sqrMethod is the quantile method that Fit uses where none is named.

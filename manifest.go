@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // manifest is manifest.json.

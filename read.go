@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 const (

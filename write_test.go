@@ -19,8 +19,8 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/internal/pythontest"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 func TestRoundTrip(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/trees"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 // State implements rows.Stater. "levels" are those fitted, "base" the

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 func (c conformance) grid(t *testing.T, m ood.Method) {

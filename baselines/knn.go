@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/neighbours"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 // KNN scores with the distance to the k-th nearest training row, on the unit

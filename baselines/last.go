@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 // lastLayer is a network's last layer, kept by methods that work on its input.

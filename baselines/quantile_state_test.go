@@ -15,7 +15,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // randomTrainer returns networks of the shape asked for with weights as they

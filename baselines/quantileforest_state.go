@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/trees"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 // State implements rows.Stater. Per target t, arrays that begin with

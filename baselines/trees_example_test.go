@@ -8,7 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 func ExampleQuantileByName() {

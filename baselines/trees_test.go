@@ -13,7 +13,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 var treeMethods = []heads.QuantileMethod{baselines.Boosting, baselines.QuantileForest}

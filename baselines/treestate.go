@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/trees"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 // packedTrees are trees with a state of few arrays.

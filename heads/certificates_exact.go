@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/attach-uncertainty/attach/internal/eigen"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // ExactCertificates solves the squared loss mean (Cᵀφ)², averaged over rows

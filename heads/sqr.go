@@ -11,7 +11,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // SQROptions says how to fit simultaneous quantile regression. The zero value

@@ -7,7 +7,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Fitted is a fitted method: a pointer to a struct whose tagged fields are its

@@ -3,7 +3,7 @@ package ood
 import (
 	"fmt"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Widths are the columns of a batch's parts, by name.

@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/report"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood/compare"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 // printReport prints a comparison as text.

@@ -13,8 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 func fitCommand() *cli.Command {

@@ -12,8 +12,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 func gradientCommand() *cli.Command {

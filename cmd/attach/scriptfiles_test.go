@@ -20,7 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // array FILE SPEC… writes an .npy (one SPEC) or .npz file. A SPEC is

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // column is one result for every row of a block. data is row-major with width

@@ -9,7 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 
 	"github.com/attach-uncertainty/attach/internal/ort"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // hooks replace what is random in training and watch it, so that it can be

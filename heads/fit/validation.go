@@ -10,7 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 
 	"github.com/attach-uncertainty/attach/internal/ort"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // validation evaluates models on rows that are held out, and keeps the best

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 func TestOfClasses(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // tree copies the picture testdata/rgb.png, or text, to the given paths.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // wantError checks that an error is one sentence that names the place and says

@@ -6,7 +6,7 @@ import (
 	"image"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"gonum.org/v1/gonum/blas/blas32"
 )
 

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 func TestArrays(t *testing.T) {

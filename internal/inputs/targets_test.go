@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 func TestTargets(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/optimize"
 
 	"github.com/attach-uncertainty/attach/internal/dense"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // LogOdds is x·w + b of a row x.

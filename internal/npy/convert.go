@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Float32s returns the elements of a as float32. A []float32 is returned as it

@@ -6,7 +6,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Cursor reads rows (runs along the first axis) of an array that stays on

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // lazies returns the same 6×2 array, 0…11, in every form that cursors know.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/regular"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Lazy is an array in a file, of which only the header has been read. It holds

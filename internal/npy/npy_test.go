@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // want is what testdata/make.py writes for a type, in C order.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // TestOverlappingEntries: one piece of a file under many names is refused, which

@@ -5,7 +5,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // chunk is how many bytes are decoded at once.

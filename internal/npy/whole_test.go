@@ -3,7 +3,7 @@ package npy
 import (
 	"io"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // ReadFile reads the .npy file at path.

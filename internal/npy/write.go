@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Write writes a as a .npy file of version 1.0: C order, little-endian. The

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/internal/pythontest"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 var written = map[string]rows.Array{

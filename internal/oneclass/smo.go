@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/attach-uncertainty/attach/internal/dense"
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Kernel is exp(−gamma·‖x−y‖²) of any x with the rows y that it keeps.

@@ -7,7 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/attach-uncertainty/attach/rows"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // TestConditionsOfOptimality looks at the solution from outside: rows that are

@@ -12,9 +12,9 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 // norm scores with the squared norm of the features times "factor"; a factor

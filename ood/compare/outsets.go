@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/measure"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 // OutSet is one of several sets of out-of-domain rows.

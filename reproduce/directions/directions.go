@@ -22,8 +22,8 @@ import (
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 // Experiment takes the principal directions of the features of in-domain rows,

@@ -16,10 +16,10 @@ import (
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/experiment/experimenttest"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 // TestDirections compares the rise of the expected score with that of rows

@@ -10,9 +10,9 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
-	"github.com/attach-uncertainty/attach/rows"
 )
 
 // writeImages writes a file of images of one set.
