@@ -22,7 +22,7 @@ type BLAS struct {
 
 	r        *Runtime
 	mu       sync.RWMutex // held for reading during a product, for writing to make or close sessions
-	sessions map[product]*Session
+	sessions map[operation]*Session
 	closed   bool
 
 	spare32, spare64 sync.Pool // of *[]float32 and *[]float64, results on their way to a matrix and operands without gaps
@@ -44,8 +44,8 @@ func spare[T real](b *BLAS, n int) (room []T, release func()) {
 	return (*p)[:n], func() { pool.Put(p) }
 }
 
-// product is what a session computes: op(A)·op(B).
-type product struct {
+// operation is what a session computes: a product of matrices that are stored transposed or not.
+type operation struct {
 	dtype          DType
 	transA, transB bool
 }
@@ -75,152 +75,170 @@ const minProduct = 1 << 18
 
 // Sgemm computes C = αAB + βC in float32, with A and B transposed as asked.
 func (b *BLAS) Sgemm(tA, tB blas.Transpose, m, n, k int, alpha float32, x []float32, ldx int, y []float32, ldy int, beta float32, c []float32, ldc int) {
-	gemm(b, b.Implementation.Sgemm, tA, tB, m, n, k, alpha, x, ldx, y, ldy, beta, c, ldc)
+	run(b, product[float32]{alpha, matrix[float32]{m, k, x, ldx, tA}, matrix[float32]{k, n, y, ldy, tB}, beta, matrix[float32]{m, n, c, ldc, blas.NoTrans}, blas.All}, b.sgemm)
 }
 
 // Dgemm is Sgemm in float64.
 func (b *BLAS) Dgemm(tA, tB blas.Transpose, m, n, k int, alpha float64, x []float64, ldx int, y []float64, ldy int, beta float64, c []float64, ldc int) {
-	gemm(b, b.Implementation.Dgemm, tA, tB, m, n, k, alpha, x, ldx, y, ldy, beta, c, ldc)
+	run(b, product[float64]{alpha, matrix[float64]{m, k, x, ldx, tA}, matrix[float64]{k, n, y, ldy, tB}, beta, matrix[float64]{m, n, c, ldc, blas.NoTrans}, blas.All}, b.dgemm)
 }
 
 // Ssyrk computes one triangle of C = αAAᵀ + βC, or of αAᵀA + βC, in float32.
 func (b *BLAS) Ssyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float32, x []float32, ldx int, beta float32, c []float32, ldc int) {
-	syrk(b, b.Implementation.Ssyrk, ul, tA, n, k, alpha, x, ldx, beta, c, ldc)
+	a := matrix[float32]{n, k, x, ldx, tA}
+	run(b, product[float32]{alpha, a, a.transposed(), beta, matrix[float32]{n, n, c, ldc, blas.NoTrans}, ul}, b.ssyrk)
 }
 
 // Dsyrk is Ssyrk in float64.
 func (b *BLAS) Dsyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float64, x []float64, ldx int, beta float64, c []float64, ldc int) {
-	syrk(b, b.Implementation.Dsyrk, ul, tA, n, k, alpha, x, ldx, beta, c, ldc)
+	a := matrix[float64]{n, k, x, ldx, tA}
+	run(b, product[float64]{alpha, a, a.transposed(), beta, matrix[float64]{n, n, c, ldc, blas.NoTrans}, ul}, b.dsyrk)
+}
+
+func (b *BLAS) sgemm(p product[float32]) {
+	b.Implementation.Sgemm(p.x.trans, p.y.trans, p.c.rows, p.c.cols, p.x.cols, p.alpha, p.x.data, p.x.ld, p.y.data, p.y.ld, p.beta, p.c.data, p.c.ld)
+}
+
+func (b *BLAS) dgemm(p product[float64]) {
+	b.Implementation.Dgemm(p.x.trans, p.y.trans, p.c.rows, p.c.cols, p.x.cols, p.alpha, p.x.data, p.x.ld, p.y.data, p.y.ld, p.beta, p.c.data, p.c.ld)
+}
+
+func (b *BLAS) ssyrk(p product[float32]) {
+	b.Implementation.Ssyrk(p.part, p.x.trans, p.c.rows, p.x.cols, p.alpha, p.x.data, p.x.ld, p.beta, p.c.data, p.c.ld)
+}
+
+func (b *BLAS) dsyrk(p product[float64]) {
+	b.Implementation.Dsyrk(p.part, p.x.trans, p.c.rows, p.x.cols, p.alpha, p.x.data, p.x.ld, p.beta, p.c.data, p.c.ld)
 }
 
 type real interface{ float32 | float64 }
 
-type gemmFunc[T real] func(tA, tB blas.Transpose, m, n, k int, alpha T, x []T, ldx int, y []T, ldy int, beta T, c []T, ldc int)
+// matrix is rows×cols once it is transposed as trans says.
+type matrix[T real] struct {
+	rows, cols int
+	data       []T
+	ld         int
+	trans      blas.Transpose
+}
 
-type syrkFunc[T real] func(ul blas.Uplo, tA blas.Transpose, n, k int, alpha T, x []T, ldx int, beta T, c []T, ldc int)
+// stored is the shape in which the elements lie.
+func (m matrix[T]) stored() (rows, cols int) {
+	if m.trans == blas.NoTrans {
+		return m.rows, m.cols
+	}
+	return m.cols, m.rows
+}
 
-func gemm[T real](b *BLAS, pure gemmFunc[T], tA, tB blas.Transpose, m, n, k int, alpha T, x []T, ldx int, y []T, ldy int, beta T, c []T, ldc int) {
-	p, ok := newProduct[T](tA, tB)
-	if !ok || m <= 0 || n <= 0 || k <= 0 || alpha == 0 || m*n*k < minProduct ||
-		!holds(x, ldx, m, k, p.transA) || !holds(y, ldy, k, n, p.transB) || !holds(c, ldc, m, n, false) {
-		pure(tA, tB, m, n, k, alpha, x, ldx, y, ldy, beta, c, ldc)
+// valid says whether the elements are there, and the transposition is one.
+func (m matrix[T]) valid() bool {
+	rows, cols := m.stored()
+	known := m.trans == blas.NoTrans || m.trans == blas.Trans || m.trans == blas.ConjTrans
+	return known && rows > 0 && cols > 0 && m.ld >= cols && len(m.data) >= (rows-1)*m.ld+cols
+}
+
+func (m matrix[T]) transposed() matrix[T] {
+	m.rows, m.cols = m.cols, m.rows
+	switch m.trans {
+	case blas.NoTrans:
+		m.trans = blas.Trans
+	case blas.Trans, blas.ConjTrans:
+		m.trans = blas.NoTrans
+	}
+	return m
+}
+
+// between is the rows from lo to hi−1.
+func (m matrix[T]) between(lo, hi int) matrix[T] {
+	m.rows = hi - lo
+	if m.trans == blas.NoTrans {
+		lo *= m.ld
+	}
+	m.data = m.data[lo:]
+	return m
+}
+
+// packed returns the elements without gaps between rows, until they are released.
+func (m matrix[T]) packed(b *BLAS) (data []T, release func()) {
+	rows, cols := m.stored()
+	if m.ld == cols {
+		return m.data[:rows*cols], func() {}
+	}
+	out, release := spare[T](b, rows*cols)
+	for i := range rows {
+		copy(out[i*cols:(i+1)*cols], m.data[i*m.ld:])
+	}
+	return out, release
+}
+
+// product is C = αXY + βC, or a triangle of it.
+type product[T real] struct {
+	alpha T
+	x, y  matrix[T]
+	beta  T
+	c     matrix[T]
+	part  blas.Uplo
+}
+
+// run computes p in ONNX Runtime where it is large, and as pure does where not.
+func run[T real](b *BLAS, p product[T], pure func(product[T])) {
+	m, n, k := p.c.rows, p.c.cols, p.x.cols
+	if p.alpha == 0 || m*n*k < minProduct || !p.x.valid() || !p.y.valid() || !p.c.valid() ||
+		p.part != blas.All && p.part != blas.Upper && p.part != blas.Lower {
+		pure(p)
 		return
 	}
-	if width := cols(m, k, p.transA); ldx != width && m*k > maxPanel {
-		// A strided matrix is copied: in halves, to bound the copy.
-		if p.transA {
-			h := k / 2
-			y2 := h * ldy
-			if p.transB {
-				y2 = h
+	// A matrix with gaps is copied: in parts, to bound the copy.
+	parts := 1
+	if _, cols := p.x.stored(); p.x.ld != cols {
+		parts = (m*k + maxPanel - 1) / maxPanel
+	}
+	for i := range parts {
+		q := p
+		if p.part == blas.All && p.x.trans == blas.NoTrans {
+			lo, hi := i*m/parts, (i+1)*m/parts
+			q.x, q.c = p.x.between(lo, hi), p.c.between(lo, hi)
+		} else if parts > 1 {
+			lo, hi := i*k/parts, (i+1)*k/parts
+			q.x, q.y = p.x.transposed().between(lo, hi).transposed(), p.y.between(lo, hi)
+			if i > 0 {
+				q.beta = 1
 			}
-			gemm(b, pure, tA, tB, m, n, h, alpha, x, ldx, y, ldy, beta, c, ldc)
-			gemm(b, pure, tA, tB, m, n, k-h, alpha, x[h*ldx:], ldx, y[y2:], ldy, 1, c, ldc)
-			return
 		}
-		h := m / 2
-		gemm(b, pure, tA, tB, h, n, k, alpha, x, ldx, y, ldy, beta, c, ldc)
-		gemm(b, pure, tA, tB, m-h, n, k, alpha, x[h*ldx:], ldx, y, ldy, beta, c[h*ldc:], ldc)
-		return
+		if q.c.rows > 0 && q.x.cols > 0 && !inRuntime(b, q) {
+			pure(q)
+		}
 	}
-	direct := alpha == 1 && beta == 0 && ldc == n
-	z := c
+}
+
+// inRuntime says whether the runtime could compute p.
+func inRuntime[T real](b *BLAS, p product[T]) bool {
+	m, n := p.c.rows, p.c.cols
+	direct := p.alpha == 1 && p.beta == 0 && p.c.ld == n && p.part == blas.All
+	z := p.c.data
 	if !direct {
 		room, release := spare[T](b, m*n)
 		defer release()
 		z = room
 	}
-	left, releaseLeft := panel(b, x, ldx, m, k, p.transA)
-	defer releaseLeft()
-	right, releaseRight := panel(b, y, ldy, k, n, p.transB)
-	defer releaseRight()
-	if !multiply(b, p, m, n, k, left, right, z[:m*n]) {
-		pure(tA, tB, m, n, k, alpha, x, ldx, y, ldy, beta, c, ldc)
-		return
+	z = z[:m*n]
+	if !multiply(b, p.x, p.y, z) {
+		return false
 	}
-	if !direct {
-		for i := range m {
-			accumulate(c[i*ldc:i*ldc+n], alpha, z[i*n:(i+1)*n], beta)
+	for i := 0; i < m && !direct; i++ {
+		from, to := 0, n
+		switch p.part {
+		case blas.Upper:
+			from = i
+		case blas.Lower:
+			to = i + 1
 		}
+		accumulate(p.c.data[i*p.c.ld+from:i*p.c.ld+to], p.alpha, z[i*n+from:i*n+to], p.beta)
 	}
-}
-
-func syrk[T real](b *BLAS, pure syrkFunc[T], ul blas.Uplo, tA blas.Transpose, n, k int, alpha T, x []T, ldx int, beta T, c []T, ldc int) {
-	p, ok := newProduct[T](tA, tA)
-	p.transB = !p.transA
-	if !ok || (ul != blas.Upper && ul != blas.Lower) || n <= 0 || k <= 0 || alpha == 0 || n*n*k < minProduct ||
-		!holds(x, ldx, n, k, p.transA) || !holds(c, ldc, n, n, false) {
-		pure(ul, tA, n, k, alpha, x, ldx, beta, c, ldc)
-		return
-	}
-	if width := cols(n, k, p.transA); ldx != width && n*k > maxPanel && k > 1 {
-		h, x2 := k/2, k/2
-		if p.transA {
-			x2 = h * ldx
-		}
-		syrk(b, pure, ul, tA, n, h, alpha, x, ldx, beta, c, ldc)
-		syrk(b, pure, ul, tA, n, k-h, alpha, x[x2:], ldx, 1, c, ldc)
-		return
-	}
-	a, releaseA := panel(b, x, ldx, n, k, p.transA)
-	defer releaseA()
-	z, release := spare[T](b, n*n)
-	defer release()
-	if !multiply(b, p, n, n, k, a, a, z) {
-		pure(ul, tA, n, k, alpha, x, ldx, beta, c, ldc)
-		return
-	}
-	for i := range n {
-		from, to := 0, i+1
-		if ul == blas.Upper {
-			from, to = i, n
-		}
-		accumulate(c[i*ldc+from:i*ldc+to], alpha, z[i*n+from:i*n+to], beta)
-	}
+	return true
 }
 
 // maxPanel is the most elements of a strided matrix that are copied at once.
 const maxPanel = 1 << 23
-
-func newProduct[T real](tA, tB blas.Transpose) (product, bool) {
-	var z T
-	p := product{dtype: Float32, transA: tA != blas.NoTrans, transB: tB != blas.NoTrans}
-	if _, ok := any(z).(float64); ok {
-		p.dtype = Float64
-	}
-	valid := func(t blas.Transpose) bool { return t == blas.NoTrans || t == blas.Trans || t == blas.ConjTrans }
-	return p, valid(tA) && valid(tB)
-}
-
-func cols(rows, cols int, trans bool) int {
-	if trans {
-		return rows
-	}
-	return cols
-}
-
-// holds says whether x has the elements of a rows×cols matrix, stored transposed if trans.
-func holds[T real](x []T, ld, rows, cols int, trans bool) bool {
-	if trans {
-		rows, cols = cols, rows
-	}
-	return ld >= cols && len(x) >= (rows-1)*ld+cols
-}
-
-// panel returns a matrix, stored transposed if trans, without gaps between its rows, until it is released.
-func panel[T real](b *BLAS, x []T, ld, rows, cols int, trans bool) (m []T, release func()) {
-	if trans {
-		rows, cols = cols, rows
-	}
-	if ld == cols {
-		return x[:rows*cols], func() {}
-	}
-	out, release := spare[T](b, rows*cols)
-	for i := range rows {
-		copy(out[i*cols:(i+1)*cols], x[i*ld:])
-	}
-	return out, release
-}
 
 // accumulate sets c to αz + βc.
 func accumulate[T real](c []T, alpha T, z []T, beta T) {
@@ -247,38 +265,33 @@ func accumulate[T real](c []T, alpha T, z []T, beta T) {
 	}
 }
 
-// multiply computes z = op(x)·op(y), an m×n matrix, in ONNX Runtime; false if that fails.
-func multiply[T real](b *BLAS, p product, m, n, k int, x, y, z []T) bool {
-	s, ok := b.session(p)
-	if !ok {
-		return false
-	}
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	if b.closed {
-		return false
-	}
+// multiply computes z = xy in ONNX Runtime; false if that fails.
+func multiply[T real](b *BLAS, x, y matrix[T], z []T) bool {
+	left, releaseLeft := x.packed(b)
+	defer releaseLeft()
+	right, releaseRight := y.packed(b)
+	defer releaseRight()
 	var tensors [3]*Tensor
-	for i, v := range []struct {
-		rows, cols int
-		trans      bool
-		data       []T
-	}{{m, k, p.transA, x}, {k, n, p.transB, y}, {m, n, false, z}} {
-		if v.trans {
-			v.rows, v.cols = v.cols, v.rows
-		}
-		t, err := NewTensor([]int64{int64(v.rows), int64(v.cols)}, v.data)
+	for i, m := range []matrix[T]{{x.rows, x.cols, left, 0, x.trans}, {y.rows, y.cols, right, 0, y.trans}, {x.rows, y.cols, z, 0, blas.NoTrans}} {
+		rows, cols := m.stored()
+		t, err := NewTensor([]int64{int64(rows), int64(cols)}, m.data)
 		if err != nil {
 			return false
 		}
 		defer t.Close()
 		tensors[i] = t
 	}
-	return s.RunInto(tensors[:2], tensors[2:]) == nil
+	s, ok := b.session(operation{tensors[0].DType(), x.trans != blas.NoTrans, y.trans != blas.NoTrans})
+	if !ok {
+		return false
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return !b.closed && s.RunInto(tensors[:2], tensors[2:]) == nil
 }
 
 // session returns the one that computes p, made at the first use.
-func (b *BLAS) session(p product) (*Session, bool) {
+func (b *BLAS) session(p operation) (*Session, bool) {
 	b.mu.RLock()
 	s, ok := b.sessions[p]
 	b.mu.RUnlock()
@@ -307,7 +320,7 @@ func (b *BLAS) close() {
 	b.closed, b.sessions = true, nil
 }
 
-func (p product) model() *pb.ModelProto {
+func (p operation) model() *pb.ModelProto {
 	matrix := func(name string) *pb.ValueInfoProto {
 		dims := []*pb.TensorShapeProto_Dimension{{}, {}}
 		return &pb.ValueInfoProto{Name: proto.String(name), Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{

@@ -88,7 +88,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	}
 	r := &Runtime{lib: lib, provider: "cpu", opts: o}
 	r.cuda = sync.OnceValue(r.tryCUDA)
-	r.blas = sync.OnceValue(func() *BLAS { return &BLAS{r: r, sessions: map[product]*Session{}} })
+	r.blas = sync.OnceValue(func() *BLAS { return &BLAS{r: r, sessions: map[operation]*Session{}} })
 	if provider == "cuda" || provider == "auto" && lib.GPU {
 		err := r.cuda()
 		switch {
