@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/quantile"
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
@@ -56,7 +57,11 @@ func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boost
 	case !(o.LearningRate > 0) || math.IsInf(o.LearningRate, 0):
 		return nil, fmt.Errorf("the learning rate must be positive, not %v", o.LearningRate)
 	}
-	b := &Boosted{Base: interpolated(y, o.Level), LearningRate: o.LearningRate}
+	wide := make([]float64, len(y))
+	for i, v := range y {
+		wide[i] = float64(v)
+	}
+	b := &Boosted{Base: quantile.Percentile(wide, 100*o.Level), LearningRate: o.LearningRate}
 	g := newGrower(data, o.Options, o.Threads)
 	residuals := newResiduals(len(y))
 	predicted, above := make([]float64, len(y)), make([]float64, len(y))
@@ -116,18 +121,6 @@ func (b *Boosted) Predict(dst []float64, x blas32.General) {
 	})
 }
 
-// interpolated is the quantile of y at a level, linear between order
-// statistics: numpy.percentile's default.
-func interpolated(y []float32, level float64) float64 {
-	sorted := slices.Sorted(slices.Values(y))
-	low, share := math.Modf(level * float64(len(y)-1))
-	a := float64(sorted[int(low)])
-	if share == 0 {
-		return a
-	}
-	return a + share*(float64(sorted[int(low)+1])-a)
-}
-
 // residuals finds the quantiles of the residuals in each leaf.
 type residuals struct {
 	start []int
@@ -155,40 +148,7 @@ func (r *residuals) quantiles(leaves int, leaf []int32, y []float32, predicted [
 	for l := range values {
 		in := r.of[r.start[l]:r.start[l+1]]
 		n := float64(len(in))
-		values[l] = selectNth(in, int(min(max(math.Ceil(level*n-1e-9*n), 1), n))-1)
+		values[l] = quantile.Select(in, int(min(max(math.Ceil(level*n-1e-9*n), 1), n))-1)
 	}
 	return values
 }
-
-// selectNth is the k-th smallest of v, counted from 0; v is reordered.
-func selectNth(v []float64, k int) float64 {
-	for len(v) > 16 {
-		pivot := median3(v[0], v[len(v)/2], v[len(v)-1])
-		i, j := 0, len(v)-1
-		for i <= j {
-			for v[i] < pivot {
-				i++
-			}
-			for v[j] > pivot {
-				j--
-			}
-			if i <= j {
-				v[i], v[j] = v[j], v[i]
-				i++
-				j--
-			}
-		}
-		switch {
-		case k <= j:
-			v = v[:j+1]
-		case k >= i:
-			v, k = v[i:], k-i
-		default:
-			return pivot
-		}
-	}
-	slices.Sort(v)
-	return v[k]
-}
-
-func median3(a, b, c float64) float64 { return max(min(a, b), min(max(a, b), c)) }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"reflect"
-	"slices"
 	"testing"
 )
 
@@ -96,21 +94,6 @@ func TestBoostComesDownFromTheLargestTarget(t *testing.T) {
 	for i, v := range y {
 		if math.Abs(p[i]-float64(v)) > 0.01 {
 			t.Fatalf("row %d of no noise: %v, want %v", i, p[i], v)
-		}
-	}
-}
-
-func TestSelectNth(t *testing.T) {
-	rng := rand.New(rand.NewPCG(2, 2))
-	for range 500 {
-		v := make([]float64, 1+rng.IntN(200))
-		for i := range v {
-			v[i] = float64(rng.IntN(60))
-		}
-		sorted := slices.Sorted(slices.Values(v))
-		k := rng.IntN(len(v))
-		if got := selectNth(v, k); got != sorted[k] {
-			t.Fatalf("element %d of %v is %v", k, sorted, got)
 		}
 	}
 }

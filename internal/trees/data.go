@@ -27,19 +27,8 @@ const (
 type Data struct {
 	rows, cols int
 	columns    []float32 // cols × rows
-	// sorted has the elements of each column in increasing order, cols × rows;
-	// nil where bins are used.
-	sorted []element
-	// codes are the bins of the elements, cols × rows; nil without bins.
-	codes []uint8
-	bins  [][]bin // per column, in increasing order
-}
-
-// element is an entry of a column. Within a tree rows are numbered among those
-// that are in the bag.
-type element struct {
-	x   float32
-	row int32
+	codes      []uint16  // the bins of the elements, cols × rows
+	bins       [][]bin   // per column, in increasing order
 }
 
 // bin is the range of the training values that share a code.
@@ -61,52 +50,47 @@ func NewData(x blas32.General, bins int) (*Data, error) {
 	case bins != Exact && (bins < 2 || bins > maxBins):
 		return nil, fmt.Errorf("the number of bins must be 2 to %d, not %d", maxBins, bins)
 	}
-	d := &Data{rows: x.Rows, cols: x.Cols, columns: make([]float32, x.Rows*x.Cols)}
 	if bins == Exact {
-		d.sorted = make([]element, x.Rows*x.Cols)
-	} else {
-		d.codes = make([]uint8, x.Rows*x.Cols)
-		d.bins = make([][]bin, x.Cols)
+		bins = 1 << 16
+	}
+	d := &Data{
+		rows: x.Rows, cols: x.Cols, columns: make([]float32, x.Rows*x.Cols),
+		codes: make([]uint16, x.Rows*x.Cols), bins: make([][]bin, x.Cols),
 	}
 	inParallel(runtime.GOMAXPROCS(0), x.Cols, func(_, f int) {
 		column := d.column(f)
 		for i := range column {
 			column[i] = x.Data[i*x.Stride+f]
 		}
-		sorted := make([]element, x.Rows)
-		if bins == Exact {
-			sorted = d.sorted[f*x.Rows : (f+1)*x.Rows]
+		sorted := make([]int32, x.Rows)
+		for i := range sorted {
+			sorted[i] = int32(i)
 		}
-		for i, v := range column {
-			sorted[i] = element{v, int32(i)}
-		}
-		slices.SortFunc(sorted, func(a, b element) int {
-			return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.row, b.row))
-		})
-		if bins != Exact {
-			d.bins[f] = cut(sorted, bins, d.codes[f*x.Rows:(f+1)*x.Rows])
-		}
+		slices.SortFunc(sorted, func(a, b int32) int { return cmp.Or(cmp.Compare(column[a], column[b]), cmp.Compare(a, b)) })
+		d.bins[f] = cut(column, sorted, bins, d.codes[f*x.Rows:(f+1)*x.Rows])
 	})
 	return d, nil
 }
 
-// cut divides sorted elements into at most n bins of equal values or about
-// equally many rows, and writes the bin of each row to codes.
-func cut(sorted []element, n int, codes []uint8) []bin {
+// cut divides a column, whose rows sorted has in increasing order, into at most
+// n bins of equal values or about equally many rows, and writes the bin of each
+// row to codes.
+func cut(column []float32, sorted []int32, n int, codes []uint16) []bin {
 	distinct := 1
 	for i := 1; i < len(sorted); i++ {
-		if sorted[i].x != sorted[i-1].x {
+		if column[sorted[i]] != column[sorted[i-1]] {
 			distinct++
 		}
 	}
-	bins := []bin{{sorted[0].x, sorted[0].x}}
-	for i, e := range sorted {
-		if i > 0 && e.x != sorted[i-1].x &&
+	var bins []bin
+	for i, r := range sorted {
+		x := column[r]
+		if i == 0 || x != column[sorted[i-1]] &&
 			(distinct <= n || i >= len(bins)*len(sorted)/n && len(bins) < n) {
-			bins = append(bins, bin{e.x, e.x})
+			bins = append(bins, bin{x, x})
 		}
-		bins[len(bins)-1].hi = e.x
-		codes[e.row] = uint8(len(bins) - 1)
+		bins[len(bins)-1].hi = x
+		codes[r] = uint16(len(bins) - 1)
 	}
 	return bins
 }

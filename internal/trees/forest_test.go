@@ -176,46 +176,25 @@ func TestForestDependsOnSeedNotThreads(t *testing.T) {
 	}
 }
 
-func TestBinsOfDistinctValuesLoseNothing(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 3))
-	x := blas32.General{Rows: 2000, Cols: 3, Stride: 3, Data: make([]float32, 6000)}
-	y := make([]float32, 2000)
-	for i := range x.Data {
-		x.Data[i] = float32(rng.IntN(200)) / 7
-	}
-	for i := range y {
-		y[i] = x.Data[3*i] + float32(rng.NormFloat64())
-	}
-	for _, share := range []float64{1, 0.5} {
-		o := ForestOptions{Trees: 4, Options: Options{MaxFeatures: share, MinLeaf: 5}}
-		a, b := grow(t, x, y, Exact, o), grow(t, x, y, maxBins, o)
-		for k := range a.Trees {
-			if !reflect.DeepEqual(a.Trees[k].Tree, b.Trees[k].Tree) {
-				t.Fatalf("tree %d is another with a bin for every value", k)
-			}
-		}
-	}
-}
-
 func TestCut(t *testing.T) {
 	for _, c := range []struct{ rows, distinct, n, bins int }{
 		{1000, 1000, 10, 10}, {1000, 10, 10, 10}, {1000, 3, 255, 3}, {5, 5, 255, 5}, {1000, 900, 255, 255},
 	} {
-		sorted := make([]element, c.rows)
+		column, sorted := make([]float32, c.rows), make([]int32, c.rows)
 		for i := range sorted {
-			sorted[i] = element{float32(i * c.distinct / c.rows), int32(i)}
+			column[i], sorted[i] = float32(i*c.distinct/c.rows), int32(i)
 		}
-		codes := make([]uint8, c.rows)
-		bins := cut(sorted, c.n, codes)
+		codes := make([]uint16, c.rows)
+		bins := cut(column, sorted, c.n, codes)
 		if len(bins) != c.bins {
 			t.Errorf("%+v: %d bins", c, len(bins))
 		}
 		count := make([]int, len(bins))
-		for i, e := range sorted {
-			b := int(codes[e.row])
+		for i, x := range column {
+			b := int(codes[i])
 			count[b]++
-			if e.x < bins[b].lo || e.x > bins[b].hi || i > 0 && b > 0 && bins[b].lo <= bins[b-1].hi {
-				t.Fatalf("%+v: %v is in bin %d, %v", c, e.x, b, bins[b])
+			if x < bins[b].lo || x > bins[b].hi || i > 0 && b > 0 && bins[b].lo <= bins[b-1].hi {
+				t.Fatalf("%+v: %v is in bin %d, %v", c, x, b, bins[b])
 			}
 		}
 		if most := slices.Max(count); most > 2*c.rows/len(bins)+1 {

@@ -10,7 +10,7 @@ type grower struct {
 	o       Options
 	sampled int // columns that a node looks at
 	workers int
-	search  searcher
+	search  *histogram
 
 	bag     []int32  // the rows of data that are in the bag, in order
 	targets []target // by position in the bag
@@ -54,24 +54,6 @@ type split struct {
 
 var noSplit = split{gain: -1}
 
-// searcher finds splits, column by column. Calls for different columns may run
-// at the same time on different workers.
-type searcher interface {
-	// begin prepares for a tree on the rows in the bag.
-	begin(root *node)
-	// root looks at column f of the root if search is set.
-	root(worker, f int, n *node, search bool) split
-	// divided comes once after n was divided into children, before child.
-	divided(n *node, children [2]*node, live [2]bool)
-	// child carries column f over to those children that are alive, and looks
-	// at it in those where search is set.
-	child(worker, f int, n *node, children [2]*node, live, search [2]bool) [2]split
-	// find looks at column f of node n, which begin or child has seen.
-	find(worker, f int, n *node) split
-	// done frees what is kept of n.
-	done(n *node)
-}
-
 func newGrower(data *Data, o Options, workers int) *grower {
 	g := &grower{
 		data: data, o: o, workers: workers,
@@ -83,11 +65,7 @@ func newGrower(data *Data, o Options, workers int) *grower {
 		g.best[c] = make([]split, data.cols)
 		g.candidates[c] = make([]bool, data.cols)
 	}
-	if data.sorted != nil {
-		g.search = newExact(g)
-	} else {
-		g.search = newHistogram(g)
-	}
+	g.search = newHistogram(g)
 	return g
 }
 
@@ -115,7 +93,10 @@ func (g *grower) grow(y []float64, counts []int32, seed uint64) Tree {
 		g.search.begin(root)
 		g.mark(root, g.candidates[0])
 		g.eachColumn(root.rows(), func(worker, f int) {
-			g.best[0][f] = g.search.root(worker, f, root, g.candidates[0][f])
+			g.best[0][f] = noSplit
+			if g.candidates[0][f] {
+				g.best[0][f] = g.search.find(worker, f, root)
+			}
 		})
 		g.choose(root, 0)
 	}
@@ -150,9 +131,8 @@ func (g *grower) expand(n *node) {
 	if live[0] || live[1] {
 		g.search.divided(n, children, live)
 		g.eachColumn(n.rows(), func(worker, f int) {
-			found := g.search.child(worker, f, n, children, live,
+			g.best[0][f], g.best[1][f] = g.search.among(worker, f, children,
 				[2]bool{live[0] && g.candidates[0][f], live[1] && g.candidates[1][f]})
-			g.best[0][f], g.best[1][f] = found[0], found[1]
 		})
 		for c, child := range children {
 			if live[c] {

@@ -1,14 +1,20 @@
 package trees
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // histogram looks at the splits between bins. Large nodes keep their
 // histograms: the larger child takes its parent's, less the rows of the
 // smaller one.
 type histogram struct {
 	*grower
-	kept    [][]cell // free histograms, cols × binRoom
-	scratch [][]cell // per worker, one column, zero between calls
+	room     int        // the most bins of a column
+	kept     [][]cell   // free histograms, cols × room
+	scratch  [][]cell   // per worker, one column, zero between calls
+	occupied [][]uint64 // per worker, which bins of a column are not
+	few      [][]uint16 // per worker, the same where they are few
 }
 
 // cell sums the rows of a node in one bin.
@@ -17,26 +23,29 @@ type cell struct {
 	weight, rows int32
 }
 
-const (
-	binRoom = 256
-	// keptRows is the size of a node from which on its histograms are kept.
-	keptRows = 128
-)
+// keptRows is the size of a node from which on its histograms are kept.
+const keptRows = 128
 
 func newHistogram(g *grower) *histogram {
-	h := &histogram{grower: g, scratch: make([][]cell, max(g.workers, 1))}
-	for w := range h.scratch {
-		h.scratch[w] = make([]cell, binRoom)
+	workers := max(g.workers, 1)
+	h := &histogram{grower: g, scratch: make([][]cell, workers), occupied: make([][]uint64, workers), few: make([][]uint16, workers)}
+	for _, b := range g.data.bins {
+		h.room = max(h.room, len(b))
+	}
+	for w := range workers {
+		h.scratch[w], h.occupied[w] = make([]cell, h.room), make([]uint64, (h.room+63)/64)
+		h.few[w] = make([]uint16, h.room/256)
 	}
 	return h
 }
 
 // keeps says whether histograms of n are kept. They are not where nodes look
-// at some of the columns only.
+// at some of the columns only, nor where bins are as many as rows.
 func (h *histogram) keeps(n *node) bool {
-	return n.rows() >= keptRows && h.sampled == h.data.cols
+	return n.rows() >= keptRows && h.sampled == h.data.cols && h.room <= maxBins
 }
 
+// begin prepares for a tree on the rows in the bag.
 func (h *histogram) begin(root *node) {
 	if h.keeps(root) {
 		root.cells = h.take()
@@ -49,9 +58,10 @@ func (h *histogram) take() []cell {
 		h.kept = h.kept[:last]
 		return c
 	}
-	return make([]cell, binRoom*h.data.cols)
+	return make([]cell, h.room*h.data.cols)
 }
 
+// done frees what is kept of n.
 func (h *histogram) done(n *node) {
 	if n.cells != nil {
 		h.kept = append(h.kept, n.cells)
@@ -59,17 +69,11 @@ func (h *histogram) done(n *node) {
 	}
 }
 
-func (h *histogram) column(f int, n *node) []cell { return n.cells[f*binRoom : (f+1)*binRoom] }
+func (h *histogram) column(f int, n *node) []cell { return n.cells[f*h.room : (f+1)*h.room] }
 
-func (h *histogram) codes(f int) []uint8 { return h.data.codes[f*h.data.rows : (f+1)*h.data.rows] }
+func (h *histogram) codes(f int) []uint16 { return h.data.codes[f*h.data.rows : (f+1)*h.data.rows] }
 
-func (h *histogram) root(worker, f int, n *node, search bool) split {
-	if !search {
-		return noSplit
-	}
-	return h.find(worker, f, n)
-}
-
+// divided comes once after n was divided into children, before their columns.
 func (h *histogram) divided(n *node, children [2]*node, live [2]bool) {
 	small, large := 0, 1
 	if children[0].rows() > children[1].rows() {
@@ -83,18 +87,21 @@ func (h *histogram) divided(n *node, children [2]*node, live [2]bool) {
 	}
 }
 
-func (h *histogram) child(worker, f int, _ *node, children [2]*node, _, search [2]bool) [2]split {
-	found := [2]split{noSplit, noSplit}
+// among looks at column f in those children where search is set. Calls for
+// different columns may run at the same time on different workers.
+func (h *histogram) among(worker, f int, children [2]*node, search [2]bool) (left, right split) {
 	small, large := children[0], children[1]
 	if small.rows() > large.rows() {
 		small, large = large, small
 	}
 	if small.cells != nil {
-		h.fill(h.column(f, small), f, small)
+		clear(h.column(f, small))
+		h.add(h.column(f, small), f, small, 1)
 	}
 	if large.cells != nil {
-		h.subtract(h.column(f, large), f, small)
+		h.add(h.column(f, large), f, small, -1)
 	}
+	found := [2]split{noSplit, noSplit}
 	for c, child := range children {
 		switch {
 		case !search[c]:
@@ -104,43 +111,28 @@ func (h *histogram) child(worker, f int, _ *node, children [2]*node, _, search [
 			found[c] = h.sparse(worker, f, child)
 		}
 	}
-	return found
+	return found[0], found[1]
 }
 
+// find looks at column f of a node.
 func (h *histogram) find(worker, f int, n *node) split {
 	if n.cells == nil {
 		return h.sparse(worker, f, n)
 	}
-	h.fill(h.column(f, n), f, n)
+	clear(h.column(f, n))
+	h.add(h.column(f, n), f, n, 1)
 	return h.scan(f, n, h.column(f, n))
 }
 
-func (h *histogram) fill(cells []cell, f int, n *node) {
-	clear(cells)
-	h.add(cells, f, n)
-}
-
-func (h *histogram) add(cells []cell, f int, n *node) {
-	cells = cells[:binRoom]
+// add counts the rows of n so many times.
+func (h *histogram) add(cells []cell, f int, n *node, times int32) {
 	codes := h.codes(f)
 	for _, r := range h.rows[n.lo:n.hi] {
 		t := h.targets[r]
 		c := &cells[codes[h.bag[r]]]
-		c.sum += t.y * t.weight
-		c.weight += int32(t.weight)
-		c.rows++
-	}
-}
-
-func (h *histogram) subtract(cells []cell, f int, n *node) {
-	cells = cells[:binRoom]
-	codes := h.codes(f)
-	for _, r := range h.rows[n.lo:n.hi] {
-		t := h.targets[r]
-		c := &cells[codes[h.bag[r]]]
-		c.sum -= t.y * t.weight
-		c.weight -= int32(t.weight)
-		c.rows--
+		c.sum += float64(times) * t.y * t.weight
+		c.weight += times * int32(t.weight)
+		c.rows += times
 	}
 }
 
@@ -192,20 +184,34 @@ func (h *histogram) scan(f int, n *node, cells []cell) split {
 
 // sparse is fill and scan for a node that occupies few bins.
 func (h *histogram) sparse(worker, f int, n *node) split {
-	cells := h.scratch[worker]
-	var occupied [binRoom / 64]uint64
-	codes := h.codes(f)
+	cells, codes, c := h.scratch[worker], h.codes(f), h.cursor(n)
+	h.add(cells, f, n, 1)
+	visit := func(b int) {
+		if cells[b].rows != 0 {
+			c.pass(b, &cells[b])
+			cells[b] = cell{}
+		}
+	}
+	if n.rows() < len(h.data.bins[f])/256 {
+		bins := h.few[worker][:0]
+		for _, r := range h.rows[n.lo:n.hi] {
+			bins = append(bins, codes[h.bag[r]])
+		}
+		slices.Sort(bins)
+		for _, b := range bins {
+			visit(int(b))
+		}
+		return h.split(&c, f)
+	}
+	occupied := h.occupied[worker][:(len(h.data.bins[f])+63)/64]
+	clear(occupied)
 	for _, r := range h.rows[n.lo:n.hi] {
 		b := codes[h.bag[r]]
 		occupied[b/64] |= 1 << (b % 64)
 	}
-	h.add(cells, f, n)
-	c := h.cursor(n)
 	for i, word := range occupied {
 		for ; word != 0; word &= word - 1 {
-			b := i*64 + bits.TrailingZeros64(word)
-			c.pass(b, &cells[b])
-			cells[b] = cell{}
+			visit(i*64 + bits.TrailingZeros64(word))
 		}
 	}
 	return h.split(&c, f)
