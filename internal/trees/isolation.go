@@ -1,0 +1,87 @@
+package trees
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// Isolate splits rows of x, which it reorders, at random places of random columns
+// until each is alone, or as many times as it takes to set apart that many by
+// halves. paths says of every leaf how many splits lead to it, and how many more
+// its rows would take.
+func Isolate(x blas32.General, rows []int, rng *rand.Rand) (t *Tree, paths []float64) {
+	g := isolation{x: x, rng: rng, limit: bits.Len(uint(max(len(rows), 2) - 1)), tree: &Tree{}}
+	g.tree.add(0)
+	g.split(0, 0, rows)
+	return g.tree, g.paths
+}
+
+type isolation struct {
+	x     blas32.General
+	rng   *rand.Rand
+	limit int // to the depth
+	tree  *Tree
+	paths []float64
+}
+
+// split divides the rows of a node at random, and reorders them.
+func (g *isolation) split(node int32, depth int, rows []int) {
+	feature, low, high := -1, float32(0), float32(0)
+	if len(rows) > 1 && depth < g.limit {
+		feature, low, high = g.column(rows)
+	}
+	if feature < 0 {
+		g.tree.seal(node)
+		g.paths = append(g.paths, float64(depth)+SearchPath(len(rows)))
+		return
+	}
+	at := float32(float64(low) + g.rng.Float64()*(float64(high)-float64(low)))
+	if at >= high {
+		at = low
+	}
+	n := 0
+	for i, r := range rows {
+		if g.at(r, feature) <= at {
+			rows[i], rows[n] = rows[n], r
+			n++
+		}
+	}
+	left, right := g.tree.add(0), g.tree.add(0)
+	g.tree.Feature[node], g.tree.Threshold[node], g.tree.Left[node] = int32(feature), at, left
+	g.split(left, depth+1, rows[:n])
+	g.split(right, depth+1, rows[n:])
+}
+
+func (g *isolation) at(row, column int) float32 { return g.x.Data[row*g.x.Stride+column] }
+
+// column draws one of the columns that vary among rows, −1 if none does.
+func (g *isolation) column(rows []int) (feature int, low, high float32) {
+	for _, j := range g.rng.Perm(g.x.Cols) {
+		low := g.at(rows[0], j)
+		high := low
+		for _, r := range rows[1:] {
+			v := g.at(r, j)
+			low, high = min(low, v), max(high, v)
+		}
+		if low < high {
+			return j, low, high
+		}
+	}
+	return -1, 0, 0
+}
+
+// SearchPath is the mean depth of a random binary search tree of n keys, where a search fails.
+func SearchPath(n int) float64 {
+	switch {
+	case n < 2:
+		return 0
+	case n == 2:
+		return 1
+	}
+	const euler = 0.57721566490153286060651209008240243
+	f := float64(n)
+	return 2*(math.Log(f-1)+euler) - 2*(f-1)/f
+}
