@@ -86,7 +86,7 @@ type Inputs struct {
 
 	// Groups, if not nil, name the group of each row of Batch, and CalGroups
 	// those of Cal: intervals are then calibrated group by group, as
-	// calibrate.Mondrian says. Those of rows that are not calibrated with are
+	// calibrate.QuantileCalibration.ByGroup says. Those of rows that are not calibrated with are
 	// not read.
 	Groups, CalGroups []string
 

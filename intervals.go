@@ -54,7 +54,7 @@ func (p *Predictor) calibrate() error {
 func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*calibrated, error) {
 	c := &calibrated{alpha: 1 - p.o.Level, targets: targets}
 	if p.o.Joint {
-		j, err := calibrate.JointAt(targets, c.alpha)
+		j, err := calibrate.NewJoint(targets, c.alpha)
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,7 @@ type PredictOptions struct {
 	// side with probability at most 1−Level.
 	Side calibrate.Side
 	// Joint asks for intervals that cover all targets of a row at once with
-	// probability Level, in place of each on its own: see calibrate.JointAt.
+	// probability Level, in place of each on its own: see calibrate.NewJoint.
 	Joint bool
 	// Smoothed asks for intervals, with one end or two, or boxes, that cover no
 	// more often than is promised where scores tie, as

@@ -42,16 +42,6 @@ func TestCQRMargin(t *testing.T) {
 	}
 }
 
-func TestResidual(t *testing.T) {
-	c, err := NewResidual([]float64{1, 2, 3}, []float64{2, 2, 0})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a, b := c.Interval(5, 5, 0.5); a != 4 || b != 6 {
-		t.Errorf("interval [%v, %v], want [4, 6]", a, b)
-	}
-}
-
 // Quantiles that are far too narrow, and skewed, reach the coverage that the
 // theory gives, at every level that is asked of one calibration.
 func TestCQRCoverage(t *testing.T) {

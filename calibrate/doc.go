@@ -7,7 +7,7 @@
 // calibration rows and a new row are exchangeable, and neither the network
 // nor the heads were fitted on the calibration rows, then the statement holds
 // with the stated probability, averaged over draws of both. It is marginal,
-// not conditional on the input (Mondrian's is conditional on the group), and it
+// not conditional on the input (that of ByGroup is conditional on the group), and it
 // is void for rows that the network was trained on.
 //
 // Where calibration scores tie, as they do where targets or quantiles take few

@@ -10,7 +10,7 @@ func ExampleCQR_SmoothedInterval() {
 	// Counts, predicted as 5: of seven calibration rows four are 1 off. The
 	// plain interval covers them all, where 5/8 are promised.
 	predicted := []float64{5, 5, 5, 5, 5, 5, 5}
-	c, err := calibrate.NewResidual(predicted, []float64{5, 6, 4, 5, 6, 5, 4})
+	c, err := calibrate.NewCQR(predicted, predicted, []float64{5, 6, 4, 5, 6, 5, 4})
 	if err != nil {
 		panic(err)
 	}
@@ -27,23 +27,6 @@ func ExampleCQR_SmoothedInterval() {
 	// row 1 covers 8: true 9: true
 	// row 2 covers 8: false 9: true
 	// row 3 covers 8: false 9: true
-}
-
-func ExampleMondrian() {
-	predicted := []float64{0, 0, 0, 0, 0, 0}
-	y := []float64{1, -1, 0.5, 10, -30, 20}
-	groups := []string{"day", "day", "day", "night", "night", "night"}
-	m, err := calibrate.NewMondrian(predicted, predicted, y, groups)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(m.Interval("day", 5, 5, 0.25))
-	fmt.Println(m.Interval("night", 5, 5, 0.25))
-	fmt.Println(m.Interval("dusk", 5, 5, 0.25))
-	// Output:
-	// 4 6
-	// -25 35
-	// -Inf +Inf
 }
 
 func ExampleOneSided() {
@@ -91,59 +74,16 @@ func ExampleQuantileCalibration_ByGroup() {
 	// unseen was not calibrated
 }
 
-func ExampleJoint() {
-	// Two targets of four calibration rows, row by row.
-	lower := []float64{0, 0, 0, 0, 0, 0, 0, 0}
-	upper := []float64{1, 10, 1, 10, 1, 10, 1, 10}
-	y := []float64{0.5, 5, 1.5, 5, 0.5, 12, 0.5, 8}
-	j, err := calibrate.NewJoint(lower, upper, y, 2, nil)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(j.Margin(0.2))
-	fmt.Println(j.Box([]float64{2, 20}, []float64{4, 40}, 0.2))
-	// Output:
-	// 0.5
-	// [1 10] [5 50]
-}
-
-func ExampleScoreScales() {
-	lower := []float64{0, 0, 0, 0, 0, 0}
-	upper := []float64{1, 10, 1, 10, 1, 10}
-	y := []float64{1, 30, 2, 10, 4, 20}
-	scales, err := calibrate.ScoreScales(lower, upper, y, 2)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Printf("%.4f\n", scales)
-	// Output: [1.4826 14.8260]
-}
-
-func ExampleJointAt() {
+func ExampleNewJoint() {
 	levels := []float64{0.1, 0.9}
 	one := calibrate.QuantileCalibration{Levels: levels, Grid: []float32{0, 1, 0, 1}, Y: []float32{0.5, 2}}
 	two := calibrate.QuantileCalibration{Levels: levels, Grid: []float32{0, 4, 0, 4}, Y: []float32{6, 1}}
-	j, err := calibrate.JointAt([]calibrate.QuantileCalibration{one, two}, 0.4)
+	j, err := calibrate.NewJoint([]calibrate.QuantileCalibration{one, two}, 0.4)
 	if err != nil {
 		panic(err)
 	}
 	fmt.Printf("%.3f\n", j.Margin(0.4))
 	// Output: 1.500
-}
-
-func ExamplePredictiveSystem() {
-	s, err := calibrate.NewPredictiveSystem([]float64{0, 0, 0, 0}, nil, []float64{-1, 0, 1, 3})
-	if err != nil {
-		panic(err)
-	}
-	d := s.Distribution(10, 1)
-	fmt.Println("P(Y ≤ 10.5) lies between", d.CDF(10.5, 0), "and", d.CDF(10.5, 1))
-	fmt.Println("Y ≤", d.Quantile(0.8, 0), "with probability .8 at least")
-	fmt.Println("too few rows for", d.Quantile(0.9, 0))
-	// Output:
-	// P(Y ≤ 10.5) lies between 0.4 and 0.6
-	// Y ≤ 13 with probability .8 at least
-	// too few rows for +Inf
 }
 
 func ExampleQuantileCalibration_PredictiveSystem() {
@@ -174,12 +114,13 @@ func ExampleSample() {
 }
 
 func ExampleDistribution_Sample() {
-	s, err := calibrate.NewPredictiveSystem([]float64{0, 0, 0, 0}, nil, []float64{-1, 0, 1, 3})
+	q := calibrate.QuantileCalibration{Levels: []float64{0.5}, Grid: make([]float32, 4), Y: []float32{-1, 0, 1, 3}}
+	s, err := q.PredictiveSystem()
 	if err != nil {
 		panic(err)
 	}
 	draws := make([]float64, 5)
-	s.Distribution(10, 1).Sample(draws, 1, 0)
+	q.Distribution(s, []float32{10}).Sample(draws, 1, 0)
 	for _, v := range draws {
 		fmt.Println(9 <= v && v <= 13)
 	}

@@ -25,7 +25,7 @@ func skewed(rng *rand.Rand) (x, y float64) {
 
 // Groups of different noise are each covered as the theory of their own number
 // of rows says, and the quantiles know nothing of them.
-func TestMondrianCoverage(t *testing.T) {
+func TestByGroupCoverage(t *testing.T) {
 	const repeats = 20000
 	rng := rand.New(rand.NewPCG(21, 1))
 	sizes := []int{12, 39, 7}
@@ -39,21 +39,23 @@ func TestMondrianCoverage(t *testing.T) {
 		}
 	}
 	covered := map[string][]int{"calm": {0, 0}, "wild": {0, 0}, "rare": {0, 0}}
-	lo, hi, y := make([]float64, len(groups)), make([]float64, len(groups)), make([]float64, len(groups))
 	for range repeats {
-		for i, g := range groups {
+		all := QuantileCalibration{Levels: []float64{0.25, 0.75}}
+		for _, g := range groups {
 			x := rng.Float64()
-			lo[i], hi[i], y[i] = x-0.2, x+0.1, x+noise[slices.Index(names, g)]*rng.NormFloat64()
+			all.Grid = append(all.Grid, float32(x-0.2), float32(x+0.1))
+			all.Y = append(all.Y, float32(x+noise[slices.Index(names, g)]*rng.NormFloat64()))
 		}
-		m, err := NewMondrian(lo, hi, y, groups)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parts := all.ByGroup(groups)
 		for g, name := range names {
 			x := rng.Float64()
 			y := x + noise[g]*rng.NormFloat64()
 			for a, alpha := range alphas {
-				if lo, hi := m.Interval(name, x-0.2, x+0.1, alpha); lo <= y && y <= hi {
+				c, err := parts[name].At(alpha)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if lo, hi := c.Interval(x-0.2, x+0.1, alpha); lo <= y && y <= hi {
 					covered[name][a]++
 				}
 			}
@@ -108,8 +110,7 @@ func TestOneSidedCoverage(t *testing.T) {
 }
 
 // Three dependent targets of different units are all inside with the
-// probability that the theory gives, with scales of either kind; each alone is
-// inside more often.
+// probability that the theory gives; each alone is inside more often.
 func TestJointCoverage(t *testing.T) {
 	const repeats, n, targets, alpha = 20000, 29, 3, 0.2
 	rng := rand.New(rand.NewPCG(23, 1))
@@ -129,40 +130,30 @@ func TestJointCoverage(t *testing.T) {
 		}
 		return lo, hi, y
 	}
-	lo, hi, y := rows(200)
-	apart, err := ScoreScales(lo, hi, y, targets)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r := apart[1] / apart[0]; r < 50 || r > 200 {
-		t.Errorf("scales %v of targets in units %v", apart, units)
-	}
-	for name, scale := range map[string][]float64{"row widths": nil, "scales of rows apart": apart} {
-		all, first := 0, 0
-		for range repeats {
-			lo, hi, y := rows(n + 1)
-			j, err := NewJoint(lo[:n*targets], hi[:n*targets], y[:n*targets], targets, scale)
-			if err != nil {
-				t.Fatal(err)
-			}
-			a, b := j.Box(lo[n*targets:], hi[n*targets:], alpha)
-			inside := 0
-			for t, v := range y[n*targets:] {
-				if a[t] <= v && v <= b[t] {
-					inside++
-					if t == 0 {
-						first++
-					}
+	all, first := 0, 0
+	for range repeats {
+		lo, hi, y := rows(n + 1)
+		j, err := newJoint(lo[:n*targets], hi[:n*targets], y[:n*targets], targets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := j.Box(lo[n*targets:], hi[n*targets:], alpha)
+		inside := 0
+		for t, v := range y[n*targets:] {
+			if a[t] <= v && v <= b[t] {
+				inside++
+				if t == 0 {
+					first++
 				}
 			}
-			if inside == targets {
-				all++
-			}
 		}
-		coverage(t, name, all, repeats, n, alpha)
-		if first <= all {
-			t.Errorf("%s: one target is covered %d times and all of them %d times", name, first, all)
+		if inside == targets {
+			all++
 		}
+	}
+	coverage(t, "box", all, repeats, n, alpha)
+	if first <= all {
+		t.Errorf("one target is covered %d times and all of them %d times", first, all)
 	}
 }
 

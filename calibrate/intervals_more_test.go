@@ -46,7 +46,7 @@ func TestByGroup(t *testing.T) {
 // Intervals without a width have the score 0 where they hit and +Inf where
 // they miss; a margin of either sign keeps boxes in order.
 func TestJointWithoutWidth(t *testing.T) {
-	j, err := NewJoint([]float64{1, 1, 0, 0}, []float64{1, 1, 2, 2}, []float64{1, 5, 1, 0.5}, 1, nil)
+	j, err := newJoint([]float64{1, 1, 0, 0}, []float64{1, 1, 2, 2}, []float64{1, 5, 1, 0.5}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,26 +63,9 @@ func TestJointWithoutWidth(t *testing.T) {
 	}
 }
 
-func TestScoreScales(t *testing.T) {
-	// Scores 0, 1, 3, 7 about the median 2: deviations 2, 1, 1, 5.
-	got, err := ScoreScales([]float64{0, 0, 0, 0}, []float64{0, 0, 0, 0}, []float64{0, -1, 3, 7}, 1)
-	if err != nil || !slices.Equal(got, []float64{1.4826 * 1.5}) {
-		t.Errorf("scales %v, %v", got, err)
-	}
-	if _, err := ScoreScales([]float64{0, 0, 0}, []float64{0, 0, 0}, []float64{1, 1, 2}, 1); err == nil {
-		t.Error("scores of which half are equal have a scale")
-	}
-	if _, err := ScoreScales(nil, nil, nil, 1); err == nil {
-		t.Error("no rows have a scale")
-	}
-}
-
 func TestDistributionByHand(t *testing.T) {
-	s, err := NewPredictiveSystem([]float64{0, 0, 0, 0}, nil, []float64{2, 1, 2, 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := s.Distribution(10, 1)
+	q, s := points(t, []float64{0, 0, 0, 0}, nil, []float64{2, 1, 2, 4})
+	d := q.Distribution(s, point(10, 1))
 	for _, tt := range []struct{ y, tau, want float64 }{
 		{10, 0, 0}, {10, 1, 0.2}, {11, 0, 0}, {11, 1, 0.4}, {11.5, 0.5, 0.3}, {12, 0, 0.2}, {12, 0.5, 0.5}, {12, 1, 0.8},
 		{13, 0, 0.6}, {20, 0, 0.8}, {20, 1, 1},
@@ -99,7 +82,7 @@ func TestDistributionByHand(t *testing.T) {
 	for _, tt := range []struct{ level, want float64 }{{0, 11}, {0.2, 11}, {0.3, 11.5}, {0.5, 12}, {0.7, 13}, {0.9, 14}} {
 		near(t, "interpolated quantile", d.Interpolated(tt.level), tt.want, 1e-12)
 	}
-	none := PredictiveSystem{}.Distribution(0, 1)
+	none := q.Distribution(PredictiveSystem{}, point(0, 1))
 	if none.CDF(3, 1) != 1 || none.CDF(3, 0) != 0 || !math.IsInf(none.Quantile(0.5, 0), 1) || !math.IsNaN(none.Interpolated(0.5)) {
 		t.Error("a distribution without calibration rows says something")
 	}
@@ -133,7 +116,7 @@ func TestDistributionInverse(t *testing.T) {
 		d := q.Distribution(s, row())
 		last := -inf
 		for y := -9.0; y < 15; y += 0.25 {
-			if v := d.score(y); v <= last {
+			if v := q.levelOf(d.row, y); v <= last {
 				t.Fatalf("the score does not grow: %v at %v", v, y)
 			} else {
 				last = v
@@ -175,11 +158,8 @@ func TestSample(t *testing.T) {
 		t.Errorf("draws %v and %v of the rows 3 and 4, first %v", again, other, draws[:4])
 	}
 
-	s, err := NewPredictiveSystem(make([]float64, 9), nil, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Distribution(100, 2).Sample(draws, 1, 1)
+	q, s := points(t, make([]float64, 9), nil, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9})
+	q.Distribution(s, point(100, 2)).Sample(draws, 1, 1)
 	below := 0
 	for _, v := range draws {
 		if v < 102 || v > 118 {
@@ -197,19 +177,14 @@ func TestIntervalsRefuse(t *testing.T) {
 	q := QuantileCalibration{Levels: []float64{0.5}, Grid: []float32{1}, Y: []float32{float32(nan)}}
 	for name, fit := range map[string]func() error{
 		"one-sided":       func() error { _, err := NewOneSided(Lower, one, bad); return err },
-		"groups":          func() error { _, err := NewMondrian(one, one, bad, []int{1}); return err },
-		"joint":           func() error { _, err := NewJoint(one, one, bad, 1, nil); return err },
-		"joint crossing":  func() error { _, err := NewJoint([]float64{2}, one, one, 1, nil); return err },
-		"joint scale":     func() error { _, err := NewJoint(one, one, one, 1, []float64{0}); return err },
-		"joint of none":   func() error { _, err := JointAt(nil, 0.1); return err },
-		"joint of levels": func() error { _, err := JointAt([]QuantileCalibration{{}}, 0.1); return err },
+		"joint":           func() error { _, err := newJoint(one, one, bad, 1); return err },
+		"joint crossing":  func() error { _, err := newJoint([]float64{2}, one, one, 1); return err },
+		"joint of none":   func() error { _, err := NewJoint(nil, 0.1); return err },
+		"joint of levels": func() error { _, err := NewJoint([]QuantileCalibration{{}}, 0.1); return err },
 		"joint of rows": func() error {
-			_, err := JointAt([]QuantileCalibration{{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, {Levels: q.Levels}}, 0.1)
+			_, err := NewJoint([]QuantileCalibration{{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, {Levels: q.Levels}}, 0.1)
 			return err
 		},
-		"scales":              func() error { _, err := ScoreScales(one, one, bad, 1); return err },
-		"system":              func() error { _, err := NewPredictiveSystem(one, nil, bad); return err },
-		"scale of a system":   func() error { _, err := NewPredictiveSystem(one, []float64{0}, one); return err },
 		"system of quantiles": func() error { _, err := q.PredictiveSystem(); return err },
 		"system of nothing":   func() error { _, err := QuantileCalibration{}.PredictiveSystem(); return err },
 		"side of nothing":     func() error { _, err := QuantileCalibration{}.Side(Lower, 0.1); return err },
@@ -218,17 +193,13 @@ func TestIntervalsRefuse(t *testing.T) {
 			t.Errorf("%s was accepted", name)
 		}
 	}
-	d := PredictiveSystem{}.Distribution(0, 1)
+	d := QuantileCalibration{Levels: []float64{0.5}}.Distribution(PredictiveSystem{}, []float32{0})
 	for name, call := range map[string]func(){
 		"side":             func() { _, _ = NewOneSided("left", one, one) },
 		"one-sided length": func() { _, _ = NewOneSided(Lower, one, nil) },
-		"groups length":    func() { _, _ = NewMondrian(one, one, one, []int{}) },
 		"by group length":  func() { q.ByGroup(nil) },
-		"joint targets":    func() { _, _ = NewJoint(one, one, one, 2, nil) },
+		"joint targets":    func() { _, _ = newJoint(one, one, one, 2) },
 		"box":              func() { Joint{Targets: 2}.Box(one, one, 0.1) },
-		"scale targets":    func() { _, _ = ScoreScales(one, one, one, 0) },
-		"system length":    func() { _, _ = NewPredictiveSystem(one, one, nil) },
-		"scale":            func() { PredictiveSystem{}.Distribution(0, inf) },
 		"row":              func() { q.Distribution(PredictiveSystem{}, nil) },
 		"τ":                func() { d.CDF(0, 2) },
 		"level":            func() { d.Quantile(nan, 0) },

@@ -53,32 +53,63 @@ func finite(t *testing.T, what string, got float64, want *float64, sign int) {
 		}
 		return
 	}
-	near(t, what, got, *want, 1e-12)
+	near(t, what, got, *want, 1e-5) // float32 in
 }
 
-func TestMondrianReference(t *testing.T) {
+func TestByGroupReference(t *testing.T) {
 	r := readIntervals(t)
-	m, err := NewMondrian(r.Predicted, r.Predicted, r.Y, r.Groups)
-	if err != nil {
-		t.Fatal(err)
+	all := QuantileCalibration{Levels: []float64{0.5}}
+	var groups []string
+	for i, p := range r.Predicted {
+		all.Grid, all.Y = append(all.Grid, float32(p)), append(all.Y, float32(r.Y[i]))
+		groups = append(groups, strconv.Itoa(r.Groups[i]))
 	}
+	parts := all.ByGroup(groups)
 	for a, want := range r.Mondrian {
 		alpha, err := strconv.ParseFloat(a, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, p := range r.New {
-			lo, hi := m.Interval(r.NewGroups[i], p, p, alpha)
+			c, err := parts[strconv.Itoa(r.NewGroups[i])].At(alpha)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lo, hi := c.Interval(p, p, alpha)
 			finite(t, "lower end", lo, want[i][0], -1)
 			finite(t, "upper end", hi, want[i][1], 1)
 		}
 	}
-	if lo, hi := m.Interval(2, 0, 0, 0.1); !math.IsInf(lo, -1) || !math.IsInf(hi, 1) {
+	c, err := parts["2"].At(0.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lo, hi := c.Interval(0, 0, 0.1); !math.IsInf(lo, -1) || !math.IsInf(hi, 1) {
 		t.Errorf("a group of five rows has [%v, %v] at a level that needs nine", lo, hi)
 	}
-	if margin := m.Margin(17, 0.5); !math.IsInf(margin, 1) {
-		t.Errorf("a group without rows has margin %v", margin)
+}
+
+// point are quantiles that score y as .5 + (y−predicted)/scale.
+func point(predicted, scale float64) []float32 {
+	return []float32{float32(predicted - scale/4), float32(predicted + scale/4)}
+}
+
+// points calibrates point predictions, of scale 1 where scale is nil.
+func points(t *testing.T, predicted, scale, y []float64) (QuantileCalibration, PredictiveSystem) {
+	t.Helper()
+	q := QuantileCalibration{Levels: []float64{0.25, 0.75}}
+	for i, p := range predicted {
+		s := 1.
+		if scale != nil {
+			s = scale[i]
+		}
+		q.Grid, q.Y = append(q.Grid, point(p, s)...), append(q.Y, float32(y[i]))
 	}
+	s, err := q.PredictiveSystem()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q, s
 }
 
 func TestOneSidedReference(t *testing.T) {
@@ -96,16 +127,10 @@ func TestOneSidedReference(t *testing.T) {
 
 func TestPredictiveSystemReference(t *testing.T) {
 	r := readIntervals(t)
-	scaled, err := NewPredictiveSystem(r.Predicted, r.Scale, r.Y)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := NewPredictiveSystem(r.Predicted, nil, r.Y)
-	if err != nil {
-		t.Fatal(err)
-	}
+	q, scaled := points(t, r.Predicted, r.Scale, r.Y)
+	_, plain := points(t, r.Predicted, nil, r.Y)
 	for i, p := range r.New {
-		d := scaled.Distribution(p, r.NewScale[i])
+		d := q.Distribution(scaled, point(p, r.NewScale[i]))
 		near(t, "CDF", d.CDF(r.At[i], r.Tau[i]), r.CDF[i], 1e-12)
 		for l, level := range r.HigherLevels {
 			finite(t, "upper quantile", d.Quantile(level, 0), r.Higher[i][l], 1)
@@ -113,7 +138,7 @@ func TestPredictiveSystemReference(t *testing.T) {
 		for l, level := range r.LowerLevels {
 			finite(t, "lower quantile", d.Quantile(level, 1), r.Lower[i][l], -1)
 		}
-		d = plain.Distribution(p, 1)
+		d = q.Distribution(plain, point(p, 1))
 		near(t, "CDF without scales", d.CDF(r.At[i], r.Tau[i]), r.CDFPlain[i], 1e-12)
 		near(t, "upper CDF", d.CDF(r.At[i], 1), r.CDFUpper[i], 1e-12)
 	}
@@ -122,7 +147,7 @@ func TestPredictiveSystemReference(t *testing.T) {
 func TestJointReference(t *testing.T) {
 	j := readIntervals(t).Joint
 	n := len(j.Y)
-	c, err := NewJoint(j.Lo[:n], j.Hi[:n], j.Y, j.Targets, nil)
+	c, err := newJoint(j.Lo[:n], j.Hi[:n], j.Y, j.Targets)
 	if err != nil {
 		t.Fatal(err)
 	}

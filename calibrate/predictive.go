@@ -29,48 +29,11 @@ type PredictiveSystem struct {
 	Scores []float64
 }
 
-// NewPredictiveSystem calibrates point predictions: scores are (y−predicted),
-// divided by scale where that is not nil. Scales are positive and must not
-// have seen the calibration targets, such as a predicted spread. It panics if
-// the lengths differ; a NaN or a scale that is not positive and finite is an
-// error.
-func NewPredictiveSystem(predicted, scale, y []float64) (PredictiveSystem, error) {
-	if len(predicted) != len(y) || scale != nil && len(scale) != len(y) {
-		panic("calibrate: predictions and targets differ in length")
-	}
-	scores := make([]float64, len(y))
-	for i := range y {
-		scores[i] = y[i] - predicted[i]
-		if scale == nil {
-			continue
-		}
-		if !(scale[i] > 0) || math.IsInf(scale[i], 0) {
-			return PredictiveSystem{}, fmt.Errorf("calibration row %d has the scale %v, which must be positive", i, scale[i])
-		}
-		scores[i] /= scale[i]
-	}
-	s, err := sortedCopy(scores)
-	return PredictiveSystem{Scores: s}, err
-}
-
-// Distribution is that of a row with a predicted value and a scale, 1 where
-// none was calibrated with. It panics if the scale is not positive and finite.
-func (s PredictiveSystem) Distribution(predicted, scale float64) Distribution {
-	if !(scale > 0) || math.IsInf(scale, 0) {
-		panic("calibrate: the scale of a distribution must be positive")
-	}
-	return Distribution{
-		scores:  s.Scores,
-		score:   func(y float64) float64 { return (y - predicted) / scale },
-		inverse: func(score float64) float64 { return predicted + scale*score },
-	}
-}
-
 // Distribution is the conformal predictive distribution of one row.
 type Distribution struct {
-	scores  []float64                   // of the calibration rows, increasing
-	score   func(y float64) float64     // strictly increasing
-	inverse func(score float64) float64 // the least y of at least that score
+	scores []float64 // of the calibration rows, increasing
+	q      QuantileCalibration
+	row    []float32
 }
 
 // CDF is Q(y, τ) of PredictiveSystem, NaN for a y that is NaN. It panics if τ
@@ -80,7 +43,7 @@ func (d Distribution) CDF(y, tau float64) float64 {
 	if math.IsNaN(y) {
 		return y
 	}
-	s := d.score(y)
+	s := d.q.levelOf(d.row, y)
 	lower, equal := ties(d.scores, s)
 	return (float64(lower) + tau*float64(equal+1)) / float64(len(d.scores)+1)
 }
@@ -101,7 +64,7 @@ func (d Distribution) Quantile(level, tau float64) float64 {
 	case int(k) > len(d.scores):
 		return math.Inf(1)
 	default:
-		return d.inverse(d.scores[int(k)-1])
+		return d.q.targetOf(d.row, d.scores[int(k)-1])
 	}
 }
 
@@ -117,9 +80,9 @@ func (d Distribution) Interpolated(level float64) float64 {
 	}
 	at := min(max(level*float64(n+1)-1, 0), float64(n-1))
 	i := int(at)
-	lo := d.inverse(d.scores[i])
+	lo := d.q.targetOf(d.row, d.scores[i])
 	if w := at - float64(i); w > 0 {
-		return lo + w*(d.inverse(d.scores[i+1])-lo)
+		return lo + w*(d.q.targetOf(d.row, d.scores[i+1])-lo)
 	}
 	return lo
 }

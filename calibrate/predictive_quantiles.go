@@ -37,11 +37,7 @@ func (q QuantileCalibration) Distribution(s PredictiveSystem, row []float32) Dis
 	if len(row) != len(q.Levels) {
 		panic("calibrate: levels and quantiles differ in length")
 	}
-	return Distribution{
-		scores:  s.Scores,
-		score:   func(y float64) float64 { return q.levelOf(row, y) },
-		inverse: func(level float64) float64 { return q.targetOf(row, level) },
-	}
+	return Distribution{scores: s.Scores, q: q, row: row}
 }
 
 // levelOf is the score of y, strictly increasing in it.

@@ -55,12 +55,6 @@ func (c CQR) SmoothedInterval(lo, hi, alpha, tau float64) (lower, upper float64)
 	return smoothed(c.Scores, alpha, tau).interval(lo, hi, 1)
 }
 
-// SmoothedInterval is CQR.SmoothedInterval with the group's calibration rows,
-// which covers each group with the probability that it says.
-func (m Mondrian[G]) SmoothedInterval(group G, lo, hi, alpha, tau float64) (lower, upper float64) {
-	return m.Groups[group].SmoothedInterval(lo, hi, alpha, tau)
-}
-
 // SmoothedBound is Bound without its excess where scores tie, as
 // CQR.SmoothedInterval says.
 func (o OneSided) SmoothedBound(quantile, alpha, tau float64) float64 {

@@ -47,12 +47,7 @@ var covering = map[string]func(t *testing.T, rows []tied, row tied, alpha, tau f
 	"upper": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
 		return sideCovers(t, Upper, rows, row, alpha, tau)
 	},
-	"box of row widths": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
-		return boxCovers(t, nil, rows, row, alpha, tau)
-	},
-	"box of scales": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
-		return boxCovers(t, []float64{1, .7}, rows, row, alpha, tau)
-	},
+	"box": boxCovers,
 }
 
 func sideCovers(t *testing.T, side Side, rows []tied, row tied, alpha, tau float64) bool {
@@ -71,12 +66,12 @@ func sideCovers(t *testing.T, side Side, rows []tied, row tied, alpha, tau float
 	return row.y[0] <= bound
 }
 
-func boxCovers(t *testing.T, scale []float64, rows []tied, row tied, alpha, tau float64) bool {
+func boxCovers(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
 	var lo, hi, y []float64
 	for _, r := range rows {
 		lo, hi, y = append(lo, r.lo[:]...), append(hi, r.hi[:]...), append(y, r.y[:]...)
 	}
-	j, err := NewJoint(lo, hi, y, 2, scale)
+	j, err := newJoint(lo, hi, y, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +174,7 @@ func TestSmoothedEnds(t *testing.T) {
 	if a, b := c.SmoothedInterval(3, 4, .01, 1); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
 		t.Errorf("from %v to %v, want the whole line: rows are too few", a, b)
 	}
-	point, err := NewResidual([]float64{1, 1, 1}, []float64{1, 1, 1})
+	point, err := NewCQR([]float64{1, 1, 1}, []float64{1, 1, 1}, []float64{1, 1, 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,16 +183,6 @@ func TestSmoothedEnds(t *testing.T) {
 	}
 	if a, b := point.SmoothedInterval(4, 4, .5, 1); !(a > b) {
 		t.Errorf("open: from %v to %v, want nothing", a, b)
-	}
-	m, err := NewMondrian([]float64{0, 0, 0}, []float64{0, 0, 0}, []float64{1, 1, 9}, []string{"a", "a", "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a, b := m.SmoothedInterval("a", 5, 5, .5, .9); a != math.Nextafter(4, 5) || b != math.Nextafter(6, 5) {
-		t.Errorf("group: from %v to %v, want between 4 and 6", a, b)
-	}
-	if a, b := m.SmoothedInterval("c", 5, 5, .5, .9); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
-		t.Errorf("group without rows: from %v to %v, want the whole line", a, b)
 	}
 	for _, tau := range []float64{-.1, 1.1, math.NaN()} {
 		func() {

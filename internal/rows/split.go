@@ -59,38 +59,3 @@ func heldOut(n int, fraction float64) int {
 	}
 	return held
 }
-
-// SplitByLabel splits the rows of each label on its own, so that both parts
-// hold every label that has at least two rows in the same proportion. A label
-// with a single row stays with the rows to fit on.
-//
-// A calibration set that was stratified this way is not exchangeable with
-// new rows to the letter; the error is of the order of the rounding per label.
-func SplitByLabel(labels []int, fraction float64, seed uint64) (fit, cal []int) {
-	byLabel := map[int][]int{}
-	var order []int
-	for i, l := range labels {
-		if _, ok := byLabel[l]; !ok {
-			order = append(order, l)
-		}
-		byLabel[l] = append(byLabel[l], i)
-	}
-	sort.Ints(order)
-	for _, l := range order {
-		rows := byLabel[l]
-		if len(rows) == 1 {
-			fit = append(fit, rows[0])
-			continue
-		}
-		f, c := Split(len(rows), fraction, seed+uint64(l)*0x9e3779b97f4a7c15)
-		for _, i := range f {
-			fit = append(fit, rows[i])
-		}
-		for _, i := range c {
-			cal = append(cal, rows[i])
-		}
-	}
-	sort.Ints(fit)
-	sort.Ints(cal)
-	return fit, cal
-}

@@ -36,31 +36,6 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-func TestSplitByLabel(t *testing.T) {
-	var labels []int
-	for label, n := range []int{50, 5, 1, 20} {
-		for range n {
-			labels = append(labels, label)
-		}
-	}
-	fit, cal := SplitByLabel(labels, 0.2, 3)
-	held := map[int]int{}
-	for _, i := range cal {
-		held[labels[i]]++
-	}
-	for label, want := range []int{10, 1, 0, 4} {
-		if held[label] != want {
-			t.Errorf("label %d has %d rows held out, want %d", label, held[label], want)
-		}
-	}
-	all := slices.Sorted(slices.Values(slices.Concat(fit, cal)))
-	for i, v := range all {
-		if v != i {
-			t.Fatalf("not a partition: %v", all)
-		}
-	}
-}
-
 // Every row is in one fold, folds are of about one size, and the seed decides.
 func TestFolds(t *testing.T) {
 	for _, c := range []struct{ n, k, want int }{{0, 5, 0}, {1, 5, 1}, {3, 5, 3}, {5, 5, 5}, {23, 5, 5}, {100, 1, 1}} {

@@ -23,12 +23,6 @@ func MPIW(lower, upper []float64) float64 {
 	return sum / float64(len(lower))
 }
 
-// NMPIW is MPIW divided by the range of the target, its largest value minus
-// its least.
-func NMPIW(lower, upper []float64, spread float64) float64 {
-	return MPIW(lower, upper) / spread
-}
-
 // IntervalScore is the mean of the score of Winkler, of intervals that miss
 // with probability alpha: the width, and 2/α of what a target lies outside by.
 // The quantiles α/2 and 1−α/2 make it least.

@@ -14,10 +14,13 @@ func ExampleForecasts() {
 	}
 	fmt.Printf("CRPS %.3f\n", f.CRPS())
 	fmt.Println("PIT", f.PIT(), "share up to each quantile", f.Reliability())
-	lower, upper := f.Interval(0.2)
-	fmt.Println("coverage", measure.PICP(lower, upper, f.Y), "width", measure.MPIW(lower, upper))
 	// Output:
 	// CRPS 1.158
 	// PIT [0.5 1] share up to each quantile [0 0.5 0.5]
-	// coverage 0.5 width 2.5
+}
+
+func ExamplePICP() {
+	lower, upper, y := []float64{0, 1}, []float64{2, 4}, []float64{1, 5}
+	fmt.Println("coverage", measure.PICP(lower, upper, y), "width", measure.MPIW(lower, upper))
+	// Output: coverage 0.5 width 2.5
 }

@@ -2,8 +2,6 @@ package measure
 
 import (
 	"fmt"
-
-	"github.com/attach-uncertainty/attach/internal/quantile"
 )
 
 // Forecasts are predicted quantiles of one target, and what came true. Their
@@ -28,18 +26,6 @@ func (f Forecasts) check() {
 	if len(f.Levels) == 0 || len(f.Quantiles) != len(f.Y)*len(f.Levels) {
 		panic(fmt.Sprintf("measure: %d quantiles at %d levels for %d targets", len(f.Quantiles), len(f.Levels), len(f.Y)))
 	}
-}
-
-// Interval is the central interval of each row that misses with probability
-// alpha: the quantiles α/2 and 1−α/2.
-func (f Forecasts) Interval(alpha float64) (lower, upper []float64) {
-	f.check()
-	lower, upper = make([]float64, len(f.Y)), make([]float64, len(f.Y))
-	for i := range f.Y {
-		lower[i] = float64(quantile.Interpolate(f.Levels, f.row(i), alpha/2))
-		upper[i] = float64(quantile.Interpolate(f.Levels, f.row(i), 1-alpha/2))
-	}
-	return lower, upper
 }
 
 // mean is the mean of a metric over rows, NaN where there are none.

@@ -1,20 +1,5 @@
 package measure
 
-// Pinball is the mean quantile loss of predictions q of the quantile tau: τ of
-// what targets exceed them by, and 1−τ of what they exceed targets by.
-//
-// Reference: Koenker & Bassett (1978), Regression Quantiles.
-func Pinball(q, y []float64, tau float64) float64 {
-	if len(q) != len(y) {
-		panic("measure: quantiles and targets differ in length")
-	}
-	var sum float64
-	for i := range y {
-		sum += pinball(q[i], y[i], tau)
-	}
-	return sum / float64(len(y))
-}
-
 func pinball(q, y, tau float64) float64 {
 	if y >= q {
 		return tau * (y - q)
@@ -22,7 +7,10 @@ func pinball(q, y, tau float64) float64 {
 	return (1 - tau) * (q - y)
 }
 
-// Pinball is the mean quantile loss at each of the levels.
+// Pinball is the mean quantile loss at each of the levels τ: τ of what targets
+// exceed quantiles by, and 1−τ of what quantiles exceed targets by.
+//
+// Reference: Koenker & Bassett (1978), Regression Quantiles.
 func (f Forecasts) Pinball() []float64 {
 	losses := make([]float64, len(f.Levels))
 	for l, tau := range f.Levels {

@@ -65,7 +65,8 @@ func run(ctx context.Context, s *experiment.Settings) error {
 			return err
 		}
 		test, testY := pickBatch(rows, parts.Test), experiment.Column(experiment.Pick(y, parts.Test))
-		constant, err := calibrate.NewResidual(experiment.Column(in.Cal.Logits), experiment.Column(in.CalTargets))
+		predicted := experiment.Column(in.Cal.Logits)
+		constant, err := calibrate.NewCQR(predicted, predicted, experiment.Column(in.CalTargets))
 		if err != nil {
 			return err
 		}

@@ -108,7 +108,7 @@ func EndsOf(f heads.QuantileRegressor, x blas32.General, y []float64, levels []f
 // Measure measures them at a level of 1−alpha.
 func (e Ends) Measure(alpha, spread float64) Measured {
 	return Measured{
-		PICP: measure.PICP(e.Lower, e.Upper, e.Y), MPIW: measure.NMPIW(e.Lower, e.Upper, spread),
+		PICP: measure.PICP(e.Lower, e.Upper, e.Y), MPIW: measure.MPIW(e.Lower, e.Upper) / spread,
 		Score: measure.IntervalScore(e.Lower, e.Upper, e.Y, alpha) / spread,
 	}
 }
