@@ -114,7 +114,7 @@ func compareModel(c *cli.Context, r *reading, choice comparing, comparison *comp
 		addOut(comparison, s, b)
 	}
 	comparison.Training.Last, comparison.Training.Network = model.Last(), model.Network()
-	comparison.Training.InputScale = r.inputScale()
+	comparison.Training.InputScale = r.options.InputScale()
 	comparison.Training.Regression = task == string(attach.Regression)
 	return nil
 }

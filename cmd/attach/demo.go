@@ -177,7 +177,7 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 	set.Report, err = compare.Run(ctx, compare.Options{
 		Methods: baselines.All,
 		Training: ood.Training{
-			Batch: train, Last: model.Last(), Trainer: d.engine, Network: model.Network(), InputScale: r.inputScale(), Seed: d.seed,
+			Batch: train, Last: model.Last(), Trainer: d.engine, Network: model.Network(), InputScale: r.options.InputScale(), Seed: d.seed,
 		},
 		In: in, Out: out, Resamples: demoResamples,
 		Progress: overall(p, len(baselines.All)),

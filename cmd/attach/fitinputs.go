@@ -36,7 +36,7 @@ func modelInputs(c *cli.Context, r *reading, in *attach.Inputs, path string, mod
 	if in.SkipQuantiles {
 		r.options.Outputs = 0
 	}
-	in.Last, in.Network, in.InputScale = model.Last(), model.Network(), r.inputScale()
+	in.Last, in.Network, in.InputScale = model.Last(), model.Network(), r.options.InputScale()
 	in.Preprocess, in.Layout = r.raw, string(r.options.Layout)
 	read := func(x, y, flag string) (rowsOf, error) {
 		set, err := r.open(c.Context, x, y, r.classes)

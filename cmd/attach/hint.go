@@ -6,6 +6,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // hinted says what to do about an error of a library, which knows no flags: of
@@ -17,7 +18,8 @@ func hinted(err error, useful func(flag string) bool) error {
 		helps      bool
 		flag, hint string
 	}{
-		{errors.Is(err, inputs.ErrImage), "skip-bad", "pass --skip-bad to go on without such images"},
+		{errors.Is(err, inputs.ErrPreprocess), "preprocess", "name it with --preprocess: it has the keys of Hugging Face's preprocessor_config.json"},
+		{errors.Is(err, preprocess.ErrImage), "skip-bad", "pass --skip-bad to go on without such images"},
 		{lacks(err, ood.NeedLogits), "weights", "--weights makes them of features"},
 		{lacks(err, ood.NeedWeights), "weights", "--weights names them"},
 		{lacks(err, ood.NeedLayers), "", "read them from the network, not with --layers 0, or write the features anew with `attach features`"},

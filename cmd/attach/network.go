@@ -28,11 +28,6 @@ func (s setInputs) Blocks(ctx context.Context, rows int) iter.Seq2[ood.InputBloc
 	}
 }
 
-// inputScale is how the preprocessing that rows are read with scales them.
-func (r *reading) inputScale() ood.InputScale {
-	return r.options.Preprocess.Scale(r.options.Layout)
-}
-
 // networkBatches runs the model on a set and yields, with features and logits,
 // the inputs that they come from.
 func networkBatches(ctx context.Context, model *featurize.Model, set *inputs.Set) iter.Seq2[ood.Batch, error] {

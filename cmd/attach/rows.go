@@ -19,6 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // reading says how the rows of one command are read.
@@ -306,10 +307,10 @@ func (r *reading) loadPreprocess(path string) error {
 }
 
 func (r *reading) setPreprocess(raw json.RawMessage) error {
-	var p inputs.Preprocess
-	if err := json.Unmarshal(raw, &p); err != nil {
+	p, err := preprocess.Parse(raw)
+	if err != nil {
 		return fmt.Errorf("not a preprocessing file with the keys of Hugging Face's preprocessor_config.json: %w", err)
 	}
-	r.options.Preprocess, r.raw = &p, raw
+	r.options.Preprocess, r.raw = p, raw
 	return nil
 }

@@ -90,7 +90,7 @@ func (a *arraySource) thumbnail(ctx context.Context, i int) (image.Image, error)
 	if err := r.read(ctx, []int{i}, row); err != nil {
 		return nil, err
 	}
-	return f.pixels(stretch(row)).toImage(), nil
+	return f.pixels(stretch(row)), nil
 }
 
 // stretch maps the least value to 0 and the greatest to 255.

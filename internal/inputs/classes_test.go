@@ -37,7 +37,7 @@ func TestOfClasses(t *testing.T) {
 	wantError(t, err, "", "no labels")
 
 	root := tree(t, map[string]string{"a/1.png": "", "b/2.png": "", "c/3.png": ""})
-	sub, err = open(t, root, Options{Preprocess: &Preprocess{}, Labels: true}).OfClasses([]int{2, 0})
+	sub, err = open(t, root, Options{Preprocess: plain(t), Labels: true}).OfClasses([]int{2, 0})
 	if err != nil || !slices.Equal(sub.ClassNames(), []string{"c", "a"}) || sub.File(1) != "c/3.png" {
 		t.Errorf("classes %v, error %v", sub.ClassNames(), err)
 	}

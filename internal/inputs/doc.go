@@ -1,5 +1,5 @@
 // Package inputs reads what a model is run on: .npy and .npz arrays, folders
-// of images and tables, with the preprocessing that a model was trained with.
+// of images and tables.
 //
 // A [Set] is opened lazily and read in blocks of rows, so that its size is
 // bounded by the disk and not by memory. What accompanies the rows (labels,
@@ -12,10 +12,4 @@
 // Widths, rows and sizes are seen from headers before memory is taken for what
 // they announce. Of images that are decoded at the same time there are no more
 // pixels than the largest one may have.
-//
-// Images come out as Pillow and Hugging Face's image processors make them: JPEG
-// and WebP are decoded, and everything is resized, to the same 8-bit levels.
-// Alpha is dropped, 16-bit levels lose their low byte, EXIF rotation is not
-// applied, and of a GIF the first frame is taken. JPEGs of four components
-// (CMYK) may differ by one level.
 package inputs

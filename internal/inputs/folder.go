@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"image"
+	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -14,7 +16,15 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/attach-uncertainty/attach/internal/regular"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
+
+// imageKinds are the file name extensions of images.
+var imageKinds = []string{".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"}
+
+func isImage(path string) bool {
+	return slices.Contains(imageKinds, strings.ToLower(filepath.Ext(path)))
+}
 
 // folderSource is images in files. They are decoded as they are read, as many
 // at a time as there are processors.
@@ -22,7 +32,7 @@ type folderSource struct {
 	root  string
 	files []string // relative to root, with slashes, sorted
 	shape []int
-	pipe  *pipeline
+	pipe  *preprocess.Pipeline
 	// room is for the pixels of images that are decoded at the same time.
 	room *semaphore.Weighted
 }
@@ -45,13 +55,9 @@ func openFolder(ctx context.Context, root string, o Options) (*Set, error) {
 
 func newFolderSet(ctx context.Context, root string, files []string, o Options) (*Set, error) {
 	if o.Preprocess == nil {
-		return nil, fmt.Errorf("%s: images need a preprocessing file (--preprocess) that says how the model wants them sized and scaled; pass one with Hugging Face's preprocessor_config.json keys", root)
+		return nil, fmt.Errorf("%s: %w", root, ErrPreprocess)
 	}
-	pipe, err := newPipeline(o.Preprocess, o.Layout)
-	if err != nil {
-		return nil, err
-	}
-	src := &folderSource{root: root, files: files, pipe: pipe, room: semaphore.NewWeighted(maxPixels)}
+	src := &folderSource{root: root, files: files, pipe: o.pipeline(), room: semaphore.NewWeighted(preprocess.MaxPixels)}
 	s := &Set{src: src}
 	if o.SkipBad {
 		if err := src.dropBad(ctx); err != nil {
@@ -61,6 +67,7 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 			return nil, fmt.Errorf("%s: %w: none of its %d images can be read", root, ErrEmpty, s.skipped)
 		}
 	}
+	var err error
 	if src.shape, err = src.firstShape(); err != nil {
 		return nil, err
 	}
@@ -138,8 +145,8 @@ func (f *folderSource) Close() error { return nil }
 
 func (f *folderSource) thumbnail(ctx context.Context, i int) (image.Image, error) {
 	var img image.Image
-	err := f.decode(ctx, i, anySize, func(m pixels) error {
-		img = m.toImage()
+	err := f.decode(ctx, i, anySize, func(m image.Image) error {
+		img = m
 		return nil
 	})
 	return img, err
@@ -147,49 +154,62 @@ func (f *folderSource) thumbnail(ctx context.Context, i int) (image.Image, error
 
 func anySize(h, w int) error { return nil }
 
-// decode hands the pixels of image i to use, unless fits refuses its size. It
-// waits until there is room for them.
-func (f *folderSource) decode(ctx context.Context, i int, fits func(h, w int) error, use func(pixels) error) error {
-	held := int64(0)
-	defer func() {
-		if held > maxPixels/4 {
-			// Else the next image is decoded beside what is left of this one.
-			runtime.GC()
-		}
-		f.room.Release(held)
-	}()
-	m, err := decodeFile(f.path(i), func(h, w int) error {
-		if err := fits(h, w); err != nil {
-			return err
-		}
-		if err := f.room.Acquire(ctx, int64(h*w)); err != nil {
-			return err
-		}
-		held = int64(h * w)
-		return nil
-	})
+// decode hands image i to use, unless fits refuses its size.
+func (f *folderSource) decode(ctx context.Context, i int, fits func(h, w int) error, use func(image.Image) error) error {
+	file, err := regular.Open(f.path(i))
 	if err != nil {
 		return err
 	}
-	if err := use(m); err != nil {
+	defer file.Close()
+	if err := f.decodeFile(ctx, file, fits, use); err != nil {
 		return fmt.Errorf("%s: %w", f.path(i), err)
 	}
 	return nil
 }
 
+// decodeFile waits until there is room for the image's pixels.
+func (f *folderSource) decodeFile(ctx context.Context, file *os.File, fits func(h, w int) error, use func(image.Image) error) error {
+	h, w, err := preprocess.Size(file)
+	if err == nil {
+		err = fits(h, w)
+	}
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return err
+	}
+	held := int64(h) * int64(w)
+	if err := f.room.Acquire(ctx, held); err != nil {
+		return err
+	}
+	defer func() {
+		if held > preprocess.MaxPixels/4 {
+			// Else the next image is decoded beside what is left of this one.
+			runtime.GC()
+		}
+		f.room.Release(held)
+	}()
+	m, err := preprocess.Decode(file)
+	if err != nil {
+		return err
+	}
+	return use(m)
+}
+
 // firstShape is the shape of the first image's row, which all others share.
-func (f *folderSource) firstShape() (shape []int, err error) {
-	defer recovered(f.path(0), &err)
+func (f *folderSource) firstShape() ([]int, error) {
 	r, err := regular.Open(f.path(0))
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	w, h, _, err := decodeSize(r)
+	h, w, err := preprocess.Size(r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path(0), err)
 	}
-	if shape, err = f.pipe.shape(h, w, 3); err != nil {
+	shape, err := f.pipe.Shape(h, w, 3)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path(0), err)
 	}
 	return shape, nil
@@ -212,17 +232,15 @@ func (f *folderSource) read(ctx context.Context, idx []int, dst []float32) error
 
 func (f *folderSource) readOne(ctx context.Context, i int, dst []float32) error {
 	fits := func(h, w int) error {
-		shape, err := f.pipe.shape(h, w, 3)
+		shape, err := f.pipe.Shape(h, w, 3)
 		if err == nil && !slices.Equal(shape, f.shape) {
 			err = fmt.Errorf("the image is %v after preprocessing, those before it are %v; set crop_size, or size with height and width, so that all are alike", shape, f.shape)
 		}
 		return err
 	}
-	return f.decode(ctx, i, fits, func(m pixels) error {
-		if f.pipe.Channels == 0 {
-			m = m.convert(3)
-		}
-		return f.pipe.apply(m, dst)
+	return f.decode(ctx, i, fits, func(m image.Image) error {
+		_, _, err := f.pipe.Append(dst[:0:len(dst)], m)
+		return err
 	})
 }
 
@@ -236,7 +254,7 @@ func (f *folderSource) dropBad(ctx context.Context) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			err := f.decode(ctx, i, anySize, func(pixels) error { return nil })
+			err := f.decode(ctx, i, anySize, func(image.Image) error { return nil })
 			good[i] = err == nil
 			return ctx.Err()
 		})

@@ -21,7 +21,7 @@ import (
 // tree copies the picture testdata/rgb.png, or text, to the given paths.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
-	png, err := os.ReadFile("testdata/rgb.png")
+	png, err := os.ReadFile("../../preprocess/testdata/rgb.png")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestFolder(t *testing.T) {
 		"dog/b.png": "", "dog/a.PNG": "", "cat/deep/er/z.png": "", "cat/notes.txt": "no image",
 		".hidden/a.png": "", "cat/._a.png": "resource fork",
 	})
-	s := open(t, root, Options{Preprocess: &Preprocess{Resize: Size{Box: Box{4, 5}}, Resample: Bilinear}, Labels: true})
+	s := open(t, root, Options{Preprocess: config(t, `{"do_rescale": false, "size": {"height": 4, "width": 5}}`), Labels: true})
 	var names []string
 	for i := range s.Len() {
 		names = append(names, s.Name(i))
@@ -68,7 +68,7 @@ func TestFolder(t *testing.T) {
 }
 
 func TestOneImage(t *testing.T) {
-	s := open(t, "testdata/grey.png", Options{Preprocess: &Preprocess{}})
+	s := open(t, "../../preprocess/testdata/grey.png", Options{Preprocess: plain(t)})
 	if s.Len() != 1 || s.Name(0) != "grey.png" || !slices.Equal(s.Shape(), []int{3, 29, 37}) {
 		t.Errorf("%d rows of %v, the first %s", s.Len(), s.Shape(), s.Name(0))
 	}
@@ -81,7 +81,7 @@ func TestSkipBad(t *testing.T) {
 		files[fmt.Sprintf("%d.png", i)] = ""
 	}
 	root := tree(t, files)
-	o := Options{Preprocess: &Preprocess{}}
+	o := Options{Preprocess: plain(t)}
 	s := open(t, root, o)
 	_, err := s.All(context.Background())
 	wantError(t, err, root+string(filepath.Separator), "not a readable image")
@@ -97,7 +97,7 @@ func TestSkipBad(t *testing.T) {
 
 func TestFolderErrors(t *testing.T) {
 	ctx := context.Background()
-	p := &Preprocess{}
+	p := plain(t)
 	flat := tree(t, map[string]string{"a.png": "", "c/b.png": ""})
 	_, err := Open(ctx, flat, Options{})
 	wantError(t, err, flat, "images need a preprocessing file")
@@ -110,7 +110,7 @@ func TestFolderErrors(t *testing.T) {
 		t.Errorf("error %v is not ErrEmpty", err)
 	}
 	mixed := tree(t, map[string]string{"a.png": ""})
-	photo, err := os.ReadFile("testdata/photo.png")
+	photo, err := os.ReadFile("../../preprocess/testdata/photo.png")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,17 +123,6 @@ func TestFolderErrors(t *testing.T) {
 	if _, err := Open(done, flat, Options{Preprocess: p}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v of a cancelled context", err)
 	}
-}
-
-// TestTruncatedJPEG has neither decoder accept half a file.
-func TestTruncatedJPEG(t *testing.T) {
-	b, err := os.ReadFile("testdata/jpeg/420.jpg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := writeFile(t, t.TempDir(), "half.jpg", string(b[:len(b)*3/4]))
-	_, err = decodeFile(path, anySize)
-	wantError(t, err, path, "not a readable image")
 }
 
 // TestLargeImages reads images of a few bytes and a hundred million pixels.
@@ -154,7 +143,7 @@ func TestLargeImages(t *testing.T) {
 	writeFile(t, root, "0.gif", "GIF89a\x01\x00\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x80\x00\x00\x00\xff\xff\xff\x02\x02D\x01\x00;")
 	peak := watchHeap(t)
 	// Other images are refused by their size.
-	s := open(t, root, Options{Preprocess: &Preprocess{}})
+	s := open(t, root, Options{Preprocess: plain(t)})
 	for _, err := range s.Blocks(context.Background(), 4) {
 		wantError(t, err, root, "the image is [3 11000 10000] after preprocessing")
 	}
@@ -165,7 +154,7 @@ func TestLargeImages(t *testing.T) {
 		t.Skip("large images take seconds")
 	}
 	peak = watchHeap(t)
-	s = open(t, root, Options{Preprocess: &Preprocess{Resize: Size{Box: Box{2, 2}}, Resample: Nearest}})
+	s = open(t, root, Options{Preprocess: config(t, `{"do_rescale": false, "size": 2, "resample": 0}`)})
 	read(t, s, 4)
 	// Three bytes a pixel, and half of that for what else there is.
 	if got := peak(); got > 500<<20 {
@@ -200,7 +189,7 @@ func watchHeap(t *testing.T) func() uint64 {
 }
 
 func TestImageSides(t *testing.T) {
-	p := &Preprocess{Resize: Size{Box: Box{4, 16384}}, Resample: Bilinear}
+	p := config(t, `{"do_rescale": false, "size": {"height": 4, "width": 16384}}`)
 	for _, c := range []struct {
 		shape []int
 		words string
@@ -213,6 +202,6 @@ func TestImageSides(t *testing.T) {
 		wantError(t, err, path, c.words)
 	}
 	path := writeNPY(t, "x.npy", rows.Array{Shape: []int{1, 2, 2}, Data: make([]uint8, 4)})
-	_, err := Open(context.Background(), path, Options{Preprocess: &Preprocess{Pad: Box{16384, 16384}}})
+	_, err := Open(context.Background(), path, Options{Preprocess: config(t, `{"do_rescale": false, "pad_size": 16384}`)})
 	wantError(t, err, path, "over the limit of 134217728 pixels")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // wantError checks that an error is one sentence that names the place and says
@@ -63,6 +64,21 @@ func writeNPZ(t *testing.T, deflate bool, arrays map[string]rows.Array) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+func config(t *testing.T, json string) *preprocess.Pipeline {
+	t.Helper()
+	p, err := preprocess.Parse([]byte(json))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// plain leaves pixels as they are, 0…255.
+func plain(t *testing.T) *preprocess.Pipeline {
+	t.Helper()
+	return config(t, `{"do_rescale": false}`)
 }
 
 func open(t *testing.T, path string, o Options) *Set {

@@ -2,10 +2,14 @@ package inputs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // Layout is the order of an image's axes as the model takes it.
@@ -18,9 +22,9 @@ const (
 
 // Options say how inputs are read. The zero value reads arrays of numbers.
 type Options struct {
-	// Preprocess turns images into what the model was trained on. Images and
-	// uint8 arrays need it; other arrays must do without.
-	Preprocess *Preprocess
+	// Preprocess turns images into what the model was trained on, whatever its
+	// order of axes. Images and uint8 arrays need it; other arrays must do without.
+	Preprocess *preprocess.Pipeline
 	// Layout is the model's order of axes, NCHW where empty. It matters for
 	// images and uint8 arrays only; other arrays are passed on as they are.
 	Layout Layout
@@ -43,6 +47,30 @@ type Options struct {
 	// counts. It decodes every image once when the folder is opened.
 	SkipBad bool
 }
+
+// pipeline is the preprocessing in the model's order of axes.
+func (o Options) pipeline() *preprocess.Pipeline {
+	if o.Layout == NHWC {
+		return o.Preprocess.ChannelsLast()
+	}
+	return o.Preprocess
+}
+
+// InputScale is how far the model's input moves with a pixel.
+func (o Options) InputScale() (s ood.InputScale) {
+	if o.Preprocess == nil {
+		return s
+	}
+	s.Factor = o.Preprocess.Slopes()
+	if o.Layout == NHWC {
+		s.Axis = 2
+	}
+	return s
+}
+
+// ErrPreprocess is wrapped by the error of images that come without
+// Options.Preprocess.
+var ErrPreprocess = errors.New("images need a preprocessing file that says how the model wants them sized and scaled")
 
 // Open opens the inputs at path: an .npy array, an .npz archive (x or images;
 // y or labels), a folder of images or one image, or a table of numbers (.csv,

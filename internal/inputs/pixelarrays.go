@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // frame is how the pixels of one image lie in a row of an array.
@@ -33,15 +34,16 @@ func frameOf(shape []int) (frame, bool) {
 }
 
 // pixels views or rearranges a row.
-func (f frame) pixels(row []uint8) pixels {
+func (f frame) pixels(row []uint8) *preprocess.Pixels {
+	out := &preprocess.Pixels{Height: f.h, Width: f.w, Channels: f.c, Pix: row}
 	if !f.planar {
-		return pixels{f.h, f.w, f.c, row}
+		return out
 	}
-	out := newPixels(f.h, f.w, f.c)
+	out.Pix = make([]uint8, len(row))
 	area := f.h * f.w
 	for c := range f.c {
 		for i, v := range row[c*area : (c+1)*area] {
-			out.pix[i*f.c+c] = v
+			out.Pix[i*f.c+c] = v
 		}
 	}
 	return out
@@ -51,30 +53,24 @@ func (f frame) pixels(row []uint8) pixels {
 type pixelSource struct {
 	arraySource
 	frame frame
-	pipe  *pipeline
+	pipe  *preprocess.Pipeline
 	width int // of a row after preprocessing
 }
 
 func newPixelSet(l *npy.Lazy, o Options) (*Set, error) {
 	if o.Preprocess == nil {
-		return nil, fmt.Errorf("%s: %v pixels of shape %v need a preprocessing file (--preprocess) that says how the model wants them scaled; pass one with Hugging Face's preprocessor_config.json keys, or save the array as float32 the way the model takes it", l.Name(), l.DType, l.Shape)
+		return nil, fmt.Errorf("%s: %v pixels of shape %v: %w; or save the array as float32 the way the model takes it", l.Name(), l.DType, l.Shape, ErrPreprocess)
 	}
 	f, ok := frameOf(l.Shape[1:])
 	if !ok {
 		return nil, fmt.Errorf("%s: shape %v is none of images; want n×height×width, or n×height×width×channels with 1, 3 or 4 channels", l.Name(), l.Shape)
 	}
-	pipe, err := newPipeline(o.Preprocess, o.Layout)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkArea(f.h, f.w); err != nil {
-		return nil, fmt.Errorf("%s: %w", l.Name(), err)
-	}
 	c := f.c
 	if c == 4 {
 		c = 3
 	}
-	shape, err := pipe.shape(f.h, f.w, c)
+	pipe := o.pipeline()
+	shape, err := pipe.Shape(f.h, f.w, c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name(), err)
 	}
@@ -100,7 +96,7 @@ func (p *pixelSource) thumbnail(ctx context.Context, i int) (image.Image, error)
 	if err != nil {
 		return nil, err
 	}
-	return p.frame.pixels(a.Data.([]uint8)).toImage(), nil
+	return p.frame.pixels(a.Data.([]uint8)), nil
 }
 
 // readBytes bounds the pixels that are read at once.
@@ -130,11 +126,8 @@ func (r *pixelReader) read(ctx context.Context, idx []int, dst []float32) error 
 					if err := ctx.Err(); err != nil {
 						return err
 					}
-					m := r.src.frame.pixels(rows[k*in : (k+1)*in])
-					if m.c == 4 {
-						m = m.convert(3)
-					}
-					if err := r.src.pipe.apply(m, dst[(start+k)*out:(start+k+1)*out]); err != nil {
+					row := dst[(start+k)*out : (start+k)*out : (start+k+1)*out]
+					if _, _, err := r.src.pipe.Append(row, r.src.frame.pixels(rows[k*in:(k+1)*in])); err != nil {
 						return err
 					}
 				}

@@ -3,7 +3,6 @@ package inputs
 import (
 	"context"
 	"errors"
-	"image"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 func TestArrays(t *testing.T) {
@@ -74,12 +74,12 @@ func TestSubset(t *testing.T) {
 }
 
 func TestPixelArrays(t *testing.T) {
-	rgb := &Preprocess{Channels: 3, Rescale: 1. / 255, Mean: []float64{.5, .5, .5}, Std: []float64{.5, .25, 1}}
-	grey := &Preprocess{Channels: 1, Pad: Box{4, 4}}
+	rgb := config(t, `{"image_mean": 0.5, "image_std": [0.5, 0.25, 1]}`)
+	grey := config(t, `{"do_rescale": false, "image_mean": [0], "image_std": [1], "pad_size": 4}`)
 	for _, c := range []struct {
 		name  string
 		shape []int
-		p     *Preprocess
+		p     *preprocess.Pipeline
 		l     Layout
 		want  []int
 		at    map[int]float32 // of row 1, whose pixels are 12, 13 …
@@ -88,10 +88,10 @@ func TestPixelArrays(t *testing.T) {
 		{"H×W×C, NHWC", []int{2, 2, 2, 3}, rgb, NHWC, []int{2, 2, 3}, map[int]float32{0: 2*12./255 - 1, 1: 4 * (13./255 - .5), 3: 2*15./255 - 1}},
 		{"C×H×W", []int{2, 3, 2, 2}, rgb, "", []int{3, 2, 2}, map[int]float32{0: 2*12./255 - 1, 1: 2*13./255 - 1, 4: 4 * (16./255 - .5)}},
 		{"H×W", []int{2, 3, 4}, grey, "", []int{1, 4, 4}, map[int]float32{0: 12, 11: 23, 12: 0}},
-		{"H×W, any channels", []int{2, 3, 4}, &Preprocess{}, "", []int{1, 3, 4}, map[int]float32{0: 12}},
-		{"H×W as RGB", []int{2, 3, 4}, &Preprocess{Channels: 3, FlipChannels: true}, "", []int{3, 3, 4}, map[int]float32{0: 12, 12: 12, 24: 12}},
-		{"BGR", []int{2, 2, 2, 3}, &Preprocess{FlipChannels: true, Mean: []float64{1, 2, 3}, Std: []float64{1, 1, 1}}, "", []int{3, 2, 2}, map[int]float32{0: 13, 4: 11, 8: 9}},
-		{"RGBA", []int{2, 3, 1, 4}, &Preprocess{}, "", []int{3, 3, 1}, map[int]float32{0: 12, 1: 16, 3: 13}},
+		{"H×W, any channels", []int{2, 3, 4}, plain(t), "", []int{1, 3, 4}, map[int]float32{0: 12}},
+		{"H×W as RGB", []int{2, 3, 4}, config(t, `{"do_rescale": false, "do_convert_rgb": true, "do_flip_channel_order": true}`), "", []int{3, 3, 4}, map[int]float32{0: 12, 12: 12, 24: 12}},
+		{"BGR", []int{2, 2, 2, 3}, config(t, `{"do_rescale": false, "do_flip_channel_order": true, "image_mean": [1, 2, 3], "image_std": 1}`), "", []int{3, 2, 2}, map[int]float32{0: 13, 4: 11, 8: 9}},
+		{"RGBA", []int{2, 3, 1, 4}, plain(t), "", []int{3, 3, 1}, map[int]float32{0: 12, 1: 16, 3: 13}},
 	} {
 		a := rows.Array{Shape: c.shape, Data: count[uint8](24)}
 		s := open(t, writeNPZ(t, true, map[string]rows.Array{"images": a}), Options{Preprocess: c.p, Layout: c.l})
@@ -119,7 +119,7 @@ func TestThumbnail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g, ok := img.(*image.Gray); !ok || !slices.Equal(g.Pix, []uint8{0, 64, 128, 255}) {
+	if g, ok := img.(*preprocess.Pixels); !ok || g.Channels != 1 || !slices.Equal(g.Pix, []uint8{0, 64, 128, 255}) {
 		t.Errorf("thumbnail %v", img)
 	}
 	table := open(t, writeNPY(t, "x.npy", rows.Array{Shape: []int{2, 3}, Data: count[float32](6)}), Options{})
@@ -161,7 +161,7 @@ func TestOpenErrors(t *testing.T) {
 	if err := os.Truncate(cut, 130); err != nil {
 		t.Fatal(err)
 	}
-	p := &Preprocess{}
+	p := plain(t)
 	for _, c := range []struct {
 		path  string
 		o     Options
@@ -175,13 +175,13 @@ func TestOpenErrors(t *testing.T) {
 		{writeNPY(t, "x.npy", rows.Array{Shape: []int{}, Data: []float32{1}}), Options{}, "single number"},
 		{writeNPY(t, "x.npy", rows.Array{Shape: []int{0, 3}, Data: []float32{}}), Options{}, "there are no rows"},
 		{writeNPY(t, "x.npy", rows.Array{Shape: []int{3, 0}, Data: []float32{}}), Options{}, "hold nothing"},
-		{writeNPY(t, "x.npy", pixels), Options{}, "need a preprocessing file"},
+		{writeNPY(t, "x.npy", pixels), Options{}, "images need a preprocessing file"},
 		{writeNPY(t, "x.npy", floats), Options{Preprocess: p}, "leave out the preprocessing file"},
 		{writeNPY(t, "x.npy", floats), Options{Labels: true}, "need a folder"},
 		{writeNPY(t, "x.npy", floats), Options{Target: "last"}, "only a table"},
 		{writeNPY(t, "x.npy", rows.Array{Shape: []int{1, 2, 2, 5}, Data: count[uint8](20)}), Options{Preprocess: p}, "none of images"},
-		{writeNPY(t, "x.npy", pixels), Options{Preprocess: &Preprocess{FlipChannels: true}}, "three channels"},
-		{writeNPY(t, "x.npy", pixels), Options{Preprocess: &Preprocess{Pad: Box{1, 1}}}, "larger than pad_size"},
+		{writeNPY(t, "x.npy", pixels), Options{Preprocess: config(t, `{"do_rescale": false, "do_flip_channel_order": true}`)}, "three channels"},
+		{writeNPY(t, "x.npy", pixels), Options{Preprocess: config(t, `{"do_rescale": false, "pad_size": 1}`)}, "larger than pad_size"},
 		{writeNPZ(t, false, map[string]rows.Array{"a": floats}), Options{}, `"x"; it holds "a"`},
 		{writeNPZ(t, false, map[string]rows.Array{"x": floats, "y": {Shape: []int{3}, Data: count[float32](3)}}), Options{}, "3 targets for 2 inputs"},
 		{writeNPZ(t, false, map[string]rows.Array{"x": floats, "labels": {Shape: []int{2}, Data: []float32{0, .5}}}), Options{}, "whole numbers"},

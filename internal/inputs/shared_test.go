@@ -3,12 +3,8 @@ package inputs
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
-
-	"github.com/attach-uncertainty/attach/internal/npy"
-	"github.com/attach-uncertainty/attach/internal/pythontest"
 )
 
 // sharedData returns the folder of real data sets, and skips where it is
@@ -29,68 +25,6 @@ func sharedData(t *testing.T) string {
 		}
 		if dir == filepath.Dir(dir) {
 			t.Skip("no shared data sets here; set ATTACH_DATA to their folder")
-		}
-	}
-}
-
-// TestResizePhotographs compares decoding and resizing of real photographs
-// with Pillow at every pixel.
-func TestResizePhotographs(t *testing.T) {
-	folder := filepath.Join(sharedData(t), "imagenet_sample")
-	python := pythontest.Find(t, "PIL", "numpy")
-	out := filepath.Join(t.TempDir(), "pillow.npz")
-	if b, err := exec.Command(python, "testdata/resize_folder.py", folder, out).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, b)
-	}
-	files, err := filepath.Glob(filepath.Join(folder, "*.jpg"))
-	if err != nil || len(files) < 100 {
-		t.Fatalf("%d photographs, error %v", len(files), err)
-	}
-	z, err := npy.OpenNPZ(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name string
-		make func(m pixels) pixels
-	}{
-		{"decoded", func(m pixels) pixels { return m }},
-		{"bilinear256", func(m pixels) pixels { return m.resize(256, 256, Bilinear).centre(224, 224) }},
-		{"bicubic256", func(m pixels) pixels { return m.resize(256, 256, Bicubic).centre(224, 224) }},
-		{"bilinear96", func(m pixels) pixels { return m.resize(96, 96, Bilinear) }},
-		{"bicubic96", func(m pixels) pixels { return m.resize(96, 96, Bicubic) }},
-	} {
-		l, err := z.Entry(c.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows, err := l.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		most, sum, n := 0, 0, 0
-		for i, f := range files {
-			want, err := rows.ReadRows(i, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, err := decodeFile(f, anySize)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, pillow := c.make(m.convert(3)).pix, want.Data.([]uint8)
-			most = max(most, distance(got, pillow))
-			for j, v := range got {
-				sum += max(int(v), int(pillow[j])) - min(int(v), int(pillow[j]))
-			}
-			n += len(got)
-		}
-		rows.Close()
-		mean := float64(sum) / float64(n)
-		t.Logf("%s: difference over %d photographs: at most %d of 255, mean %.3f", c.name, len(files), most, mean)
-		// Decoders of JPEG round in their own places.
-		if most > 4 || mean > .1 {
-			t.Errorf("%s differs by up to %d levels, more than 4, or by %.3f on average, more than .1", c.name, most, mean)
 		}
 	}
 }
@@ -120,11 +54,11 @@ func TestSharedSets(t *testing.T) {
 	} {
 		o := Options{Target: c.target}
 		if c.preprocess != "" {
-			p, err := LoadPreprocess(filepath.Join(models, c.preprocess+".preprocess.json"))
+			b, err := os.ReadFile(filepath.Join(models, c.preprocess+".preprocess.json"))
 			if err != nil {
 				t.Skip("no preprocessing files beside the data")
 			}
-			o.Preprocess = p
+			o.Preprocess = config(t, string(b))
 		}
 		s := open(t, filepath.Join(data, c.file), o)
 		y, ok := s.Targets()

@@ -175,7 +175,7 @@ func TestTableErrors(t *testing.T) {
 	path := writeFile(t, t.TempDir(), "t.csv", "a,b\n1,2\n")
 	_, err := Open(context.Background(), path, Options{Target: "z"})
 	wantError(t, err, path, `there is no column "z"; its columns are a, b`)
-	_, err = Open(context.Background(), path, Options{Preprocess: &Preprocess{}})
+	_, err = Open(context.Background(), path, Options{Preprocess: plain(t)})
 	wantError(t, err, path, "preprocessing is for images")
 	path = writeFile(t, t.TempDir(), "t.txt", "1 2\n")
 	_, err = Open(context.Background(), path, Options{Target: "z"})

@@ -3,6 +3,7 @@ package networks
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
@@ -18,6 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // reading is how images of any set become what the network takes: colors
@@ -29,20 +31,29 @@ func (n Network) reading(models string, layout inputs.Layout, shape []int) (inpu
 	if len(shape) != 3 || slices.Min(shape) < 1 {
 		return inputs.Options{}, fmt.Errorf("the network takes rows of shape %v, and images of one size are wanted", shape)
 	}
-	size := inputs.Box{Height: shape[1], Width: shape[2]}
+	size := map[string]int{"height": shape[1], "width": shape[2]}
 	if layout == inputs.NHWC {
-		size = inputs.Box{Height: shape[0], Width: shape[1]}
+		size = map[string]int{"height": shape[0], "width": shape[1]}
 	}
-
-	p := &inputs.Preprocess{Channels: 3, Rescale: 1. / 255}
+	config := map[string]any{"do_convert_rgb": true}
 	if n.preprocess != "" {
-		var err error
-		if p, err = inputs.LoadPreprocess(filepath.Join(models, n.preprocess+".preprocess.json")); err != nil {
-			return inputs.Options{}, err
+		path := filepath.Join(models, n.preprocess+".preprocess.json")
+		b, err := os.ReadFile(path)
+		if err == nil {
+			config = nil
+			err = json.Unmarshal(b, &config)
+		}
+		if err != nil {
+			return inputs.Options{}, fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	p.Pad = size
-	return inputs.Options{Preprocess: p, Layout: layout}, nil
+	config["do_pad"], config["pad_size"] = true, size
+	b, err := json.Marshal(config)
+	if err != nil {
+		return inputs.Options{}, err
+	}
+	p, err := preprocess.Parse(b)
+	return inputs.Options{Preprocess: p, Layout: layout}, err
 }
 
 // open opens the rows of a part, at most limit of them (0: all), drawn by the
@@ -143,7 +154,7 @@ func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(s
 		case 0:
 			im.Training = ood.Training{
 				Batch: b, Last: im.Model.Last(), Network: im.Model.Network(), Trainer: p.Trainer,
-				InputScale: o.Preprocess.Scale(layout), Seed: p.Seed,
+				InputScale: o.InputScale(), Seed: p.Seed,
 			}
 			continue
 		case 1:

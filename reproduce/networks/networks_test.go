@@ -12,6 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
@@ -91,7 +92,11 @@ func TestDrawnRows(t *testing.T) {
 		pixels[i], labels[i] = uint8(i), uint8(i%10)
 	}
 	writeImages(t, path, []int{100, 1, 1}, pixels, labels)
-	o := inputs.Options{Preprocess: &inputs.Preprocess{}}
+	p, err := preprocess.Parse([]byte(`{"do_rescale": false}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := inputs.Options{Preprocess: p}
 	draw := func(limit int, seed uint64) *inputs.Set {
 		set, err := part{file: path, classes: FiveIn()}.open(t.Context(), o, limit, seed)
 		if err != nil {

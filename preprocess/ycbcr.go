@@ -1,4 +1,4 @@
-package inputs
+package preprocess
 
 import (
 	"image"
@@ -8,7 +8,7 @@ import (
 // resolution is interpolated with the weights 3:1 that libjpeg (and so Pillow)
 // uses; the standard library repeats samples, which differs by tens of levels
 // at coloured edges.
-func fromYCbCr(img *image.YCbCr) pixels {
+func fromYCbCr(img *image.YCbCr) *Pixels {
 	b := img.Bounds()
 	w, h := b.Dx(), b.Dy()
 	out := newPixels(h, w, 3)
@@ -19,7 +19,7 @@ func fromYCbCr(img *image.YCbCr) pixels {
 		cb.row(y, cbRow)
 		cr.row(y, crRow)
 		luma := img.Y[img.YOffset(b.Min.X, b.Min.Y+y):][:w]
-		dst := out.pix[y*w*3 : (y+1)*w*3]
+		dst := out.Pix[y*w*3 : (y+1)*w*3]
 		for x, l := range luma {
 			dst[3*x], dst[3*x+1], dst[3*x+2] = toRGB(l, cbRow[x], crRow[x])
 		}

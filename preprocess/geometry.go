@@ -1,10 +1,10 @@
-package inputs
+package preprocess
 
 import "fmt"
 
-// maxPixels bounds the area of an image, before and after resizing: a file of
+// MaxPixels bounds the area of an image, before and after resizing: a file of
 // a few bytes can claim any size.
-const maxPixels = 1 << 27
+const MaxPixels = 1 << 27
 
 // maxSide bounds the sides of an image, each of whose pixels weighs on many when
 // it is resized.
@@ -14,15 +14,29 @@ func checkArea(h, w int) error {
 	if h > maxSide || w > maxSide {
 		return fmt.Errorf("an image of %d×%d is over the limit of %d pixels a side", h, w, maxSide)
 	}
-	if w > maxPixels/h {
-		return fmt.Errorf("an image of %d×%d is over the limit of %d pixels", h, w, maxPixels)
+	if w > MaxPixels/h {
+		return fmt.Errorf("an image of %d×%d is over the limit of %d pixels", h, w, MaxPixels)
 	}
 	return nil
 }
 
+// box is a height and width in pixels.
+type box struct{ Height, Width int }
+
+func (b box) set() bool { return b != box{} }
+
+// size is what an image is resized to: a fixed Height and Width, or one whose
+// shorter side is ShortestEdge with the aspect ratio kept, or whose longer side
+// is LongestEdge, or the former as far as the latter permits.
+type size struct {
+	box
+	ShortestEdge int
+	LongestEdge  int
+}
+
 // of returns the size that an image of h×w is resized to, rounded as Hugging
 // Face rounds it.
-func (s Size) of(h, w int) (int, int, error) {
+func (s size) of(h, w int) (int, int, error) {
 	nh, nw := h, w
 	short, long := min(h, w), max(h, w)
 	switch {
@@ -40,8 +54,8 @@ func (s Size) of(h, w int) (int, int, error) {
 	}
 	nh, nw = max(nh, 1), max(nw, 1)
 	// Rows are resized before columns.
-	if nw > maxPixels/max(h, nh) {
-		return 0, 0, fmt.Errorf("an image of %d×%d would be resized to %d×%d, over the limit of %d pixels", h, w, nh, nw, maxPixels)
+	if nw > MaxPixels/max(h, nh) {
+		return 0, 0, fmt.Errorf("an image of %d×%d would be resized to %d×%d, over the limit of %d pixels", h, w, nh, nw, MaxPixels)
 	}
 	return nh, nw, nil
 }
@@ -57,11 +71,11 @@ func oriented(h, w, short, long int) (int, int) {
 // centre returns the centre crop of h×w, which starts half the difference,
 // rounded down, from the top and left. A smaller image is surrounded with zeros,
 // half the difference, rounded up, on the top and left, as Hugging Face does.
-func (m pixels) centre(h, w int) pixels {
-	if m.h == h && m.w == w {
+func (m *Pixels) centre(h, w int) *Pixels {
+	if m.Height == h && m.Width == w {
 		return m
 	}
-	return m.window(offset(m.h, h), offset(m.w, w), h, w)
+	return m.window(offset(m.Height, h), offset(m.Width, w), h, w)
 }
 
 // offset is where a centre crop begins, less than zero where it is larger. The
@@ -70,23 +84,23 @@ func offset(have, want int) int { return (have - want) >> 1 }
 
 // pad surrounds an image that is no larger than h×w with zeros. An odd
 // difference puts one more at the bottom or right.
-func (m pixels) pad(h, w int) pixels {
-	if m.h == h && m.w == w {
+func (m *Pixels) padded(h, w int) *Pixels {
+	if m.Height == h && m.Width == w {
 		return m
 	}
-	return m.window(-((h - m.h) / 2), -((w - m.w) / 2), h, w)
+	return m.window(-((h - m.Height) / 2), -((w - m.Width) / 2), h, w)
 }
 
 // window cuts h×w out of m from (top, left) on, with zeros where m has nothing.
-func (m pixels) window(top, left, h, w int) pixels {
-	out := newPixels(h, w, m.c)
-	x0, x1 := max(left, 0), min(left+w, m.w)
+func (m *Pixels) window(top, left, h, w int) *Pixels {
+	out := newPixels(h, w, m.Channels)
+	x0, x1 := max(left, 0), min(left+w, m.Width)
 	if x0 >= x1 {
 		return out
 	}
-	for y := max(top, 0); y < min(top+h, m.h); y++ {
-		dst := ((y-top)*w + x0 - left) * m.c
-		copy(out.pix[dst:dst+(x1-x0)*m.c], m.pix[(y*m.w+x0)*m.c:(y*m.w+x1)*m.c])
+	for y := max(top, 0); y < min(top+h, m.Height); y++ {
+		dst := ((y-top)*w + x0 - left) * m.Channels
+		copy(out.Pix[dst:dst+(x1-x0)*m.Channels], m.Pix[(y*m.Width+x0)*m.Channels:(y*m.Width+x1)*m.Channels])
 	}
 	return out
 }

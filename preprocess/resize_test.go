@@ -1,4 +1,4 @@
-package inputs
+package preprocess
 
 import (
 	"fmt"
@@ -8,10 +8,7 @@ import (
 
 // TestResize compares with Pillow's Image.resize, level by level.
 func TestResize(t *testing.T) {
-	photo, err := decodeFile("testdata/photo.png", anySize)
-	if err != nil {
-		t.Fatal(err)
-	}
+	photo := decode(t, "photo.png")
 	for _, name := range references(t, "resized.npz") {
 		shape, want := reference[uint8](t, "resized.npz", name)
 		var f, h, w int
@@ -22,10 +19,10 @@ func TestResize(t *testing.T) {
 		if len(shape) == 2 {
 			m = m.convert(1)
 		}
-		m = m.resize(h, w, Filter(f))
-		if m.h != shape[0] || m.w != shape[1] {
-			t.Errorf("%s: got %d×%d", name, m.h, m.w)
-		} else if d := distance(m.pix, want); d > 0 {
+		m = m.resize(h, w, filter(f))
+		if m.Height != shape[0] || m.Width != shape[1] {
+			t.Errorf("%s: got %d×%d", name, m.Height, m.Width)
+		} else if d := distance(m.Pix, want); d > 0 {
 			t.Errorf("filter %d to %d×%d: levels differ by up to %d", f, h, w, d)
 		}
 	}
@@ -34,7 +31,7 @@ func TestResize(t *testing.T) {
 // TestTaps checks that weights sum to one and lie within the image, whatever
 // the sizes.
 func TestTaps(t *testing.T) {
-	for f := int(Lanczos); f < len(filters); f++ {
+	for f := int(lanczos); f < len(filters); f++ {
 		for _, size := range [][2]int{{1, 1}, {1, 9}, {9, 1}, {1000, 3}, {3, 1000}, {224, 256}, {375, 256}} {
 			for i, tap := range weigh(size[0], size[1], filters[f]) {
 				sum := 0
@@ -54,11 +51,11 @@ func TestTaps(t *testing.T) {
 
 func TestConstantStaysConstant(t *testing.T) {
 	m := newPixels(5, 7, 3)
-	for i := range m.pix {
-		m.pix[i] = 200
+	for i := range m.Pix {
+		m.Pix[i] = 200
 	}
 	for f := range filters {
-		for _, v := range m.resize(11, 3, Filter(f)).pix {
+		for _, v := range m.resize(11, 3, filter(f)).Pix {
 			if v != 200 {
 				t.Fatalf("filter %d: level %d", f, v)
 			}
@@ -68,10 +65,10 @@ func TestConstantStaysConstant(t *testing.T) {
 
 func BenchmarkResize(b *testing.B) {
 	m := newPixels(375, 500, 3)
-	for i := range m.pix {
-		m.pix[i] = uint8(i * 2654435761 >> 24)
+	for i := range m.Pix {
+		m.Pix[i] = uint8(i * 2654435761 >> 24)
 	}
 	for b.Loop() {
-		m.resize(256, 341, Bilinear)
+		m.resize(256, 341, bilinear)
 	}
 }

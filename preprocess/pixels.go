@@ -1,36 +1,50 @@
-package inputs
+package preprocess
 
 import (
 	"image"
 	"image/color"
 )
 
-// pixels is an 8-bit image, rows of interleaved channels.
-type pixels struct {
-	h, w, c int
-	pix     []uint8
+// Pixels is an 8-bit image: rows of interleaved channels, 1 (grey), 3 (RGB) or 4
+// (RGBA, whose alpha is dropped).
+type Pixels struct {
+	Height, Width, Channels int
+	Pix                     []uint8
 }
 
-func newPixels(h, w, c int) pixels {
-	return pixels{h, w, c, make([]uint8, h*w*c)}
+// ColorModel implements image.Image.
+func (m *Pixels) ColorModel() color.Model { return color.NRGBAModel }
+
+// Bounds implements image.Image.
+func (m *Pixels) Bounds() image.Rectangle { return image.Rect(0, 0, m.Width, m.Height) }
+
+// At implements image.Image.
+func (m *Pixels) At(x, y int) color.Color {
+	p := m.Pix[(y*m.Width+x)*m.Channels:]
+	if m.Channels < 3 {
+		return color.NRGBA{p[0], p[0], p[0], 255}
+	}
+	return color.NRGBA{p[0], p[1], p[2], 255}
+}
+
+func newPixels(h, w, c int) *Pixels {
+	return &Pixels{h, w, c, make([]uint8, h*w*c)}
 }
 
 // convert returns m with 1 or 3 channels. Alpha is dropped, as Pillow's
 // convert("RGB") does; grey is ITU-R 601 luma.
-func (m pixels) convert(c int) pixels {
-	if m.c == c {
+func (m *Pixels) convert(c int) *Pixels {
+	if m.Channels == c {
 		return m
 	}
-	out := newPixels(m.h, m.w, c)
-	for i := range m.h * m.w {
-		p := m.pix[i*m.c : (i+1)*m.c]
-		q := out.pix[i*c : (i+1)*c]
+	out := newPixels(m.Height, m.Width, c)
+	for i := range m.Height * m.Width {
+		p := m.Pix[i*m.Channels : (i+1)*m.Channels]
+		q := out.Pix[i*c : (i+1)*c]
 		switch {
-		case c == 1 && m.c < 3:
-			q[0] = p[0]
 		case c == 1:
 			q[0] = luma(p[0], p[1], p[2])
-		case m.c < 3:
+		case m.Channels < 3:
 			q[0], q[1], q[2] = p[0], p[0], p[0]
 		default:
 			copy(q, p[:3])
@@ -43,25 +57,22 @@ func luma(r, g, b uint8) uint8 {
 	return uint8((uint32(r)*19595 + uint32(g)*38470 + uint32(b)*7471 + 1<<15) >> 16)
 }
 
-// fromImage returns an image's pixels: one channel if it is grey, else three.
-// Sixteen-bit levels lose their low byte, and alpha is dropped.
-func fromImage(img image.Image) pixels {
+// fromImage returns an image's pixels: three channels, or one if it is Pixels of
+// one. Sixteen-bit levels lose their low byte, and alpha is dropped.
+func fromImage(img image.Image) *Pixels {
 	b := img.Bounds()
 	w, h := b.Dx(), b.Dy()
 	switch img := img.(type) {
-	case *image.Gray:
-		out := newPixels(h, w, 1)
-		for y := range h {
-			copy(out.pix[y*w:(y+1)*w], img.Pix[img.PixOffset(b.Min.X, b.Min.Y+y):])
+	case *Pixels:
+		if img.Channels == 4 {
+			return img.convert(3)
 		}
-		return out
-	case *image.Gray16:
-		out := newPixels(h, w, 1)
-		for y := range h {
-			src := img.Pix[img.PixOffset(b.Min.X, b.Min.Y+y):]
-			for x := range w {
-				out.pix[y*w+x] = src[2*x]
-			}
+		return img
+	case *image.Gray:
+		out := newPixels(h, w, 3)
+		for i := range h * w {
+			v := img.Pix[i/w*img.Stride+i%w]
+			out.Pix[3*i], out.Pix[3*i+1], out.Pix[3*i+2] = v, v, v
 		}
 		return out
 	case *image.NRGBA:
@@ -84,11 +95,9 @@ func fromImage(img image.Image) pixels {
 		return fromVP8(&img.YCbCr)
 	}
 	out := newPixels(h, w, 3)
-	for y := range h {
-		for x := range w {
-			q := rgb(img.At(b.Min.X+x, b.Min.Y+y))
-			copy(out.pix[(y*w+x)*3:], q[:])
-		}
+	for i := range h * w {
+		q := rgb(img.At(b.Min.X+i%w, b.Min.Y+i/w))
+		copy(out.Pix[3*i:], q[:])
 	}
 	return out
 }
@@ -98,16 +107,16 @@ func rgb(c color.Color) [3]uint8 {
 	return [3]uint8{uint8(q.R >> 8), uint8(q.G >> 8), uint8(q.B >> 8)}
 }
 
-func fromPalette(img *image.Paletted) pixels {
+func fromPalette(img *image.Paletted) *Pixels {
 	var levels [256][3]uint8
 	for i, c := range img.Palette {
 		levels[i] = rgb(c)
 	}
 	b := img.Bounds()
 	out := newPixels(b.Dy(), b.Dx(), 3)
-	for y := range out.h {
-		dst := out.pix[y*out.w*3 : (y+1)*out.w*3]
-		for x, i := range img.Pix[y*img.Stride:][:out.w] {
+	for y := range out.Height {
+		dst := out.Pix[y*out.Width*3 : (y+1)*out.Width*3]
+		for x, i := range img.Pix[y*img.Stride:][:out.Width] {
 			copy(dst[3*x:], levels[i][:])
 		}
 	}
@@ -116,29 +125,15 @@ func fromPalette(img *image.Paletted) pixels {
 
 // fromQuads takes three of four samples, each of size bytes with the high one
 // first.
-func fromQuads(h, w, size int, row func(y int) []uint8) pixels {
+func fromQuads(h, w, size int, row func(y int) []uint8) *Pixels {
 	out := newPixels(h, w, 3)
 	for y := range h {
 		src := row(y)
-		dst := out.pix[y*w*3 : (y+1)*w*3]
+		dst := out.Pix[y*w*3 : (y+1)*w*3]
 		for x := range w {
 			s := src[4*size*x:]
 			dst[3*x], dst[3*x+1], dst[3*x+2] = s[0], s[size], s[2*size]
 		}
-	}
-	return out
-}
-
-// toImage returns m for display.
-func (m pixels) toImage() image.Image {
-	if m.c < 3 {
-		g := m.convert(1)
-		return &image.Gray{Pix: g.pix, Stride: m.w, Rect: image.Rect(0, 0, m.w, m.h)}
-	}
-	out := image.NewNRGBA(image.Rect(0, 0, m.w, m.h))
-	for i := range m.h * m.w {
-		copy(out.Pix[4*i:4*i+3], m.pix[i*m.c:])
-		out.Pix[4*i+3] = 255
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package inputs
+package preprocess
 
 import (
 	"bytes"
@@ -18,66 +18,78 @@ const maxEdge = 1 << 14
 // one number as the shorter edge. For all others it is a square.
 var squareless = []string{"CLIP", "ConvNext", "Levit", "MobileNet", "MobileViT", "PoolFormer", "Bit", "VideoMAE"}
 
-// UnmarshalJSON reads Hugging Face's keys. Unknown keys are ignored, but not
+// Parse reads the JSON object of a preprocessor_config.json. Unknown keys are ignored, but not
 // steps that are switched on (do_… true) and are not known, nor a file without
 // any key that is; a known key of the wrong type or out of range is an error that names it. Where a
 // do_… key is absent, rescaling (by 1/255) is done, as in all of Hugging
 // Face's image processors, and the rest is done where its parameter is given.
-func (p *Preprocess) UnmarshalJSON(b []byte) error {
+func Parse(config []byte) (*Pipeline, error) {
 	var raw map[string]json.RawMessage
-	err := json.Unmarshal(b, &raw)
+	err := json.Unmarshal(config, &raw)
 	if err == nil && raw == nil {
 		err = errors.New("it is null")
 	}
 	if err != nil {
-		return fmt.Errorf("not a JSON object of preprocessing keys: %w", err)
+		return nil, fmt.Errorf("not a JSON object of preprocessing keys: %w", err)
 	}
 	k := keys{raw: raw}
-	var q Preprocess
+	var p Pipeline
 
 	squareless := k.squareless()
 	if k.given("crop_pct") {
 		squareless = true
 	}
 	if k.flag("do_resize", k.given("size")) {
-		q.Resize = k.size("size", !squareless)
-		q.Resample = Filter(k.integer("resample", int(Bilinear), 0, len(filters)-1))
+		p.resize = k.size("size", !squareless)
+		p.resample = filter(k.integer("resample", int(bilinear), 0, len(filters)-1))
 	}
 	if k.flag("do_center_crop", k.given("crop_size")) {
-		q.Crop = k.box("crop_size")
+		p.crop = k.box("crop_size")
 	}
-	if k.given("crop_pct") && !q.Crop.set() {
-		k.cropShare(&q)
+	if k.given("crop_pct") && !p.crop.set() {
+		k.cropShare(&p)
 	}
 	if k.flag("do_pad", k.given("pad_size")) {
-		q.Pad = k.box("pad_size")
+		p.pad = k.box("pad_size")
 	}
 	if k.flag("do_rescale", true) {
-		q.Rescale = k.number("rescale_factor", 1.0/255)
+		p.rescale = k.number("rescale_factor", 1.0/255)
 	}
 	if k.flag("do_normalize", k.given("image_mean") || k.given("image_std")) {
 		var listed bool
-		if q.Mean, listed = k.numbers("image_mean"); listed {
-			q.Channels = len(q.Mean)
+		if p.mean, listed = k.numbers("image_mean"); listed {
+			p.channels = len(p.mean)
 		}
-		if q.Std, listed = k.numbers("image_std"); listed && q.Channels == 0 {
-			q.Channels = len(q.Std)
+		if p.std, listed = k.numbers("image_std"); listed && p.channels == 0 {
+			p.channels = len(p.std)
 		}
-		q.Mean, q.Std = broadcast(q.Mean, q.Std)
+		p.mean, p.std = broadcast(p.mean, p.std)
 	}
-	if k.flag("do_convert_rgb", false) && q.Channels == 0 {
-		q.Channels = 3
+	if k.flag("do_convert_rgb", false) && p.channels == 0 {
+		p.channels = 3
 	}
-	q.FlipChannels = k.flag("do_flip_channel_order", false)
+	p.flip = k.flag("do_flip_channel_order", false)
 	k.refuseUnknown()
 	if k.err == nil {
-		k.err = q.check()
+		k.err = p.check()
 	}
 	if k.err != nil {
-		return k.err
+		return nil, k.err
 	}
-	*p = q
-	return nil
+	p.levels = make([][256]float32, max(len(p.mean), 1))
+	for c := range p.levels {
+		for level := range 256 {
+			x := float64(level)
+			if p.rescale != 0 {
+				x *= p.rescale
+			}
+			if p.mean != nil {
+				x = (x - p.mean[c]) / p.std[c]
+			}
+			p.levels[c][level] = float32(x)
+		}
+	}
+	return &p, nil
 }
 
 // knownKeys are those that UnmarshalJSON reads, save the processor's type.
@@ -119,9 +131,9 @@ func knownSteps() []string {
 
 // cropShare is ConvNext's reading of crop_pct: a small image is a centre crop
 // out of one that is resized to be larger, a large one is resized alone.
-func (k *keys) cropShare(p *Preprocess) {
+func (k *keys) cropShare(p *Pipeline) {
 	share := k.number("crop_pct", 1)
-	edge := p.Resize.ShortestEdge
+	edge := p.resize.ShortestEdge
 	if edge == 0 || k.err != nil {
 		return
 	}
@@ -129,10 +141,10 @@ func (k *keys) cropShare(p *Preprocess) {
 		k.fail("crop_pct", "want a share in (0.05, 1]")
 		return
 	}
-	p.Crop = Box{edge, edge}
-	p.Resize = Size{ShortestEdge: int(float64(edge) / share)}
+	p.crop = box{edge, edge}
+	p.resize = size{ShortestEdge: int(float64(edge) / share)}
 	if edge >= 384 {
-		p.Resize, p.Crop = Size{Box: p.Crop}, Box{}
+		p.resize, p.crop = size{box: p.crop}, box{}
 	}
 }
 
@@ -147,62 +159,21 @@ func broadcast(mean, std []float64) ([]float64, []float64) {
 }
 
 // check refuses what no pipeline can do.
-func (p *Preprocess) check() error {
+func (p *Pipeline) check() error {
 	switch {
-	case p.Channels != 0 && p.Channels != 1 && p.Channels != 3:
-		return fmt.Errorf("image_mean: want one entry (grey) or three (RGB), got %d", p.Channels)
-	case len(p.Mean) != len(p.Std):
-		return fmt.Errorf("image_mean has %d entries, image_std %d; want the same number", len(p.Mean), len(p.Std))
-	case p.Channels != 0 && len(p.Mean) > 1 && len(p.Mean) != p.Channels:
-		return fmt.Errorf("image_mean has %d entries for images of %d channels", len(p.Mean), p.Channels)
-	case slices.Contains(p.Std, 0):
+	case p.channels != 0 && p.channels != 1 && p.channels != 3:
+		return fmt.Errorf("image_mean: want one entry (grey) or three (RGB), got %d", p.channels)
+	case len(p.mean) != len(p.std):
+		return fmt.Errorf("image_mean has %d entries, image_std %d; want the same number", len(p.mean), len(p.std))
+	case p.channels != 0 && len(p.mean) > 1 && len(p.mean) != p.channels:
+		return fmt.Errorf("image_mean has %d entries for images of %d channels", len(p.mean), p.channels)
+	case slices.Contains(p.std, 0):
 		return fmt.Errorf("image_std: 0 cannot be divided by")
-	case p.Resample < 0 || int(p.Resample) >= len(filters):
-		return fmt.Errorf("resample: %d is not known; use 0 (nearest), 1 (Lanczos), 2 (bilinear), 3 (bicubic), 4 (box) or 5 (Hamming)", p.Resample)
+	case p.resample < 0 || int(p.resample) >= len(filters):
+		return fmt.Errorf("resample: %d is not known; use 0 (nearest), 1 (Lanczos), 2 (bilinear), 3 (bicubic), 4 (box) or 5 (Hamming)", p.resample)
 	}
 	return nil
 }
-
-// MarshalJSON writes every decision, so that reading gives the same again.
-func (p Preprocess) MarshalJSON() ([]byte, error) {
-	out := map[string]any{
-		"do_resize":             p.Resize != Size{},
-		"do_center_crop":        p.Crop.set(),
-		"do_pad":                p.Pad.set(),
-		"do_rescale":            p.Rescale != 0,
-		"do_normalize":          p.Mean != nil,
-		"do_convert_rgb":        p.Channels == 3,
-		"do_flip_channel_order": p.FlipChannels,
-	}
-	if p.Resize != (Size{}) {
-		out["resample"] = int(p.Resample)
-		size := map[string]int{}
-		for key, v := range map[string]int{"height": p.Resize.Height, "width": p.Resize.Width, "shortest_edge": p.Resize.ShortestEdge, "longest_edge": p.Resize.LongestEdge} {
-			if v > 0 {
-				size[key] = v
-			}
-		}
-		out["size"] = size
-	}
-	if p.Crop.set() {
-		out["crop_size"] = p.Crop
-	}
-	if p.Pad.set() {
-		out["pad_size"] = p.Pad
-	}
-	if p.Rescale != 0 {
-		out["rescale_factor"] = p.Rescale
-	}
-	if p.Mean != nil {
-		out["image_mean"], out["image_std"] = p.Mean, p.Std
-		if len(p.Mean) == 1 && p.Channels != 1 {
-			out["image_mean"], out["image_std"] = p.Mean[0], p.Std[0]
-		}
-	}
-	return json.Marshal(out)
-}
-
-func (b Box) set() bool { return b != Box{} }
 
 // keys reads the values of a JSON object and keeps the first error.
 type keys struct {
@@ -289,8 +260,8 @@ func (k *keys) squareless() bool {
 
 // size reads a number, which is a square or else the shorter edge, or an
 // object of edges.
-func (k *keys) size(key string, square bool) Size {
-	var s Size
+func (k *keys) size(key string, square bool) size {
+	var s size
 	if !k.given(key) {
 		k.fail(key, "it is missing, and do_resize asks for it")
 		return s
@@ -299,9 +270,9 @@ func (k *keys) size(key string, square bool) Size {
 	if json.Unmarshal(k.raw[key], &edge) == nil {
 		k.edge(key, edge)
 		if square {
-			return Size{Box: Box{edge, edge}}
+			return size{box: box{edge, edge}}
 		}
-		return Size{ShortestEdge: edge}
+		return size{ShortestEdge: edge}
 	}
 	const want = "a number, or an object of height and width, or of shortest_edge or longest_edge"
 	var edges map[string]int
@@ -330,16 +301,16 @@ func (k *keys) size(key string, square bool) Size {
 }
 
 // box reads a number, which is a square, or an object of height and width.
-func (k *keys) box(key string) Box {
+func (k *keys) box(key string) box {
 	if !k.given(key) {
 		k.fail(key, "it is missing, and a do_… key asks for it")
-		return Box{}
+		return box{}
 	}
 	s := k.size(key, true)
 	if k.err == nil && s.Height == 0 {
 		k.fail(key, "want a number, or an object of height and width")
 	}
-	return s.Box
+	return s.box
 }
 
 func (k *keys) edge(key string, v int) {

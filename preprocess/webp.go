@@ -1,4 +1,4 @@
-package inputs
+package preprocess
 
 import "image"
 
@@ -6,7 +6,7 @@ import "image"
 // video, luma in 16…235 and chroma in 16…240 (ITU-R 601), while the standard
 // library's image.YCbCr means the full range. Chroma is interpolated, and
 // everything rounded, as in libwebp.
-func fromVP8(img *image.YCbCr) pixels {
+func fromVP8(img *image.YCbCr) *Pixels {
 	b := img.Bounds()
 	w, h := b.Dx(), b.Dy()
 	out := newPixels(h, w, 3)
@@ -16,7 +16,7 @@ func fromVP8(img *image.YCbCr) pixels {
 		luma := img.Y[y*img.YStride:][:w]
 		u0, u1 := img.Cb[near*img.CStride:], img.Cb[far*img.CStride:]
 		v0, v1 := img.Cr[near*img.CStride:], img.Cr[far*img.CStride:]
-		dst := out.pix[y*w*3 : (y+1)*w*3]
+		dst := out.Pix[y*w*3 : (y+1)*w*3]
 		for x, l := range luma {
 			i := x / 2
 			j := min(max(i-1+2*(x%2), 0), (w+1)/2-1)

@@ -1,17 +1,17 @@
-package inputs
+package preprocess
 
 import "math"
 
-// Filter is a way of resizing, numbered as in Pillow and torchvision.
-type Filter int
+// filter is a way of resizing, numbered as in Pillow and torchvision.
+type filter int
 
 const (
-	Nearest  Filter = 0
-	Lanczos  Filter = 1
-	Bilinear Filter = 2
-	Bicubic  Filter = 3 // with a = −0.5
-	BoxArea  Filter = 4
-	Hamming  Filter = 5
+	nearest  filter = 0
+	lanczos  filter = 1
+	bilinear filter = 2
+	bicubic  filter = 3 // with a = −0.5
+	boxArea  filter = 4
+	hamming  filter = 5
 )
 
 // kernel is a resampling kernel and the distance at which it ends.
@@ -20,13 +20,13 @@ type kernel struct {
 	at      func(x float64) float64
 }
 
-// filters are the kernels by Filter; that of Nearest is unused.
+// filters are the kernels by filter; that of nearest is unused.
 var filters = [...]kernel{
-	Lanczos: {3, func(x float64) float64 { return sinc(x) * sinc(x/3) }},
-	Bilinear: {1, func(x float64) float64 {
+	lanczos: {3, func(x float64) float64 { return sinc(x) * sinc(x/3) }},
+	bilinear: {1, func(x float64) float64 {
 		return max(0, 1-math.Abs(x))
 	}},
-	Bicubic: {2, func(x float64) float64 {
+	bicubic: {2, func(x float64) float64 {
 		const a = -0.5
 		x = math.Abs(x)
 		if x < 1 {
@@ -34,13 +34,13 @@ var filters = [...]kernel{
 		}
 		return (((x-5)*x+8)*x - 4) * a
 	}},
-	BoxArea: {0.5, func(x float64) float64 {
+	boxArea: {0.5, func(x float64) float64 {
 		if x > -0.5 && x <= 0.5 {
 			return 1
 		}
 		return 0
 	}},
-	Hamming: {1, func(x float64) float64 { return sinc(x) * (0.54 + 0.46*math.Cos(math.Pi*x)) }},
+	hamming: {1, func(x float64) float64 { return sinc(x) * (0.54 + 0.46*math.Cos(math.Pi*x)) }},
 }
 
 func sinc(x float64) float64 {
@@ -95,25 +95,25 @@ func weigh(in, out int, k kernel) []taps {
 
 // resize returns m at h×w. Like Pillow's Image.resize it convolves rows, rounds
 // to bytes, then convolves columns.
-func (m pixels) resize(h, w int, f Filter) pixels {
-	if f == Nearest {
+func (m *Pixels) resize(h, w int, f filter) *Pixels {
+	if f == nearest {
 		return m.nearest(h, w)
 	}
-	if w != m.w {
-		m = m.resizeRows(w, weigh(m.w, w, filters[f]))
+	if w != m.Width {
+		m = m.resizeRows(w, weigh(m.Width, w, filters[f]))
 	}
-	if h != m.h {
-		m = m.resizeColumns(h, weigh(m.h, h, filters[f]))
+	if h != m.Height {
+		m = m.resizeColumns(h, weigh(m.Height, h, filters[f]))
 	}
 	return m
 }
 
-func (m pixels) resizeRows(w int, all []taps) pixels {
-	out := newPixels(m.h, w, m.c)
-	for y := range m.h {
-		src := m.pix[y*m.w*m.c : (y+1)*m.w*m.c]
-		dst := out.pix[y*w*m.c : (y+1)*w*m.c]
-		if m.c == 3 {
+func (m *Pixels) resizeRows(w int, all []taps) *Pixels {
+	out := newPixels(m.Height, w, m.Channels)
+	for y := range m.Height {
+		src := m.Pix[y*m.Width*m.Channels : (y+1)*m.Width*m.Channels]
+		dst := out.Pix[y*w*m.Channels : (y+1)*w*m.Channels]
+		if m.Channels == 3 {
 			for x, t := range all {
 				s := src[3*t.first : 3*(t.first+len(t.weights))]
 				r, g, b := int32(1<<(fraction-1)), int32(1<<(fraction-1)), int32(1<<(fraction-1))
@@ -128,33 +128,33 @@ func (m pixels) resizeRows(w int, all []taps) pixels {
 			continue
 		}
 		for x, t := range all {
-			for c := range m.c {
+			for c := range m.Channels {
 				sum := int32(1 << (fraction - 1))
 				for i, v := range t.weights {
-					sum += v * int32(src[(t.first+i)*m.c+c])
+					sum += v * int32(src[(t.first+i)*m.Channels+c])
 				}
-				dst[x*m.c+c] = clip(sum)
+				dst[x*m.Channels+c] = clip(sum)
 			}
 		}
 	}
 	return out
 }
 
-func (m pixels) resizeColumns(h int, all []taps) pixels {
-	out := newPixels(h, m.w, m.c)
-	n := m.w * m.c
+func (m *Pixels) resizeColumns(h int, all []taps) *Pixels {
+	out := newPixels(h, m.Width, m.Channels)
+	n := m.Width * m.Channels
 	sums := make([]int32, n)
 	for y, t := range all {
 		for i := range sums {
 			sums[i] = 1 << (fraction - 1)
 		}
 		for j, v := range t.weights {
-			src := m.pix[(t.first+j)*n : (t.first+j+1)*n]
+			src := m.Pix[(t.first+j)*n : (t.first+j+1)*n]
 			for i, p := range src {
 				sums[i] += v * int32(p)
 			}
 		}
-		dst := out.pix[y*n : (y+1)*n]
+		dst := out.Pix[y*n : (y+1)*n]
 		for i, s := range sums {
 			dst[i] = clip(s)
 		}
@@ -167,15 +167,15 @@ func clip(v int32) uint8 {
 	return uint8(min(max(v>>fraction, 0), 255))
 }
 
-func (m pixels) nearest(h, w int) pixels {
-	if h == m.h && w == m.w {
+func (m *Pixels) nearest(h, w int) *Pixels {
+	if h == m.Height && w == m.Width {
 		return m
 	}
-	out := newPixels(h, w, m.c)
-	columns := middles(m.w, w)
-	for y, sy := range middles(m.h, h) {
+	out := newPixels(h, w, m.Channels)
+	columns := middles(m.Width, w)
+	for y, sy := range middles(m.Height, h) {
 		for x, sx := range columns {
-			copy(out.pix[(y*w+x)*m.c:(y*w+x+1)*m.c], m.pix[(sy*m.w+sx)*m.c:])
+			copy(out.Pix[(y*w+x)*m.Channels:(y*w+x+1)*m.Channels], m.Pix[(sy*m.Width+sx)*m.Channels:])
 		}
 	}
 	return out

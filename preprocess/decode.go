@@ -1,0 +1,76 @@
+package preprocess
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	_ "image/gif"
+	_ "image/jpeg"
+	_ "image/png"
+	"io"
+
+	_ "golang.org/x/image/bmp"
+	_ "golang.org/x/image/tiff"
+	_ "golang.org/x/image/webp"
+)
+
+// ErrImage is wrapped by the error of what cannot be decoded.
+var ErrImage = errors.New("not a readable image")
+
+// Size reads the height and width of an encoded image, and refuses those that no
+// memory is taken for.
+func Size(r io.Reader) (height, width int, err error) {
+	defer recovered(&err)
+	cfg, _, err := image.DecodeConfig(bufio.NewReader(r))
+	switch {
+	case err != nil:
+		return 0, 0, fmt.Errorf("%w: %w", ErrImage, err)
+	case cfg.Width < 1 || cfg.Height < 1:
+		return 0, 0, fmt.Errorf("%w: its size is %d×%d", ErrImage, cfg.Height, cfg.Width)
+	}
+	return cfg.Height, cfg.Width, checkArea(cfg.Height, cfg.Width)
+}
+
+// Decode decodes a PNG, JPEG, GIF, BMP, TIFF or WebP image, once [Size] takes it,
+// to RGB. Alpha is dropped, 16-bit levels lose their low byte, EXIF rotation is
+// not applied, and of a GIF the first frame is taken. A reader that is an
+// io.Seeker is at its beginning.
+func Decode(r io.Reader) (m *Pixels, err error) {
+	defer recovered(&err)
+	var h, w int
+	if s, ok := r.(io.Seeker); ok {
+		if h, w, err = Size(r); err == nil {
+			_, err = s.Seek(0, io.SeekStart)
+		}
+	} else {
+		var head bytes.Buffer
+		h, w, err = Size(io.TeeReader(r, &head))
+		r = io.MultiReader(&head, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	img, format, err := image.Decode(bufio.NewReaderSize(r, 1<<16))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrImage, err)
+	}
+	if y, ok := img.(*image.YCbCr); ok && format == "webp" {
+		return fromVP8(y), nil
+	}
+	m = fromImage(img)
+	if at := img.Bounds(); format == "gif" && at != image.Rect(0, 0, w, h) {
+		// The frame covers part of the screen; the rest is black.
+		m = m.window(-at.Min.Y, -at.Min.X, h, w)
+	}
+	return m, nil
+}
+
+// recovered makes an error of a panic. Decoders of images meet files that nobody
+// has tried on them; what such a file does to one must not end the program.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%w: its decoder failed: %v", ErrImage, r)
+	}
+}

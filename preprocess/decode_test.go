@@ -1,0 +1,133 @@
+package preprocess
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/npy"
+)
+
+// reference reads an array that testdata/make.py wrote.
+func reference[T uint8 | float32](t *testing.T, file, name string) ([]int, []T) {
+	t.Helper()
+	z, err := npy.OpenNPZ(filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := z.Entry(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := l.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Shape, a.Data.([]T)
+}
+
+func references(t *testing.T, file string) []string {
+	t.Helper()
+	z, err := npy.OpenNPZ(filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(z.Names()) == 0 {
+		t.Fatalf("%s holds nothing", file)
+	}
+	return z.Names()
+}
+
+// distance is the greatest difference of two levels.
+func distance(a, b []uint8) int {
+	most := 0
+	for i := range a {
+		most = max(most, int(a[i])-int(b[i]), int(b[i])-int(a[i]))
+	}
+	return most
+}
+
+// TestDecode compares every kind of image, pixel by pixel, with Pillow.
+func TestDecode(t *testing.T) {
+	for _, name := range references(t, "decoded.npz") {
+		shape, want := reference[uint8](t, "decoded.npz", name)
+		path := filepath.Join("testdata", name)
+		if _, err := os.Stat(path); err != nil {
+			path = filepath.Join("testdata", "jpeg", name)
+		}
+		m := decode(t, strings.TrimPrefix(path, "testdata"))
+		if len(shape) == 2 {
+			m = m.convert(1)
+		}
+		if m.Height != shape[0] || m.Width != shape[1] {
+			t.Errorf("%s: %d×%d, want %v", name, m.Height, m.Width, shape)
+			continue
+		}
+		allowed := 0
+		if filepath.Ext(name) == ".jpg" {
+			allowed = 3 // JPEG leaves the rounding to the decoder
+		}
+		if d := distance(m.Pix, want); d > allowed {
+			t.Errorf("%s: levels differ by up to %d", name, d)
+		}
+	}
+}
+
+func TestDecodeErrors(t *testing.T) {
+	png, err := os.ReadFile("testdata/rgb.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	jpeg, err := os.ReadFile("testdata/jpeg/420.jpg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	huge := append([]byte{}, png...)
+	copy(huge[16:], "\x00\x0f\xff\xff\x00\x0f\xff\xff")
+	for name, c := range map[string]struct {
+		b     []byte
+		words string
+	}{
+		"empty": {nil, "not a readable image"}, "text": {[]byte("hello"), "not a readable image"}, "cut": {png[:len(png)/2], "not a readable image"},
+		"half": {jpeg[:len(jpeg)*3/4], "not a readable image"}, "huge": {huge, "not a readable image"},
+	} {
+		for _, r := range []io.Reader{bytes.NewReader(c.b), io.MultiReader(bytes.NewReader(c.b))} {
+			if m, err := Decode(r); m != nil || err == nil || !strings.Contains(err.Error(), c.words) {
+				t.Errorf("%s: error %v, want it to say %q", name, err, c.words)
+			}
+		}
+	}
+	if m, err := Decode(io.MultiReader(bytes.NewReader(png))); err != nil || m.Height != 29 || m.Width != 37 {
+		t.Errorf("without seeking: %v", err)
+	}
+}
+
+func decode(t testing.TB, name string) *Pixels {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := Decode(f)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return m
+}
+
+// wantError checks that an error is one sentence that says some words.
+func wantError(t *testing.T, err error, words string) {
+	t.Helper()
+	switch {
+	case err == nil:
+		t.Errorf("no error that says %q", words)
+	case !strings.Contains(err.Error(), words):
+		t.Errorf("error %q; want it to say %q", err, words)
+	case strings.Contains(err.Error(), "\n") || strings.HasSuffix(err.Error(), "."):
+		t.Errorf("error %q is not one sentence without a period", err)
+	}
+}

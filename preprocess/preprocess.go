@@ -1,0 +1,141 @@
+// Package preprocess turns images into what a network takes, as Pillow and
+// Hugging Face's image processors do: JPEG and WebP are decoded, and everything
+// is resized, to the same 8-bit levels. JPEGs of four components (CMYK) may
+// differ by one level, others by three.
+//
+// What is done to an image says a preprocessor_config.json, such as a bundle
+// holds. Its size is known before memory is taken for its pixels, and bounded.
+package preprocess
+
+import (
+	"fmt"
+	"image"
+	"slices"
+)
+
+// Pipeline is how images become a network's input, in this order: colour
+// conversion, resizing, centre crop, centred padding, channel order, rescaling,
+// normalisation. [Parse] makes it, and it is safe for concurrent use.
+type Pipeline struct {
+	// channels is 3 (RGB) or 1 (grey), or 0: as many as pixels have.
+	channels int
+	resize   size
+	resample filter
+	crop     box // the centre of it; an image that is smaller is padded with zeros
+	pad      box // with zeros and centred; a larger image is an error
+	// flip turns RGB into BGR. It precedes rescaling and normalisation, so mean
+	// and std are then in the order B, G, R.
+	flip    bool
+	rescale float64 // what pixels are multiplied by; 0 stands for 1
+	// mean and std normalise what rescale made: (x−mean)/std. Both nil is
+	// none; one entry is for all channels, else there is one a channel.
+	mean, std []float64
+	// levels are what each level becomes, by channel, or one for all.
+	levels [][256]float32
+	last   bool // channels are the last axis
+}
+
+// ChannelsLast is p for networks that take height × width × channels, as
+// TensorFlow exports them, and not channels × height × width.
+func (p Pipeline) ChannelsLast() *Pipeline {
+	p.last = true
+	return &p
+}
+
+// Slopes say how far the network's input moves where a pixel, scaled to [0,1],
+// moves by one: 255·rescale/std, by channel or one for all.
+func (p *Pipeline) Slopes() []float32 {
+	slope := 255.
+	if p.rescale != 0 {
+		slope *= p.rescale
+	}
+	slopes := []float32{float32(slope)}
+	if len(p.std) > 0 {
+		slopes = make([]float32, len(p.std))
+	}
+	for c, std := range p.std {
+		slopes[c] = float32(slope / std)
+	}
+	return slopes
+}
+
+// Shape is the shape of what an image of so many pixels and channels becomes.
+// An image of a file has three channels.
+func (p *Pipeline) Shape(height, width, channels int) ([]int, error) {
+	if height < 1 || width < 1 {
+		return nil, fmt.Errorf("an image of %d×%d has no pixels", height, width)
+	}
+	if err := checkArea(height, width); err != nil {
+		return nil, err
+	}
+	if p.channels > 0 {
+		channels = p.channels
+	}
+	if len(p.mean) > 1 && len(p.mean) != channels {
+		return nil, fmt.Errorf("image_mean has %d entries for images of %d channels", len(p.mean), channels)
+	}
+	if p.flip && channels != 3 {
+		return nil, fmt.Errorf("do_flip_channel_order is for images of three channels, not %d", channels)
+	}
+	h, w, err := p.resize.of(height, width)
+	if err != nil {
+		return nil, err
+	}
+	if p.crop.set() {
+		h, w = p.crop.Height, p.crop.Width
+	}
+	if p.pad.set() {
+		if h > p.pad.Height || w > p.pad.Width {
+			return nil, fmt.Errorf("an image of %d×%d is larger than pad_size %d×%d", h, w, p.pad.Height, p.pad.Width)
+		}
+		h, w = p.pad.Height, p.pad.Width
+	}
+	if p.last {
+		return []int{h, w, channels}, checkArea(h, w)
+	}
+	return []int{channels, h, w}, checkArea(h, w)
+}
+
+// Append appends what img becomes to dst, one float32 after another, and returns
+// its shape: channels × height × width, or channels last. Images that follow one
+// another in dst make a batch where their shapes are equal. [Pixels] of one
+// channel keep it where the configuration does not say how many there are; every
+// other image has three.
+func (p *Pipeline) Append(dst []float32, img image.Image) ([]float32, []int, error) {
+	m := fromImage(img)
+	shape, err := p.Shape(m.Height, m.Width, m.Channels)
+	if err != nil {
+		return dst, nil, err
+	}
+	if p.channels > 0 {
+		m = m.convert(p.channels)
+	}
+	h, w, err := p.resize.of(m.Height, m.Width)
+	if err != nil {
+		return dst, nil, err
+	}
+	m = m.resize(h, w, p.resample)
+	if p.crop.set() {
+		m = m.centre(p.crop.Height, p.crop.Width)
+	}
+	if p.pad.set() {
+		m = m.padded(p.pad.Height, p.pad.Width)
+	}
+	start := len(dst)
+	dst = slices.Grow(dst, len(m.Pix))[:start+len(m.Pix)]
+	for c := range m.Channels {
+		levels := &p.levels[min(c, len(p.levels)-1)]
+		from := c
+		if p.flip {
+			from = m.Channels - 1 - c
+		}
+		at, step := start+c*m.Height*m.Width, 1
+		if p.last {
+			at, step = start+c, m.Channels
+		}
+		for i := from; i < len(m.Pix); i, at = i+m.Channels, at+step {
+			dst[at] = levels[m.Pix[i]]
+		}
+	}
+	return dst, shape, nil
+}

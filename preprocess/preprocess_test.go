@@ -1,0 +1,269 @@
+package preprocess
+
+import (
+	"image"
+	"image/color"
+	"image/draw"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// TestProcessors compares with Hugging Face's image processors, each run with
+// the very file that is read here.
+func TestProcessors(t *testing.T) {
+	photo := decode(t, "photo.png")
+	for _, name := range references(t, "processed.npz") {
+		shape, want := reference[float32](t, "processed.npz", name)
+		config, err := os.ReadFile(filepath.Join("testdata", name+".preprocess.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Parse(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, have, err := p.Append([]float32{9}, photo)
+		if err != nil || !slices.Equal(have, shape) || got[0] != 9 {
+			t.Errorf("%s: shape %v, want %v, error %v", name, have, shape, err)
+			continue
+		}
+		got = got[1:]
+		for i := range want {
+			if math.Abs(float64(got[i]-want[i])) > 1e-5 {
+				t.Errorf("%s: %v at %v of %v, want %v", name, got[i], i, shape, want[i])
+				break
+			}
+		}
+		last, have, err := p.ChannelsLast().Append(nil, photo)
+		if err != nil || !slices.Equal(have, []int{shape[1], shape[2], shape[0]}) {
+			t.Errorf("%s, channels last: shape %v, error %v", name, have, err)
+			continue
+		}
+		for i, v := range got {
+			if c, at := i/(shape[1]*shape[2]), i%(shape[1]*shape[2]); last[at*3+c] != v {
+				t.Errorf("%s: channels last differ at %v", name, i)
+				break
+			}
+		}
+	}
+}
+
+// Images that are no Pixels become the same as those of their kind that are.
+func TestImages(t *testing.T) {
+	grey := image.NewGray(image.Rect(1, 1, 4, 3))
+	deep := image.NewGray16(grey.Rect)
+	want := &Pixels{2, 3, 3, nil}
+	for i := range grey.Pix {
+		grey.Pix[i] = uint8(40 * i)
+		deep.SetGray16(1+i%3, 1+i/3, color.Gray16{uint16(40*i)<<8 + 7})
+		want.Pix = append(want.Pix, uint8(40*i), uint8(40*i), uint8(40*i))
+	}
+	part := image.NewGray(image.Rect(0, 0, 9, 9))
+	draw.Draw(part, grey.Rect, grey, grey.Rect.Min, draw.Src)
+	four := &Pixels{2, 3, 4, nil}
+	for i := range 6 {
+		four.Pix = append(append(four.Pix, want.Pix[3*i:3*i+3]...), 3)
+	}
+	for name, img := range map[string]image.Image{"grey": grey, "16 bits": deep, "part": part.SubImage(grey.Rect), "alpha": four, "any": struct{ image.Image }{want}} {
+		if got := fromImage(img); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	p := parse(t, `{"do_rescale": false}`)
+	for _, c := range []struct {
+		img  image.Image
+		want []int
+	}{{grey, []int{3, 2, 3}}, {&Pixels{2, 3, 1, grey.Pix}, []int{1, 2, 3}}} {
+		if _, shape, err := p.Append(nil, c.img); err != nil || !slices.Equal(shape, c.want) {
+			t.Errorf("shape %v, want %v, error %v", shape, c.want, err)
+		}
+	}
+	for _, c := range []image.Image{&Pixels{}, &Pixels{1, 1 << 17, 1, nil}} {
+		if dst, _, err := p.Append([]float32{1}, c); err == nil || len(dst) != 1 {
+			t.Errorf("no error of an image of %v", c.Bounds())
+		}
+	}
+}
+
+func parse(t testing.TB, config string) *Pipeline {
+	t.Helper()
+	p, err := Parse([]byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestParse(t *testing.T) {
+	mean, std := []float64{.5, .4, .3}, []float64{.1, .2, .3}
+	for text, want := range map[string]Pipeline{
+		`{}`:                    {rescale: 1. / 255},
+		`{"do_rescale": false}`: {},
+		`{"size": 8}`:           {rescale: 1. / 255, resize: size{box: box{8, 8}}, resample: bilinear},
+		`{"size": 8, "do_resize": false, "unknown": [1]}`: {rescale: 1. / 255},
+		`{"size": 8, "crop_pct": null, "resample": 3, "feature_extractor_type": "CLIPFeatureExtractor"}`: {
+			rescale: 1. / 255, resize: size{ShortestEdge: 8}, resample: bicubic},
+		`{"do_resize": true, "size": 224, "crop_pct": 0.875, "resample": 3}`: {
+			rescale: 1. / 255, resize: size{ShortestEdge: 256}, resample: bicubic, crop: box{224, 224}},
+		`{"do_resize": true, "size": {"shortest_edge": 384}, "crop_pct": 0.875}`: {
+			rescale: 1. / 255, resize: size{box: box{384, 384}}, resample: bilinear},
+		`{"image_mean": [0.5], "image_std": [0.25]}`:                           {rescale: 1. / 255, channels: 1, mean: []float64{.5}, std: []float64{.25}},
+		`{"image_mean": 0.5, "image_std": 0.25}`:                               {rescale: 1. / 255, mean: []float64{.5}, std: []float64{.25}},
+		`{"image_mean": [0.5, 0.4, 0.3], "image_std": [0.1, 0.2, 0.3]}`:        {rescale: 1. / 255, channels: 3, mean: mean, std: std},
+		`{"image_mean": 0, "image_std": [0.1, 0.2, 0.3]}`:                      {rescale: 1. / 255, channels: 3, mean: []float64{0, 0, 0}, std: std},
+		`{"do_convert_rgb": true, "do_normalize": false, "image_mean": "bad"}`: {rescale: 1. / 255, channels: 3},
+		`{"do_rescale": false, "do_flip_channel_order": true, "image_mean": [104, 117, 123], "image_std": [1, 1, 1]}`: {
+			channels: 3, flip: true, mean: []float64{104, 117, 123}, std: []float64{1, 1, 1}},
+		`{"do_pad": true, "pad_size": {"height": 32, "width": 30}, "do_center_crop": true, "crop_size": 28}`: {
+			rescale: 1. / 255, pad: box{32, 30}, crop: box{28, 28}},
+	} {
+		got := parse(t, text)
+		got.levels = nil
+		if !reflect.DeepEqual(*got, want) {
+			t.Errorf("%s: got %+v, want %+v", text, *got, want)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for text, words := range map[string]string{
+		`[1]`:                                      "not a JSON object",
+		`null`:                                     "not a JSON object",
+		`{"do_resize": `:                           "not a JSON object",
+		`{"do_resize": "yes"}`:                     "do_resize: want true or false",
+		`{"do_resize": true}`:                      "size: it is missing",
+		`{"size": "large"}`:                        "size: want a number",
+		`{"size": 0}`:                              "size: want a number of pixels",
+		`{"size": 100000}`:                         "size: want a number of pixels",
+		`{"size": {"height": 3}}`:                  "size: want a number",
+		`{"size": {"height": 3, "width": "4"}}`:    "size: want a number",
+		`{"size": {"max_height": 3}}`:              `size: "max_height" is not supported`,
+		`{"size": 8, "resample": 9}`:               "resample: want a number from 0 to 5",
+		`{"size": 8, "resample": "bilinear"}`:      "resample: want a whole number",
+		`{"do_center_crop": true}`:                 "crop_size: it is missing",
+		`{"crop_size": {"shortest_edge": 3}}`:      "crop_size: want a number",
+		`{"do_pad": true}`:                         "pad_size: it is missing",
+		`{"rescale_factor": "1/255"}`:              "rescale_factor: want a number",
+		`{"rescale_factor": 0}`:                    "rescale_factor: 0 is out of range",
+		`{"do_normalize": true}`:                   "image_mean: it is missing",
+		`{"image_mean": [0.5]}`:                    "image_std: it is missing",
+		`{"image_mean": [], "image_std": []}`:      "image_mean: the list is empty",
+		`{"image_mean": [1, 2], "image_std": 1}`:   "image_mean: want one entry (grey) or three (RGB), got 2",
+		`{"image_mean": 0.5, "image_std": 0}`:      "image_std: 0 cannot be divided by",
+		`{"image_mean": [1,2,3], "image_std": {}}`: "image_std: want a number or a list",
+		`{"rescale_offset": true}`:                 "rescale_offset: true is not supported",
+		`{"size": 224, "crop_pct": 2}`:             "crop_pct: want a share",
+	} {
+		_, err := Parse([]byte(text))
+		wantError(t, err, words)
+	}
+}
+
+func TestSizeOf(t *testing.T) {
+	for _, c := range []struct {
+		size       size
+		h, w       int
+		newH, newW int
+	}{
+		{size{}, 3, 5, 3, 5},
+		{size{box: box{7, 9}}, 3, 5, 7, 9},
+		{size{ShortestEdge: 256}, 375, 500, 256, 341},
+		{size{ShortestEdge: 256}, 500, 375, 341, 256},
+		{size{ShortestEdge: 256}, 256, 256, 256, 256},
+		{size{LongestEdge: 100}, 375, 500, 75, 100},
+		{size{LongestEdge: 4}, 1, 1000, 1, 4},
+		{size{ShortestEdge: 800, LongestEdge: 1333}, 480, 640, 800, 1066},
+		{size{ShortestEdge: 800, LongestEdge: 1333}, 375, 1000, 500, 1333},
+	} {
+		h, w, err := c.size.of(c.h, c.w)
+		if err != nil || h != c.newH || w != c.newW {
+			t.Errorf("%+v of %d×%d: %d×%d, error %v; want %d×%d", c.size, c.h, c.w, h, w, err, c.newH, c.newW)
+		}
+	}
+	if _, _, err := (size{ShortestEdge: maxEdge}).of(1, 1000); err == nil {
+		t.Error("no error of an image that becomes huge")
+	}
+}
+
+func TestWindow(t *testing.T) {
+	m := &Pixels{2, 3, 1, []uint8{1, 2, 3, 4, 5, 6}}
+	for _, c := range []struct {
+		got  *Pixels
+		want []uint8
+	}{
+		{m.centre(2, 3), []uint8{1, 2, 3, 4, 5, 6}},
+		{m.centre(1, 1), []uint8{2}},
+		{m.centre(1, 2), []uint8{1, 2}},
+		{m.centre(3, 3), []uint8{0, 0, 0, 1, 2, 3, 4, 5, 6}},
+		{m.padded(3, 4), []uint8{1, 2, 3, 0, 4, 5, 6, 0, 0, 0, 0, 0}},
+		{m.padded(4, 5), []uint8{0, 0, 0, 0, 0, 0, 1, 2, 3, 0, 0, 4, 5, 6, 0, 0, 0, 0, 0, 0}},
+		{m.window(5, 5, 1, 1), []uint8{0}},
+	} {
+		if !slices.Equal(c.got.Pix, c.want) {
+			t.Errorf("got %v, want %v", c.got.Pix, c.want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	paths, err := filepath.Glob("testdata/*.preprocess.json")
+	if err != nil || len(paths) < 8 {
+		f.Fatalf("%d seeds, error %v", len(paths), err)
+	}
+	for _, p := range paths {
+		b, err := os.ReadFile(p)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte(`{"do_pad": true, "pad_size": 16384}`))
+	f.Add([]byte(`{"size": {"height": 1, "width": 16384}, "resample": 1}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := Parse(b)
+		if err != nil {
+			return
+		}
+		shape, err := p.Shape(3, 4, 3)
+		if err != nil || shape[0]*shape[1]*shape[2] > 1<<20 {
+			return
+		}
+		data, same, err := p.Append(nil, newPixels(3, 4, 3))
+		if err != nil || !slices.Equal(shape, same) || len(data) != shape[0]*shape[1]*shape[2] {
+			t.Fatalf("%d numbers of shape %v, error %v; want shape %v", len(data), same, err, shape)
+		}
+	})
+}
+
+func TestParseRefusesUnknownSteps(t *testing.T) {
+	for _, text := range []string{`{"foo": 1}`, `{"do_rescale": true, "do_normalise": true}`, `{"do_thumbnail": true, "size": 32}`} {
+		if p, err := Parse([]byte(text)); err == nil {
+			t.Errorf("%s is taken for %+v", text, p)
+		}
+	}
+	parse(t, `{"do_rescale": true, "do_thumbnail": false, "do_reduce_labels": true, "feature_extractor_type": "x"}`)
+}
+
+func TestSlopes(t *testing.T) {
+	for config, want := range map[string][]float32{
+		`{"do_rescale": false}`:                 {255},
+		`{}`:                                    {1},
+		`{"image_mean": 0.5, "image_std": 0.5}`: {2},
+		`{"do_rescale": false, "image_mean": [1, 2, 3], "image_std": [1, 2, 4]}`: {255, 127.5, 63.75},
+	} {
+		p := parse(t, config)
+		if got := p.Slopes(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", config, got, want)
+		}
+		// What the pipeline does to two levels says the same.
+		for c, slope := range want {
+			if step := p.levels[c][255] - p.levels[c][0]; !(step-slope < 1e-4*slope && slope-step < 1e-4*slope) {
+				t.Errorf("%s: channel %d moves by %v over all levels, want %v", config, c, step, slope)
+			}
+		}
+	}
+}
