@@ -3,9 +3,13 @@ package baselines
 import (
 	"context"
 	"math"
+	"sync"
 
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -17,6 +21,7 @@ var FDBD = ood.Method{
 		"last layer's decision boundaries, divided by the features' distance from the training mean, or by their norm where centred is false.",
 	Ref:    "Liu & Qin 2024, arXiv:2312.11536",
 	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Memory: classSquared,
 	Params: []ood.Param{ood.Flag("centred", true).Over(true, false)},
 	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 		s := &fdbd{boundaries{lastLayer: newLastLayer(t)}, make([]float64, t.Features.Cols)}
@@ -49,4 +54,34 @@ func (s *fdbd) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = -sum / float64(len(z)-1) / max(out, math.SmallestNonzeroFloat32)
 	}
 	return nil
+}
+
+// boundaries is a last layer with what its decision boundaries are made of.
+type boundaries struct {
+	lastLayer
+	once      sync.Once
+	distances blas64.General // between all rows of the weights
+}
+
+// classSquared is what the distances between all classes' weights take.
+func classSquared(t ood.Training, _ ood.Values) float64 { return square(t.Logits.Cols) }
+
+// from is the distances between row y of the weights and all rows, none below
+// the least positive float32, by which one may divide.
+func (s *boundaries) from(y int) []float64 {
+	s.once.Do(func() {
+		w, c := dense.Less(s.Weight, nil), s.Weight.Rows
+		s.distances = dense.New(c, c)
+		blas64.Gemm(blas.NoTrans, blas.Trans, 1, w, w, 0, s.distances)
+		squares := make([]float64, c)
+		for i := range squares {
+			squares[i] = dense.Row(s.distances, i)[i]
+		}
+		for i, square := range squares {
+			for k, dot := range dense.Row(s.distances, i) {
+				dense.Row(s.distances, i)[k] = max(math.Sqrt(max(square+squares[k]-2*dot, 0)), math.SmallestNonzeroFloat32)
+			}
+		}
+	})
+	return dense.Row(s.distances, y)
 }
