@@ -2,13 +2,12 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
@@ -23,149 +22,125 @@ type outFlag struct{ group, name, path string }
 
 var setName = regexp.MustCompile(`^(?:([A-Za-z0-9][A-Za-z0-9._+-]*):)?([A-Za-z0-9][A-Za-z0-9._+-]*)$`)
 
-// parseOutFlag reads one value of --out. What is before the first = is a name
-// if it looks like one, unless the whole is a file that is there.
-func parseOutFlag(value string) (outFlag, error) {
+// outSets are the values of --out.
+type outSets []outFlag
+
+// add reads one value. What is before the first = is a name if it looks like
+// one, unless the whole is a file that is there.
+func (sets *outSets) add(value string) error {
+	s := outFlag{path: value}
 	head, rest, ok := strings.Cut(value, "=")
 	match := setName.FindStringSubmatch(head)
-	if !ok || match == nil {
-		return outFlag{path: value}, nil
+	if ok && match != nil {
+		s = outFlag{match[1], match[2], rest}
 	}
-	if _, err := os.Stat(value); err == nil {
+	if s.path == "" {
+		return fmt.Errorf("--out %s lacks the inputs after the =", value)
+	}
+	if _, err := os.Stat(value); s.name != "" && err == nil {
 		if _, err := os.Stat(rest); err == nil {
-			return outFlag{}, usagef("--out %s names the file %[1]s as well as %s; write ./%[1]s for the first or %[3]s=./%[2]s for the second", value, rest, head)
+			return fmt.Errorf("--out %s names the file %[1]s as well as %s; write ./%[1]s for the first or %[3]s=./%[2]s for the second", value, rest, head)
 		}
-		return outFlag{path: value}, nil
+		s = outFlag{path: value}
 	}
-	if rest == "" {
-		return outFlag{}, usagef("--out %s lacks the inputs after the =", value)
+	for _, other := range *sets {
+		if s.name == other.name && s.name != "" {
+			return fmt.Errorf("--out names two sets %q", s.name)
+		}
 	}
-	return outFlag{group: match[1], name: match[2], path: rest}, nil
+	*sets = append(*sets, s)
+	for _, s := range *sets {
+		if s.name == "" && len(*sets) > 1 {
+			return fmt.Errorf("--out %s needs a name among several: --out NAME=%[1]s", s.path)
+		}
+	}
+	return nil
 }
 
-func parseOutFlags(values []string) ([]outFlag, error) {
-	var sets []outFlag
-	seen := map[string]bool{}
-	for _, v := range values {
-		s, err := parseOutFlag(v)
-		if err != nil {
-			return nil, err
-		}
-		if s.path == "" {
-			return nil, usagef("--out is empty; it names out-of-domain rows")
-		}
-		if s.name == "" && len(values) > 1 {
-			return nil, usagef("--out %s needs a name among several: --out NAME=%[1]s", v)
-		}
-		if seen[s.name] {
-			return nil, usagef("--out names two sets %q", s.name)
-		}
-		seen[s.name] = true
-		sets = append(sets, s)
-	}
-	return sets, nil
-}
-
-// compareModel runs the model on all sets.
-func compareModel(c *cli.Context, r *reading, choice comparing, comparison *compare.Options, model *featurize.Model) error {
-	r.fitTo(model)
-	if err := r.checkClasses(); err != nil {
+// readModel runs the model on all sets.
+func (m *comparing) readModel(ctx context.Context, model *featurize.Model) error {
+	m.fitTo(model)
+	if err := m.checkClasses(); err != nil {
 		return err
 	}
 	info := model.Info()
-	task := cmp.Or(c.String("task"), info.Task)
-	if task == string(attach.Regression) {
-		if err := refuseLabels(c); err != nil {
-			return err
-		}
+	m.task = cmp.Or(m.task, info.Task)
+	if err := m.check(); err != nil {
+		return err
 	}
-	read := func(path string, classes []int, labelled bool) (ood.Batch, error) {
-		set, err := r.open(c.Context, path, "", classes)
+	t := &m.job.Training
+	t.Last, t.Network, t.InputScale = model.Last(), model.Network(), m.options.InputScale()
+	return m.readSets(func(path string, outside bool) (ood.Batch, error) {
+		classes := m.classes
+		if outside {
+			classes = m.outClasses
+		}
+		set, err := m.open(ctx, path, "", classes)
 		if err != nil {
 			return ood.Batch{}, err
 		}
-		if labelled && task == string(attach.Classification) && set.Labels() != nil {
+		if !outside && m.task == string(attach.Classification) && set.Labels() != nil {
 			if err := inputs.CheckLabels(set.Labels(), info.OutputsWidth); err != nil {
 				return ood.Batch{}, fmt.Errorf("%s: %w", path, err)
 			}
 		}
-		b, err := r.features(c.Context, model, path, set)
-		if !labelled || task == string(attach.Regression) {
+		return m.features(ctx, model, path, set)
+	})
+}
+
+// readSets has all sets read.
+func (m *comparing) readSets(read func(path string, outside bool) (ood.Batch, error)) error {
+	m.job.Training.Regression = m.task == string(attach.Regression)
+	batch := func(path string, outside bool) (ood.Batch, error) {
+		b, err := read(path, outside)
+		if outside || m.job.Training.Regression {
 			b.Labels = nil
 		}
-		if task == string(attach.Regression) {
+		if m.job.Training.Regression {
 			// Methods on logits read scores of classes, which these are not.
 			b.Logits = blas32.General{}
 		}
 		return b, err
 	}
 	var err error
-	if comparison.Training.Batch, err = read(c.String("fit"), r.classes, true); err != nil {
+	if m.job.Training.Batch, err = batch(m.fit, false); err != nil {
 		return err
 	}
-	if comparison.In, err = read(c.String("in"), r.classes, true); err != nil {
+	if m.job.In, err = batch(m.in, false); err != nil {
 		return err
 	}
-	for _, s := range choice.sets {
-		b, err := read(s.path, choice.outClasses, false)
+	for _, s := range m.out {
+		b, err := batch(s.path, true)
 		if err != nil {
 			return err
 		}
-		addOut(comparison, s, b)
+		if s.name == "" {
+			m.job.Out = b
+		} else {
+			m.job.OutSets = append(m.job.OutSets, compare.OutSet{Name: s.name, Group: s.group, Batch: b})
+		}
 	}
-	comparison.Training.Last, comparison.Training.Network = model.Last(), model.Network()
-	comparison.Training.InputScale = r.options.InputScale()
-	comparison.Training.Regression = task == string(attach.Regression)
 	return nil
 }
 
-func addOut(comparison *compare.Options, s outFlag, b ood.Batch) {
-	if s.name == "" {
-		comparison.Out = b
-		return
-	}
-	comparison.OutSets = append(comparison.OutSets, compare.OutSet{Name: s.name, Group: s.group, Batch: b})
-}
-
-func compareFeatures(c *cli.Context, choice comparing, comparison *compare.Options) error {
-	regression := c.String("task") == string(attach.Regression)
-	comparison.Training.Regression = regression
+// readFeatures reads all sets as precomputed features.
+func (m *comparing) readFeatures() error {
+	t := &m.job.Training
 	var err error
-	if comparison.Training.Last, err = loadWeights(c); err != nil {
+	if t.Last, err = loadWeights(m.weights); err != nil {
 		return err
 	}
-	layers := slices.ContainsFunc(choice.Methods, func(m ood.Method) bool { return m.Needs&ood.NeedLayers != 0 })
-	read := func(path string) (ood.Batch, error) {
+	return m.readSets(func(path string, _ bool) (ood.Batch, error) {
 		var wants []inputs.Widths
-		switch {
-		case comparison.Training.Len() > 0:
-			wants = append(wants, widthsOf(c.String("fit"), comparison.Training.Batch))
-		case !layers:
+		if t.Len() > 0 {
+			wants = append(wants, widthsOf(m.fit, t.Batch))
+		} else if m.layerless() {
 			wants = append(wants, inputs.Widths{Skip: ood.NeedLayers})
 		}
-		b, err := openLayerFeatures(c, path, comparison.Training.Last, wants...)
-		if err != nil {
-			return b, err
+		b, err := openLayerFeatures(m.stderr, path, m.weights, t.Last, wants...)
+		if err == nil {
+			noteFeatures(path, m.stderr)
 		}
-		noteFeatures(path, c.App.ErrWriter)
-		if regression {
-			b.Labels, b.Logits = nil, blas32.General{}
-		}
-		return b, nil
-	}
-	if comparison.Training.Batch, err = read(c.String("fit")); err != nil {
-		return err
-	}
-	if comparison.In, err = read(c.String("in")); err != nil {
-		return err
-	}
-	for _, s := range choice.sets {
-		b, err := read(s.path)
-		if err != nil {
-			return err
-		}
-		b.Labels = nil
-		addOut(comparison, s, b)
-	}
-	return nil
+		return b, err
+	})
 }

@@ -1,47 +1,31 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
 	"github.com/attach-uncertainty/attach/ood/compare"
-	"github.com/urfave/cli/v2"
 )
 
-// criteria are the values of --criterion, as help shows them.
-func criteria() string {
+// criteria are the values of --criterion.
+func criteria() []string {
 	names := make([]string, len(compare.Criteria()))
 	for i, c := range compare.Criteria() {
 		names[i] = string(c)
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
-func checkCriterion(c *cli.Context) error {
-	name := c.String("criterion")
-	if name == "" {
-		return nil
-	}
-	if !c.Bool("select") {
-		return usagef("--criterion is for --select")
-	}
-	if !slices.Contains(compare.Criteria(), compare.Criterion(name)) {
-		return usagef("--criterion is %q; it must be one of %s", name, criteria())
-	}
-	return nil
-}
-
-// selectMethod chooses without out-of-domain rows.
-func (choice comparing) selectMethod(c *cli.Context, comparison compare.Options) (*compare.Selected, error) {
-	run := newProgress(c.App.ErrWriter, "corrupted inputs")
+// choose chooses a method without out-of-domain rows.
+func (m *comparing) choose(ctx context.Context) (*compare.Selected, error) {
+	run := newProgress(m.stderr, "corrupted inputs")
 	defer run.end()
-	p := newProgress(c.App.ErrWriter, "select")
+	p := newProgress(m.stderr, "select")
 	defer p.end()
-	return compare.Select(c.Context, compare.Selection{
-		Methods: comparison.Methods, Training: comparison.Training, Criterion: compare.Criterion(c.String("criterion")),
-		Sweep: comparison.Sweep, Parallel: comparison.Parallel, Progress: overall(p, len(comparison.Methods)), Corrupting: run.set,
+	return compare.Select(ctx, compare.Selection{
+		Methods: m.job.Methods, Training: m.job.Training, Criterion: compare.Criterion(m.criterion),
+		Sweep: m.job.Sweep, Parallel: m.job.Parallel, Progress: overall(p, len(m.job.Methods)), Corrupting: run.set,
 	})
 }
 

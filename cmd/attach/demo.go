@@ -28,51 +28,40 @@ import (
 	"github.com/attach-uncertainty/attach/testmodels"
 )
 
+// demo is a call of attach demo.
+type demo struct {
+	table
+	place
+	dir            string
+	seed           uint64
+	stdout, stderr io.Writer
+	trainer        *fit.Engine
+}
+
 func demoCommand() *cli.Command {
-	return &cli.Command{
+	d := &demo{dir: "attach-demo", place: place{Options: featurize.Options{Batch: 64, EarlierLayers: featurize.DefaultEarlierLayers}}}
+	d.table = join(table{
+		{name: "o", to: &d.dir, needed: true, usage: "FOLDER: to write to, a new or an empty one"},
+		{name: "seed", to: &d.seed, usage: "N: seed of all that is drawn at random"},
+	}, d.runtimeOptions())
+	return d.command(cli.Command{
 		Name:      "demo",
 		Usage:     "try everything on small models that come with the command",
 		UsageText: "attach demo [-o FOLDER]",
-		Description: "Fits and calibrates heads for two digit classifiers and a regressor, compares every method on\n" +
-			"digits against letters, prints a table and writes a report. The models and inputs are left in the\n" +
-			"folder, to go on with by hand.",
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "o", Usage: "write to this `FOLDER`", Value: "attach-demo"},
-			&cli.Uint64Flag{Name: "seed", Usage: "`N`: seed of all that is drawn at random"},
-		}, runtimeFlags()...),
-		Action: runDemo,
-	}
+		Description: "Fits and calibrates heads for two digit classifiers and a regressor, compares every method on digits against letters, prints a table and " +
+			"writes a report. The models and inputs are left in the folder, to go on with by hand.",
+	}, argument{}, d.run)
 }
 
-func runDemo(c *cli.Context) error {
-	if _, err := positional(c); err != nil {
-		return err
-	}
-	if err := required(c, "o"); err != nil {
-		return err
-	}
-	if err := checkRuntimeFlags(c); err != nil {
-		return err
-	}
+func (d *demo) run(c *cli.Context) error {
 	started := time.Now()
-	d := &demo{
-		dir: c.String("o"), seed: c.Uint64("seed"), stdout: c.App.Writer, stderr: c.App.ErrWriter,
-		options: featurize.Options{
-			Library: c.String("ort-lib"), Provider: c.String("provider"), Device: c.Int("device"), Threads: c.Int("threads"), Log: logger(c), Batch: 64,
-			EarlierLayers: featurize.DefaultEarlierLayers,
-		},
-	}
-	stop, err := useRuntimeBLAS(c.Context, d.options)
+	d.stdout, d.stderr = c.App.Writer, c.App.ErrWriter
+	engine, stop, err := d.engine(c)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	engine, err := newEngine(c.Context, d.options)
-	if err != nil {
-		return err
-	}
-	defer engine.Close()
-	d.engine = engine
+	d.trainer = engine
 	if err := d.unpack(c.Context); err != nil {
 		return err
 	}
@@ -100,21 +89,13 @@ func runDemo(c *cli.Context) error {
 	page.Facts = append(page.Facts, report.Fact{
 		Value: fmt.Sprintf("%.1f %%", 100*page.Band.Coverage), Label: fmt.Sprintf("of fresh targets inside the %.0f %% interval", 100*page.Band.Level),
 	})
-	path := filepath.Join(d.dir, "report.html")
+	path := d.path("report.html")
 	if err := atomicfile.WriteFile(c.Context, path, func(w io.Writer) error { return report.Write(w, page) }); err != nil {
 		return err
 	}
 	_, err = printf(c.App.Writer, "\nwrote %s in %.0f s\n\nGo on by hand, for example:\n  attach inspect %[3]s\n  attach predict %s --x %s -o -\n",
-		path, time.Since(started).Seconds(), filepath.Join(d.dir, "digits_resnet.onnx"), filepath.Join(d.dir, "digits_resnet.attach"), filepath.Join(d.dir, "letters.npz"))
+		path, time.Since(started).Seconds(), d.path("digits_resnet.onnx"), d.path("digits_resnet.attach"), d.path("letters.npz"))
 	return err
-}
-
-type demo struct {
-	dir            string
-	seed           uint64
-	stdout, stderr io.Writer
-	options        featurize.Options
-	engine         *fit.Engine
 }
 
 // unpack writes the models and inputs that come with the command, to a folder of
@@ -150,7 +131,7 @@ const demoResamples = 500
 // classifier attaches heads to a network and compares every method on it.
 func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, []report.Fact, error) {
 	var set report.Comparison
-	model, err := featurize.Open(ctx, d.path(name+".onnx"), d.options)
+	model, err := featurize.Open(ctx, d.path(name+".onnx"), d.Options)
 	if err != nil {
 		return set, nil, err
 	}
@@ -177,7 +158,7 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 	set.Report, err = compare.Run(ctx, compare.Options{
 		Methods: baselines.All,
 		Training: ood.Training{
-			Batch: train, Last: model.Last(), Trainer: d.engine, Network: model.Network(), InputScale: r.options.InputScale(), Seed: d.seed,
+			Batch: train, Last: model.Last(), Trainer: d.trainer, Network: model.Network(), InputScale: r.options.InputScale(), Seed: d.seed,
 		},
 		In: in, Out: out, Resamples: demoResamples,
 		Progress: overall(p, len(baselines.All)),
@@ -195,7 +176,7 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 
 	b, err := attach.Fit(ctx, attach.Inputs{
 		Base:       baseOf(d.path(name+".onnx"), model, attach.Classification),
-		Preprocess: r.raw, Layout: string(r.options.Layout), Batch: train, Last: model.Last(), Trainer: d.engine, Seed: d.seed,
+		Preprocess: r.raw, Layout: string(r.options.Layout), Batch: train, Last: model.Last(), Trainer: d.trainer, Seed: d.seed,
 	})
 	if err != nil {
 		return set, nil, err
@@ -268,13 +249,13 @@ func mostSuspicious(ctx context.Context, in, out *inputs.Set, inside, outside []
 // figure 1 of Tagasovska & Lopez-Paz (2019).
 func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 	const from, to, points = -5.0, 5.0, 400
-	model, err := featurize.Open(ctx, d.path("toy_regressor.onnx"), d.options)
+	model, err := featurize.Open(ctx, d.path("toy_regressor.onnx"), d.Options)
 	if err != nil {
 		return nil, err
 	}
 	defer model.Close()
 	r := &reading{stderr: d.stderr}
-	in := attach.Inputs{Level: .95, Seed: d.seed, Trainer: d.engine, Last: model.Last()}
+	in := attach.Inputs{Level: .95, Seed: d.seed, Trainer: d.trainer, Last: model.Last()}
 	in.Base = baseOf(d.path("toy_regressor.onnx"), model, attach.Regression)
 	read := func(file string) (ood.Batch, blas32.General, *inputs.Set, error) {
 		set, err := r.open(ctx, d.path(file), "", nil)

@@ -11,73 +11,65 @@ import (
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
+// featuring is a call of attach features.
+type featuring struct {
+	table
+	place
+	reading
+	path, x, y, out string
+	task            string // of the model, once it is known
+}
+
 func featuresCommand() *cli.Command {
-	flags := []cli.Flag{
-		&cli.StringFlag{Name: "x", Usage: "`INPUTS`: rows to run the model on: .npy, .npz (x or images), .csv, a folder of images"},
-		&cli.StringFlag{Name: "y", Usage: "`FILE`: their labels or targets, where --x does not hold them"},
-		&cli.StringFlag{Name: "o", Usage: "`FILE`: .npz to write"},
-	}
-	return &cli.Command{
+	f := &featuring{}
+	f.table = join(table{
+		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to run the model on: " + inputKinds},
+		{name: "y", to: &f.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{f.targeted()}},
+		{name: "o", to: &f.out, needed: true, file: resultFile, must: ends(".npz"), usage: "FILE: .npz to write"},
+	}, f.rowOptions(&f.table), f.modelOptions(), f.layersOption(), f.batchOption(batchStandard), f.runtimeOptions())
+	f.table.of("labels").unless(f.pickless(f.regression))
+	return f.command(cli.Command{
 		Name:      "features",
 		Usage:     "write the features and logits of inputs, to go on from without the model",
 		UsageText: "attach features MODEL.onnx --x INPUTS -o FEATURES.npz",
 		Description: "The file holds `features` n×h, `logits` n×c, of earlier layers `layer_0` n×h0 and so on and, where they are known, `labels` n (of a regressor, " +
 			"`targets` n×t). `attach fit` and `attach compare` take it without the model.",
-		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{layersFlag(), batchFlag()}, runtimeFlags()),
-		Action: features,
-	}
+	}, argument{name: "MODEL.onnx", to: &f.path}, f.run)
 }
 
-func features(c *cli.Context) error {
-	args, err := positional(c, "MODEL.onnx")
-	if err != nil {
+func (f *featuring) regression() bool { return f.task == string(attach.Regression) }
+
+func (f *featuring) run(c *cli.Context) error {
+	if err := f.begin(c.App.ErrWriter); err != nil {
 		return err
 	}
-	if err := required(c, "x", "o"); err != nil {
-		return err
-	}
-	if err := distinct(c, "x", "y", "preprocess"); err != nil {
-		return err
-	}
-	if err := checkExtension("o", c.String("o"), ".npz"); err != nil {
-		return err
-	}
-	o, err := featurizeOptions(c)
-	if err != nil {
-		return err
-	}
-	r, err := newReading(c)
-	if err != nil {
-		return err
-	}
-	out, err := atomicfile.Create(c.Context, c.String("o"))
+	out, err := atomicfile.Create(c.Context, f.out)
 	if err != nil {
 		return err
 	}
 	defer out.Abort()
-	model, err := featurize.Open(c.Context, args[0], o)
+	model, err := featurize.Open(c.Context, f.path, f.settled(c))
 	if err != nil {
 		return err
 	}
 	defer model.Close()
-	if model.Info().Task == string(attach.Regression) {
-		if err := refuseLabels(c); err != nil {
-			return err
-		}
-	}
-	r.fitTo(model)
-	if err := r.checkClasses(); err != nil {
+	f.task = model.Info().Task
+	f.fitTo(model)
+	if err := f.check(); err != nil {
 		return err
 	}
-	set, err := r.open(c.Context, c.String("x"), c.String("y"), r.classes)
+	if err := f.checkClasses(); err != nil {
+		return err
+	}
+	set, err := f.open(c.Context, f.x, f.y, f.classes)
 	if err != nil {
 		return err
 	}
-	b, err := r.features(c.Context, model, c.String("x"), set)
+	b, err := f.features(c.Context, model, f.x, set)
 	if err != nil {
 		return err
 	}
-	if model.Info().Task == string(attach.Regression) {
+	if f.regression() {
 		b.Labels = nil
 	}
 	arrays := inputs.FeatureArrays(b)

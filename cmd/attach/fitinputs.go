@@ -15,31 +15,28 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// modelInputs runs the model on the rows to fit and to calibrate on.
-func modelInputs(c *cli.Context, r *reading, in *attach.Inputs, path string, model *featurize.Model) error {
-	info := model.Info()
-	in.Base = baseOf(path, model, attach.Task(info.Task))
-	if t := c.String("task"); t != "" {
-		in.Base.Task = attach.Task(t)
-	}
+// readModel runs the model on the rows to fit and to calibrate on.
+func (f *fitting) readModel(c *cli.Context, model *featurize.Model) error {
+	in, info := &f.in, model.Info()
+	in.Base = baseOf(f.path, model, cmp.Or(in.Base.Task, attach.Task(info.Task)))
 	if in.Base.Task != attach.Classification && in.Base.Task != attach.Regression {
 		return errors.New("whether the model classifies or regresses cannot be told from its graph; say --task classification or --task regression")
 	}
-	if err := refuseForTask(c, in); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	in.Base.Sigmoid = in.Base.Task == attach.Classification && info.Normaliser == "Sigmoid" && info.OutputsWidth > 1
-	r.fitTo(model)
-	if err := r.checkClasses(); err != nil {
+	f.fitTo(model)
+	if err := f.checkClasses(); err != nil {
 		return err
 	}
 	if in.SkipQuantiles {
-		r.options.Outputs = 0
+		f.options.Outputs = 0
 	}
-	in.Last, in.Network, in.InputScale = model.Last(), model.Network(), r.options.InputScale()
-	in.Preprocess, in.Layout = r.raw, string(r.options.Layout)
-	read := func(x, y, flag string) (rowsOf, error) {
-		set, err := r.open(c.Context, x, y, r.classes)
+	in.Last, in.Network, in.InputScale = model.Last(), model.Network(), f.options.InputScale()
+	in.Preprocess, in.Layout = f.raw, string(f.options.Layout)
+	err := f.readBoth(func(x, y, flag string) (rowsOf, error) {
+		set, err := f.open(c.Context, x, y, f.classes)
 		if err != nil {
 			return rowsOf{}, err
 		}
@@ -52,17 +49,16 @@ func modelInputs(c *cli.Context, r *reading, in *attach.Inputs, path string, mod
 		if err != nil {
 			return rowsOf{}, err
 		}
-		b, err := r.features(c.Context, model, x, set)
+		b, err := f.features(c.Context, model, x, set)
 		if in.Base.Task == attach.Regression {
 			b.Labels = nil
 		}
 		if in.Base.Classes == nil {
-			in.Base.Classes = classNames(set, r.classes)
+			in.Base.Classes = classNames(set, f.classes)
 		}
 		return rowsOf{b, targets, set.Groups()}, err
-	}
-	err := readBoth(c, in, read)
-	in.Base.Columns = r.columns
+	})
+	in.Base.Columns = f.columns
 	return err
 }
 
@@ -98,13 +94,14 @@ type rowsOf struct {
 // readBoth reads the rows to fit on and, where they are given, those to
 // calibrate on. read is told the file of the rows, that of their targets and
 // the flag that names the latter.
-func readBoth(c *cli.Context, in *attach.Inputs, read func(x, y, flag string) (rowsOf, error)) error {
-	rows, err := read(c.String("x"), c.String("y"), "--y")
+func (f *fitting) readBoth(read func(x, y, flag string) (rowsOf, error)) error {
+	in := &f.in
+	rows, err := read(f.x, f.y, "--y")
 	in.Batch, in.Targets, in.Groups = rows.batch, rows.targets, rows.groups
-	if err != nil || c.String("cal") == "" {
+	if err != nil || f.cal == "" {
 		return err
 	}
-	rows, err = read(c.String("cal"), c.String("cal-y"), "--cal-y")
+	rows, err = read(f.cal, f.calY, "--cal-y")
 	in.Cal, in.CalTargets, in.CalGroups = rows.batch, rows.targets, rows.groups
 	return err
 }
@@ -134,70 +131,62 @@ func checkLabels(x, y string, labels []int, targets blas32.General, classes int)
 	return nil
 }
 
-// featureInputs reads precomputed features.
-func featureInputs(c *cli.Context, in *attach.Inputs) error {
-	in.Base.Task = attach.Task(c.String("task"))
-	if in.Base.Task == "" {
-		return usagef("attach fit without MODEL.onnx needs --task classification or --task regression")
-	}
-	if err := refuseForTask(c, in); err != nil {
-		return err
-	}
+// readFeatures reads precomputed features.
+func (f *fitting) readFeatures(c *cli.Context) error {
 	var err error
-	if in.Last, err = loadWeights(c); err != nil {
+	if f.in.Last, err = loadWeights(f.weights); err != nil {
 		return err
 	}
-	return readBoth(c, in, func(x, y, flag string) (rowsOf, error) {
-		rows, err := featureRows(c, in, x, y, flag)
+	return f.readBoth(func(x, y, flag string) (rowsOf, error) {
+		rows, err := f.featureRows(c, x, y, flag)
 		if err != nil {
 			return rows, err
 		}
-		rows.groups, err = featureGroups(c, x, rows.batch.Len())
+		rows.groups, err = featureGroups(x, f.options.Groups, rows.batch.Len())
 		return rows, err
 	})
 }
 
-// featureGroups reads the groups of precomputed rows, where they are asked for.
-func featureGroups(c *cli.Context, x string, rows int) ([]string, error) {
-	name := c.String("groups")
+// featureGroups reads the groups of precomputed rows, where they have a name.
+func featureGroups(x, name string, rows int) ([]string, error) {
 	if name == "" {
 		return nil, nil
 	}
 	return inputs.OpenGroups(x, name, rows)
 }
 
-func featureRows(c *cli.Context, in *attach.Inputs, x, y, flag string) (rowsOf, error) {
-	var rows rowsOf
+func (f *fitting) featureRows(c *cli.Context, x, y, flag string) (rowsOf, error) {
+	in := &f.in
 	var wants []inputs.Widths
 	if in.Batch.Len() > 0 {
-		wants = append(wants, widthsOf(c.String("x"), in.Batch))
+		wants = append(wants, widthsOf(f.x, in.Batch))
 	}
-	b, err := openLayerFeatures(c, x, in.Last, wants...)
+	b, err := openLayerFeatures(c.App.ErrWriter, x, f.weights, in.Last, wants...)
 	if err != nil {
-		return rows, err
+		return rowsOf{}, err
 	}
 	noteFeatures(x, c.App.ErrWriter)
+	regression := in.Base.Task == attach.Regression
 	var t inputs.Targets
-	if y != "" || in.Base.Task == attach.Regression && holdsAny(x, "y", "targets") {
+	if y != "" || regression && holdsAny(x, "y", "targets") {
 		outputs := b.Logits.Cols
 		if in.SkipQuantiles {
 			outputs = 0
 		}
 		if t, err = inputs.OpenTargets(c.Context, cmp.Or(y, x), b.Len(), outputs); err != nil {
-			return rows, err
+			return rowsOf{}, err
 		}
 	}
-	switch {
-	case in.Base.Task == attach.Regression:
+	if regression {
 		b.Labels = nil
 		err = checkTargets(x, y, flag, t.Values, b.Logits.Cols, in.SkipQuantiles)
-	case y != "":
+		return rowsOf{batch: b, targets: t.Values}, err
+	}
+	if y != "" {
 		b.Labels = t.Labels
-		fallthrough
-	default:
-		if b.HasLogits() {
-			err = checkLabels(x, y, b.Labels, t.Values, b.Logits.Cols)
-		}
+	}
+	if y != "" || b.HasLogits() {
+		err = checkLabels(x, y, b.Labels, t.Values, b.Logits.Cols)
 	}
 	return rowsOf{batch: b, targets: t.Values}, err
 }

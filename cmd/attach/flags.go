@@ -1,96 +1,115 @@
 package main
 
 import (
+	"io"
 	"log/slog"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/heads/fit"
+	"github.com/attach-uncertainty/attach/internal/ort"
 )
 
 // Heads that help shows flags under which several commands share.
 const (
-	categoryRows    = "How rows are read"
-	categoryModel   = "How the model is read"
-	categoryRuntime = "Where it runs"
+	underRows    = "How rows are read"
+	underModel   = "How the model is read"
+	underRuntime = "Where it runs"
 )
 
-// runtimeFlags choose the runtime library and where models run.
-func runtimeFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "ort-lib", Category: categoryRuntime, Usage: "`FILE`: libonnxruntime to use, instead of $ORT_LIB, the one in the user cache, the system's or installing it"},
-		&cli.StringFlag{Name: "provider", Category: categoryRuntime, Value: "auto", Usage: "`NAME`: where models run: cpu, cuda, or auto for CUDA where it can be had"},
-		&cli.IntFlag{Name: "device", Category: categoryRuntime, Usage: "`N`: number of the CUDA device, from 0"},
-		&cli.IntFlag{Name: "threads", Category: categoryRuntime, Usage: "`N`: threads of the runtime; without it, one per core"},
-		&cli.BoolFlag{Name: "verbose", Category: categoryRuntime, Aliases: []string{"v"}, Usage: "say on stderr what is being done"},
+// inputKinds is what rows may come as.
+const inputKinds = ".npy, .npz (x or images), .csv, a folder of images"
+
+// place is where models run, and how they are read.
+type place struct {
+	featurize.Options
+	verbose bool
+}
+
+func verboseOption(to *bool) *option {
+	return &option{name: "verbose", to: to, usage: "say on stderr what is being done"}
+}
+
+func (p *place) runtimeOptions() table {
+	p.Provider = "auto"
+	return table{
+		{name: "ort-lib", to: &p.Library, usage: "FILE: libonnxruntime to use, instead of $ORT_LIB, the one in the user cache, the system's or installing it"},
+		{name: "provider", to: &p.Provider, must: oneOf("auto", "cpu", "cuda"), usage: "NAME: where models run: cpu, cuda, or auto for CUDA where it can be had"},
+		{name: "device", to: &p.Device, must: atLeast(0), usage: "N: number of the CUDA device, from 0",
+			never: []never{idle("with --provider cpu", func() bool { return p.Provider == "cpu" })}},
+		{name: "threads", to: &p.Threads, must: atLeast(0), usage: "N: threads of the runtime; without it, one per core"},
+		verboseOption(&p.verbose),
+	}.under(underRuntime)
+}
+
+// modelOptions say how a model is read.
+func (p *place) modelOptions() table {
+	return table{
+		{name: "feature", to: &p.Feature, usage: "TENSOR: what to take as the features, instead of the input of the last linear layer"},
+		{name: "output", to: &p.Output, usage: "NAME: output to use, where the model has several"},
+	}.under(underModel)
+}
+
+// layersOption is refused where layers that nothing looks at would be read; 0
+// asks for what is done anyway.
+func (p *place) layersOption(unused ...never) table {
+	p.EarlierLayers = featurize.DefaultEarlierLayers
+	o := &option{name: "layers", to: &p.EarlierLayers, must: atLeast(0), head: underModel,
+		usage: "N: how many layers before the features to read too, evenly spread, for detectors that look at them; 0 for none"}
+	for _, n := range unused {
+		o.never = append(o.never, never{func() bool { return p.EarlierLayers != 0 && n.when() }, n.says})
 	}
+	return table{o}
 }
 
-// modelFlags say how a model is read.
-func modelFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "feature", Category: categoryModel, Usage: "`TENSOR`: what to take as the features, instead of the input of the last linear layer"},
-		&cli.StringFlag{Name: "output", Category: categoryModel, Usage: "`NAME`: output to use, where the model has several"},
+func (p *place) batchOption(standard string) table {
+	return table{{name: "batch", to: &p.Batch, must: atLeast(1), head: underModel,
+		usage: "N: rows per run of the model, where the model leaves it open; without it " + standard}}
+}
+
+const batchStandard = "64, or as many as 64 MiB hold"
+
+// settled are the options with the log that --verbose asks for.
+func (p *place) settled(c *cli.Context) featurize.Options {
+	p.Log = logger(c.App.ErrWriter, p.verbose)
+	return p.Options
+}
+
+// products runs large matrix products of the whole process in the runtime that
+// models run in, until stop is called.
+func (p *place) products(c *cli.Context) (stop func(), err error) {
+	o := p.settled(c)
+	r, err := ort.Open(c.Context, ort.Options{Library: o.Library, Provider: o.Provider, Device: o.Device, Threads: o.Threads, Log: o.Log})
+	if err != nil {
+		return nil, err
 	}
+	lib := r.Library()
+	o.Log.Debug("runtime library", "path", lib.Path, "version", lib.Version, "from", lib.Source, "provider", r.Provider())
+	return r.UseBLAS(), nil
 }
 
-func layersFlag() cli.Flag {
-	return &cli.IntFlag{Name: "layers", Category: categoryModel, Usage: "`N`: how many layers before the features to read too, evenly spread, for detectors that look at them; 0 for none", Value: featurize.DefaultEarlierLayers}
-}
-
-// refuseLayers refuses --layers but for 0, which asks for what is done anyway.
-func refuseLayers(c *cli.Context, why string) error {
-	if c.Int("layers") == 0 {
-		return nil
+// engine is what trains heads, in the runtime that models run in; products are
+// run there too until stop is called.
+func (p *place) engine(c *cli.Context) (e *fit.Engine, stop func(), err error) {
+	free, err := p.products(c)
+	if err != nil {
+		return nil, nil, err
 	}
-	return refuse(c, why, "layers")
-}
-
-// refuseLabels refuses --labels where labels are good for nothing but --classes.
-func refuseLabels(c *cli.Context) error {
-	if c.String("classes") != "" {
-		return nil
+	e, err = fit.New(c.Context, fit.Options{Library: p.Library, Provider: p.Provider, Device: p.Device, Threads: p.Threads, Log: p.Log})
+	if err != nil {
+		free()
+		return nil, nil, err
 	}
-	return refuse(c, "here without --classes, which picks rows by them", "labels")
+	return e, func() { e.Close(); free() }, nil
 }
 
-func batchFlag() cli.Flag {
-	return &cli.IntFlag{Name: "batch", Category: categoryModel, Usage: "`N`: rows per run of the model, where the model leaves it open; without it 64, or as many as 64 MiB hold"}
-}
-
-// inputFlags say how inputs are read.
-func inputFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "preprocess", Category: categoryRows, Usage: "`FILE`: how images are prepared, in the keys of Hugging Face's preprocessor_config.json"},
-		&cli.StringFlag{Name: "target", Category: categoryRows, Usage: "`COLUMN`: the column of a table that is the target, by its name in the header, or last"},
-		&cli.StringFlag{Name: "classes", Category: categoryRows, Usage: "`A,B,…`: keep the rows with these labels alone; output i of the model is the i-th of them"},
-		&cli.BoolFlag{Name: "labels", Category: categoryRows, Usage: "take the sub-folder that an image lies in as its label, numbered in sorted order"},
-		&cli.BoolFlag{Name: "skip-bad", Category: categoryRows, Usage: "leave out images that cannot be read, and count them"},
-		&cli.IntFlag{Name: "max-rows", Category: categoryRows, Usage: "`N`: take the first N rows of each set alone"},
-	}
-}
-
-// groupsFlag says which group rows are of.
-func groupsFlag(what string) cli.Flag {
-	return &cli.StringFlag{Name: "groups", Usage: "`NAME`: the column of a table, of any text, or the array of an .npz file, of whole numbers, that says each row's group" + what}
-}
-
-// rowFlags are the names of inputFlags and modelFlags, which say how a model
-// reads rows.
-func rowFlags() []string {
-	var names []string
-	for _, f := range concat(inputFlags(), modelFlags(), []cli.Flag{layersFlag(), batchFlag()}) {
-		names = append(names, f.Names()...)
-	}
-	return names
-}
-
-func logger(c *cli.Context) *slog.Logger {
+func logger(w io.Writer, verbose bool) *slog.Logger {
 	level := slog.LevelInfo
-	if c.Bool("verbose") {
+	if verbose {
 		level = slog.LevelDebug
 	}
-	return slog.New(slog.NewTextHandler(c.App.ErrWriter, &slog.HandlerOptions{
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{
 		Level: level,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
@@ -101,52 +120,8 @@ func logger(c *cli.Context) *slog.Logger {
 	}))
 }
 
-func checkRuntimeFlags(c *cli.Context) error {
-	switch p := c.String("provider"); p {
-	case "auto", "cpu", "cuda":
-	default:
-		return usagef("--provider is %q; it must be auto, cpu or cuda", p)
-	}
-	if c.Int("threads") < 0 {
-		return usagef("--threads is %d; it must not be negative", c.Int("threads"))
-	}
-	if c.Int("device") < 0 {
-		return usagef("--device is %d; it must not be negative", c.Int("device"))
-	}
-	if c.String("provider") == "cpu" {
-		return refuse(c, "with --provider cpu", "device")
-	}
-	return nil
-}
-
-func featurizeOptions(c *cli.Context) (featurize.Options, error) {
-	if err := checkRuntimeFlags(c); err != nil {
-		return featurize.Options{}, err
-	}
-	if c.IsSet("batch") && c.Int("batch") < 1 {
-		return featurize.Options{}, usagef("--batch is %d; it must be at least 1", c.Int("batch"))
-	}
-	if c.Int("layers") < 0 {
-		return featurize.Options{}, usagef("--layers is %d; it must not be negative", c.Int("layers"))
-	}
-	return featurize.Options{
-		Library:  c.String("ort-lib"),
-		Provider: c.String("provider"),
-		Device:   c.Int("device"),
-		Threads:  c.Int("threads"),
-		Log:      logger(c),
-		Feature:  c.String("feature"),
-		Output:   c.String("output"),
-		Batch:    c.Int("batch"),
-
-		EarlierLayers: c.Int("layers"),
-	}, nil
-}
-
-func concat(groups ...[]cli.Flag) []cli.Flag {
-	var all []cli.Flag
-	for _, g := range groups {
-		all = append(all, g...)
-	}
-	return all
+// weightsOption names the last layer of precomputed features.
+func weightsOption(to *string, what string, unused ...never) table {
+	return table{{name: "weights", to: to, file: otherFile, never: unused,
+		usage: "FILE: .npz of the last layer's weight c×h and bias c, " + what + "; features that come without logits get them from it"}}
 }

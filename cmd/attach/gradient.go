@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -16,77 +17,59 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
+// differentiating is a call of attach gradient.
+type differentiating struct {
+	table
+	place
+	reading
+	path, x, wrt, out string
+	scalar            string
+	of                ood.Scalar
+}
+
 func gradientCommand() *cli.Command {
-	flags := []cli.Flag{
-		&cli.StringFlag{Name: "x", Usage: "`INPUTS`: rows to differentiate at: .npy, .npz (x or images), .csv, a folder of images"},
-		&cli.StringFlag{Name: "of", Value: "logsoftmax", Usage: "`SCALAR`: what to differentiate: logsoftmax of the predicted class, sum of the outputs, " +
-			"logit:K for output K from 0, top2 for the difference of the two largest"},
-		&cli.Float64Flag{Name: "temperature", Value: 1, Usage: "`T`: what divides the logits before the softmax"},
-		&cli.StringFlag{Name: "wrt", Usage: "`TENSOR`: what to differentiate with respect to, instead of the input"},
-		&cli.StringFlag{Name: "o", Usage: "`FILE`: .npz to write"},
-	}
-	batch := &cli.IntFlag{Name: "batch", Category: categoryModel, Usage: "`N`: rows per run of the model, where the model leaves it open; without it, as many as 8 images of 224×224 weigh"}
-	return &cli.Command{
+	g := &differentiating{scalar: "logsoftmax", of: ood.Scalar{Kind: ood.LogSoftmaxTop, Temperature: 1}}
+	g.table = join(table{
+		{name: "x", to: &g.x, needed: true, file: rowFile, usage: "INPUTS: rows to differentiate at: " + inputKinds},
+		{name: "of", to: g.setScalar, usage: "SCALAR: what to differentiate: logsoftmax of the predicted class, sum of the outputs, " +
+			"logit:K for output K from 0, top2 for the difference of the two largest (default: logsoftmax)"},
+		{name: "temperature", to: &g.of.Temperature, must: positive, usage: "T: what divides the logits before the softmax",
+			never: []never{{func() bool { return g.of.Kind != ood.LogSoftmaxTop }, "belongs to --of logsoftmax"}}},
+		{name: "wrt", to: &g.wrt, usage: "TENSOR: what to differentiate with respect to, instead of the input"},
+		{name: "o", to: &g.out, needed: true, file: resultFile, must: ends(".npz"), usage: "FILE: .npz to write"},
+	}, g.rowOptions(&g.table), g.modelOptions(), g.batchOption("as many as 8 images of 224×224 weigh"), g.runtimeOptions())
+	g.table.of("labels").unless(g.pickless(func() bool { return true }))
+	return g.command(cli.Command{
 		Name:      "gradient",
 		Usage:     "differentiate a model's outputs with respect to its inputs",
 		UsageText: "attach gradient MODEL.onnx --x INPUTS --of SCALAR -o GRADIENTS.npz",
 		Description: "The file holds `gradient`, n rows in the shape of the input (of the tensor that --wrt names), and `logits` n×c. " +
-			"Outputs are taken before any softmax.\n\n" +
-			"The gradient of a network with ReLUs jumps where the input of a unit is 0. A unit whose input is 0 up to rounding is on or off by " +
-			"chance in float32, whichever program computes it, and one such unit can change the gradient by a thousandth and more.",
-		Flags:  concat(flags, inputFlags(), modelFlags(), []cli.Flag{batch}, runtimeFlags()),
-		Action: gradient,
-	}
+			"Outputs are taken before any softmax.",
+	}, argument{name: "MODEL.onnx", to: &g.path}, g.run)
 }
 
-func gradient(c *cli.Context) error {
-	args, err := positional(c, "MODEL.onnx")
-	if err != nil {
+func (g *differentiating) run(c *cli.Context) error {
+	if err := g.begin(c.App.ErrWriter); err != nil {
 		return err
 	}
-	if err := required(c, "x", "o"); err != nil {
-		return err
-	}
-	if err := distinct(c, "x", "preprocess"); err != nil {
-		return err
-	}
-	if err := checkExtension("o", c.String("o"), ".npz"); err != nil {
-		return err
-	}
-	of, err := parseScalar(c)
-	if err != nil {
-		return err
-	}
-	o, err := featurizeOptions(c)
-	if err != nil {
-		return err
-	}
-	if err := refuseLabels(c); err != nil {
-		return err
-	}
-	r, err := newReading(c)
-	if err != nil {
-		return err
-	}
-	r.options.SkipTargets = len(r.classes) == 0
-	out, err := atomicfile.Create(c.Context, c.String("o"))
+	g.options.SkipTargets = len(g.classes) == 0
+	out, err := atomicfile.Create(c.Context, g.out)
 	if err != nil {
 		return err
 	}
 	defer out.Abort()
-	model, err := featurize.Open(c.Context, args[0], o)
+	model, err := featurize.Open(c.Context, g.path, g.settled(c))
 	if err != nil {
 		return err
 	}
 	defer model.Close()
-	r.fitTo(model)
-	set, err := r.open(c.Context, c.String("x"), "", r.classes)
+	g.fitTo(model)
+	set, err := g.open(c.Context, g.x, "", g.classes)
 	if err != nil {
 		return err
 	}
 	z := npy.NewNPZWriter(out)
-	options := featurize.GradientOptions{Of: of, Tensor: c.String("wrt"), Batch: c.Int("batch")}
-	if err := r.writeGradient(c, z, model, set, options); err != nil {
+	if err := g.write(c.Context, z, model, set); err != nil {
 		return err
 	}
 	if err := z.Close(); err != nil {
@@ -95,23 +78,24 @@ func gradient(c *cli.Context) error {
 	return out.Commit()
 }
 
-// writeGradient writes the gradients as they come, and the logits behind them.
-func (r *reading) writeGradient(c *cli.Context, z *npy.NPZWriter, model *featurize.Model, set *inputs.Set, o featurize.GradientOptions) error {
+// write writes the gradients as they come, and the logits behind them.
+func (g *differentiating) write(ctx context.Context, z *npy.NPZWriter, model *featurize.Model, set *inputs.Set) error {
+	o := featurize.GradientOptions{Of: g.of, Tensor: g.wrt, Batch: g.Batch}
 	// Without rows, what is wrong is the model or a flag.
 	none := func(func(featurize.Rows, error) bool) {}
-	for _, err := range model.Gradients(c.Context, none, o) {
+	for _, err := range model.Gradients(ctx, none, o) {
 		if err != nil {
-			return gradientError(c, c.Args().First(), err)
+			return g.explain(g.path, err)
 		}
 	}
-	p := newProgress(r.stderr, c.String("x"))
+	p := newProgress(g.stderr, g.x)
 	defer p.end()
 	var logits rows.Array
 	var all []float32
 	var write func([]float32) error
-	for b, err := range model.Gradients(c.Context, modelRows(c.Context, set), o) {
+	for b, err := range model.Gradients(ctx, modelRows(ctx, set), o) {
 		if err != nil {
-			return gradientError(c, c.String("x"), err)
+			return g.explain(g.x, err)
 		}
 		if write == nil {
 			if write, err = z.Float32s("gradient", append([]int{set.Len()}, b.Shape[1:]...)); err != nil {
@@ -127,52 +111,42 @@ func (r *reading) writeGradient(c *cli.Context, z *npy.NPZWriter, model *featuri
 		p.set(logits.Shape[0], set.Len())
 	}
 	if write == nil || logits.Shape[0] != set.Len() {
-		return fmt.Errorf("%s: %d rows came where %d were announced", c.String("x"), logits.Shape[0], set.Len())
+		return fmt.Errorf("%s: %d rows came where %d were announced", g.x, logits.Shape[0], set.Len())
 	}
 	logits.Data = all
 	return z.Array("logits", logits)
 }
 
-// gradientError says which flag asks for what the model does not have, or else
+// explain says which flag asks for what the model does not have, or else
 // in which file an error was found.
-func gradientError(c *cli.Context, path string, err error) error {
+func (g *differentiating) explain(path string, err error) error {
 	var scalar *featurize.ScalarError
 	var tensor *featurize.TensorError
 	switch {
 	case errors.As(err, &scalar):
-		return usagef("--of is %q: %s", c.String("of"), scalar.Reason)
-	case errors.As(err, &tensor) && c.IsSet("wrt"):
-		return usagef("--wrt is %q: %s; name a tensor of the model that is made from its input", c.String("wrt"), tensor.Reason)
+		return usagef("--of is %q: %s", g.scalar, scalar.Reason)
+	case errors.As(err, &tensor) && g.wrt != "":
+		return usagef("--wrt is %q: %s; name a tensor of the model that is made from its input", g.wrt, tensor.Reason)
 	}
 	return inFile(path, err)
 }
 
-// parseScalar reads --of and --temperature.
-func parseScalar(c *cli.Context) (ood.Scalar, error) {
-	s := ood.Scalar{Temperature: c.Float64("temperature")}
-	if !(s.Temperature > 0) || s.Temperature-s.Temperature != 0 {
-		return s, usagef("--temperature is %v; it must be a positive number", s.Temperature)
-	}
-	of := c.String("of")
+// setScalar reads --of.
+func (g *differentiating) setScalar(of string) error {
+	g.scalar = of
+	kinds := map[string]ood.ScalarKind{"logsoftmax": ood.LogSoftmaxTop, "sum": ood.Sum, "top2": ood.TopTwo, "logit": ood.Logit}
 	name, index, indexed := strings.Cut(of, ":")
-	switch {
-	case of == "logsoftmax":
-		s.Kind = ood.LogSoftmaxTop
-	case of == "sum":
-		s.Kind = ood.Sum
-	case of == "top2":
-		s.Kind = ood.TopTwo
-	case name == "logit" && indexed:
-		var err error
-		s.Kind = ood.Logit
-		if s.Index, err = strconv.Atoi(index); err != nil || s.Index < 0 {
-			return s, usagef("--of is %q; the output is a number from 0, as in logit:3", of)
-		}
-	default:
-		return s, usagef("--of is %q; it must be logsoftmax, sum, logit:K or top2", of)
+	kind, known := kinds[name]
+	if !known || indexed != (kind == ood.Logit) {
+		return fmt.Errorf("--of is %q; it must be logsoftmax, sum, logit:K or top2", of)
 	}
-	if c.IsSet("temperature") && s.Kind != ood.LogSoftmaxTop {
-		return s, usagef("--temperature belongs to --of logsoftmax")
+	g.of.Kind = kind
+	if !indexed {
+		return nil
 	}
-	return s, nil
+	var err error
+	if g.of.Index, err = strconv.Atoi(index); err != nil || g.of.Index < 0 {
+		return fmt.Errorf("--of is %q; the output is a number from 0, as in logit:3", of)
+	}
+	return nil
 }

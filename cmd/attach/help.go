@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -95,16 +94,16 @@ func commandHelp(b *strings.Builder, name string, c *cli.Command) {
 // flagList prints flags, those that commands share after the command's own and
 // each kind of them under its own head.
 func flagList(b *strings.Builder, flags []cli.Flag) {
-	for _, category := range []string{"", categoryRows, categoryModel, categoryRuntime} {
+	for _, under := range []string{"", underRows, underModel, underRuntime} {
 		var heads, texts []string
 		for _, f := range flags {
-			if of, ok := f.(cli.CategorizableFlag); ok && of.GetCategory() == category {
-				head, text := describeFlag(f)
+			if o := f.(*option); o.head == under {
+				head, text := o.describe()
 				heads, texts = append(heads, head), append(texts, text)
 			}
 		}
 		if len(heads) > 0 {
-			fmt.Fprintf(b, "\n%s:\n", cmp.Or(category, "Flags"))
+			fmt.Fprintf(b, "\n%s:\n", cmp.Or(under, "Flags"))
 			definitions(b, heads, texts)
 		}
 	}
@@ -118,38 +117,21 @@ func commandList(b *strings.Builder, commands []*cli.Command) {
 	definitions(b, heads, texts)
 }
 
-// describeFlag returns a flag as it is typed, and what it does. What is in
-// backquotes in its usage stands for its value; where the usage begins with it,
-// it is not said twice.
-func describeFlag(f cli.Flag) (head, text string) {
-	var names []string
-	for _, name := range f.Names() {
-		names = append(names, dashed(name))
+// describe returns a flag as it is typed, and what it does. Its usage begins
+// with what stands for its value.
+func (o *option) describe() (head, text string) {
+	head, text = dashed(o.name), o.usage
+	if o.name == "verbose" {
+		head = "-v, " + head
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return len(a) - len(b) })
-	head = strings.Join(names, ", ")
-	doc, ok := f.(cli.DocGenerationFlag)
-	if !ok {
-		return head, ""
+	if o.IsBoolFlag() {
+		return head, text
 	}
-	text = doc.GetUsage()
-	if doc.TakesValue() {
-		value := "VALUE"
-		if before, rest, found := strings.Cut(text, "`"); found {
-			var after string
-			value, after, _ = strings.Cut(rest, "`")
-			if text = before + value + after; before == "" {
-				text = strings.TrimPrefix(after, ": ")
-			}
-		}
-		head += " " + value
-	}
-	switch standard := strings.Trim(doc.GetDefaultText(), `"`); standard {
-	case "", "0", "false":
-	default:
+	value, text, _ := strings.Cut(o.usage, ": ")
+	if standard := o.String(); standard != "" && standard != "0" {
 		text += fmt.Sprintf(" (default: %s)", standard)
 	}
-	return head, text
+	return head + " " + value, text
 }
 
 // dashed is a flag's name as the documentation writes it.

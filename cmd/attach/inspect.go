@@ -14,51 +14,56 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
+// inspecting is a call of attach inspect.
+type inspecting struct {
+	table
+	place
+	path string
+	json bool
+}
+
 func inspectCommand() *cli.Command {
-	return &cli.Command{
+	v := &inspecting{}
+	bundle := idle("for M.attach, which is shown without a model", func() bool { return isBundle(v.path) })
+	v.table = join(table{{name: "json", to: &v.json, usage: "print JSON"}}, v.modelOptions(), v.layersOption(), v.runtimeOptions())
+	v.table.of("feature", "output", "layers", "ort-lib", "provider", "device", "threads").unless(bundle)
+	return v.command(cli.Command{
 		Name:      "inspect",
 		Usage:     "show what a model takes and gives, and which tensor serves as its features; or what M.attach holds",
 		UsageText: "attach inspect MODEL.onnx [--json]\nattach inspect M.attach [--json]",
-		Description: "Shows what goes in and out, what the model seems to be trained for, the tensor that is taken as its " +
-			"features, whether its outputs are a linear function of them, the earlier layers that are read beside them, and the methods that work on it.\n\n" +
-			"Of M.attach, shows which model it was fitted for and what was read of it, the methods and their parameters, the rows fitted and calibrated on, and what these promise. " +
-			"`least p-value` is 1/(n+1) with n calibration rows: nothing is flagged at an alpha below it. This needs neither the model nor the runtime.",
-		Flags: concat([]cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}}, modelFlags(), []cli.Flag{layersFlag()}, runtimeFlags()),
-		Action: func(c *cli.Context) error {
-			args, err := positional(c, "MODEL.onnx")
-			if err != nil {
-				return err
-			}
-			if isBundle(args[0]) {
-				return inspectBundle(c, args[0])
-			}
-			o, err := featurizeOptions(c)
-			if err != nil {
-				return err
-			}
-			if c.Bool("json") {
-				info, err := featurize.Inspect(c.Context, args[0], o)
-				if err != nil {
-					return err
-				}
-				return writeJSON(c.App.Writer, info)
-			}
-			model, err := featurize.Open(c.Context, args[0], o)
-			var none *featurize.NoLinearLayerError
-			if errors.As(err, &none) {
-				return printInfo(c.App.Writer, none.Info, c.IsSet("feature"), nil)
-			}
-			if err != nil {
-				return err
-			}
-			defer model.Close()
-			gradient := differentiable(c.Context, model)
-			if err := c.Context.Err(); err != nil {
-				return err
-			}
-			return printInfo(c.App.Writer, model.Info(), c.IsSet("feature"), gradient)
-		},
+		Description: "Shows what goes in and out of a model, the tensor that is taken as its features, whether its outputs are a linear function of them, the " +
+			"earlier layers that are read beside them, and the methods that work on it.\n\n" +
+			"Of M.attach, shows what it was fitted for and with, and what it promises. This needs neither the model nor the runtime.",
+	}, argument{name: "MODEL.onnx", to: &v.path}, v.run)
+}
+
+func (v *inspecting) run(c *cli.Context) error {
+	w := c.App.Writer
+	if isBundle(v.path) {
+		return inspectBundle(w, v.path, v.json)
 	}
+	o := v.settled(c)
+	if v.json {
+		info, err := featurize.Inspect(c.Context, v.path, o)
+		if err != nil {
+			return err
+		}
+		return writeJSON(w, info)
+	}
+	model, err := featurize.Open(c.Context, v.path, o)
+	var none *featurize.NoLinearLayerError
+	if errors.As(err, &none) {
+		return printInfo(w, none.Info, o.Feature != "", nil)
+	}
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	gradient := differentiable(c.Context, model)
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	return printInfo(w, model.Info(), o.Feature != "", gradient)
 }
 
 // printInfo is told why the model cannot be differentiated, or nil.

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/ood"
@@ -65,19 +63,16 @@ func (m methodInfo) String() string {
 	return strings.TrimSpace(m.Method + " " + m.Params.String())
 }
 
-func inspectBundle(c *cli.Context, path string) error {
-	if err := refuse(c, "for M.attach, which is shown without a model", "feature", "output", "layers", "ort-lib", "provider", "device", "threads"); err != nil {
-		return err
-	}
+func inspectBundle(w io.Writer, path string, asJSON bool) error {
 	b, err := attach.Open(path)
 	if err != nil {
 		return err
 	}
 	info := describeBundle(b)
-	if c.Bool("json") {
-		return writeJSON(c.App.Writer, info)
+	if asJSON {
+		return writeJSON(w, info)
 	}
-	_, err = io.WriteString(c.App.Writer, info.text())
+	_, err = io.WriteString(w, info.text())
 	return err
 }
 

@@ -12,42 +12,48 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
+// listing is a call of attach methods.
+type listing struct {
+	table
+	intervals, json, markdown bool
+}
+
 func methodsCommand() *cli.Command {
-	return &cli.Command{
+	l := &listing{}
+	l.table = table{
+		{name: "intervals", to: &l.intervals, usage: "list what `attach fit --interval` takes"},
+		{name: "json", to: &l.json, usage: "print JSON"},
+		{name: "markdown", to: &l.markdown, usage: "print the Markdown table of docs/methods.md",
+			never: []never{idle("with --json", func() bool { return l.json }), idle("with --intervals", func() bool { return l.intervals })}},
+	}
+	return l.command(cli.Command{
 		Name:  "methods",
 		Usage: "list detectors, or --intervals, with their references and parameters",
-		Description: "Every method gives one score per input that grows with uncertainty. The grid is what " +
-			"`attach compare --sweep` runs, the paper's where the paper has one. --intervals lists what a regressor's " +
-			"quantile head can be instead, and the parameters of each.",
+		Description: "Every method gives one score per input that grows with uncertainty. The grid is what `attach compare --sweep` runs, the paper's where the " +
+			"paper has one. --intervals lists what a regressor's quantile head can be instead.",
 		UsageText: "attach methods [--json|--markdown]\nattach methods --intervals [--json]",
-		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "intervals", Usage: "list what `attach fit --interval` takes"},
-			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
-			&cli.BoolFlag{Name: "markdown", Usage: "print the Markdown table of docs/methods.md"},
-		},
-		Action: func(c *cli.Context) error {
-			if _, err := positional(c); err != nil {
-				return err
-			}
-			if c.Bool("json") {
-				if err := refuse(c, "with --json", "markdown"); err != nil {
-					return err
-				}
-			}
-			if c.Bool("intervals") {
-				return printIntervals(c)
-			}
-			switch {
-			case c.Bool("json"):
-				return writeJSON(c.App.Writer, detectors())
-			case c.Bool("markdown"):
-				_, err := io.WriteString(c.App.Writer, ood.Table(baselines.All))
-				return err
-			}
-			return printMethods(c.App.Writer, detectors(), "`attach fit --method NAME --param PARAMETER=VALUE` sets a parameter that a default or a grid names: "+
-				"--method bald --param dropout=0.2, for one, where --dropout is the quantile head's.")
-		},
+	}, argument{}, l.run)
+}
+
+func (l *listing) run(c *cli.Context) error {
+	w := c.App.Writer
+	switch {
+	case l.markdown:
+		_, err := io.WriteString(w, ood.Table(baselines.All))
+		return err
+	case l.intervals && l.json:
+		return writeJSON(w, intervalMethods())
+	case l.intervals:
+		methods := intervalMethods()
+		for i := range methods {
+			methods[i].Grid = nil // of hundreds of settings
+		}
+		return printMethods(w, methods, "`attach fit --interval NAME --interval-param PARAMETER=VALUE` sets a parameter that a default names.")
+	case l.json:
+		return writeJSON(w, detectors())
 	}
+	return printMethods(w, detectors(), "`attach fit --method NAME --param PARAMETER=VALUE` sets a parameter that a default or a grid names: "+
+		"--method bald --param dropout=0.2, for one, where --dropout is the quantile head's.")
 }
 
 // listed is what is printed of a detector or of a quantile method.
@@ -70,21 +76,6 @@ func detectors() []listed {
 		all = append(all, l)
 	}
 	return all
-}
-
-// printIntervals lists the quantile methods.
-func printIntervals(c *cli.Context) error {
-	if err := refuse(c, "with --intervals", "markdown"); err != nil {
-		return err
-	}
-	methods := intervalMethods()
-	if c.Bool("json") {
-		return writeJSON(c.App.Writer, methods)
-	}
-	for i := range methods {
-		methods[i].Grid = nil // of hundreds of settings
-	}
-	return printMethods(c.App.Writer, methods, "`attach fit --interval NAME --interval-param PARAMETER=VALUE` sets a parameter that a default names.")
 }
 
 // intervalMethods are the quantile methods that can be attached.

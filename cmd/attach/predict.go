@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"iter"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,215 +22,177 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
+// predicting is a call of attach predict.
+type predicting struct {
+	table
+	place
+	reading
+	path, x, out   string
+	model, weights string
+	asFeatures     bool
+	side           string
+	o              attach.PredictOptions
+	bundle         *attach.Bundle // nil until it is opened
+}
+
 func predictCommand() *cli.Command {
-	flags := []cli.Flag{
-		&cli.StringFlag{Name: "x", Usage: "`INPUTS`: rows to predict: .npy, .npz (x or images), .csv, a folder of images; with --features, what `attach features` writes"},
-		&cli.StringFlag{Name: "o", Usage: "`FILE`: .csv, .jsonl or .npz to write; - is CSV on standard output", Value: "-"},
-		&cli.StringFlag{Name: "model", Usage: "`MODEL.onnx`: the model that M.attach was fitted for, where it has moved since"},
-		&cli.BoolFlag{Name: "features", Usage: "take --x as features and logits, and do not run the model"},
-		weightsFlag("with --features or for heads that were fitted on features alone", ""),
-		&cli.Float64Flag{Name: "level", Usage: "`PROBABILITY`: how likely an interval is to cover the target, instead of what fit was given"},
-		&cli.StringFlag{Name: "quantiles", Usage: "`LEVELS`: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
-		&cli.StringFlag{Name: "side", Usage: "`WHICH`: both ends of intervals, or lower or upper: that one alone, missed as seldom as both together", Value: "both"},
-		&cli.BoolFlag{Name: "joint", Usage: "widen the intervals of several targets so that all of a row's are covered at once"},
-		&cli.BoolFlag{Name: "smoothed", Usage: "cover no more often than asked where targets or quantiles take few values: draw for each row whether its interval is closed, or open, with ends moved inwards to the next float32 number"},
-		&cli.IntFlag{Name: "samples", Usage: "`N`: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},
-		&cli.Uint64Flag{Name: "seed", Usage: "`N`: seed of --samples and --smoothed"},
-		groupsFlag(", for heads that were fitted with --groups"),
-		&cli.Float64Flag{Name: "alpha", Usage: "`SHARE`: share of in-domain inputs that may be flagged by mistake, instead of what fit was given"},
+	f := &predicting{out: "-", side: "both"}
+	known := func(is func(*attach.Bundle) bool) func() bool {
+		return func() bool { return f.bundle != nil && is(f.bundle) }
 	}
-	return &cli.Command{
+	noHead := idle("for heads without intervals, such as a classifier's", known(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
+	noDetector := idle("for heads without a detector", known(func(b *attach.Bundle) bool { return b.Detector == nil }))
+	ungrouped := idle("for heads that were fitted without it", known(func(b *attach.Bundle) bool { return b.Calibration.Groups == nil }))
+	runs := idle("where the model is run", known(func(b *attach.Bundle) bool { return b.Base.SHA256 != "" && !f.asFeatures }))
+	asFeatures := idle("with --features", func() bool { return f.asFeatures })
+	alone := idle("for heads that were fitted on features alone", known(func(b *attach.Bundle) bool { return b.Base.SHA256 == "" }))
+	undrawn := idle("without --samples or --smoothed", func() bool { return f.o.Samples == 0 && !f.o.Smoothed })
+	joint := func(side string) never {
+		return never{func() bool { return f.o.Joint && f.side == side }, side + " and --joint exclude each other"}
+	}
+	modelRead := join(table{
+		{name: "model", to: &f.model, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since"},
+	}, f.rowOptions(&f.table), f.batchOption(batchStandard)).unless(asFeatures).unless(alone)
+	f.table = join(table{
+		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to predict: " + inputKinds + "; with --features, what `attach features` writes"},
+		{name: "o", to: &f.out, file: resultFile, must: tableFile, usage: "FILE: .csv, .jsonl or .npz to write; - is CSV on standard output"},
+		{name: "features", to: &f.asFeatures, usage: "take --x as features and logits, and do not run the model"},
+	}, modelRead[:1], weightsOption(&f.weights, "with --features or for heads that were fitted on features alone", runs), table{
+		{name: "level", to: &f.o.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target, instead of what fit was given"},
+		{name: "quantiles", to: f.setLevels, usage: "LEVELS: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
+		{name: "side", to: &f.side, must: oneOf("both", string(calibrate.Lower), string(calibrate.Upper)), never: []never{joint(string(calibrate.Lower)), joint(string(calibrate.Upper))},
+			usage: "WHICH: both ends of intervals, or lower or upper: that one alone, missed as seldom as both together"},
+		{name: "joint", to: &f.o.Joint, usage: "widen the intervals of several targets so that all of a row's are covered at once"},
+		{name: "smoothed", to: &f.o.Smoothed, usage: "cover no more often than asked where targets or quantiles take few values: each row draws whether the ends belong to its interval"},
+		{name: "samples", to: &f.o.Samples, must: between(1, attach.MaxSamples), usage: "N: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},
+		{name: "seed", to: &f.o.Seed, usage: "N: seed of --samples and --smoothed", never: []never{undrawn}},
+	}.unless(noHead), f.groupsOption(", for heads that were fitted with --groups", ungrouped), table{
+		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake, instead of what fit was given", never: []never{noDetector}},
+	}, modelRead[1:], f.runtimeOptions())
+	f.table.of("labels").unless(f.pickless(func() bool { return true }))
+	return f.command(cli.Command{
 		Name:      "predict",
 		Usage:     "write predictions with their intervals, scores, p-values and flags",
 		UsageText: "attach predict M.attach --x INPUTS [-o OUT.csv]",
-		Description: "Writes one row per input: `input`, its name or, from 0, its number (.npz has no names; .csv puts ' before a name that a spreadsheet would take for a formula, one that begins with = + - @, a tab or a new line), and then\n\n" +
-			"of a classifier `class`, `class_name` where folders or --classes of the fit named classes, and `confidence`; of a regressor `prediction`, the model's own, and `median`, `lower` and `upper`, the head's. " +
-			"The interval is conformalized; an endless bound, null in JSON, says that the calibration rows are too few " +
-			"for the level, that --side asks for the other, or that features are so large that the head's arithmetic overflows: the row is then flagged, with the endless score inf, null in JSON. A target is covered if `lower` ≤ target ≤ `upper`, which an empty interval of --smoothed has the other way round. --samples adds `sample1`… (`samples`, inputs×targets×N, in .npz; lists in .jsonl).\n\n" +
-			"Of both, `ood_score` (higher: more uncertain), `p_value`, the share of in-domain inputs that score at least as high, and `flag`, which says that this is at most --alpha.\n\n" +
+		Description: "Writes one row per input: `input`, its name or, from 0, its number, and then of a classifier `class`, `class_name` and `confidence`; of a regressor " +
+			"`prediction`, the model's own, and `median`, `lower` and `upper`, the head's. docs/using.md says more of each.\n\n" +
+			"Of both, `ood_score` (higher: more uncertain), `p_value`, the share of in-domain inputs that score at least as high, and `flag`, which says that " +
+			"this is at most --alpha.\n\n" +
+			"An endless bound or score, null in JSON, says that the calibration rows are too few for the level, that --side asks for the other bound, or that the " +
+			"head's arithmetic overflows.\n\n" +
 			"Coverage and p-values hold for rows like the calibration rows; where those were split off the rows fitted on and the network " +
 			"was trained on them, the promise is weaker. Images are prepared as they were for the fit.",
-		Flags:  concat(flags, inputFlags(), []cli.Flag{batchFlag()}, runtimeFlags()),
-		Action: predict,
-	}
+	}, argument{name: "M.attach", to: &f.path}, f.run)
 }
 
-func predict(c *cli.Context) (err error) {
-	args, err := positional(c, "M.attach")
-	if err != nil {
-		return err
-	}
-	if err := required(c, "x"); err != nil {
-		return err
-	}
-	if err := distinct(c, "x", "model", "preprocess", "weights"); err != nil {
-		return err
-	}
-	if c.Bool("features") {
-		if err := refuse(c, "with --features", append(rowFlags(), "model")...); err != nil {
-			return err
+// setLevels reads --quantiles.
+func (f *predicting) setLevels(list string) error {
+	for field := range strings.SplitSeq(list, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
+		switch {
+		case list == "":
+			return nil
+		case err != nil || share(v) != "":
+			return fmt.Errorf("--quantiles is %q; it must be numbers between 0 and 1 with commas between", list)
+		case slices.Contains(f.o.Levels, v):
+			return fmt.Errorf("--quantiles names %v twice", v)
 		}
+		f.o.Levels = append(f.o.Levels, v)
 	}
-	if err := checkTableName(c.String("o")); err != nil {
-		return err
-	}
-	if err := refuseLabels(c); err != nil {
-		return err
-	}
-	r, err := newReading(c)
-	if err != nil {
-		return err
-	}
-	r.options.SkipTargets = len(r.classes) == 0
-	levels, err := parseFractions("quantiles", c.String("quantiles"))
-	if err != nil {
-		return err
-	}
-	for _, flag := range []string{"level", "alpha"} {
-		if v := c.Float64(flag); c.IsSet(flag) && !(v > 0 && v < 1) {
-			return usagef("--%s is %v; it must be between 0 and 1", flag, v)
-		}
-	}
-	choice, err := intervalOptions(c)
-	if err != nil {
-		return err
-	}
-	o, err := featurizeOptions(c)
-	if err != nil {
-		return err
-	}
-	b, err := attach.Open(args[0])
-	if err != nil {
-		return err
-	}
-	if !c.Bool("features") {
-		if b.Base.SHA256 == "" {
-			err = refuse(c, "for heads that were fitted on features alone", append(rowFlags(), "model")...)
-		} else {
-			err = refuse(c, "where the model is run", "weights")
-		}
-		if err != nil {
-			return err
-		}
-	}
-	switch grouped := b.Calibration.Groups != nil; {
-	case grouped && !c.IsSet("groups"):
-		return usagef("%s was calibrated by group; say with --groups where the rows' groups are", args[0])
-	case !grouped:
-		if err := refuse(c, "for heads that were fitted without it", "groups"); err != nil {
-			return err
-		}
-	}
-	if len(b.Calibration.Quantiles) == 0 {
-		if err := refuse(c, "for heads without intervals, such as a classifier's", "level", "quantiles", "side", "joint", "smoothed", "samples", "seed"); err != nil {
-			return err
-		}
-	}
-	if b.Detector == nil {
-		if err := refuse(c, "for heads without a detector", "alpha"); err != nil {
-			return err
-		}
-	}
-	choice.Levels, choice.Level, choice.Alpha = levels, c.Float64("level"), c.Float64("alpha")
-	predictor, err := b.Predictor(choice)
-	if err != nil {
-		return err
-	}
+	return nil
+}
 
-	stop, err := useRuntimeBLAS(c.Context, o)
+func (f *predicting) run(c *cli.Context) error {
+	predictor, err := f.load(c)
+	if err != nil {
+		return err
+	}
+	stop, err := f.products(c)
 	if err != nil {
 		return err
 	}
 	defer stop()
-
 	var out io.Writer = c.App.Writer
-	path := c.String("o")
 	commit := func() error { return nil }
-	if path != "-" {
-		f, err := atomicfile.Create(c.Context, path)
+	if f.out != "-" {
+		file, err := atomicfile.Create(c.Context, f.out)
 		if err != nil {
 			return err
 		}
-		defer f.Abort()
-		out, commit = f, f.Commit
+		defer file.Abort()
+		out, commit = file, file.Commit
 	}
-	table := newTableWriter(path, out)
-
-	rows, err := openPredictRows(c, r, b, o)
+	rows, err := f.openRows(c.Context)
 	if err != nil {
 		return err
 	}
 	defer rows.close()
-	p := newProgress(c.App.ErrWriter, "predict")
-	defer p.end()
-	done := 0
-	write := func(block []attach.Prediction) error {
-		columns := append(rows.names(done, done+len(block)), predictionColumns(block, choice, len(b.Base.Classes) > 0)...)
-		done += len(block)
-		p.set(done, rows.n)
-		return table.write(len(block), columns)
-	}
-	block := make([]attach.Prediction, 0, blockPredictions)
-	for prediction, err := range predictor.Stream(c.Context, rows.blocks()) {
-		if err != nil {
-			return inFile(c.String("x"), err)
-		}
-		if block = append(block, prediction); len(block) < cap(block) {
-			continue
-		}
-		if err := write(block); err != nil {
-			return err
-		}
-		block = block[:0]
-	}
-	if len(block) > 0 {
-		if err := write(block); err != nil {
-			return err
-		}
-	}
-	if err := table.close(); err != nil {
+	if err := f.write(c.Context, predictor, rows, newTableWriter(f.out, out)); err != nil {
 		return err
 	}
 	if err := commit(); err != nil {
 		return err
 	}
-	noteEndless(c.App.ErrWriter, b, choice.Level, rows.groups)
-	noteSilent(c.App.ErrWriter, b, choice.Alpha)
-	if b.Calibration.HeldOut == attach.SplitOff {
-		printf(c.App.ErrWriter, "note: %s\n", b.Calibration.Promise())
+	noteEndless(f.stderr, f.bundle, f.o.Level, rows.groups)
+	noteSilent(f.stderr, f.bundle, f.o.Alpha)
+	if f.bundle.Calibration.HeldOut == attach.SplitOff {
+		printf(f.stderr, "note: %s\n", f.bundle.Calibration.Promise())
 	}
 	return nil
 }
 
-// blockPredictions is how many rows are written at a time.
-const blockPredictions = 1024
+// load reads all but the rows.
+func (f *predicting) load(c *cli.Context) (*attach.Predictor, error) {
+	if err := f.begin(c.App.ErrWriter); err != nil {
+		return nil, err
+	}
+	f.options.SkipTargets = len(f.classes) == 0
+	var err error
+	if f.bundle, err = attach.Open(f.path); err != nil {
+		return nil, err
+	}
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	if f.bundle.Calibration.Groups != nil && f.options.Groups == "" {
+		return nil, usagef("%s was calibrated by group; say with --groups where the rows' groups are", f.path)
+	}
+	if f.side != "both" {
+		f.o.Side = calibrate.Side(f.side)
+	}
+	return f.bundle.Predictor(f.o)
+}
 
-// intervalOptions reads what intervals and samples are asked for.
-func intervalOptions(c *cli.Context) (attach.PredictOptions, error) {
-	o := attach.PredictOptions{Joint: c.Bool("joint"), Smoothed: c.Bool("smoothed"), Samples: c.Int("samples"), Seed: c.Uint64("seed")}
-	switch side := c.String("side"); side {
-	case "both":
-	case string(calibrate.Lower), string(calibrate.Upper):
-		if o.Joint {
-			return o, usagef("--side %s and --joint exclude each other", side)
+// write writes a row for each prediction.
+func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, rows *predictRows, t tableWriter) error {
+	p := newProgress(f.stderr, "predict")
+	defer p.end()
+	var fields []func(attach.Prediction) field
+	done := 0
+	for prediction, err := range predictor.Stream(ctx, rows.blocks()) {
+		if err != nil {
+			return inFile(f.x, err)
 		}
-		o.Side = calibrate.Side(side)
-	default:
-		return o, usagef("--side is %q; it must be both, lower or upper", side)
+		if fields == nil {
+			fields = predictionFields(prediction, f.o, len(f.bundle.Base.Classes) > 0)
+		}
+		row := []field{{"input", rows.name(done)}}
+		for _, of := range fields {
+			row = append(row, of(prediction))
+		}
+		if err := t.write(row); err != nil {
+			return err
+		}
+		done++
+		p.set(done, rows.n)
 	}
-	if c.IsSet("samples") && (o.Samples < 1 || o.Samples > attach.MaxSamples) {
-		return o, usagef("--samples is %d; it must be at least 1 and at most %d", o.Samples, attach.MaxSamples)
-	}
-	if o.Samples == 0 && !o.Smoothed {
-		return o, refuse(c, "without --samples or --smoothed", "seed")
-	}
-	return o, nil
+	return t.close()
 }
 
 // predictRows is what predict runs on: a model's features or precomputed ones.
 type predictRows struct {
 	n       int
-	names   func(start, end int) []column
+	name    func(row int) any // the file or number of a row
 	batches iter.Seq2[ood.Batch, error]
 	groups  []string
 	network ood.Network // for a detector that runs it, or nil
@@ -250,84 +216,91 @@ func (r *predictRows) blocks() iter.Seq2[attach.Rows, error] {
 	}
 }
 
-func openPredictRows(c *cli.Context, r *reading, b *attach.Bundle, o featurize.Options) (*predictRows, error) {
-	if c.Bool("features") || b.Base.SHA256 == "" {
-		return precomputedRows(c, c.String("x"), b.Base)
+func (f *predicting) openRows(ctx context.Context) (*predictRows, error) {
+	b := f.bundle
+	if f.asFeatures || b.Base.SHA256 == "" {
+		return f.precomputed()
 	}
-	path, err := b.ModelPath(c.String("model"))
+	path, err := b.ModelPath(f.model)
 	if err != nil {
 		return nil, err
 	}
-	if err := keeps("o", c.String("o"), []source{{path, c.Args().First()}}); err != nil {
+	if err := f.keeps(source{path, f.path}); err != nil {
 		return nil, err
 	}
-	o.Feature, o.Output = b.Base.Feature, b.Base.Output
+	f.Feature, f.Output = b.Base.Feature, b.Base.Output
 	for _, l := range b.Base.Layers {
-		o.Layers = append(o.Layers, l.Tensor)
+		f.Layers = append(f.Layers, l.Tensor)
 	}
-	model, err := featurize.Open(c.Context, path, o)
-	if errors.Is(err, fs.ErrNotExist) && c.String("model") == "" {
+	model, err := featurize.Open(ctx, path, f.Options)
+	if errors.Is(err, fs.ErrNotExist) && f.model == "" {
 		return nil, fmt.Errorf("the model that it was fitted for is not at %s any more; say where it is with --model", path)
 	}
 	if err != nil {
 		// Another model may well lack the tensors that are asked of it.
-		if sha, shaErr := featurize.SHA256(c.Context, path); shaErr == nil {
+		if sha, shaErr := featurize.SHA256(ctx, path); shaErr == nil {
 			if err := b.Check(sha); err != nil {
 				return nil, fmt.Errorf("%s: %w", path, err)
 			}
 		}
 		return nil, err
 	}
-	rows, err := modelPredictRows(c, r, b, path, model)
+	rows, err := f.modelRows(ctx, path, model)
 	if err != nil {
 		model.Close()
-		return nil, err
 	}
-	return rows, nil
+	return rows, err
 }
 
-func modelPredictRows(c *cli.Context, r *reading, b *attach.Bundle, path string, model *featurize.Model) (*predictRows, error) {
+func (f *predicting) modelRows(ctx context.Context, path string, model *featurize.Model) (*predictRows, error) {
+	b := f.bundle
 	if err := b.Check(model.SHA256()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	r.fitTo(model)
-	r.hint, r.columns = "pass --features to predict from them", b.Base.Columns
-	if b.Preprocess != nil && r.raw == nil {
-		if err := r.setPreprocess(b.Preprocess); err != nil {
-			return nil, fmt.Errorf("%s: its preprocessing is %w", c.Args().First(), err)
+	f.fitTo(model)
+	f.hint, f.columns = "pass --features to predict from them", b.Base.Columns
+	if b.Preprocess != nil && f.raw == nil {
+		if err := f.setPreprocess(b.Preprocess); err != nil {
+			return nil, fmt.Errorf("%s: its preprocessing is %w", f.path, err)
 		}
 	}
-	set, err := r.open(c.Context, c.String("x"), "", r.classes)
+	set, err := f.open(ctx, f.x, "", f.classes)
 	if err != nil {
 		return nil, err
 	}
 	rows := &predictRows{
-		n:       set.Len(),
-		names:   func(start, end int) []column { return []column{inputColumn(set, start, end)} },
-		batches: model.Features(c.Context, modelRows(c.Context, set)),
+		n: set.Len(),
+		name: func(row int) any {
+			if file := set.File(row); file != "" {
+				return file
+			}
+			return set.Row(row)
+		},
+		batches: model.Features(ctx, modelRows(ctx, set)),
 		groups:  set.Groups(),
 		close:   func() { model.Close() },
 	}
 	if b.RunsNetwork() {
-		rows.batches, rows.network = networkBatches(c.Context, model, set), model.Network()
+		rows.batches, rows.network = networkBatches(ctx, model, set), model.Network()
 	}
 	return rows, nil
 }
 
-func precomputedRows(c *cli.Context, path string, base attach.Base) (*predictRows, error) {
+func (f *predicting) precomputed() (*predictRows, error) {
+	base := f.bundle.Base
 	want := inputs.Widths{Says: "the bundle was fitted on", Widths: base.Widths()}
 	if len(base.Layers) == 0 {
 		want.Skip = ood.NeedLayers
 	}
-	last, err := loadWeights(c, want)
+	last, err := loadWeights(f.weights, want)
 	if err != nil {
 		return nil, err
 	}
-	all, err := openLayerFeatures(c, path, last, want)
+	all, err := openLayerFeatures(f.stderr, f.x, f.weights, last, want)
 	if err != nil {
 		return nil, err
 	}
-	groups, err := featureGroups(c, path, all.Len())
+	groups, err := featureGroups(f.x, f.options.Groups, all.Len())
 	if err != nil {
 		return nil, err
 	}
@@ -336,7 +309,7 @@ func precomputedRows(c *cli.Context, path string, base attach.Base) (*predictRow
 	return &predictRows{
 		n:      all.Len(),
 		groups: groups,
-		names:  func(start, end int) []column { return []column{numbers(start, end)} },
+		name:   func(row int) any { return row },
 		batches: func(yield func(ood.Batch, error) bool) {
 			for start := 0; start < all.Len(); start += block {
 				if !yield(all.Slice(start, min(start+block, all.Len())), nil) {
@@ -348,98 +321,70 @@ func precomputedRows(c *cli.Context, path string, base attach.Base) (*predictRow
 	}, nil
 }
 
-// inputColumn names rows by their file or, where they are none, by their number
-// in the file that they come from.
-func inputColumn(set *inputs.Set, start, end int) column {
-	if set.File(0) == "" {
-		rows := make([]int64, 0, end-start)
-		for i := start; i < end; i++ {
-			rows = append(rows, int64(set.Row(i)))
+// predictionFields make what is written of each prediction of a bundle, of which
+// first is one; named says that classes have names.
+func predictionFields(first attach.Prediction, o attach.PredictOptions, named bool) []func(attach.Prediction) field {
+	var fields []func(attach.Prediction) field
+	add := func(name string, value func(attach.Prediction) any) {
+		fields = append(fields, func(p attach.Prediction) field { return field{name, value(p)} })
+	}
+	target := func(name string, of func(attach.Target) float64) {
+		if len(first.Targets) > 0 && !math.IsNaN(of(first.Targets[0])) {
+			add(name, func(p attach.Prediction) any {
+				return perTarget(p, func(t attach.Target) number { return number(of(t)) })
+			})
 		}
-		return column{"input", 1, rows}
 	}
-	files := make([]string, 0, end-start)
-	for i := start; i < end; i++ {
-		files = append(files, set.File(i))
+	end := func(name string, of func(attach.Target) float64) {
+		if !o.Smoothed {
+			target(name, of)
+		} else {
+			add(name, func(p attach.Prediction) any {
+				return perTarget(p, func(t attach.Target) single { return single(of(t)) })
+			})
+		}
 	}
-	return column{"input", 1, files}
-}
-
-func numbers(start, end int) column {
-	rows := make([]int64, 0, end-start)
-	for i := start; i < end; i++ {
-		rows = append(rows, int64(i))
-	}
-	return column{"input", 1, rows}
-}
-
-func each[T any](all []attach.Prediction, get func(attach.Prediction) T) []T {
-	out := make([]T, len(all))
-	for i, p := range all {
-		out[i] = get(p)
-	}
-	return out
-}
-
-func float32s(values []float64) []float32 {
-	out := make([]float32, len(values))
-	for i, v := range values {
-		out[i] = float32(v)
-	}
-	return out
-}
-
-// predictionColumns are the columns of what is predicted for rows, at least one;
-// named says that classes have names.
-func predictionColumns(all []attach.Prediction, o attach.PredictOptions, named bool) []column {
-	var columns []column
-	if all[0].Class >= 0 {
-		columns = append(columns, column{"class", 1, each(all, func(p attach.Prediction) int64 { return int64(p.Class) })})
+	if first.Class >= 0 {
+		add("class", func(p attach.Prediction) any { return p.Class })
 		if named {
-			columns = append(columns, column{"class_name", 1, each(all, func(p attach.Prediction) string { return p.Name })})
+			add("class_name", func(p attach.Prediction) any { return p.Name })
 		}
-		columns = append(columns, column{"confidence", 1, each(all, func(p attach.Prediction) float64 { return p.Confidence })})
-	}
-	targets := len(all[0].Targets)
-	target := func(name string, get func(attach.Target) float64) {
-		if targets > 0 && !math.IsNaN(get(all[0].Targets[0])) {
-			data := make([]float64, 0, len(all)*targets)
-			for _, p := range all {
-				for _, t := range p.Targets {
-					data = append(data, get(t))
-				}
-			}
-			columns = append(columns, column{name, targets, data})
-		}
+		add("confidence", func(p attach.Prediction) any { return number(p.Confidence) })
 	}
 	target("prediction", func(t attach.Target) float64 { return t.Value })
 	target("median", func(t attach.Target) float64 { return t.Median })
-	ends := len(columns)
-	target("lower", func(t attach.Target) float64 { return t.Lower })
-	target("upper", func(t attach.Target) float64 { return t.Upper })
-	if o.Smoothed {
-		for i := range columns[ends:] {
-			end := &columns[ends+i]
-			end.data = float32s(end.data.([]float64))
-		}
-	}
+	end("lower", func(t attach.Target) float64 { return t.Lower })
+	end("upper", func(t attach.Target) float64 { return t.Upper })
 	for l, level := range o.Levels {
 		target(fmt.Sprintf("q%g", level), func(t attach.Target) float64 { return t.Quantiles[l] })
 	}
 	if o.Samples > 0 {
-		samples := make([]float64, 0, len(all)*targets*o.Samples)
-		for _, p := range all {
-			for _, t := range p.Targets {
-				samples = append(samples, t.Samples...)
+		add("samples", func(p attach.Prediction) any {
+			all := make(draws, len(p.Targets))
+			for i, t := range p.Targets {
+				for _, x := range t.Samples {
+					all[i] = append(all[i], number(x))
+				}
 			}
-		}
-		columns = append(columns, column{"samples", targets * o.Samples, draws{samples, o.Samples}})
+			return all
+		})
 	}
-	if !math.IsNaN(all[0].Score) {
-		columns = append(columns,
-			column{"ood_score", 1, each(all, func(p attach.Prediction) float64 { return p.Score })},
-			column{"p_value", 1, each(all, func(p attach.Prediction) float64 { return p.PValue })},
-			column{"flag", 1, each(all, func(p attach.Prediction) bool { return p.Flag })})
+	if !math.IsNaN(first.Score) {
+		add("ood_score", func(p attach.Prediction) any { return number(p.Score) })
+		add("p_value", func(p attach.Prediction) any { return number(p.PValue) })
+		add("flag", func(p attach.Prediction) any { return p.Flag })
 	}
-	return columns
+	return fields
+}
+
+// perTarget is a value of the one target, or a list.
+func perTarget[T any](p attach.Prediction, of func(attach.Target) T) any {
+	if len(p.Targets) == 1 {
+		return of(p.Targets[0])
+	}
+	list := make([]T, len(p.Targets))
+	for i, t := range p.Targets {
+		list[i] = of(t)
+	}
+	return list
 }

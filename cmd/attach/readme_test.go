@@ -84,10 +84,7 @@ func parses(args []string) error {
 	replaceWork(app.Commands)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	args, err := flagsFirst(app, args)
-	if err == nil {
-		err = app.RunContext(ctx, append([]string{app.Name}, args...))
-	}
+	err := app.RunContext(ctx, append([]string{app.Name}, flagsFirst(app, args)...))
 	var usage *usageError
 	if errors.As(err, &usage) {
 		return err
@@ -101,10 +98,7 @@ func replaceWork(commands []*cli.Command) {
 		replaceWork(c.Subcommands)
 		switch c.Name {
 		case "demo", "install", "runtime", "methods":
-			c.Action = func(c *cli.Context) error {
-				_, err := positional(c)
-				return err
-			}
+			c.Action = argument{}.take
 		}
 	}
 }

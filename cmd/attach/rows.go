@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,10 +10,7 @@ import (
 	"iter"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/inputs"
@@ -25,11 +23,12 @@ import (
 // reading says how the rows of one command are read.
 type reading struct {
 	options inputs.Options
-	// raw is the preprocessing file as it is, or nil.
-	raw     json.RawMessage
-	maxRows int
-	classes []int
-	stderr  io.Writer
+	// preprocess is the path of a preprocessing file, and raw what it holds.
+	preprocess string
+	raw        json.RawMessage
+	maxRows    int
+	classes    []int
+	stderr     io.Writer
 	// width is what the model takes of each row of a table, 0 where unknown.
 	width int
 	// model is what reads the rows, or nil.
@@ -41,56 +40,51 @@ type reading struct {
 	hint string
 }
 
-func newReading(c *cli.Context) (*reading, error) {
-	r := &reading{
-		options: inputs.Options{
-			Labels:  c.Bool("labels"),
-			Target:  c.String("target"),
-			SkipBad: c.Bool("skip-bad"),
-			Groups:  c.String("groups"),
-		},
-		maxRows: c.Int("max-rows"),
-		stderr:  c.App.ErrWriter,
-		hint:    "leave out MODEL.onnx to go on from them",
-	}
-	if r.maxRows < 0 {
-		return nil, usagef("--max-rows is %d; it must not be negative", r.maxRows)
-	}
-	var err error
-	if r.options.Target != "" {
-		err = refuse(c, "with --target, which names the targets too", "y", "cal-y")
-	}
-	if err == nil && !readsImages(c) {
-		err = refuse(c, "where no inputs are images in files", "labels", "skip-bad")
-	}
-	if err != nil {
-		return nil, err
-	}
-	if r.classes, err = parseInts("classes", c.String("classes")); err != nil {
-		return nil, err
-	}
-	if path := c.String("preprocess"); path != "" {
-		if err := r.loadPreprocess(path); err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
+// rowOptions say how inputs are read; all are those of the command.
+func (r *reading) rowOptions(all *table) table {
+	noImages := idle("where no inputs are images in files", func() bool { return !slices.ContainsFunc(all.inputs(), mayBeImages) })
+	return table{
+		{name: "preprocess", to: &r.preprocess, file: otherFile, usage: "FILE: how images are prepared, in the keys of Hugging Face's preprocessor_config.json"},
+		{name: "target", to: &r.options.Target, usage: "COLUMN: the column of a table that is the target, by its name in the header, or last"},
+		{name: "classes", to: &r.classes, usage: "A,B,…: keep the rows with these labels alone; output i of the model is the i-th of them"},
+		{name: "labels", to: &r.options.Labels, usage: "take the sub-folder that an image lies in as its label, numbered in sorted order", never: []never{noImages}},
+		{name: "skip-bad", to: &r.options.SkipBad, usage: "leave out images that cannot be read, and count them", never: []never{noImages}},
+		{name: "max-rows", to: &r.maxRows, must: atLeast(0), usage: "N: take the first N rows of each set alone"},
+	}.under(underRows)
 }
 
-// readsImages says whether any of a command's inputs may be images in files.
-func readsImages(c *cli.Context) bool {
-	paths := []string{c.String("x"), c.String("cal"), c.String("fit"), c.String("in")}
-	for _, value := range c.StringSlice("out") {
-		out, _ := parseOutFlag(value)
-		paths = append(paths, out.path)
+// mayBeImages says whether the path of inputs may be that of images in files.
+func mayBeImages(path string) bool {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".npy", ".npz":
+		return false
 	}
-	return slices.ContainsFunc(paths, func(path string) bool {
-		switch strings.ToLower(filepath.Ext(path)) {
-		case ".npy", ".npz":
-			return false
-		}
-		return path != "" && !inputs.IsTable(path)
-	})
+	return !inputs.IsTable(path)
+}
+
+// groupsOption says which group rows are of.
+func (r *reading) groupsOption(what string, unused ...never) table {
+	return table{{name: "groups", to: &r.options.Groups, never: unused,
+		usage: "NAME: the column of a table, of any text, or the array of an .npz file, of whole numbers, that says each row's group" + what}}
+}
+
+// targeted is when --target names the targets that a file is to hold.
+func (r *reading) targeted() never {
+	return idle("with --target, which names the targets too", func() bool { return r.options.Target != "" })
+}
+
+// pickless is when --labels serve nothing but --classes, and there are none.
+func (r *reading) pickless(unlabelled func() bool) never {
+	return idle("here without --classes, which picks rows by them", func() bool { return len(r.classes) == 0 && unlabelled() })
+}
+
+// begin reads what the options name.
+func (r *reading) begin(stderr io.Writer) error {
+	r.stderr = stderr
+	if r.preprocess == "" {
+		return nil
+	}
+	return r.loadPreprocess(r.preprocess)
 }
 
 // fitTo reads rows the way the model takes them.
@@ -118,7 +112,7 @@ func (r *reading) checkClasses() error {
 func (r *reading) open(ctx context.Context, x, y string, classes []int) (*inputs.Set, error) {
 	set, err := inputs.Open(ctx, x, r.options)
 	if errors.Is(err, npy.ErrNoEntry) && holdsAny(x, "features", "feat_list") {
-		return nil, fmt.Errorf("%s: it holds features and not the model's inputs (x or images); %s", x, r.hint)
+		return nil, fmt.Errorf("%s: it holds features and not the model's inputs (x or images); %s", x, cmp.Or(r.hint, "leave out MODEL.onnx to go on from them"))
 	}
 	if err != nil {
 		return nil, err
@@ -256,41 +250,6 @@ func modelRows(ctx context.Context, set *inputs.Set) iter.Seq2[featurize.Rows, e
 			}
 		}
 	}
-}
-
-// parseInts reads a list such as "4,1,7".
-func parseInts(flag, list string) ([]int, error) {
-	if list == "" {
-		return nil, nil
-	}
-	var out []int
-	for _, f := range strings.Split(list, ",") {
-		v, err := strconv.Atoi(strings.TrimSpace(f))
-		if err != nil {
-			return nil, usagef("--%s is %q; it must be whole numbers with commas between", flag, list)
-		}
-		out = append(out, v)
-	}
-	return out, nil
-}
-
-// parseFractions reads a list of numbers strictly between 0 and 1.
-func parseFractions(flag, list string) ([]float64, error) {
-	if list == "" {
-		return nil, nil
-	}
-	var out []float64
-	for _, f := range strings.Split(list, ",") {
-		v, err := strconv.ParseFloat(strings.TrimSpace(f), 64)
-		if err != nil || !(v > 0 && v < 1) {
-			return nil, usagef("--%s is %q; it must be numbers between 0 and 1 with commas between", flag, list)
-		}
-		if slices.Contains(out, v) {
-			return nil, usagef("--%s names %v twice", flag, v)
-		}
-		out = append(out, v)
-	}
-	return out, nil
 }
 
 // loadPreprocess reads the preprocessing at path and keeps it as it is, to be

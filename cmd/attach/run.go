@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -46,11 +45,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if len(args) == 0 || asksForHelp(args) {
 		return help(stdout, app, args)
 	}
-	args, err := flagsFirst(app, args)
-	if err != nil {
-		return err
-	}
-	return app.RunContext(ctx, append([]string{app.Name}, args...))
+	return app.RunContext(ctx, append([]string{app.Name}, flagsFirst(app, args)...))
 }
 
 // longest is how many bytes of an error are printed, whose names and lists may
@@ -75,7 +70,7 @@ func sentence(err error) string {
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
-	app := &cli.App{
+	return &cli.App{
 		Name:      "attach",
 		Usage:     "calibrated uncertainty for networks that are already trained",
 		UsageText: "attach COMMAND [arguments]",
@@ -87,8 +82,6 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   onUsageError,
 		HideHelp:       true,
-		// A path may hold a comma.
-		DisableSliceFlagSeparator: true,
 		Commands: []*cli.Command{
 			inspectCommand(),
 			fitCommand(),
@@ -102,32 +95,14 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		},
 		Action: func(c *cli.Context) error { return unknownCommand(c.Args().First()) },
 	}
-	prepare(app.Commands)
-	return app
 }
 
-func prepare(commands []*cli.Command) {
-	for _, c := range commands {
-		c.OnUsageError = onUsageError
-		c.HideHelp = true
-		action := c.Action
-		c.Action = func(c *cli.Context) error {
-			return hinted(action(c), func(flag string) bool {
-				model := c.Command.Name != "predict" && c.NArg() > 0
-				return findFlag(c.Command.Flags, flag) && !c.IsSet(flag) && !(flag == "weights" && model)
-			})
-		}
-		prepare(c.Subcommands)
-	}
-}
-
-// flagsFirst moves flags that follow positional arguments in front of them.
-// The flag parser stops at the first positional argument and would pass over
-// the rest in silence, as it passes over all but the last value of a flag that
-// takes one: such a flag given twice is an error.
-func flagsFirst(app *cli.App, args []string) ([]string, error) {
+// flagsFirst moves flags that follow positional arguments in front of them: the
+// flag parser stops at the first positional argument and would pass over the
+// rest in silence.
+func flagsFirst(app *cli.App, args []string) []string {
 	var head []string
-	commands, flags := app.Commands, app.Flags
+	commands, flags := app.Commands, []cli.Flag(nil)
 	for len(args) > 0 {
 		c := findCommand(commands, args[0])
 		if c == nil {
@@ -137,14 +112,12 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 		args, commands, flags = args[1:], c.Subcommands, c.Flags
 	}
 	if len(head) == 0 {
-		return args, nil
+		return args
 	}
-	takesValue, isList := map[string]bool{}, map[string]bool{}
+	takesValue := map[string]bool{}
 	for _, f := range flags {
-		_, isBool := f.(*cli.BoolFlag)
 		for _, name := range f.Names() {
-			takesValue[name] = !isBool
-			_, isList[name] = f.(*cli.StringSliceFlag)
+			takesValue[name] = !f.(*option).IsBoolFlag()
 		}
 	}
 	isFlag := func(arg string) bool {
@@ -152,8 +125,7 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 		_, known := takesValue[name]
 		return known && name != arg
 	}
-	given := map[string]bool{}
-	var moved, positional []string
+	var positional []string
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if arg == "--" {
@@ -164,33 +136,21 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 			positional = append(positional, arg)
 			continue
 		}
-		moved = append(moved, arg)
+		head = append(head, arg)
 		name, _, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if !takesValue[name] {
-			continue
-		}
-		if given[name] && !isList[name] {
-			return nil, usagef("%s is given twice; it takes one value", dashed(name))
-		}
-		given[name] = true
-		if hasValue {
+		if !takesValue[name] || hasValue {
 			continue
 		}
 		if i++; i == len(args) || isFlag(args[i]) {
 			// The parser sees the end and says that the value is missing.
-			return append(head, moved...), nil
+			return head
 		}
-		moved = append(moved, args[i])
+		head = append(head, args[i])
 	}
-	head = append(head, moved...)
 	if len(positional) > 0 {
 		head = append(append(head, "--"), positional...)
 	}
-	return head, nil
-}
-
-func findFlag(flags []cli.Flag, name string) bool {
-	return slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+	return head
 }
 
 func findCommand(commands []*cli.Command, name string) *cli.Command {

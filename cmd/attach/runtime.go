@@ -11,40 +11,49 @@ import (
 	"github.com/attach-uncertainty/attach/internal/ort"
 )
 
+// showing is a call of attach runtime.
+type showing struct {
+	table
+	place
+	json bool
+}
+
 func runtimeCommand() *cli.Command {
-	return &cli.Command{
+	v := &showing{}
+	v.table = join(table{{name: "json", to: &v.json, usage: "print JSON"}}, v.runtimeOptions())
+	return v.command(cli.Command{
 		Name:      "runtime",
 		Usage:     "show or install the ONNX Runtime library",
 		UsageText: "attach runtime [--json]\nattach runtime install [--gpu]",
 		Description: "Shows which libonnxruntime is used, its version, where it came from and what was passed over. It is " +
 			"looked for at --ort-lib, $ORT_LIB, in the user cache and in the system's library folders; else the " +
 			"pinned version is installed into the user cache with npm or pip and checked against its sha256.",
-		Flags: append([]cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}}, runtimeFlags()...),
-		Subcommands: []*cli.Command{{
-			Name:      "install",
-			Usage:     "install the pinned library into the user cache",
-			UsageText: "attach runtime install [--gpu]",
-			Flags: []cli.Flag{
-				&cli.BoolFlag{Name: "gpu", Usage: "install the library that has the CUDA provider"},
-				&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "say on stderr what is being done"},
-			},
-			Action: installRuntime,
-		}},
-		Action: showRuntime,
-	}
+		Subcommands: []*cli.Command{installCommand()},
+	}, argument{}, v.run)
 }
 
-func showRuntime(c *cli.Context) error {
-	if c.NArg() > 0 {
-		return usagef("attach runtime has no subcommand %q; it has install", c.Args().First())
-	}
-	if err := checkRuntimeFlags(c); err != nil {
+func installCommand() *cli.Command {
+	var gpu, verbose bool
+	return table{
+		{name: "gpu", to: &gpu, usage: "install the library that has the CUDA provider"},
+		verboseOption(&verbose),
+	}.command(cli.Command{
+		Name:      "install",
+		Usage:     "install the pinned library into the user cache",
+		UsageText: "attach runtime install [--gpu]",
+	}, argument{}, func(c *cli.Context) error {
+		lib, err := ort.Install(c.Context, ort.InstallOptions{GPU: gpu, Log: logger(c.App.ErrWriter, verbose)})
+		if err != nil {
+			return err
+		}
+		_, err = printf(c.App.Writer, "%s (version %s, %s)\n", lib.Path, lib.Version, lib.Source)
 		return err
-	}
-	o := ort.Options{
-		Library: c.String("ort-lib"), NoInstall: true, Provider: c.String("provider"),
-		Device: c.Int("device"), Threads: c.Int("threads"), Log: logger(c),
-	}
+	})
+}
+
+func (v *showing) run(c *cli.Context) error {
+	p := v.settled(c)
+	o := ort.Options{Library: p.Library, NoInstall: true, Provider: p.Provider, Device: p.Device, Threads: p.Threads, Log: p.Log}
 	_, seen, err := ort.Find(c.Context, o)
 	if err != nil && !errors.Is(err, ort.ErrNotFound) {
 		return err
@@ -71,7 +80,7 @@ func showRuntime(c *cli.Context) error {
 			view.CUDA = err.Error()
 		}
 	}
-	if c.Bool("json") {
+	if v.json {
 		return writeJSON(c.App.Writer, view)
 	}
 	w := &strings.Builder{}
@@ -87,17 +96,5 @@ func showRuntime(c *cli.Context) error {
 		}
 	}
 	_, err = io.WriteString(c.App.Writer, w.String())
-	return err
-}
-
-func installRuntime(c *cli.Context) error {
-	if _, err := positional(c); err != nil {
-		return err
-	}
-	lib, err := ort.Install(c.Context, ort.InstallOptions{GPU: c.Bool("gpu"), Log: logger(c)})
-	if err != nil {
-		return err
-	}
-	_, err = printf(c.App.Writer, "%s (version %s, %s)\n", lib.Path, lib.Version, lib.Source)
 	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -14,45 +15,69 @@ import (
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
-// column is one result for every row of a block. data is row-major with width
-// values a row and is one of []string, []int64, []float32, []float64, []bool or
-// draws. Those of []float32 are written so that they can be told apart.
-type column struct {
+// field is one result of a row: a string, int, bool, number or single, or of
+// several targets a []number or []single, or draws.
+type field struct {
 	name  string
-	width int
-	data  any
+	value any
 }
 
-// draws are n samples of each of the targets of a row, target by target.
-type draws struct {
-	values []float64
-	n      int
+// number is written with nine digits.
+type number float64
+
+// single is written so that float32 numbers can be told apart.
+type single float32
+
+// draws are samples of each target.
+type draws [][]number
+
+func (x number) String() string { return digits(float64(x), 9, 64) }
+func (x single) String() string { return digits(float64(x), -1, 32) }
+
+func digits(x float64, n, bits int) string {
+	if math.IsInf(x, 0) {
+		return strings.ToLower(strings.TrimPrefix(fmt.Sprint(x), "+"))
+	}
+	return strconv.FormatFloat(x, 'g', n, bits)
 }
 
-// tableWriter writes block after block of the same columns.
+// MarshalJSON writes an infinity as null: JSON has none.
+func (x number) MarshalJSON() ([]byte, error) { return finite(float64(x), x.String()) }
+
+// MarshalJSON writes an infinity as null: JSON has none.
+func (x single) MarshalJSON() ([]byte, error) { return finite(float64(x), x.String()) }
+
+func finite(x float64, text string) ([]byte, error) {
+	if math.IsInf(x, 0) || math.IsNaN(x) {
+		text = "null"
+	}
+	return []byte(text), nil
+}
+
+// MarshalJSON writes a list for each target where there are several.
+func (d draws) MarshalJSON() ([]byte, error) {
+	if len(d) == 1 {
+		return json.Marshal(d[0])
+	}
+	return json.Marshal([][]number(d))
+}
+
+// tableWriter writes row after row of the same fields.
 type tableWriter interface {
-	write(rows int, columns []column) error
+	write(row []field) error
 	close() error
 }
 
-// checkTableName refuses a path whose extension names no format.
-func checkTableName(path string) error {
-	switch strings.ToLower(filepath.Ext(path)) {
+// tableFile is the rule of a file whose extension names a format.
+func tableFile(value any) string {
+	switch strings.ToLower(filepath.Ext(value.(string))) {
 	case ".csv", ".jsonl", ".npz":
-		return nil
+		return ""
 	}
-	if path == "-" {
-		return nil
+	if value == "-" {
+		return ""
 	}
-	return usagef("-o is %q; it must end in .csv, .jsonl or .npz, or be - for CSV on standard output", path)
-}
-
-// checkExtension refuses names that would hide what the file is.
-func checkExtension(flag, path, want string) error {
-	if strings.ToLower(filepath.Ext(path)) != want {
-		return usagef("%s is %q; it must end in %s", dashed(flag), path, want)
-	}
-	return nil
+	return "it must end in .csv, .jsonl or .npz, or be - for CSV on standard output"
 }
 
 // newTableWriter picks the format by the extension of path, or CSV.
@@ -66,32 +91,7 @@ func newTableWriter(path string, w io.Writer) tableWriter {
 	return &csvTable{w: csv.NewWriter(w)}
 }
 
-func (c column) text(row, j int) string {
-	switch d := c.data.(type) {
-	case []string:
-		return d[row*c.width+j]
-	case []int64:
-		return strconv.FormatInt(d[row*c.width+j], 10)
-	case []bool:
-		return strconv.FormatBool(d[row*c.width+j])
-	case draws:
-		return column{c.name, c.width, d.values}.text(row, j)
-	case []float32:
-		return number(float64(d[row*c.width+j]), -1, 32)
-	case []float64:
-		return number(d[row*c.width+j], 9, 64)
-	}
-	panic("attach: column of unknown type")
-}
-
-func number(v float64, digits, bits int) string {
-	if math.IsInf(v, 0) {
-		return strings.ToLower(strings.TrimPrefix(fmt.Sprint(v), "+"))
-	}
-	return strconv.FormatFloat(v, 'g', digits, bits)
-}
-
-// csvTable names the columns of a result with several values name_0, name_1, …,
+// csvTable names the columns of a field with several values name_0, name_1, …,
 // and those of samples sample1, sample2, …, or sample1_0, … for target 0 of
 // several.
 type csvTable struct {
@@ -99,47 +99,45 @@ type csvTable struct {
 	header bool
 }
 
-func (t *csvTable) write(rows int, columns []column) error {
-	if !t.header {
-		var names []string
-		for _, c := range columns {
-			if d, ok := c.data.(draws); ok {
-				for j := range c.width {
-					name := fmt.Sprintf("sample%d", j%d.n+1)
-					if c.width > d.n {
-						name += fmt.Sprintf("_%d", j/d.n)
-					}
-					names = append(names, name)
-				}
-				continue
-			}
-			if c.width == 1 {
-				names = append(names, c.name)
-				continue
-			}
-			for j := range c.width {
-				names = append(names, fmt.Sprintf("%s_%d", c.name, j))
-			}
+func (t *csvTable) write(row []field) error {
+	var names, record []string
+	add := func(name string, value any) {
+		if !t.header {
+			names = append(names, name)
 		}
+		record = append(record, cell(fmt.Sprint(value)))
+	}
+	for _, f := range row {
+		switch v := f.value.(type) {
+		case []number:
+			for i, x := range v {
+				add(fmt.Sprintf("%s_%d", f.name, i), x)
+			}
+		case []single:
+			for i, x := range v {
+				add(fmt.Sprintf("%s_%d", f.name, i), x)
+			}
+		case draws:
+			for i, of := range v {
+				target := ""
+				if len(v) > 1 {
+					target = fmt.Sprintf("_%d", i)
+				}
+				for j, x := range of {
+					add(fmt.Sprintf("sample%d%s", j+1, target), x)
+				}
+			}
+		default:
+			add(f.name, v)
+		}
+	}
+	if !t.header {
+		t.header = true
 		if err := t.w.Write(names); err != nil {
 			return err
 		}
-		t.header = true
 	}
-	var record []string
-	for i := range rows {
-		record = record[:0]
-		for _, c := range columns {
-			for j := range c.width {
-				record = append(record, cell(c.text(i, j)))
-			}
-		}
-		if err := t.w.Write(record); err != nil {
-			return err
-		}
-	}
-	t.w.Flush()
-	return t.w.Error()
+	return t.w.Write(record)
 }
 
 // cell keeps spreadsheets from taking a name for a formula, with the quotation
@@ -155,113 +153,89 @@ func cell(text string) string {
 	return "'" + text
 }
 
-func (t *csvTable) close() error { return nil }
+func (t *csvTable) close() error {
+	t.w.Flush()
+	return t.w.Error()
+}
 
-// jsonlTable writes one object a row. JSON has no infinity: an endless bound is
-// null.
-type jsonlTable struct{ w io.Writer }
+// jsonlTable writes one object a row.
+type jsonlTable struct {
+	w   io.Writer
+	row bytes.Buffer
+}
 
-func (t *jsonlTable) write(rows int, columns []column) error {
-	var b strings.Builder
-	for i := range rows {
-		b.Reset()
-		for k, c := range columns {
-			b.WriteString(map[bool]string{true: "{", false: ","}[k == 0])
-			name, err := json.Marshal(c.name)
-			if err != nil {
-				return err
-			}
-			b.Write(name)
-			b.WriteByte(':')
-			d, isDraws := c.data.(draws)
-			if c.width > 1 || isDraws {
-				b.WriteByte('[')
-			}
-			nested := isDraws && c.width > d.n // a list for each target
-			for j := range c.width {
-				switch {
-				case nested && j == 0:
-					b.WriteByte('[')
-				case nested && j%d.n == 0:
-					b.WriteString("],[")
-				case j > 0:
-					b.WriteByte(',')
-				}
-				value := c.text(i, j)
-				switch c.data.(type) {
-				case []string:
-					quoted, err := json.Marshal(value)
-					if err != nil {
-						return err
-					}
-					value = string(quoted)
-				case []float32, []float64, draws:
-					// Nor does it have what is not a number.
-					if v, err := strconv.ParseFloat(value, 64); err != nil || v-v != 0 {
-						value = "null"
-					}
-				}
-				b.WriteString(value)
-			}
-			if nested {
-				b.WriteByte(']')
-			}
-			if c.width > 1 || isDraws {
-				b.WriteByte(']')
-			}
-		}
-		b.WriteString("}\n")
-		if _, err := io.WriteString(t.w, b.String()); err != nil {
+func (t *jsonlTable) write(row []field) error {
+	t.row.Reset()
+	for i, f := range row {
+		// A map would sort the names.
+		one, err := json.Marshal(map[string]any{f.name: f.value})
+		if err != nil {
 			return err
 		}
+		if i > 0 {
+			t.row.Truncate(t.row.Len() - 1)
+			one[0] = ','
+		}
+		t.row.Write(one)
 	}
-	return nil
+	t.row.WriteByte('\n')
+	_, err := t.w.Write(t.row.Bytes())
+	return err
 }
 
 func (t *jsonlTable) close() error { return nil }
 
-// npzTable gathers the columns and writes them at the end. Columns of text are
-// left out: the file's rows are in the order of the inputs.
+// npzTable gathers the fields and writes them at the end. Text is left out: the
+// file's rows are in the order of the inputs.
 type npzTable struct {
 	w      io.Writer
 	arrays map[string]rows.Array
 }
 
-func (t *npzTable) write(rows int, columns []column) error {
-	for _, c := range columns {
-		a := t.arrays[c.name]
-		switch d := c.data.(type) {
-		case []int64:
-			old, _ := a.Data.([]int64)
-			a.Data = append(old, d...)
-		case []float32:
-			old, _ := a.Data.([]float32)
-			a.Data = append(old, d...)
-		case []float64:
-			old, _ := a.Data.([]float64)
-			a.Data = append(old, d...)
-		case draws:
-			old, _ := a.Data.([]float64)
-			a.Data = append(old, d.values...)
-			if a.Shape == nil {
-				a.Shape = []int{0, c.width / d.n, d.n}
+func (t *npzTable) write(row []field) error {
+	for _, f := range row {
+		a, n := t.arrays[f.name], 1
+		if a.Shape != nil {
+			n += a.Shape[0]
+		}
+		a.Shape = []int{n}
+		switch v := f.value.(type) {
+		case int:
+			grow(&a, int64(v))
+		case bool:
+			grow(&a, v)
+		case number:
+			grow(&a, float64(v))
+		case single:
+			grow(&a, float32(v))
+		case []number:
+			a.Shape = []int{n, len(v)}
+			for _, x := range v {
+				grow(&a, float64(x))
 			}
-		case []bool:
-			old, _ := a.Data.([]bool)
-			a.Data = append(old, d...)
+		case []single:
+			a.Shape = []int{n, len(v)}
+			for _, x := range v {
+				grow(&a, float32(x))
+			}
+		case draws:
+			a.Shape = []int{n, len(v), len(v[0])}
+			for _, of := range v {
+				for _, x := range of {
+					grow(&a, float64(x))
+				}
+			}
 		default:
 			continue
 		}
-		if a.Shape == nil {
-			a.Shape = []int{0}
-			if c.width > 1 {
-				a.Shape = append(a.Shape, c.width)
-			}
-		}
-		a.Shape[0] += rows
-		t.arrays[c.name] = a
+		t.arrays[f.name] = a
 	}
 	return nil
+}
+
+func grow[T any](a *rows.Array, x T) {
+	old, _ := a.Data.([]T)
+	a.Data = append(old, x)
 }
 
 func (t *npzTable) close() error { return npy.WriteNPZ(t.w, t.arrays, false) }

@@ -5,20 +5,12 @@ import (
 	"io"
 	"math"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// weightsFlag names the last layer of precomputed features.
-func weightsFlag(when, what string) cli.Flag {
-	return &cli.StringFlag{Name: "weights", Usage: "`FILE`: .npz of the last layer's weight c×h and bias c, " + when + what + "; features that come without logits get them from it"}
-}
-
-// loadWeights reads the last layer that --weights names, or returns nil.
-func loadWeights(c *cli.Context, wants ...inputs.Widths) (*ood.Linear, error) {
-	path := c.String("weights")
+// loadWeights reads the last layer at path, or returns nil where that is "".
+func loadWeights(path string, wants ...inputs.Widths) (*ood.Linear, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -35,17 +27,17 @@ func widthsOf(path string, b ood.Batch) inputs.Widths {
 }
 
 // openLayerFeatures reads precomputed features, and where they come without
-// logits makes them with the last layer, if there is one.
-func openLayerFeatures(c *cli.Context, path string, last *ood.Linear, wants ...inputs.Widths) (ood.Batch, error) {
+// logits makes them with the last layer, if there is one: that in weights.
+func openLayerFeatures(stderr io.Writer, path, weights string, last *ood.Linear, wants ...inputs.Widths) (ood.Batch, error) {
 	if last != nil {
-		says := fmt.Sprintf("the weights in %s have", c.String("weights"))
+		says := fmt.Sprintf("the weights in %s have", weights)
 		wants = append(wants, inputs.Widths{Says: says, Widths: ood.Widths{"features": last.Weight.Cols, "logits": last.Weight.Rows}})
 	}
 	b, err := openFeatures(path, wants...)
 	if err != nil {
 		return b, err
 	}
-	noteLayer(path, c.String("weights"), last, b, c.App.ErrWriter)
+	noteLayer(path, weights, last, b, stderr)
 	if last != nil && b.HasFeatures() && !b.HasLogits() {
 		b.Logits = last.Logits(b.Features)
 	}

@@ -1,0 +1,459 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
+)
+
+// table lists the flags of a command.
+type table []*option
+
+// option is a flag: where its value goes, what that must be and when it means
+// nothing. It implements cli.Flag.
+type option struct {
+	name  string // and -v for verbose
+	usage string // of one that takes a value, what stands for it, a colon and what it does
+	head  string // of the help that it stands under
+	// to points to what holds the default and takes the value, or is a
+	// func(string) error that reads it.
+	to     any
+	must   rule
+	needed bool
+	file   fileKind
+	never  []never
+	given  bool
+}
+
+// rule says what a value must be, or "" where it is that.
+type rule func(value any) string
+
+// never is when an option means nothing, and what is then said of it. Where the
+// facts are not known yet, when is false.
+type never struct {
+	when func() bool
+	says string
+}
+
+// idle is never with the usual words.
+func idle(why string, when func() bool) never {
+	return never{when, "means nothing " + why + "; leave it out"}
+}
+
+// fileKind is what a value that names a file is named for.
+type fileKind int
+
+const (
+	noFile fileKind = iota
+	rowFile
+	otherFile
+	resultFile
+)
+
+func (o *option) Names() []string {
+	if o.name == "verbose" {
+		return []string{"verbose", "v"}
+	}
+	return []string{o.name}
+}
+
+func (o *option) IsSet() bool { return o.given }
+
+func (o *option) IsBoolFlag() bool {
+	_, is := o.to.(*bool)
+	return is
+}
+
+// isList says whether the option may be given more than once.
+func (o *option) isList() bool {
+	switch o.to.(type) {
+	case *[]string, *outSets:
+		return true
+	}
+	return false
+}
+
+func (o *option) Apply(set *flag.FlagSet) error {
+	for _, name := range o.Names() {
+		set.Var(o, name, "")
+	}
+	return nil
+}
+
+// String is the value as it could be typed.
+func (o *option) String() string {
+	switch to := o.to.(type) {
+	case *bool:
+		return strconv.FormatBool(*to)
+	case *int:
+		return strconv.Itoa(*to)
+	case *uint64:
+		return strconv.FormatUint(*to, 10)
+	case *float64:
+		return strconv.FormatFloat(*to, 'g', -1, 64)
+	case *string:
+		return *to
+	case *[]int:
+		return strings.Trim(strings.ReplaceAll(fmt.Sprint(*to), " ", ","), "[]")
+	}
+	return ""
+}
+
+// Set reads a value that was typed. Its errors are whole sentences.
+func (o *option) Set(text string) error {
+	if o.given && !o.isList() && !o.IsBoolFlag() {
+		return fmt.Errorf("%s is given twice; it takes one value", dashed(o.name))
+	}
+	o.given = true
+	var kind string
+	var value any
+	var err error
+	switch to := o.to.(type) {
+	case func(string) error:
+		return to(text)
+	case *outSets:
+		return to.add(text)
+	case *[]string:
+		*to = append(*to, text)
+	case *string:
+		*to, value = text, text
+	case *bool:
+		kind = "true or false, or stand alone"
+		*to, err = strconv.ParseBool(text)
+	case *int:
+		kind = "a whole number"
+		*to, err = strconv.Atoi(text)
+		value = *to
+	case *uint64:
+		kind = "a whole number that is not negative"
+		*to, err = strconv.ParseUint(text, 10, 64)
+	case *float64:
+		kind = "a number"
+		*to, err = strconv.ParseFloat(text, 64)
+		value = *to
+	case *[]int:
+		kind = "whole numbers with commas between"
+		*to, err = parseInts(text)
+		value = *to
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s is %q; it must be %s", dashed(o.name), text, kind)
+	case o.must == nil || o.must(value) == "":
+		return nil
+	case text == "":
+		return fmt.Errorf("%s is empty; %s", dashed(o.name), o.must(value))
+	case kind == "a number", kind == "a whole number":
+		return fmt.Errorf("%s is %v; %s", dashed(o.name), value, o.must(value))
+	}
+	return fmt.Errorf("%s is %q; %s", dashed(o.name), text, o.must(value))
+}
+
+// parseInts reads a list such as "4,1,7".
+func parseInts(text string) ([]int, error) {
+	var list []int
+	for field := range strings.SplitSeq(text, ",") {
+		v, err := strconv.Atoi(strings.TrimSpace(field))
+		if err != nil && text != "" {
+			return nil, err
+		} else if err == nil {
+			list = append(list, v)
+		}
+	}
+	return list, nil
+}
+
+// share is a rule: between 0 and 1.
+func share(value any) string {
+	if v := value.(float64); v > 0 && v < 1 {
+		return ""
+	}
+	return "it must be between 0 and 1"
+}
+
+// atLeast is the rule of a whole number.
+func atLeast(least int) rule { return between(least, math.MaxInt) }
+
+func between(least, most int) rule {
+	return func(value any) string {
+		switch v := value.(int); {
+		case least <= v && v <= most:
+			return ""
+		case most < math.MaxInt:
+			return fmt.Sprintf("it must be at least %d and at most %d", least, most)
+		case least == 0:
+			return "it must not be negative"
+		}
+		return fmt.Sprintf("it must be at least %d", least)
+	}
+}
+
+func positive(value any) string {
+	if v := value.(float64); v > 0 && !math.IsInf(v, 0) {
+		return ""
+	}
+	return "it must be positive"
+}
+
+func notNegative(value any) string {
+	if v := value.(float64); v >= 0 && !math.IsInf(v, 0) {
+		return ""
+	}
+	return "it must not be negative"
+}
+
+func belowOne(value any) string {
+	if v := value.(float64); v >= 0 && v < 1 {
+		return ""
+	}
+	return "it must be at least 0 and below 1"
+}
+
+// widths is the rule of hidden layers.
+func widths(value any) string {
+	list := value.([]int)
+	switch {
+	case len(list) == 0:
+		return "it must name the width of a hidden layer"
+	case slices.Min(list) < 1:
+		return "every width must be at least 1"
+	}
+	return ""
+}
+
+// oneOf is the rule of a choice.
+func oneOf(names ...string) rule {
+	list := "one of " + strings.Join(names, ", ")
+	if n := len(names); n < 4 {
+		list = strings.Join(names[:n-1], ", ") + " or " + names[n-1]
+	}
+	return func(value any) string {
+		if slices.Contains(names, value.(string)) {
+			return ""
+		}
+		return "it must be " + list
+	}
+}
+
+// ends is the rule of a file's name, whose extension says what it is.
+func ends(extension string) rule {
+	return func(value any) string {
+		if strings.EqualFold(filepath.Ext(value.(string)), extension) {
+			return ""
+		}
+		return "it must end in " + extension
+	}
+}
+
+// join is all of the tables, one below the other.
+func join(tables ...table) table { return slices.Concat(tables...) }
+
+// unless adds to every option when it means nothing.
+func (t table) unless(ns ...never) table {
+	for _, o := range t {
+		o.never = append(slices.Clip(o.never), ns...)
+	}
+	return t
+}
+
+// under puts all options under one head of the help.
+func (t table) under(head string) table {
+	for _, o := range t {
+		o.head = head
+	}
+	return t
+}
+
+// check returns a usage error where an option was given that would otherwise
+// be passed over in silence. It is asked again when more is known.
+func (t table) check() error {
+	for _, o := range t {
+		for _, n := range o.never {
+			if o.given && n.when() {
+				return usagef("%s %s", dashed(o.name), n.says)
+			}
+		}
+	}
+	return nil
+}
+
+// of are the options with these names.
+func (t table) of(names ...string) table {
+	var some table
+	for _, o := range t {
+		if slices.Contains(names, o.name) {
+			some = append(some, o)
+		}
+	}
+	return some
+}
+
+// find is the option with a name that the table has.
+func (t table) find(name string) *option { return t.of(name)[0] }
+
+// useful says whether an option that was not given could be.
+func (t table) useful(name string) bool {
+	return slices.ContainsFunc(t.of(name), func(o *option) bool {
+		return !o.given && !slices.ContainsFunc(o.never, func(n never) bool { return n.when() })
+	})
+}
+
+// required returns a usage error that names the options that are absent or
+// empty.
+func (t table) required(c *cli.Context) error {
+	var absent []string
+	for _, o := range t {
+		if o.needed && len(o.values()) == 0 {
+			absent = append(absent, dashed(o.name))
+		}
+	}
+	if n := len(absent); n > 0 {
+		list := absent[n-1]
+		if n > 1 {
+			list = strings.Join(absent[:n-1], ", ") + " and " + list
+		}
+		return usagef("%s needs %s; see `%[1]s --help`", path(c), list)
+	}
+	return nil
+}
+
+// values are the texts that the option holds and that are not empty.
+func (o *option) values() []string {
+	var list []string
+	switch to := o.to.(type) {
+	case *outSets:
+		for _, s := range *to {
+			list = append(list, s.path)
+		}
+	case *string:
+		if *to != "" {
+			list = append(list, *to)
+		}
+	}
+	return list
+}
+
+// inputs are the files and folders that rows are read from.
+func (t table) inputs() []string {
+	var list []string
+	for _, o := range t {
+		if o.file == rowFile {
+			list = append(list, o.values()...)
+		}
+	}
+	return list
+}
+
+// source is a file that is read, and what reads it; the path may be empty.
+type source struct{ path, by string }
+
+// keeps returns a usage error if a result would be written to one of reads or
+// to what an option reads.
+func (t table) keeps(reads ...source) error {
+	for _, o := range t {
+		if o.file == rowFile || o.file == otherFile {
+			for _, path := range o.values() {
+				reads = append(reads, source{path, dashed(o.name)})
+			}
+		}
+	}
+	for _, o := range t {
+		if o.file != resultFile {
+			continue
+		}
+		for _, path := range o.values() {
+			for _, r := range reads {
+				if sameFile(r.path, path) {
+					return usagef("%s %s would replace what %s reads; write to another file", dashed(o.name), path, r.by)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// sameFile reports whether both paths lead to one file or folder that exists.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
+}
+
+// writable fails before the work is done where a result could not be written
+// after it.
+func (t table) writable(ctx context.Context) error {
+	for _, o := range t {
+		if o.file != resultFile {
+			continue
+		}
+		for _, path := range o.values() {
+			f, err := atomicfile.Create(ctx, path)
+			if err != nil {
+				return err
+			}
+			f.Abort()
+		}
+	}
+	return nil
+}
+
+// argument is what a command takes beside its options; its zero value is none.
+type argument struct {
+	name     string
+	to       *string
+	optional bool
+}
+
+func (a argument) take(c *cli.Context) error {
+	most := 0
+	if a.name != "" {
+		most = 1
+	}
+	switch {
+	case c.NArg() > most && len(c.Command.Subcommands) > 0:
+		return usagef("%s has no subcommand %q; it has %s", path(c), c.Args().First(), c.Command.Subcommands[0].Name)
+	case c.NArg() > most:
+		return usagef("%s does not know what to do with %q; see `%[1]s --help`", path(c), c.Args().Get(most))
+	case c.NArg() < most && !a.optional:
+		return usagef("%s needs %s; see `%[1]s --help`", path(c), a.name)
+	case most > 0:
+		*a.to = c.Args().First()
+	}
+	return nil
+}
+
+// command is a subcommand with these options: run is called once they are
+// found to be right, as far as they tell by themselves.
+func (t table) command(c cli.Command, a argument, run func(*cli.Context) error) *cli.Command {
+	for _, o := range t {
+		c.Flags = append(c.Flags, o)
+	}
+	c.OnUsageError, c.HideHelp = onUsageError, true
+	c.Action = func(c *cli.Context) error {
+		for _, check := range []func() error{
+			func() error { return a.take(c) },
+			func() error { return t.required(c) },
+			func() error { return t.keeps(source{c.Args().First(), c.Command.Name}) },
+			t.check,
+		} {
+			if err := check(); err != nil {
+				return err
+			}
+		}
+		return hinted(run(c), t.useful)
+	}
+	return &c
+}
