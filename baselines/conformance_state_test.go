@@ -29,7 +29,7 @@ func (c conformance) grid(t *testing.T, m ood.Method) {
 			t.Errorf("%v: fitted together it scores otherwise than alone", p)
 		}
 	}
-	got, err := ood.ScoreGrid(background, scorers, c.out)
+	got, err := ood.ScoreGrid(background, scorers, c.out, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func TestDistanceAgreesWithExhaustiveFloat64(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := ood.ScoreGrid(background, scorers, ood.Batch{Features: c.in})
+			got, err := ood.ScoreGrid(background, scorers, ood.Batch{Features: c.in}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func BenchmarkDistance(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				if _, err := ood.ScoreGrid(background, scorers, ood.Batch{Features: x}); err != nil {
+				if _, err := ood.ScoreGrid(background, scorers, ood.Batch{Features: x}, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -191,7 +191,7 @@ func TestLOFGridIsEachAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	together, err := ood.ScoreGrid(background, all, x)
+	together, err := ood.ScoreGrid(background, all, x, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

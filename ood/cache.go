@@ -1,6 +1,10 @@
 package ood
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
 
 // Cache keeps what several fits or scorers make of the same rows, by keys of
 // the caller's own types. Its zero value is empty. It is safe for concurrent
@@ -75,8 +79,4 @@ func Jointly[T any](t Training, make func() (T, error)) (T, error) {
 func (t Training) TellAll(share float64) { t.Tell(share * float64(len(t.Grid))) }
 
 // Tell tells the training's progress, if anybody listens.
-func (t Training) Tell(share float64) {
-	if t.Progress != nil {
-		t.Progress(share)
-	}
-}
+func (t Training) Tell(share float64) { rows.Progress(t.Progress).Tell(share) }

@@ -37,7 +37,7 @@ func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Score
 	for i, p := range grid {
 		var err error
 		if t.Grid[i], err = m.resolve(p); err != nil {
-			return nil, err
+			return nil, &ConfigError{i, err}
 		}
 	}
 	if err := m.checkTraining(t); err != nil {
@@ -46,21 +46,30 @@ func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Score
 	if t.Cache == nil {
 		t.Cache = &Cache{}
 	}
-	progress := t.Progress
+	progress := rows.Progress(t.Progress)
 	scorers := make([]*Scorer, len(grid))
 	for i, v := range t.Grid {
-		if progress != nil {
-			t.Progress = func(share float64) { progress((float64(i) + share) / float64(len(grid))) }
-		}
-		t.At = i
+		t.Progress, t.At = progress.Part(i, len(grid)), i
 		fitted, err := m.Fit(ctx, t, v)
 		if err != nil {
-			return nil, err
+			return nil, &ConfigError{i, err}
 		}
 		scorers[i] = &Scorer{method: m, fitted: fitted, widths: t.Widths(m.Needs), network: t.Network}
 	}
 	return scorers, ctx.Err()
 }
+
+// ConfigError says which configuration of a grid could not be fitted or scored;
+// alone, others may be.
+type ConfigError struct {
+	At  int // in the grid
+	Err error
+}
+
+func (e *ConfigError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *ConfigError) Unwrap() error { return e.Err }
 
 // checkTraining refuses rows that the method cannot be fitted to.
 func (m Method) checkTraining(t Training) error {
@@ -151,31 +160,35 @@ func (s *Scorer) Score(ctx context.Context, dst []float64, b Batch) ([]float64, 
 	} else if len(dst) != b.Len() {
 		panic(fmt.Sprintf("ood: room for %d scores but %d rows", len(dst), b.Len()))
 	}
-	return dst, score(ctx, []*Scorer{s}, [][]float64{dst}, b)
+	return dst, score(ctx, []*Scorer{s}, [][]float64{dst}, b, nil)
 }
 
 // ScoreGrid scores b with each of the scorers that one call of FitGrid
-// returned: what they share is computed once a block.
-func ScoreGrid(ctx context.Context, grid []*Scorer, b Batch) ([][]float64, error) {
+// returned: what they share is computed once a block. progress, if not nil, is
+// called with the share of the rows that is scored.
+func ScoreGrid(ctx context.Context, grid []*Scorer, b Batch, progress func(share float64)) ([][]float64, error) {
 	dst := make([][]float64, len(grid))
 	for i := range dst {
 		dst[i] = make([]float64, b.Len())
 	}
-	return dst, score(ctx, grid, dst, b)
+	return dst, score(ctx, grid, dst, b, progress)
 }
 
-func score(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch) error {
+func score(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch, progress rows.Progress) error {
 	s := grid[0]
 	if err := s.check(b); err != nil {
 		return err
 	}
 	if s.RunsNetwork() {
-		return scoreInputs(ctx, grid, dst, b)
+		return scoreInputs(ctx, grid, dst, b, progress)
 	}
-	for i := 0; i < b.Len(); i += blockRows {
-		if err := scoreBlock(ctx, grid, dst, i, b.Slice(i, min(i+blockRows, b.Len()))); err != nil {
+	n := b.Len()
+	for i := 0; i < n; i += blockRows {
+		end := min(i+blockRows, n)
+		if err := scoreBlock(ctx, grid, dst, i, b.Slice(i, end)); err != nil {
 			return err
 		}
+		progress.Tell(float64(end) / float64(n))
 	}
 	return ctx.Err()
 }
@@ -188,7 +201,7 @@ func scoreBlock(ctx context.Context, grid []*Scorer, dst [][]float64, first int,
 			return err
 		}
 		if err := other.fitted.Score(ctx, dst[k][first:first+block.Len()], block); err != nil {
-			return err
+			return &ConfigError{k, err}
 		}
 	}
 	return nil
@@ -201,7 +214,7 @@ const needsNetwork = NeedNetwork | NeedDropout
 const inputRows = 64
 
 // scoreInputs scores rows as their inputs are read.
-func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch) error {
+func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch, progress rows.Progress) error {
 	s := grid[0]
 	if s.network == nil {
 		return &NeedError{Method: s.method.Name, Need: s.method.Needs & needsNetwork, Where: "scorers that were stored"}
@@ -226,6 +239,7 @@ func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch) 
 			return fmt.Errorf("inputs %d to %d: %w", x.Start, x.Start+x.Rows()-1, err)
 		}
 		done += x.Rows()
+		progress.Tell(float64(done) / float64(b.Len()))
 	}
 	if err := ctx.Err(); err != nil {
 		return err

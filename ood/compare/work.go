@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/measure"
 )
@@ -52,11 +53,10 @@ func (c Options) plan(m ood.Method, wrong []bool) *work {
 	return w
 }
 
-// Shares of the work that fitting and scoring are taken to be, for progress
-// alone.
+// Shares of the work, for progress alone.
 const (
-	fitShare   = .75
-	scoreShare = .2
+	scoredShare = .95 // when everything is fitted and scored
+	fitShare    = .8  // of fitting and scoring
 )
 
 // tell notes how much is done: never less than before, since a grid that fails
@@ -91,17 +91,14 @@ func (w *work) run(ctx context.Context) error {
 		return fmt.Errorf("method %q: %w", w.m.Name, err)
 	}
 	defer w.c.room.Release(need)
-	w.tell(0)
-	if !together || w.fit(ctx, able, 0, 1) != nil {
-		// One by one, a bad configuration does not take the others with it.
-		n := float64(len(able))
-		for i, k := range able {
-			w.results[k].err = w.fit(ctx, []int{k}, float64(i)/n, 1/n)
-		}
+	progress := rows.Progress(w.tell)
+	progress.Tell(0)
+	if err := w.fitAll(ctx, able, together, progress.Sub(0, scoredShare)); err != nil {
+		return fmt.Errorf("method %q: %w", w.m.Name, err)
 	}
 	for k := range w.results {
 		w.results[k].measure(ctx, w)
-		w.tell(fitShare + scoreShare + (1-fitShare-scoreShare)*float64(k+1)/float64(len(w.results)))
+		progress.Sub(scoredShare, 1).Part(k, len(w.results)).Tell(1)
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("method %q: %w", w.m.Name, ctx.Err())
@@ -109,9 +106,26 @@ func (w *work) run(ctx context.Context) error {
 	return nil
 }
 
-// fit fits and scores configurations at once, which is a part of the work: the
-// given share of it, after another that is done.
-func (w *work) fit(ctx context.Context, configs []int, done, share float64) error {
+// fitAll fits and scores configurations together where that is asked, and else,
+// or where one of them fails, one by one: a bad one does not take others with it.
+func (w *work) fitAll(ctx context.Context, configs []int, together bool, progress rows.Progress) error {
+	if together {
+		err := w.fit(ctx, configs, progress)
+		if one := (*ood.ConfigError)(nil); !errors.As(err, &one) || errors.Is(err, ood.ErrNotDifferentiable) || errors.Is(err, ood.ErrNoClasses) {
+			for _, k := range configs {
+				w.results[k].err = err
+			}
+			return ctx.Err()
+		}
+	}
+	for i, k := range configs {
+		w.results[k].err = w.fit(ctx, []int{k}, progress.Part(i, len(configs)))
+	}
+	return ctx.Err()
+}
+
+// fit fits and scores configurations at once.
+func (w *work) fit(ctx context.Context, configs []int, progress rows.Progress) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -120,7 +134,7 @@ func (w *work) fit(ctx context.Context, configs []int, done, share float64) erro
 		grid[i] = w.grid[k]
 	}
 	t := w.c.Training
-	t.Progress = func(s float64) { w.tell((fitShare+scoreShare)*done + fitShare*share*s) }
+	t.Progress = progress.Sub(0, fitShare)
 	start := time.Now()
 	scorers, err := ood.FitGrid(ctx, w.m, t, grid)
 	fitted := time.Now()
@@ -131,10 +145,11 @@ func (w *work) fit(ctx context.Context, configs []int, done, share float64) erro
 		return err
 	}
 	parts := make([][][]float64, len(scorers)) // per scorer, per batch
-	for _, b := range watched(w.batches, func(s float64) {
-		w.tell((fitShare+scoreShare)*done + (fitShare+scoreShare*s)*share)
-	}) {
-		scored, err := ood.ScoreGrid(ctx, scorers, b)
+	before, total := 0, w.rows()
+	for _, b := range w.batches {
+		from := before
+		before += b.Len()
+		scored, err := ood.ScoreGrid(ctx, scorers, b, progress.Sub(fitShare, 1).Sub(float64(from)/float64(total), float64(before)/float64(total)))
 		if err != nil {
 			return err
 		}
@@ -148,6 +163,15 @@ func (w *work) fit(ctx context.Context, configs []int, done, share float64) erro
 		r.conf.Scores, r.score, r.variant = joined(parts[i]), took/n, scorers[i].Variant()
 	}
 	return nil
+}
+
+// rows is how many are scored.
+func (w *work) rows() int {
+	n := 0
+	for _, b := range w.batches {
+		n += b.Len()
+	}
+	return n
 }
 
 // joined puts the scores of the in-domain rows and of every set together.
@@ -229,11 +253,7 @@ func (w *work) report() MethodReport {
 	if len(done) == 0 {
 		return r
 	}
-	rows := 0
-	for _, b := range w.batches {
-		rows += b.Len()
-	}
-	r.ScoreMicroseconds = took.Seconds() * 1e6 / float64(len(done)) / float64(rows)
+	r.ScoreMicroseconds = took.Seconds() * 1e6 / float64(len(done)) / float64(w.rows())
 	r.summarise(w.c.outSets(), done)
 	return r
 }
