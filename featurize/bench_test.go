@@ -36,7 +36,7 @@ func BenchmarkThroughput(b *testing.B) {
 	}
 	x := noise(size)
 	ctx := context.Background()
-	m, err := featurize.Open(ctx, path, featurize.Options{Library: rt.Library().Path, Provider: "cpu", Threads: 2, Batch: benchBatch})
+	m, err := featurize.Open(ctx, path, featurize.Options{Runtime: featurize.Runtime{Library: rt.Library().Path, Provider: "cpu", Threads: 2}, Batch: benchBatch})
 	if err != nil {
 		b.Fatal(err)
 	}

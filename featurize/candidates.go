@@ -27,40 +27,29 @@ var floatOps = []string{
 	"Slice", "Dropout", "LpNormalization", "Max", "Min", "Identity", "Einsum",
 }
 
-// none is the error that no linear layer was found.
-func (b *builder) none(ctx context.Context, reason string) error {
-	b.info.Feature = nil
-	e := &NoLinearLayerError{Info: b.info, Reason: reason}
-	e.Info.Candidates = b.candidates(ctx)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return e
-}
-
-func (b *builder) candidates(ctx context.Context) []Candidate {
+func (s source) candidates(ctx context.Context) []Candidate {
 	var names []string
-	nodes := b.g.Model.GetGraph().GetNode()
+	nodes := s.g.Model.GetGraph().GetNode()
 	for _, n := range slices.Backward(nodes) {
-		if !slices.Contains(floatOps, n.GetOpType()) || len(n.GetOutput()) == 0 || b.k.is(n.GetOutput()[0]) {
+		if !slices.Contains(floatOps, n.GetOpType()) || len(n.GetOutput()) == 0 || s.is(n.GetOutput()[0]) {
 			continue
 		}
-		if v := b.g.Type(n.GetOutput()[0]); v == nil || floating(v) {
+		if v := s.g.Type(n.GetOutput()[0]); v == nil || floating(v) {
 			names = append(names, n.GetOutput()[0])
 		}
 		if len(names) == maxProbed {
 			break
 		}
 	}
-	shapes, _ := b.probeShapes(ctx, names)
+	shapes, _ := s.probeShapes(ctx, names)
 	var list []Candidate
 	for _, name := range names {
 		shape, ok := shapes[name]
 		if shapes != nil && (!ok || len(shape) < 2 || len(shape) > 5) {
 			continue
 		}
-		n := b.g.Producer(name)
-		list = append(list, Candidate{Tensor: name, Shape: shape, Node: b.g.NodeName(n), Op: n.GetOpType()})
+		n := s.g.Producer(name)
+		list = append(list, Candidate{Tensor: name, Shape: shape, Node: s.g.NodeName(n), Op: n.GetOpType()})
 		if len(list) == maxCandidates {
 			break
 		}
@@ -71,11 +60,11 @@ func (b *builder) candidates(ctx context.Context) []Candidate {
 // probeShapes returns the shapes that tensors have in a run on random inputs,
 // with −1 for the batch where that varies. It is nil where no inputs could be
 // made up.
-func (b *builder) probeShapes(ctx context.Context, tensors []string) (map[string][]int64, error) {
+func (s source) probeShapes(ctx context.Context, tensors []string) (map[string][]int64, error) {
 	if len(tensors) == 0 {
 		return nil, nil
 	}
-	info, heads := b.input.realInput(b.g)
+	info, heads := s.input.realInput(s.g)
 	// The runtime's binding returns no empty tensors, which the shape of a scalar is.
 	const one = "attach/probe/one"
 	body := &pb.GraphProto{
@@ -89,12 +78,12 @@ func (b *builder) probeShapes(ctx context.Context, tensors []string) (map[string
 		body.Node = append(body.Node, node("Shape", []string{t}, shape), node("Concat", []string{one, shape}, names[i], onnx.Attr("axis", 0)))
 		body.Output = append(body.Output, &pb.ValueInfoProto{Name: ptr(names[i])})
 	}
-	s, err := b.rt.NewSession(ctx, ort.Model{Proto: part(b.g, heads, body, tensors...), Dir: b.dir, Unfused: true}, []string{b.input.feed}, names)
+	session, err := s.rt.NewSession(ctx, ort.Model{Proto: part(s.g, heads, body, tensors...), Dir: s.dir, Unfused: true}, []string{s.input.feed}, names)
 	if err != nil {
 		return nil, err
 	}
-	defer s.Close()
-	out, shape, err := b.input.try(ctx, b.g, s)
+	defer session.Close()
+	out, shape, err := s.input.try(ctx, s.g, session)
 	if shape == nil {
 		return nil, err
 	}
@@ -102,7 +91,7 @@ func (b *builder) probeShapes(ctx context.Context, tensors []string) (map[string
 	shapes := make(map[string][]int64)
 	for i, t := range out {
 		dims := slices.Clone(t.Int64s()[1:])
-		if len(dims) > 0 && dims[0] == int64(shape[0]) && b.input.fixedBatch() == 0 {
+		if len(dims) > 0 && dims[0] == int64(shape[0]) && s.input.fixedBatch() == 0 {
 			dims[0] = -1
 		}
 		shapes[tensors[i]] = dims

@@ -2,6 +2,7 @@ package featurize
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"sync"
 
@@ -19,17 +20,12 @@ type derived struct {
 func (d *derived) close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var first error
+	errs := []error{d.dropout.close()}
 	for _, g := range d.gradients {
-		if err := g.close(); first == nil {
-			first = err
-		}
-	}
-	if err := d.dropout.close(); first == nil {
-		first = err
+		errs = append(errs, g.close())
 	}
 	d.gradients, d.dropout = nil, nil
-	return first
+	return errors.Join(errs...)
 }
 
 // differentiated returns the graphs for a kind of gradient.

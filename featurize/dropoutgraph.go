@@ -2,6 +2,7 @@ package featurize
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -50,24 +51,6 @@ func dropLayers(g *onnx.Graph, dir, need string) ([]dropLayer, error) {
 	return list, nil
 }
 
-// ancestors are the tensors that a tensor is made from, and itself.
-func ancestors(g *onnx.Graph, tensor string) map[string]bool {
-	seen := make(map[string]bool)
-	stack := []string{tensor}
-	for len(stack) > 0 {
-		t := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if seen[t] {
-			continue
-		}
-		seen[t] = true
-		if n := g.Producer(t); n != nil {
-			stack = append(stack, onnx.Reads(n)...)
-		}
-	}
-	return seen
-}
-
 // stochastic is a network cut in two before its first dropout layers: what
 // lies behind them runs again and again.
 type stochastic struct {
@@ -84,16 +67,12 @@ func (s *stochastic) close() error {
 	if s == nil {
 		return nil
 	}
-	err := s.before.Close()
-	if e := s.after.Close(); err == nil {
-		err = e
-	}
-	return err
+	return errors.Join(s.before.Close(), s.after.Close())
 }
 
 func (m *Model) makeStochastic(ctx context.Context, g *onnx.Graph) (*stochastic, error) {
 	dir := filepath.Dir(m.path)
-	model := exposed(g, m.input, m.views[1:], []string{logitsName})
+	model := exposed(g, m.input, m.views[1:2], []string{logitsName})
 	index := onnx.Extend(model).Index()
 	typeOf := autodiff.Types(index, dir)
 	layers, err := dropLayers(index, dir, logitsName)

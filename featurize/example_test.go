@@ -50,7 +50,7 @@ func ExampleOpen() {
 // All the features of rows that are in memory.
 func ExampleModel_All() {
 	ctx := context.Background()
-	m, err := featurize.Open(ctx, "california_mlp.onnx", featurize.Options{Provider: "cpu"})
+	m, err := featurize.Open(ctx, "california_mlp.onnx", featurize.Options{Runtime: featurize.Runtime{Provider: "cpu"}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func ExampleModel_Network() {
 }
 
 func ExampleInspect() {
-	info, err := featurize.Inspect(context.Background(), "resnet18.onnx", featurize.Options{NoInstall: true})
+	info, err := featurize.Inspect(context.Background(), "resnet18.onnx", featurize.Options{Runtime: featurize.Runtime{NoInstall: true}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func FuzzFind(f *testing.F) {
 		}
 		k := newConstants(g, "", nil)
 		for _, v := range g.Outputs() {
-			p, err := find(g, k, v.GetName())
+			p, err := find(k, v.GetName())
 			if err != nil {
 				continue
 			}
@@ -60,8 +60,7 @@ func FuzzFind(f *testing.F) {
 			if _, err := proto.Marshal(edited); err != nil {
 				t.Fatal(err)
 			}
-			b := builder{Model: &Model{input: in}, g: g, k: k}
-			spread(b.layersBefore(p.feature.tensor), maxProbed)
+			spread(source{constants: k, input: in}.layersBefore(p.feature.tensor), maxProbed)
 			_, _ = dropLayers(g, "", p.logits) // what it cannot read is an error
 		}
 		in.shapes(g)

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -186,7 +187,7 @@ func takeGradient(c chunk, t *ort.Tensor, tensor string) ([]int, []float32, erro
 		own = append(own, int(d))
 	}
 	data = slices.Clone(data[:c.n*width])
-	if i := firstNotFinite(data); i >= 0 {
+	if i := rows.FirstNotFinite(data); i >= 0 {
 		return nil, nil, notFinite("gradient", data[i], c.first+i/width)
 	}
 	return own, data, nil

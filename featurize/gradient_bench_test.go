@@ -25,7 +25,7 @@ func BenchmarkGradients(b *testing.B) {
 		for _, what := range []string{"forward", "gradient"} {
 			b.Run(name+"/"+what, func(b *testing.B) {
 				ctx := context.Background()
-				m, err := featurize.Open(ctx, filepath.Join(dir, name+".onnx"), featurize.Options{Library: rt.Library().Path, Provider: "cpu", Threads: 2, Batch: 8})
+				m, err := featurize.Open(ctx, filepath.Join(dir, name+".onnx"), featurize.Options{Runtime: featurize.Runtime{Library: rt.Library().Path, Provider: "cpu", Threads: 2}, Batch: 8})
 				if err != nil {
 					b.Fatal(err)
 				}

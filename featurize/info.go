@@ -2,8 +2,7 @@ package featurize
 
 import "strings"
 
-// Info says what a model is and what was found in it. Its JSON is what
-// "attach inspect --json" prints.
+// Info says what a model is and what was found in it.
 type Info struct {
 	Opset     int64   `json:"opset"`
 	IRVersion int64   `json:"ir_version"`
@@ -89,8 +88,15 @@ type NoLinearLayerError struct {
 }
 
 func (e *NoLinearLayerError) Error() string {
-	return "no linear layer was found: " + e.Reason + "; name a tensor with --feature" + some(", such as", e.Info.Candidates)
+	return "no linear layer was found: " + e.Reason + "; name a tensor as the feature" + some(", such as", e.Info.Candidates)
 }
+
+// LayerError is an error of what is read beside φ: without earlier layers
+// (Options.EarlierLayers and Options.Layers) the network may run.
+type LayerError struct{ Err error }
+
+func (e *LayerError) Error() string { return e.Err.Error() }
+func (e *LayerError) Unwrap() error { return e.Err }
 
 // some names the first candidates.
 func some(lead string, list []Candidate) string {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // input is what the network wants to be fed.
@@ -152,7 +153,7 @@ func (in input) checkValues(data []float32, width, first int) error {
 	case pb.TensorProto_FLOAT16:
 		lo, hi, whole = -65504, 65504, false
 	default:
-		if i := firstNotFinite(data); i >= 0 {
+		if i := rows.FirstNotFinite(data); i >= 0 {
 			return notFinite("input", data[i], first+i/width)
 		}
 		return nil
@@ -178,34 +179,4 @@ func notFinite(what string, v float32, row int) error {
 		name = "NaN"
 	}
 	return fmt.Errorf("row %d (counted from 0) of the %s holds %s", row, what, name)
-}
-
-// firstNotFinite returns the index of the first NaN or infinity, or −1.
-func firstNotFinite(data []float32) int {
-	const chunk = 4096
-	for at := 0; at < len(data); at += chunk {
-		part := data[at:min(at+chunk, len(data))]
-		// v·0 is 0 for every finite number and NaN for all others. Four sums
-		// keep the additions from waiting for each other.
-		var s [4]float32
-		rest := part
-		for ; len(rest) >= 4; rest = rest[4:] {
-			s[0] += rest[0] * 0
-			s[1] += rest[1] * 0
-			s[2] += rest[2] * 0
-			s[3] += rest[3] * 0
-		}
-		for _, v := range rest {
-			s[0] += v * 0
-		}
-		if s == [4]float32{} {
-			continue
-		}
-		for i, v := range part {
-			if v-v != 0 {
-				return at + i
-			}
-		}
-	}
-	return -1
 }

@@ -3,7 +3,6 @@ package featurize
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -21,33 +20,30 @@ var errTransposed = errors.New("it transposes its data")
 // covariance of them takes the square in memory and the cube in time.
 const maxLayerWidth = 1024
 
-// layerName is the name under which an earlier layer leaves the graph.
-func layerName(i int) string { return fmt.Sprintf("attach/layer/%d", i) }
-
 // findLayers chooses the earlier layers to read: those named, or as many as
 // asked for. Like φ, each is what a linear layer reads.
-func (b *builder) findLayers(ctx context.Context, feature view) error {
-	if len(b.o.Layers) == 0 && b.o.EarlierLayers <= 0 {
-		return nil
+func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view, error) {
+	if len(o.Layers) == 0 && o.EarlierLayers <= 0 {
+		return nil, nil
 	}
-	all := b.layersBefore(feature.tensor)
-	if b.asked = len(b.o.Layers) > 0; b.asked {
-		return b.namedLayers(ctx, all)
+	all := s.layersBefore(feature.tensor)
+	if len(o.Layers) > 0 {
+		return s.namedLayers(ctx, all, o.Layers)
 	}
 	all = spread(all, maxProbed)
 	tensors := make([]string, len(all))
 	for i, v := range all {
 		tensors[i] = v.tensor
 	}
-	shapes, err := b.probeShapes(ctx, tensors)
+	shapes, err := s.probeShapes(ctx, tensors)
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
-	if err != nil && b.o.Log != nil {
-		b.o.Log.Debug("no earlier layers are read", "reason", err)
+	if err != nil && s.log != nil {
+		s.log.Debug("no earlier layers are read", "reason", err)
 	}
 	batch := int64(-1)
-	if n := b.input.fixedBatch(); n > 0 {
+	if n := s.input.fixedBatch(); n > 0 {
 		batch = int64(n)
 	}
 	var positioned, wide, flat []view
@@ -70,42 +66,39 @@ func (b *builder) findLayers(ctx context.Context, feature view) error {
 	// together, or squeezed from them to weigh channels.
 	for _, list := range [][]view{positioned, wide, flat} {
 		if len(list) > 0 {
-			b.layers = spread(list, b.o.EarlierLayers)
-			break
+			return spread(list, o.EarlierLayers), nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // namedLayers reads layers that were chosen before. One that a linear layer
 // reads is seen as it was then.
-func (b *builder) namedLayers(ctx context.Context, all []view) error {
+func (s source) namedLayers(ctx context.Context, all []view, names []string) ([]view, error) {
+	var layers []view
 	var tokens []string // whose number of axes matters
-	for _, name := range b.o.Layers {
+	for _, name := range names {
 		i := slices.IndexFunc(all, func(v view) bool { return v.tensor == name })
 		if i < 0 {
-			v, err := b.named(ctx, name, "an earlier layer")
+			v, err := s.named(ctx, name, "an earlier layer")
 			if err != nil {
-				return err
+				return nil, err
 			}
-			b.layers = append(b.layers, v)
+			layers = append(layers, v)
 			continue
 		}
-		b.layers = append(b.layers, all[i])
+		layers = append(layers, all[i])
 		if all[i].tokens {
 			tokens = append(tokens, name)
 		}
 	}
-	ranks, err := b.ranks(ctx, tokens)
-	if err != nil {
-		return err
-	}
-	for i, v := range b.layers {
+	ranks, err := s.ranks(ctx, tokens)
+	for i, v := range layers {
 		if r, ok := ranks[v.tensor]; ok {
-			b.layers[i].rank = r
+			layers[i].rank = r
 		}
 	}
-	return nil
+	return layers, err
 }
 
 // positions is how many positions a view averages over in a tensor of that
@@ -146,18 +139,18 @@ func spread(all []view, n int) []view {
 // layersBefore lists what the linear layers before a tensor read, in the graph's
 // order. What no linear layer precedes, the input in other words, is not a
 // layer.
-func (b *builder) layersBefore(tensor string) []view {
+func (s source) layersBefore(tensor string) []view {
 	behind := map[string]bool{} // tensors that a linear layer precedes
 	known := map[string]bool{tensor: true}
-	made := ancestors(b.g, tensor)
+	made := ancestors(s.g, tensor)
 	var all []view
-	for _, n := range b.g.Model.GetGraph().GetNode() {
+	for _, n := range s.g.Model.GetGraph().GetNode() {
 		if !slices.ContainsFunc(n.GetOutput(), func(t string) bool { return t != "" && made[t] }) {
 			continue
 		}
 		follows := slices.ContainsFunc(onnx.Reads(n), func(t string) bool { return behind[t] })
-		if linear[n.GetOpType()] && b.constantWeights(n) {
-			v, err := data(b.g, n)
+		if s.linear(n) {
+			v, err := reading(s.g, n)
 			if err == nil && follows && !known[v.tensor] {
 				known[v.tensor] = true
 				all = append(all, v)
@@ -173,8 +166,8 @@ func (b *builder) layersBefore(tensor string) []view {
 	return all
 }
 
-// data is the view of what a linear layer reads.
-func data(g *onnx.Graph, n *pb.NodeProto) (view, error) {
+// reading is the view of what a linear layer reads.
+func reading(g *onnx.Graph, n *pb.NodeProto) (view, error) {
 	p := place{feature: view{tensor: n.GetInput()[0]}}
 	if strings.Contains(n.GetOpType(), "Conv") {
 		p.feature.spatial = true
@@ -192,7 +185,8 @@ func data(g *onnx.Graph, n *pb.NodeProto) (view, error) {
 	return p.feature, err
 }
 
-func (b *builder) constantWeights(n *pb.NodeProto) bool {
-	s := slots[n.GetOpType()]
-	return s.weight < len(n.GetInput()) && b.k.is(n.GetInput()[s.weight])
+// linear says whether a node is a linear layer with constant weights.
+func (s source) linear(n *pb.NodeProto) bool {
+	slot, ok := slots[n.GetOpType()]
+	return ok && slot.weight < len(n.GetInput()) && s.is(n.GetInput()[slot.weight])
 }

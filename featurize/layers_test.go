@@ -3,6 +3,7 @@ package featurize_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"slices"
@@ -234,7 +235,8 @@ func TestLayersRefused(t *testing.T) {
 	}
 	defer m.Close()
 	_, err = m.All(context.Background(), featurize.Slice([]int{2, 3}, []float32{0, 0, 0, 1, 1, 1}), 2, nil)
-	if err == nil || !strings.Contains(err.Error(), "layer") || !strings.Contains(err.Error(), "row 1") || !strings.Contains(err.Error(), "--layers 0") {
+	var layer *featurize.LayerError
+	if !errors.As(err, &layer) || !strings.Contains(err.Error(), "layer") || !strings.Contains(err.Error(), "row 1") {
 		t.Errorf("an infinite layer: %v", err)
 	}
 }

@@ -2,8 +2,8 @@ package featurize
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 
 	"github.com/attach-uncertainty/attach/internal/onnx"
@@ -11,14 +11,20 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
+// Runtime says which libonnxruntime runs a network, and how. The zero value
+// finds the library, or installs it, and uses CUDA where that works:
+//
+//	Library   string       // path of libonnxruntime; "" searches for one
+//	NoInstall bool         // never install the library
+//	Provider  string       // "auto" (also ""), "cpu" or "cuda"
+//	Device    int          // number of the CUDA device
+//	Threads   int          // threads within one run; 0 is the runtime's choice
+//	Log       *slog.Logger // nil discards
+type Runtime = ort.Options
+
 // Options configures Open. The zero value works.
 type Options struct {
-	Library   string       // path to libonnxruntime; "" searches for one
-	NoInstall bool         // never install the library
-	Provider  string       // "auto" (also ""), "cpu" or "cuda"
-	Device    int          // number of the CUDA device
-	Threads   int          // threads within one run; 0 is the runtime's choice
-	Log       *slog.Logger // nil discards
+	Runtime
 
 	// Feature names the tensor to use as φ instead of the one found. A tensor
 	// of rank 4 or more (n×h×…) is averaged over space, one of rank 3 (n×T×h)
@@ -51,9 +57,7 @@ type Model struct {
 	info    Info
 	sha     string
 	path    string
-	views   []view // φ and the logits
-	layers  []view // earlier ones
-	asked   bool   // for layers by name
+	views   []view // φ, the logits and earlier layers
 	derived derived
 	// dropouts is the number of dropout layers before the logits.
 	dropouts int
@@ -83,14 +87,11 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	if m.sha, err = onnx.SHA256(ctx, path, files); err != nil {
 		return nil, err
 	}
-	m.rt, err = ort.Open(ctx, ort.Options{
-		Library: o.Library, NoInstall: o.NoInstall, Provider: o.Provider, Device: o.Device, Threads: o.Threads, Log: o.Log,
-	})
-	if err != nil {
+	if m.rt, err = ort.Open(ctx, o.Runtime); err != nil {
 		return nil, err
 	}
-	b := builder{Model: m, g: g, dir: dir, o: o, k: newConstants(g, dir, m.rt)}
-	if err := b.build(ctx); err != nil {
+	s := source{constants: newConstants(g, dir, m.rt), input: in, log: o.Log}
+	if err := m.read(ctx, s, o); err != nil {
 		m.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -100,12 +101,44 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	return m, nil
 }
 
+// read fills in what is read of a network, and how.
+func (m *Model) read(ctx context.Context, s source, o Options) error {
+	l, err := s.locate(ctx, o)
+	info := s.describe(l)
+	if err == nil {
+		m.views = l.views()
+		m.session, err = s.expose(ctx, l)
+	}
+	var p probed
+	if err == nil {
+		p, err = s.probe(ctx, m.session, l, info, o.Batch)
+	}
+	var none *NoLinearLayerError
+	if errors.As(err, &none) {
+		none.Info, none.Info.Feature = info, nil
+		none.Info.Candidates = s.candidates(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	m.info, m.last, m.batch, m.fixed = p.info, p.last, p.batch, p.fixed
+	// An error is one for who asks for dropout.
+	if layers, err := dropLayers(s.g, s.dir, l.logits); err == nil {
+		m.dropouts = len(layers)
+	}
+	return nil
+}
+
 // Inspect is Open for who only wants to know: that no linear layer was found
 // is not an error here, but an Info without Feature.
 func Inspect(ctx context.Context, path string, o Options) (Info, error) {
 	m, err := Open(ctx, path, o)
 	if err != nil {
-		if none, ok := asNoLinearLayer(err); ok {
+		var none *NoLinearLayerError
+		if errors.As(err, &none) {
 			return none.Info, nil
 		}
 		return Info{}, err
@@ -156,19 +189,10 @@ func SHA256(ctx context.Context, path string) (string, error) {
 
 // Close frees the model. Nothing may be running.
 func (m *Model) Close() error {
-	var err error
-	if m.session != nil {
-		err = m.session.Close()
-		m.session = nil
-	}
-	if e := m.derived.close(); err == nil {
-		err = e
-	}
+	errs := []error{m.session.Close(), m.derived.close()}
 	if m.rt != nil {
-		if e := m.rt.Close(); err == nil {
-			err = e
-		}
+		errs = append(errs, m.rt.Close())
 		m.rt = nil
 	}
-	return err
+	return errors.Join(errs...)
 }

@@ -130,7 +130,7 @@ func TestSharedModels(t *testing.T) {
 				t.Skipf("the shared network %s is absent", c.file)
 			}
 			ctx := context.Background()
-			m, err := featurize.Open(ctx, path, featurize.Options{Library: rt.Library().Path, Provider: "cpu", Threads: 2, Batch: 2})
+			m, err := featurize.Open(ctx, path, featurize.Options{Runtime: featurize.Runtime{Library: rt.Library().Path, Provider: "cpu", Threads: 2}, Batch: 2})
 			if err != nil {
 				t.Fatal(err)
 			}

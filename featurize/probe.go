@@ -4,154 +4,133 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// shapes lists input shapes to try on a model, the likeliest first, for its
-// dimensions that vary. Where the batch varies, two rows are tried before one:
-// some exporters freeze the batch inside the graph.
-func (in input) shapes(g *onnx.Graph) [][]int {
-	if in.dims == nil {
-		return nil
-	}
-	batches := []int{2, 1}
-	if b := in.fixedBatch(); b > 0 {
-		batches = []int{b}
-	}
-	free := false
-	for _, d := range in.dims[1:] {
-		free = free || d < 0
-	}
-	sizes := []int{0}
-	if free {
-		sizes = []int{224, 32, 299, 64, 16, 8}
-		if len(in.dims) == 2 {
-			if h := firstWidth(g, in.name); h > 0 {
-				sizes = []int{h}
-			}
-		}
-	}
-	var list [][]int
-	for _, size := range sizes {
-		for _, n := range batches {
-			shape := append([]int{n}, in.dims[1:]...)
-			for i := 1; i < len(shape); i++ {
-				switch {
-				case shape[i] >= 0:
-				case len(shape) == 4 && i == 1 && in.layout() == "":
-					shape[i] = 3
-				default:
-					shape[i] = size
-				}
-			}
-			if size := floatProduct(shape); size <= maxProbe {
-				list = append(list, shape)
-			}
-		}
-	}
-	return list
+// probed is what a run on random rows shows of a located network.
+type probed struct {
+	info  Info
+	last  *ood.Linear // nil where it does not read the feature
+	batch int         // rows in one run
+	fixed bool        // every run has exactly that many
 }
 
-// firstWidth returns the number of columns that a layer reading the input
-// needs, or 0.
-func firstWidth(g *onnx.Graph, tensor string) int {
-	for _, n := range g.Consumers(tensor) {
-		s, ok := slots[n.GetOpType()]
-		if !ok || s.weight >= len(n.GetInput()) {
-			continue
-		}
-		if w, ok := g.Const(n.GetInput()[s.weight]); ok && len(w.GetDims()) == 2 {
-			return int(w.GetDims()[onnx.AttributeInt(n, "transB", 0)&1])
-		}
+// probe runs a session on random rows: it learns the widths and whether the
+// batch is free, and compares Wφ+b with the logits. info is what is known
+// before, batch what the caller wants, or 0.
+func (s source) probe(ctx context.Context, session *ort.Session, l location, info Info, batch int) (probed, error) {
+	p := probed{info: info, last: l.last, batch: batch}
+	if info.FixedBatch > 0 {
+		p.batch, p.fixed = info.FixedBatch, true
 	}
-	return 0
+	out, shape, err := s.input.try(ctx, s.g, session)
+	if ctx.Err() != nil {
+		return p, ctx.Err()
+	}
+	if shape == nil {
+		return s.unverified(l, p, err)
+	}
+	defer closeAll(out)
+	n := shape[0]
+	if n == 1 && !p.fixed {
+		p.batch, p.fixed, p.info.FixedBatch = 1, true, 1
+	}
+	if p.batch <= 0 {
+		p.batch = defaultBatch(product(shape[1:]))
+	}
+	phi, err := asRows(out[0], n)
+	if err != nil {
+		return p, fmt.Errorf("feature %q comes out with %w", info.Feature.Tensor, err)
+	}
+	logits, err := asRows(out[1], n)
+	if err != nil {
+		return p, fmt.Errorf("output %q comes out with %w", info.Output, err)
+	}
+	p.info.Feature.Width, p.info.OutputsWidth = phi.Cols, logits.Cols
+	for i, t := range out[2:] {
+		layer, err := asRows(t, n)
+		if err != nil {
+			return p, &LayerError{fmt.Errorf("layer %q comes out with %w", info.Layers[i].Tensor, err)}
+		}
+		p.info.Layers[i].Width = layer.Cols
+	}
+	if l.last != nil && (l.last.Weight.Cols != phi.Cols || l.last.Weight.Rows != logits.Cols) {
+		if !l.named {
+			return p, &NoLinearLayerError{Reason: fmt.Sprintf("%s maps %d features to %d outputs at each of several positions of an input, and gives %d numbers a row",
+				describe(s.g, l.node), l.last.Weight.Cols, l.last.Weight.Rows, logits.Cols)}
+		}
+		p.last = nil
+	}
+	p.info.Task = task(l.normaliser, logits.Cols)
+	return s.compare(l, p, phi, logits), nil
 }
 
-// random returns rows that a model of the given element type accepts. Large
-// ones repeat, at a prime distance that no axis is a multiple of.
-func (in input) random(shape []int) []float32 {
-	const period = 65521
-	rng := rand.New(rand.NewPCG(1, 2))
-	data := make([]float32, product(shape))
-	for i := range data[:min(period, len(data))] {
-		switch pb.TensorProto_DataType(in.elem) {
-		case pb.TensorProto_UINT8:
-			data[i] = float32(rng.IntN(256))
-		case pb.TensorProto_INT8, pb.TensorProto_INT32, pb.TensorProto_INT64:
-			data[i] = float32(rng.IntN(2))
-		default:
-			data[i] = float32(rng.NormFloat64())
+// compare settles Exact.
+func (s source) compare(l location, p probed, phi, logits blas32.General) probed {
+	if p.last == nil {
+		p.info.ExactReason = strings.Join(l.reasons, "; ")
+		if l.named {
+			p.info.ExactReason = "the feature was named, not found"
 		}
+		return p
 	}
-	for done := period; done < len(data); done *= 2 {
-		copy(data[done:], data[:done])
+	e := residual(p.last, phi, logits)
+	elem := int32(pb.TensorProto_FLOAT)
+	if w, ok := s.g.Const(l.node.GetInput()[slots[l.node.GetOpType()].weight]); ok {
+		elem = w.GetDataType()
 	}
-	return data
+	close := e <= tolerance(elem)
+	if e-e == 0 {
+		p.info.ExactError = &e
+	}
+	switch {
+	case l.named && !close:
+		p.last, p.info.ExactError = nil, nil
+		p.info.ExactReason = "the feature that was named is not the input of the last linear layer"
+	case len(l.reasons) > 0:
+		p.info.ExactReason = strings.Join(l.reasons, "; ")
+	case !close:
+		p.info.ExactReason = fmt.Sprintf("on random inputs Wφ+b differs from the logits by %.2g of their norm", e)
+	default:
+		p.info.Exact = true
+	}
+	return p
 }
 
-// Bounds of the numbers in one run of a network: maxProbe of random rows, as
-// many as two volumes of 4×200³ hold, and maxRun, 4 GiB, of any.
-const (
-	maxProbe = 1 << 26
-	maxRun   = 1 << 30
-)
-
-// floatProduct is product where the dimensions are somebody's claim; those that
-// vary count as 1.
-func floatProduct(shape []int) float64 {
-	n := 1.0
-	for _, d := range shape {
-		n *= float64(max(d, 1))
+// unverified settles what can be said of a model that random inputs could not
+// run.
+func (s source) unverified(l location, p probed, err error) (probed, error) {
+	reason := "the shape of its inputs is not known"
+	row := s.input.dims[min(1, len(s.input.dims)):]
+	if s.input.dims != nil && !slices.Contains(row, -1) {
+		if err != nil {
+			return p, fmt.Errorf("the runtime cannot run the model: %w", err)
+		}
+		reason = fmt.Sprintf("inputs of %s are too large to try some", times(s.input.dims))
 	}
-	return n
+	if p.batch <= 0 {
+		p.batch = defaultBatch(int(floatProduct(row)))
+	}
+	if p.last != nil {
+		p.info.Feature.Width, p.info.OutputsWidth = p.last.Weight.Cols, p.last.Weight.Rows
+		p.info.Task = task(l.normaliser, p.last.Weight.Rows)
+	}
+	p.info.ExactReason = "not verified: " + reason
+	return p, nil
 }
 
-func product(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
-}
-
-func wrap(shape []int, data []float32) (*ort.Tensor, error) {
-	dims := make([]int64, len(shape))
-	for i, d := range shape {
-		dims[i] = int64(d)
-	}
-	return ort.NewTensor(dims, data)
-}
-
-// try runs a session on random rows, with the first shape that works. A nil
-// shape means that none did; the error is then that of the first, or nil
-// where nothing is known about the input.
-func (in input) try(ctx context.Context, g *onnx.Graph, s *ort.Session) (out []*ort.Tensor, shape []int, err error) {
-	for _, shape := range in.shapes(g) {
-		x, fail := wrap(shape, in.random(shape))
-		if fail != nil {
-			return nil, nil, fail
-		}
-		out, fail := s.Run(ctx, []*ort.Tensor{x})
-		x.Close()
-		if fail == nil {
-			return out, shape, nil
-		}
-		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
-		}
-		if err == nil {
-			err = fail
-		}
-	}
-	return nil, nil, err
+// defaultBatch is 64 rows, or less where that would be more than 64 MiB.
+func defaultBatch(width int) int {
+	return max(1, min(64, (16<<20)/max(1, width)))
 }
 
 // residual returns ‖Wφ+b − logits‖/‖logits‖ in the Frobenius norm.
@@ -159,7 +138,7 @@ func residual(l *ood.Linear, phi, logits blas32.General) float64 {
 	c := l.Weight.Rows
 	y := blas32.General{Rows: phi.Rows, Cols: c, Stride: c, Data: make([]float32, phi.Rows*c)}
 	for i := range y.Rows {
-		copy(row(y, i), l.Bias)
+		copy(rows.Row(y, i), l.Bias)
 	}
 	blas32.Gemm(blas.NoTrans, blas.Trans, 1, phi, l.Weight, 1, y)
 	var num, den float64
@@ -184,17 +163,4 @@ func tolerance(elem int32) float64 {
 		return 3e-2
 	}
 	return 1e-4
-}
-
-// rows sees a tensor of the edited graph as n rows.
-func rows(t *ort.Tensor, n int) (blas32.General, error) {
-	data := t.Float32s()
-	if t.DType() != ort.Float32 {
-		data = t.AppendFloat32s(nil)
-	}
-	if n == 0 || len(data) == 0 || len(data)%n != 0 {
-		return blas32.General{}, fmt.Errorf("shape %v for %d rows", t.Shape(), n)
-	}
-	w := len(data) / n
-	return blas32.General{Rows: n, Cols: w, Stride: w, Data: data}, nil
 }

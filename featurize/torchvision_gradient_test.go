@@ -38,7 +38,7 @@ func TestTorchvisionGradients(t *testing.T) {
 			shape, x := entry(t, strings.TrimSuffix(file, ".npz"), "x")
 			_, want := entry(t, strings.TrimSuffix(file, ".npz"), "gradient")
 			_, own := entry(t, strings.TrimSuffix(file, ".npz"), "pytorch_error")
-			m, err := featurize.Open(context.Background(), path, featurize.Options{Library: rt.Library().Path, Provider: "cpu", Threads: 2})
+			m, err := featurize.Open(context.Background(), path, featurize.Options{Runtime: featurize.Runtime{Library: rt.Library().Path, Provider: "cpu", Threads: 2}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -31,7 +31,7 @@ func TestTorchvision(t *testing.T) {
 		_, phi := entry(t, path, "features")
 		_, logits := entry(t, path, "logits")
 		ctx := context.Background()
-		m, err := featurize.Open(ctx, path, featurize.Options{Library: rt.Library().Path, Provider: "cpu", Threads: 2})
+		m, err := featurize.Open(ctx, path, featurize.Options{Runtime: featurize.Runtime{Library: rt.Library().Path, Provider: "cpu", Threads: 2}})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -42,15 +44,13 @@ func (p *place) weights(ctx context.Context, k *constants) (*ood.Linear, error) 
 		blas32.Scal(onnx.AttributeFloat(p.node, "alpha", 1), flat(l.Weight))
 	}
 	if name := input(s.bias); name != "" {
-		b, err := perClass(ctx, k, name, l.Weight.Rows)
-		if err != nil {
+		if l.Bias, err = perClass(ctx, k, name, l.Weight.Rows); err != nil {
 			return nil, err
 		}
-		unit := func(int) float32 { return 1 }
 		switch op {
 		case "Gemm", "FusedGemm":
 			beta := onnx.AttributeFloat(p.node, "beta", 1)
-			unit = func(int) float32 { return beta }
+			blas32.Scal(beta, blas32.Vector{N: len(l.Bias), Inc: 1, Data: l.Bias})
 		case "QLinearConv", "QGemm":
 			// The bias counts in units of data scale times weight scale.
 			data, err := perClass(ctx, k, input(s.dataScale), l.Weight.Rows)
@@ -61,10 +61,9 @@ func (p *place) weights(ctx context.Context, k *constants) (*ood.Linear, error) 
 			if err != nil {
 				return nil, err
 			}
-			unit = func(i int) float32 { return data(i) * weight(i) }
-		}
-		for i := range l.Bias {
-			l.Bias[i] = b(i) * unit(i)
+			for i := range l.Bias {
+				l.Bias[i] *= data[i] * weight[i]
+			}
 		}
 	}
 	for i := len(p.steps) - 1; i >= 0; i-- {
@@ -120,8 +119,8 @@ func dequantise(ctx context.Context, k *constants, l *ood.Linear, zero, scale st
 			return err
 		}
 		for i := range l.Weight.Rows {
-			for j, v := range row(l.Weight, i) {
-				row(l.Weight, i)[j] = v - z(i)
+			for j, v := range rows.Row(l.Weight, i) {
+				rows.Row(l.Weight, i)[j] = v - z[i]
 			}
 		}
 	}
@@ -131,39 +130,36 @@ func dequantise(ctx context.Context, k *constants, l *ood.Linear, zero, scale st
 			return err
 		}
 		for i := range l.Weight.Rows {
-			blas32.Scal(s(i), blas32.Vector{N: l.Weight.Cols, Inc: 1, Data: row(l.Weight, i)})
+			blas32.Scal(s[i], blas32.Vector{N: l.Weight.Cols, Inc: 1, Data: rows.Row(l.Weight, i)})
 		}
 	}
 	return nil
 }
 
-func row(m blas32.General, i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
-
-// perClass returns a constant as a function of the class: one number for all
-// c, or one for each.
-func perClass(ctx context.Context, k *constants, tensor string, c int) (func(i int) float32, error) {
+// perClass returns a constant, of one number for all classes or one for each, as
+// c numbers.
+func perClass(ctx context.Context, k *constants, tensor string, c int) ([]float32, error) {
 	v, shape, err := k.value(ctx, tensor)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case len(v) == 1:
+		return slices.Repeat(v, c), nil
+	case len(v) != c:
+		return nil, fmt.Errorf("constant %q of shape %v does not fit the %d outputs of the last layer", tensor, shape, c)
 	}
-	switch len(v) {
-	case 1:
-		return func(int) float32 { return v[0] }, nil
-	case c:
-		return func(i int) float32 { return v[i] }, nil
-	}
-	return nil, fmt.Errorf("constant %q of shape %v does not fit the %d outputs of the last layer", tensor, shape, c)
+	return v, nil
 }
 
 // fold applies an affine node behind the layer to its weights.
 func (s step) fold(ctx context.Context, k *constants, l *ood.Linear) error {
 	c := l.Weight.Rows
-	scale, shift := func(int) float32 { return 1 }, func(int) float32 { return 0 }
+	var scale, shift []float32 // nil: 1, 0
 	switch s.op {
 	case "Neg":
-		scale = func(int) float32 { return -1 }
+		scale = slices.Repeat([]float32{-1}, c)
 	case "BatchNormalization":
-		var v [4]func(int) float32
+		var v [4][]float32
 		for i := range v {
 			var err error
 			if v[i], err = perClass(ctx, k, s.node.GetInput()[1+i], c); err != nil {
@@ -171,34 +167,39 @@ func (s step) fold(ctx context.Context, k *constants, l *ood.Linear) error {
 			}
 		}
 		eps := onnx.AttributeFloat(s.node, "epsilon", 1e-5)
-		scale = func(i int) float32 { return float32(float64(v[0](i)) / math.Sqrt(float64(v[3](i)+eps))) }
-		shift = func(i int) float32 { return v[1](i) - v[2](i)*scale(i) }
+		scale, shift = make([]float32, c), make([]float32, c)
+		for i := range c {
+			scale[i] = float32(float64(v[0][i]) / math.Sqrt(float64(v[3][i]+eps)))
+			shift[i] = v[1][i] - v[2][i]*scale[i]
+		}
 	default:
 		v, err := perClass(ctx, k, s.operand, c)
 		if err != nil {
 			return err
 		}
-		switch s.op {
-		case "Add", "Sum":
-			shift = v
-		case "Sub":
-			if s.reversed {
-				scale, shift = func(int) float32 { return -1 }, v
-			} else {
-				shift = func(i int) float32 { return -v(i) }
-			}
-		case "Mul":
+		switch {
+		case s.op == "Mul":
 			scale = v
-		case "Div":
-			scale = func(i int) float32 { return 1 / v(i) }
+		case s.op == "Div":
+			scale = v
+			for i := range v {
+				scale[i] = 1 / v[i]
+			}
+		case s.op == "Sub" && !s.reversed:
+			shift = v
+			blas32.Scal(-1, blas32.Vector{N: c, Inc: 1, Data: shift})
+		case s.op == "Sub":
+			scale, shift = slices.Repeat([]float32{-1}, c), v
+		default: // Add, Sum
+			shift = v
 		}
 	}
-	for i := range c {
-		if f := scale(i); f != 1 {
-			blas32.Scal(f, blas32.Vector{N: l.Weight.Cols, Inc: 1, Data: row(l.Weight, i)})
-			l.Bias[i] *= f
-		}
-		l.Bias[i] += shift(i)
+	for i, f := range scale {
+		blas32.Scal(f, blas32.Vector{N: l.Weight.Cols, Inc: 1, Data: rows.Row(l.Weight, i)})
+		l.Bias[i] *= f
+	}
+	for i, v := range shift {
+		l.Bias[i] += v
 	}
 	return nil
 }

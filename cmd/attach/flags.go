@@ -80,7 +80,7 @@ func (p *place) settled(c *cli.Context) featurize.Options {
 // models run in, until stop is called.
 func (p *place) products(c *cli.Context) (stop func(), err error) {
 	o := p.settled(c)
-	r, err := ort.Open(c.Context, ort.Options{Library: o.Library, Provider: o.Provider, Device: o.Device, Threads: o.Threads, Log: o.Log})
+	r, err := ort.Open(c.Context, o.Runtime)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (p *place) engine(c *cli.Context) (e *fit.Engine, stop func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err = fit.New(c.Context, fit.Options{Library: p.Library, Provider: p.Provider, Device: p.Device, Threads: p.Threads, Log: p.Log})
+	e, err = fit.New(c.Context, p.Runtime)
 	if err != nil {
 		free()
 		return nil, nil, err

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -14,6 +16,9 @@ import (
 // first that helps.
 func hinted(err error, useful func(flag string) bool) error {
 	width := (*ood.WidthError)(nil)
+	install := (*ort.InstallError)(nil)
+	noLayer := (*featurize.NoLinearLayerError)(nil)
+	layer := (*featurize.LayerError)(nil)
 	for _, h := range []struct {
 		helps      bool
 		flag, hint string
@@ -23,6 +28,14 @@ func hinted(err error, useful func(flag string) bool) error {
 		{lacks(err, ood.NeedLogits), "weights", "--weights makes them of features"},
 		{lacks(err, ood.NeedWeights), "weights", "--weights names them"},
 		{lacks(err, ood.NeedLayers), "", "read them from the network, not with --layers 0, or write the features anew with `attach features`"},
+		{errors.As(err, &noLayer), "feature", "--feature takes its name"},
+		{errors.Is(err, ood.ErrNotDifferentiable), "feature", "--feature names another tensor as the features"},
+		{errors.As(err, &layer), "", "--layers 0, where what is used was fitted, does without earlier layers"},
+		{errors.As(err, &install), "", "pass it with --ort-lib"},
+		{errors.Is(err, ort.ErrNotFound), "", "run `attach runtime install`, or pass --ort-lib"},
+		{errors.Is(err, ort.ErrNoGPULibrary) && !errors.Is(err, ort.ErrUnsupported), "", "run `attach runtime install --gpu`"},
+		{errors.Is(err, ort.ErrNoGPULibrary), "", "use --provider cpu"},
+		{errors.Is(err, ort.ErrNoCUDA) || errors.Is(err, ort.ErrNoDevice), "", "use --provider cpu"},
 		{errors.As(err, &width) && width.Part == "earlier layers", "", "write as many with --layers"},
 	} {
 		if h.helps && (h.flag == "" || useful(h.flag)) {

@@ -52,8 +52,8 @@ func installCommand() *cli.Command {
 }
 
 func (v *showing) run(c *cli.Context) error {
-	p := v.settled(c)
-	o := ort.Options{Library: p.Library, NoInstall: true, Provider: p.Provider, Device: p.Device, Threads: p.Threads, Log: p.Log}
+	o := v.settled(c).Runtime
+	o.NoInstall = true
 	_, seen, err := ort.Find(c.Context, o)
 	if err != nil && !errors.Is(err, ort.ErrNotFound) {
 		return err
@@ -77,8 +77,13 @@ func (v *showing) run(c *cli.Context) error {
 		view.Library, view.Version, view.Source = lib.Path, lib.Version, lib.Source
 		view.Providers, view.Provider, view.CUDA = r.Providers(), r.Provider(), "usable"
 		if err := r.CUDA(); err != nil {
-			view.CUDA = err.Error()
+			view.CUDA = hinted(err, func(string) bool { return true }).Error()
 		}
+	}
+	option := strings.NewReplacer(ort.Named, "--ort-lib")
+	view.Source = option.Replace(view.Source)
+	for i, s := range view.Candidates {
+		view.Candidates[i].Source = option.Replace(s.Source)
 	}
 	if v.json {
 		return writeJSON(c.App.Writer, view)

@@ -4,28 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-
 	"github.com/attach-uncertainty/attach/internal/ort"
 )
 
 // Options say where training runs. The zero value is the runtime's library
-// wherever it is found, its best provider, and as many threads as pay.
-type Options struct {
-	Library  string // path to libonnxruntime; "" looks for it
-	Provider string // "auto" ("" too), "cpu" or "cuda"
-	Device   int    // which GPU
-	// Threads within an operator; 0 is one for small steps and the runtime's
-	// choice for large ones.
-	Threads int
-	// NoInstall forbids to install the library where none is found.
-	NoInstall bool
-	Log       *slog.Logger // nil discards
-}
+// wherever it is found, its best provider, and as many threads as pay:
+//
+//	Library   string       // path of libonnxruntime; "" searches for one
+//	NoInstall bool         // never install the library
+//	Provider  string       // "auto" (also ""), "cpu" or "cuda"
+//	Device    int          // number of the CUDA device
+//	Threads   int          // threads within an operator; 0 is one for small steps and the runtime's choice for large ones
+//	Log       *slog.Logger // nil discards
+type Options = ort.Options
 
 // Engine trains networks in ONNX Runtime. It implements train.Trainer, and is
 // safe for concurrent use.
@@ -69,10 +64,8 @@ func (e *Engine) runtime(ctx context.Context, threads int) (*ort.Runtime, error)
 	if r := e.runtimes[threads]; r != nil {
 		return r, nil
 	}
-	o := ort.Options{
-		Library: e.options.Library, Provider: e.options.Provider, Device: e.options.Device,
-		NoInstall: e.options.NoInstall, Threads: threads, Log: e.options.Log,
-	}
+	o := e.options
+	o.Threads = threads
 	for _, open := range e.runtimes {
 		o.Library = open.Library().Path
 	}

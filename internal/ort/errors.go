@@ -32,6 +32,16 @@ var (
 	ErrDType = errors.New("unsupported type")
 )
 
+// InstallError says that no client could install libonnxruntime, and how it is done by hand.
+type InstallError struct{ Err error }
+
+func (e *InstallError) Error() string {
+	return e.Err.Error() + "; get version " + pinnedVersion + " for your system from https://github.com/microsoft/onnxruntime/releases, unpack it and name the library in it"
+}
+
+// Unwrap returns what the clients said.
+func (e *InstallError) Unwrap() error { return e.Err }
+
 // RuntimeError is a failure reported by ONNX Runtime, reduced to its message.
 type RuntimeError struct {
 	Msg string // one sentence

@@ -28,7 +28,7 @@ type InstallOptions struct {
 // The user's environment and the configuration in the user's home are trusted: they say which pip or npm runs and where it gets
 // packages from. The folder in which the user stands is not: the client runs in an empty folder of ours.
 //
-// Errors are [ErrUnsupported], [ErrNoClient] and [ErrChecksum], or what the client said last.
+// Errors are [ErrUnsupported], [ErrChecksum] and, with [ErrNoClient] or what the client said last, [*InstallError].
 func Install(ctx context.Context, o InstallOptions) (Library, error) {
 	dir, err := cacheDir(o.GPU)
 	if err != nil {
@@ -79,7 +79,7 @@ func (in installer) install(ctx context.Context) (Library, error) {
 		failed = append(failed, err)
 	}
 	if len(failed) > 0 {
-		return Library{}, fmt.Errorf("install libonnxruntime: %w; %s", joined(failed), byHand)
+		return Library{}, &InstallError{fmt.Errorf("install libonnxruntime: %w", joined(failed))}
 	}
 	if ctx.Err() != nil {
 		return Library{}, context.Cause(ctx)
@@ -92,12 +92,10 @@ func (in installer) install(ctx context.Context) (Library, error) {
 		return Library{}, fmt.Errorf("%w: no %s for %s/%s", ErrUnsupported, what, runtime.GOOS, runtime.GOARCH)
 	}
 	if in.gpu {
-		return Library{}, fmt.Errorf("%w: pip is needed for the library with CUDA; %s", ErrNoClient, byHand)
+		return Library{}, &InstallError{fmt.Errorf("%w: pip is needed for the library with CUDA", ErrNoClient)}
 	}
-	return Library{}, fmt.Errorf("%w to install libonnxruntime with; %s", ErrNoClient, byHand)
+	return Library{}, &InstallError{fmt.Errorf("%w to install libonnxruntime with", ErrNoClient)}
 }
-
-const byHand = "get version " + pinnedVersion + " for your system from https://github.com/microsoft/onnxruntime/releases, unpack it and pass --ort-lib"
 
 func (in installer) installed() bool {
 	_, err := os.Stat(in.dir)

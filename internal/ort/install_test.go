@@ -154,12 +154,12 @@ func TestInstall(t *testing.T) {
 		{name: "two archives", setup: func(w *world) { w.script("npm", `touch "$dir/a.tgz" "$dir/b.tgz"`) }, says: []string{"expected one .tgz"}},
 		{name: "network", setup: func(w *world) {
 			w.script("npm", "echo 'npm error network getaddrinfo ENOTFOUND' >&2; echo 'npm error A complete log of this run can be found in: x' >&2; exit 1")
-		}, says: []string{"npm failed", "ENOTFOUND", "--ort-lib"}},
+		}, says: []string{"npm failed", "ENOTFOUND", "unpack it"}},
 		{name: "both fail", setup: func(w *world) {
 			w.script("pip", "echo 'ERROR: no matching distribution' >&2; echo '[notice] upgrade' >&2; exit 1")
 			w.script("npm", "echo offline >&2; exit 1")
 		}, says: []string{"no matching distribution", "offline"}},
-		{name: "no client", setup: func(*world) {}, is: ErrNoClient, says: []string{"github.com/microsoft/onnxruntime/releases", "--ort-lib", pinnedVersion}},
+		{name: "no client", setup: func(*world) {}, is: ErrNoClient, says: []string{"github.com/microsoft/onnxruntime/releases", pinnedVersion}},
 		{name: "no such platform", setup: func(w *world) { w.in.pins = nil }, is: ErrUnsupported, says: []string{runtime.GOARCH}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

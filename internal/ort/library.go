@@ -19,9 +19,12 @@ import (
 type Library struct {
 	Path    string
 	Version string // such as "1.30.0"
-	Source  string // "--ort-lib", "ORT_LIB", "cache", "system", or "installed with npm" or pip
+	Source  string // Named, "ORT_LIB", "cache", "system", or "installed with npm" or pip
 	GPU     bool   // has the CUDA provider beside it
 }
+
+// Named is the source of a library that [Options] name.
+const Named = "named"
 
 // Candidate is a file that [Find] looked at.
 type Candidate struct {
@@ -45,7 +48,7 @@ func Find(ctx context.Context, o Options) (Library, []Candidate, error) {
 	if err != nil {
 		return Library{}, nil, err
 	}
-	named, source := o.Library, "--ort-lib"
+	named, source := o.Library, Named
 	if named == "" {
 		named, source = os.Getenv("ORT_LIB"), "ORT_LIB"
 	}
@@ -75,7 +78,7 @@ func Find(ctx context.Context, o Options) (Library, []Candidate, error) {
 	if s.gpu {
 		return Library{}, s.seen, noGPULibrary("")
 	}
-	return Library{}, s.seen, fmt.Errorf("%w: run \"attach runtime install\", or pass --ort-lib", ErrNotFound)
+	return Library{}, s.seen, fmt.Errorf("%w: install or name one", ErrNotFound)
 }
 
 func findNamed(path, source, provider string) (Library, []Candidate, error) {
@@ -87,7 +90,10 @@ func findNamed(path, source, provider string) (Library, []Candidate, error) {
 	if err != nil {
 		c.Reason = err.Error()
 		c.Version = lib.Version
-		return Library{}, []Candidate{c}, fmt.Errorf("%s: %w", source, err)
+		if source != Named {
+			err = fmt.Errorf("%s: %w", source, err)
+		}
+		return Library{}, []Candidate{c}, err
 	}
 	lib.Source = source
 	c.Version, c.Used = lib.Version, true
@@ -197,7 +203,7 @@ func apiVersion(version string) int {
 func cacheDir(gpu bool) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("there is no folder to install libonnxruntime in: set XDG_CACHE_HOME or HOME, or pass --ort-lib (%w)", err)
+		return "", fmt.Errorf("there is no folder to install libonnxruntime in: set XDG_CACHE_HOME or HOME, or name a library (%w)", err)
 	}
 	variant := "cpu"
 	if gpu {

@@ -48,20 +48,20 @@ func (r *Runtime) startCUDA() error {
 
 func noGPULibrary(path string) error {
 	if _, ok := pinned(sourcePip, true); !ok {
-		return fmt.Errorf("%w: there is none for %s/%s: use --provider cpu", ErrNoGPULibrary, runtime.GOOS, runtime.GOARCH)
+		return fmt.Errorf("%w: %w: %s/%s", ErrNoGPULibrary, ErrUnsupported, runtime.GOOS, runtime.GOARCH)
 	}
 	if path == "" {
-		return fmt.Errorf("%w: run \"attach runtime install --gpu\"", ErrNoGPULibrary)
+		return fmt.Errorf("%w: none was found", ErrNoGPULibrary)
 	}
-	return fmt.Errorf("%w: %s has no CUDA provider beside it: run \"attach runtime install --gpu\"", ErrNoGPULibrary, path)
+	return fmt.Errorf("%w: %s has no CUDA provider beside it", ErrNoGPULibrary, path)
 }
 
 func checkDevice(index int) error {
 	switch n := cudaDevices(); {
 	case n < 0:
-		return fmt.Errorf("%w: no NVIDIA driver is loaded: use --provider cpu", ErrNoDevice)
+		return fmt.Errorf("%w: no NVIDIA driver is loaded", ErrNoDevice)
 	case n == 0:
-		return fmt.Errorf("%w: the NVIDIA driver sees no device: use --provider cpu", ErrNoDevice)
+		return fmt.Errorf("%w: the NVIDIA driver sees no device", ErrNoDevice)
 	case index >= n:
 		return fmt.Errorf("%w: device %d was asked for and there are %d, counted from 0", ErrNoDevice, index, n)
 	}
@@ -87,7 +87,7 @@ func cudaError(err error) error {
 			return fmt.Errorf("%w: install CUDA 13 and cuDNN 9 and put their bin folders on PATH (%w)", ErrNoCUDA, err)
 		}
 	}
-	return fmt.Errorf("%w: the device does not work with this library, update its driver or use --provider cpu (%w)", ErrNoDevice, err)
+	return fmt.Errorf("%w: the device does not work with this library, update its driver (%w)", ErrNoDevice, err)
 }
 
 func appendCUDA(so *onnxruntime_go.SessionOptions, device int) error {

@@ -17,7 +17,7 @@ func TestCUDAError(t *testing.T) {
 			ErrNoCUDA, []string{"libcublasLt.so.13 does not load", "install CUDA 13 and cuDNN 9"}},
 		{"Failed to load library /x/libonnxruntime_providers_cuda.so with error: libcurand.so.10: cannot open shared object file", ErrNoCUDA, []string{"libcurand.so.10", "cuDNN 9"}},
 		{"Failed to load library with error: libcudnn.so.9: cannot open shared object file", ErrNoCUDA, []string{"libcudnn.so.9"}},
-		{"CUDA failure 100: no CUDA-capable device is detected ; GPU=-1 ; hostname=h", ErrNoDevice, []string{"no CUDA-capable device", "--provider cpu"}},
+		{"CUDA failure 100: no CUDA-capable device is detected ; GPU=-1 ; hostname=h", ErrNoDevice, []string{"no CUDA-capable device"}},
 		{"CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version", ErrNoDevice, []string{"update its driver"}},
 	} {
 		err := cudaError(sentence(errors.New(c.raw)))

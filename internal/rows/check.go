@@ -32,11 +32,22 @@ func (e *TooFewRowsError) Error() string {
 // NaN or infinite, if there is one.
 func CheckFinite(name string, m blas32.General) error {
 	for i := range m.Rows {
-		row := m.Data[i*m.Stride : i*m.Stride+m.Cols]
+		if j := FirstNotFinite(Row(m, i)); j >= 0 {
+			return &NotFiniteError{Name: name, Row: i, Col: j, Value: Row(m, i)[j]}
+		}
+	}
+	return nil
+}
+
+// FirstNotFinite returns the index of the first NaN or infinity, or -1.
+func FirstNotFinite(data []float32) int {
+	const chunk = 4096
+	for at := 0; at < len(data); at += chunk {
+		part := data[at:min(at+chunk, len(data))]
 		// A sum of zeros times the elements is zero unless one is not finite.
 		// One sum alone waits for each addition before it can start the next.
 		var s, s1, s2, s3 float32
-		rest := row
+		rest := part
 		for ; len(rest) >= 4; rest = rest[4:] {
 			s += rest[0] * 0
 			s1 += rest[1] * 0
@@ -49,13 +60,13 @@ func CheckFinite(name string, m blas32.General) error {
 		if s+s1+s2+s3 == 0 {
 			continue
 		}
-		for j, v := range row {
-			if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
-				return &NotFiniteError{Name: name, Row: i, Col: j, Value: v}
+		for i, v := range part {
+			if v-v != 0 {
+				return at + i
 			}
 		}
 	}
-	return nil
+	return -1
 }
 
 // InverseNorm is 1/‖x‖, or 0 for a row of zeros.

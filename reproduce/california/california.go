@@ -33,7 +33,7 @@ func run(ctx context.Context, s *experiment.Settings) error {
 	if models == "" {
 		models = filepath.Join(s.Data, "..", "models")
 	}
-	model, err := featurize.Open(ctx, filepath.Join(models, "california_mlp.onnx"), featurize.Options{Library: s.Library})
+	model, err := featurize.Open(ctx, filepath.Join(models, "california_mlp.onnx"), featurize.Options{Runtime: featurize.Runtime{Library: s.Library}})
 	if err != nil {
 		return err
 	}

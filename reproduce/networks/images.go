@@ -118,7 +118,7 @@ type Images struct {
 
 // Load runs a network on its rows, or reads what it said before.
 func (p *Plan) Load(ctx context.Context, n Measured, progress func(share float64)) (*Images, error) {
-	model, err := featurize.Open(ctx, n.file(p.Models), featurize.Options{Library: p.Library, EarlierLayers: featurize.DefaultEarlierLayers})
+	model, err := featurize.Open(ctx, n.file(p.Models), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
 	if err != nil {
 		return nil, err
 	}

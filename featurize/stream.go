@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -17,14 +18,6 @@ import (
 type Rows struct {
 	Shape []int
 	Data  []float32
-}
-
-// withoutLayers ends an error of what is read beside φ.
-func (m *Model) withoutLayers() string {
-	if m.asked {
-		return "; what was fitted with --layers 0 (Options.EarlierLayers) does without it"
-	}
-	return "; --layers 0 (Options.EarlierLayers) does without earlier layers"
 }
 
 // Features runs the network on rows, in order, and yields φ, logits and the
@@ -96,7 +89,7 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 		l := m.info.Layers[i]
 		layer, err := m.take(c, t, fmt.Sprintf("layer %q", l.Tensor), l.Width)
 		if err != nil {
-			return b, fmt.Errorf("%w%s", err, m.withoutLayers())
+			return b, &LayerError{err}
 		}
 		b.Layers = append(b.Layers, layer)
 	}
@@ -121,7 +114,7 @@ func (m *Model) takeLogits(c chunk, t *ort.Tensor) (blas32.General, error) {
 // take copies an output out of the runtime's memory. It has want columns, 0
 // where that is not known.
 func (m *Model) take(c chunk, t *ort.Tensor, name string, want int) (blas32.General, error) {
-	v, err := rows(t, c.shape[0])
+	v, err := asRows(t, c.shape[0])
 	if err != nil {
 		return blas32.General{}, fmt.Errorf("the model's %s comes out with %w", name, err)
 	}
@@ -130,7 +123,7 @@ func (m *Model) take(c chunk, t *ort.Tensor, name string, want int) (blas32.Gene
 	}
 	v.Rows = c.n
 	v.Data = append(make([]float32, 0, c.n*v.Cols), v.Data[:c.n*v.Cols]...)
-	if i := firstNotFinite(v.Data); i >= 0 {
+	if i := rows.FirstNotFinite(v.Data); i >= 0 {
 		return blas32.General{}, notFinite("model's "+name, v.Data[i], c.first+i/v.Cols)
 	}
 	return v, nil

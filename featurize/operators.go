@@ -31,12 +31,28 @@ var averages = map[string]bool{
 	"QLinearAveragePool": true,
 }
 
-// linear are the operators that end the walk, with the names they go by in
-// quantised and in fused graphs.
-var linear = map[string]bool{
-	"Gemm": true, "MatMul": true, "Conv": true,
-	"FusedGemm": true, "FusedMatMul": true, "FusedConv": true,
-	"MatMulInteger": true, "ConvInteger": true,
-	"QLinearMatMul": true, "QLinearConv": true, "QGemm": true,
-	"MatMulIntegerToFloat": true, "DynamicQuantizeMatMul": true,
+// slot says which input of an operator is what; 0 is none, since input 0 is
+// always the data.
+type slot struct {
+	weight, bias            int
+	dataScale, dataZero     int
+	weightScale, weightZero int
+}
+
+// slots are the linear operators, which end the walk, with the names they go by
+// in quantised and in fused graphs.
+var slots = map[string]slot{
+	"Gemm":                  {weight: 1, bias: 2},
+	"FusedGemm":             {weight: 1, bias: 2},
+	"MatMul":                {weight: 1},
+	"FusedMatMul":           {weight: 1},
+	"Conv":                  {weight: 1, bias: 2},
+	"FusedConv":             {weight: 1, bias: 2},
+	"MatMulInteger":         {weight: 1, weightZero: 3},
+	"ConvInteger":           {weight: 1, weightZero: 3},
+	"QLinearMatMul":         {dataScale: 1, dataZero: 2, weight: 3, weightScale: 4, weightZero: 5},
+	"QLinearConv":           {dataScale: 1, dataZero: 2, weight: 3, weightScale: 4, weightZero: 5, bias: 8},
+	"QGemm":                 {dataScale: 1, dataZero: 2, weight: 3, weightScale: 4, weightZero: 5, bias: 6},
+	"MatMulIntegerToFloat":  {weight: 1, dataScale: 2, weightScale: 3, dataZero: 4, weightZero: 5, bias: 6},
+	"DynamicQuantizeMatMul": {weight: 1, weightScale: 2, weightZero: 3, bias: 4},
 }

@@ -113,29 +113,33 @@ func (in input) realInput(g *onnx.Graph) (*pb.ValueInfoProto, []*pb.NodeProto) {
 	return own, []*pb.NodeProto{node("Cast", []string{in.feed}, in.name, onnx.Attr("to", pb.TensorProto_DataType(in.elem)))}
 }
 
+// ancestors are the tensors that tensors are made from, and themselves.
+func ancestors(g *onnx.Graph, tensors ...string) map[string]bool {
+	seen := make(map[string]bool)
+	stack := slices.Clone(tensors)
+	for len(stack) > 0 {
+		t := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if t == "" || seen[t] {
+			continue
+		}
+		seen[t] = true
+		if n := g.Producer(t); n != nil {
+			stack = append(stack, onnx.Reads(n)...)
+		}
+	}
+	return seen
+}
+
 // part is the part of a model that makes the needed tensors: heads, then the
 // model's own nodes, then the nodes of body, whose inputs and outputs become
 // the model's. Nothing of the original is copied or changed.
 func part(g *onnx.Graph, heads []*pb.NodeProto, body *pb.GraphProto, need ...string) *pb.ModelProto {
 	old := g.Model.GetGraph()
-	keep := make(map[*pb.NodeProto]bool)
-	used := make(map[string]bool)
-	stack := slices.Clone(need)
-	for len(stack) > 0 {
-		t := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if t == "" || used[t] {
-			continue
-		}
-		used[t] = true
-		if n := g.Producer(t); n != nil && !keep[n] {
-			keep[n] = true
-			stack = append(stack, onnx.Reads(n)...)
-		}
-	}
+	used := ancestors(g, need...)
 	graph := &pb.GraphProto{Name: ptr("attach"), Input: body.Input, Output: body.Output, Node: heads}
 	for _, n := range old.GetNode() {
-		if keep[n] {
+		if slices.ContainsFunc(n.GetOutput(), func(t string) bool { return used[t] }) {
 			graph.Node = append(graph.Node, n)
 		}
 	}

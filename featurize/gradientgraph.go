@@ -14,6 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -39,13 +40,7 @@ type differentiated struct {
 }
 
 func (d *differentiated) close() error {
-	err := d.forward.Close()
-	if d.backward != nil {
-		if e := d.backward.Close(); err == nil {
-			err = e
-		}
-	}
-	return err
+	return errors.Join(d.forward.Close(), d.backward.Close())
 }
 
 func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKey) (*differentiated, error) {
@@ -61,7 +56,7 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 	var unsupported *autodiff.UnsupportedError
 	switch {
 	case errors.As(err, &unsupported):
-		return nil, fmt.Errorf("%w: %w; use the method's variant in feature space (--feature names another tensor as the features), "+
+		return nil, fmt.Errorf("%w: %w; use the method's variant in feature space, "+
 			"or differentiate with respect to a tensor behind that node", ood.ErrNotDifferentiable, err)
 	case errors.Is(err, autodiff.ErrNoPath):
 		return nil, fmt.Errorf("%w: the logits do not depend on tensor %q by operators that have a derivative", ood.ErrNotDifferentiable, k.key.tensor)
@@ -85,7 +80,7 @@ type kind struct {
 
 // merged appends the gradient to the network.
 func (k kind) merged(ctx context.Context) (*differentiated, error) {
-	m := exposed(k.g, k.input, k.views, exposedNames())
+	m := exposed(k.g, k.input, k.views[:2], exposedNames())
 	b := onnx.Extend(m)
 	wrt, err := k.with(b.Index())
 	if err != nil {
@@ -110,7 +105,7 @@ func (k kind) merged(ctx context.Context) (*differentiated, error) {
 
 // separate makes the gradient a model of its own.
 func (k kind) separate(ctx context.Context) (*differentiated, error) {
-	index := onnx.Extend(exposed(k.g, k.input, k.views, exposedNames())).Index()
+	index := onnx.Extend(exposed(k.g, k.input, k.views[:2], exposedNames())).Index()
 	wrt, err := k.with(index)
 	if err != nil {
 		return nil, err
@@ -177,7 +172,7 @@ func (k kind) keeping(d *differentiated, taken []autodiff.Activation, backward *
 		}
 		d.takes = append(d.takes, at)
 	}
-	m := exposed(k.g, k.input, k.views, exposedNames(), shapes...)
+	m := exposed(k.g, k.input, k.views[:2], exposedNames(), shapes...)
 	m.Graph.Output = append(m.Graph.Output, outputs...)
 	return m, names
 }
@@ -189,7 +184,7 @@ func (k kind) with(g *onnx.Graph) ([]string, error) {
 	tensor := k.key.tensor
 	_, constant := g.Const(tensor)
 	switch {
-	case reaches(g, k.input.feed, tensor):
+	case ancestors(g, tensor)[k.input.feed]:
 	case g.Producer(tensor) != nil || constant:
 		return nil, &TensorError{tensor, "it does not depend on the model's input, and is the same for every row"}
 	default:
@@ -253,7 +248,7 @@ func (d *differentiated) scalarInputs(c chunk, o GradientOptions) (list []*ort.T
 		}
 		data := make([]float32, c.shape[0]*u.Cols)
 		for i := range c.n {
-			copy(data[i*u.Cols:], row(u, c.first+i))
+			copy(data[i*u.Cols:], rows.Row(u, c.first+i))
 		}
 		add(wrap([]int{c.shape[0], u.Cols}, data))
 		return list, err

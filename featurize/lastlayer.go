@@ -2,6 +2,7 @@ package featurize
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/onnx"
@@ -31,17 +32,17 @@ type step struct {
 
 // find walks back from an output to its last linear layer. Its error says at
 // which node the walk ended.
-func find(g *onnx.Graph, k *constants, output string) (*place, error) {
+func find(k *constants, output string) (*place, error) {
 	p := &place{output: output, logits: output}
 	at := output
-	for range len(g.Model.GetGraph().GetNode()) + 1 {
-		n := g.Producer(at)
+	for range len(k.g.Model.GetGraph().GetNode()) + 1 {
+		n := k.g.Producer(at)
 		if n == nil {
 			return nil, fmt.Errorf("the walk back from %q reaches %q, which no node makes, before any linear layer", output, at)
 		}
-		next, done, err := p.pass(g, k, n, at)
+		next, done, err := p.pass(k, n, at)
 		if err != nil {
-			return nil, fmt.Errorf("the walk back from %q ends at %s: %w", output, describe(g, n), err)
+			return nil, fmt.Errorf("the walk back from %q ends at %s: %w", output, describe(k.g, n), err)
 		}
 		if done {
 			return p, nil
@@ -57,7 +58,7 @@ func describe(g *onnx.Graph, n *pb.NodeProto) string {
 
 // pass takes the walk over one node: it says which of its inputs to go on
 // with, or that the node is the linear layer.
-func (p *place) pass(g *onnx.Graph, k *constants, n *pb.NodeProto, made string) (next string, done bool, err error) {
+func (p *place) pass(k *constants, n *pb.NodeProto, made string) (next string, done bool, err error) {
 	op := n.GetOpType()
 	if len(n.GetInput()) == 0 {
 		return "", false, fmt.Errorf("it has no inputs")
@@ -66,9 +67,10 @@ func (p *place) pass(g *onnx.Graph, k *constants, n *pb.NodeProto, made string) 
 	if n.GetOutput()[0] != made {
 		return "", false, fmt.Errorf("tensor %q is not its first output", made)
 	}
+	_, linear := slots[op]
 	switch {
-	case linear[op]:
-		return "", true, p.arrive(g, k, n)
+	case linear:
+		return "", true, p.arrive(k, n)
 	case normalisers[op]:
 		p.normaliser, p.logits = op, in
 		p.steps, p.reasons, p.pooled = nil, nil, false
@@ -116,9 +118,9 @@ func (p *place) pass(g *onnx.Graph, k *constants, n *pb.NodeProto, made string) 
 			// A dynamically quantised layer multiplies its integers by the
 			// product of its two scales.
 			for i, v := range n.GetInput() {
-				if integer := integerLayer(g, v); integer != nil {
-					p.scale = weightScale(g, k, n.GetInput()[1-i])
-					return "", true, p.arrive(g, k, integer)
+				if integer := integerLayer(k.g, v); integer != nil {
+					p.scale = weightScale(k, n.GetInput()[1-i])
+					return "", true, p.arrive(k, integer)
 				}
 			}
 		}
@@ -128,31 +130,9 @@ func (p *place) pass(g *onnx.Graph, k *constants, n *pb.NodeProto, made string) 
 }
 
 func (p *place) because(format string, args ...any) {
-	r := fmt.Sprintf(format, args...)
-	for _, have := range p.reasons {
-		if have == r {
-			return
-		}
+	if r := fmt.Sprintf(format, args...); !slices.Contains(p.reasons, r) {
+		p.reasons = append(p.reasons, r)
 	}
-	p.reasons = append(p.reasons, r)
-}
-
-// reaches says whether a tensor is made from another.
-func reaches(g *onnx.Graph, from, to string) bool {
-	seen := map[string]bool{}
-	stack := []string{to}
-	for len(stack) > 0 {
-		t := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if t == from {
-			return true
-		}
-		if n := g.Producer(t); n != nil && !seen[t] {
-			stack = append(stack, onnx.Reads(n)...)
-		}
-		seen[t] = true
-	}
-	return false
 }
 
 // integerLayer returns the layer whose 32-bit integers a tensor holds, or nil.
@@ -173,8 +153,8 @@ func integerLayer(g *onnx.Graph, tensor string) *pb.NodeProto {
 }
 
 // weightScale picks the constant factor of a product of two scales, or "".
-func weightScale(g *onnx.Graph, k *constants, tensor string) string {
-	n := g.Producer(tensor)
+func weightScale(k *constants, tensor string) string {
+	n := k.g.Producer(tensor)
 	if n == nil || n.GetOpType() != "Mul" {
 		return ""
 	}
@@ -188,7 +168,7 @@ func weightScale(g *onnx.Graph, k *constants, tensor string) string {
 
 // arrive checks that a node is a layer logits = Wφ + b with constant W, and
 // notes where its φ is.
-func (p *place) arrive(g *onnx.Graph, k *constants, n *pb.NodeProto) error {
+func (p *place) arrive(k *constants, n *pb.NodeProto) error {
 	op := n.GetOpType()
 	in := n.GetInput()
 	s := slots[op]
@@ -218,7 +198,7 @@ func (p *place) arrive(g *onnx.Graph, k *constants, n *pb.NodeProto) error {
 	}
 	if s.weightScale > 0 || p.scale != "" || op == "MatMulInteger" || op == "ConvInteger" {
 		p.because("the layer computes in 8-bit integers")
-		return p.dequantise(g, n, s)
+		return p.dequantise(k.g, n, s)
 	}
 	return nil
 }
@@ -228,20 +208,14 @@ func (p *place) pointwise(n *pb.NodeProto) error {
 	if onnx.AttributeInt(n, "group", 1) != 1 {
 		return fmt.Errorf("it is a grouped convolution")
 	}
-	for _, v := range onnx.AttributeInts(n, "kernel_shape") {
-		if v != 1 {
-			return fmt.Errorf("its kernel is larger than 1×1")
-		}
+	if slices.ContainsFunc(onnx.AttributeInts(n, "kernel_shape"), func(v int64) bool { return v != 1 }) {
+		return fmt.Errorf("its kernel is larger than 1×1")
 	}
-	for _, v := range onnx.AttributeInts(n, "strides") {
-		if v != 1 {
-			p.because("the convolution skips positions")
-		}
+	if slices.ContainsFunc(onnx.AttributeInts(n, "strides"), func(v int64) bool { return v != 1 }) {
+		p.because("the convolution skips positions")
 	}
-	for _, v := range onnx.AttributeInts(n, "pads") {
-		if v != 0 {
-			p.because("the convolution pads its input")
-		}
+	if slices.ContainsFunc(onnx.AttributeInts(n, "pads"), func(v int64) bool { return v != 0 }) {
+		p.because("the convolution pads its input")
 	}
 	return nil
 }
@@ -264,28 +238,4 @@ func (p *place) dequantise(g *onnx.Graph, n *pb.NodeProto, s slot) error {
 		p.feature.zero = n.GetInput()[s.dataZero]
 	}
 	return nil
-}
-
-// slot says which input of an operator is what; 0 is none, since input 0 is
-// always the data.
-type slot struct {
-	weight, bias            int
-	dataScale, dataZero     int
-	weightScale, weightZero int
-}
-
-var slots = map[string]slot{
-	"Gemm":                  {weight: 1, bias: 2},
-	"FusedGemm":             {weight: 1, bias: 2},
-	"MatMul":                {weight: 1},
-	"FusedMatMul":           {weight: 1},
-	"Conv":                  {weight: 1, bias: 2},
-	"FusedConv":             {weight: 1, bias: 2},
-	"MatMulInteger":         {weight: 1, weightZero: 3},
-	"ConvInteger":           {weight: 1, weightZero: 3},
-	"QLinearMatMul":         {dataScale: 1, dataZero: 2, weight: 3, weightScale: 4, weightZero: 5},
-	"QLinearConv":           {dataScale: 1, dataZero: 2, weight: 3, weightScale: 4, weightZero: 5, bias: 8},
-	"QGemm":                 {dataScale: 1, dataZero: 2, weight: 3, weightScale: 4, weightZero: 5, bias: 6},
-	"MatMulIntegerToFloat":  {weight: 1, dataScale: 2, weightScale: 3, dataZero: 4, weightZero: 5, bias: 6},
-	"DynamicQuantizeMatMul": {weight: 1, weightScale: 2, weightZero: 3, bias: 4},
 }

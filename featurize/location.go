@@ -1,0 +1,220 @@
+package featurize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// source is a network to make a Model of, in three steps: locate finds the
+// tensors to read, expose makes a session that returns them, and probe runs it
+// on random rows. Each returns what the next one needs.
+type source struct {
+	*constants
+	input input
+	log   *slog.Logger // or nil
+}
+
+// location is what of a network is read.
+type location struct {
+	*place             // the output, and the last linear layer
+	last   *ood.Linear // its weights, nil where they are not known
+	named  bool        // the feature was named, not found
+	layers []view      // earlier ones
+}
+
+// locate finds φ: what the last linear layer reads, unless the caller names
+// another tensor. It has no place where there is neither.
+func (s source) locate(ctx context.Context, o Options) (l location, err error) {
+	p, reason, err := s.choose(o.Output)
+	if err != nil {
+		return l, err
+	}
+	if p.node != nil {
+		if l.last, err = p.weights(ctx, s.constants); err != nil {
+			if ctx.Err() != nil || errors.Is(err, onnx.ErrExternalData) {
+				return l, err
+			}
+			p.because("its weights could not be read: %v", err)
+		}
+		if p.feature.tokens {
+			if p.feature.rank, err = s.rank(ctx, p.feature.tensor); err != nil {
+				return l, err
+			}
+		}
+	}
+	if l.named = o.Feature != "" && o.Feature != p.feature.tensor; l.named {
+		if p.feature, err = s.named(ctx, o.Feature, "the feature"); err != nil {
+			return l, err
+		}
+	}
+	if p.feature.tensor == "" {
+		return l, &NoLinearLayerError{Reason: reason}
+	}
+	l.place = p
+	l.layers, err = s.findLayers(ctx, p.feature, o)
+	return l, err
+}
+
+// views are the tensors to read: φ, the logits and the earlier layers.
+func (l location) views() []view {
+	return append([]view{l.feature, {tensor: l.logits}}, l.layers...)
+}
+
+// expose makes the session that maps rows to the views.
+func (s source) expose(ctx context.Context, l location) (*ort.Session, error) {
+	names := exposedNames()
+	for i := range l.layers {
+		names = append(names, fmt.Sprintf("attach/layer/%d", i))
+	}
+	model := exposed(s.g, s.input, l.views(), names)
+	session, err := s.rt.NewSession(ctx, ort.Model{Proto: model, Dir: s.dir}, []string{s.input.feed}, names)
+	if err != nil {
+		return nil, fmt.Errorf("the runtime refuses the model: %w", err)
+	}
+	return session, nil
+}
+
+// describe is what the file says of itself and where it is read, if it is.
+func (s source) describe(l location) Info {
+	values := func(list []*pb.ValueInfoProto) []Value {
+		out := make([]Value, len(list))
+		for i, v := range list {
+			out[i] = Value{Name: v.GetName(), Shape: shapeOf(v), DType: "unknown"}
+			if t := v.GetType().GetTensorType(); t != nil {
+				out[i].DType = onnx.DTypeName(t.GetElemType())
+			}
+		}
+		return out
+	}
+	info := Info{
+		Opset: s.g.Opset(), IRVersion: s.g.Model.GetIrVersion(),
+		Inputs: values(s.g.Inputs()), Outputs: values(s.g.Outputs()),
+		Providers: s.rt.Providers(), Task: "unknown", Layout: s.input.layout(), FixedBatch: s.input.fixedBatch(),
+	}
+	if l.place == nil {
+		return info
+	}
+	info.Output, info.Logits, info.Normaliser = l.output, l.logits, l.normaliser
+	info.Feature = &Feature{Tensor: l.feature.tensor}
+	reader := l.node
+	if l.named {
+		reader = s.g.Producer(l.feature.tensor)
+	}
+	if reader != nil {
+		info.Feature.Node, info.Feature.Op = s.g.NodeName(reader), reader.GetOpType()
+	}
+	for _, v := range l.layers {
+		info.Layers = append(info.Layers, Layer{Tensor: v.tensor})
+	}
+	return info
+}
+
+// choose picks the output and finds the layer behind it. Where there is none,
+// the place has no node and reason says why.
+func (s source) choose(output string) (p *place, reason string, err error) {
+	var outputs, names []string
+	for _, v := range s.g.Outputs() {
+		names = append(names, strconv.Quote(v.GetName()))
+		if floating(v) {
+			outputs = append(outputs, v.GetName())
+		}
+	}
+	if output != "" {
+		if s.g.Producer(output) == nil {
+			return nil, "", fmt.Errorf("the model has no output or tensor %q; its outputs are %s", output, strings.Join(names, ", "))
+		}
+		outputs = []string{output}
+	}
+	if len(outputs) == 0 {
+		return nil, "", fmt.Errorf("none of the model's outputs (%s) holds floating-point numbers; name another tensor as the output", strings.Join(names, ", "))
+	}
+	var reasons []string
+	for _, name := range outputs {
+		found, err := find(s.constants, name)
+		switch {
+		case err != nil:
+			reasons = append(reasons, err.Error())
+		case p == nil, p.normaliser == "" && ancestors(s.g, found.feature.tensor)[p.logits]:
+			// The second case: an embedding comes before the logits that are
+			// made of it.
+			p = found
+		}
+	}
+	if p != nil {
+		return p, "", nil
+	}
+	return &place{output: outputs[0], logits: outputs[0]}, strings.Join(reasons, "; "), nil
+}
+
+// floating says whether an output may hold floats; a ZipMap's sequence of maps
+// counts, since the walk passes it.
+func floating(v *pb.ValueInfoProto) bool {
+	t := v.GetType().GetTensorType()
+	if t == nil {
+		return true
+	}
+	switch pb.TensorProto_DataType(t.GetElemType()) {
+	case pb.TensorProto_UNDEFINED, pb.TensorProto_FLOAT, pb.TensorProto_DOUBLE, pb.TensorProto_FLOAT16, pb.TensorProto_BFLOAT16:
+		return true
+	}
+	return false
+}
+
+// named is the view of a tensor that the caller chose as what.
+func (s source) named(ctx context.Context, tensor, what string) (view, error) {
+	v := view{tensor: tensor}
+	if s.g.Producer(tensor) == nil && tensor != s.input.name {
+		return v, fmt.Errorf("the model has no tensor %q to use as %s%s", tensor, what, some("; it has", s.candidates(ctx)))
+	}
+	if s.is(tensor) {
+		return v, fmt.Errorf("tensor %q is a constant and cannot be %s", tensor, what)
+	}
+	var err error
+	if v.rank, err = s.rank(ctx, tensor); err != nil {
+		return v, err
+	}
+	last := int64(0)
+	if n := s.g.Producer(tensor); n != nil && n.GetOpType() == "Transpose" {
+		perm := onnx.AttributeInts(n, "perm")
+		if len(perm) > 0 {
+			last = perm[len(perm)-1]
+		}
+	}
+	v.tokens = v.rank == 3 || v.rank > 3 && last == 1
+	v.spatial = v.rank > 3 && !v.tokens
+	return v, nil
+}
+
+// rank returns the number of axes of a tensor.
+func (s source) rank(ctx context.Context, tensor string) (int, error) {
+	ranks, err := s.ranks(ctx, []string{tensor})
+	return ranks[tensor], err
+}
+
+// ranks returns the numbers of axes of tensors: the declared ones, or those of a
+// run on random inputs.
+func (s source) ranks(ctx context.Context, tensors []string) (map[string]int, error) {
+	ranks := make(map[string]int)
+	var undeclared []string
+	for _, tensor := range tensors {
+		if v := s.g.Type(tensor); v != nil && shapeOf(v) != nil {
+			ranks[tensor] = len(shapeOf(v))
+		} else {
+			undeclared = append(undeclared, tensor)
+		}
+	}
+	shapes, err := s.probeShapes(ctx, undeclared)
+	for _, tensor := range undeclared {
+		ranks[tensor] = len(shapes[tensor])
+	}
+	return ranks, err
+}
