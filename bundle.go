@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -88,9 +87,9 @@ type Detector struct {
 
 // QuantileHead is a fitted quantile method.
 type QuantileHead struct {
-	Method    string         // such as "sqr"
-	Params    map[string]any // what it was fitted with, as far as it is known
-	Regressor heads.QuantileRegressor
+	Method    string // such as "sqr"
+	Params    ood.Params
+	Regressor *ood.Scorer
 }
 
 // HeldOut says where calibration rows came from, and with it what calibration

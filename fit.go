@@ -10,13 +10,12 @@ import (
 	"math"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/rows"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -74,14 +73,10 @@ type Inputs struct {
 	Params       ood.Params
 	SkipDetector bool
 	// Quantiles is the method of the quantile head, which regression gets on
-	// its features; the zero value is simultaneous quantile regression as SQR
-	// configures it, whose Seed and Progress are set from those of Inputs.
-	// QuantileParams replace another method's default parameters by name, and
-	// Epochs, if not 0, its choice of passes over the rows.
-	Quantiles      heads.QuantileMethod
-	QuantileParams map[string]any
-	Epochs         int
-	SQR            heads.SQROptions
+	// its features; the zero value stands for heads.SQR. QuantileParams replace
+	// its default parameters.
+	Quantiles      ood.Method
+	QuantileParams ood.Params
 	SkipQuantiles  bool
 
 	// Groups, if not nil, name the group of each row of Batch, and CalGroups
@@ -134,7 +129,7 @@ func Fit(ctx context.Context, in Inputs) (*Bundle, error) {
 			return nil, err
 		}
 	}
-	if in.Base.Task == Regression && !in.SkipQuantiles {
+	if in.quantiles() {
 		if err := b.fitQuantiles(ctx, in, d); err != nil {
 			return nil, err
 		}

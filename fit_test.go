@@ -16,7 +16,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -66,7 +65,7 @@ func TestFitGivenCalibrationRows(t *testing.T) {
 }
 
 func TestFitParams(t *testing.T) {
-	m, ok := baselines.ByName("distance")
+	m, ok := attach.MethodByName("distance")
 	if !ok {
 		t.Fatal("there is no method distance")
 	}
@@ -179,7 +178,7 @@ func TestOneLogitLastLayer(t *testing.T) {
 			in.Batch.Logits.Data[i] += in.Batch.Features.Data[8*i+j] * in.Last.Weight.Data[j]
 		}
 	}
-	entropy, _ := baselines.ByName("entropy")
+	entropy, _ := attach.MethodByName("entropy")
 	seen := 0
 	in.Method = entropy
 	in.Method.Fit = func(ctx context.Context, tr ood.Training, p ood.Values) (ood.Fitted, error) {

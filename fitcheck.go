@@ -8,7 +8,6 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -32,11 +31,11 @@ func (in Inputs) check() error {
 	if err := checkLevels(in.Level, in.Alpha); err != nil {
 		return err
 	}
-	quantiles := in.Base.Task == Regression && !in.SkipQuantiles
+	quantiles := in.quantiles()
 	if in.SkipDetector && !quantiles {
 		return errors.New("there is nothing to fit: neither a detector nor a quantile head is asked for")
 	}
-	if quantiles && in.needsTrainer() && in.Trainer == nil {
+	if quantiles && in.Quantiles.Needs&ood.NeedTrainer != 0 && in.Trainer == nil {
 		return errors.New("a quantile head needs a trainer, and there is none")
 	}
 	if err := in.checkRows("rows to fit on", in.Batch, in.Targets, quantiles); err != nil {
@@ -152,9 +151,9 @@ func (in Inputs) withOthers(err error, t ood.Training) error {
 	if !errors.As(err, &large) || in.Method.Name != "" && in.Method.CheckMemory(t, nil) == nil {
 		return err // other parameters would do
 	}
-	for _, m := range baselines.All {
+	for _, m := range Methods() {
 		layers := m.Needs&ood.NeedLayers == 0 || in.Cal.Len() == 0 || in.Cal.HasLayers()
-		if !m.Control && layers && m.CheckTraining(t) == nil && m.CheckMemory(t, nil) == nil {
+		if !m.Control && !m.Intervals() && layers && m.CheckTraining(t) == nil && m.CheckMemory(t, nil) == nil {
 			large.Others = append(large.Others, m.Name)
 		}
 	}

@@ -3,61 +3,48 @@ package attach
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
-// sqrMethod is the quantile method that Fit uses where none is named.
-const sqrMethod = "sqr"
+// quantiles says that a quantile head is fitted.
+func (in Inputs) quantiles() bool { return in.Base.Task == Regression && !in.SkipQuantiles }
 
-// withQuantileDefaults completes the parameters of the quantile method, and
-// refuses those that it does not have.
+// withQuantileDefaults completes the quantile method and its parameters.
 func (in Inputs) withQuantileDefaults() (Inputs, error) {
-	m := in.Quantiles
-	switch {
-	case m.Name == "" && len(in.QuantileParams) > 0:
-		return in, fmt.Errorf("parameters of a quantile method need its name")
-	case m.Name == "":
+	if !in.quantiles() {
 		return in, nil
-	case m.Restore == nil:
-		return in, fmt.Errorf("quantile method %s cannot be saved", m.Name)
 	}
-	if err := checkQuantileParams(m, in.QuantileParams); err != nil {
-		return in, err
+	if in.Quantiles.Name == "" {
+		in.Quantiles = heads.SQR
 	}
-	params := maps.Clone(m.Default)
-	maps.Copy(params, in.QuantileParams)
-	in.QuantileParams = params
-	return in, nil
-}
-
-func checkQuantileParams(m heads.QuantileMethod, params map[string]any) error {
-	for name := range params {
-		if _, ok := m.Default[name]; !ok {
-			return fmt.Errorf("quantile method %s has no parameter %q; it has %v", m.Name, name, slices.Sorted(maps.Keys(m.Default)))
-		}
+	if !in.Quantiles.Intervals() {
+		return in, fmt.Errorf("method %s is a detector, and predicts no quantiles", in.Quantiles.Name)
 	}
-	return nil
-}
-
-// needsTrainer says that the quantile head is trained.
-func (in Inputs) needsTrainer() bool {
-	return in.Quantiles.Name == "" || in.Quantiles.NeedsTrainer
+	var err error
+	in.QuantileParams, err = in.Quantiles.With(in.QuantileParams)
+	return in, err
 }
 
 func (b *Bundle) fitQuantiles(ctx context.Context, in Inputs, d division) error {
-	head, err := in.quantileHead(ctx, d)
+	t := ood.Training{
+		Batch: d.fit, Targets: d.fitTo, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
+		Stays: in.Stays || d.heldOut == SplitOff, Progress: func(share float64) { in.Progress("quantiles", share) },
+	}
+	fit := func() (*ood.Scorer, error) {
+		if err := in.Quantiles.CheckMemory(t, in.QuantileParams); err != nil {
+			return nil, err
+		}
+		return ood.Fit(ctx, in.Quantiles, t, in.QuantileParams)
+	}
+	fitted, err := fit()
 	if err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}
-	if _, ok := head.Regressor.(rows.Stater); !ok {
-		return fmt.Errorf("quantile head: method %s cannot be saved", head.Method)
-	}
-	b.Quantiles = head
-	if b.Calibration.Quantiles, err = calibrateQuantiles(head.Regressor, d.cal.Features, d.calTo); err != nil {
+	b.Quantiles = &QuantileHead{Method: in.Quantiles.Name, Params: in.QuantileParams, Regressor: fitted}
+	if b.Calibration.Quantiles, err = calibrateQuantiles(fitted, d.cal.Features, d.calTo); err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}
 	b.Calibration.Groups = slices.Clone(d.calGroups)
@@ -65,39 +52,15 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in Inputs, d division) error 
 	return nil
 }
 
-func (in Inputs) quantileHead(ctx context.Context, d division) (*QuantileHead, error) {
-	progress := func(share float64) { in.Progress("quantiles", share) }
-	m := in.Quantiles
-	if m.Name == "" {
-		o := in.SQR
-		o.Seed = in.Seed
-		o.Progress = func(done, total int) { progress(float64(done) / float64(total)) }
-		s, err := heads.FitSQR(ctx, d.fit.Features, d.fitTo, in.Trainer, o)
-		if err != nil {
-			return nil, err
-		}
-		return &QuantileHead{Method: sqrMethod, Params: map[string]any{}, Regressor: s}, nil
-	}
-	r, err := m.Fit(ctx, heads.Regression{
-		X: d.fit.Features, Y: d.fitTo, Trainer: in.Trainer, Levels: in.fittedLevels(),
-		Epochs: in.Epochs, Seed: in.Seed, Progress: progress,
-	}, in.QuantileParams)
-	if err != nil {
-		return nil, err
-	}
-	return &QuantileHead{Method: m.Name, Params: in.QuantileParams, Regressor: r}, nil
-}
-
 // fittedLevels are the levels that matter to a method which fits each on its
 // own: the ends of the default interval, and where it takes more, those of the
 // middle, which medians and samples are made from.
 func (in Inputs) fittedLevels() []float64 {
 	alpha := 1 - in.Level
-	ends := []float64{alpha / 2, 1 - alpha/2}
-	if in.Quantiles.EndsOnly {
-		return ends
+	levels := []float64{alpha / 2, 1 - alpha/2}
+	if in.Quantiles.Needs&ood.NeedLevels != 0 {
+		levels = append(levels, .25, .5, .75)
 	}
-	levels := append(ends, .25, .5, .75)
 	slices.Sort(levels)
 	return slices.Compact(levels)
 }

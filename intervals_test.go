@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/ood"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
@@ -40,14 +41,17 @@ func (shapedTrainer) Train(_ context.Context, p train.Problem) ([]train.Network,
 
 // Every quantile method is attached, saved and read, and predicts the same.
 func TestEveryQuantileMethod(t *testing.T) {
-	for _, m := range baselines.QuantileMethods {
+	for _, m := range attach.Methods() {
+		if !m.Intervals() {
+			continue
+		}
 		t.Run(m.Name, func(t *testing.T) {
 			in := regressor(1, 80, 2)
 			in.SkipDetector, in.Trainer = true, shapedTrainer{}
 			in.Quantiles = m
-			if !m.NeedsTrainer {
+			if m.Needs&ood.NeedTrainer == 0 {
 				in.Trainer = nil
-				in.QuantileParams = map[string]any{"n_estimators": 5.}
+				in.QuantileParams = ood.Params{"n_estimators": 5.}
 			}
 			b := mustFit(t, in)
 			content := mustWrite(t, b)
@@ -71,7 +75,7 @@ func TestEveryQuantileMethod(t *testing.T) {
 func TestForestIntervals(t *testing.T) {
 	in := regressor(1, 2000, 1)
 	in.Quantiles, in.Trainer = baselines.QuantileForest, nil
-	in.QuantileParams = map[string]any{"min_samples_leaf": 20.}
+	in.QuantileParams = ood.Params{"min_samples_leaf": 20.}
 	b := mustFit(t, in)
 	test := regressor(2, 2000, 1)
 	p := cells(mustPredict(t, b, test.Batch, attach.PredictOptions{}))
@@ -219,7 +223,7 @@ func TestSmoothedCovers(t *testing.T) {
 	for seed := range uint64(seeds) {
 		in := draw(seed, rows)
 		in.CalFraction, in.SkipDetector = 0.5, true
-		in.Quantiles, in.QuantileParams, in.Trainer = baselines.QuantileForest, map[string]any{"n_estimators": 1., "max_depth": 1.}, nil
+		in.Quantiles, in.QuantileParams, in.Trainer = baselines.QuantileForest, ood.Params{"n_estimators": 1., "max_depth": 1.}, nil
 		b, test := mustFit(t, in), draw(seed+1000, 200)
 		for name, o := range kinds {
 			o.Level, o.Seed = level, seed
@@ -358,12 +362,12 @@ func TestIntervalErrors(t *testing.T) {
 		change func(*attach.Inputs)
 		want   string
 	}{
-		"parameter":         {func(in *attach.Inputs) { in.Quantiles, in.QuantileParams = baselines.SQR, map[string]any{"lambda": 1.} }, `no parameter "lambda"`},
-		"parameter no name": {func(in *attach.Inputs) { in.QuantileParams = map[string]any{"hidden": 1.} }, "need its name"},
+		"parameter":        {func(in *attach.Inputs) { in.Quantiles, in.QuantileParams = heads.SQR, ood.Params{"lambda": 1.} }, `unknown parameter "lambda"`},
+		"parameter of SQR": {func(in *attach.Inputs) { in.QuantileParams = ood.Params{"hidden": 0.} }, `"hidden" must be`},
 		"type": {func(in *attach.Inputs) {
-			in.Quantiles, in.QuantileParams = baselines.QuantileForest, map[string]any{"bins": "x"}
+			in.Quantiles, in.QuantileParams = baselines.QuantileForest, ood.Params{"bins": "x"}
 		}, "bins"},
-		"no state":          {func(in *attach.Inputs) { in.Quantiles = heads.QuantileMethod{Name: "mine"} }, "mine cannot be saved"},
+		"detector":          {func(in *attach.Inputs) { in.Quantiles = baselines.Distance }, "distance is a detector"},
 		"no trainer":        {func(in *attach.Inputs) { in.Quantiles, in.Trainer = baselines.ConditionalGaussian, nil }, "trainer"},
 		"groups":            {func(in *attach.Inputs) { in.Groups = names[:7] }, "7 groups for 60 rows"},
 		"groups of cal":     {func(in *attach.Inputs) { in.Cal, in.CalTargets, in.CalGroups = in.Batch, in.Targets, names[:7] }, "7 groups for 60 calibration"},
@@ -415,7 +419,7 @@ func TestIntervalErrors(t *testing.T) {
 func TestRefusalsOfQuantiles(t *testing.T) {
 	in := regressor(1, 60, 1)
 	in.Groups = groupsOf(in.Batch)
-	in.Quantiles, in.QuantileParams = baselines.QuantileForest, map[string]any{"n_estimators": 2.}
+	in.Quantiles, in.QuantileParams = baselines.QuantileForest, ood.Params{"n_estimators": 2.}
 	good := mustWrite(t, mustFit(t, in))
 	for name, tt := range map[string]struct {
 		content []byte

@@ -10,7 +10,6 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -30,11 +29,7 @@ func (b *Bundle) parts() (map[string]rows.State, error) {
 		states[detectorFolder] = b.Detector.Scorer.State()
 	}
 	if b.Quantiles != nil {
-		s, ok := b.Quantiles.Regressor.(rows.Stater)
-		if !ok {
-			return nil, fmt.Errorf("quantile method %s cannot be saved: it has no state to store", b.Quantiles.Method)
-		}
-		states[quantilesFolder] = s.State()
+		states[quantilesFolder] = b.Quantiles.Regressor.State()
 	}
 	var err error
 	states[calibrationFolder], err = b.Calibration.state()
@@ -146,54 +141,45 @@ func (c *Calibration) restoreGroups(codes rows.Array, names []string, n int) err
 	return nil
 }
 
-// restoredDetector rebuilds the detector from its entry and its arrays.
-func (m manifest) restoredDetector(arrays map[string]rows.Array) (*Detector, error) {
-	if m.Detector == nil {
-		return nil, nil
+// restored rebuilds a method from its entry and its arrays; of is what it is.
+func (e *methodEntry) restored(of string, intervals bool, arrays map[string]rows.Array) (*ood.Scorer, error) {
+	method, ok := MethodByName(e.Method)
+	if !ok || method.Intervals() != intervals {
+		return nil, fmt.Errorf("%w %q: this version of attach has no such %s: upgrade attach", ErrUnknownMethod, e.Method, of)
 	}
-	method, ok := baselines.ByName(m.Detector.Method)
-	if !ok {
-		return nil, fmt.Errorf("%w %q: this version of attach has no such detector: upgrade attach", ErrUnknownMethod, m.Detector.Method)
-	}
-	if err := cmp.Or(scalars(m.Detector.Params), scalars(m.Detector.State)); err != nil {
+	if err := cmp.Or(scalars(e.Params), scalars(e.State)); err != nil {
 		return nil, err
 	}
-	if _, err := method.With(m.Detector.Params); err != nil {
+	if _, err := method.With(e.Params); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if len(m.Model.Layers) > 0 && method.Needs&ood.NeedLayers == 0 {
-		return nil, fmt.Errorf("%w: it names earlier layers, and detector %s reads none", ErrDamaged, m.Detector.Method)
-	}
-	scorer, err := ood.Restore(method, rows.State{Params: m.Detector.State, Arrays: arrays})
+	scorer, err := ood.Restore(method, rows.State{Params: e.State, Arrays: arrays})
 	if err != nil {
-		return nil, fmt.Errorf("%w: detector %s: %w", ErrDamaged, m.Detector.Method, err)
+		return nil, fmt.Errorf("%w: %s %s: %w", ErrDamaged, of, e.Method, err)
 	}
-	return &Detector{Method: m.Detector.Method, Params: m.Detector.Params, Scorer: scorer}, nil
+	return scorer, nil
 }
 
-// restoredQuantiles rebuilds the quantile head from its entry and its arrays.
-func (m manifest) restoredQuantiles(states map[string]rows.State) (*QuantileHead, error) {
-	entry := m.Quantiles
-	if entry == nil {
-		return nil, nil
+// restoreMethods fills in the detector and the quantile head.
+func (m manifest) restoreMethods(b *Bundle, states map[string]rows.State) error {
+	if e := m.Detector; e != nil {
+		scorer, err := e.restored("detector", false, states[detectorFolder].Arrays)
+		if err != nil {
+			return err
+		}
+		if len(m.Model.Layers) > 0 && scorer.Method().Needs&ood.NeedLayers == 0 {
+			return fmt.Errorf("%w: it names earlier layers, and detector %s reads none", ErrDamaged, e.Method)
+		}
+		b.Detector = &Detector{Method: e.Method, Params: e.Params, Scorer: scorer}
 	}
-	head := &QuantileHead{Method: entry.Method, Params: entry.Params}
-	method, ok := baselines.QuantileByName(entry.Method)
-	if !ok {
-		return nil, fmt.Errorf("%w %q: this version of attach has no such quantile method: upgrade attach", ErrUnknownMethod, entry.Method)
+	if e := m.Quantiles; e != nil {
+		fitted, err := e.restored("quantile method", true, states[quantilesFolder].Arrays)
+		if err != nil {
+			return err
+		}
+		b.Quantiles = &QuantileHead{Method: e.Method, Params: e.Params, Regressor: fitted}
 	}
-	if err := cmp.Or(scalars(entry.Params), scalars(entry.State)); err != nil {
-		return nil, err
-	}
-	if err := checkQuantileParams(method, entry.Params); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	var err error
-	head.Regressor, err = method.Restore(rows.State{Params: entry.State, Arrays: states[quantilesFolder].Arrays})
-	if err != nil {
-		return nil, fmt.Errorf("%w: quantile method %s: %w", ErrDamaged, entry.Method, err)
-	}
-	return head, nil
+	return nil
 }
 
 // checkParts refuses parts that are not calibrated on as many rows and targets

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"math"
 
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -240,7 +239,7 @@ func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknow
 	scores, err := scorer.Score(ctx, nil, r.Batch)
 	if err != nil {
 		name := p.bundle.Detector.Method
-		if m, ok := baselines.ByName(name); ok {
+		if m, ok := MethodByName(name); ok {
 			err = cmp.Or(m.CheckBatch(r.Batch), err)
 		}
 		return fmt.Errorf("detector %s: %w", name, err)

@@ -149,11 +149,7 @@ func (m manifest) restore(states map[string]rows.State) (*Bundle, error) {
 		}
 		b.Preprocess = compact.Bytes()
 	}
-	var err error
-	if b.Detector, err = m.restoredDetector(states[detectorFolder].Arrays); err != nil {
-		return nil, err
-	}
-	if b.Quantiles, err = m.restoredQuantiles(states); err != nil {
+	if err := m.restoreMethods(b, states); err != nil {
 		return nil, err
 	}
 	if err := b.Calibration.restore(states[calibrationFolder], m.Calibration.QuantileLevels, m.Calibration.GroupNames); err != nil {

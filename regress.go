@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // calibrationLevels are the levels at which quantiles of calibration rows are
@@ -26,7 +26,7 @@ func calibrationLevels() []float64 {
 
 // calibrateQuantiles keeps what the head predicts for the calibration rows
 // beside their targets.
-func calibrateQuantiles(s heads.QuantileRegressor, x, y blas32.General) ([]calibrate.QuantileCalibration, error) {
+func calibrateQuantiles(s ood.QuantileRegressor, x, y blas32.General) ([]calibrate.QuantileCalibration, error) {
 	levels := calibrationLevels()
 	q := s.Quantiles(x, levels)
 	grid := blas32.General{Rows: q.Rows, Cols: q.Targets * len(levels), Stride: q.Targets * len(levels), Data: q.Data}
@@ -105,7 +105,7 @@ func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error
 		return nil, errors.New("the rows have groups, and the bundle's intervals are not calibrated by group")
 	}
 	targets := r.Logits.Cols
-	var q heads.Quantiles
+	var q ood.Quantiles
 	if head := p.bundle.Quantiles; head != nil {
 		q = head.Regressor.Quantiles(r.Features, slices.Concat(p.banded, []float64{.5}, p.o.Levels))
 		if r.HasLogits() && targets != q.Targets {
@@ -131,7 +131,7 @@ func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error
 }
 
 // quantiles fills in what the quantile head predicts, q.
-func (p *Predictor) quantiles(out []Prediction, r Rows, q heads.Quantiles) (unknown []bool) {
+func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknown []bool) {
 	samples := 0
 	if p.calibrated != nil {
 		samples = p.o.Samples

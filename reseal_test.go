@@ -237,7 +237,7 @@ func TestResealed(t *testing.T) {
 		{"NaN in the head", reg, with("quantiles/networks.0.layers.0.weight.npy", nan), "not a number"},
 		{"no head", reg, says(`"quantiles": {`, `"quartiles": {`), "quantile head is not for them"},
 		{"a head under another name", forest, says(`"method": "quantile-forest"`, `"method": "sqr"`), "sqr"},
-		{"trees and a half", forest, says(`"targets": 2`, `"targets": 1.5`), "whole number"},
+		{"trees and a half", forest, says(`"targets": 2`, `"targets": 1.5`), "number of its parts"},
 		{"group nobody has", groups, says("\"plus\"\n", "\"plus\",\n      \"zero\"\n"), `\"plus\",", where a fit writes "`},
 		{"groups that are not sorted", groups, says("\"minus\",\n      \"plus\"", "\"plus\",\n      \"minus\""), "manifest.json"},
 		{"group beyond the last", groups, with(codes, func(a rows.Array) { a.Data.([]int64)[0] = 2 }), "is of group 2 of 2"},
@@ -270,7 +270,7 @@ func detectorOf(file string) string {
 func TestResealedNumbers(t *testing.T) {
 	in := classifier(40)
 	in.Last = sums(3, 8)
-	in.Method, _ = baselines.ByName("bald-features")
+	in.Method, _ = attach.MethodByName("bald-features")
 	passes := edit(t, mustWrite(t, mustFit(t, in)), true, "      \"passes\": 100,\n      \"score\": \"mutual-information\",\n      \"seed\"", "      \"passes\": 4294967295,\n      \"score\": \"mutual-information\",\n      \"seed\"")
 	if _, err := read(passes); !errors.Is(err, attach.ErrDamaged) || !strings.Contains(err.Error(), `"passes" must be below 100001`) {
 		t.Errorf("error is %v, want %v", err, attach.ErrDamaged)

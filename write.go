@@ -16,7 +16,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -128,14 +127,16 @@ func (b *Bundle) describe() (manifest, map[string]rows.State, error) {
 
 // checkMethods refuses methods that reading would not find.
 func (b *Bundle) checkMethods() error {
-	if d := b.Detector; d != nil {
-		if _, ok := baselines.ByName(d.Method); !ok {
-			return fmt.Errorf("detector %q cannot be saved: reading finds methods by name, and this module has none of that name", d.Method)
-		}
+	var names []string
+	if b.Detector != nil {
+		names = append(names, b.Detector.Method)
 	}
-	if h := b.Quantiles; h != nil {
-		if _, ok := baselines.QuantileByName(h.Method); !ok {
-			return fmt.Errorf("quantile method %q cannot be saved: reading finds methods by name, and this module has none of that name", h.Method)
+	if b.Quantiles != nil {
+		names = append(names, b.Quantiles.Method)
+	}
+	for _, name := range names {
+		if _, ok := MethodByName(name); !ok {
+			return fmt.Errorf("method %q cannot be saved: reading finds methods by name, and this module has none of that name", name)
 		}
 	}
 	return nil
@@ -155,7 +156,7 @@ func (b *Bundle) readsBack(content []byte, states map[string]rows.State) error {
 	if b.Detector != nil && reflect.TypeOf(back.Detector.Scorer.Fitted()) != reflect.TypeOf(b.Detector.Scorer.Fitted()) {
 		return fmt.Errorf("detector %q is not the one that this module has under that name", b.Detector.Method)
 	}
-	if b.Quantiles != nil && reflect.TypeOf(back.Quantiles.Regressor) != reflect.TypeOf(b.Quantiles.Regressor) {
+	if b.Quantiles != nil && reflect.TypeOf(back.Quantiles.Regressor.Fitted()) != reflect.TypeOf(b.Quantiles.Regressor.Fitted()) {
 		return fmt.Errorf("quantile method %q is not the one that this module has under that name", b.Quantiles.Method)
 	}
 	return back.writes(content)

@@ -221,7 +221,7 @@ print(len(s), (np.diff(s) >= 0).all(), "%.17g" % s.sum())
 
 // namesake is a type of its own with the state of knn.
 type namesake struct {
-	ood.Fitted
+	ood.Detector
 	Train blas32.General `state:"train[n,features]"`
 	K     int            `state:"k"`
 }
@@ -236,7 +236,7 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 	wrapped := baselines.KNN
 	wrapped.Fit = func(ctx context.Context, tr ood.Training, p ood.Values) (ood.Fitted, error) {
 		s, err := baselines.KNN.Fit(ctx, tr, p)
-		own := &namesake{Fitted: s}
+		own := &namesake{Detector: s.(ood.Detector)}
 		return own, errors.Join(err, rows.Restore(own, rows.Save(s), nil))
 	}
 	extra := baselines.KNN
@@ -246,9 +246,9 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 		method ood.Method
 		says   string
 	}{
-		{"fused under a name of its own", baselines.Fused("mine", baselines.Fisher, baselines.KNN, baselines.Energy), `detector "mine" cannot be saved: `},
+		{"fused under a name of its own", baselines.Fused("mine", baselines.Fisher, baselines.KNN, baselines.Energy), `method "mine" cannot be saved: `},
 		{"fused of others", baselines.Fused("fused", baselines.Fisher, baselines.KNN, baselines.Energy), "cannot be saved"},
-		{"renamed", renamed, `detector "mine" cannot be saved: `},
+		{"renamed", renamed, `method "mine" cannot be saved: `},
 		{"another", other, "cannot be saved"},
 		{"wrapped", wrapped, `detector "knn" is not the one that this module has under that name`},
 		{"with a parameter more", extra, `unknown parameter "mine"`},
@@ -261,10 +261,10 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 	}
 	t.Run("quantiles", func(t *testing.T) {
 		in := regressor(1, 60, 1)
-		in.Quantiles, in.QuantileParams = baselines.QuantileForest, map[string]any{"n_estimators": 2.}
+		in.Quantiles, in.QuantileParams = baselines.QuantileForest, ood.Params{"n_estimators": 2.}
 		in.Quantiles.Name = "mine"
-		refusesToWrite(t, mustFit(t, in), `quantile method "mine" cannot be saved: `)
-		in.Quantiles.Name, in.Quantiles.Default = baselines.Boosting.Name, baselines.QuantileForest.Default
+		refusesToWrite(t, mustFit(t, in), `method "mine" cannot be saved: `)
+		in.Quantiles.Name = baselines.Boosting.Name
 		refusesToWrite(t, mustFit(t, in), "cannot be saved")
 	})
 }

@@ -2,7 +2,7 @@ package baselines
 
 import "github.com/attach-uncertainty/attach/ood"
 
-// All lists every method, in alphabetical order.
+// All lists every method, detectors and interval methods, in alphabetical order.
 var All = []ood.Method{
 	ASHB,
 	ASHS,
@@ -14,6 +14,7 @@ var All = []ood.Method{
 	CertificatesNonlinear,
 	CertificatesTrained,
 	CertificatesUnregularised,
+	ConditionalGaussian,
 	CoP,
 	CoRP,
 	Covariance,
@@ -30,6 +31,7 @@ var All = []ood.Method{
 	GEN,
 	Geometrical,
 	GeometricalFeatures,
+	Boosting,
 	GradNorm,
 	IsolationForest,
 	KLMatching,
@@ -39,6 +41,7 @@ var All = []ood.Method{
 	Mahalanobis,
 	MahalanobisLayers,
 	MaxLogit,
+	DropoutQuantiles,
 	NCI,
 	NECO,
 	NNGuide,
@@ -48,6 +51,8 @@ var All = []ood.Method{
 	OpenMax,
 	Oracle,
 	PCA,
+	QualityDriven,
+	QuantileForest,
 	Random,
 	ReAct,
 	RelativeMahalanobis,
@@ -56,14 +61,4 @@ var All = []ood.Method{
 	SHE,
 	SVDD,
 	ViM,
-}
-
-// ByName finds a method of All.
-func ByName(name string) (ood.Method, bool) {
-	for _, m := range All {
-		if m.Name == name {
-			return m, true
-		}
-	}
-	return ood.Method{}, false
 }

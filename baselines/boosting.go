@@ -3,20 +3,22 @@ package baselines
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/quantile"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/trees"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // Boosting predicts each level by a sum of trees of its own.
-var Boosting = heads.QuantileMethod{
+var Boosting = ood.Method{
 	Name: "gradient-boosting",
 	Doc: "Gradient-boosted quantile trees: one model per level, each tree fitted to the negative gradient of the pinball loss, " +
 		"its leaves set to the quantile of their residuals. " +
@@ -24,217 +26,193 @@ var Boosting = heads.QuantileMethod{
 		"max_depth=0 is no limit. max_features is the share of the inputs that a split looks at: below 1 the seed matters. " +
 		"bins=0 looks at every split where there are few rows and at those between 255 bins where there are many; bins=-1 always at every split. " +
 		"Several targets have models each.",
-	Ref:        "Friedman 2001; Tagasovska & Lopez-Paz 2019, table 1 and appendix C",
-	LevelsOnly: true,
-	Default: map[string]any{
-		"n_estimators": 100., "learning_rate": 0.1, "max_depth": 3., "min_samples_split": 2., "min_samples_leaf": 1., "max_features": 1., "bins": 0.,
-	},
-	Grid: boostingGrid(),
-	Fit: func(ctx context.Context, r heads.Regression, params map[string]any) (heads.QuantileRegressor, error) {
-		fitted, err := fitBoosting(ctx, r, []uint64{r.Seed}, []map[string]any{params})
-		if err != nil {
-			return nil, err
-		}
-		return fitted[0][0], nil
-	},
-	FitGrid: fitBoosting,
-	Restore: RestoreBoosting,
-}
-
-func boostingGrid() []map[string]any {
-	var grid []map[string]any
-	for _, n := range []float64{100, 1000} {
-		for _, depth := range []float64{3, 9, 10} {
-			for _, rate := range []float64{1e-2, 1e-3, 1e-4} {
-				for _, leaf := range []float64{3, 9, 15} {
-					for _, split := range []float64{3, 9, 15} {
-						grid = append(grid, map[string]any{
-							"n_estimators": n, "max_depth": depth, "learning_rate": rate,
-							"min_samples_leaf": leaf, "min_samples_split": split,
-						})
-					}
-				}
-			}
-		}
-	}
-	return grid
-}
-
-// boostingLevels are fitted where none are asked for.
-var boostingLevels = []float64{0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975}
-
-func fitBoosting(ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any) ([][]heads.QuantileRegressor, error) {
-	if err := checkRegression(r, "gradient boosting"); err != nil {
-		return nil, err
-	}
-	levels, err := fittedLevels(r.Levels)
-	if err != nil {
-		return nil, err
-	}
-	fits := &boostingFits{r: r, levels: levels, at: map[boostingKey]int{}}
-	result := make([][]heads.QuantileRegressor, len(seeds))
-	type place struct{ fit, trees int }
-	places := make([][]place, len(seeds))
-	for s, seed := range seeds {
-		for _, params := range grid {
-			o, bins, err := boostingOptions(params)
-			if err != nil {
-				return nil, err
-			}
-			o.Seed = seed
-			places[s] = append(places[s], place{fits.add(o, bins), o.Trees})
-		}
-	}
-	if err := fits.run(ctx); err != nil {
-		return nil, err
-	}
-	for s := range seeds {
-		for _, p := range places[s] {
-			b := &boosting{cols: r.X.Cols, levels: levels}
-			for t := range r.Y.Cols {
-				var models []*trees.Boosted
-				for l := range levels {
-					models = append(models, fits.models[p.fit][t*len(levels)+l].First(p.trees))
-				}
-				b.models = append(b.models, models)
-			}
-			result[s] = append(result[s], b)
-		}
-	}
-	return result, nil
-}
-
-func boostingOptions(params map[string]any) (o trees.BoostOptions, bins int, err error) {
-	p := ood.Params(params).Reader()
-	o.Trees = p.Between("n_estimators", 100, 1, mostTrees)
-	o.LearningRate = p.Positive("learning_rate", 0.1)
-	o.MaxDepth = p.Int("max_depth", 3)
-	o.MinSplit = p.Int("min_samples_split", 2)
-	o.MinLeaf = p.Count("min_samples_leaf", 1)
-	o.MaxFeatures = p.Positive("max_features", 1)
-	bins = p.Int("bins", 0)
-	return o, bins, p.Err()
-}
-
-// fittedLevels are the levels to fit, increasing and distinct.
-func fittedLevels(levels []float64) ([]float64, error) {
-	if len(levels) == 0 {
-		return boostingLevels, nil
-	}
-	levels = slices.Compact(slices.Sorted(slices.Values(levels)))
-	for _, l := range levels {
-		if !(l > 0 && l < 1) {
-			return nil, fmt.Errorf("a quantile's level must be in (0,1), not %v", l)
-		}
-	}
-	return levels, nil
-}
-
-// boostingKey is what fits of different sizes have in common.
-type boostingKey struct {
-	options trees.Options
-	rate    float64
-	bins    int
-	seed    uint64
-}
-
-// boostingFits is a list of distinct fits, each of all targets and levels.
-type boostingFits struct {
-	r      heads.Regression
-	levels []float64
-	at     map[boostingKey]int
-	keys   []boostingKey
-	trees  []int // of each fit, the most that are asked for
-	models [][]*trees.Boosted
-}
-
-// add asks for a fit and returns its place. Where every split looks at every
-// input, nothing is random, and seeds share a fit.
-func (f *boostingFits) add(o trees.BoostOptions, bins int) int {
-	key := boostingKey{o.Options, o.LearningRate, bins, o.Seed}
-	if o.MaxFeatures == 1 {
-		key.seed = 0
-	}
-	// A split needs two leaves' rows anyway.
-	if o.MinSplit >= 2 {
-		key.options.MinSplit = max(o.MinSplit, 2*o.MinLeaf)
-	}
-	at, ok := f.at[key]
-	if !ok {
-		at = len(f.keys)
-		f.at[key] = at
-		f.keys, f.trees = append(f.keys, key), append(f.trees, 0)
-	}
-	f.trees[at] = max(f.trees[at], o.Trees)
-	return at
-}
-
-func (f *boostingFits) run(ctx context.Context) error {
-	arranged := map[int]*trees.Data{}
-	each := f.r.Y.Cols * len(f.levels)
-	total := 0
-	for i, key := range f.keys {
-		total += f.trees[i] * each
-		if arranged[key.bins] != nil {
-			continue
-		}
-		data, err := trees.NewData(f.r.X, key.bins)
-		if err != nil {
-			return err
-		}
-		arranged[key.bins] = data
-	}
-	step := shareOf(total, f.r.Progress)
-	f.models = make([][]*trees.Boosted, len(f.keys))
-	threads := runtime.GOMAXPROCS(0)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(threads)
-	for i, key := range f.keys {
-		f.models[i] = make([]*trees.Boosted, each)
-		for j := range each {
-			group.Go(func() error {
-				o := trees.BoostOptions{
-					Options: key.options, Level: f.levels[j%len(f.levels)], Trees: f.trees[i], LearningRate: key.rate,
-					Seed: key.seed, Threads: max(1, threads/(each*len(f.keys))), Progress: func(int, int) { step() },
-				}
-				var err error
-				f.models[i][j], err = trees.Boost(ctx, arranged[key.bins], targetColumn(f.r.Y, j/len(f.levels)), o)
-				return err
-			})
-		}
-	}
-	return group.Wait()
+	Ref:   "Friedman 2001; Tagasovska & Lopez-Paz 2019, table 1 and appendix C",
+	Needs: ood.NeedFeatures | ood.NeedTargets | ood.NeedLevels,
+	Params: append([]ood.Param{
+		ood.Count("n_estimators", 100).AtMost(mostTrees).Over(100, 1000), ood.Count("max_depth", 3).AtLeast(0).Over(3, 9, 10),
+		ood.Number("learning_rate", 0.1).Above(0).Over(1e-2, 1e-3, 1e-4),
+		ood.Count("min_samples_leaf", 1).Over(3, 9, 15), ood.Count("min_samples_split", 2).AtLeast(2).Over(3, 9, 15),
+	}, splitParams()...),
+	Fit: fitBoosting,
+	New: func() ood.Fitted { return &boosting{} },
 }
 
 // boosting has a model for each target and level.
 type boosting struct {
-	cols   int
-	levels []float64 // increasing
-	models [][]*trees.Boosted
+	Width  int       `state:"columns,dim=features"`
+	Levels []float64 `state:"levels[l],rising,positive,below=1"` // distinct
+	Models []boosted `state:"models,least=1"`                    // target by target
 }
 
-// Quantiles implements heads.QuantileRegressor. A row that holds NaN has
-// quantiles NaN.
-func (b *boosting) Quantiles(x blas32.General, levels []float64) heads.Quantiles {
-	q := newQuantiles(x, b.cols, len(b.models), levels)
-	predicted := make([]float64, x.Rows)
-	grid := make([]float32, x.Rows*len(b.levels))
-	for t, models := range b.models {
-		for l, m := range models {
-			m.Predict(predicted, x)
-			for i, v := range predicted {
-				grid[i*len(b.levels)+l] = float32(v)
-			}
+// boostingFit is what fits of different sizes have in common.
+type boostingFit struct {
+	options trees.Options
+	rate    float64
+	bins    int
+}
+
+func boostingFitOf(p ood.Values) boostingFit {
+	f := boostingFit{rate: p.Float("learning_rate"), bins: p.Int("bins")}
+	f.options = trees.Options{MaxDepth: p.Int("max_depth"), MinLeaf: p.Int("min_samples_leaf"), MaxFeatures: p.Float("max_features")}
+	// A split needs two leaves' rows anyway.
+	f.options.MinSplit = max(p.Int("min_samples_split"), 2*f.options.MinLeaf)
+	return f
+}
+
+func fitBoosting(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	fits, err := ood.Jointly(t, func() (map[boostingFit][]boosted, error) { return fitAllBoosting(ctx, t) })
+	if err != nil {
+		return nil, err
+	}
+	b := &boosting{Width: t.Features.Cols, Levels: t.Levels}
+	for _, m := range fits[boostingFitOf(p)] {
+		b.Models = append(b.Models, boosted{m.First(p.Int("n_estimators"))})
+	}
+	return b, nil
+}
+
+// fitAllBoosting fits what the grid asks for, each with as many trees as the
+// largest of those that share it.
+func fitAllBoosting(ctx context.Context, t ood.Training) (map[boostingFit][]boosted, error) {
+	most := map[boostingFit]int{}
+	for _, p := range t.Grid {
+		f := boostingFitOf(p)
+		most[f] = max(most[f], p.Int("n_estimators"))
+		if _, err := treeData(t, f.bins); err != nil {
+			return nil, err
 		}
-		for i := range x.Rows {
-			at := grid[i*len(b.levels) : (i+1)*len(b.levels)]
-			slices.Sort(at)
-			out := q.Row(i, t)
-			for l, tau := range levels {
-				out[l] = quantile.Interpolate(b.levels, at, tau)
+	}
+	each, total := t.Targets.Cols*len(t.Levels), 0
+	for _, n := range most {
+		total += n * each
+	}
+	step := shareOf(total, t.TellAll)
+	threads := runtime.GOMAXPROCS(0)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(threads)
+	fits := map[boostingFit][]boosted{}
+	for f, n := range most {
+		data, _ := treeData(t, f.bins)
+		models := make([]boosted, each)
+		fits[f] = models
+		for j := range each {
+			group.Go(func() (err error) {
+				models[j].Boosted, err = trees.Boost(ctx, data, targetColumn(t.Targets, j/len(t.Levels)), trees.BoostOptions{
+					Options: f.options, Level: t.Levels[j%len(t.Levels)], Trees: n, LearningRate: f.rate,
+					Seed: t.Seed, Threads: max(1, threads/(each*len(most))), Progress: func(int, int) { step() },
+				})
+				return err
+			})
+		}
+	}
+	return fits, group.Wait()
+}
+
+// Restored implements rows.Restored.
+func (b *boosting) Restored() error {
+	if len(b.Models)%len(b.Levels) != 0 {
+		return fmt.Errorf("%d models for %d levels", len(b.Models), len(b.Levels))
+	}
+	for i, m := range b.Models {
+		for k := range m.Trees {
+			if err := m.Trees[k].Check(b.Width); err != nil {
+				return fmt.Errorf("model %d, tree %d: %w", i, k, err)
 			}
 		}
 	}
-	spoil(q, x)
+	for l := range b.Levels[1:] {
+		if b.Levels[l] == b.Levels[l+1] {
+			return fmt.Errorf("level %v comes twice", b.Levels[l])
+		}
+	}
+	return nil
+}
+
+// Quantiles implements ood.QuantileRegressor.
+func (b *boosting) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
+	n := len(b.Levels)
+	q := ood.NewQuantiles(x.Rows, len(b.Models)/n, levels)
+	predicted, grid := make([]float64, x.Rows), make([]float32, x.Rows*n)
+	for t := range q.Targets {
+		for l, m := range b.Models[t*n : (t+1)*n] {
+			m.Predict(predicted, x)
+			for i, v := range predicted {
+				grid[i*n+l] = float32(v)
+			}
+		}
+		for i := range x.Rows {
+			at := grid[i*n : (i+1)*n]
+			slices.Sort(at)
+			out := q.Row(i, t)
+			for l, tau := range levels {
+				out[l] = quantile.Interpolate(b.Levels, at, tau)
+			}
+		}
+	}
 	return q
+}
+
+// boosted are the trees of one target and level.
+type boosted struct{ *trees.Boosted }
+
+// State implements rows.Stater: the prediction without trees ("base"), the trees,
+// and the values of the leaves of all of them ("value"), before the learning rate.
+func (b boosted) State() rows.State {
+	s := rows.State{Params: map[string]any{"base": b.Base, "learning_rate": b.LearningRate}, Arrays: map[string]rows.Array{}}
+	var all []*trees.Tree
+	var values []float64
+	for k := range b.Trees {
+		all = append(all, &b.Trees[k])
+		values = append(values, b.Values[k]...)
+	}
+	packTrees(s.Arrays, "", all)
+	s.Arrays["value"] = vectorArray(values)
+	return s
+}
+
+// Restore implements rows.Coder.
+func (b *boosted) Restore(s rows.State) error {
+	m := &trees.Boosted{}
+	var err error
+	if m.Base, err = s.Number("base"); err != nil {
+		return err
+	}
+	if m.LearningRate, err = s.Number("learning_rate"); err != nil {
+		return err
+	}
+	if math.IsInf(m.Base, 0) || math.IsNaN(m.Base) || math.IsInf(m.LearningRate, 0) || math.IsNaN(m.LearningRate) {
+		return fmt.Errorf("a base of %v and a learning rate of %v", m.Base, m.LearningRate)
+	}
+	if m.Trees, err = unpackTrees(s, "", math.MaxInt32); err != nil {
+		return err
+	}
+	values, err := vectorOf[float64](s, "value")
+	if err != nil {
+		return err
+	}
+	for _, tree := range m.Trees {
+		if len(values) < tree.Leaves {
+			return fmt.Errorf("array %q has too few leaves", "value")
+		}
+		m.Values = append(m.Values, values[:tree.Leaves])
+		values = values[tree.Leaves:]
+	}
+	if len(values) > 0 {
+		return fmt.Errorf("array %q has %d leaves too many", "value", len(values))
+	}
+	b.Boosted = m
+	return nil
+}
+
+// shareOf turns steps that are done in several goroutines into calls of
+// progress, one at a time and never less than before.
+func shareOf(total int, progress func(share float64)) (step func()) {
+	var mu sync.Mutex
+	done := 0
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		done++
+		progress(float64(done) / float64(total))
+	}
 }

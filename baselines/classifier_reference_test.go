@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -71,7 +71,7 @@ func TestScoresOfAClassifier(t *testing.T) {
 			name += " labelled"
 		}
 		t.Run(name, func(t *testing.T) {
-			m, ok := baselines.ByName(c.Method)
+			m, ok := attach.MethodByName(c.Method)
 			if !ok {
 				t.Fatal("no such method")
 			}
@@ -92,7 +92,7 @@ func TestScoresOfAClassifier(t *testing.T) {
 			}
 		})
 	}
-	for _, m := range baselines.All {
+	for _, m := range detectors {
 		if !ref.has(m.Name) {
 			continue
 		}

@@ -61,7 +61,7 @@ func TestDegenerateActivations(t *testing.T) {
 	constant.Features = zeros(c.training.Features.Rows, rectifiedWidth)
 	constant.Logits = zeros(c.training.Features.Rows, toyClasses)
 	constant.Labels = nil
-	for _, m := range baselines.All {
+	for _, m := range detectors {
 		if m.Control || m.Needs&^(ood.NeedFeatures|ood.NeedLogits|ood.NeedWeights) != 0 || !openClassifierReference(t).has(m.Name) {
 			continue
 		}

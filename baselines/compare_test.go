@@ -3,30 +3,29 @@ package baselines_test
 import (
 	"testing"
 
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
 func TestCompareAll(t *testing.T) {
 	data := newToy()
-	c := compare.Options{Methods: baselines.All, Training: data.training(60), In: data.in(60), Out: data.out(50), Sweep: true, Parallel: 2}
+	c := compare.Options{Methods: detectors, Training: data.training(60), In: data.in(60), Out: data.out(50), Sweep: true, Parallel: 2}
 	r, err := compare.Run(background, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Methods) != len(baselines.All) || len(r.Skipped) != 0 {
+	if len(r.Methods) != len(detectors) || len(r.Skipped) != 0 {
 		t.Errorf("%d methods, skipped %v", len(r.Methods), r.Skipped)
 	}
 	for i, m := range r.Methods {
-		want := max(len(baselines.All[i].Grid()), 1)
-		if m.Name != baselines.All[i].Name || len(m.Configs) != want || len(m.Failed) != 0 {
+		want := max(len(detectors[i].Grid()), 1)
+		if m.Name != detectors[i].Name || len(m.Configs) != want || len(m.Failed) != 0 {
 			t.Errorf("%s: %d configurations, failed %v", m.Name, len(m.Configs), m.Failed)
 		}
 	}
 	c.Training.Trainer = nil
 	trained := 0
-	for _, m := range baselines.All {
+	for _, m := range detectors {
 		if m.Needs&ood.NeedTrainer != 0 {
 			trained++
 		}
@@ -38,7 +37,7 @@ func TestCompareAll(t *testing.T) {
 
 func BenchmarkCompare(b *testing.B) {
 	data := newToy()
-	c := compare.Options{Methods: baselines.All, Sweep: true}
+	c := compare.Options{Methods: detectors, Sweep: true}
 	c.Training.Batch, c.In, c.Out = wide(data, 10_000), wide(data, 5_000), wide(data, 5_000)
 	for b.Loop() {
 		r, err := compare.Run(background, c)

@@ -4,65 +4,52 @@ import (
 	"context"
 	"math"
 
-	"github.com/attach-uncertainty/attach/heads/train"
-
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // ConditionalGaussian predicts a mean and a variance.
-var ConditionalGaussian = heads.QuantileMethod{
+var ConditionalGaussian = ood.Method{
 	Name: "conditional-gaussian",
 	Doc: "A network predicts mean and variance of a Gaussian, by its likelihood; quantiles are those of the Gaussian." +
-		networkDoc,
-	Ref:          "Nix & Weigend 1994; Lakshminarayanan, Pritzel & Blundell 2017, section 2.2",
-	NeedsTrainer: true,
-	Default:      networkDefaults(nil),
-	Grid:         networkGrid(0),
-	Fit:          fitOne(fitGaussian),
-	FitGrid:      fitGaussian,
-	Restore:      restoring(func() heads.QuantileRegressor { return &conditionalGaussian{} }),
-}
-
-func fitGaussian(ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any) ([][]heads.QuantileRegressor, error) {
-	problem := train.Problem{Outputs: 2, Loss: train.GaussianNLL}
-	return fitNetworks(ctx, r, seeds, grid, problem, 0, func(n heads.RegressionNetworks, _ train.ModelConfig) heads.QuantileRegressor {
-		return &conditionalGaussian{n}
-	})
+		networks.Doc,
+	Ref:    "Nix & Weigend 1994; Lakshminarayanan, Pritzel & Blundell 2017, section 2.2",
+	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets,
+	Memory: networks.Memory,
+	Params: networks.Params(0.),
+	Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+		n, err := networks.Train(ctx, t, train.Problem{Outputs: 2, Loss: train.GaussianNLL})
+		return &conditionalGaussian{n}, err
+	},
+	New: func() ood.Fitted { return &conditionalGaussian{} },
 }
 
 // conditionalGaussian has networks with the outputs mean and variance, as
 // train.GaussianNLL reads them.
-type conditionalGaussian struct{ heads.RegressionNetworks }
-
-// State implements rows.Stater.
-func (g *conditionalGaussian) State() rows.State { return rows.Save(g) }
+type conditionalGaussian struct{ networks.Regression }
 
 // Restored implements rows.Restored.
-func (g *conditionalGaussian) Restored() error { return g.Validate(0, 2) }
+func (g *conditionalGaussian) Restored() error { return g.Check(0, 2) }
 
-// Quantiles implements heads.QuantileRegressor. A row that holds NaN has
-// quantiles NaN.
-func (g *conditionalGaussian) Quantiles(x blas32.General, levels []float64) heads.Quantiles {
-	n := g.RegressionNetworks
-	q := newQuantiles(x, len(n.X.Mean), len(n.Networks), levels)
+// Quantiles implements ood.QuantileRegressor.
+func (g *conditionalGaussian) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
+	q := ood.NewQuantiles(x.Rows, len(g.Networks), levels)
 	deviations := make([]float64, len(levels))
 	for l, tau := range levels {
 		deviations[l] = distuv.UnitNormal.Quantile(tau)
 	}
-	n.EachBlock(x, func(first int, rows blas32.General) {
-		for t, network := range n.Networks {
-			z := network.Apply(rows)
-			for i := range z.Rows {
-				mean := n.Y.Mean[t] + n.Y.Scale[t]*float64(z.Data[i*z.Stride])
-				deviation := n.Y.Scale[t] * math.Sqrt(train.GaussianVariance(float64(z.Data[i*z.Stride+1])))
-				out := q.Row(first+i, t)
-				for l, d := range deviations {
-					out[l] = float32(mean + deviation*d)
-				}
+	g.EachBlock(x, func(first, t int, rows blas32.General) {
+		z := g.Networks[t].Apply(rows)
+		for i := range z.Rows {
+			mean := g.InUnits(t, z.Data[i*z.Stride])
+			deviation := g.Y.Scale[t] * math.Sqrt(train.GaussianVariance(float64(z.Data[i*z.Stride+1])))
+			out := q.Row(first+i, t)
+			for l, d := range deviations {
+				out[l] = float32(mean + deviation*d)
 			}
 		}
 	})

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood/measure"
 
@@ -24,16 +26,20 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
+var detectors = slices.DeleteFunc(attach.Methods(), ood.Method.Intervals)
+
 var background = context.Background()
 
 // TestConformance holds every method to the contract of ood.Method.
 func TestConformance(t *testing.T) {
 	data := newToy()
 	c := conformance{training: data.training(60), in: data.in(90), out: data.out(80)}
-	if !slices.IsSortedFunc(baselines.All, func(a, b ood.Method) int { return strings.Compare(a.Name, b.Name) }) {
-		t.Error("All is not in order")
+	for _, all := range [][]ood.Method{baselines.All, heads.All} {
+		if !slices.IsSortedFunc(all, func(a, b ood.Method) int { return strings.Compare(a.Name, b.Name) }) {
+			t.Error("All is not in order")
+		}
 	}
-	for _, m := range baselines.All {
+	for _, m := range detectors {
 		t.Run(m.Name, func(t *testing.T) {
 			for _, check := range []struct {
 				name string
@@ -105,8 +111,8 @@ func (c conformance) description(t *testing.T, m ood.Method) {
 	if !methodName.MatchString(m.Name) {
 		t.Errorf("name %q", m.Name)
 	}
-	if found, ok := baselines.ByName(m.Name); !ok || found.Doc != m.Doc {
-		t.Error("ByName finds another method")
+	if found, ok := attach.MethodByName(m.Name); !ok || found.Doc != m.Doc {
+		t.Error("MethodByName finds another method")
 	}
 	if !strings.HasSuffix(m.Doc, ".") || len(m.Doc) < 20 {
 		t.Errorf("doc %q", m.Doc)

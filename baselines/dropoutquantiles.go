@@ -2,85 +2,66 @@ package baselines
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/heads/train"
-
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // dropoutPasses is the number of stochastic passes.
 const dropoutPasses = 1000
 
 // DropoutQuantiles predicts the empirical quantiles of passes with dropout.
-var DropoutQuantiles = heads.QuantileMethod{
+var DropoutQuantiles = ood.Method{
 	Name: "mc-dropout",
 	Doc: "A network is trained on the squared error with dropout, and predicts with dropout 1000 times; quantiles are the " +
-		"empirical ones of these passes, which do not know of the noise in the targets." + networkDoc,
-	Ref:          "Gal & Ghahramani 2016; Tagasovska & Lopez-Paz 2019, table 1",
-	NeedsTrainer: true,
-	Default:      networkDefaults(map[string]any{"dropout": .1}),
-	Grid:         networkGrid(.1, .25, .5, .75),
-	Fit:          fitOne(fitDropout),
-	FitGrid:      fitDropout,
-	Restore:      restoring(func() heads.QuantileRegressor { return &dropoutQuantiles{} }),
-}
-
-func fitDropout(ctx context.Context, r heads.Regression, seeds []uint64, grid []map[string]any) ([][]heads.QuantileRegressor, error) {
-	problem := train.Problem{Outputs: 1, Loss: train.MSE}
-	return fitNetworks(ctx, r, seeds, grid, problem, .1, func(n heads.RegressionNetworks, c train.ModelConfig) heads.QuantileRegressor {
-		return &dropoutQuantiles{n, c.Dropout, c.Seed}
-	})
+		"empirical ones of these passes, which do not know of the noise in the targets." + networks.Doc,
+	Ref:    "Gal & Ghahramani 2016; Tagasovska & Lopez-Paz 2019, table 1",
+	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets,
+	Memory: networks.Memory,
+	Params: networks.Params(.1, .25, .5, .75),
+	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+		n, err := networks.Train(ctx, t, train.Problem{Outputs: 1, Loss: train.MSE})
+		return &dropoutQuantiles{n, p.Float("dropout"), t.Seed}, err
+	},
+	New: func() ood.Fitted { return &dropoutQuantiles{} },
 }
 
 type dropoutQuantiles struct {
-	heads.RegressionNetworks
-	Rate float64 `state:"dropout,least=0"`
+	networks.Regression
+	Rate float64 `state:"dropout,least=0,below=1"`
 	Seed uint64  `state:"seed"`
 }
 
-// State implements rows.Stater.
-func (d *dropoutQuantiles) State() rows.State { return rows.Save(d) }
-
 // Restored implements rows.Restored.
-func (d *dropoutQuantiles) Restored() error {
-	if d.Rate >= 1 {
-		return fmt.Errorf("a dropout rate of %v", d.Rate)
-	}
-	return d.Validate(0, 1)
-}
+func (d *dropoutQuantiles) Restored() error { return d.Check(0, 1) }
 
-// Quantiles implements heads.QuantileRegressor. A pass drops the same units for
-// all rows, so that a row's quantiles do not depend on the rows beside it. A row
-// that holds NaN has quantiles NaN.
-func (d *dropoutQuantiles) Quantiles(x blas32.General, levels []float64) heads.Quantiles {
-	n := d.RegressionNetworks
-	q := newQuantiles(x, len(n.X.Mean), len(n.Networks), levels)
-	passes := make([]thinned, len(n.Networks))
-	for t, network := range n.Networks {
+// Quantiles implements ood.QuantileRegressor. A pass drops the same units for
+// all rows, so that a row's quantiles do not depend on the rows beside it.
+func (d *dropoutQuantiles) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
+	q := ood.NewQuantiles(x.Rows, len(d.Networks), levels)
+	passes := make([]thinned, len(d.Networks))
+	for t, network := range d.Networks {
 		passes[t] = thin(network, d.Rate, d.Seed+uint64(t))
 	}
-	n.EachBlock(x, func(first int, rows blas32.General) {
-		for t, p := range passes {
-			z := p.apply(rows)
-			for i := range z.Rows {
-				row := z.Data[i*z.Stride : i*z.Stride+z.Cols]
-				slices.Sort(row)
-				out := q.Row(first+i, t)
-				for l, tau := range levels {
-					out[l] = float32(n.Y.Mean[t] + n.Y.Scale[t]*empirical(row, tau))
-				}
+	d.EachBlock(x, func(first, t int, rows blas32.General) {
+		z := passes[t].apply(rows)
+		for i := range z.Rows {
+			row := z.Data[i*z.Stride : i*z.Stride+z.Cols]
+			slices.Sort(row)
+			out := q.Row(first+i, t)
+			for l, tau := range levels {
+				out[l] = float32(d.Y.Mean[t] + d.Y.Scale[t]*empirical(row, tau))
 			}
 		}
 	})
-	spoil(q, x)
 	return q
 }
 
@@ -118,7 +99,7 @@ func thin(n train.Network, rate float64, seed uint64) thinned {
 func (t thinned) apply(x blas32.General) blas32.General {
 	layers := t.network.Layers
 	last := len(layers) - 1
-	out := newDense(x.Rows, dropoutPasses)
+	out := rows.New(x.Rows, dropoutPasses)
 	switch last {
 	case 0: // nothing to drop
 		z := t.network.Apply(x)
@@ -146,7 +127,7 @@ func (t thinned) apply(x blas32.General) blas32.General {
 // outputs applies the last layer to hidden units a, once for each mask.
 func (t thinned) outputs(dst, a blas32.General, masks []float32) {
 	l := t.network.Layers[len(t.network.Layers)-1]
-	w := newDense(dst.Cols, l.In()) // passes × units
+	w := rows.New(dst.Cols, l.In()) // passes × units
 	for i, m := range masks {
 		w.Data[i] = m * l.W.Data[i%l.In()*l.W.Stride]
 	}
@@ -160,7 +141,7 @@ func (t thinned) outputs(dst, a blas32.General, masks []float32) {
 
 // dropped is the layer after the units of its input that a pass drops.
 func dropped(l train.Layer, masks []float32, pass int) train.Layer {
-	w := newDense(l.In(), l.Out())
+	w := rows.New(l.In(), l.Out())
 	for j := range l.In() {
 		m := masks[pass*l.In()+j]
 		for k := range l.Out() {
@@ -172,14 +153,8 @@ func dropped(l train.Layer, masks []float32, pass int) train.Layer {
 
 // hidden is a layer with ReLU.
 func hidden(l train.Layer, x blas32.General) blas32.General {
-	out := newDense(x.Rows, l.Out())
+	out := rows.New(x.Rows, l.Out())
 	l.Apply(out, x)
-	for i, v := range out.Data {
-		out.Data[i] = max(v, 0)
-	}
+	train.ReLU(out.Data)
 	return out
-}
-
-func newDense(rows, cols int) blas32.General {
-	return blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: make([]float32, rows*cols)}
 }

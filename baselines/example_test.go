@@ -47,14 +47,14 @@ func Example() {
 	// [1.4142]
 }
 
-func ExampleByName() {
-	m, ok := baselines.ByName("largest")
-	fmt.Println(ok, m.Default())
+func ExampleLargest() {
+	m := baselines.Largest
+	fmt.Println(m.Default())
 	for _, p := range m.Grid() {
 		fmt.Println(p)
 	}
 	// Output:
-	// true logits=false temperature=1
+	// logits=false temperature=1
 	// temperature=1
 	// temperature=2
 	// temperature=10

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -32,7 +33,7 @@ func TestDegenerateFeatures(t *testing.T) {
 			c.change(training.Features.Data[i*toyWidth : (i+1)*toyWidth])
 		}
 		for name := range featureMethods {
-			m, _ := baselines.ByName(name)
+			m, _ := attach.MethodByName(name)
 			t.Run(c.name+"/"+name, func(t *testing.T) {
 				s, err := ood.Fit(background, m, training, m.Default())
 				if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -82,7 +83,7 @@ func TestScoresAgreeWithPyTorch(t *testing.T) {
 	ref := openNetworkReference(t)
 	covered := map[string]bool{}
 	for _, c := range ref.Scores {
-		m, ok := baselines.ByName(c.Method)
+		m, ok := attach.MethodByName(c.Method)
 		if !ok {
 			t.Fatalf("there is no method %q", c.Method)
 		}
@@ -117,7 +118,7 @@ func TestScoresAgreeWithPyTorch(t *testing.T) {
 		})
 	}
 	classifier := openClassifierReference(t)
-	for _, m := range baselines.All {
+	for _, m := range detectors {
 		if _, drawn := m.Default()["passes"]; drawn || m.Needs&(ood.NeedNetwork|ood.NeedWeights) == 0 || featureMethods[m.Name] || classifier.has(m.Name) || m.Name == baselines.FusedPValues.Name || m.Name == baselines.FusedLayers.Name {
 			continue
 		}

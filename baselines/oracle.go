@@ -6,8 +6,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/logistic"
+	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -46,7 +46,7 @@ func fitOracle(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, e
 			all.Data = append(all.Data, row(m, i)...)
 		}
 	}
-	scale, _ := heads.NewStandard(all)
+	scale, _ := networks.NewStandard(all)
 	scale.Apply(all, all)
 	w, b, err := logistic.Fit(ctx, all, in.Rows, p.Float("lambda"))
 	if err != nil {

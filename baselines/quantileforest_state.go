@@ -2,88 +2,64 @@ package baselines
 
 import (
 	"fmt"
+	"math"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/trees"
 )
 
-// State implements rows.Stater. Per target t, arrays that begin with
-// "target<t>_": the trees, the distinct training targets in increasing order
-// ("values"), the number of members of every leaf of all trees ("sizes"), and
-// the members, as positions in values.
-func (f *quantileForest) State() rows.State {
-	s := rows.State{
-		Params: map[string]any{"columns": float64(f.cols), "targets": float64(len(f.forests))},
-		Arrays: map[string]rows.Array{},
-	}
-	for t, forest := range f.forests {
-		var all []*trees.Tree
-		var sizes, members []int64
-		for k := range forest.Trees {
-			b := &forest.Trees[k]
-			all = append(all, &b.Tree)
-			for l := range b.Leaves {
-				sizes = append(sizes, int64(b.Start[l+1]-b.Start[l]))
-			}
-			members = appendInt64s(members, b.Members)
+// forest is the quantile forest of one target.
+type forest struct{ *trees.Forest }
+
+// State implements rows.Stater: the trees, the distinct training targets in
+// increasing order ("values"), the number of members of every leaf of all trees
+// ("sizes"), and the members, as positions in values.
+func (f forest) State() rows.State {
+	s := rows.State{Arrays: map[string]rows.Array{}}
+	var all []*trees.Tree
+	var sizes, members []int64
+	for k := range f.Trees {
+		b := &f.Trees[k]
+		all = append(all, &b.Tree)
+		for l := range b.Leaves {
+			sizes = append(sizes, int64(b.Start[l+1]-b.Start[l]))
 		}
-		prefix := fmt.Sprintf("target%d_", t)
-		packTrees(s.Arrays, prefix, all)
-		s.Arrays[prefix+"values"] = vectorArray(forest.Values)
-		s.Arrays[prefix+"sizes"] = vectorArray(sizes)
-		s.Arrays[prefix+"members"] = vectorArray(members)
+		members = appendInt64s(members, b.Members)
 	}
+	packTrees(s.Arrays, "", all)
+	s.Arrays["values"] = vectorArray(f.Values)
+	s.Arrays["sizes"] = vectorArray(sizes)
+	s.Arrays["members"] = vectorArray(members)
 	return s
 }
 
-// RestoreQuantileForest rebuilds a fit of QuantileForest from its State.
-func RestoreQuantileForest(s rows.State) (heads.QuantileRegressor, error) {
-	f := &quantileForest{}
-	var err error
-	if f.cols, err = s.Whole("columns", 1); err != nil {
-		return nil, err
-	}
-	targets, err := s.Whole("targets", 1)
+// Restore implements rows.Coder.
+func (f *forest) Restore(s rows.State) error {
+	all, err := unpackTrees(s, "", math.MaxInt32)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for t := 0; t < targets; t++ {
-		forest, err := restoreForest(s, fmt.Sprintf("target%d_", t), f.cols)
-		if err != nil {
-			return nil, err
-		}
-		f.forests = append(f.forests, forest)
-	}
-	return f, nil
-}
-
-func restoreForest(s rows.State, prefix string, cols int) (*trees.Forest, error) {
-	all, err := unpackTrees(s, prefix, cols)
+	values, err := vectorOf[float32](s, "values")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	values, err := vectorOf[float32](s, prefix+"values")
+	sizes, err := vectorOf[int64](s, "sizes")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	sizes, err := vectorOf[int64](s, prefix+"sizes")
+	members, err := int32sOf(s, "members")
 	if err != nil {
-		return nil, err
-	}
-	members, err := int32sOf(s, prefix+"members")
-	if err != nil {
-		return nil, err
+		return err
 	}
 	ends, err := cumulate(sizes, len(members))
 	if err != nil {
-		return nil, fmt.Errorf("array %q: %w", prefix+"sizes", err)
+		return fmt.Errorf("array %q: %w", "sizes", err)
 	}
 	bagged := make([]trees.Bagged, len(all))
 	first := 0
 	for k, tree := range all {
 		if len(ends) < tree.Leaves {
-			return nil, fmt.Errorf("array %q has too few leaves", prefix+"sizes")
+			return fmt.Errorf("array %q has too few leaves", "sizes")
 		}
 		b := trees.Bagged{Tree: tree, Start: []uint32{0}}
 		for _, end := range ends[:tree.Leaves] {
@@ -96,7 +72,8 @@ func restoreForest(s rows.State, prefix string, cols int) (*trees.Forest, error)
 		bagged[k], first, ends = b, last, ends[tree.Leaves:]
 	}
 	if len(ends) > 0 {
-		return nil, fmt.Errorf("array %q has %d leaves too many", prefix+"sizes", len(ends))
+		return fmt.Errorf("array %q has %d leaves too many", "sizes", len(ends))
 	}
-	return trees.NewForest(cols, values, bagged)
+	f.Forest, err = trees.NewForest(math.MaxInt32, values, bagged)
+	return err
 }

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/fit"
+	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 )
 
@@ -31,7 +33,7 @@ func quantileTrainer(t testing.TB) train.Trainer {
 // with |x|.
 func noisyWave(n int, seed uint64) (x, y blas32.General) {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	x, y = newDense(n, 2), newDense(n, 2)
+	x, y = rows.New(n, 2), rows.New(n, 2)
 	for i := range n {
 		v := 4*rng.Float64() - 2
 		x.Data[2*i], x.Data[2*i+1] = float32(v), 7 // a constant column
@@ -49,31 +51,28 @@ func TestQuantileNetworks(t *testing.T) {
 	heldX, heldY := noisyWave(300, 2)
 	testX, testY := noisyWave(1000, 3)
 	levels := []float64{.05, .3, .5, .95}
-	for _, m := range QuantileMethods {
-		if !m.NeedsTrainer {
-			continue
-		}
+	for _, m := range []ood.Method{ConditionalGaussian, DropoutQuantiles, QualityDriven} {
 		t.Run(m.Name, func(t *testing.T) {
-			r := heads.Regression{
-				X: x, Y: y, Trainer: trainer, Levels: []float64{.05, .95}, Epochs: 40, Seed: 5,
-				ValidationX: heldX, ValidationY: heldY,
+			r := ood.Training{
+				Batch: ood.Batch{Features: x}, Targets: y, Trainer: trainer, Levels: []float64{.05, .95}, Seed: 5,
+				Validation: heldX, ValidationTargets: heldY,
 			}
-			grid := []map[string]any{
-				{"learning_rate": 1e-2, "averaging": .5}, {"learning_rate": 3e-3, "weight_decay": 1e-3, "dropout": .1},
+			grid := []ood.Params{
+				{"epochs": 40, "learning_rate": 1e-2, "averaging": .5}, {"epochs": 40, "learning_rate": 3e-3, "weight_decay": 1e-3, "dropout": .1},
 			}
 			if m.Name == "mc-dropout" {
 				grid[0]["dropout"] = .3
 			}
-			fitted, err := m.FitGrid(t.Context(), r, []uint64{9, 5}, grid)
+			fitted, err := ood.FitGrid(t.Context(), m, r, grid)
 			if err != nil {
 				t.Fatal(err)
 			}
-			one, err := m.Fit(t.Context(), r, grid[0])
+			one, err := ood.Fit(t.Context(), m, r, grid[0])
 			if err != nil {
 				t.Fatal(err)
 			}
 			q := one.Quantiles(testX, levels)
-			for k, v := range fitted[1][0].Quantiles(testX, levels).Data {
+			for k, v := range fitted[0].Quantiles(testX, levels).Data {
 				if m.Name == "quality-driven" {
 					break // steep sigmoids amplify rounding
 				}
@@ -112,35 +111,17 @@ func TestQuantileNetworks(t *testing.T) {
 	}
 }
 
-func TestQuantileNetworksRefuse(t *testing.T) {
-	x, y := noisyWave(20, 1)
-	for _, m := range QuantileMethods {
-		if !m.NeedsTrainer {
-			continue
-		}
-		if _, err := m.Fit(t.Context(), heads.Regression{X: x, Y: y}, nil); err == nil {
-			t.Errorf("%s fits without a trainer", m.Name)
-		}
-		if _, err := m.Fit(t.Context(), heads.Regression{X: x, Y: y}, map[string]any{"learning_rate": "fast"}); err == nil {
-			t.Errorf("%s takes a learning rate that is no number", m.Name)
-		}
-		if len(m.Grid)%15 != 0 || len(m.Grid) == 0 {
-			t.Errorf("%s has a grid of %d, want 3 learning rates × 5 weight decays", m.Name, len(m.Grid))
-		}
-	}
-}
-
 // small has one target, two inputs and the given layers.
-func small(outputs int, widths ...int) heads.RegressionNetworks {
+func small(outputs int, widths ...int) networks.Regression {
 	rng := rand.New(rand.NewPCG(1, 1))
-	n := heads.RegressionNetworks{
-		X: heads.Standard{Mean: []float64{1, -1}, Scale: []float64{2, 3}},
-		Y: heads.Standard{Mean: []float64{50}, Scale: []float64{4}},
+	n := networks.Regression{
+		X: networks.Standard{Mean: []float64{1, -1}, Scale: []float64{2, 3}},
+		Y: networks.Standard{Mean: []float64{50}, Scale: []float64{4}},
 	}
 	var network train.Network
 	in := 2
 	for _, out := range append(widths, outputs) {
-		l := train.Layer{W: newDense(in, out), B: make([]float32, out)}
+		l := train.Layer{W: rows.New(in, out), B: make([]float32, out)}
 		for _, data := range [][]float32{l.W.Data, l.B} {
 			for i := range data {
 				data[i] = float32(rng.NormFloat64())
@@ -225,7 +206,7 @@ func TestDropoutDistribution(t *testing.T) {
 // TestDropoutLayers compares passes of a deep network, and of one with a hidden
 // layer, with a network whose weights are masked one by one.
 func TestDropoutLayers(t *testing.T) {
-	x := newDense(3, 2)
+	x := rows.New(3, 2)
 	for i := range x.Data {
 		x.Data[i] = float32(i) - 2.5
 	}

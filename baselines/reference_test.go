@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -52,7 +53,7 @@ func TestScoresAgreeWithNumPy(t *testing.T) {
 		name := c.Method + " " + c.Params.String()
 		covered[name] = true
 		t.Run(name, func(t *testing.T) {
-			m, ok := baselines.ByName(c.Method)
+			m, ok := attach.MethodByName(c.Method)
 			if !ok {
 				t.Fatal("no such method")
 			}
@@ -77,7 +78,7 @@ func TestScoresAgreeWithNumPy(t *testing.T) {
 		})
 	}
 	classifier := openClassifierReference(t)
-	for _, m := range baselines.All {
+	for _, m := range detectors {
 		if m.Control || m.Needs&(ood.NeedTrainer|ood.NeedNetwork|ood.NeedDropout|ood.NeedWeights|ood.NeedLayers) != 0 || m.Name == "gradnorm" || featureMethods[m.Name] || classifier.has(m.Name) || m.Name == baselines.FusedPValues.Name {
 			continue
 		}

@@ -17,6 +17,9 @@ import (
 // distillation and SVDD put on the features.
 const smallHidden = 64
 
+// mostUnits bounds what parameters ask of memory.
+const mostUnits = 1 << 16
+
 // smallNetworkParams are the number of outputs and of epochs, over the paper's
 // grid for both.
 func smallNetworkParams() []ood.Param {

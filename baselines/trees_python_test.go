@@ -17,11 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/ood"
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
-
-	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/heads"
 )
 
 var splits = flag.Int("splits", 5, "random splits of each data set that trees are compared on")
@@ -34,17 +33,17 @@ var treeSets = []string{
 
 // treeConfiguration is fitted on both sides.
 type treeConfiguration struct {
-	Name   string         `json:"name"`
-	Method string         `json:"method"`
-	Params map[string]any `json:"params"`
+	Name   string     `json:"name"`
+	Method string     `json:"method"`
+	Params ood.Params `json:"params"`
 }
 
 var treeConfigurations = []treeConfiguration{
-	{"forest", "quantile-forest", map[string]any{"n_estimators": 100., "min_samples_leaf": 1.}},
-	{"forest, leaf 5", "quantile-forest", map[string]any{"n_estimators": 100., "min_samples_leaf": 5.}},
-	{"forest, depth 5", "quantile-forest", map[string]any{"n_estimators": 100., "max_depth": 5., "min_samples_split": 3.}},
-	{"boosting", "gradient-boosting", map[string]any{"n_estimators": 100., "max_depth": 3., "min_samples_leaf": 9.}},
-	{"boosting, depth 9", "gradient-boosting", map[string]any{"n_estimators": 100., "max_depth": 9., "min_samples_leaf": 9.}},
+	{"forest", "quantile-forest", ood.Params{"n_estimators": 100., "min_samples_leaf": 1.}},
+	{"forest, leaf 5", "quantile-forest", ood.Params{"n_estimators": 100., "min_samples_leaf": 5.}},
+	{"forest, depth 5", "quantile-forest", ood.Params{"n_estimators": 100., "max_depth": 5., "min_samples_split": 3.}},
+	{"boosting", "gradient-boosting", ood.Params{"n_estimators": 100., "max_depth": 3., "min_samples_leaf": 9.}},
+	{"boosting, depth 9", "gradient-boosting", ood.Params{"n_estimators": 100., "max_depth": 9., "min_samples_leaf": 9.}},
 }
 
 // treeProblem is one split of a data set into train and test.
@@ -121,7 +120,7 @@ func TestForestAgainstPython(t *testing.T) {
 }
 
 func writeTreeProblems(t *testing.T, dir string, problems []treeProblem, levels []float64) {
-	job, err := json.Marshal(map[string]any{"problems": problems, "configurations": treeConfigurations, "levels": levels})
+	job, err := json.Marshal(ood.Params{"problems": problems, "configurations": treeConfigurations, "levels": levels})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,13 +142,14 @@ func fitTrees(t *testing.T, problems []treeProblem, levels []float64) []treeResu
 	var results []treeResult
 	for _, p := range problems {
 		for _, c := range treeConfigurations {
-			m, ok := baselines.QuantileByName(c.Method)
+			m, ok := attach.MethodByName(c.Method)
 			if !ok {
 				t.Fatalf("no method %q", c.Method)
 			}
-			train := heads.Regression{X: slice(p.inputs, 0, p.Train), Y: slice(p.out, 0, p.Train), Levels: levels, Seed: p.Seed}
+			train := regression(slice(p.inputs, 0, p.Train), slice(p.out, 0, p.Train), levels...)
+			train.Seed = p.Seed
 			began := time.Now()
-			model, err := m.Fit(background, train, c.Params)
+			model, err := ood.Fit(background, m, train, c.Params)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -68,34 +69,17 @@ func (oracle) Train(_ context.Context, p train.Problem) ([]train.Network, error)
 	return []train.Network{{Layers: []train.Layer{{W: w, B: []float32{0}}}}}, nil
 }
 
-func ExampleFitSQR() {
+func ExampleSQR() {
 	x := blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{0, 1, 2}}
 	y := blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{10, 20, 30}}
-	s, err := heads.FitSQR(context.Background(), x, y, oracle{}, heads.SQROptions{Hidden: []int{}})
+	t := ood.Training{Batch: ood.Batch{Features: x}, Targets: y, Trainer: oracle{}}
+	s, err := ood.Fit(context.Background(), heads.SQR, t, ood.Params{"layers": 0.})
 	if err != nil {
 		panic(err)
 	}
 	q := s.Quantiles(x, []float64{0.1, 0.5, 0.9})
 	fmt.Printf("%.1f %.1f %.1f\n", q.At(0, 0, 0), q.At(0, 0, 1), q.At(0, 0, 2))
 	// Output: 10.2 20.0 29.8
-}
-
-func ExampleFitRegressionNetworks() {
-	x := blas32.General{Rows: 3, Cols: 2, Stride: 2, Data: []float32{0, 5, 1, 6, 2, 4}}
-	y := blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{10, 20, 30}}
-	fitted, err := heads.FitRegressionNetworks(context.Background(), x, y, oracle{}, train.Problem{
-		Outputs: 1, Loss: train.MSE, Epochs: 1, BatchSize: 3,
-		Models: []train.ModelConfig{{LearningRate: 1e-3}},
-	})
-	if err != nil {
-		panic(err)
-	}
-	n := fitted[0]
-	n.EachBlock(x, func(first int, rows blas32.General) {
-		z := n.Networks[0].Apply(rows)
-		fmt.Printf("%.2f of a standard deviation of %.2f\n", z.Data, n.Y.Scale[0])
-	})
-	// Output: [0.00 0.31 -0.31] of a standard deviation of 8.16
 }
 
 func ExampleNetwork_Apply() {

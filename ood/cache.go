@@ -74,6 +74,33 @@ func Jointly[T any](t Training, make func() (T, error)) (T, error) {
 	return Cached(t.Batch, key{&t.Grid[0]}, make)
 }
 
+// Alike returns what make makes of the configuration that is being fitted,
+// the first time for all of Grid that have its key, in order.
+func Alike[K comparable, T any](t Training, key func(Values) K, make func(same []Values, tell func(share float64)) ([]T, error)) (T, error) {
+	type place struct {
+		grid *Values
+		of   K
+	}
+	own, at := key(t.Grid[t.At]), 0
+	var same []Values
+	for i, v := range t.Grid {
+		if key(v) != own {
+			continue
+		}
+		if i < t.At {
+			at++
+		}
+		same = append(same, v)
+	}
+	all, err := Cached(t.Batch, place{&t.Grid[0], own}, func() ([]T, error) {
+		return make(same, func(share float64) { t.Tell(share * float64(len(same))) })
+	})
+	if err != nil {
+		return *new(T), err
+	}
+	return all[at], nil
+}
+
 // TellAll tells the share that is done of all of Grid, where it is fitted at
 // once.
 func (t Training) TellAll(share float64) { t.Tell(share * float64(len(t.Grid))) }

@@ -45,6 +45,9 @@ const (
 	NeedNetwork                    // Training.Network, for gradients
 	NeedDropout                    // Training.Network, for passes with dropout
 	NeedLayers                     // Batch.Layers, to fit and to score
+	NeedTargets                    // Training.Targets: true of interval methods only
+	NeedLevels                     // Training.Levels, which are all that it fits
+	NeedEnds                       // Training.Levels, two: the ends of an interval
 
 	needsEnd
 )
@@ -58,6 +61,15 @@ type Training struct {
 	// InputScale is how the preprocessing scales the network's inputs.
 	InputScale InputScale
 	Outliers   Batch // out-of-domain rows, for oracles only
+	// Targets is n×t, for interval methods.
+	Targets blas32.General
+	// Levels, each in (0,1), are those that matter, such as α/2 and 1−α/2, for
+	// methods that fit each on its own.
+	Levels []float64
+	// Validation and ValidationTargets, if they have rows, are features and
+	// targets for networks to choose by which epoch's weights they keep. Nothing is
+	// fitted to them, and yet a promise about coverage needs other rows.
+	Validation, ValidationTargets blas32.General
 	// Regression says that the network regresses, and else classifies: methods
 	// that train with the network's own kind of loss ask.
 	Regression bool
@@ -80,9 +92,9 @@ type Training struct {
 // Integers are stored as float64.
 type Params map[string]any
 
-// Method is one way to tell in-domain from out-of-domain, as a value: what is
-// its own. Fit, FitGrid, Restore and Scorer check rows, parameters and states
-// before it sees them.
+// Method is one way to tell in-domain from out-of-domain, or, where it needs
+// targets, to predict their quantiles, as a value: what is its own. Fit, FitGrid,
+// Restore and Scorer check rows, parameters and states before it sees them.
 type Method struct {
 	Name string // as users type it: lower case, hyphens
 	Doc  string // one sentence, then details
@@ -107,6 +119,10 @@ type Method struct {
 	// New returns what Fit returns, empty: a state is restored into it.
 	New func() Fitted
 }
+
+// Intervals says that the method predicts quantiles of targets, and is no
+// detector.
+func (m Method) Intervals() bool { return m.Needs&NeedTargets != 0 }
 
 // Default is the configuration used without a sweep.
 func (m Method) Default() Params {

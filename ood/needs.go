@@ -43,6 +43,12 @@ func (n Needs) describe() (what, hint string) {
 		return "the network, to run it with dropout", "come without it: give the model"
 	case NeedLayers:
 		return "earlier layers", "carry none"
+	case NeedTargets:
+		return "targets", "carry none"
+	case NeedLevels:
+		return "the levels of quantiles", "come without them"
+	case NeedEnds:
+		return "the two levels of an interval", "come without them"
 	}
 	return "something unknown", "lack it"
 }
@@ -90,6 +96,12 @@ func (m Method) CheckTraining(t Training) error {
 	}
 	if t.Outliers.Len() > 0 {
 		has |= NeedOutliers
+	}
+	if t.Targets.Cols > 0 {
+		has |= NeedTargets
+	}
+	if len(t.Levels) > 0 {
+		has |= NeedLevels | NeedEnds
 	}
 	if t.Network != nil {
 		has |= NeedNetwork | NeedDropout

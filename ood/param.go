@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -20,6 +21,7 @@ type Param struct {
 	below   bool // most itself is not allowed
 	whole   bool // no fractions
 	share   bool // but those below 1
+	widths  bool // several, joined by "x"
 	sweep   []any
 }
 
@@ -40,6 +42,14 @@ func Count(name string, otherwise float64) Param {
 func Share(name string, otherwise float64) Param {
 	p := Count(name, otherwise).AtLeast(0)
 	p.share = true
+	return p
+}
+
+// LayerWidths is a parameter that takes the widths of layers: a whole number, or
+// several joined as in "64x32".
+func LayerWidths(name string, otherwise float64) Param {
+	p := Count(name, otherwise)
+	p.widths = true
 	return p
 }
 
@@ -88,6 +98,18 @@ func (p Param) check(value any) error {
 			return fmt.Errorf("parameter %q must be one of %s, not %#v", p.Name, strings.Join(p.choices, ", "), value)
 		}
 	default:
+		if text, ok := value.(string); ok && p.widths {
+			for width := range strings.SplitSeq(text, "x") {
+				n, err := strconv.ParseFloat(width, 64)
+				if err != nil {
+					return fmt.Errorf("parameter %q must be a whole number, or several joined by \"x\", not %q", p.Name, text)
+				}
+				if err := p.check(n); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
 		n, ok := value.(float64)
 		switch {
 		case !ok:
@@ -143,6 +165,16 @@ func (v Values) Bool(name string) bool { return valueOf[bool](v, name) }
 
 // Text is a string.
 func (v Values) Text(name string) string { return valueOf[string](v, name) }
+
+// Widths reads widths, from the input on.
+func (v Values) Widths(name string) []int {
+	var widths []int
+	for width := range strings.SplitSeq(format(v.of[name]), "x") {
+		n, _ := strconv.ParseFloat(width, 64)
+		widths = append(widths, int(n))
+	}
+	return widths
+}
 
 // Count reads a Share of n: a number of them, or a share below 1, of which there
 // is at least one.

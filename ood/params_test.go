@@ -65,52 +65,6 @@ func FuzzParseParams(f *testing.F) {
 	})
 }
 
-func TestParamReader(t *testing.T) {
-	read := func(p ood.Params) error {
-		r := p.Reader()
-		r.Float("x", 1)
-		r.Positive("lambda", 1)
-		r.NonNegative("epsilon", 0)
-		r.Count("k", 3)
-		r.Between("layers", 1, 0, 9)
-		r.Bool("logits", false)
-		r.OneOf("where", "bottom", "top")
-		return r.Err()
-	}
-	for _, c := range []struct {
-		p    ood.Params
-		want string // of the error; "" for none
-	}{
-		{nil, ""},
-		{ood.Params{"x": -2., "lambda": .5, "epsilon": 0., "k": 7., "logits": true, "where": "top"}, ""},
-		{ood.Params{"k": 7}, ""},
-		{ood.Params{"x": "2"}, `parameter "x" must be a number, not "2"`},
-		{ood.Params{"x": math.NaN()}, `parameter "x" must be finite, not NaN`},
-		{ood.Params{"lambda": 0.}, `parameter "lambda" must be positive, not 0`},
-		{ood.Params{"epsilon": -1.}, `parameter "epsilon" must be zero or positive, not -1`},
-		{ood.Params{"k": 1.5}, `parameter "k" must be a whole number, not 1.5`},
-		{ood.Params{"k": 0.}, `parameter "k" must be at least 1, not 0`},
-		{ood.Params{"layers": 9.}, ""},
-		{ood.Params{"layers": -1.}, `parameter "layers" must be at least 0 and at most 9, not -1`},
-		{ood.Params{"layers": 10.}, `parameter "layers" must be at least 0 and at most 9, not 10`},
-		{ood.Params{"logits": "yes"}, `parameter "logits" must be true or false, not "yes"`},
-		{ood.Params{"where": "side"}, `parameter "where" must be one of bottom, top, not "side"`},
-		{ood.Params{"lamda": 1.}, `unknown parameter "lamda": there are epsilon, k, lambda, layers, logits, where, x`},
-		{ood.Params{"lamda": 1., "k": "a"}, `parameter "k" must be a number, not "a"`},
-	} {
-		got := ""
-		if err := read(c.p); err != nil {
-			got = err.Error()
-		}
-		if got != c.want {
-			t.Errorf("%v: %s, want %s", c.p, got, c.want)
-		}
-	}
-	if err := (ood.Params{"k": 1.}).Reader().Err(); err == nil || err.Error() != `unknown parameter "k": there are none` {
-		t.Error(err)
-	}
-}
-
 func TestMethodWith(t *testing.T) {
 	m := ood.Method{Name: "m", Params: []ood.Param{ood.Count("k", 1), ood.Choice("where", "top", "bottom")}}
 	got, err := m.With(ood.Params{"where": "bottom"})
@@ -124,17 +78,6 @@ func TestMethodWith(t *testing.T) {
 	if _, err := (ood.Method{Name: "m"}).With(ood.Params{"l": 1.}); err == nil || err.Error() != `method "m": unknown parameter "l": there are none` {
 		t.Error(err)
 	}
-}
-
-func ExampleParams_Reader() {
-	p, err := ood.ParseParams("k=10 lamda=3")
-	if err != nil {
-		panic(err)
-	}
-	r := p.Reader()
-	k, lambda := r.Count("k", 100), r.NonNegative("lambda", 1)
-	fmt.Println(k, lambda, r.Err())
-	// Output: 10 1 unknown parameter "lamda": there are k, lambda
 }
 
 func ExampleMethod_With() {
@@ -153,21 +96,23 @@ func TestParams(t *testing.T) {
 		Name: "nothing",
 		Params: []ood.Param{
 			ood.Share("k", .5).Above(0), ood.Count("rows", 0).AtLeast(0), ood.Number("x", 0).AtMost(9),
-			ood.Flag("logits", false), ood.Choice("where", "top", "bottom"),
+			ood.Flag("logits", false), ood.Choice("where", "top", "bottom"), ood.LayerWidths("hidden", 64).AtMost(99),
 		},
 	}
 	for want, p := range map[string]ood.Params{
 		"": {"k": .1, "rows": 0., "x": -2., "logits": true, "where": "bottom"},
-		`method "nothing": parameter "rows" must be a whole number of at least 0, not 0.5`:             {"rows": .5},
-		`method "nothing": parameter "rows" must be a whole number of at least 0, not 1e+300`:          {"rows": 1e300},
-		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not 0`:    {"k": 0.},
-		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not 1.5`:  {"k": 1.5},
-		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not -0.5`: {"k": -.5},
-		`method "nothing": parameter "x" must be a finite number of at most 9, not NaN`:                {"x": math.NaN()},
-		`method "nothing": parameter "x" must be a number, not "2"`:                                    {"x": "2"},
-		`method "nothing": parameter "logits" must be true or false, not "yes"`:                        {"logits": "yes"},
-		`method "nothing": parameter "where" must be one of top, bottom, not "side"`:                   {"where": "side"},
-		`method "nothing": unknown parameter "nonsense": there are k, logits, rows, where, x`:          {"nonsense": 1.},
+		`method "nothing": parameter "rows" must be a whole number of at least 0, not 0.5`:                   {"rows": .5},
+		`method "nothing": parameter "rows" must be a whole number of at least 0, not 1e+300`:                {"rows": 1e300},
+		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not 0`:          {"k": 0.},
+		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not 1.5`:        {"k": 1.5},
+		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not -0.5`:       {"k": -.5},
+		`method "nothing": parameter "x" must be a finite number of at most 9, not NaN`:                      {"x": math.NaN()},
+		`method "nothing": parameter "hidden" must be a whole number of at least 1 and at most 99, not 100`:  {"hidden": "64x100"},
+		`method "nothing": parameter "hidden" must be a whole number, or several joined by "x", not "64,32"`: {"hidden": "64,32"},
+		`method "nothing": parameter "x" must be a number, not "2"`:                                          {"x": "2"},
+		`method "nothing": parameter "logits" must be true or false, not "yes"`:                              {"logits": "yes"},
+		`method "nothing": parameter "where" must be one of top, bottom, not "side"`:                         {"where": "side"},
+		`method "nothing": unknown parameter "nonsense": there are hidden, k, logits, rows, where, x`:        {"nonsense": 1.},
 	} {
 		got := ""
 		if _, err := m.With(p); err != nil {

@@ -1,10 +1,12 @@
 package ood
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -12,8 +14,12 @@ import (
 
 // Fitted is a fitted method: a pointer to a struct whose tagged fields are its
 // state, as rows.Save has it: lengths called features, logits and layer_0 are
-// those of the rows. It is safe for concurrent use.
-type Fitted interface {
+// those of the rows. It is safe for concurrent use. That of a detector is a
+// Detector, that of an interval method a QuantileRegressor.
+type Fitted any
+
+// Detector is what the fit of a detector returns.
+type Detector interface {
 	// Score writes one score per row of b to dst, which has as many elements.
 	// The rows have what the method needs, with the widths that it was fitted
 	// with; they may not be finite.
@@ -40,13 +46,15 @@ func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Score
 			return nil, &ConfigError{i, err}
 		}
 	}
+	t.Levels = slices.Sorted(slices.Values(t.Levels))
 	if err := m.checkTraining(t); err != nil {
 		return nil, err
 	}
 	if t.Cache == nil {
 		t.Cache = &Cache{}
 	}
-	progress := rows.Progress(t.Progress)
+	// What is trained together is told before its turn.
+	progress := rows.Progress(t.Progress).Rising()
 	scorers := make([]*Scorer, len(grid))
 	for i, v := range t.Grid {
 		t.Progress, t.At = progress.Part(i, len(grid)), i
@@ -85,6 +93,11 @@ func (m Method) checkTraining(t Training) error {
 	if err := t.CheckFinite("", ^Needs(0)); err != nil {
 		return err
 	}
+	if m.Intervals() {
+		if err := m.checkTargets(t); err != nil {
+			return err
+		}
+	}
 	if m.Needs&NeedLogits != 0 && t.Logits.Cols < 2 {
 		// A single logit has a softmax of 1, whatever it is.
 		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", t.Logits.Cols)
@@ -93,6 +106,28 @@ func (m Method) checkTraining(t Training) error {
 		return t.Last.Check(t.Features.Cols, t.Logits.Cols)
 	}
 	return nil
+}
+
+// checkTargets refuses targets and levels that the method cannot learn.
+func (m Method) checkTargets(t Training) error {
+	v := t.Validation
+	switch {
+	case t.Targets.Rows != t.Len():
+		return fmt.Errorf("%d rows but %d of targets", t.Len(), t.Targets.Rows)
+	case m.Needs&NeedEnds != 0 && len(t.Levels) != 2:
+		return fmt.Errorf("the ends of an interval are two levels, not %d", len(t.Levels))
+	case v.Rows > 0 && (v.Cols != t.Features.Cols || t.ValidationTargets.Cols != t.Targets.Cols || t.ValidationTargets.Rows != v.Rows):
+		return fmt.Errorf("validation rows are of %d×%d and their targets of %d×%d, those to train on of %d and %d columns",
+			v.Rows, v.Cols, t.ValidationTargets.Rows, t.ValidationTargets.Cols, t.Features.Cols, t.Targets.Cols)
+	}
+	for i, l := range t.Levels {
+		if !(l > 0 && l < 1) || i > 0 && l == t.Levels[i-1] {
+			return fmt.Errorf("quantile level %v does not lie between 0 and 1, or is given twice", l)
+		}
+	}
+	return cmp.Or(
+		rows.CheckFinite("targets", t.Targets),
+		rows.CheckFinite("validation rows", v), rows.CheckFinite("validation targets", t.ValidationTargets))
 }
 
 // Check says what is wrong with a layer on h features; c is the number of
@@ -122,6 +157,9 @@ type Scorer struct {
 	widths  Widths  // of the parts it was fitted with
 	network Network // the one that the method runs, if any
 }
+
+// Method is what was fitted.
+func (s *Scorer) Method() Method { return s.method }
 
 // Fitted is what the method fitted.
 func (s *Scorer) Fitted() Fitted { return s.fitted }
@@ -200,7 +238,7 @@ func scoreBlock(ctx context.Context, grid []*Scorer, dst [][]float64, first int,
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := other.fitted.Score(ctx, dst[k][first:first+block.Len()], block); err != nil {
+		if err := other.fitted.(Detector).Score(ctx, dst[k][first:first+block.Len()], block); err != nil {
 			return &ConfigError{k, err}
 		}
 	}
@@ -321,5 +359,9 @@ func (s *Scorer) try() (err error) {
 	if s.method.Needs&(NeedInputs|NeedNetwork|NeedDropout) != 0 || s.method.Needs == 0 {
 		return nil
 	}
-	return s.fitted.Score(context.Background(), make([]float64, 1), s.widths.Row())
+	if s.method.Intervals() {
+		s.Quantiles(s.widths.Row().Features, []float64{.5})
+		return nil
+	}
+	return s.fitted.(Detector).Score(context.Background(), make([]float64, 1), s.widths.Row())
 }

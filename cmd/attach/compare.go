@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -37,7 +36,7 @@ type comparing struct {
 }
 
 func compareCommand() *cli.Command {
-	m := &comparing{job: compare.Options{Methods: baselines.All, Resamples: 1000}}
+	m := &comparing{job: compare.Options{Methods: detectors(), Resamples: 1000}}
 	regression := func() bool { return m.task == string(attach.Regression) }
 	withModel := idle("with MODEL.onnx", func() bool { return m.path != "" })
 	alone := idle("without MODEL.onnx", func() bool { return m.path == "" })
@@ -83,8 +82,8 @@ func (m *comparing) setMethods(list string) error {
 	}
 	m.job.Methods = nil
 	for name := range strings.SplitSeq(list, ",") {
-		method, ok := baselines.ByName(strings.TrimSpace(name))
-		if !ok {
+		method, ok := attach.MethodByName(strings.TrimSpace(name))
+		if !ok || method.Intervals() {
 			return fmt.Errorf("--methods: there is no method %q; `attach methods` lists them", name)
 		}
 		if slices.ContainsFunc(m.job.Methods, func(other ood.Method) bool { return other.Name == method.Name }) {

@@ -16,9 +16,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/fit"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/inputs"
@@ -156,12 +154,12 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 	p := newProgress(d.stderr, name)
 	defer p.end()
 	set.Report, err = compare.Run(ctx, compare.Options{
-		Methods: baselines.All,
+		Methods: detectors(),
 		Training: ood.Training{
 			Batch: train, Last: model.Last(), Trainer: d.trainer, Network: model.Network(), InputScale: r.options.InputScale(), Seed: d.seed,
 		},
 		In: in, Out: out, Resamples: demoResamples,
-		Progress: overall(p, len(baselines.All)),
+		Progress: overall(p, len(detectors())),
 	})
 	if err != nil {
 		return set, nil, err
@@ -274,7 +272,7 @@ func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 	if in.Cal, in.CalTargets, _, err = read("toy_cal.npz"); err != nil {
 		return nil, err
 	}
-	in.SQR = heads.SQROptions{Hidden: []int{100, 100}}
+	in.QuantileParams = ood.Params{"hidden": "100x100"}
 	p := newProgress(d.stderr, "toy_regressor")
 	defer p.end()
 	in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }

@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -85,7 +84,7 @@ func tasks() rule { return oneOf(string(attach.Classification), string(attach.Re
 
 func (f *fitting) setMethod(name string) error {
 	var ok bool
-	if f.in.Method, ok = baselines.ByName(name); !ok {
+	if f.in.Method, ok = attach.MethodByName(name); !ok || f.in.Method.Intervals() {
 		return fmt.Errorf("--method %q is not known; `attach methods` lists them", name)
 	}
 	return nil

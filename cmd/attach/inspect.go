@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -126,7 +125,7 @@ func methodsThatWork(info featurize.Info, differentiable bool) []string {
 		has &^= ood.NeedLogits | ood.NeedLabels
 	}
 	var names []string
-	for _, m := range baselines.All {
+	for _, m := range detectors() {
 		if m.Needs&^has == 0 {
 			names = append(names, m.Name)
 		}

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -39,25 +40,41 @@ func (l *listing) run(c *cli.Context) error {
 	w := c.App.Writer
 	switch {
 	case l.markdown:
-		_, err := io.WriteString(w, ood.Table(baselines.All))
+		_, err := io.WriteString(w, ood.Table(detectors()))
 		return err
 	case l.intervals && l.json:
-		return writeJSON(w, intervalMethods())
+		return writeJSON(w, listed(intervalMethods()))
 	case l.intervals:
-		methods := intervalMethods()
+		methods := listed(intervalMethods())
 		for i := range methods {
 			methods[i].Grid = nil // of hundreds of settings
 		}
 		return printMethods(w, methods, "`attach fit --interval NAME --interval-param PARAMETER=VALUE` sets a parameter that a default names.")
 	case l.json:
-		return writeJSON(w, detectors())
+		return writeJSON(w, listed(detectors()))
 	}
-	return printMethods(w, detectors(), "`attach fit --method NAME --param PARAMETER=VALUE` sets a parameter that a default or a grid names: "+
+	return printMethods(w, listed(detectors()), "`attach fit --method NAME --param PARAMETER=VALUE` sets a parameter that a default or a grid names: "+
 		"--method bald --param dropout=0.2, for one, where --dropout is the quantile head's.")
 }
 
-// listed is what is printed of a detector or of a quantile method.
-type listed struct {
+// detectors are the methods that score rows.
+func detectors() []ood.Method { return slices.DeleteFunc(attach.Methods(), ood.Method.Intervals) }
+
+// intervalMethods are those that the quantile head can be.
+func intervalMethods() []ood.Method {
+	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return !m.Intervals() })
+}
+
+func names(methods []ood.Method) string {
+	var names []string
+	for _, m := range methods {
+		names = append(names, m.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// entry is what is printed of a method.
+type entry struct {
 	Name    string       `json:"name"`
 	Doc     string       `json:"doc"`
 	Ref     string       `json:"ref"`
@@ -67,40 +84,22 @@ type listed struct {
 	Grid    []ood.Params `json:"grid"`
 }
 
-func detectors() []listed {
-	var all []listed
-	for _, m := range baselines.All {
-		l := listed{m.Name, m.Doc, m.Ref, needNames(m.Needs), m.Control, ood.Params{}, []ood.Params{}}
-		maps.Copy(l.Default, m.Default())
-		l.Grid = append(l.Grid, m.Grid()...)
-		all = append(all, l)
-	}
-	return all
-}
-
-// intervalMethods are the quantile methods that can be attached.
-func intervalMethods() []listed {
-	var all []listed
-	for _, m := range baselines.QuantileMethods {
-		if m.Restore == nil {
-			continue
+func listed(methods []ood.Method) []entry {
+	var all []entry
+	for _, m := range methods {
+		e := entry{m.Name, m.Doc, m.Ref, []string{}, m.Control, ood.Params{}, []ood.Params{}}
+		if needs := m.Needs &^ (ood.NeedTargets | ood.NeedLevels | ood.NeedEnds); needs != 0 {
+			e.Needs = strings.Split(needs.String(), ", ")
 		}
-		needs := ood.NeedFeatures
-		if m.NeedsTrainer {
-			needs |= ood.NeedTrainer
-		}
-		l := listed{m.Name, m.Doc, m.Ref, needNames(needs), false, ood.Params{}, []ood.Params{}}
-		maps.Copy(l.Default, m.Default)
-		for _, p := range m.Grid {
-			l.Grid = append(l.Grid, p)
-		}
-		all = append(all, l)
+		maps.Copy(e.Default, m.Default())
+		e.Grid = append(e.Grid, m.Grid()...)
+		all = append(all, e)
 	}
 	return all
 }
 
 // printMethods lists methods, and below them how their parameters are set.
-func printMethods(w io.Writer, methods []listed, how string) error {
+func printMethods(w io.Writer, methods []entry, how string) error {
 	const hang = "           "
 	var b strings.Builder
 	for i, m := range methods {
@@ -126,11 +125,4 @@ func printMethods(w io.Writer, methods []listed, how string) error {
 	writeWrapped(&b, how, "", "")
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func needNames(n ood.Needs) []string {
-	if n == 0 {
-		return []string{}
-	}
-	return strings.Split(n.String(), ", ")
 }

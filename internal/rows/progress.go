@@ -23,3 +23,15 @@ func (p Progress) Sub(from, to float64) Progress {
 func (p Progress) Part(i, n int) Progress {
 	return p.Sub(float64(i)/float64(n), float64(i+1)/float64(n))
 }
+
+// Rising is the progress without steps back.
+func (p Progress) Rising() Progress {
+	if p == nil {
+		return nil
+	}
+	told := 0.
+	return func(share float64) {
+		told = max(told, share)
+		p(told)
+	}
+}

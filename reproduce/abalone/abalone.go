@@ -19,10 +19,11 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
@@ -80,7 +81,7 @@ func (s *settings) run(ctx context.Context) error {
 	}
 	epochs := s.Epochs
 	if epochs == 0 {
-		epochs = heads.DefaultSQREpochs(len(splits[0].Fit), 64)
+		epochs = networks.DefaultEpochs(len(splits[0].Fit), 64)
 	}
 	results := make([]formResult, len(forms()))
 	var jobs []experiment.Job
@@ -109,10 +110,10 @@ func (s *settings) fit(ctx context.Context, data abaloneData, form classForm, sp
 			y.Data = append(y.Data, float32(experiment.Indicator(data.old[i])))
 		}
 	}
-	sx, _ := heads.NewStandard(data.x)
-	sy := heads.Standard{Mean: []float64{0}, Scale: []float64{1}}
+	sx, _ := networks.NewStandard(data.x)
+	sy := networks.Standard{Mean: []float64{0}, Scale: []float64{1}}
 	if form.rings {
-		sy, _ = heads.NewStandard(y)
+		sy, _ = networks.NewStandard(y)
 		y = experiment.Standardised(y)
 	}
 	p := train.Problem{
@@ -122,12 +123,12 @@ func (s *settings) fit(ctx context.Context, data abaloneData, form classForm, sp
 	for seed, split := range splits {
 		p.Models = append(p.Models, train.ModelConfig{Seed: uint64(seed), LearningRate: 1e-3, WeightDecay: 1e-3, Rows: split.Fit})
 	}
-	networks, err := s.Trainer.Train(ctx, p)
+	trained, err := s.Trainer.Train(ctx, p)
 	if err != nil {
 		return formResult{}, err
 	}
 	result := formResult{form: form}
-	for i, n := range networks {
+	for i, n := range trained {
 		if err := ctx.Err(); err != nil {
 			return formResult{}, err
 		}
@@ -136,7 +137,7 @@ func (s *settings) fit(ctx context.Context, data abaloneData, form classForm, sp
 		if form.loss == train.BCE {
 			judged = judgeLogits(n.Apply(experiment.Pick(p.X, splits[i].Test)), s.coverage)
 		} else {
-			sqr := &heads.SQR{RegressionNetworks: heads.RegressionNetworks{Networks: []train.Network{n}, X: sx, Y: sy}, Grid: levels()}
+			sqr := &networks.Conditional{Regression: networks.Regression{Networks: []train.Network{n}, X: sx, Y: sy}, Grid: levels()}
 			judged = judgeQuantiles(sqr.Quantiles(test, sqr.Grid), form, s.coverage)
 		}
 		var old []bool
@@ -151,7 +152,7 @@ func (s *settings) fit(ctx context.Context, data abaloneData, form classForm, sp
 		if i == 0 {
 			result.judged, result.old = judged, old
 		}
-		progress(.9 + .1*float64(i+1)/float64(len(networks)))
+		progress(.9 + .1*float64(i+1)/float64(len(trained)))
 	}
 	return result, nil
 }
@@ -191,7 +192,7 @@ func judgeLogits(z blas32.General, coverage float64) []judgement {
 }
 
 // judgeQuantiles reads quantiles of the label, of its logit, or of rings.
-func judgeQuantiles(q heads.Quantiles, form classForm, coverage float64) []judgement {
+func judgeQuantiles(q ood.Quantiles, form classForm, coverage float64) []judgement {
 	cut := .5
 	if form.rings {
 		cut = youngRings + .5

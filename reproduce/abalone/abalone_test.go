@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/experiment/experimenttest"
 )
@@ -122,7 +122,7 @@ func TestMeasureClasses(t *testing.T) {
 func TestJudge(t *testing.T) {
 	levels := []float64{.05, .25, .5, .75, .95}
 	one := func(row []float32, form classForm) judgement {
-		return judgeQuantiles(heads.Quantiles{Rows: 1, Targets: 1, Levels: levels, Data: row}, form, .9)[0]
+		return judgeQuantiles(ood.Quantiles{Rows: 1, Targets: 1, Levels: levels, Data: row}, form, .9)[0]
 	}
 	near := func(what string, got, want float64) {
 		t.Helper()

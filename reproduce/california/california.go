@@ -59,7 +59,7 @@ func run(ctx context.Context, s *experiment.Settings) error {
 			Cal: pickBatch(rows, parts.Cal), CalTargets: experiment.Pick(y, parts.Cal),
 			Trainer: s.Trainer, Seed: uint64(seed), SkipDetector: true,
 		}
-		in.SQR.Epochs = s.Epochs
+		in.QuantileParams = ood.Params{"epochs": s.Epochs}
 		b, err := attach.Fit(ctx, in)
 		if err != nil {
 			return err

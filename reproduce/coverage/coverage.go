@@ -18,7 +18,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 	"github.com/attach-uncertainty/attach/reproduce/uci"
@@ -96,23 +96,27 @@ func run(ctx context.Context, s *experiment.Settings, p intervals.Plan) error {
 	return experiment.WriteCSV(filepath.Join(s.Out, "coverage.csv"), lines(rows))
 }
 
-func caseOf(set string, seed int, m heads.QuantileMethod, coverage float64, epochs int) intervals.Case {
-	k := intervals.CaseOf(set, seed, m.Name, m.Default, coverage)
-	if m.NeedsTrainer {
+func caseOf(set string, seed int, m ood.Method, coverage float64, epochs int) intervals.Case {
+	k := intervals.CaseOf(set, seed, m.Name, m.Default(), coverage)
+	if m.Needs&ood.NeedTrainer != 0 {
 		k.Epochs = epochs
 	}
 	return k
 }
 
 // measure fits a method with its defaults to one split, and calibrates it.
-func measure(ctx context.Context, s *experiment.Settings, m heads.QuantileMethod, data uci.Data, k intervals.Case, progress func(float64)) (record, error) {
+func measure(ctx context.Context, s *experiment.Settings, m ood.Method, data uci.Data, k intervals.Case, progress func(float64)) (record, error) {
 	parts := experiment.SplitRows(data.X.Rows, uint64(k.Seed))
 	levels := intervals.LevelsOf(k.Coverage)
 	alpha := 2 * levels[0]
-	f, err := m.Fit(ctx, heads.Regression{
-		X: experiment.Pick(data.X, parts.Fit), Y: experiment.Pick(data.Y, parts.Fit), Trainer: s.Trainer,
-		Levels: levels, Epochs: s.Epochs, Seed: uint64(k.Seed), Progress: progress,
-	}, m.Default)
+	p := ood.Params{}
+	if m.Needs&ood.NeedTrainer != 0 {
+		p["epochs"] = s.Epochs
+	}
+	f, err := ood.Fit(ctx, m, ood.Training{
+		Batch: ood.Batch{Features: experiment.Pick(data.X, parts.Fit)}, Targets: experiment.Pick(data.Y, parts.Fit), Trainer: s.Trainer,
+		Levels: levels, Seed: uint64(k.Seed), Progress: progress,
+	}, p)
 	if err != nil {
 		return record{}, err
 	}

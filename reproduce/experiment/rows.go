@@ -2,12 +2,14 @@ package experiment
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/networks"
 )
 
 // Split is test rows (a tenth), and of the others rows to calibrate on (a
@@ -65,9 +67,14 @@ func AsColumn(v []float64) blas32.General {
 // Standardised has columns of mean 0 and standard deviation 1.
 func Standardised(m blas32.General) blas32.General {
 	out := blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: m.Cols, Data: make([]float32, m.Rows*m.Cols)}
-	standard, _ := heads.NewStandard(m)
+	standard, _ := networks.NewStandard(m)
 	standard.Apply(out, m)
 	return out
+}
+
+// Widths are those of layers as a parameter has them.
+func Widths(layers []int) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(layers), "[]"), " ", "x")
 }
 
 // Indicator is 1 or 0.

@@ -14,6 +14,8 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/measure"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -128,9 +130,7 @@ func fitToy(ctx context.Context, s *experiment.Settings, seed int) (r toyResult,
 		c.x = append(c.x, drawFrom+(drawTo-drawFrom)*float64(i)/300)
 	}
 
-	head, err := heads.FitSQR(ctx, experiment.AsColumn(train.x), experiment.AsColumn(train.y), s.Trainer, heads.SQROptions{
-		Hidden: []int{100, 100}, Epochs: s.Epochs, BatchSize: batchSize, Seed: uint64(seed),
-	})
+	head, err := fitHead(ctx, s.Trainer, train, uint64(seed), ood.Params{"hidden": 100., "layers": 2., "epochs": s.Epochs, "batch": batchSize})
 	if err != nil {
 		return r, c, err
 	}
@@ -166,9 +166,20 @@ func fitToy(ctx context.Context, s *experiment.Settings, seed int) (r toyResult,
 	return r, c, nil
 }
 
+// fitHead fits one network to all levels.
+func fitHead(ctx context.Context, tr train.Trainer, toy gapToy, seed uint64, p ood.Params) (*networks.Conditional, error) {
+	fitted, err := ood.Fit(ctx, heads.SQR, ood.Training{
+		Batch: ood.Batch{Features: experiment.AsColumn(toy.x)}, Targets: experiment.AsColumn(toy.y), Trainer: tr, Seed: seed,
+	}, p)
+	if err != nil {
+		return nil, err
+	}
+	return fitted.Fitted().(*networks.Conditional), nil
+}
+
 // measureIntervals measures them as they are, and conformalized on held-out
 // rows.
-func (r *toyResult) measureIntervals(head *heads.SQR, held, test gapToy) error {
+func (r *toyResult) measureIntervals(head *networks.Conditional, held, test gapToy) error {
 	q := head.Quantiles(experiment.AsColumn(test.x), levels())
 	for l, tau := range levels() {
 		var sum float64
@@ -212,7 +223,7 @@ func newEpistemic(name string, inside, gap, beyond []float64, threshold float64)
 
 // lastHidden is the last hidden layer of a regression of one target on one
 // column, n×h, at the median: where the level enters as 0.
-func lastHidden(head *heads.SQR, x []float64) blas32.General {
+func lastHidden(head *networks.Conditional, x []float64) blas32.General {
 	raw := experiment.AsColumn(x)
 	in := blas32.General{Rows: raw.Rows, Cols: 2, Stride: 2, Data: make([]float32, 2*raw.Rows)}
 	head.X.Apply(blas32.General{Rows: raw.Rows, Cols: 1, Stride: 2, Data: in.Data}, raw)
@@ -225,7 +236,7 @@ func lastHidden(head *heads.SQR, x []float64) blas32.General {
 }
 
 // levelOf are the quantiles of the first target at one level.
-func levelOf(q heads.Quantiles, l int) []float64 {
+func levelOf(q ood.Quantiles, l int) []float64 {
 	out := make([]float64, q.Rows)
 	for i := range out {
 		out[i] = q.At(i, 0, l)

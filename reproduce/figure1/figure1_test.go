@@ -10,9 +10,9 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/fit"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/experiment/experimenttest"
 )
@@ -57,7 +57,7 @@ func TestLastHidden(t *testing.T) {
 	}
 	defer engine.Close()
 	toy := drawToy(rand.New(rand.NewPCG(1, 0)), 200)
-	head, err := heads.FitSQR(t.Context(), experiment.AsColumn(toy.x), experiment.AsColumn(toy.y), engine, heads.SQROptions{Hidden: []int{6, 5}, Epochs: 2})
+	head, err := fitHead(t.Context(), engine, toy, 0, ood.Params{"hidden": "6x5", "epochs": 2.})
 	if err != nil {
 		t.Fatal(err)
 	}

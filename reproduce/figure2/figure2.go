@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/measure"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -130,7 +132,7 @@ func (s *settings) fitCrossing(ctx context.Context, set crossingSet, r crossingR
 	const batch = 64
 	epochs := s.Epochs
 	if epochs == 0 {
-		epochs = heads.DefaultSQREpochs(r.x.Rows, batch)
+		epochs = networks.DefaultEpochs(r.x.Rows, batch)
 	}
 	first := uint64(seed) * 1000
 	p := train.Problem{Hidden: set.hidden, Outputs: 1, Loss: train.Pinball, Epochs: epochs, BatchSize: batch}
@@ -139,16 +141,17 @@ func (s *settings) fitCrossing(ctx context.Context, set crossingSet, r crossingR
 			Seed: first + 1 + uint64(l), LearningRate: 1e-3, WeightDecay: s.decay, Level: tau,
 		})
 	}
-	separate, err := heads.FitRegressionNetworks(ctx, r.x, r.y, s.Trainer, p)
+	separate, err := networks.Fit(ctx, r.x, r.y, s.Trainer, p)
 	if err != nil {
 		return c, err
 	}
-	joint, err := heads.FitSQR(ctx, r.x, r.y, s.Trainer, heads.SQROptions{
-		Hidden: set.hidden, Epochs: epochs, BatchSize: batch, LearningRate: 1e-3, WeightDecay: s.decay, Seed: first,
+	fitted, err := ood.Fit(ctx, heads.SQR, ood.Training{Batch: ood.Batch{Features: r.x}, Targets: r.y, Trainer: s.Trainer, Seed: first}, ood.Params{
+		"hidden": experiment.Widths(set.hidden), "epochs": epochs, "batch": batch, "weight_decay": s.decay,
 	})
 	if err != nil {
 		return c, err
 	}
+	joint := fitted.Fitted().(*networks.Conditional)
 	c = crossingCurves{set: set.name, x: experiment.Column(r.testX), y: experiment.Column(r.testY), levels: levels}
 	apart := separateQuantiles(separate, r.testX)
 	c.quantiles = [][]float32{
@@ -158,13 +161,13 @@ func (s *settings) fitCrossing(ctx context.Context, set crossingSet, r crossingR
 }
 
 // separateQuantiles are those of networks of one level each, rows × levels.
-func separateQuantiles(networks []heads.RegressionNetworks, x blas32.General) []float32 {
-	levels := len(networks)
+func separateQuantiles(fits []networks.Regression, x blas32.General) []float32 {
+	levels := len(fits)
 	q := make([]float32, x.Rows*levels)
-	for l, n := range networks {
-		n.EachBlock(x, func(lo int, rows blas32.General) {
+	for l, n := range fits {
+		n.EachBlock(x, func(lo, _ int, rows blas32.General) {
 			for i, v := range n.Networks[0].Apply(rows).Data {
-				q[(lo+i)*levels+l] = float32(n.Y.Mean[0] + n.Y.Scale[0]*float64(v))
+				q[(lo+i)*levels+l] = float32(n.InUnits(0, v))
 			}
 		})
 	}

@@ -9,9 +9,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/measure"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -21,7 +20,7 @@ import (
 // Plan is what is measured.
 type Plan struct {
 	Sets      []uci.Set
-	Methods   []heads.QuantileMethod
+	Methods   []ood.Method
 	Coverages []float64
 }
 
@@ -44,9 +43,13 @@ func Define(flags *flag.FlagSet, s *experiment.Settings) func() (Plan, error) {
 		if err := experiment.Distinct("--coverage", p.Coverages); err != nil {
 			return p, err
 		}
-		p.Methods, err = experiment.Choose("--methods", "method", s.MethodNames, baselines.QuantileMethods, func(m heads.QuantileMethod) string { return m.Name })
+		p.Methods, err = experiment.Choose("--methods", "method", s.MethodNames, methods(), func(m ood.Method) string { return m.Name })
 		return p, err
 	}
+}
+
+func methods() []ood.Method {
+	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return !m.Intervals() })
 }
 
 // Case is what a line of results was measured with.
@@ -63,8 +66,8 @@ type Case struct {
 func (k Case) Key() Case { return k }
 
 // CaseOf is a method with a setting on one split of a set.
-func CaseOf(set string, seed int, method string, config map[string]any, coverage float64) Case {
-	return Case{Set: set, Seed: seed, Method: method, Config: ood.Params(config).String(), Coverage: coverage}
+func CaseOf(set string, seed int, method string, config ood.Params, coverage float64) Case {
+	return Case{Set: set, Seed: seed, Method: method, Config: config.String(), Coverage: coverage}
 }
 
 // Measured is coverage and width of intervals, the width divided by the range
@@ -96,7 +99,7 @@ func LevelsOf(coverage float64) []float64 {
 type Ends struct{ Lower, Upper, Y []float64 }
 
 // EndsOf predicts the intervals of rows between two levels.
-func EndsOf(f heads.QuantileRegressor, x blas32.General, y []float64, levels []float64) Ends {
+func EndsOf(f ood.QuantileRegressor, x blas32.General, y []float64, levels []float64) Ends {
 	q := f.Quantiles(x, levels)
 	e := Ends{Y: y}
 	for i := range q.Rows {

@@ -4,10 +4,9 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/ood"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
-
-	"github.com/attach-uncertainty/attach/heads"
 )
 
 // armOutcomes are quantiles of the outcome of one arm, levels of sample after
@@ -56,7 +55,7 @@ func counts(sample []int, n int) []float64 {
 }
 
 // meanQuantiles is the weighted mean over rows of their quantiles at levels.
-func meanQuantiles(q heads.Quantiles, weights, levels []float64) []float64 {
+func meanQuantiles(q ood.Quantiles, weights, levels []float64) []float64 {
 	mean := make([]float64, len(q.Levels))
 	for i, w := range weights {
 		for l, v := range q.Row(i, 0) {
@@ -84,7 +83,7 @@ func interpolate(levels, values []float64, tau float64) float64 {
 // marginalQuantiles are the quantiles of the outcome of a random row: of the
 // mixture of the rows' predicted distributions, each the equally likely
 // quantiles at the levels of q.
-func marginalQuantiles(q heads.Quantiles, weights, levels []float64) []float64 {
+func marginalQuantiles(q ood.Quantiles, weights, levels []float64) []float64 {
 	var values, mass []float64
 	for i, w := range weights {
 		if w == 0 {

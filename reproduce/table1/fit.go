@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/fit"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
@@ -46,10 +47,10 @@ type fitting struct {
 	set       uci.Set
 	data      uci.Data
 	seed      int
-	method    heads.QuantileMethod
+	method    ood.Method
 	coverages []float64
 	keys      [][]intervals.Case // of each coverage and setting
-	configs   []map[string]any
+	configs   []ood.Params
 	epochs    int
 	best      bool // keep the weights of the best epoch
 }
@@ -60,24 +61,31 @@ func (f fitting) run(ctx context.Context, trainer train.Trainer, progress func(s
 	parts := experiment.SplitRows(f.data.X.Rows, uint64(f.seed))
 	half := len(parts.Cal) / 2
 	choosing, calibrating := parts.Cal[:half], parts.Cal[half:]
-	r := heads.Regression{
-		X: experiment.Pick(f.data.X, parts.Fit), Y: experiment.Pick(f.data.Y, parts.Fit), Trainer: trainer,
-		Levels: intervals.LevelsOf(f.coverages[0]), Epochs: f.epochs, Seed: uint64(f.seed), Progress: progress,
+	r := ood.Training{
+		Batch: ood.Batch{Features: experiment.Pick(f.data.X, parts.Fit)}, Targets: experiment.Pick(f.data.Y, parts.Fit), Trainer: trainer,
+		Levels: intervals.LevelsOf(f.coverages[0]), Seed: uint64(f.seed), Progress: progress,
 	}
 	if f.best {
-		r.ValidationX, r.ValidationY = experiment.Pick(f.data.X, choosing), experiment.Pick(f.data.Y, choosing)
+		r.Validation, r.ValidationTargets = experiment.Pick(f.data.X, choosing), experiment.Pick(f.data.Y, choosing)
 	}
-	configs := slices.Clone(f.configs)
+	var configs []ood.Params
+	for _, config := range f.configs {
+		config = maps.Clone(config)
+		if f.epochs > 0 {
+			config["epochs"] = f.epochs
+		}
+		configs = append(configs, config)
+	}
 	index := make([]int, len(configs))
 	for g := range index {
 		index[g] = g
 	}
 	var records []record
-	var fitted [][]heads.QuantileRegressor
+	var fitted []*ood.Scorer
 	began := time.Now()
 	for len(configs) > 0 {
 		var err error
-		fitted, err = f.fit(ctx, r, configs)
+		fitted, err = ood.FitGrid(ctx, f.method, r, configs)
 		var diverged *fit.DivergedError
 		if err == nil {
 			break
@@ -99,11 +107,11 @@ func (f fitting) run(ctx context.Context, trainer train.Trainer, progress func(s
 	}
 	for g := range configs {
 		crossing := 0.
-		if c, ok := fitted[0][g].(interface{ CrossingRate(blas32.General) float64 }); ok && !f.method.LevelsOnly {
+		if c, ok := fitted[g].Fitted().(*networks.Conditional); ok && f.method.Needs&ood.NeedEnds == 0 {
 			crossing = c.CrossingRate(x[2])
 		}
 		for c, coverage := range f.coverages {
-			m, err := measure(fitted[0][g], coverage, x, y, f.data.Spread)
+			m, err := measure(fitted[g], coverage, x, y, f.data.Spread)
 			if err != nil {
 				return nil, err
 			}
@@ -114,22 +122,8 @@ func (f fitting) run(ctx context.Context, trainer train.Trainer, progress func(s
 	return records, nil
 }
 
-func (f fitting) fit(ctx context.Context, r heads.Regression, configs []map[string]any) ([][]heads.QuantileRegressor, error) {
-	if f.method.FitGrid != nil {
-		return f.method.FitGrid(ctx, r, []uint64{r.Seed}, configs)
-	}
-	one := make([]heads.QuantileRegressor, len(configs))
-	for g, config := range configs {
-		var err error
-		if one[g], err = f.method.Fit(ctx, r, config); err != nil {
-			return nil, err
-		}
-	}
-	return [][]heads.QuantileRegressor{one}, nil
-}
-
 // measure reads rows to choose by, to calibrate on and to test on.
-func measure(r heads.QuantileRegressor, coverage float64, x []blas32.General, y [][]float64, spread float64) (record, error) {
+func measure(r ood.QuantileRegressor, coverage float64, x []blas32.General, y [][]float64, spread float64) (record, error) {
 	levels := intervals.LevelsOf(coverage)
 	alpha := 2 * levels[0]
 	var parts []intervals.Ends
@@ -149,13 +143,13 @@ func measure(r heads.QuantileRegressor, coverage float64, x []blas32.General, y 
 // settingsOf is the grid of a method: all of it, or a few settings; networks
 // with each of the dropout rates, where the method has none of its own, and
 // with averaging.
-func settingsOf(m heads.QuantileMethod, small bool, dropout []float64, averaging float64) []map[string]any {
-	var grid []map[string]any
-	for i, config := range m.Grid {
+func settingsOf(m ood.Method, small bool, dropout []float64, averaging float64) []ood.Params {
+	var grid []ood.Params
+	for i, config := range m.Grid() {
 		if small && !inSmallGrid(m, i) {
 			continue
 		}
-		if !m.NeedsTrainer {
+		if m.Needs&ood.NeedTrainer == 0 {
 			grid = append(grid, config)
 			continue
 		}
@@ -175,9 +169,9 @@ func settingsOf(m heads.QuantileMethod, small bool, dropout []float64, averaging
 	return grid
 }
 
-func inSmallGrid(m heads.QuantileMethod, i int) bool {
-	config := m.Grid[i]
-	if !m.NeedsTrainer {
+func inSmallGrid(m ood.Method, i int) bool {
+	config := m.Grid()[i]
+	if m.Needs&ood.NeedTrainer == 0 {
 		// A thousand trees cost little more than the first hundred of them, and
 		// with the grid's learning rates a hundred are hardly a start.
 		leaf, leaves := config["min_samples_leaf"]

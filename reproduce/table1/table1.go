@@ -11,8 +11,9 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/ood"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 )
@@ -109,7 +110,7 @@ func (s *settings) jobs(ctx context.Context, results *store) (jobs []experiment.
 		for seed := range s.Seeds {
 			for _, m := range s.Methods {
 				together := [][]float64{s.Coverages}
-				if m.LevelsOnly {
+				if m.Needs&(ood.NeedLevels|ood.NeedEnds) != 0 {
 					together = nil
 					for _, c := range s.Coverages {
 						together = append(together, []float64{c})
@@ -146,10 +147,10 @@ func (f fitting) job(trainer train.Trainer, results *store) experiment.Job {
 // fill takes the settings that have no results, and returns the keys of all.
 func (f *fitting) fill(s *settings, results *store) (all []intervals.Case) {
 	keep := ""
-	if f.method.NeedsTrainer {
+	if f.method.Needs&ood.NeedTrainer != 0 {
 		f.best, keep = s.keep == "best", s.keep
 		if f.epochs = s.Epochs; f.epochs == 0 {
-			f.epochs = heads.DefaultSQREpochs(len(experiment.SplitRows(f.data.X.Rows, 0).Fit), 64)
+			f.epochs = networks.DefaultEpochs(len(experiment.SplitRows(f.data.X.Rows, 0).Fit), 64)
 		}
 	}
 	f.keys = make([][]intervals.Case, len(f.coverages))

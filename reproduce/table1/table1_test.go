@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/reproduce/experiment/experimenttest"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 	"github.com/attach-uncertainty/attach/reproduce/uci"
@@ -73,7 +73,7 @@ func TestPaperTable(t *testing.T) {
 			t.Errorf("%s has %d methods, want 6", set.Name, len(cells))
 		}
 		for name, c := range cells {
-			if _, ok := baselines.QuantileByName(name); !ok {
+			if _, ok := attach.MethodByName(name); !ok {
 				t.Errorf("no method has the name %q of the paper's table", name)
 			}
 			if c == (published{}) {

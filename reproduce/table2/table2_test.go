@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/measure"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -43,7 +43,7 @@ func TestPaperTable2(t *testing.T) {
 		if known, ok := names[name]; ok {
 			method = known
 		}
-		if _, ok := baselines.ByName(method); !ok {
+		if _, ok := attach.MethodByName(method); !ok {
 			t.Errorf("there is no method %q for the row %q", method, name)
 		}
 		for i, set := range []string{"cifar10", "fashion", "mnist", "svhn"} {

@@ -1,48 +1,46 @@
-package heads
+package networks
 
 import (
 	"context"
-	"errors"
 	"math"
 	"reflect"
 	"slices"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads/train"
-
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
-func fitSQR(t *testing.T, x, y blas32.General, o SQROptions) (*SQR, *recorder) {
+func percents() []float64 {
+	var levels []float64
+	for i := 1; i < 200; i++ {
+		levels = append(levels, float64(i)/200)
+	}
+	return levels
+}
+
+func fitConditional(t testing.TB, x, y blas32.General, hidden ...int) (*Conditional, *recorder) {
 	t.Helper()
 	tr := &recorder{}
-	s, err := FitSQR(context.Background(), x, y, tr, o)
+	fitted, err := Fit(context.Background(), x, y, tr, train.Problem{
+		Hidden: hidden, Outputs: 1, Loss: train.Pinball, Conditional: true, Epochs: 3, BatchSize: 64, Models: []train.ModelConfig{{Seed: 11}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, tr
+	return &Conditional{fitted[0], percents()}, tr
 }
 
-func TestFitSQRProblem(t *testing.T) {
+func TestFitStandardises(t *testing.T) {
 	x, y := randomRows(300, 4, 50, 1), randomRows(300, 2, -7, 2)
 	for i := range 300 {
 		x.Data[i*x.Stride+3] = 0.1 // a constant column
 	}
-	s, tr := fitSQR(t, x, y, SQROptions{Hidden: []int{8, 5}, Seed: 11, WeightDecay: 0.1, Decoupled: true, Dropout: 0.25})
+	s, tr := fitConditional(t, x, y, 8, 5)
 	p := tr.problems[0]
-	want := []train.ModelConfig{
-		{Seed: 11, LearningRate: 1e-3, WeightDecay: 0.1, Decoupled: true, Dropout: 0.25, Target: 0},
-		{Seed: 12, LearningRate: 1e-3, WeightDecay: 0.1, Decoupled: true, Dropout: 0.25, Target: 1},
-	}
-	if !reflect.DeepEqual(p.Models, want) {
-		t.Errorf("models %+v, want %+v", p.Models, want)
-	}
-	if !p.Conditional || p.Loss != train.Pinball || p.Levels != nil || p.Outputs != 1 || p.NoBias || p.BatchSize != 64 || p.Epochs != 500 {
-		t.Errorf("problem %+v", p)
-	}
 	for name, m := range map[string]blas32.General{"x": p.X, "y": p.Y} {
 		for j := range m.Cols {
 			col := make([]float64, m.Rows)
@@ -76,7 +74,7 @@ func TestFitSQRProblem(t *testing.T) {
 func TestQuantilesAgainstNetwork(t *testing.T) {
 	x, y := randomRows(150, 3, 5, 1), randomRows(150, 2, 100, 2)
 	for _, hidden := range [][]int{{}, {7}, {6, 5}} {
-		s, _ := fitSQR(t, x, y, SQROptions{Hidden: hidden, Seed: 3})
+		s, _ := fitConditional(t, x, y, hidden...)
 		grid := s.Quantiles(x, s.Grid)
 		var crossed, pairs float64
 		for _, i := range []int{0, 79, 80, 81, 149} {
@@ -119,7 +117,7 @@ func TestQuantilesAgainstNetwork(t *testing.T) {
 
 // A linear network's quantiles are known, and so is their mean.
 func TestQuantilesClosedForm(t *testing.T) {
-	s := &SQR{Grid: defaultGrid(), RegressionNetworks: RegressionNetworks{
+	s := &Conditional{Grid: percents(), Regression: Regression{
 		Networks: []train.Network{{Layers: []train.Layer{{
 			W: blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{2, 0.25}}, B: []float32{1},
 		}}}},
@@ -131,14 +129,11 @@ func TestQuantilesClosedForm(t *testing.T) {
 	q := s.Quantiles(x, levels)
 	for i, at := range []float64{0, 2} {
 		for l, tau := range levels {
-			tau = min(tau, 0.999) // constant beyond the grid
+			tau = min(tau, 0.995) // constant beyond the grid
 			want := -3 + 2*(1+2*at+0.25*12*(tau-0.5))
 			if math.Abs(q.At(i, 0, l)-want) > 1e-5 {
 				t.Errorf("row %d, level %v: %v, want %v", i, tau, q.At(i, 0, l), want)
 			}
-		}
-		if want := -3 + 2*(1+2*at); math.Abs(float64(s.Mean(x).Data[i])-want) > 1e-5 {
-			t.Errorf("row %d: mean %v, want %v", i, s.Mean(x).Data[i], want)
 		}
 	}
 	if r := s.CrossingRate(x); r != 0 {
@@ -155,7 +150,7 @@ func TestQuantilesClosedForm(t *testing.T) {
 
 func TestQuantilesNeverCross(t *testing.T) {
 	x, y := randomRows(90, 3, 0, 1), randomRows(90, 1, 0, 2)
-	s, _ := fitSQR(t, x, y, SQROptions{Seed: 5})
+	s, _ := fitConditional(t, x, y, 64)
 	if s.CrossingRate(x) == 0 {
 		t.Fatal("the networks of this test do not cross: it tests nothing")
 	}
@@ -177,26 +172,11 @@ func TestQuantilesNeverCross(t *testing.T) {
 	}
 }
 
-func TestSQRLevels(t *testing.T) {
-	x, y := randomRows(90, 3, 0, 1), randomRows(90, 1, 0, 2)
-	s, tr := fitSQR(t, x, y, SQROptions{Levels: []float64{0.975, 0.025}})
-	if want := []float64{0.025, 0.975}; !slices.Equal(s.Grid, want) || !slices.Equal(tr.problems[0].Levels, want) {
-		t.Errorf("grid %v, trained on %v, want %v", s.Grid, tr.problems[0].Levels, want)
-	}
-	q := s.Quantiles(x, []float64{0.001, 0.025, 0.5, 0.975})
-	for i := range x.Rows {
-		row := q.Row(i, 0)
-		if row[0] != row[1] || math.Abs(float64(row[2]-(row[1]+row[3])/2)) > 1e-6 {
-			t.Fatalf("row %d: %v", i, row)
-		}
-	}
-}
-
-func TestSQRState(t *testing.T) {
+func TestConditionalState(t *testing.T) {
 	x, y := randomRows(90, 3, 0, 1), randomRows(90, 2, 4, 2)
-	s, _ := fitSQR(t, x, y, SQROptions{Hidden: []int{6, 4}})
-	restored := &SQR{}
-	if err := rows.Restore(restored, s.State(), nil); err != nil {
+	s, _ := fitConditional(t, x, y, 6, 4)
+	restored := &Conditional{}
+	if err := rows.Restore(restored, rows.Save(s), nil); err != nil {
 		t.Fatal(err)
 	}
 	levels := []float64{0.05, 0.33, 0.95}
@@ -214,61 +194,17 @@ func TestSQRState(t *testing.T) {
 			st.Arrays["networks.0.layers.1.weight"] = rows.Array{Shape: []int{5, 4}, Data: make([]float32, 20)}
 		},
 	} {
-		st := s.State()
+		st := rows.Save(s)
 		spoil(st)
-		if err := rows.Restore(&SQR{}, st, nil); err == nil {
+		if err := rows.Restore(&Conditional{}, st, nil); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
-	}
-}
-
-func TestFitSQRRefuses(t *testing.T) {
-	x, y := randomRows(20, 3, 0, 1), randomRows(20, 1, 0, 2)
-	nan := randomRows(20, 1, 0, 2)
-	nan.Data[nan.Stride*4] = float32(math.NaN())
-	for name, tt := range map[string]struct {
-		x, y blas32.General
-		o    SQROptions
-	}{
-		"lengths":      {x: x, y: rows.Slice(y, 0, 19)},
-		"NaN in y":     {x: x, y: nan},
-		"NaN in x":     {x: nan, y: y},
-		"no rows":      {x: rows.Slice(x, 0, 0), y: rows.Slice(y, 0, 0)},
-		"one row":      {x: rows.Slice(x, 0, 1), y: rows.Slice(y, 0, 1)},
-		"level":        {x: x, y: y, o: SQROptions{Levels: []float64{0, 0.5}}},
-		"no levels":    {x: x, y: y, o: SQROptions{Levels: []float64{}}},
-		"level twice":  {x: x, y: y, o: SQROptions{Levels: []float64{0.5, 0.5}}},
-		"dropout":      {x: x, y: y, o: SQROptions{Dropout: 1}},
-		"weight decay": {x: x, y: y, o: SQROptions{WeightDecay: -1}},
-		"hidden":       {x: x, y: y, o: SQROptions{Hidden: []int{3, 0}}},
-		"batch":        {x: x, y: y, o: SQROptions{BatchSize: -1}},
-		"rate":         {x: x, y: y, o: SQROptions{LearningRate: math.NaN()}},
-	} {
-		if _, err := FitSQR(context.Background(), tt.x, tt.y, &recorder{}, tt.o); err == nil {
-			t.Errorf("%s was accepted", name)
-		}
-	}
-	var notFinite *rows.NotFiniteError
-	_, err := FitSQR(context.Background(), x, nan, &recorder{}, SQROptions{})
-	if !errors.As(err, &notFinite) || notFinite.Name != "y" || notFinite.Row != 4 {
-		t.Errorf("error %v, want one that names y and row 4", err)
-	}
-	if _, err := FitSQR(context.Background(), x, y, nil, SQROptions{}); err == nil {
-		t.Error("no trainer was accepted")
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := FitSQR(ctx, x, y, &recorder{}, SQROptions{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want that of the context", err)
 	}
 }
 
 func BenchmarkQuantiles(b *testing.B) {
 	x, y := randomRows(1024, 512, 0, 1), randomRows(1024, 1, 0, 2)
-	s, err := FitSQR(context.Background(), x, y, &recorder{}, SQROptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s, _ := fitConditional(b, x, y, 64)
 	for b.Loop() {
 		s.Quantiles(x, []float64{0.05, 0.5, 0.95})
 	}

@@ -1,9 +1,13 @@
-package heads
+// Package networks holds small networks that regress: what is attached and what it is
+// compared with train them alike.
+package networks
 
 import (
 	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Standard is an affine map of columns to mean 0 and standard deviation 1.
@@ -49,4 +53,11 @@ func (s Standard) Apply(dst, m blas32.General) {
 			out[j] = float32((float64(v) - s.Mean[j]) / s.Scale[j])
 		}
 	}
+}
+
+// standardised is a copy of m on which s was applied.
+func (s Standard) standardised(m blas32.General) blas32.General {
+	out := rows.New(m.Rows, m.Cols)
+	s.Apply(out, m)
+	return out
 }

@@ -1,39 +1,40 @@
-package heads
+package networks
 
 import (
 	"fmt"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/heads/train"
-
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Quantiles are predicted quantiles of several targets at several levels, in
-// units of the targets.
-type Quantiles struct {
-	Rows, Targets int
-	Levels        []float64
-	Data          []float32 // rows × targets × levels
+// Conditional are networks that read a standardised row and a quantile's level
+// as (τ−0.5)·12, and make the standardised quantile.
+//
+// Predictions come from the networks' values on the levels of Grid, sorted
+// per row and interpolated between. They never cross, and a quantile does not
+// depend on which others are asked.
+//
+// References: Tagasovska & Lopez-Paz (2019), section 2; Chernozhukov,
+// Fernández-Val & Galichon (2010), Quantile and Probability Curves Without
+// Crossing, for the sorting.
+type Conditional struct {
+	Regression
+	Grid []float64 `state:"grid[l],positive,below=1"` // increasing levels in (0,1)
 }
 
-// At is the quantile of row i and target t at Levels[l].
-func (q Quantiles) At(i, t, l int) float64 {
-	if uint(i) >= uint(q.Rows) || uint(t) >= uint(q.Targets) || uint(l) >= uint(len(q.Levels)) {
-		panic(fmt.Sprintf("heads: quantile (%d,%d,%d) of %d×%d×%d", i, t, l, q.Rows, q.Targets, len(q.Levels)))
+// Restored implements rows.Restored.
+func (s *Conditional) Restored() error {
+	for i, l := range s.Grid {
+		if i > 0 && l <= s.Grid[i-1] {
+			return fmt.Errorf("quantile level %v is out of order", l)
+		}
 	}
-	return float64(q.Data[(i*q.Targets+t)*len(q.Levels)+l])
-}
-
-// Row are the quantiles of row i and target t, one per level. It shares
-// q's memory.
-func (q Quantiles) Row(i, t int) []float32 {
-	n := len(q.Levels)
-	at := (i*q.Targets + t) * n
-	return q.Data[at : at+n : at+n]
+	return s.Check(1, 1)
 }
 
 // evaluatedAtOnce bounds the number of rows × levels that are held as hidden
@@ -44,13 +45,13 @@ const evaluatedAtOnce = 16384
 // Between the levels of Grid they are linear, outside constant: a tail beyond
 // the grid is the business of calibration. It panics if x has the wrong
 // width. A row that holds NaN has quantiles NaN.
-func (s *SQR) Quantiles(x blas32.General, levels []float64) Quantiles {
-	q := Quantiles{Rows: x.Rows, Targets: len(s.Networks), Levels: slices.Clone(levels)}
-	q.Data = make([]float32, q.Rows*q.Targets*len(levels))
+func (s *Conditional) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
+	q := ood.NewQuantiles(x.Rows, len(s.Networks), levels)
 	s.eachBlock(x, s.Grid, func(lo, t int, grid blas32.General) {
 		for i := range grid.Rows {
 			row := grid.Data[i*grid.Stride : i*grid.Stride+grid.Cols]
-			s.finish(row, t)
+			slices.Sort(row)
+			s.toUnits(row, t)
 			out := q.Row(lo+i, t)
 			for l, tau := range levels {
 				out[l] = quantile.Interpolate(s.Grid, row, tau)
@@ -65,9 +66,8 @@ func (s *SQR) Quantiles(x blas32.General, levels []float64) Quantiles {
 // cross. It is what CrossingRate looks at, at levels of the caller's choice,
 // and serves to study the networks; predictions are Quantiles. It panics if x
 // has the wrong width.
-func (s *SQR) Unsorted(x blas32.General, levels []float64) Quantiles {
-	q := Quantiles{Rows: x.Rows, Targets: len(s.Networks), Levels: slices.Clone(levels)}
-	q.Data = make([]float32, q.Rows*q.Targets*len(levels))
+func (s *Conditional) Unsorted(x blas32.General, levels []float64) ood.Quantiles {
+	q := ood.NewQuantiles(x.Rows, len(s.Networks), levels)
 	if len(levels) == 0 {
 		return q
 	}
@@ -81,44 +81,10 @@ func (s *SQR) Unsorted(x blas32.General, levels []float64) Quantiles {
 	return q
 }
 
-// Mean predicts the mean of each target, n×t: the integral of the quantile
-// function over (0,1).
-func (s *SQR) Mean(x blas32.General) blas32.General {
-	out := rows.New(x.Rows, len(s.Networks))
-	weights := levelWeights(s.Grid)
-	s.eachBlock(x, s.Grid, func(lo, t int, grid blas32.General) {
-		for i := range grid.Rows {
-			row := grid.Data[i*grid.Stride : i*grid.Stride+grid.Cols]
-			s.finish(row, t)
-			var mean float64
-			for l, v := range row {
-				mean += weights[l] * float64(v)
-			}
-			out.Data[(lo+i)*out.Stride+t] = float32(mean)
-		}
-	})
-	return out
-}
-
-// levelWeights integrate, over (0,1), a function that is linear between levels
-// and constant outside.
-func levelWeights(levels []float64) []float64 {
-	w := make([]float64, len(levels))
-	last := len(levels) - 1
-	w[0] += levels[0]
-	w[last] += 1 - levels[last]
-	for l := range last {
-		half := (levels[l+1] - levels[l]) / 2
-		w[l] += half
-		w[l+1] += half
-	}
-	return w
-}
-
 // CrossingRate is the share of neighbouring levels of Grid at which the
 // networks' own quantiles of the rows of x are out of order, before they are
 // sorted.
-func (s *SQR) CrossingRate(x blas32.General) float64 {
+func (s *Conditional) CrossingRate(x blas32.General) float64 {
 	var crossed, pairs int
 	s.eachBlock(x, s.Grid, func(_, _ int, grid blas32.General) {
 		for i := range grid.Rows {
@@ -137,29 +103,22 @@ func (s *SQR) CrossingRate(x blas32.General) float64 {
 	return float64(crossed) / float64(pairs)
 }
 
-// finish sorts one row's quantiles and takes them to the target's units.
-func (s *SQR) finish(row []float32, t int) {
-	slices.Sort(row)
-	s.toUnits(row, t)
-}
-
 // toUnits takes standardised quantiles to the target's units.
-func (s *SQR) toUnits(row []float32, t int) {
-	mean, scale := s.Y.Mean[t], s.Y.Scale[t]
+func (s *Conditional) toUnits(row []float32, t int) {
 	for l, v := range row {
-		row[l] = float32(mean + scale*float64(v))
+		row[l] = float32(s.InUnits(t, v))
 	}
 }
 
 // eachBlock evaluates the networks at levels for blocks of rows and calls use
 // with the first row, the target, and the standardised, unsorted quantiles,
 // rows × levels, which use may overwrite.
-func (s *SQR) eachBlock(x blas32.General, levels []float64, use func(lo, t int, grid blas32.General)) {
+func (s *Conditional) eachBlock(x blas32.General, levels []float64, use func(lo, t int, grid blas32.General)) {
 	if x.Rows == 0 {
 		return
 	}
 	if x.Cols != len(s.X.Mean) {
-		panic(fmt.Sprintf("heads: quantile regression on %d columns given %d", len(s.X.Mean), x.Cols))
+		panic(fmt.Sprintf("networks: quantile regression on %d columns given %d", len(s.X.Mean), x.Cols))
 	}
 	block := min(max(evaluatedAtOnce/len(levels), 1), x.Rows)
 	scaled := rows.New(block, x.Cols)

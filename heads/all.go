@@ -1,0 +1,9 @@
+package heads
+
+import "github.com/attach-uncertainty/attach/ood"
+
+// All lists what is attached, in alphabetical order.
+var All = []ood.Method{
+	SQR,
+	SQRTwoLevel,
+}

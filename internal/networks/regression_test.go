@@ -1,0 +1,146 @@
+package networks
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// recorder is a Trainer that notes what it is asked and returns small random
+// weights.
+type recorder struct{ problems []train.Problem }
+
+func (r *recorder) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
+	r.problems = append(r.problems, p)
+	nets := make([]train.Network, len(p.Models))
+	for m, cfg := range p.Models {
+		rng := rand.New(rand.NewPCG(cfg.Seed, 1))
+		in := p.X.Cols
+		if p.Conditional {
+			in++
+		}
+		for _, out := range append(append([]int{}, p.Hidden...), p.Outputs) {
+			l := train.Layer{W: rows.New(in, out)}
+			for i := range l.W.Data {
+				l.W.Data[i] = float32(rng.NormFloat64() * 0.5)
+			}
+			if !p.NoBias {
+				l.B = make([]float32, out)
+				for i := range l.B {
+					l.B[i] = float32(rng.NormFloat64() * 0.5)
+				}
+			}
+			nets[m].Layers = append(nets[m].Layers, l)
+			in = out
+		}
+	}
+	return nets, ctx.Err()
+}
+
+func randomRows(n, h int, offset float64, seed uint64) blas32.General {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	m := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}
+	for i := range m.Data {
+		m.Data[i] = 1e9 // what lies between rows must not be read
+	}
+	for i := range n {
+		common := rng.NormFloat64()
+		for j := range h {
+			m.Data[i*m.Stride+j] = float32(offset + common*0.5 + rng.NormFloat64()*(1+float64(j))/float64(h))
+		}
+	}
+	return m
+}
+
+// method trains networks alone.
+func method(p train.Problem) ood.Method {
+	return ood.Method{
+		Name: "test", Needs: ood.NeedFeatures | ood.NeedTargets | ood.NeedTrainer, Params: Params(0.),
+		Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+			n, err := Train(ctx, t, p)
+			return &n, err
+		},
+	}
+}
+
+func TestTrain(t *testing.T) {
+	x, y := randomRows(80, 3, 5, 1), randomRows(80, 2, -7, 2)
+	heldX, heldY := randomRows(20, 3, 5, 3), randomRows(20, 2, -7, 4)
+	grid := []ood.Params{
+		{"hidden": 4., "epochs": 3.},
+		{"hidden": "6x5", "epochs": 3.},
+		{"hidden": 4., "epochs": 3., "learning_rate": 0.1, "weight_decay": 2., "dropout": 0.5, "averaging": 0.7},
+		{"layers": 0.}, {"layers": 2., "batch": 8.},
+	}
+	tr := &recorder{}
+	training := ood.Training{
+		Batch: ood.Batch{Features: x}, Targets: y, Trainer: tr, Seed: 9, Validation: heldX, ValidationTargets: heldY, Levels: []float64{.9, .1},
+	}
+	m := method(train.Problem{Outputs: 1, Loss: train.Pinball, Conditional: true})
+	got, err := ood.FitGrid(context.Background(), m, training, grid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hidden [][]int
+	for _, p := range tr.problems {
+		hidden = append(hidden, p.Hidden)
+	}
+	if want := [][]int{{4}, {6, 5}, {}, {64, 64}}; !reflect.DeepEqual(hidden, want) {
+		t.Fatalf("runs of hidden layers %v, want %v", hidden, want)
+	}
+	want := []train.ModelConfig{
+		{Seed: 9, LearningRate: 1e-3}, {Seed: 10, LearningRate: 1e-3, Target: 1},
+		{Seed: 9, LearningRate: 0.1, WeightDecay: 2, Dropout: 0.5, Averaging: 0.7},
+		{Seed: 10, LearningRate: 0.1, WeightDecay: 2, Dropout: 0.5, Averaging: 0.7, Target: 1},
+	}
+	p := tr.problems[0]
+	if !reflect.DeepEqual(p.Models, want) || p.Epochs != 3 || p.BatchSize != 64 {
+		t.Errorf("first run is %+v", p)
+	}
+	if p := tr.problems[3]; p.Epochs != 500 || p.BatchSize != 8 {
+		t.Errorf("by default %d epochs of batches of %d", p.Epochs, p.BatchSize)
+	}
+	first := got[0].Fitted().(*Regression)
+	for i, value := range p.Validation.X.Data {
+		j := i % 3
+		raw := float64(heldX.Data[i/3*heldX.Stride+j])
+		if want := (raw - first.X.Mean[j]) / first.X.Scale[j]; math.Abs(float64(value)-want) > 1e-5 {
+			t.Fatalf("validation value %v was standardised to %v, want %v", raw, value, want)
+		}
+	}
+	if want := []float64{.1, .9}; !reflect.DeepEqual(p.Validation.Levels, want) {
+		t.Errorf("levels to validate at %v", p.Validation.Levels)
+	}
+	for i, params := range grid {
+		alone, err := ood.Fit(context.Background(), m, training, params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got[i].Fitted(), alone.Fitted()) {
+			t.Errorf("configuration %d differs between a grid and alone", i)
+		}
+	}
+}
+
+func TestFitRefusesOneRow(t *testing.T) {
+	p := train.Problem{Hidden: []int{2}, Outputs: 1, Loss: train.MSE, Epochs: 1, BatchSize: 5, Models: []train.ModelConfig{{LearningRate: 1}}}
+	if _, err := Fit(context.Background(), randomRows(1, 3, 0, 1), randomRows(1, 1, 0, 2), &recorder{}, p); err == nil {
+		t.Error("one row was accepted")
+	}
+}
+
+func TestGaussianVariance(t *testing.T) {
+	for v, want := range map[float64]float64{0: math.Ln2 + 1e-3, 1000: 1000.001, -1000: 1e-3, 2: math.Log(1+math.Exp(2)) + 1e-3} {
+		if got := train.GaussianVariance(v); math.Abs(got-want) > 1e-12*max(want, 1) {
+			t.Errorf("variance of %v is %v, want %v", v, got, want)
+		}
+	}
+}

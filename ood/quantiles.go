@@ -1,0 +1,67 @@
+package ood
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// QuantileRegressor is a fitted model of the conditional distribution of one or
+// several targets. It is safe for concurrent use.
+type QuantileRegressor interface {
+	// Quantiles predicts the quantiles at levels, each in (0,1), for the rows
+	// of x, n×h. Quantiles of a row never cross, and none depends on which
+	// others are asked, or on other rows.
+	Quantiles(x blas32.General, levels []float64) Quantiles
+}
+
+// Quantiles are predicted quantiles of several targets at several levels, in
+// units of the targets.
+type Quantiles struct {
+	Rows, Targets int
+	Levels        []float64
+	Data          []float32 // rows × targets × levels
+}
+
+// NewQuantiles is room for quantiles.
+func NewQuantiles(rows, targets int, levels []float64) Quantiles {
+	return Quantiles{Rows: rows, Targets: targets, Levels: slices.Clone(levels), Data: make([]float32, rows*targets*len(levels))}
+}
+
+// At is the quantile of row i and target t at Levels[l].
+func (q Quantiles) At(i, t, l int) float64 {
+	if uint(i) >= uint(q.Rows) || uint(t) >= uint(q.Targets) || uint(l) >= uint(len(q.Levels)) {
+		panic(fmt.Sprintf("ood: quantile (%d,%d,%d) of %d×%d×%d", i, t, l, q.Rows, q.Targets, len(q.Levels)))
+	}
+	return float64(q.Row(i, t)[l])
+}
+
+// Row are the quantiles of row i and target t, one per level. It shares
+// q's memory.
+func (q Quantiles) Row(i, t int) []float32 {
+	n := len(q.Levels)
+	at := (i*q.Targets + t) * n
+	return q.Data[at : at+n : at+n]
+}
+
+// Quantiles implements QuantileRegressor for an interval method. A row that
+// holds NaN has quantiles NaN. It panics if x has the wrong width.
+func (s *Scorer) Quantiles(x blas32.General, levels []float64) Quantiles {
+	if want := s.widths["features"]; x.Rows > 0 && x.Cols != want {
+		panic(fmt.Sprintf("ood: quantiles of %d columns, fitted on %d", x.Cols, want))
+	}
+	q := s.fitted.(QuantileRegressor).Quantiles(x, levels)
+	width := q.Targets * len(levels)
+	for i := range x.Rows {
+		row := x.Data[i*x.Stride : i*x.Stride+x.Cols]
+		if !slices.ContainsFunc(row, func(v float32) bool { return v != v }) {
+			continue
+		}
+		for j := range width {
+			q.Data[i*width+j] = float32(math.NaN())
+		}
+	}
+	return q
+}
