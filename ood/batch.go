@@ -152,7 +152,7 @@ func (b Batch) Slice(i, j int) Batch {
 		for k := range picked {
 			picked[k] = i + k
 		}
-		s.Inputs = SelectInputs(b.Inputs, picked)
+		s.Inputs = selectInputs(b.Inputs, picked)
 	}
 	return s
 }
@@ -167,7 +167,7 @@ func (b Batch) Select(picked []int) Batch {
 		}
 	}
 	if b.Inputs != nil {
-		s.Inputs = SelectInputs(b.Inputs, picked)
+		s.Inputs = selectInputs(b.Inputs, picked)
 	}
 	return s
 }

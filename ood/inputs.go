@@ -15,6 +15,8 @@ type Inputs interface {
 	// Blocks yields all rows in order, in blocks of at most the given number.
 	// A block's memory may be used again for the next.
 	Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, error]
+	// Where there is a method Select(rows []int) Inputs too, rows are picked
+	// without reading the others.
 }
 
 // InputBlock is consecutive rows of Inputs.
@@ -32,20 +34,20 @@ func (b InputBlock) Rows() int {
 	return b.Shape[0]
 }
 
-// Selector is implemented by Inputs that can give some of their rows, in any
+// selector is implemented by Inputs that can give some of their rows, in any
 // order, without reading the others.
-type Selector interface{ Select(rows []int) Inputs }
+type selector interface{ Select(rows []int) Inputs }
 
-// SelectInputs returns the given rows of in, in that order. Unless in is a
-// Selector, reading rows in ascending order reads all of in once; in any other
+// selectInputs returns the given rows of in, in that order. Unless in is a
+// selector, reading rows in ascending order reads all of in once; in any other
 // order, once for every block. Rows outside in panic.
-func SelectInputs(in Inputs, rows []int) Inputs {
+func selectInputs(in Inputs, rows []int) Inputs {
 	for _, r := range rows {
 		if r < 0 || r >= in.Len() {
 			panic(fmt.Sprintf("ood: row %d of %d inputs", r, in.Len()))
 		}
 	}
-	if s, ok := in.(Selector); ok {
+	if s, ok := in.(selector); ok {
 		return s.Select(rows)
 	}
 	return selection{in: in, rows: slices.Clone(rows), ascending: slices.IsSorted(rows)}
@@ -115,7 +117,7 @@ func (s selection) Select(rows []int) Inputs {
 	for i, r := range rows {
 		picked[i] = s.rows[r]
 	}
-	return SelectInputs(s.in, picked)
+	return selectInputs(s.in, picked)
 }
 
 func (s selection) Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, error] {

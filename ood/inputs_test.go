@@ -30,7 +30,7 @@ func ramp(n int) []float32 {
 	return x
 }
 
-func TestSelectInputs(t *testing.T) {
+func TestBatchSelectsInputs(t *testing.T) {
 	const n = 11
 	reads := 0
 	sources := map[string]ood.Inputs{
@@ -39,7 +39,7 @@ func TestSelectInputs(t *testing.T) {
 	}
 	for name, in := range sources {
 		for _, rows := range [][]int{{}, {0}, {10}, {1, 4, 5, 10}, {10, 0, 3, 3, 7}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}} {
-			picked := ood.SelectInputs(in, rows)
+			picked := ood.Batch{Inputs: in}.Select(rows).Inputs
 			if picked.Len() != len(rows) {
 				t.Fatalf("%s: %d rows, want %d", name, picked.Len(), len(rows))
 			}
@@ -100,9 +100,10 @@ func TestBatchInputs(t *testing.T) {
 	}
 }
 
-func ExampleSelectInputs() {
+func ExampleBatch_Select() {
 	in := ood.InputsOf([]int{4, 1}, []float32{10, 11, 12, 13})
-	for b, err := range ood.SelectInputs(in, []int{3, 1}).Blocks(context.Background(), 10) {
+	some := ood.Batch{Inputs: in}.Select([]int{3, 1})
+	for b, err := range some.Inputs.Blocks(context.Background(), 10) {
 		if err != nil {
 			fmt.Println(err)
 			return

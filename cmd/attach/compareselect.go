@@ -24,7 +24,7 @@ func (m *comparing) choose(ctx context.Context) (*compare.Selected, error) {
 	p := newProgress(m.stderr, "select")
 	defer p.end()
 	return compare.Select(ctx, compare.Selection{
-		Methods: m.job.Methods, Training: m.job.Training, Criterion: compare.Criterion(m.criterion),
+		Methods: m.job.Methods, Training: m.job.Training, Criterion: m.criterion,
 		Sweep: m.job.Sweep, Parallel: m.job.Parallel, Progress: overall(p, len(m.job.Methods)), Corrupting: run.set,
 	})
 }

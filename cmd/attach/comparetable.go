@@ -46,9 +46,9 @@ func printReport(w io.Writer, r *compare.Report) error {
 }
 
 // printAbsent prints a line for every reason why there is no result.
-func printAbsent(w io.Writer, what string, list []compare.Absence) {
+func printAbsent(w io.Writer, what string, list []compare.Skipped) {
 	for _, a := range list {
-		printf(w, "%s (%s): %s\n", what, a.Why, strings.Join(a.Names, ", "))
+		printf(w, "%s (%s): %s\n", what, a.Reason, a.Name)
 	}
 }
 

@@ -14,7 +14,7 @@ type setInputs struct{ set *inputs.Set }
 
 func (s setInputs) Len() int { return s.set.Len() }
 
-// Select implements ood.Selector.
+// Select gives rows without reading the others, as ood.Batch.Select asks for.
 func (s setInputs) Select(rows []int) ood.Inputs { return setInputs{s.set.Subset(rows)} }
 
 func (s setInputs) Blocks(ctx context.Context, rows int) iter.Seq2[ood.InputBlock, error] {

@@ -12,7 +12,6 @@ import (
 	"image"
 	"image/png"
 	"io"
-	"strings"
 
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -82,9 +81,9 @@ type missing struct{ Names, What, Why string }
 
 func absent(r *compare.Report) []missing {
 	var list []missing
-	add := func(what string, all []compare.Absence) {
+	add := func(what string, all []compare.Skipped) {
 		for _, a := range all {
-			list = append(list, missing{strings.Join(a.Names, ", "), what, a.Why})
+			list = append(list, missing{a.Name, what, a.Reason})
 		}
 	}
 	add("failed", r.Failures())

@@ -5,12 +5,6 @@ import (
 	"strings"
 )
 
-// Absence is one reason why there is no result, and what it holds for.
-type Absence struct {
-	Why   string   // without a method's name
-	Names []string // of methods, or of their configurations
-}
-
 // Why is the reason without the name of the method that it begins with.
 func (s Skipped) Why() string {
 	why, ok := strings.CutPrefix(s.Reason, fmt.Sprintf("method %q", s.Name))
@@ -21,26 +15,26 @@ func (s Skipped) Why() string {
 }
 
 // Together puts what is skipped for one and the same reason together, in the
-// order in which reasons first come up.
-func Together(list []Skipped) []Absence {
-	var all []Absence
+// order in which reasons first come up: its name is then the list of names, and
+// its reason Why.
+func Together(list []Skipped) []Skipped {
+	var all []Skipped
 	at := map[string]int{}
 	for _, s := range list {
 		why := s.Why()
-		i, ok := at[why]
-		if !ok {
-			i = len(all)
-			at[why] = i
-			all = append(all, Absence{Why: why})
+		if i, ok := at[why]; ok {
+			all[i].Name += ", " + s.Name
+			continue
 		}
-		all[i].Names = append(all[i].Names, s.Name)
+		at[why] = len(all)
+		all = append(all, Skipped{s.Name, why})
 	}
 	return all
 }
 
 // Failures are the configurations that failed, each named by its method and
 // parameters, by reason.
-func (r *Report) Failures() []Absence {
+func (r *Report) Failures() []Skipped {
 	var list []Skipped
 	for _, m := range r.Methods {
 		for _, f := range m.Failed {

@@ -15,10 +15,10 @@ func TestTogether(t *testing.T) {
 		{"entropy", `method "entropy" needs logits: the rows to fit with carry none`},
 		{"bald", `method "odin" is another's name`},
 	})
-	want := []compare.Absence{
-		{"needs logits: the rows to fit with carry none", []string{"odin", "entropy"}},
-		{"no classes", []string{"mahalanobis"}},
-		{`method "odin" is another's name`, []string{"bald"}},
+	want := []compare.Skipped{
+		{"odin, entropy", "needs logits: the rows to fit with carry none"},
+		{"mahalanobis", "no classes"},
+		{"bald", `method "odin" is another's name`},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("reasons %q, want %q", got, want)
@@ -31,7 +31,7 @@ func TestFailures(t *testing.T) {
 		{Name: "pca"},
 		{Name: "vim", Failed: []compare.Failed{{ood.Params{}, "no weights"}}},
 	}}
-	want := []compare.Absence{{"too few rows", []string{"knn k=500", "knn k=1000"}}, {"no weights", []string{"vim"}}}
+	want := []compare.Skipped{{"knn k=500, knn k=1000", "too few rows"}, {"vim", "no weights"}}
 	if got := r.Failures(); !reflect.DeepEqual(got, want) {
 		t.Errorf("failures %q, want %q", got, want)
 	}

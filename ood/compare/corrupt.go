@@ -17,7 +17,7 @@ const corruptRows = 128
 
 // corrupted puts inputs through the network after each row of them was
 // disturbed: half of the rows, drawn by the seed, by Gaussian noise, the others by moving
-// what they are made of. See Corrupted. progress may be nil.
+// what they are made of. See corruptedInputs. progress may be nil.
 func corrupted(ctx context.Context, network ood.Network, in ood.Inputs, seed uint64, progress func(done, total int)) (ood.Batch, error) {
 	var all ood.Batch
 	var c *corruption

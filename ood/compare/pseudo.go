@@ -16,7 +16,7 @@ import (
 
 // pseudoTask is telling in-domain rows from others made of in-domain rows.
 type pseudoTask struct {
-	criterion Criterion
+	criterion string
 	training  ood.Training
 	in, out   ood.Batch
 }
@@ -26,25 +26,25 @@ func (s Selection) tasks(ctx context.Context) ([]pseudoTask, error) {
 	p := pseudo{t: s.Training, network: s.Training.Network, inputs: s.Training.Inputs, corrupting: s.Corrupting}
 	p.t.Network, p.t.Inputs, p.t.Outliers, p.t.Progress = nil, nil, ood.Batch{}, nil
 	var err error
-	if p.classes, err = classesOf(p.t.Batch); err != nil && s.Criterion == HeldOutClasses {
+	if p.classes, err = classesOf(p.t.Batch); err != nil && s.Criterion == heldOutClasses {
 		return nil, fmt.Errorf("no classes to hold out of the rows to fit with: %w; choose another criterion", err)
 	}
-	if s.Criterion == Corrupted && (p.network == nil || p.inputs == nil) {
+	if s.Criterion == corruptedInputs && (p.network == nil || p.inputs == nil) {
 		return nil, errors.New("inputs are corrupted before the network, and there are features alone: give the inputs and the model, or choose another criterion")
 	}
 	p.fit, p.held = rows.Split(p.t.Len(), rows.DefaultFraction, p.t.Seed)
-	if s.Criterion != MeanRank {
+	if s.Criterion != meanRank {
 		return p.of(ctx, s.Criterion)
 	}
 	var tasks []pseudoTask
 	var first error
 	for _, c := range Criteria() {
-		if c == MeanRank || c == HeldOutClasses && p.classes == nil || c == Corrupted && (p.network == nil || p.inputs == nil) {
+		if c == meanRank || c == heldOutClasses && p.classes == nil || c == corruptedInputs && (p.network == nil || p.inputs == nil) {
 			continue
 		}
 		more, err := p.of(ctx, c)
 		// A network that fails is no matter of which rows there are.
-		if err != nil && (c == Corrupted || ctx.Err() != nil) {
+		if err != nil && (c == corruptedInputs || ctx.Err() != nil) {
 			return nil, err
 		}
 		first = cmp.Or(first, err)
@@ -68,24 +68,24 @@ type pseudo struct {
 }
 
 // of makes the tasks of one criterion.
-func (p pseudo) of(ctx context.Context, c Criterion) ([]pseudoTask, error) {
+func (p pseudo) of(ctx context.Context, c string) ([]pseudoTask, error) {
 	t := p.t
-	if c == HeldOutClasses {
+	if c == heldOutClasses {
 		return heldOutTasks(t, p.classes, p.fit, p.held)
 	}
 	task := pseudoTask{criterion: c, training: t, in: t.Batch.Select(p.held)}
 	task.training.Batch = t.Batch.Select(p.fit)
 	var err error
 	switch c {
-	case Corrupted:
-		if task.out, err = corrupted(ctx, p.network, ood.SelectInputs(p.inputs, p.held), t.Seed, p.corrupting); err != nil {
+	case corruptedInputs:
+		if task.out, err = corrupted(ctx, p.network, ood.Batch{Inputs: p.inputs}.Select(p.held).Inputs, t.Seed, p.corrupting); err != nil {
 			return nil, err
 		}
 		if !t.HasLogits() {
 			task.out.Logits = blas32.General{}
 		}
 		return []pseudoTask{task}, nil
-	case Shuffled:
+	case shuffledRows:
 		task.out = shuffled(task.in, t.Seed)
 	default:
 		var of []int
@@ -209,7 +209,7 @@ func heldOutTasks(t ood.Training, of, fit, held []int) ([]pseudoTask, error) {
 		keep := func(rows []int, is bool) []int {
 			return slices.DeleteFunc(slices.Clone(rows), func(r int) bool { return out[of[r]] != is })
 		}
-		task := pseudoTask{criterion: HeldOutClasses, training: t, in: t.Batch.Select(keep(held, false)), out: t.Batch.Select(keep(held, true))}
+		task := pseudoTask{criterion: heldOutClasses, training: t, in: t.Batch.Select(keep(held, false)), out: t.Batch.Select(keep(held, true))}
 		task.training.Batch = t.Batch.Select(keep(fit, false))
 		if min(task.in.Len(), task.out.Len(), task.training.Len()) == 0 {
 			continue

@@ -93,8 +93,8 @@ type Summaries struct {
 	DetectionError Summary `json:"detection_error,omitzero"`
 }
 
-func (s *Summaries) fields() [measure.MetricCount]*Summary {
-	return [...]*Summary{&s.AUROC, &s.FPR95, &s.AUPRIn, &s.AUPROut, &s.FPR95In, &s.DetectionError}
+func (s *Summaries) fields() []*Summary {
+	return []*Summary{&s.AUROC, &s.FPR95, &s.AUPRIn, &s.AUPROut, &s.FPR95In, &s.DetectionError}
 }
 
 // SetSummaries are the summaries on one out-of-domain set, or of the mean over

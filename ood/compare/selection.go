@@ -10,24 +10,22 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Criterion is what stands in for out-of-domain rows where a method is chosen.
-type Criterion string
-
+// What stands in for out-of-domain rows where a method is chosen.
 const (
-	// MeanRank ranks by each of the other criteria that the rows allow and
+	// meanRank ranks by each of the other criteria that the rows allow and
 	// takes the mean rank: what one of them is blind to another sees.
-	MeanRank Criterion = "mean-rank"
-	// Mixed rows are half-way between two in-domain rows of different classes,
+	meanRank = "mean-rank"
+	// mixedRows are half-way between two in-domain rows of different classes,
 	// as mixup makes them (Zhang et al. 2018), in the space of features.
-	Mixed Criterion = "mixed"
-	// Shuffled rows take each feature from a row of its own: every feature is
+	mixedRows = "mixed"
+	// shuffledRows take each feature from a row of its own: every feature is
 	// distributed as in-domain and independent of the others. Of many features
 	// that is easy to tell, and methods tie.
-	Shuffled Criterion = "shuffled"
-	// HeldOutClasses are in-domain rows of classes that methods are not fitted
+	shuffledRows = "shuffled"
+	// heldOutClasses are in-domain rows of classes that methods are not fitted
 	// with, and whose logits are taken away: a fifth of the classes at a time.
-	HeldOutClasses Criterion = "held-out-classes"
-	// Corrupted rows are in-domain inputs that were disturbed before the
+	heldOutClasses = "held-out-classes"
+	// corruptedInputs are in-domain inputs that were disturbed before the
 	// network, which they are put through anew: half of them by Gaussian noise
 	// of a quarter, a half or all of the standard deviation of each channel or
 	// column (Hendrycks & Dietterich 2019), the others, images, by permuting
@@ -35,11 +33,16 @@ const (
 	// by taking about half of their columns from other rows. It needs
 	// Training.Network and Training.Inputs, and costs a run of the network on
 	// the rows that methods are told apart by.
-	Corrupted Criterion = "corrupted"
+	corruptedInputs = "corrupted"
 )
 
-// Criteria lists them all, the default first.
-func Criteria() []Criterion { return []Criterion{MeanRank, Mixed, Shuffled, HeldOutClasses, Corrupted} }
+// Criteria are what can stand in for out-of-domain rows where a method is
+// chosen, the default first: "mean-rank" of the others, rows "mixed" of two of
+// different classes, rows "shuffled" column by column, "held-out-classes", and
+// inputs "corrupted" before the network.
+func Criteria() []string {
+	return []string{meanRank, mixedRows, shuffledRows, heldOutClasses, corruptedInputs}
+}
 
 // Selection says which methods to choose from, on which rows.
 type Selection struct {
@@ -47,8 +50,8 @@ type Selection struct {
 	// Training holds in-domain rows. Methods are fitted with four fifths of
 	// them, and told apart by the others, which the seed draws.
 	Training ood.Training
-	// Criterion is MeanRank where it is empty.
-	Criterion Criterion
+	// Criterion is one of Criteria, the first where it is empty.
+	Criterion string
 	Sweep     bool // choose among the whole grid of each method, not its default alone
 	Parallel  int  // as in Options
 	// Progress is as in Options.
@@ -60,11 +63,11 @@ type Selection struct {
 
 // Selected is what Select chose.
 type Selected struct {
-	Criterion Criterion `json:"criterion"`
-	// Criteria are those that candidates are ranked by: one, or for MeanRank
+	Criterion string `json:"criterion"`
+	// Criteria are those that candidates are ranked by: one, or for "mean-rank"
 	// those that the rows allow.
-	Criteria  []Criterion `json:"criteria"`
-	Candidate             // inlined: the first of Candidates
+	Criteria  []string `json:"criteria"`
+	Candidate          // inlined: the first of Candidates
 	// AUROC is that of the choice on true out-of-domain rows; nil unless
 	// Report.Choose found it.
 	AUROC      *float64    `json:"auroc,omitempty"`

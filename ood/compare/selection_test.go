@@ -85,7 +85,7 @@ func has(rows [][]float32, r []float32) bool {
 func TestSelectMixes(t *testing.T) {
 	var all []*seen
 	training := classRows(60)
-	selected(t, compare.Selection{Methods: []ood.Method{probe(&all)}, Training: training, Criterion: compare.Mixed})
+	selected(t, compare.Selection{Methods: []ood.Method{probe(&all)}, Training: training, Criterion: "mixed"})
 	in, out := all[0].scored[0], all[0].scored[1]
 	if all[0].training.Len() != 48 || in.Len() != 12 || out.Len() != 12 {
 		t.Fatalf("%d rows fitted with, %d in-domain and %d out-of-domain", all[0].training.Len(), in.Len(), out.Len())
@@ -122,7 +122,7 @@ func TestSelectMixes(t *testing.T) {
 func TestSelectShuffles(t *testing.T) {
 	var all []*seen
 	training := classRows(600)
-	selected(t, compare.Selection{Methods: []ood.Method{probe(&all)}, Training: training, Criterion: compare.Shuffled})
+	selected(t, compare.Selection{Methods: []ood.Method{probe(&all)}, Training: training, Criterion: "shuffled"})
 	in, out := rowsOf(all[0].scored[0].Features), rowsOf(all[0].scored[1].Features)
 	for j := range 2 {
 		column := func(rows [][]float32) (values []float32) {
@@ -158,7 +158,7 @@ func TestSelectShuffles(t *testing.T) {
 func TestSelectHoldsClassesOut(t *testing.T) {
 	var all []*seen
 	training := classRows(60)
-	selected(t, compare.Selection{Methods: []ood.Method{probe(&all)}, Training: training, Criterion: compare.HeldOutClasses})
+	selected(t, compare.Selection{Methods: []ood.Method{probe(&all)}, Training: training, Criterion: "held-out-classes"})
 	if len(all) != 3 {
 		t.Fatalf("%d folds of 3 classes", len(all))
 	}
@@ -196,7 +196,7 @@ func TestSelectRanks(t *testing.T) {
 	running.Name, running.Needs = "running", ood.NeedNetwork
 	var last float64
 	s := compare.Selection{
-		Methods: []ood.Method{control, normMethod, running}, Training: classRows(60), Criterion: compare.Mixed, Sweep: true,
+		Methods: []ood.Method{control, normMethod, running}, Training: classRows(60), Criterion: "mixed", Sweep: true,
 		Progress: func(_ string, share float64) { last = share },
 	}
 	got := selected(t, s)
@@ -222,14 +222,14 @@ func TestSelectRanks(t *testing.T) {
 	twice.Name = "twice"
 	s.Methods = append(s.Methods, twice)
 	got = selected(t, s)
-	if got.Criterion != compare.MeanRank || !slices.Equal(got.Criteria, []compare.Criterion{compare.Mixed, compare.Shuffled, compare.HeldOutClasses}) {
+	if got.Criterion != "mean-rank" || !slices.Equal(got.Criteria, []string{"mixed", "shuffled", "held-out-classes"}) {
 		t.Errorf("by default by %v, of %v", got.Criterion, got.Criteria)
 	}
 	if got.Method != "norm" || got.Rank != 1.5 || got.Candidates[1].Rank != 1.5 {
 		t.Errorf("two alike rank %+v", got.Candidates)
 	}
 	s.Training.Last, s.Training.Logits = nil, blas32.General{}
-	if got = selected(t, s); !slices.Equal(got.Criteria, []compare.Criterion{compare.Mixed, compare.Shuffled}) {
+	if got = selected(t, s); !slices.Equal(got.Criteria, []string{"mixed", "shuffled"}) {
 		t.Errorf("without classes by %v", got.Criteria)
 	}
 }
@@ -248,14 +248,14 @@ func TestSelectErrors(t *testing.T) {
 	control.Control = true
 	for _, c := range []struct {
 		training  ood.Training
-		criterion compare.Criterion
+		criterion string
 		method    ood.Method
 		want      string
 	}{
 		{classRows(60), "best", normMethod, `no criterion "best"`},
-		{few, compare.Mixed, normMethod, "single class"},
-		{two, compare.HeldOutClasses, normMethod, "2 classes"},
-		{unlabelled, compare.HeldOutClasses, normMethod, "no classes to hold out of the rows to fit with: " + ood.ErrNoClasses.Error()},
+		{few, "mixed", normMethod, "single class"},
+		{two, "held-out-classes", normMethod, "2 classes"},
+		{unlabelled, "held-out-classes", normMethod, "no classes to hold out of the rows to fit with: " + ood.ErrNoClasses.Error()},
 		{broken, "", normMethod, "labels"},
 		{ood.Training{Batch: line(1)}, "", normMethod, "1 rows"},
 		{classRows(60), "", control, "control"},

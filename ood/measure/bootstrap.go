@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// ConfidenceLevel is the level of all confidence intervals.
-const ConfidenceLevel = .95
+// confidenceLevel is the level of all confidence intervals.
+const confidenceLevel = .95
 
 // Interval is a confidence interval, its lower end first.
 type Interval [2]float64
@@ -25,8 +25,8 @@ type Intervals struct {
 }
 
 // Fields points at the intervals in the order of Metrics.Fields.
-func (v *Intervals) Fields() [MetricCount]*Interval {
-	return [...]*Interval{&v.AUROC, &v.FPR95, &v.AUPRIn, &v.AUPROut, &v.FPR95In, &v.DetectionError}
+func (v *Intervals) Fields() []*Interval {
+	return []*Interval{&v.AUROC, &v.FPR95, &v.AUPRIn, &v.AUPROut, &v.FPR95In, &v.DetectionError}
 }
 
 // inSide is the number of the in-domain side among the sides that are drawn;
@@ -146,12 +146,12 @@ func IntervalsOf(drawn []Metrics) Intervals {
 	return v
 }
 
-// Percentiles returns the ends of the middle ConfidenceLevel of x, linear
+// Percentiles returns the ends of the middle confidenceLevel of x, linear
 // between neighbours as numpy.percentile is.
 func Percentiles(x []float64) Interval {
 	s := slices.Sorted(slices.Values(x))
 	var ends Interval
-	for i, share := range []float64{(1 - ConfidenceLevel) / 2, (1 + ConfidenceLevel) / 2} {
+	for i, share := range []float64{(1 - confidenceLevel) / 2, (1 + confidenceLevel) / 2} {
 		at := share * float64(len(s)-1)
 		k := int(at)
 		ends[i] = s[k]

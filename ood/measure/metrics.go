@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// ErrEmpty is returned by the metrics where one of the two sides has no rows.
-var ErrEmpty = errors.New("no scores")
+// errEmpty is returned where one of the two sides has no rows.
+var errEmpty = errors.New("no scores")
 
 // Metrics are the usual figures of merit for telling out-of-domain rows (the
 // positive class) from in-domain ones. All are in [0,1].
@@ -43,17 +43,14 @@ type Metrics struct {
 	DetectionError float64 `json:"detection_error"`
 }
 
-// MetricCount is the number of figures in Metrics.
-const MetricCount = 6
-
 // Fields points at the figures in the order of the JSON form.
-func (m *Metrics) Fields() [MetricCount]*float64 {
-	return [...]*float64{&m.AUROC, &m.FPR95, &m.AUPRIn, &m.AUPROut, &m.FPR95In, &m.DetectionError}
+func (m *Metrics) Fields() []*float64 {
+	return []*float64{&m.AUROC, &m.FPR95, &m.AUPRIn, &m.AUPROut, &m.FPR95In, &m.DetectionError}
 }
 
 // Evaluate computes all metrics of in-domain scores against out-of-domain
-// scores in O(n log n). Infinite scores are ranked as such. A NaN or an empty
-// side is an error; the latter wraps ErrEmpty.
+// scores in O(n log n). Infinite scores are ranked as such. A NaN and an empty
+// side are errors.
 func Evaluate(in, out []float64) (Metrics, error) {
 	c, err := newCurve(in, out)
 	if err != nil {
@@ -110,7 +107,7 @@ func newCurve(in, out []float64) (curve, error) {
 
 func sorted(scores []float64, side string) ([]float64, error) {
 	if len(scores) == 0 {
-		return nil, fmt.Errorf("%s side: %w", side, ErrEmpty)
+		return nil, fmt.Errorf("%s side: %w", side, errEmpty)
 	}
 	for i, s := range scores {
 		if math.IsNaN(s) {

@@ -150,7 +150,7 @@ func choices(ctx context.Context, p *networks.Plan, n networks.Measured) (r reco
 		r.Choices = append(r.Choices, choice{by, method, auroc})
 		return nil
 	}
-	choose := func(by string, criterion compare.Criterion, t ood.Training) error {
+	choose := func(by string, criterion string, t ood.Training) error {
 		chosen, err := compare.Select(ctx, compare.Selection{Methods: p.Methods, Training: t, Criterion: criterion})
 		if err != nil {
 			return fmt.Errorf("%s: %w", by, err)
@@ -163,7 +163,7 @@ func choices(ctx context.Context, p *networks.Plan, n networks.Measured) (r reco
 		}
 	}
 	t.Inputs = nil
-	if err := choose(beforeNetwork, compare.MeanRank, t); err != nil {
+	if err := choose(beforeNetwork, "mean-rank", t); err != nil {
 		return r, err
 	}
 	for _, name := range fixedChoices() {

@@ -247,7 +247,7 @@ func (s *settings) printNotes(w io.Writer, pairs []pair) {
 	}
 	for _, n := range order {
 		for _, a := range compare.Together(all[n]) {
-			fmt.Fprintf(w, "%s, %s (%s): %s\n", n.network, n.what, a.Why, strings.Join(a.Names, ", "))
+			fmt.Fprintf(w, "%s, %s (%s): %s\n", n.network, n.what, a.Reason, a.Name)
 		}
 	}
 }
