@@ -136,7 +136,7 @@ func (c Calibration) Promise() string {
 		return "coverage and p-values hold for inputs drawn like the calibration rows, which neither network nor heads have seen"
 	case SplitOff:
 		return "calibration rows were split off the fit rows: if the network was trained on them, " +
-			"intervals may cover less than they say and p-values may be too small; pass rows that it has not seen with --cal"
+			"intervals may cover less than they say and p-values may be too small; calibration rows that it has not seen promise more"
 	}
 	return "nothing was calibrated"
 }
@@ -155,22 +155,10 @@ func (b *Bundle) Check(sha256 string) error {
 	case b.Base.SHA256 == "":
 		return fmt.Errorf("%w: the bundle was fitted on features alone and names no model", ErrWrongModel)
 	case b.Base.SHA256 != sha256:
-		return fmt.Errorf("%w: the bundle was fitted on %s, this one is %s: pass the right one with --model or fit anew",
+		return fmt.Errorf("%w: the bundle was fitted on %s, this one is %s",
 			ErrWrongModel, abbreviate(b.Base.SHA256), abbreviate(sha256))
 	}
 	return nil
-}
-
-// ModelPath is the path of the base model: override if it is not empty, else
-// the one that the bundle stores.
-func (b *Bundle) ModelPath(override string) (string, error) {
-	switch {
-	case override != "":
-		return override, nil
-	case b.Base.Path == "":
-		return "", fmt.Errorf("%w: the bundle names no model: pass one with --model", ErrWrongModel)
-	}
-	return b.Base.Path, nil
 }
 
 func abbreviate(sha string) string {

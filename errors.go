@@ -12,6 +12,8 @@ var (
 	ErrNewerFormat = errors.New("made by a newer attach")
 	// ErrUnknownMethod: the bundle's detector or quantile method is not known to this version.
 	ErrUnknownMethod = errors.New("unknown method")
-	// ErrWrongModel: the bundle belongs to another base model.
+	// ErrWrongModel: the bundle belongs to another base model, or to none.
 	ErrWrongModel = errors.New("wrong base model")
+	// ErrNoModel: the base model is not where the bundle says.
+	ErrNoModel = errors.New("no base model")
 )

@@ -212,9 +212,6 @@ func TestCheck(t *testing.T) {
 	if err := b.Check("fedcba98"); !errors.Is(err, attach.ErrWrongModel) {
 		t.Errorf("error is %v, want %v", err, attach.ErrWrongModel)
 	}
-	if _, err := b.ModelPath(""); !errors.Is(err, attach.ErrWrongModel) {
-		t.Errorf("error is %v, want %v", err, attach.ErrWrongModel)
-	}
 }
 
 // TestOverlappingEntries: a directory that lists one stretch of a small file many

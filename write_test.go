@@ -159,9 +159,6 @@ func TestSaveFindsTheModel(t *testing.T) {
 	if want := filepath.Join(moved, "models", "net.onnx"); got.Base.Path != want {
 		t.Errorf("after a move the model is looked for at %s, want %s", got.Base.Path, want)
 	}
-	if p, err := got.ModelPath("other.onnx"); p != "other.onnx" || err != nil {
-		t.Errorf("ModelPath with an override is %s, %v", p, err)
-	}
 }
 
 func TestSaveFailureLeavesNothing(t *testing.T) {

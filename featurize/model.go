@@ -67,6 +67,11 @@ type Model struct {
 // run. Without a linear layer, and without Options.Feature, its error is a
 // *NoLinearLayerError, which lists the tensors that could serve.
 func Open(ctx context.Context, path string, o Options) (*Model, error) {
+	return open(ctx, path, o, func(string) error { return nil })
+}
+
+// open is Open, unless accept refuses the model's digest.
+func open(ctx context.Context, path string, o Options, accept func(sha256 string) error) (*Model, error) {
 	g, err := onnx.Load(path)
 	if err != nil {
 		return nil, err
@@ -79,18 +84,20 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	if err := onnx.CheckExternal(g.Model, dir); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	in, err := findInput(g)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	m := &Model{input: in, path: path}
+	m := &Model{path: path}
 	if m.sha, err = onnx.SHA256(ctx, path, files); err != nil {
 		return nil, err
+	}
+	if err := accept(m.sha); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if m.input, err = findInput(g); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if m.rt, err = ort.Open(ctx, o.Runtime); err != nil {
 		return nil, err
 	}
-	s := source{constants: newConstants(g, dir, m.rt), input: in, log: o.Log}
+	s := source{constants: newConstants(g, dir, m.rt), input: m.input, log: o.Log}
 	if err := m.read(ctx, s, o); err != nil {
 		m.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)

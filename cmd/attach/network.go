@@ -28,24 +28,6 @@ func (s setInputs) Blocks(ctx context.Context, rows int) iter.Seq2[ood.InputBloc
 	}
 }
 
-// networkBatches runs the model on a set and yields, with features and logits,
-// the inputs that they come from.
-func networkBatches(ctx context.Context, model *featurize.Model, set *inputs.Set) iter.Seq2[ood.Batch, error] {
-	network := model.Network()
-	return func(yield func(ood.Batch, error) bool) {
-		for x, err := range (setInputs{set}).Blocks(ctx, blockRows(set)) {
-			var b ood.Batch
-			if err == nil {
-				b, err = network.Forward(ctx, x)
-				b.Inputs = ood.InputsOf(x.Shape, x.Data)
-			}
-			if !yield(b, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
 // differentiable returns why the model cannot be differentiated with respect
 // to its input, or nil.
 func differentiable(ctx context.Context, model *featurize.Model) error {

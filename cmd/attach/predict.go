@@ -1,11 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"math"
 	"slices"
@@ -193,9 +192,8 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, row
 type predictRows struct {
 	n       int
 	name    func(row int) any // the file or number of a row
-	batches iter.Seq2[ood.Batch, error]
+	batches iter.Seq2[attach.Rows, error]
 	groups  []string
-	network ood.Network // for a detector that runs it, or nil
 	close   func()
 }
 
@@ -203,12 +201,11 @@ type predictRows struct {
 func (r *predictRows) blocks() iter.Seq2[attach.Rows, error] {
 	return func(yield func(attach.Rows, error) bool) {
 		done := 0
-		for batch, err := range r.batches {
-			block := attach.Rows{Batch: batch, Network: r.network}
+		for block, err := range r.batches {
 			if r.groups != nil && err == nil {
-				block.Groups = r.groups[done : done+batch.Len()]
+				block.Groups = r.groups[done : done+block.Len()]
 			}
-			done += batch.Len()
+			done += block.Len()
 			if !yield(block, err) {
 				return
 			}
@@ -221,54 +218,29 @@ func (f *predicting) openRows(ctx context.Context) (*predictRows, error) {
 	if f.asFeatures || b.Base.SHA256 == "" {
 		return f.precomputed()
 	}
-	path, err := b.ModelPath(f.model)
+	if err := f.keeps(source{cmp.Or(f.model, b.Base.Path), f.path}); err != nil {
+		return nil, err
+	}
+	model, err := featurize.OpenFor(ctx, b, f.model, f.Options)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.keeps(source{path, f.path}); err != nil {
-		return nil, err
-	}
-	f.Feature, f.Output = b.Base.Feature, b.Base.Output
-	for _, l := range b.Base.Layers {
-		f.Layers = append(f.Layers, l.Tensor)
-	}
-	model, err := featurize.Open(ctx, path, f.Options)
-	if errors.Is(err, fs.ErrNotExist) && f.model == "" {
-		return nil, fmt.Errorf("the model that it was fitted for is not at %s any more; say where it is with --model", path)
-	}
-	if err != nil {
-		// Another model may well lack the tensors that are asked of it.
-		if sha, shaErr := featurize.SHA256(ctx, path); shaErr == nil {
-			if err := b.Check(sha); err != nil {
-				return nil, fmt.Errorf("%s: %w", path, err)
-			}
-		}
-		return nil, err
-	}
-	rows, err := f.modelRows(ctx, path, model)
+	rows, err := f.modelRows(ctx, model)
 	if err != nil {
 		model.Close()
 	}
 	return rows, err
 }
 
-func (f *predicting) modelRows(ctx context.Context, path string, model *featurize.Model) (*predictRows, error) {
-	b := f.bundle
-	if err := b.Check(model.SHA256()); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	f.fitTo(model)
-	f.hint, f.columns = "pass --features to predict from them", b.Base.Columns
-	if b.Preprocess != nil && f.raw == nil {
-		if err := f.setPreprocess(b.Preprocess); err != nil {
-			return nil, fmt.Errorf("%s: its preprocessing is %w", f.path, err)
-		}
-	}
+func (f *predicting) modelRows(ctx context.Context, model *featurize.Attached) (*predictRows, error) {
+	f.fitTo(model.Model)
+	f.hint, f.columns = "pass --features to predict from them", f.bundle.Base.Columns
+	f.options.Preprocess = cmp.Or(f.options.Preprocess, model.Preprocess)
 	set, err := f.open(ctx, f.x, "", f.classes)
 	if err != nil {
 		return nil, err
 	}
-	rows := &predictRows{
+	return &predictRows{
 		n: set.Len(),
 		name: func(row int) any {
 			if file := set.File(row); file != "" {
@@ -276,14 +248,10 @@ func (f *predicting) modelRows(ctx context.Context, path string, model *featuriz
 			}
 			return set.Row(row)
 		},
-		batches: model.Features(ctx, modelRows(ctx, set)),
+		batches: model.Rows(ctx, modelRows(ctx, set)),
 		groups:  set.Groups(),
 		close:   func() { model.Close() },
-	}
-	if b.RunsNetwork() {
-		rows.batches, rows.network = networkBatches(ctx, model, set), model.Network()
-	}
-	return rows, nil
+	}, nil
 }
 
 func (f *predicting) precomputed() (*predictRows, error) {
@@ -310,9 +278,9 @@ func (f *predicting) precomputed() (*predictRows, error) {
 		n:      all.Len(),
 		groups: groups,
 		name:   func(row int) any { return row },
-		batches: func(yield func(ood.Batch, error) bool) {
+		batches: func(yield func(attach.Rows, error) bool) {
 			for start := 0; start < all.Len(); start += block {
-				if !yield(all.Slice(start, min(start+block, all.Len())), nil) {
+				if !yield(attach.Rows{Batch: all.Slice(start, min(start+block, all.Len()))}, nil) {
 					return
 				}
 			}

@@ -46,6 +46,28 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
+// TestReadmeGo: the Go code that README.md shows is that of examples.
+func TestReadmeGo(t *testing.T) {
+	var examples strings.Builder
+	for _, path := range []string{"../../example_test.go", "../../featurize/attached_test.go"} {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples.Write(content)
+	}
+	blocks := strings.Split(readme(t), "```go\n")[1:]
+	if len(blocks) == 0 {
+		t.Fatal("README.md shows no Go code")
+	}
+	for _, block := range blocks {
+		code, _, _ := strings.Cut(block, "\n```")
+		if code = "\t" + strings.ReplaceAll(code, "\n", "\n\t"); !strings.Contains(examples.String(), code) {
+			t.Errorf("no example has\n%s", code)
+		}
+	}
+}
+
 // TestReadmeCommandsCanFail: the check above tells right from wrong.
 func TestReadmeCommandsCanFail(t *testing.T) {
 	for _, call := range []string{"frob", "inspect", "fit m.onnx --x", "fit m.onnx --frob 3 --x a -o b", "compare m.onnx --fit a --in b", "predict m.attach --x a --alpha 2"} {

@@ -1,0 +1,113 @@
+package featurize
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"io/fs"
+	"iter"
+	"slices"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
+)
+
+// Attached is a network with what a bundle says of its inputs: it makes the rows
+// that the bundle predicts from. It is safe for concurrent use.
+type Attached struct {
+	*Model
+	// Images prepares images, or is nil where the bundle says nothing of them.
+	Preprocess *preprocess.Pipeline
+	inputs     bool // rows carry their inputs, for a detector that runs the network
+}
+
+// OpenFor opens the network that a bundle was fitted on: the one at path or, where
+// that is empty, at the path that the bundle stores. The bundle says which tensors
+// are read, whatever o does. A model other than the bundle's is an
+// [attach.ErrWrongModel], and none at the bundle's path an [attach.ErrNoModel].
+func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*Attached, error) {
+	a := &Attached{inputs: b.RunsNetwork()}
+	if b.Preprocess != nil {
+		p, err := preprocess.Parse(b.Preprocess)
+		if err != nil {
+			return nil, fmt.Errorf("the bundle's preprocessing cannot be used: %w", err)
+		}
+		if a.Preprocess = p; b.Layout == "nhwc" {
+			a.Preprocess = p.ChannelsLast()
+		}
+	}
+	at := cmp.Or(path, b.Base.Path)
+	if at == "" {
+		return nil, fmt.Errorf("%w: the bundle does not say where it is", attach.ErrNoModel)
+	}
+	o.Feature, o.Output, o.Layers, o.EarlierLayers = b.Base.Feature, b.Base.Output, nil, 0
+	for _, l := range b.Base.Layers {
+		o.Layers = append(o.Layers, l.Tensor)
+	}
+	var err error
+	a.Model, err = open(ctx, at, o, b.Check)
+	if path == "" && errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: the one that the bundle was fitted on is not at %s any more", attach.ErrNoModel, at)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Images prepares images and runs the network on all of them at once.
+func (a *Attached) Images(ctx context.Context, images ...image.Image) (attach.Rows, error) {
+	if a.Preprocess == nil {
+		return attach.Rows{}, errors.New("the bundle was fitted without preprocessing, which images need")
+	}
+	var x Rows
+	for i, img := range images {
+		data, shape, err := a.Preprocess.Append(x.Data, img)
+		if err != nil {
+			return attach.Rows{}, fmt.Errorf("image %d: %w", i, err)
+		}
+		if i == 0 {
+			x.Shape = append([]int{len(images)}, shape...)
+		} else if !slices.Equal(shape, x.Shape[1:]) {
+			return attach.Rows{}, fmt.Errorf("image %d is %v after preprocessing, those before it are %v", i, shape, x.Shape[1:])
+		}
+		x.Data = data
+	}
+	return a.all(ctx, x)
+}
+
+// Rows runs the network on blocks of rows, in order, and yields what they are
+// predicted from. The first error ends it. Integers are given as whole float32
+// numbers, and images as Preprocess makes them.
+func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[Rows, error]) iter.Seq2[attach.Rows, error] {
+	return func(yield func(attach.Rows, error) bool) {
+		if !a.inputs {
+			for b, err := range a.Features(ctx, blocks) {
+				if !yield(attach.Rows{Batch: b}, err) || err != nil {
+					return
+				}
+			}
+			return
+		}
+		for x, err := range blocks {
+			var r attach.Rows
+			if err == nil {
+				r, err = a.all(ctx, x)
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (a *Attached) all(ctx context.Context, x Rows) (r attach.Rows, err error) {
+	r.Batch, err = a.All(ctx, Slice(x.Shape, x.Data), -1, nil)
+	if err == nil && a.inputs {
+		r.Inputs, r.Network = ood.InputsOf(x.Shape, x.Data), a.Network()
+	}
+	return r, err
+}

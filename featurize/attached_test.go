@@ -1,0 +1,221 @@
+package featurize_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"io"
+	"log"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
+)
+
+const digit = "../testmodels/images/3/0.png"
+
+// fitDigits attaches a detector to the network of digits and stores it in dir.
+func fitDigits(ctx context.Context, dir string, m ood.Method) (path string, err error) {
+	raw, err := os.ReadFile("../testmodels/digits.preprocess.json")
+	if err != nil {
+		return "", err
+	}
+	p, err := preprocess.Parse(raw)
+	if err != nil {
+		return "", err
+	}
+	set, err := inputs.Open(ctx, "../testmodels/digits_fit.npz", inputs.Options{Preprocess: p})
+	if err != nil {
+		return "", err
+	}
+	set = set.Head(400)
+	x, err := set.All(ctx)
+	if err != nil {
+		return "", err
+	}
+	model, err := featurize.Open(ctx, "../testmodels/digits_vgg.onnx", featurize.Options{EarlierLayers: 3})
+	if err != nil {
+		return "", err
+	}
+	defer model.Close()
+	info, shape := model.Info(), append([]int{x.Rows}, set.Shape()...)
+	in := attach.Inputs{
+		Base: attach.Base{
+			Path: "../testmodels/digits_vgg.onnx", SHA256: model.SHA256(), Feature: info.Feature.Tensor, Output: info.Output, Task: attach.Classification,
+		},
+		Preprocess: raw, Layout: "nchw", Method: m, Last: model.Last(), Network: model.Network(),
+	}
+	for _, l := range info.Layers {
+		in.Base.Layers = append(in.Base.Layers, attach.Layer{Tensor: l.Tensor, Width: l.Width})
+	}
+	if in.Batch, err = model.All(ctx, featurize.Slice(shape, x.Data), x.Rows, nil); err != nil {
+		return "", err
+	}
+	in.Batch.Labels, in.Batch.Inputs = set.Labels(), ood.InputsOf(shape, x.Data)
+	b, err := attach.Fit(ctx, in)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "model.attach")
+	return path, b.Save(ctx, path)
+}
+
+// A service that takes images: what `attach fit` wrote says how they are prepared,
+// and which network runs on them.
+func ExampleOpenFor() {
+	ctx := context.Background()
+	path, file, done := exampleFiles(ctx)
+	defer done()
+
+	b, err := attach.Open(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	m, err := featurize.OpenFor(ctx, b, "", featurize.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	predictor, err := b.Predictor(attach.PredictOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	img, err := preprocess.Decode(file)
+	if err != nil {
+		log.Fatal(err)
+	}
+	rows, err := m.Images(ctx, img)
+	if err != nil {
+		log.Fatal(err)
+	}
+	predictions, err := predictor.Predict(ctx, rows)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, p := range predictions {
+		fmt.Println(p.Class, p.Flag)
+	}
+	// Output: 3 false
+}
+
+func exampleFiles(ctx context.Context) (path string, file io.ReadCloser, done func()) {
+	dir, err := os.MkdirTemp("", "attach")
+	if err == nil {
+		path, err = fitDigits(ctx, dir, ood.Method{})
+	}
+	if err == nil {
+		file, err = os.Open(digit)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	return path, file, func() {
+		file.Close()
+		os.RemoveAll(dir)
+	}
+}
+
+// Images and the arrays that they become are predicted alike, by detectors that
+// read earlier layers and by those that run the network.
+func TestAttached(t *testing.T) {
+	ctx := t.Context()
+	for _, m := range []ood.Method{baselines.FusedLayers, baselines.ODIN} {
+		path, err := fitDigits(ctx, t.TempDir(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := attach.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := featurize.OpenFor(ctx, b, "", featurize.Options{EarlierLayers: 7, Output: "none"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		predictor, err := b.Predictor(attach.PredictOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(digit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, err := preprocess.Decode(bytes.NewReader(content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := a.Images(ctx, img, img)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := predictor.Predict(ctx, rows)
+		if err != nil || len(want) != 2 || want[0].Class != 3 {
+			t.Fatalf("%s: %+v, error %v", m.Name, want, err)
+		}
+		data, shape, err := a.Preprocess.Append(nil, img)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := func(yield func(featurize.Rows, error) bool) {
+			for range 2 {
+				if !yield(featurize.Rows{Shape: append([]int{1}, shape...), Data: slices.Clone(data)}, nil) {
+					return
+				}
+			}
+		}
+		n := 0
+		for p, err := range predictor.Stream(ctx, a.Rows(ctx, blocks)) {
+			if err != nil || p.Class != want[n].Class || p.PValue != want[n].PValue {
+				t.Errorf("%s: row %d is %+v, want %+v, error %v", m.Name, n, p, want[n], err)
+			}
+			n++
+		}
+		if n != 2 {
+			t.Errorf("%s: %d rows", m.Name, n)
+		}
+		if _, err := a.Images(ctx, img, image.NewGray(image.Rect(0, 0, 25, 25))); err == nil || !strings.Contains(err.Error(), "image 1") {
+			t.Errorf("an image of another size: %v", err)
+		}
+	}
+}
+
+func TestOpenForRefuses(t *testing.T) {
+	path, err := fitDigits(t.Context(), t.TempDir(), baselines.Energy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(b *attach.Bundle)
+		path   string
+		want   error
+		words  string
+	}{
+		"another":        {func(*attach.Bundle) {}, "../testmodels/digits_resnet.onnx", attach.ErrWrongModel, "digits_resnet.onnx"},
+		"other tensors":  {func(b *attach.Bundle) { b.Base.Feature = "nope" }, "../testmodels/toy_regressor.onnx", attach.ErrWrongModel, ""},
+		"gone":           {func(b *attach.Bundle) { b.Base.Path = "gone.onnx" }, "", attach.ErrNoModel, "not at gone.onnx"},
+		"missing":        {func(*attach.Bundle) {}, "missing.onnx", os.ErrNotExist, "missing.onnx"},
+		"nowhere":        {func(b *attach.Bundle) { b.Base.Path = "" }, "", attach.ErrNoModel, "does not say"},
+		"features alone": {func(b *attach.Bundle) { b.Base.SHA256 = "" }, "", attach.ErrWrongModel, "features alone"},
+		"preprocessing":  {func(b *attach.Bundle) { b.Preprocess = []byte(`{"size": 0}`) }, "", nil, "size: want"},
+	} {
+		b, err := attach.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.change(b)
+		if _, err := featurize.OpenFor(t.Context(), b, c.path, featurize.Options{}); err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: error %v, want %v that says %q", name, err, c.want, c.words)
+		}
+	}
+}
