@@ -90,7 +90,7 @@ func (s source) probeShapes(ctx context.Context, tensors []string) (map[string][
 	defer closeAll(out)
 	shapes := make(map[string][]int64)
 	for i, t := range out {
-		dims := slices.Clone(t.Int64s()[1:])
+		dims := slices.Clone(ort.View[int64](t)[1:])
 		if len(dims) > 0 && dims[0] == int64(shape[0]) && s.input.fixedBatch() == 0 {
 			dims[0] = -1
 		}

@@ -86,7 +86,7 @@ func (m *Model) runDropout(ctx context.Context, s *stochastic, c chunk, passes i
 	masks := make([][]float32, len(s.layers))
 	defer func() { closeAll(in[:len(s.layers)]) }()
 	for i := range s.layers {
-		shape := out[s.shapes[i]].Int64s()
+		shape := ort.View[int64](out[s.shapes[i]])
 		size := int64(1)
 		for _, d := range shape {
 			size *= d

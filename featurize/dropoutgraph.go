@@ -38,11 +38,11 @@ func dropLayers(g *onnx.Graph, dir, need string) ([]dropLayer, error) {
 			if !ok {
 				return nil, fmt.Errorf("the rate of %s is not constant", describe(g, n))
 			}
-			v, _, err := onnx.Float64s(t, dir)
+			v, _, err := onnx.Float32s(t, dir)
 			if err != nil || len(v) != 1 {
 				return nil, fmt.Errorf("the rate of %s could not be read (%v)", describe(g, n), err)
 			}
-			l.rate = v[0]
+			l.rate = float64(v[0])
 		}
 		if l.rate > 0 && l.rate < 1 {
 			list = append(list, l)

@@ -190,11 +190,7 @@ func (k kind) with(g *onnx.Graph) ([]string, error) {
 	default:
 		return nil, &TensorError{tensor, "the logits are not made from a tensor of that name"}
 	}
-	if tensor != k.input.name {
-		return []string{tensor}, nil
-	}
-	switch pb.TensorProto_DataType(k.input.elem) {
-	case pb.TensorProto_FLOAT, pb.TensorProto_DOUBLE, pb.TensorProto_FLOAT16, pb.TensorProto_BFLOAT16:
+	if tensor != k.input.name || onnx.IsFloat(pb.TensorProto_DataType(k.input.elem)) {
 		return []string{tensor}, nil
 	}
 	var casts []string

@@ -162,11 +162,8 @@ func floating(v *pb.ValueInfoProto) bool {
 	if t == nil {
 		return true
 	}
-	switch pb.TensorProto_DataType(t.GetElemType()) {
-	case pb.TensorProto_UNDEFINED, pb.TensorProto_FLOAT, pb.TensorProto_DOUBLE, pb.TensorProto_FLOAT16, pb.TensorProto_BFLOAT16:
-		return true
-	}
-	return false
+	elem := pb.TensorProto_DataType(t.GetElemType())
+	return elem == pb.TensorProto_UNDEFINED || onnx.IsFloat(elem)
 }
 
 // named is the view of a tensor that the caller chose as what.

@@ -1,6 +1,9 @@
 package fit
 
-import "github.com/attach-uncertainty/attach/heads/train"
+import (
+	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+)
 
 // losses make the loss from the networks' outputs z: of every row and output,
 // or of every row, or of a batch as a whole. Its mean per model is minimised.
@@ -20,4 +23,121 @@ func (s *step) residual(z string) string {
 		return z
 	}
 	return s.node("Sub", z, s.y)
+}
+
+// mse is the squared error.
+func mse(s *step, z string) string {
+	r := s.residual(z)
+	return s.node("Mul", r, r)
+}
+
+// l1 is the absolute error.
+func l1(s *step, z string) string { return s.node("Abs", s.residual(z)) }
+
+// bce is binary cross-entropy with logits: softplus(z) − y·z.
+func bce(s *step, z string) string {
+	loss := s.node("Softplus", z)
+	if s.y == "" {
+		return loss
+	}
+	return s.node("Sub", loss, s.node("Mul", s.y, z))
+}
+
+// pinball is the quantile loss (Koenker and Bassett 1978) at level τ:
+// (z−y)·([z>y] − τ).
+//
+// The bracket is held fast, which leaves ([z>y] − τ) as the derivative.
+func pinball(s *step, z string) string {
+	levels := len(s.Levels)
+	if s.Conditional || levels <= 1 || s.Outputs == levels {
+		return s.pinballAt(s.residual(z))
+	}
+	// The outputs are all levels of target after target.
+	wide := s.node("Reshape", z, s.b.Const(s.dims(s.rows, s.Outputs/levels, levels)))
+	if s.y != "" {
+		wide = s.node("Sub", wide, s.node("Unsqueeze", s.y, s.b.Const([]int64{-1})))
+	}
+	return s.node("Reshape", s.pinballAt(wide), s.b.Const(s.dims(s.rows, s.Outputs)))
+}
+
+func (s *step) pinballAt(residual string) string {
+	return s.node("Mul", residual, s.node("Sub", s.over(residual), s.level()))
+}
+
+// over is [r>0], held fast.
+func (s *step) over(r string) string {
+	// As a steep min(max(αr, 0), 1): one pass, where Greater and Cast are two
+	// slow ones.
+	over := s.nodeWith("HardSigmoid", []string{r}, onnx.Attr("alpha", 1e38), onnx.Attr("beta", 0.0))
+	s.constants = append(s.constants, over)
+	return over
+}
+
+// level is τ, to be broadcast against the residuals.
+func (s *step) level() string {
+	if s.tau != "" {
+		return s.tau
+	}
+	if len(s.Levels) == 0 {
+		levels := make([]float32, s.models)
+		for m, c := range s.Models {
+			levels[m] = float32(c.Level)
+		}
+		return s.b.Const(levels, s.dims(1, 1)...)
+	}
+	levels := make([]float32, len(s.Levels))
+	for i, l := range s.Levels {
+		levels[i] = float32(l)
+	}
+	return s.b.Const(levels)
+}
+
+// sigmoidPinball is the quantile loss of a score in (0,1): σ(z) against y.
+func sigmoidPinball(s *step, z string) string { return pinball(s, s.node("Sigmoid", z)) }
+
+// gaussianNLL is ½(ln s + (y−m)²/s) with the variance s = softplus(v) + 1e-3,
+// for outputs m and v (Nix and Weigend 1994; Lakshminarayanan et al. 2017).
+func gaussianNLL(s *step, z string) string {
+	mean, v := s.halves(z)
+	variance := s.node("Add", s.node("Softplus", v), s.b.Const(float32(1e-3)))
+	r := s.residual(mean)
+	sum := s.node("Add", s.node("Log", variance), s.node("Div", s.node("Mul", r, r), variance))
+	return s.node("Mul", sum, s.b.Const(float32(0.5)))
+}
+
+// halves splits two outputs.
+func (s *step) halves(z string) (first, second string) {
+	parts := s.b.NodeN(2, "Split", []string{z, s.b.Const([]int64{1, 1})}, onnx.Attr("axis", -1))
+	return parts[0], parts[1]
+}
+
+// qualityDriven is the loss of train.CoverageLoss: the mean width of the
+// intervals that capture, and a penalty on coverage that falls short, which is
+// counted softly.
+//
+// Reference: Pearce, Brintrup, Zaki & Neely (2018), High-Quality Prediction
+// Intervals for Deep Learning, equation 15 and algorithm 1.
+func qualityDriven(s *step, z string) string {
+	lower, upper := s.halves(z)
+	below, above := s.node("Sub", upper, s.y), s.node("Sub", s.y, lower)
+	captured := s.node("Mul", s.over(below), s.over(above))
+	width := s.mean(s.node("Mul", s.node("Sub", upper, lower), captured))
+	share := s.node("Max", s.mean(captured), s.b.Const(float32(1/float64(s.rows))))
+	width = s.node("Div", width, share)
+
+	softening := s.b.Const(float32(orDefault(s.Coverage.Softening, 160)))
+	soft := func(r string) string { return s.node("Sigmoid", s.node("Mul", r, softening)) }
+	coverage := s.mean(s.node("Mul", soft(below), soft(above)))
+	wanted := s.Levels[1] - s.Levels[0]
+	short := s.node("Relu", s.node("Sub", s.b.Const(float32(wanted)), coverage))
+	weight := orDefault(s.Coverage.Lambda, 15) * float64(s.penaltyRows) / (wanted * (1 - wanted))
+	penalty := s.node("Mul", s.node("Mul", short, short), s.b.Const(float32(weight)))
+	return s.node("Add", width, penalty)
+}
+
+func orDefault(v, otherwise float64) float64 {
+	if v == 0 {
+		return otherwise
+	}
+	return v
 }

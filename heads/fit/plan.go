@@ -148,19 +148,22 @@ func checkLevels(p train.Problem) error {
 
 func checkModels(p train.Problem) error {
 	for i, m := range p.Models {
+		for _, w := range []struct {
+			of    string
+			value float64
+		}{
+			{"weight decay", m.WeightDecay}, {"the orthonormality penalty", m.Orthonormal},
+			{"the gradient penalty", m.GradientPenalty}, {"diversity", m.Diversity},
+		} {
+			if !(w.value >= 0) || math.IsInf(w.value, 0) {
+				return fmt.Errorf("model %d: the weight of %s is not negative, got %v", i, w.of, w.value)
+			}
+		}
 		switch {
 		case !(m.LearningRate > 0) || math.IsInf(m.LearningRate, 0):
 			return fmt.Errorf("model %d: a learning rate is positive, got %v", i, m.LearningRate)
-		case !(m.WeightDecay >= 0) || math.IsInf(m.WeightDecay, 0):
-			return fmt.Errorf("model %d: a weight decay is not negative, got %v", i, m.WeightDecay)
 		case !(m.Dropout >= 0 && m.Dropout < 1):
 			return fmt.Errorf("model %d: dropout lies in [0, 1), got %v", i, m.Dropout)
-		case !(m.Orthonormal >= 0) || math.IsInf(m.Orthonormal, 0):
-			return fmt.Errorf("model %d: the weight of the orthonormality penalty is not negative, got %v", i, m.Orthonormal)
-		case !(m.GradientPenalty >= 0) || math.IsInf(m.GradientPenalty, 0):
-			return fmt.Errorf("model %d: the weight of the gradient penalty is not negative, got %v", i, m.GradientPenalty)
-		case !(m.Diversity >= 0) || math.IsInf(m.Diversity, 0):
-			return fmt.Errorf("model %d: the weight of diversity is not negative, got %v", i, m.Diversity)
 		case p.Conditional && (m.GradientPenalty > 0 || m.Diversity > 0):
 			return fmt.Errorf("model %d: a network that takes a level has no gradient penalty and no diversity", i)
 		case !(m.Averaging >= 0 && m.Averaging < 1):

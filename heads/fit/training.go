@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/attach-uncertainty/attach/heads/train"
 
@@ -72,6 +71,28 @@ func (ts *tensors) wrap(data []float32, shape ...int64) *ort.Tensor {
 	return t
 }
 
+// rows are the inputs of a batch that every graph takes.
+func (ts *tensors) rows(p *plan, b *batch) []*ort.Tensor {
+	list := []*ort.Tensor{ts.wrap(b.x, p.shape(p.streams(), b.rows, p.width)...)}
+	if p.targets > 0 {
+		list = append(list, ts.wrap(b.y, p.shape(p.targetStreams(), b.rows, p.targets)...))
+	}
+	if p.Conditional {
+		list = append(list, ts.wrap(b.tau, p.shape(p.streams(), b.rows, 1)...))
+	}
+	return list
+}
+
+// views are the parameters, as parts of a flat vector.
+func (ts *tensors) views(p *plan, flat []float32) []*ort.Tensor {
+	var list []*ort.Tensor
+	for _, q := range p.params {
+		part := flat[q.offset : q.offset+p.models*q.size()]
+		list = append(list, ts.wrap(part, p.shape(p.models, q.rows(), q.out)...))
+	}
+	return list
+}
+
 func newTraining(ctx context.Context, r *ort.Runtime, p *plan, h hooks) (*training, error) {
 	t := &training{plan: p, hooks: h, feeder: newFeeder(p, h), loss: make([]float32, p.models), averages: newAverages(p)}
 	for i := range t.states {
@@ -116,10 +137,7 @@ func newTraining(ctx context.Context, r *ort.Runtime, p *plan, h hooks) (*traini
 
 func (t *training) newState() *state {
 	s := &state{w: make([]float32, t.flat), m: make([]float32, t.flat), v: make([]float32, t.flat)}
-	for _, q := range t.params {
-		part := s.w[q.offset : q.offset+t.models*q.size()]
-		s.views = append(s.views, t.tensors.wrap(part, t.shape(t.models, q.rows(), q.out)...))
-	}
+	s.views = t.tensors.views(t.plan, s.w)
 	for _, flat := range [][]float32{s.w, s.m, s.v} {
 		s.flat = append(s.flat, t.tensors.wrap(flat, int64(t.plan.flat)))
 	}
@@ -135,13 +153,7 @@ func (t *training) newStepper(ctx context.Context, r *ort.Runtime, rows int) (*s
 	if s.session, err = r.NewSession(ctx, ort.Model{Proto: g.model}, g.inputs, g.outputs); err != nil {
 		return nil, fmt.Errorf("load the training step: %w", err)
 	}
-	feed := []*ort.Tensor{t.tensors.wrap(s.batch.x, t.shape(t.streams(), rows, t.width)...)}
-	if t.targets > 0 {
-		feed = append(feed, t.tensors.wrap(s.batch.y, t.shape(t.targetStreams(), rows, t.targets)...))
-	}
-	if t.Conditional {
-		feed = append(feed, t.tensors.wrap(s.batch.tau, t.shape(t.streams(), rows, 1)...))
-	}
+	feed := t.tensors.rows(t.plan, s.batch)
 	for i, mask := range s.batch.masks {
 		feed = append(feed, t.tensors.wrap(mask, t.shape(t.maskStreams(), rows, t.Hidden[i])...))
 	}
@@ -191,10 +203,10 @@ func (t *training) run(ctx context.Context) ([]train.Network, error) {
 			if t.hooks.losses != nil {
 				t.hooks.losses(t.loss)
 			}
+			if m := rows.FirstNotFinite(t.loss); m >= 0 {
+				return nil, t.diverged(m, done+1)
+			}
 			for m, l := range t.loss {
-				if math.IsNaN(float64(l)) || math.IsInf(float64(l), 0) {
-					return nil, t.diverged(m, done+1)
-				}
 				sums[m] += float64(l) * float64(s.batch.rows)
 			}
 			done++
@@ -225,10 +237,8 @@ func (t *training) networks(sums []float64, done int) ([]train.Network, error) {
 	last := t.states[done%2].w
 	for m := range t.models {
 		for _, q := range t.params {
-			for _, v := range q.of(last, m) {
-				if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-					return nil, t.diverged(m, done)
-				}
+			if rows.FirstNotFinite(q.of(last, m)) >= 0 {
+				return nil, t.diverged(m, done)
 			}
 		}
 	}

@@ -119,17 +119,7 @@ func (v *validation) newEvaluator(ctx context.Context, r *ort.Runtime, rows int)
 	if e.session, err = r.NewSession(ctx, ort.Model{Proto: g.model}, g.inputs, g.outputs); err != nil {
 		return nil, fmt.Errorf("load the validation: %w", err)
 	}
-	e.in = append(e.in, v.tensors.wrap(e.batch.x, v.shape(1, rows, v.width)...))
-	if v.targets > 0 {
-		e.in = append(e.in, v.tensors.wrap(e.batch.y, v.shape(v.targetStreams(), rows, v.targets)...))
-	}
-	if v.Conditional {
-		e.in = append(e.in, v.tensors.wrap(e.batch.tau, v.shape(1, rows, 1)...))
-	}
-	for _, q := range v.params {
-		part := v.flat[q.offset : q.offset+v.models*q.size()]
-		e.in = append(e.in, v.tensors.wrap(part, v.shape(v.models, q.rows(), q.out)...))
-	}
+	e.in = append(v.tensors.rows(v.plan, e.batch), v.tensors.views(v.plan, v.flat)...)
 	e.out = []*ort.Tensor{v.tensors.wrap(v.loss, v.shape(v.models, 1, 1)...)}
 	return e, nil
 }

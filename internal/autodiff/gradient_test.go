@@ -173,7 +173,7 @@ func evaluate(t *testing.T, s *ort.Session, shapes [][]int64, values [][]float64
 	}
 	results := make([][]float64, len(out))
 	for i, o := range out {
-		results[i] = append([]float64(nil), o.Float64s()...)
+		results[i] = append([]float64(nil), ort.View[float64](o)...)
 		o.Close()
 	}
 	return results

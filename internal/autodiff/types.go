@@ -199,11 +199,8 @@ func (t *types) of(tensor string) tensorType { return t.known[tensor] }
 
 // differentiable says that a tensor holds, or may hold, real numbers.
 func (t *types) differentiable(tensor string) bool {
-	switch t.of(tensor).elem {
-	case pb.TensorProto_FLOAT, pb.TensorProto_DOUBLE, pb.TensorProto_FLOAT16, pb.TensorProto_BFLOAT16, pb.TensorProto_UNDEFINED:
-		return true
-	}
-	return false
+	elem := t.of(tensor).elem
+	return elem == pb.TensorProto_UNDEFINED || onnx.IsFloat(elem)
 }
 
 // intsOf returns the values of a constant integer tensor.

@@ -94,7 +94,7 @@ func Tensor(value any, dims ...int64) *pb.TensorProto {
 	if err != nil {
 		panic("onnx: " + err.Error())
 	}
-	n := int64(len(raw)) / elementBytes(int32(t))
+	n := int64(len(raw)) / elementTypes[t].bytes
 	if dims == nil && reflect.TypeOf(value).Kind() == reflect.Slice {
 		dims = []int64{n}
 	}

@@ -187,7 +187,7 @@ func CheckExternal(m *pb.ModelProto, dir string) error {
 				return err
 			}
 			need = n
-			if size := elementBytes(t.GetDataType()); size > 0 && n <= math.MaxInt64/size {
+			if size := elementTypes[pb.TensorProto_DataType(t.GetDataType())].bytes; size > 0 && n <= math.MaxInt64/size {
 				need = n * size
 			}
 		}

@@ -96,16 +96,6 @@ func (g *Graph) Producer(tensor string) *pb.NodeProto { return g.producer[tensor
 // tensor counts as its reader.
 func (g *Graph) Consumers(tensor string) []*pb.NodeProto { return g.consumers[tensor] }
 
-// IsOutput says whether a tensor is one of the graph's outputs.
-func (g *Graph) IsOutput(tensor string) bool {
-	for _, v := range g.Model.GetGraph().GetOutput() {
-		if v.GetName() == tensor {
-			return true
-		}
-	}
-	return false
-}
-
 // Opset returns the version of the default operator set, or 0 where the model
 // imports none.
 func (g *Graph) Opset() int64 {

@@ -162,7 +162,7 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		for _, c := range g.Model.GetGraph().GetInitializer() {
-			Float64s(c, "")
+			Float32s(c, "")
 		}
 		again, err := proto.Marshal(g.Model)
 		if err != nil {

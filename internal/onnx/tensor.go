@@ -17,15 +17,10 @@ func Float32s(t *pb.TensorProto, dir string) ([]float32, []int64, error) {
 	return decode[float32](t, dir)
 }
 
-// Float64s is Float32s in double precision.
-func Float64s(t *pb.TensorProto, dir string) ([]float64, []int64, error) {
-	return decode[float64](t, dir)
-}
-
 // Int64s returns the elements of an integer or bool tensor, row-major, with
 // its shape. Unsigned 64-bit values wrap.
 func Int64s(t *pb.TensorProto, dir string) ([]int64, []int64, error) {
-	if isFloat(t.GetDataType()) {
+	if IsFloat(pb.TensorProto_DataType(t.GetDataType())) {
 		return nil, nil, fmt.Errorf("tensor %q holds %s, not integers", t.GetName(), DTypeName(t.GetDataType()))
 	}
 	return decode[int64](t, dir)
@@ -43,66 +38,34 @@ func Elements(t *pb.TensorProto) (int64, error) {
 	return n, nil
 }
 
+// elementTypes are the types that are decoded, by the names that NumPy has for
+// them, with the bytes of an element in raw data.
+var elementTypes = map[pb.TensorProto_DataType]struct {
+	name  string
+	bytes int64
+	float bool
+}{
+	pb.TensorProto_FLOAT: {"float32", 4, true}, pb.TensorProto_DOUBLE: {"float64", 8, true},
+	pb.TensorProto_FLOAT16: {"float16", 2, true}, pb.TensorProto_BFLOAT16: {"bfloat16", 2, true},
+	pb.TensorProto_INT8: {"int8", 1, false}, pb.TensorProto_UINT8: {"uint8", 1, false},
+	pb.TensorProto_INT16: {"int16", 2, false}, pb.TensorProto_UINT16: {"uint16", 2, false},
+	pb.TensorProto_INT32: {"int32", 4, false}, pb.TensorProto_UINT32: {"uint32", 4, false},
+	pb.TensorProto_INT64: {"int64", 8, false}, pb.TensorProto_UINT64: {"uint64", 8, false},
+	pb.TensorProto_BOOL: {"bool", 1, false}, pb.TensorProto_STRING: {name: "string"},
+}
+
+// IsFloat says whether an element type is of real numbers.
+func IsFloat(t pb.TensorProto_DataType) bool { return elementTypes[t].float }
+
 // DTypeName returns an element type's name as NumPy spells it.
 func DTypeName(dataType int32) string {
-	switch pb.TensorProto_DataType(dataType) {
-	case pb.TensorProto_FLOAT:
-		return "float32"
-	case pb.TensorProto_DOUBLE:
-		return "float64"
-	case pb.TensorProto_FLOAT16:
-		return "float16"
-	case pb.TensorProto_BFLOAT16:
-		return "bfloat16"
-	case pb.TensorProto_UINT8:
-		return "uint8"
-	case pb.TensorProto_INT8:
-		return "int8"
-	case pb.TensorProto_UINT16:
-		return "uint16"
-	case pb.TensorProto_INT16:
-		return "int16"
-	case pb.TensorProto_UINT32:
-		return "uint32"
-	case pb.TensorProto_INT32:
-		return "int32"
-	case pb.TensorProto_UINT64:
-		return "uint64"
-	case pb.TensorProto_INT64:
-		return "int64"
-	case pb.TensorProto_BOOL:
-		return "bool"
-	case pb.TensorProto_STRING:
-		return "string"
+	if e, ok := elementTypes[pb.TensorProto_DataType(dataType)]; ok {
+		return e.name
 	}
 	if name, ok := pb.TensorProto_DataType_name[dataType]; ok {
 		return name
 	}
 	return fmt.Sprintf("type %d", dataType)
-}
-
-func isFloat(dataType int32) bool {
-	switch pb.TensorProto_DataType(dataType) {
-	case pb.TensorProto_FLOAT, pb.TensorProto_DOUBLE, pb.TensorProto_FLOAT16, pb.TensorProto_BFLOAT16:
-		return true
-	}
-	return false
-}
-
-// elementBytes is the size of an element in raw data, or 0 for types that are
-// not decoded.
-func elementBytes(dataType int32) int64 {
-	switch pb.TensorProto_DataType(dataType) {
-	case pb.TensorProto_UINT8, pb.TensorProto_INT8, pb.TensorProto_BOOL:
-		return 1
-	case pb.TensorProto_UINT16, pb.TensorProto_INT16, pb.TensorProto_FLOAT16, pb.TensorProto_BFLOAT16:
-		return 2
-	case pb.TensorProto_FLOAT, pb.TensorProto_INT32, pb.TensorProto_UINT32:
-		return 4
-	case pb.TensorProto_DOUBLE, pb.TensorProto_INT64, pb.TensorProto_UINT64:
-		return 8
-	}
-	return 0
 }
 
 // maxRead bounds the bytes of a tensor that is read: a file of external data may
@@ -118,7 +81,7 @@ func decode[T float32 | float64 | int64](t *pb.TensorProto, dir string) ([]T, []
 	if err != nil {
 		return nil, nil, err
 	}
-	size := elementBytes(t.GetDataType())
+	size := elementTypes[pb.TensorProto_DataType(t.GetDataType())].bytes
 	if size == 0 {
 		return nil, nil, fmt.Errorf("tensor %q holds %s, which is not read", t.GetName(), DTypeName(t.GetDataType()))
 	}

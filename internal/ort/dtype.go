@@ -1,6 +1,12 @@
 package ort
 
-import "fmt"
+import (
+	"slices"
+
+	"github.com/yalue/onnxruntime_go"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+)
 
 // DType is the element type of a tensor. Its values are those of ONNX's TensorProto.DataType.
 type DType int
@@ -26,67 +32,69 @@ const (
 
 // String returns the name used by NumPy, such as "float32".
 func (d DType) String() string {
-	switch d {
-	case Undefined:
+	if d == Undefined {
 		return "undefined"
-	case Float32:
-		return "float32"
-	case Uint8:
-		return "uint8"
-	case Int8:
-		return "int8"
-	case Uint16:
-		return "uint16"
-	case Int16:
-		return "int16"
-	case Int32:
-		return "int32"
-	case Int64:
-		return "int64"
-	case String:
-		return "string"
-	case Bool:
-		return "bool"
-	case Float16:
-		return "float16"
-	case Float64:
-		return "float64"
-	case Uint32:
-		return "uint32"
-	case Uint64:
-		return "uint64"
-	case BFloat16:
-		return "bfloat16"
 	}
-	return fmt.Sprintf("dtype(%d)", int(d))
-}
-
-func dtypeOf[T Number]() DType {
-	var z T
-	switch any(z).(type) {
-	case float32:
-		return Float32
-	case float64:
-		return Float64
-	case int8:
-		return Int8
-	case int16:
-		return Int16
-	case int32:
-		return Int32
-	case int64:
-		return Int64
-	case uint8:
-		return Uint8
-	case uint16:
-		return Uint16
-	case uint32:
-		return Uint32
-	case uint64:
-		return Uint64
-	}
-	return Bool
+	return onnx.DTypeName(int32(d))
 }
 
 // held says whether a [Tensor] can hold the type.
-func (d DType) held() bool { return d != Undefined && d != String && (d <= Uint64) }
+func (d DType) held() bool { return d == Float16 || elements[d] != nil }
+
+// elements are the types of Go that hold what is not in half precision.
+var elements = map[DType]element{
+	Float32: of[float32]{func(v float32) float32 { return v }}, Float64: of[float64]{single[float64]},
+	Int8: of[int8]{single[int8]}, Int16: of[int16]{single[int16]}, Int32: of[int32]{single[int32]}, Int64: of[int64]{single[int64]},
+	Uint8: of[uint8]{single[uint8]}, Uint16: of[uint16]{single[uint16]}, Uint32: of[uint32]{single[uint32]}, Uint64: of[uint64]{single[uint64]},
+	Bool: of[bool]{func(v bool) float32 {
+		if v {
+			return 1
+		}
+		return 0
+	}},
+}
+
+type element interface {
+	scalar() *Tensor                              // 0
+	adopt(v onnxruntime_go.Value) (*Tensor, bool) // a tensor of the type
+	appendTo(dst []float32, data any) []float32
+}
+
+type of[T Number] struct{ float32 func(T) float32 }
+
+func single[T float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](v T) float32 {
+	return float32(v)
+}
+
+func (of[T]) scalar() *Tensor {
+	t, _ := NewTensor(nil, make([]T, 1))
+	return t
+}
+
+func (of[T]) adopt(v onnxruntime_go.Value) (*Tensor, bool) {
+	w, ok := v.(*onnxruntime_go.Tensor[T])
+	if !ok {
+		return nil, false
+	}
+	t := &Tensor{shape: w.GetShape(), dtype: dtypeOf[T](), data: w.GetData()}
+	t, err := wrap(t, w.GetData(), func() (onnxruntime_go.Value, error) { return w, nil })
+	return t, err == nil
+}
+
+func (e of[T]) appendTo(dst []float32, data any) []float32 {
+	v := data.([]T)
+	dst = slices.Grow(dst, len(v))
+	for _, x := range v {
+		dst = append(dst, e.float32(x))
+	}
+	return dst
+}
+
+func dtypeOf[T Number]() DType {
+	for d, e := range elements {
+		if _, ok := e.(of[T]); ok {
+			return d
+		}
+	}
+	return Undefined
+}

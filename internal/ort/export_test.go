@@ -6,3 +6,9 @@ func ForgetWarning() {
 	defer environment.Unlock()
 	environment.warned = false
 }
+
+// Inputs describes what Run takes, in order.
+func (s *Session) Inputs() []ValueInfo { return s.inputs }
+
+// Outputs describes what Run returns, in order. The type is Undefined where the model declares none.
+func (s *Session) Outputs() []ValueInfo { return s.outputs }

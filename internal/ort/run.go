@@ -27,7 +27,7 @@ func (s *Session) Run(ctx context.Context, in []*Tensor) ([]*Tensor, error) {
 	for i, v := range s.outputs {
 		if v.Shape != nil && len(v.Shape) == 0 && v.DType != Float16 && v.DType != Undefined {
 			// The binding does not take over scalars that the runtime allocated, so this one is allocated here.
-			t := emptyScalar(v.DType)
+			t := elements[v.DType].scalar()
 			if result[i], err = t.fresh(); err != nil {
 				return nil, sentence(err)
 			}
@@ -63,7 +63,7 @@ func (s *Session) Run(ctx context.Context, in []*Tensor) ([]*Tensor, error) {
 func (s *Session) take(info ValueInfo, v onnxruntime_go.Value) (*Tensor, error) {
 	if len(v.GetShape()) == 0 {
 		defer v.Destroy()
-		t := emptyScalar(info.DType)
+		t := elements[info.DType].scalar()
 		t.load(v)
 		return t, nil
 	}
@@ -72,7 +72,7 @@ func (s *Session) take(info ValueInfo, v onnxruntime_go.Value) (*Tensor, error) 
 		return t, err
 	}
 	defer t.Close()
-	return NewFloat16(t.shape, convert(t.Float32s(), float16.Encode))
+	return NewFloat16(t.shape, halves(t.Float32s()))
 }
 
 // RunInto runs the model like Run and writes the results into out, whose shapes must be those of the results. It allocates next to
@@ -114,9 +114,7 @@ func (s *Session) RunInto(in, out []*Tensor) error {
 		}
 	}
 	for _, i := range wide {
-		for j, x := range target[i].Float32s() {
-			out[i].Float16s()[j] = float16.Encode(x)
-		}
+		copy(out[i].Float16s(), halves(target[i].Float32s()))
 	}
 	runtime.KeepAlive(in)
 	runtime.KeepAlive(out)
@@ -232,31 +230,10 @@ func fit(kind string, want ValueInfo, t *Tensor) error {
 
 func (t *Tensor) info() ValueInfo { return ValueInfo{DType: t.dtype, Shape: t.shape} }
 
-func emptyScalar(d DType) *Tensor {
-	var t *Tensor
-	switch d {
-	case Float32:
-		t, _ = NewTensor(nil, []float32{0})
-	case Float64:
-		t, _ = NewTensor(nil, []float64{0})
-	case Int8:
-		t, _ = NewTensor(nil, []int8{0})
-	case Int16:
-		t, _ = NewTensor(nil, []int16{0})
-	case Int32:
-		t, _ = NewTensor(nil, []int32{0})
-	case Int64:
-		t, _ = NewTensor(nil, []int64{0})
-	case Uint8:
-		t, _ = NewTensor(nil, []uint8{0})
-	case Uint16:
-		t, _ = NewTensor(nil, []uint16{0})
-	case Uint32:
-		t, _ = NewTensor(nil, []uint32{0})
-	case Uint64:
-		t, _ = NewTensor(nil, []uint64{0})
-	case Bool:
-		t, _ = NewTensor(nil, []bool{false})
+func halves(x []float32) []uint16 {
+	bits := make([]uint16, len(x))
+	for i, v := range x {
+		bits[i] = float16.Encode(v)
 	}
-	return t
+	return bits
 }

@@ -222,12 +222,6 @@ func valueInfos(list []*pb.ValueInfoProto) []ValueInfo {
 	return infos
 }
 
-// Inputs describes what Run takes, in order.
-func (s *Session) Inputs() []ValueInfo { return s.inputs }
-
-// Outputs describes what Run returns, in order. The type is Undefined where the model declares none.
-func (s *Session) Outputs() []ValueInfo { return s.outputs }
-
 // Close frees the session. Closing twice is harmless.
 func (s *Session) Close() error {
 	if s == nil || s.dyn == nil {

@@ -99,92 +99,32 @@ func (t *Tensor) Shape() []int64 { return t.shape }
 // DType returns the element type.
 func (t *Tensor) DType() DType { return t.dtype }
 
+// View returns the elements, nil if they are not of the type.
+func View[T Number](t *Tensor) []T {
+	v, _ := t.data.([]T)
+	return v
+}
+
 // Float32s returns a view of the elements, nil if they are not float32.
-func (t *Tensor) Float32s() []float32 { return view[float32](t) }
-
-// Float64s returns a view of the elements, nil if they are not float64.
-func (t *Tensor) Float64s() []float64 { return view[float64](t) }
-
-// Int64s returns a view of the elements, nil if they are not int64.
-func (t *Tensor) Int64s() []int64 { return view[int64](t) }
-
-// Int32s returns a view of the elements, nil if they are not int32.
-func (t *Tensor) Int32s() []int32 { return view[int32](t) }
-
-// Uint8s returns a view of the elements, nil if they are not uint8.
-func (t *Tensor) Uint8s() []uint8 { return view[uint8](t) }
-
-// Int8s returns a view of the elements, nil if they are not int8.
-func (t *Tensor) Int8s() []int8 { return view[int8](t) }
-
-// Bools returns a view of the elements, nil if they are not bool.
-func (t *Tensor) Bools() []bool { return view[bool](t) }
+func (t *Tensor) Float32s() []float32 { return View[float32](t) }
 
 // Float16s returns a view of the elements' bits, nil if they are not float16.
 func (t *Tensor) Float16s() []uint16 {
 	if t.dtype != Float16 {
 		return nil
 	}
-	return view[uint16](t)
-}
-
-func view[T any](t *Tensor) []T {
-	v, _ := t.data.([]T)
-	return v
+	return View[uint16](t)
 }
 
 // AppendFloat32s appends the elements to dst, converted to float32 (false is 0, true is 1).
 func (t *Tensor) AppendFloat32s(dst []float32) []float32 {
-	switch v := t.data.(type) {
-	case []float32:
-		return append(dst, v...)
-	case []uint16:
-		if t.dtype == Float16 {
-			return append(dst, convert(v, float16.Decode)...)
-		}
-		return appendNumbers(dst, v)
-	case []float64:
-		return appendNumbers(dst, v)
-	case []int8:
-		return appendNumbers(dst, v)
-	case []int16:
-		return appendNumbers(dst, v)
-	case []int32:
-		return appendNumbers(dst, v)
-	case []int64:
-		return appendNumbers(dst, v)
-	case []uint8:
-		return appendNumbers(dst, v)
-	case []uint32:
-		return appendNumbers(dst, v)
-	case []uint64:
-		return appendNumbers(dst, v)
-	case []bool:
-		for _, b := range v {
-			f := float32(0)
-			if b {
-				f = 1
-			}
-			dst = append(dst, f)
-		}
+	for _, v := range t.Float16s() {
+		dst = append(dst, float16.Decode(v))
+	}
+	if e := elements[t.dtype]; e != nil && t.data != nil {
+		dst = e.appendTo(dst, t.data)
 	}
 	return dst
-}
-
-func appendNumbers[T float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](dst []float32, x []T) []float32 {
-	dst = slices.Grow(dst, len(x))
-	for _, v := range x {
-		dst = append(dst, float32(v))
-	}
-	return dst
-}
-
-func convert[S, T any](x []S, f func(S) T) []T {
-	out := make([]T, len(x))
-	for i, v := range x {
-		out[i] = f(v)
-	}
-	return out
 }
 
 // Close frees the tensor; a slice that it wrapped stays its owner's. Closing twice or closing nil is harmless.
@@ -204,35 +144,11 @@ var errClosed = errors.New("use of a closed tensor or session")
 
 // fromValue takes over a value that the runtime made.
 func fromValue(v onnxruntime_go.Value) (*Tensor, error) {
-	switch w := v.(type) {
-	case *onnxruntime_go.Tensor[float32]:
-		return adopt(w)
-	case *onnxruntime_go.Tensor[float64]:
-		return adopt(w)
-	case *onnxruntime_go.Tensor[int8]:
-		return adopt(w)
-	case *onnxruntime_go.Tensor[int16]:
-		return adopt(w)
-	case *onnxruntime_go.Tensor[int32]:
-		return adopt(w)
-	case *onnxruntime_go.Tensor[int64]:
-		return adopt(w)
-	case *onnxruntime_go.Tensor[uint8]:
-		return adopt(w)
-	case *onnxruntime_go.Tensor[uint16]:
-		return adopt(w)
-	case *onnxruntime_go.Tensor[uint32]:
-		return adopt(w)
-	case *onnxruntime_go.Tensor[uint64]:
-		return adopt(w)
-	case *onnxruntime_go.Tensor[bool]:
-		return adopt(w)
+	for _, e := range elements {
+		if t, ok := e.adopt(v); ok {
+			return t, nil
+		}
 	}
 	v.Destroy()
 	return nil, ErrDType
-}
-
-func adopt[T Number](w *onnxruntime_go.Tensor[T]) (*Tensor, error) {
-	t := &Tensor{shape: w.GetShape(), dtype: dtypeOf[T](), data: w.GetData()}
-	return wrap(t, w.GetData(), func() (onnxruntime_go.Value, error) { return w, nil })
 }
