@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Format is the newest format version that this package reads.
-const Format = 1
+// format is the newest format version that this package reads.
+const format = 1
 
 // Task says what the base network does.
 type Task string

@@ -1,7 +1,12 @@
-// Package attach reads and writes *.attach files and predicts with them: a
-// fitted head or detector with everything it needs beside its base network.
-// It is pure Go, so that a service which gets its features elsewhere needs
-// neither a C compiler nor a shared library.
+// Package attach adds calibrated uncertainty to a network that is already
+// trained. [Fit] makes a [Bundle] of rows that the network is meant for: a
+// detector of inputs unlike them and, for a regressor, intervals. Save writes it
+// to a file, [Open] reads one, and its Predictor says of each row how far it is to
+// be trusted.
+//
+// The package is pure Go and takes what the network makes of inputs: features and
+// logits. Package featurize runs the network, for which it needs cgo and a shared
+// library. A service that gets features elsewhere needs neither.
 //
 // # File format
 //

@@ -84,8 +84,8 @@ func decodeManifest(b []byte) (manifest, error) {
 		return manifest{}, fmt.Errorf("%w: manifest.json is not what was written: %w", ErrDamaged, err)
 	}
 	switch {
-	case head.Format > Format:
-		return manifest{}, fmt.Errorf("%w (format %d; this one reads up to %d): upgrade attach", ErrNewerFormat, head.Format, Format)
+	case head.Format > format:
+		return manifest{}, fmt.Errorf("%w (format %d; this one reads up to %d): upgrade attach", ErrNewerFormat, head.Format, format)
 	case head.Format < 1:
 		return manifest{}, fmt.Errorf("%w: manifest.json gives no format version", ErrDamaged)
 	}
@@ -181,7 +181,7 @@ func scalars(params map[string]any) error {
 // manifest describes b without its arrays.
 func (b *Bundle) manifest(states map[string]rows.State) manifest {
 	m := manifest{
-		Format:      Format,
+		Format:      format,
 		Library:     library{Module: module, Version: b.Library},
 		Model:       b.Base,
 		Preprocess:  b.Preprocess,

@@ -19,7 +19,8 @@ import (
 // that the bundle predicts from. It is safe for concurrent use.
 type Attached struct {
 	*Model
-	// Images prepares images, or is nil where the bundle says nothing of them.
+	// Preprocess is what Images does to images, or nil where the bundle says nothing
+	// of them.
 	Preprocess *preprocess.Pipeline
 	inputs     bool // rows carry their inputs, for a detector that runs the network
 }

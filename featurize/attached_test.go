@@ -48,15 +48,9 @@ func fitDigits(ctx context.Context, dir string, m ood.Method) (path string, err 
 		return "", err
 	}
 	defer model.Close()
-	info, shape := model.Info(), append([]int{x.Rows}, set.Shape()...)
+	shape := append([]int{x.Rows}, set.Shape()...)
 	in := attach.Inputs{
-		Base: attach.Base{
-			Path: "../testmodels/digits_vgg.onnx", SHA256: model.SHA256(), Feature: info.Feature.Tensor, Output: info.Output, Task: attach.Classification,
-		},
-		Preprocess: raw, Layout: "nchw", Method: m, Last: model.Last(), Network: model.Network(),
-	}
-	for _, l := range info.Layers {
-		in.Base.Layers = append(in.Base.Layers, attach.Layer{Tensor: l.Tensor, Width: l.Width})
+		Base: model.Base(attach.Classification), Preprocess: raw, Layout: "nchw", Method: m, Last: model.Last(), Network: model.Network(),
 	}
 	if in.Batch, err = model.All(ctx, featurize.Slice(shape, x.Data), x.Rows, nil); err != nil {
 		return "", err

@@ -1,6 +1,10 @@
 package featurize
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/attach-uncertainty/attach"
+)
 
 // Info says what a model is and what was found in it.
 type Info struct {
@@ -18,8 +22,8 @@ type Info struct {
 	OutputsWidth int      `json:"outputs_width"` // c, or 0 where unknown
 	// Layers are the earlier layers that are read beside the feature, from the
 	// input on.
-	Layers    []Layer  `json:"layers,omitempty"`
-	Providers []string `json:"providers"`
+	Layers    []attach.Layer `json:"layers,omitempty"`
+	Providers []string       `json:"providers"`
 
 	// Exact says that logits = Wφ + b holds: by the structure of the graph,
 	// and in a run on random inputs. ExactReason says why not, and ExactError
@@ -45,12 +49,6 @@ type Value struct {
 	Name  string  `json:"name"`
 	Shape []int64 `json:"shape"`
 	DType string  `json:"dtype"`
-}
-
-// Layer is where an earlier layer is read.
-type Layer struct {
-	Tensor string `json:"tensor"`
-	Width  int    `json:"width"` // or 0 where unknown
 }
 
 // Feature is where φ is read.

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-func tensors(layers []featurize.Layer) []string {
+func tensors(layers []attach.Layer) []string {
 	var names []string
 	for _, l := range layers {
 		names = append(names, l.Tensor)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/ort"
@@ -113,7 +114,7 @@ func (s source) describe(l location) Info {
 		info.Feature.Node, info.Feature.Op = s.g.NodeName(reader), reader.GetOpType()
 	}
 	for _, v := range l.layers {
-		info.Layers = append(info.Layers, Layer{Tensor: v.tensor})
+		info.Layers = append(info.Layers, attach.Layer{Tensor: v.tensor})
 	}
 	return info
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/ood"
@@ -180,18 +181,9 @@ func (m *Model) Batch() int { return m.batch }
 // SHA256 returns the hexadecimal digest of the model, external data included.
 func (m *Model) SHA256() string { return m.sha }
 
-// SHA256 returns the digest of the model at path that [Model.SHA256] returns of
-// an open one, without the need of a runtime.
-func SHA256(ctx context.Context, path string) (string, error) {
-	g, err := onnx.Load(path)
-	if err != nil {
-		return "", err
-	}
-	files, err := g.External()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
-	}
-	return onnx.SHA256(ctx, path, files)
+// Base is what a bundle says of the model: Attached reads the same tensors.
+func (m *Model) Base(task attach.Task) attach.Base {
+	return attach.Base{Path: m.path, SHA256: m.sha, Task: task, Feature: m.info.Feature.Tensor, Output: m.info.Output, Layers: m.info.Layers}
 }
 
 // Close frees the model. Nothing may be running.

@@ -173,7 +173,7 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 	fmt.Fprintln(d.stdout)
 
 	b, err := attach.Fit(ctx, attach.Inputs{
-		Base:       baseOf(d.path(name+".onnx"), model, attach.Classification),
+		Base:       model.Base(attach.Classification),
 		Preprocess: r.raw, Layout: string(r.options.Layout), Batch: train, Last: model.Last(), Trainer: d.trainer, Seed: d.seed,
 	})
 	if err != nil {
@@ -254,7 +254,7 @@ func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 	defer model.Close()
 	r := &reading{stderr: d.stderr}
 	in := attach.Inputs{Level: .95, Seed: d.seed, Trainer: d.trainer, Last: model.Last()}
-	in.Base = baseOf(d.path("toy_regressor.onnx"), model, attach.Regression)
+	in.Base = model.Base(attach.Regression)
 	read := func(file string) (ood.Batch, blas32.General, *inputs.Set, error) {
 		set, err := r.open(ctx, d.path(file), "", nil)
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 // readModel runs the model on the rows to fit and to calibrate on.
 func (f *fitting) readModel(c *cli.Context, model *featurize.Model) error {
 	in, info := &f.in, model.Info()
-	in.Base = baseOf(f.path, model, cmp.Or(in.Base.Task, attach.Task(info.Task)))
+	in.Base = model.Base(cmp.Or(in.Base.Task, attach.Task(info.Task)))
 	if in.Base.Task != attach.Classification && in.Base.Task != attach.Regression {
 		return errors.New("whether the model classifies or regresses cannot be told from its graph; say --task classification or --task regression")
 	}
@@ -60,16 +60,6 @@ func (f *fitting) readModel(c *cli.Context, model *featurize.Model) error {
 	})
 	in.Base.Columns = f.columns
 	return err
-}
-
-// baseOf is what a bundle says of the model at path.
-func baseOf(path string, model *featurize.Model, task attach.Task) attach.Base {
-	info := model.Info()
-	base := attach.Base{Path: path, SHA256: model.SHA256(), Task: task, Feature: info.Feature.Tensor, Output: info.Output}
-	for _, l := range info.Layers {
-		base.Layers = append(base.Layers, attach.Layer{Tensor: l.Tensor, Width: l.Width})
-	}
-	return base
 }
 
 // classNames are the names of the folders that images lie in, or the labels that

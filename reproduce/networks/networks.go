@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -177,7 +177,7 @@ func (p *Plan) Check(ctx context.Context, drop func(m ood.Method) bool, whyNone 
 			p.NotRun = append(p.NotRun, fmt.Sprintf("%s: not run: there is no %s", n.Name, filepath.Base(file)))
 			continue
 		}
-		sha, err := featurize.SHA256(ctx, n.file(p.Models))
+		sha, err := digest(ctx, n.file(p.Models))
 		if err != nil {
 			return err
 		}
@@ -191,6 +191,20 @@ func (p *Plan) Check(ctx context.Context, drop func(m ood.Method) bool, whyNone 
 		return fmt.Errorf("there are no networks in %s: say where they are with --models", p.Models)
 	}
 	return nil
+}
+
+// digest is the one that a featurize.Model of the model at path has, without the
+// need of a runtime.
+func digest(ctx context.Context, path string) (string, error) {
+	g, err := onnx.Load(path)
+	if err != nil {
+		return "", err
+	}
+	files, err := g.External()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return onnx.SHA256(ctx, path, files)
 }
 
 // rowLimits reads --rows.
