@@ -25,10 +25,7 @@ func classesOf(t ood.Training) (byClass, error) {
 		if !t.HasLogits() {
 			return byClass{}, ood.ErrNoClasses
 		}
-		raw = make([]int, t.Logits.Rows)
-		for i := range raw {
-			raw[i] = newSoftmax(row(t.Logits, i), 1).top
-		}
+		raw = t.Predicted()
 	}
 	present := slices.Compact(slices.Sorted(slices.Values(raw)))
 	c := byClass{of: make([]int, len(raw)), n: len(present)}

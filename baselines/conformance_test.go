@@ -178,7 +178,7 @@ func (c conformance) rowOrder(t *testing.T, m ood.Method) {
 	for i := range backwards {
 		backwards[i] = n - 1 - i
 	}
-	turned.Inputs = ood.Batch{Inputs: c.out.Inputs}.Select(backwards).Inputs
+	turned.Inputs = c.out.Inputs.Select(backwards)
 	for _, p := range configurations(m) {
 		s := c.fit(t, m, p)
 		want := score(t, s, c.out)

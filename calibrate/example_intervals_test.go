@@ -29,16 +29,6 @@ func ExampleCQR_SmoothedInterval() {
 	// row 3 covers 8: false 9: true
 }
 
-func ExampleOneSided() {
-	quantiles := []float64{1, 2, 3, 4} // predicted, of level .8
-	o, err := calibrate.NewOneSided(calibrate.Upper, quantiles, []float64{0, 2.5, 4, 3})
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(o.Bound(10, 0.2), o.Bound(10, 0.05))
-	// Output: 11 +Inf
-}
-
 func ExampleQuantileCalibration_Side() {
 	q := calibrate.QuantileCalibration{
 		Levels: []float64{0.1, 0.5, 0.9},

@@ -10,7 +10,7 @@ import (
 var nan, inf = math.NaN(), math.Inf(1)
 
 func TestOneSided(t *testing.T) {
-	o, err := NewOneSided(Upper, []float64{0, 0, 0, 0}, []float64{3, -1, 0.5, 2})
+	o, err := newOneSided(Upper, []float64{0, 0, 0, 0}, []float64{3, -1, 0.5, 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +19,7 @@ func TestOneSided(t *testing.T) {
 			t.Errorf("upper bound at %v is %v, want %v", tt.alpha, got, tt.want)
 		}
 	}
-	o, err = NewOneSided(Lower, []float64{0, 0, 0, 0}, []float64{3, -1, 0.5, 2})
+	o, err = newOneSided(Lower, []float64{0, 0, 0, 0}, []float64{3, -1, 0.5, 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestIntervalsRefuse(t *testing.T) {
 	one, bad := []float64{1}, []float64{nan}
 	q := QuantileCalibration{Levels: []float64{0.5}, Grid: []float32{1}, Y: []float32{float32(nan)}}
 	for name, fit := range map[string]func() error{
-		"one-sided":       func() error { _, err := NewOneSided(Lower, one, bad); return err },
+		"one-sided":       func() error { _, err := newOneSided(Lower, one, bad); return err },
 		"joint":           func() error { _, err := newJoint(one, one, bad, 1); return err },
 		"joint crossing":  func() error { _, err := newJoint([]float64{2}, one, one, 1); return err },
 		"joint of none":   func() error { _, err := NewJoint(nil, 0.1); return err },
@@ -195,8 +195,8 @@ func TestIntervalsRefuse(t *testing.T) {
 	}
 	d := QuantileCalibration{Levels: []float64{0.5}}.Distribution(PredictiveSystem{}, []float32{0})
 	for name, call := range map[string]func(){
-		"side":             func() { _, _ = NewOneSided("left", one, one) },
-		"one-sided length": func() { _, _ = NewOneSided(Lower, one, nil) },
+		"side":             func() { _, _ = newOneSided("left", one, one) },
+		"one-sided length": func() { _, _ = newOneSided(Lower, one, nil) },
 		"by group length":  func() { q.ByGroup(nil) },
 		"joint targets":    func() { _, _ = newJoint(one, one, one, 2) },
 		"box":              func() { Joint{Targets: 2}.Box(one, one, 0.1) },

@@ -115,7 +115,7 @@ func points(t *testing.T, predicted, scale, y []float64) (QuantileCalibration, P
 func TestOneSidedReference(t *testing.T) {
 	r := readIntervals(t)
 	for side, want := range map[Side][]float64{Lower: r.LowerBounds, Upper: r.UpperBounds} {
-		o, err := NewOneSided(side, r.Predicted, r.Y)
+		o, err := newOneSided(side, r.Predicted, r.Y)
 		if err != nil {
 			t.Fatal(err)
 		}

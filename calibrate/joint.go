@@ -96,10 +96,10 @@ func NewJoint(targets []QuantileCalibration, alpha float64) (Joint, error) {
 		if len(q.Y) != n {
 			return Joint{}, fmt.Errorf("target %d has %d calibration rows and target 0 has %d", k, len(q.Y), n)
 		}
+		low, targets := q.at(alpha / 2)
+		high, _ := q.at(1 - alpha/2)
 		for i := range n {
-			row := q.Grid[i*len(q.Levels) : (i+1)*len(q.Levels)]
-			lo[i*t+k], hi[i*t+k] = q.Quantile(row, alpha/2), q.Quantile(row, 1-alpha/2)
-			y[i*t+k] = float64(q.Y[i])
+			lo[i*t+k], hi[i*t+k], y[i*t+k] = low[i], high[i], targets[i]
 		}
 	}
 	return newJoint(lo, hi, y, t)

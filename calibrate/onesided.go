@@ -32,10 +32,10 @@ type OneSided struct {
 	Scores []float64
 }
 
-// NewOneSided computes the scores from the predicted quantiles and the targets
+// newOneSided computes the scores from the predicted quantiles and the targets
 // of the calibration rows. It panics if the lengths differ or there is no such
 // side; a NaN is an error.
-func NewOneSided(side Side, quantiles, y []float64) (OneSided, error) {
+func newOneSided(side Side, quantiles, y []float64) (OneSided, error) {
 	if len(quantiles) != len(y) {
 		panic("calibrate: quantiles and targets differ in length")
 	}
@@ -98,11 +98,6 @@ func (q QuantileCalibration) Side(side Side, alpha float64) (OneSided, error) {
 	if err := q.Validate(); err != nil {
 		return OneSided{}, err
 	}
-	n, l := len(q.Y), len(q.Levels)
-	quantiles, y := make([]float64, n), make([]float64, n)
-	for i := range n {
-		quantiles[i] = q.Quantile(q.Grid[i*l:(i+1)*l], side.Level(alpha))
-		y[i] = float64(q.Y[i])
-	}
-	return NewOneSided(side, quantiles, y)
+	quantiles, y := q.at(side.Level(alpha))
+	return newOneSided(side, quantiles, y)
 }

@@ -37,15 +37,18 @@ func (q QuantileCalibration) At(alpha float64) (CQR, error) {
 	if err := q.Validate(); err != nil {
 		return CQR{}, err
 	}
-	n, l := len(q.Y), len(q.Levels)
-	lo, hi, y := make([]float64, n), make([]float64, n), make([]float64, n)
-	for i := range n {
-		row := q.Grid[i*l : (i+1)*l]
-		lo[i] = q.Quantile(row, alpha/2)
-		hi[i] = q.Quantile(row, 1-alpha/2)
-		y[i] = float64(q.Y[i])
-	}
+	lo, y := q.at(alpha / 2)
+	hi, _ := q.at(1 - alpha/2)
 	return NewCQR(lo, hi, y)
+}
+
+// at are the rows' quantiles at a level, and their targets.
+func (q QuantileCalibration) at(level float64) (quantiles, y []float64) {
+	l := len(q.Levels)
+	for i, v := range q.Y {
+		quantiles, y = append(quantiles, q.Quantile(q.Grid[i*l:(i+1)*l], level)), append(y, float64(v))
+	}
+	return quantiles, y
 }
 
 // Quantile reads the quantile at a level from one row of quantiles at Levels:

@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -111,15 +112,7 @@ func (s Sets) classScores(dst []float64, p []float32, share float64) {
 	for c := range order {
 		order[c] = c
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case p[a] > p[b]:
-			return -1
-		case p[a] < p[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[b], p[a]) })
 	var above float64
 	for _, c := range order {
 		dst[c] = above + share*float64(p[c])
@@ -132,7 +125,7 @@ func Softmax(logits blas32.General, temperature float64) blas32.General {
 	if !(temperature > 0) {
 		panic("calibrate: temperature must be positive")
 	}
-	out := blas32.General{Rows: logits.Rows, Cols: logits.Cols, Stride: max(logits.Cols, 1), Data: make([]float32, logits.Rows*logits.Cols)}
+	out := rows.New(logits.Rows, logits.Cols)
 	for i := range logits.Rows {
 		z, p := rows.Row(logits, i), rows.Row(out, i)
 		top := math.Inf(-1)

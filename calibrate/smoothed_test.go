@@ -52,7 +52,7 @@ var covering = map[string]func(t *testing.T, rows []tied, row tied, alpha, tau f
 
 func sideCovers(t *testing.T, side Side, rows []tied, row tied, alpha, tau float64) bool {
 	lo, _, y := columns(rows, 0)
-	o, err := NewOneSided(side, lo, y)
+	o, err := newOneSided(side, lo, y)
 	if err != nil {
 		t.Fatal(err)
 	}

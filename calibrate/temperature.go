@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
@@ -100,11 +101,6 @@ func checkRows(name string, m blas32.General, labels []int) error {
 		if l < 0 || l >= m.Cols {
 			return fmt.Errorf("label %d of row %d is not in 0…%d", l, i, m.Cols-1)
 		}
-		for j, v := range m.Data[i*m.Stride : i*m.Stride+m.Cols] {
-			if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
-				return fmt.Errorf("%s have %v in row %d, column %d", name, v, i, j)
-			}
-		}
 	}
-	return nil
+	return rows.CheckFinite(name, m)
 }

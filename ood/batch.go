@@ -152,7 +152,7 @@ func (b Batch) Slice(i, j int) Batch {
 		for k := range picked {
 			picked[k] = i + k
 		}
-		s.Inputs = selectInputs(b.Inputs, picked)
+		s.Inputs = b.Inputs.Select(picked)
 	}
 	return s
 }
@@ -167,7 +167,7 @@ func (b Batch) Select(picked []int) Batch {
 		}
 	}
 	if b.Inputs != nil {
-		s.Inputs = selectInputs(b.Inputs, picked)
+		s.Inputs = b.Inputs.Select(picked)
 	}
 	return s
 }
@@ -224,17 +224,24 @@ func (b Batch) Wrong() []bool {
 		return nil
 	}
 	wrong := make([]bool, b.Len())
-	for i := range wrong {
-		z := b.Logits.Data[i*b.Logits.Stride : i*b.Logits.Stride+b.Logits.Cols]
-		best := 0
-		for k, v := range z {
-			if v > z[best] {
-				best = k
-			}
-		}
-		wrong[i] = best != b.Labels[i]
+	for i, top := range b.Predicted() {
+		wrong[i] = top != b.Labels[i]
 	}
 	return wrong
+}
+
+// Predicted is the class of the largest logit of every row.
+func (b Batch) Predicted() []int {
+	classes := make([]int, b.Logits.Rows)
+	for i := range classes {
+		z := rows.Row(b.Logits, i)
+		for k, v := range z {
+			if v > z[classes[i]] {
+				classes[i] = k
+			}
+		}
+	}
+	return classes
 }
 
 // Logits are features·Weightᵀ + Bias, n×c, of features n×h.

@@ -4,23 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"slices"
 	"testing"
 
 	"github.com/attach-uncertainty/attach/ood"
 )
-
-// counted reads in order only, and counts how often it is begun.
-type counted struct {
-	ood.Inputs
-	reads *int
-}
-
-func (c counted) Blocks(ctx context.Context, rows int) iter.Seq2[ood.InputBlock, error] {
-	*c.reads++
-	return c.Inputs.Blocks(ctx, rows)
-}
 
 func ramp(n int) []float32 {
 	x := make([]float32, 2*n)
@@ -30,43 +17,33 @@ func ramp(n int) []float32 {
 	return x
 }
 
-func TestBatchSelectsInputs(t *testing.T) {
+func TestInputsOf(t *testing.T) {
 	const n = 11
-	reads := 0
-	sources := map[string]ood.Inputs{
-		"memory": ood.InputsOf([]int{n, 1, 2}, ramp(n)),
-		"stream": counted{ood.InputsOf([]int{n, 1, 2}, ramp(n)), &reads},
-	}
-	for name, in := range sources {
-		for _, rows := range [][]int{{}, {0}, {10}, {1, 4, 5, 10}, {10, 0, 3, 3, 7}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}} {
-			picked := ood.Batch{Inputs: in}.Select(rows).Inputs
-			if picked.Len() != len(rows) {
-				t.Fatalf("%s: %d rows, want %d", name, picked.Len(), len(rows))
+	in := ood.InputsOf([]int{n, 1, 2}, ramp(n))
+	for _, rows := range [][]int{{}, {0}, {10}, {1, 4, 5, 10}, {10, 0, 3, 3, 7}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}} {
+		picked := in.Select(rows)
+		if picked.Len() != len(rows) {
+			t.Fatalf("%d rows, want %d", picked.Len(), len(rows))
+		}
+		for _, size := range []int{1, 2, 4, 100} {
+			next := 0
+			for b, err := range picked.Blocks(context.Background(), size) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if b.Start != next || b.Rows() > size || len(b.Shape) != 3 || b.Shape[2] != 2 {
+					t.Fatalf("block of shape %v at %d, want it at %d with at most %d rows", b.Shape, b.Start, next, size)
+				}
+				for i := range b.Rows() {
+					r := float32(rows[next])
+					if b.Data[2*i] != 2*r || b.Data[2*i+1] != 2*r+1 {
+						t.Fatalf("row %d of the selection is %v, want row %v", next, b.Data[2*i:2*i+2], r)
+					}
+					next++
+				}
 			}
-			for _, size := range []int{1, 2, 4, 100} {
-				reads = 0
-				next := 0
-				for b, err := range picked.Blocks(context.Background(), size) {
-					if err != nil {
-						t.Fatal(err)
-					}
-					if b.Start != next || b.Rows() > size || len(b.Shape) != 3 || b.Shape[2] != 2 {
-						t.Fatalf("%s: block of shape %v at %d, want it at %d with at most %d rows", name, b.Shape, b.Start, next, size)
-					}
-					for i := range b.Rows() {
-						r := float32(rows[next])
-						if b.Data[2*i] != 2*r || b.Data[2*i+1] != 2*r+1 {
-							t.Fatalf("%s: row %d of the selection is %v, want row %v", name, next, b.Data[2*i:2*i+2], r)
-						}
-						next++
-					}
-				}
-				if next != len(rows) {
-					t.Errorf("%s: %d rows came, want %d", name, next, len(rows))
-				}
-				if slices.IsSorted(rows) && reads > 1 {
-					t.Errorf("ascending rows were read in %d passes", reads)
-				}
+			if next != len(rows) {
+				t.Errorf("%d rows came, want %d", next, len(rows))
 			}
 		}
 	}
@@ -100,10 +77,10 @@ func TestBatchInputs(t *testing.T) {
 	}
 }
 
-func ExampleBatch_Select() {
+func ExampleInputsOf() {
 	in := ood.InputsOf([]int{4, 1}, []float32{10, 11, 12, 13})
-	some := ood.Batch{Inputs: in}.Select([]int{3, 1})
-	for b, err := range some.Inputs.Blocks(context.Background(), 10) {
+	some := in.Select([]int{3, 1})
+	for b, err := range some.Blocks(context.Background(), 10) {
 		if err != nil {
 			fmt.Println(err)
 			return

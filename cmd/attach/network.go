@@ -14,7 +14,6 @@ type setInputs struct{ set *inputs.Set }
 
 func (s setInputs) Len() int { return s.set.Len() }
 
-// Select gives rows without reading the others, as ood.Batch.Select asks for.
 func (s setInputs) Select(rows []int) ood.Inputs { return setInputs{s.set.Subset(rows)} }
 
 func (s setInputs) Blocks(ctx context.Context, rows int) iter.Seq2[ood.InputBlock, error] {

@@ -2,7 +2,6 @@ package rows
 
 import (
 	"fmt"
-	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
 )
@@ -42,54 +41,6 @@ func (s State) Number(name string) (float64, error) {
 		return 0, fmt.Errorf("parameter %q is missing or not a number", name)
 	}
 	return v, nil
-}
-
-// Whole returns the parameter called name, a whole number of at least atLeast.
-func (s State) Whole(name string, atLeast int) (int, error) {
-	v, err := s.Number(name)
-	if err != nil {
-		return 0, err
-	}
-	if v != math.Trunc(v) || v < float64(atLeast) || v > math.MaxUint32 {
-		return 0, fmt.Errorf("parameter %q must be a whole number of at least %d, not %v", name, atLeast, v)
-	}
-	return int(v), nil
-}
-
-// Text returns the parameter called name.
-func (s State) Text(name string) (string, error) {
-	v, ok := s.Params[name].(string)
-	if !ok {
-		return "", fmt.Errorf("parameter %q is missing or not a string", name)
-	}
-	return v, nil
-}
-
-// Flag returns the parameter called name.
-func (s State) Flag(name string) (bool, error) {
-	v, ok := s.Params[name].(bool)
-	if !ok {
-		return false, fmt.Errorf("parameter %q is missing or not a boolean", name)
-	}
-	return v, nil
-}
-
-// Float32s returns the float32 array called name, which must have that many
-// dimensions, and its shape.
-func (s State) Float32s(name string, dims int) ([]int, []float32, error) {
-	a, err := s.array(name, dims)
-	if err != nil {
-		return nil, nil, err
-	}
-	v, ok := a.Data.([]float32)
-	n := 1
-	for _, d := range a.Shape {
-		n *= d
-	}
-	if !ok || len(v) != n {
-		return nil, nil, fmt.Errorf("array %q is not a float32 array of shape %v", name, a.Shape)
-	}
-	return a.Shape, v, nil
 }
 
 func (s State) array(name string, dims int) (Array, error) {

@@ -308,69 +308,47 @@ func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths 
 		}
 		return err
 	case *[]float32:
-		_, data, err := array[float32](r, f, lengths)
-		if err != nil {
-			return err
-		}
-		*x = data
-		return hold(f, data)
+		return restoreSlice(r, f, lengths, x)
 	case *[]float64:
-		_, data, err := array[float64](r, f, lengths)
-		if err != nil {
-			return err
-		}
-		*x = data
-		return hold(f, data)
+		return restoreSlice(r, f, lengths, x)
 	case *[]int64:
-		_, data, err := array[int64](r, f, lengths)
-		if err != nil {
-			return err
-		}
-		*x = data
-		return hold(f, data)
+		return restoreSlice(r, f, lengths, x)
 	case *[]uint8:
-		_, data, err := array[uint8](r, f, lengths)
-		*x = data
-		return err
+		return restoreSlice(r, f, lengths, x)
 	case *[]int:
-		_, data, err := array[int64](r, f, lengths)
-		if err != nil {
+		var data []int64
+		if err := restoreSlice(r, f, lengths, &data); err != nil {
 			return err
 		}
 		*x = make([]int, len(data))
 		for i, n := range data {
 			(*x)[i] = int(n)
 		}
-		return hold(f, data)
+		return nil
 	case *blas32.General:
 		shape, data, err := array[float32](r, f, lengths)
-		if err != nil {
-			return err
+		if err == nil {
+			*x = blas32.General{Rows: shape[0], Cols: shape[1], Stride: shape[1], Data: data}
 		}
-		*x = blas32.General{Rows: shape[0], Cols: shape[1], Stride: max(shape[1], 1), Data: data}
-		return hold(f, data)
+		return err
 	case *Matrix:
+		var shape []int
+		var err error
 		if _, single := r.state.Arrays[f.name].Data.([]float32); single {
-			shape, data, err := array[float32](r, f, lengths)
-			if err != nil {
-				return err
-			}
-			*x = Matrix{Rows: shape[0], Cols: shape[1], Single: data}
-			return hold(f, data)
+			shape, x.Single, err = array[float32](r, f, lengths)
+		} else {
+			shape, x.Double, err = array[float64](r, f, lengths)
 		}
-		shape, data, err := array[float64](r, f, lengths)
-		if err != nil {
-			return err
+		if err == nil {
+			x.Rows, x.Cols = shape[0], shape[1]
 		}
-		*x = Matrix{Rows: shape[0], Cols: shape[1], Double: data}
-		return hold(f, data)
+		return err
 	case *blas64.General:
 		shape, data, err := array[float64](r, f, lengths)
-		if err != nil {
-			return err
+		if err == nil {
+			*x = blas64.General{Rows: shape[0], Cols: shape[1], Stride: shape[1], Data: data}
 		}
-		*x = blas64.General{Rows: shape[0], Cols: shape[1], Stride: max(shape[1], 1), Data: data}
-		return hold(f, data)
+		return err
 	}
 	return r.restoreNested(f, v)
 }
@@ -433,6 +411,13 @@ func param[T float64 | bool | string](r restorer, f field) (T, error) {
 	return v, nil
 }
 
+func restoreSlice[T float32 | float64 | int64 | uint8](r restorer, f field, lengths map[string]int, x *[]T) error {
+	_, data, err := array[T](r, f, lengths)
+	*x = data
+	return err
+}
+
+// array is the array of a field, which holds what its tag says.
 func array[T float32 | float64 | int64 | uint8](r restorer, f field, lengths map[string]int) ([]int, []T, error) {
 	a, ok := r.state.Arrays[f.name]
 	r.used[f.name] = true
@@ -452,7 +437,7 @@ func array[T float32 | float64 | int64 | uint8](r restorer, f field, lengths map
 			return nil, nil, err
 		}
 	}
-	return a.Shape, data, nil
+	return a.Shape, data, hold(f, data)
 }
 
 // bind holds that what has one name has one length, of at least 1.
@@ -511,7 +496,7 @@ func (f field) holds(n float64) error {
 }
 
 // hold says what is wrong with an array.
-func hold[T float32 | float64 | int64](f field, data []T) error {
+func hold[T float32 | float64 | int64 | uint8](f field, data []T) error {
 	b := f.bounds()
 	_, rising := f.hold["rising"]
 	for i, v := range data {

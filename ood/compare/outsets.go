@@ -8,7 +8,6 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
 // OutSet is one of several sets of out-of-domain rows.
@@ -106,81 +105,4 @@ func (s OutSet) outRows() string {
 		return "out-of-domain rows"
 	}
 	return fmt.Sprintf("out-of-domain rows %q", s.Name)
-}
-
-// members lists the groups in the order they first appear, with the indices of
-// their sets.
-func members(sets []OutSet) (groups []string, of map[string][]int) {
-	of = map[string][]int{}
-	for i, s := range sets {
-		if s.Group == "" {
-			continue
-		}
-		if !slices.Contains(groups, s.Group) {
-			groups = append(groups, s.Group)
-		}
-		of[s.Group] = append(of[s.Group], i)
-	}
-	return groups, of
-}
-
-// measured is what one configuration reached on one set, or on the mean over
-// some: its metrics and those of every resample.
-type measured struct {
-	measure.Metrics
-	drawn []measure.Metrics // nil without a bootstrap
-}
-
-// meanOf is the mean of all metrics, each resample's by itself: the same rows
-// were drawn for all of them.
-func meanOf(all []measured) measured {
-	single := make([][]measure.Metrics, len(all))
-	drawn := make([][]measure.Metrics, len(all))
-	for i, m := range all {
-		single[i], drawn[i] = []measure.Metrics{m.Metrics}, m.drawn
-	}
-	return measured{mean(single)[0], mean(drawn)}
-}
-
-func pick(all []measured, indices []int) []measured {
-	some := make([]measured, len(indices))
-	for i, k := range indices {
-		some[i] = all[k]
-	}
-	return some
-}
-
-func (m measured) intervals() *measure.Intervals {
-	if m.drawn == nil {
-		return nil
-	}
-	v := measure.IntervalsOf(m.drawn)
-	return &v
-}
-
-// overSets turns what a configuration reached on every set into the mean over
-// all, and into what is listed by set and by group; nothing is listed where the
-// only set has no name.
-func overSets(sets []OutSet, on []measured) (all measured, listed, grouped []measured) {
-	all = meanOf(on)
-	if sets[0].Name == "" {
-		return all, nil, nil
-	}
-	groups, of := members(sets)
-	for _, g := range groups {
-		grouped = append(grouped, meanOf(pick(on, of[g])))
-	}
-	return all, on, grouped
-}
-
-// names are those of the sets, or of the groups, that overSets lists.
-func names(sets []OutSet) (listed, grouped []string) {
-	if sets[0].Name == "" {
-		return nil, nil
-	}
-	for _, s := range sets {
-		listed = append(listed, s.Name)
-	}
-	grouped, _ = members(sets)
-	return listed, grouped
 }

@@ -78,7 +78,7 @@ func (p pseudo) of(ctx context.Context, c string) ([]pseudoTask, error) {
 	var err error
 	switch c {
 	case corruptedInputs:
-		if task.out, err = corrupted(ctx, p.network, ood.Batch{Inputs: p.inputs}.Select(p.held).Inputs, t.Seed, p.corrupting); err != nil {
+		if task.out, err = corrupted(ctx, p.network, p.inputs.Select(p.held), t.Seed, p.corrupting); err != nil {
 			return nil, err
 		}
 		if !t.HasLogits() {
@@ -116,21 +116,7 @@ func classesOf(b ood.Batch) ([]int, error) {
 	if b.Logits.Cols < 2 {
 		return nil, ood.ErrNoClasses
 	}
-	of := make([]int, b.Logits.Rows)
-	for i := range of {
-		of[i] = argmax(b.Logits.Data[i*b.Logits.Stride : i*b.Logits.Stride+b.Logits.Cols])
-	}
-	return of, nil
-}
-
-func argmax(x []float32) int {
-	top := 0
-	for i, v := range x {
-		if v > x[top] {
-			top = i
-		}
-	}
-	return top
+	return b.Predicted(), nil
 }
 
 func pickedClasses(of, rows []int) []int {

@@ -181,15 +181,7 @@ func Summarise(x []float64) Summary {
 // Ranked returns the methods by falling mean AUROC, those with no result last.
 func (r *Report) Ranked() []MethodReport {
 	ranked := slices.Clone(r.Methods)
-	slices.SortStableFunc(ranked, func(a, b MethodReport) int {
-		if a.AUROC.IsZero() != b.AUROC.IsZero() {
-			if a.AUROC.IsZero() {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Compare(b.AUROC.Mean, a.AUROC.Mean)
-	})
+	slices.SortStableFunc(ranked, func(a, b MethodReport) int { return cmp.Compare(b.AUROC.Mean, a.AUROC.Mean) })
 	return ranked
 }
 

@@ -1,58 +1,111 @@
 package compare
 
-import "github.com/attach-uncertainty/attach/ood/measure"
+import (
+	"slices"
+
+	"github.com/attach-uncertainty/attach/ood/measure"
+)
+
+// view is some of the out-of-domain sets, which a line of a report is the mean
+// over.
+type view struct {
+	name string
+	sets []int
+}
+
+// viewsOf are all sets together, each on its own unless it has no name, and the
+// groups in the order in which they first appear.
+func viewsOf(sets []OutSet) (all view, single, grouped []view) {
+	for i, s := range sets {
+		all.sets = append(all.sets, i)
+		if s.Name != "" {
+			single = append(single, view{s.Name, []int{i}})
+		}
+		if s.Group == "" {
+			continue
+		}
+		g := slices.IndexFunc(grouped, func(v view) bool { return v.name == s.Group })
+		if g < 0 {
+			g = len(grouped)
+			grouped = append(grouped, view{name: s.Group})
+		}
+		grouped[g].sets = append(grouped[g].sets, i)
+	}
+	return all, single, grouped
+}
+
+// of is what a configuration reached: its metrics, followed by those of every
+// resample. The same rows were drawn for all sets.
+func (v view) of(r result) []measure.Metrics {
+	some := make([][]measure.Metrics, len(v.sets))
+	for i, k := range v.sets {
+		some[i] = r.on[k]
+	}
+	return mean(some)
+}
+
+// over summarises what configurations reached; the intervals are those of their
+// mean.
+func (v view) over(done []result) (Summaries, *measure.Intervals) {
+	var s Summaries
+	all := make([][]measure.Metrics, len(done))
+	for i, d := range done {
+		all[i] = v.of(d)
+	}
+	x := make([]float64, len(all))
+	for f, to := range s.fields() {
+		for i := range all {
+			x[i] = *all[i][0].Fields()[f]
+		}
+		*to = Summarise(x)
+	}
+	return s, intervals(mean(all))
+}
 
 // summarise fills in the configurations and their summaries.
 func (r *MethodReport) summarise(sets []OutSet, done []result) {
-	var overall []measured
-	bySet, byGroup := make([][]measured, len(sets)), make([][]measured, len(sets))
-	setNames, groupNames := names(sets)
+	all, single, grouped := viewsOf(sets)
 	var areas []float64
 	var drawnAreas [][]float64
 	for _, d := range done {
-		conf := d.conf
-		all, listed, grouped := overSets(sets, d.on)
-		conf.Metrics, conf.CI = all.Metrics, all.intervals()
-		overall = append(overall, all)
-		for i, m := range listed {
-			conf.Sets = append(conf.Sets, SetMetrics{setNames[i], m.Metrics, m.intervals()})
-			bySet[i] = append(bySet[i], m)
-		}
-		for i, m := range grouped {
-			conf.Groups = append(conf.Groups, SetMetrics{groupNames[i], m.Metrics, m.intervals()})
-			byGroup[i] = append(byGroup[i], m)
-		}
+		conf, on := d.conf, all.of(d)
+		conf.Metrics, conf.CI = on[0], intervals(on)
+		conf.Sets, conf.Groups = d.listed(single), d.listed(grouped)
 		if conf.AURC != nil {
-			areas = append(areas, *conf.AURC)
-			drawnAreas = append(drawnAreas, d.aurc)
+			areas, drawnAreas = append(areas, *conf.AURC), append(drawnAreas, d.aurc)
 			setAURC(conf.CI, [][]float64{d.aurc})
 		}
 		r.Configs = append(r.Configs, conf)
 	}
-	r.Summaries, r.CI = overConfigs(overall)
+	r.Summaries, r.CI = all.over(done)
 	r.AURC = Summarise(areas)
 	setAURC(r.CI, drawnAreas)
-	for i, name := range setNames {
-		s, ci := overConfigs(bySet[i])
-		r.Sets = append(r.Sets, SetSummaries{name, s, ci})
+	for _, v := range single {
+		s, ci := v.over(done)
+		r.Sets = append(r.Sets, SetSummaries{v.name, s, ci})
 	}
-	for i, name := range groupNames {
-		s, ci := overConfigs(byGroup[i])
-		r.Groups = append(r.Groups, SetSummaries{name, s, ci})
+	for _, v := range grouped {
+		s, ci := v.over(done)
+		r.Groups = append(r.Groups, SetSummaries{v.name, s, ci})
 	}
 }
 
-// overConfigs summarises configurations; the intervals are those of their mean.
-func overConfigs(all []measured) (Summaries, *measure.Intervals) {
-	var s Summaries
-	x := make([]float64, len(all))
-	for f, to := range s.fields() {
-		for i := range all {
-			x[i] = *all[i].Fields()[f]
-		}
-		*to = Summarise(x)
+func (r result) listed(views []view) []SetMetrics {
+	var list []SetMetrics
+	for _, v := range views {
+		on := v.of(r)
+		list = append(list, SetMetrics{v.name, on[0], intervals(on)})
 	}
-	return s, meanOf(all).intervals()
+	return list
+}
+
+// intervals are those of metrics that are followed by their resamples.
+func intervals(on []measure.Metrics) *measure.Intervals {
+	if len(on) == 1 {
+		return nil
+	}
+	v := measure.IntervalsOf(on[1:])
+	return &v
 }
 
 // setAURC sets the interval of the mean of the areas, resample by resample.
@@ -73,7 +126,7 @@ func setAURC(v *measure.Intervals, drawn [][]float64) {
 // mean is the mean of the metrics over several lists of equal length, element
 // by element.
 func mean(lists [][]measure.Metrics) []measure.Metrics {
-	if len(lists) == 1 || lists[0] == nil {
+	if len(lists) == 1 {
 		return lists[0]
 	}
 	out := make([]measure.Metrics, len(lists[0]))

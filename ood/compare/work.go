@@ -36,8 +36,8 @@ type result struct {
 	err        error
 	fit, score time.Duration
 
-	on   []measured // one per set
-	aurc []float64  // one per resample
+	on   [][]measure.Metrics // per set, those of the rows and of every resample
+	aurc []float64           // one per resample
 }
 
 func (c Options) plan(m ood.Method, wrong []bool) *work {
@@ -196,16 +196,18 @@ func (r *result) measure(ctx context.Context, w *work) {
 	}
 	s, seed, resamples := r.conf.Scores, w.c.Training.Seed, w.c.Resamples
 	for k, out := range s.Sets {
-		var m measured
-		if m.Metrics, r.err = measure.Evaluate(s.In, out); r.err != nil {
+		on := make([]measure.Metrics, 1)
+		if on[0], r.err = measure.Evaluate(s.In, out); r.err != nil {
 			return
 		}
 		if resamples > 0 {
-			if m.drawn, r.err = measure.Bootstrap(ctx, s.In, out, resamples, seed, k); r.err != nil {
+			var drawn []measure.Metrics
+			if drawn, r.err = measure.Bootstrap(ctx, s.In, out, resamples, seed, k); r.err != nil {
 				return
 			}
+			on = append(on, drawn...)
 		}
-		r.on = append(r.on, m)
+		r.on = append(r.on, on)
 	}
 	if w.wrong == nil {
 		return

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -89,15 +90,7 @@ func Bootstrap(ctx context.Context, in, out []float64, resamples int, seed uint6
 func (c curve) places(scores []float64) []int32 {
 	place := make([]int32, len(scores))
 	for i, s := range scores {
-		k, _ := slices.BinarySearchFunc(c.thresholds, s, func(a, b float64) int {
-			switch {
-			case a > b:
-				return -1
-			case a < b:
-				return 1
-			}
-			return 0
-		})
+		k, _ := slices.BinarySearchFunc(c.thresholds, s, func(a, b float64) int { return cmp.Compare(b, a) })
 		place[i] = int32(k)
 	}
 	return place

@@ -32,16 +32,7 @@ func RiskCoverage(scores []float64, wrong []bool, limit int) ([]RiskPoint, error
 		answered, errs = answered+int(r.right[k]+r.wrong[k]), errs+int(r.wrong[k])
 		points[k] = RiskPoint{Coverage: float64(answered) / n, Risk: float64(errs) / float64(answered), Threshold: threshold}
 	}
-	if limit < 2 || len(points) <= limit {
-		return points, nil
-	}
-	thin := points[:1]
-	for _, p := range points[1:] {
-		if done := len(thin); done < limit-1 && p.Coverage < 1 && p.Coverage >= float64(done)/float64(limit-1) {
-			thin = append(thin, p)
-		}
-	}
-	return append(thin, points[len(points)-1]), nil
+	return thinned(points, limit, func(p RiskPoint) float64 { return p.Coverage }), nil
 }
 
 // AURC is the area under the risk–coverage curve, the mean of its risk over

@@ -28,16 +28,21 @@ func ROC(in, out []float64, limit int) ([]ROCPoint, error) {
 			Threshold: threshold,
 		})
 	}
+	return thinned(points, limit, func(p ROCPoint) float64 { return (p.FPR + p.TPR) / 2 }), nil
+}
+
+// thinned keeps at most limit points, both ends among them, evenly in share, which
+// rises to 1: a point is kept that is the first to reach the next of limit−1 equal
+// steps. A limit below 2 keeps all.
+func thinned[P any](points []P, limit int, share func(P) float64) []P {
 	if limit < 2 || len(points) <= limit {
-		return points, nil
+		return points
 	}
 	thin := points[:1]
-	// FPR + TPR runs from 0 to 2: the next point kept is the first that
-	// reaches the next of limit−1 equal steps.
 	for _, p := range points[1:] {
-		if done := len(thin); done < limit-1 && p.FPR+p.TPR < 2 && p.FPR+p.TPR >= 2*float64(done)/float64(limit-1) {
+		if done := len(thin); done < limit-1 && share(p) < 1 && share(p) >= float64(done)/float64(limit-1) {
 			thin = append(thin, p)
 		}
 	}
-	return append(thin, points[len(points)-1]), nil
+	return append(thin, points[len(points)-1])
 }
