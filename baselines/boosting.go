@@ -3,7 +3,6 @@ package baselines
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/quantile"
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/trees"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -39,9 +37,9 @@ var Boosting = ood.Method{
 
 // boosting has a model for each target and level.
 type boosting struct {
-	Width  int       `state:"columns,dim=features"`
-	Levels []float64 `state:"levels[l],rising,positive,below=1"` // distinct
-	Models []boosted `state:"models,least=1"`                    // target by target
+	Width  int              `state:"columns,dim=features"`
+	Levels []float64        `state:"levels[l],rising,positive,below=1"` // distinct
+	Models []*trees.Boosted `state:"models,least=1"`                    // target by target
 }
 
 // boostingFit is what fits of different sizes have in common.
@@ -60,20 +58,20 @@ func boostingFitOf(p ood.Values) boostingFit {
 }
 
 func fitBoosting(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
-	fits, err := ood.Jointly(t, func() (map[boostingFit][]boosted, error) { return fitAllBoosting(ctx, t) })
+	fits, err := ood.Jointly(t, func() (map[boostingFit][]*trees.Boosted, error) { return fitAllBoosting(ctx, t) })
 	if err != nil {
 		return nil, err
 	}
 	b := &boosting{Width: t.Features.Cols, Levels: t.Levels}
 	for _, m := range fits[boostingFitOf(p)] {
-		b.Models = append(b.Models, boosted{m.First(p.Int("n_estimators"))})
+		b.Models = append(b.Models, m.First(p.Int("n_estimators")))
 	}
 	return b, nil
 }
 
 // fitAllBoosting fits what the grid asks for, each with as many trees as the
 // largest of those that share it.
-func fitAllBoosting(ctx context.Context, t ood.Training) (map[boostingFit][]boosted, error) {
+func fitAllBoosting(ctx context.Context, t ood.Training) (map[boostingFit][]*trees.Boosted, error) {
 	most := map[boostingFit]int{}
 	for _, p := range t.Grid {
 		f := boostingFitOf(p)
@@ -90,14 +88,14 @@ func fitAllBoosting(ctx context.Context, t ood.Training) (map[boostingFit][]boos
 	threads := runtime.GOMAXPROCS(0)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(threads)
-	fits := map[boostingFit][]boosted{}
+	fits := map[boostingFit][]*trees.Boosted{}
 	for f, n := range most {
 		data, _ := treeData(t, f.bins)
-		models := make([]boosted, each)
+		models := make([]*trees.Boosted, each)
 		fits[f] = models
 		for j := range each {
 			group.Go(func() (err error) {
-				models[j].Boosted, err = trees.Boost(ctx, data, targetColumn(t.Targets, j/len(t.Levels)), trees.BoostOptions{
+				models[j], err = trees.Boost(ctx, data, targetColumn(t.Targets, j/len(t.Levels)), trees.BoostOptions{
 					Options: f.options, Level: t.Levels[j%len(t.Levels)], Trees: n, LearningRate: f.rate,
 					Seed: t.Seed, Threads: max(1, threads/(each*len(most))), Progress: func(int, int) { step() },
 				})
@@ -114,10 +112,8 @@ func (b *boosting) Restored() error {
 		return fmt.Errorf("%d models for %d levels", len(b.Models), len(b.Levels))
 	}
 	for i, m := range b.Models {
-		for k := range m.Trees {
-			if err := m.Trees[k].Check(b.Width); err != nil {
-				return fmt.Errorf("model %d, tree %d: %w", i, k, err)
-			}
+		if err := m.Trees.Fit(b.Width, len(m.Values)); err != nil {
+			return fmt.Errorf("model %d: %w", i, err)
 		}
 	}
 	for l := range b.Levels[1:] {
@@ -150,58 +146,6 @@ func (b *boosting) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 		}
 	}
 	return q
-}
-
-// boosted are the trees of one target and level.
-type boosted struct{ *trees.Boosted }
-
-// State implements rows.Stater: the prediction without trees ("base"), the trees,
-// and the values of the leaves of all of them ("value"), before the learning rate.
-func (b boosted) State() rows.State {
-	s := rows.State{Params: map[string]any{"base": b.Base, "learning_rate": b.LearningRate}, Arrays: map[string]rows.Array{}}
-	var all []*trees.Tree
-	var values []float64
-	for k := range b.Trees {
-		all = append(all, &b.Trees[k])
-		values = append(values, b.Values[k]...)
-	}
-	packTrees(s.Arrays, "", all)
-	s.Arrays["value"] = vectorArray(values)
-	return s
-}
-
-// Restore implements rows.Coder.
-func (b *boosted) Restore(s rows.State) error {
-	m := &trees.Boosted{}
-	var err error
-	if m.Base, err = s.Number("base"); err != nil {
-		return err
-	}
-	if m.LearningRate, err = s.Number("learning_rate"); err != nil {
-		return err
-	}
-	if math.IsInf(m.Base, 0) || math.IsNaN(m.Base) || math.IsInf(m.LearningRate, 0) || math.IsNaN(m.LearningRate) {
-		return fmt.Errorf("a base of %v and a learning rate of %v", m.Base, m.LearningRate)
-	}
-	if m.Trees, err = unpackTrees(s, "", math.MaxInt32); err != nil {
-		return err
-	}
-	values, err := vectorOf[float64](s, "value")
-	if err != nil {
-		return err
-	}
-	for _, tree := range m.Trees {
-		if len(values) < tree.Leaves {
-			return fmt.Errorf("array %q has too few leaves", "value")
-		}
-		m.Values = append(m.Values, values[:tree.Leaves])
-		values = values[tree.Leaves:]
-	}
-	if len(values) > 0 {
-		return fmt.Errorf("array %q has %d leaves too many", "value", len(values))
-	}
-	b.Boosted = m
-	return nil
 }
 
 // shareOf turns steps that are done in several goroutines into calls of

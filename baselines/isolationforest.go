@@ -2,7 +2,6 @@ package baselines
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -34,7 +33,7 @@ var IsolationForest = ood.Method{
 type isolationForest struct {
 	Width   int         `state:"width,dim=features"`
 	Samples int         `state:"samples,least=1"`
-	Trees   packedTrees `state:"trees"`
+	Trees   trees.Trees `state:"trees"`
 	Paths   []float64   `state:"paths[leaves]"` // by tree and leaf: the splits on the way to it, and those it would take within
 }
 
@@ -56,25 +55,13 @@ func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Values) (ood.
 			all[i], all[j] = all[j], all[i]
 		}
 		tree, paths := trees.Isolate(t.Features, all[:s.Samples], rng)
-		s.Trees, s.Paths = append(s.Trees, tree), append(s.Paths, paths...)
+		s.Trees, s.Paths = append(s.Trees, *tree), append(s.Paths, paths...)
 	}
 	return s, nil
 }
 
 // Restored implements rows.Restored.
-func (s *isolationForest) Restored() error {
-	leaves := 0
-	for k, t := range s.Trees {
-		if err := t.Check(s.Width); err != nil {
-			return fmt.Errorf("tree %d: %w", k, err)
-		}
-		leaves += t.Leaves
-	}
-	if leaves != len(s.Paths) {
-		return fmt.Errorf("%d paths to %d leaves", len(s.Paths), leaves)
-	}
-	return nil
-}
+func (s *isolationForest) Restored() error { return s.Trees.Fit(s.Width, len(s.Paths)) }
 
 // Score implements ood.Fitted.
 func (s *isolationForest) Score(_ context.Context, dst []float64, b ood.Batch) error {

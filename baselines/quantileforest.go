@@ -39,8 +39,8 @@ func splitParams() []ood.Param {
 
 // quantileForest has a forest for each target.
 type quantileForest struct {
-	Width   int      `state:"columns,dim=features"`
-	Forests []forest `state:"targets,least=1"`
+	Width   int             `state:"columns,dim=features"`
+	Forests []*trees.Forest `state:"targets,least=1"`
 }
 
 func fitQuantileForest(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
@@ -76,7 +76,7 @@ func fitQuantileForest(ctx context.Context, t ood.Training, _ ood.Values) (ood.F
 				return nil, err
 			}
 			for i, f := range grown {
-				fitted[i].Forests = append(fitted[i].Forests, forest{f})
+				fitted[i].Forests = append(fitted[i].Forests, f)
 			}
 		}
 		return fitted, nil
@@ -92,10 +92,8 @@ func treeData(t ood.Training, bins int) (*trees.Data, error) {
 // Restored implements rows.Restored.
 func (f *quantileForest) Restored() error {
 	for t, forest := range f.Forests {
-		for k := range forest.Trees {
-			if err := forest.Trees[k].Check(f.Width); err != nil {
-				return fmt.Errorf("target %d, tree %d: %w", t, k, err)
-			}
+		if err := forest.Trees.Fit(f.Width, len(forest.Sizes)); err != nil {
+			return fmt.Errorf("target %d: %w", t, err)
 		}
 	}
 	return nil

@@ -166,11 +166,9 @@ func save(s State, prefix string, v reflect.Value) {
 		case []float32, []float64, []int64, []uint8:
 			s.Arrays[name] = Array{Shape: []int{v.Len()}, Data: x}
 		case []int:
-			data := make([]int64, len(x))
-			for i, n := range x {
-				data[i] = int64(n)
-			}
-			s.Arrays[name] = Array{Shape: []int{len(x)}, Data: data}
+			s.Arrays[name] = wholes(x)
+		case []int32:
+			s.Arrays[name] = wholes(x)
 		case blas32.General:
 			s.Arrays[name] = Array{Shape: []int{x.Rows, x.Cols}, Data: contiguous(x.Data, x.Rows, x.Cols, x.Stride)}
 		case Matrix:
@@ -214,6 +212,28 @@ func saveNested(s State, name string, v reflect.Value) {
 	for i := range v.Len() {
 		saveNested(s, name+"."+strconv.Itoa(i), v.Index(i))
 	}
+}
+
+func wholes[T int | int32](x []T) Array {
+	data := make([]int64, len(x))
+	for i, n := range x {
+		data[i] = int64(n)
+	}
+	return Array{Shape: []int{len(x)}, Data: data}
+}
+
+func restoreWholes[T int | int32](r restorer, f field, lengths map[string]int, to *[]T) error {
+	var data []int64
+	if err := restoreSlice(r, f, lengths, &data); err != nil {
+		return err
+	}
+	*to = make([]T, len(data))
+	for i, n := range data {
+		if (*to)[i] = T(n); int64((*to)[i]) != n {
+			return fmt.Errorf("array %q has %d at %d", f.name, n, i)
+		}
+	}
+	return nil
 }
 
 func contiguous[T float32 | float64](data []T, rows, cols, stride int) []T {
@@ -316,15 +336,9 @@ func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths 
 	case *[]uint8:
 		return restoreSlice(r, f, lengths, x)
 	case *[]int:
-		var data []int64
-		if err := restoreSlice(r, f, lengths, &data); err != nil {
-			return err
-		}
-		*x = make([]int, len(data))
-		for i, n := range data {
-			(*x)[i] = int(n)
-		}
-		return nil
+		return restoreWholes(r, f, lengths, x)
+	case *[]int32:
+		return restoreWholes(r, f, lengths, x)
 	case *blas32.General:
 		shape, data, err := array[float32](r, f, lengths)
 		if err == nil {

@@ -28,10 +28,10 @@ type BoostOptions struct {
 
 // Boosted is a sum of trees.
 type Boosted struct {
-	Base         float64 // the prediction of no trees
-	LearningRate float64
-	Trees        []Tree
-	Values       [][]float64 // per tree and leaf, before the learning rate
+	Base         float64   `state:"base"` // the prediction of no trees
+	LearningRate float64   `state:"learning_rate"`
+	Trees        Trees     `state:"trees"`
+	Values       []float64 `state:"value[leaves]"` // by tree and leaf, before the learning rate
 }
 
 // Boost fits one quantile of one target per row of data, by the steps of
@@ -88,7 +88,7 @@ func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boost
 		for i, l := range g.leaf {
 			predicted[i] += o.LearningRate * values[l]
 		}
-		b.Trees, b.Values = append(b.Trees, tree), append(b.Values, values)
+		b.Trees, b.Values = append(b.Trees, tree), append(b.Values, values...)
 		if o.Progress != nil {
 			o.Progress(k+1, o.Trees)
 		}
@@ -98,7 +98,11 @@ func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boost
 
 // First is the model after its first n trees.
 func (b *Boosted) First(n int) *Boosted {
-	return &Boosted{Base: b.Base, LearningRate: b.LearningRate, Trees: b.Trees[:n], Values: b.Values[:n]}
+	leaves := 0
+	for _, t := range b.Trees[:n] {
+		leaves += t.Leaves
+	}
+	return &Boosted{b.Base, b.LearningRate, b.Trees[:n:n], b.Values[:leaves:leaves]}
 }
 
 // Predict writes the predictions for the rows of x, n×d, to dst, one per row.
@@ -112,11 +116,13 @@ func (b *Boosted) Predict(dst []float64, x blas32.General) {
 		for i := lo; i < hi; i++ {
 			dst[i] = b.Base
 		}
+		values := b.Values
 		for k := range b.Trees {
-			t, values := &b.Trees[k], b.Values[k]
+			t := &b.Trees[k]
 			for i := lo; i < hi; i++ {
 				dst[i] += b.LearningRate * values[t.Leaf(x.Data[i*x.Stride:i*x.Stride+x.Cols])]
 			}
+			values = values[t.Leaves:]
 		}
 	})
 }

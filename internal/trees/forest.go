@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -37,19 +38,38 @@ type Pruning struct {
 // targets of their training rows.
 type Forest struct {
 	// Values are the distinct training targets in increasing order.
-	Values []float32
-	Trees  []Bagged
-}
-
-// Bagged is a tree and what its leaves remember.
-type Bagged struct {
-	Tree
-	// Start has where each leaf begins in Members, and the end of the last.
-	Start []uint32
+	Values []float32 `state:"values[values],rising"`
+	Trees  Trees     `state:"trees"`
+	// Sizes is how many members each leaf has, by tree and leaf.
+	Sizes []int32 `state:"sizes[leaves],least=1"`
 	// Members are positions in Values, increasing within a leaf, as often as
 	// the bootstrap drew them.
-	Members []uint32
-	index   index
+	Members []int32 `state:"members[members],least=0"`
+
+	index
+}
+
+// Restored implements rows.Restored.
+func (f *Forest) Restored() error {
+	at := 0
+	for l, n := range f.Sizes {
+		if int(n) > len(f.Members)-at {
+			return fmt.Errorf("%d leaves have more members than %d", len(f.Sizes), len(f.Members))
+		}
+		in := f.Members[at : at+int(n)]
+		if !slices.IsSorted(in) || int(in[n-1]) >= len(f.Values) {
+			return fmt.Errorf("the members of leaf %d are out of order or range", l)
+		}
+		at += int(n)
+	}
+	if at != len(f.Members) {
+		return fmt.Errorf("%d leaves have %d members of %d", len(f.Sizes), at, len(f.Members))
+	}
+	if err := f.Trees.Fit(math.MaxInt, len(f.Sizes)); err != nil {
+		return err
+	}
+	f.prepare()
+	return nil
 }
 
 // GrowForests grows a forest for one target per row of data for every pruning,
@@ -80,9 +100,10 @@ func GrowForests(ctx context.Context, data *Data, y []float32, o ForestOptions, 
 		o.MaxDepth, o.MinSplit, o.Trees = max(o.MaxDepth, p.MaxDepth), min(o.MinSplit, p.MinSplit), max(o.Trees, p.Trees)
 	}
 	targets := newTargets(y)
-	forests := make([]*Forest, len(prunings))
+	forests, grown := make([]*Forest, len(prunings)), make([][]bagged, len(prunings))
 	for i, p := range prunings {
-		forests[i] = &Forest{Values: targets.values, Trees: make([]Bagged, p.Trees)}
+		forests[i] = &Forest{Values: targets.values}
+		grown[i] = make([]bagged, p.Trees)
 	}
 	threads := min(o.Threads, o.Trees)
 	if o.Threads <= 0 {
@@ -107,7 +128,7 @@ func GrowForests(ctx context.Context, data *Data, y []float32, o ForestOptions, 
 				tree := g.grow(targets.centred, counts, rng.Uint64())
 				for i, p := range prunings {
 					if k < p.Trees {
-						forests[i].Trees[k] = targets.bagged(tree, p, g.leaf, counts)
+						grown[i][k] = targets.bagged(tree, p, g.leaf, counts)
 					}
 				}
 				if o.Progress != nil {
@@ -119,7 +140,10 @@ func GrowForests(ctx context.Context, data *Data, y []float32, o ForestOptions, 
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	for _, f := range forests {
+	for i, f := range forests {
+		for _, b := range grown[i] {
+			f.add(b)
+		}
 		f.prepare()
 	}
 	return forests, nil
@@ -143,13 +167,13 @@ func draw(counts []int32, whole bool, rng *rand.Rand) {
 // targets are training targets in the forms that forests need.
 type targets struct {
 	values  []float32 // distinct, increasing
-	rank    []uint32  // of each row, in values
+	rank    []int32   // of each row, in values
 	order   []int32   // rows by increasing rank
 	centred []float64 // less their mean
 }
 
 func newTargets(y []float32) *targets {
-	t := &targets{rank: make([]uint32, len(y)), order: make([]int32, len(y)), centred: make([]float64, len(y))}
+	t := &targets{rank: make([]int32, len(y)), order: make([]int32, len(y)), centred: make([]float64, len(y))}
 	var mean float64
 	for i, v := range y {
 		t.order[i] = int32(i)
@@ -160,34 +184,45 @@ func newTargets(y []float32) *targets {
 		if k == 0 || y[i] != t.values[len(t.values)-1] {
 			t.values = append(t.values, y[i])
 		}
-		t.rank[i] = uint32(len(t.values) - 1)
+		t.rank[i] = int32(len(t.values) - 1)
 		t.centred[i] = float64(y[i]) - mean
 	}
 	return t
 }
 
+// bagged is a tree and what its leaves remember, as in a Forest.
+type bagged struct {
+	Tree
+	sizes, members []int32
+}
+
+func (f *Forest) add(b bagged) {
+	f.Trees, f.Sizes, f.Members = append(f.Trees, b.Tree), append(f.Sizes, b.sizes...), append(f.Members, b.members...)
+}
+
 // bagged is tree, pruned, with the targets of the rows in its leaves. Going
 // through rows by rank leaves the members of each leaf sorted.
-func (t *targets) bagged(tree Tree, p Pruning, leaf, counts []int32) Bagged {
+func (t *targets) bagged(tree Tree, p Pruning, leaf, counts []int32) bagged {
 	pruned, of := tree.Prune(p.MaxDepth, p.MinSplit)
-	b := Bagged{Tree: pruned, Start: make([]uint32, pruned.Leaves+1)}
+	b := bagged{Tree: pruned, sizes: make([]int32, pruned.Leaves)}
 	for i, l := range leaf {
 		if l >= 0 {
-			b.Start[of[l]+1] += uint32(counts[i])
+			b.sizes[of[l]] += counts[i]
 		}
 	}
-	for l := range pruned.Leaves {
-		b.Start[l+1] += b.Start[l]
+	at, sum := make([]int32, pruned.Leaves), int32(0)
+	for l, n := range b.sizes {
+		at[l] = sum
+		sum += n
 	}
-	b.Members = make([]uint32, b.Start[pruned.Leaves])
-	at := slices.Clone(b.Start[:pruned.Leaves])
+	b.members = make([]int32, sum)
 	for _, i := range t.order {
 		if leaf[i] < 0 {
 			continue
 		}
 		l := of[leaf[i]]
 		for range counts[i] {
-			b.Members[at[l]] = t.rank[i]
+			b.members[at[l]] = t.rank[i]
 			at[l]++
 		}
 	}

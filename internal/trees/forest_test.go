@@ -29,13 +29,23 @@ func noisy(n, d int, seed uint64) (blas32.General, []float32) {
 	return x, y
 }
 
+// membersOf is what leaf l of tree k remembers.
+func membersOf(f *Forest, k int, l int32) []int32 {
+	for _, t := range f.Trees[:k] {
+		l += int32(t.Leaves)
+	}
+	start := int32(0)
+	for _, n := range f.Sizes[:l] {
+		start += n
+	}
+	return f.Members[start : start+f.Sizes[l]]
+}
+
 // smallestValue is the quantile at tau by the definition.
 func smallestValue(f *Forest, x []float32, tau float64) float32 {
 	w := make([]float64, len(f.Values))
 	for k := range f.Trees {
-		t := &f.Trees[k]
-		l := t.Leaf(x)
-		members := t.Members[t.Start[l]:t.Start[l+1]]
+		members := membersOf(f, k, f.Trees[k].Leaf(x))
 		for _, m := range members {
 			w[m] += 1 / float64(len(members)*len(f.Trees))
 		}
@@ -107,7 +117,7 @@ func TestLeavesHoldTheirRows(t *testing.T) {
 	for l, values := range want {
 		slices.Sort(values)
 		var got []float32
-		for _, m := range tree.Members[tree.Start[l]:tree.Start[l+1]] {
+		for _, m := range membersOf(f, 0, int32(l)) {
 			got = append(got, f.Values[m])
 		}
 		if len(values) < 7 || !slices.Equal(got, values) {

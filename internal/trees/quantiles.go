@@ -18,39 +18,44 @@ const (
 	rowsAtOnce = 256
 )
 
-// index finds blocks in large leaves.
+// index is what prediction needs besides what is stored.
 type index struct {
-	// table is the leaf's place in offsets, −1 for a small leaf.
-	table   []int32
-	offsets []uint32 // (blocks+1) per large leaf, positions in Members
+	first  []int32 // of the leaves of each tree
+	starts []int   // of each leaf in Members, and the end of the last
+	// blocks is where a large leaf's blocks begin in befores, −1 for a small one.
+	blocks  []int32
+	befores []int32 // members of a leaf before each block, and all
 }
 
-// prepare builds what prediction needs besides what is stored.
+// prepare builds the index.
 func (f *Forest) prepare() {
-	size := f.blockSize()
-	inParallel(runtime.GOMAXPROCS(0), len(f.Trees), func(_, k int) {
-		t := &f.Trees[k]
-		t.index = index{table: make([]int32, t.Leaves)}
-		for l := range t.Leaves {
-			lo, hi := t.Start[l], t.Start[l+1]
-			if hi-lo < largeLeaf {
-				t.index.table[l] = -1
-				continue
-			}
-			t.index.table[l] = int32(len(t.index.offsets))
-			at := lo
-			for b := range uint32(blocks + 1) {
-				for at < hi && t.Members[at] < b*size {
-					at++
-				}
-				t.index.offsets = append(t.index.offsets, at)
-			}
+	size, x := f.blockSize(), index{starts: []int{0}}
+	leaves := int32(0)
+	for _, t := range f.Trees {
+		x.first = append(x.first, leaves)
+		leaves += int32(t.Leaves)
+	}
+	for l, n := range f.Sizes {
+		members := f.Members[x.starts[l]:][:n]
+		x.starts = append(x.starts, x.starts[l]+int(n))
+		if n < largeLeaf {
+			x.blocks = append(x.blocks, -1)
+			continue
 		}
-	})
+		x.blocks = append(x.blocks, int32(len(x.befores)))
+		at := 0
+		for b := range blocks + 1 {
+			for at < len(members) && int(members[at]) < b*size {
+				at++
+			}
+			x.befores = append(x.befores, int32(at))
+		}
+	}
+	f.index = x
 }
 
 // blockSize is the number of values in a block.
-func (f *Forest) blockSize() uint32 { return uint32((len(f.Values) + blocks - 1) / blocks) }
+func (f *Forest) blockSize() int { return (len(f.Values) + blocks - 1) / blocks }
 
 // Quantiles writes the quantiles of the rows of x, n×d, at levels in (0,1) to
 // dst, n × levels. The quantile at τ is the smallest training target y with
@@ -80,32 +85,30 @@ func (f *Forest) Quantiles(dst []float32, x blas32.General, levels []float64) {
 // reader is the work space of one goroutine that predicts.
 type reader struct {
 	*Forest
-	size   uint32 // of a block
-	leaves []int32
+	size  int // of a block
+	falls []int32
 	// small leaves, added up: the weight of every value, and of all values
 	// before each block.
 	fine   []float64
 	coarse [blocks + 1]float64
 	marked [blocks]bool // blocks that small leaves have values in
-	large  []largeRef
+	large  []largeLeafAt
 	local  []float64
 }
 
-// largeRef is a large leaf that the row at hand falls in.
-type largeRef struct {
-	offsets []uint32
-	members []uint32
-	first   uint32
-	weight  float64
+// largeLeafAt is a large leaf that the row at hand falls in.
+type largeLeafAt struct {
+	members, before []int32
+	weight          float64
 }
 
 func newReader(f *Forest) *reader {
 	size := f.blockSize()
 	return &reader{
 		Forest: f, size: size,
-		leaves: make([]int32, rowsAtOnce*len(f.Trees)),
-		fine:   make([]float64, blocks*int(size)),
-		local:  make([]float64, size),
+		falls: make([]int32, rowsAtOnce*len(f.Trees)),
+		fine:  make([]float64, blocks*size),
+		local: make([]float64, size),
 	}
 }
 
@@ -114,15 +117,15 @@ func newReader(f *Forest) *reader {
 func (r *reader) descend(x blas32.General, lo, hi int) {
 	n := len(r.Trees)
 	for k := range r.Trees {
-		t := &r.Trees[k].Tree
+		t := &r.Trees[k]
 		for i := lo; i < hi; i++ {
-			r.leaves[(i-lo)*n+k] = t.Leaf(x.Data[i*x.Stride : i*x.Stride+x.Cols])
+			r.falls[(i-lo)*n+k] = r.first[k] + t.Leaf(x.Data[i*x.Stride:i*x.Stride+x.Cols])
 		}
 	}
 }
 
 func (r *reader) row(dst []float32, i int, levels []float64) {
-	r.gather(r.leaves[i*len(r.Trees) : (i+1)*len(r.Trees)])
+	r.gather(r.falls[i*len(r.Trees) : (i+1)*len(r.Trees)])
 	for l, tau := range levels {
 		// The weights of every tree add up to one, and rounding may leave a sum
 		// short of the level that it equals.
@@ -131,33 +134,32 @@ func (r *reader) row(dst []float32, i int, levels []float64) {
 	}
 	for b, marked := range r.marked {
 		if marked {
-			clear(r.fine[b*int(r.size) : (b+1)*int(r.size)])
+			clear(r.fine[b*r.size : (b+1)*r.size])
 		}
 	}
 }
 
 // gather adds up the small leaves and lists the large ones.
-func (r *reader) gather(leaves []int32) {
+func (r *reader) gather(falls []int32) {
 	r.large = r.large[:0]
 	clear(r.marked[:])
 	clear(r.coarse[:])
-	for k, l := range leaves {
-		t := &r.Trees[k]
-		lo, hi := t.Start[l], t.Start[l+1]
-		weight := 1 / float64(hi-lo)
-		if at := t.index.table[l]; at >= 0 {
-			r.large = append(r.large, largeRef{t.index.offsets[at : at+blocks+1], t.Members, lo, weight})
+	for _, l := range falls {
+		members := r.Members[r.starts[l]:r.starts[l+1]]
+		weight := 1 / float64(len(members))
+		if at := r.blocks[l]; at >= 0 {
+			r.large = append(r.large, largeLeafAt{members, r.befores[at : at+blocks+1], weight})
 			continue
 		}
-		for _, m := range t.Members[lo:hi] {
+		for _, m := range members {
 			r.fine[m] += weight
-			r.marked[m/r.size] = true
+			r.marked[int(m)/r.size] = true
 		}
 	}
 	for b, marked := range r.marked {
 		sum := r.coarse[b]
 		if marked {
-			for _, w := range r.fine[b*int(r.size) : (b+1)*int(r.size)] {
+			for _, w := range r.fine[b*r.size : (b+1)*r.size] {
 				sum += w
 			}
 		}
@@ -170,7 +172,7 @@ func (r *reader) before(b int) float64 {
 	sum := r.coarse[b]
 	for i := range r.large {
 		leaf := &r.large[i]
-		sum += float64(leaf.offsets[b]-leaf.first) * leaf.weight
+		sum += float64(leaf.before[b]) * leaf.weight
 	}
 	return sum
 }
@@ -187,11 +189,11 @@ func (r *reader) rank(want float64) int {
 			lo = mid
 		}
 	}
-	first := lo * int(r.size)
-	copy(r.local, r.fine[first:first+int(r.size)])
+	first := lo * r.size
+	copy(r.local, r.fine[first:first+r.size])
 	for i := range r.large {
 		leaf := &r.large[i]
-		for _, m := range leaf.members[leaf.offsets[lo]:leaf.offsets[lo+1]] {
+		for _, m := range leaf.members[leaf.before[lo]:leaf.before[lo+1]] {
 			r.local[int(m)-first] += leaf.weight
 		}
 	}

@@ -99,8 +99,9 @@ func TestForestAgreesWithScikitLearn(t *testing.T) {
 			for k, counts := range c.Counts {
 				tree := g.grow(targets.centred, counts, 0)
 				sameTree(t, &tree, 0, c.Trees[k])
-				forest.Trees = append(forest.Trees, targets.bagged(tree, Pruning{MaxDepth: o.MaxDepth, MinSplit: o.MinSplit}, g.leaf, counts))
+				forest.add(targets.bagged(tree, Pruning{MaxDepth: o.MaxDepth, MinSplit: o.MinSplit}, g.leaf, counts))
 			}
+			forest.prepare()
 			forest.prepare()
 			got := make([]float32, test.Rows*len(ref.Levels))
 			forest.Quantiles(got, test, ref.Levels)
