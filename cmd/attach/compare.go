@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -73,7 +72,7 @@ func compareCommand() *cli.Command {
 			"With several --out, figures are means over the sets. --classes applies to --fit and --in, --out-classes to --out.\n\n" +
 			"--select ranks the configurations by how well they tell --fit's own rows from rows made of them; no row of --in or --out is looked at. " +
 			"Regret is the best AUROC of all on --out less that of the choice.",
-	}, argument{name: "MODEL.onnx", to: &m.path, optional: true}, m.run)
+	}, argument{name: "MODEL.onnx", to: &m.path, optional: true}, m.begin, m.log, m.writable, m.run)
 }
 
 func (m *comparing) setMethods(list string) error {
@@ -100,35 +99,23 @@ func (m *comparing) layerless() bool {
 }
 
 func (m *comparing) run(c *cli.Context) error {
-	if err := m.begin(c.App.ErrWriter); err != nil {
-		return err
-	}
-	if err := m.writable(c.Context); err != nil {
-		return err
-	}
 	if m.layerless() {
 		m.EarlierLayers = 0
 	}
 	if m.job.Sweep && m.job.Parallel == 0 {
 		m.job.Parallel = runtime.GOMAXPROCS(0)
 	}
-	engine, stop, err := m.engine(c)
+	engine, stop, err := m.engine(c.Context)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	m.job.Training.Trainer = engine
-	sha256 := ""
+	defer m.close()
 	if m.path == "" {
 		err = m.readFeatures()
 	} else {
-		var model *featurize.Model
-		if model, err = featurize.Open(c.Context, m.path, m.Options); err != nil {
-			return err
-		}
-		defer model.Close()
-		sha256 = model.SHA256()
-		err = m.readModel(c.Context, model)
+		err = m.readModel(c.Context)
 	}
 	if err != nil {
 		return err
@@ -137,7 +124,9 @@ func (m *comparing) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	r.Model, r.ModelSHA256 = m.path, sha256
+	if m.model != nil {
+		r.Model, r.ModelSHA256 = m.path, m.model.SHA256()
+	}
 	m.note()
 	return m.print(c.Context, c.App.Writer, r)
 }

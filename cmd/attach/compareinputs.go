@@ -11,7 +11,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -58,18 +57,20 @@ func (sets *outSets) add(value string) error {
 }
 
 // readModel runs the model on all sets.
-func (m *comparing) readModel(ctx context.Context, model *featurize.Model) error {
-	m.fitTo(model)
+func (m *comparing) readModel(ctx context.Context) error {
+	if err := m.read(ctx, m.path, m.Options); err != nil {
+		return err
+	}
 	if err := m.checkClasses(); err != nil {
 		return err
 	}
-	info := model.Info()
+	info := m.model.Info()
 	m.task = cmp.Or(m.task, info.Task)
 	if err := m.check(); err != nil {
 		return err
 	}
 	t := &m.job.Training
-	t.Last, t.Network, t.InputScale = model.Last(), model.Network(), m.options.InputScale()
+	t.Last, t.Network, t.InputScale = m.model.Last(), m.model.Network(), m.options.InputScale()
 	return m.readSets(func(path string, outside bool) (ood.Batch, error) {
 		classes := m.classes
 		if outside {
@@ -84,7 +85,7 @@ func (m *comparing) readModel(ctx context.Context, model *featurize.Model) error
 				return ood.Batch{}, fmt.Errorf("%s: %w", path, err)
 			}
 		}
-		return m.features(ctx, model, path, set)
+		return m.features(ctx, path, set)
 	})
 }
 

@@ -25,12 +25,13 @@ func printReport(w io.Writer, r *compare.Report) error {
 		printf(w, ": %s; means over the sets", strings.Join(parts, ", "))
 	}
 	fmt.Fprint(w, "\n\n")
-	if err := printMetrics(w, r); err != nil {
+	figures, bySet := report.Text(r)
+	if err := printRows(w, figures); err != nil {
 		return err
 	}
-	if len(r.Sets) > 0 {
+	if bySet != nil {
 		fmt.Fprint(w, "\nAUROC by set\n\n")
-		if err := printSets(w, r); err != nil {
+		if err := printRows(w, bySet); err != nil {
 			return err
 		}
 	}
@@ -52,14 +53,6 @@ func printAbsent(w io.Writer, what string, list []compare.Skipped) {
 	}
 }
 
-// spread is a summary as the tables show it.
-func spread(r *compare.Report, s compare.Summary) string {
-	if !r.Sweep {
-		return fmt.Sprintf("%.4f", s.Mean)
-	}
-	return fmt.Sprintf("%.3f±%.3f", s.Mean, s.Std)
-}
-
 // rows are a table's lines, the first of them its head; the first column is
 // aligned to the left, the others to the right.
 func printRows(w io.Writer, rows [][]string) error {
@@ -75,75 +68,6 @@ func printRows(w io.Writer, rows [][]string) error {
 		fmt.Fprintf(t, "%-*s\t%s\t\n", width, row[0], strings.Join(row[1:], "\t"))
 	}
 	return t.Flush()
-}
-
-func printMetrics(w io.Writer, r *compare.Report) error {
-	intervals, risk := r.Resamples > 0, r.InError != nil
-	head := []string{"method", "AUROC"}
-	if intervals {
-		head = append(head, "95 % interval")
-	}
-	head = append(head, "FPR95", "FPR95 in", "AUPR in", "AUPR out", "error")
-	if risk {
-		head = append(head, "AURC")
-	}
-	rows := [][]string{append(head, "fit s", "µs/input")}
-	for _, m := range r.Ranked() {
-		if m.AUROC.IsZero() {
-			continue
-		}
-		row := []string{displayName(m), spread(r, m.AUROC)}
-		if intervals {
-			row = append(row, fmt.Sprintf("%.3f–%.3f", m.CI.AUROC[0], m.CI.AUROC[1]))
-		}
-		for _, s := range []compare.Summary{m.FPR95, m.FPR95In, m.AUPRIn, m.AUPROut, m.DetectionError} {
-			row = append(row, spread(r, s))
-		}
-		if risk {
-			row = append(row, spread(r, m.AURC))
-		}
-		rows = append(rows, append(row, fmt.Sprintf("%.2f", m.FitSeconds), fmt.Sprintf("%.1f", m.ScoreMicroseconds)))
-	}
-	return printRows(w, rows)
-}
-
-// displayName marks what is no competitor, and what stands in for a method.
-func displayName(m compare.MethodReport) string {
-	name := m.Name
-	if m.Control {
-		name += " (control)"
-	}
-	if m.Variant != "" {
-		name += " (" + m.Variant + ")"
-	}
-	return name
-}
-
-func printSets(w io.Writer, r *compare.Report) error {
-	var rows [][]string
-	for _, m := range r.Ranked() {
-		if m.AUROC.IsZero() {
-			continue
-		}
-		if rows == nil {
-			head := []string{"method"}
-			for _, s := range m.Sets {
-				head = append(head, s.Name)
-			}
-			for _, g := range m.Groups {
-				head = append(head, g.Name+" (mean)")
-			}
-			rows = append(rows, append(head, "mean"))
-		}
-		row := []string{displayName(m)}
-		for _, list := range [][]compare.SetSummaries{m.Sets, m.Groups} {
-			for _, s := range list {
-				row = append(row, spread(r, s.AUROC))
-			}
-		}
-		rows = append(rows, append(row, spread(r, m.AUROC)))
-	}
-	return printRows(w, rows)
 }
 
 // writeScores writes the score of every row: METHOD/in and METHOD/out, or

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"image"
 	"io"
 	"io/fs"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
@@ -48,13 +46,13 @@ func demoCommand() *cli.Command {
 		UsageText: "attach demo [-o FOLDER]",
 		Description: "Fits and calibrates heads for two digit classifiers and a regressor, compares every method on digits against letters, prints a table and " +
 			"writes a report. The models and inputs are left in the folder, to go on with by hand.",
-	}, argument{}, d.run)
+	}, argument{}, d.log, d.run)
 }
 
 func (d *demo) run(c *cli.Context) error {
 	started := time.Now()
 	d.stdout, d.stderr = c.App.Writer, c.App.ErrWriter
-	engine, stop, err := d.engine(c)
+	engine, stop, err := d.engine(c.Context)
 	if err != nil {
 		return err
 	}
@@ -73,7 +71,7 @@ func (d *demo) run(c *cli.Context) error {
 			"No method wins everywhere: certificates trained with cross-entropy for the paper's ten epochs, a few hundred steps here, can do worse than chance, where the exact ones do well."},
 		{"digits_vgg", "A VGG network meets letters", "The same inputs through a network of another kind: what is best on one network need not be on the next."},
 	} {
-		set, facts, err := d.classifier(c.Context, m.file)
+		set, facts, err := d.classifier(c, m.file)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.file, err)
 		}
@@ -81,7 +79,7 @@ func (d *demo) run(c *cli.Context) error {
 		page.Sets = append(page.Sets, set)
 		page.Facts = append(page.Facts, facts...)
 	}
-	if page.Band, err = d.regressor(c.Context); err != nil {
+	if page.Band, err = d.regressor(c); err != nil {
 		return fmt.Errorf("toy_regressor: %w", err)
 	}
 	page.Facts = append(page.Facts, report.Fact{
@@ -127,45 +125,24 @@ func (d *demo) path(name string) string { return filepath.Join(d.dir, name) }
 const demoResamples = 500
 
 // classifier attaches heads to a network and compares every method on it.
-func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, []report.Fact, error) {
-	var set report.Comparison
-	model, err := featurize.Open(ctx, d.path(name+".onnx"), d.Options)
-	if err != nil {
+func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, facts []report.Fact, err error) {
+	ctx := c.Context
+	m := &comparing{
+		place: d.place, reading: reading{preprocess: d.path("digits.preprocess.json")}, path: d.path(name + ".onnx"),
+		fit: d.path("digits_fit.npz"), in: d.path("digits_test.npz"), out: outSets{{path: d.path("letters.npz")}},
+		job: compare.Options{Methods: detectors(), Resamples: demoResamples, Training: ood.Training{Trainer: d.trainer, Seed: d.seed}},
+	}
+	defer m.close()
+	if err := m.begin(c); err != nil {
 		return set, nil, err
 	}
-	defer model.Close()
-	r := &reading{stderr: d.stderr}
-	if err := r.loadPreprocess(d.path("digits.preprocess.json")); err != nil {
+	if err := m.readModel(ctx); err != nil {
 		return set, nil, err
 	}
-	var sets [3]*inputs.Set
-	var batches [3]ood.Batch
-	for i, file := range []string{"digits_fit.npz", "digits_test.npz", "letters.npz"} {
-		if sets[i], err = r.open(ctx, d.path(file), "", nil); err != nil {
-			return set, nil, err
-		}
-		if batches[i], err = r.features(ctx, model, name+" on "+file, sets[i]); err != nil {
-			return set, nil, err
-		}
-	}
-	train, in, out := batches[0], batches[1], batches[2]
-	out.Labels = nil
-
-	p := newProgress(d.stderr, name)
-	defer p.end()
-	set.Report, err = compare.Run(ctx, compare.Options{
-		Methods: detectors(),
-		Training: ood.Training{
-			Batch: train, Last: model.Last(), Trainer: d.trainer, Network: model.Network(), InputScale: r.options.InputScale(), Seed: d.seed,
-		},
-		In: in, Out: out, Resamples: demoResamples,
-		Progress: overall(p, len(detectors())),
-	})
-	if err != nil {
+	if set.Report, err = m.measure(ctx); err != nil {
 		return set, nil, err
 	}
-	p.end()
-	set.Report.Model, set.Report.ModelSHA256 = name+".onnx", model.SHA256()
+	set.Report.Model, set.Report.ModelSHA256 = name+".onnx", m.model.SHA256()
 	printf(d.stdout, "%s: ", name)
 	if err := printReport(d.stdout, set.Report); err != nil {
 		return set, nil, err
@@ -173,8 +150,8 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 	fmt.Fprintln(d.stdout)
 
 	b, err := attach.Fit(ctx, attach.Inputs{
-		Base:       model.Base(attach.Classification),
-		Preprocess: r.raw, Layout: string(r.options.Layout), Batch: train, Last: model.Last(), Trainer: d.trainer, Seed: d.seed,
+		Base: m.model.Base(attach.Classification), Preprocess: m.raw, Layout: string(m.options.Layout),
+		Batch: m.job.Training.Batch, Last: m.model.Last(), Trainer: d.trainer, Seed: d.seed,
 	})
 	if err != nil {
 		return set, nil, err
@@ -186,54 +163,50 @@ func (d *demo) classifier(ctx context.Context, name string) (report.Comparison, 
 	if err != nil {
 		return set, nil, err
 	}
-	inside, err := predictor.Predict(ctx, attach.Rows{Batch: in})
-	if err != nil {
-		return set, nil, err
-	}
-	outside, err := predictor.Predict(ctx, attach.Rows{Batch: out})
-	if err != nil {
-		return set, nil, err
-	}
 	set.SuspiciousLead = "The highest scores of the attached detector among equally many digits and letters, with conformal p-values."
-	if set.Suspicious, err = mostSuspicious(ctx, sets[1], sets[2], inside, outside); err != nil {
-		return set, nil, err
-	}
-	facts := []report.Fact{
-		{Value: fmt.Sprintf("%.1f %%", 100*flagged(outside)), Label: "of letters flagged on " + name},
-		{Value: fmt.Sprintf("%.1f %%", 100*flagged(inside)), Label: fmt.Sprintf("of fresh digits flagged (asked: at most %.0f %%)", 100*b.Calibration.Alpha)},
-	}
-	return set, facts, nil
-}
-
-func flagged(rows []attach.Prediction) float64 {
-	n := 0
-	for _, p := range rows {
-		if p.Flag {
-			n++
-		}
-	}
-	return float64(n) / float64(len(rows))
-}
-
-// mostSuspicious picks the images with the highest scores among equally many
-// in-domain and out-of-domain ones.
-func mostSuspicious(ctx context.Context, in, out *inputs.Set, inside, outside []attach.Prediction) ([]report.Example, error) {
-	const shown = 24
-	type row struct {
-		attach.Prediction
-		set     *inputs.Set
-		index   int
+	var rows []scored
+	n := min(m.job.In.Len(), m.job.Out.Len())
+	for _, side := range []struct {
+		ood.Batch
 		outside bool
+		label   string
+	}{
+		{m.job.Out, true, "of letters flagged on " + name},
+		{m.job.In, false, fmt.Sprintf("of fresh digits flagged (asked: at most %.0f %%)", 100*b.Calibration.Alpha)},
+	} {
+		predictions, err := predictor.Predict(ctx, attach.Rows{Batch: side.Batch})
+		if err != nil {
+			return set, nil, err
+		}
+		flags := 0.
+		for i, p := range predictions {
+			if p.Flag {
+				flags++
+			}
+			if i < n {
+				rows = append(rows, scored{p, side.Inputs.(setInputs).set, i, side.outside})
+			}
+		}
+		facts = append(facts, report.Fact{Value: fmt.Sprintf("%.1f %%", 100*flags/float64(len(predictions))), Label: side.label})
 	}
-	n := min(in.Len(), out.Len())
-	rows := make([]row, 0, 2*n)
-	for i := range n {
-		rows = append(rows, row{inside[i], in, i, false}, row{outside[i], out, i, true})
-	}
-	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(b.Score, a.Score) })
+	set.Suspicious, err = mostSuspicious(ctx, rows)
+	return set, facts, err
+}
+
+// scored is a row of a set with what is predicted of it.
+type scored struct {
+	attach.Prediction
+	set     *inputs.Set
+	index   int
+	outside bool
+}
+
+// mostSuspicious picks the images with the highest scores.
+func mostSuspicious(ctx context.Context, rows []scored) ([]report.Example, error) {
+	const shown = 24
+	slices.SortStableFunc(rows, func(a, b scored) int { return cmp.Compare(b.Score, a.Score) })
 	var examples []report.Example
 	for _, r := range rows[:min(shown, len(rows))] {
-		var img image.Image
 		img, err := r.set.Thumbnail(ctx, r.index)
 		if err != nil {
 			return nil, err
@@ -245,42 +218,30 @@ func mostSuspicious(ctx context.Context, in, out *inputs.Set, inside, outside []
 
 // regressor attaches a quantile head and certificates to the toy network, as in
 // figure 1 of Tagasovska & Lopez-Paz (2019).
-func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
+func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 	const from, to, points = -5.0, 5.0, 400
-	model, err := featurize.Open(ctx, d.path("toy_regressor.onnx"), d.Options)
-	if err != nil {
+	ctx := c.Context
+	f := &fitting{place: d.place, path: d.path("toy_regressor.onnx"), x: d.path("toy_fit.npz"), cal: d.path("toy_cal.npz")}
+	f.in = attach.Inputs{Level: .95, Seed: d.seed, Trainer: d.trainer, QuantileParams: ood.Params{"hidden": "100x100"}}
+	defer f.close()
+	if err := f.begin(c); err != nil {
 		return nil, err
 	}
-	defer model.Close()
-	r := &reading{stderr: d.stderr}
-	in := attach.Inputs{Level: .95, Seed: d.seed, Trainer: d.trainer, Last: model.Last()}
-	in.Base = model.Base(attach.Regression)
-	read := func(file string) (ood.Batch, blas32.General, *inputs.Set, error) {
-		set, err := r.open(ctx, d.path(file), "", nil)
-		if err != nil {
-			return ood.Batch{}, blas32.General{}, nil, err
-		}
-		y, _ := set.Targets()
-		b, err := r.features(ctx, model, "toy_regressor on "+file, set)
-		b.Labels = nil
-		return b, y, set, err
-	}
-	var fitted *inputs.Set
-	if in.Batch, in.Targets, fitted, err = read("toy_fit.npz"); err != nil {
+	if err := f.readModel(ctx); err != nil {
 		return nil, err
 	}
-	if in.Cal, in.CalTargets, _, err = read("toy_cal.npz"); err != nil {
-		return nil, err
-	}
-	in.QuantileParams = ood.Params{"hidden": "100x100"}
 	p := newProgress(d.stderr, "toy_regressor")
 	defer p.end()
-	in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
-	b, err := attach.Fit(ctx, in)
+	f.in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
+	b, err := attach.Fit(ctx, f.in)
 	if err != nil {
 		return nil, err
 	}
 	if err := b.Save(ctx, d.path("toy_regressor.attach")); err != nil {
+		return nil, err
+	}
+	predictor, err := b.Predictor(attach.PredictOptions{})
+	if err != nil {
 		return nil, err
 	}
 
@@ -290,11 +251,7 @@ func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 		x[i] = float32(from + (to-from)*float64(i)/(points-1))
 		band.X = append(band.X, float64(x[i]))
 	}
-	batch, err := model.All(ctx, featurize.Slice([]int{points, 1}, x), points, nil)
-	if err != nil {
-		return nil, err
-	}
-	predictor, err := b.Predictor(attach.PredictOptions{})
+	batch, err := f.model.All(ctx, featurize.Slice([]int{points, 1}, x), points, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -307,28 +264,34 @@ func (d *demo) regressor(ctx context.Context) (*report.Band, error) {
 		band.Median, band.Lower, band.Upper = append(band.Median, y.Median), append(band.Lower, y.Lower), append(band.Upper, y.Upper)
 		band.Epistemic = append(band.Epistemic, p.PValue)
 	}
-	trainX, err := fitted.All(ctx)
+	trainX, err := f.in.Batch.Inputs.(setInputs).set.All(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for i := range trainX.Rows {
 		band.TrainX = append(band.TrainX, float64(trainX.Data[i*trainX.Stride]))
-		band.TrainY = append(band.TrainY, float64(in.Targets.Data[i*in.Targets.Stride]))
+		band.TrainY = append(band.TrainY, float64(f.in.Targets.Data[i*f.in.Targets.Stride]))
 	}
 
-	test, y, _, err := read("toy_test.npz")
+	test, err := f.open(ctx, d.path("toy_test.npz"), "", nil)
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := predictor.Predict(ctx, attach.Rows{Batch: test})
+	rows, err := f.features(ctx, "toy_regressor", test)
+	if err != nil {
+		return nil, err
+	}
+	y, _ := test.Targets()
+	fresh, err := predictor.Predict(ctx, attach.Rows{Batch: rows})
 	if err != nil {
 		return nil, err
 	}
 	for i, p := range fresh {
-		if v := float64(y.Data[i*y.Stride]); p.Targets[0].Lower <= v && v <= p.Targets[0].Upper {
+		t := p.Targets[0]
+		if v := float64(y.Data[i*y.Stride]); t.Lower <= v && v <= t.Upper {
 			band.Coverage += 1 / float64(len(fresh))
 		}
-		band.MeanGap += (p.Targets[0].Upper - p.Targets[0].Lower) / float64(len(fresh))
+		band.MeanGap += (t.Upper - t.Lower) / float64(len(fresh))
 	}
 	_, err = printf(d.stdout, "toy_regressor: %.0f %% intervals cover %.1f %% of %d fresh rows, mean width %.2f\n",
 		100*band.Level, 100*band.Coverage, len(fresh), band.MeanGap)

@@ -1,10 +1,11 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
@@ -34,38 +35,30 @@ func featuresCommand() *cli.Command {
 		UsageText: "attach features MODEL.onnx --x INPUTS -o FEATURES.npz",
 		Description: "The file holds `features` n×h, `logits` n×c, of earlier layers `layer_0` n×h0 and so on and, where they are known, `labels` n (of a regressor, " +
 			"`targets` n×t). `attach fit` and `attach compare` take it without the model.",
-	}, argument{name: "MODEL.onnx", to: &f.path}, f.run)
+	}, argument{name: "MODEL.onnx", to: &f.path}, f.begin, f.log, f.run)
 }
 
 func (f *featuring) regression() bool { return f.task == string(attach.Regression) }
 
 func (f *featuring) run(c *cli.Context) error {
-	if err := f.begin(c.App.ErrWriter); err != nil {
-		return err
-	}
 	out, err := atomicfile.Create(c.Context, f.out)
 	if err != nil {
 		return err
 	}
 	defer out.Abort()
-	model, err := featurize.Open(c.Context, f.path, f.settled(c))
-	if err != nil {
+	defer f.close()
+	if err := f.read(c.Context, f.path, f.Options); err != nil {
 		return err
 	}
-	defer model.Close()
-	f.task = model.Info().Task
-	f.fitTo(model)
-	if err := f.check(); err != nil {
-		return err
-	}
-	if err := f.checkClasses(); err != nil {
+	f.task = f.model.Info().Task
+	if err := cmp.Or(f.check(), f.checkClasses()); err != nil {
 		return err
 	}
 	set, err := f.open(c.Context, f.x, f.y, f.classes)
 	if err != nil {
 		return err
 	}
-	b, err := f.features(c.Context, model, f.x, set)
+	b, err := f.features(c.Context, f.x, set)
 	if err != nil {
 		return err
 	}

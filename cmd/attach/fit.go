@@ -3,13 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -76,7 +74,7 @@ func fitCommand() *cli.Command {
 			"intervals come from, and calibrates both. The model itself stays as it is; M.attach is what `attach predict` takes.\n\n" +
 			"Coverage and p-values hold for rows that neither the network nor the heads were trained on: pass such rows with --cal. Where calibration " +
 			"rows are split off --x and the network has seen them, intervals may cover less, and p-values may be too small.",
-	}, argument{name: "MODEL.onnx", to: &f.path, optional: true}, f.run)
+	}, argument{name: "MODEL.onnx", to: &f.path, optional: true}, f.choose, f.begin, f.log, f.writable, f.run)
 }
 
 // tasks is the rule of --task.
@@ -97,36 +95,23 @@ func (f *fitting) layerless() bool {
 }
 
 func (f *fitting) run(c *cli.Context) error {
-	if err := f.choose(); err != nil {
-		return err
-	}
-	if err := f.begin(c.App.ErrWriter); err != nil {
-		return err
-	}
-	if err := f.writable(c.Context); err != nil {
-		return err
-	}
-	engine, stop, err := f.engine(c)
+	engine, stop, err := f.engine(c.Context)
 	if err != nil {
 		return err
 	}
 	defer stop()
+	f.in.Trainer, f.in.Log = engine, f.Log
+	defer f.close()
 	if f.path == "" {
-		err = f.readFeatures(c)
+		err = f.readFeatures(c.Context)
 	} else {
-		var model *featurize.Model
-		if model, err = featurize.Open(c.Context, f.path, f.Options); err != nil {
-			return err
-		}
-		defer model.Close()
-		err = f.readModel(c, model)
+		err = f.readModel(c.Context)
 	}
 	if err != nil {
 		return err
 	}
-	p := newProgress(c.App.ErrWriter, "fit")
+	p := newProgress(f.stderr, "fit")
 	defer p.end()
-	f.in.Trainer, f.in.Log = engine, f.Log
 	f.in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
 	b, err := attach.Fit(c.Context, f.in)
 	var few *rows.TooFewRowsError
@@ -139,12 +124,12 @@ func (f *fitting) run(c *cli.Context) error {
 		return err
 	}
 	p.end()
-	f.print(c.App.ErrWriter, b)
+	f.note(b)
 	return nil
 }
 
-// choose reads what options say together.
-func (f *fitting) choose() error {
+// choose is a step that reads what options say together.
+func (f *fitting) choose(*cli.Context) error {
 	if f.cal != "" && sameFile(f.cal, f.x) {
 		return usagef("--cal %s is what --x reads; calibrate with rows that nothing was fitted on, or leave out --cal to have some split off", f.cal)
 	}
@@ -167,9 +152,9 @@ func (f *fitting) choose() error {
 	return f.intervals.choose(f.table, &f.in)
 }
 
-// print says what was fitted, and what to know of it.
-func (f *fitting) print(w io.Writer, b *attach.Bundle) {
-	detector := "no detector"
+// note says what was fitted, and what to know of it.
+func (f *fitting) note(b *attach.Bundle) {
+	w, detector := f.stderr, "no detector"
 	if b.Detector != nil {
 		detector = "detector " + b.Detector.Method
 	}

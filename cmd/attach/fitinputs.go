@@ -2,22 +2,24 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
 
-	"github.com/urfave/cli/v2"
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // readModel runs the model on the rows to fit and to calibrate on.
-func (f *fitting) readModel(c *cli.Context, model *featurize.Model) error {
-	in, info := &f.in, model.Info()
+func (f *fitting) readModel(ctx context.Context) error {
+	if err := f.read(ctx, f.path, f.Options); err != nil {
+		return err
+	}
+	in, model, info := &f.in, f.model, f.model.Info()
 	in.Base = model.Base(cmp.Or(in.Base.Task, attach.Task(info.Task)))
 	if in.Base.Task != attach.Classification && in.Base.Task != attach.Regression {
 		return errors.New("whether the model classifies or regresses cannot be told from its graph; say --task classification or --task regression")
@@ -26,7 +28,6 @@ func (f *fitting) readModel(c *cli.Context, model *featurize.Model) error {
 		return err
 	}
 	in.Base.Sigmoid = in.Base.Task == attach.Classification && info.Normaliser == "Sigmoid" && info.OutputsWidth > 1
-	f.fitTo(model)
 	if err := f.checkClasses(); err != nil {
 		return err
 	}
@@ -36,7 +37,7 @@ func (f *fitting) readModel(c *cli.Context, model *featurize.Model) error {
 	in.Last, in.Network, in.InputScale = model.Last(), model.Network(), f.options.InputScale()
 	in.Preprocess, in.Layout = f.raw, string(f.options.Layout)
 	err := f.readBoth(func(x, y, flag string) (rowsOf, error) {
-		set, err := f.open(c.Context, x, y, f.classes)
+		set, err := f.open(ctx, x, y, f.classes)
 		if err != nil {
 			return rowsOf{}, err
 		}
@@ -49,7 +50,7 @@ func (f *fitting) readModel(c *cli.Context, model *featurize.Model) error {
 		if err != nil {
 			return rowsOf{}, err
 		}
-		b, err := f.features(c.Context, model, x, set)
+		b, err := f.features(ctx, x, set)
 		if in.Base.Task == attach.Regression {
 			b.Labels = nil
 		}
@@ -122,13 +123,13 @@ func checkLabels(x, y string, labels []int, targets blas32.General, classes int)
 }
 
 // readFeatures reads precomputed features.
-func (f *fitting) readFeatures(c *cli.Context) error {
+func (f *fitting) readFeatures(ctx context.Context) error {
 	var err error
 	if f.in.Last, err = loadWeights(f.weights); err != nil {
 		return err
 	}
 	return f.readBoth(func(x, y, flag string) (rowsOf, error) {
-		rows, err := f.featureRows(c, x, y, flag)
+		rows, err := f.featureRows(ctx, x, y, flag)
 		if err != nil {
 			return rows, err
 		}
@@ -145,17 +146,17 @@ func featureGroups(x, name string, rows int) ([]string, error) {
 	return inputs.OpenGroups(x, name, rows)
 }
 
-func (f *fitting) featureRows(c *cli.Context, x, y, flag string) (rowsOf, error) {
+func (f *fitting) featureRows(ctx context.Context, x, y, flag string) (rowsOf, error) {
 	in := &f.in
 	var wants []inputs.Widths
 	if in.Batch.Len() > 0 {
 		wants = append(wants, widthsOf(f.x, in.Batch))
 	}
-	b, err := openLayerFeatures(c.App.ErrWriter, x, f.weights, in.Last, wants...)
+	b, err := openLayerFeatures(f.stderr, x, f.weights, in.Last, wants...)
 	if err != nil {
 		return rowsOf{}, err
 	}
-	noteFeatures(x, c.App.ErrWriter)
+	noteFeatures(x, f.stderr)
 	regression := in.Base.Task == attach.Regression
 	var t inputs.Targets
 	if y != "" || regression && holdsAny(x, "y", "targets") {
@@ -163,7 +164,7 @@ func (f *fitting) featureRows(c *cli.Context, x, y, flag string) (rowsOf, error)
 		if in.SkipQuantiles {
 			outputs = 0
 		}
-		if t, err = inputs.OpenTargets(c.Context, cmp.Or(y, x), b.Len(), outputs); err != nil {
+		if t, err = inputs.OpenTargets(ctx, cmp.Or(y, x), b.Len(), outputs); err != nil {
 			return rowsOf{}, err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"log/slog"
 
@@ -70,33 +71,32 @@ func (p *place) batchOption(standard string) table {
 
 const batchStandard = "64, or as many as 64 MiB hold"
 
-// settled are the options with the log that --verbose asks for.
-func (p *place) settled(c *cli.Context) featurize.Options {
+// log is a step that logs what --verbose asks for.
+func (p *place) log(c *cli.Context) error {
 	p.Log = logger(c.App.ErrWriter, p.verbose)
-	return p.Options
+	return nil
 }
 
 // products runs large matrix products of the whole process in the runtime that
 // models run in, until stop is called.
-func (p *place) products(c *cli.Context) (stop func(), err error) {
-	o := p.settled(c)
-	r, err := ort.Open(c.Context, o.Runtime)
+func (p *place) products(ctx context.Context) (stop func(), err error) {
+	r, err := ort.Open(ctx, p.Runtime)
 	if err != nil {
 		return nil, err
 	}
 	lib := r.Library()
-	o.Log.Debug("runtime library", "path", lib.Path, "version", lib.Version, "from", lib.Source, "provider", r.Provider())
+	p.Log.Debug("runtime library", "path", lib.Path, "version", lib.Version, "from", lib.Source, "provider", r.Provider())
 	return r.UseBLAS(), nil
 }
 
 // engine is what trains heads, in the runtime that models run in; products are
 // run there too until stop is called.
-func (p *place) engine(c *cli.Context) (e *fit.Engine, stop func(), err error) {
-	free, err := p.products(c)
+func (p *place) engine(ctx context.Context) (e *fit.Engine, stop func(), err error) {
+	free, err := p.products(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err = fit.New(c.Context, p.Runtime)
+	e, err = fit.New(ctx, p.Runtime)
 	if err != nil {
 		free()
 		return nil, nil, err

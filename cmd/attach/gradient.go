@@ -45,31 +45,26 @@ func gradientCommand() *cli.Command {
 		UsageText: "attach gradient MODEL.onnx --x INPUTS --of SCALAR -o GRADIENTS.npz",
 		Description: "The file holds `gradient`, n rows in the shape of the input (of the tensor that --wrt names), and `logits` n×c. " +
 			"Outputs are taken before any softmax.",
-	}, argument{name: "MODEL.onnx", to: &g.path}, g.run)
+	}, argument{name: "MODEL.onnx", to: &g.path}, g.begin, g.log, g.run)
 }
 
 func (g *differentiating) run(c *cli.Context) error {
-	if err := g.begin(c.App.ErrWriter); err != nil {
-		return err
-	}
 	g.options.SkipTargets = len(g.classes) == 0
 	out, err := atomicfile.Create(c.Context, g.out)
 	if err != nil {
 		return err
 	}
 	defer out.Abort()
-	model, err := featurize.Open(c.Context, g.path, g.settled(c))
-	if err != nil {
+	defer g.close()
+	if err := g.read(c.Context, g.path, g.Options); err != nil {
 		return err
 	}
-	defer model.Close()
-	g.fitTo(model)
 	set, err := g.open(c.Context, g.x, "", g.classes)
 	if err != nil {
 		return err
 	}
 	z := npy.NewNPZWriter(out)
-	if err := g.write(c.Context, z, model, set); err != nil {
+	if err := g.write(c.Context, z, set); err != nil {
 		return err
 	}
 	if err := z.Close(); err != nil {
@@ -79,11 +74,11 @@ func (g *differentiating) run(c *cli.Context) error {
 }
 
 // write writes the gradients as they come, and the logits behind them.
-func (g *differentiating) write(ctx context.Context, z *npy.NPZWriter, model *featurize.Model, set *inputs.Set) error {
+func (g *differentiating) write(ctx context.Context, z *npy.NPZWriter, set *inputs.Set) error {
 	o := featurize.GradientOptions{Of: g.of, Tensor: g.wrt, Batch: g.Batch}
 	// Without rows, what is wrong is the model or a flag.
 	none := func(func(featurize.Rows, error) bool) {}
-	for _, err := range model.Gradients(ctx, none, o) {
+	for _, err := range g.model.Gradients(ctx, none, o) {
 		if err != nil {
 			return g.explain(g.path, err)
 		}
@@ -93,7 +88,7 @@ func (g *differentiating) write(ctx context.Context, z *npy.NPZWriter, model *fe
 	var logits rows.Array
 	var all []float32
 	var write func([]float32) error
-	for b, err := range model.Gradients(ctx, modelRows(ctx, set), o) {
+	for b, err := range g.model.Gradients(ctx, modelRows(ctx, set), o) {
 		if err != nil {
 			return g.explain(g.x, err)
 		}

@@ -33,7 +33,7 @@ func inspectCommand() *cli.Command {
 		Description: "Shows what goes in and out of a model, the tensor that is taken as its features, whether its outputs are a linear function of them, the " +
 			"earlier layers that are read beside them, and the methods that work on it.\n\n" +
 			"Of M.attach, shows what it was fitted for and with, and what it promises. This needs neither the model nor the runtime.",
-	}, argument{name: "MODEL.onnx", to: &v.path}, v.run)
+	}, argument{name: "MODEL.onnx", to: &v.path}, v.log, v.run)
 }
 
 func (v *inspecting) run(c *cli.Context) error {
@@ -41,18 +41,17 @@ func (v *inspecting) run(c *cli.Context) error {
 	if isBundle(v.path) {
 		return inspectBundle(w, v.path, v.json)
 	}
-	o := v.settled(c)
 	if v.json {
-		info, err := featurize.Inspect(c.Context, v.path, o)
+		info, err := featurize.Inspect(c.Context, v.path, v.Options)
 		if err != nil {
 			return err
 		}
 		return writeJSON(w, info)
 	}
-	model, err := featurize.Open(c.Context, v.path, o)
+	model, err := featurize.Open(c.Context, v.path, v.Options)
 	var none *featurize.NoLinearLayerError
 	if errors.As(err, &none) {
-		return printInfo(w, none.Info, o.Feature != "", nil)
+		return printInfo(w, none.Info, v.Feature != "", nil)
 	}
 	if err != nil {
 		return err
@@ -62,7 +61,7 @@ func (v *inspecting) run(c *cli.Context) error {
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
-	return printInfo(w, model.Info(), o.Feature != "", gradient)
+	return printInfo(w, model.Info(), v.Feature != "", gradient)
 }
 
 // printInfo is told why the model cannot be differentiated, or nil.

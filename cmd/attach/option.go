@@ -1,12 +1,13 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"flag"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,21 +93,11 @@ func (o *option) Apply(set *flag.FlagSet) error {
 
 // String is the value as it could be typed.
 func (o *option) String() string {
-	switch to := o.to.(type) {
-	case *bool:
-		return strconv.FormatBool(*to)
-	case *int:
-		return strconv.Itoa(*to)
-	case *uint64:
-		return strconv.FormatUint(*to, 10)
-	case *float64:
-		return strconv.FormatFloat(*to, 'g', -1, 64)
-	case *string:
-		return *to
-	case *[]int:
-		return strings.Trim(strings.ReplaceAll(fmt.Sprint(*to), " ", ","), "[]")
+	v := reflect.Indirect(reflect.ValueOf(o.to))
+	if v.Kind() == reflect.Func {
+		return ""
 	}
-	return ""
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", ","), "[]")
 }
 
 // Set reads a value that was typed. Its errors are whole sentences.
@@ -173,85 +164,69 @@ func parseInts(text string) ([]int, error) {
 	return list, nil
 }
 
-// share is a rule: between 0 and 1.
-func share(value any) string {
-	if v := value.(float64); v > 0 && v < 1 {
+// must is what a rule says of a value that it holds for or not.
+func must(holds bool, be string) string {
+	if holds {
 		return ""
 	}
-	return "it must be between 0 and 1"
+	return be
 }
 
-// atLeast is the rule of a whole number.
-func atLeast(least int) rule { return between(least, math.MaxInt) }
-
-func between(least, most int) rule {
-	return func(value any) string {
-		switch v := value.(int); {
-		case least <= v && v <= most:
-			return ""
-		case most < math.MaxInt:
-			return fmt.Sprintf("it must be at least %d and at most %d", least, most)
-		case least == 0:
-			return "it must not be negative"
-		}
-		return fmt.Sprintf("it must be at least %d", least)
-	}
+func share(value any) string {
+	v := value.(float64)
+	return must(v > 0 && v < 1, "it must be between 0 and 1")
 }
 
 func positive(value any) string {
-	if v := value.(float64); v > 0 && !math.IsInf(v, 0) {
-		return ""
-	}
-	return "it must be positive"
+	v := value.(float64)
+	return must(v > 0 && !math.IsInf(v, 0), "it must be positive")
 }
 
 func notNegative(value any) string {
-	if v := value.(float64); v >= 0 && !math.IsInf(v, 0) {
-		return ""
-	}
-	return "it must not be negative"
+	v := value.(float64)
+	return must(v >= 0 && !math.IsInf(v, 0), "it must not be negative")
 }
 
 func belowOne(value any) string {
-	if v := value.(float64); v >= 0 && v < 1 {
-		return ""
+	v := value.(float64)
+	return must(v >= 0 && v < 1, "it must be at least 0 and below 1")
+}
+
+func atLeast(least int) rule {
+	be := fmt.Sprintf("it must be at least %d", least)
+	if least == 0 {
+		be = "it must not be negative"
 	}
-	return "it must be at least 0 and below 1"
+	return func(value any) string { return must(value.(int) >= least, be) }
+}
+
+func between(least, most int) rule {
+	return func(value any) string {
+		v := value.(int)
+		return must(least <= v && v <= most, fmt.Sprintf("it must be at least %d and at most %d", least, most))
+	}
 }
 
 // widths is the rule of hidden layers.
 func widths(value any) string {
-	list := value.([]int)
-	switch {
-	case len(list) == 0:
+	if len(value.([]int)) == 0 {
 		return "it must name the width of a hidden layer"
-	case slices.Min(list) < 1:
-		return "every width must be at least 1"
 	}
-	return ""
+	return must(slices.Min(value.([]int)) >= 1, "every width must be at least 1")
 }
 
-// oneOf is the rule of a choice.
 func oneOf(names ...string) rule {
 	list := "one of " + strings.Join(names, ", ")
 	if n := len(names); n < 4 {
 		list = strings.Join(names[:n-1], ", ") + " or " + names[n-1]
 	}
-	return func(value any) string {
-		if slices.Contains(names, value.(string)) {
-			return ""
-		}
-		return "it must be " + list
-	}
+	return func(value any) string { return must(slices.Contains(names, value.(string)), "it must be "+list) }
 }
 
 // ends is the rule of a file's name, whose extension says what it is.
 func ends(extension string) rule {
 	return func(value any) string {
-		if strings.EqualFold(filepath.Ext(value.(string)), extension) {
-			return ""
-		}
-		return "it must end in " + extension
+		return must(strings.EqualFold(filepath.Ext(value.(string)), extension), "it must end in "+extension)
 	}
 }
 
@@ -329,53 +304,45 @@ func (t table) required(c *cli.Context) error {
 
 // values are the texts that the option holds and that are not empty.
 func (o *option) values() []string {
-	var list []string
 	switch to := o.to.(type) {
 	case *outSets:
+		var list []string
 		for _, s := range *to {
 			list = append(list, s.path)
 		}
+		return list
 	case *string:
 		if *to != "" {
-			list = append(list, *to)
+			return []string{*to}
 		}
 	}
-	return list
+	return nil
 }
 
-// inputs are the files and folders that rows are read from.
-func (t table) inputs() []string {
-	var list []string
+// files are what the options of a kind name, and by which option.
+func (t table) files(kind fileKind) []source {
+	var list []source
 	for _, o := range t {
-		if o.file == rowFile {
-			list = append(list, o.values()...)
+		for _, path := range o.values() {
+			if o.file == kind {
+				list = append(list, source{path, dashed(o.name)})
+			}
 		}
 	}
 	return list
 }
 
-// source is a file that is read, and what reads it; the path may be empty.
+// source is a file, and what reads or writes it; the path may be empty.
 type source struct{ path, by string }
 
 // keeps returns a usage error if a result would be written to one of reads or
 // to what an option reads.
 func (t table) keeps(reads ...source) error {
-	for _, o := range t {
-		if o.file == rowFile || o.file == otherFile {
-			for _, path := range o.values() {
-				reads = append(reads, source{path, dashed(o.name)})
-			}
-		}
-	}
-	for _, o := range t {
-		if o.file != resultFile {
-			continue
-		}
-		for _, path := range o.values() {
-			for _, r := range reads {
-				if sameFile(r.path, path) {
-					return usagef("%s %s would replace what %s reads; write to another file", dashed(o.name), path, r.by)
-				}
+	reads = slices.Concat(reads, t.files(rowFile), t.files(otherFile))
+	for _, out := range t.files(resultFile) {
+		for _, r := range reads {
+			if sameFile(r.path, out.path) {
+				return usagef("%s %s would replace what %s reads; write to another file", out.by, out.path, r.by)
 			}
 		}
 	}
@@ -394,18 +361,13 @@ func sameFile(a, b string) bool {
 
 // writable fails before the work is done where a result could not be written
 // after it.
-func (t table) writable(ctx context.Context) error {
-	for _, o := range t {
-		if o.file != resultFile {
-			continue
+func (t table) writable(c *cli.Context) error {
+	for _, out := range t.files(resultFile) {
+		f, err := atomicfile.Create(c.Context, out.path)
+		if err != nil {
+			return err
 		}
-		for _, path := range o.values() {
-			f, err := atomicfile.Create(ctx, path)
-			if err != nil {
-				return err
-			}
-			f.Abort()
-		}
+		f.Abort()
 	}
 	return nil
 }
@@ -435,25 +397,23 @@ func (a argument) take(c *cli.Context) error {
 	return nil
 }
 
-// command is a subcommand with these options: run is called once they are
-// found to be right, as far as they tell by themselves.
-func (t table) command(c cli.Command, a argument, run func(*cli.Context) error) *cli.Command {
+// command is a subcommand with these options, whose steps are taken once they
+// are found to be right, as far as they tell by themselves.
+func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) error) *cli.Command {
 	for _, o := range t {
 		c.Flags = append(c.Flags, o)
 	}
 	c.OnUsageError, c.HideHelp = onUsageError, true
 	c.Action = func(c *cli.Context) error {
-		for _, check := range []func() error{
-			func() error { return a.take(c) },
-			func() error { return t.required(c) },
-			func() error { return t.keeps(source{c.Args().First(), c.Command.Name}) },
-			t.check,
-		} {
-			if err := check(); err != nil {
-				return err
+		if err := cmp.Or(a.take(c), t.required(c), t.keeps(source{c.Args().First(), c.Command.Name}), t.check()); err != nil {
+			return err
+		}
+		for _, step := range steps {
+			if err := step(c); err != nil {
+				return hinted(err, t.useful)
 			}
 		}
-		return hinted(run(c), t.useful)
+		return nil
 	}
 	return &c
 }

@@ -27,7 +27,7 @@ type predicting struct {
 	place
 	reading
 	path, x, out   string
-	model, weights string
+	moved, weights string // moved: where the model is now
 	asFeatures     bool
 	side           string
 	o              attach.PredictOptions
@@ -50,7 +50,7 @@ func predictCommand() *cli.Command {
 		return never{func() bool { return f.o.Joint && f.side == side }, side + " and --joint exclude each other"}
 	}
 	modelRead := join(table{
-		{name: "model", to: &f.model, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since"},
+		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since"},
 	}, f.rowOptions(&f.table), f.batchOption(batchStandard)).unless(asFeatures).unless(alone)
 	f.table = join(table{
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to predict: " + inputKinds + "; with --features, what `attach features` writes"},
@@ -81,7 +81,7 @@ func predictCommand() *cli.Command {
 			"head's arithmetic overflows.\n\n" +
 			"Coverage and p-values hold for rows like the calibration rows; where those were split off the rows fitted on and the network " +
 			"was trained on them, the promise is weaker. Images are prepared as they were for the fit.",
-	}, argument{name: "M.attach", to: &f.path}, f.run)
+	}, argument{name: "M.attach", to: &f.path}, f.begin, f.log, f.run)
 }
 
 // setLevels reads --quantiles.
@@ -102,11 +102,11 @@ func (f *predicting) setLevels(list string) error {
 }
 
 func (f *predicting) run(c *cli.Context) error {
-	predictor, err := f.load(c)
+	predictor, err := f.load()
 	if err != nil {
 		return err
 	}
-	stop, err := f.products(c)
+	stop, err := f.products(c.Context)
 	if err != nil {
 		return err
 	}
@@ -121,11 +121,11 @@ func (f *predicting) run(c *cli.Context) error {
 		defer file.Abort()
 		out, commit = file, file.Commit
 	}
+	defer f.close()
 	rows, err := f.openRows(c.Context)
 	if err != nil {
 		return err
 	}
-	defer rows.close()
 	if err := f.write(c.Context, predictor, rows, newTableWriter(f.out, out)); err != nil {
 		return err
 	}
@@ -141,10 +141,7 @@ func (f *predicting) run(c *cli.Context) error {
 }
 
 // load reads all but the rows.
-func (f *predicting) load(c *cli.Context) (*attach.Predictor, error) {
-	if err := f.begin(c.App.ErrWriter); err != nil {
-		return nil, err
-	}
+func (f *predicting) load() (*attach.Predictor, error) {
 	f.options.SkipTargets = len(f.classes) == 0
 	var err error
 	if f.bundle, err = attach.Open(f.path); err != nil {
@@ -194,7 +191,6 @@ type predictRows struct {
 	name    func(row int) any // the file or number of a row
 	batches iter.Seq2[attach.Rows, error]
 	groups  []string
-	close   func()
 }
 
 // blocks are the batches with what is known of their rows beside them.
@@ -218,23 +214,15 @@ func (f *predicting) openRows(ctx context.Context) (*predictRows, error) {
 	if f.asFeatures || b.Base.SHA256 == "" {
 		return f.precomputed()
 	}
-	if err := f.keeps(source{cmp.Or(f.model, b.Base.Path), f.path}); err != nil {
+	if err := f.keeps(source{cmp.Or(f.moved, b.Base.Path), f.path}); err != nil {
 		return nil, err
 	}
-	model, err := featurize.OpenFor(ctx, b, f.model, f.Options)
+	model, err := featurize.OpenFor(ctx, b, f.moved, f.Options)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := f.modelRows(ctx, model)
-	if err != nil {
-		model.Close()
-	}
-	return rows, err
-}
-
-func (f *predicting) modelRows(ctx context.Context, model *featurize.Attached) (*predictRows, error) {
 	f.fitTo(model.Model)
-	f.hint, f.columns = "pass --features to predict from them", f.bundle.Base.Columns
+	f.hint, f.columns = "pass --features to predict from them", b.Base.Columns
 	f.options.Preprocess = cmp.Or(f.options.Preprocess, model.Preprocess)
 	set, err := f.open(ctx, f.x, "", f.classes)
 	if err != nil {
@@ -250,7 +238,6 @@ func (f *predicting) modelRows(ctx context.Context, model *featurize.Attached) (
 		},
 		batches: model.Rows(ctx, modelRows(ctx, set)),
 		groups:  set.Groups(),
-		close:   func() { model.Close() },
 	}, nil
 }
 
@@ -285,7 +272,6 @@ func (f *predicting) precomputed() (*predictRows, error) {
 				}
 			}
 		},
-		close: func() {},
 	}, nil
 }
 

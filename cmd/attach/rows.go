@@ -18,6 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
+	"github.com/urfave/cli/v2"
 )
 
 // reading says how the rows of one command are read.
@@ -42,7 +43,7 @@ type reading struct {
 
 // rowOptions say how inputs are read; all are those of the command.
 func (r *reading) rowOptions(all *table) table {
-	noImages := idle("where no inputs are images in files", func() bool { return !slices.ContainsFunc(all.inputs(), mayBeImages) })
+	noImages := idle("where no inputs are images in files", func() bool { return !slices.ContainsFunc(all.files(rowFile), mayBeImages) })
 	return table{
 		{name: "preprocess", to: &r.preprocess, file: otherFile, usage: "FILE: how images are prepared, in the keys of Hugging Face's preprocessor_config.json"},
 		{name: "target", to: &r.options.Target, usage: "COLUMN: the column of a table that is the target, by its name in the header, or last"},
@@ -53,13 +54,10 @@ func (r *reading) rowOptions(all *table) table {
 	}.under(underRows)
 }
 
-// mayBeImages says whether the path of inputs may be that of images in files.
-func mayBeImages(path string) bool {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".npy", ".npz":
-		return false
-	}
-	return !inputs.IsTable(path)
+// mayBeImages says whether inputs may be images in files.
+func mayBeImages(s source) bool {
+	ext := strings.ToLower(filepath.Ext(s.path))
+	return ext != ".npy" && ext != ".npz" && !inputs.IsTable(s.path)
 }
 
 // groupsOption says which group rows are of.
@@ -78,13 +76,37 @@ func (r *reading) pickless(unlabelled func() bool) never {
 	return idle("here without --classes, which picks rows by them", func() bool { return len(r.classes) == 0 && unlabelled() })
 }
 
-// begin reads what the options name.
-func (r *reading) begin(stderr io.Writer) error {
-	r.stderr = stderr
+// begin is a step that reads the preprocessing, and keeps it as it is to be
+// stored with what is fitted.
+func (r *reading) begin(c *cli.Context) error {
+	r.stderr = c.App.ErrWriter
 	if r.preprocess == "" {
 		return nil
 	}
-	return r.loadPreprocess(r.preprocess)
+	raw, err := regular.ReadFile(r.preprocess)
+	if err != nil {
+		return err
+	}
+	if err := r.setPreprocess(raw); err != nil {
+		return fmt.Errorf("%s: %w", r.preprocess, err)
+	}
+	return nil
+}
+
+// read opens the model that reads the rows, until close is called.
+func (r *reading) read(ctx context.Context, path string, o featurize.Options) error {
+	model, err := featurize.Open(ctx, path, o)
+	if err != nil {
+		return err
+	}
+	r.fitTo(model)
+	return nil
+}
+
+func (r *reading) close() {
+	if r.model != nil {
+		r.model.Close()
+	}
 }
 
 // fitTo reads rows the way the model takes them.
@@ -193,10 +215,10 @@ func (r *reading) cut(path string, set *inputs.Set, classes []int) (*inputs.Set,
 
 // features runs the model on the set and returns features, logits, labels and
 // the inputs themselves.
-func (r *reading) features(ctx context.Context, model *featurize.Model, what string, set *inputs.Set) (ood.Batch, error) {
+func (r *reading) features(ctx context.Context, what string, set *inputs.Set) (ood.Batch, error) {
 	p := newProgress(r.stderr, what)
 	defer p.end()
-	b, err := model.All(ctx, modelRows(ctx, set), set.Len(), func(done int) { p.set(done, set.Len()) })
+	b, err := r.model.All(ctx, modelRows(ctx, set), set.Len(), func(done int) { p.set(done, set.Len()) })
 	if err != nil {
 		return ood.Batch{}, inFile(what, err)
 	}
@@ -250,19 +272,6 @@ func modelRows(ctx context.Context, set *inputs.Set) iter.Seq2[featurize.Rows, e
 			}
 		}
 	}
-}
-
-// loadPreprocess reads the preprocessing at path and keeps it as it is, to be
-// stored with what is fitted.
-func (r *reading) loadPreprocess(path string) error {
-	raw, err := regular.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := r.setPreprocess(raw); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
 }
 
 func (r *reading) setPreprocess(raw json.RawMessage) error {

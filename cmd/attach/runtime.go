@@ -29,7 +29,7 @@ func runtimeCommand() *cli.Command {
 			"looked for at --ort-lib, $ORT_LIB, in the user cache and in the system's library folders; else the " +
 			"pinned version is installed into the user cache with npm or pip and checked against its sha256.",
 		Subcommands: []*cli.Command{installCommand()},
-	}, argument{}, v.run)
+	}, argument{}, v.log, v.run)
 }
 
 func installCommand() *cli.Command {
@@ -52,7 +52,7 @@ func installCommand() *cli.Command {
 }
 
 func (v *showing) run(c *cli.Context) error {
-	o := v.settled(c).Runtime
+	o := v.Runtime
 	o.NoInstall = true
 	_, seen, err := ort.Find(c.Context, o)
 	if err != nil && !errors.Is(err, ort.ErrNotFound) {

@@ -36,9 +36,7 @@ type Fact struct{ Value, Label string }
 type Comparison struct {
 	Title, Lead string
 	Report      *compare.Report
-	// Columns stand in the table after the metrics.
-	Columns    []Column
-	Suspicious []Example
+	Suspicious  []Example
 	// SuspiciousLead says what Suspicious was picked from.
 	SuspiciousLead string
 }
@@ -54,7 +52,7 @@ type Example struct {
 type section struct {
 	Comparison
 	ID                int
-	Heads, SetHeads   []head
+	Heads, SetHeads   []column
 	Rows              []row
 	Intervals, Spread bool
 	Drawn             []entrant // those with a colour
@@ -150,18 +148,13 @@ func newSection(id int, c Comparison) (*section, error) {
 		}
 		s.Thumbnails = append(s.Thumbnails, drawn)
 	}
-	var ranked []compare.MethodReport
-	for _, m := range c.Report.Ranked() {
-		if len(m.Configs) > 0 {
-			ranked = append(ranked, m)
-		}
-	}
-	if err := s.fill(ranked); err != nil {
+	methods := ranked(c.Report)
+	if err := s.fill(methods); err != nil {
 		return nil, err
 	}
-	list := entrants(ranked)
+	list := entrants(methods)
 	s.Missing = absent(c.Report)
-	s.Swatches = make([]int, len(ranked))
+	s.Swatches = make([]int, len(methods))
 	for _, e := range list {
 		s.Swatches[e.Method] = e.Color
 		if e.Color > 0 {
@@ -177,28 +170,18 @@ func newSection(id int, c Comparison) (*section, error) {
 }
 
 // fill makes the table's rows.
-func (s *section) fill(ranked []compare.MethodReport) error {
+func (s *section) fill(methods []compare.MethodReport) error {
 	r := s.Report
-	columns := metricColumns(r)
-	var metrics, times []Column
-	for _, c := range columns {
-		if c.Plain {
-			times = append(times, c)
-		} else {
-			metrics = append(metrics, c)
-		}
-	}
-	var byMethod, bySet [][]cell
-	s.Heads, byMethod = cells(append(append(metrics, s.Columns...), times...), ranked, r.Sweep)
-	s.SetHeads, bySet = cells(setColumns(r), ranked, r.Sweep)
+	s.Heads, s.SetHeads = columns(r, methods), setColumns(r, methods)
+	byMethod, bySet := cells(s.Heads, methods, r.Sweep), cells(s.SetHeads, methods, r.Sweep)
 	if len(r.Sets) > 1 {
 		for i, set := range r.Sets {
 			s.SetKey = append(s.SetKey, shapeKey{i%coloured + 1, set.Name})
 		}
 	}
-	intervals := forest(ranked)
-	s.Axis = fixed(forestLow(ranked), 2)
-	for i, m := range ranked {
+	intervals := forest(methods)
+	s.Axis = fixed(forestLow(methods), 2)
+	for i, m := range methods {
 		best, _ := m.Best()
 		small, err := spark(best.Scores)
 		if err != nil {

@@ -3,82 +3,149 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
-// Column is one figure of every method, in the table beside the metrics. A
-// column that no method has a value in is left out.
-type Column struct {
-	Head  string
-	Title string // what the figure is, in a sentence
-	Lower bool   // lower is better
-	// Plain columns have no best: times, for one.
-	Plain  bool
-	Digits int              // after the decimal point
-	Values map[string]Value // by the method's name
+// column is one figure of every method.
+type column struct {
+	Head, Title string
+	Lower       bool // lower is better
+	digits      int  // after the decimal point
+	plain       bool // has no best: times
+	field       int  // of measure.Metrics.Fields
+	values      []value
 }
 
-// Value is a figure of one method.
-type Value struct {
-	Mean float64
-	Std  float64           // over the configurations of a sweep
-	CI   *measure.Interval // or nil
+// value is a figure of one method.
+type value struct {
+	mean, std float64           // over the configurations of a sweep
+	ci        *measure.Interval // or nil
 }
 
-// metricColumns are the columns that a comparison itself has.
-func metricColumns(r *compare.Report) []Column {
-	metric := func(head, title string, lower bool, s func(compare.MethodReport) compare.Summary, ci func(*measure.Intervals) *measure.Interval) Column {
-		c := Column{Head: head, Title: title, Lower: lower, Digits: 3, Values: map[string]Value{}}
-		for _, m := range r.Methods {
-			if sum := s(m); !sum.IsZero() {
-				v := Value{Mean: sum.Mean, Std: sum.Std}
-				if m.CI != nil {
-					v.CI = ci(m.CI)
-				}
-				c.Values[m.Name] = v
+// metrics are the columns of measure.Metrics.
+func metrics() []column {
+	return []column{
+		{Head: "AUROC", Title: "The probability that an out-of-domain input scores above an in-domain one.", digits: 3},
+		{Head: "FPR95", Title: "The share of in-domain inputs flagged when 95 % of the out-of-domain ones are found.", Lower: true, digits: 3, field: 1},
+		{Head: "FPR95 in", Title: "The share of out-of-domain inputs accepted when 95 % of the in-domain ones are.", Lower: true, digits: 3, field: 4},
+		{Head: "AUPR in", Title: "Average precision with in-domain as the positive class.", digits: 3, field: 2},
+		{Head: "AUPR out", Title: "Average precision with out-of-domain as the positive class.", digits: 3, field: 3},
+		{Head: "error", Title: "Detection error: the least probability of judging an input wrongly where both sides are equally likely.", Lower: true, digits: 3, field: 5},
+	}
+}
+
+// summary is the value of one of the metrics.
+func summary(s compare.Summaries, ci *measure.Intervals, field int) value {
+	v := value{mean: s.Fields()[field].Mean, std: s.Fields()[field].Std}
+	if ci != nil {
+		v.ci = ci.Fields()[field]
+	}
+	return v
+}
+
+// ranked are the methods that have a result, the best first.
+func ranked(r *compare.Report) []compare.MethodReport {
+	return slices.DeleteFunc(r.Ranked(), func(m compare.MethodReport) bool { return len(m.Configs) == 0 })
+}
+
+// columns are the figures that a comparison has of methods.
+func columns(r *compare.Report, methods []compare.MethodReport) []column {
+	list := metrics()
+	shared := len(list)
+	if r.InError != nil {
+		// Networks that err seldom have areas of a few thousandths.
+		list = append(list, column{Head: "AURC", Title: "Area under the risk-coverage curve of the network's own errors in-domain.", Lower: true, digits: 4})
+	}
+	list = append(list,
+		column{Head: "fit s", Title: "Seconds that fitting all configurations took.", Lower: true, digits: 2, plain: true},
+		column{Head: "µs/input", Title: "Microseconds that scoring one input took.", Lower: true, digits: 1, plain: true})
+	for _, m := range methods {
+		var all []value
+		for _, c := range list[:shared] {
+			all = append(all, summary(m.Summaries, m.CI, c.field))
+		}
+		if r.InError != nil {
+			v := value{mean: m.AURC.Mean, std: m.AURC.Std}
+			if m.CI != nil {
+				v.ci = m.CI.AURC
+			}
+			all = append(all, v)
+		}
+		all = append(all, value{mean: m.FitSeconds}, value{mean: m.ScoreMicroseconds})
+		for i, v := range all {
+			list[i].values = append(list[i].values, v)
+		}
+	}
+	return list
+}
+
+// setColumns are AUROC by set and by group, where sets have names.
+func setColumns(r *compare.Report, methods []compare.MethodReport) []column {
+	if len(r.Sets) == 0 || len(methods) == 0 {
+		return nil
+	}
+	var list []column
+	for _, s := range r.Sets {
+		list = append(list, column{Head: s.Name, Title: fmt.Sprintf("AUROC on the %d rows of %s.", s.N, s.Name), digits: 3})
+	}
+	for _, g := range methods[0].Groups {
+		list = append(list, column{Head: g.Name + " (mean)", Title: "Mean AUROC over the sets of the group " + g.Name + ".", digits: 3})
+	}
+	list = append(list, column{Head: "mean", Title: "Mean AUROC over all sets.", digits: 3})
+	for _, m := range methods {
+		all := slices.Concat(m.Sets, m.Groups, []compare.SetSummaries{{Summaries: m.Summaries, CI: m.CI}})
+		for i, s := range all {
+			list[i].values = append(list[i].values, summary(s.Summaries, s.CI, 0))
+		}
+	}
+	return list
+}
+
+// Text is the comparison as lines of text, heads first: the figures of each
+// method and, where sets have names, its AUROC by set.
+func Text(r *compare.Report) (figures, bySet [][]string) {
+	methods := ranked(r)
+	return lines(r, methods, columns(r, methods), r.Resamples > 0), lines(r, methods, setColumns(r, methods), false)
+}
+
+func lines(r *compare.Report, methods []compare.MethodReport, list []column, intervals bool) [][]string {
+	if len(list) == 0 {
+		return nil
+	}
+	all := [][]string{{"method"}}
+	for _, m := range methods {
+		name := m.Name
+		if m.Control {
+			name += " (control)"
+		}
+		if m.Variant != "" {
+			name += " (" + m.Variant + ")"
+		}
+		all = append(all, []string{name})
+	}
+	for j, c := range list {
+		all[0] = append(all[0], c.Head)
+		if j == 0 && intervals {
+			all[0] = append(all[0], "95 % interval")
+		}
+		for i, v := range c.values {
+			text := fixed(v.mean, 4)
+			if c.plain {
+				text = fixed(v.mean, c.digits)
+			} else if r.Sweep {
+				text = fixed(v.mean, 3) + "±" + fixed(v.std, 3)
+			}
+			all[i+1] = append(all[i+1], text)
+			if j == 0 && intervals {
+				all[i+1] = append(all[i+1], fixed(v.ci[0], 3)+"–"+fixed(v.ci[1], 3))
 			}
 		}
-		return c
 	}
-	plain := func(head, title string, digits int, f func(compare.MethodReport) float64) Column {
-		c := Column{Head: head, Title: title, Lower: true, Plain: true, Digits: digits, Values: map[string]Value{}}
-		for _, m := range r.Methods {
-			if !m.AUROC.IsZero() {
-				c.Values[m.Name] = Value{Mean: f(m)}
-			}
-		}
-		return c
-	}
-	aurc := metric("AURC", "Area under the risk-coverage curve of the network's own errors in-domain.", true,
-		func(m compare.MethodReport) compare.Summary { return m.AURC }, func(v *measure.Intervals) *measure.Interval { return v.AURC })
-	// Networks that err seldom have areas of a few thousandths.
-	aurc.Digits = 4
-	return []Column{
-		metric("AUROC", "The probability that an out-of-domain input scores above an in-domain one.", false,
-			func(m compare.MethodReport) compare.Summary { return m.AUROC }, func(v *measure.Intervals) *measure.Interval { return &v.AUROC }),
-		metric("FPR95", "The share of in-domain inputs flagged when 95 % of the out-of-domain ones are found.", true,
-			func(m compare.MethodReport) compare.Summary { return m.FPR95 }, func(v *measure.Intervals) *measure.Interval { return &v.FPR95 }),
-		metric("FPR95 in", "The share of out-of-domain inputs accepted when 95 % of the in-domain ones are.", true,
-			func(m compare.MethodReport) compare.Summary { return m.FPR95In }, func(v *measure.Intervals) *measure.Interval { return &v.FPR95In }),
-		metric("AUPR in", "Average precision with in-domain as the positive class.", false,
-			func(m compare.MethodReport) compare.Summary { return m.AUPRIn }, func(v *measure.Intervals) *measure.Interval { return &v.AUPRIn }),
-		metric("AUPR out", "Average precision with out-of-domain as the positive class.", false,
-			func(m compare.MethodReport) compare.Summary { return m.AUPROut }, func(v *measure.Intervals) *measure.Interval { return &v.AUPROut }),
-		metric("error", "Detection error: the least probability of judging an input wrongly where both sides are equally likely.", true,
-			func(m compare.MethodReport) compare.Summary { return m.DetectionError }, func(v *measure.Intervals) *measure.Interval { return &v.DetectionError }),
-		aurc,
-		plain("fit, s", "Seconds that fitting all configurations took.", 2, func(m compare.MethodReport) float64 { return m.FitSeconds }),
-		plain("µs/input", "Microseconds that scoring one input took.", 1, func(m compare.MethodReport) float64 { return m.ScoreMicroseconds }),
-	}
-}
-
-// head is a column's head as the page shows it.
-type head struct {
-	Text, Title string
-	Lower       bool
+	return all
 }
 
 // row is one method's line in the table.
@@ -102,102 +169,41 @@ type cell struct {
 	Best                bool
 }
 
-func newCell(v Value, digits int, sweep bool) cell {
-	c := cell{Text: fixed(v.Mean, digits), Key: strconv.FormatFloat(v.Mean, 'g', -1, 64)}
-	if sweep && v.Std > 0 {
-		c.Spread = "±" + fixed(v.Std, digits)
+func newCell(v value, digits int, sweep bool) cell {
+	c := cell{Text: fixed(v.mean, digits), Key: strconv.FormatFloat(v.mean, 'g', -1, 64)}
+	if sweep && v.std > 0 {
+		c.Spread = "±" + fixed(v.std, digits)
 	}
-	if v.CI != nil {
-		c.Range = fixed(v.CI[0], digits) + "–" + fixed(v.CI[1], digits)
+	if v.ci != nil {
+		c.Range = fixed(v.ci[0], digits) + "–" + fixed(v.ci[1], digits)
 	}
 	return c
 }
 
 func fixed(x float64, digits int) string { return strconv.FormatFloat(x, 'f', digits, 64) }
 
-// cells returns the heads of the columns that have values, and every method's
-// cells under them. The best of each column, controls apart, is marked.
-func cells(columns []Column, methods []compare.MethodReport, sweep bool) ([]head, [][]cell) {
-	var heads []head
+// cells are every method's cells under the columns. The best of each column,
+// controls apart, is marked.
+func cells(list []column, methods []compare.MethodReport, sweep bool) [][]cell {
 	rows := make([][]cell, len(methods))
-	for _, c := range columns {
-		best, any := math.Inf(-1), false
-		for _, m := range methods {
-			v, ok := c.Values[m.Name]
-			any = any || ok
-			if ok && !m.Control && !c.Plain {
-				best = max(best, c.signed(v.Mean))
-			}
+	for _, c := range list {
+		sign := 1.
+		if c.Lower {
+			sign = -1
 		}
-		if !any {
-			continue
-		}
-		heads = append(heads, head{c.Head, c.Title, c.Lower})
+		best := math.Inf(-1)
 		for i, m := range methods {
-			v, ok := c.Values[m.Name]
-			if !ok {
-				rows[i] = append(rows[i], cell{})
-				continue
+			if !m.Control && !c.plain {
+				best = max(best, sign*c.values[i].mean)
 			}
-			one := newCell(v, c.Digits, sweep && !c.Plain)
-			one.Best = !c.Plain && !m.Control && c.signed(v.Mean) == best
+		}
+		for i, m := range methods {
+			one := newCell(c.values[i], c.digits, sweep && !c.plain)
+			one.Best = !c.plain && !m.Control && sign*c.values[i].mean == best
 			rows[i] = append(rows[i], one)
 		}
 	}
-	return heads, rows
-}
-
-// signed makes the better of two values the higher one.
-func (c Column) signed(x float64) float64 {
-	if c.Lower {
-		return -x
-	}
-	return x
-}
-
-// setColumns are AUROC by set and by group, where sets have names.
-func setColumns(r *compare.Report) []Column {
-	if len(r.Sets) == 0 {
-		return nil
-	}
-	var columns []Column
-	column := func(head, title string, pick func(compare.MethodReport) (compare.SetSummaries, bool)) {
-		c := Column{Head: head, Title: title, Digits: 3, Values: map[string]Value{}}
-		for _, m := range r.Methods {
-			if s, ok := pick(m); ok {
-				v := Value{Mean: s.AUROC.Mean, Std: s.AUROC.Std}
-				if s.CI != nil {
-					v.CI = &s.CI.AUROC
-				}
-				c.Values[m.Name] = v
-			}
-		}
-		columns = append(columns, c)
-	}
-	for i, s := range r.Sets {
-		title := fmt.Sprintf("AUROC on the %d rows of %s.", s.N, s.Name)
-		column(s.Name, title, func(m compare.MethodReport) (compare.SetSummaries, bool) { return at(m.Sets, i) })
-	}
-	for _, m := range r.Methods {
-		if len(m.Groups) == 0 {
-			continue
-		}
-		for i, g := range m.Groups {
-			column(g.Name+" sets", "Mean AUROC over the sets of the group "+g.Name+".", func(m compare.MethodReport) (compare.SetSummaries, bool) { return at(m.Groups, i) })
-		}
-		break
-	}
-	column("all sets", "Mean AUROC over all sets.", func(m compare.MethodReport) (compare.SetSummaries, bool) {
-		return compare.SetSummaries{Summaries: m.Summaries, CI: m.CI}, !m.AUROC.IsZero()
-	})
-	return columns
-}
-
-func at(s []compare.SetSummaries, i int) (compare.SetSummaries, bool) {
-	if i >= len(s) {
-		return compare.SetSummaries{}, false
-	}
-	return s[i], true
+	return rows
 }
 
 // configuration is one line of a method's grid.
@@ -206,26 +212,17 @@ type configuration struct {
 	Cells  []cell
 }
 
-// configurations lists a sweep's grid with the metrics that heads name.
+// configurations lists a sweep's grid with the metrics.
 func configurations(m compare.MethodReport) []configuration {
 	var list []configuration
 	for _, conf := range m.Configs {
-		ci := conf.CI
-		if ci == nil {
-			ci = &measure.Intervals{}
-		}
 		one := configuration{Params: conf.Params.String()}
-		for _, v := range []struct {
-			value    float64
-			interval *measure.Interval
-		}{
-			{conf.AUROC, &ci.AUROC}, {conf.FPR95, &ci.FPR95}, {conf.FPR95In, &ci.FPR95In}, {conf.AUPRIn, &ci.AUPRIn},
-			{conf.AUPROut, &ci.AUPROut}, {conf.DetectionError, &ci.DetectionError},
-		} {
-			if conf.CI == nil {
-				v.interval = nil
+		for _, c := range metrics() {
+			v := value{mean: *conf.Metrics.Fields()[c.field]}
+			if conf.CI != nil {
+				v.ci = conf.CI.Fields()[c.field]
 			}
-			one.Cells = append(one.Cells, newCell(Value{Mean: v.value, CI: v.interval}, 3, false))
+			one.Cells = append(one.Cells, newCell(v, 3, false))
 		}
 		list = append(list, one)
 	}

@@ -93,7 +93,8 @@ type Summaries struct {
 	DetectionError Summary `json:"detection_error,omitzero"`
 }
 
-func (s *Summaries) fields() []*Summary {
+// Fields points at the summaries in the order of measure.Metrics.Fields.
+func (s *Summaries) Fields() []*Summary {
 	return []*Summary{&s.AUROC, &s.FPR95, &s.AUPRIn, &s.AUPROut, &s.FPR95In, &s.DetectionError}
 }
 

@@ -53,7 +53,7 @@ func (v view) over(done []result) (Summaries, *measure.Intervals) {
 		all[i] = v.of(d)
 	}
 	x := make([]float64, len(all))
-	for f, to := range s.fields() {
+	for f, to := range s.Fields() {
 		for i := range all {
 			x[i] = *all[i][0].Fields()[f]
 		}
