@@ -1,37 +1,28 @@
 package autodiff
 
+import (
+	"github.com/attach-uncertainty/attach/internal/onnx"
+)
+
 func gradIdentity(c *call) { c.add(0, c.up(0)) }
 
-func gradAdd(c *call) {
-	for i := range 2 {
-		if c.wants(i) {
-			c.addSummed(i, c.up(0))
-		}
-	}
-}
-
+// gradSum is that of Add too.
 func gradSum(c *call) {
 	for i := range c.n.Input {
-		if c.wants(i) {
-			c.addSummed(i, c.up(0))
-		}
+		c.addSummed(i, c.up(0))
 	}
 }
 
 func gradMean(c *call) {
 	up := c.times(1/float64(len(c.n.Input)), c.up(0))
 	for i := range c.n.Input {
-		if c.wants(i) {
-			c.addSummed(i, up)
-		}
+		c.addSummed(i, up)
 	}
 }
 
 // gradMod is that of a − ⌊a/b⌋·b, rounded as the node does.
 func gradMod(c *call) {
-	if c.wants(0) {
-		c.addSummed(0, c.up(0))
-	}
+	c.addSummed(0, c.up(0))
 	if c.wants(1) {
 		whole := c.node("Div", c.node("Sub", c.in(0), c.out(0)), c.in(1))
 		c.addSummed(1, c.node("Neg", c.node("Mul", c.up(0), whole)))
@@ -39,9 +30,7 @@ func gradMod(c *call) {
 }
 
 func gradSub(c *call) {
-	if c.wants(0) {
-		c.addSummed(0, c.up(0))
-	}
+	c.addSummed(0, c.up(0))
 	if c.wants(1) {
 		c.add(1, c.node("Neg", c.unbroadcast(c.up(0), c.in(1))))
 	}
@@ -65,9 +54,7 @@ func gradMul(c *call) {
 func gradDiv(c *call) {
 	b := c.in(1)
 	overB := c.node("Div", c.up(0), b)
-	if c.wants(0) {
-		c.addSummed(0, overB)
-	}
+	c.addSummed(0, overB)
 	if c.wants(1) {
 		c.addSummed(1, c.node("Neg", c.node("Mul", overB, c.out(0))))
 	}
@@ -108,3 +95,135 @@ func gradExp(c *call) { c.add(0, c.node("Mul", c.up(0), c.out(0))) }
 func gradLog(c *call) { c.add(0, c.node("Div", c.up(0), c.in(0))) }
 
 func gradAbs(c *call) { c.add(0, c.node("Mul", c.up(0), c.node("Sign", c.in(0)))) }
+
+// unbroadcast sums a gradient over the axes along which x was broadcast, and
+// gives it the shape of x.
+func (g *tape) unbroadcast(gradient, x string) string {
+	from, to := g.types.of(gradient), g.types.of(x)
+	if !from.ranked || !to.ranked || len(from.dims) < len(to.dims) {
+		return g.unbroadcastAtRunTime(gradient, x)
+	}
+	lead := len(from.dims) - len(to.dims)
+	var summed, kept []int64
+	for i := range lead {
+		summed = append(summed, int64(i))
+	}
+	for i, d := range to.dims {
+		f := from.dims[lead+i]
+		switch {
+		case d.n == 1 && f.n != 1:
+			kept = append(kept, int64(i))
+		case d.n > 1 || d.n == f.n && d.known() || d.symbol != "" && d.symbol == f.symbol:
+		default:
+			return g.unbroadcastAtRunTime(gradient, x)
+		}
+	}
+	if summed != nil {
+		gradient = g.sum(gradient, summed, false)
+	}
+	if kept != nil {
+		gradient = g.sum(gradient, kept, true)
+	}
+	return gradient
+}
+
+// unbroadcastAtRunTime finds the axes by comparing shapes in the graph.
+func (g *tape) unbroadcastAtRunTime(gradient, x string) string {
+	from, to := g.node("Shape", gradient), g.shapeOf(x)
+	one := g.ints(1)
+	lead := g.node("Sub", g.node("Shape", from), g.shapeOf(to))
+	padded := g.nodeWith("Concat", []string{g.node("Expand", one, lead), to}, onnx.Attr("axis", 0))
+	differs := g.node("Not", g.node("Equal", padded, from))
+	axes := g.node("Reshape", g.node("NonZero", differs), g.ints(-1))
+	summed := g.nodeWith("ReduceSum", []string{gradient, axes},
+		onnx.Attr("keepdims", 1), onnx.Attr("noop_with_empty_axes", 1))
+	return g.node("Reshape", summed, to)
+}
+
+// gradWhere passes the gradient to the side that was chosen.
+func gradWhere(c *call) {
+	zero := c.scalar(0, c.out(0))
+	if c.wants(1) {
+		c.addSummed(1, c.node("Where", c.in(0), c.up(0), zero))
+	}
+	if c.wants(2) {
+		c.addSummed(2, c.node("Where", c.in(0), zero, c.up(0)))
+	}
+}
+
+// gradExtremum is that of Max ("GreaterOrEqual") and Min ("LessOrEqual") of any
+// number of inputs. Inputs that tie share the gradient evenly.
+//
+// The inputs are compared with each other: the runtime leaves out roundings to
+// half precision between nodes, so that none need be equal to the output.
+func gradExtremum(beats string) rule {
+	return func(c *call) {
+		n := len(c.n.Input)
+		if n == 1 {
+			gradIdentity(c)
+			return
+		}
+		x := make([]string, n)
+		for i := range x {
+			x[i] = c.single(c.in(i))
+		}
+		hit := make([]string, n)
+		count := ""
+		for i := range x {
+			for j := range x {
+				switch {
+				case i == j:
+				case hit[i] == "":
+					hit[i] = c.node(beats, x[i], x[j])
+				default:
+					hit[i] = c.node("And", hit[i], c.node(beats, x[i], x[j]))
+				}
+			}
+			hit[i] = c.castTo(hit[i], c.out(0))
+			if count == "" {
+				count = hit[i]
+			} else {
+				count = c.node("Add", count, hit[i])
+			}
+		}
+		share := c.node("Div", c.up(0), count)
+		for i := range x {
+			if c.wants(i) {
+				c.addSummed(i, c.node("Mul", share, hit[i]))
+			}
+		}
+	}
+}
+
+// gradClip passes the gradient where the input lies within the bounds,
+// inclusively. Bounds that are themselves differentiated are not supported.
+func gradClip(c *call) {
+	if c.wants(1) || c.wants(2) {
+		c.fail("its bounds depend on what is differentiated")
+		return
+	}
+	x, low, high := c.in(0), c.in(1), c.in(2)
+	if a := onnx.Attribute(c.n, "min"); a != nil {
+		low = c.scalar(float64(a.GetF()), x)
+	}
+	if a := onnx.Attribute(c.n, "max"); a != nil {
+		high = c.scalar(float64(a.GetF()), x)
+	}
+	inside := ""
+	if low != "" {
+		inside = c.node("GreaterOrEqual", x, low)
+	}
+	if high != "" {
+		below := c.node("LessOrEqual", x, high)
+		if inside == "" {
+			inside = below
+		} else {
+			inside = c.node("And", inside, below)
+		}
+	}
+	if inside == "" {
+		gradIdentity(c)
+		return
+	}
+	c.add(0, c.node("Where", inside, c.up(0), c.scalar(0, x)))
+}

@@ -96,9 +96,7 @@ func gradBranch(c *call) {
 	}
 	c.activate(c.active, nil)
 	for i, v := range body.GetOutput() {
-		if up := c.up(i); up != "" {
-			c.accumulate(copyOf(v.GetName()), up)
-		}
+		c.accumulate(copyOf(v.GetName()), c.up(i))
 	}
 	for _, n := range slices.Backward(c.nodes) {
 		if c.err = c.backward(n, c.active); c.err != nil {

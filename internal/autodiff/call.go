@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
@@ -63,8 +64,13 @@ func (c *call) up(i int) string {
 // add adds a gradient of the input's own shape.
 func (c *call) add(i int, gradient string) { c.accumulate(c.in(i), gradient) }
 
-// addSummed adds a gradient of the shape that the input was broadcast to.
-func (c *call) addSummed(i int, gradient string) { c.add(i, c.unbroadcast(gradient, c.in(i))) }
+// addSummed adds a gradient of the shape that the input was broadcast to, where
+// the input needs one.
+func (c *call) addSummed(i int, gradient string) {
+	if c.wants(i) {
+		c.add(i, c.unbroadcast(gradient, c.in(i)))
+	}
+}
 
 // onlyFirst reports gradients of further outputs as unsupported.
 func (c *call) onlyFirst() bool {
@@ -159,7 +165,7 @@ func (g *tape) fill(v float64, x string) string {
 func (g *tape) expand(v, x string) string {
 	a, aok := g.types.of(v).static()
 	b, bok := g.types.of(x).static()
-	if aok && bok && equal(a, b) {
+	if aok && bok && slices.Equal(a, b) {
 		return v
 	}
 	return g.node("Expand", v, g.expansion(v, x))
@@ -169,7 +175,7 @@ func (g *tape) expand(v, x string) string {
 func (g *tape) reshapeLike(v, x string) string {
 	a, aok := g.types.of(v).static()
 	b, bok := g.types.of(x).static()
-	if aok && bok && equal(a, b) {
+	if aok && bok && slices.Equal(a, b) {
 		return v
 	}
 	out := g.node("Reshape", g.beforeReshape(v), g.formOf(x))
@@ -260,22 +266,16 @@ func (c *call) transpose(x string) string {
 		c.fail("the rank of %q is not known", x)
 		return x
 	}
-	perm := make([]int64, rank)
-	for i := range perm {
-		perm[i] = int64(i)
-	}
+	perm := count(0, rank)
 	perm[rank-1], perm[rank-2] = perm[rank-2], perm[rank-1]
 	return c.nodeWith("Transpose", []string{x}, onnx.Attr("perm", perm))
 }
 
-func equal(a, b []int64) bool {
-	if len(a) != len(b) {
-		return false
+// count is from, from+1, …, to−1.
+func count(from, to int) []int64 {
+	var numbers []int64
+	for i := from; i < to; i++ {
+		numbers = append(numbers, int64(i))
 	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
+	return numbers
 }

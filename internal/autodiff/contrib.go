@@ -12,9 +12,7 @@ func gradBiasGelu(slope func(c *call, x string) string) rule {
 		}
 		up := c.node("Mul", c.up(0), slope(c, x))
 		for i := range c.n.Input {
-			if c.wants(i) {
-				c.addSummed(i, up)
-			}
+			c.addSummed(i, up)
 		}
 	}
 }
@@ -47,9 +45,7 @@ func gradSkipNormalization(centred bool, shift, bias int) rule {
 			d = dx
 		}
 		for _, i := range []int{0, 1, bias} {
-			if c.wants(i) {
-				c.addSummed(i, d)
-			}
+			c.addSummed(i, d)
 		}
 	}
 }
@@ -74,12 +70,8 @@ func gradFusedMatMul(c *call) {
 	}
 	a, b := turn(c.in(0), 0, "transA"), turn(c.in(1), 1, "transB")
 	da, db := c.productGradients(a, b, up, c.wants(0), c.wants(1))
-	if da = turn(da, 0, "transA"); da != "" {
-		c.add(0, da)
-	}
-	if db = turn(db, 1, "transB"); db != "" {
-		c.add(1, db)
-	}
+	c.add(0, turn(da, 0, "transA"))
+	c.add(1, turn(db, 1, "transB"))
 }
 
 // gradDynamicQuantizeMatMul is that of x by a quantized matrix.
@@ -90,12 +82,8 @@ func gradDynamicQuantizeMatMul(c *call) {
 	}
 	up := c.up(0)
 	right := c.node("Mul", c.dequantized(c.in(1), c.in(3), up), c.in(2))
-	if c.wants(0) {
-		c.addProduct(0, 1, c.in(0), right, up)
-	}
-	if c.wants(4) {
-		c.addSummed(4, up)
-	}
+	c.addProduct(0, 1, c.in(0), right, up)
+	c.addSummed(4, up)
 }
 
 // gradMatMulIntegerToFloat is that of a product of integers, scaled.
@@ -104,9 +92,7 @@ func gradMatMulIntegerToFloat(c *call) {
 		c.fail("its scales depend on what is differentiated")
 		return
 	}
-	if c.wants(6) {
-		c.addSummed(6, c.up(0))
-	}
+	c.addSummed(6, c.up(0))
 	up := c.node("Mul", c.node("Mul", c.up(0), c.in(2)), c.in(3))
 	c.integerProduct(up, 0, 1, 4, 5)
 }

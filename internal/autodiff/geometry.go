@@ -153,13 +153,7 @@ func (s *geometry) area() int64 {
 }
 
 // spatialAxes are the axes that a window moves along.
-func (s *geometry) spatialAxes() []int64 {
-	axes := make([]int64, len(s.kernel))
-	for i := range axes {
-		axes[i] = int64(i) + 2
-	}
-	return axes
-}
+func (s *geometry) spatialAxes() []int64 { return count(2, len(s.kernel)+2) }
 
 func (s *geometry) attrs(group int64) []*pb.AttributeProto {
 	attrs := []*pb.AttributeProto{

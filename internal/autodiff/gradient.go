@@ -216,8 +216,11 @@ func (g *tape) rootCause(i int, active map[string]bool, err error) error {
 	return err
 }
 
-// accumulate adds a gradient to what a tensor has so far.
+// accumulate adds a gradient to what a tensor has so far; "" is none.
 func (g *tape) accumulate(tensor, gradient string) {
+	if gradient == "" {
+		return
+	}
 	if sofar := g.grads[tensor]; sofar != "" {
 		gradient = g.node("Add", sofar, gradient)
 	}

@@ -1,6 +1,8 @@
 package autodiff
 
-import "github.com/attach-uncertainty/attach/internal/onnx"
+import (
+	"github.com/attach-uncertainty/attach/internal/onnx"
+)
 
 // gradReshape is that of every operator that keeps the elements in order:
 // Reshape, Flatten, Squeeze, Unsqueeze.
@@ -29,4 +31,108 @@ func gradCast(c *call) {
 		return
 	}
 	c.add(0, c.castTo(c.up(0), c.in(0)))
+}
+
+func gradSpaceToDepth(c *call) {
+	c.add(0, c.nodeWith("DepthToSpace", []string{c.up(0)}, onnx.Attr("blocksize", c.attrInt("blocksize", 1))))
+}
+
+func gradDepthToSpace(c *call) {
+	block := c.attrInt("blocksize", 1)
+	dx := c.nodeWith("SpaceToDepth", []string{c.up(0)}, onnx.Attr("blocksize", block))
+	if onnx.AttributeString(c.n, "mode", "DCR") == "CRD" {
+		// From channels (block, channel) to (channel, block).
+		last := c.nodeWith("Transpose", []string{dx}, onnx.Attr("perm", []int64{0, 2, 3, 1}))
+		split := c.node("Reshape", last, c.ints(0, 0, 0, block*block, -1))
+		dx = c.reshapeLike(c.nodeWith("Transpose", []string{split}, onnx.Attr("perm", []int64{0, 4, 3, 1, 2})), c.in(0))
+	}
+	c.add(0, dx)
+}
+
+func gradConcat(c *call) {
+	axis := c.attrInt("axis", 0)
+	sizes := make([]string, len(c.n.Input))
+	static := make([]int64, len(c.n.Input))
+	isStatic := true
+	for i, x := range c.n.Input {
+		d, ok := c.types.of(x).dim(axis)
+		isStatic = isStatic && ok && d.known()
+		static[i] = d.n
+	}
+	var split string
+	if isStatic {
+		split = c.ints(static...)
+	} else {
+		for i, x := range c.n.Input {
+			sizes[i] = c.nodeWith("Gather", []string{c.node("Shape", x), c.ints(axis)})
+		}
+		split = c.nodeWith("Concat", sizes, onnx.Attr("axis", 0))
+	}
+	parts := c.nodeN(len(c.n.Input), "Split", []string{c.up(0), split}, onnx.Attr("axis", axis))
+	for i := range c.n.Input {
+		if c.wants(i) {
+			c.add(i, parts[i])
+		}
+	}
+}
+
+// gradSplit joins the gradients of the parts; a part that nothing depends on
+// counts as zeros.
+func gradSplit(c *call) {
+	parts := make([]string, len(c.n.Output))
+	for i, out := range c.n.Output {
+		switch {
+		case c.up(i) != "":
+			parts[i] = c.up(i)
+		case out != "":
+			parts[i] = c.fill(0, out)
+		default:
+			c.fail("one of its outputs is left out")
+			return
+		}
+	}
+	c.add(0, c.nodeWith("Concat", parts, onnx.Attr("axis", c.attrInt("axis", 0))))
+}
+
+// gradTile sums over the copies: it views each axis as (copies, size).
+func gradTile(c *call) {
+	x := c.in(0)
+	rank, ok := c.types.of(x).rank()
+	if !ok {
+		c.fail("the rank of %q is not known", x)
+		return
+	}
+	if rank == 0 {
+		gradIdentity(c)
+		return
+	}
+	copies := make([]int64, rank)
+	split := make([]int64, 2*rank)
+	dims, static := c.types.of(x).static()
+	repeats, constant := c.types.intsOf(c.in(1))
+	for i := range copies {
+		copies[i] = 2 * int64(i)
+		if static && constant && len(repeats) == rank {
+			split[2*i], split[2*i+1] = repeats[i], dims[i]
+		}
+	}
+	shape := c.ints(split...)
+	if !static || !constant {
+		column := c.ints(1)
+		shape = c.nodeWith("Concat", []string{c.node("Unsqueeze", c.in(1), column), c.node("Unsqueeze", c.shapeOf(x), column)},
+			onnx.Attr("axis", 1))
+		shape = c.node("Reshape", shape, c.ints(-1))
+	}
+	c.add(0, c.sum(c.node("Reshape", c.beforeReshape(c.up(0)), shape), copies, false))
+}
+
+// gradCumSum sums from the other end.
+func gradCumSum(c *call) {
+	c.add(0, c.nodeWith("CumSum", []string{c.up(0), c.in(1)},
+		onnx.Attr("exclusive", c.attrInt("exclusive", 0)), onnx.Attr("reverse", 1-c.attrInt("reverse", 0))))
+}
+
+func gradTrilu(c *call) {
+	inputs := append([]string{c.up(0)}, c.n.Input[1:]...)
+	c.add(0, c.nodeWith("Trilu", inputs, onnx.Attr("upper", c.attrInt("upper", 1))))
 }

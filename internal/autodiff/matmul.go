@@ -10,12 +10,8 @@ func gradMatMul(c *call) { c.addProduct(0, 1, c.in(0), c.in(1), c.up(0)) }
 // a and b, of their own shapes.
 func (c *call) addProduct(i, j int, a, b, up string) {
 	da, db := c.productGradients(a, b, up, c.wants(i), c.wants(j))
-	if da != "" {
-		c.add(i, da)
-	}
-	if db != "" {
-		c.add(j, db)
-	}
+	c.add(i, da)
+	c.add(j, db)
 }
 
 // productGradients returns the gradients of a and b, those that are wanted,
@@ -104,7 +100,7 @@ func gradGemm(c *call) {
 	if c.wants(2) {
 		d := c.unbroadcast(up, c.in(2))
 		if beta != 1 {
-			d = c.node("Mul", d, c.scalar(float64(beta), d))
+			d = c.times(float64(beta), d)
 		}
 		c.add(2, d)
 	}

@@ -1,6 +1,9 @@
 package autodiff
 
-import "github.com/attach-uncertainty/attach/internal/onnx/pb"
+import (
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
 
 // standardization is x̂ = (x − mean)·r with r = 1/√(variance + ε), over axes;
 // where it is not centred, x̂ = x·r with r = 1/√(mean x² + ε).
@@ -59,31 +62,22 @@ func (c *call) normalized(x string, centred bool, scale, bias int, axis int64, e
 	}
 	xhat, r := s.of(c, wide)
 	if c.wants(scale) {
-		d := c.castTo(c.node("Mul", up, xhat), c.in(scale))
-		c.addSummed(scale, d)
+		c.addSummed(scale, c.castTo(c.node("Mul", up, xhat), c.in(scale)))
 	}
-	if c.wants(bias) {
-		c.addSummed(bias, c.up(0))
-	}
+	c.addSummed(bias, c.up(0))
 	return c.castTo(s.back(c, c.node("Mul", up, gain), xhat, r), x), true
 }
 
 // axesFrom returns axis and those after it.
 func (c *call) axesFrom(x string, axis int64) ([]int64, bool) {
-	last := int64(-1)
-	if axis >= 0 {
-		rank, ok := c.types.of(x).rank()
-		if !ok {
-			c.fail("the rank of %q is not known", x)
-			return nil, false
-		}
-		last = int64(rank) - 1
+	if axis < 0 {
+		return count(int(axis), 0), true
 	}
-	var axes []int64
-	for ; axis <= last; axis++ {
-		axes = append(axes, axis)
+	rank, ok := c.types.of(x).rank()
+	if !ok {
+		c.fail("the rank of %q is not known", x)
 	}
-	return axes, true
+	return count(int(axis), rank), ok
 }
 
 // gradInstanceNormalization: each channel of each row by itself.
@@ -118,11 +112,7 @@ func (c *call) perChannel(v string, axes []int64) string {
 	if len(axes) == 0 {
 		return v
 	}
-	behind := make([]int64, len(axes))
-	for i := range behind {
-		behind[i] = int64(i) + 1
-	}
-	return c.node("Unsqueeze", v, c.ints(behind...))
+	return c.node("Unsqueeze", v, c.ints(count(1, len(axes)+1)...))
 }
 
 // gradGroupNormalization: from operator set 21 on scale and bias are one
@@ -162,3 +152,107 @@ func gradMeanVarianceNormalization(c *call) {
 	xhat, r := s.of(c, x)
 	c.add(0, s.back(c, c.up(0), xhat, r))
 }
+
+// gradBatchNormalization is that of inference, y = (x − mean)·r·scale + bias
+// with r = 1/√(variance + ε), by all of its inputs. Before operator set 14
+// more than one output meant training, which the runtime does not do.
+func gradBatchNormalization(c *call) {
+	if c.attrInt("training_mode", 0) != 0 {
+		c.fail("it is in training mode")
+		return
+	}
+	if a := onnx.Attribute(c.n, "spatial"); a != nil && a.GetI() == 0 {
+		c.fail("its statistics are per element and not per channel")
+		return
+	}
+	x, up := c.in(0), c.up(0)
+	axes, ok := c.axesFrom(x, 2)
+	if !ok || !c.onlyFirst() {
+		return
+	}
+	r := c.node("Reciprocal", c.node("Sqrt", c.plus(c.attrFloat("epsilon", 1e-5), c.in(4))))
+	gain := c.node("Mul", c.castTo(c.in(1), r), r)
+	if c.wants(0) {
+		c.add(0, c.node("Mul", up, c.perChannel(c.castTo(gain, x), axes)))
+	}
+	if !c.wants(1) && !c.wants(2) && !c.wants(3) && !c.wants(4) {
+		return
+	}
+	centred := c.node("Sub", x, c.perChannel(c.castTo(c.in(3), x), axes))
+	c.addPerChannel(up, c.node("Mul", centred, c.perChannel(c.castTo(r, x), axes)), axes)
+	summed := append([]int64{0}, axes...)
+	if c.wants(3) {
+		c.add(3, c.node("Neg", c.node("Mul", c.sum(up, summed, false), gain)))
+	}
+	if c.wants(4) {
+		along := c.sum(c.node("Mul", up, centred), summed, false)
+		c.add(4, c.times(-0.5, c.node("Mul", along, c.node("Mul", gain, c.square(r)))))
+	}
+}
+
+// gradLRN is that of y = x·d^−β with d = bias + α/size·Σ x² over a window of
+// channels: dx = up·d^−β − 2αβ/size·x·Σ′(up·y/d), where the window of Σ′ is
+// the mirrored one.
+func gradLRN(c *call) {
+	x, y, up := c.in(0), c.out(0), c.up(0)
+	rank, ok := c.types.of(x).rank()
+	if !ok {
+		c.fail("the rank of %q is not known", x)
+		return
+	}
+	size := c.attrInt("size", 1)
+	alpha, beta := c.attrFloat("alpha", 1e-4), c.attrFloat("beta", 0.75)
+	before, after := (size-1)/2, size/2
+	d := c.plus(c.attrFloat("bias", 1), c.times(alpha/float64(size), c.window(c.square(x), rank, before, after)))
+	direct := c.node("Mul", up, c.node("Pow", d, c.scalar(-beta, x)))
+	others := c.window(c.node("Div", c.node("Mul", up, y), d), rank, after, before)
+	c.add(0, c.node("Sub", direct, c.times(2*alpha*beta/float64(size), c.node("Mul", x, others))))
+}
+
+// window sums x over the channels from before to after each.
+func (c *call) window(x string, rank int, before, after int64) string {
+	if before+after == 0 {
+		return x
+	}
+	pads := make([]int64, 2*rank)
+	pads[1], pads[rank+1] = before, after
+	padded := c.node("Pad", x, c.ints(pads...))
+	channel := c.ints(1)
+	var shifted []string
+	for i := range before + after + 1 {
+		end := i - before - after
+		if end == 0 {
+			end = 1 << 40
+		}
+		shifted = append(shifted, c.node("Slice", padded, c.ints(i), c.ints(end), channel))
+	}
+	return c.node("Sum", shifted...)
+}
+
+// gradLpNormalization is that of y = x/‖x‖: (up − n·Σ up·y)/‖x‖, where n is y
+// or, for p = 1, its sign. It is 0 where the norm is, and so is y.
+func gradLpNormalization(c *call) {
+	x, y, up := c.in(0), c.out(0), c.up(0)
+	axis := []int64{c.attrInt("axis", -1)}
+	op, normal := "ReduceL2", y
+	switch p := c.attrInt("p", 2); p {
+	case 1:
+		op, normal = "ReduceL1", c.node("Sign", x)
+	case 2:
+	default:
+		c.fail("its p is %d", p)
+		return
+	}
+	norm := c.reduce(op, x, axis, true)
+	along := c.node("Mul", normal, c.sum(c.node("Mul", up, y), axis, true))
+	c.add(0, c.overNonzero(c.node("Sub", up, along), norm))
+}
+
+// overNonzero is a/b, and 0 where b is 0.
+func (g *tape) overNonzero(a, b string) string {
+	zero := g.scalar(0, b)
+	none := g.node("Equal", b, zero)
+	return g.node("Where", none, zero, g.node("Div", a, g.node("Where", none, g.scalar(1, b), b)))
+}
+
+func (c *call) attrInts(name string) []int64 { return onnx.AttributeInts(c.n, name) }

@@ -1,5 +1,133 @@
 package autodiff
 
+import (
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// Quantized networks are differentiated straight through: rounding counts as
+// the identity, so a tensor of integers that stands for real numbers carries a
+// gradient, a floating-point tensor, by the integers as if they were real. A
+// scale or zero point that the runtime finds from the data
+// (DynamicQuantizeLinear) is held fast: what it does to the integers it undoes
+// where they become real numbers again. Beyond the integers' range the
+// gradient is 0.
+//
+// See Bengio, Léonard, Courville, Estimating or Propagating Gradients Through
+// Stochastic Neurons, arXiv:1308.3432, 2013.
+
+// makesIntegers are the operators whose integers stand for real numbers.
+var makesIntegers = map[string]bool{
+	"ConvInteger": true, "DynamicQuantizeLinear": true, "MatMulInteger": true, "QLinearConv": true,
+	"QLinearMatMul": true, "QuantizeLinear": true,
+}
+
+// takesIntegers are the operators whose rules may meet such integers.
+var takesIntegers = map[string]bool{
+	"Cast": true, "Concat": true, "ConvInteger": true, "DequantizeLinear": true, "Flatten": true, "Identity": true,
+	"MatMulInteger": true, "MatMulIntegerToFloat": true, "QLinearConv": true, "QLinearMatMul": true, "Reshape": true,
+	"Squeeze": true, "Transpose": true, "Unsqueeze": true,
+}
+
+// carries says whether an output of a node with an active input is active.
+func (g *tape) carries(n *pb.NodeProto, output int, active map[string]bool) bool {
+	switch {
+	case n.Output[output] == "":
+		return false
+	case n.GetOpType() == "DynamicQuantizeLinear":
+		return output == 0
+	case g.types.differentiable(n.Output[output]) || makesIntegers[n.GetOpType()]:
+		return true
+	}
+	// Whatever is made of such integers carries a gradient too, if only to be
+	// found unsupported.
+	return g.onIntegers(n, active)
+}
+
+func (g *tape) onIntegers(n *pb.NodeProto, active map[string]bool) bool {
+	for _, in := range n.Input {
+		if active[in] && !g.types.differentiable(in) {
+			return true
+		}
+	}
+	return false
+}
+
+func gradQuantizeLinear(c *call) {
+	scale, ok := c.quantization()
+	if !ok {
+		return
+	}
+	low, high, ok := integerRange(c.types.of(c.out(0)).elem)
+	if !ok {
+		c.fail("it quantizes to %s", c.types.of(c.out(0)).elem)
+		return
+	}
+	x := c.in(0)
+	scale = c.castTo(scale, x)
+	rounded := c.node("Round", c.node("Div", x, scale))
+	if c.in(2) != "" {
+		zero, _ := c.perAxis(c.castTo(c.in(2), x))
+		rounded = c.node("Add", rounded, zero)
+	}
+	inside := c.node("And", c.node("GreaterOrEqual", rounded, c.scalar(low, x)), c.node("LessOrEqual", rounded, c.scalar(high, x)))
+	c.add(0, c.node("Where", inside, c.node("Div", c.castTo(c.up(0), x), scale), c.scalar(0, x)))
+}
+
+func gradDequantizeLinear(c *call) {
+	if scale, ok := c.quantization(); ok {
+		c.add(0, c.node("Mul", c.up(0), c.castTo(scale, c.up(0))))
+	}
+}
+
+// gradDynamicQuantizeLinear: the range is chosen so that nothing is beyond.
+func gradDynamicQuantizeLinear(c *call) { c.add(0, c.node("Div", c.up(0), c.out(1))) }
+
+// quantization returns the scale, ready to be broadcast.
+func (c *call) quantization() (string, bool) {
+	if c.wants(1) || c.wants(2) {
+		c.fail("its scale or zero point depends on what is differentiated")
+		return "", false
+	}
+	return c.perAxis(c.in(1))
+}
+
+// perAxis gives a vector that belongs to the axis of the node the axes
+// behind it.
+func (c *call) perAxis(v string) (string, bool) {
+	t := c.types.of(v)
+	if size, ok := t.size(); ok && size == 1 || t.ranked && len(t.dims) == 0 {
+		return v, true
+	}
+	rank, ok := c.types.of(c.in(0)).rank()
+	if !ok || !t.ranked || len(t.dims) > 1 {
+		c.fail("its scale is neither a number nor one along an axis")
+		return v, false
+	}
+	axis := int(wrap(c.attrInt("axis", 1), int64(rank)))
+	if axis >= rank-1 {
+		return v, true
+	}
+	return c.node("Unsqueeze", v, c.ints(count(1, rank-axis)...)), true
+}
+
+func integerRange(t pb.TensorProto_DataType) (low, high float64, ok bool) {
+	switch t {
+	case pb.TensorProto_UINT8:
+		return 0, 255, true
+	case pb.TensorProto_INT8:
+		return -128, 127, true
+	case pb.TensorProto_UINT16:
+		return 0, 65535, true
+	case pb.TensorProto_INT16:
+		return -32768, 32767, true
+	case pb.TensorProto_UINT4:
+		return 0, 15, true
+	case pb.TensorProto_INT4:
+		return -8, 7, true
+	}
+	return 0, 0, false
+}
+
 // dequantized is the real numbers that integers stand for, in units of the
 // scale, in the type of like.
 func (c *call) dequantized(q, zero, like string) string {
@@ -102,9 +230,5 @@ func (c *call) alongRows(v, w string) string {
 	if len(t.dims) != 1 || t.dims[0].n == 1 {
 		return v
 	}
-	var behind []int64
-	for i := 1; i < rank; i++ {
-		behind = append(behind, int64(i))
-	}
-	return c.node("Unsqueeze", v, c.ints(behind...))
+	return c.node("Unsqueeze", v, c.ints(count(1, rank)...))
 }

@@ -1,15 +1,20 @@
 package autodiff
 
-import "github.com/attach-uncertainty/attach/internal/onnx/pb"
+import (
+	"fmt"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
 
 // rules are the gradients known, by operator of the default domain. An
 // operator more is a rule, a line here and a row in the test's table; its
-// shape in types_ops.go saves shape arithmetic at run time.
+// shape in types_elementwise.go saves shape arithmetic at run time.
 var rules = map[string]rule{
 	"Abs":                          gradAbs,
 	"Acos":                         pointwise(slopeAcos),
 	"Acosh":                        pointwise(slopeAcosh),
-	"Add":                          gradAdd,
+	"Add":                          gradSum,
 	"Asin":                         pointwise(slopeAsin),
 	"Asinh":                        pointwise(slopeAsinh),
 	"Atan":                         pointwise(slopeAtan),
@@ -177,3 +182,43 @@ func ends(n *pb.NodeProto) bool {
 	}
 	return false
 }
+
+// since is the operator set that an operator came with, where that is later
+// than minOpset.
+var since = map[string]int64{
+	"CastLike": 15, "Gelu": 20, "GridSample": 16, "GroupNormalization": 18, "HardSwish": 14, "LayerNormalization": 17,
+	"Mish": 18, "Trilu": 14,
+}
+
+// sinceOf is the operator set that a node of a gradient needs.
+func sinceOf(n *pb.NodeProto) int64 {
+	switch n.GetOpType() {
+	case "ScatterElements", "ScatterND":
+		switch onnx.AttributeString(n, "reduction", "none") {
+		case "none":
+		case "add", "mul":
+			return 16
+		default:
+			return 18
+		}
+	case "Pad":
+		if len(n.Input) > 3 {
+			return 18
+		}
+	}
+	return max(since[n.GetOpType()], minOpset)
+}
+
+// checkOpset says whether the nodes of a gradient are in the operator set.
+func (g *tape) checkOpset(nodes []*pb.NodeProto) error {
+	for _, n := range nodes {
+		if need := sinceOf(n); isDefault(n.GetDomain()) && need > g.b.Opset() {
+			return fmt.Errorf("%w: its gradient needs %s of operator set %d, the model has %d", ErrOpset, n.GetOpType(), need, g.b.Opset())
+		}
+	}
+	return nil
+}
+
+// opset is the operator set of the graph that is differentiated, by which its
+// nodes are to be understood. What a rule emits is of minOpset or later.
+func (g *tape) opset() int64 { return g.index.Opset() }

@@ -48,10 +48,7 @@ func inferExpand(t *types, n *pb.NodeProto) []tensorType {
 func inferFlatten(t *types, n *pb.NodeProto) []tensorType {
 	x := t.of(n.Input[0])
 	out := tensorType{elem: x.elem, ranked: true, dims: unknown(2)}
-	axis := onnx.AttributeInt(n, "axis", 1)
-	if axis < 0 {
-		axis += int64(len(x.dims))
-	}
+	axis := wrap(onnx.AttributeInt(n, "axis", 1), int64(len(x.dims)))
 	if !x.ranked || axis < 0 || axis > int64(len(x.dims)) {
 		return one(out)
 	}
@@ -74,9 +71,7 @@ func inferSqueeze(t *types, n *pb.NodeProto) []tensorType {
 	}
 	drop := make(map[int64]bool)
 	for _, a := range axes {
-		if a < 0 {
-			a += int64(len(x.dims))
-		}
+		a = wrap(a, int64(len(x.dims)))
 		drop[a] = true
 	}
 	for i, d := range x.dims {
@@ -102,9 +97,7 @@ func inferUnsqueeze(t *types, n *pb.NodeProto) []tensorType {
 	rank := len(x.dims) + len(axes)
 	out.dims = make([]dimension, rank)
 	for _, a := range axes {
-		if a < 0 {
-			a += int64(rank)
-		}
+		a = wrap(a, int64(rank))
 		if a < 0 || a >= int64(rank) {
 			return one(tensorType{elem: x.elem})
 		}
@@ -142,10 +135,7 @@ func inferTranspose(t *types, n *pb.NodeProto) []tensorType {
 func inferConcat(t *types, n *pb.NodeProto) []tensorType {
 	out := t.of(n.Input[0])
 	out.dims = slices.Clone(out.dims)
-	axis := onnx.AttributeInt(n, "axis", 0)
-	if axis < 0 {
-		axis += int64(len(out.dims))
-	}
+	axis := wrap(onnx.AttributeInt(n, "axis", 0), int64(len(out.dims)))
 	total := int64(0)
 	for _, in := range n.Input {
 		x := t.of(in)
@@ -166,10 +156,7 @@ func inferConcat(t *types, n *pb.NodeProto) []tensorType {
 
 func inferSplit(t *types, n *pb.NodeProto) []tensorType {
 	x := t.of(n.Input[0])
-	axis := onnx.AttributeInt(n, "axis", 0)
-	if axis < 0 {
-		axis += int64(len(x.dims))
-	}
+	axis := wrap(onnx.AttributeInt(n, "axis", 0), int64(len(x.dims)))
 	sizes := onnx.AttributeInts(n, "split")
 	if len(n.Input) > 1 && n.Input[1] != "" {
 		sizes, _ = t.intsOf(n.Input[1])

@@ -115,10 +115,105 @@ func (c *call) swapped(w string, rank int, group int64) string {
 
 // swapFirst swaps axis from and the one behind it.
 func (c *call) swapFirst(x string, from, rank int) string {
-	perm := make([]int64, rank)
-	for i := range perm {
-		perm[i] = int64(i)
-	}
+	perm := count(0, rank)
 	perm[from], perm[from+1] = perm[from+1], perm[from]
 	return c.nodeWith("Transpose", []string{x}, onnx.Attr("perm", perm))
+}
+
+// kernelGradient is the gradient of Conv(x, w) with respect to w: x correlated
+// with the gradient of the output, with strides and dilations in each other's
+// place and rows and channels too. Groups are kept apart as channels
+// (group, row) of x.
+func (c *call) kernelGradient(x, up, w string, s geometry, group int64) string {
+	rank := len(s.kernel) + 2
+	image := c.swapFirst(x, 0, rank)
+	if group > 1 {
+		split := c.joined(c.dimsOf(x, 0, 1), c.ints(group, -1), c.dimsOf(x, 2, rank))
+		perm := append([]int64{2, 1, 0}, count(3, rank+1)...)
+		image = c.nodeWith("Transpose", []string{c.node("Reshape", x, split)}, onnx.Attr("perm", perm))
+		image = c.node("Reshape", image, c.joined(c.dimsOf(image, 0, 1), c.ints(-1), c.dimsOf(image, 3, rank+1)))
+	}
+	m := s
+	m.stride, m.dilation = s.dilation, s.stride
+	m.sized = false // the kernel is the gradient, of its own size
+	dw := c.nodeWith("Conv", []string{image, c.swapFirst(up, 0, rank)}, m.attrs(group)...)
+	if !c.fits(x, up, s) {
+		dw = c.cropTo(dw, c.dimsOf(w, 2, rank), s)
+	}
+	return c.swapFirst(dw, 0, rank)
+}
+
+// fits says that the windows are known to leave no more than a dilation of x
+// uncovered at its end.
+func (c *call) fits(x, up string, s geometry) bool {
+	for i, stride := range s.stride {
+		d, _ := c.types.of(x).dim(int64(i + 2))
+		o, _ := c.types.of(up).dim(int64(i + 2))
+		if !d.known() || !o.known() || !s.sized || d.n+s.begin[i]+s.end[i]-s.extent(i)-(o.n-1)*stride >= s.dilation[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// gradConvTranspose: the operator is the adjoint of a convolution over its
+// output, so its gradient is that convolution.
+func gradConvTranspose(c *call) {
+	x, w, up := c.in(0), c.in(1), c.up(0)
+	s, ok := c.transposed()
+	if !ok {
+		return
+	}
+	group := c.attrInt("group", 1)
+	if c.wants(0) {
+		c.add(0, c.nodeWith("Conv", []string{up, w}, s.attrs(group)...))
+	}
+	if c.wants(1) {
+		c.add(1, c.kernelGradient(up, x, w, s, group))
+	}
+	if c.wants(2) {
+		c.add(2, c.sum(up, append([]int64{0}, s.spatialAxes()...), false))
+	}
+}
+
+// transposed is the geometry of the convolution that a ConvTranspose is the
+// adjoint of. The runtime sees to it that the two fit.
+func (c *call) transposed() (geometry, bool) {
+	s, ok := c.convolution(c.in(1), tensorType{})
+	if !ok {
+		return s, false
+	}
+	rank := len(s.kernel)
+	added := onnx.AttributeInts(c.n, "output_padding")
+	if added == nil {
+		added = make([]int64, rank)
+	}
+	shape := onnx.AttributeInts(c.n, "output_shape")
+	if len(added) != rank || shape != nil && len(shape) != rank {
+		c.fail("its output_padding or output_shape has not one number per spatial axis")
+		return s, false
+	}
+	if shape == nil && !s.isSame() {
+		return s, true
+	}
+	if !s.sized {
+		c.fail("its padding depends on a kernel of unknown size")
+		return s, false
+	}
+	// The padding follows from the size of the output.
+	s.begin, s.end = slices.Clone(added), slices.Clone(added)
+	for i, stride := range s.stride {
+		total := s.extent(i) + added[i] - stride
+		if shape != nil {
+			d, _ := c.types.of(c.in(0)).dim(int64(i + 2))
+			if !d.known() {
+				c.fail("its padding depends on sizes that are not known")
+				return s, false
+			}
+			total = stride*(d.n-1) + added[i] + s.extent(i) - shape[i]
+		}
+		s.begin[i], s.end[i] = s.divide(max(total, 0))
+	}
+	s.padding = "NOTSET"
+	return s, true
 }

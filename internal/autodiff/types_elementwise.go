@@ -1,6 +1,8 @@
 package autodiff
 
 import (
+	"slices"
+
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
@@ -181,9 +183,7 @@ func inferReduce(t *types, n *pb.NodeProto) []tensorType {
 		reduced[i] = axes == nil
 	}
 	for _, a := range axes {
-		if a < 0 {
-			a += int64(len(reduced))
-		}
+		a = wrap(a, int64(len(reduced)))
 		if a < 0 || a >= int64(len(reduced)) {
 			return one(out)
 		}
@@ -201,10 +201,4 @@ func inferReduce(t *types, n *pb.NodeProto) []tensorType {
 	return one(out)
 }
 
-func unknown(rank int) []dimension {
-	dims := make([]dimension, rank)
-	for i := range dims {
-		dims[i].n = -1
-	}
-	return dims
-}
+func unknown(rank int) []dimension { return slices.Repeat([]dimension{{n: -1}}, rank) }

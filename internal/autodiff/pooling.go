@@ -1,0 +1,254 @@
+package autodiff
+
+import (
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// gradAveragePool spreads the gradient of each window over its elements, of
+// which padding is some if count_include_pad says so.
+func gradAveragePool(c *call) {
+	x, up := c.in(0), c.up(0)
+	s, ok := c.types.geometryOf(c.n, c.types.of(x), nil)
+	if !ok {
+		c.fail("the size of its window is not known")
+		return
+	}
+	include := c.attrInt("count_include_pad", 0) != 0
+	if !s.ceil && s.begin != nil && (include || slices.Max(s.begin) == 0 && slices.Max(s.end) == 0) {
+		c.add(0, c.spreadWindows(up, x, s, 1/float64(s.area())))
+		return
+	}
+	c.add(0, c.spreadWindows(c.node("Div", up, c.castTo(c.windowCounts(x, up, s, include), x)), x, s, 1))
+}
+
+// windowCounts is the number of elements in each window, of the shape
+// 1 × 1 × windows.
+func (c *call) windowCounts(x, up string, s geometry, include bool) string {
+	if counts, dims, ok := s.counts(c.types.of(x), include); ok {
+		return c.constant(counts, dims...)
+	}
+	rank := len(s.kernel) + 2
+	one := c.constant(float32(1))
+	ones := c.node("Expand", one, c.joined(c.ints(1, 1), c.dimsOf(x, 2, rank)))
+	padding := 0.0
+	if include {
+		padding = 1
+	}
+	ones, s, _ = c.explicit(ones, s, padding)
+	if include && slices.Max(s.begin)+slices.Max(s.end) > 0 {
+		pads := slices.Concat([]int64{0, 0}, s.begin, []int64{0, 0}, s.end)
+		ones = c.node("Pad", ones, c.ints(pads...), one)
+		s.begin, s.end = make([]int64, len(s.kernel)), make([]int64, len(s.kernel))
+	}
+	if s.ceil {
+		s.end = slices.Clone(s.end)
+		for i, stride := range s.stride {
+			s.end[i] += stride - 1
+		}
+	}
+	window := c.constant(slices.Repeat([]float32{1}, int(s.area())), slices.Concat([]int64{1, 1}, s.kernel)...)
+	counts := c.nodeWith("Conv", []string{ones, window}, s.attrs(1)...)
+	if s.ceil {
+		counts = c.cropTo(counts, c.dimsOf(up, 2, rank), s)
+	}
+	return counts
+}
+
+// counts is windowCounts of an x of known size.
+func (s *geometry) counts(x tensorType, include bool) (counts []float32, dims []int64, ok bool) {
+	counts, dims = []float32{1}, []int64{1, 1}
+	for i, o := range s.output(x) {
+		if !o.known() || s.begin == nil {
+			return nil, nil, false
+		}
+		d, _ := x.dim(int64(i + 2))
+		low, high := int64(0), d.n
+		if include {
+			low, high = -s.begin[i], d.n+s.end[i]
+		}
+		var next []float32
+		for _, rest := range counts {
+			for w := range o.n {
+				n := 0
+				for k := range s.kernel[i] {
+					if at := w*s.stride[i] - s.begin[i] + k*s.dilation[i]; at >= low && at < high {
+						n++
+					}
+				}
+				next = append(next, rest*float32(n))
+			}
+		}
+		counts, dims = next, append(dims, o.n)
+	}
+	return counts, dims, true
+}
+
+// spreadWindows gives each element of x, of which only the shape is read, the
+// sum of what the windows that it lies in have, times a factor.
+func (c *call) spreadWindows(up, x string, s geometry, factor float64) string {
+	times := func(v float64, t string) string {
+		if v == 1 {
+			return t
+		}
+		return c.node("Mul", t, c.scalar(v, t))
+	}
+	x, s, crop := c.explicit(x, s, 0)
+	s.cover(c.types.of(x))
+	if pads, ok := s.mirroredPads(); ok && s.unitStride() && slices.Max(s.dilation) == 1 {
+		// An average over the padded gradient, that is.
+		mean := c.nodeWith("AveragePool", []string{up},
+			onnx.Attr("kernel_shape", s.kernel), onnx.Attr("pads", pads), onnx.Attr("count_include_pad", 1))
+		return times(factor*float64(s.area()), mean)
+	}
+	// Channels take part as rows, so that one kernel serves all of them.
+	kept := make([]int64, len(s.kernel))
+	rows := c.node("Reshape", times(factor, up), c.ints(append([]int64{-1, 1}, kept...)...))
+	window := c.constant(slices.Repeat([]float32{1}, int(s.area())), slices.Concat([]int64{1, 1}, s.kernel)...)
+	dx := c.convolveBack(rows, c.castTo(window, x), x, s, 1)
+	return crop(c.reshapeLike(dx, x))
+}
+
+// cover pads so far that a last window does not reach beyond the padding.
+func (s *geometry) cover(x tensorType) {
+	if !s.ceil {
+		return
+	}
+	s.end = slices.Clone(s.end)
+	for i, o := range s.output(x) {
+		if d, _ := x.dim(int64(i + 2)); o.known() && d.known() {
+			s.end[i] = max(s.end[i], (o.n-1)*s.stride[i]+s.extent(i)-s.begin[i]-d.n)
+		}
+	}
+	s.ceil = false
+}
+
+// gradMaxPool adds the gradient of each window to the element that the runtime
+// took the maximum from, the first of those that tie.
+func gradMaxPool(c *call) {
+	x, up := c.in(0), c.up(0)
+	s, ok := c.types.geometryOf(c.n, c.types.of(x), nil)
+	if !ok {
+		c.fail("the size of its window is not known")
+		return
+	}
+	places := c.places()
+	// Zeros of a computed number are made when the graph runs; a constant shape
+	// would be folded to a constant as large as x.
+	zeros := c.node("Expand", c.scalar(0, x), c.node("Reshape", c.node("Size", x), c.ints(1)))
+	scatter := func(places, up string, attrs ...*pb.AttributeProto) string {
+		flat := c.ints(-1)
+		return c.scatter("ScatterElements", zeros, c.node("Reshape", places, flat), c.node("Reshape", up, flat),
+			append(attrs, onnx.Attr("axis", 0))...)
+	}
+	dx := ""
+	switch {
+	case s.disjoint():
+		dx = scatter(places, up)
+	case c.b.Opset() >= 16:
+		dx = scatter(places, up, onnx.Attr("reduction", "add"))
+	default:
+		// Before operator set 16 a scatter can't add: every eth window along
+		// each axis is disjoint from each other.
+		every := make([]int64, len(s.kernel))
+		for i, stride := range s.stride {
+			every[i] = (s.extent(i) + stride - 1) / stride
+		}
+		for _, first := range onnx.Places(every) {
+			part := func(t string) string {
+				return c.node("Slice", t, c.ints(first...), c.ints(slices.Repeat([]int64{1 << 40}, len(first))...),
+					c.ints(s.spatialAxes()...), c.ints(every...))
+			}
+			d := scatter(part(places), part(up))
+			if dx != "" {
+				d = c.node("Add", dx, d)
+			}
+			dx = d
+		}
+	}
+	c.add(0, c.node("Reshape", dx, c.shapeOf(x)))
+}
+
+// places are the indices into the flattened input that the maxima come from,
+// the node's second output. It is added to a node that lacks it; where the
+// node is another graph's, or counts by columns, they are computed again.
+func (c *call) places() string {
+	if c.index.Model.GetGraph() != c.b.Graph() || c.attrInt("storage_order", 0) != 0 {
+		attrs := slices.DeleteFunc(slices.Clone(c.n.Attribute), func(a *pb.AttributeProto) bool { return a.GetName() == "storage_order" })
+		return c.nodeN(2, "MaxPool", c.n.Input[:1], attrs...)[1]
+	}
+	if c.out(1) == "" {
+		name := c.b.Fresh("MaxPool")
+		c.n.Output = append(c.n.Output[:1:1], name)
+		t := c.types.of(c.out(0))
+		t.elem = pb.TensorProto_INT64
+		c.types.known[name] = t
+	}
+	return c.out(1)
+}
+
+// gradLpPool is that of y = (Σ|x|ᵖ)^(1/p) over windows:
+// |x|ᵖ⁻¹·sign x times the sum over the windows of up·y¹⁻ᵖ.
+func gradLpPool(c *call) {
+	x := c.in(0)
+	s, ok := c.types.geometryOf(c.n, c.types.of(x), nil)
+	if !ok {
+		c.fail("the size of its window is not known")
+		return
+	}
+	c.add(0, c.lpBack(c.spreadWindows(c.lpShare(), x, s, 1)))
+}
+
+// lpShare is up·y¹⁻ᵖ, and 0 at y = 0.
+func (c *call) lpShare() string {
+	p, y, up := c.attrInt("p", 2), c.out(0), c.up(0)
+	if p == 1 {
+		return up
+	}
+	zero := c.node("Equal", y, c.scalar(0, y))
+	safe := c.node("Where", zero, c.scalar(1, y), y)
+	if p > 2 {
+		safe = c.node("Pow", safe, c.scalar(float64(p-1), y))
+	}
+	return c.node("Where", zero, c.scalar(0, y), c.node("Div", up, safe))
+}
+
+// lpBack is share·|x|ᵖ⁻¹·sign x.
+func (c *call) lpBack(share string) string {
+	p, x := c.attrInt("p", 2), c.in(0)
+	switch p {
+	case 1:
+		return c.node("Mul", share, c.node("Sign", x))
+	case 2:
+		return c.node("Mul", share, x)
+	}
+	size := c.node("Pow", c.node("Abs", x), c.scalar(float64(p-1), x))
+	return c.node("Mul", share, c.node("Mul", size, c.node("Sign", x)))
+}
+
+func gradGlobalAveragePool(c *call) {
+	x, up := c.in(0), c.up(0)
+	n, nok := c.types.of(x).size()
+	m, mok := c.types.of(up).size()
+	if nok && mok && n > 0 {
+		up = c.node("Mul", up, c.scalar(float64(m)/float64(n), x))
+	} else {
+		up = c.node("Div", up, c.castTo(c.node("Div", c.node("Size", x), c.node("Size", up)), x))
+	}
+	c.add(0, c.expand(up, x))
+}
+
+// gradGlobalMaxPool gives the gradient to the first of the elements that tie.
+func gradGlobalMaxPool(c *call) {
+	x := c.in(0)
+	rows := c.ints(0, 0, -1)
+	flat := c.node("Reshape", x, rows)
+	first := c.nodeWith("ArgMax", []string{flat}, onnx.Attr("axis", 2))
+	up := c.node("Reshape", c.up(0), rows)
+	dx := c.nodeWith("ScatterElements", []string{c.fill(0, flat), first, up}, onnx.Attr("axis", 2))
+	c.add(0, c.node("Reshape", dx, c.shapeOf(x)))
+}
+
+func gradGlobalLpPool(c *call) { c.add(0, c.lpBack(c.expand(c.lpShare(), c.in(0)))) }
