@@ -200,16 +200,8 @@ func (s *stochastic) keepBehind(model *pb.ModelProto, k *constants, typeOf func(
 
 // cutInputs declares what a graph reads and nothing in it makes.
 func cutInputs(g *pb.GraphProto, typeOf func(string) *pb.ValueInfoProto) []*pb.ValueInfoProto {
-	made := map[string]bool{"": true}
-	for _, v := range g.Input {
-		made[v.GetName()] = true
-	}
-	for _, t := range g.Initializer {
-		made[t.GetName()] = true
-	}
-	for _, t := range g.SparseInitializer {
-		made[t.GetValues().GetName()] = true
-	}
+	made := onnx.Made(g)
+	made[""] = true
 	var cut []*pb.ValueInfoProto
 	for _, n := range g.Node {
 		for _, in := range onnx.Reads(n) {
@@ -221,9 +213,6 @@ func cutInputs(g *pb.GraphProto, typeOf func(string) *pb.ValueInfoProto) []*pb.V
 				}
 				cut = append(cut, anyShape(v))
 			}
-		}
-		for _, out := range n.GetOutput() {
-			made[out] = true
 		}
 	}
 	return cut

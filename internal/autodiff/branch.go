@@ -9,7 +9,7 @@ import (
 
 // branch is the graph that an If runs, nil where its condition is not known.
 func (t *types) branch(n *pb.NodeProto) *pb.GraphProto {
-	if n.GetOpType() != "If" || !isDefault(n.GetDomain()) || len(n.Input) != 1 {
+	if n.GetOpType() != "If" || !onnx.IsDefault(n.GetDomain()) || len(n.Input) != 1 {
 		return nil
 	}
 	condition, ok := t.numbersOf(n.Input[0])

@@ -23,7 +23,7 @@ type call struct {
 
 func (c *call) unsupported(reason string) error {
 	domain := c.n.GetDomain()
-	if isDefault(domain) {
+	if onnx.IsDefault(domain) {
 		domain = ""
 	}
 	return &UnsupportedError{Op: c.n.GetOpType(), Domain: domain, Node: c.index.NodeName(c.n), Reason: reason}

@@ -15,7 +15,7 @@ func (g *tape) settleWindows() {
 	for _, n := range g.nodes {
 		switch n.GetOpType() {
 		case "AveragePool", "LpPool", "MaxPool":
-			if isDefault(n.GetDomain()) {
+			if onnx.IsDefault(n.GetDomain()) {
 				g.settle(n)
 			}
 		}

@@ -226,5 +226,3 @@ func (g *tape) accumulate(tensor, gradient string) {
 	}
 	g.grads[tensor] = gradient
 }
-
-func isDefault(domain string) bool { return domain == "" || domain == "ai.onnx" }

@@ -152,7 +152,7 @@ func (g *tape) ruleOf(n *pb.NodeProto) rule {
 	switch {
 	case g.types.branch(n) != nil:
 		return gradBranch
-	case isDefault(n.GetDomain()):
+	case onnx.IsDefault(n.GetDomain()):
 		return rules[n.GetOpType()]
 	case n.GetDomain() == runtimeDomain:
 		return contribRules[n.GetOpType()]
@@ -170,7 +170,7 @@ var reasons = map[string]string{
 // ends says that a node's outputs are constant almost everywhere, or depend
 // on its inputs' shapes only.
 func ends(n *pb.NodeProto) bool {
-	if !isDefault(n.GetDomain()) {
+	if !onnx.IsDefault(n.GetDomain()) {
 		return false
 	}
 	switch n.GetOpType() {
@@ -212,7 +212,7 @@ func sinceOf(n *pb.NodeProto) int64 {
 // checkOpset says whether the nodes of a gradient are in the operator set.
 func (g *tape) checkOpset(nodes []*pb.NodeProto) error {
 	for _, n := range nodes {
-		if need := sinceOf(n); isDefault(n.GetDomain()) && need > g.b.Opset() {
+		if need := sinceOf(n); onnx.IsDefault(n.GetDomain()) && need > g.b.Opset() {
 			return fmt.Errorf("%w: its gradient needs %s of operator set %d, the model has %d", ErrOpset, n.GetOpType(), need, g.b.Opset())
 		}
 	}

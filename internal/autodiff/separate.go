@@ -40,7 +40,7 @@ func NewSeparate(forward *onnx.Graph, dir string) *Separate {
 	s := &Separate{b: onnx.NewBuilder("backward", max(separateOpset, forward.Opset())), forward: forward, dir: dir}
 	s.b.Reserve(forward.Tensors()...)
 	for _, o := range forward.Model.GetOpsetImport() {
-		if !isDefault(o.GetDomain()) {
+		if !onnx.IsDefault(o.GetDomain()) {
 			s.b.Import(o.GetDomain(), o.GetVersion())
 		}
 	}
@@ -76,18 +76,7 @@ func (s *Separate) Gradient(seeds []Seed, wrt []string, stop ...string) ([]strin
 func (s *Separate) Model() (*pb.ModelProto, []Activation, error) {
 	graph := s.b.Graph()
 	prune(graph)
-	made := make(map[string]bool)
-	for _, v := range graph.Input {
-		made[v.GetName()] = true
-	}
-	for _, t := range graph.Initializer {
-		made[t.GetName()] = true
-	}
-	for _, n := range graph.Node {
-		for _, out := range n.Output {
-			made[out] = true
-		}
-	}
+	made := onnx.Made(graph)
 	types := newTypes(s.forward.Model.GetGraph(), s.forward, s.dir)
 	var taken []Activation
 	take := func(a Activation, t tensorType) error {

@@ -307,7 +307,7 @@ var otherElement = map[string]bool{
 // elementOf tells the element type of a node's first output from its first
 // input.
 func (t *types) elementOf(n *pb.NodeProto) (pb.TensorProto_DataType, bool) {
-	if !isDefault(n.GetDomain()) || len(n.Input) == 0 || len(n.Output) == 0 || n.Output[0] == "" ||
+	if !onnx.IsDefault(n.GetDomain()) || len(n.Input) == 0 || len(n.Output) == 0 || n.Output[0] == "" ||
 		otherElement[n.GetOpType()] || strings.HasPrefix(n.GetOpType(), "Sequence") {
 		return 0, false
 	}

@@ -18,7 +18,7 @@ var contribInference = map[string]func(*types, *pb.NodeProto) []tensorType{
 
 func inferenceOf(n *pb.NodeProto) func(*types, *pb.NodeProto) []tensorType {
 	switch {
-	case isDefault(n.GetDomain()):
+	case onnx.IsDefault(n.GetDomain()):
 		return inference[n.GetOpType()]
 	case n.GetDomain() == runtimeDomain:
 		return contribInference[n.GetOpType()]

@@ -50,7 +50,7 @@ func (t *types) numbersOf(tensor string) ([]number, bool) {
 // evaluate follows shape arithmetic, so that the shapes that a graph computes
 // are known where they can be.
 func (t *types) evaluate(n *pb.NodeProto) {
-	if !isDefault(n.GetDomain()) || len(n.Output) != 1 {
+	if !onnx.IsDefault(n.GetDomain()) || len(n.Output) != 1 {
 		return
 	}
 	if v, ok := t.result(n); ok && len(v) <= maxNumbers {

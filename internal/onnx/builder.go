@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -58,28 +59,14 @@ func Extend(m *pb.ModelProto) *Builder {
 
 // collect marks the names that a graph and its subgraphs hold.
 func (b *Builder) collect(g *pb.GraphProto) {
-	for _, v := range g.Input {
-		b.used[v.GetName()] = true
-	}
+	maps.Copy(b.used, Made(g))
 	for _, v := range g.Output {
 		b.used[v.GetName()] = true
 	}
-	for _, t := range g.Initializer {
-		b.used[t.GetName()] = true
-	}
-	for _, t := range g.SparseInitializer {
-		b.used[t.GetValues().GetName()] = true
-	}
 	for _, n := range g.Node {
 		b.used[n.GetName()] = true
-		for _, o := range n.Output {
-			b.used[o] = true
-		}
 		for _, a := range n.Attribute {
-			if a.G != nil {
-				b.collect(a.G)
-			}
-			for _, sub := range a.Graphs {
+			for _, sub := range subgraphs(a) {
 				b.collect(sub)
 			}
 		}
@@ -94,14 +81,7 @@ func (b *Builder) SetScope(scope string) (previous string) {
 }
 
 // Opset returns the version of the default operator set.
-func (b *Builder) Opset() int64 {
-	for _, o := range b.model.OpsetImport {
-		if isDefault(o.GetDomain()) {
-			return o.GetVersion()
-		}
-	}
-	return 0
-}
+func (b *Builder) Opset() int64 { return opset(b.model) }
 
 // Graph is the graph as it is now. It is not to be changed.
 func (b *Builder) Graph() *pb.GraphProto { return b.model.Graph }
@@ -113,7 +93,7 @@ func (b *Builder) Index() *Graph { return newGraph(b.model) }
 // imports stays.
 func (b *Builder) Import(domain string, version int64) {
 	for _, o := range b.model.OpsetImport {
-		if o.GetDomain() == domain || isDefault(domain) && isDefault(o.GetDomain()) {
+		if o.GetDomain() == domain || IsDefault(domain) && IsDefault(o.GetDomain()) {
 			return
 		}
 	}
@@ -172,7 +152,7 @@ func (b *Builder) Append(n Node) []string {
 		Output:    append([]string(nil), outputs...),
 		Attribute: n.Attrs,
 	}
-	if !isDefault(n.Domain) {
+	if !IsDefault(n.Domain) {
 		p.Domain = proto.String(n.Domain)
 	}
 	b.model.Graph.Node = append(b.model.Graph.Node, p)
@@ -276,37 +256,23 @@ func (b *Builder) Bytes() ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
-func isDefault(domain string) bool { return domain == "" || domain == "ai.onnx" }
-
 // irFor is the version of the format that came with an operator set, and no
 // lower than 4, where initializers ceased to be inputs.
 func irFor(opset int64) int64 {
-	switch {
-	case opset <= 8:
-		return 4
-	case opset <= 10:
-		return 5
-	case opset <= 11:
-		return 6
-	case opset <= 14:
-		return 7
-	case opset <= 18:
-		return 8
-	case opset <= 20:
-		return 9
-	case opset <= 22:
-		return 10
-	case opset <= 24:
-		return 11
+	ir := int64(4)
+	for _, last := range []int64{8, 10, 11, 14, 18, 20, 22, 24} { // of each version from 4 on
+		if opset > last {
+			ir++
+		}
 	}
-	return 12
+	return ir
 }
 
 func checkGraph(m *pb.ModelProto) error {
 	domains := make(map[string]bool)
 	for _, o := range m.OpsetImport {
 		d := o.GetDomain()
-		if isDefault(d) {
+		if IsDefault(d) {
 			d = ""
 		}
 		domains[d] = true
@@ -341,7 +307,7 @@ func checkGraph(m *pb.ModelProto) error {
 	for i, n := range g.Node {
 		who := fmt.Sprintf("node %d (%s %q)", i, n.GetOpType(), n.GetName())
 		domain := n.GetDomain()
-		if isDefault(domain) {
+		if IsDefault(domain) {
 			domain = ""
 		}
 		if !domains[domain] {

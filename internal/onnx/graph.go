@@ -98,14 +98,19 @@ func (g *Graph) Consumers(tensor string) []*pb.NodeProto { return g.consumers[te
 
 // Opset returns the version of the default operator set, or 0 where the model
 // imports none.
-func (g *Graph) Opset() int64 {
-	for _, o := range g.Model.GetOpsetImport() {
-		if d := o.GetDomain(); d == "" || d == "ai.onnx" {
+func (g *Graph) Opset() int64 { return opset(g.Model) }
+
+func opset(m *pb.ModelProto) int64 {
+	for _, o := range m.GetOpsetImport() {
+		if IsDefault(o.GetDomain()) {
 			return o.GetVersion()
 		}
 	}
 	return 0
 }
+
+// IsDefault says whether a domain is that of the default operator set.
+func IsDefault(domain string) bool { return domain == "" || domain == "ai.onnx" }
 
 // Const returns the value of a tensor that never changes: an initializer or
 // the output of a Constant node, seen through Identity nodes. An initializer
@@ -179,23 +184,29 @@ func subgraphs(a *pb.AttributeProto) []*pb.GraphProto {
 	return append([]*pb.GraphProto{a.GetG()}, a.GetGraphs()...)
 }
 
-// captures returns the names that a sub-graph takes from outside.
-func captures(body *pb.GraphProto) []string {
-	local := make(map[string]bool)
-	for _, v := range body.GetInput() {
-		local[v.GetName()] = true
+// Made are the tensors that a graph's inputs, constants and nodes give.
+func Made(g *pb.GraphProto) map[string]bool {
+	made := make(map[string]bool)
+	for _, v := range g.GetInput() {
+		made[v.GetName()] = true
 	}
-	for _, t := range body.GetInitializer() {
-		local[t.GetName()] = true
+	for _, t := range g.GetInitializer() {
+		made[t.GetName()] = true
 	}
-	for _, t := range body.GetSparseInitializer() {
-		local[t.GetValues().GetName()] = true
+	for _, t := range g.GetSparseInitializer() {
+		made[t.GetValues().GetName()] = true
 	}
-	for _, n := range body.GetNode() {
+	for _, n := range g.GetNode() {
 		for _, out := range n.GetOutput() {
-			local[out] = true
+			made[out] = true
 		}
 	}
+	return made
+}
+
+// captures returns the names that a sub-graph takes from outside.
+func captures(body *pb.GraphProto) []string {
+	local := Made(body)
 	var outer []string
 	for _, n := range body.GetNode() {
 		for _, in := range Reads(n) {
