@@ -40,7 +40,7 @@ func (l *listing) run(c *cli.Context) error {
 	w := c.App.Writer
 	switch {
 	case l.markdown:
-		_, err := io.WriteString(w, ood.Table(detectors()))
+		_, err := io.WriteString(w, methodTable(detectors()))
 		return err
 	case l.intervals && l.json:
 		return writeJSON(w, listed(intervalMethods()))

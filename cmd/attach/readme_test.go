@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
-
-	"github.com/attach-uncertainty/attach/ood"
 )
 
 func readme(t *testing.T) string {
@@ -28,7 +26,7 @@ func TestMethodsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(page), ood.Table(detectors())) {
+	if !strings.Contains(string(page), methodTable(detectors())) {
 		t.Error("the table in docs/methods.md is not what `attach methods --markdown` prints")
 	}
 }

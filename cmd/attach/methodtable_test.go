@@ -1,4 +1,4 @@
-package ood_test
+package main
 
 import (
 	"testing"
@@ -6,8 +6,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-func TestTable(t *testing.T) {
-	got := ood.Table([]ood.Method{
+func TestMethodTable(t *testing.T) {
+	got := methodTable([]ood.Method{
 		{
 			Name: "norm", Doc: "The norm |φ|, a length. More of it.", Ref: "A & B 2020, eq. 1|2", Needs: ood.NeedFeatures | ood.NeedLabels,
 			Sweep: []ood.Params{{"p": 1., "where": "top"}, {"p": 2.5, "where": "top"}, {"logits": true}},

@@ -1,16 +1,18 @@
-package ood
+package main
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Table describes methods in Markdown, one row each: its name, what its score
+// methodTable describes methods in Markdown, one row each: its name, what its score
 // is (the first sentence of Doc), where it comes from, what it needs and what
 // a sweep varies.
-func Table(methods []Method) string {
+func methodTable(methods []ood.Method) string {
 	var b strings.Builder
 	b.WriteString("| method | score | reference | needs | sweep |\n|---|---|---|---|---|\n")
 	for _, m := range methods {
@@ -22,7 +24,7 @@ func Table(methods []Method) string {
 		if m.Control {
 			name += " (control)"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, cell(firstSentence(m.Doc)), cell(m.Ref), needs, cell(m.sweep()))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, escaped(firstSentence(m.Doc)), escaped(m.Ref), needs, escaped(sweepOf(m)))
 	}
 	return b.String()
 }
@@ -35,16 +37,16 @@ func firstSentence(doc string) string {
 	return doc
 }
 
-func cell(s string) string {
+func escaped(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s)
 }
 
-// sweep lists the values that the grid has of every parameter.
-func (m Method) sweep() string {
+// sweepOf lists the values that the grid has of every parameter.
+func sweepOf(m ood.Method) string {
 	values := map[string][]string{}
 	for _, p := range m.Grid() {
 		for name, v := range p {
-			if s := format(v); !slices.Contains(values[name], s) {
+			if s := strings.TrimPrefix(ood.Params{name: v}.String(), name+"="); !slices.Contains(values[name], s) {
 				values[name] = append(values[name], s)
 			}
 		}
