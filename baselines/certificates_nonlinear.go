@@ -3,9 +3,8 @@ package baselines
 import (
 	"context"
 
-	"github.com/attach-uncertainty/attach/heads/train"
-
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
 

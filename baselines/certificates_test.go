@@ -7,10 +7,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads/train"
-
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -63,7 +64,7 @@ func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Values) (oo
 	if p.Float("k") == 0 {
 		o.K = max(1, t.Features.Cols/2)
 	}
-	rows, moments := predicted(t.Batch), make([]heads.Moments, t.Logits.Cols)
+	of, moments := predicted(t.Batch), make([]heads.Moments, t.Logits.Cols)
 	whole := heads.Moments{UnitNorm: o.UnitNorm}
 	if err := whole.Add(t.Features); err != nil {
 		return nil, err
@@ -72,18 +73,18 @@ func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Values) (oo
 	if err != nil {
 		return nil, err
 	}
-	s := &classCertificates{All: certificates{*all}, Own: make([]int, len(rows))}
-	for y, rows := range rows {
+	s := &classCertificates{All: certificates{*all}, Own: make([]int, len(of))}
+	for y, picked := range of {
 		s.Own[y] = -1
 		// Fewer rows do not say which directions to take.
-		if len(rows) < max(2, t.Features.Cols-o.K) {
+		if len(picked) < max(2, t.Features.Cols-o.K) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		moments[y].UnitNorm = o.UnitNorm
-		if err := moments[y].Add(pickRows(t.Features, rows)); err != nil {
+		if err := moments[y].Add(rows.Select(t.Features, picked)); err != nil {
 			return nil, err
 		}
 		c, err := heads.ExactCertificates(&moments[y], o)
@@ -98,29 +99,29 @@ func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Values) (oo
 
 // predicted are the rows of each predicted class.
 func predicted(b ood.Batch) [][]int {
-	rows := make([][]int, b.Logits.Cols)
+	of := make([][]int, b.Logits.Cols)
 	for i := range b.Logits.Rows {
 		y := newSoftmax(row(b.Logits, i), 1).top
-		rows[y] = append(rows[y], i)
+		of[y] = append(of[y], i)
 	}
-	return rows
+	return of
 }
 
 // Score implements ood.Fitted.
 func (s *classCertificates) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	for y, rows := range predicted(b) {
-		if len(rows) == 0 {
+	for y, picked := range predicted(b) {
+		if len(picked) == 0 {
 			continue
 		}
 		c := &s.All
 		if k := s.Own[y]; k >= 0 {
 			c = &s.Classes[k]
 		}
-		scores := make([]float64, len(rows))
-		if err := c.Score(ctx, scores, ood.Batch{Features: pickRows(b.Features, rows)}); err != nil {
+		scores := make([]float64, len(picked))
+		if err := c.Score(ctx, scores, ood.Batch{Features: rows.Select(b.Features, picked)}); err != nil {
 			return err
 		}
-		for i, r := range rows {
+		for i, r := range picked {
 			dst[r] = scores[i]
 		}
 	}

@@ -2,11 +2,14 @@ package baselines
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -50,12 +53,10 @@ func (c cloud) rows(b ood.Batch) blas32.General {
 	if c.layer != lastLayerFeatures {
 		x = b.Layers[c.layer]
 	}
-	if !c.unit {
-		return x
+	if c.unit {
+		return unitRows(x)
 	}
-	unit := blas32.General{Rows: x.Rows, Cols: x.Cols, Stride: x.Cols, Data: make([]float32, x.Rows*x.Cols)}
-	unitRows(unit, x)
-	return unit
+	return x
 }
 
 func (c cloud) classes(t ood.Training) (byClass, error) {
@@ -104,4 +105,47 @@ func (c cloud) fit(ctx context.Context, t ood.Training, p ood.Values) (gaussian.
 		return gaussian.Classes{}, fmt.Errorf("within their classes, %w", err)
 	}
 	return gaussian.NewClasses(w, m.Means()), nil
+}
+
+// correctClasses returns the class that each training row is an example of: the
+// one predicted for it, or −1 where its label says otherwise. Without labels
+// predictions are believed.
+func correctClasses(t ood.Training) ([]int, error) {
+	classes := make([]int, t.Logits.Rows)
+	right := 0
+	for i := range classes {
+		classes[i] = newSoftmax(row(t.Logits, i), 1).top
+		if t.Labels != nil && t.Labels[i] != classes[i] {
+			classes[i] = -1
+			continue
+		}
+		right++
+	}
+	if right == 0 {
+		return nil, errors.New("no training row is predicted as its label: are labels numbered as the network's outputs are? " +
+			"Without labels, predictions are taken in their place")
+	}
+	return classes, nil
+}
+
+// classMeans are the mean rows of c classes; a class of −1 is none, and one
+// without rows has a mean of zeros.
+func classMeans(m blas32.General, classes []int, c int) blas64.General {
+	means := dense.New(c, m.Cols)
+	counts := make([]float64, c)
+	for i, y := range classes {
+		if y < 0 {
+			continue
+		}
+		counts[y]++
+		for j, v := range row(m, i) {
+			means.Data[y*means.Stride+j] += float64(v)
+		}
+	}
+	for y, n := range counts {
+		for j := range m.Cols {
+			means.Data[y*means.Stride+j] /= max(n, 1)
+		}
+	}
+	return means
 }

@@ -14,16 +14,15 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/ood/measure"
-
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
 var detectors = slices.DeleteFunc(attach.Methods(), ood.Method.Intervals)

@@ -6,9 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-
-	"gonum.org/v1/gonum/blas/blas32"
-
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -48,11 +46,11 @@ func (s *distillation) Restored() error {
 func fitDistillation(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 	k := p.Int("k")
 	s := &distillation{Teacher: drawNetwork(rand.New(rand.NewPCG(t.Seed, streamTeacher)), true, t.Features.Cols, smallHidden, k)}
-	y := blas32.General{Rows: t.Features.Rows, Cols: k, Stride: k, Data: make([]float32, t.Features.Rows*k)}
-	err := eachOutput(ctx, s.Teacher, t.Features, func(first int, out blas32.General) { copy(y.Data[first*k:], out.Data) })
-	if err != nil {
-		return nil, err
+	y := rows.New(t.Features.Rows, k)
+	for first, x := range blocks(ctx, t.Features) {
+		copy(y.Data[first*k:], s.Teacher.Apply(x).Data)
 	}
+	var err error
 	s.Student, err = trainOne(ctx, t, train.Problem{Y: y, Outputs: k, Loss: train.MSE, Epochs: p.Int("epochs")}, train.ModelConfig{})
 	return s, err
 }

@@ -4,10 +4,11 @@ import (
 	"context"
 	"math/rand/v2"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/attach-uncertainty/attach/internal/kmeans"
 	"github.com/attach-uncertainty/attach/internal/mixture"
 	"github.com/attach-uncertainty/attach/ood"
-	"gonum.org/v1/gonum/floats"
 )
 
 // GaussianMixture scores with minus the logarithm of a density.

@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach/internal/neighbours"
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -56,16 +53,4 @@ func (s *knn) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	of, err := s.distances(ctx, b)
 	copy(dst, of[s.K-1])
 	return err
-}
-
-// unitRows fills dst with the rows of x scaled to unit norm; rows of zeros
-// stay zero.
-func unitRows(dst, x blas32.General) {
-	for i := range x.Rows {
-		from, to := row(x, i), row(dst, i)
-		scale := rows.InverseNorm(from)
-		for j, v := range from {
-			to[j] = float32(scale * float64(v))
-		}
-	}
 }

@@ -1,12 +1,15 @@
 package baselines
 
 import (
+	"context"
 	"iter"
 	"math"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/floats"
 
+	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -33,7 +36,7 @@ func newLastLayer(t ood.Training) lastLayer {
 // product is what the layer makes of x without the bias.
 func (l lastLayer) product(x blas32.General) blas32.General {
 	c := l.Weight.Rows
-	y := blas32.General{Rows: x.Rows, Cols: c, Stride: c, Data: make([]float32, x.Rows*c)}
+	y := rows.New(x.Rows, c)
 	blas32.Gemm(blas.NoTrans, blas.Trans, 1, x, l.Weight, 0, y)
 	for i := range y.Rows {
 		unlessFinite(row(y, i))
@@ -67,4 +70,115 @@ func (l lastLayer) logits(b ood.Batch) iter.Seq2[int, []float64] {
 			}
 		}
 	}
+}
+
+// energies writes the energy −log Σ exp(z) of the logits z that the layer makes
+// of changed features. change writes what becomes of a row to dst, which is of
+// zeros, and returns a factor that dst is still to be multiplied with.
+func (l lastLayer) energies(energies []float64, x blas32.General, change func(dst, phi []float32) float64) {
+	changed := rows.New(x.Rows, x.Cols)
+	factors := make([]float64, x.Rows)
+	for i := range factors {
+		factors[i] = change(row(changed, i), row(x, i))
+		if math.IsInf(factors[i], 0) {
+			factors[i] = math.NaN() // as unlessFinite has it
+		}
+	}
+	product := l.product(changed)
+	z := make([]float64, len(l.Bias))
+	for i, f := range factors {
+		for k, v := range row(product, i) {
+			z[k] = f*float64(v) + l.Bias[k]
+		}
+		energies[i] = -floats.LogSumExp(z)
+	}
+}
+
+// reshaped scores with the energy of what a row's largest features make of it.
+type reshaped struct {
+	lastLayer
+	Percentile float64 `state:"percentile,least=0,below=100"`
+	change     func(dst, phi []float32, largest largestFeatures) float64
+}
+
+// reshapingMethod completes the description of a method that changes a row by a
+// percentile of its own features.
+func reshapingMethod(s ood.Method, change func(dst, phi []float32, largest largestFeatures) float64) ood.Method {
+	s.Needs = ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights
+	s.Fit = func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+		return &reshaped{newLastLayer(t), p.Float("percentile"), change}, nil
+	}
+	s.New = func() ood.Fitted { return &reshaped{change: change} }
+	return s
+}
+
+// Score implements ood.Fitted.
+func (s *reshaped) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	h := b.Features.Cols
+	scratch := make([]float64, h)
+	// NumPy and PyTorch round so.
+	k := max(1, h-int(math.RoundToEven(float64(h)*s.Percentile/100)))
+	s.energies(dst, b.Features, func(changed, phi []float32) float64 {
+		return s.change(changed, phi, largestOf(phi, k, scratch))
+	})
+	return nil
+}
+
+// largestFeatures are the k largest of a row.
+type largestFeatures struct {
+	k        int
+	least    float32 // the k-th largest
+	ties     int     // how many of those that equal it are among them
+	sum, all float64 // of them, and of all; NaN of a row with NaN
+}
+
+// largestOf finds the k largest of phi. scratch is as long.
+func largestOf(phi []float32, k int, scratch []float64) largestFeatures {
+	l := largestFeatures{k: k, ties: k}
+	for j, v := range phi {
+		scratch[j] = -float64(v)
+		l.all += float64(v)
+	}
+	if math.IsNaN(l.all) {
+		l.sum = l.all
+		return l
+	}
+	l.least = float32(-quantile.Select(scratch, k-1))
+	for _, v := range phi {
+		if v > l.least {
+			l.ties--
+			l.sum += float64(v)
+		}
+	}
+	l.sum += float64(l.ties) * float64(l.least)
+	return l
+}
+
+// places are where they are in phi; ties go to the first.
+func (l largestFeatures) places(phi []float32) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for j, v := range phi {
+			if v == l.least {
+				l.ties--
+			}
+			if (v > l.least || v == l.least && l.ties >= 0) && !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+// The factor exp(500) leaves room for logits in float64.
+const largestSharpening = 500
+
+// sharpening is exp(all/sum), the factor of ASH-S and SCALE for a row of h
+// features. Of features that are zero or more the ratio lies between 1 and h/k;
+// features of both signs can have a sum that is not positive, and then it is
+// taken to be h/k.
+func (l largestFeatures) sharpening(h int) float64 {
+	ratio := float64(h) / float64(l.k)
+	if !(l.sum <= 0) {
+		ratio = l.all / l.sum
+	}
+	return math.Exp(min(ratio, largestSharpening))
 }

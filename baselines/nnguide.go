@@ -52,9 +52,7 @@ func newGuides(t ood.Training) *guides {
 
 // Score implements ood.Fitted.
 func (s *nnGuide) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	n, h := s.Bank.Rows, s.Bank.Cols
-	unit := blas32.General{Rows: len(dst), Cols: h, Stride: h, Data: make([]float32, len(dst)*h)}
-	unitRows(unit, b.Features)
+	n, unit := s.Bank.Rows, unitRows(b.Features)
 	found := make([]guide, len(dst))
 	for i := range found {
 		found[i] = guide{k: min(s.K, n), room: min(n, max(2*s.K, 256)), cut: math.Inf(1)}
@@ -65,7 +63,7 @@ func (s *nnGuide) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		part := ood.Batch{Features: s.Bank}.Slice(j, min(j+atOnce, n)).Features
+		part := rows.Slice(s.Bank, j, min(j+atOnce, n))
 		c := blas32.General{Rows: len(dst), Cols: part.Rows, Stride: part.Rows, Data: products}
 		blas32.Gemm(blas.NoTrans, blas.Trans, 1, unit, part, 0, c)
 		for i := range found {

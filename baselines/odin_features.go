@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -56,7 +57,7 @@ func (s *odinFeatures) Score(_ context.Context, dst []float64, b ood.Batch) erro
 // to φ.
 func (s *odinFeatures) slopes(b ood.Batch) blas32.General {
 	n, c, h := b.Features.Rows, s.Weight.Rows, s.Weight.Cols
-	upstream := blas32.General{Rows: n, Cols: c, Stride: c, Data: make([]float32, n*c)}
+	upstream := rows.New(n, c)
 	z := make([]float32, c)
 	for i, logits := range s.logits(b) {
 		for k, v := range logits {
@@ -69,7 +70,7 @@ func (s *odinFeatures) slopes(b ood.Batch) blas32.General {
 		}
 		to[p.top] = float32(p.excess / (1 + p.excess))
 	}
-	signs := blas32.General{Rows: n, Cols: h, Stride: h, Data: make([]float32, n*h)}
+	signs := rows.New(n, h)
 	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, upstream, s.Weight, 0, signs)
 	for i, v := range signs.Data {
 		signs.Data[i] = float32(sign(v))

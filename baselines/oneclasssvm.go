@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/oneclass"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -53,7 +54,7 @@ func fitOneClassSVM(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitt
 		used = rand.New(rand.NewPCG(t.Seed, 0)).Perm(len(used))[:most]
 		slices.Sort(used)
 	}
-	alpha, rho, err := oneclass.Solve(ctx, oneclass.NewKernel(pickRows(t.Features, used), s.Gamma), p.Float("nu"), p.Float("tolerance"), t.Tell)
+	alpha, rho, err := oneclass.Solve(ctx, oneclass.NewKernel(rows.Select(t.Features, used), s.Gamma), p.Float("nu"), p.Float("tolerance"), t.Tell)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func fitOneClassSVM(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitt
 			support, s.Coefficients = append(support, used[i]), append(s.Coefficients, a)
 		}
 	}
-	s.Vectors, s.Rho = pickRows(t.Features, support), rho
+	s.Vectors, s.Rho = rows.Select(t.Features, support), rho
 	return s, s.Restored()
 }
 
@@ -92,14 +93,6 @@ func scaleGamma(x blas32.General) float64 {
 		return 1
 	}
 	return 1 / (float64(x.Cols) * squares)
-}
-
-func pickRows(x blas32.General, rows []int) blas32.General {
-	p := blas32.General{Rows: len(rows), Cols: x.Cols, Stride: x.Cols, Data: make([]float32, 0, len(rows)*x.Cols)}
-	for _, i := range rows {
-		p.Data = append(p.Data, row(x, i)...)
-	}
-	return p
 }
 
 // Score implements ood.Fitted.

@@ -6,11 +6,10 @@ import (
 	"os"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads/train"
-
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )

@@ -6,10 +6,9 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/attach-uncertainty/attach/heads/train"
-
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -46,21 +45,6 @@ func drawNetwork(rng *rand.Rand, biased bool, widths ...int) train.Network {
 		n.Layers = append(n.Layers, l)
 	}
 	return n
-}
-
-// Rows that a network is applied to between two looks at the context.
-const smallBlock = 1024
-
-// eachOutput calls visit with what n makes of rows of phi, block after block.
-func eachOutput(ctx context.Context, n train.Network, phi blas32.General, visit func(first int, out blas32.General)) error {
-	for i := 0; i < phi.Rows; i += smallBlock {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		rows := ood.Batch{Features: phi}.Slice(i, min(i+smallBlock, phi.Rows)).Features
-		visit(i, n.Apply(rows))
-	}
-	return ctx.Err()
 }
 
 // trainOne trains the single model of p on the features of t, with the

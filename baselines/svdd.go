@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/attach-uncertainty/attach/heads/train"
-
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -46,20 +45,22 @@ func fitSVDD(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, err
 	k := p.Int("k")
 	start := drawNetwork(rand.New(rand.NewPCG(t.Seed, streamSVDD)), false, t.Features.Cols, smallHidden, k)
 	mean := make([]float64, k)
-	err := eachOutput(ctx, start, t.Features, func(_ int, out blas32.General) {
+	for _, x := range blocks(ctx, t.Features) {
+		out := start.Apply(x)
 		for i := range out.Rows {
 			for j, v := range row(out, i) {
 				mean[j] += float64(v)
 			}
 		}
-	})
-	if err != nil {
+	}
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	s := &svdd{}
 	for _, v := range mean {
 		s.Centre = append(s.Centre, float32(v/float64(t.Features.Rows)))
 	}
+	var err error
 	s.Network, err = trainOne(ctx, t, train.Problem{
 		Y: blas32.General{Rows: 1, Cols: k, Stride: k, Data: s.Centre}, Hidden: []int{smallHidden}, Outputs: k,
 		NoBias: true, Loss: train.MSE, Epochs: p.Int("epochs"),

@@ -17,10 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/ood"
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 var splits = flag.Int("splits", 5, "random splits of each data set that trees are compared on")

@@ -6,11 +6,12 @@ import (
 	"context"
 	"math"
 
-	"github.com/attach-uncertainty/attach/internal/dense"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/attach-uncertainty/attach/internal/dense"
 )
 
 // rowsAtOnce is the number of rows that are centred and multiplied at once.

@@ -8,8 +8,9 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/quantile"
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/quantile"
 )
 
 // BoostOptions are those of gradient boosting of the pinball loss.

@@ -1,0 +1,115 @@
+package baselines
+
+import (
+	"context"
+	"iter"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/neighbours"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// row is row i of m.
+func row(m blas32.General, i int) []float32 {
+	return rows.Row(m, i)
+}
+
+// clone is a contiguous copy of m.
+func clone(m blas32.General) blas32.General {
+	return blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: max(m.Cols, 1), Data: rows.ArrayOf(m).Data.([]float32)}
+}
+
+// featureMeans are worked out once for all that are fitted to the rows of t.
+func featureMeans(t ood.Training) []float64 {
+	type key struct{}
+	mean, _ := ood.Cached(t.Batch, key{}, func() ([]float64, error) { return dense.Means(t.Features), nil })
+	return mean
+}
+
+// A single logit has a softmax of 1, whatever it is.
+const leastLogits = 2
+
+// unitRows are the rows of x scaled to unit norm; rows of zeros stay zero.
+func unitRows(x blas32.General) blas32.General {
+	unit := rows.New(x.Rows, x.Cols)
+	for i := range x.Rows {
+		scale := rows.InverseNorm(row(x, i))
+		for j, v := range row(x, i) {
+			row(unit, i)[j] = float32(scale * float64(v))
+		}
+	}
+	return unit
+}
+
+// blocks are the rows of x, some at a time with the number of the first, until
+// they or the context end.
+func blocks(ctx context.Context, x blas32.General) iter.Seq2[int, blas32.General] {
+	const atOnce = 1024
+	return func(yield func(int, blas32.General) bool) {
+		for first := 0; first < x.Rows && ctx.Err() == nil; first += atOnce {
+			if !yield(first, rows.Slice(x, first, min(first+atOnce, x.Rows))) {
+				return
+			}
+		}
+	}
+}
+
+type momentsKey struct{}
+
+// moments are those of the training features.
+func moments(ctx context.Context, t ood.Training) (*heads.Moments, error) {
+	return ood.Cached(t.Batch, momentsKey{}, func() (*heads.Moments, error) {
+		m := &heads.Moments{}
+		for _, x := range blocks(ctx, t.Features) {
+			if err := m.Add(x); err != nil {
+				return nil, err
+			}
+		}
+		return m, ctx.Err()
+	})
+}
+
+// bank is the training features for a scorer to keep, which outlives them: a
+// copy, unless they are said to stay.
+func bank(t ood.Training) blas32.General {
+	if t.Stays {
+		return t.Features
+	}
+	return clone(t.Features)
+}
+
+type indexKey struct{ unit bool }
+
+// index is the training features to search among, scaled to unit norm or not.
+func index(t ood.Training, unit bool) (*neighbours.Index, error) {
+	return ood.Cached(t.Batch, indexKey{unit}, func() (*neighbours.Index, error) { return neighbours.New(bank(t), unit), nil })
+}
+
+// ranked finds how far training rows are.
+type ranked struct {
+	Train blas32.General `state:"train[n,features]"`
+	index *neighbours.Index
+	ranks []int // from 0, the nearest: all that a sweep asks for
+}
+
+func newRanked(x *neighbours.Index, ranks ...int) ranked { return ranked{x.Rows, x, ranks} }
+
+// distances are those of the rows of a block to the training row of each rank.
+func (s *ranked) distances(ctx context.Context, b ood.Batch) (map[int][]float64, error) {
+	return ood.Cached(b, s.index, func() (map[int][]float64, error) {
+		of := map[int][]float64{}
+		for _, rank := range s.ranks {
+			of[rank] = make([]float64, b.Len())
+		}
+		err := s.index.Distances(ctx, b.Features, s.ranks, func(i int, distances []float64) {
+			for k, rank := range s.ranks {
+				of[rank][i] = distances[k]
+			}
+		})
+		return of, err
+	})
+}
