@@ -64,7 +64,7 @@ func (a *Attached) Images(ctx context.Context, images ...image.Image) (attach.Ro
 	if a.Preprocess == nil {
 		return attach.Rows{}, errors.New("the bundle was fitted without preprocessing, which images need")
 	}
-	var x Rows
+	var x ood.InputBlock
 	for i, img := range images {
 		data, shape, err := a.Preprocess.Append(x.Data, img)
 		if err != nil {
@@ -83,7 +83,7 @@ func (a *Attached) Images(ctx context.Context, images ...image.Image) (attach.Ro
 // Rows runs the network on blocks of rows, in order, and yields what they are
 // predicted from. The first error ends it. Integers are given as whole float32
 // numbers, and images as Preprocess makes them.
-func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[Rows, error]) iter.Seq2[attach.Rows, error] {
+func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[attach.Rows, error] {
 	return func(yield func(attach.Rows, error) bool) {
 		if !a.inputs {
 			for b, err := range a.Features(ctx, blocks) {
@@ -105,7 +105,7 @@ func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[Rows, error]) iter
 	}
 }
 
-func (a *Attached) all(ctx context.Context, x Rows) (r attach.Rows, err error) {
+func (a *Attached) all(ctx context.Context, x ood.InputBlock) (r attach.Rows, err error) {
 	r.Batch, err = a.All(ctx, Slice(x.Shape, x.Data), -1, nil)
 	if err == nil && a.inputs {
 		r.Inputs, r.Network = ood.InputsOf(x.Shape, x.Data), a.Network()

@@ -161,9 +161,9 @@ func TestAttached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		blocks := func(yield func(featurize.Rows, error) bool) {
+		blocks := func(yield func(ood.InputBlock, error) bool) {
 			for range 2 {
-				if !yield(featurize.Rows{Shape: append([]int{1}, shape...), Data: slices.Clone(data)}, nil) {
+				if !yield(ood.InputBlock{Shape: append([]int{1}, shape...), Data: slices.Clone(data)}, nil) {
 					return
 				}
 			}

@@ -20,9 +20,9 @@ func Example() {
 	}
 	defer m.Close()
 
-	var images iter.Seq2[featurize.Rows, error] = func(yield func(featurize.Rows, error) bool) {
+	var images iter.Seq2[ood.InputBlock, error] = func(yield func(ood.InputBlock, error) bool) {
 		for range 10 {
-			block := featurize.Rows{Shape: []int{32, 3, 224, 224}, Data: make([]float32, 32*3*224*224)}
+			block := ood.InputBlock{Shape: []int{32, 3, 224, 224}, Data: make([]float32, 32*3*224*224)}
 			if !yield(block, nil) {
 				return
 			}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // chunk is what one run of the network takes.
@@ -34,7 +36,7 @@ func newFeeder(m *Model, batch int) *feeder {
 
 // feed sends chunks until the rows end, one is bad, or ctx is cancelled, and
 // closes full.
-func (f *feeder) feed(ctx context.Context, rows iter.Seq2[Rows, error]) {
+func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) {
 	defer close(f.full)
 	var c chunk // being filled; data is nil between chunks
 	next := 0   // number of the next row
@@ -72,7 +74,7 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[Rows, error]) {
 }
 
 // check says whether a block is well formed and fits the model.
-func (f *feeder) check(r Rows, first int) error {
+func (f *feeder) check(r ood.InputBlock, first int) error {
 	if len(r.Shape) == 0 || product(r.Shape) != len(r.Data) {
 		return fmt.Errorf("rows of shape %v come with %d numbers", r.Shape, len(r.Data))
 	}

@@ -54,7 +54,7 @@ type GradientBatch struct {
 // ReLU whose input is 0 up to rounding is on or off by chance, whichever program
 // computes it, and one such unit can change a gradient by 1e-3 of its size and
 // more.
-func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[Rows, error], o GradientOptions) iter.Seq2[GradientBatch, error] {
+func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], o GradientOptions) iter.Seq2[GradientBatch, error] {
 	return func(yield func(GradientBatch, error) bool) {
 		if err := m.checkGradient(o); err != nil {
 			yield(GradientBatch{}, err)

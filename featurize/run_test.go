@@ -13,6 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 func dense(t testing.TB) string {
@@ -21,14 +22,14 @@ func dense(t testing.TB) string {
 
 // blocks yields rows of three columns in blocks of the sizes given, from one
 // buffer that is overwritten, as readers do.
-func blocks(x []float32, sizes ...int) iter.Seq2[featurize.Rows, error] {
-	return func(yield func(featurize.Rows, error) bool) {
+func blocks(x []float32, sizes ...int) iter.Seq2[ood.InputBlock, error] {
+	return func(yield func(ood.InputBlock, error) bool) {
 		buf := make([]float32, len(x))
 		for _, n := range sizes {
 			b := buf[:3*n]
 			copy(b, x)
 			x = x[3*n:]
-			if !yield(featurize.Rows{Shape: []int{n, 3}, Data: b}, nil) {
+			if !yield(ood.InputBlock{Shape: []int{n, 3}, Data: b}, nil) {
 				return
 			}
 			for i := range b {
@@ -83,10 +84,10 @@ func TestConcurrent(t *testing.T) {
 func TestStop(t *testing.T) {
 	m := open(t, runtime(t), dense(t), featurize.Options{Batch: 2})
 	reading := false
-	endless := func(yield func(featurize.Rows, error) bool) {
+	endless := func(yield func(ood.InputBlock, error) bool) {
 		reading = true
 		defer func() { reading = false }()
-		for yield(featurize.Rows{Shape: []int{2, 3}, Data: noise(6)}, nil) {
+		for yield(ood.InputBlock{Shape: []int{2, 3}, Data: noise(6)}, nil) {
 		}
 	}
 	for range m.Features(context.Background(), endless) {
@@ -131,7 +132,7 @@ func TestAll(t *testing.T) {
 		t.Error("an empty set goes unnoticed")
 	}
 	broken := errors.New("broken reader")
-	if _, err := m.All(context.Background(), func(yield func(featurize.Rows, error) bool) { yield(featurize.Rows{}, broken) }, 1, nil); !errors.Is(err, broken) {
+	if _, err := m.All(context.Background(), func(yield func(ood.InputBlock, error) bool) { yield(ood.InputBlock{}, broken) }, 1, nil); !errors.Is(err, broken) {
 		t.Errorf("the reader's error is lost: %v", err)
 	}
 }

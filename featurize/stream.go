@@ -12,27 +12,19 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Rows is a block of inputs: Data is row-major, and Shape has the number of
-// rows first. Values are what the network takes, preprocessed; integers are
-// given as whole float32 numbers. A block may hold any number of rows.
-type Rows struct {
-	Shape []int
-	Data  []float32
-}
-
-// Features runs the network on rows, in order, and yields φ, logits and the
+// Features runs the network on blocks of rows, in order, and yields φ, logits and the
 // layers of Info.Layers batch by batch. The first error, of the rows or of a run, ends it. A block of rows
 // is copied before the next is asked for, which happens on another goroutine
 // while the network runs. What is yielded belongs to the caller.
 //
 // NaN and infinities, in rows or in what the network makes of them, are errors
 // that name the row, counted from 0.
-func (m *Model) Features(ctx context.Context, rows iter.Seq2[Rows, error]) iter.Seq2[ood.Batch, error] {
+func (m *Model) Features(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.Batch, error] {
 	return stream(ctx, newFeeder(m, m.batch), rows, m.run)
 }
 
 // stream runs the network on chunks of rows, in order.
-func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[Rows, error], run func(context.Context, chunk) (B, error)) iter.Seq2[B, error] {
+func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock, error], run func(context.Context, chunk) (B, error)) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		var none B
 		ctx, cancel := context.WithCancel(ctx)
@@ -131,7 +123,7 @@ func (m *Model) take(c chunk, t *ort.Tensor, name string, want int) (blas32.Gene
 
 // All collects what Features yields for n rows; with n < 0 their number is
 // not known ahead. progress, if not nil, is called with the rows done so far.
-func (m *Model) All(ctx context.Context, rows iter.Seq2[Rows, error], n int, progress func(done int)) (ood.Batch, error) {
+func (m *Model) All(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], n int, progress func(done int)) (ood.Batch, error) {
 	var all ood.Batch
 	done := 0
 	for b, err := range m.Features(ctx, rows) {
@@ -167,6 +159,6 @@ func appendTo(all *ood.Batch, b ood.Batch, n int) error {
 }
 
 // Slice is rows that are all in memory, in one block.
-func Slice(shape []int, data []float32) iter.Seq2[Rows, error] {
-	return func(yield func(Rows, error) bool) { yield(Rows{Shape: shape, Data: data}, nil) }
+func Slice(shape []int, data []float32) iter.Seq2[ood.InputBlock, error] {
+	return func(yield func(ood.InputBlock, error) bool) { yield(ood.InputBlock{Shape: shape, Data: data}, nil) }
 }

@@ -184,12 +184,12 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 				flags++
 			}
 			if i < n {
-				rows = append(rows, scored{p, side.Inputs.(setInputs).set, i, side.outside})
+				rows = append(rows, scored{p, side.Inputs.(*inputs.Set), i, side.outside})
 			}
 		}
 		facts = append(facts, report.Fact{Value: fmt.Sprintf("%.1f %%", 100*flags/float64(len(predictions))), Label: side.label})
 	}
-	set.Suspicious, err = mostSuspicious(ctx, rows)
+	set.Suspicious, err = mostSuspicious(rows)
 	return set, facts, err
 }
 
@@ -202,12 +202,12 @@ type scored struct {
 }
 
 // mostSuspicious picks the images with the highest scores.
-func mostSuspicious(ctx context.Context, rows []scored) ([]report.Example, error) {
+func mostSuspicious(rows []scored) ([]report.Example, error) {
 	const shown = 24
 	slices.SortStableFunc(rows, func(a, b scored) int { return cmp.Compare(b.Score, a.Score) })
 	var examples []report.Example
 	for _, r := range rows[:min(shown, len(rows))] {
-		img, err := r.set.Thumbnail(ctx, r.index)
+		img, err := r.set.Thumbnail(r.index)
 		if err != nil {
 			return nil, err
 		}
@@ -264,7 +264,7 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 		band.Median, band.Lower, band.Upper = append(band.Median, y.Median), append(band.Lower, y.Lower), append(band.Upper, y.Upper)
 		band.Epistemic = append(band.Epistemic, p.PValue)
 	}
-	trainX, err := f.in.Batch.Inputs.(setInputs).set.All(ctx)
+	trainX, err := f.in.Batch.Inputs.(*inputs.Set).All(ctx)
 	if err != nil {
 		return nil, err
 	}

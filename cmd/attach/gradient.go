@@ -77,7 +77,7 @@ func (g *differentiating) run(c *cli.Context) error {
 func (g *differentiating) write(ctx context.Context, z *npy.NPZWriter, set *inputs.Set) error {
 	o := featurize.GradientOptions{Of: g.of, Tensor: g.wrt, Batch: g.Batch}
 	// Without rows, what is wrong is the model or a flag.
-	none := func(func(featurize.Rows, error) bool) {}
+	none := func(func(ood.InputBlock, error) bool) {}
 	for _, err := range g.model.Gradients(ctx, none, o) {
 		if err != nil {
 			return g.explain(g.path, err)
@@ -88,7 +88,7 @@ func (g *differentiating) write(ctx context.Context, z *npy.NPZWriter, set *inpu
 	var logits rows.Array
 	var all []float32
 	var write func([]float32) error
-	for b, err := range g.model.Gradients(ctx, modelRows(ctx, set), o) {
+	for b, err := range g.model.Gradients(ctx, set.Blocks(ctx, blockRows(set)), o) {
 		if err != nil {
 			return g.explain(g.x, err)
 		}

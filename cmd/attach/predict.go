@@ -236,7 +236,7 @@ func (f *predicting) openRows(ctx context.Context) (*predictRows, error) {
 			}
 			return set.Row(row)
 		},
-		batches: model.Rows(ctx, modelRows(ctx, set)),
+		batches: model.Rows(ctx, set.Blocks(ctx, blockRows(set))),
 		groups:  set.Groups(),
 	}, nil
 }

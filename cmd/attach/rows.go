@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -172,8 +171,8 @@ func (r *reading) checkShape(ctx context.Context, shape []int) error {
 	if r.model == nil {
 		return nil
 	}
-	none := func(yield func(featurize.Rows, error) bool) {
-		yield(featurize.Rows{Shape: append([]int{0}, shape...)}, nil)
+	none := func(yield func(ood.InputBlock, error) bool) {
+		yield(ood.InputBlock{Shape: append([]int{0}, shape...)}, nil)
 	}
 	for _, err := range r.model.Features(ctx, none) {
 		if err != nil {
@@ -218,11 +217,11 @@ func (r *reading) cut(path string, set *inputs.Set, classes []int) (*inputs.Set,
 func (r *reading) features(ctx context.Context, what string, set *inputs.Set) (ood.Batch, error) {
 	p := newProgress(r.stderr, what)
 	defer p.end()
-	b, err := r.model.All(ctx, modelRows(ctx, set), set.Len(), func(done int) { p.set(done, set.Len()) })
+	b, err := r.model.All(ctx, set.Blocks(ctx, blockRows(set)), set.Len(), func(done int) { p.set(done, set.Len()) })
 	if err != nil {
 		return ood.Batch{}, inFile(what, err)
 	}
-	b.Labels, b.Inputs = set.Labels(), setInputs{set}
+	b.Labels, b.Inputs = set.Labels(), set
 	return b, nil
 }
 
@@ -261,18 +260,6 @@ func holdsAny(path string, names ...string) bool {
 // blockRows is how many rows are read at a time, 64 or as many as 64 MiB hold;
 // the model cuts them to its own batches.
 func blockRows(set *inputs.Set) int { return max(1, min(64, (16<<20)/max(1, set.RowLen()))) }
-
-// modelRows hands a set to a model block by block.
-func modelRows(ctx context.Context, set *inputs.Set) iter.Seq2[featurize.Rows, error] {
-	return func(yield func(featurize.Rows, error) bool) {
-		for block, err := range set.Blocks(ctx, blockRows(set)) {
-			rows := featurize.Rows{Data: block.Data, Shape: append([]int{block.N}, set.Shape()...)}
-			if !yield(rows, err) || err != nil {
-				return
-			}
-		}
-	}
-}
 
 func (r *reading) setPreprocess(raw json.RawMessage) error {
 	p, err := preprocess.Parse(raw)

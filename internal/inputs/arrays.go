@@ -3,7 +3,6 @@ package inputs
 import (
 	"context"
 	"fmt"
-	"image"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
 )
@@ -75,42 +74,6 @@ type arraySource struct {
 func (a *arraySource) rows() int { return a.l.Rows() }
 
 func (a *arraySource) name(i int) string { return fmt.Sprintf("row %d of %s", i, a.l.Name()) }
-
-func (a *arraySource) thumbnail(ctx context.Context, i int) (image.Image, error) {
-	f, ok := frameOf(a.l.Shape[1:])
-	if !ok {
-		return nil, nil
-	}
-	row := make([]float32, a.l.RowLen())
-	r, err := a.open()
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	if err := r.read(ctx, []int{i}, row); err != nil {
-		return nil, err
-	}
-	return f.pixels(stretch(row)), nil
-}
-
-// stretch maps the least value to 0 and the greatest to 255.
-func stretch(row []float32) []uint8 {
-	lo, hi := row[0], row[0]
-	for _, v := range row {
-		lo, hi = min(lo, v), max(hi, v)
-	}
-	scale := float32(0)
-	if hi > lo {
-		scale = 255 / (hi - lo)
-	}
-	out := make([]uint8, len(row))
-	for i, v := range row {
-		if level := (v-lo)*scale + 0.5; level >= 0 && level < 256 {
-			out[i] = uint8(level)
-		}
-	}
-	return out
-}
 
 func (a *arraySource) open() (reader, error) {
 	c, err := a.l.Open()

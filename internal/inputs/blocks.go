@@ -6,33 +6,29 @@ import (
 	"iter"
 
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Block is consecutive rows of a Set. Data is the caller's to keep.
-type Block struct {
-	Start, N int
-	Data     []float32 // N × the product of the set's shape, row-major
-}
-
-// Blocks reads the set in order, rows at a time (the last block may be
-// shorter). One block is read ahead while the caller works, so two are in
-// memory. An error ends the sequence: a file that cannot be read, a NaN or an
-// infinity (with its row), or the context's error. Each call reads the files
-// anew.
-func (s *Set) Blocks(ctx context.Context, rows int) iter.Seq2[Block, error] {
+// Blocks implements ood.Inputs: it reads the set in order, rows at a time (the
+// last block may be shorter). One block is read ahead while the caller works, so
+// two are in memory, and a block is the caller's to keep. An error ends the
+// sequence: a file that cannot be read, a NaN or an infinity (with its row), or the
+// context's error. Each call reads the files anew.
+func (s *Set) Blocks(ctx context.Context, rows int) iter.Seq2[ood.InputBlock, error] {
 	if rows < 1 {
 		panic("inputs: blocks of no rows")
 	}
-	return func(yield func(Block, error) bool) {
+	return func(yield func(ood.InputBlock, error) bool) {
 		type result struct {
-			b   Block
+			b   ood.InputBlock
 			err error
 		}
 		ahead, cancel := context.WithCancel(ctx)
 		results := make(chan result)
 		go func() {
 			defer close(results)
-			s.produce(ahead, rows, func(b Block, err error) bool {
+			s.produce(ahead, rows, func(b ood.InputBlock, err error) bool {
 				select {
 				case results <- result{b, err}:
 					return err == nil
@@ -55,16 +51,16 @@ func (s *Set) Blocks(ctx context.Context, rows int) iter.Seq2[Block, error] {
 			}
 		}
 		if err := ctx.Err(); err != nil {
-			yield(Block{}, err)
+			yield(ood.InputBlock{}, err)
 		}
 	}
 }
 
 // produce passes one block after another to emit, until it returns false.
-func (s *Set) produce(ctx context.Context, rows int, emit func(Block, error) bool) {
+func (s *Set) produce(ctx context.Context, rows int, emit func(ood.InputBlock, error) bool) {
 	r, err := s.src.open()
 	if err != nil {
-		emit(Block{}, err)
+		emit(ood.InputBlock{}, err)
 		return
 	}
 	defer r.Close()
@@ -76,13 +72,13 @@ func (s *Set) produce(ctx context.Context, rows int, emit func(Block, error) boo
 		for i := range n {
 			idx = append(idx, s.row(start+i))
 		}
-		b := Block{Start: start, N: n, Data: make([]float32, n*width)}
+		b := ood.InputBlock{Start: start, Shape: append([]int{n}, s.shape...), Data: make([]float32, n*width)}
 		if err := r.read(ctx, idx, b.Data); err != nil {
-			emit(Block{}, err)
+			emit(ood.InputBlock{}, err)
 			return
 		}
 		if err := s.checkFinite(b, width); err != nil {
-			emit(Block{}, err)
+			emit(ood.InputBlock{}, err)
 			return
 		}
 		if !emit(b, nil) {
@@ -104,7 +100,7 @@ func (s *Set) All(ctx context.Context) (blas32.General, error) {
 	return out, nil
 }
 
-func (s *Set) checkFinite(b Block, width int) error {
+func (s *Set) checkFinite(b ood.InputBlock, width int) error {
 	if i := firstNonFinite(b.Data); i >= 0 {
 		return fmt.Errorf("%s: %v at index %v; every input must be a finite number", s.Name(b.Start+i/width), b.Data[i], unravel(i%width, s.shape))
 	}

@@ -38,19 +38,14 @@ type folderSource struct {
 }
 
 func openFolder(ctx context.Context, root string, o Options) (*Set, error) {
-	files, ignored, err := listImages(ctx, root)
+	files, err := listImages(ctx, root)
 	if err != nil {
 		return nil, err
 	}
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s: %w: the folder holds no images (%s)", root, ErrEmpty, strings.Join(imageKinds, " "))
 	}
-	s, err := newFolderSet(ctx, root, files, o)
-	if err != nil {
-		return nil, err
-	}
-	s.ignored = ignored
-	return s, nil
+	return newFolderSet(ctx, root, files, o)
 }
 
 func newFolderSet(ctx context.Context, root string, files []string, o Options) (*Set, error) {
@@ -78,12 +73,12 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 	return s, err
 }
 
-// listImages returns the images below root, sorted by their path, and the
-// number of other files. Hidden files and folders are passed over.
-func listImages(ctx context.Context, root string) (files []string, ignored int, err error) {
+// listImages returns the images below root, sorted by their path. Hidden files and
+// folders are passed over.
+func listImages(ctx context.Context, root string) (files []string, err error) {
 	dir, err := filepath.EvalSymlinks(root)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil {
@@ -98,7 +93,6 @@ func listImages(ctx context.Context, root string) (files []string, ignored int, 
 			return fs.SkipDir
 		case d.IsDir():
 		case hidden || !isImage(path) || d.Type()&^fs.ModeSymlink != 0: // one might wait for a pipe
-			ignored++
 		default:
 			rel, err := filepath.Rel(dir, path)
 			if err != nil {
@@ -109,7 +103,7 @@ func listImages(ctx context.Context, root string) (files []string, ignored int, 
 		return nil
 	})
 	slices.Sort(files)
-	return files, ignored, err
+	return files, err
 }
 
 // folderLabels takes the first folder of each path as its class.
@@ -142,15 +136,6 @@ func (f *folderSource) path(i int) string {
 func (f *folderSource) open() (reader, error) { return f, nil }
 
 func (f *folderSource) Close() error { return nil }
-
-func (f *folderSource) thumbnail(ctx context.Context, i int) (image.Image, error) {
-	var img image.Image
-	err := f.decode(ctx, i, anySize, func(m image.Image) error {
-		img = m
-		return nil
-	})
-	return img, err
-}
 
 func anySize(h, w int) error { return nil }
 

@@ -99,10 +99,10 @@ func read(t *testing.T, s *Set, rows int) []float32 {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b.Start != next || b.N != min(rows, s.Len()-next) || len(b.Data) != b.N*s.RowLen() {
-			t.Fatalf("block of %d rows from %d with %d numbers", b.N, b.Start, len(b.Data))
+		if b.Start != next || b.Rows() != min(rows, s.Len()-next) || len(b.Data) != b.Rows()*s.RowLen() {
+			t.Fatalf("block of %d rows from %d with %d numbers", b.Rows(), b.Start, len(b.Data))
 		}
-		next += b.N
+		next += b.Rows()
 		out = append(out, b.Data...)
 	}
 	if next != s.Len() {

