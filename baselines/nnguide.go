@@ -91,7 +91,7 @@ func (g *guide) scan(products []float32, scale []float64) {
 		if v > g.cut {
 			continue
 		}
-		if v-v != 0 {
+		if !rows.Finite(v) {
 			g.invalid = true
 			return
 		}

@@ -88,7 +88,7 @@ func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[ood.InputBlock, er
 func (m *Model) checkGradient(o GradientOptions) error {
 	switch {
 	case o.Upstream.Cols > 0:
-	case o.Of.Temperature < 0 || o.Of.Temperature-o.Of.Temperature != 0:
+	case o.Of.Temperature < 0 || !rows.Finite(o.Of.Temperature):
 		return fmt.Errorf("the temperature is %v, it must be a positive number", o.Of.Temperature)
 	case o.Of.Kind < ood.LogSoftmaxTop || o.Of.Kind > ood.Logit:
 		return fmt.Errorf("unknown kind of scalar %d", o.Of.Kind)

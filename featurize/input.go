@@ -159,7 +159,7 @@ func (in input) checkValues(data []float32, width, first int) error {
 		return nil
 	}
 	for i, v := range data {
-		if v-v != 0 {
+		if !rows.Finite(v) {
 			return notFinite("input", v, first+i/width)
 		}
 		if v < lo || v > hi || whole && v != float32(int64(v)) {

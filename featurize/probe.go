@@ -89,7 +89,7 @@ func (s source) compare(l location, p probed, phi, logits blas32.General) probed
 		elem = w.GetDataType()
 	}
 	close := e <= tolerance(elem)
-	if e-e == 0 {
+	if rows.Finite(e) {
 		p.info.ExactError = &e
 	}
 	switch {

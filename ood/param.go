@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Param declares a parameter of a method: help, checks and documentation come
@@ -114,7 +116,7 @@ func (p Param) check(value any) error {
 		switch {
 		case !ok:
 			return fmt.Errorf("parameter %q must be a number, not %#v", p.Name, value)
-		case n-n != 0 || n < p.least || n > p.most || p.above && n == p.least || p.below && n == p.most ||
+		case !rows.Finite(n) || n < p.least || n > p.most || p.above && n == p.least || p.below && n == p.most ||
 			p.whole && n != math.Trunc(n) && !(p.share && n < 1):
 			return fmt.Errorf("parameter %q must be %s, not %v", p.Name, p.allowed(), n)
 		}

@@ -142,7 +142,7 @@ func (l *Linear) Check(h, c int) error {
 		return fmt.Errorf("the last layer has %d biases for %d outputs", len(l.Bias), w.Rows)
 	}
 	for i, b := range l.Bias {
-		if b-b != 0 {
+		if !rows.Finite(b) {
 			return fmt.Errorf("bias %d of the last layer is %v", i, b)
 		}
 	}

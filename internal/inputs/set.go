@@ -6,9 +6,10 @@ import (
 	"image"
 	"slices"
 
+	"gonum.org/v1/gonum/blas/blas32"
+
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
-	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // ErrEmpty is wrapped by the error of opening inputs that hold no row.
@@ -161,7 +162,7 @@ func (s *Set) Head(n int) *Set {
 // firstNonFinite returns the index of the first NaN or infinity, or -1.
 func firstNonFinite(x []float32) int {
 	for i, v := range x {
-		if v-v != 0 {
+		if !rows.Finite(v) {
 			return i
 		}
 	}

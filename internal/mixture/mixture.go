@@ -40,7 +40,7 @@ func (m *Gaussians) Restored() error {
 	}
 	m.setLogDets()
 	for c, d := range m.logDets {
-		if d-d != 0 {
+		if !rows.Finite(d) {
 			return fmt.Errorf("component %d has no density: its precisions must be positive", c)
 		}
 	}

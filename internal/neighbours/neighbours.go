@@ -205,7 +205,7 @@ func (x *Index) Distances(ctx context.Context, q blas32.General, ranks []int, fo
 	})
 }
 
-func (s *search) finite() bool { return s.squared-s.squared == 0 }
+func (s *search) finite() bool { return rows.Finite(s.squared) }
 
 // Neighbour is a row of an index and how far it is.
 type Neighbour struct {

@@ -19,6 +19,8 @@ type Cursor struct {
 
 	seq io.ReadCloser // deflated elements, in sequence
 	pos int           // the next row that seq gives
+	// proven says that the elements are known to be there.
+	proven bool
 }
 
 // Open starts reading rows. Memory is bounded by what is asked for. Deflated
@@ -84,10 +86,11 @@ func (c *Cursor) readRows(h Header, start, n int) (rows.Array, error) {
 	case c.f != nil:
 		return readBody(io.NewSectionReader(c.f, c.base+int64(start)*row, int64(n)*row), h, nil)
 	}
-	if c.pos == 0 {
-		if err := c.l.prove(int64(n) * row); err != nil {
+	if !c.proven && int64(n)*row > sure {
+		if err := c.l.prove(); err != nil {
 			return rows.Array{}, err
 		}
+		c.proven = true
 	}
 	if _, err := io.CopyN(io.Discard, c.seq, int64(start-c.pos)*row); err != nil {
 		return rows.Array{}, truncated(err, "the entry ends early")

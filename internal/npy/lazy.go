@@ -101,8 +101,10 @@ func (l *Lazy) Float32s() ([]float32, error) {
 }
 
 func (l *Lazy) read(keep func(part any) any) (rows.Array, error) {
-	if err := l.prove(l.bytes()); err != nil {
-		return rows.Array{}, err
+	if l.offset < 0 && l.bytes() > sure {
+		if err := l.prove(); err != nil {
+			return rows.Array{}, err
+		}
 	}
 	r, err := l.open()
 	if err != nil {
@@ -119,13 +121,13 @@ func (l *Lazy) read(keep func(part any) any) (rows.Array, error) {
 	return a, nil
 }
 
-// prove inflates an entry once without keeping it, where more memory than some
-// is to be taken for its elements: its size is only what its archive says. That
-// of others follows from the size of the file.
-func (l *Lazy) prove(memory int64) error {
-	if l.offset >= 0 || memory <= 64*chunk {
-		return nil
-	}
+// sure is how much memory is taken for elements before they are known to be
+// there.
+const sure = 64 * chunk
+
+// prove inflates an entry once without keeping it: its size is only what its
+// archive says. That of others follows from the size of the file.
+func (l *Lazy) prove() error {
 	r, err := l.open()
 	if err != nil {
 		return err

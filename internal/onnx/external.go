@@ -9,10 +9,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strconv"
 
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
@@ -150,125 +151,93 @@ func readExternal(t *pb.TensorProto, dir string, n, size int64) ([]byte, error) 
 // the folder is an error.
 func (g *Graph) External() ([]string, error) {
 	seen := make(map[string]bool)
-	err := eachExternal(g.Model, func(_ *pb.TensorProto, e external) error {
+	for _, t := range externals(g.Model) {
+		e, err := externalOf(t)
+		if err != nil {
+			return nil, err
+		}
 		seen[e.location] = true
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
-	files := make([]string, 0, len(seen))
-	for f := range seen {
-		files = append(files, f)
-	}
-	sort.Strings(files)
-	return files, nil
+	return slices.Sorted(maps.Keys(seen)), nil
 }
 
 // CheckExternal says whether every file of a model's external data is there and
 // long enough; its error names the first that is not.
 func CheckExternal(m *pb.ModelProto, dir string) error {
 	sizes := make(map[string]int64)
-	return eachExternal(m, func(t *pb.TensorProto, e external) error {
-		have, ok := sizes[e.location]
-		if !ok {
+	for _, t := range externals(m) {
+		e, err := externalOf(t)
+		if err != nil {
+			return err
+		}
+		if _, ok := sizes[e.location]; !ok {
 			f, size, err := openExternal(dir, e.location)
 			if err != nil {
 				return unreadable(t, err)
 			}
 			f.Close()
-			have = size
-			sizes[e.location] = have
+			sizes[e.location] = size
 		}
 		need := e.length
 		if need < 0 {
-			n, err := Elements(t)
-			if err != nil {
+			if need, err = Elements(t); err != nil {
 				return err
 			}
-			need = n
-			if size := elementTypes[pb.TensorProto_DataType(t.GetDataType())].bytes; size > 0 && n <= math.MaxInt64/size {
-				need = n * size
+			if size := elementTypes[pb.TensorProto_DataType(t.GetDataType())].bytes; size > 0 && need <= math.MaxInt64/size {
+				need *= size
 			}
 		}
-		return e.fits(t, have, need)
-	})
-}
-
-func eachExternal(m *pb.ModelProto, visit func(*pb.TensorProto, external) error) error {
-	each := func(t *pb.TensorProto) error {
-		if t.GetDataLocation() != pb.TensorProto_EXTERNAL {
-			return nil
-		}
-		e, err := externalOf(t)
-		if err != nil {
+		if err := e.fits(t, sizes[e.location], need); err != nil {
 			return err
 		}
-		return visit(t, e)
 	}
-	if err := eachTensor(m.GetGraph(), each); err != nil {
-		return err
+	return nil
+}
+
+// externals lists the tensors of a model that have external data, those of
+// sub-graphs and of functions included.
+func externals(m *pb.ModelProto) []*pb.TensorProto {
+	var list []*pb.TensorProto
+	add := func(tensors ...*pb.TensorProto) {
+		for _, t := range tensors {
+			if t.GetDataLocation() == pb.TensorProto_EXTERNAL {
+				list = append(list, t)
+			}
+		}
 	}
+	sparse := func(tensors ...*pb.SparseTensorProto) {
+		for _, s := range tensors {
+			add(s.GetValues(), s.GetIndices())
+		}
+	}
+	var graph func(*pb.GraphProto)
+	attributes := func(list []*pb.AttributeProto) {
+		for _, a := range list {
+			add(a.GetT())
+			add(a.GetTensors()...)
+			sparse(a.GetSparseTensor())
+			sparse(a.GetSparseTensors()...)
+			for _, body := range subgraphs(a) {
+				graph(body)
+			}
+		}
+	}
+	nodes := func(list []*pb.NodeProto) {
+		for _, n := range list {
+			attributes(n.GetAttribute())
+		}
+	}
+	graph = func(g *pb.GraphProto) {
+		add(g.GetInitializer()...)
+		sparse(g.GetSparseInitializer()...)
+		nodes(g.GetNode())
+	}
+	graph(m.GetGraph())
 	for _, f := range m.GetFunctions() {
-		if err := eachAttributeTensor(f.GetAttributeProto(), each); err != nil {
-			return err
-		}
-		if err := eachNodeTensor(f.GetNode(), each); err != nil {
-			return err
-		}
+		attributes(f.GetAttributeProto())
+		nodes(f.GetNode())
 	}
-	return nil
-}
-
-func eachTensor(body *pb.GraphProto, visit func(*pb.TensorProto) error) error {
-	for _, t := range body.GetInitializer() {
-		if err := visit(t); err != nil {
-			return err
-		}
-	}
-	if err := eachSparseTensor(body.GetSparseInitializer(), visit); err != nil {
-		return err
-	}
-	return eachNodeTensor(body.GetNode(), visit)
-}
-
-func eachNodeTensor(nodes []*pb.NodeProto, visit func(*pb.TensorProto) error) error {
-	for _, n := range nodes {
-		if err := eachAttributeTensor(n.GetAttribute(), visit); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func eachAttributeTensor(attributes []*pb.AttributeProto, visit func(*pb.TensorProto) error) error {
-	for _, a := range attributes {
-		for _, t := range append([]*pb.TensorProto{a.GetT()}, a.GetTensors()...) {
-			if err := visit(t); err != nil {
-				return err
-			}
-		}
-		if err := eachSparseTensor(append([]*pb.SparseTensorProto{a.GetSparseTensor()}, a.GetSparseTensors()...), visit); err != nil {
-			return err
-		}
-		for _, body := range subgraphs(a) {
-			if err := eachTensor(body, visit); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func eachSparseTensor(tensors []*pb.SparseTensorProto, visit func(*pb.TensorProto) error) error {
-	for _, s := range tensors {
-		for _, t := range []*pb.TensorProto{s.GetValues(), s.GetIndices()} {
-			if err := visit(t); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return list
 }
 
 // SHA256 returns the hexadecimal digest of a model file. Where the model has

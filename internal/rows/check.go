@@ -39,6 +39,9 @@ func CheckFinite(name string, m blas32.General) error {
 	return nil
 }
 
+// Finite says that a number is neither NaN nor infinite.
+func Finite[T float32 | float64](v T) bool { return v-v == 0 }
+
 // FirstNotFinite returns the index of the first NaN or infinity, or -1.
 func FirstNotFinite(data []float32) int {
 	const chunk = 4096
@@ -61,7 +64,7 @@ func FirstNotFinite(data []float32) int {
 			continue
 		}
 		for i, v := range part {
-			if v-v != 0 {
+			if !Finite(v) {
 				return at + i
 			}
 		}

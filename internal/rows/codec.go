@@ -515,7 +515,7 @@ func hold[T float32 | float64 | int64 | uint8](f field, data []T) error {
 	_, rising := f.hold["rising"]
 	for i, v := range data {
 		n := float64(v)
-		if n-n != 0 {
+		if !Finite(n) {
 			return fmt.Errorf("array %q has %v at %d", f.name, n, i)
 		}
 		if rising && i > 0 && v < data[i-1] {
