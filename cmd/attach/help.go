@@ -37,29 +37,21 @@ func asksForHelp(args []string) bool {
 }
 
 // help prints the help of the command that args name, or of the program.
-func help(w io.Writer, app *cli.App, args []string) error {
+func help(app *cli.App, args []string) error {
 	if len(args) > 0 && args[0] == "help" {
 		args = args[1:]
 	}
 	var b strings.Builder
-	name, command := app.Name, (*cli.Command)(nil)
-	commands := app.Commands
-	for len(args) > 0 {
-		c := findCommand(commands, args[0])
-		if c == nil {
-			break
-		}
-		name, command, commands, args = name+" "+c.Name, c, c.Subcommands, args[1:]
-	}
+	names, command, args := named(app, args)
 	if command == nil {
 		if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-			return unknownCommand(args[0])
+			return unknown(app, args[0])
 		}
 		programHelp(&b, app)
 	} else {
-		commandHelp(&b, name, command)
+		commandHelp(&b, strings.Join(append([]string{app.Name}, names...), " "), command)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(app.Writer, b.String())
 	return err
 }
 
@@ -124,7 +116,7 @@ func (o *option) describe() (head, text string) {
 	if o.name == "verbose" {
 		head = "-v, " + head
 	}
-	if o.IsBoolFlag() {
+	if o.stands() {
 		return head, text
 	}
 	value, text, _ := strings.Cut(o.usage, ": ")

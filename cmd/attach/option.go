@@ -61,16 +61,12 @@ const (
 	resultFile
 )
 
-func (o *option) Names() []string {
-	if o.name == "verbose" {
-		return []string{"verbose", "v"}
-	}
-	return []string{o.name}
-}
+func (o *option) Names() []string               { return []string{o.name} }
+func (o *option) IsSet() bool                   { return o.given }
+func (o *option) Apply(set *flag.FlagSet) error { return nil } // table.parse reads values
 
-func (o *option) IsSet() bool { return o.given }
-
-func (o *option) IsBoolFlag() bool {
+// stands says that the option takes no value.
+func (o *option) stands() bool {
 	_, is := o.to.(*bool)
 	return is
 }
@@ -84,13 +80,6 @@ func (o *option) isList() bool {
 	return false
 }
 
-func (o *option) Apply(set *flag.FlagSet) error {
-	for _, name := range o.Names() {
-		set.Var(o, name, "")
-	}
-	return nil
-}
-
 // String is the value as it could be typed.
 func (o *option) String() string {
 	v := reflect.Indirect(reflect.ValueOf(o.to))
@@ -100,9 +89,45 @@ func (o *option) String() string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", ","), "[]")
 }
 
-// Set reads a value that was typed. Its errors are whole sentences.
-func (o *option) Set(text string) error {
-	if o.given && !o.isList() && !o.IsBoolFlag() {
+// parse gives the options their values and returns what is none, which may stand
+// before them.
+func (t table) parse(c *cli.Context) (rest []string, err error) {
+	args := c.Args().Slice()
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--" {
+			return append(rest, args[i+1:]...), nil
+		}
+		if len(args[i]) < 2 || args[i][0] != '-' {
+			rest = append(rest, args[i])
+			continue
+		}
+		name, value, given := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		o := t.find(name)
+		switch {
+		case o == nil:
+			return nil, usagef("%s has no flag %s; see `%[1]s --help`", path(c), dashed(name))
+		case given:
+		case o.stands():
+			value = "true"
+		case i+1 == len(args) || strings.HasPrefix(args[i+1], "-") && t.find(strings.TrimLeft(args[i+1], "-")) != nil:
+			return nil, usagef("%s needs a value; see `%s --help`", dashed(name), path(c))
+		default:
+			i++
+			value = args[i]
+		}
+		if err := o.set(value); err != nil {
+			return nil, usagef("%v", err)
+		}
+	}
+	return rest, nil
+}
+
+// path is the command as it is typed: "attach runtime install".
+func path(c *cli.Context) string { return c.Command.HelpName }
+
+// set reads a value that was typed. Its errors are whole sentences.
+func (o *option) set(text string) error {
+	if o.given && !o.isList() && !o.stands() {
 		return fmt.Errorf("%s is given twice; it takes one value", dashed(o.name))
 	}
 	o.given = true
@@ -273,8 +298,16 @@ func (t table) of(names ...string) table {
 	return some
 }
 
-// find is the option with a name that the table has.
-func (t table) find(name string) *option { return t.of(name)[0] }
+// find is the option with a name, or nil.
+func (t table) find(name string) *option {
+	if name == "v" {
+		name = "verbose"
+	}
+	if some := t.of(name); len(some) > 0 {
+		return some[0]
+	}
+	return nil
+}
 
 // useful says whether an option that was not given could be.
 func (t table) useful(name string) bool {
@@ -379,20 +412,22 @@ type argument struct {
 	optional bool
 }
 
-func (a argument) take(c *cli.Context) error {
+func (a argument) take(c *cli.Context, rest []string) error {
 	most := 0
 	if a.name != "" {
 		most = 1
 	}
 	switch {
-	case c.NArg() > most && len(c.Command.Subcommands) > 0:
-		return usagef("%s has no subcommand %q; it has %s", path(c), c.Args().First(), c.Command.Subcommands[0].Name)
-	case c.NArg() > most:
-		return usagef("%s does not know what to do with %q; see `%[1]s --help`", path(c), c.Args().Get(most))
-	case c.NArg() < most && !a.optional:
+	case len(rest) > most && c.Command.Command(rest[0]) != nil:
+		return usagef("%s comes before its flags; write `%s %[1]s` first", rest[0], path(c))
+	case len(rest) > most && len(c.Command.Subcommands) > 0:
+		return usagef("%s has no subcommand %q; it has %s", path(c), rest[0], c.Command.Subcommands[0].Name)
+	case len(rest) > most:
+		return usagef("%s does not know what to do with %q; see `%[1]s --help`", path(c), rest[most])
+	case len(rest) < most && !a.optional:
 		return usagef("%s needs %s; see `%[1]s --help`", path(c), a.name)
-	case most > 0:
-		*a.to = c.Args().First()
+	case len(rest) > 0:
+		*a.to = rest[0]
 	}
 	return nil
 }
@@ -403,9 +438,21 @@ func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) er
 	for _, o := range t {
 		c.Flags = append(c.Flags, o)
 	}
-	c.OnUsageError, c.HideHelp = onUsageError, true
+	// The flag parser passes over flags that follow an argument in silence.
+	c.SkipFlagParsing, c.HideHelp = true, true
 	c.Action = func(c *cli.Context) error {
-		if err := cmp.Or(a.take(c), t.required(c), t.keeps(source{c.Args().First(), c.Command.Name}), t.check()); err != nil {
+		rest, err := t.parse(c)
+		if err != nil {
+			return err
+		}
+		if err := cmp.Or(a.take(c, rest), t.required(c)); err != nil {
+			return err
+		}
+		var reads source
+		if len(rest) > 0 {
+			reads = source{rest[0], c.Command.Name}
+		}
+		if err := cmp.Or(t.keeps(reads), t.check()); err != nil {
 			return err
 		}
 		for _, step := range steps {

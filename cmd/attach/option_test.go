@@ -43,7 +43,7 @@ func TestNoOptionIsPassedOver(t *testing.T) {
 			if len(options.of(o.name)) != 1 {
 				t.Errorf("attach %s has --%s twice", command, o.name)
 			}
-			if value, what, ok := strings.Cut(o.usage, ": "); !o.IsBoolFlag() && (!ok || what == "" || strings.Contains(value, " ")) {
+			if value, what, ok := strings.Cut(o.usage, ": "); !o.stands() && (!ok || what == "" || strings.Contains(value, " ")) {
 				t.Errorf("attach %s --%s: %q does not say what its value is called", command, o.name, o.usage)
 			}
 			o.given = true

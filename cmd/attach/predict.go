@@ -282,63 +282,50 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, named bo
 	add := func(name string, value func(attach.Prediction) any) {
 		fields = append(fields, func(p attach.Prediction) field { return field{name, value(p)} })
 	}
-	target := func(name string, of func(attach.Target) float64) {
-		if len(first.Targets) > 0 && !math.IsNaN(of(first.Targets[0])) {
-			add(name, func(p attach.Prediction) any {
-				return perTarget(p, func(t attach.Target) number { return number(of(t)) })
-			})
+	target := func(name string, single bool, of func(attach.Target) float64) {
+		if len(first.Targets) == 0 || math.IsNaN(of(first.Targets[0])) {
+			return
 		}
-	}
-	end := func(name string, of func(attach.Target) float64) {
-		if !o.Smoothed {
-			target(name, of)
-		} else {
-			add(name, func(p attach.Prediction) any {
-				return perTarget(p, func(t attach.Target) single { return single(of(t)) })
-			})
-		}
+		add(name, func(p attach.Prediction) any {
+			list := make([]number, len(p.Targets))
+			for i, t := range p.Targets {
+				list[i] = number{of(t), single}
+			}
+			if len(list) == 1 {
+				return list[0]
+			}
+			return list
+		})
 	}
 	if first.Class >= 0 {
 		add("class", func(p attach.Prediction) any { return p.Class })
 		if named {
 			add("class_name", func(p attach.Prediction) any { return p.Name })
 		}
-		add("confidence", func(p attach.Prediction) any { return number(p.Confidence) })
+		add("confidence", func(p attach.Prediction) any { return number{x: p.Confidence} })
 	}
-	target("prediction", func(t attach.Target) float64 { return t.Value })
-	target("median", func(t attach.Target) float64 { return t.Median })
-	end("lower", func(t attach.Target) float64 { return t.Lower })
-	end("upper", func(t attach.Target) float64 { return t.Upper })
+	target("prediction", false, func(t attach.Target) float64 { return t.Value })
+	target("median", false, func(t attach.Target) float64 { return t.Median })
+	target("lower", o.Smoothed, func(t attach.Target) float64 { return t.Lower })
+	target("upper", o.Smoothed, func(t attach.Target) float64 { return t.Upper })
 	for l, level := range o.Levels {
-		target(fmt.Sprintf("q%g", level), func(t attach.Target) float64 { return t.Quantiles[l] })
+		target(fmt.Sprintf("q%g", level), false, func(t attach.Target) float64 { return t.Quantiles[l] })
 	}
 	if o.Samples > 0 {
 		add("samples", func(p attach.Prediction) any {
 			all := make(draws, len(p.Targets))
 			for i, t := range p.Targets {
 				for _, x := range t.Samples {
-					all[i] = append(all[i], number(x))
+					all[i] = append(all[i], number{x: x})
 				}
 			}
 			return all
 		})
 	}
 	if !math.IsNaN(first.Score) {
-		add("ood_score", func(p attach.Prediction) any { return number(p.Score) })
-		add("p_value", func(p attach.Prediction) any { return number(p.PValue) })
+		add("ood_score", func(p attach.Prediction) any { return number{x: p.Score} })
+		add("p_value", func(p attach.Prediction) any { return number{x: p.PValue} })
 		add("flag", func(p attach.Prediction) any { return p.Flag })
 	}
 	return fields
-}
-
-// perTarget is a value of the one target, or a list.
-func perTarget[T any](p attach.Prediction, of func(attach.Target) T) any {
-	if len(p.Targets) == 1 {
-		return of(p.Targets[0])
-	}
-	list := make([]T, len(p.Targets))
-	for i, t := range p.Targets {
-		list[i] = of(t)
-	}
-	return list
 }

@@ -103,7 +103,7 @@ func parses(args []string) error {
 	replaceWork(app.Commands)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	err := app.RunContext(ctx, append([]string{app.Name}, flagsFirst(app, args)...))
+	err := run(ctx, app, args)
 	var usage *usageError
 	if errors.As(err, &usage) {
 		return err
@@ -117,7 +117,7 @@ func replaceWork(commands []*cli.Command) {
 		replaceWork(c.Subcommands)
 		switch c.Name {
 		case "demo", "install", "runtime", "methods":
-			c.Action = argument{}.take
+			c.Action = func(c *cli.Context) error { return nil }
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -24,7 +26,7 @@ const interrupted = "attach: interrupted; nothing unfinished was left behind"
 // returns the exit code: 0 done, 1 failed, 2 wrong usage. Results go to
 // stdout; one line that says what went wrong, notes and progress go to stderr.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	err := run(ctx, args, stdin, stdout, stderr)
+	err := run(ctx, newApp(stdin, stdout, stderr), args)
 	if err == nil {
 		return exitDone
 	}
@@ -40,12 +42,14 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitFailed
 }
 
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	app := newApp(stdin, stdout, stderr)
+func run(ctx context.Context, app *cli.App, args []string) error {
 	if len(args) == 0 || asksForHelp(args) {
-		return help(stdout, app, args)
+		return help(app, args)
 	}
-	return app.RunContext(ctx, append([]string{app.Name}, flagsFirst(app, args)...))
+	if _, c, _ := named(app, args); c == nil && args[0] != "--version" {
+		return unknown(app, args[0])
+	}
+	return app.RunContext(ctx, append([]string{app.Name}, args...))
 }
 
 // longest is how many bytes of an error are printed, whose names and lists may
@@ -80,7 +84,6 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		ErrWriter: stderr,
 		// The default handler calls os.Exit.
 		ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError:   onUsageError,
 		HideHelp:       true,
 		Commands: []*cli.Command{
 			inspectCommand(),
@@ -93,71 +96,42 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			runtimeCommand(),
 			demoCommand(),
 		},
-		Action: func(c *cli.Context) error { return unknownCommand(c.Args().First()) },
 	}
 }
 
-// flagsFirst moves flags that follow positional arguments in front of them: the
-// flag parser stops at the first positional argument and would pass over the
-// rest in silence.
-func flagsFirst(app *cli.App, args []string) []string {
-	var head []string
-	commands, flags := app.Commands, []cli.Flag(nil)
-	for len(args) > 0 {
-		c := findCommand(commands, args[0])
-		if c == nil {
+// named is the command that args begin with, by its names, and what follows it.
+func named(app *cli.App, args []string) (names []string, command *cli.Command, rest []string) {
+	for commands := app.Commands; len(args) > 0; commands, args = command.Subcommands, args[1:] {
+		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[0]) })
+		if i < 0 {
 			break
 		}
-		head = append(head, args[0])
-		args, commands, flags = args[1:], c.Subcommands, c.Flags
+		names, command = append(names, args[0]), commands[i]
 	}
-	if len(head) == 0 {
-		return args
-	}
-	takesValue := map[string]bool{}
-	for _, f := range flags {
-		for _, name := range f.Names() {
-			takesValue[name] = !f.(*option).IsBoolFlag()
-		}
-	}
-	isFlag := func(arg string) bool {
-		name := strings.TrimLeft(arg, "-")
-		_, known := takesValue[name]
-		return known && name != arg
-	}
-	var positional []string
-	for i := 0; i < len(args); i++ {
-		arg := args[i]
-		if arg == "--" {
-			positional = append(positional, args[i+1:]...)
-			break
-		}
-		if len(arg) < 2 || arg[0] != '-' {
-			positional = append(positional, arg)
-			continue
-		}
-		head = append(head, arg)
-		name, _, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if !takesValue[name] || hasValue {
-			continue
-		}
-		if i++; i == len(args) || isFlag(args[i]) {
-			// The parser sees the end and says that the value is missing.
-			return head
-		}
-		head = append(head, args[i])
-	}
-	if len(positional) > 0 {
-		head = append(append(head, "--"), positional...)
-	}
-	return head
+	return names, command, args
 }
 
-func findCommand(commands []*cli.Command, name string) *cli.Command {
-	for _, c := range commands {
-		if c.HasName(name) {
-			return c
-		}
+func unknown(app *cli.App, arg string) error {
+	if strings.HasPrefix(arg, "-") {
+		return usagef("%s has no flag %s; see `%[1]s --help`", app.Name, arg)
 	}
-	return nil
+	return usagef("there is no command %q; `attach --help` lists them", arg)
+}
+
+// usageError is a mistake in how the command was called, as opposed to a
+// failure of what it was asked to do.
+type usageError struct{ msg string }
+
+func (e *usageError) Error() string { return e.msg }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// version is the module's version as the Go tool recorded it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }

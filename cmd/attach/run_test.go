@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+	"github.com/urfave/cli/v2"
 )
 
 // inLibrary lets commands of this process find the runtime library.
@@ -119,30 +120,32 @@ func TestFullStdout(t *testing.T) {
 	}
 }
 
-func TestFlagsFirst(t *testing.T) {
-	app := newApp(nil, io.Discard, io.Discard)
-	for _, tt := range []struct{ in, want string }{
-		{"", ""},
-		{"--version", "--version"},
-		{"frob --x 3", "frob --x 3"},
-		{"inspect m --json", "inspect --json -- m"},
-		{"inspect --json m", "inspect --json -- m"},
-		{"fit m --x a -o b", "fit --x a -o b -- m"},
-		{"fit m --x=a -o=b", "fit --x=a -o=b -- m"},
-		{"fit --x a m -o b n", "fit --x a -o b -- m n"},
-		{"fit m --seed -1", "fit --seed -1 -- m"},
-		{"predict m -o -", "predict -o - -- m"},
-		{"predict - --x a", "predict --x a -- -"},
-		{"fit m --no-detector --x a", "fit --no-detector --x a -- m"},
-		{"fit m --x", "fit --x"},
-		{"fit m --x -o b", "fit --x"},
-		{"fit m -- --x a", "fit -- m --x a"},
-		{"fit m --frob a", "fit --frob -- m a"},
-		{"runtime install --gpu", "runtime install --gpu"},
-		{"runtime --json install", "runtime --json -- install"},
+// TestParse: flags may stand anywhere, and what looks like one may be a value.
+func TestParse(t *testing.T) {
+	for _, tt := range []struct {
+		in, rest, x, o string
+		json           bool
+	}{
+		{in: ""},
+		{in: "m --json", rest: "m", json: true},
+		{in: "--json m", rest: "m", json: true},
+		{in: "m --json=false --x=a=b", rest: "m", x: "a=b"},
+		{in: "m --x a -o b", rest: "m", x: "a", o: "b"},
+		{in: "--x a m -o b n", rest: "m n", x: "a", o: "b"},
+		{in: "m -x -1", rest: "m", x: "-1"},
+		{in: "- -o -", rest: "-", o: "-"},
+		{in: "m -- --x a", rest: "m --x a"},
 	} {
-		if got := strings.Join(flagsFirst(app, strings.Fields(tt.in)), " "); got != tt.want {
-			t.Errorf("%q becomes %q, want %q", tt.in, got, tt.want)
+		var x, o string
+		var json bool
+		c := table{{name: "x", to: &x}, {name: "o", to: &o}, {name: "json", to: &json}}.command(cli.Command{Name: "c"}, argument{})
+		var rest []string
+		var err error
+		options := table{c.Flags[0].(*option), c.Flags[1].(*option), c.Flags[2].(*option)}
+		c.Action = func(c *cli.Context) error { rest, err = options.parse(c); return err }
+		app := &cli.App{Name: "attach", Commands: []*cli.Command{c}}
+		if err := app.Run(append([]string{"attach", "c"}, strings.Fields(tt.in)...)); err != nil || strings.Join(rest, " ") != tt.rest || x != tt.x || o != tt.o || json != tt.json {
+			t.Errorf("%q is read as %q, --x %q, -o %q, --json %v; error %v", tt.in, rest, x, o, json, err)
 		}
 	}
 }

@@ -15,43 +15,39 @@ import (
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
-// field is one result of a row: a string, int, bool, number or single, or of
-// several targets a []number or []single, or draws.
+// field is one result of a row: a string, int, bool or number, or of several
+// targets a []number, or draws.
 type field struct {
 	name  string
 	value any
 }
 
-// number is written with nine digits.
-type number float64
-
-// single is written so that float32 numbers can be told apart.
-type single float32
+// number is written with nine digits or, if it is a float32 number, so that it
+// can be told apart from others.
+type number struct {
+	x      float64
+	single bool
+}
 
 // draws are samples of each target.
 type draws [][]number
 
-func (x number) String() string { return digits(float64(x), 9, 64) }
-func (x single) String() string { return digits(float64(x), -1, 32) }
-
-func digits(x float64, n, bits int) string {
-	if math.IsInf(x, 0) {
-		return strings.ToLower(strings.TrimPrefix(fmt.Sprint(x), "+"))
+func (n number) String() string {
+	switch {
+	case math.IsInf(n.x, 0):
+		return strings.ToLower(strings.TrimPrefix(fmt.Sprint(n.x), "+"))
+	case n.single:
+		return strconv.FormatFloat(n.x, 'g', -1, 32)
 	}
-	return strconv.FormatFloat(x, 'g', n, bits)
+	return strconv.FormatFloat(n.x, 'g', 9, 64)
 }
 
-// MarshalJSON writes an infinity as null: JSON has none.
-func (x number) MarshalJSON() ([]byte, error) { return finite(float64(x), x.String()) }
-
-// MarshalJSON writes an infinity as null: JSON has none.
-func (x single) MarshalJSON() ([]byte, error) { return finite(float64(x), x.String()) }
-
-func finite(x float64, text string) ([]byte, error) {
-	if math.IsInf(x, 0) || math.IsNaN(x) {
-		text = "null"
+// MarshalJSON writes null for what JSON has no number for.
+func (n number) MarshalJSON() ([]byte, error) {
+	if math.IsInf(n.x, 0) || math.IsNaN(n.x) {
+		return []byte("null"), nil
 	}
-	return []byte(text), nil
+	return []byte(n.String()), nil
 }
 
 // MarshalJSON writes a list for each target where there are several.
@@ -110,10 +106,6 @@ func (t *csvTable) write(row []field) error {
 	for _, f := range row {
 		switch v := f.value.(type) {
 		case []number:
-			for i, x := range v {
-				add(fmt.Sprintf("%s_%d", f.name, i), x)
-			}
-		case []single:
 			for i, x := range v {
 				add(fmt.Sprintf("%s_%d", f.name, i), x)
 			}
@@ -205,25 +197,14 @@ func (t *npzTable) write(row []field) error {
 		case bool:
 			grow(&a, v)
 		case number:
-			grow(&a, float64(v))
-		case single:
-			grow(&a, float32(v))
+			growNumbers(&a, []number{v})
 		case []number:
 			a.Shape = []int{n, len(v)}
-			for _, x := range v {
-				grow(&a, float64(x))
-			}
-		case []single:
-			a.Shape = []int{n, len(v)}
-			for _, x := range v {
-				grow(&a, float32(x))
-			}
+			growNumbers(&a, v)
 		case draws:
 			a.Shape = []int{n, len(v), len(v[0])}
 			for _, of := range v {
-				for _, x := range of {
-					grow(&a, float64(x))
-				}
+				growNumbers(&a, of)
 			}
 		default:
 			continue
@@ -231,6 +212,16 @@ func (t *npzTable) write(row []field) error {
 		t.arrays[f.name] = a
 	}
 	return nil
+}
+
+func growNumbers(a *rows.Array, list []number) {
+	for _, n := range list {
+		if n.single {
+			grow(a, float32(n.x))
+		} else {
+			grow(a, n.x)
+		}
+	}
 }
 
 func grow[T any](a *rows.Array, x T) {
