@@ -228,8 +228,10 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (*ood.Scorer, e
 		if err := m.CheckMemory(t, p); err != nil {
 			return nil, err
 		}
-		if in.Cal.Len() > 0 && m.Needs&ood.NeedLayers != 0 && !in.Cal.HasLayers() {
-			return nil, &ood.NeedError{Method: m.Name, Need: ood.NeedLayers, Where: "the calibration rows"}
+		if in.Cal.Len() > 0 {
+			if err := m.CheckBatch(in.Cal, "the calibration rows"); err != nil {
+				return nil, err
+			}
 		}
 		s, err := ood.Fit(ctx, m, t, p)
 		if err != nil {
@@ -313,9 +315,6 @@ func (b *Bundle) fitDetector(ctx context.Context, in Inputs, d division) error {
 	scorer, err := in.fitScorer(ctx, t)
 	if err != nil {
 		return err
-	}
-	if err := in.Method.CheckBatch(d.cal); err != nil {
-		return fmt.Errorf("calibration rows: %w", err)
 	}
 	b.Base.Layers = in.layersRead()
 	scores, err := scorer.Score(ctx, nil, d.cal)

@@ -116,11 +116,11 @@ func (in Inputs) checkLayers() error {
 		what string
 		b    ood.Batch
 	}{{"rows to fit on", in.Batch}, {"calibration rows", in.Cal}} {
-		if err := part.b.CheckFinite(part.what, ood.NeedLayers); err != nil {
+		if err := part.b.CheckFinite(part.what, ^ood.Needs(0)); err != nil {
 			return err
 		}
 	}
-	if err := in.Cal.Widths(ood.NeedLayers).Check(in.Batch.Widths(ood.NeedLayers), "calibration rows", "rows to fit on have"); err != nil {
+	if err := in.Cal.Widths(^ood.Needs(0)).Check(in.Batch.Widths(^ood.Needs(0)), "calibration rows", "rows to fit on have"); err != nil {
 		return err
 	}
 	if named := len(in.Base.Layers); named > 0 && named != len(in.Batch.Layers) {
@@ -152,8 +152,8 @@ func (in Inputs) withOthers(err error, t ood.Training) error {
 		return err // other parameters would do
 	}
 	for _, m := range Methods() {
-		layers := m.Needs&ood.NeedLayers == 0 || in.Cal.Len() == 0 || in.Cal.HasLayers()
-		if !m.Control && !m.Intervals() && layers && m.CheckTraining(t) == nil && m.CheckMemory(t, nil) == nil {
+		scored := in.Cal.Len() == 0 || m.CheckBatch(in.Cal, "") == nil
+		if !m.Control && !m.Intervals() && scored && m.CheckTraining(t) == nil && m.CheckMemory(t, nil) == nil {
 			large.Others = append(large.Others, m.Name)
 		}
 	}

@@ -167,9 +167,6 @@ func (m manifest) restoreMethods(b *Bundle, states map[string]rows.State) error 
 		if err != nil {
 			return err
 		}
-		if len(m.Model.Layers) > 0 && scorer.Method().Needs&ood.NeedLayers == 0 {
-			return fmt.Errorf("%w: it names earlier layers, and detector %s reads none", ErrDamaged, e.Method)
-		}
 		b.Detector = &Detector{Method: e.Method, Params: e.Params, Scorer: scorer}
 	}
 	if e := m.Quantiles; e != nil {
@@ -219,7 +216,12 @@ func (b *Bundle) consistent() (err error) {
 			err = fmt.Errorf("%w: its parts do not fit together: %v", ErrDamaged, r)
 		}
 	}()
-	row := Rows{Batch: b.Base.Widths().Row()}
+	if d := b.Detector; d != nil {
+		if read := len(d.Scorer.Widths().Row().Layers); read != len(b.Base.Layers) {
+			return fmt.Errorf("%w: its parts do not fit together: the detector reads %d earlier layers, and the manifest names %d", ErrDamaged, read, len(b.Base.Layers))
+		}
+	}
+	row := Rows{Batch: b.widths().Row()}
 	if q := b.Calibration.Quantiles; b.Quantiles != nil && len(q) != b.Quantiles.targets(row.Features) {
 		return fmt.Errorf("%w: quantiles of %d targets are calibrated, and the quantile head is not for them", ErrDamaged, len(q))
 	}

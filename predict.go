@@ -208,6 +208,18 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	return out, nil
 }
 
+// widths are those of the rows that the bundle was fitted on.
+func (b *Bundle) widths() ood.Widths {
+	w := b.Base.Widths()
+	if b.Detector == nil {
+		return w
+	}
+	for name, n := range b.Detector.Scorer.Widths() {
+		w[name] = cmp.Or(w[name], n)
+	}
+	return w
+}
+
 // checkBatch refuses batches of other widths than the bundle was fitted on.
 func (b *Bundle) checkBatch(batch ood.Batch) error {
 	if err := b.Base.pairLogits(batch).Validate(); err != nil {
@@ -217,10 +229,10 @@ func (b *Bundle) checkBatch(batch ood.Batch) error {
 		return fmt.Errorf("the rows carry no features, and the bundle was fitted on %d", b.Base.Width)
 	}
 	reads := ood.NeedFeatures | ood.NeedLogits
-	if len(b.Base.Layers) > 0 { // which the detector then reads
-		reads |= ood.NeedLayers
+	if b.Detector != nil {
+		reads |= b.Detector.Scorer.Method().Needs
 	}
-	if err := batch.Widths(reads).Check(b.Base.Widths(), "the rows", "the bundle was fitted on"); err != nil {
+	if err := batch.Widths(reads).Check(b.widths(), "the rows", "the bundle was fitted on"); err != nil {
 		return err
 	}
 	return batch.CheckFinite("", reads)
@@ -238,11 +250,7 @@ func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknow
 	}
 	scores, err := scorer.Score(ctx, nil, r.Batch)
 	if err != nil {
-		name := p.bundle.Detector.Method
-		if m, ok := MethodByName(name); ok {
-			err = cmp.Or(m.CheckBatch(r.Batch), err)
-		}
-		return fmt.Errorf("detector %s: %w", name, err)
+		return fmt.Errorf("detector %s: %w", p.bundle.Detector.Method, err)
 	}
 	for i, v := range scores {
 		// The rows are finite: what overflows is further out than all that does not.

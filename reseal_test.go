@@ -191,7 +191,7 @@ func TestResealed(t *testing.T) {
 		{"NaN in the detector", class, with("detector/certificates.npy", nan), "not a number"},
 		{"scores without a detector", groups, says(detectorOf(groups), ""), "scores of calibration rows"},
 		{"another detector's state", layers, says(`"method": "fused-layers"`, `"method": "knn"`), "knn"},
-		{"a detector that reads no layers", class, says(`"task": "classification",`, "\"task\": \"classification\",\n    \"layers\": [\n      {\n        \"width\": 3\n      }\n    ],"), "reads none"},
+		{"a detector that reads no layers", class, says(`"task": "classification",`, "\"task\": \"classification\",\n    \"layers\": [\n      {\n        \"width\": 3\n      }\n    ],"), "the detector reads 0 earlier layers, and the manifest names 1"},
 		{"one layer less", layers, says("      {\n        \"tensor\": \"relu1\",\n        \"width\": 3\n      },\n", ""), "do not fit together"},
 		{"other layer", layers, says("\"width\": 3\n", "\"width\": 4\n"), "do not fit together"},
 		{"layers and a half", layers, says(`"parts.1.fitted.layers": 2`, `"parts.1.fitted.layers": 2.5`), "number of its parts"},

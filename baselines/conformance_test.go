@@ -325,7 +325,7 @@ func (c conformance) needs(t *testing.T, m ood.Method) {
 	bare := c.out
 	bare.Inputs = nil
 	var absent *ood.NeedError
-	if err := m.CheckBatch(bare); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
+	if err := m.CheckBatch(bare, "the rows to score"); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
 		t.Errorf("without inputs: %v", err)
 	}
 	if s.RunsNetwork() {

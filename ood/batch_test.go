@@ -67,7 +67,7 @@ func TestBatchLayers(t *testing.T) {
 		t.Error("selecting makes up layers")
 	}
 	m := ood.Method{Name: "m", Needs: ood.NeedLayers}
-	if err := m.CheckBatch(b); err != nil {
+	if err := m.CheckBatch(b, "the rows to score"); err != nil {
 		t.Error(err)
 	}
 	var need *ood.NeedError
@@ -110,7 +110,7 @@ func TestBatchValidate(t *testing.T) {
 
 func TestNeeds(t *testing.T) {
 	m := ood.Method{Name: "covariance", Needs: ood.NeedFeatures}
-	err := m.CheckBatch(ood.Batch{Logits: matrix(2, 2)})
+	err := m.CheckBatch(ood.Batch{Logits: matrix(2, 2)}, "the rows to score")
 	if want := `method "covariance" needs features: the rows to score carry none`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -120,7 +120,7 @@ func TestNeeds(t *testing.T) {
 	}
 	m.Needs |= ood.NeedLabels | ood.NeedWeights | ood.NeedTrainer | ood.NeedOutliers
 	// Labels and abilities are for fitting only.
-	if err := m.CheckBatch(ood.Batch{Features: matrix(2, 2)}); err != nil {
+	if err := m.CheckBatch(ood.Batch{Features: matrix(2, 2)}, "the rows to score"); err != nil {
 		t.Error(err)
 	}
 	for _, c := range []struct {

@@ -69,10 +69,10 @@ func TestBatchInputs(t *testing.T) {
 	if err := m.CheckTraining(ood.Training{}); !errors.As(err, &need) || need.Need != ood.NeedNetwork {
 		t.Errorf("error %v, want that the network is needed", err)
 	}
-	if err := m.CheckBatch(ood.Batch{}); !errors.As(err, &need) || need.Need != ood.NeedInputs {
+	if err := m.CheckBatch(ood.Batch{}, "the rows to score"); !errors.As(err, &need) || need.Need != ood.NeedInputs {
 		t.Errorf("error %v, want that inputs are needed", err)
 	}
-	if err := m.CheckBatch(b); err != nil {
+	if err := m.CheckBatch(b, "the rows to score"); err != nil {
 		t.Error(err)
 	}
 }

@@ -114,13 +114,13 @@ func (m Method) CheckTraining(t Training) error {
 }
 
 // CheckBatch returns a *NeedError for the first thing that scoring b needs and
-// b lacks, or nil.
-func (m Method) CheckBatch(b Batch) error {
+// b lacks, or nil. where says which rows b has, as in "the rows to score".
+func (m Method) CheckBatch(b Batch, where string) error {
 	has := b.has()
 	if b.Inputs != nil {
 		has |= NeedInputs
 	}
-	return m.check(has, m.Needs&(needsParts|NeedInputs), "the rows to score")
+	return m.check(has, m.Needs&(needsParts|NeedInputs), where)
 }
 
 func (m Method) check(has, needs Needs, where string) error {

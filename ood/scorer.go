@@ -158,6 +158,9 @@ type Scorer struct {
 	network Network // the one that the method runs, if any
 }
 
+// Widths are those of the parts that it was fitted with.
+func (s *Scorer) Widths() Widths { return s.widths }
+
 // Method is what was fitted.
 func (s *Scorer) Method() Method { return s.method }
 
@@ -289,7 +292,7 @@ func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch, 
 }
 
 func (s *Scorer) check(b Batch) error {
-	if err := s.method.CheckBatch(b); err != nil {
+	if err := s.method.CheckBatch(b, "the rows to score"); err != nil {
 		return err
 	}
 	if err := b.Widths(s.method.Needs).Check(s.widths, "the rows", fmt.Sprintf("method %q was fitted with", s.method.Name)); err != nil {

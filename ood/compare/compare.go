@@ -2,7 +2,6 @@ package compare
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -186,15 +185,15 @@ func (c Options) check(m ood.Method) error {
 	if err := m.CheckTraining(c.Training); err != nil {
 		return err
 	}
-	if err := m.CheckBatch(c.In); err != nil {
+	if err := m.CheckBatch(c.In, "the rows to score"); err != nil {
 		return err
 	}
 	for _, s := range c.outSets() {
-		err := m.CheckBatch(s.Batch)
-		if need := (*ood.NeedError)(nil); errors.As(err, &need) && s.Name != "" {
-			need.Where = "the rows of " + s.Name
+		where := "the rows to score"
+		if s.Name != "" {
+			where = "the rows of " + s.Name
 		}
-		if err != nil {
+		if err := m.CheckBatch(s.Batch, where); err != nil {
 			return err
 		}
 	}
