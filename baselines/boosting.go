@@ -50,10 +50,9 @@ type boostingFit struct {
 }
 
 func boostingFitOf(p ood.Values) boostingFit {
-	f := boostingFit{rate: p.Float("learning_rate"), bins: p.Int("bins")}
-	f.options = trees.Options{MaxDepth: p.Int("max_depth"), MinLeaf: p.Int("min_samples_leaf"), MaxFeatures: p.Float("max_features")}
+	f := boostingFit{treeOptions(p), p.Float("learning_rate"), p.Int("bins")}
 	// A split needs two leaves' rows anyway.
-	f.options.MinSplit = max(p.Int("min_samples_split"), 2*f.options.MinLeaf)
+	f.options.MinSplit = max(f.options.MinSplit, 2*f.options.MinLeaf)
 	return f
 }
 

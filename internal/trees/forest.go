@@ -16,9 +16,7 @@ import (
 // ForestOptions are those of a forest of trees.
 type ForestOptions struct {
 	Options
-	Trees int // 0 is 100
-	// Whole grows every tree on all rows, instead of on a bootstrap sample.
-	Whole bool
+	Trees int
 	Seed  uint64
 	// Threads is the number of trees that grow at the same time; 0 is
 	// GOMAXPROCS.
@@ -26,12 +24,6 @@ type ForestOptions struct {
 	// Progress, if not nil, is called with the number of trees grown, from
 	// several goroutines.
 	Progress func(done, total int)
-}
-
-// Pruning is what may differ between forests that are grown together.
-type Pruning struct {
-	Trees              int
-	MaxDepth, MinSplit int // as in Options
 }
 
 // Forest is a quantile regression forest: trees whose leaves remember the
@@ -72,49 +64,21 @@ func (f *Forest) Restored() error {
 	return nil
 }
 
-// GrowForests grows a forest for one target per row of data for every pruning,
-// with its number of trees, depth and rows to be split, for the time of the
-// largest. Each tree reduces the variance on its own bootstrap sample.
-func GrowForests(ctx context.Context, data *Data, y []float32, o ForestOptions, prunings []Pruning) ([]*Forest, error) {
+// GrowForest grows a forest for one target per row of data. Each tree reduces
+// the variance on its own bootstrap sample.
+func GrowForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (*Forest, error) {
 	if len(y) != data.rows {
 		panic(fmt.Sprintf("trees: %d targets of %d rows", len(y), data.rows))
 	}
-	prunings = slices.Clone(prunings)
-	if len(prunings) == 0 {
-		return nil, nil
-	}
-	for i := range prunings {
-		p := &prunings[i]
-		p.Trees = cmp.Or(p.Trees, 100)
-		checked, err := Options{p.MaxDepth, p.MinSplit, o.MinLeaf, o.MaxFeatures}.withDefaults()
-		if err != nil {
-			return nil, err
-		}
-		p.MaxDepth, p.MinSplit = checked.MaxDepth, checked.MinSplit
-		if p.Trees < 1 {
-			return nil, fmt.Errorf("a forest needs at least 1 tree, not %d", p.Trees)
-		}
-		if i == 0 {
-			o.Options, o.Trees = checked, p.Trees
-		}
-		o.MaxDepth, o.MinSplit, o.Trees = max(o.MaxDepth, p.MaxDepth), min(o.MinSplit, p.MinSplit), max(o.Trees, p.Trees)
-	}
-	targets := newTargets(y)
-	forests, grown := make([]*Forest, len(prunings)), make([][]bagged, len(prunings))
-	for i, p := range prunings {
-		forests[i] = &Forest{Values: targets.values}
-		grown[i] = make([]bagged, p.Trees)
-	}
-	threads := min(o.Threads, o.Trees)
+	targets, grown := newTargets(y), make([]bagged, o.Trees)
 	if o.Threads <= 0 {
-		threads = min(runtime.GOMAXPROCS(0), o.Trees)
+		o.Threads = runtime.GOMAXPROCS(0)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	var next, done atomic.Int64
-	for range threads {
+	for range min(o.Threads, o.Trees) {
 		group.Go(func() error {
-			g := newGrower(data, o.Options, 1)
-			counts := make([]int32, data.rows)
+			g, counts := newGrower(data, o.Options, 1), make([]int32, data.rows)
 			for {
 				k := int(next.Add(1)) - 1
 				if k >= o.Trees {
@@ -124,13 +88,9 @@ func GrowForests(ctx context.Context, data *Data, y []float32, o ForestOptions, 
 					return err
 				}
 				rng := rand.New(rand.NewPCG(o.Seed, uint64(k)))
-				draw(counts, o.Whole, rng)
+				draw(counts, rng)
 				tree := g.grow(targets.centred, counts, rng.Uint64())
-				for i, p := range prunings {
-					if k < p.Trees {
-						grown[i][k] = targets.bagged(tree, p, g.leaf, counts)
-					}
-				}
+				grown[k] = targets.bagged(tree, g.leaf, counts)
 				if o.Progress != nil {
 					o.Progress(int(done.Add(1)), o.Trees)
 				}
@@ -140,23 +100,21 @@ func GrowForests(ctx context.Context, data *Data, y []float32, o ForestOptions, 
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	for i, f := range forests {
-		for _, b := range grown[i] {
-			f.add(b)
-		}
-		f.prepare()
+	return newForest(targets.values, grown), nil
+}
+
+// newForest puts what the trees' leaves remember after each other.
+func newForest(values []float32, grown []bagged) *Forest {
+	f := &Forest{Values: values}
+	for _, b := range grown {
+		f.Trees, f.Sizes, f.Members = append(f.Trees, b.Tree), append(f.Sizes, b.sizes...), append(f.Members, b.members...)
 	}
-	return forests, nil
+	f.prepare()
+	return f
 }
 
 // draw counts how often each row is in a bootstrap sample.
-func draw(counts []int32, whole bool, rng *rand.Rand) {
-	for i := range counts {
-		counts[i] = 1
-	}
-	if whole {
-		return
-	}
+func draw(counts []int32, rng *rand.Rand) {
 	clear(counts)
 	n := uint64(len(counts))
 	for range counts {
@@ -196,34 +154,27 @@ type bagged struct {
 	sizes, members []int32
 }
 
-func (f *Forest) add(b bagged) {
-	f.Trees, f.Sizes, f.Members = append(f.Trees, b.Tree), append(f.Sizes, b.sizes...), append(f.Members, b.members...)
-}
-
-// bagged is tree, pruned, with the targets of the rows in its leaves. Going
-// through rows by rank leaves the members of each leaf sorted.
-func (t *targets) bagged(tree Tree, p Pruning, leaf, counts []int32) bagged {
-	pruned, of := tree.Prune(p.MaxDepth, p.MinSplit)
-	b := bagged{Tree: pruned, sizes: make([]int32, pruned.Leaves)}
+// bagged is tree with the targets of the rows in its leaves. Going through rows
+// by rank leaves the members of each leaf sorted.
+func (t *targets) bagged(tree Tree, leaf, counts []int32) bagged {
+	b := bagged{Tree: tree, sizes: make([]int32, tree.Leaves)}
 	for i, l := range leaf {
 		if l >= 0 {
-			b.sizes[of[l]] += counts[i]
+			b.sizes[l] += counts[i]
 		}
 	}
-	at, sum := make([]int32, pruned.Leaves), int32(0)
+	at, sum := make([]int32, tree.Leaves), int32(0)
 	for l, n := range b.sizes {
 		at[l] = sum
 		sum += n
 	}
 	b.members = make([]int32, sum)
 	for _, i := range t.order {
-		if leaf[i] < 0 {
-			continue
-		}
-		l := of[leaf[i]]
-		for range counts[i] {
-			b.members[at[l]] = t.rank[i]
-			at[l]++
+		if l := leaf[i]; l >= 0 {
+			for range counts[i] {
+				b.members[at[l]] = t.rank[i]
+				at[l]++
+			}
 		}
 	}
 	return b

@@ -65,11 +65,23 @@ func grow(t *testing.T, x blas32.General, y []float32, bins int, o ForestOptions
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := growForest(context.Background(), data, y, o)
+	f, err := GrowForest(context.Background(), data, y, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// growWhole grows a tree on all rows.
+func growWhole(t *testing.T, x blas32.General, y []float32, bins int, o Options) *Forest {
+	t.Helper()
+	data, err := NewData(x, bins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, targets := newGrower(data, o, 1), newTargets(y)
+	once := slices.Repeat([]int32{1}, x.Rows)
+	return newForest(targets.values, []bagged{targets.bagged(g.grow(targets.centred, once, 0), g.leaf, once)})
 }
 
 func TestQuantilesFollowTheDefinition(t *testing.T) {
@@ -80,7 +92,7 @@ func TestQuantilesFollowTheDefinition(t *testing.T) {
 	}{
 		{1, ForestOptions{Trees: 3}},
 		{2, ForestOptions{Trees: 4}},
-		{40, ForestOptions{Trees: 5, Whole: true}},
+		{40, ForestOptions{Trees: 5}},
 		{700, ForestOptions{Trees: 20}},
 		{700, ForestOptions{Trees: 20, Options: Options{MaxDepth: 1}}},
 		{700, ForestOptions{Trees: 20, Options: Options{MaxDepth: 3}}},
@@ -107,7 +119,7 @@ func TestQuantilesFollowTheDefinition(t *testing.T) {
 
 func TestLeavesHoldTheirRows(t *testing.T) {
 	x, y := noisy(500, 4, 3)
-	f := grow(t, x, y, Automatic, ForestOptions{Trees: 1, Whole: true, Options: Options{MinLeaf: 7}})
+	f := growWhole(t, x, y, Automatic, Options{MinLeaf: 7})
 	tree := &f.Trees[0]
 	want := make([][]float32, tree.Leaves)
 	for i, v := range y {
@@ -129,7 +141,7 @@ func TestLeavesHoldTheirRows(t *testing.T) {
 // A bootstrap sample has as many rows as there are, 1−1/e of them distinct.
 func TestBootstrap(t *testing.T) {
 	counts := make([]int32, 10000)
-	draw(counts, false, rand.New(rand.NewPCG(5, 5)))
+	draw(counts, rand.New(rand.NewPCG(5, 5)))
 	var sum, distinct int32
 	for _, c := range counts {
 		sum += c
@@ -137,38 +149,6 @@ func TestBootstrap(t *testing.T) {
 	}
 	if sum != 10000 || distinct < 6200 || distinct > 6440 {
 		t.Errorf("%d rows drawn, %d distinct", sum, distinct)
-	}
-}
-
-func TestForestsGrownTogetherEqualThoseAlone(t *testing.T) {
-	x, y := noisy(600, 5, 4)
-	prunings := []Pruning{{10, 3, 2}, {4, 5, 9}, {7, 0, 30}, {10, 1, 2}}
-	for _, share := range []float64{1, 0.4} {
-		for _, bins := range []int{Exact, 40} {
-			data, err := NewData(x, bins)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o := ForestOptions{Seed: 9, Options: Options{MinLeaf: 2, MaxFeatures: share}}
-			together, err := GrowForests(context.Background(), data, y, o, prunings)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, p := range prunings {
-				o := o
-				o.Trees, o.MaxDepth, o.MinSplit = p.Trees, p.MaxDepth, p.MinSplit
-				alone, err := growForest(context.Background(), data, y, o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				a, b := make([]float32, x.Rows*3), make([]float32, x.Rows*3)
-				together[i].Quantiles(a, x, []float64{0.1, 0.5, 0.9})
-				alone.Quantiles(b, x, []float64{0.1, 0.5, 0.9})
-				if len(together[i].Trees) != p.Trees || !slices.Equal(a, b) {
-					t.Errorf("%+v, %v of the columns: grown together, a forest predicts otherwise", p, share)
-				}
-			}
-		}
 	}
 }
 
@@ -223,7 +203,7 @@ func TestSplitsAreSoughtBeyondConstantColumns(t *testing.T) {
 		y[i] = float32(i % 7)
 	}
 	for _, bins := range []int{Exact, 255} {
-		f := grow(t, x, y, bins, ForestOptions{Trees: 1, Whole: true, Options: Options{MaxFeatures: 0.1}})
+		f := growWhole(t, x, y, bins, Options{MaxFeatures: 0.1})
 		if got := f.Trees[0].Leaves; got != 40 {
 			t.Errorf("bins %d: %d leaves, want 40", bins, got)
 		}
@@ -245,22 +225,11 @@ func TestThresholdsLieBetween(t *testing.T) {
 	}
 }
 
-func TestForestMistakes(t *testing.T) {
+func TestMistakes(t *testing.T) {
 	x, y := noisy(20, 2, 1)
 	data, err := NewData(x, Automatic)
 	if err != nil {
 		t.Fatal(err)
-	}
-	for want, o := range map[string]ForestOptions{
-		"the depth of a tree must be at least 1, or 0 for no limit, not -1": {Options: Options{MaxDepth: -1}},
-		"a split needs at least 2 rows, not 1":                              {Options: Options{MinSplit: 1}},
-		"a leaf needs at least 1 row, not -2":                               {Options: Options{MinLeaf: -2}},
-		"the share of features per split must be in (0,1], not 1.5":         {Options: Options{MaxFeatures: 1.5}},
-		"a forest needs at least 1 tree, not -3":                            {Trees: -3},
-	} {
-		if _, err := growForest(context.Background(), data, y, o); err == nil || err.Error() != want {
-			t.Errorf("%+v: %v, want %s", o, err, want)
-		}
 	}
 	for _, bins := range []int{1, 256, -2} {
 		if _, err := NewData(x, bins); err == nil {
@@ -269,16 +238,7 @@ func TestForestMistakes(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := growForest(ctx, data, y, ForestOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := GrowForest(ctx, data, y, ForestOptions{Trees: 1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-}
-
-// growForest grows one forest.
-func growForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (*Forest, error) {
-	forests, err := GrowForests(ctx, data, y, o, []Pruning{{o.Trees, o.MaxDepth, o.MinSplit}})
-	if err != nil {
-		return nil, err
-	}
-	return forests[0], nil
 }

@@ -1,8 +1,35 @@
+// Package trees grows regression trees that reduce the variance of a target,
+// and builds from them the two classical models of conditional quantiles: the
+// quantile regression forest and gradient boosting of the pinball loss.
+//
+// A result depends on data, options and seed alone, never on the number of
+// threads.
 package trees
 
 import (
+	"cmp"
+	"math"
 	"math/rand/v2"
 )
+
+// Options say when a tree stops growing. The zero value grows until leaves are
+// pure.
+type Options struct {
+	MaxDepth int // of a leaf, the root has 0; 0 is no limit
+	MinSplit int // rows that a node needs to be split; 0 is 2
+	MinLeaf  int // rows that every leaf has; 0 is 1
+	// MaxFeatures is the share of the columns, in (0,1], that a node looks at,
+	// drawn afresh for every node; 0 is all of them. Where none of these can
+	// be split, the node looks on.
+	MaxFeatures float64
+}
+
+// resolved replaces zero values.
+func (o Options) resolved() Options {
+	o.MaxDepth, o.MinSplit = cmp.Or(o.MaxDepth, math.MaxInt32), cmp.Or(o.MinSplit, 2)
+	o.MinLeaf, o.MaxFeatures = cmp.Or(o.MinLeaf, 1), cmp.Or(o.MaxFeatures, 1)
+	return o
+}
 
 // grower grows trees one after the other, reusing its memory.
 type grower struct {
@@ -55,6 +82,7 @@ type split struct {
 var noSplit = split{gain: -1}
 
 func newGrower(data *Data, o Options, workers int) *grower {
+	o = o.resolved()
 	g := &grower{
 		data: data, o: o, workers: workers,
 		sampled: max(1, int(o.MaxFeatures*float64(data.cols))),
@@ -174,7 +202,7 @@ func (g *grower) node(lo, hi int, depth int32, path uint64) *node {
 		n, g.free = g.free[last], g.free[:last]
 	}
 	*n = node{lo: lo, hi: hi, depth: depth, path: path, pure: true, split: noSplit}
-	n.id = g.tree.add(int32(hi - lo))
+	n.id = g.tree.add()
 	first := g.targets[g.rows[lo]].y
 	for _, r := range g.rows[lo:hi] {
 		t := g.targets[r]

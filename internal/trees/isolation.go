@@ -14,7 +14,7 @@ import (
 // its rows would take.
 func Isolate(x blas32.General, rows []int, rng *rand.Rand) (t *Tree, paths []float64) {
 	g := isolation{x: x, rng: rng, limit: bits.Len(uint(max(len(rows), 2) - 1)), tree: &Tree{}}
-	g.tree.add(0)
+	g.tree.add()
 	g.split(0, 0, rows)
 	return g.tree, g.paths
 }
@@ -49,7 +49,7 @@ func (g *isolation) split(node int32, depth int, rows []int) {
 			n++
 		}
 	}
-	left, right := g.tree.add(0), g.tree.add(0)
+	left, right := g.tree.add(), g.tree.add()
 	g.tree.Feature[node], g.tree.Threshold[node], g.tree.Left[node] = int32(feature), at, left
 	g.split(left, depth+1, rows[:n])
 	g.split(right, depth+1, rows[n:])
