@@ -251,23 +251,28 @@ func (f *predicting) precomputed() (*predictRows, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := openLayerFeatures(f.stderr, f.x, f.weights, last, want)
+	if err := checkFeatureName(f.x); err != nil {
+		return nil, err
+	}
+	n, blocks, err := inputs.FeatureBlocks(f.x, 1024, want, layerWidths(f.weights, last))
 	if err != nil {
 		return nil, err
 	}
-	groups, err := featureGroups(f.x, f.options.Groups, all.Len())
+	groups, err := featureGroups(f.x, f.options.Groups, n)
 	if err != nil {
 		return nil, err
 	}
-	all.Labels = nil // those of inputs to predict may be of no class
-	const block = 1024
 	return &predictRows{
-		n:      all.Len(),
+		n:      n,
 		groups: groups,
 		name:   func(row int) any { return row },
 		batches: func(yield func(attach.Rows, error) bool) {
-			for start := 0; start < all.Len(); start += block {
-				if !yield(attach.Rows{Batch: all.Slice(start, min(start+block, all.Len()))}, nil) {
+			first := true
+			for b, err := range blocks {
+				if first && err == nil {
+					noteLayer(f.x, f.weights, last, b, f.stderr)
+				}
+				if first = false; !yield(attach.Rows{Batch: withLogits(b, last)}, err) {
 					return
 				}
 			}

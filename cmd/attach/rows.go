@@ -233,14 +233,13 @@ func inFile(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// openFeatures reads precomputed features.
-func openFeatures(path string, wants ...inputs.Widths) (ood.Batch, error) {
+// checkFeatureName refuses files that hold no precomputed features.
+func checkFeatureName(path string) error {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".npz", ".npy":
-	default:
-		return ood.Batch{}, fmt.Errorf("%s: features are an .npz file, such as `attach features` writes, or an .npy file of rows and columns; to run a model on inputs, name MODEL.onnx", path)
+		return nil
 	}
-	return inputs.OpenFeatures(path, wants...)
+	return fmt.Errorf("%s: features are an .npz file, such as `attach features` writes, or an .npy file of rows and columns; to run a model on inputs, name MODEL.onnx", path)
 }
 
 // noteFeatures says how the rows of an .npy file are taken, which may as well be

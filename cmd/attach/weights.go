@@ -29,19 +29,31 @@ func widthsOf(path string, b ood.Batch) inputs.Widths {
 // openLayerFeatures reads precomputed features, and where they come without
 // logits makes them with the last layer, if there is one: that in weights.
 func openLayerFeatures(stderr io.Writer, path, weights string, last *ood.Linear, wants ...inputs.Widths) (ood.Batch, error) {
-	if last != nil {
-		says := fmt.Sprintf("the weights in %s have", weights)
-		wants = append(wants, inputs.Widths{Says: says, Widths: ood.Widths{"features": last.Weight.Cols, "logits": last.Weight.Rows}})
+	if err := checkFeatureName(path); err != nil {
+		return ood.Batch{}, err
 	}
-	b, err := openFeatures(path, wants...)
+	b, err := inputs.OpenFeatures(path, append(wants, layerWidths(weights, last))...)
 	if err != nil {
 		return b, err
 	}
 	noteLayer(path, weights, last, b, stderr)
+	return withLogits(b, last), nil
+}
+
+// layerWidths are those of the rows that the last layer, if there is one, takes
+// and makes.
+func layerWidths(weights string, last *ood.Linear) inputs.Widths {
+	if last == nil {
+		return inputs.Widths{}
+	}
+	return inputs.Widths{Says: fmt.Sprintf("the weights in %s have", weights), Widths: ood.Widths{"features": last.Weight.Cols, "logits": last.Weight.Rows}}
+}
+
+func withLogits(b ood.Batch, last *ood.Linear) ood.Batch {
 	if last != nil && b.HasFeatures() && !b.HasLogits() {
 		b.Logits = last.Logits(b.Features)
 	}
-	return b, nil
+	return b
 }
 
 const (

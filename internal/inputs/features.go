@@ -3,6 +3,7 @@ package inputs
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,8 +23,21 @@ import (
 // be whole numbers: out-of-domain rows are often labelled -1. float32 rows that
 // are not compressed take their own size in memory and little more.
 func OpenFeatures(path string, wants ...Widths) (ood.Batch, error) {
-	var f featureFile
-	var err error
+	f, err := openFeatures(path, wants)
+	if err != nil {
+		return ood.Batch{}, err
+	}
+	return f.read()
+}
+
+// FeatureBlocks is OpenFeatures of rows that are read as they are asked for, so
+// many at a time, without labels. It also returns their number.
+func FeatureBlocks(path string, rows int, wants ...Widths) (int, iter.Seq2[ood.Batch, error], error) {
+	f, err := openFeatures(path, wants)
+	return f.rows, f.blocks(rows), err
+}
+
+func openFeatures(path string, wants []Widths) (f featureFile, err error) {
 	if strings.EqualFold(filepath.Ext(path), ".npy") {
 		var l *npy.Lazy
 		if l, err = npy.OpenFile(path); err == nil {
@@ -33,7 +47,7 @@ func OpenFeatures(path string, wants ...Widths) (ood.Batch, error) {
 		err = f.openNPZ(path, wants)
 	}
 	if err != nil {
-		return ood.Batch{}, err
+		return f, err
 	}
 	have := ood.Widths{}
 	for _, p := range f.parts {
@@ -41,10 +55,10 @@ func OpenFeatures(path string, wants ...Widths) (ood.Batch, error) {
 	}
 	for _, w := range wants {
 		if err := have.Check(w.Widths, path+": the rows", w.Says); err != nil {
-			return ood.Batch{}, err
+			return f, err
 		}
 	}
-	return f.read()
+	return f, nil
 }
 
 // Widths are how many columns precomputed rows must have.
@@ -158,6 +172,43 @@ func (f *featureFile) read() (ood.Batch, error) {
 	return b, err
 }
 
+func (f *featureFile) blocks(rows int) iter.Seq2[ood.Batch, error] {
+	return func(yield func(ood.Batch, error) bool) {
+		var cursors []*npy.Cursor
+		defer func() {
+			for _, c := range cursors {
+				c.Close()
+			}
+		}()
+		for _, p := range f.parts {
+			c, err := p.Open()
+			if err != nil {
+				yield(ood.Batch{}, err)
+				return
+			}
+			cursors = append(cursors, c)
+		}
+		for start := 0; start < f.rows; start += rows {
+			var b ood.Batch
+			for i, p := range f.parts {
+				a, err := cursors[i].ReadRows(start, min(rows, f.rows-start))
+				var m blas32.General
+				if err == nil {
+					m, err = finiteRows(p.Lazy, npy.Float32s(a), start)
+				}
+				if err != nil {
+					yield(ood.Batch{}, err)
+					return
+				}
+				b.Set(p.name, m)
+			}
+			if !yield(b, nil) {
+				return
+			}
+		}
+	}
+}
+
 // maxLayers bounds the arrays of an archive that are looked at one by one.
 const maxLayers = 1000
 
@@ -249,11 +300,16 @@ func matrixOf(l *npy.Lazy) (blas32.General, error) {
 	if err != nil {
 		return blas32.General{}, err
 	}
+	return finiteRows(l, x, 0)
+}
+
+// finiteRows are the rows of an n×d array from first on, which must be finite.
+func finiteRows(l *npy.Lazy, x []float32, first int) (blas32.General, error) {
 	cols := l.Shape[1]
 	if i := firstNonFinite(x); i >= 0 {
-		return blas32.General{}, fmt.Errorf("%s: row %d, column %d is %v; every value must be a finite float32", l.Name(), i/cols, i%cols, x[i])
+		return blas32.General{}, fmt.Errorf("%s: row %d, column %d is %v; every value must be a finite float32", l.Name(), first+i/cols, i%cols, x[i])
 	}
-	return blas32.General{Rows: l.Shape[0], Cols: cols, Stride: cols, Data: x}, nil
+	return blas32.General{Rows: len(x) / cols, Cols: cols, Stride: cols, Data: x}, nil
 }
 
 func checkColumn(l *npy.Lazy) error {

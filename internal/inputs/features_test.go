@@ -167,3 +167,52 @@ func TestFeaturesMemory(t *testing.T) {
 	_, err = LoadWeights(writeNPZ(t, true, map[string]rows.Array{"weight": wide}), Widths{Says: "the bundle was fitted on", Widths: ood.Widths{"features": 3}})
 	wantError(t, err, "weight", "it takes 1024 features, and the bundle was fitted on 3")
 }
+
+func TestFeatureBlocks(t *testing.T) {
+	phi, z := rows.Array{Shape: []int{5, 2}, Data: count[float64](10)}, rows.Array{Shape: []int{5, 4}, Data: count[float32](20)}
+	for _, deflate := range []bool{false, true} {
+		path := writeNPZ(t, deflate, map[string]rows.Array{"features": phi, "logits": z, "layer_0": z, "labels": {Shape: []int{5}, Data: count[int64](5)}})
+		want, err := OpenFeatures(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, blocks, err := FeatureBlocks(path, 2)
+		if err != nil || n != 5 {
+			t.Fatalf("%d rows, error %v", n, err)
+		}
+		var got ood.Batch
+		for range 2 { // each reading begins anew
+			got = ood.Batch{}
+			for b, err := range blocks {
+				if err != nil || b.Len() > 2 || b.Labels != nil {
+					t.Fatalf("%+v, error %v", b, err)
+				}
+				if got.Features.Data = append(got.Features.Data, b.Features.Data...); b.Layers[0].Cols != 4 {
+					t.Errorf("%+v", b)
+				}
+				got.Logits.Data = append(got.Logits.Data, b.Logits.Data...)
+			}
+		}
+		if !slices.Equal(got.Features.Data, want.Features.Data) || !slices.Equal(got.Logits.Data, want.Logits.Data) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	bad := count[float32](10)
+	bad[9] = float32(math.Inf(1))
+	_, blocks, err := FeatureBlocks(writeNPY(t, "x.npy", rows.Array{Shape: []int{5, 2}, Data: bad}), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := 0
+	for b, err := range blocks {
+		if good += b.Len(); err != nil {
+			wantError(t, err, "x.npy", "row 4, column 1 is +Inf")
+		}
+	}
+	if good != 4 {
+		t.Errorf("%d rows before the bad one", good)
+	}
+	if _, _, err := FeatureBlocks("none.npz", 2); err == nil {
+		t.Error("no error of a file that is not there")
+	}
+}
