@@ -9,12 +9,12 @@ import (
 	"log/slog"
 	"math"
 
+	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/rows"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -32,7 +32,7 @@ const (
 // where the last layer is known; the certificates alone, where it is not; and
 // certificates of the features, for regression.
 func DefaultMethods() []ood.Method {
-	return []ood.Method{baselines.FusedLayers, baselines.FusedPValues, baselines.CertificatesCoupled, baselines.Certificates}
+	return []ood.Method{heads.FusedLayers, heads.FusedPValues, heads.CertificatesCoupled, heads.Certificates}
 }
 
 // Inputs is what Fit needs: in-domain rows, what is known of the network, and

@@ -8,12 +8,12 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/train"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -91,7 +91,7 @@ func layersOf(b ood.Batch) []blas32.General {
 func classifier(n int) attach.Inputs {
 	return attach.Inputs{
 		Base:  attach.Base{Task: attach.Classification, SHA256: "0123456789abcdef0123456789abcdef", Classes: []string{"a", "b & <c>", "d"}},
-		Batch: blob(1, n, 8, 3, 0), Method: baselines.Certificates,
+		Batch: blob(1, n, 8, 3, 0), Method: heads.Certificates,
 		Seed: 3,
 	}
 }

@@ -201,7 +201,7 @@ func TestResealed(t *testing.T) {
 		{"array nobody reads", class, lists("detector/zeros.npy", "detector/certificates.npy"), `array "zeros" belongs to nothing`},
 		{"calibration nobody reads", class, lists("calibration/zeros.npy", ood), "manifest.json"},
 		{"quantile head nobody has", class, lists("quantiles/mean.npy", "detector/certificates.npy"), "manifest.json"},
-		{"key nobody reads", class, says(`"alpha": 0.05`, "\"alpha\": 0.05,\n    \"beta\": 0.05"), `line 49 of manifest.json is "    \"beta\": 0.05,", where a fit writes "    \"level\": 0.9,"`},
+		{"key nobody reads", class, says(`"alpha": 0.05`, "\"alpha\": 0.05,\n    \"beta\": 0.05"), `line 47 of manifest.json is "    \"beta\": 0.05,", where a fit writes "    \"level\": 0.9,"`},
 		{"key twice", class, says(`"alpha": 0.05`, "\"alpha\": 0.01,\n    \"alpha\": 0.05"), "manifest.json"},
 		{"key in capitals", class, says(`"alpha"`, `"Alpha"`), "manifest.json"},
 		{"null", class, says(`"alpha": 0.05`, `"alpha": null`), "alpha 0"},

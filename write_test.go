@@ -18,6 +18,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/pythontest"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -243,8 +244,8 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 		method ood.Method
 		says   string
 	}{
-		{"fused under a name of its own", baselines.Fused("mine", baselines.Fisher, baselines.KNN, baselines.Energy), `method "mine" cannot be saved: `},
-		{"fused of others", baselines.Fused("fused", baselines.Fisher, baselines.KNN, baselines.Energy), "cannot be saved"},
+		{"fused under a name of its own", heads.Fused("mine", "fisher", heads.Component{Method: baselines.KNN}, heads.Component{Method: baselines.Energy}), `method "mine" cannot be saved: `},
+		{"fused of others", heads.Fused("fused", "fisher", heads.Component{Method: baselines.KNN}, heads.Component{Method: baselines.Energy}), "cannot be saved"},
 		{"renamed", renamed, `method "mine" cannot be saved: `},
 		{"another", other, "cannot be saved"},
 		{"wrapped", wrapped, `detector "knn" is not the one that this module has under that name`},

@@ -2,18 +2,13 @@ package baselines
 
 import "github.com/attach-uncertainty/attach/ood"
 
-// All lists every method, detectors and interval methods, in alphabetical order.
+// All lists what people compare with, detectors and interval methods, in
+// alphabetical order.
 var All = []ood.Method{
 	ASHB,
 	ASHS,
 	BALD,
 	BALDFeatures,
-	Certificates,
-	CertificatesClass,
-	CertificatesCoupled,
-	CertificatesNonlinear,
-	CertificatesTrained,
-	CertificatesUnregularised,
 	ConditionalGaussian,
 	CoP,
 	CoRP,
@@ -25,8 +20,6 @@ var All = []ood.Method{
 	Entropy,
 	FDBD,
 	Functional,
-	FusedPValues,
-	FusedLayers,
 	GaussianMixture,
 	GEN,
 	Geometrical,

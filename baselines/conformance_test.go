@@ -586,3 +586,17 @@ func (idleTrainer) Train(_ context.Context, p train.Problem) ([]train.Network, e
 	}
 	return slices.Repeat([]train.Network{n}, len(p.Models)), nil
 }
+
+// One that runs the network is bound to it, and says what it lacks until then.
+func TestFusedBindsItsComponents(t *testing.T) {
+	data := newToy()
+	c := conformance{training: data.training(60), in: data.in(30), out: data.out(30)}
+	m := heads.Fused("with-network", "fisher", heads.Component{Method: baselines.Geometrical}, heads.Component{Method: heads.Certificates})
+	if m.Needs != baselines.Geometrical.Needs|ood.NeedFeatures {
+		t.Errorf("needs %v", m.Needs)
+	}
+	t.Run("state", func(t *testing.T) { c.state(t, m) })
+	if c.fit(t, heads.FusedPValues, nil).RunsNetwork() {
+		t.Error("bound to a network that it does not run")
+	}
+}

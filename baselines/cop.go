@@ -23,7 +23,7 @@ var CoP = ood.Method{
 		"kernel PCA under a cosine kernel. One component at least is left out.",
 	Ref:    "Fang et al. 2024, arXiv:2402.02949, CoP",
 	Needs:  ood.NeedFeatures,
-	Memory: squares(eigenSquares),
+	Memory: squares(eigen.Squares),
 	Params: []ood.Param{explained(.85).Over(.7, .85, .9, .95, .99)},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 		c, err := fitPrincipal(ctx, t, p, directionsKey{}, t.Features.Cols, directions)

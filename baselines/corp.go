@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -27,7 +28,7 @@ var CoRP = ood.Method{
 		if m == 0 {
 			m = min(4*t.Features.Cols, mostFrequencies)
 		}
-		return eigenSquares*square(m) + 8*float64(m)*float64(t.Features.Cols)
+		return eigen.Squares*square(m) + 8*float64(m)*float64(t.Features.Cols)
 	},
 	Params: []ood.Param{
 		ood.Number("gamma", 2).Above(0), explained(.8), ood.Count("frequencies", 0).AtLeast(0).AtMost(limitFrequencies),

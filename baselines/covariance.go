@@ -18,7 +18,7 @@ var Covariance = ood.Method{
 		"on the features has at φ, up to a constant.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:  ood.NeedFeatures,
-	Memory: squares(eigenSquares + 1),
+	Memory: squares(eigen.Squares + 1),
 	Params: []ood.Param{ood.Number("lambda", 1e-3).Above(0).Over(1e-5, 1e-3, 1e-1, 1)},
 	Fit:    fitCovariance,
 	New:    func() ood.Fitted { return &covariance{} },
@@ -33,7 +33,7 @@ type secondMomentKey struct{}
 
 func fitCovariance(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 	s, err := ood.Cached(t.Batch, secondMomentKey{}, func() (*eigen.Spectrum, error) {
-		m, err := moments(ctx, t)
+		m, err := featureMoments(ctx, t)
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -20,7 +21,7 @@ var Distillation = ood.Method{
 	Needs: ood.NeedFeatures | ood.NeedTrainer,
 	Memory: func(t ood.Training, p ood.Values) float64 {
 		k := p.Float("k")
-		return k * (trainingBytes*float64(t.Features.Cols) + 4*float64(t.Len()))
+		return k * (networks.Bytes*float64(t.Features.Cols) + 4*float64(t.Len()))
 	},
 	Params: smallNetworkParams(),
 	Fit:    fitDistillation,

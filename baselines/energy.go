@@ -1,8 +1,7 @@
 package baselines
 
 import (
-	"math"
-
+	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -15,6 +14,5 @@ var Energy = logitMethod(ood.Method{
 }, energy)
 
 func energy(z []float32, temperature float64) float64 {
-	s := newSoftmax(z, temperature)
-	return -temperature * (s.max + math.Log1p(s.excess))
+	return -temperature * softmax.New(z, temperature).LogSum()
 }

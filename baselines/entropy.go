@@ -3,6 +3,7 @@ package baselines
 import (
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -15,18 +16,18 @@ var Entropy = logitMethod(ood.Method{
 }, entropy)
 
 func entropy(z []float32, temperature float64) float64 {
-	s := newSoftmax(z, temperature)
+	s := softmax.New(z, temperature)
 	// With u = z/T − max, the entropy is log Σeᵘ − Σ u·eᵘ / Σeᵘ, where the
 	// top class adds nothing to the second sum, nor does a class of mass 0.
 	var sum float64
 	for j, v := range z {
-		if j == s.top {
+		if j == s.Top {
 			continue
 		}
-		u := float64(v)/temperature - s.max
+		u := float64(v)/temperature - s.Max
 		if e := math.Exp(u); e != 0 {
 			sum += u * e
 		}
 	}
-	return math.Log1p(s.excess) - sum/(1+s.excess)
+	return math.Log1p(s.Excess) - sum/(1+s.Excess)
 }

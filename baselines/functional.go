@@ -3,6 +3,7 @@ package baselines
 import (
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -33,5 +34,5 @@ func minusMargin(z []float32, temperature float64) float64 {
 	if temperature == 0 {
 		return second - first
 	}
-	return math.Expm1((second-first)/temperature) * newSoftmax(z, temperature).largest()
+	return math.Expm1((second-first)/temperature) * softmax.New(z, temperature).Largest()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -34,9 +35,9 @@ func (s *gradNorm) Score(_ context.Context, dst []float64, b ood.Batch) error {
 			features += math.Abs(float64(v))
 		}
 		z := row(b.Logits, i)
-		p := newSoftmax(z, s.Temperature)
+		p := softmax.New(z, s.Temperature)
 		for _, v := range z {
-			output += math.Abs(p.of(v, s.Temperature) - 1/float64(len(z)))
+			output += math.Abs(p.Of(v, s.Temperature) - 1/float64(len(z)))
 		}
 		dst[i] = -features * output / s.Temperature
 	}

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -55,11 +56,11 @@ func fitKLMatching(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted,
 
 // probabilities writes softmax(z) to p and returns the predicted class.
 func probabilities(p []float64, z []float32) int {
-	s := newSoftmax(z, 1)
+	s := softmax.New(z, 1)
 	for k, v := range z {
-		p[k] = s.of(v, 1)
+		p[k] = s.Of(v, 1)
 	}
-	return s.top
+	return s.Top
 }
 
 // Score implements ood.Fitted.

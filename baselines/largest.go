@@ -3,6 +3,7 @@ package baselines
 import (
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -23,5 +24,5 @@ func minusLargest(z []float32, temperature float64) float64 {
 	if temperature == 0 {
 		return -float64(slices.Max(z))
 	}
-	return -newSoftmax(z, temperature).largest()
+	return -softmax.New(z, temperature).Largest()
 }

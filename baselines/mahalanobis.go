@@ -3,6 +3,8 @@ package baselines
 import (
 	"context"
 
+	"github.com/attach-uncertainty/attach/internal/classes"
+	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -17,18 +19,13 @@ var Mahalanobis = ood.Method{
 		"a multiple of the identity into it, and then they do.",
 	Ref:    "Lee et al. 2018, arXiv:1807.03888, eq. 2, on the features alone; shrinkage: Ledoit & Wolf 2004",
 	Needs:  ood.NeedFeatures,
-	Memory: squares(eigenSquares + 1),
-	Params: []ood.Param{shrinkage(0).Over(0, .01, .1)},
+	Memory: squares(eigen.Squares + 1),
+	Params: []ood.Param{classes.Shrinkage(0).Over(0, .01, .1)},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
-		c, err := cloud{layer: lastLayerFeatures}.fit(ctx, t, p)
+		c, err := classes.Cloud{Layer: classes.Features}.Fit(ctx, t, p)
 		return &mahalanobis{c}, err
 	},
 	New: func() ood.Fitted { return &mahalanobis{} },
-}
-
-// shrinkage is the parameter of that name.
-func shrinkage(otherwise float64) ood.Param {
-	return ood.Number("shrinkage", otherwise).AtLeast(0).AtMost(1)
 }
 
 type mahalanobis struct{ gaussian.Classes }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/classes"
+	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -26,9 +28,9 @@ var MahalanobisLayers = ood.Method{
 		for _, l := range t.Layers {
 			widest, stored = max(widest, square(l.Cols)), stored+square(l.Cols)
 		}
-		return eigenSquares*widest + stored
+		return eigen.Squares*widest + stored
 	},
-	Params: []ood.Param{shrinkage(coupledShrinkage).Over(coupledShrinkage, .01, .1)},
+	Params: []ood.Param{classes.Shrinkage(classes.LeastShrinkage).Over(classes.LeastShrinkage, .01, .1)},
 	Fit:    fitMahalanobisLayers,
 	New:    func() ood.Fitted { return &mahalanobisLayers{} },
 }
@@ -49,7 +51,7 @@ func (s *mahalanobisLayers) Restored() error {
 func fitMahalanobisLayers(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 	s := &mahalanobisLayers{}
 	for i, layer := range t.Layers {
-		c, err := cloud{layer: i, one: true}.fit(ctx, t, p)
+		c, err := classes.Cloud{Layer: i, One: true}.Fit(ctx, t, p)
 		if err != nil {
 			return nil, fmt.Errorf("layer %d: %w", i, err)
 		}

@@ -1,17 +1,12 @@
 package baselines
 
 import (
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // memoryOf is the type of ood.Method.Memory.
 type memoryOf func(t ood.Training, p ood.Values) float64
-
-// eigenSquares are the matrices of width × width that are held where an
-// eigenproblem of the features is solved: moments, what they are reduced to,
-// three of eigenvectors on their way, and what is made of them.
-const eigenSquares = 7
 
 // squares are n matrices of all features by all features, in float64.
 func squares(n float64) memoryOf {
@@ -19,20 +14,6 @@ func squares(n float64) memoryOf {
 }
 
 func square(width int) float64 { return 8 * float64(width) * float64(width) }
-
-// trainingBytes are what training takes for each weight.
-const trainingBytes = 64
-
-// trained is what training certificates takes, and their products with each
-// other.
-func trained(t ood.Training, p ood.Values) float64 {
-	h := t.Features.Cols
-	k := p.Count("k", h)
-	if k == 0 {
-		k = heads.DefaultK(h)
-	}
-	return trainingBytes*float64(h)*float64(k) + 2*square(k)
-}
 
 // passesMemory is what the outputs of all passes of some rows take.
 func passesMemory(rows float64) memoryOf {
@@ -43,5 +24,5 @@ func passesMemory(rows float64) memoryOf {
 
 // smallNetwork is what training a network of one hidden layer takes.
 func smallNetwork(t ood.Training, hidden, k float64) float64 {
-	return trainingBytes * hidden * (float64(t.Features.Cols) + k)
+	return networks.Bytes * hidden * (float64(t.Features.Cols) + k)
 }

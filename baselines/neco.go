@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -21,7 +22,7 @@ var NECO = ood.Method{
 		"means collapse to. k stops short of all features.",
 	Ref:    "Ben Ammar et al. 2024, arXiv:2310.06823, eq. 6",
 	Needs:  ood.NeedFeatures | ood.NeedLogits,
-	Memory: squares(eigenSquares),
+	Memory: squares(eigen.Squares),
 	Params: []ood.Param{ood.Flag("max_logit", false).Over(false, true), ood.Share("k", 0).Over(0, .25, .5, 100)},
 	Fit:    fitNECO,
 	New:    func() ood.Fitted { return &neco{} },
@@ -61,7 +62,7 @@ func fitNECO(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, err
 }
 
 func standardise(ctx context.Context, t ood.Training) (*standardised, error) {
-	m, err := moments(ctx, t)
+	m, err := featureMoments(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (s *neco) Score(_ context.Context, dst []float64, b ood.Batch) error {
 			dst[i] = -math.Sqrt(dense.SquaredNorm(dense.Row(y, i)) / all)
 		}
 		if s.MaxLogit {
-			dst[i] *= newSoftmax(row(b.Logits, i), 1).max
+			dst[i] *= softmax.New(row(b.Logits, i), 1).Max
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -119,7 +120,7 @@ func TestScoresAgreeWithPyTorch(t *testing.T) {
 	}
 	classifier := openClassifierReference(t)
 	for _, m := range detectors {
-		if _, drawn := m.Default()["passes"]; drawn || m.Needs&(ood.NeedNetwork|ood.NeedWeights) == 0 || featureMethods[m.Name] || classifier.has(m.Name) || m.Name == baselines.FusedPValues.Name || m.Name == baselines.FusedLayers.Name {
+		if _, drawn := m.Default()["passes"]; drawn || m.Needs&(ood.NeedNetwork|ood.NeedWeights) == 0 || featureMethods[m.Name] || classifier.has(m.Name) || m.Name == heads.FusedPValues.Name || m.Name == heads.FusedLayers.Name {
 			continue
 		}
 		for _, p := range append(m.Grid(), m.Default()) {

@@ -52,7 +52,7 @@ func newGuides(t ood.Training) *guides {
 
 // Score implements ood.Fitted.
 func (s *nnGuide) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	n, unit := s.Bank.Rows, unitRows(b.Features)
+	n, unit := s.Bank.Rows, rows.Unit(b.Features)
 	found := make([]guide, len(dst))
 	for i := range found {
 		found[i] = guide{k: min(s.K, n), room: min(n, max(2*s.K, 256)), cut: math.Inf(1)}

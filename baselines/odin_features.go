@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -63,12 +64,12 @@ func (s *odinFeatures) slopes(b ood.Batch) blas32.General {
 		for k, v := range logits {
 			z[k] = float32(v)
 		}
-		p := newSoftmax(z, s.Temperature)
+		p := softmax.New(z, s.Temperature)
 		to := row(upstream, i)
 		for k, v := range z {
-			to[k] = float32(-p.of(v, s.Temperature))
+			to[k] = float32(-p.Of(v, s.Temperature))
 		}
-		to[p.top] = float32(p.excess / (1 + p.excess))
+		to[p.Top] = float32(p.Excess / (1 + p.Excess))
 	}
 	signs := rows.New(n, h)
 	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, upstream, s.Weight, 0, signs)

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -109,9 +110,9 @@ func (d disagreement) score(z []float32, c int) float64 {
 	var each float64
 	for s := range passes {
 		zs, ps := z[s*c:(s+1)*c], probabilities[s*c:(s+1)*c]
-		p := newSoftmax(zs, 1)
+		p := softmax.New(zs, 1)
 		for k, v := range zs {
-			ps[k] = p.of(v, 1)
+			ps[k] = p.Of(v, 1)
 			mean[k] += ps[k] / float64(passes)
 		}
 		if d.Of == mutualInformation {

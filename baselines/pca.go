@@ -20,7 +20,7 @@ var PCA = ood.Method{
 		"as positive. k stops at the number of features, and k below 1 is a share of it.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2; squared norm: Hawkins 1974",
 	Needs:  ood.NeedFeatures,
-	Memory: squares(eigenSquares),
+	Memory: squares(eigen.Squares),
 	Params: []ood.Param{
 		ood.Flag("square", true).Over(false, true), ood.Choice("where", "bottom", "top").Over("top", "bottom"),
 		ood.Share("k", .5).Above(0).Over(1, 10, 100),
@@ -38,7 +38,7 @@ type pca struct {
 type covarianceKey struct{}
 
 func fitPCA(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
-	m, err := moments(ctx, t)
+	m, err := featureMoments(ctx, t)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -79,7 +79,7 @@ func TestScoresAgreeWithNumPy(t *testing.T) {
 	}
 	classifier := openClassifierReference(t)
 	for _, m := range detectors {
-		if m.Control || m.Needs&(ood.NeedTrainer|ood.NeedNetwork|ood.NeedDropout|ood.NeedWeights|ood.NeedLayers) != 0 || m.Name == "gradnorm" || featureMethods[m.Name] || classifier.has(m.Name) || m.Name == baselines.FusedPValues.Name {
+		if m.Control || m.Needs&(ood.NeedTrainer|ood.NeedNetwork|ood.NeedDropout|ood.NeedWeights|ood.NeedLayers) != 0 || m.Name == "gradnorm" || featureMethods[m.Name] || classifier.has(m.Name) || m.Name == heads.FusedPValues.Name {
 			continue
 		}
 		for _, p := range m.Grid() {

@@ -3,6 +3,8 @@ package baselines
 import (
 	"context"
 
+	"github.com/attach-uncertainty/attach/internal/classes"
+	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -15,8 +17,8 @@ var RelativeMahalanobis = ood.Method{
 		"fitted to all training features. Classes are the labels where there are any, else the largest logit.",
 	Ref:    "Ren et al. 2021, arXiv:2106.09022, eq. 4",
 	Needs:  ood.NeedFeatures,
-	Memory: squares(eigenSquares + 3),
-	Params: []ood.Param{shrinkage(0).Over(0, .01, .1)},
+	Memory: squares(eigen.Squares + 3),
+	Params: []ood.Param{classes.Shrinkage(0).Over(0, .01, .1)},
 	Fit:    fitRelativeMahalanobis,
 	New:    func() ood.Fitted { return &relativeMahalanobis{} },
 }
@@ -27,17 +29,17 @@ type relativeMahalanobis struct {
 }
 
 func fitRelativeMahalanobis(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
-	features := cloud{layer: lastLayerFeatures}
-	classes, err := features.fit(ctx, t, p)
+	features := classes.Cloud{Layer: classes.Features}
+	within, err := features.Fit(ctx, t, p)
 	if err != nil {
 		return nil, err
 	}
-	m, err := features.moments(ctx, t)
+	m, err := features.Moments(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	all, err := gaussian.NewWhitening(m.Mean(), m.Covariance(), p.Float("shrinkage"))
-	return &relativeMahalanobis{mahalanobis{classes}, all}, err
+	return &relativeMahalanobis{mahalanobis{within}, all}, err
 }
 
 // Score implements ood.Fitted.

@@ -23,7 +23,7 @@ var Residual = ood.Method{
 		"the point −W⁺b where the last layer's logits are nearest 0. k below 1 is a share of the features, and k stops short of all.",
 	Ref:    "Wang et al. 2022, arXiv:2203.10807, eq. 3",
 	Needs:  ood.NeedFeatures | ood.NeedWeights,
-	Memory: squares(eigenSquares),
+	Memory: squares(eigen.Squares),
 	Params: []ood.Param{ood.Share("k", .5).Above(0).Over(.25, .5, .75, 512, 1000)},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 		seen, err := seenFromOrigin(ctx, t)
@@ -65,7 +65,7 @@ func seenFromOrigin(ctx context.Context, t ood.Training) (*seen, error) {
 		if h < 2 {
 			return nil, errors.New("at least 2 features are needed: one for the principal space and one outside of it")
 		}
-		m, err := moments(ctx, t)
+		m, err := featureMoments(ctx, t)
 		if err != nil {
 			return nil, err
 		}

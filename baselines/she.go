@@ -5,6 +5,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -33,7 +34,7 @@ type she struct {
 // Score implements ood.Fitted.
 func (s *she) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
-		y := newSoftmax(row(b.Logits, i), 1).top
+		y := softmax.New(row(b.Logits, i), 1).Top
 		pattern := s.Patterns.Data[y*s.Patterns.Stride:]
 		dst[i] = 0
 		for j, v := range row(b.Features, i) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"sync"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
@@ -307,4 +308,17 @@ func steepness(layers []*plainLayer, x []float64, pick int, weight float64) {
 		}
 		tangent = next
 	}
+}
+
+// recorder is a trainer that keeps what it is asked.
+type recorder struct {
+	mu       sync.Mutex
+	problems []train.Problem
+}
+
+func (r *recorder) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
+	r.mu.Lock()
+	r.problems = append(r.problems, p)
+	r.mu.Unlock()
+	return plainTrainer{}.Train(ctx, p)
 }

@@ -6,8 +6,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -33,18 +33,6 @@ func featureMeans(t ood.Training) []float64 {
 // A single logit has a softmax of 1, whatever it is.
 const leastLogits = 2
 
-// unitRows are the rows of x scaled to unit norm; rows of zeros stay zero.
-func unitRows(x blas32.General) blas32.General {
-	unit := rows.New(x.Rows, x.Cols)
-	for i := range x.Rows {
-		scale := rows.InverseNorm(row(x, i))
-		for j, v := range row(x, i) {
-			row(unit, i)[j] = float32(scale * float64(v))
-		}
-	}
-	return unit
-}
-
 // blocks are the rows of x, some at a time with the number of the first, until
 // they or the context end.
 func blocks(ctx context.Context, x blas32.General) iter.Seq2[int, blas32.General] {
@@ -60,10 +48,10 @@ func blocks(ctx context.Context, x blas32.General) iter.Seq2[int, blas32.General
 
 type momentsKey struct{}
 
-// moments are those of the training features.
-func moments(ctx context.Context, t ood.Training) (*heads.Moments, error) {
-	return ood.Cached(t.Batch, momentsKey{}, func() (*heads.Moments, error) {
-		m := &heads.Moments{}
+// featureMoments are those of the training features.
+func featureMoments(ctx context.Context, t ood.Training) (*moments.Moments, error) {
+	return ood.Cached(t.Batch, momentsKey{}, func() (*moments.Moments, error) {
+		m := &moments.Moments{}
 		for _, x := range blocks(ctx, t.Features) {
 			if err := m.Add(x); err != nil {
 				return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -18,7 +19,7 @@ var ViM = ood.Method{
 		"the mean of the norm, on the training rows. k below 1 is a share of the features, and k stops short of all.",
 	Ref:    "Wang et al. 2022, arXiv:2203.10807, eqs. 5 and 8",
 	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
-	Memory: squares(eigenSquares),
+	Memory: squares(eigen.Squares),
 	Params: []ood.Param{ood.Share("k", .5).Above(0).Over(.25, .5, .75, 256, 1000)},
 	Fit:    fitViM,
 	New:    func() ood.Fitted { return &vim{} },

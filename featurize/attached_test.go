@@ -17,6 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
@@ -123,7 +124,7 @@ func exampleFiles(ctx context.Context) (path string, file io.ReadCloser, done fu
 // read earlier layers and by those that run the network.
 func TestAttached(t *testing.T) {
 	ctx := t.Context()
-	for _, m := range []ood.Method{baselines.FusedLayers, baselines.ODIN} {
+	for _, m := range []ood.Method{heads.FusedLayers, baselines.ODIN} {
 		path, err := fitDigits(ctx, t.TempDir(), m)
 		if err != nil {
 			t.Fatal(err)

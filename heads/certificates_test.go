@@ -5,16 +5,111 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"reflect"
+	"slices"
+	"strings"
 	"testing"
-
-	"github.com/attach-uncertainty/attach/heads/train"
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
 )
+
+// randomRows draws correlated rows; offset moves their mean. The matrix has a
+// stride wider than its columns.
+func randomRows(n, h int, offset float64, seed uint64) blas32.General {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	m := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}
+	for i := range m.Data {
+		m.Data[i] = 1e9 // what lies between rows must not be read
+	}
+	for i := range n {
+		common := rng.NormFloat64()
+		for j := range h {
+			m.Data[i*m.Stride+j] = float32(offset + common*0.5 + rng.NormFloat64()*(1+float64(j))/float64(h))
+		}
+	}
+	return m
+}
+
+// twoPass computes moments in float64 from their definition.
+func twoPass(phi blas32.General, unit bool) (mean []float64, second, cov *mat.SymDense) {
+	n, h := phi.Rows, phi.Cols
+	x := mat.NewDense(n, h, nil)
+	for i := range n {
+		var norm float64
+		for j := range h {
+			v := float64(phi.Data[i*phi.Stride+j])
+			x.Set(i, j, v)
+			norm += v * v
+		}
+		if unit && norm > 0 {
+			for j := range h {
+				x.Set(i, j, x.At(i, j)/math.Sqrt(norm))
+			}
+		}
+	}
+	mean = make([]float64, h)
+	for j := range h {
+		mean[j] = mat.Sum(x.ColView(j)) / float64(n)
+	}
+	second = mat.NewSymDense(h, nil)
+	second.SymOuterK(1/float64(n), x.T())
+	for i := range n {
+		for j := range h {
+			x.Set(i, j, x.At(i, j)-mean[j])
+		}
+	}
+	cov = mat.NewSymDense(h, nil)
+	cov.SymOuterK(1/float64(n), x.T())
+	return mean, second, cov
+}
+
+// recorder is a Trainer that notes what it is asked and returns small random
+// weights.
+type recorder struct{ problems []train.Problem }
+
+func (r *recorder) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
+	r.problems = append(r.problems, p)
+	if p.Progress != nil {
+		p.Progress(1, 1)
+	}
+	nets := make([]train.Network, len(p.Models))
+	for m, cfg := range p.Models {
+		rng := rand.New(rand.NewPCG(cfg.Seed, 1))
+		in := p.X.Cols
+		if p.Conditional {
+			in++
+		}
+		for _, out := range append(append([]int{}, p.Hidden...), p.Outputs) {
+			l := train.Layer{W: rows.New(in, out)}
+			for i := range l.W.Data {
+				l.W.Data[i] = float32(rng.NormFloat64() * 0.5)
+			}
+			if !p.NoBias {
+				l.B = make([]float32, out)
+				for i := range l.B {
+					l.B[i] = float32(rng.NormFloat64() * 0.5)
+				}
+			}
+			nets[m].Layers = append(nets[m].Layers, l)
+			in = out
+		}
+	}
+	return nets, ctx.Err()
+}
+
+// fitTo fits m to the features phi, with a trainer that learns nothing.
+func fitTo(t *testing.T, m ood.Method, phi blas32.General, p ood.Params) *ood.Scorer {
+	t.Helper()
+	s, err := ood.Fit(context.Background(), m, ood.Training{Batch: ood.Batch{Features: phi}, Trainer: &recorder{}}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
 
 func dense(m blas32.General) *mat.Dense {
 	d := mat.NewDense(m.Rows, m.Cols, nil)
@@ -50,10 +145,7 @@ func TestExactCertificatesAreBottomEigenvectors(t *testing.T) {
 	phi := randomRows(400, 9, 0.5, 4)
 	for _, centre := range []bool{false, true} {
 		for _, unit := range []bool{false, true} {
-			c, err := FitCertificates(context.Background(), phi, nil, CertificatesOptions{K: 4, Centre: centre, UnitNorm: unit})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := fitTo(t, Certificates, phi, ood.Params{"k": 4., "centred": centre, "unit_norm": unit}).Fitted().(*certificates)
 			_, s, cov := twoPass(phi, unit)
 			if centre {
 				s = cov
@@ -92,10 +184,7 @@ func TestExactCertificatesWithPenalty(t *testing.T) {
 	_, s, _ := twoPass(phi, false)
 	rng := rand.New(rand.NewPCG(6, 6))
 	for _, lambda := range []float64{0.1, 0.3, 1, 10} {
-		c, err := FitCertificates(context.Background(), phi, nil, CertificatesOptions{K: 5, Lambda: lambda})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := fitTo(t, Certificates, phi, ood.Params{"k": 5., "lambda": lambda, "unit_norm": false}).Fitted().(*certificates)
 		best, grad := penalised(s, dense(c.C), lambda)
 		if g := mat.Max(grad) - mat.Min(grad); g > 1e-5*(1+lambda) {
 			t.Errorf("λ=%v: gradient is not zero: %v", lambda, g)
@@ -118,14 +207,6 @@ func TestExactCertificatesWithPenalty(t *testing.T) {
 				t.Errorf("λ=%v: descent reaches %v, below the exact %v", lambda, value, best)
 			}
 		}
-	}
-}
-
-// Below some λ the penalised solution is no certificate at all.
-func TestExactCertificatesThatVanish(t *testing.T) {
-	phi := randomRows(500, 8, 0.3, 5)
-	if _, err := FitCertificates(context.Background(), phi, nil, CertificatesOptions{K: 5, Lambda: 0.05}); err == nil {
-		t.Error("certificates that are all 0 are taken for a fit")
 	}
 }
 
@@ -153,7 +234,7 @@ func TestPenalisedGradient(t *testing.T) {
 }
 
 // naiveScore is the score from its definition, in float64.
-func naiveScore(c *Certificates, row []float32) float64 {
+func naiveScore(c *certificates, row []float32) float64 {
 	x := make([]float64, len(row))
 	var norm float64
 	for j, v := range row {
@@ -190,87 +271,59 @@ func TestCertificatesScore(t *testing.T) {
 	for _, loss := range []train.Loss{train.MSE, train.BCE, train.L1, train.Pinball} {
 		for _, unit := range []bool{false, true} {
 			for _, m := range [][]float32{nil, mean} {
-				cert := &Certificates{C: c, Mean: m, UnitNorm: unit, Loss: loss}
-				got := cert.Score(nil, phi)
+				cert := &certificates{C: c, Mean: m, UnitNorm: unit, Loss: loss}
+				got := make([]float64, phi.Rows)
+				if err := cert.Score(context.Background(), got, ood.Batch{Features: phi}); err != nil {
+					t.Fatal(err)
+				}
 				for _, i := range []int{0, 5, 1023, 1024, 2099} {
 					want := naiveScore(cert, phi.Data[i*phi.Stride:i*phi.Stride+7])
 					if math.Abs(got[i]-want) > 1e-5*(1+want) {
 						t.Errorf("%s, unit %v, mean %v: score %d is %v, want %v", loss, unit, m != nil, i, got[i], want)
 					}
 				}
-				restored := &Certificates{}
-				if err := rows.Restore(restored, rows.Save(cert), nil); err != nil {
-					t.Fatal(err)
-				}
-				if again := restored.Score(make([]float64, phi.Rows), phi); !reflect.DeepEqual(again, got) {
-					t.Errorf("%s, unit %v, mean %v: restored certificates score otherwise", loss, unit, m != nil)
-				}
 			}
 		}
-	}
-	if got := (&Certificates{C: c}).Score(nil, blas32.General{}); len(got) != 0 {
-		t.Errorf("no rows have scores %v", got)
 	}
 }
 
-// recorder is a Trainer that notes what it is asked and returns small random
-// weights.
-type recorder struct{ problems []train.Problem }
-
-func (r *recorder) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
-	r.problems = append(r.problems, p)
-	nets := make([]train.Network, len(p.Models))
-	for m, cfg := range p.Models {
-		rng := rand.New(rand.NewPCG(cfg.Seed, 1))
-		in := p.X.Cols
-		if p.Conditional {
-			in++
-		}
-		for _, out := range append(append([]int{}, p.Hidden...), p.Outputs) {
-			l := train.Layer{W: rows.New(in, out)}
-			for i := range l.W.Data {
-				l.W.Data[i] = float32(rng.NormFloat64() * 0.5)
-			}
-			if !p.NoBias {
-				l.B = make([]float32, out)
-				for i := range l.B {
-					l.B[i] = float32(rng.NormFloat64() * 0.5)
-				}
-			}
-			nets[m].Layers = append(nets[m].Layers, l)
-			in = out
-		}
-	}
-	return nets, ctx.Err()
-}
-
-func TestFitCertificatesGrid(t *testing.T) {
+// Trained certificates are asked of the trainer as their parameters say, those
+// that differ in λ alone together.
+func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
 	phi := randomRows(60, 6, 1, 3)
-	grid := []CertificatesOptions{
-		{K: 3, Loss: train.BCE, Lambda: 1, Seed: 1},
-		{K: 3},
-		{K: 3, Loss: train.BCE, Lambda: 10, Seed: 2, LearningRate: 0.1},
-		{K: 3, Trained: true, Loss: train.MSE},
-		{K: 4, Loss: train.Pinball, UnitNorm: true, Centre: true, Level: 0.9, Epochs: 3, BatchSize: 7},
+	r := &recorder{}
+	training := ood.Training{Batch: ood.Batch{Features: phi}, Trainer: r, Seed: 5}
+	var shares []float64
+	training.Progress = func(share float64) { shares = append(shares, share) }
+	grid := []ood.Params{
+		{"k": 3., "lambda": 1.}, {"k": 3., "lambda": 2.}, {"loss": "mse"},
+		{"k": .5, "loss": "pinball", "unit_norm": true, "centred": true, "epochs": 3., "batch": 7.}, {"k": 3., "lambda": 9.},
 	}
-	tr := &recorder{}
-	got, err := FitCertificatesGrid(context.Background(), phi, tr, grid, nil)
+	fitted, err := ood.FitGrid(context.Background(), CertificatesTrained, training, grid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(tr.problems) != 3 {
-		t.Fatalf("%d runs, want 3", len(tr.problems))
+	if len(r.problems) != 3 {
+		t.Fatalf("%d runs, want 3", len(r.problems))
 	}
-	p := tr.problems[0]
-	want := []train.ModelConfig{
-		{Seed: 1, LearningRate: 1e-3, Orthonormal: 1, Target: -1},
-		{Seed: 2, LearningRate: 0.1, Orthonormal: 10, Target: -1},
+	if !slices.IsSorted(shares) || shares[len(shares)-1] != 1 {
+		t.Errorf("progress %v", shares)
 	}
-	if !reflect.DeepEqual(p.Models, want) || p.Loss != train.BCE || !p.NoBias || p.Outputs != 3 || p.Epochs != 10 || p.BatchSize != 64 {
+	p := r.problems[0]
+	for i, lambda := range []float64{1, 2, 9} {
+		want := train.ModelConfig{Seed: 5, LearningRate: 1e-3, Orthonormal: lambda, Target: -1}
+		if m := p.Models[i]; m.Orthonormal != lambda || m.Seed != want.Seed || m.LearningRate != want.LearningRate || m.Target != -1 {
+			t.Errorf("model %d is %+v, want %+v", i, m, want)
+		}
+	}
+	if p.Loss != train.BCE || !p.NoBias || p.Outputs != 3 || p.Epochs != 10 || p.BatchSize != 64 || len(p.Hidden) != 0 {
 		t.Errorf("first run is %+v", p)
 	}
-	last := tr.problems[2]
-	if !reflect.DeepEqual(last.Levels, []float64{0.9, 0.9, 0.9, 0.9}) || last.Epochs != 3 || last.BatchSize != 7 {
+	if p := r.problems[1]; p.Loss != train.MSE || p.Outputs != 4 || p.Models[0].Orthonormal != 10 {
+		t.Errorf("second run is %+v", p)
+	}
+	last := r.problems[2]
+	if !slices.Equal(last.Levels, []float64{.5, .5, .5}) || last.Epochs != 3 || last.BatchSize != 7 {
 		t.Errorf("last run is %+v", last)
 	}
 	mean, _, _ := twoPass(phi, true)
@@ -282,52 +335,44 @@ func TestFitCertificatesGrid(t *testing.T) {
 	if math.Abs(norm-1) > 1e-5 {
 		t.Errorf("rows given to the trainer have squared norm %v before centring", norm)
 	}
-	for i, c := range got {
-		if c.Exact != (i == 1) || c.K() != max(grid[i].K, 1) || c.Lambda != grid[i].Lambda {
-			t.Errorf("result %d is %+v", i, c)
+	for i, k := range []int{3, 3, 4, 3, 3} {
+		if c := fitted[i].Fitted().(*certificates); c.C.Cols != k || c.Loss != r.problems[[]int{0, 0, 1, 2, 0}[i]].Loss {
+			t.Errorf("configuration %d has %d certificates of loss %s", i, c.C.Cols, c.Loss)
 		}
 	}
-	if got[0].C.Data[0] == got[2].C.Data[0] {
-		t.Error("results of two seeds are one network")
+	training.Regression = true
+	if _, err := ood.Fit(context.Background(), CertificatesUnregularised, training, nil); err != nil {
+		t.Fatal(err)
+	}
+	if p := r.problems[3]; p.Loss != train.MSE || p.Models[0].Orthonormal != 0 {
+		t.Errorf("without a penalty, of a regressor, the trainer is asked %+v", p)
 	}
 }
 
-func TestFitCertificatesRefuses(t *testing.T) {
-	nan := randomRows(30, 4, 0, 1)
-	nan.Data[nan.Stride*2+1] = float32(math.NaN())
+func TestCertificatesRefuse(t *testing.T) {
 	good := randomRows(30, 4, 0, 1)
-	cancelled, cancel := context.WithCancel(context.Background())
-	cancel()
-	for name, tt := range map[string]struct {
-		ctx context.Context
+	for want, tt := range map[string]struct {
+		m   ood.Method
 		phi blas32.General
-		tr  train.Trainer
-		o   CertificatesOptions
+		p   ood.Params
 	}{
-		"NaN":              {phi: nan},
-		"no rows":          {phi: blas32.General{Cols: 4, Stride: 4}},
-		"k beyond h":       {phi: good, o: CertificatesOptions{K: 5}},
-		"negative k":       {phi: good, o: CertificatesOptions{K: -1}},
-		"constant score":   {phi: good, o: CertificatesOptions{K: 4, UnitNorm: true}},
-		"too few rows":     {phi: rows.Slice(good, 0, 2), o: CertificatesOptions{K: 1}},
-		"too few, centred": {phi: rows.Slice(good, 0, 3), o: CertificatesOptions{K: 1, Centre: true}},
-		"negative lambda":  {phi: good, o: CertificatesOptions{Lambda: -1}},
-		"NaN lambda":       {phi: good, o: CertificatesOptions{Lambda: math.NaN()}},
-		"unknown loss":     {phi: good, tr: &recorder{}, o: CertificatesOptions{Loss: "hinge"}},
-		"no trainer":       {phi: good, o: CertificatesOptions{Loss: train.BCE}},
-		"level":            {phi: good, tr: &recorder{}, o: CertificatesOptions{Loss: train.Pinball, Level: 2}},
-		"epochs":           {phi: good, tr: &recorder{}, o: CertificatesOptions{Loss: train.BCE, Epochs: -1}},
-		"cancelled":        {ctx: cancelled, phi: good},
+		"between 1 and the number": {Certificates, good, ood.Params{"k": 5.}},
+		"must be a whole number":   {Certificates, good, ood.Params{"k": -1.}},
+		"every row of unit norm":   {Certificates, good, ood.Params{"k": 4.}},
+		"need at least 3 rows":     {Certificates, rows.Slice(good, 0, 2), ood.Params{"k": 1.}},
+		"need at least 4 rows":     {Certificates, rows.Slice(good, 0, 3), ood.Params{"k": 1., "centred": true}},
+		"so weak":                  {Certificates, good, ood.Params{"k": 3., "lambda": 1e-9, "unit_norm": false}},
+		"asked of 4 features":      {CertificatesTrained, good, ood.Params{"k": 5.}},
+		"all rows are equal":       {CertificatesNonlinear, blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{.1, .7, .1, .7, .1, .7, .1, .7}}, nil},
+		"2 rows":                   {CertificatesNonlinear, rows.Slice(good, 0, 1), nil},
 	} {
-		if tt.ctx == nil {
-			tt.ctx = context.Background()
-		}
-		if _, err := FitCertificates(tt.ctx, tt.phi, tt.tr, tt.o); err == nil {
-			t.Errorf("%s was accepted", name)
+		training := ood.Training{Batch: ood.Batch{Features: tt.phi}, Trainer: &recorder{}}
+		if _, err := ood.Fit(context.Background(), tt.m, training, tt.p); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s %v: %v, want %q", tt.m.Name, tt.p, err, want)
 		}
 	}
 	var few *rows.TooFewRowsError
-	_, err := FitCertificates(context.Background(), rows.Slice(good, 0, 2), nil, CertificatesOptions{K: 1})
+	_, err := ood.Fit(context.Background(), Certificates, ood.Training{Batch: ood.Batch{Features: rows.Slice(good, 0, 2)}}, ood.Params{"k": 1.})
 	if !errors.As(err, &few) || few.Need != 3 || few.Have != 2 {
 		t.Errorf("error %v, want one that asks for 3 rows", err)
 	}

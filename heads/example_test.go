@@ -23,40 +23,15 @@ func planeAndOutlier() (in, out blas32.General) {
 	return in, blas32.General{Rows: 1, Cols: 3, Stride: 3, Data: []float32{1, 1, -1}}
 }
 
-func ExampleFitCertificates() {
+func ExampleCertificates() {
 	in, out := planeAndOutlier()
-	c, err := heads.FitCertificates(context.Background(), in, nil, heads.CertificatesOptions{K: 1})
+	c, err := ood.Fit(context.Background(), heads.Certificates, ood.Training{Batch: ood.Batch{Features: in}}, ood.Params{"k": 1., "unit_norm": false})
 	if err != nil {
 		panic(err)
 	}
-	fmt.Printf("in %.2f, out %.2f\n", c.Score(nil, in)[0], c.Score(nil, out)[0])
-	// Output: in 0.00, out 3.00
-}
-
-func ExampleExactCertificates() {
-	in, out := planeAndOutlier()
-	var m heads.Moments // rows may come in any number of blocks
-	if err := m.Add(in); err != nil {
-		panic(err)
-	}
-	c, err := heads.ExactCertificates(&m, heads.CertificatesOptions{K: 1})
-	if err != nil {
-		panic(err)
-	}
-	fmt.Printf("%d rows, score %.2f\n", m.N(), c.Score(nil, out)[0])
-	// Output: 200 rows, score 3.00
-}
-
-func ExampleMoments() {
-	var a, b heads.Moments
-	for m, rows := range map[*heads.Moments][]float32{&a: {1, 2, 3, 4}, &b: {5, 6}} {
-		if err := m.Add(blas32.General{Rows: len(rows) / 2, Cols: 2, Stride: 2, Data: rows}); err != nil {
-			panic(err)
-		}
-	}
-	a.Merge(&b)
-	fmt.Println(a.N(), a.Mean())
-	// Output: 3 [3 4]
+	scores, err := c.Score(context.Background(), nil, ood.Batch{Features: out})
+	fmt.Printf("%.2f %v\n", scores, err)
+	// Output: [3.00] <nil>
 }
 
 // A trainer of the simplest kind: it knows the answer. Package heads/fit has

@@ -63,6 +63,7 @@ func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Score
 			return nil, &ConfigError{i, err}
 		}
 		scorers[i] = &Scorer{method: m, fitted: fitted, widths: t.Widths(m.Needs), network: t.Network}
+		t.Tell(1)
 	}
 	return scorers, ctx.Err()
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
@@ -73,12 +74,15 @@ func TestExactCertificatesAgainstTorch(t *testing.T) {
 		blas32.Use(b.impl)
 		blas64.Use(b.impl)
 		began := time.Now()
-		c, err := heads.FitCertificates(context.Background(), phi, nil, heads.CertificatesOptions{K: k, Loss: train.MSE, Lambda: lambda})
+		c, err := ood.Fit(context.Background(), heads.Certificates, ood.Training{Batch: ood.Batch{Features: phi}}, ood.Params{"k": float64(k), "lambda": lambda, "unit_norm": false})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ours := time.Since(began).Seconds()
-		loss := penalised(phi, c.C, lambda)
+		weight, _, _, _ := c.Fitted().(interface {
+			Linear() (blas32.General, []float32, bool, train.Loss)
+		}).Linear()
+		loss := penalised(phi, weight, lambda)
 		t.Logf("exact, %s: %.2f s, loss %.6g; PyTorch, %d threads: %.2f s, loss %.6g: %.1f times as fast", b.name, ours, loss, threads, theirs, theirLoss, theirs/ours)
 		if loss > theirLoss {
 			t.Errorf("the exact loss %v is above PyTorch's %v", loss, theirLoss)

@@ -9,8 +9,6 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 
 	"gonum.org/v1/gonum/blas/blas32"
-
-	"github.com/attach-uncertainty/attach/heads"
 )
 
 // TestNonlinearCertificates holds that penalties do to certificates what they
@@ -28,14 +26,18 @@ func TestNonlinearCertificates(t *testing.T) {
 		x.Data[i*d] += float32(u)
 		x.Data[i*d+1] += float32(u*u - 1)
 	}
-	fit := func(gradient, diversity float64) *heads.NonlinearCertificates {
-		c, err := heads.FitNonlinearCertificates(context.Background(), x, e, heads.NonlinearOptions{
-			K: k, GradientPenalty: gradient, Diversity: diversity, Epochs: 60, LearningRate: 3e-3, Seed: 2,
+	for i := range x.Data {
+		x.Data[i] /= .7 // so that features have a variance of about 1 on average
+	}
+	fit := func(gradient, diversity float64) train.Network {
+		trained, err := e.Train(context.Background(), train.Problem{
+			X: x, Hidden: []int{64}, Outputs: k, Loss: train.MSE, Epochs: 60, BatchSize: 64,
+			Models: []train.ModelConfig{{Seed: 2, LearningRate: 3e-3, Target: -1, GradientPenalty: gradient, Diversity: diversity}},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c
+		return trained[0]
 	}
 	for _, test := range []struct {
 		gradient, diversity float64
@@ -43,10 +45,10 @@ func TestNonlinearCertificates(t *testing.T) {
 	}{{0, 0, false, false}, {10, 0, true, false}, {0, 10, false, true}, {10, 10, true, true}} {
 		c := fit(test.gradient, test.diversity)
 		noise := normal(99, 2000, d)
-		steep, apart := steepness(c.Network, noise), secondMomentError(c.Network.Apply(noise))
+		steep, apart := steepness(c, noise), secondMomentError(c.Apply(noise))
 		onRows := 0.0
-		for _, s := range c.Score(nil, x) {
-			onRows += s / float64(x.Rows)
+		for _, v := range c.Apply(x).Data {
+			onRows += float64(v) * float64(v) / float64(k*x.Rows)
 		}
 		t.Logf("gradient %v, diversity %v: mean (‖∇f‖−1)² %.3f, mean (S−I)² %.3f, mean score of the rows %.4f",
 			test.gradient, test.diversity, steep, apart, onRows)

@@ -46,3 +46,8 @@ func (s *Spectrum) Components(first, k int) blas64.General {
 	}
 	return c
 }
+
+// Squares are the float64 matrices of h×h that are held where an eigenproblem of
+// h features is solved: moments, what they are reduced to, three of eigenvectors
+// on their way, and what is made of them.
+const Squares = 7

@@ -27,15 +27,17 @@ func Params(dropout ...any) []ood.Param {
 	}
 }
 
+// Bytes are what training takes for each weight.
+const Bytes = 64
+
 // Memory is what training takes.
 func Memory(t ood.Training, p ood.Values) float64 {
-	const bytes = 64 // for each weight
 	weights, in := 0., t.Features.Cols+1
 	for _, width := range append(widths(p), 2) {
 		weights += float64(in) * float64(width)
 		in = width
 	}
-	return bytes * weights * float64(t.Targets.Cols)
+	return Bytes * weights * float64(t.Targets.Cols)
 }
 
 func widths(p ood.Values) []int {

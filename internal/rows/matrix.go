@@ -40,3 +40,15 @@ func Select(m blas32.General, picked []int) blas32.General {
 	}
 	return s
 }
+
+// Unit are the rows of m scaled to unit norm; rows of zeros stay zero.
+func Unit(m blas32.General) blas32.General {
+	unit := New(m.Rows, m.Cols)
+	for i := range m.Rows {
+		to, scale := Row(unit, i), InverseNorm(Row(m, i))
+		for j, v := range Row(m, i) {
+			to[j] = float32(scale * float64(v))
+		}
+	}
+	return unit
+}

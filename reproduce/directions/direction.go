@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/moments"
 )
 
 // direction is a principal direction of in-domain features and what
@@ -37,8 +37,8 @@ type direction struct {
 // says so. m counted rows of their width, scaled as they are.
 //
 // Reference: Tagasovska & Lopez-Paz (2019), theorem 1.
-func directionsOf(c *heads.Certificates, m *heads.Moments) ([]direction, error) {
-	h := c.Width()
+func directionsOf(c linear, m *moments.Moments) ([]direction, error) {
+	h := c.C.Rows
 	values, vectors, err := eigen.Sym(m.Covariance())
 	if err != nil {
 		return nil, fmt.Errorf("the covariance of the features: %w", err)
@@ -53,7 +53,7 @@ func directionsOf(c *heads.Certificates, m *heads.Moments) ([]direction, error) 
 	var at mat.VecDense // of the mean
 	at.MulVec(certificates.T(), mat.NewVecDense(h, mean))
 
-	k := float64(c.K())
+	k := float64(c.C.Cols)
 	floor := unseen * mat.Norm(certificates, 2) * mat.Norm(certificates, 2) / k
 	directions := make([]direction, h)
 	for i := range directions {

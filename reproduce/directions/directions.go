@@ -14,13 +14,14 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -84,27 +85,31 @@ func (s *settings) run() error {
 	if err != nil {
 		return err
 	}
-	if w := rows.Features.Cols; w != certificates.Width() {
-		return fmt.Errorf("%s: the rows have %d features, and the bundle was fitted on %d", s.x, w, certificates.Width())
+	if w := rows.Features.Cols; w != certificates.C.Rows {
+		return fmt.Errorf("%s: the rows have %d features, and the bundle was fitted on %d", s.x, w, certificates.C.Rows)
 	}
-	moments := &heads.Moments{UnitNorm: certificates.UnitNorm}
-	if err := moments.Add(rows.Features); err != nil {
+	m := &moments.Moments{UnitNorm: certificates.UnitNorm}
+	if err := m.Add(rows.Features); err != nil {
 		return fmt.Errorf("%s: %w", s.x, err)
 	}
-	found, err := directionsOf(certificates, moments)
+	found, err := directionsOf(certificates, m)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.x, err)
 	}
 	out := seen{
-		Detector: b.Detector.Method, K: certificates.K(), Width: certificates.Width(), N: moments.N(),
+		Detector: b.Detector.Method, K: certificates.C.Cols, Width: certificates.C.Rows, N: m.N(),
 		UnitNorm: certificates.UnitNorm, Centred: certificates.Mean != nil, Alpha: s.alpha, nCal: len(b.Calibration.OOD.Scores),
 	}
 	if certificates.Loss != train.BCE {
+		scores, err := b.Detector.Scorer.Score(context.Background(), nil, rows)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.x, err)
+		}
 		score := 0.
-		for _, v := range certificates.Score(nil, rows.Features) {
+		for _, v := range scores {
 			score += v
 		}
-		score /= float64(moments.N())
+		score /= float64(m.N())
 		out.MeanScore, out.Threshold = &score, finite(b.Calibration.OOD.Threshold(s.alpha))
 	}
 	out.fill(found)
@@ -123,18 +128,36 @@ func (s *settings) run() error {
 }
 
 // open opens a bundle with linear certificates.
-func open(path string) (*attach.Bundle, *heads.Certificates, error) {
+func open(path string) (*attach.Bundle, linear, error) {
 	b, err := attach.Open(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, linear{}, err
 	}
 	if b.Detector != nil {
-		if c, ok := b.Detector.Scorer.Fitted().(interface{ Linear() *heads.Certificates }); ok {
-			return b, c.Linear(), nil
+		if c, ok := linearOf(b.Detector.Scorer); ok {
+			return b, c, nil
 		}
 	}
-	linear := []string{baselines.Certificates.Name, baselines.CertificatesTrained.Name, baselines.CertificatesUnregularised.Name}
-	return nil, nil, fmt.Errorf("%s: directions are those of linear certificates; fit with --method %s", path, strings.Join(linear, " or "))
+	names := []string{heads.Certificates.Name, heads.CertificatesTrained.Name, heads.CertificatesUnregularised.Name}
+	return nil, linear{}, fmt.Errorf("%s: directions are those of linear certificates; fit with --method %s", path, strings.Join(names, " or "))
+}
+
+// linear are certificates that are linear functions of features.
+type linear struct {
+	C        blas32.General // h×k
+	Mean     []float32      // subtracted from rows, or nil
+	UnitNorm bool           // rows are scaled to norm 1 before
+	Loss     train.Loss
+}
+
+func linearOf(s *ood.Scorer) (c linear, ok bool) {
+	f, ok := s.Fitted().(interface {
+		Linear() (blas32.General, []float32, bool, train.Loss)
+	})
+	if ok {
+		c.C, c.Mean, c.UnitNorm, c.Loss = f.Linear()
+	}
+	return c, ok
 }
 
 // seen is what directions prints.

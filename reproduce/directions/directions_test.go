@@ -15,6 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -34,26 +35,31 @@ func TestDirections(t *testing.T) {
 		phi.Data[i*phi.Stride+2] *= .2
 	}
 	for _, centre := range []bool{false, true} {
-		m := &heads.Moments{}
+		m := &moments.Moments{}
 		if err := m.Add(phi); err != nil {
 			t.Fatal(err)
 		}
-		c, err := heads.ExactCertificates(m, heads.CertificatesOptions{K: 4, Centre: centre})
+		fitted, err := ood.Fit(t.Context(), heads.Certificates, ood.Training{Batch: ood.Batch{Features: phi}}, ood.Params{"k": 4., "centred": centre, "unit_norm": false})
 		if err != nil {
 			t.Fatal(err)
 		}
+		c, _ := linearOf(fitted)
 		directions, err := directionsOf(c, m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		mean := func(v []float64) float64 {
+		mean := func(x blas32.General) float64 {
+			v, err := fitted.Score(t.Context(), nil, ood.Batch{Features: x})
+			if err != nil {
+				t.Fatal(err)
+			}
 			var s float64
 			for _, x := range v {
 				s += x / float64(len(v))
 			}
 			return s
 		}
-		before, blind := mean(c.Score(nil, phi)), 0
+		before, blind := mean(phi), 0
 		for i, d := range directions {
 			if i > 0 && d.Variance > directions[i-1].Variance {
 				t.Errorf("direction %d has more variance than the one before", i)
@@ -65,7 +71,7 @@ func TestDirections(t *testing.T) {
 						shifted.Data[r*shifted.Stride+j] = phi.Data[r*phi.Stride+j] + float32(length*d.Vector[j])
 					}
 				}
-				if got, want := d.Rise(length), mean(c.Score(nil, shifted))-before; math.Abs(got-want) > 1e-5 {
+				if got, want := d.Rise(length), mean(shifted)-before; math.Abs(got-want) > 1e-5 {
 					t.Errorf("centred %v, direction %d: a shift of %v raises the score by %v, not %v", centre, i, length, want, got)
 				}
 			}
@@ -121,7 +127,7 @@ func TestCommand(t *testing.T) {
 		}
 		return path
 	}
-	certificates, knn := fit(baselines.Certificates, ood.Params{"unit_norm": false}), fit(baselines.KNN, nil)
+	certificates, knn := fit(heads.Certificates, ood.Params{"unit_norm": false}), fit(baselines.KNN, nil)
 	run := func(args ...string) (int, string, string) { return experimenttest.Run(t, Experiment, args...) }
 	vectors := filepath.Join(dir, "v.npz")
 	code, stdout, stderr := run("--attach", certificates, "--x", x, "--top", "5", "-o", vectors)

@@ -5,6 +5,7 @@
 package figure1
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -49,19 +50,18 @@ func levels() []float64 { return []float64{alpha / 2, .5, .65, .8, 1 - alpha/2} 
 
 // certificateVariant is one way to fit certificates of squared error.
 type certificateVariant struct {
-	name    string
-	options heads.CertificatesOptions
+	name   string
+	method ood.Method
+	params ood.Params
 }
 
 // variants are the paper's, as many as hidden units, trained with a
 // penalty, and the exact ones.
-func variants(epochs, seed int) []certificateVariant {
+func variants(epochs int) []certificateVariant {
 	return []certificateVariant{
-		{"trained", heads.CertificatesOptions{
-			K: 100, Loss: train.MSE, Trained: true, Lambda: 1, Epochs: epochs, BatchSize: batchSize, Seed: uint64(seed),
-		}},
-		{"exact", heads.CertificatesOptions{}},
-		{"exact, unit norm", heads.DefaultCertificates()},
+		{"trained", heads.CertificatesTrained, ood.Params{"k": 100., "loss": "mse", "lambda": 1., "epochs": epochs, "batch": batchSize}},
+		{"exact", heads.Certificates, ood.Params{"unit_norm": false}},
+		{"exact, unit norm", heads.Certificates, nil},
 	}
 }
 
@@ -142,22 +142,23 @@ func fitToy(ctx context.Context, s *experiment.Settings, seed int) (r toyResult,
 		c.quantiles = append(c.quantiles, levelOf(drawn, l))
 	}
 
-	kinds := variants(s.Epochs, seed)
-	grid := make([]heads.CertificatesOptions, len(kinds))
-	for i, v := range kinds {
-		grid[i] = v.options
-	}
-	fitted, err := heads.FitCertificatesGrid(ctx, lastHidden(head, train.x), s.Trainer, grid, nil)
-	if err != nil {
-		return r, c, err
-	}
-	for i, v := range kinds {
-		score := func(x []float64) []float64 { return fitted[i].Score(nil, lastHidden(head, x)) }
+	hidden := ood.Training{Batch: ood.Batch{Features: lastHidden(head, train.x)}, Trainer: s.Trainer, Seed: uint64(seed)}
+	for _, v := range variants(s.Epochs) {
+		fitted, err := ood.Fit(ctx, v.method, hidden, v.params)
+		if err != nil {
+			return r, c, err
+		}
+		var failed error
+		score := func(x []float64) []float64 {
+			scores, err := fitted.Score(ctx, nil, ood.Batch{Features: lastHidden(head, x)})
+			failed = cmp.Or(failed, err)
+			return scores
+		}
 		inHeld := score(held.x)
 		slices.Sort(inHeld)
 		threshold := stat.Quantile(1-alpha, stat.Empirical, inHeld, nil)
 		e, err := newEpistemic(v.name, score(test.x), score(gap), score(beyond), threshold)
-		if err != nil {
+		if err := cmp.Or(failed, err); err != nil {
 			return r, c, err
 		}
 		r.epistemic = append(r.epistemic, e)

@@ -1,4 +1,5 @@
-package heads
+// Package moments gathers means and covariances of features.
+package moments
 
 import (
 	"sync"
@@ -54,7 +55,7 @@ func (m *Moments) Add(phi blas32.General) error {
 		m.start(phi)
 	}
 	if phi.Cols != len(m.sum) {
-		panic("heads: rows of different widths in one Moments")
+		panic("moments: rows of different widths in one Moments")
 	}
 	if need := min(momentsBlock, phi.Rows) * phi.Cols; len(m.block) < need {
 		m.block = make([]float64, need)
@@ -67,13 +68,14 @@ func (m *Moments) Add(phi blas32.General) error {
 
 func (m *Moments) start(phi blas32.General) {
 	h := phi.Cols
-	m.ref = meanRow(rows.Slice(phi, 0, min(phi.Rows, momentsBlock)), m.UnitNorm)
+	m.ref = Mean(rows.Slice(phi, 0, min(phi.Rows, momentsBlock)), m.UnitNorm)
 	m.sum = make([]float64, h)
 	m.outer = mat.NewSymDense(h, nil)
 }
 
-// meanRow is the mean of the rows of phi, of which there is at least one.
-func meanRow(phi blas32.General, unitNorm bool) []float64 {
+// Mean is the mean of the rows of phi, of which there is at least one, each
+// scaled to norm 1 first with unitNorm.
+func Mean(phi blas32.General, unitNorm bool) []float64 {
 	mean := make([]float64, phi.Cols)
 	for i := range phi.Rows {
 		row := phi.Data[i*phi.Stride : i*phi.Stride+phi.Cols]
@@ -150,41 +152,6 @@ func (m *Moments) centre(to blas64.General, phi blas32.General, first int, scale
 	}
 }
 
-// Merge counts in m what o has counted; o stays as it is. It panics if widths
-// or UnitNorm differ.
-func (m *Moments) Merge(o *Moments) {
-	if m.UnitNorm != o.UnitNorm {
-		panic("heads: merge of moments of scaled and unscaled rows")
-	}
-	if o.n == 0 {
-		return
-	}
-	h := len(o.sum)
-	if m.n == 0 {
-		m.n = o.n
-		m.ref = append([]float64(nil), o.ref...)
-		m.sum = append([]float64(nil), o.sum...)
-		m.outer = mat.NewSymDense(h, nil)
-		m.outer.CopySym(o.outer)
-		m.block = nil
-		return
-	}
-	if len(m.sum) != h {
-		panic("heads: merge of moments of different widths")
-	}
-	shift := mat.NewVecDense(h, nil)
-	for j := range h {
-		shift.SetVec(j, o.ref[j]-m.ref[j])
-	}
-	m.outer.AddSym(m.outer, o.outer)
-	m.outer.RankTwo(m.outer, 1, shift, mat.NewVecDense(h, o.sum))
-	m.outer.SymRankOne(m.outer, float64(o.n), shift)
-	for j := range h {
-		m.sum[j] += o.sum[j] + float64(o.n)*shift.AtVec(j)
-	}
-	m.n += o.n
-}
-
 // N is the number of rows counted.
 func (m *Moments) N() int { return m.n }
 
@@ -223,6 +190,6 @@ func (m *Moments) SecondMoment() *mat.SymDense {
 
 func (m *Moments) mustHaveRows() {
 	if m.n == 0 {
-		panic("heads: moments of no rows")
+		panic("moments: moments of no rows")
 	}
 }

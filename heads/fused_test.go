@@ -1,4 +1,4 @@
-package baselines_test
+package heads_test
 
 import (
 	"context"
@@ -12,8 +12,10 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
+	"gonum.org/v1/gonum/blas/blas32"
 )
 
 func TestFusedAgreesWithNumPy(t *testing.T) {
@@ -43,15 +45,15 @@ func TestFusedAgreesWithNumPy(t *testing.T) {
 		}
 	}
 	training := ood.Training{Batch: ood.Batch{Features: general(features), Logits: general(logits)}, Seed: seed}
-	m := baselines.Fused("three", baselines.Fisher, baselines.Certificates, baselines.Energy, baselines.KNN)
+	m := heads.Fused("three", "fisher", heads.Component{Method: heads.Certificates}, heads.Component{Method: baselines.Energy}, heads.Component{Method: baselines.KNN})
 	covered := map[string][]float64{"fisher": ref.Fisher, "harmonic": ref.Harmonic}
 	for _, p := range m.Grid() {
 		if covered[p["combine"].(string)] == nil {
 			t.Errorf("no reference scores of %v", p)
 		}
 	}
-	weighted := baselines.WeightedFused("weighted", baselines.Fisher, baselines.Component{Method: baselines.Certificates, Weight: 4},
-		baselines.Component{Method: baselines.Energy, Weight: 1}, baselines.Component{Method: baselines.KNN, Weight: 3})
+	weighted := heads.Fused("weighted", "fisher", heads.Component{Method: heads.Certificates, Weight: 4},
+		heads.Component{Method: baselines.Energy}, heads.Component{Method: baselines.KNN, Weight: 3})
 	for _, c := range []struct {
 		ood.Method
 		combine string
@@ -60,7 +62,7 @@ func TestFusedAgreesWithNumPy(t *testing.T) {
 		{m, "fisher", ref.Fisher}, {m, "harmonic", ref.Harmonic},
 		{weighted, "fisher", ref.WeightedFisher}, {weighted, "harmonic", ref.WeightedHarmonic},
 	} {
-		s, err := ood.Fit(background, c.Method, training, ood.Params{"combine": c.combine})
+		s, err := ood.Fit(context.Background(), c.Method, training, ood.Params{"combine": c.combine})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +92,7 @@ func (*feature) Score(_ context.Context, dst []float64, b ood.Batch) error {
 }
 
 func column(x ...float32) ood.Batch {
-	b := ood.Batch{Features: zeros(len(x), 1)}
+	b := ood.Batch{Features: rows.New(len(x), 1)}
 	copy(b.Features.Data, x)
 	return b
 }
@@ -109,8 +111,8 @@ func TestFusedOrder(t *testing.T) {
 	for name, fit := range map[string][]float32{
 		"ramp": ramp, "heavy tail": heavy, "all alike": slices.Repeat([]float32{3}, 50), "two rows": {1, 2}, "one above others": append(make([]float32, 49), 5),
 	} {
-		m := baselines.Fused("alone", baselines.HarmonicMean, given)
-		s, err := ood.Fit(background, m, ood.Training{Batch: column(fit...)}, nil)
+		m := heads.Fused("alone", "harmonic", heads.Component{Method: given})
+		s, err := ood.Fit(context.Background(), m, ood.Training{Batch: column(fit...)}, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -137,7 +139,7 @@ func TestFusedIsConservative(t *testing.T) {
 		fit[i] = float32(i*i%101) / 7
 	}
 	training := ood.Training{Batch: column(fit...), Seed: 2}
-	s, err := ood.Fit(background, baselines.Fused("alone", baselines.HarmonicMean, given), training, nil)
+	s, err := ood.Fit(context.Background(), heads.Fused("alone", "harmonic", heads.Component{Method: given}), training, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,9 +166,9 @@ func TestFusedIsConservative(t *testing.T) {
 // score by components that were fitted with all.
 func TestFusedCalibratesOutOfFold(t *testing.T) {
 	n := 20
-	rows := make([]float32, n)
-	for i := range rows {
-		rows[i] = float32(i)
+	all := make([]float32, n)
+	for i := range all {
+		all[i] = float32(i)
 	}
 	var fits []int
 	seen := ood.Method{
@@ -176,14 +178,14 @@ func TestFusedCalibratesOutOfFold(t *testing.T) {
 			return &known{slices.Clone(t.Features.Data)}, nil
 		},
 	}
-	s, err := ood.Fit(background, baselines.Fused("alone", baselines.HarmonicMean, seen), ood.Training{Batch: column(rows...), Seed: 3}, nil)
+	s, err := ood.Fit(context.Background(), heads.Fused("alone", "harmonic", heads.Component{Method: seen}), ood.Training{Batch: column(all...), Seed: 3}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := []int{16, 16, 16, 16, 16, 20}; !slices.Equal(fits, want) {
 		t.Errorf("fitted with %v rows, want %v", fits, want)
 	}
-	for i, got := range score(t, s, column(append(rows, -1)...)) {
+	for i, got := range score(t, s, column(append(all, -1)...)) {
 		// All calibration rows score 0: p is 1 there, and next to 0 beyond.
 		if i < n && got < 10 || i == n && math.Abs(got) > 1e-12 {
 			t.Errorf("row %d: −log p is %v", i, got)
@@ -201,17 +203,17 @@ func TestFusedCountsAllRows(t *testing.T) {
 		}
 		return &feature{}, nil
 	}
-	m := baselines.Fused("alone", baselines.HarmonicMean, picky)
+	m := heads.Fused("alone", "harmonic", heads.Component{Method: picky})
 	var few *rows.TooFewRowsError
-	if _, err := ood.Fit(background, m, ood.Training{Batch: column(1, 2, 3)}, nil); !errors.As(err, &few) || few.Have != 3 || few.Need != 4 {
+	if _, err := ood.Fit(context.Background(), m, ood.Training{Batch: column(1, 2, 3)}, nil); !errors.As(err, &few) || few.Have != 3 || few.Need != 4 {
 		t.Errorf("3 rows, of which it takes 4: %v", err)
 	}
 	var told []float64
 	training := ood.Training{Batch: column(1, 2, 3, 4), Progress: func(share float64) { told = append(told, share) }}
-	if _, err := ood.Fit(background, m, training, nil); err != nil {
+	if _, err := ood.Fit(context.Background(), m, training, nil); err != nil {
 		t.Fatal(err)
 	}
-	if len(told) != 5 || !slices.IsSorted(told) || told[4] != 1 {
+	if !slices.IsSorted(told) || !slices.Contains(told, .2) || told[len(told)-1] != 1 {
 		t.Errorf("progress %v", told)
 	}
 }
@@ -229,12 +231,12 @@ func (k *known) Score(_ context.Context, dst []float64, b ood.Batch) error {
 }
 
 func TestFusedRestoreRefuses(t *testing.T) {
-	m := baselines.Fused("alone", baselines.Fisher, given)
-	s, err := ood.Fit(background, m, ood.Training{Batch: column(1, 2, 3, 4, 5, 6)}, nil)
+	m := heads.Fused("alone", "fisher", heads.Component{Method: given})
+	s, err := ood.Fit(context.Background(), m, ood.Training{Batch: column(1, 2, 3, 4, 5, 6)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := func() rows.State { return throughJSON(t, s.State()) }
+	state := s.State
 	if _, err := ood.Restore(m, state()); err != nil {
 		t.Fatal(err)
 	}
@@ -259,16 +261,19 @@ func TestFusedRestoreRefuses(t *testing.T) {
 	}
 }
 
-// One that runs the network is bound to it, and says what it lacks until then.
-func TestFusedBindsItsComponents(t *testing.T) {
-	data := newToy()
-	c := conformance{training: data.training(60), in: data.in(30), out: data.out(30)}
-	m := baselines.Fused("with-network", baselines.Fisher, baselines.Geometrical, baselines.Certificates)
-	if m.Needs != baselines.Geometrical.Needs|ood.NeedFeatures {
-		t.Errorf("needs %v", m.Needs)
+func general(x [][]float32) blas32.General {
+	m := rows.New(len(x), len(x[0]))
+	for i, row := range x {
+		copy(rows.Row(m, i), row)
 	}
-	t.Run("state", func(t *testing.T) { c.state(t, m) })
-	if c.fit(t, baselines.FusedPValues, nil).RunsNetwork() {
-		t.Error("bound to a network that it does not run")
+	return m
+}
+
+func score(t *testing.T, s *ood.Scorer, b ood.Batch) []float64 {
+	t.Helper()
+	got, err := s.Score(context.Background(), nil, b)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return got
 }

@@ -1,6 +1,7 @@
-package baselines
+package heads
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,85 +9,77 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Combination is how a fused method makes one number of several p-values.
-type Combination string
-
+// How a fusion makes one number of several p-values.
 const (
-	// Fisher is −2 Σ log p (Fisher 1932, Statistical Methods for Research
+	// fisher is −2 Σ log p (Fisher 1932, Statistical Methods for Research
 	// Workers, section 21.1); of n components with weights w that add up to 1,
 	// −2n Σ w log p.
-	Fisher Combination = "fisher"
-	// HarmonicMean is −log of the harmonic mean of the p-values (Wilson 2019,
+	fisher = "fisher"
+	// harmonic is −log of the harmonic mean of the p-values (Wilson 2019,
 	// "The harmonic mean p-value for combining dependent tests").
-	HarmonicMean Combination = "harmonic"
+	harmonic = "harmonic"
 )
 
 // FusedPValues fuses two detectors that see different things: certificates
 // how features lie about their class's mean, whatever their length, and ViM what is left of them
 // outside the space that the network uses. Both weigh in the logits.
-var FusedPValues = Fused("fused", HarmonicMean, CertificatesCoupled, ViM)
+var FusedPValues = Fused("fused", harmonic, Component{Method: CertificatesCoupled}, Component{Method: baselines.ViM})
 
 // FusedLayers fuses certificates of the last layer with what earlier layers
 // show: the former tell new classes, the latter another kind of input. Since
 // these are seen there, the last layer's logits count more than where it stands
 // alone, and the length of features, which is short where nothing is
 // recognised, is left in.
-var FusedLayers = WeightedFused("fused-layers", Fisher,
+var FusedLayers = Fused("fused-layers", fisher,
 	Component{Method: CertificatesCoupled, Params: ood.Params{"unit_norm": false, "weight": .67}, Weight: 2},
-	Component{Method: MahalanobisLayers, Weight: 1})
+	Component{Method: baselines.MahalanobisLayers})
 
 // Component is a detector to fuse with others.
 type Component struct {
 	Method ood.Method
 	// Params replace its default parameters.
 	Params ood.Params
-	// Weight is how much its p-value counts; those of all components are
-	// divided by their sum.
+	// Weight is how much its p-value counts, 0 stands for 1; those of all
+	// components are divided by their sum.
 	Weight float64
 }
 
-// Fused is WeightedFused with equal weights.
-func Fused(name string, combine Combination, components ...ood.Method) ood.Method {
-	equal := make([]Component, len(components))
-	for i, m := range components {
-		equal[i] = Component{Method: m, Weight: 1}
-	}
-	return WeightedFused(name, combine, equal...)
-}
-
-// WeightedFused returns a method that combines the conformal p-values of its
-// components; combine is the default of its parameter of that name. Each fifth
-// of the rows, drawn by the seed, is scored by components fitted with the
-// others, which calibrates those fitted with all rows. It panics if there are no
-// components, two of them have one name, a method lacks a parameter, a weight
-// is not positive and finite or there is no such combination.
-func WeightedFused(name string, combine Combination, components ...Component) ood.Method {
+// Fused returns a method that combines the conformal p-values of its
+// components, by "fisher" or "harmonic", which is the default of its parameter
+// combine. Each fifth of the rows, drawn by the seed, is scored by components
+// fitted with the others, which calibrates those fitted with all rows. It panics
+// if there are no components, two of them have one name, a method lacks a
+// parameter, a weight is not positive and finite or there is no such combination.
+func Fused(name, combine string, components ...Component) ood.Method {
 	f := fusion{}
 	var sum float64
 	for _, c := range components {
+		c.Weight = cmp.Or(c.Weight, 1)
 		if !(c.Weight > 0) || math.IsInf(c.Weight, 1) {
-			panic(fmt.Sprintf("baselines: weight %v of %s is not positive", c.Weight, c.Method.Name))
+			panic(fmt.Sprintf("heads: weight %v of %s is not positive", c.Weight, c.Method.Name))
 		}
 		if _, err := c.Method.With(c.Params); err != nil {
-			panic("baselines: " + err.Error())
+			panic("heads: " + err.Error())
 		}
 		sum += c.Weight
-	}
-	for _, c := range components {
-		c.Weight /= sum
 		f.components = append(f.components, c)
 	}
-	names := f.names()
-	if len(components) == 0 || repeated(names) {
-		panic("baselines: a fused method needs components, each of them once")
+	for i := range f.components {
+		f.components[i].Weight /= sum
 	}
-	if combine != Fisher && combine != HarmonicMean {
-		panic("baselines: no such combination: " + string(combine))
+	names := f.names()
+	if len(names) == 0 || len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names) {
+		panic("heads: a fused method needs components, each of them once")
+	}
+	other, ok := map[string]string{fisher: harmonic, harmonic: fisher}[combine]
+	if !ok {
+		panic("heads: no such combination: " + combine)
 	}
 	var listed []string
 	weighing := ""
@@ -104,10 +97,6 @@ func WeightedFused(name string, combine Combination, components ...Component) oo
 		}
 		weighing = ", in both of which they count " + strings.Join(shares, ", ")
 	}
-	other := Fisher
-	if combine == Fisher {
-		other = HarmonicMean
-	}
 	m := ood.Method{
 		Name: name,
 		Doc: "The conformal p-values of " + strings.Join(listed, ", ") + " as one number: combine=fisher is −2 Σ log p, combine=harmonic " +
@@ -117,7 +106,7 @@ func WeightedFused(name string, combine Combination, components ...Component) oo
 			"result is a score, and a p-value only once it is calibrated itself.",
 		Ref:    "Fisher 1932; Wilson 2019, doi:10.1073/pnas.1814092116; Pickands 1975 for the tail",
 		Memory: f.memory,
-		Params: []ood.Param{ood.Choice("combine", string(combine), string(other)).Over(string(Fisher), string(HarmonicMean))},
+		Params: []ood.Param{ood.Choice("combine", combine, other).Over(fisher, harmonic)},
 		Fit:    f.fit,
 		New:    f.empty,
 	}
@@ -126,17 +115,6 @@ func WeightedFused(name string, combine Combination, components ...Component) oo
 		m.Control = m.Control || c.Method.Control
 	}
 	return m
-}
-
-func repeated(names []string) bool {
-	seen := map[string]bool{}
-	for _, n := range names {
-		if seen[n] {
-			return true
-		}
-		seen[n] = true
-	}
-	return false
 }
 
 // fusion is a fused method before it is fitted.
@@ -170,7 +148,7 @@ func (f fusion) memory(t ood.Training, _ ood.Values) float64 {
 
 // fused is a fitted fusion.
 type fused struct {
-	Combine Combination  `state:"combine,of=fisher|harmonic"`
+	Combine string       `state:"combine,of=fisher|harmonic"`
 	Parts   []*fusedPart `state:"parts,least=1"`
 }
 
@@ -236,7 +214,7 @@ func (f fusion) fit(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitt
 		return nil, &rows.TooFewRowsError{What: "fused detectors", Have: t.Len(), Need: 2}
 	}
 	parts, err := ood.Jointly(t, func() ([]*fusedPart, error) { return f.crossFit(ctx, t) })
-	return &fused{Combination(p.Text("combine")), parts}, err
+	return &fused{p.Text("combine"), parts}, err
 }
 
 // crossFit fits the components in their default configurations, and calibrates
@@ -295,7 +273,7 @@ func fewerRows(err error, some, all int) error {
 	return fmt.Errorf("fitted with %d of %d rows, the others to calibrate with: %w", some, all, err)
 }
 
-// Score implements ood.Fitted. All combinations are of the same p-values.
+// Score implements ood.Detector. All combinations are of the same p-values.
 func (s *fused) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	surprises, err := ood.Cached(b, s.Parts[0], func() ([][]float64, error) { return s.surprises(ctx, b) })
 	if err != nil {
@@ -332,7 +310,7 @@ func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error)
 // combined fuses −log p of the components.
 func (s *fused) combined(surprises []float64) float64 {
 	var sum float64
-	if s.Combine == Fisher {
+	if s.Combine == fisher {
 		for i, v := range surprises {
 			sum += s.Parts[i].Weight * v
 		}

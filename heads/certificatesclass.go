@@ -1,11 +1,13 @@
-package baselines
+package heads
 
 import (
 	"context"
 	"fmt"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -19,13 +21,10 @@ var CertificatesClass = ood.Method{
 	Needs: ood.NeedFeatures | ood.NeedLogits,
 	Memory: func(t ood.Training, p ood.Values) float64 {
 		h := t.Features.Cols
-		k := p.Count("k", h)
-		if k == 0 {
-			k = h / 2
-		}
+		k := classCertificatesOf(p, h)
 		// As many classes as can have rows enough.
 		classes := min(float64(t.Logits.Cols), float64(t.Len())/float64(max(h-k, 2)))
-		return eigenSquares*square(h) + classes*(square(h)+4*float64(h)*float64(k))
+		return eigen.Squares*square(h) + classes*(square(h)+4*float64(h)*float64(k))
 	},
 	Params: []ood.Param{ood.Share("k", 0), ood.Flag("unit_norm", true)},
 	Sweep: []ood.Params{
@@ -36,12 +35,20 @@ var CertificatesClass = ood.Method{
 	New: func() ood.Fitted { return &classCertificates{} },
 }
 
+// classCertificatesOf is how many certificates of h features a class has.
+func classCertificatesOf(p ood.Values, h int) int {
+	if p.Float("k") == 0 {
+		return max(1, h/2)
+	}
+	return max(1, p.Count("k", h))
+}
+
 // classCertificates are those of classes with rows enough, and of all rows for
 // the others.
 type classCertificates struct {
-	All     certificates   `state:"all"`
-	Own     []int          `state:"own[logits],least=-1"` // which of Classes a class has, or −1
-	Classes []certificates `state:"classes"`
+	All     certificates    `state:"all"`
+	Own     []int           `state:"own[logits],least=-1"` // which of Classes a class has, or −1
+	Classes []*certificates `state:"classes"`
 }
 
 // Restored implements rows.Restored.
@@ -51,48 +58,50 @@ func (s *classCertificates) Restored() error {
 			return fmt.Errorf("class %d has the certificates %d of %d", y, k, len(s.Classes))
 		}
 	}
-	for i, c := range s.Classes {
-		if c.Width() != s.All.Width() {
-			return fmt.Errorf("certificates %d are of %d features, and those of all rows of %d", i, c.Width(), s.All.Width())
-		}
-	}
 	return nil
 }
 
 func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
-	o := heads.CertificatesOptions{UnitNorm: p.Bool("unit_norm"), K: max(1, p.Count("k", t.Features.Cols))}
-	if p.Float("k") == 0 {
-		o.K = max(1, t.Features.Cols/2)
+	h := t.Features.Cols
+	k := classCertificatesOf(p, h)
+	fit := func(of []int) (*certificates, error) {
+		m := &moments.Moments{UnitNorm: p.Bool("unit_norm")}
+		phi := t.Features
+		if of != nil {
+			phi = rows.Select(phi, of)
+		}
+		if err := checkCertificates(phi.Rows, h, k, false); err != nil {
+			return nil, err
+		}
+		if err := m.Add(phi); err != nil {
+			return nil, err
+		}
+		spectrum, err := spectrumOf(m, false)
+		if err != nil {
+			return nil, err
+		}
+		return exact(m, spectrum, k, 0, false)
 	}
-	of, moments := predicted(t.Batch), make([]heads.Moments, t.Logits.Cols)
-	whole := heads.Moments{UnitNorm: o.UnitNorm}
-	if err := whole.Add(t.Features); err != nil {
-		return nil, err
-	}
-	all, err := heads.ExactCertificates(&whole, o)
+	all, err := fit(nil)
 	if err != nil {
 		return nil, err
 	}
-	s := &classCertificates{All: certificates{*all}, Own: make([]int, len(of))}
-	for y, picked := range of {
+	s := &classCertificates{All: *all, Own: make([]int, t.Logits.Cols)}
+	for y, of := range predicted(t.Batch) {
 		s.Own[y] = -1
 		// Fewer rows do not say which directions to take.
-		if len(picked) < max(2, t.Features.Cols-o.K) {
+		if len(of) < max(2, h-k) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		moments[y].UnitNorm = o.UnitNorm
-		if err := moments[y].Add(rows.Select(t.Features, picked)); err != nil {
-			return nil, err
-		}
-		c, err := heads.ExactCertificates(&moments[y], o)
+		c, err := fit(of)
 		if err != nil {
 			return nil, fmt.Errorf("class %d: %w", y, err)
 		}
-		s.Own[y], s.Classes = len(s.Classes), append(s.Classes, certificates{*c})
-		t.Tell(float64(y+1) / float64(len(moments)))
+		s.Own[y], s.Classes = len(s.Classes), append(s.Classes, c)
+		t.Tell(float64(y+1) / float64(t.Logits.Cols))
 	}
 	return s, nil
 }
@@ -101,27 +110,27 @@ func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Values) (oo
 func predicted(b ood.Batch) [][]int {
 	of := make([][]int, b.Logits.Cols)
 	for i := range b.Logits.Rows {
-		y := newSoftmax(row(b.Logits, i), 1).top
+		y := softmax.New(rows.Row(b.Logits, i), 1).Top
 		of[y] = append(of[y], i)
 	}
 	return of
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *classCertificates) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	for y, picked := range predicted(b) {
-		if len(picked) == 0 {
+	for y, of := range predicted(b) {
+		if len(of) == 0 {
 			continue
 		}
 		c := &s.All
 		if k := s.Own[y]; k >= 0 {
-			c = &s.Classes[k]
+			c = s.Classes[k]
 		}
-		scores := make([]float64, len(picked))
-		if err := c.Score(ctx, scores, ood.Batch{Features: rows.Select(b.Features, picked)}); err != nil {
+		scores := make([]float64, len(of))
+		if err := c.Score(ctx, scores, ood.Batch{Features: rows.Select(b.Features, of)}); err != nil {
 			return err
 		}
-		for i, r := range picked {
+		for i, r := range of {
 			dst[r] = scores[i]
 		}
 	}

@@ -1,4 +1,4 @@
-package heads
+package moments
 
 import (
 	"errors"
@@ -75,9 +75,9 @@ func TestMoments(t *testing.T) {
 		{"many blocks", 2500, 6, 0, false, 1},
 		{"many blocks, unit norm", 2500, 6, 1, true, 1},
 		{"large mean", 3000, 5, 1000, false, 1},
-		{"merged", 2100, 6, 3, false, 4},
-		{"merged, large mean", 2100, 6, 1000, false, 3},
-		{"merged, unit norm", 900, 8, 2, true, 3},
+		{"in shards", 2100, 6, 3, false, 4},
+		{"in shards, large mean", 2100, 6, 1000, false, 3},
+		{"in shards, unit norm", 900, 8, 2, true, 3},
 		{"several panels", 1103, 300, 1, true, 2},
 		{"several panels, few rows", 40, 257, 1, false, 1},
 	} {
@@ -85,11 +85,9 @@ func TestMoments(t *testing.T) {
 			phi := randomRows(tt.n, tt.h, tt.offset, 1)
 			m := &Moments{UnitNorm: tt.unit}
 			for s := range tt.shards {
-				part := &Moments{UnitNorm: tt.unit}
-				if err := part.Add(rows.Slice(phi, s*tt.n/tt.shards, (s+1)*tt.n/tt.shards)); err != nil {
+				if err := m.Add(rows.Slice(phi, s*tt.n/tt.shards, (s+1)*tt.n/tt.shards)); err != nil {
 					t.Fatal(err)
 				}
-				m.Merge(part)
 			}
 			mean, second, cov := twoPass(phi, tt.unit)
 			if m.N() != tt.n || m.Width() != tt.h {
@@ -113,25 +111,6 @@ func TestMoments(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestMomentsMergeLeavesArgument(t *testing.T) {
-	a, b := &Moments{}, &Moments{}
-	if err := b.Add(randomRows(20, 3, 0, 2)); err != nil {
-		t.Fatal(err)
-	}
-	before := b.Covariance()
-	a.Merge(b)
-	if err := a.Add(randomRows(20, 3, 5, 3)); err != nil {
-		t.Fatal(err)
-	}
-	if !mat.Equal(before, b.Covariance()) || b.N() != 20 {
-		t.Error("adding to the merged moments changed the argument")
-	}
-	a.Merge(&Moments{})
-	if a.N() != 40 {
-		t.Errorf("%d rows, want 40", a.N())
 	}
 }
 

@@ -1,11 +1,15 @@
-package baselines
+package heads
 
 import (
 	"context"
 	"fmt"
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/classes"
+	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/gaussian"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -21,15 +25,11 @@ var CertificatesCoupled = ood.Method{
 	Ref: "Tagasovska & Lopez-Paz 2019, section 3, with squared errors weighed as in Lee et al. 2018, arXiv:1807.03888, rows as in " +
 		"Mueller & Hein 2025, arXiv:2505.18032, and coupled as in Wang et al. 2022, arXiv:2203.10807, eq. 8",
 	Needs:  ood.NeedFeatures | ood.NeedLogits,
-	Memory: squares(eigenSquares + 1),
-	Params: []ood.Param{ood.Flag("unit_norm", true).Over(true, false), shrinkage(coupledShrinkage), ood.Number("weight", 1).AtLeast(0).Over(1, 2, 0)},
+	Memory: func(t ood.Training, _ ood.Values) float64 { return (eigen.Squares + 1) * square(t.Features.Cols) },
+	Params: []ood.Param{ood.Flag("unit_norm", true).Over(true, false), classes.Shrinkage(classes.LeastShrinkage), ood.Number("weight", 1).AtLeast(0).Over(1, 2, 0)},
 	Fit:    fitCoupled,
 	New:    func() ood.Fitted { return &coupled{} },
 }
-
-// coupledShrinkage keeps directions that hardly vary in-domain from drowning
-// all others.
-const coupledShrinkage = .001
 
 type coupled struct {
 	gaussian.Classes
@@ -41,30 +41,32 @@ type coupled struct {
 func fitCoupled(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 	s := &coupled{UnitNorm: p.Bool("unit_norm"), Weight: p.Float("weight"), Alpha: 1}
 	var err error
-	if s.Classes, err = s.cloud().fit(ctx, t, p); err != nil || s.Weight == 0 {
+	if s.Classes, err = s.cloud().Fit(ctx, t, p); err != nil || s.Weight == 0 {
 		return s, err
 	}
 	rms := make([]float64, t.Len())
 	if err := s.certificates(ctx, rms, t.Batch); err != nil {
 		return nil, err
 	}
-	var largest, certificates float64
+	var largest, mean float64
 	for i, v := range rms {
-		certificates += v / float64(t.Len())
-		largest += newSoftmax(row(t.Logits, i), 1).max / float64(t.Len())
+		mean += v / float64(t.Len())
+		largest += softmax.New(rows.Row(t.Logits, i), 1).Max / float64(t.Len())
 	}
 	if largest <= 0 {
 		return nil, fmt.Errorf("the largest logit is %v on average, and must be positive to match certificates with it: are these log-probabilities? weight=0 does without", largest)
 	}
-	s.Alpha = s.Weight * largest / certificates
+	s.Alpha = s.Weight * largest / mean
 	return s, nil
 }
 
-func (s *coupled) cloud() cloud { return cloud{layer: lastLayerFeatures, unit: s.UnitNorm} }
+func (s *coupled) cloud() classes.Cloud {
+	return classes.Cloud{Layer: classes.Features, Unit: s.UnitNorm}
+}
 
 // certificates writes the root mean square of each row's.
 func (s *coupled) certificates(ctx context.Context, dst []float64, b ood.Batch) error {
-	if err := s.Nearest(ctx, dst, s.cloud().rows(b)); err != nil {
+	if err := s.Nearest(ctx, dst, s.cloud().Rows(b)); err != nil {
 		return err
 	}
 	for i, squared := range dst {
@@ -73,7 +75,7 @@ func (s *coupled) certificates(ctx context.Context, dst []float64, b ood.Batch) 
 	return nil
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *coupled) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	if err := s.certificates(ctx, dst, b); err != nil {
 		return err
@@ -81,7 +83,7 @@ func (s *coupled) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		dst[i] *= s.Alpha
 		if s.Weight > 0 {
-			dst[i] += energy(row(b.Logits, i), 1)
+			dst[i] -= softmax.New(rows.Row(b.Logits, i), 1).LogSum()
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package baselines
+package heads
 
 import "github.com/attach-uncertainty/attach/ood"
 
@@ -9,8 +9,8 @@ var CertificatesUnregularised = ood.Method{
 		"the linear functions apart and away from 0.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:  ood.NeedFeatures | ood.NeedTrainer,
-	Memory: trained,
+	Memory: trainedMemory,
 	Params: trainedParams(),
-	Fit:    certificatesFit(trainedOptions),
+	Fit:    fitTrained,
 	New:    func() ood.Fitted { return &certificates{} },
 }

@@ -1,0 +1,153 @@
+package heads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/moments"
+	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// CertificatesNonlinear are certificates that are no linear functions. The paper
+// asks for a gradient penalty and for variance of the predictions around zero.
+// Here that variance is measured on isotropic noise, where it is the paper's
+// penalty CᵀC = I if the certificates are linear.
+var CertificatesNonlinear = ood.Method{
+	Name: "certificates-nonlinear",
+	Doc: "Non-linear certificates: k outputs of a network with one hidden layer, trained by Adam to map the training rows to 0, while a " +
+		"gradient penalty keeps them Lipschitz, diversity keeps their variance and their independence on noise, and the score is their mean square. " +
+		"gradient_penalty weighs mean((‖∇f‖−1)²) between training rows and noise, diversity mean((S−I)²) with S the second " +
+		"moment of the outputs on isotropic noise, which is CᵀC for linear ones. The score is mean sigmoid(f)² for loss=bce. " +
+		"k=0 is the number of features, 32 at most, k below 1 a share of them. Rows are centred and divided by one number, with unit_norm after scaling each to norm 1.",
+	Ref:   "Tagasovska & Lopez-Paz 2019, section 3; Gulrajani et al. 2017",
+	Needs: ood.NeedFeatures | ood.NeedTrainer,
+	Memory: func(t ood.Training, p ood.Values) float64 {
+		h, k := t.Features.Cols, p.Count("k", t.Features.Cols)
+		return networks.Bytes*p.Float("hidden")*float64(h+k) + 2*square(k)
+	},
+	Params: []ood.Param{
+		ood.Choice("loss", "mse", "bce", "l1"), ood.Number("gradient_penalty", 1).AtLeast(0).Over(1, 10), ood.Number("diversity", 1).AtLeast(0).Over(1, 10),
+		ood.Share("k", 0), ood.Count("hidden", 64).AtMost(1 << 16), ood.Count("epochs", 10), ood.Flag("unit_norm", true),
+	},
+	Fit: fitNonlinear,
+	New: func() ood.Fitted { return &nonlinear{} },
+}
+
+// nonlinear are the outputs of a network that are close to 0 on in-domain rows,
+// have a gradient of norm close to 1, and vary apart from each other on noise of
+// the rows' size.
+type nonlinear struct {
+	Network  train.Network `state:"network"`
+	UnitNorm bool          `state:"unit_norm"`          // rows are scaled to Euclidean norm 1
+	Mean     []float32     `state:"mean[features]"`     // then subtracted
+	Scale    float64       `state:"scale,positive"`     // that rows are then divided by, so that their features have variance 1 on average
+	Loss     train.Loss    `state:"loss,of=mse|bce|l1"` // decides the score
+}
+
+// fitNonlinear trains configurations that differ in penalties alone together.
+func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+	type shape struct {
+		k, hidden, epochs int
+		unit              bool
+		loss              train.Loss
+	}
+	h := t.Features.Cols
+	of := func(p ood.Values) shape {
+		s := shape{p.Count("k", h), p.Int("hidden"), p.Int("epochs"), p.Bool("unit_norm"), train.Loss(p.Text("loss"))}
+		if s.k == 0 {
+			s.k = min(h, 32)
+		}
+		return s
+	}
+	return ood.Alike(t, of, func(same []ood.Values, tell func(float64)) ([]*nonlinear, error) {
+		if t.Len() < 2 {
+			return nil, &rows.TooFewRowsError{What: "non-linear certificates", Have: t.Len(), Need: 2}
+		}
+		s := of(same[0])
+		all := nonlinear{UnitNorm: s.unit, Loss: s.loss}
+		if err := all.standardise(t.Features); err != nil {
+			return nil, err
+		}
+		problem := train.Problem{
+			X: all.prepared(t.Features), Hidden: []int{s.hidden}, Outputs: s.k, Loss: s.loss, Epochs: s.epochs, BatchSize: 64,
+			Progress: func(done, total int) { tell(float64(done) / float64(total)) },
+		}
+		for _, p := range same {
+			problem.Models = append(problem.Models, train.ModelConfig{
+				Seed: t.Seed, LearningRate: 1e-3, Target: -1, GradientPenalty: p.Float("gradient_penalty"), Diversity: p.Float("diversity"),
+			})
+		}
+		trained, err := t.Trainer.Train(ctx, problem)
+		if err != nil {
+			return nil, err
+		}
+		if err := train.Check(trained, len(same), h, s.k); err != nil {
+			return nil, fmt.Errorf("training of non-linear certificates ended badly: %w", err)
+		}
+		fitted := make([]*nonlinear, len(same))
+		for i, n := range trained {
+			c := all
+			c.Network = n
+			fitted[i] = &c
+		}
+		return fitted, nil
+	})
+}
+
+// standardise sets Mean and Scale from the rows.
+func (c *nonlinear) standardise(phi blas32.General) error {
+	var squares, variance float64
+	mean := moments.Mean(phi, c.UnitNorm)
+	c.Mean = single(mean)
+	for _, v := range mean {
+		squares += v * v
+	}
+	for i := range phi.Rows {
+		row, scale := rows.Row(phi, i), 1.0
+		if c.UnitNorm {
+			scale = rows.InverseNorm(row)
+		}
+		for j, v := range row {
+			d := scale*float64(v) - mean[j]
+			variance += d * d / float64(phi.Rows)
+		}
+	}
+	c.Scale = float64(float32(math.Sqrt(variance / float64(phi.Cols))))
+	// The mean of equal rows is off by rounding, and so is their spread.
+	if !(c.Scale > 0) || variance <= 1e-13*squares {
+		return errors.New("all rows are equal: certificates have nothing to learn from")
+	}
+	return nil
+}
+
+func (c *nonlinear) prepared(phi blas32.General) blas32.General {
+	x := prepared(phi, c.UnitNorm, c.Mean)
+	for i := range x.Data {
+		x.Data[i] /= float32(c.Scale)
+	}
+	return x
+}
+
+// Restored implements rows.Restored.
+func (c *nonlinear) Restored() error {
+	if c.Network.In() != len(c.Mean) {
+		return fmt.Errorf("a network of %d inputs for %d features", c.Network.In(), len(c.Mean))
+	}
+	return nil
+}
+
+// Score implements ood.Detector, as of linear certificates.
+func (c *nonlinear) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	f := c.Network.Apply(c.prepared(b.Features))
+	for i := range dst {
+		dst[i] = meanSquare(rows.Row(f, i), 1, c.Loss)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package heads
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/moments"
+	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// CertificatesTrained are orthonormal certificates fitted by gradient descent.
+var CertificatesTrained = ood.Method{
+	Name: "certificates-trained",
+	Doc: "Orthonormal certificates trained by Adam to map the training rows to 0, under loss bce, mse, l1 or " +
+		"pinball plus lambda·mean((CᵀC−I)²), in batches of batch rows; the score is mean sigmoid(Cᵀφ)² for bce and mean (Cᵀφ)² else. " +
+		"loss=task is bce for a classifier and mse for a regressor. " +
+		"k, unit_norm and centred as in certificates.",
+	Ref:    "Tagasovska & Lopez-Paz 2019, section 3",
+	Needs:  ood.NeedFeatures | ood.NeedTrainer,
+	Memory: trainedMemory,
+	Params: append(trainedParams(), ood.Number("lambda", 10).AtLeast(0).Over(1, 10)),
+	Fit:    fitTrained,
+	New:    func() ood.Fitted { return &certificates{} },
+}
+
+// trainedParams are those of linear certificates that are trained.
+func trainedParams() []ood.Param {
+	return []ood.Param{
+		ood.Choice("loss", "task", "bce", "mse", "l1", "pinball").Over("bce", "mse", "l1", "pinball"),
+		ood.Share("k", 0), ood.Count("epochs", 10), ood.Count("batch", 64), ood.Flag("unit_norm", false), ood.Flag("centred", false),
+	}
+}
+
+// trainedMemory is what training certificates takes, and their products with
+// each other.
+func trainedMemory(t ood.Training, p ood.Values) float64 {
+	h := t.Features.Cols
+	k := certificatesOf(p, h)
+	return networks.Bytes*float64(h)*float64(k) + 2*square(k)
+}
+
+// fitTrained trains configurations that differ in λ alone together.
+func fitTrained(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+	type shape struct {
+		k, epochs, batch int
+		unit, centred    bool
+		loss             train.Loss
+	}
+	h := t.Features.Cols
+	of := func(p ood.Values) shape {
+		s := shape{certificatesOf(p, h), p.Int("epochs"), p.Int("batch"), p.Bool("unit_norm"), p.Bool("centred"), train.Loss(p.Text("loss"))}
+		switch {
+		case s.loss == "task" && t.Regression:
+			s.loss = train.MSE
+		case s.loss == "task":
+			s.loss = train.BCE
+		}
+		return s
+	}
+	return ood.Alike(t, of, func(same []ood.Values, tell func(float64)) ([]*certificates, error) {
+		s := of(same[0])
+		if err := checkCertificates(t.Len(), h, s.k, s.centred); err != nil {
+			return nil, err
+		}
+		all := certificates{UnitNorm: s.unit, Loss: s.loss}
+		if s.centred {
+			all.Mean = single(moments.Mean(t.Features, s.unit))
+		}
+		problem := train.Problem{
+			X: t.Features, Outputs: s.k, NoBias: true, Loss: s.loss, Epochs: s.epochs, BatchSize: s.batch,
+			Progress: func(done, total int) { tell(float64(done) / float64(total)) },
+		}
+		if s.unit || s.centred {
+			problem.X = prepared(t.Features, s.unit, all.Mean)
+		}
+		if s.loss == train.Pinball {
+			// At a fresh level per row, as in quantile regression, the loss is |Cᵀφ|/2 on
+			// average for either sign, and so it is at 0.5, without the noise.
+			problem.Levels = slices.Repeat([]float64{.5}, s.k)
+		}
+		for _, p := range same {
+			m := train.ModelConfig{Seed: t.Seed, LearningRate: 1e-3, Target: -1}
+			if p.Has("lambda") {
+				m.Orthonormal = p.Float("lambda")
+			}
+			problem.Models = append(problem.Models, m)
+		}
+		trained, err := t.Trainer.Train(ctx, problem)
+		if err != nil {
+			return nil, err
+		}
+		if err := train.Check(trained, len(same), h, s.k); err != nil {
+			return nil, fmt.Errorf("training of certificates ended badly: %w", err)
+		}
+		fitted := make([]*certificates, len(same))
+		for i, n := range trained {
+			c := all
+			c.C = n.Layers[0].W
+			fitted[i] = &c
+		}
+		return fitted, nil
+	})
+}
