@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"io"
 
 	"github.com/urfave/cli/v2"
 
@@ -41,24 +43,23 @@ func featuresCommand() *cli.Command {
 func (f *featuring) regression() bool { return f.task == string(attach.Regression) }
 
 func (f *featuring) run(c *cli.Context) error {
-	out, err := atomicfile.Create(c.Context, f.out)
-	if err != nil {
-		return err
-	}
-	defer out.Abort()
 	defer f.close()
-	if err := f.read(c.Context, f.path, f.Options); err != nil {
+	return atomicfile.WriteFile(c.Context, f.out, func(w io.Writer) error { return f.write(c.Context, w) })
+}
+
+func (f *featuring) write(ctx context.Context, w io.Writer) error {
+	if err := f.read(ctx, f.path, f.Options); err != nil {
 		return err
 	}
 	f.task = f.model.Info().Task
 	if err := cmp.Or(f.check(), f.checkClasses()); err != nil {
 		return err
 	}
-	set, err := f.open(c.Context, f.x, f.y, f.classes)
+	set, err := f.open(ctx, f.x, f.y, f.classes)
 	if err != nil {
 		return err
 	}
-	b, err := f.features(c.Context, f.x, set)
+	b, err := f.features(ctx, f.x, set)
 	if err != nil {
 		return err
 	}
@@ -69,8 +70,5 @@ func (f *featuring) run(c *cli.Context) error {
 	if y, _ := set.Targets(); b.Labels == nil && y.Rows > 0 {
 		arrays["targets"] = rows.ArrayOf(y)
 	}
-	if err := npy.WriteNPZ(out, arrays, false); err != nil {
-		return err
-	}
-	return out.Commit()
+	return npy.WriteNPZ(w, arrays, false)
 }

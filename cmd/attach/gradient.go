@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -11,7 +12,6 @@ import (
 
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
-	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -49,40 +49,26 @@ func gradientCommand() *cli.Command {
 }
 
 func (g *differentiating) run(c *cli.Context) error {
-	g.options.SkipTargets = len(g.classes) == 0
-	out, err := atomicfile.Create(c.Context, g.out)
-	if err != nil {
-		return err
-	}
-	defer out.Abort()
 	defer g.close()
-	if err := g.read(c.Context, g.path, g.Options); err != nil {
-		return err
-	}
-	set, err := g.open(c.Context, g.x, "", g.classes)
-	if err != nil {
-		return err
-	}
-	z := npy.NewNPZWriter(out)
-	if err := g.write(c.Context, z, set); err != nil {
-		return err
-	}
-	if err := z.Close(); err != nil {
-		return err
-	}
-	return out.Commit()
+	return atomicfile.WriteFile(c.Context, g.out, func(w io.Writer) error { return g.write(c.Context, w) })
 }
 
 // write writes the gradients as they come, and the logits behind them.
-func (g *differentiating) write(ctx context.Context, z *npy.NPZWriter, set *inputs.Set) error {
+func (g *differentiating) write(ctx context.Context, w io.Writer) error {
+	g.options.SkipTargets = len(g.classes) == 0
+	if err := g.read(ctx, g.path, g.Options); err != nil {
+		return err
+	}
+	set, err := g.open(ctx, g.x, "", g.classes)
+	if err != nil {
+		return err
+	}
 	o := featurize.GradientOptions{Of: g.of, Tensor: g.wrt, Batch: g.Batch}
 	// Without rows, what is wrong is the model or a flag.
-	none := func(func(ood.InputBlock, error) bool) {}
-	for _, err := range g.model.Gradients(ctx, none, o) {
-		if err != nil {
-			return g.explain(g.path, err)
-		}
+	if err := differentiable(ctx, g.model, o); err != nil {
+		return g.explain(g.path, err)
 	}
+	z := npy.NewNPZWriter(w)
 	p := newProgress(g.stderr, g.x)
 	defer p.end()
 	var logits rows.Array
@@ -109,7 +95,10 @@ func (g *differentiating) write(ctx context.Context, z *npy.NPZWriter, set *inpu
 		return fmt.Errorf("%s: %d rows came where %d were announced", g.x, logits.Shape[0], set.Len())
 	}
 	logits.Data = all
-	return z.Array("logits", logits)
+	if err := z.Array("logits", logits); err != nil {
+		return err
+	}
+	return z.Close()
 }
 
 // explain says which flag asks for what the model does not have, or else

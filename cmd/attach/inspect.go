@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -57,11 +58,22 @@ func (v *inspecting) run(c *cli.Context) error {
 		return err
 	}
 	defer model.Close()
-	gradient := differentiable(c.Context, model)
+	gradient := differentiable(c.Context, model, featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Sum}})
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
 	return printInfo(w, model.Info(), v.Feature != "", gradient)
+}
+
+// differentiable returns why the model cannot be differentiated so, or nil.
+func differentiable(ctx context.Context, model *featurize.Model, o featurize.GradientOptions) error {
+	none := func(func(ood.InputBlock, error) bool) {}
+	for _, err := range model.Gradients(ctx, none, o) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // printInfo is told why the model cannot be differentiated, or nil.

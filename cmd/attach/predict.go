@@ -111,28 +111,25 @@ func (f *predicting) run(c *cli.Context) error {
 		return err
 	}
 	defer stop()
-	var out io.Writer = c.App.Writer
-	commit := func() error { return nil }
-	if f.out != "-" {
-		file, err := atomicfile.Create(c.Context, f.out)
+	defer f.close()
+	var groups []string
+	write := func(w io.Writer) error {
+		rows, err := f.openRows(c.Context)
 		if err != nil {
 			return err
 		}
-		defer file.Abort()
-		out, commit = file, file.Commit
+		groups = rows.groups
+		return f.write(c.Context, predictor, rows, newTableWriter(f.out, w))
 	}
-	defer f.close()
-	rows, err := f.openRows(c.Context)
+	if f.out == "-" {
+		err = write(c.App.Writer)
+	} else {
+		err = atomicfile.WriteFile(c.Context, f.out, write)
+	}
 	if err != nil {
 		return err
 	}
-	if err := f.write(c.Context, predictor, rows, newTableWriter(f.out, out)); err != nil {
-		return err
-	}
-	if err := commit(); err != nil {
-		return err
-	}
-	noteEndless(f.stderr, f.bundle, f.o.Level, rows.groups)
+	noteEndless(f.stderr, f.bundle, f.o.Level, groups)
 	noteSilent(f.stderr, f.bundle, f.o.Alpha)
 	if f.bundle.Calibration.HeldOut == attach.SplitOff {
 		printf(f.stderr, "note: %s\n", f.bundle.Calibration.Promise())
