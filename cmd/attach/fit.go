@@ -154,12 +154,15 @@ func (f *fitting) choose(*cli.Context) error {
 
 // note says what was fitted, and what to know of it.
 func (f *fitting) note(b *attach.Bundle) {
-	w, detector := f.stderr, "no detector"
+	w, detector, promise := f.stderr, "no detector", b.Calibration.Promise()
+	if b.Calibration.HeldOut == attach.SplitOff {
+		promise += ": --cal names them"
+	}
 	if b.Detector != nil {
 		detector = "detector " + b.Detector.Method
 	}
 	printf(w, "%s: fitted on %d rows, calibrated on %d; %s\nnote: %s\n",
-		f.out, b.Calibration.NFit, b.Calibration.NCal, detector, b.Calibration.Promise())
+		f.out, b.Calibration.NFit, b.Calibration.NCal, detector, promise)
 	noteEndless(w, b, 0, b.Calibration.Groups)
 	noteSilent(w, b, 0)
 	if b.Detector != nil && b.Detector.Scorer.Variant() != "" {

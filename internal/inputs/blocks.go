@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -101,7 +102,7 @@ func (s *Set) All(ctx context.Context) (blas32.General, error) {
 }
 
 func (s *Set) checkFinite(b ood.InputBlock, width int) error {
-	if i := firstNonFinite(b.Data); i >= 0 {
+	if i := rows.FirstNotFinite(b.Data); i >= 0 {
 		return fmt.Errorf("%s: %v at index %v; every input must be a finite number", s.Name(b.Start+i/width), b.Data[i], unravel(i%width, s.shape))
 	}
 	return nil

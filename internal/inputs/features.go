@@ -281,7 +281,7 @@ func LoadWeights(path string, wants ...Widths) (*ood.Linear, error) {
 	if lin.Bias, err = l.Float32s(); err != nil {
 		return nil, err
 	}
-	if i := firstNonFinite(lin.Bias); i >= 0 {
+	if i := rows.FirstNotFinite(lin.Bias); i >= 0 {
 		return nil, fmt.Errorf("%s: entry %d is %v", l.Name(), i, lin.Bias[i])
 	}
 	return lin, nil
@@ -306,7 +306,7 @@ func matrixOf(l *npy.Lazy) (blas32.General, error) {
 // finiteRows are the rows of an n×d array from first on, which must be finite.
 func finiteRows(l *npy.Lazy, x []float32, first int) (blas32.General, error) {
 	cols := l.Shape[1]
-	if i := firstNonFinite(x); i >= 0 {
+	if i := rows.FirstNotFinite(x); i >= 0 {
 		return blas32.General{}, fmt.Errorf("%s: row %d, column %d is %v; every value must be a finite float32", l.Name(), first+i/cols, i%cols, x[i])
 	}
 	return blas32.General{Rows: len(x) / cols, Cols: cols, Stride: cols, Data: x}, nil

@@ -129,22 +129,22 @@ func (s *Set) Subset(idx []int) *Set {
 		}
 		sub.index[i] = s.row(j)
 	}
-	if s.labels != nil {
-		sub.labels = make([]int, len(idx))
-		for i, j := range idx {
-			sub.labels[i] = s.labels[j]
-		}
-	}
 	if s.targets.Rows > 0 {
 		sub.targets = rows.Select(s.targets, idx)
 	}
-	if s.groups != nil {
-		sub.groups = make([]string, len(idx))
-		for i, j := range idx {
-			sub.groups[i] = s.groups[j]
-		}
-	}
+	sub.labels, sub.groups = pick(s.labels, idx), pick(s.groups, idx)
 	return &sub
+}
+
+func pick[T any](all []T, idx []int) []T {
+	if all == nil {
+		return nil
+	}
+	picked := make([]T, len(idx))
+	for i, j := range idx {
+		picked[i] = all[j]
+	}
+	return picked
 }
 
 // Select gives rows without reading the others, as ood.Batch.Select asks for.
@@ -157,16 +157,6 @@ func (s *Set) Head(n int) *Set {
 		idx[i] = i
 	}
 	return s.Subset(idx)
-}
-
-// firstNonFinite returns the index of the first NaN or infinity, or -1.
-func firstNonFinite(x []float32) int {
-	for i, v := range x {
-		if !rows.Finite(v) {
-			return i
-		}
-	}
-	return -1
 }
 
 func product(shape []int) int {

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Targets is what a model should have answered, by row.
@@ -104,7 +105,7 @@ func checkTargets(name string, n, cols, rows, outputs int) error {
 
 func newTargets(m blas32.General, name string) (Targets, error) {
 	t := Targets{Values: m, Name: name}
-	if i := firstNonFinite(m.Data); i >= 0 {
+	if i := rows.FirstNotFinite(m.Data); i >= 0 {
 		return Targets{}, fmt.Errorf("%s: row %d: the target is %v; every target must be a finite number", name, i/m.Stride, m.Data[i])
 	}
 	if m.Cols != 1 {
