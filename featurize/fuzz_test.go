@@ -16,7 +16,11 @@ func FuzzFind(f *testing.F) {
 		b := onnx.NewBuilder("seed", 13)
 		y := build(b, b.Input("x", pb.TensorProto_FLOAT, "n", 2))
 		b.Output(y, pb.TensorProto_FLOAT, "n", 2)
-		data, err := b.Bytes()
+		m, err := b.Model()
+		if err != nil {
+			f.Fatal(err)
+		}
+		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 		if err != nil {
 			f.Fatal(err)
 		}

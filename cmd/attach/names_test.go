@@ -15,6 +15,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
@@ -36,7 +38,11 @@ func scoped(t *testing.T, path, scope string) {
 	}
 	y := b.Node("MatMul", []string{b.Node("Flatten", []string{x}), b.Const(w, 48, 3)})
 	b.Output(y, pb.TensorProto_FLOAT, "n", 3)
-	data, err := b.Bytes()
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
 	}

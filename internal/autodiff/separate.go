@@ -38,7 +38,7 @@ type Activation struct {
 // NewSeparate starts a backward model. External data are in dir.
 func NewSeparate(forward *onnx.Graph, dir string) *Separate {
 	s := &Separate{b: onnx.NewBuilder("backward", max(separateOpset, forward.Opset())), forward: forward, dir: dir}
-	s.b.Reserve(forward.Tensors()...)
+	s.b.Reserve(forward.Model.GetGraph())
 	for _, o := range forward.Model.GetOpsetImport() {
 		if !onnx.IsDefault(o.GetDomain()) {
 			s.b.Import(o.GetDomain(), o.GetVersion())

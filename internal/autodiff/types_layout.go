@@ -94,26 +94,20 @@ func inferUnsqueeze(t *types, n *pb.NodeProto) []tensorType {
 	if err != nil || !x.ranked {
 		return one(out)
 	}
-	rank := len(x.dims) + len(axes)
-	out.dims = make([]dimension, rank)
+	rank := int64(len(x.dims) + len(axes))
+	axes = slices.Clone(axes)
+	for i, a := range axes {
+		axes[i] = wrap(a, rank)
+	}
+	slices.Sort(axes)
+	dims := slices.Clone(x.dims)
 	for _, a := range axes {
-		a = wrap(a, int64(rank))
-		if a < 0 || a >= int64(rank) {
-			return one(tensorType{elem: x.elem})
+		if a < 0 || a > int64(len(dims)) {
+			return one(out)
 		}
-		out.dims[a].n = 1
+		dims = slices.Insert(dims, int(a), dimension{n: 1})
 	}
-	next := 0
-	for i := range out.dims {
-		if out.dims[i].n == 0 {
-			if next == len(x.dims) {
-				return one(tensorType{elem: x.elem})
-			}
-			out.dims[i] = x.dims[next]
-			next++
-		}
-	}
-	out.ranked = true
+	out.ranked, out.dims = true, dims
 	return one(out)
 }
 

@@ -53,12 +53,13 @@ func Extend(m *pb.ModelProto) *Builder {
 		// the inputs alone.
 		borrowed: m.GetIrVersion() < 4,
 	}
-	b.collect(m.Graph)
+	b.Reserve(m.Graph)
 	return b
 }
 
-// collect marks the names that a graph and its subgraphs hold.
-func (b *Builder) collect(g *pb.GraphProto) {
+// Reserve takes the names that a graph and its subgraphs hold, so that what is
+// made from here on has others.
+func (b *Builder) Reserve(g *pb.GraphProto) {
 	maps.Copy(b.used, Made(g))
 	for _, v := range g.Output {
 		b.used[v.GetName()] = true
@@ -67,7 +68,7 @@ func (b *Builder) collect(g *pb.GraphProto) {
 		b.used[n.GetName()] = true
 		for _, a := range n.Attribute {
 			for _, sub := range subgraphs(a) {
-				b.collect(sub)
+				b.Reserve(sub)
 			}
 		}
 	}
@@ -216,13 +217,6 @@ func constHint(value any) string {
 	return "const"
 }
 
-// Reserve takes names, so that what is made from here on has others.
-func (b *Builder) Reserve(names ...string) {
-	for _, name := range names {
-		b.used[name] = true
-	}
-}
-
 // Fresh returns a name that no tensor or node of the graph has, and takes it.
 func (b *Builder) Fresh(hint string) string { return b.fresh(hint) }
 
@@ -245,15 +239,6 @@ func (b *Builder) Model() (*pb.ModelProto, error) {
 		return nil, err
 	}
 	return b.model, nil
-}
-
-// Bytes is Model, serialised.
-func (b *Builder) Bytes() ([]byte, error) {
-	m, err := b.Model()
-	if err != nil {
-		return nil, err
-	}
-	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
 // irFor is the version of the format that came with an operator set, and no

@@ -47,7 +47,11 @@ func TestBuilderSameBytes(t *testing.T) {
 		x := b.Input("x", pb.TensorProto_FLOAT, "n", 3)
 		y := b.Node("Gemm", []string{x, b.Const([]float32{1, 2, 3}, 3, 1)}, Attr("alpha", 2.0), Attr("transB", true))
 		b.OutputAs("y", y, pb.TensorProto_FLOAT, "n", 1)
-		raw, err := b.Bytes()
+		m, err := b.Model()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 		if err != nil {
 			t.Fatal(err)
 		}

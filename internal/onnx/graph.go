@@ -2,8 +2,6 @@ package onnx
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
@@ -134,24 +132,6 @@ func (g *Graph) Inputs() []*pb.ValueInfoProto {
 
 // Outputs returns the graph's outputs.
 func (g *Graph) Outputs() []*pb.ValueInfoProto { return g.Model.GetGraph().GetOutput() }
-
-// Tensors returns the names of the main graph's tensors, in no order.
-func (g *Graph) Tensors() []string {
-	all := make(map[string]bool)
-	for name := range g.producer {
-		all[name] = true
-	}
-	for name := range g.consts {
-		all[name] = true
-	}
-	for name := range g.types {
-		all[name] = true
-	}
-	for name := range g.sparse {
-		all[name] = true
-	}
-	return slices.Collect(maps.Keys(all))
-}
 
 // Type returns what the model declares about a tensor, or nil.
 func (g *Graph) Type(tensor string) *pb.ValueInfoProto { return g.types[tensor] }

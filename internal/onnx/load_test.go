@@ -22,7 +22,11 @@ func small(t testing.TB) []byte {
 	y := b.Node("MatMul", []string{x, b.Initializer("w", []float32{1, 2, 3, 4, 5, 6}, 3, 2)})
 	y = b.Node("Relu", []string{b.Node("Add", []string{y, b.Const(float32(1))})})
 	b.Output(y, pb.TensorProto_FLOAT, "n", 2)
-	data, err := b.Bytes()
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
 	}
