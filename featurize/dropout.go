@@ -97,13 +97,7 @@ func (m *Model) runDropout(ctx context.Context, s *stochastic, c chunk, passes i
 			return nil, err
 		}
 	}
-	for _, at := range s.takes {
-		if at < 0 {
-			in = append(in, x)
-		} else {
-			in = append(in, out[at])
-		}
-	}
+	in = append(in, taken(s.takes, x, out)...)
 	var all []float32
 	for pass := range passes {
 		for i, l := range s.layers {

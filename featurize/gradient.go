@@ -7,8 +7,6 @@ import (
 	"iter"
 	"slices"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -20,9 +18,6 @@ type GradientOptions struct {
 	// Of is the scalar of each row. The error for one of outputs that the
 	// network does not have is a *ScalarError.
 	Of ood.Scalar
-	// Upstream, if it has columns, is used in place of Of: the gradient of the
-	// scalar with respect to the logits, one row for each row of input (n×c).
-	Upstream blas32.General
 	// Tensor names what to differentiate with respect to: any tensor that the
 	// model makes from its input and that has the rows first. By default it is
 	// the input. The error for another is a *TensorError.
@@ -60,34 +55,25 @@ func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[ood.InputBlock, er
 			yield(GradientBatch{}, err)
 			return
 		}
-		key := gradientKey{kind: o.Of.Kind, softmax: o.Of.Softmax, upstream: o.Upstream.Cols > 0, tensor: o.Tensor}
-		if key.upstream {
-			key.kind, key.softmax = 0, false
-		}
+		key := gradientKey{kind: o.Of.Kind, softmax: o.Of.Softmax, tensor: o.Tensor}
 		d, err := m.differentiated(ctx, key)
 		if err != nil {
 			yield(GradientBatch{}, err)
 			return
 		}
 		f := newFeeder(m, m.gradientBatch(o))
-		next := 0
 		for b, err := range stream(ctx, f, rows, func(ctx context.Context, c chunk) (GradientBatch, error) {
-			next = c.first + c.n
 			return m.runGradient(ctx, d, c, o)
 		}) {
 			if !yield(b, err) || err != nil {
 				return
 			}
 		}
-		if key.upstream && next != o.Upstream.Rows {
-			yield(GradientBatch{}, fmt.Errorf("there are %d rows of upstream gradients for %d rows", o.Upstream.Rows, next))
-		}
 	}
 }
 
 func (m *Model) checkGradient(o GradientOptions) error {
 	switch {
-	case o.Upstream.Cols > 0:
 	case o.Of.Temperature < 0 || !rows.Finite(o.Of.Temperature):
 		return fmt.Errorf("the temperature is %v, it must be a positive number", o.Of.Temperature)
 	case o.Of.Kind < ood.LogSoftmaxTop || o.Of.Kind > ood.Logit:
@@ -104,10 +90,6 @@ func (m *Model) checkGradient(o GradientOptions) error {
 // checkOutputs says whether a network with c outputs has the scalar.
 func (o GradientOptions) checkOutputs(c int) error {
 	switch {
-	case o.Upstream.Cols > 0:
-		if o.Upstream.Cols != c {
-			return scalarErrorf("the upstream gradient has %d columns, the network %d outputs", o.Upstream.Cols, c)
-		}
 	case o.Of.Kind == ood.Logit && o.Of.Index >= c:
 		return scalarErrorf("there is no output %d, the network has %d, counted from 0", o.Of.Index, c)
 	case c == 1 && (o.Of.Kind == ood.LogSoftmaxTop || o.Of.Kind == ood.TopTwo):
@@ -141,7 +123,7 @@ func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o G
 		return GradientBatch{}, err
 	}
 	defer x.Close()
-	scalar, err := d.scalarInputs(c, o)
+	scalar, err := d.scalarInputs(o)
 	defer closeAll(scalar)
 	if err != nil {
 		return GradientBatch{}, err

