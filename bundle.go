@@ -36,8 +36,8 @@ type Bundle struct {
 	// "nhwc", or empty.
 	Layout string
 
-	Detector    *Detector     // out-of-domain scores, or nil
-	Quantiles   *QuantileHead // conditional quantiles of the targets, or nil
+	Detector    *Fitted // out-of-domain scores, or nil
+	Quantiles   *Fitted // conditional quantiles of the targets, or nil
 	Calibration Calibration
 }
 
@@ -78,18 +78,11 @@ type Layer struct {
 	Width  int    `json:"width"`            // columns
 }
 
-// Detector is a fitted out-of-domain method.
-type Detector struct {
-	Method string
+// Fitted is a fitted method, a detector or an interval method.
+type Fitted struct {
+	Method string // such as "sqr"
 	Params ood.Params
 	Scorer *ood.Scorer
-}
-
-// QuantileHead is a fitted quantile method.
-type QuantileHead struct {
-	Method    string // such as "sqr"
-	Params    ood.Params
-	Regressor *ood.Scorer
 }
 
 // HeldOut says where calibration rows came from, and with it what calibration

@@ -47,7 +47,8 @@
 // reads, numbers in another notation, scores that are not sorted, as many rows as
 // the manifest does not say. A later version has to write a file that it read as
 // it was. Write refuses what Read would, so that what is saved can be opened:
-// reading finds methods by name, and a program's own are not among them.
+// reading finds methods by name, among [Methods] and a program's own that both
+// are given.
 //
 // The checksums find truncation, corruption and careless edits. They are no
 // signature: who can write the file can write its checksums, and a file with

@@ -321,7 +321,7 @@ func (b *Bundle) fitDetector(ctx context.Context, in Inputs, d division) error {
 	if err != nil {
 		return fmt.Errorf("detector %s on the calibration rows: %w", in.Method.Name, err)
 	}
-	b.Detector = &Detector{Method: in.Method.Name, Params: in.Params, Scorer: scorer}
+	b.Detector = &Fitted{Method: in.Method.Name, Params: in.Params, Scorer: scorer}
 	b.Calibration.OOD, err = calibrate.NewConformal(scores)
 	if err != nil {
 		return fmt.Errorf("detector %s: %w", in.Method.Name, err)

@@ -43,7 +43,7 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in Inputs, d division) error 
 	if err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}
-	b.Quantiles = &QuantileHead{Method: in.Quantiles.Name, Params: in.QuantileParams, Regressor: fitted}
+	b.Quantiles = &Fitted{Method: in.Quantiles.Name, Params: in.QuantileParams, Scorer: fitted}
 	if b.Calibration.Quantiles, err = calibrateQuantiles(fitted, d.cal.Features, d.calTo); err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}

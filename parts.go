@@ -29,7 +29,7 @@ func (b *Bundle) parts() (map[string]rows.State, error) {
 		states[detectorFolder] = b.Detector.Scorer.State()
 	}
 	if b.Quantiles != nil {
-		states[quantilesFolder] = b.Quantiles.Regressor.State()
+		states[quantilesFolder] = b.Quantiles.Scorer.State()
 	}
 	var err error
 	states[calibrationFolder], err = b.Calibration.state()
@@ -141,11 +141,15 @@ func (c *Calibration) restoreGroups(codes rows.Array, names []string, n int) err
 	return nil
 }
 
-// restored rebuilds a method from its entry and its arrays; of is what it is.
-func (e *methodEntry) restored(of string, intervals bool, arrays map[string]rows.Array) (*ood.Scorer, error) {
-	method, ok := MethodByName(e.Method)
+// restored rebuilds a method from its entry and its arrays, which may be nil; of
+// is what it is, and own are a program's own methods.
+func (e *methodEntry) restored(of string, intervals bool, arrays map[string]rows.Array, own []ood.Method) (*Fitted, error) {
+	if e == nil {
+		return nil, nil
+	}
+	method, ok := MethodByName(e.Method, own...)
 	if !ok || method.Intervals() != intervals {
-		return nil, fmt.Errorf("%w %q: this version of attach has no such %s: upgrade attach", ErrUnknownMethod, e.Method, of)
+		return nil, fmt.Errorf("%w %q: neither this version of attach nor the program has such a %s: upgrade attach, or pass the method where files are opened and saved", ErrUnknownMethod, e.Method, of)
 	}
 	if err := cmp.Or(scalars(e.Params), scalars(e.State)); err != nil {
 		return nil, err
@@ -157,26 +161,7 @@ func (e *methodEntry) restored(of string, intervals bool, arrays map[string]rows
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s %s: %w", ErrDamaged, of, e.Method, err)
 	}
-	return scorer, nil
-}
-
-// restoreMethods fills in the detector and the quantile head.
-func (m manifest) restoreMethods(b *Bundle, states map[string]rows.State) error {
-	if e := m.Detector; e != nil {
-		scorer, err := e.restored("detector", false, states[detectorFolder].Arrays)
-		if err != nil {
-			return err
-		}
-		b.Detector = &Detector{Method: e.Method, Params: e.Params, Scorer: scorer}
-	}
-	if e := m.Quantiles; e != nil {
-		fitted, err := e.restored("quantile method", true, states[quantilesFolder].Arrays)
-		if err != nil {
-			return err
-		}
-		b.Quantiles = &QuantileHead{Method: e.Method, Params: e.Params, Regressor: fitted}
-	}
-	return nil
+	return &Fitted{Method: e.Method, Params: e.Params, Scorer: scorer}, nil
 }
 
 // checkParts refuses parts that are not calibrated on as many rows and targets
@@ -242,6 +227,6 @@ func (b *Bundle) consistent() (err error) {
 }
 
 // targets is how many targets the head predicts, found out with a row.
-func (h *QuantileHead) targets(row blas32.General) int {
-	return h.Regressor.Quantiles(row, []float64{.5}).Targets
+func (h *Fitted) targets(row blas32.General) int {
+	return h.Scorer.Quantiles(row, []float64{.5}).Targets
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 const (
@@ -28,8 +29,8 @@ const (
 )
 
 // Open reads the bundle at path. Its Base.Path is resolved against the folder
-// of path.
-func Open(path string) (*Bundle, error) {
+// of path. Methods are found by name among own, a program's own, and Methods.
+func Open(path string, own ...ood.Method) (*Bundle, error) {
 	// Opening a pipe would wait for somebody to write to it.
 	info, err := os.Stat(path)
 	switch {
@@ -43,7 +44,7 @@ func Open(path string) (*Bundle, error) {
 		return nil, fmt.Errorf("cannot read the bundle: %w", err)
 	}
 	defer f.Close()
-	b, err := Read(f, info.Size())
+	b, err := Read(f, info.Size(), own...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -59,8 +60,8 @@ func Open(path string) (*Bundle, error) {
 
 // Read reads a bundle of size bytes, checks every checksum and rebuilds its
 // parts. Errors wrap one of the package's sentinel errors. Base.Path is as
-// stored: relative to wherever the bundle lies.
-func Read(r io.ReaderAt, size int64) (*Bundle, error) {
+// stored: relative to wherever the bundle lies. Methods are found as by Open.
+func Read(r io.ReaderAt, size int64, own ...ood.Method) (*Bundle, error) {
 	a, err := openArchive(r, size)
 	if err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func Read(r io.ReaderAt, size int64) (*Bundle, error) {
 		}
 		states[folder].Arrays[entry.short()] = array
 	}
-	b, err := m.restore(states)
+	b, err := m.restore(states, own)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +131,7 @@ func (b *Bundle) writes(content []byte) error {
 }
 
 // restore rebuilds the bundle from its manifest and the arrays by folder.
-func (m manifest) restore(states map[string]rows.State) (*Bundle, error) {
+func (m manifest) restore(states map[string]rows.State, own []ood.Method) (*Bundle, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
@@ -149,7 +150,11 @@ func (m manifest) restore(states map[string]rows.State) (*Bundle, error) {
 		}
 		b.Preprocess = compact.Bytes()
 	}
-	if err := m.restoreMethods(b, states); err != nil {
+	var err error
+	if b.Detector, err = m.Detector.restored("detector", false, states[detectorFolder].Arrays, own); err != nil {
+		return nil, err
+	}
+	if b.Quantiles, err = m.Quantiles.restored("quantile method", true, states[quantilesFolder].Arrays, own); err != nil {
 		return nil, err
 	}
 	if err := b.Calibration.restore(states[calibrationFolder], m.Calibration.QuantileLevels, m.Calibration.GroupNames); err != nil {

@@ -107,7 +107,7 @@ func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error
 	targets := r.Logits.Cols
 	var q ood.Quantiles
 	if head := p.bundle.Quantiles; head != nil {
-		q = head.Regressor.Quantiles(r.Features, slices.Concat(p.banded, []float64{.5}, p.o.Levels))
+		q = head.Scorer.Quantiles(r.Features, slices.Concat(p.banded, []float64{.5}, p.o.Levels))
 		if r.HasLogits() && targets != q.Targets {
 			return nil, fmt.Errorf("the rows have %d logits, and the quantile head predicts %d targets", targets, q.Targets)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 const (
@@ -29,11 +30,12 @@ const (
 
 // Save writes the bundle to path, which holds the old file or the whole new
 // one at any time, the old one where ctx is done before the end. The base model's path is stored relative to path's folder,
-// so that the two can move together.
-func (b *Bundle) Save(ctx context.Context, path string) error {
+// so that the two can move together. What Open with the same methods of a
+// program's own would refuse is an error.
+func (b *Bundle) Save(ctx context.Context, path string, own ...ood.Method) error {
 	stored := *b
 	stored.Base.Path = quotePath(relativeTo(filepath.Dir(path), b.Base.Path))
-	return atomicfile.WriteFile(ctx, path, stored.Write)
+	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return stored.Write(w, own...) })
 }
 
 // relativeTo is path as seen from dir with forward slashes, or the absolute
@@ -71,12 +73,9 @@ func unquotePath(stored string) string {
 }
 
 // Write writes the bundle to w, with the base model's path as it stands. Equal
-// bundles are equal bytes. What Read would refuse is an error, such as a method
-// that this module does not have.
-func (b *Bundle) Write(w io.Writer) error {
-	if err := b.checkMethods(); err != nil {
-		return err
-	}
+// bundles are equal bytes. What Read with the same methods of a program's own
+// would refuse is an error.
+func (b *Bundle) Write(w io.Writer, own ...ood.Method) error {
 	m, states, err := b.describe()
 	if err != nil {
 		return err
@@ -85,7 +84,7 @@ func (b *Bundle) Write(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := b.readsBack(manifest, states); err != nil {
+	if err := b.readsBack(manifest, states, own); err != nil {
 		return fmt.Errorf("the bundle cannot be saved, as it would not be read again: %w", err)
 	}
 	// Entries are written from the arrays themselves: those of detectors that
@@ -125,39 +124,21 @@ func (b *Bundle) describe() (manifest, map[string]rows.State, error) {
 	return m, states, nil
 }
 
-// checkMethods refuses methods that reading would not find.
-func (b *Bundle) checkMethods() error {
-	var names []string
-	if b.Detector != nil {
-		names = append(names, b.Detector.Method)
-	}
-	if b.Quantiles != nil {
-		names = append(names, b.Quantiles.Method)
-	}
-	for _, name := range names {
-		if _, ok := MethodByName(name); !ok {
-			return fmt.Errorf("method %q cannot be saved: reading finds methods by name, and this module has none of that name", name)
-		}
-	}
-	return nil
-}
-
 // readsBack refuses a bundle that its manifest and states do not restore: a
-// method of a program's own may have the name of one of this module's.
-func (b *Bundle) readsBack(content []byte, states map[string]rows.State) error {
+// method of a program's own may have the name of another.
+func (b *Bundle) readsBack(content []byte, states map[string]rows.State, own []ood.Method) error {
 	m, err := decodeManifest(content)
 	if err != nil {
 		return err
 	}
-	back, err := m.restore(states)
+	back, err := m.restore(states, own)
 	if err != nil {
 		return err
 	}
-	if b.Detector != nil && reflect.TypeOf(back.Detector.Scorer.Fitted()) != reflect.TypeOf(b.Detector.Scorer.Fitted()) {
-		return fmt.Errorf("detector %q is not the one that this module has under that name", b.Detector.Method)
-	}
-	if b.Quantiles != nil && reflect.TypeOf(back.Quantiles.Regressor.Fitted()) != reflect.TypeOf(b.Quantiles.Regressor.Fitted()) {
-		return fmt.Errorf("quantile method %q is not the one that this module has under that name", b.Quantiles.Method)
+	for _, part := range [][2]*Fitted{{b.Detector, back.Detector}, {b.Quantiles, back.Quantiles}} {
+		if is := part[0]; is != nil && reflect.TypeOf(part[1].Scorer.Fitted()) != reflect.TypeOf(is.Scorer.Fitted()) {
+			return fmt.Errorf("method %q is not the one that is known under that name", is.Method)
+		}
 	}
 	return back.writes(content)
 }

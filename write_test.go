@@ -244,11 +244,11 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 		method ood.Method
 		says   string
 	}{
-		{"fused under a name of its own", heads.Fused("mine", "fisher", heads.Component{Method: baselines.KNN}, heads.Component{Method: baselines.Energy}), `method "mine" cannot be saved: `},
+		{"fused under a name of its own", heads.Fused("mine", "fisher", heads.Component{Method: baselines.KNN}, heads.Component{Method: baselines.Energy}), `unknown method "mine"`},
 		{"fused of others", heads.Fused("fused", "fisher", heads.Component{Method: baselines.KNN}, heads.Component{Method: baselines.Energy}), "cannot be saved"},
-		{"renamed", renamed, `method "mine" cannot be saved: `},
+		{"renamed", renamed, `unknown method "mine"`},
 		{"another", other, "cannot be saved"},
-		{"wrapped", wrapped, `detector "knn" is not the one that this module has under that name`},
+		{"wrapped", wrapped, `method "knn" is not the one that is known under that name`},
 		{"with a parameter more", extra, `unknown parameter "mine"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -261,10 +261,70 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 		in := regressor(1, 60, 1)
 		in.Quantiles, in.QuantileParams = baselines.QuantileForest, ood.Params{"n_estimators": 2.}
 		in.Quantiles.Name = "mine"
-		refusesToWrite(t, mustFit(t, in), `method "mine" cannot be saved: `)
+		refusesToWrite(t, mustFit(t, in), `unknown method "mine"`)
 		in.Quantiles.Name = baselines.Boosting.Name
 		refusesToWrite(t, mustFit(t, in), "cannot be saved")
 	})
+}
+
+// marginal predicts the quantiles of the targets, whatever the row.
+type marginal struct {
+	Sorted blas32.General `state:"sorted[targets,n]"`
+}
+
+func (m *marginal) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
+	q := ood.NewQuantiles(x.Rows, m.Sorted.Rows, levels)
+	for i := range q.Rows {
+		for t := range q.Targets {
+			for l, tau := range levels {
+				q.Row(i, t)[l] = m.Sorted.Data[t*m.Sorted.Stride+int(tau*float64(m.Sorted.Cols))]
+			}
+		}
+	}
+	return q
+}
+
+var marginalQuantiles = ood.Method{
+	Name: "marginal", Needs: ood.NeedFeatures | ood.NeedTargets,
+	Fit: func(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+		m := &marginal{matrix(t.Targets.Cols, t.Targets.Rows)}
+		for i, v := range t.Targets.Data {
+			m.Sorted.Data[i%t.Targets.Cols*t.Targets.Rows+i/t.Targets.Cols] = v
+		}
+		for row := range slices.Chunk(m.Sorted.Data, t.Targets.Rows) {
+			slices.Sort(row)
+		}
+		return m, nil
+	},
+	New: func() ood.Fitted { return &marginal{} },
+}
+
+// TestMethodsOfAProgramsOwn are fitted, saved and opened as others are, where
+// both are told of them.
+func TestMethodsOfAProgramsOwn(t *testing.T) {
+	fusion := heads.Fused("mine", "fisher", heads.Component{Method: baselines.KNN, Weight: 2}, heads.Component{Method: baselines.Energy})
+	detects, predicts := classifier(60), regressor(1, 60, 2)
+	detects.Method, predicts.Quantiles = fusion, marginalQuantiles
+	for name, in := range map[string]attach.Inputs{"detector": detects, "interval method": predicts} {
+		t.Run(name, func(t *testing.T) {
+			own := []ood.Method{marginalQuantiles, fusion}
+			b, path := mustFit(t, in), filepath.Join(t.TempDir(), "own.attach")
+			if err := b.Save(t.Context(), path); !errors.Is(err, attach.ErrUnknownMethod) {
+				t.Errorf("saved without being told of the method: %v", err)
+			}
+			if err := b.Save(t.Context(), path, own...); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := attach.Open(path); !errors.Is(err, attach.ErrUnknownMethod) {
+				t.Errorf("opened without being told of the method: %v", err)
+			}
+			back, err := attach.Open(path, own...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			comparePredictions(t, mustPredict(t, back, in.Batch, attach.PredictOptions{}), mustPredict(t, b, in.Batch, attach.PredictOptions{}))
+		})
+	}
 }
 
 func refusesToWrite(t *testing.T, b *attach.Bundle, says string) {
