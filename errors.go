@@ -1,6 +1,10 @@
 package attach
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
 
 // Reasons to refuse a file or a model; errors of this package wrap them.
 var (
@@ -17,3 +21,9 @@ var (
 	// ErrNoModel: the base model is not where the bundle says.
 	ErrNoModel = errors.New("no base model")
 )
+
+// NotFiniteError says which number of the rows is not finite.
+type NotFiniteError = rows.NotFiniteError
+
+// TooFewRowsError says that a fit needs more rows than it was given.
+type TooFewRowsError = rows.TooFewRowsError

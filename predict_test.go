@@ -11,7 +11,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -287,9 +286,9 @@ func TestPredictErrors(t *testing.T) {
 			}
 		})
 	}
-	var notFinite *rows.NotFiniteError
+	var notFinite *attach.NotFiniteError
 	if _, err := predict(classes, attach.Rows{Batch: broken}, attach.PredictOptions{}); !errors.As(err, &notFinite) || notFinite.Row != 3 {
-		t.Errorf("error is %v, want a *rows.NotFiniteError at row 3", err)
+		t.Errorf("error is %v, want a *attach.NotFiniteError at row 3", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

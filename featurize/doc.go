@@ -7,6 +7,9 @@
 // too: logits = φ·Wᵀ + b, exactly so where Model.Exact says it. Layers before
 // it are read beside it where Options ask for them.
 //
+// OpenFor opens the network of a bundle that was fitted before, with the tensors
+// and the preprocessing that the bundle names.
+//
 // Features streams: rows go in and batches of what is read come out, in bounded
 // memory, while the next batch is prepared. Gradients does the same with the
 // gradient of a scalar of the logits, and Network runs the network as methods
