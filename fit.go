@@ -10,8 +10,8 @@ import (
 	"math"
 
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/train"
 
 	"gonum.org/v1/gonum/blas/blas32"
 

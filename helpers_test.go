@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/train"
 
 	"gonum.org/v1/gonum/blas/blas32"
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 
 	"github.com/attach-uncertainty/attach"

@@ -19,8 +19,8 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/measure"
 )

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"

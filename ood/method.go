@@ -3,7 +3,7 @@ package ood
 import (
 	"context"
 
-	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/train"
 
 	"gonum.org/v1/gonum/blas/blas32"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/train"
 
 	"gonum.org/v1/gonum/blas/blas32"
 

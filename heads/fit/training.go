@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/train"
 
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/rows"

@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/train"
 
 	"gonum.org/v1/gonum/blas/blas32"
 )

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/train"
 
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/rows"

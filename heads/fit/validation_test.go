@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/train"
 
 	"gonum.org/v1/gonum/blas/blas32"
 )
