@@ -25,11 +25,8 @@ var LOF = ood.Method{
 		return 16 * n * min(p.Float("k"), n)
 	},
 	Params: []ood.Param{ood.Count("k", 20).Over(10, 20, 50, 100)},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
-		fitted, err := ood.Jointly(t, func() (map[int]*lof, error) { return fitLOF(ctx, t) })
-		return fitted[p.Int("k")], err
-	},
-	New: func() ood.Fitted { return &lof{} },
+	Fit:    fitLOF,
+	New:    func() ood.Fitted { return &lof{} },
 }
 
 type lof struct {
@@ -41,39 +38,30 @@ type lof struct {
 	most    int // the largest k of a sweep
 }
 
-// fitLOF fits for every k of the sweep.
-func fitLOF(ctx context.Context, t ood.Training) (map[int]*lof, error) {
+func fitLOF(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
 	n, most := t.Len(), 0
 	if n < 2 {
 		return nil, &rows.TooFewRowsError{What: "neighbours of training rows", Have: n, Need: 2}
+	}
+	for _, other := range t.Grid {
+		most = max(most, min(other.Int("k"), n-1))
 	}
 	x, err := index(t, false)
 	if err != nil {
 		return nil, err
 	}
-	fitted := map[int]*lof{}
-	for _, p := range t.Grid {
-		k := min(p.Int("k"), n-1)
-		most = max(most, k)
-		fitted[p.Int("k")] = &lof{Train: x.Rows, Reach: make([]float64, n), Density: make([]float64, n), K: k, index: x}
-	}
-	around := make([]neighbours.Neighbour, n*most)
-	err = x.Nearest(ctx, x.Rows, most, true, func(i int, near []neighbours.Neighbour) {
-		copy(around[i*most:], near)
-		for _, s := range fitted {
-			s.Reach[i] = near[s.K-1].Distance
-		}
-	})
+	around, err := ood.Jointly(t, func() ([][]neighbours.Neighbour, error) { return x.Nearest(ctx, x.Rows, most, true) })
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range fitted {
-		s.most = most
-		for i := range n {
-			s.Density[i] = s.densityOf(around[i*most : i*most+s.K])
-		}
+	s := &lof{Train: x.Rows, Reach: make([]float64, n), Density: make([]float64, n), K: min(p.Int("k"), n-1), index: x, most: most}
+	for i, near := range around {
+		s.Reach[i] = near[s.K-1].Distance
 	}
-	return fitted, nil
+	for i, near := range around {
+		s.Density[i] = s.densityOf(near[:s.K])
+	}
+	return s, nil
 }
 
 // densityOf is the inverse of the mean reachability distance to neighbours.
@@ -98,8 +86,7 @@ func (s *lof) Restored() error {
 // Score implements ood.Fitted.
 func (s *lof) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	nearest, err := ood.Cached(b, s.index, func() ([][]neighbours.Neighbour, error) {
-		of := make([][]neighbours.Neighbour, b.Len())
-		return of, s.index.Nearest(ctx, b.Features, s.most, false, func(i int, near []neighbours.Neighbour) { of[i] = near })
+		return s.index.Nearest(ctx, b.Features, s.most, false)
 	})
 	for i, near := range nearest {
 		dst[i] = s.factor(near[:min(s.K, len(near))])

@@ -88,16 +88,5 @@ func newRanked(x *neighbours.Index, ranks ...int) ranked { return ranked{x.Rows,
 
 // distances are those of the rows of a block to the training row of each rank.
 func (s *ranked) distances(ctx context.Context, b ood.Batch) (map[int][]float64, error) {
-	return ood.Cached(b, s.index, func() (map[int][]float64, error) {
-		of := map[int][]float64{}
-		for _, rank := range s.ranks {
-			of[rank] = make([]float64, b.Len())
-		}
-		err := s.index.Distances(ctx, b.Features, s.ranks, func(i int, distances []float64) {
-			for k, rank := range s.ranks {
-				of[rank][i] = distances[k]
-			}
-		})
-		return of, err
-	})
+	return ood.Cached(b, s.index, func() (map[int][]float64, error) { return s.index.Distances(ctx, b.Features, s.ranks) })
 }

@@ -181,27 +181,24 @@ func (x *Index) exact(s *search, j int) float64 {
 	return math.Sqrt(sum)
 }
 
-// Distances calls found with every row's distances to its nearest (rank 0),
-// second nearest and so on, for the ranks asked for. Calls come from several
-// goroutines. They are not finite for a row that is not.
-func (x *Index) Distances(ctx context.Context, q blas32.General, ranks []int, found func(i int, distances []float64)) error {
-	rising := slices.Sorted(slices.Values(ranks))
-	return x.each(ctx, q, rising[len(rising)-1]+1, false, func(i int, s *search) {
-		distances := make([]float64, len(ranks))
+// Distances returns, by rank, the distances of all rows of q to their nearest
+// (rank 0), second nearest and so on, for the ranks asked for. They are not
+// finite for a row that is not.
+func (x *Index) Distances(ctx context.Context, q blas32.General, ranks []int) (map[int][]float64, error) {
+	rising := slices.Compact(slices.Sorted(slices.Values(ranks)))
+	of := map[int][]float64{}
+	for _, rank := range rising {
+		of[rank] = make([]float64, q.Rows)
+	}
+	return of, x.each(ctx, q, rising[len(rising)-1]+1, false, func(i int, s *search) {
 		done := 0 // every selection leaves what the next has to look at
 		for _, rank := range rising {
-			d := s.squared
+			of[rank][i] = s.squared
 			if s.finite() {
-				d = x.exact(s, rowOf(quantile.Select(s.found[done:], rank-done)))
+				of[rank][i] = x.exact(s, rowOf(quantile.Select(s.found[done:], rank-done)))
 			}
 			done = rank
-			for k := range ranks {
-				if ranks[k] == rank {
-					distances[k] = d
-				}
-			}
 		}
-		found(i, distances)
 	})
 }
 
@@ -213,24 +210,22 @@ type Neighbour struct {
 	Distance float64
 }
 
-// Nearest calls found with the k nearest rows of every row of q, nearest first;
-// there are none for a row that is not finite. Calls come from several
-// goroutines. own says that q are the rows of the index, none of which is its
-// own neighbour.
-func (x *Index) Nearest(ctx context.Context, q blas32.General, k int, own bool, found func(i int, near []Neighbour)) error {
-	return x.each(ctx, q, k, own, func(i int, s *search) {
+// Nearest returns the k nearest rows of every row of q, nearest first; there are
+// none for a row that is not finite. own says that q are the rows of the index,
+// none of which is its own neighbour.
+func (x *Index) Nearest(ctx context.Context, q blas32.General, k int, own bool) ([][]Neighbour, error) {
+	of := make([][]Neighbour, q.Rows)
+	return of, x.each(ctx, q, k, own, func(i int, s *search) {
 		if !s.finite() {
-			found(i, nil)
 			return
 		}
 		most := min(k, len(s.found))
+		of[i] = make([]Neighbour, 0, most)
 		quantile.Select(s.found, most-1)
-		near := make([]Neighbour, most)
-		for j, key := range s.found[:most] {
-			near[j] = Neighbour{rowOf(key), x.exact(s, rowOf(key))}
+		for _, key := range s.found[:most] {
+			of[i] = append(of[i], Neighbour{rowOf(key), x.exact(s, rowOf(key))})
 		}
-		slices.SortFunc(near, func(a, b Neighbour) int { return cmp.Or(cmp.Compare(a.Distance, b.Distance), a.Row-b.Row) })
-		found(i, near)
+		slices.SortFunc(of[i], func(a, b Neighbour) int { return cmp.Or(cmp.Compare(a.Distance, b.Distance), a.Row-b.Row) })
 	})
 }
 

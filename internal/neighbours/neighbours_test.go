@@ -62,39 +62,40 @@ func TestIndex(t *testing.T) {
 		for _, unit := range []bool{false, true} {
 			index := neighbours.New(x, unit)
 			ranks := []int{n - 1, 0, n / 2, 0}
-			err := index.Distances(ctx, q, ranks, func(i int, got []float64) {
-				want := sorted(x, q, i, unit, false)
-				for k, rank := range ranks {
-					if math.Abs(got[k]-want[rank].Distance) > 1e-5*(.1+want[rank].Distance) {
-						t.Errorf("%d rows, unit %v: neighbour %d of row %d is at %v, want %v", n, unit, rank, i, got[k], want[rank].Distance)
-					}
-				}
-			})
+			distances, err := index.Distances(ctx, q, ranks)
 			if err != nil {
 				t.Fatal(err)
+			}
+			for i := range q.Rows {
+				want := sorted(x, q, i, unit, false)
+				for _, rank := range ranks {
+					if got := distances[rank][i]; math.Abs(got-want[rank].Distance) > 1e-5*(.1+want[rank].Distance) {
+						t.Errorf("%d rows, unit %v: neighbour %d of row %d is at %v, want %v", n, unit, rank, i, got, want[rank].Distance)
+					}
+				}
 			}
 			for _, own := range []bool{false, true} {
 				from, k := q, 5
 				if own {
 					from = x
 				}
-				err := index.Nearest(ctx, from, k, own, func(i int, got []neighbours.Neighbour) {
+				nearest, err := index.Nearest(ctx, from, k, own)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, got := range nearest {
 					if i%500 != 0 && own {
-						return
+						continue
 					}
 					want := sorted(x, from, i, unit, own)
 					if len(got) != min(k, len(want)) {
-						t.Errorf("%d neighbours of %d", len(got), len(want))
-						return
+						t.Fatalf("%d neighbours of %d", len(got), len(want))
 					}
 					for j, v := range got {
 						if math.Abs(v.Distance-want[j].Distance) > 1e-5*(.1+want[j].Distance) || v.Row != want[j].Row && math.Abs(v.Distance-want[j].Distance) > 1e-9 {
 							t.Errorf("%d rows, unit %v, own %v: neighbour %d of row %d is %v, want %v", n, unit, own, j, i, v, want[j])
 						}
 					}
-				})
-				if err != nil {
-					t.Fatal(err)
 				}
 			}
 		}
@@ -105,23 +106,25 @@ func TestIndexOfWhatIsNotFinite(t *testing.T) {
 	x, q := cloud(20, 3, 1), cloud(4, 3, 2)
 	q.Data[0], q.Data[q.Stride] = float32(math.NaN()), float32(math.Inf(1))
 	index := neighbours.New(x, false)
-	finite := make([]bool, 4)
-	if err := index.Distances(context.Background(), q, []int{3}, func(i int, d []float64) { finite[i] = d[0]-d[0] == 0 }); err != nil {
+	distances, err := index.Distances(t.Context(), q, []int{3})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(finite, []bool{false, false, true, true}) {
-		t.Errorf("finite distances of %v", finite)
-	}
-	counts := make([]int, 4)
-	if err := index.Nearest(context.Background(), q, 3, false, func(i int, near []neighbours.Neighbour) { counts[i] = len(near) }); err != nil {
+	nearest, err := index.Nearest(t.Context(), q, 3, false)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(counts, []int{0, 0, 3, 3}) {
-		t.Errorf("%v neighbours", counts)
+	for i, want := range []bool{false, false, true, true} {
+		if d := distances[3][i]; (d-d == 0) != want {
+			t.Errorf("row %d: distance %v", i, d)
+		}
+		if near := nearest[i]; (len(near) == 3) != want || !want && len(near) > 0 {
+			t.Errorf("row %d: neighbours %v", i, near)
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := index.Nearest(ctx, q, 1, false, func(int, []neighbours.Neighbour) {}); err == nil {
+	if _, err := index.Nearest(ctx, q, 1, false); err == nil {
 		t.Error("a search that was cancelled succeeds")
 	}
 }
@@ -134,7 +137,7 @@ func TestSearchesShareRoom(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 40 {
-		if err := x.Distances(t.Context(), q, []int{0}, func(int, []float64) {}); err != nil {
+		if _, err := x.Distances(t.Context(), q, []int{0}); err != nil {
 			t.Fatal(err)
 		}
 	}
