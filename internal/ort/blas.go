@@ -75,40 +75,34 @@ const minProduct = 1 << 18
 
 // Sgemm computes C = αAB + βC in float32, with A and B transposed as asked.
 func (b *BLAS) Sgemm(tA, tB blas.Transpose, m, n, k int, alpha float32, x []float32, ldx int, y []float32, ldy int, beta float32, c []float32, ldc int) {
-	run(b, product[float32]{alpha, matrix[float32]{m, k, x, ldx, tA}, matrix[float32]{k, n, y, ldy, tB}, beta, matrix[float32]{m, n, c, ldc, blas.NoTrans}, blas.All}, b.sgemm)
+	whole := product[float32]{alpha, matrix[float32]{m, k, x, ldx, tA}, matrix[float32]{k, n, y, ldy, tB}, beta, matrix[float32]{m, n, c, ldc, blas.NoTrans}, blas.All}
+	run(b, whole, func(p product[float32]) {
+		b.Implementation.Sgemm(tA, tB, p.c.rows, n, p.x.cols, alpha, p.x.data, ldx, p.y.data, ldy, p.beta, p.c.data, ldc)
+	})
 }
 
 // Dgemm is Sgemm in float64.
 func (b *BLAS) Dgemm(tA, tB blas.Transpose, m, n, k int, alpha float64, x []float64, ldx int, y []float64, ldy int, beta float64, c []float64, ldc int) {
-	run(b, product[float64]{alpha, matrix[float64]{m, k, x, ldx, tA}, matrix[float64]{k, n, y, ldy, tB}, beta, matrix[float64]{m, n, c, ldc, blas.NoTrans}, blas.All}, b.dgemm)
+	whole := product[float64]{alpha, matrix[float64]{m, k, x, ldx, tA}, matrix[float64]{k, n, y, ldy, tB}, beta, matrix[float64]{m, n, c, ldc, blas.NoTrans}, blas.All}
+	run(b, whole, func(p product[float64]) {
+		b.Implementation.Dgemm(tA, tB, p.c.rows, n, p.x.cols, alpha, p.x.data, ldx, p.y.data, ldy, p.beta, p.c.data, ldc)
+	})
 }
 
 // Ssyrk computes one triangle of C = αAAᵀ + βC, or of αAᵀA + βC, in float32.
 func (b *BLAS) Ssyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float32, x []float32, ldx int, beta float32, c []float32, ldc int) {
 	a := matrix[float32]{n, k, x, ldx, tA}
-	run(b, product[float32]{alpha, a, a.transposed(), beta, matrix[float32]{n, n, c, ldc, blas.NoTrans}, ul}, b.ssyrk)
+	run(b, product[float32]{alpha, a, a.transposed(), beta, matrix[float32]{n, n, c, ldc, blas.NoTrans}, ul}, func(p product[float32]) {
+		b.Implementation.Ssyrk(ul, tA, n, p.x.cols, alpha, p.x.data, ldx, p.beta, c, ldc)
+	})
 }
 
 // Dsyrk is Ssyrk in float64.
 func (b *BLAS) Dsyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float64, x []float64, ldx int, beta float64, c []float64, ldc int) {
 	a := matrix[float64]{n, k, x, ldx, tA}
-	run(b, product[float64]{alpha, a, a.transposed(), beta, matrix[float64]{n, n, c, ldc, blas.NoTrans}, ul}, b.dsyrk)
-}
-
-func (b *BLAS) sgemm(p product[float32]) {
-	b.Implementation.Sgemm(p.x.trans, p.y.trans, p.c.rows, p.c.cols, p.x.cols, p.alpha, p.x.data, p.x.ld, p.y.data, p.y.ld, p.beta, p.c.data, p.c.ld)
-}
-
-func (b *BLAS) dgemm(p product[float64]) {
-	b.Implementation.Dgemm(p.x.trans, p.y.trans, p.c.rows, p.c.cols, p.x.cols, p.alpha, p.x.data, p.x.ld, p.y.data, p.y.ld, p.beta, p.c.data, p.c.ld)
-}
-
-func (b *BLAS) ssyrk(p product[float32]) {
-	b.Implementation.Ssyrk(p.part, p.x.trans, p.c.rows, p.x.cols, p.alpha, p.x.data, p.x.ld, p.beta, p.c.data, p.c.ld)
-}
-
-func (b *BLAS) dsyrk(p product[float64]) {
-	b.Implementation.Dsyrk(p.part, p.x.trans, p.c.rows, p.x.cols, p.alpha, p.x.data, p.x.ld, p.beta, p.c.data, p.c.ld)
+	run(b, product[float64]{alpha, a, a.transposed(), beta, matrix[float64]{n, n, c, ldc, blas.NoTrans}, ul}, func(p product[float64]) {
+		b.Implementation.Dsyrk(ul, tA, n, p.x.cols, alpha, p.x.data, ldx, p.beta, c, ldc)
+	})
 }
 
 type real interface{ float32 | float64 }
@@ -243,25 +237,14 @@ const maxPanel = 1 << 23
 // accumulate sets c to αz + βc.
 func accumulate[T real](c []T, alpha T, z []T, beta T) {
 	c = c[:len(z)]
-	switch {
-	case beta == 0 && alpha == 1:
-		copy(c, z)
-	case beta == 0: // C may hold NaN
+	if beta == 0 { // C may hold NaN
 		for i, v := range z {
 			c[i] = alpha * v
 		}
-	case beta == 1 && alpha == 1:
-		for i, v := range z {
-			c[i] += v
-		}
-	case beta == 1 && alpha == -1:
-		for i, v := range z {
-			c[i] -= v
-		}
-	default:
-		for i, v := range z {
-			c[i] = alpha*v + beta*c[i]
-		}
+		return
+	}
+	for i, v := range z {
+		c[i] = alpha*v + beta*c[i]
 	}
 }
 
