@@ -42,67 +42,26 @@ type boosting struct {
 	Models []*trees.Boosted `state:"models,least=1"`                    // target by target
 }
 
-// boostingFit is what fits of different sizes have in common.
-type boostingFit struct {
-	options trees.Options
-	rate    float64
-	bins    int
-}
-
-func boostingFitOf(p ood.Values) boostingFit {
-	f := boostingFit{treeOptions(p), p.Float("learning_rate"), p.Int("bins")}
-	// A split needs two leaves' rows anyway.
-	f.options.MinSplit = max(f.options.MinSplit, 2*f.options.MinLeaf)
-	return f
-}
-
 func fitBoosting(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
-	fits, err := ood.Jointly(t, func() (map[boostingFit][]*trees.Boosted, error) { return fitAllBoosting(ctx, t) })
+	data, err := treeData(t, p.Int("bins"))
 	if err != nil {
 		return nil, err
 	}
-	b := &boosting{Width: t.Features.Cols, Levels: t.Levels}
-	for _, m := range fits[boostingFitOf(p)] {
-		b.Models = append(b.Models, m.First(p.Int("n_estimators")))
-	}
-	return b, nil
-}
-
-// fitAllBoosting fits what the grid asks for, each with as many trees as the
-// largest of those that share it.
-func fitAllBoosting(ctx context.Context, t ood.Training) (map[boostingFit][]*trees.Boosted, error) {
-	most := map[boostingFit]int{}
-	for _, p := range t.Grid {
-		f := boostingFitOf(p)
-		most[f] = max(most[f], p.Int("n_estimators"))
-		if _, err := treeData(t, f.bins); err != nil {
-			return nil, err
-		}
-	}
-	each, total := t.Targets.Cols*len(t.Levels), 0
-	for _, n := range most {
-		total += n * each
-	}
-	step := shareOf(total, t.TellAll)
+	b := &boosting{Width: t.Features.Cols, Levels: t.Levels, Models: make([]*trees.Boosted, t.Targets.Cols*len(t.Levels))}
+	o := trees.BoostOptions{Options: treeOptions(p), Trees: p.Int("n_estimators"), LearningRate: p.Float("learning_rate"), Seed: t.Seed}
 	threads := runtime.GOMAXPROCS(0)
+	o.Threads, o.Grown = max(1, threads/len(b.Models)), shareOf(o.Trees*len(b.Models), t.Tell)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(threads)
-	fits := map[boostingFit][]*trees.Boosted{}
-	for f, n := range most {
-		data, _ := treeData(t, f.bins)
-		models := make([]*trees.Boosted, each)
-		fits[f] = models
-		for j := range each {
-			group.Go(func() (err error) {
-				models[j], err = trees.Boost(ctx, data, targetColumn(t.Targets, j/len(t.Levels)), trees.BoostOptions{
-					Options: f.options, Level: t.Levels[j%len(t.Levels)], Trees: n, LearningRate: f.rate,
-					Seed: t.Seed, Threads: max(1, threads/(each*len(most))), Progress: func(int, int) { step() },
-				})
-				return err
-			})
-		}
+	for j := range b.Models {
+		o := o
+		o.Level = t.Levels[j%len(t.Levels)]
+		group.Go(func() (err error) {
+			b.Models[j], err = trees.Boost(ctx, data, targetColumn(t.Targets, j/len(t.Levels)), o)
+			return err
+		})
 	}
-	return fits, group.Wait()
+	return b, group.Wait()
 }
 
 // Restored implements rows.Restored.

@@ -49,8 +49,7 @@ func fitQuantileForest(ctx context.Context, t ood.Training, p ood.Values) (ood.F
 		return nil, err
 	}
 	o := trees.ForestOptions{Options: treeOptions(p), Trees: p.Int("n_estimators"), Seed: t.Seed}
-	step := shareOf(o.Trees*t.Targets.Cols, t.Tell)
-	o.Progress = func(int, int) { step() }
+	o.Grown = shareOf(o.Trees*t.Targets.Cols, t.Tell)
 	s := &quantileForest{Width: t.Features.Cols}
 	for target := range t.Targets.Cols {
 		f, err := trees.GrowForest(ctx, data, targetColumn(t.Targets, target), o)

@@ -22,8 +22,7 @@ type BoostOptions struct {
 	// Threads is the number of columns that are looked at at the same time; 0
 	// is GOMAXPROCS.
 	Threads int
-	// Progress, if not nil, is called with the number of trees grown.
-	Progress func(done, total int)
+	Grown   func() // called after every tree, if not nil
 }
 
 // Boosted is a sum of trees.
@@ -76,20 +75,11 @@ func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boost
 			predicted[i] += o.LearningRate * values[l]
 		}
 		b.Trees, b.Values = append(b.Trees, tree), append(b.Values, values...)
-		if o.Progress != nil {
-			o.Progress(k+1, o.Trees)
+		if o.Grown != nil {
+			o.Grown()
 		}
 	}
 	return b, nil
-}
-
-// First is the model after its first n trees.
-func (b *Boosted) First(n int) *Boosted {
-	leaves := 0
-	for _, t := range b.Trees[:n] {
-		leaves += t.Leaves
-	}
-	return &Boosted{b.Base, b.LearningRate, b.Trees[:n:n], b.Values[:leaves:leaves]}
 }
 
 // Predict writes the predictions for the rows of x, n×d, to dst, one per row.

@@ -38,18 +38,6 @@ func TestBoostDependsOnSeedNotThreads(t *testing.T) {
 	}
 }
 
-func TestFirstTreesAreTheSmallerModel(t *testing.T) {
-	o := BoostOptions{Level: 0.2, Trees: 12, LearningRate: .1, Options: Options{MaxDepth: 2}}
-	large := boost(t, Exact, 300, o)
-	o.Trees = 5
-	if small := boost(t, Exact, 300, o); !reflect.DeepEqual(large.First(5), small) {
-		t.Error("the first five trees are not those of five")
-	}
-}
-
-// Every tree's leaves are set to quantiles, so that with a learning rate of
-// one the share of training targets at or below the prediction is the level,
-// up to one row of each leaf.
 func TestBoostReachesItsLevel(t *testing.T) {
 	x, y := noisy(2000, 8, 7)
 	for _, level := range []float64{0.05, 0.5, 0.9} {

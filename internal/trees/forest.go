@@ -21,9 +21,7 @@ type ForestOptions struct {
 	// Threads is the number of trees that grow at the same time; 0 is
 	// GOMAXPROCS.
 	Threads int
-	// Progress, if not nil, is called with the number of trees grown, from
-	// several goroutines.
-	Progress func(done, total int)
+	Grown   func() // called after every tree, by several goroutines, if not nil
 }
 
 // Forest is a quantile regression forest: trees whose leaves remember the
@@ -75,7 +73,7 @@ func GrowForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	var next, done atomic.Int64
+	var next atomic.Int64
 	for range min(o.Threads, o.Trees) {
 		group.Go(func() error {
 			g, counts := newGrower(data, o.Options, 1), make([]int32, data.rows)
@@ -91,8 +89,8 @@ func GrowForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (
 				draw(counts, rng)
 				tree := g.grow(targets.centred, counts, rng.Uint64())
 				grown[k] = targets.bagged(tree, g.leaf, counts)
-				if o.Progress != nil {
-					o.Progress(int(done.Add(1)), o.Trees)
+				if o.Grown != nil {
+					o.Grown()
 				}
 			}
 		})
