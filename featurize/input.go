@@ -61,21 +61,7 @@ func findInput(g *onnx.Graph) (input, error) {
 }
 
 // shapeOf returns a declared shape, −1 for what varies, or nil.
-func shapeOf(v *pb.ValueInfoProto) []int64 {
-	s := v.GetType().GetTensorType().GetShape()
-	if s == nil {
-		return nil
-	}
-	dims := make([]int64, 0, len(s.GetDim()))
-	for _, d := range s.GetDim() {
-		n := int64(-1)
-		if x, ok := d.GetValue().(*pb.TensorShapeProto_Dimension_DimValue); ok && x.DimValue > 0 {
-			n = x.DimValue
-		}
-		dims = append(dims, n)
-	}
-	return dims
-}
+func shapeOf(v *pb.ValueInfoProto) []int64 { return onnx.Shape(v, 1) }
 
 func (in input) fixedBatch() int {
 	if len(in.dims) > 0 && in.dims[0] > 0 {

@@ -180,37 +180,24 @@ func gradConvTranspose(c *call) {
 // adjoint of. The runtime sees to it that the two fit.
 func (c *call) transposed() (geometry, bool) {
 	s, ok := c.convolution(c.in(1), tensorType{})
-	if !ok {
-		return s, false
-	}
-	rank := len(s.kernel)
-	added := onnx.AttributeInts(c.n, "output_padding")
-	if added == nil {
-		added = make([]int64, rank)
-	}
-	shape := onnx.AttributeInts(c.n, "output_shape")
-	if len(added) != rank || shape != nil && len(shape) != rank {
-		c.fail("its output_padding or output_shape has not one number per spatial axis")
-		return s, false
-	}
-	if shape == nil && !s.isSame() {
-		return s, true
+	if !ok || s.shape == nil && !s.isSame() {
+		return s, ok
 	}
 	if !s.sized {
 		c.fail("its padding depends on a kernel of unknown size")
 		return s, false
 	}
 	// The padding follows from the size of the output.
-	s.begin, s.end = slices.Clone(added), slices.Clone(added)
+	s.begin, s.end = slices.Clone(s.added), slices.Clone(s.added)
 	for i, stride := range s.stride {
-		total := s.extent(i) + added[i] - stride
-		if shape != nil {
+		total := s.extent(i) + s.added[i] - stride
+		if s.shape != nil {
 			d, _ := c.types.of(c.in(0)).dim(int64(i + 2))
 			if !d.known() {
 				c.fail("its padding depends on sizes that are not known")
 				return s, false
 			}
-			total = stride*(d.n-1) + added[i] + s.extent(i) - shape[i]
+			total = stride*(d.n-1) + s.added[i] + s.extent(i) - s.shape[i]
 		}
 		s.begin[i], s.end[i] = s.divide(max(total, 0))
 	}

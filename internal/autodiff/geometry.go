@@ -15,7 +15,10 @@ type geometry struct {
 	// not known.
 	begin, end []int64
 	padding    string // auto_pad
-	ceil       bool   // a last window may start within and end beyond the padding
+	// added and shape are the output_padding and the output_shape of a
+	// ConvTranspose; shape is nil where there is none.
+	added, shape []int64
+	ceil         bool // a last window may start within and end beyond the padding
 }
 
 // geometryOf reads the attributes of a convolution or a pooling over x. kernel
@@ -33,11 +36,16 @@ func (t *types) geometryOf(n *pb.NodeProto, x tensorType, kernel []int64) (geome
 	s.sized = rank > 0 && slices.Min(s.kernel) > 0
 	s.stride = orOnes(onnx.AttributeInts(n, "strides"), rank)
 	s.dilation = orOnes(onnx.AttributeInts(n, "dilations"), rank)
+	s.shape = onnx.AttributeInts(n, "output_shape")
+	if s.added = onnx.AttributeInts(n, "output_padding"); s.added == nil {
+		s.added = make([]int64, rank)
+	}
 	pads := make([]int64, 2*rank)
 	if a := onnx.AttributeInts(n, "pads"); a != nil && s.padding == "NOTSET" {
 		pads = a
 	}
-	if rank == 0 || len(s.stride) != rank || len(s.dilation) != rank || len(pads) != 2*rank || slices.Min(s.stride) < 1 {
+	if rank == 0 || len(s.stride) != rank || len(s.dilation) != rank || len(pads) != 2*rank || slices.Min(s.stride) < 1 ||
+		len(s.added) != rank || s.shape != nil && len(s.shape) != rank {
 		return s, false
 	}
 	s.begin, s.end = pads[:rank:rank], pads[rank:]

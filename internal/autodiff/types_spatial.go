@@ -30,24 +30,18 @@ func inferConvTranspose(t *types, n *pb.NodeProto) []tensorType {
 		out.dims[1].n = d.n * onnx.AttributeInt(n, "group", 1)
 	}
 	s, ok := t.geometryOf(n, tensorType{}, w.window())
-	added := onnx.AttributeInts(n, "output_padding")
-	if added == nil {
-		added = make([]int64, len(s.kernel))
-	}
-	shape := onnx.AttributeInts(n, "output_shape")
-	if !ok || len(s.kernel) != len(x.dims)-2 || len(added) != len(s.kernel) {
+	if !ok || len(s.kernel) != len(x.dims)-2 {
 		return one(out)
 	}
 	for i, stride := range s.stride {
 		switch d := x.dims[i+2]; {
-		case len(shape) == len(s.kernel):
-			out.dims[i+2].n = shape[i]
-		case shape != nil || s.isSame():
-		case !s.sized:
-		case stride == 1 && added[i] == 0 && s.begin[i]+s.end[i] == s.extent(i)-1:
+		case s.shape != nil:
+			out.dims[i+2].n = s.shape[i]
+		case s.isSame() || !s.sized:
+		case stride == 1 && s.added[i] == 0 && s.begin[i]+s.end[i] == s.extent(i)-1:
 			out.dims[i+2] = d
 		case d.known():
-			out.dims[i+2].n = (d.n-1)*stride + added[i] + s.extent(i) - s.begin[i] - s.end[i]
+			out.dims[i+2].n = (d.n-1)*stride + s.added[i] + s.extent(i) - s.begin[i] - s.end[i]
 		}
 	}
 	return one(out)

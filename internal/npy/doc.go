@@ -16,7 +16,7 @@
 // Structured arrays, strings, complex numbers and Python objects are refused.
 //
 // Elements are decoded by github.com/sbinet/npyio, some at a time: it is given
-// a header of ours and bytes that are there. It takes two to three times as
+// a header of ours and bytes that are there. It takes about three times as
 // long as a loop over the bytes, about a second for a float32 array of 1 GB.
 // The rest is ours, since npyio (v0.6.0)
 //

@@ -170,6 +170,23 @@ func ValueInfo(name string, t pb.TensorProto_DataType, dims ...any) *pb.ValueInf
 	}}}
 }
 
+// Shape returns a declared shape, −1 for what varies or is less than least, or nil
+// where none is declared.
+func Shape(v *pb.ValueInfoProto, least int64) []int64 {
+	s := v.GetType().GetTensorType().GetShape()
+	if s == nil {
+		return nil
+	}
+	dims := make([]int64, len(s.GetDim()))
+	for i, d := range s.GetDim() {
+		x, ok := d.GetValue().(*pb.TensorShapeProto_Dimension_DimValue)
+		if dims[i] = -1; ok && x.DimValue >= least {
+			dims[i] = x.DimValue
+		}
+	}
+	return dims
+}
+
 func setDim(d *pb.TensorShapeProto_Dimension, n int64) {
 	if n >= 0 {
 		d.Value = &pb.TensorShapeProto_Dimension_DimValue{DimValue: n}

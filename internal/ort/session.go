@@ -202,20 +202,10 @@ func names(vs []ValueInfo) []string {
 func valueInfos(list []*pb.ValueInfoProto) []ValueInfo {
 	infos := make([]ValueInfo, len(list))
 	for i, p := range list {
-		v := ValueInfo{Name: p.GetName()}
 		t := p.GetType().GetTensorType()
+		v := ValueInfo{Name: p.GetName(), DType: DType(t.GetElemType()), Shape: onnx.Shape(p, 0)}
 		if t == nil && p.GetType().GetValue() != nil {
 			v.kind = strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", p.GetType().GetValue()), "*pb.TypeProto_"), "Type")
-		}
-		v.DType = DType(t.GetElemType())
-		if t.GetShape() != nil {
-			v.Shape = make([]int64, len(t.GetShape().GetDim()))
-		}
-		for j, d := range t.GetShape().GetDim() {
-			v.Shape[j] = -1
-			if x, ok := d.GetValue().(*pb.TensorShapeProto_Dimension_DimValue); ok && x.DimValue >= 0 {
-				v.Shape[j] = x.DimValue
-			}
 		}
 		infos[i] = v
 	}
