@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -117,7 +116,7 @@ func (m manifest) check() error {
 		return fmt.Errorf("the calibration rows are said to be %q", c.HeldOut)
 	case c.NFit < 1 || c.NCal < 1:
 		return fmt.Errorf("the manifest gives %d rows fitted on and %d calibrated on", c.NFit, c.NCal)
-	case c.Temperature != 0 && (!classifies || m.Model.Sigmoid || c.Temperature < calibrate.MinTemperature || c.Temperature > calibrate.MaxTemperature):
+	case c.Temperature != 0 && (!classifies || m.Model.Sigmoid || c.Temperature < 0):
 		return fmt.Errorf("no such network has the temperature %v", c.Temperature)
 	case !(c.Alpha > 0 && c.Alpha < 1) || !(c.Level > 0 && c.Level < 1):
 		return fmt.Errorf("the manifest's alpha %v or level %v is not between 0 and 1", c.Alpha, c.Level)

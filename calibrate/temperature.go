@@ -9,10 +9,10 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Temperatures are searched for between MinTemperature and MaxTemperature.
+// Temperatures are searched for between minTemperature and maxTemperature.
 const (
-	MinTemperature = 0.05
-	MaxTemperature = 20
+	minTemperature = 0.05
+	maxTemperature = 20
 )
 
 // ErrNoTemperature says that the calibration rows settle no temperature.
@@ -20,7 +20,7 @@ var ErrNoTemperature = errors.New("no temperature is best: the rows are all clas
 
 // Temperature returns the T at which softmax(z/T) has the smallest mean
 // negative log-likelihood on calibration rows: logits n×c and labels in
-// [0,c). Where none between MinTemperature and MaxTemperature is (every row
+// [0,c). Where none between minTemperature and maxTemperature is (every row
 // is classified right, so that any smaller T is better, or the network does no
 // better than chance) the error is ErrNoTemperature.
 //
@@ -33,7 +33,7 @@ func Temperature(logits blas32.General, labels []int) (float64, error) {
 	if err := checkRows("logits", logits, labels); err != nil {
 		return 0, err
 	}
-	lo, hi := 1.0/MaxTemperature, 1.0/MinTemperature
+	lo, hi := 1.0/maxTemperature, 1.0/minTemperature
 	if slope, _ := nllSlope(logits, labels, lo); slope >= 0 {
 		return 0, ErrNoTemperature
 	}

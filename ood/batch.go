@@ -44,16 +44,16 @@ func (b *Batch) Parts() []Part {
 
 func layerName(i int) string { return fmt.Sprintf("layer_%d", i) }
 
-// PartNames are the names of parts among needs for which has holds: of earlier
-// layers those before the first that is absent.
-func PartNames(needs Needs, has func(name string) bool) []string {
+// PartNames are the names of the parts among n for which has holds: of
+// earlier layers those before the first that is absent.
+func (n Needs) PartNames(has func(name string) bool) []string {
 	var names []string
 	for _, p := range new(Batch).single() {
-		if p.Need&needs != 0 && has(p.Name) {
+		if p.Need&n != 0 && has(p.Name) {
 			names = append(names, p.Name)
 		}
 	}
-	for i := 0; needs&NeedLayers != 0 && has(layerName(i)); i++ {
+	for i := 0; n&NeedLayers != 0 && has(layerName(i)); i++ {
 		names = append(names, layerName(i))
 	}
 	return names
@@ -100,11 +100,11 @@ func (b *Batch) Append(more Batch) error {
 		*b = more.Map(func(m blas32.General) blas32.General { return blas32.General{Cols: m.Cols, Stride: m.Cols} })
 		parts = b.Parts()
 	}
+	if !slices.EqualFunc(parts, below, func(a, b Part) bool { return a.Name == b.Name }) {
+		return fmt.Errorf("rows have other parts (%s) than those before them (%s)", more.has(), b.has())
+	}
 	if err := more.Widths(^Needs(0)).Check(b.Widths(^Needs(0)), "rows", "those before them have"); err != nil {
 		return err
-	}
-	if len(parts) != len(below) {
-		return fmt.Errorf("rows have %d parts, and those before them have %d", len(below), len(parts))
 	}
 	for k, p := range below {
 		for i := range p.Rows {

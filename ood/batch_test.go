@@ -76,6 +76,57 @@ func TestBatchLayers(t *testing.T) {
 	}
 }
 
+func TestBatchAppend(t *testing.T) {
+	whole := ood.Batch{Features: matrix(5, 2), Logits: matrix(5, 3), Layers: []blas32.General{matrix(5, 1), matrix(5, 4)}}
+	gaps := whole
+	gaps.Features = blas32.General{Rows: 5, Cols: 2, Stride: 3, Data: matrix(5, 3).Data}
+	var all ood.Batch
+	for _, part := range []ood.Batch{gaps.Slice(0, 2), gaps.Slice(2, 2), gaps.Slice(2, 5)} {
+		if err := all.Append(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := all.Validate(); err != nil || all.Len() != 5 || all.Features.Data[9] != 13 || all.Layers[1].Data[19] != 19 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	for want, other := range map[string]ood.Batch{
+		"rows have other parts (features)":                             whole.Only(ood.NeedFeatures),
+		"rows have other parts (features, logits, earlier layers)":     {Features: matrix(1, 2), Logits: matrix(1, 3), Layers: whole.Layers[:1]},
+		"rows have 1 columns of layer_1, and those before them have 4": {Features: matrix(1, 2), Logits: matrix(1, 3), Layers: []blas32.General{matrix(1, 1), matrix(1, 1)}},
+		"rows have 2 logits, and those before them have 3":             {Features: matrix(1, 2), Logits: matrix(1, 2), Layers: whole.Layers},
+	} {
+		if err := all.Append(other); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+func TestWidths(t *testing.T) {
+	b := ood.Batch{Features: matrix(2, 3), Layers: []blas32.General{matrix(2, 5), matrix(2, 1)}}
+	w := b.Widths(ood.NeedFeatures | ood.NeedLayers)
+	if row := w.Row(); row.Validate() != nil || row.Len() != 1 || row.HasLogits() || len(row.Layers) != 2 || row.Layers[0].Cols != 5 {
+		t.Errorf("a row of %v is %+v", w, w.Row())
+	}
+	for _, c := range []struct {
+		want ood.Widths
+		says string
+	}{
+		{ood.Widths{"features": 3, "logits": 7, "layer_0": 5, "layer_1": 1}, ""},
+		{ood.Widths{"logits": 7}, ""},
+		{ood.Widths{"features": 4}, "the rows have 3 features, and others have 4"},
+		{ood.Widths{"layer_0": 5}, "the rows have 2 earlier layers, and others have 1"},
+		{ood.Widths{"layer_0": 5, "layer_1": 2}, "the rows have 1 columns of layer_1, and others have 2"},
+	} {
+		err := w.Check(c.want, "the rows", "others have")
+		if c.says == "" && err == nil {
+			continue
+		}
+		if width := (*ood.WidthError)(nil); !errors.As(err, &width) || err.Error() != c.says {
+			t.Errorf("%v against %v: %v, want %q", w, c.want, err, c.says)
+		}
+	}
+}
+
 func TestBatchValidate(t *testing.T) {
 	for _, c := range []struct {
 		b    ood.Batch

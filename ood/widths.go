@@ -22,7 +22,7 @@ func (b Batch) Widths(needs Needs) Widths {
 
 // names are those of the parts, without what no part is called.
 func (w Widths) names() []string {
-	return PartNames(^Needs(0), func(name string) bool { return w[name] > 0 })
+	return (^Needs(0)).PartNames(func(name string) bool { return w[name] > 0 })
 }
 
 // Row is one row of zeros.

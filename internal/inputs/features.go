@@ -98,7 +98,7 @@ func (f *featureFile) openNPZ(path string, wants []Widths) error {
 		return fmt.Errorf("%s: it holds %s; at most %d earlier layers are read", path, layerArray(maxLayers), maxLayers)
 	}
 	has := func(name string) bool { return z.Has(name) || z.Has(openOOD[name]) }
-	names := ood.PartNames(needs, has)
+	names := needs.PartNames(has)
 	if !has("features") && !has("logits") {
 		return fmt.Errorf("%s: it holds neither features (or feat_list) nor logits (or logit_list)", path)
 	}

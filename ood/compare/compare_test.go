@@ -160,6 +160,22 @@ func TestCompareFitsGridAtOnce(t *testing.T) {
 	}
 }
 
+// What a network cannot do is not asked of it again for every configuration.
+func TestCompareAsksANetworkOnce(t *testing.T) {
+	calls := 0
+	m := normMethod
+	m.Fit = func(context.Context, ood.Training, ood.Values) (ood.Fitted, error) {
+		calls++
+		return nil, fmt.Errorf("node 7: %w", ood.ErrNotDifferentiable)
+	}
+	c := comparison(m)
+	c.Sweep = true
+	r, err := compare.Run(context.Background(), c)
+	if err != nil || calls != 1 || len(r.Skipped) != 1 {
+		t.Errorf("%d calls, %v, %+v", calls, err, r)
+	}
+}
+
 func TestCompareProgress(t *testing.T) {
 	a, b := normMethod, normMethod
 	b.Name = "other"
