@@ -16,22 +16,16 @@ import (
 // adds uncertainty in pure Go.
 func Example_service() {
 	b, err := attach.Open("testdata/v1_regression.attach")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	predictor, err := b.Predictor(attach.PredictOptions{Level: 0.8})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	// Two rows of four features and two outputs, as the network made them.
 	batch := ood.Batch{
 		Features: blas32.General{Rows: 2, Cols: 4, Stride: 4, Data: []float32{0.5, 0.5, 0, 0.1, 9, -8, 7, 6}},
 		Logits:   blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{0.5, 0.5, 6, 6}},
 	}
 	p, err := predictor.Predict(context.Background(), attach.Rows{Batch: batch})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	for _, row := range p {
 		y := row.Targets[0]
 		fmt.Printf("%.1f in [%.1f, %.1f], p-value %.2f, flag %v\n", y.Value, y.Lower, y.Upper, row.PValue, row.Flag)
@@ -41,6 +35,12 @@ func Example_service() {
 	// 6.0 in [4.7, 8.2], p-value 0.05, flag true
 }
 
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
 func ExampleFit() {
 	in := attach.Inputs{
 		Base:  attach.Base{Task: attach.Classification},
@@ -48,9 +48,7 @@ func ExampleFit() {
 		Seed:  1,
 	}
 	b, err := attach.Fit(context.Background(), in)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println(b.Detector.Method, b.Calibration.NFit, b.Calibration.NCal)
 	// Output: certificates-coupled 80 20
 }
@@ -60,13 +58,9 @@ func features() ood.Batch { return blob(1, 100, 8, 3, 0) }
 // A bundle whose intervals are calibrated by group is told each row's group.
 func ExamplePredictor_Predict() {
 	b, err := attach.Open("testdata/v1_groups.attach")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	predictor, err := b.Predictor(attach.PredictOptions{Level: 0.8})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	row := []float32{0.5, 0.5, 0, 0.1}
 	p, err := predictor.Predict(context.Background(), attach.Rows{
 		Batch: ood.Batch{
@@ -75,9 +69,7 @@ func ExamplePredictor_Predict() {
 		},
 		Groups: []string{"minus", "plus", "never seen"},
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	for _, row := range p {
 		fmt.Printf("[%.1f, %.1f]\n", row.Targets[0].Lower, row.Targets[0].Upper)
 	}
@@ -92,9 +84,7 @@ func ExampleFit_forest() {
 	in := regressor(1, 100, 1) // rows, targets, choices
 	in.Quantiles, in.Trainer = baselines.QuantileForest, nil
 	b, err := attach.Fit(context.Background(), in)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println(b.Quantiles.Method)
 	// Output: quantile-forest
 }

@@ -73,34 +73,28 @@ func ExampleOpenFor() {
 	defer done()
 
 	b, err := attach.Open(path)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	m, err := featurize.OpenFor(ctx, b, "", featurize.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer m.Close()
 	predictor, err := b.Predictor(attach.PredictOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	img, err := preprocess.Decode(file)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	rows, err := m.Images(ctx, img)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	predictions, err := predictor.Predict(ctx, rows)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	for _, p := range predictions {
 		fmt.Println(p.Class, p.Flag)
 	}
 	// Output: 3 false
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }
 
 func exampleFiles(ctx context.Context) (path string, file io.ReadCloser, done func()) {
@@ -111,9 +105,7 @@ func exampleFiles(ctx context.Context) (path string, file io.ReadCloser, done fu
 	if err == nil {
 		file, err = os.Open(digit)
 	}
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	return path, file, func() {
 		file.Close()
 		os.RemoveAll(dir)
