@@ -218,14 +218,19 @@ func (in Inputs) divide() (division, error) {
 	return d, nil
 }
 
+// fits refuses a fit that the rows lack something for, or memory.
+func fits(m ood.Method, t ood.Training, p ood.Params) error {
+	if err := m.CheckTraining(t); err != nil {
+		return err
+	}
+	return m.CheckMemory(t, p)
+}
+
 // fitScorer fits the detector that is named, or else the first default that
 // can be, and names it.
 func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (*ood.Scorer, error) {
 	fit := func(m ood.Method, p ood.Params) (*ood.Scorer, error) {
-		if err := m.CheckTraining(t); err != nil {
-			return nil, err
-		}
-		if err := m.CheckMemory(t, p); err != nil {
+		if err := fits(m, t, p); err != nil {
 			return nil, err
 		}
 		if in.Cal.Len() > 0 {

@@ -33,13 +33,10 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in Inputs, d division) error 
 		Batch: d.fit, Targets: d.fitTo, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
 		Stays: in.Stays || d.heldOut == SplitOff, Progress: func(share float64) { in.Progress("quantiles", share) },
 	}
-	fit := func() (*ood.Scorer, error) {
-		if err := in.Quantiles.CheckMemory(t, in.QuantileParams); err != nil {
-			return nil, err
-		}
-		return ood.Fit(ctx, in.Quantiles, t, in.QuantileParams)
+	if err := fits(in.Quantiles, t, in.QuantileParams); err != nil {
+		return fmt.Errorf("quantile head: %w", err)
 	}
-	fitted, err := fit()
+	fitted, err := ood.Fit(ctx, in.Quantiles, t, in.QuantileParams)
 	if err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}

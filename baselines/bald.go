@@ -62,7 +62,7 @@ func (s *bald) Variant(n ood.Network) string {
 	return ""
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	if len(s.Last) > 0 {
 		l := s.Last[0]

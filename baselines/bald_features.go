@@ -28,7 +28,7 @@ type baldFeatures struct {
 	disagreement
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *baldFeatures) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return s.each(ctx, b, func(i, c int, z []float32) { dst[i] = s.score(z, c) })
 }

@@ -47,7 +47,7 @@ func directions(x blas32.General) blas64.General {
 	return unit
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *cop) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	s.left(dst, directions(b.Features))
 	return nil

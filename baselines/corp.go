@@ -102,7 +102,7 @@ func (f fourier) of(x blas32.General) blas64.General {
 	return y
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *corp) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	s.left(dst, s.of(b.Features))
 	return nil

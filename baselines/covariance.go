@@ -51,7 +51,7 @@ func fitCovariance(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitte
 	return &covariance{projection}, nil
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *covariance) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	y := dense.Project(b.Features, make([]float64, s.Projection.Rows), s.Projection)
 	for i := range dst {

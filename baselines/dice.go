@@ -44,7 +44,7 @@ func (s *dice) sparsify(mean []float64, percentile float64) {
 	}
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *dice) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i, z := range s.logits(b) {
 		dst[i] = -floats.LogSumExp(z)

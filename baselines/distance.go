@@ -56,7 +56,7 @@ func (s *distance) Restored() error {
 	return nil
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *distance) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	of, err := s.distances(ctx, b)
 	if err != nil {

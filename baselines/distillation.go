@@ -56,7 +56,7 @@ func fitDistillation(ctx context.Context, t ood.Training, p ood.Values) (ood.Fit
 	return s, err
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *distillation) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	taught, learnt := s.Teacher.Apply(b.Features), s.Student.Apply(b.Features)
 	for i := range dst {

@@ -1,6 +1,7 @@
-// Package baselines holds the methods of telling in-domain from out-of-domain
-// inputs, one method a file: those that work on features, logits and earlier layers, and those
-// that run the network, which they take as an interface. All lists them.
+// Package baselines holds the methods that people compare with, one a file: of
+// telling in-domain from out-of-domain inputs, by features, logits and earlier layers or by
+// running the network, which they take as an interface, and of predicting
+// intervals. All lists them.
 //
 // Scores grow with uncertainty. A fitted method is safe for concurrent use, and
 // its State restores to a scorer with the same scores.

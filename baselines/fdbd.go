@@ -38,7 +38,7 @@ type fdbd struct {
 	Origin []float64 `state:"origin[features]"`
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *fdbd) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i, z := range s.logits(b) {
 		y := floats.MaxIdx(z)

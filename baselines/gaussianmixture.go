@@ -65,7 +65,7 @@ func clustersOf(ctx context.Context, t ood.Training, k int) (clusters, error) {
 	})
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *gaussianMixture) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	s.LogDensities(dst, b.Features)
 	floats.Scale(-1, dst)

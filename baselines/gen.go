@@ -33,7 +33,7 @@ type gen struct {
 	Top   int     `state:"top,least=1"` // classes to sum over, at most
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *gen) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	type key struct{}
 	sorted, _ := ood.Cached(b, key{}, func() (blas32.General, error) {

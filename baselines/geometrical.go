@@ -55,7 +55,7 @@ func (s *geometrical) scalar() ood.Scalar {
 	return ood.Scalar{Kind: ood.TopTwo, Softmax: s.Temperature > 0, Temperature: s.Temperature}
 }
 
-// Score implements ood.Fitted. Scorers that differentiate the same share the
+// Score implements ood.Detector. Scorers that differentiate the same share the
 // gradient.
 func (s *geometrical) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	z, g, err := gradientOf(ctx, b, s.scalar())

@@ -26,7 +26,7 @@ var GeometricalFeatures = ood.Method{
 
 type geometricalFeatures struct{ boundaries }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *geometricalFeatures) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i, z := range s.logits(b) {
 		y := floats.MaxIdx(z)

@@ -27,7 +27,7 @@ type gradNorm struct {
 	Temperature float64 `state:"temperature,positive"`
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *gradNorm) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		var features, output float64

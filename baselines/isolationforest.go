@@ -63,7 +63,7 @@ func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Values) (ood.
 // Restored implements rows.Restored.
 func (s *isolationForest) Restored() error { return s.Trees.Fit(s.Width, len(s.Paths)) }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *isolationForest) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	whole := trees.SearchPath(s.Samples) * float64(len(s.Trees))
 	for i := range dst {

@@ -63,7 +63,7 @@ func probabilities(p []float64, z []float32) int {
 	return s.Top
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *klMatching) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	c, k := b.Logits.Cols, s.Logs.Rows
 	p, cross := dense.New(len(dst), c), dense.New(len(dst), k)

@@ -48,7 +48,7 @@ func (s *knn) Restored() error {
 	return nil
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *knn) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	of, err := s.distances(ctx, b)
 	copy(dst, of[s.K-1])

@@ -112,7 +112,7 @@ func reshapingMethod(s ood.Method, change func(dst, phi []float32, largest large
 	return s
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *reshaped) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	h := b.Features.Cols
 	scratch := make([]float64, h)

@@ -83,7 +83,7 @@ func (s *lof) Restored() error {
 	return nil
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *lof) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	nearest, err := ood.Cached(b, s.index, func() ([][]neighbours.Neighbour, error) {
 		return s.index.Nearest(ctx, b.Features, s.most, false)

@@ -30,7 +30,7 @@ func logitMethod(s ood.Method, row func(z []float32, temperature float64) float6
 	return s
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *logitScore) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		dst[i] = s.row(row(b.Logits, i), s.Temperature)

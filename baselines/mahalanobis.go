@@ -30,7 +30,7 @@ var Mahalanobis = ood.Method{
 
 type mahalanobis struct{ gaussian.Classes }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *mahalanobis) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return s.Nearest(ctx, dst, b.Features)
 }

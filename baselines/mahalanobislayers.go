@@ -73,7 +73,7 @@ func fitMahalanobisLayers(ctx context.Context, t ood.Training, p ood.Values) (oo
 	return s, nil
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *mahalanobisLayers) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	clear(dst)
 	distances := make([]float64, len(dst))

@@ -30,7 +30,7 @@ type nci struct {
 	Alpha float64   `state:"alpha,least=0"`
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *nci) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i, z := range s.logits(b) {
 		w := row(s.Weight, floats.MaxIdx(z))

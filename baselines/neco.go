@@ -85,7 +85,7 @@ func standardise(ctx context.Context, t ood.Training) (*standardised, error) {
 	return &standardised{mean, scale, s}, err
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *neco) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	y := dense.Project(b.Features, s.Mean, s.Components)
 	for i := range dst {

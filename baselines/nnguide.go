@@ -50,7 +50,7 @@ func newGuides(t ood.Training) *guides {
 	return g
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *nnGuide) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	n, unit := s.Bank.Rows, rows.Unit(b.Features)
 	found := make([]guide, len(dst))

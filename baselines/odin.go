@@ -46,7 +46,7 @@ type odin struct {
 	Scale []float32 `state:"scale[s],positive"`
 }
 
-// Score implements ood.Fitted. Scorers of one temperature share the gradient.
+// Score implements ood.Detector. Scorers of one temperature share the gradient.
 func (s *odin) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	x := b.Block
 	steps, err := ood.InputScale{Factor: s.Scale, Axis: s.Axis}.Row(x.Shape[1:])

@@ -36,7 +36,7 @@ type odinFeatures struct {
 	Epsilon     float64 `state:"epsilon,least=0"`
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *odinFeatures) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	type key struct {
 		weight      *float32

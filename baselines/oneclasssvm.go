@@ -95,7 +95,7 @@ func scaleGamma(x blas32.General) float64 {
 	return 1 / (float64(x.Cols) * squares)
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *oneClassSVM) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	s.kernel.Sums(dst, b.Features, s.Coefficients)
 	for i, sum := range dst {

@@ -74,7 +74,7 @@ func (s *openMax) tail(y int) weibull.Tail {
 	return weibull.Tail{Largest: s.Largest[y], At: s.At[y], Shape: s.Shape[y], Ratio: s.Ratio[y]}
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *openMax) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	order, revised := make([]int, b.Logits.Cols), make([]float64, b.Logits.Cols)
 	for i := range dst {

@@ -60,7 +60,7 @@ func fitOracle(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, e
 	return s, nil
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *oracle) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		dst[i] = logistic.LogOdds(row(b.Features, i), s.Weight, s.Bias)

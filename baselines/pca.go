@@ -54,7 +54,7 @@ func fitPCA(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, erro
 	return &pca{m.Mean(), s.Components(first, k), p.Bool("square")}, nil
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *pca) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	y := dense.Project(b.Features, s.Mean, s.Components)
 	for i := range dst {

@@ -38,7 +38,7 @@ func featuresOrLogits(b ood.Batch) (blas32.General, error) {
 	return blas32.General{}, errors.New("the rows carry neither features nor logits")
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *random) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	m, err := featuresOrLogits(b)
 	if err != nil {

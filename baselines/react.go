@@ -41,7 +41,7 @@ func fitReAct(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, er
 	return &react{newLastLayer(t), clips[p.Float("percentile")]}, err
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *react) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	most := float32(s.Clip)
 	s.energies(dst, b.Features, func(clipped, phi []float32) float64 {

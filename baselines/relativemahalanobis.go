@@ -42,7 +42,7 @@ func fitRelativeMahalanobis(ctx context.Context, t ood.Training, p ood.Values) (
 	return &relativeMahalanobis{mahalanobis{within}, all}, err
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *relativeMahalanobis) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	if err := s.Nearest(ctx, dst, b.Features); err != nil {
 		return err

@@ -37,7 +37,7 @@ var Residual = ood.Method{
 
 type residual struct{ residualSpace }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *residual) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	s.norms(dst, b.Features)
 	return nil

@@ -31,7 +31,7 @@ type she struct {
 	Patterns blas64.General `state:"patterns[logits,features]"`
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *she) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		y := softmax.New(row(b.Logits, i), 1).Top

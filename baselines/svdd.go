@@ -68,7 +68,7 @@ func fitSVDD(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, err
 	return s, err
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *svdd) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	out := s.Network.Apply(b.Features)
 	for i := range dst {

@@ -58,7 +58,7 @@ func fitViM(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, erro
 	return s, nil
 }
 
-// Score implements ood.Fitted.
+// Score implements ood.Detector.
 func (s *vim) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	s.norms(dst, b.Features)
 	for i := range dst {

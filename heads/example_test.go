@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 
@@ -55,6 +57,26 @@ func ExampleSQR() {
 	q := s.Quantiles(x, []float64{0.1, 0.5, 0.9})
 	fmt.Printf("%.1f %.1f %.1f\n", q.At(0, 0, 0), q.At(0, 0, 1), q.At(0, 0, 2))
 	// Output: 10.2 20.0 29.8
+}
+
+// A fusion of a program's own is a method like any other: where it is fitted by
+// attach.Fit, its file opens again if Save and Open are given it too.
+func ExampleFused() {
+	mine := heads.Fused("mine", "harmonic",
+		heads.Component{Method: heads.Certificates, Params: ood.Params{"k": 1., "unit_norm": false}, Weight: 2},
+		heads.Component{Method: baselines.KNN})
+	in, out := planeAndOutlier()
+	scorer, err := ood.Fit(context.Background(), mine, ood.Training{Batch: ood.Batch{Features: in}}, nil)
+	if err != nil {
+		panic(err)
+	}
+	far, err := scorer.Score(context.Background(), nil, ood.Batch{Features: out})
+	if err != nil {
+		panic(err)
+	}
+	near, err := scorer.Score(context.Background(), nil, ood.Batch{Features: in})
+	fmt.Println(far[0] > slices.Max(near), err)
+	// Output: true <nil>
 }
 
 func ExampleNetwork_Apply() {

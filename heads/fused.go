@@ -231,7 +231,6 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training) ([]*fusedPart, err
 			return nil, fmt.Errorf("%s: %w", c.Method.Name, err)
 		}
 		done++
-		t.TellAll(float64(done) / float64(fits))
 		return s, nil
 	}
 	for _, fold := range folds {

@@ -1,7 +1,17 @@
-// Package ood holds the contract that every method of telling in-domain from
-// out-of-domain inputs keeps, and the driver that fits methods and scores rows
-// with them.
+// Package ood holds the contract that every method keeps, be it one of telling
+// in-domain from out-of-domain inputs or one of predicting intervals, and the
+// driver that fits methods, scores rows with them, and restores them.
 //
 // A Method is a value. Fit returns a Scorer, and a score grows with
 // uncertainty. Out-of-domain is the positive class throughout.
+//
+// What a method fits is a pointer to a struct. Its fields with a tag are what a
+// file keeps of it, and lengths of one name are equal: features, logits and
+// layer_0 are those of the rows.
+//
+//	Mean []float64      `state:"mean[features]"`
+//	Bank blas32.General `state:"bank[n,features]"`
+//	K    int            `state:"k,least=1"`
+//
+// What is derived from them a method Restored() error works out.
 package ood

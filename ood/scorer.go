@@ -150,8 +150,9 @@ func (l *Linear) Check(h, c int) error {
 	return rows.CheckFinite("the last layer's weights", l.Weight)
 }
 
-// Scorer is a fitted method behind the checks of what it is given. It is safe
-// for concurrent use.
+// Scorer is a fitted method behind the checks of what it is given: that of a
+// detector has scores, that of an interval method quantiles. It is safe for
+// concurrent use.
 type Scorer struct {
 	method  Method
 	fitted  Fitted
