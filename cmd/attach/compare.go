@@ -39,6 +39,9 @@ func compareCommand() *cli.Command {
 	regression := func() bool { return m.task == string(attach.Regression) }
 	withModel := idle("with MODEL.onnx", func() bool { return m.path != "" })
 	alone := idle("without MODEL.onnx", func() bool { return m.path == "" })
+	read := join(m.rowOptions(&m.table), m.modelOptions(),
+		m.layersOption(idle("for --methods that do not look at earlier layers", m.layerless)), m.batchOption(batchStandard))
+	read.of("labels").unless(m.pickless(regression))
 	m.table = join(table{
 		{name: "fit", to: &m.fit, needed: true, file: rowFile, usage: "INPUTS: in-domain rows to fit with: " + inputKinds + "; without MODEL.onnx, features as `attach features` writes them, or rows×columns of them as .npy"},
 		{name: "in", to: &m.in, needed: true, file: rowFile, usage: "INPUTS: other in-domain rows, to measure on"},
@@ -57,9 +60,7 @@ func compareCommand() *cli.Command {
 			never: []never{{func() bool { return !m.choosing }, "is for --select"}}},
 		{name: "scores", to: &m.scores, must: ends(".npz"), file: resultFile, usage: "FILE: .npz to write every row's scores to"},
 		{name: "report", to: &m.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a report to, with the scores and curves drawn"},
-	}, join(m.rowOptions(&m.table), m.modelOptions(),
-		m.layersOption(idle("for --methods that do not look at earlier layers", m.layerless)), m.batchOption(batchStandard)).unless(alone), m.runtimeOptions())
-	m.table.of("labels").unless(m.pickless(regression))
+	}, read.unless(alone), m.runtimeOptions())
 	return m.command(cli.Command{
 		Name:      "compare",
 		Usage:     "measure detectors side by side on in-domain and out-of-domain inputs",

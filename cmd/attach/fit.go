@@ -41,7 +41,11 @@ func fitCommand() *cli.Command {
 		idle("with --no-quantiles", func() bool { return in.SkipQuantiles }),
 		idle("for a classifier, which gets no quantile head", task(attach.Classification)),
 	}
-	noClasses := idle("for a regressor, which has no classes", regression)
+	read := join(f.rowOptions(&f.table), f.modelOptions(), f.layersOption(
+		idle("for a detector that does not look at earlier layers", f.layerless),
+		idle("for a regressor, whose default detector does not look at earlier layers", func() bool { return regression() && in.Method.Name == "" }),
+	), f.batchOption(batchStandard))
+	read.of("classes", "labels").unless(idle("for a regressor, which has no classes", regression))
 	f.table = join(table{
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: in-domain rows: " + inputKinds + "; without MODEL.onnx, features as `attach features` writes them, or rows×columns of them as .npy"},
 		{name: "y", to: &f.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{unread, f.targeted()}},
@@ -61,11 +65,7 @@ func fitCommand() *cli.Command {
 			{name: "level", to: &in.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target; predict can choose another", never: noHead},
 			{name: "seed", to: &in.Seed, usage: "N: seed of all that is drawn at random"},
 		},
-		join(f.rowOptions(&f.table), f.modelOptions(), f.layersOption(
-			idle("for a detector that does not look at earlier layers", f.layerless),
-			idle("for a regressor, whose default detector does not look at earlier layers", func() bool { return regression() && in.Method.Name == "" }),
-		), f.batchOption(batchStandard)).unless(alone), f.runtimeOptions())
-	f.table.of("classes", "labels").unless(noClasses)
+		read.unless(alone), f.runtimeOptions())
 	return f.command(cli.Command{
 		Name:      "fit",
 		Usage:     "fit and calibrate a detector and, for a regressor, intervals; write M.attach",
@@ -82,6 +82,9 @@ func tasks() rule { return oneOf(string(attach.Classification), string(attach.Re
 
 func (f *fitting) setMethod(name string) error {
 	var ok bool
+	if name == "" {
+		return nil
+	}
 	if f.in.Method, ok = attach.MethodByName(name); !ok || f.in.Method.Intervals() {
 		return fmt.Errorf("--method %q is not known; `attach methods` lists them", name)
 	}

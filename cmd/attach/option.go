@@ -142,6 +142,9 @@ func (o *option) set(text string) error {
 	case *[]string:
 		*to = append(*to, text)
 	case *string:
+		if *to == text {
+			return nil // what it is without the option
+		}
 		*to, value = text, text
 	case *bool:
 		kind = "true or false, or stand alone"
@@ -258,10 +261,10 @@ func ends(extension string) rule {
 // join is all of the tables, one below the other.
 func join(tables ...table) table { return slices.Concat(tables...) }
 
-// unless adds to every option when it means nothing.
+// unless adds to every option when it means nothing, before what it has of that.
 func (t table) unless(ns ...never) table {
 	for _, o := range t {
-		o.never = append(slices.Clip(o.never), ns...)
+		o.never = slices.Concat(ns, o.never)
 	}
 	return t
 }
