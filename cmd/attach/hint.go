@@ -33,7 +33,7 @@ func hinted(err error, useful func(flag string) bool) error {
 		{lacks(err, ood.NeedLayers), "", "read them from the network, not with --layers 0, or write the features anew with `attach features`"},
 		{errors.As(err, &noLayer), "feature", "--feature takes its name"},
 		{errors.Is(err, ood.ErrNotDifferentiable), "feature", "--feature names another tensor as the features"},
-		{errors.As(err, &layer), "", "--layers 0, where what is used was fitted, does without earlier layers"},
+		{errors.As(err, &layer), "", "with --layers 0 no earlier layers are read or fitted on"},
 		{errors.As(err, &install), "", "pass it with --ort-lib"},
 		{errors.Is(err, ort.ErrNotFound), "", "run `attach runtime install`, or pass --ort-lib"},
 		{errors.Is(err, ort.ErrNoGPULibrary) && !errors.Is(err, ort.ErrUnsupported), "", "run `attach runtime install --gpu`"},
