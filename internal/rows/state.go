@@ -2,6 +2,12 @@
 // fitted things are saved as.
 package rows
 
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
 // Array is a dense array as it is stored on disk: row-major, with a shape.
 // Data is one of []float32, []float64, []int64 or []uint8 (or, to be written
 // alone, []bool, which is read as []uint8), and its length is
@@ -25,4 +31,65 @@ type State struct {
 // Stater is implemented by every fitted head and detector that can be saved.
 type Stater interface {
 	State() State
+}
+
+// ArrayOf copies m into an array of shape [rows, cols].
+func ArrayOf(m blas32.General) Array {
+	data := make([]float32, m.Rows*m.Cols)
+	for i := range m.Rows {
+		copy(data[i*m.Cols:(i+1)*m.Cols], m.Data[i*m.Stride:i*m.Stride+m.Cols])
+	}
+	return Array{Shape: []int{m.Rows, m.Cols}, Data: data}
+}
+
+// Vector is v as an array of one dimension.
+func Vector(v []float64) Array {
+	return Array{Shape: []int{len(v)}, Data: v}
+}
+
+// Float64s returns the float64 array called name, which must have one
+// dimension.
+func (s State) Float64s(name string) ([]float64, error) {
+	a, err := s.array(name, 1)
+	if err != nil {
+		return nil, err
+	}
+	v, ok := a.Data.([]float64)
+	if !ok || len(v) != a.Shape[0] {
+		return nil, fmt.Errorf("array %q is not a float64 array of shape %v", name, a.Shape)
+	}
+	return v, nil
+}
+
+// Number returns the parameter called name.
+func (s State) Number(name string) (float64, error) {
+	v, ok := s.Params[name].(float64)
+	if !ok {
+		return 0, fmt.Errorf("parameter %q is missing or not a number", name)
+	}
+	return v, nil
+}
+
+func (s State) array(name string, dims int) (Array, error) {
+	a, ok := s.Arrays[name]
+	if !ok {
+		return a, fmt.Errorf("array %q is missing", name)
+	}
+	if len(a.Shape) != dims {
+		return a, fmt.Errorf("array %q has %d dimensions, want %d", name, len(a.Shape), dims)
+	}
+	for _, d := range a.Shape {
+		if d < 0 {
+			return a, fmt.Errorf("array %q has shape %v", name, a.Shape)
+		}
+	}
+	return a, nil
+}
+
+// Matrix is a matrix without gaps between its rows, in float32 or in float64;
+// the other is nil.
+type Matrix struct {
+	Rows, Cols int
+	Single     []float32
+	Double     []float64
 }

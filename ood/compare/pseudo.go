@@ -88,11 +88,7 @@ func (p pseudo) of(ctx context.Context, c string) ([]pseudoTask, error) {
 	case shuffledRows:
 		task.out = shuffled(task.in, t.Seed)
 	default:
-		var of []int
-		if p.classes != nil {
-			of = pickedClasses(p.classes, p.held)
-		}
-		if task.out, err = mixed(task.in, of, t.Seed); err != nil {
+		if task.out, err = mixed(task.in, t.Seed); err != nil {
 			return nil, err
 		}
 	}
@@ -119,18 +115,11 @@ func classesOf(b ood.Batch) ([]int, error) {
 	return b.Predicted(), nil
 }
 
-func pickedClasses(of, rows []int) []int {
-	some := make([]int, len(rows))
-	for i, r := range rows {
-		some[i] = of[r]
-	}
-	return some
-}
-
 // mixed returns as many rows as b has, each half-way between two rows of it: of
-// different classes, or any two where of is nil.
-func mixed(b ood.Batch, of []int, seed uint64) (ood.Batch, error) {
+// different classes, or any two where nothing says which they are of.
+func mixed(b ood.Batch, seed uint64) (ood.Batch, error) {
 	n := b.Len()
+	of, _ := classesOf(b)
 	if of != nil && !slices.ContainsFunc(of, func(c int) bool { return c != of[0] }) {
 		return ood.Batch{}, errors.New("rows of a single class, and mixing takes two: select by another criterion")
 	}
@@ -144,19 +133,16 @@ func mixed(b ood.Batch, of []int, seed uint64) (ood.Batch, error) {
 			with[i] = rng.IntN(n)
 		}
 	}
-	return b.Map(func(m blas32.General) blas32.General { return halfWay(m, with) }), nil
-}
-
-// halfWay is the mean of every row and the row that with names.
-func halfWay(m blas32.General, with []int) blas32.General {
-	mean := rows.Select(m, with)
-	for i := range mean.Rows {
-		to := mean.Data[i*mean.Stride : (i+1)*mean.Stride]
-		for j, v := range m.Data[i*m.Stride : i*m.Stride+m.Cols] {
-			to[j] = to[j]/2 + v/2
+	return b.Map(func(m blas32.General) blas32.General {
+		mean := rows.Select(m, with)
+		for i := range mean.Rows {
+			to := rows.Row(mean, i)
+			for j, v := range rows.Row(m, i) {
+				to[j] = to[j]/2 + v/2
+			}
 		}
-	}
-	return mean
+		return mean
+	}), nil
 }
 
 // shuffled permutes every column on its own.

@@ -19,7 +19,8 @@ func TestPseudoOutliersHaveLayers(t *testing.T) {
 		return m
 	}
 	b := ood.Batch{Features: column(1), Layers: []blas32.General{column(2), column(-4)}}
-	mixed, err := mixed(b, []int{0, 1, 0, 1, 0, 1}, 3)
+	b.Labels = []int{0, 1, 0, 1, 0, 1}
+	mixed, err := mixed(b, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
