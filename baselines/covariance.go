@@ -29,16 +29,8 @@ type covariance struct {
 	Projection blas64.General `state:"projection[features,features]"`
 }
 
-type secondMomentKey struct{}
-
 func fitCovariance(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
-	s, err := ood.Cached(t.Batch, secondMomentKey{}, func() (*eigen.Spectrum, error) {
-		m, err := featureMoments(ctx, t)
-		if err != nil {
-			return nil, err
-		}
-		return eigen.NewSpectrum(m.SecondMoment())
-	})
+	_, s, err := featureSpectrum(ctx, t, false)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +45,7 @@ func fitCovariance(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitte
 
 // Score implements ood.Detector.
 func (s *covariance) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	y := dense.Project(b.Features, make([]float64, s.Projection.Rows), s.Projection)
+	y := dense.Project(b.Features, nil, s.Projection)
 	for i := range dst {
 		dst[i] = dense.SquaredNorm(dense.Row(y, i))
 	}

@@ -20,8 +20,7 @@ var Distillation = ood.Method{
 	Ref:   "Burda et al. 2019, as in Tagasovska & Lopez-Paz 2019, table 2",
 	Needs: ood.NeedFeatures | ood.NeedTrainer,
 	Memory: func(t ood.Training, p ood.Values) float64 {
-		k := p.Float("k")
-		return k * (networks.Bytes*float64(t.Features.Cols) + 4*float64(t.Len()))
+		return p.Float("k") * (networks.Bytes*float64(t.Features.Cols) + 4*float64(t.Len()))
 	},
 	Params: smallNetworkParams(),
 	Fit:    fitDistillation,
@@ -45,8 +44,8 @@ func (s *distillation) Restored() error {
 }
 
 func fitDistillation(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
-	k := p.Int("k")
-	s := &distillation{Teacher: drawNetwork(rand.New(rand.NewPCG(t.Seed, streamTeacher)), true, t.Features.Cols, smallHidden, k)}
+	s, k := &distillation{}, p.Int("k")
+	s.Teacher = drawNetwork(rand.New(rand.NewPCG(t.Seed, streamTeacher)), true, t.Features.Cols, smallHidden, k)
 	y := rows.New(t.Features.Rows, k)
 	for first, x := range blocks(ctx, t.Features) {
 		copy(y.Data[first*k:], s.Teacher.Apply(x).Data)

@@ -36,33 +36,22 @@ var GaussianMixture = ood.Method{
 type gaussianMixture struct{ mixture.Gaussians }
 
 func fitGaussianMixture(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
-	clusters, err := clustersOf(ctx, t, p.Int("k"))
+	type key struct {
+		k    int
+		seed uint64
+	}
+	k := min(p.Int("k"), t.Len())
+	clusters, err := ood.Cached(t.Batch, key{k, t.Seed}, func() ([]int, error) {
+		return kmeans.Cluster(ctx, t.Features, k, rand.New(rand.NewPCG(t.Seed, 0)))
+	})
 	if err != nil {
 		return nil, err
 	}
-	m, err := mixture.Fit(ctx, t.Features, clusters.of, clusters.n, p.Text("covariance") == "full", p.Float("lambda"), t.Tell)
+	m, err := mixture.Fit(ctx, t.Features, clusters, p.Text("covariance") == "full", p.Float("lambda"), t.Tell)
 	if err != nil {
 		return nil, err
 	}
 	return &gaussianMixture{*m}, nil
-}
-
-// clusters are which of n clusters each training row is in.
-type clusters struct {
-	of []int
-	n  int
-}
-
-type clustersKey struct {
-	k    int
-	seed uint64
-}
-
-func clustersOf(ctx context.Context, t ood.Training, k int) (clusters, error) {
-	return ood.Cached(t.Batch, clustersKey{k, t.Seed}, func() (clusters, error) {
-		of, n, err := kmeans.Cluster(ctx, t.Features, min(k, t.Len()), rand.New(rand.NewPCG(t.Seed, 0)))
-		return clusters{of, n}, err
-	})
 }
 
 // Score implements ood.Detector.

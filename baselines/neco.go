@@ -41,10 +41,9 @@ type standardised struct {
 	*eigen.Spectrum           // of the correlations
 }
 
-type standardisedKey struct{}
-
 func fitNECO(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
-	s, err := ood.Cached(t.Batch, standardisedKey{}, func() (*standardised, error) { return standardise(ctx, t) })
+	type key struct{}
+	s, err := ood.Cached(t.Batch, key{}, func() (*standardised, error) { return standardise(ctx, t) })
 	if err != nil {
 		return nil, err
 	}

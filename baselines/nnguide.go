@@ -23,7 +23,8 @@ var NNGuide = ood.Method{
 	Needs:  ood.NeedFeatures | ood.NeedLogits,
 	Params: []ood.Param{ood.Count("k", 10).Over(1, 10, 50, 100)},
 	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
-		g, err := ood.Cached(t.Batch, guidesKey{}, func() (*guides, error) { return newGuides(t), nil })
+		type key struct{}
+		g, err := ood.Cached(t.Batch, key{}, func() (*guides, error) { return newGuides(t), nil })
 		return &nnGuide{g, p.Int("k")}, err
 	},
 	New: func() ood.Fitted { return &nnGuide{guides: &guides{}} },
@@ -39,8 +40,6 @@ type guides struct {
 	Bank  blas32.General `state:"bank[n,features]"`
 	Scale []float64      `state:"scale[n]"` // their energies over their norms, negated
 }
-
-type guidesKey struct{}
 
 func newGuides(t ood.Training) *guides {
 	g := &guides{bank(t), make([]float64, t.Len())}

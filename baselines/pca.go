@@ -35,14 +35,8 @@ type pca struct {
 	Square     bool           `state:"square"`
 }
 
-type covarianceKey struct{}
-
 func fitPCA(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
-	m, err := featureMoments(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	s, err := ood.Cached(t.Batch, covarianceKey{}, func() (*eigen.Spectrum, error) { return eigen.NewSpectrum(m.Covariance()) })
+	m, s, err := featureSpectrum(ctx, t, true)
 	if err != nil {
 		return nil, err
 	}

@@ -57,10 +57,9 @@ type seen struct {
 	*eigen.Spectrum           // of their second moments
 }
 
-type seenKey struct{}
-
 func seenFromOrigin(ctx context.Context, t ood.Training) (*seen, error) {
-	return ood.Cached(t.Batch, seenKey{}, func() (*seen, error) {
+	type key struct{}
+	return ood.Cached(t.Batch, key{}, func() (*seen, error) {
 		h := t.Features.Cols
 		if h < 2 {
 			return nil, errors.New("at least 2 features are needed: one for the principal space and one outside of it")

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -46,11 +47,10 @@ func blocks(ctx context.Context, x blas32.General) iter.Seq2[int, blas32.General
 	}
 }
 
-type momentsKey struct{}
-
 // featureMoments are those of the training features.
 func featureMoments(ctx context.Context, t ood.Training) (*moments.Moments, error) {
-	return ood.Cached(t.Batch, momentsKey{}, func() (*moments.Moments, error) {
+	type key struct{}
+	return ood.Cached(t.Batch, key{}, func() (*moments.Moments, error) {
 		m := &moments.Moments{}
 		for _, x := range blocks(ctx, t.Features) {
 			if err := m.Add(x); err != nil {
@@ -59,6 +59,23 @@ func featureMoments(ctx context.Context, t ood.Training) (*moments.Moments, erro
 		}
 		return m, ctx.Err()
 	})
+}
+
+// featureSpectrum is that of the training features' covariance, or of their
+// second moment, which knows no mean.
+func featureSpectrum(ctx context.Context, t ood.Training, centred bool) (*moments.Moments, *eigen.Spectrum, error) {
+	m, err := featureMoments(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	type key struct{ centred bool }
+	s, err := ood.Cached(t.Batch, key{centred}, func() (*eigen.Spectrum, error) {
+		if centred {
+			return eigen.NewSpectrum(m.Covariance())
+		}
+		return eigen.NewSpectrum(m.SecondMoment())
+	})
+	return m, s, err
 }
 
 // bank is the training features for a scorer to keep, which outlives them: a
@@ -70,11 +87,10 @@ func bank(t ood.Training) blas32.General {
 	return clone(t.Features)
 }
 
-type indexKey struct{ unit bool }
-
 // index is the training features to search among, scaled to unit norm or not.
 func index(t ood.Training, unit bool) (*neighbours.Index, error) {
-	return ood.Cached(t.Batch, indexKey{unit}, func() (*neighbours.Index, error) { return neighbours.New(bank(t), unit), nil })
+	type key struct{ unit bool }
+	return ood.Cached(t.Batch, key{unit}, func() (*neighbours.Index, error) { return neighbours.New(bank(t), unit), nil })
 }
 
 // ranked finds how far training rows are.

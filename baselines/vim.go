@@ -48,14 +48,11 @@ func fitViM(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, erro
 		s.norms(norms, x)
 		left += floats.Sum(norms) / float64(t.Len())
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if !(left > float64(s.Basis.Rows)/(1<<24)*seen.reach) {
+	if ctx.Err() == nil && !(left > float64(s.Basis.Rows)/(1<<24)*seen.reach) {
 		return nil, fmt.Errorf("parameter %q: %v principal components hold all of the training features: choose fewer", "k", s.Basis.Rows-s.Basis.Cols)
 	}
 	s.Alpha = largest / left
-	return s, nil
+	return s, ctx.Err()
 }
 
 // Score implements ood.Detector.

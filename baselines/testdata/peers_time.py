@@ -85,7 +85,7 @@ def to_classes(x, y, shrinkage):
 
     def score(x):
         w = x @ p
-        return (w**2).sum(1) + (norms - 2 * w @ white.T).min(1)
+        return np.maximum((w**2).sum(1) + (norms - 2 * w @ white.T).min(1), 0)
 
     return score
 

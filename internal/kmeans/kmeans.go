@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
@@ -19,22 +20,21 @@ import (
 const mostSteps = 300
 
 // Cluster divides the rows of x into at most k clusters, fewer where distinct
-// rows are fewer, and returns which each is in and how many there are.
+// rows are fewer, and returns which each is in, numbered from 0.
 //
 // It begins with greedy k-means++ (Arthur & Vassilvitskii 2007) and goes on
 // with Lloyd's algorithm until no row changes its cluster.
-func Cluster(ctx context.Context, x blas32.General, k int, r *rand.Rand) (of []int, clusters int, err error) {
+func Cluster(ctx context.Context, x blas32.General, k int, r *rand.Rand) ([]int, error) {
 	centres, err := seed(ctx, x, k, r)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	k = centres.Rows
-	of = make([]int, x.Rows)
+	of := make([]int, x.Rows)
 	for range mostSteps {
-		size, sum := make([]float64, k), dense.New(k, x.Cols)
+		size, sum := make([]float64, centres.Rows), dense.New(centres.Rows, x.Cols)
 		changed, err := assign(ctx, of, x, centres)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		if !changed {
 			break
@@ -54,7 +54,8 @@ func Cluster(ctx context.Context, x blas32.General, k int, r *rand.Rand) (of []i
 			}
 		}
 	}
-	return of, compact(of, k), nil
+	compact(of)
+	return of, nil
 }
 
 // assign sets of to the nearest centre of each row, and says whether any
@@ -86,24 +87,12 @@ func assign(ctx context.Context, of []int, x blas32.General, centres blas64.Gene
 	return changed, nil
 }
 
-// compact numbers the clusters that have rows from 0 and says how many
-// they are.
-func compact(of []int, k int) int {
-	number := make([]int, k)
-	for _, c := range of {
-		number[c] = 1
-	}
-	n := 0
-	for c := range number {
-		if number[c] == 1 {
-			number[c] = n
-			n++
-		}
-	}
+// compact numbers the clusters that have rows from 0.
+func compact(of []int) {
+	present := slices.Compact(slices.Sorted(slices.Values(of)))
 	for i, c := range of {
-		of[i] = number[c]
+		of[i], _ = slices.BinarySearch(present, c)
 	}
-	return n
 }
 
 // seed picks rows of x, each after the first with a probability that grows

@@ -79,10 +79,10 @@ const (
 	leastShare = 1e-20
 )
 
-// Fit fits a mixture of n Gaussians to rows, beginning with the clusters that they
-// are in. lambda is added to every variance.
-func Fit(ctx context.Context, x blas32.General, of []int, n int, full bool, lambda float64, progress func(share float64)) (*Gaussians, error) {
-	shares := dense.New(x.Rows, n)
+// Fit fits a mixture of Gaussians to rows, beginning with the clusters, numbered
+// from 0, that they are in. lambda is added to every variance.
+func Fit(ctx context.Context, x blas32.General, of []int, full bool, lambda float64, progress func(share float64)) (*Gaussians, error) {
+	shares := dense.New(x.Rows, 1+slices.Max(of))
 	for i, c := range of {
 		dense.Row(shares, i)[c] = 1
 	}

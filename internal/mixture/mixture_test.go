@@ -34,7 +34,7 @@ func TestOneGaussian(t *testing.T) {
 		covariance.SetSym(j, j, covariance.At(j, j)+lambda)
 	}
 	for _, full := range []bool{true, false} {
-		m, err := Fit(t.Context(), x, make([]int, n), 1, full, lambda, func(float64) {})
+		m, err := Fit(t.Context(), x, make([]int, n), full, lambda, func(float64) {})
 		if err != nil {
 			t.Fatal(err)
 		}
