@@ -50,7 +50,8 @@ func fitLOF(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, erro
 	if err != nil {
 		return nil, err
 	}
-	around, err := ood.Jointly(t, func() ([][]neighbours.Neighbour, error) { return x.Nearest(ctx, x.Rows, most, true) })
+	type key struct{ most int }
+	around, err := ood.Cached(t.Batch, key{most}, func() ([][]neighbours.Neighbour, error) { return x.Nearest(ctx, x.Rows, most, true) })
 	if err != nil {
 		return nil, err
 	}

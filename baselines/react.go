@@ -24,21 +24,16 @@ type react struct {
 	Clip float64 `state:"clip"`
 }
 
-func fitReAct(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitReAct(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
 	// Two passes over the rows find the percentiles of the whole sweep.
-	clips, err := ood.Jointly(t, func() (map[float64]float64, error) {
+	clip, err := ood.Alike(t, func(ood.Values) bool { return true }, func(same []ood.Values, _ func(float64)) ([]float64, error) {
 		var percentiles []float64
-		for _, other := range t.Grid {
-			percentiles = append(percentiles, other.Float("percentile"))
+		for _, p := range same {
+			percentiles = append(percentiles, p.Float("percentile"))
 		}
-		found, err := quantile.Percentiles(ctx, t.Features, percentiles)
-		clips := map[float64]float64{}
-		for i, clip := range found {
-			clips[percentiles[i]] = clip
-		}
-		return clips, err
+		return quantile.Percentiles(ctx, t.Features, percentiles)
 	})
-	return &react{newLastLayer(t), clips[p.Float("percentile")]}, err
+	return &react{newLastLayer(t), clip}, err
 }
 
 // Score implements ood.Detector.

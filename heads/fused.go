@@ -209,23 +209,30 @@ func (s *fused) Restored() error {
 // fusedFolds is the number of parts that rows are calibrated in.
 const fusedFolds = 5
 
-func (f fusion) fit(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
 	if t.Len() < 2 {
 		return nil, &rows.TooFewRowsError{What: "fused detectors", Have: t.Len(), Need: 2}
 	}
-	parts, err := ood.Jointly(t, func() ([]*fusedPart, error) { return f.crossFit(ctx, t) })
-	return &fused{p.Text("combine"), parts}, err
+	// All combinations are of the same parts.
+	return ood.Alike(t, func(ood.Values) bool { return true }, func(same []ood.Values, tell func(float64)) ([]*fused, error) {
+		parts, err := f.crossFit(ctx, t, tell)
+		var all []*fused
+		for _, p := range same {
+			all = append(all, &fused{p.Text("combine"), parts})
+		}
+		return all, err
+	})
 }
 
 // crossFit fits the components in their default configurations, and calibrates
 // them with the scores of every row by components that were fitted without the
 // row's fold (Vovk 2015, "Cross-conformal predictors").
-func (f fusion) crossFit(ctx context.Context, t ood.Training) ([]*fusedPart, error) {
+func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share float64)) ([]*fusedPart, error) {
 	folds := rows.Folds(t.Len(), fusedFolds, t.Seed)
 	held := make([][]float64, len(f.components))
 	done, fits := 0, (len(folds)+1)*len(f.components)
 	fit := func(c Component, part ood.Training) (*ood.Scorer, error) {
-		part.Progress = func(share float64) { t.TellAll((float64(done) + share) / float64(fits)) }
+		part.Progress = func(share float64) { tell((float64(done) + share) / float64(fits)) }
 		s, err := ood.Fit(ctx, c.Method, part, c.Params)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Method.Name, err)

@@ -67,13 +67,6 @@ func (t Training) Without(held []int) Training {
 	return part
 }
 
-// Jointly returns what make makes for all of Grid at once, the first time that
-// one of it is fitted.
-func Jointly[T any](t Training, make func() (T, error)) (T, error) {
-	type key struct{ grid *Values }
-	return Cached(t.Batch, key{&t.Grid[0]}, make)
-}
-
 // Alike returns what make makes of the configuration that is being fitted,
 // the first time for all of Grid that have its key, in order.
 func Alike[K comparable, T any](t Training, key func(Values) K, make func(same []Values, tell func(share float64)) ([]T, error)) (T, error) {
@@ -100,10 +93,6 @@ func Alike[K comparable, T any](t Training, key func(Values) K, make func(same [
 	}
 	return all[at], nil
 }
-
-// TellAll tells the share that is done of all of Grid, where it is fitted at
-// once.
-func (t Training) TellAll(share float64) { t.Tell(share * float64(len(t.Grid))) }
 
 // Tell tells the training's progress, if anybody listens.
 func (t Training) Tell(share float64) { rows.Progress(t.Progress).Tell(share) }

@@ -127,10 +127,10 @@ func TestCompareFitsGridAtOnce(t *testing.T) {
 	together.Sweep = together.Grid()[:2]
 	calls := 0
 	together.Fit = func(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
-		all, err := ood.Jointly(t, func() ([]ood.Fitted, error) {
+		return ood.Alike(t, func(ood.Values) bool { return true }, func(same []ood.Values, _ func(float64)) ([]ood.Fitted, error) {
 			calls++
 			var all []ood.Fitted
-			for _, v := range t.Grid {
+			for _, v := range same {
 				s, err := fitNorm(ctx, t, v)
 				if err != nil {
 					return nil, err
@@ -139,10 +139,6 @@ func TestCompareFitsGridAtOnce(t *testing.T) {
 			}
 			return all, nil
 		})
-		if err != nil {
-			return nil, err
-		}
-		return all[t.At], nil
 	}
 	c := comparison(together)
 	c.Sweep = true
