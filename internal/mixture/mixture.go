@@ -192,23 +192,17 @@ func maximise(ctx context.Context, x blas32.General, shares blas64.General, full
 			for j, v := range variance {
 				variance[j] = 1 / math.Sqrt(v/total+lambda)
 			}
-		} else if err := precisionRoot(m.precision(c), covariance, lambda); err != nil {
-			return nil, err
+			continue
 		}
+		for j := range h {
+			covariance.SetSym(j, j, covariance.At(j, j)+lambda)
+		}
+		root, ok := dense.InverseRoot(covariance)
+		if !ok {
+			return nil, fmt.Errorf("a component's covariance has no inverse with lambda=%v added to its variances: choose a larger one, or fewer components", lambda)
+		}
+		copy(m.precision(c).Data, root.Data)
 	}
 	m.setLogDets()
 	return m, ctx.Err()
-}
-
-// precisionRoot writes U⁻¹ of a covariance UᵀU.
-func precisionRoot(dst blas64.General, covariance *mat.SymDense, lambda float64) error {
-	for j := range dst.Rows {
-		covariance.SetSym(j, j, covariance.At(j, j)+lambda)
-	}
-	root, ok := dense.InverseRoot(covariance)
-	if !ok {
-		return fmt.Errorf("a component's covariance has no inverse with lambda=%v added to its variances: choose a larger one, or fewer components", lambda)
-	}
-	copy(dst.Data, root.Data)
-	return nil
 }
