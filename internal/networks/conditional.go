@@ -186,10 +186,10 @@ func (e *gridEvaluator) evaluate(dst, x blas32.General) {
 		base := first.Data[i*first.Stride : i*first.Stride+first.Cols]
 		for l, u := range e.input {
 			at := (i*levels + l) * into.Stride
-			out := into.Data[at : at+into.Cols]
-			u := float32(u)
+			out := into.Data[at : at+into.Cols][:len(base)]
+			u, level := float32(u), e.level[:len(base)]
 			for j, b := range base {
-				out[j] = b + u*e.level[j]
+				out[j] = b + u*level[j]
 			}
 			if len(e.hidden) > 0 {
 				train.ReLU(out)
