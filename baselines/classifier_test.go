@@ -62,12 +62,15 @@ func TestDegenerateActivations(t *testing.T) {
 	constant.Logits = zeros(c.training.Features.Rows, toyClasses)
 	constant.Labels = nil
 	for _, m := range detectors {
-		if m.Control || m.Needs&^(ood.NeedFeatures|ood.NeedLogits|ood.NeedWeights) != 0 || !openClassifierReference(t).has(m.Name) {
+		if m.Control || m.Needs&^(ood.NeedFeatures|ood.NeedLogits|ood.NeedWeights) != 0 {
 			continue
 		}
 		for _, training := range []ood.Training{c.training, constant} {
 			for _, p := range configurations(m) {
 				s, err := ood.Fit(background, m, training, p)
+				if err != nil && training.Labels == nil {
+					continue // rows that are all alike may be refused
+				}
 				if err != nil {
 					t.Fatalf("%s %v: %v", m.Name, p, err)
 				}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -32,9 +31,8 @@ func TestDegenerateFeatures(t *testing.T) {
 		for i := range c.rows {
 			c.change(training.Features.Data[i*toyWidth : (i+1)*toyWidth])
 		}
-		for name := range featureMethods {
-			m, _ := attach.MethodByName(name)
-			t.Run(c.name+"/"+name, func(t *testing.T) {
+		for _, m := range detectors {
+			t.Run(c.name+"/"+m.Name, func(t *testing.T) {
 				s, err := ood.Fit(background, m, training, m.Default())
 				if err != nil {
 					if c.mustFit || err.Error() == "" {

@@ -1,10 +1,7 @@
 package baselines_test
 
 import (
-	"encoding/json"
 	"errors"
-	"math"
-	"os"
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -12,45 +9,6 @@ import (
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 )
-
-func TestMahalanobisLayersAgreesWithScikitLearn(t *testing.T) {
-	b, err := os.ReadFile("testdata/layers.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ref struct {
-		Fit, Test [][][]float32
-		Labels    []int
-		Scores    []struct {
-			Params ood.Params
-			Scores []float64
-		}
-	}
-	if err := json.Unmarshal(b, &ref); err != nil {
-		t.Fatal(err)
-	}
-	layers := func(all [][][]float32) (list []blas32.General) {
-		for _, rows := range all {
-			list = append(list, general(rows))
-		}
-		return list
-	}
-	training := ood.Training{Batch: ood.Batch{Layers: layers(ref.Fit), Labels: ref.Labels}}
-	if len(ref.Scores) != len(baselines.MahalanobisLayers.Grid()) {
-		t.Errorf("reference scores of %d configurations, and there are %d", len(ref.Scores), len(baselines.MahalanobisLayers.Grid()))
-	}
-	for _, c := range ref.Scores {
-		s, err := ood.Fit(background, baselines.MahalanobisLayers, training, c.Params)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, got := range score(t, s, ood.Batch{Layers: layers(ref.Test)}) {
-			if want := c.Scores[i]; !(math.Abs(got-want) <= 1e-6*want) {
-				t.Errorf("%v: row %d: %v, want %v", c.Params, i, got, want)
-			}
-		}
-	}
-}
 
 // Layers of other numbers or widths than those fitted with are refused, and so
 // are training rows that are all alike.

@@ -3,89 +3,201 @@ package baselines_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-type reference struct {
-	Train, Test [][]float32
-	TrainLogits [][]float32 `json:"train_logits"`
-	TestLogits  [][]float32 `json:"test_logits"`
-	Scores      []struct {
-		Method string
-		Params ood.Params
-		Scores []float64
+// problem is what a script of testdata writes; fixture.py says what of it
+// means.
+type problem struct {
+	Train, Test part
+	Last        *struct {
+		Weight [][]float32
+		Bias   []float32
+	}
+	Network *struct {
+		Hidden [][]float64
+		Shift  []float64
+		Scale  []float32
+		Passes [][][]float32
+	}
+	Scores []reference
+}
+
+type part struct {
+	Features, Logits, Targets, Outliers [][]float32
+	Labels                              []int
+	Layers                              [][][]float32
+	Levels                              []float64
+	Inputs                              struct {
+		Shape []int
+		Data  []float32
 	}
 }
 
-func (r reference) batches() (train, test ood.Batch) {
-	return ood.Batch{Features: general(r.Train), Logits: general(r.TrainLogits)},
-		ood.Batch{Features: general(r.Test), Logits: general(r.TestLogits)}
+type reference struct {
+	Method  string
+	Params  ood.Params
+	Without []string
+	Trained [][]struct {
+		W [][]float32
+		B []float32
+	}
+	Tolerance, Absolute float64
+	Scores              []float64
 }
 
 func general(rows [][]float32) blas32.General {
-	m := blas32.General{Rows: len(rows), Cols: len(rows[0]), Stride: len(rows[0])}
-	for _, r := range rows {
-		m.Data = append(m.Data, r...)
+	m := blas32.General{Rows: len(rows), Data: slices.Concat(rows...)}
+	if m.Rows > 0 {
+		m.Cols, m.Stride = len(rows[0]), len(rows[0])
 	}
 	return m
 }
 
-func TestScoresAgreeWithNumPy(t *testing.T) {
-	b, err := os.ReadFile("testdata/scores.json")
+func (p part) batch() ood.Batch {
+	b := ood.Batch{Features: general(p.Features), Logits: general(p.Logits), Labels: p.Labels}
+	for _, l := range p.Layers {
+		b.Layers = append(b.Layers, general(l))
+	}
+	if p.Inputs.Data != nil {
+		b.Inputs = ood.InputsOf(p.Inputs.Shape, p.Inputs.Data)
+	}
+	return b
+}
+
+// training is what a reference score was fitted with.
+func (p problem) training(r reference) ood.Training {
+	t := ood.Training{
+		Batch: p.Train.batch(), Outliers: ood.Batch{Features: general(p.Train.Outliers)},
+		Targets: general(p.Train.Targets), Levels: p.Train.Levels, Trainer: &handed{},
+	}
+	if slices.Contains(r.Without, "labels") {
+		t.Labels = nil
+	}
+	if slices.Contains(r.Without, "logits") {
+		t.Logits = blas32.General{}
+	}
+	if p.Last != nil {
+		t.Last = &ood.Linear{Weight: general(p.Last.Weight), Bias: p.Last.Bias}
+	}
+	if n := p.Network; n != nil {
+		slope := func(v float64) float64 { return 1 - math.Tanh(v)*math.Tanh(v) }
+		t.Network = recorded{twoLayers{hidden: n.Hidden, shift: n.Shift, act: math.Tanh, slope: slope, last: t.Last}, n.Passes}
+		t.InputScale = ood.InputScale{Factor: n.Scale}
+	}
+	var networks handed
+	for _, layers := range r.Trained {
+		var n train.Network
+		for _, l := range layers {
+			n.Layers = append(n.Layers, train.Layer{W: general(l.W), B: l.B})
+		}
+		networks = append(networks, n)
+	}
+	t.Trainer = &networks
+	return t
+}
+
+// handed is a trainer that hands back networks that it was given.
+type handed []train.Network
+
+func (h *handed) Train(_ context.Context, p train.Problem) ([]train.Network, error) {
+	n := len(p.Models)
+	if n > len(*h) {
+		return nil, fmt.Errorf("asked for %d networks, and %d are given", n, len(*h))
+	}
+	networks := (*h)[:n]
+	*h = (*h)[n:]
+	return networks, nil
+}
+
+// recorded has passes with dropout that were drawn elsewhere, over and over.
+type recorded struct {
+	twoLayers
+	z [][][]float32 // passes × n × c
+}
+
+func (n recorded) Dropouts() int { return 1 }
+
+func (n recorded) Dropout(_ context.Context, x ood.InputBlock, passes int, _ float64, _ uint64) ([]float32, error) {
+	var z []float32
+	for s := range passes {
+		z = append(z, slices.Concat(n.z[s%len(n.z)][x.Start:x.Start+x.Rows()]...)...)
+	}
+	return z, nil
+}
+
+// TestReferences compares scores and quantiles with those that the scripts of
+// testdata have from elsewhere, and asks for some of every method.
+func TestReferences(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ref reference
-	if err := json.Unmarshal(b, &ref); err != nil {
-		t.Fatal(err)
-	}
-	train, test := ref.batches()
 	covered := map[string]bool{}
-	for _, c := range ref.Scores {
-		name := c.Method + " " + c.Params.String()
-		covered[name] = true
-		t.Run(name, func(t *testing.T) {
-			m, ok := attach.MethodByName(c.Method)
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p problem
+		if err := json.Unmarshal(b, &p); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for _, r := range p.Scores {
+			m, ok := attach.MethodByName(r.Method)
 			if !ok {
-				t.Fatal("no such method")
+				t.Fatalf("%s: there is no method %q", file, r.Method)
 			}
-			s, err := ood.Fit(context.Background(), m, ood.Training{Batch: train}, c.Params)
+			all, err := m.With(r.Params)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := s.Score(context.Background(), nil, test)
-			if err != nil {
-				t.Fatal(err)
-			}
-			// Certificates are float32, and so are the products they are found by.
-			tolerance := 1e-6
-			if c.Method == "certificates" {
-				tolerance = 1e-5
-			}
-			for i, want := range c.Scores {
-				if !(math.Abs(got[i]-want) <= tolerance*math.Abs(want)+1e-12) {
-					t.Errorf("row %d: %v, want %v", i, got[i], want)
+			covered[m.Name+" "+all.String()] = true
+			t.Run(fmt.Sprint(r.Method, " ", r.Params, r.Without), func(t *testing.T) {
+				s, err := ood.Fit(background, m, p.training(r), r.Params)
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-		})
-	}
-	classifier := openClassifierReference(t)
-	for _, m := range detectors {
-		if m.Control || m.Needs&(ood.NeedTrainer|ood.NeedNetwork|ood.NeedDropout|ood.NeedWeights|ood.NeedLayers) != 0 || m.Name == "gradnorm" || featureMethods[m.Name] || classifier.has(m.Name) || m.Name == heads.FusedPValues.Name {
-			continue
-		}
-		for _, p := range m.Grid() {
-			if name := m.Name + " " + p.String(); !covered[name] {
-				t.Errorf("no reference scores of %s", name)
-			}
+				got := predictions(t, s, p.Test.batch(), p.Test.Levels)
+				if len(got) != len(r.Scores) {
+					t.Fatalf("%d scores, want %d", len(got), len(r.Scores))
+				}
+				for i, want := range r.Scores {
+					if !(math.Abs(got[i]-want) <= r.Tolerance*math.Abs(want)+r.Absolute) {
+						t.Errorf("score %d is %v, want %v (off by %.1g)", i, got[i], want, math.Abs(got[i]-want))
+					}
+				}
+			})
 		}
 	}
+	for _, m := range attach.Methods() {
+		if !m.Control && !covered[m.Name+" "+m.Default().String()] {
+			t.Errorf("no reference scores of %s in its default configuration", m.Name)
+		}
+	}
+}
+
+// predictions are the scores of a detector, or quantiles row by row, target by
+// target.
+func predictions(t *testing.T, s *ood.Scorer, b ood.Batch, levels []float64) []float64 {
+	t.Helper()
+	if !s.Method().Intervals() {
+		return score(t, s, b)
+	}
+	var all []float64
+	for _, v := range s.Quantiles(b.Features, levels).Data {
+		all = append(all, float64(v))
+	}
+	return all
 }

@@ -2,78 +2,17 @@ package heads_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
-	"gonum.org/v1/gonum/blas/blas32"
 )
-
-func TestFusedAgreesWithNumPy(t *testing.T) {
-	b, err := os.ReadFile("testdata/fused.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ref struct {
-		Folds            [][][]float32
-		FoldLogits       [][][]float32 `json:"fold_logits"`
-		Test             [][]float32
-		TestLogits       [][]float32 `json:"test_logits"`
-		Fisher, Harmonic []float64
-		WeightedFisher   []float64 `json:"weighted_fisher"`
-		WeightedHarmonic []float64 `json:"weighted_harmonic"`
-	}
-	if err := json.Unmarshal(b, &ref); err != nil {
-		t.Fatal(err)
-	}
-	// Every row goes where its fold is found.
-	const seed = 9
-	n := len(ref.Folds) * len(ref.Folds[0])
-	features, logits := make([][]float32, n), make([][]float32, n)
-	for k, fold := range rows.Folds(n, len(ref.Folds), seed) {
-		for i, r := range fold {
-			features[r], logits[r] = ref.Folds[k][i], ref.FoldLogits[k][i]
-		}
-	}
-	training := ood.Training{Batch: ood.Batch{Features: general(features), Logits: general(logits)}, Seed: seed}
-	m := heads.Fused("three", "fisher", heads.Component{Method: heads.Certificates}, heads.Component{Method: baselines.Energy}, heads.Component{Method: baselines.KNN})
-	covered := map[string][]float64{"fisher": ref.Fisher, "harmonic": ref.Harmonic}
-	for _, p := range m.Grid() {
-		if covered[p["combine"].(string)] == nil {
-			t.Errorf("no reference scores of %v", p)
-		}
-	}
-	weighted := heads.Fused("weighted", "fisher", heads.Component{Method: heads.Certificates, Weight: 4},
-		heads.Component{Method: baselines.Energy}, heads.Component{Method: baselines.KNN, Weight: 3})
-	for _, c := range []struct {
-		ood.Method
-		combine string
-		want    []float64
-	}{
-		{m, "fisher", ref.Fisher}, {m, "harmonic", ref.Harmonic},
-		{weighted, "fisher", ref.WeightedFisher}, {weighted, "harmonic", ref.WeightedHarmonic},
-	} {
-		s, err := ood.Fit(context.Background(), c.Method, training, ood.Params{"combine": c.combine})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := score(t, s, ood.Batch{Features: general(ref.Test), Logits: general(ref.TestLogits)})
-		for i, want := range c.want {
-			if !(math.Abs(got[i]-want) <= 1e-4*math.Abs(want)+1e-5) {
-				t.Errorf("%s %s: row %d: %v, want %v", c.Name, c.combine, i, got[i], want)
-			}
-		}
-	}
-}
 
 // given scores rows with their only feature.
 var given = ood.Method{
@@ -259,14 +198,6 @@ func TestFusedRestoreRefuses(t *testing.T) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
-}
-
-func general(x [][]float32) blas32.General {
-	m := rows.New(len(x), len(x[0]))
-	for i, row := range x {
-		copy(rows.Row(m, i), row)
-	}
-	return m
 }
 
 func score(t *testing.T, s *ood.Scorer, b ood.Batch) []float64 {

@@ -4,26 +4,18 @@ scores of the methods that read logits or recompute them from changed features.
     python classifier.py [--peers]
 
 Every score is written out from its paper in double precision. With --peers the
-scores are compared with those of pytorch-ood where it defines a method alike.
-
-Made with Python 3.11.2, NumPy 1.24.2, SciPy 1.10.1; compared with pytorch-ood
-0.4.0 on PyTorch 1.13.0.
+scores are compared with those of pytorch-ood where it defines a method alike. Compared with pytorch-ood 0.4.0 on PyTorch 1.13.0.
 """
-import json
 import sys
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_softmax, logsumexp, softmax
-from scipy.stats import weibull_min
+from scipy.stats import entropy, weibull_min
+
+from fixture import Problem, f32, take, uniforms
 
 rng = np.random.default_rng(11)
-
-
-def f32(x):
-    return np.asarray(x, np.float32).astype(np.float64)
-
-
 H, C, SEEN = 24, 6, 5  # class 5 is never predicted in training
 weight = f32(rng.normal(size=(C, H)) / 2)
 bias = f32(rng.normal(size=C) / 4)
@@ -53,14 +45,14 @@ predicted = train_logits.argmax(1)
 labels[[7, 20, 21]] = (predicted[[7, 20, 21]] + 1) % SEEN  # mislabelled
 assert set(predicted) == set(range(SEEN)) and 5 in test_logits.argmax(1)
 
-scores = []
+problem = Problem("numpy", "scipy", train={"features": train, "logits": train_logits, "labels": labels},
+                  test={"features": test, "logits": test_logits}, last={"weight": weight, "bias": bias})
 
 
 def put(method, params, s, labelled=False):
-    s = np.asarray(s)
-    assert s.shape == (len(test),) and np.isfinite(s).all(), method
-    scores.append({"method": method, "params": params, "labelled": labelled, "scores": s.tolist()})
-    return s
+    # Products with the last layer are float32; what reads logits alone is not.
+    tolerance, absolute = (1e-9, 1e-12) if method in ("max-logit", "energy", "gen", "kl-matching", "openmax") else (2e-6, 2e-6)
+    return problem.put(method, params, s, tolerance, absolute, without=[] if labelled else ["labels"])
 
 
 def energy(z, t=1):
@@ -196,13 +188,14 @@ products = unit(test) @ (unit(train) * logsumexp(train_logits, axis=1)[:, None])
 for k in (1, 10, 50, 100):
     put("nnguide", {"k": k}, np.sort(products, axis=1)[:, -k:].mean(1) * energy(test_logits))
 
-out = {
-    "train": train.tolist(), "test": test.tolist(),
-    "train_logits": train_logits.tolist(), "test_logits": test_logits.tolist(),
-    "labels": labels.tolist(), "weight": weight.tolist(), "bias": bias.tolist(), "scores": scores,
-}
-with open("classifier.json", "w") as f:
-    json.dump(out, f)
+# A pass keeps half of the features, as the method draws them.
+passes = np.stack([layer(test * 2 * (take(uniforms(0, s), H) >= 0.5)) for s in range(100)])
+each = softmax(passes, axis=2)
+put("bald-features", {"score": "mutual-information"}, entropy(each.mean(0), axis=1) - entropy(each, axis=2).mean(0))
+put("bald-features", {"score": "predictive-entropy"}, entropy(each.mean(0), axis=1))
+put("bald-features", {"score": "variance"}, each.var(0).mean(1))
+
+problem.write("classifier.json")
 
 if "--peers" in sys.argv:
     import torch
@@ -215,7 +208,8 @@ if "--peers" in sys.argv:
         assert off < 1e-4, name
 
     def of(method, params, labelled=False):
-        return next(s["scores"] for s in scores if (s["method"], s["params"], s["labelled"]) == (method, params, labelled))
+        want = (method, params, [] if labelled else ["labels"])
+        return next(s["scores"] for s in problem.out["scores"] if (s["method"], s["params"], s["without"]) == want)
 
     z = torch.tensor(test_logits)
     compare("max-logit", of("max-logit", {}), detector.MaxLogit.score(z))

@@ -1,9 +1,5 @@
 """Writes features.json: scores of the methods that work on features, on a small
-problem of three classes in clusters, from NumPy, SciPy and scikit-learn.
-
-Made with Python 3.11.2, NumPy 1.24.2, SciPy 1.10.1, scikit-learn 1.2.1.
-"""
-import json
+problem of three classes in clusters, from NumPy, SciPy and scikit-learn."""
 
 import numpy as np
 from scipy.linalg import pinvh
@@ -14,13 +10,10 @@ from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.svm import OneClassSVM
 
+from fixture import Problem, f32, take, uniforms
+
 rng = np.random.default_rng(19)
 n, h, c = 60, 6, 3
-
-
-def f32(x):
-    return x.astype(np.float32).astype(np.float64)
-
 
 mix = rng.normal(size=(h, h)) * np.array([1, 0.7, 0.5, 0.3, 0.2, 0.05])[:, None]
 centres = rng.normal(size=(c, h)) * 4 + 2
@@ -37,13 +30,13 @@ train_logits, test_logits = f32(train @ weight.T + bias), f32(test @ weight.T + 
 labels = np.where(truth == 2, 4, truth)
 labels[7] = 3
 
-out = {"train": train.tolist(), "test": test.tolist(), "train_logits": train_logits.tolist(),
-       "test_logits": test_logits.tolist(), "train_labels": labels.tolist(),
-       "weight": weight.tolist(), "bias": bias.tolist(), "scores": []}
+problem = Problem("numpy", "scipy", "sklearn", train={"features": train, "logits": train_logits, "labels": labels},
+                  test={"features": test, "logits": test_logits}, last={"weight": weight, "bias": bias})
 
 
-def put(method, params, scores, **more):
-    out["scores"].append({"method": method, "params": params, "scores": np.asarray(scores).tolist(), **more})
+def put(method, params, scores, labelled=False, **more):
+    # Labels are classes of their own, which the logits do not have.
+    problem.put(method, params, scores, without=["logits" if labelled else "labels"], **more)
 
 
 def shrunk(s, share):
@@ -112,23 +105,11 @@ for variance in (0.7, 0.85, 0.9, 0.95, 0.99):
     put("cop", {"variance": variance}, reconstruction_error(unit(train), unit(test), variance))
 
 
-def pcg_dxsm(state):
-    """Uniforms on [0,1) of Go's math/rand/v2 PCG, whose algorithm is public: O'Neill's 128-bit generator."""
-    while True:
-        state = (state * 0x2360ED051FC65DA44385DF649FCCF645 + 0x5851F42D4C957F2D14057B7EF767814F) % 2**128
-        hi, lo = state >> 64, state % 2**64
-        hi ^= hi >> 32
-        hi = hi * 0xDA942042E4DD58B5 % 2**64
-        hi ^= hi >> 48
-        hi = hi * (lo | 1) % 2**64
-        yield hi % 2**53 / 2**53
-
-
 def fourier(x, m, gamma):
-    uniform = pcg_dxsm(0)
-    pairs = np.array([[next(uniform), next(uniform)] for _ in range(h * m)])
+    uniform = uniforms(0)
+    pairs = take(uniform, h * m, 2)
     normal = np.sqrt(-2 * np.log(1 - pairs[:, 0])) * np.cos(2 * np.pi * pairs[:, 1])
-    phase = 2 * np.pi * np.array([next(uniform) for _ in range(m)])
+    phase = 2 * np.pi * take(uniform, m)
     return np.sqrt(2 / m) * np.cos(unit(x) @ (np.sqrt(2 * gamma) * normal.reshape(h, m)) + phase)
 
 
@@ -180,14 +161,13 @@ for grid in [{"unit_norm": True, "weight": w} for w in (1, 2, 0)] + [{"unit_norm
         alpha = grid["weight"] * train_logits.max(1).mean() / rms(rows).mean()
         put("certificates-coupled", grid, alpha * rms(new) - logsumexp(test_logits, axis=1))
 
-for k, norm in ((0.25, True), (0.5, True), (0.75, True), (0.9, True), (0.5, False)):
+for k, norm in ((0, True), (0.25, True), (0.5, True), (0.75, True), (0.9, True), (0.5, False)):
     rows, new = (unit(train), unit(test)) if norm else (train, test)
     scores = np.empty(len(test))
     for y in range(c):
         of = rows[predicted == y]
-        bottom = np.linalg.eigh(of.T @ of)[1][:, :int(k * h)]
+        bottom = np.linalg.eigh(of.T @ of)[1][:, :int((k or 0.5) * h)]
         scores[predicted_test == y] = ((new[predicted_test == y] @ bottom) ** 2).mean(1)
     put("certificates-class", {"k": k, "unit_norm": norm}, scores, tolerance=1e-5)  # certificates are float32
 
-with open("features.json", "w") as f:
-    json.dump(out, f)
+problem.write("features.json")

@@ -1,14 +1,10 @@
 """Writes layers.json: earlier layers of rows to fit and to test with, and
-distances to class means within them by scikit-learn's covariance, averaged.
-
-    python layers.py
-
-Made with Python 3.11.2, NumPy 1.24.2, scikit-learn 1.2.1.
-"""
-import json
+distances to class means within them by scikit-learn's covariance, averaged."""
 
 import numpy as np
 from sklearn.covariance import EmpiricalCovariance, shrunk_covariance
+
+from fixture import Problem, f32
 
 rng = np.random.default_rng(19)
 C, FIT, WIDTHS = 3, 50, (4, 7, 9)
@@ -20,7 +16,7 @@ def layer(width):
     means = rng.normal(size=(C, width))
     fit = means[labels] + rng.normal(size=(FIT, width)) @ mix
     test = np.r_[means[[0, 1, 2, 2]] + rng.normal(size=(4, width)) @ mix, 5 * rng.normal(size=(4, width))]
-    return [x.astype(np.float32).astype(np.float64) for x in (fit, test)]
+    return f32(fit), f32(test)
 
 
 layers = [layer(w) for w in WIDTHS]
@@ -35,13 +31,9 @@ def distances(rows, fit, shrinkage):
     return np.sqrt(np.min([shrunk.mahalanobis(rows - m) for m in means], axis=0))
 
 
-scores = []
+problem = Problem("numpy", "sklearn", train={"layers": [fit for fit, _ in layers], "labels": labels},
+                  test={"layers": [test for _, test in layers]})
 for shrinkage in (0.001, 0.01, 0.1):
     each = [distances(test, fit, shrinkage) / distances(fit, fit, shrinkage).mean() for fit, test in layers]
-    scores.append({"params": {"shrinkage": shrinkage}, "scores": np.mean(each, axis=0).tolist()})
-
-with open("layers.json", "w") as out:
-    json.dump({
-        "fit": [fit.tolist() for fit, _ in layers], "test": [test.tolist() for _, test in layers],
-        "labels": labels.tolist(), "scores": scores,
-    }, out)
+    problem.put("mahalanobis-layers", {"shrinkage": shrinkage}, np.mean(each, axis=0))
+problem.write("layers.json")

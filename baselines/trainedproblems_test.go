@@ -1,9 +1,7 @@
 package baselines_test
 
 import (
-	"encoding/json"
 	"math"
-	"os"
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -13,84 +11,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
-
-// paperReference is testdata/paper.json; see the script beside it.
-type paperReference struct {
-	Train, Outliers, Test [][]float32
-	Oracle                []struct {
-		Lambda float64
-		Scores []float64
-	}
-	Weights            map[string][][]float32
-	Distillation, SVDD []float64
-}
-
-func readPaperReference(t *testing.T) paperReference {
-	t.Helper()
-	b, err := os.ReadFile("testdata/paper.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ref paperReference
-	if err := json.Unmarshal(b, &ref); err != nil {
-		t.Fatal(err)
-	}
-	return ref
-}
-
-func compareScores(t *testing.T, s *ood.Scorer, rows [][]float32, want []float64, tolerance float64) {
-	t.Helper()
-	for i, got := range score(t, s, ood.Batch{Features: general(rows)}) {
-		if !(math.Abs(got-want[i]) <= tolerance*max(1, math.Abs(want[i]))) {
-			t.Errorf("row %d: %v, want %v", i, got, want[i])
-		}
-	}
-}
-
-func TestOracleAgreesWithScikitLearn(t *testing.T) {
-	ref := readPaperReference(t)
-	for _, c := range ref.Oracle {
-		s, err := ood.Fit(background, baselines.Oracle, ood.Training{
-			Batch: ood.Batch{Features: general(ref.Train)}, Outliers: ood.Batch{Features: general(ref.Outliers)},
-		}, ood.Params{"lambda": c.Lambda})
-		if err != nil {
-			t.Fatal(err)
-		}
-		compareScores(t, s, ref.Test, c.Scores, 2e-6)
-	}
-}
-
-func TestTrainedScoresAgreeWithPyTorch(t *testing.T) {
-	ref := readPaperReference(t)
-	layers := func(names ...string) train.Network {
-		var n train.Network
-		for i := 0; i < len(names); i += 2 {
-			l := train.Layer{W: general(ref.Weights[names[i]])}
-			if b := names[i+1]; b != "" {
-				l.B = ref.Weights[b][0]
-			}
-			n.Layers = append(n.Layers, l)
-		}
-		return n
-	}
-	restored := func(m ood.Method, v any) *ood.Scorer {
-		st := rows.Save(v)
-		st.Params["width of features"] = float64(len(ref.Test[0]))
-		s, err := ood.Restore(m, st)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	compareScores(t, restored(baselines.Distillation, &struct {
-		Teacher train.Network `state:"teacher"`
-		Student train.Network `state:"student"`
-	}{layers("w0", "b0", "w1", "b1"), layers("ws", "bs")}), ref.Test, ref.Distillation, 1e-5)
-	compareScores(t, restored(baselines.SVDD, &struct {
-		Network train.Network `state:"network"`
-		Centre  []float32     `state:"centre[k]"`
-	}{layers("w0", "", "w1", ""), ref.Weights["centre"][0]}), ref.Test, ref.SVDD, 1e-5)
-}
 
 // output is a network's output for one row, term by term.
 func output(layers []train.Layer, x []float32) []float64 {
