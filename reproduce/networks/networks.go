@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/ood"
@@ -159,7 +159,7 @@ func (p *Plan) Check(ctx context.Context, drop func(m ood.Method) bool, whyNone 
 	if p.Rows, err = rowLimits(p.rows); err != nil {
 		return err
 	}
-	if p.Methods, err = experiment.Choose("--methods", "method", p.MethodNames, slices.Clone(baselines.All), func(m ood.Method) string { return m.Name }); err != nil {
+	if p.Methods, err = experiment.Choose("--methods", "method", p.MethodNames, slices.DeleteFunc(attach.Methods(), ood.Method.Intervals), func(m ood.Method) string { return m.Name }); err != nil {
 		return err
 	}
 	if p.Methods = slices.DeleteFunc(p.Methods, drop); len(p.Methods) == 0 {
