@@ -161,6 +161,7 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, row
 	p := newProgress(f.stderr, "predict")
 	defer p.end()
 	var fields []func(attach.Prediction) field
+	var row []field
 	done := 0
 	for prediction, err := range predictor.Stream(ctx, rows.blocks()) {
 		if err != nil {
@@ -169,7 +170,7 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, row
 		if fields == nil {
 			fields = predictionFields(prediction, f.o, len(f.bundle.Base.Classes) > 0)
 		}
-		row := []field{{"input", rows.name(done)}}
+		row = append(row[:0], field{"input", rows.name(done)})
 		for _, of := range fields {
 			row = append(row, of(prediction))
 		}

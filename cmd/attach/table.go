@@ -93,21 +93,23 @@ func newTableWriter(path string, w io.Writer) tableWriter {
 type csvTable struct {
 	w      *csv.Writer
 	header bool
+	record []string // of a row, used again for the next
 }
 
 func (t *csvTable) write(row []field) error {
-	var names, record []string
-	add := func(name string, value any) {
+	var names []string
+	t.record = t.record[:0]
+	add := func(text, name string, args ...any) {
 		if !t.header {
-			names = append(names, name)
+			names = append(names, fmt.Sprintf(name, args...))
 		}
-		record = append(record, cell(fmt.Sprint(value)))
+		t.record = append(t.record, cell(text))
 	}
 	for _, f := range row {
 		switch v := f.value.(type) {
 		case []number:
 			for i, x := range v {
-				add(fmt.Sprintf("%s_%d", f.name, i), x)
+				add(x.String(), "%s_%d", f.name, i)
 			}
 		case draws:
 			for i, of := range v {
@@ -116,11 +118,13 @@ func (t *csvTable) write(row []field) error {
 					target = fmt.Sprintf("_%d", i)
 				}
 				for j, x := range of {
-					add(fmt.Sprintf("sample%d%s", j+1, target), x)
+					add(x.String(), "sample%d%s", j+1, target)
 				}
 			}
+		case number:
+			add(v.String(), "%s", f.name)
 		default:
-			add(f.name, v)
+			add(fmt.Sprint(v), "%s", f.name)
 		}
 	}
 	if !t.header {
@@ -129,7 +133,7 @@ func (t *csvTable) write(row []field) error {
 			return err
 		}
 	}
-	return t.w.Write(record)
+	return t.w.Write(t.record)
 }
 
 // cell keeps spreadsheets from taking a name for a formula, with the quotation
