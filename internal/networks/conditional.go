@@ -38,8 +38,8 @@ func (s *Conditional) Restored() error {
 }
 
 // evaluatedAtOnce bounds the number of rows × levels that are held as hidden
-// activations.
-const evaluatedAtOnce = 16384
+// activations: those of a few dozen units fit a core's cache.
+const evaluatedAtOnce = 2048
 
 // Quantiles predicts the quantiles of the rows of x, n×d, at levels in (0,1).
 // Between the levels of Grid they are linear, outside constant: a tail beyond
