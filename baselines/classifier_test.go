@@ -1,6 +1,7 @@
 package baselines_test
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
 // Labels that agree with no prediction are of some other numbering.
@@ -43,68 +45,6 @@ func top(z blas32.General, i int) []bool {
 	return is
 }
 
-// Features that are all zero, all equal, or equal to the training mean have
-// scores too.
-func TestDegenerateActivations(t *testing.T) {
-	c := rectifiedConformance()
-	rows := zeros(3, rectifiedWidth)
-	for j := range rectifiedWidth {
-		rows.Data[rectifiedWidth+j] = 1
-		var mean float64
-		for i := range c.training.Features.Rows {
-			mean += float64(c.training.Features.Data[i*rectifiedWidth+j])
-		}
-		rows.Data[2*rectifiedWidth+j] = float32(mean / float64(c.training.Features.Rows))
-	}
-	b := ood.Batch{Features: rows, Logits: zeros(3, toyClasses)}
-	constant := c.training
-	constant.Features = zeros(c.training.Features.Rows, rectifiedWidth)
-	constant.Logits = zeros(c.training.Features.Rows, toyClasses)
-	constant.Labels = nil
-	for _, m := range detectors {
-		if m.Control || m.Needs&^(ood.NeedFeatures|ood.NeedLogits|ood.NeedWeights) != 0 {
-			continue
-		}
-		for _, training := range []ood.Training{c.training, constant} {
-			for _, p := range configurations(m) {
-				s, err := ood.Fit(background, m, training, p)
-				if err != nil && training.Labels == nil {
-					continue // rows that are all alike may be refused
-				}
-				if err != nil {
-					t.Fatalf("%s %v: %v", m.Name, p, err)
-				}
-				for i, v := range score(t, s, b) {
-					if math.IsNaN(v) || math.IsInf(v, 0) {
-						t.Errorf("%s %v: row %d scores %v", m.Name, p, i, v)
-					}
-				}
-			}
-		}
-	}
-}
-
-// A row of large logits that all agree, and one of logits beyond exp, have
-// finite scores.
-func TestLargeLogits(t *testing.T) {
-	training := newToy().training(60)
-	b := ood.Batch{Features: zeros(2, toyWidth), Logits: zeros(2, toyClasses)}
-	copy(b.Logits.Data, []float32{3000, 3000, 3000, 3e4, -3e4, 0})
-	for _, m := range []ood.Method{baselines.Energy, baselines.GEN, baselines.KLMatching, baselines.MaxLogit, baselines.OpenMax, baselines.NNGuide} {
-		for _, p := range configurations(m) {
-			s, err := ood.Fit(background, m, training, p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, v := range score(t, s, b) {
-				if math.IsNaN(v) || math.IsInf(v, 0) {
-					t.Errorf("%s %v: row %d scores %v", m.Name, p, i, v)
-				}
-			}
-		}
-	}
-}
-
 func TestRestoreRefusesNonsense(t *testing.T) {
 	training := newToy().training(60)
 	for _, c := range []struct {
@@ -134,5 +74,44 @@ func TestRestoreRefusesNonsense(t *testing.T) {
 		if _, err := ood.Restore(c.method, st); err == nil {
 			t.Errorf("%s restores from %v", c.method.Name, st.Params)
 		}
+	}
+}
+
+func TestClassesOfTrainingRows(t *testing.T) {
+	data := newToy()
+	training := data.training(60)
+	for _, m := range []ood.Method{baselines.Mahalanobis, baselines.RelativeMahalanobis} {
+		// A class of its own for one row, whatever its number.
+		labelled := training
+		labelled.Logits = zeros(0, 0)
+		labelled.Labels = append([]int{1 << 40}, training.Labels[1:]...)
+		s, err := ood.Fit(background, m, labelled, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := score(t, s, training.Batch)[0]; m.Name == "mahalanobis" && math.Abs(d) > 1e-9 {
+			t.Errorf("%s: the mean of its class is at distance %v", m.Name, d)
+		}
+		bare := training
+		bare.Logits, bare.Labels = zeros(0, 0), nil
+		if _, err := ood.Fit(background, m, bare, nil); !errors.Is(err, ood.ErrNoClasses) {
+			t.Errorf("%s with neither labels nor logits: %v", m.Name, err)
+		}
+		short := training
+		short.Labels = training.Labels[:7]
+		if _, err := ood.Fit(background, m, short, nil); err == nil {
+			t.Errorf("%s fits with 7 labels for 60 rows", m.Name)
+		}
+	}
+	r, err := compare.Run(background, compare.Options{
+		Methods:  []ood.Method{baselines.Mahalanobis, baselines.Distance},
+		Training: ood.Training{Batch: ood.Batch{Features: training.Features}},
+		In:       data.in(30), Out: data.out(30),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Skipped) != 1 || r.Skipped[0].Name != "mahalanobis" || len(r.Methods) != 1 {
+		t.Errorf("without classes, skipped %+v and compared %+v", r.Skipped, r.Methods)
 	}
 }

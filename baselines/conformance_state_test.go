@@ -4,61 +4,38 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-func (c conformance) grid(t *testing.T, m ood.Method) {
-	all := configurations(m)
-	scorers, err := ood.FitGrid(background, m, c.training, all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(scorers) != len(all) {
-		t.Fatalf("%d scorers of %d configurations", len(scorers), len(all))
-	}
-	var want [][]float64
-	for i, p := range all {
-		want = append(want, score(t, c.fit(t, m, p), c.out))
-		if got := score(t, scorers[i], c.out); !near(got, want[i], 1e-6) {
-			t.Errorf("%v: fitted together it scores otherwise than alone", p)
-		}
-	}
-	got, err := ood.ScoreGrid(background, scorers, c.out, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, p := range all {
-		if !near(got[i], want[i], 1e-6) {
-			t.Errorf("%v: scored together it scores otherwise than alone", p)
-		}
-	}
-}
-
-func (c conformance) state(t *testing.T, m ood.Method) {
-	for _, p := range configurations(m) {
-		s := c.fit(t, m, p)
-		back, err := ood.Restore(m, throughJSON(t, s.State()))
+// state holds that a method comes back from its state, by way of JSON for what
+// is not an array.
+func (c conformance) state(t *testing.T) {
+	for k, s := range c.scorers {
+		back, err := ood.Restore(c.Method, throughJSON(t, s.State()))
 		if err != nil {
-			t.Fatalf("%v: %v", p, err)
+			t.Fatalf("%v: %v", c.configs[k], err)
 		}
 		if back.RunsNetwork() {
 			var absent *ood.NeedError
-			if _, err := back.Score(background, nil, c.out); !errors.As(err, &absent) || absent.Need&m.Needs == 0 {
-				t.Errorf("%v: restored, and not bound to a network: %v", p, err)
+			if _, err := back.Score(background, nil, c.out); !errors.As(err, &absent) || absent.Need&c.Needs == 0 {
+				t.Errorf("%v: restored, and not bound to a network: %v", c.configs[k], err)
 			}
 			back = back.Bind(c.training.Network)
 		}
-		if !slices.Equal(score(t, s, c.out), score(t, back, c.out)) {
-			t.Errorf("%v: restored, it scores otherwise", p)
+		if want := c.predict(t, s, c.out); !slices.Equal(want, c.predict(t, back, c.out)) && !(c.Intervals() && c.near(want, c.predict(t, back, c.out))) {
+			t.Errorf("%v: restored, it scores otherwise", c.configs[k])
 		}
 		if got, want := fmt.Sprint(back.State()), fmt.Sprint(s.State()); got != want {
-			t.Errorf("%v: the state of the restored differs", p)
+			t.Errorf("%v: the state of the restored differs", c.configs[k])
 		}
 	}
 }
@@ -75,51 +52,48 @@ func throughJSON(t *testing.T, s rows.State) rows.State {
 		t.Fatal(err)
 	}
 	for name, a := range s.Arrays {
-		n := 1
-		for _, d := range a.Shape {
-			n *= d
+		back.Arrays[name] = resized(a, 0, a.Shape[0])
+		if n := lengthOf(a); n != size(a.Shape) {
+			t.Fatalf("array %q of %d numbers does not have shape %v", name, n, a.Shape)
 		}
-		switch data := a.Data.(type) {
-		case []float32:
-			a.Data = slices.Clone(data)
-			n -= len(data)
-		case []float64:
-			a.Data = slices.Clone(data)
-			n -= len(data)
-		case []int64:
-			a.Data = slices.Clone(data)
-			n -= len(data)
-		default:
-			t.Fatalf("array %q is %T", name, a.Data)
-		}
-		if n != 0 {
-			t.Fatalf("array %q does not have shape %v", name, a.Shape)
-		}
-		back.Arrays[name] = a
 	}
 	return back
 }
 
-func (c conformance) damagedState(t *testing.T, m ood.Method) {
-	if _, err := ood.Restore(m, rows.State{}); err == nil {
-		t.Error("restores from nothing")
+// damagedState holds that a state with a part missing, of another type or shape,
+// is refused. One whose numbers were changed is refused, or scores something;
+// nothing panics.
+func (c conformance) damagedState(t *testing.T) {
+	whole := c.scorers[0].State()
+	restore := func(change func(s rows.State)) (*ood.Scorer, error) {
+		s := throughJSON(t, whole)
+		change(s)
+		return ood.Restore(c.Method, s)
 	}
-	whole := c.fit(t, m, m.Default()).State()
-	for name := range whole.Params {
-		for _, v := range []any{nil, []string{"x"}} {
-			s := throughJSON(t, whole)
-			s.Params[name] = v
-			if _, err := ood.Restore(m, s); err == nil {
-				t.Errorf("restores with parameter %q = %v", name, v)
-			}
+	few := c.out.Slice(0, 2)
+	tolerated := func(change func(s rows.State)) {
+		if back, err := restore(change); err == nil && c.Intervals() {
+			back.Quantiles(few.Features, levels)
+		} else if err == nil {
+			_, _ = back.Bind(c.training.Network).Score(background, nil, few)
 		}
 	}
-	// Widths are not taken at their word: memory is for rows that can be.
+	refused := func(what string, change func(s rows.State)) {
+		t.Helper()
+		if s, err := restore(change); err == nil || s != nil {
+			t.Errorf("restores with %s", what)
+		}
+	}
+	if _, err := ood.Restore(c.Method, rows.State{}); err == nil {
+		t.Error("restores from nothing")
+	}
 	for name := range whole.Params {
+		for _, v := range []any{nil, []string{"x"}, math.NaN()} {
+			refused(fmt.Sprintf("parameter %q = %v", name, v), func(s rows.State) { s.Params[name] = v })
+		}
 		if _, of, ok := strings.Cut(name, "width of "); ok {
-			s := throughJSON(t, whole)
-			s.Params[name] = float64(math.MaxInt32)
-			if _, err := ood.Restore(m, s); err == nil || !strings.Contains(err.Error(), `"width of `+of+`" must be`) {
+			// Widths are not taken at their word: memory is for rows that can be.
+			if _, err := restore(func(s rows.State) { s.Params[name] = float64(math.MaxInt32) }); err == nil || !strings.Contains(err.Error(), `"width of `+of+`" must be`) {
 				t.Errorf("%s = 2³¹−1: %v", name, err)
 			}
 		}
@@ -127,60 +101,137 @@ func (c conformance) damagedState(t *testing.T, m ood.Method) {
 	// What is restored for other rows has to be able to score them.
 	if width, ok := whole.Params["width of features"].(float64); ok {
 		for _, other := range []float64{1, width - 1, width + 1} {
-			s := throughJSON(t, whole)
-			s.Params["width of features"] = other
-			if back, err := ood.Restore(m, s); err == nil {
+			if back, err := restore(func(s rows.State) { s.Params["width of features"] = other }); err == nil {
 				b := c.out
 				b.Features = zeros(b.Len(), int(other))
 				copy(b.Features.Data, c.out.Features.Data)
-				score(t, back, b)
+				c.predict(t, back, b)
 			}
 		}
 	}
 	for name, a := range whole.Arrays {
 		for _, broken := range []rows.Array{
 			{},
-			{Shape: []int{len(a.Shape)}, Data: []int64{1}},
+			{Shape: []int{len(a.Shape)}, Data: []uint8{1}},
 			{Shape: append(slices.Clone(a.Shape), 2), Data: a.Data},
 			{Shape: slices.Repeat([]int{0}, len(a.Shape)), Data: a.Data},
 			{Shape: slices.Repeat([]int{-1}, len(a.Shape)), Data: a.Data},
 			{Shape: slices.Repeat([]int{1 << 40}, len(a.Shape)), Data: a.Data},
 		} {
-			s := throughJSON(t, whole)
-			s.Arrays[name] = broken
-			if _, err := ood.Restore(m, s); err == nil {
-				t.Errorf("restores with array %q of shape %v, %T", name, broken.Shape, broken.Data)
-			}
+			refused(fmt.Sprintf("array %q of shape %v, %T", name, broken.Shape, broken.Data), func(s rows.State) { s.Arrays[name] = broken })
 		}
+		refused("no array "+name, func(s rows.State) { delete(s.Arrays, name) })
 		for axis := range a.Shape {
 			for _, n := range []int{1, a.Shape[axis] - 1, a.Shape[axis] + 1} {
-				s := throughJSON(t, whole)
-				s.Arrays[name] = resized(a, axis, n)
-				if back, err := ood.Restore(m, s); err == nil {
-					_, _ = back.Bind(c.training.Network).Score(background, nil, c.out) // which may fail, without a panic
-				}
+				tolerated(func(s rows.State) { s.Arrays[name] = resized(a, axis, n) })
 			}
 		}
-		s := throughJSON(t, whole)
-		delete(s.Arrays, name)
-		if _, err := ood.Restore(m, s); err == nil {
-			t.Errorf("restores without array %q", name)
+		for at := range min(size(a.Shape), 3) {
+			for _, v := range []float64{math.NaN(), math.Inf(1), -1, 0, 7, 1e9} {
+				tolerated(func(s rows.State) { setEntry(s.Arrays[name], at, v) })
+			}
 		}
 	}
 }
 
-// resized is a with n along an axis, its elements repeated as often as it takes.
+func size(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+func lengthOf(a rows.Array) int {
+	switch data := a.Data.(type) {
+	case []float32:
+		return len(data)
+	case []float64:
+		return len(data)
+	case []int64:
+		return len(data)
+	}
+	return -1
+}
+
+// resized is a copy of a with n along an axis, its elements repeated as often as
+// it takes.
 func resized(a rows.Array, axis, n int) rows.Array {
 	a.Shape = slices.Clone(a.Shape)
 	a.Shape[axis] = n
-	size := shapeSize(a.Shape)
+	n = size(a.Shape)
 	switch data := a.Data.(type) {
 	case []float32:
-		a.Data = slices.Repeat(data, size/len(data)+1)[:size]
+		a.Data = repeated(data, n)
 	case []float64:
-		a.Data = slices.Repeat(data, size/len(data)+1)[:size]
+		a.Data = repeated(data, n)
 	case []int64:
-		a.Data = slices.Repeat(data, size/len(data)+1)[:size]
+		a.Data = repeated(data, n)
 	}
 	return a
+}
+
+func repeated[T any](data []T, n int) []T {
+	return slices.Repeat(data, n/max(len(data), 1)+1)[:n]
+}
+
+func setEntry(a rows.Array, at int, v float64) {
+	switch data := a.Data.(type) {
+	case []float32:
+		data[at] = float32(v)
+	case []float64:
+		data[at] = v
+	case []int64:
+		data[at] = int64(v)
+	}
+}
+
+// FuzzRestoreIntervals: a state that was tampered with is refused, or predicts
+// something: it does not panic or go round in circles.
+func FuzzRestoreIntervals(f *testing.F) {
+	x, y := steps(60, 1)
+	var states []rows.State
+	var methods []ood.Method
+	for _, m := range attach.Methods() {
+		if !m.Intervals() {
+			continue
+		}
+		s, err := ood.Fit(background, m, regression(x, y, .1, .9), configurations(m)[0])
+		if err != nil {
+			f.Fatal(err)
+		}
+		states, methods = append(states, s.State()), append(methods, m)
+	}
+	rng := rand.New(rand.NewPCG(6, 6))
+	for i := range 300 {
+		f.Add(uint(i), rng.IntN(40)-4, []int64{-2, -1, 0, 1, 2, 5, 7, 100, math.MaxInt64}[i%9])
+	}
+	x.Rows = 20
+	f.Fuzz(func(t *testing.T, which uint, at int, value int64) {
+		for i, m := range methods {
+			if model, err := ood.Restore(m, tamper(states[i], which, at, value)); err == nil && model.State().Params["width of features"] == 3. {
+				model.Quantiles(x, []float64{0.1, 0.5})
+			}
+		}
+	})
+}
+
+// tamper changes one entry, or the length, of one array or parameter.
+func tamper(s rows.State, which uint, at int, value int64) rows.State {
+	s.Params, s.Arrays = maps.Clone(s.Params), maps.Clone(s.Arrays)
+	names := slices.Sorted(maps.Keys(s.Arrays))
+	params := slices.Sorted(maps.Keys(s.Params))
+	k := int(which % uint(len(names)+len(params)))
+	if k >= len(names) {
+		s.Params[params[k-len(names)]] = float64(value)
+		return s
+	}
+	a := s.Arrays[names[k]]
+	a = resized(a, 0, a.Shape[0])
+	setEntry(a, max(at, 0)%max(size(a.Shape), 1), float64(value))
+	if at < 0 {
+		a.Shape[0]--
+	}
+	s.Arrays[names[k]] = a
+	return s
 }

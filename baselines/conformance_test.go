@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,67 +21,126 @@ import (
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
-var detectors = slices.DeleteFunc(attach.Methods(), ood.Method.Intervals)
-
 var background = context.Background()
 
-// TestConformance holds every method to the contract of ood.Method.
+var detectors = slices.DeleteFunc(attach.Methods(), ood.Method.Intervals)
+
+// conformance is what a method is held to the contract of ood.Method with.
+type conformance struct {
+	ood.Method
+	toyRows
+	configs []ood.Params
+	scorers []*ood.Scorer // one for each of configs, fitted together
+}
+
+// levels are those that interval methods are asked for.
+var levels = []float64{.001, .1, .3, .5, .9, .999}
+
+// TestConformance holds every method to the contract of ood.Method, by what the
+// method declares alone.
 func TestConformance(t *testing.T) {
-	data := newToy()
-	c := conformance{training: data.training(60), in: data.in(90), out: data.out(80)}
 	for _, all := range [][]ood.Method{baselines.All, heads.All} {
 		if !slices.IsSortedFunc(all, func(a, b ood.Method) int { return strings.Compare(a.Name, b.Name) }) {
 			t.Error("All is not in order")
 		}
 	}
-	for _, m := range detectors {
-		t.Run(m.Name, func(t *testing.T) {
-			for _, check := range []struct {
-				name string
-				run  func(*testing.T, ood.Method)
-			}{
-				{"description", c.description},
-				{"finite", c.finite},
-				{"row order", c.rowOrder},
-				{"seed", c.seed},
-				{"better than chance", c.betterThanChance},
-				{"needs", c.needs},
-				{"grid", c.grid},
-				{"state", c.state},
-				{"damaged state", c.damagedState},
-				{"concurrent", c.concurrent},
-				{"sizes", c.sizes},
-				{"cancelled", c.cancelled},
-				{"parameters", c.parameters},
-				{"input untouched", c.untouched},
-				{"not finite", c.notFinite},
-				{"huge", c.huge},
-				{"wide", c.wide},
-			} {
-				t.Run(check.name, func(t *testing.T) { check.run(t, m) })
-			}
-		})
+	data := newToyRows()
+	for _, m := range attach.Methods() {
+		t.Run(m.Name, func(t *testing.T) { newConformance(t, m, data).check(t) })
 	}
 }
 
-type conformance struct {
-	training ood.Training
-	in, out  ood.Batch
+func newConformance(t *testing.T, m ood.Method, data toyRows) conformance {
+	t.Helper()
+	c := conformance{Method: m, toyRows: data, configs: configurations(m)}
+	training, last := data.training, 0.
+	training.Progress = func(share float64) {
+		if share < last || share > 1 {
+			t.Errorf("progress %v after %v", share, last)
+		}
+		last = share
+	}
+	var err error
+	if c.scorers, err = ood.FitGrid(background, m, training, c.configs); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.scorers) != len(c.configs) || last != 1 {
+		t.Fatalf("%d scorers of %d configurations, and progress ends at %v", len(c.scorers), len(c.configs), last)
+	}
+	return c
 }
 
-func (c conformance) fit(t *testing.T, m ood.Method, p ood.Params) *ood.Scorer {
+func (c conformance) check(t *testing.T) {
+	for _, check := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"description", c.description},
+		{"finite", c.finite},
+		{"row order", c.rowOrder},
+		{"grid", c.grid},
+		{"seed", c.seed},
+		{"better than chance", c.betterThanChance},
+		{"needs", c.needs},
+		{"state", c.state},
+		{"damaged state", c.damagedState},
+		{"concurrent", c.concurrent},
+		{"sizes", c.sizes},
+		{"cancelled", c.cancelled},
+		{"parameters", c.parameters},
+		{"targets", c.targets},
+		{"input untouched", c.untouched},
+		{"not finite", c.notFinite},
+		{"huge", c.huge},
+		{"degenerate", c.degenerate},
+		{"wide", c.wide},
+	} {
+		t.Run(check.name, check.run)
+	}
+}
+
+// configurations are the default and some of the sweep, of sizes that take no
+// time.
+func configurations(m ood.Method) []ood.Params {
+	all := m.Grid()
+	configs := []ood.Params{m.Default()}
+	for i := 0; i < len(all); i += 1 + len(all)/16 {
+		p, err := m.With(all[i])
+		if err != nil {
+			panic(err)
+		}
+		configs = append(configs, p)
+	}
+	for _, p := range configs {
+		for name, most := range map[string]float64{"hidden": 8, "n_estimators": 20} {
+			if v, ok := p[name].(float64); ok {
+				p[name] = min(v, most)
+			}
+		}
+	}
+	return configs
+}
+
+func (c conformance) fit(t *testing.T, training ood.Training, p ood.Params) *ood.Scorer {
 	t.Helper()
-	s, err := ood.Fit(background, m, c.training, p)
+	s, err := ood.Fit(background, c.Method, training, p)
 	if err != nil {
 		t.Fatalf("fit %v: %v", p, err)
 	}
 	return s
 }
+
+// refit fits the first configuration to other rows.
+func (c conformance) refit(training ood.Training) (*ood.Scorer, error) {
+	return ood.Fit(background, c.Method, training, c.configs[0])
+}
+
+// reads says whether the method needs any of these to fit.
+func (c conformance) reads(n ood.Needs) bool { return c.Needs&n != 0 }
 
 func score(t *testing.T, s *ood.Scorer, b ood.Batch) []float64 {
 	t.Helper()
@@ -94,9 +154,35 @@ func score(t *testing.T, s *ood.Scorer, b ood.Batch) []float64 {
 	return got
 }
 
-func configurations(m ood.Method) []ood.Params {
-	return append([]ood.Params{m.Default()}, m.Grid()...)
+// predictions are the scores of a detector, or quantiles row by row, target by
+// target.
+func predictions(t *testing.T, s *ood.Scorer, b ood.Batch, levels []float64) []float64 {
+	t.Helper()
+	if !s.Method().Intervals() {
+		return score(t, s, b)
+	}
+	var all []float64
+	for _, v := range s.Quantiles(b.Features, levels).Data {
+		all = append(all, float64(v))
+	}
+	return all
 }
+
+func (c conformance) predict(t *testing.T, s *ood.Scorer, b ood.Batch) []float64 {
+	t.Helper()
+	return predictions(t, s, b, levels)
+}
+
+// each are the numbers that a row has.
+func (c conformance) each() int {
+	if c.Intervals() {
+		return c.training.Targets.Cols * len(levels)
+	}
+	return 1
+}
+
+// at are the numbers of row i among those of all.
+func (c conformance) at(all []float64, i int) []float64 { return all[i*c.each() : (i+1)*c.each()] }
 
 func near(a, b []float64, tolerance float64) bool {
 	return slices.EqualFunc(a, b, func(x, y float64) bool {
@@ -104,187 +190,177 @@ func near(a, b []float64, tolerance float64) bool {
 	})
 }
 
+// near allows for products of matrices, which round by where rows lie; quantiles
+// are float32, and differences of larger numbers.
+func (c conformance) near(a, b []float64) bool {
+	if c.Intervals() {
+		return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Abs(x-y) <= 1e-5*max(math.Abs(x), 1) })
+	}
+	return near(a, b, 1e-6)
+}
+
+func finite(all []float64) bool {
+	return !slices.ContainsFunc(all, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+}
+
 var methodName = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 
-func (c conformance) description(t *testing.T, m ood.Method) {
-	if !methodName.MatchString(m.Name) {
-		t.Errorf("name %q", m.Name)
+func (c conformance) description(t *testing.T) {
+	if !methodName.MatchString(c.Name) {
+		t.Errorf("name %q", c.Name)
 	}
-	if found, ok := attach.MethodByName(m.Name); !ok || found.Doc != m.Doc {
+	if found, ok := attach.MethodByName(c.Name); !ok || found.Doc != c.Doc {
 		t.Error("MethodByName finds another method")
 	}
-	if !strings.HasSuffix(m.Doc, ".") || len(m.Doc) < 20 {
-		t.Errorf("doc %q", m.Doc)
-	}
-	if m.Ref == "" {
-		t.Error("no reference")
-	}
-	if m.Fit == nil || m.New == nil {
-		t.Error("no Fit or no New")
+	if !strings.HasSuffix(c.Doc, ".") || len(c.Doc) < 20 || c.Ref == "" {
+		t.Errorf("doc %q, reference %q", c.Doc, c.Ref)
 	}
 	seen := map[string]bool{}
-	for _, p := range m.Grid() {
+	for _, p := range c.Grid() {
 		if seen[p.String()] {
 			t.Errorf("%v is twice in the grid", p)
 		}
 		seen[p.String()] = true
-		if _, err := m.With(p); err != nil {
-			t.Error(err)
+		b, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	b, err := json.Marshal(m.Grid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var back []ood.Params
-	if err := json.Unmarshal(b, &back); err != nil {
-		t.Fatal(err)
-	}
-	for i, p := range back {
-		if p.String() != m.Grid()[i].String() {
-			t.Errorf("%v is %v after JSON", m.Grid()[i], p)
+		var back ood.Params
+		if err := json.Unmarshal(b, &back); err != nil || back.String() != p.String() {
+			t.Errorf("%v is %v after JSON (%v)", p, back, err)
 		}
 	}
 }
 
-func (c conformance) finite(t *testing.T, m ood.Method) {
-	for _, p := range configurations(m) {
-		s := c.fit(t, m, p)
+func (c conformance) finite(t *testing.T) {
+	for k, s := range c.scorers {
 		for _, b := range []ood.Batch{c.training.Batch, c.in, c.out} {
-			for i, v := range score(t, s, b) {
-				if math.IsNaN(v) || math.IsInf(v, 0) {
-					t.Fatalf("%v: score %d is %v", p, i, v)
+			all := c.predict(t, s, b)
+			if !finite(all) {
+				t.Fatalf("%v: not all of %v are finite", c.configs[k], all)
+			}
+			if !c.Intervals() {
+				continue
+			}
+			for q := range slices.Chunk(all, len(levels)) {
+				if !slices.IsSorted(q) {
+					t.Fatalf("%v: quantiles %v cross", c.configs[k], q)
 				}
 			}
 		}
 	}
 }
 
-func (c conformance) rowOrder(t *testing.T, m ood.Method) {
+func (c conformance) rowOrder(t *testing.T) {
 	n := c.out.Len()
-	turned := ood.Batch{
-		Features: strided(c.out.Features), Logits: strided(c.out.Logits), Labels: slices.Clone(c.out.Labels), Layers: stridedLayers(c.out.Layers),
-	}
-	for i := range n / 2 {
-		swap(turned.Features, i, n-1-i)
-		swap(turned.Logits, i, n-1-i)
-		for _, m := range turned.Layers {
-			swap(m, i, n-1-i)
-		}
-		turned.Labels[i], turned.Labels[n-1-i] = turned.Labels[n-1-i], turned.Labels[i]
-	}
 	backwards := make([]int, n)
 	for i := range backwards {
 		backwards[i] = n - 1 - i
 	}
-	turned.Inputs = c.out.Inputs.Select(backwards)
-	for _, p := range configurations(m) {
-		s := c.fit(t, m, p)
-		want := score(t, s, c.out)
-		got := score(t, s, turned)
-		slices.Reverse(got)
-		if !near(got, want, 1e-6) {
-			t.Errorf("%v: scores depend on the order of rows or on the stride", p)
+	picked := c.out.Select(backwards)
+	turned := picked.Map(strided)
+	turned.Labels, turned.Inputs = picked.Labels, picked.Inputs
+	for k, s := range c.scorers {
+		want, got := c.predict(t, s, c.out), c.predict(t, s, turned)
+		for i := range n {
+			if !c.near(c.at(got, n-1-i), c.at(want, i)) {
+				t.Fatalf("%v: row %d depends on the order of rows or on the stride", c.configs[k], i)
+			}
 		}
 		for i := range 5 {
-			if got := score(t, s, c.out.Slice(i, i+1)); !near(got, want[i:i+1], 1e-6) {
-				t.Errorf("%v: row %d alone scores %v, with others %v", p, i, got[0], want[i])
+			if alone := c.predict(t, s, c.out.Slice(i, i+1)); !c.near(alone, c.at(want, i)) {
+				t.Errorf("%v: row %d alone has %v, with others %v", c.configs[k], i, alone, c.at(want, i))
+			}
+			if level := i + 1; c.Intervals() && !c.near(predictions(t, s, c.out.Slice(i, i+1), levels[level:level+1])[:1], c.at(want, i)[level:level+1]) {
+				t.Errorf("%v: level %v of row %d depends on the levels beside it", c.configs[k], levels[level], i)
 			}
 		}
 	}
 }
 
-func stridedLayers(layers []blas32.General) []blas32.General {
-	var all []blas32.General
-	for _, m := range layers {
-		all = append(all, strided(m))
-	}
-	return all
-}
-
-// strided returns a copy of m with room between its rows.
-func strided(m blas32.General) blas32.General {
-	s := blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: m.Cols + 3}
-	s.Data = slices.Repeat([]float32{float32(math.NaN())}, m.Rows*s.Stride)
-	for i := range m.Rows {
-		copy(s.Data[i*s.Stride:], m.Data[i*m.Stride:i*m.Stride+m.Cols])
-	}
-	return s
-}
-
-// withNaN returns a copy of inputs with NaN in a row.
-func withNaN(t *testing.T, in ood.Inputs, r int) ood.Inputs {
-	t.Helper()
-	for x, err := range in.Blocks(background, in.Len()) {
-		if err != nil {
+// grid holds that what is fitted or scored together is what it is alone.
+func (c conformance) grid(t *testing.T) {
+	var together [][]float64
+	if !c.Intervals() {
+		var err error
+		if together, err = ood.ScoreGrid(background, c.scorers, c.out, nil); err != nil {
 			t.Fatal(err)
 		}
-		data := slices.Clone(x.Data)
-		data[r*len(data)/x.Rows()] = float32(math.NaN())
-		return ood.InputsOf(x.Shape, data)
 	}
-	return nil
-}
-
-func swap(m blas32.General, i, j int) {
-	for c := range m.Cols {
-		a, b := i*m.Stride+c, j*m.Stride+c
-		m.Data[a], m.Data[b] = m.Data[b], m.Data[a]
+	for i, p := range c.configs {
+		want := c.predict(t, c.fit(t, c.training, p), c.out)
+		if !c.near(c.predict(t, c.scorers[i], c.out), want) {
+			t.Errorf("%v: fitted together it scores otherwise than alone", p)
+		}
+		if together != nil && !near(together[i], want, 1e-6) {
+			t.Errorf("%v: scored together it scores otherwise than alone", p)
+		}
 	}
 }
 
-func (c conformance) seed(t *testing.T, m ood.Method) {
-	for _, p := range configurations(m) {
-		if a, b := score(t, c.fit(t, m, p), c.out), score(t, c.fit(t, m, p), c.out); !slices.Equal(a, b) {
+func (c conformance) seed(t *testing.T) {
+	other := c.training
+	other.Seed++
+	for _, p := range c.configs {
+		want := c.predict(t, c.fit(t, c.training, p), c.out)
+		if !slices.Equal(c.predict(t, c.fit(t, c.training, p), c.out), want) {
 			t.Errorf("%v: two fits with one seed differ", p)
 		}
-	}
-	if m.Name == baselines.Random.Name {
-		want := score(t, c.fit(t, m, nil), c.out)
-		c.training.Seed++
-		if slices.Equal(score(t, c.fit(t, m, nil), c.out), want) {
-			t.Error("the seed does not matter")
+		if c.Needs == 0 && slices.Equal(c.predict(t, c.fit(t, other, p), c.out), want) {
+			t.Errorf("%v: it reads nothing, and the seed does not matter", p)
 		}
 	}
 }
 
-// shapers work on activations, which are not below zero.
-var shapers = []string{"ash-b", "ash-s", "scale"}
-
-func (c conformance) betterThanChance(t *testing.T, m ood.Method) {
-	if slices.Contains(shapers, m.Name) {
-		c = rectifiedConformance()
+// betterThanChance tells rows of no class from others, or predicts better than
+// the quantiles of all targets.
+func (c conformance) betterThanChance(t *testing.T) {
+	training := c.many
+	if c.Intervals() {
+		training = c.spread
 	}
-	if m.Name == baselines.OpenMax.Name || m.Name == baselines.LOF.Name {
-		// A tail of 20, and 20 neighbours, are to be less than a class, which
-		// has 20 rows else.
-		data := newToy()
-		c = conformance{training: data.training(600), in: data.in(90), out: data.out(80)}
+	if c.reads(ood.NeedTrainer) {
+		training.Trainer = engine(t)
 	}
-	s := c.fit(t, m, m.Default())
+	s := c.fit(t, training, nil)
+	if c.Intervals() {
+		y, all := c.outTargets, training.Targets
+		q := s.Quantiles(c.out.Features, training.Levels)
+		for target := range y.Cols {
+			var column []float32
+			for i := range all.Rows {
+				column = append(column, all.Data[i*all.Stride+target])
+			}
+			slices.Sort(column)
+			var loss, constant float64
+			for i := range y.Rows {
+				for l, tau := range training.Levels {
+					v := float64(y.Data[i*y.Stride+target])
+					pinball := func(q float64) float64 { return max(tau*(v-q), (tau-1)*(v-q)) }
+					loss += pinball(q.At(i, target, l))
+					constant += pinball(float64(column[int(tau*float64(len(column)))]))
+				}
+			}
+			if loss > .7*constant {
+				t.Errorf("target %d: a loss of %.3f, and %.3f of the same quantiles for all rows", target, loss, constant)
+			}
+		}
+		return
+	}
 	auroc, err := measure.AUROC(score(t, s, c.in), score(t, s, c.out))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Control && m.Needs&ood.NeedOutliers == 0 {
-		if auroc < .35 || auroc > .65 {
-			t.Errorf("AUROC of a control is %.3f", auroc)
-		}
-		return
-	}
-	want := .75
-	if _, ok := m.Default()["dropout"]; ok {
-		want = .6 // half of a dozen features is little to see by
-	}
-	if auroc < want {
+	switch blind := c.Control && !c.reads(ood.NeedOutliers); {
+	case blind && (auroc < .35 || auroc > .65):
+		t.Errorf("AUROC of a control is %.3f", auroc)
+	case !blind && auroc < .75:
 		t.Errorf("AUROC %.3f", auroc)
 	}
 }
 
-func (c conformance) needs(t *testing.T, m ood.Method) {
-	if err := m.CheckTraining(c.training); err != nil {
-		t.Error(err)
-	}
+func (c conformance) needs(t *testing.T) {
+	enough := c.training
 	for need, remove := range map[ood.Needs]func(*ood.Training){
 		ood.NeedFeatures: func(t *ood.Training) { t.Features = blas32.General{} },
 		ood.NeedLogits:   func(t *ood.Training) { t.Logits = blas32.General{} },
@@ -292,67 +368,72 @@ func (c conformance) needs(t *testing.T, m ood.Method) {
 		ood.NeedWeights:  func(t *ood.Training) { t.Last = nil },
 		ood.NeedTrainer:  func(t *ood.Training) { t.Trainer = nil },
 		ood.NeedOutliers: func(t *ood.Training) { t.Outliers = ood.Batch{} },
-		ood.NeedInputs:   func(t *ood.Training) { t.Inputs = nil },
 		ood.NeedLayers:   func(t *ood.Training) { t.Layers = nil },
+		ood.NeedTargets:  func(t *ood.Training) { t.Targets = blas32.General{} },
 
 		ood.NeedNetwork | ood.NeedDropout: func(t *ood.Training) { t.Network = nil },
+		ood.NeedLevels | ood.NeedEnds:     func(t *ood.Training) { t.Levels = nil },
 	} {
-		training := c.training
-		remove(&training)
-		_, fitErr := ood.Fit(background, m, training, m.Default())
-		if need &= m.Needs &^ ood.NeedInputs; need == 0 {
-			if fitErr != nil {
-				t.Errorf("does without %v by its Needs, but: %v", need, fitErr)
-			}
+		if need &= c.Needs; need == 0 {
+			remove(&enough)
 			continue
 		}
-		if fitErr == nil {
-			t.Errorf("fit succeeds without %v", need)
-		}
-		err := m.CheckTraining(training)
+		lacking := c.training
+		remove(&lacking)
+		_, err := c.refit(lacking)
 		var absent *ood.NeedError
-		if !errors.As(err, &absent) || absent.Need != need || !strings.Contains(err.Error(), `"`+m.Name+`" needs `+need.String()) {
+		if !errors.As(err, &absent) || absent.Need != need || !strings.Contains(err.Error(), `"`+c.Name+`" needs `+need.String()) {
 			t.Errorf("without %v: %v", need, err)
 		}
 	}
-	s := c.fit(t, m, m.Default())
-	if _, err := s.Score(background, nil, ood.Batch{}); err == nil && m.Needs != 0 {
-		t.Error("scores a batch without anything in it")
+	enough.Inputs = nil
+	if _, err := c.refit(enough); c.Needs != 0 && err != nil && !errors.Is(err, ood.ErrNoClasses) {
+		t.Errorf("does not fit with what it needs alone: %v", err)
 	}
-	if m.Needs&ood.NeedInputs == 0 {
+	s := c.scorers[0]
+	if c.Intervals() {
 		return
+	}
+	if _, err := s.Score(background, nil, ood.Batch{}); err == nil && c.Needs != 0 {
+		t.Error("scores a batch without anything in it")
 	}
 	bare := c.out
 	bare.Inputs = nil
 	var absent *ood.NeedError
-	if err := m.CheckBatch(bare, "the rows to score"); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
-		t.Errorf("without inputs: %v", err)
-	}
-	if s.RunsNetwork() {
-		if _, err := s.Score(background, nil, bare); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
-			t.Errorf("without inputs it scores (%v)", err)
-		}
+	if _, err := s.Score(background, nil, bare); c.reads(ood.NeedInputs) && (!errors.As(err, &absent) || absent.Need != ood.NeedInputs) {
+		t.Errorf("without inputs it scores (%v)", err)
 	}
 }
 
-func (c conformance) concurrent(t *testing.T, m ood.Method) {
-	s := c.fit(t, m, m.Default())
-	want := score(t, s, c.out)
+func (c conformance) concurrent(t *testing.T) {
+	want := c.predict(t, c.scorers[0], c.out)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if got, err := s.Score(background, nil, c.out); err != nil || !slices.Equal(got, want) {
-				t.Errorf("at the same time as others it scores otherwise (%v)", err)
+			if !slices.Equal(c.predict(t, c.scorers[0], c.out), want) {
+				t.Error("at the same time as others it scores otherwise")
 			}
 		})
 	}
 	wg.Wait()
 }
 
-func (c conformance) sizes(t *testing.T, m ood.Method) {
-	s := c.fit(t, m, m.Default())
-	if got := score(t, s, c.out.Slice(0, 0)); len(got) != 0 {
+func (c conformance) sizes(t *testing.T) {
+	s := c.scorers[0]
+	if got := c.predict(t, s, c.out.Slice(0, 0)); len(got) != 0 {
 		t.Errorf("no rows have scores %v", got)
+	}
+	panics := func(what string, f func()) {
+		defer func() {
+			if recover() == nil {
+				t.Errorf("no panic at %s", what)
+			}
+		}()
+		f()
+	}
+	if c.Intervals() {
+		panics("rows of the wrong width", func() { s.Quantiles(zeros(2, toyWidth+1), levels) })
+		return
 	}
 	dst := slices.Repeat([]float64{math.NaN()}, c.out.Len())
 	got, err := s.Score(background, dst, c.out)
@@ -364,136 +445,175 @@ func (c conformance) sizes(t *testing.T, m ood.Method) {
 	}
 	for _, cols := range []int{1, toyWidth - 1, toyWidth + 1} {
 		b := ood.Batch{Features: zeros(4, cols), Logits: zeros(4, cols+20)}
-		if _, err := s.Score(background, nil, b); err == nil && m.Needs != 0 {
+		if _, err := s.Score(background, nil, b); err == nil && c.Needs != 0 {
 			t.Errorf("scores rows of %d features and %d logits", cols, cols+20)
 		}
 	}
-	defer func() {
-		if recover() == nil {
-			t.Error("no panic at a dst of the wrong length")
-		}
-	}()
-	_, _ = s.Score(background, make([]float64, 3), c.out)
+	panics("a dst of the wrong length", func() { _, _ = s.Score(background, make([]float64, 3), c.out) })
 }
 
-func (c conformance) cancelled(t *testing.T, m ood.Method) {
+func (c conformance) cancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(background)
-	s := c.fit(t, m, m.Default())
 	cancel()
-	if _, err := s.Score(ctx, nil, c.out); !errors.Is(err, context.Canceled) {
-		t.Errorf("score: %v", err)
-	}
-	if _, err := ood.Fit(ctx, m, c.training, m.Default()); !errors.Is(err, context.Canceled) {
+	if _, err := ood.Fit(ctx, c.Method, c.training, c.configs[0]); !errors.Is(err, context.Canceled) {
 		t.Errorf("fit: %v", err)
 	}
+	if c.Intervals() {
+		return
+	}
+	if _, err := c.scorers[0].Score(ctx, nil, c.out); !errors.Is(err, context.Canceled) {
+		t.Errorf("score: %v", err)
+	}
 }
 
-func (c conformance) parameters(t *testing.T, m ood.Method) {
-	if _, err := ood.Fit(background, m, c.training, ood.Params{"nonsense": 1.}); err == nil || !strings.Contains(err.Error(), "nonsense") {
-		t.Errorf("unknown parameter: %v", err)
+// bound is one that the message of a refusal names.
+var bound = regexp.MustCompile(`(at least|above|at most|below) (-?[0-9.e+-]*[0-9])`)
+
+func (c conformance) parameters(t *testing.T) {
+	refused := func(name string, v any) {
+		t.Helper()
+		if _, err := ood.Fit(background, c.Method, c.training, ood.Params{name: v}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s = %v: %v", name, v, err)
+		}
 	}
-	// Where nothing is said the default holds.
-	if !slices.Equal(score(t, c.fit(t, m, nil), c.out), score(t, c.fit(t, m, m.Default()), c.out)) {
-		t.Error("without parameters it does not do what Default says")
-	}
-	for name := range m.Default() {
+	refused("nonsense", 1.)
+	for name, otherwise := range c.Default() {
 		for _, v := range []any{"nonsense", -3., math.NaN(), math.Inf(1), []int{1}, nil} {
-			if _, err := ood.Fit(background, m, c.training, ood.Params{name: v}); err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("%s = %v: %v", name, v, err)
+			refused(name, v)
+		}
+		if _, ok := otherwise.(float64); !ok {
+			continue
+		}
+		_, err := c.With(ood.Params{name: math.NaN()})
+		says := strings.ReplaceAll(err.Error(), "a share below 1", "a share")
+		if strings.Contains(says, "whole number") && !strings.Contains(says, "share") {
+			refused(name, otherwise.(float64)+.5)
+		}
+		for _, b := range bound.FindAllStringSubmatch(says, -1) {
+			v, err := strconv.ParseFloat(b[2], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch b[1] {
+			case "at least":
+				refused(name, v-1)
+			case "at most":
+				refused(name, v+1)
+			default:
+				refused(name, v)
+				continue
+			}
+			if _, err := c.With(ood.Params{name: v}); err != nil {
+				t.Errorf("%s is %s %v, and: %v", name, b[1], v, err)
 			}
 		}
 	}
+	// Where nothing is said the default holds.
+	c.training.Trainer = randomTrainer{}
+	if !slices.Equal(c.predict(t, c.fit(t, c.training, nil), c.out), c.predict(t, c.fit(t, c.training, c.Default()), c.out)) {
+		t.Error("without parameters it does not do what Default says")
+	}
 }
 
-func (c conformance) untouched(t *testing.T, m ood.Method) {
+// targets and levels that nobody can learn are refused.
+func (c conformance) targets(t *testing.T) {
+	if !c.Intervals() {
+		return
+	}
+	for what, change := range map[string]func(*ood.Training){
+		"fewer targets than rows": func(t *ood.Training) { t.Targets.Rows-- },
+		"a level of 0":            func(t *ood.Training) { t.Levels = []float64{0, .5} },
+		"a level of 1":            func(t *ood.Training) { t.Levels = []float64{.1, 1} },
+		"a level twice":           func(t *ood.Training) { t.Levels = []float64{.1, .1} },
+	} {
+		training := c.training
+		change(&training)
+		if _, err := c.refit(training); err == nil {
+			t.Errorf("%s: it fits", what)
+		}
+	}
+	three := c.training
+	three.Levels = []float64{.1, .5, .9}
+	if _, err := c.refit(three); c.reads(ood.NeedEnds) != (err != nil) {
+		t.Errorf("three levels: %v", err)
+	}
+}
+
+func (c conformance) untouched(t *testing.T) {
 	snapshot := func() []byte {
-		b, err := json.Marshal([]ood.Batch{c.training.Batch, c.in})
+		b, err := json.Marshal([]any{c.training.Batch, c.training.Targets, c.in})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
 	before := snapshot()
-	score(t, c.fit(t, m, m.Default()), c.in)
+	c.predict(t, c.fit(t, c.training, c.configs[0]), c.in)
 	if !bytes.Equal(before, snapshot()) {
 		t.Error("fit or score changes its input")
 	}
 	// What was fitted does not follow what becomes of the training rows.
 	copied := c.training
-	copied.Features = strided(copied.Features)
-	copied.Logits = strided(copied.Logits)
-	copied.Layers = stridedLayers(copied.Layers)
-	s, err := ood.Fit(background, m, copied, m.Default())
-	if err != nil {
-		t.Fatal(err)
+	copied.Batch, copied.Targets = c.training.Map(strided), strided(c.training.Targets)
+	copied.Labels, copied.Inputs = c.training.Labels, c.training.Inputs
+	s := c.fit(t, copied, c.configs[0])
+	want := c.predict(t, s, c.in)
+	for _, p := range copied.Parts() {
+		clear(p.Data)
 	}
-	want := score(t, s, c.in)
-	clear(copied.Features.Data)
-	clear(copied.Logits.Data)
-	for _, m := range copied.Layers {
-		clear(m.Data)
-	}
-	if !slices.Equal(score(t, s, c.in), want) {
+	if !slices.Equal(c.predict(t, s, c.in), want) {
 		t.Error("the scorer shares memory with the training rows")
 	}
 }
 
-func (c conformance) notFinite(t *testing.T, m ood.Method) {
-	for _, v := range []float32{float32(math.NaN()), float32(math.Inf(1))} {
-		training := c.training
-		training.Features = strided(training.Features)
-		training.Features.Data[17*training.Features.Stride+4] = v
-		var broken *rows.NotFiniteError
-		_, err := ood.Fit(background, m, training, m.Default())
-		if m.Needs&ood.NeedFeatures != 0 && (!errors.As(err, &broken) || broken.Row != 17) {
-			t.Errorf("%v in row 17 of the features to fit with: %v", v, err)
-		}
-		training = c.training
-		training.Layers = stridedLayers(training.Layers)
-		training.Layers[1].Data[17*training.Layers[1].Stride+4] = v
-		_, err = ood.Fit(background, m, training, m.Default())
-		if m.Needs&ood.NeedLayers != 0 && (!errors.As(err, &broken) || broken.Row != 17) {
-			t.Errorf("%v in row 17 of a layer to fit with: %v", v, err)
-		}
-	}
-	if m.Needs&ood.NeedOutliers != 0 {
-		training := c.training
-		training.Outliers.Features = strided(training.Outliers.Features)
-		training.Outliers.Features.Data[9*training.Outliers.Features.Stride+2] = float32(math.Inf(-1))
-		var broken *rows.NotFiniteError
-		if _, err := ood.Fit(background, m, training, m.Default()); !errors.As(err, &broken) || broken.Row != 9 {
-			t.Errorf("-Inf in row 9 of the out-of-domain features to fit with: %v", err)
-		}
-	}
-	b := ood.Batch{
-		Features: strided(c.in.Features), Logits: strided(c.in.Logits), Inputs: withNaN(t, c.in.Inputs, 3), Layers: stridedLayers(c.in.Layers),
-	}
-	b.Layers[1].Data[3*b.Layers[1].Stride+1] = float32(math.NaN())
-	b.Features.Data[3*b.Features.Stride+1] = float32(math.NaN())
-	b.Logits.Data[3*b.Logits.Stride+1] = float32(math.NaN())
-	s := c.fit(t, m, m.Default())
-	want := score(t, s, c.in)
-	if m.Needs&ood.NeedLayers != 0 {
-		layer := c.in
-		layer.Layers = b.Layers
-		if v := score(t, s, layer)[3]; !math.IsNaN(v) {
-			t.Errorf("a row with NaN in a layer alone scores %v", v)
-		}
-	}
-	for i, v := range score(t, s, b) {
-		if i == 3 {
-			if m.Name != baselines.Random.Name && !math.IsNaN(v) {
-				t.Errorf("a row with NaN scores %v", v)
+// spoilt is a copy of m with v in a row.
+func spoilt(m blas32.General, row int, v float64) blas32.General {
+	m = strided(m)
+	m.Data[row*m.Stride+1] = float32(v)
+	return m
+}
+
+func (c conformance) notFinite(t *testing.T) {
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		for need, spoil := range map[ood.Needs]func(*ood.Training){
+			ood.NeedFeatures: func(t *ood.Training) { t.Features = spoilt(t.Features, 17, v) },
+			ood.NeedLogits:   func(t *ood.Training) { t.Logits = spoilt(t.Logits, 17, v) },
+			ood.NeedLayers:   func(t *ood.Training) { t.Layers = []blas32.General{t.Layers[0], spoilt(t.Layers[1], 17, v)} },
+			ood.NeedOutliers: func(t *ood.Training) { t.Outliers.Features = spoilt(t.Outliers.Features, 17, v) },
+			ood.NeedTargets:  func(t *ood.Training) { t.Targets = spoilt(t.Targets, 17, v) },
+		} {
+			training := c.training
+			spoil(&training)
+			var broken *rows.NotFiniteError
+			if _, err := c.refit(training); c.reads(need) && (!errors.As(err, &broken) || broken.Row != 17) {
+				t.Errorf("%v in row 17 of %v to fit with: %v", v, need, err)
 			}
-		} else if !near([]float64{v}, want[i:i+1], 1e-6) {
-			t.Errorf("NaN in row 3 changes the score of row %d", i)
+		}
+	}
+	// To score, NaN stays in its row.
+	b := c.in.Map(func(m blas32.General) blas32.General { return spoilt(m, 3, math.NaN()) })
+	for x, err := range c.in.Inputs.Blocks(background, c.in.Len()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := slices.Clone(x.Data)
+		data[3*len(data)/x.Rows()] = float32(math.NaN())
+		b.Inputs = ood.InputsOf(x.Shape, data)
+	}
+	want, got := c.predict(t, c.scorers[0], c.in), c.predict(t, c.scorers[0], b)
+	for i := range c.in.Len() {
+		switch at := c.at(got, i); {
+		case i == 3 && c.Needs != 0 && slices.ContainsFunc(at, func(v float64) bool { return !math.IsNaN(v) }):
+			t.Errorf("a row with NaN has %v", at)
+		case i != 3 && !c.near(at, c.at(want, i)):
+			t.Errorf("NaN in row 3 changes row %d", i)
 		}
 	}
 }
 
 // huge holds rows of any finite size to a score that is not −Inf: where
 // arithmetic overflows, it is NaN, which package attach flags.
-func (c conformance) huge(t *testing.T, m ood.Method) {
+func (c conformance) huge(t *testing.T) {
 	shapes := map[string]func(v float32, i, j int) float32{
 		"all":         func(v float32, _, _ int) float32 { return v },
 		"alternating": func(v float32, i, j int) float32 { return v * float32(1-(i+j)%2*2) },
@@ -504,31 +624,25 @@ func (c conformance) huge(t *testing.T, m ood.Method) {
 			return 0
 		},
 	}
-	for _, p := range configurations(m) {
-		s := c.fit(t, m, p)
+	for k, s := range c.scorers {
 		for _, v := range []float32{1e-38, 1e20, 3e38, -3e38} {
 			for name, of := range shapes {
-				set := func(m blas32.General) blas32.General {
-					to := strided(m)
-					for i := range to.Rows {
-						for j := range to.Cols {
-							to.Data[i*to.Stride+j] = of(v, i, j)
+				few := c.in.Slice(0, 3)
+				both := few.Map(func(m blas32.General) blas32.General {
+					m = strided(m)
+					for i := range m.Rows {
+						for j := range m.Cols {
+							m.Data[i*m.Stride+j] = of(v, i, j)
 						}
 					}
-					return to
-				}
-				b := c.in.Slice(0, 3)
-				b.Features = set(b.Features)
-				for i, l := range b.Layers {
-					b.Layers[i] = set(l)
-				}
-				both := b
-				both.Logits = set(b.Logits)
-				for _, b := range []ood.Batch{b, both} {
-					for i, got := range score(t, s, b) {
-						if math.IsInf(got, -1) {
-							t.Errorf("%v: row %d of %v (%s) scores %v", p, i, v, name, got)
-						}
+					return m
+				})
+				both.Labels, both.Inputs = few.Labels, few.Inputs
+				features := both
+				features.Logits = few.Logits
+				for _, b := range []ood.Batch{features, both} {
+					if got := c.predict(t, s, b); !c.Intervals() && slices.Contains(got, math.Inf(-1)) {
+						t.Errorf("%v: rows of %v (%s) score %v", c.configs[k], v, name, got)
 					}
 				}
 			}
@@ -536,10 +650,67 @@ func (c conformance) huge(t *testing.T, m ood.Method) {
 	}
 }
 
+// degenerate fits rows that have no covariance to invert, and scores rows that
+// are nothing, all alike or beyond exp.
+func (c conformance) degenerate(t *testing.T) {
+	odd := c.in.Slice(0, 5).Map(func(m blas32.General) blas32.General { return zeros(m.Rows, m.Cols) })
+	odd.Inputs = c.in.Slice(0, 5).Inputs
+	for j := range toyWidth {
+		odd.Features.Data[toyWidth+j] = 1
+		for i := range c.training.Len() {
+			odd.Features.Data[2*toyWidth+j] += c.training.Features.Data[i*toyWidth+j] / float32(c.training.Len())
+		}
+	}
+	copy(odd.Logits.Data[3*toyClasses:], []float32{3000, 3000, 3000, 3e4, -3e4, 0})
+	for k, s := range c.scorers {
+		if all := c.predict(t, s, odd); !finite(all) {
+			t.Errorf("%v: odd rows have %v", c.configs[k], all)
+		}
+	}
+	for _, d := range []struct {
+		name    string
+		rows    int
+		mustFit bool
+		change  func(row []float32)
+	}{
+		{"a dead and a doubled feature", 60, true, func(row []float32) { row[3], row[5] = 0, row[4] }},
+		{"a feature of another scale", 60, true, func(row []float32) { row[3] *= 1e4 }},
+		{"fewer rows than features", 5, false, func([]float32) {}},
+		{"one row", 1, false, func([]float32) {}},
+		{"equal rows", 20, false, func(row []float32) { clear(row); row[1] = 1 }},
+		{"zeros", 20, false, func(row []float32) { clear(row) }},
+	} {
+		training := c.training
+		training.Batch, training.Targets = training.Batch.Slice(0, d.rows), rows.Slice(training.Targets, 0, d.rows)
+		changed := training.Map(strided)
+		changed.Labels, changed.Inputs = training.Labels, training.Inputs
+		for _, p := range changed.Parts() {
+			for i := range d.rows {
+				if p.Need == ood.NeedFeatures || !d.mustFit {
+					d.change(rows.Row(*p.General, i))
+				}
+			}
+		}
+		training.Batch = changed
+		s, err := c.refit(training)
+		if err != nil {
+			if d.mustFit || err.Error() == "" {
+				t.Errorf("%s: %v", d.name, err)
+			}
+			continue
+		}
+		for _, b := range []ood.Batch{c.in, c.out, training.Batch} {
+			if all := c.predict(t, s, b); !finite(all) {
+				t.Errorf("%s: not all of %v are finite", d.name, all)
+			}
+		}
+	}
+}
+
 // wide holds a method to say in Memory if it makes a matrix of the features by
 // the features.
-func (c conformance) wide(t *testing.T, m ood.Method) {
-	const width, rows = 9000, 12
+func (c conformance) wide(t *testing.T) {
+	const width, n = 9000, 12
 	rng := rand.New(rand.NewPCG(3, 3))
 	draw := func(n int) blas32.General {
 		x := zeros(n, width)
@@ -549,54 +720,38 @@ func (c conformance) wide(t *testing.T, m ood.Method) {
 		return x
 	}
 	wide := c.training
-	wide.Batch = wide.Batch.Slice(0, rows)
-	wide.Features, wide.Layers, wide.Outliers.Features = draw(rows), []blas32.General{draw(rows)}, draw(wide.Outliers.Len())
+	wide.Batch, wide.Targets = wide.Batch.Slice(0, n), rows.Slice(wide.Targets, 0, n)
+	wide.Features, wide.Layers, wide.Outliers.Features = draw(n), []blas32.General{draw(n)}, draw(wide.Outliers.Len())
 	wide.Last = &ood.Linear{Weight: draw(toyClasses), Bias: make([]float32, toyClasses)}
-	wide.Trainer = idleTrainer{}
 	var refused *ood.MemoryError
-	if err := m.CheckMemory(wide, m.Default()); err != nil {
-		if !errors.As(err, &refused) || refused.Method != m.Name {
+	if err := c.CheckMemory(wide, c.Default()); err != nil {
+		if !errors.As(err, &refused) || refused.Method != c.Name {
 			t.Error(err)
 		}
 		return
 	}
-	if m.MemoryFor(wide, nil) > width*width {
+	if c.MemoryFor(wide, nil) > width*width {
 		return // it does, if not that much
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if _, err := ood.Fit(background, m, wide, m.Default()); err != nil {
-		t.Error(err)
-	}
+	c.fit(t, wide, c.configs[0])
 	runtime.ReadMemStats(&after)
 	if used := after.TotalAlloc - before.TotalAlloc; used > 8*width*width {
-		t.Errorf("%d rows of %d features take %d MB, and Memory is silent", rows, width, used>>20)
+		t.Errorf("%d rows of %d features take %d MB, and Memory is silent", n, width, used>>20)
 	}
-}
-
-// idleTrainer gives back networks as they begin.
-type idleTrainer struct{}
-
-func (idleTrainer) Train(_ context.Context, p train.Problem) ([]train.Network, error) {
-	var n train.Network
-	in := p.X.Cols
-	for _, out := range append(slices.Clone(p.Hidden), p.Outputs) {
-		n.Layers = append(n.Layers, train.Layer{W: zeros(in, out)})
-		in = out
-	}
-	return slices.Repeat([]train.Network{n}, len(p.Models)), nil
 }
 
 // One that runs the network is bound to it, and says what it lacks until then.
 func TestFusedBindsItsComponents(t *testing.T) {
-	data := newToy()
-	c := conformance{training: data.training(60), in: data.in(30), out: data.out(30)}
 	m := heads.Fused("with-network", "fisher", heads.Component{Method: baselines.Geometrical}, heads.Component{Method: heads.Certificates})
 	if m.Needs != baselines.Geometrical.Needs|ood.NeedFeatures {
 		t.Errorf("needs %v", m.Needs)
 	}
-	t.Run("state", func(t *testing.T) { c.state(t, m) })
-	if c.fit(t, heads.FusedPValues, nil).RunsNetwork() {
+	c := newConformance(t, m, newToyRows())
+	c.state(t)
+	c.Method = heads.FusedPValues
+	if c.fit(t, c.training, nil).RunsNetwork() {
 		t.Error("bound to a network that it does not run")
 	}
 }

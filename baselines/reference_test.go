@@ -187,17 +187,3 @@ func TestReferences(t *testing.T) {
 		}
 	}
 }
-
-// predictions are the scores of a detector, or quantiles row by row, target by
-// target.
-func predictions(t *testing.T, s *ood.Scorer, b ood.Batch, levels []float64) []float64 {
-	t.Helper()
-	if !s.Method().Intervals() {
-		return score(t, s, b)
-	}
-	var all []float64
-	for _, v := range s.Quantiles(b.Features, levels).Data {
-		all = append(all, float64(v))
-	}
-	return all
-}

@@ -1,81 +1,69 @@
 package baselines_test
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"testing"
 
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/heads/fit"
+	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 const (
-	toyWidth   = 12
-	toyLatent  = 5
+	toyWidth   = 24
 	toyClasses = 3
 )
 
-// toy makes rows of three classes near a subspace of the features, rows that
-// belong to no class and lie off it, and the layer that tells the classes apart.
+// toy makes rows of three classes as a ReLU leaves them, large where the class
+// is and close to their mean, rows that belong to no class and lie all over, and
+// the layer that tells the classes apart.
 type toy struct {
-	mix   [toyLatent][toyWidth]float64
-	means [toyClasses][toyLatent]float64
-	last  ood.Linear
-	rng   *rand.Rand
+	last ood.Linear
+	rng  *rand.Rand
 }
 
 func newToy() *toy {
-	t := &toy{rng: rand.New(rand.NewPCG(11, 13))}
-	for i := range t.mix {
-		for j := range t.mix[i] {
-			t.mix[i][j] = t.rng.NormFloat64() / 2
-		}
-	}
-	t.last = ood.Linear{Weight: zeros(toyClasses, toyWidth), Bias: make([]float32, toyClasses)}
-	for c := range t.means {
-		t.means[c][c] = 4
-		for j := range toyWidth {
-			t.last.Weight.Data[c*toyWidth+j] = float32(t.mix[c][j])
+	t := &toy{ood.Linear{Weight: zeros(toyClasses, toyWidth), Bias: make([]float32, toyClasses)}, rand.New(rand.NewPCG(11, 13))}
+	for i := range t.last.Weight.Data {
+		t.last.Weight.Data[i] = -.1
+		if i%toyWidth%toyClasses == i/toyWidth {
+			t.last.Weight.Data[i] = .3
 		}
 	}
 	return t
 }
 
 func (t *toy) in(n int) ood.Batch {
-	return t.batch(n, func(i, d int) float64 { return t.means[i%toyClasses][d] + .5*t.rng.NormFloat64() }, .1)
+	return t.batch(n, func(row, col int) float64 {
+		mean := .3
+		if col%toyClasses == row%toyClasses {
+			mean = 1.8
+		}
+		return mean + .2*t.rng.NormFloat64()
+	})
 }
 
 func (t *toy) out(n int) ood.Batch {
-	return t.batch(n, func(int, int) float64 { return .5 * t.rng.NormFloat64() }, .8)
+	return t.batch(n, func(int, int) float64 { return .3 + .8*t.rng.NormFloat64() })
 }
 
-func (t *toy) batch(n int, latent func(row, dim int) float64, noise float64) ood.Batch {
-	b := ood.Batch{Features: zeros(n, toyWidth), Logits: zeros(n, toyClasses), Labels: make([]int, n)}
+func (t *toy) batch(n int, feature func(row, col int) float64) ood.Batch {
+	b := ood.Batch{Features: zeros(n, toyWidth), Labels: make([]int, n)}
+	x := make([]float32, n*toyWidth)
+	for i := range x {
+		v := max(0, feature(i/toyWidth, i%toyWidth))
+		b.Features.Data[i], x[i] = float32(v), float32(unbend(v))
+	}
 	for i := range n {
 		b.Labels[i] = i % toyClasses
-		row := b.Features.Data[i*toyWidth : (i+1)*toyWidth]
-		for d := range toyLatent {
-			z := latent(i, d)
-			for j := range row {
-				row[j] += float32(z * t.mix[d][j])
-			}
-		}
-		for j := range row {
-			row[j] += float32(noise * t.rng.NormFloat64())
-		}
-		for c := range toyClasses {
-			for j, v := range row {
-				b.Logits.Data[i*toyClasses+c] += v * t.last.Weight.Data[c*toyWidth+j]
-			}
-		}
 	}
-	b.Layers = toyLayers(b.Features)
-	x := make([]float32, len(b.Features.Data))
-	for i, v := range b.Features.Data {
-		x[i] = float32(unbend(float64(v)))
-	}
-	b.Inputs = ood.InputsOf([]int{n, 3, 2, 2}, x)
+	b.Logits, b.Layers, b.Inputs = t.last.Logits(b.Features), toyLayers(b.Features), ood.InputsOf([]int{n, 3, 2, toyWidth / 6}, x)
 	return b
 }
 
@@ -92,6 +80,17 @@ func toyLayers(phi blas32.General) []blas32.General {
 		}
 	}
 	return []blas32.General{sums, bent}
+}
+
+// targets are two, one the negative of ten times the other.
+func (t *toy) targets(x blas32.General) blas32.General {
+	y := zeros(x.Rows, 2)
+	for i := range x.Rows {
+		row := x.Data[i*x.Stride : i*x.Stride+x.Cols]
+		v := row[0] - 2*row[1] + float32(.2*t.rng.NormFloat64())
+		y.Data[2*i], y.Data[2*i+1] = v, -10*v
+	}
+	return y
 }
 
 // network takes images of three channels to the features, one to one.
@@ -114,49 +113,84 @@ func unbend(y float64) float64 {
 }
 
 func (t *toy) training(n int) ood.Training {
+	b := t.in(n)
 	return ood.Training{
-		Batch: t.in(n), Last: &t.last, Trainer: plainTrainer{}, Outliers: t.out(n), Seed: 5,
+		Batch: b, Last: &t.last, Trainer: randomTrainer{}, Outliers: t.out(n), Seed: 5, Targets: t.targets(b.Features), Levels: []float64{.1, .9},
 		Network: t.network(), InputScale: ood.InputScale{Factor: []float32{2, 1, 4}},
 	}
+}
+
+// toyRows are sets of rows of a toy.
+type toyRows struct {
+	training, many ood.Training
+	in, out        ood.Batch
+	// spread is fitted with rows such as out, whose targets are spread out too.
+	spread     ood.Training
+	outTargets blas32.General
+}
+
+func newToyRows() toyRows {
+	t := newToy()
+	r := toyRows{training: t.training(60), many: t.training(600), in: t.in(90), out: t.out(80), spread: t.training(60)}
+	r.spread.Batch = t.out(3000)
+	r.spread.Targets, r.outTargets = t.targets(r.spread.Features), t.targets(r.out.Features)
+	return r
 }
 
 func zeros(n, h int) blas32.General {
 	return blas32.General{Rows: n, Cols: h, Stride: h, Data: make([]float32, n*h)}
 }
 
-const rectifiedWidth = 48
-
-// rectified are features as a ReLU leaves them: many, none below zero, and large
-// where the class is. Rows that belong to no class have their mass spread out.
-func rectified(n int, in bool, rng *rand.Rand, last *ood.Linear) ood.Batch {
-	b := ood.Batch{Features: zeros(n, rectifiedWidth), Logits: zeros(n, toyClasses), Labels: make([]int, n)}
-	for i := range n {
-		b.Labels[i] = i % toyClasses
-		row := b.Features.Data[i*rectifiedWidth : (i+1)*rectifiedWidth]
-		for j := range row {
-			mean := .2
-			if in && j%toyClasses == b.Labels[i] {
-				mean = 1.2
-			}
-			row[j] = float32(max(0, mean+.4*rng.NormFloat64()))
-		}
-		blas32.Gemv(blas.NoTrans, 1, last.Weight, blas32.Vector{N: rectifiedWidth, Inc: 1, Data: row}, 0,
-			blas32.Vector{N: toyClasses, Inc: 1, Data: b.Logits.Data[i*toyClasses : (i+1)*toyClasses]})
+// strided returns a copy of m with room between its rows.
+func strided(m blas32.General) blas32.General {
+	s := blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: m.Cols + 3}
+	s.Data = slices.Repeat([]float32{float32(math.NaN())}, m.Rows*s.Stride)
+	for i := range m.Rows {
+		copy(s.Data[i*s.Stride:], m.Data[i*m.Stride:i*m.Stride+m.Cols])
 	}
-	return b
+	return s
 }
 
-// rectifiedConformance holds rows for methods that shape activations.
-func rectifiedConformance() conformance {
-	rng := rand.New(rand.NewPCG(3, 5))
-	last := &ood.Linear{Weight: zeros(toyClasses, rectifiedWidth), Bias: make([]float32, toyClasses)}
-	for i := range last.Weight.Data {
-		last.Weight.Data[i] = -.1
-		if i%rectifiedWidth%toyClasses == i/rectifiedWidth {
-			last.Weight.Data[i] = .2
+// randomTrainer returns networks of the shape asked for with weights as they
+// are drawn.
+type randomTrainer struct{}
+
+func (randomTrainer) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
+	networks := make([]train.Network, len(p.Models))
+	for m := range networks {
+		rng := rand.New(rand.NewPCG(p.Models[m].Seed, 1))
+		in := p.X.Cols
+		if p.Conditional {
+			in++
+		}
+		for _, out := range append(slices.Clone(p.Hidden), p.Outputs) {
+			l := train.Layer{W: zeros(in, out)}
+			if !p.NoBias {
+				l.B = make([]float32, out)
+			}
+			for _, data := range [][]float32{l.W.Data, l.B} {
+				for i := range data {
+					data[i] = float32(rng.NormFloat64())
+				}
+			}
+			networks[m].Layers = append(networks[m].Layers, l)
+			in = out
 		}
 	}
-	c := conformance{in: rectified(90, true, rng, last), out: rectified(80, false, rng, last)}
-	c.training = ood.Training{Batch: rectified(60, true, rng, last), Last: last, Seed: 5}
-	return c
+	if p.Progress != nil {
+		p.Progress(1, 1)
+	}
+	return networks, ctx.Err()
+}
+
+// engine trains in ONNX Runtime.
+func engine(t testing.TB) train.Trainer {
+	t.Helper()
+	orttest.Open(t)
+	e, err := fit.New(background, fit.Options{Provider: "cpu", NoInstall: true, Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
 }

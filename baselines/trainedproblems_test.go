@@ -1,6 +1,7 @@
 package baselines_test
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -94,4 +95,12 @@ func TestPaperProblems(t *testing.T) {
 			t.Errorf("the centre has %v at %d, the mean of the outputs to start with is %v", p.Y.Data[j], j, want)
 		}
 	}
+}
+
+// recorder is a trainer that keeps what it is asked.
+type recorder struct{ problems []train.Problem }
+
+func (r *recorder) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
+	r.problems = append(r.problems, p)
+	return randomTrainer{}.Train(ctx, p)
 }

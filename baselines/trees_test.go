@@ -1,8 +1,6 @@
 package baselines_test
 
 import (
-	"context"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -11,7 +9,6 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -94,38 +91,6 @@ func TestBoostingBetweenLevels(t *testing.T) {
 		}
 		if q.At(i, 0, 0) != q.At(i, 0, 1) || q.At(i, 0, 4) != q.At(i, 0, 3) {
 			t.Fatalf("row %d: the tails are not those of the nearest level", i)
-		}
-	}
-}
-
-func TestTreesRefuse(t *testing.T) {
-	x, y := steps(20, 8)
-	spoilt, _ := steps(20, 8)
-	spoilt.Data[6] = float32(math.Inf(1))
-	var notFinite *rows.NotFiniteError
-	var tooFew *rows.TooFewRowsError
-	cancelled, cancel := context.WithCancel(background)
-	cancel()
-	for _, m := range treeMethods {
-		if _, err := ood.Fit(background, m, regression(spoilt, y), nil); !errors.As(err, &notFinite) || notFinite.Col != 2 {
-			t.Errorf("%s: infinite input: %v", m.Name, err)
-		}
-		if _, err := ood.Fit(background, m, regression(blas32.General{Cols: 3, Stride: 3}, y), nil); !errors.As(err, &tooFew) {
-			t.Errorf("%s: no rows: %v", m.Name, err)
-		}
-		if _, err := ood.Fit(cancelled, m, regression(x, y), nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: cancelled: %v", m.Name, err)
-		}
-		if _, err := ood.Fit(background, m, regression(x, slice(y, 0, 19)), nil); err == nil {
-			t.Errorf("%s: fewer targets than inputs are taken", m.Name)
-		}
-		for _, p := range []ood.Params{
-			{"n_estimators": 0.}, {"n_estimators": 1e6 + 1}, {"max_depth": -1.}, {"min_samples_split": 1.}, {"min_samples_leaf": 0.}, {"max_features": 2.},
-			{"bins": 300.}, {"depth": 3.}, {"n_estimators": 1.5},
-		} {
-			if _, err := ood.Fit(background, m, regression(x, y), p); err == nil {
-				t.Errorf("%s takes %v", m.Name, p)
-			}
 		}
 	}
 }
