@@ -469,6 +469,7 @@ func (c conformance) cancelled(t *testing.T) {
 // bound is one that the message of a refusal names.
 var bound = regexp.MustCompile(`(at least|above|at most|below) (-?[0-9.e+-]*[0-9])`)
 
+// parameters holds that what a refusal says is allowed is what is allowed.
 func (c conformance) parameters(t *testing.T) {
 	refused := func(name string, v any) {
 		t.Helper()
@@ -509,7 +510,6 @@ func (c conformance) parameters(t *testing.T) {
 		}
 	}
 	// Where nothing is said the default holds.
-	c.training.Trainer = randomTrainer{}
 	if !slices.Equal(c.predict(t, c.fit(t, c.training, nil), c.out), c.predict(t, c.fit(t, c.training, c.Default()), c.out)) {
 		t.Error("without parameters it does not do what Default says")
 	}
