@@ -77,9 +77,6 @@ func compareCommand() *cli.Command {
 }
 
 func (m *comparing) setMethods(list string) error {
-	if list == "" {
-		return nil
-	}
 	m.job.Methods = nil
 	for name := range strings.SplitSeq(list, ",") {
 		method, ok := attach.MethodByName(strings.TrimSpace(name))

@@ -82,9 +82,6 @@ func tasks() rule { return oneOf(string(attach.Classification), string(attach.Re
 
 func (f *fitting) setMethod(name string) error {
 	var ok bool
-	if name == "" {
-		return nil
-	}
 	if f.in.Method, ok = attach.MethodByName(name); !ok || f.in.Method.Intervals() {
 		return fmt.Errorf("--method %q is not known; `attach methods` lists them", name)
 	}

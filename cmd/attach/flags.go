@@ -20,7 +20,7 @@ const (
 )
 
 // inputKinds is what rows may come as.
-const inputKinds = ".npy, .npz (x or images), .csv, a folder of images"
+const inputKinds = ".npy, .npz (x or images), a table (.csv, .tsv, .txt), a folder of images or one"
 
 // place is where models run, and how they are read.
 type place struct {

@@ -12,9 +12,9 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// hinted says what to do about an error of a library, which knows no flags: of
-// those without a flag or with one that useful says could still be given, the
-// first that helps.
+// hinted says what to do about an error of a library, which knows no flags: the
+// first that helps and whose flag, if it names one, useful says could still be
+// given.
 func hinted(err error, useful func(flag string) bool) error {
 	width := (*ood.WidthError)(nil)
 	install := (*ort.InstallError)(nil)
@@ -24,7 +24,7 @@ func hinted(err error, useful func(flag string) bool) error {
 		helps      bool
 		flag, hint string
 	}{
-		{errors.Is(err, inputs.ErrPreprocess), "preprocess", "name it with --preprocess: it has the keys of Hugging Face's preprocessor_config.json"},
+		{errors.Is(err, inputs.ErrPreprocess), "preprocess", "name the preprocessing file with --preprocess: it has the keys of Hugging Face's preprocessor_config.json"},
 		{errors.Is(err, attach.ErrNoModel), "model", "say where it is with --model"},
 		{errors.Is(err, attach.ErrWrongModel), "model", "name the right one with --model or fit anew"},
 		{errors.Is(err, preprocess.ErrImage), "skip-bad", "pass --skip-bad to go on without such images"},

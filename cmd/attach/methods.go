@@ -24,7 +24,7 @@ func methodsCommand() *cli.Command {
 	l.table = table{
 		{name: "intervals", to: &l.intervals, usage: "list what `attach fit --interval` takes"},
 		{name: "json", to: &l.json, usage: "print JSON"},
-		{name: "markdown", to: &l.markdown, usage: "print the Markdown table of docs/methods.md",
+		{name: "markdown", to: &l.markdown, usage: "print the Markdown tables of docs/methods.md",
 			never: []never{idle("with --json", func() bool { return l.json }), idle("with --intervals", func() bool { return l.intervals })}},
 	}
 	return l.command(cli.Command{
@@ -40,7 +40,7 @@ func (l *listing) run(c *cli.Context) error {
 	w := c.App.Writer
 	switch {
 	case l.markdown:
-		_, err := io.WriteString(w, methodTable(detectors()))
+		_, err := io.WriteString(w, methodTables())
 		return err
 	case l.intervals && l.json:
 		return writeJSON(w, listed(intervalMethods()))

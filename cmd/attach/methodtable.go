@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,22 +10,26 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// methodTable describes methods in Markdown, one row each: its name, what its score
-// is (the first sentence of Doc), where it comes from, what it needs and what
-// a sweep varies.
-func methodTable(methods []ood.Method) string {
+// methodTables describe all methods in Markdown.
+func methodTables() string {
+	defaults := func(m entry) string { return "`" + m.Default.String() + "`" }
+	return methodTable("method | score", "sweep", listed(detectors()), sweepOf) + "\n" +
+		methodTable("interval method | quantiles", "default", listed(intervalMethods()), defaults)
+}
+
+// methodTable describes methods in Markdown, one row each: its name, what it
+// gives (the first sentence of Doc), where it comes from, what it needs and, in
+// the last column, what of says.
+func methodTable(first, last string, methods []entry, of func(entry) string) string {
 	var b strings.Builder
-	b.WriteString("| method | score | reference | needs | sweep |\n|---|---|---|---|---|\n")
+	fmt.Fprintf(&b, "| %s | reference | needs | %s |\n|---|---|---|---|---|\n", first, last)
 	for _, m := range methods {
-		needs := m.Needs.String()
-		if needs == "" {
-			needs = "–"
-		}
+		needs := cmp.Or(strings.Join(m.Needs, ", "), "–")
 		name := "`" + m.Name + "`"
 		if m.Control {
 			name += " (control)"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, escaped(firstSentence(m.Doc)), escaped(m.Ref), needs, escaped(sweepOf(m)))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, escaped(firstSentence(m.Doc)), escaped(m.Ref), needs, escaped(of(m)))
 	}
 	return b.String()
 }
@@ -42,9 +47,9 @@ func escaped(s string) string {
 }
 
 // sweepOf lists the values that the grid has of every parameter.
-func sweepOf(m ood.Method) string {
+func sweepOf(m entry) string {
 	values := map[string][]string{}
-	for _, p := range m.Grid() {
+	for _, p := range m.Grid {
 		for name, v := range p {
 			if s := strings.TrimPrefix(ood.Params{name: v}.String(), name+"="); !slices.Contains(values[name], s) {
 				values[name] = append(values[name], s)

@@ -27,7 +27,7 @@ type option struct {
 	usage string // of one that takes a value, what stands for it, a colon and what it does
 	head  string // of the help that it stands under
 	// to points to what holds the default and takes the value, or is a
-	// func(string) error that reads it.
+	// func(string) error that reads it where it is not empty.
 	to     any
 	must   rule
 	needed bool
@@ -109,7 +109,7 @@ func (t table) parse(c *cli.Context) (rest []string, err error) {
 		case given:
 		case o.stands():
 			value = "true"
-		case i+1 == len(args) || strings.HasPrefix(args[i+1], "-") && t.find(strings.TrimLeft(args[i+1], "-")) != nil:
+		case i+1 == len(args) || t.names(args[i+1]):
 			return nil, usagef("%s needs a value; see `%s --help`", dashed(name), path(c))
 		default:
 			i++
@@ -120,6 +120,12 @@ func (t table) parse(c *cli.Context) (rest []string, err error) {
 		}
 	}
 	return rest, nil
+}
+
+// names says whether an argument is an option of the table, with a value or not.
+func (t table) names(arg string) bool {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	return strings.HasPrefix(arg, "-") && t.find(name) != nil
 }
 
 // path is the command as it is typed: "attach runtime install".
@@ -136,6 +142,9 @@ func (o *option) set(text string) error {
 	var err error
 	switch to := o.to.(type) {
 	case func(string) error:
+		if text == "" {
+			return nil // as without the option
+		}
 		return to(text)
 	case *outSets:
 		return to.add(text)

@@ -89,8 +89,6 @@ func (f *predicting) setLevels(list string) error {
 	for field := range strings.SplitSeq(list, ",") {
 		v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
 		switch {
-		case list == "":
-			return nil
 		case err != nil || share(v) != "":
 			return fmt.Errorf("--quantiles is %q; it must be numbers between 0 and 1 with commas between", list)
 		case slices.Contains(f.o.Levels, v):

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"runtime/debug"
 	"slices"
 	"strings"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/urfave/cli/v2"
 )
 
@@ -78,7 +78,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Name:      "attach",
 		Usage:     "calibrated uncertainty for networks that are already trained",
 		UsageText: "attach COMMAND [arguments]",
-		Version:   version(),
+		Version:   attach.Version(),
 		Reader:    stdin,
 		Writer:    stdout,
 		ErrWriter: stderr,
@@ -126,12 +126,4 @@ func (e *usageError) Error() string { return e.msg }
 
 func usagef(format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...)}
-}
-
-// version is the module's version as the Go tool recorded it.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }
