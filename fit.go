@@ -172,6 +172,7 @@ func (in Inputs) withDefaults() (Inputs, error) {
 	in.Network = in.Base.pairNetwork(in.Network)
 	if in.Base.Task == Classification {
 		in.Last = in.Last.Paired()
+		in.Targets, in.CalTargets = blas32.General{}, blas32.General{} // which nothing reads
 	}
 	var err error
 	if in, err = in.withQuantileDefaults(); err != nil || in.SkipDetector {
@@ -233,10 +234,8 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (*ood.Scorer, e
 		if err := fits(m, t, p); err != nil {
 			return nil, err
 		}
-		if in.Cal.Len() > 0 {
-			if err := m.CheckBatch(in.Cal, "the calibration rows"); err != nil {
-				return nil, err
-			}
+		if err := m.CheckBatch(in.Cal, "the calibration rows"); err != nil {
+			return nil, err
 		}
 		s, err := ood.Fit(ctx, m, t, p)
 		if err != nil {
@@ -307,6 +306,7 @@ func (in Inputs) layersRead() []Layer {
 }
 
 func (b *Bundle) fitDetector(ctx context.Context, in Inputs, d division) error {
+	in.Cal = d.cal // split off, where none are given
 	t := ood.Training{
 		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, Network: in.Network, InputScale: in.InputScale,
 		Regression: in.Base.Task == Regression, Stays: in.Stays || d.heldOut == SplitOff,

@@ -16,6 +16,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -239,5 +240,54 @@ func TestDefaultDetector(t *testing.T) {
 	known.Method, known.Params = ood.Method{}, ood.Params{"k": 2.}
 	if _, err := attach.Fit(context.Background(), known); err == nil {
 		t.Error("parameters of no detector are accepted")
+	}
+}
+
+// Matrices come from the caller: of what is shorter than it says, the error
+// tells.
+func TestFitRefusesShortMatrices(t *testing.T) {
+	short := blas32.General{Rows: 60, Cols: 2, Stride: 2, Data: make([]float32, 5)}
+	last := &ood.Linear{Weight: blas32.General{Rows: 3, Cols: 8, Stride: 8, Data: make([]float32, 2)}}
+	single := &ood.Linear{Weight: blas32.General{Rows: 1, Cols: 8, Stride: 8, Data: make([]float32, 2)}}
+	for what, in := range map[string]attach.Inputs{
+		"targets":                  but(regressor(1, 60, 2), func(in *attach.Inputs) { in.Targets = short }),
+		"calibration rows":         but(regressor(1, 60, 2), func(in *attach.Inputs) { in.Cal, in.CalTargets = in.Batch, short }),
+		"the last layer's weights": but(classifier(60), func(in *attach.Inputs) { in.Last, in.Method = last, baselines.ViM }),
+		"weights are for 8": but(classifier(60), func(in *attach.Inputs) {
+			in.Last, in.Method, in.Batch, in.Base.Classes = single, baselines.ViM, blob(1, 60, 5, 1, 0), nil
+		}),
+	} {
+		_, err := attach.Fit(context.Background(), in)
+		if err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	in := but(classifier(60), func(in *attach.Inputs) { in.Targets = short })
+	if _, err := attach.Fit(context.Background(), in); err != nil {
+		t.Errorf("a classifier's targets are read: %v", err)
+	}
+}
+
+func but(in attach.Inputs, change func(*attach.Inputs)) attach.Inputs {
+	change(&in)
+	return in
+}
+
+// What the calibration rows lack is told before the work, given or split off.
+func TestFitAsksForInputsFirst(t *testing.T) {
+	fitted := false
+	m := ood.Method{
+		Name: "m", Needs: ood.NeedFeatures | ood.NeedInputs | ood.NeedNetwork,
+		Fit: func(context.Context, ood.Training, ood.Values) (ood.Fitted, error) {
+			fitted = true
+			return nil, errors.New("fitted")
+		},
+	}
+	for _, cal := range []ood.Batch{{}, blob(2, 30, 8, 3, 0)} {
+		in := but(classifier(60), func(in *attach.Inputs) { in.Method, in.Cal, in.Network = m, cal, summing{3} })
+		need := (*ood.NeedError)(nil)
+		if _, err := attach.Fit(context.Background(), in); !errors.As(err, &need) || need.Need != ood.NeedInputs || fitted {
+			t.Errorf("%d rows: %v", cal.Len(), err)
+		}
 	}
 }

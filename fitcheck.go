@@ -152,8 +152,7 @@ func (in Inputs) withOthers(err error, t ood.Training) error {
 		return err // other parameters would do
 	}
 	for _, m := range Methods() {
-		scored := in.Cal.Len() == 0 || m.CheckBatch(in.Cal, "") == nil
-		if !m.Control && !m.Intervals() && scored && m.CheckTraining(t) == nil && m.CheckMemory(t, nil) == nil {
+		if !m.Control && !m.Intervals() && m.CheckBatch(in.Cal, "") == nil && m.CheckTraining(t) == nil && m.CheckMemory(t, nil) == nil {
 			large.Others = append(large.Others, m.Name)
 		}
 	}

@@ -3,6 +3,7 @@ package attach
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -119,6 +120,7 @@ type Predictor struct {
 	calibrated map[string]*calibrated // by group, "" where there are none; nil without a calibration
 	unseen     *calibrated            // of a group without calibration rows
 	scorer     *ood.Scorer            // of the detector, or nil
+	widths     ood.Widths             // of the rows that the bundle was fitted on
 }
 
 // Predictor prepares prediction: levels are checked and calibrated once.
@@ -136,9 +138,9 @@ func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 		}
 	}
 	if len(o.Levels) > 0 && b.Quantiles == nil {
-		return nil, fmt.Errorf("the bundle has no quantile head: quantiles need one that was fitted for regression")
+		return nil, errors.New("the bundle has no quantile head: quantiles need one that was fitted for regression")
 	}
-	p := &Predictor{bundle: b, o: o}
+	p := &Predictor{bundle: b, o: o, widths: b.widths()}
 	if b.Detector != nil {
 		p.scorer = b.Detector.Scorer
 	}
@@ -187,10 +189,11 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := p.bundle.checkBatch(r.Batch); err != nil {
+	given := r.Batch
+	r.Batch = p.bundle.Base.pairLogits(given)
+	if err := p.checkRows(given, r); err != nil {
 		return nil, err
 	}
-	r.Batch = p.bundle.Base.pairLogits(r.Batch)
 	out := make([]Prediction, r.Len())
 	for i := range out {
 		out[i] = Prediction{Class: -1, Score: math.NaN(), PValue: 1}
@@ -220,22 +223,29 @@ func (b *Bundle) widths() ood.Widths {
 	return w
 }
 
-// checkBatch refuses batches of other widths than the bundle was fitted on.
-func (b *Bundle) checkBatch(batch ood.Batch) error {
-	if err := b.Base.pairLogits(batch).Validate(); err != nil {
+// checkRows refuses rows of other widths than the bundle was fitted on, which
+// are those of the batch as given, without its single logit paired.
+func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
+	if err := r.Validate(); err != nil {
 		return err
 	}
-	if !batch.HasFeatures() {
-		return fmt.Errorf("the rows carry no features, and the bundle was fitted on %d", b.Base.Width)
+	if !given.HasFeatures() {
+		return fmt.Errorf("the rows carry no features, and the bundle was fitted on %d", p.bundle.Base.Width)
 	}
 	reads := ood.NeedFeatures | ood.NeedLogits
-	if b.Detector != nil {
-		reads |= b.Detector.Scorer.Method().Needs
+	if p.scorer != nil {
+		reads |= p.scorer.Method().Needs
 	}
-	if err := batch.Widths(reads).Check(b.widths(), "the rows", "the bundle was fitted on"); err != nil {
+	if err := given.Widths(reads).Check(p.widths, "the rows", "the bundle was fitted on"); err != nil {
 		return err
 	}
-	return batch.CheckFinite("", reads)
+	switch grouped := p.bundle.Calibration.Groups != nil; {
+	case grouped && len(r.Groups) != r.Len():
+		return fmt.Errorf("the bundle's intervals are calibrated by group, and there are %d groups for %d rows", len(r.Groups), r.Len())
+	case !grouped && r.Groups != nil:
+		return errors.New("the rows have groups, and the bundle's intervals are not calibrated by group")
+	}
+	return given.CheckFinite("", reads)
 }
 
 // detect scores the rows; unknown, or nil, says of which the quantile head

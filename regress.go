@@ -96,14 +96,6 @@ func endless(level, median float64) float64 {
 // regress also returns which rows have a target of which the quantile head knows
 // nothing.
 func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error) {
-	grouped := p.bundle.Calibration.Groups != nil
-	switch {
-	case p.bundle.Quantiles == nil:
-	case grouped && len(r.Groups) != r.Len():
-		return nil, fmt.Errorf("the bundle's intervals are calibrated by group, and there are %d groups for %d rows", len(r.Groups), r.Len())
-	case !grouped && r.Groups != nil:
-		return nil, errors.New("the rows have groups, and the bundle's intervals are not calibrated by group")
-	}
 	targets := r.Logits.Cols
 	var q ood.Quantiles
 	if head := p.bundle.Quantiles; head != nil {

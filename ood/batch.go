@@ -107,12 +107,24 @@ func (b *Batch) Append(more Batch) error {
 		return err
 	}
 	for k, p := range below {
+		if to := parts[k]; len(to.Data) != to.Rows*to.Cols || to.Stride != to.Cols {
+			*to.General = to.copied()
+		}
 		for i := range p.Rows {
 			parts[k].Data = append(parts[k].Data, rows.Row(*p.General, i)...)
 		}
 		parts[k].Rows += p.Rows
 	}
 	return nil
+}
+
+// copied are the part's rows without gaps between them.
+func (p Part) copied() blas32.General {
+	m := rows.New(p.Rows, p.Cols)
+	for i := range p.Rows {
+		copy(rows.Row(m, i), rows.Row(*p.General, i))
+	}
+	return m
 }
 
 // CheckFinite returns a *rows.NotFiniteError for the first number of the parts
@@ -141,7 +153,8 @@ func (b Batch) Len() int {
 	return len(b.Labels)
 }
 
-// Slice returns rows i to j−1, sharing memory with b.
+// Slice returns rows i to j−1: labels and parts share memory with b, and Inputs
+// are selected.
 func (b Batch) Slice(i, j int) Batch {
 	s := b.Map(func(m blas32.General) blas32.General { return rows.Slice(m, i, j) })
 	if b.Labels != nil {
@@ -177,7 +190,7 @@ func (b Batch) Select(picked []int) Batch {
 func (b Batch) Validate() error {
 	n := b.Len()
 	for _, p := range b.Parts() {
-		if err := whole(*p.General); err != nil {
+		if err := rows.Whole(*p.General); err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 		if p.Rows != n || p.Cols < 1 {
@@ -200,19 +213,6 @@ func (b Batch) Validate() error {
 		if b.HasLogits() && y >= b.Logits.Cols {
 			return fmt.Errorf("label %d of row %d is outside [0,%d)", y, i, b.Logits.Cols)
 		}
-	}
-	return nil
-}
-
-// whole says what a matrix lacks.
-func whole(m blas32.General) error {
-	switch {
-	case m.Rows < 0:
-		return fmt.Errorf("there are %d rows", m.Rows)
-	case m.Rows > 0 && m.Stride < m.Cols:
-		return fmt.Errorf("a stride of %d is too small for %d columns", m.Stride, m.Cols)
-	case m.Rows > 0 && len(m.Data) < (m.Rows-1)*m.Stride+m.Cols:
-		return fmt.Errorf("%d numbers are too few for %d rows of stride %d", len(m.Data), m.Rows, m.Stride)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package ood_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -49,6 +50,56 @@ func TestBatchSlice(t *testing.T) {
 	b.Slice(3, 6)
 }
 
+// selecting counts how often rows are selected of it.
+type selecting struct {
+	ood.Inputs
+	times *int
+}
+
+func (s selecting) Select(rows []int) ood.Inputs {
+	*s.times++
+	return s.Inputs.Select(rows)
+}
+
+type constant struct{}
+
+func (constant) Score(context.Context, []float64, ood.Batch) error { return nil }
+
+// Inputs that a method does not read are not copied to score with it.
+func TestScoreLeavesInputs(t *testing.T) {
+	m := ood.Method{Name: "m", Needs: ood.NeedFeatures, Fit: func(context.Context, ood.Training, ood.Values) (ood.Fitted, error) { return constant{}, nil }}
+	times := 0
+	b := ood.Batch{Features: matrix(4, 2), Inputs: selecting{ood.InputsOf([]int{4, 1}, make([]float32, 4)), &times}}
+	s, err := ood.Fit(context.Background(), m, ood.Training{Batch: b}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Score(context.Background(), nil, b); err != nil || times > 0 {
+		t.Errorf("inputs were selected %d times, %v", times, err)
+	}
+}
+
+// Matrices of a training that are shorter than they say are an error.
+func TestFitRefusesShortMatrices(t *testing.T) {
+	short := blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: make([]float32, 5)}
+	fit := func(context.Context, ood.Training, ood.Values) (ood.Fitted, error) { return constant{}, nil }
+	whole := ood.Training{Batch: ood.Batch{Features: matrix(4, 2), Logits: matrix(4, 4)}, Targets: matrix(4, 2), Levels: []float64{.5}}
+	targets, validation, to, layer := whole, whole, whole, whole
+	targets.Targets = short
+	validation.Validation, validation.ValidationTargets = short, matrix(4, 2)
+	to.Validation, to.ValidationTargets = matrix(4, 2), short
+	layer.Last = &ood.Linear{Weight: short}
+	for what, t1 := range map[string]ood.Training{"targets": targets, "validation rows": validation, "validation targets": to, "the last layer's weights": layer} {
+		m := ood.Method{Name: "m", Needs: ood.NeedFeatures | ood.NeedTargets, Fit: fit}
+		if t1.Last != nil {
+			m.Needs = ood.NeedFeatures | ood.NeedWeights
+		}
+		if _, err := ood.Fit(context.Background(), m, t1, nil); err == nil || !strings.HasPrefix(err.Error(), what+": 5 numbers are too few") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // Layers go where the other parts of a batch go.
 func TestBatchLayers(t *testing.T) {
 	b := ood.Batch{Features: matrix(4, 2), Layers: []blas32.General{matrix(4, 3), matrix(4, 1)}}
@@ -88,6 +139,16 @@ func TestBatchAppend(t *testing.T) {
 	}
 	if err := all.Validate(); err != nil || all.Len() != 5 || all.Features.Data[9] != 13 || all.Layers[1].Data[19] != 19 {
 		t.Errorf("%+v, %v", all, err)
+	}
+	parent := matrix(3, 2)
+	for _, begun := range []ood.Batch{{Features: gaps.Features}, ood.Batch{Features: parent}.Slice(0, 2)} {
+		n := begun.Len()
+		if err := begun.Append(whole.Only(ood.NeedFeatures)); err != nil {
+			t.Fatal(err)
+		}
+		if err := begun.Validate(); err != nil || begun.Len() != n+5 || parent.Data[4] != 4 || begun.Features.Data[n*begun.Features.Stride+2] != 2 {
+			t.Errorf("%+v below %+v, %v", begun, parent, err)
+		}
 	}
 	for want, other := range map[string]ood.Batch{
 		"rows have other parts (features)":                             whole.Only(ood.NeedFeatures),

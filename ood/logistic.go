@@ -2,6 +2,8 @@ package ood
 
 import (
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // A classifier with a single logit z gives class 1 the probability
@@ -11,7 +13,7 @@ import (
 // PairLogits turns the single logit of a classifier's rows into two. Others stay
 // as they are, and so do those that Validate refuses.
 func (b Batch) PairLogits() Batch {
-	if b.Logits.Cols == 1 && whole(b.Logits) == nil {
+	if b.Logits.Cols == 1 && rows.Whole(b.Logits) == nil {
 		b.Logits = pairColumns(b.Logits)
 	}
 	return b
@@ -25,9 +27,10 @@ func pairColumns(z blas32.General) blas32.General {
 	return pair
 }
 
-// Paired is the last layer that makes these two logits.
+// Paired is the last layer that makes these two logits. One that Check refuses
+// stays as it is.
 func (last *Linear) Paired() *Linear {
-	if last == nil || last.Weight.Rows != 1 {
+	if last == nil || last.Weight.Rows != 1 || rows.Whole(last.Weight) != nil {
 		return last
 	}
 	h := last.Weight.Cols

@@ -226,6 +226,7 @@ func score(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch, progre
 		return scoreInputs(ctx, grid, dst, b, progress)
 	}
 	n := b.Len()
+	b.Inputs = nil // which every block would copy its own of
 	for i := 0; i < n; i += blockRows {
 		end := min(i+blockRows, n)
 		if err := scoreBlock(ctx, grid, dst, i, b.Slice(i, end)); err != nil {

@@ -28,9 +28,25 @@ func (e *TooFewRowsError) Error() string {
 	return fmt.Sprintf("%s need at least %d rows, have %d", e.What, e.Need, e.Have)
 }
 
-// CheckFinite returns a *NotFiniteError naming the first element of m that is
-// NaN or infinite, if there is one.
+// Whole says what a matrix lacks of what it says it is.
+func Whole(m blas32.General) error {
+	switch {
+	case m.Rows < 0:
+		return fmt.Errorf("there are %d rows", m.Rows)
+	case m.Rows > 0 && m.Stride < m.Cols:
+		return fmt.Errorf("a stride of %d is too small for %d columns", m.Stride, m.Cols)
+	case m.Rows > 0 && len(m.Data) < (m.Rows-1)*m.Stride+m.Cols:
+		return fmt.Errorf("%d numbers are too few for %d rows of stride %d", len(m.Data), m.Rows, m.Stride)
+	}
+	return nil
+}
+
+// CheckFinite says what a matrix lacks, or returns a *NotFiniteError naming the
+// first element of m that is NaN or infinite, if there is one.
 func CheckFinite(name string, m blas32.General) error {
+	if err := Whole(m); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
 	for i := range m.Rows {
 		if j := FirstNotFinite(Row(m, i)); j >= 0 {
 			return &NotFiniteError{Name: name, Row: i, Col: j, Value: Row(m, i)[j]}
