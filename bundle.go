@@ -67,7 +67,7 @@ type Base struct {
 func (b Base) Widths() ood.Widths {
 	w := ood.Widths{"features": b.Width, "logits": b.Outputs}
 	for i, l := range b.Layers {
-		w[fmt.Sprintf("layer_%d", i)] = l.Width
+		w[ood.LayerName(i)] = l.Width
 	}
 	return w
 }

@@ -23,7 +23,7 @@ func TestNoTemperature(t *testing.T) {
 		rows.Logits.Data[2*i+i%2], rows.Logits.Data[2*i+1-i%2] = 1, .5
 		rows.Features.Data[2*i], rows.Features.Data[2*i+1] = float32(i), float32(i*i%7)
 	}
-	b, err := Fit(context.Background(), Inputs{Base: Base{Task: Classification}, Batch: rows})
+	b, err := Fit(context.Background(), FitOptions{Base: Base{Task: Classification}, Batch: rows})
 	if err != nil {
 		t.Fatal(err)
 	}

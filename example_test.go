@@ -42,7 +42,7 @@ func check(err error) {
 }
 
 func ExampleFit() {
-	in := attach.Inputs{
+	in := attach.FitOptions{
 		Base:  attach.Base{Task: attach.Classification},
 		Batch: features(), // in-domain rows: φ, logits, labels
 		Seed:  1,

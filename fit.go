@@ -35,9 +35,9 @@ func DefaultMethods() []ood.Method {
 	return []ood.Method{heads.FusedLayers, heads.FusedPValues, heads.CertificatesCoupled, heads.Certificates}
 }
 
-// Inputs is what Fit needs: in-domain rows, what is known of the network, and
+// FitOptions is what Fit needs: in-domain rows, what is known of the network, and
 // choices whose zero values are the defaults.
-type Inputs struct {
+type FitOptions struct {
 	// Base describes the network. Task is required; Width and Outputs are
 	// filled in, and so are the widths of Layers, which are left out where the
 	// detector does not read them.
@@ -97,7 +97,7 @@ type Inputs struct {
 
 // Fit fits a detector and, for regression, a quantile head, and calibrates
 // both on held-out rows. Equal inputs give equal bundles.
-func Fit(ctx context.Context, in Inputs) (*Bundle, error) {
+func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func Fit(ctx context.Context, in Inputs) (*Bundle, error) {
 	return b, nil
 }
 
-func (in Inputs) withDefaults() (Inputs, error) {
+func (in FitOptions) withDefaults() (FitOptions, error) {
 	if in.Alpha == 0 {
 		in.Alpha = DefaultAlpha
 	}
@@ -196,7 +196,7 @@ type division struct {
 	heldOut      HeldOut
 }
 
-func (in Inputs) divide() (division, error) {
+func (in FitOptions) divide() (division, error) {
 	if in.Cal.Len() > 0 {
 		return division{in.Batch, in.Cal, in.Targets, in.CalTargets, in.CalGroups, Given}, nil
 	}
@@ -229,7 +229,7 @@ func fits(m ood.Method, t ood.Training, p ood.Params) error {
 
 // fitScorer fits the detector that is named, or else the first default that
 // can be, and names it.
-func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (*ood.Scorer, error) {
+func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*ood.Scorer, error) {
 	fit := func(m ood.Method, p ood.Params) (*ood.Scorer, error) {
 		if err := fits(m, t, p); err != nil {
 			return nil, err
@@ -279,7 +279,7 @@ func (in *Inputs) fitScorer(ctx context.Context, t ood.Training) (*ood.Scorer, e
 
 // readsLayers says that the detector, or the first default if it can be fitted,
 // reads earlier layers.
-func (in Inputs) readsLayers(t ood.Training) bool {
+func (in FitOptions) readsLayers(t ood.Training) bool {
 	m := in.Method
 	if m.Name == "" {
 		m = DefaultMethods()[0]
@@ -291,7 +291,7 @@ func (in Inputs) readsLayers(t ood.Training) bool {
 }
 
 // layersRead describes the earlier layers, if the detector reads them.
-func (in Inputs) layersRead() []Layer {
+func (in FitOptions) layersRead() []Layer {
 	if in.Method.Needs&ood.NeedLayers == 0 {
 		return nil
 	}
@@ -305,7 +305,7 @@ func (in Inputs) layersRead() []Layer {
 	return layers
 }
 
-func (b *Bundle) fitDetector(ctx context.Context, in Inputs, d division) error {
+func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d division) error {
 	in.Cal = d.cal // split off, where none are given
 	t := ood.Training{
 		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, Network: in.Network, InputScale: in.InputScale,

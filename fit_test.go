@@ -86,41 +86,41 @@ func TestFitErrors(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
 	tests := []struct {
 		name string
-		in   attach.Inputs
-		edit func(*attach.Inputs)
+		in   attach.FitOptions
+		edit func(*attach.FitOptions)
 		want string
 	}{
-		{"empty", classifier(30), func(in *attach.Inputs) { in.Batch = ood.Batch{} }, "there are no rows to fit on"},
-		{"no features", classifier(30), func(in *attach.Inputs) { in.Batch.Features = blas32.General{} }, "carry no features"},
-		{"no task", classifier(30), func(in *attach.Inputs) { in.Base.Task = "" }, `the task is ""`},
-		{"fewer rows than classes", classifier(30), func(in *attach.Inputs) { in.Batch = in.Batch.Slice(0, 2) }, "3 classes need at least 3 rows, have 2"},
-		{"fewer rows than classes left", classifier(30), func(in *attach.Inputs) { in.Batch = in.Batch.Slice(0, 3) }, "3 classes need at least 3 rows, have 2"},
-		{"one row", regressor(1, 1, 1), func(in *attach.Inputs) {}, "one row"},
-		{"NaN in features", classifier(30), func(in *attach.Inputs) { in.Batch.Features.Data[8*7+2] = nan }, "row 7, column 2"},
-		{"Inf in logits", classifier(30), func(in *attach.Inputs) { in.Batch.Logits.Data[3*9] = inf }, "row 9, column 0"},
-		{"NaN in targets", regressor(1, 30, 1), func(in *attach.Inputs) { in.Targets.Data[12] = nan }, "targets has NaN in row 12"},
-		{"label out of range", classifier(30), func(in *attach.Inputs) { in.Batch.Labels[4] = 3 }, "label 3 of row 4"},
-		{"short labels", classifier(30), func(in *attach.Inputs) { in.Batch.Labels = in.Batch.Labels[:29] }, "29 labels"},
-		{"no targets", regressor(1, 30, 1), func(in *attach.Inputs) { in.Targets = blas32.General{} }, "no targets"},
-		{"short targets", regressor(1, 30, 1), func(in *attach.Inputs) { in.Targets.Rows = 29 }, "30 rows to fit on but 29 rows of targets"},
-		{"other targets", regressor(1, 30, 1), func(in *attach.Inputs) { in.Targets = matrix(30, 2) }, "predicts 1 targets"},
-		{"no trainer", regressor(1, 30, 1), func(in *attach.Inputs) { in.Trainer = nil }, "trainer"},
-		{"nothing", classifier(30), func(in *attach.Inputs) { in.SkipDetector = true }, "nothing to fit"},
-		{"fraction", classifier(30), func(in *attach.Inputs) { in.CalFraction = 1 }, "calibration fraction 1"},
-		{"alpha", classifier(30), func(in *attach.Inputs) { in.Alpha = 5 }, "false-alarm rate 5"},
-		{"level", classifier(30), func(in *attach.Inputs) { in.Level = 95 }, "interval level 95"},
-		{"names of more classes", classifier(30), func(in *attach.Inputs) { in.Base.Classes = make([]string, 4) }, "4 names of classes for 3 outputs"},
-		{"layout", classifier(30), func(in *attach.Inputs) { in.Layout = "hwcn" }, `the layout is "hwcn"`},
-		{"preprocessing", classifier(30), func(in *attach.Inputs) { in.Preprocess = []byte("[1]") }, "no JSON object"},
-		{"probabilities of a regressor", regressor(1, 30, 1), func(in *attach.Inputs) { in.Base.Sigmoid = true }, "probabilities"},
-		{"NaN in calibration rows", classifier(30), func(in *attach.Inputs) {
+		{"empty", classifier(30), func(in *attach.FitOptions) { in.Batch = ood.Batch{} }, "there are no rows to fit on"},
+		{"no features", classifier(30), func(in *attach.FitOptions) { in.Batch.Features = blas32.General{} }, "carry no features"},
+		{"no task", classifier(30), func(in *attach.FitOptions) { in.Base.Task = "" }, `the task is ""`},
+		{"fewer rows than classes", classifier(30), func(in *attach.FitOptions) { in.Batch = in.Batch.Slice(0, 2) }, "3 classes need at least 3 rows, have 2"},
+		{"fewer rows than classes left", classifier(30), func(in *attach.FitOptions) { in.Batch = in.Batch.Slice(0, 3) }, "3 classes need at least 3 rows, have 2"},
+		{"one row", regressor(1, 1, 1), func(in *attach.FitOptions) {}, "one row"},
+		{"NaN in features", classifier(30), func(in *attach.FitOptions) { in.Batch.Features.Data[8*7+2] = nan }, "row 7, column 2"},
+		{"Inf in logits", classifier(30), func(in *attach.FitOptions) { in.Batch.Logits.Data[3*9] = inf }, "row 9, column 0"},
+		{"NaN in targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets.Data[12] = nan }, "targets has NaN in row 12"},
+		{"label out of range", classifier(30), func(in *attach.FitOptions) { in.Batch.Labels[4] = 3 }, "label 3 of row 4"},
+		{"short labels", classifier(30), func(in *attach.FitOptions) { in.Batch.Labels = in.Batch.Labels[:29] }, "29 labels"},
+		{"no targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets = blas32.General{} }, "no targets"},
+		{"short targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets.Rows = 29 }, "30 rows to fit on but 29 rows of targets"},
+		{"other targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets = matrix(30, 2) }, "predicts 1 targets"},
+		{"no trainer", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Trainer = nil }, "trainer"},
+		{"nothing", classifier(30), func(in *attach.FitOptions) { in.SkipDetector = true }, "nothing to fit"},
+		{"fraction", classifier(30), func(in *attach.FitOptions) { in.CalFraction = 1 }, "calibration fraction 1"},
+		{"alpha", classifier(30), func(in *attach.FitOptions) { in.Alpha = 5 }, "false-alarm rate 5"},
+		{"level", classifier(30), func(in *attach.FitOptions) { in.Level = 95 }, "interval level 95"},
+		{"names of more classes", classifier(30), func(in *attach.FitOptions) { in.Base.Classes = make([]string, 4) }, "4 names of classes for 3 outputs"},
+		{"layout", classifier(30), func(in *attach.FitOptions) { in.Layout = "hwcn" }, `the layout is "hwcn"`},
+		{"preprocessing", classifier(30), func(in *attach.FitOptions) { in.Preprocess = []byte("[1]") }, "no JSON object"},
+		{"probabilities of a regressor", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Base.Sigmoid = true }, "probabilities"},
+		{"NaN in calibration rows", classifier(30), func(in *attach.FitOptions) {
 			in.Cal = blob(2, 10, 8, 3, 0)
 			in.Cal.Features.Data[8] = nan
 		}, "calibration rows: features has NaN in row 1"},
-		{"calibration width", classifier(30), func(in *attach.Inputs) { in.Cal = blob(2, 10, 7, 3, 0) }, "calibration rows have 7 features, and rows to fit on have 8"},
-		{"calibration logits", classifier(30), func(in *attach.Inputs) { in.Cal = blob(2, 10, 8, 4, 0) }, "calibration rows have 4 logits"},
-		{"calibration targets", regressor(1, 30, 1), func(in *attach.Inputs) { in.Cal = in.Batch }, "calibration rows have no targets"},
-		{"calibration targets alone", regressor(1, 30, 1), func(in *attach.Inputs) { in.CalTargets = in.Targets }, "there are no calibration rows"},
+		{"calibration width", classifier(30), func(in *attach.FitOptions) { in.Cal = blob(2, 10, 7, 3, 0) }, "calibration rows have 7 features, and rows to fit on have 8"},
+		{"calibration logits", classifier(30), func(in *attach.FitOptions) { in.Cal = blob(2, 10, 8, 4, 0) }, "calibration rows have 4 logits"},
+		{"calibration targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Cal = in.Batch }, "calibration rows have no targets"},
+		{"calibration targets alone", regressor(1, 30, 1), func(in *attach.FitOptions) { in.CalTargets = in.Targets }, "there are no calibration rows"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestFitErrors(t *testing.T) {
 }
 
 func TestFitCancelled(t *testing.T) {
-	for _, in := range []attach.Inputs{classifier(30), regressor(1, 30, 1)} {
+	for _, in := range []attach.FitOptions{classifier(30), regressor(1, 30, 1)} {
 		ctx, cancel := context.WithCancel(context.Background())
 		in.Progress = func(string, float64) { cancel() }
 		if b, err := attach.Fit(ctx, in); !errors.Is(err, context.Canceled) || b != nil {
@@ -182,7 +182,7 @@ func TestOneLogitLastLayer(t *testing.T) {
 	entropy, _ := attach.MethodByName("entropy")
 	seen := 0
 	in.Method = entropy
-	in.Method.Fit = func(ctx context.Context, tr ood.Training, p ood.Values) (ood.Fitted, error) {
+	in.Method.Fit = func(ctx context.Context, tr ood.Training, p ood.Values) (any, error) {
 		for i := range tr.Logits.Rows {
 			for k := range 2 {
 				z := tr.Last.Bias[k]
@@ -217,7 +217,7 @@ func TestDefaultDetector(t *testing.T) {
 	}
 	features := classifier(60)
 	features.Batch.Logits = blas32.General{}
-	for want, in := range map[string]attach.Inputs{
+	for want, in := range map[string]attach.FitOptions{
 		"fused": known, "certificates-coupled": classifier(60), "certificates": negative,
 	} {
 		in.Method = ood.Method{}
@@ -231,7 +231,7 @@ func TestDefaultDetector(t *testing.T) {
 			t.Errorf("%s: the log says %q", want, log.String())
 		}
 	}
-	for name, in := range map[string]attach.Inputs{"regression": regressor(1, 60, 1), "features alone": features} {
+	for name, in := range map[string]attach.FitOptions{"regression": regressor(1, 60, 1), "features alone": features} {
 		in.Method, in.SkipQuantiles = ood.Method{}, true
 		if got := mustFit(t, in).Detector.Method; got != "certificates" {
 			t.Errorf("%s: got %s, want certificates", name, got)
@@ -249,11 +249,11 @@ func TestFitRefusesShortMatrices(t *testing.T) {
 	short := blas32.General{Rows: 60, Cols: 2, Stride: 2, Data: make([]float32, 5)}
 	last := &ood.Linear{Weight: blas32.General{Rows: 3, Cols: 8, Stride: 8, Data: make([]float32, 2)}}
 	single := &ood.Linear{Weight: blas32.General{Rows: 1, Cols: 8, Stride: 8, Data: make([]float32, 2)}}
-	for what, in := range map[string]attach.Inputs{
-		"targets":                  but(regressor(1, 60, 2), func(in *attach.Inputs) { in.Targets = short }),
-		"calibration rows":         but(regressor(1, 60, 2), func(in *attach.Inputs) { in.Cal, in.CalTargets = in.Batch, short }),
-		"the last layer's weights": but(classifier(60), func(in *attach.Inputs) { in.Last, in.Method = last, baselines.ViM }),
-		"weights are for 8": but(classifier(60), func(in *attach.Inputs) {
+	for what, in := range map[string]attach.FitOptions{
+		"targets":                  but(regressor(1, 60, 2), func(in *attach.FitOptions) { in.Targets = short }),
+		"calibration rows":         but(regressor(1, 60, 2), func(in *attach.FitOptions) { in.Cal, in.CalTargets = in.Batch, short }),
+		"the last layer's weights": but(classifier(60), func(in *attach.FitOptions) { in.Last, in.Method = last, baselines.ViM }),
+		"weights are for 8": but(classifier(60), func(in *attach.FitOptions) {
 			in.Last, in.Method, in.Batch, in.Base.Classes = single, baselines.ViM, blob(1, 60, 5, 1, 0), nil
 		}),
 	} {
@@ -262,13 +262,13 @@ func TestFitRefusesShortMatrices(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	in := but(classifier(60), func(in *attach.Inputs) { in.Targets = short })
+	in := but(classifier(60), func(in *attach.FitOptions) { in.Targets = short })
 	if _, err := attach.Fit(context.Background(), in); err != nil {
 		t.Errorf("a classifier's targets are read: %v", err)
 	}
 }
 
-func but(in attach.Inputs, change func(*attach.Inputs)) attach.Inputs {
+func but(in attach.FitOptions, change func(*attach.FitOptions)) attach.FitOptions {
 	change(&in)
 	return in
 }
@@ -278,13 +278,13 @@ func TestFitAsksForInputsFirst(t *testing.T) {
 	fitted := false
 	m := ood.Method{
 		Name: "m", Needs: ood.NeedFeatures | ood.NeedInputs | ood.NeedNetwork,
-		Fit: func(context.Context, ood.Training, ood.Values) (ood.Fitted, error) {
+		Fit: func(context.Context, ood.Training, ood.Values) (any, error) {
 			fitted = true
 			return nil, errors.New("fitted")
 		},
 	}
 	for _, cal := range []ood.Batch{{}, blob(2, 30, 8, 3, 0)} {
-		in := but(classifier(60), func(in *attach.Inputs) { in.Method, in.Cal, in.Network = m, cal, summing{3} })
+		in := but(classifier(60), func(in *attach.FitOptions) { in.Method, in.Cal, in.Network = m, cal, summing{3} })
 		need := (*ood.NeedError)(nil)
 		if _, err := attach.Fit(context.Background(), in); !errors.As(err, &need) || need.Need != ood.NeedInputs || fitted {
 			t.Errorf("%d rows: %v", cal.Len(), err)

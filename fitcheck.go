@@ -14,7 +14,7 @@ import (
 
 // check refuses, before any work, rows that a fit would fail on or, worse,
 // succeed with.
-func (in Inputs) check() error {
+func (in FitOptions) check() error {
 	if in.Base.Task != Classification && in.Base.Task != Regression {
 		return fmt.Errorf("the task is %q: say %s or %s", in.Base.Task, Classification, Regression)
 	}
@@ -60,7 +60,7 @@ func (in Inputs) check() error {
 func notUTF8(name string) bool { return !utf8.ValidString(name) }
 
 // checkGroups refuses groups that are not those of the calibration rows.
-func (in Inputs) checkGroups(quantiles bool) error {
+func (in FitOptions) checkGroups(quantiles bool) error {
 	groups, rows, what := in.Groups, in.Batch.Len(), "rows to fit on"
 	if in.Cal.Len() > 0 {
 		groups, rows, what = in.CalGroups, in.Cal.Len(), "calibration rows"
@@ -81,7 +81,7 @@ func (in Inputs) checkGroups(quantiles bool) error {
 	return nil
 }
 
-func (in Inputs) checkRows(what string, b ood.Batch, targets blas32.General, quantiles bool) error {
+func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General, quantiles bool) error {
 	n := b.Len()
 	switch {
 	case n == 0:
@@ -111,7 +111,7 @@ func (in Inputs) checkRows(what string, b ood.Batch, targets blas32.General, qua
 
 // checkLayers refuses earlier layers that a detector which reads them would fail
 // on, or misread.
-func (in Inputs) checkLayers() error {
+func (in FitOptions) checkLayers() error {
 	for _, part := range []struct {
 		what string
 		b    ood.Batch
@@ -130,7 +130,7 @@ func (in Inputs) checkLayers() error {
 }
 
 // checkCal refuses calibration rows that do not look like the rows to fit on.
-func (in Inputs) checkCal(quantiles bool) error {
+func (in FitOptions) checkCal(quantiles bool) error {
 	both := ood.NeedFeatures | ood.NeedLogits
 	if err := in.Cal.Widths(both).Check(in.Batch.Widths(both), "calibration rows", "rows to fit on have"); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (in Inputs) checkCal(quantiles bool) error {
 
 // withOthers adds to an error of a detector that takes too much memory which
 // others do not.
-func (in Inputs) withOthers(err error, t ood.Training) error {
+func (in FitOptions) withOthers(err error, t ood.Training) error {
 	large := (*ood.MemoryError)(nil)
 	if !errors.As(err, &large) || in.Method.Name != "" && in.Method.CheckMemory(t, nil) == nil {
 		return err // other parameters would do

@@ -10,10 +10,10 @@ import (
 )
 
 // quantiles says that a quantile head is fitted.
-func (in Inputs) quantiles() bool { return in.Base.Task == Regression && !in.SkipQuantiles }
+func (in FitOptions) quantiles() bool { return in.Base.Task == Regression && !in.SkipQuantiles }
 
 // withQuantileDefaults completes the quantile method and its parameters.
-func (in Inputs) withQuantileDefaults() (Inputs, error) {
+func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 	if !in.quantiles() {
 		return in, nil
 	}
@@ -28,7 +28,7 @@ func (in Inputs) withQuantileDefaults() (Inputs, error) {
 	return in, err
 }
 
-func (b *Bundle) fitQuantiles(ctx context.Context, in Inputs, d division) error {
+func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) error {
 	t := ood.Training{
 		Batch: d.fit, Targets: d.fitTo, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
 		Stays: in.Stays || d.heldOut == SplitOff, Progress: func(share float64) { in.Progress("quantiles", share) },
@@ -52,7 +52,7 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in Inputs, d division) error 
 // fittedLevels are the levels that matter to a method which fits each on its
 // own: the ends of the default interval, and where it takes more, those of the
 // middle, which medians and samples are made from.
-func (in Inputs) fittedLevels() []float64 {
+func (in FitOptions) fittedLevels() []float64 {
 	alpha := 1 - in.Level
 	levels := []float64{alpha / 2, 1 - alpha/2}
 	if in.Quantiles.Needs&ood.NeedLevels != 0 {

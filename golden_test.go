@@ -24,7 +24,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files of the current format, and those that are missing")
 
 // goldens are bundles of each task and format, small enough to be committed.
-func goldens() map[string]attach.Inputs {
+func goldens() map[string]attach.FitOptions {
 	c := classifier(60)
 	c.Base.Path, c.Base.Feature, c.Base.Output = "net.onnx", "/avgpool", "logits"
 	c.Preprocess = json.RawMessage(`{"do_rescale": true, "rescale_factor": 0.00392156862745098}`)
@@ -40,7 +40,7 @@ func goldens() map[string]attach.Inputs {
 	layers := classifier(60)
 	layers.Method, layers.Batch.Layers = heads.FusedLayers, layersOf(layers.Batch)
 	layers.Base.Layers = []attach.Layer{{Tensor: "relu1"}, {Tensor: "relu2"}}
-	return map[string]attach.Inputs{
+	return map[string]attach.FitOptions{
 		"v1_classification": c, "v1_layers": layers, "v1_regression": r, "v1_forest": forest, "v1_groups": groups,
 	}
 }

@@ -88,8 +88,8 @@ func layersOf(b ood.Batch) []blas32.General {
 }
 
 // classifier is the input of a fit on a network of three classes.
-func classifier(n int) attach.Inputs {
-	return attach.Inputs{
+func classifier(n int) attach.FitOptions {
+	return attach.FitOptions{
 		Base:  attach.Base{Task: attach.Classification, SHA256: "0123456789abcdef0123456789abcdef", Classes: []string{"a", "b & <c>", "d"}},
 		Batch: blob(1, n, 8, 3, 0), Method: heads.Certificates,
 		Seed: 3,
@@ -98,7 +98,7 @@ func classifier(n int) attach.Inputs {
 
 // regressor is the input of a fit on a network of t targets whose noise grows
 // with the first feature. Features are x, its two rectified halves and noise.
-func regressor(seed uint64, n, t int) attach.Inputs {
+func regressor(seed uint64, n, t int) attach.FitOptions {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	b := ood.Batch{Features: matrix(n, 4), Logits: matrix(n, t)}
 	y := matrix(n, t)
@@ -112,13 +112,13 @@ func regressor(seed uint64, n, t int) attach.Inputs {
 			y.Data[i*t+k] = float32(x + math.Exp(x/2)*rng.NormFloat64())
 		}
 	}
-	return attach.Inputs{
+	return attach.FitOptions{
 		Base: attach.Base{Task: attach.Regression}, Batch: b, Targets: y, Seed: seed,
 		Trainer: linearTrainer{slope: 0.5, spread: 0.1},
 	}
 }
 
-func mustFit(t testing.TB, in attach.Inputs) *attach.Bundle {
+func mustFit(t testing.TB, in attach.FitOptions) *attach.Bundle {
 	t.Helper()
 	b, err := attach.Fit(context.Background(), in)
 	if err != nil {

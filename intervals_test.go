@@ -209,7 +209,7 @@ func TestSmoothedCovers(t *testing.T) {
 	const rows, level, seeds = 80, 0.8, 60
 	n := rows / 2.
 	want := math.Ceil(level*(n+1)-1e-9) / (n + 1)
-	draw := func(seed uint64, rows int) attach.Inputs {
+	draw := func(seed uint64, rows int) attach.FitOptions {
 		in := regressor(seed, rows, 2)
 		for i, y := range in.Targets.Data {
 			in.Targets.Data[i] = float32(math.Round(float64(y)))
@@ -251,7 +251,7 @@ func TestSmoothedCovers(t *testing.T) {
 
 // covered is the share of rows whose first target, or all two of a box, are
 // covered.
-func covered(p []attach.Prediction, test attach.Inputs, box bool) float64 {
+func covered(p []attach.Prediction, test attach.FitOptions, box bool) float64 {
 	inside := 0.0
 	for i, row := range p {
 		in := true
@@ -359,25 +359,25 @@ func TestIntervalErrors(t *testing.T) {
 	classes := classifier(60)
 	names := make([]string, 60)
 	fits := map[string]struct {
-		change func(*attach.Inputs)
+		change func(*attach.FitOptions)
 		want   string
 	}{
-		"parameter":        {func(in *attach.Inputs) { in.Quantiles, in.QuantileParams = heads.SQR, ood.Params{"lambda": 1.} }, `unknown parameter "lambda"`},
-		"parameter of SQR": {func(in *attach.Inputs) { in.QuantileParams = ood.Params{"hidden": 0.} }, `"hidden" must be`},
-		"type": {func(in *attach.Inputs) {
+		"parameter":        {func(in *attach.FitOptions) { in.Quantiles, in.QuantileParams = heads.SQR, ood.Params{"lambda": 1.} }, `unknown parameter "lambda"`},
+		"parameter of SQR": {func(in *attach.FitOptions) { in.QuantileParams = ood.Params{"hidden": 0.} }, `"hidden" must be`},
+		"type": {func(in *attach.FitOptions) {
 			in.Quantiles, in.QuantileParams = baselines.QuantileForest, ood.Params{"bins": "x"}
 		}, "bins"},
-		"detector":          {func(in *attach.Inputs) { in.Quantiles = baselines.Distance }, "distance is a detector"},
-		"no trainer":        {func(in *attach.Inputs) { in.Quantiles, in.Trainer = baselines.ConditionalGaussian, nil }, "trainer"},
-		"groups":            {func(in *attach.Inputs) { in.Groups = names[:7] }, "7 groups for 60 rows"},
-		"groups of cal":     {func(in *attach.Inputs) { in.Cal, in.CalTargets, in.CalGroups = in.Batch, in.Targets, names[:7] }, "7 groups for 60 calibration"},
-		"groups not of cal": {func(in *attach.Inputs) { in.Cal, in.CalTargets, in.Groups = in.Batch, in.Targets, names }, "calibration rows have no groups"},
-		"groups of no head": {func(in *attach.Inputs) { in.Groups, in.SkipQuantiles = names, true }, "none is fitted"},
-		"overflow": {func(in *attach.Inputs) {
+		"detector":          {func(in *attach.FitOptions) { in.Quantiles = baselines.Distance }, "distance is a detector"},
+		"no trainer":        {func(in *attach.FitOptions) { in.Quantiles, in.Trainer = baselines.ConditionalGaussian, nil }, "trainer"},
+		"groups":            {func(in *attach.FitOptions) { in.Groups = names[:7] }, "7 groups for 60 rows"},
+		"groups of cal":     {func(in *attach.FitOptions) { in.Cal, in.CalTargets, in.CalGroups = in.Batch, in.Targets, names[:7] }, "7 groups for 60 calibration"},
+		"groups not of cal": {func(in *attach.FitOptions) { in.Cal, in.CalTargets, in.Groups = in.Batch, in.Targets, names }, "calibration rows have no groups"},
+		"groups of no head": {func(in *attach.FitOptions) { in.Groups, in.SkipQuantiles = names, true }, "none is fitted"},
+		"overflow": {func(in *attach.FitOptions) {
 			in.Cal, in.CalTargets = in.Batch.Select([]int{0, 1, 2}), matrix(3, 1)
 			in.Cal.Features.Data[4+3] = math.MaxFloat32
 		}, "calibration row 1 has no finite quantiles"},
-		"groups not in UTF8": {func(in *attach.Inputs) { in.Groups = slices.Repeat([]string{"\xff"}, 60) }, "UTF-8"},
+		"groups not in UTF8": {func(in *attach.FitOptions) { in.Groups = slices.Repeat([]string{"\xff"}, 60) }, "UTF-8"},
 	}
 	for name, tt := range fits {
 		in := in

@@ -302,7 +302,7 @@ func TestPredictErrors(t *testing.T) {
 }
 
 func TestPredictRefusesGroups(t *testing.T) {
-	for _, in := range []attach.Inputs{classifier(60), but(regressor(1, 60, 1), func(in *attach.Inputs) { in.SkipQuantiles = true })} {
+	for _, in := range []attach.FitOptions{classifier(60), but(regressor(1, 60, 1), func(in *attach.FitOptions) { in.SkipQuantiles = true })} {
 		_, err := predict(mustFit(t, in), attach.Rows{Batch: in.Batch.Slice(0, 3), Groups: []string{"a"}}, attach.PredictOptions{})
 		if err == nil || !strings.Contains(err.Error(), "groups") {
 			t.Errorf("%s: %v", in.Base.Task, err)

@@ -35,7 +35,7 @@ func TestRoundTrip(t *testing.T) {
 	noSQR.SkipQuantiles = true
 	tests := []struct {
 		name   string
-		in     attach.Inputs
+		in     attach.FitOptions
 		levels []float64
 	}{
 		{"classifier", classifier(60), nil},
@@ -232,7 +232,7 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 	other := baselines.KNN
 	other.Fit, other.New, other.Params = baselines.Covariance.Fit, baselines.Covariance.New, baselines.Covariance.Params
 	wrapped := baselines.KNN
-	wrapped.Fit = func(ctx context.Context, tr ood.Training, p ood.Values) (ood.Fitted, error) {
+	wrapped.Fit = func(ctx context.Context, tr ood.Training, p ood.Values) (any, error) {
 		s, err := baselines.KNN.Fit(ctx, tr, p)
 		own := &namesake{Detector: s.(ood.Detector)}
 		return own, errors.Join(err, rows.Restore(own, rows.Save(s), nil))
@@ -286,7 +286,7 @@ func (m *marginal) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 
 var marginalQuantiles = ood.Method{
 	Name: "marginal", Needs: ood.NeedFeatures | ood.NeedTargets,
-	Fit: func(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+	Fit: func(_ context.Context, t ood.Training, _ ood.Values) (any, error) {
 		m := &marginal{matrix(t.Targets.Cols, t.Targets.Rows)}
 		for i, v := range t.Targets.Data {
 			m.Sorted.Data[i%t.Targets.Cols*t.Targets.Rows+i/t.Targets.Cols] = v
@@ -296,7 +296,7 @@ var marginalQuantiles = ood.Method{
 		}
 		return m, nil
 	},
-	New: func() ood.Fitted { return &marginal{} },
+	New: func() any { return &marginal{} },
 }
 
 // TestMethodsOfAProgramsOwn are fitted, saved and opened as others are, where
@@ -305,7 +305,7 @@ func TestMethodsOfAProgramsOwn(t *testing.T) {
 	fusion := heads.Fused("mine", "fisher", heads.Component{Method: baselines.KNN, Weight: 2}, heads.Component{Method: baselines.Energy})
 	detects, predicts := classifier(60), regressor(1, 60, 2)
 	detects.Method, predicts.Quantiles = fusion, marginalQuantiles
-	for name, in := range map[string]attach.Inputs{"detector": detects, "interval method": predicts} {
+	for name, in := range map[string]attach.FitOptions{"detector": detects, "interval method": predicts} {
 		t.Run(name, func(t *testing.T) {
 			own := []ood.Method{marginalQuantiles, fusion}
 			b, path := mustFit(t, in), filepath.Join(t.TempDir(), "own.attach")

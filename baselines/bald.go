@@ -21,7 +21,7 @@ var BALD = ood.Method{
 	Needs:  ood.NeedLogits | ood.NeedInputs | ood.NeedDropout,
 	Memory: passesMemory(64),
 	Params: append(baldParams(), ood.Number("dropout", .5).AtLeast(0).Below(1)),
-	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	Fit: func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
 		s := &bald{Count: p.Int("passes"), Rate: p.Float("dropout"), Seed: t.Seed, disagreement: disagreement{p.Text("score")}}
 		if t.Network.Dropouts() > 0 {
 			return s, nil
@@ -34,7 +34,7 @@ var BALD = ood.Method{
 		}
 		return s, nil
 	},
-	New: func() ood.Fitted { return &bald{} },
+	New: func() any { return &bald{} },
 }
 
 // baldParams are those of BALD and of its variant on features, but for the rate.

@@ -17,10 +17,10 @@ var BALDFeatures = ood.Method{
 	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
 	Memory: passesMemory(1),
 	Params: append(baldParams(), ood.Number("dropout", .5).Above(0).Below(1)),
-	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	Fit: func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
 		return &baldFeatures{lastPasses{newLastLayer(t), p.Int("passes"), p.Float("dropout"), t.Seed}, disagreement{p.Text("score")}}, nil
 	},
-	New: func() ood.Fitted { return &baldFeatures{} },
+	New: func() any { return &baldFeatures{} },
 }
 
 type baldFeatures struct {

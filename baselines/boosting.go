@@ -32,7 +32,7 @@ var Boosting = ood.Method{
 		ood.Count("min_samples_leaf", 1).Over(3, 9, 15), ood.Count("min_samples_split", 2).AtLeast(2).Over(3, 9, 15),
 	}, splitParams()...),
 	Fit: fitBoosting,
-	New: func() ood.Fitted { return &boosting{} },
+	New: func() any { return &boosting{} },
 }
 
 // boosting has a model for each target and level.
@@ -42,7 +42,7 @@ type boosting struct {
 	Models []*trees.Boosted `state:"models,least=1"`                    // target by target
 }
 
-func fitBoosting(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitBoosting(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	data, err := treeData(t, p.Int("bins"))
 	if err != nil {
 		return nil, err

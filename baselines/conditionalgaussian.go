@@ -21,11 +21,11 @@ var ConditionalGaussian = ood.Method{
 	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets,
 	Memory: networks.Memory,
 	Params: networks.Params(0.),
-	Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+	Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
 		n, err := networks.Train(ctx, t, train.Problem{Outputs: 2, Loss: train.GaussianNLL})
 		return &conditionalGaussian{n}, err
 	},
-	New: func() ood.Fitted { return &conditionalGaussian{} },
+	New: func() any { return &conditionalGaussian{} },
 }
 
 // conditionalGaussian has networks with the outputs mean and variance, as

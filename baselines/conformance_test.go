@@ -43,7 +43,7 @@ var levels = []float64{.001, .1, .3, .5, .9, .999}
 // TestConformance holds every method to the contract of ood.Method, by what the
 // method declares alone.
 func TestConformance(t *testing.T) {
-	for _, all := range [][]ood.Method{baselines.All, heads.All} {
+	for _, all := range [][]ood.Method{baselines.All(), heads.All()} {
 		if !slices.IsSortedFunc(all, func(a, b ood.Method) int { return strings.Compare(a.Name, b.Name) }) {
 			t.Error("All is not in order")
 		}

@@ -25,11 +25,11 @@ var CoP = ood.Method{
 	Needs:  ood.NeedFeatures,
 	Memory: squares(eigen.Squares),
 	Params: []ood.Param{explained(.85).Over(.7, .85, .9, .95, .99)},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 		c, err := fitPrincipal(ctx, t, p, directionsKey{}, t.Features.Cols, directions)
 		return &cop{c}, err
 	},
-	New: func() ood.Fitted { return &cop{} },
+	New: func() any { return &cop{} },
 }
 
 type cop struct{ principal }

@@ -37,7 +37,7 @@ var CoRP = ood.Method{
 		{"gamma": 2., "variance": .8}, {"gamma": 1., "variance": .7}, {"gamma": 1., "variance": .5}, {"gamma": 3., "variance": .5},
 	},
 	Fit: fitCoRP,
-	New: func() ood.Fitted { return &corp{} },
+	New: func() any { return &corp{} },
 }
 
 // As many as the authors take for 512 features; the eigenproblem grows with
@@ -53,7 +53,7 @@ type corp struct {
 	principal
 }
 
-func fitCoRP(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitCoRP(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	gamma, m := p.Float("gamma"), p.Int("frequencies")
 	if m == 0 {
 		m = min(4*t.Features.Cols, mostFrequencies)

@@ -21,7 +21,7 @@ var Covariance = ood.Method{
 	Memory: squares(eigen.Squares + 1),
 	Params: []ood.Param{ood.Number("lambda", 1e-3).Above(0).Over(1e-5, 1e-3, 1e-1, 1)},
 	Fit:    fitCovariance,
-	New:    func() ood.Fitted { return &covariance{} },
+	New:    func() any { return &covariance{} },
 }
 
 // covariance scores with ‖φP‖², where PPᵀ = (FᵀF+λI)⁻¹.
@@ -29,7 +29,7 @@ type covariance struct {
 	Projection blas64.General `state:"projection[features,features]"`
 }
 
-func fitCovariance(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitCovariance(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	_, s, err := featureSpectrum(ctx, t, false)
 	if err != nil {
 		return nil, err

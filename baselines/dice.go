@@ -18,13 +18,13 @@ var DICE = ood.Method{
 	Ref:    "Sun & Li 2022, arXiv:2111.09805",
 	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
 	Params: []ood.Param{percentile(90).Over(10, 30, 50, 70, 90, 99)},
-	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	Fit: func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
 		s := &dice{newLastLayer(t)}
 		s.Weight = clone(s.Weight)
 		s.sparsify(featureMeans(t), p.Float("percentile"))
 		return s, nil
 	},
-	New: func() ood.Fitted { return &dice{} },
+	New: func() any { return &dice{} },
 }
 
 type dice struct{ lastLayer }

@@ -18,7 +18,7 @@ var Distance = ood.Method{
 	Needs:  ood.NeedFeatures,
 	Params: []ood.Param{ood.Number("percentile", 0).AtLeast(0).AtMost(100).Over(0, 1, 10, 50)},
 	Fit:    fitDistance,
-	New:    func() ood.Fitted { return &distance{} },
+	New:    func() any { return &distance{} },
 }
 
 type distance struct {
@@ -26,7 +26,7 @@ type distance struct {
 	Percentile float64 `state:"percentile,least=0"`
 }
 
-func fitDistance(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitDistance(_ context.Context, t ood.Training, p ood.Values) (any, error) {
 	x, err := index(t, false)
 	if err != nil {
 		return nil, err

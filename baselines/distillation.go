@@ -24,7 +24,7 @@ var Distillation = ood.Method{
 	},
 	Params: smallNetworkParams(),
 	Fit:    fitDistillation,
-	New:    func() ood.Fitted { return &distillation{} },
+	New:    func() any { return &distillation{} },
 }
 
 // streamTeacher keeps the teacher's weights apart from other uses of a seed.
@@ -43,7 +43,7 @@ func (s *distillation) Restored() error {
 	return nil
 }
 
-func fitDistillation(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitDistillation(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	s, k := &distillation{}, p.Int("k")
 	s.Teacher = drawNetwork(rand.New(rand.NewPCG(t.Seed, streamTeacher)), true, t.Features.Cols, smallHidden, k)
 	y := rows.New(t.Features.Rows, k)

@@ -27,11 +27,11 @@ var DropoutQuantiles = ood.Method{
 	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets,
 	Memory: networks.Memory,
 	Params: networks.Params(.1, .25, .5, .75),
-	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 		n, err := networks.Train(ctx, t, train.Problem{Outputs: 1, Loss: train.MSE})
 		return &dropoutQuantiles{n, p.Float("dropout"), t.Seed}, err
 	},
-	New: func() ood.Fitted { return &dropoutQuantiles{} },
+	New: func() any { return &dropoutQuantiles{} },
 }
 
 type dropoutQuantiles struct {

@@ -23,14 +23,14 @@ var FDBD = ood.Method{
 	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
 	Memory: classSquared,
 	Params: []ood.Param{ood.Flag("centred", true).Over(true, false)},
-	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	Fit: func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
 		s := &fdbd{boundaries{lastLayer: newLastLayer(t)}, make([]float64, t.Features.Cols)}
 		if p.Bool("centred") {
 			s.Origin = featureMeans(t)
 		}
 		return s, nil
 	},
-	New: func() ood.Fitted { return &fdbd{} },
+	New: func() any { return &fdbd{} },
 }
 
 type fdbd struct {

@@ -30,12 +30,12 @@ var GaussianMixture = ood.Method{
 		ood.Choice("covariance", "full", "diag").Over("full", "diag"), ood.Count("k", 10).Over(1, 3, 10), ood.Number("lambda", 1e-6).Above(0),
 	},
 	Fit: fitGaussianMixture,
-	New: func() ood.Fitted { return &gaussianMixture{} },
+	New: func() any { return &gaussianMixture{} },
 }
 
 type gaussianMixture struct{ mixture.Gaussians }
 
-func fitGaussianMixture(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitGaussianMixture(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	type key struct {
 		k    int
 		seed uint64

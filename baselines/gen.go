@@ -22,10 +22,10 @@ var GEN = ood.Method{
 		ood.Number("gamma", .1).Above(0).Over(.01, .1, .5, 1, 2, 5, 10),
 		ood.Count("top", 100).Over(10, 100),
 	},
-	Fit: func(_ context.Context, _ ood.Training, p ood.Values) (ood.Fitted, error) {
+	Fit: func(_ context.Context, _ ood.Training, p ood.Values) (any, error) {
 		return &gen{p.Float("gamma"), p.Int("top")}, nil
 	},
-	New: func() ood.Fitted { return &gen{} },
+	New: func() any { return &gen{} },
 }
 
 type gen struct {

@@ -26,14 +26,14 @@ var Geometrical = ood.Method{
 		{"temperature": 1., "gradient": gradientSum}, {"temperature": 2., "gradient": gradientSum},
 		{"temperature": 10., "gradient": gradientSum}, {"logits": true, "gradient": gradientSum},
 	},
-	Fit: func(_ context.Context, _ ood.Training, p ood.Values) (ood.Fitted, error) {
+	Fit: func(_ context.Context, _ ood.Training, p ood.Values) (any, error) {
 		s := &geometrical{p.Float("temperature"), p.Text("gradient")}
 		if p.Bool("logits") {
 			s.Temperature = 0
 		}
 		return s, nil
 	},
-	New: func() ood.Fitted { return &geometrical{} },
+	New: func() any { return &geometrical{} },
 }
 
 // Choices of the parameter "gradient".

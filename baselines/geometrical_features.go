@@ -18,10 +18,10 @@ var GeometricalFeatures = ood.Method{
 	Ref:    "after the geometrical margin of Tagasovska & Lopez-Paz 2019, table 2; Elsayed et al. 2018, arXiv:1803.05598",
 	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
 	Memory: classSquared,
-	Fit: func(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+	Fit: func(_ context.Context, t ood.Training, _ ood.Values) (any, error) {
 		return &geometricalFeatures{boundaries{lastLayer: newLastLayer(t)}}, nil
 	},
-	New: func() ood.Fitted { return &geometricalFeatures{} },
+	New: func() any { return &geometricalFeatures{} },
 }
 
 type geometricalFeatures struct{ boundaries }

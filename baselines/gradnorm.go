@@ -17,10 +17,10 @@ var GradNorm = ood.Method{
 	Ref:    "Huang, Geng & Li 2021, arXiv:2110.00218",
 	Needs:  ood.NeedFeatures | ood.NeedLogits,
 	Params: []ood.Param{ood.Number("temperature", 1).Above(0).Over(1)},
-	Fit: func(_ context.Context, _ ood.Training, p ood.Values) (ood.Fitted, error) {
+	Fit: func(_ context.Context, _ ood.Training, p ood.Values) (any, error) {
 		return &gradNorm{p.Float("temperature")}, nil
 	},
-	New: func() ood.Fitted { return &gradNorm{} },
+	New: func() any { return &gradNorm{} },
 }
 
 type gradNorm struct {

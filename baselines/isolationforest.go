@@ -27,7 +27,7 @@ var IsolationForest = ood.Method{
 		{"trees": 100., "samples": 256.}, {"trees": 100., "samples": 64.}, {"trees": 100., "samples": 1024.}, {"trees": 500., "samples": 256.},
 	},
 	Fit: fitIsolationForest,
-	New: func() ood.Fitted { return &isolationForest{} },
+	New: func() any { return &isolationForest{} },
 }
 
 type isolationForest struct {
@@ -37,7 +37,7 @@ type isolationForest struct {
 	Paths   []float64   `state:"paths[leaves]"` // by tree and leaf: the splits on the way to it, and those it would take within
 }
 
-func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	s := &isolationForest{Width: t.Features.Cols, Samples: min(p.Int("samples"), t.Len())}
 	all := make([]int, t.Len())
 	for i := range all {

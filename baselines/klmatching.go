@@ -22,14 +22,14 @@ var KLMatching = ood.Method{
 	Ref:   "Hendrycks et al. 2022, arXiv:1911.11132",
 	Needs: ood.NeedLogits,
 	Fit:   fitKLMatching,
-	New:   func() ood.Fitted { return &klMatching{} },
+	New:   func() any { return &klMatching{} },
 }
 
 type klMatching struct {
 	Logs blas64.General `state:"log_distributions[k,logits]"` // of typical distributions
 }
 
-func fitKLMatching(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+func fitKLMatching(_ context.Context, t ood.Training, _ ood.Values) (any, error) {
 	c := t.Logits.Cols
 	sums := dense.New(c, c)
 	counts := make([]float64, c)

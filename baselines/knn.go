@@ -18,7 +18,7 @@ var KNN = ood.Method{
 	Needs:  ood.NeedFeatures,
 	Params: []ood.Param{ood.Share("k", .001).Above(0).Over(.001, 1, 10, 50, 100, 200, 500, 1000)},
 	Fit:    fitKNN,
-	New:    func() ood.Fitted { return &knn{} },
+	New:    func() any { return &knn{} },
 }
 
 type knn struct {
@@ -26,7 +26,7 @@ type knn struct {
 	K      int `state:"k,least=1"`
 }
 
-func fitKNN(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitKNN(_ context.Context, t ood.Training, p ood.Values) (any, error) {
 	x, err := index(t, true)
 	if err != nil {
 		return nil, err

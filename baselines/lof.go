@@ -26,7 +26,7 @@ var LOF = ood.Method{
 	},
 	Params: []ood.Param{ood.Count("k", 20).Over(10, 20, 50, 100)},
 	Fit:    fitLOF,
-	New:    func() ood.Fitted { return &lof{} },
+	New:    func() any { return &lof{} },
 }
 
 type lof struct {
@@ -38,7 +38,7 @@ type lof struct {
 	most    int // the largest k of a sweep
 }
 
-func fitLOF(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitLOF(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	n, most := t.Len(), 0
 	if n < 2 {
 		return nil, &rows.TooFewRowsError{What: "neighbours of training rows", Have: n, Need: 2}

@@ -19,14 +19,14 @@ type logitScore struct {
 // is set.
 func logitMethod(s ood.Method, row func(z []float32, temperature float64) float64) ood.Method {
 	s.Needs = ood.NeedLogits
-	s.Fit = func(_ context.Context, _ ood.Training, p ood.Values) (ood.Fitted, error) {
+	s.Fit = func(_ context.Context, _ ood.Training, p ood.Values) (any, error) {
 		temperature := 0.
 		if p.Has("temperature") && !(p.Has("logits") && p.Bool("logits")) {
 			temperature = p.Float("temperature")
 		}
 		return &logitScore{temperature, row}, nil
 	}
-	s.New = func() ood.Fitted { return &logitScore{row: row} }
+	s.New = func() any { return &logitScore{row: row} }
 	return s
 }
 

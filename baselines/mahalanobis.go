@@ -21,11 +21,11 @@ var Mahalanobis = ood.Method{
 	Needs:  ood.NeedFeatures,
 	Memory: squares(eigen.Squares + 1),
 	Params: []ood.Param{classes.Shrinkage(0).Over(0, .01, .1)},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 		c, err := classes.Cloud{Layer: classes.Features}.Fit(ctx, t, p)
 		return &mahalanobis{c}, err
 	},
-	New: func() ood.Fitted { return &mahalanobis{} },
+	New: func() any { return &mahalanobis{} },
 }
 
 type mahalanobis struct{ gaussian.Classes }

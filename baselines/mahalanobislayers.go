@@ -32,7 +32,7 @@ var MahalanobisLayers = ood.Method{
 	},
 	Params: []ood.Param{classes.Shrinkage(classes.LeastShrinkage).Over(classes.LeastShrinkage, .01, .1)},
 	Fit:    fitMahalanobisLayers,
-	New:    func() ood.Fitted { return &mahalanobisLayers{} },
+	New:    func() any { return &mahalanobisLayers{} },
 }
 
 type mahalanobisLayers struct {
@@ -48,7 +48,7 @@ func (s *mahalanobisLayers) Restored() error {
 	return nil
 }
 
-func fitMahalanobisLayers(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitMahalanobisLayers(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	s := &mahalanobisLayers{}
 	for i, layer := range t.Layers {
 		c, err := classes.Cloud{Layer: i, One: true}.Fit(ctx, t, p)

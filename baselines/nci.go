@@ -18,10 +18,10 @@ var NCI = ood.Method{
 	Ref:    "Liu & Qin 2025, arXiv:2311.01479",
 	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
 	Params: []ood.Param{ood.Number("alpha", 1e-4).AtLeast(0).Over(1e-4, 1e-3, 1e-2, 1e-1)},
-	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	Fit: func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
 		return &nci{newLastLayer(t), featureMeans(t), p.Float("alpha")}, nil
 	},
-	New: func() ood.Fitted { return &nci{} },
+	New: func() any { return &nci{} },
 }
 
 type nci struct {

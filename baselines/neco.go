@@ -25,7 +25,7 @@ var NECO = ood.Method{
 	Memory: squares(eigen.Squares),
 	Params: []ood.Param{ood.Flag("max_logit", false).Over(false, true), ood.Share("k", 0).Over(0, .25, .5, 100)},
 	Fit:    fitNECO,
-	New:    func() ood.Fitted { return &neco{} },
+	New:    func() any { return &neco{} },
 }
 
 type neco struct {
@@ -41,7 +41,7 @@ type standardised struct {
 	*eigen.Spectrum           // of the correlations
 }
 
-func fitNECO(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitNECO(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	type key struct{}
 	s, err := ood.Cached(t.Batch, key{}, func() (*standardised, error) { return standardise(ctx, t) })
 	if err != nil {

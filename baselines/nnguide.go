@@ -22,12 +22,12 @@ var NNGuide = ood.Method{
 	Ref:    "Park, Jung & Teoh 2023, arXiv:2309.14888",
 	Needs:  ood.NeedFeatures | ood.NeedLogits,
 	Params: []ood.Param{ood.Count("k", 10).Over(1, 10, 50, 100)},
-	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	Fit: func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
 		type key struct{}
 		g, err := ood.Cached(t.Batch, key{}, func() (*guides, error) { return newGuides(t), nil })
 		return &nnGuide{g, p.Int("k")}, err
 	},
-	New: func() ood.Fitted { return &nnGuide{guides: &guides{}} },
+	New: func() any { return &nnGuide{guides: &guides{}} },
 }
 
 type nnGuide struct {

@@ -17,14 +17,14 @@ var ODIN = ood.Method{
 	Ref:    "Liang, Li & Srikant 2018, equations 1 and 2, arXiv:1706.02690",
 	Needs:  ood.NeedLogits | ood.NeedInputs | ood.NeedNetwork,
 	Params: odinParams(),
-	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	Fit: func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
 		s := &odin{odinStep: odinStep{p.Float("temperature"), p.Float("epsilon")}, Axis: t.InputScale.Axis, Scale: t.InputScale.Factor}
 		if len(s.Scale) == 0 {
 			s.Scale = []float32{1}
 		}
 		return s, t.InputScale.Check()
 	},
-	New: func() ood.Fitted { return &odin{} },
+	New: func() any { return &odin{} },
 }
 
 // odinParams are those of ODIN and of its variant on features.

@@ -24,10 +24,10 @@ var ODINFeatures = ood.Method{
 		ood.Number("temperature", 1000).Above(0).Over(100, 1000, 10000),
 		ood.Number("epsilon", .0014).AtLeast(0).Over(.014, .0014, .00014),
 	},
-	Fit: func(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	Fit: func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
 		return &odinFeatures{newLastLayer(t), p.Float("temperature"), p.Float("epsilon")}, nil
 	},
-	New: func() ood.Fitted { return &odinFeatures{} },
+	New: func() any { return &odinFeatures{} },
 }
 
 type odinFeatures struct {

@@ -30,7 +30,7 @@ var OneClassSVM = ood.Method{
 		ood.Number("tolerance", 1e-3).Above(0), ood.Count("rows", 10000),
 	},
 	Fit: fitOneClassSVM,
-	New: func() ood.Fitted { return &oneClassSVM{} },
+	New: func() any { return &oneClassSVM{} },
 }
 
 type oneClassSVM struct {
@@ -41,7 +41,7 @@ type oneClassSVM struct {
 	kernel       *oneclass.Kernel
 }
 
-func fitOneClassSVM(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitOneClassSVM(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	s := &oneClassSVM{Gamma: p.Float("gamma")}
 	if s.Gamma == 0 {
 		s.Gamma = scaleGamma(t.Features)

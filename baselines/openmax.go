@@ -26,7 +26,7 @@ var OpenMax = ood.Method{
 	Needs:  ood.NeedLogits,
 	Params: []ood.Param{ood.Count("tail", 20).Over(20, 50), ood.Count("alpha", 10).Over(3, 10)},
 	Fit:    fitOpenMax,
-	New:    func() ood.Fitted { return &openMax{} },
+	New:    func() any { return &openMax{} },
 }
 
 type openMax struct {
@@ -39,7 +39,7 @@ type openMax struct {
 	Ratio   []float64 `state:"tail_ratio[logits]"`
 }
 
-func fitOpenMax(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitOpenMax(_ context.Context, t ood.Training, p ood.Values) (any, error) {
 	classes, err := correctClasses(t)
 	if err != nil {
 		return nil, err

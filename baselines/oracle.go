@@ -23,7 +23,7 @@ var Oracle = ood.Method{
 	Control: true,
 	Params:  []ood.Param{ood.Number("lambda", 1).Above(0)},
 	Fit:     fitOracle,
-	New:     func() ood.Fitted { return &oracle{} },
+	New:     func() any { return &oracle{} },
 }
 
 // oracle is the log-odds φ·weight + bias.
@@ -32,7 +32,7 @@ type oracle struct {
 	Bias   float64   `state:"bias"`
 }
 
-func fitOracle(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitOracle(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	in, out := t.Features, t.Outliers.Features
 	if out.Cols != in.Cols {
 		return nil, fmt.Errorf("out-of-domain rows have %d features and in-domain rows %d", out.Cols, in.Cols)

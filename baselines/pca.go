@@ -26,7 +26,7 @@ var PCA = ood.Method{
 		ood.Share("k", .5).Above(0).Over(1, 10, 100),
 	},
 	Fit: fitPCA,
-	New: func() ood.Fitted { return &pca{} },
+	New: func() any { return &pca{} },
 }
 
 type pca struct {
@@ -35,7 +35,7 @@ type pca struct {
 	Square     bool           `state:"square"`
 }
 
-func fitPCA(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitPCA(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	m, s, err := featureSpectrum(ctx, t, true)
 	if err != nil {
 		return nil, err

@@ -22,11 +22,11 @@ var QualityDriven = ood.Method{
 	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets | ood.NeedEnds,
 	Memory: networks.Memory,
 	Params: networks.Params(0.),
-	Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+	Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
 		n, err := networks.Train(ctx, t, train.Problem{Outputs: 2, Loss: train.QualityDriven, Levels: t.Levels})
 		return &qualityDriven{n, t.Levels}, err
 	},
-	New: func() ood.Fitted { return &qualityDriven{} },
+	New: func() any { return &qualityDriven{} },
 }
 
 // qualityDriven has networks whose outputs are the ends of an interval.

@@ -26,7 +26,7 @@ var QuantileForest = ood.Method{
 		ood.Count("max_depth", 0).AtLeast(0).Over(3, 5), ood.Count("min_samples_leaf", 1),
 	}, splitParams()...),
 	Fit: fitQuantileForest,
-	New: func() ood.Fitted { return &quantileForest{} },
+	New: func() any { return &quantileForest{} },
 }
 
 // mostTrees bounds what parameters ask of memory before any tree is grown.
@@ -43,7 +43,7 @@ type quantileForest struct {
 	Forests []*trees.Forest `state:"targets,least=1"`
 }
 
-func fitQuantileForest(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitQuantileForest(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	data, err := treeData(t, p.Int("bins"))
 	if err != nil {
 		return nil, err

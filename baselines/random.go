@@ -17,11 +17,11 @@ var Random = ood.Method{
 		"so that a row keeps its score wherever it stands. Equal rows get equal scores.",
 	Ref:     "control, Tagasovska & Lopez-Paz 2019, table 2",
 	Control: true,
-	Fit: func(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+	Fit: func(_ context.Context, t ood.Training, _ ood.Values) (any, error) {
 		_, err := featuresOrLogits(t.Batch)
 		return &random{t.Seed}, err
 	},
-	New: func() ood.Fitted { return &random{} },
+	New: func() any { return &random{} },
 }
 
 type random struct {

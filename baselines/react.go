@@ -16,7 +16,7 @@ var ReAct = ood.Method{
 	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
 	Params: []ood.Param{percentile(90).Over(85, 90, 95, 99)},
 	Fit:    fitReAct,
-	New:    func() ood.Fitted { return &react{} },
+	New:    func() any { return &react{} },
 }
 
 type react struct {
@@ -24,7 +24,7 @@ type react struct {
 	Clip float64 `state:"clip"`
 }
 
-func fitReAct(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+func fitReAct(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
 	// Two passes over the rows find the percentiles of the whole sweep.
 	clip, err := ood.Alike(t, func(ood.Values) bool { return true }, func(same []ood.Values, _ func(float64)) ([]float64, error) {
 		var percentiles []float64

@@ -20,7 +20,7 @@ var RelativeMahalanobis = ood.Method{
 	Memory: squares(eigen.Squares + 3),
 	Params: []ood.Param{classes.Shrinkage(0).Over(0, .01, .1)},
 	Fit:    fitRelativeMahalanobis,
-	New:    func() ood.Fitted { return &relativeMahalanobis{} },
+	New:    func() any { return &relativeMahalanobis{} },
 }
 
 type relativeMahalanobis struct {
@@ -28,7 +28,7 @@ type relativeMahalanobis struct {
 	All gaussian.Whitening `state:"all"`
 }
 
-func fitRelativeMahalanobis(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitRelativeMahalanobis(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	features := classes.Cloud{Layer: classes.Features}
 	within, err := features.Fit(ctx, t, p)
 	if err != nil {

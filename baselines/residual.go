@@ -25,14 +25,14 @@ var Residual = ood.Method{
 	Needs:  ood.NeedFeatures | ood.NeedWeights,
 	Memory: squares(eigen.Squares),
 	Params: []ood.Param{ood.Share("k", .5).Above(0).Over(.25, .5, .75, 512, 1000)},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 		seen, err := seenFromOrigin(ctx, t)
 		if err != nil {
 			return nil, err
 		}
 		return &residual{seen.leftOver(p)}, nil
 	},
-	New: func() ood.Fitted { return &residual{} },
+	New: func() any { return &residual{} },
 }
 
 type residual struct{ residualSpace }

@@ -17,14 +17,14 @@ var SHE = ood.Method{
 		"the paper. A class that no row is an example of has a pattern of zeros.",
 	Ref:   "Zhang et al. 2023, ICLR, OpenReview KkazG4lgKL",
 	Needs: ood.NeedFeatures | ood.NeedLogits,
-	Fit: func(_ context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+	Fit: func(_ context.Context, t ood.Training, _ ood.Values) (any, error) {
 		classes, err := correctClasses(t)
 		if err != nil {
 			return nil, err
 		}
 		return &she{classMeans(t.Features, classes, t.Logits.Cols)}, nil
 	},
-	New: func() ood.Fitted { return &she{} },
+	New: func() any { return &she{} },
 }
 
 type she struct {

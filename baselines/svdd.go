@@ -22,7 +22,7 @@ var SVDD = ood.Method{
 	Memory: func(t ood.Training, p ood.Values) float64 { return smallNetwork(t, smallHidden, p.Float("k")) },
 	Params: smallNetworkParams(),
 	Fit:    fitSVDD,
-	New:    func() ood.Fitted { return &svdd{} },
+	New:    func() any { return &svdd{} },
 }
 
 // streamSVDD keeps the weights to start from apart from other uses of a seed.
@@ -41,7 +41,7 @@ func (s *svdd) Restored() error {
 	return nil
 }
 
-func fitSVDD(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitSVDD(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	k := p.Int("k")
 	start := drawNetwork(rand.New(rand.NewPCG(t.Seed, streamSVDD)), false, t.Features.Cols, smallHidden, k)
 	mean := make([]float64, k)

@@ -22,7 +22,7 @@ var ViM = ood.Method{
 	Memory: squares(eigen.Squares),
 	Params: []ood.Param{ood.Share("k", .5).Above(0).Over(.25, .5, .75, 256, 1000)},
 	Fit:    fitViM,
-	New:    func() ood.Fitted { return &vim{} },
+	New:    func() any { return &vim{} },
 }
 
 type vim struct {
@@ -30,7 +30,7 @@ type vim struct {
 	Alpha float64 `state:"alpha,positive"`
 }
 
-func fitViM(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitViM(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	seen, err := seenFromOrigin(ctx, t)
 	if err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func fitDigits(ctx context.Context, dir string, m ood.Method) (path string, err 
 	}
 	defer model.Close()
 	shape := append([]int{x.Rows}, set.Shape()...)
-	in := attach.Inputs{
+	in := attach.FitOptions{
 		Base: model.Base(attach.Classification), Preprocess: raw, Layout: "nchw", Method: m, Last: model.Last(), Network: model.Network(),
 	}
 	if in.Batch, err = model.All(ctx, featurize.Slice(shape, x.Data), x.Rows, nil); err != nil {

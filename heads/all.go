@@ -2,16 +2,18 @@ package heads
 
 import "github.com/attach-uncertainty/attach/ood"
 
-// All lists what is attached, in alphabetical order.
-var All = []ood.Method{
-	Certificates,
-	CertificatesClass,
-	CertificatesCoupled,
-	CertificatesNonlinear,
-	CertificatesTrained,
-	CertificatesUnregularised,
-	FusedPValues,
-	FusedLayers,
-	SQR,
-	SQRTwoLevel,
+// All are the methods that are attached, by name.
+func All() []ood.Method {
+	return []ood.Method{
+		Certificates,
+		CertificatesClass,
+		CertificatesCoupled,
+		CertificatesNonlinear,
+		CertificatesTrained,
+		CertificatesUnregularised,
+		FusedPValues,
+		FusedLayers,
+		SQR,
+		SQRTwoLevel,
+	}
 }

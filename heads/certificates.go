@@ -36,7 +36,7 @@ var Certificates = ood.Method{
 		{"lambda": 0., "unit_norm": true, "centred": true},
 	},
 	Fit: fitCertificates,
-	New: func() ood.Fitted { return &certificates{} },
+	New: func() any { return &certificates{} },
 }
 
 // square is what a matrix of all features by all features takes.
@@ -81,7 +81,7 @@ func checkCertificates(n, h, k int, centred bool) error {
 	return nil
 }
 
-func fitCertificates(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitCertificates(_ context.Context, t ood.Training, p ood.Values) (any, error) {
 	h, unit, centred := t.Features.Cols, p.Bool("unit_norm"), p.Bool("centred")
 	k := certificatesOf(p, h)
 	if err := checkCertificates(t.Len(), h, k, centred); err != nil {

@@ -32,7 +32,7 @@ var CertificatesClass = ood.Method{
 		{"k": .5, "unit_norm": false},
 	},
 	Fit: fitClassCertificates,
-	New: func() ood.Fitted { return &classCertificates{} },
+	New: func() any { return &classCertificates{} },
 }
 
 // classCertificatesOf is how many certificates of h features a class has.
@@ -61,7 +61,7 @@ func (s *classCertificates) Restored() error {
 	return nil
 }
 
-func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	h := t.Features.Cols
 	k := classCertificatesOf(p, h)
 	fit := func(of []int) (*certificates, error) {

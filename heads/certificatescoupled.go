@@ -28,7 +28,7 @@ var CertificatesCoupled = ood.Method{
 	Memory: func(t ood.Training, _ ood.Values) float64 { return (eigen.Squares + 1) * square(t.Features.Cols) },
 	Params: []ood.Param{ood.Flag("unit_norm", true).Over(true, false), classes.Shrinkage(classes.LeastShrinkage), ood.Number("weight", 1).AtLeast(0).Over(1, 2, 0)},
 	Fit:    fitCoupled,
-	New:    func() ood.Fitted { return &coupled{} },
+	New:    func() any { return &coupled{} },
 }
 
 type coupled struct {
@@ -38,7 +38,7 @@ type coupled struct {
 	Alpha    float64 `state:"alpha,positive"` // of the energy's own scale; 1 if weight is 0
 }
 
-func fitCoupled(ctx context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitCoupled(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	s := &coupled{UnitNorm: p.Bool("unit_norm"), Weight: p.Float("weight"), Alpha: 1}
 	var err error
 	if s.Classes, err = s.cloud().Fit(ctx, t, p); err != nil || s.Weight == 0 {

@@ -37,7 +37,7 @@ var CertificatesNonlinear = ood.Method{
 		ood.Share("k", 0), ood.Count("hidden", 64).AtMost(1 << 16), ood.Count("epochs", 10), ood.Flag("unit_norm", true),
 	},
 	Fit: fitNonlinear,
-	New: func() ood.Fitted { return &nonlinear{} },
+	New: func() any { return &nonlinear{} },
 }
 
 // nonlinear are the outputs of a network that are close to 0 on in-domain rows,
@@ -52,7 +52,7 @@ type nonlinear struct {
 }
 
 // fitNonlinear trains configurations that differ in penalties alone together.
-func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
 	type shape struct {
 		k, hidden, epochs int
 		unit              bool

@@ -23,7 +23,20 @@ var CertificatesTrained = ood.Method{
 	Memory: trainedMemory,
 	Params: append(trainedParams(), ood.Number("lambda", 10).AtLeast(0).Over(1, 10)),
 	Fit:    fitTrained,
-	New:    func() ood.Fitted { return &certificates{} },
+	New:    func() any { return &certificates{} },
+}
+
+// CertificatesUnregularised are trained certificates that may all be alike.
+var CertificatesUnregularised = ood.Method{
+	Name: "certificates-unregularised",
+	Doc: "certificates-trained with lambda=0: nothing but the random start and the number of steps keeps " +
+		"the linear functions apart and away from 0.",
+	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
+	Needs:  ood.NeedFeatures | ood.NeedTrainer,
+	Memory: trainedMemory,
+	Params: trainedParams(),
+	Fit:    fitTrained,
+	New:    func() any { return &certificates{} },
 }
 
 // trainedParams are those of linear certificates that are trained.
@@ -43,7 +56,7 @@ func trainedMemory(t ood.Training, p ood.Values) float64 {
 }
 
 // fitTrained trains configurations that differ in λ alone together.
-func fitTrained(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+func fitTrained(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
 	type shape struct {
 		k, epochs, batch int
 		unit, centred    bool

@@ -2,7 +2,7 @@
 // ood.Method: orthonormal certificates, which score how far a row of features is
 // from those seen in training (epistemic uncertainty), simultaneous quantile
 // regression, which predicts any quantile of the target (aleatoric uncertainty),
-// and detectors that are fused of others. All lists them, one a file.
+// and detectors that are fused of others. All lists them.
 //
 // They work on rows of features as gonum blas32.General, row-major, and need
 // neither the network nor a C compiler. Package heads/fit

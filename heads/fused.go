@@ -177,7 +177,7 @@ func (c *component) Restore(s rows.State) (err error) {
 }
 
 // empty has what a state is restored into.
-func (f fusion) empty() ood.Fitted {
+func (f fusion) empty() any {
 	s := &fused{}
 	for _, c := range f.components {
 		s.Parts = append(s.Parts, &fusedPart{Fitted: component{method: c.Method}})
@@ -209,7 +209,7 @@ func (s *fused) Restored() error {
 // fusedFolds is the number of parts that rows are calibrated in.
 const fusedFolds = 5
 
-func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
 	if t.Len() < 2 {
 		return nil, &rows.TooFewRowsError{What: "fused detectors", Have: t.Len(), Need: 2}
 	}

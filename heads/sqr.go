@@ -18,10 +18,10 @@ var SQR = ood.Method{
 	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets,
 	Memory: networks.Memory,
 	Params: networks.Params(0.),
-	Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+	Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
 		return fitSQR(ctx, t, nil, allLevels())
 	},
-	New: func() ood.Fitted { return &networks.Conditional{} },
+	New: func() any { return &networks.Conditional{} },
 }
 
 // SQRTwoLevel is simultaneous quantile regression of the two ends of an
@@ -34,14 +34,14 @@ var SQRTwoLevel = ood.Method{
 	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets | ood.NeedEnds,
 	Memory: networks.Memory,
 	Params: networks.Params(0.),
-	Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+	Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
 		return fitSQR(ctx, t, t.Levels, t.Levels)
 	},
-	New: func() ood.Fitted { return &networks.Conditional{} },
+	New: func() any { return &networks.Conditional{} },
 }
 
 // fitSQR trains on levels, nil for all of (0,1), and predicts from those of grid.
-func fitSQR(ctx context.Context, t ood.Training, levels, grid []float64) (ood.Fitted, error) {
+func fitSQR(ctx context.Context, t ood.Training, levels, grid []float64) (any, error) {
 	n, err := networks.Train(ctx, t, train.Problem{Outputs: 1, Loss: train.Pinball, Conditional: true, Levels: levels})
 	return &networks.Conditional{Regression: n, Grid: grid}, err
 }

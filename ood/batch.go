@@ -37,12 +37,13 @@ func (b *Batch) single() []Part {
 func (b *Batch) Parts() []Part {
 	parts := slices.DeleteFunc(b.single(), func(p Part) bool { return p.Cols == 0 })
 	for i := range b.Layers {
-		parts = append(parts, Part{layerName(i), NeedLayers, &b.Layers[i]})
+		parts = append(parts, Part{LayerName(i), NeedLayers, &b.Layers[i]})
 	}
 	return parts
 }
 
-func layerName(i int) string { return fmt.Sprintf("layer_%d", i) }
+// LayerName is what errors and files call earlier layer i, from 0.
+func LayerName(i int) string { return fmt.Sprintf("layer_%d", i) }
 
 // PartNames are the names of the parts among n for which has holds: of
 // earlier layers those before the first that is absent.
@@ -53,8 +54,8 @@ func (n Needs) PartNames(has func(name string) bool) []string {
 			names = append(names, p.Name)
 		}
 	}
-	for i := 0; n&NeedLayers != 0 && has(layerName(i)); i++ {
-		names = append(names, layerName(i))
+	for i := 0; n&NeedLayers != 0 && has(LayerName(i)); i++ {
+		names = append(names, LayerName(i))
 	}
 	return names
 }
@@ -127,7 +128,7 @@ func (p Part) copied() blas32.General {
 	return m
 }
 
-// CheckFinite returns a *rows.NotFiniteError for the first number of the parts
+// CheckFinite returns an *attach.NotFiniteError for the first number of the parts
 // among needs that is NaN or infinite. what, if not empty, says whose they are.
 func (b Batch) CheckFinite(what string, needs Needs) error {
 	if what != "" {

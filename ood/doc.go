@@ -13,5 +13,17 @@
 //	Bank blas32.General `state:"bank[n,features]"`
 //	K    int            `state:"k,least=1"`
 //
+// The brackets name the axes of a slice or a matrix. Numbers, truth values and
+// strings are kept too, and so are structs, pointers to them and slices of
+// either. After commas stands what is held of a file:
+//
+//	least=N      numbers of at least N
+//	positive     numbers above 0
+//	below=N      numbers below N
+//	rising       numbers that do not fall
+//	dim=h        a number that is the length called h
+//	of=a|b       one of these strings
+//	optional     may be empty
+//
 // What is derived from them a method Restored() error works out.
 package ood

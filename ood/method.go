@@ -114,10 +114,12 @@ type Method struct {
 	Memory func(t Training, p Values) float64
 	// Fit fits one configuration. The training rows have what Needs asks for:
 	// at least one row, finite, as many of each part, two logits or more, a last
-	// layer of their widths.
-	Fit func(ctx context.Context, t Training, p Values) (Fitted, error)
+	// layer of their widths. What it returns is safe for concurrent use: a pointer
+	// to a struct whose tagged fields are its state, as the package's comment
+	// says, and a Detector or, of an interval method, a QuantileRegressor.
+	Fit func(ctx context.Context, t Training, p Values) (any, error)
 	// New returns what Fit returns, empty: a state is restored into it.
-	New func() Fitted
+	New func() any
 }
 
 // Intervals says that the method predicts quantiles of targets, and is no

@@ -12,12 +12,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
-// Fitted is a fitted method: a pointer to a struct whose tagged fields are its
-// state, as rows.Save has it: lengths called features, logits and layer_0 are
-// those of the rows. It is safe for concurrent use. That of a detector is a
-// Detector, that of an interval method a QuantileRegressor.
-type Fitted any
-
 // Detector is what the fit of a detector returns.
 type Detector interface {
 	// Score writes one score per row of b to dst, which has as many elements.
@@ -155,7 +149,7 @@ func (l *Linear) Check(h, c int) error {
 // concurrent use.
 type Scorer struct {
 	method  Method
-	fitted  Fitted
+	fitted  any
 	widths  Widths  // of the parts it was fitted with
 	network Network // the one that the method runs, if any
 }
@@ -167,7 +161,7 @@ func (s *Scorer) Widths() Widths { return s.widths }
 func (s *Scorer) Method() Method { return s.method }
 
 // Fitted is what the method fitted.
-func (s *Scorer) Fitted() Fitted { return s.fitted }
+func (s *Scorer) Fitted() any { return s.fitted }
 
 // RunsNetwork says that scoring runs the network. What Restore returned has
 // none until it is bound to one, and its Score returns a *NeedError.

@@ -50,7 +50,7 @@ func (w Widths) Check(want Widths, rows, says string) error {
 
 func (w Widths) layers() int {
 	n := 0
-	for w[layerName(n)] > 0 {
+	for w[LayerName(n)] > 0 {
 		n++
 	}
 	return n

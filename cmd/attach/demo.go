@@ -149,7 +149,7 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 	}
 	fmt.Fprintln(d.stdout)
 
-	b, err := attach.Fit(ctx, attach.Inputs{
+	b, err := attach.Fit(ctx, attach.FitOptions{
 		Base: m.model.Base(attach.Classification), Preprocess: m.raw, Layout: string(m.options.Layout),
 		Batch: m.job.Training.Batch, Last: m.model.Last(), Trainer: d.trainer, Seed: d.seed,
 	})
@@ -222,7 +222,7 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 	const from, to, points = -5.0, 5.0, 400
 	ctx := c.Context
 	f := &fitting{place: d.place, path: d.path("toy_regressor.onnx"), x: d.path("toy_fit.npz"), cal: d.path("toy_cal.npz")}
-	f.in = attach.Inputs{Level: .95, Seed: d.seed, Trainer: d.trainer, QuantileParams: ood.Params{"hidden": "100x100"}}
+	f.in = attach.FitOptions{Level: .95, Seed: d.seed, Trainer: d.trainer, QuantileParams: ood.Params{"hidden": "100x100"}}
 	defer f.close()
 	if err := f.begin(c); err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ type fitting struct {
 	place
 	reading
 	intervals
-	in           attach.Inputs
+	in           attach.FitOptions
 	path         string // of MODEL.onnx, or ""
 	x, y         string
 	cal, calY    string
@@ -27,7 +27,7 @@ type fitting struct {
 }
 
 func fitCommand() *cli.Command {
-	f := &fitting{in: attach.Inputs{Alpha: attach.DefaultAlpha, Level: attach.DefaultLevel, CalFraction: rows.DefaultFraction, Stays: true}}
+	f := &fitting{in: attach.FitOptions{Alpha: attach.DefaultAlpha, Level: attach.DefaultLevel, CalFraction: rows.DefaultFraction, Stays: true}}
 	in := &f.in
 	task := func(t attach.Task) func() bool { return func() bool { return in.Base.Task == t } }
 	regression := task(attach.Regression)

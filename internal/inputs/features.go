@@ -94,8 +94,8 @@ func (f *featureFile) openNPZ(path string, wants []Widths) error {
 	for _, w := range wants {
 		needs &^= w.Skip
 	}
-	if needs&ood.NeedLayers != 0 && z.Has(layerArray(maxLayers)) {
-		return fmt.Errorf("%s: it holds %s; at most %d earlier layers are read", path, layerArray(maxLayers), maxLayers)
+	if needs&ood.NeedLayers != 0 && z.Has(ood.LayerName(maxLayers)) {
+		return fmt.Errorf("%s: it holds %s; at most %d earlier layers are read", path, ood.LayerName(maxLayers), maxLayers)
 	}
 	has := func(name string) bool { return z.Has(name) || z.Has(openOOD[name]) }
 	names := needs.PartNames(has)
@@ -119,13 +119,13 @@ func (f *featureFile) openNPZ(path string, wants []Widths) error {
 		}
 	}
 	layers := 0
-	for slices.Contains(names, layerArray(layers)) {
+	for slices.Contains(names, ood.LayerName(layers)) {
 		layers++
 	}
 	for _, name := range z.Names() {
 		var i int
-		if n, err := fmt.Sscanf(name, layerPattern, &i); needs&ood.NeedLayers != 0 && n == 1 && err == nil && i >= layers && name == layerArray(i) {
-			return fmt.Errorf("%s: it holds %s but not %s", path, name, layerArray(layers))
+		if n, err := fmt.Sscanf(name, "layer_%d", &i); needs&ood.NeedLayers != 0 && n == 1 && err == nil && i >= layers && name == ood.LayerName(i) {
+			return fmt.Errorf("%s: it holds %s but not %s", path, name, ood.LayerName(layers))
 		}
 	}
 	return nil
@@ -211,11 +211,6 @@ func (f *featureFile) blocks(rows int) iter.Seq2[ood.Batch, error] {
 
 // maxLayers bounds the arrays of an archive that are looked at one by one.
 const maxLayers = 1000
-
-// layerPattern is what an archive calls earlier layers, from 0.
-const layerPattern = "layer_%d"
-
-func layerArray(i int) string { return fmt.Sprintf(layerPattern, i) }
 
 // FeatureArrays are the arrays of an archive that OpenFeatures reads a batch
 // from, labels included where it has any.

@@ -115,7 +115,7 @@ func TestManyLayers(t *testing.T) {
 	one := rows.Array{Shape: []int{1, 1}, Data: []float32{1}}
 	arrays := map[string]rows.Array{"features": one}
 	for i := range 3000 {
-		arrays[layerArray(i)] = one
+		arrays[ood.LayerName(i)] = one
 	}
 	path := writeNPZ(t, false, arrays)
 	_, err := OpenFeatures(path)

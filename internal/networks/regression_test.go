@@ -64,7 +64,7 @@ func randomRows(n, h int, offset float64, seed uint64) blas32.General {
 func method(p train.Problem) ood.Method {
 	return ood.Method{
 		Name: "test", Needs: ood.NeedFeatures | ood.NeedTargets | ood.NeedTrainer, Params: Params(0.),
-		Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
+		Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
 			n, err := Train(ctx, t, p)
 			return &n, err
 		},

@@ -32,7 +32,7 @@ func (s *norm) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return ctx.Err()
 }
 
-func fitNorm(_ context.Context, t ood.Training, p ood.Values) (ood.Fitted, error) {
+func fitNorm(_ context.Context, t ood.Training, p ood.Values) (any, error) {
 	t.Tell(.5)
 	s := &norm{p.Float("factor")}
 	if s.Factor == 0 {
@@ -48,7 +48,7 @@ var normMethod = ood.Method{
 	Name: "norm", Doc: "Norm.", Needs: ood.NeedFeatures,
 	Params: []ood.Param{ood.Number("factor", 1).Over(1, -1, 0, 100)},
 	Fit:    fitNorm,
-	New:    func() ood.Fitted { return &norm{} },
+	New:    func() any { return &norm{} },
 }
 
 func line(x ...float32) ood.Batch {
@@ -66,7 +66,7 @@ func comparison(methods ...ood.Method) compare.Options {
 func TestCompareJSON(t *testing.T) {
 	control, trained, broken := normMethod, normMethod, normMethod
 	control.Name, control.Control, control.Params = "control", true, nil
-	control.Fit = func(context.Context, ood.Training, ood.Values) (ood.Fitted, error) { return &norm{1}, nil }
+	control.Fit = func(context.Context, ood.Training, ood.Values) (any, error) { return &norm{1}, nil }
 	trained.Name, trained.Needs = "trained", ood.NeedFeatures|ood.NeedTrainer
 	broken.Name, broken.Sweep = "broken", []ood.Params{{"factor": 0.}}
 	c := comparison(normMethod, control, trained, broken)
@@ -126,10 +126,10 @@ func TestCompareFitsGridAtOnce(t *testing.T) {
 	together := normMethod
 	together.Sweep = together.Grid()[:2]
 	calls := 0
-	together.Fit = func(ctx context.Context, t ood.Training, _ ood.Values) (ood.Fitted, error) {
-		return ood.Alike(t, func(ood.Values) bool { return true }, func(same []ood.Values, _ func(float64)) ([]ood.Fitted, error) {
+	together.Fit = func(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
+		return ood.Alike(t, func(ood.Values) bool { return true }, func(same []ood.Values, _ func(float64)) ([]any, error) {
 			calls++
-			var all []ood.Fitted
+			var all []any
 			for _, v := range same {
 				s, err := fitNorm(ctx, t, v)
 				if err != nil {
@@ -160,7 +160,7 @@ func TestCompareFitsGridAtOnce(t *testing.T) {
 func TestCompareAsksANetworkOnce(t *testing.T) {
 	calls := 0
 	m := normMethod
-	m.Fit = func(context.Context, ood.Training, ood.Values) (ood.Fitted, error) {
+	m.Fit = func(context.Context, ood.Training, ood.Values) (any, error) {
 		calls++
 		return nil, fmt.Errorf("node 7: %w", ood.ErrNotDifferentiable)
 	}

@@ -53,7 +53,7 @@ func run(ctx context.Context, s *experiment.Settings) error {
 	for seed := range s.Seeds {
 		parts := experiment.SplitRows(x.Rows, uint64(seed))
 		nCal = len(parts.Cal)
-		in := attach.Inputs{
+		in := attach.FitOptions{
 			Base:  attach.Base{Task: attach.Regression},
 			Batch: pickBatch(rows, parts.Fit), Targets: experiment.Pick(y, parts.Fit),
 			Cal: pickBatch(rows, parts.Cal), CalTargets: experiment.Pick(y, parts.Cal),

@@ -115,7 +115,7 @@ func TestCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	fit := func(method ood.Method, params ood.Params) string {
-		b, err := attach.Fit(t.Context(), attach.Inputs{
+		b, err := attach.Fit(t.Context(), attach.FitOptions{
 			Base: attach.Base{Task: attach.Classification}, Batch: rows, Cal: rows, Method: method, Params: params,
 		})
 		if err != nil {
