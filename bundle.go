@@ -63,6 +63,9 @@ type Base struct {
 	Sigmoid bool `json:"sigmoid,omitempty"`
 }
 
+// Alone reports whether no network is known, only features that came without it.
+func (b Base) Alone() bool { return b.SHA256 == "" }
+
 // Widths are the columns of the network's parts, as far as they are known.
 func (b Base) Widths() ood.Widths {
 	w := ood.Widths{"features": b.Width, "logits": b.Outputs}
@@ -145,7 +148,7 @@ func (b *Bundle) LeastPValue() float64 {
 // argument is the hex SHA-256 of the model at hand.
 func (b *Bundle) Check(sha256 string) error {
 	switch {
-	case b.Base.SHA256 == "":
+	case b.Base.Alone():
 		return fmt.Errorf("%w: the bundle was fitted on features alone and names no model", ErrWrongModel)
 	case b.Base.SHA256 != sha256:
 		return fmt.Errorf("%w: the bundle was fitted on %s, this one is %s",

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Temperatures are searched for between minTemperature and maxTemperature.

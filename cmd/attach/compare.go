@@ -37,6 +37,7 @@ type comparing struct {
 func compareCommand() *cli.Command {
 	m := &comparing{job: compare.Options{Methods: detectors(), Resamples: 1000}}
 	regression := func() bool { return m.task == string(attach.Regression) }
+	criteria := compare.Criteria()
 	withModel := idle("with MODEL.onnx", func() bool { return m.path != "" })
 	alone := idle("without MODEL.onnx", func() bool { return m.path == "" })
 	read := join(m.rowOptions(&m.table), m.modelOptions(),
@@ -56,7 +57,7 @@ func compareCommand() *cli.Command {
 		{name: "seed", to: &m.job.Training.Seed, usage: "N: seed of all that is drawn at random"},
 		{name: "json", to: &m.json, usage: "print JSON"},
 		{name: "select", to: &m.choosing, usage: "choose a method and its configuration from --fit alone, and say how far its AUROC is from the best"},
-		{name: "criterion", to: &m.criterion, must: oneOf(criteria()...), usage: "NAME: with --select, what stands in for out-of-domain rows: " + strings.Join(criteria(), ", ") + " (default: " + criteria()[0] + ")",
+		{name: "criterion", to: &m.criterion, must: oneOf(criteria...), usage: "NAME: with --select, what stands in for out-of-domain rows: " + strings.Join(criteria, ", ") + " (default: " + criteria[0] + ")",
 			never: []never{{func() bool { return !m.choosing }, "is for --select"}}},
 		{name: "scores", to: &m.scores, must: ends(".npz"), file: resultFile, usage: "FILE: .npz to write every row's scores to"},
 		{name: "report", to: &m.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a report to, with the scores and curves drawn"},
@@ -109,7 +110,7 @@ func (m *comparing) run(c *cli.Context) error {
 	}
 	defer stop()
 	m.job.Training.Trainer = engine
-	defer m.close()
+	defer m.closeModel()
 	if m.path == "" {
 		err = m.readFeatures()
 	} else {
@@ -211,15 +212,6 @@ func anyResult(r *compare.Report) error {
 		return fmt.Errorf("no method has a result: %s", s.Reason)
 	}
 	return nil
-}
-
-// criteria are the values of --criterion.
-func criteria() []string {
-	names := make([]string, len(compare.Criteria()))
-	for i, c := range compare.Criteria() {
-		names[i] = string(c)
-	}
-	return names
 }
 
 // choose chooses a method without out-of-domain rows.

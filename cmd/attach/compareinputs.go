@@ -56,9 +56,17 @@ func (sets *outSets) add(value string) error {
 	return nil
 }
 
+func (sets *outSets) paths() []string {
+	var paths []string
+	for _, s := range *sets {
+		paths = append(paths, s.path)
+	}
+	return paths
+}
+
 // readModel runs the model on all sets.
 func (m *comparing) readModel(ctx context.Context) error {
-	if err := m.read(ctx, m.path, m.Options); err != nil {
+	if err := m.openModel(ctx, m.path, m.Options); err != nil {
 		return err
 	}
 	if err := m.checkClasses(); err != nil {
@@ -70,13 +78,13 @@ func (m *comparing) readModel(ctx context.Context) error {
 		return err
 	}
 	t := &m.job.Training
-	t.Last, t.Network, t.InputScale = m.model.Last(), m.model.Network(), m.options.InputScale()
+	t.Last, t.Network, t.InputScale = m.model.Last(), m.model.Network(), m.inputs.InputScale()
 	return m.readSets(func(path string, outside bool) (ood.Batch, error) {
 		classes := m.classes
 		if outside {
 			classes = m.outClasses
 		}
-		set, err := m.open(ctx, path, "", classes)
+		set, err := m.openSet(ctx, path, "", classes)
 		if err != nil {
 			return ood.Batch{}, err
 		}

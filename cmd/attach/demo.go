@@ -132,7 +132,7 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 		fit: d.path("digits_fit.npz"), in: d.path("digits_test.npz"), out: outSets{{path: d.path("letters.npz")}},
 		job: compare.Options{Methods: detectors(), Resamples: demoResamples, Training: ood.Training{Trainer: d.trainer, Seed: d.seed}},
 	}
-	defer m.close()
+	defer m.closeModel()
 	if err := m.begin(c); err != nil {
 		return set, nil, err
 	}
@@ -150,7 +150,7 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 	fmt.Fprintln(d.stdout)
 
 	b, err := attach.Fit(ctx, attach.FitOptions{
-		Base: m.model.Base(attach.Classification), Preprocess: m.raw, Layout: string(m.options.Layout),
+		Base: m.model.Base(attach.Classification), Preprocess: m.raw, Layout: string(m.inputs.Layout),
 		Batch: m.job.Training.Batch, Last: m.model.Last(), Trainer: d.trainer, Seed: d.seed,
 	})
 	if err != nil {
@@ -221,23 +221,17 @@ func mostSuspicious(rows []scored) ([]report.Example, error) {
 func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 	const from, to, points = -5.0, 5.0, 400
 	ctx := c.Context
-	f := &fitting{place: d.place, path: d.path("toy_regressor.onnx"), x: d.path("toy_fit.npz"), cal: d.path("toy_cal.npz")}
+	f := &fitting{place: d.place, path: d.path("toy_regressor.onnx"), x: d.path("toy_fit.npz"), cal: d.path("toy_cal.npz"), out: d.path("toy_regressor.attach")}
 	f.in = attach.FitOptions{Level: .95, Seed: d.seed, Trainer: d.trainer, QuantileParams: ood.Params{"hidden": "100x100"}}
-	defer f.close()
+	defer f.closeModel()
 	if err := f.begin(c); err != nil {
 		return nil, err
 	}
 	if err := f.readModel(ctx); err != nil {
 		return nil, err
 	}
-	p := newProgress(d.stderr, "toy_regressor")
-	defer p.end()
-	f.in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
-	b, err := attach.Fit(ctx, f.in)
+	b, err := f.fit(ctx, "toy_regressor")
 	if err != nil {
-		return nil, err
-	}
-	if err := b.Save(ctx, d.path("toy_regressor.attach")); err != nil {
 		return nil, err
 	}
 	predictor, err := b.Predictor(attach.PredictOptions{})
@@ -273,7 +267,7 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 		band.TrainY = append(band.TrainY, float64(f.in.Targets.Data[i*f.in.Targets.Stride]))
 	}
 
-	test, err := f.open(ctx, d.path("toy_test.npz"), "", nil)
+	test, err := f.openSet(ctx, d.path("toy_test.npz"), "", nil)
 	if err != nil {
 		return nil, err
 	}

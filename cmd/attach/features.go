@@ -43,19 +43,19 @@ func featuresCommand() *cli.Command {
 func (f *featuring) regression() bool { return f.task == string(attach.Regression) }
 
 func (f *featuring) run(c *cli.Context) error {
-	defer f.close()
+	defer f.closeModel()
 	return atomicfile.WriteFile(c.Context, f.out, func(w io.Writer) error { return f.write(c.Context, w) })
 }
 
 func (f *featuring) write(ctx context.Context, w io.Writer) error {
-	if err := f.read(ctx, f.path, f.Options); err != nil {
+	if err := f.openModel(ctx, f.path, f.Options); err != nil {
 		return err
 	}
 	f.task = f.model.Info().Task
 	if err := cmp.Or(f.check(), f.checkClasses()); err != nil {
 		return err
 	}
-	set, err := f.open(ctx, f.x, f.y, f.classes)
+	set, err := f.openSet(ctx, f.x, f.y, f.classes)
 	if err != nil {
 		return err
 	}

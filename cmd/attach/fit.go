@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,7 +18,7 @@ type fitting struct {
 	table
 	place
 	reading
-	intervals
+	head         intervals
 	in           attach.FitOptions
 	path         string // of MODEL.onnx, or ""
 	x, y         string
@@ -58,7 +59,7 @@ func fitCommand() *cli.Command {
 			never: []never{noDetector, {func() bool { return in.Method.Name == "" }, "needs --method: parameters are those of a method"}}},
 		{name: "no-detector", to: &in.SkipDetector, usage: "fit no out-of-domain detector"},
 		{name: "no-quantiles", to: &in.SkipQuantiles, usage: "fit no quantile head"},
-	}, f.headOptions().unless(noHead...), f.groupsOption("; intervals are then calibrated group by group, and predict needs --groups too", noHead...),
+	}, f.head.headOptions().unless(noHead...), f.groupsOption("; intervals are then calibrated group by group, and predict needs --groups too", noHead...),
 		weightsOption(&f.weights, "without MODEL.onnx, for methods that read them", withModel), table{
 			{name: "cal-fraction", to: &in.CalFraction, must: share, usage: "SHARE: share of --x that is split off to calibrate with, where there is no --cal", never: []never{hasCal}},
 			{name: "alpha", to: &in.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake; predict can choose another", never: []never{noDetector}},
@@ -101,7 +102,7 @@ func (f *fitting) run(c *cli.Context) error {
 	}
 	defer stop()
 	f.in.Trainer, f.in.Log = engine, f.Log
-	defer f.close()
+	defer f.closeModel()
 	if f.path == "" {
 		err = f.readFeatures(c.Context)
 	} else {
@@ -110,22 +111,27 @@ func (f *fitting) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	p := newProgress(f.stderr, "fit")
-	defer p.end()
-	f.in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
-	b, err := attach.Fit(c.Context, f.in)
-	var few *rows.TooFewRowsError
-	if errors.As(err, &few) {
-		return fmt.Errorf("%s: %w; give more rows", f.x, err)
-	} else if err != nil {
+	b, err := f.fit(c.Context, "fit")
+	if few := (*attach.TooFewRowsError)(nil); errors.As(err, &few) {
+		err = inFile(f.x, err)
+	}
+	if err != nil {
 		return err
 	}
-	if err := b.Save(c.Context, f.out); err != nil {
-		return err
-	}
-	p.end()
 	f.note(b)
 	return nil
+}
+
+// fit fits and saves, and shows how far it is.
+func (f *fitting) fit(ctx context.Context, what string) (*attach.Bundle, error) {
+	p := newProgress(f.stderr, what)
+	defer p.end()
+	f.in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
+	b, err := attach.Fit(ctx, f.in)
+	if err != nil {
+		return nil, err
+	}
+	return b, b.Save(ctx, f.out)
 }
 
 // choose is a step that reads what options say together.
@@ -149,7 +155,7 @@ func (f *fitting) choose(*cli.Context) error {
 	if f.in.SkipQuantiles {
 		return nil
 	}
-	return f.intervals.choose(f.table, &f.in)
+	return f.head.choose(f.table, &f.in)
 }
 
 // note says what was fitted, and what to know of it.

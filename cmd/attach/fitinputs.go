@@ -16,7 +16,7 @@ import (
 
 // readModel runs the model on the rows to fit and to calibrate on.
 func (f *fitting) readModel(ctx context.Context) error {
-	if err := f.read(ctx, f.path, f.Options); err != nil {
+	if err := f.openModel(ctx, f.path, f.Options); err != nil {
 		return err
 	}
 	in, model, info := &f.in, f.model, f.model.Info()
@@ -32,12 +32,12 @@ func (f *fitting) readModel(ctx context.Context) error {
 		return err
 	}
 	if in.SkipQuantiles {
-		f.options.Outputs = 0
+		f.inputs.Outputs = 0
 	}
-	in.Last, in.Network, in.InputScale = model.Last(), model.Network(), f.options.InputScale()
-	in.Preprocess, in.Layout = f.raw, string(f.options.Layout)
+	in.Last, in.Network, in.InputScale = model.Last(), model.Network(), f.inputs.InputScale()
+	in.Preprocess, in.Layout = f.raw, string(f.inputs.Layout)
 	err := f.readBoth(func(x, y, flag string) (rowsOf, error) {
-		set, err := f.open(ctx, x, y, f.classes)
+		set, err := f.openSet(ctx, x, y, f.classes)
 		if err != nil {
 			return rowsOf{}, err
 		}
@@ -133,7 +133,7 @@ func (f *fitting) readFeatures(ctx context.Context) error {
 		if err != nil {
 			return rows, err
 		}
-		rows.groups, err = featureGroups(x, f.options.Groups, rows.batch.Len())
+		rows.groups, err = featureGroups(x, f.inputs.Groups, rows.batch.Len())
 		return rows, err
 	})
 }

@@ -49,17 +49,17 @@ func gradientCommand() *cli.Command {
 }
 
 func (g *differentiating) run(c *cli.Context) error {
-	defer g.close()
+	defer g.closeModel()
 	return atomicfile.WriteFile(c.Context, g.out, func(w io.Writer) error { return g.write(c.Context, w) })
 }
 
 // write writes the gradients as they come, and the logits behind them.
 func (g *differentiating) write(ctx context.Context, w io.Writer) error {
-	g.options.SkipTargets = len(g.classes) == 0
-	if err := g.read(ctx, g.path, g.Options); err != nil {
+	g.inputs.SkipTargets = len(g.classes) == 0
+	if err := g.openModel(ctx, g.path, g.Options); err != nil {
 		return err
 	}
-	set, err := g.open(ctx, g.x, "", g.classes)
+	set, err := g.openSet(ctx, g.x, "", g.classes)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 // given.
 func hinted(err error, useful func(flag string) bool) error {
 	width := (*ood.WidthError)(nil)
+	few := (*attach.TooFewRowsError)(nil)
 	install := (*ort.InstallError)(nil)
 	noLayer := (*featurize.NoLinearLayerError)(nil)
 	layer := (*featurize.LayerError)(nil)
@@ -31,6 +32,7 @@ func hinted(err error, useful func(flag string) bool) error {
 		{lacks(err, ood.NeedLogits), "weights", "--weights makes them of features"},
 		{lacks(err, ood.NeedWeights), "weights", "--weights names them"},
 		{lacks(err, ood.NeedLayers), "", "read them from the network, not with --layers 0, or write the features anew with `attach features`"},
+		{errors.As(err, &few), "", "give more rows"},
 		{errors.As(err, &noLayer), "feature", "--feature takes its name"},
 		{errors.Is(err, ood.ErrNotDifferentiable), "feature", "--feature names another tensor as the features"},
 		{errors.As(err, &layer), "", "with --layers 0 no earlier layers are read or fitted on"},

@@ -51,6 +51,13 @@ func idle(why string, when func() bool) never {
 	return never{when, "means nothing " + why + "; leave it out"}
 }
 
+// fileList takes the values of an option that may be given more than once, each of
+// which names a file.
+type fileList interface {
+	add(value string) error
+	paths() []string
+}
+
 // fileKind is what a value that names a file is named for.
 type fileKind int
 
@@ -74,7 +81,7 @@ func (o *option) stands() bool {
 // isList says whether the option may be given more than once.
 func (o *option) isList() bool {
 	switch o.to.(type) {
-	case *[]string, *outSets:
+	case *[]string, fileList:
 		return true
 	}
 	return false
@@ -146,7 +153,7 @@ func (o *option) set(text string) error {
 			return nil // as without the option
 		}
 		return to(text)
-	case *outSets:
+	case fileList:
 		return to.add(text)
 	case *[]string:
 		*to = append(*to, text)
@@ -350,12 +357,8 @@ func (t table) required(c *cli.Context) error {
 // values are the texts that the option holds and that are not empty.
 func (o *option) values() []string {
 	switch to := o.to.(type) {
-	case *outSets:
-		var list []string
-		for _, s := range *to {
-			list = append(list, s.path)
-		}
-		return list
+	case fileList:
+		return to.paths()
 	case *string:
 		if *to != "" {
 			return []string{*to}

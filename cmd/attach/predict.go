@@ -42,9 +42,9 @@ func predictCommand() *cli.Command {
 	noHead := idle("for heads without intervals, such as a classifier's", known(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
 	noDetector := idle("for heads without a detector", known(func(b *attach.Bundle) bool { return b.Detector == nil }))
 	ungrouped := idle("for heads that were fitted without it", known(func(b *attach.Bundle) bool { return b.Calibration.Groups == nil }))
-	runs := idle("where the model is run", known(func(b *attach.Bundle) bool { return b.Base.SHA256 != "" && !f.asFeatures }))
+	runs := idle("where the model is run", known(func(b *attach.Bundle) bool { return !b.Base.Alone() && !f.asFeatures }))
 	asFeatures := idle("with --features", func() bool { return f.asFeatures })
-	alone := idle("for heads that were fitted on features alone", known(func(b *attach.Bundle) bool { return b.Base.SHA256 == "" }))
+	alone := idle("for heads that were fitted on features alone", known(func(b *attach.Bundle) bool { return b.Base.Alone() }))
 	undrawn := idle("without --samples or --smoothed", func() bool { return f.o.Samples == 0 && !f.o.Smoothed })
 	joint := func(side string) never {
 		return never{func() bool { return f.o.Joint && f.side == side }, side + " and --joint exclude each other"}
@@ -109,7 +109,7 @@ func (f *predicting) run(c *cli.Context) error {
 		return err
 	}
 	defer stop()
-	defer f.close()
+	defer f.closeModel()
 	var groups []string
 	write := func(w io.Writer) error {
 		rows, err := f.openRows(c.Context)
@@ -135,9 +135,9 @@ func (f *predicting) run(c *cli.Context) error {
 	return nil
 }
 
-// load reads all but the rows.
+// load opens the bundle and checks what the options say of it.
 func (f *predicting) load() (*attach.Predictor, error) {
-	f.options.SkipTargets = len(f.classes) == 0
+	f.inputs.SkipTargets = len(f.classes) == 0
 	var err error
 	if f.bundle, err = attach.Open(f.path); err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (f *predicting) load() (*attach.Predictor, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	if f.bundle.Calibration.Groups != nil && f.options.Groups == "" {
+	if f.bundle.Calibration.Groups != nil && f.inputs.Groups == "" {
 		return nil, usagef("%s was calibrated by group; say with --groups where the rows' groups are", f.path)
 	}
 	if f.side != "both" {
@@ -207,7 +207,7 @@ func (r *predictRows) blocks() iter.Seq2[attach.Rows, error] {
 
 func (f *predicting) openRows(ctx context.Context) (*predictRows, error) {
 	b := f.bundle
-	if f.asFeatures || b.Base.SHA256 == "" {
+	if f.asFeatures || b.Base.Alone() {
 		return f.precomputed()
 	}
 	if err := f.keeps(source{cmp.Or(f.moved, b.Base.Path), f.path}); err != nil {
@@ -219,8 +219,8 @@ func (f *predicting) openRows(ctx context.Context) (*predictRows, error) {
 	}
 	f.fitTo(model.Model)
 	f.hint, f.columns = "pass --features to predict from them", b.Base.Columns
-	f.options.Preprocess = cmp.Or(f.options.Preprocess, model.Preprocess)
-	set, err := f.open(ctx, f.x, "", f.classes)
+	f.inputs.Preprocess = cmp.Or(f.inputs.Preprocess, model.Preprocess)
+	set, err := f.openSet(ctx, f.x, "", f.classes)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +254,7 @@ func (f *predicting) precomputed() (*predictRows, error) {
 	if err != nil {
 		return nil, err
 	}
-	groups, err := featureGroups(f.x, f.options.Groups, n)
+	groups, err := featureGroups(f.x, f.inputs.Groups, n)
 	if err != nil {
 		return nil, err
 	}

@@ -11,18 +11,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
-	"github.com/urfave/cli/v2"
 )
 
 // reading says how the rows of one command are read.
 type reading struct {
-	options inputs.Options
+	inputs inputs.Options
 	// preprocess is the path of a preprocessing file, and raw what it holds.
 	preprocess string
 	raw        json.RawMessage
@@ -45,10 +46,10 @@ func (r *reading) rowOptions(all *table) table {
 	noImages := idle("where no inputs are images in files", func() bool { return !slices.ContainsFunc(all.files(rowFile), mayBeImages) })
 	return table{
 		{name: "preprocess", to: &r.preprocess, file: otherFile, usage: "FILE: how images are prepared, in the keys of Hugging Face's preprocessor_config.json"},
-		{name: "target", to: &r.options.Target, usage: "COLUMN: the column of a table that is the target, by its name in the header, or last"},
+		{name: "target", to: &r.inputs.Target, usage: "COLUMN: the column of a table that is the target, by its name in the header, or last"},
 		{name: "classes", to: &r.classes, usage: "A,B,…: keep the rows with these labels alone; output i of the model is the i-th of them"},
-		{name: "labels", to: &r.options.Labels, usage: "take the sub-folder that an image lies in as its label, numbered in sorted order", never: []never{noImages}},
-		{name: "skip-bad", to: &r.options.SkipBad, usage: "leave out images that cannot be read, and count them", never: []never{noImages}},
+		{name: "labels", to: &r.inputs.Labels, usage: "take the sub-folder that an image lies in as its label, numbered in sorted order", never: []never{noImages}},
+		{name: "skip-bad", to: &r.inputs.SkipBad, usage: "leave out images that cannot be read, and count them", never: []never{noImages}},
 		{name: "max-rows", to: &r.maxRows, must: atLeast(0), usage: "N: take the first N rows of each set alone"},
 	}.under(underRows)
 }
@@ -61,13 +62,13 @@ func mayBeImages(s source) bool {
 
 // groupsOption says which group rows are of.
 func (r *reading) groupsOption(what string, unused ...never) table {
-	return table{{name: "groups", to: &r.options.Groups, never: unused,
+	return table{{name: "groups", to: &r.inputs.Groups, never: unused,
 		usage: "NAME: the column of a table, of any text, or the array of an .npz file, of whole numbers, that says each row's group" + what}}
 }
 
 // targeted is when --target names the targets that a file is to hold.
 func (r *reading) targeted() never {
-	return idle("with --target, which names the targets too", func() bool { return r.options.Target != "" })
+	return idle("with --target, which names the targets too", func() bool { return r.inputs.Target != "" })
 }
 
 // pickless is when --labels serve nothing but --classes, and there are none.
@@ -82,18 +83,18 @@ func (r *reading) begin(c *cli.Context) error {
 	if r.preprocess == "" {
 		return nil
 	}
-	raw, err := regular.ReadFile(r.preprocess)
-	if err != nil {
+	var err error
+	if r.raw, err = regular.ReadFile(r.preprocess); err != nil {
 		return err
 	}
-	if err := r.setPreprocess(raw); err != nil {
-		return fmt.Errorf("%s: %w", r.preprocess, err)
+	if r.inputs.Preprocess, err = preprocess.Parse(r.raw); err != nil {
+		return fmt.Errorf("%s: not a preprocessing file with the keys of Hugging Face's preprocessor_config.json: %w", r.preprocess, err)
 	}
 	return nil
 }
 
-// read opens the model that reads the rows, until close is called.
-func (r *reading) read(ctx context.Context, path string, o featurize.Options) error {
+// openModel opens the model that reads the rows, until closeModel is called.
+func (r *reading) openModel(ctx context.Context, path string, o featurize.Options) error {
 	model, err := featurize.Open(ctx, path, o)
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func (r *reading) read(ctx context.Context, path string, o featurize.Options) er
 	return nil
 }
 
-func (r *reading) close() {
+func (r *reading) closeModel() {
 	if r.model != nil {
 		r.model.Close()
 	}
@@ -111,7 +112,7 @@ func (r *reading) close() {
 // fitTo reads rows the way the model takes them.
 func (r *reading) fitTo(model *featurize.Model) {
 	info := model.Info()
-	r.model, r.options.Layout, r.options.Outputs = model, inputs.Layout(strings.ToLower(info.Layout)), info.OutputsWidth
+	r.model, r.inputs.Layout, r.inputs.Outputs = model, inputs.Layout(strings.ToLower(info.Layout)), info.OutputsWidth
 	if shape := model.InputShape(); len(shape) == 1 {
 		r.width = shape[0]
 	}
@@ -120,25 +121,25 @@ func (r *reading) fitTo(model *featurize.Model) {
 // checkClasses refuses --classes that would number labels otherwise than the
 // model's outputs are.
 func (r *reading) checkClasses() error {
-	classes, picked := inputs.ClassesOf(r.options.Outputs), len(r.classes)
+	classes, picked := inputs.ClassesOf(r.inputs.Outputs), len(r.classes)
 	if picked == 0 || classes == 0 || picked == classes {
 		return nil
 	}
 	return usagef("--classes names %d labels, and the model has %d classes; name the label of each, in their order", picked, classes)
 }
 
-// open opens the inputs at x and, where y is not empty, their labels or targets
+// openSet opens the inputs at x and, where y is not empty, their labels or targets
 // at y, and cuts them to the rows asked for: rows with labels outside classes
 // are left out and the others renumbered, where classes is not empty.
-func (r *reading) open(ctx context.Context, x, y string, classes []int) (*inputs.Set, error) {
-	set, err := inputs.Open(ctx, x, r.options)
+func (r *reading) openSet(ctx context.Context, x, y string, classes []int) (*inputs.Set, error) {
+	set, err := inputs.Open(ctx, x, r.inputs)
 	if errors.Is(err, npy.ErrNoEntry) && holdsAny(x, "features", "feat_list") {
 		return nil, fmt.Errorf("%s: it holds features and not the model's inputs (x or images); %s", x, cmp.Or(r.hint, "leave out MODEL.onnx to go on from them"))
 	}
 	if err != nil {
 		return nil, err
 	}
-	if s := set.Shape(); len(s) == 1 && r.width > 0 && s[0] == r.width+1 && r.options.Target == "" && inputs.IsTable(x) {
+	if s := set.Shape(); len(s) == 1 && r.width > 0 && s[0] == r.width+1 && r.inputs.Target == "" && inputs.IsTable(x) {
 		return nil, fmt.Errorf("%s: it has %d columns and the model takes %d; if one is the target, name it with --target", x, s[0], r.width)
 	}
 	if err := r.checkShape(ctx, set.Shape()); err != nil {
@@ -154,7 +155,7 @@ func (r *reading) open(ctx context.Context, x, y string, classes []int) (*inputs
 		if set.ClassNames() != nil {
 			return nil, usagef("--labels takes labels from the folders of %s, and %s holds others; leave one out", x, y)
 		}
-		targets, err := inputs.OpenTargets(ctx, y, set.Len(), r.options.Outputs)
+		targets, err := inputs.OpenTargets(ctx, y, set.Len(), r.inputs.Outputs)
 		if err != nil {
 			return nil, err
 		}
@@ -259,12 +260,3 @@ func holdsAny(path string, names ...string) bool {
 // blockRows is how many rows are read at a time, 64 or as many as 64 MiB hold;
 // the model cuts them to its own batches.
 func blockRows(set *inputs.Set) int { return max(1, min(64, (16<<20)/max(1, set.RowLen()))) }
-
-func (r *reading) setPreprocess(raw json.RawMessage) error {
-	p, err := preprocess.Parse(raw)
-	if err != nil {
-		return fmt.Errorf("not a preprocessing file with the keys of Hugging Face's preprocessor_config.json: %w", err)
-	}
-	r.options.Preprocess, r.raw = p, raw
-	return nil
-}

@@ -9,8 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/attach-uncertainty/attach"
 	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach"
 )
 
 // Exit codes of the command.

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 )
 
 // inLibrary lets commands of this process find the runtime library.

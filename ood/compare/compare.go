@@ -7,9 +7,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/attach-uncertainty/attach/ood"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
+
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // Options says what to compare on which data.

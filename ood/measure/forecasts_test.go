@@ -7,10 +7,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/quantile"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/attach-uncertainty/attach/internal/quantile"
 )
 
 // forecastReference is testdata/forecasts.json; see the script beside it.

@@ -4,9 +4,10 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/ood"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
+
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // armOutcomes are quantiles of the outcome of one arm, levels of sample after

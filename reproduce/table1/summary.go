@@ -6,8 +6,9 @@ import (
 	"math"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"gonum.org/v1/gonum/stat"
+
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
 // printSummary compares SQR with the paper's and with the other methods, by rows

@@ -4,12 +4,13 @@ import (
 	"image/color"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
 // plotPairs draws AUROC as a heat map: methods by pairs, the best at the top,
