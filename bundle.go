@@ -7,6 +7,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // format is the newest format version that this package reads.
@@ -32,9 +33,8 @@ type Bundle struct {
 	// input, with Hugging Face's keys, or nil. Its numbers are kept to the
 	// letter, its white space is not.
 	Preprocess json.RawMessage
-	// Layout is the order of axes of the network's image input, "nchw" or
-	// "nhwc", or empty.
-	Layout string
+	// Layout is the order of axes of the network's image input, or empty.
+	Layout preprocess.Layout
 
 	Detector    *Fitted // out-of-domain scores, or nil
 	Quantiles   *Fitted // conditional quantiles of the targets, or nil

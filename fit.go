@@ -16,6 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 const (
@@ -42,7 +43,7 @@ type FitOptions struct {
 	// detector does not read them.
 	Base       Base
 	Preprocess json.RawMessage
-	Layout     string
+	Layout     preprocess.Layout
 
 	// Batch holds n in-domain rows: features, and for most methods logits and
 	// labels, for some earlier layers. Targets is n×t, for regression.

@@ -8,19 +8,20 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // manifest is manifest.json.
 type manifest struct {
-	Format      int             `json:"format"`
-	Library     library         `json:"library"`
-	Model       Base            `json:"model"`
-	Preprocess  json.RawMessage `json:"preprocess,omitempty"`
-	Layout      string          `json:"layout,omitempty"`
-	Detector    *methodEntry    `json:"detector,omitempty"`
-	Quantiles   *methodEntry    `json:"quantiles,omitempty"`
-	Calibration calibration     `json:"calibration"`
-	Arrays      []arrayEntry    `json:"arrays"`
+	Format      int               `json:"format"`
+	Library     library           `json:"library"`
+	Model       Base              `json:"model"`
+	Preprocess  json.RawMessage   `json:"preprocess,omitempty"`
+	Layout      preprocess.Layout `json:"layout,omitempty"`
+	Detector    *methodEntry      `json:"detector,omitempty"`
+	Quantiles   *methodEntry      `json:"quantiles,omitempty"`
+	Calibration calibration       `json:"calibration"`
+	Arrays      []arrayEntry      `json:"arrays"`
 }
 
 type library struct {
@@ -108,7 +109,7 @@ func (m manifest) check() error {
 		return fmt.Errorf("the manifest gives %d earlier layers, with widths that are not positive or too large together", len(m.Model.Layers))
 	case strings.Trim(m.Model.SHA256, "0123456789abcdef") != "":
 		return fmt.Errorf("the model's sha256 is %q", abbreviate(m.Model.SHA256))
-	case m.Layout != "" && m.Layout != "nchw" && m.Layout != "nhwc":
+	case m.Layout != "" && m.Layout != preprocess.NCHW && m.Layout != preprocess.NHWC:
 		return fmt.Errorf("the layout is %q, and not nchw or nhwc", m.Layout)
 	case m.Model.Sigmoid && !classifies:
 		return errors.New("a regressor's outputs are said to be probabilities")

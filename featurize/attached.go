@@ -36,9 +36,7 @@ func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*At
 		if err != nil {
 			return nil, fmt.Errorf("the bundle's preprocessing cannot be used: %w", err)
 		}
-		if a.Preprocess = p; b.Layout == "nhwc" {
-			a.Preprocess = p.ChannelsLast()
-		}
+		a.Preprocess = p.In(b.Layout)
 	}
 	at := cmp.Or(path, b.Base.Path)
 	if at == "" {

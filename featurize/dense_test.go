@@ -3,6 +3,7 @@ package featurize_test
 import (
 	"testing"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
@@ -26,8 +27,8 @@ func TestDense(t *testing.T) {
 	for name, k := range map[string]struct {
 		opset int64
 		head  func(b *onnx.Builder, phi string)
-		w, b  []float32 // what Last should be; headW and headB by default
-		task  string    // "unknown" by default
+		w, b  []float32   // what Last should be; headW and headB by default
+		task  attach.Task // "unknown" by default
 		norm  string
 		cause bool // not exact
 	}{

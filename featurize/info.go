@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // Info says what a model is and what was found in it.
@@ -16,7 +17,7 @@ type Info struct {
 	// LogSoftmax or Sigmoid, or has three columns or more; "regression" where
 	// it has one column and no Sigmoid; else "unknown": two bare columns can
 	// be two classes or two targets.
-	Task string `json:"task"`
+	Task attach.Task `json:"task"`
 	// Feature is nil where no linear layer was found and none was named.
 	Feature      *Feature `json:"feature"`
 	OutputsWidth int      `json:"outputs_width"` // c, or 0 where unknown
@@ -32,11 +33,11 @@ type Info struct {
 	ExactReason string   `json:"exact_reason,omitempty"`
 	ExactError  *float64 `json:"exact_error,omitempty"`
 
-	Output     string `json:"output"`               // the model's output that was used
-	Logits     string `json:"logits"`               // the tensor that logits are read from
-	Normaliser string `json:"normaliser,omitempty"` // the operator between the two, if any
-	FixedBatch int    `json:"fixed_batch,omitempty"`
-	Layout     string `json:"layout,omitempty"` // "NCHW" or "NHWC", for inputs that are images
+	Output     string            `json:"output"`               // the model's output that was used
+	Logits     string            `json:"logits"`               // the tensor that logits are read from
+	Normaliser string            `json:"normaliser,omitempty"` // the operator between the two, if any
+	FixedBatch int               `json:"fixed_batch,omitempty"`
+	Layout     preprocess.Layout `json:"layout,omitempty"` // of inputs that are images
 
 	// Candidates are tensors that could serve as φ, nearest the output first.
 	// Only where no linear layer was found.
@@ -68,12 +69,12 @@ type Candidate struct {
 }
 
 // task guesses what the network was trained for from its last layer.
-func task(normaliser string, width int) string {
+func task(normaliser string, width int) attach.Task {
 	switch {
 	case normaliser != "" || width >= 3:
-		return "classification"
+		return attach.Classification
 	case width == 1:
-		return "regression"
+		return attach.Regression
 	}
 	return "unknown"
 }

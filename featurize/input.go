@@ -8,6 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // input is what the network wants to be fed.
@@ -71,16 +72,16 @@ func (in input) fixedBatch() int {
 }
 
 // layout says where the channels of an image input are.
-func (in input) layout() string {
+func (in input) layout() preprocess.Layout {
 	if len(in.dims) != 4 {
 		return ""
 	}
 	channels := func(d int) bool { return d == 1 || d == 3 || d == 4 }
 	switch {
 	case channels(in.dims[1]):
-		return "NCHW"
+		return preprocess.NCHW
 	case channels(in.dims[3]):
-		return "NHWC"
+		return preprocess.NHWC
 	}
 	return ""
 }

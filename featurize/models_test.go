@@ -139,7 +139,7 @@ func TestSharedModels(t *testing.T) {
 			if i.Feature.Tensor != c.tensor || i.Feature.Op != c.op || i.Feature.Width != c.h || i.OutputsWidth != c.c {
 				t.Errorf("found %+v with %d outputs, want %s of width %d before %s with %d outputs", *i.Feature, i.OutputsWidth, c.tensor, c.h, c.op, c.c)
 			}
-			if i.Task != c.task || i.Exact != c.exact || i.Exact != (i.ExactReason == "") {
+			if string(i.Task) != c.task || i.Exact != c.exact || i.Exact != (i.ExactReason == "") {
 				t.Errorf("task %s, exact %v (%s), want %s and %v", i.Task, i.Exact, i.ExactReason, c.task, c.exact)
 			}
 			if l := m.Last(); l == nil || l.Weight.Rows != c.c || l.Weight.Cols != c.h || len(l.Bias) != c.c {

@@ -35,10 +35,18 @@ type Pipeline struct {
 	last   bool // channels are the last axis
 }
 
-// ChannelsLast is p for networks that take height × width × channels, as
-// TensorFlow exports them, and not channels × height × width.
-func (p Pipeline) ChannelsLast() *Pipeline {
-	p.last = true
+// Layout is the order of an image's axes as a network takes it.
+type Layout string
+
+const (
+	NCHW Layout = "nchw" // channels × height × width
+	NHWC Layout = "nhwc" // height × width × channels, as TensorFlow exports
+)
+
+// In is p for networks that take images so, or p where layout is empty. What
+// [Parse] returns makes NCHW.
+func (p Pipeline) In(layout Layout) *Pipeline {
+	p.last = layout == NHWC || layout == "" && p.last
 	return &p
 }
 

@@ -28,7 +28,8 @@ type comparing struct {
 	fit, in        string
 	out            outSets
 	outClasses     []int
-	task, weights  string
+	task           attach.Task
+	weights        string
 	json, choosing bool
 	criterion      string
 	scores, report string
@@ -36,7 +37,7 @@ type comparing struct {
 
 func compareCommand() *cli.Command {
 	m := &comparing{job: compare.Options{Methods: detectors(), Resamples: 1000}}
-	regression := func() bool { return m.task == string(attach.Regression) }
+	regression := func() bool { return m.task == attach.Regression }
 	criteria := compare.Criteria()
 	withModel := idle("with MODEL.onnx", func() bool { return m.path != "" })
 	alone := idle("without MODEL.onnx", func() bool { return m.path == "" })
@@ -48,7 +49,7 @@ func compareCommand() *cli.Command {
 		{name: "in", to: &m.in, needed: true, file: rowFile, usage: "INPUTS: other in-domain rows, to measure on"},
 		{name: "out", to: &m.out, needed: true, file: rowFile, usage: "[[GROUP:]NAME=]INPUTS: out-of-domain rows, to measure on; with a NAME, repeat for more sets"},
 		{name: "out-classes", to: &m.outClasses, usage: "A,B,…: keep the rows of --out with these labels alone", never: []never{alone, idle("with several --out", func() bool { return len(m.out) > 1 })}},
-		{name: "task", to: &m.task, must: tasks(), usage: "WHAT: classification or regression, where the model's graph does not tell which it does"},
+		{name: "task", to: (*string)(&m.task), must: tasks(), usage: "WHAT: classification or regression, where the model's graph does not tell which it does"},
 	}, weightsOption(&m.weights, "without MODEL.onnx, for methods that read them", withModel), table{
 		{name: "methods", to: m.setMethods, usage: "A,B,…: compare these alone, of those that `attach methods` lists"},
 		{name: "sweep", to: &m.job.Sweep, usage: "run every method's whole grid, not its default alone"},

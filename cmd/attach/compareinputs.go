@@ -88,7 +88,7 @@ func (m *comparing) readModel(ctx context.Context) error {
 		if err != nil {
 			return ood.Batch{}, err
 		}
-		if !outside && m.task == string(attach.Classification) && set.Labels() != nil {
+		if !outside && m.task == attach.Classification && set.Labels() != nil {
 			if err := inputs.CheckLabels(set.Labels(), info.OutputsWidth); err != nil {
 				return ood.Batch{}, fmt.Errorf("%s: %w", path, err)
 			}
@@ -99,7 +99,7 @@ func (m *comparing) readModel(ctx context.Context) error {
 
 // readSets has all sets read.
 func (m *comparing) readSets(read func(path string, outside bool) (ood.Batch, error)) error {
-	m.job.Training.Regression = m.task == string(attach.Regression)
+	m.job.Training.Regression = m.task == attach.Regression
 	batch := func(path string, outside bool) (ood.Batch, error) {
 		b, err := read(path, outside)
 		if outside || m.job.Training.Regression {

@@ -150,7 +150,7 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 	fmt.Fprintln(d.stdout)
 
 	b, err := attach.Fit(ctx, attach.FitOptions{
-		Base: m.model.Base(attach.Classification), Preprocess: m.raw, Layout: string(m.inputs.Layout),
+		Base: m.model.Base(attach.Classification), Preprocess: m.raw, Layout: m.inputs.Layout,
 		Batch: m.job.Training.Batch, Last: m.model.Last(), Trainer: d.trainer, Seed: d.seed,
 	})
 	if err != nil {

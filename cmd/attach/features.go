@@ -20,7 +20,7 @@ type featuring struct {
 	place
 	reading
 	path, x, y, out string
-	task            string // of the model, once it is known
+	task            attach.Task // of the model, once it is known
 }
 
 func featuresCommand() *cli.Command {
@@ -40,7 +40,7 @@ func featuresCommand() *cli.Command {
 	}, argument{name: "MODEL.onnx", to: &f.path}, f.begin, f.log, f.run)
 }
 
-func (f *featuring) regression() bool { return f.task == string(attach.Regression) }
+func (f *featuring) regression() bool { return f.task == attach.Regression }
 
 func (f *featuring) run(c *cli.Context) error {
 	defer f.closeModel()

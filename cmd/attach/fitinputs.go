@@ -20,7 +20,7 @@ func (f *fitting) readModel(ctx context.Context) error {
 		return err
 	}
 	in, model, info := &f.in, f.model, f.model.Info()
-	in.Base = model.Base(cmp.Or(in.Base.Task, attach.Task(info.Task)))
+	in.Base = model.Base(cmp.Or(in.Base.Task, info.Task))
 	if in.Base.Task != attach.Classification && in.Base.Task != attach.Regression {
 		return errors.New("whether the model classifies or regresses cannot be told from its graph; say --task classification or --task regression")
 	}
@@ -35,7 +35,7 @@ func (f *fitting) readModel(ctx context.Context) error {
 		f.inputs.Outputs = 0
 	}
 	in.Last, in.Network, in.InputScale = model.Last(), model.Network(), f.inputs.InputScale()
-	in.Preprocess, in.Layout = f.raw, string(f.inputs.Layout)
+	in.Preprocess, in.Layout = f.raw, f.inputs.Layout
 	err := f.readBoth(func(x, y, flag string) (rowsOf, error) {
 		set, err := f.openSet(ctx, x, y, f.classes)
 		if err != nil {

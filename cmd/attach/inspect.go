@@ -132,7 +132,7 @@ func methodsThatWork(info featurize.Info, differentiable bool) []string {
 			has |= ood.NeedLayers
 		}
 	}
-	if info.Task == string(attach.Regression) {
+	if info.Task == attach.Regression {
 		has &^= ood.NeedLogits | ood.NeedLabels
 	}
 	var names []string

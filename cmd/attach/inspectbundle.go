@@ -14,6 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // isBundle says whether the file at path is named like a bundle or begins like
@@ -42,11 +43,11 @@ const namedValues = 20
 type bundleInfo struct {
 	Library string `json:"library"` // version that wrote it
 	attach.Base
-	Preprocess json.RawMessage `json:"preprocess"`
-	Layout     string          `json:"layout"`
-	Detector   *methodInfo     `json:"detector"`
-	Intervals  *methodInfo     `json:"intervals"`
-	Targets    int             `json:"targets"` // of Intervals
+	Preprocess json.RawMessage   `json:"preprocess"`
+	Layout     preprocess.Layout `json:"layout"`
+	Detector   *methodInfo       `json:"detector"`
+	Intervals  *methodInfo       `json:"intervals"`
+	Targets    int               `json:"targets"` // of Intervals
 	attach.Calibration
 	Groups      map[string]int `json:"groups"`         // calibration rows of each
 	LeastPValue *float64       `json:"least_p_value"`  // nil without a detector

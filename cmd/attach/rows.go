@@ -112,7 +112,7 @@ func (r *reading) closeModel() {
 // fitTo reads rows the way the model takes them.
 func (r *reading) fitTo(model *featurize.Model) {
 	info := model.Info()
-	r.model, r.inputs.Layout, r.inputs.Outputs = model, inputs.Layout(strings.ToLower(info.Layout)), info.OutputsWidth
+	r.model, r.inputs.Layout, r.inputs.Outputs = model, info.Layout, info.OutputsWidth
 	if shape := model.InputShape(); len(shape) == 1 {
 		r.width = shape[0]
 	}

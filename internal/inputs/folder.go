@@ -52,7 +52,7 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 	if o.Preprocess == nil {
 		return nil, fmt.Errorf("%s: %w", root, ErrPreprocess)
 	}
-	src := &folderSource{root: root, files: files, pipe: o.pipeline(), room: semaphore.NewWeighted(preprocess.MaxPixels)}
+	src := &folderSource{root: root, files: files, pipe: o.Preprocess.In(o.Layout), room: semaphore.NewWeighted(preprocess.MaxPixels)}
 	s := &Set{src: src}
 	if o.SkipBad {
 		if err := src.dropBad(ctx); err != nil {

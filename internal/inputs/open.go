@@ -12,22 +12,14 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// Layout is the order of an image's axes as the model takes it.
-type Layout string
-
-const (
-	NCHW Layout = "nchw" // channels × height × width; the default
-	NHWC Layout = "nhwc" // height × width × channels, as TensorFlow exports
-)
-
 // Options say how inputs are read. The zero value reads arrays of numbers.
 type Options struct {
-	// Preprocess turns images into what the model was trained on, whatever its
-	// order of axes. Images and uint8 arrays need it; other arrays must do without.
+	// Preprocess turns images into what the model was trained on. Images and uint8 arrays need it; other arrays must do without.
 	Preprocess *preprocess.Pipeline
-	// Layout is the model's order of axes, NCHW where empty. It matters for
-	// images and uint8 arrays only; other arrays are passed on as they are.
-	Layout Layout
+	// Layout is the model's order of axes, that of Preprocess where empty. It
+	// matters for images and uint8 arrays only; other arrays are passed on as
+	// they are.
+	Layout preprocess.Layout
 	// Labels takes the first-level sub-folder of each image as its class.
 	// Classes are numbered in the sorted order of the folders' names.
 	Labels bool
@@ -48,21 +40,13 @@ type Options struct {
 	SkipBad bool
 }
 
-// pipeline is the preprocessing in the model's order of axes.
-func (o Options) pipeline() *preprocess.Pipeline {
-	if o.Layout == NHWC {
-		return o.Preprocess.ChannelsLast()
-	}
-	return o.Preprocess
-}
-
 // InputScale is how far the model's input moves with a pixel.
 func (o Options) InputScale() (s ood.InputScale) {
 	if o.Preprocess == nil {
 		return s
 	}
 	s.Factor = o.Preprocess.Slopes()
-	if o.Layout == NHWC {
+	if o.Layout == preprocess.NHWC {
 		s.Axis = 2
 	}
 	return s
@@ -77,9 +61,7 @@ var ErrPreprocess = errors.New("images need a preprocessing file that says how t
 // .tsv, .txt). Rows are read later, by Set.Blocks. Errors name the file.
 func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	switch o.Layout {
-	case "":
-		o.Layout = NCHW
-	case NCHW, NHWC:
+	case "", preprocess.NCHW, preprocess.NHWC:
 	default:
 		return nil, fmt.Errorf("layout %q is not known; use nchw or nhwc", o.Layout)
 	}

@@ -69,7 +69,7 @@ func newPixelSet(l *npy.Lazy, o Options) (*Set, error) {
 	if c == 4 {
 		c = 3
 	}
-	pipe := o.pipeline()
+	pipe := o.Preprocess.In(o.Layout)
 	shape, err := pipe.Shape(f.h, f.w, c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name(), err)

@@ -26,12 +26,12 @@ import (
 // that are smaller padded to its size with black, centred. Larger ones are an
 // error.
 // shape is that of the network's input without the number of rows.
-func (n Network) reading(models string, layout inputs.Layout, shape []int) (inputs.Options, error) {
+func (n Network) reading(models string, layout preprocess.Layout, shape []int) (inputs.Options, error) {
 	if len(shape) != 3 || slices.Min(shape) < 1 {
 		return inputs.Options{}, fmt.Errorf("the network takes rows of shape %v, and images of one size are wanted", shape)
 	}
 	size := map[string]int{"height": shape[1], "width": shape[2]}
-	if layout == inputs.NHWC {
+	if layout == preprocess.NHWC {
 		size = map[string]int{"height": shape[0], "width": shape[1]}
 	}
 	config := map[string]any{"do_convert_rgb": true}
@@ -118,7 +118,7 @@ func (p *Plan) Load(ctx context.Context, n Measured, progress func(share float64
 }
 
 func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(share float64)) error {
-	layout := inputs.Layout(strings.ToLower(im.Model.Info().Layout))
+	layout := im.Model.Info().Layout
 	o, err := n.reading(p.Models, layout, im.Model.InputShape())
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(s
 
 // FitInputs are the images that the features to fit with are of.
 func (p *Plan) FitInputs(ctx context.Context, n Measured, im *Images) (ood.Inputs, error) {
-	layout := inputs.Layout(strings.ToLower(im.Model.Info().Layout))
+	layout := im.Model.Info().Layout
 	o, err := n.reading(p.Models, layout, im.Model.InputShape())
 	if err != nil {
 		return nil, err
