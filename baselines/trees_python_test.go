@@ -202,9 +202,13 @@ func slice(m blas32.General, lo, hi int) blas32.General {
 
 // readTreeProblems splits every set so many times, 90 to 10.
 func readTreeProblems(t *testing.T, seeds int) []treeProblem {
+	data := os.Getenv("ATTACH_DATA")
+	if data == "" {
+		t.Skip("ATTACH_DATA names no folder of data sets")
+	}
 	var problems []treeProblem
 	for _, set := range treeSets {
-		b, err := os.ReadFile(filepath.Join(sharedData(t), "uci", set+".txt"))
+		b, err := os.ReadFile(filepath.Join(data, "uci", set+".txt"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,30 +245,4 @@ func readTreeProblems(t *testing.T, seeds int) []treeProblem {
 		}
 	}
 	return problems
-}
-
-// sharedData is the folder of data sets that tests may use.
-func sharedData(t testing.TB) string {
-	if dir := os.Getenv("ATTACH_DATA"); dir != "" {
-		return dir
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if at := filepath.Join(dir, "shared", "data"); isDir(at) {
-			return at
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Skip("no shared data sets here; set ATTACH_DATA to their folder")
-		}
-		dir = parent
-	}
-}
-
-func isDir(path string) bool {
-	s, err := os.Stat(path)
-	return err == nil && s.IsDir()
 }

@@ -13,33 +13,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 )
 
-// sharedModels finds the folder of trained networks that development uses.
+// sharedModels is the folder of trained networks beside the data sets.
 func sharedModels(t testing.TB) string {
 	t.Helper()
-	if data := os.Getenv("ATTACH_DATA"); data != "" {
-		if dir := filepath.Join(filepath.Dir(filepath.Clean(data)), "models"); isDir(dir) {
-			return dir
-		}
+	data := os.Getenv("ATTACH_DATA")
+	if data == "" {
+		t.Skip("ATTACH_DATA names no folder of data sets, with networks beside it")
 	}
-	at, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if dir := filepath.Join(at, "shared", "models"); isDir(dir) {
-			return dir
-		}
-		up := filepath.Dir(at)
-		if up == at {
-			t.Skip("the shared networks are absent: set ATTACH_DATA to the folder of data beside them")
-		}
-		at = up
-	}
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
+	return filepath.Join(data, "..", "models")
 }
 
 // load reads an unedited model.

@@ -16,7 +16,7 @@ import (
 func TestResizePhotographs(t *testing.T) {
 	data := os.Getenv("ATTACH_DATA")
 	if data == "" {
-		t.Skip("ATTACH_DATA names no folder of shared data sets")
+		t.Skip("ATTACH_DATA names no folder of data sets")
 	}
 	folder := filepath.Join(data, "imagenet_sample")
 	python := pythontest.Find(t, "PIL", "numpy")

@@ -7,31 +7,12 @@ import (
 	"testing"
 )
 
-// sharedData returns the folder of real data sets, and skips where it is
-// absent.
-func sharedData(t *testing.T) string {
-	t.Helper()
-	if dir := os.Getenv("ATTACH_DATA"); dir != "" {
-		return dir
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		data := filepath.Join(dir, "shared", "data")
-		if fi, err := os.Stat(data); err == nil && fi.IsDir() {
-			return data
-		}
-		if dir == filepath.Dir(dir) {
-			t.Skip("no shared data sets here; set ATTACH_DATA to their folder")
-		}
-	}
-}
-
 // TestSharedSets opens every real data set and reads some rows of each.
 func TestSharedSets(t *testing.T) {
-	data := sharedData(t)
+	data := os.Getenv("ATTACH_DATA")
+	if data == "" {
+		t.Skip("ATTACH_DATA names no folder of data sets")
+	}
 	models := filepath.Join(data, "..", "models")
 	for _, c := range []struct {
 		file, preprocess, target string
