@@ -61,9 +61,8 @@ type FitOptions struct {
 
 	Last    *ood.Linear   // the network's last layer, for methods that need it
 	Trainer train.Trainer // for quantile heads and trained methods
-	// Network is the network itself, for methods that run it: they read the
-	// Inputs of Batch and Cal, whose scale InputScale is.
-	Network    ood.Network
+	// InputScale is the scale of the Inputs of Batch and Cal, for methods that run
+	// Batch.Network.
 	InputScale ood.InputScale
 
 	// Method is the out-of-domain detector; the zero value stands for the first
@@ -169,7 +168,6 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 		in.Base.Outputs = in.Batch.Logits.Cols
 	}
 	in.Batch, in.Cal = in.Base.pairLogits(in.Batch), in.Base.pairLogits(in.Cal)
-	in.Network = in.Base.pairNetwork(in.Network)
 	if in.Base.Task == Classification {
 		in.Last = in.Last.Paired()
 		in.Targets, in.CalTargets = blas32.General{}, blas32.General{} // which nothing reads
@@ -308,7 +306,7 @@ func (in FitOptions) layersRead() []Layer {
 func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d division) error {
 	in.Cal = d.cal // split off, where none are given
 	t := ood.Training{
-		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, Network: in.Network, InputScale: in.InputScale,
+		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, InputScale: in.InputScale,
 		Regression: in.Base.Task == Regression, Stays: in.Stays || d.heldOut == SplitOff,
 		Progress: func(share float64) { in.Progress("detector", share) },
 	}

@@ -284,7 +284,7 @@ func TestFitAsksForInputsFirst(t *testing.T) {
 		},
 	}
 	for _, cal := range []ood.Batch{{}, blob(2, 30, 8, 3, 0)} {
-		in := but(classifier(60), func(in *attach.FitOptions) { in.Method, in.Cal, in.Network = m, cal, summing{3} })
+		in := but(classifier(60), func(in *attach.FitOptions) { in.Method, in.Cal, in.Batch.Network = m, cal, summing{3} })
 		need := (*ood.NeedError)(nil)
 		if _, err := attach.Fit(context.Background(), in); !errors.As(err, &need) || need.Need != ood.NeedInputs || fitted {
 			t.Errorf("%d rows: %v", cal.Len(), err)

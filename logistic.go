@@ -9,10 +9,3 @@ func (b Base) pairLogits(batch ood.Batch) ood.Batch {
 	}
 	return batch
 }
-
-func (b Base) pairNetwork(n ood.Network) ood.Network {
-	if b.Task == Classification && b.Outputs == 1 {
-		return ood.PairNetwork(n)
-	}
-	return n
-}

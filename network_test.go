@@ -72,7 +72,7 @@ func (n summing) Dropout(ctx context.Context, x ood.InputBlock, passes int, _ fl
 
 func TestDetectorThatRunsTheNetwork(t *testing.T) {
 	in := classifier(80)
-	in.Method, in.Batch.Inputs, in.Network = baselines.ODIN, inputsOf(in.Batch), summing{3}
+	in.Method, in.Batch.Inputs, in.Batch.Network = baselines.ODIN, inputsOf(in.Batch), summing{3}
 	in.InputScale = ood.InputScale{Factor: []float32{3}}
 	b := mustFit(t, in)
 	if !b.RunsNetwork() || mustFit(t, classifier(80)).RunsNetwork() {
@@ -83,12 +83,14 @@ func TestDetectorThatRunsTheNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	var absent *ood.NeedError
-	if _, err := predict(stored, attach.Rows{Batch: in.Batch}, attach.PredictOptions{}); !errors.As(err, &absent) || absent.Need != ood.NeedNetwork {
+	alone := in.Batch
+	alone.Network = nil
+	if _, err := predict(stored, attach.Rows{Batch: alone}, attach.PredictOptions{}); !errors.As(err, &absent) || absent.Need != ood.NeedNetwork {
 		t.Errorf("without the network: %v", err)
 	}
 	bare := in.Batch
 	bare.Inputs = nil
-	if _, err := predict(stored, attach.Rows{Batch: bare, Network: in.Network}, attach.PredictOptions{}); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
+	if _, err := predict(stored, attach.Rows{Batch: bare}, attach.PredictOptions{}); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
 		t.Errorf("without inputs: %v", err)
 	}
 	in.Batch.Inputs = nil
@@ -112,7 +114,7 @@ func TestLogisticNetwork(t *testing.T) {
 			in.Batch.Logits.Data[i] += in.Batch.Features.Data[i*8+j]
 		}
 	}
-	in.Batch.Inputs, in.Network = inputsOf(in.Batch), summing{1}
+	in.Batch.Inputs, in.Batch.Network = inputsOf(in.Batch), summing{1}
 	for _, c := range []struct {
 		method ood.Method
 		params ood.Params
@@ -149,7 +151,7 @@ func TestLogisticNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := mustPredict(t, b, in.Batch, attach.PredictOptions{})
-		if !same(predictRows(t, stored, attach.Rows{Batch: in.Batch, Network: in.Network}, attach.PredictOptions{}), want) {
+		if !same(mustPredict(t, stored, in.Batch, attach.PredictOptions{}), want) {
 			t.Errorf("%s: scores differ after reading", m.Name)
 		}
 	}

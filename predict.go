@@ -93,20 +93,18 @@ type Target struct {
 // Rows are rows to predict for.
 type Rows struct {
 	// Batch needs the parts that Fit was given: features always, logits for
-	// classes, values and methods that use them, Base.Layers where it names any.
+	// classes, values and methods that use them, Base.Layers where it names any,
+	// and Inputs and the Network where Bundle.RunsNetwork says so.
 	ood.Batch
 	// Groups names the group of each row, for a bundle whose intervals are
 	// calibrated by group. See Calibration.Groups.
 	Groups []string
-	// Network is the base network, for a bundle whose detector runs it: the rows
-	// then carry Inputs. See Bundle.RunsNetwork.
-	Network ood.Network
 
 	first int // number of the first row, which what is drawn depends on
 }
 
 // RunsNetwork says that the detector scores by running the base network, so
-// that prediction needs Rows.Network and rows with Inputs.
+// that prediction needs rows with a Network and Inputs.
 func (b *Bundle) RunsNetwork() bool {
 	return b.Detector != nil && b.Detector.Scorer.RunsNetwork()
 }
@@ -254,11 +252,7 @@ func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknow
 	if p.scorer == nil {
 		return nil
 	}
-	scorer := p.scorer
-	if r.Network != nil {
-		scorer = scorer.Bind(p.bundle.Base.pairNetwork(r.Network))
-	}
-	scores, err := scorer.Score(ctx, nil, r.Batch)
+	scores, err := p.scorer.Score(ctx, nil, r.Batch)
 	if err != nil {
 		return fmt.Errorf("detector %s: %w", p.bundle.Detector.Method, err)
 	}

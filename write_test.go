@@ -96,7 +96,7 @@ func TestSeedsDiffer(t *testing.T) {
 
 func TestEveryRegisteredMethodIsSaved(t *testing.T) {
 	batch := blob(1, 80, 8, 3, 0)
-	batch.Inputs, batch.Layers = inputsOf(batch), layersOf(batch)
+	batch.Inputs, batch.Layers, batch.Network = inputsOf(batch), layersOf(batch), summing{3}
 	for _, m := range methods() {
 		if m.Needs&(ood.NeedTrainer|ood.NeedOutliers) != 0 {
 			continue
@@ -104,13 +104,13 @@ func TestEveryRegisteredMethodIsSaved(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			in := classifier(80)
 			in.Method, in.Last = m, sums(3, 8)
-			in.Batch.Inputs, in.Batch.Layers, in.Network = inputsOf(in.Batch), layersOf(in.Batch), summing{3}
+			in.Batch.Inputs, in.Batch.Layers, in.Batch.Network = inputsOf(in.Batch), layersOf(in.Batch), summing{3}
 			b := mustFit(t, in)
 			got, err := read(mustWrite(t, b))
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, have := mustPredict(t, b, batch, attach.PredictOptions{}), predictRows(t, got, attach.Rows{Batch: batch, Network: in.Network}, attach.PredictOptions{})
+			want, have := mustPredict(t, b, batch, attach.PredictOptions{}), mustPredict(t, got, batch, attach.PredictOptions{})
 			if !same(want, have) {
 				t.Error("scores differ after reading")
 			}

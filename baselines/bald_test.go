@@ -24,18 +24,18 @@ func TestBALDInserted(t *testing.T) {
 		{"asked for", baselines.BALDFeatures, 0, last, ""},
 	} {
 		network := twoLayers{act: bend, slope: bendSlope, last: last, rate: k.own}
-		b := ood.Batch{Features: zeros(2, 4), Logits: zeros(2, 3), Inputs: ood.InputsOf([]int{2, 4}, make([]float32, 8))}
-		s, err := ood.Fit(background, k.method, ood.Training{Batch: b, Last: k.last, Network: network}, nil)
+		b := ood.Batch{Features: zeros(2, 4), Logits: zeros(2, 3), Inputs: ood.InputsOf([]int{2, 4}, make([]float32, 8)), Network: network}
+		s, err := ood.Fit(background, k.method, ood.Training{Batch: b, Last: k.last}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Variant(); got != k.want {
+		if got := s.Variant(nil); got != k.want {
 			t.Errorf("%s: %q, want %q", k.name, got, k.want)
 		}
 		if s, err = ood.Restore(k.method, s.State()); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Bind(network).Variant(); got != k.want {
+		if got := s.Variant(network); got != k.want {
 			t.Errorf("%s, restored: %q, want %q", k.name, got, k.want)
 		}
 	}

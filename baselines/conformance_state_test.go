@@ -20,6 +20,7 @@ import (
 // is not an array.
 func (c conformance) state(t *testing.T) {
 	for k, s := range c.scorers {
+		out := c.out
 		back, err := ood.Restore(c.Method, throughJSON(t, s.State()))
 		if err != nil {
 			t.Fatalf("%v: %v", c.configs[k], err)
@@ -27,11 +28,11 @@ func (c conformance) state(t *testing.T) {
 		if back.RunsNetwork() {
 			var absent *ood.NeedError
 			if _, err := back.Score(background, nil, c.out); !errors.As(err, &absent) || absent.Need&c.Needs == 0 {
-				t.Errorf("%v: restored, and not bound to a network: %v", c.configs[k], err)
+				t.Errorf("%v: restored, and without a network: %v", c.configs[k], err)
 			}
-			back = back.Bind(c.training.Network)
+			out.Network = c.training.Network
 		}
-		if want := c.predict(t, s, c.out); !slices.Equal(want, c.predict(t, back, c.out)) && !(c.Intervals() && c.near(want, c.predict(t, back, c.out))) {
+		if want := c.predict(t, s, c.out); !slices.Equal(want, c.predict(t, back, out)) && !(c.Intervals() && c.near(want, c.predict(t, back, out))) {
 			t.Errorf("%v: restored, it scores otherwise", c.configs[k])
 		}
 		if got, want := fmt.Sprint(back.State()), fmt.Sprint(s.State()); got != want {
@@ -71,11 +72,12 @@ func (c conformance) damagedState(t *testing.T) {
 		return ood.Restore(c.Method, s)
 	}
 	few := c.out.Slice(0, 2)
+	few.Network = c.training.Network
 	tolerated := func(change func(s rows.State)) {
 		if back, err := restore(change); err == nil && c.Intervals() {
 			back.Quantiles(few.Features, levels)
 		} else if err == nil {
-			_, _ = back.Bind(c.training.Network).Score(background, nil, few)
+			_, _ = back.Score(background, nil, few)
 		}
 	}
 	refused := func(what string, change func(s rows.State)) {

@@ -555,7 +555,7 @@ func (c conformance) untouched(t *testing.T) {
 	// What was fitted does not follow what becomes of the training rows.
 	copied := c.training
 	copied.Batch, copied.Targets = c.training.Map(strided), strided(c.training.Targets)
-	copied.Labels, copied.Inputs = c.training.Labels, c.training.Inputs
+	copied.Labels, copied.Inputs, copied.Network = c.training.Labels, c.training.Inputs, c.training.Network
 	s := c.fit(t, copied, c.configs[0])
 	want := c.predict(t, s, c.in)
 	for _, p := range copied.Parts() {
@@ -683,7 +683,7 @@ func (c conformance) degenerate(t *testing.T) {
 		training := c.training
 		training.Batch, training.Targets = training.Batch.Slice(0, d.rows), rows.Slice(training.Targets, 0, d.rows)
 		changed := training.Map(strided)
-		changed.Labels, changed.Inputs = training.Labels, training.Inputs
+		changed.Labels, changed.Inputs, changed.Network = training.Labels, training.Inputs, training.Network
 		for _, p := range changed.Parts() {
 			for i := range d.rows {
 				if p.Need == ood.NeedFeatures || !d.mustFit {

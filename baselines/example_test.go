@@ -61,7 +61,8 @@ func ExampleLargest() {
 	// logits=true
 }
 
-// A scorer that runs the network holds it; one that is restored is bound to it.
+// A scorer that runs the network holds it; one that is restored finds it beside
+// the rows.
 func ExampleODIN() {
 	ctx := context.Background()
 	rows := blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{3, 0, .1, 0}}
@@ -72,8 +73,8 @@ func ExampleODIN() {
 		fmt.Println(err)
 		return
 	}
-	b.Inputs = ood.InputsOf([]int{2, 2}, rows.Data)
-	scorer, err := ood.Fit(ctx, baselines.ODIN, ood.Training{Batch: b, Network: network}, ood.Params{"temperature": 10., "epsilon": .1})
+	b.Inputs, b.Network = ood.InputsOf([]int{2, 2}, rows.Data), network
+	scorer, err := ood.Fit(ctx, baselines.ODIN, ood.Training{Batch: b}, ood.Params{"temperature": 10., "epsilon": .1})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -83,9 +84,11 @@ func ExampleODIN() {
 		fmt.Println(err)
 		return
 	}
+	b.Network = nil
 	_, err = restored.Score(ctx, nil, b)
 	fmt.Println(err)
-	scores, err := restored.Bind(network).Score(ctx, nil, b)
+	b.Network = network
+	scores, err := restored.Score(ctx, nil, b)
 	if err != nil {
 		fmt.Println(err)
 		return

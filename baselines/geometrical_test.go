@@ -21,12 +21,12 @@ func TestGeometricalDistance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Inputs = ood.InputsOf([]int{3, 2}, x)
+	b.Inputs, b.Network = ood.InputsOf([]int{3, 2}, x), network
 	p, err := baselines.Geometrical.With(ood.Params{"logits": true, "gradient": "margin"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := ood.Fit(background, baselines.Geometrical, ood.Training{Batch: b, Last: last, Network: network}, p)
+	s, err := ood.Fit(background, baselines.Geometrical, ood.Training{Batch: b, Last: last}, p)
 	if err != nil {
 		t.Fatal(err)
 	}

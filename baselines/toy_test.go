@@ -114,9 +114,10 @@ func unbend(y float64) float64 {
 
 func (t *toy) training(n int) ood.Training {
 	b := t.in(n)
+	b.Network = t.network()
 	return ood.Training{
 		Batch: b, Last: &t.last, Trainer: randomTrainer{}, Outliers: t.out(n), Seed: 5, Targets: t.targets(b.Features), Levels: []float64{.1, .9},
-		Network: t.network(), InputScale: ood.InputScale{Factor: []float32{2, 1, 4}},
+		InputScale: ood.InputScale{Factor: []float32{2, 1, 4}},
 	}
 }
 

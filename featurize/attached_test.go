@@ -51,12 +51,12 @@ func fitDigits(ctx context.Context, dir string, m ood.Method) (path string, err 
 	defer model.Close()
 	shape := append([]int{x.Rows}, set.Shape()...)
 	in := attach.FitOptions{
-		Base: model.Base(attach.Classification), Preprocess: raw, Layout: "nchw", Method: m, Last: model.Last(), Network: model.Network(),
+		Base: model.Base(attach.Classification), Preprocess: raw, Layout: "nchw", Method: m, Last: model.Last(),
 	}
 	if in.Batch, err = model.All(ctx, featurize.Slice(shape, x.Data), x.Rows, nil); err != nil {
 		return "", err
 	}
-	in.Batch.Labels, in.Batch.Inputs = set.Labels(), ood.InputsOf(shape, x.Data)
+	in.Batch.Labels, in.Batch.Inputs, in.Batch.Network = set.Labels(), ood.InputsOf(shape, x.Data), model.Network()
 	b, err := attach.Fit(ctx, in)
 	if err != nil {
 		return "", err

@@ -297,13 +297,13 @@ func (s *fused) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 
 // surprises are −log p of the rows, by component.
 func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error) {
-	if b.Network != nil {
+	if b.Block.Rows() > 0 {
 		b.Inputs = ood.InputsOf(b.Block.Shape, b.Block.Data)
 	}
 	all := make([][]float64, len(s.Parts))
 	for i, p := range s.Parts {
 		var err error
-		if all[i], err = p.Fitted.Bind(b.Network).Score(ctx, nil, b); err != nil {
+		if all[i], err = p.Fitted.Score(ctx, nil, b); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		for r, v := range all[i] {
@@ -332,7 +332,7 @@ func (s *fused) combined(surprises []float64) float64 {
 // Variant says what stands in for a component.
 func (s *fused) Variant(n ood.Network) string {
 	for _, p := range s.Parts {
-		if v := p.Fitted.Bind(n).Variant(); v != "" {
+		if v := p.Fitted.Variant(n); v != "" {
 			return v
 		}
 	}

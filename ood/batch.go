@@ -158,6 +158,7 @@ func (b Batch) Len() int {
 // are selected.
 func (b Batch) Slice(i, j int) Batch {
 	s := b.Map(func(m blas32.General) blas32.General { return rows.Slice(m, i, j) })
+	s.Network = b.Network
 	if b.Labels != nil {
 		s.Labels = b.Labels[i:j]
 	}
@@ -174,6 +175,7 @@ func (b Batch) Slice(i, j int) Batch {
 // Select copies rows, in the order given.
 func (b Batch) Select(picked []int) Batch {
 	s := b.Map(func(m blas32.General) blas32.General { return rows.Select(m, picked) })
+	s.Network = b.Network
 	if b.Labels != nil {
 		s.Labels = make([]int, len(picked))
 		for i, r := range picked {

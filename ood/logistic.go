@@ -10,11 +10,12 @@ import (
 // 1/(1+exp(−z)). It is the classifier with the two logits 0 and z, which every
 // method on logits can read.
 
-// PairLogits turns the single logit of a classifier's rows into two. Others stay
-// as they are, and so do those that Validate refuses.
+// PairLogits turns the single logit of a classifier's rows, and of the network
+// beside them, into two. Others stay as they are, and so do those that Validate
+// refuses.
 func (b Batch) PairLogits() Batch {
 	if b.Logits.Cols == 1 && rows.Whole(b.Logits) == nil {
-		b.Logits = pairColumns(b.Logits)
+		b.Logits, b.Network = pairColumns(b.Logits), pairNetwork(b.Network)
 	}
 	return b
 }
@@ -46,6 +47,6 @@ func (t Training) Paired() Training {
 		return t
 	}
 	t.Batch, t.Outliers = t.Batch.PairLogits(), t.Outliers.PairLogits()
-	t.Last, t.Network = t.Last.Paired(), PairNetwork(t.Network)
+	t.Last = t.Last.Paired()
 	return t
 }

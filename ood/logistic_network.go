@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// PairNetwork is a network of a single logit z as one of the two logits 0 and z;
+// pairNetwork is a network of a single logit z as one of the two logits 0 and z;
 // nil stays nil.
-func PairNetwork(n Network) Network {
+func pairNetwork(n Network) Network {
 	if n == nil {
 		return nil
 	}

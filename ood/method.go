@@ -19,10 +19,11 @@ type Batch struct {
 	Layers []blas32.General
 	// Cache, if not nil, keeps what several fits or scorers make of these rows.
 	Cache *Cache
-	// Block and Network are the inputs of these rows and the network that takes
-	// them, where a method that needs both scores a block.
-	Block   InputBlock
+	// Network takes Inputs, for methods that run it, or is nil.
 	Network Network
+	// Block is what Inputs holds of these rows. Scorer sets it where it asks a
+	// method that runs the network for scores.
+	Block InputBlock
 }
 
 // Linear is the network's last layer: logits = φ·Weightᵀ + Bias.
@@ -42,8 +43,8 @@ const (
 	NeedTrainer                    // Training.Trainer
 	NeedOutliers                   // Training.Outliers: true of oracles only
 	NeedInputs                     // Batch.Inputs, to score only
-	NeedNetwork                    // Training.Network, for gradients
-	NeedDropout                    // Training.Network, for passes with dropout
+	NeedNetwork                    // Batch.Network, for gradients
+	NeedDropout                    // Batch.Network, for passes with dropout
 	NeedLayers                     // Batch.Layers, to fit and to score
 	NeedTargets                    // Training.Targets: true of interval methods only
 	NeedLevels                     // Training.Levels, which are all that it fits
@@ -57,7 +58,6 @@ type Training struct {
 	Batch
 	Last    *Linear       // the last layer, or nil
 	Trainer train.Trainer // or nil
-	Network Network       // or nil
 	// InputScale is how the preprocessing scales the network's inputs.
 	InputScale InputScale
 	Outliers   Batch // out-of-domain rows, for oracles only

@@ -151,7 +151,7 @@ type Scorer struct {
 	method  Method
 	fitted  any
 	widths  Widths  // of the parts it was fitted with
-	network Network // the one that the method runs, if any
+	network Network // that it was fitted with, or nil
 }
 
 // Widths are those of the parts that it was fitted with.
@@ -163,23 +163,20 @@ func (s *Scorer) Method() Method { return s.method }
 // Fitted is what the method fitted.
 func (s *Scorer) Fitted() any { return s.fitted }
 
-// RunsNetwork says that scoring runs the network. What Restore returned has
-// none until it is bound to one, and its Score returns a *NeedError.
+// RunsNetwork says that scoring runs the network: that of the batch, or else the
+// one that the method was fitted with. What Restore returned has none, and where
+// the batch has none either, Score returns a *NeedError.
 func (s *Scorer) RunsNetwork() bool { return s.method.Needs&needsNetwork != 0 }
 
-// Bind returns the scorer with the network n, which is the one that the method
-// was fitted with; the receiver is not changed.
-func (s *Scorer) Bind(n Network) *Scorer {
-	bound := *s
-	bound.network = n
-	return &bound
-}
-
 // Variant says in a few words what stands in for what the method does, such as
-// "inserted dropout", or is empty where nothing does.
-func (s *Scorer) Variant() string {
+// "inserted dropout", or is empty where nothing does. n is the network, nil the
+// one that the method was fitted with.
+func (s *Scorer) Variant(n Network) string {
+	if n == nil {
+		n = s.network
+	}
 	if v, ok := s.fitted.(interface{ Variant(Network) string }); ok {
-		return v.Variant(s.network)
+		return v.Variant(n)
 	}
 	return ""
 }
@@ -254,7 +251,10 @@ const inputRows = 64
 // scoreInputs scores rows as their inputs are read.
 func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch, progress rows.Progress) error {
 	s := grid[0]
-	if s.network == nil {
+	if b.Network == nil {
+		b.Network = s.network
+	}
+	if b.Network == nil {
 		return &NeedError{Method: s.method.Name, Need: s.method.Needs & needsNetwork, Where: "scorers that were stored"}
 	}
 	if b.Inputs.Len() != b.Len() {
@@ -268,7 +268,7 @@ func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch, 
 			return err
 		}
 		block := b.Slice(x.Start, x.Start+x.Rows())
-		block.Block, block.Network = x, s.network
+		block.Block = x
 		err := scoreBlock(ctx, grid, dst, x.Start, block)
 		switch {
 		case errors.Is(err, ErrNotDifferentiable) || errors.Is(err, ErrNoDropout):

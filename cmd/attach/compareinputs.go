@@ -78,7 +78,7 @@ func (m *comparing) readModel(ctx context.Context) error {
 		return err
 	}
 	t := &m.job.Training
-	t.Last, t.Network, t.InputScale = m.model.Last(), m.model.Network(), m.inputs.InputScale()
+	t.Last, t.InputScale = m.model.Last(), m.inputs.InputScale()
 	return m.readSets(func(path string, outside bool) (ood.Batch, error) {
 		classes := m.classes
 		if outside {

@@ -171,8 +171,8 @@ func (f *fitting) note(b *attach.Bundle) {
 		f.out, b.Calibration.NFit, b.Calibration.NCal, detector, promise)
 	noteEndless(w, b, 0, b.Calibration.Groups)
 	noteSilent(w, b, 0)
-	if b.Detector != nil && b.Detector.Scorer.Variant() != "" {
-		printf(w, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, b.Detector.Scorer.Variant())
+	if b.Detector != nil && b.Detector.Scorer.Variant(nil) != "" {
+		printf(w, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, b.Detector.Scorer.Variant(nil))
 	}
 	if f.in.Batch.Labels != nil && f.in.Base.Task == attach.Classification && b.Calibration.Temperature == 0 {
 		fmt.Fprintln(w, "note: confidence is that of the network itself: the calibration rows settle no temperature")

@@ -34,7 +34,7 @@ func (f *fitting) readModel(ctx context.Context) error {
 	if in.SkipQuantiles {
 		f.inputs.Outputs = 0
 	}
-	in.Last, in.Network, in.InputScale = model.Last(), model.Network(), f.inputs.InputScale()
+	in.Last, in.InputScale = model.Last(), f.inputs.InputScale()
 	in.Preprocess, in.Layout = f.raw, f.inputs.Layout
 	err := f.readBoth(func(x, y, flag string) (rowsOf, error) {
 		set, err := f.openSet(ctx, x, y, f.classes)

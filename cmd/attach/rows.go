@@ -214,7 +214,7 @@ func (r *reading) cut(path string, set *inputs.Set, classes []int) (*inputs.Set,
 }
 
 // features runs the model on the set and returns features, logits, labels and
-// the inputs themselves.
+// the inputs themselves beside the model.
 func (r *reading) features(ctx context.Context, what string, set *inputs.Set) (ood.Batch, error) {
 	p := newProgress(r.stderr, what)
 	defer p.end()
@@ -222,7 +222,7 @@ func (r *reading) features(ctx context.Context, what string, set *inputs.Set) (o
 	if err != nil {
 		return ood.Batch{}, inFile(what, err)
 	}
-	b.Labels, b.Inputs = set.Labels(), set
+	b.Labels, b.Inputs, b.Network = set.Labels(), set, r.model.Network()
 	return b, nil
 }
 

@@ -49,7 +49,7 @@ func TestCompareOnNetwork(t *testing.T) {
 	var shares []float64
 	c := compare.Options{
 		Methods:  []ood.Method{m, normMethod},
-		Training: ood.Training{Batch: line(1, 2), Network: idle{}},
+		Training: ood.Training{Batch: line(1, 2)},
 		In:       withInputs(1, 2), Out: withInputs(3, 4),
 		Progress: func(method string, share float64) {
 			if method == m.Name {
@@ -57,6 +57,7 @@ func TestCompareOnNetwork(t *testing.T) {
 			}
 		},
 	}
+	c.Training.Network = idle{}
 	r, err := compare.Run(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)

@@ -52,8 +52,8 @@ func networkRows(n int, shape ...int) (ood.Training, *int) {
 	full := append([]int{n}, shape...)
 	b, _ := net.Forward(context.Background(), ood.InputBlock{Shape: full, Data: data})
 	*rows = 0
-	b.Inputs = ood.InputsOf(full, data)
-	return ood.Training{Batch: b, Network: net, Seed: 3}, rows
+	b.Inputs, b.Network = ood.InputsOf(full, data), net
+	return ood.Training{Batch: b, Seed: 3}, rows
 }
 
 // corruptedRows are the rows that stand in for out-of-domain ones, beside those

@@ -160,7 +160,7 @@ func (w *work) fit(ctx context.Context, configs []int, progress rows.Progress) e
 	took := time.Since(fitted)
 	for i, k := range configs {
 		r := &w.results[k]
-		r.conf.Scores, r.score, r.variant = joined(parts[i]), took/n, scorers[i].Variant()
+		r.conf.Scores, r.score, r.variant = joined(parts[i]), took/n, scorers[i].Variant(nil)
 	}
 	return nil
 }

@@ -139,8 +139,9 @@ func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(s
 		}
 		switch i {
 		case 0:
+			b.Network = im.Model.Network()
 			im.Training = ood.Training{
-				Batch: b, Last: im.Model.Last(), Network: im.Model.Network(), Trainer: p.Trainer,
+				Batch: b, Last: im.Model.Last(), Trainer: p.Trainer,
 				InputScale: o.InputScale(), Seed: p.Seed,
 			}
 			continue
