@@ -14,7 +14,8 @@ var (
 	ErrDamaged = errors.New("damaged or altered")
 	// ErrNewerFormat: the file was written by a newer version of this module.
 	ErrNewerFormat = errors.New("made by a newer attach")
-	// ErrUnknownMethod: the bundle's detector or quantile method is not known to this version.
+	// ErrUnknownMethod: the bundle's detector or quantile method is not known to
+	// this version.
 	ErrUnknownMethod = errors.New("unknown method")
 	// ErrWrongModel: the bundle belongs to another base model, or to none.
 	ErrWrongModel = errors.New("wrong base model")

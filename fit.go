@@ -80,8 +80,8 @@ type FitOptions struct {
 
 	// Groups, if not nil, name the group of each row of Batch, and CalGroups
 	// those of Cal: intervals are then calibrated group by group, as
-	// calibrate.QuantileCalibration.ByGroup says. Those of rows that are not calibrated with are
-	// not read.
+	// calibrate.QuantileCalibration.ByGroup says. Those of rows that are not
+	// calibrated with are not read.
 	Groups, CalGroups []string
 
 	Alpha float64 // default false-alarm rate; 0 stands for DefaultAlpha

@@ -28,10 +28,10 @@ const (
 	arraySuffix  = ".npy"
 )
 
-// Save writes the bundle to path, which holds the old file or the whole new
-// one at any time, the old one where ctx is done before the end. The base model's path is stored relative to path's folder,
-// so that the two can move together. What Open with the same methods of a
-// program's own would refuse is an error.
+// Save writes the bundle to path, which holds the old file or the whole new one
+// at any time, the old one where ctx is done before the end. The base model's
+// path is stored relative to path's folder, so that the two can move together.
+// What Open with the same methods of a program's own would refuse is an error.
 func (b *Bundle) Save(ctx context.Context, path string, own ...ood.Method) error {
 	stored := *b
 	stored.Base.Path = quotePath(relativeTo(filepath.Dir(path), b.Base.Path))

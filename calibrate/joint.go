@@ -56,9 +56,9 @@ func (j Joint) Margin(alpha float64) float64 {
 	return upper(j.Scores, forgive(alpha))
 }
 
-// Box is the box at α of a row whose predicted quantiles are lo and hi, one
-// for each target, rounded inwards. An interval that a negative margin would turn inside out
-// becomes its midpoint, which can only add coverage.
+// Box is the box at α of a row whose predicted quantiles are lo and hi, one for
+// each target, rounded inwards. An interval that a negative margin would turn
+// inside out becomes its midpoint, which can only add coverage.
 func (j Joint) Box(lo, hi []float64, alpha float64) (lower, upper []float64) {
 	lower, upper = j.box(threshold{score: j.Margin(alpha)}, lo, hi)
 	for t := range lower {

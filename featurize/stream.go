@@ -12,10 +12,11 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Features runs the network on blocks of rows, in order, and yields φ, logits and the
-// layers of Info.Layers batch by batch. The first error, of the rows or of a run, ends it. A block of rows
-// is copied before the next is asked for, which happens on another goroutine
-// while the network runs. What is yielded belongs to the caller.
+// Features runs the network on blocks of rows, in order, and yields φ, logits and
+// the layers of Info.Layers batch by batch. The first error, of the rows or of a
+// run, ends it. A block of rows is copied before the next is asked for, which
+// happens on another goroutine while the network runs. What is yielded belongs to
+// the caller.
 //
 // NaN and infinities, in rows or in what the network makes of them, are errors
 // that name the row, counted from 0.

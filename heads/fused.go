@@ -26,9 +26,9 @@ const (
 	harmonic = "harmonic"
 )
 
-// FusedPValues fuses two detectors that see different things: certificates
-// how features lie about their class's mean, whatever their length, and ViM what is left of them
-// outside the space that the network uses. Both weigh in the logits.
+// FusedPValues fuses two detectors that see different things: certificates how
+// features lie about their class's mean, whatever their length, and ViM what is
+// left of them outside the space that the network uses. Both weigh in the logits.
 var FusedPValues = Fused("fused", harmonic, Component{Method: CertificatesCoupled}, Component{Method: baselines.ViM})
 
 // FusedLayers fuses certificates of the last layer with what earlier layers

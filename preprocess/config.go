@@ -18,11 +18,12 @@ const maxEdge = 1 << 14
 // one number as the shorter edge. For all others it is a square.
 var squareless = []string{"CLIP", "ConvNext", "Levit", "MobileNet", "MobileViT", "PoolFormer", "Bit", "VideoMAE"}
 
-// Parse reads the JSON object of a preprocessor_config.json. Unknown keys are ignored, but not
-// steps that are switched on (do_… true) and are not known, nor a file without
-// any key that is; a known key of the wrong type or out of range is an error that names it. Where a
-// do_… key is absent, rescaling (by 1/255) is done, as in all of Hugging
-// Face's image processors, and the rest is done where its parameter is given.
+// Parse reads the JSON object of a preprocessor_config.json. Unknown keys are
+// ignored, but not steps that are switched on (do_… true) and are not known, nor
+// a file without any key that is; a known key of the wrong type or out of range
+// is an error that names it. Where a do_… key is absent, rescaling (by 1/255) is
+// done, as in all of Hugging Face's image processors, and the rest is done where
+// its parameter is given.
 func Parse(config []byte) (*Pipeline, error) {
 	var raw map[string]json.RawMessage
 	err := json.Unmarshal(config, &raw)

@@ -11,9 +11,9 @@
 // backward part differentiates it a second time.
 //
 // Networks begin with weights and biases drawn from U(−1/√in, 1/√in), as
-// PyTorch's nn.Linear does, or with the layers given, and see the rows in an order that is drawn anew for
-// each epoch. Every row is seen once an epoch: where the batch size does not
-// divide the number of rows, the last batch is smaller.
+// PyTorch's nn.Linear does, or with the layers given, and see the rows in an
+// order that is drawn anew for each epoch. Every row is seen once an epoch: where
+// the batch size does not divide the number of rows, the last batch is smaller.
 //
 // Where a problem has validation rows, a second graph evaluates all models on
 // them every few epochs, and each keeps the weights of its best evaluation.

@@ -17,11 +17,11 @@ import (
 
 // OpenFeatures reads precomputed rows from an .npz archive: features (or
 // feat_list) n×h, logits (or logit_list) n×c, labels (or label_list) n, and
-// earlier layers layer_0, layer_1 and so on, each n×h_l; any of
-// them may be absent, but not both features and logits. An .npy file holds features n×h alone. NaN
-// and infinite values are errors that name the row. Labels are only checked to
-// be whole numbers: out-of-domain rows are often labelled -1. float32 rows that
-// are not compressed take their own size in memory and little more.
+// earlier layers layer_0, layer_1 and so on, each n×h_l; any of them may be
+// absent, but not both features and logits. An .npy file holds features n×h
+// alone. NaN and infinite values are errors that name the row. Labels are only
+// checked to be whole numbers: out-of-domain rows are often labelled -1. float32
+// rows that are not compressed take their own size in memory and little more.
 func OpenFeatures(path string, wants ...Widths) (ood.Batch, error) {
 	f, err := openFeatures(path, wants)
 	if err != nil {

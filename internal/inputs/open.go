@@ -14,7 +14,8 @@ import (
 
 // Options say how inputs are read. The zero value reads arrays of numbers.
 type Options struct {
-	// Preprocess turns images into what the model was trained on. Images and uint8 arrays need it; other arrays must do without.
+	// Preprocess turns images into what the model was trained on. Images and
+	// uint8 arrays need it; other arrays must do without.
 	Preprocess *preprocess.Pipeline
 	// Layout is the model's order of axes, that of Preprocess where empty. It
 	// matters for images and uint8 arrays only; other arrays are passed on as

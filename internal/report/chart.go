@@ -12,7 +12,8 @@ import (
 )
 
 // Curves are drawn on a plane of chartWidth×chartHeight, the band on one twice as
-// wide, its origin at the top left; the page's style gives the colours, so that they follow its theme.
+// wide, its origin at the top left; the page's style gives the colours, so that
+// they follow its theme.
 const (
 	chartWidth, chartHeight = 460.0, 340.0
 	// coloured is how many of the best methods have a colour of their own.

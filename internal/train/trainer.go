@@ -159,9 +159,10 @@ type ModelConfig struct {
 	Averaging float64
 	// Target is the column of Y that this model learns.
 	Target int
-	// Level is the level that Pinball or SigmoidPinball trains this model on, so that networks of
-	// one level each are trained together. Either all models have one, without
-	// Conditional and with Problem.Levels empty, or none, and it is 0.
+	// Level is the level that Pinball or SigmoidPinball trains this model on, so
+	// that networks of one level each are trained together. Either all models
+	// have one, without Conditional and with Problem.Levels empty, or none, and
+	// it is 0.
 	Level float64
 	// Rows are the rows of X that this model is trained on, in which a row
 	// may come up more than once (a bootstrap sample, a split of its own);

@@ -43,10 +43,10 @@ type Options struct {
 	room *semaphore.Weighted // bytes of memory that fits at a time share
 }
 
-// Run fits every method and scores the in-domain and out-of-domain rows with
-// it. A classifier with a single logit z is taken for one with the logits 0 and z.
-// A method that needs what the data or the network lack is listed as
-// skipped with the reason, and a configuration that fails is listed as failed; neither is an
+// Run fits every method and scores the in-domain and out-of-domain rows with it.
+// A classifier with a single logit z is taken for one with the logits 0 and z. A
+// method that needs what the data or the network lack is listed as skipped with
+// the reason, and a configuration that fails is listed as failed; neither is an
 // error. Rows that don't fit together and a cancelled context are.
 func Run(ctx context.Context, c Options) (*Report, error) {
 	c = c.paired()
