@@ -37,9 +37,9 @@ func hinted(err error, useful func(flag string) bool) error {
 		{errors.Is(err, ood.ErrNotDifferentiable), "feature", "--feature names another tensor as the features"},
 		{errors.As(err, &layer), "", "with --layers 0 no earlier layers are read or fitted on"},
 		{errors.As(err, &install), "", "pass it with --ort-lib"},
-		{errors.Is(err, ort.ErrNotFound), "", "run `attach runtime install`, or pass --ort-lib"},
 		{errors.Is(err, ort.ErrNoGPULibrary) && !errors.Is(err, ort.ErrUnsupported), "", "run `attach runtime install --gpu`"},
 		{errors.Is(err, ort.ErrNoGPULibrary), "", "use --provider cpu"},
+		{errors.Is(err, ort.ErrUnsupported), "ort-lib", "name one of your own with --ort-lib"},
 		{errors.Is(err, ort.ErrNoCUDA) || errors.Is(err, ort.ErrNoDevice), "", "use --provider cpu"},
 		{errors.As(err, &width) && width.Part == "earlier layers", "", "write as many with --layers"},
 	} {

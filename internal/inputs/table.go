@@ -40,7 +40,7 @@ func IsTable(path string) bool {
 
 func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	if o.Preprocess != nil {
-		return nil, fmt.Errorf("%s: preprocessing is for images, and this is a table; leave out the preprocessing file", path)
+		return nil, fmt.Errorf("%s: preprocessing is for images, and this is a table; name images, or leave the preprocessing out", path)
 	}
 	t, err := readTable(ctx, path, o.Groups, o.Target)
 	if err != nil {
