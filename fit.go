@@ -176,6 +176,9 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 	if in, err = in.withQuantileDefaults(); err != nil || in.SkipDetector {
 		return in, err
 	}
+	if in.Method.Intervals() {
+		return in, fmt.Errorf("method %s predicts quantiles, and is no detector", in.Method.Name)
+	}
 	if in.Method.Name == "" {
 		if len(in.Params) > 0 {
 			return in, errors.New("parameters are given but no detector is named that they are of")

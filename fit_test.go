@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/train"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -289,5 +290,12 @@ func TestFitAsksForInputsFirst(t *testing.T) {
 		if _, err := attach.Fit(context.Background(), in); !errors.As(err, &need) || need.Need != ood.NeedInputs || fitted {
 			t.Errorf("%d rows: %v", cal.Len(), err)
 		}
+	}
+}
+
+func TestFitRefusesIntervalMethodsAsDetectors(t *testing.T) {
+	in := but(regressor(1, 60, 1), func(in *attach.FitOptions) { in.Method = heads.SQR })
+	if _, err := attach.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), "is no detector") {
+		t.Error(err)
 	}
 }

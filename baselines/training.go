@@ -31,9 +31,6 @@ func featureMeans(t ood.Training) []float64 {
 	return mean
 }
 
-// A single logit has a softmax of 1, whatever it is.
-const leastLogits = 2
-
 // blocks are the rows of x, some at a time with the number of the first, until
 // they or the context end.
 func blocks(ctx context.Context, x blas32.General) iter.Seq2[int, blas32.General] {

@@ -3,13 +3,13 @@ package calibrate
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/softmax"
 )
 
 // SetScore says how prediction sets rank a class.
@@ -128,16 +128,9 @@ func Softmax(logits blas32.General, temperature float64) blas32.General {
 	out := rows.New(logits.Rows, logits.Cols)
 	for i := range logits.Rows {
 		z, p := rows.Row(logits, i), rows.Row(out, i)
-		top := math.Inf(-1)
-		for _, v := range z {
-			top = max(top, float64(v))
-		}
-		var sum float64
-		for _, v := range z {
-			sum += math.Exp((float64(v) - top) / temperature)
-		}
+		whole := softmax.New(z, temperature)
 		for c, v := range z {
-			p[c] = float32(math.Exp((float64(v)-top)/temperature) / sum)
+			p[c] = float32(whole.Of(v, temperature))
 		}
 	}
 	return out

@@ -16,11 +16,11 @@ import (
 // log-softmax of the predicted class with respect to the input.
 type GradientOptions struct {
 	// Of is the scalar of each row. The error for one of outputs that the
-	// network does not have is a *ScalarError.
+	// network does not have is a *GradientError.
 	Of ood.Scalar
 	// Tensor names what to differentiate with respect to: any tensor that the
 	// model makes from its input and that has the rows first. By default it is
-	// the input. The error for another is a *TensorError.
+	// the input. The error for another is a *GradientError.
 	Tensor string
 	// Batch is the number of rows in one run. By default it is Model.Batch, or
 	// less for large inputs: the activations of a whole batch are kept. A
@@ -161,7 +161,7 @@ func takeGradient(c chunk, t *ort.Tensor, tensor string) ([]int, []float32, erro
 		data = t.AppendFloat32s(nil)
 	}
 	if len(shape) == 0 || int(shape[0]) != c.shape[0] || len(data)%c.shape[0] != 0 {
-		return nil, nil, &TensorError{tensor, fmt.Sprintf("its gradient has shape %v for %d rows, so that its first axis is not that of the rows", shape, c.shape[0])}
+		return nil, nil, &GradientError{tensor, fmt.Sprintf("its gradient has shape %v for %d rows, so that its first axis is not that of the rows", shape, c.shape[0])}
 	}
 	width := len(data) / c.shape[0]
 	own := []int{c.n}
@@ -175,25 +175,18 @@ func takeGradient(c chunk, t *ort.Tensor, tensor string) ([]int, []float32, erro
 	return own, data, nil
 }
 
-func closeAll(list []*ort.Tensor) {
-	for _, t := range list {
-		t.Close()
+// GradientError says that a network does not have the outputs that a scalar is of
+// or, where Tensor is not empty, that this is none to differentiate with respect
+// to.
+type GradientError struct{ Tensor, Reason string }
+
+func (e *GradientError) Error() string {
+	if e.Tensor == "" {
+		return e.Reason
 	}
+	return fmt.Sprintf("cannot differentiate with respect to tensor %q: %s", e.Tensor, e.Reason)
 }
-
-// ScalarError says that a network does not have the outputs that a scalar is
-// of.
-type ScalarError struct{ Reason string }
-
-func (e *ScalarError) Error() string { return e.Reason }
 
 func scalarErrorf(format string, args ...any) error {
-	return &ScalarError{fmt.Sprintf(format, args...)}
-}
-
-// TensorError says that a tensor is none to differentiate with respect to.
-type TensorError struct{ Tensor, Reason string }
-
-func (e *TensorError) Error() string {
-	return fmt.Sprintf("cannot differentiate with respect to tensor %q: %s", e.Tensor, e.Reason)
+	return &GradientError{Reason: fmt.Sprintf(format, args...)}
 }

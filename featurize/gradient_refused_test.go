@@ -54,8 +54,8 @@ func TestGradientUnknownWidth(t *testing.T) {
 			{1, featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Logit}}, ""},
 		} {
 			err := gradientError(unknown(k.width), []int{2, 5, 3}, x, k.o)
-			var scalar *featurize.ScalarError
-			if k.want == "" && err != nil || k.want != "" && (!errors.As(err, &scalar) || !strings.Contains(err.Error(), k.want)) {
+			var scalar *featurize.GradientError
+			if k.want == "" && err != nil || k.want != "" && (!errors.As(err, &scalar) || scalar.Tensor != "" || !strings.Contains(err.Error(), k.want)) {
 				t.Errorf("opset %d, %d outputs, %+v: error %v, want %q", opset, k.width, k.o.Of, err, k.want)
 			}
 		}
@@ -82,7 +82,7 @@ func TestGradientConstant(t *testing.T) {
 			"nothing":  "not made from a tensor of that name",
 		} {
 			err := gradientError(m, []int{2, 3}, noise(6), featurize.GradientOptions{Tensor: tensor})
-			var refused *featurize.TensorError
+			var refused *featurize.GradientError
 			if !errors.As(err, &refused) || refused.Tensor != tensor || !strings.Contains(err.Error(), want) {
 				t.Errorf("opset %d, tensor %q: error %v, want %q", opset, tensor, err, want)
 			}

@@ -50,7 +50,7 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 	if errors.Is(err, autodiff.ErrOpset) {
 		d, err = k.separate(ctx)
 	}
-	var refused *TensorError
+	var refused *GradientError
 	var unsupported *autodiff.UnsupportedError
 	switch {
 	case errors.As(err, &unsupported):
@@ -184,9 +184,9 @@ func (k kind) with(g *onnx.Graph) ([]string, error) {
 	switch {
 	case ancestors(g, tensor)[k.input.feed]:
 	case g.Producer(tensor) != nil || constant:
-		return nil, &TensorError{tensor, "it does not depend on the model's input, and is the same for every row"}
+		return nil, &GradientError{tensor, "it does not depend on the model's input, and is the same for every row"}
 	default:
-		return nil, &TensorError{tensor, "the logits are not made from a tensor of that name"}
+		return nil, &GradientError{tensor, "the logits are not made from a tensor of that name"}
 	}
 	if tensor != k.input.name || onnx.IsFloat(pb.TensorProto_DataType(k.input.elem)) {
 		return []string{tensor}, nil

@@ -11,7 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// DefaultEarlierLayers is how many layers before the last the command reads.
+// DefaultEarlierLayers is how many layers before the last attach's detectors were
+// measured with.
 const DefaultEarlierLayers = 3
 
 var errTransposed = errors.New("it transposes its data")

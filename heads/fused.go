@@ -99,7 +99,7 @@ func Fused(name, combine string, components ...Component) ood.Method {
 	}
 	m := ood.Method{
 		Name: name,
-		Doc: "The conformal p-values of " + strings.Join(listed, ", ") + " as one number: combine=fisher is −2 Σ log p, combine=harmonic " +
+		Doc: "The conformal p-values of " + strings.Join(listed, " and ") + " as one number: combine=fisher is −2 Σ log p, combine=harmonic " +
 			"minus the logarithm of their harmonic mean" + weighing + ". Each fifth of the training rows, drawn by the seed, is scored by components fitted with the others, and so " +
 			"all rows calibrate the components, which are fitted with all. Between calibration scores log p is interpolated, and beyond the largest it follows a generalised Pareto " +
 			"distribution fitted to the upper tenth, so that far rows keep their order. The components depend on each other: the " +
@@ -158,7 +158,7 @@ type fusedPart struct {
 	Weight float64   `state:"weight,positive"` // of all parts they add up to 1
 	Fitted component `state:"fitted"`
 	Scores []float64 `state:"calibration[n],rising"` // out of fold
-	surprise
+	log    surprise
 }
 
 // component has the state that its method gives it.
@@ -190,7 +190,7 @@ func (p *fusedPart) Restored() error {
 	if p.Name != p.Fitted.method.Name {
 		return fmt.Errorf("it is of %q, where the method has %q", p.Name, p.Fitted.method.Name)
 	}
-	p.surprise = newSurprise(calibrate.Conformal{Scores: p.Scores})
+	p.log = newSurprise(calibrate.Conformal{Scores: p.Scores})
 	return nil
 }
 
@@ -224,7 +224,7 @@ func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Values) (any, err
 	})
 }
 
-// crossFit fits the components in their default configurations, and calibrates
+// crossFit fits the components with their parameters, and calibrates
 // them with the scores of every row by components that were fitted without the
 // row's fold (Vovk 2015, "Cross-conformal predictors").
 func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share float64)) ([]*fusedPart, error) {
@@ -307,7 +307,7 @@ func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error)
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		for r, v := range all[i] {
-			all[i][r] = p.of(v)
+			all[i][r] = p.log.of(v)
 		}
 	}
 	return all, nil

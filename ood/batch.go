@@ -4,11 +4,28 @@ import (
 	"fmt"
 	"slices"
 
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
+
+// Batch is n rows as methods see them. What is absent is the zero value.
+type Batch struct {
+	Features blas32.General // n×h, the input φ of the last linear layer
+	Logits   blas32.General // n×c
+	Labels   []int          // n class indices in [0,c)
+	Inputs   Inputs         // n rows as the network takes them, or nil
+	// Layers are activations of earlier layers, from the input on, each n×h_l:
+	// averaged over positions where they have any.
+	Layers []blas32.General
+	// Cache, if not nil, keeps what several fits or scorers make of these rows.
+	Cache *Cache
+	// Network takes Inputs, for methods that run it, or is nil.
+	Network Network
+	// Block is what Inputs holds of these rows. Scorer sets it where it asks a
+	// method that runs the network for scores.
+	Block InputBlock
+}
 
 // HasFeatures says whether the batch carries features, be it for zero rows.
 func (b Batch) HasFeatures() bool { return b.Features.Cols > 0 }
@@ -245,15 +262,4 @@ func (b Batch) Predicted() []int {
 		}
 	}
 	return classes
-}
-
-// Logits are features·Weightᵀ + Bias, n×c, of features n×h.
-func (l Linear) Logits(features blas32.General) blas32.General {
-	c := l.Weight.Rows
-	z := rows.New(features.Rows, c)
-	for i := range z.Rows {
-		copy(z.Data[i*c:], l.Bias)
-	}
-	blas32.Gemm(blas.NoTrans, blas.Trans, 1, features, l.Weight, 1, z)
-	return z
 }

@@ -41,7 +41,8 @@ func Cached[T any](b Batch, key any, make func() (T, error)) (T, error) {
 	return value, k.err
 }
 
-// Fold is t without the rows held, for fits that calibrate each other.
+// Fold says of which rows a training is the rest, for fits that calibrate each
+// other.
 type Fold struct {
 	Whole Training // with a cache
 	Held  []int    // rows of Whole

@@ -12,7 +12,8 @@ import (
 type Inputs interface {
 	// Len is the number of rows.
 	Len() int
-	// Blocks yields all rows in order, in blocks of at most the given number.
+	// Blocks yields all rows in order, in blocks of at most the given number, which
+	// is 1 or more.
 	// A block's memory may be used again for the next.
 	Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, error]
 	// Select returns the given rows, in that order. Rows outside panic.
@@ -44,17 +45,17 @@ func InputsOf(shape []int, data []float32) Inputs {
 	if len(shape) == 0 || n != len(data) {
 		panic(fmt.Sprintf("ood: %d numbers for inputs of shape %v", len(data), shape))
 	}
-	return memory{shape: slices.Clone(shape), data: data}
+	return inMemory{shape: slices.Clone(shape), data: data}
 }
 
-type memory struct {
+type inMemory struct {
 	shape []int
 	data  []float32
 }
 
-func (m memory) Len() int { return m.shape[0] }
+func (m inMemory) Len() int { return m.shape[0] }
 
-func (m memory) block(i, j int) InputBlock {
+func (m inMemory) block(i, j int) InputBlock {
 	width := 0
 	if m.shape[0] > 0 {
 		width = len(m.data) / m.shape[0]
@@ -62,22 +63,22 @@ func (m memory) block(i, j int) InputBlock {
 	return InputBlock{Start: i, Shape: append([]int{j - i}, m.shape[1:]...), Data: m.data[i*width : j*width]}
 }
 
-func (m memory) Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, error] {
+func (m inMemory) Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, error] {
 	return func(yield func(InputBlock, error) bool) {
-		for i := 0; i < m.Len(); i += max(rows, 1) {
+		for i := 0; i < m.Len(); i += rows {
 			if err := ctx.Err(); err != nil {
 				yield(InputBlock{}, err)
 				return
 			}
-			if !yield(m.block(i, min(i+max(rows, 1), m.Len())), nil) {
+			if !yield(m.block(i, min(i+rows, m.Len())), nil) {
 				return
 			}
 		}
 	}
 }
 
-func (m memory) Select(rows []int) Inputs {
-	s := memory{shape: append([]int{len(rows)}, m.shape[1:]...)}
+func (m inMemory) Select(rows []int) Inputs {
+	s := inMemory{shape: append([]int{len(rows)}, m.shape[1:]...)}
 	for _, r := range rows {
 		s.data = append(s.data, m.block(r, r+1).Data...)
 	}

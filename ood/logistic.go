@@ -28,18 +28,6 @@ func pairColumns(z blas32.General) blas32.General {
 	return pair
 }
 
-// Paired is the last layer that makes these two logits. One that Check refuses
-// stays as it is.
-func (last *Linear) Paired() *Linear {
-	if last == nil || last.Weight.Rows != 1 || rows.Whole(last.Weight) != nil {
-		return last
-	}
-	h := last.Weight.Cols
-	w := blas32.General{Rows: 2, Cols: h, Stride: h, Data: make([]float32, 2*h)}
-	copy(w.Data[h:], last.Weight.Data[:h])
-	return &Linear{Weight: w, Bias: append([]float32{0}, last.Bias...)}
-}
-
 // Paired is the training of a classifier with a single logit as that of one
 // with two.
 func (t Training) Paired() Training {

@@ -8,51 +8,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Batch is n rows as methods see them. What is absent is the zero value.
-type Batch struct {
-	Features blas32.General // n×h, the input φ of the last linear layer
-	Logits   blas32.General // n×c
-	Labels   []int          // n class indices in [0,c)
-	Inputs   Inputs         // n rows as the network takes them, or nil
-	// Layers are activations of earlier layers, from the input on, each n×h_l:
-	// averaged over positions where they have any.
-	Layers []blas32.General
-	// Cache, if not nil, keeps what several fits or scorers make of these rows.
-	Cache *Cache
-	// Network takes Inputs, for methods that run it, or is nil.
-	Network Network
-	// Block is what Inputs holds of these rows. Scorer sets it where it asks a
-	// method that runs the network for scores.
-	Block InputBlock
-}
-
-// Linear is the network's last layer: logits = φ·Weightᵀ + Bias.
-type Linear struct {
-	Weight blas32.General // c×h
-	Bias   []float32      // c
-}
-
-// Needs is the set of things that a method cannot do without.
-type Needs uint
-
-const (
-	NeedFeatures Needs = 1 << iota // Batch.Features, to fit and to score
-	NeedLogits                     // Batch.Logits, to fit and to score
-	NeedLabels                     // Training.Batch.Labels, to fit only
-	NeedWeights                    // Training.Last
-	NeedTrainer                    // Training.Trainer
-	NeedOutliers                   // Training.Outliers: true of oracles only
-	NeedInputs                     // Batch.Inputs, to score only
-	NeedNetwork                    // Batch.Network, for gradients
-	NeedDropout                    // Batch.Network, for passes with dropout
-	NeedLayers                     // Batch.Layers, to fit and to score
-	NeedTargets                    // Training.Targets: true of interval methods only
-	NeedLevels                     // Training.Levels, which are all that it fits
-	NeedEnds                       // Training.Levels, two: the ends of an interval
-
-	needsEnd
-)
-
 // Training is what a method is fitted with: in-domain rows and abilities.
 type Training struct {
 	Batch
@@ -77,6 +32,11 @@ type Training struct {
 	// methods that keep them then need no copy.
 	Stays bool
 	Seed  uint64
+	// Progress, if not nil, is called with the share of the fit that is done.
+	Progress func(share float64)
+
+	// What follows is set by FitGrid and Without.
+
 	// Grid are all configurations that are fitted to these rows, one after
 	// another: what is trained together is trained for the first, and kept.
 	Grid []Values
@@ -84,13 +44,7 @@ type Training struct {
 	At int
 	// Fold, if not nil, says which rows these are of which others.
 	Fold *Fold
-	// Progress, if not nil, is called with the share of the fit that is done.
-	Progress func(share float64)
 }
-
-// Params are a method's hyper-parameters by name: float64, string or bool.
-// Integers are stored as float64.
-type Params map[string]any
 
 // Method is one way to tell in-domain from out-of-domain, or, where it needs
 // targets, to predict their quantiles, as a value: what is its own. Fit, FitGrid,

@@ -9,6 +9,27 @@ import (
 // fitted with found neither labels nor logits.
 var ErrNoClasses = errors.New("neither labels nor logits say which class a row is of")
 
+// Needs is the set of things that a method cannot do without.
+type Needs uint
+
+const (
+	NeedFeatures Needs = 1 << iota // Batch.Features, to fit and to score
+	NeedLogits                     // Batch.Logits, to fit and to score
+	NeedLabels                     // Training.Batch.Labels, to fit only
+	NeedWeights                    // Training.Last
+	NeedTrainer                    // Training.Trainer
+	NeedOutliers                   // Training.Outliers: true of oracles only
+	NeedInputs                     // Batch.Inputs, to score only
+	NeedNetwork                    // Batch.Network, for gradients
+	NeedDropout                    // Batch.Network, for passes with dropout
+	NeedLayers                     // Batch.Layers, to fit and to score
+	NeedTargets                    // Training.Targets: true of interval methods only
+	NeedLevels                     // Training.Levels, which are all that it fits
+	NeedEnds                       // Training.Levels, two: the ends of an interval
+
+	needsEnd
+)
+
 // NeedError says that something a method needs is absent.
 type NeedError struct {
 	Method string // its name

@@ -9,6 +9,10 @@ import (
 	"strings"
 )
 
+// Params are a method's hyper-parameters by name: float64, string or bool.
+// Integers are stored as float64.
+type Params map[string]any
+
 // String lists the parameters by name, as in "k=100 lambda=10 loss=bce".
 func (p Params) String() string {
 	var b strings.Builder

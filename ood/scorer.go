@@ -125,25 +125,6 @@ func (m Method) checkTargets(t Training) error {
 		rows.CheckFinite("validation rows", v), rows.CheckFinite("validation targets", t.ValidationTargets))
 }
 
-// Check says what is wrong with a layer on h features; c is the number of
-// logits, or 0.
-func (l *Linear) Check(h, c int) error {
-	switch w := l.Weight; {
-	case w.Cols != h:
-		return fmt.Errorf("the last layer's weights are for %d features, and the rows have %d", w.Cols, h)
-	case c > 0 && w.Rows != c:
-		return fmt.Errorf("the last layer has %d outputs, and the rows have %d logits", w.Rows, c)
-	case len(l.Bias) > 0 && len(l.Bias) != w.Rows:
-		return fmt.Errorf("the last layer has %d biases for %d outputs", len(l.Bias), w.Rows)
-	}
-	for i, b := range l.Bias {
-		if !rows.Finite(b) {
-			return fmt.Errorf("bias %d of the last layer is %v", i, b)
-		}
-	}
-	return rows.CheckFinite("the last layer's weights", l.Weight)
-}
-
 // Scorer is a fitted method behind the checks of what it is given: that of a
 // detector has scores, that of an interval method quantiles. It is safe for
 // concurrent use.

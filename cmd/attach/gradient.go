@@ -104,13 +104,13 @@ func (g *differentiating) write(ctx context.Context, w io.Writer) error {
 // explain says which flag asks for what the model does not have, or else
 // in which file an error was found.
 func (g *differentiating) explain(path string, err error) error {
-	var scalar *featurize.ScalarError
-	var tensor *featurize.TensorError
+	var refused *featurize.GradientError
 	switch {
-	case errors.As(err, &scalar):
-		return usagef("--of is %q: %s", g.scalar, scalar.Reason)
-	case errors.As(err, &tensor) && g.wrt != "":
-		return usagef("--wrt is %q: %s; name a tensor of the model that is made from its input", g.wrt, tensor.Reason)
+	case !errors.As(err, &refused):
+	case refused.Tensor == "":
+		return usagef("--of is %q: %s", g.scalar, refused.Reason)
+	case g.wrt != "":
+		return usagef("--wrt is %q: %s; name a tensor of the model that is made from its input", g.wrt, refused.Reason)
 	}
 	return inFile(path, err)
 }

@@ -16,7 +16,7 @@ import (
 // Coder is implemented by parts of a fitted thing that have a state of their
 // own making.
 type Coder interface {
-	Stater
+	State() State
 	// Restore makes the receiver what had the state. A state that nothing can
 	// have had is an error.
 	Restore(s State) error

@@ -28,11 +28,6 @@ type State struct {
 	Arrays map[string]Array
 }
 
-// Stater is implemented by every fitted head and detector that can be saved.
-type Stater interface {
-	State() State
-}
-
 // ArrayOf copies m into an array of shape [rows, cols].
 func ArrayOf(m blas32.General) Array {
 	data := make([]float32, m.Rows*m.Cols)

@@ -31,7 +31,7 @@ type packed struct {
 	Left      []int32   `state:"left[nodes],least=0"`
 }
 
-// State implements rows.Stater.
+// State implements rows.Coder.
 func (t Trees) State() rows.State {
 	var p packed
 	for _, tree := range t {

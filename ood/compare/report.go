@@ -12,7 +12,7 @@ import (
 // Report is a side-by-side comparison. Its JSON form is stable: keys keep
 // their names and order, and no number in it is NaN or infinite.
 type Report struct {
-	Model string `json:"model"` // what the rows come from, for the reader; Compare leaves it empty
+	Model string `json:"model"` // what the rows come from, for the reader; Run leaves it empty
 	// ModelSHA256 is for the reader too, in hexadecimal.
 	ModelSHA256 string `json:"model_sha256,omitempty"`
 	NFit        int    `json:"n_fit"`
