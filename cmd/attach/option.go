@@ -27,7 +27,7 @@ type option struct {
 	usage string // of one that takes a value, what stands for it, a colon and what it does
 	head  string // of the help that it stands under
 	// to points to what holds the default and takes the value, or is a
-	// func(string) error that reads it where it is not empty.
+	// func(string) error that reads it.
 	to     any
 	must   rule
 	needed bool
@@ -87,6 +87,17 @@ func (o *option) isList() bool {
 	return false
 }
 
+// isEmpty says that the option holds an empty text where it is not given.
+func (o *option) isEmpty() bool {
+	switch to := o.to.(type) {
+	case *string:
+		return *to == ""
+	case func(string) error:
+		return true
+	}
+	return o.isList()
+}
+
 // String is the value as it could be typed.
 func (o *option) String() string {
 	v := reflect.Indirect(reflect.ValueOf(o.to))
@@ -143,24 +154,21 @@ func (o *option) set(text string) error {
 	if o.given && !o.isList() && !o.stands() {
 		return fmt.Errorf("%s is given twice; it takes one value", dashed(o.name))
 	}
+	if text == "" && o.isEmpty() {
+		return nil
+	}
 	o.given = true
 	var kind string
 	var value any
 	var err error
 	switch to := o.to.(type) {
 	case func(string) error:
-		if text == "" {
-			return nil // as without the option
-		}
 		return to(text)
 	case fileList:
 		return to.add(text)
 	case *[]string:
 		*to = append(*to, text)
 	case *string:
-		if *to == text {
-			return nil // what it is without the option
-		}
 		*to, value = text, text
 	case *bool:
 		kind = "true or false, or stand alone"
