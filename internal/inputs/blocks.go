@@ -71,7 +71,7 @@ func (s *Set) produce(ctx context.Context, rows int, emit func(ood.InputBlock, e
 		n := min(rows, s.Len()-start)
 		idx = idx[:0]
 		for i := range n {
-			idx = append(idx, s.row(start+i))
+			idx = append(idx, s.Row(start+i))
 		}
 		b := ood.InputBlock{Start: start, Shape: append([]int{n}, s.shape...), Data: make([]float32, n*width)}
 		if err := r.read(ctx, idx, b.Data); err != nil {

@@ -88,10 +88,7 @@ func (s *Set) Skipped() int { return s.skipped }
 
 // Name returns the file of row i, relative to the folder that was opened, or
 // the row's number in its file, counted from zero.
-func (s *Set) Name(i int) string { return s.src.name(s.row(i)) }
-
-// Row returns the number of row i in what was opened, counted from zero.
-func (s *Set) Row(i int) int { return s.row(i) }
+func (s *Set) Name(i int) string { return s.src.name(s.Row(i)) }
 
 // File returns the file of row i, relative to the folder that was opened, or ""
 // where rows are not files of their own.
@@ -106,12 +103,13 @@ func (s *Set) File(i int) string {
 // preprocessing, and nil of other rows.
 func (s *Set) Thumbnail(i int) (image.Image, error) {
 	if p, ok := s.src.(*pixelSource); ok {
-		return p.thumbnail(s.row(i))
+		return p.thumbnail(s.Row(i))
 	}
 	return nil, nil
 }
 
-func (s *Set) row(i int) int {
+// Row returns the number of row i in what was opened, counted from zero.
+func (s *Set) Row(i int) int {
 	if s.index != nil {
 		return s.index[i]
 	}
@@ -127,7 +125,7 @@ func (s *Set) Subset(idx []int) *Set {
 		if j < 0 || j >= s.Len() {
 			panic("inputs: row out of range")
 		}
-		sub.index[i] = s.row(j)
+		sub.index[i] = s.Row(j)
 	}
 	if s.targets.Rows > 0 {
 		sub.targets = rows.Select(s.targets, idx)

@@ -2,7 +2,6 @@ package inputs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -96,7 +95,7 @@ func arrayTargets(l *npy.Lazy, rows, outputs int) (Targets, error) {
 func checkTargets(name string, n, cols, rows, outputs int) error {
 	switch {
 	case n != rows:
-		return fmt.Errorf("%s: %w: %d targets for %d inputs", name, ErrLength, n, rows)
+		return fmt.Errorf("%s: inputs and targets differ in length: %d targets for %d inputs", name, n, rows)
 	case outputs > 0 && cols > outputs:
 		return fmt.Errorf("%s: it has %d targets a row, and the model predicts %d", name, cols, outputs)
 	}
@@ -151,10 +150,6 @@ func (s *Set) readTargets(z *npy.NPZ, outputs int) error {
 	}
 	return nil
 }
-
-// ErrLength is wrapped by the error of targets that are fewer or more than the
-// inputs.
-var ErrLength = errors.New("inputs and targets differ in length")
 
 // SetTargets attaches targets that were read from elsewhere, in place of any
 // that the set had. There must be one row of them for each input.
