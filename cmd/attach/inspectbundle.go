@@ -43,15 +43,15 @@ const namedValues = 20
 type bundleInfo struct {
 	Library string `json:"library"` // version that wrote it
 	attach.Base
-	Preprocess json.RawMessage   `json:"preprocess"`
-	Layout     preprocess.Layout `json:"layout"`
-	Detector   *methodInfo       `json:"detector"`
-	Intervals  *methodInfo       `json:"intervals"`
+	Preprocess json.RawMessage   `json:"preprocess,omitempty"`
+	Layout     preprocess.Layout `json:"layout,omitempty"`
+	Detector   *methodInfo       `json:"detector,omitempty"`
+	Intervals  *methodInfo       `json:"intervals,omitempty"`
 	Targets    int               `json:"targets"` // of Intervals
 	attach.Calibration
-	Groups      map[string]int `json:"groups"`         // calibration rows of each
-	LeastPValue *float64       `json:"least_p_value"`  // nil without a detector
-	AlphaRows   int            `json:"rows_for_alpha"` // calibration rows that Alpha takes
+	Groups      map[string]int `json:"groups,omitempty"`        // calibration rows of each
+	LeastPValue *float64       `json:"least_p_value,omitempty"` // nil without a detector
+	AlphaRows   int            `json:"rows_for_alpha"`          // calibration rows that Alpha takes
 	Promise     string         `json:"promise"`
 }
 
