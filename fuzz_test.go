@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"flag"
 	"maps"
 	"os"
@@ -15,6 +16,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // goldenFiles are what the fuzz targets change.
@@ -71,6 +75,14 @@ func checkRead(t *testing.T, content []byte) {
 	}
 	if _, err := read(mustWrite(t, b)); err != nil {
 		t.Fatalf("what was read is written, and then cannot be read: %v", err)
+	}
+	row := attach.Rows{Batch: b.Base.Widths().Row()}
+	if b.Calibration.Groups != nil {
+		row.Groups = []string{""}
+	}
+	need := (*ood.NeedError)(nil) // the network, or logits of an unknown number
+	if _, err := predict(b, row, attach.PredictOptions{}); err != nil && !errors.As(err, &need) {
+		t.Errorf("what was read predicts nothing: %v", err)
 	}
 }
 

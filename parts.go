@@ -2,13 +2,10 @@ package attach
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -192,41 +189,30 @@ func (b *Bundle) checkParts() error {
 	return nil
 }
 
-// consistent refuses parts that do not fit each other or the manifest's
-// widths. Methods trust their caller with widths and panic on wrong ones; one
-// row through everything finds out before a user's row does.
-func (b *Bundle) consistent() (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: its parts do not fit together: %v", ErrDamaged, r)
+// consistent refuses parts that do not fit each other or the manifest's widths.
+func (b *Bundle) consistent() error {
+	want := b.Base.Widths()
+	if b.Base.Task == Classification && b.Base.Outputs == 1 {
+		want["logits"] = 2
+	}
+	for _, part := range []*Fitted{b.Detector, b.Quantiles} {
+		if part == nil {
+			continue
 		}
-	}()
+		if err := part.Scorer.Widths().Check(want, "the rows of "+part.Method, "the manifest says"); err != nil {
+			return fmt.Errorf("%w: its parts do not fit together: %w", ErrDamaged, err)
+		}
+	}
 	if d := b.Detector; d != nil {
 		if read := len(d.Scorer.Widths().Row().Layers); read != len(b.Base.Layers) {
 			return fmt.Errorf("%w: its parts do not fit together: the detector reads %d earlier layers, and the manifest names %d", ErrDamaged, read, len(b.Base.Layers))
 		}
 	}
-	row := Rows{Batch: b.widths().Row()}
-	if q := b.Calibration.Quantiles; b.Quantiles != nil && len(q) != b.Quantiles.targets(row.Features) {
-		return fmt.Errorf("%w: quantiles of %d targets are calibrated, and the quantile head is not for them", ErrDamaged, len(q))
-	}
-	if b.Calibration.Groups != nil {
-		row.Groups = []string{""}
-	}
-	p, err := b.Predictor(PredictOptions{})
-	if err == nil {
-		if b.RunsNetwork() {
-			p.scorer = nil // which has no network to fit together with here
+	if h := b.Quantiles; h != nil {
+		one := h.Scorer.Quantiles(h.Scorer.Widths().Row().Features, []float64{.5})
+		if calibrated := len(b.Calibration.Quantiles); calibrated != one.Targets {
+			return fmt.Errorf("%w: quantiles of %d targets are calibrated, and the quantile head is not for them", ErrDamaged, calibrated)
 		}
-		_, err = p.Predict(context.Background(), row)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: its parts do not fit together: %w", ErrDamaged, err)
 	}
 	return nil
-}
-
-// targets is how many targets the head predicts, found out with a row.
-func (h *Fitted) targets(row blas32.General) int {
-	return h.Scorer.Quantiles(row, []float64{.5}).Targets
 }

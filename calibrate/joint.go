@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -85,7 +86,7 @@ func (j Joint) box(limit threshold, lo, hi []float64) (lower, upper []float64) {
 // scaled by their own widths.
 func NewJoint(targets []QuantileCalibration, alpha float64) (Joint, error) {
 	if len(targets) == 0 {
-		return Joint{}, fmt.Errorf("a joint region needs a target")
+		return Joint{}, errors.New("a joint region needs a target")
 	}
 	n, t := len(targets[0].Y), len(targets)
 	lo, hi, y := make([]float64, n*t), make([]float64, n*t), make([]float64, n*t)

@@ -1,6 +1,7 @@
 package featurize
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,7 +62,7 @@ func describe(g *onnx.Graph, n *pb.NodeProto) string {
 func (p *place) pass(k *constants, n *pb.NodeProto, made string) (next string, done bool, err error) {
 	op := n.GetOpType()
 	if len(n.GetInput()) == 0 {
-		return "", false, fmt.Errorf("it has no inputs")
+		return "", false, errors.New("it has no inputs")
 	}
 	in := n.GetInput()[0]
 	if n.GetOutput()[0] != made {
@@ -97,7 +98,7 @@ func (p *place) pass(k *constants, n *pb.NodeProto, made string) (next string, d
 		}
 		for _, v := range n.GetInput()[1:] {
 			if !k.is(v) {
-				return "", false, fmt.Errorf("its parameters are not constant")
+				return "", false, errors.New("its parameters are not constant")
 			}
 		}
 		p.steps = append(p.steps, step{op: op, node: n})
@@ -124,9 +125,9 @@ func (p *place) pass(k *constants, n *pb.NodeProto, made string) (next string, d
 				}
 			}
 		}
-		return "", false, fmt.Errorf("neither of its inputs is constant")
+		return "", false, errors.New("neither of its inputs is constant")
 	}
-	return "", false, fmt.Errorf("it is neither a linear layer nor one that only reshapes or normalises")
+	return "", false, errors.New("it is neither a linear layer nor one that only reshapes or normalises")
 }
 
 func (p *place) because(format string, args ...any) {
@@ -174,7 +175,7 @@ func (p *place) arrive(k *constants, n *pb.NodeProto) error {
 	s := slots[op]
 	for _, i := range []int{s.weight, s.bias} {
 		if i > 0 && i < len(in) && in[i] != "" && !k.is(in[i]) {
-			return fmt.Errorf("its weights are not constant")
+			return errors.New("its weights are not constant")
 		}
 	}
 	if s.weight >= len(in) {
@@ -206,10 +207,10 @@ func (p *place) arrive(k *constants, n *pb.NodeProto) error {
 // pointwise checks the attributes of a convolution.
 func (p *place) pointwise(n *pb.NodeProto) error {
 	if onnx.AttributeInt(n, "group", 1) != 1 {
-		return fmt.Errorf("it is a grouped convolution")
+		return errors.New("it is a grouped convolution")
 	}
 	if slices.ContainsFunc(onnx.AttributeInts(n, "kernel_shape"), func(v int64) bool { return v != 1 }) {
-		return fmt.Errorf("its kernel is larger than 1×1")
+		return errors.New("its kernel is larger than 1×1")
 	}
 	if slices.ContainsFunc(onnx.AttributeInts(n, "strides"), func(v int64) bool { return v != 1 }) {
 		p.because("the convolution skips positions")
@@ -231,7 +232,7 @@ func (p *place) dequantise(g *onnx.Graph, n *pb.NodeProto, s slot) error {
 		return nil
 	}
 	if s.dataScale == 0 || s.dataScale >= len(n.GetInput()) {
-		return fmt.Errorf("no float tensor leads to its 8-bit input")
+		return errors.New("no float tensor leads to its 8-bit input")
 	}
 	p.feature.scale = n.GetInput()[s.dataScale]
 	if s.dataZero < len(n.GetInput()) {

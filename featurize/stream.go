@@ -2,6 +2,7 @@ package featurize
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -140,7 +141,7 @@ func (m *Model) All(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], 
 		}
 	}
 	if done == 0 {
-		return ood.Batch{}, fmt.Errorf("there are no rows")
+		return ood.Batch{}, errors.New("there are no rows")
 	}
 	if n >= 0 && done != n {
 		return ood.Batch{}, fmt.Errorf("%d rows came where %d were announced", done, n)

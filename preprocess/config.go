@@ -169,7 +169,7 @@ func (p *Pipeline) check() error {
 	case p.channels != 0 && len(p.mean) > 1 && len(p.mean) != p.channels:
 		return fmt.Errorf("image_mean has %d entries for images of %d channels", len(p.mean), p.channels)
 	case slices.Contains(p.std, 0):
-		return fmt.Errorf("image_std: 0 cannot be divided by")
+		return errors.New("image_std: 0 cannot be divided by")
 	case p.resample < 0 || int(p.resample) >= len(filters):
 		return fmt.Errorf("resample: %d is not known; use 0 (nearest), 1 (Lanczos), 2 (bilinear), 3 (bicubic), 4 (box) or 5 (Hamming)", p.resample)
 	}

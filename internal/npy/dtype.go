@@ -1,6 +1,7 @@
 package npy
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 )
@@ -39,7 +40,7 @@ func parseDType(descr string) (DType, error) {
 	case "?":
 		d.Kind, d.Size = 'b', 1
 	case "O", "O8":
-		return d, fmt.Errorf("the array holds Python objects; save it as an array of numbers (not with dtype=object)")
+		return d, errors.New("the array holds Python objects; save it as an array of numbers (not with dtype=object)")
 	default:
 		return d, fmt.Errorf("elements of type %.40q are not supported; save the array as float, integer or bool", descr)
 	}

@@ -117,7 +117,7 @@ func parseHeader(text string) (Header, error) {
 		var err error
 		switch {
 		case key == "descr" && m[6] != "":
-			err = fmt.Errorf("structured arrays are not supported; save each field as an array of its own")
+			err = errors.New("structured arrays are not supported; save each field as an array of its own")
 		case key == "descr" && text != "" && !seen[key]:
 			h.DType, err = parseDType(text)
 		case key == "fortran_order" && truth != "" && !seen[key]:

@@ -2,6 +2,7 @@ package npy
 
 import (
 	"archive/zip"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -175,7 +176,7 @@ func (l *Lazy) open() (io.ReadCloser, error) {
 	}
 	h, _, err := readHeader(r)
 	if err == nil && (h.DType != l.DType || h.Len() != l.Len()) {
-		err = fmt.Errorf("the file changed while it was read")
+		err = errors.New("the file changed while it was read")
 	}
 	if err != nil {
 		r.Close()

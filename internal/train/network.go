@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -80,7 +81,7 @@ func ReLU(v []float32) {
 // not finite.
 func (n Network) Validate() error {
 	if len(n.Layers) == 0 {
-		return fmt.Errorf("network has no layers")
+		return errors.New("network has no layers")
 	}
 	for i, l := range n.Layers {
 		if l.In() == 0 || l.Out() == 0 || l.B != nil && len(l.B) != l.Out() {
