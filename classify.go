@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"math"
 
-	"github.com/attach-uncertainty/attach/internal/softmax"
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/softmax"
 )
 
 // classify fills in what logits, if there are any, say of classes.

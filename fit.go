@@ -24,6 +24,8 @@ const (
 	DefaultAlpha = 0.05
 	// DefaultLevel is the default coverage of intervals.
 	DefaultLevel = 0.9
+	// DefaultCalFraction is the default share of rows to calibrate on.
+	DefaultCalFraction = rows.DefaultFraction
 )
 
 // DefaultMethods are the detectors that Fit tries in turn where none is named:
@@ -51,7 +53,7 @@ type FitOptions struct {
 	Targets blas32.General
 	// Cal and CalTargets are rows that neither network nor heads were trained
 	// on. Without them CalFraction of the rows of Batch, 0 stands for
-	// rows.DefaultFraction, is split off at random by Seed.
+	// DefaultCalFraction, is split off at random by Seed.
 	Cal         ood.Batch
 	CalTargets  blas32.General
 	CalFraction float64
@@ -155,7 +157,7 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 		in.Level = DefaultLevel
 	}
 	if in.CalFraction == 0 {
-		in.CalFraction = rows.DefaultFraction
+		in.CalFraction = DefaultCalFraction
 	}
 	if in.Log == nil {
 		in.Log = slog.New(slog.DiscardHandler)

@@ -8,12 +8,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/internal/train"
-
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
 

@@ -11,13 +11,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/train"
-	"github.com/attach-uncertainty/attach/ood"
-
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/train"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // shapedTrainer returns linear networks of the shape asked for.

@@ -6,13 +6,12 @@ import (
 	"math"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/baselines"
-	"github.com/attach-uncertainty/attach/internal/train"
-	"github.com/attach-uncertainty/attach/ood"
-
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/train"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // Rows near the plane x+y = z, and one that is not.

@@ -3,9 +3,9 @@ package ood
 import (
 	"context"
 
-	"github.com/attach-uncertainty/attach/internal/train"
-
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // Training is what a method is fitted with: in-domain rows and abilities.

@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -28,7 +27,7 @@ type fitting struct {
 }
 
 func fitCommand() *cli.Command {
-	f := &fitting{in: attach.FitOptions{Alpha: attach.DefaultAlpha, Level: attach.DefaultLevel, CalFraction: rows.DefaultFraction, Stays: true}}
+	f := &fitting{in: attach.FitOptions{Alpha: attach.DefaultAlpha, Level: attach.DefaultLevel, CalFraction: attach.DefaultCalFraction, Stays: true}}
 	in := &f.in
 	task := func(t attach.Task) func() bool { return func() bool { return in.Base.Task == t } }
 	regression := task(attach.Regression)

@@ -10,11 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/attach-uncertainty/attach/internal/train"
-
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // benchProblems are those that testdata/bench_torch.py trains.

@@ -10,9 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/attach-uncertainty/attach/internal/train"
-	"github.com/attach-uncertainty/attach/ood"
-
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -22,6 +19,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/train"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // TestExactCertificatesAgainstTorch prints the time of exact certificates and

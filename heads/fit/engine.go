@@ -89,7 +89,7 @@ func (e *DivergedError) Error() string {
 }
 
 // Train implements train.Trainer. The error is a *DivergedError where a
-// model's loss or weights are not finite (or a *rows.NotFiniteError where X or
+// model's loss or weights are not finite (or a *attach.NotFiniteError where X or
 // Y are not), and the context's where that is cancelled. X and Y are read during the call and not copied as a whole.
 //
 // Models that would take more than a gigabyte together are trained in groups,

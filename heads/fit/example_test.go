@@ -6,11 +6,10 @@ import (
 	"log"
 	"math/rand/v2"
 
-	"github.com/attach-uncertainty/attach/internal/train"
-
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads/fit"
+	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // Three networks learn the median and the 90 % quantile of y given x; they

@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/train"
-
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // TestNonlinearCertificates holds that penalties do to certificates what they

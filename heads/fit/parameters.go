@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/attach-uncertainty/attach/internal/train"
-
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // parameter is a weight matrix, a bias, or both of all models: rows×out each.

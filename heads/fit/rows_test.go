@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/train"
-
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // TestRows holds that a model which is trained on some rows, one of them

@@ -7,9 +7,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/train"
-
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // trajectory is a case of testdata/trajectory.json; see the script beside it.

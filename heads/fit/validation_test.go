@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/train"
-
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // overfitting has few rows and hidden units enough to learn their noise.

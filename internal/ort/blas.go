@@ -3,12 +3,11 @@ package ort
 import (
 	"sync"
 
-	"google.golang.org/protobuf/proto"
-
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/blas/gonum"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )

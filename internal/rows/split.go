@@ -12,16 +12,12 @@ const DefaultFraction = 0.2
 
 // Split divides the rows 0…n−1 at random into rows to fit on and rows to
 // calibrate on. The calibration part has round(fraction·n) rows, and neither
-// part is empty if n ≥ 2 and 0 < fraction < 1. Both are increasing. The same
-// arguments give the same split. A fraction of zero stands for
-// DefaultFraction; Split panics if n or fraction is negative, or fraction
-// exceeds 1.
+// part is empty if n ≥ 2 and fraction < 1. Both are increasing. The same
+// arguments give the same split. Split panics if n is negative or fraction
+// outside (0,1].
 func Split(n int, fraction float64, seed uint64) (fit, cal []int) {
-	if n < 0 || !(fraction >= 0 && fraction <= 1) {
-		panic("rows: split of a negative number of rows, or fraction outside [0,1]")
-	}
-	if fraction == 0 {
-		fraction = DefaultFraction
+	if n < 0 || !(fraction > 0 && fraction <= 1) {
+		panic("rows: split of a negative number of rows, or fraction outside (0,1]")
 	}
 	rows := rand.New(rand.NewPCG(seed, splitStream)).Perm(n)
 	held := heldOut(n, fraction)

@@ -10,7 +10,7 @@ func TestSplit(t *testing.T) {
 		n        int
 		fraction float64
 		held     int
-	}{{0, 0, 0}, {1, 0.2, 0}, {2, 0.2, 1}, {3, 0.99, 2}, {10, 0, 2}, {10, 0.25, 3}, {100, 1, 100}, {1000, 0.2, 200}} {
+	}{{0, 0.2, 0}, {1, 0.2, 0}, {2, 0.2, 1}, {3, 0.99, 2}, {10, 0.25, 3}, {100, 1, 100}, {1000, 0.2, 200}} {
 		fit, cal := Split(tt.n, tt.fraction, 5)
 		if len(cal) != tt.held {
 			t.Errorf("split of %d by %v holds out %d, want %d", tt.n, tt.fraction, len(cal), tt.held)
