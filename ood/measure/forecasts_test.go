@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"os"
-	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
@@ -152,12 +151,6 @@ func TestPIT(t *testing.T) {
 	if p := (Forecasts{Levels: levels, Quantiles: []float32{1, 2, 3, 4}, Y: []float64{math.NaN()}}).PIT()[0]; !math.IsNaN(p) {
 		t.Errorf("PIT of NaN is %v", p)
 	}
-	if h := Histogram([]float64{0, 0.75, math.NaN(), 1}, 2); !slices.Equal(h, []float64{0.25, 0.5}) {
-		t.Errorf("histogram with a value that is not a number: %v", h)
-	}
-	if h := Histogram([]float64{0, 0.1, 0.5, 1}, 4); !slices.Equal(h, []float64{0.5, 0, 0.25, 0.25}) {
-		t.Errorf("histogram %v", h)
-	}
 }
 
 func TestIntervalMetrics(t *testing.T) {
@@ -183,7 +176,6 @@ func TestForecastsPanic(t *testing.T) {
 		"too few quantiles": func() { Forecasts{Levels: []float64{0.5}, Y: []float64{1, 2}, Quantiles: []float32{1}}.CRPS() },
 		"no levels":         func() { Forecasts{}.PIT() },
 		"lengths differ":    func() { PICP([]float64{1}, []float64{2}, nil) },
-		"no bins":           func() { Histogram(nil, 0) },
 	} {
 		func() {
 			defer func() {

@@ -45,19 +45,3 @@ func (f Forecasts) level(q []float32, y float64) float64 {
 	lo, hi := float64(q[first-1]), float64(q[first])
 	return f.Levels[first-1] + (f.Levels[first]-f.Levels[first-1])*(y-lo)/(hi-lo)
 }
-
-// Histogram is the share of values, in [0,1], in each of bins of equal width;
-// 1 falls into the last, and NaN into none.
-func Histogram(values []float64, bins int) []float64 {
-	if bins < 1 {
-		panic("measure: a histogram needs a bin")
-	}
-	shares := make([]float64, bins)
-	for _, v := range values {
-		if v != v {
-			continue
-		}
-		shares[max(min(int(v*float64(bins)), bins-1), 0)] += 1 / float64(len(values))
-	}
-	return shares
-}
