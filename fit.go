@@ -181,11 +181,14 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 	if in.Method.Intervals() {
 		return in, fmt.Errorf("method %s predicts quantiles, and is no detector", in.Method.Name)
 	}
-	if in.Method.Name == "" {
+	if in.Method.Name == "" && in.Method.Fit == nil {
 		if len(in.Params) > 0 {
 			return in, errors.New("parameters are given but no detector is named that they are of")
 		}
 		return in, nil
+	}
+	if err := whole(in.Method); err != nil {
+		return in, err
 	}
 	in.Params, err = in.Method.With(in.Params)
 	return in, err

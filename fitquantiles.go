@@ -17,11 +17,14 @@ func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 	if !in.quantiles() {
 		return in, nil
 	}
-	if in.Quantiles.Name == "" {
+	if in.Quantiles.Name == "" && in.Quantiles.Fit == nil {
 		in.Quantiles = heads.SQR
 	}
 	if !in.Quantiles.Intervals() {
 		return in, fmt.Errorf("method %s is a detector, and predicts no quantiles", in.Quantiles.Name)
+	}
+	if err := whole(in.Quantiles); err != nil {
+		return in, err
 	}
 	var err error
 	in.QuantileParams, err = in.Quantiles.With(in.QuantileParams)

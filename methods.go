@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -15,11 +16,19 @@ func Methods() []ood.Method {
 	return slices.SortedFunc(slices.Values(slices.Concat(heads.All(), baselines.All())), func(a, b ood.Method) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// MethodByName finds a method of Methods, or one of a program's own.
+// MethodByName finds a method of Methods, or else one of a program's own.
 func MethodByName(name string, own ...ood.Method) (ood.Method, bool) {
-	all := slices.Concat(own, heads.All(), baselines.All())
+	all := slices.Concat(heads.All(), baselines.All(), own)
 	if i := slices.IndexFunc(all, func(m ood.Method) bool { return m.Name == name }); i >= 0 {
 		return all[i], true
 	}
 	return ood.Method{}, false
+}
+
+// whole refuses a method that could not be fitted, saved or opened again.
+func whole(m ood.Method) error {
+	if m.Name == "" || m.Fit == nil || m.New == nil {
+		return fmt.Errorf("method %q is not whole: it needs a Name, a Fit and a New", m.Name)
+	}
+	return nil
 }

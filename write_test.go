@@ -267,6 +267,27 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 	})
 }
 
+// TestMethodsThatAreNotWhole: they are refused before they are needed.
+func TestMethodsThatAreNotWhole(t *testing.T) {
+	for name, spoil := range map[string]func(*ood.Method){
+		"no name": func(m *ood.Method) { m.Name = "" },
+		"no fit":  func(m *ood.Method) { m.Fit = nil },
+		"no new":  func(m *ood.Method) { m.New = nil },
+	} {
+		in := classifier(60)
+		in.Method = baselines.KNN
+		spoil(&in.Method)
+		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "is not whole") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	mine := baselines.KNN
+	mine.New = nil
+	if m, _ := attach.MethodByName("knn", mine); m.New == nil {
+		t.Error("a program's own method hides one of this module's")
+	}
+}
+
 // marginal predicts the quantiles of the targets, whatever the row.
 type marginal struct {
 	Sorted blas32.General `state:"sorted[targets,n]"`
