@@ -35,8 +35,8 @@ type Training struct {
 	// Progress, if not nil, is called with the share of the fit that is done.
 	Progress func(share float64)
 
-	// What follows is set by FitGrid and Without.
-
+	// FitGrid and Without set what follows.
+	//
 	// Grid are all configurations that are fitted to these rows, one after
 	// another: what is trained together is trained for the first, and kept.
 	Grid []Values
