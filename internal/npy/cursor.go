@@ -27,6 +27,11 @@ type Cursor struct {
 // arrays are read in sequence; going back in one, or reading one in Fortran
 // order, first writes it to a temporary file, which Close removes.
 func (l *Lazy) Open() (*Cursor, error) {
+	if l.sound != nil {
+		if err := l.sound(); err != nil {
+			return nil, err
+		}
+	}
 	c := &Cursor{l: l}
 	var err error
 	if l.offset >= 0 {

@@ -21,6 +21,9 @@ type Lazy struct {
 	source source
 	entry  *zip.File // of the .npz, or nil
 	offset int64     // of the elements in the file; -1 where they are deflated
+	// sound compares the checksum, which elements read by their offset pass by;
+	// nil where there is none.
+	sound func() error
 }
 
 // source opens a file that is not held open in between.
@@ -126,8 +129,8 @@ func (l *Lazy) read(keep func(part any) any) (rows.Array, error) {
 // there.
 const sure = 64 * chunk
 
-// prove inflates an entry once without keeping it: its size is only what its
-// archive says. That of others follows from the size of the file.
+// prove reads an entry once without keeping it: the size of a deflated one is
+// only what its archive says, and at the end the checksum is compared.
 func (l *Lazy) prove() error {
 	r, err := l.open()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // maxRatio is an upper bound on how much deflate can shrink: 258 bytes cost at
@@ -84,7 +85,7 @@ func (n *NPZ) Entry(name string) (*Lazy, error) {
 	if l.Header, start, err = entryHeader(f); err == nil && f.Method == zip.Store {
 		var off int64
 		if off, err = f.DataOffset(); err == nil {
-			l.offset = off + start
+			l.offset, l.sound = off+start, sync.OnceValue(l.prove)
 		}
 	}
 	if err != nil {
