@@ -69,12 +69,9 @@ func (m *comparing) readModel(ctx context.Context) error {
 	if err := m.openModel(ctx, m.path, m.Options); err != nil {
 		return err
 	}
-	if err := m.checkClasses(); err != nil {
-		return err
-	}
 	info := m.model.Info()
 	m.task = cmp.Or(m.task, info.Task)
-	if err := m.check(); err != nil {
+	if err := cmp.Or(m.check(), m.checkClasses(m.task)); err != nil {
 		return err
 	}
 	t := &m.job.Training

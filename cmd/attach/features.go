@@ -52,7 +52,7 @@ func (f *featuring) write(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	f.task = f.model.Info().Task
-	if err := cmp.Or(f.check(), f.checkClasses()); err != nil {
+	if err := cmp.Or(f.check(), f.checkClasses(f.task)); err != nil {
 		return err
 	}
 	set, err := f.openSet(ctx, f.x, f.y, f.classes)

@@ -57,7 +57,8 @@ func fitCommand() *cli.Command {
 		{name: "param", to: &f.params, usage: "NAME=VALUE: parameter of the detector in place of its default, such as dropout=.2 of bald; repeat for more",
 			never: []never{noDetector, {func() bool { return in.Method.Name == "" }, "needs --method: parameters are those of a method"}}},
 		{name: "no-detector", to: &in.SkipDetector, usage: "fit no out-of-domain detector"},
-		{name: "no-quantiles", to: &in.SkipQuantiles, usage: "fit no quantile head"},
+		{name: "no-quantiles", to: &in.SkipQuantiles, usage: "fit no quantile head",
+			never: []never{{func() bool { return in.SkipDetector }, "and --no-detector leave nothing to fit"}, idle("for a classifier, which gets no quantile head", task(attach.Classification))}},
 	}, f.head.headOptions().unless(noHead...), f.groupsOption("; intervals are then calibrated group by group, and predict needs --groups too", noHead...),
 		weightsOption(&f.weights, "without MODEL.onnx, for methods that read them", withModel), table{
 			{name: "cal-fraction", to: &in.CalFraction, must: share, usage: "SHARE: share of --x that is split off to calibrate with, where there is no --cal", never: []never{hasCal}},

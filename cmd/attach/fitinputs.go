@@ -28,7 +28,7 @@ func (f *fitting) readModel(ctx context.Context) error {
 		return err
 	}
 	in.Base.Sigmoid = in.Base.Task == attach.Classification && info.Normaliser == "Sigmoid" && info.OutputsWidth > 1
-	if err := f.checkClasses(); err != nil {
+	if err := f.checkClasses(in.Base.Task); err != nil {
 		return err
 	}
 	if in.SkipQuantiles {

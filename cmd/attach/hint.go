@@ -27,7 +27,7 @@ func hinted(err error, useful func(flag string) bool) error {
 	}{
 		{errors.Is(err, inputs.ErrPreprocess), "preprocess", "name the preprocessing file with --preprocess: it has the keys of Hugging Face's preprocessor_config.json"},
 		{errors.Is(err, attach.ErrNoModel), "model", "say where it is with --model"},
-		{errors.Is(err, attach.ErrWrongModel), "model", "name the right one with --model or fit anew"},
+		{errors.Is(err, attach.ErrWrongModel), "", "name the right one with --model or fit anew"},
 		{errors.Is(err, preprocess.ErrImage), "skip-bad", "pass --skip-bad to go on without such images"},
 		{lacks(err, ood.NeedLogits), "weights", "--weights makes them of features"},
 		{lacks(err, ood.NeedWeights), "weights", "--weights names them"},

@@ -52,6 +52,7 @@ func predictCommand() *cli.Command {
 	modelRead := join(table{
 		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since"},
 	}, f.rowOptions(&f.table), f.batchOption(batchStandard)).unless(asFeatures).unless(alone)
+	modelRead.of("preprocess").unless(idle("where M.attach says how images are prepared", known(func(b *attach.Bundle) bool { return b.Preprocess != nil })))
 	f.table = join(table{
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to predict: " + inputKinds + "; with --features, what `attach features` writes"},
 		{name: "o", to: &f.out, file: resultFile, must: tableFile, usage: "FILE: .csv, .jsonl or .npz to write; - is CSV on standard output"},
@@ -163,6 +164,7 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, row
 	done := 0
 	for prediction, err := range predictor.Stream(ctx, rows.blocks()) {
 		if err != nil {
+			t.close() // standard output keeps what came before, in whole rows
 			return inFile(f.x, err)
 		}
 		if fields == nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
@@ -50,7 +51,7 @@ func (r *reading) rowOptions(all *table) table {
 		{name: "classes", to: &r.classes, usage: "A,B,…: keep the rows with these labels alone; output i of the model is the i-th of them"},
 		{name: "labels", to: &r.inputs.Labels, usage: "take the sub-folder that an image lies in as its label, numbered in sorted order", never: []never{noImages}},
 		{name: "skip-bad", to: &r.inputs.SkipBad, usage: "leave out images that cannot be read, and count them", never: []never{noImages}},
-		{name: "max-rows", to: &r.maxRows, must: atLeast(0), usage: "N: take the first N rows of each set alone"},
+		{name: "max-rows", to: &r.maxRows, must: atLeast(1), usage: "N: take the first N rows of each set alone"},
 	}.under(underRows)
 }
 
@@ -118,10 +119,13 @@ func (r *reading) fitTo(model *featurize.Model) {
 	}
 }
 
-// checkClasses refuses --classes that would number labels otherwise than the
-// model's outputs are.
-func (r *reading) checkClasses() error {
+// checkClasses refuses --classes of a model without classes, and those that
+// would number labels otherwise than the model's outputs are.
+func (r *reading) checkClasses(task attach.Task) error {
 	classes, picked := inputs.ClassesOf(r.inputs.Outputs), len(r.classes)
+	if picked > 0 && task == attach.Regression {
+		return usagef("--classes means nothing for a regressor, which has no classes; leave it out")
+	}
 	if picked == 0 || classes == 0 || picked == classes {
 		return nil
 	}
