@@ -282,6 +282,7 @@ func TestFitAsksForInputsFirst(t *testing.T) {
 			fitted = true
 			return nil, errors.New("fitted")
 		},
+		New: func() any { return nil },
 	}
 	for _, cal := range []ood.Batch{{}, blob(2, 30, 8, 3, 0)} {
 		in := but(classifier(60), func(in *attach.FitOptions) { in.Method, in.Cal, in.Batch.Network = m, cal, summing{3} })
