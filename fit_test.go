@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/internal/train"
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
 

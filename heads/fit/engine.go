@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/ort"
-	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // Options say where training runs. The zero value is the runtime's library

@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads/fit"
-	"github.com/attach-uncertainty/attach/internal/train"
+	"github.com/attach-uncertainty/attach/heads/train"
 )
 
 // Three networks learn the median and the 90 % quantile of y given x; they

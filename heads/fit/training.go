@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // hooks replace what is random in training and watch it, so that it can be

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/train"
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"

@@ -1,5 +1,6 @@
-// Package train says what small networks are trained on, with which loss, and what comes of
-// it. Package heads/fit trains them in ONNX Runtime.
+// Package train says what small networks are trained on, with which loss, and what
+// comes of it. Package heads/fit trains them in ONNX Runtime; a program can bring a
+// Trainer of its own.
 package train
 
 import (
