@@ -51,7 +51,7 @@ func fitCommand() *cli.Command {
 		{name: "y", to: &f.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{unread, f.targeted()}},
 		{name: "cal", to: &f.cal, file: rowFile, usage: "INPUTS: in-domain rows to calibrate with, which neither the network nor the heads were trained on"},
 		{name: "cal-y", to: &f.calY, file: otherFile, usage: "FILE: labels or targets of --cal, where it does not hold them", never: []never{noCal, unread, f.targeted()}},
-		{name: "o", to: &f.out, needed: true, file: resultFile, usage: "FILE: where to write what is fitted, such as M.attach"},
+		{name: "o", to: &f.out, needed: true, file: resultFile, must: noStream, usage: "FILE: where to write what is fitted, such as M.attach"},
 		{name: "task", to: (*string)(&in.Base.Task), must: tasks(), usage: "WHAT: classification or regression, where the model's graph does not tell which it does"},
 		{name: "method", to: f.setMethod, never: []never{noDetector}, usage: "NAME: out-of-domain detector, of those that `attach methods` lists (default: fused-layers, or what docs/using.md says where the rows lack what it needs)"},
 		{name: "param", to: &f.params, usage: "NAME=VALUE: parameter of the detector in place of its default, such as dropout=.2 of bald; repeat for more",

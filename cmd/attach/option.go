@@ -282,6 +282,11 @@ func ends(extension string) rule {
 	}
 }
 
+// noStream is the rule of a file that is not written to standard output.
+func noStream(value any) string {
+	return must(value != "-", "it must name a file: standard output takes tables alone")
+}
+
 // join is all of the tables, one below the other.
 func join(tables ...table) table { return slices.Concat(tables...) }
 

@@ -188,7 +188,7 @@ func (r *reading) checkShape(ctx context.Context, shape []int) error {
 }
 
 // checkColumns refuses a table whose columns stand in another order than those
-// before it: the model knows them by their places alone. Other names pass.
+// before it: the model knows them by their places alone. Another name is noted.
 func (r *reading) checkColumns(path string, columns []string) error {
 	if r.columns == nil {
 		r.columns = columns
@@ -196,10 +196,18 @@ func (r *reading) checkColumns(path string, columns []string) error {
 	if len(columns) != len(r.columns) {
 		return nil
 	}
+	other := ""
 	for j, name := range columns {
-		if want := r.columns[j]; name != want && slices.Contains(r.columns, name) {
+		want := r.columns[j]
+		switch {
+		case name != want && slices.Contains(r.columns, name):
 			return fmt.Errorf("%s: column %q stands where %q is to be; put the columns in this order: %s", path, name, want, strings.Join(r.columns, ", "))
+		case name != want && other == "":
+			other = fmt.Sprintf("column %q is taken for %q, by its place", name, want)
 		}
+	}
+	if other != "" {
+		printf(r.stderr, "note: %s: %s\n", path, other)
 	}
 	return nil
 }

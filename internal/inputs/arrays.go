@@ -21,7 +21,10 @@ func openNPZ(path string, o Options) (*Set, error) {
 		return nil, err
 	}
 	key := "x"
-	if !z.Has(key) && z.Has("images") {
+	switch {
+	case z.Has("images") && z.Has(key):
+		return nil, fmt.Errorf("%s: it holds x and images, and either may be the inputs; leave one out", path)
+	case z.Has("images"):
 		key = "images"
 	}
 	l, err := z.Entry(key)
