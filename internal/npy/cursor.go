@@ -2,7 +2,6 @@ package npy
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -29,7 +28,7 @@ type Cursor struct {
 func (l *Lazy) Open() (*Cursor, error) {
 	if l.sound != nil {
 		if err := l.sound(); err != nil {
-			return nil, err
+			return nil, l.failed(err)
 		}
 	}
 	c := &Cursor{l: l}
@@ -71,7 +70,7 @@ func (c *Cursor) ReadRows(start, n int) (rows.Array, error) {
 	h.Shape = append([]int{n}, h.Shape[min(1, len(h.Shape)):]...)
 	a, err := c.readRows(h, start, n)
 	if err != nil {
-		return rows.Array{}, fmt.Errorf("%s: %w", c.l.Name(), err)
+		return rows.Array{}, c.l.failed(err)
 	}
 	return a, nil
 }

@@ -152,8 +152,8 @@ func TestChecksum(t *testing.T) {
 			if _, err := l.Open(); !errors.Is(err, zip.ErrChecksum) {
 				t.Errorf("rows of the altered array are read: %v", err)
 			}
-			if !strings.Contains(err.Error(), path) {
-				t.Errorf("error %v does not name the file", err)
+			if !strings.Contains(err.Error(), l.Name()) || !strings.HasSuffix(err.Error(), "copy or write the file again") {
+				t.Errorf("error %v does not name the array and say what to do", err)
 			}
 			return
 		}

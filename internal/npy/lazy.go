@@ -107,7 +107,7 @@ func (l *Lazy) Float32s() ([]float32, error) {
 func (l *Lazy) read(keep func(part any) any) (rows.Array, error) {
 	if l.offset < 0 && l.bytes() > sure {
 		if err := l.prove(); err != nil {
-			return rows.Array{}, err
+			return rows.Array{}, l.failed(err)
 		}
 	}
 	r, err := l.open()
@@ -120,9 +120,17 @@ func (l *Lazy) read(keep func(part any) any) (rows.Array, error) {
 		err = atEnd(r)
 	}
 	if err != nil {
-		return rows.Array{}, fmt.Errorf("%s: %w", l.Name(), err)
+		return rows.Array{}, l.failed(err)
 	}
 	return a, nil
+}
+
+// failed says which array could not be read and, of a damaged one, what to do.
+func (l *Lazy) failed(err error) error {
+	if errors.Is(err, zip.ErrChecksum) {
+		err = fmt.Errorf("%w: it was damaged after it was written; copy or write the file again", err)
+	}
+	return fmt.Errorf("%s: %w", l.Name(), err)
 }
 
 // sure is how much memory is taken for elements before they are known to be
@@ -137,14 +145,12 @@ func (l *Lazy) prove() error {
 		return err
 	}
 	defer r.Close()
-	if err := copyAll(io.Discard, r, l.bytes()); err != nil {
-		return fmt.Errorf("%s: %w", l.Name(), err)
-	}
-	return nil
+	return copyAll(io.Discard, r, l.bytes())
 }
 
 func copyAll(w io.Writer, r io.Reader, want int64) error {
-	n, err := io.Copy(w, r)
+	// io.Discard would ask for 8 KiB at a time, each of which opens the file.
+	n, err := io.CopyBuffer(struct{ io.Writer }{w}, r, make([]byte, min(want+1, chunk)))
 	if err == nil && n != want {
 		err = io.ErrUnexpectedEOF
 	}
