@@ -2,6 +2,7 @@ package attach
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,8 +81,8 @@ func decodeManifest(b []byte) (manifest, error) {
 	var head struct {
 		Format int `json:"format"`
 	}
-	if err := json.Unmarshal(b, &head); err != nil {
-		return manifest{}, fmt.Errorf("%w: manifest.json is not what was written: %w", ErrDamaged, err)
+	if err := unmarshal(b, &head); err != nil {
+		return manifest{}, err
 	}
 	switch {
 	case head.Format > format:
@@ -90,10 +91,19 @@ func decodeManifest(b []byte) (manifest, error) {
 		return manifest{}, fmt.Errorf("%w: manifest.json gives no format version", ErrDamaged)
 	}
 	var m manifest
-	if err := json.Unmarshal(b, &m); err != nil {
-		return manifest{}, fmt.Errorf("%w: manifest.json is not what was written: %w", ErrDamaged, err)
+	return m, unmarshal(b, &m)
+}
+
+// unmarshal reads a manifest. Its errors name keys and not types of Go.
+func unmarshal(b []byte, to any) error {
+	err := json.Unmarshal(b, to)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		err = fmt.Errorf("%s holds another kind of value, %s", cmp.Or(wrong.Field, "it"), wrong.Value)
 	}
-	return m, nil
+	if err != nil {
+		return fmt.Errorf("%w: manifest.json is not what was written: %w", ErrDamaged, err)
+	}
+	return nil
 }
 
 // check refuses values that no fit gives and that later code relies on.

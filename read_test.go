@@ -105,6 +105,8 @@ func TestRefusals(t *testing.T) {
 		{"newer and resealed", edit(t, good, true, `"format": 1`, `"format": 99`), attach.ErrNewerFormat, "upgrade"},
 		{"no format", edit(t, good, true, `"format": 1`, `"format": 0`), attach.ErrDamaged, "no format version"},
 		{"edited", edit(t, good, false, `"alpha": 0.05`, `"alpha": 0.5`), attach.ErrDamaged, "manifest.json is not what its checksum says"},
+		{"list", pack(t, []string{"manifest.json"}, map[string][]byte{"manifest.json": []byte("[]")}, zip.Store), attach.ErrDamaged, "manifest.json is not what was written: it holds another kind of value, array"},
+		{"format in words", edit(t, good, true, `"format": 1`, `"format": "one"`), attach.ErrDamaged, "is not what was written: format holds another kind of value, string"},
 		{"no JSON", edit(t, good, true, `"format"`, `format`), attach.ErrDamaged, "manifest.json"},
 		{"unknown method", edit(t, good, true, `"method": "certificates"`, `"method": "crystal-ball"`), attach.ErrUnknownMethod, `"crystal-ball"`},
 		{"odd task", edit(t, good, true, `"task": "regression"`, `"task": "haruspicy"`), attach.ErrDamaged, "haruspicy"},

@@ -62,6 +62,9 @@ func (a *Attached) Images(ctx context.Context, images ...image.Image) (attach.Ro
 	if a.Preprocess == nil {
 		return attach.Rows{}, errors.New("the bundle was fitted without preprocessing, which images need")
 	}
+	if len(images) == 0 {
+		return attach.Rows{}, errors.New("there are no images")
+	}
 	var x ood.InputBlock
 	for i, img := range images {
 		data, shape, err := a.Preprocess.Append(x.Data, img)

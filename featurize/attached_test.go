@@ -171,6 +171,12 @@ func TestAttached(t *testing.T) {
 		if n != 2 {
 			t.Errorf("%s: %d rows", m.Name, n)
 		}
+		if _, err := a.Images(ctx); err == nil || !strings.Contains(err.Error(), "there are no images") {
+			t.Errorf("without images the error is %v", err)
+		}
+		if _, err := a.Images(ctx, img, nil); err == nil || !strings.Contains(err.Error(), "image 1: it is nil") {
+			t.Errorf("of a nil image the error is %v", err)
+		}
 		if _, err := a.Images(ctx, img, image.NewGray(image.Rect(0, 0, 25, 25))); err == nil || !strings.Contains(err.Error(), "image 1") {
 			t.Errorf("an image of another size: %v", err)
 		}

@@ -318,7 +318,7 @@ func Restore(m Method, st rows.State) (*Scorer, error) {
 		room -= int(n)
 	}
 	if names := s.widths.names(); s.widths.Row().has() != m.Needs&needsParts || len(names) != len(s.widths) {
-		return nil, fmt.Errorf("its rows have %s, and the method needs %s", names, m.Needs)
+		return nil, fmt.Errorf("it was fitted on rows of %s, and the method needs %s", cmp.Or(strings.Join(names, ", "), "no widths"), m.Needs)
 	}
 	if err := rows.Restore(s.fitted, own, s.widths); err != nil {
 		return nil, err

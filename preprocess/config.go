@@ -27,7 +27,9 @@ var squareless = []string{"CLIP", "ConvNext", "Levit", "MobileNet", "MobileViT",
 func Parse(config []byte) (*Pipeline, error) {
 	var raw map[string]json.RawMessage
 	err := json.Unmarshal(config, &raw)
-	if err == nil && raw == nil {
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		err = fmt.Errorf("it is of another kind, %s", wrong.Value)
+	} else if err == nil && raw == nil {
 		err = errors.New("it is null")
 	}
 	if err != nil {

@@ -8,6 +8,7 @@
 package preprocess
 
 import (
+	"errors"
 	"fmt"
 	"image"
 	"slices"
@@ -110,6 +111,9 @@ func (p *Pipeline) Shape(height, width, channels int) ([]int, error) {
 // channel keep it where the configuration does not say how many there are; every
 // other image has three.
 func (p *Pipeline) Append(dst []float32, img image.Image) ([]float32, []int, error) {
+	if img == nil {
+		return dst, nil, errors.New("it is nil")
+	}
 	m := fromImage(img)
 	shape, err := p.Shape(m.Height, m.Width, m.Channels)
 	if err != nil {

@@ -131,7 +131,7 @@ func TestParse(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for text, words := range map[string]string{
-		`[1]`:                                      "not a JSON object",
+		`[1]`:                                      "not a JSON object of preprocessing keys: it is of another kind, array",
 		`null`:                                     "not a JSON object",
 		`{"do_resize": `:                           "not a JSON object",
 		`{"do_resize": "yes"}`:                     "do_resize: want true or false",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -158,17 +159,23 @@ func (f *fitting) choose(*cli.Context) error {
 	return f.head.choose(f.table, &f.in)
 }
 
+// notePromise says what calibrated numbers mean.
+func notePromise(w io.Writer, c attach.Calibration) {
+	promise := c.Promise()
+	if c.HeldOut == attach.SplitOff {
+		promise += "; where there are such rows, fit with --cal"
+	}
+	printf(w, "note: %s\n", promise)
+}
+
 // note says what was fitted, and what to know of it.
 func (f *fitting) note(b *attach.Bundle) {
-	w, detector, promise := f.stderr, "no detector", b.Calibration.Promise()
-	if b.Calibration.HeldOut == attach.SplitOff {
-		promise += ": --cal names them"
-	}
+	w, detector := f.stderr, "no detector"
 	if b.Detector != nil {
 		detector = "detector " + b.Detector.Method
 	}
-	printf(w, "%s: fitted on %d rows, calibrated on %d; %s\nnote: %s\n",
-		f.out, b.Calibration.NFit, b.Calibration.NCal, detector, promise)
+	printf(w, "%s: fitted on %d rows, calibrated on %d; %s\n", f.out, b.Calibration.NFit, b.Calibration.NCal, detector)
+	notePromise(w, b.Calibration)
 	noteEndless(w, b, 0, b.Calibration.Groups)
 	noteSilent(w, b, 0)
 	if b.Detector != nil && b.Detector.Scorer.Variant(nil) != "" {

@@ -131,7 +131,7 @@ func (f *predicting) run(c *cli.Context) error {
 	noteEndless(f.stderr, f.bundle, f.o.Level, groups)
 	noteSilent(f.stderr, f.bundle, f.o.Alpha)
 	if f.bundle.Calibration.HeldOut == attach.SplitOff {
-		printf(f.stderr, "note: %s\n", f.bundle.Calibration.Promise())
+		notePromise(f.stderr, f.bundle.Calibration)
 	}
 	return nil
 }

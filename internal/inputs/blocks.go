@@ -103,7 +103,7 @@ func (s *Set) All(ctx context.Context) (blas32.General, error) {
 
 func (s *Set) checkFinite(b ood.InputBlock, width int) error {
 	if i := rows.FirstNotFinite(b.Data); i >= 0 {
-		return fmt.Errorf("%s: %v at index %v; every input must be a finite number", s.Name(b.Start+i/width), b.Data[i], unravel(i%width, s.shape))
+		return fmt.Errorf("%s: %v at index %v; every input must be a finite float32", s.Name(b.Start+i/width), b.Data[i], unravel(i%width, s.shape))
 	}
 	return nil
 }
