@@ -36,7 +36,11 @@ func (sets *outSets) add(value string) error {
 	if s.path == "" {
 		return fmt.Errorf("--out %s lacks the inputs after the =", value)
 	}
-	if _, err := os.Stat(value); s.name != "" && err == nil {
+	_, err := os.Stat(value)
+	if ok && match == nil && err != nil && !strings.ContainsAny(head, `/\`) {
+		return fmt.Errorf("--out %s: %q names no set; a name is of letters, digits and ._+-, with GROUP: before it where it has a group", value, head)
+	}
+	if s.name != "" && err == nil {
 		if _, err := os.Stat(rest); err == nil {
 			return fmt.Errorf("--out %s names the file %[1]s as well as %s; write ./%[1]s for the first or %[3]s=./%[2]s for the second", value, rest, head)
 		}

@@ -52,6 +52,7 @@ func predictCommand() *cli.Command {
 	modelRead := join(table{
 		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since"},
 	}, f.rowOptions(&f.table), f.batchOption(batchStandard)).unless(asFeatures).unless(alone)
+	modelRead.of("classes").unless(idle("for a regressor, which has no classes", known(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })))
 	modelRead.of("preprocess").unless(idle("where M.attach says how images are prepared", known(func(b *attach.Bundle) bool { return b.Preprocess != nil })))
 	f.table = join(table{
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to predict: " + inputKinds + "; with --features, what `attach features` writes"},

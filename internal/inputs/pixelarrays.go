@@ -59,7 +59,7 @@ type pixelSource struct {
 
 func newPixelSet(l *npy.Lazy, o Options) (*Set, error) {
 	if o.Preprocess == nil {
-		return nil, fmt.Errorf("%s: %v pixels of shape %v: %w; or save the array as float32 the way the model takes it", l.Name(), l.DType, l.Shape, ErrPreprocess)
+		return nil, fmt.Errorf("%s: its %v pixels of shape %v are not saved as float32 the way the model takes them: %w", l.Name(), l.DType, l.Shape, ErrPreprocess)
 	}
 	f, ok := frameOf(l.Shape[1:])
 	if !ok {
