@@ -56,7 +56,7 @@ func predictCommand() *cli.Command {
 	modelRead.of("preprocess").unless(idle("where M.attach says how images are prepared", known(func(b *attach.Bundle) bool { return b.Preprocess != nil })))
 	f.table = join(table{
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to predict: " + inputKinds + "; with --features, what `attach features` writes"},
-		{name: "o", to: &f.out, file: resultFile, must: tableFile, usage: "FILE: .csv, .jsonl or .npz to write; - is CSV on standard output"},
+		{name: "o", to: &f.out, file: resultFile, must: tableFile, usage: "FILE: .csv, .jsonl or, without names, .npz to write; - is CSV on standard output"},
 		{name: "features", to: &f.asFeatures, usage: "take --x as features and logits, and do not run the model"},
 	}, modelRead[:1], weightsOption(&f.weights, "with --features or for heads that were fitted on features alone", runs), table{
 		{name: "level", to: &f.o.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target, instead of what fit was given"},
