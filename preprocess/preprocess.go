@@ -1,7 +1,7 @@
 // Package preprocess turns images into what a network takes, as Pillow and
-// Hugging Face's image processors do: JPEG and WebP are decoded, and everything
-// is resized, to the same 8-bit levels. JPEGs of four components (CMYK) may
-// differ by one level, others by three.
+// Hugging Face's image processors do: images are decoded and resized to the same
+// 8-bit levels. Only those of JPEGs may differ, by three at most, and by one in
+// those of four components (CMYK).
 //
 // What is done to an image says a preprocessor_config.json, such as a bundle
 // holds. Its size is known before memory is taken for its pixels, and bounded.
