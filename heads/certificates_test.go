@@ -13,98 +13,15 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/headstest"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// randomRows draws correlated rows; offset moves their mean. The matrix has a
-// stride wider than its columns.
-func randomRows(n, h int, offset float64, seed uint64) blas32.General {
-	rng := rand.New(rand.NewPCG(seed, 9))
-	m := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}
-	for i := range m.Data {
-		m.Data[i] = 1e9 // what lies between rows must not be read
-	}
-	for i := range n {
-		common := rng.NormFloat64()
-		for j := range h {
-			m.Data[i*m.Stride+j] = float32(offset + common*0.5 + rng.NormFloat64()*(1+float64(j))/float64(h))
-		}
-	}
-	return m
-}
-
-// twoPass computes moments in float64 from their definition.
-func twoPass(phi blas32.General, unit bool) (mean []float64, second, cov *mat.SymDense) {
-	n, h := phi.Rows, phi.Cols
-	x := mat.NewDense(n, h, nil)
-	for i := range n {
-		var norm float64
-		for j := range h {
-			v := float64(phi.Data[i*phi.Stride+j])
-			x.Set(i, j, v)
-			norm += v * v
-		}
-		if unit && norm > 0 {
-			for j := range h {
-				x.Set(i, j, x.At(i, j)/math.Sqrt(norm))
-			}
-		}
-	}
-	mean = make([]float64, h)
-	for j := range h {
-		mean[j] = mat.Sum(x.ColView(j)) / float64(n)
-	}
-	second = mat.NewSymDense(h, nil)
-	second.SymOuterK(1/float64(n), x.T())
-	for i := range n {
-		for j := range h {
-			x.Set(i, j, x.At(i, j)-mean[j])
-		}
-	}
-	cov = mat.NewSymDense(h, nil)
-	cov.SymOuterK(1/float64(n), x.T())
-	return mean, second, cov
-}
-
-// recorder is a Trainer that notes what it is asked and returns small random
-// weights.
-type recorder struct{ problems []train.Problem }
-
-func (r *recorder) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
-	r.problems = append(r.problems, p)
-	if p.Progress != nil {
-		p.Progress(1, 1)
-	}
-	nets := make([]train.Network, len(p.Models))
-	for m, cfg := range p.Models {
-		rng := rand.New(rand.NewPCG(cfg.Seed, 1))
-		in := p.X.Cols
-		if p.Conditional {
-			in++
-		}
-		for _, out := range append(append([]int{}, p.Hidden...), p.Outputs) {
-			l := train.Layer{W: rows.New(in, out)}
-			for i := range l.W.Data {
-				l.W.Data[i] = float32(rng.NormFloat64() * 0.5)
-			}
-			if !p.NoBias {
-				l.B = make([]float32, out)
-				for i := range l.B {
-					l.B[i] = float32(rng.NormFloat64() * 0.5)
-				}
-			}
-			nets[m].Layers = append(nets[m].Layers, l)
-			in = out
-		}
-	}
-	return nets, ctx.Err()
-}
-
 // fitTo fits m to the features phi, with a trainer that learns nothing.
 func fitTo(t *testing.T, m ood.Method, phi blas32.General, p ood.Params) *ood.Scorer {
 	t.Helper()
-	s, err := ood.Fit(context.Background(), m, ood.Training{Batch: ood.Batch{Features: phi}, Trainer: &recorder{}}, p)
+	s, err := ood.Fit(context.Background(), m, ood.Training{Batch: ood.Batch{Features: phi}, Trainer: &headstest.Recorder{}}, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,11 +59,11 @@ func penalised(s mat.Symmetric, c *mat.Dense, lambda float64) (float64, *mat.Den
 }
 
 func TestExactCertificatesAreBottomEigenvectors(t *testing.T) {
-	phi := randomRows(400, 9, 0.5, 4)
+	phi := headstest.Rows(400, 9, 0.5, 4)
 	for _, centre := range []bool{false, true} {
 		for _, unit := range []bool{false, true} {
 			c := fitTo(t, Certificates, phi, ood.Params{"k": 4., "centred": centre, "unit_norm": unit}).Fitted().(*certificates)
-			_, s, cov := twoPass(phi, unit)
+			_, s, cov := headstest.Moments(phi, unit)
 			if centre {
 				s = cov
 			}
@@ -180,8 +97,8 @@ func TestExactCertificatesAreBottomEigenvectors(t *testing.T) {
 // The penalised solution is a stationary point, and no descent from a random
 // start ends lower.
 func TestExactCertificatesWithPenalty(t *testing.T) {
-	phi := randomRows(500, 8, 0.3, 5)
-	_, s, _ := twoPass(phi, false)
+	phi := headstest.Rows(500, 8, 0.3, 5)
+	_, s, _ := headstest.Moments(phi, false)
 	rng := rand.New(rand.NewPCG(6, 6))
 	for _, lambda := range []float64{0.1, 0.3, 1, 10} {
 		c := fitTo(t, Certificates, phi, ood.Params{"k": 5., "lambda": lambda, "unit_norm": false}).Fitted().(*certificates)
@@ -212,7 +129,7 @@ func TestExactCertificatesWithPenalty(t *testing.T) {
 
 // The gradient above is that of the penalised loss, by finite differences.
 func TestPenalisedGradient(t *testing.T) {
-	_, s, _ := twoPass(randomRows(50, 4, 0, 1), false)
+	_, s, _ := headstest.Moments(headstest.Rows(50, 4, 0, 1), false)
 	rng := rand.New(rand.NewPCG(1, 3))
 	c := mat.NewDense(4, 2, nil)
 	c.Apply(func(_, _ int, _ float64) float64 { return rng.NormFloat64() }, c)
@@ -264,9 +181,9 @@ func naiveScore(c *certificates, row []float32) float64 {
 }
 
 func TestCertificatesScore(t *testing.T) {
-	phi := randomRows(2100, 7, 0.4, 8)
+	phi := headstest.Rows(2100, 7, 0.4, 8)
 	clear(phi.Data[5*phi.Stride : 5*phi.Stride+7])
-	c := randomRows(7, 3, 0, 9)
+	c := headstest.Rows(7, 3, 0, 9)
 	mean := []float32{1, 0, -1, 0.5, 2, 0, 0.1}
 	for _, loss := range []train.Loss{train.MSE, train.BCE, train.L1, train.Pinball} {
 		for _, unit := range []bool{false, true} {
@@ -290,8 +207,8 @@ func TestCertificatesScore(t *testing.T) {
 // Trained certificates are asked of the trainer as their parameters say, those
 // that differ in λ alone together.
 func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
-	phi := randomRows(60, 6, 1, 3)
-	r := &recorder{}
+	phi := headstest.Rows(60, 6, 1, 3)
+	r := &headstest.Recorder{}
 	training := ood.Training{Batch: ood.Batch{Features: phi}, Trainer: r, Seed: 5}
 	var shares []float64
 	training.Progress = func(share float64) { shares = append(shares, share) }
@@ -303,13 +220,13 @@ func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.problems) != 3 {
-		t.Fatalf("%d runs, want 3", len(r.problems))
+	if len(r.Problems) != 3 {
+		t.Fatalf("%d runs, want 3", len(r.Problems))
 	}
 	if !slices.IsSorted(shares) || shares[len(shares)-1] != 1 {
 		t.Errorf("progress %v", shares)
 	}
-	p := r.problems[0]
+	p := r.Problems[0]
 	for i, lambda := range []float64{1, 2, 9} {
 		want := train.ModelConfig{Seed: 5, LearningRate: 1e-3, Orthonormal: lambda, Target: -1}
 		if m := p.Models[i]; m.Orthonormal != lambda || m.Seed != want.Seed || m.LearningRate != want.LearningRate || m.Target != -1 {
@@ -319,14 +236,14 @@ func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
 	if p.Loss != train.BCE || !p.NoBias || p.Outputs != 3 || p.Epochs != 10 || p.BatchSize != 64 || len(p.Hidden) != 0 {
 		t.Errorf("first run is %+v", p)
 	}
-	if p := r.problems[1]; p.Loss != train.MSE || p.Outputs != 4 || p.Models[0].Orthonormal != 10 {
+	if p := r.Problems[1]; p.Loss != train.MSE || p.Outputs != 4 || p.Models[0].Orthonormal != 10 {
 		t.Errorf("second run is %+v", p)
 	}
-	last := r.problems[2]
+	last := r.Problems[2]
 	if !slices.Equal(last.Levels, []float64{.5, .5, .5}) || last.Epochs != 3 || last.BatchSize != 7 {
 		t.Errorf("last run is %+v", last)
 	}
-	mean, _, _ := twoPass(phi, true)
+	mean, _, _ := headstest.Moments(phi, true)
 	var norm float64
 	for j := range 6 {
 		v := float64(last.X.Data[j]) + mean[j]
@@ -336,7 +253,7 @@ func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
 		t.Errorf("rows given to the trainer have squared norm %v before centring", norm)
 	}
 	for i, k := range []int{3, 3, 4, 3, 3} {
-		if c := fitted[i].Fitted().(*certificates); c.C.Cols != k || c.Loss != r.problems[[]int{0, 0, 1, 2, 0}[i]].Loss {
+		if c := fitted[i].Fitted().(*certificates); c.C.Cols != k || c.Loss != r.Problems[[]int{0, 0, 1, 2, 0}[i]].Loss {
 			t.Errorf("configuration %d has %d certificates of loss %s", i, c.C.Cols, c.Loss)
 		}
 	}
@@ -344,13 +261,13 @@ func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
 	if _, err := ood.Fit(context.Background(), CertificatesUnregularised, training, nil); err != nil {
 		t.Fatal(err)
 	}
-	if p := r.problems[3]; p.Loss != train.MSE || p.Models[0].Orthonormal != 0 {
+	if p := r.Problems[3]; p.Loss != train.MSE || p.Models[0].Orthonormal != 0 {
 		t.Errorf("without a penalty, of a regressor, the trainer is asked %+v", p)
 	}
 }
 
 func TestCertificatesRefuse(t *testing.T) {
-	good := randomRows(30, 4, 0, 1)
+	good := headstest.Rows(30, 4, 0, 1)
 	for want, tt := range map[string]struct {
 		m   ood.Method
 		phi blas32.General
@@ -366,7 +283,7 @@ func TestCertificatesRefuse(t *testing.T) {
 		"all rows are equal":       {CertificatesNonlinear, blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{.1, .7, .1, .7, .1, .7, .1, .7}}, nil},
 		"2 rows":                   {CertificatesNonlinear, rows.Slice(good, 0, 1), nil},
 	} {
-		training := ood.Training{Batch: ood.Batch{Features: tt.phi}, Trainer: &recorder{}}
+		training := ood.Training{Batch: ood.Batch{Features: tt.phi}, Trainer: &headstest.Recorder{}}
 		if _, err := ood.Fit(context.Background(), tt.m, training, tt.p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s %v: %v, want %q", tt.m.Name, tt.p, err, want)
 		}

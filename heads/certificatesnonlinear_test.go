@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/headstest"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -46,7 +47,7 @@ func naiveNonlinearScore(c *nonlinear, row []float32) float64 {
 }
 
 func TestNonlinearCertificatesScore(t *testing.T) {
-	phi := randomRows(2100, 7, 0.4, 8)
+	phi := headstest.Rows(2100, 7, 0.4, 8)
 	clear(phi.Data[5*phi.Stride : 5*phi.Stride+7])
 	for _, p := range []ood.Params{
 		{"k": 3., "unit_norm": false}, {"loss": "bce", "hidden": 5.}, {"loss": "l1"}, {},
@@ -70,22 +71,22 @@ func TestNonlinearCertificatesScore(t *testing.T) {
 }
 
 func TestNonlinearCertificatesAskTheTrainer(t *testing.T) {
-	phi := randomRows(60, 6, 1, 3)
+	phi := headstest.Rows(60, 6, 1, 3)
 	grid := []ood.Params{
 		{"gradient_penalty": 1., "diversity": 2., "unit_norm": false},
 		{"loss": "bce", "epochs": 3.},
 		{"gradient_penalty": 3., "diversity": 0., "unit_norm": false},
 		{"k": 2.},
 	}
-	var r recorder
+	var r headstest.Recorder
 	training := ood.Training{Batch: ood.Batch{Features: phi}, Trainer: &r, Seed: 4}
 	if _, err := ood.FitGrid(context.Background(), CertificatesNonlinear, training, grid); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.problems) != 3 {
-		t.Fatalf("%d runs, want 3", len(r.problems))
+	if len(r.Problems) != 3 {
+		t.Fatalf("%d runs, want 3", len(r.Problems))
 	}
-	p := r.problems[0]
+	p := r.Problems[0]
 	want := []train.ModelConfig{
 		{Seed: 4, LearningRate: 1e-3, Target: -1, GradientPenalty: 1, Diversity: 2},
 		{Seed: 4, LearningRate: 1e-3, Target: -1, GradientPenalty: 3},
@@ -94,7 +95,7 @@ func TestNonlinearCertificatesAskTheTrainer(t *testing.T) {
 		!reflect.DeepEqual(p.Hidden, []int{64}) || p.NoBias || p.Y.Rows != 0 {
 		t.Errorf("the trainer is asked %+v", p)
 	}
-	for _, p := range r.problems { // rows have mean 0, and variance 1 on average
+	for _, p := range r.Problems { // rows have mean 0, and variance 1 on average
 		var total float64
 		for j := range p.X.Cols {
 			var sum, squares float64
@@ -115,7 +116,7 @@ func TestNonlinearCertificatesAskTheTrainer(t *testing.T) {
 }
 
 func TestNonlinearStateOfAnotherWidth(t *testing.T) {
-	s := rows.Save(fitTo(t, CertificatesNonlinear, randomRows(60, 6, 1, 3), nil).Fitted())
+	s := rows.Save(fitTo(t, CertificatesNonlinear, headstest.Rows(60, 6, 1, 3), nil).Fitted())
 	s.Arrays["mean"] = rows.Array{Shape: []int{5}, Data: make([]float32, 5)}
 	if err := rows.Restore(&nonlinear{}, s, nil); err == nil || !strings.Contains(err.Error(), "a network of 6 inputs for 5 features") {
 		t.Errorf("restored with a mean of another width: %v", err)

@@ -3,64 +3,11 @@ package moments
 import (
 	"errors"
 	"math"
-	"math/rand/v2"
 	"testing"
 
-	"gonum.org/v1/gonum/blas/blas32"
-	"gonum.org/v1/gonum/mat"
-
+	"github.com/attach-uncertainty/attach/internal/headstest"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
-
-// randomRows draws correlated rows; offset moves their mean. The matrix has a
-// stride wider than its columns.
-func randomRows(n, h int, offset float64, seed uint64) blas32.General {
-	rng := rand.New(rand.NewPCG(seed, 9))
-	m := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}
-	for i := range m.Data {
-		m.Data[i] = 1e9 // what lies between rows must not be read
-	}
-	for i := range n {
-		common := rng.NormFloat64()
-		for j := range h {
-			m.Data[i*m.Stride+j] = float32(offset + common*0.5 + rng.NormFloat64()*(1+float64(j))/float64(h))
-		}
-	}
-	return m
-}
-
-// twoPass computes moments in float64 from their definition.
-func twoPass(phi blas32.General, unit bool) (mean []float64, second, cov *mat.SymDense) {
-	n, h := phi.Rows, phi.Cols
-	x := mat.NewDense(n, h, nil)
-	for i := range n {
-		var norm float64
-		for j := range h {
-			v := float64(phi.Data[i*phi.Stride+j])
-			x.Set(i, j, v)
-			norm += v * v
-		}
-		if unit && norm > 0 {
-			for j := range h {
-				x.Set(i, j, x.At(i, j)/math.Sqrt(norm))
-			}
-		}
-	}
-	mean = make([]float64, h)
-	for j := range h {
-		mean[j] = mat.Sum(x.ColView(j)) / float64(n)
-	}
-	second = mat.NewSymDense(h, nil)
-	second.SymOuterK(1/float64(n), x.T())
-	for i := range n {
-		for j := range h {
-			x.Set(i, j, x.At(i, j)-mean[j])
-		}
-	}
-	cov = mat.NewSymDense(h, nil)
-	cov.SymOuterK(1/float64(n), x.T())
-	return mean, second, cov
-}
 
 func TestMoments(t *testing.T) {
 	for _, tt := range []struct {
@@ -82,14 +29,14 @@ func TestMoments(t *testing.T) {
 		{"several panels, few rows", 40, 257, 1, false, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			phi := randomRows(tt.n, tt.h, tt.offset, 1)
+			phi := headstest.Rows(tt.n, tt.h, tt.offset, 1)
 			m := &Moments{UnitNorm: tt.unit}
 			for s := range tt.shards {
 				if err := m.Add(rows.Slice(phi, s*tt.n/tt.shards, (s+1)*tt.n/tt.shards)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			mean, second, cov := twoPass(phi, tt.unit)
+			mean, second, cov := headstest.Moments(phi, tt.unit)
 			if m.N() != tt.n || m.Width() != tt.h {
 				t.Fatalf("%d rows of %d, want %d of %d", m.N(), m.Width(), tt.n, tt.h)
 			}
@@ -115,7 +62,7 @@ func TestMoments(t *testing.T) {
 }
 
 func TestMomentsRefuseNaN(t *testing.T) {
-	phi := randomRows(5, 3, 0, 1)
+	phi := headstest.Rows(5, 3, 0, 1)
 	phi.Data[3*phi.Stride+2] = float32(math.Inf(1))
 	m := &Moments{}
 	var notFinite *rows.NotFiniteError
@@ -130,7 +77,7 @@ func TestMomentsRefuseNaN(t *testing.T) {
 func TestCheckFinite(t *testing.T) {
 	for cols := 1; cols <= 9; cols++ {
 		for at := range cols {
-			phi := randomRows(3, cols, 0, 1)
+			phi := headstest.Rows(3, cols, 0, 1)
 			if err := rows.CheckFinite("features", phi); err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +91,7 @@ func TestCheckFinite(t *testing.T) {
 }
 
 func BenchmarkMoments(b *testing.B) {
-	phi := randomRows(8192, 512, 1, 1)
+	phi := headstest.Rows(8192, 512, 1, 1)
 	for b.Loop() {
 		m := &Moments{UnitNorm: true}
 		if err := m.Add(phi); err != nil {

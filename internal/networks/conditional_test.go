@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/headstest"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -22,9 +23,9 @@ func percents() []float64 {
 	return levels
 }
 
-func fitConditional(t testing.TB, x, y blas32.General, hidden ...int) (*Conditional, *recorder) {
+func fitConditional(t testing.TB, x, y blas32.General, hidden ...int) (*Conditional, *headstest.Recorder) {
 	t.Helper()
-	tr := &recorder{}
+	tr := &headstest.Recorder{}
 	fitted, err := Fit(context.Background(), x, y, tr, train.Problem{
 		Hidden: hidden, Outputs: 1, Loss: train.Pinball, Conditional: true, Epochs: 3, BatchSize: 64, Models: []train.ModelConfig{{Seed: 11}},
 	})
@@ -35,12 +36,12 @@ func fitConditional(t testing.TB, x, y blas32.General, hidden ...int) (*Conditio
 }
 
 func TestFitStandardises(t *testing.T) {
-	x, y := randomRows(300, 4, 50, 1), randomRows(300, 2, -7, 2)
+	x, y := headstest.Rows(300, 4, 50, 1), headstest.Rows(300, 2, -7, 2)
 	for i := range 300 {
 		x.Data[i*x.Stride+3] = 0.1 // a constant column
 	}
 	s, tr := fitConditional(t, x, y, 8, 5)
-	p := tr.problems[0]
+	p := tr.Problems[0]
 	for name, m := range map[string]blas32.General{"x": p.X, "y": p.Y} {
 		for j := range m.Cols {
 			col := make([]float64, m.Rows)
@@ -72,7 +73,7 @@ func TestFitStandardises(t *testing.T) {
 // Quantiles agree with the networks run as a whole on rows with the level
 // appended, for every depth.
 func TestQuantilesAgainstNetwork(t *testing.T) {
-	x, y := randomRows(150, 3, 5, 1), randomRows(150, 2, 100, 2)
+	x, y := headstest.Rows(150, 3, 5, 1), headstest.Rows(150, 2, 100, 2)
 	for _, hidden := range [][]int{{}, {7}, {6, 5}} {
 		s, _ := fitConditional(t, x, y, hidden...)
 		grid := s.Quantiles(x, s.Grid)
@@ -149,7 +150,7 @@ func TestQuantilesClosedForm(t *testing.T) {
 }
 
 func TestQuantilesNeverCross(t *testing.T) {
-	x, y := randomRows(90, 3, 0, 1), randomRows(90, 1, 0, 2)
+	x, y := headstest.Rows(90, 3, 0, 1), headstest.Rows(90, 1, 0, 2)
 	s, _ := fitConditional(t, x, y, 64)
 	if s.CrossingRate(x) == 0 {
 		t.Fatal("the networks of this test do not cross: it tests nothing")
@@ -173,7 +174,7 @@ func TestQuantilesNeverCross(t *testing.T) {
 }
 
 func TestConditionalState(t *testing.T) {
-	x, y := randomRows(90, 3, 0, 1), randomRows(90, 2, 4, 2)
+	x, y := headstest.Rows(90, 3, 0, 1), headstest.Rows(90, 2, 4, 2)
 	s, _ := fitConditional(t, x, y, 6, 4)
 	restored := &Conditional{}
 	if err := rows.Restore(restored, rows.Save(s), nil); err != nil {
@@ -203,7 +204,7 @@ func TestConditionalState(t *testing.T) {
 }
 
 func BenchmarkQuantiles(b *testing.B) {
-	x, y := randomRows(1024, 512, 0, 1), randomRows(1024, 1, 0, 2)
+	x, y := headstest.Rows(1024, 512, 0, 1), headstest.Rows(1024, 1, 0, 2)
 	s, _ := fitConditional(b, x, y, 64)
 	for b.Loop() {
 		s.Quantiles(x, []float64{0.05, 0.5, 0.95})

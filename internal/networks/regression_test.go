@@ -3,62 +3,13 @@ package networks
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"testing"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/headstest"
 	"github.com/attach-uncertainty/attach/ood"
 )
-
-// recorder is a Trainer that notes what it is asked and returns small random
-// weights.
-type recorder struct{ problems []train.Problem }
-
-func (r *recorder) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
-	r.problems = append(r.problems, p)
-	nets := make([]train.Network, len(p.Models))
-	for m, cfg := range p.Models {
-		rng := rand.New(rand.NewPCG(cfg.Seed, 1))
-		in := p.X.Cols
-		if p.Conditional {
-			in++
-		}
-		for _, out := range append(append([]int{}, p.Hidden...), p.Outputs) {
-			l := train.Layer{W: rows.New(in, out)}
-			for i := range l.W.Data {
-				l.W.Data[i] = float32(rng.NormFloat64() * 0.5)
-			}
-			if !p.NoBias {
-				l.B = make([]float32, out)
-				for i := range l.B {
-					l.B[i] = float32(rng.NormFloat64() * 0.5)
-				}
-			}
-			nets[m].Layers = append(nets[m].Layers, l)
-			in = out
-		}
-	}
-	return nets, ctx.Err()
-}
-
-func randomRows(n, h int, offset float64, seed uint64) blas32.General {
-	rng := rand.New(rand.NewPCG(seed, 9))
-	m := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}
-	for i := range m.Data {
-		m.Data[i] = 1e9 // what lies between rows must not be read
-	}
-	for i := range n {
-		common := rng.NormFloat64()
-		for j := range h {
-			m.Data[i*m.Stride+j] = float32(offset + common*0.5 + rng.NormFloat64()*(1+float64(j))/float64(h))
-		}
-	}
-	return m
-}
 
 // method trains networks alone.
 func method(p train.Problem) ood.Method {
@@ -72,15 +23,15 @@ func method(p train.Problem) ood.Method {
 }
 
 func TestTrain(t *testing.T) {
-	x, y := randomRows(80, 3, 5, 1), randomRows(80, 2, -7, 2)
-	heldX, heldY := randomRows(20, 3, 5, 3), randomRows(20, 2, -7, 4)
+	x, y := headstest.Rows(80, 3, 5, 1), headstest.Rows(80, 2, -7, 2)
+	heldX, heldY := headstest.Rows(20, 3, 5, 3), headstest.Rows(20, 2, -7, 4)
 	grid := []ood.Params{
 		{"hidden": 4., "epochs": 3.},
 		{"hidden": "6x5", "epochs": 3.},
 		{"hidden": 4., "epochs": 3., "learning_rate": 0.1, "weight_decay": 2., "dropout": 0.5, "averaging": 0.7},
 		{"layers": 0.}, {"layers": 2., "batch": 8.},
 	}
-	tr := &recorder{}
+	tr := &headstest.Recorder{}
 	training := ood.Training{
 		Batch: ood.Batch{Features: x}, Targets: y, Trainer: tr, Seed: 9, Validation: heldX, ValidationTargets: heldY, Levels: []float64{.9, .1},
 	}
@@ -90,7 +41,7 @@ func TestTrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	var hidden [][]int
-	for _, p := range tr.problems {
+	for _, p := range tr.Problems {
 		hidden = append(hidden, p.Hidden)
 	}
 	if want := [][]int{{4}, {6, 5}, {}, {64, 64}}; !reflect.DeepEqual(hidden, want) {
@@ -101,11 +52,11 @@ func TestTrain(t *testing.T) {
 		{Seed: 9, LearningRate: 0.1, WeightDecay: 2, Dropout: 0.5, Averaging: 0.7},
 		{Seed: 10, LearningRate: 0.1, WeightDecay: 2, Dropout: 0.5, Averaging: 0.7, Target: 1},
 	}
-	p := tr.problems[0]
+	p := tr.Problems[0]
 	if !reflect.DeepEqual(p.Models, want) || p.Epochs != 3 || p.BatchSize != 64 {
 		t.Errorf("first run is %+v", p)
 	}
-	if p := tr.problems[3]; p.Epochs != 500 || p.BatchSize != 8 {
+	if p := tr.Problems[3]; p.Epochs != 500 || p.BatchSize != 8 {
 		t.Errorf("by default %d epochs of batches of %d", p.Epochs, p.BatchSize)
 	}
 	first := got[0].Fitted().(*Regression)
@@ -132,7 +83,7 @@ func TestTrain(t *testing.T) {
 
 func TestFitRefusesOneRow(t *testing.T) {
 	p := train.Problem{Hidden: []int{2}, Outputs: 1, Loss: train.MSE, Epochs: 1, BatchSize: 5, Models: []train.ModelConfig{{LearningRate: 1}}}
-	if _, err := Fit(context.Background(), randomRows(1, 3, 0, 1), randomRows(1, 1, 0, 2), &recorder{}, p); err == nil {
+	if _, err := Fit(context.Background(), headstest.Rows(1, 3, 0, 1), headstest.Rows(1, 1, 0, 2), &headstest.Recorder{}, p); err == nil {
 		t.Error("one row was accepted")
 	}
 }
