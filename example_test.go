@@ -8,7 +8,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -82,7 +81,8 @@ func ExamplePredictor_Predict() {
 // A forest in place of a network is fitted without a trainer.
 func ExampleFit_forest() {
 	in := regressor(1, 100, 1) // rows, targets, choices
-	in.Quantiles, in.Trainer = baselines.QuantileForest, nil
+	in.Quantiles, _ = attach.MethodByName("quantile-forest")
+	in.Trainer = nil
 	b, err := attach.Fit(context.Background(), in)
 	check(err)
 	fmt.Println(b.Quantiles.Method)

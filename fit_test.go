@@ -14,7 +14,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
@@ -66,12 +65,8 @@ func TestFitGivenCalibrationRows(t *testing.T) {
 }
 
 func TestFitParams(t *testing.T) {
-	m, ok := attach.MethodByName("distance")
-	if !ok {
-		t.Fatal("there is no method distance")
-	}
 	in := classifier(60)
-	in.Method, in.Params = m, ood.Params{"percentile": 50.0}
+	in.Method, in.Params = method("distance"), ood.Params{"percentile": 50.0}
 	b := mustFit(t, in)
 	if b.Detector.Method != "distance" || b.Detector.Params["percentile"] != 50.0 {
 		t.Errorf("fitted %s %v", b.Detector.Method, b.Detector.Params)
@@ -179,7 +174,7 @@ func TestOneLogitLastLayer(t *testing.T) {
 			in.Batch.Logits.Data[i] += in.Batch.Features.Data[8*i+j] * in.Last.Weight.Data[j]
 		}
 	}
-	entropy, _ := attach.MethodByName("entropy")
+	entropy := method("entropy")
 	seen := 0
 	in.Method = entropy
 	in.Method.Fit = func(ctx context.Context, tr ood.Training, p ood.Values) (any, error) {
@@ -252,9 +247,9 @@ func TestFitRefusesShortMatrices(t *testing.T) {
 	for what, in := range map[string]attach.FitOptions{
 		"targets":                  but(regressor(1, 60, 2), func(in *attach.FitOptions) { in.Targets = short }),
 		"calibration rows":         but(regressor(1, 60, 2), func(in *attach.FitOptions) { in.Cal, in.CalTargets = in.Batch, short }),
-		"the last layer's weights": but(classifier(60), func(in *attach.FitOptions) { in.Last, in.Method = last, baselines.ViM }),
+		"the last layer's weights": but(classifier(60), func(in *attach.FitOptions) { in.Last, in.Method = last, method("vim") }),
 		"weights are for 8": but(classifier(60), func(in *attach.FitOptions) {
-			in.Last, in.Method, in.Batch, in.Base.Classes = single, baselines.ViM, blob(1, 60, 5, 1, 0), nil
+			in.Last, in.Method, in.Batch, in.Base.Classes = single, method("vim"), blob(1, 60, 5, 1, 0), nil
 		}),
 	} {
 		_, err := attach.Fit(context.Background(), in)

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -32,7 +31,7 @@ func goldens() map[string]attach.FitOptions {
 	r := regressor(1, 100, 2)
 	r.Base = attach.Base{Task: attach.Regression, Path: "models/net.onnx", SHA256: "00ff", Feature: "relu", Output: "y"}
 	forest := regressor(2, 100, 2)
-	forest.Quantiles, forest.QuantileParams = baselines.QuantileForest, ood.Params{"n_estimators": 2.0, "max_depth": 3.0}
+	forest.Quantiles, forest.QuantileParams = method("quantile-forest"), ood.Params{"n_estimators": 2.0, "max_depth": 3.0}
 	forest.Base.Path = "net.onnx"
 	groups := regressor(3, 100, 1)
 	groups.Base.Path = "net.onnx"

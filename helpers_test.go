@@ -16,6 +16,15 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
+// method is that of a name.
+func method(name string) ood.Method {
+	m, ok := attach.MethodByName(name)
+	if !ok {
+		panic("no method " + name)
+	}
+	return m
+}
+
 // linearTrainer stands in for training: its networks are linear, with slope
 // on the first column and spread on the level. How well they fit is of no
 // matter to what is tested.

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/train"
@@ -73,7 +72,7 @@ func TestEveryQuantileMethod(t *testing.T) {
 // A forest learns what its network has not: its interval is wide where noise is.
 func TestForestIntervals(t *testing.T) {
 	in := regressor(1, 2000, 1)
-	in.Quantiles, in.Trainer = baselines.QuantileForest, nil
+	in.Quantiles, in.Trainer = method("quantile-forest"), nil
 	in.QuantileParams = ood.Params{"min_samples_leaf": 20.}
 	b := mustFit(t, in)
 	test := regressor(2, 2000, 1)
@@ -222,7 +221,7 @@ func TestSmoothedCovers(t *testing.T) {
 	for seed := range uint64(seeds) {
 		in := draw(seed, rows)
 		in.CalFraction, in.SkipDetector = 0.5, true
-		in.Quantiles, in.QuantileParams, in.Trainer = baselines.QuantileForest, ood.Params{"n_estimators": 1., "max_depth": 1.}, nil
+		in.Quantiles, in.QuantileParams, in.Trainer = method("quantile-forest"), ood.Params{"n_estimators": 1., "max_depth": 1.}, nil
 		b, test := mustFit(t, in), draw(seed+1000, 200)
 		for name, o := range kinds {
 			o.Level, o.Seed = level, seed
@@ -364,10 +363,10 @@ func TestIntervalErrors(t *testing.T) {
 		"parameter":        {func(in *attach.FitOptions) { in.Quantiles, in.QuantileParams = heads.SQR, ood.Params{"lambda": 1.} }, `unknown parameter "lambda"`},
 		"parameter of SQR": {func(in *attach.FitOptions) { in.QuantileParams = ood.Params{"hidden": 0.} }, `"hidden" must be`},
 		"type": {func(in *attach.FitOptions) {
-			in.Quantiles, in.QuantileParams = baselines.QuantileForest, ood.Params{"bins": "x"}
+			in.Quantiles, in.QuantileParams = method("quantile-forest"), ood.Params{"bins": "x"}
 		}, "bins"},
-		"detector":          {func(in *attach.FitOptions) { in.Quantiles = baselines.Distance }, "distance is a detector"},
-		"no trainer":        {func(in *attach.FitOptions) { in.Quantiles, in.Trainer = baselines.ConditionalGaussian, nil }, "trainer"},
+		"detector":          {func(in *attach.FitOptions) { in.Quantiles = method("distance") }, "distance is a detector"},
+		"no trainer":        {func(in *attach.FitOptions) { in.Quantiles, in.Trainer = method("conditional-gaussian"), nil }, "trainer"},
 		"groups":            {func(in *attach.FitOptions) { in.Groups = names[:7] }, "7 groups for 60 rows"},
 		"groups of cal":     {func(in *attach.FitOptions) { in.Cal, in.CalTargets, in.CalGroups = in.Batch, in.Targets, names[:7] }, "7 groups for 60 calibration"},
 		"groups not of cal": {func(in *attach.FitOptions) { in.Cal, in.CalTargets, in.Groups = in.Batch, in.Targets, names }, "calibration rows have no groups"},
@@ -418,7 +417,7 @@ func TestIntervalErrors(t *testing.T) {
 func TestRefusalsOfQuantiles(t *testing.T) {
 	in := regressor(1, 60, 1)
 	in.Groups = groupsOf(in.Batch)
-	in.Quantiles, in.QuantileParams = baselines.QuantileForest, ood.Params{"n_estimators": 2.}
+	in.Quantiles, in.QuantileParams = method("quantile-forest"), ood.Params{"n_estimators": 2.}
 	good := mustWrite(t, mustFit(t, in))
 	for name, tt := range map[string]struct {
 		content []byte

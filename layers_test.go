@@ -10,7 +10,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -33,7 +32,7 @@ func TestDefaultReadsLayers(t *testing.T) {
 	if b.Detector.Method != "fused-layers" || len(b.Base.Layers) != 2 || b.Base.Layers[0] != want[0] || b.Base.Layers[1] != want[1] {
 		t.Errorf("%s reads %v, want fused-layers and %v", b.Detector.Method, b.Base.Layers, want)
 	}
-	in.Method = baselines.KNN
+	in.Method = method("knn")
 	if b := mustFit(t, in); b.Base.Layers != nil {
 		t.Errorf("a detector of the last layer reads %v", b.Base.Layers)
 	}
@@ -41,7 +40,7 @@ func TestDefaultReadsLayers(t *testing.T) {
 
 func TestLayersThatDoNotFit(t *testing.T) {
 	in := classifier(80)
-	in.Batch.Layers, in.Method = layersOf(in.Batch), baselines.MahalanobisLayers
+	in.Batch.Layers, in.Method = layersOf(in.Batch), method("mahalanobis-layers")
 	b := mustFit(t, in)
 	rows := blob(2, 10, 8, 3, 0)
 	all := layersOf(rows)
@@ -98,7 +97,7 @@ func TestLayersThatNobodyReads(t *testing.T) {
 // Layers that are not the detector's, or too many to make a row of, are refused.
 func TestDamagedLayers(t *testing.T) {
 	in := classifier(80)
-	in.Batch.Layers, in.Method = layersOf(in.Batch), baselines.MahalanobisLayers
+	in.Batch.Layers, in.Method = layersOf(in.Batch), method("mahalanobis-layers")
 	b := mustFit(t, in)
 	wide := make([]attach.Layer, 5000)
 	for i := range wide {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -72,7 +71,7 @@ func (n summing) Dropout(ctx context.Context, x ood.InputBlock, passes int, _ fl
 
 func TestDetectorThatRunsTheNetwork(t *testing.T) {
 	in := classifier(80)
-	in.Method, in.Batch.Inputs, in.Batch.Network = baselines.ODIN, inputsOf(in.Batch), summing{3}
+	in.Method, in.Batch.Inputs, in.Batch.Network = method("odin"), inputsOf(in.Batch), summing{3}
 	in.InputScale = ood.InputScale{Factor: []float32{3}}
 	b := mustFit(t, in)
 	if !b.RunsNetwork() || mustFit(t, classifier(80)).RunsNetwork() {
@@ -120,8 +119,8 @@ func TestLogisticNetwork(t *testing.T) {
 		params ood.Params
 		scalar func(z float64) float64
 	}{
-		{baselines.Geometrical, ood.Params{"temperature": 2., "gradient": "margin"}, func(z float64) float64 { return math.Abs(math.Tanh(z / 4)) }},
-		{baselines.Geometrical, ood.Params{"logits": true, "gradient": "margin"}, math.Abs},
+		{method("geometrical"), ood.Params{"temperature": 2., "gradient": "margin"}, func(z float64) float64 { return math.Abs(math.Tanh(z / 4)) }},
+		{method("geometrical"), ood.Params{"logits": true, "gradient": "margin"}, math.Abs},
 	} {
 		in.Method, in.Params = c.method, c.params
 		p := mustPredict(t, mustFit(t, in), in.Batch, attach.PredictOptions{})
@@ -135,7 +134,7 @@ func TestLogisticNetwork(t *testing.T) {
 		}
 	}
 	// A step of ε along the signs moves the logit by 8ε, away from 0.
-	in.Method, in.Params = baselines.ODIN, ood.Params{"epsilon": .01, "temperature": 100.}
+	in.Method, in.Params = method("odin"), ood.Params{"epsilon": .01, "temperature": 100.}
 	for i, row := range mustPredict(t, mustFit(t, in), in.Batch, attach.PredictOptions{}) {
 		got := row.Score
 		z := math.Abs(float64(in.Batch.Logits.Data[i])) + .08
@@ -143,7 +142,7 @@ func TestLogisticNetwork(t *testing.T) {
 			t.Errorf("ODIN row %d: %v, want %v", i, got, want)
 		}
 	}
-	for _, m := range []ood.Method{baselines.ODIN, baselines.BALD} {
+	for _, m := range []ood.Method{method("odin"), method("bald")} {
 		in.Method, in.Params = m, nil
 		b := mustFit(t, in)
 		stored, err := read(mustWrite(t, b))

@@ -57,7 +57,7 @@ func TestOneLogitIsLogistic(t *testing.T) {
 		in.Batch.Logits.Data[i] = float32(i-20) / 4
 		in.Batch.Labels[i] = min(in.Batch.Labels[i], 1)
 	}
-	in.Method, _ = attach.MethodByName("entropy")
+	in.Method = method("entropy")
 	b := mustFit(t, in)
 	if b.Base.Outputs != 1 || b.Calibration.Temperature == 0 {
 		t.Errorf("outputs %d, temperature %v", b.Base.Outputs, b.Calibration.Temperature)

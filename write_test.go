@@ -17,7 +17,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/pythontest"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -227,25 +226,26 @@ type namesake struct {
 // TestMethodsOfAProgramsOwnAreNotSaved: what reading could not find, or would
 // take for something else, is refused before a byte is written.
 func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
-	renamed := baselines.KNN
+	knn, energy, covariance := method("knn"), method("energy"), method("covariance")
+	renamed := knn
 	renamed.Name = "mine"
-	other := baselines.KNN
-	other.Fit, other.New, other.Params = baselines.Covariance.Fit, baselines.Covariance.New, baselines.Covariance.Params
-	wrapped := baselines.KNN
+	other := knn
+	other.Fit, other.New, other.Params = covariance.Fit, covariance.New, covariance.Params
+	wrapped := knn
 	wrapped.Fit = func(ctx context.Context, tr ood.Training, p ood.Values) (any, error) {
-		s, err := baselines.KNN.Fit(ctx, tr, p)
+		s, err := knn.Fit(ctx, tr, p)
 		own := &namesake{Detector: s.(ood.Detector)}
 		return own, errors.Join(err, rows.Restore(own, rows.Save(s), nil))
 	}
-	extra := baselines.KNN
+	extra := knn
 	extra.Params = append(slices.Clone(extra.Params), ood.Flag("mine", true))
 	for _, tt := range []struct {
 		name   string
 		method ood.Method
 		says   string
 	}{
-		{"fused under a name of its own", heads.Fused("mine", "fisher", heads.Component{Method: baselines.KNN}, heads.Component{Method: baselines.Energy}), `unknown method "mine"`},
-		{"fused of others", heads.Fused("fused", "fisher", heads.Component{Method: baselines.KNN}, heads.Component{Method: baselines.Energy}), "cannot be saved"},
+		{"fused under a name of its own", heads.Fused("mine", "fisher", heads.Component{Method: knn}, heads.Component{Method: energy}), `unknown method "mine"`},
+		{"fused of others", heads.Fused("fused", "fisher", heads.Component{Method: knn}, heads.Component{Method: energy}), "cannot be saved"},
 		{"renamed", renamed, `unknown method "mine"`},
 		{"another", other, "cannot be saved"},
 		{"wrapped", wrapped, `method "knn" is not the one that is known under that name`},
@@ -259,10 +259,10 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 	}
 	t.Run("quantiles", func(t *testing.T) {
 		in := regressor(1, 60, 1)
-		in.Quantiles, in.QuantileParams = baselines.QuantileForest, ood.Params{"n_estimators": 2.}
+		in.Quantiles, in.QuantileParams = method("quantile-forest"), ood.Params{"n_estimators": 2.}
 		in.Quantiles.Name = "mine"
 		refusesToWrite(t, mustFit(t, in), `unknown method "mine"`)
-		in.Quantiles.Name = baselines.Boosting.Name
+		in.Quantiles.Name = "gradient-boosting"
 		refusesToWrite(t, mustFit(t, in), "cannot be saved")
 	})
 }
@@ -275,13 +275,13 @@ func TestMethodsThatAreNotWhole(t *testing.T) {
 		"no new":  func(m *ood.Method) { m.New = nil },
 	} {
 		in := classifier(60)
-		in.Method = baselines.KNN
+		in.Method = method("knn")
 		spoil(&in.Method)
 		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "is not whole") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	mine := baselines.KNN
+	mine := method("knn")
 	mine.New = nil
 	if m, _ := attach.MethodByName("knn", mine); m.New == nil {
 		t.Error("a program's own method hides one of this module's")
@@ -323,7 +323,7 @@ var marginalQuantiles = ood.Method{
 // TestMethodsOfAProgramsOwn are fitted, saved and opened as others are, where
 // both are told of them.
 func TestMethodsOfAProgramsOwn(t *testing.T) {
-	fusion := heads.Fused("mine", "fisher", heads.Component{Method: baselines.KNN, Weight: 2}, heads.Component{Method: baselines.Energy})
+	fusion := heads.Fused("mine", "fisher", heads.Component{Method: method("knn"), Weight: 2}, heads.Component{Method: method("energy")})
 	detects, predicts := classifier(60), regressor(1, 60, 2)
 	detects.Method, predicts.Quantiles = fusion, marginalQuantiles
 	for name, in := range map[string]attach.FitOptions{"detector": detects, "interval method": predicts} {
@@ -359,7 +359,7 @@ func refusesToWrite(t *testing.T, b *attach.Bundle, says string) {
 // TestWholeNumbersAsInt: parameters may be Go's int where a number is asked for.
 func TestWholeNumbersAsInt(t *testing.T) {
 	in := classifier(60)
-	in.Method, in.Params = baselines.KNN, ood.Params{"k": 3}
+	in.Method, in.Params = method("knn"), ood.Params{"k": 3}
 	if _, err := read(mustWrite(t, mustFit(t, in))); err != nil {
 		t.Error(err)
 	}

@@ -2,8 +2,7 @@ package baselines
 
 import "github.com/attach-uncertainty/attach/ood"
 
-// ASHB is activation shaping that leaves of each feature whether it is large.
-var ASHB = reshapingMethod(ood.Method{
+var ashBMethod = reshapingMethod(ood.Method{
 	Name: "ash-b",
 	Doc: "Energy of the logits after activation shaping: of a row's features all below a percentile of them become 0 and the others " +
 		"become equal, with the sum of all features spread over them. Made for features after a ReLU, and applied to those that the last " +

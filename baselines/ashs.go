@@ -2,8 +2,7 @@ package baselines
 
 import "github.com/attach-uncertainty/attach/ood"
 
-// ASHS is activation shaping that prunes features and sharpens the others.
-var ASHS = reshapingMethod(ood.Method{
+var ashSMethod = reshapingMethod(ood.Method{
 	Name: "ash-s",
 	Doc: "Energy of the logits after activation shaping: of a row's features all below a percentile of them become 0 and the others are " +
 		"multiplied by exp(sum of all / sum of those left). Made for features after a ReLU, and applied to those that the last layer takes, " +

@@ -10,8 +10,7 @@ import (
 const baldScores = " score=predictive-entropy is the entropy of the mean softmax instead, and score=variance the variance of the " +
 	"softmax over passes, averaged over classes."
 
-// BALD scores with the disagreement between passes with dropout.
-var BALD = ood.Method{
+var baldMethod = ood.Method{
 	Name: "bald",
 	Doc: "Mutual information between the predicted class and the pass, over passes with the network's dropout layers switched on." +
 		baldScores + " A network without dropout layers gets one before the last linear layer, of the rate that the parameter " +

@@ -6,9 +6,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// BALDFeatures is BALD with dropout before the last layer alone, which needs no
-// network.
-var BALDFeatures = ood.Method{
+var baldFeaturesMethod = ood.Method{
 	Name: "bald-features",
 	Doc: "Mutual information between the predicted class and the pass, over passes that drop features before the last layer, each " +
 		"with the probability that the parameter dropout says." + baldScores + " Where the network has no dropout there, that is not " +

@@ -3,7 +3,6 @@ package baselines_test
 import (
 	"testing"
 
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -18,10 +17,10 @@ func TestBALDInserted(t *testing.T) {
 		last   *ood.Linear
 		want   string
 	}{
-		{"own layers", baselines.BALD, .3, last, ""},
-		{"last layer", baselines.BALD, 0, last, "inserted dropout"},
-		{"in the network", baselines.BALD, 0, nil, "inserted dropout"},
-		{"asked for", baselines.BALDFeatures, 0, last, ""},
+		{"own layers", method("bald"), .3, last, ""},
+		{"last layer", method("bald"), 0, last, "inserted dropout"},
+		{"in the network", method("bald"), 0, nil, "inserted dropout"},
+		{"asked for", method("bald-features"), 0, last, ""},
 	} {
 		network := twoLayers{act: bend, slope: bendSlope, last: last, rate: k.own}
 		b := ood.Batch{Features: zeros(2, 4), Logits: zeros(2, 3), Inputs: ood.InputsOf([]int{2, 4}, make([]float32, 8)), Network: network}

@@ -15,8 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Boosting predicts each level by a sum of trees of its own.
-var Boosting = ood.Method{
+var boostingMethod = ood.Method{
 	Name: "gradient-boosting",
 	Doc: "Gradient-boosted quantile trees: one model per level, each tree fitted to the negative gradient of the pinball loss, " +
 		"its leaves set to the quantile of their residuals. " +

@@ -9,7 +9,6 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -18,7 +17,7 @@ import (
 // Labels that agree with no prediction are of some other numbering.
 func TestLabelsOfAnotherNumbering(t *testing.T) {
 	training := newToy().training(60)
-	for _, m := range []ood.Method{baselines.SHE, baselines.OpenMax} {
+	for _, m := range []ood.Method{method("she"), method("openmax")} {
 		for _, labels := range [][]int{slices.Repeat([]int{7}, 60), {0, 1}, slices.Repeat([]int{-1}, 60)} {
 			training.Labels = labels
 			if _, err := ood.Fit(background, m, training, nil); err == nil || !strings.Contains(err.Error(), "label") {
@@ -51,16 +50,16 @@ func TestRestoreRefusesNonsense(t *testing.T) {
 		method ood.Method
 		damage func(rows.State)
 	}{
-		{baselines.GEN, func(s rows.State) { s.Params["top"] = 0. }},
-		{baselines.GEN, func(s rows.State) { s.Params["gamma"] = -1. }},
-		{baselines.ASHB, func(s rows.State) { s.Params["percentile"] = 100. }},
-		{baselines.BALDFeatures, func(s rows.State) { s.Params["passes"] = 1e9 }},
-		{baselines.NCI, func(s rows.State) { s.Params["alpha"] = -1. }},
-		{baselines.NCI, func(s rows.State) { s.Params["width of features"] = toyWidth - 1. }},
-		{baselines.OpenMax, func(s rows.State) { s.Arrays["tail_shape"].Data.([]float64)[0] = -1 }},
-		{baselines.OpenMax, func(s rows.State) { s.Arrays["tail_at"].Data.([]float64)[0] = 0 }},
-		{baselines.KLMatching, func(s rows.State) { s.Params["width of logits"] = 2. }},
-		{baselines.NNGuide, func(s rows.State) { s.Arrays["bank"].Data.([]float32)[0] = float32(math.NaN()) }},
+		{method("gen"), func(s rows.State) { s.Params["top"] = 0. }},
+		{method("gen"), func(s rows.State) { s.Params["gamma"] = -1. }},
+		{method("ash-b"), func(s rows.State) { s.Params["percentile"] = 100. }},
+		{method("bald-features"), func(s rows.State) { s.Params["passes"] = 1e9 }},
+		{method("nci"), func(s rows.State) { s.Params["alpha"] = -1. }},
+		{method("nci"), func(s rows.State) { s.Params["width of features"] = toyWidth - 1. }},
+		{method("openmax"), func(s rows.State) { s.Arrays["tail_shape"].Data.([]float64)[0] = -1 }},
+		{method("openmax"), func(s rows.State) { s.Arrays["tail_at"].Data.([]float64)[0] = 0 }},
+		{method("kl-matching"), func(s rows.State) { s.Params["width of logits"] = 2. }},
+		{method("nnguide"), func(s rows.State) { s.Arrays["bank"].Data.([]float32)[0] = float32(math.NaN()) }},
 	} {
 		s, err := ood.Fit(background, c.method, training, nil)
 		if err != nil {
@@ -80,7 +79,7 @@ func TestRestoreRefusesNonsense(t *testing.T) {
 func TestClassesOfTrainingRows(t *testing.T) {
 	data := newToy()
 	training := data.training(60)
-	for _, m := range []ood.Method{baselines.Mahalanobis, baselines.RelativeMahalanobis} {
+	for _, m := range []ood.Method{method("mahalanobis"), method("relative-mahalanobis")} {
 		// A class of its own for one row, whatever its number.
 		labelled := training
 		labelled.Logits = zeros(0, 0)
@@ -104,7 +103,7 @@ func TestClassesOfTrainingRows(t *testing.T) {
 		}
 	}
 	r, err := compare.Run(background, compare.Options{
-		Methods:  []ood.Method{baselines.Mahalanobis, baselines.Distance},
+		Methods:  []ood.Method{method("mahalanobis"), method("distance")},
 		Training: ood.Training{Batch: ood.Batch{Features: training.Features}},
 		In:       data.in(30), Out: data.out(30),
 	})

@@ -12,8 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// ConditionalGaussian predicts a mean and a variance.
-var ConditionalGaussian = ood.Method{
+var conditionalGaussianMethod = ood.Method{
 	Name: "conditional-gaussian",
 	Doc: "A network predicts mean and variance of a Gaussian, by its likelihood; quantiles are those of the Gaussian." +
 		networks.Doc,

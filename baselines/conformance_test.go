@@ -27,6 +27,15 @@ import (
 
 var background = context.Background()
 
+// method is that of a name.
+func method(name string) ood.Method {
+	m, ok := attach.MethodByName(name)
+	if !ok {
+		panic("no method " + name)
+	}
+	return m
+}
+
 var detectors = slices.DeleteFunc(attach.Methods(), ood.Method.Intervals)
 
 // conformance is what a method is held to the contract of ood.Method with.
@@ -744,8 +753,9 @@ func (c conformance) wide(t *testing.T) {
 
 // One that runs the network is bound to it, and says what it lacks until then.
 func TestFusedBindsItsComponents(t *testing.T) {
-	m := heads.Fused("with-network", "fisher", heads.Component{Method: baselines.Geometrical}, heads.Component{Method: heads.Certificates})
-	if m.Needs != baselines.Geometrical.Needs|ood.NeedFeatures {
+	geometrical := method("geometrical")
+	m := heads.Fused("with-network", "fisher", heads.Component{Method: geometrical}, heads.Component{Method: heads.Certificates})
+	if m.Needs != geometrical.Needs|ood.NeedFeatures {
 		t.Errorf("needs %v", m.Needs)
 	}
 	c := newConformance(t, m, newToyRows())

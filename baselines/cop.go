@@ -15,8 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// CoP scores with the reconstruction error of kernel PCA under a cosine kernel.
-var CoP = ood.Method{
+var copMethod = ood.Method{
 	Name: "cop",
 	Doc: "Norm of what remains of the features, scaled to unit norm and centred, outside the first principal components of the " +
 		"training features, as many as explain the share of the variance that the parameter says: the reconstruction error of " +

@@ -14,9 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// CoRP scores with the reconstruction error of kernel PCA under a Gaussian
-// kernel of directions.
-var CoRP = ood.Method{
+var corpMethod = ood.Method{
 	Name: "corp",
 	Doc: "The reconstruction error of kernel PCA under the Gaussian kernel exp(−gamma·‖x−y‖²) of features scaled to unit norm, " +
 		"approximated by random Fourier features, with as many components as explain the share variance. frequencies is " +

@@ -11,8 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Covariance scores with the predictive variance of a linear model.
-var Covariance = ood.Method{
+var covarianceMethod = ood.Method{
 	Name: "covariance",
 	Doc: "φᵀ(FᵀF+λI)⁻¹φ with F the training features: the variance that Bayesian linear regression " +
 		"on the features has at φ, up to a constant.",

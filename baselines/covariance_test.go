@@ -3,7 +3,6 @@ package baselines_test
 import (
 	"testing"
 
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -14,7 +13,7 @@ func BenchmarkCovarianceFit(b *testing.B) {
 		x.Data[i] = float32(data.rng.NormFloat64())
 	}
 	for b.Loop() {
-		if _, err := ood.Fit(background, baselines.Covariance, ood.Training{Batch: ood.Batch{Features: x}}, nil); err != nil {
+		if _, err := ood.Fit(background, method("covariance"), ood.Training{Batch: ood.Batch{Features: x}}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// DICE keeps of the last layer the weights that matter most in training.
-var DICE = ood.Method{
+var diceMethod = ood.Method{
 	Name: "dice",
 	Doc: "Energy of the logits that the last layer makes with its less important weights set to 0: those whose product with the training " +
 		"features' mean is not above a percentile of all such products.",

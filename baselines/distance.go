@@ -9,8 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Distance scores with how far a row lies from the training rows.
-var Distance = ood.Method{
+var distanceMethod = ood.Method{
 	Name: "distance",
 	Doc: "Percentile of the Euclidean distances to the training features. " +
 		"percentile=0 is the distance to the nearest of them; between two of them it is interpolated linearly.",

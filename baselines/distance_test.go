@@ -9,7 +9,6 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -59,7 +58,7 @@ func TestDistanceAgreesWithExhaustiveFloat64(t *testing.T) {
 			grid := []ood.Params{
 				{"percentile": 0.}, {"percentile": 1.}, {"percentile": 10.}, {"percentile": 50.}, {"percentile": 99.9}, {"percentile": 100.},
 			}
-			scorers, err := ood.FitGrid(background, baselines.Distance, ood.Training{Batch: ood.Batch{Features: c.train}}, grid)
+			scorers, err := ood.FitGrid(background, method("distance"), ood.Training{Batch: ood.Batch{Features: c.train}}, grid)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +114,7 @@ func BenchmarkDistance(b *testing.B) {
 					m.Data[i] = float32(r.NormFloat64())
 				}
 			}
-			scorers, err := ood.FitGrid(background, baselines.Distance, ood.Training{Batch: ood.Batch{Features: train}}, baselines.Distance.Grid())
+			scorers, err := ood.FitGrid(background, method("distance"), ood.Training{Batch: ood.Batch{Features: train}}, method("distance").Grid())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -140,7 +139,7 @@ func TestNeighboursAmongRowsAlike(t *testing.T) {
 		}
 		for _, rank := range []float64{0, 7, 40} {
 			p := ood.Params{"percentile": 100 * rank / 2999}
-			scorer, err := ood.Fit(background, baselines.Distance, ood.Training{Batch: ood.Batch{Features: train}}, p)
+			scorer, err := ood.Fit(background, method("distance"), ood.Training{Batch: ood.Batch{Features: train}}, p)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +158,7 @@ func TestNeighboursAmongRowsAlike(t *testing.T) {
 
 // Rows that stay are kept as they are, others copied.
 func TestRowsThatStayAreNotCopied(t *testing.T) {
-	for _, m := range []ood.Method{baselines.Distance, baselines.KNN, baselines.LOF, baselines.NNGuide} {
+	for _, m := range []ood.Method{method("distance"), method("knn"), method("lof"), method("nnguide")} {
 		batch := toyBatch(60)
 		stays, err := ood.Fit(background, m, ood.Training{Batch: batch, Stays: true}, m.Default())
 		if err != nil {
@@ -187,7 +186,7 @@ func TestRowsThatStayAreNotCopied(t *testing.T) {
 func TestLOFGridIsEachAlone(t *testing.T) {
 	train := ood.Training{Batch: toyBatch(150)}
 	x := toyBatch(40)
-	all, err := ood.FitGrid(background, baselines.LOF, train, baselines.LOF.Grid())
+	all, err := ood.FitGrid(background, method("lof"), train, method("lof").Grid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,8 +194,8 @@ func TestLOFGridIsEachAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for k, p := range baselines.LOF.Grid() {
-		alone, err := ood.Fit(background, baselines.LOF, train, p)
+	for k, p := range method("lof").Grid() {
+		alone, err := ood.Fit(background, method("lof"), train, p)
 		if err != nil {
 			t.Fatal(err)
 		}

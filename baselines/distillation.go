@@ -11,8 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Distillation is the error of a student of a random network.
-var Distillation = ood.Method{
+var distillationMethod = ood.Method{
 	Name: "distillation",
 	Doc: "A random network of 64 hidden ReLU units labels the training features with k values, and a linear student learns " +
 		"them by Adam and squared error; the score is the student's mean squared error. Fitting holds the labels, " +

@@ -18,8 +18,7 @@ import (
 // dropoutPasses is the number of stochastic passes.
 const dropoutPasses = 1000
 
-// DropoutQuantiles predicts the empirical quantiles of passes with dropout.
-var DropoutQuantiles = ood.Method{
+var dropoutQuantilesMethod = ood.Method{
 	Name: "mc-dropout",
 	Doc: "A network is trained on the squared error with dropout, and predicts with dropout 1000 times; quantiles are the " +
 		"empirical ones of these passes, which do not know of the noise in the targets." + networks.Doc,

@@ -5,8 +5,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Energy scores with the free energy of the logits.
-var Energy = logitMethod(ood.Method{
+var energyMethod = logitMethod(ood.Method{
 	Name:   "energy",
 	Doc:    "The free energy −temperature · log Σ exp(logits / temperature), which is lower in-domain.",
 	Ref:    "Liu, Wang, Owens & Li 2020, arXiv:2010.03759",

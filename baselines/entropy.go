@@ -7,8 +7,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Entropy scores with the entropy of the predicted class distribution, in nats.
-var Entropy = logitMethod(ood.Method{
+var entropyMethod = logitMethod(ood.Method{
 	Name:   "entropy",
 	Doc:    "Entropy of softmax(logits / temperature), in nats.",
 	Ref:    "Shannon 1948; as a baseline in Tagasovska & Lopez-Paz 2019, table 2",

@@ -6,7 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -17,7 +17,8 @@ func features(x ...float32) ood.Batch {
 
 func Example() {
 	ctx := context.Background()
-	scorer, err := ood.Fit(ctx, baselines.Distance,
+	distance, _ := attach.MethodByName("distance")
+	scorer, err := ood.Fit(ctx, distance,
 		ood.Training{Batch: features(0, 0, 1, 0, 0, 1)}, ood.Params{"percentile": 0.})
 	if err != nil {
 		fmt.Println(err)
@@ -31,7 +32,7 @@ func Example() {
 	fmt.Println(scores)
 
 	// What was fitted goes to a file as its State and comes back by Restore.
-	restored, err := ood.Restore(baselines.Distance, scorer.State())
+	restored, err := ood.Restore(distance, scorer.State())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -47,8 +48,8 @@ func Example() {
 	// [1.4142]
 }
 
-func ExampleLargest() {
-	m := baselines.Largest
+func Example_grid() {
+	m, _ := attach.MethodByName("largest")
 	fmt.Println(m.Default())
 	for _, p := range m.Grid() {
 		fmt.Println(p)
@@ -63,7 +64,7 @@ func ExampleLargest() {
 
 // A scorer that runs the network holds it; one that is restored finds it beside
 // the rows.
-func ExampleODIN() {
+func Example_network() {
 	ctx := context.Background()
 	rows := blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{3, 0, .1, 0}}
 	last := &ood.Linear{Weight: blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{1, 0, 0, 1}}, Bias: make([]float32, 2)}
@@ -74,12 +75,13 @@ func ExampleODIN() {
 		return
 	}
 	b.Inputs, b.Network = ood.InputsOf([]int{2, 2}, rows.Data), network
-	scorer, err := ood.Fit(ctx, baselines.ODIN, ood.Training{Batch: b}, ood.Params{"temperature": 10., "epsilon": .1})
+	odin, _ := attach.MethodByName("odin")
+	scorer, err := ood.Fit(ctx, odin, ood.Training{Batch: b}, ood.Params{"temperature": 10., "epsilon": .1})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	restored, err := ood.Restore(baselines.ODIN, scorer.State())
+	restored, err := ood.Restore(odin, scorer.State())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -104,8 +106,11 @@ func Example_compare() {
 	logits := func(x ...float32) ood.Batch {
 		return ood.Batch{Logits: blas32.General{Rows: len(x) / 3, Cols: 3, Stride: 3, Data: x}}
 	}
+	entropy, _ := attach.MethodByName("entropy")
+	largest, _ := attach.MethodByName("largest")
+	distance, _ := attach.MethodByName("distance")
 	report, err := compare.Run(context.Background(), compare.Options{
-		Methods:  []ood.Method{baselines.Entropy, baselines.Largest, baselines.Distance},
+		Methods:  []ood.Method{entropy, largest, distance},
 		Training: ood.Training{Batch: logits(5, 0, 0, 0, 6, 1)},
 		In:       logits(4, 0, 0, 0, 1, 7),
 		Out:      logits(1, 0, 1, 2, 1, 1),

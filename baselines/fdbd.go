@@ -13,9 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// FDBD scores with distances to decision boundaries, relative to how far the
-// features are out.
-var FDBD = ood.Method{
+var fdbdMethod = ood.Method{
 	Name: "fdbd",
 	Doc: "Minus the mean of (z_y − z_k)/‖w_y − w_k‖ over all classes k but the predicted one, y: the distances from the features to the " +
 		"last layer's decision boundaries, divided by the features' distance from the training mean, or by their norm where centred is false.",

@@ -7,9 +7,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Functional scores with the functional margin, negated: how far the largest
-// probability or logit is ahead of the second.
-var Functional = logitMethod(ood.Method{
+var functionalMethod = logitMethod(ood.Method{
 	Name: "functional",
 	Doc: "Minus the difference between the two largest entries of softmax(logits / temperature), " +
 		"or of the logits themselves.",

@@ -11,8 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// GaussianMixture scores with minus the logarithm of a density.
-var GaussianMixture = ood.Method{
+var gaussianMixtureMethod = ood.Method{
 	Name: "gaussian-mixture",
 	Doc: "Minus the log density of the features under a mixture of k Gaussians with full or diagonal covariances, fitted by " +
 		"expectation maximisation from k-means clusters until the mean log density changes by less than .001, or 100 times. lambda is " +

@@ -10,8 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// GEN scores with a generalised entropy of the likeliest classes.
-var GEN = ood.Method{
+var genMethod = ood.Method{
 	Name: "gen",
 	Doc: "Generalised entropy Σ pᵞ(1−p)ᵞ over the `top` largest entries p of softmax(logits), with γ the parameter gamma. " +
 		"Networks with fewer classes than top have all of them summed.",

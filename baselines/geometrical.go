@@ -7,9 +7,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Geometrical scores with the functional margin over the norm of a gradient,
-// negated: how far the input is from where the prediction changes.
-var Geometrical = ood.Method{
+var geometricalMethod = ood.Method{
 	Name: "geometrical",
 	Doc: "Minus the difference between the two largest entries of softmax(logits / temperature), or with logits=true of the " +
 		"logits themselves, over the norm of a gradient with respect to the input. The default is the " +

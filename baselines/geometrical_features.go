@@ -9,9 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// GeometricalFeatures is the distance from the features to where the last
-// layer predicts another class, which is exact.
-var GeometricalFeatures = ood.Method{
+var geometricalFeaturesMethod = ood.Method{
 	Name: "geometrical-features",
 	Doc: "Minus the Euclidean distance from the features to the nearest decision boundary of the last layer: the least of " +
 		"(z_y − z_k)/‖w_y − w_k‖ over all classes k, with y the predicted class.",

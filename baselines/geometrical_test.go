@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -22,11 +21,11 @@ func TestGeometricalDistance(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Inputs, b.Network = ood.InputsOf([]int{3, 2}, x), network
-	p, err := baselines.Geometrical.With(ood.Params{"logits": true, "gradient": "margin"})
+	p, err := method("geometrical").With(ood.Params{"logits": true, "gradient": "margin"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := ood.Fit(background, baselines.Geometrical, ood.Training{Batch: b, Last: last}, p)
+	s, err := ood.Fit(background, method("geometrical"), ood.Training{Batch: b, Last: last}, p)
 	if err != nil {
 		t.Fatal(err)
 	}

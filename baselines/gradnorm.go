@@ -8,9 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// GradNorm scores with the length of a gradient with respect to the last
-// layer's weights, negated.
-var GradNorm = ood.Method{
+var gradNormMethod = ood.Method{
 	Name: "gradnorm",
 	Doc: "Minus the sum of absolute values of the gradient of KL(uniform ‖ softmax(logits / temperature)) with respect to the last " +
 		"layer's weights, in closed form: ‖φ‖₁ · ‖softmax(logits / temperature) − 1/c‖₁ / temperature. It is larger in-domain.",

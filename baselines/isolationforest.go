@@ -10,9 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// IsolationForest scores with how few random splits it takes to set a row
-// apart.
-var IsolationForest = ood.Method{
+var isolationForestMethod = ood.Method{
 	Name: "isolation-forest",
 	Doc: "Isolation forest: 2 to the power of minus the mean number of random splits that isolate the row, over what it is for a " +
 		"random search tree. Each of the trees is grown on samples training rows drawn without replacement, or all where they are fewer.",

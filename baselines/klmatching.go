@@ -13,9 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// KLMatching compares what is predicted with what is usually predicted where
-// the same class comes first.
-var KLMatching = ood.Method{
+var klMatchingMethod = ood.Method{
 	Name: "kl-matching",
 	Doc: "The least KL(softmax(logits) ‖ d) over the typical distributions d, in nats: for each class, the mean of softmax(logits) " +
 		"over the training rows predicted as that class. No labels are needed. Classes that are never predicted have no d.",

@@ -8,9 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// KNN scores with the distance to the k-th nearest training row, on the unit
-// sphere.
-var KNN = ood.Method{
+var knnMethod = ood.Method{
 	Name: "knn",
 	Doc: "Euclidean distance to the k-th nearest of the training features, found by exhaustive search, with all features " +
 		"scaled to unit norm. k below 1 is a share of the training rows, as the paper lets k grow with them, and k stops at all of them.",

@@ -7,8 +7,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Largest scores with the largest softmax probability or logit, negated.
-var Largest = logitMethod(ood.Method{
+var largestMethod = logitMethod(ood.Method{
 	Name:   "largest",
 	Doc:    "Minus the largest entry of softmax(logits / temperature), or of the logits themselves.",
 	Ref:    "Hendrycks & Gimpel 2017, arXiv:1610.02136; on logits: Hendrycks et al. 2022, arXiv:1911.11132",

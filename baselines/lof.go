@@ -12,9 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// LOF scores with how much sparser a row's surroundings are than those of the
-// training rows around it.
-var LOF = ood.Method{
+var lofMethod = ood.Method{
 	Name: "lof",
 	Doc: "Local outlier factor: the local reachability density of the k nearest training rows, on average, over that of the " +
 		"row itself. About 1 in-domain. k stops short of the number of training rows.",

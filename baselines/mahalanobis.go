@@ -9,9 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Mahalanobis scores with the distance to the nearest class, one Gaussian each
-// with a covariance that all share.
-var Mahalanobis = ood.Method{
+var mahalanobisMethod = ood.Method{
 	Name: "mahalanobis",
 	Doc: "Squared Mahalanobis distance to the nearest class mean, with one covariance for all classes: that of the training features " +
 		"about their class's mean. Classes are the labels where there are any, else the largest logit. The covariance is " +

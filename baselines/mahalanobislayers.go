@@ -11,10 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// MahalanobisLayers looks at the network before its last layer: inputs of
-// another kind (other strokes, colours, textures) stand out there, even where
-// what is left of them in the last features looks familiar.
-var MahalanobisLayers = ood.Method{
+var mahalanobisLayersMethod = ood.Method{
 	Name: "mahalanobis-layers",
 	Doc: "The mean over earlier layers of the Mahalanobis distance to the nearest class mean, each layer's divided by what it is on " +
 		"average on the training rows. Within a layer, one covariance serves all classes; shrinkage mixes that share of a multiple of the identity into it. Classes are " +

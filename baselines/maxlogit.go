@@ -6,8 +6,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// MaxLogit scores with the largest logit, negated.
-var MaxLogit = logitMethod(ood.Method{
+var maxLogitMethod = logitMethod(ood.Method{
 	Name: "max-logit",
 	Doc: "Minus the largest logit. Unlike a softmax, it keeps how far all logits are from zero. " +
 		"The method \"largest\" has it too, as one entry of its grid.",

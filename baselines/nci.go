@@ -9,9 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// NCI looks at what neural collapse does to features: they point along the
-// weights of their class, and away from the origin.
-var NCI = ood.Method{
+var nciMethod = ood.Method{
 	Name: "nci",
 	Doc: "Minus the length of the predicted class's weights projected on φ − μ, with μ the mean of the training features, and minus " +
 		"alpha·‖φ‖₁: features in-domain lie along the weights of their class, and far from the origin.",

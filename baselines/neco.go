@@ -12,9 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// NECO scores with the share of the features that lies in the space to which
-// those of a network trained to the end collapse, negated.
-var NECO = ood.Method{
+var necoMethod = ood.Method{
 	Name: "neco",
 	Doc: "Minus the norm of the standardised features' projection on their first k principal components over their whole norm; " +
 		"max_logit=true multiplies it by the largest logit, which the authors do for all networks but ResNets. k below 1 is a " +

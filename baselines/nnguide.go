@@ -12,9 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// NNGuide trusts the energy of a row as far as training rows like it have a low
-// energy too.
-var NNGuide = ood.Method{
+var nnGuideMethod = ood.Method{
 	Name: "nnguide",
 	Doc: "Minus log Σ exp(logits) times the mean of the k largest inner products between the features and training features, all of unit " +
 		"norm, each times log Σ exp(logits) of its training row. All training rows are kept: fit with a sample of them where they are many, " +

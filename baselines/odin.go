@@ -6,9 +6,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// ODIN moves an input towards the class predicted for it before it looks at the
-// softmax: inputs of the domain follow further than others.
-var ODIN = ood.Method{
+var odinMethod = ood.Method{
 	Name: "odin",
 	Doc: "Minus the largest entry of softmax(logits / temperature) at the input x + ε·sign(∂/∂x log softmax(logits / temperature)), " +
 		"the gradient being that of the predicted class: a small step that makes the network surer. " +

@@ -11,9 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// ODINFeatures is ODIN with the features in place of the input: the last layer
-// alone is differentiated, in closed form.
-var ODINFeatures = ood.Method{
+var odinFeaturesMethod = ood.Method{
 	Name: "odin-features",
 	Doc: "ODIN with the features φ in place of the input, for networks that cannot be differentiated: minus the largest entry of " +
 		"softmax((W(φ+ε·s)+b) / temperature), with s the signs of the gradient of log softmax of the predicted class with respect to φ. " +

@@ -12,9 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// OneClassSVM scores with how far outside a row is of a boundary drawn around
-// the training rows.
-var OneClassSVM = ood.Method{
+var oneClassSVMMethod = ood.Method{
 	Name: "one-class-svm",
 	Doc: "Minus the decision function of a one-class support vector machine with the kernel exp(−gamma·‖x−y‖²), solved by " +
 		"sequential minimal optimisation. nu bounds the share of training rows outside of the boundary from above and that of support " +

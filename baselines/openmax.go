@@ -13,9 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// OpenMax takes from the logits of likely classes what their distance from the
-// classes' means makes doubtful, and gives it to a class for the unknown.
-var OpenMax = ood.Method{
+var openMaxMethod = ood.Method{
 	Name: "openmax",
 	Doc: "Log-odds of the unknown class that OpenMax adds to the softmax. A Weibull distribution of the `tail` largest Euclidean distances " +
 		"between a class's training logits and their mean says how unusual a row is for each of the `alpha` likeliest classes, and that much " +

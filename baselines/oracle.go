@@ -12,8 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Oracle is a control that is told what out-of-domain looks like.
-var Oracle = ood.Method{
+var oracleMethod = ood.Method{
 	Name: "oracle",
 	Doc: "Logistic regression of in-domain against out-of-domain features, standardised: what a linear detector could " +
 		"reach if it were shown out-of-domain rows beforehand. The score is the log-odds; lambda weighs ½‖w‖² " +

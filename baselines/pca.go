@@ -11,8 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// PCA scores with the projection on the principal components of the features.
-var PCA = ood.Method{
+var pcaMethod = ood.Method{
 	Name: "pca",
 	Doc: "Projection of the centred features on the k principal components of largest (where=top) or " +
 		"smallest (where=bottom) variance. square=true scores with its squared norm; square=false with its " +

@@ -12,8 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// QualityDriven predicts the two ends of an interval.
-var QualityDriven = ood.Method{
+var qualityDrivenMethod = ood.Method{
 	Name: "quality-driven",
 	Doc: "A network predicts the two ends of an interval, by a loss that weighs the width of the intervals that capture " +
 		"against their soft coverage. The ends stand for the two levels asked in the fit; between them quantiles are linear " +

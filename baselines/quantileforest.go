@@ -10,9 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// QuantileForest predicts from the training targets that share leaves with a
-// row.
-var QuantileForest = ood.Method{
+var quantileForestMethod = ood.Method{
 	Name: "quantile-forest",
 	Doc: "Quantile regression forest: the quantiles of the training targets, weighted by how often a row shares their leaves. " +
 		"n_estimators trees reduce the variance on bootstrap samples; max_depth=0 grows them until leaves are pure or have fewer than min_samples_split rows. " +

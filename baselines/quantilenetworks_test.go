@@ -55,9 +55,9 @@ func TestQuantileNetworks(t *testing.T) {
 		dropout     float64
 		least, most float64
 	}{
-		{ConditionalGaussian, 0, .8, .97},
-		{DropoutQuantiles, .3, .1, .95}, // the network's own uncertainty alone
-		{QualityDriven, 0, .8, .97},
+		{conditionalGaussianMethod, 0, .8, .97},
+		{dropoutQuantilesMethod, .3, .1, .95}, // the network's own uncertainty alone
+		{qualityDrivenMethod, 0, .8, .97},
 	} {
 		t.Run(c.Name, func(t *testing.T) {
 			s, err := ood.Fit(t.Context(), c.Method, ood.Training{

@@ -10,8 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Random is a control: scores that know nothing.
-var Random = ood.Method{
+var randomMethod = ood.Method{
 	Name: "random",
 	Doc: "Uniform on [0,1), drawn from the seed and the row's own features (logits where there are none), " +
 		"so that a row keeps its score wherever it stands. Equal rows get equal scores.",

@@ -7,8 +7,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// ReAct clips features that are larger than is usual in training.
-var ReAct = ood.Method{
+var reactMethod = ood.Method{
 	Name: "react",
 	Doc: "Energy of the logits after features are clipped from above at a percentile of all features of all training rows. Applied to the " +
 		"features that the last layer takes, averaged over space.",

@@ -155,10 +155,7 @@ func TestReferences(t *testing.T) {
 			t.Fatalf("%s: %v", file, err)
 		}
 		for _, r := range p.Scores {
-			m, ok := attach.MethodByName(r.Method)
-			if !ok {
-				t.Fatalf("%s: there is no method %q", file, r.Method)
-			}
+			m := method(r.Method)
 			all, err := m.With(r.Params)
 			if err != nil {
 				t.Fatal(err)

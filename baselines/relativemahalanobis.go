@@ -9,9 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// RelativeMahalanobis scores with how much further a row is from every class
-// than from the training rows as a whole.
-var RelativeMahalanobis = ood.Method{
+var relativeMahalanobisMethod = ood.Method{
 	Name: "relative-mahalanobis",
 	Doc: "Squared Mahalanobis distance to the nearest class mean, as mahalanobis has it, less the one under a single Gaussian " +
 		"fitted to all training features. Classes are the labels where there are any, else the largest logit.",

@@ -16,8 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Residual scores with what the principal space of the features leaves over.
-var Residual = ood.Method{
+var residualMethod = ood.Method{
 	Name: "residual",
 	Doc: "Norm of what remains of the features outside the k principal components of the training features, both seen from " +
 		"the point −W⁺b where the last layer's logits are nearest 0. k below 1 is a share of the features, and k stops short of all.",

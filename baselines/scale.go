@@ -2,8 +2,7 @@ package baselines
 
 import "github.com/attach-uncertainty/attach/ood"
 
-// SCALE sharpens features without pruning any.
-var SCALE = reshapingMethod(ood.Method{
+var scaleMethod = reshapingMethod(ood.Method{
 	Name: "scale",
 	Doc: "Energy of the logits after all of a row's features are multiplied by exp(sum of all / sum of those above a percentile of them). " +
 		"Made for features after a ReLU, and applied to those that the last layer takes, averaged over space.",

@@ -9,8 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// SHE compares features with the pattern that is stored for the predicted class.
-var SHE = ood.Method{
+var sheMethod = ood.Method{
 	Name: "she",
 	Doc: "Simplified Hopfield energy: minus the inner product of the features with the pattern of the predicted class, the mean of the " +
 		"training features predicted as that class. Where labels are given, rows that they contradict are left out of the patterns, as in " +

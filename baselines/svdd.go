@@ -11,8 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// SVDD is deep support vector data description on the features.
-var SVDD = ood.Method{
+var svddMethod = ood.Method{
 	Name: "svdd",
 	Doc: "Deep support vector data description on the features: a bias-free network of 64 hidden ReLU units and k outputs " +
 		"is trained by Adam to map the training rows to one centre, the mean of its outputs before training; the score is the mean " +

@@ -7,7 +7,6 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -51,7 +50,7 @@ func TestPaperProblems(t *testing.T) {
 			p.NoBias == noBias && len(p.Models) == 1 && m.LearningRate == 1e-3 && m.Target == -1 && m.Seed == training.Seed
 	}
 
-	s, err := ood.Fit(background, baselines.Distillation, training, params)
+	s, err := ood.Fit(background, method("distillation"), training, params)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +76,7 @@ func TestPaperProblems(t *testing.T) {
 		}
 	}
 
-	if _, err := ood.Fit(background, baselines.SVDD, training, params); err != nil {
+	if _, err := ood.Fit(background, method("svdd"), training, params); err != nil {
 		t.Fatal(err)
 	}
 	p = r.problems[1]

@@ -20,7 +20,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -143,10 +142,7 @@ func fitTrees(t *testing.T, problems []treeProblem, levels []float64) []treeResu
 	var results []treeResult
 	for _, p := range problems {
 		for _, c := range treeConfigurations {
-			m, ok := attach.MethodByName(c.Method)
-			if !ok {
-				t.Fatalf("no method %q", c.Method)
-			}
+			m := method(c.Method)
 			train := regression(slice(p.inputs, 0, p.Train), slice(p.out, 0, p.Train), levels...)
 			train.Seed = p.Seed
 			began := time.Now()

@@ -8,11 +8,10 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-var treeMethods = []ood.Method{baselines.Boosting, baselines.QuantileForest}
+var treeMethods = []ood.Method{method("gradient-boosting"), method("quantile-forest")}
 
 // steps is two targets of three inputs: y = ⌊x₀⌋ + (1 + 1{x₁ > 0})·noise, and
 // minus ten times that.
@@ -80,7 +79,7 @@ func TestTreesFindQuantiles(t *testing.T) {
 // Between the fitted levels boosting is linear, outside of them constant.
 func TestBoostingBetweenLevels(t *testing.T) {
 	x, y := steps(300, 7)
-	model, err := ood.Fit(background, baselines.Boosting, regression(x, y, .2, .6), nil)
+	model, err := ood.Fit(background, method("gradient-boosting"), regression(x, y, .2, .6), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// ViM scores with a logit made of what the principal space leaves over, set
-// against the network's own.
-var ViM = ood.Method{
+var vimMethod = ood.Method{
 	Name: "vim",
 	Doc: "α times the norm that residual scores with, less the energy log Σ exp(logits). α is the mean of the largest logit over " +
 		"the mean of the norm, on the training rows. k below 1 is a share of the features, and k stops short of all.",

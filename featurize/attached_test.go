@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/inputs"
@@ -116,7 +115,8 @@ func exampleFiles(ctx context.Context) (path string, file io.ReadCloser, done fu
 // read earlier layers and by those that run the network.
 func TestAttached(t *testing.T) {
 	ctx := t.Context()
-	for _, m := range []ood.Method{heads.FusedLayers, baselines.ODIN} {
+	odin, _ := attach.MethodByName("odin")
+	for _, m := range []ood.Method{heads.FusedLayers, odin} {
 		path, err := fitDigits(ctx, t.TempDir(), m)
 		if err != nil {
 			t.Fatal(err)
@@ -184,7 +184,8 @@ func TestAttached(t *testing.T) {
 }
 
 func TestOpenForRefuses(t *testing.T) {
-	path, err := fitDigits(t.Context(), t.TempDir(), baselines.Energy)
+	energy, _ := attach.MethodByName("energy")
+	path, err := fitDigits(t.Context(), t.TempDir(), energy)
 	if err != nil {
 		t.Fatal(err)
 	}

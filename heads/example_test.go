@@ -8,7 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/baselines"
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
@@ -61,9 +61,10 @@ func ExampleSQR() {
 // A fusion of a program's own is a method like any other: where it is fitted by
 // attach.Fit, its file opens again if Save and Open are given it too.
 func ExampleFused() {
+	knn, _ := attach.MethodByName("knn")
 	mine := heads.Fused("mine", "harmonic",
 		heads.Component{Method: heads.Certificates, Params: ood.Params{"k": 1., "unit_norm": false}, Weight: 2},
-		heads.Component{Method: baselines.KNN})
+		heads.Component{Method: knn})
 	in, out := planeAndOutlier()
 	scorer, err := ood.Fit(context.Background(), mine, ood.Training{Batch: ood.Batch{Features: in}}, nil)
 	if err != nil {

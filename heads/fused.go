@@ -29,7 +29,7 @@ const (
 // FusedPValues fuses two detectors that see different things: certificates how
 // features lie about their class's mean, whatever their length, and ViM what is
 // left of them outside the space that the network uses. Both weigh in the logits.
-var FusedPValues = Fused("fused", harmonic, Component{Method: CertificatesCoupled}, Component{Method: baselines.ViM})
+var FusedPValues = Fused("fused", harmonic, Component{Method: CertificatesCoupled}, Component{Method: baseline("vim")})
 
 // FusedLayers fuses certificates of the last layer with what earlier layers
 // show: the former tell new classes, the latter another kind of input. Since
@@ -38,7 +38,12 @@ var FusedPValues = Fused("fused", harmonic, Component{Method: CertificatesCouple
 // recognised, is left in.
 var FusedLayers = Fused("fused-layers", fisher,
 	Component{Method: CertificatesCoupled, Params: ood.Params{"unit_norm": false, "weight": .67}, Weight: 2},
-	Component{Method: baselines.MahalanobisLayers})
+	Component{Method: baseline("mahalanobis-layers")})
+
+func baseline(name string) ood.Method {
+	all := baselines.All()
+	return all[slices.IndexFunc(all, func(m ood.Method) bool { return m.Name == name })]
+}
 
 // Component is a detector to fuse with others.
 type Component struct {

@@ -12,7 +12,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/moments"
@@ -127,7 +126,8 @@ func TestCommand(t *testing.T) {
 		}
 		return path
 	}
-	certificates, knn := fit(heads.Certificates, ood.Params{"unit_norm": false}), fit(baselines.KNN, nil)
+	nearest, _ := attach.MethodByName("knn")
+	certificates, knn := fit(heads.Certificates, ood.Params{"unit_norm": false}), fit(nearest, nil)
 	run := func(args ...string) (int, string, string) { return experimenttest.Run(t, Experiment, args...) }
 	vectors := filepath.Join(dir, "v.npz")
 	code, stdout, stderr := run("--attach", certificates, "--x", x, "--top", "5", "-o", vectors)
