@@ -6,14 +6,14 @@ import "github.com/attach-uncertainty/attach/ood"
 func All() []ood.Method {
 	return []ood.Method{
 		Certificates,
-		CertificatesClass,
+		certificatesClassMethod,
 		CertificatesCoupled,
-		CertificatesNonlinear,
-		CertificatesTrained,
-		CertificatesUnregularised,
+		certificatesNonlinearMethod,
+		certificatesTrainedMethod,
+		certificatesUnregularisedMethod,
 		FusedPValues,
 		FusedLayers,
 		SQR,
-		SQRTwoLevel,
+		sqrTwoLevelMethod,
 	}
 }

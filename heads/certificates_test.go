@@ -216,7 +216,7 @@ func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
 		{"k": 3., "lambda": 1.}, {"k": 3., "lambda": 2.}, {"loss": "mse"},
 		{"k": .5, "loss": "pinball", "unit_norm": true, "centred": true, "epochs": 3., "batch": 7.}, {"k": 3., "lambda": 9.},
 	}
-	fitted, err := ood.FitGrid(context.Background(), CertificatesTrained, training, grid)
+	fitted, err := ood.FitGrid(context.Background(), certificatesTrainedMethod, training, grid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
 		}
 	}
 	training.Regression = true
-	if _, err := ood.Fit(context.Background(), CertificatesUnregularised, training, nil); err != nil {
+	if _, err := ood.Fit(context.Background(), certificatesUnregularisedMethod, training, nil); err != nil {
 		t.Fatal(err)
 	}
 	if p := r.Problems[3]; p.Loss != train.MSE || p.Models[0].Orthonormal != 0 {
@@ -279,9 +279,9 @@ func TestCertificatesRefuse(t *testing.T) {
 		"need at least 3 rows":     {Certificates, rows.Slice(good, 0, 2), ood.Params{"k": 1.}},
 		"need at least 4 rows":     {Certificates, rows.Slice(good, 0, 3), ood.Params{"k": 1., "centred": true}},
 		"so weak":                  {Certificates, good, ood.Params{"k": 3., "lambda": 1e-9, "unit_norm": false}},
-		"asked of 4 features":      {CertificatesTrained, good, ood.Params{"k": 5.}},
-		"all rows are equal":       {CertificatesNonlinear, blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{.1, .7, .1, .7, .1, .7, .1, .7}}, nil},
-		"2 rows":                   {CertificatesNonlinear, rows.Slice(good, 0, 1), nil},
+		"asked of 4 features":      {certificatesTrainedMethod, good, ood.Params{"k": 5.}},
+		"all rows are equal":       {certificatesNonlinearMethod, blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{.1, .7, .1, .7, .1, .7, .1, .7}}, nil},
+		"2 rows":                   {certificatesNonlinearMethod, rows.Slice(good, 0, 1), nil},
 	} {
 		training := ood.Training{Batch: ood.Batch{Features: tt.phi}, Trainer: &headstest.Recorder{}}
 		if _, err := ood.Fit(context.Background(), tt.m, training, tt.p); err == nil || !strings.Contains(err.Error(), want) {

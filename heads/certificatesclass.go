@@ -11,8 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// CertificatesClass are exact certificates of each predicted class's rows.
-var CertificatesClass = ood.Method{
+var certificatesClassMethod = ood.Method{
 	Name: "certificates-class",
 	Doc: "Orthonormal certificates of each class on its own: k orthonormal linear functions of the features that are as close to 0 as can be on " +
 		"the training rows predicted to be of a class, solved exactly; the score is the mean square of those of the row's predicted class. A class predicted " +

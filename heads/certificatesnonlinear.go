@@ -15,11 +15,10 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// CertificatesNonlinear are certificates that are no linear functions. The paper
-// asks for a gradient penalty and for variance of the predictions around zero.
-// Here that variance is measured on isotropic noise, where it is the paper's
+// The paper asks for a gradient penalty and for variance of the predictions
+// around zero. Here that variance is measured on isotropic noise, where it is the paper's
 // penalty CᵀC = I if the certificates are linear.
-var CertificatesNonlinear = ood.Method{
+var certificatesNonlinearMethod = ood.Method{
 	Name: "certificates-nonlinear",
 	Doc: "Non-linear certificates: k outputs of a network with one hidden layer, trained by Adam to map the training rows to 0, while a " +
 		"gradient penalty keeps them Lipschitz, diversity keeps their variance and their independence on noise, and the score is their mean square. " +

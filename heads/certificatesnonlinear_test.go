@@ -52,7 +52,7 @@ func TestNonlinearCertificatesScore(t *testing.T) {
 	for _, p := range []ood.Params{
 		{"k": 3., "unit_norm": false}, {"loss": "bce", "hidden": 5.}, {"loss": "l1"}, {},
 	} {
-		s := fitTo(t, CertificatesNonlinear, phi, p)
+		s := fitTo(t, certificatesNonlinearMethod, phi, p)
 		c := s.Fitted().(*nonlinear)
 		got, err := s.Score(context.Background(), nil, ood.Batch{Features: phi})
 		if err != nil {
@@ -80,7 +80,7 @@ func TestNonlinearCertificatesAskTheTrainer(t *testing.T) {
 	}
 	var r headstest.Recorder
 	training := ood.Training{Batch: ood.Batch{Features: phi}, Trainer: &r, Seed: 4}
-	if _, err := ood.FitGrid(context.Background(), CertificatesNonlinear, training, grid); err != nil {
+	if _, err := ood.FitGrid(context.Background(), certificatesNonlinearMethod, training, grid); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Problems) != 3 {
@@ -116,7 +116,7 @@ func TestNonlinearCertificatesAskTheTrainer(t *testing.T) {
 }
 
 func TestNonlinearStateOfAnotherWidth(t *testing.T) {
-	s := rows.Save(fitTo(t, CertificatesNonlinear, headstest.Rows(60, 6, 1, 3), nil).Fitted())
+	s := rows.Save(fitTo(t, certificatesNonlinearMethod, headstest.Rows(60, 6, 1, 3), nil).Fitted())
 	s.Arrays["mean"] = rows.Array{Shape: []int{5}, Data: make([]float32, 5)}
 	if err := rows.Restore(&nonlinear{}, s, nil); err == nil || !strings.Contains(err.Error(), "a network of 6 inputs for 5 features") {
 		t.Errorf("restored with a mean of another width: %v", err)

@@ -11,8 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// CertificatesTrained are orthonormal certificates fitted by gradient descent.
-var CertificatesTrained = ood.Method{
+var certificatesTrainedMethod = ood.Method{
 	Name: "certificates-trained",
 	Doc: "Orthonormal certificates trained by Adam to map the training rows to 0, under loss bce, mse, l1 or " +
 		"pinball plus lambda·mean((CᵀC−I)²), in batches of batch rows; the score is mean sigmoid(Cᵀφ)² for bce and mean (Cᵀφ)² else. " +
@@ -26,8 +25,7 @@ var CertificatesTrained = ood.Method{
 	New:    func() any { return &certificates{} },
 }
 
-// CertificatesUnregularised are trained certificates that may all be alike.
-var CertificatesUnregularised = ood.Method{
+var certificatesUnregularisedMethod = ood.Method{
 	Name: "certificates-unregularised",
 	Doc: "certificates-trained with lambda=0: nothing but the random start and the number of steps keeps " +
 		"the linear functions apart and away from 0.",

@@ -24,9 +24,7 @@ var SQR = ood.Method{
 	New: func() any { return &networks.Conditional{} },
 }
 
-// SQRTwoLevel is simultaneous quantile regression of the two ends of an
-// interval, as in the script behind the paper's table.
-var SQRTwoLevel = ood.Method{
+var sqrTwoLevelMethod = ood.Method{
 	Name: "sqr-two-level",
 	Doc: "Simultaneous quantile regression trained on the two ends of an interval only; levels between are " +
 		"interpolated, those beyond are the ends." + networks.Doc,

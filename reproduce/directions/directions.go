@@ -11,7 +11,6 @@ import (
 	"math"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
@@ -19,7 +18,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/npy"
@@ -138,8 +136,7 @@ func open(path string) (*attach.Bundle, linear, error) {
 			return b, c, nil
 		}
 	}
-	names := []string{heads.Certificates.Name, heads.CertificatesTrained.Name, heads.CertificatesUnregularised.Name}
-	return nil, linear{}, fmt.Errorf("%s: directions are those of linear certificates; fit with --method %s", path, strings.Join(names, " or "))
+	return nil, linear{}, fmt.Errorf("%s: directions are those of linear certificates; fit with --method certificates, certificates-trained or certificates-unregularised", path)
 }
 
 // linear are certificates that are linear functions of features.

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/ood"
@@ -58,8 +59,9 @@ type certificateVariant struct {
 // variants are the paper's, as many as hidden units, trained with a
 // penalty, and the exact ones.
 func variants(epochs int) []certificateVariant {
+	trained, _ := attach.MethodByName("certificates-trained")
 	return []certificateVariant{
-		{"trained", heads.CertificatesTrained, ood.Params{"k": 100., "loss": "mse", "lambda": 1., "epochs": epochs, "batch": batchSize}},
+		{"trained", trained, ood.Params{"k": 100., "loss": "mse", "lambda": 1., "epochs": epochs, "batch": batchSize}},
 		{"exact", heads.Certificates, ood.Params{"unit_norm": false}},
 		{"exact, unit norm", heads.Certificates, nil},
 	}
