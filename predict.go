@@ -109,8 +109,8 @@ func (b *Bundle) RunsNetwork() bool {
 	return b.Detector != nil && b.Detector.Scorer.RunsNetwork()
 }
 
-// Predictor predicts block after block with one choice of levels. It is safe
-// for concurrent use.
+// Predictor predicts block after block with one choice of levels. It is made by
+// [Bundle.Predictor], and safe for concurrent use.
 type Predictor struct {
 	bundle     *Bundle
 	o          PredictOptions         // with the bundle's Level and Alpha in place of 0
@@ -184,6 +184,9 @@ func (p *Predictor) Stream(ctx context.Context, blocks iter.Seq2[Rows, error]) i
 // Predict predicts for each of the rows. A *NotFiniteError counts them from 0;
 // an *ood.NeedError says what the detector needs and they lack.
 func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
+	if p == nil || p.bundle == nil {
+		return nil, errors.New("the predictor is empty: a bundle's Predictor makes one")
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

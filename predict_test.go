@@ -299,6 +299,11 @@ func TestPredictErrors(t *testing.T) {
 	if _, err := predictor.Predict(ctx, attach.Rows{Batch: good}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want %v", err, context.Canceled)
 	}
+	for _, empty := range []*attach.Predictor{nil, {}} {
+		if _, err := empty.Predict(t.Context(), attach.Rows{Batch: good}); err == nil || !strings.Contains(err.Error(), "the predictor is empty") {
+			t.Errorf("of an empty predictor the error is %v", err)
+		}
+	}
 }
 
 func TestPredictRefusesGroups(t *testing.T) {

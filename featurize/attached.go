@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"io"
 	"io/fs"
 	"iter"
 	"slices"
@@ -57,26 +58,47 @@ func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*At
 	return a, nil
 }
 
+// Predict predicts encoded images, such as JPEG or PNG files, of which
+// [preprocess.Decode] says what they may be: it decodes and prepares each, runs the
+// network on all of them at once, and gives them to p, which is of the same bundle.
+// An error names the image that is wrong, counted from 0, and wraps
+// [preprocess.ErrImage] where it cannot be decoded.
+func (a *Attached) Predict(ctx context.Context, p *attach.Predictor, files ...io.Reader) ([]attach.Prediction, error) {
+	rows, err := a.prepare(ctx, len(files), func(i int) (image.Image, error) { return preprocess.Decode(files[i]) })
+	if err != nil {
+		return nil, err
+	}
+	return p.Predict(ctx, rows)
+}
+
 // Images prepares images and runs the network on all of them at once.
 func (a *Attached) Images(ctx context.Context, images ...image.Image) (attach.Rows, error) {
+	return a.prepare(ctx, len(images), func(i int) (image.Image, error) { return images[i], nil })
+}
+
+// prepare has one image decoded at a time.
+func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image.Image, error)) (attach.Rows, error) {
 	if a.Preprocess == nil {
 		return attach.Rows{}, errors.New("the bundle was fitted without preprocessing, which images need")
 	}
-	if len(images) == 0 {
+	if n == 0 {
 		return attach.Rows{}, errors.New("there are no images")
 	}
 	var x ood.InputBlock
-	for i, img := range images {
-		data, shape, err := a.Preprocess.Append(x.Data, img)
+	for i := range n {
+		var shape []int
+		img, err := decode(i)
+		if err == nil {
+			x.Data, shape, err = a.Preprocess.Append(x.Data, img)
+		}
 		if err != nil {
 			return attach.Rows{}, fmt.Errorf("image %d: %w", i, err)
 		}
 		if i == 0 {
-			x.Shape = append([]int{len(images)}, shape...)
+			x.Shape = append([]int{n}, shape...)
 		} else if !slices.Equal(shape, x.Shape[1:]) {
 			return attach.Rows{}, fmt.Errorf("image %d is %v after preprocessing, those before it are %v", i, shape, x.Shape[1:])
 		}
-		x.Data = data
 	}
 	return a.all(ctx, x)
 }

@@ -3,13 +3,17 @@ package featurize_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
 	"io"
 	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +56,7 @@ func fitDigits(ctx context.Context, dir string, m ood.Method) (path string, err 
 	in := attach.FitOptions{
 		Base: model.Base(attach.Classification), Preprocess: raw, Layout: "nchw", Method: m, Last: model.Last(),
 	}
+	in.Base.Classes = strings.Fields("zero one two three four five six seven eight nine")
 	if in.Batch, err = model.All(ctx, featurize.Slice(shape, x.Data), x.Rows, nil); err != nil {
 		return "", err
 	}
@@ -64,12 +69,13 @@ func fitDigits(ctx context.Context, dir string, m ood.Method) (path string, err 
 	return path, b.Save(ctx, path)
 }
 
-// A service that takes images: what `attach fit` wrote says how they are prepared,
-// and which network runs on them.
-func ExampleOpenFor() {
+// A service that takes an image and says how far the answer is to be trusted. What
+// `attach fit` wrote says how images are prepared, and which network runs on them.
+func ExampleAttached_Predict() {
 	ctx := context.Background()
 	path, file, done := exampleFiles(ctx)
 	defer done()
+	mux := http.NewServeMux()
 
 	b, err := attach.Open(path)
 	check(err)
@@ -78,16 +84,33 @@ func ExampleOpenFor() {
 	defer m.Close()
 	predictor, err := b.Predictor(attach.PredictOptions{})
 	check(err)
-	img, err := preprocess.Decode(file)
+	mux.HandleFunc("POST /predict", func(w http.ResponseWriter, r *http.Request) {
+		p, err := m.Predict(r.Context(), predictor, http.MaxBytesReader(w, r.Body, 1<<24))
+		switch {
+		case errors.Is(err, preprocess.ErrImage):
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		default:
+			json.NewEncoder(w).Encode(map[string]any{
+				"class": p[0].Class, "name": p[0].Name, "confidence": p[0].Confidence, "p_value": p[0].PValue, "flag": p[0].Flag,
+			})
+		}
+	})
+
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	answer, err := http.Post(server.URL+"/predict", "image/png", file)
 	check(err)
-	rows, err := m.Images(ctx, img)
-	check(err)
-	predictions, err := predictor.Predict(ctx, rows)
-	check(err)
-	for _, p := range predictions {
-		fmt.Println(p.Class, p.Flag)
+	defer answer.Body.Close()
+	var said struct {
+		Class int
+		Name  string
+		Flag  bool
 	}
-	// Output: 3 false
+	check(json.NewDecoder(answer.Body).Decode(&said))
+	fmt.Printf("%+v\n", said)
+	// Output: {Class:3 Name:three Flag:false}
 }
 
 func check(err error) {
@@ -149,6 +172,14 @@ func TestAttached(t *testing.T) {
 		want, err := predictor.Predict(ctx, rows)
 		if err != nil || len(want) != 2 || want[0].Class != 3 {
 			t.Fatalf("%s: %+v, error %v", m.Name, want, err)
+		}
+		got, err := a.Predict(ctx, predictor, bytes.NewReader(content), bytes.NewBuffer(content))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: of files %+v, want %+v, error %v", m.Name, got, want, err)
+		}
+		_, err = a.Predict(ctx, predictor, bytes.NewReader(content), strings.NewReader("no image"))
+		if !errors.Is(err, preprocess.ErrImage) || !strings.HasPrefix(err.Error(), "image 1: ") {
+			t.Errorf("of a file that is no image the error is %v", err)
 		}
 		data, shape, err := a.Preprocess.Append(nil, img)
 		if err != nil {
