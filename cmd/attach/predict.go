@@ -32,6 +32,7 @@ type predicting struct {
 	side           string
 	o              attach.PredictOptions
 	bundle         *attach.Bundle // nil until it is opened
+	came           outcome
 }
 
 func predictCommand() *cli.Command {
@@ -134,6 +135,7 @@ func (f *predicting) run(c *cli.Context) error {
 	if f.bundle.Calibration.HeldOut == attach.SplitOff {
 		notePromise(f.stderr, f.bundle.Calibration)
 	}
+	f.came.say(f.stderr, f.bundle, f.o.Alpha)
 	return nil
 }
 
@@ -178,6 +180,7 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, row
 		if err := t.write(row); err != nil {
 			return err
 		}
+		f.came.add(prediction)
 		done++
 		p.set(done, rows.n)
 	}

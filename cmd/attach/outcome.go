@@ -1,0 +1,42 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+)
+
+// outcome is what came out of a prediction, in a few numbers.
+type outcome struct{ rows, flagged int }
+
+func (o *outcome) add(p attach.Prediction) {
+	o.rows++
+	if p.Flag {
+		o.flagged++
+	}
+}
+
+// flags is a sentence on how many rows were flagged at alpha, 0 for the
+// bundle's own, and how many of them would be by mistake; "" where none can be.
+func (o *outcome) flags(b *attach.Bundle, alpha float64) string {
+	alpha = cmp.Or(alpha, b.Calibration.Alpha)
+	if b.Detector == nil || b.LeastPValue() > alpha {
+		return ""
+	}
+	mistakes := float64(o.rows) * (1 - calibrate.ExpectedCoverage(len(b.Calibration.OOD.Scores), alpha))
+	expected := fmt.Sprintf("about %.0f", mistakes)
+	if mistakes < .5 {
+		expected = "fewer than 1"
+	}
+	return fmt.Sprintf("%d of %d flagged at alpha %g; %s would be by mistake if all were in-domain", o.flagged, o.rows, alpha, expected)
+}
+
+// say prints the sentence.
+func (o *outcome) say(w io.Writer, b *attach.Bundle, alpha float64) {
+	if flags := o.flags(b, alpha); flags != "" {
+		fmt.Fprintln(w, flags)
+	}
+}
