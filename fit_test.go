@@ -177,7 +177,7 @@ func TestOneLogitLastLayer(t *testing.T) {
 	entropy := method("entropy")
 	seen := 0
 	in.Method = entropy
-	in.Method.Fit = func(ctx context.Context, tr ood.Training, p ood.Values) (any, error) {
+	in.Method.Fit = func(ctx context.Context, tr ood.Training, p ood.Params) (any, error) {
 		for i := range tr.Logits.Rows {
 			for k := range 2 {
 				z := tr.Last.Bias[k]
@@ -273,7 +273,7 @@ func TestFitAsksForInputsFirst(t *testing.T) {
 	fitted := false
 	m := ood.Method{
 		Name: "m", Needs: ood.NeedFeatures | ood.NeedInputs | ood.NeedNetwork,
-		Fit: func(context.Context, ood.Training, ood.Values) (any, error) {
+		Fit: func(context.Context, ood.Training, ood.Params) (any, error) {
 			fitted = true
 			return nil, errors.New("fitted")
 		},

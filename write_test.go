@@ -232,13 +232,13 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 	other := knn
 	other.Fit, other.New, other.Params = covariance.Fit, covariance.New, covariance.Params
 	wrapped := knn
-	wrapped.Fit = func(ctx context.Context, tr ood.Training, p ood.Values) (any, error) {
+	wrapped.Fit = func(ctx context.Context, tr ood.Training, p ood.Params) (any, error) {
 		s, err := knn.Fit(ctx, tr, p)
 		own := &namesake{Detector: s.(ood.Detector)}
 		return own, errors.Join(err, rows.Restore(own, rows.Save(s), nil))
 	}
 	extra := knn
-	extra.Params = append(slices.Clone(extra.Params), ood.Flag("mine", true))
+	extra.Params = append(slices.Clone(extra.Params), ood.Param{Name: "mine", Default: true})
 	for _, tt := range []struct {
 		name   string
 		method ood.Method
@@ -307,7 +307,7 @@ func (m *marginal) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 
 var marginalQuantiles = ood.Method{
 	Name: "marginal", Needs: ood.NeedFeatures | ood.NeedTargets,
-	Fit: func(_ context.Context, t ood.Training, _ ood.Values) (any, error) {
+	Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 		m := &marginal{matrix(t.Targets.Cols, t.Targets.Rows)}
 		for i, v := range t.Targets.Data {
 			m.Sorted.Data[i%t.Targets.Cols*t.Targets.Rows+i/t.Targets.Cols] = v

@@ -8,7 +8,7 @@ var ashBMethod = reshapingMethod(ood.Method{
 		"become equal, with the sum of all features spread over them. Made for features after a ReLU, and applied to those that the last " +
 		"layer takes, averaged over space. Equal features are pruned from the last.",
 	Ref:    "Djurisic, Bozanic, Ashok & Liu 2023, arXiv:2209.09858",
-	Params: []ood.Param{percentile(90).Over(65, 70, 75, 80, 85, 90, 95)},
+	Params: []ood.Param{percentile(90, 65, 70, 75, 80, 85, 90, 95)},
 }, func(dst, phi []float32, largest largestFeatures) float64 {
 	for j := range largest.places(phi) {
 		dst[j] = 1

@@ -19,9 +19,9 @@ var baldMethod = ood.Method{
 	Ref:    "Houlsby et al. 2011, arXiv:1112.5745; Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
 	Needs:  ood.NeedLogits | ood.NeedInputs | ood.NeedDropout,
 	Memory: passesMemory(64),
-	Params: append(baldParams(), ood.Number("dropout", .5).AtLeast(0).Below(1)),
-	Fit: func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
-		s := &bald{Count: p.Int("passes"), Rate: p.Float("dropout"), Seed: t.Seed, disagreement: disagreement{p.Text("score")}}
+	Params: append(baldParams(), ood.Param{Name: "dropout", Default: .5, Takes: "least=0,below=1"}),
+	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
+		s := &bald{Count: p.Int("passes"), Rate: p.Float("dropout"), Seed: t.Seed, disagreement: disagreement{p["score"].(string)}}
 		if t.Network.Dropouts() > 0 {
 			return s, nil
 		}
@@ -39,7 +39,8 @@ var baldMethod = ood.Method{
 // baldParams are those of BALD and of its variant on features, but for the rate.
 func baldParams() []ood.Param {
 	return []ood.Param{
-		ood.Count("passes", 100).AtMost(100_000).Over(100), ood.Choice("score", mutualInformation, predictiveEntropy, passVariance),
+		{Name: "passes", Default: 100, Takes: "count,most=100000", Sweep: []any{100}},
+		{Name: "score", Default: mutualInformation, Takes: "of=" + mutualInformation + "|" + predictiveEntropy + "|" + passVariance},
 	}
 }
 

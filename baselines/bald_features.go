@@ -14,9 +14,9 @@ var baldFeaturesMethod = ood.Method{
 	Ref:    "after Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
 	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
 	Memory: passesMemory(1),
-	Params: append(baldParams(), ood.Number("dropout", .5).Above(0).Below(1)),
-	Fit: func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
-		return &baldFeatures{lastPasses{newLastLayer(t), p.Int("passes"), p.Float("dropout"), t.Seed}, disagreement{p.Text("score")}}, nil
+	Params: append(baldParams(), ood.Param{Name: "dropout", Default: .5, Takes: "positive,below=1"}),
+	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
+		return &baldFeatures{lastPasses{newLastLayer(t), p.Int("passes"), p.Float("dropout"), t.Seed}, disagreement{p["score"].(string)}}, nil
 	},
 	New: func() any { return &baldFeatures{} },
 }

@@ -26,9 +26,11 @@ var boostingMethod = ood.Method{
 	Ref:   "Friedman 2001; Tagasovska & Lopez-Paz 2019, table 1 and appendix C",
 	Needs: ood.NeedFeatures | ood.NeedTargets | ood.NeedLevels,
 	Params: append([]ood.Param{
-		ood.Count("n_estimators", 100).AtMost(mostTrees).Over(100, 1000), ood.Count("max_depth", 3).AtLeast(0).Over(3, 9, 10),
-		ood.Number("learning_rate", 0.1).Above(0).Over(1e-2, 1e-3, 1e-4),
-		ood.Count("min_samples_leaf", 1).Over(3, 9, 15), ood.Count("min_samples_split", 2).AtLeast(2).Over(3, 9, 15),
+		{Name: "n_estimators", Default: 100, Takes: treeCount, Sweep: []any{100, 1000}},
+		{Name: "max_depth", Default: 3, Takes: "count,least=0", Sweep: []any{3, 9, 10}},
+		{Name: "learning_rate", Default: 0.1, Takes: "positive", Sweep: []any{1e-2, 1e-3, 1e-4}},
+		{Name: "min_samples_leaf", Default: 1, Takes: "count", Sweep: []any{3, 9, 15}},
+		{Name: "min_samples_split", Default: 2, Takes: "count,least=2", Sweep: []any{3, 9, 15}},
 	}, splitParams()...),
 	Fit: fitBoosting,
 	New: func() any { return &boosting{} },
@@ -41,7 +43,7 @@ type boosting struct {
 	Models []*trees.Boosted `state:"models,least=1"`                    // target by target
 }
 
-func fitBoosting(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitBoosting(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	data, err := treeData(t, p.Int("bins"))
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ var conditionalGaussianMethod = ood.Method{
 	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets,
 	Memory: networks.Memory,
 	Params: networks.Params(0.),
-	Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
+	Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 		n, err := networks.Train(ctx, t, train.Problem{Outputs: 2, Loss: train.GaussianNLL})
 		return &conditionalGaussian{n}, err
 	},

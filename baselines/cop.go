@@ -23,8 +23,8 @@ var copMethod = ood.Method{
 	Ref:    "Fang et al. 2024, arXiv:2402.02949, CoP",
 	Needs:  ood.NeedFeatures,
 	Memory: squares(eigen.Squares),
-	Params: []ood.Param{explained(.85).Over(.7, .85, .9, .95, .99)},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+	Params: []ood.Param{explained(.85, .7, .85, .9, .95, .99)},
+	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		c, err := fitPrincipal(ctx, t, p, directionsKey{}, t.Features.Cols, directions)
 		return &cop{c}, err
 	},
@@ -60,8 +60,8 @@ type principal struct {
 }
 
 // explained is the share of the variance that the components explain.
-func explained(otherwise float64) ood.Param {
-	return ood.Number("variance", otherwise).Above(0).Below(1)
+func explained(otherwise float64, sweep ...any) ood.Param {
+	return ood.Param{Name: "variance", Default: otherwise, Takes: "positive,below=1", Sweep: sweep}
 }
 
 // mapped is what is known of the mapped training rows.
@@ -72,7 +72,7 @@ type mapped struct {
 
 // fitPrincipal keeps as many components as explain the parameter "variance".
 // The key stands for the map.
-func fitPrincipal(ctx context.Context, t ood.Training, p ood.Values, key any, m int, of func(blas32.General) blas64.General) (principal, error) {
+func fitPrincipal(ctx context.Context, t ood.Training, p ood.Params, key any, m int, of func(blas32.General) blas64.General) (principal, error) {
 	s, err := ood.Cached(t.Batch, key, func() (*mapped, error) { return newMapped(ctx, t, m, of) })
 	if err != nil {
 		return principal{}, err

@@ -21,15 +21,17 @@ var corpMethod = ood.Method{
 		"the number of random features, and 0 stands for four times that of the features but no more than 2048.",
 	Ref:   "Fang et al. 2024, arXiv:2402.02949, CoRP; Rahimi & Recht 2007",
 	Needs: ood.NeedFeatures,
-	Memory: func(t ood.Training, p ood.Values) float64 {
-		m := min(p.Int("frequencies"), limitFrequencies)
+	Memory: func(t ood.Training, p ood.Params) float64 {
+		m := p.Int("frequencies")
 		if m == 0 {
 			m = min(4*t.Features.Cols, mostFrequencies)
 		}
 		return eigen.Squares*square(m) + 8*float64(m)*float64(t.Features.Cols)
 	},
 	Params: []ood.Param{
-		ood.Number("gamma", 2).Above(0), explained(.8), ood.Count("frequencies", 0).AtLeast(0).AtMost(limitFrequencies),
+		{Name: "gamma", Default: 2, Takes: "positive"}, explained(.8),
+		// One may ask for half a GB for each matrix of the eigenproblem.
+		{Name: "frequencies", Default: 0, Takes: "count,least=0,most=8192"},
 	},
 	Sweep: []ood.Params{
 		{"gamma": 2., "variance": .8}, {"gamma": 1., "variance": .7}, {"gamma": 1., "variance": .5}, {"gamma": 3., "variance": .5},
@@ -42,16 +44,12 @@ var corpMethod = ood.Method{
 // the cube.
 const mostFrequencies = 2048
 
-// limitFrequencies is what one may ask for: half a GB for each matrix of the
-// eigenproblem.
-const limitFrequencies = 1 << 13
-
 type corp struct {
 	fourier
 	principal
 }
 
-func fitCoRP(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitCoRP(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	gamma, m := p.Float("gamma"), p.Int("frequencies")
 	if m == 0 {
 		m = min(4*t.Features.Cols, mostFrequencies)

@@ -18,7 +18,7 @@ var covarianceMethod = ood.Method{
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:  ood.NeedFeatures,
 	Memory: squares(eigen.Squares + 1),
-	Params: []ood.Param{ood.Number("lambda", 1e-3).Above(0).Over(1e-5, 1e-3, 1e-1, 1)},
+	Params: []ood.Param{{Name: "lambda", Default: 1e-3, Takes: "positive", Sweep: []any{1e-5, 1e-3, 1e-1, 1}}},
 	Fit:    fitCovariance,
 	New:    func() any { return &covariance{} },
 }
@@ -28,7 +28,7 @@ type covariance struct {
 	Projection blas64.General `state:"projection[features,features]"`
 }
 
-func fitCovariance(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitCovariance(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	_, s, err := featureSpectrum(ctx, t, false)
 	if err != nil {
 		return nil, err

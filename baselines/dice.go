@@ -16,8 +16,8 @@ var diceMethod = ood.Method{
 		"features' mean is not above a percentile of all such products.",
 	Ref:    "Sun & Li 2022, arXiv:2111.09805",
 	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
-	Params: []ood.Param{percentile(90).Over(10, 30, 50, 70, 90, 99)},
-	Fit: func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
+	Params: []ood.Param{percentile(90, 10, 30, 50, 70, 90, 99)},
+	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		s := &dice{newLastLayer(t)}
 		s.Weight = clone(s.Weight)
 		s.sparsify(featureMeans(t), p.Float("percentile"))

@@ -15,7 +15,7 @@ var distanceMethod = ood.Method{
 		"percentile=0 is the distance to the nearest of them; between two of them it is interpolated linearly.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:  ood.NeedFeatures,
-	Params: []ood.Param{ood.Number("percentile", 0).AtLeast(0).AtMost(100).Over(0, 1, 10, 50)},
+	Params: []ood.Param{{Name: "percentile", Default: 0, Takes: "least=0,most=100", Sweep: []any{0, 1, 10, 50}}},
 	Fit:    fitDistance,
 	New:    func() any { return &distance{} },
 }
@@ -25,7 +25,7 @@ type distance struct {
 	Percentile float64 `state:"percentile,least=0"`
 }
 
-func fitDistance(_ context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitDistance(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 	x, err := index(t, false)
 	if err != nil {
 		return nil, err

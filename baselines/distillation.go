@@ -18,7 +18,7 @@ var distillationMethod = ood.Method{
 		"rows times k floats, in memory.",
 	Ref:   "Burda et al. 2019, as in Tagasovska & Lopez-Paz 2019, table 2",
 	Needs: ood.NeedFeatures | ood.NeedTrainer,
-	Memory: func(t ood.Training, p ood.Values) float64 {
+	Memory: func(t ood.Training, p ood.Params) float64 {
 		return p.Float("k") * (networks.Bytes*float64(t.Features.Cols) + 4*float64(t.Len()))
 	},
 	Params: smallNetworkParams(),
@@ -42,7 +42,7 @@ func (s *distillation) Restored() error {
 	return nil
 }
 
-func fitDistillation(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitDistillation(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	s, k := &distillation{}, p.Int("k")
 	s.Teacher = drawNetwork(rand.New(rand.NewPCG(t.Seed, streamTeacher)), true, t.Features.Cols, smallHidden, k)
 	y := rows.New(t.Features.Rows, k)

@@ -26,7 +26,7 @@ var dropoutQuantilesMethod = ood.Method{
 	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets,
 	Memory: networks.Memory,
 	Params: networks.Params(.1, .25, .5, .75),
-	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		n, err := networks.Train(ctx, t, train.Problem{Outputs: 1, Loss: train.MSE})
 		return &dropoutQuantiles{n, p.Float("dropout"), t.Seed}, err
 	},

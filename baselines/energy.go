@@ -9,7 +9,7 @@ var energyMethod = logitMethod(ood.Method{
 	Name:   "energy",
 	Doc:    "The free energy −temperature · log Σ exp(logits / temperature), which is lower in-domain.",
 	Ref:    "Liu, Wang, Owens & Li 2020, arXiv:2010.03759",
-	Params: []ood.Param{ood.Number("temperature", 1).Above(0).Over(1, 10, 100, 1000)},
+	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive", Sweep: []any{1, 10, 100, 1000}}},
 }, energy)
 
 func energy(z []float32, temperature float64) float64 {

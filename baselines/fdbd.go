@@ -20,10 +20,10 @@ var fdbdMethod = ood.Method{
 	Ref:    "Liu & Qin 2024, arXiv:2312.11536",
 	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
 	Memory: classSquared,
-	Params: []ood.Param{ood.Flag("centred", true).Over(true, false)},
-	Fit: func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
+	Params: []ood.Param{{Name: "centred", Default: true, Sweep: []any{true, false}}},
+	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		s := &fdbd{boundaries{lastLayer: newLastLayer(t)}, make([]float64, t.Features.Cols)}
-		if p.Bool("centred") {
+		if p["centred"].(bool) {
 			s.Origin = featureMeans(t)
 		}
 		return s, nil
@@ -62,7 +62,7 @@ type boundaries struct {
 }
 
 // classSquared is what the distances between all classes' weights take.
-func classSquared(t ood.Training, _ ood.Values) float64 { return square(t.Logits.Cols) }
+func classSquared(t ood.Training, _ ood.Params) float64 { return square(t.Logits.Cols) }
 
 // from is the distances between row y of the weights and all rows, none below
 // the least positive float32, by which one may divide.

@@ -12,7 +12,7 @@ var functionalMethod = logitMethod(ood.Method{
 	Doc: "Minus the difference between the two largest entries of softmax(logits / temperature), " +
 		"or of the logits themselves.",
 	Ref:    "functional margin, Tagasovska & Lopez-Paz 2019, table 2",
-	Params: []ood.Param{ood.Number("temperature", 1).Above(0), ood.Flag("logits", false)},
+	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive"}, {Name: "logits", Default: false}},
 	Sweep:  temperaturesOrLogits(),
 }, minusMargin)
 

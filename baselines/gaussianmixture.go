@@ -18,15 +18,16 @@ var gaussianMixtureMethod = ood.Method{
 		"added to every variance. k stops at the number of distinct training rows.",
 	Ref:   "Dempster, Laird & Rubin 1977; as scikit-learn's GaussianMixture",
 	Needs: ood.NeedFeatures,
-	Memory: func(t ood.Training, p ood.Values) float64 {
-		if p.Text("covariance") == "diag" {
+	Memory: func(t ood.Training, p ood.Params) float64 {
+		if p["covariance"].(string) == "diag" {
 			return 0
 		}
 		// The mixture before and after a step.
 		return (2*min(p.Float("k"), float64(t.Len())) + 4) * square(t.Features.Cols)
 	},
 	Params: []ood.Param{
-		ood.Choice("covariance", "full", "diag").Over("full", "diag"), ood.Count("k", 10).Over(1, 3, 10), ood.Number("lambda", 1e-6).Above(0),
+		{Name: "covariance", Default: "full", Takes: "of=full|diag", Sweep: []any{"full", "diag"}},
+		{Name: "k", Default: 10, Takes: "count", Sweep: []any{1, 3, 10}}, {Name: "lambda", Default: 1e-6, Takes: "positive"},
 	},
 	Fit: fitGaussianMixture,
 	New: func() any { return &gaussianMixture{} },
@@ -34,7 +35,7 @@ var gaussianMixtureMethod = ood.Method{
 
 type gaussianMixture struct{ mixture.Gaussians }
 
-func fitGaussianMixture(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitGaussianMixture(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	type key struct {
 		k    int
 		seed uint64
@@ -46,7 +47,7 @@ func fitGaussianMixture(ctx context.Context, t ood.Training, p ood.Values) (any,
 	if err != nil {
 		return nil, err
 	}
-	m, err := mixture.Fit(ctx, t.Features, clusters, p.Text("covariance") == "full", p.Float("lambda"), t.Tell)
+	m, err := mixture.Fit(ctx, t.Features, clusters, p["covariance"].(string) == "full", p.Float("lambda"), t.Tell)
 	if err != nil {
 		return nil, err
 	}

@@ -18,10 +18,10 @@ var genMethod = ood.Method{
 	Needs: ood.NeedLogits,
 	// The sweep of OpenOOD, less the values of top that are beyond a hundred.
 	Params: []ood.Param{
-		ood.Number("gamma", .1).Above(0).Over(.01, .1, .5, 1, 2, 5, 10),
-		ood.Count("top", 100).Over(10, 100),
+		{Name: "gamma", Default: .1, Takes: "positive", Sweep: []any{.01, .1, .5, 1, 2, 5, 10}},
+		{Name: "top", Default: 100, Takes: "count", Sweep: []any{10, 100}},
 	},
-	Fit: func(_ context.Context, _ ood.Training, p ood.Values) (any, error) {
+	Fit: func(_ context.Context, _ ood.Training, p ood.Params) (any, error) {
 		return &gen{p.Float("gamma"), p.Int("top")}, nil
 	},
 	New: func() any { return &gen{} },

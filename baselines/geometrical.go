@@ -18,15 +18,16 @@ var geometricalMethod = ood.Method{
 	Ref:   "geometrical margin, Tagasovska & Lopez-Paz 2019, table 2; the distance: Elsayed et al. 2018, arXiv:1803.05598",
 	Needs: ood.NeedLogits | ood.NeedInputs | ood.NeedNetwork,
 	Params: []ood.Param{
-		ood.Number("temperature", 1).Above(0), ood.Choice("gradient", gradientMargin, gradientSum), ood.Flag("logits", false),
+		{Name: "temperature", Default: 1, Takes: "positive"},
+		{Name: "gradient", Default: gradientMargin, Takes: "of=" + gradientMargin + "|" + gradientSum}, {Name: "logits", Default: false},
 	},
 	Sweep: []ood.Params{
 		{"temperature": 1., "gradient": gradientSum}, {"temperature": 2., "gradient": gradientSum},
 		{"temperature": 10., "gradient": gradientSum}, {"logits": true, "gradient": gradientSum},
 	},
-	Fit: func(_ context.Context, _ ood.Training, p ood.Values) (any, error) {
-		s := &geometrical{p.Float("temperature"), p.Text("gradient")}
-		if p.Bool("logits") {
+	Fit: func(_ context.Context, _ ood.Training, p ood.Params) (any, error) {
+		s := &geometrical{p.Float("temperature"), p["gradient"].(string)}
+		if p["logits"].(bool) {
 			s.Temperature = 0
 		}
 		return s, nil

@@ -16,7 +16,7 @@ var geometricalFeaturesMethod = ood.Method{
 	Ref:    "after the geometrical margin of Tagasovska & Lopez-Paz 2019, table 2; Elsayed et al. 2018, arXiv:1803.05598",
 	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
 	Memory: classSquared,
-	Fit: func(_ context.Context, t ood.Training, _ ood.Values) (any, error) {
+	Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 		return &geometricalFeatures{boundaries{lastLayer: newLastLayer(t)}}, nil
 	},
 	New: func() any { return &geometricalFeatures{} },

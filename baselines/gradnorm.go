@@ -14,8 +14,8 @@ var gradNormMethod = ood.Method{
 		"layer's weights, in closed form: ‖φ‖₁ · ‖softmax(logits / temperature) − 1/c‖₁ / temperature. It is larger in-domain.",
 	Ref:    "Huang, Geng & Li 2021, arXiv:2110.00218",
 	Needs:  ood.NeedFeatures | ood.NeedLogits,
-	Params: []ood.Param{ood.Number("temperature", 1).Above(0).Over(1)},
-	Fit: func(_ context.Context, _ ood.Training, p ood.Values) (any, error) {
+	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive", Sweep: []any{1}}},
+	Fit: func(_ context.Context, _ ood.Training, p ood.Params) (any, error) {
 		return &gradNorm{p.Float("temperature")}, nil
 	},
 	New: func() any { return &gradNorm{} },

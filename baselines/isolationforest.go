@@ -16,11 +16,11 @@ var isolationForestMethod = ood.Method{
 		"random search tree. Each of the trees is grown on samples training rows drawn without replacement, or all where they are fewer.",
 	Ref:   "Liu, Ting & Zhou 2008, doi:10.1109/ICDM.2008.17, eq. 2; as scikit-learn's IsolationForest",
 	Needs: ood.NeedFeatures,
-	Memory: func(t ood.Training, p ood.Values) float64 {
+	Memory: func(t ood.Training, p ood.Params) float64 {
 		nodes := 2 * min(p.Float("samples"), float64(t.Len()))
-		return 32 * nodes * min(p.Float("trees"), mostTrees)
+		return 32 * nodes * p.Float("trees")
 	},
-	Params: []ood.Param{ood.Count("trees", 100).AtMost(mostTrees), ood.Count("samples", 256)},
+	Params: []ood.Param{{Name: "trees", Default: 100, Takes: treeCount}, {Name: "samples", Default: 256, Takes: "count"}},
 	Sweep: []ood.Params{
 		{"trees": 100., "samples": 256.}, {"trees": 100., "samples": 64.}, {"trees": 100., "samples": 1024.}, {"trees": 500., "samples": 256.},
 	},
@@ -35,7 +35,7 @@ type isolationForest struct {
 	Paths   []float64   `state:"paths[leaves]"` // by tree and leaf: the splits on the way to it, and those it would take within
 }
 
-func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	s := &isolationForest{Width: t.Features.Cols, Samples: min(p.Int("samples"), t.Len())}
 	all := make([]int, t.Len())
 	for i := range all {

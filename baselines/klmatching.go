@@ -27,7 +27,7 @@ type klMatching struct {
 	Logs blas64.General `state:"log_distributions[k,logits]"` // of typical distributions
 }
 
-func fitKLMatching(_ context.Context, t ood.Training, _ ood.Values) (any, error) {
+func fitKLMatching(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 	c := t.Logits.Cols
 	sums := dense.New(c, c)
 	counts := make([]float64, c)

@@ -14,7 +14,7 @@ var knnMethod = ood.Method{
 		"scaled to unit norm. k below 1 is a share of the training rows, as the paper lets k grow with them, and k stops at all of them.",
 	Ref:    "Sun et al. 2022, arXiv:2204.06507, eq. 3",
 	Needs:  ood.NeedFeatures,
-	Params: []ood.Param{ood.Share("k", .001).Above(0).Over(.001, 1, 10, 50, 100, 200, 500, 1000)},
+	Params: []ood.Param{{Name: "k", Default: .001, Takes: "share,positive", Sweep: []any{.001, 1, 10, 50, 100, 200, 500, 1000}}},
 	Fit:    fitKNN,
 	New:    func() any { return &knn{} },
 }
@@ -24,12 +24,12 @@ type knn struct {
 	K      int `state:"k,least=1"`
 }
 
-func fitKNN(_ context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitKNN(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 	x, err := index(t, true)
 	if err != nil {
 		return nil, err
 	}
-	k := func(p ood.Values) int { return min(p.Count("k", t.Len()), t.Len()) }
+	k := func(p ood.Params) int { return min(p.Count("k", t.Len()), t.Len()) }
 	s := &knn{newRanked(x), k(p)}
 	for _, p := range t.Grid {
 		s.ranks = append(s.ranks, k(p)-1)

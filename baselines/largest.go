@@ -11,7 +11,7 @@ var largestMethod = logitMethod(ood.Method{
 	Name:   "largest",
 	Doc:    "Minus the largest entry of softmax(logits / temperature), or of the logits themselves.",
 	Ref:    "Hendrycks & Gimpel 2017, arXiv:1610.02136; on logits: Hendrycks et al. 2022, arXiv:1911.11132",
-	Params: []ood.Param{ood.Number("temperature", 1).Above(0), ood.Flag("logits", false)},
+	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive"}, {Name: "logits", Default: false}},
 	Sweep:  temperaturesOrLogits(),
 }, minusLargest)
 

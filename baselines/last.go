@@ -105,7 +105,7 @@ type reshaped struct {
 // percentile of its own features.
 func reshapingMethod(s ood.Method, change func(dst, phi []float32, largest largestFeatures) float64) ood.Method {
 	s.Needs = ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights
-	s.Fit = func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
+	s.Fit = func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		return &reshaped{newLastLayer(t), p.Float("percentile"), change}, nil
 	}
 	s.New = func() any { return &reshaped{change: change} }

@@ -18,11 +18,11 @@ var lofMethod = ood.Method{
 		"row itself. About 1 in-domain. k stops short of the number of training rows.",
 	Ref:   "Breunig et al. 2000, doi:10.1145/342009.335388; as scikit-learn's LocalOutlierFactor with novelty=True",
 	Needs: ood.NeedFeatures,
-	Memory: func(t ood.Training, p ood.Values) float64 {
+	Memory: func(t ood.Training, p ood.Params) float64 {
 		n := float64(t.Len())
 		return 16 * n * min(p.Float("k"), n)
 	},
-	Params: []ood.Param{ood.Count("k", 20).Over(10, 20, 50, 100)},
+	Params: []ood.Param{{Name: "k", Default: 20, Takes: "count", Sweep: []any{10, 20, 50, 100}}},
 	Fit:    fitLOF,
 	New:    func() any { return &lof{} },
 }
@@ -36,7 +36,7 @@ type lof struct {
 	most    int // the largest k of a sweep
 }
 
-func fitLOF(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitLOF(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	n, most := t.Len(), 0
 	if n < 2 {
 		return nil, &rows.TooFewRowsError{What: "neighbours of training rows", Have: n, Need: 2}

@@ -19,10 +19,10 @@ type logitScore struct {
 // is set.
 func logitMethod(s ood.Method, row func(z []float32, temperature float64) float64) ood.Method {
 	s.Needs = ood.NeedLogits
-	s.Fit = func(_ context.Context, _ ood.Training, p ood.Values) (any, error) {
-		temperature := 0.
-		if p.Has("temperature") && !(p.Has("logits") && p.Bool("logits")) {
-			temperature = p.Float("temperature")
+	s.Fit = func(_ context.Context, _ ood.Training, p ood.Params) (any, error) {
+		temperature, _ := p["temperature"].(float64)
+		if p["logits"] == true {
+			temperature = 0
 		}
 		return &logitScore{temperature, row}, nil
 	}

@@ -18,8 +18,8 @@ var mahalanobisMethod = ood.Method{
 	Ref:    "Lee et al. 2018, arXiv:1807.03888, eq. 2, on the features alone; shrinkage: Ledoit & Wolf 2004",
 	Needs:  ood.NeedFeatures,
 	Memory: squares(eigen.Squares + 1),
-	Params: []ood.Param{classes.Shrinkage(0).Over(0, .01, .1)},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+	Params: []ood.Param{classes.Shrinkage(0, 0, .01, .1)},
+	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		c, err := classes.Cloud{Layer: classes.Features}.Fit(ctx, t, p)
 		return &mahalanobis{c}, err
 	},

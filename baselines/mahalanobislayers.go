@@ -20,14 +20,14 @@ var mahalanobisLayersMethod = ood.Method{
 	Ref: "Lee et al. 2018, arXiv:1807.03888, eq. 2 and the feature ensemble of section 2.2, with layers weighed alike in place of a regression on " +
 		"out-of-domain rows",
 	Needs: ood.NeedLayers,
-	Memory: func(t ood.Training, _ ood.Values) float64 {
+	Memory: func(t ood.Training, _ ood.Params) float64 {
 		var widest, stored float64
 		for _, l := range t.Layers {
 			widest, stored = max(widest, square(l.Cols)), stored+square(l.Cols)
 		}
 		return eigen.Squares*widest + stored
 	},
-	Params: []ood.Param{classes.Shrinkage(classes.LeastShrinkage).Over(classes.LeastShrinkage, .01, .1)},
+	Params: []ood.Param{classes.Shrinkage(classes.LeastShrinkage, classes.LeastShrinkage, .01, .1)},
 	Fit:    fitMahalanobisLayers,
 	New:    func() any { return &mahalanobisLayers{} },
 }
@@ -45,7 +45,7 @@ func (s *mahalanobisLayers) Restored() error {
 	return nil
 }
 
-func fitMahalanobisLayers(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitMahalanobisLayers(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	s := &mahalanobisLayers{}
 	for i, layer := range t.Layers {
 		c, err := classes.Cloud{Layer: i, One: true}.Fit(ctx, t, p)

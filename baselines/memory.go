@@ -6,18 +6,18 @@ import (
 )
 
 // memoryOf is the type of ood.Method.Memory.
-type memoryOf func(t ood.Training, p ood.Values) float64
+type memoryOf func(t ood.Training, p ood.Params) float64
 
 // squares are n matrices of all features by all features, in float64.
 func squares(n float64) memoryOf {
-	return func(t ood.Training, _ ood.Values) float64 { return n * square(t.Features.Cols) }
+	return func(t ood.Training, _ ood.Params) float64 { return n * square(t.Features.Cols) }
 }
 
 func square(width int) float64 { return 8 * float64(width) * float64(width) }
 
 // passesMemory is what the outputs of all passes of some rows take.
 func passesMemory(rows float64) memoryOf {
-	return func(t ood.Training, p ood.Values) float64 {
+	return func(t ood.Training, p ood.Params) float64 {
 		return 8 * rows * p.Float("passes") * float64(t.Logits.Cols)
 	}
 }

@@ -21,7 +21,7 @@ var necoMethod = ood.Method{
 	Ref:    "Ben Ammar et al. 2024, arXiv:2310.06823, eq. 6",
 	Needs:  ood.NeedFeatures | ood.NeedLogits,
 	Memory: squares(eigen.Squares),
-	Params: []ood.Param{ood.Flag("max_logit", false).Over(false, true), ood.Share("k", 0).Over(0, .25, .5, 100)},
+	Params: []ood.Param{{Name: "max_logit", Default: false, Sweep: []any{false, true}}, {Name: "k", Default: 0, Takes: "share", Sweep: []any{0, .25, .5, 100}}},
 	Fit:    fitNECO,
 	New:    func() any { return &neco{} },
 }
@@ -39,7 +39,7 @@ type standardised struct {
 	*eigen.Spectrum           // of the correlations
 }
 
-func fitNECO(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitNECO(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	type key struct{}
 	s, err := ood.Cached(t.Batch, key{}, func() (*standardised, error) { return standardise(ctx, t) })
 	if err != nil {
@@ -55,7 +55,7 @@ func fitNECO(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
 	for i, scale := range s.scale {
 		blas64.Scal(scale, dense.Vector(dense.Row(components, i)))
 	}
-	return &neco{s.mean, s.scale, components, p.Bool("max_logit")}, nil
+	return &neco{s.mean, s.scale, components, p["max_logit"].(bool)}, nil
 }
 
 func standardise(ctx context.Context, t ood.Training) (*standardised, error) {

@@ -19,8 +19,8 @@ var nnGuideMethod = ood.Method{
 		"as the paper does with 1 % of ImageNet.",
 	Ref:    "Park, Jung & Teoh 2023, arXiv:2309.14888",
 	Needs:  ood.NeedFeatures | ood.NeedLogits,
-	Params: []ood.Param{ood.Count("k", 10).Over(1, 10, 50, 100)},
-	Fit: func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
+	Params: []ood.Param{{Name: "k", Default: 10, Takes: "count", Sweep: []any{1, 10, 50, 100}}},
+	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		type key struct{}
 		g, err := ood.Cached(t.Batch, key{}, func() (*guides, error) { return newGuides(t), nil })
 		return &nnGuide{g, p.Int("k")}, err

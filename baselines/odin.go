@@ -15,7 +15,7 @@ var odinMethod = ood.Method{
 	Ref:    "Liang, Li & Srikant 2018, equations 1 and 2, arXiv:1706.02690",
 	Needs:  ood.NeedLogits | ood.NeedInputs | ood.NeedNetwork,
 	Params: odinParams(),
-	Fit: func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
+	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		s := &odin{odinStep: odinStep{p.Float("temperature"), p.Float("epsilon")}, Axis: t.InputScale.Axis, Scale: t.InputScale.Factor}
 		if len(s.Scale) == 0 {
 			s.Scale = []float32{1}
@@ -28,7 +28,8 @@ var odinMethod = ood.Method{
 // odinParams are those of ODIN and of its variant on features.
 func odinParams() []ood.Param {
 	return []ood.Param{
-		ood.Number("temperature", 1000).Above(0).Over(100, 1000, 10000), ood.Number("epsilon", .0014).AtLeast(0).Over(.014, .0014, .00014),
+		{Name: "temperature", Default: 1000, Takes: "positive", Sweep: []any{100, 1000, 10000}},
+		{Name: "epsilon", Default: .0014, Takes: "least=0", Sweep: []any{.014, .0014, .00014}},
 	}
 }
 

@@ -19,10 +19,10 @@ var odinFeaturesMethod = ood.Method{
 	Ref:   "after Liang, Li & Srikant 2018, arXiv:1706.02690",
 	Needs: ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
 	Params: []ood.Param{
-		ood.Number("temperature", 1000).Above(0).Over(100, 1000, 10000),
-		ood.Number("epsilon", .0014).AtLeast(0).Over(.014, .0014, .00014),
+		{Name: "temperature", Default: 1000, Takes: "positive", Sweep: []any{100, 1000, 10000}},
+		{Name: "epsilon", Default: .0014, Takes: "least=0", Sweep: []any{.014, .0014, .00014}},
 	},
-	Fit: func(_ context.Context, t ood.Training, p ood.Values) (any, error) {
+	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		return &odinFeatures{newLastLayer(t), p.Float("temperature"), p.Float("epsilon")}, nil
 	},
 	New: func() any { return &odinFeatures{} },

@@ -19,13 +19,13 @@ var oneClassSVMMethod = ood.Method{
 		"vectors from below; gamma=0 stands for 1/(h·variance) of the h training features. At most rows training rows are used, drawn by the seed where there are more.",
 	Ref:   "Schölkopf et al. 2001, doi:10.1162/089976601750264965; as scikit-learn's OneClassSVM",
 	Needs: ood.NeedFeatures,
-	Memory: func(t ood.Training, p ood.Values) float64 {
+	Memory: func(t ood.Training, p ood.Params) float64 {
 		n := min(p.Float("rows"), float64(t.Len()))
 		return 4*n*n + 16*n*float64(t.Features.Cols)
 	},
 	Params: []ood.Param{
-		ood.Number("nu", .5).Above(0).AtMost(1).Over(.01, .05, .1, .5), ood.Number("gamma", 0).AtLeast(0),
-		ood.Number("tolerance", 1e-3).Above(0), ood.Count("rows", 10000),
+		{Name: "nu", Default: .5, Takes: "positive,most=1", Sweep: []any{.01, .05, .1, .5}}, {Name: "gamma", Default: 0, Takes: "least=0"},
+		{Name: "tolerance", Default: 1e-3, Takes: "positive"}, {Name: "rows", Default: 10000, Takes: "count"},
 	},
 	Fit: fitOneClassSVM,
 	New: func() any { return &oneClassSVM{} },
@@ -39,7 +39,7 @@ type oneClassSVM struct {
 	kernel       *oneclass.Kernel
 }
 
-func fitOneClassSVM(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitOneClassSVM(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	s := &oneClassSVM{Gamma: p.Float("gamma")}
 	if s.Gamma == 0 {
 		s.Gamma = scaleGamma(t.Features)

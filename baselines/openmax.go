@@ -22,7 +22,7 @@ var openMaxMethod = ood.Method{
 		"training rows as tail.",
 	Ref:    "Bendale & Boult 2016, arXiv:1511.06233",
 	Needs:  ood.NeedLogits,
-	Params: []ood.Param{ood.Count("tail", 20).Over(20, 50), ood.Count("alpha", 10).Over(3, 10)},
+	Params: []ood.Param{{Name: "tail", Default: 20, Takes: "count", Sweep: []any{20, 50}}, {Name: "alpha", Default: 10, Takes: "count", Sweep: []any{3, 10}}},
 	Fit:    fitOpenMax,
 	New:    func() any { return &openMax{} },
 }
@@ -37,7 +37,7 @@ type openMax struct {
 	Ratio   []float64 `state:"tail_ratio[logits]"`
 }
 
-func fitOpenMax(_ context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitOpenMax(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 	classes, err := correctClasses(t)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ var oracleMethod = ood.Method{
 	Ref:     "control, Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:   ood.NeedFeatures | ood.NeedOutliers,
 	Control: true,
-	Params:  []ood.Param{ood.Number("lambda", 1).Above(0)},
+	Params:  []ood.Param{{Name: "lambda", Default: 1, Takes: "positive"}},
 	Fit:     fitOracle,
 	New:     func() any { return &oracle{} },
 }
@@ -31,7 +31,7 @@ type oracle struct {
 	Bias   float64   `state:"bias"`
 }
 
-func fitOracle(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitOracle(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	in, out := t.Features, t.Outliers.Features
 	if out.Cols != in.Cols {
 		return nil, fmt.Errorf("out-of-domain rows have %d features and in-domain rows %d", out.Cols, in.Cols)

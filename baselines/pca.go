@@ -21,8 +21,9 @@ var pcaMethod = ood.Method{
 	Needs:  ood.NeedFeatures,
 	Memory: squares(eigen.Squares),
 	Params: []ood.Param{
-		ood.Flag("square", true).Over(false, true), ood.Choice("where", "bottom", "top").Over("top", "bottom"),
-		ood.Share("k", .5).Above(0).Over(1, 10, 100),
+		{Name: "square", Default: true, Sweep: []any{false, true}},
+		{Name: "where", Default: "bottom", Takes: "of=bottom|top", Sweep: []any{"top", "bottom"}},
+		{Name: "k", Default: .5, Takes: "share,positive", Sweep: []any{1, 10, 100}},
 	},
 	Fit: fitPCA,
 	New: func() any { return &pca{} },
@@ -34,17 +35,17 @@ type pca struct {
 	Square     bool           `state:"square"`
 }
 
-func fitPCA(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitPCA(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	m, s, err := featureSpectrum(ctx, t, true)
 	if err != nil {
 		return nil, err
 	}
 	h := t.Features.Cols
 	k, first := min(p.Count("k", h), h), 0
-	if p.Text("where") == "top" {
+	if p["where"].(string) == "top" {
 		first = h - k
 	}
-	return &pca{m.Mean(), s.Components(first, k), p.Bool("square")}, nil
+	return &pca{m.Mean(), s.Components(first, k), p["square"].(bool)}, nil
 }
 
 // Score implements ood.Detector.

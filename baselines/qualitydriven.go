@@ -21,7 +21,7 @@ var qualityDrivenMethod = ood.Method{
 	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets | ood.NeedEnds,
 	Memory: networks.Memory,
 	Params: networks.Params(0.),
-	Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
+	Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 		n, err := networks.Train(ctx, t, train.Problem{Outputs: 2, Loss: train.QualityDriven, Levels: t.Levels})
 		return &qualityDriven{n, t.Levels}, err
 	},

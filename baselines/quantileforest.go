@@ -20,19 +20,21 @@ var quantileForestMethod = ood.Method{
 	Ref:   "Meinshausen 2006; Tagasovska & Lopez-Paz 2019, table 1 and appendix C",
 	Needs: ood.NeedFeatures | ood.NeedTargets,
 	Params: append([]ood.Param{
-		ood.Count("n_estimators", 100).AtMost(mostTrees).Over(100, 1000), ood.Count("min_samples_split", 2).AtLeast(2).Over(3, 9, 15),
-		ood.Count("max_depth", 0).AtLeast(0).Over(3, 5), ood.Count("min_samples_leaf", 1),
+		{Name: "n_estimators", Default: 100, Takes: treeCount, Sweep: []any{100, 1000}},
+		{Name: "min_samples_split", Default: 2, Takes: "count,least=2", Sweep: []any{3, 9, 15}},
+		{Name: "max_depth", Default: 0, Takes: "count,least=0", Sweep: []any{3, 5}}, {Name: "min_samples_leaf", Default: 1, Takes: "count"},
 	}, splitParams()...),
 	Fit: fitQuantileForest,
 	New: func() any { return &quantileForest{} },
 }
 
-// mostTrees bounds what parameters ask of memory before any tree is grown.
-const mostTrees = 1_000_000
+// treeCount is what a number of trees takes, bounded by the memory that it asks
+// for before any is grown.
+const treeCount = "count,most=1000000"
 
 // splitParams are those of how a tree looks for a split.
 func splitParams() []ood.Param {
-	return []ood.Param{ood.Number("max_features", 1).Above(0).AtMost(1), ood.Count("bins", 0).AtLeast(-1)}
+	return []ood.Param{{Name: "max_features", Default: 1, Takes: "positive,most=1"}, {Name: "bins", Default: 0, Takes: "count,least=-1"}}
 }
 
 // quantileForest has a forest for each target.
@@ -41,7 +43,7 @@ type quantileForest struct {
 	Forests []*trees.Forest `state:"targets,least=1"`
 }
 
-func fitQuantileForest(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitQuantileForest(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	data, err := treeData(t, p.Int("bins"))
 	if err != nil {
 		return nil, err
@@ -60,7 +62,7 @@ func fitQuantileForest(ctx context.Context, t ood.Training, p ood.Values) (any, 
 }
 
 // treeOptions say when trees stop growing.
-func treeOptions(p ood.Values) trees.Options {
+func treeOptions(p ood.Params) trees.Options {
 	return trees.Options{
 		MaxDepth: p.Int("max_depth"), MinSplit: p.Int("min_samples_split"), MinLeaf: p.Int("min_samples_leaf"), MaxFeatures: p.Float("max_features"),
 	}

@@ -16,7 +16,7 @@ var randomMethod = ood.Method{
 		"so that a row keeps its score wherever it stands. Equal rows get equal scores.",
 	Ref:     "control, Tagasovska & Lopez-Paz 2019, table 2",
 	Control: true,
-	Fit: func(_ context.Context, t ood.Training, _ ood.Values) (any, error) {
+	Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 		_, err := featuresOrLogits(t.Batch)
 		return &random{t.Seed}, err
 	},

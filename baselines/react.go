@@ -13,7 +13,7 @@ var reactMethod = ood.Method{
 		"features that the last layer takes, averaged over space.",
 	Ref:    "Sun, Guo & Li 2021, arXiv:2111.12797",
 	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
-	Params: []ood.Param{percentile(90).Over(85, 90, 95, 99)},
+	Params: []ood.Param{percentile(90, 85, 90, 95, 99)},
 	Fit:    fitReAct,
 	New:    func() any { return &react{} },
 }
@@ -23,9 +23,9 @@ type react struct {
 	Clip float64 `state:"clip"`
 }
 
-func fitReAct(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
+func fitReAct(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	// Two passes over the rows find the percentiles of the whole sweep.
-	clip, err := ood.Alike(t, func(ood.Values) bool { return true }, func(same []ood.Values, _ func(float64)) ([]float64, error) {
+	clip, err := ood.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) ([]float64, error) {
 		var percentiles []float64
 		for _, p := range same {
 			percentiles = append(percentiles, p.Float("percentile"))
@@ -48,6 +48,6 @@ func (s *react) Score(_ context.Context, dst []float64, b ood.Batch) error {
 }
 
 // percentile is the parameter of that name.
-func percentile(otherwise float64) ood.Param {
-	return ood.Number("percentile", otherwise).AtLeast(0).Below(100)
+func percentile(otherwise float64, sweep ...any) ood.Param {
+	return ood.Param{Name: "percentile", Default: otherwise, Takes: "least=0,below=100", Sweep: sweep}
 }

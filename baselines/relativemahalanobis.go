@@ -16,7 +16,7 @@ var relativeMahalanobisMethod = ood.Method{
 	Ref:    "Ren et al. 2021, arXiv:2106.09022, eq. 4",
 	Needs:  ood.NeedFeatures,
 	Memory: squares(eigen.Squares + 3),
-	Params: []ood.Param{classes.Shrinkage(0).Over(0, .01, .1)},
+	Params: []ood.Param{classes.Shrinkage(0, 0, .01, .1)},
 	Fit:    fitRelativeMahalanobis,
 	New:    func() any { return &relativeMahalanobis{} },
 }
@@ -26,7 +26,7 @@ type relativeMahalanobis struct {
 	All gaussian.Whitening `state:"all"`
 }
 
-func fitRelativeMahalanobis(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitRelativeMahalanobis(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	features := classes.Cloud{Layer: classes.Features}
 	within, err := features.Fit(ctx, t, p)
 	if err != nil {

@@ -23,8 +23,8 @@ var residualMethod = ood.Method{
 	Ref:    "Wang et al. 2022, arXiv:2203.10807, eq. 3",
 	Needs:  ood.NeedFeatures | ood.NeedWeights,
 	Memory: squares(eigen.Squares),
-	Params: []ood.Param{ood.Share("k", .5).Above(0).Over(.25, .5, .75, 512, 1000)},
-	Fit: func(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+	Params: []ood.Param{{Name: "k", Default: .5, Takes: "share,positive", Sweep: []any{.25, .5, .75, 512, 1000}}},
+	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		seen, err := seenFromOrigin(ctx, t)
 		if err != nil {
 			return nil, err
@@ -82,7 +82,7 @@ func seenFromOrigin(ctx context.Context, t ood.Training) (*seen, error) {
 
 // leftOver is what is outside of the k principal components; a k of all
 // features or more leaves one.
-func (s *seen) leftOver(p ood.Values) residualSpace {
+func (s *seen) leftOver(p ood.Params) residualSpace {
 	h := len(s.origin)
 	return residualSpace{s.origin, s.Components(0, h-min(p.Count("k", h), h-1))}
 }

@@ -7,7 +7,7 @@ var scaleMethod = reshapingMethod(ood.Method{
 	Doc: "Energy of the logits after all of a row's features are multiplied by exp(sum of all / sum of those above a percentile of them). " +
 		"Made for features after a ReLU, and applied to those that the last layer takes, averaged over space.",
 	Ref:    "Xu, Chen, Franchi & Yao 2024, arXiv:2310.00227",
-	Params: []ood.Param{percentile(85).Over(65, 70, 75, 80, 85, 90, 95)},
+	Params: []ood.Param{percentile(85, 65, 70, 75, 80, 85, 90, 95)},
 }, func(dst, phi []float32, largest largestFeatures) float64 {
 	copy(dst, phi)
 	return largest.sharpening(len(phi))

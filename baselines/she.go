@@ -16,7 +16,7 @@ var sheMethod = ood.Method{
 		"the paper. A class that no row is an example of has a pattern of zeros.",
 	Ref:   "Zhang et al. 2023, ICLR, OpenReview KkazG4lgKL",
 	Needs: ood.NeedFeatures | ood.NeedLogits,
-	Fit: func(_ context.Context, t ood.Training, _ ood.Values) (any, error) {
+	Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 		classes, err := correctClasses(t)
 		if err != nil {
 			return nil, err

@@ -16,13 +16,10 @@ import (
 // distillation and SVDD put on the features.
 const smallHidden = 64
 
-// mostUnits bounds what parameters ask of memory.
-const mostUnits = 1 << 16
-
-// smallNetworkParams are the number of outputs and of epochs, over the paper's
-// grid for both.
+// smallNetworkParams are the number of outputs, bounded by the memory that it
+// asks for, and of epochs, over the paper's grid for both.
 func smallNetworkParams() []ood.Param {
-	return []ood.Param{ood.Count("k", 100).AtMost(mostUnits).Over(100, 1000), ood.Count("epochs", 10).Over(10, 100)}
+	return []ood.Param{{Name: "k", Default: 100, Takes: "count,most=65536", Sweep: []any{100, 1000}}, {Name: "epochs", Default: 10, Takes: "count", Sweep: []any{10, 100}}}
 }
 
 // drawNetwork draws a network whose layers have the widths given, from the

@@ -18,7 +18,7 @@ var svddMethod = ood.Method{
 		"squared difference from the centre.",
 	Ref:    "Ruff et al. 2018, as in Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:  ood.NeedFeatures | ood.NeedTrainer,
-	Memory: func(t ood.Training, p ood.Values) float64 { return smallNetwork(t, smallHidden, p.Float("k")) },
+	Memory: func(t ood.Training, p ood.Params) float64 { return smallNetwork(t, smallHidden, p.Float("k")) },
 	Params: smallNetworkParams(),
 	Fit:    fitSVDD,
 	New:    func() any { return &svdd{} },
@@ -40,7 +40,7 @@ func (s *svdd) Restored() error {
 	return nil
 }
 
-func fitSVDD(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitSVDD(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	k := p.Int("k")
 	start := drawNetwork(rand.New(rand.NewPCG(t.Seed, streamSVDD)), false, t.Features.Cols, smallHidden, k)
 	mean := make([]float64, k)

@@ -18,7 +18,7 @@ var vimMethod = ood.Method{
 	Ref:    "Wang et al. 2022, arXiv:2203.10807, eqs. 5 and 8",
 	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
 	Memory: squares(eigen.Squares),
-	Params: []ood.Param{ood.Share("k", .5).Above(0).Over(.25, .5, .75, 256, 1000)},
+	Params: []ood.Param{{Name: "k", Default: .5, Takes: "share,positive", Sweep: []any{.25, .5, .75, 256, 1000}}},
 	Fit:    fitViM,
 	New:    func() any { return &vim{} },
 }
@@ -28,7 +28,7 @@ type vim struct {
 	Alpha float64 `state:"alpha,positive"`
 }
 
-func fitViM(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitViM(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	seen, err := seenFromOrigin(ctx, t)
 	if err != nil {
 		return nil, err

@@ -24,9 +24,10 @@ var Certificates = ood.Method{
 		"values weigh the penalty λ·mean((CᵀC−I)²). unit_norm scales rows to norm 1, centred subtracts the mean.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, section 3",
 	Needs:  ood.NeedFeatures,
-	Memory: func(t ood.Training, _ ood.Values) float64 { return eigen.Squares * square(t.Features.Cols) },
+	Memory: func(t ood.Training, _ ood.Params) float64 { return eigen.Squares * square(t.Features.Cols) },
 	Params: []ood.Param{
-		ood.Share("k", 0), ood.Number("lambda", 0).AtLeast(0), ood.Flag("unit_norm", true), ood.Flag("centred", false),
+		{Name: "k", Default: 0, Takes: "share"}, {Name: "lambda", Default: 0, Takes: "least=0"}, {Name: "unit_norm", Default: true},
+		{Name: "centred", Default: false},
 	},
 	Sweep: []ood.Params{
 		{"lambda": 0., "unit_norm": true},
@@ -57,7 +58,7 @@ func (c *certificates) Linear() (weight blas32.General, mean []float32, unitNorm
 }
 
 // certificatesOf is how many certificates of h features a configuration has.
-func certificatesOf(p ood.Values, h int) int {
+func certificatesOf(p ood.Params, h int) int {
 	if p.Float("k") == 0 {
 		return max(1, 3*h/4)
 	}
@@ -81,8 +82,8 @@ func checkCertificates(n, h, k int, centred bool) error {
 	return nil
 }
 
-func fitCertificates(_ context.Context, t ood.Training, p ood.Values) (any, error) {
-	h, unit, centred := t.Features.Cols, p.Bool("unit_norm"), p.Bool("centred")
+func fitCertificates(_ context.Context, t ood.Training, p ood.Params) (any, error) {
+	h, unit, centred := t.Features.Cols, p["unit_norm"].(bool), p["centred"].(bool)
 	k := certificatesOf(p, h)
 	if err := checkCertificates(t.Len(), h, k, centred); err != nil {
 		return nil, err

@@ -18,14 +18,14 @@ var certificatesClassMethod = ood.Method{
 		"for fewer training rows than say which functions to take (the number of features less k) has the certificates of all rows. k=0 takes half of the number of features, k below 1 is a share of it. unit_norm scales rows to norm 1.",
 	Ref:   "Tagasovska & Lopez-Paz 2019, section 3, for each predicted class",
 	Needs: ood.NeedFeatures | ood.NeedLogits,
-	Memory: func(t ood.Training, p ood.Values) float64 {
+	Memory: func(t ood.Training, p ood.Params) float64 {
 		h := t.Features.Cols
 		k := classCertificatesOf(p, h)
 		// As many classes as can have rows enough.
 		classes := min(float64(t.Logits.Cols), float64(t.Len())/float64(max(h-k, 2)))
 		return eigen.Squares*square(h) + classes*(square(h)+4*float64(h)*float64(k))
 	},
-	Params: []ood.Param{ood.Share("k", 0), ood.Flag("unit_norm", true)},
+	Params: []ood.Param{{Name: "k", Default: 0, Takes: "share"}, {Name: "unit_norm", Default: true}},
 	Sweep: []ood.Params{
 		{"k": .25, "unit_norm": true}, {"k": .5, "unit_norm": true}, {"k": .75, "unit_norm": true}, {"k": .9, "unit_norm": true},
 		{"k": .5, "unit_norm": false},
@@ -35,7 +35,7 @@ var certificatesClassMethod = ood.Method{
 }
 
 // classCertificatesOf is how many certificates of h features a class has.
-func classCertificatesOf(p ood.Values, h int) int {
+func classCertificatesOf(p ood.Params, h int) int {
 	if p.Float("k") == 0 {
 		return max(1, h/2)
 	}
@@ -60,11 +60,11 @@ func (s *classCertificates) Restored() error {
 	return nil
 }
 
-func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	h := t.Features.Cols
 	k := classCertificatesOf(p, h)
 	fit := func(of []int) (*certificates, error) {
-		m := &moments.Moments{UnitNorm: p.Bool("unit_norm")}
+		m := &moments.Moments{UnitNorm: p["unit_norm"].(bool)}
 		phi := t.Features
 		if of != nil {
 			phi = rows.Select(phi, of)

@@ -25,10 +25,13 @@ var CertificatesCoupled = ood.Method{
 	Ref: "Tagasovska & Lopez-Paz 2019, section 3, with squared errors weighed as in Lee et al. 2018, arXiv:1807.03888, rows as in " +
 		"Mueller & Hein 2025, arXiv:2505.18032, and coupled as in Wang et al. 2022, arXiv:2203.10807, eq. 8",
 	Needs:  ood.NeedFeatures | ood.NeedLogits,
-	Memory: func(t ood.Training, _ ood.Values) float64 { return (eigen.Squares + 1) * square(t.Features.Cols) },
-	Params: []ood.Param{ood.Flag("unit_norm", true).Over(true, false), classes.Shrinkage(classes.LeastShrinkage), ood.Number("weight", 1).AtLeast(0).Over(1, 2, 0)},
-	Fit:    fitCoupled,
-	New:    func() any { return &coupled{} },
+	Memory: func(t ood.Training, _ ood.Params) float64 { return (eigen.Squares + 1) * square(t.Features.Cols) },
+	Params: []ood.Param{
+		{Name: "unit_norm", Default: true, Sweep: []any{true, false}}, classes.Shrinkage(classes.LeastShrinkage),
+		{Name: "weight", Default: 1, Takes: "least=0", Sweep: []any{1, 2, 0}},
+	},
+	Fit: fitCoupled,
+	New: func() any { return &coupled{} },
 }
 
 type coupled struct {
@@ -38,8 +41,8 @@ type coupled struct {
 	Alpha    float64 `state:"alpha,positive"` // of the energy's own scale; 1 if weight is 0
 }
 
-func fitCoupled(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
-	s := &coupled{UnitNorm: p.Bool("unit_norm"), Weight: p.Float("weight"), Alpha: 1}
+func fitCoupled(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
+	s := &coupled{UnitNorm: p["unit_norm"].(bool), Weight: p.Float("weight"), Alpha: 1}
 	var err error
 	if s.Classes, err = s.cloud().Fit(ctx, t, p); err != nil || s.Weight == 0 {
 		return s, err

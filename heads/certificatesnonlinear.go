@@ -27,13 +27,15 @@ var certificatesNonlinearMethod = ood.Method{
 		"k=0 is the number of features, 32 at most, k below 1 a share of them. Rows are centred and divided by one number, with unit_norm after scaling each to norm 1.",
 	Ref:   "Tagasovska & Lopez-Paz 2019, section 3; Gulrajani et al. 2017",
 	Needs: ood.NeedFeatures | ood.NeedTrainer,
-	Memory: func(t ood.Training, p ood.Values) float64 {
+	Memory: func(t ood.Training, p ood.Params) float64 {
 		h, k := t.Features.Cols, p.Count("k", t.Features.Cols)
 		return networks.Bytes*p.Float("hidden")*float64(h+k) + 2*square(k)
 	},
 	Params: []ood.Param{
-		ood.Choice("loss", "mse", "bce", "l1"), ood.Number("gradient_penalty", 1).AtLeast(0).Over(1, 10), ood.Number("diversity", 1).AtLeast(0).Over(1, 10),
-		ood.Share("k", 0), ood.Count("hidden", 64).AtMost(1 << 16), ood.Count("epochs", 10), ood.Flag("unit_norm", true),
+		{Name: "loss", Default: "mse", Takes: "of=mse|bce|l1"}, {Name: "gradient_penalty", Default: 1, Takes: "least=0", Sweep: []any{1, 10}},
+		{Name: "diversity", Default: 1, Takes: "least=0", Sweep: []any{1, 10}},
+		{Name: "k", Default: 0, Takes: "share"}, {Name: "hidden", Default: 64, Takes: "count,most=65536"},
+		{Name: "epochs", Default: 10, Takes: "count"}, {Name: "unit_norm", Default: true},
 	},
 	Fit: fitNonlinear,
 	New: func() any { return &nonlinear{} },
@@ -51,21 +53,21 @@ type nonlinear struct {
 }
 
 // fitNonlinear trains configurations that differ in penalties alone together.
-func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
+func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	type shape struct {
 		k, hidden, epochs int
 		unit              bool
 		loss              train.Loss
 	}
 	h := t.Features.Cols
-	of := func(p ood.Values) shape {
-		s := shape{p.Count("k", h), p.Int("hidden"), p.Int("epochs"), p.Bool("unit_norm"), train.Loss(p.Text("loss"))}
+	of := func(p ood.Params) shape {
+		s := shape{p.Count("k", h), p.Int("hidden"), p.Int("epochs"), p["unit_norm"].(bool), train.Loss(p["loss"].(string))}
 		if s.k == 0 {
 			s.k = min(h, 32)
 		}
 		return s
 	}
-	return ood.Alike(t, of, func(same []ood.Values, tell func(float64)) ([]*nonlinear, error) {
+	return ood.Alike(t, of, func(same []ood.Params, tell func(float64)) ([]*nonlinear, error) {
 		if t.Len() < 2 {
 			return nil, &rows.TooFewRowsError{What: "non-linear certificates", Have: t.Len(), Need: 2}
 		}

@@ -20,7 +20,7 @@ var certificatesTrainedMethod = ood.Method{
 	Ref:    "Tagasovska & Lopez-Paz 2019, section 3",
 	Needs:  ood.NeedFeatures | ood.NeedTrainer,
 	Memory: trainedMemory,
-	Params: append(trainedParams(), ood.Number("lambda", 10).AtLeast(0).Over(1, 10)),
+	Params: append(trainedParams(), ood.Param{Name: "lambda", Default: 10, Takes: "least=0", Sweep: []any{1, 10}}),
 	Fit:    fitTrained,
 	New:    func() any { return &certificates{} },
 }
@@ -40,29 +40,30 @@ var certificatesUnregularisedMethod = ood.Method{
 // trainedParams are those of linear certificates that are trained.
 func trainedParams() []ood.Param {
 	return []ood.Param{
-		ood.Choice("loss", "task", "bce", "mse", "l1", "pinball").Over("bce", "mse", "l1", "pinball"),
-		ood.Share("k", 0), ood.Count("epochs", 10), ood.Count("batch", 64), ood.Flag("unit_norm", false), ood.Flag("centred", false),
+		{Name: "loss", Default: "task", Takes: "of=task|bce|mse|l1|pinball", Sweep: []any{"bce", "mse", "l1", "pinball"}},
+		{Name: "k", Default: 0, Takes: "share"}, {Name: "epochs", Default: 10, Takes: "count"}, {Name: "batch", Default: 64, Takes: "count"},
+		{Name: "unit_norm", Default: false}, {Name: "centred", Default: false},
 	}
 }
 
 // trainedMemory is what training certificates takes, and their products with
 // each other.
-func trainedMemory(t ood.Training, p ood.Values) float64 {
+func trainedMemory(t ood.Training, p ood.Params) float64 {
 	h := t.Features.Cols
 	k := certificatesOf(p, h)
 	return networks.Bytes*float64(h)*float64(k) + 2*square(k)
 }
 
 // fitTrained trains configurations that differ in λ alone together.
-func fitTrained(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
+func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	type shape struct {
 		k, epochs, batch int
 		unit, centred    bool
 		loss             train.Loss
 	}
 	h := t.Features.Cols
-	of := func(p ood.Values) shape {
-		s := shape{certificatesOf(p, h), p.Int("epochs"), p.Int("batch"), p.Bool("unit_norm"), p.Bool("centred"), train.Loss(p.Text("loss"))}
+	of := func(p ood.Params) shape {
+		s := shape{certificatesOf(p, h), p.Int("epochs"), p.Int("batch"), p["unit_norm"].(bool), p["centred"].(bool), train.Loss(p["loss"].(string))}
 		switch {
 		case s.loss == "task" && t.Regression:
 			s.loss = train.MSE
@@ -71,7 +72,7 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Values) (any, error) 
 		}
 		return s
 	}
-	return ood.Alike(t, of, func(same []ood.Values, tell func(float64)) ([]*certificates, error) {
+	return ood.Alike(t, of, func(same []ood.Params, tell func(float64)) ([]*certificates, error) {
 		s := of(same[0])
 		if err := checkCertificates(t.Len(), h, s.k, s.centred); err != nil {
 			return nil, err
@@ -94,9 +95,7 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Values) (any, error) 
 		}
 		for _, p := range same {
 			m := train.ModelConfig{Seed: t.Seed, LearningRate: 1e-3, Target: -1}
-			if p.Has("lambda") {
-				m.Orthonormal = p.Float("lambda")
-			}
+			m.Orthonormal, _ = p["lambda"].(float64)
 			problem.Models = append(problem.Models, m)
 		}
 		trained, err := t.Trainer.Train(ctx, problem)

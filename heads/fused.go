@@ -111,7 +111,7 @@ func Fused(name, combine string, components ...Component) ood.Method {
 			"result is a score, and a p-value only once it is calibrated itself.",
 		Ref:    "Fisher 1932; Wilson 2019, doi:10.1073/pnas.1814092116; Pickands 1975 for the tail",
 		Memory: f.memory,
-		Params: []ood.Param{ood.Choice("combine", combine, other).Over(fisher, harmonic)},
+		Params: []ood.Param{{Name: "combine", Default: combine, Takes: "of=" + combine + "|" + other, Sweep: []any{fisher, harmonic}}},
 		Fit:    f.fit,
 		New:    f.empty,
 	}
@@ -142,7 +142,7 @@ func (f fusion) names() []string {
 
 // memory is that of the largest component, while scorers of the others are
 // held, which are a quarter of what their fit holds.
-func (f fusion) memory(t ood.Training, _ ood.Values) float64 {
+func (f fusion) memory(t ood.Training, _ ood.Params) float64 {
 	var largest, all float64
 	for _, c := range f.components {
 		own := c.Method.MemoryFor(t, c.Params)
@@ -214,16 +214,16 @@ func (s *fused) Restored() error {
 // fusedFolds is the number of parts that rows are calibrated in.
 const fusedFolds = 5
 
-func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
+func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	if t.Len() < 2 {
 		return nil, &rows.TooFewRowsError{What: "fused detectors", Have: t.Len(), Need: 2}
 	}
 	// All combinations are of the same parts.
-	return ood.Alike(t, func(ood.Values) bool { return true }, func(same []ood.Values, tell func(float64)) ([]*fused, error) {
+	return ood.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, tell func(float64)) ([]*fused, error) {
 		parts, err := f.crossFit(ctx, t, tell)
 		var all []*fused
 		for _, p := range same {
-			all = append(all, &fused{p.Text("combine"), parts})
+			all = append(all, &fused{p["combine"].(string), parts})
 		}
 		return all, err
 	})

@@ -17,7 +17,7 @@ import (
 // given scores rows with their only feature.
 var given = ood.Method{
 	Name: "given", Doc: "The feature.", Needs: ood.NeedFeatures,
-	Fit: func(context.Context, ood.Training, ood.Values) (any, error) { return &feature{}, nil },
+	Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &feature{}, nil },
 	New: func() any { return &feature{} },
 }
 
@@ -112,7 +112,7 @@ func TestFusedCalibratesOutOfFold(t *testing.T) {
 	var fits []int
 	seen := ood.Method{
 		Name: "seen", Doc: "1 for a row fitted with, else 0.", Needs: ood.NeedFeatures,
-		Fit: func(_ context.Context, t ood.Training, _ ood.Values) (any, error) {
+		Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 			fits = append(fits, t.Len())
 			return &known{slices.Clone(t.Features.Data)}, nil
 		},
@@ -136,7 +136,7 @@ func TestFusedCalibratesOutOfFold(t *testing.T) {
 // 1 whether components tell theirs or not.
 func TestFusedCountsAllRows(t *testing.T) {
 	picky := given
-	picky.Fit = func(_ context.Context, t ood.Training, _ ood.Values) (any, error) {
+	picky.Fit = func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 		if t.Len() < 3 {
 			return nil, &rows.TooFewRowsError{What: "picky", Have: t.Len(), Need: 3}
 		}

@@ -18,7 +18,7 @@ var SQR = ood.Method{
 	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets,
 	Memory: networks.Memory,
 	Params: networks.Params(0.),
-	Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
+	Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 		return fitSQR(ctx, t, nil, allLevels())
 	},
 	New: func() any { return &networks.Conditional{} },
@@ -32,7 +32,7 @@ var sqrTwoLevelMethod = ood.Method{
 	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets | ood.NeedEnds,
 	Memory: networks.Memory,
 	Params: networks.Params(0.),
-	Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
+	Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 		return fitSQR(ctx, t, t.Levels, t.Levels)
 	},
 	New: func() any { return &networks.Conditional{} },

@@ -67,7 +67,7 @@ func (constant) Score(context.Context, []float64, ood.Batch) error { return nil 
 
 // Inputs that a method does not read are not copied to score with it.
 func TestScoreLeavesInputs(t *testing.T) {
-	m := ood.Method{Name: "m", Needs: ood.NeedFeatures, Fit: func(context.Context, ood.Training, ood.Values) (any, error) { return constant{}, nil }}
+	m := ood.Method{Name: "m", Needs: ood.NeedFeatures, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return constant{}, nil }}
 	times := 0
 	b := ood.Batch{Features: matrix(4, 2), Inputs: selecting{ood.InputsOf([]int{4, 1}, make([]float32, 4)), &times}}
 	s, err := ood.Fit(context.Background(), m, ood.Training{Batch: b}, nil)
@@ -82,7 +82,7 @@ func TestScoreLeavesInputs(t *testing.T) {
 // Matrices of a training that are shorter than they say are an error.
 func TestFitRefusesShortMatrices(t *testing.T) {
 	short := blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: make([]float32, 5)}
-	fit := func(context.Context, ood.Training, ood.Values) (any, error) { return constant{}, nil }
+	fit := func(context.Context, ood.Training, ood.Params) (any, error) { return constant{}, nil }
 	whole := ood.Training{Batch: ood.Batch{Features: matrix(4, 2), Logits: matrix(4, 4)}, Targets: matrix(4, 2), Levels: []float64{.5}}
 	targets, validation, to, layer := whole, whole, whole, whole
 	targets.Targets = short

@@ -70,13 +70,13 @@ func (t Training) Without(held []int) Training {
 
 // Alike returns what make makes of the configuration that is being fitted,
 // the first time for all of Grid that have its key, in order.
-func Alike[K comparable, T any](t Training, key func(Values) K, make func(same []Values, tell func(share float64)) ([]T, error)) (T, error) {
+func Alike[K comparable, T any](t Training, key func(Params) K, make func(same []Params, tell func(share float64)) ([]T, error)) (T, error) {
 	type place struct {
-		grid *Values
+		grid *Params
 		of   K
 	}
 	own, at := key(t.Grid[t.At]), 0
-	var same []Values
+	var same []Params
 	for i, v := range t.Grid {
 		if key(v) != own {
 			continue

@@ -39,7 +39,7 @@ type Training struct {
 	//
 	// Grid are all configurations that are fitted to these rows, one after
 	// another: what is trained together is trained for the first, and kept.
-	Grid []Values
+	Grid []Params
 	// At is the one of Grid that is being fitted.
 	At int
 	// Fold, if not nil, says which rows these are of which others.
@@ -65,13 +65,13 @@ type Method struct {
 	// Memory, if not nil, is about how many bytes a fit of one configuration
 	// holds beside the rows and copies of them, what it returns included. Nil
 	// stands for no more than rows take.
-	Memory func(t Training, p Values) float64
+	Memory func(t Training, p Params) float64
 	// Fit fits one configuration. The training rows have what Needs asks for:
 	// at least one row, finite, as many of each part, two logits or more, a last
 	// layer of their widths. What it returns is safe for concurrent use: a pointer
 	// to a struct whose tagged fields are its state, as the package's comment
 	// says, and a Detector or, of an interval method, a QuantileRegressor.
-	Fit func(ctx context.Context, t Training, p Values) (any, error)
+	Fit func(ctx context.Context, t Training, p Params) (any, error)
 	// New returns what Fit returns, empty: a state is restored into it.
 	New func() any
 }
@@ -87,7 +87,7 @@ func (m Method) Default() Params {
 		if all == nil {
 			all = Params{}
 		}
-		all[p.Name] = p.Default
+		all[p.Name] = number(p.Default)
 	}
 	return all
 }

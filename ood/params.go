@@ -9,9 +9,32 @@ import (
 	"strings"
 )
 
-// Params are a method's hyper-parameters by name: float64, string or bool.
-// Integers are stored as float64.
+// Params are a method's hyper-parameters by name: float64, string or bool. An int
+// is taken for a float64. What a method is fitted with is checked, all of its
+// parameters are there, and asking for a number that it does not declare panics.
 type Params map[string]any
+
+// Float is a number.
+func (p Params) Float(name string) float64 {
+	n, ok := p[name].(float64)
+	if !ok {
+		panic(fmt.Sprintf("ood: the method declares no number %q", name))
+	}
+	return n
+}
+
+// Int is a number, cut to a whole one.
+func (p Params) Int(name string) int { return int(p.Float(name)) }
+
+// Count reads a share of n: a number of them, or a share below 1, of which there
+// is at least one.
+func (p Params) Count(name string, n int) int {
+	k := p.Float(name)
+	if k > 0 && k < 1 {
+		return max(1, int(k*float64(n)))
+	}
+	return int(k)
+}
 
 // String lists the parameters by name, as in "k=100 lambda=10 loss=bce".
 func (p Params) String() string {
@@ -66,5 +89,5 @@ func (m Method) With(p Params) (Params, error) {
 	if err != nil {
 		return nil, fmt.Errorf("method %q: %w", m.Name, err)
 	}
-	return v.of, nil
+	return v, nil
 }

@@ -66,7 +66,7 @@ func FuzzParseParams(f *testing.F) {
 }
 
 func TestMethodWith(t *testing.T) {
-	m := ood.Method{Name: "m", Params: []ood.Param{ood.Count("k", 1), ood.Choice("where", "top", "bottom")}}
+	m := ood.Method{Name: "m", Params: []ood.Param{{Name: "k", Default: 1, Takes: "count"}, {Name: "where", Default: "top", Takes: "of=top|bottom"}}}
 	got, err := m.With(ood.Params{"where": "bottom"})
 	if want := (ood.Params{"k": 1., "where": "bottom"}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v", got, err)
@@ -81,7 +81,7 @@ func TestMethodWith(t *testing.T) {
 }
 
 func ExampleMethod_With() {
-	m := ood.Method{Name: "distance", Params: []ood.Param{ood.Number("percentile", 0).AtLeast(0).AtMost(100)}}
+	m := ood.Method{Name: "distance", Params: []ood.Param{{Name: "percentile", Default: 0, Takes: "least=0,most=100"}}}
 	p, _ := m.With(ood.Params{"percentile": 50.})
 	fmt.Println(p)
 	_, err := m.With(ood.Params{"percentage": 50.})
@@ -95,8 +95,8 @@ func TestParams(t *testing.T) {
 	m := ood.Method{
 		Name: "nothing",
 		Params: []ood.Param{
-			ood.Share("k", .5).Above(0), ood.Count("rows", 0).AtLeast(0), ood.Number("x", 0).AtMost(9),
-			ood.Flag("logits", false), ood.Choice("where", "top", "bottom"), ood.LayerWidths("hidden", 64).AtMost(99),
+			{Name: "k", Default: .5, Takes: "share,positive"}, {Name: "rows", Default: 0, Takes: "count,least=0"}, {Name: "x", Default: 0, Takes: "most=9"},
+			{Name: "logits", Default: false}, {Name: "where", Default: "top", Takes: "of=top|bottom"}, {Name: "hidden", Default: 64, Takes: "widths,most=99"},
 		},
 	}
 	for want, p := range map[string]ood.Params{

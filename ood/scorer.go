@@ -33,7 +33,7 @@ func Fit(ctx context.Context, m Method, t Training, p Params) (*Scorer, error) {
 
 // FitGrid fits several configurations, in order, at less cost than one by one.
 func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Scorer, error) {
-	t.Grid = make([]Values, len(grid))
+	t.Grid = make([]Params, len(grid))
 	for i, p := range grid {
 		var err error
 		if t.Grid[i], err = m.resolve(p); err != nil {

@@ -96,7 +96,7 @@ func (c Cloud) Moments(ctx context.Context, t ood.Training) (*gaussian.Moments, 
 
 // Fit fits one covariance about class means, inverted with the parameter
 // "shrinkage".
-func (c Cloud) Fit(ctx context.Context, t ood.Training, p ood.Values) (gaussian.Classes, error) {
+func (c Cloud) Fit(ctx context.Context, t ood.Training, p ood.Params) (gaussian.Classes, error) {
 	m, err := c.Moments(ctx, t)
 	if err != nil {
 		return gaussian.Classes{}, err
@@ -109,8 +109,8 @@ func (c Cloud) Fit(ctx context.Context, t ood.Training, p ood.Values) (gaussian.
 }
 
 // Shrinkage is the parameter "shrinkage".
-func Shrinkage(otherwise float64) ood.Param {
-	return ood.Number("shrinkage", otherwise).AtLeast(0).AtMost(1)
+func Shrinkage(otherwise float64, sweep ...any) ood.Param {
+	return ood.Param{Name: "shrinkage", Default: otherwise, Takes: "least=0,most=1", Sweep: sweep}
 }
 
 // LeastShrinkage keeps directions that hardly vary in-domain from drowning all

@@ -3,6 +3,8 @@ package networks
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
@@ -18,12 +20,12 @@ const Doc = " The network has hidden layers of hidden units, \"64x32\" for sever
 // default.
 func Params(dropout ...any) []ood.Param {
 	return []ood.Param{
-		ood.Number("learning_rate", 1e-3).Above(0).Over(1e-2, 1e-3, 1e-4),
-		ood.Number("weight_decay", 0).AtLeast(0).Over(0, 1e-3, 1e-2, 1e-1, 1),
-		ood.Number("dropout", dropout[0].(float64)).AtLeast(0).Below(1).Over(dropout...),
-		ood.Number("averaging", 0).AtLeast(0).Below(1),
-		ood.LayerWidths("hidden", 64).AtMost(1 << 16), ood.Count("layers", 1).AtLeast(0).AtMost(100),
-		ood.Count("batch", 64), ood.Count("epochs", 0).AtLeast(0),
+		{Name: "learning_rate", Default: 1e-3, Takes: "positive", Sweep: []any{1e-2, 1e-3, 1e-4}},
+		{Name: "weight_decay", Default: 0, Takes: "least=0", Sweep: []any{0, 1e-3, 1e-2, 1e-1, 1}},
+		{Name: "dropout", Default: dropout[0].(float64), Takes: "least=0,below=1", Sweep: dropout},
+		{Name: "averaging", Default: 0, Takes: "least=0,below=1"},
+		{Name: "hidden", Default: 64, Takes: "widths,most=65536"}, {Name: "layers", Default: 1, Takes: "count,least=0,most=100"},
+		{Name: "batch", Default: 64, Takes: "count"}, {Name: "epochs", Default: 0, Takes: "count,least=0"},
 	}
 }
 
@@ -31,7 +33,7 @@ func Params(dropout ...any) []ood.Param {
 const Bytes = 64
 
 // Memory is what training takes.
-func Memory(t ood.Training, p ood.Values) float64 {
+func Memory(t ood.Training, p ood.Params) float64 {
 	weights, in := 0., t.Features.Cols+1
 	for _, width := range append(widths(p), 2) {
 		weights += float64(in) * float64(width)
@@ -40,10 +42,13 @@ func Memory(t ood.Training, p ood.Values) float64 {
 	return Bytes * weights * float64(t.Targets.Cols)
 }
 
-func widths(p ood.Values) []int {
+func widths(p ood.Params) []int {
 	widths := []int{}
 	for range p.Int("layers") {
-		widths = append(widths, p.Widths("hidden")...)
+		for width := range strings.SplitSeq(fmt.Sprint(p["hidden"]), "x") {
+			n, _ := strconv.ParseFloat(width, 64)
+			widths = append(widths, int(n))
+		}
 	}
 	return widths
 }
@@ -62,10 +67,10 @@ func Train(ctx context.Context, t ood.Training, problem train.Problem) (Regressi
 		hidden        string
 		batch, epochs int
 	}
-	of := func(v ood.Values) shape {
+	of := func(v ood.Params) shape {
 		return shape{fmt.Sprint(widths(v)), v.Int("batch"), v.Int("epochs")}
 	}
-	return ood.Alike(t, of, func(same []ood.Values, tell func(float64)) ([]Regression, error) {
+	return ood.Alike(t, of, func(same []ood.Params, tell func(float64)) ([]Regression, error) {
 		p, first := problem, same[0]
 		p.Hidden, p.BatchSize, p.Epochs = widths(first), first.Int("batch"), first.Int("epochs")
 		if p.Epochs == 0 {

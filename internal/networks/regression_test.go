@@ -15,7 +15,7 @@ import (
 func method(p train.Problem) ood.Method {
 	return ood.Method{
 		Name: "test", Needs: ood.NeedFeatures | ood.NeedTargets | ood.NeedTrainer, Params: Params(0.),
-		Fit: func(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
+		Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 			n, err := Train(ctx, t, p)
 			return &n, err
 		},

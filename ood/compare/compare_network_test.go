@@ -42,7 +42,7 @@ func withInputs(x ...float32) ood.Batch {
 func TestCompareOnNetwork(t *testing.T) {
 	m := ood.Method{
 		Name: "gradient", Needs: ood.NeedInputs | ood.NeedNetwork,
-		Fit: func(_ context.Context, t ood.Training, _ ood.Values) (any, error) {
+		Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 			return &gradientScorer{t.Seed}, nil
 		},
 	}

@@ -32,7 +32,7 @@ func (s *norm) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return ctx.Err()
 }
 
-func fitNorm(_ context.Context, t ood.Training, p ood.Values) (any, error) {
+func fitNorm(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 	t.Tell(.5)
 	s := &norm{p.Float("factor")}
 	if s.Factor == 0 {
@@ -46,7 +46,7 @@ func fitNorm(_ context.Context, t ood.Training, p ood.Values) (any, error) {
 
 var normMethod = ood.Method{
 	Name: "norm", Doc: "Norm.", Needs: ood.NeedFeatures,
-	Params: []ood.Param{ood.Number("factor", 1).Over(1, -1, 0, 100)},
+	Params: []ood.Param{{Name: "factor", Default: 1, Sweep: []any{1, -1, 0, 100}}},
 	Fit:    fitNorm,
 	New:    func() any { return &norm{} },
 }
@@ -66,7 +66,7 @@ func comparison(methods ...ood.Method) compare.Options {
 func TestCompareJSON(t *testing.T) {
 	control, trained, broken := normMethod, normMethod, normMethod
 	control.Name, control.Control, control.Params = "control", true, nil
-	control.Fit = func(context.Context, ood.Training, ood.Values) (any, error) { return &norm{1}, nil }
+	control.Fit = func(context.Context, ood.Training, ood.Params) (any, error) { return &norm{1}, nil }
 	trained.Name, trained.Needs = "trained", ood.NeedFeatures|ood.NeedTrainer
 	broken.Name, broken.Sweep = "broken", []ood.Params{{"factor": 0.}}
 	c := comparison(normMethod, control, trained, broken)
@@ -126,8 +126,8 @@ func TestCompareFitsGridAtOnce(t *testing.T) {
 	together := normMethod
 	together.Sweep = together.Grid()[:2]
 	calls := 0
-	together.Fit = func(ctx context.Context, t ood.Training, _ ood.Values) (any, error) {
-		return ood.Alike(t, func(ood.Values) bool { return true }, func(same []ood.Values, _ func(float64)) ([]any, error) {
+	together.Fit = func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
+		return ood.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) ([]any, error) {
 			calls++
 			var all []any
 			for _, v := range same {
@@ -160,7 +160,7 @@ func TestCompareFitsGridAtOnce(t *testing.T) {
 func TestCompareAsksANetworkOnce(t *testing.T) {
 	calls := 0
 	m := normMethod
-	m.Fit = func(context.Context, ood.Training, ood.Values) (any, error) {
+	m.Fit = func(context.Context, ood.Training, ood.Params) (any, error) {
 		calls++
 		return nil, fmt.Errorf("node 7: %w", ood.ErrNotDifferentiable)
 	}

@@ -15,7 +15,7 @@ import (
 func oracleMethod(seen *[]float32) ood.Method {
 	m := normMethod
 	m.Name, m.Needs, m.Control = "oracle", ood.NeedFeatures|ood.NeedOutliers, true
-	m.Fit = func(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+	m.Fit = func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		*seen = slices.Clone(t.Outliers.Features.Data)
 		return fitNorm(ctx, t, p)
 	}

@@ -35,7 +35,7 @@ func withSets(methods ...ood.Method) compare.Options {
 func TestCompareOutSets(t *testing.T) {
 	fits := 0
 	counted := normMethod
-	counted.Fit = func(ctx context.Context, t ood.Training, p ood.Values) (any, error) {
+	counted.Fit = func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		fits++
 		return fitNorm(ctx, t, p)
 	}
@@ -135,7 +135,7 @@ func TestCompareErrorsOfTheNetwork(t *testing.T) {
 func TestCompareParallel(t *testing.T) {
 	together := normMethod
 	together.Name = "together"
-	together.Fit = func(_ context.Context, t ood.Training, _ ood.Values) (any, error) {
+	together.Fit = func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 		return &norm{float64(1 + t.At)}, nil
 	}
 	var reports []*compare.Report

@@ -43,7 +43,7 @@ type seen struct {
 func probe(all *[]*seen) ood.Method {
 	m := normMethod
 	m.Name = "probe"
-	m.Fit = func(_ context.Context, t ood.Training, _ ood.Values) (any, error) {
+	m.Fit = func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 		s := &seen{training: t}
 		*all = append(*all, s)
 		return &probing{norm{1}, s}, nil
