@@ -21,15 +21,20 @@ var conditionalGaussianMethod = ood.Method{
 	Memory: networks.Memory,
 	Params: networks.Params(0.),
 	Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
-		n, err := networks.Train(ctx, t, train.Problem{Outputs: 2, Loss: train.GaussianNLL})
+		n, err := networks.Train(ctx, t, train.Problem{Outputs: 2, Loss: "gaussian-nll"})
 		return &conditionalGaussian{n}, err
 	},
 	New: func() any { return &conditionalGaussian{} },
 }
 
 // conditionalGaussian has networks with the outputs mean and variance, as
-// train.GaussianNLL reads them.
+// "gaussian-nll" reads them.
 type conditionalGaussian struct{ networks.Regression }
+
+// gaussianVariance is the variance that the loss reads from an output.
+func gaussianVariance(v float64) float64 {
+	return max(v, 0) + math.Log1p(math.Exp(-math.Abs(v))) + 1e-3
+}
 
 // Restored implements rows.Restored.
 func (g *conditionalGaussian) Restored() error { return g.Check(0, 2) }
@@ -45,7 +50,7 @@ func (g *conditionalGaussian) Quantiles(x blas32.General, levels []float64) ood.
 		z := g.Networks[t].Apply(rows)
 		for i := range z.Rows {
 			mean := g.InUnits(t, z.Data[i*z.Stride])
-			deviation := g.Y.Scale[t] * math.Sqrt(train.GaussianVariance(float64(z.Data[i*z.Stride+1])))
+			deviation := g.Y.Scale[t] * math.Sqrt(gaussianVariance(float64(z.Data[i*z.Stride+1])))
 			out := q.Row(first+i, t)
 			for l, d := range deviations {
 				out[l] = float32(mean + deviation*d)

@@ -36,8 +36,9 @@ type distillation struct {
 
 // Restored implements rows.Restored.
 func (s *distillation) Restored() error {
-	if t := s.Teacher; t.In() != s.Student.In() || t.Out() != s.Student.Out() {
-		return fmt.Errorf("a teacher of %d values from %d does not fit a student of %d from %d", t.Out(), t.In(), s.Student.Out(), s.Student.In())
+	in, out := s.Teacher.Widths()
+	if h, k := s.Student.Widths(); in != h || out != k {
+		return fmt.Errorf("a teacher of %d values from %d does not fit a student of %d from %d", out, in, k, h)
 	}
 	return nil
 }
@@ -50,7 +51,7 @@ func fitDistillation(ctx context.Context, t ood.Training, p ood.Params) (any, er
 		copy(y.Data[first*k:], s.Teacher.Apply(x).Data)
 	}
 	var err error
-	s.Student, err = trainOne(ctx, t, train.Problem{Y: y, Outputs: k, Loss: train.MSE, Epochs: p.Int("epochs")}, train.ModelConfig{})
+	s.Student, err = trainOne(ctx, t, train.Problem{Y: y, Outputs: k, Loss: "mse", Epochs: p.Int("epochs")}, train.ModelConfig{})
 	return s, err
 }
 

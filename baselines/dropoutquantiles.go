@@ -27,7 +27,7 @@ var dropoutQuantilesMethod = ood.Method{
 	Memory: networks.Memory,
 	Params: networks.Params(.1, .25, .5, .75),
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-		n, err := networks.Train(ctx, t, train.Problem{Outputs: 1, Loss: train.MSE})
+		n, err := networks.Train(ctx, t, train.Problem{Outputs: 1, Loss: "mse"})
 		return &dropoutQuantiles{n, p.Float("dropout"), t.Seed}, err
 	},
 	New: func() any { return &dropoutQuantiles{} },
@@ -83,7 +83,7 @@ func thin(n train.Network, rate float64, seed uint64) thinned {
 	t := thinned{network: n}
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, l := range n.Layers[:len(n.Layers)-1] {
-		mask := make([]float32, dropoutPasses*l.Out())
+		mask := make([]float32, dropoutPasses*l.W.Cols)
 		for i := range mask {
 			if rng.Float64() >= rate {
 				mask[i] = float32(1 / (1 - rate))
@@ -116,7 +116,7 @@ func (t thinned) apply(x blas32.General) blas32.General {
 		for k := 1; k < last; k++ {
 			a = hidden(dropped(layers[k], t.masks[k-1], pass), a)
 		}
-		width := layers[last].In()
+		width := layers[last].W.Rows
 		column := blas32.General{Rows: x.Rows, Cols: 1, Stride: out.Stride, Data: out.Data[pass:]}
 		t.outputs(column, a, t.masks[last-1][pass*width:(pass+1)*width])
 	}
@@ -126,9 +126,9 @@ func (t thinned) apply(x blas32.General) blas32.General {
 // outputs applies the last layer to hidden units a, once for each mask.
 func (t thinned) outputs(dst, a blas32.General, masks []float32) {
 	l := t.network.Layers[len(t.network.Layers)-1]
-	w := rows.New(dst.Cols, l.In()) // passes × units
+	w := rows.New(dst.Cols, l.W.Rows) // passes × units
 	for i, m := range masks {
-		w.Data[i] = m * l.W.Data[i%l.In()*l.W.Stride]
+		w.Data[i] = m * l.W.Data[i%l.W.Rows*l.W.Stride]
 	}
 	for i := range dst.Rows {
 		for p := range dst.Cols {
@@ -140,10 +140,10 @@ func (t thinned) outputs(dst, a blas32.General, masks []float32) {
 
 // dropped is the layer after the units of its input that a pass drops.
 func dropped(l train.Layer, masks []float32, pass int) train.Layer {
-	w := rows.New(l.In(), l.Out())
-	for j := range l.In() {
-		m := masks[pass*l.In()+j]
-		for k := range l.Out() {
+	w := rows.New(l.W.Rows, l.W.Cols)
+	for j := range l.W.Rows {
+		m := masks[pass*l.W.Rows+j]
+		for k := range l.W.Cols {
 			w.Data[j*w.Stride+k] = m * l.W.Data[j*l.W.Stride+k]
 		}
 	}
@@ -152,8 +152,8 @@ func dropped(l train.Layer, masks []float32, pass int) train.Layer {
 
 // hidden is a layer with ReLU.
 func hidden(l train.Layer, x blas32.General) blas32.General {
-	out := rows.New(x.Rows, l.Out())
-	l.Apply(out, x)
-	train.ReLU(out.Data)
+	out := rows.New(x.Rows, l.W.Cols)
+	rows.Affine(out, x, l.W, l.B)
+	rows.ReLU(out.Data)
 	return out
 }

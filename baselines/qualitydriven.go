@@ -22,7 +22,7 @@ var qualityDrivenMethod = ood.Method{
 	Memory: networks.Memory,
 	Params: networks.Params(0.),
 	Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
-		n, err := networks.Train(ctx, t, train.Problem{Outputs: 2, Loss: train.QualityDriven, Levels: t.Levels})
+		n, err := networks.Train(ctx, t, train.Problem{Outputs: 2, Loss: "quality-driven", Levels: t.Levels})
 		return &qualityDriven{n, t.Levels}, err
 	},
 	New: func() any { return &qualityDriven{} },

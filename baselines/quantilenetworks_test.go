@@ -169,3 +169,11 @@ func TestDropoutLayers(t *testing.T) {
 		}
 	}
 }
+
+func TestGaussianVariance(t *testing.T) {
+	for v, want := range map[float64]float64{0: math.Ln2 + 1e-3, 1000: 1000.001, -1000: 1e-3, 2: math.Log(1+math.Exp(2)) + 1e-3} {
+		if got := gaussianVariance(v); math.Abs(got-want) > 1e-12*max(want, 1) {
+			t.Errorf("variance of %v is %v, want %v", v, got, want)
+		}
+	}
+}

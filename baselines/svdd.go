@@ -34,8 +34,8 @@ type svdd struct {
 
 // Restored implements rows.Restored.
 func (s *svdd) Restored() error {
-	if len(s.Centre) != s.Network.Out() {
-		return fmt.Errorf("a centre of %d numbers for %d outputs", len(s.Centre), s.Network.Out())
+	if _, k := s.Network.Widths(); len(s.Centre) != k {
+		return fmt.Errorf("a centre of %d numbers for %d outputs", len(s.Centre), k)
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func fitSVDD(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	var err error
 	s.Network, err = trainOne(ctx, t, train.Problem{
 		Y: blas32.General{Rows: 1, Cols: k, Stride: k, Data: s.Centre}, Hidden: []int{smallHidden}, Outputs: k,
-		NoBias: true, Loss: train.MSE, Epochs: p.Int("epochs"),
+		NoBias: true, Loss: "mse", Epochs: p.Int("epochs"),
 	}, train.ModelConfig{Start: start.Layers})
 	return s, err
 }

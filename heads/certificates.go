@@ -131,7 +131,7 @@ func exact(m *moments.Moments, s *eigen.Spectrum, k int, lambda float64, centred
 		return nil, fmt.Errorf("lambda %v is so weak that every certificate shrinks to 0: it must exceed %.3g here, or be 0 for the hard constraint",
 			lambda, float64(k)*s.Values[0]/2)
 	}
-	c := &certificates{C: rows.New(h, k), UnitNorm: m.UnitNorm, Loss: train.MSE}
+	c := &certificates{C: rows.New(h, k), UnitNorm: m.UnitNorm, Loss: "mse"}
 	for j := range k {
 		scale := 1.0
 		if lambda > 0 {
@@ -179,7 +179,7 @@ func (c *certificates) Score(_ context.Context, dst []float64, b ood.Batch) erro
 // multiplies.
 func meanSquare(f []float32, scale float64, loss train.Loss) float64 {
 	var s float64
-	if loss == train.BCE {
+	if loss == "bce" {
 		for _, v := range f {
 			p := 1 / (1 + math.Exp(-scale*float64(v)))
 			s += p * p

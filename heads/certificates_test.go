@@ -172,7 +172,7 @@ func naiveScore(c *certificates, row []float32) float64 {
 		for j := range x {
 			f += x[j] * float64(c.C.Data[j*c.C.Stride+k])
 		}
-		if c.Loss == train.BCE {
+		if c.Loss == "bce" {
 			f = 1 / (1 + math.Exp(-f))
 		}
 		s += f * f
@@ -185,7 +185,7 @@ func TestCertificatesScore(t *testing.T) {
 	clear(phi.Data[5*phi.Stride : 5*phi.Stride+7])
 	c := headstest.Rows(7, 3, 0, 9)
 	mean := []float32{1, 0, -1, 0.5, 2, 0, 0.1}
-	for _, loss := range []train.Loss{train.MSE, train.BCE, train.L1, train.Pinball} {
+	for _, loss := range []train.Loss{"mse", "bce", "l1", "pinball"} {
 		for _, unit := range []bool{false, true} {
 			for _, m := range [][]float32{nil, mean} {
 				cert := &certificates{C: c, Mean: m, UnitNorm: unit, Loss: loss}
@@ -233,10 +233,10 @@ func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
 			t.Errorf("model %d is %+v, want %+v", i, m, want)
 		}
 	}
-	if p.Loss != train.BCE || !p.NoBias || p.Outputs != 3 || p.Epochs != 10 || p.BatchSize != 64 || len(p.Hidden) != 0 {
+	if p.Loss != "bce" || !p.NoBias || p.Outputs != 3 || p.Epochs != 10 || p.BatchSize != 64 || len(p.Hidden) != 0 {
 		t.Errorf("first run is %+v", p)
 	}
-	if p := r.Problems[1]; p.Loss != train.MSE || p.Outputs != 4 || p.Models[0].Orthonormal != 10 {
+	if p := r.Problems[1]; p.Loss != "mse" || p.Outputs != 4 || p.Models[0].Orthonormal != 10 {
 		t.Errorf("second run is %+v", p)
 	}
 	last := r.Problems[2]
@@ -261,7 +261,7 @@ func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
 	if _, err := ood.Fit(context.Background(), certificatesUnregularisedMethod, training, nil); err != nil {
 		t.Fatal(err)
 	}
-	if p := r.Problems[3]; p.Loss != train.MSE || p.Models[0].Orthonormal != 0 {
+	if p := r.Problems[3]; p.Loss != "mse" || p.Models[0].Orthonormal != 0 {
 		t.Errorf("without a penalty, of a regressor, the trainer is asked %+v", p)
 	}
 }

@@ -89,9 +89,6 @@ func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error
 		if err != nil {
 			return nil, err
 		}
-		if err := train.Check(trained, len(same), h, s.k); err != nil {
-			return nil, fmt.Errorf("training of non-linear certificates ended badly: %w", err)
-		}
 		fitted := make([]*nonlinear, len(same))
 		for i, n := range trained {
 			c := all
@@ -138,8 +135,8 @@ func (c *nonlinear) prepared(phi blas32.General) blas32.General {
 
 // Restored implements rows.Restored.
 func (c *nonlinear) Restored() error {
-	if c.Network.In() != len(c.Mean) {
-		return fmt.Errorf("a network of %d inputs for %d features", c.Network.In(), len(c.Mean))
+	if in, _ := c.Network.Widths(); in != len(c.Mean) {
+		return fmt.Errorf("a network of %d inputs for %d features", in, len(c.Mean))
 	}
 	return nil
 }

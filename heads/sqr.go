@@ -40,7 +40,7 @@ var sqrTwoLevelMethod = ood.Method{
 
 // fitSQR trains on levels, nil for all of (0,1), and predicts from those of grid.
 func fitSQR(ctx context.Context, t ood.Training, levels, grid []float64) (any, error) {
-	n, err := networks.Train(ctx, t, train.Problem{Outputs: 1, Loss: train.Pinball, Conditional: true, Levels: levels})
+	n, err := networks.Train(ctx, t, train.Problem{Outputs: 1, Loss: "pinball", Conditional: true, Levels: levels})
 	return &networks.Conditional{Regression: n, Grid: grid}, err
 }
 

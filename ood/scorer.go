@@ -47,6 +47,9 @@ func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Score
 	if t.Cache == nil {
 		t.Cache = &Cache{}
 	}
+	if t.Trainer != nil {
+		t.Trainer = checkedTrainer{t.Trainer}
+	}
 	// What is trained together is told before its turn.
 	progress := rows.Progress(t.Progress).Rising()
 	scorers := make([]*Scorer, len(grid))

@@ -38,7 +38,7 @@ func benchProblem(n, d, h, batch, models int) train.Problem {
 	}
 	p := train.Problem{
 		X: random(n, d), Y: random(n, 1), Hidden: []int{h}, Outputs: 1,
-		Loss: train.Pinball, Conditional: true, Epochs: 1, BatchSize: batch,
+		Loss: "pinball", Conditional: true, Epochs: 1, BatchSize: batch,
 	}
 	for m := range models {
 		p.Models = append(p.Models, train.ModelConfig{Seed: uint64(m), LearningRate: 1e-3})

@@ -90,7 +90,7 @@ func TestModelAxis(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p := train.Problem{
 				X: normal(1, 50, 3), Y: normal(2, 50, 2), Hidden: []int{8, 8}, Outputs: 1,
-				Loss: train.Pinball, Conditional: true, Models: slices.Clone(configs), Epochs: 4, BatchSize: 16,
+				Loss: "pinball", Conditional: true, Models: slices.Clone(configs), Epochs: 4, BatchSize: 16,
 			}
 			test.edit(&p)
 			together := trained(t, e, p)
@@ -139,7 +139,7 @@ func TestQuantiles(t *testing.T) {
 	y := matrix(n, 1, func(i, _ int) float64 { return float64(x.Data[i]) + sigma*rng.NormFloat64() })
 	e := open(t)
 	net := trained(t, e, train.Problem{
-		X: x, Y: y, Hidden: []int{32}, Outputs: 1, Loss: train.Pinball, Conditional: true,
+		X: x, Y: y, Hidden: []int{32}, Outputs: 1, Loss: "pinball", Conditional: true,
 		Models: []train.ModelConfig{{Seed: 1, LearningRate: 1e-2}}, Epochs: 60, BatchSize: 64,
 	})[0]
 	for _, level := range []struct{ tau, z float64 }{{0.1, -1.2816}, {0.5, 0}, {0.9, 1.2816}} {
@@ -173,12 +173,12 @@ func predict(n train.Network, x ...float32) float32 {
 // large penalty makes them orthonormal.
 func TestCertificatesLearn(t *testing.T) {
 	e := open(t)
-	for _, loss := range []train.Loss{train.BCE, train.MSE, train.L1, train.Pinball} {
+	for _, loss := range []train.Loss{"bce", "mse", "l1", "pinball"} {
 		p := train.Problem{
 			X: normal(1, 256, 12), Outputs: 4, NoBias: true, Loss: loss, Epochs: 1, BatchSize: 64,
 			Models: []train.ModelConfig{{Seed: 1, LearningRate: 1e-2, Orthonormal: 100, Target: -1}},
 		}
-		if loss == train.Pinball {
+		if loss == "pinball" {
 			p.Levels = []float64{0.5}
 		}
 		first := trained(t, e, p)[0]
@@ -225,7 +225,7 @@ func TestFewRows(t *testing.T) {
 	e := open(t)
 	for _, n := range []int{1, 2, 7} {
 		p := train.Problem{
-			X: normal(1, n, 3), Y: normal(2, n, 1), Hidden: []int{4}, Outputs: 1, Loss: train.MSE,
+			X: normal(1, n, 3), Y: normal(2, n, 1), Hidden: []int{4}, Outputs: 1, Loss: "mse",
 			Models: []train.ModelConfig{{LearningRate: 1e-2}}, Epochs: 3, BatchSize: 64,
 		}
 		last := 0
@@ -246,7 +246,7 @@ func TestFewRows(t *testing.T) {
 func TestStride(t *testing.T) {
 	e := open(t)
 	p := train.Problem{
-		X: normal(1, 40, 3), Y: normal(2, 40, 1), Hidden: []int{4}, Outputs: 1, Loss: train.MSE,
+		X: normal(1, 40, 3), Y: normal(2, 40, 1), Hidden: []int{4}, Outputs: 1, Loss: "mse",
 		Models: []train.ModelConfig{{LearningRate: 1e-2}}, Epochs: 2, BatchSize: 16,
 	}
 	want := trained(t, e, p)[0]
@@ -265,7 +265,7 @@ func TestStride(t *testing.T) {
 func TestDiverged(t *testing.T) {
 	e := open(t)
 	p := train.Problem{
-		X: normal(1, 40, 3), Y: normal(2, 40, 1), Hidden: []int{4}, Outputs: 1, Loss: train.MSE,
+		X: normal(1, 40, 3), Y: normal(2, 40, 1), Hidden: []int{4}, Outputs: 1, Loss: "mse",
 		Models: []train.ModelConfig{{LearningRate: 1e-3}, {LearningRate: 1e30}}, Epochs: 5, BatchSize: 16,
 	}
 	_, err := e.Train(context.Background(), p)
@@ -286,7 +286,7 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	steps := 0
 	_, err := e.Train(ctx, train.Problem{
-		X: normal(1, 400, 3), Y: normal(2, 400, 1), Hidden: []int{4}, Outputs: 1, Loss: train.MSE,
+		X: normal(1, 400, 3), Y: normal(2, 400, 1), Hidden: []int{4}, Outputs: 1, Loss: "mse",
 		Models: []train.ModelConfig{{LearningRate: 1e-3}}, Epochs: 1000, BatchSize: 16,
 		Progress: func(done, total int) { steps = done; cancel() },
 	})
@@ -301,7 +301,7 @@ func TestCancel(t *testing.T) {
 func TestBadProblems(t *testing.T) {
 	good := func() train.Problem {
 		return train.Problem{
-			X: normal(1, 10, 3), Y: normal(2, 10, 2), Hidden: []int{4}, Outputs: 1, Loss: train.Pinball, Conditional: true,
+			X: normal(1, 10, 3), Y: normal(2, 10, 2), Hidden: []int{4}, Outputs: 1, Loss: "pinball", Conditional: true,
 			Models: []train.ModelConfig{{LearningRate: 1e-3}}, Epochs: 1, BatchSize: 4,
 		}
 	}
@@ -322,11 +322,11 @@ func TestBadProblems(t *testing.T) {
 		{"hidden layer", func(p *train.Problem) { p.Hidden = []int{0} }},
 		{"units and 1 outputs make 1e+17 weights", func(p *train.Problem) { p.Hidden = []int{1e8, 1e9} }},
 		{"averaging", func(p *train.Problem) { p.Models[0].Averaging = 1 }},
-		{"gaussian-nll loss needs targets", func(p *train.Problem) { p.Loss, p.Y = train.GaussianNLL, blas32.General{} }},
-		{"reads 2 outputs for 1 target", func(p *train.Problem) { p.Loss, p.Conditional = train.GaussianNLL, false }},
-		{"two increasing levels", func(p *train.Problem) { p.Loss, p.Conditional = train.QualityDriven, false }},
-		{"constants", func(p *train.Problem) { p.Coverage.Lambda = -1 }},
-		{"need a pinball loss", func(p *train.Problem) { p.Loss = train.MSE }},
+		{"gaussian-nll loss needs targets", func(p *train.Problem) { p.Loss, p.Y = "gaussian-nll", blas32.General{} }},
+		{"reads 2 outputs for 1 target", func(p *train.Problem) { p.Loss, p.Conditional = "gaussian-nll", false }},
+		{"two increasing levels", func(p *train.Problem) { p.Loss, p.Conditional = "quality-driven", false }},
+		{"constants", func(p *train.Problem) { p.Lambda = -1 }},
+		{"need a pinball loss", func(p *train.Problem) { p.Loss = "mse" }},
 		{"between 0 and 1", func(p *train.Problem) { p.Levels = []float64{1} }},
 		{"needs levels", func(p *train.Problem) { p.Conditional = false }},
 		{"1 outputs for 2 quantile levels", func(p *train.Problem) { p.Conditional, p.Levels = false, []float64{.1, .9} }},
@@ -361,7 +361,7 @@ func TestBadProblems(t *testing.T) {
 func TestLevelEach(t *testing.T) {
 	e := open(t)
 	p := train.Problem{
-		X: normal(1, 60, 3), Y: normal(2, 60, 1), Hidden: []int{8}, Outputs: 1, Loss: train.Pinball, Epochs: 20, BatchSize: 16,
+		X: normal(1, 60, 3), Y: normal(2, 60, 1), Hidden: []int{8}, Outputs: 1, Loss: "pinball", Epochs: 20, BatchSize: 16,
 		Models:     []train.ModelConfig{{Seed: 1, LearningRate: 1e-2, Level: .1}, {Seed: 1, LearningRate: 1e-2, Level: .9}},
 		Validation: &train.Validation{X: normal(3, 30, 3), Y: normal(4, 30, 1)},
 	}

@@ -32,7 +32,7 @@ func Example() {
 	networks, err := engine.Train(ctx, train.Problem{
 		X: x, Y: y,
 		Hidden: []int{64}, Outputs: 2,
-		Loss: train.Pinball, Levels: []float64{0.5, 0.9},
+		Loss: "pinball", Levels: []float64{0.5, 0.9},
 		Models: []train.ModelConfig{
 			{Seed: 1, LearningRate: 1e-2},
 			{Seed: 2, LearningRate: 1e-2},

@@ -8,13 +8,13 @@ import (
 // losses make the loss from the networks' outputs z: of every row and output,
 // or of every row, or of a batch as a whole. Its mean per model is minimised.
 var losses = map[train.Loss]func(s *step, z string) string{
-	train.BCE:            bce,
-	train.MSE:            mse,
-	train.L1:             l1,
-	train.Pinball:        pinball,
-	train.SigmoidPinball: sigmoidPinball,
-	train.GaussianNLL:    gaussianNLL,
-	train.QualityDriven:  qualityDriven,
+	"bce":             bce,
+	"mse":             mse,
+	"l1":              l1,
+	"pinball":         pinball,
+	"sigmoid-pinball": sigmoidPinball,
+	"gaussian-nll":    gaussianNLL,
+	"quality-driven":  qualityDriven,
 }
 
 // residual is z − y, where targets may be zero.
@@ -111,7 +111,7 @@ func (s *step) halves(z string) (first, second string) {
 	return parts[0], parts[1]
 }
 
-// qualityDriven is the loss of train.CoverageLoss: the mean width of the
+// qualityDriven is the mean width of the
 // intervals that capture, and a penalty on coverage that falls short, which is
 // counted softly.
 //
@@ -125,12 +125,12 @@ func qualityDriven(s *step, z string) string {
 	share := s.node("Max", s.mean(captured), s.b.Const(float32(1/float64(s.rows))))
 	width = s.node("Div", width, share)
 
-	softening := s.b.Const(float32(orDefault(s.Coverage.Softening, 160)))
+	softening := s.b.Const(float32(orDefault(s.Softening, 160)))
 	soft := func(r string) string { return s.node("Sigmoid", s.node("Mul", r, softening)) }
 	coverage := s.mean(s.node("Mul", soft(below), soft(above)))
 	wanted := s.Levels[1] - s.Levels[0]
 	short := s.node("Relu", s.node("Sub", s.b.Const(float32(wanted)), coverage))
-	weight := orDefault(s.Coverage.Lambda, 15) * float64(s.penaltyRows) / (wanted * (1 - wanted))
+	weight := orDefault(s.Lambda, 15) * float64(s.penaltyRows) / (wanted * (1 - wanted))
 	penalty := s.node("Mul", s.node("Mul", short, short), s.b.Const(float32(weight)))
 	return s.node("Add", width, penalty)
 }

@@ -31,7 +31,7 @@ func TestNonlinearCertificates(t *testing.T) {
 	}
 	fit := func(gradient, diversity float64) train.Network {
 		trained, err := e.Train(context.Background(), train.Problem{
-			X: x, Hidden: []int{64}, Outputs: k, Loss: train.MSE, Epochs: 60, BatchSize: 64,
+			X: x, Hidden: []int{64}, Outputs: k, Loss: "mse", Epochs: 60, BatchSize: 64,
 			Models: []train.ModelConfig{{Seed: 2, LearningRate: 3e-3, Target: -1, GradientPenalty: gradient, Diversity: diversity}},
 		})
 		if err != nil {

@@ -106,20 +106,20 @@ func checkStart(p train.Problem, layers []train.Layer) error {
 		return nil
 	}
 	n := train.Network{Layers: layers}
-	if err := n.Validate(); err != nil {
+	if err := n.Restored(); err != nil {
 		return fmt.Errorf("the network to start from: %w", err)
 	}
 	in := p.X.Cols
 	if p.Conditional {
 		in++
 	}
-	if n.In() != in || n.Out() != p.Outputs || len(layers) != len(p.Hidden)+1 {
+	if first, last := n.Widths(); first != in || last != p.Outputs || len(layers) != len(p.Hidden)+1 {
 		return fmt.Errorf("the network to start from has %d layers from %d values to %d, want %d from %d to %d",
-			len(layers), n.In(), n.Out(), len(p.Hidden)+1, in, p.Outputs)
+			len(layers), first, last, len(p.Hidden)+1, in, p.Outputs)
 	}
 	for i, l := range layers {
-		if i < len(p.Hidden) && l.Out() != p.Hidden[i] {
-			return fmt.Errorf("the network to start from has %d units in hidden layer %d, want %d", l.Out(), i, p.Hidden[i])
+		if i < len(p.Hidden) && l.W.Cols != p.Hidden[i] {
+			return fmt.Errorf("the network to start from has %d units in hidden layer %d, want %d", l.W.Cols, i, p.Hidden[i])
 		}
 		if (l.B == nil) != p.NoBias {
 			return fmt.Errorf("the network to start from has a bias in layer %d: %t, want %t", i, l.B != nil, !p.NoBias)

@@ -83,8 +83,8 @@ func check(p train.Problem) error {
 		return fmt.Errorf("unknown loss %q, want bce, mse, l1, pinball, sigmoid-pinball, gaussian-nll or quality-driven", p.Loss)
 	case p.Y.Rows == 0 && pairs(p.Loss):
 		return fmt.Errorf("the %s loss needs targets", p.Loss)
-	case p.Coverage.Lambda < 0 || p.Coverage.Softening < 0:
-		return fmt.Errorf("constants of the %s loss are positive, got %v and %v", train.QualityDriven, p.Coverage.Lambda, p.Coverage.Softening)
+	case p.Lambda < 0 || p.Softening < 0:
+		return fmt.Errorf("constants of the quality-driven loss are positive, got %v and %v", p.Lambda, p.Softening)
 	}
 	in, weights := float64(p.X.Cols), 0.
 	for _, h := range p.Hidden {
@@ -115,10 +115,10 @@ func check(p train.Problem) error {
 func levelEach(p train.Problem) bool { return p.Models[0].Level != 0 }
 
 // pairs says that a loss reads two outputs of a network for its one target.
-func pairs(l train.Loss) bool { return l == train.GaussianNLL || l == train.QualityDriven }
+func pairs(l train.Loss) bool { return l == "gaussian-nll" || l == "quality-driven" }
 
 // readsLevels says that a loss is of quantiles, at levels.
-func readsLevels(l train.Loss) bool { return l == train.Pinball || l == train.SigmoidPinball }
+func readsLevels(l train.Loss) bool { return l == "pinball" || l == "sigmoid-pinball" }
 
 func checkLevels(p train.Problem) error {
 	for _, l := range p.Levels {
@@ -127,7 +127,7 @@ func checkLevels(p train.Problem) error {
 		}
 	}
 	switch {
-	case p.Loss == train.QualityDriven:
+	case p.Loss == "quality-driven":
 		if p.Conditional || len(p.Levels) != 2 || p.Levels[0] >= p.Levels[1] {
 			return fmt.Errorf("the %s loss needs two increasing levels and no conditional one, got %v", p.Loss, p.Levels)
 		}

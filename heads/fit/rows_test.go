@@ -17,7 +17,7 @@ func TestRows(t *testing.T) {
 	e := open(t)
 	p := train.Problem{
 		X: normal(1, 50, 3), Y: normal(2, 50, 2), Hidden: []int{8}, Outputs: 1,
-		Loss: train.Pinball, Conditional: true, Epochs: 4, BatchSize: 16,
+		Loss: "pinball", Conditional: true, Epochs: 4, BatchSize: 16,
 		Models: []train.ModelConfig{
 			{Seed: 1, LearningRate: 1e-2}, {Seed: 1, LearningRate: 1e-2},
 			{Seed: 1, LearningRate: 2e-2, Target: 1}, {Seed: 2, LearningRate: 1e-2, Dropout: .2},
@@ -65,7 +65,7 @@ func TestRowsErrors(t *testing.T) {
 		"no rows":                 {{}, {}},
 	} {
 		p := train.Problem{
-			X: normal(1, 5, 2), Y: normal(2, 5, 1), Outputs: 1, Loss: train.MSE, Epochs: 1, BatchSize: 2,
+			X: normal(1, 5, 2), Y: normal(2, 5, 1), Outputs: 1, Loss: "mse", Epochs: 1, BatchSize: 2,
 			Models: []train.ModelConfig{{LearningRate: 1, Rows: rows[0]}, {LearningRate: 1, Rows: rows[1]}},
 		}
 		if _, err := new(Engine).Train(context.Background(), p); err == nil || !strings.Contains(err.Error(), want) {

@@ -20,7 +20,7 @@ func TestStart(t *testing.T) {
 		for _, hidden := range [][]int{nil, {4}, {4, 3}} {
 			p := train.Problem{
 				X: normal(1, 12, 3), Y: normal(2, 12, 2), Hidden: hidden, Outputs: 2, NoBias: noBias,
-				Loss: train.MSE, Epochs: 3, BatchSize: 12, Models: []train.ModelConfig{{Seed: 3, LearningRate: .01, Target: -1}},
+				Loss: "mse", Epochs: 3, BatchSize: 12, Models: []train.ModelConfig{{Seed: 3, LearningRate: .01, Target: -1}},
 			}
 			first := trained(t, e, p)[0]
 			p.Models = append(p.Models, p.Models[0])
@@ -55,7 +55,7 @@ func TestSharedTargets(t *testing.T) {
 	e := open(t)
 	shared := normal(2, 1, 2)
 	p := train.Problem{
-		X: normal(1, 25, 3), Y: shared, Hidden: []int{4}, Outputs: 2, Loss: train.MSE, Epochs: 2, BatchSize: 8,
+		X: normal(1, 25, 3), Y: shared, Hidden: []int{4}, Outputs: 2, Loss: "mse", Epochs: 2, BatchSize: 8,
 		Models: []train.ModelConfig{{Seed: 1, LearningRate: .01, Target: -1}, {Seed: 2, LearningRate: .02, Target: -1}},
 	}
 	got := trained(t, e, p)
@@ -90,7 +90,7 @@ func TestBadStart(t *testing.T) {
 		{"no layers", func([]train.Layer) []train.Layer { return []train.Layer{} }},
 	} {
 		p := train.Problem{
-			X: normal(1, 10, 3), Y: normal(2, 10, 2), Hidden: []int{4}, Outputs: 2, Loss: train.MSE, Epochs: 1, BatchSize: 4,
+			X: normal(1, 10, 3), Y: normal(2, 10, 2), Hidden: []int{4}, Outputs: 2, Loss: "mse", Epochs: 1, BatchSize: 4,
 			Models: []train.ModelConfig{{LearningRate: .01, Target: -1}, {LearningRate: .01, Target: -1, Start: test.edit(good())}},
 		}
 		if _, err := e.Train(context.Background(), p); err == nil || !strings.Contains(err.Error(), "model 1: the network to start from") ||

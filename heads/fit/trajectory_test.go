@@ -59,7 +59,7 @@ func (c *trajectory) problem() train.Problem {
 			Orthonormal: c.Penalty, Target: c.Target, Averaging: c.Averaging,
 			GradientPenalty: c.Gradient, Diversity: c.Diversity,
 		}},
-		Coverage: train.CoverageLoss{Lambda: c.Factor, Softening: c.Softening},
+		Lambda: c.Factor, Softening: c.Softening,
 	}
 	if c.Every > 0 {
 		held := len(c.HeldX) / p.X.Cols

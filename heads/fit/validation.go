@@ -77,7 +77,7 @@ func newValidation(ctx context.Context, r *ort.Runtime, p *plan) (*validation, e
 	}
 	n := v.rows.X.Rows * max(len(v.tau), 1)
 	block := n
-	if p.Loss != train.QualityDriven { // coverage is of all rows
+	if p.Loss != "quality-driven" { // coverage is of all rows
 		widest := slices.Max(append(slices.Clone(p.Hidden), p.Outputs))
 		block = min(max(validationFloats/(p.models*widest), 64), n)
 	}

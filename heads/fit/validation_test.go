@@ -23,11 +23,11 @@ func overfitting(loss train.Loss, held int) train.Problem {
 		Validation: &train.Validation{X: normal(3, held, 3), Y: normal(4, held, 2), Every: 1},
 	}
 	switch loss {
-	case train.Pinball:
+	case "pinball":
 		p.Conditional = true
-	case train.QualityDriven:
-		p.Outputs, p.Levels, p.Coverage = 2, []float64{0.1, 0.9}, train.CoverageLoss{Softening: 5}
-	case train.GaussianNLL:
+	case "quality-driven":
+		p.Outputs, p.Levels, p.Softening = 2, []float64{0.1, 0.9}, 5
+	case "gaussian-nll":
 		p.Outputs = 2
 	}
 	return p
@@ -37,7 +37,7 @@ func overfitting(loss train.Loss, held int) train.Problem {
 // comes before the end, and that it is what training for as many epochs gives.
 func TestValidation(t *testing.T) {
 	e := open(t)
-	for _, loss := range []train.Loss{train.MSE, train.Pinball, train.GaussianNLL, train.QualityDriven} {
+	for _, loss := range []train.Loss{"mse", "pinball", "gaussian-nll", "quality-driven"} {
 		t.Run(string(loss), func(t *testing.T) {
 			p := overfitting(loss, 30)
 			early := false
@@ -62,7 +62,7 @@ func TestValidation(t *testing.T) {
 // TestValidationBlocks holds that evaluating rows in blocks changes nothing.
 func TestValidationBlocks(t *testing.T) {
 	e := open(t)
-	p := overfitting(train.Pinball, 60)
+	p := overfitting("pinball", 60)
 	p.Epochs, p.Hidden = 2, []int{128}
 	p.Validation.Levels = []float64{0.2, 0.5, 0.7}
 	alone := trained(t, e, p)
@@ -89,7 +89,7 @@ func TestValidationDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ every, epochs, want int }{{0, 1000, 100}, {0, 30, 30}, {7, 30, 5}, {50, 30, 1}} {
-		p := overfitting(train.MSE, 5)
+		p := overfitting("mse", 5)
 		p.Epochs, p.Validation.Every = c.epochs, c.every
 		v, err := newValidation(t.Context(), r, newPlan(p))
 		if err != nil {
@@ -117,7 +117,7 @@ func TestBadValidation(t *testing.T) {
 		"between 0 and 1":             func(v *train.Validation) { v.Levels = []float64{0} },
 		"y to validate on has NaN in": func(v *train.Validation) { v.Y.Data[3] = float32(math.NaN()) },
 	} {
-		p := overfitting(train.Pinball, 30)
+		p := overfitting("pinball", 30)
 		edit(p.Validation)
 		if err := check(p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %q", err, want)

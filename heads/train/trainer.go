@@ -5,54 +5,32 @@ package train
 
 import (
 	"context"
-	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Loss names what a Trainer minimises. Every loss is a mean over rows and
-// outputs.
-type Loss string
-
-const (
-	// BCE is binary cross-entropy with logits.
-	BCE Loss = "bce"
-	// MSE is the squared error (without a factor of one half).
-	MSE Loss = "mse"
-	// L1 is the absolute error.
-	L1 Loss = "l1"
-	// Pinball is the quantile loss; see Problem.Levels.
-	Pinball Loss = "pinball"
-	// SigmoidPinball is Pinball of σ(z) in place of the output z: quantiles of
-	// a target in [0,1], such as a class label of 0 or 1.
-	SigmoidPinball Loss = "sigmoid-pinball"
-	// GaussianNLL is the negative log-likelihood ½(ln s + (y−m)²/s) of one
-	// target under a network with the two outputs m and v, with the variance
-	// s = GaussianVariance(v).
-	GaussianNLL Loss = "gaussian-nll"
-	// QualityDriven trades the width of intervals against their coverage
-	// (Pearce et al. 2018): a network has the two outputs L and U for one
-	// target, and Levels are the two levels they stand for; see
-	// Problem.Coverage.
-	QualityDriven Loss = "quality-driven"
-)
-
-// GaussianVariance is the variance, softplus(v) + 1e-3, that GaussianNLL
-// reads from an output.
-func GaussianVariance(v float64) float64 {
-	return max(v, 0) + math.Log1p(math.Exp(-math.Abs(v))) + 1e-3
-}
-
-// CoverageLoss are the constants of QualityDriven, a loss of a batch of n rows:
+// Loss names what a Trainer minimises, a mean over rows and outputs:
+//
+//   - "bce" is binary cross-entropy with logits;
+//   - "mse" is the squared error (without a factor of one half);
+//   - "l1" is the absolute error;
+//   - "pinball" is the quantile loss; see Problem.Levels;
+//   - "sigmoid-pinball" is pinball of σ(z) in place of the output z: quantiles of
+//     a target in [0,1], such as a class label of 0 or 1;
+//   - "gaussian-nll" is the negative log-likelihood ½(ln s + (y−m)²/s) of one
+//     target under a network with the two outputs m and v, with the variance
+//     s = softplus(v) + 1e-3;
+//   - "quality-driven" trades the width of intervals against their coverage
+//     (Pearce et al. 2018): a network has the two outputs L and U for one
+//     target, and Problem.Levels are the two levels they stand for.
+//
+// The last is a loss of a batch of n rows,
 //
 //	Σ(U−L)·k / max(Σk, 1) + Lambda·n/(α(1−α))·max(0, 1−α − mean(σ(Softening·(U−y))·σ(Softening·(y−L))))²
 //
 // where k says whether y lies between L and U, σ is the logistic function and
-// 1−α the distance of the two levels.
-type CoverageLoss struct {
-	Lambda    float64 // 0 stands for 15
-	Softening float64 // 0 stands for 160
-}
+// 1−α the distance of the two levels; its constants are the Problem's.
+type Loss string
 
 // Validation are rows that are not trained on, and by whose loss the weights
 // to keep are chosen. Penalties and dropout do not enter that loss.
@@ -96,8 +74,7 @@ type Problem struct {
 
 	Loss Loss
 	// Conditional says that the network takes the quantile level as an input
-	// (simultaneous quantile regression). Only with Pinball and
-	// SigmoidPinball.
+	// (simultaneous quantile regression). Only with the two pinball losses.
 	Conditional bool
 	// Levels are the levels that these two losses train on. With Conditional, each
 	// row of each mini-batch draws one of them, or, where Levels is empty,
@@ -107,8 +84,8 @@ type Problem struct {
 	// and with one level output j learns target j.
 	Levels []float64
 
-	// Coverage has the constants of QualityDriven.
-	Coverage CoverageLoss
+	Lambda    float64 // of the quality-driven loss; 0 stands for 15
+	Softening float64 // of the same; 0 stands for 160
 
 	// Validation, if not nil, has each model keep the weights, among those
 	// evaluated, whose loss on its rows is least.
@@ -160,7 +137,7 @@ type ModelConfig struct {
 	Averaging float64
 	// Target is the column of Y that this model learns.
 	Target int
-	// Level is the level that Pinball or SigmoidPinball trains this model on, so
+	// Level is the level that a pinball loss trains this model on, so
 	// that networks of one level each are trained together. Either all models
 	// have one, without Conditional and with Problem.Levels empty, or none, and
 	// it is 0.

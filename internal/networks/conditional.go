@@ -151,18 +151,18 @@ type gridEvaluator struct {
 
 func newGridEvaluator(n train.Network, levels []float64, block int) *gridEvaluator {
 	first := n.Layers[0]
-	d := first.In() - 1
+	d := first.W.Rows - 1
 	e := &gridEvaluator{
 		network: n,
 		x:       train.Layer{W: rows.Slice(first.W, 0, d), B: first.B},
-		level:   first.W.Data[d*first.W.Stride : d*first.W.Stride+first.Out()],
-		first:   rows.New(block, first.Out()),
+		level:   first.W.Data[d*first.W.Stride : d*first.W.Stride+first.W.Cols],
+		first:   rows.New(block, first.W.Cols),
 	}
 	for _, tau := range levels {
 		e.input = append(e.input, levelInput(tau))
 	}
 	for _, l := range n.Layers[:len(n.Layers)-1] {
-		e.hidden = append(e.hidden, rows.New(block*len(levels), l.Out()))
+		e.hidden = append(e.hidden, rows.New(block*len(levels), l.W.Cols))
 	}
 	return e
 }
@@ -175,7 +175,7 @@ func levelInput(tau float64) float64 { return (tau - 0.5) * 12 }
 func (e *gridEvaluator) evaluate(dst, x blas32.General) {
 	levels := len(e.input)
 	first := rows.Slice(e.first, 0, x.Rows)
-	e.x.Apply(first, x)
+	rows.Affine(first, x, e.x.W, e.x.B)
 	// Rows and levels in one column: dst seen as rows·levels × 1.
 	flat := blas32.General{Rows: x.Rows * levels, Cols: 1, Stride: 1, Data: dst.Data[:x.Rows*levels]}
 	into := flat
@@ -192,19 +192,19 @@ func (e *gridEvaluator) evaluate(dst, x blas32.General) {
 				out[j] = b + u*level[j]
 			}
 			if len(e.hidden) > 0 {
-				train.ReLU(out)
+				rows.ReLU(out)
 			}
 		}
 	}
 	for k := 1; k < len(e.network.Layers); k++ {
 		layer := e.network.Layers[k]
 		if k == len(e.network.Layers)-1 {
-			layer.Apply(flat, into)
+			rows.Affine(flat, into, layer.W, layer.B)
 			return
 		}
 		next := rows.Slice(e.hidden[k], 0, into.Rows)
-		layer.Apply(next, into)
-		train.ReLU(next.Data)
+		rows.Affine(next, into, layer.W, layer.B)
+		rows.ReLU(next.Data)
 		into = next
 	}
 }

@@ -27,7 +27,7 @@ func fitConditional(t testing.TB, x, y blas32.General, hidden ...int) (*Conditio
 	t.Helper()
 	tr := &headstest.Recorder{}
 	fitted, err := Fit(context.Background(), x, y, tr, train.Problem{
-		Hidden: hidden, Outputs: 1, Loss: train.Pinball, Conditional: true, Epochs: 3, BatchSize: 64, Models: []train.ModelConfig{{Seed: 11}},
+		Hidden: hidden, Outputs: 1, Loss: "pinball", Conditional: true, Epochs: 3, BatchSize: 64, Models: []train.ModelConfig{{Seed: 11}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -49,19 +49,9 @@ func Fit(ctx context.Context, x, y blas32.General, tr train.Trainer, p train.Pro
 	if err != nil {
 		return nil, err
 	}
-	if len(trained) != len(p.Models) {
-		return nil, fmt.Errorf("training returned %d networks for %d models", len(trained), len(p.Models))
-	}
-	levels := 0
-	if p.Conditional {
-		levels = 1
-	}
 	fitted := make([]Regression, len(configs))
 	for i := range fitted {
 		fitted[i] = Regression{trained[i*y.Cols : (i+1)*y.Cols], sx, sy}
-		if err := fitted[i].Check(levels, p.Outputs); err != nil {
-			return nil, fmt.Errorf("training ended badly: %w", err)
-		}
 		fitted[i].ignore(constant)
 	}
 	return fitted, nil
@@ -80,7 +70,16 @@ func (r Regression) ignore(columns []int) {
 
 // Check checks networks that read the columns and so many levels.
 func (r Regression) Check(levels, outputs int) error {
-	return train.Check(r.Networks, len(r.Y.Mean), len(r.X.Mean)+levels, outputs)
+	if len(r.Networks) != len(r.Y.Mean) {
+		return fmt.Errorf("%d networks for %d targets", len(r.Networks), len(r.Y.Mean))
+	}
+	want := len(r.X.Mean) + levels
+	for i, n := range r.Networks {
+		if in, out := n.Widths(); in != want || out != outputs {
+			return fmt.Errorf("network %d maps %d values to %d, want %d to %d", i, in, out, want, outputs)
+		}
+	}
+	return nil
 }
 
 // EachBlock calls use with standardised rows of x, n×d, block after block, for

@@ -56,10 +56,10 @@ type classForm struct {
 
 func forms() []classForm {
 	return []classForm{
-		{name: "cross-entropy", loss: train.BCE},
-		{name: "pinball", loss: train.Pinball},
-		{name: "pinball of sigmoid", loss: train.SigmoidPinball},
-		{name: "pinball of rings", loss: train.Pinball, rings: true},
+		{name: "cross-entropy", loss: "bce"},
+		{name: "pinball", loss: "pinball"},
+		{name: "pinball of sigmoid", loss: "sigmoid-pinball"},
+		{name: "pinball of rings", loss: "pinball", rings: true},
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *settings) fit(ctx context.Context, data abaloneData, form classForm, sp
 		y = experiment.Standardised(y)
 	}
 	p := train.Problem{
-		X: experiment.Standardised(data.x), Y: y, Hidden: []int{100, 100}, Outputs: 1, Loss: form.loss, Conditional: form.loss != train.BCE,
+		X: experiment.Standardised(data.x), Y: y, Hidden: []int{100, 100}, Outputs: 1, Loss: form.loss, Conditional: form.loss != "bce",
 		Epochs: epochs, BatchSize: 64, Progress: func(done, total int) { progress(.9 * float64(done) / float64(total)) },
 	}
 	for seed, split := range splits {
@@ -134,7 +134,7 @@ func (s *settings) fit(ctx context.Context, data abaloneData, form classForm, sp
 		}
 		test := experiment.Pick(data.x, splits[i].Test)
 		var judged []judgement
-		if form.loss == train.BCE {
+		if form.loss == "bce" {
 			judged = judgeLogits(n.Apply(experiment.Pick(p.X, splits[i].Test)), s.coverage)
 		} else {
 			sqr := &networks.Conditional{Regression: networks.Regression{Networks: []train.Network{n}, X: sx, Y: sy}, Grid: levels()}
@@ -202,7 +202,7 @@ func judgeQuantiles(q ood.Quantiles, form classForm, coverage float64) []judgeme
 		row := slices.Clone(q.Row(i, 0))
 		var j judgement
 		for l, v := range row {
-			if form.loss == train.SigmoidPinball {
+			if form.loss == "sigmoid-pinball" {
 				row[l] = float32(sigmoid(float64(v)))
 			}
 			if !form.rings {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -130,20 +129,20 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s is %v, want %v", what, got, want)
 		}
 	}
-	j := one([]float32{-.1, 0, .6, 1, 1}, classForm{loss: train.Pinball})
+	j := one([]float32{-.1, 0, .6, 1, 1}, classForm{loss: "pinball"})
 	near("median", j.score, .6)
 	near("mean", j.mean, .5)
 	near("width", j.unsure, 1.1)
 	if !j.old || !j.mayBeYoung || !j.mayBeOld {
 		t.Errorf("label: %+v", j)
 	}
-	j = one([]float32{float32(math.Log(3)), 2, 2, 2, float32(math.Log(9))}, classForm{loss: train.SigmoidPinball})
+	j = one([]float32{float32(math.Log(3)), 2, 2, 2, float32(math.Log(9))}, classForm{loss: "sigmoid-pinball"})
 	near("lower end of a sigmoid", j.lower, .75)
 	near("upper end of a sigmoid", j.upper, .9)
 	if !j.old || j.mayBeYoung || !j.mayBeOld {
 		t.Errorf("logit: %+v", j)
 	}
-	j = one([]float32{5, 7, 9, 11, 12}, classForm{loss: train.Pinball, rings: true})
+	j = one([]float32{5, 7, 9, 11, 12}, classForm{loss: "pinball", rings: true})
 	near("probability above 10.5", j.mean, 1-(.5+.75*.25))
 	if j.old || !j.mayBeYoung || !j.mayBeOld || j.upper != 12 {
 		t.Errorf("rings: %+v", j)

@@ -98,7 +98,7 @@ func (s *settings) run() error {
 		Detector: b.Detector.Method, K: certificates.C.Cols, Width: certificates.C.Rows, N: m.N(),
 		UnitNorm: certificates.UnitNorm, Centred: certificates.Mean != nil, Alpha: s.alpha, nCal: len(b.Calibration.OOD.Scores),
 	}
-	if certificates.Loss != train.BCE {
+	if certificates.Loss != "bce" {
 		scores, err := b.Detector.Scorer.Score(context.Background(), nil, rows)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.x, err)

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach/heads/fit"
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -65,9 +64,7 @@ func TestLastHidden(t *testing.T) {
 	if phi.Rows != 200 || phi.Cols != 5 || slices.Min(phi.Data) != 0 {
 		t.Fatalf("features are %d×%d, the least is %v", phi.Rows, phi.Cols, slices.Min(phi.Data))
 	}
-	last := head.Networks[0].Layers[2]
-	out := blas32.General{Rows: 200, Cols: 1, Stride: 1, Data: make([]float32, 200)}
-	last.Apply(out, phi)
+	out := train.Network{Layers: head.Networks[0].Layers[2:]}.Apply(phi)
 	want := head.Unsorted(experiment.AsColumn(toy.x), []float64{.5})
 	for i, v := range out.Data {
 		if got := head.Y.Mean[0] + head.Y.Scale[0]*float64(v); math.Abs(got-want.At(i, 0, 0)) > 1e-5 {

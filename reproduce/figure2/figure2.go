@@ -135,7 +135,7 @@ func (s *settings) fitCrossing(ctx context.Context, set crossingSet, r crossingR
 		epochs = networks.DefaultEpochs(r.x.Rows, batch)
 	}
 	first := uint64(seed) * 1000
-	p := train.Problem{Hidden: set.hidden, Outputs: 1, Loss: train.Pinball, Epochs: epochs, BatchSize: batch}
+	p := train.Problem{Hidden: set.hidden, Outputs: 1, Loss: "pinball", Epochs: epochs, BatchSize: batch}
 	for l, tau := range levels {
 		p.Models = append(p.Models, train.ModelConfig{
 			Seed: first + 1 + uint64(l), LearningRate: 1e-3, WeightDecay: s.decay, Level: tau,

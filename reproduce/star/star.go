@@ -114,7 +114,7 @@ func (s *settings) fitArm(ctx context.Context, arm starArm, epochs int, progress
 		}
 	}
 	p := train.Problem{
-		Hidden: []int{128}, Outputs: 1, Loss: train.Pinball, Conditional: true, Epochs: epochs, BatchSize: 64,
+		Hidden: []int{128}, Outputs: 1, Loss: "pinball", Conditional: true, Epochs: epochs, BatchSize: 64,
 		Progress: func(done, total int) { progress(.9 * float64(done) / float64(total)) },
 	}
 	for i, rows := range samples {

@@ -79,7 +79,7 @@ type timing struct {
 
 func (s *settings) sweepOne(ctx context.Context, name string, x, y blas32.General) error {
 	p := train.Problem{
-		X: x, Y: y, Hidden: []int{64}, Outputs: 1, Loss: train.Pinball, Conditional: true, Epochs: s.Epochs, BatchSize: 64,
+		X: x, Y: y, Hidden: []int{64}, Outputs: 1, Loss: "pinball", Conditional: true, Epochs: s.Epochs, BatchSize: 64,
 	}
 	for seed := range s.Seeds {
 		for _, rate := range []float64{1e-2, 1e-3, 1e-4} {
