@@ -40,8 +40,8 @@ func printReport(w io.Writer, r *compare.Report) error {
 			printf(w, "\n%s: fitted with %d out-of-domain rows and measured on %d others\n", m.Name, m.NOutliers, m.NOut)
 		}
 	}
-	printAbsent(w, "failed", r.Failures())
-	printAbsent(w, "skipped", compare.Together(r.Skipped))
+	printAbsent(w, "failed", report.Failures(r))
+	printAbsent(w, "skipped", report.Together(r.Skipped))
 	printSelected(w, r)
 	return nil
 }
@@ -89,10 +89,10 @@ func writeScores(ctx context.Context, path string, r *compare.Report) error {
 				if r.Sweep {
 					name = fmt.Sprintf("%s/%d", name, i)
 				}
-				if err := vector(name+"/in", conf.Scores.In); err != nil {
+				if err := vector(name+"/in", conf.In); err != nil {
 					return err
 				}
-				for k, scores := range conf.Scores.Sets {
+				for k, scores := range conf.Out {
 					out := name + "/out"
 					if len(r.Sets) > 0 {
 						out += "/" + r.Sets[k].Name

@@ -107,7 +107,7 @@ func entrants(ranked []compare.MethodReport) []entrant {
 	var list []entrant
 	color := 0
 	for i, m := range ranked {
-		conf, ok := m.Best()
+		conf, ok := best(m)
 		if !ok {
 			continue
 		}
@@ -137,10 +137,10 @@ func rocCharts(r *compare.Report, list []entrant) ([]chart, error) {
 			X: axis(0, 1, chartWidth, 5, false), Y: axis(0, 1, chartHeight, 5, true),
 		}
 		for _, e := range list {
-			if k >= len(e.conf.Scores.Sets) {
+			if k >= len(e.conf.Out) {
 				continue
 			}
-			roc, err := measure.ROC(e.conf.Scores.In, e.conf.Scores.Sets[k], curvePoints)
+			roc, err := measure.ROC(e.conf.In, e.conf.Out[k], curvePoints)
 			if err != nil {
 				return nil, err
 			}
@@ -171,7 +171,7 @@ func riskChart(r *compare.Report, list []entrant) (*chart, error) {
 	high := *r.InError
 	for i, e := range list {
 		var err error
-		if curves[i], err = measure.RiskCoverage(e.conf.Scores.In, r.Wrong, curvePoints); err != nil {
+		if curves[i], err = measure.RiskCoverage(e.conf.In, r.Wrong, curvePoints); err != nil {
 			return nil, err
 		}
 		for _, p := range curves[i] {

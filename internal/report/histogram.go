@@ -46,11 +46,11 @@ type glyph struct {
 // drawHistogram puts the scores of both sides on shared bins, each set as a
 // share of its own rows. The outermost half per cent on each side is gathered
 // in the first and last bin, infinite scores with it.
-func drawHistogram(name string, s compare.Scores, width, height float64) (*histogram, error) {
+func drawHistogram(name string, in []float64, out [][]float64, width, height float64) (*histogram, error) {
 	bins := int(width / pixelsPerBin)
-	all := slices.Concat(s.In, s.Out)
-	all = slices.DeleteFunc(all, func(v float64) bool { return math.IsInf(v, 0) || math.IsNaN(v) })
-	if len(s.In) == 0 || len(s.Out) == 0 {
+	outs := slices.Concat(out...)
+	all := slices.DeleteFunc(slices.Concat(in, outs), func(v float64) bool { return math.IsInf(v, 0) || math.IsNaN(v) })
+	if len(in) == 0 || len(outs) == 0 {
 		return nil, errors.New("histogram of " + name + ": there are no scores")
 	}
 	lo, hi := 0., 0.
@@ -62,12 +62,8 @@ func drawHistogram(name string, s compare.Scores, width, height float64) (*histo
 		margin := max(.5, math.Abs(lo)/100)
 		lo, hi = lo-margin, lo+margin
 	}
-	sets := s.Sets
-	if len(sets) == 0 {
-		sets = [][]float64{s.Out}
-	}
-	shares := [][]float64{share(s.In, lo, hi, bins)}
-	for _, set := range sets {
+	shares := [][]float64{share(in, lo, hi, bins)}
+	for _, set := range out {
 		shares = append(shares, share(set, lo, hi, bins))
 	}
 	top := 0.
@@ -106,8 +102,8 @@ func outline(x []float64, top, width, height float64) string {
 
 // spark is a histogram in the table, of ranks among all scores: scores crowd
 // as they please, and ranks show what is above what.
-func spark(s compare.Scores) (glyph, error) {
-	ranked := slices.Sorted(slices.Values(slices.Concat(s.In, s.Out)))
+func spark(in []float64, out [][]float64) (glyph, error) {
+	ranked := slices.Sorted(slices.Values(slices.Concat(in, slices.Concat(out...))))
 	rank := func(scores []float64) []float64 {
 		x := make([]float64, len(scores))
 		for i, v := range scores {
@@ -122,12 +118,11 @@ func spark(s compare.Scores) (glyph, error) {
 		}
 		return x
 	}
-	in, out := s.In, s.Sets
-	s.In, s.Out, s.Sets = rank(in), rank(s.Out), nil
-	for _, set := range out {
-		s.Sets = append(s.Sets, rank(set))
+	sets := make([][]float64, len(out))
+	for k, set := range out {
+		sets[k] = rank(set)
 	}
-	h, err := drawHistogram("", s, sparkWidth, sparkHeight)
+	h, err := drawHistogram("", rank(in), sets, sparkWidth, sparkHeight)
 	if err != nil {
 		return glyph{}, err
 	}

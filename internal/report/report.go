@@ -84,8 +84,8 @@ func absent(r *compare.Report) []missing {
 			list = append(list, missing{a.Name, what, a.Reason})
 		}
 	}
-	add("failed", r.Failures())
-	add("skipped", compare.Together(r.Skipped))
+	add("failed", Failures(r))
+	add("skipped", Together(r.Skipped))
 	return list
 }
 
@@ -182,12 +182,12 @@ func (s *section) fill(methods []compare.MethodReport) error {
 	intervals := forest(methods)
 	s.Axis = fixed(forestLow(methods), 2)
 	for i, m := range methods {
-		best, _ := m.Best()
-		small, err := spark(best.Scores)
+		best, _ := best(m)
+		small, err := spark(best.In, best.Out)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}
-		large, err := drawHistogram(m.Name, best.Scores, histWidth, histHeight)
+		large, err := drawHistogram(m.Name, best.In, best.Out, histWidth, histHeight)
 		if err != nil {
 			return err
 		}

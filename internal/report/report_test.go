@@ -31,14 +31,14 @@ func samplePage() Page {
 	}
 	img := image.NewGray(image.Rect(0, 0, 8, 8))
 	img.SetGray(3, 3, color.Gray{200})
-	one := func(v float64) compare.Summary { return compare.Summarise([]float64{v}) }
+	one := func(v float64) compare.Summary { return compare.Summary{Mean: v, Max: v, N: 1} }
 	method := func(name string, auroc float64) compare.MethodReport {
 		m := measure.Metrics{AUROC: auroc, FPR95: .2, FPR95In: .3, AUPRIn: auroc, AUPROut: auroc, DetectionError: .1}
 		return compare.MethodReport{
 			Name:      name,
 			Summaries: compare.Summaries{AUROC: one(auroc), FPR95: one(.2), FPR95In: one(.3), AUPRIn: one(auroc), AUPROut: one(auroc), DetectionError: one((1 - auroc) / 2)},
-			CI:        &measure.Intervals{AUROC: measure.Interval{auroc - .02, auroc + .03}},
-			Configs:   []compare.Config{{Params: ood.Params{"k": 1.}, Metrics: m, Scores: compare.Scores{In: in, Out: out, Sets: [][]float64{out}}}},
+			CI:        &measure.Intervals{AUROC: [2]float64{auroc - .02, auroc + .03}},
+			Configs:   []compare.Config{{Params: ood.Params{"k": 1.}, Metrics: m, In: in, Out: [][]float64{out}}},
 		}
 	}
 	return Page{
@@ -141,7 +141,8 @@ func TestWrite(t *testing.T) {
 
 func TestWriteErrors(t *testing.T) {
 	p := samplePage()
-	p.Sets[0].Report.Methods[0].Configs[0].Scores = compare.Scores{}
+	c := &p.Sets[0].Report.Methods[0].Configs[0]
+	c.In, c.Out = nil, nil
 	if err := Write(io.Discard, p); err == nil {
 		t.Error("a histogram without scores is drawn")
 	}
@@ -163,12 +164,12 @@ func TestWriteMore(t *testing.T) {
 	c.Report.Sets = []compare.Set{{Name: "cats", Group: "near", N: 120}, {Name: "dogs", Group: "far", N: 80}}
 	for i := range c.Report.Methods[:2] {
 		m := &c.Report.Methods[i]
-		m.AURC = compare.Summarise([]float64{.05})
-		m.CI.AURC = &measure.Interval{.04, .06}
+		m.AURC = compare.Summary{Mean: .05, Max: .05, N: 1}
+		m.CI.AURC = &[2]float64{.04, .06}
 		m.Sets = []compare.SetSummaries{{Name: "cats", Summaries: m.Summaries}, {Name: "dogs", Summaries: m.Summaries}}
 		m.Groups = []compare.SetSummaries{{Name: "near", Summaries: m.Summaries}, {Name: "far", Summaries: m.Summaries}}
-		s := &m.Configs[0].Scores
-		s.Sets = [][]float64{s.Out[:120], s.Out[120:]}
+		conf := &m.Configs[0]
+		conf.Out = [][]float64{conf.Out[0][:120], conf.Out[0][120:]}
 		m.Configs = append(m.Configs, m.Configs[0])
 	}
 	page := written(t, p)
@@ -232,7 +233,7 @@ func TestHistogramGathers(t *testing.T) {
 		in[i] = float64(i % 10)
 	}
 	in[0], in[1], in[2] = 1e12, math.Inf(1), math.Inf(-1)
-	h, err := drawHistogram("x", compare.Scores{In: in, Out: []float64{1, 2}}, histWidth, histHeight)
+	h, err := drawHistogram("x", in, [][]float64{{1, 2}}, histWidth, histHeight)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +243,7 @@ func TestHistogramGathers(t *testing.T) {
 	if x := share(in, 0, 9, 48); math.Abs(x[0]-.1) > 1e-9 || math.Abs(x[47]-.102) > 1e-9 {
 		t.Errorf("the ends hold %v and %v", x[0], x[47])
 	}
-	if _, err := drawHistogram("x", compare.Scores{In: []float64{math.Inf(1)}, Out: []float64{math.Inf(-1)}}, histWidth, histHeight); err != nil {
+	if _, err := drawHistogram("x", []float64{math.Inf(1)}, [][]float64{{math.Inf(-1)}}, histWidth, histHeight); err != nil {
 		t.Error(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/attach-uncertainty/attach/internal/figures"
 	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/ood/measure"
 )
@@ -16,14 +17,14 @@ type column struct {
 	Lower       bool // lower is better
 	digits      int  // after the decimal point
 	plain       bool // has no best: times
-	field       int  // of measure.Metrics.Fields
+	field       int  // of measure.Metrics, from 0
 	values      []value
 }
 
 // value is a figure of one method.
 type value struct {
-	mean, std float64           // over the configurations of a sweep
-	ci        *measure.Interval // or nil
+	mean, std float64     // over the configurations of a sweep
+	ci        *[2]float64 // or nil
 }
 
 // metrics are the columns of measure.Metrics.
@@ -40,9 +41,10 @@ func metrics() []column {
 
 // summary is the value of one of the metrics.
 func summary(s compare.Summaries, ci *measure.Intervals, field int) value {
-	v := value{mean: s.Fields()[field].Mean, std: s.Fields()[field].Std}
+	of := figures.Of[compare.Summary](&s)[field]
+	v := value{mean: of.Mean, std: of.Std}
 	if ci != nil {
-		v.ci = ci.Fields()[field]
+		v.ci = figures.Of[[2]float64](ci)[field]
 	}
 	return v
 }
@@ -218,9 +220,9 @@ func configurations(m compare.MethodReport) []configuration {
 	for _, conf := range m.Configs {
 		one := configuration{Params: conf.Params.String()}
 		for _, c := range metrics() {
-			v := value{mean: *conf.Metrics.Fields()[c.field]}
+			v := value{mean: *figures.Of[float64](&conf.Metrics)[c.field]}
 			if conf.CI != nil {
-				v.ci = conf.CI.Fields()[c.field]
+				v.ci = figures.Of[[2]float64](conf.CI)[c.field]
 			}
 			one.Cells = append(one.Cells, newCell(v, 3, false))
 		}

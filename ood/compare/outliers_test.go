@@ -42,8 +42,8 @@ func TestOutliers(t *testing.T) {
 			t.Fatalf("%v, skipped %v", err, r.Skipped)
 		}
 		plain, oracle := r.Methods[0], r.Methods[1]
-		if r.NOut != 7 || plain.NOut != 0 || plain.NOutliers != 0 || len(plain.Configs[0].Scores.Out) != 7 {
-			t.Errorf("share %v: the other method is measured on %d of %d rows", test.share, len(plain.Configs[0].Scores.Out), r.NOut)
+		if r.NOut != 7 || plain.NOut != 0 || plain.NOutliers != 0 || len(slices.Concat(plain.Configs[0].Out...)) != 7 {
+			t.Errorf("share %v: the other method is measured on %d of %d rows", test.share, len(slices.Concat(plain.Configs[0].Out...)), r.NOut)
 		}
 		if oracle.NOut != test.nOut || oracle.NOutliers != test.fitted || len(seen) != test.fitted {
 			t.Errorf("share %v: fitted with %d (%v) and measured on %d", test.share, oracle.NOutliers, seen, oracle.NOut)
@@ -52,14 +52,14 @@ func TestOutliers(t *testing.T) {
 		for _, v := range seen {
 			all = append(all, float64(v)*float64(v))
 		}
-		all = append(all, oracle.Configs[0].Scores.Out...)
+		all = slices.Concat(append(oracle.Configs[0].Out, all)...)
 		slices.Sort(all)
 		want := []float64{9, 16, 25, 36, 49, 64, 81}
 		if test.outliers.Len() > 0 {
 			want = append(want, 6400, 8100)
 		}
 		if !slices.Equal(all, want) {
-			t.Errorf("share %v: fitted with %v and measured on %v", test.share, seen, oracle.Configs[0].Scores.Out)
+			t.Errorf("share %v: fitted with %v and measured on %v", test.share, seen, oracle.Configs[0].Out)
 		}
 		b, err := json.Marshal(r.Methods)
 		if err != nil || strings.Count(string(b), `"n_out":`) != 1 || strings.Count(string(b), `"n_outliers":`) != 1 {

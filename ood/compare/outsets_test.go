@@ -54,7 +54,7 @@ func TestCompareOutSets(t *testing.T) {
 	m, conf := r.Methods[0], r.Methods[0].Configs[0]
 	var sum float64
 	for i, s := range c.OutSets {
-		want, err := measure.Evaluate(conf.Scores.In, conf.Scores.Sets[i])
+		want, err := measure.Evaluate(conf.In, conf.Out[i])
 		if err != nil || conf.Sets[i].Name != s.Name || conf.Sets[i].Metrics != want {
 			t.Errorf("set %s: %+v, want %+v, %v", s.Name, conf.Sets[i], want, err)
 		}
@@ -83,8 +83,8 @@ func TestCompareOutSets(t *testing.T) {
 	if *m.Groups[1].CI != *m.Sets[1].CI {
 		t.Errorf("a group of one set has intervals %v, the set %v", m.Groups[1].CI, m.Sets[1].CI)
 	}
-	if !slices.Equal(slices.Concat(conf.Scores.Sets...), conf.Scores.Out) || len(conf.Scores.Out) != 7 {
-		t.Errorf("scores %+v", conf.Scores)
+	if len(slices.Concat(conf.Out...)) != 7 {
+		t.Errorf("scores %v", conf.Out)
 	}
 }
 
@@ -173,16 +173,16 @@ func TestOracleOnSets(t *testing.T) {
 	for _, v := range seen {
 		all = append(all, float64(v)*float64(v))
 	}
-	if m.NOutliers != len(seen) || m.NOut+m.NOutliers != r.NOut || m.NOut != len(m.Configs[0].Scores.Out) {
+	if m.NOutliers != len(seen) || m.NOut+m.NOutliers != r.NOut || m.NOut != len(slices.Concat(m.Configs[0].Out...)) {
 		t.Errorf("fitted with %d (%v), measured on %d of %d", m.NOutliers, seen, m.NOut, r.NOut)
 	}
-	all = append(all, m.Configs[0].Scores.Out...)
+	all = slices.Concat(append(m.Configs[0].Out, all)...)
 	slices.Sort(all)
 	if !slices.Equal(all, []float64{0, 4, 6.25, 9, 12.25, 25, 81}) {
-		t.Errorf("fitted with %v and measured on %v", seen, m.Configs[0].Scores.Sets)
+		t.Errorf("fitted with %v and measured on %v", seen, m.Configs[0].Out)
 	}
 	for i, want := range []int{1, 1, 1, 1} {
-		if got := len(m.Configs[0].Scores.Sets[i]); got < want {
+		if got := len(m.Configs[0].Out[i]); got < want {
 			t.Errorf("set %d is measured on %d rows", i, got)
 		}
 	}

@@ -93,11 +93,6 @@ type Summaries struct {
 	DetectionError Summary `json:"detection_error,omitzero"`
 }
 
-// Fields points at the summaries in the order of measure.Metrics.Fields.
-func (s *Summaries) Fields() []*Summary {
-	return []*Summary{&s.AUROC, &s.FPR95, &s.AUPRIn, &s.AUPROut, &s.FPR95In, &s.DetectionError}
-}
-
 // SetSummaries are the summaries on one out-of-domain set, or of the mean over
 // the sets of a group.
 type SetSummaries struct {
@@ -118,8 +113,10 @@ type Config struct {
 	// the only set has no name.
 	Sets   []SetMetrics `json:"sets,omitempty"`
 	Groups []SetMetrics `json:"groups,omitempty"`
-	// Scores holds the score of every row; absent from the JSON form.
-	Scores Scores `json:"-"`
+	// In and Out are the scores of the in-domain rows and, set by set, of the
+	// out-of-domain rows measured on; absent from the JSON form.
+	In  []float64   `json:"-"`
+	Out [][]float64 `json:"-"`
 }
 
 // SetMetrics are those on one out-of-domain set, or their mean over the sets of
@@ -128,14 +125,6 @@ type SetMetrics struct {
 	Name string `json:"name"`
 	measure.Metrics
 	CI *measure.Intervals `json:"ci,omitempty"`
-}
-
-// Scores are one score per in-domain and per out-of-domain row measured on.
-type Scores struct {
-	In, Out []float64 // Out: those of all sets, one set after another
-	// Sets are the parts of Out that belong to each set, in memory shared
-	// with it.
-	Sets [][]float64
 }
 
 // Failed is a configuration that could not be fitted or scored.
@@ -160,11 +149,7 @@ type Summary struct {
 	N    int     `json:"-"` // configurations summarised; 0 means there is no value
 }
 
-// IsZero says that nothing was summarised.
-func (s Summary) IsZero() bool { return s.N == 0 }
-
-// Summarise returns the Summary of x.
-func Summarise(x []float64) Summary {
+func summarise(x []float64) Summary {
 	if len(x) == 0 {
 		return Summary{}
 	}
@@ -184,14 +169,4 @@ func (r *Report) Ranked() []MethodReport {
 	ranked := slices.Clone(r.Methods)
 	slices.SortStableFunc(ranked, func(a, b MethodReport) int { return cmp.Compare(b.AUROC.Mean, a.AUROC.Mean) })
 	return ranked
-}
-
-// Best returns the configuration with the highest AUROC, the first of equals,
-// and false where none succeeded. Picking it looks at out-of-domain rows, so
-// that its AUROC flatters; use it for plots, not for claims.
-func (m MethodReport) Best() (Config, bool) {
-	if len(m.Configs) == 0 {
-		return Config{}, false
-	}
-	return slices.MaxFunc(m.Configs, func(a, b Config) int { return cmp.Compare(a.AUROC, b.AUROC) }), true
 }

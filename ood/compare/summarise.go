@@ -3,6 +3,7 @@ package compare
 import (
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/figures"
 	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
@@ -46,20 +47,20 @@ func (v view) of(r result) []measure.Metrics {
 
 // over summarises what configurations reached; the intervals are those of their
 // mean.
-func (v view) over(done []result) (Summaries, *measure.Intervals) {
+func (v view) over(done []result, areas [][]float64) (Summaries, *measure.Intervals) {
 	var s Summaries
 	all := make([][]measure.Metrics, len(done))
 	for i, d := range done {
 		all[i] = v.of(d)
 	}
 	x := make([]float64, len(all))
-	for f, to := range s.Fields() {
+	for f, to := range figures.Of[Summary](&s) {
 		for i := range all {
-			x[i] = *all[i][0].Fields()[f]
+			x[i] = *figures.Of[float64](&all[i][0])[f]
 		}
-		*to = Summarise(x)
+		*to = summarise(x)
 	}
-	return s, intervals(mean(all))
+	return s, intervals(mean(all), areas)
 }
 
 // summarise fills in the configurations and their summaries.
@@ -69,23 +70,22 @@ func (r *MethodReport) summarise(sets []OutSet, done []result) {
 	var drawnAreas [][]float64
 	for _, d := range done {
 		conf, on := d.conf, all.of(d)
-		conf.Metrics, conf.CI = on[0], intervals(on)
+		conf.Metrics, conf.CI = on[0], intervals(on, nil)
 		conf.Sets, conf.Groups = d.listed(single), d.listed(grouped)
 		if conf.AURC != nil {
 			areas, drawnAreas = append(areas, *conf.AURC), append(drawnAreas, d.aurc)
-			setAURC(conf.CI, [][]float64{d.aurc})
+			conf.CI = intervals(on, [][]float64{d.aurc})
 		}
 		r.Configs = append(r.Configs, conf)
 	}
-	r.Summaries, r.CI = all.over(done)
-	r.AURC = Summarise(areas)
-	setAURC(r.CI, drawnAreas)
+	r.Summaries, r.CI = all.over(done, drawnAreas)
+	r.AURC = summarise(areas)
 	for _, v := range single {
-		s, ci := v.over(done)
+		s, ci := v.over(done, nil)
 		r.Sets = append(r.Sets, SetSummaries{v.name, s, ci})
 	}
 	for _, v := range grouped {
-		s, ci := v.over(done)
+		s, ci := v.over(done, nil)
 		r.Groups = append(r.Groups, SetSummaries{v.name, s, ci})
 	}
 }
@@ -94,33 +94,28 @@ func (r result) listed(views []view) []SetMetrics {
 	var list []SetMetrics
 	for _, v := range views {
 		on := v.of(r)
-		list = append(list, SetMetrics{v.name, on[0], intervals(on)})
+		list = append(list, SetMetrics{v.name, on[0], intervals(on, nil)})
 	}
 	return list
 }
 
-// intervals are those of metrics that are followed by their resamples.
-func intervals(on []measure.Metrics) *measure.Intervals {
+// intervals are those of metrics that are followed by their resamples, and of the
+// mean of areas, resample by resample, where there are any.
+func intervals(on []measure.Metrics, areas [][]float64) *measure.Intervals {
 	if len(on) == 1 {
 		return nil
 	}
-	v := measure.IntervalsOf(on[1:])
-	return &v
-}
-
-// setAURC sets the interval of the mean of the areas, resample by resample.
-func setAURC(v *measure.Intervals, drawn [][]float64) {
-	if v == nil || len(drawn) == 0 {
-		return
-	}
-	x := make([]float64, len(drawn[0]))
-	for _, d := range drawn {
-		for i, a := range d {
-			x[i] += a / float64(len(drawn))
+	var mean []float64
+	for _, drawn := range areas {
+		if mean == nil {
+			mean = make([]float64, len(drawn))
+		}
+		for i, a := range drawn {
+			mean[i] += a / float64(len(areas))
 		}
 	}
-	ends := measure.Percentiles(x)
-	v.AURC = &ends
+	v := measure.IntervalsOf(on[1:], mean)
+	return &v
 }
 
 // mean is the mean of the metrics over several lists of equal length, element
@@ -132,8 +127,8 @@ func mean(lists [][]measure.Metrics) []measure.Metrics {
 	out := make([]measure.Metrics, len(lists[0]))
 	for _, list := range lists {
 		for i := range list {
-			from := list[i].Fields()
-			for f, to := range out[i].Fields() {
+			from := figures.Of[float64](&list[i])
+			for f, to := range figures.Of[float64](&out[i]) {
 				*to += *from[f] / float64(len(lists))
 			}
 		}

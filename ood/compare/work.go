@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -160,7 +159,7 @@ func (w *work) fit(ctx context.Context, configs []int, progress rows.Progress) e
 	took := time.Since(fitted)
 	for i, k := range configs {
 		r := &w.results[k]
-		r.conf.Scores, r.score, r.variant = joined(parts[i]), took/n, scorers[i].Variant(nil)
+		r.conf.In, r.conf.Out, r.score, r.variant = parts[i][0], parts[i][1:], took/n, scorers[i].Variant(nil)
 	}
 	return nil
 }
@@ -174,35 +173,20 @@ func (w *work) rows() int {
 	return n
 }
 
-// joined puts the scores of the in-domain rows and of every set together.
-func joined(parts [][]float64) Scores {
-	s := Scores{In: parts[0], Out: parts[1], Sets: parts[1:]}
-	if len(s.Sets) == 1 {
-		return s
-	}
-	s.Out = slices.Concat(parts[1:]...)
-	end := 0
-	for i, p := range s.Sets {
-		s.Sets[i] = s.Out[end : end+len(p) : end+len(p)]
-		end += len(p)
-	}
-	return s
-}
-
 // measure computes the metrics of what was scored.
 func (r *result) measure(ctx context.Context, w *work) {
 	if r.err != nil {
 		return
 	}
-	s, seed, resamples := r.conf.Scores, w.c.Training.Seed, w.c.Resamples
-	for k, out := range s.Sets {
+	in, seed, resamples := r.conf.In, w.c.Training.Seed, w.c.Resamples
+	for k, out := range r.conf.Out {
 		on := make([]measure.Metrics, 1)
-		if on[0], r.err = measure.Evaluate(s.In, out); r.err != nil {
+		if on[0], r.err = measure.Evaluate(in, out); r.err != nil {
 			return
 		}
 		if resamples > 0 {
 			var drawn []measure.Metrics
-			if drawn, r.err = measure.Bootstrap(ctx, s.In, out, resamples, seed, k); r.err != nil {
+			if drawn, r.err = measure.Bootstrap(ctx, in, out, resamples, seed, k); r.err != nil {
 				return
 			}
 			on = append(on, drawn...)
@@ -213,12 +197,12 @@ func (r *result) measure(ctx context.Context, w *work) {
 		return
 	}
 	var area float64
-	if area, r.err = measure.AURC(s.In, w.wrong); r.err != nil {
+	if area, r.err = measure.AURC(in, w.wrong); r.err != nil {
 		return
 	}
 	r.conf.AURC = &area
 	if resamples > 0 {
-		r.aurc, r.err = measure.BootstrapAURC(ctx, s.In, w.wrong, resamples, seed)
+		r.aurc, r.err = measure.BootstrapAURC(ctx, in, w.wrong, resamples, seed)
 	}
 }
 

@@ -6,28 +6,22 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/figures"
 )
 
 // confidenceLevel is the level of all confidence intervals.
 const confidenceLevel = .95
 
-// Interval is a confidence interval, its lower end first.
-type Interval [2]float64
-
-// Intervals holds a confidence interval for every metric.
+// Intervals holds a confidence interval for every metric, its lower end first.
 type Intervals struct {
-	AUROC          Interval  `json:"auroc"`
-	FPR95          Interval  `json:"fpr95"`
-	AUPRIn         Interval  `json:"aupr_in"`
-	AUPROut        Interval  `json:"aupr_out"`
-	FPR95In        Interval  `json:"fpr95_in"`
-	DetectionError Interval  `json:"detection_error"`
-	AURC           *Interval `json:"aurc,omitempty"` // nil where there is no AURC
-}
-
-// Fields points at the intervals in the order of Metrics.Fields.
-func (v *Intervals) Fields() []*Interval {
-	return []*Interval{&v.AUROC, &v.FPR95, &v.AUPRIn, &v.AUPROut, &v.FPR95In, &v.DetectionError}
+	AUROC          [2]float64  `json:"auroc"`
+	FPR95          [2]float64  `json:"fpr95"`
+	AUPRIn         [2]float64  `json:"aupr_in"`
+	AUPROut        [2]float64  `json:"aupr_out"`
+	FPR95In        [2]float64  `json:"fpr95_in"`
+	DetectionError [2]float64  `json:"detection_error"`
+	AURC           *[2]float64 `json:"aurc,omitempty"` // nil where there is no AURC
 }
 
 // inSide is the number of the in-domain side among the sides that are drawn;
@@ -126,24 +120,28 @@ func BootstrapAURC(ctx context.Context, scores []float64, wrong []bool, resample
 	return drawn, nil
 }
 
-// IntervalsOf are the intervals of what Bootstrap drew.
-func IntervalsOf(drawn []Metrics) Intervals {
+// IntervalsOf are the intervals of what Bootstrap drew, and of what BootstrapAURC
+// did where areas are not nil.
+func IntervalsOf(drawn []Metrics, areas []float64) Intervals {
 	var v Intervals
 	x := make([]float64, len(drawn))
-	for f, interval := range v.Fields() {
+	for f, interval := range figures.Of[[2]float64](&v) {
 		for i := range drawn {
-			x[i] = *drawn[i].Fields()[f]
+			x[i] = *figures.Of[float64](&drawn[i])[f]
 		}
-		*interval = Percentiles(x)
+		*interval = percentiles(x)
+	}
+	if areas != nil {
+		ends := percentiles(areas)
+		v.AURC = &ends
 	}
 	return v
 }
 
-// Percentiles returns the ends of the middle confidenceLevel of x, linear
+// percentiles returns the ends of the middle confidenceLevel of x, linear
 // between neighbours as numpy.percentile is.
-func Percentiles(x []float64) Interval {
+func percentiles(x []float64) (ends [2]float64) {
 	s := slices.Sorted(slices.Values(x))
-	var ends Interval
 	for i, share := range []float64{(1 - confidenceLevel) / 2, (1 + confidenceLevel) / 2} {
 		at := share * float64(len(s)-1)
 		k := int(at)

@@ -110,8 +110,8 @@ func TestForecastMetrics(t *testing.T) {
 	for i, p := range dense.PIT() {
 		near(t, "PIT", p, r.PIT[i], 1e-4)
 	}
-	if c := dense.CrossingRate(); c != 0 {
-		t.Errorf("crossing rate of increasing quantiles is %v", c)
+	if _, pairs := dense.Crossing(); pairs != 0 {
+		t.Errorf("crossing rate of increasing quantiles is %v", pairs)
 	}
 }
 
@@ -162,13 +162,15 @@ func TestIntervalMetrics(t *testing.T) {
 	near(t, "pinball", f.Pinball()[0], (0.9*0.5+0+0.1*2+0.9*3)/4, 1e-12)
 }
 
-func TestCrossingRate(t *testing.T) {
+func TestCrossing(t *testing.T) {
 	f := Forecasts{Levels: []float64{0.1, 0.5, 0.9}, Quantiles: []float32{1, 2, 3, 3, 2, 1, 1, 3, 2, 1, 1, 1}, Y: make([]float64, 4)}
-	near(t, "crossing rate", f.CrossingRate(), 3./8, 1e-12)
-	near(t, "crossed rows", f.CrossedRows(), 2./4, 1e-12)
+	rows, pairs := f.Crossing()
+	near(t, "crossing rate", pairs, 3./8, 1e-12)
+	near(t, "crossed rows", rows, 2./4, 1e-12)
 	one := Forecasts{Levels: []float64{0.5}, Quantiles: []float32{1}, Y: []float64{1}}
-	near(t, "crossing rate of one level", one.CrossingRate(), 0, 0)
-	near(t, "crossed rows of one level", one.CrossedRows(), 0, 0)
+	rows, pairs = one.Crossing()
+	near(t, "crossing rate of one level", pairs, 0, 0)
+	near(t, "crossed rows of one level", rows, 0, 0)
 }
 
 func TestForecastsPanic(t *testing.T) {

@@ -43,11 +43,6 @@ type Metrics struct {
 	DetectionError float64 `json:"detection_error"`
 }
 
-// Fields points at the figures in the order of the JSON form.
-func (m *Metrics) Fields() []*float64 {
-	return []*float64{&m.AUROC, &m.FPR95, &m.AUPRIn, &m.AUPROut, &m.FPR95In, &m.DetectionError}
-}
-
 // Evaluate computes all metrics of in-domain scores against out-of-domain
 // scores in O(n log n). Infinite scores are ranked as such. A NaN and an empty
 // side are errors.

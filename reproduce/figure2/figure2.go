@@ -187,9 +187,10 @@ func (c crossingCurves) measure(seed int, scale float64) []crossingResult {
 	var results []crossingResult
 	for m, method := range crossingMethods() {
 		f := measure.Forecasts{Levels: c.levels, Quantiles: c.quantiles[m], Y: c.y}
+		rows, pairs := f.Crossing()
 		results = append(results, crossingResult{
 			set: c.set, seed: seed, method: method,
-			rows: f.CrossedRows(), pairs: f.CrossingRate(), pinball: stat.Mean(f.Pinball(), nil) / scale,
+			rows: rows, pairs: pairs, pinball: stat.Mean(f.Pinball(), nil) / scale,
 		})
 	}
 	return results

@@ -74,7 +74,8 @@ func (c crossingCurves) crossed(method int, levels []int) float64 {
 			f.Quantiles = append(f.Quantiles, row[l])
 		}
 	}
-	return f.CrossedRows()
+	rows, _ := f.Crossing()
+	return rows
 }
 
 // wholeTicks are about five whole numbers, or gonum/plot's choice where the

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -120,7 +121,7 @@ func (s *settings) printNetwork(w io.Writer, pairs []pair) {
 				means = append(means, c.auroc.Mean)
 			}
 		}
-		return compare.Summarise(means).Mean
+		return summarise(means).Mean
 	}
 	for _, m := range slices.SortedStableFunc(slices.Values(s.Methods), func(a, b ood.Method) int { return cmp.Compare(sum(b), sum(a)) }) {
 		var cells []string
@@ -234,7 +235,7 @@ func (s *settings) printNotes(w io.Writer, pairs []pair) {
 		for _, m := range s.Methods {
 			c := q.cells[m.Name]
 			if c.failures > 0 {
-				failed := compare.Skipped{Name: m.Name, Reason: compare.Skipped{Name: m.Name, Reason: c.failed}.Why()}
+				failed := report.Together([]compare.Skipped{{Name: m.Name, Reason: c.failed}})[0]
 				if c.failures > 1 {
 					failed.Name += fmt.Sprintf(" (%d configurations)", c.failures)
 				}
@@ -246,7 +247,7 @@ func (s *settings) printNotes(w io.Writer, pairs []pair) {
 		}
 	}
 	for _, n := range order {
-		for _, a := range compare.Together(all[n]) {
+		for _, a := range report.Together(all[n]) {
 			fmt.Fprintf(w, "%s, %s (%s): %s\n", n.network, n.what, a.Reason, a.Name)
 		}
 	}
@@ -279,7 +280,7 @@ func (s *settings) pairLines(pairs []pair) [][]string {
 
 // orBlank is the mean, where there is one.
 func orBlank(s compare.Summary, text func(v float64) string) string {
-	if s.IsZero() {
+	if s.N == 0 {
 		return ""
 	}
 	return text(s.Mean)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -24,7 +26,7 @@ type cell struct {
 	micros       float64 // of a score, the mean over configurations
 }
 
-func (c cell) none() bool { return c.auroc.IsZero() }
+func (c cell) none() bool { return c.auroc.N == 0 }
 
 // pair is a network and an out-of-domain set, and every method on it.
 type pair struct {
@@ -88,8 +90,16 @@ func cellOf(records []record) cell {
 	if len(auroc) > 0 {
 		c.micros /= float64(len(auroc))
 	}
-	c.auroc, c.fpr95 = compare.Summarise(auroc), compare.Summarise(fpr95)
+	c.auroc, c.fpr95 = summarise(auroc), summarise(fpr95)
 	return c
+}
+
+func summarise(x []float64) compare.Summary {
+	if len(x) == 0 {
+		return compare.Summary{}
+	}
+	mean, std := stat.PopMeanStdDev(x, nil)
+	return compare.Summary{Mean: mean, Std: std, Max: slices.Max(x), N: len(x)}
 }
 
 // competes says whether a method is ranked. Controls are not, nor are
@@ -156,7 +166,7 @@ func standings(methods []ood.Method, pairs []pair) []standing {
 		}
 		s.pairs = len(every)
 		s.rank /= float64(max(s.pairs, 1))
-		s.mean, s.classes, s.sets = compare.Summarise(every).Mean, compare.Summarise(classes), compare.Summarise(sets)
+		s.mean, s.classes, s.sets = summarise(every).Mean, summarise(classes), summarise(sets)
 		slices.SortStableFunc(s.gaps, func(a, b gap) int { return cmp.Compare(b.auroc, a.auroc) })
 		all = append(all, s)
 	}

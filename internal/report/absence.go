@@ -1,0 +1,53 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/ood/compare"
+)
+
+// Together puts what is skipped for one and the same reason together, in the
+// order in which reasons first come up: its name is then the list of names, and
+// its reason does not begin with one.
+func Together(list []compare.Skipped) []compare.Skipped {
+	var all []compare.Skipped
+	at := map[string]int{}
+	for _, s := range list {
+		why := s.Reason
+		if rest, ok := strings.CutPrefix(why, fmt.Sprintf("method %q", s.Name)); ok {
+			why = strings.TrimLeft(rest, ":, ")
+		}
+		if i, ok := at[why]; ok {
+			all[i].Name += ", " + s.Name
+			continue
+		}
+		at[why] = len(all)
+		all = append(all, compare.Skipped{Name: s.Name, Reason: why})
+	}
+	return all
+}
+
+// Failures are the configurations that failed, each named by its method and
+// parameters, by reason.
+func Failures(r *compare.Report) []compare.Skipped {
+	var list []compare.Skipped
+	for _, m := range r.Methods {
+		for _, f := range m.Failed {
+			list = append(list, compare.Skipped{Name: strings.TrimSpace(m.Name + " " + f.Params.String()), Reason: f.Error})
+		}
+	}
+	return Together(list)
+}
+
+// best returns the configuration with the highest AUROC, the first of equals,
+// and false where none succeeded. Picking it looks at out-of-domain rows, so
+// that its AUROC flatters: it is for plots, not for claims.
+func best(m compare.MethodReport) (compare.Config, bool) {
+	if len(m.Configs) == 0 {
+		return compare.Config{}, false
+	}
+	return slices.MaxFunc(m.Configs, func(a, b compare.Config) int { return cmp.Compare(a.AUROC, b.AUROC) }), true
+}
