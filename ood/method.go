@@ -12,7 +12,7 @@ import (
 type Training struct {
 	Batch
 	Last    *Linear       // the last layer, or nil
-	Trainer train.Trainer // or nil
+	Trainer train.Trainer // or nil; a method sees no networks but those that it asked for, finite all
 	// InputScale is how the preprocessing scales the network's inputs.
 	InputScale InputScale
 	Outliers   Batch // out-of-domain rows, for oracles only

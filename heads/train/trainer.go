@@ -48,8 +48,9 @@ type Validation struct {
 // Package heads/fit implements it in ONNX Runtime; a program can bring its own.
 type Trainer interface {
 	// Train fits len(p.Models) networks of one architecture to one data set.
-	// The result has one entry per model, in order. A cancelled context ends
-	// training with the context's error.
+	// The result has one entry per model, in order, of the widths that p says,
+	// and with finite weights. A cancelled context ends training with the
+	// context's error.
 	Train(ctx context.Context, p Problem) ([]Network, error)
 }
 
