@@ -55,7 +55,7 @@ func (g *differentiating) run(c *cli.Context) error {
 
 // write writes the gradients as they come, and the logits behind them.
 func (g *differentiating) write(ctx context.Context, w io.Writer) error {
-	g.inputs.SkipTargets = len(g.classes) == 0
+	g.inputs.SkipOdd = len(g.classes) == 0
 	if err := g.openModel(ctx, g.path, g.Options); err != nil {
 		return err
 	}

@@ -37,15 +37,15 @@ type predicting struct {
 
 func predictCommand() *cli.Command {
 	f := &predicting{out: "-", side: "both"}
-	known := func(is func(*attach.Bundle) bool) func() bool {
+	opened := func(is func(*attach.Bundle) bool) func() bool {
 		return func() bool { return f.bundle != nil && is(f.bundle) }
 	}
-	noHead := idle("for heads without intervals, such as a classifier's", known(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
-	noDetector := idle("for heads without a detector", known(func(b *attach.Bundle) bool { return b.Detector == nil }))
-	ungrouped := idle("for heads that were fitted without it", known(func(b *attach.Bundle) bool { return b.Calibration.Groups == nil }))
-	runs := idle("where the model is run", known(func(b *attach.Bundle) bool { return !b.Base.Alone() && !f.asFeatures }))
+	noHead := idle("for heads without intervals, such as a classifier's", opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
+	noDetector := idle("for heads without a detector", opened(func(b *attach.Bundle) bool { return b.Detector == nil }))
+	ungrouped := idle("for heads that were fitted without it", opened(func(b *attach.Bundle) bool { return b.Calibration.Groups == nil }))
+	runs := idle("where the model is run", opened(func(b *attach.Bundle) bool { return !b.Base.Alone() && !f.asFeatures }))
 	asFeatures := idle("with --features", func() bool { return f.asFeatures })
-	alone := idle("for heads that were fitted on features alone", known(func(b *attach.Bundle) bool { return b.Base.Alone() }))
+	alone := idle("for heads that were fitted on features alone", opened(func(b *attach.Bundle) bool { return b.Base.Alone() }))
 	undrawn := idle("without --samples or --smoothed", func() bool { return f.o.Samples == 0 && !f.o.Smoothed })
 	joint := func(side string) never {
 		return never{func() bool { return f.o.Joint && f.side == side }, side + " and --joint exclude each other"}
@@ -53,8 +53,8 @@ func predictCommand() *cli.Command {
 	modelRead := join(table{
 		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since"},
 	}, f.rowOptions(&f.table), f.batchOption(batchStandard)).unless(asFeatures).unless(alone)
-	modelRead.of("classes").unless(idle("for a regressor, which has no classes", known(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })))
-	modelRead.of("preprocess").unless(idle("where M.attach says how images are prepared", known(func(b *attach.Bundle) bool { return b.Preprocess != nil })))
+	modelRead.of("classes").unless(idle("for a regressor, which has no classes", opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })))
+	modelRead.of("preprocess").unless(idle("where M.attach says how images are prepared", opened(func(b *attach.Bundle) bool { return b.Preprocess != nil })))
 	f.table = join(table{
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to predict: " + inputKinds + "; with --features, what `attach features` writes"},
 		{name: "o", to: &f.out, file: resultFile, must: tableFile, usage: "FILE: .csv, .jsonl or, without names, .npz to write; - is CSV on standard output"},
@@ -71,12 +71,12 @@ func predictCommand() *cli.Command {
 	}.unless(noHead), f.groupsOption(", for heads that were fitted with --groups", ungrouped), table{
 		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake, instead of what fit was given", never: []never{noDetector}},
 	}, modelRead[1:], f.runtimeOptions())
-	f.table.of("labels").unless(f.pickless(func() bool { return true }))
+	f.table.of("labels").unless(idle("for a regressor, which has no classes", opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })))
 	return f.command(cli.Command{
 		Name:      "predict",
 		Usage:     "write predictions with their intervals, scores, p-values and flags",
 		UsageText: "attach predict M.attach --x INPUTS [-o OUT.csv]",
-		Description: "Writes one row per input: `input`, its name or, from 0, its number, and then of a classifier `class`, `class_name` and `confidence`; of a regressor " +
+		Description: "Writes one row per input: `input`, its name or, from 0, its number, what rows bring of `group`, `label` and `target`, and then of a classifier `class`, `class_name` and `confidence`; of a regressor " +
 			"`prediction`, the model's own, and `median`, `lower` and `upper`, the head's. docs/using.md says more of each.\n\n" +
 			"Of both, `ood_score` (higher: more uncertain), `p_value`, the share of in-domain inputs that score at least as high, and `flag`, which says that " +
 			"this is at most --alpha.\n\n" +
@@ -119,7 +119,7 @@ func (f *predicting) run(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		groups = rows.groups
+		groups = rows.known.groups
 		return f.write(c.Context, predictor, rows, newTableWriter(f.out, w))
 	}
 	if f.out == "-" {
@@ -141,7 +141,7 @@ func (f *predicting) run(c *cli.Context) error {
 
 // load opens the bundle and checks what the options say of it.
 func (f *predicting) load() (*attach.Predictor, error) {
-	f.inputs.SkipTargets = len(f.classes) == 0
+	f.inputs.SkipOdd = len(f.classes) == 0
 	var err error
 	if f.bundle, err = attach.Open(f.path); err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, row
 		if fields == nil {
 			fields = predictionFields(prediction, f.o, len(f.bundle.Base.Classes) > 0)
 		}
-		row = append(row[:0], field{"input", rows.name(done)})
+		row = rows.known.fields(append(row[:0], field{"input", rows.name(done)}), done)
 		for _, of := range fields {
 			row = append(row, of(prediction))
 		}
@@ -192,7 +192,7 @@ type predictRows struct {
 	n       int
 	name    func(row int) any // the file or number of a row
 	batches iter.Seq2[attach.Rows, error]
-	groups  []string
+	known   known
 }
 
 // blocks are the batches with what is known of their rows beside them.
@@ -200,8 +200,8 @@ func (r *predictRows) blocks() iter.Seq2[attach.Rows, error] {
 	return func(yield func(attach.Rows, error) bool) {
 		done := 0
 		for block, err := range r.batches {
-			if r.groups != nil && err == nil {
-				block.Groups = r.groups[done : done+block.Len()]
+			if r.known.groups != nil && err == nil {
+				block.Groups = r.known.groups[done : done+block.Len()]
 			}
 			done += block.Len()
 			if !yield(block, err) {
@@ -214,7 +214,7 @@ func (r *predictRows) blocks() iter.Seq2[attach.Rows, error] {
 func (f *predicting) openRows(ctx context.Context) (*predictRows, error) {
 	b := f.bundle
 	if f.asFeatures || b.Base.Alone() {
-		return f.precomputed()
+		return f.precomputed(ctx)
 	}
 	if err := f.keeps(source{cmp.Or(f.moved, b.Base.Path), f.path}); err != nil {
 		return nil, err
@@ -239,11 +239,11 @@ func (f *predicting) openRows(ctx context.Context) (*predictRows, error) {
 			return set.Row(row)
 		},
 		batches: model.Rows(ctx, set.Blocks(ctx, blockRows(set))),
-		groups:  set.Groups(),
+		known:   knownOf(set, f.classes, b.Base),
 	}, nil
 }
 
-func (f *predicting) precomputed() (*predictRows, error) {
+func (f *predicting) precomputed(ctx context.Context) (*predictRows, error) {
 	base := f.bundle.Base
 	want := inputs.Widths{Says: "the bundle was fitted on", Widths: base.Widths()}
 	if len(base.Layers) == 0 {
@@ -265,9 +265,9 @@ func (f *predicting) precomputed() (*predictRows, error) {
 		return nil, err
 	}
 	return &predictRows{
-		n:      n,
-		groups: groups,
-		name:   func(row int) any { return row },
+		n:     n,
+		known: knownOfFeatures(ctx, f.x, base, n, groups),
+		name:  func(row int) any { return row },
 		batches: func(yield func(attach.Rows, error) bool) {
 			first := true
 			for b, err := range blocks {

@@ -40,10 +40,7 @@ func openNPZ(path string, o Options) (*Set, error) {
 			return nil, err
 		}
 	}
-	if o.SkipTargets {
-		return s, nil
-	}
-	return s, s.readTargets(z, o.Outputs)
+	return s, s.readTargets(z, o)
 }
 
 func newArraySet(l *npy.Lazy, o Options) (*Set, error) {

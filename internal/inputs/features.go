@@ -37,6 +37,16 @@ func FeatureBlocks(path string, rows int, wants ...Widths) (int, iter.Seq2[ood.B
 	return f.rows, f.blocks(rows), err
 }
 
+// FeatureLabels are the labels alone of what OpenFeatures reads, nil where there
+// are none.
+func FeatureLabels(path string) ([]int, error) {
+	f, err := openFeatures(path, nil)
+	if err != nil || f.labels == nil {
+		return nil, err
+	}
+	return intsOf(f.labels)
+}
+
 func openFeatures(path string, wants []Widths) (f featureFile, err error) {
 	if strings.EqualFold(filepath.Ext(path), ".npy") {
 		var l *npy.Lazy

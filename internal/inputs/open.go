@@ -34,8 +34,9 @@ type Options struct {
 	// Outputs is how many targets a row may have at most; 0 is any number. Those
 	// of an archive are refused before they are read.
 	Outputs int
-	// SkipTargets passes over y and labels of an .npz archive, whatever they are.
-	SkipTargets bool
+	// SkipOdd passes over y and labels of an .npz archive that are none of its
+	// rows' targets and labels.
+	SkipOdd bool
 	// SkipBad leaves out images that cannot be read, which Set.Skipped
 	// counts. It decodes every image once when the folder is opened.
 	SkipBad bool

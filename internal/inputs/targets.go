@@ -125,30 +125,34 @@ func newTargets(m blas32.General, name string) (Targets, error) {
 
 // readTargets takes y and labels from the archive that the rows come from.
 // Where both are there, labels are the labels and y is the target.
-func (s *Set) readTargets(z *npy.NPZ, outputs int) error {
+func (s *Set) readTargets(z *npy.NPZ, o Options) error {
 	for _, key := range []string{"labels", "y"} {
 		if !z.Has(key) {
 			continue
 		}
-		l, err := z.Entry(key)
-		if err != nil {
-			return err
-		}
-		t, err := arrayTargets(l, s.Len(), outputs)
-		if err != nil {
-			return err
-		}
-		if key == "labels" && t.Labels == nil {
-			return fmt.Errorf("%s: labels must be whole numbers, one a row", t.Name)
-		}
-		if s.labels != nil {
-			t.Labels = s.labels
-		}
-		if err := s.SetTargets(t); err != nil {
+		if err := s.readTarget(z, key, o.Outputs); err != nil && !o.SkipOdd {
 			return err
 		}
 	}
 	return nil
+}
+
+func (s *Set) readTarget(z *npy.NPZ, key string, outputs int) error {
+	l, err := z.Entry(key)
+	if err != nil {
+		return err
+	}
+	t, err := arrayTargets(l, s.Len(), outputs)
+	if err != nil {
+		return err
+	}
+	if key == "labels" && t.Labels == nil {
+		return fmt.Errorf("%s: labels must be whole numbers, one a row", t.Name)
+	}
+	if s.labels != nil {
+		t.Labels = s.labels
+	}
+	return s.SetTargets(t)
 }
 
 // SetTargets attaches targets that were read from elsewhere, in place of any
