@@ -8,6 +8,8 @@ import (
 	"iter"
 	"math"
 
+	"gonum.org/v1/gonum/blas/blas32"
+
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -99,6 +101,8 @@ type Rows struct {
 	// Groups names the group of each row, for a bundle whose intervals are
 	// calibrated by group. See Calibration.Groups.
 	Groups []string
+	// Targets are what came true, n×t, for Evaluate, which takes Batch.Labels too.
+	Targets blas32.General
 
 	first int // number of the first row, which what is drawn depends on
 }

@@ -1,0 +1,232 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/evidence"
+)
+
+// EvaluateOptions chooses what is evaluated beside the Level and Alpha of the
+// predictor. The zero value is a good choice.
+type EvaluateOptions struct {
+	// Others are rows from elsewhere, which are to be flagged; they need no truth.
+	Others iter.Seq2[Rows, error]
+	// Levels are other levels of intervals and sets, Alphas other false-alarm
+	// rates; nil Alphas stand for .01, .05 and .1.
+	Levels, Alphas []float64
+	// Seed draws the rows that the worst slab is looked for among, and Points.
+	Seed uint64
+}
+
+// Evaluation is what rows whose truth is known show of a bundle, and whether it
+// keeps its promises on them. Shares have Clopper–Pearson intervals of 95 %. What
+// the rows or the bundle lack the parts for is nil. Its JSON form is stable.
+type Evaluation struct {
+	Task    Task    `json:"task"`
+	Rows    int     `json:"rows"`
+	NCal    int     `json:"n_cal"` // rows that the bundle was calibrated on
+	HeldOut HeldOut `json:"held_out,omitempty"`
+	Alpha   float64 `json:"alpha"`
+	Level   float64 `json:"level"`
+	// Promises are those of the bundle, the most important first.
+	Promises []Promise `json:"promises"`
+	// Notes say what looks wrong with rows or bundle, and what is missing.
+	Notes   []Note             `json:"notes,omitempty"`
+	Flags   *FlagEvaluation    `json:"flags,omitempty"`
+	Classes *ClassEvaluation   `json:"classes,omitempty"` // of a classifier
+	Targets []TargetEvaluation `json:"targets,omitempty"` // of a regressor, in the order of its outputs
+	// Joint is by level, with PredictOptions.Joint, how often all targets of a row are
+	// covered.
+	Joint  []Coverage        `json:"joint,omitempty"`
+	Others *OthersEvaluation `json:"others,omitempty"`
+}
+
+// Rate is how often something was so.
+type Rate struct {
+	Name  string  `json:"name,omitempty"`  // of the class, the group or the stretch of predictions that rows are of
+	Asked float64 `json:"asked,omitempty"` // the share that is promised or predicted
+	Count int     `json:"count"`
+	Rows  int     `json:"rows"`
+	Share float64 `json:"share"` // Count of Rows
+	Low   float64 `json:"low"`   // the ends of its interval
+	High  float64 `json:"high"`
+	// Width is the mean width of intervals or size of sets, where they end.
+	Width *float64 `json:"width,omitempty"`
+}
+
+// rate is nil of no rows.
+func rate(count, rows int) *Rate {
+	if rows == 0 {
+		return nil
+	}
+	low, high := evidence.Interval(count, rows, .95)
+	return &Rate{Count: count, Rows: rows, Share: float64(count) / float64(rows), Low: low, High: high}
+}
+
+// Note is what to know of an evaluation, and what to do about it, if anything.
+type Note struct {
+	Says string `json:"says"`
+	Do   string `json:"do,omitempty"`
+}
+
+// Histogram counts numbers from 0 to 1 in bins of one width; the first holds both
+// of its ends, the others their upper one.
+type Histogram struct {
+	Counts   []int     `json:"counts"`
+	Expected []float64 `json:"expected"` // counts where all is as promised
+	// Distance is the largest between the distribution functions of fresh and of
+	// calibration rows, and Probability about that of one as large where both are
+	// alike (Kolmogorov and Smirnov); nil where calibration rows say nothing of these
+	// numbers.
+	Distance    *float64 `json:"distance,omitempty"`
+	Probability *float64 `json:"probability,omitempty"`
+}
+
+// FlagEvaluation is what rows from the domain show of scores.
+type FlagEvaluation struct {
+	At      []Rate    `json:"at"` // flagged rows, by alpha
+	PValues Histogram `json:"p_values"`
+	// ByClass and ByGroup are rows flagged at the predictor's alpha, by label and
+	// by Rows.Groups.
+	ByClass []Rate `json:"by_class,omitempty"`
+	ByGroup []Rate `json:"by_group,omitempty"`
+}
+
+// OthersEvaluation is what rows from elsewhere show of scores.
+type OthersEvaluation struct {
+	Rows    int       `json:"rows"`
+	At      []Rate    `json:"at"` // flagged rows, by alpha
+	PValues Histogram `json:"p_values"`
+	AUROC   float64   `json:"auroc"` // as measure.Metrics has both
+	FPR95   float64   `json:"fpr95"`
+}
+
+// ClassEvaluation is what labelled rows show of a classifier.
+type ClassEvaluation struct {
+	Accuracy  *Rate  `json:"accuracy"`
+	Flagged   *Rate  `json:"accuracy_flagged,omitempty"`   // accuracy among rows flagged at the predictor's alpha
+	Unflagged *Rate  `json:"accuracy_unflagged,omitempty"` // and among others
+	ByClass   []Rate `json:"by_class"`                     // accuracy, by label
+	ByGroup   []Rate `json:"by_group,omitempty"`
+	// Before is with the softmax of the logits, After with that of logits over
+	// Temperature, nil where none was fitted.
+	Before      Reliability  `json:"before"`
+	After       *Reliability `json:"after,omitempty"`
+	Temperature float64      `json:"temperature,omitempty"`
+	// RiskCoverage is how many rows are answered with at least some confidence, and
+	// how many of them wrongly, in at most 200 points; AURC is the area under it, and
+	// AURCScore the one under that of out-of-domain scores.
+	RiskCoverage []RiskPoint `json:"risk_coverage"`
+	AURC         float64     `json:"aurc"`
+	AURCScore    *float64    `json:"aurc_score,omitempty"`
+	Sets         []Coverage  `json:"sets,omitempty"` // by level
+	// Accepted are the rows that PredictOptions.Error accepts, Errors the wrong ones
+	// among them.
+	Accepted *Rate `json:"accepted,omitempty"`
+	Errors   *Rate `json:"errors,omitempty"`
+}
+
+// RiskPoint is a share of rows that are answered, and the share of wrong answers
+// among these.
+type RiskPoint struct {
+	Coverage   float64 `json:"coverage"`
+	Risk       float64 `json:"risk"`
+	Confidence float64 `json:"confidence"` // the least
+}
+
+// Reliability is how far confidence is what it says.
+type Reliability struct {
+	NLL *float64 `json:"nll,omitempty"` // mean negative log-likelihood of the labels, of a softmax
+	ECE float64  `json:"ece"`           // expected calibration error, in 15 bins of equal width
+	// Bins are those that hold rows: their mean confidence is Asked, their accuracy
+	// Share.
+	Bins []Rate `json:"bins"`
+}
+
+// Coverage is how often intervals or sets of one level hold the truth.
+type Coverage struct {
+	Rate             // Asked is the level, Width the mean over all that end
+	Median  *float64 `json:"median_width,omitempty"`
+	Endless int      `json:"endless,omitempty"` // intervals that do not end on both sides
+	Sizes   []int    `json:"sizes,omitempty"`   // sets of 0, 1, … classes
+	ByClass []Rate   `json:"by_class,omitempty"`
+	ByGroup []Rate   `json:"by_group,omitempty"`
+	ByTenth []Rate   `json:"by_tenth,omitempty"` // of the predictions
+	// Slab are the rows in the slab of the features that is covered worst, of those
+	// with a tenth of the rows at least. It is looked for among one half of at most
+	// 10 000 rows and measured on the other.
+	// Reference: Cauchois, Gupta & Duchi (2021), Knowing what You Know: valid and
+	// validated confidence sets in multiclass and multilabel prediction.
+	Slab *Rate `json:"worst_slab,omitempty"`
+}
+
+// TargetEvaluation is what rows show of one target of a regressor.
+type TargetEvaluation struct {
+	// RMSE, MAE and R2 are those of the network's own prediction.
+	RMSE *float64 `json:"rmse,omitempty"`
+	MAE  *float64 `json:"mae,omitempty"`
+	R2   *float64 `json:"r2,omitempty"`
+	// Coverage is of intervals, by level.
+	Coverage []Coverage `json:"coverage,omitempty"`
+	// CRPS is of the head's quantiles, and Pinball their mean loss at Levels; PIT
+	// are the levels of the targets among them, PITCalibrated those in the conformal
+	// predictive distribution.
+	CRPS          *float64   `json:"crps,omitempty"`
+	Levels        []float64  `json:"levels,omitempty"`
+	Pinball       []float64  `json:"pinball,omitempty"`
+	PIT           *Histogram `json:"pit,omitempty"`
+	PITCalibrated *Histogram `json:"pit_calibrated,omitempty"`
+	// Points are at most 2 000 rows, at the predictor's level.
+	Points []Point `json:"points,omitempty"`
+}
+
+// Point is a target beside its interval.
+type Point struct {
+	Target float64 `json:"target"`
+	Median float64 `json:"median"`
+	Lower  float64 `json:"lower"`
+	Upper  float64 `json:"upper"`
+}
+
+// Evaluate predicts for blocks of rows with Labels or Targets and compares. Rows
+// without either are evaluated as far as that goes. Groups may be given although
+// the bundle is not calibrated by group. A few numbers of each row are held in
+// memory, and the features of at most 10 000.
+func (p *Predictor) Evaluate(ctx context.Context, blocks iter.Seq2[Rows, error], o EvaluateOptions) (*Evaluation, error) {
+	if o.Alphas == nil {
+		o.Alphas = []float64{.01, .05, .1}
+	}
+	o.Alphas = asked(p.o.Alpha, o.Alphas)
+	o.Levels = asked(p.o.Level, o.Levels)
+	for _, a := range o.Alphas {
+		if err := checkLevels(p.o.Level, a); err != nil {
+			return nil, err
+		}
+	}
+	g, err := p.gathering(o)
+	if err != nil {
+		return nil, err
+	}
+	for r, err := range blocks {
+		if err == nil {
+			err = g.add(ctx, r)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if g.n == 0 {
+		return nil, errors.New("there are no rows to evaluate on")
+	}
+	return g.evaluation(ctx)
+}
+
+// asked are all of the shares, increasing.
+func asked(one float64, more []float64) []float64 {
+	all := append([]float64{one}, more...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}

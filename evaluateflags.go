@@ -1,0 +1,84 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/ood/measure"
+)
+
+// flags evaluates scores of rows from the domain.
+func (g *gathering) flags(e *Evaluation) *FlagEvaluation {
+	f := &FlagEvaluation{At: flagged(g.pValues, g.o.Alphas), PValues: g.pHistogram(g.pValues)}
+	cal := g.bundle.Calibration.OOD.Scores
+	distance, probability := evidence.Kolmogorov(cal, slices.Sorted(slices.Values(g.scores)))
+	f.PValues.Distance, f.PValues.Probability = &distance, &probability
+	alarm := func(i int) bool { return g.pValues[i] <= e.Alpha }
+	f.ByClass, f.ByGroup = g.byLabel().rates(alarm, nil), g.byGroup().rates(alarm, nil)
+	for _, r := range f.At {
+		e.promise(Promise{Kind: "false_alarms", Rate: r}, len(cal), r.Asked, 1)
+	}
+	return f
+}
+
+func flagged(pValues, alphas []float64) []Rate {
+	var list []Rate
+	for _, alpha := range alphas {
+		n := 0
+		for _, p := range pValues {
+			if p <= alpha {
+				n++
+			}
+		}
+		r := rate(n, len(pValues))
+		r.Asked = alpha
+		list = append(list, *r)
+	}
+	return list
+}
+
+// pHistogram is of p-values, of which a row like the calibration rows has each
+// as likely as any other.
+func (g *gathering) pHistogram(pValues []float64) Histogram {
+	n := len(g.bundle.Calibration.OOD.Scores) + 1
+	all := make([]float64, n)
+	for k := range all {
+		all[k] = float64(k+1) / float64(n)
+	}
+	return histogram(pValues, all)
+}
+
+// others evaluates scores of rows from elsewhere.
+func (g *gathering) others(ctx context.Context) (*OthersEvaluation, error) {
+	var scores, pValues []float64
+	p := *g.at[g.main]
+	p.o.Levels = nil
+	for r, err := range g.o.Others {
+		if grouped := g.bundle.Calibration.Groups != nil; err == nil && grouped != (r.Groups != nil) {
+			r.Groups = nil
+			if grouped {
+				r.Groups = make([]string, r.Len()) // what is asked of these rows does not depend on it
+			}
+		}
+		var predictions []Prediction
+		if err == nil {
+			predictions, err = p.Predict(ctx, r)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range predictions {
+			scores, pValues = append(scores, one.Score), append(pValues, one.PValue)
+		}
+	}
+	if len(scores) == 0 {
+		return nil, errors.New("there are no rows from elsewhere")
+	}
+	m, err := measure.Evaluate(g.scores, scores)
+	if err != nil {
+		return nil, err
+	}
+	return &OthersEvaluation{Rows: len(scores), At: flagged(pValues, g.o.Alphas), PValues: g.pHistogram(pValues), AUROC: m.AUROC, FPR95: m.FPR95}, nil
+}

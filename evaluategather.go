@@ -1,0 +1,150 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// gathering is what is kept of the rows that are evaluated on.
+type gathering struct {
+	bundle *Bundle
+	o      EvaluateOptions
+	at     []*Predictor // by level; the one at main has the detector and everything else that was asked for
+	main   int
+
+	n        int
+	scores   []float64
+	pValues  []float64
+	groups   []string
+	labels   []int
+	classes  classes
+	targets  []target
+	joint    []covers // by level
+	features reservoir
+}
+
+// covers is, by row, whether the truth is held, and by what width; +Inf is
+// endless.
+type covers struct {
+	covered []bool
+	width   []float64
+}
+
+func (c *covers) add(covered bool, width float64) {
+	c.covered, c.width = append(c.covered, covered), append(c.width, width)
+}
+
+func (p *Predictor) gathering(o EvaluateOptions) (*gathering, error) {
+	g := &gathering{bundle: p.bundle, o: o, features: newReservoir(o.Seed)}
+	for k, level := range o.Levels {
+		each := p.o
+		each.Level, each.Levels, each.Samples = level, nil, 0
+		if level == p.o.Level {
+			g.main = k
+			if p.bundle.Quantiles != nil {
+				each.Levels = calibrationLevels()
+			}
+		}
+		at, err := p.bundle.Predictor(each)
+		if err != nil {
+			return nil, err
+		}
+		if level != p.o.Level {
+			at.scorer = nil
+		}
+		g.at = append(g.at, at)
+	}
+	return g, nil
+}
+
+// add predicts for a block of rows and keeps what is evaluated of them.
+func (g *gathering) add(ctx context.Context, r Rows) error {
+	groups := r.Groups
+	if g.bundle.Calibration.Groups == nil {
+		r.Groups = nil
+	}
+	r.first = g.n
+	if err := g.check(r, groups); err != nil {
+		return err
+	}
+	predictions := make([][]Prediction, len(g.at))
+	for k, p := range g.at {
+		var err error
+		if predictions[k], err = p.Predict(ctx, r); err != nil {
+			return err
+		}
+	}
+	main := predictions[g.main]
+	if len(main) == 0 {
+		return nil
+	}
+	for _, one := range main {
+		g.scores, g.pValues = append(g.scores, one.Score), append(g.pValues, one.PValue)
+	}
+	g.groups, g.labels = append(g.groups, groups...), append(g.labels, r.Labels...)
+	if g.bundle.Base.Task == Classification {
+		g.addClasses(predictions, g.bundle.Base.pairLogits(r.Batch))
+	} else if err := g.addTargets(predictions, r); err != nil {
+		return err
+	}
+	for i := range main {
+		g.features.add(rows.Row(r.Features, i))
+	}
+	g.n += len(main)
+	return nil
+}
+
+// check refuses a truth that is not of these rows.
+func (g *gathering) check(r Rows, groups []string) error {
+	n, c := r.Len(), g.bundle.Base.pairLogits(r.Batch).Logits.Cols
+	switch {
+	case groups != nil && len(groups) != n:
+		return fmt.Errorf("there are %d groups for %d rows", len(groups), n)
+	case g.n > 0 && (groups == nil) != (g.groups == nil):
+		return errors.New("some rows have groups and others none")
+	case g.n > 0 && (r.Labels == nil) != (g.labels == nil):
+		return errors.New("some rows have labels and others none")
+	case r.Targets.Cols > 0 && r.Targets.Rows != n:
+		return fmt.Errorf("there are %d rows and %d of targets", n, r.Targets.Rows)
+	}
+	if err := rows.CheckFinite("targets", r.Targets); err != nil {
+		return err
+	}
+	if g.bundle.Base.Task != Classification || c == 0 {
+		return nil
+	}
+	for i, label := range r.Labels {
+		if label < 0 || label >= c {
+			return fmt.Errorf("row %d: label %d is out of range; the network has %d classes, numbered from 0", g.n+i, label, c)
+		}
+	}
+	return nil
+}
+
+// evaluation makes all figures of what was gathered.
+func (g *gathering) evaluation(ctx context.Context) (*Evaluation, error) {
+	b := g.bundle
+	e := &Evaluation{
+		Task: b.Base.Task, Rows: g.n, NCal: b.Calibration.NCal, HeldOut: b.Calibration.HeldOut,
+		Alpha: g.at[g.main].o.Alpha, Level: g.at[g.main].o.Level, Promises: []Promise{},
+	}
+	if len(b.Calibration.OOD.Scores) > 0 {
+		e.Flags = g.flags(e)
+		if g.o.Others != nil {
+			var err error
+			if e.Others, err = g.others(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if b.Base.Task == Classification {
+		e.Classes = g.classEvaluation(e)
+	} else {
+		e.Targets = g.targetEvaluations(e)
+	}
+	g.note(e)
+	return e, ctx.Err()
+}

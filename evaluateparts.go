@@ -1,0 +1,137 @@
+package attach
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// parting divides rows to parts that have names.
+type parting struct {
+	names []string
+	of    []int // the part of each row
+}
+
+func (g *gathering) byLabel() parting {
+	if g.labels == nil {
+		return parting{}
+	}
+	p := parting{of: g.labels}
+	for c := range slices.Max(g.labels) + 1 {
+		p.names = append(p.names, g.className(c))
+	}
+	return p
+}
+
+// className is a class's name or else its number.
+func (g *gathering) className(c int) string {
+	if c < len(g.bundle.Base.Classes) {
+		return g.bundle.Base.Classes[c]
+	}
+	return strconv.Itoa(c)
+}
+
+func (g *gathering) byGroup() parting {
+	var p parting
+	p.names = slices.Compact(slices.Sorted(slices.Values(g.groups)))
+	for _, name := range g.groups {
+		k, _ := slices.BinarySearch(p.names, name)
+		p.of = append(p.of, k)
+	}
+	return p
+}
+
+// tenths divides rows by the tenth that a number of theirs is of. Equal numbers
+// stay together.
+func tenths(x []float64) parting {
+	const parts = 10
+	sorted := slices.Sorted(slices.Values(x))
+	var edges []float64 // the least of each part but the first
+	for k := 1; k < parts; k++ {
+		edges = append(edges, sorted[k*len(sorted)/parts])
+	}
+	edges = slices.Compact(edges)
+	if edges[0] == sorted[0] {
+		edges = edges[1:]
+	}
+	var p parting
+	for k := range len(edges) + 1 {
+		low, high := sorted[0], sorted[len(sorted)-1]
+		if k > 0 {
+			low = edges[k-1]
+		}
+		if k < len(edges) {
+			high = edges[k]
+		}
+		p.names = append(p.names, fmt.Sprintf("%.3g to %.3g", low, high))
+	}
+	for _, v := range x {
+		k, found := slices.BinarySearch(edges, v)
+		if found {
+			k++
+		}
+		p.of = append(p.of, k)
+	}
+	return p
+}
+
+// rates counts, by part, the rows of which yes holds, of those of which among
+// does; a part without such rows is left out. widths are nil or averaged where
+// they end.
+func (p parting) rates(yes func(i int) bool, widths []float64) []Rate {
+	counts, of := make([]int, len(p.names)), make([]int, len(p.names))
+	sums, ends := make([]float64, len(p.names)), make([]int, len(p.names))
+	for i, k := range p.of {
+		of[k]++
+		if yes(i) {
+			counts[k]++
+		}
+		if widths != nil && !math.IsInf(widths[i], 0) {
+			sums[k] += widths[i]
+			ends[k]++
+		}
+	}
+	var list []Rate
+	for k, name := range p.names {
+		if of[k] == 0 {
+			continue
+		}
+		r := rate(counts[k], of[k])
+		r.Name = name
+		if ends[k] > 0 {
+			r.Width = pointer(sums[k] / float64(ends[k]))
+		}
+		list = append(list, *r)
+	}
+	return list
+}
+
+func pointer(x float64) *float64 { return &x }
+
+// bins is how many a histogram has.
+const bins = 20
+
+// histogram counts numbers from 0 to 1; expected are as many that are equally
+// likely, or nil for all between 0 and 1.
+func histogram(x, expected []float64) Histogram {
+	h := Histogram{Counts: make([]int, bins), Expected: make([]float64, bins)}
+	for _, v := range x {
+		h.Counts[bin(v, bins)]++
+	}
+	for k := range h.Expected {
+		h.Expected[k] = float64(len(x)) / bins
+	}
+	if expected != nil {
+		clear(h.Expected)
+		for _, v := range expected {
+			h.Expected[bin(v, bins)] += float64(len(x)) / float64(len(expected))
+		}
+	}
+	return h
+}
+
+// bin is that of a number from 0 to 1, which holds its upper end.
+func bin(v float64, n int) int {
+	return min(max(int(math.Ceil(v*float64(n)*(1-1e-12)))-1, 0), n-1)
+}

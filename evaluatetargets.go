@@ -1,0 +1,274 @@
+package attach
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/ood/measure"
+)
+
+// mostPoints bounds TargetEvaluation.Points.
+const mostPoints = 2000
+
+// target is what is kept of one target of a regressor.
+type target struct {
+	systems              map[string]calibrate.PredictiveSystem // by group
+	truth, value, median []float64
+	lower, upper         []float64 // at the predictor's level
+	levels               []covers  // by level
+	forecasts            int       // rows whose quantiles are finite, and over these
+	crps                 float64   // a sum,
+	pinball              []float64 // sums by level,
+	pit, calibrated      []float64 // and levels of the targets
+}
+
+// addTargets keeps answers of a block, by level, whose rows may have no targets.
+func (g *gathering) addTargets(predictions [][]Prediction, r Rows) error {
+	main, y := predictions[g.main], r.Targets
+	switch {
+	case g.n > 0 && (y.Cols > 0) != (len(g.targets) > 0):
+		return fmt.Errorf("some rows have targets and others none")
+	case y.Cols == 0:
+		return nil
+	case y.Cols != len(main[0].Targets):
+		return fmt.Errorf("the rows have %d targets, and the bundle predicts %d", y.Cols, len(main[0].Targets))
+	}
+	if g.targets == nil {
+		if err := g.newTargets(y.Cols); err != nil {
+			return err
+		}
+	}
+	intervals := g.bundle.Calibration.Quantiles != nil
+	for t := range g.targets {
+		to := &g.targets[t]
+		f := measure.Forecasts{Levels: g.at[g.main].o.Levels}
+		for i, row := range main {
+			one, truth := row.Targets[t], float64(y.Data[i*y.Stride+t])
+			to.truth, to.value = append(to.truth, truth), append(to.value, one.Value)
+			if !intervals {
+				continue
+			}
+			to.median, to.lower, to.upper = append(to.median, one.Median), append(to.lower, one.Lower), append(to.upper, one.Upper)
+			for k := range predictions {
+				at := predictions[k][i].Targets[t]
+				to.levels[k].add(at.Lower <= truth && truth <= at.Upper, at.Upper-at.Lower)
+			}
+			if slices.ContainsFunc(one.Quantiles, func(v float64) bool { return math.IsInf(v, 0) }) {
+				continue
+			}
+			band := make([]float32, len(one.Quantiles))
+			for l, v := range one.Quantiles {
+				band[l] = float32(v)
+			}
+			f.Quantiles, f.Y = append(f.Quantiles, band...), append(f.Y, truth)
+			group := ""
+			if r.Groups != nil {
+				group = r.Groups[i]
+			}
+			if system, known := to.systems[group]; known {
+				d := g.bundle.Calibration.Quantiles[t].Distribution(system, band)
+				to.calibrated = append(to.calibrated, d.CDF(truth, .5))
+			}
+		}
+		if n := len(f.Y); n > 0 {
+			to.forecasts += n
+			to.crps += f.CRPS() * float64(n)
+			for l, loss := range f.Pinball() {
+				to.pinball[l] += loss * float64(n)
+			}
+			to.pit = append(to.pit, f.PIT()...)
+		}
+	}
+	if g.at[g.main].o.Joint {
+		for i := range main {
+			for k := range predictions {
+				covered := true
+				for t, one := range predictions[k][i].Targets {
+					truth := float64(y.Data[i*y.Stride+t])
+					covered = covered && one.Lower <= truth && truth <= one.Upper
+				}
+				g.joint[k].add(covered, math.Inf(1))
+			}
+		}
+	}
+	return nil
+}
+
+func (g *gathering) newTargets(n int) error {
+	g.targets, g.joint = make([]target, n), make([]covers, len(g.at))
+	for t := range g.targets {
+		to := &g.targets[t]
+		to.levels, to.pinball = make([]covers, len(g.at)), make([]float64, len(g.at[g.main].o.Levels))
+		to.systems = map[string]calibrate.PredictiveSystem{}
+		for group, c := range g.at[g.main].calibrated {
+			var err error
+			if to.systems[group], err = c.targets[t].PredictiveSystem(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// targetEvaluations is nil without targets.
+func (g *gathering) targetEvaluations(e *Evaluation) []TargetEvaluation {
+	list := make([]TargetEvaluation, len(g.targets))
+	var all []*Coverage
+	var ways []covers
+	for t := range g.targets {
+		of, out := &g.targets[t], &list[t]
+		of.errors(out)
+		if of.median == nil {
+			continue
+		}
+		out.Points = of.points(g.o.Seed)
+		of.distribution(out, g.pitOfCalibration(t))
+		predicted := of.value
+		if math.IsNaN(predicted[0]) {
+			predicted = of.median
+		}
+		tenth := tenths(predicted)
+		out.Coverage = make([]Coverage, len(g.at))
+		for k := range g.at {
+			out.Coverage[k] = g.coverage(k, of.levels[k], &tenth)
+			all, ways = append(all, &out.Coverage[k]), append(ways, of.levels[k])
+			if !g.at[g.main].o.Joint {
+				g.promises(e, Promise{Kind: "coverage", Target: t}, out.Coverage[k])
+			}
+		}
+	}
+	if len(g.joint) > 0 && len(g.joint[0].covered) > 0 {
+		e.Joint = make([]Coverage, len(g.at))
+		for k := range g.at {
+			e.Joint[k] = g.coverage(k, g.joint[k], nil)
+			all, ways = append(all, &e.Joint[k]), append(ways, g.joint[k])
+			g.promises(e, Promise{Kind: "joint_coverage"}, e.Joint[k])
+		}
+	}
+	g.worstSlabs(all, ways)
+	return list
+}
+
+// promises judges what calibration promises of a coverage: as a whole or, where it
+// is by group, of each group.
+func (g *gathering) promises(e *Evaluation, p Promise, c Coverage) {
+	groups := map[string]int{}
+	for _, name := range g.bundle.Calibration.Groups {
+		groups[name]++
+	}
+	if len(groups) == 0 {
+		p.Rate = c.Rate
+		e.promise(p, g.bundle.Calibration.NCal, 1-c.Asked, 1)
+		return
+	}
+	for _, r := range c.ByGroup {
+		p.Rate = r
+		p.Asked = c.Asked
+		e.promise(p, groups[r.Name], 1-c.Asked, len(c.ByGroup))
+	}
+}
+
+// coverage is that of one level. tenth, or nil, divides the rows further.
+func (g *gathering) coverage(k int, c covers, tenth *parting) Coverage {
+	held := 0
+	var widths []float64
+	var sum float64
+	for i, w := range c.width {
+		if c.covered[i] {
+			held++
+		}
+		if !math.IsInf(w, 0) {
+			widths = append(widths, w)
+			sum += w
+		}
+	}
+	hold := func(i int) bool { return c.covered[i] }
+	out := Coverage{Rate: *rate(held, len(c.covered)), Endless: len(c.width) - len(widths), ByGroup: g.byGroup().rates(hold, c.width)}
+	out.Asked = g.at[k].o.Level
+	if n := len(widths); n > 0 {
+		slices.Sort(widths)
+		out.Width, out.Median = pointer(sum/float64(n)), pointer((widths[(n-1)/2]+widths[n/2])/2)
+	}
+	if tenth != nil {
+		out.ByTenth = tenth.rates(hold, c.width)
+	}
+	return out
+}
+
+// errors are the network's own.
+func (of *target) errors(out *TargetEvaluation) {
+	if math.IsNaN(of.value[0]) {
+		return
+	}
+	n := float64(len(of.truth))
+	var mean, square, absolute, spread float64
+	for _, y := range of.truth {
+		mean += y / n
+	}
+	for i, y := range of.truth {
+		d := of.value[i] - y
+		square += d * d / n
+		absolute += math.Abs(d) / n
+		spread += (y - mean) * (y - mean) / n
+	}
+	out.RMSE, out.MAE = pointer(math.Sqrt(square)), &absolute
+	if spread > 0 {
+		out.R2 = pointer(1 - square/spread)
+	}
+}
+
+// points are rows drawn evenly.
+func (of *target) points(seed uint64) []Point {
+	var points []Point
+	for _, i := range rand.New(rand.NewPCG(seed, 0x9017)).Perm(len(of.truth)) {
+		lower, upper := of.lower[i], of.upper[i]
+		if math.IsInf(lower, 0) || math.IsInf(upper, 0) || len(points) == mostPoints {
+			continue
+		}
+		points = append(points, Point{Target: of.truth[i], Median: of.median[i], Lower: lower, Upper: upper})
+	}
+	return points
+}
+
+// distribution scores the head's quantiles and compares levels of targets with
+// those of calibration rows, or nil.
+func (of *target) distribution(out *TargetEvaluation, calibration []float64) {
+	if of.forecasts == 0 {
+		return
+	}
+	n := float64(of.forecasts)
+	out.CRPS, out.Levels = pointer(of.crps/n), calibrationLevels()
+	for _, sum := range of.pinball {
+		out.Pinball = append(out.Pinball, sum/n)
+	}
+	pit := histogram(of.pit, nil)
+	out.PIT = &pit
+	if len(of.calibrated) == 0 {
+		return
+	}
+	calibrated := histogram(of.calibrated, nil)
+	if calibration != nil {
+		distance, probability := evidence.Kolmogorov(calibration, slices.Sorted(slices.Values(of.calibrated)))
+		calibrated.Distance, calibrated.Probability = &distance, &probability
+	}
+	out.PITCalibrated = &calibrated
+}
+
+// pitOfCalibration are the levels of calibration rows in the distribution that
+// they make, increasing; nil where that is one a group.
+func (g *gathering) pitOfCalibration(t int) []float64 {
+	if g.bundle.Calibration.Groups != nil {
+		return nil
+	}
+	q, system := g.bundle.Calibration.Quantiles[t], g.targets[t].systems[""]
+	levels := make([]float64, len(q.Y))
+	for i, y := range q.Y {
+		levels[i] = q.Distribution(system, q.Grid[i*len(q.Levels):(i+1)*len(q.Levels)]).CDF(float64(y), .5)
+	}
+	slices.Sort(levels)
+	return levels
+}

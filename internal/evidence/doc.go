@@ -1,0 +1,3 @@
+// Package evidence says how much counts of rows tell: intervals of shares, and
+// tests of what calibration promises.
+package evidence
