@@ -114,9 +114,13 @@ type Calibration struct {
 	// Temperature divides the logits before the softmax; 0 is not fitted, for
 	// want of labels or because they settle none.
 	Temperature float64 `json:"temperature,omitempty"`
-	// OOD are the detector's scores on the calibration rows; it is empty
-	// without a detector.
-	OOD calibrate.Conformal `json:"-"`
+	// OOD are the detector's scores on the calibration rows, in the order of these;
+	// it is empty without a detector.
+	OOD []float64 `json:"-"`
+	// TrueClasses are what a classifier whose outputs are a softmax gave the true
+	// classes of the calibration rows, in the same order, for sets of classes and
+	// for selective prediction; it is empty where rows came without labels or logits.
+	TrueClasses calibrate.ClassCalibration `json:"-"`
 	// Quantiles are the quantile head's predictions on the calibration rows
 	// beside the targets, one per target; nil without a quantile head.
 	Quantiles []calibrate.QuantileCalibration `json:"-"`
@@ -141,7 +145,7 @@ func (c Calibration) Promise() string {
 // at a smaller alpha nothing is flagged. See calibrate.LeastRows. It is 1 without
 // a detector.
 func (b *Bundle) LeastPValue() float64 {
-	return b.Calibration.OOD.LeastPValue()
+	return calibrate.Conformal{Scores: b.Calibration.OOD}.LeastPValue()
 }
 
 // Check refuses a base model other than the one the bundle was fitted on. The

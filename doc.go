@@ -17,7 +17,13 @@
 //	manifest.sha256      hex SHA-256 of manifest.json, as sha256sum writes it
 //	detector/*.npy       arrays of the out-of-domain detector
 //	quantiles/*.npy      arrays of the quantile head
-//	calibration/ood.npy  the detector's scores on the calibration rows, sorted
+//	calibration/ood.npy  the detector's scores on the calibration rows
+//	calibration/labels.npy, calibration/true.npy, calibration/above.npy,
+//	calibration/ranks.npy, calibration/top.npy
+//	                     of a classifier's calibration rows, in the same order,
+//	                     the true class, its softmax probability, those of the classes
+//	                     that rank above it added up, how many these are, and the
+//	                     largest probability
 //	calibration/quantiles.npy, calibration/targets.npy
 //	                     targets×rows×levels and targets×rows: the quantile
 //	                     head on the calibration rows, and the true values
@@ -44,8 +50,8 @@
 // # What is refused
 //
 // Read takes what Write writes, and nothing else: keys and arrays that nothing
-// reads, numbers in another notation, scores that are not sorted, as many rows as
-// the manifest does not say. A later version has to write a file that it read as
+// reads, numbers in another notation, probabilities that no softmax gives, as many rows
+// as the manifest does not say. A later version has to write a file that it read as
 // it was. Write refuses what Read would, so that what is saved can be opened:
 // reading finds methods by name, among [Methods] and a program's own that both
 // are given.

@@ -12,7 +12,7 @@ import (
 // flags evaluates scores of rows from the domain.
 func (g *gathering) flags(e *Evaluation) *FlagEvaluation {
 	f := &FlagEvaluation{At: flagged(g.pValues, g.o.Alphas), PValues: g.pHistogram(g.pValues)}
-	cal := g.bundle.Calibration.OOD.Scores
+	cal := g.at[g.main].ood.Scores
 	distance, probability := evidence.Kolmogorov(cal, slices.Sorted(slices.Values(g.scores)))
 	f.PValues.Distance, f.PValues.Probability = &distance, &probability
 	alarm := func(i int) bool { return g.pValues[i] <= e.Alpha }
@@ -42,7 +42,7 @@ func flagged(pValues, alphas []float64) []Rate {
 // pHistogram is of p-values, of which a row like the calibration rows has each
 // as likely as any other.
 func (g *gathering) pHistogram(pValues []float64) Histogram {
-	n := len(g.bundle.Calibration.OOD.Scores) + 1
+	n := len(g.at[g.main].ood.Scores) + 1
 	all := make([]float64, n)
 	for k := range all {
 		all[k] = float64(k+1) / float64(n)

@@ -131,7 +131,7 @@ func (g *gathering) evaluation(ctx context.Context) (*Evaluation, error) {
 		Task: b.Base.Task, Rows: g.n, NCal: b.Calibration.NCal, HeldOut: b.Calibration.HeldOut,
 		Alpha: g.at[g.main].o.Alpha, Level: g.at[g.main].o.Level, Promises: []Promise{},
 	}
-	if len(b.Calibration.OOD.Scores) > 0 {
+	if len(b.Calibration.OOD) > 0 {
 		e.Flags = g.flags(e)
 		if g.o.Others != nil {
 			var err error

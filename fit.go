@@ -141,6 +141,9 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 		if err != nil && !errors.Is(err, calibrate.ErrNoTemperature) {
 			return nil, fmt.Errorf("temperature: %w", err)
 		}
+		if b.Calibration.TrueClasses, err = calibrate.NewClassCalibration(d.cal.Logits, d.cal.Labels); err != nil {
+			return nil, fmt.Errorf("calibration rows: %w", err)
+		}
 	}
 	in.Progress("calibration", 1)
 	if err := ctx.Err(); err != nil {
@@ -333,11 +336,12 @@ func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d division) err
 		return fmt.Errorf("detector %s on the calibration rows: %w", in.Method.Name, err)
 	}
 	b.Detector = &Fitted{Method: in.Method.Name, Params: in.Params, Scorer: scorer}
-	b.Calibration.OOD, err = calibrate.NewConformal(scores)
+	b.Calibration.OOD = scores
+	sorted, err := calibrate.NewConformal(scores)
 	if err != nil {
 		return fmt.Errorf("detector %s: %w", in.Method.Name, err)
 	}
-	if n := float64(len(scores)); in.Alpha*(n+1) >= 1 && math.IsInf(b.Calibration.OOD.Threshold(in.Alpha), 1) {
+	if n := float64(len(scores)); in.Alpha*(n+1) >= 1 && math.IsInf(sorted.Threshold(in.Alpha), 1) {
 		return fmt.Errorf("detector %s: more than %v of the calibration rows have endless scores, so that nothing would be flagged: their features are far too large", in.Method.Name, in.Alpha)
 	}
 	in.Progress("detector", 1)

@@ -28,14 +28,11 @@ func TestFitSplits(t *testing.T) {
 	in.Progress = func(stage string, share float64) { stages[stage] = share }
 	b := mustFit(t, in)
 	c := b.Calibration
-	if c.NFit != 70 || c.NCal != 30 || len(c.OOD.Scores) != 30 || len(c.Quantiles) != 2 || len(c.Quantiles[1].Y) != 30 || seen.X.Rows != 70 {
+	if c.NFit != 70 || c.NCal != 30 || len(c.OOD) != 30 || len(c.Quantiles) != 2 || len(c.Quantiles[1].Y) != 30 || seen.X.Rows != 70 {
 		t.Errorf("fitted %d (trained on %d), calibrated %d: want 70 and 30", c.NFit, seen.X.Rows, c.NCal)
 	}
 	if c.HeldOut != attach.SplitOff || !strings.Contains(c.Promise(), "promise more") {
 		t.Errorf("calibration rows are %q: %s", c.HeldOut, c.Promise())
-	}
-	if !slices.IsSorted(c.OOD.Scores) {
-		t.Error("calibration scores are not sorted")
 	}
 	if b.Base.Width != 4 || b.Base.Outputs != 2 {
 		t.Errorf("width %d, outputs %d", b.Base.Width, b.Base.Outputs)
@@ -103,7 +100,7 @@ func TestFitErrors(t *testing.T) {
 		{"nothing", classifier(30), func(in *attach.FitOptions) { in.SkipDetector = true }, "nothing to fit"},
 		{"fraction", classifier(30), func(in *attach.FitOptions) { in.CalFraction = 1 }, "calibration fraction 1"},
 		{"alpha", classifier(30), func(in *attach.FitOptions) { in.Alpha = 5 }, "false-alarm rate 5"},
-		{"level", classifier(30), func(in *attach.FitOptions) { in.Level = 95 }, "interval level 95"},
+		{"level", classifier(30), func(in *attach.FitOptions) { in.Level = 95 }, "level 95"},
 		{"names of more classes", classifier(30), func(in *attach.FitOptions) { in.Base.Classes = make([]string, 4) }, "4 names of classes for 3 outputs"},
 		{"layout", classifier(30), func(in *attach.FitOptions) { in.Layout = "hwcn" }, `the layout is "hwcn"`},
 		{"preprocessing", classifier(30), func(in *attach.FitOptions) { in.Preprocess = []byte("[1]") }, "no JSON object"},

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -104,7 +105,7 @@ func TestGolden(t *testing.T) {
 
 func goldenPrediction(t *testing.T, name string, b *attach.Bundle) []attach.Prediction {
 	r := attach.Rows{Batch: goldens()[name].Batch.Slice(0, 5)}
-	var o attach.PredictOptions
+	o := attach.PredictOptions{Sets: calibrate.LAC, Error: .5, Level: .6}
 	if b.Quantiles != nil {
 		o = attach.PredictOptions{Levels: []float64{0.1, 0.5}, Level: 0.8}
 	}
@@ -123,7 +124,7 @@ func comparePredictions(t *testing.T, got, want []attach.Prediction) {
 	for i, g := range got {
 		w := want[i]
 		have, should := numbers(g), numbers(w)
-		ok := g.Class == w.Class && g.Name == w.Name && g.Flag == w.Flag && len(have) == len(should)
+		ok := g.Class == w.Class && g.Name == w.Name && g.Flag == w.Flag && g.Accept == w.Accept && fmt.Sprint(g.Set) == fmt.Sprint(w.Set) && len(have) == len(should)
 		for j := 0; ok && j < len(have); j++ {
 			ok = near(have[j], should[j], 1e-5) || math.IsNaN(have[j]) && math.IsNaN(should[j])
 		}

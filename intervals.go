@@ -167,7 +167,7 @@ func (b *Bundle) checkIntervals(o PredictOptions) error {
 	default:
 		return fmt.Errorf("side %q is neither %s nor %s", o.Side, calibrate.Lower, calibrate.Upper)
 	}
-	chosen := o.Side != "" || o.Joint || o.Smoothed || o.Samples != 0
+	chosen := o.Side != "" || o.Joint || o.Smoothed && o.Sets == "" || o.Samples != 0
 	switch {
 	case o.Side != "" && o.Joint:
 		return errors.New("a joint box has both sides: ask for a side or for a joint box")

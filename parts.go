@@ -36,8 +36,12 @@ func (b *Bundle) parts() (map[string]rows.State, error) {
 // state returns the calibration's arrays.
 func (c Calibration) state() (rows.State, error) {
 	s := rows.State{Arrays: map[string]rows.Array{}}
-	if len(c.OOD.Scores) > 0 {
-		s.Arrays["ood"] = rows.Vector(c.OOD.Scores)
+	if len(c.OOD) > 0 {
+		s.Arrays["ood"] = rows.Vector(c.OOD)
+	}
+	if k := c.TrueClasses; len(k.Labels) > 0 {
+		s.Arrays["labels"], s.Arrays["ranks"] = vector(k.Labels), vector(k.Ranks)
+		s.Arrays["true"], s.Arrays["above"], s.Arrays["top"] = rows.Vector(k.True), rows.Vector(k.Above), rows.Vector(k.Top)
 	}
 	if len(c.Quantiles) == 0 {
 		return s, nil
@@ -78,19 +82,57 @@ func (c Calibration) groupNames() []string {
 	return slices.Compact(slices.Sorted(slices.Values(c.Groups)))
 }
 
-// restore fills in the detector's scores and the quantiles from their arrays.
+// vector is a list of whole numbers as an array.
+func vector(list []int) rows.Array {
+	v := make([]int64, len(list))
+	for i, x := range list {
+		v[i] = int64(x)
+	}
+	return rows.Array{Shape: []int{len(v)}, Data: v}
+}
+
+// restoreClasses fills in what is known of the true classes.
+func (c *Calibration) restoreClasses(s rows.State) error {
+	if _, ok := s.Arrays["labels"]; !ok {
+		return nil
+	}
+	k := &c.TrueClasses
+	for _, part := range []struct {
+		name string
+		to   *[]int
+	}{{"labels", &k.Labels}, {"ranks", &k.Ranks}} {
+		a := s.Arrays[part.name]
+		v, ok := a.Data.([]int64)
+		if !ok || len(a.Shape) != 1 {
+			return fmt.Errorf("%w: the calibration rows' %s are %T of shape %v", ErrDamaged, part.name, a.Data, a.Shape)
+		}
+		for _, x := range v {
+			if x < 0 || x >= rows.MaxWidth {
+				return fmt.Errorf("%w: the calibration rows' %s hold %d", ErrDamaged, part.name, x)
+			}
+			*part.to = append(*part.to, int(x))
+		}
+	}
+	var all [3]error
+	k.True, all[0] = s.Float64s("true")
+	k.Above, all[1] = s.Float64s("above")
+	if k.Top, all[2] = s.Float64s("top"); cmp.Or(all[:]...) != nil {
+		return fmt.Errorf("%w: calibration: %w", ErrDamaged, cmp.Or(all[:]...))
+	}
+	return nil
+}
+
+// restore fills in all that calibration rows taught from its arrays.
 func (c *Calibration) restore(s rows.State, levels []float64, groups []string) error {
 	if _, ok := s.Arrays["ood"]; ok {
 		scores, err := s.Float64s("ood")
 		if err != nil {
 			return fmt.Errorf("%w: calibration: %w", ErrDamaged, err)
 		}
-		if c.OOD, err = calibrate.NewConformal(scores); err != nil {
-			return fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-		if !slices.Equal(scores, c.OOD.Scores) {
-			return fmt.Errorf("%w: the calibration rows' scores are not sorted", ErrDamaged)
-		}
+		c.OOD = scores
+	}
+	if err := c.restoreClasses(s); err != nil {
+		return err
 	}
 	if len(levels) == 0 {
 		return nil
@@ -169,8 +211,11 @@ func (b *Bundle) checkParts() error {
 	if b.Detector != nil {
 		rows = c.NCal
 	}
-	if len(c.OOD.Scores) != rows {
-		return fmt.Errorf("there are %d scores of calibration rows where there must be %d", len(c.OOD.Scores), rows)
+	if len(c.OOD) != rows {
+		return fmt.Errorf("there are %d scores of calibration rows where there must be %d", len(c.OOD), rows)
+	}
+	if err := b.checkClasses(); err != nil {
+		return err
 	}
 	switch {
 	case b.Detector == nil && b.Quantiles == nil:
@@ -185,6 +230,31 @@ func (b *Bundle) checkParts() error {
 		return fmt.Errorf("quantiles of %d targets are calibrated for %d outputs", len(c.Quantiles), b.Base.Outputs)
 	case len(c.Quantiles[0].Y) != c.NCal:
 		return fmt.Errorf("there are %d targets of calibration rows where there must be %d", len(c.Quantiles[0].Y), c.NCal)
+	}
+	return nil
+}
+
+// checkClasses refuses what no softmax gives true classes.
+func (b *Bundle) checkClasses() error {
+	c := b.Calibration.TrueClasses
+	n, classes := len(c.Labels), max(b.Base.Outputs, 2)
+	switch {
+	case n == 0:
+		return nil
+	case b.Base.Task != Classification || b.Base.Sigmoid || b.Base.Outputs == 0:
+		return errors.New("it holds labels of calibration rows for a network without a softmax")
+	case n != b.Calibration.NCal || len(c.True) != n || len(c.Above) != n || len(c.Ranks) != n || len(c.Top) != n:
+		return fmt.Errorf("there are labels, probabilities and ranks of %d, %d, %d, %d and %d calibration rows where there must be %d",
+			n, len(c.True), len(c.Above), len(c.Top), len(c.Ranks), b.Calibration.NCal)
+	}
+	for i, label := range c.Labels {
+		p, above, top := c.True[i], c.Above[i], c.Top[i]
+		first := c.Ranks[i] == 0
+		if label >= classes || c.Ranks[i] >= classes || !(p >= 0 && p <= top && top <= 1 && above >= 0 && above < 1.001) ||
+			first != (above == 0) || first && p != top {
+			return fmt.Errorf("calibration row %d has label %d of %d, rank %d and the probabilities %v, %v and %v, which no softmax gives",
+				i, label, classes, c.Ranks[i], p, above, top)
+		}
 	}
 	return nil
 }

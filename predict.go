@@ -19,7 +19,7 @@ import (
 type PredictOptions struct {
 	// Levels are the quantile levels wanted, each in (0,1); regression only.
 	Levels []float64
-	// Level is the probability that intervals cover; 0 is the bundle's.
+	// Level is the probability that intervals, or sets, cover; 0 is the bundle's.
 	Level float64
 	// Alpha is the false-alarm rate of flags; 0 is the bundle's. Below
 	// Bundle.LeastPValue nothing is flagged.
@@ -30,10 +30,19 @@ type PredictOptions struct {
 	// Joint asks for intervals that cover all targets of a row at once with
 	// probability Level, in place of each on its own: see calibrate.NewJoint.
 	Joint bool
+	// Sets, if not empty, asks for the set of classes that holds the true one with
+	// probability Level, ranked by this score; ByClass, that it does so for rows of
+	// each class. A classifier whose outputs are a softmax, calibrated with labels,
+	// has them: see Calibration.TrueClasses and calibrate.SetOptions.
+	Sets    calibrate.SetScore
+	ByClass bool
+	// Error, if not 0, is the share of errors that there may be among rows that are
+	// accepted: see Prediction.Accept. It needs what Sets does.
+	Error float64
 	// Smoothed asks for intervals, with one end or two, or boxes, that cover no
 	// more often than is promised where scores tie, as
-	// calibrate.CQR.SmoothedInterval says. Seed, with the row's number, chooses
-	// whether its intervals are closed or open.
+	// calibrate.CQR.SmoothedInterval says, or for such sets, as
+	// calibrate.SetOptions does. Seed, with the row's number, chooses what is drawn.
 	Smoothed bool
 	// Samples is the number of draws from the conformal predictive
 	// distribution of each row and target, at most MaxSamples; Seed, with the
@@ -56,6 +65,9 @@ type Prediction struct {
 	Class      int
 	Name       string
 	Confidence float64
+	// Set are the classes that PredictOptions.Sets asks for, in increasing order.
+	// It may be empty. It is nil where none is asked for or the row has no logits.
+	Set []int
 
 	Targets []Target // of a regressor
 
@@ -65,6 +77,11 @@ type Prediction struct {
 	// that it is at most Alpha.
 	Score, PValue float64
 	Flag          bool
+	// Accept says that the row is not flagged and its largest probability under the
+	// softmax of logits, without a temperature, is above Predictor.Selective's: with
+	// 95 % confidence the share of errors among such rows is at most
+	// PredictOptions.Error, under the condition that Calibration.Promise states.
+	Accept bool
 }
 
 // Target is what a bundle says of one target of a row; NaN is what the bundle or
@@ -121,13 +138,16 @@ type Predictor struct {
 	banded     []float64              // levels that intervals are interpolated between
 	calibrated map[string]*calibrated // by group, "" where there are none; nil without a calibration
 	unseen     *calibrated            // of a group without calibration rows
-	scorer     *ood.Scorer            // of the detector, or nil
-	widths     ood.Widths             // of the rows that the bundle was fitted on
+	ood        calibrate.Conformal
+	sets       *calibrate.Sets      // nil where none are asked for
+	selective  *calibrate.Selective // nil where nothing is to be accepted
+	scorer     *ood.Scorer          // of the detector, or nil
+	widths     ood.Widths           // of the rows that the bundle was fitted on
 }
 
 // Predictor prepares prediction: levels are checked and calibrated once.
 func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
-	if err := b.checkIntervals(o); err != nil {
+	if err := cmp.Or(b.checkIntervals(o), b.checkSets(o)); err != nil {
 		return nil, err
 	}
 	o.Level, o.Alpha = cmp.Or(o.Level, b.Calibration.Level), cmp.Or(o.Alpha, b.Calibration.Alpha)
@@ -146,13 +166,20 @@ func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 	if b.Detector != nil {
 		p.scorer = b.Detector.Scorer
 	}
+	var err error
+	if p.ood, err = calibrate.NewConformal(b.Calibration.OOD); err != nil {
+		return nil, err
+	}
+	if err := p.calibrateClasses(); err != nil {
+		return nil, err
+	}
 	return p, p.calibrate()
 }
 
 func checkLevels(level, alpha float64) error {
 	switch {
 	case !(level > 0 && level < 1):
-		return fmt.Errorf("interval level %v is not between 0 and 1", level)
+		return fmt.Errorf("level %v is not between 0 and 1", level)
 	case !(alpha > 0 && alpha < 1):
 		return fmt.Errorf("false-alarm rate %v is not between 0 and 1", alpha)
 	}
@@ -207,12 +234,14 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	var err error
 	if p.bundle.Base.Task == Classification {
 		p.bundle.classify(out, r.Logits)
+		p.set(out, r)
 	} else if unknown, err = p.regress(out, r); err != nil {
 		return nil, err
 	}
 	if err := p.detect(ctx, out, r, unknown); err != nil {
 		return nil, err
 	}
+	p.accept(out, r.Logits)
 	return out, nil
 }
 
@@ -270,11 +299,10 @@ func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknow
 		}
 		out[i].Score = scores[i]
 	}
-	c := p.bundle.Calibration.OOD
-	if len(c.Scores) == 0 {
+	if len(p.ood.Scores) == 0 {
 		return nil
 	}
-	for i, v := range c.PValues(nil, scores) {
+	for i, v := range p.ood.PValues(nil, scores) {
 		out[i].PValue, out[i].Flag = v, v <= p.o.Alpha
 	}
 	return nil

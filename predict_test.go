@@ -91,7 +91,7 @@ func TestPValuesCountCalibrationScores(t *testing.T) {
 	flags := 0
 	for i, row := range p {
 		atLeast := 0
-		for _, c := range b.Calibration.OOD.Scores {
+		for _, c := range b.Calibration.OOD {
 			if c >= row.Score {
 				atLeast++
 			}
@@ -274,7 +274,7 @@ func TestPredictErrors(t *testing.T) {
 		{"labels", classes, wrongLabels, attach.PredictOptions{}, "1 labels"},
 		{"quantiles of a classifier", classes, good, attach.PredictOptions{Levels: []float64{0.5}}, "no quantile head"},
 		{"quantile level", values, ood.Batch{}, attach.PredictOptions{Levels: []float64{1}}, "quantile level 1 "},
-		{"level", values, ood.Batch{}, attach.PredictOptions{Level: 95}, "interval level 95"},
+		{"level", values, ood.Batch{}, attach.PredictOptions{Level: 95}, "level 95"},
 		{"alpha", values, ood.Batch{}, attach.PredictOptions{Alpha: -1}, "false-alarm rate -1"},
 		{"NaN", classes, broken, attach.PredictOptions{}, "row 3"},
 	}

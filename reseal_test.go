@@ -140,6 +140,14 @@ func lists(name string, after string) func(map[string][]byte) {
 	}
 }
 
+// unlist takes an array, which is not the last, out of a file.
+func unlist(content map[string][]byte, name string) {
+	m := content["manifest.json"]
+	start, end := arrayFacts(m, name)
+	content["manifest.json"] = slices.Concat(m[:start], m[end+len(",\n    "):])
+	delete(content, name)
+}
+
 // TestResealed: who makes checksums match can still not have a file read that no
 // fit writes. A file that is sealed again without a change is read.
 func TestResealed(t *testing.T) {
@@ -183,7 +191,16 @@ func TestResealed(t *testing.T) {
 		{"half a row", class, says(`"n_fit": 48`, `"n_fit": 47.5`), "manifest.json"},
 		{"more rows than can be", class, says(`"n_fit": 48`, `"n_fit": 1e400`), "manifest.json"},
 		{"negative seed", class, says(`"seed": 3`, `"seed": -3`), "manifest.json"},
-		{"unsorted scores", class, with(ood, swap), "not sorted"},
+		{"one label less", class, holds("calibration/labels.npy", make([]int64, 11), 11), "labels, probabilities and ranks of 11"},
+		{"label beyond the last", class, with("calibration/labels.npy", func(a rows.Array) { a.Data.([]int64)[0] = 3 }), "label 3 of 3"},
+		{"label below 0", class, with("calibration/labels.npy", func(a rows.Array) { a.Data.([]int64)[0] = -1 }), "labels hold -1"},
+		{"labels of float64", class, holds("calibration/labels.npy", make([]float64, 12), 12), "labels are []float64"},
+		{"rank beyond the last", class, with("calibration/ranks.npy", func(a rows.Array) { a.Data.([]int64)[0] = 3 }), "rank 3"},
+		{"probability of 2", class, with("calibration/true.npy", func(a rows.Array) { a.Data.([]float64)[0] = 2 }), "which no softmax gives"},
+		{"negative probability", class, with("calibration/above.npy", func(a rows.Array) { a.Data.([]float64)[0] = -1 }), "which no softmax gives"},
+		{"NaN probability", class, with("calibration/top.npy", nan), "not a number"},
+		{"no probabilities", class, func(c map[string][]byte) { unlist(c, "calibration/top.npy") }, "\"top\" is missing"},
+		{"labels of a sigmoid", class, each(says(",\n    \"temperature\": 0.7569902890124319", ""), says("\"d\"\n    ]", "\"d\"\n    ],\n    \"sigmoid\": true")), "without a softmax"},
 		{"NaN score", class, with(ood, nan), "not a number"},
 		{"scores of float32", class, holds(ood, make([]float32, 12), 12), "float64"},
 		{"scores as a column", class, holds(ood, make([]float64, 12), 12, 1), "dimensions"},

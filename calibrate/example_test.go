@@ -71,11 +71,15 @@ func ExampleSets() {
 	logits := blas32.General{Rows: 4, Cols: 3, Stride: 3, Data: []float32{
 		2, 0, 0, 0, 2, 0, 0, 0, 2, 1, 1, 0,
 	}}
-	s, err := calibrate.NewSets(calibrate.Softmax(logits, 1), []int{0, 1, 2, 1}, calibrate.LAC, 0)
+	c, err := calibrate.NewClassCalibration(logits, []int{0, 1, 2, 1})
+	if err != nil {
+		panic(err)
+	}
+	s, err := c.Sets(calibrate.SetOptions{Score: calibrate.LAC}, 0.2)
 	if err != nil {
 		panic(err)
 	}
 	row := blas32.General{Rows: 1, Cols: 3, Stride: 3, Data: []float32{1, 1, -1}}
-	fmt.Println(s.Predict(calibrate.Softmax(row, 1), 0.2))
+	fmt.Println(s.Predict(row, 0))
 	// Output: [[0 1]]
 }

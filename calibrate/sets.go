@@ -3,7 +3,7 @@ package calibrate
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
+	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -20,118 +20,203 @@ const (
 	// Reference: Sadinle, Lei & Wasserman (2019), Least Ambiguous Set-Valued
 	// Classifiers with Bounded Error Levels.
 	LAC SetScore = "lac"
-	// APS is the total probability of the classes at least as probable as c:
+	// APS is the total probability of c and of the classes that rank above it:
 	// larger sets for harder inputs.
 	// Reference: Romano, Sesia & Candès (2020), Classification with Valid and
-	// Adaptive Coverage, without randomisation.
+	// Adaptive Coverage.
 	APS SetScore = "aps"
-	// RandomizedAPS counts a random share of p_c itself, drawn per row: APS
-	// as the paper states it, with coverage that is not conservative.
-	RandomizedAPS SetScore = "aps-randomized"
+	// RAPS is APS with a penalty on classes of low rank: fewer large sets.
+	// Reference: Angelopoulos, Bates, Malik & Jordan (2021), Uncertainty Sets for
+	// Image Classifiers using Conformal Prediction.
+	RAPS SetScore = "raps"
 )
 
-// Sets calibrates sets of classes that hold the true class with a chosen
-// probability. Scores are those of the calibration rows' true classes,
-// increasing.
-type Sets struct {
-	Score  SetScore
-	Seed   uint64 // of RandomizedAPS
-	Scores []float64
-}
-
-// NewSets scores the true class of every calibration row. Probabilities are
-// n×c, labels in [0,c).
-func NewSets(probabilities blas32.General, labels []int, score SetScore, seed uint64) (Sets, error) {
-	if err := checkRows("probabilities", probabilities, labels); err != nil {
-		return Sets{}, err
-	}
-	switch score {
-	case LAC, APS, RandomizedAPS:
-	default:
-		return Sets{}, fmt.Errorf("score %q is not one of lac, aps, aps-randomized", score)
-	}
-	s := Sets{Score: score, Seed: seed}
-	draw := rand.New(rand.NewPCG(seed, calibrationStream))
-	scores := make([]float64, len(labels))
-	classes := make([]float64, probabilities.Cols)
-	for i, label := range labels {
-		s.classScores(classes, rows.Row(probabilities, i), s.share(draw))
-		scores[i] = classes[label]
-	}
-	var err error
-	s.Scores, err = sortedCopy(scores)
-	return s, err
-}
-
-// Random shares of calibration rows and of new rows come from different
-// streams of one seed.
+// Defaults of SetOptions.
 const (
-	calibrationStream = 1
-	predictionStream  = 2
+	defaultPenalty = .01
+	defaultFree    = 5
 )
 
-// Predict returns the set of every row of probabilities, n×c: classes in
-// increasing order whose score is at most the ⌈(1−α)(n+1)⌉-th smallest
-// calibration score. With too few calibration rows for α a set holds all
-// classes. A set may be empty; adding the most probable class to it can only
-// add coverage.
-func (s Sets) Predict(probabilities blas32.General, alpha float64) [][]int {
-	limit := upper(s.Scores, forgive(alpha))
-	draw := rand.New(rand.NewPCG(s.Seed, predictionStream))
-	sets := make([][]int, probabilities.Rows)
-	classes := make([]float64, probabilities.Cols)
-	for i := range sets {
-		s.classScores(classes, rows.Row(probabilities, i), s.share(draw))
-		for c, v := range classes {
-			if v <= limit {
-				sets[i] = append(sets[i], c)
-			}
+// SetOptions chooses prediction sets.
+type SetOptions struct {
+	Score SetScore
+	// ByClass calibrates each class on the rows of it alone, so that every class
+	// is covered with the probability that is promised, and not only their
+	// mixture; sets are larger. A class of fewer than 1/α − 1 calibration rows is in
+	// every set.
+	// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random
+	// World, section 4.5.
+	ByClass bool
+	// Smoothed covers no more often than is promised: of the probability of the
+	// class itself, APS and RAPS count a random share, as their papers do; for LAC
+	// a random number decides whether classes that score just the threshold belong
+	// to the set. It is drawn for each row, by Seed and the row's number.
+	Smoothed bool
+	Seed     uint64
+	// Penalty of RAPS for each rank beyond Free; 0 stands for 0.01, and for 5.
+	Penalty float64
+	Free    int
+}
+
+// score is that of a class with probability p, rank classes above it, and share
+// of its own probability counted. Products are rounded before they are added, on
+// every machine.
+func (o SetOptions) score(p, above float64, rank int, share float64) float64 {
+	switch o.Score {
+	case LAC:
+		return 1 - p
+	case RAPS:
+		return above + float64(share*p) + float64(o.Penalty*float64(max(rank+1-o.Free, 0)))
+	}
+	return above + float64(share*p)
+}
+
+// Sets are sets of classes that hold the true class with probability 1−α.
+type Sets struct {
+	o      SetOptions
+	limits []limit // of all classes, or one for each
+	most   float64 // largest score of any limit
+}
+
+// Sets calibrates sets that miss the true class with probability at most α: a
+// set holds the classes whose score is at most the ⌈(1−α)(n+1)⌉-th smallest of
+// the true classes of the n calibration rows. With too few rows for α it holds
+// all classes. It may be empty; adding the most probable class can only add
+// coverage.
+func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
+	switch o.Score {
+	case LAC, APS, RAPS:
+	default:
+		return Sets{}, fmt.Errorf("score %q of sets is not one of lac, aps, raps", o.Score)
+	}
+	o.Penalty, o.Free = cmp.Or(o.Penalty, defaultPenalty), cmp.Or(o.Free, defaultFree)
+	if !(o.Penalty > 0) || o.Free < 0 {
+		return Sets{}, fmt.Errorf("a penalty of %v beyond rank %d is none", o.Penalty, o.Free)
+	}
+	var parts [][]float64
+	for i, label := range c.Labels {
+		if !o.ByClass {
+			label = 0
 		}
+		for len(parts) <= label {
+			parts = append(parts, nil)
+		}
+		share := 1.
+		if o.Smoothed {
+			share = uniform(o.Seed, uint64(i), calibrationStream)
+		}
+		parts[label] = append(parts[label], o.score(c.True[i], c.Above[i], c.Ranks[i], share))
+	}
+	s := Sets{o: o, most: math.Inf(-1)}
+	for _, scores := range parts {
+		sorted, err := sortedCopy(scores)
+		if err != nil {
+			return Sets{}, err
+		}
+		s.limits = append(s.limits, limitAt(sorted, alpha))
+		s.most = max(s.most, s.limits[len(s.limits)-1].score)
+	}
+	return s, nil
+}
+
+// limit is that of a class.
+func (s Sets) limit(class int) limit {
+	switch {
+	case !s.o.ByClass && len(s.limits) > 0:
+		return s.limits[0]
+	case class < len(s.limits):
+		return s.limits[class]
+	}
+	return limitAt(nil, 0)
+}
+
+// Predict returns the set of every row of logits, n×c: classes in increasing
+// order. first is the number of the first row, which what is drawn depends on.
+func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
+	all, ends := make([]int, 0, logits.Rows), make([]int, logits.Rows)
+	most := s.most
+	if len(s.limits) == 0 || s.o.ByClass && len(s.limits) < logits.Cols {
+		most = math.Inf(1) // of classes without calibration rows
+	}
+	var ranked ranking
+	for i := range logits.Rows {
+		z, start := rows.Row(logits, i), len(all)
+		var tau float64
+		share := 1.
+		if s.o.Smoothed {
+			tau = uniform(s.o.Seed, first+uint64(i), tauStream)
+			share = tau
+		}
+		p := softmax.New(z, 1)
+		if s.o.Score == LAC {
+			for c, v := range z {
+				if s.limit(c).at(tau).covers(s.o.score(p.Of(v, 1), 0, 0, 1)) {
+					all = append(all, c)
+				}
+			}
+			ends[i] = len(all)
+			continue
+		}
+		ranked.reset(z)
+		for above, rank := 0., 0; rank < len(z) && above <= most; rank++ {
+			c := ranked.next()
+			own := p.Of(z[c], 1)
+			if s.o.score(own, above, rank, share) <= s.limit(c).score {
+				all = append(all, c)
+			}
+			above += own
+		}
+		slices.Sort(all[start:])
+		ends[i] = len(all)
+	}
+	sets, start := make([][]int, len(ends)), 0
+	for i, end := range ends {
+		sets[i], start = all[start:end:end], end
 	}
 	return sets
 }
 
-// share is how much of a class's own probability its score counts.
-func (s Sets) share(draw *rand.Rand) float64 {
-	if s.Score == RandomizedAPS {
-		return draw.Float64()
-	}
-	return 1
+// ranking yields classes by falling logit, those of equal logits by index: a
+// heap, as sets take few of many classes.
+type ranking struct {
+	z     []float32
+	order []int
 }
 
-// classScores writes the score of every class of a row with probabilities p.
-// Classes of equal probability come in order of their index.
-func (s Sets) classScores(dst []float64, p []float32, share float64) {
-	if s.Score == LAC {
-		for c, v := range p {
-			dst[c] = 1 - float64(v)
-		}
-		return
+func (r *ranking) reset(z []float32) {
+	r.z, r.order = z, r.order[:0]
+	for c := range z {
+		r.order = append(r.order, c)
 	}
-	order := make([]int, len(p))
-	for c := range order {
-		order[c] = c
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[b], p[a]) })
-	var above float64
-	for _, c := range order {
-		dst[c] = above + share*float64(p[c])
-		above += float64(p[c])
+	for at := len(z)/2 - 1; at >= 0; at-- {
+		r.sift(at)
 	}
 }
 
-// Softmax writes softmax(z/T) of every row of logits, n×c, to a new matrix.
-func Softmax(logits blas32.General, temperature float64) blas32.General {
-	if !(temperature > 0) {
-		panic("calibrate: temperature must be positive")
-	}
-	out := rows.New(logits.Rows, logits.Cols)
-	for i := range logits.Rows {
-		z, p := rows.Row(logits, i), rows.Row(out, i)
-		whole := softmax.New(z, temperature)
-		for c, v := range z {
-			p[c] = float32(whole.Of(v, temperature))
+func (r *ranking) before(a, b int) bool { return r.z[a] > r.z[b] || r.z[a] == r.z[b] && a < b }
+
+func (r *ranking) sift(at int) {
+	for {
+		child := 2*at + 1
+		if child >= len(r.order) {
+			return
 		}
+		if child+1 < len(r.order) && r.before(r.order[child+1], r.order[child]) {
+			child++
+		}
+		if !r.before(r.order[child], r.order[at]) {
+			return
+		}
+		r.order[at], r.order[child] = r.order[child], r.order[at]
+		at = child
 	}
-	return out
+}
+
+// next takes the class that comes next.
+func (r *ranking) next() int {
+	top, last := r.order[0], len(r.order)-1
+	r.order[0] = r.order[last]
+	r.order = r.order[:last]
+	r.sift(0)
+	return top
 }

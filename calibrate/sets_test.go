@@ -85,70 +85,102 @@ func TestTemperatureRefuses(t *testing.T) {
 	}
 }
 
+// logs are logits of which the softmax is p.
+func logs(p []float32, cols int) blas32.General {
+	z := make([]float32, len(p))
+	for i, v := range p {
+		z[i] = float32(math.Log(float64(v)))
+	}
+	return matrix(z, cols)
+}
+
 func TestSets(t *testing.T) {
 	for i, p := range readReference(t).Sets {
 		for score, want := range map[SetScore][][]int{LAC: p.LAC, APS: p.APS} {
-			s, err := NewSets(matrix(p.Cal, p.Classes), p.Labels, score, 0)
+			c, err := NewClassCalibration(logs(p.Cal, p.Classes), p.Labels)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for j, got := range s.Predict(matrix(p.New, p.Classes), p.Alpha) {
+			s, err := c.Sets(SetOptions{Score: score}, p.Alpha)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for j, got := range s.Predict(logs(p.New, p.Classes), 0) {
 				if !slices.Equal(got, want[j]) {
 					t.Errorf("problem %d, %s, row %d: set %v, want %v", i, score, j, got, want[j])
 				}
 			}
-			all := s.Predict(matrix(p.New, p.Classes), 0.001)
-			if len(all[0]) != p.Classes {
+			if s, err = c.Sets(SetOptions{Score: score}, .001); err != nil {
+				t.Fatal(err)
+			}
+			if all := s.Predict(logs(p.New, p.Classes), 0); len(all[0]) != p.Classes {
 				t.Errorf("too few rows for α, and yet the set is %v", all[0])
 			}
 		}
 	}
 }
 
-func TestSetsCoverage(t *testing.T) {
-	const repeats, n, classes, alpha = 12000, 29, 5, 0.2
-	for _, tt := range []struct {
-		score SetScore
-		exact bool // scores have no ties, so that coverage is not conservative
-	}{{LAC, true}, {APS, true}, {RandomizedAPS, true}} {
-		rng := rand.New(rand.NewPCG(7, 8))
-		draw := func(rows int) (blas32.General, []int) {
-			z := matrix(make([]float32, rows*classes), classes)
-			labels := make([]int, rows)
-			for i := range labels {
-				for c := range classes {
-					z.Data[i*classes+c] = float32(rng.NormFloat64())
-				}
-				labels[i] = rng.IntN(classes)
-				z.Data[i*classes+labels[i]] += 1
-			}
-			return Softmax(z, 0.5), labels
+// drawClasses draws rows of a network that is right of some classes more often
+// than of others.
+func drawClasses(rng *rand.Rand, rows, classes int) (blas32.General, []int) {
+	z := matrix(make([]float32, rows*classes), classes)
+	labels := make([]int, rows)
+	for i := range labels {
+		labels[i] = rng.IntN(classes)
+		for c := range classes {
+			z.Data[i*classes+c] = float32(2 * rng.NormFloat64())
 		}
-		var covered float64
-		for r := range repeats {
-			p, labels := draw(n)
-			s, err := NewSets(p, labels, tt.score, uint64(r))
-			if err != nil {
-				t.Fatal(err)
-			}
-			q, label := draw(1)
-			if slices.Contains(s.Predict(q, alpha)[0], label[0]) {
-				covered++
-			}
-		}
-		got, want := covered/repeats, ExpectedCoverage(n, alpha)
-		if se := math.Sqrt(want * (1 - want) / repeats); math.Abs(got-want) > 4*se {
-			t.Errorf("%s: coverage %v, want %v ± %v", tt.score, got, want, 4*se)
-		}
+		z.Data[i*classes+labels[i]] += float32(1 + labels[i])
 	}
+	return z, labels
 }
 
-func TestSoftmaxSums(t *testing.T) {
-	p := Softmax(matrix([]float32{1000, 1001, -5, 0, 0, 0}, 3), 2)
-	want := []float64{1 / (1 + math.Exp(0.5)), 1 / (1 + math.Exp(-0.5)), 0, 1. / 3, 1. / 3, 1. / 3}
-	for i, v := range p.Data {
-		if math.Abs(float64(v)-want[i]) > 1e-7 {
-			t.Errorf("entry %d is %v, want %v", i, v, want[i])
+// TestSetsCoverage: sets cover as often as is promised and, without ties, no more;
+// by class, rows of each class.
+func TestSetsCoverage(t *testing.T) {
+	const repeats, n, classes, alpha = 12000, 29, 3, 0.2
+	for _, score := range []SetScore{LAC, APS, RAPS} {
+		for _, o := range []SetOptions{{}, {Smoothed: true}, {ByClass: true}, {ByClass: true, Smoothed: true}} {
+			o.Score, o.Free, o.Penalty = score, 1, .1
+			rng := rand.New(rand.NewPCG(7, 8))
+			var covered, want, drawn [classes]float64
+			for r := range repeats {
+				z, labels := drawClasses(rng, n, classes)
+				c, err := NewClassCalibration(z, labels)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o.Seed = uint64(r)
+				s, err := c.Sets(o, alpha)
+				if err != nil {
+					t.Fatal(err)
+				}
+				of := n
+				z, labels2 := drawClasses(rng, 1, classes)
+				label := labels2[0]
+				part := 0 // all rows are of one, where sets are not by class
+				if o.ByClass {
+					part, of = label, 0
+					for _, l := range labels {
+						if l == label {
+							of++
+						}
+					}
+				}
+				drawn[part]++
+				want[part] += ExpectedCoverage(of, alpha)
+				if slices.Contains(s.Predict(z, uint64(r))[0], label) {
+					covered[part]++
+				}
+			}
+			for part, m := range drawn {
+				got, want := covered[part]/m, want[part]/m
+				// Classes of the last rank all score 1 unless a random share is counted.
+				tied := score != LAC && !o.Smoothed
+				if se := math.Sqrt(want * (1 - want) / m); m > 0 && (got < want-4*se || !tied && got > want+4*se) {
+					t.Errorf("%+v, part %d: coverage %v, want %v ± %v", o, part, got, want, 4*se)
+				}
+			}
 		}
 	}
 }

@@ -6,30 +6,49 @@ import "math/rand/v2"
 // in SmoothedInterval and its like. Equal seed and row give an equal τ; row
 // numbers what is predicted, and every interval wants a number of its own.
 func Tau(seed, row uint64) float64 {
-	return rand.New(rand.NewPCG(seed, row*sampleStride+tauStream)).Float64()
+	return uniform(seed, row, tauStream)
 }
 
-// tauStream keeps τ apart from other uses of the same seed.
-const tauStream = 0x746175
+// uniform is a number in [0,1) for a row.
+func uniform(seed, row, stream uint64) float64 {
+	return rand.New(rand.NewPCG(seed, row*sampleStride+stream)).Float64()
+}
 
-// smoothed is the threshold at α of a row with τ. Were ties broken by a random
-// order of the n calibration rows and the new one, the new one, with a score
-// equal to that of rank k, would be covered if it came before the k-th; of the
-// equal+1 places it can take among its equals, k−below are.
+// tauStream keeps τ apart from other uses of the same seed, and calibrationStream
+// what calibration rows draw.
+const (
+	tauStream         = 0x746175
+	calibrationStream = 0x63616c
+)
+
+// limit is the threshold at α of rows that draw a τ each: open where τ exceeds
+// cut. Were ties broken by a random order of the n calibration rows and the new
+// one, the new one, with a score equal to that of rank k, would be covered if it
+// came before the k-th; of the equal+1 places it can take among its equals,
+// k−below are.
 //
 // This is the smoothed conformal predictor at the level that n rows can have,
 // α rounded down to a multiple of 1/(n+1), at which scores without ties need no
 // τ.
-func smoothed(sorted []float64, alpha, tau float64) threshold {
-	checkTau(tau)
+type limit struct{ score, cut float64 }
+
+func limitAt(sorted []float64, alpha float64) limit {
 	alpha = forgive(alpha)
 	n := len(sorted)
-	t := threshold{score: upper(sorted, alpha)}
+	l := limit{upper(sorted, alpha), 1}
 	if k := n + 1 - allowed(n, alpha); k >= 1 && k <= n {
-		below, equal := ties(sorted, t.score)
-		t.open = tau > float64(k-below)/float64(equal+1)
+		below, equal := ties(sorted, l.score)
+		l.cut = float64(k-below) / float64(equal+1)
 	}
-	return t
+	return l
+}
+
+func (l limit) at(tau float64) threshold { return threshold{l.score, tau > l.cut} }
+
+// smoothed is the threshold at α of a row with τ.
+func smoothed(sorted []float64, alpha, tau float64) threshold {
+	checkTau(tau)
+	return limitAt(sorted, alpha).at(tau)
 }
 
 // SmoothedInterval is Interval without its excess where scores tie: it covers

@@ -26,7 +26,7 @@ func (o *outcome) flags(b *attach.Bundle, alpha float64) string {
 	if b.Detector == nil || b.LeastPValue() > alpha {
 		return ""
 	}
-	mistakes := float64(o.rows) * (1 - calibrate.ExpectedCoverage(len(b.Calibration.OOD.Scores), alpha))
+	mistakes := float64(o.rows) * (1 - calibrate.ExpectedCoverage(len(b.Calibration.OOD), alpha))
 	expected := fmt.Sprintf("about %.0f", mistakes)
 	if mistakes < .5 {
 		expected = "fewer than 1"

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/attach-uncertainty/attach/heads/train"
@@ -18,6 +19,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/npy"
@@ -96,7 +98,7 @@ func (s *settings) run() error {
 	}
 	out := seen{
 		Detector: b.Detector.Method, K: certificates.C.Cols, Width: certificates.C.Rows, N: m.N(),
-		UnitNorm: certificates.UnitNorm, Centred: certificates.Mean != nil, Alpha: s.alpha, nCal: len(b.Calibration.OOD.Scores),
+		UnitNorm: certificates.UnitNorm, Centred: certificates.Mean != nil, Alpha: s.alpha, nCal: len(b.Calibration.OOD),
 	}
 	if certificates.Loss != "bce" {
 		scores, err := b.Detector.Scorer.Score(context.Background(), nil, rows)
@@ -108,7 +110,8 @@ func (s *settings) run() error {
 			score += v
 		}
 		score /= float64(m.N())
-		out.MeanScore, out.Threshold = &score, finite(b.Calibration.OOD.Threshold(s.alpha))
+		threshold := calibrate.Conformal{Scores: slices.Sorted(slices.Values(b.Calibration.OOD))}.Threshold(s.alpha)
+		out.MeanScore, out.Threshold = &score, finite(threshold)
 	}
 	out.fill(found)
 	if s.vectors != "" {

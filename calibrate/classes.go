@@ -1,0 +1,53 @@
+package calibrate
+
+import (
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/softmax"
+)
+
+// ClassCalibration is what a classifier gave the true class of each calibration
+// row, by the softmax of its logits, at temperature 1. Classes are ranked by
+// their logits, those of equal logits by their index. All that prediction sets and
+// selective prediction need follows from it, so that their kind and level can be
+// chosen after the fit.
+type ClassCalibration struct {
+	Labels []int     // the true class of each of n rows
+	True   []float64 // its probability
+	Above  []float64 // total probability of the classes that rank above it
+	Ranks  []int     // how many these are
+	Top    []float64 // largest probability of any class
+}
+
+// NewClassCalibration reads the logits, n×c, and the labels, in [0,c), of
+// calibration rows.
+func NewClassCalibration(logits blas32.General, labels []int) (ClassCalibration, error) {
+	if err := checkRows("logits", logits, labels); err != nil {
+		return ClassCalibration{}, err
+	}
+	n := len(labels)
+	c := ClassCalibration{
+		Labels: slices.Clone(labels), True: make([]float64, n), Above: make([]float64, n), Ranks: make([]int, n), Top: make([]float64, n),
+	}
+	var above []float32
+	for i, label := range labels {
+		z := rows.Row(logits, i)
+		above = above[:0]
+		for j, v := range z {
+			if v > z[label] || v == z[label] && j < label {
+				above = append(above, v)
+			}
+		}
+		// In the order in which prediction adds, so that sums are equal to the bit.
+		slices.Sort(above)
+		p := softmax.New(z, 1)
+		for _, v := range slices.Backward(above) {
+			c.Above[i] += p.Of(v, 1)
+		}
+		c.True[i], c.Ranks[i], c.Top[i] = p.Of(z[label], 1), len(above), p.Largest()
+	}
+	return c, nil
+}

@@ -1,0 +1,89 @@
+package calibrate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mathext"
+)
+
+// Selective accepts the rows whose largest softmax probability, at temperature 1,
+// is above Confidence: with 95 % confidence, over draws of the calibration rows,
+// the share of errors among rows accepted is at most what was asked.
+type Selective struct {
+	Confidence   float64 // +Inf: nothing is accepted
+	Rows, Errors int     // calibration rows accepted, and how many of them are errors
+	Of           int     // calibration rows to choose among
+	Least        int     // how many it takes at the least, of which none is an error
+}
+
+const (
+	// selectiveDoubt is the probability that the error asked is exceeded.
+	selectiveDoubt = .05
+	// selectiveTests is the number of thresholds that are tried.
+	selectiveTests = 20
+)
+
+// Selective finds the least confidence above which the share of errors is at
+// most epsilon. Only calibration rows that kept says, or all where it is nil, are
+// chosen among: new rows are to be kept on the same grounds.
+//
+// Up to 20 counts of most confident rows are tried, in fixed steps. Rows above
+// the next one's confidence are independent given it, so that their errors are
+// binomial; each count is tested exactly, at its share of the 5 % (Bonferroni),
+// and the largest that passes is taken.
+//
+// References: Angelopoulos, Bates, Candès, Jordan & Lei (2021), Learn then Test;
+// Geifman & El-Yaniv (2017), Selective Classification for Deep Neural Networks.
+func (c ClassCalibration) Selective(kept []bool, epsilon float64) (Selective, error) {
+	if !(epsilon > 0 && epsilon < 1) {
+		return Selective{}, fmt.Errorf("share of errors %v is not between 0 and 1", epsilon)
+	}
+	var order []int
+	for i := range c.Labels {
+		if kept == nil || kept[i] {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(c.Top[b], c.Top[a]) })
+	m := len(order)
+	s := Selective{Confidence: math.Inf(1), Of: m, Least: int(math.Ceil(math.Log(selectiveDoubt) / math.Log1p(-epsilon)))}
+	// Counts that fail even without an error take nothing from the others.
+	var counts []int
+	for j := selectiveTests; j >= 1; j-- {
+		k := m * j / selectiveTests
+		if float64(k)*math.Log1p(-epsilon) > math.Log(selectiveDoubt/float64(len(counts)+1)) {
+			break
+		}
+		counts = append(counts, k)
+	}
+	for _, k := range counts {
+		var confidence float64 // all are above it
+		if k < m {
+			confidence = c.Top[order[k]]
+		}
+		rows, errors := 0, 0
+		for _, i := range order[:k] {
+			if c.Top[i] > confidence {
+				rows++
+				errors += min(c.Ranks[i], 1)
+			}
+		}
+		if atMost(errors, rows, epsilon) <= selectiveDoubt/float64(len(counts)) {
+			s.Confidence, s.Rows, s.Errors = confidence, rows, errors
+			break
+		}
+	}
+	return s, nil
+}
+
+// atMost is the probability that of n independent rows, each an error with
+// probability p, k or fewer are.
+func atMost(k, n int, p float64) float64 {
+	if k >= n {
+		return 1
+	}
+	return mathext.RegIncBeta(float64(n-k), float64(k+1), 1-p)
+}

@@ -1,0 +1,83 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/softmax"
+)
+
+// checkSets refuses sets and an error that the bundle cannot promise.
+func (b *Bundle) checkSets(o PredictOptions) error {
+	asked := "sets of classes"
+	if o.Sets == "" {
+		asked = "a share of errors"
+	}
+	switch {
+	case o.ByClass && o.Sets == "":
+		return errors.New("sets are to be calibrated by class, and none are asked for")
+	case o.Sets == "" && o.Error == 0:
+		return nil
+	case b.Base.Task != Classification:
+		return fmt.Errorf("%s: the network is a regressor, which has no classes", asked)
+	case b.Base.Sigmoid:
+		return fmt.Errorf("%s: each of the network's outputs is a sigmoid of its own, so that none, or several, may be true of a row, and no one class is to be found", asked)
+	case len(b.Calibration.TrueClasses.Labels) == 0:
+		return fmt.Errorf("%s: the calibration rows had no labels, or no logits: fit anew with both", asked)
+	}
+	return nil
+}
+
+// calibrateClasses prepares the sets, and what is accepted.
+func (p *Predictor) calibrateClasses() error {
+	c := p.bundle.Calibration
+	if p.o.Sets != "" {
+		sets, err := c.TrueClasses.Sets(calibrate.SetOptions{Score: p.o.Sets, ByClass: p.o.ByClass, Smoothed: p.o.Smoothed, Seed: p.o.Seed}, 1-p.o.Level)
+		if err != nil {
+			return err
+		}
+		p.sets = &sets
+	}
+	if p.o.Error == 0 {
+		return nil
+	}
+	var kept []bool
+	if c.OOD != nil {
+		kept = make([]bool, len(c.OOD))
+		for i, s := range c.OOD {
+			kept[i] = p.within(s)
+		}
+	}
+	s, err := c.TrueClasses.Selective(kept, p.o.Error)
+	p.selective = &s
+	return err
+}
+
+// within says that a score is below the largest that is not flagged. Calibration
+// rows of such scores are independent given that one, as their errors must be.
+func (p *Predictor) within(score float64) bool { return score < p.ood.Threshold(p.o.Alpha) }
+
+// Selective is what calibration rows say of PredictOptions.Error, or nil where it is 0.
+func (p *Predictor) Selective() *calibrate.Selective { return p.selective }
+
+func (p *Predictor) set(out []Prediction, r Rows) {
+	if p.sets == nil || !r.HasLogits() {
+		return
+	}
+	for i, set := range p.sets.Predict(r.Logits, uint64(r.first)) {
+		out[i].Set = set
+	}
+}
+
+func (p *Predictor) accept(out []Prediction, logits blas32.General) {
+	if p.selective == nil || logits.Cols == 0 {
+		return
+	}
+	for i := range out {
+		z := logits.Data[i*logits.Stride : i*logits.Stride+logits.Cols]
+		out[i].Accept = softmax.New(z, 1).Largest() > p.selective.Confidence && (p.scorer == nil || p.within(out[i].Score))
+	}
+}

@@ -1,0 +1,180 @@
+package attach_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/softmax"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// TestSetsOfRows: sets cover, by the file too, and do not depend on how rows are
+// cut to blocks. Calibration rows score what they did when they were calibrated with.
+func TestSetsOfRows(t *testing.T) {
+	in := classifier(400)
+	in.Cal = blob(2, 399, 8, 3, 0)
+	b := mustFit(t, in)
+	back, err := read(mustWrite(t, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := blob(3, 4000, 8, 3, 0)
+	for _, o := range []attach.PredictOptions{
+		{Sets: calibrate.LAC}, {Sets: calibrate.APS, ByClass: true}, {Sets: calibrate.RAPS}, {Sets: calibrate.APS, Smoothed: true, Seed: 4}, {Sets: calibrate.LAC, ByClass: true, Level: .7},
+	} {
+		p := mustPredict(t, b, fresh, o)
+		if !same(p, mustPredict(t, back, fresh, o)) {
+			t.Errorf("%+v: read again, it predicts other sets", o)
+		}
+		level, covered := .9, 0
+		if o.Level != 0 {
+			level = o.Level
+		}
+		for i, row := range p {
+			if row.Set == nil || !slices.IsSorted(row.Set) {
+				t.Fatalf("%+v: row %d has the set %#v", o, i, row.Set)
+			}
+			if slices.Contains(row.Set, fresh.Labels[i]) {
+				covered++
+			}
+		}
+		if got := float64(covered) / 4000; got < level-.05 || got > level+.06 {
+			t.Errorf("%+v: sets cover %v of rows", o, got)
+		}
+		predictor, err := b.Predictor(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var streamed []attach.Prediction
+		for one, err := range predictor.Stream(context.Background(), blocksOf(fresh, blas32.General{}, nil)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			streamed = append(streamed, one)
+		}
+		if !same(p, streamed) {
+			t.Errorf("%+v: sets depend on blocks", o)
+		}
+
+		// Of n calibration rows the ⌈level(n+1)⌉ of the least scores are covered,
+		// and no more where nothing is tied or drawn.
+		held := 0
+		for i, row := range mustPredict(t, b, in.Cal, o) {
+			if slices.Contains(row.Set, in.Cal.Labels[i]) {
+				held++
+			}
+		}
+		if want := 360; !o.ByClass && !o.Smoothed && held != want {
+			t.Errorf("%+v: sets cover %d calibration rows, want %d", o, held, want)
+		}
+	}
+}
+
+// TestSelective: accepted rows are those that are not flagged and of which the
+// network is sure, and errors among them are as few as asked.
+func TestSelective(t *testing.T) {
+	in := classifier(400)
+	in.Cal = drawn(2, 4000)
+	b := mustFit(t, in)
+	o := attach.PredictOptions{Error: .1, Sets: calibrate.LAC}
+	predictor, err := b.Predictor(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := predictor.Selective()
+	if s.Rows == 0 || s.Rows >= s.Of || s.Of >= 4000*95/100+1 || s.Errors == 0 {
+		t.Errorf("accepted are %+v", s)
+	}
+	fresh := drawn(3, 8000)
+	accepted, wrong := 0, 0
+	for i, row := range mustPredict(t, b, fresh, o) {
+		if row.Accept && row.Flag {
+			t.Errorf("row %d is flagged and accepted", i)
+		}
+		if row.Accept {
+			accepted++
+			if row.Class != fresh.Labels[i] {
+				wrong++
+			}
+		}
+	}
+	if accepted < 800 || float64(wrong) > .1*float64(accepted) {
+		t.Errorf("%d rows are accepted, %d of them wrong", accepted, wrong)
+	}
+	o.Error = 1e-6
+	if predictor, err = b.Predictor(o); err != nil {
+		t.Fatal(err)
+	}
+	if s := predictor.Selective(); s.Rows != 0 || s.Least != 2995731 {
+		t.Errorf("without enough rows accepted are %+v", s)
+	}
+}
+
+// drawn are rows whose labels are drawn by the softmax of their logits.
+func drawn(seed uint64, n int) ood.Batch {
+	b, rng := blob(seed, n, 8, 3, 0), rand.New(rand.NewPCG(seed, 13))
+	for i := range n {
+		z := b.Logits.Data[3*i : 3*i+3]
+		for j := range z {
+			z[j] *= 2
+		}
+		p := softmax.New(z, 1)
+		at := rng.Float64()
+		b.Labels[i] = 0
+		for b.Labels[i] < 2 && at > p.Of(z[b.Labels[i]], 1) {
+			at -= p.Of(z[b.Labels[i]], 1)
+			b.Labels[i]++
+		}
+	}
+	return b
+}
+
+func TestSetsOfOneLogit(t *testing.T) {
+	in := classifier(100)
+	in.Base.Classes = nil
+	in.Batch = blob(1, 100, 8, 1, 0)
+	for i := range in.Batch.Labels {
+		in.Batch.Labels[i] = i % 2
+	}
+	b := mustFit(t, in)
+	for i, row := range mustPredict(t, b, in.Batch, attach.PredictOptions{Sets: calibrate.LAC, Level: .99}) {
+		if !slices.Equal(row.Set, []int{0, 1}) {
+			t.Fatalf("row %d has the set %v of two classes", i, row.Set)
+		}
+	}
+}
+
+func TestSetsRefused(t *testing.T) {
+	unlabelled, sigmoid := classifier(60), classifier(60)
+	unlabelled.Batch.Labels = nil
+	sigmoid.Base.Sigmoid = true
+	for says, tt := range map[string]struct {
+		in attach.FitOptions
+		o  attach.PredictOptions
+	}{
+		"had no labels": {unlabelled, attach.PredictOptions{Sets: calibrate.LAC}},
+		"a share of errors: the calibration rows had no labels": {unlabelled, attach.PredictOptions{Error: .1}},
+		"sigmoid of its own":   {sigmoid, attach.PredictOptions{Sets: calibrate.LAC}},
+		"regressor":            {regressor(1, 60, 1), attach.PredictOptions{Sets: calibrate.LAC}},
+		`"lack" of sets`:       {classifier(60), attach.PredictOptions{Sets: "lack"}},
+		"none are asked for":   {classifier(60), attach.PredictOptions{ByClass: true}},
+		"share of errors 1 is": {classifier(60), attach.PredictOptions{Error: 1}},
+	} {
+		_, err := mustFit(t, tt.in).Predictor(tt.o)
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error is %v, want one line that says %q", err, says)
+		}
+	}
+	bare := unlabelled
+	if p := mustPredict(t, mustFit(t, bare), bare.Batch, attach.PredictOptions{}); p[0].Set != nil || p[0].Accept {
+		t.Error(fmt.Sprintf("what is not asked for is %+v", p[0]))
+	}
+}
