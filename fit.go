@@ -14,6 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/paired"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
@@ -174,7 +175,7 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 	}
 	in.Batch, in.Cal = in.Base.pairLogits(in.Batch), in.Base.pairLogits(in.Cal)
 	if in.Base.Task == Classification {
-		in.Last = in.Last.Paired()
+		in.Last = paired.Last(in.Last)
 		in.Targets, in.CalTargets = blas32.General{}, blas32.General{} // which nothing reads
 	}
 	var err error
@@ -228,19 +229,20 @@ func (in FitOptions) divide() (division, error) {
 	return d, nil
 }
 
-// fits refuses a fit that the rows lack something for, or memory.
-func fits(m ood.Method, t ood.Training, p ood.Params) error {
-	if err := m.CheckTraining(t); err != nil {
-		return err
+// lacks is the *ood.NeedError of the first of a method's needs that t lacks, or
+// nil.
+func lacks(m ood.Method, t ood.Training) error {
+	if need := (*ood.NeedError)(nil); errors.As(m.Check(t, nil), &need) {
+		return need
 	}
-	return m.CheckMemory(t, p)
+	return nil
 }
 
 // fitScorer fits the detector that is named, or else the first default that
 // can be, and names it.
 func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*ood.Scorer, error) {
 	fit := func(m ood.Method, p ood.Params) (*ood.Scorer, error) {
-		if err := fits(m, t, p); err != nil {
+		if err := m.Check(t, p); err != nil {
 			return nil, err
 		}
 		if err := m.CheckBatch(in.Cal, "the calibration rows"); err != nil {
@@ -256,13 +258,13 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*ood.Score
 		s, err := fit(in.Method, in.Params)
 		return s, in.withOthers(err, t)
 	}
-	var refused, unfit error // for what a default needs; of those that could be
+	var refused, unfit, large error // for what a default needs; of those that could be; for memory
 	for _, m := range DefaultMethods() {
 		// A regressor's outputs are no scores of classes.
 		if t.Regression && m.Needs&ood.NeedLogits != 0 {
 			continue
 		}
-		if err := m.CheckTraining(t); err != nil {
+		if err := lacks(m, t); err != nil {
 			refused = cmp.Or(refused, err)
 			continue
 		}
@@ -277,13 +279,16 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*ood.Score
 		if ctx.Err() != nil {
 			return nil, err
 		}
+		if large == nil && errors.Is(err, ood.ErrMemory) {
+			large = err
+		}
 		if unfit == nil {
 			unfit = err
 		} else {
 			unfit = fmt.Errorf("%w; %w", unfit, err)
 		}
 	}
-	return nil, in.withOthers(cmp.Or(unfit, refused), t)
+	return nil, in.withOthers(cmp.Or(large, unfit, refused), t)
 }
 
 // readsLayers says that the detector, or the first default if it can be fitted,
@@ -292,7 +297,7 @@ func (in FitOptions) readsLayers(t ood.Training) bool {
 	m := in.Method
 	if m.Name == "" {
 		m = DefaultMethods()[0]
-		if t.Regression || m.CheckTraining(t) != nil {
+		if t.Regression || lacks(m, t) != nil {
 			return false
 		}
 	}

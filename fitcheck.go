@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -147,14 +148,17 @@ func (in FitOptions) checkCal(quantiles bool) error {
 // withOthers adds to an error of a detector that takes too much memory which
 // others do not.
 func (in FitOptions) withOthers(err error, t ood.Training) error {
-	large := (*ood.MemoryError)(nil)
-	if !errors.As(err, &large) || in.Method.Name != "" && in.Method.CheckMemory(t, nil) == nil {
+	if !errors.Is(err, ood.ErrMemory) || in.Method.Name != "" && in.Method.Check(t, nil) == nil {
 		return err // other parameters would do
 	}
+	var others []string
 	for _, m := range Methods() {
-		if !m.Control && !m.Intervals() && m.CheckBatch(in.Cal, "") == nil && m.CheckTraining(t) == nil && m.CheckMemory(t, nil) == nil {
-			large.Others = append(large.Others, m.Name)
+		if !m.Control && !m.Intervals() && m.CheckBatch(in.Cal, "") == nil && m.Check(t, nil) == nil {
+			others = append(others, m.Name)
 		}
 	}
-	return large
+	if others == nil {
+		return err
+	}
+	return fmt.Errorf("%w; those that do not are %s", err, strings.Join(others, ", "))
 }

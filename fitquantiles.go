@@ -36,7 +36,7 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) er
 		Batch: d.fit, Targets: d.fitTo, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
 		Stays: in.Stays || d.heldOut == SplitOff, Progress: func(share float64) { in.Progress("quantiles", share) },
 	}
-	if err := fits(in.Quantiles, t, in.QuantileParams); err != nil {
+	if err := in.Quantiles.Check(t, in.QuantileParams); err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}
 	fitted, err := ood.Fit(ctx, in.Quantiles, t, in.QuantileParams)

@@ -127,7 +127,7 @@ type Rows struct {
 // RunsNetwork says that the detector scores by running the base network, so
 // that prediction needs rows with a Network and Inputs.
 func (b *Bundle) RunsNetwork() bool {
-	return b.Detector != nil && b.Detector.Scorer.RunsNetwork()
+	return b.Detector != nil && b.Detector.Scorer.Method().Needs&(ood.NeedNetwork|ood.NeedDropout) != 0
 }
 
 // Predictor predicts block after block with one choice of levels. It is made by

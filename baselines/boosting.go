@@ -51,7 +51,7 @@ func fitBoosting(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 	b := &boosting{Width: t.Features.Cols, Levels: t.Levels, Models: make([]*trees.Boosted, t.Targets.Cols*len(t.Levels))}
 	o := trees.BoostOptions{Options: treeOptions(p), Trees: p.Int("n_estimators"), LearningRate: p.Float("learning_rate"), Seed: t.Seed}
 	threads := runtime.GOMAXPROCS(0)
-	o.Threads, o.Grown = max(1, threads/len(b.Models)), shareOf(o.Trees*len(b.Models), t.Tell)
+	o.Threads, o.Grown = max(1, threads/len(b.Models)), shareOf(o.Trees*len(b.Models), t.Progress)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(threads)
 	for j := range b.Models {

@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/classes"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -93,7 +94,7 @@ func TestClassesOfTrainingRows(t *testing.T) {
 		}
 		bare := training
 		bare.Logits, bare.Labels = zeros(0, 0), nil
-		if _, err := ood.Fit(background, m, bare, nil); !errors.Is(err, ood.ErrNoClasses) {
+		if _, err := ood.Fit(background, m, bare, nil); !errors.Is(err, classes.ErrNoClasses) {
 			t.Errorf("%s with neither labels nor logits: %v", m.Name, err)
 		}
 		short := training

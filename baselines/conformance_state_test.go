@@ -25,7 +25,7 @@ func (c conformance) state(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %v", c.configs[k], err)
 		}
-		if back.RunsNetwork() {
+		if c.Needs&(ood.NeedNetwork|ood.NeedDropout) != 0 {
 			var absent *ood.NeedError
 			if _, err := back.Score(background, nil, c.out); !errors.As(err, &absent) || absent.Need&c.Needs == 0 {
 				t.Errorf("%v: restored, and without a network: %v", c.configs[k], err)

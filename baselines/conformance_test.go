@@ -20,7 +20,9 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/classes"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/measure"
 )
@@ -396,7 +398,7 @@ func (c conformance) needs(t *testing.T) {
 		}
 	}
 	enough.Inputs = nil
-	if _, err := c.refit(enough); c.Needs != 0 && err != nil && !errors.Is(err, ood.ErrNoClasses) {
+	if _, err := c.refit(enough); c.Needs != 0 && err != nil && !errors.Is(err, classes.ErrNoClasses) {
 		t.Errorf("does not fit with what it needs alone: %v", err)
 	}
 	s := c.scorers[0]
@@ -732,14 +734,13 @@ func (c conformance) wide(t *testing.T) {
 	wide.Batch, wide.Targets = wide.Batch.Slice(0, n), rows.Slice(wide.Targets, 0, n)
 	wide.Features, wide.Layers, wide.Outliers.Features = draw(n), []blas32.General{draw(n)}, draw(wide.Outliers.Len())
 	wide.Last = &ood.Linear{Weight: draw(toyClasses), Bias: make([]float32, toyClasses)}
-	var refused *ood.MemoryError
-	if err := c.CheckMemory(wide, c.Default()); err != nil {
-		if !errors.As(err, &refused) || refused.Method != c.Name {
+	if err := c.Check(wide, c.Default()); err != nil {
+		if !errors.Is(err, ood.ErrMemory) || !strings.Contains(err.Error(), strconv.Quote(c.Name)) {
 			t.Error(err)
 		}
 		return
 	}
-	if c.MemoryFor(wide, nil) > width*width {
+	if sharing.Memory(c.Method, wide, nil) > width*width {
 		return // it does, if not that much
 	}
 	var before, after runtime.MemStats
@@ -761,7 +762,7 @@ func TestFusedBindsItsComponents(t *testing.T) {
 	c := newConformance(t, m, newToyRows())
 	c.state(t)
 	c.Method = heads.FusedPValues
-	if c.fit(t, c.training, nil).RunsNetwork() {
+	if c.fit(t, c.training, nil).Method().Needs&ood.NeedNetwork != 0 {
 		t.Error("bound to a network that it does not run")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -73,7 +74,7 @@ type mapped struct {
 // fitPrincipal keeps as many components as explain the parameter "variance".
 // The key stands for the map.
 func fitPrincipal(ctx context.Context, t ood.Training, p ood.Params, key any, m int, of func(blas32.General) blas64.General) (principal, error) {
-	s, err := ood.Cached(t.Batch, key, func() (*mapped, error) { return newMapped(ctx, t, m, of) })
+	s, err := sharing.Cached(t.Batch, key, func() (*mapped, error) { return newMapped(ctx, t, m, of) })
 	if err != nil {
 		return principal{}, err
 	}
@@ -92,11 +93,11 @@ func newMapped(ctx context.Context, t ood.Training, m int, of func(blas32.Genera
 		for i := range y.Rows {
 			floats.AddScaled(mean, 1/n, dense.Row(y, i))
 		}
-		t.Tell(.1 * float64(first) / n)
+		t.Progress(.1 * float64(first) / n)
 	}
 	for first, x := range blocks(ctx, t.Features) {
 		blas64.Syrk(blas.Trans, 1/n, less(of(x), mean), 1, covariance.RawSymmetric())
-		t.Tell(.1 + .5*float64(first)/n)
+		t.Progress(.1 + .5*float64(first)/n)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/kmeans"
 	"github.com/attach-uncertainty/attach/internal/mixture"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -41,13 +42,13 @@ func fitGaussianMixture(ctx context.Context, t ood.Training, p ood.Params) (any,
 		seed uint64
 	}
 	k := min(p.Int("k"), t.Len())
-	clusters, err := ood.Cached(t.Batch, key{k, t.Seed}, func() ([]int, error) {
+	clusters, err := sharing.Cached(t.Batch, key{k, t.Seed}, func() ([]int, error) {
 		return kmeans.Cluster(ctx, t.Features, k, rand.New(rand.NewPCG(t.Seed, 0)))
 	})
 	if err != nil {
 		return nil, err
 	}
-	m, err := mixture.Fit(ctx, t.Features, clusters, p["covariance"].(string) == "full", p.Float("lambda"), t.Tell)
+	m, err := mixture.Fit(ctx, t.Features, clusters, p["covariance"].(string) == "full", p.Float("lambda"), t.Progress)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -35,7 +36,7 @@ type gen struct {
 // Score implements ood.Detector.
 func (s *gen) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	type key struct{}
-	sorted, _ := ood.Cached(b, key{}, func() (blas32.General, error) {
+	sorted, _ := sharing.Cached(b, key{}, func() (blas32.General, error) {
 		z := clone(b.Logits)
 		for i := range z.Rows {
 			slices.Sort(row(z, i)) // NaN comes first

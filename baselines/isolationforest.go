@@ -46,7 +46,7 @@ func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Params) (any,
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		t.Tell(float64(k) / float64(number))
+		t.Progress(float64(k) / float64(number))
 		rng := rand.New(rand.NewPCG(t.Seed, uint64(k)))
 		for i := range s.Samples {
 			j := i + rng.IntN(len(all)-i)

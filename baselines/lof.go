@@ -9,6 +9,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -49,7 +50,7 @@ func fitLOF(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		return nil, err
 	}
 	type key struct{ most int }
-	around, err := ood.Cached(t.Batch, key{most}, func() ([][]neighbours.Neighbour, error) { return x.Nearest(ctx, x.Rows, most, true) })
+	around, err := sharing.Cached(t.Batch, key{most}, func() ([][]neighbours.Neighbour, error) { return x.Nearest(ctx, x.Rows, most, true) })
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func (s *lof) Restored() error {
 
 // Score implements ood.Detector.
 func (s *lof) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	nearest, err := ood.Cached(b, s.index, func() ([][]neighbours.Neighbour, error) {
+	nearest, err := sharing.Cached(b, s.index, func() ([][]neighbours.Neighbour, error) {
 		return s.index.Nearest(ctx, b.Features, s.most, false)
 	})
 	for i, near := range nearest {

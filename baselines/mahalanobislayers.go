@@ -65,7 +65,7 @@ func fitMahalanobisLayers(ctx context.Context, t ood.Training, p ood.Params) (an
 			return nil, fmt.Errorf("layer %d: every row is its class's mean: %w", i, gaussian.ErrNoVariance)
 		}
 		s.Layers, s.Scales = append(s.Layers, c), append(s.Scales, mean)
-		t.Tell(float64(i+1) / float64(len(t.Layers)))
+		t.Progress(float64(i+1) / float64(len(t.Layers)))
 	}
 	return s, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/classes"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -36,7 +37,7 @@ func TestMahalanobisLayersRefuses(t *testing.T) {
 		t.Errorf("rows without classes: %v", err)
 	}
 	training.Layers = []blas32.General{zeros(0, 3)}
-	if _, err := ood.Fit(background, method("mahalanobis-layers"), training, nil); err == nil || errors.Is(err, ood.ErrNoClasses) {
+	if _, err := ood.Fit(background, method("mahalanobis-layers"), training, nil); err == nil || errors.Is(err, classes.ErrNoClasses) {
 		t.Errorf("no rows: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -41,7 +42,7 @@ type standardised struct {
 
 func fitNECO(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	type key struct{}
-	s, err := ood.Cached(t.Batch, key{}, func() (*standardised, error) { return standardise(ctx, t) })
+	s, err := sharing.Cached(t.Batch, key{}, func() (*standardised, error) { return standardise(ctx, t) })
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -25,7 +26,7 @@ func gradientOf(ctx context.Context, b ood.Batch, of ood.Scalar) (blas32.General
 		logits   blas32.General
 		gradient []float32
 	}
-	r, err := ood.Cached(b, of, func() (result, error) {
+	r, err := sharing.Cached(b, of, func() (result, error) {
 		out, g, err := b.Network.Gradient(ctx, b.Block, of)
 		if err != nil {
 			return result{}, err

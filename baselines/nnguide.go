@@ -9,6 +9,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -22,7 +23,7 @@ var nnGuideMethod = ood.Method{
 	Params: []ood.Param{{Name: "k", Default: 10, Takes: "count", Sweep: []any{1, 10, 50, 100}}},
 	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		type key struct{}
-		g, err := ood.Cached(t.Batch, key{}, func() (*guides, error) { return newGuides(t), nil })
+		g, err := sharing.Cached(t.Batch, key{}, func() (*guides, error) { return newGuides(t), nil })
 		return &nnGuide{g, p.Int("k")}, err
 	},
 	New: func() any { return &nnGuide{guides: &guides{}} },

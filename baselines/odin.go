@@ -2,6 +2,9 @@ package baselines
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math"
 
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -20,7 +23,7 @@ var odinMethod = ood.Method{
 		if len(s.Scale) == 0 {
 			s.Scale = []float32{1}
 		}
-		return s, t.InputScale.Check()
+		return s, s.check()
 	},
 	New: func() any { return &odin{} },
 }
@@ -48,7 +51,7 @@ type odin struct {
 // Score implements ood.Detector. Scorers of one temperature share the gradient.
 func (s *odin) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	x := b.Block
-	steps, err := ood.InputScale{Factor: s.Scale, Axis: s.Axis}.Row(x.Shape[1:])
+	steps, err := s.steps(x.Shape[1:])
 	if err != nil {
 		return err
 	}
@@ -68,7 +71,44 @@ func (s *odin) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// move writes x + ε·step·sign(g) to dst; step is by the number's place in a row.
+// check refuses factors that are not positive numbers.
+func (s *odin) check() error {
+	for _, f := range s.Scale {
+		if !(f > 0) || math.IsInf(float64(f), 0) {
+			return fmt.Errorf("input scale %v must be positive", f)
+		}
+	}
+	if s.Axis < 0 {
+		return errors.New("the axis of the input scale is negative")
+	}
+	return nil
+}
+
+// steps are the factors of the numbers of a row of the given shape, one for all or
+// one for each. It is an error if there are more that do not fit the shape.
+func (s *odin) steps(shape []int) ([]float32, error) {
+	if len(s.Scale) < 2 {
+		return s.Scale, nil
+	}
+	if s.Axis < 0 || s.Axis >= len(shape) || shape[s.Axis] != len(s.Scale) {
+		return nil, fmt.Errorf("%d input scales along axis %d of rows of shape %v", len(s.Scale), s.Axis, shape)
+	}
+	width, inner := 1, 1
+	for axis, d := range shape {
+		width *= d
+		if axis > s.Axis {
+			inner *= d
+		}
+	}
+	factors := make([]float32, width)
+	for i := range factors {
+		factors[i] = s.Scale[i/inner%len(s.Scale)]
+	}
+	return factors, nil
+}
+
+// move writes x + ε·step·sign(g) to dst; step is by the number's place in a row,
+// over again where it is shorter.
 func (s *odin) move(dst, x, g, step []float32) {
 	for i, v := range x {
 		dst[i] = v + float32(s.Epsilon*float64(step[i%len(step)])*sign(g[i]))

@@ -52,7 +52,7 @@ func fitOneClassSVM(ctx context.Context, t ood.Training, p ood.Params) (any, err
 		used = rand.New(rand.NewPCG(t.Seed, 0)).Perm(len(used))[:most]
 		slices.Sort(used)
 	}
-	alpha, rho, err := oneclass.Solve(ctx, oneclass.NewKernel(rows.Select(t.Features, used), s.Gamma), p.Float("nu"), p.Float("tolerance"), t.Tell)
+	alpha, rho, err := oneclass.Solve(ctx, oneclass.NewKernel(rows.Select(t.Features, used), s.Gamma), p.Float("nu"), p.Float("tolerance"), t.Progress)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/internal/trees"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -49,7 +50,7 @@ func fitQuantileForest(ctx context.Context, t ood.Training, p ood.Params) (any, 
 		return nil, err
 	}
 	o := trees.ForestOptions{Options: treeOptions(p), Trees: p.Int("n_estimators"), Seed: t.Seed}
-	o.Grown = shareOf(o.Trees*t.Targets.Cols, t.Tell)
+	o.Grown = shareOf(o.Trees*t.Targets.Cols, t.Progress)
 	s := &quantileForest{Width: t.Features.Cols}
 	for target := range t.Targets.Cols {
 		f, err := trees.GrowForest(ctx, data, targetColumn(t.Targets, target), o)
@@ -71,7 +72,7 @@ func treeOptions(p ood.Params) trees.Options {
 // treeData arranges the features for trees, once for all that have as many bins.
 func treeData(t ood.Training, bins int) (*trees.Data, error) {
 	type key struct{ bins int }
-	return ood.Cached(t.Batch, key{bins}, func() (*trees.Data, error) { return trees.NewData(t.Features, bins) })
+	return sharing.Cached(t.Batch, key{bins}, func() (*trees.Data, error) { return trees.NewData(t.Features, bins) })
 }
 
 // Restored implements rows.Restored.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -58,7 +59,7 @@ type seen struct {
 
 func seenFromOrigin(ctx context.Context, t ood.Training) (*seen, error) {
 	type key struct{}
-	return ood.Cached(t.Batch, key{}, func() (*seen, error) {
+	return sharing.Cached(t.Batch, key{}, func() (*seen, error) {
 		h := t.Features.Cols
 		if h < 2 {
 			return nil, errors.New("at least 2 features are needed: one for the principal space and one outside of it")

@@ -49,7 +49,7 @@ func trainOne(ctx context.Context, t ood.Training, p train.Problem, model train.
 	p.X, p.BatchSize = t.Features, 64
 	model.Seed, model.LearningRate, model.Target = t.Seed, 1e-3, -1
 	p.Models = []train.ModelConfig{model}
-	p.Progress = func(done, total int) { t.Tell(float64(done) / float64(total)) }
+	p.Progress = func(done, total int) { t.Progress(float64(done) / float64(total)) }
 	networks, err := t.Trainer.Train(ctx, p)
 	if err != nil {
 		return train.Network{}, err

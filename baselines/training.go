@@ -11,6 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -27,7 +28,7 @@ func clone(m blas32.General) blas32.General {
 // featureMeans are worked out once for all that are fitted to the rows of t.
 func featureMeans(t ood.Training) []float64 {
 	type key struct{}
-	mean, _ := ood.Cached(t.Batch, key{}, func() ([]float64, error) { return dense.Means(t.Features), nil })
+	mean, _ := sharing.Cached(t.Batch, key{}, func() ([]float64, error) { return dense.Means(t.Features), nil })
 	return mean
 }
 
@@ -47,7 +48,7 @@ func blocks(ctx context.Context, x blas32.General) iter.Seq2[int, blas32.General
 // featureMoments are those of the training features.
 func featureMoments(ctx context.Context, t ood.Training) (*moments.Moments, error) {
 	type key struct{}
-	return ood.Cached(t.Batch, key{}, func() (*moments.Moments, error) {
+	return sharing.Cached(t.Batch, key{}, func() (*moments.Moments, error) {
 		m := &moments.Moments{}
 		for _, x := range blocks(ctx, t.Features) {
 			if err := m.Add(x); err != nil {
@@ -66,7 +67,7 @@ func featureSpectrum(ctx context.Context, t ood.Training, centred bool) (*moment
 		return nil, nil, err
 	}
 	type key struct{ centred bool }
-	s, err := ood.Cached(t.Batch, key{centred}, func() (*eigen.Spectrum, error) {
+	s, err := sharing.Cached(t.Batch, key{centred}, func() (*eigen.Spectrum, error) {
 		if centred {
 			return eigen.NewSpectrum(m.Covariance())
 		}
@@ -87,7 +88,7 @@ func bank(t ood.Training) blas32.General {
 // index is the training features to search among, scaled to unit norm or not.
 func index(t ood.Training, unit bool) (*neighbours.Index, error) {
 	type key struct{ unit bool }
-	return ood.Cached(t.Batch, key{unit}, func() (*neighbours.Index, error) { return neighbours.New(bank(t), unit), nil })
+	return sharing.Cached(t.Batch, key{unit}, func() (*neighbours.Index, error) { return neighbours.New(bank(t), unit), nil })
 }
 
 // ranked finds how far training rows are.
@@ -101,5 +102,5 @@ func newRanked(x *neighbours.Index, ranks ...int) ranked { return ranked{x.Rows,
 
 // distances are those of the rows of a block to the training row of each rank.
 func (s *ranked) distances(ctx context.Context, b ood.Batch) (map[int][]float64, error) {
-	return ood.Cached(b, s.index, func() (map[int][]float64, error) { return s.index.Distances(ctx, b.Features, s.ranks) })
+	return sharing.Cached(b, s.index, func() (map[int][]float64, error) { return s.index.Distances(ctx, b.Features, s.ranks) })
 }

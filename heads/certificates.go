@@ -12,6 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -89,7 +90,7 @@ func fitCertificates(_ context.Context, t ood.Training, p ood.Params) (any, erro
 		return nil, err
 	}
 	type momentsKey struct{ unit bool }
-	m, err := ood.Cached(t.Batch, momentsKey{unit}, func() (*moments.Moments, error) {
+	m, err := sharing.Cached(t.Batch, momentsKey{unit}, func() (*moments.Moments, error) {
 		m := &moments.Moments{UnitNorm: unit}
 		return m, m.Add(t.Features)
 	})
@@ -97,7 +98,7 @@ func fitCertificates(_ context.Context, t ood.Training, p ood.Params) (any, erro
 		return nil, err
 	}
 	type spectrumKey struct{ unit, centred bool }
-	s, err := ood.Cached(t.Batch, spectrumKey{unit, centred}, func() (*eigen.Spectrum, error) { return spectrumOf(m, centred) })
+	s, err := sharing.Cached(t.Batch, spectrumKey{unit, centred}, func() (*eigen.Spectrum, error) { return spectrumOf(m, centred) })
 	if err != nil {
 		return nil, err
 	}

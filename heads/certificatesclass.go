@@ -100,7 +100,7 @@ func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Params) (an
 			return nil, fmt.Errorf("class %d: %w", y, err)
 		}
 		s.Own[y], s.Classes = len(s.Classes), append(s.Classes, c)
-		t.Tell(float64(y+1) / float64(t.Logits.Cols))
+		t.Progress(float64(y+1) / float64(t.Logits.Cols))
 	}
 	return s, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -71,7 +72,7 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) 
 		}
 		return s
 	}
-	return ood.Alike(t, of, func(same []ood.Params, tell func(float64)) ([]*certificates, error) {
+	return sharing.Alike(t, of, func(same []ood.Params, tell func(float64)) ([]*certificates, error) {
 		s := of(same[0])
 		if err := checkCertificates(t.Len(), h, s.k, s.centred); err != nil {
 			return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -145,7 +146,7 @@ func (f fusion) names() []string {
 func (f fusion) memory(t ood.Training, _ ood.Params) float64 {
 	var largest, all float64
 	for _, c := range f.components {
-		own := c.Method.MemoryFor(t, c.Params)
+		own := sharing.Memory(c.Method, t, c.Params)
 		largest, all = max(largest, own), all+own
 	}
 	return largest + (all-largest)/4
@@ -219,7 +220,7 @@ func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Params) (any, err
 		return nil, &rows.TooFewRowsError{What: "fused detectors", Have: t.Len(), Need: 2}
 	}
 	// All combinations are of the same parts.
-	return ood.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, tell func(float64)) ([]*fused, error) {
+	return sharing.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, tell func(float64)) ([]*fused, error) {
 		parts, err := f.crossFit(ctx, t, tell)
 		var all []*fused
 		for _, p := range same {
@@ -246,7 +247,7 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 		return s, nil
 	}
 	for _, fold := range folds {
-		part, out := t.Without(fold), t.Batch.Select(fold)
+		part, out := sharing.Without(t, fold), t.Batch.Select(fold)
 		for i, c := range f.components {
 			s, err := fit(c, part)
 			if err != nil {
@@ -286,7 +287,7 @@ func fewerRows(err error, some, all int) error {
 
 // Score implements ood.Detector. All combinations are of the same p-values.
 func (s *fused) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	surprises, err := ood.Cached(b, s.Parts[0], func() ([][]float64, error) { return s.surprises(ctx, b) })
+	surprises, err := sharing.Cached(b, s.Parts[0], func() ([][]float64, error) { return s.surprises(ctx, b) })
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package ood
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -18,8 +19,9 @@ type Batch struct {
 	// Layers are activations of earlier layers, from the input on, each n×h_l:
 	// averaged over positions where they have any.
 	Layers []blas32.General
-	// Cache, if not nil, keeps what several fits or scorers make of these rows.
-	Cache *Cache
+	// Cache, if not nil, keeps what several fits or scorers make of these rows, by
+	// keys of the caller's own types.
+	Cache *sync.Map
 	// Network takes Inputs, for methods that run it, or is nil.
 	Network Network
 	// Block is what Inputs holds of these rows. Scorer sets it where it asks a

@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/paired"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -122,7 +123,7 @@ func TestBatchLayers(t *testing.T) {
 		t.Error(err)
 	}
 	var need *ood.NeedError
-	if err := m.CheckTraining(ood.Training{Batch: ood.Batch{Features: b.Features}}); !errors.As(err, &need) || need.Need != ood.NeedLayers {
+	if err := m.Check(ood.Training{Batch: ood.Batch{Features: b.Features}}, nil); !errors.As(err, &need) || need.Need != ood.NeedLayers {
 		t.Error(err)
 	}
 }
@@ -206,8 +207,8 @@ func TestBatchValidate(t *testing.T) {
 		{ood.Batch{Features: blas32.General{Rows: 2, Cols: 2, Data: make([]float32, 4)}}, "features: a stride of 0 is too small for 2 columns"},
 		{ood.Batch{Features: matrix(2, 2), Logits: blas32.General{Rows: 2, Cols: 3, Stride: 3, Data: make([]float32, 5, 6)}}, "logits: 5 numbers are too few for 2 rows of stride 3"},
 		{ood.Batch{Features: matrix(2, 2), Layers: []blas32.General{{Rows: 2, Cols: 1, Stride: 1}}}, "layer_0: 0 numbers are too few for 2 rows of stride 1"},
-		{ood.Batch{Logits: blas32.General{Rows: 2, Cols: 1, Stride: 1}}.PairLogits(), "logits: 0 numbers are too few for 2 rows of stride 1"},
-		{ood.Batch{Logits: matrix(2, 1), Labels: []int{0, 1}}.PairLogits(), ""},
+		{paired.Batch(ood.Batch{Logits: blas32.General{Rows: 2, Cols: 1, Stride: 1}}), "logits: 0 numbers are too few for 2 rows of stride 1"},
+		{paired.Batch(ood.Batch{Logits: matrix(2, 1), Labels: []int{0, 1}}), ""},
 		{ood.Batch{Features: blas32.General{Rows: -1, Cols: 2, Stride: 2}}, "features: there are -1 rows"},
 	} {
 		got := ""
@@ -247,12 +248,12 @@ func TestNeeds(t *testing.T) {
 			`method "covariance" needs a trainer: the rows to fit with come without one`},
 		{ood.Training{Regression: true}, `method "covariance" needs features: the rows to fit with carry none`},
 	} {
-		if err := m.CheckTraining(c.training); err == nil || err.Error() != c.want {
+		if err := m.Check(c.training, nil); err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
 	entropy := ood.Method{Name: "entropy", Needs: ood.NeedLogits}
-	err = entropy.CheckTraining(ood.Training{Batch: ood.Batch{Features: matrix(2, 2)}, Regression: true})
+	err = entropy.Check(ood.Training{Batch: ood.Batch{Features: matrix(2, 2)}, Regression: true}, nil)
 	if want := `method "entropy" needs logits: the rows of a regressor carry none`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -272,8 +273,8 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-func ExampleMethod_CheckTraining() {
-	err := ood.Method{Name: "norm", Needs: ood.NeedFeatures}.CheckTraining(ood.Training{})
+func ExampleMethod_Check() {
+	err := ood.Method{Name: "norm", Needs: ood.NeedFeatures}.Check(ood.Training{}, nil)
 	var need *ood.NeedError
 	fmt.Println(errors.As(err, &need), strings.ToUpper(err.Error()[:1])+err.Error()[1:])
 	// Output: true Method "norm" needs features: the rows to fit with carry none

@@ -66,7 +66,7 @@ func TestBatchInputs(t *testing.T) {
 	}
 	m := ood.Method{Name: "m", Needs: ood.NeedInputs | ood.NeedNetwork}
 	var need *ood.NeedError
-	if err := m.CheckTraining(ood.Training{}); !errors.As(err, &need) || need.Need != ood.NeedNetwork {
+	if err := m.Check(ood.Training{}, nil); !errors.As(err, &need) || need.Need != ood.NeedNetwork {
 		t.Errorf("error %v, want that the network is needed", err)
 	}
 	if err := m.CheckBatch(ood.Batch{}, "the rows to score"); !errors.As(err, &need) || need.Need != ood.NeedInputs {

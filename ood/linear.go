@@ -15,9 +15,9 @@ type Linear struct {
 	Bias   []float32      // c
 }
 
-// Check says what is wrong with a layer on h features; c is the number of
+// check says what is wrong with a layer on h features; c is the number of
 // logits, or 0.
-func (l *Linear) Check(h, c int) error {
+func (l *Linear) check(h, c int) error {
 	switch w := l.Weight; {
 	case w.Cols != h:
 		return fmt.Errorf("the last layer's weights are for %d features, and the rows have %d", w.Cols, h)
@@ -43,16 +43,4 @@ func (l *Linear) Logits(features blas32.General) blas32.General {
 	}
 	blas32.Gemm(blas.NoTrans, blas.Trans, 1, features, l.Weight, 1, z)
 	return z
-}
-
-// Paired is the last layer that makes these two logits. One that Check refuses
-// stays as it is.
-func (l *Linear) Paired() *Linear {
-	if l == nil || l.Weight.Rows != 1 || rows.Whole(l.Weight) != nil {
-		return l
-	}
-	h := l.Weight.Cols
-	w := blas32.General{Rows: 2, Cols: h, Stride: h, Data: make([]float32, 2*h)}
-	copy(w.Data[h:], l.Weight.Data[:h])
-	return &Linear{Weight: w, Bias: append([]float32{0}, l.Bias...)}
 }

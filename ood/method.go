@@ -32,18 +32,19 @@ type Training struct {
 	// methods that keep them then need no copy.
 	Stays bool
 	Seed  uint64
-	// Progress, if not nil, is called with the share of the fit that is done.
+	// Progress is called with the share of the fit that is done. It may be nil, and
+	// is not where a method is fitted.
 	Progress func(share float64)
 
-	// FitGrid and Without set what follows.
-	//
 	// Grid are all configurations that are fitted to these rows, one after
-	// another: what is trained together is trained for the first, and kept.
+	// another: what is trained together is trained for the first, and kept. At is
+	// the one that is being fitted. FitGrid sets both.
 	Grid []Params
-	// At is the one of Grid that is being fitted.
-	At int
-	// Fold, if not nil, says which rows these are of which others.
-	Fold *Fold
+	At   int
+	// Whole, if not nil, is the training, with a cache, that these rows are of, all
+	// but the rows Held.
+	Whole *Training
+	Held  []int
 }
 
 // Method is one way to tell in-domain from out-of-domain, or, where it needs

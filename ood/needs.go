@@ -5,10 +5,6 @@ import (
 	"fmt"
 )
 
-// ErrNoClasses says that a method which asks for the classes of the rows it is
-// fitted with found neither labels nor logits.
-var ErrNoClasses = errors.New("neither labels nor logits say which class a row is of")
-
 // Needs is the set of things that a method cannot do without.
 type Needs uint
 
@@ -102,9 +98,9 @@ func (b Batch) has() Needs {
 	return has
 }
 
-// CheckTraining returns a *NeedError for the first of the method's needs that t
+// checkNeeds returns a *NeedError for the first of the method's needs that t
 // lacks, or nil.
-func (m Method) CheckTraining(t Training) error {
+func (m Method) checkNeeds(t Training) error {
 	has := t.has()
 	if len(t.Labels) > 0 {
 		has |= NeedLabels

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
@@ -31,13 +32,15 @@ func Fit(ctx context.Context, m Method, t Training, p Params) (*Scorer, error) {
 	return fitted[0], nil
 }
 
-// FitGrid fits several configurations, in order, at less cost than one by one.
+// FitGrid fits several configurations, in order, at less cost than one by one. An
+// error of one of them alone, here or in ScoreGrid, has a method Config() int that
+// says which.
 func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Scorer, error) {
 	t.Grid = make([]Params, len(grid))
 	for i, p := range grid {
 		var err error
 		if t.Grid[i], err = m.resolve(p); err != nil {
-			return nil, &ConfigError{i, err}
+			return nil, &configError{i, err}
 		}
 	}
 	t.Levels = slices.Sorted(slices.Values(t.Levels))
@@ -45,41 +48,43 @@ func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Score
 		return nil, err
 	}
 	if t.Cache == nil {
-		t.Cache = &Cache{}
+		t.Cache = &sync.Map{}
 	}
 	if t.Trainer != nil {
 		t.Trainer = checkedTrainer{t.Trainer}
 	}
 	// What is trained together is told before its turn.
+	if t.Progress == nil {
+		t.Progress = func(float64) {}
+	}
 	progress := rows.Progress(t.Progress).Rising()
 	scorers := make([]*Scorer, len(grid))
 	for i, v := range t.Grid {
 		t.Progress, t.At = progress.Part(i, len(grid)), i
 		fitted, err := m.Fit(ctx, t, v)
 		if err != nil {
-			return nil, &ConfigError{i, err}
+			return nil, &configError{i, err}
 		}
 		scorers[i] = &Scorer{method: m, fitted: fitted, widths: t.Widths(m.Needs), network: t.Network}
-		t.Tell(1)
+		t.Progress(1)
 	}
 	return scorers, ctx.Err()
 }
 
-// ConfigError says which configuration of a grid could not be fitted or scored;
+// configError says which configuration of a grid could not be fitted or scored;
 // alone, others may be.
-type ConfigError struct {
-	At  int // in the grid
-	Err error
+type configError struct {
+	at int
+	error
 }
 
-func (e *ConfigError) Error() string { return e.Err.Error() }
+func (e *configError) Config() int { return e.at }
 
-// Unwrap returns Err.
-func (e *ConfigError) Unwrap() error { return e.Err }
+func (e *configError) Unwrap() error { return e.error }
 
 // checkTraining refuses rows that the method cannot be fitted to.
 func (m Method) checkTraining(t Training) error {
-	if err := m.CheckTraining(t); err != nil {
+	if err := m.checkNeeds(t); err != nil {
 		return err
 	}
 	if err := t.Validate(); err != nil {
@@ -101,7 +106,7 @@ func (m Method) checkTraining(t Training) error {
 		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", t.Logits.Cols)
 	}
 	if m.Needs&NeedWeights != 0 {
-		return t.Last.Check(t.Features.Cols, t.Logits.Cols)
+		return t.Last.check(t.Features.Cols, t.Logits.Cols)
 	}
 	return nil
 }
@@ -146,11 +151,6 @@ func (s *Scorer) Method() Method { return s.method }
 
 // Fitted is what the method fitted.
 func (s *Scorer) Fitted() any { return s.fitted }
-
-// RunsNetwork says that scoring runs the network: that of the batch, or else the
-// one that the method was fitted with. What Restore returned has none, and where
-// the batch has none either, Score returns a *NeedError.
-func (s *Scorer) RunsNetwork() bool { return s.method.Needs&needsNetwork != 0 }
 
 // Variant says in a few words what stands in for what the method does, such as
 // "inserted dropout", or is empty where nothing does. n is the network, nil the
@@ -197,7 +197,7 @@ func score(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch, progre
 	if err := s.check(b); err != nil {
 		return err
 	}
-	if s.RunsNetwork() {
+	if s.method.Needs&needsNetwork != 0 {
 		return scoreInputs(ctx, grid, dst, b, progress)
 	}
 	n := b.Len()
@@ -214,13 +214,13 @@ func score(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch, progre
 
 // scoreBlock scores consecutive rows, from the one called first.
 func scoreBlock(ctx context.Context, grid []*Scorer, dst [][]float64, first int, block Batch) error {
-	block.Cache = &Cache{}
+	block.Cache = &sync.Map{}
 	for k, other := range grid {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if err := other.fitted.(Detector).Score(ctx, dst[k][first:first+block.Len()], block); err != nil {
-			return &ConfigError{k, err}
+			return &configError{k, err}
 		}
 	}
 	return nil

@@ -144,7 +144,7 @@ func (f *fitting) choose(*cli.Context) error {
 		return usagef("attach fit without MODEL.onnx needs --task classification or --task regression")
 	}
 	var err error
-	if f.in.Params, err = ood.ParseParams(strings.Join(f.params, " ")); err != nil {
+	if f.in.Params, err = parseParams(strings.Join(f.params, " ")); err != nil {
 		return usagef("--param: %v", err)
 	}
 	if _, err := f.in.Method.With(f.in.Params); err != nil {

@@ -53,7 +53,7 @@ func (v *intervals) setMethod(name string) error {
 // choose reads which quantile method is attached, and its parameters, for some
 // of which there are options.
 func (v *intervals) choose(t table, in *attach.FitOptions) error {
-	params, err := ood.ParseParams(strings.Join(v.params, " "))
+	params, err := parseParams(strings.Join(v.params, " "))
 	if err != nil {
 		return usagef("--interval-param: %v", err)
 	}

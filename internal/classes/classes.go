@@ -4,6 +4,7 @@ package classes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -26,7 +28,7 @@ func assign(t ood.Training) (assignment, error) {
 	raw := t.Labels
 	if len(raw) == 0 {
 		if !t.HasLogits() {
-			return assignment{}, ood.ErrNoClasses
+			return assignment{}, ErrNoClasses
 		}
 		raw = t.Predicted()
 	}
@@ -37,6 +39,10 @@ func assign(t ood.Training) (assignment, error) {
 	}
 	return c, nil
 }
+
+// ErrNoClasses says that a method which asks for the classes of the rows it is
+// fitted with found neither labels nor logits.
+var ErrNoClasses = errors.New("neither labels nor logits say which class a row is of")
 
 // Cloud is which of a training's rows classes are fitted to.
 type Cloud struct {
@@ -70,27 +76,27 @@ func (c Cloud) classes(t ood.Training) (assignment, error) {
 // Moments are those of the cloud about its classes' means. Those of a fold come
 // from those of all rows.
 func (c Cloud) Moments(ctx context.Context, t ood.Training) (*gaussian.Moments, error) {
-	return ood.Cached(t.Batch, c, func() (*gaussian.Moments, error) {
-		if t.Fold == nil {
+	return sharing.Cached(t.Batch, c, func() (*gaussian.Moments, error) {
+		if t.Whole == nil {
 			classes, err := c.classes(t)
 			if err != nil {
 				return nil, err
 			}
 			return gaussian.Measure(ctx, c.Rows(t.Batch), classes.of, classes.n)
 		}
-		whole, err := c.Moments(ctx, t.Fold.Whole)
+		whole, err := c.Moments(ctx, *t.Whole)
 		if err != nil {
 			return nil, err
 		}
-		classes, err := c.classes(t.Fold.Whole)
+		classes, err := c.classes(*t.Whole)
 		if err != nil {
 			return nil, err
 		}
-		of := make([]int, len(t.Fold.Held))
-		for i, r := range t.Fold.Held {
+		of := make([]int, len(t.Held))
+		for i, r := range t.Held {
 			of[i] = classes.of[r]
 		}
-		return whole.Without(ctx, c.Rows(t.Fold.Whole.Batch.Select(t.Fold.Held)), of)
+		return whole.Without(ctx, c.Rows(t.Whole.Batch.Select(t.Held)), of)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -70,7 +71,7 @@ func Train(ctx context.Context, t ood.Training, problem train.Problem) (Regressi
 	of := func(v ood.Params) shape {
 		return shape{fmt.Sprint(widths(v)), v.Int("batch"), v.Int("epochs")}
 	}
-	return ood.Alike(t, of, func(same []ood.Params, tell func(float64)) ([]Regression, error) {
+	return sharing.Alike(t, of, func(same []ood.Params, tell func(float64)) ([]Regression, error) {
 		p, first := problem, same[0]
 		p.Hidden, p.BatchSize, p.Epochs = widths(first), first.Int("batch"), first.Int("epochs")
 		if p.Epochs == 0 {

@@ -99,3 +99,8 @@ func InverseNorm(x []float32) float64 {
 	}
 	return 1 / math.Sqrt(s)
 }
+
+// MostMemory bounds what a fit may hold beside its rows, in bytes. The garbage
+// collector lets about as much again gather, so that a process stays below 8 GB
+// and its rows.
+const MostMemory = 4 << 30

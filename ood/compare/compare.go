@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/attach-uncertainty/attach/internal/paired"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -54,7 +57,7 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 		return nil, err
 	}
 	c.Training.Stays = true
-	c.room = semaphore.NewWeighted(ood.MostMemory)
+	c.room = semaphore.NewWeighted(rows.MostMemory)
 	r := &Report{
 		NFit: c.Training.Len(), NIn: c.In.Len(),
 		Sweep: c.Sweep, Seed: c.Training.Seed, Resamples: max(c.Resamples, 0),
@@ -111,9 +114,9 @@ func (c Options) paired() Options {
 	if c.Training.Regression || c.Training.Logits.Cols != 1 {
 		return c
 	}
-	c.Training, c.In, c.Out, c.OutSets = c.Training.Paired(), c.In.PairLogits(), c.Out.PairLogits(), slices.Clone(c.OutSets)
+	c.Training, c.In, c.Out, c.OutSets = paired.Training(c.Training), paired.Batch(c.In), paired.Batch(c.Out), slices.Clone(c.OutSets)
 	for i := range c.OutSets {
-		c.OutSets[i].Batch = c.OutSets[i].PairLogits()
+		c.OutSets[i].Batch = paired.Batch(c.OutSets[i].Batch)
 	}
 	return c
 }
@@ -183,8 +186,9 @@ func (c Options) validate() error {
 }
 
 func (c Options) check(m ood.Method) error {
-	if err := m.CheckTraining(c.Training); err != nil {
-		return err
+	// What takes too much memory is so of some configurations.
+	if need := (*ood.NeedError)(nil); errors.As(m.Check(c.Training, nil), &need) {
+		return need
 	}
 	if err := m.CheckBatch(c.In, "the rows to score"); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -33,7 +34,7 @@ func (s *norm) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 }
 
 func fitNorm(_ context.Context, t ood.Training, p ood.Params) (any, error) {
-	t.Tell(.5)
+	t.Progress(.5)
 	s := &norm{p.Float("factor")}
 	if s.Factor == 0 {
 		return nil, errors.New("factor is 0")
@@ -121,7 +122,7 @@ func TestCompareFitsGridAtOnce(t *testing.T) {
 	together.Sweep = together.Grid()[:2]
 	calls := 0
 	together.Fit = func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
-		return ood.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) ([]any, error) {
+		return sharing.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) ([]any, error) {
 			calls++
 			var all []any
 			for _, v := range same {

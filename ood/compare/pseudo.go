@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/classes"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -110,7 +111,7 @@ func classesOf(b ood.Batch) ([]int, error) {
 		return b.Labels, nil
 	}
 	if b.Logits.Cols < 2 {
-		return nil, ood.ErrNoClasses
+		return nil, classes.ErrNoClasses
 	}
 	return b.Predicted(), nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/paired"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -97,7 +98,7 @@ func Select(ctx context.Context, s Selection) (*Selected, error) {
 	if !slices.Contains(Criteria(), s.Criterion) {
 		return nil, fmt.Errorf("no criterion %q to select by: there are %q", s.Criterion, Criteria())
 	}
-	s.Training = s.Training.Paired()
+	s.Training = paired.Training(s.Training)
 	if err := s.Training.Validate(); err != nil {
 		return nil, fmt.Errorf("rows to select with: %w", err)
 	}

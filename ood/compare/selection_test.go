@@ -11,6 +11,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/classes"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/ood/measure"
@@ -255,7 +256,7 @@ func TestSelectErrors(t *testing.T) {
 		{classRows(60), "best", normMethod, `no criterion "best"`},
 		{few, "mixed", normMethod, "single class"},
 		{two, "held-out-classes", normMethod, "2 classes"},
-		{unlabelled, "held-out-classes", normMethod, "no classes to hold out of the rows to fit with: " + ood.ErrNoClasses.Error()},
+		{unlabelled, "held-out-classes", normMethod, "no classes to hold out of the rows to fit with: " + classes.ErrNoClasses.Error()},
 		{broken, "", normMethod, "labels"},
 		{ood.Training{Batch: line(1)}, "", normMethod, "1 rows"},
 		{classRows(60), "", control, "control"},

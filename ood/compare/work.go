@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/attach-uncertainty/attach/internal/classes"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/measure"
 )
@@ -40,7 +42,7 @@ type result struct {
 }
 
 func (c Options) plan(m ood.Method, wrong []bool) *work {
-	c.Training.Cache = &ood.Cache{}
+	c.Training.Cache = &sync.Map{}
 	w := &work{c: c, m: m, wrong: wrong, batches: []ood.Batch{c.In}, grid: []ood.Params{m.Default()}}
 	for _, s := range c.outSets() {
 		w.batches = append(w.batches, s.Batch)
@@ -75,13 +77,13 @@ func (w *work) run(ctx context.Context) error {
 	var able []int
 	var most, sum float64
 	for k, p := range w.grid {
-		if w.results[k].err = w.m.CheckMemory(w.c.Training, p); w.results[k].err == nil {
+		if w.results[k].err = w.m.Check(w.c.Training, p); w.results[k].err == nil {
 			able = append(able, k)
-			needs := w.m.MemoryFor(w.c.Training, p)
+			needs := sharing.Memory(w.m, w.c.Training, p)
 			most, sum = max(most, needs), sum+needs
 		}
 	}
-	together := len(able) > 1 && sum <= ood.MostMemory
+	together := len(able) > 1 && sum <= rows.MostMemory
 	need := int64(most)
 	if together {
 		need = int64(sum)
@@ -110,7 +112,7 @@ func (w *work) run(ctx context.Context) error {
 func (w *work) fitAll(ctx context.Context, configs []int, together bool, progress rows.Progress) error {
 	if together {
 		err := w.fit(ctx, configs, progress)
-		if one := (*ood.ConfigError)(nil); !errors.As(err, &one) || errors.Is(err, ood.ErrNotDifferentiable) || errors.Is(err, ood.ErrNoClasses) {
+		if one := (interface{ Config() int })(nil); !errors.As(err, &one) || errors.Is(err, ood.ErrNotDifferentiable) || errors.Is(err, classes.ErrNoClasses) {
 			for _, k := range configs {
 				w.results[k].err = err
 			}
@@ -225,8 +227,7 @@ func (w *work) report() MethodReport {
 		r.FitSeconds += res.fit.Seconds()
 		took += res.score
 		if res.err != nil {
-			tooLarge := (*ood.MemoryError)(nil)
-			if errors.Is(res.err, ood.ErrNotDifferentiable) || errors.Is(res.err, ood.ErrNoDropout) || errors.Is(res.err, ood.ErrNoClasses) || errors.As(res.err, &tooLarge) {
+			if errors.Is(res.err, ood.ErrNotDifferentiable) || errors.Is(res.err, ood.ErrNoDropout) || errors.Is(res.err, classes.ErrNoClasses) || errors.Is(res.err, ood.ErrMemory) {
 				r.unable = res.err
 			}
 			r.Failed = append(r.Failed, Failed{Params: params, Error: res.err.Error()})

@@ -1,31 +1,33 @@
-package ood
+package paired
 
 import (
 	"context"
 	"math"
+
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // pairNetwork is a network of a single logit z as one of the two logits 0 and z;
 // nil stays nil.
-func pairNetwork(n Network) Network {
+func pairNetwork(n ood.Network) ood.Network {
 	if n == nil {
 		return nil
 	}
 	return pairedNetwork{n}
 }
 
-type pairedNetwork struct{ Network }
+type pairedNetwork struct{ ood.Network }
 
-func (n pairedNetwork) Forward(ctx context.Context, x InputBlock) (Batch, error) {
+func (n pairedNetwork) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
 	b, err := n.Network.Forward(ctx, x)
 	if err == nil {
-		b.Logits = pairColumns(b.Logits)
+		b.Logits = columns(b.Logits)
 	}
 	return b, err
 }
 
-func (n pairedNetwork) Gradient(ctx context.Context, x InputBlock, of Scalar) (Batch, []float32, error) {
-	b, g, err := n.Network.Gradient(ctx, x, Scalar{Kind: Logit})
+func (n pairedNetwork) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, []float32, error) {
+	b, g, err := n.Network.Gradient(ctx, x, ood.Scalar{Kind: ood.Logit})
 	if err != nil {
 		return b, g, err
 	}
@@ -36,11 +38,11 @@ func (n pairedNetwork) Gradient(ctx context.Context, x InputBlock, of Scalar) (B
 			g[j] = float32(d * float64(g[j]))
 		}
 	}
-	b.Logits = pairColumns(b.Logits)
+	b.Logits = columns(b.Logits)
 	return b, g, nil
 }
 
-func (n pairedNetwork) Dropout(ctx context.Context, x InputBlock, passes int, p float64, seed uint64) ([]float32, error) {
+func (n pairedNetwork) Dropout(ctx context.Context, x ood.InputBlock, passes int, p float64, seed uint64) ([]float32, error) {
 	z, err := n.Network.Dropout(ctx, x, passes, p, seed)
 	pair := make([]float32, 2*len(z))
 	for i, v := range z {
@@ -50,7 +52,7 @@ func (n pairedNetwork) Dropout(ctx context.Context, x InputBlock, passes int, p 
 }
 
 // pairSlope is the derivative of a scalar of the logits 0 and z by z.
-func pairSlope(of Scalar, z float64) float64 {
+func pairSlope(of ood.Scalar, z float64) float64 {
 	t := of.Temperature
 	if t == 0 {
 		t = 1
@@ -61,12 +63,12 @@ func pairSlope(of Scalar, z float64) float64 {
 		slope = one * (1 - one) / t
 	}
 	switch of.Kind {
-	case LogSoftmaxTop:
+	case ood.LogSoftmaxTop:
 		if z > 0 {
 			return (1 - one) / t
 		}
 		return -one / t
-	case TopTwo:
+	case ood.TopTwo:
 		if of.Softmax {
 			slope *= 2
 		}
@@ -74,7 +76,7 @@ func pairSlope(of Scalar, z float64) float64 {
 			return slope
 		}
 		return -slope
-	case Logit:
+	case ood.Logit:
 		if of.Index == 0 && of.Softmax {
 			return -slope
 		}
