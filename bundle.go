@@ -58,6 +58,8 @@ type Base struct {
 	// Columns are the names of the columns of the table fitted on that are
 	// inputs, in the order that the network takes them, or nil.
 	Columns []string `json:"columns,omitempty"`
+	// Target is the name of its column that is the target, or empty.
+	Target string `json:"target,omitempty"`
 	// Sigmoid says that a classifier's outputs are probabilities of their own,
 	// of which several may be high at once, and not a softmax.
 	Sigmoid bool `json:"sigmoid,omitempty"`

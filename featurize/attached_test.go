@@ -42,7 +42,9 @@ func fitDigits(ctx context.Context, dir string, m ood.Method) (path string, err 
 	if err != nil {
 		return "", err
 	}
-	set = set.Head(400)
+	if set, err = set.Slice(inputs.Slice{End: 400, Ends: true}); err != nil {
+		return "", err
+	}
 	x, err := set.All(ctx)
 	if err != nil {
 		return "", err

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -28,6 +29,9 @@ type comparing struct {
 	fit, in        string
 	out            outSets
 	outClasses     []int
+	fitRows        inputs.Slice
+	inRows         inputs.Slice
+	outRows        inputs.Slice
 	task           attach.Task
 	weights        string
 	json, choosing bool
@@ -50,6 +54,9 @@ func compareCommand() *cli.Command {
 		{name: "out", to: &m.out, needed: true, file: rowFile, usage: "[[GROUP:]NAME=]INPUTS: out-of-domain rows, to measure on; with a NAME, repeat for more sets"},
 		{name: "out-classes", to: &m.outClasses, usage: "A,B,…: keep the rows of --out with these labels alone", never: []never{alone, idle("with several --out", func() bool { return len(m.out) > 1 })}},
 		{name: "task", to: (*string)(&m.task), must: tasks(), usage: "WHAT: classification or regression, where the model's graph does not tell which it does"},
+		sliceOption("fit-rows", "--fit", &m.fitRows),
+		sliceOption("in-rows", "--in", &m.inRows),
+		sliceOption("out-rows", "every --out", &m.outRows),
 	}, weightsOption(&m.weights, "without MODEL.onnx, for methods that read them", withModel), table{
 		{name: "methods", to: m.setMethods, usage: "A,B,…: compare these alone, of those that `attach methods` lists"},
 		{name: "sweep", to: &m.job.Sweep, usage: "run every method's whole grid, not its default alone"},

@@ -80,12 +80,12 @@ func (m *comparing) readModel(ctx context.Context) error {
 	}
 	t := &m.job.Training
 	t.Last, t.InputScale = m.model.Last(), m.inputs.InputScale()
-	return m.readSets(func(path string, outside bool) (ood.Batch, error) {
+	return m.readSets(func(path string, of inputs.Slice, outside bool) (ood.Batch, error) {
 		classes := m.classes
 		if outside {
-			classes = m.outClasses
+			classes, m.inputs.TargetOptional = m.outClasses, true
 		}
-		set, err := m.openSet(ctx, path, "", classes)
+		set, err := m.openSet(ctx, path, "", of, classes)
 		if err != nil {
 			return ood.Batch{}, err
 		}
@@ -99,10 +99,10 @@ func (m *comparing) readModel(ctx context.Context) error {
 }
 
 // readSets has all sets read.
-func (m *comparing) readSets(read func(path string, outside bool) (ood.Batch, error)) error {
+func (m *comparing) readSets(read func(path string, of inputs.Slice, outside bool) (ood.Batch, error)) error {
 	m.job.Training.Regression = m.task == attach.Regression
-	batch := func(path string, outside bool) (ood.Batch, error) {
-		b, err := read(path, outside)
+	batch := func(path string, of inputs.Slice, outside bool) (ood.Batch, error) {
+		b, err := read(path, of, outside)
 		if outside || m.job.Training.Regression {
 			b.Labels = nil
 		}
@@ -113,14 +113,14 @@ func (m *comparing) readSets(read func(path string, outside bool) (ood.Batch, er
 		return b, err
 	}
 	var err error
-	if m.job.Training.Batch, err = batch(m.fit, false); err != nil {
+	if m.job.Training.Batch, err = batch(m.fit, m.fitRows, false); err != nil {
 		return err
 	}
-	if m.job.In, err = batch(m.in, false); err != nil {
+	if m.job.In, err = batch(m.in, m.inRows, false); err != nil {
 		return err
 	}
 	for _, s := range m.out {
-		b, err := batch(s.path, true)
+		b, err := batch(s.path, m.outRows, true)
 		if err != nil {
 			return err
 		}
@@ -140,14 +140,14 @@ func (m *comparing) readFeatures() error {
 	if t.Last, err = loadWeights(m.weights); err != nil {
 		return err
 	}
-	return m.readSets(func(path string, _ bool) (ood.Batch, error) {
+	return m.readSets(func(path string, of inputs.Slice, _ bool) (ood.Batch, error) {
 		var wants []inputs.Widths
 		if t.Len() > 0 {
 			wants = append(wants, widthsOf(m.fit, t.Batch))
 		} else if m.layerless() {
 			wants = append(wants, inputs.Widths{Skip: ood.NeedLayers})
 		}
-		b, err := openLayerFeatures(m.stderr, path, m.weights, t.Last, wants...)
+		b, _, err := openLayerFeatures(m.stderr, path, of, m.weights, t.Last, wants...)
 		if err == nil {
 			noteFeatures(path, m.stderr)
 		}

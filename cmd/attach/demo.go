@@ -221,7 +221,7 @@ func mostSuspicious(rows []scored) ([]report.Example, error) {
 func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 	const from, to, points = -5.0, 5.0, 400
 	ctx := c.Context
-	f := &fitting{place: d.place, path: d.path("toy_regressor.onnx"), x: d.path("toy_fit.npz"), cal: d.path("toy_cal.npz"), out: d.path("toy_regressor.attach")}
+	f := &fitting{place: d.place, path: d.path("toy_regressor.onnx"), x: given{x: d.path("toy_fit.npz")}, cal: given{x: d.path("toy_cal.npz")}, out: d.path("toy_regressor.attach")}
 	f.in = attach.FitOptions{Level: .95, Seed: d.seed, Trainer: d.trainer, QuantileParams: ood.Params{"hidden": "100x100"}}
 	defer f.closeModel()
 	if err := f.begin(c); err != nil {
@@ -267,7 +267,7 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 		band.TrainY = append(band.TrainY, float64(f.in.Targets.Data[i*f.in.Targets.Stride]))
 	}
 
-	test, err := f.openSet(ctx, d.path("toy_test.npz"), "", nil)
+	test, err := f.openSet(ctx, d.path("toy_test.npz"), "", inputs.Slice{}, nil)
 	if err != nil {
 		return nil, err
 	}

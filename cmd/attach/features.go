@@ -20,6 +20,7 @@ type featuring struct {
 	place
 	reading
 	path, x, y, out string
+	rows            inputs.Slice
 	task            attach.Task // of the model, once it is known
 }
 
@@ -29,7 +30,7 @@ func featuresCommand() *cli.Command {
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to run the model on: " + inputKinds},
 		{name: "y", to: &f.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{f.targeted()}},
 		{name: "o", to: &f.out, needed: true, file: resultFile, must: ends(".npz"), usage: "FILE: .npz to write"},
-	}, f.rowOptions(&f.table), f.modelOptions(), f.layersOption(), f.batchOption(batchStandard), f.runtimeOptions())
+	}, table{sliceOption("rows", "--x", &f.rows)}, f.rowOptions(&f.table), f.modelOptions(), f.layersOption(), f.batchOption(batchStandard), f.runtimeOptions())
 	f.table.of("labels").unless(f.pickless(f.regression))
 	return f.command(cli.Command{
 		Name:      "features",
@@ -55,7 +56,7 @@ func (f *featuring) write(ctx context.Context, w io.Writer) error {
 	if err := cmp.Or(f.check(), f.checkClasses(f.task)); err != nil {
 		return err
 	}
-	set, err := f.openSet(ctx, f.x, f.y, f.classes)
+	set, err := f.openSet(ctx, f.x, f.y, f.rows, f.classes)
 	if err != nil {
 		return err
 	}

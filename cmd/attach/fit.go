@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -21,8 +22,7 @@ type fitting struct {
 	head         intervals
 	in           attach.FitOptions
 	path         string // of MODEL.onnx, or ""
-	x, y         string
-	cal, calY    string
+	x, cal       given
 	weights, out string
 	params       []string
 }
@@ -34,8 +34,8 @@ func fitCommand() *cli.Command {
 	regression := task(attach.Regression)
 	withModel := idle("with MODEL.onnx", func() bool { return f.path != "" })
 	alone := idle("without MODEL.onnx", func() bool { return f.path == "" })
-	noCal := idle("without --cal", func() bool { return f.cal == "" })
-	hasCal := idle("with --cal", func() bool { return f.cal != "" })
+	noCal := idle("without --cal", func() bool { return f.cal.x == "" })
+	hasCal := idle("with --cal", func() bool { return f.cal.x != "" })
 	noDetector := idle("with --no-detector", func() bool { return in.SkipDetector })
 	unread := idle("with --no-quantiles, as only the quantile head learns from targets", func() bool { return regression() && in.SkipQuantiles })
 	noHead := []never{
@@ -48,10 +48,12 @@ func fitCommand() *cli.Command {
 	), f.batchOption(batchStandard))
 	read.of("classes", "labels").unless(idle("for a regressor, which has no classes", regression))
 	f.table = join(table{
-		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: in-domain rows: " + inputKinds + "; without MODEL.onnx, features as `attach features` writes them, or rows×columns of them as .npy"},
-		{name: "y", to: &f.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{unread, f.targeted()}},
-		{name: "cal", to: &f.cal, file: rowFile, usage: "INPUTS: in-domain rows to calibrate with, which neither the network nor the heads were trained on"},
-		{name: "cal-y", to: &f.calY, file: otherFile, usage: "FILE: labels or targets of --cal, where it does not hold them", never: []never{noCal, unread, f.targeted()}},
+		{name: "x", to: &f.x.x, needed: true, file: rowFile, usage: "INPUTS: in-domain rows: " + inputKinds + "; without MODEL.onnx, features as `attach features` writes them, or rows×columns of them as .npy"},
+		{name: "y", to: &f.x.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{unread, f.targeted()}},
+		{name: "cal", to: &f.cal.x, file: rowFile, usage: "INPUTS: in-domain rows to calibrate with, which neither the network nor the heads were trained on"},
+		{name: "cal-y", to: &f.cal.y, file: otherFile, usage: "FILE: labels or targets of --cal, where it does not hold them", never: []never{noCal, unread, f.targeted()}},
+		sliceOption("rows", "--x", &f.x.rows),
+		sliceOption("cal-rows", "--cal", &f.cal.rows, noCal),
 		{name: "o", to: &f.out, needed: true, file: resultFile, must: noStream, usage: "FILE: where to write what is fitted, such as M.attach"},
 		{name: "task", to: (*string)(&in.Base.Task), must: tasks(), usage: "WHAT: classification or regression, where the model's graph does not tell which it does"},
 		{name: "method", to: f.setMethod, never: []never{noDetector}, usage: "NAME: out-of-domain detector, of those that `attach methods` lists (default: fused-layers, or what docs/using.md says where the rows lack what it needs)"},
@@ -114,7 +116,7 @@ func (f *fitting) run(c *cli.Context) error {
 	}
 	b, err := f.fit(c.Context, "fit")
 	if few := (*attach.TooFewRowsError)(nil); errors.As(err, &few) {
-		err = inFile(f.x, err)
+		err = inFile(f.x.x, err)
 	}
 	if err != nil {
 		return err
@@ -137,8 +139,9 @@ func (f *fitting) fit(ctx context.Context, what string) (*attach.Bundle, error) 
 
 // choose is a step that reads what options say together.
 func (f *fitting) choose(*cli.Context) error {
-	if f.cal != "" && sameFile(f.cal, f.x) {
-		return usagef("--cal %s is what --x reads; calibrate with rows that nothing was fitted on, or leave out --cal to have some split off", f.cal)
+	f.x.yFlag, f.cal.yFlag = "--y", "--cal-y"
+	if whole := (inputs.Slice{}); f.oneFile() && (f.x.rows == whole || f.cal.rows == whole) {
+		return usagef("--cal %s is what --x reads; say with --rows and --cal-rows which rows are fitted on and which calibrated on, or leave out --cal to have some split off", f.cal.x)
 	}
 	if f.path == "" && f.in.Base.Task == "" {
 		return usagef("attach fit without MODEL.onnx needs --task classification or --task regression")

@@ -36,31 +36,30 @@ func (f *fitting) readModel(ctx context.Context) error {
 	}
 	in.Last, in.InputScale = model.Last(), f.inputs.InputScale()
 	in.Preprocess, in.Layout = f.raw, f.inputs.Layout
-	err := f.readBoth(func(x, y, flag string) (rowsOf, error) {
-		set, err := f.openSet(ctx, x, y, f.classes)
+	return f.readBoth(func(g given) (rowsOf, error) {
+		set, err := f.openSet(ctx, g.x, g.y, g.rows, f.classes)
 		if err != nil {
 			return rowsOf{}, err
 		}
 		targets, _ := set.Targets()
 		if in.Base.Task == attach.Regression {
-			err = checkTargets(x, y, flag, targets, info.OutputsWidth, in.SkipQuantiles)
+			err = checkTargets(g, targets, info.OutputsWidth, in.SkipQuantiles)
 		} else {
-			err = checkLabels(x, y, set.Labels(), targets, info.OutputsWidth)
+			err = checkLabels(g, set.Labels(), targets, info.OutputsWidth)
 		}
 		if err != nil {
 			return rowsOf{}, err
 		}
-		b, err := f.features(ctx, x, set)
+		b, err := f.features(ctx, g.x, set)
 		if in.Base.Task == attach.Regression {
 			b.Labels = nil
 		}
 		if in.Base.Classes == nil {
 			in.Base.Classes = classNames(set, f.classes)
 		}
-		return rowsOf{b, targets, set.Groups()}, err
+		in.Base.Columns, in.Base.Target = f.columns, cmp.Or(in.Base.Target, set.Target())
+		return rowsOf{b, targets, set.Groups(), set.Opened()}, err
 	})
-	in.Base.Columns = f.columns
-	return err
 }
 
 // classNames are the names of the folders that images lie in, or the labels that
@@ -75,49 +74,83 @@ func classNames(set *inputs.Set, picked []int) []string {
 	return names
 }
 
+// given says which rows are read: some of the file x, with their labels or
+// targets in y, which yFlag names, or in x too.
+type given struct {
+	x, y, yFlag string
+	rows        inputs.Slice
+}
+
 // rowsOf are the rows of one file with what is known of them.
 type rowsOf struct {
 	batch   ood.Batch
 	targets blas32.General
 	groups  []string
+	all     int // rows of the file
 }
 
 // readBoth reads the rows to fit on and, where they are given, those to
-// calibrate on. read is told the file of the rows, that of their targets and
-// the flag that names the latter.
-func (f *fitting) readBoth(read func(x, y, flag string) (rowsOf, error)) error {
+// calibrate on.
+func (f *fitting) readBoth(read func(given) (rowsOf, error)) error {
 	in := &f.in
-	rows, err := read(f.x, f.y, "--y")
+	rows, err := read(f.x)
 	in.Batch, in.Targets, in.Groups = rows.batch, rows.targets, rows.groups
-	if err != nil || f.cal == "" {
+	if err != nil || f.cal.x == "" {
 		return err
 	}
-	rows, err = read(f.cal, f.calY, "--cal-y")
+	if err := f.apart(rows.all); err != nil {
+		return err
+	}
+	rows, err = read(f.cal)
 	in.Cal, in.CalTargets, in.CalGroups = rows.batch, rows.targets, rows.groups
 	return err
 }
 
+// oneFile says that rows are fitted on and calibrated on from one file.
+func (f *fitting) oneFile() bool { return f.cal.x != "" && sameFile(f.cal.x, f.x.x) }
+
+// apart refuses rows among n of one file that are both fitted on and calibrated
+// on.
+func (f *fitting) apart(n int) error {
+	if !f.oneFile() {
+		return nil
+	}
+	first, last, err := f.x.rows.Of(n)
+	if err != nil {
+		return err
+	}
+	calFirst, calLast, err := f.cal.rows.Of(n)
+	if err != nil {
+		return inFile(f.cal.x, err)
+	}
+	if first < calLast && calFirst < last {
+		return usagef("--rows %v and --cal-rows %v share rows %v of the %d in %s; calibrate with rows that nothing was fitted on",
+			f.x.rows, f.cal.rows, inputs.Slice{Start: max(first, calFirst), End: min(last, calLast), Ends: true}, n, f.x.x)
+	}
+	return nil
+}
+
 // checkTargets refuses targets that are absent or not the model's. outputs is 0
 // where it is not known.
-func checkTargets(x, y, flag string, targets blas32.General, outputs int, skip bool) error {
+func checkTargets(g given, targets blas32.General, outputs int, skip bool) error {
 	switch {
 	case skip:
 		return nil
 	case targets.Rows == 0:
-		return fmt.Errorf("%s: a quantile head needs targets; pass %s, name the --target column of a table, or pass --no-quantiles", x, flag)
+		return fmt.Errorf("%s: a quantile head needs targets; pass %s, name the --target column of a table, or pass --no-quantiles", g.x, g.yFlag)
 	case outputs > 0 && targets.Cols != outputs:
-		return fmt.Errorf("%s: it has %d targets a row, and the model predicts %d", cmp.Or(y, x), targets.Cols, outputs)
+		return fmt.Errorf("%s: it has %d targets a row, and the model predicts %d", cmp.Or(g.y, g.x), targets.Cols, outputs)
 	}
 	return nil
 }
 
 // checkLabels refuses labels that are not the model's classes; none are fine.
-func checkLabels(x, y string, labels []int, targets blas32.General, classes int) error {
+func checkLabels(g given, labels []int, targets blas32.General, classes int) error {
 	if labels == nil && targets.Rows > 0 {
-		return fmt.Errorf("%s: the labels of a classifier must be whole numbers, one a row; if the model predicts targets, say --task regression", cmp.Or(y, x))
+		return fmt.Errorf("%s: the labels of a classifier must be whole numbers, one a row; if the model predicts targets, say --task regression", cmp.Or(g.y, g.x))
 	}
 	if err := inputs.CheckLabels(labels, classes); err != nil {
-		return fmt.Errorf("%s: %w", cmp.Or(y, x), err)
+		return fmt.Errorf("%s: %w", cmp.Or(g.y, g.x), err)
 	}
 	return nil
 }
@@ -128,56 +161,65 @@ func (f *fitting) readFeatures(ctx context.Context) error {
 	if f.in.Last, err = loadWeights(f.weights); err != nil {
 		return err
 	}
-	return f.readBoth(func(x, y, flag string) (rowsOf, error) {
-		rows, err := f.featureRows(ctx, x, y, flag)
+	return f.readBoth(func(g given) (rowsOf, error) {
+		rows, err := f.featureRows(ctx, g)
 		if err != nil {
 			return rows, err
 		}
-		rows.groups, err = featureGroups(x, f.inputs.Groups, rows.batch.Len())
+		rows.groups, err = featureGroups(g.x, f.inputs.Groups, g.rows, rows.all)
 		return rows, err
 	})
 }
 
-// featureGroups reads the groups of precomputed rows, where they have a name.
-func featureGroups(x, name string, rows int) ([]string, error) {
+// featureGroups reads the groups of some of n precomputed rows, where they have a
+// name.
+func featureGroups(x, name string, of inputs.Slice, n int) ([]string, error) {
 	if name == "" {
 		return nil, nil
 	}
-	return inputs.OpenGroups(x, name, rows)
+	groups, err := inputs.OpenGroups(x, name, n)
+	if err != nil {
+		return nil, err
+	}
+	first, last, err := of.Of(n)
+	return groups[first:last], err
 }
 
-func (f *fitting) featureRows(ctx context.Context, x, y, flag string) (rowsOf, error) {
+func (f *fitting) featureRows(ctx context.Context, g given) (rowsOf, error) {
 	in := &f.in
 	var wants []inputs.Widths
 	if in.Batch.Len() > 0 {
-		wants = append(wants, widthsOf(f.x, in.Batch))
+		wants = append(wants, widthsOf(f.x.x, in.Batch))
 	}
-	b, err := openLayerFeatures(f.stderr, x, f.weights, in.Last, wants...)
+	b, n, err := openLayerFeatures(f.stderr, g.x, g.rows, f.weights, in.Last, wants...)
 	if err != nil {
 		return rowsOf{}, err
 	}
-	noteFeatures(x, f.stderr)
+	noteFeatures(g.x, f.stderr)
 	regression := in.Base.Task == attach.Regression
 	var t inputs.Targets
-	if y != "" || regression && holdsAny(x, "y", "targets") {
+	if g.y != "" || regression && holdsAny(g.x, "y", "targets") {
 		outputs := b.Logits.Cols
 		if in.SkipQuantiles {
 			outputs = 0
 		}
-		if t, err = inputs.OpenTargets(ctx, cmp.Or(y, x), b.Len(), outputs); err != nil {
+		if t, err = inputs.OpenTargets(ctx, cmp.Or(g.y, g.x), n, outputs); err == nil {
+			t, err = t.Slice(g.rows)
+		}
+		if err != nil {
 			return rowsOf{}, err
 		}
 	}
 	if regression {
 		b.Labels = nil
-		err = checkTargets(x, y, flag, t.Values, b.Logits.Cols, in.SkipQuantiles)
-		return rowsOf{batch: b, targets: t.Values}, err
+		err = checkTargets(g, t.Values, b.Logits.Cols, in.SkipQuantiles)
+		return rowsOf{batch: b, targets: t.Values, all: n}, err
 	}
-	if y != "" {
+	if g.y != "" {
 		b.Labels = t.Labels
 	}
-	if y != "" || b.HasLogits() {
-		err = checkLabels(x, y, b.Labels, t.Values, b.Logits.Cols)
+	if g.y != "" || b.HasLogits() {
+		err = checkLabels(g, b.Labels, t.Values, b.Logits.Cols)
 	}
-	return rowsOf{batch: b, targets: t.Values}, err
+	return rowsOf{batch: b, targets: t.Values, all: n}, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -23,6 +24,7 @@ type differentiating struct {
 	place
 	reading
 	path, x, wrt, out string
+	rows              inputs.Slice
 	scalar            string
 	of                ood.Scalar
 }
@@ -37,7 +39,7 @@ func gradientCommand() *cli.Command {
 			never: []never{{func() bool { return g.of.Kind != ood.LogSoftmaxTop }, "belongs to --of logsoftmax"}}},
 		{name: "wrt", to: &g.wrt, usage: "TENSOR: what to differentiate with respect to, instead of the input"},
 		{name: "o", to: &g.out, needed: true, file: resultFile, must: ends(".npz"), usage: "FILE: .npz to write"},
-	}, g.rowOptions(&g.table), g.modelOptions(), g.batchOption("as many as 8 images of 224×224 weigh"), g.runtimeOptions())
+	}, table{sliceOption("rows", "--x", &g.rows)}, g.rowOptions(&g.table), g.modelOptions(), g.batchOption("as many as 8 images of 224×224 weigh"), g.runtimeOptions())
 	g.table.of("labels").unless(g.pickless(func() bool { return true }))
 	return g.command(cli.Command{
 		Name:      "gradient",
@@ -59,7 +61,7 @@ func (g *differentiating) write(ctx context.Context, w io.Writer) error {
 	if err := g.openModel(ctx, g.path, g.Options); err != nil {
 		return err
 	}
-	set, err := g.openSet(ctx, g.x, "", g.classes)
+	set, err := g.openSet(ctx, g.x, "", g.rows, g.classes)
 	if err != nil {
 		return err
 	}

@@ -21,11 +21,17 @@ func hinted(err error, useful func(flag string) bool) error {
 	install := (*ort.InstallError)(nil)
 	noLayer := (*featurize.NoLinearLayerError)(nil)
 	layer := (*featurize.LayerError)(nil)
+	columns := (*inputs.ColumnsError)(nil)
+	tooMany := errors.As(err, &columns)
 	for _, h := range []struct {
 		helps      bool
 		flag, hint string
 	}{
 		{errors.Is(err, inputs.ErrPreprocess), "preprocess", "name the preprocessing file with --preprocess: it has the keys of Hugging Face's preprocessor_config.json"},
+		{tooMany && columns.Columns == nil, "target", "if one is the target, name it with --target"},
+		{tooMany && columns.Columns == nil, "", "give those alone"},
+		{tooMany && useful("target"), "", "name the target with --target, and leave others out with --ignore"},
+		{tooMany, "", "leave others out with --ignore"},
 		{errors.Is(err, attach.ErrNoModel), "model", "say where it is with --model"},
 		{errors.Is(err, attach.ErrWrongModel), "", "name the right one with --model or fit anew"},
 		{errors.Is(err, preprocess.ErrImage), "skip-bad", "pass --skip-bad to go on without such images"},

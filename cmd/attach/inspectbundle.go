@@ -127,6 +127,9 @@ func (info bundleInfo) text() string {
 	}
 	list("classes", info.Classes)
 	list("columns", info.Columns)
+	if info.Base.Target != "" {
+		line("target", "%q", info.Base.Target)
+	}
 	if info.Preprocess != nil {
 		line("preprocess", "%s", info.Preprocess)
 	}

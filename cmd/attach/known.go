@@ -49,14 +49,16 @@ func (k *known) byName(folders, classes []string) {
 	k.labels = labels
 }
 
-// knownOfFeatures is what an archive of precomputed rows brings.
-func knownOfFeatures(ctx context.Context, path string, base attach.Base, rows int, groups []string) known {
+// knownOfFeatures is what an archive of n precomputed rows brings to some of them.
+func knownOfFeatures(ctx context.Context, path string, base attach.Base, of inputs.Slice, n int, groups []string) known {
 	k := known{groups: groups}
 	if base.Task == attach.Classification {
-		k.labels, _ = inputs.FeatureLabels(path)
+		k.labels, _ = inputs.FeatureLabels(path, of)
 	} else if holdsAny(path, "y", "targets") {
-		t, _ := inputs.OpenTargets(ctx, path, rows, base.Outputs)
-		k.targets = t.Values
+		if t, err := inputs.OpenTargets(ctx, path, n, base.Outputs); err == nil {
+			t, _ = t.Slice(of)
+			k.targets = t.Values
+		}
 	}
 	return k.sure(base)
 }

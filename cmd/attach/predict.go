@@ -27,6 +27,7 @@ type predicting struct {
 	place
 	reading
 	path, x, out   string
+	rows           inputs.Slice
 	moved, weights string // moved: where the model is now
 	asFeatures     bool
 	side           string
@@ -54,12 +55,13 @@ func predictCommand() *cli.Command {
 		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since"},
 	}, f.rowOptions(&f.table), f.batchOption(batchStandard)).unless(asFeatures).unless(alone)
 	modelRead.of("classes").unless(idle("for a regressor, which has no classes", opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })))
+	modelRead.of("ignore").unless(idle("where M.attach names the columns that are inputs: others are left alone", opened(func(b *attach.Bundle) bool { return b.Base.Columns != nil })))
 	modelRead.of("preprocess").unless(idle("where M.attach says how images are prepared", opened(func(b *attach.Bundle) bool { return b.Preprocess != nil })))
 	f.table = join(table{
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to predict: " + inputKinds + "; with --features, what `attach features` writes"},
 		{name: "o", to: &f.out, file: resultFile, must: tableFile, usage: "FILE: .csv, .jsonl or, without names, .npz to write; - is CSV on standard output"},
 		{name: "features", to: &f.asFeatures, usage: "take --x as features and logits, and do not run the model"},
-	}, modelRead[:1], weightsOption(&f.weights, "with --features or for heads that were fitted on features alone", runs), table{
+	}, modelRead[:1], table{sliceOption("rows", "--x", &f.rows)}, weightsOption(&f.weights, "with --features or for heads that were fitted on features alone", runs), table{
 		{name: "level", to: &f.o.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target, instead of what fit was given"},
 		{name: "quantiles", to: f.setLevels, usage: "LEVELS: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
 		{name: "side", to: &f.side, must: oneOf("both", string(calibrate.Lower), string(calibrate.Upper)), never: []never{joint(string(calibrate.Lower)), joint(string(calibrate.Upper))},
@@ -225,8 +227,11 @@ func (f *predicting) openRows(ctx context.Context) (*predictRows, error) {
 	}
 	f.fitTo(model.Model)
 	f.hint, f.columns = "pass --features to predict from them", b.Base.Columns
+	if f.inputs.Target == "" {
+		f.inputs.Target, f.inputs.TargetOptional = b.Base.Target, true
+	}
 	f.inputs.Preprocess = cmp.Or(f.inputs.Preprocess, model.Preprocess)
-	set, err := f.openSet(ctx, f.x, "", f.classes)
+	set, err := f.openSet(ctx, f.x, "", f.rows, f.classes)
 	if err != nil {
 		return nil, err
 	}
@@ -256,18 +261,19 @@ func (f *predicting) precomputed(ctx context.Context) (*predictRows, error) {
 	if err := checkFeatureName(f.x); err != nil {
 		return nil, err
 	}
-	n, blocks, err := inputs.FeatureBlocks(f.x, 1024, want, layerWidths(f.weights, last))
+	n, blocks, err := inputs.FeatureBlocks(f.x, f.rows, 1024, want, layerWidths(f.weights, last))
 	if err != nil {
 		return nil, err
 	}
-	groups, err := featureGroups(f.x, f.inputs.Groups, n)
+	groups, err := featureGroups(f.x, f.inputs.Groups, f.rows, n)
 	if err != nil {
 		return nil, err
 	}
+	begin, end, err := f.rows.Of(n)
 	return &predictRows{
-		n:     n,
-		known: knownOfFeatures(ctx, f.x, base, n, groups),
-		name:  func(row int) any { return row },
+		n:     end - begin,
+		known: knownOfFeatures(ctx, f.x, base, f.rows, n, groups),
+		name:  func(row int) any { return begin + row },
 		batches: func(yield func(attach.Rows, error) bool) {
 			first := true
 			for b, err := range blocks {
@@ -279,7 +285,7 @@ func (f *predicting) precomputed(ctx context.Context) (*predictRows, error) {
 				}
 			}
 		},
-	}, nil
+	}, err
 }
 
 // predictionFields make what is written of each prediction of a bundle, of which

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,8 +36,8 @@ type reading struct {
 	width int
 	// model is what reads the rows, or nil.
 	model *featurize.Model
-	// columns are those of the first table read, or of the table that heads were
-	// fitted on; nil where they have no names.
+	// columns are the inputs of the first table read, or of the table that heads
+	// were fitted on; nil where they have no names.
 	columns []string
 	// hint says what to do with precomputed features that are given as inputs.
 	hint string
@@ -48,11 +49,34 @@ func (r *reading) rowOptions(all *table) table {
 	return table{
 		{name: "preprocess", to: &r.preprocess, file: otherFile, usage: "FILE: how images are prepared, in the keys of Hugging Face's preprocessor_config.json"},
 		{name: "target", to: &r.inputs.Target, usage: "COLUMN: the column of a table that is the target, by its name in the header, or last"},
+		{name: "ignore", to: r.setIgnored, usage: "A,B,…: columns of a table that are neither inputs nor the target"},
 		{name: "classes", to: &r.classes, usage: "A,B,…: keep the rows with these labels alone; output i of the model is the i-th of them"},
 		{name: "labels", to: &r.inputs.Labels, usage: "take the sub-folder that an image lies in as its label, numbered in sorted order", never: []never{noImages}},
 		{name: "skip-bad", to: &r.inputs.SkipBad, usage: "leave out images that cannot be read, and count them", never: []never{noImages}},
 		{name: "max-rows", to: &r.maxRows, must: atLeast(1), usage: "N: take the first N rows of each set alone"},
 	}.under(underRows)
+}
+
+// sliceOption takes some rows of what another option names.
+func sliceOption(name, of string, to *inputs.Slice, unused ...never) *option {
+	return &option{name: name, never: unused, usage: "START:END: of " + of + " take these rows alone, counted as Python does: 0:4000, :100 or -500:",
+		to: func(text string) error {
+			s, err := inputs.ParseSlice(text)
+			if err != nil {
+				return fmt.Errorf("--%s is %q; it must be START:END, two whole numbers of which either may be left out", name, text)
+			}
+			*to = s
+			return nil
+		}}
+}
+
+// setIgnored reads --ignore, where a name with a comma stands in quotes.
+func (r *reading) setIgnored(list string) error {
+	var err error
+	if r.inputs.Ignore, err = csv.NewReader(strings.NewReader(list)).Read(); err != nil {
+		return fmt.Errorf("--ignore is %q; it must be names with commas between, in quotes where they hold any: %w", list, err)
+	}
+	return nil
 }
 
 // mayBeImages says whether inputs may be images in files.
@@ -133,24 +157,31 @@ func (r *reading) checkClasses(task attach.Task) error {
 }
 
 // openSet opens the inputs at x and, where y is not empty, their labels or targets
-// at y, and cuts them to the rows asked for: rows with labels outside classes
-// are left out and the others renumbered, where classes is not empty.
-func (r *reading) openSet(ctx context.Context, x, y string, classes []int) (*inputs.Set, error) {
-	set, err := inputs.Open(ctx, x, r.inputs)
+// at y, and cuts them to the rows asked for. Of these such with labels outside
+// classes are left out and the others renumbered, where classes is not empty.
+func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, classes []int) (*inputs.Set, error) {
+	o := r.inputs
+	if o.Columns, o.Width = r.columns, r.width; r.columns != nil {
+		o.Ignore = nil // the columns that the inputs are among
+	}
+	set, err := inputs.Open(ctx, x, o)
 	if errors.Is(err, npy.ErrNoEntry) && holdsAny(x, "features", "feat_list") {
 		return nil, fmt.Errorf("%s: it holds features and not the model's inputs (x or images); %s", x, cmp.Or(r.hint, "leave out MODEL.onnx to go on from them"))
 	}
 	if err != nil {
 		return nil, err
 	}
-	if s := set.Shape(); len(s) == 1 && r.width > 0 && s[0] == r.width+1 && r.inputs.Target == "" && inputs.IsTable(x) {
-		return nil, fmt.Errorf("%s: it has %d columns and the model takes %d; if one is the target, name it with --target", x, s[0], r.width)
-	}
 	if err := r.checkShape(ctx, set.Shape()); err != nil {
 		return nil, inFile(x, err)
 	}
-	if err := r.checkColumns(x, set.Columns()); err != nil {
-		return nil, err
+	if r.columns == nil {
+		r.columns = set.Columns()
+	}
+	if r.inputs.Target == "last" && set.Target() != "" {
+		r.inputs.Target = set.Target() // in other tables it may stand elsewhere
+	}
+	if unread := set.Unread(); unread != nil {
+		printf(r.stderr, "note: %s: left alone for want of a name or of numbers: %q\n", x, unread)
 	}
 	if n := set.Skipped(); n > 0 {
 		printf(r.stderr, "%s: left out %d images that cannot be read\n", x, n)
@@ -167,7 +198,16 @@ func (r *reading) openSet(ctx context.Context, x, y string, classes []int) (*inp
 			return nil, err
 		}
 	}
-	return r.cut(x, set, classes)
+	if set, err = set.Slice(of); err == nil && len(classes) > 0 {
+		set, err = set.OfClasses(classes)
+	}
+	if err == nil && r.maxRows > 0 {
+		set, err = set.Slice(inputs.Slice{End: r.maxRows, Ends: true})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", x, err)
+	}
+	return set, nil
 }
 
 // checkShape refuses rows that the model does not take before memory is taken
@@ -185,44 +225,6 @@ func (r *reading) checkShape(ctx context.Context, shape []int) error {
 		}
 	}
 	return nil
-}
-
-// checkColumns refuses a table whose columns stand in another order than those
-// before it: the model knows them by their places alone. Another name is noted.
-func (r *reading) checkColumns(path string, columns []string) error {
-	if r.columns == nil {
-		r.columns = columns
-	}
-	if len(columns) != len(r.columns) {
-		return nil
-	}
-	other := ""
-	for j, name := range columns {
-		want := r.columns[j]
-		switch {
-		case name != want && slices.Contains(r.columns, name):
-			return fmt.Errorf("%s: column %q stands where %q is to be; put the columns in this order: %s", path, name, want, strings.Join(r.columns, ", "))
-		case name != want && other == "":
-			other = fmt.Sprintf("column %q is taken for %q, by its place", name, want)
-		}
-	}
-	if other != "" {
-		printf(r.stderr, "note: %s: %s\n", path, other)
-	}
-	return nil
-}
-
-func (r *reading) cut(path string, set *inputs.Set, classes []int) (*inputs.Set, error) {
-	if len(classes) > 0 {
-		var err error
-		if set, err = set.OfClasses(classes); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	if r.maxRows > 0 {
-		set = set.Head(r.maxRows)
-	}
-	return set, nil
 }
 
 // features runs the model on the set and returns features, logits, labels and

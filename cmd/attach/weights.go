@@ -27,17 +27,18 @@ func widthsOf(path string, b ood.Batch) inputs.Widths {
 }
 
 // openLayerFeatures reads precomputed features, and where they come without
-// logits makes them with the last layer, if there is one: that in weights.
-func openLayerFeatures(stderr io.Writer, path, weights string, last *ood.Linear, wants ...inputs.Widths) (ood.Batch, error) {
+// logits makes them with the last layer, if there is one: that in weights. It
+// also returns the number of rows that there are beside those asked for.
+func openLayerFeatures(stderr io.Writer, path string, of inputs.Slice, weights string, last *ood.Linear, wants ...inputs.Widths) (ood.Batch, int, error) {
 	if err := checkFeatureName(path); err != nil {
-		return ood.Batch{}, err
+		return ood.Batch{}, 0, err
 	}
-	b, err := inputs.OpenFeatures(path, append(wants, layerWidths(weights, last))...)
+	b, n, err := inputs.OpenFeatureRows(path, of, append(wants, layerWidths(weights, last))...)
 	if err != nil {
-		return b, err
+		return b, n, err
 	}
 	noteLayer(path, weights, last, b, stderr)
-	return withLogits(b, last), nil
+	return withLogits(b, last), n, nil
 }
 
 // layerWidths are those of the rows that the last layer, if there is one, takes

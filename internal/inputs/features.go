@@ -23,31 +23,39 @@ import (
 // checked to be whole numbers: out-of-domain rows are often labelled -1. float32
 // rows that are not compressed take their own size in memory and little more.
 func OpenFeatures(path string, wants ...Widths) (ood.Batch, error) {
-	f, err := openFeatures(path, wants)
-	if err != nil {
-		return ood.Batch{}, err
-	}
-	return f.read()
+	b, _, err := OpenFeatureRows(path, Slice{}, wants...)
+	return b, err
 }
 
-// FeatureBlocks is OpenFeatures of rows that are read as they are asked for, so
-// many at a time, without labels. It also returns their number.
-func FeatureBlocks(path string, rows int, wants ...Widths) (int, iter.Seq2[ood.Batch, error], error) {
-	f, err := openFeatures(path, wants)
+// OpenFeatureRows is OpenFeatures of some rows, without a look at the others. It
+// also returns the number of all.
+func OpenFeatureRows(path string, of Slice, wants ...Widths) (ood.Batch, int, error) {
+	f, err := openFeatures(path, of, wants)
+	if err != nil {
+		return ood.Batch{}, 0, err
+	}
+	b, err := f.read()
+	return b, f.rows, err
+}
+
+// FeatureBlocks is OpenFeatureRows of rows that are read as they are asked for,
+// so many at a time, without labels.
+func FeatureBlocks(path string, of Slice, rows int, wants ...Widths) (int, iter.Seq2[ood.Batch, error], error) {
+	f, err := openFeatures(path, of, wants)
 	return f.rows, f.blocks(rows), err
 }
 
-// FeatureLabels are the labels alone of what OpenFeatures reads, nil where there
-// are none.
-func FeatureLabels(path string) ([]int, error) {
-	f, err := openFeatures(path, nil)
+// FeatureLabels are the labels alone of what OpenFeatureRows reads, nil where
+// there are none.
+func FeatureLabels(path string, of Slice) ([]int, error) {
+	f, err := openFeatures(path, of, nil)
 	if err != nil || f.labels == nil {
 		return nil, err
 	}
-	return intsOf(f.labels)
+	return f.readLabels()
 }
 
-func openFeatures(path string, wants []Widths) (f featureFile, err error) {
+func openFeatures(path string, of Slice, wants []Widths) (f featureFile, err error) {
 	if strings.EqualFold(filepath.Ext(path), ".npy") {
 		var l *npy.Lazy
 		if l, err = npy.OpenFile(path); err == nil {
@@ -58,6 +66,9 @@ func openFeatures(path string, wants []Widths) (f featureFile, err error) {
 	}
 	if err != nil {
 		return f, err
+	}
+	if f.first, f.last, err = of.Of(f.rows); err != nil {
+		return f, fmt.Errorf("%s: %w", path, err)
 	}
 	have := ood.Widths{}
 	for _, p := range f.parts {
@@ -85,6 +96,8 @@ type featureFile struct {
 	parts  []featurePart
 	labels *npy.Lazy // or nil
 	rows   int
+	first  int // row that is read, and the one after the last
+	last   int
 }
 
 type featurePart struct {
@@ -165,21 +178,34 @@ func (f *featureFile) add(path, name, stored string, l *npy.Lazy) error {
 	return nil
 }
 
-func (f *featureFile) read() (ood.Batch, error) {
-	var b ood.Batch
-	for _, p := range f.parts {
-		m, err := matrixOf(p.Lazy)
-		if err != nil {
-			return ood.Batch{}, err
+func (f *featureFile) read() (b ood.Batch, err error) {
+	if f.last-f.first == f.rows {
+		for _, p := range f.parts {
+			m, err := matrixOf(p.Lazy)
+			if err != nil {
+				return ood.Batch{}, err
+			}
+			b.Set(p.name, m)
 		}
-		b.Set(p.name, m)
+	} else {
+		for b, err = range f.blocks(f.last - f.first) {
+			if err != nil {
+				return b, err
+			}
+		}
 	}
-	if f.labels == nil {
-		return b, nil
+	if f.labels != nil {
+		b.Labels, err = f.readLabels()
 	}
-	var err error
-	b.Labels, err = intsOf(f.labels)
 	return b, err
+}
+
+func (f *featureFile) readLabels() ([]int, error) {
+	labels, err := intsOf(f.labels)
+	if err != nil {
+		return nil, err
+	}
+	return labels[f.first:f.last], nil
 }
 
 func (f *featureFile) blocks(rows int) iter.Seq2[ood.Batch, error] {
@@ -198,10 +224,10 @@ func (f *featureFile) blocks(rows int) iter.Seq2[ood.Batch, error] {
 			}
 			cursors = append(cursors, c)
 		}
-		for start := 0; start < f.rows; start += rows {
+		for start := f.first; start < f.last; start += rows {
 			var b ood.Batch
 			for i, p := range f.parts {
-				a, err := cursors[i].ReadRows(start, min(rows, f.rows-start))
+				a, err := cursors[i].ReadRows(start, min(rows, f.last-start))
 				var m blas32.General
 				if err == nil {
 					m, err = finiteRows(p.Lazy, npy.Float32s(a), start)

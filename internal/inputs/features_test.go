@@ -176,7 +176,7 @@ func TestFeatureBlocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, blocks, err := FeatureBlocks(path, 2)
+		n, blocks, err := FeatureBlocks(path, Slice{}, 2)
 		if err != nil || n != 5 {
 			t.Fatalf("%d rows, error %v", n, err)
 		}
@@ -199,7 +199,7 @@ func TestFeatureBlocks(t *testing.T) {
 	}
 	bad := count[float32](10)
 	bad[9] = float32(math.Inf(1))
-	_, blocks, err := FeatureBlocks(writeNPY(t, "x.npy", rows.Array{Shape: []int{5, 2}, Data: bad}), 2)
+	_, blocks, err := FeatureBlocks(writeNPY(t, "x.npy", rows.Array{Shape: []int{5, 2}, Data: bad}), Slice{}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestFeatureBlocks(t *testing.T) {
 	if good != 4 {
 		t.Errorf("%d rows before the bad one", good)
 	}
-	if _, _, err := FeatureBlocks("none.npz", 2); err == nil {
+	if _, _, err := FeatureBlocks("none.npz", Slice{}, 2); err == nil {
 		t.Error("no error of a file that is not there")
 	}
 }

@@ -36,7 +36,6 @@ func TestTableGroups(t *testing.T) {
 		{"one.csv", "site\nnorth\n", Options{Groups: "site"}, "no inputs"},
 		{"none.csv", "x,y\n1,2\n", Options{Groups: "site"}, `no column "site" to take groups from; its columns are x, y`},
 		{"bare.csv", "1,2\n3,4\n", Options{Groups: "site"}, "no header"},
-		{"target.csv", "x,site\n1,2\n3,4\n", Options{Groups: "site", Target: "site"}, `no column "site"`},
 	} {
 		if _, err := open(tt.name, tt.content, tt.o); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error is %v, want it to say %q", tt.name, err, tt.want)

@@ -24,12 +24,24 @@ type Options struct {
 	// Labels takes the first-level sub-folder of each image as its class.
 	// Classes are numbered in the sorted order of the folders' names.
 	Labels bool
+	// Columns names the columns of a table that are inputs, in the order that the
+	// model takes them; others are left alone. Without it, or without a header,
+	// every column is one that is not named otherwise, but for those without a
+	// name or a number where there are more than Width.
+	Columns []string
+	// Width is how many columns of a table the model takes; 0 is any number.
+	Width int
+	// Ignore names columns of a table that are not read.
+	Ignore []string
 	// Target names the column of a table that is the target: a name of its
-	// header, or "last". Without it every column is an input.
+	// header, or "last".
 	Target string
+	// TargetOptional says that a table may lack the target, as it does if not all
+	// of its cells are numbers.
+	TargetOptional bool
 	// Groups names the column of a table, of any text, or the array of an .npz
 	// archive, of whole numbers, that says which group each row is of. It is no
-	// input.
+	// input, unless Columns says so.
 	Groups string
 	// Outputs is how many targets a row may have at most; 0 is any number. Those
 	// of an archive are refused before they are read.
@@ -71,8 +83,12 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Target != "" && !IsTable(path) {
+	switch {
+	case IsTable(path):
+	case o.Target != "" && !o.TargetOptional:
 		return nil, fmt.Errorf("%s: only a table has a target column; it cannot be %q here", path, o.Target)
+	case o.Ignore != nil:
+		return nil, fmt.Errorf("%s: only a table has columns to leave out", path)
 	}
 	if o.Groups != "" && !IsTable(path) && !strings.EqualFold(filepath.Ext(path), ".npz") {
 		return nil, fmt.Errorf("%s: only a table or an .npz file holds groups; they cannot be %q here", path, o.Groups)

@@ -25,6 +25,8 @@ type Set struct {
 	classes []string
 	targets blas32.General
 	groups  []string
+	target  string
+	unread  []string
 	skipped int
 }
 
@@ -50,6 +52,9 @@ func (s *Set) Len() int {
 	}
 	return s.src.rows()
 }
+
+// Opened returns the number of rows of what was opened, of which the set may be some.
+func (s *Set) Opened() int { return s.src.rows() }
 
 // Shape returns the shape of one row as the model gets it, after
 // preprocessing: channels×height×width of an image, or the reverse of that in
@@ -81,6 +86,13 @@ func (s *Set) Columns() []string {
 	}
 	return slices.Clone(t.header)
 }
+
+// Target returns the name of the column of a table that is the target, or "".
+func (s *Set) Target() string { return s.target }
+
+// Unread returns the names of the columns of a table that were left alone for
+// want of a name or of numbers, as Options.Columns says.
+func (s *Set) Unread() []string { return s.unread }
 
 // Skipped returns the number of files that could not be read and were left
 // out, which happens only with Options.SkipBad.
@@ -147,15 +159,6 @@ func pick[T any](all []T, idx []int) []T {
 
 // Select gives rows without reading the others, as ood.Batch.Select asks for.
 func (s *Set) Select(rows []int) ood.Inputs { return s.Subset(rows) }
-
-// Head returns the first n rows, or all where there are fewer.
-func (s *Set) Head(n int) *Set {
-	idx := make([]int, min(n, s.Len()))
-	for i := range idx {
-		idx[i] = i
-	}
-	return s.Subset(idx)
-}
 
 func product(shape []int) int {
 	n := 1

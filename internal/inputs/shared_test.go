@@ -46,7 +46,11 @@ func TestSharedSets(t *testing.T) {
 		if s.Len() != c.rows || s.RowLen() != c.width || ok != (c.file != "imagenet_sample") || ok && y.Rows != c.rows {
 			t.Errorf("%s: %d rows of %v, targets %v of %d", c.file, s.Len(), s.Shape(), ok, y.Rows)
 		}
-		read(t, s.Head(40), 16)
+		some, err := s.Slice(Slice{End: 40, Ends: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		read(t, some, 16)
 	}
 	for file, column := range map[string]string{"abalone.csv": "column 1: \"M\"", "star/kdg.csv": "column 3 (gr)"} {
 		_, err := Open(context.Background(), filepath.Join(data, file), Options{Target: "last"})

@@ -16,17 +16,12 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// table is a text file of numbers, held in memory.
+// table is the inputs of a text file of numbers, held in memory.
 type table struct {
 	path   string
-	header []string // nil if there is none
+	header []string // of cells; nil if there is none
 	cells  blas32.General
 	lines  []int // of each row in the file, counted from one
-	// named, where it is not empty, is the column of text that groups are read
-	// from; at is its place, where cells hold 0.
-	named  string
-	at     int
-	groups []string
 }
 
 // IsTable reports whether path is a text file of numbers by its name.
@@ -42,85 +37,22 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	if o.Preprocess != nil {
 		return nil, fmt.Errorf("%s: preprocessing is for images, and this is a table; name images, or leave the preprocessing out", path)
 	}
-	t, err := readTable(ctx, path, o.Groups, o.Target)
+	t, err := readTable(ctx, path, o)
 	if err != nil {
 		return nil, err
 	}
-	if o.Groups != "" {
-		if t.cells.Cols == 1 {
-			return nil, fmt.Errorf("%s: its one column says groups, which leaves no inputs", path)
-		}
-		t = t.without(t.at)
+	s := &Set{src: &t.table, shape: []int{t.cells.Cols}, groups: t.groups, unread: t.unread}
+	if t.target < 0 {
+		return s, nil
 	}
-	target, err := t.column(o.Target)
+	if t.all != nil {
+		s.target = t.all[t.target]
+	}
+	y, err := newTargets(blas32.General{Rows: len(t.targets), Cols: 1, Stride: 1, Data: t.targets}, path)
 	if err != nil {
 		return nil, err
 	}
-	if target < 0 {
-		return &Set{src: t, shape: []int{t.cells.Cols}, groups: t.groups}, nil
-	}
-	if t.cells.Cols == 1 {
-		return nil, fmt.Errorf("%s: its one column is the target, which leaves no inputs", path)
-	}
-	y, err := newTargets(t.take(target), path)
-	if err != nil {
-		return nil, err
-	}
-	s := &Set{src: t.without(target), shape: []int{t.cells.Cols - 1}, groups: t.groups}
 	return s, s.SetTargets(y)
-}
-
-// column returns the index of a column by name, or by "last"; -1 for "".
-func (t *table) column(name string) (int, error) {
-	if name == "" {
-		return -1, nil
-	}
-	if name == "last" && !slices.Contains(t.header, name) {
-		return t.cells.Cols - 1, nil
-	}
-	if t.header == nil {
-		return 0, fmt.Errorf("%s: it has no header, so there is no column %q; use last for the last column", t.path, name)
-	}
-	i, err := t.find(name, "")
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", t.path, err)
-	}
-	return i, nil
-}
-
-// find returns the place of a name in the header. What it is for ends a clause
-// of its error.
-func (t *table) find(name, use string) (int, error) {
-	i := slices.Index(t.header, name)
-	switch {
-	case i < 0:
-		return 0, fmt.Errorf("there is no column %q%s; its columns are %s", name, use, strings.Join(t.header, ", "))
-	case slices.Contains(t.header[i+1:], name):
-		return 0, fmt.Errorf("two columns are named %q; rename one", name)
-	}
-	return i, nil
-}
-
-func (t *table) take(col int) blas32.General {
-	out := blas32.General{Rows: t.cells.Rows, Cols: 1, Stride: 1, Data: make([]float32, t.cells.Rows)}
-	for i := range out.Data {
-		out.Data[i] = t.cells.Data[i*t.cells.Stride+col]
-	}
-	return out
-}
-
-func (t *table) without(col int) *table {
-	out := *t
-	w := t.cells.Cols - 1
-	out.cells = blas32.General{Rows: t.cells.Rows, Cols: w, Stride: w, Data: make([]float32, 0, t.cells.Rows*w)}
-	for i := range t.cells.Rows {
-		row := t.cells.Data[i*t.cells.Stride:][:t.cells.Cols]
-		out.cells.Data = append(append(out.cells.Data, row[:col]...), row[col+1:]...)
-	}
-	if t.header != nil {
-		out.header = slices.Delete(slices.Clone(t.header), col, col+1)
-	}
-	return &out
 }
 
 func (t *table) rows() int { return t.cells.Rows }
@@ -138,24 +70,42 @@ func (t *table) read(_ context.Context, idx []int, dst []float32) error {
 	return nil
 }
 
+// tableReader reads a table: which of its columns are what, and their cells.
+type tableReader struct {
+	table
+	o       Options
+	all     []string // names of all columns; nil if there is no header
+	columns int      // of each record
+	// inputs, target and group are places of columns, of the latter -1 for none.
+	inputs        []int
+	target, group int
+	// bad are the errors of the first cells of inputs that are no numbers, where
+	// which columns are inputs is only known once all cells have been seen.
+	bad     []error
+	numbers []int // that inputs hold, by column
+	targets []float32
+	groups  []string
+	unread  []string // columns that are left alone for want of a name or of numbers
+}
+
 // readTable reads a text file of numbers: separated by commas, semicolons,
-// tabs or blanks, with or without a header, with or without quotes. The column
-// named groups, unless that is empty, may be any text.
-func readTable(ctx context.Context, path, groups, target string) (*table, error) {
+// tabs or blanks, with or without a header, with or without quotes. Of its
+// columns those that nothing asks for may be any text.
+func readTable(ctx context.Context, path string, o Options) (*tableReader, error) {
 	f, err := openStream(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	t := &table{path: path, named: groups, at: -1}
+	t := &tableReader{table: table{path: path}, o: o}
 	tabs := strings.EqualFold(filepath.Ext(path), ".tsv")
-	if err := t.parse(ctx, bufio.NewReaderSize(f, 1<<16), tabs, target); err != nil {
+	if err := t.parse(ctx, bufio.NewReaderSize(f, 1<<16), tabs); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return t, nil
 }
 
-func (t *table) parse(ctx context.Context, r *bufio.Reader, tabs bool, target string) error {
+func (t *tableReader) parse(ctx context.Context, r *bufio.Reader, tabs bool) error {
 	next, err := records(r, tabs)
 	if err != nil {
 		return err
@@ -168,18 +118,20 @@ func (t *table) parse(ctx context.Context, r *bufio.Reader, tabs bool, target st
 		if err != nil {
 			return err
 		}
-		if first && isHeader(rec.cells, t.named, target) {
-			for _, name := range rec.cells {
-				// Names may be of several lines, and errors are of one.
-				t.header = append(t.header, strings.TrimSpace(strings.ReplaceAll(name, "\n", " ")))
-			}
-			t.cells.Cols = len(t.header)
-			if t.named != "" {
-				if t.at, err = t.find(t.named, " to take groups from"); err != nil {
-					return err
+		if first {
+			header := t.isHeader(rec.cells)
+			if header {
+				for _, name := range rec.cells {
+					// Names may be of several lines, and errors are of one.
+					t.all = append(t.all, strings.TrimSpace(strings.ReplaceAll(name, "\n", " ")))
 				}
 			}
-			continue
+			if err := t.place(len(rec.cells)); err != nil {
+				return err
+			}
+			if header {
+				continue
+			}
 		}
 		if err := t.add(rec); err != nil {
 			return err
@@ -192,7 +144,179 @@ func (t *table) parse(ctx context.Context, r *bufio.Reader, tabs bool, target st
 		return ErrEmpty
 	}
 	t.cells.Stride = t.cells.Cols
+	return t.choose()
+}
+
+// place says which of so many columns are what.
+func (t *tableReader) place(columns int) error {
+	t.columns, t.target, t.group = columns, -1, -1
+	defer func() {
+		t.cells.Cols = len(t.inputs)
+		t.bad, t.numbers = make([]error, len(t.inputs)), make([]int, len(t.inputs))
+	}()
+	var err error
+	if t.o.Groups != "" {
+		if t.group, err = t.find(t.o.Groups, " to take groups from"); err != nil {
+			return err
+		}
+	}
+	switch name := t.o.Target; {
+	case name == "", t.o.TargetOptional && !slices.Contains(t.all, name):
+	case name == "last" && !slices.Contains(t.all, name):
+		t.target = columns - 1
+	case t.all == nil:
+		return fmt.Errorf("it has no header, so there is no column %q; use last for the last column", name)
+	default:
+		if t.target, err = t.find(name, ""); err != nil {
+			return err
+		}
+	}
+	if t.all != nil && t.o.Columns != nil {
+		return t.placeNamed()
+	}
+	left := []int{t.target, t.group}
+	for _, name := range t.o.Ignore {
+		i, err := t.find(name, " to leave out")
+		if err != nil {
+			return err
+		}
+		left = append(left, i)
+	}
+	for j := range columns {
+		if !slices.Contains(left, j) {
+			t.inputs = append(t.inputs, j)
+		}
+	}
+	if len(t.inputs) == 0 {
+		return errors.New("all its columns are targets, groups or left out, which leaves no inputs")
+	}
 	return nil
+}
+
+// placeNamed takes the inputs by their names.
+func (t *tableReader) placeNamed() error {
+	var missing []string
+	for _, name := range t.o.Columns {
+		if !slices.Contains(t.all, name) {
+			missing = append(missing, strconv.Quote(name))
+			continue
+		}
+		i, err := t.find(name, "")
+		if err != nil {
+			return err
+		}
+		if i == t.target {
+			return fmt.Errorf("column %q cannot be the target: it is an input", name)
+		}
+		t.inputs = append(t.inputs, i)
+	}
+	if missing == nil {
+		return nil
+	}
+	what := "column"
+	if len(missing) > 1 {
+		what = "columns"
+	}
+	return fmt.Errorf("it lacks the %s %s of the rows fitted on; its columns are %s; rename them, or leave out the header to have columns taken by their places",
+		what, listed(missing), listed(t.all))
+}
+
+// find returns the place of a name in the header. What it is for ends a clause
+// of its error.
+func (t *tableReader) find(name, use string) (int, error) {
+	i := slices.Index(t.all, name)
+	switch {
+	case t.all == nil:
+		return 0, fmt.Errorf("it has no header, so there is no column %q%s", name, use)
+	case i < 0:
+		return 0, fmt.Errorf("there is no column %q%s; its columns are %s", name, use, listed(t.all))
+	case slices.Contains(t.all[i+1:], name):
+		return 0, fmt.Errorf("two columns are named %q; rename one", name)
+	}
+	return i, nil
+}
+
+// listed are names with commas between, the first of them where there are many.
+func listed(names []string) string {
+	const most = 40
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// undecided says that which columns are inputs is seen from their cells.
+func (t *tableReader) undecided() bool {
+	return t.all != nil && t.o.Columns == nil && t.o.Width > 0 && len(t.inputs) > t.o.Width
+}
+
+// ColumnsError says that a table has more columns than the model takes.
+type ColumnsError struct {
+	Columns []string // that hold numbers; nil if the table has no header
+	Have    int      // of them
+	Takes   int
+}
+
+func (e *ColumnsError) Error() string {
+	if e.Columns == nil {
+		return fmt.Sprintf("it has %d columns, and the model takes %d", e.Have, e.Takes)
+	}
+	return fmt.Sprintf("it has %d columns with a name and numbers, and the model takes %d: %s", e.Have, e.Takes, listed(e.Columns))
+}
+
+// choose leaves out columns without a name or a number where there are more than
+// the model takes.
+func (t *tableReader) choose() error {
+	if t.all == nil {
+		if t.o.Width > 0 && t.cells.Cols > t.o.Width {
+			return &ColumnsError{Have: t.cells.Cols, Takes: t.o.Width}
+		}
+		return nil
+	}
+	var keep []int
+	for k, j := range t.inputs {
+		if !t.undecided() || t.all[j] != "" && t.numbers[k] > 0 {
+			keep = append(keep, k)
+			t.header = append(t.header, t.all[j])
+		} else {
+			t.unread = append(t.unread, t.all[j])
+		}
+	}
+	if t.undecided() && len(keep) != t.o.Width {
+		return &ColumnsError{Columns: t.header, Have: len(keep), Takes: t.o.Width}
+	}
+	for k, name := range t.header {
+		if slices.Contains(t.header[k+1:], name) {
+			return fmt.Errorf("two columns are named %q; rename one", name)
+		}
+	}
+	if len(keep) == t.cells.Cols {
+		return nil
+	}
+	for _, k := range keep {
+		if t.bad[k] != nil {
+			return t.bad[k]
+		}
+	}
+	w := len(keep)
+	cells := blas32.General{Rows: t.cells.Rows, Cols: w, Stride: w, Data: make([]float32, 0, t.cells.Rows*w)}
+	for i := range t.cells.Rows {
+		for _, k := range keep {
+			cells.Data = append(cells.Data, t.cells.Data[i*t.cells.Stride+k])
+		}
+	}
+	t.cells = cells
+	return nil
+}
+
+// isHeader reports whether the first record names columns: those that are asked
+// for, or any.
+func (t *tableReader) isHeader(first []string) bool {
+	known := t.o.Columns != nil
+	for _, name := range t.o.Columns {
+		known = known && slices.Contains(first, name)
+	}
+	return known || isHeader(first, append([]string{t.o.Groups, t.o.Target}, t.o.Ignore...)...)
 }
 
 // isHeader reports whether a first record names columns. Taking a row for a
@@ -246,41 +370,55 @@ func parseCell(cell string) (float64, error) {
 	return strconv.ParseFloat(strings.TrimSpace(cell), 32)
 }
 
-func (t *table) add(rec *record) error {
-	if t.cells.Cols == 0 {
-		t.cells.Cols = len(rec.cells)
+func (t *tableReader) add(rec *record) error {
+	if len(rec.cells) != t.columns {
+		return fmt.Errorf("line %d: it has %d columns, the lines before it have %d", rec.line, len(rec.cells), t.columns)
 	}
-	if t.named != "" && t.header == nil {
-		return fmt.Errorf("it has no header, so there is no column %q to take groups from", t.named)
+	for k, j := range t.inputs {
+		v, err := t.number(rec, j)
+		switch {
+		case err == nil:
+			t.numbers[k]++
+		case !t.undecided():
+			return err
+		case t.bad[k] == nil:
+			t.bad[k] = err
+		}
+		t.cells.Data = append(t.cells.Data, v)
 	}
-	if len(rec.cells) != t.cells.Cols {
-		return fmt.Errorf("line %d: it has %d columns, the lines before it have %d", rec.line, len(rec.cells), t.cells.Cols)
+	if t.group >= 0 {
+		t.groups = append(t.groups, strings.TrimSpace(rec.cells[t.group]))
 	}
-	for j, cell := range rec.cells {
-		if t.named != "" && j == t.at {
-			t.groups, t.cells.Data = append(t.groups, strings.TrimSpace(cell)), append(t.cells.Data, 0)
-			continue
+	if t.target >= 0 {
+		switch v, err := t.number(rec, t.target); {
+		case err == nil:
+			t.targets = append(t.targets, v)
+		case !t.o.TargetOptional:
+			return err
+		default:
+			t.target, t.targets = -1, nil
 		}
-		v, err := parseCell(cell)
-		if err == nil && (math.IsNaN(v) || math.IsInf(v, 0)) {
-			err = errors.New("not finite")
-		}
-		if err != nil {
-			return t.badCell(rec, j)
-		}
-		t.cells.Data = append(t.cells.Data, float32(v))
 	}
 	t.cells.Rows++
 	t.lines = append(t.lines, rec.line)
 	return nil
 }
 
-func (t *table) badCell(rec *record, j int) error {
+// number is the finite number in column j of a record.
+func (t *tableReader) number(rec *record, j int) (float32, error) {
+	v, err := parseCell(rec.cells[j])
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, t.badCell(rec, j)
+	}
+	return float32(v), nil
+}
+
+func (t *tableReader) badCell(rec *record, j int) error {
 	cell := rec.cells[j]
 	where := fmt.Sprintf("line %d, column %d", rec.line, j+1)
 	must := "every cell must be a finite number"
-	if t.header != nil {
-		where += fmt.Sprintf(" (%s)", t.header[j])
+	if t.all != nil {
+		where += fmt.Sprintf(" (%s)", t.all[j])
 	} else if t.cells.Rows == 0 {
 		must += ", or in a header no cell a number"
 		if isPandasIndex(rec.cells) {

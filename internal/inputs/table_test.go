@@ -112,7 +112,7 @@ func TestHeader(t *testing.T) {
 		t.Errorf("%d rows of columns %q", s.Len(), s.Columns())
 	}
 	_, err := Open(context.Background(), path, Options{Target: "1"})
-	wantError(t, err, path, `line 1, column 3: "y" is not a finite number`)
+	wantError(t, err, path, `it has no header, so there is no column "1"; use last`)
 	path = writeFile(t, t.TempDir(), "t.csv", "y,a,y\n1,2,3\n")
 	_, err = Open(context.Background(), path, Options{Target: "y"})
 	wantError(t, err, path, `two columns are named "y"`)
@@ -182,7 +182,7 @@ func TestTableErrors(t *testing.T) {
 	wantError(t, err, path, "it has no header")
 	path = writeFile(t, t.TempDir(), "t.txt", "1\n2\n")
 	_, err = Open(context.Background(), path, Options{Target: "last"})
-	wantError(t, err, path, "leaves no inputs")
+	wantError(t, err, path, "which leaves no inputs")
 }
 
 func FuzzTable(f *testing.F) {
@@ -192,8 +192,8 @@ func FuzzTable(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		read := func(text string) (*table, error) {
-			tab := &table{at: -1}
-			return tab, tab.parse(context.Background(), bufio.NewReader(strings.NewReader(text)), false, "")
+			tab := &tableReader{}
+			return &tab.table, tab.parse(context.Background(), bufio.NewReader(strings.NewReader(text)), false)
 		}
 		tab, err := read(text)
 		if err != nil {
@@ -215,4 +215,47 @@ func FuzzTable(f *testing.F) {
 			t.Fatalf("%q is %v, and again %v, error %v", text, tab.cells, again, err)
 		}
 	})
+}
+
+// TestTableColumns: columns are found by their names, and no other cell is read.
+func TestTableColumns(t *testing.T) {
+	path := writeFile(t, t.TempDir(), "t.csv", "name,b,y,a\nx,1,2,3\n,4,5,6\n")
+	o := Options{Columns: []string{"a", "b"}, Target: "y", TargetOptional: true}
+	s := open(t, path, o)
+	if got := read(t, s, 1); !slices.Equal(got, []float32{3, 1, 6, 4}) || s.Target() != "y" {
+		t.Errorf("inputs %v, target %q", got, s.Target())
+	}
+	if y, _ := s.Targets(); !slices.Equal(y.Data, []float32{2, 5}) {
+		t.Errorf("targets %v", y.Data)
+	}
+	// A column can be a group and an input.
+	o.Groups = "a"
+	if s := open(t, path, o); !slices.Equal(s.Groups(), []string{"3", "6"}) || s.RowLen() != 2 {
+		t.Errorf("groups %q", s.Groups())
+	}
+	// A target that may be absent may be so in some rows.
+	gaps := writeFile(t, t.TempDir(), "t.csv", "a,b,y\n1,2,3\n4,5,\n")
+	s = open(t, gaps, Options{Columns: []string{"a", "b"}, Target: "y", TargetOptional: true})
+	if _, ok := s.Targets(); ok || s.Len() != 2 {
+		t.Errorf("%d rows with targets", s.Len())
+	}
+	_, err := Open(context.Background(), gaps, Options{Columns: []string{"a", "b"}, Target: "y"})
+	wantError(t, err, gaps, "line 3, column 3 (y): the cell is empty")
+	// Names of numbers make a header where they are known.
+	numbers := writeFile(t, t.TempDir(), "t.csv", "1,0\n3,4\n")
+	if got := read(t, open(t, numbers, Options{Columns: []string{"0", "1"}}), 1); !slices.Equal(got, []float32{4, 3}) {
+		t.Errorf("inputs %v", got)
+	}
+	_, err = Open(context.Background(), path, Options{Columns: []string{"a", "c"}})
+	wantError(t, err, path, `it lacks the column "c" of the rows fitted on; its columns are name, b, y, a; `)
+	twice := writeFile(t, t.TempDir(), "t.csv", "a,a\n1,2\n")
+	_, err = Open(context.Background(), twice, Options{})
+	wantError(t, err, twice, `two columns are named "a"; rename one`)
+	// Of columns that there are too many of, those that hold numbers are inputs.
+	wide := writeFile(t, t.TempDir(), "t.csv", ",id,a,b\n0,p,1,2\n1,q,3,x\n")
+	_, err = Open(context.Background(), wide, Options{Width: 2})
+	wantError(t, err, wide, `line 3, column 4 (b): "x" is not a finite number`)
+	if s := open(t, wide, Options{Width: 1, Target: "a", Ignore: []string{"id", "b"}}); !slices.Equal(s.Columns(), []string{""}) {
+		t.Errorf("columns %q", s.Columns())
+	}
 }

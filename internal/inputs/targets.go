@@ -57,7 +57,7 @@ func OpenTargets(ctx context.Context, path string, rows, outputs int) (Targets, 
 		}
 		return arrayTargets(l, rows, outputs)
 	case IsTable(path):
-		t, err := readTable(ctx, path, "", "")
+		t, err := readTable(ctx, path, Options{})
 		if err != nil {
 			return Targets{}, err
 		}
@@ -153,6 +153,16 @@ func (s *Set) readTarget(z *npy.NPZ, key string, outputs int) error {
 		t.Labels = s.labels
 	}
 	return s.SetTargets(t)
+}
+
+// Slice returns the targets of these rows.
+func (t Targets) Slice(of Slice) (Targets, error) {
+	first, last, err := of.Of(t.Values.Rows)
+	t.Values.Data, t.Values.Rows = t.Values.Data[first*t.Values.Stride:], last-first
+	if t.Labels != nil {
+		t.Labels = t.Labels[first:last]
+	}
+	return t, err
 }
 
 // SetTargets attaches targets that were read from elsewhere, in place of any
