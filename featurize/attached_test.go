@@ -88,16 +88,11 @@ func ExampleAttached_Predict() {
 	check(err)
 	mux.HandleFunc("POST /predict", func(w http.ResponseWriter, r *http.Request) {
 		p, err := m.Predict(r.Context(), predictor, http.MaxBytesReader(w, r.Body, 1<<24))
-		switch {
-		case errors.Is(err, preprocess.ErrImage):
+		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		default:
-			json.NewEncoder(w).Encode(map[string]any{
-				"class": p[0].Class, "name": p[0].Name, "confidence": p[0].Confidence, "p_value": p[0].PValue, "flag": p[0].Flag,
-			})
+			return
 		}
+		json.NewEncoder(w).Encode(map[string]any{"class": p[0].Class, "name": p[0].Name, "confidence": p[0].Confidence, "p_value": p[0].PValue, "flag": p[0].Flag})
 	})
 
 	server := httptest.NewServer(mux)
