@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/inputs"
@@ -60,6 +61,11 @@ func (g *differentiating) write(ctx context.Context, w io.Writer) error {
 	g.inputs.SkipOdd = len(g.classes) == 0
 	if err := g.openModel(ctx, g.path, g.Options); err != nil {
 		return err
+	}
+	if task := g.model.Info().Task; task == attach.Regression {
+		if err := g.checkClasses(task); err != nil {
+			return err
+		}
 	}
 	set, err := g.openSet(ctx, g.x, "", g.rows, g.classes)
 	if err != nil {

@@ -57,6 +57,8 @@ func predictCommand() *cli.Command {
 	modelRead.of("classes").unless(idle("for a regressor, which has no classes", opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })))
 	modelRead.of("ignore").unless(idle("where M.attach names the columns that are inputs: others are left alone", opened(func(b *attach.Bundle) bool { return b.Base.Columns != nil })))
 	modelRead.of("preprocess").unless(idle("where M.attach says how images are prepared", opened(func(b *attach.Bundle) bool { return b.Preprocess != nil })))
+	running := f.runtimeOptions()
+	running.of("provider", "device").unless(asFeatures).unless(alone)
 	f.table = join(table{
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to predict: " + inputKinds + "; with --features, what `attach features` writes"},
 		{name: "o", to: &f.out, file: resultFile, must: tableFile, usage: "FILE: .csv, .jsonl or, without names, .npz to write; - is CSV on standard output"},
@@ -72,7 +74,7 @@ func predictCommand() *cli.Command {
 		{name: "seed", to: &f.o.Seed, usage: "N: seed of --samples and --smoothed", never: []never{undrawn}},
 	}.unless(noHead), f.groupsOption(", for heads that were fitted with --groups", ungrouped), table{
 		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake, instead of what fit was given", never: []never{noDetector}},
-	}, modelRead[1:], f.runtimeOptions())
+	}, modelRead[1:], running)
 	f.table.of("labels").unless(idle("for a regressor, which has no classes", opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })))
 	return f.command(cli.Command{
 		Name:      "predict",

@@ -168,10 +168,19 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 	if errors.Is(err, npy.ErrNoEntry) && holdsAny(x, "features", "feat_list") {
 		return nil, fmt.Errorf("%s: it holds features and not the model's inputs (x or images); %s", x, cmp.Or(r.hint, "leave out MODEL.onnx to go on from them"))
 	}
+	if errors.Is(err, inputs.ErrNoPixels) && r.preprocess != "" {
+		err = fmt.Errorf("%w, or leave out --preprocess", err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := r.checkShape(ctx, set.Shape()); err != nil {
+	if r.model != nil {
+		err = set.CheckImages(r.model.InputShape())
+	}
+	if err == nil {
+		err = r.checkShape(ctx, set.Shape())
+	}
+	if err != nil {
 		return nil, inFile(x, err)
 	}
 	if r.columns == nil {

@@ -57,7 +57,7 @@ func newArraySet(l *npy.Lazy, o Options) (*Set, error) {
 		return newPixelSet(l, o)
 	}
 	if o.Preprocess != nil {
-		return nil, fmt.Errorf("%s: preprocessing is for images and for uint8 arrays n×height×width(×channels), and this is %v of shape %v; save the pixels as uint8, or leave the preprocessing out", l.Name(), l.DType, l.Shape)
+		return nil, fmt.Errorf("%s: preprocessing is for images and for uint8 arrays n×height×width(×channels), and this is %v of shape %v: %w", l.Name(), l.DType, l.Shape, ErrNoPixels)
 	}
 	shape := l.Shape[1:]
 	if len(shape) == 0 {

@@ -33,6 +33,7 @@ type folderSource struct {
 	files []string // relative to root, with slashes, sorted
 	shape []int
 	pipe  *preprocess.Pipeline
+	axes
 	// room is for the pixels of images that are decoded at the same time.
 	room *semaphore.Weighted
 }
@@ -52,7 +53,7 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 	if o.Preprocess == nil {
 		return nil, fmt.Errorf("%s: %w", root, ErrPreprocess)
 	}
-	src := &folderSource{root: root, files: files, pipe: o.Preprocess.In(o.Layout), room: semaphore.NewWeighted(preprocess.MaxPixels)}
+	src := &folderSource{root: root, files: files, pipe: o.Preprocess.In(o.Layout), axes: axes(o.Layout), room: semaphore.NewWeighted(preprocess.MaxPixels)}
 	s := &Set{src: src}
 	if o.SkipBad {
 		if err := src.dropBad(ctx); err != nil {
@@ -184,14 +185,9 @@ func (f *folderSource) decodeFile(ctx context.Context, file *os.File, fits func(
 
 // firstShape is the shape of the first image's row, which all others share.
 func (f *folderSource) firstShape() ([]int, error) {
-	r, err := regular.Open(f.path(0))
+	h, w, err := sizeOf(f.path(0))
 	if err != nil {
 		return nil, err
-	}
-	defer r.Close()
-	h, w, err := preprocess.Size(r)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.path(0), err)
 	}
 	shape, err := f.pipe.Shape(h, w, 3)
 	if err != nil {
@@ -219,7 +215,8 @@ func (f *folderSource) readOne(ctx context.Context, i int, dst []float32) error 
 	fits := func(h, w int) error {
 		shape, err := f.pipe.Shape(h, w, 3)
 		if err == nil && !slices.Equal(shape, f.shape) {
-			err = fmt.Errorf("the image is %v after preprocessing, those before it are %v; set crop_size, or size with height and width, so that all are alike", shape, f.shape)
+			err = fmt.Errorf("the image is of %d×%d pixels, and %s after preprocessing, where those before it are %s; set crop_size, or size with height and width, so that all are alike",
+				h, w, times(shape), times(f.shape))
 		}
 		return err
 	}

@@ -141,7 +141,7 @@ func TestLargeImages(t *testing.T) {
 	// Other images are refused by their size.
 	s := open(t, root, Options{Preprocess: plain(t)})
 	for _, err := range s.Blocks(context.Background(), 4) {
-		wantError(t, err, root, "the image is [3 11000 10000] after preprocessing")
+		wantError(t, err, root, "the image is of 11000×10000 pixels, and 3×11000×10000 after preprocessing")
 	}
 	if got := peak(); got > 100<<20 {
 		t.Errorf("images of another size took %d MB", got>>20)

@@ -70,6 +70,10 @@ func (o Options) InputScale() (s ood.InputScale) {
 // Options.Preprocess.
 var ErrPreprocess = errors.New("images need a preprocessing file that says how the model wants them sized and scaled")
 
+// ErrNoPixels is wrapped by the error of inputs that are no images and come with
+// Options.Preprocess.
+var ErrNoPixels = errors.New("name images, or save their pixels as uint8")
+
 // Open opens the inputs at path: an .npy array, an .npz archive (x or images;
 // y or labels), a folder of images or one image, or a table of numbers (.csv,
 // .tsv, .txt). Rows are read later, by Set.Blocks. Errors name the file.

@@ -54,6 +54,7 @@ type pixelSource struct {
 	arraySource
 	frame frame
 	pipe  *preprocess.Pipeline
+	axes
 	width int // of a row after preprocessing
 }
 
@@ -74,7 +75,7 @@ func newPixelSet(l *npy.Lazy, o Options) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name(), err)
 	}
-	src := &pixelSource{arraySource{l}, f, pipe, product(shape)}
+	src := &pixelSource{arraySource{l}, f, pipe, axes(o.Layout), product(shape)}
 	return &Set{src: src, shape: shape}, nil
 }
 

@@ -160,7 +160,7 @@ func TestOpenErrors(t *testing.T) {
 		{writeNPY(t, "x.npy", rows.Array{Shape: []int{0, 3}, Data: []float32{}}), Options{}, "there are no rows"},
 		{writeNPY(t, "x.npy", rows.Array{Shape: []int{3, 0}, Data: []float32{}}), Options{}, "hold nothing"},
 		{writeNPY(t, "x.npy", pixels), Options{}, "images need a preprocessing file"},
-		{writeNPY(t, "x.npy", floats), Options{Preprocess: p}, "leave the preprocessing out"},
+		{writeNPY(t, "x.npy", floats), Options{Preprocess: p}, "save their pixels as uint8"},
 		{writeNPZ(t, true, map[string]rows.Array{"x": floats, "images": floats}), Options{}, "it holds x and images"},
 		{writeNPY(t, "x.npy", floats), Options{Labels: true}, "need a folder"},
 		{writeNPY(t, "x.npy", floats), Options{Target: "last"}, "only a table"},

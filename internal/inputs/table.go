@@ -35,7 +35,7 @@ func IsTable(path string) bool {
 
 func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	if o.Preprocess != nil {
-		return nil, fmt.Errorf("%s: preprocessing is for images, and this is a table; name images, or leave the preprocessing out", path)
+		return nil, fmt.Errorf("%s: preprocessing is for images, and this is a table: %w", path, ErrNoPixels)
 	}
 	t, err := readTable(ctx, path, o)
 	if err != nil {
