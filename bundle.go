@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -69,10 +70,10 @@ type Base struct {
 func (b Base) Alone() bool { return b.SHA256 == "" }
 
 // Widths are the columns of the network's parts, as far as they are known.
-func (b Base) Widths() ood.Widths {
-	w := ood.Widths{"features": b.Width, "logits": b.Outputs}
+func (b Base) Widths() parts.Widths {
+	w := parts.Widths{"features": b.Width, "logits": b.Outputs}
 	for i, l := range b.Layers {
-		w[ood.LayerName(i)] = l.Width
+		w[parts.Layer(i)] = l.Width
 	}
 	return w
 }

@@ -27,7 +27,7 @@ type classes struct {
 // addClasses keeps answers of a block, by level, whose rows may have no labels
 // or no logits.
 func (g *gathering) addClasses(predictions [][]Prediction, b ood.Batch) {
-	if b.Labels == nil || !b.HasLogits() {
+	if b.Labels == nil || b.Logits.Cols == 0 {
 		return
 	}
 	c, base, temperature := &g.classes, g.bundle.Base, g.bundle.Calibration.Temperature

@@ -136,7 +136,7 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 			return nil, err
 		}
 	}
-	if in.Base.Task == Classification && !in.Base.Sigmoid && d.cal.HasLogits() && d.cal.Labels != nil {
+	if in.Base.Task == Classification && !in.Base.Sigmoid && d.cal.Logits.Cols > 0 && d.cal.Labels != nil {
 		b.Calibration.Temperature, err = calibrate.Temperature(d.cal.Logits, d.cal.Labels)
 		// Confidence is then the plain softmax, as Prediction says.
 		if err != nil && !errors.Is(err, calibrate.ErrNoTemperature) {
@@ -170,7 +170,7 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 		in.Progress = func(string, float64) {}
 	}
 	in.Base.Width = in.Batch.Features.Cols
-	if in.Batch.HasLogits() {
+	if in.Batch.Logits.Cols > 0 {
 		in.Base.Outputs = in.Batch.Logits.Cols
 	}
 	in.Batch, in.Cal = in.Base.pairLogits(in.Batch), in.Base.pairLogits(in.Cal)

@@ -87,13 +87,13 @@ func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General,
 	switch {
 	case n == 0:
 		return fmt.Errorf("there are no %s", what)
-	case !b.HasFeatures():
+	case b.Features.Cols == 0:
 		return fmt.Errorf("the %s carry no features", what)
 	}
 	if err := b.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if err := b.CheckFinite(what, ood.NeedFeatures|ood.NeedLogits); err != nil {
+	if err := b.Parts(ood.NeedFeatures | ood.NeedLogits).CheckFinite(what); err != nil {
 		return err
 	}
 	if in.Base.Task != Regression {
@@ -104,7 +104,7 @@ func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General,
 		return fmt.Errorf("the %s have no targets, which a quantile head learns from", what)
 	case targets.Cols > 0 && targets.Rows != n:
 		return fmt.Errorf("there are %d %s but %d rows of targets", n, what, targets.Rows)
-	case targets.Cols > 0 && b.HasLogits() && targets.Cols != b.Logits.Cols:
+	case targets.Cols > 0 && b.Logits.Cols > 0 && targets.Cols != b.Logits.Cols:
 		return fmt.Errorf("the network predicts %d targets, and the %s have %d", b.Logits.Cols, what, targets.Cols)
 	}
 	return rows.CheckFinite(what+": targets", targets)
@@ -117,11 +117,11 @@ func (in FitOptions) checkLayers() error {
 		what string
 		b    ood.Batch
 	}{{"rows to fit on", in.Batch}, {"calibration rows", in.Cal}} {
-		if err := part.b.CheckFinite(part.what, ^ood.Needs(0)); err != nil {
+		if err := part.b.Parts(^ood.Needs(0)).CheckFinite(part.what); err != nil {
 			return err
 		}
 	}
-	if err := in.Cal.Widths(^ood.Needs(0)).Check(in.Batch.Widths(^ood.Needs(0)), "calibration rows", "rows to fit on have"); err != nil {
+	if err := in.Cal.Parts(^ood.Needs(0)).Widths().Check(in.Batch.Parts(^ood.Needs(0)).Widths(), "calibration rows", "rows to fit on have"); err != nil {
 		return err
 	}
 	if named := len(in.Base.Layers); named > 0 && named != len(in.Batch.Layers) {
@@ -133,11 +133,11 @@ func (in FitOptions) checkLayers() error {
 // checkCal refuses calibration rows that do not look like the rows to fit on.
 func (in FitOptions) checkCal(quantiles bool) error {
 	both := ood.NeedFeatures | ood.NeedLogits
-	if err := in.Cal.Widths(both).Check(in.Batch.Widths(both), "calibration rows", "rows to fit on have"); err != nil {
+	if err := in.Cal.Parts(both).Widths().Check(in.Batch.Parts(both).Widths(), "calibration rows", "rows to fit on have"); err != nil {
 		return err
 	}
 	switch {
-	case in.Cal.HasLogits() != in.Batch.HasLogits():
+	case (in.Cal.Logits.Cols > 0) != (in.Batch.Logits.Cols > 0):
 		return fmt.Errorf("calibration rows have %d logits and rows to fit on %d", in.Cal.Logits.Cols, in.Batch.Logits.Cols)
 	case quantiles && in.CalTargets.Cols != in.Targets.Cols:
 		return fmt.Errorf("calibration rows have %d targets and rows to fit on %d", in.CalTargets.Cols, in.Targets.Cols)

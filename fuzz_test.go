@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -76,7 +78,11 @@ func checkRead(t *testing.T, content []byte) {
 	if _, err := read(mustWrite(t, b)); err != nil {
 		t.Fatalf("what was read is written, and then cannot be read: %v", err)
 	}
-	row := attach.Rows{Batch: b.Base.Widths().Row()}
+	var row attach.Rows
+	widths := b.Base.Widths()
+	for _, name := range widths.Names() {
+		parts.Set(&row.Features, &row.Logits, &row.Layers, name, rows.New(1, widths[name]))
+	}
 	if b.Calibration.Groups != nil {
 		row.Groups = []string{""}
 	}

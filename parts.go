@@ -274,12 +274,12 @@ func (b *Bundle) consistent() error {
 		}
 	}
 	if d := b.Detector; d != nil {
-		if read := len(d.Scorer.Widths().Row().Layers); read != len(b.Base.Layers) {
+		if read := d.Scorer.Widths().Layers(); read != len(b.Base.Layers) {
 			return fmt.Errorf("%w: its parts do not fit together: the detector reads %d earlier layers, and the manifest names %d", ErrDamaged, read, len(b.Base.Layers))
 		}
 	}
 	if h := b.Quantiles; h != nil {
-		one := h.Scorer.Quantiles(h.Scorer.Widths().Row().Features, []float64{.5})
+		one := h.Scorer.Quantiles(rows.New(1, h.Scorer.Widths()["features"]), []float64{.5})
 		if calibrated := len(b.Calibration.Quantiles); calibrated != one.Targets {
 			return fmt.Errorf("%w: quantiles of %d targets are calibrated, and the quantile head is not for them", ErrDamaged, calibrated)
 		}

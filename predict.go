@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -142,7 +143,7 @@ type Predictor struct {
 	sets       *calibrate.Sets      // nil where none are asked for
 	selective  *calibrate.Selective // nil where nothing is to be accepted
 	scorer     *ood.Scorer          // of the detector, or nil
-	widths     ood.Widths           // of the rows that the bundle was fitted on
+	widths     parts.Widths         // of the rows that the bundle was fitted on
 }
 
 // Predictor prepares prediction: levels are checked and calibrated once.
@@ -246,7 +247,7 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 }
 
 // widths are those of the rows that the bundle was fitted on.
-func (b *Bundle) widths() ood.Widths {
+func (b *Bundle) widths() parts.Widths {
 	w := b.Base.Widths()
 	if b.Detector == nil {
 		return w
@@ -263,14 +264,14 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	if err := r.Validate(); err != nil {
 		return err
 	}
-	if !given.HasFeatures() {
+	if given.Features.Cols == 0 {
 		return fmt.Errorf("the rows carry no features, and the bundle was fitted on %d", p.bundle.Base.Width)
 	}
 	reads := ood.NeedFeatures | ood.NeedLogits
 	if p.scorer != nil {
 		reads |= p.scorer.Method().Needs
 	}
-	if err := given.Widths(reads).Check(p.widths, "the rows", "the bundle was fitted on"); err != nil {
+	if err := given.Parts(reads).Widths().Check(p.widths, "the rows", "the bundle was fitted on"); err != nil {
 		return err
 	}
 	switch grouped := p.bundle.Calibration.Groups != nil; {
@@ -279,7 +280,7 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	case !grouped && r.Groups != nil:
 		return errors.New("the rows have groups, and the bundle's intervals are not calibrated by group")
 	}
-	return given.CheckFinite("", reads)
+	return given.Parts(reads).CheckFinite("")
 }
 
 // detect scores the rows; unknown, or nil, says of which the quantile head

@@ -100,7 +100,7 @@ func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error
 	var q ood.Quantiles
 	if head := p.bundle.Quantiles; head != nil {
 		q = head.Scorer.Quantiles(r.Features, slices.Concat(p.banded, []float64{.5}, p.o.Levels))
-		if r.HasLogits() && targets != q.Targets {
+		if r.Logits.Cols > 0 && targets != q.Targets {
 			return nil, fmt.Errorf("the rows have %d logits, and the quantile head predicts %d targets", targets, q.Targets)
 		}
 		targets = q.Targets
@@ -111,7 +111,7 @@ func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error
 		for t := range out[i].Targets {
 			one := &out[i].Targets[t]
 			*one = Target{Value: nan, Median: nan, Lower: nan, Upper: nan}
-			if r.HasLogits() {
+			if r.Logits.Cols > 0 {
 				one.Value = float64(r.Logits.Data[i*r.Logits.Stride+t])
 			}
 		}

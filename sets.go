@@ -64,7 +64,7 @@ func (p *Predictor) within(score float64) bool { return score < p.ood.Threshold(
 func (p *Predictor) Selective() *calibrate.Selective { return p.selective }
 
 func (p *Predictor) set(out []Prediction, r Rows) {
-	if p.sets == nil || !r.HasLogits() {
+	if p.sets == nil || r.Logits.Cols == 0 {
 		return
 	}
 	for i, set := range p.sets.Predict(r.Logits, uint64(r.first)) {

@@ -28,7 +28,7 @@ var baldMethod = ood.Method{
 		if s.Rate == 0 {
 			return nil, fmt.Errorf("%w: parameter %q is 0", ood.ErrNoDropout, "dropout")
 		}
-		if t.Last != nil && t.HasFeatures() {
+		if t.Last != nil && t.Features.Cols > 0 {
 			s.Last = []lastLayer{newLastLayer(t)}
 		}
 		return s, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/batches"
 	"github.com/attach-uncertainty/attach/internal/classes"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
@@ -269,7 +270,7 @@ func (c conformance) rowOrder(t *testing.T) {
 		backwards[i] = n - 1 - i
 	}
 	picked := c.out.Select(backwards)
-	turned := picked.Map(strided)
+	turned := batches.Map(picked, strided)
 	turned.Labels, turned.Inputs = picked.Labels, picked.Inputs
 	for k, s := range c.scorers {
 		want, got := c.predict(t, s, c.out), c.predict(t, s, turned)
@@ -565,11 +566,11 @@ func (c conformance) untouched(t *testing.T) {
 	}
 	// What was fitted does not follow what becomes of the training rows.
 	copied := c.training
-	copied.Batch, copied.Targets = c.training.Map(strided), strided(c.training.Targets)
+	copied.Batch, copied.Targets = batches.Map(c.training.Batch, strided), strided(c.training.Targets)
 	copied.Labels, copied.Inputs, copied.Network = c.training.Labels, c.training.Inputs, c.training.Network
 	s := c.fit(t, copied, c.configs[0])
 	want := c.predict(t, s, c.in)
-	for _, p := range copied.Parts() {
+	for _, p := range copied.Parts(^ood.Needs(0)) {
 		clear(p.Data)
 	}
 	if !slices.Equal(c.predict(t, s, c.in), want) {
@@ -602,7 +603,7 @@ func (c conformance) notFinite(t *testing.T) {
 		}
 	}
 	// To score, NaN stays in its row.
-	b := c.in.Map(func(m blas32.General) blas32.General { return spoilt(m, 3, math.NaN()) })
+	b := batches.Map(c.in, func(m blas32.General) blas32.General { return spoilt(m, 3, math.NaN()) })
 	for x, err := range c.in.Inputs.Blocks(background, c.in.Len()) {
 		if err != nil {
 			t.Fatal(err)
@@ -639,7 +640,7 @@ func (c conformance) huge(t *testing.T) {
 		for _, v := range []float32{1e-38, 1e20, 3e38, -3e38} {
 			for name, of := range shapes {
 				few := c.in.Slice(0, 3)
-				both := few.Map(func(m blas32.General) blas32.General {
+				both := batches.Map(few, func(m blas32.General) blas32.General {
 					m = strided(m)
 					for i := range m.Rows {
 						for j := range m.Cols {
@@ -664,7 +665,7 @@ func (c conformance) huge(t *testing.T) {
 // degenerate fits rows that have no covariance to invert, and scores rows that
 // are nothing, all alike or beyond exp.
 func (c conformance) degenerate(t *testing.T) {
-	odd := c.in.Slice(0, 5).Map(func(m blas32.General) blas32.General { return zeros(m.Rows, m.Cols) })
+	odd := batches.Map(c.in.Slice(0, 5), func(m blas32.General) blas32.General { return zeros(m.Rows, m.Cols) })
 	odd.Inputs = c.in.Slice(0, 5).Inputs
 	for j := range toyWidth {
 		odd.Features.Data[toyWidth+j] = 1
@@ -693,11 +694,11 @@ func (c conformance) degenerate(t *testing.T) {
 	} {
 		training := c.training
 		training.Batch, training.Targets = training.Batch.Slice(0, d.rows), rows.Slice(training.Targets, 0, d.rows)
-		changed := training.Map(strided)
+		changed := batches.Map(training.Batch, strided)
 		changed.Labels, changed.Inputs, changed.Network = training.Labels, training.Inputs, training.Network
-		for _, p := range changed.Parts() {
+		for _, p := range changed.Parts(^ood.Needs(0)) {
 			for i := range d.rows {
-				if p.Need == ood.NeedFeatures || !d.mustFit {
+				if p.Name == "features" || !d.mustFit {
 					d.change(rows.Row(*p.General, i))
 				}
 			}

@@ -29,9 +29,9 @@ type random struct {
 
 func featuresOrLogits(b ood.Batch) (blas32.General, error) {
 	switch {
-	case b.HasFeatures():
+	case b.Features.Cols > 0:
 		return b.Features, nil
-	case b.HasLogits():
+	case b.Logits.Cols > 0:
 		return b.Logits, nil
 	}
 	return blas32.General{}, errors.New("the rows carry neither features nor logits")

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/batches"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -152,12 +153,12 @@ func (m *Model) All(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], 
 // appendTo appends the rows of b to all, which has room for n rows from the first
 // on.
 func appendTo(all *ood.Batch, b ood.Batch, n int) error {
-	if !all.HasFeatures() {
-		*all = b.Map(func(m blas32.General) blas32.General {
+	if all.Features.Cols == 0 {
+		*all = batches.Map(b, func(m blas32.General) blas32.General {
 			return blas32.General{Cols: m.Cols, Stride: m.Cols, Data: make([]float32, 0, max(n, m.Rows)*m.Cols)}
 		})
 	}
-	return all.Append(b)
+	return batches.Append(all, b)
 }
 
 // Slice is rows that are all in memory, in one block.

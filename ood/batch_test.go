@@ -27,7 +27,7 @@ func TestBatchSlice(t *testing.T) {
 	for i := range 6 {
 		for j := i; j <= 5; j++ {
 			s := b.Slice(i, j)
-			if s.Len() != j-i || !s.HasFeatures() || !s.HasLogits() || len(s.Labels) != j-i {
+			if s.Len() != j-i || s.Features.Cols == 0 || s.Logits.Cols == 0 || len(s.Labels) != j-i {
 				t.Fatalf("rows %d to %d: %+v", i, j, s)
 			}
 			if err := s.Validate(); err != nil {
@@ -40,7 +40,7 @@ func TestBatchSlice(t *testing.T) {
 			}
 		}
 	}
-	if got := (ood.Batch{Logits: matrix(4, 2)}).Slice(1, 3); got.HasFeatures() || got.Labels != nil || got.Len() != 2 {
+	if got := (ood.Batch{Logits: matrix(4, 2)}).Slice(1, 3); got.Features.Cols > 0 || got.Labels != nil || got.Len() != 2 {
 		t.Errorf("%+v", got)
 	}
 	defer func() {
@@ -112,10 +112,10 @@ func TestBatchLayers(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if alone := (ood.Batch{Layers: b.Layers}); alone.Len() != 4 || !alone.HasLayers() {
+	if alone := (ood.Batch{Layers: b.Layers}); alone.Len() != 4 || len(alone.Layers) == 0 {
 		t.Errorf("layers alone are %d rows", alone.Len())
 	}
-	if b.Slice(0, 4).Select(nil).Layers[0].Rows != 0 || (ood.Batch{Features: b.Features}).Select([]int{1}).HasLayers() {
+	if b.Slice(0, 4).Select(nil).Layers[0].Rows != 0 || len((ood.Batch{Features: b.Features}).Select([]int{1}).Layers) > 0 {
 		t.Error("selecting makes up layers")
 	}
 	m := ood.Method{Name: "m", Needs: ood.NeedLayers}
@@ -125,67 +125,6 @@ func TestBatchLayers(t *testing.T) {
 	var need *ood.NeedError
 	if err := m.Check(ood.Training{Batch: ood.Batch{Features: b.Features}}, nil); !errors.As(err, &need) || need.Need != ood.NeedLayers {
 		t.Error(err)
-	}
-}
-
-func TestBatchAppend(t *testing.T) {
-	whole := ood.Batch{Features: matrix(5, 2), Logits: matrix(5, 3), Layers: []blas32.General{matrix(5, 1), matrix(5, 4)}}
-	gaps := whole
-	gaps.Features = blas32.General{Rows: 5, Cols: 2, Stride: 3, Data: matrix(5, 3).Data}
-	var all ood.Batch
-	for _, part := range []ood.Batch{gaps.Slice(0, 2), gaps.Slice(2, 2), gaps.Slice(2, 5)} {
-		if err := all.Append(part); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := all.Validate(); err != nil || all.Len() != 5 || all.Features.Data[9] != 13 || all.Layers[1].Data[19] != 19 {
-		t.Errorf("%+v, %v", all, err)
-	}
-	parent := matrix(3, 2)
-	for _, begun := range []ood.Batch{{Features: gaps.Features}, ood.Batch{Features: parent}.Slice(0, 2)} {
-		n := begun.Len()
-		if err := begun.Append(whole.Only(ood.NeedFeatures)); err != nil {
-			t.Fatal(err)
-		}
-		if err := begun.Validate(); err != nil || begun.Len() != n+5 || parent.Data[4] != 4 || begun.Features.Data[n*begun.Features.Stride+2] != 2 {
-			t.Errorf("%+v below %+v, %v", begun, parent, err)
-		}
-	}
-	for want, other := range map[string]ood.Batch{
-		"rows have other parts (features)":                             whole.Only(ood.NeedFeatures),
-		"rows have other parts (features, logits, earlier layers)":     {Features: matrix(1, 2), Logits: matrix(1, 3), Layers: whole.Layers[:1]},
-		"rows have 1 columns of layer_1, and those before them have 4": {Features: matrix(1, 2), Logits: matrix(1, 3), Layers: []blas32.General{matrix(1, 1), matrix(1, 1)}},
-		"rows have 2 logits, and those before them have 3":             {Features: matrix(1, 2), Logits: matrix(1, 2), Layers: whole.Layers},
-	} {
-		if err := all.Append(other); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
-}
-
-func TestWidths(t *testing.T) {
-	b := ood.Batch{Features: matrix(2, 3), Layers: []blas32.General{matrix(2, 5), matrix(2, 1)}}
-	w := b.Widths(ood.NeedFeatures | ood.NeedLayers)
-	if row := w.Row(); row.Validate() != nil || row.Len() != 1 || row.HasLogits() || len(row.Layers) != 2 || row.Layers[0].Cols != 5 {
-		t.Errorf("a row of %v is %+v", w, w.Row())
-	}
-	for _, c := range []struct {
-		want ood.Widths
-		says string
-	}{
-		{ood.Widths{"features": 3, "logits": 7, "layer_0": 5, "layer_1": 1}, ""},
-		{ood.Widths{"logits": 7}, ""},
-		{ood.Widths{"features": 4}, "the rows have 3 features, and others have 4"},
-		{ood.Widths{"layer_0": 5}, "the rows have 2 earlier layers, and others have 1"},
-		{ood.Widths{"layer_0": 5, "layer_1": 2}, "the rows have 1 columns of layer_1, and others have 2"},
-	} {
-		err := w.Check(c.want, "the rows", "others have")
-		if c.says == "" && err == nil {
-			continue
-		}
-		if width := (*ood.WidthError)(nil); !errors.As(err, &width) || err.Error() != c.says {
-			t.Errorf("%v against %v: %v, want %q", w, c.want, err, c.says)
-		}
 	}
 }
 
@@ -259,17 +198,6 @@ func TestNeeds(t *testing.T) {
 	}
 	if got := (ood.NeedFeatures | ood.NeedWeights).String(); got != "features, the last layer's weights" {
 		t.Error(got)
-	}
-}
-
-func TestWrong(t *testing.T) {
-	logits := blas32.General{Rows: 3, Cols: 2, Stride: 3, Data: []float32{1, 0, 9, 0, 1, 9, 2, 2, 9}}
-	got := ood.Batch{Logits: logits, Labels: []int{0, 0, 0}}.Wrong()
-	if len(got) != 3 || got[0] || !got[1] || got[2] {
-		t.Errorf("%v", got)
-	}
-	if (ood.Batch{Logits: logits}).Wrong() != nil || (ood.Batch{Labels: []int{1}}).Wrong() != nil {
-		t.Error("errors are known without labels or logits")
 	}
 }
 

@@ -22,7 +22,7 @@ func (m Method) Check(t Training, p Params) error {
 		return err
 	}
 	what := fmt.Sprintf("%d rows of %d features", t.Len(), t.Features.Cols)
-	if t.HasLogits() {
+	if t.Logits.Cols > 0 {
 		what += fmt.Sprintf(", %d logits", t.Logits.Cols)
 	}
 	if m.Needs&NeedLayers != 0 {

@@ -92,8 +92,14 @@ const needsParts = NeedFeatures | NeedLogits | NeedLayers
 // has are the parts of the batch as needs.
 func (b Batch) has() Needs {
 	var has Needs
-	for _, p := range b.Parts() {
-		has |= p.Need
+	if b.Features.Cols > 0 {
+		has |= NeedFeatures
+	}
+	if b.Logits.Cols > 0 {
+		has |= NeedLogits
+	}
+	if len(b.Layers) > 0 {
+		has |= NeedLayers
 	}
 	return has
 }

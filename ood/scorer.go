@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -65,7 +66,7 @@ func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Score
 		if err != nil {
 			return nil, &configError{i, err}
 		}
-		scorers[i] = &Scorer{method: m, fitted: fitted, widths: t.Widths(m.Needs), network: t.Network}
+		scorers[i] = &Scorer{method: m, fitted: fitted, widths: t.Parts(m.Needs).Widths(), network: t.Network}
 		t.Progress(1)
 	}
 	return scorers, ctx.Err()
@@ -93,7 +94,7 @@ func (m Method) checkTraining(t Training) error {
 	if t.Len() == 0 {
 		return &rows.TooFewRowsError{What: m.Name, Need: 1}
 	}
-	if err := t.CheckFinite("", ^Needs(0)); err != nil {
+	if err := t.Parts(needsParts).CheckFinite(""); err != nil {
 		return err
 	}
 	if m.Intervals() {
@@ -139,12 +140,12 @@ func (m Method) checkTargets(t Training) error {
 type Scorer struct {
 	method  Method
 	fitted  any
-	widths  Widths  // of the parts it was fitted with
-	network Network // that it was fitted with, or nil
+	widths  parts.Widths // of the parts it was fitted with
+	network Network      // that it was fitted with, or nil
 }
 
-// Widths are those of the parts that it was fitted with.
-func (s *Scorer) Widths() Widths { return s.widths }
+// Widths are the columns of the parts that it was fitted with, by name.
+func (s *Scorer) Widths() parts.Widths { return s.widths }
 
 // Method is what was fitted.
 func (s *Scorer) Method() Method { return s.method }
@@ -276,12 +277,12 @@ func (s *Scorer) check(b Batch) error {
 	if err := s.method.CheckBatch(b, "the rows to score"); err != nil {
 		return err
 	}
-	if err := b.Widths(s.method.Needs).Check(s.widths, "the rows", fmt.Sprintf("method %q was fitted with", s.method.Name)); err != nil {
+	if err := b.Parts(s.method.Needs).Widths().Check(s.widths, "the rows", fmt.Sprintf("method %q was fitted with", s.method.Name)); err != nil {
 		return err
 	}
 	n := b.Len()
-	for _, p := range b.Parts() {
-		if p.Need&s.method.Needs != 0 && p.Rows != n {
+	for _, p := range b.Parts(s.method.Needs) {
+		if p.Rows != n {
 			return fmt.Errorf("%d rows but %d of %s", n, p.Rows, p.Name)
 		}
 	}
@@ -305,7 +306,7 @@ func (s *Scorer) State() rows.State {
 // fit of the method can have is an error.
 func Restore(m Method, st rows.State) (*Scorer, error) {
 	own := rows.State{Params: map[string]any{}, Arrays: st.Arrays}
-	s := &Scorer{method: m, fitted: m.New(), widths: Widths{}}
+	s := &Scorer{method: m, fitted: m.New(), widths: parts.Widths{}}
 	room := maxWidths
 	for name, v := range st.Params {
 		part, isWidth := strings.CutPrefix(name, widthPrefix)
@@ -320,13 +321,22 @@ func Restore(m Method, st rows.State) (*Scorer, error) {
 		s.widths[part] = int(n)
 		room -= int(n)
 	}
-	if names := s.widths.names(); s.widths.Row().has() != m.Needs&needsParts || len(names) != len(s.widths) {
+	if names := s.widths.Names(); s.zeros().has() != m.Needs&needsParts || len(names) != len(s.widths) {
 		return nil, fmt.Errorf("it was fitted on rows of %s, and the method needs %s", cmp.Or(strings.Join(names, ", "), "no widths"), m.Needs)
 	}
 	if err := rows.Restore(s.fitted, own, s.widths); err != nil {
 		return nil, err
 	}
 	return s, s.try()
+}
+
+// zeros is one row of zeros.
+func (s *Scorer) zeros() Batch {
+	var b Batch
+	for _, name := range s.widths.Names() {
+		parts.Set(&b.Features, &b.Logits, &b.Layers, name, rows.New(1, s.widths[name]))
+	}
+	return b
 }
 
 // maxWidths bounds the row that a state is tried on: features, logits and all
@@ -344,8 +354,8 @@ func (s *Scorer) try() (err error) {
 		return nil
 	}
 	if s.method.Intervals() {
-		s.Quantiles(s.widths.Row().Features, []float64{.5})
+		s.Quantiles(s.zeros().Features, []float64{.5})
 		return nil
 	}
-	return s.fitted.(Detector).Score(context.Background(), make([]float64, 1), s.widths.Row())
+	return s.fitted.(Detector).Score(context.Background(), make([]float64, 1), s.zeros())
 }

@@ -218,7 +218,7 @@ func (f *fitting) featureRows(ctx context.Context, g given) (rowsOf, error) {
 	if g.y != "" {
 		b.Labels = t.Labels
 	}
-	if g.y != "" || b.HasLogits() {
+	if g.y != "" || b.Logits.Cols > 0 {
 		err = checkLabels(g, b.Labels, t.Values, b.Logits.Cols)
 	}
 	return rowsOf{batch: b, targets: t.Values, all: n}, err

@@ -8,6 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -16,7 +17,7 @@ import (
 // first that helps and whose flag, if it names one, useful says could still be
 // given.
 func hinted(err error, useful func(flag string) bool) error {
-	width := (*ood.WidthError)(nil)
+	width := (*parts.WidthError)(nil)
 	few := (*attach.TooFewRowsError)(nil)
 	install := (*ort.InstallError)(nil)
 	noLayer := (*featurize.NoLinearLayerError)(nil)

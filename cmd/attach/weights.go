@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -19,8 +20,8 @@ func loadWeights(path string, wants ...inputs.Widths) (*ood.Linear, error) {
 
 // widthsOf are what precomputed rows must be like to go with those of path.
 func widthsOf(path string, b ood.Batch) inputs.Widths {
-	w := inputs.Widths{Says: "those of " + path + " have", Widths: b.Widths(^ood.Needs(0))}
-	if !b.HasLayers() {
+	w := inputs.Widths{Says: "those of " + path + " have", Widths: b.Parts(^ood.Needs(0)).Widths()}
+	if len(b.Layers) == 0 {
 		w.Skip = ood.NeedLayers
 	}
 	return w
@@ -47,11 +48,11 @@ func layerWidths(weights string, last *ood.Linear) inputs.Widths {
 	if last == nil {
 		return inputs.Widths{}
 	}
-	return inputs.Widths{Says: fmt.Sprintf("the weights in %s have", weights), Widths: ood.Widths{"features": last.Weight.Cols, "logits": last.Weight.Rows}}
+	return inputs.Widths{Says: fmt.Sprintf("the weights in %s have", weights), Widths: parts.Widths{"features": last.Weight.Cols, "logits": last.Weight.Rows}}
 }
 
 func withLogits(b ood.Batch, last *ood.Linear) ood.Batch {
-	if last != nil && b.HasFeatures() && !b.HasLogits() {
+	if last != nil && b.Features.Cols > 0 && b.Logits.Cols == 0 {
 		b.Logits = last.Logits(b.Features)
 	}
 	return b
@@ -68,7 +69,7 @@ const (
 // that it does not make are noted: methods that read weights take them for the
 // layer's.
 func noteLayer(path, weights string, last *ood.Linear, b ood.Batch, w io.Writer) {
-	if last == nil || !b.HasFeatures() || !b.HasLogits() {
+	if last == nil || b.Features.Cols == 0 || b.Logits.Cols == 0 {
 		return
 	}
 	some := b.Features

@@ -27,10 +27,10 @@ type assignment struct {
 func assign(t ood.Training) (assignment, error) {
 	raw := t.Labels
 	if len(raw) == 0 {
-		if !t.HasLogits() {
+		if t.Logits.Cols == 0 {
 			return assignment{}, ErrNoClasses
 		}
-		raw = t.Predicted()
+		raw = rows.Argmax(t.Logits)
 	}
 	present := slices.Compact(slices.Sorted(slices.Values(raw)))
 	c := assignment{of: make([]int, len(raw)), n: len(present)}
@@ -67,7 +67,7 @@ func (c Cloud) Rows(b ood.Batch) blas32.General {
 }
 
 func (c Cloud) classes(t ood.Training) (assignment, error) {
-	if c.One && (t.Regression || len(t.Labels) == 0 && !t.HasLogits()) {
+	if c.One && (t.Regression || len(t.Labels) == 0 && t.Logits.Cols == 0) {
 		return assignment{of: make([]int, t.Len()), n: 1}, nil
 	}
 	return assign(t)

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -70,7 +71,7 @@ func openFeatures(path string, of Slice, wants []Widths) (f featureFile, err err
 	if f.first, f.last, err = of.Of(f.rows); err != nil {
 		return f, fmt.Errorf("%s: %w", path, err)
 	}
-	have := ood.Widths{}
+	have := parts.Widths{}
 	for _, p := range f.parts {
 		have[p.name] = p.Shape[1]
 	}
@@ -86,9 +87,9 @@ func openFeatures(path string, of Slice, wants []Widths) (f featureFile, err err
 type Widths struct {
 	// Says begins the clause of an error that ends in the width, such as "the
 	// bundle was fitted on".
-	Says       string
-	ood.Widths           // of parts; of others any will do
-	Skip       ood.Needs // parts that are not read
+	Says         string
+	parts.Widths           // of parts; of others any will do
+	Skip         ood.Needs // parts that are not read
 }
 
 // featureFile is the headers of precomputed rows.
@@ -117,11 +118,11 @@ func (f *featureFile) openNPZ(path string, wants []Widths) error {
 	for _, w := range wants {
 		needs &^= w.Skip
 	}
-	if needs&ood.NeedLayers != 0 && z.Has(ood.LayerName(maxLayers)) {
-		return fmt.Errorf("%s: it holds %s; at most %d earlier layers are read", path, ood.LayerName(maxLayers), maxLayers)
+	if needs&ood.NeedLayers != 0 && z.Has(parts.Layer(maxLayers)) {
+		return fmt.Errorf("%s: it holds %s; at most %d earlier layers are read", path, parts.Layer(maxLayers), maxLayers)
 	}
 	has := func(name string) bool { return z.Has(name) || z.Has(openOOD[name]) }
-	names := needs.PartNames(has)
+	names := parts.Names(has, needs&ood.NeedLayers != 0)
 	if !has("features") && !has("logits") {
 		return fmt.Errorf("%s: it holds neither features (or feat_list) nor logits (or logit_list)", path)
 	}
@@ -142,13 +143,13 @@ func (f *featureFile) openNPZ(path string, wants []Widths) error {
 		}
 	}
 	layers := 0
-	for slices.Contains(names, ood.LayerName(layers)) {
+	for slices.Contains(names, parts.Layer(layers)) {
 		layers++
 	}
 	for _, name := range z.Names() {
 		var i int
-		if n, err := fmt.Sscanf(name, "layer_%d", &i); needs&ood.NeedLayers != 0 && n == 1 && err == nil && i >= layers && name == ood.LayerName(i) {
-			return fmt.Errorf("%s: it holds %s but not %s", path, name, ood.LayerName(layers))
+		if n, err := fmt.Sscanf(name, "layer_%d", &i); needs&ood.NeedLayers != 0 && n == 1 && err == nil && i >= layers && name == parts.Layer(i) {
+			return fmt.Errorf("%s: it holds %s but not %s", path, name, parts.Layer(layers))
 		}
 	}
 	return nil
@@ -185,7 +186,7 @@ func (f *featureFile) read() (b ood.Batch, err error) {
 			if err != nil {
 				return ood.Batch{}, err
 			}
-			b.Set(p.name, m)
+			parts.Set(&b.Features, &b.Logits, &b.Layers, p.name, m)
 		}
 	} else {
 		for b, err = range f.blocks(f.last - f.first) {
@@ -236,7 +237,7 @@ func (f *featureFile) blocks(rows int) iter.Seq2[ood.Batch, error] {
 					yield(ood.Batch{}, err)
 					return
 				}
-				b.Set(p.name, m)
+				parts.Set(&b.Features, &b.Logits, &b.Layers, p.name, m)
 			}
 			if !yield(b, nil) {
 				return
@@ -252,7 +253,7 @@ const maxLayers = 1000
 // from, labels included where it has any.
 func FeatureArrays(b ood.Batch) map[string]rows.Array {
 	arrays := map[string]rows.Array{}
-	for _, p := range b.Parts() {
+	for _, p := range b.Parts(^ood.Needs(0)) {
 		arrays[p.Name] = rows.ArrayOf(*p.General)
 	}
 	if b.Labels != nil {

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -115,7 +116,7 @@ func TestManyLayers(t *testing.T) {
 	one := rows.Array{Shape: []int{1, 1}, Data: []float32{1}}
 	arrays := map[string]rows.Array{"features": one}
 	for i := range 3000 {
-		arrays[ood.LayerName(i)] = one
+		arrays[parts.Layer(i)] = one
 	}
 	path := writeNPZ(t, false, arrays)
 	_, err := OpenFeatures(path)
@@ -148,8 +149,8 @@ func TestFeaturesMemory(t *testing.T) {
 		wants []Widths
 		words string
 	}{
-		{path, []Widths{{Says: "z.npz has", Widths: ood.Widths{"features": cols}}, {Says: "y.npz has", Widths: ood.Widths{"features": 64}}}, "the rows have 1024 features, and y.npz has 64"},
-		{path, []Widths{{Says: "y.npz has", Widths: ood.Widths{"logits": 3}}}, "the rows have 4 logits, and y.npz has 3"},
+		{path, []Widths{{Says: "z.npz has", Widths: parts.Widths{"features": cols}}, {Says: "y.npz has", Widths: parts.Widths{"features": 64}}}, "the rows have 1024 features, and y.npz has 64"},
+		{path, []Widths{{Says: "y.npz has", Widths: parts.Widths{"logits": 3}}}, "the rows have 4 logits, and y.npz has 3"},
 		{short, nil, "logits has 3 rows, the arrays beside it have 4"},
 	} {
 		peak := watchHeap(t)
@@ -164,7 +165,7 @@ func TestFeaturesMemory(t *testing.T) {
 		_, err := OpenTargets(context.Background(), y, c[0], c[1])
 		wantError(t, err, y, words)
 	}
-	_, err = LoadWeights(writeNPZ(t, true, map[string]rows.Array{"weight": wide}), Widths{Says: "the bundle was fitted on", Widths: ood.Widths{"features": 3}})
+	_, err = LoadWeights(writeNPZ(t, true, map[string]rows.Array{"weight": wide}), Widths{Says: "the bundle was fitted on", Widths: parts.Widths{"features": 3}})
 	wantError(t, err, "weight", "it takes 1024 features, and the bundle was fitted on 3")
 }
 

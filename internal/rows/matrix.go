@@ -54,3 +54,17 @@ func Unit(m blas32.General) blas32.General {
 	}
 	return unit
 }
+
+// Argmax is the column of the largest number of every row, the first of equals.
+func Argmax(m blas32.General) []int {
+	columns := make([]int, m.Rows)
+	for i := range columns {
+		z := Row(m, i)
+		for k, v := range z {
+			if v > z[columns[i]] {
+				columns[i] = k
+			}
+		}
+	}
+	return columns
+}

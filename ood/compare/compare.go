@@ -61,7 +61,7 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 	r := &Report{
 		NFit: c.Training.Len(), NIn: c.In.Len(),
 		Sweep: c.Sweep, Seed: c.Training.Seed, Resamples: max(c.Resamples, 0),
-		Methods: []MethodReport{}, Skipped: []Skipped{}, Wrong: c.In.Wrong(),
+		Methods: []MethodReport{}, Skipped: []Skipped{}, Wrong: wrong(c.In),
 	}
 	for _, s := range c.outSets() {
 		r.NOut += s.Len()
@@ -121,6 +121,19 @@ func (c Options) paired() Options {
 	return c
 }
 
+// wrong says of every row whether the class of the largest logit differs from the
+// label, and is nil where the batch lacks labels or logits.
+func wrong(b ood.Batch) []bool {
+	if b.Labels == nil || b.Logits.Cols == 0 {
+		return nil
+	}
+	wrong := make([]bool, b.Len())
+	for i, top := range rows.Argmax(b.Logits) {
+		wrong[i] = top != b.Labels[i]
+	}
+	return wrong
+}
+
 func shareOf(wrong []bool) float64 {
 	n := 0
 	for _, w := range wrong {
@@ -164,7 +177,7 @@ func (c Options) validate() error {
 	for _, m := range c.Methods {
 		reads |= m.Needs
 	}
-	want := c.Training.Widths(reads)
+	want := c.Training.Parts(reads).Widths()
 	for _, part := range parts {
 		if err := part.b.Validate(); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)
@@ -172,7 +185,7 @@ func (c Options) validate() error {
 		if part.b.Len() == 0 {
 			return fmt.Errorf("%s: there are none", part.name)
 		}
-		if err := part.b.Widths(reads).Check(want, part.name, "the rows to fit with have"); err != nil {
+		if err := part.b.Parts(reads).Widths().Check(want, part.name, "the rows to fit with have"); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/batches"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -34,7 +35,7 @@ func corrupted(ctx context.Context, network ood.Network, in ood.Inputs, seed uin
 		if err != nil {
 			return ood.Batch{}, fmt.Errorf("corrupted inputs: %w", err)
 		}
-		if err := all.Append(b); err != nil {
+		if err := batches.Append(&all, b); err != nil {
 			return ood.Batch{}, fmt.Errorf("corrupted inputs: %w", err)
 		}
 		if progress != nil {

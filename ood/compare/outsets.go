@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/batches"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
+	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // OutSet is one of several sets of out-of-domain rows.
@@ -77,22 +79,25 @@ func (c Options) divided(m ood.Method) (Options, error) {
 
 // stacked puts the features and logits of batches below one another, those that
 // all have: no oracle reads earlier layers.
-func stacked(batches []ood.Batch) (ood.Batch, error) {
-	if len(batches) == 1 {
-		return batches[0], nil
+func stacked(sets []ood.Batch) (ood.Batch, error) {
+	if len(sets) == 1 {
+		return sets[0], nil
 	}
-	both := ood.NeedFeatures | ood.NeedLogits
-	for _, b := range batches {
-		if !b.HasFeatures() {
-			both &^= ood.NeedFeatures
-		}
-		if !b.HasLogits() {
-			both &^= ood.NeedLogits
-		}
+	lack := func(of func(ood.Batch) blas32.General) bool {
+		return slices.ContainsFunc(sets, func(b ood.Batch) bool { return of(b).Cols == 0 })
 	}
+	noFeatures := lack(func(b ood.Batch) blas32.General { return b.Features })
+	noLogits := lack(func(b ood.Batch) blas32.General { return b.Logits })
 	var all ood.Batch
-	for _, b := range batches {
-		if err := all.Append(b.Only(both)); err != nil {
+	for _, b := range sets {
+		b.Layers = nil
+		if noFeatures {
+			b.Features = blas32.General{}
+		}
+		if noLogits {
+			b.Logits = blas32.General{}
+		}
+		if err := batches.Append(&all, b); err != nil {
 			return all, fmt.Errorf("out-of-domain rows to fit with: %w", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/batches"
 	"github.com/attach-uncertainty/attach/internal/classes"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -82,7 +83,7 @@ func (p pseudo) of(ctx context.Context, c string) ([]pseudoTask, error) {
 		if task.out, err = corrupted(ctx, p.network, p.inputs.Select(p.held), t.Seed, p.corrupting); err != nil {
 			return nil, err
 		}
-		if !t.HasLogits() {
+		if t.Logits.Cols == 0 {
 			task.out.Logits = blas32.General{}
 		}
 		return []pseudoTask{task}, nil
@@ -93,7 +94,7 @@ func (p pseudo) of(ctx context.Context, c string) ([]pseudoTask, error) {
 			return nil, err
 		}
 	}
-	if t.Last != nil && task.out.HasFeatures() && t.Last.Weight.Cols == task.out.Features.Cols {
+	if t.Last != nil && task.out.Features.Cols > 0 && t.Last.Weight.Cols == task.out.Features.Cols {
 		task.out.Logits = t.Last.Logits(task.out.Features)
 	}
 	return []pseudoTask{task}, nil
@@ -113,7 +114,7 @@ func classesOf(b ood.Batch) ([]int, error) {
 	if b.Logits.Cols < 2 {
 		return nil, classes.ErrNoClasses
 	}
-	return b.Predicted(), nil
+	return rows.Argmax(b.Logits), nil
 }
 
 // mixed returns as many rows as b has, each half-way between two rows of it: of
@@ -134,7 +135,7 @@ func mixed(b ood.Batch, seed uint64) (ood.Batch, error) {
 			with[i] = rng.IntN(n)
 		}
 	}
-	return b.Map(func(m blas32.General) blas32.General {
+	return batches.Map(b, func(m blas32.General) blas32.General {
 		mean := rows.Select(m, with)
 		for i := range mean.Rows {
 			to := rows.Row(mean, i)
@@ -149,7 +150,7 @@ func mixed(b ood.Batch, seed uint64) (ood.Batch, error) {
 // shuffled permutes every column on its own.
 func shuffled(b ood.Batch, seed uint64) ood.Batch {
 	rng := rand.New(rand.NewPCG(seed, pseudoStream))
-	return b.Map(func(m blas32.General) blas32.General {
+	return batches.Map(b, func(m blas32.General) blas32.General {
 		s := rows.New(m.Rows, m.Cols)
 		for j := range m.Cols {
 			for i, r := range rng.Perm(m.Rows) {

@@ -4,6 +4,9 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/attach-uncertainty/attach/ood"
+	"gonum.org/v1/gonum/blas/blas32"
 )
 
 func TestSummarise(t *testing.T) {
@@ -17,5 +20,16 @@ func TestSummarise(t *testing.T) {
 	}
 	if summarise(nil) != (Summary{}) {
 		t.Error("something of nothing")
+	}
+}
+
+func TestWrong(t *testing.T) {
+	logits := blas32.General{Rows: 3, Cols: 2, Stride: 3, Data: []float32{1, 0, 9, 0, 1, 9, 2, 2, 9}}
+	got := wrong(ood.Batch{Logits: logits, Labels: []int{0, 0, 0}})
+	if len(got) != 3 || got[0] || !got[1] || got[2] {
+		t.Errorf("%v", got)
+	}
+	if wrong(ood.Batch{Logits: logits}) != nil || wrong(ood.Batch{Labels: []int{1}}) != nil {
+		t.Error("errors are known without labels or logits")
 	}
 }

@@ -106,7 +106,7 @@ func run(ctx context.Context, s *experiment.Settings) error {
 
 func pickBatch(b ood.Batch, rows []int) ood.Batch {
 	out := ood.Batch{Features: experiment.Pick(b.Features, rows)}
-	if b.HasLogits() {
+	if b.Logits.Cols > 0 {
 		out.Logits = experiment.Pick(b.Logits, rows)
 	}
 	return out

@@ -1,46 +1,22 @@
-package ood
+package parts
 
 import (
 	"fmt"
-
-	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
-// Widths are the columns of a batch's parts, by name.
+// Widths are the columns of parts, by name.
 type Widths map[string]int
 
-// Widths are those of the parts among needs.
-func (b Batch) Widths(needs Needs) Widths {
-	w := Widths{}
-	for _, p := range b.Parts() {
-		if p.Need&needs != 0 {
-			w[p.Name] = p.Cols
-		}
-	}
-	return w
-}
-
-// names are those of the parts, without what no part is called.
-func (w Widths) names() []string {
-	return (^Needs(0)).PartNames(func(name string) bool { return w[name] > 0 })
-}
-
-// Row is one row of zeros.
-func (w Widths) Row() Batch {
-	var b Batch
-	for _, name := range w.names() {
-		b.Set(name, rows.New(1, w[name]))
-	}
-	return b
-}
+// Names are those of the parts, without what no part is called.
+func (w Widths) Names() []string { return Names(func(name string) bool { return w[name] > 0 }, true) }
 
 // Check returns a *WidthError for the first part that has other columns than
 // want, or for another number of earlier layers; what either lacks is fine.
 func (w Widths) Check(want Widths, rows, says string) error {
-	if have, other := w.layers(), want.layers(); have != other && have > 0 && other > 0 {
+	if have, other := w.Layers(), want.Layers(); have != other && have > 0 && other > 0 {
 		return &WidthError{Rows: rows, Says: says, Part: "earlier layers", Have: have, Want: other}
 	}
-	for _, name := range w.names() {
+	for _, name := range w.Names() {
 		if n := want[name]; n > 0 && n != w[name] {
 			return &WidthError{Rows: rows, Says: says, Part: name, Have: w[name], Want: n}
 		}
@@ -48,9 +24,10 @@ func (w Widths) Check(want Widths, rows, says string) error {
 	return nil
 }
 
-func (w Widths) layers() int {
+// Layers is the number of earlier layers.
+func (w Widths) Layers() int {
 	n := 0
-	for w[LayerName(n)] > 0 {
+	for w[Layer(n)] > 0 {
 		n++
 	}
 	return n

@@ -1,0 +1,64 @@
+// Package batches makes batches of others.
+package batches
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Map returns what become makes of each part of the batch, alone: neither labels
+// nor inputs.
+func Map(b ood.Batch, become func(blas32.General) blas32.General) ood.Batch {
+	s := ood.Batch{Features: b.Features, Logits: b.Logits, Layers: slices.Clone(b.Layers)}
+	for _, p := range s.Parts(^ood.Needs(0)) {
+		*p.General = become(*p.General)
+	}
+	return s
+}
+
+// Append puts the parts of more below those of b, which must be as many and as
+// wide unless b has none; labels and inputs it leaves alone. It grows matrices as
+// append does.
+func Append(b *ood.Batch, more ood.Batch) error {
+	below, to := more.Parts(^ood.Needs(0)), b.Parts(^ood.Needs(0))
+	if len(to) == 0 {
+		*b = Map(more, func(m blas32.General) blas32.General { return blas32.General{Cols: m.Cols, Stride: m.Cols} })
+		to = b.Parts(^ood.Needs(0))
+	}
+	if !slices.EqualFunc(to, below, func(a, b parts.Part) bool { return a.Name == b.Name }) {
+		return fmt.Errorf("rows have other parts (%s) than those before them (%s)", names(below), names(to))
+	}
+	if err := below.Widths().Check(to.Widths(), "rows", "those before them have"); err != nil {
+		return err
+	}
+	for k, p := range below {
+		m := to[k].General
+		if len(m.Data) != m.Rows*m.Cols || m.Stride != m.Cols {
+			all := rows.New(m.Rows, m.Cols)
+			for i := range m.Rows {
+				copy(rows.Row(all, i), rows.Row(*m, i))
+			}
+			*m = all
+		}
+		for i := range p.Rows {
+			m.Data = append(m.Data, rows.Row(*p.General, i)...)
+		}
+		m.Rows += p.Rows
+	}
+	return nil
+}
+
+func names(all parts.Parts) string {
+	names := make([]string, len(all))
+	for i, p := range all {
+		names[i] = p.Name
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,87 @@
+// Package parts names the matrices that rows have, and holds them to widths.
+package parts
+
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// Part is one matrix of several rows, under the name that errors and files have
+// for it.
+type Part struct {
+	Name string // features, logits, layer_0, layer_1 …
+	*blas32.General
+}
+
+// Parts are those of the same rows.
+type Parts []Part
+
+// Of are the parts that there are; what is set in them is set in these.
+func Of(features, logits *blas32.General, layers []blas32.General) Parts {
+	var all Parts
+	for _, p := range (Parts{{"features", features}, {"logits", logits}}) {
+		if p.Cols != 0 {
+			all = append(all, p)
+		}
+	}
+	for i := range layers {
+		all = append(all, Part{Layer(i), &layers[i]})
+	}
+	return all
+}
+
+// Set sets the part of a name; layers are set in their order.
+func Set(features, logits *blas32.General, layers *[]blas32.General, name string, m blas32.General) {
+	switch name {
+	case "features":
+		*features = m
+	case "logits":
+		*logits = m
+	default:
+		*layers = append(*layers, m)
+	}
+}
+
+// Layer is what errors and files call earlier layer i, from 0.
+func Layer(i int) string { return fmt.Sprintf("layer_%d", i) }
+
+// Names are the names of parts for which has holds: of earlier layers, if they are
+// asked for, those before the first that is absent.
+func Names(has func(name string) bool, layers bool) []string {
+	var names []string
+	for _, name := range []string{"features", "logits"} {
+		if has(name) {
+			names = append(names, name)
+		}
+	}
+	for i := 0; layers && has(Layer(i)); i++ {
+		names = append(names, Layer(i))
+	}
+	return names
+}
+
+// CheckFinite returns an *attach.NotFiniteError for the first number that is NaN
+// or infinite. what, if not empty, says whose the parts are.
+func (p Parts) CheckFinite(what string) error {
+	if what != "" {
+		what += ": "
+	}
+	for _, part := range p {
+		if err := rows.CheckFinite(what+part.Name, *part.General); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Widths are the columns of each.
+func (p Parts) Widths() Widths {
+	w := Widths{}
+	for _, part := range p {
+		w[part.Name] = part.Cols
+	}
+	return w
+}
