@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -16,6 +20,7 @@ type known struct {
 	names   []string
 	targets blas32.General
 	groups  []string
+	odd     error // what is wrong with labels or targets that are left out
 }
 
 // knownOf is what the rows of a set bring, as far as it is surely of the
@@ -45,32 +50,51 @@ func (k *known) byName(folders, classes []string) {
 		if labels[i] = label; len(classes) > 0 {
 			labels[i] = slices.Index(classes, folders[label])
 		}
+		if labels[i] < 0 {
+			k.odd = fmt.Errorf("folder %q is none of the classes fitted on: %s", folders[label], strings.Join(classes, ", "))
+		}
 	}
 	k.labels = labels
 }
 
-// knownOfFeatures is what an archive of n precomputed rows brings to some of them.
-func knownOfFeatures(ctx context.Context, path string, base attach.Base, of inputs.Slice, n int, groups []string) known {
+// knownOfFeatures is what an archive of n precomputed rows brings to some of them, or y
+// where that is not empty.
+func knownOfFeatures(ctx context.Context, x, y string, base attach.Base, of inputs.Slice, n int, groups []string) known {
 	k := known{groups: groups}
-	if base.Task == attach.Classification {
-		k.labels, _ = inputs.FeatureLabels(path, of)
-	} else if holdsAny(path, "y", "targets") {
-		if t, err := inputs.OpenTargets(ctx, path, n, base.Outputs); err == nil {
-			t, _ = t.Slice(of)
-			k.targets = t.Values
+	var err error
+	if regression := base.Task == attach.Regression; y != "" || regression && holdsAny(x, "y", "targets") {
+		var t inputs.Targets
+		if t, err = inputs.OpenTargets(ctx, cmp.Or(y, x), n, base.Outputs); err == nil {
+			t, err = t.Slice(of)
 		}
+		k.targets, k.labels = t.Values, t.Labels
+	} else if !regression {
+		k.labels, err = inputs.FeatureLabels(x, of)
 	}
-	return k.sure(base)
+	k = k.sure(base)
+	k.odd = cmp.Or(err, k.odd)
+	return k
 }
 
 // sure leaves out labels of a numbering other than the network's classes, such
 // as those of rows from elsewhere, and targets that are not the network's.
 func (k known) sure(base attach.Base) known {
-	if base.Task == attach.Regression || base.Outputs == 0 || inputs.CheckLabels(k.labels, base.Outputs) != nil {
-		k.labels, k.names = nil, nil
+	if base.Task == attach.Regression {
+		k.labels = nil
+		if base.Outputs > 0 && k.targets.Rows > 0 && k.targets.Cols != base.Outputs {
+			k.odd = fmt.Errorf("it has %d targets a row, and the model predicts %d", k.targets.Cols, base.Outputs)
+			k.targets = blas32.General{}
+		}
+		return k
 	}
-	if base.Task == attach.Classification || base.Outputs > 0 && k.targets.Cols != base.Outputs {
-		k.targets = blas32.General{}
+	if k.labels == nil && k.targets.Rows > 0 {
+		k.odd = errors.New("the labels of a classifier must be whole numbers, one a row")
+	}
+	k.targets = blas32.General{}
+	if err := inputs.CheckLabels(k.labels, base.Outputs); base.Outputs == 0 {
+		k.labels = nil
+	} else if err != nil {
+		k.labels, k.odd = nil, err
 	}
 	if k.labels == nil || base.Classes == nil {
 		return k

@@ -69,7 +69,7 @@ func TestNoOptionIsPassedOver(t *testing.T) {
 // that does not build tables, or is a field of a library's options.
 func TestEveryOptionIsRead(t *testing.T) {
 	libraries := []reflect.Type{
-		reflect.TypeFor[featurize.Options](), reflect.TypeFor[inputs.Options](), reflect.TypeFor[attach.FitOptions](), reflect.TypeFor[attach.PredictOptions](),
+		reflect.TypeFor[featurize.Options](), reflect.TypeFor[inputs.Options](), reflect.TypeFor[attach.FitOptions](), reflect.TypeFor[attach.PredictOptions](), reflect.TypeFor[attach.EvaluateOptions](),
 		reflect.TypeFor[attach.Base](), reflect.TypeFor[compare.Options](), reflect.TypeFor[ood.Training](), reflect.TypeFor[ood.Scalar](),
 	}
 	bound, read := map[string]bool{}, map[string]bool{}

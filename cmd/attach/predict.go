@@ -23,47 +23,26 @@ import (
 
 // predicting is a call of attach predict.
 type predicting struct {
-	table
-	place
-	reading
-	path, x, out   string
-	rows           inputs.Slice
-	moved, weights string // moved: where the model is now
-	asFeatures     bool
-	side           string
-	o              attach.PredictOptions
-	bundle         *attach.Bundle // nil until it is opened
-	came           outcome
+	attached
+	out, side string
+	o         attach.PredictOptions
+	came      outcome
 }
 
 func predictCommand() *cli.Command {
 	f := &predicting{out: "-", side: "both"}
-	opened := func(is func(*attach.Bundle) bool) func() bool {
-		return func() bool { return f.bundle != nil && is(f.bundle) }
-	}
-	noHead := idle("for heads without intervals, such as a classifier's", opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
-	noDetector := idle("for heads without a detector", opened(func(b *attach.Bundle) bool { return b.Detector == nil }))
-	ungrouped := idle("for heads that were fitted without it", opened(func(b *attach.Bundle) bool { return b.Calibration.Groups == nil }))
-	runs := idle("where the model is run", opened(func(b *attach.Bundle) bool { return !b.Base.Alone() && !f.asFeatures }))
-	asFeatures := idle("with --features", func() bool { return f.asFeatures })
-	alone := idle("for heads that were fitted on features alone", opened(func(b *attach.Bundle) bool { return b.Base.Alone() }))
+	noHead := idle("for heads without intervals, such as a classifier's", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
+	noDetector := idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))
+	ungrouped := idle("for heads that were fitted without it", f.opened(func(b *attach.Bundle) bool { return b.Calibration.Groups == nil }))
 	undrawn := idle("without --samples or --smoothed", func() bool { return f.o.Samples == 0 && !f.o.Smoothed })
 	joint := func(side string) never {
 		return never{func() bool { return f.o.Joint && f.side == side }, side + " and --joint exclude each other"}
 	}
-	modelRead := join(table{
-		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since"},
-	}, f.rowOptions(&f.table), f.batchOption(batchStandard)).unless(asFeatures).unless(alone)
-	modelRead.of("classes").unless(idle("for a regressor, which has no classes", opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })))
-	modelRead.of("ignore").unless(idle("where M.attach names the columns that are inputs: others are left alone", opened(func(b *attach.Bundle) bool { return b.Base.Columns != nil })))
-	modelRead.of("preprocess").unless(idle("where M.attach says how images are prepared", opened(func(b *attach.Bundle) bool { return b.Preprocess != nil })))
-	running := f.runtimeOptions()
-	running.of("provider", "device").unless(asFeatures).unless(alone)
+	features, model := f.attachedOptions()
 	f.table = join(table{
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to predict: " + inputKinds + "; with --features, what `attach features` writes"},
 		{name: "o", to: &f.out, file: resultFile, must: tableFile, usage: "FILE: .csv, .jsonl or, without names, .npz to write; - is CSV on standard output"},
-		{name: "features", to: &f.asFeatures, usage: "take --x as features and logits, and do not run the model"},
-	}, modelRead[:1], table{sliceOption("rows", "--x", &f.rows)}, weightsOption(&f.weights, "with --features or for heads that were fitted on features alone", runs), table{
+	}, features, table{
 		{name: "level", to: &f.o.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target, instead of what fit was given"},
 		{name: "quantiles", to: f.setLevels, usage: "LEVELS: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
 		{name: "side", to: &f.side, must: oneOf("both", string(calibrate.Lower), string(calibrate.Upper)), never: []never{joint(string(calibrate.Lower)), joint(string(calibrate.Upper))},
@@ -74,8 +53,7 @@ func predictCommand() *cli.Command {
 		{name: "seed", to: &f.o.Seed, usage: "N: seed of --samples and --smoothed", never: []never{undrawn}},
 	}.unless(noHead), f.groupsOption(", for heads that were fitted with --groups", ungrouped), table{
 		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake, instead of what fit was given", never: []never{noDetector}},
-	}, modelRead[1:], running)
-	f.table.of("labels").unless(idle("for a regressor, which has no classes", opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })))
+	}, model)
 	return f.command(cli.Command{
 		Name:      "predict",
 		Usage:     "write predictions with their intervals, scores, p-values and flags",
@@ -92,18 +70,25 @@ func predictCommand() *cli.Command {
 }
 
 // setLevels reads --quantiles.
-func (f *predicting) setLevels(list string) error {
+func (f *predicting) setLevels(list string) (err error) {
+	f.o.Levels, err = parseShares("--quantiles", list)
+	return err
+}
+
+// parseShares reads a list such as ".1,.5" that an option holds.
+func parseShares(option, list string) ([]float64, error) {
+	var shares []float64
 	for field := range strings.SplitSeq(list, ",") {
 		v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
 		switch {
 		case err != nil || share(v) != "":
-			return fmt.Errorf("--quantiles is %q; it must be numbers between 0 and 1 with commas between", list)
-		case slices.Contains(f.o.Levels, v):
-			return fmt.Errorf("--quantiles names %v twice", v)
+			return nil, fmt.Errorf("%s is %q; it must be numbers between 0 and 1 with commas between", option, list)
+		case slices.Contains(shares, v):
+			return nil, fmt.Errorf("%s names %v twice", option, v)
 		}
-		f.o.Levels = append(f.o.Levels, v)
+		shares = append(shares, v)
 	}
-	return nil
+	return shares, nil
 }
 
 func (f *predicting) run(c *cli.Context) error {
@@ -119,7 +104,7 @@ func (f *predicting) run(c *cli.Context) error {
 	defer f.closeModel()
 	var groups []string
 	write := func(w io.Writer) error {
-		rows, err := f.openRows(c.Context)
+		rows, err := f.openRows(c.Context, f.x, "", f.rows)
 		if err != nil {
 			return err
 		}
@@ -143,18 +128,11 @@ func (f *predicting) run(c *cli.Context) error {
 	return nil
 }
 
-// load opens the bundle and checks what the options say of it.
+// load opens the bundle and makes the predictor that the options ask for.
 func (f *predicting) load() (*attach.Predictor, error) {
 	f.inputs.SkipOdd = len(f.classes) == 0
-	var err error
-	if f.bundle, err = attach.Open(f.path); err != nil {
+	if err := f.attached.load(); err != nil {
 		return nil, err
-	}
-	if err := f.check(); err != nil {
-		return nil, err
-	}
-	if f.bundle.Calibration.Groups != nil && f.inputs.Groups == "" {
-		return nil, usagef("%s was calibrated by group; say with --groups where the rows' groups are", f.path)
 	}
 	if f.side != "both" {
 		f.o.Side = calibrate.Side(f.side)
@@ -215,25 +193,29 @@ func (r *predictRows) blocks() iter.Seq2[attach.Rows, error] {
 	}
 }
 
-func (f *predicting) openRows(ctx context.Context) (*predictRows, error) {
+// openRows opens some of the rows at x, with their labels or targets at y or, where
+// that is empty, there.
+func (f *attached) openRows(ctx context.Context, x, y string, of inputs.Slice) (*predictRows, error) {
 	b := f.bundle
 	if f.asFeatures || b.Base.Alone() {
-		return f.precomputed(ctx)
+		return f.precomputed(ctx, x, y, of)
 	}
-	if err := f.keeps(source{cmp.Or(f.moved, b.Base.Path), f.path}); err != nil {
-		return nil, err
+	if f.net == nil {
+		if err := f.keeps(source{cmp.Or(f.moved, b.Base.Path), f.path}); err != nil {
+			return nil, err
+		}
+		var err error
+		if f.net, err = featurize.OpenFor(ctx, b, f.moved, f.Options); err != nil {
+			return nil, err
+		}
+		f.fitTo(f.net.Model)
+		f.hint, f.columns = "pass --features to predict from them", b.Base.Columns
+		if f.inputs.Target == "" {
+			f.inputs.Target, f.inputs.TargetOptional = b.Base.Target, true
+		}
+		f.inputs.Preprocess = cmp.Or(f.inputs.Preprocess, f.net.Preprocess)
 	}
-	model, err := featurize.OpenFor(ctx, b, f.moved, f.Options)
-	if err != nil {
-		return nil, err
-	}
-	f.fitTo(model.Model)
-	f.hint, f.columns = "pass --features to predict from them", b.Base.Columns
-	if f.inputs.Target == "" {
-		f.inputs.Target, f.inputs.TargetOptional = b.Base.Target, true
-	}
-	f.inputs.Preprocess = cmp.Or(f.inputs.Preprocess, model.Preprocess)
-	set, err := f.openSet(ctx, f.x, "", f.rows, f.classes)
+	set, err := f.openSet(ctx, x, y, of, f.classes)
 	if err != nil {
 		return nil, err
 	}
@@ -245,12 +227,12 @@ func (f *predicting) openRows(ctx context.Context) (*predictRows, error) {
 			}
 			return set.Row(row)
 		},
-		batches: model.Rows(ctx, set.Blocks(ctx, blockRows(set))),
+		batches: f.net.Rows(ctx, set.Blocks(ctx, blockRows(set))),
 		known:   knownOf(set, f.classes, b.Base),
 	}, nil
 }
 
-func (f *predicting) precomputed(ctx context.Context) (*predictRows, error) {
+func (f *attached) precomputed(ctx context.Context, x, y string, of inputs.Slice) (*predictRows, error) {
 	base := f.bundle.Base
 	want := inputs.Widths{Says: "the bundle was fitted on", Widths: base.Widths()}
 	if len(base.Layers) == 0 {
@@ -260,27 +242,27 @@ func (f *predicting) precomputed(ctx context.Context) (*predictRows, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFeatureName(f.x); err != nil {
+	if err := checkFeatureName(x); err != nil {
 		return nil, err
 	}
-	n, blocks, err := inputs.FeatureBlocks(f.x, f.rows, 1024, want, layerWidths(f.weights, last))
+	n, blocks, err := inputs.FeatureBlocks(x, of, 1024, want, layerWidths(f.weights, last))
 	if err != nil {
 		return nil, err
 	}
-	groups, err := featureGroups(f.x, f.inputs.Groups, f.rows, n)
+	groups, err := featureGroups(x, f.inputs.Groups, of, n)
 	if err != nil {
 		return nil, err
 	}
-	begin, end, err := f.rows.Of(n)
+	begin, end, err := of.Of(n)
 	return &predictRows{
 		n:     end - begin,
-		known: knownOfFeatures(ctx, f.x, base, f.rows, n, groups),
+		known: knownOfFeatures(ctx, x, y, base, of, n, groups),
 		name:  func(row int) any { return begin + row },
 		batches: func(yield func(attach.Rows, error) bool) {
 			first := true
 			for b, err := range blocks {
 				if first && err == nil {
-					noteLayer(f.x, f.weights, last, b, f.stderr)
+					noteLayer(x, f.weights, last, b, f.stderr)
 				}
 				if first = false; !yield(attach.Rows{Batch: withLogits(b, last)}, err) {
 					return

@@ -19,12 +19,13 @@ const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2
+	exitGate   = 3
 )
 
 const interrupted = "attach: interrupted; nothing unfinished was left behind"
 
 // Run executes the command with args, which exclude the program's name, and
-// returns the exit code: 0 done, 1 failed, 2 wrong usage. Results go to
+// returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 a gate does not hold. Results go to
 // stdout; one line that says what went wrong, notes and progress go to stderr.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	err := run(ctx, newApp(stdin, stdout, stderr), args)
@@ -37,8 +38,12 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	fmt.Fprintf(stderr, "attach: %s\n", sentence(err))
 	var usage *usageError
-	if errors.As(err, &usage) {
+	var gate *gateError
+	switch {
+	case errors.As(err, &usage):
 		return exitUsage
+	case errors.As(err, &gate):
+		return exitGate
 	}
 	return exitFailed
 }
@@ -90,6 +95,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			inspectCommand(),
 			fitCommand(),
 			predictCommand(),
+			evaluateCommand(),
 			compareCommand(),
 			featuresCommand(),
 			gradientCommand(),

@@ -121,6 +121,35 @@ func TestFullStdout(t *testing.T) {
 	}
 }
 
+// TestGateStatus: a gate that does not hold has a status of its own, and is said
+// after the result.
+func TestGateStatus(t *testing.T) {
+	inLibrary(t)
+	fitted := filepath.Join(t.TempDir(), "m.attach")
+	if code := Run(context.Background(), []string{
+		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--no-detector", "--epochs", "1", "-o", fitted,
+	}, nil, io.Discard, io.Discard); code != exitDone {
+		t.Fatal("the fit failed")
+	}
+	for _, tt := range []struct {
+		gate, says string
+		code       int
+	}{
+		{"coverage<0", "", exitDone},
+		{"coverage<1.1", "attach: a gate does not hold: coverage<1.1 (it is ", exitGate},
+		{"coverage@.5<1.1", "attach: --fail-if coverage@.5<1.1: there is no such figure of these rows\n", exitFailed},
+		{"auroc<.5", "attach: --fail-if auroc<.5: there is no such figure of these rows\n", exitFailed},
+		{"coverage@2<.5", "attach: --fail-if is \"coverage@2<.5\"; it must be broken, or ", exitUsage},
+		{"frob>1", "attach: --fail-if is \"frob>1\"; it must be ", exitUsage},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := Run(context.Background(), []string{"evaluate", fitted, "--x", models + "toy_test.npz", "--fail-if", tt.gate}, nil, &stdout, &stderr)
+		if code != tt.code || !strings.Contains(stderr.String(), tt.says) || (stdout.Len() > 0) != (code == exitDone || code == exitGate || code == exitFailed) {
+			t.Errorf("%s: exit code %d, stdout of %d bytes, stderr %q", tt.gate, code, stdout.Len(), stderr.String())
+		}
+	}
+}
+
 // TestParse: flags may stand anywhere, and what looks like one may be a value.
 func TestParse(t *testing.T) {
 	for _, tt := range []struct {

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+)
+
+// attached is M.attach and rows that it is used on.
+type attached struct {
+	table
+	place
+	reading
+	path, x        string
+	rows           inputs.Slice // of x
+	moved, weights string       // moved: where the model is now
+	asFeatures     bool
+	bundle         *attach.Bundle      // nil until it is opened
+	net            *featurize.Attached // nil until rows that it is run on are
+}
+
+// opened says that the bundle is open and like that.
+func (f *attached) opened(is func(*attach.Bundle) bool) func() bool {
+	return func() bool { return f.bundle != nil && is(f.bundle) }
+}
+
+// attachedOptions are those for rows of features, and of how a model is run.
+func (f *attached) attachedOptions() (features, model table) {
+	runs := idle("where the model is run", f.opened(func(b *attach.Bundle) bool { return !b.Base.Alone() && !f.asFeatures }))
+	asFeatures := idle("with --features", func() bool { return f.asFeatures })
+	alone := idle("for heads that were fitted on features alone", f.opened(func(b *attach.Bundle) bool { return b.Base.Alone() }))
+	regressor := idle("for a regressor, which has no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression }))
+	model = join(table{
+		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since"},
+	}, f.rowOptions(&f.table), f.batchOption(batchStandard)).unless(asFeatures).unless(alone)
+	model.of("classes", "labels").unless(regressor)
+	model.of("ignore").unless(idle("where M.attach names the columns that are inputs: others are left alone", f.opened(func(b *attach.Bundle) bool { return b.Base.Columns != nil })))
+	model.of("preprocess").unless(idle("where M.attach says how images are prepared", f.opened(func(b *attach.Bundle) bool { return b.Preprocess != nil })))
+	running := f.runtimeOptions()
+	running.of("provider", "device").unless(asFeatures).unless(alone)
+	return join(table{
+		{name: "features", to: &f.asFeatures, usage: "take --x as features and logits, and do not run the model"},
+	}, model[:1], table{sliceOption("rows", "--x", &f.rows)}, weightsOption(&f.weights, "with --features or for heads that were fitted on features alone", runs)), join(model[1:], running)
+}
+
+// load opens the bundle and checks what the options say of it.
+func (f *attached) load() error {
+	var err error
+	if f.bundle, err = attach.Open(f.path); err != nil {
+		return err
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	if f.bundle.Calibration.Groups != nil && f.inputs.Groups == "" {
+		return usagef("%s was calibrated by group; say with --groups where the rows' groups are", f.path)
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// evaluating is a call of attach evaluate.
+type evaluating struct {
+	attached
+	y, others string
+	otherRows inputs.Slice
+	json      bool
+	failIf    []string
+	gates     []gate
+	predict   attach.PredictOptions
+	o         attach.EvaluateOptions
+}
+
+func evaluateCommand() *cli.Command {
+	f := &evaluating{}
+	noHead := idle("for heads without intervals", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
+	noDetector := idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))
+	features, model := f.attachedOptions()
+	f.table = join(table{
+		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows like those to predict, with labels or targets: " + inputKinds + "; with --features, what `attach features` writes"},
+		{name: "y", to: &f.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{f.targeted()}},
+		{name: "out", to: &f.others, file: rowFile, usage: "INPUTS: rows from elsewhere, which are to be flagged", never: []never{noDetector}},
+		sliceOption("out-rows", "--out", &f.otherRows, idle("without --out", func() bool { return f.others == "" })),
+	}, features, table{
+		{name: "level", to: f.setLevels, usage: "LEVELS: levels of intervals, such as .8,.9; the first is the one that groups and pictures are of, instead of what fit was given", never: []never{noHead}},
+		{name: "alpha", to: f.setAlphas, usage: "SHARES: shares of in-domain inputs that may be flagged by mistake; the first instead of what fit was given, the others instead of .01,.05,.1", never: []never{noDetector}},
+	}, f.groupsOption(", to show coverage and flags by group"), table{
+		{name: "seed", to: &f.o.Seed, usage: "N: seed of the rows that are drawn for pictures and slabs"},
+		{name: "json", to: &f.json, usage: "print JSON"},
+		{name: "fail-if", to: &f.failIf, usage: "GATE: exit with status 3 if that is so: broken, where any promise is, or a figure and a bound such as coverage<.88; repeat for more"},
+	}, model)
+	return f.command(cli.Command{
+		Name:      "evaluate",
+		Usage:     "show on rows whose truth is known whether the promises of M.attach are kept",
+		UsageText: "attach evaluate M.attach --x LABELLED [--out OTHERS] [--report page.html]",
+		Description: "Says of each promise whether rows like these see it kept: how many are flagged by mistake, how often intervals or sets hold the truth. " +
+			"A promise is broken where a kept one would be missed as far less than once in a hundred times, and rows are too few to tell where one broken by a factor of two could " +
+			"pass unnoticed. Then come accuracy and confidence of a classifier, errors, coverage and widths of a regressor; docs/evaluate.md says what each figure is.\n\n" +
+			"Figures for --fail-if: " + figureNames() + ". Those of a level or an alpha take it behind an @, as in coverage@.8<.75. Where there are several targets the gate holds for each.",
+	}, argument{name: "M.attach", to: &f.path}, f.choose, f.begin, f.log, f.run)
+}
+
+func (f *evaluating) setLevels(list string) error {
+	levels, err := parseShares("--level", list)
+	if err == nil {
+		f.predict.Level, f.o.Levels = levels[0], levels[1:]
+	}
+	return err
+}
+
+func (f *evaluating) setAlphas(list string) error {
+	alphas, err := parseShares("--alpha", list)
+	if err == nil {
+		f.predict.Alpha, f.o.Alphas = alphas[0], alphas[1:]
+	}
+	return err
+}
+
+// choose is a step that reads the gates.
+func (f *evaluating) choose(*cli.Context) (err error) {
+	f.gates, err = parseGates(f.failIf)
+	return err
+}
+
+func (f *evaluating) run(c *cli.Context) error {
+	if err := f.load(); err != nil {
+		return err
+	}
+	predictor, err := f.bundle.Predictor(f.predict)
+	if err != nil {
+		return err
+	}
+	stop, err := f.products(c.Context)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	defer f.closeModel()
+	e, err := f.evaluate(c.Context, predictor)
+	if err != nil {
+		return err
+	}
+	if err := f.print(c.App.Writer, e); err != nil {
+		return err
+	}
+	return checkGates(f.gates, e)
+}
+
+// evaluate reads the rows and compares.
+func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) (*attach.Evaluation, error) {
+	p := newProgress(f.stderr, "evaluate")
+	defer p.end()
+	rows, err := f.openRows(ctx, f.x, f.y, f.attached.rows)
+	if err != nil {
+		return nil, err
+	}
+	if rows.known.odd != nil {
+		return nil, inFile(f.x, rows.known.odd)
+	}
+	n, done := rows.n, 0
+	counted := func(path string, blocks iter.Seq2[attach.Rows, error]) iter.Seq2[attach.Rows, error] {
+		return func(yield func(attach.Rows, error) bool) {
+			for r, err := range blocks {
+				if err != nil {
+					err = inFile(path, err)
+				}
+				if !yield(r, err) {
+					return
+				}
+				done += r.Len()
+				p.set(done, n)
+			}
+		}
+	}
+	o := f.o
+	if f.others != "" {
+		f.classes, f.inputs.SkipOdd, f.inputs.Groups = nil, true, ""
+		others, err := f.openRows(ctx, f.others, "", f.otherRows)
+		if err != nil {
+			return nil, err
+		}
+		n += others.n
+		o.Others = counted(f.others, others.blocks())
+	}
+	return predictor.Evaluate(ctx, counted(f.x, rows.withTruth()), o)
+}
+
+// withTruth are the blocks with labels and targets.
+func (r *predictRows) withTruth() iter.Seq2[attach.Rows, error] {
+	return func(yield func(attach.Rows, error) bool) {
+		done := 0
+		for block, err := range r.blocks() {
+			if err == nil {
+				end := done + block.Len()
+				if r.known.labels != nil {
+					block.Labels = r.known.labels[done:end]
+				}
+				if t := r.known.targets; t.Rows > 0 {
+					block.Targets = rows.Slice(t, done, end)
+				}
+				done = end
+			}
+			if !yield(block, err) {
+				return
+			}
+		}
+	}
+}
+
+func (f *evaluating) print(w io.Writer, e *attach.Evaluation) error {
+	if f.json {
+		return writeJSON(w, e)
+	}
+	return printEvaluation(w, e)
+}

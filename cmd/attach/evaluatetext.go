@@ -1,0 +1,213 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/attach-uncertainty/attach"
+)
+
+// printEvaluation prints an evaluation for people: promises, then figures.
+func printEvaluation(w io.Writer, e *attach.Evaluation) error {
+	printf(w, "%d rows, %d calibration rows\n", e.Rows, e.NCal)
+	printPromises(w, e)
+	for _, n := range e.Notes {
+		printf(w, "note: %s\n", advice(n.Says, n.Do))
+	}
+	t := &figureTables{w: w}
+	if f := e.Flags; f != nil {
+		rows := [][]string{{"flagged", "asked", "share", "95 % interval", "rows"}}
+		for _, r := range f.At {
+			rows = append(rows, []string{"in-domain", fmt.Sprint(r.Asked), percent(r.Share), interval(r), fmt.Sprint(r.Rows)})
+		}
+		if e.Others != nil {
+			for _, r := range e.Others.At {
+				rows = append(rows, []string{"from elsewhere", fmt.Sprint(r.Asked), percent(r.Share), interval(r), fmt.Sprint(r.Rows)})
+			}
+		}
+		t.print(rows)
+		if f.PValues.Probability != nil {
+			t.line("p-values differ from uniform by %.3f at most; %.3g is how likely that is by chance", *f.PValues.Distance, *f.PValues.Probability)
+		}
+		if o := e.Others; o != nil {
+			t.line("AUROC %.4f, FPR95 %.4f", o.AUROC, o.FPR95)
+		}
+		t.parts("flagged at "+fmt.Sprint(e.Alpha), f.ByGroup, "")
+	}
+	if c := e.Classes; c != nil {
+		t.classes(e, c)
+	}
+	for i, target := range e.Targets {
+		t.target(e, i, target)
+	}
+	t.coverage("all targets at once", e, e.Joint)
+	return t.err
+}
+
+// printPromises prints a sentence for each promise; those of groups that are kept
+// are counted.
+func printPromises(w io.Writer, e *attach.Evaluation) {
+	kept := map[string]int{}
+	for _, p := range e.Promises {
+		if p.Name != "" && p.Verdict == attach.Kept {
+			kept[p.Kind]++
+			continue
+		}
+		name := p.Kind
+		if len(e.Targets) > 1 && p.Kind == "coverage" {
+			name = fmt.Sprintf("%s of target %d", name, p.Target)
+		}
+		if p.Name != "" {
+			name += " of " + p.Name
+		}
+		printf(w, "%-12s  %s: %s\n", p.Verdict, name, advice(p.Says, p.Do))
+	}
+	for kind, n := range kept {
+		printf(w, "%-12s  %s of %d groups or classes\n", attach.Kept, kind, n)
+	}
+}
+
+// advice is what is so and what to do.
+func advice(says, do string) string {
+	if do == "" {
+		return says
+	}
+	return says + "; " + do
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.2f %%", 100*x) }
+
+func interval(r attach.Rate) string { return fmt.Sprintf("%.2f–%.2f", 100*r.Low, 100*r.High) }
+
+// figureTables prints tables with empty lines between.
+type figureTables struct {
+	w   io.Writer
+	err error
+}
+
+func (t *figureTables) print(rows [][]string) {
+	if t.err == nil && len(rows) > 1 {
+		fmt.Fprintln(t.w)
+		t.err = printRows(t.w, rows)
+	}
+}
+
+func (t *figureTables) line(format string, args ...any) {
+	if t.err == nil {
+		_, t.err = printf(t.w, format+"\n", args...)
+	}
+}
+
+// mostParts is how many classes or groups are printed, the worst of them.
+const mostParts = 20
+
+// parts prints shares by class, group or tenth.
+func (t *figureTables) parts(head string, parts []attach.Rate, width string) {
+	if len(parts) < 2 {
+		return
+	}
+	shown := parts
+	if len(parts) > mostParts {
+		shown = slices.SortedStableFunc(slices.Values(parts), func(a, b attach.Rate) int { return compareShares(a, b) })[:mostParts]
+		head = fmt.Sprintf("%s, least %d of %d", head, mostParts, len(parts))
+	}
+	rows := [][]string{{head, "share", "95 % interval", "rows"}}
+	if width != "" {
+		rows[0] = append(rows[0], width)
+	}
+	for _, r := range shown {
+		row := []string{r.Name, percent(r.Share), interval(r), fmt.Sprint(r.Rows)}
+		if width != "" {
+			row = append(row, optional(r.Width))
+		}
+		rows = append(rows, row)
+	}
+	t.print(rows)
+}
+
+func compareShares(a, b attach.Rate) int {
+	switch {
+	case a.Share < b.Share:
+		return -1
+	case a.Share > b.Share:
+		return 1
+	}
+	return 0
+}
+
+func optional(x *float64) string {
+	if x == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.4g", *x)
+}
+
+func (t *figureTables) classes(e *attach.Evaluation, c *attach.ClassEvaluation) {
+	rows := [][]string{{"accuracy", "share", "95 % interval", "rows"}}
+	for _, one := range []struct {
+		name string
+		r    *attach.Rate
+	}{{"all", c.Accuracy}, {"flagged", c.Flagged}, {"not flagged", c.Unflagged}, {"accepted", correct(c.Errors)}} {
+		if one.r != nil {
+			rows = append(rows, []string{one.name, percent(one.r.Share), interval(*one.r), fmt.Sprint(one.r.Rows)})
+		}
+	}
+	t.print(rows)
+	rows = [][]string{{"confidence", "NLL", "ECE"}, {"of the network", optional(c.Before.NLL), fmt.Sprintf("%.4f", c.Before.ECE)}}
+	if c.After != nil {
+		rows = append(rows, []string{fmt.Sprintf("at temperature %.3g", c.Temperature), optional(c.After.NLL), fmt.Sprintf("%.4f", c.After.ECE)})
+	}
+	t.print(rows)
+	t.line("AURC %.4f by confidence, %s by score", c.AURC, optional(c.AURCScore))
+	t.parts("accuracy by class", c.ByClass, "")
+	t.parts("accuracy by group", c.ByGroup, "")
+	t.coverage("sets", e, c.Sets)
+}
+
+// correct are the rows that are not errors.
+func correct(errors *attach.Rate) *attach.Rate {
+	if errors == nil {
+		return nil
+	}
+	return &attach.Rate{Rows: errors.Rows, Share: 1 - errors.Share, Low: 1 - errors.High, High: 1 - errors.Low}
+}
+
+func (t *figureTables) target(e *attach.Evaluation, i int, one attach.TargetEvaluation) {
+	name := "intervals"
+	if len(e.Targets) > 1 {
+		name = fmt.Sprintf("target %d", i)
+	}
+	t.coverage(name, e, one.Coverage)
+	if one.RMSE != nil {
+		t.line("%s: RMSE %s, MAE %s, R² %s of the network's own prediction; CRPS %s of the head's", name, optional(one.RMSE), optional(one.MAE), optional(one.R2), optional(one.CRPS))
+	}
+	if p := one.PITCalibrated; p != nil && p.Probability != nil {
+		t.line("levels of the targets differ from uniform by %.3f at most; %.3g is how likely that is by chance", *p.Distance, *p.Probability)
+	}
+}
+
+// coverage prints intervals or sets by level, and those of the evaluation's own by
+// what rows are divided by.
+func (t *figureTables) coverage(name string, e *attach.Evaluation, all []attach.Coverage) {
+	width := "mean width"
+	if len(all) > 0 && all[0].Sizes != nil {
+		width = "mean size"
+	}
+	rows := [][]string{{name, "level", "covered", "95 % interval", width, "median", "endless", "worst slab"}}
+	for _, c := range all {
+		slab := "–"
+		if c.Slab != nil {
+			slab = percent(c.Slab.Share)
+		}
+		rows = append(rows, []string{"", fmt.Sprint(c.Asked), percent(c.Share), interval(c.Rate), optional(c.Width), optional(c.Median), fmt.Sprint(c.Endless), slab})
+	}
+	t.print(rows)
+	for _, c := range all {
+		if c.Asked == e.Level {
+			t.parts("covered, by class", c.ByClass, width)
+			t.parts("covered, by group", c.ByGroup, width)
+			t.parts("covered, by prediction", c.ByTenth, width)
+		}
+	}
+}
