@@ -20,9 +20,7 @@ func (b *Band) Chart() chart {
 	last := len(b.X) - 1
 	low := min(slices.Min(b.Lower), slices.Min(b.TrainY))
 	high := max(slices.Max(b.Upper), slices.Max(b.TrainY))
-	c := chart{XLabel: "x", YLabel: "y", Width: 2 * chartWidth, Height: chartHeight}
-	c.X, c.Y = axis(b.X[0], b.X[last], c.Width, 10, false), axis(low, high, c.Height, 5, true)
-	at := func(x, y float64) point { return point{(x - b.X[0]) / (b.X[last] - b.X[0]), (y - low) / (high - low)} }
+	c := newChart("x", "y", span{b.X[0], b.X[last]}, span{low, high}, 2*chartWidth, 10, 5)
 	flagged := func(i int) bool { return b.Epistemic[i] <= b.Alpha }
 	for start := 0; start <= last; {
 		end := start
@@ -30,18 +28,18 @@ func (b *Band) Chart() chart {
 			end++
 		}
 		if left, right := b.X[start], b.X[min(end, last)]; flagged(start) {
-			c.Areas = append(c.Areas, shape{1, c.path([]point{at(left, low), at(right, low), at(right, high), at(left, high)})})
+			c.Areas = append(c.Areas, shape{1, c.path([]point{{left, low}, {right, low}, {right, high}, {left, high}})})
 		}
 		start = end
 	}
 	var edge, back, median []point
 	for i, x := range b.X {
-		edge, back, median = append(edge, at(x, b.Lower[i])), append(back, at(x, b.Upper[i])), append(median, at(x, b.Median[i]))
+		edge, back, median = append(edge, point{x, b.Lower[i]}), append(back, point{x, b.Upper[i]}), append(median, point{x, b.Median[i]})
 	}
 	slices.Reverse(back)
 	c.Areas = append(c.Areas, shape{0, c.path(append(edge, back...))})
 	for i, x := range b.TrainX {
-		c.Dots += c.path([]point{at(x, b.TrainY[i])}) + "h0"
+		c.Dots += c.path([]point{{x, b.TrainY[i]}}) + "h0"
 	}
 	c.Lines = []line{{Color: 1, Name: "median", Path: c.path(median)}}
 	return c

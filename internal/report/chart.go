@@ -22,16 +22,33 @@ const (
 	curvePoints = 160
 )
 
-// chart is a set of curves over one pair of axes.
+// chart is what is drawn over one pair of axes.
 type chart struct {
+	Title, Note    string // above it, where it stands in a card of its own
+	Key            []shapeKey
 	Set            string // the out-of-domain set, where there are several
 	XLabel, YLabel string
 	X, Y           []tick
-	Diagonal       bool
 	Width, Height  float64
+	Dashed         string  // a path: what is promised, or chance
 	Areas          []shape // below all else
+	Bars           []shape // paths of intervals
+	Many           bool    // so many of these that they lie over each other
 	Dots           string  // a path of points
 	Lines          []line
+	Marks          []shape // paths of points, on top
+	x, y           span
+}
+
+// span is what an axis shows.
+type span struct{ low, high float64 }
+
+// newChart has axes of about so many ticks.
+func newChart(xLabel, yLabel string, x, y span, width float64, xTicks, yTicks int) chart {
+	return chart{
+		XLabel: xLabel, YLabel: yLabel, Width: width, Height: chartHeight, x: x, y: y,
+		X: axis(x.low, x.high, width, xTicks, false), Y: axis(y.low, y.high, chartHeight, yTicks, true),
+	}
 }
 
 // tick is a labelled place on an axis.
@@ -50,17 +67,21 @@ type line struct {
 
 type point struct{ X, Y float64 }
 
-// path draws points of the unit square, y upwards.
+// path draws a line through points; what lies beyond the axes is drawn at their
+// ends.
 func (c *chart) path(points []point) string {
 	var b strings.Builder
 	for i, p := range points {
 		b.WriteString(map[bool]string{true: "M", false: "L"}[i == 0])
-		b.WriteString(short(p.X * c.Width))
+		b.WriteString(short(c.x.share(p.X) * c.Width))
 		b.WriteByte(' ')
-		b.WriteString(short((1 - p.Y) * c.Height))
+		b.WriteString(short((1 - c.y.share(p.Y)) * c.Height))
 	}
 	return b.String()
 }
+
+// share is how far along the axis v lies, from 0 to 1.
+func (s span) share(v float64) float64 { return min(max((v-s.low)/(s.high-s.low), 0), 1) }
 
 // short is x to a tenth.
 func short(x float64) string {
@@ -78,9 +99,22 @@ func axis(low, high, length float64, n int, flip bool) []tick {
 		if flip {
 			at = length - at
 		}
-		ticks = append(ticks, tick{at, strconv.FormatFloat(v, 'f', digits, 64)})
+		label := strconv.FormatFloat(v, 'f', digits, 64)
+		if len(label) > mostLabel {
+			label = strings.Replace(strconv.FormatFloat(v, 'g', 3, 64), "e+0", "e", 1)
+		}
+		ticks = append(ticks, tick{at, label})
 	}
 	return ticks
+}
+
+// mostLabel is how many letters of a tick find room beside an axis.
+const mostLabel = 6
+
+// upTo is the axis from 0 to a round number that is at least v.
+func upTo(v float64) span {
+	step := roundStep(v / 4)
+	return span{0, step * math.Ceil(v/step-1e-9)}
 }
 
 // roundStep is the least of 1, 2 and 5 times a power of ten that is at least x.
@@ -132,10 +166,8 @@ func rocCharts(r *compare.Report, list []entrant) ([]chart, error) {
 	}
 	var charts []chart
 	for k, name := range sets {
-		c := chart{
-			Set: name, XLabel: "in-domain flagged", YLabel: "out-of-domain found", Diagonal: true, Width: chartWidth, Height: chartHeight,
-			X: axis(0, 1, chartWidth, 5, false), Y: axis(0, 1, chartHeight, 5, true),
-		}
+		c := newChart("in-domain flagged", "out-of-domain found", span{0, 1}, span{0, 1}, chartWidth, 5, 5)
+		c.Set, c.Dashed = name, c.path([]point{{0, 0}, {1, 1}})
 		for _, e := range list {
 			if k >= len(e.conf.Out) {
 				continue
@@ -164,42 +196,46 @@ func riskChart(r *compare.Report, list []entrant) (*chart, error) {
 	if r.Wrong == nil || len(list) == 0 {
 		return nil, nil
 	}
+	curves := make([][]point, len(list))
+	for i, e := range list {
+		curve, err := measure.RiskCoverage(e.conf.In, r.Wrong, curvePoints)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range curve {
+			curves[i] = append(curves[i], point{p.Coverage, p.Risk})
+		}
+	}
+	c := riskPlane("in-domain inputs answered, most certain first", *r.InError, curves)
+	for i, e := range list {
+		c.Lines[i].Method, c.Lines[i].Color, c.Lines[i].Name = e.Method, e.Color, e.Name
+	}
+	c.order()
+	return &c, nil
+}
+
+// riskPlane draws curves of coverage and risk. The axis ends beyond their risks,
+// and that of all rows.
+func riskPlane(xLabel string, high float64, curves [][]point) chart {
 	// The risk of a handful of rows is nearly all chance and would stretch the
 	// axis.
 	const least = .05
-	curves := make([][]measure.RiskPoint, len(list))
-	high := *r.InError
-	for i, e := range list {
-		var err error
-		if curves[i], err = measure.RiskCoverage(e.conf.In, r.Wrong, curvePoints); err != nil {
-			return nil, err
-		}
-		for _, p := range curves[i] {
-			if p.Coverage >= least {
-				high = max(high, p.Risk)
+	for _, curve := range curves {
+		for _, p := range curve {
+			if p.X >= least {
+				high = max(high, p.Y)
 			}
 		}
 	}
 	if high == 0 {
 		high = .01
 	}
-	step := roundStep(high / 4)
-	high = step * math.Ceil(high/step-1e-9)
-	c := chart{
-		XLabel: "in-domain inputs answered, most certain first", YLabel: "error among them", Width: chartWidth, Height: chartHeight,
-		X: axis(0, 1, chartWidth, 5, false), Y: axis(0, high, chartHeight, 5, true),
+	c := newChart(xLabel, "error among them", span{0, 1}, upTo(high), chartWidth, 5, 5)
+	for _, curve := range curves {
+		shown := slices.DeleteFunc(curve, func(p point) bool { return p.X < least && p.Y > c.y.high })
+		c.Lines = append(c.Lines, line{Path: c.path(shown)})
 	}
-	for i, e := range list {
-		var points []point
-		for _, p := range curves[i] {
-			if p.Coverage >= least || p.Risk <= high {
-				points = append(points, point{p.Coverage, p.Risk / high})
-			}
-		}
-		c.Lines = append(c.Lines, line{Method: e.Method, Color: e.Color, Name: e.Name, Path: c.path(points)})
-	}
-	c.order()
-	return &c, nil
+	return c
 }
 
 // order draws the best last, on top of the others.

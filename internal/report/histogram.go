@@ -39,7 +39,8 @@ type glyph struct {
 	Shapes        []shape // Color 0: in-domain
 	// Of an interval:
 	Low, High, At float64
-	Chance        float64
+	Chance        float64 // or what is promised; 0 is not drawn
+	Off           bool    // the interval lies beside it
 	Marks         []float64
 }
 
@@ -53,15 +54,12 @@ func drawHistogram(name string, in []float64, out [][]float64, width, height flo
 	if len(in) == 0 || len(outs) == 0 {
 		return nil, errors.New("histogram of " + name + ": there are no scores")
 	}
-	lo, hi := 0., 0.
+	axis := span{}
 	if len(all) > 0 {
-		slices.Sort(all)
-		lo, hi = all[len(all)/200], all[len(all)-1-len(all)/200]
+		axis = inner(all)
 	}
-	if hi <= lo {
-		margin := max(.5, math.Abs(lo)/100)
-		lo, hi = lo-margin, lo+margin
-	}
+	axis = axis.open()
+	lo, hi := axis.low, axis.high
 	shares := [][]float64{share(in, lo, hi, bins)}
 	for _, set := range out {
 		shares = append(shares, share(set, lo, hi, bins))

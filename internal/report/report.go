@@ -1,5 +1,5 @@
-// Package report draws comparisons of detectors and a regression band as one
-// self-contained HTML page: nothing in it comes from elsewhere. Without scripts
+// Package report draws comparisons of detectors, evaluations and a regression band
+// as one self-contained HTML page: nothing in it comes from elsewhere. Without scripts
 // it shows the same; with them its tables sort and its curves answer the mouse.
 package report
 
@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-//go:embed page.html section.html page.css page.js
+//go:embed page.html section.html block.html page.css page.js
 var files embed.FS
 
 // Page is what a report shows, from top to bottom.
@@ -26,6 +26,8 @@ type Page struct {
 	Facts []Fact
 	Sets  []Comparison
 	Band  *Band // nil leaves the regression out
+
+	blocks []block
 }
 
 // Fact is one figure at the head of the page.
@@ -108,9 +110,10 @@ func Write(w io.Writer, p Page) error {
 	view := struct {
 		Page
 		Sections []*section
+		Blocks   []block
 		CSS      template.CSS
 		JS       template.JS
-	}{Page: p, CSS: template.CSS(css), JS: template.JS(js)}
+	}{Page: p, Blocks: p.blocks, CSS: template.CSS(css), JS: template.JS(js)}
 	for i, c := range p.Sets {
 		s, err := newSection(i, c)
 		if err != nil {
@@ -124,7 +127,7 @@ func Write(w io.Writer, p Page) error {
 		"short":   short,
 		"add":     func(a, b float64) float64 { return a + b },
 		"first":   func(s string, n int) string { return s[:min(n, len(s))] },
-	}).ParseFS(files, "page.html", "section.html")
+	}).ParseFS(files, "page.html", "section.html", "block.html")
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}

@@ -169,6 +169,7 @@ type cell struct {
 	Text, Spread, Range string
 	Key                 string
 	Best                bool
+	Forest              *glyph // beside it, or nil
 }
 
 func newCell(v value, digits int, sweep bool) cell {

@@ -1,0 +1,146 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/attach-uncertainty/attach"
+)
+
+// block is a titled part of a page: what of it is empty is left out.
+type block struct {
+	Title, Lead string
+	Verdicts    []verdict
+	Folded      []verdict
+	Notes       []verdict
+	Facts       []Fact
+	Charts      []chart
+	Tables      []grid
+	Pictures    []picture
+}
+
+// verdict is a sentence that was judged.
+type verdict struct {
+	Word, Kind string // Kind is good, bad or open
+	What       string
+	Says, Do   string
+}
+
+// grid is a table with a picture of what some cells say.
+type grid struct {
+	Title string
+	Heads []head
+	Rows  [][]cell
+}
+
+// head stands over a column; Low and High are the ends of a picture's axis.
+type head struct {
+	Text, Title string
+	Low, High   string
+	IsText      bool // the column is sorted as text
+}
+
+// picture is an image, and what is said of it.
+type picture struct {
+	thumbnail
+	Small bool // shown pixel by pixel
+	Facts []Fact
+}
+
+// text adds a column of words.
+func (g *grid) text(name string, words []string) {
+	g.Heads = append(g.Heads, head{Text: name, IsText: true})
+	g.column(len(words), func(i int) cell { return cell{Text: words[i], Key: words[i]} })
+}
+
+// numbers adds a column, empty where a number is NaN.
+func (g *grid) numbers(name, title string, x []float64, write func(float64) string) {
+	g.Heads = append(g.Heads, head{Text: name, Title: title})
+	g.column(len(x), func(i int) cell {
+		if math.IsNaN(x[i]) {
+			return cell{}
+		}
+		return cell{Text: write(x[i]), Key: strconv.FormatFloat(x[i], 'g', -1, 64)}
+	})
+}
+
+func (g *grid) column(n int, of func(i int) cell) {
+	if g.Rows == nil {
+		g.Rows = make([][]cell, n)
+	}
+	for i := range g.Rows {
+		g.Rows[i] = append(g.Rows[i], of(i))
+	}
+}
+
+// rates adds a column of shares, placed with their intervals on an axis with what
+// is promised of each, 0 where nothing is.
+func (g *grid) rates(name, title string, list []attach.Rate, promised func(attach.Rate) float64) {
+	axis := span{math.Inf(1), math.Inf(-1)}
+	for _, r := range list {
+		axis = span{min(axis.low, r.Low), max(axis.high, r.High)}
+		if p := promised(r); p > 0 {
+			axis = span{min(axis.low, p), max(axis.high, p)}
+		}
+	}
+	axis = span{math.Floor(20*axis.low+1e-9) / 20, math.Ceil(20*axis.high-1e-9) / 20}
+	if axis.low == axis.high {
+		axis = span{axis.low - .05, axis.high + .05}
+	}
+	g.Heads = append(g.Heads, head{Text: name, Title: title + ", with its 95 % interval", Low: percent(axis.low), High: percent(axis.high)})
+	g.column(len(list), func(i int) cell {
+		r := list[i]
+		return cell{
+			Text: percent(r.Share), Spread: shortPercent(r.Low) + "–" + shortPercent(r.High), Key: strconv.FormatFloat(r.Share, 'g', -1, 64),
+			Forest: placed(axis, r, promised(r)),
+		}
+	})
+}
+
+// placed is a share with its interval on an axis, and what is promised.
+func placed(axis span, r attach.Rate, promised float64) *glyph {
+	const width, height, margin = 130.0, 18.0, 5.0
+	place := func(v float64) float64 { return math.Round(10*(margin+axis.share(v)*(width-2*margin))) / 10 }
+	g := &glyph{Width: width, Height: height, Low: place(r.Low), At: place(r.Share), High: place(r.High)}
+	if promised > 0 {
+		g.Chance, g.Off = place(promised), promised < r.Low || promised > r.High
+	}
+	return g
+}
+
+// sort puts the rows in the order of their numbers in rates, the least first or
+// the last.
+func (g *grid) sort(list []attach.Rate, sign float64) {
+	order := make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch d := sign * (list[a].Share - list[b].Share); {
+		case d < 0:
+			return -1
+		case d > 0:
+			return 1
+		}
+		return 0
+	})
+	sorted := make([][]cell, len(order))
+	for i, k := range order {
+		sorted[i] = g.Rows[k]
+	}
+	g.Rows = sorted
+}
+
+func percent(x float64) string { return shortPercent(x) + " %" }
+
+// shortPercent has a digit more where x is close to 0 or 1.
+func shortPercent(x float64) string {
+	if y := 100 * x; y > 0 && y < 1 || y > 99 && y < 100 {
+		return strconv.FormatFloat(y, 'f', 2, 64)
+	} else {
+		return strconv.FormatFloat(y, 'f', 1, 64)
+	}
+}
+
+func threeDigit(x float64) string { return strconv.FormatFloat(x, 'g', 3, 64) }

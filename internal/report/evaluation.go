@@ -1,0 +1,414 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/attach-uncertainty/attach"
+)
+
+// Evaluation is the page of what rows show of a bundle.
+func Evaluation(bundle, rows string, e *attach.Evaluation) Page {
+	p := Page{
+		Title: "Does " + bundle + " keep its promises?",
+		Lead:  fmt.Sprintf("Evaluated on %d rows of %s, calibrated with %d rows.", e.Rows, rows, e.NCal),
+		Facts: headline(e),
+	}
+	p.blocks = append(p.blocks, promises(e))
+	if e.Flags != nil || e.Others != nil {
+		p.blocks = append(p.blocks, flags(e))
+	}
+	if e.Classes != nil {
+		p.blocks = append(p.blocks, classes(e)...)
+	}
+	for i := range e.Targets {
+		p.blocks = append(p.blocks, target(e, i))
+	}
+	if len(e.Joint) > 0 {
+		p.blocks = append(p.blocks, joint(e))
+	}
+	if g := parts(e, byGroup); g != nil {
+		p.blocks = append(p.blocks, block{Title: "By group", Lead: besideTheLine, Tables: []grid{*g}})
+	}
+	if g := parts(e, byClass); g != nil {
+		p.blocks = append(p.blocks, block{Title: "By class", Lead: besideTheLine, Tables: []grid{*g}})
+	}
+	return p
+}
+
+const besideTheLine = "The worst first. The dashed line is what was asked of all rows; in orange the 95 % interval lies beside it, which by chance one in twenty does."
+
+// headline are the figures that stand at the head.
+func headline(e *attach.Evaluation) []Fact {
+	var facts []Fact
+	add := func(value, label string) { facts = append(facts, Fact{value, label}) }
+	if n := len(e.Promises); n > 0 {
+		kept := 0
+		for _, p := range e.Promises {
+			if p.Verdict == attach.Kept {
+				kept++
+			}
+		}
+		add(fmt.Sprintf("%d of %d", kept, n), map[bool]string{true: "promises kept", false: "promise kept"}[n > 1])
+	}
+	if e.Flags != nil {
+		if r := atAlpha(e.Flags.At, e.Alpha); r != nil {
+			add(percent(r.Share), fmt.Sprintf("flagged at alpha %g", e.Alpha))
+		}
+	}
+	if e.Classes != nil {
+		add(percent(e.Classes.Accuracy.Share), "of the answers are right")
+		if s := atLevel(e.Classes.Sets, e.Level); s != nil {
+			add(percent(s.Share), fmt.Sprintf("of the sets at level %g hold the class", e.Level))
+		}
+	}
+	for i, t := range e.Targets[:min(1, len(e.Targets))] {
+		if c := atLevel(t.Coverage, e.Level); c != nil {
+			add(percent(c.Share), fmt.Sprintf("covered at level %g%s", e.Level, ofTarget(e, i)))
+		}
+	}
+	if e.Others != nil {
+		if r := atAlpha(e.Others.At, e.Alpha); r != nil {
+			add(percent(r.Share), "of the rows from elsewhere flagged")
+		}
+	}
+	return facts
+}
+
+// atAlpha is the rate that was asked for, or nil.
+func atAlpha(list []attach.Rate, asked float64) *attach.Rate {
+	for i := range list {
+		if list[i].Asked == asked {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// atLevel is the coverage at the level that was asked for, or nil.
+func atLevel(list []attach.Coverage, level float64) *attach.Coverage {
+	for i := range list {
+		if list[i].Asked == level {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// ofTarget ends a clause where there are several targets.
+func ofTarget(e *attach.Evaluation, i int) string {
+	if len(e.Targets) < 2 {
+		return ""
+	}
+	return fmt.Sprintf(", target %d", i)
+}
+
+// openVerdicts is how many promises are not folded away.
+const openVerdicts = 10
+
+// promises are the verdicts, those that are broken first, and what to know
+// beside them.
+func promises(e *attach.Evaluation) block {
+	b := block{Title: "Promises"}
+	kinds := map[attach.Verdict]string{attach.Broken: "bad", attach.TooFewRows: "open", attach.Kept: "good"}
+	order := map[attach.Verdict]int{attach.Broken: 0, attach.TooFewRows: 1, attach.Kept: 2}
+	sorted := slices.SortedStableFunc(slices.Values(e.Promises), func(a, b attach.Promise) int { return cmp.Compare(order[a.Verdict], order[b.Verdict]) })
+	for _, p := range sorted {
+		b.Verdicts = append(b.Verdicts, verdict{Word: string(p.Verdict), Kind: kinds[p.Verdict], What: what(e, p), Says: p.Says, Do: p.Do})
+	}
+	if len(b.Verdicts) > openVerdicts+2 {
+		b.Verdicts, b.Folded = b.Verdicts[:openVerdicts], b.Verdicts[openVerdicts:]
+	}
+	if len(e.Promises) == 0 {
+		b.Lead = "Nothing is promised that these rows can show."
+	}
+	for _, n := range e.Notes {
+		b.Notes = append(b.Notes, verdict{Word: "note", Says: n.Says, Do: n.Do})
+	}
+	return b
+}
+
+// what is promised.
+func what(e *attach.Evaluation, p attach.Promise) string {
+	var says string
+	switch p.Kind {
+	case "false_alarms":
+		says = fmt.Sprintf("False alarms at alpha %g", p.Asked)
+	case "coverage":
+		says = fmt.Sprintf("Intervals at level %g", p.Asked) + ofTarget(e, p.Target)
+	case "joint_coverage":
+		says = fmt.Sprintf("Intervals of all targets at level %g", p.Asked)
+	case "sets":
+		says = fmt.Sprintf("Sets at level %g", p.Asked)
+	case "selective_error":
+		says = fmt.Sprintf("Error of at most %g among accepted rows", p.Asked)
+	}
+	if p.Name != "" {
+		says += ", " + p.Name
+	}
+	return says + ":"
+}
+
+func asked(r attach.Rate) float64 { return r.Asked }
+
+// promised is what is promised of all parts alike.
+func promised(x float64) func(attach.Rate) float64 { return func(attach.Rate) float64 { return x } }
+
+// flags is what is flagged of the rows, and of those from elsewhere.
+func flags(e *attach.Evaluation) block {
+	b := block{Title: "Which rows are flagged"}
+	var g grid
+	add := func(title, name string, h attach.Histogram, list []attach.Rate, asked func(attach.Rate) float64) *chart {
+		c := counts(title, "p-value", h)
+		c.Note = "Dashed: expected of rows like the calibration rows."
+		if p := h.Probability; p != nil {
+			c.Note += fmt.Sprintf(" Scores as unlike theirs as these have a probability of %.2g.", *p)
+		}
+		b.Charts = append(b.Charts, c)
+		if g.Heads == nil {
+			alphas := make([]float64, len(list))
+			for i, r := range list {
+				alphas[i] = r.Asked
+			}
+			g.numbers("alpha", "the share of in-domain inputs that may be flagged by mistake", alphas, threeDigit)
+		}
+		if len(g.Rows) == len(list) {
+			g.rates(name, "share of the rows", list, asked)
+		}
+		return &b.Charts[len(b.Charts)-1]
+	}
+	if f := e.Flags; f != nil {
+		add("p-values", "flagged", f.PValues, f.At, asked)
+	}
+	if o := e.Others; o != nil {
+		add("p-values of rows from elsewhere", "flagged from elsewhere", o.PValues, o.At, promised(0)).Areas[0].Color = 1
+		b.Facts = []Fact{{fixed(o.AUROC, 3), "AUROC against rows from elsewhere"}, {fixed(o.FPR95, 3), "FPR95"}, {strconv.Itoa(o.Rows), "rows from elsewhere"}}
+	}
+	b.Tables = []grid{g}
+	return b
+}
+
+// classes are a classifier's answers and, where there are any, sets.
+func classes(e *attach.Evaluation) []block {
+	c := e.Classes
+	b := block{Title: "Answers", Charts: []chart{reliability(c), riskCoverage(c)}}
+	fact := func(value, label string) { b.Facts = append(b.Facts, Fact{value, label}) }
+	rate := func(r *attach.Rate, label string) {
+		if r != nil {
+			fact(fmt.Sprintf("%s (%s–%s)", percent(r.Share), shortPercent(r.Low), shortPercent(r.High)), label)
+		}
+	}
+	rate(c.Accuracy, "right")
+	rate(c.Unflagged, "right among rows not flagged")
+	rate(c.Flagged, "right among flagged rows")
+	rate(c.Accepted, "accepted")
+	rate(c.Errors, "wrong among accepted rows")
+	pair := func(label, before, after string) {
+		if after != "" {
+			before += " → " + after
+			label += ", with the temperature"
+		}
+		fact(before, label)
+	}
+	ece, nll := "", ""
+	if c.After != nil {
+		ece = fixed(c.After.ECE, 4)
+		if c.After.NLL != nil {
+			nll = fixed(*c.After.NLL, 4)
+		}
+	}
+	pair("expected calibration error", fixed(c.Before.ECE, 4), ece)
+	if c.Before.NLL != nil {
+		pair("negative log-likelihood", fixed(*c.Before.NLL, 4), nll)
+	}
+	fact(fixed(c.AURC, 4), "area under risk and coverage")
+	if c.AURCScore != nil {
+		fact(fixed(*c.AURCScore, 4), "the same, by out-of-domain score")
+	}
+	blocks := []block{b}
+	if len(c.Sets) > 0 {
+		s := block{Title: "Sets of classes", Tables: []grid{byLevel(c.Sets, "size")}}
+		if of := atLevel(c.Sets, e.Level); of != nil && len(of.Sizes) > 0 {
+			s.Charts = append(s.Charts, sizes(*of))
+		}
+		if len(c.Sets) > 1 {
+			s.Charts = append(s.Charts, levels(c.Sets))
+		}
+		blocks = append(blocks, s)
+	}
+	return blocks
+}
+
+// byLevel is what was covered at each level, by intervals or sets of a width or
+// size.
+func byLevel(list []attach.Coverage, width string) grid {
+	var g grid
+	rates := make([]attach.Rate, len(list))
+	column := func(of func(attach.Coverage) *float64) []float64 {
+		x := make([]float64, len(list))
+		for i, c := range list {
+			x[i] = math.NaN()
+			if v := of(c); v != nil {
+				x[i] = *v
+			}
+		}
+		return x
+	}
+	endless := 0
+	for i, c := range list {
+		rates[i] = c.Rate
+		endless += c.Endless
+	}
+	g.numbers("level", "the probability that is asked for", column(func(c attach.Coverage) *float64 { return &c.Asked }), threeDigit)
+	g.rates("covered", "share of the rows that are covered", rates, asked)
+	g.numbers("mean "+width, "", column(func(c attach.Coverage) *float64 { return c.Width }), threeDigit)
+	g.numbers("median", "", column(func(c attach.Coverage) *float64 { return c.Median }), threeDigit)
+	if endless > 0 {
+		g.numbers("endless", "intervals that do not end on both sides", column(func(c attach.Coverage) *float64 { n := float64(c.Endless); return &n }), func(x float64) string { return fixed(x, 0) })
+	}
+	return g
+}
+
+// target is what rows show of one target of a regressor.
+func target(e *attach.Evaluation, i int) block {
+	t := e.Targets[i]
+	b := block{Title: "Intervals" + ofTarget(e, i)}
+	fact := func(x *float64, label string) {
+		if x != nil {
+			b.Facts = append(b.Facts, Fact{threeDigit(*x), label})
+		}
+	}
+	fact(t.RMSE, "root mean squared error")
+	fact(t.MAE, "mean absolute error")
+	fact(t.R2, "R², the share of the variance explained")
+	fact(t.CRPS, "CRPS of the head's quantiles")
+	if len(t.Points) > 0 {
+		b.Charts = append(b.Charts, against(t.Points, e.Level))
+	}
+	if t.PIT != nil {
+		b.Charts = append(b.Charts, pit(t))
+	}
+	if len(t.Coverage) > 1 {
+		b.Charts = append(b.Charts, levels(t.Coverage))
+	}
+	if len(t.Coverage) > 0 {
+		b.Tables = append(b.Tables, byLevel(t.Coverage, "width"))
+	}
+	if c := atLevel(t.Coverage, e.Level); c != nil {
+		if len(c.ByTenth) > 0 {
+			b.Tables = append(b.Tables, ofParts("By tenth of the prediction", "prediction", c.ByTenth, e.Level))
+		}
+		if c.Slab != nil {
+			b.Facts = append(b.Facts, Fact{fmt.Sprintf("%s (%s–%s)", percent(c.Slab.Share), shortPercent(c.Slab.Low), shortPercent(c.Slab.High)),
+				"covered in the worst slab of the features"})
+		}
+	}
+	return b
+}
+
+// joint is how often all targets are covered.
+func joint(e *attach.Evaluation) block {
+	b := block{Title: "All targets at once", Tables: []grid{byLevel(e.Joint, "width")}}
+	if len(e.Joint) > 1 {
+		b.Charts = append(b.Charts, levels(e.Joint))
+	}
+	return b
+}
+
+// ofParts is a table of coverage by part.
+func ofParts(title, name string, list []attach.Rate, level float64) grid {
+	g := grid{Title: title}
+	g.text(name, namesOf(list))
+	g.rowsOf(list)
+	g.rates("covered", "share of the rows that are covered", list, promised(level))
+	g.widths("mean width", list)
+	return g
+}
+
+func namesOf(list []attach.Rate) []string {
+	names := make([]string, len(list))
+	for i, r := range list {
+		names[i] = r.Name
+	}
+	return names
+}
+
+func (g *grid) rowsOf(list []attach.Rate) {
+	n := make([]float64, len(list))
+	for i, r := range list {
+		n[i] = float64(r.Rows)
+	}
+	g.numbers("rows", "", n, func(x float64) string { return fixed(x, 0) })
+}
+
+func (g *grid) widths(name string, list []attach.Rate) {
+	x := make([]float64, len(list))
+	for i, r := range list {
+		if x[i] = math.NaN(); r.Width != nil {
+			x[i] = *r.Width
+		}
+	}
+	g.numbers(name, "", x, threeDigit)
+}
+
+// partition says by what rows are divided.
+type partition int
+
+const (
+	byClass partition = iota
+	byGroup
+)
+
+// parts is a table of all that is known by class or by group, the worst first.
+func parts(e *attach.Evaluation, by partition) *grid {
+	pick := func(class, group []attach.Rate) []attach.Rate {
+		if by == byClass {
+			return class
+		}
+		return group
+	}
+	var g grid
+	var first []attach.Rate
+	begin := func(list []attach.Rate) bool {
+		if len(list) > 0 && first == nil {
+			first = list
+			g.text(map[partition]string{byClass: "class", byGroup: "group"}[by], namesOf(list))
+			g.rowsOf(list)
+		}
+		return len(list) > 0 && len(list) == len(first)
+	}
+	sign := 1.
+	for i, t := range e.Targets {
+		if c := atLevel(t.Coverage, e.Level); c != nil && by == byGroup && begin(c.ByGroup) {
+			g.rates("covered"+ofTarget(e, i), "share of the rows that are covered", c.ByGroup, promised(e.Level))
+			g.widths("mean width", c.ByGroup)
+		}
+	}
+	if c := e.Classes; c != nil {
+		if s := atLevel(c.Sets, e.Level); s != nil {
+			if list := pick(s.ByClass, s.ByGroup); begin(list) {
+				g.rates("in the set", "share of the rows whose set holds the class", list, promised(e.Level))
+				g.widths("mean size", list)
+			}
+		}
+		if list := pick(c.ByClass, c.ByGroup); begin(list) {
+			g.rates("right", "share of the answers that are right", list, promised(0))
+		}
+	}
+	if f := e.Flags; f != nil {
+		if list := pick(f.ByClass, f.ByGroup); begin(list) {
+			if len(g.Heads) == 2 {
+				sign = -1
+			}
+			g.rates("flagged", fmt.Sprintf("share of the rows flagged at alpha %g", e.Alpha), list, promised(e.Alpha))
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	g.sort(first, sign)
+	return &g
+}

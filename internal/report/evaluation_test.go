@@ -1,0 +1,297 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach"
+)
+
+// rateOf is a share of so many rows, with an interval about it.
+func rateOf(name string, asked float64, count, rows int) attach.Rate {
+	share := float64(count) / float64(rows)
+	half := 2 * math.Sqrt(share*(1-share)/float64(rows))
+	width := 1 + share
+	return attach.Rate{Name: name, Asked: asked, Count: count, Rows: rows, Share: share, Low: max(0, share-half), High: min(1, share+half), Width: &width}
+}
+
+func ratesOf(rng *rand.Rand, name func(i int) string, n int, about float64) []attach.Rate {
+	list := make([]attach.Rate, n)
+	for i := range list {
+		rows := 20 + rng.IntN(200)
+		count := 0
+		for range rows {
+			if rng.Float64() < about {
+				count++
+			}
+		}
+		list[i] = rateOf(name(i), 0, count, rows)
+	}
+	return list
+}
+
+func number(x float64) *float64 { return &x }
+
+func histogramOf(counts ...int) attach.Histogram {
+	h := attach.Histogram{Counts: counts, Expected: make([]float64, len(counts)), Probability: number(.25)}
+	for _, n := range counts {
+		for i := range h.Expected {
+			h.Expected[i] += float64(n) / float64(len(counts))
+		}
+	}
+	return h
+}
+
+func coverageOf(rng *rand.Rand, level float64, classes, groups int) attach.Coverage {
+	className, groupName := names(classes, groups)
+	c := attach.Coverage{Rate: rateOf("", level, int(1000*level)+3, 1000), Median: number(1.5)}
+	if classes > 0 {
+		c.Sizes = []int{3, 900, 80, 17}
+		c.ByClass = ratesOf(rng, className, classes, level)
+	}
+	c.ByGroup = ratesOf(rng, groupName, groups, level)
+	return c
+}
+
+func names(classes, groups int) (class, group func(i int) string) {
+	return func(i int) string { return fmt.Sprintf("class%d", i) }, func(i int) string { return fmt.Sprintf("group%d", i) }
+}
+
+// classified is the evaluation of a classifier with so many classes and groups.
+func classified(classes, groups int) *attach.Evaluation {
+	rng := rand.New(rand.NewPCG(1, 1))
+	className, groupName := names(classes, groups)
+	alarm, right := rateOf("", .05, 52, 1000), rateOf("", 0, 910, 1000)
+	e := &attach.Evaluation{
+		Task: attach.Classification, Rows: 1000, NCal: 500, Alpha: .05, Level: .9,
+		Promises: []attach.Promise{
+			{Kind: "false_alarms", Rate: alarm, Verdict: attach.Kept, Says: "5.2 % of 1000 rows are flagged"},
+			{Kind: "sets", Rate: rateOf("", .9, 700, 1000), Verdict: attach.Broken, Says: "70 % are held", Do: "calibrate again"},
+			{Kind: "selective_error", Rate: rateOf("", .01, 1, 20), Verdict: attach.TooFewRows, Says: "5 % are wrong", Do: "take more rows"},
+		},
+		Notes: []attach.Note{{Says: "something looks wrong", Do: "look"}},
+		Flags: &attach.FlagEvaluation{At: []attach.Rate{rateOf("", .01, 12, 1000), alarm}, PValues: histogramOf(70, 50, 30, 50),
+			ByClass: ratesOf(rng, className, classes, .05), ByGroup: ratesOf(rng, groupName, groups, .05)},
+		Classes: &attach.ClassEvaluation{
+			Accuracy: &right, Flagged: &right, Unflagged: &right, Temperature: 1.7, AURC: .0123, AURCScore: number(.0456),
+			ByClass: ratesOf(rng, className, classes, .9), ByGroup: ratesOf(rng, groupName, groups, .9),
+			Before:       attach.Reliability{ECE: .08, NLL: number(.5), Bins: []attach.Rate{rateOf("", .5, 20, 50), rateOf("", .9, 800, 950)}},
+			After:        &attach.Reliability{ECE: .02, NLL: number(.4), Bins: []attach.Rate{rateOf("", .45, 22, 50), rateOf("", .85, 800, 950)}},
+			RiskCoverage: []attach.RiskPoint{{Coverage: .001, Risk: 1, Confidence: 1}, {Coverage: .5, Risk: .01, Confidence: .9}, {Coverage: 1, Risk: .09, Confidence: .2}},
+			Sets:         []attach.Coverage{coverageOf(rng, .8, classes, groups), coverageOf(rng, .9, classes, groups)},
+		},
+		Others: &attach.OthersEvaluation{Rows: 30, At: []attach.Rate{rateOf("", .05, 25, 30)}, PValues: histogramOf(25, 3, 2, 0), AUROC: .9876, FPR95: .1234},
+	}
+	accepted, wrong := rateOf("", 0, 800, 1000), rateOf("", 0, 8, 800)
+	e.Classes.Accepted, e.Classes.Errors = &accepted, &wrong
+	return e
+}
+
+// regressed is the evaluation of a regressor of so many targets.
+func regressed(targets, groups int) *attach.Evaluation {
+	rng := rand.New(rand.NewPCG(1, 1))
+	e := classified(0, groups)
+	e.Task, e.Classes = attach.Regression, nil
+	for range targets {
+		t := attach.TargetEvaluation{RMSE: number(.5), MAE: number(.4), R2: number(.8), CRPS: number(.3), Coverage: []attach.Coverage{coverageOf(rng, .8, 0, groups), coverageOf(rng, .9, 0, groups)}}
+		t.Coverage[1].ByTenth = ratesOf(rng, func(i int) string { return fmt.Sprintf("%d to %d", i, i+1) }, 10, .9)
+		slab := rateOf("", 0, 80, 100)
+		t.Coverage[1].Slab = &slab
+		head, calibrated := histogramOf(50, 300, 300, 50), histogramOf(170, 180, 175, 175)
+		t.PIT, t.PITCalibrated = &head, &calibrated
+		for i := range 400 {
+			y := float64(i) / 100
+			at := y + .5*rng.NormFloat64()
+			t.Points = append(t.Points, attach.Point{Target: y, Median: at, Lower: at - 1, Upper: at + 1})
+		}
+		e.Targets = append(e.Targets, t)
+	}
+	if targets > 1 {
+		e.Joint = []attach.Coverage{coverageOf(rng, .9, 0, 0)}
+	}
+	return e
+}
+
+// drawn is the part of a page from one text to the next one after it.
+func drawn(t *testing.T, page, from, to string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(page, from)
+	part, _, ended := strings.Cut(rest, to)
+	if !found || !ended {
+		t.Fatalf("the page has no %q before %q", from, to)
+	}
+	return part
+}
+
+// read are the numbers of a path's points.
+func read(t *testing.T, svg, class string) [][2]float64 {
+	t.Helper()
+	m := regexp.MustCompile(`class="` + class + `"[^>]* d="([^"]*)"`).FindStringSubmatch(svg)
+	if m == nil {
+		t.Fatalf("there is no %q", class)
+	}
+	var points [][2]float64
+	for _, p := range regexp.MustCompile(`[ML]([-0-9.]+) ([-0-9.]+)`).FindAllStringSubmatch(m[1], -1) {
+		x, _ := strconv.ParseFloat(p[1], 64)
+		y, _ := strconv.ParseFloat(p[2], 64)
+		points = append(points, [2]float64{x, y})
+	}
+	return points
+}
+
+// TestEvaluationDraws reads the drawings back.
+func TestEvaluationDraws(t *testing.T) {
+	e := classified(3, 2)
+	page := written(t, Evaluation("m.attach", "test.npz", e))
+	sound(t, page)
+
+	// Of 80 rows that the axis shows the bars stand for 70, 50, 30 and 50, and 50 are expected of each.
+	p := drawn(t, page, "<h4>p-values</h4>", "</svg>")
+	for _, want := range []string{`class="area s0" d="M0 340V42.5H115V127.5H230V212.5H345V127.5H460V340Z"`, `class="diagonal" d="M0 127.5H115V127.5H230V127.5H345V127.5H460"`, `>80</text>`} {
+		if !strings.Contains(p, want) {
+			t.Errorf("the histogram lacks %q:\n%s", want, p)
+		}
+	}
+	same := func(what string, got [][2]float64, x, y span, want ...float64) {
+		t.Helper()
+		if 2*len(got) != len(want) {
+			t.Fatalf("%s: %d points, want %d", what, len(got), len(want)/2)
+		}
+		for i, g := range got {
+			at := [2]float64{x.low + g[0]/chartWidth*(x.high-x.low), y.low + (1-g[1]/chartHeight)*(y.high-y.low)}
+			if math.Abs(at[0]-want[2*i]) > .001*(x.high-x.low) || math.Abs(at[1]-want[2*i+1]) > .001*(y.high-y.low) {
+				t.Errorf("%s: point %d is drawn at %v, want %v", what, i, at, want[2*i:2*i+2])
+			}
+		}
+	}
+	one := span{0, 1}
+	bins := e.Classes.After.Bins
+	p = drawn(t, page, "<h4>Is confidence what it says?</h4>", "</svg>")
+	same("after", read(t, p, "mark s0"), one, one, bins[0].Asked, bins[0].Share, bins[1].Asked, bins[1].Share)
+	same("before", read(t, p, "mark s1"), one, one, .5, .4, .9, 800./950)
+	same("intervals", read(t, p, "interval s0"), one, one, .45, bins[0].Low, .45, bins[0].High, .85, bins[1].Low, .85, bins[1].High)
+	// The first of the points has so few rows that it is left out.
+	p = drawn(t, page, "<h4>What does it cost to err less?</h4>", "</svg>")
+	same("risk", read(t, p, "curve c c1"), one, span{0, .1}, .5, .01, 1, .09)
+	same("accepted", read(t, p, "mark s1"), one, span{0, .1}, .8, .01)
+	p = drawn(t, page, "<h4>How large are sets", "</svg>")
+	if !strings.Contains(p, `d="M0 340V339H115V34H230V312.8H345V334.2H460V340Z"`) {
+		t.Errorf("sizes of sets are drawn as %s", p)
+	}
+	p = drawn(t, page, "<h4>Is coverage what was asked?</h4>", "</svg>")
+	sets := e.Classes.Sets
+	same("levels", read(t, p, "mark s0"), span{.7, 1}, span{.7, 1}, .8, sets[0].Share, .9, sets[1].Share)
+
+	// A row of a table: the worst class stands first, with its dot in its place.
+	worst := sets[1].ByClass[0]
+	for _, r := range sets[1].ByClass {
+		if r.Share < worst.Share {
+			worst = r
+		}
+	}
+	p = drawn(t, page, "<h2>By class</h2>", "</section>")
+	row := drawn(t, p, `<tr data-m="0">`, "</tr>")
+	ends := regexp.MustCompile(`<span class="axis"><span>([0-9.]+) %</span><span>([0-9.]+) %</span></span>in the set`).FindStringSubmatch(p)
+	dot := regexp.MustCompile(`class="dot" cx="([0-9.]+)"`).FindStringSubmatch(row)
+	low, _ := strconv.ParseFloat(ends[1], 64)
+	high, _ := strconv.ParseFloat(ends[2], 64)
+	at, _ := strconv.ParseFloat(dot[1], 64)
+	if got := (low + (at-5)/120*(high-low)) / 100; math.Abs(got-worst.Share) > .001 || !strings.Contains(row, ">"+worst.Name+"<") {
+		t.Errorf("the worst class is drawn at %.4f as %s, want %v", got, row, worst)
+	}
+}
+
+// TestEvaluationSays: the promises stand first, broken ones before the others.
+func TestEvaluationSays(t *testing.T) {
+	page := written(t, Evaluation("m.attach", "test.npz", classified(3, 2)))
+	at := -1
+	for _, want := range []string{
+		"<title>Does m.attach keep its promises?</title>", "<b>1 of 3</b><span>promises kept</span>", "<b>5.2 %</b>", "<h2>Promises</h2>",
+		`<li class="card bad"><b class="word">broken</b><div><b>Sets at level 0.9:</b> 70 % are held<p>calibrate again</p>`,
+		`<li class="card open"><b class="word">too few rows</b><div><b>Error of at most 0.01 among accepted rows:</b> 5 % are wrong`,
+		`<li class="card good"><b class="word">kept</b><div><b>False alarms at alpha 0.05:</b> 5.2 % of 1000 rows are flagged</div>`,
+		"something looks wrong", "0.988", "0.0800 → 0.0200", "0.0456", "<h2>By group</h2>", "<h2>By class</h2>",
+	} {
+		i := strings.Index(page, want)
+		if i < at {
+			t.Errorf("the page lacks %q, or has it too early", want)
+		}
+		at = max(at, i)
+	}
+}
+
+func TestEvaluationOfRegressor(t *testing.T) {
+	e := regressed(2, 3)
+	page := written(t, Evaluation("m.attach", "test.csv", e))
+	sound(t, page)
+	held, missed := 0, 0
+	for _, p := range e.Targets[0].Points {
+		if p.Lower <= p.Target && p.Target <= p.Upper {
+			held++
+		} else {
+			missed++
+		}
+	}
+	p := drawn(t, page, "<h4>Do intervals at level 0.9 hold the target?</h4>", "</svg>")
+	if h, m := len(read(t, p, "interval many s0"))/2, len(read(t, p, "interval many s1"))/2; h != held || m != missed {
+		t.Errorf("%d intervals are drawn that hold their target and %d that miss it, want %d and %d", h, m, held, missed)
+	}
+	// The head's own forecasts are too wide, and both are drawn on one axis.
+	p = drawn(t, page, "<h4>Where in the forecasts do targets lie?</h4>", "</svg>")
+	for _, want := range []string{`d="M0 340V147.3H115V136H230V141.7H345V141.7H460V340Z"`, `d="M0 283.3H115V0H230V0H345V283.3H460"`} {
+		if !strings.Contains(p, want) {
+			t.Errorf("the levels of targets lack %q:\n%s", want, p)
+		}
+	}
+	for _, want := range []string{"<h2>Intervals, target 1</h2>", "By tenth of the prediction", "<td data-v=\"3 to 4\">3 to 4</td>", "worst slab", "80.0 % (72.0–88.0)", "All targets at once", "covered, target 1"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+// TestEvaluationOfLittle: what the rows lack the parts for is left out.
+func TestEvaluationOfLittle(t *testing.T) {
+	one := rateOf("", .05, 0, 1)
+	sizes := coverageOf(rand.New(rand.NewPCG(1, 1)), .9, 0, 0)
+	sizes.Sizes = make([]int, 1001)
+	sizes.Sizes[1000] = 1
+	for name, e := range map[string]*attach.Evaluation{
+		"nothing": {Rows: 1, Alpha: .05, Level: .9},
+		"one row": {Rows: 1, Alpha: .05, Level: .9, Flags: &attach.FlagEvaluation{At: []attach.Rate{one}, PValues: histogramOf(0, 0, 1)}},
+		"one target": {Rows: 1, Level: .9, Targets: []attach.TargetEvaluation{{
+			Points: []attach.Point{{Target: 7, Median: 7, Lower: 7, Upper: 7}}, Coverage: []attach.Coverage{{Rate: rateOf("", .9, 1, 1), Endless: 1}},
+		}}},
+		"many classes": {Rows: 1, Level: .9, Classes: &attach.ClassEvaluation{
+			Accuracy: &one, Before: attach.Reliability{Bins: []attach.Rate{rateOf("", .3, 0, 1)}}, RiskCoverage: []attach.RiskPoint{{Coverage: 1, Risk: 1}}, Sets: []attach.Coverage{sizes},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { sound(t, written(t, Evaluation("m.attach", "x.npz", e))) })
+	}
+	many := regressed(1, 40)
+	for i := range 60 {
+		many.Promises = append(many.Promises, attach.Promise{Kind: "coverage", Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: attach.Kept})
+	}
+	if page := written(t, Evaluation("m.attach", "x.csv", many)); !strings.Contains(page, "<summary>53 more</summary>") {
+		t.Error("many promises are not folded")
+	}
+}
+
+// TestEvaluationHostile: no name of a group, class, file or promise closes an
+// attribute or opens a tag.
+func TestEvaluationHostile(t *testing.T) {
+	e := regressed(1, 2)
+	e.Classes = classified(2, 2).Classes
+	for _, list := range [][]attach.Rate{e.Flags.ByGroup, e.Targets[0].Coverage[1].ByGroup, e.Targets[0].Coverage[1].ByTenth, e.Classes.ByClass, e.Classes.Sets[1].ByClass} {
+		for i := range list {
+			list[i].Name = hostile
+		}
+	}
+	e.Promises[0].Name, e.Promises[0].Says, e.Promises[0].Do, e.Notes[0].Says = hostile, hostile, hostile, hostile
+	harmless(t, written(t, Evaluation(hostile, hostile, e)))
+}
