@@ -1,6 +1,7 @@
 package ood
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -8,7 +9,7 @@ import (
 
 // ErrMemory is wrapped by the error for a fit that would hold too much beside its
 // rows, which says whose and of what.
-var ErrMemory = fmt.Errorf("takes more than %d GB of memory", 2*rows.MostMemory>>30)
+var ErrMemory = errors.New("takes more than 8 GB of memory")
 
 // Check says what a fit of one configuration would lack, or is nil: a *NeedError
 // for the first of the method's needs that t lacks, an error that wraps ErrMemory,

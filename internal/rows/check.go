@@ -101,6 +101,6 @@ func InverseNorm(x []float32) float64 {
 }
 
 // MostMemory bounds what a fit may hold beside its rows, in bytes. The garbage
-// collector lets about as much again gather, so that a process stays below 8 GB
-// and its rows.
+// collector lets about as much again gather, so that a process stays below the 8
+// GB and its rows that ood.ErrMemory tells of.
 const MostMemory = 4 << 30
