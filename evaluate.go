@@ -196,6 +196,9 @@ type Point struct {
 // the bundle is not calibrated by group. A few numbers of each row are held in
 // memory, and the features of at most 10 000.
 func (p *Predictor) Evaluate(ctx context.Context, blocks iter.Seq2[Rows, error], o EvaluateOptions) (*Evaluation, error) {
+	if err := p.made(); err != nil {
+		return nil, err
+	}
 	if o.Alphas == nil {
 		o.Alphas = []float64{.01, .05, .1}
 	}

@@ -216,10 +216,7 @@ func (p *Predictor) Stream(ctx context.Context, blocks iter.Seq2[Rows, error]) i
 // Predict predicts for each of the rows. A *NotFiniteError counts them from 0;
 // an *ood.NeedError says what the detector needs and they lack.
 func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
-	if p == nil || p.bundle == nil {
-		return nil, errors.New("the predictor is empty: a bundle's Predictor makes one")
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(p.made(), ctx.Err()); err != nil {
 		return nil, err
 	}
 	given := r.Batch
@@ -244,6 +241,14 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	}
 	p.accept(out, r.Logits)
 	return out, nil
+}
+
+// made refuses a predictor that no bundle made.
+func (p *Predictor) made() error {
+	if p == nil || p.bundle == nil {
+		return errors.New("the predictor is empty: a bundle's Predictor makes one")
+	}
+	return nil
 }
 
 // widths are those of the rows that the bundle was fitted on.

@@ -303,6 +303,9 @@ func TestPredictErrors(t *testing.T) {
 		if _, err := empty.Predict(t.Context(), attach.Rows{Batch: good}); err == nil || !strings.Contains(err.Error(), "the predictor is empty") {
 			t.Errorf("of an empty predictor the error is %v", err)
 		}
+		if _, err := empty.Evaluate(t.Context(), nil, attach.EvaluateOptions{}); err == nil || !strings.Contains(err.Error(), "the predictor is empty") {
+			t.Errorf("evaluated, the error is %v", err)
+		}
 	}
 }
 
