@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/inputs"
@@ -40,7 +42,8 @@ func (f *attached) attachedOptions() (features, model table) {
 	running.of("provider", "device").unless(asFeatures).unless(alone)
 	return join(table{
 		{name: "features", to: &f.asFeatures, usage: "take --x as features and logits, and do not run the model"},
-	}, model[:1], table{sliceOption("rows", "--x", &f.rows)}, weightsOption(&f.weights, "with --features or for heads that were fitted on features alone", runs)), join(model[1:], running)
+	}, model[:1], table{sliceOption("rows", "--x", &f.rows)}, weightsOption(&f.weights, "with --features or for heads that were fitted on features alone", runs),
+		f.classNamesOption(", in place of those that fit was given", regressor)), join(model[1:], running)
 }
 
 // load opens the bundle and checks what the options say of it.
@@ -49,7 +52,7 @@ func (f *attached) load() error {
 	if f.bundle, err = attach.Open(f.path); err != nil {
 		return err
 	}
-	if err := f.check(); err != nil {
+	if err := cmp.Or(f.check(), f.renameClasses(f.bundle)); err != nil {
 		return err
 	}
 	if f.bundle.Calibration.Groups != nil && f.inputs.Groups == "" {

@@ -46,7 +46,8 @@ func fitCommand() *cli.Command {
 		idle("for a detector that does not look at earlier layers", f.layerless),
 		idle("for a regressor, whose default detector does not look at earlier layers", func() bool { return regression() && in.Method.Name == "" }),
 	), f.batchOption(batchStandard))
-	read.of("classes", "labels").unless(idle("for a regressor, which has no classes", regression))
+	classless := idle("for a regressor, which has no classes", regression)
+	read.of("classes", "labels").unless(classless)
 	f.table = join(table{
 		{name: "x", to: &f.x.x, needed: true, file: rowFile, usage: "INPUTS: in-domain rows: " + inputKinds + "; without MODEL.onnx, features as `attach features` writes them, or rows×columns of them as .npy"},
 		{name: "y", to: &f.x.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{unread, f.targeted()}},
@@ -63,7 +64,7 @@ func fitCommand() *cli.Command {
 		{name: "no-quantiles", to: &in.SkipQuantiles, usage: "fit no quantile head",
 			never: []never{{func() bool { return in.SkipDetector }, "and --no-detector leave nothing to fit"}, idle("for a classifier, which gets no quantile head", task(attach.Classification))}},
 	}, f.head.headOptions().unless(noHead...), f.groupsOption("; intervals are then calibrated group by group, and predict needs --groups too", noHead...),
-		weightsOption(&f.weights, "without MODEL.onnx, for methods that read them", withModel), table{
+		f.classNamesOption("", classless), weightsOption(&f.weights, "without MODEL.onnx, for methods that read them", withModel), table{
 			{name: "cal-fraction", to: &in.CalFraction, must: share, usage: "SHARE: share of --x that is split off to calibrate with, where there is no --cal", never: []never{hasCal}},
 			{name: "alpha", to: &in.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake; predict can choose another", never: []never{noDetector}},
 			{name: "level", to: &in.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target; predict can choose another", never: noHead},

@@ -28,9 +28,10 @@ func (f *fitting) readModel(ctx context.Context) error {
 		return err
 	}
 	in.Base.Sigmoid = in.Base.Task == attach.Classification && info.Normaliser == "Sigmoid" && info.OutputsWidth > 1
-	if err := f.checkClasses(in.Base.Task); err != nil {
+	if err := cmp.Or(f.checkClasses(in.Base.Task), f.checkClassNames(info.OutputsWidth)); err != nil {
 		return err
 	}
+	in.Base.Classes = f.inputs.Classes
 	if in.SkipQuantiles {
 		f.inputs.Outputs = 0
 	}
@@ -45,7 +46,7 @@ func (f *fitting) readModel(ctx context.Context) error {
 		if in.Base.Task == attach.Regression {
 			err = checkTargets(g, targets, info.OutputsWidth, in.SkipQuantiles)
 		} else {
-			err = checkLabels(g, set.Labels(), targets, info.OutputsWidth)
+			err = cmp.Or(f.checkFolders(g.x, set.ClassNames()), checkLabels(g, set.Labels(), targets, info.OutputsWidth))
 		}
 		if err != nil {
 			return rowsOf{}, err
@@ -56,6 +57,7 @@ func (f *fitting) readModel(ctx context.Context) error {
 		}
 		if in.Base.Classes == nil {
 			in.Base.Classes = classNames(set, f.classes)
+			f.inputs.Classes = set.ClassNames()
 		}
 		in.Base.Columns, in.Base.Target = f.columns, cmp.Or(in.Base.Target, set.Target())
 		return rowsOf{b, targets, set.Groups(), set.Opened()}, err
@@ -161,6 +163,7 @@ func (f *fitting) readFeatures(ctx context.Context) error {
 	if f.in.Last, err = loadWeights(f.weights); err != nil {
 		return err
 	}
+	f.in.Base.Classes = f.inputs.Classes
 	return f.readBoth(func(g given) (rowsOf, error) {
 		rows, err := f.featureRows(ctx, g)
 		if err != nil {
@@ -193,6 +196,9 @@ func (f *fitting) featureRows(ctx context.Context, g given) (rowsOf, error) {
 	}
 	b, n, err := openLayerFeatures(f.stderr, g.x, g.rows, f.weights, in.Last, wants...)
 	if err != nil {
+		return rowsOf{}, err
+	}
+	if err := f.checkClassNames(b.Logits.Cols); err != nil {
 		return rowsOf{}, err
 	}
 	noteFeatures(g.x, f.stderr)

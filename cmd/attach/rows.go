@@ -30,6 +30,7 @@ type reading struct {
 	preprocess string
 	raw        json.RawMessage
 	maxRows    int
+	names      string // of classes, or a file of them
 	classes    []int
 	stderr     io.Writer
 	// width is what the model takes of each row of a table, 0 where unknown.
@@ -105,10 +106,10 @@ func (r *reading) pickless(unlabelled func() bool) never {
 // stored with what is fitted.
 func (r *reading) begin(c *cli.Context) error {
 	r.stderr = c.App.ErrWriter
-	if r.preprocess == "" {
-		return nil
+	err := r.readClassNames()
+	if err != nil || r.preprocess == "" {
+		return err
 	}
-	var err error
 	if r.raw, err = regular.ReadFile(r.preprocess); err != nil {
 		return err
 	}

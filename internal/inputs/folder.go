@@ -69,7 +69,7 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 	}
 	s.shape = src.shape
 	if o.Labels {
-		s.labels, s.classes, err = folderLabels(root, src.files)
+		s.labels, s.classes, err = folderLabels(root, src.files, o.Classes)
 	}
 	return s, err
 }
@@ -107,8 +107,9 @@ func listImages(ctx context.Context, root string) (files []string, err error) {
 	return files, err
 }
 
-// folderLabels takes the first folder of each path as its class.
-func folderLabels(root string, files []string) (labels []int, classes []string, err error) {
+// folderLabels takes the first folder of each path as its class, numbered as
+// names are where these have them all.
+func folderLabels(root string, files, names []string) (labels []int, classes []string, err error) {
 	for _, f := range files {
 		class, _, ok := strings.Cut(f, "/")
 		if !ok {
@@ -118,10 +119,12 @@ func folderLabels(root string, files []string) (labels []int, classes []string, 
 	}
 	slices.Sort(classes)
 	classes = slices.Compact(classes)
+	if !slices.ContainsFunc(classes, func(class string) bool { return !slices.Contains(names, class) }) {
+		classes = names
+	}
 	for _, f := range files {
 		class, _, _ := strings.Cut(f, "/")
-		i, _ := slices.BinarySearch(classes, class)
-		labels = append(labels, i)
+		labels = append(labels, slices.Index(classes, class))
 	}
 	return labels, classes, nil
 }

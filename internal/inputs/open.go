@@ -22,8 +22,10 @@ type Options struct {
 	// they are.
 	Layout preprocess.Layout
 	// Labels takes the first-level sub-folder of each image as its class.
-	// Classes are numbered in the sorted order of the folders' names.
-	Labels bool
+	// Classes are numbered in the sorted order of the folders' names, or as in
+	// Classes where it has them all.
+	Labels  bool
+	Classes []string
 	// Columns names the columns of a table that are inputs, in the order that the
 	// model takes them; others are left alone. Without it, or without a header,
 	// every column is one that is not named otherwise, but for those without a
