@@ -12,6 +12,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -181,7 +182,8 @@ func (m *comparing) print(ctx context.Context, w io.Writer, r *compare.Report) e
 		}
 	}
 	if m.report != "" {
-		if err := writeReport(ctx, m.report, r); err != nil {
+		page := report.Page{Title: "Out-of-domain detection, side by side", Sets: []report.Comparison{{Report: r}}}
+		if err := writePage(ctx, m.report, page); err != nil {
 			return err
 		}
 	}

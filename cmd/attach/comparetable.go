@@ -107,9 +107,7 @@ func writeScores(ctx context.Context, path string, r *compare.Report) error {
 	})
 }
 
-// writeReport writes the comparison as a page of its own.
-func writeReport(ctx context.Context, path string, r *compare.Report) error {
-	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
-		return report.Write(w, report.Page{Title: "Out-of-domain detection, side by side", Sets: []report.Comparison{{Report: r}}})
-	})
+// writePage writes a page of its own.
+func writePage(ctx context.Context, path string, page report.Page) error {
+	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return report.Write(w, page) })
 }

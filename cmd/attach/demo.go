@@ -86,7 +86,7 @@ func (d *demo) run(c *cli.Context) error {
 		Value: fmt.Sprintf("%.1f %%", 100*page.Band.Coverage), Label: fmt.Sprintf("of fresh targets inside the %.0f %% interval", 100*page.Band.Level),
 	})
 	path := d.path("report.html")
-	if err := atomicfile.WriteFile(c.Context, path, func(w io.Writer) error { return report.Write(w, page) }); err != nil {
+	if err := writePage(c.Context, path, page); err != nil {
 		return err
 	}
 	_, err = printf(c.App.Writer, "\nwrote %s in %.0f s\n\nGo on by hand, for example:\n  attach inspect %[3]s\n  attach predict %s --x %s -o -\n",

@@ -4,11 +4,13 @@ import (
 	"context"
 	"io"
 	"iter"
+	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -16,6 +18,7 @@ import (
 type evaluating struct {
 	attached
 	y, others string
+	report    string
 	otherRows inputs.Slice
 	json      bool
 	failIf    []string
@@ -40,6 +43,7 @@ func evaluateCommand() *cli.Command {
 	}, f.groupsOption(", to show coverage and flags by group"), table{
 		{name: "seed", to: &f.o.Seed, usage: "N: seed of the rows that are drawn for pictures and slabs"},
 		{name: "json", to: &f.json, usage: "print JSON"},
+		{name: "report", to: &f.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a page to, with all of it drawn"},
 		{name: "fail-if", to: &f.failIf, usage: "GATE: exit with status 3 if that is so: broken, where any promise is, or a figure and a bound such as coverage<.88; repeat for more"},
 	}, model)
 	return f.command(cli.Command{
@@ -50,7 +54,7 @@ func evaluateCommand() *cli.Command {
 			"A promise is broken where a kept one would be missed as far less than once in a hundred times, and rows are too few to tell where one broken by a factor of two could " +
 			"pass unnoticed. Then come accuracy and confidence of a classifier, errors, coverage and widths of a regressor; docs/evaluate.md says what each figure is.\n\n" +
 			"Figures for --fail-if: " + figureNames() + ". Those of a level or an alpha take it behind an @, as in coverage@.8<.75. Where there are several targets the gate holds for each.",
-	}, argument{name: "M.attach", to: &f.path}, f.choose, f.begin, f.log, f.run)
+	}, argument{name: "M.attach", to: &f.path}, f.choose, f.begin, f.log, f.writable, f.run)
 }
 
 func (f *evaluating) setLevels(list string) error {
@@ -92,6 +96,11 @@ func (f *evaluating) run(c *cli.Context) error {
 	e, err := f.evaluate(c.Context, predictor)
 	if err != nil {
 		return err
+	}
+	if f.report != "" {
+		if err := writePage(c.Context, f.report, report.Evaluation(filepath.Base(f.path), filepath.Base(f.x), e)); err != nil {
+			return err
+		}
 	}
 	if err := f.print(c.App.Writer, e); err != nil {
 		return err

@@ -165,7 +165,7 @@ func flags(e *attach.Evaluation) block {
 		c := counts(title, "p-value", h)
 		c.Note = "Dashed: expected of rows like the calibration rows."
 		if p := h.Probability; p != nil {
-			c.Note += fmt.Sprintf(" Scores as unlike theirs as these have a probability of %.2g.", *p)
+			c.Note += fmt.Sprintf(" Were the rows like those, scores as unlike theirs would have a probability of %.2g.", *p)
 		}
 		b.Charts = append(b.Charts, c)
 		if g.Heads == nil {
