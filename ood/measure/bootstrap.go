@@ -124,12 +124,14 @@ func BootstrapAURC(ctx context.Context, scores []float64, wrong []bool, resample
 // did where areas are not nil.
 func IntervalsOf(drawn []Metrics, areas []float64) Intervals {
 	var v Intervals
-	x := make([]float64, len(drawn))
-	for f, interval := range figures.Of[[2]float64](&v) {
-		for i := range drawn {
-			x[i] = *figures.Of[float64](&drawn[i])[f]
+	of := make([][]float64, len(figures.Of[float64](&Metrics{})))
+	for i := range drawn {
+		for f, x := range figures.Of[float64](&drawn[i]) {
+			of[f] = append(of[f], *x)
 		}
-		*interval = percentiles(x)
+	}
+	for f, ends := range figures.Of[[2]float64](&v) {
+		*ends = percentiles(of[f])
 	}
 	if areas != nil {
 		ends := percentiles(areas)
