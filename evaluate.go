@@ -106,11 +106,13 @@ type OthersEvaluation struct {
 
 // ClassEvaluation is what labelled rows show of a classifier.
 type ClassEvaluation struct {
-	Accuracy  *Rate  `json:"accuracy"`
-	Flagged   *Rate  `json:"accuracy_flagged,omitempty"`   // accuracy among rows flagged at the predictor's alpha
-	Unflagged *Rate  `json:"accuracy_unflagged,omitempty"` // and among others
-	ByClass   []Rate `json:"by_class"`                     // accuracy, by label
-	ByGroup   []Rate `json:"by_group,omitempty"`
+	Accuracy *Rate `json:"accuracy"`
+	// Calibration is that of the calibration rows, where the bundle knows it.
+	Calibration *Rate  `json:"accuracy_calibration,omitempty"`
+	Flagged     *Rate  `json:"accuracy_flagged,omitempty"`   // accuracy among rows flagged at the predictor's alpha
+	Unflagged   *Rate  `json:"accuracy_unflagged,omitempty"` // and among others
+	ByClass     []Rate `json:"by_class"`                     // accuracy, by label
+	ByGroup     []Rate `json:"by_group,omitempty"`
 	// Before is with the softmax of the logits, After with that of logits over
 	// Temperature, nil where none was fitted.
 	Before      Reliability  `json:"before"`

@@ -2,6 +2,7 @@ package attach
 
 import (
 	"math"
+	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
@@ -30,6 +31,9 @@ func (g *gathering) addClasses(predictions [][]Prediction, b ood.Batch) {
 	if b.Labels == nil || b.Logits.Cols == 0 {
 		return
 	}
+	if g.classes.sets == nil {
+		g.classes.sets = make([]covers, len(g.at))
+	}
 	c, base, temperature := &g.classes, g.bundle.Base, g.bundle.Calibration.Temperature
 	for i, one := range predictions[g.main] {
 		z := b.Logits.Data[i*b.Logits.Stride : i*b.Logits.Stride+b.Logits.Cols]
@@ -43,6 +47,12 @@ func (g *gathering) addClasses(predictions [][]Prediction, b ood.Batch) {
 			c.nll[1] += softmax.New(z, temperature).LogSum() - float64(label)/temperature
 		}
 		c.top, c.before, c.after = append(c.top, one.Class), append(c.before, before), append(c.after, one.Confidence)
+		c.accept = append(c.accept, one.Accept)
+		for k := range predictions {
+			if set := predictions[k][i].Set; set != nil {
+				c.sets[k].add(slices.Contains(set, b.Labels[i]), float64(len(set)))
+			}
+		}
 	}
 }
 
@@ -93,7 +103,65 @@ func (g *gathering) classEvaluation(e *Evaluation) *ClassEvaluation {
 		area, _ := measure.AURC(g.scores, wrong)
 		out.AURCScore = &area
 	}
+	if ranks := g.bundle.Calibration.TrueClasses.Ranks; ranks != nil {
+		first := 0
+		for _, rank := range ranks {
+			if rank == 0 {
+				first++
+			}
+		}
+		out.Calibration = rate(first, len(ranks))
+	}
+	g.sets(e, out)
+	if p := g.at[g.main]; p.selective != nil {
+		accepted := func(i int) bool { return c.accept[i] }
+		out.Errors = count(accepted)
+		if hits := out.Errors; hits != nil {
+			out.Errors = rate(hits.Rows-hits.Count, hits.Rows)
+			out.Errors.Asked = p.o.Error
+			e.error(*out.Errors, *p.selective)
+			out.Accepted = rate(hits.Rows, n)
+		} else {
+			out.Accepted = rate(0, n)
+		}
+	}
 	return out
+}
+
+// sets evaluates sets of classes, at every level.
+func (g *gathering) sets(e *Evaluation, out *ClassEvaluation) {
+	p := g.at[g.main]
+	if p.sets == nil {
+		return
+	}
+	labels := g.byLabel()
+	var all []*Coverage
+	out.Sets = make([]Coverage, len(g.at))
+	counts := map[string]int{} // calibration rows, by class
+	for _, label := range g.bundle.Calibration.TrueClasses.Labels {
+		counts[g.className(label)]++
+	}
+	for k, sets := range g.classes.sets {
+		c := &out.Sets[k]
+		*c = g.coverage(k, sets, nil)
+		all = append(all, c)
+		for _, size := range sets.width {
+			for len(c.Sizes) <= int(size) {
+				c.Sizes = append(c.Sizes, 0)
+			}
+			c.Sizes[int(size)]++
+		}
+		c.ByClass = labels.rates(func(i int) bool { return sets.covered[i] }, sets.width)
+		if !p.o.ByClass {
+			e.promise(Promise{Kind: "sets", Rate: c.Rate}, g.bundle.Calibration.NCal, 1-c.Asked, 1)
+			continue
+		}
+		for _, r := range c.ByClass {
+			r.Asked = c.Asked
+			e.promise(Promise{Kind: "sets", Rate: r}, counts[r.Name], 1-c.Asked, len(c.ByClass))
+		}
+	}
+	g.worstSlabs(all, g.classes.sets)
 }
 
 // reliability compares confidence with how often it is right.

@@ -53,7 +53,7 @@ func (p *Predictor) gathering(o EvaluateOptions) (*gathering, error) {
 			return nil, err
 		}
 		if level != p.o.Level {
-			at.scorer = nil
+			at.scorer, at.selective = nil, nil
 		}
 		g.at = append(g.at, at)
 	}
@@ -84,8 +84,9 @@ func (g *gathering) add(ctx context.Context, r Rows) error {
 	for _, one := range main {
 		g.scores, g.pValues = append(g.scores, one.Score), append(g.pValues, one.PValue)
 	}
-	g.groups, g.labels = append(g.groups, groups...), append(g.labels, r.Labels...)
+	g.groups = append(g.groups, groups...)
 	if g.bundle.Base.Task == Classification {
+		g.labels = append(g.labels, r.Labels...)
 		g.addClasses(predictions, g.bundle.Base.pairLogits(r.Batch))
 	} else if err := g.addTargets(predictions, r); err != nil {
 		return err

@@ -1,6 +1,20 @@
 package attach
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+const (
+	// fewNoted is how many rows are too few to tell anything odd from chance.
+	fewNoted = 20
+	// mostNoted is how many classes a note names.
+	mostNoted = 5
+)
 
 // note says what is missing and what looks wrong with rows or bundle.
 func (g *gathering) note(e *Evaluation) {
@@ -9,8 +23,125 @@ func (g *gathering) note(e *Evaluation) {
 	}
 	switch {
 	case e.Task == Classification && g.labels == nil:
-		add("give labels", "the rows have no labels: whether answers are right is not known")
+		add("give labels to see more", "the rows have no labels: whether answers are right is not known")
+	case e.Task == Classification && e.Classes == nil:
+		add("give logits to see more", "the rows have no logits: whether answers are right is not known")
 	case e.Task == Regression && g.targets == nil:
-		add("give targets", "the rows have no targets: whether intervals cover is not known")
+		add("give targets to see more", "the rows have no targets: whether intervals cover is not known")
 	}
+	if e.Flags == nil {
+		add("", "the bundle has no detector: nothing is flagged")
+	}
+	if g.n < fewNoted {
+		return
+	}
+	if n := g.calibratedWith(); 10*n > 9*g.n {
+		add("evaluate on rows of which nothing was fitted or calibrated", "%d of %d rows score to the last digit as calibration rows do: they are the same rows, which show nothing", n, g.n)
+	}
+	if e.Flags != nil {
+		for _, r := range e.Flags.At {
+			if r.Asked == e.Alpha && r.Share >= max(.9, 2*e.Alpha) {
+				add("look whether they are prepared, sized and scaled as those were, and read from the same network",
+					"%d of %d rows are flagged: hardly one looks like the calibration rows", r.Count, r.Rows)
+			}
+		}
+	}
+	if e.Classes != nil {
+		g.noteLabels(add, e.Classes)
+	}
+	for t := range e.Targets {
+		g.targets[t].note(add, e.Targets[t])
+	}
+}
+
+// calibratedWith counts rows whose scores are those of calibration rows, where
+// scores tell rows apart.
+func (g *gathering) calibratedWith() int {
+	sorted := g.at[g.main].ood.Scores
+	if distinct := len(slices.Compact(slices.Clone(sorted))); 10*distinct < 9*len(sorted) {
+		return 0
+	}
+	n := 0
+	for _, s := range g.scores {
+		if _, found := slices.BinarySearch(sorted, s); found && !math.IsInf(s, 0) {
+			n++
+		}
+	}
+	return n
+}
+
+// noteLabels says where labels are not those of the answers.
+func (g *gathering) noteLabels(add func(do, format string, args ...any), c *ClassEvaluation) {
+	n := max(slices.Max(g.labels), slices.Max(g.classes.top)) + 1
+	if n > 2000 {
+		return
+	}
+	counts, labelled, answered := make([]int, n*n), make([]float64, n), make([]float64, n) // label by label
+	for i, label := range g.labels {
+		top := g.classes.top[i]
+		counts[label*n+top]++
+		labelled[label]++
+		answered[top]++
+	}
+	rows := float64(len(g.labels))
+	var chance float64 // of answers that know nothing of the labels
+	for k := range n {
+		chance += labelled[k] / rows * answered[k] / rows
+	}
+	agreed, moved := 0, []string(nil)
+	meant, taken := make([]int, n), make([]bool, n)
+	alike := true // no two labels are answered alike
+	for label := range n {
+		if labelled[label] == 0 {
+			continue
+		}
+		row := counts[label*n : (label+1)*n]
+		meant[label] = slices.Index(row, slices.Max(row))
+		agreed += row[meant[label]]
+		alike = alike && !taken[meant[label]]
+		taken[meant[label]] = true
+		if meant[label] != label {
+			moved = append(moved, fmt.Sprintf("%s for %s", g.className(meant[label]), g.className(label)))
+		}
+	}
+	if len(moved) > mostNoted {
+		moved = append(moved[:mostNoted], "and so on")
+	}
+	other := rate(agreed, len(g.labels))
+	switch {
+	case alike && moved != nil && other.Low > c.Accuracy.High+.05:
+		add("number the labels in the order of the network's outputs",
+			"the labels look permuted: the network mostly answers %s; were they numbered so, accuracy would be %s", strings.Join(moved, ", "), percent(other.Share))
+	case chance < .9 && c.Accuracy.High < chance:
+		add("look whether the labels are of these rows, in this order", "accuracy is below chance, which is %s: the labels are not what the network was trained on", percent(chance))
+	case chance < .9 && c.Accuracy.Low <= chance:
+		add("look whether the labels are of these rows, in this order, and how inputs are prepared", "accuracy is no better than chance, which is %s", percent(chance))
+	case c.Calibration != nil && c.Accuracy.High < c.Calibration.Low:
+		says, do := "accuracy is below that on the calibration rows, %s: these rows are harder, or unlike them", "look what has changed"
+		if g.bundle.Calibration.HeldOut == SplitOff {
+			says = "accuracy is below that on the calibration rows, %s, which were split off the rows fitted on: the network seems to have been trained on them"
+			do = "calibrate with rows that it has not seen"
+		}
+		add(do, says, percent(c.Calibration.Share))
+	}
+}
+
+// note says where targets are not those of the predictions.
+func (of *target) note(add func(do, format string, args ...any), e TargetEvaluation) {
+	if e.R2 == nil || *e.R2 > 0 {
+		return
+	}
+	slope, offset, explained := line(of.value, of.truth)
+	if explained > .3 {
+		add("give targets in the units that the network was trained on", "the network predicts worse than the mean of the targets would (R² %.3g), and targets are about %.3g times its predictions plus %.3g (R² %.3g): they look to be in other units", *e.R2, slope, offset, explained)
+		return
+	}
+	add("look whether the targets are of these rows, in this order, and how inputs are prepared", "the network predicts worse than the mean of the targets would: R² is %.3g", *e.R2)
+}
+
+// line is the least-squares line through points, and the share of the variance of
+// y that it explains.
+func line(x, y []float64) (slope, offset, explained float64) {
+	offset, slope = stat.LinearRegression(x, y, nil, false)
+	return slope, offset, stat.RSquared(x, y, nil, offset, slope)
 }

@@ -3,6 +3,7 @@ package attach
 import (
 	"fmt"
 	"math"
+	"sort"
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/evidence"
@@ -60,56 +61,85 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 		misses = p.Rows - p.Count
 	}
 	m := evidence.Misses{Allowed: int(math.Round((1 - calibrate.ExpectedCoverage(n, alpha)) * float64(n+1))), Calibration: n}
-	twice := min(2*alpha, (1+alpha)/2)
-	limit := doubt / float64(together)
+	twice, limit := min(2*alpha, (1+alpha)/2), doubt/float64(together)
 	p.Probability = m.AtLeast(misses, p.Rows)
+	p.Says = p.seen()
 	switch {
 	case m.Allowed == 0:
 		p.Verdict = TooFewRows
-		p.Says = fmt.Sprintf("%d calibration rows are too few to promise %s", n, p.wanted())
-		p.Do = fmt.Sprintf("calibrate with %d rows or more", calibrate.LeastRows(alpha))
+		p.Says += fmt.Sprintf(", and %d calibration rows are too few to promise anything", n)
+		p.Do = fmt.Sprintf("calibrate with at least %d rows", calibrate.LeastRows(alpha))
 	case p.Probability < limit:
 		p.Verdict = Broken
-		p.Says = fmt.Sprintf("%s, %.2g times as %s as asked", p.seen(), float64(misses)/float64(p.Rows)/alpha, map[bool]string{true: "many misses", false: "many"}[p.covers()])
+		p.Says += p.times(float64(misses) / float64(p.Rows) / alpha)
 		p.Do = e.mend()
+	case !m.Telling(limit, twice):
+		p.Verdict = TooFewRows
+		p.Says += fmt.Sprintf(", too few to tell: with %d calibration rows even twice as many misses may be chance", n)
+		if rows := evidence.CalibrationFor(alpha, limit, twice); rows > 0 {
+			p.Do = fmt.Sprintf("calibrate with %d rows or more", rows)
+		}
 	case m.Power(p.Rows, limit, twice) < power:
 		p.Verdict = TooFewRows
-		p.Says = p.seen() + ", too few rows to tell: twice as many could pass unnoticed"
-		if rows, ok := m.RowsFor(power, limit, twice); ok {
-			p.Do = fmt.Sprintf("evaluate on %d rows", rows)
-		} else {
-			p.Do = fmt.Sprintf("calibrate with more rows than %d: with so few even that many misses may be chance", n)
+		p.Says += ", too few to tell: twice as many misses could pass unnoticed"
+		if rows := m.RowsFor(power, limit, twice); rows > 0 {
+			p.Do = fmt.Sprintf("evaluate on %d rows or more", rows)
 		}
+	case 1-m.AtLeast(misses+1, p.Rows) < limit && p.covers():
+		p.Verdict = Kept
+		p.Says += ", more often than need be"
+		p.Do = e.tighten()
+	case 1-m.AtLeast(misses+1, p.Rows) < limit:
+		p.Verdict = Kept
+		p.Says += ", far fewer than asked"
+		p.Do = e.tighten()
 	default:
 		p.Verdict = Kept
-		p.Says = p.seen()
-		if 1-m.AtLeast(misses+1, p.Rows) < limit {
-			p.Says += ", far fewer than asked"
-			if p.covers() {
-				p.Says = p.seen() + ", wider than need be"
-			}
-			p.Do = "look whether these rows were fitted or calibrated on, which then tell nothing; else calibrate with rows like these to have what was asked"
-		}
 	}
 	e.Promises = append(e.Promises, p)
 }
 
-// wanted is what was asked for.
-func (p Promise) wanted() string {
-	switch p.Kind {
-	case "false_alarms":
-		return fmt.Sprintf("anything at alpha %g", p.Asked)
+// error judges the promise of selective prediction, which is one of the
+// calibration rows' with 95 % confidence: of errors among accepted rows that are
+// independent.
+func (e *Evaluation) error(r Rate, s calibrate.Selective) {
+	p := Promise{Kind: "selective_error", Rate: r, Probability: evidence.Binomial(r.Count, r.Rows, r.Asked), Verdict: Kept}
+	p.Says = p.seen()
+	critical := sort.Search(r.Rows+1, func(k int) bool { return evidence.Binomial(k, r.Rows, r.Asked) < doubt })
+	switch {
+	case p.Probability < doubt:
+		p.Verdict, p.Do = Broken, e.mend()
+		p.Says += p.times(r.Share / r.Asked)
+	case evidence.Binomial(critical, r.Rows, min(2*r.Asked, (1+r.Asked)/2)) < power:
+		p.Verdict, p.Do = TooFewRows, "evaluate on more rows"
+		p.Says += ", too few to tell: twice as many errors could pass unnoticed"
 	}
-	return fmt.Sprintf("a level of %g", p.Asked)
+	e.Promises = append(e.Promises, p)
 }
 
 // seen is what was observed.
 func (p Promise) seen() string {
-	what := map[string]string{
-		"false_alarms": "are flagged", "coverage": "are covered", "joint_coverage": "are covered in all targets",
-		"sets": "are in their sets", "selective_error": "of those accepted are wrong",
-	}[p.Kind]
-	return fmt.Sprintf("%s of %d rows %s (%s to %s), asked for %s", percent(p.Share), p.Rows, what, percent(p.Low), percent(p.High), percent(p.Asked))
+	what, asked := "flagged", "asked for at most"
+	switch p.Kind {
+	case "coverage":
+		what, asked = "within their intervals", "asked for"
+	case "joint_coverage":
+		what, asked = "within their intervals in all targets", "asked for"
+	case "sets":
+		what, asked = "in their sets", "asked for"
+	case "selective_error":
+		what = "wrong of those accepted"
+	}
+	return fmt.Sprintf("%s of %d rows are %s (%s to %s), %s %s", percent(p.Share), p.Rows, what, percent(p.Low), percent(p.High), asked, percent(p.Asked))
+}
+
+// times says how often there are misses, as a multiple of what was asked for.
+func (p Promise) times(x float64) string {
+	what := map[string]string{"false_alarms": "false alarms", "selective_error": "errors"}[p.Kind]
+	if what == "" {
+		what = "misses"
+	}
+	return fmt.Sprintf(": %.2g times as many %s as promised", x, what)
 }
 
 func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
@@ -119,5 +149,10 @@ func (e *Evaluation) mend() string {
 	if e.HeldOut == SplitOff {
 		return "calibrate with rows that the network has not seen: those calibrated with were split off the rows fitted on"
 	}
-	return "calibrate with rows like these, which are unlike the calibration rows, and look what has changed"
+	return "look what has changed since calibration, or calibrate with rows like these"
+}
+
+// tighten says what to do about a promise that is kept by far.
+func (e *Evaluation) tighten() string {
+	return "if these rows were fitted or calibrated on, evaluate on others; else calibrate with rows like these"
 }

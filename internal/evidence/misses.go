@@ -3,6 +3,8 @@ package evidence
 import (
 	"math"
 	"sort"
+
+	"gonum.org/v1/gonum/mathext"
 )
 
 // Misses is how many of n calibration rows may be missed for a promise, in the
@@ -15,51 +17,46 @@ import (
 // Prediction, appendix C.
 type Misses struct{ Allowed, Calibration int }
 
+// beta are the parameters of the probability of a miss.
+func (m Misses) beta() (a, b float64) {
+	return float64(m.Allowed), float64(m.Calibration + 1 - m.Allowed)
+}
+
 // AtLeast is the probability of count misses or more among fresh rows.
 func (m Misses) AtLeast(count, rows int) float64 {
-	a, b := float64(m.Allowed), float64(m.Calibration+1-m.Allowed)
+	a, b := m.beta()
 	switch {
 	case count <= 0:
 		return 1
-	case count > rows || m.Allowed == 0:
+	case count > rows || a == 0:
 		return 0
 	case b == 0:
 		return 1
 	}
 	n := float64(rows)
+	var sum float64
 	// The smaller tail is summed, outwards.
-	if mean := n * a / (a + b); float64(count) <= mean {
-		var sum float64
-		for k, p := float64(count-1), pmf(float64(count-1), n, a, b); k >= 0 && p > sum*1e-17; k-- {
+	if float64(count) <= n*a/(a+b) {
+		for k, p := float64(count-1), chance(float64(count-1), n, a, b); k >= 0 && p > sum*1e-17; k-- {
 			sum += p
 			p *= k * (n - k + b) / ((n - k + 1) * (k - 1 + a))
 		}
 		return max(0, 1-sum)
 	}
-	var sum float64
-	for k, p := float64(count), pmf(float64(count), n, a, b); k <= n && p > sum*1e-17; k++ {
+	for k, p := float64(count), chance(float64(count), n, a, b); k <= n && p > sum*1e-17; k++ {
 		sum += p
 		p *= (n - k) * (k + a) / ((k + 1) * (n - k - 1 + b))
 	}
 	return min(1, sum)
 }
 
-// pmf is the beta-binomial probability of k of n.
-func pmf(k, n, a, b float64) float64 {
-	return math.Exp(choose(n, k) + lbeta(k+a, n-k+b) - lbeta(a, b))
+// chance is the beta-binomial probability of k of n.
+func chance(k, n, a, b float64) float64 {
+	return math.Exp(mathext.Lbeta(k+a, n-k+b) - mathext.Lbeta(a, b) - math.Log(n+1) - mathext.Lbeta(n-k+1, k+1))
 }
 
-func choose(n, k float64) float64 { return -math.Log(n+1) - lbeta(n-k+1, k+1) }
-
-func lbeta(a, b float64) float64 {
-	x, _ := math.Lgamma(a)
-	y, _ := math.Lgamma(b)
-	z, _ := math.Lgamma(a + b)
-	return x + y - z
-}
-
-// Critical is the least number of misses among fresh rows that has less than
-// that probability; it may be rows+1.
+// Critical is the least number of misses among fresh rows of which so many or
+// more have less than that probability; it may be rows+1.
 func (m Misses) Critical(rows int, probability float64) int {
 	return sort.Search(rows+1, func(count int) bool { return m.AtLeast(count, rows) < probability })
 }
@@ -70,19 +67,39 @@ func (m Misses) Power(rows int, probability, p float64) float64 {
 	return Binomial(m.Critical(rows, probability), rows, p)
 }
 
-// mostRows bounds RowsFor.
-const mostRows = 1 << 24
+// Telling says that with fresh rows enough Power comes to 1, and not to 0: that
+// calibration rows are enough.
+func (m Misses) Telling(probability, p float64) bool {
+	a, b := m.beta()
+	return a > 0 && b > 0 && mathext.RegIncBeta(a, b, p) > 1-probability
+}
+
+// mostRows bounds what is searched among.
+const mostRows = 1 << 20
 
 // RowsFor is about the least number of fresh rows with which Power reaches power,
-// and whether there is one: calibration rows may be too few for any.
-func (m Misses) RowsFor(power, probability, p float64) (rows int, ok bool) {
-	enough := func(rows int) bool { return m.Power(rows, probability, p) >= power }
+// or 0 where that is above a million.
+func (m Misses) RowsFor(power, probability, p float64) int {
+	return least(func(rows int) bool { return m.Power(rows, probability, p) >= power })
+}
+
+// CalibrationFor is about the least number of calibration rows that are Telling at
+// α, or 0 where that is above a million.
+func CalibrationFor(alpha, probability, p float64) int {
+	return least(func(rows int) bool {
+		return Misses{int(alpha * float64(rows+1) * (1 + 1e-12)), rows}.Telling(probability, p)
+	})
+}
+
+// least is about the first number for which enough holds, which it does for most
+// that are larger.
+func least(enough func(int) bool) int {
 	high := 1
 	for ; !enough(high); high *= 2 {
 		if high >= mostRows {
-			return 0, false
+			return 0
 		}
 	}
 	low := high / 2
-	return low + 1 + sort.Search(high-low-1, func(i int) bool { return enough(low + 1 + i) }), true
+	return low + 1 + sort.Search(high-low-1, func(i int) bool { return enough(low + 1 + i) })
 }

@@ -1,0 +1,152 @@
+package evidence_test
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+	. "github.com/attach-uncertainty/attach/internal/evidence"
+)
+
+// reference is what testdata/evidence.py writes.
+type reference struct {
+	Shares []struct {
+		Count, N  int
+		Low, High float64
+	}
+	Misses []struct {
+		Allowed, Calibration, Count, Rows int
+		P                                 float64
+	}
+	Binomials []struct {
+		Count, N int
+		P, Tail  float64
+	}
+	Samples []struct {
+		A, B        []float64
+		Distance, P float64
+	}
+}
+
+func read(t *testing.T) (r reference) {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/evidence.json")
+	if err == nil {
+		err = json.Unmarshal(raw, &r)
+	}
+	if err != nil || len(r.Shares) == 0 || len(r.Misses) == 0 || len(r.Binomials) == 0 || len(r.Samples) == 0 {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func near(a, b, tolerance float64) bool {
+	return math.Abs(a-b) <= tolerance*math.Max(math.Abs(b), 1e-12)
+}
+
+func TestAgreesWithSciPy(t *testing.T) {
+	r := read(t)
+	for _, s := range r.Shares {
+		if low, high := Interval(s.Count, s.N, .95); !near(low, s.Low, 1e-7) || !near(high, s.High, 1e-7) {
+			t.Errorf("%d of %d: %v to %v, want %v to %v", s.Count, s.N, low, high, s.Low, s.High)
+		}
+	}
+	for _, m := range r.Misses {
+		if p := (Misses{m.Allowed, m.Calibration}).AtLeast(m.Count, m.Rows); !near(p, m.P, 1e-6) && math.Abs(p-m.P) > 1e-9 {
+			t.Errorf("%+v: %v", m, p)
+		}
+	}
+	for _, b := range r.Binomials {
+		if p := Binomial(b.Count, b.N, b.P); !near(p, b.Tail, 1e-7) {
+			t.Errorf("%+v: %v", b, p)
+		}
+	}
+	for _, s := range r.Samples {
+		if d, p := Kolmogorov(s.A, s.B); !near(d, s.Distance, 1e-12) || !near(p, s.P, 1e-9) {
+			t.Errorf("%d and %d numbers: %v with %v, want %v with %v", len(s.A), len(s.B), d, p, s.Distance, s.P)
+		}
+	}
+}
+
+// TestMissesOfConformal: misses among fresh rows are as AtLeast says, over draws
+// of calibration and fresh rows.
+func TestMissesOfConformal(t *testing.T) {
+	const n, rows, alpha, trials = 99, 60, .1, 20000
+	rng := rand.New(rand.NewPCG(1, 2))
+	var counts [rows + 1]int
+	for range trials {
+		scores := make([]float64, n)
+		for i := range scores {
+			scores[i] = rng.Float64()
+		}
+		c, err := calibrate.NewConformal(scores)
+		if err != nil {
+			t.Fatal(err)
+		}
+		missed := 0
+		for range rows {
+			if c.PValue(rng.Float64()) <= alpha {
+				missed++
+			}
+		}
+		counts[missed]++
+	}
+	m := Misses{10, n}
+	atLeast := 0
+	for k := rows; k >= 0; k-- {
+		atLeast += counts[k]
+		want := m.AtLeast(k, rows)
+		if got := float64(atLeast) / trials; math.Abs(got-want) > 5*math.Sqrt(want*(1-want)/trials)+1e-9 {
+			t.Errorf("%d or more in %.4f, want %.4f", k, got, want)
+		}
+	}
+}
+
+func TestRowsFor(t *testing.T) {
+	m := Misses{50, 999}
+	if !m.Telling(.01, .1) || (Misses{5, 99}).Telling(.01, .1) {
+		t.Error("999 calibration rows are enough for .05, and 99 are not")
+	}
+	rows := m.RowsFor(.8, .01, .1)
+	if rows < 50 || rows > 2000 || m.Power(rows, .01, .1) < .8 || m.Power(rows/2, .01, .1) >= .8 {
+		t.Errorf("%d rows: power %v, of half of them %v", rows, m.Power(rows, .01, .1), m.Power(rows/2, .01, .1))
+	}
+	if n := CalibrationFor(.05, .01, .1); n < 99 || n > 999 || !(Misses{int(.05 * float64(n+1)), n}).Telling(.01, .1) {
+		t.Errorf("%d calibration rows", n)
+	}
+	if n := CalibrationFor(1e-9, .01, 2e-9); n != 0 {
+		t.Errorf("%d calibration rows", n)
+	}
+}
+
+// TestKolmogorovIsUniform: its probabilities are at most uniform where both
+// samples are of one distribution, ties or not.
+func TestKolmogorovIsUniform(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	const trials = 2000
+	for _, ties := range []float64{0, 10} {
+		below := 0
+		for range trials {
+			draw := func(n int) []float64 {
+				x := make([]float64, n)
+				for i := range x {
+					if x[i] = rng.Float64(); ties > 0 {
+						x[i] = math.Floor(ties * x[i])
+					}
+				}
+				slices.Sort(x)
+				return x
+			}
+			if _, p := Kolmogorov(draw(120), draw(80)); p < .1 {
+				below++
+			}
+		}
+		if share := float64(below) / trials; share > .1+4*math.Sqrt(.09/trials) || ties == 0 && share < .05 {
+			t.Errorf("ties %v: %v of the probabilities are below .1", ties, share)
+		}
+	}
+}
