@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -78,7 +77,7 @@ func fitCommand() *cli.Command {
 		Description: "Fits an out-of-domain detector on the model's features of in-domain inputs and, for a regressor, a quantile head, which its " +
 			"intervals come from, and calibrates both. The model itself stays as it is; M.attach is what `attach predict` takes.\n\n" +
 			"Coverage and p-values hold for rows that neither the network nor the heads were trained on: pass such rows with --cal. Where calibration " +
-			"rows are split off --x and the network has seen them, intervals may cover less, and p-values may be too small.",
+			"rows are split off --x and the network has seen them, intervals may cover less, and p-values may be too small: fit warns where it is right on nearly all of --x.",
 	}, argument{name: "MODEL.onnx", to: &f.path, optional: true}, f.choose, f.begin, f.log, f.writable, f.run)
 }
 
@@ -161,31 +160,4 @@ func (f *fitting) choose(*cli.Context) error {
 		return nil
 	}
 	return f.head.choose(f.table, &f.in)
-}
-
-// notePromise says what calibrated numbers mean.
-func notePromise(w io.Writer, c attach.Calibration) {
-	promise := c.Promise()
-	if c.HeldOut == attach.SplitOff {
-		promise += "; where there are such rows, fit with --cal"
-	}
-	printf(w, "note: %s\n", promise)
-}
-
-// note says what was fitted, and what to know of it.
-func (f *fitting) note(b *attach.Bundle) {
-	w, detector := f.stderr, "no detector"
-	if b.Detector != nil {
-		detector = "detector " + b.Detector.Method
-	}
-	printf(w, "%s: fitted on %d rows, calibrated on %d; %s\n", f.out, b.Calibration.NFit, b.Calibration.NCal, detector)
-	notePromise(w, b.Calibration)
-	noteEndless(w, b, 0, b.Calibration.Groups)
-	noteSilent(w, b, 0)
-	if b.Detector != nil && b.Detector.Scorer.Variant(nil) != "" {
-		printf(w, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, b.Detector.Scorer.Variant(nil))
-	}
-	if f.in.Batch.Labels != nil && f.in.Base.Task == attach.Classification && b.Calibration.Temperature == 0 {
-		fmt.Fprintln(w, "note: confidence is that of the network itself: the calibration rows settle no temperature")
-	}
 }

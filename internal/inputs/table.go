@@ -218,7 +218,7 @@ func (t *tableReader) placeNamed() error {
 		what = "columns"
 	}
 	return fmt.Errorf("it lacks the %s %s of the rows fitted on; its columns are %s; rename them, or leave out the header to have columns taken by their places",
-		what, listed(missing), listed(t.all))
+		what, Listed(missing), Listed(t.all))
 }
 
 // find returns the place of a name in the header. What it is for ends a clause
@@ -229,15 +229,15 @@ func (t *tableReader) find(name, use string) (int, error) {
 	case t.all == nil:
 		return 0, fmt.Errorf("it has no header, so there is no column %q%s", name, use)
 	case i < 0:
-		return 0, fmt.Errorf("there is no column %q%s; its columns are %s", name, use, listed(t.all))
+		return 0, fmt.Errorf("there is no column %q%s; its columns are %s", name, use, Listed(t.all))
 	case slices.Contains(t.all[i+1:], name):
 		return 0, fmt.Errorf("two columns are named %q; rename one", name)
 	}
 	return i, nil
 }
 
-// listed are names with commas between, the first of them where there are many.
-func listed(names []string) string {
+// Listed are names with commas between, the first of them where there are many.
+func Listed(names []string) string {
 	const most = 40
 	if len(names) > most {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
@@ -261,7 +261,7 @@ func (e *ColumnsError) Error() string {
 	if e.Columns == nil {
 		return fmt.Sprintf("it has %d columns, and the model takes %d", e.Have, e.Takes)
 	}
-	return fmt.Sprintf("it has %d columns with a name and numbers, and the model takes %d: %s", e.Have, e.Takes, listed(e.Columns))
+	return fmt.Sprintf("it has %d columns with a name and numbers, and the model takes %d: %s", e.Have, e.Takes, Listed(e.Columns))
 }
 
 // choose leaves out columns without a name or a number where there are more than

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// notePromise says what calibrated numbers mean.
+func notePromise(w io.Writer, c attach.Calibration) {
+	promise := c.Promise()
+	if c.HeldOut == attach.SplitOff {
+		promise += "; where there are such rows, fit with --cal"
+	}
+	printf(w, "note: %s\n", promise)
+}
+
+// note says what was fitted, and what to know of it; first, that more will be
+// flagged than was asked for.
+func (f *fitting) note(b *attach.Bundle) {
+	w := f.stderr
+	seen := b.Calibration.HeldOut == attach.SplitOff && b.Base.Task == attach.Classification && looksTrainedOn(f.in.Batch)
+	if seen {
+		printf(w, "warning: %s looks like the rows that the network was trained on, as it is right on nearly all of them: fresh rows will be flagged more often than asked; pass rows that it has not seen with --cal\n", f.x.x)
+	}
+	f.summarize(b)
+	if !seen {
+		notePromise(w, b.Calibration)
+	}
+	noteEndless(w, b, 0, b.Calibration.Groups)
+	noteSilent(w, b, 0)
+	if b.Detector != nil && b.Detector.Scorer.Variant(nil) != "" {
+		printf(w, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, b.Detector.Scorer.Variant(nil))
+	}
+	if f.in.Batch.Labels != nil && f.in.Base.Task == attach.Classification && b.Calibration.Temperature == 0 {
+		fmt.Fprintln(w, "note: confidence is that of the network itself: the calibration rows settle no temperature")
+	}
+}
+
+// summarize says what was fitted, a fact a line.
+func (f *fitting) summarize(b *attach.Bundle) {
+	line := func(name, format string, args ...any) {
+		printf(f.stderr, "%-10s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	c := b.Calibration
+	line("fitted", "%s on %d rows of %s", f.out, c.NFit, f.x.x)
+	if c.HeldOut == attach.Given {
+		line("calibrated", "on %d rows of %s", c.NCal, f.cal.x)
+	} else {
+		line("calibrated", "on %d other rows of %s, split off", c.NCal, f.x.x)
+	}
+	if b.Detector != nil {
+		line("detector", "%s; flags at alpha %g, least p-value %.3g", b.Detector.Method, c.Alpha, b.LeastPValue())
+	}
+	if b.Quantiles != nil {
+		line("intervals", "%s; level %g", b.Quantiles.Method, c.Level)
+		target := ""
+		if name := b.Base.Target; name != "" {
+			target = fmt.Sprintf(": %q", name)
+		}
+		line("targets", "%d%s", len(c.Quantiles), target)
+	}
+	if n := inputs.ClassesOf(b.Base.Outputs); b.Base.Task == attach.Classification && n > 0 {
+		names := ""
+		if len(b.Base.Classes) > 0 {
+			names = fmt.Sprintf(": %s", inputs.Listed(b.Base.Classes))
+		}
+		line("classes", "%d%s", n, names)
+	}
+	if len(c.TrueClasses.Labels) > 0 {
+		line("sets", "of classes; level %g", c.Level)
+	}
+}
+
+// Networks are right on nearly all of the rows that they were trained on to the
+// end: ResNet-20 and 56 for CIFAR-10 on 99.8 and 100 % of them, and on 91.5 and 93.0 % of
+// fresh ones, of which, calibrated on the former, 11 and 14 % were flagged at alpha .05.
+// Of seven others, on MNIST, Fashion-MNIST, CIFAR-10 and drawn digits, none was so often
+// right, on either: 99.7 % of fresh rows at most. Between 4 and 7 % of these were flagged.
+const (
+	trainedShare = .998
+	trainedRows  = 1000 // below, fresh rows may all be right by chance
+)
+
+// looksTrainedOn says that a network is right on so many rows that it was most
+// likely trained on them.
+func looksTrainedOn(b ood.Batch) bool {
+	if b.Labels == nil || b.Logits.Rows == 0 || b.Len() < trainedRows {
+		return false
+	}
+	top := rows.Argmax(b.Logits)
+	right := 0
+	for i, label := range b.Labels {
+		if b.Logits.Cols == 1 && b.Logits.Data[i*b.Logits.Stride] > 0 {
+			top[i] = 1
+		}
+		if top[i] == label {
+			right++
+		}
+	}
+	return float64(right) >= trainedShare*float64(b.Len())
+}
