@@ -66,7 +66,7 @@ func fitCommand() *cli.Command {
 		f.classNamesOption("", classless), weightsOption(&f.weights, "without MODEL.onnx, for methods that read them", withModel), table{
 			{name: "cal-fraction", to: &in.CalFraction, must: share, usage: "SHARE: share of --x that is split off to calibrate with, where there is no --cal", never: []never{hasCal}},
 			{name: "alpha", to: &in.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake; predict can choose another", never: []never{noDetector}},
-			{name: "level", to: &in.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target; predict can choose another", never: noHead},
+			{name: "level", to: &in.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target, or a set of classes to hold the right one; predict can choose another", never: noHead[:1]},
 			{name: "seed", to: &in.Seed, usage: "N: seed of all that is drawn at random"},
 		},
 		read.unless(alone), f.runtimeOptions())

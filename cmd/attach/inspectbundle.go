@@ -48,6 +48,7 @@ type bundleInfo struct {
 	Detector   *methodInfo       `json:"detector,omitempty"`
 	Intervals  *methodInfo       `json:"intervals,omitempty"`
 	Targets    int               `json:"targets"` // of Intervals
+	Sets       bool              `json:"sets"`    // of classes can be predicted
 	attach.Calibration
 	Groups      map[string]int `json:"groups,omitempty"`        // calibration rows of each
 	LeastPValue *float64       `json:"least_p_value,omitempty"` // nil without a detector
@@ -80,7 +81,7 @@ func inspectBundle(w io.Writer, path string, asJSON bool) error {
 func describeBundle(b *attach.Bundle) bundleInfo {
 	cal := b.Calibration
 	info := bundleInfo{
-		Library: b.Library, Base: b.Base, Preprocess: b.Preprocess, Layout: b.Layout, Targets: len(cal.Quantiles),
+		Library: b.Library, Base: b.Base, Preprocess: b.Preprocess, Layout: b.Layout, Targets: len(cal.Quantiles), Sets: len(cal.TrueClasses.Labels) > 0,
 		Calibration: cal, AlphaRows: calibrate.LeastRows(cal.Alpha), Promise: cal.Promise(),
 	}
 	if d := b.Detector; d != nil {
@@ -147,6 +148,11 @@ func (info bundleInfo) text() string {
 	}
 	if info.Intervals != nil {
 		line("intervals", "%s; %d targets", info.Intervals, info.Targets)
+	}
+	if info.Sets {
+		line("sets", "of classes, calibrated with labels")
+	}
+	if info.Sets || info.Intervals != nil {
 		line("level", "%g", info.Level)
 	}
 	list("groups", slices.Sorted(maps.Keys(info.Groups)))

@@ -10,12 +10,18 @@ import (
 )
 
 // outcome is what came out of a prediction, in a few numbers.
-type outcome struct{ rows, flagged int }
+type outcome struct{ rows, flagged, accepted, empty int }
 
 func (o *outcome) add(p attach.Prediction) {
 	o.rows++
 	if p.Flag {
 		o.flagged++
+	}
+	if p.Accept {
+		o.accepted++
+	}
+	if p.Set != nil && len(p.Set) == 0 {
+		o.empty++
 	}
 }
 

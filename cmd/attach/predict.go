@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -24,14 +25,19 @@ import (
 // predicting is a call of attach predict.
 type predicting struct {
 	attached
-	out, side string
-	o         attach.PredictOptions
-	came      outcome
+	out, side, sets string
+	o               attach.PredictOptions
+	came            outcome
 }
 
 func predictCommand() *cli.Command {
 	f := &predicting{out: "-", side: "both"}
-	noHead := idle("for heads without intervals, such as a classifier's", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
+	regressor := f.opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })
+	classless := idle("for a regressor, which has no classes", regressor)
+	setless := idle("with --sets none", func() bool { return f.sets == "none" })
+	headless := f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })
+	neither := idle("for a regressor without a quantile head", func() bool { return regressor() && headless() })
+	noHead := idle("for heads without intervals, such as a classifier's", headless)
 	noDetector := idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))
 	ungrouped := idle("for heads that were fitted without it", f.opened(func(b *attach.Bundle) bool { return b.Calibration.Groups == nil }))
 	undrawn := idle("without --samples or --smoothed", func() bool { return f.o.Samples == 0 && !f.o.Smoothed })
@@ -43,14 +49,20 @@ func predictCommand() *cli.Command {
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to predict: " + inputKinds + "; with --features, what `attach features` writes"},
 		{name: "o", to: &f.out, file: resultFile, must: tableFile, usage: "FILE: .csv, .jsonl or, without names, .npz to write; - is CSV on standard output"},
 	}, features, table{
-		{name: "level", to: &f.o.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target, instead of what fit was given"},
+		{name: "level", to: &f.o.Level, must: share, never: []never{neither, setless}, usage: "PROBABILITY: how likely an interval is to cover the target, or a set to hold the class, instead of what fit was given"},
+		{name: "smoothed", to: &f.o.Smoothed, never: []never{neither, setless},
+			usage: "cover no more often than asked where targets or quantiles take few values, or probabilities of a class are large: each row draws what belongs to its interval or set"},
+		{name: "seed", to: &f.o.Seed, never: []never{neither, undrawn}, usage: "N: seed of --samples and --smoothed"},
+	}, table{
+		{name: "sets", to: &f.sets, must: oneOf("lac", "aps", "raps", "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps or raps, which are larger for harder inputs, or none (default: lac where labels were given to fit)"},
+		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: []never{setless}},
+		{name: "error", to: &f.o.Error, must: share, usage: "SHARE: accept inputs among which at most this share is classified wrong, with 95 % confidence: those that are not flagged and of which the network is surest"},
+	}.unless(classless), table{
 		{name: "quantiles", to: f.setLevels, usage: "LEVELS: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
 		{name: "side", to: &f.side, must: oneOf("both", string(calibrate.Lower), string(calibrate.Upper)), never: []never{joint(string(calibrate.Lower)), joint(string(calibrate.Upper))},
 			usage: "WHICH: both ends of intervals, or lower or upper: that one alone, missed as seldom as both together"},
 		{name: "joint", to: &f.o.Joint, usage: "widen the intervals of several targets so that all of a row's are covered at once"},
-		{name: "smoothed", to: &f.o.Smoothed, usage: "cover no more often than asked where targets or quantiles take few values: each row draws whether the ends belong to its interval"},
 		{name: "samples", to: &f.o.Samples, must: between(1, attach.MaxSamples), usage: "N: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},
-		{name: "seed", to: &f.o.Seed, usage: "N: seed of --samples and --smoothed", never: []never{undrawn}},
 	}.unless(noHead), f.groupsOption(", for heads that were fitted with --groups", ungrouped), table{
 		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake, instead of what fit was given", never: []never{noDetector}},
 	}, model)
@@ -58,10 +70,10 @@ func predictCommand() *cli.Command {
 		Name:      "predict",
 		Usage:     "write predictions with their intervals, scores, p-values and flags",
 		UsageText: "attach predict M.attach --x INPUTS [-o OUT.csv]",
-		Description: "Writes one row per input: `input`, its name or, from 0, its number, what rows bring of `group`, `label` and `target`, and then of a classifier `class`, `class_name` and `confidence`; of a regressor " +
+		Description: "Writes one row per input: `input`, its name or, from 0, its number, what rows bring of `group`, `label` and `target`, and then of a classifier `class`, `class_name`, `confidence`, `set`, `set_names` and `set_size`; of a regressor " +
 			"`prediction`, the model's own, and `median`, `lower` and `upper`, the head's. docs/using.md says more of each.\n\n" +
 			"Of both, `ood_score` (higher: more uncertain), `p_value`, the share of in-domain inputs that score at least as high, and `flag`, which says that " +
-			"this is at most --alpha.\n\n" +
+			"this is at most --alpha, and with --error `accept`.\n\n" +
 			"An endless bound or score, null in JSON, says that the calibration rows are too few for the level, that --side asks for the other bound, or that the " +
 			"head's arithmetic overflows.\n\n" +
 			"Coverage and p-values hold for rows like the calibration rows; where those were split off the rows fitted on and the network " +
@@ -121,10 +133,13 @@ func (f *predicting) run(c *cli.Context) error {
 	}
 	noteEndless(f.stderr, f.bundle, f.o.Level, groups)
 	noteSilent(f.stderr, f.bundle, f.o.Alpha)
+	noteSets(f.stderr, f.bundle, f.o)
+	f.came.noteEmpty(f.stderr, cmp.Or(f.o.Level, f.bundle.Calibration.Level))
 	if f.bundle.Calibration.HeldOut == attach.SplitOff {
 		notePromise(f.stderr, f.bundle.Calibration)
 	}
 	f.came.say(f.stderr, f.bundle, f.o.Alpha)
+	f.came.noteAccepted(f.stderr, predictor.Selective(), f.o.Error)
 	return nil
 }
 
@@ -137,7 +152,21 @@ func (f *predicting) load() (*attach.Predictor, error) {
 	if f.side != "both" {
 		f.o.Side = calibrate.Side(f.side)
 	}
+	f.chooseSets()
 	return f.bundle.Predictor(f.o)
+}
+
+// chooseSets says which sets are wanted: without --sets those of lac, where the
+// file has what they need or another option asks for them.
+func (f *predicting) chooseSets() {
+	classifies := f.bundle.Base.Task == attach.Classification
+	asked := f.o.ByClass || classifies && (f.o.Level != 0 || f.o.Smoothed)
+	switch {
+	case f.sets != "":
+		f.o.Sets = calibrate.SetScore(strings.TrimSuffix(f.sets, "none"))
+	case asked || classifies && len(f.bundle.Calibration.TrueClasses.Labels) > 0:
+		f.o.Sets = calibrate.LAC
+	}
 }
 
 // write writes a row for each prediction.
@@ -153,7 +182,10 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, row
 			return inFile(f.x, err)
 		}
 		if fields == nil {
-			fields = predictionFields(prediction, f.o, len(f.bundle.Base.Classes) > 0)
+			if prediction.Class < 0 && (f.sets != "" && f.sets != "none" || f.o.Error != 0) {
+				return inFile(f.x, errors.New("the rows have no logits, which --sets and --error need; --weights makes them of features"))
+			}
+			fields = predictionFields(prediction, f.o, f.bundle.Base.Classes)
 		}
 		row = rows.known.fields(append(row[:0], field{"input", rows.name(done)}), done)
 		for _, of := range fields {
@@ -273,8 +305,8 @@ func (f *attached) precomputed(ctx context.Context, x, y string, of inputs.Slice
 }
 
 // predictionFields make what is written of each prediction of a bundle, of which
-// first is one; named says that classes have names.
-func predictionFields(first attach.Prediction, o attach.PredictOptions, named bool) []func(attach.Prediction) field {
+// first is one; classes are the names of classes.
+func predictionFields(first attach.Prediction, o attach.PredictOptions, classes []string) []func(attach.Prediction) field {
 	var fields []func(attach.Prediction) field
 	add := func(name string, value func(attach.Prediction) any) {
 		fields = append(fields, func(p attach.Prediction) field { return field{name, value(p)} })
@@ -296,10 +328,17 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, named bo
 	}
 	if first.Class >= 0 {
 		add("class", func(p attach.Prediction) any { return p.Class })
-		if named {
+		if len(classes) > 0 {
 			add("class_name", func(p attach.Prediction) any { return p.Name })
 		}
 		add("confidence", func(p attach.Prediction) any { return number{x: p.Confidence} })
+	}
+	if first.Set != nil {
+		add("set", func(p attach.Prediction) any { return p.Set })
+		if len(classes) > 0 {
+			add("set_names", func(p attach.Prediction) any { return namesOf(p.Set, classes) })
+		}
+		add("set_size", func(p attach.Prediction) any { return len(p.Set) })
 	}
 	target("prediction", false, func(t attach.Target) float64 { return t.Value })
 	target("median", false, func(t attach.Target) float64 { return t.Median })
@@ -324,5 +363,20 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, named bo
 		add("p_value", func(p attach.Prediction) any { return number{x: p.PValue} })
 		add("flag", func(p attach.Prediction) any { return p.Flag })
 	}
+	if o.Error != 0 {
+		add("accept", func(p attach.Prediction) any { return p.Accept })
+	}
 	return fields
+}
+
+// namesOf are the names of classes, or the numbers of those that have none.
+func namesOf(set []int, classes []string) []string {
+	list := make([]string, len(set))
+	for i, c := range set {
+		if c < len(classes) {
+			list[i] = classes[c]
+		}
+		list[i] = cmp.Or(list[i], strconv.Itoa(c))
+	}
+	return list
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
-// field is one result of a row: a string, int, bool or number, or of several
-// targets a []number, or draws.
+// field is one result of a row: a string, int, bool or number, of several
+// targets a []number, or draws, or of a set of classes a []int or their names.
 type field struct {
 	name  string
 	value any
@@ -123,6 +123,10 @@ func (t *csvTable) write(row []field) error {
 			}
 		case number:
 			add(v.String(), "%s", f.name)
+		case []int:
+			add(strings.Trim(fmt.Sprint(v), "[]"), "%s", f.name)
+		case []string:
+			add(strings.Join(v, "; "), "%s", f.name)
 		default:
 			add(fmt.Sprint(v), "%s", f.name)
 		}
@@ -182,7 +186,8 @@ func (t *jsonlTable) write(row []field) error {
 func (t *jsonlTable) close() error { return nil }
 
 // npzTable gathers the fields and writes them at the end. Text is left out: the
-// file's rows are in the order of the inputs.
+// file's rows are in the order of the inputs. Sets are one list, of which each row
+// has as many as its size says.
 type npzTable struct {
 	w      io.Writer
 	arrays map[string]rows.Array
@@ -205,6 +210,12 @@ func (t *npzTable) write(row []field) error {
 		case []number:
 			a.Shape = []int{n, len(v)}
 			growNumbers(&a, v)
+		case []int:
+			for _, class := range v {
+				grow(&a, int64(class))
+			}
+			list, _ := a.Data.([]int64)
+			a.Shape, a.Data = []int{len(list)}, list
 		case draws:
 			a.Shape = []int{n, len(v), len(v[0])}
 			for _, of := range v {
