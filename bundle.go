@@ -139,7 +139,7 @@ func (c Calibration) Promise() string {
 		return "coverage and p-values hold for inputs drawn like the calibration rows, which neither network nor heads have seen"
 	case SplitOff:
 		return "calibration rows were split off the fit rows: if the network was trained on them, " +
-			"intervals may cover less than they say and p-values may be too small; calibration rows that it has not seen promise more"
+			"intervals and sets may cover less than they say and p-values may be too small; calibration rows that it has not seen promise more"
 	}
 	return "nothing was calibrated"
 }
