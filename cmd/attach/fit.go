@@ -10,6 +10,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -23,6 +24,8 @@ type fitting struct {
 	path         string // of MODEL.onnx, or ""
 	x, cal       given
 	weights, out string
+	holdout      float64 // share of x that is evaluated on
+	kept         attach.Rows
 	params       []string
 }
 
@@ -65,6 +68,7 @@ func fitCommand() *cli.Command {
 	}, f.head.headOptions().unless(noHead...), f.groupsOption("; intervals are then calibrated group by group, and predict needs --groups too", noHead...),
 		f.classNamesOption("", classless), weightsOption(&f.weights, "without MODEL.onnx, for methods that read them", withModel), table{
 			{name: "cal-fraction", to: &in.CalFraction, must: share, usage: "SHARE: share of --x that is split off to calibrate with, where there is no --cal", never: []never{hasCal}},
+			{name: "holdout", to: &f.holdout, must: share, usage: "SHARE: share of --x that is neither fitted on nor calibrated with, and that is evaluated on, as `attach evaluate` does, on standard error"},
 			{name: "alpha", to: &in.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake; predict can choose another", never: []never{noDetector}},
 			{name: "level", to: &in.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target, or a set of classes to hold the right one; predict can choose another", never: noHead[:1]},
 			{name: "seed", to: &in.Seed, usage: "N: seed of all that is drawn at random"},
@@ -114,6 +118,9 @@ func (f *fitting) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if f.holdout > 0 {
+		f.keepBack()
+	}
 	b, err := f.fit(c.Context, "fit")
 	if few := (*attach.TooFewRowsError)(nil); errors.As(err, &few) {
 		err = inFile(f.x.x, err)
@@ -122,7 +129,44 @@ func (f *fitting) run(c *cli.Context) error {
 		return err
 	}
 	f.note(b)
+	if f.holdout > 0 {
+		return f.evaluate(c.Context, b)
+	}
 	return nil
+}
+
+// keepBack takes the rows that are evaluated on out of those that are fitted on.
+func (f *fitting) keepBack() {
+	in := &f.in
+	rest, kept := rows.Split(in.Batch.Len(), f.holdout, in.Seed)
+	f.kept = attach.Rows{Batch: in.Batch.Select(kept), Targets: rows.Select(in.Targets, kept)}
+	in.Batch, in.Targets = in.Batch.Select(rest), rows.Select(in.Targets, rest)
+	if in.Groups == nil {
+		return
+	}
+	var groups []string
+	for _, i := range kept {
+		f.kept.Groups = append(f.kept.Groups, in.Groups[i])
+	}
+	for _, i := range rest {
+		groups = append(groups, in.Groups[i])
+	}
+	in.Groups = groups
+}
+
+// evaluate shows on the rows that were kept back whether promises are kept.
+func (f *fitting) evaluate(ctx context.Context, b *attach.Bundle) error {
+	p, err := b.Predictor(attach.PredictOptions{})
+	if err != nil {
+		return err
+	}
+	blocks := func(yield func(attach.Rows, error) bool) { yield(f.kept, nil) }
+	e, err := p.Evaluate(ctx, blocks, attach.EvaluateOptions{Seed: f.in.Seed})
+	if err != nil {
+		return inFile(f.x.x, err)
+	}
+	printf(f.stderr, "evaluated on %d other rows of %s, kept back\n", f.kept.Len(), f.x.x)
+	return printEvaluation(f.stderr, e)
 }
 
 // fit fits and saves, and shows how far it is.
