@@ -36,7 +36,7 @@ func (g *gathering) note(e *Evaluation) {
 		return
 	}
 	if n := g.calibratedWith(); 10*n > 9*g.n {
-		add("evaluate on rows of which nothing was fitted or calibrated", "%d of %d rows score to the last digit as calibration rows do: they are the same rows, which show nothing", n, g.n)
+		add("evaluate on rows of which nothing was fitted or calibrated", "%d of %d rows score just as calibration rows do: they seem to be the same rows, which show nothing", n, g.n)
 	}
 	if e.Flags != nil {
 		for _, r := range e.Flags.At {
@@ -54,17 +54,23 @@ func (g *gathering) note(e *Evaluation) {
 	}
 }
 
-// calibratedWith counts rows whose scores are those of calibration rows, where
-// scores tell rows apart.
+// calibratedWith counts rows whose scores lie a thousand times closer to one of a
+// calibration row than calibration rows do to each other there: the network adds
+// up otherwise from block to block.
 func (g *gathering) calibratedWith() int {
-	sorted := g.at[g.main].ood.Scores
-	if distinct := len(slices.Compact(slices.Clone(sorted))); 10*distinct < 9*len(sorted) {
+	all := g.at[g.main].ood.Scores
+	sorted := slices.Compact(slices.Clone(all))
+	if 10*len(sorted) < 9*len(all) { // others score alike, too
 		return 0
 	}
 	n := 0
 	for _, s := range g.scores {
-		if _, found := slices.BinarySearch(sorted, s); found && !math.IsInf(s, 0) {
-			n++
+		k, _ := slices.BinarySearch(sorted, s)
+		for i := max(k-1, 1); i <= min(k, len(sorted)-2); i++ {
+			if math.Abs(s-sorted[i]) <= 1e-3*min(s-sorted[i-1], sorted[i+1]-s) {
+				n++
+				break
+			}
 		}
 	}
 	return n
@@ -112,10 +118,9 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 	case alike && moved != nil && other.Low > c.Accuracy.High+.05:
 		add("number the labels in the order of the network's outputs",
 			"the labels look permuted: the network mostly answers %s; were they numbered so, accuracy would be %s", strings.Join(moved, ", "), percent(other.Share))
-	case chance < .9 && c.Accuracy.High < chance:
-		add("look whether the labels are of these rows, in this order", "accuracy is below chance, which is %s: the labels are not what the network was trained on", percent(chance))
 	case chance < .9 && c.Accuracy.Low <= chance:
-		add("look whether the labels are of these rows, in this order, and how inputs are prepared", "accuracy is no better than chance, which is %s", percent(chance))
+		add("look whether the labels are of these rows, in this order, and how inputs are prepared",
+			"accuracy, %s, is no better than answers to other rows would have, %s", percent(c.Accuracy.Share), percent(chance))
 	case c.Calibration != nil && c.Accuracy.High < c.Calibration.Low:
 		says, do := "accuracy is below that on the calibration rows, %s: these rows are harder, or unlike them", "look what has changed"
 		if g.bundle.Calibration.HeldOut == SplitOff {

@@ -149,7 +149,7 @@ func (e *Evaluation) mend() string {
 	if e.HeldOut == SplitOff {
 		return "calibrate with rows that the network has not seen: those calibrated with were split off the rows fitted on"
 	}
-	return "look what has changed since calibration, or calibrate with rows like these"
+	return "look what has changed since calibration, first how inputs are prepared, or calibrate with rows like these"
 }
 
 // tighten says what to do about a promise that is kept by far.

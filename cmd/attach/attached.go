@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 )
@@ -19,6 +21,8 @@ type attached struct {
 	asFeatures     bool
 	bundle         *attach.Bundle      // nil until it is opened
 	net            *featurize.Attached // nil until rows that it is run on are
+	sets           string
+	o              attach.PredictOptions
 }
 
 // opened says that the bundle is open and like that.
@@ -46,6 +50,42 @@ func (f *attached) attachedOptions() (features, model table) {
 		f.classNamesOption(", in place of those that fit was given", regressor)), join(model[1:], running)
 }
 
+// levelless is where nothing has a level.
+func (f *attached) levelless() []never {
+	return []never{
+		idle("for a regressor without a quantile head", f.opened(func(b *attach.Bundle) bool {
+			return b.Base.Task == attach.Regression && len(b.Calibration.Quantiles) == 0
+		})),
+		idle("with --sets none", func() bool { return f.sets == "none" }),
+	}
+}
+
+// setOptions are those of sets, and of intervals as well as sets.
+func (f *attached) setOptions() table {
+	without := f.levelless()
+	return join(table{
+		{name: "smoothed", to: &f.o.Smoothed, never: without,
+			usage: "cover no more often than asked where targets or quantiles take few values, or probabilities of a class are large: each row draws what belongs to its interval or set"},
+	}, table{
+		{name: "sets", to: &f.sets, must: oneOf("lac", "aps", "raps", "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps or raps, which are larger for harder inputs, or none (default: lac where labels were given to fit)"},
+		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: without[1:]},
+		{name: "error", to: &f.o.Error, must: share, usage: "SHARE: accept inputs among which at most this share is classified wrong, with 95 % confidence: those that are not flagged and of which the network is surest"},
+	}.unless(idle("for a regressor, which has no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression }))))
+}
+
+// chooseSets says which sets are wanted: without --sets those of lac, where the
+// file has what they need or another option asks for them.
+func (f *attached) chooseSets() {
+	classifies := f.bundle.Base.Task == attach.Classification
+	asked := f.o.ByClass || classifies && (f.o.Level != 0 || f.o.Smoothed)
+	switch {
+	case f.sets != "":
+		f.o.Sets = calibrate.SetScore(strings.TrimSuffix(f.sets, "none"))
+	case asked || classifies && len(f.bundle.Calibration.TrueClasses.Labels) > 0:
+		f.o.Sets = calibrate.LAC
+	}
+}
+
 // load opens the bundle and checks what the options say of it.
 func (f *attached) load() error {
 	var err error
@@ -58,5 +98,6 @@ func (f *attached) load() error {
 	if f.bundle.Calibration.Groups != nil && f.inputs.Groups == "" {
 		return usagef("%s was calibrated by group; say with --groups where the rows' groups are", f.path)
 	}
+	f.chooseSets()
 	return nil
 }

@@ -23,13 +23,11 @@ type evaluating struct {
 	json      bool
 	failIf    []string
 	gates     []gate
-	predict   attach.PredictOptions
-	o         attach.EvaluateOptions
+	more      attach.EvaluateOptions
 }
 
 func evaluateCommand() *cli.Command {
 	f := &evaluating{}
-	noHead := idle("for heads without intervals", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
 	noDetector := idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))
 	features, model := f.attachedOptions()
 	f.table = join(table{
@@ -38,10 +36,10 @@ func evaluateCommand() *cli.Command {
 		{name: "out", to: &f.others, file: rowFile, usage: "INPUTS: rows from elsewhere, which are to be flagged", never: []never{noDetector}},
 		sliceOption("out-rows", "--out", &f.otherRows, idle("without --out", func() bool { return f.others == "" })),
 	}, features, table{
-		{name: "level", to: f.setLevels, usage: "LEVELS: levels of intervals, such as .8,.9; the first is the one that groups and pictures are of, instead of what fit was given", never: []never{noHead}},
+		{name: "level", to: f.setLevels, usage: "LEVELS: levels of intervals or sets, such as .8,.9; the first is the one that groups and pictures are of, instead of what fit was given", never: f.levelless()},
 		{name: "alpha", to: f.setAlphas, usage: "SHARES: shares of in-domain inputs that may be flagged by mistake; the first instead of what fit was given, the others instead of .01,.05,.1", never: []never{noDetector}},
-	}, f.groupsOption(", to show coverage and flags by group"), table{
-		{name: "seed", to: &f.o.Seed, usage: "N: seed of the rows that are drawn for pictures and slabs"},
+	}, f.setOptions(), f.groupsOption(", to show coverage and flags by group"), table{
+		{name: "seed", to: &f.o.Seed, usage: "N: seed of all that is drawn: the rows of pictures and slabs, and --smoothed"},
 		{name: "json", to: &f.json, usage: "print JSON"},
 		{name: "report", to: &f.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a page to, with all of it drawn"},
 		{name: "fail-if", to: &f.failIf, usage: "GATE: exit with status 3 if that is so: broken, where any promise is, or a figure and a bound such as coverage<.88; repeat for more"},
@@ -60,7 +58,7 @@ func evaluateCommand() *cli.Command {
 func (f *evaluating) setLevels(list string) error {
 	levels, err := parseShares("--level", list)
 	if err == nil {
-		f.predict.Level, f.o.Levels = levels[0], levels[1:]
+		f.o.Level, f.more.Levels = levels[0], levels[1:]
 	}
 	return err
 }
@@ -68,7 +66,7 @@ func (f *evaluating) setLevels(list string) error {
 func (f *evaluating) setAlphas(list string) error {
 	alphas, err := parseShares("--alpha", list)
 	if err == nil {
-		f.predict.Alpha, f.o.Alphas = alphas[0], alphas[1:]
+		f.o.Alpha, f.more.Alphas = alphas[0], alphas[1:]
 	}
 	return err
 }
@@ -83,7 +81,7 @@ func (f *evaluating) run(c *cli.Context) error {
 	if err := f.load(); err != nil {
 		return err
 	}
-	predictor, err := f.bundle.Predictor(f.predict)
+	predictor, err := f.bundle.Predictor(f.o)
 	if err != nil {
 		return err
 	}
@@ -134,7 +132,8 @@ func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) 
 			}
 		}
 	}
-	o := f.o
+	o := f.more
+	o.Seed = f.o.Seed
 	if f.others != "" {
 		f.classes, f.inputs.SkipOdd, f.inputs.Groups = nil, true, ""
 		others, err := f.openRows(ctx, f.others, "", f.otherRows)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/attach-uncertainty/attach"
 )
@@ -45,26 +46,39 @@ func printEvaluation(w io.Writer, e *attach.Evaluation) error {
 	return t.err
 }
 
-// printPromises prints a sentence for each promise; those of groups that are kept
-// are counted.
+// printPromises prints a sentence for each promise, and what to do once. Those of
+// groups that are kept are counted.
 func printPromises(w io.Writer, e *attach.Evaluation) {
 	kept := map[string]int{}
+	var kinds, todo []string
 	for _, p := range e.Promises {
-		if p.Name != "" && p.Verdict == attach.Kept {
-			kept[p.Kind]++
-			continue
-		}
-		name := p.Kind
+		name := strings.ReplaceAll(p.Kind, "_", " ")
 		if len(e.Targets) > 1 && p.Kind == "coverage" {
 			name = fmt.Sprintf("%s of target %d", name, p.Target)
+		}
+		if p.Name != "" && p.Verdict == attach.Kept {
+			if name = fmt.Sprintf("%s at %g", name, p.Asked); kept[name] == 0 {
+				kinds = append(kinds, name)
+			}
+			kept[name]++
+			continue
 		}
 		if p.Name != "" {
 			name += " of " + p.Name
 		}
-		printf(w, "%-12s  %s: %s\n", p.Verdict, name, advice(p.Says, p.Do))
+		printf(w, "%-12s  %s: %s\n", p.Verdict, name, p.Says)
+		if p.Do != "" && !slices.Contains(todo, p.Do) {
+			todo = append(todo, p.Do)
+		}
 	}
-	for kind, n := range kept {
-		printf(w, "%-12s  %s of %d groups or classes\n", attach.Kept, kind, n)
+	for _, name := range kinds {
+		printf(w, "%-12s  %s, of %d groups or classes\n", attach.Kept, name, kept[name])
+	}
+	for _, do := range todo {
+		if strings.HasPrefix(do, "calibrate with ") {
+			do += " (attach fit --cal)"
+		}
+		printf(w, "%-12s  %s\n", "what to do", do)
 	}
 }
 
@@ -159,7 +173,7 @@ func (t *figureTables) classes(e *attach.Evaluation, c *attach.ClassEvaluation) 
 		rows = append(rows, []string{fmt.Sprintf("at temperature %.3g", c.Temperature), optional(c.After.NLL), fmt.Sprintf("%.4f", c.After.ECE)})
 	}
 	t.print(rows)
-	t.line("AURC %.4f by confidence, %s by score", c.AURC, optional(c.AURCScore))
+	t.line("AURC %.4g by confidence, %s by score", c.AURC, optional(c.AURCScore))
 	t.parts("accuracy by class", c.ByClass, "")
 	t.parts("accuracy by group", c.ByGroup, "")
 	t.coverage("sets", e, c.Sets)
@@ -190,17 +204,23 @@ func (t *figureTables) target(e *attach.Evaluation, i int, one attach.TargetEval
 // coverage prints intervals or sets by level, and those of the evaluation's own by
 // what rows are divided by.
 func (t *figureTables) coverage(name string, e *attach.Evaluation, all []attach.Coverage) {
-	width := "mean width"
-	if len(all) > 0 && all[0].Sizes != nil {
-		width = "mean size"
+	if len(all) == 0 {
+		return
 	}
-	rows := [][]string{{name, "level", "covered", "95 % interval", width, "median", "endless", "worst slab"}}
+	sets, width, ends := all[0].Sizes != nil, "mean width", "endless"
+	if sets {
+		width, ends = "mean size", "empty"
+	}
+	rows := [][]string{{name, "level", "covered", "95 % interval", width, "median", ends, "worst slab"}}
 	for _, c := range all {
-		slab := "–"
+		slab, n := "–", c.Endless
 		if c.Slab != nil {
 			slab = percent(c.Slab.Share)
 		}
-		rows = append(rows, []string{"", fmt.Sprint(c.Asked), percent(c.Share), interval(c.Rate), optional(c.Width), optional(c.Median), fmt.Sprint(c.Endless), slab})
+		if sets {
+			n = c.Sizes[0]
+		}
+		rows = append(rows, []string{"", fmt.Sprint(c.Asked), percent(c.Share), interval(c.Rate), optional(c.Width), optional(c.Median), fmt.Sprint(n), slab})
 	}
 	t.print(rows)
 	for _, c := range all {

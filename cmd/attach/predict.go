@@ -25,19 +25,13 @@ import (
 // predicting is a call of attach predict.
 type predicting struct {
 	attached
-	out, side, sets string
-	o               attach.PredictOptions
-	came            outcome
+	out, side string
+	came      outcome
 }
 
 func predictCommand() *cli.Command {
 	f := &predicting{out: "-", side: "both"}
-	regressor := f.opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })
-	classless := idle("for a regressor, which has no classes", regressor)
-	setless := idle("with --sets none", func() bool { return f.sets == "none" })
-	headless := f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })
-	neither := idle("for a regressor without a quantile head", func() bool { return regressor() && headless() })
-	noHead := idle("for heads without intervals, such as a classifier's", headless)
+	noHead := idle("for heads without intervals, such as a classifier's", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
 	noDetector := idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))
 	ungrouped := idle("for heads that were fitted without it", f.opened(func(b *attach.Bundle) bool { return b.Calibration.Groups == nil }))
 	undrawn := idle("without --samples or --smoothed", func() bool { return f.o.Samples == 0 && !f.o.Smoothed })
@@ -49,15 +43,10 @@ func predictCommand() *cli.Command {
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to predict: " + inputKinds + "; with --features, what `attach features` writes"},
 		{name: "o", to: &f.out, file: resultFile, must: tableFile, usage: "FILE: .csv, .jsonl or, without names, .npz to write; - is CSV on standard output"},
 	}, features, table{
-		{name: "level", to: &f.o.Level, must: share, never: []never{neither, setless}, usage: "PROBABILITY: how likely an interval is to cover the target, or a set to hold the class, instead of what fit was given"},
-		{name: "smoothed", to: &f.o.Smoothed, never: []never{neither, setless},
-			usage: "cover no more often than asked where targets or quantiles take few values, or probabilities of a class are large: each row draws what belongs to its interval or set"},
-		{name: "seed", to: &f.o.Seed, never: []never{neither, undrawn}, usage: "N: seed of --samples and --smoothed"},
+		{name: "level", to: &f.o.Level, must: share, never: f.levelless(), usage: "PROBABILITY: how likely an interval is to cover the target, or a set to hold the class, instead of what fit was given"},
+	}, f.setOptions(), table{
+		{name: "seed", to: &f.o.Seed, never: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples and --smoothed"},
 	}, table{
-		{name: "sets", to: &f.sets, must: oneOf("lac", "aps", "raps", "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps or raps, which are larger for harder inputs, or none (default: lac where labels were given to fit)"},
-		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: []never{setless}},
-		{name: "error", to: &f.o.Error, must: share, usage: "SHARE: accept inputs among which at most this share is classified wrong, with 95 % confidence: those that are not flagged and of which the network is surest"},
-	}.unless(classless), table{
 		{name: "quantiles", to: f.setLevels, usage: "LEVELS: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
 		{name: "side", to: &f.side, must: oneOf("both", string(calibrate.Lower), string(calibrate.Upper)), never: []never{joint(string(calibrate.Lower)), joint(string(calibrate.Upper))},
 			usage: "WHICH: both ends of intervals, or lower or upper: that one alone, missed as seldom as both together"},
@@ -152,21 +141,7 @@ func (f *predicting) load() (*attach.Predictor, error) {
 	if f.side != "both" {
 		f.o.Side = calibrate.Side(f.side)
 	}
-	f.chooseSets()
 	return f.bundle.Predictor(f.o)
-}
-
-// chooseSets says which sets are wanted: without --sets those of lac, where the
-// file has what they need or another option asks for them.
-func (f *predicting) chooseSets() {
-	classifies := f.bundle.Base.Task == attach.Classification
-	asked := f.o.ByClass || classifies && (f.o.Level != 0 || f.o.Smoothed)
-	switch {
-	case f.sets != "":
-		f.o.Sets = calibrate.SetScore(strings.TrimSuffix(f.sets, "none"))
-	case asked || classifies && len(f.bundle.Calibration.TrueClasses.Labels) > 0:
-		f.o.Sets = calibrate.LAC
-	}
 }
 
 // write writes a row for each prediction.
