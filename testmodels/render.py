@@ -3,7 +3,7 @@
 
     python3 render.py --out .
 
-writes digits_fit.npz, digits_test.npz, letters.npz and the PNG files under
+writes digits_fit.npz, digits_cal.npz, digits_test.npz, letters.npz and the PNG files under
 images/. Same seed, typefaces and FreeType: same bytes. train.py imports this
 module and renders its own training images, with another seed.
 
@@ -28,8 +28,8 @@ SUPERSAMPLE = 4
 LEVELS = 16
 
 # Seeds of the sets. The networks' training images use 1 (and 2 to validate).
-SEEDS = {"train": 1, "validate": 2, "fit": 3, "test": 4, "letters": 5, "png": 6}
-ROWS = {"fit": 3000, "test": 2000, "letters": 1500}
+SEEDS = {"train": 1, "validate": 2, "fit": 3, "test": 4, "letters": 5, "png": 6, "cal": 7}
+ROWS = {"fit": 3000, "cal": 1000, "test": 2000, "letters": 1500}
 
 DIGITS = "0123456789"
 # Taken for 0: O o Q D; 1: I J i j l t; 2: Z z; 4: A; 5: S s; 6: G b; 8: B; 9: g q; 7: T.
@@ -144,6 +144,7 @@ def main():
     a = p.parse_args()
     for name, file, chars in [
         ("fit", "digits_fit.npz", DIGITS),
+        ("cal", "digits_cal.npz", DIGITS),
         ("test", "digits_test.npz", DIGITS),
         ("letters", "letters.npz", LETTERS),
     ]:

@@ -14,7 +14,8 @@ import "embed"
 //	digits_resnet.onnx      classifier, residual with batch norm, φ = 64
 //	digits_vgg.onnx         classifier, VGG with dropout, φ = 128
 //	digits.preprocess.json  how images become their input
-//	digits_fit.npz          images uint8 n×24×24, labels uint8 n: to fit and calibrate heads
+//	digits_fit.npz          images uint8 n×24×24, labels uint8 n: to fit heads
+//	digits_cal.npz          as above, to calibrate on
 //	digits_test.npz         as above: in-domain rows to measure on
 //	letters.npz             images as above: out-of-domain rows
 //	toy_regressor.onnx      regressor of one input, φ = 100
@@ -25,6 +26,6 @@ import "embed"
 // FS leaves out the folders images and odd, which only tests need.
 //
 //go:embed digits_resnet.onnx digits_vgg.onnx digits.preprocess.json
-//go:embed digits_fit.npz digits_test.npz letters.npz
+//go:embed digits_fit.npz digits_cal.npz digits_test.npz letters.npz
 //go:embed toy_regressor.onnx toy_fit.npz toy_cal.npz toy_test.npz
 var FS embed.FS

@@ -11,7 +11,7 @@ import (
 
 func TestFS(t *testing.T) {
 	want := []string{
-		"digits.preprocess.json", "digits_fit.npz", "digits_resnet.onnx", "digits_test.npz", "digits_vgg.onnx",
+		"digits.preprocess.json", "digits_cal.npz", "digits_fit.npz", "digits_resnet.onnx", "digits_test.npz", "digits_vgg.onnx",
 		"letters.npz", "toy_cal.npz", "toy_fit.npz", "toy_regressor.onnx", "toy_test.npz",
 	}
 	entries, err := fs.ReadDir(testmodels.FS, ".")

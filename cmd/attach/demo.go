@@ -149,9 +149,17 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 	}
 	fmt.Fprintln(d.stdout)
 
+	held, err := m.openSet(ctx, d.path("digits_cal.npz"), "", inputs.Slice{}, nil)
+	if err != nil {
+		return set, nil, err
+	}
+	cal, err := m.features(ctx, name, held)
+	if err != nil {
+		return set, nil, err
+	}
 	b, err := attach.Fit(ctx, attach.FitOptions{
 		Base: m.model.Base(attach.Classification), Preprocess: m.raw, Layout: m.inputs.Layout,
-		Batch: m.job.Training.Batch, Last: m.model.Last(), Trainer: d.trainer, Seed: d.seed,
+		Batch: m.job.Training.Batch, Cal: cal, Last: m.model.Last(), Trainer: d.trainer, Seed: d.seed,
 	})
 	if err != nil {
 		return set, nil, err
