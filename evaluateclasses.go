@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/measure"
@@ -172,7 +173,7 @@ func reliability(confidence []float64, right func(i int) bool) Reliability {
 	var sums [reliabilityBins]float64
 	var hits, of [reliabilityBins]int
 	for i, p := range confidence {
-		k := bin(p, reliabilityBins)
+		k := evidence.Bin(p, reliabilityBins)
 		sums[k] += p
 		of[k]++
 		if right(i) {

@@ -39,15 +39,9 @@ func flagged(pValues, alphas []float64) []Rate {
 	return list
 }
 
-// pHistogram is of p-values, of which a row like the calibration rows has each
-// as likely as any other.
+// pHistogram is of p-values.
 func (g *gathering) pHistogram(pValues []float64) Histogram {
-	n := len(g.at[g.main].ood.Scores) + 1
-	all := make([]float64, n)
-	for k := range all {
-		all[k] = float64(k+1) / float64(n)
-	}
-	return histogram(pValues, all)
+	return Histogram{Counts: evidence.Counts(pValues), Expected: evidence.PValues(len(pValues), len(g.bundle.Calibration.OOD))}
 }
 
 // others evaluates scores of rows from elsewhere.

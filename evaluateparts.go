@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
 // parting divides rows to parts that have names.
@@ -109,29 +111,11 @@ func (p parting) rates(yes func(i int) bool, widths []float64) []Rate {
 
 func pointer(x float64) *float64 { return &x }
 
-// bins is how many a histogram has.
-const bins = 20
-
-// histogram counts numbers from 0 to 1; expected are as many that are equally
-// likely, or nil for all between 0 and 1.
-func histogram(x, expected []float64) Histogram {
-	h := Histogram{Counts: make([]int, bins), Expected: make([]float64, bins)}
-	for _, v := range x {
-		h.Counts[bin(v, bins)]++
-	}
+// histogram counts numbers from 0 to 1 that are as likely in one bin as in another.
+func histogram(x []float64) Histogram {
+	h := Histogram{Counts: evidence.Counts(x), Expected: make([]float64, evidence.Bins)}
 	for k := range h.Expected {
-		h.Expected[k] = float64(len(x)) / bins
-	}
-	if expected != nil {
-		clear(h.Expected)
-		for _, v := range expected {
-			h.Expected[bin(v, bins)] += float64(len(x)) / float64(len(expected))
-		}
+		h.Expected[k] = float64(len(x)) / evidence.Bins
 	}
 	return h
-}
-
-// bin is that of a number from 0 to 1, which holds its upper end.
-func bin(v float64, n int) int {
-	return min(max(int(math.Ceil(v*float64(n)*(1-1e-12)))-1, 0), n-1)
 }

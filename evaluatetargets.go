@@ -245,12 +245,12 @@ func (of *target) distribution(out *TargetEvaluation, calibration []float64) {
 	for _, sum := range of.pinball {
 		out.Pinball = append(out.Pinball, sum/n)
 	}
-	pit := histogram(of.pit, nil)
+	pit := histogram(of.pit)
 	out.PIT = &pit
 	if len(of.calibrated) == 0 {
 		return
 	}
-	calibrated := histogram(of.calibrated, nil)
+	calibrated := histogram(of.calibrated)
 	if calibration != nil {
 		distance, probability := evidence.Kolmogorov(calibration, slices.Sorted(slices.Values(of.calibrated)))
 		calibrated.Distance, calibrated.Probability = &distance, &probability

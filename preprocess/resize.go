@@ -108,6 +108,15 @@ func (m *Pixels) resize(h, w int, f filter) *Pixels {
 	return m
 }
 
+// Within returns m, or a smaller picture of it no side of which is longer than edge.
+func (m *Pixels) Within(edge int) *Pixels {
+	long := max(m.Height, m.Width)
+	if long <= edge {
+		return m
+	}
+	return m.resize(max(1, m.Height*edge/long), max(1, m.Width*edge/long), bilinear)
+}
+
 func (m *Pixels) resizeRows(w int, all []taps) *Pixels {
 	out := newPixels(m.Height, w, m.Channels)
 	for y := range m.Height {

@@ -63,6 +63,23 @@ func TestConstantStaysConstant(t *testing.T) {
 	}
 }
 
+// TestWithin: the longer side is as long as asked, and what is smaller stays.
+func TestWithin(t *testing.T) {
+	m := newPixels(300, 200, 3)
+	for i := range m.Pix {
+		m.Pix[i] = 7
+	}
+	if small := m.Within(60); small.Height != 60 || small.Width != 40 || small.Pix[60*40] != 7 {
+		t.Errorf("%d×%d", small.Height, small.Width)
+	}
+	if thin := newPixels(1, 1000, 1).Within(10); thin.Height != 1 || thin.Width != 10 {
+		t.Errorf("a thin picture becomes %d×%d", thin.Height, thin.Width)
+	}
+	if m.Within(300) != m {
+		t.Error("a picture that is small enough is changed")
+	}
+}
+
 func BenchmarkResize(b *testing.B) {
 	m := newPixels(375, 500, 3)
 	for i := range m.Pix {

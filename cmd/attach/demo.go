@@ -197,7 +197,7 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 		}
 		facts = append(facts, report.Fact{Value: fmt.Sprintf("%.1f %%", 100*flags/float64(len(predictions))), Label: side.label})
 	}
-	set.Suspicious, err = mostSuspicious(rows)
+	set.Suspicious, err = mostSuspicious(ctx, rows)
 	return set, facts, err
 }
 
@@ -210,12 +210,12 @@ type scored struct {
 }
 
 // mostSuspicious picks the images with the highest scores.
-func mostSuspicious(rows []scored) ([]report.Example, error) {
+func mostSuspicious(ctx context.Context, rows []scored) ([]report.Example, error) {
 	const shown = 24
 	slices.SortStableFunc(rows, func(a, b scored) int { return cmp.Compare(b.Score, a.Score) })
 	var examples []report.Example
 	for _, r := range rows[:min(shown, len(rows))] {
-		img, err := r.set.Thumbnail(r.index)
+		img, err := r.set.Thumbnail(ctx, r.index)
 		if err != nil {
 			return nil, err
 		}

@@ -48,13 +48,20 @@ func noteEndless(w io.Writer, b *attach.Bundle, level float64, groups []string) 
 	printf(w, "note: intervals at level %g are endless for groups with too few calibration rows: %s\n", level, strings.Join(few, ", "))
 }
 
-// noteSilent says that nothing can be flagged at alpha, 0 for the bundle's own,
-// for want of calibration rows.
-func noteSilent(w io.Writer, b *attach.Bundle, alpha float64) {
+// silent says that nothing can be flagged at alpha, 0 for the bundle's own, for
+// want of calibration rows; it is "" where something can.
+func silent(b *attach.Bundle, alpha float64) string {
 	alpha = cmp.Or(alpha, b.Calibration.Alpha)
 	if b.Detector == nil || b.LeastPValue() <= alpha {
-		return
+		return ""
 	}
-	fmt.Fprintf(w, "note: nothing can be flagged at alpha %g: with %d calibration rows the least p-value is %.3g; it takes %d rows, or a larger --alpha\n",
+	return fmt.Sprintf("nothing can be flagged at alpha %g: with %d calibration rows the least p-value is %.3g; it takes %d rows, or a larger --alpha",
 		alpha, b.Calibration.NCal, b.LeastPValue(), calibrate.LeastRows(alpha))
+}
+
+// noteSilent prints what silent says.
+func noteSilent(w io.Writer, b *attach.Bundle, alpha float64) {
+	if says := silent(b, alpha); says != "" {
+		fmt.Fprintln(w, "note: "+says)
+	}
 }

@@ -7,13 +7,18 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
 // outcome is what came out of a prediction, in a few numbers.
-type outcome struct{ rows, flagged, accepted, empty int }
+type outcome struct {
+	rows, flagged, accepted, empty int
+	pValues                        [evidence.Bins]int
+}
 
 func (o *outcome) add(p attach.Prediction) {
 	o.rows++
+	o.pValues[evidence.Bin(p.PValue, evidence.Bins)]++
 	if p.Flag {
 		o.flagged++
 	}

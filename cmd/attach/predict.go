@@ -25,8 +25,9 @@ import (
 // predicting is a call of attach predict.
 type predicting struct {
 	attached
-	out, side string
-	came      outcome
+	out, side, report string
+	came              outcome
+	worst             worst
 }
 
 func predictCommand() *cli.Command {
@@ -54,6 +55,7 @@ func predictCommand() *cli.Command {
 		{name: "samples", to: &f.o.Samples, must: between(1, attach.MaxSamples), usage: "N: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},
 	}.unless(noHead), f.groupsOption(", for heads that were fitted with --groups", ungrouped), table{
 		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake, instead of what fit was given", never: []never{noDetector}},
+		{name: "report", to: &f.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a page to of what is flagged, the worst first, with pictures of images", never: []never{noDetector}},
 	}, model)
 	return f.command(cli.Command{
 		Name:      "predict",
@@ -67,7 +69,7 @@ func predictCommand() *cli.Command {
 			"head's arithmetic overflows.\n\n" +
 			"Coverage and p-values hold for rows like the calibration rows; where those were split off the rows fitted on and the network " +
 			"was trained on them, the promise is weaker. Images are prepared as they were for the fit.",
-	}, argument{name: "M.attach", to: &f.path}, f.begin, f.log, f.run)
+	}, argument{name: "M.attach", to: &f.path}, f.begin, f.log, f.table.of("report").writable, f.run)
 }
 
 // setLevels reads --quantiles.
@@ -103,13 +105,11 @@ func (f *predicting) run(c *cli.Context) error {
 	}
 	defer stop()
 	defer f.closeModel()
-	var groups []string
+	var rows *predictRows
 	write := func(w io.Writer) error {
-		rows, err := f.openRows(c.Context, f.x, "", f.rows)
-		if err != nil {
+		if rows, err = f.openRows(c.Context, f.x, "", f.rows); err != nil {
 			return err
 		}
-		groups = rows.known.groups
 		return f.write(c.Context, predictor, rows, newTableWriter(f.out, w))
 	}
 	if f.out == "-" {
@@ -120,7 +120,12 @@ func (f *predicting) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	noteEndless(f.stderr, f.bundle, f.o.Level, groups)
+	if f.report != "" {
+		if err := f.writeFlags(c.Context, rows); err != nil {
+			return err
+		}
+	}
+	noteEndless(f.stderr, f.bundle, f.o.Level, rows.known.groups)
 	noteSilent(f.stderr, f.bundle, f.o.Alpha)
 	noteSets(f.stderr, f.bundle, f.o)
 	f.came.noteEmpty(f.stderr, cmp.Or(f.o.Level, f.bundle.Calibration.Level))
@@ -170,6 +175,7 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, row
 			return err
 		}
 		f.came.add(prediction)
+		f.worst.add(done, prediction, row)
 		done++
 		p.set(done, rows.n)
 	}
@@ -182,6 +188,7 @@ type predictRows struct {
 	name    func(row int) any // the file or number of a row
 	batches iter.Seq2[attach.Rows, error]
 	known   known
+	set     *inputs.Set // nil of precomputed rows
 }
 
 // blocks are the batches with what is known of their rows beside them.
@@ -236,6 +243,7 @@ func (f *attached) openRows(ctx context.Context, x, y string, of inputs.Slice) (
 		},
 		batches: f.net.Rows(ctx, set.Blocks(ctx, blockRows(set))),
 		known:   knownOf(set, f.classes, b.Base),
+		set:     set,
 	}, nil
 }
 

@@ -3,7 +3,6 @@ package inputs
 import (
 	"context"
 	"fmt"
-	"image"
 	"io"
 	"io/fs"
 	"os"
@@ -144,7 +143,7 @@ func (f *folderSource) Close() error { return nil }
 func anySize(h, w int) error { return nil }
 
 // decode hands image i to use, unless fits refuses its size.
-func (f *folderSource) decode(ctx context.Context, i int, fits func(h, w int) error, use func(image.Image) error) error {
+func (f *folderSource) decode(ctx context.Context, i int, fits func(h, w int) error, use func(*preprocess.Pixels) error) error {
 	file, err := regular.Open(f.path(i))
 	if err != nil {
 		return err
@@ -156,8 +155,12 @@ func (f *folderSource) decode(ctx context.Context, i int, fits func(h, w int) er
 	return nil
 }
 
+func (f *folderSource) pixels(ctx context.Context, i int, use func(*preprocess.Pixels) error) error {
+	return f.decode(ctx, i, anySize, use)
+}
+
 // decodeFile waits until there is room for the image's pixels.
-func (f *folderSource) decodeFile(ctx context.Context, file *os.File, fits func(h, w int) error, use func(image.Image) error) error {
+func (f *folderSource) decodeFile(ctx context.Context, file *os.File, fits func(h, w int) error, use func(*preprocess.Pixels) error) error {
 	h, w, err := preprocess.Size(file)
 	if err == nil {
 		err = fits(h, w)
@@ -223,7 +226,7 @@ func (f *folderSource) readOne(ctx context.Context, i int, dst []float32) error 
 		}
 		return err
 	}
-	return f.decode(ctx, i, fits, func(m image.Image) error {
+	return f.decode(ctx, i, fits, func(m *preprocess.Pixels) error {
 		_, _, err := f.pipe.Append(dst[:0:len(dst)], m)
 		return err
 	})
@@ -239,7 +242,7 @@ func (f *folderSource) dropBad(ctx context.Context) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			err := f.decode(ctx, i, anySize, func(image.Image) error { return nil })
+			err := f.decode(ctx, i, anySize, func(*preprocess.Pixels) error { return nil })
 			good[i] = err == nil
 			return ctx.Err()
 		})

@@ -3,7 +3,6 @@ package inputs
 import (
 	"context"
 	"fmt"
-	"image"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
@@ -87,17 +86,17 @@ func (p *pixelSource) open() (reader, error) {
 	return &pixelReader{c, p}, nil
 }
 
-func (p *pixelSource) thumbnail(i int) (image.Image, error) {
+func (p *pixelSource) pixels(_ context.Context, i int, use func(*preprocess.Pixels) error) error {
 	c, err := p.l.Open()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer c.Close()
 	a, err := c.ReadRows(i, 1)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return p.frame.pixels(a.Data.([]uint8)), nil
+	return use(p.frame.pixels(a.Data.([]uint8)))
 }
 
 // readBytes bounds the pixels that are read at once.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // ErrEmpty is wrapped by the error of opening inputs that hold no row.
@@ -111,13 +112,27 @@ func (s *Set) File(i int) string {
 	return ""
 }
 
-// Thumbnail returns row i of an array of pixels as a picture for people, before
-// preprocessing, and nil of other rows.
-func (s *Set) Thumbnail(i int) (image.Image, error) {
-	if p, ok := s.src.(*pixelSource); ok {
-		return p.thumbnail(s.Row(i))
+// thumbnailEdge is how long the sides of a thumbnail are at most.
+const thumbnailEdge = 192
+
+// Thumbnail returns row i, an image or a row of an array of pixels, as a small
+// picture for people, before preprocessing, and nil of other rows.
+func (s *Set) Thumbnail(ctx context.Context, i int) (image.Image, error) {
+	src, ok := s.src.(interface {
+		pixels(ctx context.Context, i int, use func(*preprocess.Pixels) error) error
+	})
+	if !ok {
+		return nil, nil
 	}
-	return nil, nil
+	var small *preprocess.Pixels
+	err := src.pixels(ctx, s.Row(i), func(m *preprocess.Pixels) error {
+		small = m.Within(thumbnailEdge)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return small, nil
 }
 
 // Row returns the number of row i in what was opened, counted from zero.

@@ -105,7 +105,7 @@ func TestPixelArrays(t *testing.T) {
 				t.Errorf("%s: element %d is %v, want %v", c.name, i, got[i], v)
 			}
 		}
-		img, err := s.Thumbnail(1)
+		img, err := s.Thumbnail(t.Context(), 1)
 		if err != nil || img == nil {
 			t.Errorf("%s: thumbnail %v, error %v", c.name, img, err)
 		}

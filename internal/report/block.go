@@ -1,9 +1,11 @@
 package report
 
 import (
+	"image"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/attach-uncertainty/attach"
 )
@@ -43,10 +45,16 @@ type head struct {
 
 // picture is an image, and what is said of it.
 type picture struct {
-	thumbnail
-	Small bool // shown pixel by pixel
-	Facts []Fact
+	Image   image.Image
+	Caption string
+	Facts   []Fact
 }
+
+// smallest is the width below which a picture is shown pixel by pixel.
+const smallest = 100
+
+// Small says that the picture is.
+func (p picture) Small() bool { return p.Image.Bounds().Dx() < smallest }
 
 // text adds a column of words.
 func (g *grid) text(name string, words []string) {
@@ -61,7 +69,8 @@ func (g *grid) numbers(name, title string, x []float64, write func(float64) stri
 		if math.IsNaN(x[i]) {
 			return cell{}
 		}
-		return cell{Text: write(x[i]), Key: strconv.FormatFloat(x[i], 'g', -1, 64)}
+		key := strconv.FormatFloat(x[i], 'g', -1, 64)
+		return cell{Text: write(x[i]), Key: strings.Replace(key, "Inf", "Infinity", 1)} // as scripts write it
 	})
 }
 

@@ -6,10 +6,12 @@ package report
 import (
 	"bytes"
 	"embed"
+	_ "embed"
 	"encoding/base64"
 	"fmt"
 	"html/template"
 	"image"
+	"image/jpeg"
 	"image/png"
 	"io"
 
@@ -61,7 +63,6 @@ type section struct {
 	ROC               []chart
 	Risk              *chart
 	SetKey            []shapeKey
-	Thumbnails        []thumbnail
 	Axis              string // the low end of the AUROC axis
 	Swatches          []int  // every row's colour, or 0
 	Missing           []missing
@@ -125,6 +126,7 @@ func Write(w io.Writer, p Page) error {
 		"percent": func(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) },
 		"fixed":   func(x float64) string { return fixed(x, 3) },
 		"short":   short,
+		"inline":  inline,
 		"add":     func(a, b float64) float64 { return a + b },
 		"first":   func(s string, n int) string { return s[:min(n, len(s))] },
 	}).ParseFS(files, "page.html", "section.html", "block.html")
@@ -144,13 +146,6 @@ func Write(w io.Writer, p Page) error {
 
 func newSection(id int, c Comparison) (*section, error) {
 	s := &section{Comparison: c, ID: id, Intervals: c.Report.Resamples > 0, Spread: c.Report.Sweep}
-	for _, e := range c.Suspicious {
-		drawn, err := newThumbnail(e)
-		if err != nil {
-			return nil, err
-		}
-		s.Thumbnails = append(s.Thumbnails, drawn)
-	}
 	methods := ranked(c.Report)
 	if err := s.fill(methods); err != nil {
 		return nil, err
@@ -206,15 +201,14 @@ func (s *section) fill(methods []compare.MethodReport) error {
 	return nil
 }
 
-type thumbnail struct {
-	Example
-	Source template.URL
-}
-
-func newThumbnail(e Example) (thumbnail, error) {
+// inline is a picture as part of the page: as PNG or, where that would be large,
+// as JPEG.
+func inline(m image.Image) (template.URL, error) {
 	var b bytes.Buffer
-	if err := png.Encode(&b, e.Image); err != nil {
-		return thumbnail{}, fmt.Errorf("picture %q: %w", e.Caption, err)
+	if size := m.Bounds(); size.Dx()*size.Dy() > 1<<12 {
+		err := jpeg.Encode(&b, m, &jpeg.Options{Quality: 85})
+		return template.URL("data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(b.Bytes())), err
 	}
-	return thumbnail{e, template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes()))}, nil
+	err := png.Encode(&b, m)
+	return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())), err
 }

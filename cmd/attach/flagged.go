@@ -1,0 +1,167 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"image"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/report"
+)
+
+const (
+	// mostFlagged is how many rows a report shows.
+	mostFlagged = 200
+	// mostCells is how many columns of a table it shows beside them.
+	mostCells = 30
+)
+
+// worst are the rows flagged, those with the highest scores first, as many as a
+// report shows.
+type worst []worstRow
+
+type worstRow struct {
+	row    int
+	score  float64
+	fields []field
+}
+
+// add keeps a row where it is one of these; fields are used again by the caller.
+func (w *worst) add(row int, p attach.Prediction, fields []field) {
+	if !p.Flag {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(*w, p.Score, func(r worstRow, score float64) int {
+		if r.score >= score { // of equal ones the first stands first
+			return -1
+		}
+		return 1
+	})
+	if at == mostFlagged {
+		return
+	}
+	*w = slices.Insert(*w, at, worstRow{row, p.Score, slices.Clone(fields)})
+	*w = (*w)[:min(mostFlagged, len(*w))]
+}
+
+// columns are what a table says of these rows.
+func (w worst) columns() []report.Column {
+	var list []report.Column
+	if len(w) == 0 {
+		return nil
+	}
+	for k, first := range w[0].fields {
+		add := func(name string, of func(value any) any) {
+			c := report.Column{Name: name}
+			for _, r := range w {
+				switch v := of(r.fields[k].value).(type) {
+				case number:
+					c.Numbers = append(c.Numbers, v.x)
+				case int:
+					c.Numbers = append(c.Numbers, float64(v))
+				default:
+					c.Text = append(c.Text, fmt.Sprint(v))
+				}
+			}
+			if len(c.Text) > 0 {
+				c.Numbers = nil
+			}
+			list = append(list, c)
+		}
+		switch v := first.value.(type) {
+		case bool, draws: // all are flagged, and samples are many
+		case []number:
+			for i := range v {
+				add(fmt.Sprintf("%s_%d", first.name, i), func(value any) any { return value.([]number)[i] })
+			}
+		default:
+			add(first.name, func(value any) any { return value })
+		}
+	}
+	// What it is flagged for stands beside its name.
+	reason := func(c report.Column) int {
+		return map[string]int{"input": -3, "p_value": -2, "ood_score": -1}[c.Name]
+	}
+	slices.SortStableFunc(list, func(a, b report.Column) int { return cmp.Compare(reason(a), reason(b)) })
+	return list
+}
+
+// writeFlags writes the page of what was flagged.
+func (f *predicting) writeFlags(ctx context.Context, rows *predictRows) error {
+	b, c := f.bundle, f.bundle.Calibration
+	alpha := cmp.Or(f.o.Alpha, c.Alpha)
+	page := report.Flags{
+		Bundle: filepath.Base(f.path), Rows: filepath.Base(f.x), N: f.came.flagged,
+		Says:    cmp.Or(f.came.flags(b, f.o.Alpha), silent(b, f.o.Alpha)),
+		PValues: attach.Histogram{Counts: f.came.pValues[:], Expected: evidence.PValues(f.came.rows, len(c.OOD))},
+		Promise: fmt.Sprintf("Of rows like the %d calibration rows at most %g %% are flagged, on average. A p-value is the share of them that look at least as strange.", c.NCal, 100*alpha),
+		Columns: f.worst.columns(),
+	}
+	if c.HeldOut == attach.SplitOff {
+		page.Caution = c.Promise()
+	}
+	if rows.set != nil && len(f.worst) > 0 {
+		var err error
+		if page.Images, err = thumbnails(ctx, rows.set, f.worst); err != nil {
+			return err
+		}
+		if page.Images == nil {
+			cells, err := cellsOf(ctx, rows.set, f.worst)
+			if err != nil {
+				return err
+			}
+			page.Columns = append(page.Columns, cells...)
+		}
+	}
+	return writePage(ctx, f.report, report.Flagged(page))
+}
+
+// thumbnails are pictures of the rows, or nil where they are no images.
+func thumbnails(ctx context.Context, set *inputs.Set, of worst) ([]image.Image, error) {
+	images := make([]image.Image, len(of))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, r := range of {
+		g.Go(func() (err error) {
+			images[i], err = set.Thumbnail(ctx, r.row)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil || images[0] == nil {
+		return nil, err
+	}
+	return images, nil
+}
+
+// cellsOf are what a table of named columns holds of the rows.
+func cellsOf(ctx context.Context, set *inputs.Set, of worst) ([]report.Column, error) {
+	names := set.Columns()
+	if names == nil {
+		return nil, nil
+	}
+	index := make([]int, len(of))
+	for i, r := range of {
+		index[i] = r.row
+	}
+	x, err := set.Subset(index).All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var list []report.Column
+	for j, name := range names[:min(mostCells, len(names))] {
+		c := report.Column{Name: name}
+		for i := range x.Rows {
+			c.Numbers = append(c.Numbers, float64(x.Data[i*x.Stride+j]))
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}

@@ -1,0 +1,92 @@
+package report
+
+import (
+	"fmt"
+	"image"
+	"strings"
+
+	"github.com/attach-uncertainty/attach"
+)
+
+// Flags is what was flagged of rows.
+type Flags struct {
+	Bundle, Rows string
+	Says         string // in one sentence
+	Facts        []Fact
+	PValues      attach.Histogram
+	Promise      string // what a flag promises
+	Caution      string // why it may promise less, or ""
+	N            int    // rows flagged, of which those below may be the first
+	// Columns are of the rows flagged, the worst first, and Images their pictures, or
+	// nil.
+	Columns []Column
+	Images  []image.Image
+}
+
+// Column is what there is of each row under a name: Numbers or, where these are
+// nil, Text.
+type Column struct {
+	Name    string
+	Numbers []float64
+	Text    []string
+}
+
+func (c *Column) at(i int) string {
+	if c.Numbers != nil {
+		return fourDigits(c.Numbers[i])
+	}
+	return c.Text[i]
+}
+
+// fourDigits writes an endless number as tables do.
+func fourDigits(x float64) string {
+	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%.4g", x), "+"))
+}
+
+// Flagged is the page of what was flagged.
+func Flagged(f Flags) Page {
+	p := Page{Title: "What " + f.Bundle + " flags of " + f.Rows, Lead: f.Says + ".", Facts: f.Facts}
+	c := counts("p-values", "p-value", f.PValues)
+	c.Note = "Dashed: expected of rows like the calibration rows. Rows heaped at the left are unlike these."
+	says := block{Charts: []chart{c}, Notes: []verdict{{Word: "promise", Says: f.Promise}, {
+		Word: "broken by", Says: "Rows of another origin, such as another camera, sensor, season, population or way of preparing them: more of them are flagged, and most of these flags are right.",
+	}}}
+	if f.Caution != "" {
+		says.Notes = append(says.Notes, verdict{Word: "weaker", Says: f.Caution})
+	}
+	p.blocks = []block{says}
+	if f.N == 0 {
+		return p
+	}
+	worst := block{Title: "Flagged, the most unlike the domain first"}
+	shown := len(f.Images)
+	if f.Images != nil {
+		for i, img := range f.Images {
+			worst.Pictures = append(worst.Pictures, f.picture(i, img))
+		}
+	} else {
+		var g grid
+		for _, c := range f.Columns {
+			if c.Numbers != nil {
+				g.numbers(c.Name, "", c.Numbers, fourDigits)
+			} else {
+				g.text(c.Name, c.Text)
+			}
+		}
+		worst.Tables, shown = []grid{g}, len(g.Rows)
+	}
+	if shown < f.N {
+		worst.Lead = fmt.Sprintf("The first %d of %d.", shown, f.N)
+	}
+	p.blocks = append(p.blocks, worst)
+	return p
+}
+
+// picture is a row with what there is of it; the first column names it.
+func (f *Flags) picture(i int, img image.Image) picture {
+	p := picture{Image: img, Caption: f.Columns[0].at(i)}
+	for _, c := range f.Columns[1:] {
+		p.Facts = append(p.Facts, Fact{c.at(i), c.Name})
+	}
+	return p
+}

@@ -1,0 +1,58 @@
+package report
+
+import (
+	"image"
+	"math"
+	"strings"
+	"testing"
+)
+
+func flaggedRows() Flags {
+	return Flags{
+		Bundle: "m.attach", Rows: "x.npz", Says: "3 of 9 flagged", N: 3, Promise: "at most 5 %", Caution: "split off", PValues: histogramOf(3, 2, 2, 2),
+		Columns: []Column{{Name: "input", Text: []string{"b.png", "a.png"}}, {Name: "p_value", Numbers: []float64{.001, .0123456}}, {Name: "ood_score", Numbers: []float64{math.Inf(1), 7}}},
+	}
+}
+
+func TestFlagged(t *testing.T) {
+	f := flaggedRows()
+	page := written(t, Flagged(f))
+	sound(t, page)
+	for _, want := range []string{
+		"<h1>What m.attach flags of x.npz</h1>", "<p>3 of 9 flagged.</p>", "at most 5 %", "split off", "The first 2 of 3.", `<td data-v="b.png">b.png</td>`, `<td data-v="&#43;Infinity">inf</td>`, `<td data-v="0.0123456">0.01235</td>`,
+		`d="M0 340V0H115V113.3H230V113.3H345V113.3H460V340Z"`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Index(page, "b.png") > strings.Index(page, "a.png") {
+		t.Error("the rows are in another order")
+	}
+
+	// Small pictures are kept as they are, larger ones are photographs.
+	f.Images = []image.Image{image.NewGray(image.Rect(0, 0, 24, 24)), image.NewGray(image.Rect(0, 0, 192, 128))}
+	page = written(t, Flagged(f))
+	for _, want := range []string{`src="data:image/png;base64,`, `alt="b.png" class="small">`, `src="data:image/jpeg;base64,`, `alt="a.png">`, "<dt>p_value</dt><dd>0.01235</dd>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+
+	f.N, f.Columns, f.Images = 0, nil, nil
+	if page = written(t, Flagged(f)); strings.Contains(page, "<table") || strings.Contains(page, "<figure") {
+		t.Error("a page of nothing flagged shows rows")
+	}
+}
+
+func TestFlaggedHostile(t *testing.T) {
+	f := flaggedRows()
+	f.Bundle, f.Rows, f.Says, f.Promise = hostile, hostile, hostile, hostile
+	for i := range f.Columns {
+		f.Columns[i].Name = hostile
+	}
+	f.Columns[0].Text = []string{hostile, hostile}
+	harmless(t, written(t, Flagged(f)))
+	f.Images = []image.Image{image.NewGray(image.Rect(0, 0, 4, 4)), image.NewGray(image.Rect(0, 0, 4, 4))}
+	harmless(t, written(t, Flagged(f)))
+}
