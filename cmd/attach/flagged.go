@@ -68,7 +68,7 @@ func (w worst) columns() []report.Column {
 				case int:
 					c.Numbers = append(c.Numbers, float64(v))
 				default:
-					c.Text = append(c.Text, fmt.Sprint(v))
+					c.Text = append(c.Text, textOf(v))
 				}
 			}
 			if len(c.Text) > 0 {

@@ -13,6 +13,7 @@ import (
 // outcome is what came out of a prediction, in a few numbers.
 type outcome struct {
 	rows, flagged, accepted, empty int
+	sets, inSets                   int // rows that have a set of classes, and the classes in all of them
 	pValues                        [evidence.Bins]int
 }
 
@@ -25,7 +26,12 @@ func (o *outcome) add(p attach.Prediction) {
 	if p.Accept {
 		o.accepted++
 	}
-	if p.Set != nil && len(p.Set) == 0 {
+	if p.Set == nil {
+		return
+	}
+	o.sets++
+	o.inSets += len(p.Set)
+	if len(p.Set) == 0 {
 		o.empty++
 	}
 }
@@ -45,9 +51,12 @@ func (o *outcome) flags(b *attach.Bundle, alpha float64) string {
 	return fmt.Sprintf("%d of %d flagged at alpha %g; %s would be by mistake if all were in-domain", o.flagged, o.rows, alpha, expected)
 }
 
-// say prints the sentence.
-func (o *outcome) say(w io.Writer, b *attach.Bundle, alpha float64) {
-	if flags := o.flags(b, alpha); flags != "" {
+// say prints what came out.
+func (o *outcome) say(w io.Writer, b *attach.Bundle, asked attach.PredictOptions) {
+	if o.sets > 0 {
+		fmt.Fprintf(w, "sets at level %g hold %.3g classes on average\n", cmp.Or(asked.Level, b.Calibration.Level), float64(o.inSets)/float64(o.sets))
+	}
+	if flags := o.flags(b, asked.Alpha); flags != "" {
 		fmt.Fprintln(w, flags)
 	}
 }

@@ -132,8 +132,8 @@ func (f *predicting) run(c *cli.Context) error {
 	if f.bundle.Calibration.HeldOut == attach.SplitOff {
 		notePromise(f.stderr, f.bundle.Calibration)
 	}
-	f.came.say(f.stderr, f.bundle, f.o.Alpha)
 	f.came.noteAccepted(f.stderr, predictor.Selective(), f.o.Error)
+	f.came.say(f.stderr, f.bundle, f.o)
 	return nil
 }
 

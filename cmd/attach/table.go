@@ -121,14 +121,8 @@ func (t *csvTable) write(row []field) error {
 					add(x.String(), "sample%d%s", j+1, target)
 				}
 			}
-		case number:
-			add(v.String(), "%s", f.name)
-		case []int:
-			add(strings.Trim(fmt.Sprint(v), "[]"), "%s", f.name)
-		case []string:
-			add(strings.Join(v, "; "), "%s", f.name)
 		default:
-			add(fmt.Sprint(v), "%s", f.name)
+			add(textOf(v), "%s", f.name)
 		}
 	}
 	if !t.header {
@@ -138,6 +132,17 @@ func (t *csvTable) write(row []field) error {
 		}
 	}
 	return t.w.Write(t.record)
+}
+
+// textOf is a value in one cell.
+func textOf(value any) string {
+	switch v := value.(type) {
+	case []int:
+		return strings.Trim(fmt.Sprint(v), "[]")
+	case []string:
+		return strings.Join(v, "; ")
+	}
+	return fmt.Sprint(value)
 }
 
 // cell keeps spreadsheets from taking a name for a formula, with the quotation
