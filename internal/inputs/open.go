@@ -38,8 +38,7 @@ type Options struct {
 	// Target names the column of a table that is the target: a name of its
 	// header, or "last".
 	Target string
-	// TargetOptional says that a table may lack the target, as it does if not all
-	// of its cells are numbers.
+	// TargetOptional says that a table may lack the target.
 	TargetOptional bool
 	// Groups names the column of a table, of any text, or the array of an .npz
 	// archive, of whole numbers, that says which group each row is of. It is no
@@ -49,7 +48,8 @@ type Options struct {
 	// of an archive are refused before they are read.
 	Outputs int
 	// SkipOdd passes over y and labels of an .npz archive that are none of its
-	// rows' targets and labels.
+	// rows' targets and labels, and over an optional target of a table some of
+	// whose cells are no numbers.
 	SkipOdd bool
 	// SkipBad leaves out images that cannot be read, which Set.Skipped
 	// counts. It decodes every image once when the folder is opened.

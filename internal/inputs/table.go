@@ -393,7 +393,7 @@ func (t *tableReader) add(rec *record) error {
 		switch v, err := t.number(rec, t.target); {
 		case err == nil:
 			t.targets = append(t.targets, v)
-		case !t.o.TargetOptional:
+		case !t.o.TargetOptional || !t.o.SkipOdd:
 			return err
 		default:
 			t.target, t.targets = -1, nil

@@ -233,13 +233,15 @@ func TestTableColumns(t *testing.T) {
 	if s := open(t, path, o); !slices.Equal(s.Groups(), []string{"3", "6"}) || s.RowLen() != 2 {
 		t.Errorf("groups %q", s.Groups())
 	}
-	// A target that may be absent may be so in some rows.
+	// A target that may be absent and odd may be absent in some rows.
 	gaps := writeFile(t, t.TempDir(), "t.csv", "a,b,y\n1,2,3\n4,5,\n")
-	s = open(t, gaps, Options{Columns: []string{"a", "b"}, Target: "y", TargetOptional: true})
+	s = open(t, gaps, Options{Columns: []string{"a", "b"}, Target: "y", TargetOptional: true, SkipOdd: true})
 	if _, ok := s.Targets(); ok || s.Len() != 2 {
 		t.Errorf("%d rows with targets", s.Len())
 	}
-	_, err := Open(context.Background(), gaps, Options{Columns: []string{"a", "b"}, Target: "y"})
+	_, err := Open(context.Background(), gaps, Options{Columns: []string{"a", "b"}, Target: "y", SkipOdd: true})
+	wantError(t, err, gaps, "line 3, column 3 (y): the cell is empty")
+	_, err = Open(context.Background(), gaps, Options{Columns: []string{"a", "b"}, Target: "y", TargetOptional: true})
 	wantError(t, err, gaps, "line 3, column 3 (y): the cell is empty")
 	// Names of numbers make a header where they are known.
 	numbers := writeFile(t, t.TempDir(), "t.csv", "1,0\n3,4\n")
