@@ -84,12 +84,17 @@ func (r *reading) checkClassNames(outputs int) error {
 	return nil
 }
 
-// renameClasses gives the classes of a bundle the names that are asked for.
+// renameClasses gives the classes of a bundle the names that are asked for, or
+// reads labels by those that they have.
 func (r *reading) renameClasses(b *attach.Bundle) error {
-	if r.inputs.Classes != nil {
-		b.Base.Classes = r.inputs.Classes
+	if err := r.checkClassNames(b.Base.Outputs); err != nil {
+		return err
 	}
-	return r.checkClassNames(b.Base.Outputs)
+	if r.inputs.Classes == nil {
+		r.inputs.Classes = b.Base.Classes
+	}
+	b.Base.Classes = r.inputs.Classes
+	return nil
 }
 
 // checkFolders refuses folders of images that are some of the classes by their

@@ -24,7 +24,8 @@ type Options struct {
 	// Labels takes the first-level sub-folder of each image as its class.
 	// Classes are numbered in the sorted order of the folders' names, or as in
 	// Classes where it has them all.
-	Labels  bool
+	Labels bool
+	// Classes names the model's classes, of folders and of targets in a table.
 	Classes []string
 	// Columns names the columns of a table that are inputs, in the order that the
 	// model takes them; others are left alone. Without it, or without a header,

@@ -390,7 +390,7 @@ func (t *tableReader) add(rec *record) error {
 		t.groups = append(t.groups, strings.TrimSpace(rec.cells[t.group]))
 	}
 	if t.target >= 0 {
-		switch v, err := t.number(rec, t.target); {
+		switch v, err := t.answer(rec); {
 		case err == nil:
 			t.targets = append(t.targets, v)
 		case !t.o.TargetOptional || !t.o.SkipOdd:
@@ -402,6 +402,19 @@ func (t *tableReader) add(rec *record) error {
 	t.cells.Rows++
 	t.lines = append(t.lines, rec.line)
 	return nil
+}
+
+// answer is the target of a record: a number, or that of the class it names.
+func (t *tableReader) answer(rec *record) (float32, error) {
+	name := strings.TrimSpace(rec.cells[t.target])
+	if t.o.Classes == nil || name == "" || numeric(name) {
+		return t.number(rec, t.target)
+	}
+	i := slices.Index(t.o.Classes, name)
+	if i < 0 {
+		return 0, fmt.Errorf("line %d, column %d: %.40q is neither a number nor the name of a class; classes are %s", rec.line, t.target+1, name, Listed(t.o.Classes))
+	}
+	return float32(i), nil
 }
 
 // number is the finite number in column j of a record.
