@@ -31,7 +31,7 @@ type Evaluation struct {
 	HeldOut HeldOut `json:"held_out,omitempty"`
 	Alpha   float64 `json:"alpha"`
 	Level   float64 `json:"level"`
-	// Promises are those of the bundle, the most important first.
+	// Promises are those of the bundle: of flags, then of intervals or sets.
 	Promises []Promise `json:"promises"`
 	// Notes say what looks wrong with rows or bundle, and what is missing.
 	Notes   []Note             `json:"notes,omitempty"`

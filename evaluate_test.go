@@ -2,13 +2,18 @@ package attach_test
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"math"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -96,5 +101,237 @@ func TestEvaluateRegressor(t *testing.T) {
 	}
 	if len(e.Targets[1].Points) != 1000 || e.Targets[0].PIT == nil || e.Targets[0].PITCalibrated.Probability == nil {
 		t.Errorf("%+v", e.Targets[1])
+	}
+}
+
+// TestEvaluateConfidence compares with scikit-learn and NumPy: see
+// testdata/evaluate.py.
+func TestEvaluateConfidence(t *testing.T) {
+	var want struct {
+		Logits      []float32
+		Labels      []int
+		Temperature float64
+		Accuracy    float64
+		NLL, ECE    [2]float64
+		AURC        float64
+	}
+	raw, err := os.ReadFile("testdata/evaluate.json")
+	if err == nil {
+		err = json.Unmarshal(raw, &want)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := mustFit(t, classifier(200))
+	b.Calibration.Temperature = want.Temperature
+	n := len(want.Labels)
+	batch := blob(9, n, 8, 3, 0)
+	batch.Logits.Data, batch.Labels = want.Logits, want.Labels
+	c := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{}).Classes
+	for _, tt := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"accuracy", c.Accuracy.Share, want.Accuracy},
+		{"NLL before", *c.Before.NLL, want.NLL[0]},
+		{"NLL after", *c.After.NLL, want.NLL[1]},
+		{"ECE before", c.Before.ECE, want.ECE[0]},
+		{"ECE after", c.After.ECE, want.ECE[1]},
+		{"AURC", c.AURC, want.AURC},
+	} {
+		if math.Abs(tt.got-tt.want) > 1e-7 {
+			t.Errorf("%s: %v, want %v", tt.name, tt.got, tt.want)
+		}
+	}
+}
+
+// TestEvaluateSets compares with what its predictions say.
+func TestEvaluateSets(t *testing.T) {
+	in := classifier(1000)
+	in.Cal = blob(2, 1500, 8, 3, 0)
+	b := mustFit(t, in)
+	batch := blob(9, 1200, 8, 3, 0)
+	o := attach.PredictOptions{Sets: calibrate.APS, ByClass: true, Error: .25}
+	e := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), o, attach.EvaluateOptions{Levels: []float64{.8}})
+	for k, level := range []float64{.8, .9} {
+		o.Level = level
+		covered, sizes, byClass, accepted, wrong := 0, make([]int, 4), make([]int, 3), 0, 0
+		for i, p := range mustPredict(t, b, batch, o) {
+			sizes[len(p.Set)]++
+			if slices.Contains(p.Set, batch.Labels[i]) {
+				covered++
+				byClass[batch.Labels[i]]++
+			}
+			if p.Accept {
+				accepted++
+				if p.Class != batch.Labels[i] {
+					wrong++
+				}
+			}
+		}
+		got := e.Classes.Sets[k]
+		if got.Count != covered || got.Asked != level || !slices.Equal(got.Sizes, sizes[:len(got.Sizes)]) || got.ByClass[2].Count != byClass[2] || got.Slab == nil {
+			t.Errorf("sets at %v: %+v, want %d, %v", level, got, covered, sizes)
+		}
+		if a, w := e.Classes.Accepted, e.Classes.Errors; accepted == 0 || a.Count != accepted || w.Rows != accepted || w.Count != wrong || w.Asked != .25 {
+			t.Errorf("accepted %+v, wrong %+v; want %d and %d", a, w, accepted, wrong)
+		}
+	}
+	kinds := map[string]int{}
+	for _, p := range e.Promises {
+		kinds[p.Kind]++
+		if p.Verdict == attach.Broken {
+			t.Errorf("%+v", p)
+		}
+	}
+	if kinds["sets"] != 6 || kinds["selective_error"] != 1 || kinds["false_alarms"] != 3 {
+		t.Errorf("promises %v", kinds)
+	}
+}
+
+// TestEvaluateBlocks: how rows are cut changes nothing.
+func TestEvaluateBlocks(t *testing.T) {
+	in := regressor(1, 500, 2)
+	in.Groups = make([]string, 500)
+	for i := range in.Groups {
+		in.Groups[i] = []string{"a", "b", "c"}[i%3]
+	}
+	b := mustFit(t, in)
+	test := regressor(2, 400, 2)
+	groups := in.Groups[:400]
+	o := attach.PredictOptions{Smoothed: true, Seed: 3}
+	whole := func(yield func(attach.Rows, error) bool) {
+		yield(attach.Rows{Batch: test.Batch, Targets: test.Targets, Groups: groups}, nil)
+	}
+	cut := mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, groups), o, attach.EvaluateOptions{})
+	once := mustEvaluate(t, b, whole, o, attach.EvaluateOptions{})
+	if cut.Targets[1].CRPS == nil || math.Abs(*cut.Targets[1].CRPS-*once.Targets[1].CRPS) > 1e-9 {
+		t.Errorf("CRPS %v in blocks and %v at once", *cut.Targets[1].CRPS, *once.Targets[1].CRPS)
+	}
+	for _, e := range []*attach.Evaluation{cut, once} {
+		for i := range e.Targets { // sums of several orders
+			e.Targets[i].CRPS, e.Targets[i].Pinball = nil, nil
+		}
+	}
+	a, _ := json.Marshal(cut)
+	if z, err := json.Marshal(once); err != nil || string(a) != string(z) {
+		t.Errorf("%s\nand at once\n%s", a, z)
+	}
+	byGroup := 0
+	for _, p := range cut.Promises {
+		if p.Kind == "coverage" && p.Name != "" {
+			byGroup++
+		}
+	}
+	if byGroup != 6 || len(cut.Flags.ByGroup) != 3 {
+		t.Errorf("%d promises of groups, %+v", byGroup, cut.Flags.ByGroup)
+	}
+}
+
+// TestEvaluateVerdicts of rows like the calibration rows and unlike them.
+func TestEvaluateVerdicts(t *testing.T) {
+	in := regressor(1, 2000, 1)
+	b := mustFit(t, in)
+	in.Cal, in.CalTargets = regressor(7, 1500, 1).Batch, regressor(7, 1500, 1).Targets
+	given := mustFit(t, in)
+	test := regressor(2, 1500, 1)
+	spread := regressor(3, 1500, 1)
+	for i := range spread.Targets.Data {
+		spread.Targets.Data[i] *= 3
+	}
+	few := regressor(1, 40, 1)
+	for _, tt := range []struct {
+		name    string
+		b       *attach.Bundle
+		rows    attach.FitOptions
+		n       int
+		verdict attach.Verdict
+		do      string
+	}{
+		{"good", given, test, 1500, attach.Kept, ""},
+		{"spread", given, spread, 1500, attach.Broken, "look what has changed since calibration"},
+		{"spread, split off", b, spread, 1500, attach.Broken, "calibrate with rows that the network has not seen"},
+		{"few", given, test, 20, attach.TooFewRows, "evaluate on "},
+		{"few calibration rows", mustFit(t, few), test, 1500, attach.TooFewRows, "calibrate with at least 9 rows"},
+	} {
+		predictor := attach.PredictOptions{}
+		if tt.name == "few calibration rows" {
+			predictor.Level = .9
+			tt.b.Calibration.NCal = 8
+		}
+		targets := tt.rows.Targets
+		targets.Rows = tt.n
+		e := mustEvaluate(t, tt.b, blocksOf(tt.rows.Batch.Slice(0, tt.n), targets, nil), predictor, attach.EvaluateOptions{})
+		for _, p := range e.Promises {
+			if p.Kind == "coverage" && (p.Verdict != tt.verdict || !strings.HasPrefix(p.Do, tt.do) || (p.Do == "") != (tt.do == "")) {
+				t.Errorf("%s: %+v", tt.name, p)
+			}
+		}
+	}
+}
+
+func TestEvaluateErrors(t *testing.T) {
+	classes, values := mustFit(t, classifier(100)), mustFit(t, regressor(1, 100, 1))
+	labelled, bare := blob(9, 10, 8, 3, 0), blob(9, 10, 8, 3, 0)
+	bare.Labels = nil
+	wrong := blob(9, 10, 8, 3, 0)
+	wrong.Labels[4] = 3
+	one, two := regressor(2, 10, 1), regressor(2, 10, 2)
+	for _, tt := range []struct {
+		name string
+		b    *attach.Bundle
+		rows []attach.Rows
+		o    attach.EvaluateOptions
+		want string
+	}{
+		{"none", classes, nil, attach.EvaluateOptions{}, "no rows to evaluate on"},
+		{"labels of some", classes, []attach.Rows{{Batch: labelled}, {Batch: bare}}, attach.EvaluateOptions{}, "some rows have labels and others none"},
+		{"label", classes, []attach.Rows{{Batch: labelled}, {Batch: wrong}}, attach.EvaluateOptions{}, "row 14: label 3 is out of range"},
+		{"groups of some", classes, []attach.Rows{{Batch: labelled, Groups: make([]string, 10)}, {Batch: labelled}}, attach.EvaluateOptions{}, "some rows have groups and others none"},
+		{"groups", classes, []attach.Rows{{Batch: labelled, Groups: []string{"a"}}}, attach.EvaluateOptions{}, "1 groups for 10 rows"},
+		{"targets", values, []attach.Rows{{Batch: one.Batch, Targets: two.Targets}}, attach.EvaluateOptions{}, "2 targets, and the bundle predicts 1"},
+		{"targets of some", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: one.Batch}}, attach.EvaluateOptions{}, "some rows have targets and others none"},
+		{"alpha", classes, []attach.Rows{{Batch: labelled}}, attach.EvaluateOptions{Alphas: []float64{5}}, "false-alarm rate 5"},
+		{"level", values, []attach.Rows{{Batch: one.Batch}}, attach.EvaluateOptions{Levels: []float64{90}}, "level 90"},
+		{"others", classes, []attach.Rows{{Batch: labelled}}, attach.EvaluateOptions{Others: func(func(attach.Rows, error) bool) {}}, "no rows from elsewhere"},
+	} {
+		predictor, err := tt.b.Predictor(attach.PredictOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = predictor.Evaluate(context.Background(), func(yield func(attach.Rows, error) bool) {
+			for _, r := range tt.rows {
+				if !yield(r, nil) {
+					return
+				}
+			}
+		}, tt.o)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+	}
+}
+
+// TestEvaluateOthers compares with a count over pairs.
+func TestEvaluateOthers(t *testing.T) {
+	b := mustFit(t, classifier(300))
+	in, out := blob(9, 100, 8, 3, 0), blob(10, 70, 8, 3, 1)
+	e := mustEvaluate(t, b, blocksOf(in, blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{Others: blocksOf(out, blas32.General{}, nil)})
+	var above float64
+	flagged := 0
+	for _, o := range mustPredict(t, b, out, attach.PredictOptions{}) {
+		if o.Flag {
+			flagged++
+		}
+		for _, i := range mustPredict(t, b, in, attach.PredictOptions{}) {
+			if o.Score > i.Score {
+				above++
+			} else if o.Score == i.Score {
+				above += .5
+			}
+		}
+	}
+	if o := e.Others; o.Rows != 70 || math.Abs(o.AUROC-above/7000) > 1e-12 || o.At[1].Asked != .05 || o.At[1].Count != flagged {
+		t.Errorf("%+v, want %v and %d flagged", o, above/7000, flagged)
 	}
 }

@@ -38,6 +38,9 @@ func (c *covers) add(covered bool, width float64) {
 }
 
 func (p *Predictor) gathering(o EvaluateOptions) (*gathering, error) {
+	if o.Others != nil && p.bundle.Detector == nil {
+		return nil, errors.New("rows from elsewhere are to be flagged, and the bundle has no detector")
+	}
 	g := &gathering{bundle: p.bundle, o: o, features: newReservoir(o.Seed)}
 	for k, level := range o.Levels {
 		each := p.o

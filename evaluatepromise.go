@@ -68,7 +68,7 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 	case m.Allowed == 0:
 		p.Verdict = TooFewRows
 		p.Says += fmt.Sprintf(", and %d calibration rows are too few to promise anything", n)
-		p.Do = fmt.Sprintf("calibrate with at least %d rows", calibrate.LeastRows(alpha))
+		p.Do = fmt.Sprintf("calibrate with at least %d rows", calibrate.LeastRows(alpha*(1+1e-12)))
 	case p.Probability < limit:
 		p.Verdict = Broken
 		p.Says += p.times(float64(misses) / float64(p.Rows) / alpha)
@@ -84,6 +84,9 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 		p.Says += ", too few to tell: twice as many misses could pass unnoticed"
 		if rows := m.RowsFor(power, limit, twice); rows > 0 {
 			p.Do = fmt.Sprintf("evaluate on %d rows or more", rows)
+			if p.Name != "" {
+				p.Do += " of " + p.Name
+			}
 		}
 	case 1-m.AtLeast(misses+1, p.Rows) < limit && p.covers():
 		p.Verdict = Kept

@@ -1,0 +1,85 @@
+package attach_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// calibratedClassifier was calibrated with rows of its own.
+func calibratedClassifier(t *testing.T) *attach.Bundle {
+	t.Helper()
+	in := classifier(1000)
+	in.Params = ood.Params{"unit_norm": false}
+	in.Cal = blob(2, 1000, 8, 3, 0)
+	return mustFit(t, in)
+}
+
+// TestEvaluateOddRows: what is wrong with rows is said.
+func TestEvaluateOddRows(t *testing.T) {
+	b := calibratedClassifier(t)
+	relabelled := func(become func(label, row int) int) ood.Batch {
+		batch := blob(9, 600, 8, 3, 0)
+		batch.Labels = slices.Clone(batch.Labels)
+		for i, label := range batch.Labels {
+			batch.Labels[i] = become(label, i)
+		}
+		return batch
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	bare := blob(9, 600, 8, 3, 0)
+	bare.Labels = nil
+	for _, tt := range []struct {
+		name, says string
+		batch      ood.Batch
+	}{
+		{"good", "", blob(9, 600, 8, 3, 0)},
+		{"permuted", "the labels look permuted: the network mostly answers b & <c> for a, a for b & <c>; ", relabelled(func(label, _ int) int { return []int{1, 0, 2}[label] })},
+		{"shuffled", "is no better than answers to other rows would have", relabelled(func(int, int) int { return rng.IntN(3) })},
+		{"shifted", "hardly one looks like the calibration rows", blob(9, 600, 8, 3, 20)},
+		{"the calibration rows", " of 600 rows score just as calibration rows do", blob(2, 1000, 8, 3, 0).Slice(0, 600)},
+		{"unlabelled", "the rows have no labels", bare},
+		{"harder", "accuracy is below that on the calibration rows, 8", relabelled(func(label, row int) int {
+			if row%5 == 0 {
+				return (label + 1) % 3
+			}
+			return label
+		})},
+	} {
+		e := mustEvaluate(t, b, blocksOf(tt.batch, blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+		said := fmt.Sprint(e.Notes)
+		if tt.says == "" && e.Notes != nil || !strings.Contains(said, tt.says) {
+			t.Errorf("%s: %s", tt.name, said)
+		}
+	}
+}
+
+// TestEvaluateOddTargets: so is what is wrong with targets.
+func TestEvaluateOddTargets(t *testing.T) {
+	b := mustFit(t, regressor(1, 500, 1))
+	for _, tt := range []struct {
+		name, says string
+		become     func(y float32, row int) float32
+	}{
+		{"good", "", func(y float32, _ int) float32 { return y }},
+		{"units", "times its predictions plus 7", func(y float32, _ int) float32 { return 1000*y + 70000 }},
+		{"other rows", "the network predicts worse than the mean of the targets would: R² is -", func(_ float32, row int) float32 { return float32(row*7919%600)/600 - .5 }},
+	} {
+		in := regressor(5, 600, 1)
+		for i, y := range in.Targets.Data {
+			in.Targets.Data[i] = tt.become(y, i)
+		}
+		e := mustEvaluate(t, b, blocksOf(in.Batch, in.Targets, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+		said := fmt.Sprint(e.Notes)
+		if tt.says == "" && e.Notes != nil || !strings.Contains(said, tt.says) {
+			t.Errorf("%s: %s", tt.name, said)
+		}
+	}
+}
