@@ -2,7 +2,6 @@ package attach_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -175,6 +174,6 @@ func TestSetsRefused(t *testing.T) {
 	}
 	bare := unlabelled
 	if p := mustPredict(t, mustFit(t, bare), bare.Batch, attach.PredictOptions{}); p[0].Set != nil || p[0].Accept {
-		t.Error(fmt.Sprintf("what is not asked for is %+v", p[0]))
+		t.Errorf("what is not asked for is %+v", p[0])
 	}
 }

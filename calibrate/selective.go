@@ -30,10 +30,13 @@ const (
 // most epsilon. Only calibration rows that kept says, or all where it is nil, are
 // chosen among: new rows are to be kept on the same grounds.
 //
-// Up to 20 counts of most confident rows are tried, in fixed steps. Rows above
-// the next one's confidence are independent given it, so that their errors are
-// binomial; each count is tested exactly, at its share of the 5 % (Bonferroni),
-// and the largest that passes is taken.
+// Thresholds that accept a twentieth of these rows, two twentieths and so on are
+// tested in this order, each at 5 %, until one fails (fixed sequence testing). Rows
+// above the next one's confidence are independent given it, so that their errors are
+// binomial, and each test is exact. The first threshold that is too low is passed
+// with a probability of at most 5 % if the share of errors, as the threshold falls,
+// exceeds epsilon once and for all, as it does where the network is more often right
+// the surer it is.
 //
 // References: Angelopoulos, Bates, Candès, Jordan & Lei (2021), Learn then Test;
 // Geifman & El-Yaniv (2017), Selective Classification for Deep Neural Networks.
@@ -50,16 +53,8 @@ func (c ClassCalibration) Selective(kept []bool, epsilon float64) (Selective, er
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(c.Top[b], c.Top[a]) })
 	m := len(order)
 	s := Selective{Confidence: math.Inf(1), Of: m, Least: int(math.Ceil(math.Log(selectiveDoubt) / math.Log1p(-epsilon)))}
-	// Counts that fail even without an error take nothing from the others.
-	var counts []int
-	for j := selectiveTests; j >= 1; j-- {
+	for j := 1; j <= selectiveTests; j++ {
 		k := m * j / selectiveTests
-		if float64(k)*math.Log1p(-epsilon) > math.Log(selectiveDoubt/float64(len(counts)+1)) {
-			break
-		}
-		counts = append(counts, k)
-	}
-	for _, k := range counts {
 		var confidence float64 // all are above it
 		if k < m {
 			confidence = c.Top[order[k]]
@@ -71,10 +66,13 @@ func (c ClassCalibration) Selective(kept []bool, epsilon float64) (Selective, er
 				errors += min(c.Ranks[i], 1)
 			}
 		}
-		if atMost(errors, rows, epsilon) <= selectiveDoubt/float64(len(counts)) {
-			s.Confidence, s.Rows, s.Errors = confidence, rows, errors
+		if rows < s.Least {
+			continue // it fails even without an error
+		}
+		if atMost(errors, rows, epsilon) > selectiveDoubt {
 			break
 		}
+		s.Confidence, s.Rows, s.Errors = confidence, rows, errors
 	}
 	return s, nil
 }

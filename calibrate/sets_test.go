@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -18,13 +19,6 @@ type reference struct {
 		Labels      []int
 		Classes     int
 		Temperature float64
-	}
-	Sets []struct {
-		Cal, New []float32
-		Labels   []int
-		Classes  int
-		Alpha    float64
-		LAC, APS [][]int
 	}
 }
 
@@ -85,36 +79,71 @@ func TestTemperatureRefuses(t *testing.T) {
 	}
 }
 
-// logs are logits of which the softmax is p.
-func logs(p []float32, cols int) blas32.General {
-	z := make([]float32, len(p))
-	for i, v := range p {
-		z[i] = float32(math.Log(float64(v)))
+func mustSets(t *testing.T, logits blas32.General, labels []int, o SetOptions, alpha float64) Sets {
+	t.Helper()
+	c, err := NewClassCalibration(logits, labels)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return matrix(z, cols)
+	s, err := c.Sets(o, alpha)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
+// TestSets compares with TorchCP and MAPIE.
 func TestSets(t *testing.T) {
-	for i, p := range readReference(t).Sets {
-		for score, want := range map[SetScore][][]int{LAC: p.LAC, APS: p.APS} {
-			c, err := NewClassCalibration(logs(p.Cal, p.Classes), p.Labels)
-			if err != nil {
-				t.Fatal(err)
+	b, err := os.ReadFile("testdata/sets.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var problems []struct {
+		Logits     []float32
+		Labels     []int
+		N, Classes int
+		Alpha      float64
+		Sets       map[string][][]int
+	}
+	if err := json.Unmarshal(b, &problems); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range problems {
+		cal, fresh := matrix(p.Logits[:p.N*p.Classes], p.Classes), matrix(p.Logits[p.N*p.Classes:], p.Classes)
+		for name, want := range p.Sets {
+			score, byClass := strings.CutSuffix(name, " by class")
+			o := SetOptions{Score: SetScore(score), ByClass: byClass}
+			if len(want) == 0 {
+				t.Errorf("problem %d has no sets of %s", i, name)
 			}
-			s, err := c.Sets(SetOptions{Score: score}, p.Alpha)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for j, got := range s.Predict(logs(p.New, p.Classes), 0) {
+			for j, got := range mustSets(t, cal, p.Labels[:p.N], o, p.Alpha).Predict(fresh, 0) {
 				if !slices.Equal(got, want[j]) {
-					t.Errorf("problem %d, %s, row %d: set %v, want %v", i, score, j, got, want[j])
+					t.Errorf("problem %d, %s, row %d: set %v, want %v", i, name, j, got, want[j])
 				}
 			}
-			if s, err = c.Sets(SetOptions{Score: score}, .001); err != nil {
-				t.Fatal(err)
-			}
-			if all := s.Predict(logs(p.New, p.Classes), 0); len(all[0]) != p.Classes {
+			if all := mustSets(t, cal, p.Labels[:p.N], o, .001).Predict(fresh, 0); len(all[0]) != p.Classes {
 				t.Errorf("too few rows for α, and yet the set is %v", all[0])
+			}
+		}
+	}
+}
+
+// TestSetsOfCalibrationRows: a calibration row scored again has the very score
+// that it was calibrated with, so that just as many are covered as are to be.
+func TestSetsOfCalibrationRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	const n, classes = 199, 40
+	z, labels := drawClasses(rng, n, classes)
+	for _, score := range []SetScore{LAC, APS, RAPS} {
+		for k := 1; k < n; k++ {
+			sets, covered := mustSets(t, z, labels, SetOptions{Score: score}, float64(n+1-k)/(n+1)).Predict(z, 0), 0
+			for i, set := range sets {
+				if slices.Contains(set, labels[i]) {
+					covered++
+				}
+			}
+			if covered != k {
+				t.Fatalf("%s: the %d smallest scores cover %d calibration rows", score, k, covered)
 			}
 		}
 	}
@@ -130,7 +159,7 @@ func drawClasses(rng *rand.Rand, rows, classes int) (blas32.General, []int) {
 		for c := range classes {
 			z.Data[i*classes+c] = float32(2 * rng.NormFloat64())
 		}
-		z.Data[i*classes+labels[i]] += float32(1 + labels[i])
+		z.Data[i*classes+labels[i]] += float32(1 + labels[i]%3)
 	}
 	return z, labels
 }
@@ -146,16 +175,8 @@ func TestSetsCoverage(t *testing.T) {
 			var covered, want, drawn [classes]float64
 			for r := range repeats {
 				z, labels := drawClasses(rng, n, classes)
-				c, err := NewClassCalibration(z, labels)
-				if err != nil {
-					t.Fatal(err)
-				}
 				o.Seed = uint64(r)
-				s, err := c.Sets(o, alpha)
-				if err != nil {
-					t.Fatal(err)
-				}
-				of := n
+				s, of := mustSets(t, z, labels, o, alpha), n
 				z, labels2 := drawClasses(rng, 1, classes)
 				label := labels2[0]
 				part := 0 // all rows are of one, where sets are not by class

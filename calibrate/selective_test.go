@@ -1,0 +1,124 @@
+package calibrate
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// sure draws rows of which a network is right with probability right(confidence).
+func sure(rng *rand.Rand, n int, right func(confidence float64) float64) (c ClassCalibration) {
+	for range n {
+		top := .5 + rng.Float64()/2
+		rank := 0
+		if rng.Float64() > right(top) {
+			rank = 1
+		}
+		c.Labels, c.Ranks, c.Top = append(c.Labels, 0), append(c.Ranks, rank), append(c.Top, top)
+	}
+	return c
+}
+
+// TestSelectivePromise: the share of errors among all accepted rows is more than
+// was asked in no more than 5 % of draws of the calibration rows.
+func TestSelectivePromise(t *testing.T) {
+	for name, tt := range map[string]struct {
+		right func(confidence float64) float64
+		risk  func(threshold float64) float64 // of the rows above it
+	}{
+		"calibrated": {func(c float64) float64 { return c }, func(t float64) float64 { return 1 - (1+t)/2 }},
+		"flat":       {func(float64) float64 { return .92 }, func(float64) float64 { return .08 }},
+		"overconfident": {
+			func(c float64) float64 { return .8 + .2*(2*c-1) }, func(t float64) float64 { return .2 - .2*((2*t-1)+1)/2 },
+		},
+	} {
+		for _, epsilon := range []float64{.02, .05, .0799} {
+			rng := rand.New(rand.NewPCG(5, 6))
+			broken, accepting := 0, 0
+			const draws = 1000
+			for range draws {
+				s, err := sure(rng, 600, tt.right).Selective(nil, epsilon)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.Rows == 0 {
+					continue
+				}
+				accepting++
+				if tt.risk(max(s.Confidence, .5)) > epsilon {
+					broken++
+				}
+			}
+			if float64(broken) > draws*.05+3*math.Sqrt(draws*.05*.95) {
+				t.Errorf("%s: an error of %v is exceeded in %d of %d draws", name, epsilon, broken, draws)
+			}
+			if name == "calibrated" && epsilon > .05 && accepting < draws/2 {
+				t.Errorf("%s: an error of %v is found in %d of %d draws", name, epsilon, accepting, draws)
+			}
+		}
+	}
+}
+
+func TestSelective(t *testing.T) {
+	var c ClassCalibration
+	for i := range 100 {
+		c.Labels, c.Top, c.Ranks = append(c.Labels, 0), append(c.Top, 1-float64(i)/1000), append(c.Ranks, 0)
+	}
+	all := make([]bool, 100)
+	for i := range all {
+		all[i] = i < 59
+	}
+	c.Ranks[70] = 2
+	for _, tt := range []struct {
+		what    string
+		kept    []bool
+		epsilon float64
+		want    Selective
+	}{
+		// .95^59 is just below .05, and .95^58 above it
+		{"59 without an error", all, .05, Selective{Confidence: 0, Rows: 59, Of: 59, Least: 59}},
+		{"58 without an error", append(append([]bool(nil), all[1:]...), false), .05, Selective{Confidence: math.Inf(1), Of: 58, Least: 59}},
+		{"none", make([]bool, 100), .05, Selective{Confidence: math.Inf(1), Least: 59}},
+		// The first count that could pass is 75, which has the error.
+		{"one error", nil, .04, Selective{Confidence: math.Inf(1), Of: 100, Least: 74}},
+		{"more is asked", nil, .1, Selective{Confidence: 0, Rows: 100, Errors: 1, Of: 100, Least: 29}},
+	} {
+		got, err := c.Selective(tt.kept, tt.epsilon)
+		if err != nil || got != tt.want {
+			t.Errorf("%s: %+v (%v), want %+v", tt.what, got, err, tt.want)
+		}
+	}
+	// Of rows of one confidence none can be told from another.
+	for i := range c.Top {
+		c.Top[i] = 1
+	}
+	c.Ranks[70] = 0
+	if got, err := c.Selective(nil, .1); err != nil || got.Rows != 100 || got.Confidence != 0 {
+		t.Errorf("of one confidence: %+v (%v)", got, err)
+	}
+	c.Ranks[0], c.Ranks[1], c.Ranks[2], c.Ranks[3], c.Ranks[4], c.Ranks[5] = 1, 1, 1, 1, 1, 1
+	if got, err := c.Selective(nil, .1); err != nil || got.Rows != 0 {
+		t.Errorf("of one confidence, with errors: %+v (%v)", got, err)
+	}
+}
+
+func TestAtMost(t *testing.T) {
+	for _, n := range []int{1, 7, 400} {
+		for k := range n + 1 {
+			sum := 0.
+			for j := range k + 1 {
+				sum += math.Exp(lchoose(n, j) + float64(j)*math.Log(.03) + float64(n-j)*math.Log(.97))
+			}
+			if got := atMost(k, n, .03); math.Abs(got-sum) > 1e-10 {
+				t.Errorf("P(X ≤ %d) of %d is %v, want %v", k, n, got, sum)
+			}
+		}
+	}
+}
+
+func lchoose(n, k int) float64 {
+	a, _ := math.Lgamma(float64(n + 1))
+	b, _ := math.Lgamma(float64(k + 1))
+	c, _ := math.Lgamma(float64(n - k + 1))
+	return a - b - c
+}

@@ -1,0 +1,54 @@
+"""Reference values for prediction sets, by TorchCP and MAPIE.
+
+Run with Python 3, PyTorch, TorchCP and MAPIE:
+    python3 sets.py > sets.json
+Made with Python 3.11.2, PyTorch 1.13.0, TorchCP 1.2.1, MAPIE 1.6.0. TorchCP's
+scores are not randomised; MAPIE has LAC alone in common with them, as its APS
+and RAPS draw at calibration whatever is asked for.
+"""
+import json
+
+import numpy as np
+import torch
+from mapie.classification import SplitConformalClassifier
+from scipy.special import softmax
+from torchcp.classification.predictor import ClassConditionalPredictor, SplitPredictor
+from torchcp.classification.score import APS, LAC, RAPS
+
+torch.set_default_dtype(torch.float64)
+rng = np.random.default_rng(11)
+SCORES = {"lac": LAC(), "aps": APS(randomized=False), "raps": RAPS(penalty=0.01, kreg=5, randomized=False)}
+
+
+class Given:
+    """A classifier whose inputs are logits."""
+
+    def __init__(self, classes):
+        self.classes_ = np.arange(classes)
+        self.n_features_in_ = classes
+
+    __sklearn_is_fitted__ = lambda self: True
+    fit = lambda self, x, y: self
+    predict_proba = lambda self, z: softmax(z, axis=1)
+    predict = lambda self, z: z.argmax(1)
+
+
+def problem(n, m, c, spread, alpha):
+    z = rng.normal(0, spread, (n + m, c)).astype(np.float32)
+    y = np.array([rng.choice(c, p=p) for p in softmax(z.astype(float) * 0.8, axis=1)])
+    out = {"logits": z.ravel().tolist(), "labels": y.tolist(), "n": n, "classes": c, "alpha": alpha, "sets": {}}
+    logits, labels = torch.tensor(z.tolist()), torch.tensor(y.tolist())
+    for name, score in SCORES.items():
+        for suffix, predictor in ("", SplitPredictor), (" by class", ClassConditionalPredictor):
+            p = predictor(score)
+            p.calculate_threshold(logits[:n], labels[:n], alpha)
+            sets = p.predict_with_logits(logits[n:]).tolist()
+            out["sets"][name + suffix] = [np.flatnonzero(s).tolist() for s in sets]
+    mapie = SplitConformalClassifier(Given(c), confidence_level=1 - alpha, conformity_score="lac", prefit=True)
+    mapie.conformalize(z[:n].astype(float), y[:n])
+    _, sets = mapie.predict_set(z[n:].astype(float))
+    assert [np.flatnonzero(s).tolist() for s in sets[:, :, 0]] == out["sets"]["lac"]
+    return out
+
+
+print(json.dumps([problem(60, 12, 4, 2, 0.15), problem(95, 12, 12, 1.5, 0.25), problem(20, 8, 3, 5, 0.1)]))
