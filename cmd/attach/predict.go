@@ -175,7 +175,9 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, row
 			return err
 		}
 		f.came.add(prediction)
-		f.worst.add(done, prediction, row)
+		if f.report != "" {
+			f.worst.add(done, prediction, row)
+		}
 		done++
 		p.set(done, rows.n)
 	}

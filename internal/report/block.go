@@ -56,6 +56,16 @@ const smallest = 100
 // Small says that the picture is.
 func (p picture) Small() bool { return p.Image.Bounds().Dx() < smallest }
 
+// NameWidth is how many letters wide the names of rows stand at least.
+func (g grid) NameWidth() int {
+	const most = 32
+	longest := 0
+	for _, row := range g.Rows {
+		longest = max(longest, len(row[0].Text))
+	}
+	return min(longest, most)
+}
+
 // text adds a column of words.
 func (g *grid) text(name string, words []string) {
 	g.Heads = append(g.Heads, head{Text: name, IsText: true})

@@ -14,7 +14,7 @@ import (
 func Evaluation(bundle, rows string, e *attach.Evaluation) Page {
 	p := Page{
 		Title: "Does " + bundle + " keep its promises?",
-		Lead:  fmt.Sprintf("Evaluated on %d rows of %s, calibrated with %d rows.", e.Rows, rows, e.NCal),
+		Lead:  fmt.Sprintf("Evaluated on %s of %s, calibrated with %s.", rowsOf(e.Rows), rows, rowsOf(e.NCal)),
 		Facts: headline(e),
 	}
 	p.blocks = append(p.blocks, promises(e))
@@ -37,6 +37,13 @@ func Evaluation(bundle, rows string, e *attach.Evaluation) Page {
 		p.blocks = append(p.blocks, block{Title: "By class", Lead: besideTheLine, Tables: []grid{*g}})
 	}
 	return p
+}
+
+func rowsOf(n int) string {
+	if n == 1 {
+		return "1 row"
+	}
+	return fmt.Sprintf("%d rows", n)
 }
 
 const besideTheLine = "The worst first. The dashed line is what was asked of all rows; in orange the 95 % interval lies beside it, which by chance one in twenty does."

@@ -141,9 +141,7 @@ func against(points []attach.Point, level float64) chart {
 	c.Bars = []shape{{0, held.String()}, {1, missed.String()}}
 	c.Key = []shapeKey{{0, "held"}, {1, "missed"}}
 	c.Note = "Each line is the interval of a row; one that crosses the dashed line holds its target."
-	if len(points) > 1 {
-		c.Note += fmt.Sprintf(" %d rows.", len(points))
-	}
+	c.Note += " " + rowsOf(len(points)) + "."
 	return c
 }
 
