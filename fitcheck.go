@@ -26,6 +26,10 @@ func (in FitOptions) check() error {
 	if i := slices.IndexFunc(tensors, notUTF8); i >= 0 {
 		return fmt.Errorf("the name of the model's tensor %q must be UTF-8", tensors[i])
 	}
+	names := slices.Concat(in.Base.Classes, in.Base.Columns, []string{in.Base.Target})
+	if i := slices.IndexFunc(names, notUTF8); i >= 0 {
+		return fmt.Errorf("the name of a class or a column %q must be UTF-8", names[i])
+	}
 	if !(in.CalFraction > 0 && in.CalFraction < 1) {
 		return fmt.Errorf("calibration fraction %v is not between 0 and 1", in.CalFraction)
 	}

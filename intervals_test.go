@@ -375,7 +375,8 @@ func TestIntervalErrors(t *testing.T) {
 			in.Cal, in.CalTargets = in.Batch.Select([]int{0, 1, 2}), matrix(3, 1)
 			in.Cal.Features.Data[4+3] = math.MaxFloat32
 		}, "calibration row 1 has no finite quantiles"},
-		"groups not in UTF8": {func(in *attach.FitOptions) { in.Groups = slices.Repeat([]string{"\xff"}, 60) }, "UTF-8"},
+		"groups not in UTF8":  {func(in *attach.FitOptions) { in.Groups = slices.Repeat([]string{"\xff"}, 60) }, "UTF-8"},
+		"columns not in UTF8": {func(in *attach.FitOptions) { in.Base.Columns = []string{"a", "\xff"} }, "column \"\\xff\" must be UTF-8"},
 	}
 	for name, tt := range fits {
 		in := in

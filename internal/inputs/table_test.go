@@ -195,6 +195,12 @@ func FuzzTable(f *testing.F) {
 			tab := &tableReader{}
 			return &tab.table, tab.parse(context.Background(), bufio.NewReader(strings.NewReader(text)), false)
 		}
+		for _, o := range []Options{{Width: 1}, {Columns: []string{"a"}, Target: "b", TargetOptional: true, SkipOdd: true}, {Target: "last", Groups: "a", Ignore: []string{"b"}}} {
+			tab := &tableReader{o: o}
+			if err := tab.parse(context.Background(), bufio.NewReader(strings.NewReader(text)), false); err == nil && len(tab.cells.Data) != tab.cells.Rows*tab.cells.Cols {
+				t.Fatalf("%q: %d cells in %d rows of %d", text, len(tab.cells.Data), tab.cells.Rows, tab.cells.Cols)
+			}
+		}
 		tab, err := read(text)
 		if err != nil {
 			return
