@@ -24,15 +24,12 @@ func newReservoir(seed uint64) reservoir {
 	return reservoir{rng: rand.New(rand.NewPCG(seed, 0xeba1))}
 }
 
+// add keeps the row or, once there are enough, puts it in the place of another with
+// the probability that leaves each row of all alike.
 func (r *reservoir) add(row []float32) {
-	at := len(r.rows)
-	if at == mostSlabRows {
-		at = r.rng.IntN(r.seen + 1)
-	}
-	switch {
-	case at == len(r.rows):
+	if len(r.rows) < mostSlabRows {
 		r.x, r.rows, r.cols = append(r.x, row...), append(r.rows, r.seen), len(row)
-	case at < mostSlabRows:
+	} else if at := r.rng.IntN(r.seen + 1); at < mostSlabRows {
 		copy(r.x[at*r.cols:], row)
 		r.rows[at] = r.seen
 	}
