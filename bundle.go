@@ -59,8 +59,8 @@ type Base struct {
 	// Columns are the names of the columns of the table fitted on that are
 	// inputs, in the order that the network takes them, or nil.
 	Columns []string `json:"columns,omitempty"`
-	// Target is the name of its column that is the target, or empty.
-	Target string `json:"target,omitempty"`
+	// Targets are the names of its columns that are targets, in their order, or nil.
+	Targets []string `json:"target_columns,omitempty"`
 	// Sigmoid says that a classifier's outputs are probabilities of their own,
 	// of which several may be high at once, and not a softmax.
 	Sigmoid bool `json:"sigmoid,omitempty"`

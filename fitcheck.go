@@ -26,7 +26,7 @@ func (in FitOptions) check() error {
 	if i := slices.IndexFunc(tensors, notUTF8); i >= 0 {
 		return fmt.Errorf("the name of the model's tensor %q must be UTF-8", tensors[i])
 	}
-	names := slices.Concat(in.Base.Classes, in.Base.Columns, []string{in.Base.Target})
+	names := slices.Concat(in.Base.Classes, in.Base.Columns, in.Base.Targets)
 	if i := slices.IndexFunc(names, notUTF8); i >= 0 {
 		return fmt.Errorf("the name of a class or a column %q must be UTF-8", names[i])
 	}

@@ -59,7 +59,9 @@ func (f *fitting) readModel(ctx context.Context) error {
 			in.Base.Classes = classNames(set, f.classes)
 			f.inputs.Classes = set.ClassNames()
 		}
-		in.Base.Columns, in.Base.Target = f.columns, cmp.Or(in.Base.Target, set.Target())
+		if in.Base.Columns = f.columns; in.Base.Targets == nil {
+			in.Base.Targets = set.TargetNames()
+		}
 		return rowsOf{b, targets, set.Groups(), set.Opened()}, err
 	})
 }

@@ -58,16 +58,16 @@ func (f *fitting) summarize(b *attach.Bundle) {
 	}
 	if b.Quantiles != nil {
 		line("intervals", "%s; level %g", b.Quantiles.Method, c.Level)
-		target := ""
-		if name := b.Base.Target; name != "" {
-			target = fmt.Sprintf(": %q", name)
+		names := ""
+		if len(b.Base.Targets) > 0 {
+			names = ": " + inputs.Listed(b.Base.Targets)
 		}
-		line("targets", "%d%s", len(c.Quantiles), target)
+		line("targets", "%d%s", len(c.Quantiles), names)
 	}
 	if n := inputs.ClassesOf(b.Base.Outputs); b.Base.Task == attach.Classification && n > 0 {
 		names := ""
 		if len(b.Base.Classes) > 0 {
-			names = fmt.Sprintf(": %s", inputs.Listed(b.Base.Classes))
+			names = ": " + inputs.Listed(b.Base.Classes)
 		}
 		line("classes", "%d%s", n, names)
 	}

@@ -128,9 +128,7 @@ func (info bundleInfo) text() string {
 	}
 	list("classes", info.Classes)
 	list("columns", info.Columns)
-	if info.Base.Target != "" {
-		line("target", "%q", info.Base.Target)
-	}
+	list("targets", info.Base.Targets)
 	if info.Preprocess != nil {
 		line("preprocess", "%s", info.Preprocess)
 	}

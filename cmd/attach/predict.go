@@ -226,8 +226,8 @@ func (f *attached) openRows(ctx context.Context, x, y string, of inputs.Slice) (
 		}
 		f.fitTo(f.net.Model)
 		f.hint, f.columns = "pass --features to predict from them", b.Base.Columns
-		if f.inputs.Target == "" {
-			f.inputs.Target, f.inputs.TargetOptional = b.Base.Target, true
+		if f.inputs.Targets == nil {
+			f.inputs.Targets, f.inputs.TargetOptional = b.Base.Targets, true
 		}
 		f.inputs.Preprocess = cmp.Or(f.inputs.Preprocess, f.net.Preprocess)
 	}

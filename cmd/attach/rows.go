@@ -49,8 +49,8 @@ func (r *reading) rowOptions(all *table) table {
 	noImages := idle("where no inputs are images in files", func() bool { return !slices.ContainsFunc(all.files(rowFile), mayBeImages) })
 	return table{
 		{name: "preprocess", to: &r.preprocess, file: otherFile, usage: "FILE: how images are prepared, in the keys of Hugging Face's preprocessor_config.json"},
-		{name: "target", to: &r.inputs.Target, usage: "COLUMN: the column of a table that is the target, by its name in the header, or last"},
-		{name: "ignore", to: r.setIgnored, usage: "A,B,…: columns of a table that are neither inputs nor the target"},
+		{name: "target", to: nameList("target", &r.inputs.Targets), usage: "A,B,…: the column of a table that is the target, or several, by names in the header, or last"},
+		{name: "ignore", to: nameList("ignore", &r.inputs.Ignore), usage: "A,B,…: columns of a table that are neither inputs nor the target"},
 		{name: "classes", to: &r.classes, usage: "A,B,…: keep the rows with these labels alone; output i of the model is the i-th of them"},
 		{name: "labels", to: &r.inputs.Labels, usage: "take the sub-folder that an image lies in as its label, numbered in sorted order", never: []never{noImages}},
 		{name: "skip-bad", to: &r.inputs.SkipBad, usage: "leave out images that cannot be read, and count them", never: []never{noImages}},
@@ -71,13 +71,17 @@ func sliceOption(name, of string, to *inputs.Slice, unused ...never) *option {
 		}}
 }
 
-// setIgnored reads --ignore, where a name with a comma stands in quotes.
-func (r *reading) setIgnored(list string) error {
-	var err error
-	if r.inputs.Ignore, err = csv.NewReader(strings.NewReader(list)).Read(); err != nil {
-		return fmt.Errorf("--ignore is %q; it must be names with commas between, in quotes where they hold any: %w", list, err)
+// nameList reads names of columns with commas between; one with a comma stands in
+// quotes.
+func nameList(option string, to *[]string) func(string) error {
+	return func(list string) error {
+		names, err := csv.NewReader(strings.NewReader(list)).Read()
+		if err != nil {
+			return fmt.Errorf("--%s is %q; it must be names with commas between, in quotes where they hold any: %w", option, list, err)
+		}
+		*to = names
+		return nil
 	}
-	return nil
 }
 
 // mayBeImages says whether inputs may be images in files.
@@ -94,7 +98,7 @@ func (r *reading) groupsOption(what string, unused ...never) table {
 
 // targeted is when --target names the targets that a file is to hold.
 func (r *reading) targeted() never {
-	return idle("with --target, which names the targets too", func() bool { return r.inputs.Target != "" })
+	return idle("with --target, which names the targets too", func() bool { return r.inputs.Targets != nil })
 }
 
 // pickless is when --labels serve nothing but --classes, and there are none.
@@ -187,8 +191,8 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 	if r.columns == nil {
 		r.columns = set.Columns()
 	}
-	if r.inputs.Target == "last" && set.Target() != "" {
-		r.inputs.Target = set.Target() // in other tables it may stand elsewhere
+	if names := set.TargetNames(); names != nil {
+		r.inputs.Targets = names // in other tables the last may stand elsewhere
 	}
 	if unread := set.Unread(); unread != nil {
 		printf(r.stderr, "note: %s: left alone for want of a name or of numbers: %q\n", x, unread)

@@ -12,7 +12,7 @@ func TestTableGroups(t *testing.T) {
 	open := func(name, content string, o Options) (*Set, error) {
 		return Open(context.Background(), writeFile(t, dir, name, content), o)
 	}
-	s, err := open("a.csv", "x,site,y\n1, north ,5\n2,7,6\n3,north,8\n", Options{Groups: "site", Target: "y"})
+	s, err := open("a.csv", "x,site,y\n1, north ,5\n2,7,6\n3,north,8\n", Options{Groups: "site", Targets: []string{"y"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,10 +36,10 @@ type Options struct {
 	Width int
 	// Ignore names columns of a table that are not read.
 	Ignore []string
-	// Target names the column of a table that is the target: a name of its
-	// header, or "last".
-	Target string
-	// TargetOptional says that a table may lack the target.
+	// Targets names the columns of a table that are targets: names of its header, or
+	// "last" alone.
+	Targets []string
+	// TargetOptional says that a table may lack targets.
 	TargetOptional bool
 	// Groups names the column of a table, of any text, or the array of an .npz
 	// archive, of whole numbers, that says which group each row is of. It is no
@@ -92,8 +92,8 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	}
 	switch {
 	case IsTable(path):
-	case o.Target != "" && !o.TargetOptional:
-		return nil, fmt.Errorf("%s: only a table has a target column; it cannot be %q here", path, o.Target)
+	case o.Targets != nil && !o.TargetOptional:
+		return nil, fmt.Errorf("%s: only a table has a target column; it cannot be %q here", path, strings.Join(o.Targets, ","))
 	case o.Ignore != nil:
 		return nil, fmt.Errorf("%s: only a table has columns to leave out", path)
 	}

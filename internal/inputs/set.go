@@ -26,9 +26,10 @@ type Set struct {
 	classes []string
 	targets blas32.General
 	groups  []string
-	target  string
-	unread  []string
-	skipped int
+	// targetNames and unread are of columns of a table.
+	targetNames []string
+	unread      []string
+	skipped     int
 }
 
 // source is where the rows of a Set come from.
@@ -88,8 +89,8 @@ func (s *Set) Columns() []string {
 	return slices.Clone(t.header)
 }
 
-// Target returns the name of the column of a table that is the target, or "".
-func (s *Set) Target() string { return s.target }
+// TargetNames returns the names of the columns of a table that are targets.
+func (s *Set) TargetNames() []string { return s.targetNames }
 
 // Unread returns the names of the columns of a table that were left alone for
 // want of a name or of numbers, as Options.Columns says.

@@ -33,7 +33,7 @@ func TestSharedSets(t *testing.T) {
 		{"uci/wine-quality-red.txt", "", "last", 1599, 11},
 		{"uci/yacht.txt", "", "last", 308, 6},
 	} {
-		o := Options{Target: c.target}
+		o := Options{Targets: []string{c.target}}
 		if c.preprocess != "" {
 			b, err := os.ReadFile(filepath.Join(models, c.preprocess+".preprocess.json"))
 			if err != nil {
@@ -53,7 +53,7 @@ func TestSharedSets(t *testing.T) {
 		read(t, some, 16)
 	}
 	for file, column := range map[string]string{"abalone.csv": "column 1: \"M\"", "star/kdg.csv": "column 3 (gr)"} {
-		_, err := Open(context.Background(), filepath.Join(data, file), Options{Target: "last"})
+		_, err := Open(context.Background(), filepath.Join(data, file), Options{Targets: []string{"last"}})
 		wantError(t, err, file, column)
 	}
 }

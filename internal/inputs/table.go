@@ -42,13 +42,16 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 		return nil, err
 	}
 	s := &Set{src: &t.table, shape: []int{t.cells.Cols}, groups: t.groups, unread: t.unread}
-	if t.target < 0 {
+	if t.at == nil {
 		return s, nil
 	}
-	if t.all != nil {
-		s.target = t.all[t.target]
+	for _, j := range t.at {
+		if t.all != nil {
+			s.targetNames = append(s.targetNames, t.all[j])
+		}
 	}
-	y, err := newTargets(blas32.General{Rows: len(t.targets), Cols: 1, Stride: 1, Data: t.targets}, path)
+	k := len(t.at)
+	y, err := newTargets(blas32.General{Rows: len(t.targets) / k, Cols: k, Stride: k, Data: t.targets}, path)
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +79,10 @@ type tableReader struct {
 	o       Options
 	all     []string // names of all columns; nil if there is no header
 	columns int      // of each record
-	// inputs, target and group are places of columns, of the latter -1 for none.
-	inputs        []int
-	target, group int
+	// inputs, at and group are places of columns: those of inputs and of targets, and
+	// that of groups, -1 for none.
+	inputs, at []int
+	group      int
 	// bad are the errors of the first cells of inputs that are no numbers, where
 	// which columns are inputs is only known once all cells have been seen.
 	bad     []error
@@ -149,7 +153,7 @@ func (t *tableReader) parse(ctx context.Context, r *bufio.Reader, tabs bool) err
 
 // place says which of so many columns are what.
 func (t *tableReader) place(columns int) error {
-	t.columns, t.target, t.group = columns, -1, -1
+	t.columns, t.group = columns, -1
 	defer func() {
 		t.cells.Cols = len(t.inputs)
 		t.bad, t.numbers = make([]error, len(t.inputs)), make([]int, len(t.inputs))
@@ -160,21 +164,13 @@ func (t *tableReader) place(columns int) error {
 			return err
 		}
 	}
-	switch name := t.o.Target; {
-	case name == "", t.o.TargetOptional && !slices.Contains(t.all, name):
-	case name == "last" && !slices.Contains(t.all, name):
-		t.target = columns - 1
-	case t.all == nil:
-		return fmt.Errorf("it has no header, so there is no column %q; use last for the last column", name)
-	default:
-		if t.target, err = t.find(name, ""); err != nil {
-			return err
-		}
+	if err := t.placeTargets(); err != nil {
+		return err
 	}
 	if t.all != nil && t.o.Columns != nil {
 		return t.placeNamed()
 	}
-	left := []int{t.target, t.group}
+	left := append([]int{t.group}, t.at...)
 	for _, name := range t.o.Ignore {
 		i, err := t.find(name, " to leave out")
 		if err != nil {
@@ -193,6 +189,32 @@ func (t *tableReader) place(columns int) error {
 	return nil
 }
 
+// placeTargets finds the targets.
+func (t *tableReader) placeTargets() error {
+	absent := func(name string) bool { return !slices.Contains(t.all, name) }
+	switch names := t.o.Targets; {
+	case t.o.TargetOptional && slices.ContainsFunc(names, absent):
+		return nil
+	case len(names) == 1 && names[0] == "last" && absent("last"):
+		t.at = []int{t.columns - 1}
+		return nil
+	}
+	for _, name := range t.o.Targets {
+		if t.all == nil {
+			return fmt.Errorf("it has no header, so there is no column %q; use last for the last column", name)
+		}
+		i, err := t.find(name, "")
+		if err != nil {
+			return err
+		}
+		if slices.Contains(t.at, i) {
+			return fmt.Errorf("column %q is named twice as a target", name)
+		}
+		t.at = append(t.at, i)
+	}
+	return nil
+}
+
 // placeNamed takes the inputs by their names.
 func (t *tableReader) placeNamed() error {
 	var missing []string
@@ -205,8 +227,8 @@ func (t *tableReader) placeNamed() error {
 		if err != nil {
 			return err
 		}
-		if i == t.target {
-			return fmt.Errorf("column %q cannot be the target: it is an input", name)
+		if slices.Contains(t.at, i) {
+			return fmt.Errorf("column %q cannot be a target: it is an input", name)
 		}
 		t.inputs = append(t.inputs, i)
 	}
@@ -316,7 +338,7 @@ func (t *tableReader) isHeader(first []string) bool {
 	for _, name := range t.o.Columns {
 		known = known && slices.Contains(first, name)
 	}
-	return known || isHeader(first, append([]string{t.o.Groups, t.o.Target}, t.o.Ignore...)...)
+	return known || isHeader(first, slices.Concat([]string{t.o.Groups}, t.o.Targets, t.o.Ignore)...)
 }
 
 // isHeader reports whether a first record names columns. Taking a row for a
@@ -389,30 +411,32 @@ func (t *tableReader) add(rec *record) error {
 	if t.group >= 0 {
 		t.groups = append(t.groups, strings.TrimSpace(rec.cells[t.group]))
 	}
-	if t.target >= 0 {
-		switch v, err := t.answer(rec); {
-		case err == nil:
-			t.targets = append(t.targets, v)
-		case !t.o.TargetOptional || !t.o.SkipOdd:
-			return err
-		default:
-			t.target, t.targets = -1, nil
+	for _, j := range t.at {
+		v, err := t.answer(rec, j)
+		if err != nil && t.o.TargetOptional && t.o.SkipOdd {
+			t.at, t.targets = nil, nil
+			break
 		}
+		if err != nil {
+			return err
+		}
+		t.targets = append(t.targets, v)
 	}
 	t.cells.Rows++
 	t.lines = append(t.lines, rec.line)
 	return nil
 }
 
-// answer is the target of a record: a number, or that of the class it names.
-func (t *tableReader) answer(rec *record) (float32, error) {
-	name := strings.TrimSpace(rec.cells[t.target])
+// answer is the target in column j of a record: a number, or that of the class it
+// names.
+func (t *tableReader) answer(rec *record, j int) (float32, error) {
+	name := strings.TrimSpace(rec.cells[j])
 	if t.o.Classes == nil || name == "" || numeric(name) {
-		return t.number(rec, t.target)
+		return t.number(rec, j)
 	}
 	i := slices.Index(t.o.Classes, name)
 	if i < 0 {
-		return 0, fmt.Errorf("line %d, column %d: %.40q is neither a number nor the name of a class; classes are %s", rec.line, t.target+1, name, Listed(t.o.Classes))
+		return 0, fmt.Errorf("line %d, column %d: %.40q is neither a number nor the name of a class; classes are %s", rec.line, j+1, name, Listed(t.o.Classes))
 	}
 	return float32(i), nil
 }

@@ -108,13 +108,13 @@ func TestHeader(t *testing.T) {
 	}
 	// A name that is asked for makes a header of numbers, and no number does.
 	path := writeFile(t, t.TempDir(), "t.csv", "0,1,y\n1,2,3\n")
-	if s := open(t, path, Options{Target: "y"}); s.Len() != 1 || !slices.Equal(s.Columns(), []string{"0", "1"}) {
+	if s := open(t, path, Options{Targets: []string{"y"}}); s.Len() != 1 || !slices.Equal(s.Columns(), []string{"0", "1"}) {
 		t.Errorf("%d rows of columns %q", s.Len(), s.Columns())
 	}
-	_, err := Open(context.Background(), path, Options{Target: "1"})
+	_, err := Open(context.Background(), path, Options{Targets: []string{"1"}})
 	wantError(t, err, path, `it has no header, so there is no column "1"; use last`)
 	path = writeFile(t, t.TempDir(), "t.csv", "y,a,y\n1,2,3\n")
-	_, err = Open(context.Background(), path, Options{Target: "y"})
+	_, err = Open(context.Background(), path, Options{Targets: []string{"y"}})
 	wantError(t, err, path, `two columns are named "y"`)
 	path = writeFile(t, t.TempDir(), "t.csv", `1,"2`+strings.Repeat("\n3,4", maxRecord/4))
 	_, err = Open(context.Background(), path, Options{})
@@ -128,7 +128,7 @@ func TestHeader(t *testing.T) {
 func TestTableTarget(t *testing.T) {
 	path := writeFile(t, t.TempDir(), "t.csv", "a,y,c\n1,2,3.5\n4,5,6\n")
 	for target, want := range map[string][]float32{"y": {2, 5}, "last": {3.5, 6}, "a": {1, 4}} {
-		s := open(t, path, Options{Target: target})
+		s := open(t, path, Options{Targets: []string{target}})
 		y, ok := s.Targets()
 		if !ok || !slices.Equal(y.Data, want) || !slices.Equal(s.Shape(), []int{2}) {
 			t.Errorf("target %s: %v beside rows of %v", target, y.Data, s.Shape())
@@ -137,7 +137,7 @@ func TestTableTarget(t *testing.T) {
 			t.Errorf("target %s: labels %v; want them where all are whole numbers", target, s.Labels())
 		}
 	}
-	s := open(t, path, Options{Target: "y"})
+	s := open(t, path, Options{Targets: []string{"y"}})
 	if got := read(t, s, 1); !slices.Equal(got, []float32{1, 3.5, 4, 6}) {
 		t.Errorf("inputs %v", got)
 	}
@@ -173,15 +173,15 @@ func TestTableErrors(t *testing.T) {
 		wantError(t, err, path, words)
 	}
 	path := writeFile(t, t.TempDir(), "t.csv", "a,b\n1,2\n")
-	_, err := Open(context.Background(), path, Options{Target: "z"})
+	_, err := Open(context.Background(), path, Options{Targets: []string{"z"}})
 	wantError(t, err, path, `there is no column "z"; its columns are a, b`)
 	_, err = Open(context.Background(), path, Options{Preprocess: plain(t)})
 	wantError(t, err, path, "preprocessing is for images")
 	path = writeFile(t, t.TempDir(), "t.txt", "1 2\n")
-	_, err = Open(context.Background(), path, Options{Target: "z"})
+	_, err = Open(context.Background(), path, Options{Targets: []string{"z"}})
 	wantError(t, err, path, "it has no header")
 	path = writeFile(t, t.TempDir(), "t.txt", "1\n2\n")
-	_, err = Open(context.Background(), path, Options{Target: "last"})
+	_, err = Open(context.Background(), path, Options{Targets: []string{"last"}})
 	wantError(t, err, path, "which leaves no inputs")
 }
 
@@ -195,7 +195,7 @@ func FuzzTable(f *testing.F) {
 			tab := &tableReader{}
 			return &tab.table, tab.parse(context.Background(), bufio.NewReader(strings.NewReader(text)), false)
 		}
-		for _, o := range []Options{{Width: 1}, {Columns: []string{"a"}, Target: "b", TargetOptional: true, SkipOdd: true}, {Target: "last", Groups: "a", Ignore: []string{"b"}}} {
+		for _, o := range []Options{{Width: 1}, {Columns: []string{"a"}, Targets: []string{"b"}, TargetOptional: true, SkipOdd: true}, {Targets: []string{"last"}, Groups: "a", Ignore: []string{"b"}}} {
 			tab := &tableReader{o: o}
 			if err := tab.parse(context.Background(), bufio.NewReader(strings.NewReader(text)), false); err == nil && len(tab.cells.Data) != tab.cells.Rows*tab.cells.Cols {
 				t.Fatalf("%q: %d cells in %d rows of %d", text, len(tab.cells.Data), tab.cells.Rows, tab.cells.Cols)
@@ -226,10 +226,10 @@ func FuzzTable(f *testing.F) {
 // TestTableColumns: columns are found by their names, and no other cell is read.
 func TestTableColumns(t *testing.T) {
 	path := writeFile(t, t.TempDir(), "t.csv", "name,b,y,a\nx,1,2,3\n,4,5,6\n")
-	o := Options{Columns: []string{"a", "b"}, Target: "y", TargetOptional: true}
+	o := Options{Columns: []string{"a", "b"}, Targets: []string{"y"}, TargetOptional: true}
 	s := open(t, path, o)
-	if got := read(t, s, 1); !slices.Equal(got, []float32{3, 1, 6, 4}) || s.Target() != "y" {
-		t.Errorf("inputs %v, target %q", got, s.Target())
+	if got := read(t, s, 1); !slices.Equal(got, []float32{3, 1, 6, 4}) || !slices.Equal(s.TargetNames(), []string{"y"}) {
+		t.Errorf("inputs %v, target %q", got, s.TargetNames())
 	}
 	if y, _ := s.Targets(); !slices.Equal(y.Data, []float32{2, 5}) {
 		t.Errorf("targets %v", y.Data)
@@ -241,13 +241,13 @@ func TestTableColumns(t *testing.T) {
 	}
 	// A target that may be absent and odd may be absent in some rows.
 	gaps := writeFile(t, t.TempDir(), "t.csv", "a,b,y\n1,2,3\n4,5,\n")
-	s = open(t, gaps, Options{Columns: []string{"a", "b"}, Target: "y", TargetOptional: true, SkipOdd: true})
+	s = open(t, gaps, Options{Columns: []string{"a", "b"}, Targets: []string{"y"}, TargetOptional: true, SkipOdd: true})
 	if _, ok := s.Targets(); ok || s.Len() != 2 {
 		t.Errorf("%d rows with targets", s.Len())
 	}
-	_, err := Open(context.Background(), gaps, Options{Columns: []string{"a", "b"}, Target: "y", SkipOdd: true})
+	_, err := Open(context.Background(), gaps, Options{Columns: []string{"a", "b"}, Targets: []string{"y"}, SkipOdd: true})
 	wantError(t, err, gaps, "line 3, column 3 (y): the cell is empty")
-	_, err = Open(context.Background(), gaps, Options{Columns: []string{"a", "b"}, Target: "y", TargetOptional: true})
+	_, err = Open(context.Background(), gaps, Options{Columns: []string{"a", "b"}, Targets: []string{"y"}, TargetOptional: true})
 	wantError(t, err, gaps, "line 3, column 3 (y): the cell is empty")
 	// Names of numbers make a header where they are known.
 	numbers := writeFile(t, t.TempDir(), "t.csv", "1,0\n3,4\n")
@@ -263,7 +263,7 @@ func TestTableColumns(t *testing.T) {
 	wide := writeFile(t, t.TempDir(), "t.csv", ",id,a,b\n0,p,1,2\n1,q,3,x\n")
 	_, err = Open(context.Background(), wide, Options{Width: 2})
 	wantError(t, err, wide, `line 3, column 4 (b): "x" is not a finite number`)
-	if s := open(t, wide, Options{Width: 1, Target: "a", Ignore: []string{"id", "b"}}); !slices.Equal(s.Columns(), []string{""}) {
+	if s := open(t, wide, Options{Width: 1, Targets: []string{"a"}, Ignore: []string{"id", "b"}}); !slices.Equal(s.Columns(), []string{""}) {
 		t.Errorf("columns %q", s.Columns())
 	}
 }

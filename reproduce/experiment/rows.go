@@ -26,7 +26,7 @@ func SplitRows(n int, seed uint64) Split {
 
 // ReadTable reads a file of numbers with a column of targets.
 func ReadTable(ctx context.Context, path, target string) (x, y blas32.General, err error) {
-	set, err := inputs.Open(ctx, path, inputs.Options{Target: target})
+	set, err := inputs.Open(ctx, path, inputs.Options{Targets: []string{target}})
 	if err != nil {
 		return x, y, err
 	}
