@@ -86,12 +86,35 @@ func (w worst) columns() []report.Column {
 			add(first.name, func(value any) any { return value })
 		}
 	}
+	list = byName(list)
 	// What it is flagged for stands beside its name.
 	reason := func(c report.Column) int {
 		return map[string]int{"input": -3, "p_value": -2, "ood_score": -1}[c.Name]
 	}
 	slices.SortStableFunc(list, func(a, b report.Column) int { return cmp.Compare(reason(a), reason(b)) })
 	return list
+}
+
+// byName leaves out numbers of classes where there are names of them, and sizes of
+// sets.
+func byName(list []report.Column) []report.Column {
+	find := func(name string) int {
+		return slices.IndexFunc(list, func(c report.Column) bool { return c.Name == name })
+	}
+	for _, of := range [][2]string{{"label", "label_name"}, {"class", "class_name"}, {"set", "set_names"}} {
+		number, name := find(of[0]), find(of[1])
+		if number < 0 || name < 0 {
+			continue
+		}
+		for i, text := range list[name].Text {
+			if text == "" && list[number].Numbers != nil { // the class has no name
+				list[name].Text[i] = fmt.Sprint(list[number].Numbers[i])
+			}
+		}
+		list[name].Name = of[0]
+		list = slices.Delete(list, number, number+1)
+	}
+	return slices.DeleteFunc(list, func(c report.Column) bool { return c.Name == "set_size" })
 }
 
 // writeFlags writes the page of what was flagged.
@@ -104,6 +127,14 @@ func (f *predicting) writeFlags(ctx context.Context, rows *predictRows) error {
 		PValues: attach.Histogram{Counts: f.came.pValues[:], Expected: evidence.PValues(f.came.rows, len(c.OOD))},
 		Promise: fmt.Sprintf("Of rows like the %d calibration rows at most %g %% are flagged, on average. A p-value is the share of them that look at least as strange.", c.NCal, 100*alpha),
 		Columns: f.worst.columns(),
+	}
+	fact := func(value, label string) { page.Facts = append(page.Facts, report.Fact{Value: value, Label: label}) }
+	fact(fmt.Sprintf("%d of %d", f.came.flagged, f.came.rows), "flagged")
+	if f.came.sets > 0 {
+		fact(fmt.Sprintf("%.3g", f.came.meanSet()), "classes in a set, on average")
+	}
+	if f.o.Error > 0 {
+		fact(fmt.Sprintf("%d of %d", f.came.accepted, f.came.rows), fmt.Sprintf("accepted at an error of %g", f.o.Error))
 	}
 	if c.HeldOut == attach.SplitOff {
 		page.Caution = c.Promise()

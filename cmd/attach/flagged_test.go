@@ -46,13 +46,13 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-// TestWorstColumns: what flags stands beside the name, targets have a column each,
-// and samples have none.
+// TestWorstColumns: what flags stands beside the name, classes have their names
+// where they have any, targets have a column each, and samples have none.
 func TestWorstColumns(t *testing.T) {
 	var w worst
 	for row := range 2 {
 		w.add(row, attach.Prediction{Score: float64(-row), Flag: true}, []field{
-			{"input", []any{"a.png", 7}[row]}, {"prediction", []number{{x: 1}, {x: 2 + float64(row)}}}, {"samples", draws{{{x: 1}}}},
+			{"input", []any{"a.png", 7}[row]}, {"class", row + 3}, {"class_name", []string{"cat", ""}[row]}, {"set", []int{3, 4}}, {"set_size", 2}, {"prediction", []number{{x: 1}, {x: 2 + float64(row)}}}, {"samples", draws{{{x: 1}}}},
 			{"ood_score", number{x: math.Inf(1)}}, {"p_value", number{x: .25}}, {"flag", true},
 		})
 	}
@@ -61,10 +61,10 @@ func TestWorstColumns(t *testing.T) {
 	for _, one := range c {
 		names = append(names, one.Name)
 	}
-	if want := []string{"input", "p_value", "ood_score", "prediction_0", "prediction_1"}; !slices.Equal(names, want) {
+	if want := []string{"input", "p_value", "ood_score", "class", "set", "prediction_0", "prediction_1"}; !slices.Equal(names, want) {
 		t.Errorf("columns %v, want %v", names, want)
 	}
-	if !slices.Equal(c[4].Numbers, []float64{2, 3}) || c[0].Numbers != nil {
+	if !slices.Equal(c[6].Numbers, []float64{2, 3}) || !slices.Equal(c[3].Text, []string{"cat", "4"}) || !slices.Equal(c[4].Text, []string{"3 4", "3 4"}) || c[0].Numbers != nil {
 		t.Errorf("columns %v", c)
 	}
 }

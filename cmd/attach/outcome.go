@@ -51,10 +51,12 @@ func (o *outcome) flags(b *attach.Bundle, alpha float64) string {
 	return fmt.Sprintf("%d of %d flagged at alpha %g; %s would be by mistake if all were in-domain", o.flagged, o.rows, alpha, expected)
 }
 
+func (o *outcome) meanSet() float64 { return float64(o.inSets) / float64(o.sets) }
+
 // say prints what came out.
 func (o *outcome) say(w io.Writer, b *attach.Bundle, asked attach.PredictOptions) {
 	if o.sets > 0 {
-		fmt.Fprintf(w, "sets at level %g hold %.3g classes on average\n", cmp.Or(asked.Level, b.Calibration.Level), float64(o.inSets)/float64(o.sets))
+		fmt.Fprintf(w, "sets at level %g hold %.3g classes on average\n", cmp.Or(asked.Level, b.Calibration.Level), o.meanSet())
 	}
 	if flags := o.flags(b, asked.Alpha); flags != "" {
 		fmt.Fprintln(w, flags)

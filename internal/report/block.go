@@ -155,11 +155,8 @@ func percent(x float64) string { return shortPercent(x) + " %" }
 
 // shortPercent has a digit more where x is close to 0 or 1.
 func shortPercent(x float64) string {
-	if y := 100 * x; y > 0 && y < 1 || y > 99 && y < 100 {
-		return strconv.FormatFloat(y, 'f', 2, 64)
-	} else {
-		return strconv.FormatFloat(y, 'f', 1, 64)
+	if x > 0 && x < .01 || x > .99 && x < 1 {
+		return fixed(100*x, 2)
 	}
+	return fixed(100*x, 1)
 }
-
-func threeDigit(x float64) string { return strconv.FormatFloat(x, 'g', 3, 64) }

@@ -180,7 +180,7 @@ func flags(e *attach.Evaluation) block {
 			for i, r := range list {
 				alphas[i] = r.Asked
 			}
-			g.numbers("alpha", "the share of in-domain inputs that may be flagged by mistake", alphas, threeDigit)
+			g.numbers("alpha", "the share of in-domain inputs that may be flagged by mistake", alphas, threeDigits)
 		}
 		if len(g.Rows) == len(list) {
 			g.rates(name, "share of the rows", list, asked)
@@ -269,10 +269,10 @@ func byLevel(list []attach.Coverage, width string) grid {
 		rates[i] = c.Rate
 		endless += c.Endless
 	}
-	g.numbers("level", "the probability that is asked for", column(func(c attach.Coverage) *float64 { return &c.Asked }), threeDigit)
+	g.numbers("level", "the probability that is asked for", column(func(c attach.Coverage) *float64 { return &c.Asked }), threeDigits)
 	g.rates("covered", "share of the rows that are covered", rates, asked)
-	g.numbers("mean "+width, "", column(func(c attach.Coverage) *float64 { return c.Width }), threeDigit)
-	g.numbers("median", "", column(func(c attach.Coverage) *float64 { return c.Median }), threeDigit)
+	g.numbers("mean "+width, "", column(func(c attach.Coverage) *float64 { return c.Width }), threeDigits)
+	g.numbers("median", "", column(func(c attach.Coverage) *float64 { return c.Median }), threeDigits)
 	if endless > 0 {
 		g.numbers("endless", "intervals that do not end on both sides", column(func(c attach.Coverage) *float64 { n := float64(c.Endless); return &n }), func(x float64) string { return fixed(x, 0) })
 	}
@@ -285,7 +285,7 @@ func target(e *attach.Evaluation, i int) block {
 	b := block{Title: "Intervals" + ofTarget(e, i)}
 	fact := func(x *float64, label string) {
 		if x != nil {
-			b.Facts = append(b.Facts, Fact{threeDigit(*x), label})
+			b.Facts = append(b.Facts, Fact{threeDigits(*x), label})
 		}
 	}
 	fact(t.RMSE, "root mean squared error")
@@ -358,7 +358,7 @@ func (g *grid) widths(name string, list []attach.Rate) {
 			x[i] = *r.Width
 		}
 	}
-	g.numbers(name, "", x, threeDigit)
+	g.numbers(name, "", x, threeDigits)
 }
 
 // partition says by what rows are divided.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"image"
 	"strings"
@@ -86,7 +87,7 @@ func Flagged(f Flags) Page {
 func (f *Flags) picture(i int, img image.Image) picture {
 	p := picture{Image: img, Caption: f.Columns[0].at(i)}
 	for _, c := range f.Columns[1:] {
-		p.Facts = append(p.Facts, Fact{c.at(i), c.Name})
+		p.Facts = append(p.Facts, Fact{cmp.Or(c.at(i), "–"), c.Name})
 	}
 	return p
 }

@@ -123,7 +123,7 @@ func Write(w io.Writer, p Page) error {
 		view.Sections = append(view.Sections, s)
 	}
 	t, err := template.New("page.html").Funcs(template.FuncMap{
-		"percent": func(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) },
+		"percent": percent,
 		"fixed":   func(x float64) string { return fixed(x, 3) },
 		"short":   short,
 		"inline":  inline,
