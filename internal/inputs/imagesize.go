@@ -63,7 +63,7 @@ func (a axes) advice(have, want []int) string {
 	}
 	var keys []string
 	if h, w := want[size], want[size+1]; h != have[size] || w != have[size+1] {
-		keys = append(keys, fmt.Sprintf(`"size": {"height": %d, "width": %d}`, orAny(h, have[size]), orAny(w, have[size+1])))
+		keys = append(keys, fmt.Sprintf(`"size": {"height": %d, "width": %d} (and "crop_size", where it crops)`, orAny(h, have[size]), orAny(w, have[size+1])))
 	}
 	if c := want[channel]; c > 0 && c != have[channel] {
 		keys = append(keys, fmt.Sprintf(`"image_mean" and "image_std" that are lists of %d`, c))
