@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach"
 )
@@ -149,6 +150,12 @@ func (g *grid) sort(list []attach.Rate, sign float64) {
 		sorted[i] = g.Rows[k]
 	}
 	g.Rows = sorted
+}
+
+// capital begins a sentence of what may stand within one.
+func capital(s string) string {
+	_, n := utf8.DecodeRuneInString(s)
+	return strings.ToUpper(s[:n]) + s[n:]
 }
 
 func percent(x float64) string { return shortPercent(x) + " %" }

@@ -124,7 +124,7 @@ func promises(e *attach.Evaluation) block {
 	order := map[attach.Verdict]int{attach.Broken: 0, attach.TooFewRows: 1, attach.Kept: 2}
 	sorted := slices.SortedStableFunc(slices.Values(e.Promises), func(a, b attach.Promise) int { return cmp.Compare(order[a.Verdict], order[b.Verdict]) })
 	for _, p := range sorted {
-		b.Verdicts = append(b.Verdicts, verdict{Word: string(p.Verdict), Kind: kinds[p.Verdict], What: what(e, p), Says: p.Says, Do: p.Do})
+		b.Verdicts = append(b.Verdicts, verdict{Word: string(p.Verdict), Kind: kinds[p.Verdict], What: what(e, p), Says: p.Says, Do: capital(p.Do)})
 	}
 	if len(b.Verdicts) > openVerdicts+2 {
 		b.Verdicts, b.Folded = b.Verdicts[:openVerdicts], b.Verdicts[openVerdicts:]
@@ -133,7 +133,7 @@ func promises(e *attach.Evaluation) block {
 		b.Lead = "Nothing is promised that these rows can show."
 	}
 	for _, n := range e.Notes {
-		b.Notes = append(b.Notes, verdict{Word: "note", Says: n.Says, Do: n.Do})
+		b.Notes = append(b.Notes, verdict{Word: "note", Says: capital(n.Says), Do: capital(n.Do)})
 	}
 	return b
 }

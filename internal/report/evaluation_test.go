@@ -74,7 +74,7 @@ func classified(classes, groups int) *attach.Evaluation {
 			{Kind: "sets", Rate: rateOf("", .9, 700, 1000), Verdict: attach.Broken, Says: "70 % are held", Do: "calibrate again"},
 			{Kind: "selective_error", Rate: rateOf("", .01, 1, 20), Verdict: attach.TooFewRows, Says: "5 % are wrong", Do: "take more rows"},
 		},
-		Notes: []attach.Note{{Says: "something looks wrong", Do: "look"}},
+		Notes: []attach.Note{{Says: "Something looks wrong", Do: "look"}},
 		Flags: &attach.FlagEvaluation{At: []attach.Rate{rateOf("", .01, 12, 1000), alarm}, PValues: histogramOf(70, 50, 30, 50),
 			ByClass: ratesOf(rng, className, classes, .05), ByGroup: ratesOf(rng, groupName, groups, .05)},
 		Classes: &attach.ClassEvaluation{
@@ -212,10 +212,10 @@ func TestEvaluationSays(t *testing.T) {
 	at := -1
 	for _, want := range []string{
 		"<title>Does m.attach keep its promises?</title>", "<b>1 of 3</b><span>promises kept</span>", "<b>5.2 %</b>", "<h2>Promises</h2>",
-		`<li class="card bad"><b class="word">broken</b><div><b>Sets at level 0.9:</b> 70 % are held<p>calibrate again</p>`,
+		`<li class="card bad"><b class="word">broken</b><div><b>Sets at level 0.9:</b> 70 % are held<p>Calibrate again</p>`,
 		`<li class="card open"><b class="word">too few rows</b><div><b>Error of at most 0.01 among accepted rows:</b> 5 % are wrong`,
 		`<li class="card good"><b class="word">kept</b><div><b>False alarms at alpha 0.05:</b> 5.2 % of 1000 rows are flagged</div>`,
-		"something looks wrong", "0.988", "0.0800 → 0.0200", "0.0456", "<h2>By group</h2>", "<h2>By class</h2>",
+		"Something looks wrong", "0.988", "0.0800 → 0.0200", "0.0456", "<h2>By group</h2>", "<h2>By class</h2>",
 	} {
 		i := strings.Index(page, want)
 		if i < at {

@@ -46,14 +46,14 @@ func fourDigits(x float64) string {
 
 // Flagged is the page of what was flagged.
 func Flagged(f Flags) Page {
-	p := Page{Title: "What " + f.Bundle + " flags of " + f.Rows, Lead: f.Says + ".", Facts: f.Facts}
+	p := Page{Title: "What " + f.Bundle + " flags of " + f.Rows, Lead: capital(f.Says) + ".", Facts: f.Facts}
 	c := counts("p-values", "p-value", f.PValues)
 	c.Note = "Dashed: expected of rows like the calibration rows. Rows heaped at the left are unlike these."
 	says := block{Charts: []chart{c}, Notes: []verdict{{Word: "promise", Says: f.Promise}, {
 		Word: "broken by", Says: "Rows of another origin, such as another camera, sensor, season, population or way of preparing them: more of them are flagged, and most of these flags are right.",
 	}}}
 	if f.Caution != "" {
-		says.Notes = append(says.Notes, verdict{Word: "weaker", Says: f.Caution})
+		says.Notes = append(says.Notes, verdict{Word: "weaker", Says: capital(f.Caution) + "."})
 	}
 	p.blocks = []block{says}
 	if f.N == 0 {
