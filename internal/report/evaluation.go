@@ -116,15 +116,20 @@ func ofTarget(e *attach.Evaluation, i int) string {
 // openVerdicts is how many promises are not folded away.
 const openVerdicts = 10
 
-// promises are the verdicts, those that are broken first, and what to know
-// beside them.
+// promises are the verdicts, those that are broken first and what to do once, and
+// what to know beside them.
 func promises(e *attach.Evaluation) block {
 	b := block{Title: "Promises"}
 	kinds := map[attach.Verdict]string{attach.Broken: "bad", attach.TooFewRows: "open", attach.Kept: "good"}
 	order := map[attach.Verdict]int{attach.Broken: 0, attach.TooFewRows: 1, attach.Kept: 2}
 	sorted := slices.SortedStableFunc(slices.Values(e.Promises), func(a, b attach.Promise) int { return cmp.Compare(order[a.Verdict], order[b.Verdict]) })
+	said := map[string]bool{}
 	for _, p := range sorted {
-		b.Verdicts = append(b.Verdicts, verdict{Word: string(p.Verdict), Kind: kinds[p.Verdict], What: what(e, p), Says: p.Says, Do: capital(p.Do)})
+		v := verdict{Word: string(p.Verdict), Kind: kinds[p.Verdict], What: what(e, p), Says: p.Says}
+		if !said[p.Do] {
+			v.Do, said[p.Do] = capital(p.Do), true
+		}
+		b.Verdicts = append(b.Verdicts, v)
 	}
 	if len(b.Verdicts) > openVerdicts+2 {
 		b.Verdicts, b.Folded = b.Verdicts[:openVerdicts], b.Verdicts[openVerdicts:]

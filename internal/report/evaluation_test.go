@@ -275,10 +275,14 @@ func TestEvaluationOfLittle(t *testing.T) {
 	}
 	many := regressed(1, 40)
 	for i := range 60 {
-		many.Promises = append(many.Promises, attach.Promise{Kind: "coverage", Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: attach.Kept})
+		many.Promises = append(many.Promises, attach.Promise{Kind: "coverage", Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: attach.Kept, Do: "look again"})
 	}
-	if page := written(t, Evaluation("m.attach", "x.csv", many)); !strings.Contains(page, "<summary>53 more</summary>") {
+	page := written(t, Evaluation("m.attach", "x.csv", many))
+	if !strings.Contains(page, "<summary>53 more</summary>") {
 		t.Error("many promises are not folded")
+	}
+	if n := strings.Count(page, "Look again"); n != 1 {
+		t.Errorf("what to do is said %d times", n)
 	}
 }
 
