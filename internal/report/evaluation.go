@@ -158,8 +158,12 @@ func what(e *attach.Evaluation, p attach.Promise) string {
 	case "selective_error":
 		says = fmt.Sprintf("Error of at most %g among accepted rows", p.Asked)
 	}
-	if p.Name != "" {
-		says += ", " + p.Name
+	switch {
+	case p.Name == "":
+	case p.Kind == "sets":
+		says += ", class " + p.Name
+	default:
+		says += ", group " + p.Name
 	}
 	return says + ":"
 }

@@ -275,11 +275,14 @@ func TestEvaluationOfLittle(t *testing.T) {
 	}
 	many := regressed(1, 40)
 	for i := range 60 {
-		many.Promises = append(many.Promises, attach.Promise{Kind: "coverage", Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: attach.Kept, Do: "look again"})
+		many.Promises = append(many.Promises, attach.Promise{Kind: []string{"coverage", "sets"}[i%2], Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: attach.Kept, Do: "look again"})
 	}
 	page := written(t, Evaluation("m.attach", "x.csv", many))
 	if !strings.Contains(page, "<summary>53 more</summary>") {
 		t.Error("many promises are not folded")
+	}
+	if !strings.Contains(page, "Intervals at level 0.9, group 0:") || !strings.Contains(page, "Sets at level 0.9, class 1:") {
+		t.Error("groups or classes are not named")
 	}
 	if n := strings.Count(page, "Look again"); n != 1 {
 		t.Errorf("what to do is said %d times", n)
