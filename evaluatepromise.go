@@ -122,18 +122,18 @@ func (e *Evaluation) error(r Rate, s calibrate.Selective) {
 
 // seen is what was observed.
 func (p Promise) seen() string {
-	what, asked := "flagged", "asked for at most"
+	what, asked := "rows are flagged", "asked for at most"
 	switch p.Kind {
 	case "coverage":
-		what, asked = "within their intervals", "asked for"
+		what, asked = "targets are within their intervals", "asked for"
 	case "joint_coverage":
-		what, asked = "within their intervals in all targets", "asked for"
+		what, asked = "rows are within their boxes", "asked for"
 	case "sets":
-		what, asked = "in their sets", "asked for"
+		what, asked = "labels are in their sets", "asked for"
 	case "selective_error":
-		what = "wrong of those accepted"
+		what = "rows accepted are wrong"
 	}
-	return fmt.Sprintf("%s of %d rows are %s (%s to %s), %s %s", percent(p.Share), p.Rows, what, percent(p.Low), percent(p.High), asked, percent(p.Asked))
+	return fmt.Sprintf("%s of %d %s (%s to %s), %s %s", percent(p.Share), p.Rows, what, percent(p.Low), percent(p.High), asked, percent(p.Asked))
 }
 
 // times says how often there are misses, as a multiple of what was asked for.

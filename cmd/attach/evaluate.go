@@ -5,6 +5,7 @@ import (
 	"io"
 	"iter"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -51,7 +52,7 @@ func evaluateCommand() *cli.Command {
 		Description: "Says of each promise whether rows like these see it kept: how many are flagged by mistake, how often intervals or sets hold the truth. " +
 			"A promise is broken where a kept one would be missed as far less than once in a hundred times, and rows are too few to tell where one broken by a factor of two could " +
 			"pass unnoticed. Then come accuracy and confidence of a classifier, errors, coverage and widths of a regressor; docs/evaluate.md says what each figure is.\n\n" +
-			"Figures for --fail-if: " + figureNames() + ". Those of a level or an alpha take it behind an @, as in coverage@.8<.75. Where there are several targets the gate holds for each.",
+			"Figures for --fail-if: " + strings.Join(figures(), ", ") + ". Those of a level or an alpha take it behind an @, as in coverage@.8<.75. Where there are several targets the gate holds for each.",
 	}, argument{name: "M.attach", to: &f.path}, f.choose, f.begin, f.log, f.writable, f.run)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -123,7 +124,7 @@ func (t *figureTables) parts(head string, parts []attach.Rate, width string) {
 	}
 	shown := parts
 	if len(parts) > mostParts {
-		shown = slices.SortedStableFunc(slices.Values(parts), func(a, b attach.Rate) int { return compareShares(a, b) })[:mostParts]
+		shown = slices.SortedStableFunc(slices.Values(parts), byShare)[:mostParts]
 		head = fmt.Sprintf("%s, least %d of %d", head, mostParts, len(parts))
 	}
 	rows := [][]string{{head, "share", "95 % interval", "rows"}}
@@ -140,15 +141,8 @@ func (t *figureTables) parts(head string, parts []attach.Rate, width string) {
 	t.print(rows)
 }
 
-func compareShares(a, b attach.Rate) int {
-	switch {
-	case a.Share < b.Share:
-		return -1
-	case a.Share > b.Share:
-		return 1
-	}
-	return 0
-}
+// byShare orders by shares, the least first.
+func byShare(a, b attach.Rate) int { return cmp.Compare(a.Share, b.Share) }
 
 func optional(x *float64) string {
 	if x == nil {
