@@ -20,8 +20,10 @@ const (
 	// Reference: Sadinle, Lei & Wasserman (2019), Least Ambiguous Set-Valued
 	// Classifiers with Bounded Error Levels.
 	LAC SetScore = "lac"
-	// APS is the total probability of c and of the classes that rank above it:
-	// larger sets for harder inputs.
+	// APS is the total probability of the classes that rank above c: larger sets
+	// for harder inputs, none of which is empty unless they are smoothed. To count
+	// p_c itself, as some do, would leave out the classes that a network is surest
+	// of.
 	// Reference: Romano, Sesia & Candès (2020), Classification with Valid and
 	// Adaptive Coverage.
 	APS SetScore = "aps"
@@ -47,10 +49,10 @@ type SetOptions struct {
 	// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random
 	// World, section 4.5.
 	ByClass bool
-	// Smoothed covers no more often than is promised: of the probability of the
-	// class itself, APS and RAPS count a random share, as their papers do; for LAC
-	// a random number decides whether classes that score just the threshold belong
-	// to the set. It is drawn for each row, by Seed and the row's number.
+	// Smoothed covers no more often than is promised: APS and RAPS count a random
+	// share of p_c too, as their papers do, and may be empty; for LAC a random number
+	// decides whether classes that score just the threshold belong to the set. It is
+	// drawn for each row, by Seed and the row's number.
 	Smoothed bool
 	Seed     uint64
 	// Penalty of RAPS for each rank beyond Free; 0 stands for 0.01, and for 5.
@@ -81,8 +83,8 @@ type Sets struct {
 // Sets calibrates sets that miss the true class with probability at most α: a
 // set holds the classes whose score is at most the ⌈(1−α)(n+1)⌉-th smallest of
 // the true classes of the n calibration rows. With too few rows for α it holds
-// all classes. It may be empty; adding the most probable class can only add
-// coverage.
+// all classes. Of LAC, or smoothed, it may be empty; adding the most probable
+// class can only add coverage.
 func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 	switch o.Score {
 	case LAC, APS, RAPS:
@@ -101,7 +103,7 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 		for len(parts) <= label {
 			parts = append(parts, nil)
 		}
-		share := 1.
+		var share float64
 		if o.Smoothed {
 			share = uniform(o.Seed, uint64(i), calibrationStream)
 		}
@@ -142,15 +144,13 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 	for i := range logits.Rows {
 		z, start := rows.Row(logits, i), len(all)
 		var tau float64
-		share := 1.
 		if s.o.Smoothed {
 			tau = uniform(s.o.Seed, first+uint64(i), tauStream)
-			share = tau
 		}
 		p := softmax.New(z, 1)
 		if s.o.Score == LAC {
 			for c, v := range z {
-				if s.limit(c).at(tau).covers(s.o.score(p.Of(v, 1), 0, 0, 1)) {
+				if s.limit(c).at(tau).covers(s.o.score(p.Of(v, 1), 0, 0, 0)) {
 					all = append(all, c)
 				}
 			}
@@ -161,7 +161,7 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 		for above, rank := 0., 0; rank < len(z) && above <= most; rank++ {
 			c := ranked.next()
 			own := p.Of(z[c], 1)
-			if s.o.score(own, above, rank, share) <= s.limit(c).score {
+			if s.o.score(own, above, rank, tau) <= s.limit(c).score {
 				all = append(all, c)
 			}
 			above += own

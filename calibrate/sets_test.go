@@ -134,7 +134,17 @@ func TestSetsOfCalibrationRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const n, classes = 199, 40
 	z, labels := drawClasses(rng, n, classes)
+	c, err := NewClassCalibration(z, labels)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, score := range []SetScore{LAC, APS, RAPS} {
+		s := mustSets(t, z, labels, SetOptions{Score: score}, .5)
+		var scores []float64
+		for i := range c.Labels {
+			scores = append(scores, s.o.score(c.True[i], c.Above[i], c.Ranks[i], 0))
+		}
+		slices.Sort(scores)
 		for k := 1; k < n; k++ {
 			sets, covered := mustSets(t, z, labels, SetOptions{Score: score}, float64(n+1-k)/(n+1)).Predict(z, 0), 0
 			for i, set := range sets {
@@ -142,7 +152,7 @@ func TestSetsOfCalibrationRows(t *testing.T) {
 					covered++
 				}
 			}
-			if covered != k {
+			if below, equal := ties(scores, scores[k-1]); covered != below+equal || score == LAC && covered != k {
 				t.Fatalf("%s: the %d smallest scores cover %d calibration rows", score, k, covered)
 			}
 		}
@@ -196,7 +206,7 @@ func TestSetsCoverage(t *testing.T) {
 			}
 			for part, m := range drawn {
 				got, want := covered[part]/m, want[part]/m
-				// Classes of the last rank all score 1 unless a random share is counted.
+				// Classes of the first rank all score 0 unless a random share is counted.
 				tied := score != LAC && !o.Smoothed
 				if se := math.Sqrt(want * (1 - want) / m); m > 0 && (got < want-4*se || !tied && got > want+4*se) {
 					t.Errorf("%+v, part %d: coverage %v, want %v ± %v", o, part, got, want, 4*se)

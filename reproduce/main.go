@@ -21,6 +21,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/figure1"
 	"github.com/attach-uncertainty/attach/reproduce/figure2"
 	"github.com/attach-uncertainty/attach/reproduce/selection"
+	"github.com/attach-uncertainty/attach/reproduce/sets"
 	"github.com/attach-uncertainty/attach/reproduce/star"
 	"github.com/attach-uncertainty/attach/reproduce/sweep"
 	"github.com/attach-uncertainty/attach/reproduce/table1"
@@ -30,7 +31,7 @@ import (
 
 var experiments = []experiment.Experiment{
 	coverage.Experiment, california.Experiment, table1.Experiment, table2.Experiment, sweep.Experiment, star.Experiment, abalone.Experiment,
-	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment,
+	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment,
 }
 
 func main() {

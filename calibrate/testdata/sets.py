@@ -2,9 +2,10 @@
 
 Run with Python 3, PyTorch, TorchCP and MAPIE:
     python3 sets.py > sets.json
-Made with Python 3.11.2, PyTorch 1.13.0, TorchCP 1.2.1, MAPIE 1.6.0. TorchCP's
-scores are not randomised; MAPIE has LAC alone in common with them, as its APS
-and RAPS draw at calibration whatever is asked for.
+Made with Python 3.11.2, PyTorch 1.13.0, TorchCP 1.2.1, MAPIE 1.6.0. TorchCP
+subtracts a random share of a class's own probability from its scores of APS and
+RAPS; here the whole of it. MAPIE's APS and RAPS draw at calibration whatever is
+asked for, so that it has LAC alone in common.
 """
 import json
 
@@ -17,7 +18,8 @@ from torchcp.classification.score import APS, LAC, RAPS
 
 torch.set_default_dtype(torch.float64)
 rng = np.random.default_rng(11)
-SCORES = {"lac": LAC(), "aps": APS(randomized=False), "raps": RAPS(penalty=0.01, kreg=5, randomized=False)}
+torch.rand = lambda *shape, device=None: torch.ones(*shape)
+SCORES = {"lac": LAC(), "aps": APS(randomized=True), "raps": RAPS(penalty=0.01, kreg=5, randomized=True)}
 
 
 class Given:
