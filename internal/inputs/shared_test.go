@@ -33,7 +33,10 @@ func TestSharedSets(t *testing.T) {
 		{"uci/wine-quality-red.txt", "", "last", 1599, 11},
 		{"uci/yacht.txt", "", "last", 308, 6},
 	} {
-		o := Options{Targets: []string{c.target}}
+		var o Options
+		if c.target != "" {
+			o.Targets = []string{c.target}
+		}
 		if c.preprocess != "" {
 			b, err := os.ReadFile(filepath.Join(models, c.preprocess+".preprocess.json"))
 			if err != nil {
