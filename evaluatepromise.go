@@ -75,17 +75,20 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 		p.Do = e.mend()
 	case !m.Telling(limit, twice):
 		p.Verdict = TooFewRows
-		p.Says += fmt.Sprintf(", too few to tell: with %d calibration rows even twice as many misses may be chance", n)
+		p.Says += fmt.Sprintf(", too few to tell: with %d calibration rows even twice as many may be chance", n)
 		if rows := evidence.CalibrationFor(alpha, limit, twice); rows > 0 {
 			p.Do = fmt.Sprintf("calibrate with %d rows or more", rows)
 		}
 	case m.Power(p.Rows, limit, twice) < power:
 		p.Verdict = TooFewRows
-		p.Says += ", too few to tell: twice as many misses could pass unnoticed"
+		p.Says += ", too few to tell: twice as many could pass unnoticed"
 		if rows := m.RowsFor(power, limit, twice); rows > 0 {
 			p.Do = fmt.Sprintf("evaluate on %d rows or more", rows)
 			if p.Name != "" {
 				p.Do += " of " + p.Name
+			}
+			if rows > 5*n {
+				p.Do += fmt.Sprintf(", or calibrate with many more than %d", n)
 			}
 		}
 	case 1-m.AtLeast(misses+1, p.Rows) < limit && p.covers():
@@ -115,7 +118,7 @@ func (e *Evaluation) error(r Rate, s calibrate.Selective) {
 		p.Says += p.times(r.Share / r.Asked)
 	case evidence.Binomial(critical, r.Rows, min(2*r.Asked, (1+r.Asked)/2)) < power:
 		p.Verdict, p.Do = TooFewRows, "evaluate on more rows"
-		p.Says += ", too few to tell: twice as many errors could pass unnoticed"
+		p.Says += ", too few to tell: twice as many could pass unnoticed"
 	}
 	e.Promises = append(e.Promises, p)
 }

@@ -47,11 +47,12 @@ func printEvaluation(w io.Writer, e *attach.Evaluation) error {
 	return t.err
 }
 
-// printPromises prints a sentence for each promise, and what to do once. Those of
-// groups that are kept are counted.
+// printPromises prints a sentence for each promise, and what to do once, for those
+// that are broken first. Those of groups that are kept are counted.
 func printPromises(w io.Writer, e *attach.Evaluation) {
 	kept := map[string]int{}
-	var kinds, todo []string
+	var kinds []string
+	todo := map[attach.Verdict][]string{}
 	for _, p := range e.Promises {
 		name := strings.ReplaceAll(p.Kind, "_", " ")
 		if len(e.Targets) > 1 && p.Kind == "coverage" {
@@ -67,15 +68,18 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 		if p.Name != "" {
 			name += " of " + p.Name
 		}
-		printf(w, "%-12s  %s: %s\n", p.Verdict, name, p.Says)
-		if p.Do != "" && !slices.Contains(todo, p.Do) {
-			todo = append(todo, p.Do)
+		says := p.Says
+		if p.Verdict == attach.TooFewRows {
+			says = advice(p.Says, p.Do)
+		} else if p.Do != "" && !slices.Contains(todo[p.Verdict], p.Do) {
+			todo[p.Verdict] = append(todo[p.Verdict], p.Do)
 		}
+		printf(w, "%-12s  %s: %s\n", p.Verdict, name, says)
 	}
 	for _, name := range kinds {
 		printf(w, "%-12s  %s, of %d groups or classes\n", attach.Kept, name, kept[name])
 	}
-	for _, do := range todo {
+	for _, do := range append(todo[attach.Broken], todo[attach.Kept]...) {
 		if strings.HasPrefix(do, "calibrate with ") {
 			do += " (attach fit --cal)"
 		}
