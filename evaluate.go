@@ -167,6 +167,7 @@ type Coverage struct {
 
 // TargetEvaluation is what rows show of one target of a regressor.
 type TargetEvaluation struct {
+	Name string `json:"name,omitempty"` // of its column, where the bundle was fitted on a table
 	// RMSE, MAE and R2 are those of the network's own prediction.
 	RMSE *float64 `json:"rmse,omitempty"`
 	MAE  *float64 `json:"mae,omitempty"`

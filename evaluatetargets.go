@@ -121,6 +121,9 @@ func (g *gathering) targetEvaluations(e *Evaluation) []TargetEvaluation {
 	var ways []covers
 	for t := range g.targets {
 		of, out := &g.targets[t], &list[t]
+		if names := g.bundle.Base.Targets; t < len(names) {
+			out.Name = names[t]
+		}
 		of.errors(out)
 		if of.median == nil {
 			continue

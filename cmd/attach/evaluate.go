@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"iter"
@@ -116,7 +117,7 @@ func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) 
 		return nil, err
 	}
 	if rows.known.odd != nil {
-		return nil, inFile(f.x, rows.known.odd)
+		return nil, inFile(cmp.Or(f.y, f.x), rows.known.odd)
 	}
 	n, done := rows.n, 0
 	counted := func(path string, blocks iter.Seq2[attach.Rows, error]) iter.Seq2[attach.Rows, error] {
@@ -136,7 +137,8 @@ func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) 
 	o := f.more
 	o.Seed = f.o.Seed
 	if f.others != "" {
-		f.classes, f.inputs.SkipOdd, f.inputs.Groups = nil, true, ""
+		// Nothing is to be known of these rows.
+		f.classes, f.inputs.Labels, f.inputs.Groups, f.inputs.SkipOdd, f.inputs.TargetOptional = nil, false, "", true, true
 		others, err := f.openRows(ctx, f.others, "", f.otherRows)
 		if err != nil {
 			return nil, err

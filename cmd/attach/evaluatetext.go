@@ -56,7 +56,7 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 	for _, p := range e.Promises {
 		name := strings.ReplaceAll(p.Kind, "_", " ")
 		if len(e.Targets) > 1 && p.Kind == "coverage" {
-			name = fmt.Sprintf("%s of target %d", name, p.Target)
+			name += " of " + targetName(e, p.Target)
 		}
 		if p.Name != "" && p.Verdict == attach.Kept {
 			if name = fmt.Sprintf("%s at %g", name, p.Asked); kept[name] == 0 {
@@ -188,7 +188,7 @@ func correct(errors *attach.Rate) *attach.Rate {
 func (t *figureTables) target(e *attach.Evaluation, i int, one attach.TargetEvaluation) {
 	name := "intervals"
 	if len(e.Targets) > 1 {
-		name = fmt.Sprintf("target %d", i)
+		name = targetName(e, i)
 	}
 	t.coverage(name, e, one.Coverage)
 	if one.RMSE != nil {
@@ -197,6 +197,11 @@ func (t *figureTables) target(e *attach.Evaluation, i int, one attach.TargetEval
 	if p := one.PITCalibrated; p != nil && p.Probability != nil {
 		t.line("levels of the targets differ from uniform by %.3f at most; %.3g is how likely that is by chance", *p.Distance, *p.Probability)
 	}
+}
+
+// targetName is a target's name or else its number.
+func targetName(e *attach.Evaluation, i int) string {
+	return cmp.Or(e.Targets[i].Name, fmt.Sprintf("target %d", i))
 }
 
 // coverage prints intervals or sets by level, and those of the evaluation's own by

@@ -69,6 +69,7 @@ func TestInterruptedAtOnce(t *testing.T) {
 		{"features", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "-o", filepath.Join(dir, "f.npz")},
 		{"predict", fitted, "--x", models + "toy_test.npz", "-o", filepath.Join(dir, "p.csv")},
 		{"predict", fitted, "--x", models + "toy_test.npz"},
+		{"evaluate", fitted, "--x", models + "toy_test.npz", "--report", filepath.Join(dir, "e.html")},
 		{"compare", models + "toy_regressor.onnx", "--fit", models + "toy_fit.npz", "--in", models + "toy_cal.npz", "--out", models + "toy_test.npz"},
 	} {
 		var stdout, stderr bytes.Buffer
@@ -110,6 +111,8 @@ func TestFullStdout(t *testing.T) {
 		{"runtime"},
 		{"runtime", "--json"},
 		{"predict", fitted, "--x", models + "toy_test.npz"},
+		{"evaluate", fitted, "--x", models + "toy_test.npz"},
+		{"evaluate", fitted, "--x", models + "toy_test.npz", "--json"},
 		{"compare", models + "toy_regressor.onnx", "--fit", models + "toy_fit.npz", "--in", models + "toy_cal.npz", "--out", models + "toy_test.npz", "--methods", "random"},
 		{"compare", models + "toy_regressor.onnx", "--fit", models + "toy_fit.npz", "--in", models + "toy_cal.npz", "--out", models + "toy_test.npz", "--methods", "random", "--json"},
 	} {

@@ -110,7 +110,7 @@ func ofTarget(e *attach.Evaluation, i int) string {
 	if len(e.Targets) < 2 {
 		return ""
 	}
-	return fmt.Sprintf(", target %d", i)
+	return ", " + cmp.Or(e.Targets[i].Name, fmt.Sprintf("target %d", i))
 }
 
 // openVerdicts is how many promises are not folded away.
