@@ -335,3 +335,34 @@ func TestEvaluateOthers(t *testing.T) {
 		t.Errorf("%+v, want %v and %d flagged", o, above/7000, flagged)
 	}
 }
+
+// TestEvaluateJoint: boxes are judged as a whole, and one side at a time.
+func TestEvaluateJoint(t *testing.T) {
+	b := mustFit(t, regressor(1, 1000, 2))
+	test := regressor(2, 500, 2)
+	o := attach.PredictOptions{Joint: true}
+	e := mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), o, attach.EvaluateOptions{})
+	covered := 0
+	for i, p := range mustPredict(t, b, test.Batch, o) {
+		inside := true
+		for k, one := range p.Targets {
+			y := float64(test.Targets.Data[2*i+k])
+			inside = inside && one.Lower <= y && y <= one.Upper
+		}
+		if inside {
+			covered++
+		}
+	}
+	if len(e.Joint) != 1 || e.Joint[0].Count != covered || e.Joint[0].Width != nil || e.Joint[0].Endless != 0 {
+		t.Errorf("%+v, want %d", e.Joint, covered)
+	}
+	for _, p := range e.Promises {
+		if p.Kind == "coverage" || p.Kind == "joint_coverage" && p.Count != covered {
+			t.Errorf("%+v", p)
+		}
+	}
+	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{Side: calibrate.Lower}, attach.EvaluateOptions{})
+	if c := e.Targets[0].Coverage[0]; c.Width != nil || c.Endless != 500 || math.Abs(c.Share-.9) > .06 || e.Targets[0].Points != nil {
+		t.Errorf("%+v", c)
+	}
+}

@@ -27,7 +27,7 @@ type gathering struct {
 }
 
 // covers is, by row, whether the truth is held, and by what width; +Inf is
-// endless.
+// endless, and boxes have none.
 type covers struct {
 	covered []bool
 	width   []float64

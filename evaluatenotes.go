@@ -32,6 +32,10 @@ func (g *gathering) note(e *Evaluation) {
 	if e.Flags == nil {
 		add("", "the bundle has no detector: nothing is flagged")
 	}
+	if p := g.at[g.main]; p.selective != nil && p.selective.Rows == 0 {
+		add(fmt.Sprintf("calibrate with %d rows or more, or ask for less", p.selective.Least),
+			"no row is accepted: among %d calibration rows that are not flagged, errors are too many, or rows too few, to be sure that at most %s are wrong", p.selective.Of, percent(p.o.Error))
+	}
 	if g.n < fewNoted {
 		return
 	}

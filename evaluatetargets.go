@@ -91,7 +91,7 @@ func (g *gathering) addTargets(predictions [][]Prediction, r Rows) error {
 					truth := float64(y.Data[i*y.Stride+t])
 					covered = covered && one.Lower <= truth && truth <= one.Upper
 				}
-				g.joint[k].add(covered, math.Inf(1))
+				g.joint[k].covered = append(g.joint[k].covered, covered)
 			}
 		}
 	}
@@ -180,10 +180,12 @@ func (g *gathering) coverage(k int, c covers, tenth *parting) Coverage {
 	held := 0
 	var widths []float64
 	var sum float64
-	for i, w := range c.width {
-		if c.covered[i] {
+	for _, covered := range c.covered {
+		if covered {
 			held++
 		}
+	}
+	for _, w := range c.width {
 		if !math.IsInf(w, 0) {
 			widths = append(widths, w)
 			sum += w

@@ -13,7 +13,6 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/report"
-	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // evaluating is a call of attach evaluate.
@@ -147,28 +146,6 @@ func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) 
 		o.Others = counted(f.others, others.blocks())
 	}
 	return predictor.Evaluate(ctx, counted(f.x, rows.withTruth()), o)
-}
-
-// withTruth are the blocks with labels and targets.
-func (r *predictRows) withTruth() iter.Seq2[attach.Rows, error] {
-	return func(yield func(attach.Rows, error) bool) {
-		done := 0
-		for block, err := range r.blocks() {
-			if err == nil {
-				end := done + block.Len()
-				if r.known.labels != nil {
-					block.Labels = r.known.labels[done:end]
-				}
-				if t := r.known.targets; t.Rows > 0 {
-					block.Targets = rows.Slice(t, done, end)
-				}
-				done = end
-			}
-			if !yield(block, err) {
-				return
-			}
-		}
-	}
 }
 
 func (f *evaluating) print(w io.Writer, e *attach.Evaluation) error {

@@ -118,7 +118,7 @@ func byName(list []report.Column) []report.Column {
 }
 
 // writeFlags writes the page of what was flagged.
-func (f *predicting) writeFlags(ctx context.Context, rows *predictRows) error {
+func (f *predicting) writeFlags(ctx context.Context, rows *attachedRows) error {
 	b, c := f.bundle, f.bundle.Calibration
 	alpha := cmp.Or(f.o.Alpha, c.Alpha)
 	page := report.Flags{

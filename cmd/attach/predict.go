@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -16,10 +15,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
-	"github.com/attach-uncertainty/attach/internal/inputs"
-	"github.com/attach-uncertainty/attach/ood"
 )
 
 // predicting is a call of attach predict.
@@ -105,7 +101,7 @@ func (f *predicting) run(c *cli.Context) error {
 	}
 	defer stop()
 	defer f.closeModel()
-	var rows *predictRows
+	var rows *attachedRows
 	write := func(w io.Writer) error {
 		if rows, err = f.openRows(c.Context, f.x, "", f.rows); err != nil {
 			return err
@@ -150,7 +146,7 @@ func (f *predicting) load() (*attach.Predictor, error) {
 }
 
 // write writes a row for each prediction.
-func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, rows *predictRows, t tableWriter) error {
+func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, rows *attachedRows, t tableWriter) error {
 	p := newProgress(f.stderr, "predict")
 	defer p.end()
 	var fields []func(attach.Prediction) field
@@ -182,111 +178,6 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, row
 		p.set(done, rows.n)
 	}
 	return t.close()
-}
-
-// predictRows is what predict runs on: a model's features or precomputed ones.
-type predictRows struct {
-	n       int
-	name    func(row int) any // the file or number of a row
-	batches iter.Seq2[attach.Rows, error]
-	known   known
-	set     *inputs.Set // nil of precomputed rows
-}
-
-// blocks are the batches with what is known of their rows beside them.
-func (r *predictRows) blocks() iter.Seq2[attach.Rows, error] {
-	return func(yield func(attach.Rows, error) bool) {
-		done := 0
-		for block, err := range r.batches {
-			if r.known.groups != nil && err == nil {
-				block.Groups = r.known.groups[done : done+block.Len()]
-			}
-			done += block.Len()
-			if !yield(block, err) {
-				return
-			}
-		}
-	}
-}
-
-// openRows opens some of the rows at x, with their labels or targets at y or, where
-// that is empty, there.
-func (f *attached) openRows(ctx context.Context, x, y string, of inputs.Slice) (*predictRows, error) {
-	b := f.bundle
-	if f.asFeatures || b.Base.Alone() {
-		return f.precomputed(ctx, x, y, of)
-	}
-	if f.net == nil {
-		if err := f.keeps(source{cmp.Or(f.moved, b.Base.Path), f.path}); err != nil {
-			return nil, err
-		}
-		var err error
-		if f.net, err = featurize.OpenFor(ctx, b, f.moved, f.Options); err != nil {
-			return nil, err
-		}
-		f.fitTo(f.net.Model)
-		f.hint, f.columns = "pass --features to predict from them", b.Base.Columns
-		if f.inputs.Targets == nil {
-			f.inputs.Targets, f.inputs.TargetOptional = b.Base.Targets, true
-		}
-		f.inputs.Preprocess = cmp.Or(f.inputs.Preprocess, f.net.Preprocess)
-	}
-	set, err := f.openSet(ctx, x, y, of, f.classes)
-	if err != nil {
-		return nil, err
-	}
-	return &predictRows{
-		n: set.Len(),
-		name: func(row int) any {
-			if file := set.File(row); file != "" {
-				return file
-			}
-			return set.Row(row)
-		},
-		batches: f.net.Rows(ctx, set.Blocks(ctx, blockRows(set))),
-		known:   knownOf(set, f.classes, b.Base),
-		set:     set,
-	}, nil
-}
-
-func (f *attached) precomputed(ctx context.Context, x, y string, of inputs.Slice) (*predictRows, error) {
-	base := f.bundle.Base
-	want := inputs.Widths{Says: "the bundle was fitted on", Widths: base.Widths()}
-	if len(base.Layers) == 0 {
-		want.Skip = ood.NeedLayers
-	}
-	last, err := loadWeights(f.weights, want)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkFeatureName(x); err != nil {
-		return nil, err
-	}
-	n, blocks, err := inputs.FeatureBlocks(x, of, 1024, want, layerWidths(f.weights, last))
-	if err != nil {
-		return nil, err
-	}
-	groups, err := featureGroups(x, f.inputs.Groups, of, n)
-	if err != nil {
-		return nil, err
-	}
-	begin, end, err := of.Of(n)
-	return &predictRows{
-		n:     end - begin,
-		known: knownOfFeatures(ctx, x, y, base, of, n, groups),
-		name:  func(row int) any { return begin + row },
-		batches: func(yield func(attach.Rows, error) bool) {
-			first := true
-			for b, err := range blocks {
-				if first && err == nil {
-					noteLayer(x, f.weights, last, b, f.stderr)
-				}
-				if first = false; !yield(attach.Rows{Batch: withLogits(b, last)}, err) {
-					return
-				}
-			}
-		},
-	}, err
 }
 
 // predictionFields make what is written of each prediction of a bundle, of which
