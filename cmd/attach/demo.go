@@ -215,11 +215,11 @@ func mostSuspicious(ctx context.Context, rows []scored) ([]report.Example, error
 	slices.SortStableFunc(rows, func(a, b scored) int { return cmp.Compare(b.Score, a.Score) })
 	var examples []report.Example
 	for _, r := range rows[:min(shown, len(rows))] {
-		img, err := r.set.Thumbnail(ctx, r.index)
+		img, err := r.set.Thumbnails(ctx, []int{r.index})
 		if err != nil {
 			return nil, err
 		}
-		examples = append(examples, report.Example{Image: img, Caption: fmt.Sprintf("p %.4f", r.PValue), Outside: r.outside})
+		examples = append(examples, report.Example{Image: img[0], Caption: fmt.Sprintf("p %.4f", r.PValue), Outside: r.outside})
 	}
 	return examples, nil
 }

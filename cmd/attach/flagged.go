@@ -4,12 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"image"
 	"path/filepath"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/evidence"
@@ -141,11 +137,11 @@ func (f *predicting) writeFlags(ctx context.Context, rows *attachedRows) error {
 	}
 	if rows.set != nil && len(f.worst) > 0 {
 		var err error
-		if page.Images, err = thumbnails(ctx, rows.set, f.worst); err != nil {
+		if page.Images, err = rows.set.Thumbnails(ctx, f.worst.numbers()); err != nil {
 			return err
 		}
 		if page.Images == nil {
-			cells, err := cellsOf(ctx, rows.set, f.worst)
+			cells, err := cellsOf(ctx, rows.set, f.worst.numbers())
 			if err != nil {
 				return err
 			}
@@ -155,34 +151,22 @@ func (f *predicting) writeFlags(ctx context.Context, rows *attachedRows) error {
 	return writePage(ctx, f.report, report.Flagged(page))
 }
 
-// thumbnails are pictures of the rows, or nil where they are no images.
-func thumbnails(ctx context.Context, set *inputs.Set, of worst) ([]image.Image, error) {
-	images := make([]image.Image, len(of))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, r := range of {
-		g.Go(func() (err error) {
-			images[i], err = set.Thumbnail(ctx, r.row)
-			return err
-		})
+// numbers are those of the rows.
+func (w worst) numbers() []int {
+	list := make([]int, len(w))
+	for i, r := range w {
+		list[i] = r.row
 	}
-	if err := g.Wait(); err != nil || images[0] == nil {
-		return nil, err
-	}
-	return images, nil
+	return list
 }
 
 // cellsOf are what a table of named columns holds of the rows.
-func cellsOf(ctx context.Context, set *inputs.Set, of worst) ([]report.Column, error) {
+func cellsOf(ctx context.Context, set *inputs.Set, rows []int) ([]report.Column, error) {
 	names := set.Columns()
 	if names == nil {
 		return nil, nil
 	}
-	index := make([]int, len(of))
-	for i, r := range of {
-		index[i] = r.row
-	}
-	x, err := set.Subset(index).All(ctx)
+	x, err := set.Subset(rows).All(ctx)
 	if err != nil {
 		return nil, err
 	}

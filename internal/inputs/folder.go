@@ -155,8 +155,18 @@ func (f *folderSource) decode(ctx context.Context, i int, fits func(h, w int) er
 	return nil
 }
 
-func (f *folderSource) pixels(ctx context.Context, i int, use func(*preprocess.Pixels) error) error {
-	return f.decode(ctx, i, anySize, use)
+func (f *folderSource) pixels(ctx context.Context, rows []int, use func(k int, m *preprocess.Pixels)) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for k, i := range rows {
+		g.Go(func() error {
+			return f.decode(ctx, i, anySize, func(m *preprocess.Pixels) error {
+				use(k, m)
+				return nil
+			})
+		})
+	}
+	return g.Wait()
 }
 
 // decodeFile waits until there is room for the image's pixels.

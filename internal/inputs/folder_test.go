@@ -61,14 +61,14 @@ func TestFolder(t *testing.T) {
 	if !slices.Equal(x[:60], x[60:120]) || !slices.Equal(x[:60], x[120:]) {
 		t.Error("copies of one picture give different rows")
 	}
-	if m, err := s.Thumbnail(t.Context(), 0); err != nil || m == nil || m.Bounds().Dx() > thumbnailEdge {
-		t.Errorf("thumbnail %v, error %v", m, err)
+	if m, err := s.Thumbnails(t.Context(), []int{0}); err != nil || m[0] == nil || m[0].Bounds().Dx() > thumbnailEdge {
+		t.Errorf("thumbnails %v, error %v", m, err)
 	}
 	if err := os.Remove(filepath.Join(root, "dog/b.png")); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := s.Thumbnail(t.Context(), 2); err == nil || m != nil {
-		t.Errorf("thumbnail %v of a file that is gone", m)
+	if m, err := s.Thumbnails(t.Context(), []int{2}); err == nil || m != nil {
+		t.Errorf("thumbnails %v of a file that is gone", m)
 	}
 }
 

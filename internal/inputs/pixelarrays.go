@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -86,17 +87,29 @@ func (p *pixelSource) open() (reader, error) {
 	return &pixelReader{c, p}, nil
 }
 
-func (p *pixelSource) pixels(_ context.Context, i int, use func(*preprocess.Pixels) error) error {
+func (p *pixelSource) pixels(ctx context.Context, rows []int, use func(k int, m *preprocess.Pixels)) error {
 	c, err := p.l.Open()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	a, err := c.ReadRows(i, 1)
-	if err != nil {
-		return err
+	order := make([]int, len(rows))
+	for k := range order {
+		order[k] = k
 	}
-	return use(p.frame.pixels(a.Data.([]uint8)))
+	// A deflated array is read in sequence.
+	slices.SortFunc(order, func(a, b int) int { return rows[a] - rows[b] })
+	for _, k := range order {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		a, err := c.ReadRows(rows[k], 1)
+		if err != nil {
+			return err
+		}
+		use(k, p.frame.pixels(a.Data.([]uint8)))
+	}
+	return nil
 }
 
 // readBytes bounds the pixels that are read at once.

@@ -116,21 +116,25 @@ func (s *Set) File(i int) string {
 // thumbnailEdge is how long the sides of a thumbnail are at most.
 const thumbnailEdge = 192
 
-// Thumbnail returns row i, an image or a row of an array of pixels, as a small
-// picture for people, before preprocessing, and nil of other rows.
-func (s *Set) Thumbnail(ctx context.Context, i int) (image.Image, error) {
-	src, ok := s.src.(interface {
-		pixels(ctx context.Context, i int, use func(*preprocess.Pixels) error) error
-	})
+// pictured is a source of images.
+type pictured interface {
+	// pixels hands the k-th of the rows to use, in any order and maybe several at once.
+	pixels(ctx context.Context, rows []int, use func(k int, m *preprocess.Pixels)) error
+}
+
+// Thumbnails returns rows, images or rows of an array of pixels, as small pictures
+// for people, before preprocessing, and nil of other rows.
+func (s *Set) Thumbnails(ctx context.Context, rows []int) ([]image.Image, error) {
+	src, ok := s.src.(pictured)
 	if !ok {
 		return nil, nil
 	}
-	var small *preprocess.Pixels
-	err := src.pixels(ctx, s.Row(i), func(m *preprocess.Pixels) error {
-		small = m.Within(thumbnailEdge)
-		return nil
-	})
-	if err != nil {
+	of := make([]int, len(rows))
+	for k, i := range rows {
+		of[k] = s.Row(i)
+	}
+	small := make([]image.Image, len(rows))
+	if err := src.pixels(ctx, of, func(k int, m *preprocess.Pixels) { small[k] = m.Within(thumbnailEdge) }); err != nil {
 		return nil, err
 	}
 	return small, nil

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -105,9 +106,12 @@ func TestPixelArrays(t *testing.T) {
 				t.Errorf("%s: element %d is %v, want %v", c.name, i, got[i], v)
 			}
 		}
-		img, err := s.Thumbnail(t.Context(), 1)
-		if err != nil || img == nil {
-			t.Errorf("%s: thumbnail %v, error %v", c.name, img, err)
+		// In any order, each where it was asked for.
+		last, first := s.Len()-1, 0
+		there, err := s.Thumbnails(t.Context(), []int{last, first})
+		back, err2 := s.Thumbnails(t.Context(), []int{first, last})
+		if err != nil || err2 != nil || there[0] == nil || !reflect.DeepEqual(there[0], back[1]) || !reflect.DeepEqual(there[1], back[0]) || reflect.DeepEqual(there[0], there[1]) {
+			t.Errorf("%s: thumbnails %v, errors %v, %v", c.name, there, err, err2)
 		}
 	}
 }
