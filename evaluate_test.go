@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
@@ -97,6 +99,31 @@ func TestEvaluateRegressor(t *testing.T) {
 			if got.Asked != level || got.Count != covered || math.Abs(*got.Width-width) > 1e-9 || len(got.ByTenth) != 10 || got.Slab == nil {
 				t.Errorf("target %d at level %v: %+v, want %d of width %v", target, level, got, covered, width)
 			}
+		}
+	}
+	for k, got := range e.Targets {
+		var square, absolute float64
+		value, truth := make([]float64, 1000), make([]float64, 1000)
+		for i := range 1000 {
+			value[i], truth[i] = float64(test.Batch.Logits.Data[2*i+k]), float64(test.Targets.Data[2*i+k])
+			square += (value[i] - truth[i]) * (value[i] - truth[i]) / 1000
+			absolute += math.Abs(value[i]-truth[i]) / 1000
+		}
+		if r2 := stat.RSquaredFrom(value, truth, nil); math.Abs(*got.RMSE-math.Sqrt(square)) > 1e-9 || math.Abs(*got.MAE-absolute) > 1e-9 || math.Abs(*got.R2-r2) > 1e-9 {
+			t.Errorf("RMSE %v, MAE %v, R² %v; want %v, %v, %v", *got.RMSE, *got.MAE, *got.R2, math.Sqrt(square), absolute, r2)
+		}
+		// The lowest tenth by the network's prediction, row by row.
+		order := make([]int, 1000)
+		floats.Argsort(value, order)
+		p := cells(mustPredict(t, b, test.Batch, attach.PredictOptions{}))
+		covered := 0
+		for _, i := range order[:100] {
+			if c, y := p[2*i+k], float64(test.Targets.Data[2*i+k]); c.Lower <= y && y <= c.Upper {
+				covered++
+			}
+		}
+		if first := got.Coverage[1].ByTenth[0]; first.Rows != 100 || first.Count != covered {
+			t.Errorf("the lowest tenth is %+v, want %d of 100", first, covered)
 		}
 	}
 	if len(e.Targets[1].Points) != 1000 || e.Targets[0].PIT == nil || e.Targets[0].PITCalibrated.Probability == nil {
