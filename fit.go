@@ -137,9 +137,8 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 		}
 	}
 	if in.Base.Task == Classification && !in.Base.Sigmoid && d.cal.Logits.Cols > 0 && d.cal.Labels != nil {
-		b.Calibration.Temperature, err = calibrate.Temperature(d.cal.Logits, d.cal.Labels)
-		// Confidence is then the plain softmax, as Prediction says.
-		if err != nil && !errors.Is(err, calibrate.ErrNoTemperature) {
+		// Of 0, confidence is the plain softmax, as Prediction says.
+		if b.Calibration.Temperature, err = calibrate.Temperature(d.cal.Logits, d.cal.Labels); err != nil {
 			return nil, fmt.Errorf("temperature: %w", err)
 		}
 		if b.Calibration.TrueClasses, err = calibrate.NewClassCalibration(d.cal.Logits, d.cal.Labels); err != nil {

@@ -29,7 +29,7 @@ type PredictOptions struct {
 	// side with probability at most 1−Level.
 	Side calibrate.Side
 	// Joint asks for intervals that cover all targets of a row at once with
-	// probability Level, in place of each on its own: see calibrate.NewJoint.
+	// probability Level, in place of each on its own.
 	Joint bool
 	// Sets, if not empty, asks for the set of classes that holds the true one with
 	// probability Level, ranked by this score; ByClass, that it does so for rows of
@@ -42,7 +42,7 @@ type PredictOptions struct {
 	Error float64
 	// Smoothed asks for intervals, with one end or two, or boxes, that cover no
 	// more often than is promised where scores tie, as
-	// calibrate.CQR.SmoothedInterval says, or for such sets, as
+	// calibrate.CQR.Interval says, or for such sets, as
 	// calibrate.SetOptions does. Seed, with the row's number, chooses what is drawn.
 	Smoothed bool
 	// Samples is the number of draws from the conformal predictive
@@ -308,7 +308,8 @@ func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknow
 	if len(p.ood.Scores) == 0 {
 		return nil
 	}
-	for i, v := range p.ood.PValues(nil, scores) {
+	for i, s := range scores {
+		v := p.ood.PValue(s)
 		out[i].PValue, out[i].Flag = v, v <= p.o.Alpha
 	}
 	return nil

@@ -137,10 +137,6 @@ func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknow
 	}
 	bands, known := make([][]float32, q.Targets), make([]bool, q.Targets)
 	lower, upper := make([]float64, q.Targets), make([]float64, q.Targets)
-	var tau []float64
-	if p.o.Smoothed {
-		tau = make([]float64, q.Targets)
-	}
 	unknown = make([]bool, len(out))
 	for i := range out {
 		group := ""
@@ -176,10 +172,7 @@ func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknow
 		if c == nil {
 			continue
 		}
-		for t := range tau {
-			tau[t] = calibrate.Tau(p.o.Seed, draw+uint64(t))
-		}
-		c.interval(lower, upper, bands, tau)
+		c.Predict(lower, upper, bands, uint64(r.first+i))
 		for t := range q.Targets {
 			one := &out[i].Targets[t]
 			one.Lower, one.Upper = lower[t], upper[t]

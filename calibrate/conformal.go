@@ -37,15 +37,9 @@ func (c Conformal) PValue(s float64) float64 {
 	return float64(1+atLeast) / float64(n+1)
 }
 
-// LeastPValue is 1/(n+1), the p-value of a score above those of all calibration
-// rows. Nothing is flagged at a smaller α: LeastRows says how many rows one needs.
-func (c Conformal) LeastPValue() float64 {
-	return 1 / float64(len(c.Scores)+1)
-}
-
 // LeastRows is the least number n of calibration rows with which anything can be
-// flagged at false-alarm rate α: ⌈1/α⌉−1, of which 1/(n+1) ≤ α. It is
-// math.MaxInt for an α that no number of rows serves.
+// flagged at false-alarm rate α: ⌈1/α⌉−1, of which 1/(n+1), the least p-value, is
+// at most α. It is math.MaxInt for an α that no number of rows serves.
 func LeastRows(alpha float64) int {
 	n := math.Ceil(1/alpha) - 1
 	if !(n < 1<<53) {
@@ -61,21 +55,6 @@ func LeastRows(alpha float64) int {
 	return max(int(n), 0)
 }
 
-// PValues writes the p-value of every score to dst, which is allocated if nil
-// and must have the length of scores otherwise.
-func (c Conformal) PValues(dst, scores []float64) []float64 {
-	if dst == nil {
-		dst = make([]float64, len(scores))
-	}
-	if len(dst) != len(scores) {
-		panic("calibrate: destination and scores differ in length")
-	}
-	for i, s := range scores {
-		dst[i] = c.PValue(s)
-	}
-	return dst
-}
-
 // Threshold is the ⌈(1−α)(n+1)⌉-th smallest calibration score: flagging the
 // scores above it raises a false alarm with probability at most α. It is +Inf
 // where n is too small, that is α < 1/(n+1), and −Inf for α ≥ 1.
@@ -84,9 +63,4 @@ func (c Conformal) PValues(dst, scores []float64) []float64 {
 // s and every α, rounding and ties included.
 func (c Conformal) Threshold(alpha float64) float64 {
 	return upper(c.Scores, alpha)
-}
-
-// Flag reports whether s is called out-of-domain at false-alarm rate α.
-func (c Conformal) Flag(s, alpha float64) bool {
-	return c.PValue(s) <= alpha
 }

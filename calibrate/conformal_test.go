@@ -24,7 +24,7 @@ func TestPValue(t *testing.T) {
 			t.Errorf("p-value of %v is %v, want %v", tt.score, got, tt.want)
 		}
 	}
-	if p := c.PValue(math.NaN()); p != 1/float64(len(c.Scores)+1) || !c.Flag(math.NaN(), p) {
+	if p := c.PValue(math.NaN()); p != 1/float64(len(c.Scores)+1) {
 		t.Errorf("p-value of NaN is %v, and must be the least there is", p)
 	}
 	if p := (Conformal{}).PValue(0); p != 1 {
@@ -60,7 +60,7 @@ func TestThresholdAndPValueAgree(t *testing.T) {
 				limit := c.Threshold(alpha)
 				for s := -1.0; s < 6; s += 1. / 6 {
 					above, extreme := s > limit, c.PValue(s) <= alpha
-					if above != extreme || c.Flag(s, alpha) != extreme {
+					if above != extreme {
 						t.Fatalf("n=%d α=%v s=%v: above threshold %v, p ≤ α %v", n, alpha, s, above, extreme)
 					}
 				}
@@ -117,7 +117,7 @@ func TestFalseAlarmRate(t *testing.T) {
 // α, for levels on and beside the p-values that can occur.
 func TestLeastRows(t *testing.T) {
 	for n := range 3000 {
-		alpha := Conformal{Scores: make([]float64, n)}.LeastPValue()
+		alpha := 1 / float64(n+1)
 		if got := LeastRows(alpha); got != n {
 			t.Errorf("least rows at 1/%d are %d, want %d", n+1, got, n)
 		}

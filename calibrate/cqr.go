@@ -41,21 +41,29 @@ func cqrScores(lower, upper, y []float64) ([]float64, error) {
 	return out, nil
 }
 
-// Margin is what both ends of an interval move outwards so that it misses
-// with probability at most α: the ⌈(1−α)(n+1)⌉-th smallest score. It is
-// negative where the quantiles were too wide, and +Inf where n is too small
-// for α.
-func (c CQR) Margin(alpha float64) float64 {
-	return upper(c.Scores, forgive(alpha))
-}
-
-// Interval is [lo−margin, hi+margin], rounded inwards; scores are rounded up,
-// so that it holds just the targets that score at most the margin.
+// Interval is [lo−margin, hi+margin], rounded inwards, where the margin is the
+// ⌈(1−α)(n+1)⌉-th smallest score, +Inf where n is too small for α; scores are
+// rounded up, so that it holds just the targets that score at most the margin.
 // An interval that a negative margin would turn inside out becomes its
 // midpoint, which can only add coverage.
-func (c CQR) Interval(lo, hi, alpha float64) (lower, upper float64) {
-	lower, upper = threshold{score: c.Margin(alpha)}.interval(lo, hi, 1)
-	if lower > upper {
+//
+// That is for a τ of 0. Where scores tie, as they do where targets or quantiles
+// take few values, such as counts, grades or the leaves of trees, it covers more
+// than is promised. With τ drawn uniformly from (0,1) for each row it covers with
+// probability ExpectedCoverage(n, α), no less and no more: τ decides whether
+// targets that score exactly the margin are covered. The interval is then either
+// closed or open, and without ties the two cover alike. An open end is moved
+// inwards to the next floating-point number whose score is less than the margin,
+// so that in either case the interval covers y if lower ≤ y ≤ upper, in float64.
+// An interval with lower > upper is empty, and does not become its midpoint. It
+// panics if τ is not in [0,1]. The promise is over draws of τ too: an interval
+// drawn again, or chosen among several draws, has none.
+//
+// Reference for τ: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a
+// Random World, section 2.2, smoothed conformal predictors.
+func (c CQR) Interval(lo, hi, alpha, tau float64) (lower, upper float64) {
+	lower, upper = smoothed(c.Scores, alpha, tau).interval(lo, hi, 1)
+	if tau == 0 && lower > upper {
 		return midpoint(lo, hi)
 	}
 	return lower, upper

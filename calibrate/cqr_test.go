@@ -24,17 +24,17 @@ func TestCQRMargin(t *testing.T) {
 	for _, tt := range []struct{ alpha, margin float64 }{
 		{0.1, math.Inf(1)}, {0.2, 2}, {1 - 0.8, 2}, {0.4, 0.25}, {1 - 0.6, 0.25}, {0.8, -0.5},
 	} {
-		if got := c.Margin(tt.alpha); got != tt.margin {
+		if got := upper(c.Scores, forgive(tt.alpha)); got != tt.margin {
 			t.Errorf("margin at %v is %v, want %v", tt.alpha, got, tt.margin)
 		}
 	}
-	if a, b := c.Interval(3, 4, 0.4); a != 2.75 || b != 4.25 {
+	if a, b := c.Interval(3, 4, 0.4, 0); a != 2.75 || b != 4.25 {
 		t.Errorf("interval [%v, %v], want [2.75, 4.25]", a, b)
 	}
-	if a, b := c.Interval(3, 3.5, 0.8); a != 3.25 || b != 3.25 {
+	if a, b := c.Interval(3, 3.5, 0.8, 0); a != 3.25 || b != 3.25 {
 		t.Errorf("interval [%v, %v], want its midpoint 3.25", a, b)
 	}
-	if a, b := c.Interval(3, 4, 0.01); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
+	if a, b := c.Interval(3, 4, 0.01, 0); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
 		t.Errorf("interval [%v, %v], want the whole line", a, b)
 	}
 	if _, err := NewCQR(lo, hi, []float64{0, 0, math.NaN(), 0}); err == nil {
@@ -70,12 +70,12 @@ func TestCQRCoverage(t *testing.T) {
 		}
 		x, y := draw()
 		for a, alpha := range alphas {
-			c, err := q.At(alpha)
+			c, err := q.central(alpha)
 			if err != nil {
 				t.Fatal(err)
 			}
 			row := predict(x)
-			lo, hi := c.Interval(q.Quantile(row, alpha/2), q.Quantile(row, 1-alpha/2), alpha)
+			lo, hi := c.Interval(q.Quantile(row, alpha/2), q.Quantile(row, 1-alpha/2), alpha, 0)
 			if lo <= y && y <= hi {
 				covered[a]++
 			}
@@ -100,7 +100,7 @@ func TestQuantileCalibrationRefuses(t *testing.T) {
 		"level beyond 1": {Levels: []float64{0.1, 1.9}, Grid: good.Grid, Y: good.Y},
 		"level twice":    {Levels: []float64{0.1, 0.1}, Grid: good.Grid, Y: good.Y},
 	} {
-		if _, err := q.At(0.1); err == nil {
+		if _, err := q.central(0.1); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}

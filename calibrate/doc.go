@@ -1,7 +1,7 @@
 // Package calibrate turns raw scores, quantiles and logits into statements
 // with a guarantee: p-values, thresholds at a false-alarm rate, intervals,
 // one-sided, for groups of rows or for several targets at once too, predictive
-// distributions and prediction sets.
+// distributions, prediction sets, and predictions accepted at a share of errors.
 //
 // Every guarantee here is the one of split conformal prediction: if the
 // calibration rows and a new row are exchangeable, and neither the network
@@ -11,13 +11,13 @@
 // is void for rows that the network was trained on.
 //
 // Where calibration scores tie, as they do where targets or quantiles take few
-// values, plain intervals cover more than is promised. Smoothed ones, such as
-// CQR.SmoothedInterval, cover exactly as often: a random number, drawn for each
-// row, decides whether targets at the ends are covered.
+// values, or where many classes rank first, plain intervals and sets cover more than
+// is promised. Smoothed ones cover exactly as often: a random number, drawn for each
+// row, decides what belongs to them.
 //
-// What is stored is sorted calibration scores, never a threshold, so that
-// the level can be chosen after the fit. Where the calibration set is too
-// small for the level asked, bounds are +Inf instead of made up.
+// What is stored is scores of calibration rows, never a threshold, so that the
+// level can be chosen after the fit. Where the calibration set is too small for
+// the level asked, bounds are +Inf and sets hold all classes, instead of made up.
 //
 // Levels are given as α, the share of errors allowed: false alarms for
 // Conformal, misses for intervals and sets.

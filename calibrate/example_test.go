@@ -21,11 +21,11 @@ func ExampleConformal() {
 		panic(err)
 	}
 	fmt.Println(c.PValue(0.75), c.PValue(2))
-	fmt.Println(c.Threshold(0.1), c.Flag(2, 0.1))
+	fmt.Println(c.Threshold(0.1))
 	fmt.Println(c.Threshold(0.01))
 	// Output:
 	// 0.3 0.1
-	// 0.9 true
+	// 0.9
 	// +Inf
 }
 
@@ -36,25 +36,11 @@ func ExampleCQR() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(c.Interval(10, 12, 0.2))
-	fmt.Println(c.Interval(10, 12, 0.05))
+	fmt.Println(c.Interval(10, 12, 0.2, 0))
+	fmt.Println(c.Interval(10, 12, 0.05, 0))
 	// Output:
 	// 9 13
 	// -Inf +Inf
-}
-
-func ExampleQuantileCalibration() {
-	q := calibrate.QuantileCalibration{
-		Levels: []float64{0.1, 0.5, 0.9},
-		Grid:   []float32{0, 1, 2, 0, 1, 2, 0, 1, 2},
-		Y:      []float32{1, 3, 0.5},
-	}
-	c, err := q.At(0.5)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(c.Margin(0.5))
-	// Output: -0.125
 }
 
 func ExampleTemperature() {

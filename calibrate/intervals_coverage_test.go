@@ -51,11 +51,11 @@ func TestByGroupCoverage(t *testing.T) {
 			x := rng.Float64()
 			y := x + noise[g]*rng.NormFloat64()
 			for a, alpha := range alphas {
-				c, err := parts[name].At(alpha)
+				c, err := parts[name].central(alpha)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if lo, hi := c.Interval(x-0.2, x+0.1, alpha); lo <= y && y <= hi {
+				if lo, hi := c.Interval(x-0.2, x+0.1, alpha, 0); lo <= y && y <= hi {
 					covered[name][a]++
 				}
 			}
@@ -91,11 +91,11 @@ func TestOneSidedCoverage(t *testing.T) {
 		y = float64(float32(y))
 		for side, count := range covered {
 			for a, alpha := range alphas {
-				o, err := q.Side(side, alpha)
+				o, err := q.side(side, alpha)
 				if err != nil {
 					t.Fatal(err)
 				}
-				bound := o.Bound(q.Quantile(grid(x), side.Level(alpha)), alpha)
+				bound := o.bound(q.Quantile(grid(x), side.level(alpha)), alpha, 0)
 				if side == Lower && bound <= y || side == Upper && y <= bound {
 					count[a]++
 				}
@@ -137,7 +137,7 @@ func TestJointCoverage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, b := j.Box(lo[n*targets:], hi[n*targets:], alpha)
+		a, b := j.box(lo[n*targets:], hi[n*targets:], alpha, 0)
 		inside := 0
 		for t, v := range y[n*targets:] {
 			if a[t] <= v && v <= b[t] {

@@ -15,7 +15,7 @@ func TestOneSided(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ alpha, want float64 }{{0.1, inf}, {0.2, 13}, {0.4, 12}, {0.8, 9}, {1, -inf}} {
-		if got := o.Bound(10, tt.alpha); got != tt.want {
+		if got := o.bound(10, tt.alpha, 0); got != tt.want {
 			t.Errorf("upper bound at %v is %v, want %v", tt.alpha, got, tt.want)
 		}
 	}
@@ -24,15 +24,15 @@ func TestOneSided(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ alpha, want float64 }{{0.1, -inf}, {0.2, 9}, {0.4, 10.5}} {
-		if got := o.Bound(10, tt.alpha); got != tt.want {
+		if got := o.bound(10, tt.alpha, 0); got != tt.want {
 			t.Errorf("lower bound at %v is %v, want %v", tt.alpha, got, tt.want)
 		}
 	}
 }
 
 func TestSideLevel(t *testing.T) {
-	near(t, "level of a lower bound", Lower.Level(0.1), 0.1, 0)
-	near(t, "level of an upper bound", Upper.Level(0.1), 0.9, 0)
+	near(t, "level of a lower bound", Lower.level(0.1), 0.1, 0)
+	near(t, "level of an upper bound", Upper.level(0.1), 0.9, 0)
 }
 
 func TestByGroup(t *testing.T) {
@@ -54,11 +54,11 @@ func TestJointWithoutWidth(t *testing.T) {
 		t.Errorf("scores %v, want %v", j.Scores, want)
 	}
 	for _, tt := range []struct{ alpha, lo, hi float64 }{{0.4, 7, 7}, {0.2, -inf, inf}, {0.1, -inf, inf}} {
-		if lo, hi := j.Box([]float64{7}, []float64{7}, tt.alpha); lo[0] != tt.lo || hi[0] != tt.hi {
+		if lo, hi := j.box([]float64{7}, []float64{7}, tt.alpha, 0); lo[0] != tt.lo || hi[0] != tt.hi {
 			t.Errorf("box at %v is [%v, %v], want [%v, %v]", tt.alpha, lo, hi, tt.lo, tt.hi)
 		}
 	}
-	if lo, hi := j.Box([]float64{0}, []float64{4}, 0.8); lo[0] != 2 || hi[0] != 2 {
+	if lo, hi := j.box([]float64{0}, []float64{4}, 0.8, 0); lo[0] != 2 || hi[0] != 2 {
 		t.Errorf("box [%v, %v], want the midpoint", lo, hi)
 	}
 }
@@ -138,26 +138,11 @@ func TestDistributionInverse(t *testing.T) {
 	}
 }
 
-// Draws follow the quantile function that they are made from, and depend on
-// seed and row alone.
+// Draws follow the distribution that they are made from, and depend on seed and
+// row alone.
 func TestSample(t *testing.T) {
 	const n = 40000
 	draws := make([]float64, n)
-	Sample(draws, 5, 3, func(level float64) float64 { return -math.Log1p(-level) }) // standard exponential
-	var mean, square float64
-	for _, v := range draws {
-		mean += v / n
-		square += v * v / n
-	}
-	near(t, "mean", mean, 1, 4/math.Sqrt(n))
-	near(t, "mean square", square, 2, 4*math.Sqrt(20./n)) // var X² = 24 − 4
-	again, other := make([]float64, 4), make([]float64, 4)
-	Sample(again, 5, 3, func(level float64) float64 { return -math.Log1p(-level) })
-	Sample(other, 5, 4, func(level float64) float64 { return -math.Log1p(-level) })
-	if !slices.Equal(again, draws[:4]) || slices.Equal(again, other) {
-		t.Errorf("draws %v and %v of the rows 3 and 4, first %v", again, other, draws[:4])
-	}
-
 	q, s := points(t, make([]float64, 9), nil, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9})
 	q.Distribution(s, point(100, 2)).Sample(draws, 1, 1)
 	below := 0
@@ -170,6 +155,22 @@ func TestSample(t *testing.T) {
 		}
 	}
 	near(t, "share of draws", float64(below)/n, 0.3, 4*math.Sqrt(0.21/n))
+	again, other := make([]float64, 4), make([]float64, 4)
+	q.Distribution(s, point(100, 2)).Sample(again, 1, 1)
+	q.Distribution(s, point(100, 2)).Sample(other, 1, 2)
+	if !slices.Equal(again, draws[:4]) || slices.Equal(again, other) {
+		t.Errorf("draws %v and %v of the rows 1 and 2, first %v", again, other, draws[:4])
+	}
+	Distribution{}.Sample(draws, 1, 1)
+	below = 0
+	for _, v := range draws {
+		if math.IsInf(v, -1) {
+			below++
+		} else if !math.IsInf(v, 1) {
+			t.Fatalf("draw %v where nothing is known", v)
+		}
+	}
+	near(t, "share of endless draws", float64(below)/n, .5, 4*math.Sqrt(.25/n))
 }
 
 func TestIntervalsRefuse(t *testing.T) {
@@ -179,15 +180,15 @@ func TestIntervalsRefuse(t *testing.T) {
 		"one-sided":       func() error { _, err := newOneSided(Lower, one, bad); return err },
 		"joint":           func() error { _, err := newJoint(one, one, bad, 1); return err },
 		"joint crossing":  func() error { _, err := newJoint([]float64{2}, one, one, 1); return err },
-		"joint of none":   func() error { _, err := NewJoint(nil, 0.1); return err },
-		"joint of levels": func() error { _, err := NewJoint([]QuantileCalibration{{}}, 0.1); return err },
+		"joint of none":   func() error { _, err := jointOf(nil, 0.1); return err },
+		"joint of levels": func() error { _, err := jointOf([]QuantileCalibration{{}}, 0.1); return err },
 		"joint of rows": func() error {
-			_, err := NewJoint([]QuantileCalibration{{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, {Levels: q.Levels}}, 0.1)
+			_, err := jointOf([]QuantileCalibration{{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, {Levels: q.Levels}}, 0.1)
 			return err
 		},
 		"system of quantiles": func() error { _, err := q.PredictiveSystem(); return err },
 		"system of nothing":   func() error { _, err := QuantileCalibration{}.PredictiveSystem(); return err },
-		"side of nothing":     func() error { _, err := QuantileCalibration{}.Side(Lower, 0.1); return err },
+		"side of nothing":     func() error { _, err := QuantileCalibration{}.side(Lower, 0.1); return err },
 	} {
 		if fit() == nil {
 			t.Errorf("%s was accepted", name)
@@ -199,7 +200,7 @@ func TestIntervalsRefuse(t *testing.T) {
 		"one-sided length": func() { _, _ = newOneSided(Lower, one, nil) },
 		"by group length":  func() { q.ByGroup(nil) },
 		"joint targets":    func() { _, _ = newJoint(one, one, one, 2) },
-		"box":              func() { Joint{Targets: 2}.Box(one, one, 0.1) },
+		"box":              func() { joint{Targets: 2}.box(one, one, 0.1, 0) },
 		"row":              func() { q.Distribution(PredictiveSystem{}, nil) },
 		"τ":                func() { d.CDF(0, 2) },
 		"level":            func() { d.Quantile(nan, 0) },

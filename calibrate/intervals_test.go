@@ -71,20 +71,20 @@ func TestByGroupReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, p := range r.New {
-			c, err := parts[strconv.Itoa(r.NewGroups[i])].At(alpha)
+			c, err := parts[strconv.Itoa(r.NewGroups[i])].central(alpha)
 			if err != nil {
 				t.Fatal(err)
 			}
-			lo, hi := c.Interval(p, p, alpha)
+			lo, hi := c.Interval(p, p, alpha, 0)
 			finite(t, "lower end", lo, want[i][0], -1)
 			finite(t, "upper end", hi, want[i][1], 1)
 		}
 	}
-	c, err := parts["2"].At(0.1)
+	c, err := parts["2"].central(0.1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lo, hi := c.Interval(0, 0, 0.1); !math.IsInf(lo, -1) || !math.IsInf(hi, 1) {
+	if lo, hi := c.Interval(0, 0, 0.1, 0); !math.IsInf(lo, -1) || !math.IsInf(hi, 1) {
 		t.Errorf("a group of five rows has [%v, %v] at a level that needs nine", lo, hi)
 	}
 }
@@ -120,7 +120,7 @@ func TestOneSidedReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, p := range r.New {
-			near(t, string(side)+" bound", o.Bound(p, 0.1), want[i], 1e-12)
+			near(t, string(side)+" bound", o.bound(p, 0.1, 0), want[i], 1e-12)
 		}
 	}
 }
@@ -151,9 +151,9 @@ func TestJointReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near(t, "margin", c.Margin(0.1), j.Margin, 1e-12)
+	near(t, "margin", upper(c.Scores, 0.1), j.Margin, 1e-12)
 	for at := n; at < len(j.Lo); at += j.Targets {
-		lo, hi := c.Box(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets], 0.1)
+		lo, hi := c.box(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets], 0.1, 0)
 		for k := range lo {
 			near(t, "lower end", lo[k], j.Box[at-n+k][0], 1e-12)
 			near(t, "upper end", hi[k], j.Box[at-n+k][1], 1e-12)

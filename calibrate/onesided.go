@@ -15,7 +15,7 @@ const (
 	Upper Side = "upper"
 )
 
-// OneSided calibrates a one-sided interval that begins or ends at a predicted
+// oneSided calibrates a one-sided interval that begins or ends at a predicted
 // quantile: Scores are quantile−y for Lower and y−quantile for Upper over the
 // calibration rows, increasing.
 //
@@ -27,7 +27,7 @@ const (
 //
 // Reference: Romano, Patterson & Candès (2019), Conformalized Quantile
 // Regression, theorem 2, one side of it.
-type OneSided struct {
+type oneSided struct {
 	Side   Side
 	Scores []float64
 }
@@ -35,7 +35,7 @@ type OneSided struct {
 // newOneSided computes the scores from the predicted quantiles and the targets
 // of the calibration rows. It panics if the lengths differ or there is no such
 // side; a NaN is an error.
-func newOneSided(side Side, quantiles, y []float64) (OneSided, error) {
+func newOneSided(side Side, quantiles, y []float64) (oneSided, error) {
 	if len(quantiles) != len(y) {
 		panic("calibrate: quantiles and targets differ in length")
 	}
@@ -46,11 +46,11 @@ func newOneSided(side Side, quantiles, y []float64) (OneSided, error) {
 			scores[i] = minusUp(quantiles[i], y[i])
 		}
 		if math.IsNaN(scores[i]) {
-			return OneSided{}, fmt.Errorf("calibration row %d has a quantile or a target that is not a number", i)
+			return oneSided{}, fmt.Errorf("calibration row %d has a quantile or a target that is not a number", i)
 		}
 	}
 	s, err := sortedCopy(scores)
-	return OneSided{Side: side, Scores: s}, err
+	return oneSided{Side: side, Scores: s}, err
 }
 
 // sign is the direction in which a bound moves to cover more.
@@ -64,40 +64,31 @@ func (s Side) sign() float64 {
 	panic(fmt.Sprintf("calibrate: no side %q", string(s)))
 }
 
-// Margin is what the bound moves outwards so that it is missed with
-// probability at most α: the ⌈(1−α)(n+1)⌉-th smallest score. It is negative
-// where the quantiles were too far out, and +Inf where n is too small for α.
-func (o OneSided) Margin(alpha float64) float64 {
-	return upper(o.Scores, forgive(alpha))
-}
-
-// Bound is the calibrated bound of a row with the predicted quantile, rounded
-// inwards: −Inf for Lower and +Inf for Upper where calibration rows are too few for α.
-func (o OneSided) Bound(quantile, alpha float64) float64 {
-	return o.end(threshold{score: o.Margin(alpha)}, quantile)
-}
-
-func (o OneSided) end(limit threshold, quantile float64) float64 {
+// bound is the calibrated bound of a row with the predicted quantile, rounded
+// inwards, and smoothed as CQR.Interval says: −Inf for Lower and +Inf for Upper
+// where calibration rows are too few for α.
+func (o oneSided) bound(quantile, alpha, tau float64) float64 {
+	limit := smoothed(o.Scores, alpha, tau)
 	if o.Side.sign() < 0 {
 		return limit.lowerEnd(quantile, 1)
 	}
 	return limit.upperEnd(quantile, 1)
 }
 
-// Level is the level of the quantile that a bound at α is calibrated from.
-func (s Side) Level(alpha float64) float64 {
+// level is the level of the quantile that a bound at α is calibrated from.
+func (s Side) level(alpha float64) float64 {
 	if s.sign() < 0 {
 		return alpha
 	}
 	return 1 - alpha
 }
 
-// Side returns the calibration of a one-sided interval at α, which begins or
-// ends at the quantile of level side.Level(α).
-func (q QuantileCalibration) Side(side Side, alpha float64) (OneSided, error) {
+// side returns the calibration of a one-sided interval at α, which begins or
+// ends at the quantile of level side.level(α).
+func (q QuantileCalibration) side(side Side, alpha float64) (oneSided, error) {
 	if err := q.Validate(); err != nil {
-		return OneSided{}, err
+		return oneSided{}, err
 	}
-	quantiles, y := q.at(side.Level(alpha))
+	quantiles, y := q.at(side.level(alpha))
 	return newOneSided(side, quantiles, y)
 }

@@ -30,10 +30,10 @@ func (q QuantileCalibration) Validate() error {
 	return nil
 }
 
-// At returns the calibration of the central interval between the quantiles
+// central returns the calibration of the central interval between the quantiles
 // α/2 and 1−α/2. Outside the grid quantiles are constant, so that for a very
 // small α the margin alone carries the tail.
-func (q QuantileCalibration) At(alpha float64) (CQR, error) {
+func (q QuantileCalibration) central(alpha float64) (CQR, error) {
 	if err := q.Validate(); err != nil {
 		return CQR{}, err
 	}
@@ -52,8 +52,8 @@ func (q QuantileCalibration) at(level float64) (quantiles, y []float64) {
 }
 
 // Quantile reads the quantile at a level from one row of quantiles at Levels:
-// linear between levels, constant outside. Ends of intervals that At is to
-// widen are read this way.
+// linear between levels, constant outside. Ends of intervals are
+// read this way.
 func (q QuantileCalibration) Quantile(row []float32, level float64) float64 {
 	return float64(quantile.Interpolate(q.Levels, row, level))
 }

@@ -35,9 +35,9 @@ var covering = map[string]func(t *testing.T, rows []tied, row tied, alpha, tau f
 		if err != nil {
 			t.Fatal(err)
 		}
-		lower, upper := c.Interval(row.lo[0], row.hi[0], alpha)
+		lower, upper := c.Interval(row.lo[0], row.hi[0], alpha, 0)
 		if tau >= 0 {
-			lower, upper = c.SmoothedInterval(row.lo[0], row.hi[0], alpha, tau)
+			lower, upper = c.Interval(row.lo[0], row.hi[0], alpha, tau)
 		}
 		return lower <= row.y[0] && row.y[0] <= upper
 	},
@@ -56,9 +56,9 @@ func sideCovers(t *testing.T, side Side, rows []tied, row tied, alpha, tau float
 	if err != nil {
 		t.Fatal(err)
 	}
-	bound := o.Bound(row.lo[0], alpha)
+	bound := o.bound(row.lo[0], alpha, 0)
 	if tau >= 0 {
-		bound = o.SmoothedBound(row.lo[0], alpha, tau)
+		bound = o.bound(row.lo[0], alpha, tau)
 	}
 	if side == Lower {
 		return bound <= row.y[0]
@@ -75,9 +75,9 @@ func boxCovers(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := j.Box(row.lo[:], row.hi[:], alpha)
+	a, b := j.box(row.lo[:], row.hi[:], alpha, 0)
 	if tau >= 0 {
-		a, b = j.SmoothedBox(row.lo[:], row.hi[:], alpha, tau)
+		a, b = j.box(row.lo[:], row.hi[:], alpha, tau)
 	}
 	return a[0] <= row.y[0] && row.y[0] <= b[0] && a[1] <= row.y[1] && row.y[1] <= b[1]
 }
@@ -164,24 +164,24 @@ func TestSmoothedEnds(t *testing.T) {
 	for _, tt := range []struct{ tau, lower, upper float64 }{
 		{0, 9, 19}, {.74, 9, 19}, {.76, above, below}, {1, above, below},
 	} {
-		if a, b := c.SmoothedInterval(10, 18, alpha, tt.tau); a != tt.lower || b != tt.upper {
+		if a, b := c.Interval(10, 18, alpha, tt.tau); a != tt.lower || b != tt.upper {
 			t.Errorf("τ=%v: from %v to %v, want from %v to %v", tt.tau, a, b, tt.lower, tt.upper)
 		}
 	}
-	if a, b := c.Interval(10, 18, alpha); a != 9 || b != 19 {
+	if a, b := c.Interval(10, 18, alpha, 0); a != 9 || b != 19 {
 		t.Errorf("plain interval from %v to %v, want from 9 to 19", a, b)
 	}
-	if a, b := c.SmoothedInterval(3, 4, .01, 1); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
+	if a, b := c.Interval(3, 4, .01, 1); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
 		t.Errorf("from %v to %v, want the whole line: rows are too few", a, b)
 	}
 	point, err := NewCQR([]float64{1, 1, 1}, []float64{1, 1, 1}, []float64{1, 1, 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := point.SmoothedInterval(4, 4, .5, 0); a != 4 || b != 4 {
+	if a, b := point.Interval(4, 4, .5, 0); a != 4 || b != 4 {
 		t.Errorf("closed: from %v to %v, want 4 alone", a, b)
 	}
-	if a, b := point.SmoothedInterval(4, 4, .5, 1); !(a > b) {
+	if a, b := point.Interval(4, 4, .5, 1); !(a > b) {
 		t.Errorf("open: from %v to %v, want nothing", a, b)
 	}
 	for _, tau := range []float64{-.1, 1.1, math.NaN()} {
@@ -191,7 +191,7 @@ func TestSmoothedEnds(t *testing.T) {
 					t.Errorf("τ=%v was accepted", tau)
 				}
 			}()
-			c.SmoothedInterval(10, 18, alpha, tau)
+			c.Interval(10, 18, alpha, tau)
 		}()
 	}
 }
@@ -262,8 +262,8 @@ func TestEndsAreExact(t *testing.T) {
 func TestTau(t *testing.T) {
 	const n = 20000
 	for name, draw := range map[string]func(i uint64) float64{
-		"rows":  func(i uint64) float64 { return Tau(5, i) },
-		"seeds": func(i uint64) float64 { return Tau(i, 5) },
+		"rows":  func(i uint64) float64 { return uniform(5, i, tauStream) },
+		"seeds": func(i uint64) float64 { return uniform(i, 5, tauStream) },
 	} {
 		var all []float64
 		for i := range uint64(n) {
@@ -278,9 +278,7 @@ func TestTau(t *testing.T) {
 			t.Errorf("%s: the distance from uniform is %v, more than %v", name, distance, limit)
 		}
 	}
-	sample := make([]float64, 1)
-	Sample(sample, 5, 7, func(level float64) float64 { return level })
-	if Tau(5, 7) != Tau(5, 7) || Tau(5, 7) == sample[0] {
-		t.Errorf("τ is %v, then %v; the sample is %v", Tau(5, 7), Tau(5, 7), sample[0])
+	if uniform(5, 7, tauStream) != uniform(5, 7, tauStream) || uniform(5, 7, tauStream) == uniform(5, 7, sampleStream) {
+		t.Errorf("τ is %v, then %v; samples begin with %v", uniform(5, 7, tauStream), uniform(5, 7, tauStream), uniform(5, 7, sampleStream))
 	}
 }

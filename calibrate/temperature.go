@@ -1,7 +1,6 @@
 package calibrate
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -16,14 +15,11 @@ const (
 	maxTemperature = 20
 )
 
-// ErrNoTemperature says that the calibration rows settle no temperature.
-var ErrNoTemperature = errors.New("no temperature is best: the rows are all classified right, or no better than by chance")
-
 // Temperature returns the T at which softmax(z/T) has the smallest mean
 // negative log-likelihood on calibration rows: logits n×c and labels in
 // [0,c). Where none between minTemperature and maxTemperature is (every row
 // is classified right, so that any smaller T is better, or the network does no
-// better than chance) the error is ErrNoTemperature.
+// better than chance) it is 0.
 //
 // The likelihood is convex in 1/T, where Newton's method, kept within a
 // shrinking bracket, finds the root of its derivative.
@@ -36,10 +32,10 @@ func Temperature(logits blas32.General, labels []int) (float64, error) {
 	}
 	lo, hi := 1.0/maxTemperature, 1.0/minTemperature
 	if slope, _ := nllSlope(logits, labels, lo); slope >= 0 {
-		return 0, ErrNoTemperature
+		return 0, nil
 	}
 	if slope, _ := nllSlope(logits, labels, hi); slope <= 0 {
-		return 0, ErrNoTemperature
+		return 0, nil
 	}
 	beta := 1.0
 	for range 100 {

@@ -84,7 +84,7 @@ func run(ctx context.Context, s *experiment.Settings) error {
 				y := p[i].Targets[0]
 				covered += experiment.Indicator(y.Lower <= v && v <= y.Upper)
 				width += y.Upper - y.Lower
-				lo, hi := constant.Interval(y.Value, y.Value, 1-level)
+				lo, hi := constant.Interval(y.Value, y.Value, 1-level, 0)
 				constantCovered += experiment.Indicator(lo <= v && v <= hi)
 				constantWidth += hi - lo
 			}

@@ -200,7 +200,7 @@ func (r *toyResult) measureIntervals(head *networks.Conditional, held, test gapT
 		return err
 	}
 	for i := range lower {
-		lower[i], upper[i] = cqr.Interval(lower[i], upper[i], alpha)
+		lower[i], upper[i] = cqr.Interval(lower[i], upper[i], alpha, 0)
 	}
 	r.conformal = covered{measure.PICP(lower, upper, test.y), measure.MPIW(lower, upper)}
 	return nil

@@ -5,6 +5,7 @@ package intervals
 import (
 	"flag"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -139,7 +140,7 @@ func (e Ends) Conformalized(cal Ends, alpha, spread float64) (Measured, error) {
 	}
 	out := Ends{make([]float64, len(e.Y)), make([]float64, len(e.Y)), e.Y}
 	for i := range e.Y {
-		out.Lower[i], out.Upper[i] = cqr.Interval(e.Lower[i], e.Upper[i], alpha)
+		out.Lower[i], out.Upper[i] = cqr.Interval(e.Lower[i], e.Upper[i], alpha, 0)
 	}
 	m := out.Measure(alpha, spread)
 	m.PICP = out.Closed()
@@ -160,12 +161,12 @@ func (e Ends) Smoothed(cal Ends, alpha float64, seed uint64) (covered, tied floa
 	share := func(tau func(row int) float64) float64 {
 		out := Ends{make([]float64, len(e.Y)), make([]float64, len(e.Y)), e.Y}
 		for i := range e.Y {
-			out.Lower[i], out.Upper[i] = cqr.SmoothedInterval(e.Lower[i], e.Upper[i], alpha, tau(i))
+			out.Lower[i], out.Upper[i] = cqr.Interval(e.Lower[i], e.Upper[i], alpha, tau(i))
 		}
 		return out.Closed()
 	}
-	covered = share(func(row int) float64 { return calibrate.Tau(seed, uint64(row)) })
-	never, always := share(func(int) float64 { return 1 }), share(func(int) float64 { return 0 })
+	covered = share(func(row int) float64 { return rand.New(rand.NewPCG(seed, uint64(row))).Float64() })
+	never, always := share(func(int) float64 { return 1 }), share(func(int) float64 { return math.SmallestNonzeroFloat64 })
 	return covered, always - never, nil
 }
 
