@@ -149,8 +149,10 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 		}
 		p := softmax.New(z, 1)
 		if s.o.Score == LAC {
+			// Most of many classes need no exponential to be left out.
+			least := p.Max + math.Log((1-most)*(1+p.Excess)) - 1e-6
 			for c, v := range z {
-				if s.limit(c).at(tau).covers(s.o.score(p.Of(v, 1), 0, 0, 0)) {
+				if !(float64(v) < least) && s.limit(c).at(tau).covers(s.o.score(p.Of(v, 1), 0, 0, 0)) {
 					all = append(all, c)
 				}
 			}
