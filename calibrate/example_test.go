@@ -69,3 +69,24 @@ func ExampleSets() {
 	fmt.Println(s.Predict(row, 0))
 	// Output: [[0 1]]
 }
+
+func ExampleClassCalibration_Selective() {
+	// A network that is right of all rows but the ten that it is least sure of.
+	logits, labels := blas32.General{Rows: 100, Cols: 2, Stride: 2, Data: make([]float32, 200)}, make([]int, 100)
+	for i := range labels {
+		logits.Data[2*i] = float32(100-i) / 10
+		if i >= 90 {
+			labels[i] = 1
+		}
+	}
+	c, err := calibrate.NewClassCalibration(logits, labels)
+	if err != nil {
+		panic(err)
+	}
+	s, err := c.Selective(nil, 0.05)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("above %.3f: %d of %d rows, %d of them wrong\n", s.Confidence, s.Rows, s.Of, s.Errors)
+	// Output: above 0.731: 90 of 100 rows, 0 of them wrong
+}
