@@ -55,6 +55,8 @@ type Rate struct {
 	High  float64 `json:"high"`
 	// Width is the mean width of intervals or size of sets, where they end.
 	Width *float64 `json:"width,omitempty"`
+
+	part int // the number of the class, or the place of the part
 }
 
 // rate is nil of no rows.

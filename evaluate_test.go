@@ -216,6 +216,26 @@ func TestEvaluateSets(t *testing.T) {
 	}
 }
 
+// TestEvaluateClassesOfOneName: what each class promises is of its own
+// calibration rows, though another has its name.
+func TestEvaluateClassesOfOneName(t *testing.T) {
+	in := classifier(1000)
+	in.Cal = blob(2, 1500, 8, 3, 0)
+	rare := slices.Clone(in.Cal.Labels)
+	for i := range rare {
+		if rare[i] == 1 && i > 20 {
+			rare[i] = 0
+		}
+	}
+	in.Cal.Labels = rare
+	in.Base.Classes = []string{"crane", "crane", "dog"}
+	e := mustEvaluate(t, mustFit(t, in), blocksOf(blob(9, 1200, 8, 3, 0), blas32.General{}, nil), attach.PredictOptions{Sets: calibrate.LAC, ByClass: true}, attach.EvaluateOptions{})
+	sets := slices.DeleteFunc(e.Promises, func(p attach.Promise) bool { return p.Kind != "sets" })
+	if len(sets) != 3 || sets[1].Verdict != attach.TooFewRows || !strings.Contains(sets[1].Says, "calibration rows are too few to promise anything") {
+		t.Errorf("%+v", sets)
+	}
+}
+
 // TestEvaluateBlocks: how rows are cut changes nothing.
 func TestEvaluateBlocks(t *testing.T) {
 	in := regressor(1, 500, 2)
@@ -279,6 +299,7 @@ func TestEvaluateVerdicts(t *testing.T) {
 		{"spread", given, spread, 1500, attach.Broken, "look what has changed since calibration"},
 		{"spread, split off", b, spread, 1500, attach.Broken, "calibrate with rows that the network has not seen"},
 		{"few", given, test, 20, attach.TooFewRows, "evaluate on "},
+		{"a high level", given, test, 1500, attach.TooFewRows, "calibrate with at least 9999 rows"},
 		{"few calibration rows", mustFit(t, few), test, 1500, attach.TooFewRows, "calibrate with at least 9 rows"},
 	} {
 		predictor := attach.PredictOptions{}
@@ -286,10 +307,16 @@ func TestEvaluateVerdicts(t *testing.T) {
 			predictor.Level = .9
 			tt.b.Calibration.NCal = 8
 		}
+		if tt.name == "a high level" {
+			predictor.Level = .9999
+		}
 		targets := tt.rows.Targets
 		targets.Rows = tt.n
 		e := mustEvaluate(t, tt.b, blocksOf(tt.rows.Batch.Slice(0, tt.n), targets, nil), predictor, attach.EvaluateOptions{})
 		for _, p := range e.Promises {
+			if p.Kind == "coverage" && p.Asked > .999 && !strings.Contains(p.Says, "asked for 99.99 %") {
+				t.Errorf("%s: %s", tt.name, p.Says)
+			}
 			if p.Kind == "coverage" && (p.Verdict != tt.verdict || !strings.HasPrefix(p.Do, tt.do) || (p.Do == "") != (tt.do == "")) {
 				t.Errorf("%s: %+v", tt.name, p)
 			}
@@ -299,11 +326,12 @@ func TestEvaluateVerdicts(t *testing.T) {
 
 func TestEvaluateErrors(t *testing.T) {
 	classes, values := mustFit(t, classifier(100)), mustFit(t, regressor(1, 100, 1))
-	labelled, bare := blob(9, 10, 8, 3, 0), blob(9, 10, 8, 3, 0)
-	bare.Labels = nil
+	labelled, unlabelled, bare := blob(9, 10, 8, 3, 0), blob(9, 10, 8, 3, 0), blob(9, 10, 8, 3, 0)
+	unlabelled.Labels, bare.Logits = nil, blas32.General{}
 	wrong := blob(9, 10, 8, 3, 0)
 	wrong.Labels[4] = 3
-	one, two := regressor(2, 10, 1), regressor(2, 10, 2)
+	one, two, valueless := regressor(2, 10, 1), regressor(2, 10, 2), regressor(2, 10, 1)
+	valueless.Batch.Logits = blas32.General{}
 	for _, tt := range []struct {
 		name string
 		b    *attach.Bundle
@@ -312,11 +340,13 @@ func TestEvaluateErrors(t *testing.T) {
 		want string
 	}{
 		{"none", classes, nil, attach.EvaluateOptions{}, "no rows to evaluate on"},
-		{"labels of some", classes, []attach.Rows{{Batch: labelled}, {Batch: bare}}, attach.EvaluateOptions{}, "some rows have labels and others none"},
+		{"labels of some", classes, []attach.Rows{{Batch: labelled}, {Batch: unlabelled}}, attach.EvaluateOptions{}, "some rows have labels and others none"},
 		{"label", classes, []attach.Rows{{Batch: labelled}, {Batch: wrong}}, attach.EvaluateOptions{}, "row 14: label 3 is out of range"},
 		{"groups of some", classes, []attach.Rows{{Batch: labelled, Groups: make([]string, 10)}, {Batch: labelled}}, attach.EvaluateOptions{}, "some rows have groups and others none"},
 		{"groups", classes, []attach.Rows{{Batch: labelled, Groups: []string{"a"}}}, attach.EvaluateOptions{}, "1 groups for 10 rows"},
 		{"targets", values, []attach.Rows{{Batch: one.Batch, Targets: two.Targets}}, attach.EvaluateOptions{}, "2 targets, and the bundle predicts 1"},
+		{"logits of some", classes, []attach.Rows{{Batch: labelled}, {Batch: bare}}, attach.EvaluateOptions{}, "some rows have logits and others none"},
+		{"logits of some values", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: valueless.Batch, Targets: one.Targets}}, attach.EvaluateOptions{}, "some rows have logits and others none"},
 		{"targets of some", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: one.Batch}}, attach.EvaluateOptions{}, "some rows have targets and others none"},
 		{"alpha", classes, []attach.Rows{{Batch: labelled}}, attach.EvaluateOptions{Alphas: []float64{5}}, "false-alarm rate 5"},
 		{"level", values, []attach.Rows{{Batch: one.Batch}}, attach.EvaluateOptions{Levels: []float64{90}}, "level 90"},

@@ -138,9 +138,9 @@ func (g *gathering) sets(e *Evaluation, out *ClassEvaluation) {
 	labels := g.byLabel()
 	var all []*Coverage
 	out.Sets = make([]Coverage, len(g.at))
-	counts := map[string]int{} // calibration rows, by class
+	counts := map[int]int{} // calibration rows, by class, of which several may have one name
 	for _, label := range g.bundle.Calibration.TrueClasses.Labels {
-		counts[g.className(label)]++
+		counts[label]++
 	}
 	for k, sets := range g.classes.sets {
 		c := &out.Sets[k]
@@ -159,7 +159,7 @@ func (g *gathering) sets(e *Evaluation, out *ClassEvaluation) {
 		}
 		for _, r := range c.ByClass {
 			r.Asked = c.Asked
-			e.promise(Promise{Kind: "sets", Rate: r}, counts[r.Name], 1-c.Asked, len(c.ByClass))
+			e.promise(Promise{Kind: "sets", Rate: r}, counts[r.part], 1-c.Asked, len(c.ByClass))
 		}
 	}
 	g.worstSlabs(all, g.classes.sets)

@@ -16,6 +16,7 @@ type gathering struct {
 	main   int
 
 	n        int
+	has      [len(beside)]bool
 	scores   []float64
 	pValues  []float64
 	groups   []string
@@ -25,6 +26,9 @@ type gathering struct {
 	joint    []covers // by level
 	features reservoir
 }
+
+// beside are what all rows come with, or none.
+var beside = [...]string{"groups", "labels", "logits", "targets"}
 
 // covers is, by row, whether the truth is held, and by what width; +Inf is
 // endless, and boxes have none.
@@ -104,13 +108,16 @@ func (g *gathering) add(ctx context.Context, r Rows) error {
 // check refuses a truth that is not of these rows.
 func (g *gathering) check(r Rows, groups []string) error {
 	n, c := r.Len(), g.bundle.Base.pairLogits(r.Batch).Logits.Cols
+	has := [...]bool{groups != nil, r.Labels != nil, c > 0, r.Targets.Cols > 0}
+	for k, what := range beside {
+		if g.n > 0 && has[k] != g.has[k] {
+			return fmt.Errorf("some rows have %s and others none", what)
+		}
+	}
+	g.has = has
 	switch {
 	case groups != nil && len(groups) != n:
 		return fmt.Errorf("there are %d groups for %d rows", len(groups), n)
-	case g.n > 0 && (groups == nil) != (g.groups == nil):
-		return errors.New("some rows have groups and others none")
-	case g.n > 0 && (r.Labels == nil) != (g.labels == nil):
-		return errors.New("some rows have labels and others none")
 	case r.Targets.Cols > 0 && r.Targets.Rows != n:
 		return fmt.Errorf("there are %d rows and %d of targets", n, r.Targets.Rows)
 	}

@@ -100,7 +100,7 @@ func (p parting) rates(yes func(i int) bool, widths []float64) []Rate {
 			continue
 		}
 		r := rate(counts[k], of[k])
-		r.Name = name
+		r.Name, r.part = name, k
 		if ends[k] > 0 {
 			r.Width = pointer(sums[k] / float64(ends[k]))
 		}

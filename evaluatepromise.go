@@ -136,7 +136,7 @@ func (p Promise) seen() string {
 	case "selective_error":
 		what = "rows accepted are wrong"
 	}
-	return fmt.Sprintf("%s of %d %s (%s to %s), %s %s", percent(p.Share), p.Rows, what, percent(p.Low), percent(p.High), asked, percent(p.Asked))
+	return fmt.Sprintf("%s of %d %s (%s to %s), %s %s", percent(p.Share), p.Rows, what, percent(p.Low), percent(p.High), asked, fmt.Sprintf("%.6g %%", 100*p.Asked))
 }
 
 // times says how often there are misses, as a multiple of what was asked for.

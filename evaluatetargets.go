@@ -30,8 +30,6 @@ type target struct {
 func (g *gathering) addTargets(predictions [][]Prediction, r Rows) error {
 	main, y := predictions[g.main], r.Targets
 	switch {
-	case g.n > 0 && (y.Cols > 0) != (len(g.targets) > 0):
-		return fmt.Errorf("some rows have targets and others none")
 	case y.Cols == 0:
 		return nil
 	case y.Cols != len(main[0].Targets):

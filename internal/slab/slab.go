@@ -35,7 +35,7 @@ type Slab struct{ Covered, Rows int }
 // validated confidence sets in multiclass and multilabel prediction, section 4.
 func Worst(x blas32.General, covered [][]bool, seed uint64) []Slab {
 	half := x.Rows / 2
-	if half < 10 {
+	if half < 10 || len(covered) == 0 {
 		return nil
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x51ab))
