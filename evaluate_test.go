@@ -236,6 +236,29 @@ func TestEvaluateClassesOfOneName(t *testing.T) {
 	}
 }
 
+// TestEvaluateSetsOfASureNetwork: sets that are never empty cover as often as the
+// network is right, which is more often than is asked and nothing to mend.
+func TestEvaluateSetsOfASureNetwork(t *testing.T) {
+	in := classifier(1000)
+	in.Cal = blob(2, 1500, 8, 3, 0)
+	b := mustFit(t, in)
+	batch := blob(9, 1200, 8, 3, 0)
+	for _, tt := range []struct {
+		o    attach.PredictOptions
+		says string
+	}{
+		{attach.PredictOptions{Sets: calibrate.LAC, Level: .5}, "alone is right of"},
+		{attach.PredictOptions{Sets: calibrate.APS, Level: .5, ByClass: true}, "alone is right of"},
+		{attach.PredictOptions{Sets: calibrate.LAC, Level: .5, Smoothed: true}, "asked for 50 %"},
+	} {
+		for _, p := range mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), tt.o, attach.EvaluateOptions{}).Promises {
+			if p.Kind == "sets" && (p.Verdict != attach.Kept || p.Do != "" || !strings.Contains(p.Says, tt.says)) {
+				t.Errorf("%+v: %+v", tt.o, p)
+			}
+		}
+	}
+}
+
 // TestEvaluateBlocks: how rows are cut changes nothing.
 func TestEvaluateBlocks(t *testing.T) {
 	in := regressor(1, 500, 2)

@@ -153,13 +153,19 @@ func (g *gathering) sets(e *Evaluation, out *ClassEvaluation) {
 			c.Sizes[int(size)]++
 		}
 		c.ByClass = labels.rates(func(i int) bool { return sets.covered[i] }, sets.width)
+		right := func(accuracy Rate) float64 {
+			if p.o.Smoothed {
+				return 0
+			}
+			return accuracy.Share
+		}
 		if !p.o.ByClass {
-			e.promise(Promise{Kind: "sets", Rate: c.Rate}, g.bundle.Calibration.NCal, 1-c.Asked, 1)
+			e.promise(Promise{Kind: "sets", Rate: c.Rate, right: right(*out.Accuracy)}, g.bundle.Calibration.NCal, 1-c.Asked, 1)
 			continue
 		}
-		for _, r := range c.ByClass {
+		for i, r := range c.ByClass {
 			r.Asked = c.Asked
-			e.promise(Promise{Kind: "sets", Rate: r}, counts[r.part], 1-c.Asked, len(c.ByClass))
+			e.promise(Promise{Kind: "sets", Rate: r, right: right(out.ByClass[i])}, counts[r.part], 1-c.Asked, len(c.ByClass))
 		}
 	}
 	g.worstSlabs(all, g.classes.sets)

@@ -48,6 +48,8 @@ type Promise struct {
 	Verdict     Verdict `json:"verdict"`
 	Says        string  `json:"says"`         // in one sentence
 	Do          string  `json:"do,omitempty"` // what to do about it
+
+	right float64 // what sets that are never empty cover at any level: how often the network is right
 }
 
 // covers says that a promise is of rows that are held, and not of those missed.
@@ -91,6 +93,9 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 				p.Do += fmt.Sprintf(", or calibrate with many more than %d", n)
 			}
 		}
+	case 1-m.AtLeast(misses+1, p.Rows) < limit && p.right > p.Asked:
+		p.Verdict = Kept
+		p.Says += fmt.Sprintf(", as the network alone is right of %s: sets say more at a level above that", percent(p.right))
 	case 1-m.AtLeast(misses+1, p.Rows) < limit && p.covers():
 		p.Verdict = Kept
 		p.Says += ", more often than need be"

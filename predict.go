@@ -66,8 +66,10 @@ type Prediction struct {
 	Class      int
 	Name       string
 	Confidence float64
-	// Set are the classes that PredictOptions.Sets asks for, in increasing order.
-	// It may be empty. It is nil where none is asked for or the row has no logits.
+	// Set are the classes that PredictOptions.Sets asks for, in increasing order, or
+	// Class alone where that has none, which can only add coverage. Only where
+	// Smoothed it may be empty. It is nil where none is asked for or the row has no
+	// logits.
 	Set []int
 
 	Targets []Target // of a regressor

@@ -68,6 +68,9 @@ func (p *Predictor) set(out []Prediction, r Rows) {
 		return
 	}
 	for i, set := range p.sets.Predict(r.Logits, uint64(r.first)) {
+		if len(set) == 0 && !p.o.Smoothed { // of LAC
+			set = []int{out[i].Class}
+		}
 		out[i].Set = set
 	}
 }

@@ -1,6 +1,7 @@
 package attach_test
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -27,7 +28,7 @@ func TestSetsOfRows(t *testing.T) {
 	}
 	fresh := blob(3, 4000, 8, 3, 0)
 	for _, o := range []attach.PredictOptions{
-		{Sets: calibrate.LAC}, {Sets: calibrate.APS, ByClass: true}, {Sets: calibrate.RAPS}, {Sets: calibrate.APS, Smoothed: true, Seed: 4}, {Sets: calibrate.LAC, ByClass: true, Level: .7},
+		{Sets: calibrate.LAC}, {Sets: calibrate.APS, ByClass: true}, {Sets: calibrate.RAPS}, {Sets: calibrate.APS, Smoothed: true, Seed: 4}, {Sets: calibrate.LAC, ByClass: true, Level: .92},
 	} {
 		p := mustPredict(t, b, fresh, o)
 		if !same(p, mustPredict(t, back, fresh, o)) {
@@ -73,6 +74,39 @@ func TestSetsOfRows(t *testing.T) {
 		}
 		if want := 360; !o.ByClass && o.Sets == calibrate.LAC && held != want {
 			t.Errorf("%+v: sets cover %d calibration rows, want %d", o, held, want)
+		}
+	}
+}
+
+// TestSetsAreNotEmpty: where a set of LAC would be empty it is the most probable
+// class alone, unless sets are smoothed.
+func TestSetsAreNotEmpty(t *testing.T) {
+	in := classifier(400)
+	in.Cal = blob(2, 399, 8, 3, 0)
+	b := mustFit(t, in)
+	fresh := blob(3, 1000, 8, 3, 0)
+	for _, o := range []attach.PredictOptions{
+		{Sets: calibrate.LAC, Level: .4}, {Sets: calibrate.LAC, Level: .4, ByClass: true}, {Sets: calibrate.LAC, Level: .4, Smoothed: true}, {Sets: calibrate.APS, Smoothed: true},
+	} {
+		sets, err := b.Calibration.TrueClasses.Sets(calibrate.SetOptions{Score: o.Sets, ByClass: o.ByClass, Smoothed: o.Smoothed}, 1-cmp.Or(o.Level, .9))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, empty := sets.Predict(fresh.Logits, 0), 0
+		for i, row := range mustPredict(t, b, fresh, o) {
+			want := raw[i]
+			if len(want) == 0 {
+				empty++
+				if !o.Smoothed {
+					want = []int{row.Class}
+				}
+			}
+			if row.Set == nil || !slices.Equal(row.Set, want) {
+				t.Fatalf("%+v: row %d has the set %#v, want %v", o, i, row.Set, want)
+			}
+		}
+		if empty == 0 {
+			t.Errorf("%+v: calibrate has no empty set", o)
 		}
 	}
 }

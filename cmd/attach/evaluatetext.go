@@ -225,6 +225,11 @@ func (t *figureTables) coverage(name string, e *attach.Evaluation, all []attach.
 		}
 		rows = append(rows, []string{"", fmt.Sprint(c.Asked), percent(c.Share), interval(c.Rate), optional(c.Width), optional(c.Median), fmt.Sprint(n), slab})
 	}
+	if sets && !slices.ContainsFunc(all, func(c attach.Coverage) bool { return c.Sizes[0] > 0 }) {
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], 6, 7)
+		}
+	}
 	t.print(rows)
 	for _, c := range all {
 		if c.Asked == e.Level {

@@ -12,9 +12,9 @@ import (
 
 // outcome is what came out of a prediction, in a few numbers.
 type outcome struct {
-	rows, flagged, accepted, empty int
-	sets, inSets                   int // rows that have a set of classes, and the classes in all of them
-	pValues                        [evidence.Bins]int
+	rows, flagged, accepted int
+	sets, inSets            int // rows that have a set of classes, and the classes in all of them
+	pValues                 [evidence.Bins]int
 }
 
 func (o *outcome) add(p attach.Prediction) {
@@ -26,13 +26,9 @@ func (o *outcome) add(p attach.Prediction) {
 	if p.Accept {
 		o.accepted++
 	}
-	if p.Set == nil {
-		return
-	}
-	o.sets++
-	o.inSets += len(p.Set)
-	if len(p.Set) == 0 {
-		o.empty++
+	if p.Set != nil {
+		o.sets++
+		o.inSets += len(p.Set)
 	}
 }
 

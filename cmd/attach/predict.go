@@ -124,7 +124,6 @@ func (f *predicting) run(c *cli.Context) error {
 	noteEndless(f.stderr, f.bundle, f.o.Level, rows.known.groups)
 	noteSilent(f.stderr, f.bundle, f.o.Alpha)
 	noteSets(f.stderr, f.bundle, f.o)
-	f.came.noteEmpty(f.stderr, cmp.Or(f.o.Level, f.bundle.Calibration.Level))
 	if f.bundle.Calibration.HeldOut == attach.SplitOff {
 		notePromise(f.stderr, f.bundle.Calibration)
 	}

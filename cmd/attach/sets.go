@@ -33,13 +33,6 @@ func noteSets(w io.Writer, b *attach.Bundle, o attach.PredictOptions) {
 	}
 }
 
-// noteEmpty says why sets are empty.
-func (o *outcome) noteEmpty(w io.Writer, level float64) {
-	if o.empty > 0 {
-		printf(w, "note: %d of %d sets are empty: the network is right more often than level %g asks for, so that some inputs can go without; a higher --level, or --sets aps, fills them\n", o.empty, o.rows, level)
-	}
-}
-
 // noteAccepted says on what grounds rows are accepted, s, which is nil where that
 // was not asked.
 func (o *outcome) noteAccepted(w io.Writer, s *calibrate.Selective, share float64) {

@@ -92,6 +92,8 @@ for path in sys.argv[3:]:
         for name in theirs:
             which = name.split(" ", 1)[1].removesuffix(", u=1")
             if which in ours:
+                empty = ~theirs[name].any(1)  # ours hold the most probable class
+                theirs[name][empty, z[order[CAL:]][empty].argmax(1)] = True
                 same[name] = same.get(name, 0) + int((ours[which] != theirs[name]).any(1).sum())
     print(f"{pathlib.Path(path).stem}: {splits} splits, {CAL} rows to calibrate on, {len(y) - CAL} to test")
     for name in sorted(found):
