@@ -3,6 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/inputs"
@@ -27,6 +31,8 @@ func (f *fitting) note(b *attach.Bundle) {
 	if seen {
 		printf(w, "warning: %s looks like the rows that the network was trained on, as it is right on nearly all of them: fresh rows will be flagged more often than asked; pass rows that it has not seen with --cal\n", f.x.x)
 	}
+	f.warnTargets(f.x.x, f.in.Batch, f.in.Targets)
+	f.warnTargets(f.cal.x, f.in.Cal, f.in.CalTargets)
 	f.summarize(b)
 	if !seen {
 		notePromise(w, b.Calibration)
@@ -38,6 +44,29 @@ func (f *fitting) note(b *attach.Bundle) {
 	}
 	if f.in.Batch.Labels != nil && f.in.Base.Task == attach.Classification && b.Calibration.Temperature == 0 {
 		fmt.Fprintln(w, "note: confidence is that of the network itself: the calibration rows settle no temperature")
+	}
+}
+
+// warnTargets says where targets look to be other than the network predicts.
+func (f *fitting) warnTargets(path string, b ood.Batch, targets blas32.General) {
+	if b.Len() < fewTargets || b.Logits.Cols != targets.Cols {
+		return
+	}
+	predicted, truth := make([]float64, b.Len()), make([]float64, b.Len())
+	for j := range targets.Cols {
+		for i := range truth {
+			predicted[i], truth[i] = float64(rows.Row(b.Logits, i)[j]), float64(rows.Row(targets, i)[j])
+		}
+		name := "the target"
+		if targets.Cols > 1 {
+			name = fmt.Sprintf("target %d", j)
+		}
+		if len(f.in.Base.Targets) > 0 {
+			name = f.in.Base.Targets[j]
+		}
+		if r2 := stat.RSquaredFrom(predicted, truth, nil); r2 <= 0 && !math.IsInf(r2, -1) {
+			printf(f.stderr, "warning: %s: the network predicts %s worse than its mean would (R² %.3g): look at its units, and at the order of rows and columns\n", path, name, r2)
+		}
 	}
 }
 
@@ -84,6 +113,8 @@ func (f *fitting) summarize(b *attach.Bundle) {
 const (
 	trainedShare = .998
 	trainedRows  = 1000 // below, fresh rows may all be right by chance
+	// fewTargets are too few to tell one network from another.
+	fewTargets = 20
 )
 
 // looksTrainedOn says that a network is right on so many rows that it was most
