@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -54,7 +55,11 @@ func (g *gathering) note(e *Evaluation) {
 		g.noteLabels(add, e.Classes)
 	}
 	for t := range e.Targets {
-		g.targets[t].note(add, e.Targets[t])
+		of := ""
+		if len(e.Targets) > 1 {
+			of = cmp.Or(e.Targets[t].Name, fmt.Sprintf("target %d", t)) + ": "
+		}
+		g.targets[t].note(add, of, e.Targets[t])
 	}
 }
 
@@ -136,16 +141,16 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 }
 
 // note says where targets are not those of the predictions.
-func (of *target) note(add func(do, format string, args ...any), e TargetEvaluation) {
+func (of *target) note(add func(do, format string, args ...any), name string, e TargetEvaluation) {
 	if e.R2 == nil || *e.R2 > 0 {
 		return
 	}
 	slope, offset, explained := line(of.value, of.truth)
 	if explained > .3 {
-		add("give targets in the units that the network was trained on", "the network predicts worse than the mean of the targets would (R² %.3g), and targets are about %.3g times its predictions plus %.3g (R² %.3g): they look to be in other units", *e.R2, slope, offset, explained)
+		add("give targets in the units that the network was trained on", "%sthe network predicts worse than the mean of the targets would (R² %.3g), and targets are about %.3g times its predictions plus %.3g (R² %.3g): they look to be in other units", name, *e.R2, slope, offset, explained)
 		return
 	}
-	add("look whether the targets are of these rows, in this order, and how inputs are prepared", "the network predicts worse than the mean of the targets would: R² is %.3g", *e.R2)
+	add("look whether the targets are of these rows, in this order, and how inputs are prepared", "%sthe network predicts worse than the mean of the targets would: R² is %.3g", name, *e.R2)
 }
 
 // line is the least-squares line through points, and the share of the variance of

@@ -150,7 +150,11 @@ func (p Promise) times(x float64) string {
 	if what == "" {
 		what = "misses"
 	}
-	return fmt.Sprintf(": %.2g times as many %s as promised", x, what)
+	ratio := fmt.Sprintf("%.2g", x)
+	if x >= 99.5 { // which is 1e+02 above
+		ratio = fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf(": %s times as many %s as promised", ratio, what)
 }
 
 func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }

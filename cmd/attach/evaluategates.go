@@ -146,11 +146,19 @@ func checkGates(gates []gate, e *attach.Evaluation) error {
 	for _, g := range gates {
 		found := figuresAt(e, g.at)[g.figure]
 		if len(found) == 0 {
-			return fmt.Errorf("--fail-if %s: there is no such figure of these rows", g.text)
+			at := ""
+			if !math.IsNaN(g.at) {
+				at = fmt.Sprintf(" at %g; ask for it with --level or --alpha", g.at)
+			}
+			return fmt.Errorf("--fail-if %s: there is no such figure of these rows%s", g.text, at)
 		}
-		for _, x := range found {
+		for i, x := range found {
+			of := ""
+			if len(found) > 1 && len(found) == len(e.Targets) {
+				of = targetName(e, i) + ": "
+			}
 			if g.sign == '<' && x < g.bound || g.sign == '>' && x > g.bound {
-				failed = append(failed, fmt.Sprintf("%s (it is %.4g)", g.text, x))
+				failed = append(failed, fmt.Sprintf("%s (%sit is %.4g)", g.text, of, x))
 			}
 		}
 	}

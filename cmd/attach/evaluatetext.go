@@ -50,7 +50,11 @@ func printEvaluation(w io.Writer, e *attach.Evaluation) error {
 // printPromises prints a sentence for each promise, and what to do once, for those
 // that are broken first. Those of groups that are kept are counted.
 func printPromises(w io.Writer, e *attach.Evaluation) {
-	kept := map[string]int{}
+	part, parts := "group", "groups"
+	if e.Task == attach.Classification {
+		part, parts = "class", "classes"
+	}
+	kept, made := map[string]int{}, map[string]int{}
 	var kinds []string
 	todo := map[attach.Verdict][]string{}
 	for _, p := range e.Promises {
@@ -58,15 +62,17 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 		if len(e.Targets) > 1 && p.Kind == "coverage" {
 			name += " of " + targetName(e, p.Target)
 		}
-		if p.Name != "" && p.Verdict == attach.Kept {
-			if name = fmt.Sprintf("%s at %g", name, p.Asked); kept[name] == 0 {
-				kinds = append(kinds, name)
-			}
-			kept[name]++
-			continue
-		}
 		if p.Name != "" {
-			name += " of " + p.Name
+			kind := fmt.Sprintf("%s at %g", name, p.Asked)
+			made[kind]++
+			if p.Verdict == attach.Kept {
+				if kept[kind] == 0 {
+					kinds = append(kinds, kind)
+				}
+				kept[kind]++
+				continue
+			}
+			name += " of " + part + " " + cmp.Or(p.Name, `""`)
 		}
 		says := p.Says
 		if p.Verdict == attach.TooFewRows {
@@ -76,8 +82,8 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 		}
 		printf(w, "%-12s  %s: %s\n", p.Verdict, name, says)
 	}
-	for _, name := range kinds {
-		printf(w, "%-12s  %s, of %d groups or classes\n", attach.Kept, name, kept[name])
+	for _, kind := range kinds {
+		printf(w, "%-12s  %s, in %d of %d %s\n", attach.Kept, kind, kept[kind], made[kind], parts)
 	}
 	for _, do := range append(todo[attach.Broken], todo[attach.Kept]...) {
 		if strings.HasPrefix(do, "calibrate with ") {
