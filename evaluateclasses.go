@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
@@ -19,10 +21,10 @@ const (
 
 // classes is what is kept of a classifier's answers.
 type classes struct {
-	top           []int      // the class that is predicted
-	before, after []float64  // its probability, without a temperature and with the bundle's
-	nll           [2]float64 // sums, without and with the temperature
-	sets          []covers   // by level
+	top           []int        // the class that is predicted
+	before, after []float64    // its probability, without a temperature and with the bundle's
+	nll           [2][]float64 // negative log-likelihood, likewise
+	sets          []covers     // by level
 	accept        []bool
 }
 
@@ -42,10 +44,10 @@ func (g *gathering) addClasses(predictions [][]Prediction, b ood.Batch) {
 		if !base.Sigmoid {
 			s := softmax.New(z, 1)
 			before = s.Largest()
-			c.nll[0] += s.LogSum() - float64(label)
+			c.nll[0] = append(c.nll[0], s.LogSum()-float64(label))
 		}
 		if temperature != 0 {
-			c.nll[1] += softmax.New(z, temperature).LogSum() - float64(label)/temperature
+			c.nll[1] = append(c.nll[1], softmax.New(z, temperature).LogSum()-float64(label)/temperature)
 		}
 		c.top, c.before, c.after = append(c.top, one.Class), append(c.before, before), append(c.after, one.Confidence)
 		c.accept = append(c.accept, one.Accept)
@@ -86,11 +88,11 @@ func (g *gathering) classEvaluation(e *Evaluation) *ClassEvaluation {
 		wrong[i], unsure[i] = !right(i), 1-c.after[i]
 	}
 	if !g.bundle.Base.Sigmoid {
-		out.Before.NLL = pointer(c.nll[0] / float64(n))
+		out.Before.NLL = pointer(stat.Mean(c.nll[0], nil))
 	}
 	if out.Temperature != 0 {
 		after := reliability(c.after, right)
-		after.NLL, out.After = pointer(c.nll[1]/float64(n)), &after
+		after.NLL, out.After = pointer(stat.Mean(c.nll[1], nil)), &after
 	}
 	// Neither is NaN: logits and scores are checked where rows are predicted for.
 	out.AURC, _ = measure.AURC(unsure, wrong)

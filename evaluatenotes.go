@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 const (
@@ -51,8 +53,8 @@ func (g *gathering) note(e *Evaluation) {
 			}
 		}
 	}
-	if e.Classes != nil {
-		g.noteLabels(add, e.Classes)
+	if e.Classes != nil && g.noteLabels(add, e.Classes) {
+		g.noteTemperature(add, e.Classes)
 	}
 	for t := range e.Targets {
 		of := ""
@@ -85,11 +87,31 @@ func (g *gathering) calibratedWith() int {
 	return n
 }
 
-// noteLabels says where labels are not those of the answers.
-func (g *gathering) noteLabels(add func(do, format string, args ...any), c *ClassEvaluation) {
+// noteTemperature says where the temperature makes confidence worse, by a paired
+// test of the rows.
+func (g *gathering) noteTemperature(add func(do, format string, args ...any), c *ClassEvaluation) {
+	if c.Before.NLL == nil || c.After == nil {
+		return
+	}
+	worse := slices.Clone(g.classes.nll[1])
+	floats.Sub(worse, g.classes.nll[0])
+	mean, deviation := stat.MeanStdDev(worse, nil)
+	if mean <= distuv.UnitNormal.Quantile(1-doubt)*stat.StdErr(deviation, float64(len(worse))) {
+		return
+	}
+	do := "calibrate with rows like these"
+	if g.bundle.Calibration.HeldOut == SplitOff {
+		do = "calibrate with rows that the network has not seen"
+	}
+	add(do, "confidence at temperature %.3g is worse than the network's own on these rows, by more than chance: NLL is %.4g instead of %.4g", c.Temperature, *c.After.NLL, *c.Before.NLL)
+}
+
+// noteLabels says where labels are not those of the answers, and whether they seem
+// to be.
+func (g *gathering) noteLabels(add func(do, format string, args ...any), c *ClassEvaluation) (fit bool) {
 	n := max(slices.Max(g.labels), slices.Max(g.classes.top)) + 1
 	if n > 2000 {
-		return
+		return true
 	}
 	counts, labelled, answered := make([]int, n*n), make([]float64, n), make([]float64, n) // label by label
 	for i, label := range g.labels {
@@ -127,9 +149,11 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 	case alike && moved != nil && other.Low > c.Accuracy.High+.05:
 		add("number the labels in the order of the network's outputs",
 			"the labels look permuted: the network mostly answers %s; were they numbered so, accuracy would be %s", strings.Join(moved, ", "), percent(other.Share))
+		return false
 	case chance < .9 && c.Accuracy.Low <= chance:
 		add("look whether the labels are of these rows, in this order, and how inputs are prepared",
 			"accuracy, %s, is no better than answers to other rows would have, %s", percent(c.Accuracy.Share), percent(chance))
+		return false
 	case c.Calibration != nil && c.Accuracy.High < c.Calibration.Low:
 		says, do := "accuracy is below that on the calibration rows, %s: these rows are harder, or unlike them", "look what has changed"
 		if g.bundle.Calibration.HeldOut == SplitOff {
@@ -138,6 +162,7 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 		}
 		add(do, says, percent(c.Calibration.Share))
 	}
+	return true
 }
 
 // note says where targets are not those of the predictions.

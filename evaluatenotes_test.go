@@ -86,3 +86,47 @@ func TestEvaluateOddTargets(t *testing.T) {
 		}
 	}
 }
+
+// TestEvaluateTemperature: a temperature that rows of the training set settled is
+// said to make confidence worse on fresh ones, and one of fresh rows is not.
+func TestEvaluateTemperature(t *testing.T) {
+	in := classifier(400)
+	in.Cal = drawn(2, 2000)
+	given := mustFit(t, in)
+	split := in
+	split.Cal = ood.Batch{}
+	split.Batch = drawn(1, 400)
+	for i := range split.Batch.Labels { // right of most of them
+		if z := split.Batch.Logits.Data[3*i : 3*i+3]; i%5 > 0 {
+			split.Batch.Labels[i] = slices.Index(z, slices.Max(z))
+		}
+	}
+	trainedOn := mustFit(t, split)
+	sharp := *given
+	sharp.Calibration.Temperature = .3
+	shuffled := drawn(3, 1500)
+	slices.Reverse(shuffled.Labels)
+	for _, tt := range []struct {
+		name string
+		b    *attach.Bundle
+		rows ood.Batch
+		do   string
+	}{
+		{"fresh", given, drawn(3, 1500), ""},
+		{"too few", &sharp, drawn(3, 15), ""},
+		{"sharp", &sharp, drawn(3, 1500), "calibrate with rows like these"},
+		{"split off", trainedOn, drawn(3, 1500), "calibrate with rows that the network has not seen"},
+		{"other labels", &sharp, shuffled, ""},
+	} {
+		e := mustEvaluate(t, tt.b, blocksOf(tt.rows, blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+		var do string
+		for _, n := range e.Notes {
+			if strings.Contains(n.Says, "is worse than the network's own") {
+				do = n.Do
+			}
+		}
+		if do != tt.do {
+			t.Errorf("%s: to do is %q, want %q of %+v at temperature %v", tt.name, do, tt.do, e.Notes, e.Classes.Temperature)
+		}
+	}
+}
