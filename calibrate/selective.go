@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/mathext"
+	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
 // Selective accepts the rows whose largest softmax probability, at temperature 1,
@@ -69,19 +69,10 @@ func (c ClassCalibration) Selective(kept []bool, epsilon float64) (Selective, er
 		if rows < s.Least {
 			continue // it fails even without an error
 		}
-		if atMost(errors, rows, epsilon) > selectiveDoubt {
+		if 1-evidence.Binomial(errors+1, rows, epsilon) > selectiveDoubt {
 			break
 		}
 		s.Confidence, s.Rows, s.Errors = confidence, rows, errors
 	}
 	return s, nil
-}
-
-// atMost is the probability that of n independent rows, each an error with
-// probability p, k or fewer are.
-func atMost(k, n int, p float64) float64 {
-	if k >= n {
-		return 1
-	}
-	return mathext.RegIncBeta(float64(n-k), float64(k+1), 1-p)
 }

@@ -101,24 +101,3 @@ func TestSelective(t *testing.T) {
 		t.Errorf("of one confidence, with errors: %+v (%v)", got, err)
 	}
 }
-
-func TestAtMost(t *testing.T) {
-	for _, n := range []int{1, 7, 400} {
-		for k := range n + 1 {
-			sum := 0.
-			for j := range k + 1 {
-				sum += math.Exp(lchoose(n, j) + float64(j)*math.Log(.03) + float64(n-j)*math.Log(.97))
-			}
-			if got := atMost(k, n, .03); math.Abs(got-sum) > 1e-10 {
-				t.Errorf("P(X ≤ %d) of %d is %v, want %v", k, n, got, sum)
-			}
-		}
-	}
-}
-
-func lchoose(n, k int) float64 {
-	a, _ := math.Lgamma(float64(n + 1))
-	b, _ := math.Lgamma(float64(k + 1))
-	c, _ := math.Lgamma(float64(n - k + 1))
-	return a - b - c
-}

@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"cmp"
+	"container/heap"
 	"fmt"
 	"math"
 	"slices"
@@ -190,35 +191,26 @@ func (r *ranking) reset(z []float32) {
 	for c := range z {
 		r.order = append(r.order, c)
 	}
-	for at := len(z)/2 - 1; at >= 0; at-- {
-		r.sift(at)
-	}
-}
-
-func (r *ranking) before(a, b int) bool { return r.z[a] > r.z[b] || r.z[a] == r.z[b] && a < b }
-
-func (r *ranking) sift(at int) {
-	for {
-		child := 2*at + 1
-		if child >= len(r.order) {
-			return
-		}
-		if child+1 < len(r.order) && r.before(r.order[child+1], r.order[child]) {
-			child++
-		}
-		if !r.before(r.order[child], r.order[at]) {
-			return
-		}
-		r.order[at], r.order[child] = r.order[child], r.order[at]
-		at = child
-	}
+	heap.Init(r)
 }
 
 // next takes the class that comes next.
 func (r *ranking) next() int {
-	top, last := r.order[0], len(r.order)-1
-	r.order[0] = r.order[last]
-	r.order = r.order[:last]
-	r.sift(0)
-	return top
+	c := r.order[0]
+	heap.Pop(r)
+	return c
+}
+
+func (r *ranking) Len() int      { return len(r.order) }
+func (r *ranking) Swap(i, j int) { r.order[i], r.order[j] = r.order[j], r.order[i] }
+func (r *ranking) Push(any)      {}
+
+func (r *ranking) Pop() any {
+	r.order = r.order[:len(r.order)-1]
+	return nil
+}
+
+func (r *ranking) Less(i, j int) bool {
+	a, b := r.order[i], r.order[j]
+	return r.z[a] > r.z[b] || r.z[a] == r.z[b] && a < b
 }

@@ -22,34 +22,22 @@ type attachedRows struct {
 	set     *inputs.Set // nil of precomputed rows
 }
 
-// blocks are the batches with what is known of their rows beside them.
-func (r *attachedRows) blocks() iter.Seq2[attach.Rows, error] {
+// blocks are the batches with their groups and, to compare with, labels and
+// targets.
+func (r *attachedRows) blocks(truth bool) iter.Seq2[attach.Rows, error] {
 	return func(yield func(attach.Rows, error) bool) {
-		done := 0
+		done, k := 0, r.known
 		for block, err := range r.batches {
-			if r.known.groups != nil && err == nil {
-				block.Groups = r.known.groups[done : done+block.Len()]
-			}
-			done += block.Len()
-			if !yield(block, err) {
-				return
-			}
-		}
-	}
-}
-
-// withTruth are the blocks with labels and targets.
-func (r *attachedRows) withTruth() iter.Seq2[attach.Rows, error] {
-	return func(yield func(attach.Rows, error) bool) {
-		done := 0
-		for block, err := range r.blocks() {
 			if err == nil {
 				end := done + block.Len()
-				if r.known.labels != nil {
-					block.Labels = r.known.labels[done:end]
+				if k.groups != nil {
+					block.Groups = k.groups[done:end]
 				}
-				if t := r.known.targets; t.Rows > 0 {
-					block.Targets = rows.Slice(t, done, end)
+				if truth && k.labels != nil {
+					block.Labels = k.labels[done:end]
+				}
+				if truth && k.targets.Rows > 0 {
+					block.Targets = rows.Slice(k.targets, done, end)
 				}
 				done = end
 			}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"io"
 	"iter"
 	"path/filepath"
 	"strings"
@@ -101,10 +100,12 @@ func (f *evaluating) run(c *cli.Context) error {
 			return err
 		}
 	}
-	if err := f.print(c.App.Writer, e); err != nil {
-		return err
+	if f.json {
+		err = writeJSON(c.App.Writer, e)
+	} else {
+		err = printEvaluation(c.App.Writer, e)
 	}
-	return checkGates(f.gates, e)
+	return cmp.Or(err, checkGates(f.gates, e))
 }
 
 // evaluate reads the rows and compares.
@@ -143,14 +144,7 @@ func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) 
 			return nil, err
 		}
 		n += others.n
-		o.Others = counted(f.others, others.blocks())
+		o.Others = counted(f.others, others.blocks(false))
 	}
-	return predictor.Evaluate(ctx, counted(f.x, rows.withTruth()), o)
-}
-
-func (f *evaluating) print(w io.Writer, e *attach.Evaluation) error {
-	if f.json {
-		return writeJSON(w, e)
-	}
-	return printEvaluation(w, e)
+	return predictor.Evaluate(ctx, counted(f.x, rows.blocks(true)), o)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -47,6 +48,21 @@ func jsonKeys(t reflect.Type, keys map[string]bool) {
 			}
 			jsonKeys(f.Type, keys)
 		}
+	}
+}
+
+// TestPrintManyGroups: of many groups those that are flagged the most are shown.
+func TestPrintManyGroups(t *testing.T) {
+	e := &attach.Evaluation{Alpha: .05, Flags: &attach.FlagEvaluation{}}
+	for i := range 50 {
+		e.Flags.ByGroup = append(e.Flags.ByGroup, attach.Rate{Name: fmt.Sprintf("group%d", i), Share: float64(i) / 100})
+	}
+	var out strings.Builder
+	if err := printEvaluation(&out, e); err != nil {
+		t.Fatal(err)
+	}
+	if s := out.String(); !strings.Contains(s, "group49 ") || !strings.Contains(s, "group30 ") || strings.Contains(s, "group29 ") || !strings.Contains(s, "most 20 of 50") {
+		t.Error(s)
 	}
 }
 

@@ -11,31 +11,31 @@ import (
 )
 
 // printEvaluation prints an evaluation for people: promises, then figures.
-func printEvaluation(w io.Writer, e *attach.Evaluation) error {
+func printEvaluation(to io.Writer, e *attach.Evaluation) error {
+	w := new(strings.Builder)
 	printf(w, "%d rows, %d calibration rows\n", e.Rows, e.NCal)
 	printPromises(w, e)
 	for _, n := range e.Notes {
 		printf(w, "note: %s\n", advice(n.Says, n.Do))
 	}
-	t := &figureTables{w: w}
+	t := figureTables{w}
 	if f := e.Flags; f != nil {
 		rows := [][]string{{"flagged", "asked", "share", "95 % interval", "rows"}}
-		for _, r := range f.At {
-			rows = append(rows, []string{"in-domain", fmt.Sprint(r.Asked), percent(r.Share), interval(r), fmt.Sprint(r.Rows)})
-		}
-		if e.Others != nil {
-			for _, r := range e.Others.At {
-				rows = append(rows, []string{"from elsewhere", fmt.Sprint(r.Asked), percent(r.Share), interval(r), fmt.Sprint(r.Rows)})
+		add := func(name string, at []attach.Rate) {
+			for _, r := range at {
+				rows = append(rows, slices.Insert(cellsOfRate(name, r), 1, fmt.Sprint(r.Asked)))
 			}
 		}
-		t.print(rows)
-		if f.PValues.Probability != nil {
-			t.line("p-values differ from uniform by %.3f at most; %.3g is how likely that is by chance", *f.PValues.Distance, *f.PValues.Probability)
+		add("in-domain", f.At)
+		if e.Others != nil {
+			add("from elsewhere", e.Others.At)
 		}
+		t.print(rows)
+		t.unlike("p-values", &f.PValues)
 		if o := e.Others; o != nil {
 			t.line("AUROC %.4f, FPR95 %.4f", o.AUROC, o.FPR95)
 		}
-		t.parts("flagged at "+fmt.Sprint(e.Alpha), f.ByGroup, "")
+		t.parts("flagged at "+fmt.Sprint(e.Alpha), "most", f.ByGroup, "")
 	}
 	if c := e.Classes; c != nil {
 		t.classes(e, c)
@@ -44,7 +44,8 @@ func printEvaluation(w io.Writer, e *attach.Evaluation) error {
 		t.target(e, i, target)
 	}
 	t.coverage("all targets at once", e, e.Joint)
-	return t.err
+	_, err := io.WriteString(to, w.String())
+	return err
 }
 
 // printPromises prints a sentence for each promise, and what to do once, for those
@@ -105,44 +106,53 @@ func percent(x float64) string { return fmt.Sprintf("%.2f %%", 100*x) }
 
 func interval(r attach.Rate) string { return fmt.Sprintf("%.2f–%.2f", 100*r.Low, 100*r.High) }
 
-// figureTables prints tables with empty lines between.
-type figureTables struct {
-	w   io.Writer
-	err error
+// cellsOfRate are a share of rows with its interval.
+func cellsOfRate(name string, r attach.Rate) []string {
+	return []string{name, percent(r.Share), interval(r), fmt.Sprint(r.Rows)}
 }
 
-func (t *figureTables) print(rows [][]string) {
-	if t.err == nil && len(rows) > 1 {
+// figureTables prints tables with empty lines between.
+type figureTables struct{ w io.Writer }
+
+func (t figureTables) print(rows [][]string) {
+	if len(rows) > 1 {
 		fmt.Fprintln(t.w)
-		t.err = printRows(t.w, rows)
+		printRows(t.w, rows)
 	}
 }
 
-func (t *figureTables) line(format string, args ...any) {
-	if t.err == nil {
-		_, t.err = printf(t.w, format+"\n", args...)
+func (t figureTables) line(format string, args ...any) { printf(t.w, format+"\n", args...) }
+
+// unlike says how far numbers are from those of the calibration rows.
+func (t figureTables) unlike(what string, h *attach.Histogram) {
+	if h != nil && h.Probability != nil {
+		t.line("%s differ from those of the calibration rows by %.3f at most; %.3g is how likely that is by chance", what, *h.Distance, *h.Probability)
 	}
 }
 
 // mostParts is how many classes or groups are printed, the worst of them.
 const mostParts = 20
 
-// parts prints shares by class, group or tenth.
-func (t *figureTables) parts(head string, parts []attach.Rate, width string) {
+// parts prints shares by class, group or tenth, of which the most or the least are
+// the worst.
+func (t figureTables) parts(head, worst string, parts []attach.Rate, width string) {
 	if len(parts) < 2 {
 		return
 	}
-	shown := parts
-	if len(parts) > mostParts {
-		shown = slices.SortedStableFunc(slices.Values(parts), byShare)[:mostParts]
-		head = fmt.Sprintf("%s, least %d of %d", head, mostParts, len(parts))
+	if n := len(parts); n > mostParts {
+		parts = slices.SortedStableFunc(slices.Values(parts), byShare)
+		if worst == "most" {
+			slices.Reverse(parts)
+		}
+		parts = parts[:mostParts]
+		head = fmt.Sprintf("%s, %s %d of %d", head, worst, mostParts, n)
 	}
 	rows := [][]string{{head, "share", "95 % interval", "rows"}}
 	if width != "" {
 		rows[0] = append(rows[0], width)
 	}
-	for _, r := range shown {
-		row := []string{r.Name, percent(r.Share), interval(r), fmt.Sprint(r.Rows)}
+	for _, r := range parts {
+		row := cellsOfRate(r.Name, r)
 		if width != "" {
 			row = append(row, optional(r.Width))
 		}
@@ -161,14 +171,14 @@ func optional(x *float64) string {
 	return fmt.Sprintf("%.4g", *x)
 }
 
-func (t *figureTables) classes(e *attach.Evaluation, c *attach.ClassEvaluation) {
+func (t figureTables) classes(e *attach.Evaluation, c *attach.ClassEvaluation) {
 	rows := [][]string{{"accuracy", "share", "95 % interval", "rows"}}
 	for _, one := range []struct {
 		name string
 		r    *attach.Rate
 	}{{"all", c.Accuracy}, {"flagged", c.Flagged}, {"not flagged", c.Unflagged}, {"accepted", correct(c.Errors)}} {
 		if one.r != nil {
-			rows = append(rows, []string{one.name, percent(one.r.Share), interval(*one.r), fmt.Sprint(one.r.Rows)})
+			rows = append(rows, cellsOfRate(one.name, *one.r))
 		}
 	}
 	t.print(rows)
@@ -178,8 +188,8 @@ func (t *figureTables) classes(e *attach.Evaluation, c *attach.ClassEvaluation) 
 	}
 	t.print(rows)
 	t.line("AURC %.4g by confidence, %s by score", c.AURC, optional(c.AURCScore))
-	t.parts("accuracy by class", c.ByClass, "")
-	t.parts("accuracy by group", c.ByGroup, "")
+	t.parts("accuracy by class", "least", c.ByClass, "")
+	t.parts("accuracy by group", "least", c.ByGroup, "")
 	t.coverage("sets", e, c.Sets)
 }
 
@@ -191,7 +201,7 @@ func correct(errors *attach.Rate) *attach.Rate {
 	return &attach.Rate{Rows: errors.Rows, Share: 1 - errors.Share, Low: 1 - errors.High, High: 1 - errors.Low}
 }
 
-func (t *figureTables) target(e *attach.Evaluation, i int, one attach.TargetEvaluation) {
+func (t figureTables) target(e *attach.Evaluation, i int, one attach.TargetEvaluation) {
 	name := "intervals"
 	if len(e.Targets) > 1 {
 		name = targetName(e, i)
@@ -200,9 +210,7 @@ func (t *figureTables) target(e *attach.Evaluation, i int, one attach.TargetEval
 	if one.RMSE != nil {
 		t.line("%s: RMSE %s, MAE %s, R² %s of the network's own prediction; CRPS %s of the head's", name, optional(one.RMSE), optional(one.MAE), optional(one.R2), optional(one.CRPS))
 	}
-	if p := one.PITCalibrated; p != nil && p.Probability != nil {
-		t.line("levels of the targets differ from uniform by %.3f at most; %.3g is how likely that is by chance", *p.Distance, *p.Probability)
-	}
+	t.unlike("levels of the targets", one.PITCalibrated)
 }
 
 // targetName is a target's name or else its number.
@@ -212,7 +220,7 @@ func targetName(e *attach.Evaluation, i int) string {
 
 // coverage prints intervals or sets by level, and those of the evaluation's own by
 // what rows are divided by.
-func (t *figureTables) coverage(name string, e *attach.Evaluation, all []attach.Coverage) {
+func (t figureTables) coverage(name string, e *attach.Evaluation, all []attach.Coverage) {
 	if len(all) == 0 {
 		return
 	}
@@ -239,9 +247,9 @@ func (t *figureTables) coverage(name string, e *attach.Evaluation, all []attach.
 	t.print(rows)
 	for _, c := range all {
 		if c.Asked == e.Level {
-			t.parts("covered, by class", c.ByClass, width)
-			t.parts("covered, by group", c.ByGroup, width)
-			t.parts("covered, by prediction", c.ByTenth, width)
+			t.parts("covered, by class", "least", c.ByClass, width)
+			t.parts("covered, by group", "least", c.ByGroup, width)
+			t.parts("covered, by prediction", "least", c.ByTenth, width)
 		}
 	}
 }

@@ -151,7 +151,7 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, row
 	var fields []func(attach.Prediction) field
 	var row []field
 	done := 0
-	for prediction, err := range predictor.Stream(ctx, rows.blocks()) {
+	for prediction, err := range predictor.Stream(ctx, rows.blocks(false)) {
 		if err != nil {
 			t.close() // standard output keeps what came before, in whole rows
 			return inFile(f.x, err)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"image"
 	"math"
 	"slices"
@@ -95,13 +96,13 @@ func (g *grid) column(n int, of func(i int) cell) {
 }
 
 // rates adds a column of shares, placed with their intervals on an axis with what
-// is promised of each, 0 where nothing is.
-func (g *grid) rates(name, title string, list []attach.Rate, promised func(attach.Rate) float64) {
+// is asked of each, 0 where nothing is.
+func (g *grid) rates(name, title string, list []attach.Rate) {
 	axis := span{math.Inf(1), math.Inf(-1)}
 	for _, r := range list {
 		axis = span{min(axis.low, r.Low), max(axis.high, r.High)}
-		if p := promised(r); p > 0 {
-			axis = span{min(axis.low, p), max(axis.high, p)}
+		if r.Asked > 0 {
+			axis = span{min(axis.low, r.Asked), max(axis.high, r.Asked)}
 		}
 	}
 	axis = span{math.Floor(20*axis.low+1e-9) / 20, math.Ceil(20*axis.high-1e-9) / 20}
@@ -113,18 +114,18 @@ func (g *grid) rates(name, title string, list []attach.Rate, promised func(attac
 		r := list[i]
 		return cell{
 			Text: percent(r.Share), Spread: shortPercent(r.Low) + "–" + shortPercent(r.High), Key: strconv.FormatFloat(r.Share, 'g', -1, 64),
-			Forest: placed(axis, r, promised(r)),
+			Forest: placed(axis, r),
 		}
 	})
 }
 
-// placed is a share with its interval on an axis, and what is promised.
-func placed(axis span, r attach.Rate, promised float64) *glyph {
+// placed is a share with its interval on an axis, and what is asked.
+func placed(axis span, r attach.Rate) *glyph {
 	const width, height, margin = 130.0, 18.0, 5.0
 	place := func(v float64) float64 { return math.Round(10*(margin+axis.share(v)*(width-2*margin))) / 10 }
 	g := &glyph{Width: width, Height: height, Low: place(r.Low), At: place(r.Share), High: place(r.High)}
-	if promised > 0 {
-		g.Chance, g.Off = place(promised), promised < r.Low || promised > r.High
+	if r.Asked > 0 {
+		g.Chance, g.Off = place(r.Asked), r.Asked < r.Low || r.Asked > r.High
 	}
 	return g
 }
@@ -136,20 +137,8 @@ func (g *grid) sort(list []attach.Rate, sign float64) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch d := sign * (list[a].Share - list[b].Share); {
-		case d < 0:
-			return -1
-		case d > 0:
-			return 1
-		}
-		return 0
-	})
-	sorted := make([][]cell, len(order))
-	for i, k := range order {
-		sorted[i] = g.Rows[k]
-	}
-	g.Rows = sorted
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(sign*list[a].Share, sign*list[b].Share) })
+	g.Rows = each(order, func(k int) []cell { return g.Rows[k] })
 }
 
 // capital begins a sentence of what may stand within one.

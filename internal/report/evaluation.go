@@ -18,7 +18,7 @@ func Evaluation(bundle, rows string, e *attach.Evaluation) Page {
 		Facts: headline(e),
 	}
 	p.blocks = append(p.blocks, promises(e))
-	if e.Flags != nil || e.Others != nil {
+	if e.Flags != nil {
 		p.blocks = append(p.blocks, flags(e))
 	}
 	if e.Classes != nil {
@@ -30,10 +30,10 @@ func Evaluation(bundle, rows string, e *attach.Evaluation) Page {
 	if len(e.Joint) > 0 {
 		p.blocks = append(p.blocks, joint(e))
 	}
-	if g := parts(e, byGroup); g != nil {
+	if g := parts(e, "group", func(_, group []attach.Rate) []attach.Rate { return group }); g != nil {
 		p.blocks = append(p.blocks, block{Title: "By group", Lead: besideTheLine, Tables: []grid{*g}})
 	}
-	if g := parts(e, byClass); g != nil {
+	if g := parts(e, "class", func(class, _ []attach.Rate) []attach.Rate { return class }); g != nil {
 		p.blocks = append(p.blocks, block{Title: "By class", Lead: besideTheLine, Tables: []grid{*g}})
 	}
 	return p
@@ -46,7 +46,7 @@ func rowsOf(n int) string {
 	return fmt.Sprintf("%d rows", n)
 }
 
-const besideTheLine = "The worst first. The dashed line is what was asked of all rows; in orange the 95 % interval lies beside it, which by chance one in twenty does."
+const besideTheLine = "The worst first. The dashed line is what was asked of all rows; in orange the 95 % interval lies beside it, as some do by the luck of these rows and of the calibration rows."
 
 // headline are the figures that stand at the head.
 func headline(e *attach.Evaluation) []Fact {
@@ -87,22 +87,36 @@ func headline(e *attach.Evaluation) []Fact {
 
 // atAlpha is the rate that was asked for, or nil.
 func atAlpha(list []attach.Rate, asked float64) *attach.Rate {
-	for i := range list {
-		if list[i].Asked == asked {
-			return &list[i]
-		}
-	}
-	return nil
+	return first(list, func(r attach.Rate) bool { return r.Asked == asked })
 }
 
 // atLevel is the coverage at the level that was asked for, or nil.
 func atLevel(list []attach.Coverage, level float64) *attach.Coverage {
-	for i := range list {
-		if list[i].Asked == level {
-			return &list[i]
-		}
+	return first(list, func(c attach.Coverage) bool { return c.Asked == level })
+}
+
+func first[T any](list []T, is func(T) bool) *T {
+	if i := slices.IndexFunc(list, is); i >= 0 {
+		return &list[i]
 	}
 	return nil
+}
+
+// each is one thing of every one of a list.
+func each[T, U any](list []T, of func(T) U) []U {
+	all := make([]U, len(list))
+	for i, x := range list {
+		all[i] = of(x)
+	}
+	return all
+}
+
+// orNaN is the number, or NaN where there is none.
+func orNaN(x *float64) float64 {
+	if x == nil {
+		return math.NaN()
+	}
+	return *x
 }
 
 // ofTarget ends a clause where there are several targets.
@@ -168,39 +182,29 @@ func what(e *attach.Evaluation, p attach.Promise) string {
 	return says + ":"
 }
 
-func asked(r attach.Rate) float64 { return r.Asked }
-
-// promised is what is promised of all parts alike.
-func promised(x float64) func(attach.Rate) float64 { return func(attach.Rate) float64 { return x } }
+// asking are rates of which that is asked, 0 of none.
+func asking(list []attach.Rate, asked float64) []attach.Rate {
+	return each(list, func(r attach.Rate) attach.Rate { r.Asked = asked; return r })
+}
 
 // flags is what is flagged of the rows, and of those from elsewhere.
 func flags(e *attach.Evaluation) block {
 	b := block{Title: "Which rows are flagged"}
 	var g grid
-	add := func(title, name string, h attach.Histogram, list []attach.Rate, asked func(attach.Rate) float64) *chart {
+	add := func(title, name string, h attach.Histogram, list []attach.Rate) {
 		c := counts(title, "p-value", h)
 		c.Note = "Dashed: expected of rows like the calibration rows."
 		if p := h.Probability; p != nil {
 			c.Note += fmt.Sprintf(" Were the rows like those, scores as unlike theirs would have a probability of %.2g.", *p)
 		}
 		b.Charts = append(b.Charts, c)
-		if g.Heads == nil {
-			alphas := make([]float64, len(list))
-			for i, r := range list {
-				alphas[i] = r.Asked
-			}
-			g.numbers("alpha", "the share of in-domain inputs that may be flagged by mistake", alphas, threeDigits)
-		}
-		if len(g.Rows) == len(list) {
-			g.rates(name, "share of the rows", list, asked)
-		}
-		return &b.Charts[len(b.Charts)-1]
+		g.rates(name, "share of the rows", list)
 	}
-	if f := e.Flags; f != nil {
-		add("p-values", "flagged", f.PValues, f.At, asked)
-	}
+	g.numbers("alpha", "the share of in-domain inputs that may be flagged by mistake", each(e.Flags.At, func(r attach.Rate) float64 { return r.Asked }), threeDigits)
+	add("p-values", "flagged", e.Flags.PValues, e.Flags.At)
 	if o := e.Others; o != nil {
-		add("p-values of rows from elsewhere", "flagged from elsewhere", o.PValues, o.At, promised(0)).Areas[0].Color = 1
+		add("p-values of rows from elsewhere", "flagged from elsewhere", o.PValues, asking(o.At, 0))
+		b.Charts[1].Areas[0].Color = 1
 		b.Facts = []Fact{{fixed(o.AUROC, 3), "AUROC against rows from elsewhere"}, {fixed(o.FPR95, 3), "FPR95"}, {strconv.Itoa(o.Rows), "rows from elsewhere"}}
 	}
 	b.Tables = []grid{g}
@@ -262,28 +266,13 @@ func classes(e *attach.Evaluation) []block {
 // size.
 func byLevel(list []attach.Coverage, width string) grid {
 	var g grid
-	rates := make([]attach.Rate, len(list))
-	column := func(of func(attach.Coverage) *float64) []float64 {
-		x := make([]float64, len(list))
-		for i, c := range list {
-			x[i] = math.NaN()
-			if v := of(c); v != nil {
-				x[i] = *v
-			}
-		}
-		return x
-	}
-	endless := 0
-	for i, c := range list {
-		rates[i] = c.Rate
-		endless += c.Endless
-	}
-	g.numbers("level", "the probability that is asked for", column(func(c attach.Coverage) *float64 { return &c.Asked }), threeDigits)
-	g.rates("covered", "share of the rows that are covered", rates, asked)
-	g.numbers("mean "+width, "", column(func(c attach.Coverage) *float64 { return c.Width }), threeDigits)
-	g.numbers("median", "", column(func(c attach.Coverage) *float64 { return c.Median }), threeDigits)
-	if endless > 0 {
-		g.numbers("endless", "intervals that do not end on both sides", column(func(c attach.Coverage) *float64 { n := float64(c.Endless); return &n }), func(x float64) string { return fixed(x, 0) })
+	endless := func(c attach.Coverage) float64 { return float64(c.Endless) }
+	g.numbers("level", "the probability that is asked for", each(list, func(c attach.Coverage) float64 { return c.Asked }), threeDigits)
+	g.rates("covered", "share of the rows that are covered", each(list, func(c attach.Coverage) attach.Rate { return c.Rate }))
+	g.numbers("mean "+width, "", each(list, func(c attach.Coverage) float64 { return orNaN(c.Width) }), threeDigits)
+	g.numbers("median", "", each(list, func(c attach.Coverage) float64 { return orNaN(c.Median) }), threeDigits)
+	if slices.ContainsFunc(list, func(c attach.Coverage) bool { return c.Endless > 0 }) {
+		g.numbers("endless", "intervals that do not end on both sides", each(list, endless), wholes)
 	}
 	return g
 }
@@ -337,89 +326,61 @@ func joint(e *attach.Evaluation) block {
 // ofParts is a table of coverage by part.
 func ofParts(title, name string, list []attach.Rate, level float64) grid {
 	g := grid{Title: title}
-	g.text(name, namesOf(list))
-	g.rowsOf(list)
-	g.rates("covered", "share of the rows that are covered", list, promised(level))
-	g.widths("mean width", list)
+	g.parts(name, list)
+	g.covered("covered", "share of the rows that are covered", "mean width", asking(list, level))
 	return g
 }
 
-func namesOf(list []attach.Rate) []string {
-	names := make([]string, len(list))
-	for i, r := range list {
-		names[i] = r.Name
-	}
-	return names
+// parts adds the names of parts, and how many rows each has.
+func (g *grid) parts(name string, list []attach.Rate) {
+	g.text(name, each(list, func(r attach.Rate) string { return r.Name }))
+	g.numbers("rows", "", each(list, func(r attach.Rate) float64 { return float64(r.Rows) }), wholes)
 }
 
-func (g *grid) rowsOf(list []attach.Rate) {
-	n := make([]float64, len(list))
-	for i, r := range list {
-		n[i] = float64(r.Rows)
-	}
-	g.numbers("rows", "", n, func(x float64) string { return fixed(x, 0) })
+// covered adds shares and, under a name, widths.
+func (g *grid) covered(name, title, width string, list []attach.Rate) {
+	g.rates(name, title, list)
+	g.numbers(width, "", each(list, func(r attach.Rate) float64 { return orNaN(r.Width) }), threeDigits)
 }
 
-func (g *grid) widths(name string, list []attach.Rate) {
-	x := make([]float64, len(list))
-	for i, r := range list {
-		if x[i] = math.NaN(); r.Width != nil {
-			x[i] = *r.Width
-		}
-	}
-	g.numbers(name, "", x, threeDigits)
-}
+func wholes(x float64) string { return fixed(x, 0) }
 
-// partition says by what rows are divided.
-type partition int
-
-const (
-	byClass partition = iota
-	byGroup
-)
-
-// parts is a table of all that is known by class or by group, the worst first.
-func parts(e *attach.Evaluation, by partition) *grid {
-	pick := func(class, group []attach.Rate) []attach.Rate {
-		if by == byClass {
-			return class
-		}
-		return group
-	}
+// parts is a table of all that is known by class or by group, which by picks, the
+// worst first.
+func parts(e *attach.Evaluation, name string, by func(class, group []attach.Rate) []attach.Rate) *grid {
 	var g grid
 	var first []attach.Rate
 	begin := func(list []attach.Rate) bool {
 		if len(list) > 0 && first == nil {
 			first = list
-			g.text(map[partition]string{byClass: "class", byGroup: "group"}[by], namesOf(list))
-			g.rowsOf(list)
+			g.parts(name, list)
 		}
 		return len(list) > 0 && len(list) == len(first)
 	}
 	sign := 1.
 	for i, t := range e.Targets {
-		if c := atLevel(t.Coverage, e.Level); c != nil && by == byGroup && begin(c.ByGroup) {
-			g.rates("covered"+ofTarget(e, i), "share of the rows that are covered", c.ByGroup, promised(e.Level))
-			g.widths("mean width", c.ByGroup)
+		if c := atLevel(t.Coverage, e.Level); c != nil {
+			if list := by(c.ByClass, c.ByGroup); begin(list) {
+				g.covered("covered"+ofTarget(e, i), "share of the rows that are covered", "mean width", asking(list, e.Level))
+			}
 		}
 	}
 	if c := e.Classes; c != nil {
 		if s := atLevel(c.Sets, e.Level); s != nil {
-			if list := pick(s.ByClass, s.ByGroup); begin(list) {
-				g.rates("in the set", "share of the rows whose set holds the class", list, promised(e.Level))
-				g.widths("mean size", list)
+			if list := by(s.ByClass, s.ByGroup); begin(list) {
+				g.covered("in the set", "share of the rows whose set holds the class", "mean size", asking(list, e.Level))
 			}
 		}
-		if list := pick(c.ByClass, c.ByGroup); begin(list) {
-			g.rates("right", "share of the answers that are right", list, promised(0))
+		if list := by(c.ByClass, c.ByGroup); begin(list) {
+			g.rates("right", "share of the answers that are right", list)
 		}
 	}
 	if f := e.Flags; f != nil {
-		if list := pick(f.ByClass, f.ByGroup); begin(list) {
+		if list := by(f.ByClass, f.ByGroup); begin(list) {
 			if len(g.Heads) == 2 {
 				sign = -1
 			}
-			g.rates("flagged", fmt.Sprintf("share of the rows flagged at alpha %g", e.Alpha), list, promised(e.Alpha))
+			g.rates("flagged", fmt.Sprintf("share of the rows flagged at alpha %g", e.Alpha), asking(list, e.Alpha))
 		}
 	}
 	if first == nil {

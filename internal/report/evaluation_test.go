@@ -85,7 +85,7 @@ func classified(classes, groups int) *attach.Evaluation {
 			RiskCoverage: []attach.RiskPoint{{Coverage: .001, Risk: 1, Confidence: 1}, {Coverage: .5, Risk: .01, Confidence: .9}, {Coverage: 1, Risk: .09, Confidence: .2}},
 			Sets:         []attach.Coverage{coverageOf(rng, .8, classes, groups), coverageOf(rng, .9, classes, groups)},
 		},
-		Others: &attach.OthersEvaluation{Rows: 30, At: []attach.Rate{rateOf("", .05, 25, 30)}, PValues: histogramOf(25, 3, 2, 0), AUROC: .9876, FPR95: .1234},
+		Others: &attach.OthersEvaluation{Rows: 30, At: []attach.Rate{rateOf("", .01, 20, 30), rateOf("", .05, 25, 30)}, PValues: histogramOf(25, 3, 2, 0), AUROC: .9876, FPR95: .1234},
 	}
 	accepted, wrong := rateOf("", 0, 800, 1000), rateOf("", 0, 8, 800)
 	e.Classes.Accepted, e.Classes.Errors = &accepted, &wrong
