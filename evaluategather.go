@@ -73,7 +73,7 @@ func (g *gathering) add(ctx context.Context, r Rows) error {
 	if g.bundle.Calibration.Groups == nil {
 		r.Groups = nil
 	}
-	r.first = g.n
+	r.First = g.n
 	if err := g.check(r, groups); err != nil {
 		return err
 	}

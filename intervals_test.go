@@ -310,6 +310,10 @@ func TestSmoothedDraws(t *testing.T) {
 	if !same(stream(t, b, r, o, 40), whole) {
 		t.Error("blocks of rows have other intervals")
 	}
+	later := attach.Rows{Batch: in.Batch.Slice(40, 90), Groups: r.Groups[40:90], First: 40}
+	if !same(predictRows(t, b, later, o), whole[40:90]) {
+		t.Error("rows that are numbered have other intervals")
+	}
 	o.Seed = 1
 	if same(predictRows(t, b, r, o), whole) {
 		t.Error("another seed has the same intervals")

@@ -56,7 +56,8 @@ type PredictOptions struct {
 // of rows.
 const MaxSamples = 100_000
 
-// Prediction is what a bundle says of one row.
+// Prediction is what a bundle says of one row. Its numbers may be infinite or NaN,
+// which JSON has no numbers for.
 type Prediction struct {
 	// Class is the index of the largest logit of a classifier, Name its name if
 	// the bundle has one, and Confidence its probability under the softmax of
@@ -123,8 +124,10 @@ type Rows struct {
 	Groups []string
 	// Targets are what came true, n×t, for Evaluate, which takes Batch.Labels too.
 	Targets blas32.General
-
-	first int // number of the first row, which what is drawn depends on
+	// First is the number of the first row, which what is drawn depends on. Who
+	// predicts one block at a time, with Smoothed or Samples, counts on: equal
+	// numbers draw alike. Stream and Evaluate count themselves.
+	First int
 }
 
 // RunsNetwork says that the detector scores by running the base network, so
@@ -198,7 +201,7 @@ func (p *Predictor) Stream(ctx context.Context, blocks iter.Seq2[Rows, error]) i
 		for r, err := range blocks {
 			var all []Prediction
 			if err == nil {
-				r.first = done
+				r.First = done
 				all, err = p.Predict(ctx, r)
 			}
 			if err != nil {

@@ -147,7 +147,7 @@ func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknow
 		if c == nil {
 			c = p.unseen
 		}
-		draw := uint64((r.first + i) * q.Targets)
+		draw := uint64((r.First + i) * q.Targets)
 		for t := range q.Targets {
 			row, one := q.Row(i, t), &out[i].Targets[t]
 			reach := math.MaxFloat32
@@ -172,7 +172,7 @@ func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknow
 		if c == nil {
 			continue
 		}
-		c.Predict(lower, upper, bands, uint64(r.first+i))
+		c.Predict(lower, upper, bands, uint64(r.First+i))
 		for t := range q.Targets {
 			one := &out[i].Targets[t]
 			one.Lower, one.Upper = lower[t], upper[t]

@@ -67,7 +67,7 @@ func (p *Predictor) set(out []Prediction, r Rows) {
 	if p.sets == nil || r.Logits.Cols == 0 {
 		return
 	}
-	for i, set := range p.sets.Predict(r.Logits, uint64(r.first)) {
+	for i, set := range p.sets.Predict(r.Logits, uint64(r.First)) {
 		if len(set) == 0 && !p.o.Smoothed { // of LAC
 			set = []int{out[i].Class}
 		}

@@ -13,7 +13,7 @@ import (
 // row, by the softmax of its logits, at temperature 1. Classes are ranked by
 // their logits, those of equal logits by their index. All that prediction sets and
 // selective prediction need follows from it, so that their kind and level can be
-// chosen after the fit.
+// chosen after the fit. Its fields are of one length.
 type ClassCalibration struct {
 	Labels []int     // the true class of each of n rows
 	True   []float64 // its probability
@@ -23,7 +23,7 @@ type ClassCalibration struct {
 }
 
 // NewClassCalibration reads the logits, n×c, and the labels, in [0,c), of
-// calibration rows.
+// calibration rows. Logarithms of probabilities serve as logits, where none is 0.
 func NewClassCalibration(logits blas32.General, labels []int) (ClassCalibration, error) {
 	if err := checkRows("logits", logits, labels); err != nil {
 		return ClassCalibration{}, err

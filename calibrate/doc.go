@@ -20,5 +20,5 @@
 // the level asked, bounds are +Inf and sets hold all classes, instead of made up.
 //
 // Levels are given as α, the share of errors allowed: false alarms for
-// Conformal, misses for intervals and sets.
+// Conformal, misses for intervals and sets. One that is NaN panics.
 package calibrate

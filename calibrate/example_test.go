@@ -6,14 +6,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/rows"
 )
-
-func ExampleSplit() {
-	fit, cal := rows.Split(10, 0.2, 1)
-	fmt.Println(len(fit), "rows to fit on,", len(cal), "to calibrate on")
-	// Output: 8 rows to fit on, 2 to calibrate on
-}
 
 func ExampleConformal() {
 	c, err := calibrate.NewConformal([]float64{0.1, 0.4, 0.2, 0.3, 0.9, 0.5, 0.6, 0.8, 0.7})

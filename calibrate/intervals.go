@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"errors"
+	"fmt"
 	"math"
 )
 
@@ -34,7 +35,10 @@ type Intervals struct {
 // the quantiles α/2 and 1−α/2 or, with one end, beyond α or 1−α. All targets
 // are of the same calibration rows, of which there may be none.
 func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float64) (v Intervals, err error) {
-	if o.Side != "" && o.Joint {
+	switch {
+	case o.Side != "" && o.Side != Lower && o.Side != Upper:
+		return v, fmt.Errorf("side %q is neither lower nor upper", o.Side)
+	case o.Side != "" && o.Joint:
 		return v, errors.New("a joint box has both sides: ask for a side or for a joint box")
 	}
 	v = Intervals{o: o, alpha: alpha, targets: targets}

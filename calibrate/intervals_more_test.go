@@ -188,7 +188,11 @@ func TestIntervalsRefuse(t *testing.T) {
 		},
 		"system of quantiles": func() error { _, err := q.PredictiveSystem(); return err },
 		"system of nothing":   func() error { _, err := QuantileCalibration{}.PredictiveSystem(); return err },
-		"side of nothing":     func() error { _, err := QuantileCalibration{}.side(Lower, 0.1); return err },
+		"no side": func() error {
+			_, err := NewIntervals([]QuantileCalibration{q}, IntervalOptions{Side: "left"}, 0.1)
+			return err
+		},
+		"side of nothing": func() error { _, err := QuantileCalibration{}.side(Lower, 0.1); return err },
 	} {
 		if fit() == nil {
 			t.Errorf("%s was accepted", name)

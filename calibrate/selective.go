@@ -27,8 +27,8 @@ const (
 )
 
 // Selective finds the least confidence above which the share of errors is at
-// most epsilon. Only calibration rows that kept says, or all where it is nil, are
-// chosen among: new rows are to be kept on the same grounds.
+// most epsilon. Only calibration rows that kept, of one entry a row, says, or all
+// where it is nil, are chosen among: new rows are to be kept on the same grounds.
 //
 // Thresholds that accept a twentieth of these rows, two twentieths and so on are
 // tested in this order, each at 5 %, until one fails (fixed sequence testing). Rows
@@ -43,6 +43,9 @@ const (
 func (c ClassCalibration) Selective(kept []bool, epsilon float64) (Selective, error) {
 	if !(epsilon > 0 && epsilon < 1) {
 		return Selective{}, fmt.Errorf("share of errors %v is not between 0 and 1", epsilon)
+	}
+	if kept != nil && len(kept) != len(c.Labels) {
+		return Selective{}, fmt.Errorf("%d of %d calibration rows are said to be kept or not", len(kept), len(c.Labels))
 	}
 	var order []int
 	for i := range c.Labels {

@@ -88,6 +88,9 @@ func TestSelective(t *testing.T) {
 			t.Errorf("%s: %+v (%v), want %+v", tt.what, got, err, tt.want)
 		}
 	}
+	if _, err := c.Selective(all[1:], .05); err == nil {
+		t.Error("no error where rows are kept that there are not")
+	}
 	// Of rows of one confidence none can be told from another.
 	for i := range c.Top {
 		c.Top[i] = 1

@@ -64,11 +64,11 @@ func (s selecting) Select(rows []int) ood.Inputs {
 
 type constant struct{}
 
-func (constant) Score(context.Context, []float64, ood.Batch) error { return nil }
+func (*constant) Score(context.Context, []float64, ood.Batch) error { return nil }
 
 // Inputs that a method does not read are not copied to score with it.
 func TestScoreLeavesInputs(t *testing.T) {
-	m := ood.Method{Name: "m", Needs: ood.NeedFeatures, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return constant{}, nil }}
+	m := ood.Method{Name: "m", Needs: ood.NeedFeatures, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &constant{}, nil }}
 	times := 0
 	b := ood.Batch{Features: matrix(4, 2), Inputs: selecting{ood.InputsOf([]int{4, 1}, make([]float32, 4)), &times}}
 	s, err := ood.Fit(context.Background(), m, ood.Training{Batch: b}, nil)
@@ -77,6 +77,32 @@ func TestScoreLeavesInputs(t *testing.T) {
 	}
 	if _, err := s.Score(context.Background(), nil, b); err != nil || times > 0 {
 		t.Errorf("inputs were selected %d times, %v", times, err)
+	}
+}
+
+// What a program's own method makes is refused where it is no method's.
+func TestMethodsAreChecked(t *testing.T) {
+	b := ood.Batch{Features: matrix(4, 2)}
+	for _, made := range []any{nil, 3, constant{}, &struct{}{}} {
+		fit := func(context.Context, ood.Training, ood.Params) (any, error) { return made, nil }
+		m := ood.Method{Name: "m", Needs: ood.NeedFeatures, Fit: fit, New: func() any { return made }}
+		if _, err := ood.Fit(t.Context(), m, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), `"m": its Fit returned`) {
+			t.Errorf("a Fit that makes %T is %v", made, err)
+		}
+		m.Fit = func(context.Context, ood.Training, ood.Params) (any, error) { return &constant{}, nil }
+		s, err := ood.Fit(t.Context(), m, ood.Training{Batch: b}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ood.Restore(m, s.State()); err == nil || !strings.Contains(err.Error(), `"m": its New returned`) {
+			t.Errorf("a New that makes %T is %v", made, err)
+		}
+	}
+	if _, err := ood.Fit(t.Context(), ood.Method{Name: "m"}, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), "it has no Fit") {
+		t.Error(err)
+	}
+	if all, err := ood.ScoreGrid(t.Context(), nil, b, nil); len(all) > 0 || err != nil {
+		t.Errorf("no scorers score %v, %v", all, err)
 	}
 }
 

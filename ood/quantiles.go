@@ -47,7 +47,8 @@ func (q Quantiles) Row(i, t int) []float32 {
 }
 
 // Quantiles implements QuantileRegressor for an interval method. A row that
-// holds NaN has quantiles NaN. It panics if x has the wrong width.
+// holds NaN has quantiles NaN. It panics if x has the wrong width, and for
+// a detector.
 func (s *Scorer) Quantiles(x blas32.General, levels []float64) Quantiles {
 	if want := s.widths["features"]; x.Rows > 0 && x.Cols != want {
 		panic(fmt.Sprintf("ood: quantiles of %d columns, fitted on %d", x.Cols, want))

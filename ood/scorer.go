@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,9 @@ func Fit(ctx context.Context, m Method, t Training, p Params) (*Scorer, error) {
 // error of one of them alone, here or in ScoreGrid, has a method Config() int that
 // says which.
 func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Scorer, error) {
+	if m.Fit == nil {
+		return nil, fmt.Errorf("method %q is not whole: it has no Fit", m.Name)
+	}
 	t.Grid = make([]Params, len(grid))
 	for i, p := range grid {
 		var err error
@@ -66,10 +70,27 @@ func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Score
 		if err != nil {
 			return nil, &configError{i, err}
 		}
+		if err := m.checkFitted("Fit", fitted); err != nil {
+			return nil, err
+		}
 		scorers[i] = &Scorer{method: m, fitted: fitted, widths: t.Parts(m.Needs).Widths(), network: t.Network}
 		t.Progress(1)
 	}
 	return scorers, ctx.Err()
+}
+
+// checkFitted refuses what has no scores or quantiles, or no state.
+func (m Method) checkFitted(maker string, fitted any) error {
+	_, able := fitted.(Detector)
+	want := "Detector"
+	if m.Intervals() {
+		_, able = fitted.(QuantileRegressor)
+		want = "QuantileRegressor"
+	}
+	if t := reflect.TypeOf(fitted); !able || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
+		return fmt.Errorf("method %q: its %s returned %T, and not a pointer to a struct that is a %s", m.Name, maker, fitted, want)
+	}
+	return nil
 }
 
 // configError says which configuration of a grid could not be fitted or scored;
@@ -194,6 +215,9 @@ func ScoreGrid(ctx context.Context, grid []*Scorer, b Batch, progress func(share
 }
 
 func score(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch, progress rows.Progress) error {
+	if len(grid) == 0 {
+		return nil
+	}
 	s := grid[0]
 	if err := s.check(b); err != nil {
 		return err
@@ -307,6 +331,9 @@ func (s *Scorer) State() rows.State {
 func Restore(m Method, st rows.State) (*Scorer, error) {
 	own := rows.State{Params: map[string]any{}, Arrays: st.Arrays}
 	s := &Scorer{method: m, fitted: m.New(), widths: parts.Widths{}}
+	if err := m.checkFitted("New", s.fitted); err != nil {
+		return nil, err
+	}
 	room := maxWidths
 	for name, v := range st.Params {
 		part, isWidth := strings.CutPrefix(name, widthPrefix)

@@ -38,8 +38,8 @@ func TestTrainersAreChecked(t *testing.T) {
 		m := ood.Method{
 			Name: "trained", Needs: ood.NeedFeatures | ood.NeedTrainer,
 			Fit: func(ctx context.Context, tr ood.Training, _ ood.Params) (any, error) {
-				n, err := tr.Trainer.Train(ctx, train.Problem{X: tr.Features, Conditional: true, Outputs: 2, Models: make([]train.ModelConfig, 1)})
-				return &n, err
+				_, err := tr.Trainer.Train(ctx, train.Problem{X: tr.Features, Conditional: true, Outputs: 2, Models: make([]train.ModelConfig, 1)})
+				return &constant{}, err
 			},
 		}
 		_, err := ood.Fit(t.Context(), m, ood.Training{Batch: ood.Batch{Features: rows.New(5, 3)}, Trainer: r}, nil)

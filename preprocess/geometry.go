@@ -11,6 +11,9 @@ const MaxPixels = 1 << 27
 const maxSide = 1 << 16
 
 func checkArea(h, w int) error {
+	if h < 1 || w < 1 {
+		return fmt.Errorf("an image of %d×%d has no pixels", h, w)
+	}
 	if h > maxSide || w > maxSide {
 		return fmt.Errorf("an image of %d×%d is over the limit of %d pixels a side", h, w, maxSide)
 	}

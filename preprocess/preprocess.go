@@ -71,9 +71,6 @@ func (p *Pipeline) Slopes() []float32 {
 // Shape is the shape of what an image of so many pixels and channels becomes.
 // An image of a file has three channels.
 func (p *Pipeline) Shape(height, width, channels int) ([]int, error) {
-	if height < 1 || width < 1 {
-		return nil, fmt.Errorf("an image of %d×%d has no pixels", height, width)
-	}
 	if err := checkArea(height, width); err != nil {
 		return nil, err
 	}
@@ -113,6 +110,16 @@ func (p *Pipeline) Shape(height, width, channels int) ([]int, error) {
 func (p *Pipeline) Append(dst []float32, img image.Image) ([]float32, []int, error) {
 	if img == nil {
 		return dst, nil, errors.New("it is nil")
+	}
+	if p.levels == nil {
+		return dst, nil, errors.New("the pipeline is empty: Parse makes one")
+	}
+	at := img.Bounds()
+	if err := checkArea(at.Dy(), at.Dx()); err != nil {
+		return dst, nil, err
+	}
+	if m, ok := img.(*Pixels); ok && (m.Channels != 1 && m.Channels != 3 && m.Channels != 4 || len(m.Pix) != m.Height*m.Width*m.Channels) {
+		return dst, nil, fmt.Errorf("%d levels are no image of %d×%d with %d channels, of which there are 1, 3 or 4", len(m.Pix), m.Height, m.Width, m.Channels)
 	}
 	m := fromImage(img)
 	shape, err := p.Shape(m.Height, m.Width, m.Channels)

@@ -82,7 +82,13 @@ func TestImages(t *testing.T) {
 			t.Errorf("shape %v, want %v, error %v", shape, c.want, err)
 		}
 	}
-	for _, c := range []image.Image{&Pixels{}, &Pixels{1, 1 << 17, 1, nil}} {
+	if _, _, err := (&Pipeline{}).Append(nil, grey); err == nil {
+		t.Error("no error of a pipeline that is empty")
+	}
+	for _, c := range []image.Image{
+		&Pixels{}, &Pixels{1, 1 << 17, 1, nil}, &Pixels{2, 3, 3, nil}, &Pixels{1, 1, 2, []uint8{1, 2}},
+		image.NewUniform(color.Black), &image.Gray{Rect: image.Rectangle{Max: image.Point{-1, 2}}},
+	} {
 		if dst, _, err := p.Append([]float32{1}, c); err == nil || len(dst) != 1 {
 			t.Errorf("no error of an image of %v", c.Bounds())
 		}

@@ -5,6 +5,7 @@ package atomicfile
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,8 +176,14 @@ func (f *File) Abort() {
 }
 
 // WriteFile writes the file at path with what write puts into its buffered
-// writer. If write fails, nothing is left behind and its error is returned.
-func WriteFile(ctx context.Context, path string, write func(io.Writer) error) error {
+// writer. If write fails, nothing is left behind and its error is returned, or
+// that of a ctx that is done.
+func WriteFile(ctx context.Context, path string, write func(io.Writer) error) (err error) {
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = writeError(path, context.Cause(ctx))
+		}
+	}()
 	f, err := Create(ctx, path)
 	if err != nil {
 		return err
@@ -186,7 +193,7 @@ func WriteFile(ctx context.Context, path string, write func(io.Writer) error) er
 	if err := write(buffered); err != nil {
 		return err
 	}
-	if err := buffered.Flush(); err != nil {
+	if err := cmp.Or(buffered.Flush(), ctx.Err()); err != nil {
 		return err
 	}
 	return f.Commit()

@@ -105,6 +105,9 @@ func TestCancelled(t *testing.T) {
 	if err := f.Commit(); !errors.Is(err, atomicfile.ErrAborted) {
 		t.Errorf("Commit returns %v, want %v", err, atomicfile.ErrAborted)
 	}
+	if err := atomicfile.WriteFile(ctx, path, func(io.Writer) error { return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("WriteFile returns %v, want %v", err, context.Canceled)
+	}
 }
 
 func TestLongName(t *testing.T) {

@@ -17,7 +17,7 @@ func method(p train.Problem) ood.Method {
 		Name: "test", Needs: ood.NeedFeatures | ood.NeedTargets | ood.NeedTrainer, Params: Params(0.),
 		Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 			n, err := Train(ctx, t, p)
-			return &n, err
+			return &Conditional{Regression: n}, err
 		},
 	}
 }
@@ -59,7 +59,7 @@ func TestTrain(t *testing.T) {
 	if p := tr.Problems[3]; p.Epochs != 500 || p.BatchSize != 8 {
 		t.Errorf("by default %d epochs of batches of %d", p.Epochs, p.BatchSize)
 	}
-	first := got[0].Fitted().(*Regression)
+	first := got[0].Fitted().(*Conditional).Regression
 	for i, value := range p.Validation.X.Data {
 		j := i % 3
 		raw := float64(heldX.Data[i/3*heldX.Stride+j])
