@@ -264,7 +264,7 @@ func TestEvaluateBlocks(t *testing.T) {
 	in := regressor(1, 500, 2)
 	in.Groups = make([]string, 500)
 	for i := range in.Groups {
-		in.Groups[i] = []string{"a", "b", "c"}[i%3]
+		in.Groups[i] = []string{"a", "", "c"}[i%3]
 	}
 	b := mustFit(t, in)
 	test := regressor(2, 400, 2)

@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -168,7 +169,7 @@ func (g *gathering) promises(e *Evaluation, p Promise, c Coverage) {
 	}
 	for _, r := range c.ByGroup {
 		p.Rate = r
-		p.Asked = c.Asked
+		p.Asked, p.Name = c.Asked, cmp.Or(r.Name, `""`) // of all rows it would be empty
 		e.promise(p, groups[r.Name], 1-c.Asked, len(c.ByGroup))
 	}
 }

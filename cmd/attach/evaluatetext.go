@@ -73,7 +73,7 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 				kept[kind]++
 				continue
 			}
-			name += " of " + part + " " + cmp.Or(p.Name, `""`)
+			name += " of " + part + " " + p.Name
 		}
 		says := p.Says
 		if p.Verdict == attach.TooFewRows {

@@ -85,8 +85,12 @@ func separator(text []byte, tabs bool) rune {
 }
 
 // isComment reports whether a line is a comment: # and then a blank, another #
-// or nothing. #N/A is a cell, and its row must not be passed over.
+// or nothing. #N/A is a cell, and its row must not be passed over. In sep=; a
+// spreadsheet names its separator, which the lines below show too.
 func isComment(line []byte) bool {
+	if rest, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r\n"), []byte("sep=")); ok && len(rest) == 1 {
+		return true
+	}
 	return len(line) > 0 && line[0] == '#' && (len(line) == 1 || bytes.IndexByte([]byte("# \t\r\n"), line[1]) >= 0)
 }
 

@@ -462,6 +462,9 @@ func (t *tableReader) badCell(rec *record, j int) error {
 			must = "where this is the header that pandas writes above an index, write the table with index=False and names of columns, or with header=False"
 		}
 	}
+	if bare := strings.ReplaceAll(cell, ",", ""); bare != cell && numeric(bare) {
+		must = "write a point before decimals and nothing between thousands"
+	}
 	what := fmt.Sprintf("%.40q is not a finite number", cell)
 	if _, err := parseCell(cell); errors.Is(err, strconv.ErrRange) {
 		what = fmt.Sprintf("%.40q is too large for float32", cell)

@@ -23,6 +23,7 @@ func TestTables(t *testing.T) {
 		"comment.txt":    "# a b c\n1 2.5 -3\n4 5e3 6\n",
 		"twolines.csv":   "\"a\r\nb\",c,d\r\n1,2.5,-3\n4,5e3,6",
 		"allquoted.csv":  "\"1\",\"2.5\",\"-3\"\n\"4\",\"5e3\",\"6\"\n",
+		"excel.csv":      "\ufeffsep=;\r\n1;2.5;-3\r\n4;5e3;6\r\n",
 		"comment.csv":    "# made by hand\n1, 2.5, -3\n#\n4, 5e3, 6\n## end",
 		"hash.txt":       "#x y z\n1 2.5 -3\n4 5e3 6",
 		"ames.csv":       "1stFlrSF,x,y\n1,2.5,-3\n4,5e3,6\n",
@@ -64,7 +65,8 @@ func TestHeader(t *testing.T) {
 		// A row with a cell that is none.
 		{"1e39", `line 1, column 1: "1e39" is too large for float32; `},
 		{"1.5x", `line 1, column 1: "1.5x" is not a finite number; every cell must be a finite number, or in a header no cell a number`},
-		{`"1,000"`, `line 1, column 1: "1,000" is not a finite number; `},
+		{`"1,000"`, `line 1, column 1: "1,000" is not a finite number; write a point before decimals and nothing between thousands`},
+		{"3,5;1", `line 1, column 1: "3,5" is not a finite number; write a point `},
 		{"0x1F", `line 1, column 1: "0x1F" is not`},
 		{"NA,5", `line 1, column 1: "NA" is not`},
 		{",5", "line 1, column 1: the cell is empty; "},
