@@ -29,7 +29,6 @@ type reading struct {
 	// preprocess is the path of a preprocessing file, and raw what it holds.
 	preprocess string
 	raw        json.RawMessage
-	maxRows    int
 	names      string // of classes, or a file of them
 	classes    []int
 	stderr     io.Writer
@@ -54,7 +53,6 @@ func (r *reading) rowOptions(all *table) table {
 		{name: "classes", to: &r.classes, usage: "A,B,…: keep the rows with these labels alone; output i of the model is the i-th of them"},
 		{name: "labels", to: &r.inputs.Labels, usage: "take the sub-folder that an image lies in as its label, numbered in sorted order", never: []never{noImages}},
 		{name: "skip-bad", to: &r.inputs.SkipBad, usage: "leave out images that cannot be read, and count them", never: []never{noImages}},
-		{name: "max-rows", to: &r.maxRows, must: atLeast(1), usage: "N: take the first N rows of each set alone"},
 	}.under(underRows)
 }
 
@@ -214,9 +212,6 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 	}
 	if set, err = set.Slice(of); err == nil && len(classes) > 0 {
 		set, err = set.OfClasses(classes)
-	}
-	if err == nil && r.maxRows > 0 {
-		set, err = set.Slice(inputs.Slice{End: r.maxRows, Ends: true})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", x, err)
