@@ -42,7 +42,7 @@ func (g *gathering) note(e *Evaluation) {
 	if g.n < fewNoted {
 		return
 	}
-	if n := g.calibratedWith(); 10*n > 9*g.n {
+	if n := g.calibratedWith(); 10*n > g.n {
 		add("evaluate on rows of which nothing was fitted or calibrated", "%d of %d rows score just as calibration rows do: they seem to be the same rows, which show nothing", n, g.n)
 	}
 	if e.Flags != nil {

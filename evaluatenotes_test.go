@@ -36,6 +36,10 @@ func TestEvaluateOddRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	bare := blob(9, 600, 8, 3, 0)
 	bare.Labels = nil
+	known, mixed := blob(2, 1000, 8, 3, 0), blob(9, 600, 8, 3, 0)
+	copy(mixed.Features.Data[:300*8], known.Features.Data)
+	copy(mixed.Logits.Data[:300*3], known.Logits.Data)
+	copy(mixed.Labels[:300], known.Labels)
 	for _, tt := range []struct {
 		name, says string
 		batch      ood.Batch
@@ -45,6 +49,7 @@ func TestEvaluateOddRows(t *testing.T) {
 		{"shuffled", "is no better than answers to other rows would have", relabelled(func(int, int) int { return rng.IntN(3) })},
 		{"shifted", "hardly one looks like the calibration rows", blob(9, 600, 8, 3, 20)},
 		{"the calibration rows", " of 600 rows score just as calibration rows do", blob(2, 1000, 8, 3, 0).Slice(0, 600)},
+		{"half of them the calibration rows", " of 600 rows score just as calibration rows do", mixed},
 		{"unlabelled", "the rows have no labels", bare},
 		{"harder", "accuracy is below that on the calibration rows, 8", relabelled(func(label, row int) int {
 			if row%5 == 0 {

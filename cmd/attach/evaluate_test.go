@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -63,6 +64,34 @@ func TestPrintManyGroups(t *testing.T) {
 	}
 	if s := out.String(); !strings.Contains(s, "group49 ") || !strings.Contains(s, "group30 ") || strings.Contains(s, "group29 ") || !strings.Contains(s, "most 20 of 50") {
 		t.Error(s)
+	}
+}
+
+// TestPromisesOfManyClasses: the first of each verdict are sentences, the others
+// are counted.
+func TestPromisesOfManyClasses(t *testing.T) {
+	e := &attach.Evaluation{Task: attach.Classification}
+	for k := range 1000 {
+		p := attach.Promise{Kind: "sets", Rate: attach.Rate{Name: strconv.Itoa(k), Asked: .9}, Verdict: attach.TooFewRows, Says: "little", Do: "calibrate with more"}
+		if k%100 == 50 {
+			p.Verdict = attach.Kept
+		}
+		if k >= 995 {
+			p.Verdict = attach.Broken
+		}
+		e.Promises = append(e.Promises, p)
+	}
+	var out strings.Builder
+	printPromises(&out, e)
+	for _, says := range []string{
+		"too few rows  sets of class 9: little; calibrate with more\n", "too few rows  sets at 0.9, in 975 more of 1000 classes\n", "kept          sets at 0.9, in 10 of 1000 classes\n", "broken        sets of class 999: little\n",
+	} {
+		if !strings.Contains(out.String(), says) {
+			t.Errorf("%q is not in\n%s", says, &out)
+		}
+	}
+	if n := strings.Count(out.String(), "\n"); n != 10+5+2+1 {
+		t.Errorf("%d lines:\n%s", n, &out)
 	}
 }
 

@@ -116,6 +116,9 @@ func parseGates(texts []string) ([]gate, error) {
 		if !ok {
 			return nil, usagef("--fail-if is %q; it must be broken, or a figure, < or > and a number, such as coverage<.88; the figures are %s", text, strings.Join(figures(), ", "))
 		}
+		if !slices.Contains([]string{"broken", "nll", "width", "rmse", "mae", "r2", "crps"}, one.figure) && (one.bound < 0 || one.bound > 1) {
+			return nil, usagef("--fail-if is %q; %s is a share, from 0 to 1", text, one.figure)
+		}
 		list = append(list, one)
 	}
 	return list, nil

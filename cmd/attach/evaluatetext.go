@@ -49,14 +49,19 @@ func printEvaluation(to io.Writer, e *attach.Evaluation) error {
 }
 
 // printPromises prints a sentence for each promise, and what to do once, for those
-// that are broken first. Those of groups that are kept are counted.
+// that are broken first. Those of groups that are kept, or many, are counted.
 func printPromises(w io.Writer, e *attach.Evaluation) {
 	part, parts := "group", "groups"
 	if e.Task == attach.Classification {
 		part, parts = "class", "classes"
 	}
-	kept, made := map[string]int{}, map[string]int{}
-	var kinds []string
+	type tally struct {
+		verdict attach.Verdict
+		kind    string
+	}
+	counted, made := map[tally]int{}, map[string]int{}
+	said := map[attach.Verdict]int{attach.Broken: mostNamed, attach.TooFewRows: mostNamed}
+	var tallies []tally
 	todo := map[attach.Verdict][]string{}
 	for _, p := range e.Promises {
 		name := strings.ReplaceAll(p.Kind, "_", " ")
@@ -66,11 +71,11 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 		if p.Name != "" {
 			kind := fmt.Sprintf("%s at %g", name, p.Asked)
 			made[kind]++
-			if p.Verdict == attach.Kept {
-				if kept[kind] == 0 {
-					kinds = append(kinds, kind)
-				}
-				kept[kind]++
+			one := tally{p.Verdict, kind}
+			if counted[one] == 0 {
+				tallies = append(tallies, one)
+			}
+			if counted[one]++; counted[one] > said[p.Verdict] {
 				continue
 			}
 			name += " of " + part + " " + p.Name
@@ -83,8 +88,14 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 		}
 		printf(w, "%-12s  %s: %s\n", p.Verdict, name, says)
 	}
-	for _, kind := range kinds {
-		printf(w, "%-12s  %s, in %d of %d %s\n", attach.Kept, kind, kept[kind], made[kind], parts)
+	for _, one := range tallies {
+		more := ""
+		if said[one.verdict] > 0 {
+			more = " more"
+		}
+		if n := counted[one] - said[one.verdict]; n > 0 {
+			printf(w, "%-12s  %s, in %d%s of %d %s\n", one.verdict, one.kind, n, more, made[one.kind], parts)
+		}
 	}
 	for _, do := range append(todo[attach.Broken], todo[attach.Kept]...) {
 		if strings.HasPrefix(do, "calibrate with ") {
@@ -93,6 +104,10 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 		printf(w, "%-12s  %s\n", "what to do", do)
 	}
 }
+
+// mostNamed is how many promises of one verdict and kind, each of a group or class,
+// are sentences.
+const mostNamed = 10
 
 // advice is what is so and what to do.
 func advice(says, do string) string {
