@@ -10,15 +10,14 @@ import (
 )
 
 // EvaluateOptions chooses what is evaluated beside the Level and Alpha of the
-// predictor. The zero value is a good choice.
+// predictor, whose Seed draws the rows that the worst slab is looked for among, and
+// Points. The zero value is a good choice.
 type EvaluateOptions struct {
 	// Others are rows from elsewhere, which are to be flagged; they need no truth.
 	Others iter.Seq2[Rows, error]
 	// Levels are other levels of intervals and sets, Alphas other false-alarm
 	// rates; nil Alphas stand for .01, .05 and .1.
 	Levels, Alphas []float64
-	// Seed draws the rows that the worst slab is looked for among, and Points.
-	Seed uint64
 }
 
 // Evaluation is what rows whose truth is known show of a bundle, and whether it
@@ -66,6 +65,20 @@ func rate(count, rows int) *Rate {
 	}
 	low, high := evidence.Interval(count, rows, .95)
 	return &Rate{Count: count, Rows: rows, Share: float64(count) / float64(rows), Low: low, High: high}
+}
+
+// among is how often yes holds of the rows, of n, of which of does; nil is all.
+func among(n int, yes, of func(i int) bool) *Rate {
+	hits, all := 0, 0
+	for i := range n {
+		if of == nil || of(i) {
+			all++
+			if yes(i) {
+				hits++
+			}
+		}
+	}
+	return rate(hits, all)
 }
 
 // Note is what to know of an evaluation, and what to do about it, if anything.

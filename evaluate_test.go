@@ -446,3 +446,67 @@ func TestEvaluateJoint(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// TestEvaluateAccepted: nothing is accepted where nothing can be, and too many
+// errors among accepted rows are said.
+func TestEvaluateAccepted(t *testing.T) {
+	in := classifier(1000)
+	in.Cal = blob(2, 1500, 8, 3, 0)
+	b := mustFit(t, in)
+	batch := blob(9, 1200, 8, 3, 0)
+	none := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{Error: .001}, attach.EvaluateOptions{})
+	if a := none.Classes.Accepted; a == nil || a.Count != 0 || a.Rows != 1200 || none.Classes.Errors != nil {
+		t.Errorf("accepted %+v, wrong %+v", a, none.Classes.Errors)
+	}
+	if !slices.ContainsFunc(none.Notes, func(n attach.Note) bool { return strings.HasPrefix(n.Says, "no row is accepted: ") }) {
+		t.Errorf("notes %+v", none.Notes)
+	}
+	for i := range batch.Labels {
+		if i%3 == 0 {
+			batch.Labels[i] = (batch.Labels[i] + 1) % 3
+		}
+	}
+	harder := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{Error: .25}, attach.EvaluateOptions{})
+	p := harder.Promises[len(harder.Promises)-1]
+	if p.Kind != "selective_error" || p.Verdict != attach.Broken || !strings.Contains(p.Says, " times as many errors as promised") {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestEvaluateLess: rows whose scores are lower than any promise needs, and
+// regressors without a head, without logits or with one prediction for all.
+func TestEvaluateLess(t *testing.T) {
+	in := classifier(1000)
+	in.Cal = blob(2, 1500, 8, 3, 0)
+	calm := blob(9, 1200, 8, 3, 0)
+	copy(calm.Features.Data, make([]float32, len(calm.Features.Data)))
+	e := mustEvaluate(t, mustFit(t, in), blocksOf(calm, blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+	if p := e.Promises[1]; p.Verdict != attach.Kept || !strings.HasSuffix(p.Says, ", far fewer than asked") || p.Do == "" {
+		t.Errorf("%+v", p)
+	}
+
+	headless := regressor(1, 500, 1)
+	headless.SkipQuantiles = true
+	test := regressor(2, 300, 1)
+	e = mustEvaluate(t, mustFit(t, headless), blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+	if one := e.Targets[0]; one.RMSE == nil || one.Coverage != nil || one.PIT != nil || one.Points != nil {
+		t.Errorf("without a head: %+v", one)
+	}
+
+	b := mustFit(t, regressor(1, 500, 1))
+	for i := range test.Batch.Logits.Data {
+		test.Batch.Logits.Data[i] = 7
+	}
+	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+	if tenths := e.Targets[0].Coverage[0].ByTenth; len(tenths) != 1 || tenths[0].Rows != 300 || tenths[0].Name != "7 to 7" {
+		t.Errorf("tenths of one number: %+v", tenths)
+	}
+	test.Batch.Logits = blas32.General{}
+	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+	if one := e.Targets[0]; one.RMSE != nil || one.R2 != nil || len(one.Coverage[0].ByTenth) != 10 || one.CRPS == nil {
+		t.Errorf("without logits: %+v", one)
+	}
+	if _, err := json.Marshal(e); err != nil {
+		t.Error(err)
+	}
+}

@@ -66,20 +66,8 @@ func (g *gathering) classEvaluation(e *Evaluation) *ClassEvaluation {
 		return nil
 	}
 	right := func(i int) bool { return c.top[i] == g.labels[i] }
-	count := func(among func(i int) bool) *Rate {
-		hits, of := 0, 0
-		for i := range n {
-			if among(i) {
-				of++
-				if right(i) {
-					hits++
-				}
-			}
-		}
-		return rate(hits, of)
-	}
 	out := &ClassEvaluation{
-		Accuracy: count(func(int) bool { return true }),
+		Accuracy: among(n, right, nil),
 		ByClass:  g.byLabel().rates(right, nil), ByGroup: g.byGroup().rates(right, nil),
 		Before: reliability(c.before, right), Temperature: g.bundle.Calibration.Temperature,
 	}
@@ -102,30 +90,20 @@ func (g *gathering) classEvaluation(e *Evaluation) *ClassEvaluation {
 	}
 	if e.Flags != nil {
 		alarm := func(i int) bool { return g.pValues[i] <= e.Alpha }
-		out.Flagged, out.Unflagged = count(alarm), count(func(i int) bool { return !alarm(i) })
+		out.Flagged, out.Unflagged = among(n, right, alarm), among(n, right, func(i int) bool { return !alarm(i) })
 		area, _ := measure.AURC(g.scores, wrong)
 		out.AURCScore = &area
 	}
 	if ranks := g.bundle.Calibration.TrueClasses.Ranks; ranks != nil {
-		first := 0
-		for _, rank := range ranks {
-			if rank == 0 {
-				first++
-			}
-		}
-		out.Calibration = rate(first, len(ranks))
+		out.Calibration = among(len(ranks), func(i int) bool { return ranks[i] == 0 }, nil)
 	}
 	g.sets(e, out)
 	if p := g.at[g.main]; p.selective != nil {
 		accepted := func(i int) bool { return c.accept[i] }
-		out.Errors = count(accepted)
-		if hits := out.Errors; hits != nil {
-			out.Errors = rate(hits.Rows-hits.Count, hits.Rows)
+		out.Accepted, out.Errors = among(n, accepted, nil), among(n, func(i int) bool { return wrong[i] }, accepted)
+		if out.Errors != nil {
 			out.Errors.Asked = p.o.Error
-			e.error(*out.Errors, *p.selective)
-			out.Accepted = rate(hits.Rows, n)
-		} else {
-			out.Accepted = rate(0, n)
+			e.error(*out.Errors)
 		}
 	}
 	return out
@@ -178,25 +156,15 @@ func (g *gathering) sets(e *Evaluation, out *ClassEvaluation) {
 // Reference: Guo, Pleiss, Sun & Weinberger (2017), On Calibration of Modern
 // Neural Networks, section 2.
 func reliability(confidence []float64, right func(i int) bool) Reliability {
-	var sums [reliabilityBins]float64
-	var hits, of [reliabilityBins]int
-	for i, p := range confidence {
-		k := evidence.Bin(p, reliabilityBins)
-		sums[k] += p
-		of[k]++
-		if right(i) {
-			hits[k]++
-		}
+	p := parting{names: make([]string, reliabilityBins)}
+	for _, c := range confidence {
+		p.of = append(p.of, evidence.Bin(c, reliabilityBins))
 	}
-	var r Reliability
-	for k, n := range of {
-		if n == 0 {
-			continue
-		}
-		one := rate(hits[k], n)
-		one.Asked = sums[k] / float64(n)
-		r.Bins = append(r.Bins, *one)
-		r.ECE += math.Abs(one.Share-one.Asked) * float64(n) / float64(len(confidence))
+	r := Reliability{Bins: p.rates(right, confidence)}
+	for i := range r.Bins {
+		b := &r.Bins[i]
+		b.Asked, b.Width = *b.Width, nil
+		r.ECE += math.Abs(b.Share-b.Asked) * float64(b.Rows) / float64(len(confidence))
 	}
 	return r
 }

@@ -26,13 +26,7 @@ func (g *gathering) flags(e *Evaluation) *FlagEvaluation {
 func flagged(pValues, alphas []float64) []Rate {
 	var list []Rate
 	for _, alpha := range alphas {
-		n := 0
-		for _, p := range pValues {
-			if p <= alpha {
-				n++
-			}
-		}
-		r := rate(n, len(pValues))
+		r := among(len(pValues), func(i int) bool { return pValues[i] <= alpha }, nil)
 		r.Asked = alpha
 		list = append(list, *r)
 	}

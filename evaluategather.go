@@ -45,7 +45,7 @@ func (p *Predictor) gathering(o EvaluateOptions) (*gathering, error) {
 	if o.Others != nil && p.bundle.Detector == nil {
 		return nil, errors.New("rows from elsewhere are to be flagged, and the bundle has no detector")
 	}
-	g := &gathering{bundle: p.bundle, o: o, features: newReservoir(o.Seed)}
+	g := &gathering{bundle: p.bundle, o: o, features: newReservoir(p.o.Seed)}
 	for k, level := range o.Levels {
 		each := p.o
 		each.Level, each.Levels, each.Samples = level, nil, 0

@@ -170,17 +170,11 @@ func (of *target) note(add func(do, format string, args ...any), name string, e 
 	if e.R2 == nil || *e.R2 > 0 {
 		return
 	}
-	slope, offset, explained := line(of.value, of.truth)
+	offset, slope := stat.LinearRegression(of.value, of.truth, nil, false)
+	explained := stat.RSquared(of.value, of.truth, nil, offset, slope)
 	if explained > .3 {
 		add("give targets in the units that the network was trained on", "%sthe network predicts worse than the mean of the targets would (R² %.3g), and targets are about %.3g times its predictions plus %.3g (R² %.3g): they look to be in other units", name, *e.R2, slope, offset, explained)
 		return
 	}
 	add("look whether the targets are of these rows, in this order, and how inputs are prepared", "%sthe network predicts worse than the mean of the targets would: R² is %.3g", name, *e.R2)
-}
-
-// line is the least-squares line through points, and the share of the variance of
-// y that it explains.
-func line(x, y []float64) (slope, offset, explained float64) {
-	offset, slope = stat.LinearRegression(x, y, nil, false)
-	return slope, offset, stat.RSquared(x, y, nil, offset, slope)
 }

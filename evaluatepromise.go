@@ -113,7 +113,7 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 // error judges the promise of selective prediction, which is one of the
 // calibration rows' with 95 % confidence: of errors among accepted rows that are
 // independent.
-func (e *Evaluation) error(r Rate, s calibrate.Selective) {
+func (e *Evaluation) error(r Rate) {
 	p := Promise{Kind: "selective_error", Rate: r, Probability: evidence.Binomial(r.Count, r.Rows, r.Asked), Verdict: Kept}
 	p.Says = p.seen()
 	critical := sort.Search(r.Rows+1, func(k int) bool { return evidence.Binomial(k, r.Rows, r.Asked) < doubt })

@@ -46,7 +46,7 @@ func (g *gathering) worstSlabs(all []*Coverage, covered []covers) {
 		}
 	}
 	x := blas32.General{Rows: len(r.rows), Cols: r.cols, Stride: r.cols, Data: r.x}
-	for k, s := range slab.Worst(x, kept, g.o.Seed) {
+	for k, s := range slab.Worst(x, kept, g.at[g.main].o.Seed) {
 		all[k].Slab = rate(s.Covered, s.Rows)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/ood/measure"
@@ -127,7 +130,7 @@ func (g *gathering) targetEvaluations(e *Evaluation) []TargetEvaluation {
 		if of.median == nil {
 			continue
 		}
-		out.Points = of.points(g.o.Seed)
+		out.Points = of.points(g.at[g.main].o.Seed)
 		of.distribution(out, g.pitOfCalibration(t))
 		predicted := of.value
 		if math.IsNaN(predicted[0]) {
@@ -176,14 +179,8 @@ func (g *gathering) promises(e *Evaluation, p Promise, c Coverage) {
 
 // coverage is that of one level. tenth, or nil, divides the rows further.
 func (g *gathering) coverage(k int, c covers, tenth *parting) Coverage {
-	held := 0
 	var widths []float64
 	var sum float64
-	for _, covered := range c.covered {
-		if covered {
-			held++
-		}
-	}
 	for _, w := range c.width {
 		if !math.IsInf(w, 0) {
 			widths = append(widths, w)
@@ -191,7 +188,7 @@ func (g *gathering) coverage(k int, c covers, tenth *parting) Coverage {
 		}
 	}
 	hold := func(i int) bool { return c.covered[i] }
-	out := Coverage{Rate: *rate(held, len(c.covered)), Endless: len(c.width) - len(widths), ByGroup: g.byGroup().rates(hold, c.width)}
+	out := Coverage{Rate: *among(len(c.covered), hold, nil), Endless: len(c.width) - len(widths), ByGroup: g.byGroup().rates(hold, c.width)}
 	out.Asked = g.at[k].o.Level
 	if n := len(widths); n > 0 {
 		slices.Sort(widths)
@@ -209,19 +206,10 @@ func (of *target) errors(out *TargetEvaluation) {
 		return
 	}
 	n := float64(len(of.truth))
-	var mean, square, absolute, spread float64
-	for _, y := range of.truth {
-		mean += y / n
-	}
-	for i, y := range of.truth {
-		d := of.value[i] - y
-		square += d * d / n
-		absolute += math.Abs(d) / n
-		spread += (y - mean) * (y - mean) / n
-	}
-	out.RMSE, out.MAE = pointer(math.Sqrt(square)), &absolute
-	if spread > 0 {
-		out.R2 = pointer(1 - square/spread)
+	out.RMSE = pointer(floats.Distance(of.value, of.truth, 2) / math.Sqrt(n))
+	out.MAE = pointer(floats.Distance(of.value, of.truth, 1) / n)
+	if r2 := stat.RSquaredFrom(of.value, of.truth, nil); !math.IsInf(r2, 0) && !math.IsNaN(r2) {
+		out.R2 = &r2
 	}
 }
 

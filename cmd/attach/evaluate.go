@@ -135,7 +135,6 @@ func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) 
 		}
 	}
 	o := f.more
-	o.Seed = f.o.Seed
 	if f.others != "" {
 		// Nothing is to be known of these rows.
 		f.classes, f.inputs.Labels, f.inputs.Groups, f.inputs.SkipOdd, f.inputs.TargetOptional = nil, false, "", true, true

@@ -156,12 +156,12 @@ func (f *fitting) keepBack() {
 
 // evaluate shows on the rows that were kept back whether promises are kept.
 func (f *fitting) evaluate(ctx context.Context, b *attach.Bundle) error {
-	p, err := b.Predictor(attach.PredictOptions{})
+	p, err := b.Predictor(attach.PredictOptions{Seed: f.in.Seed})
 	if err != nil {
 		return err
 	}
 	blocks := func(yield func(attach.Rows, error) bool) { yield(f.kept, nil) }
-	e, err := p.Evaluate(ctx, blocks, attach.EvaluateOptions{Seed: f.in.Seed})
+	e, err := p.Evaluate(ctx, blocks, attach.EvaluateOptions{})
 	if err != nil {
 		return inFile(f.x.x, err)
 	}
