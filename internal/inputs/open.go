@@ -49,8 +49,8 @@ type Options struct {
 	// of an archive are refused before they are read.
 	Outputs int
 	// SkipOdd passes over y and labels of an .npz archive that are none of its
-	// rows' targets and labels, and over an optional target of a table some of
-	// whose cells are no numbers.
+	// rows' targets and labels, and over optional targets of a table that lacks
+	// one, or some of whose cells are no numbers.
 	SkipOdd bool
 	// SkipBad leaves out images that cannot be read, which Set.Skipped
 	// counts. It decodes every image once when the folder is opened.

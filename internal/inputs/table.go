@@ -191,11 +191,16 @@ func (t *tableReader) place(columns int) error {
 
 // placeTargets finds the targets.
 func (t *tableReader) placeTargets() error {
-	absent := func(name string) bool { return !slices.Contains(t.all, name) }
-	switch names := t.o.Targets; {
-	case t.o.TargetOptional && slices.ContainsFunc(names, absent):
+	names, have := t.o.Targets, 0
+	for _, name := range names {
+		if slices.Contains(t.all, name) {
+			have++
+		}
+	}
+	switch {
+	case t.o.TargetOptional && (have == 0 || t.o.SkipOdd && have < len(names)):
 		return nil
-	case len(names) == 1 && names[0] == "last" && absent("last"):
+	case have == 0 && len(names) == 1 && names[0] == "last":
 		t.at = []int{t.columns - 1}
 		return nil
 	}

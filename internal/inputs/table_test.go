@@ -251,6 +251,14 @@ func TestTableColumns(t *testing.T) {
 	wantError(t, err, gaps, "line 3, column 3 (y): the cell is empty")
 	_, err = Open(context.Background(), gaps, Options{Columns: []string{"a", "b"}, Targets: []string{"y"}, TargetOptional: true})
 	wantError(t, err, gaps, "line 3, column 3 (y): the cell is empty")
+	// Targets may be absent, and where odd ones may not be, all or none of them.
+	some := Options{Columns: []string{"a", "b"}, Targets: []string{"y", "z"}, TargetOptional: true}
+	_, err = Open(context.Background(), path, some)
+	wantError(t, err, path, `there is no column "z"; its columns are name, b, y, a`)
+	some.SkipOdd = true
+	if _, ok := open(t, path, some).Targets(); ok {
+		t.Error("one target of two is read")
+	}
 	// Names of numbers make a header where they are known.
 	numbers := writeFile(t, t.TempDir(), "t.csv", "1,0\n3,4\n")
 	if got := read(t, open(t, numbers, Options{Columns: []string{"0", "1"}}), 1); !slices.Equal(got, []float32{4, 3}) {
