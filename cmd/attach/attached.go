@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
@@ -86,18 +87,22 @@ func (f *attached) chooseSets() {
 	}
 }
 
-// load opens the bundle and checks what the options say of it.
-func (f *attached) load() error {
-	var err error
+// load opens the bundle, checks what the options say of it and makes the predictor
+// that they ask for. stop ends the products that it starts.
+func (f *attached) load(ctx context.Context) (p *attach.Predictor, stop func(), err error) {
 	if f.bundle, err = attach.Open(f.path); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := cmp.Or(f.check(), f.renameClasses(f.bundle)); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if f.bundle.Calibration.Groups != nil && f.inputs.Groups == "" {
-		return usagef("%s was calibrated by group; say with --groups where the rows' groups are", f.path)
+		return nil, nil, usagef("%s was calibrated by group; say with --groups where the rows' groups are", f.path)
 	}
 	f.chooseSets()
-	return nil
+	if p, err = f.bundle.Predictor(f.o); err != nil {
+		return nil, nil, err
+	}
+	stop, err = f.products(ctx)
+	return p, stop, err
 }

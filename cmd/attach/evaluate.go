@@ -78,14 +78,7 @@ func (f *evaluating) choose(*cli.Context) (err error) {
 }
 
 func (f *evaluating) run(c *cli.Context) error {
-	if err := f.load(); err != nil {
-		return err
-	}
-	predictor, err := f.bundle.Predictor(f.o)
-	if err != nil {
-		return err
-	}
-	stop, err := f.products(c.Context)
+	predictor, stop, err := f.load(c.Context)
 	if err != nil {
 		return err
 	}

@@ -205,18 +205,13 @@ func (f *fitting) featureRows(ctx context.Context, g given) (rowsOf, error) {
 	}
 	noteFeatures(g.x, f.stderr)
 	regression := in.Base.Task == attach.Regression
-	var t inputs.Targets
-	if g.y != "" || regression && holdsAny(g.x, "y", "targets") {
-		outputs := b.Logits.Cols
-		if in.SkipQuantiles {
-			outputs = 0
-		}
-		if t, err = inputs.OpenTargets(ctx, cmp.Or(g.y, g.x), n, outputs); err == nil {
-			t, err = t.Slice(g.rows)
-		}
-		if err != nil {
-			return rowsOf{}, err
-		}
+	base := attach.Base{Task: in.Base.Task}
+	if !in.SkipQuantiles {
+		base.Outputs = b.Logits.Cols
+	}
+	t, err := featureTargets(ctx, g.x, g.y, base, g.rows, n)
+	if err != nil {
+		return rowsOf{}, err
 	}
 	if regression {
 		b.Labels = nil

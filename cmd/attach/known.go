@@ -61,19 +61,26 @@ func (k *known) byName(folders, classes []string) {
 // where that is not empty.
 func knownOfFeatures(ctx context.Context, x, y string, base attach.Base, of inputs.Slice, n int, groups []string) known {
 	k := known{groups: groups}
-	var err error
-	if regression := base.Task == attach.Regression; y != "" || regression && holdsAny(x, "y", "targets") {
-		var t inputs.Targets
-		if t, err = inputs.OpenTargets(ctx, cmp.Or(y, x), n, base.Outputs); err == nil {
-			t, err = t.Slice(of)
-		}
-		k.targets, k.labels = t.Values, t.Labels
-	} else if !regression {
+	t, err := featureTargets(ctx, x, y, base, of, n)
+	k.targets, k.labels = t.Values, t.Labels
+	if base.Task != attach.Regression && y == "" {
 		k.labels, err = inputs.FeatureLabels(x, of)
 	}
 	k = k.sure(base)
 	k.odd = cmp.Or(err, k.odd)
 	return k
+}
+
+// featureTargets are those of some of n precomputed rows: at y or, where that is
+// empty, beside the rows of a regressor, if there are any.
+func featureTargets(ctx context.Context, x, y string, base attach.Base, of inputs.Slice, n int) (t inputs.Targets, err error) {
+	if y == "" && (base.Task != attach.Regression || !holdsAny(x, "y", "targets")) {
+		return t, nil
+	}
+	if t, err = inputs.OpenTargets(ctx, cmp.Or(y, x), n, base.Outputs); err != nil {
+		return t, err
+	}
+	return t.Slice(of)
 }
 
 // sure leaves out labels of a numbering other than the network's classes, such

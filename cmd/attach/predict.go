@@ -91,11 +91,11 @@ func parseShares(option, list string) ([]float64, error) {
 }
 
 func (f *predicting) run(c *cli.Context) error {
-	predictor, err := f.load()
-	if err != nil {
-		return err
+	f.inputs.SkipOdd = len(f.classes) == 0
+	if f.side != "both" {
+		f.o.Side = calibrate.Side(f.side)
 	}
-	stop, err := f.products(c.Context)
+	predictor, stop, err := f.load(c.Context)
 	if err != nil {
 		return err
 	}
@@ -130,18 +130,6 @@ func (f *predicting) run(c *cli.Context) error {
 	f.came.noteAccepted(f.stderr, predictor.Selective(), f.o.Error)
 	f.came.say(f.stderr, f.bundle, f.o)
 	return nil
-}
-
-// load opens the bundle and makes the predictor that the options ask for.
-func (f *predicting) load() (*attach.Predictor, error) {
-	f.inputs.SkipOdd = len(f.classes) == 0
-	if err := f.attached.load(); err != nil {
-		return nil, err
-	}
-	if f.side != "both" {
-		f.o.Side = calibrate.Side(f.side)
-	}
-	return f.bundle.Predictor(f.o)
 }
 
 // write writes a row for each prediction.
