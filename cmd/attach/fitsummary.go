@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
@@ -92,6 +93,9 @@ func (f *fitting) summarize(b *attach.Bundle) {
 			names = ": " + inputs.Listed(b.Base.Targets)
 		}
 		line("targets", "%d%s", len(c.Quantiles), names)
+		if groups := slices.Compact(slices.Sorted(slices.Values(c.Groups))); len(groups) > 0 {
+			line("groups", "%d: %s", len(groups), inputs.Listed(groups))
+		}
 	}
 	if n := inputs.ClassesOf(b.Base.Outputs); b.Base.Task == attach.Classification && n > 0 {
 		names := ""
