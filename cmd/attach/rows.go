@@ -195,6 +195,9 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 	if unread := set.Unread(); unread != nil {
 		printf(r.stderr, "note: %s: left alone for want of a name or of numbers: %q\n", x, unread)
 	}
+	if err := set.Odd(); err != nil {
+		printf(r.stderr, "note: %s: its targets are left out: %v\n", x, err)
+	}
 	if n := set.Skipped(); n > 0 {
 		printf(r.stderr, "%s: left out %d images that cannot be read\n", x, n)
 	}

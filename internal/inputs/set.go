@@ -29,6 +29,7 @@ type Set struct {
 	// targetNames and unread are of columns of a table.
 	targetNames []string
 	unread      []string
+	odd         error
 	skipped     int
 }
 
@@ -95,6 +96,10 @@ func (s *Set) TargetNames() []string { return s.targetNames }
 // Unread returns the names of the columns of a table that were left alone for
 // want of a name or of numbers, as Options.Columns says.
 func (s *Set) Unread() []string { return s.unread }
+
+// Odd returns why targets of a table were passed over, as Options.SkipOdd says, or
+// nil.
+func (s *Set) Odd() error { return s.odd }
 
 // Skipped returns the number of files that could not be read and were left
 // out, which happens only with Options.SkipBad.

@@ -41,7 +41,7 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{src: &t.table, shape: []int{t.cells.Cols}, groups: t.groups, unread: t.unread}
+	s := &Set{src: &t.table, shape: []int{t.cells.Cols}, groups: t.groups, unread: t.unread, odd: t.odd}
 	if t.at == nil {
 		return s, nil
 	}
@@ -89,6 +89,7 @@ type tableReader struct {
 	numbers []int // that inputs hold, by column
 	targets []float32
 	groups  []string
+	odd     error    // for which targets are passed over
 	unread  []string // columns that are left alone for want of a name or of numbers
 }
 
@@ -419,7 +420,7 @@ func (t *tableReader) add(rec *record) error {
 	for _, j := range t.at {
 		v, err := t.answer(rec, j)
 		if err != nil && t.o.TargetOptional && t.o.SkipOdd {
-			t.at, t.targets = nil, nil
+			t.at, t.targets, t.odd = nil, nil, err
 			break
 		}
 		if err != nil {
