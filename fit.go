@@ -12,7 +12,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/paired"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -35,7 +34,7 @@ const (
 // where the last layer is known; the certificates alone, where it is not; and
 // certificates of the features, for regression.
 func DefaultMethods() []ood.Method {
-	return []ood.Method{heads.FusedLayers, heads.FusedPValues, heads.CertificatesCoupled, heads.Certificates}
+	return named("fused-layers", "fused", "certificates-coupled", "certificates")
 }
 
 // FitOptions is what Fit needs: in-domain rows, what is known of the network, and
@@ -75,7 +74,7 @@ type FitOptions struct {
 	Params       ood.Params
 	SkipDetector bool
 	// Quantiles is the method of the quantile head, which regression gets on
-	// its features; the zero value stands for heads.SQR. QuantileParams replace
+	// its features; the zero value stands for "sqr". QuantileParams replace
 	// its default parameters.
 	Quantiles      ood.Method
 	QuantileParams ood.Params

@@ -14,7 +14,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -286,7 +285,7 @@ func TestFitAsksForInputsFirst(t *testing.T) {
 }
 
 func TestFitRefusesIntervalMethodsAsDetectors(t *testing.T) {
-	in := but(regressor(1, 60, 1), func(in *attach.FitOptions) { in.Method = heads.SQR })
+	in := but(regressor(1, 60, 1), func(in *attach.FitOptions) { in.Method = method("sqr") })
 	if _, err := attach.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), "is no detector") {
 		t.Error(err)
 	}

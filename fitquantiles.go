@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -18,7 +17,7 @@ func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 		return in, nil
 	}
 	if in.Quantiles.Name == "" && in.Quantiles.Fit == nil {
-		in.Quantiles = heads.SQR
+		in.Quantiles = named("sqr")[0]
 	}
 	if !in.Quantiles.Intervals() {
 		return in, fmt.Errorf("method %s is a detector, and predicts no quantiles", in.Quantiles.Name)

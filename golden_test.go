@@ -14,7 +14,6 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -38,7 +37,7 @@ func goldens() map[string]attach.FitOptions {
 	groups.Base.Path = "net.onnx"
 	groups.Groups = groupsOf(groups.Batch)
 	layers := classifier(60)
-	layers.Method, layers.Batch.Layers = heads.FusedLayers, layersOf(layers.Batch)
+	layers.Method, layers.Batch.Layers = method("fused-layers"), layersOf(layers.Batch)
 	layers.Base.Layers = []attach.Layer{{Tensor: "relu1"}, {Tensor: "relu2"}}
 	return map[string]attach.FitOptions{
 		"v1_classification": c, "v1_layers": layers, "v1_regression": r, "v1_forest": forest, "v1_groups": groups,

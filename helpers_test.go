@@ -11,7 +11,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -99,7 +98,7 @@ func layersOf(b ood.Batch) []blas32.General {
 func classifier(n int) attach.FitOptions {
 	return attach.FitOptions{
 		Base:  attach.Base{Task: attach.Classification, SHA256: "0123456789abcdef0123456789abcdef", Classes: []string{"a", "b & <c>", "d"}},
-		Batch: blob(1, n, 8, 3, 0), Method: heads.Certificates,
+		Batch: blob(1, n, 8, 3, 0), Method: method("certificates"),
 		Seed: 3,
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -364,7 +363,7 @@ func TestIntervalErrors(t *testing.T) {
 		change func(*attach.FitOptions)
 		want   string
 	}{
-		"parameter":        {func(in *attach.FitOptions) { in.Quantiles, in.QuantileParams = heads.SQR, ood.Params{"lambda": 1.} }, `unknown parameter "lambda"`},
+		"parameter":        {func(in *attach.FitOptions) { in.Quantiles, in.QuantileParams = method("sqr"), ood.Params{"lambda": 1.} }, `unknown parameter "lambda"`},
 		"parameter of SQR": {func(in *attach.FitOptions) { in.QuantileParams = ood.Params{"hidden": 0.} }, `"hidden" must be`},
 		"type": {func(in *attach.FitOptions) {
 			in.Quantiles, in.QuantileParams = method("quantile-forest"), ood.Params{"bins": "x"}

@@ -25,6 +25,14 @@ func MethodByName(name string, own ...ood.Method) (ood.Method, bool) {
 	return ood.Method{}, false
 }
 
+func named(names ...string) (all []ood.Method) {
+	for _, name := range names {
+		m, _ := MethodByName(name)
+		all = append(all, m)
+	}
+	return all
+}
+
 // whole refuses a method that could not be fitted, saved or opened again.
 func whole(m ood.Method) error {
 	if m.Name == "" || m.Fit == nil || m.New == nil {

@@ -756,13 +756,13 @@ func (c conformance) wide(t *testing.T) {
 // One that runs the network is bound to it, and says what it lacks until then.
 func TestFusedBindsItsComponents(t *testing.T) {
 	geometrical := method("geometrical")
-	m := heads.Fused("with-network", "fisher", heads.Component{Method: geometrical}, heads.Component{Method: heads.Certificates})
+	m := heads.Fused("with-network", "fisher", heads.Component{Method: geometrical}, heads.Component{Method: method("certificates")})
 	if m.Needs != geometrical.Needs|ood.NeedFeatures {
 		t.Errorf("needs %v", m.Needs)
 	}
 	c := newConformance(t, m, newToyRows())
 	c.state(t)
-	c.Method = heads.FusedPValues
+	c.Method = method("fused")
 	if c.fit(t, c.training, nil).Method().Needs&ood.NeedNetwork != 0 {
 		t.Error("bound to a network that it does not run")
 	}

@@ -20,7 +20,6 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
@@ -136,7 +135,7 @@ func exampleFiles(ctx context.Context) (path string, file io.ReadCloser, done fu
 func TestAttached(t *testing.T) {
 	ctx := t.Context()
 	odin, _ := attach.MethodByName("odin")
-	for _, m := range []ood.Method{heads.FusedLayers, odin} {
+	for _, m := range []ood.Method{attach.DefaultMethods()[0], odin} {
 		path, err := fitDigits(ctx, t.TempDir(), m)
 		if err != nil {
 			t.Fatal(err)

@@ -5,15 +5,15 @@ import "github.com/attach-uncertainty/attach/ood"
 // All are the methods that are attached, by name.
 func All() []ood.Method {
 	return []ood.Method{
-		Certificates,
+		certificatesMethod,
 		certificatesClassMethod,
-		CertificatesCoupled,
+		certificatesCoupledMethod,
 		certificatesNonlinearMethod,
 		certificatesTrainedMethod,
 		certificatesUnregularisedMethod,
-		FusedPValues,
-		FusedLayers,
-		SQR,
+		fusedMethod,
+		fusedLayersMethod,
+		sqrMethod,
 		sqrTwoLevelMethod,
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Certificates are orthonormal certificates with squared loss, solved exactly.
-var Certificates = ood.Method{
+// certificatesMethod are orthonormal certificates with squared loss, solved exactly.
+var certificatesMethod = ood.Method{
 	Name: "certificates",
 	Doc: "Orthonormal certificates: k orthonormal linear functions of the features that are as close to 0 as can " +
 		"be on the training rows, solved exactly; the score is their mean square. k=0 takes three quarters of " +

@@ -62,7 +62,7 @@ func TestExactCertificatesAreBottomEigenvectors(t *testing.T) {
 	phi := headstest.Rows(400, 9, 0.5, 4)
 	for _, centre := range []bool{false, true} {
 		for _, unit := range []bool{false, true} {
-			c := fitTo(t, Certificates, phi, ood.Params{"k": 4., "centred": centre, "unit_norm": unit}).Fitted().(*certificates)
+			c := fitTo(t, certificatesMethod, phi, ood.Params{"k": 4., "centred": centre, "unit_norm": unit}).Fitted().(*certificates)
 			_, s, cov := headstest.Moments(phi, unit)
 			if centre {
 				s = cov
@@ -101,7 +101,7 @@ func TestExactCertificatesWithPenalty(t *testing.T) {
 	_, s, _ := headstest.Moments(phi, false)
 	rng := rand.New(rand.NewPCG(6, 6))
 	for _, lambda := range []float64{0.1, 0.3, 1, 10} {
-		c := fitTo(t, Certificates, phi, ood.Params{"k": 5., "lambda": lambda, "unit_norm": false}).Fitted().(*certificates)
+		c := fitTo(t, certificatesMethod, phi, ood.Params{"k": 5., "lambda": lambda, "unit_norm": false}).Fitted().(*certificates)
 		best, grad := penalised(s, dense(c.C), lambda)
 		if g := mat.Max(grad) - mat.Min(grad); g > 1e-5*(1+lambda) {
 			t.Errorf("λ=%v: gradient is not zero: %v", lambda, g)
@@ -273,12 +273,12 @@ func TestCertificatesRefuse(t *testing.T) {
 		phi blas32.General
 		p   ood.Params
 	}{
-		"between 1 and the number": {Certificates, good, ood.Params{"k": 5.}},
-		"must be a whole number":   {Certificates, good, ood.Params{"k": -1.}},
-		"every row of unit norm":   {Certificates, good, ood.Params{"k": 4.}},
-		"need at least 3 rows":     {Certificates, rows.Slice(good, 0, 2), ood.Params{"k": 1.}},
-		"need at least 4 rows":     {Certificates, rows.Slice(good, 0, 3), ood.Params{"k": 1., "centred": true}},
-		"so weak":                  {Certificates, good, ood.Params{"k": 3., "lambda": 1e-9, "unit_norm": false}},
+		"between 1 and the number": {certificatesMethod, good, ood.Params{"k": 5.}},
+		"must be a whole number":   {certificatesMethod, good, ood.Params{"k": -1.}},
+		"every row of unit norm":   {certificatesMethod, good, ood.Params{"k": 4.}},
+		"need at least 3 rows":     {certificatesMethod, rows.Slice(good, 0, 2), ood.Params{"k": 1.}},
+		"need at least 4 rows":     {certificatesMethod, rows.Slice(good, 0, 3), ood.Params{"k": 1., "centred": true}},
+		"so weak":                  {certificatesMethod, good, ood.Params{"k": 3., "lambda": 1e-9, "unit_norm": false}},
 		"asked of 4 features":      {certificatesTrainedMethod, good, ood.Params{"k": 5.}},
 		"all rows are equal":       {certificatesNonlinearMethod, blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{.1, .7, .1, .7, .1, .7, .1, .7}}, nil},
 		"2 rows":                   {certificatesNonlinearMethod, rows.Slice(good, 0, 1), nil},
@@ -289,7 +289,7 @@ func TestCertificatesRefuse(t *testing.T) {
 		}
 	}
 	var few *rows.TooFewRowsError
-	_, err := ood.Fit(context.Background(), Certificates, ood.Training{Batch: ood.Batch{Features: rows.Slice(good, 0, 2)}}, ood.Params{"k": 1.})
+	_, err := ood.Fit(context.Background(), certificatesMethod, ood.Training{Batch: ood.Batch{Features: rows.Slice(good, 0, 2)}}, ood.Params{"k": 1.})
 	if !errors.As(err, &few) || few.Need != 3 || few.Have != 2 {
 		t.Errorf("error %v, want one that asks for 3 rows", err)
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// CertificatesCoupled sets certificates, each measured by how far from 0 it is
+// certificatesCoupledMethod sets certificates, each measured by how far from 0 it is
 // in-domain, against the network's own logits.
-var CertificatesCoupled = ood.Method{
+var certificatesCoupledMethod = ood.Method{
 	Name: "certificates-coupled",
 	Doc: "α times the root mean square of certificates, less the energy log Σ exp(logits). The certificates are all orthonormal " +
 		"directions of the features about their class's mean, each divided by its standard deviation in-domain, so that how many to keep need not be " +

@@ -2,7 +2,8 @@
 // ood.Method: orthonormal certificates, which score how far a row of features is
 // from those seen in training (epistemic uncertainty), simultaneous quantile
 // regression, which predicts any quantile of the target (aleatoric uncertainty),
-// and detectors that are fused of others. All lists them.
+// and detectors that are fused of others. All lists them, and attach.MethodByName
+// has them by name.
 //
 // They work on rows of features as gonum blas32.General, row-major, and need
 // neither the network nor a C compiler. Package heads/fit

@@ -24,9 +24,10 @@ func planeAndOutlier() (in, out blas32.General) {
 	return in, blas32.General{Rows: 1, Cols: 3, Stride: 3, Data: []float32{1, 1, -1}}
 }
 
-func ExampleCertificates() {
+func Example_certificates() {
 	in, out := planeAndOutlier()
-	c, err := ood.Fit(context.Background(), heads.Certificates, ood.Training{Batch: ood.Batch{Features: in}}, ood.Params{"k": 1., "unit_norm": false})
+	certificates, _ := attach.MethodByName("certificates")
+	c, err := ood.Fit(context.Background(), certificates, ood.Training{Batch: ood.Batch{Features: in}}, ood.Params{"k": 1., "unit_norm": false})
 	if err != nil {
 		panic(err)
 	}
@@ -45,11 +46,12 @@ func (oracle) Train(_ context.Context, p train.Problem) ([]train.Network, error)
 	return []train.Network{{Layers: []train.Layer{{W: w, B: []float32{0}}}}}, nil
 }
 
-func ExampleSQR() {
+func Example_sqr() {
 	x := blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{0, 1, 2}}
 	y := blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{10, 20, 30}}
 	t := ood.Training{Batch: ood.Batch{Features: x}, Targets: y, Trainer: oracle{}}
-	s, err := ood.Fit(context.Background(), heads.SQR, t, ood.Params{"layers": 0.})
+	sqr, _ := attach.MethodByName("sqr")
+	s, err := ood.Fit(context.Background(), sqr, t, ood.Params{"layers": 0.})
 	if err != nil {
 		panic(err)
 	}
@@ -61,9 +63,10 @@ func ExampleSQR() {
 // A fusion of a program's own is a method like any other: where it is fitted by
 // attach.Fit, its file opens again if Save and Open are given it too.
 func ExampleFused() {
+	certificates, _ := attach.MethodByName("certificates")
 	knn, _ := attach.MethodByName("knn")
 	mine := heads.Fused("mine", "harmonic",
-		heads.Component{Method: heads.Certificates, Params: ood.Params{"k": 1., "unit_norm": false}, Weight: 2},
+		heads.Component{Method: certificates, Params: ood.Params{"k": 1., "unit_norm": false}, Weight: 2},
 		heads.Component{Method: knn})
 	in, out := planeAndOutlier()
 	scorer, err := ood.Fit(context.Background(), mine, ood.Training{Batch: ood.Batch{Features: in}}, nil)

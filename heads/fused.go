@@ -27,18 +27,18 @@ const (
 	harmonic = "harmonic"
 )
 
-// FusedPValues fuses two detectors that see different things: certificates how
+// fusedMethod fuses two detectors that see different things: certificates how
 // features lie about their class's mean, whatever their length, and ViM what is
 // left of them outside the space that the network uses. Both weigh in the logits.
-var FusedPValues = Fused("fused", harmonic, Component{Method: CertificatesCoupled}, Component{Method: baseline("vim")})
+var fusedMethod = Fused("fused", harmonic, Component{Method: certificatesCoupledMethod}, Component{Method: baseline("vim")})
 
-// FusedLayers fuses certificates of the last layer with what earlier layers
+// fusedLayersMethod fuses certificates of the last layer with what earlier layers
 // show: the former tell new classes, the latter another kind of input. Since
 // these are seen there, the last layer's logits count more than where it stands
 // alone, and the length of features, which is short where nothing is
 // recognised, is left in.
-var FusedLayers = Fused("fused-layers", fisher,
-	Component{Method: CertificatesCoupled, Params: ood.Params{"unit_norm": false, "weight": .67}, Weight: 2},
+var fusedLayersMethod = Fused("fused-layers", fisher,
+	Component{Method: certificatesCoupledMethod, Params: ood.Params{"unit_norm": false, "weight": .67}, Weight: 2},
 	Component{Method: baseline("mahalanobis-layers")})
 
 func baseline(name string) ood.Method {

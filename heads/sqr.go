@@ -8,9 +8,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// SQR is simultaneous quantile regression of all levels, as in the paper's
+// sqrMethod is simultaneous quantile regression of all levels, as in the paper's
 // text.
-var SQR = ood.Method{
+var sqrMethod = ood.Method{
 	Name: "sqr",
 	Doc: "Simultaneous quantile regression: a network takes the level as one more input and learns the pinball loss of " +
 		"all levels at once; predictions are sorted on a grid of levels." + networks.Doc,

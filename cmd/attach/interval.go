@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -22,7 +21,8 @@ type intervals struct {
 
 // headOptions are those of the quantile head.
 func (v *intervals) headOptions() table {
-	v.method, v.hidden, v.rate = heads.SQR, []int{64}, 1e-3
+	v.method, _ = attach.MethodByName("sqr")
+	v.hidden, v.rate = []int{64}, 1e-3
 	trained := table{
 		{name: "hidden", to: &v.hidden, must: widths, usage: "A,B,…: widths of the quantile head's hidden layers"},
 		{name: "epochs", to: &v.epochs, must: atLeast(0), usage: "N: passes of the quantile head over the rows; without it, as many as the number of rows asks for"},

@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/blas/gonum"
 
-	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
@@ -72,8 +72,9 @@ func TestExactCertificatesAgainstTorch(t *testing.T) {
 	}{{"products in the runtime", runtime}, {"products in gonum", gonum.Implementation{}}} {
 		blas32.Use(b.impl)
 		blas64.Use(b.impl)
+		exact, _ := attach.MethodByName("certificates")
 		began := time.Now()
-		c, err := ood.Fit(context.Background(), heads.Certificates, ood.Training{Batch: ood.Batch{Features: phi}}, ood.Params{"k": float64(k), "lambda": lambda, "unit_norm": false})
+		c, err := ood.Fit(context.Background(), exact, ood.Training{Batch: ood.Batch{Features: phi}}, ood.Params{"k": float64(k), "lambda": lambda, "unit_norm": false})
 		if err != nil {
 			t.Fatal(err)
 		}

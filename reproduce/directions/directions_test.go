@@ -12,7 +12,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/npy"
@@ -33,12 +32,13 @@ func TestDirections(t *testing.T) {
 	for i := range phi.Rows {
 		phi.Data[i*phi.Stride+2] *= .2
 	}
+	exact, _ := attach.MethodByName("certificates")
 	for _, centre := range []bool{false, true} {
 		m := &moments.Moments{}
 		if err := m.Add(phi); err != nil {
 			t.Fatal(err)
 		}
-		fitted, err := ood.Fit(t.Context(), heads.Certificates, ood.Training{Batch: ood.Batch{Features: phi}}, ood.Params{"k": 4., "centred": centre, "unit_norm": false})
+		fitted, err := ood.Fit(t.Context(), exact, ood.Training{Batch: ood.Batch{Features: phi}}, ood.Params{"k": 4., "centred": centre, "unit_norm": false})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,8 @@ func TestCommand(t *testing.T) {
 		return path
 	}
 	nearest, _ := attach.MethodByName("knn")
-	certificates, knn := fit(heads.Certificates, ood.Params{"unit_norm": false}), fit(nearest, nil)
+	exact, _ := attach.MethodByName("certificates")
+	certificates, knn := fit(exact, ood.Params{"unit_norm": false}), fit(nearest, nil)
 	run := func(args ...string) (int, string, string) { return experimenttest.Run(t, Experiment, args...) }
 	vectors := filepath.Join(dir, "v.npz")
 	code, stdout, stderr := run("--attach", certificates, "--x", x, "--top", "5", "-o", vectors)

@@ -24,7 +24,6 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 )
@@ -59,11 +58,12 @@ type certificateVariant struct {
 // variants are the paper's, as many as hidden units, trained with a
 // penalty, and the exact ones.
 func variants(epochs int) []certificateVariant {
+	exact, _ := attach.MethodByName("certificates")
 	trained, _ := attach.MethodByName("certificates-trained")
 	return []certificateVariant{
 		{"trained", trained, ood.Params{"k": 100., "loss": "mse", "lambda": 1., "epochs": epochs, "batch": batchSize}},
-		{"exact", heads.Certificates, ood.Params{"unit_norm": false}},
-		{"exact, unit norm", heads.Certificates, nil},
+		{"exact", exact, ood.Params{"unit_norm": false}},
+		{"exact, unit norm", exact, nil},
 	}
 }
 
@@ -171,7 +171,8 @@ func fitToy(ctx context.Context, s *experiment.Settings, seed int) (r toyResult,
 
 // fitHead fits one network to all levels.
 func fitHead(ctx context.Context, tr train.Trainer, toy gapToy, seed uint64, p ood.Params) (*networks.Conditional, error) {
-	fitted, err := ood.Fit(ctx, heads.SQR, ood.Training{
+	sqr, _ := attach.MethodByName("sqr")
+	fitted, err := ood.Fit(ctx, sqr, ood.Training{
 		Batch: ood.Batch{Features: experiment.AsColumn(toy.x)}, Targets: experiment.AsColumn(toy.y), Trainer: tr, Seed: seed,
 	}, p)
 	if err != nil {

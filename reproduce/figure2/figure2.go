@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/ood"
@@ -17,7 +18,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
@@ -145,7 +145,8 @@ func (s *settings) fitCrossing(ctx context.Context, set crossingSet, r crossingR
 	if err != nil {
 		return c, err
 	}
-	fitted, err := ood.Fit(ctx, heads.SQR, ood.Training{Batch: ood.Batch{Features: r.x}, Targets: r.y, Trainer: s.Trainer, Seed: first}, ood.Params{
+	sqr, _ := attach.MethodByName("sqr")
+	fitted, err := ood.Fit(ctx, sqr, ood.Training{Batch: ood.Batch{Features: r.x}, Targets: r.y, Trainer: s.Trainer, Seed: first}, ood.Params{
 		"hidden": experiment.Widths(set.hidden), "epochs": epochs, "batch": batch, "weight_decay": s.decay,
 	})
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/attach-uncertainty/attach/heads"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -221,7 +220,7 @@ func verdict(name string, all []standing) string {
 	s := all[i]
 	line := fmt.Sprintf("%s: mean AUROC %s", name, experiment.Short(s.mean, 4))
 	rivals := slices.DeleteFunc(slices.Clone(all), func(r standing) bool {
-		return r.method == name || r.method == heads.FusedPValues.Name || !r.competes || r.pairs < s.pairs
+		return r.method == name || r.method == "fused" || !r.competes || r.pairs < s.pairs
 	})
 	if len(rivals) > 0 {
 		line += fmt.Sprintf(", best single %s (%s)", experiment.Short(rivals[0].mean, 4), rivals[0].method)
