@@ -138,9 +138,24 @@ func (b *Bundle) readsBack(content []byte, states map[string]rows.State, own []o
 	for _, part := range [][2]*Fitted{{b.Detector, back.Detector}, {b.Quantiles, back.Quantiles}} {
 		if is := part[0]; is != nil && reflect.TypeOf(part[1].Scorer.Fitted()) != reflect.TypeOf(is.Scorer.Fitted()) {
 			return fmt.Errorf("method %q is not the one that is known under that name", is.Method)
+		} else if is != nil {
+			if name := lost(is.Scorer.Fitted(), part[1].Scorer.Fitted()); name != "" {
+				return fmt.Errorf("method %q: the field %s of what it fitted has no tag, and no method Restored works it out", is.Method, name)
+			}
 		}
 	}
 	return back.writes(content)
+}
+
+// lost is the name of a field that a fitted struct has and, read back, lacks.
+func lost(fitted, back any) string {
+	was, is := reflect.ValueOf(fitted).Elem(), reflect.ValueOf(back).Elem()
+	for i := range was.NumField() {
+		if is.Field(i).IsZero() && !was.Field(i).IsZero() {
+			return was.Type().Field(i).Name
+		}
+	}
+	return ""
 }
 
 var arrayName = regexp.MustCompile(`^(detector|quantiles|calibration)/[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy$`)

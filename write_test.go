@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -284,6 +286,31 @@ func TestMethodsThatAreNotWhole(t *testing.T) {
 	mine.New = nil
 	if m, _ := attach.MethodByName("knn", mine); m.New == nil {
 		t.Error("a program's own method hides one of this module's")
+	}
+}
+
+// forgetful keeps nothing in a file.
+type forgetful struct{ mean float32 }
+
+func (f *forgetful) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	for i := range dst {
+		dst[i] = math.Abs(float64(b.Features.Data[i*b.Features.Stride] - f.mean))
+	}
+	return nil
+}
+
+// TestUntaggedFields: a file would score otherwise than what was fitted.
+func TestUntaggedFields(t *testing.T) {
+	in := classifier(60)
+	in.Method = ood.Method{
+		Name: "forgetful", Needs: ood.NeedFeatures,
+		Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
+			return &forgetful{t.Features.Data[0]}, nil
+		},
+		New: func() any { return &forgetful{} },
+	}
+	if err := mustFit(t, in).Write(io.Discard, in.Method); err == nil || !strings.Contains(err.Error(), "the field mean of what it fitted has no tag") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -101,8 +101,8 @@ func TestNoLinearLayer(t *testing.T) {
 	x := noise(3 * 60)
 	for feature, width := range map[string]int{"Flatten": 4, "Conv": 4, "x": 2} {
 		m := open(t, rt, path, featurize.Options{Feature: feature})
-		if m.Last() != nil || m.Exact() || m.Info().ExactReason == "" || m.Info().Feature.Width != width {
-			t.Errorf("--feature %s: exact %v, width %d", feature, m.Exact(), m.Info().Feature.Width)
+		if m.Last() != nil || m.Info().Exact || m.Info().ExactReason == "" || m.Info().Feature.Width != width {
+			t.Errorf("--feature %s: exact %v, width %d", feature, m.Info().Exact, m.Info().Feature.Width)
 		}
 		got := all(t, m, []int{3, 2, 5, 6}, x)
 		if feature == "x" {
@@ -176,8 +176,8 @@ func TestNamedFeature(t *testing.T) {
 	}, "n", 3)
 	for feature, exact := range map[string]bool{"Reshape": true, "Unsqueeze": true, "Relu": true, "MatMul": false, "x": false} {
 		m := open(t, rt, path, featurize.Options{Feature: feature})
-		if m.Exact() != exact || (m.Last() != nil) != exact || m.Info().Feature.Tensor != feature {
-			t.Errorf("--feature %s: exact %v (%s), weights known %v", feature, m.Exact(), m.Info().ExactReason, m.Last() != nil)
+		if m.Info().Exact != exact || (m.Last() != nil) != exact || m.Info().Feature.Tensor != feature {
+			t.Errorf("--feature %s: exact %v (%s), weights known %v", feature, m.Info().Exact, m.Info().ExactReason, m.Last() != nil)
 		}
 	}
 }

@@ -173,8 +173,8 @@ func TestOpsets(t *testing.T) {
 		m := open(t, rt, path, featurize.Options{})
 		x := noise(9)
 		near(t, "φ", all(t, m, []int{3, 3}, x).Features.Data, trunkOf(x), 1e-6)
-		if !m.Exact() || m.Info().Opset != opset {
-			t.Errorf("opset %d: exact %v (%s)", m.Info().Opset, m.Exact(), m.Info().ExactReason)
+		if !m.Info().Exact || m.Info().Opset != opset {
+			t.Errorf("opset %d: exact %v (%s)", m.Info().Opset, m.Info().Exact, m.Info().ExactReason)
 		}
 	}
 }

@@ -4,7 +4,7 @@
 // Open walks back from the network's output to its last linear layer, and adds
 // that layer's input φ (n×h) to the outputs of the graph, so that no exporter
 // has to be run again. The layer's weights W (c×h) and bias b (c) are read
-// too: logits = φ·Wᵀ + b, exactly so where Model.Exact says it. Layers before
+// too: logits = φ·Wᵀ + b, exactly so where Info.Exact says it. Layers before
 // it are read beside it where Options ask for them.
 //
 // OpenFor opens the network of a bundle that was fitted before, with the tensors

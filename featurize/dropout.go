@@ -10,9 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Dropouts is the number of dropout layers before the logits that drop
-// anything.
-func (m *Model) Dropouts() int { return m.dropouts }
+// Dropouts implements ood.Network.
+func (n network) Dropouts() int { return n.dropouts }
 
 // Dropout implements ood.Network. The masks are drawn here and fed to the
 // graph, so that every provider drops the same. A tensor whose first axis is

@@ -74,8 +74,8 @@ func TestDropout(t *testing.T) {
 	}
 	for _, opset := range []int64{9, 13} {
 		m := open(t, rt, dropoutNet(t, opset), featurize.Options{Batch: 4})
-		if m.Dropouts() != 2 {
-			t.Fatalf("opset %d: %d dropout layers, want 2", opset, m.Dropouts())
+		if m.Network().Dropouts() != 2 {
+			t.Fatalf("opset %d: %d dropout layers, want 2", opset, m.Network().Dropouts())
 		}
 		const n = 20000
 		z := passes(t, m, []int{1, 3}, x, 0, n, 0, 1)
@@ -138,8 +138,8 @@ func TestDropoutInserted(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := open(t, rt, save(t, model), featurize.Options{})
-		if m.Dropouts() != 0 {
-			t.Errorf("%d dropout layers, want none", m.Dropouts())
+		if m.Network().Dropouts() != 0 {
+			t.Errorf("%d dropout layers, want none", m.Network().Dropouts())
 		}
 		// Each row's logits are those of one of the 2⁴ masks.
 		const rate = .4

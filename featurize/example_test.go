@@ -60,7 +60,7 @@ func ExampleModel_All() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(b.Features.Rows, b.Features.Cols, m.Exact())
+	fmt.Println(b.Features.Rows, b.Features.Cols, m.Info().Exact)
 }
 
 // The gradient of the predicted class's log-softmax with respect to the input.

@@ -159,11 +159,8 @@ func Inspect(ctx context.Context, path string, o Options) (Info, error) {
 func (m *Model) Info() Info { return m.info }
 
 // Last returns the last layer, logits = φ·Weightᵀ + Bias, or nil where its
-// weights are not known. It is to be read only. See Exact.
+// weights are not known. It is to be read only. See Info.Exact.
 func (m *Model) Last() *ood.Linear { return m.last }
-
-// Exact says whether logits = Wφ + b holds, up to rounding.
-func (m *Model) Exact() bool { return m.info.Exact }
 
 // InputShape returns the shape of one row, without the batch; −1 varies, and
 // nil is unknown.

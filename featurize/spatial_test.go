@@ -126,7 +126,7 @@ func TestTokens(t *testing.T) {
 	got := all(t, m, []int{2, 3, h}, x)
 	near(t, "mean φ", got.Features.Data, phi, 1e-6)
 	near(t, "logits", got.Logits.Data, affine(phi, headW, headB, h), 1e-5)
-	if !m.Exact() {
+	if !m.Info().Exact {
 		t.Error(m.Info().ExactReason)
 	}
 
@@ -136,7 +136,7 @@ func TestTokens(t *testing.T) {
 	m = open(t, rt, path, featurize.Options{})
 	got = all(t, m, []int{6, 1, h}, x)
 	near(t, "φ of one token", got.Features.Data, relu(x), 0)
-	if !m.Exact() {
+	if !m.Info().Exact {
 		t.Error(m.Info().ExactReason)
 	}
 }

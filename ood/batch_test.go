@@ -64,6 +64,11 @@ func (s selecting) Select(rows []int) ood.Inputs {
 
 type constant struct{}
 
+type hidden struct {
+	constant
+	mean float64 `state:"mean"`
+}
+
 func (*constant) Score(context.Context, []float64, ood.Batch) error { return nil }
 
 // Inputs that a method does not read are not copied to score with it.
@@ -97,6 +102,10 @@ func TestMethodsAreChecked(t *testing.T) {
 		if _, err := ood.Restore(m, s.State()); err == nil || !strings.Contains(err.Error(), `"m": its New returned`) {
 			t.Errorf("a New that makes %T is %v", made, err)
 		}
+	}
+	m := ood.Method{Name: "m", Needs: ood.NeedFeatures, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &hidden{mean: 1}, nil }}
+	if _, err := ood.Fit(t.Context(), m, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), "the field mean of *ood_test.hidden has a tag") {
+		t.Error(err)
 	}
 	if _, err := ood.Fit(t.Context(), ood.Method{Name: "m"}, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), "it has no Fit") {
 		t.Error(err)

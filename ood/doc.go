@@ -5,9 +5,9 @@
 // A Method is a value. Fit returns a Scorer, and a score grows with
 // uncertainty. Out-of-domain is the positive class throughout.
 //
-// What a method fits is a pointer to a struct. Its fields with a tag are what a
-// file keeps of it, and lengths of one name are equal: features, logits and
-// layer_0 are those of the rows.
+// What a method fits is a pointer to a struct. Its fields with a tag, all of them
+// exported, are what a file keeps of it, and lengths of one name are equal:
+// features, logits and layer_0 are those of the rows.
 //
 //	Mean []float64      `state:"mean[features]"`
 //	Bank blas32.General `state:"bank[n,features]"`

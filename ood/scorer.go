@@ -87,8 +87,14 @@ func (m Method) checkFitted(maker string, fitted any) error {
 		_, able = fitted.(QuantileRegressor)
 		want = "QuantileRegressor"
 	}
-	if t := reflect.TypeOf(fitted); !able || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
+	t := reflect.TypeOf(fitted)
+	if !able || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
 		return fmt.Errorf("method %q: its %s returned %T, and not a pointer to a struct that is a %s", m.Name, maker, fitted, want)
+	}
+	for _, f := range reflect.VisibleFields(t.Elem()) {
+		if _, tagged := f.Tag.Lookup("state"); tagged && !f.IsExported() {
+			return fmt.Errorf("method %q: the field %s of %T has a tag, and is not exported", m.Name, f.Name, fitted)
+		}
 	}
 	return nil
 }
