@@ -200,14 +200,11 @@ func TestIntervalsRefuse(t *testing.T) {
 	}
 	d := QuantileCalibration{Levels: []float64{0.5}}.Distribution(PredictiveSystem{}, []float32{0})
 	for name, call := range map[string]func(){
-		"side":             func() { _, _ = newOneSided("left", one, one) },
-		"one-sided length": func() { _, _ = newOneSided(Lower, one, nil) },
-		"by group length":  func() { q.ByGroup(nil) },
-		"joint targets":    func() { _, _ = newJoint(one, one, one, 2) },
-		"box":              func() { joint{Targets: 2}.box(one, one, 0.1, 0) },
-		"row":              func() { q.Distribution(PredictiveSystem{}, nil) },
-		"τ":                func() { d.CDF(0, 2) },
-		"level":            func() { d.Quantile(nan, 0) },
+		"side":            func() { _, _ = newOneSided("left", one, one) },
+		"by group length": func() { q.ByGroup(nil) },
+		"row":             func() { q.Distribution(PredictiveSystem{}, nil) },
+		"τ":               func() { d.CDF(0, 2) },
+		"level":           func() { d.Quantile(nan, 0) },
 	} {
 		func() {
 			defer func() {

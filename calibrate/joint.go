@@ -19,18 +19,12 @@ import (
 // Reference: Diquigiovanni, Fontana & Vantini (2022), Conformal Prediction
 // Bands for Multivariate Functional Data, section 3, for finitely many targets
 // and scores of CQR.
-type joint struct {
-	Targets int
-	Scores  []float64
-}
+type joint struct{ Scores []float64 }
 
 // newJoint computes the scores from the predicted quantiles and the targets of
-// the calibration rows, n×targets and row-major. It panics if the lengths do not
-// fit; a NaN and quantiles that cross are errors.
+// the calibration rows, n×targets and row-major. A NaN and quantiles that cross are
+// errors.
 func newJoint(lower, upper, y []float64, targets int) (joint, error) {
-	if targets < 1 || len(lower) != len(y) || len(upper) != len(y) || len(y)%targets != 0 {
-		panic("calibrate: quantiles and targets differ in length")
-	}
 	all, err := cqrScores(lower, upper, y)
 	if err != nil {
 		return joint{}, err
@@ -45,9 +39,8 @@ func newJoint(lower, upper, y []float64, targets int) (joint, error) {
 			largest[i] = max(largest[i], scaled(all[c], upper[c]-lower[c]))
 		}
 	}
-	j := joint{Targets: targets}
-	j.Scores, err = sortedCopy(largest)
-	return j, err
+	scores, err := sortedCopy(largest)
+	return joint{scores}, err
 }
 
 // box is the box at α of a row whose predicted quantiles are lo and hi, one for
@@ -55,11 +48,8 @@ func newJoint(lower, upper, y []float64, targets int) (joint, error) {
 // one τ opens or closes the box as a whole, and a box with an empty interval is
 // empty.
 func (j joint) box(lo, hi []float64, alpha, tau float64) (lower, upper []float64) {
-	if len(lo) != j.Targets || len(hi) != j.Targets {
-		panic("calibrate: a box needs quantiles of every target")
-	}
 	limit := smoothed(j.Scores, alpha, tau)
-	lower, upper = make([]float64, j.Targets), make([]float64, j.Targets)
+	lower, upper = make([]float64, len(lo)), make([]float64, len(lo))
 	for t := range lo {
 		lower[t], upper[t] = limit.interval(lo[t], hi[t], hi[t]-lo[t])
 		if tau == 0 && lower[t] > upper[t] {

@@ -33,12 +33,8 @@ type oneSided struct {
 }
 
 // newOneSided computes the scores from the predicted quantiles and the targets
-// of the calibration rows. It panics if the lengths differ or there is no such
-// side; a NaN is an error.
+// of the calibration rows. It panics if there is no such side; a NaN is an error.
 func newOneSided(side Side, quantiles, y []float64) (oneSided, error) {
-	if len(quantiles) != len(y) {
-		panic("calibrate: quantiles and targets differ in length")
-	}
 	lower := side.sign() < 0
 	scores := make([]float64, len(y))
 	for i := range y {
