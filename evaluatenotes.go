@@ -157,8 +157,8 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 	case c.Calibration != nil && c.Accuracy.High < c.Calibration.Low:
 		says, do := "accuracy is below that on the calibration rows, %s: these rows are harder, or unlike them", "look what has changed"
 		if g.bundle.Calibration.HeldOut == SplitOff {
-			says = "accuracy is below that on the calibration rows, %s, which were split off the rows fitted on: the network seems to have been trained on them"
-			do = "calibrate with rows that it has not seen"
+			says = "accuracy is below that on the calibration rows, %s, which were split off the rows fitted on: the network was trained on them, or these rows are harder, or prepared otherwise"
+			do = "look how inputs are prepared, and calibrate with rows that it has not seen"
 		}
 		add(do, says, percent(c.Calibration.Share))
 	}

@@ -130,6 +130,9 @@ func TestEvaluateTemperature(t *testing.T) {
 				do = n.Do
 			}
 		}
+		if tt.b == trainedOn && !strings.Contains(fmt.Sprint(e.Notes), "trained on them, or these rows are harder, or prepared otherwise look how inputs are prepared") {
+			t.Error(e.Notes)
+		}
 		if do != tt.do {
 			t.Errorf("%s: to do is %q, want %q of %+v at temperature %v", tt.name, do, tt.do, e.Notes, e.Classes.Temperature)
 		}

@@ -46,9 +46,6 @@ func (in FitOptions) check() error {
 	if err := in.checkRows("rows to fit on", in.Batch, in.Targets, quantiles); err != nil {
 		return err
 	}
-	if n, c := in.Batch.Len(), in.Batch.Logits.Cols; in.Base.Task == Classification && n < c {
-		return &rows.TooFewRowsError{What: fmt.Sprintf("%d classes", c), Have: n, Need: c}
-	}
 	if err := in.checkGroups(quantiles); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -32,6 +33,10 @@ func (f *fitting) note(b *attach.Bundle) {
 	if seen {
 		printf(w, "warning: %s looks like the rows that the network was trained on, as it is right on nearly all of them: fresh rows will be flagged more often than asked; pass rows that it has not seen with --cal\n", f.x.x)
 	}
+	if b.Base.Task == attach.Classification {
+		f.warnLabels(f.x.x, f.in.Batch)
+		f.warnLabels(f.cal.x, f.in.Cal)
+	}
 	f.warnTargets(f.x.x, f.in.Batch, f.in.Targets)
 	f.warnTargets(f.cal.x, f.in.Cal, f.in.CalTargets)
 	f.summarize(b)
@@ -42,6 +47,9 @@ func (f *fitting) note(b *attach.Bundle) {
 	noteSilent(w, b, 0)
 	if b.Detector != nil && b.Detector.Scorer.Variant(nil) != "" {
 		printf(w, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, b.Detector.Scorer.Variant(nil))
+	}
+	if n, of := len(b.Base.Classes), inputs.ClassesOf(b.Base.Outputs); n > 0 && n < of {
+		printf(w, "note: %d folders are taken for the first of %d classes, in sorted order; --class-names says which they are\n", n, of)
 	}
 	if f.in.Batch.Labels != nil && f.in.Base.Task == attach.Classification && b.Calibration.Temperature == 0 {
 		fmt.Fprintln(w, "note: confidence is that of the network itself: the calibration rows settle no temperature")
@@ -124,18 +132,40 @@ const (
 // looksTrainedOn says that a network is right on so many rows that it was most
 // likely trained on them.
 func looksTrainedOn(b ood.Batch) bool {
-	if b.Labels == nil || b.Logits.Rows == 0 || b.Len() < trainedRows {
-		return false
+	right, _ := rightOf(b)
+	return b.Len() >= trainedRows && float64(right) >= trainedShare*float64(b.Len())
+}
+
+// rightOf is on how many rows the network is right, and on which share of them the
+// answers to other rows would be; 0 without labels or logits.
+func rightOf(b ood.Batch) (right int, chance float64) {
+	if b.Labels == nil || b.Logits.Rows == 0 {
+		return 0, 0
 	}
-	top := rows.Argmax(b.Logits)
-	right := 0
-	for i, label := range b.Labels {
+	labelled, answered := map[int]float64{}, map[int]float64{}
+	for i, top := range rows.Argmax(b.Logits) {
 		if b.Logits.Cols == 1 && b.Logits.Data[i*b.Logits.Stride] > 0 {
-			top[i] = 1
+			top = 1
 		}
-		if top[i] == label {
+		if top == b.Labels[i] {
 			right++
 		}
+		labelled[b.Labels[i]]++
+		answered[top]++
 	}
-	return float64(right) >= trainedShare*float64(b.Len())
+	for label, n := range labelled {
+		chance += n * answered[label] / float64(b.Len()) / float64(b.Len())
+	}
+	return right, chance
+}
+
+// warnLabels says where labels look to be of other classes or rows.
+func (f *fitting) warnLabels(path string, b ood.Batch) {
+	right, chance := rightOf(b)
+	if b.Labels == nil || b.Logits.Rows < fewTargets || chance >= .9 {
+		return
+	}
+	if low, _ := evidence.Interval(right, b.Len(), .95); low <= chance {
+		printf(f.stderr, "warning: %s: the network is right on %d of %d rows, no more than answers to other rows would be: look at the numbers of the classes, at the order of rows and at how inputs are prepared\n", path, right, b.Len())
+	}
 }
