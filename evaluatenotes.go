@@ -71,7 +71,7 @@ func (g *gathering) note(e *Evaluation) {
 func (g *gathering) calibratedWith() int {
 	all := g.at[g.main].ood.Scores
 	sorted := slices.Compact(slices.Clone(all))
-	if 10*len(sorted) < 9*len(all) { // others score alike, too
+	if 50*len(sorted) < 49*len(all) { // others score alike, too
 		return 0
 	}
 	n := 0

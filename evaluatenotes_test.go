@@ -138,3 +138,24 @@ func TestEvaluateTemperature(t *testing.T) {
 		}
 	}
 }
+
+// TestEvaluateTiedRows: fresh rows that score as calibration rows do because many
+// rows are alike are not taken for these.
+func TestEvaluateTiedRows(t *testing.T) {
+	one := blob(3, 1, 8, 3, 0)
+	alike := func(b ood.Batch, rows int) ood.Batch {
+		for i := range rows {
+			copy(b.Features.Data[i*b.Features.Stride:], one.Features.Data)
+		}
+		return b
+	}
+	in := classifier(1000)
+	in.Params = ood.Params{"unit_norm": false}
+	in.Cal = alike(blob(2, 1000, 8, 3, 0), 95)
+	e := mustEvaluate(t, mustFit(t, in), blocksOf(alike(blob(9, 300, 8, 3, 0), 35), blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+	for _, n := range e.Notes {
+		if strings.Contains(n.Says, "score just as calibration rows do") {
+			t.Error(n.Says)
+		}
+	}
+}
