@@ -41,7 +41,7 @@ func (in FitOptions) check() error {
 		return errors.New("there is nothing to fit: neither a detector nor a quantile head is asked for")
 	}
 	if quantiles && in.Quantiles.Needs&ood.NeedTrainer != 0 && in.Trainer == nil {
-		return errors.New("a quantile head needs a trainer, and there is none")
+		return errors.New("a quantile head needs a trainer, and there is none: package heads/fit has one, and forests need none")
 	}
 	if err := in.checkRows("rows to fit on", in.Batch, in.Targets, quantiles); err != nil {
 		return err

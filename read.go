@@ -29,7 +29,8 @@ const (
 )
 
 // Open reads the bundle at path. Its Base.Path is resolved against the folder
-// of path. Methods are found by name among own, a program's own, and Methods.
+// of path. Methods are found by name among Methods, and else among own, a
+// program's own.
 func Open(path string, own ...ood.Method) (*Bundle, error) {
 	// Opening a pipe would wait for somebody to write to it.
 	info, err := os.Stat(path)

@@ -53,7 +53,7 @@ func (q QuantileCalibration) at(level float64) (quantiles, y []float64) {
 
 // Quantile reads the quantile at a level from one row of quantiles at Levels:
 // linear between levels, constant outside. Ends of intervals are
-// read this way.
+// read this way. It panics unless row has an entry for each of Levels, one or more.
 func (q QuantileCalibration) Quantile(row []float32, level float64) float64 {
 	return float64(quantile.Interpolate(q.Levels, row, level))
 }

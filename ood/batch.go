@@ -83,7 +83,7 @@ func (b Batch) Slice(i, j int) Batch {
 	return s
 }
 
-// Select copies rows, in the order given.
+// Select copies rows, in the order given. Rows outside panic, here and in Slice.
 func (b Batch) Select(picked []int) Batch {
 	s := b.mapped(func(m blas32.General) blas32.General { return rows.Select(m, picked) })
 	if b.Labels != nil {

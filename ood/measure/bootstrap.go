@@ -121,7 +121,7 @@ func BootstrapAURC(ctx context.Context, scores []float64, wrong []bool, resample
 }
 
 // IntervalsOf are the intervals of what Bootstrap drew, and of what BootstrapAURC
-// did where areas are not nil.
+// did where areas are not nil. It panics where nothing was drawn.
 func IntervalsOf(drawn []Metrics, areas []float64) Intervals {
 	var v Intervals
 	of := make([][]float64, len(figures.Of[float64](&Metrics{})))
