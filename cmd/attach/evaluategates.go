@@ -149,11 +149,16 @@ func checkGates(gates []gate, e *attach.Evaluation) error {
 	for _, g := range gates {
 		found := figuresAt(e, g.at)[g.figure]
 		if len(found) == 0 {
-			at := ""
-			if !math.IsNaN(g.at) {
-				at = fmt.Sprintf(" at %g; ask for it with --level or --alpha", g.at)
+			ask := ""
+			switch {
+			case !math.IsNaN(g.at):
+				ask = fmt.Sprintf(" at %g; ask for it with --level or --alpha", g.at)
+			case slices.Contains([]string{"found", "auroc", "fpr95"}, g.figure):
+				ask = "; it is of those of --out"
+			case e.Classes != nil && (g.figure == "accepted" || g.figure == "error"):
+				ask = "; ask for it with --error"
 			}
-			return fmt.Errorf("--fail-if %s: there is no such figure of these rows%s", g.text, at)
+			return fmt.Errorf("--fail-if %s: there is no such figure of these rows%s", g.text, ask)
 		}
 		for i, x := range found {
 			of := ""
