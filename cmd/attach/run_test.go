@@ -141,7 +141,7 @@ func TestGateStatus(t *testing.T) {
 		{"coverage<0", "", exitDone},
 		{"coverage<.999", "attach: a gate does not hold: coverage<.999 (it is ", exitGate},
 		{"coverage@.5<.999", "attach: --fail-if coverage@.5<.999: there is no such figure of these rows at 0.5; ask for it with --level or --alpha\n", exitFailed},
-		{"auroc<.5", "attach: --fail-if auroc<.5: there is no such figure of these rows\n", exitFailed},
+		{"auroc<.5", "attach: --fail-if auroc<.5: there is no such figure of these rows; it is of those of --out\n", exitFailed},
 		{"coverage@2<.5", "attach: --fail-if is \"coverage@2<.5\"; it must be broken, or ", exitUsage},
 		{"frob>1", "attach: --fail-if is \"frob>1\"; it must be ", exitUsage},
 	} {
