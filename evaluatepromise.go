@@ -64,8 +64,7 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 	}
 	m := evidence.Misses{Allowed: int(math.Round((1 - calibrate.ExpectedCoverage(n, alpha)) * float64(n+1))), Calibration: n}
 	twice, limit := min(2*alpha, (1+alpha)/2), doubt/float64(together)
-	p.Probability = m.AtLeast(misses, p.Rows)
-	p.Says = p.seen()
+	p.Probability, p.Verdict, p.Says = m.AtLeast(misses, p.Rows), Kept, p.seen()
 	switch {
 	case m.Allowed == 0:
 		p.Verdict = TooFewRows
@@ -93,19 +92,12 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 				p.Do += fmt.Sprintf(", or calibrate with many more than %d", n)
 			}
 		}
-	case 1-m.AtLeast(misses+1, p.Rows) < limit && p.right > p.Asked:
-		p.Verdict = Kept
+	case 1-m.AtLeast(misses+1, p.Rows) >= limit:
+	case p.right > p.Asked:
 		p.Says += fmt.Sprintf(", as the network alone is right of %s: sets say more at a level above that", percent(p.right))
-	case 1-m.AtLeast(misses+1, p.Rows) < limit && p.covers():
-		p.Verdict = Kept
-		p.Says += ", more often than need be"
-		p.Do = e.tighten()
-	case 1-m.AtLeast(misses+1, p.Rows) < limit:
-		p.Verdict = Kept
-		p.Says += ", far fewer than asked"
-		p.Do = e.tighten()
 	default:
-		p.Verdict = Kept
+		p.Says += map[bool]string{true: ", more often than need be", false: ", far fewer than asked"}[p.covers()]
+		p.Do = e.tighten()
 	}
 	e.Promises = append(e.Promises, p)
 }
