@@ -1,0 +1,113 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// An addedToken is found in a text before the model sees it.
+type addedToken struct {
+	ID         *int32 `json:"id"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"`
+	LeftStrip  bool   `json:"lstrip"`
+	RightStrip bool   `json:"rstrip"`
+	Normalized bool   `json:"normalized"`
+}
+
+// An addedTokens is added tokens that are looked for together, the longest first.
+type addedTokens struct {
+	trie   *trie // to the position in tokens
+	tokens []addedToken
+}
+
+// readAdded checks the file's "added_tokens" and parts those that are found in the text as it is from those that are found
+// in the normalized text. ids are those of all.
+func (t *Tokenizer) readAdded(tokens []addedToken) error {
+	asIs, normalized := vocabulary{}, vocabulary{}
+	free := int32(t.model.size())
+	t.added = vocabulary{}
+	for i, a := range tokens {
+		if a.Content == "" {
+			continue
+		}
+		// The reference takes the model's id, else the next free one, whatever the file says.
+		id := t.id(a.Content)
+		if id < 0 {
+			id = free
+			free++
+		}
+		if a.ID == nil || *a.ID != id {
+			return fmt.Errorf("the added token %.80q should have the id %d", a.Content, id)
+		}
+		if _, twice := t.added[a.Content]; twice {
+			return fmt.Errorf("the added token %.80q stands twice", a.Content)
+		}
+		t.added[a.Content] = id
+		if !a.Normalized {
+			asIs[a.Content] = int32(i)
+			continue
+		}
+		content, err := t.normalize(a.Content)
+		if err != nil {
+			return err
+		}
+		if _, twice := normalized[content]; twice || content == "" {
+			return fmt.Errorf("the added token %.80q is, normalized, %.80q, which is no token or another's", a.Content, content)
+		}
+		normalized[content] = int32(i)
+	}
+	t.asIs, t.normalized = addedTokens{newTrie(asIs), tokens}, addedTokens{newTrie(normalized), tokens}
+	return nil
+}
+
+// split calls text with the parts of s between the tokens that it finds, and token with those.
+func (a *addedTokens) split(s string, text func(part string, start int) error, token func(id int32)) error {
+	from := 0
+	for i := 0; i < len(s); {
+		if a.trie.root[s[i]] == 0 {
+			i++
+			continue
+		}
+		which, n := a.trie.longest(0, s[i:])
+		if n == 0 {
+			i++
+			continue
+		}
+		start, end := i, i+n
+		i = end
+		found := a.tokens[which]
+		if found.SingleWord && (endsInWord(s[:start]) || beginsWithWord(s[end:])) {
+			continue
+		}
+		if found.LeftStrip {
+			start = max(len(strings.TrimRightFunc(s[:start], unicode.IsSpace)), from)
+		}
+		if found.RightStrip {
+			end = len(s) - len(strings.TrimLeftFunc(s[end:], unicode.IsSpace))
+		}
+		if from < start {
+			if err := text(s[from:start], from); err != nil {
+				return err
+			}
+		}
+		token(*found.ID)
+		from = end
+	}
+	if from < len(s) {
+		return text(s[from:], from)
+	}
+	return nil
+}
+
+func endsInWord(s string) bool {
+	r, n := utf8.DecodeLastRuneInString(s)
+	return n > 0 && named("word").has(r)
+}
+
+func beginsWithWord(s string) bool {
+	r, n := utf8.DecodeRuneInString(s)
+	return n > 0 && named("word").has(r)
+}

@@ -1,0 +1,256 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// A bpe joins the characters of a piece pair by pair, first the pair that was learned first (Sennrich, Haddow & Birch 2016,
+// arXiv 1508.07909).
+type bpe struct {
+	vocabulary
+	merges         map[uint64]merge // by joined
+	prefix, suffix string           // of characters within a piece, and of its last
+	unk            int32            // −1: what is unknown is dropped
+	fuseUnk        bool
+	byteFallback   bool
+	ignoreMerges   bool
+	bytes          [256]int32
+	chars          [512]int32 // the ids of the first characters, where there is neither prefix nor suffix
+}
+
+// A merge is which rank a pair has and what it becomes.
+type merge struct{ rank, id int32 }
+
+func joined(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
+
+// A pair is two tokens of the file's merges, which are written ["a", "b"] or "a b".
+type pair [2]string
+
+func (p *pair) UnmarshalJSON(raw []byte) error {
+	var both []string
+	if raw[0] == '"' {
+		var s string
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return err
+		}
+		both = strings.Split(s, " ")
+	} else if err := json.Unmarshal(raw, &both); err != nil {
+		return err
+	}
+	if len(both) != 2 {
+		return fmt.Errorf("the merge %.80q is not of two tokens", both)
+	}
+	*p = pair(both)
+	return nil
+}
+
+func newBPE(v modelJSON, vocab vocabulary) (model, error) {
+	if v.Dropout != nil && *v.Dropout != 0 {
+		return nil, errors.New("dropout, which is random, is not supported")
+	}
+	m := &bpe{vocabulary: vocab, unk: -1, fuseUnk: v.FuseUnk, byteFallback: v.ByteFallback, ignoreMerges: v.IgnoreMerges}
+	if v.Prefix != nil {
+		m.prefix = *v.Prefix
+	}
+	if v.Suffix != nil {
+		m.suffix = *v.Suffix
+	}
+	if v.UnkToken != nil {
+		var err error
+		if m.unk, err = v.unknown(vocab); err != nil {
+			return nil, err
+		}
+	}
+	var pairs []pair
+	if err := decode(v.Merges, "its merges", &pairs); err != nil {
+		return nil, err
+	}
+	m.merges = make(map[uint64]merge, len(pairs))
+	for i, p := range pairs {
+		if i == 0 && strings.HasPrefix(p[0], "#version") {
+			return nil, errors.New("its merges begin with a #version")
+		}
+		tail, ok := strings.CutPrefix(p[1], m.prefix)
+		a, b, both := vocab.id(p[0]), vocab.id(p[1]), vocab.id(p[0]+tail)
+		if !ok || a < 0 || b < 0 || both < 0 {
+			return nil, fmt.Errorf("the merge of %.80q and %.80q is not in its vocabulary", p[0], p[1])
+		}
+		m.merges[joined(a, b)] = merge{int32(i), both}
+	}
+	m.bytes = byteTokens(vocab)
+	for r := range m.chars {
+		m.chars[r] = vocab.id(string(rune(r)))
+	}
+	return m, nil
+}
+
+// A symbol is a token of a piece, in a list of those that are left.
+type symbol struct {
+	id         int32 // −1: it went into the one before it
+	prev, next int32 // −1 at the ends
+}
+
+func (m *bpe) tokens(dst []int64, text string) []int64 {
+	if m.ignoreMerges {
+		if id := m.id(text); id >= 0 {
+			return append(dst, int64(id))
+		}
+	}
+	var few [32]symbol
+	symbols := m.symbols(few[:0], text)
+	m.join(symbols)
+	for _, s := range symbols {
+		if s.id >= 0 {
+			dst = append(dst, int64(s.id))
+		}
+	}
+	return dst
+}
+
+// symbols are the characters of a piece. An unknown one waits, so that those behind it may join, and bytes overtake it.
+func (m *bpe) symbols(out []symbol, text string) []symbol {
+	add := func(id int32) {
+		n := int32(len(out))
+		out = append(out, symbol{id, n - 1, n + 1})
+	}
+	waiting := false
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		char, id := text[i:i+n], int32(-1)
+		if m.prefix == "" && m.suffix == "" && r < 512 {
+			id = m.chars[r]
+		} else {
+			if i > 0 {
+				char = m.prefix + char
+			}
+			if i+n == len(text) {
+				char += m.suffix
+			}
+			id = m.id(char)
+		}
+		i += n
+		if id >= 0 {
+			if waiting {
+				add(m.unk)
+				waiting = false
+			}
+			add(id)
+			continue
+		}
+		if m.byteFallback && m.hasBytes(char) {
+			for j := range len(char) {
+				add(m.bytes[char[j]])
+			}
+			continue
+		}
+		if m.unk >= 0 {
+			if waiting && !m.fuseUnk {
+				add(m.unk)
+			}
+			waiting = true
+		}
+	}
+	if waiting {
+		add(m.unk)
+	}
+	if len(out) > 0 {
+		out[len(out)-1].next = -1
+	}
+	return out
+}
+
+func (m *bpe) hasBytes(char string) bool {
+	for i := range len(char) {
+		if m.bytes[char[i]] < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// A candidate is a pair that may be joined, by the position of its first symbol.
+type candidate struct {
+	merge
+	at int32
+}
+
+func (c candidate) before(d candidate) bool {
+	return c.rank < d.rank || c.rank == d.rank && c.at < d.at
+}
+
+// join joins pairs, the lowest rank first and the leftmost of one rank, until none is left.
+func (m *bpe) join(symbols []symbol) {
+	var few [64]candidate
+	h := heap(few[:0])
+	for i := 0; i+1 < len(symbols); i++ {
+		if g, ok := m.merges[joined(symbols[i].id, symbols[i+1].id)]; ok {
+			h.push(candidate{g, int32(i)})
+		}
+	}
+	for len(h) > 0 {
+		top := h.pop()
+		left := &symbols[top.at]
+		if left.id < 0 || left.next < 0 {
+			continue
+		}
+		right := &symbols[left.next]
+		// A candidate may be older than its symbols; what counts is that they still become the same token.
+		if g, ok := m.merges[joined(left.id, right.id)]; !ok || g.id != top.id {
+			continue
+		}
+		left.id, left.next, right.id = top.id, right.next, -1
+		if left.next >= 0 {
+			symbols[left.next].prev = top.at
+			if g, ok := m.merges[joined(left.id, symbols[left.next].id)]; ok {
+				h.push(candidate{g, top.at})
+			}
+		}
+		if left.prev >= 0 {
+			if g, ok := m.merges[joined(symbols[left.prev].id, left.id)]; ok {
+				h.push(candidate{g, left.prev})
+			}
+		}
+	}
+}
+
+// A heap holds candidates, the first of them on top.
+type heap []candidate
+
+func (h *heap) push(c candidate) {
+	s := append(*h, c)
+	i := len(s) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !c.before(s[up]) {
+			break
+		}
+		s[i] = s[up]
+		i = up
+	}
+	s[i] = c
+	*h = s
+}
+
+func (h *heap) pop() candidate {
+	s := *h
+	top, last := s[0], s[len(s)-1]
+	s = s[:len(s)-1]
+	for i := 0; len(s) > 0; {
+		down := 2*i + 1
+		if down+1 < len(s) && s[down+1].before(s[down]) {
+			down++
+		}
+		if down >= len(s) || !s[down].before(last) {
+			s[i] = last
+			break
+		}
+		s[i] = s[down]
+		i = down
+	}
+	*h = s
+	return top
+}

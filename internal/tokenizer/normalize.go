@@ -1,0 +1,376 @@
+package tokenizer
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/clipperhouse/uax29/v2/graphemes"
+	"golang.org/x/text/unicode/norm"
+)
+
+// A normalizer rewrites a text before it is split.
+type normalizer func(s string) (string, error)
+
+// maxNesting is how deep sequences may nest in a file.
+const maxNesting = 8
+
+// readNormalizers reads the file's "normalizer" as what is done one after the other. drops says that a text's first
+// character may go.
+func readNormalizers(raw json.RawMessage, depth int) (steps []normalizer, drops bool, err error) {
+	var v struct {
+		Type         string
+		Normalizers  []json.RawMessage
+		CleanText    bool         `json:"clean_text"`
+		Chinese      bool         `json:"handle_chinese_chars"`
+		StripAccents *bool        `json:"strip_accents"`
+		Lowercase    bool         `json:"lowercase"`
+		Left         bool         `json:"strip_left"`
+		Right        bool         `json:"strip_right"`
+		Prepend      string       `json:"prepend"`
+		Pattern      *patternJSON `json:"pattern"`
+		Content      string       `json:"content"`
+		Charsmap     string       `json:"precompiled_charsmap"`
+	}
+	if err := decode(raw, "the normalizer", &v); err != nil {
+		return nil, false, err
+	}
+	plain := func(f func(string) string) []normalizer {
+		return []normalizer{func(s string) (string, error) { return f(s), nil }}
+	}
+	switch v.Type {
+	case "BertNormalizer":
+		strip := v.Lowercase
+		if v.StripAccents != nil {
+			strip = *v.StripAccents
+		}
+		return plain(bertNormalizer(v.CleanText, v.Chinese, strip, v.Lowercase)), v.CleanText || strip, nil
+	case "NFC", "NFD", "NFKC", "NFKD":
+		form := map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}[v.Type]
+		return plain(func(s string) string { return normalForm(form, s) }), false, nil
+	case "Lowercase":
+		return plain(lower), false, nil
+	case "StripAccents":
+		return plain(func(s string) string { return without(s, named("combining")) }), true, nil
+	case "Strip":
+		return plain(func(s string) string {
+			if v.Left {
+				s = strings.TrimLeftFunc(s, unicode.IsSpace)
+			}
+			if v.Right {
+				s = strings.TrimRightFunc(s, unicode.IsSpace)
+			}
+			return s
+		}), v.Left, nil
+	case "Prepend":
+		return plain(func(s string) string {
+			if s == "" {
+				return s
+			}
+			return v.Prepend + s
+		}), false, nil
+	case "ByteLevel":
+		return plain(byteLevel), false, nil
+	case "Replace":
+		p, err := v.Pattern.compile()
+		if err != nil {
+			return nil, false, fmt.Errorf("the normalizer Replace: %w", err)
+		}
+		return []normalizer{func(s string) (string, error) { return p.replace(s, v.Content) }}, v.Content == "", nil
+	case "Precompiled":
+		c, err := newCharsmap(v.Charsmap)
+		if err != nil {
+			return nil, false, fmt.Errorf("the normalizer Precompiled: %w", err)
+		}
+		return plain(c.apply), false, nil
+	case "Sequence":
+		if depth == maxNesting {
+			return nil, false, fmt.Errorf("normalizers nest deeper than %d", maxNesting)
+		}
+		for _, r := range v.Normalizers {
+			more, d, err := readNormalizers(r, depth+1)
+			if err != nil {
+				return nil, false, err
+			}
+			steps, drops = append(steps, more...), drops || d
+		}
+		return steps, drops, nil
+	}
+	return nil, false, fmt.Errorf("the normalizer %.80q is not supported", v.Type)
+}
+
+// errGrows ends a rewriting that makes a text many times longer than it was.
+var errGrows = errors.New("the normalizers make this text more than 64 times as long")
+
+// mayGrowTo is how long a text may become that had n bytes.
+func mayGrowTo(n int) int { return 64*n + 4096 }
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+func without(s string, gone *set) string {
+	return strings.Map(func(r rune) rune {
+		if gone.has(r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// lower maps each character for itself: a final sigma is no special case.
+func lower(s string) string {
+	if isASCII(s) {
+		return strings.ToLower(s)
+	}
+	newer := unicodeTables().lower
+	var b strings.Builder
+	for _, r := range s {
+		switch l := unicode.ToLower(r); {
+		case r < utf8.RuneSelf || l != r && r != 'İ':
+			b.WriteRune(l)
+		case r == 'İ':
+			b.WriteString("i\u0307")
+		default:
+			if n, ok := newer[r]; ok {
+				l = n
+			}
+			b.WriteRune(l)
+		}
+	}
+	return b.String()
+}
+
+// bertNormalizer removes control characters, puts spaces around Chinese characters, strips accents and lowers the case.
+func bertNormalizer(clean, chinese, strip, lowercase bool) func(string) string {
+	control, nonspacing := named("control"), named("nonspacing")
+	return func(s string) string {
+		if clean {
+			s = strings.Map(func(r rune) rune {
+				switch {
+				case r >= ' ' && r <= '~':
+					return r
+				case control.has(r):
+					return -1
+				case unicode.IsSpace(r):
+					return ' '
+				}
+				return r
+			}, s)
+		}
+		ascii := isASCII(s)
+		if chinese && !ascii && strings.ContainsFunc(s, isChinese) {
+			var b strings.Builder
+			for _, r := range s {
+				if isChinese(r) {
+					b.WriteByte(' ')
+					b.WriteRune(r)
+					b.WriteByte(' ')
+				} else {
+					b.WriteRune(r)
+				}
+			}
+			s = b.String()
+		}
+		if strip && !ascii {
+			s = without(normalForm(norm.NFD, s), nonspacing)
+		}
+		if lowercase {
+			s = lower(s)
+		}
+		return s
+	}
+}
+
+// normalForm is the normal form of s. Characters that Unicode gave a decomposition or a combining class after the
+// reference's tables were made stay as they are, and nothing moves across them.
+func normalForm(form norm.Form, s string) string {
+	if isASCII(s) {
+		return s
+	}
+	inert := named("inert")
+	cut := strings.IndexFunc(s, inert.has)
+	if cut < 0 {
+		return normalPart(form, s)
+	}
+	var b strings.Builder
+	for ; cut >= 0; cut = strings.IndexFunc(s, inert.has) {
+		_, n := utf8.DecodeRuneInString(s[cut:])
+		b.WriteString(normalPart(form, s[:cut]))
+		b.WriteString(s[cut : cut+n])
+		s = s[cut+n:]
+	}
+	b.WriteString(normalPart(form, s))
+	return b.String()
+}
+
+// maxMarks is after how many combining marks in a row golang.org/x/text inserts U+034F, which Unicode's plain forms don't.
+const maxMarks = 30
+
+// normalPart is the normal form of s, whose runs of marks may be long.
+func normalPart(form norm.Form, s string) string {
+	if form.IsNormalString(s) {
+		return s
+	}
+	marks := 0
+	for _, r := range s {
+		if r >= 0x300 && !form.PropertiesString(string(r)).BoundaryBefore() {
+			marks++
+		} else {
+			marks = 0
+		}
+		if marks > maxMarks/3 { // a mark decomposes into at most two
+			return longNormalForm(form, s)
+		}
+	}
+	return form.String(s)
+}
+
+// longNormalForm decomposes, orders marks by their class and composes again.
+func longNormalForm(form norm.Form, s string) string {
+	type char struct {
+		r   rune
+		ccc uint8
+	}
+	var chars []char
+	decompose := norm.NFD
+	if form == norm.NFKC || form == norm.NFKD {
+		decompose = norm.NFKD
+	}
+	for _, r := range s {
+		for _, d := range decompose.String(string(r)) {
+			chars = append(chars, char{d, norm.NFD.PropertiesString(string(d)).CCC()})
+		}
+	}
+	for i := 0; i < len(chars); i++ {
+		j := i
+		for j < len(chars) && chars[j].ccc != 0 {
+			j++
+		}
+		slices.SortStableFunc(chars[i:j], func(a, b char) int { return cmp.Compare(a.ccc, b.ccc) })
+		i = j
+	}
+	out := make([]rune, 0, len(chars))
+	starter, last := -1, uint8(0)
+	for _, c := range chars {
+		// Between a starter and what it composes with stand only marks of lower classes.
+		if (form == norm.NFC || form == norm.NFKC) && starter >= 0 && (len(out) == starter+1 || last != 0 && last < c.ccc) {
+			if composed := []rune(norm.NFC.String(string([]rune{out[starter], c.r}))); len(composed) == 1 {
+				out[starter] = composed[0]
+				continue
+			}
+		}
+		if c.ccc == 0 {
+			starter = len(out)
+		}
+		last = c.ccc
+		out = append(out, c.r)
+	}
+	return string(out)
+}
+
+// A charsmap is the rewriting table of a SentencePiece model: a double array of keys, and what they become.
+type charsmap struct {
+	units []uint32
+	text  string // the results, each ended by a zero byte
+}
+
+func newCharsmap(encoded string) (*charsmap, error) {
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, fmt.Errorf("its character map is no base64: %w", err)
+	}
+	if len(raw) < 4 {
+		return nil, errors.New("its character map is cut short")
+	}
+	size := binary.LittleEndian.Uint32(raw)
+	raw = raw[4:]
+	if size == 0 || size%4 != 0 || int64(size) > int64(len(raw)) {
+		return nil, fmt.Errorf("its character map says that its keys take %d bytes, and %d follow", size, len(raw))
+	}
+	c := &charsmap{units: make([]uint32, size/4), text: string(raw[size:])}
+	for i := range c.units {
+		c.units[i] = binary.LittleEndian.Uint32(raw[4*i:])
+	}
+	if !utf8.ValidString(c.text) {
+		return nil, errors.New("its character map rewrites to what is not UTF-8")
+	}
+	for part := range strings.SplitSeq(c.text, "\x00") {
+		if len(part) > maxRewritten {
+			return nil, fmt.Errorf("its character map makes %d bytes of a character, at most %d are supported", len(part), maxRewritten)
+		}
+	}
+	return c, nil
+}
+
+// maxRewritten is how many bytes a character may become.
+const maxRewritten = 256
+
+// rewritten is what the shortest key that s begins with becomes, however much of s is behind it.
+func (c *charsmap) rewritten(s string) (string, bool) {
+	offset := func(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }
+	at := offset(c.units[0])
+	for i := range len(s) {
+		if s[i] == 0 {
+			break
+		}
+		if at ^= uint32(s[i]); int64(at) >= int64(len(c.units)) {
+			break
+		}
+		unit := c.units[at]
+		if unit&(1<<31|0xFF) != uint32(s[i]) {
+			break
+		}
+		at ^= offset(unit)
+		if unit>>8&1 == 0 {
+			continue
+		}
+		if int64(at) >= int64(len(c.units)) {
+			break
+		}
+		value := c.units[at] & (1<<31 - 1)
+		if int64(value) >= int64(len(c.text)) || !utf8.RuneStart(c.text[value]) {
+			break
+		}
+		out, _, _ := strings.Cut(c.text[value:], "\x00")
+		return out, true
+	}
+	return "", false
+}
+
+// apply rewrites grapheme by grapheme where one is short, else character by character, as SentencePiece's converter does.
+func (c *charsmap) apply(s string) string {
+	var b strings.Builder
+	b.Grow(len(s))
+	for it := graphemes.FromString(s); it.Next(); {
+		g := it.Value()
+		if len(g) < 6 {
+			if out, ok := c.rewritten(g); ok {
+				b.WriteString(out)
+				continue
+			}
+		}
+		for len(g) > 0 {
+			_, n := utf8.DecodeRuneInString(g)
+			if out, ok := c.rewritten(g[:n]); ok {
+				b.WriteString(out)
+			} else {
+				b.WriteString(g[:n])
+			}
+			g = g[n:]
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,235 @@
+// Package tokenizer turns texts into the numbers that a network reads, as Hugging Face's library tokenizers does it with
+// the file tokenizer.json of a model: WordPiece, byte-level BPE, BPE with bytes as the last resort, Unigram and WordLevel,
+// with their normalizers, pre-tokenizers, added tokens and special tokens. Every id is that library's (release 0.23.3);
+// what is not supported is refused by name when the file is read: other types of these parts (Nmt, UnicodeScripts,
+// FixedLength, CharDelimiterSplit), BPE with dropout, models that have no token for what they don't know, and regular
+// expressions with look-behind, anchors, lazy repeats or repeated groups.
+//
+// Time and memory grow with a text's length, never with its square. A text that is not UTF-8 is read with U+FFFD in the place of each ill-formed part, as Python's errors="replace" does.
+package tokenizer
+
+import (
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/unicode"
+)
+
+// A Tokenizer turns texts into tokens. It may be used by several goroutines while nobody changes its fields.
+type Tokenizer struct {
+	MaxTokens int      // how many tokens a text or a pair may have, special ones included; 0: any number
+	Truncate  Strategy // which text of a pair loses tokens
+	CutLeft   bool     // whether the first tokens go, not the last
+	PadLeft   bool     // whether padding stands before the tokens
+	PadID     int64    // the token that shorter texts of a batch are filled with
+	PadType   int64    // its token type
+
+	normalizers []normalizer
+	splitters   []splitter
+	model       model
+	template    *template
+	asIs        addedTokens
+	normalized  addedTokens
+	added       vocabulary
+}
+
+// A Strategy says which text of a pair loses tokens where both together have too many.
+type Strategy string
+
+const (
+	LongestFirst Strategy = "longest_first" // the longer one, then both; the default
+	OnlyFirst    Strategy = "only_first"
+	OnlySecond   Strategy = "only_second"
+)
+
+// An Encoding is the tokens of a text or of a pair.
+type Encoding struct {
+	IDs   []int64
+	Types []int64 // of each token: most networks take 0 for the first text and 1 for the second
+}
+
+// id is the id of a token, −1 where there is none.
+func (t *Tokenizer) id(token string) int32 {
+	if id, ok := t.added[token]; ok {
+		return id
+	}
+	return t.model.id(token)
+}
+
+// Encode is the tokens of a text.
+func (t *Tokenizer) Encode(text string) (Encoding, error) { return t.encode(text) }
+
+// EncodePair is the tokens of a pair of texts.
+func (t *Tokenizer) EncodePair(a, b string) (Encoding, error) { return t.encode(a, b) }
+
+func (t *Tokenizer) encode(texts ...string) (Encoding, error) {
+	var ids [2][]int64
+	for i, text := range texts {
+		var err error
+		if ids[i], err = t.tokens(text, len(texts) == 1); err != nil {
+			return Encoding{}, err
+		}
+	}
+	parts := t.template.parts(len(texts) == 2)
+	total := special(parts)
+	if t.MaxTokens > 0 {
+		room := t.MaxTokens - total
+		if room < 0 {
+			return Encoding{}, fmt.Errorf("at most %d tokens are wanted, and the special ones are %d", t.MaxTokens, total)
+		}
+		var err error
+		if ids, err = t.truncated(ids, room, len(texts) == 2); err != nil {
+			return Encoding{}, err
+		}
+	}
+	for _, p := range parts {
+		if p.sequence >= 0 {
+			total += len(ids[p.sequence])
+		}
+	}
+	e := Encoding{IDs: make([]int64, 0, total), Types: make([]int64, total)}
+	for _, p := range parts {
+		from := len(e.IDs)
+		if p.sequence >= 0 {
+			e.IDs = append(e.IDs, ids[p.sequence]...)
+		}
+		e.IDs = append(e.IDs, p.ids...)
+		for i := from; i < len(e.IDs); i++ {
+			e.Types[i] = p.kind
+		}
+	}
+	return e, nil
+}
+
+// tokens is the tokens of one text, without special ones. Those that truncation takes from a text that is alone need not
+// be made; of a pair, truncation compares the lengths.
+func (t *Tokenizer) tokens(text string, alone bool) (ids []int64, err error) {
+	if !utf8.ValidString(text) {
+		if text, err = unicode.UTF8.NewDecoder().String(text); err != nil {
+			return nil, fmt.Errorf("the text is not UTF-8: %w", err)
+		}
+	}
+	token := func(id int32) { ids = append(ids, int64(id)) }
+	enough := math.MaxInt
+	if alone && t.MaxTokens > 0 && !t.CutLeft {
+		enough = t.MaxTokens
+	}
+	var pieces, cut []piece
+	err = t.asIs.split(text, func(part string, start int) error {
+		part, err := t.normalize(part)
+		if err != nil {
+			return err
+		}
+		return t.normalized.split(part, func(part string, within int) error {
+			pieces = append(pieces[:0], piece{part, start == 0 && within == 0})
+			for _, s := range t.splitters {
+				cut = cut[:0]
+				for _, p := range pieces {
+					if cut, err = s(cut, p); err != nil {
+						return err
+					}
+				}
+				pieces, cut = cut, pieces
+			}
+			for _, p := range pieces {
+				if len(ids) >= enough {
+					break
+				}
+				ids = t.model.tokens(ids, p.text)
+			}
+			return nil
+		}, token)
+	}, token)
+	return ids, err
+}
+
+func (t *Tokenizer) normalize(s string) (string, error) {
+	limit := mayGrowTo(len(s))
+	var err error
+	for _, n := range t.normalizers {
+		if s, err = n(s); err != nil {
+			return "", err
+		}
+		if len(s) > limit {
+			return "", errGrows
+		}
+	}
+	return s, nil
+}
+
+// truncated shortens the texts' tokens until room holds both.
+func (t *Tokenizer) truncated(ids [2][]int64, room int, pair bool) ([2][]int64, error) {
+	n := [2]int{len(ids[0]), len(ids[1])}
+	excess := n[0] + n[1] - room
+	if excess <= 0 {
+		return ids, nil
+	}
+	which := 0
+	switch {
+	case room == 0:
+		n = [2]int{}
+	case t.Truncate == OnlyFirst || t.Truncate == OnlySecond:
+		if t.Truncate == OnlySecond {
+			which = 1
+		}
+		if t.Truncate == OnlySecond && !pair {
+			return ids, fmt.Errorf("the text has %d tokens too many, and only a second text, which is absent, may lose some", excess)
+		}
+		if n[which] <= excess {
+			return ids, fmt.Errorf("the texts have %d tokens too many, and the one that may lose some has %d", excess, n[which])
+		}
+		n[which] -= excess
+	case !pair:
+		n[0] = room
+	default:
+		short := 0
+		if n[0] > n[1] {
+			short = 1
+		}
+		n[1-short] = max(n[short], room-n[short])
+		if n[0]+n[1] > room {
+			n[short] = room / 2
+			n[1-short] = room - room/2
+		}
+	}
+	for i := range ids {
+		if t.CutLeft {
+			ids[i] = ids[i][len(ids[i])-n[i]:]
+		} else {
+			ids[i] = ids[i][:n[i]]
+		}
+	}
+	return ids, nil
+}
+
+// A Batch is encodings of one length: row by row, as many of each as rows times Length.
+type Batch struct {
+	IDs, Mask, Types []int64
+	Length           int
+}
+
+// Pad fills shorter encodings up to the longest one; the mask is 1 for their tokens and 0 for the filling.
+func (t *Tokenizer) Pad(encodings []Encoding) Batch {
+	b := Batch{}
+	for _, e := range encodings {
+		b.Length = max(b.Length, len(e.IDs))
+	}
+	n := len(encodings) * b.Length
+	b.IDs, b.Mask, b.Types = make([]int64, n), make([]int64, n), make([]int64, n)
+	for i, e := range encodings {
+		row := i * b.Length
+		from := row
+		if t.PadLeft {
+			from = row + b.Length - len(e.IDs)
+		}
+		for j := row; j < row+b.Length; j++ {
+			if k := j - from; k >= 0 && k < len(e.IDs) {
+				b.IDs[j], b.Mask[j], b.Types[j] = e.IDs[k], 1, e.Types[k]
+			} else {
+				b.IDs[j], b.Types[j] = t.PadID, t.PadType
+			}
+		}
+	}
+	return b
+}

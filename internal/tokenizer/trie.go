@@ -1,0 +1,93 @@
+package tokenizer
+
+import (
+	"bytes"
+	"slices"
+)
+
+// A trie holds keys and their values, and walks them byte by byte. Node 0 is the root; a node's children follow one another.
+type trie struct {
+	first []int32 // the children of node n are first[n] up to first[n+1]
+	label []byte  // by which byte a node is reached
+	value []int32 // what the key that ends here holds, −1 where none does
+	root  [256]int32
+}
+
+// newTrie is the trie of a vocabulary; the empty key is left out.
+func newTrie(vocab map[string]int32) *trie {
+	keys := make([]string, 0, len(vocab))
+	for k := range vocab {
+		if k != "" {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	t := &trie{label: []byte{0}, value: []int32{-1}}
+	type part struct{ lo, hi, depth int32 }
+	parts := []part{{0, int32(len(keys)), 0}}
+	for n := 0; n < len(parts); n++ { // breadth first, so that children follow one another
+		p := parts[n]
+		parts[n] = part{}
+		t.first = append(t.first, int32(len(parts)))
+		i := p.lo
+		if i < p.hi && len(keys[i]) == int(p.depth) {
+			t.value[n] = vocab[keys[i]]
+			i++
+		}
+		for i < p.hi {
+			j, b := i, keys[i][p.depth]
+			for j < p.hi && keys[j][p.depth] == b {
+				j++
+			}
+			if n == 0 {
+				t.root[b] = int32(len(parts))
+			}
+			t.label = append(t.label, b)
+			t.value = append(t.value, -1)
+			parts = append(parts, part{i, j, p.depth + 1})
+			i = j
+		}
+	}
+	t.first = append(t.first, int32(len(parts)))
+	return t
+}
+
+// step is the child of a node by a byte, 0 where there is none.
+func (t *trie) step(node int32, b byte) int32 {
+	if node == 0 {
+		return t.root[b]
+	}
+	lo, hi := t.first[node], t.first[node+1]
+	if i := bytes.IndexByte(t.label[lo:hi], b); i >= 0 {
+		return lo + int32(i)
+	}
+	return 0
+}
+
+// find is the node of a key, 0 where no key begins so.
+func (t *trie) find(key string) int32 {
+	node := int32(0)
+	for i := range len(key) {
+		if node = t.step(node, key[i]); node == 0 {
+			return 0
+		}
+	}
+	return node
+}
+
+// get is the value of a key, −1 where there is none.
+func (t *trie) get(key string) int32 { return t.value[t.find(key)] }
+
+// longest is the value and the length of the longest key that s begins with, read on from a node.
+func (t *trie) longest(node int32, s string) (value int32, n int) {
+	value = -1
+	for i := range len(s) {
+		if node = t.step(node, s[i]); node == 0 {
+			break
+		}
+		if t.value[node] >= 0 {
+			value, n = t.value[node], i+1
+		}
+	}
+	return value, n
+}
