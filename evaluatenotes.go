@@ -17,6 +17,8 @@ const (
 	fewNoted = 20
 	// mostNoted is how many classes a note names.
 	mostNoted = 5
+	// doFirst begins what to do where a note knows why a promise is broken.
+	doFirst = "first "
 )
 
 // note says what is missing and what looks wrong with rows or bundle.
@@ -45,23 +47,48 @@ func (g *gathering) note(e *Evaluation) {
 	if n := g.calibratedWith(); 10*n > g.n {
 		add("evaluate on rows of which nothing was fitted or calibrated", "%d of %d rows score just as calibration rows do: they seem to be the same rows, which show nothing", n, g.n)
 	}
+	if o := e.Others; o != nil && o.Rows >= fewNoted {
+		n, m := float64(g.n), float64(o.Rows)
+		chance := distuv.UnitNormal.Quantile(1-doubt) * math.Sqrt((n+m+1)/(12*n*m)) // of the rank-sum test
+		if o.AUROC < .5-max(chance, .05) {
+			add("look whether the two are swapped, or prepared in different ways",
+				"rows from elsewhere score lower than the %d rows evaluated on: AUROC is %.3g, below one half", g.n, o.AUROC)
+			e.blame(func(Promise) bool { return true })
+		}
+	}
 	if e.Flags != nil {
 		for _, r := range e.Flags.At {
 			if r.Asked == e.Alpha && r.Share >= max(.9, 2*e.Alpha) {
 				add("look whether they are prepared, sized and scaled as those were, and read from the same network",
 					"%d of %d rows are flagged: hardly one looks like the calibration rows", r.Count, r.Rows)
+				e.blame(func(Promise) bool { return true })
 			}
 		}
 	}
-	if e.Classes != nil && g.noteLabels(add, e.Classes) {
-		g.noteTemperature(add, e.Classes)
+	if e.Classes != nil {
+		if g.noteLabels(add, e.Classes) {
+			g.noteTemperature(add, e.Classes)
+		} else {
+			e.blame(func(p Promise) bool { return p.Kind != "false_alarms" })
+		}
 	}
 	for t := range e.Targets {
 		of := ""
 		if len(e.Targets) > 1 {
 			of = cmp.Or(e.Targets[t].Name, fmt.Sprintf("target %d", t)) + ": "
 		}
-		g.targets[t].note(add, of, e.Targets[t])
+		if g.targets[t].note(add, of, e.Targets[t]) {
+			e.blame(func(p Promise) bool { return p.Kind == "joint_coverage" || p.Kind == "coverage" && p.Target == t })
+		}
+	}
+}
+
+// blame has broken promises say what the last note does, which knows the cause.
+func (e *Evaluation) blame(of func(Promise) bool) {
+	for i, p := range e.Promises {
+		if p.Verdict == Broken && !strings.HasPrefix(p.Do, doFirst) && of(p) {
+			e.Promises[i].Do = doFirst + e.Notes[len(e.Notes)-1].Do + " (a note says why), then evaluate again"
+		}
 	}
 }
 
@@ -165,16 +192,17 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 	return true
 }
 
-// note says where targets are not those of the predictions.
-func (of *target) note(add func(do, format string, args ...any), name string, e TargetEvaluation) {
+// note says where targets are not those of the predictions, and whether it did.
+func (of *target) note(add func(do, format string, args ...any), name string, e TargetEvaluation) bool {
 	if e.R2 == nil || *e.R2 > 0 {
-		return
+		return false
 	}
 	offset, slope := stat.LinearRegression(of.value, of.truth, nil, false)
 	explained := stat.RSquared(of.value, of.truth, nil, offset, slope)
 	if explained > .3 {
 		add("give targets in the units that the network was trained on", "%sthe network predicts worse than the mean of the targets would (R² %.3g), and targets are about %.3g times its predictions plus %.3g (R² %.3g): they look to be in other units", name, *e.R2, slope, offset, explained)
-		return
+		return true
 	}
 	add("look whether the targets are of these rows, in this order, and how inputs are prepared", "%sthe network predicts worse than the mean of the targets would: R² is %.3g", name, *e.R2)
+	return true
 }

@@ -97,6 +97,8 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 			printf(w, "%-12s  %s, in %d%s of %d %s\n", one.verdict, one.kind, n, more, made[one.kind], parts)
 		}
 	}
+	known := func(do string) int { return map[bool]int{true: 0, false: 1}[strings.HasPrefix(do, "first ")] }
+	slices.SortStableFunc(todo[attach.Broken], func(a, b string) int { return cmp.Compare(known(a), known(b)) })
 	for _, do := range append(todo[attach.Broken], todo[attach.Kept]...) {
 		if strings.HasPrefix(do, "calibrate with ") {
 			do += " (attach fit --cal)"
