@@ -510,3 +510,13 @@ func TestEvaluateLess(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestEvaluateOneRow: one row is not said to be several.
+func TestEvaluateOneRow(t *testing.T) {
+	e := mustEvaluate(t, calibratedClassifier(t), blocksOf(blob(9, 1, 8, 3, 0), blas32.General{}, nil), attach.PredictOptions{Sets: "lac"}, attach.EvaluateOptions{})
+	for _, p := range e.Promises {
+		if !strings.Contains(p.Says, map[string]string{"false_alarms": " of 1 row is flagged ", "sets": " of 1 label is in its set "}[p.Kind]) {
+			t.Error(p.Says)
+		}
+	}
+}

@@ -117,9 +117,9 @@ func (g *gathering) check(r Rows, groups []string) error {
 	g.has = has
 	switch {
 	case groups != nil && len(groups) != n:
-		return fmt.Errorf("there are %d groups for %d rows", len(groups), n)
+		return fmt.Errorf("there are %d groups for %s", len(groups), rows.Count(n, "row"))
 	case r.Targets.Cols > 0 && r.Targets.Rows != n:
-		return fmt.Errorf("there are %d rows and %d of targets", n, r.Targets.Rows)
+		return fmt.Errorf("there are %s and %d of targets", rows.Count(n, "row"), r.Targets.Rows)
 	}
 	if err := rows.CheckFinite("targets", r.Targets); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -39,7 +40,7 @@ func (g *gathering) note(e *Evaluation) {
 	}
 	if p := g.at[g.main]; p.selective != nil && p.selective.Rows == 0 {
 		add(fmt.Sprintf("calibrate with %d rows or more, or ask for less", p.selective.Least),
-			"no row is accepted: among %d calibration rows that are not flagged, errors are too many, or rows too few, to be sure that at most %s are wrong", p.selective.Of, percent(p.o.Error))
+			"no row is accepted: among %s that are not flagged, errors are too many, or rows too few, to be sure that at most %s are wrong", rows.Count(p.selective.Of, "calibration row"), percent(p.o.Error))
 	}
 	if g.n < fewNoted {
 		return

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 	"sort"
+	"strings"
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Verdict says whether a promise is kept.
@@ -68,7 +70,7 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 	switch {
 	case m.Allowed == 0:
 		p.Verdict = TooFewRows
-		p.Says += fmt.Sprintf(", and %d calibration rows are too few to promise anything", n)
+		p.Says += fmt.Sprintf(", and %s too few to promise anything", singular(n, "calibration rows are"))
 		p.Do = fmt.Sprintf("calibrate with at least %d rows", calibrate.LeastRows(alpha*(1+1e-12)))
 	case p.Probability < limit:
 		p.Verdict = Broken
@@ -76,7 +78,7 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 		p.Do = e.mend()
 	case !m.Telling(limit, twice):
 		p.Verdict = TooFewRows
-		p.Says += fmt.Sprintf(", too few to tell: with %d calibration rows even twice as many may be chance", n)
+		p.Says += fmt.Sprintf(", too few to tell: with %s even twice as many may be chance", rows.Count(n, "calibration row"))
 		if rows := evidence.CalibrationFor(alpha, limit, twice); rows > 0 {
 			p.Do = fmt.Sprintf("calibrate with %d rows or more", rows)
 		}
@@ -133,7 +135,15 @@ func (p Promise) seen() string {
 	case "selective_error":
 		what = "rows accepted are wrong"
 	}
-	return fmt.Sprintf("%s of %d %s (%s to %s), %s %s", percent(p.Share), p.Rows, what, percent(p.Low), percent(p.High), asked, fmt.Sprintf("%.6g %%", 100*p.Asked))
+	return fmt.Sprintf("%s of %s (%s to %s), %s %s", percent(p.Share), singular(p.Rows, what), percent(p.Low), percent(p.High), asked, fmt.Sprintf("%.6g %%", 100*p.Asked))
+}
+
+// singular is so many of what a clause says of several.
+func singular(n int, clause string) string {
+	if n == 1 {
+		clause = strings.NewReplacer("rows", "row", "targets", "target", "labels", "label", " are", " is", "their", "its", "intervals", "interval", "boxes", "box", "sets", "set").Replace(clause)
+	}
+	return fmt.Sprintf("%d %s", n, clause)
 }
 
 // times says how often there are misses, as a multiple of what was asked for.

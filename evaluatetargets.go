@@ -12,6 +12,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
@@ -37,7 +38,7 @@ func (g *gathering) addTargets(predictions [][]Prediction, r Rows) error {
 	case y.Cols == 0:
 		return nil
 	case y.Cols != len(main[0].Targets):
-		return fmt.Errorf("the rows have %d targets, and the bundle predicts %d", y.Cols, len(main[0].Targets))
+		return fmt.Errorf("the rows have %s, and the bundle predicts %d", rows.Count(y.Cols, "target"), len(main[0].Targets))
 	}
 	if g.targets == nil {
 		if err := g.newTargets(y.Cols); err != nil {

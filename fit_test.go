@@ -92,7 +92,7 @@ func TestFitErrors(t *testing.T) {
 		{"short labels", classifier(30), func(in *attach.FitOptions) { in.Batch.Labels = in.Batch.Labels[:29] }, "29 labels"},
 		{"no targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets = blas32.General{} }, "no targets"},
 		{"short targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets.Rows = 29 }, "30 rows to fit on but 29 rows of targets"},
-		{"other targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets = matrix(30, 2) }, "predicts 1 targets"},
+		{"other targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets = matrix(30, 2) }, "predicts 1 target"},
 		{"no trainer", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Trainer = nil }, "needs a trainer, and there is none: package heads/fit has one"},
 		{"nothing", classifier(30), func(in *attach.FitOptions) { in.SkipDetector = true }, "nothing to fit"},
 		{"fraction", classifier(30), func(in *attach.FitOptions) { in.CalFraction = 1 }, "calibration fraction 1"},

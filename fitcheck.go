@@ -104,9 +104,9 @@ func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General,
 	case quantiles && targets.Cols == 0:
 		return fmt.Errorf("the %s have no targets, which a quantile head learns from", what)
 	case targets.Cols > 0 && targets.Rows != n:
-		return fmt.Errorf("there are %d %s but %d rows of targets", n, what, targets.Rows)
+		return fmt.Errorf("there are %d %s but %s of targets", n, what, rows.Count(targets.Rows, "row"))
 	case targets.Cols > 0 && b.Logits.Cols > 0 && targets.Cols != b.Logits.Cols:
-		return fmt.Errorf("the network predicts %d targets, and the %s have %d", b.Logits.Cols, what, targets.Cols)
+		return fmt.Errorf("the network predicts %s, and the %s have %d", rows.Count(b.Logits.Cols, "target"), what, targets.Cols)
 	}
 	return rows.CheckFinite(what+": targets", targets)
 }
@@ -139,9 +139,9 @@ func (in FitOptions) checkCal(quantiles bool) error {
 	}
 	switch {
 	case (in.Cal.Logits.Cols > 0) != (in.Batch.Logits.Cols > 0):
-		return fmt.Errorf("calibration rows have %d logits and rows to fit on %d", in.Cal.Logits.Cols, in.Batch.Logits.Cols)
+		return fmt.Errorf("calibration rows have %s and rows to fit on %d", rows.Count(in.Cal.Logits.Cols, "logit"), in.Batch.Logits.Cols)
 	case quantiles && in.CalTargets.Cols != in.Targets.Cols:
-		return fmt.Errorf("calibration rows have %d targets and rows to fit on %d", in.CalTargets.Cols, in.Targets.Cols)
+		return fmt.Errorf("calibration rows have %s and rows to fit on %d", rows.Count(in.CalTargets.Cols, "target"), in.Targets.Cols)
 	}
 	return nil
 }

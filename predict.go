@@ -12,6 +12,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -286,7 +287,7 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	}
 	switch grouped := p.bundle.Calibration.Groups != nil; {
 	case grouped && len(r.Groups) != r.Len():
-		return fmt.Errorf("the bundle's intervals are calibrated by group, and there are %d groups for %d rows", len(r.Groups), r.Len())
+		return fmt.Errorf("the bundle's intervals are calibrated by group, and there are %d groups for %s", len(r.Groups), rows.Count(r.Len(), "row"))
 	case !grouped && r.Groups != nil:
 		return errors.New("the rows have groups, and the bundle's intervals are not calibrated by group")
 	}

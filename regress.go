@@ -101,7 +101,7 @@ func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error
 	if head := p.bundle.Quantiles; head != nil {
 		q = head.Scorer.Quantiles(r.Features, slices.Concat(p.banded, []float64{.5}, p.o.Levels))
 		if r.Logits.Cols > 0 && targets != q.Targets {
-			return nil, fmt.Errorf("the rows have %d logits, and the quantile head predicts %d targets", targets, q.Targets)
+			return nil, fmt.Errorf("the rows have %s, and the quantile head predicts %s", rows.Count(targets, "logit"), rows.Count(q.Targets, "target"))
 		}
 		targets = q.Targets
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/regular"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // classNamesOption names the classes of the model.
@@ -79,7 +80,7 @@ func parseClassNames(content []byte) ([]string, error) {
 // with so many outputs, 0 being unknown.
 func (r *reading) checkClassNames(outputs int) error {
 	if have, want := len(r.inputs.Classes), inputs.ClassesOf(outputs); have > 0 && want > 0 && have != want {
-		return usagef("--class-names names %d classes, and the model has %d", have, want)
+		return usagef("--class-names names %s, and the model has %d", rows.Count(have, "class"), want)
 	}
 	return nil
 }

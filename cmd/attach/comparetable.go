@@ -16,7 +16,7 @@ import (
 
 // printReport prints a comparison as text.
 func printReport(w io.Writer, r *compare.Report) error {
-	printf(w, "%d rows to fit with, %d in-domain, %d out-of-domain", r.NFit, r.NIn, r.NOut)
+	printf(w, "%s to fit with, %d in-domain, %d out-of-domain", rows.Count(r.NFit, "row"), r.NIn, r.NOut)
 	if n := len(r.Sets); n > 0 {
 		parts := make([]string, n)
 		for i, s := range r.Sets {
@@ -37,7 +37,7 @@ func printReport(w io.Writer, r *compare.Report) error {
 	}
 	for _, m := range r.Methods {
 		if m.NOutliers > 0 {
-			printf(w, "\n%s: fitted with %d out-of-domain rows and measured on %d others\n", m.Name, m.NOutliers, m.NOut)
+			printf(w, "\n%s: fitted with %s and measured on %s\n", m.Name, rows.Count(m.NOutliers, "out-of-domain row"), rows.Count(m.NOut, "other"))
 		}
 	}
 	printAbsent(w, "failed", report.Failures(r))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // namedGroups is how many groups a note names.
@@ -55,8 +56,8 @@ func silent(b *attach.Bundle, alpha float64) string {
 	if b.Detector == nil || b.LeastPValue() <= alpha {
 		return ""
 	}
-	return fmt.Sprintf("nothing can be flagged at alpha %g: with %d calibration rows the least p-value is %.3g; it takes %d rows, or a larger --alpha",
-		alpha, b.Calibration.NCal, b.LeastPValue(), calibrate.LeastRows(alpha))
+	return fmt.Sprintf("nothing can be flagged at alpha %g: with %s the least p-value is %.3g; it takes %d rows, or a larger --alpha",
+		alpha, rows.Count(b.Calibration.NCal, "calibration row"), b.LeastPValue(), calibrate.LeastRows(alpha))
 }
 
 // noteSilent prints what silent says.

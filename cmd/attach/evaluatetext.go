@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // printEvaluation prints an evaluation for people: promises, then figures.
 func printEvaluation(to io.Writer, e *attach.Evaluation) error {
 	w := new(strings.Builder)
-	printf(w, "%d rows, %d calibration rows\n", e.Rows, e.NCal)
+	printf(w, "%s, %s\n", rows.Count(e.Rows, "row"), rows.Count(e.NCal, "calibration row"))
 	printPromises(w, e)
 	for _, n := range e.Notes {
 		printf(w, "note: %s\n", advice(n.Says, n.Do))
@@ -51,9 +52,9 @@ func printEvaluation(to io.Writer, e *attach.Evaluation) error {
 // printPromises prints a sentence for each promise, and what to do once, for those
 // that are broken first. Those of groups that are kept, or many, are counted.
 func printPromises(w io.Writer, e *attach.Evaluation) {
-	part, parts := "group", "groups"
+	part := "group"
 	if e.Task == attach.Classification {
-		part, parts = "class", "classes"
+		part = "class"
 	}
 	type tally struct {
 		verdict attach.Verdict
@@ -94,7 +95,7 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 			more = " more"
 		}
 		if n := counted[one] - said[one.verdict]; n > 0 {
-			printf(w, "%-12s  %s, in %d%s of %d %s\n", one.verdict, one.kind, n, more, made[one.kind], parts)
+			printf(w, "%-12s  %s, in %d%s of %s\n", one.verdict, one.kind, n, more, rows.Count(made[one.kind], part))
 		}
 	}
 	known := func(do string) int { return map[bool]int{true: 0, false: 1}[strings.HasPrefix(do, "first ")] }

@@ -165,7 +165,7 @@ func (f *fitting) evaluate(ctx context.Context, b *attach.Bundle) error {
 	if err != nil {
 		return inFile(f.x.x, err)
 	}
-	printf(f.stderr, "evaluated on %d other rows of %s, kept back\n", f.kept.Len(), f.x.x)
+	printf(f.stderr, "evaluated on %s of %s, kept back\n", rows.Count(f.kept.Len(), "other row"), f.x.x)
 	return printEvaluation(f.stderr, e)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -143,7 +144,7 @@ func checkTargets(g given, targets blas32.General, outputs int, skip bool) error
 	case targets.Rows == 0:
 		return fmt.Errorf("%s: a quantile head needs targets; pass %s, name the --target column of a table, or pass --no-quantiles", g.x, g.yFlag)
 	case outputs > 0 && targets.Cols != outputs:
-		return fmt.Errorf("%s: it has %d targets a row, and the model predicts %d", cmp.Or(g.y, g.x), targets.Cols, outputs)
+		return fmt.Errorf("%s: it has %s a row, and the model predicts %d", cmp.Or(g.y, g.x), rows.Count(targets.Cols, "target"), outputs)
 	}
 	return nil
 }

@@ -85,11 +85,11 @@ func (f *fitting) summarize(b *attach.Bundle) {
 		printf(f.stderr, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	c := b.Calibration
-	line("fitted", "%s on %d rows of %s", f.out, c.NFit, f.x.x)
+	line("fitted", "%s on %s of %s", f.out, rows.Count(c.NFit, "row"), f.x.x)
 	if c.HeldOut == attach.Given {
-		line("calibrated", "on %d rows of %s", c.NCal, f.cal.x)
+		line("calibrated", "on %s of %s", rows.Count(c.NCal, "row"), f.cal.x)
 	} else {
-		line("calibrated", "on %d other rows of %s, split off", c.NCal, f.x.x)
+		line("calibrated", "on %s of %s, split off", rows.Count(c.NCal, "other row"), f.x.x)
 	}
 	if b.Detector != nil {
 		line("detector", "%s; flags at alpha %g, least p-value %.3g", b.Detector.Method, c.Alpha, b.LeastPValue())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -135,17 +136,17 @@ func (info bundleInfo) text() string {
 	if info.Layout != "" {
 		line("layout", "%s", info.Layout)
 	}
-	line("fitted", "on %d rows, calibrated on %d", info.NFit, info.NCal)
+	line("fitted", "on %s, calibrated on %d", rows.Count(info.NFit, "row"), info.NCal)
 	if info.Detector != nil {
 		line("detector", "%s", info.Detector)
 		few := ""
 		if *info.LeastPValue > info.Alpha {
-			few = fmt.Sprintf(", so that nothing can be flagged: it takes %d calibration rows", info.AlphaRows)
+			few = fmt.Sprintf(", so that nothing can be flagged: it takes %s", rows.Count(info.AlphaRows, "calibration row"))
 		}
 		line("alpha", "%g; least p-value %.3g%s", info.Alpha, *info.LeastPValue, few)
 	}
 	if info.Intervals != nil {
-		line("intervals", "%s; %d targets", info.Intervals, info.Targets)
+		line("intervals", "%s; %s", info.Intervals, rows.Count(info.Targets, "target"))
 	}
 	if info.Sets {
 		line("sets", "of classes, calibrated with labels")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // known is what rows bring beside what a network reads: each part by row, or nil.
@@ -89,7 +90,7 @@ func (k known) sure(base attach.Base) known {
 	if base.Task == attach.Regression {
 		k.labels = nil
 		if base.Outputs > 0 && k.targets.Rows > 0 && k.targets.Cols != base.Outputs {
-			k.odd = fmt.Errorf("it has %d targets a row, and the model predicts %d", k.targets.Cols, base.Outputs)
+			k.odd = fmt.Errorf("it has %s a row, and the model predicts %d", rows.Count(k.targets.Cols, "target"), base.Outputs)
 			k.targets = blas32.General{}
 		}
 		return k

@@ -19,6 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/regular"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -156,7 +157,7 @@ func (r *reading) checkClasses(task attach.Task) error {
 	if picked == 0 || classes == 0 || picked == classes {
 		return nil
 	}
-	return usagef("--classes names %d labels, and the model has %d classes; name the label of each, in their order", picked, classes)
+	return usagef("--classes names %s, and the model has %s; name the label of each, in their order", rows.Count(picked, "label"), rows.Count(classes, "class"))
 }
 
 // openSet opens the inputs at x and, where y is not empty, their labels or targets
@@ -199,7 +200,7 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 		printf(r.stderr, "note: %s: its targets are left out: %v\n", x, err)
 	}
 	if n := set.Skipped(); n > 0 {
-		printf(r.stderr, "%s: left out %d images that cannot be read\n", x, n)
+		printf(r.stderr, "%s: left out %s that cannot be read\n", x, rows.Count(n, "image"))
 	}
 	if y != "" {
 		if set.ClassNames() != nil {

@@ -289,10 +289,10 @@ func LoadWeights(path string, wants ...Widths) (*ood.Linear, error) {
 	}
 	for _, want := range wants {
 		if h, n := weight.Shape[1], want.Widths["features"]; n > 0 && h != n {
-			return nil, fmt.Errorf("%s: it takes %d features, and %s %d", weight.Name(), h, want.Says, n)
+			return nil, fmt.Errorf("%s: it takes %s, and %s %d", weight.Name(), rows.Count(h, "feature"), want.Says, n)
 		}
 		if c, n := weight.Shape[0], want.Widths["logits"]; n > 0 && c != n {
-			return nil, fmt.Errorf("%s: it makes %d logits, and %s %d", weight.Name(), c, want.Says, n)
+			return nil, fmt.Errorf("%s: it makes %s, and %s %d", weight.Name(), rows.Count(c, "logit"), want.Says, n)
 		}
 	}
 	w, err := matrixOf(weight)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
@@ -287,9 +288,9 @@ type ColumnsError struct {
 
 func (e *ColumnsError) Error() string {
 	if e.Columns == nil {
-		return fmt.Sprintf("it has %d columns, and the model takes %d", e.Have, e.Takes)
+		return fmt.Sprintf("it has %s, and the model takes %d", rows.Count(e.Have, "column"), e.Takes)
 	}
-	return fmt.Sprintf("it has %d columns with a name and numbers, and the model takes %d: %s", e.Have, e.Takes, Listed(e.Columns))
+	return fmt.Sprintf("it has %s with a name and numbers, and the model takes %d: %s", rows.Count(e.Have, "column"), e.Takes, Listed(e.Columns))
 }
 
 // choose leaves out columns without a name or a number where there are more than
@@ -400,7 +401,7 @@ func parseCell(cell string) (float64, error) {
 
 func (t *tableReader) add(rec *record) error {
 	if len(rec.cells) != t.columns {
-		return fmt.Errorf("line %d: it has %d columns, the lines before it have %d", rec.line, len(rec.cells), t.columns)
+		return fmt.Errorf("line %d: it has %s, the lines before it have %d", rec.line, rows.Count(len(rec.cells), "column"), t.columns)
 	}
 	for k, j := range t.inputs {
 		v, err := t.number(rec, j)

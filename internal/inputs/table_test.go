@@ -153,7 +153,7 @@ func TestTableErrors(t *testing.T) {
 		"":                               "there are no rows",
 		"\n\n":                           "there are no rows",
 		"a,b\n":                          "there are no rows",
-		"1,2\n3\n":                       "line 2: it has 1 columns, the lines before it have 2",
+		"1,2\n3\n":                       "line 2: it has 1 column, the lines before it have 2",
 		"a,b\n1,2\n3,x\n":                `line 3, column 2 (b): "x" is not a finite number`,
 		"a,b\nc,d\n":                     `line 2, column 1 (a): "c" is not a finite number`,
 		"1,2\n#N/A,5\n3,4\n":             `line 2, column 1: "#N/A" is not a finite number`,
@@ -168,7 +168,7 @@ func TestTableErrors(t *testing.T) {
 		"1,2\n3,1e39\n":                  `line 2, column 2: "1e39" is too large for float32`,
 		"1,5;2,5\n3,5;4,5\n":             `"1,5" is not a finite number`,
 		"1,2\n3,\"4\n":                   "quote",
-		strings.Repeat("1 2\n", 3) + "3": "line 4: it has 1 columns",
+		strings.Repeat("1 2\n", 3) + "3": "line 4: it has 1 column",
 	} {
 		path := writeFile(t, t.TempDir(), "t.csv", text)
 		_, err := Open(context.Background(), path, Options{})

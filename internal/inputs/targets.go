@@ -92,12 +92,12 @@ func arrayTargets(l *npy.Lazy, rows, outputs int) (Targets, error) {
 }
 
 // checkTargets compares the shape of targets with what they are for.
-func checkTargets(name string, n, cols, rows, outputs int) error {
+func checkTargets(name string, n, cols, inputs, outputs int) error {
 	switch {
-	case n != rows:
-		return fmt.Errorf("%s: inputs and targets differ in length: %d targets for %d inputs", name, n, rows)
+	case n != inputs:
+		return fmt.Errorf("%s: inputs and targets differ in length: %s for %s", name, rows.Count(n, "target"), rows.Count(inputs, "input"))
 	case outputs > 0 && cols > outputs:
-		return fmt.Errorf("%s: it has %d targets a row, and the model predicts %d", name, cols, outputs)
+		return fmt.Errorf("%s: it has %s a row, and the model predicts %d", name, rows.Count(cols, "target"), outputs)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func TestTargetErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, s.SetTargets(y), "y.npy", "1 targets for 2 inputs")
+	wantError(t, s.SetTargets(y), "y.npy", "1 target for 2 inputs")
 }
 
 func TestCheckLabels(t *testing.T) {

@@ -68,6 +68,13 @@ func (g grid) NameWidth() int {
 	return min(longest, most)
 }
 
+// Off says that what is asked lies outside an interval.
+func (g grid) Off() bool {
+	return slices.ContainsFunc(g.Rows, func(row []cell) bool {
+		return slices.ContainsFunc(row, func(c cell) bool { return c.Forest != nil && c.Forest.Off })
+	})
+}
+
 // text adds a column of words.
 func (g *grid) text(name string, words []string) {
 	g.Heads = append(g.Heads, head{Text: name, IsText: true})

@@ -8,13 +8,14 @@ import (
 	"strconv"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Evaluation is the page of what rows show of a bundle.
-func Evaluation(bundle, rows string, e *attach.Evaluation) Page {
+func Evaluation(bundle, file string, e *attach.Evaluation) Page {
 	p := Page{
 		Title: "Does " + bundle + " keep its promises?",
-		Lead:  fmt.Sprintf("Evaluated on %s of %s, calibrated with %s.", rowsOf(e.Rows), rows, rowsOf(e.NCal)),
+		Lead:  fmt.Sprintf("Evaluated on %s of %s, calibrated with %s.", rows.Count(e.Rows, "row"), file, rows.Count(e.NCal, "row")),
 		Facts: headline(e),
 	}
 	p.blocks = append(p.blocks, promises(e))
@@ -31,31 +32,31 @@ func Evaluation(bundle, rows string, e *attach.Evaluation) Page {
 		p.blocks = append(p.blocks, joint(e))
 	}
 	if g := parts(e, "group", func(_, group []attach.Rate) []attach.Rate { return group }); g != nil {
-		p.blocks = append(p.blocks, block{Title: "By group", Lead: besideTheLine, Tables: []grid{*g}})
+		p.blocks = append(p.blocks, block{Title: "By group", Lead: worstFirst, Tables: []grid{*g}})
 	}
 	if g := parts(e, "class", func(class, _ []attach.Rate) []attach.Rate { return class }); g != nil {
-		p.blocks = append(p.blocks, block{Title: "By class", Lead: besideTheLine, Tables: []grid{*g}})
+		p.blocks = append(p.blocks, block{Title: "By class", Lead: worstFirst, Tables: []grid{*g}})
 	}
 	return p
 }
 
-func rowsOf(n int) string {
-	if n == 1 {
-		return "1 row"
-	}
-	return fmt.Sprintf("%d rows", n)
-}
-
-const besideTheLine = "The worst first. The dashed line is what was asked of all rows; in orange the 95 % interval lies beside it, as some do by the luck of these rows and of the calibration rows."
+const worstFirst = "The worst first."
 
 // headline are the figures that stand at the head.
 func headline(e *attach.Evaluation) []Fact {
 	var facts []Fact
 	add := func(value, label string) { facts = append(facts, Fact{value, label}) }
-	if n := len(e.Promises); n > 0 {
+	kinds := map[string]bool{} // whether each is kept of all classes or groups
+	for _, p := range e.Promises {
+		p.Name = ""
+		kind := what(e, p)
+		before, met := kinds[kind]
+		kinds[kind] = p.Verdict == attach.Kept && (before || !met)
+	}
+	if n := len(kinds); n > 0 {
 		kept := 0
-		for _, p := range e.Promises {
-			if p.Verdict == attach.Kept {
+		for _, all := range kinds {
+			if all {
 				kept++
 			}
 		}

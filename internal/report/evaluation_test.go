@@ -284,8 +284,24 @@ func TestEvaluationOfLittle(t *testing.T) {
 	if !strings.Contains(page, "Intervals at level 0.9, group 0:") || !strings.Contains(page, "Sets at level 0.9, class 1:") {
 		t.Error("groups or classes are not named")
 	}
+	// The three of the evaluation, one of them of sets, and those of 30 groups.
+	if !strings.Contains(page, "<b>2 of 4</b><span>promises kept</span>") {
+		t.Error("promises of groups are counted one by one")
+	}
 	if n := strings.Count(page, "Look again"); n != 1 {
 		t.Errorf("what to do is said %d times", n)
+	}
+}
+
+// TestEvaluationOrange: what orange means is said where it is.
+func TestEvaluationOrange(t *testing.T) {
+	e := &attach.Evaluation{Rows: 1000, Alpha: .05, Level: .9, Flags: &attach.FlagEvaluation{PValues: histogramOf(1)}}
+	for count, want := range map[int]bool{50: false, 90: true} {
+		e.Flags.At = []attach.Rate{rateOf("", .05, count, 1000)}
+		page := written(t, Evaluation("m.attach", "x.npz", e))
+		if off, said := strings.Contains(page, `class="forest off"`), strings.Contains(page, ">Orange</i>: what was asked"); off != want || said != want {
+			t.Errorf("%d of 1000 flagged: drawn in orange is %v, said is %v", count, off, said)
+		}
 	}
 }
 

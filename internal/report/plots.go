@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // counts draws a histogram of numbers from 0 to 1 and, as a line, the counts
@@ -141,7 +142,7 @@ func against(points []attach.Point, level float64) chart {
 	c.Bars = []shape{{0, held.String()}, {1, missed.String()}}
 	c.Key = []shapeKey{{0, "held"}, {1, "missed"}}
 	c.Note = "Each line is the interval of a row; one that crosses the dashed line holds its target."
-	c.Note += " " + rowsOf(len(points)) + "."
+	c.Note += " " + rows.Count(len(points), "row") + "."
 	return c
 }
 

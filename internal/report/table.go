@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/attach-uncertainty/attach/internal/figures"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/ood/measure"
 )
@@ -92,7 +93,7 @@ func setColumns(r *compare.Report, methods []compare.MethodReport) []column {
 	}
 	var list []column
 	for _, s := range r.Sets {
-		list = append(list, column{Head: s.Name, Title: fmt.Sprintf("AUROC on the %d rows of %s.", s.N, s.Name), digits: 3})
+		list = append(list, column{Head: s.Name, Title: fmt.Sprintf("AUROC on the %s of %s.", rows.Count(s.N, "row"), s.Name), digits: 3})
 	}
 	for _, g := range methods[0].Groups {
 		list = append(list, column{Head: g.Name + " (mean)", Title: "Mean AUROC over the sets of the group " + g.Name + ".", digits: 3})
