@@ -85,8 +85,8 @@ func (b *Bundle) checkIntervals(o PredictOptions) error {
 	}
 	chosen := o.Side != "" || o.Joint || o.Smoothed && o.Sets == "" || o.Samples != 0
 	switch {
-	case o.Samples < 0 || o.Samples > MaxSamples:
-		return fmt.Errorf("%d samples of a row cannot be drawn: between 0 and %d can", o.Samples, MaxSamples)
+	case o.Samples < 0:
+		return fmt.Errorf("%d samples of a row cannot be drawn", o.Samples)
 	case chosen && len(b.Calibration.Quantiles) == 0:
 		return errors.New("the bundle has no calibrated quantile head: intervals and samples need one that was fitted for regression")
 	}

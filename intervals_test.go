@@ -401,7 +401,6 @@ func TestIntervalErrors(t *testing.T) {
 		"side":                {plain, attach.PredictOptions{Side: "left"}, attach.Rows{}, `side "left"`},
 		"joint side":          {plain, attach.PredictOptions{Side: calibrate.Lower, Joint: true}, attach.Rows{}, "both sides"},
 		"samples":             {plain, attach.PredictOptions{Samples: -1}, attach.Rows{}, "-1 samples"},
-		"many samples":        {plain, attach.PredictOptions{Samples: attach.MaxSamples + 1}, attach.Rows{}, "100001 samples"},
 		"samples, classes":    {mustFit(t, classes), attach.PredictOptions{Samples: 1}, attach.Rows{}, "no calibrated quantile head"},
 		"side, no head":       {mustFit(t, noHead), attach.PredictOptions{Side: calibrate.Upper}, attach.Rows{}, "no calibrated quantile head"},
 		"smoothed, no head":   {mustFit(t, noHead), attach.PredictOptions{Smoothed: true}, attach.Rows{}, "no calibrated quantile head"},

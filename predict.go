@@ -47,15 +47,11 @@ type PredictOptions struct {
 	// calibrate.SetOptions does. Seed, with the row's number, chooses what is drawn.
 	Smoothed bool
 	// Samples is the number of draws from the conformal predictive
-	// distribution of each row and target, at most MaxSamples; Seed, with the
+	// distribution of each row and target, for which a block of rows takes memory; Seed, with the
 	// row's number, chooses them. Draws of different targets are independent of each other.
 	Samples int
 	Seed    uint64
 }
-
-// MaxSamples bounds PredictOptions.Samples, and with it the memory of a block
-// of rows.
-const MaxSamples = 100_000
 
 // Prediction is what a bundle says of one row. Its numbers may be infinite or NaN,
 // which JSON has no numbers for.

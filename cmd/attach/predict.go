@@ -18,6 +18,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 )
 
+// mostSamples bounds the memory of --samples.
+const mostSamples = 100_000
+
 // predicting is a call of attach predict.
 type predicting struct {
 	attached
@@ -48,7 +51,7 @@ func predictCommand() *cli.Command {
 		{name: "side", to: &f.side, must: oneOf("both", string(calibrate.Lower), string(calibrate.Upper)), never: []never{joint(string(calibrate.Lower)), joint(string(calibrate.Upper))},
 			usage: "WHICH: both ends of intervals, or lower or upper: that one alone, missed as seldom as both together"},
 		{name: "joint", to: &f.o.Joint, usage: "widen the intervals of several targets so that all of a row's are covered at once"},
-		{name: "samples", to: &f.o.Samples, must: between(1, attach.MaxSamples), usage: "N: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},
+		{name: "samples", to: &f.o.Samples, must: between(1, mostSamples), usage: "N: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},
 	}.unless(noHead), f.groupsOption(", for heads that were fitted with --groups", ungrouped), table{
 		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake, instead of what fit was given", never: []never{noDetector}},
 		{name: "report", to: &f.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a page to of what is flagged, the worst first, with pictures of images", never: []never{noDetector}},
