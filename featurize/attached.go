@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/imagesize"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -61,8 +62,9 @@ func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*At
 // Predict predicts encoded images, such as JPEG or PNG files, of which
 // [preprocess.Decode] says what they may be: it decodes and prepares each, runs the
 // network on all of them at once, and gives them to p, which is of the same bundle.
-// An error names the image that is wrong, counted from 0, and wraps
-// [preprocess.ErrImage] where it cannot be decoded.
+// An error names the image that is wrong, counted from 0, says what preprocessing
+// lacks where the network takes another size, and wraps [preprocess.ErrImage] where
+// it cannot be decoded.
 func (a *Attached) Predict(ctx context.Context, p *attach.Predictor, files ...io.Reader) ([]attach.Prediction, error) {
 	rows, err := a.prepare(ctx, len(files), func(i int) (image.Image, error) { return preprocess.Decode(files[i]) })
 	if err != nil {
@@ -90,6 +92,10 @@ func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image
 		img, err := decode(i)
 		if err == nil {
 			x.Data, shape, err = a.Preprocess.Append(x.Data, img)
+		}
+		if takes := a.InputShape(); err == nil && !imagesize.Fits(shape, takes) {
+			at := img.Bounds()
+			err = imagesize.Misfit(a.Info().Layout, at.Dy(), at.Dx(), shape, takes)
 		}
 		if err != nil {
 			return attach.Rows{}, fmt.Errorf("image %d: %w", i, err)

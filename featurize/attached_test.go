@@ -204,7 +204,8 @@ func TestAttached(t *testing.T) {
 		if _, err := a.Images(ctx, img, nil); err == nil || !strings.Contains(err.Error(), "image 1: it is nil") {
 			t.Errorf("of a nil image the error is %v", err)
 		}
-		if _, err := a.Images(ctx, img, image.NewGray(image.Rect(0, 0, 25, 25))); err == nil || !strings.Contains(err.Error(), "image 1") {
+		if _, err := a.Images(ctx, img, image.NewGray(image.Rect(0, 0, 25, 26))); err == nil || !strings.Contains(err.Error(),
+			`image 1: the image is of 26×25 pixels, and 1×26×25 after preprocessing, where the model takes 1×24×24; preprocessing makes them so with "size": {"height": 24, "width": 24}`) {
 			t.Errorf("an image of another size: %v", err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/attach-uncertainty/attach/internal/imagesize"
 	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -28,11 +29,11 @@ func isImage(path string) bool {
 // folderSource is images in files. They are decoded as they are read, as many
 // at a time as there are processors.
 type folderSource struct {
-	root  string
-	files []string // relative to root, with slashes, sorted
-	shape []int
-	pipe  *preprocess.Pipeline
-	axes
+	root   string
+	files  []string // relative to root, with slashes, sorted
+	shape  []int
+	pipe   *preprocess.Pipeline
+	layout preprocess.Layout
 	// room is for the pixels of images that are decoded at the same time.
 	room *semaphore.Weighted
 }
@@ -52,7 +53,7 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 	if o.Preprocess == nil {
 		return nil, fmt.Errorf("%s: %w", root, ErrPreprocess)
 	}
-	src := &folderSource{root: root, files: files, pipe: o.Preprocess.In(o.Layout), axes: axes(o.Layout), room: semaphore.NewWeighted(preprocess.MaxPixels)}
+	src := &folderSource{root: root, files: files, pipe: o.Preprocess.In(o.Layout), layout: o.Layout, room: semaphore.NewWeighted(preprocess.MaxPixels)}
 	s := &Set{src: src}
 	if o.SkipBad {
 		if err := src.dropBad(ctx); err != nil {
@@ -232,7 +233,7 @@ func (f *folderSource) readOne(ctx context.Context, i int, dst []float32) error 
 		shape, err := f.pipe.Shape(h, w, 3)
 		if err == nil && !slices.Equal(shape, f.shape) {
 			err = fmt.Errorf("the image is of %d×%d pixels, and %s after preprocessing, where those before it are %s; set crop_size, or size with height and width, so that all are alike",
-				h, w, times(shape), times(f.shape))
+				h, w, imagesize.Times(shape), imagesize.Times(f.shape))
 		}
 		return err
 	}

@@ -52,10 +52,10 @@ func (f frame) pixels(row []uint8) *preprocess.Pixels {
 // pixelSource is the rows of a uint8 array, each an image.
 type pixelSource struct {
 	arraySource
-	frame frame
-	pipe  *preprocess.Pipeline
-	axes
-	width int // of a row after preprocessing
+	frame  frame
+	pipe   *preprocess.Pipeline
+	layout preprocess.Layout
+	width  int // of a row after preprocessing
 }
 
 func newPixelSet(l *npy.Lazy, o Options) (*Set, error) {
@@ -75,7 +75,7 @@ func newPixelSet(l *npy.Lazy, o Options) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name(), err)
 	}
-	src := &pixelSource{arraySource{l}, f, pipe, axes(o.Layout), product(shape)}
+	src := &pixelSource{arraySource{l}, f, pipe, o.Layout, product(shape)}
 	return &Set{src: src, shape: shape}, nil
 }
 

@@ -1,0 +1,69 @@
+// Package imagesize says what is wrong with the size of an image that a model is
+// to take.
+package imagesize
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/preprocess"
+)
+
+// Fits says whether what an image becomes is what the model takes, of which -1 is
+// any size, and nil any shape.
+func Fits(shape, takes []int) bool {
+	fits := takes == nil || len(takes) == len(shape)
+	for i := 0; fits && i < len(takes); i++ {
+		fits = takes[i] < 0 || takes[i] == shape[i]
+	}
+	return fits
+}
+
+// Misfit is the error of an image of h×w pixels that becomes another shape than
+// the model takes. It says how preprocessing would make such a shape of it.
+func Misfit(layout preprocess.Layout, h, w int, shape, takes []int) error {
+	return fmt.Errorf("the image is of %d×%d pixels, and %s after preprocessing, where the model takes %s; %s", h, w, Times(shape), Times(takes), advice(layout, shape, takes))
+}
+
+// advice is what preprocessing says to make images of one shape another.
+func advice(layout preprocess.Layout, have, want []int) string {
+	if len(want) != 3 {
+		return "it does not take images as they are"
+	}
+	size, channel := 1, 0
+	if layout == preprocess.NHWC {
+		size, channel = 0, 2
+	}
+	var keys []string
+	if h, w := want[size], want[size+1]; h != have[size] || w != have[size+1] {
+		keys = append(keys, fmt.Sprintf(`"size": {"height": %d, "width": %d} (and "crop_size", where it crops)`, orAny(h, have[size]), orAny(w, have[size+1])))
+	}
+	if c := want[channel]; c > 0 && c != have[channel] {
+		keys = append(keys, fmt.Sprintf(`"image_mean" and "image_std" that are lists of %d`, c))
+	}
+	return "preprocessing makes them so with " + strings.Join(keys, " and ")
+}
+
+// orAny is a size that is wanted, or the one at hand where any is.
+func orAny(want, have int) int {
+	if want < 0 {
+		return have
+	}
+	return want
+}
+
+// Times writes a shape as 3×32×32.
+func Times(shape []int) string {
+	var b strings.Builder
+	for i, d := range shape {
+		if i > 0 {
+			b.WriteString("×")
+		}
+		if d < 0 {
+			b.WriteString("?")
+		} else {
+			fmt.Fprint(&b, d)
+		}
+	}
+	return b.String()
+}
