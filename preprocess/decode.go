@@ -16,7 +16,7 @@ import (
 	_ "golang.org/x/image/webp"
 )
 
-// ErrImage is wrapped by the error of what cannot be decoded.
+// ErrImage is wrapped by the error of what cannot be decoded, or is too large.
 var ErrImage = errors.New("not a readable image")
 
 // Size reads the height and width of an encoded image, and refuses those that no
@@ -30,7 +30,10 @@ func Size(r io.Reader) (height, width int, err error) {
 	case cfg.Width < 1 || cfg.Height < 1:
 		return 0, 0, fmt.Errorf("%w: its size is %d×%d", ErrImage, cfg.Height, cfg.Width)
 	}
-	return cfg.Height, cfg.Width, checkArea(cfg.Height, cfg.Width)
+	if err := checkArea(cfg.Height, cfg.Width); err != nil {
+		return 0, 0, fmt.Errorf("%w: %w", ErrImage, err)
+	}
+	return cfg.Height, cfg.Width, nil
 }
 
 // Decode decodes a PNG, JPEG, GIF, BMP, TIFF or WebP image, once [Size] takes it,

@@ -2,6 +2,7 @@ package preprocess
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -93,9 +94,10 @@ func TestDecodeErrors(t *testing.T) {
 	}{
 		"empty": {nil, "not a readable image"}, "text": {[]byte("hello"), "not a readable image"}, "cut": {png[:len(png)/2], "not a readable image"},
 		"half": {jpeg[:len(jpeg)*3/4], "not a readable image"}, "huge": {huge, "not a readable image"},
+		"too large": {[]byte("GIF89a\xff\xff\xff\xff\x00\x00\x00"), "an image of 65535×65535 is over the limit of 134217728 pixels"},
 	} {
 		for _, r := range []io.Reader{bytes.NewReader(c.b), io.MultiReader(bytes.NewReader(c.b))} {
-			if m, err := Decode(r); m != nil || err == nil || !strings.Contains(err.Error(), c.words) {
+			if m, err := Decode(r); m != nil || !errors.Is(err, ErrImage) || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("%s: error %v, want it to say %q", name, err, c.words)
 			}
 		}

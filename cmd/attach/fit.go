@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,13 @@ func fitCommand() *cli.Command {
 		idle("with --no-quantiles", func() bool { return in.SkipQuantiles }),
 		idle("for a classifier, which gets no quantile head", task(attach.Classification)),
 	}
+	setless := idle("for a classifier whose calibration rows have no labels, or no logits, and so no sets of classes", func() bool {
+		cal := in.Cal
+		if cal.Len() == 0 {
+			cal = in.Batch
+		}
+		return in.Base.Task == attach.Classification && cal.Len() > 0 && (cal.Labels == nil || cal.Logits.Cols == 0)
+	})
 	read := join(f.rowOptions(&f.table), f.modelOptions(), f.layersOption(
 		idle("for a detector that does not look at earlier layers", f.layerless),
 		idle("for a regressor, whose default detector does not look at earlier layers", func() bool { return regression() && in.Method.Name == "" }),
@@ -70,7 +78,7 @@ func fitCommand() *cli.Command {
 			{name: "cal-fraction", to: &in.CalFraction, must: share, usage: "SHARE: share of --x that is split off to calibrate with, where there is no --cal", never: []never{hasCal}},
 			{name: "holdout", to: &f.holdout, must: share, usage: "SHARE: share of --x that is neither fitted on nor calibrated with, and that is evaluated on, as `attach evaluate` does, on standard error"},
 			{name: "alpha", to: &in.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake; predict can choose another", never: []never{noDetector}},
-			{name: "level", to: &in.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target, or a set of classes to hold the right one; predict can choose another", never: noHead[:1]},
+			{name: "level", to: &in.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target, or a set of classes to hold the right one; predict can choose another", never: []never{noHead[0], setless}},
 			{name: "seed", to: &in.Seed, usage: "N: seed of all that is drawn at random"},
 		},
 		read.unless(alone), f.runtimeOptions())
@@ -115,7 +123,7 @@ func (f *fitting) run(c *cli.Context) error {
 	} else {
 		err = f.readModel(c.Context)
 	}
-	if err != nil {
+	if err := cmp.Or(err, f.check()); err != nil {
 		return err
 	}
 	if f.holdout > 0 {
