@@ -2,6 +2,7 @@ package attach
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -33,10 +34,14 @@ func named(names ...string) (all []ood.Method) {
 	return all
 }
 
-// whole refuses a method that could not be fitted, saved or opened again.
+// whole refuses a method that could not be fitted, saved or opened again, as a
+// program's own could not under the name of one of Methods.
 func whole(m ood.Method) error {
 	if m.Name == "" || m.Fit == nil || m.New == nil {
 		return fmt.Errorf("method %q is not whole: it needs a Name, a Fit and a New", m.Name)
+	}
+	if ours, ok := MethodByName(m.Name); ok && reflect.TypeOf(ours.New()) != reflect.TypeOf(m.New()) {
+		return fmt.Errorf("method %q is not this module's of that name: files would be opened as that; give it another name", m.Name)
 	}
 	return nil
 }
