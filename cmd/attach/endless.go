@@ -37,7 +37,7 @@ func noteEndless(w io.Writer, b *attach.Bundle, level float64, groups []string) 
 	var few []string
 	for _, g := range slices.Compact(slices.Sorted(slices.Values(groups))) {
 		if endless(rows[g]) {
-			few = append(few, fmt.Sprintf("%q has %d", g, rows[g]))
+			few = append(few, fmt.Sprintf("%.100q has %d", g, rows[g]))
 		}
 	}
 	if len(few) == 0 {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -52,7 +51,7 @@ func (k *known) byName(folders, classes []string) {
 			labels[i] = slices.Index(classes, folders[label])
 		}
 		if labels[i] < 0 {
-			k.odd = fmt.Errorf("folder %q is none of the classes fitted on: %s", folders[label], strings.Join(classes, ", "))
+			k.odd = fmt.Errorf("folder %.100q is none of the classes fitted on: %s", folders[label], inputs.Listed(classes))
 		}
 	}
 	k.labels = labels

@@ -194,7 +194,7 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 		r.inputs.Targets = names // in other tables the last may stand elsewhere
 	}
 	if unread := set.Unread(); unread != nil {
-		printf(r.stderr, "note: %s: left alone for want of a name or of numbers: %q\n", x, unread)
+		printf(r.stderr, "note: %s: left alone for want of a name or of numbers: %.100q\n", x, unread)
 	}
 	if err := set.Odd(); err != nil {
 		printf(r.stderr, "note: %s: its targets are left out: %v\n", x, err)

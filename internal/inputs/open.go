@@ -93,12 +93,12 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	switch {
 	case IsTable(path):
 	case o.Targets != nil && !o.TargetOptional:
-		return nil, fmt.Errorf("%s: only a table has a target column; it cannot be %q here", path, strings.Join(o.Targets, ","))
+		return nil, fmt.Errorf("%s: only a table has a target column; it cannot be %.100q here", path, strings.Join(o.Targets, ","))
 	case o.Ignore != nil:
 		return nil, fmt.Errorf("%s: only a table has columns to leave out", path)
 	}
 	if o.Groups != "" && !IsTable(path) && !strings.EqualFold(filepath.Ext(path), ".npz") {
-		return nil, fmt.Errorf("%s: only a table or an .npz file holds groups; they cannot be %q here", path, o.Groups)
+		return nil, fmt.Errorf("%s: only a table or an .npz file holds groups; they cannot be %.100q here", path, o.Groups)
 	}
 	var s *Set
 	switch ext := strings.ToLower(filepath.Ext(path)); {

@@ -208,14 +208,14 @@ func (t *tableReader) placeTargets() error {
 	}
 	for _, name := range t.o.Targets {
 		if t.all == nil {
-			return fmt.Errorf("it has no header, so there is no column %q; use last for the last column", name)
+			return fmt.Errorf("it has no header, so there is no column %.100q; use last for the last column", name)
 		}
 		i, err := t.find(name, "")
 		if err != nil {
 			return err
 		}
 		if slices.Contains(t.at, i) {
-			return fmt.Errorf("column %q is named twice as a target", name)
+			return fmt.Errorf("column %.100q is named twice as a target", name)
 		}
 		t.at = append(t.at, i)
 	}
@@ -227,7 +227,7 @@ func (t *tableReader) placeNamed() error {
 	var missing []string
 	for _, name := range t.o.Columns {
 		if !slices.Contains(t.all, name) {
-			missing = append(missing, strconv.Quote(name))
+			missing = append(missing, fmt.Sprintf("%.100q", name))
 			continue
 		}
 		i, err := t.find(name, "")
@@ -235,7 +235,7 @@ func (t *tableReader) placeNamed() error {
 			return err
 		}
 		if slices.Contains(t.at, i) {
-			return fmt.Errorf("column %q cannot be a target: it is an input", name)
+			return fmt.Errorf("column %.100q cannot be a target: it is an input", name)
 		}
 		t.inputs = append(t.inputs, i)
 	}
@@ -256,22 +256,28 @@ func (t *tableReader) find(name, use string) (int, error) {
 	i := slices.Index(t.all, name)
 	switch {
 	case t.all == nil:
-		return 0, fmt.Errorf("it has no header, so there is no column %q%s", name, use)
+		return 0, fmt.Errorf("it has no header, so there is no column %.100q%s", name, use)
 	case i < 0:
-		return 0, fmt.Errorf("there is no column %q%s; its columns are %s", name, use, Listed(t.all))
+		return 0, fmt.Errorf("there is no column %.100q%s; its columns are %s", name, use, Listed(t.all))
 	case slices.Contains(t.all[i+1:], name):
-		return 0, fmt.Errorf("two columns are named %q; rename one", name)
+		return 0, fmt.Errorf("two columns are named %.100q; rename one", name)
 	}
 	return i, nil
 }
 
-// Listed are names with commas between, the first of them where there are many.
+// Listed are names with commas between, the first of them where there are many, cut
+// where they are long.
 func Listed(names []string) string {
 	const most = 40
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	var list []string
+	for _, name := range names[:min(len(names), most)] {
+		list = append(list, fmt.Sprintf("%.100s", name))
 	}
-	return strings.Join(names, ", ")
+	more := ""
+	if n := len(names) - most; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(list, ", ") + more
 }
 
 // undecided says that which columns are inputs is seen from their cells.
@@ -316,7 +322,7 @@ func (t *tableReader) choose() error {
 	}
 	for k, name := range t.header {
 		if slices.Contains(t.header[k+1:], name) {
-			return fmt.Errorf("two columns are named %q; rename one", name)
+			return fmt.Errorf("two columns are named %.100q; rename one", name)
 		}
 	}
 	if len(keep) == t.cells.Cols {

@@ -118,6 +118,14 @@ func TestHeader(t *testing.T) {
 	path = writeFile(t, t.TempDir(), "t.csv", "y,a,y\n1,2,3\n")
 	_, err = Open(context.Background(), path, Options{Targets: []string{"y"}})
 	wantError(t, err, path, `two columns are named "y"`)
+	long := strings.Repeat("é", 100_000)
+	path = writeFile(t, t.TempDir(), "t.csv", long+","+long+",a\n1,2,3\n")
+	for _, target := range []string{"y", long, long + "y"} {
+		_, err = Open(context.Background(), path, Options{Targets: []string{target}})
+		if wantError(t, err, path, "column"); err != nil && len(err.Error()) > 1000 {
+			t.Errorf("the error has %d bytes", len(err.Error()))
+		}
+	}
 	path = writeFile(t, t.TempDir(), "t.csv", `1,"2`+strings.Repeat("\n3,4", maxRecord/4))
 	_, err = Open(context.Background(), path, Options{})
 	wantError(t, err, path, "is a quote not closed")
