@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -96,6 +97,17 @@ func (r *reading) renameClasses(b *attach.Bundle) error {
 	}
 	b.Base.Classes = r.inputs.Classes
 	return nil
+}
+
+// noteFolders says how folders are numbered that are fewer than the classes of a
+// model with so many outputs.
+func noteFolders(w io.Writer, n, outputs int) {
+	of := inputs.ClassesOf(outputs)
+	if n == 1 && of > 1 {
+		printf(w, "note: one folder is taken for the first of %d classes; --class-names says which it is\n", of)
+	} else if n > 0 && n < of {
+		printf(w, "note: %d folders are taken for the first of %d classes, in sorted order; --class-names says which they are\n", n, of)
+	}
 }
 
 // checkFolders refuses folders of images that are some of the classes by their

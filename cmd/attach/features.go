@@ -30,7 +30,8 @@ func featuresCommand() *cli.Command {
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to run the model on: " + inputKinds},
 		{name: "y", to: &f.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{f.targeted()}},
 		{name: "o", to: &f.out, needed: true, file: resultFile, must: ends(".npz"), usage: "FILE: .npz to write"},
-	}, table{sliceOption("rows", "--x", &f.rows)}, f.rowOptions(&f.table), f.modelOptions(), f.layersOption(), f.batchOption(batchStandard), f.runtimeOptions())
+	}, table{sliceOption("rows", "--x", &f.rows)}, f.rowOptions(&f.table),
+		f.classNamesOption("; folders and targets of a table are numbered so", idle("for a regressor, which has no classes", f.regression)), f.modelOptions(), f.layersOption(), f.batchOption(batchStandard), f.runtimeOptions())
 	f.table.of("labels").unless(f.pickless(f.regression))
 	return f.command(cli.Command{
 		Name:      "features",
@@ -53,12 +54,20 @@ func (f *featuring) write(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	f.task = f.model.Info().Task
-	if err := cmp.Or(f.check(), f.checkClasses(f.task)); err != nil {
+	if err := cmp.Or(f.check(), f.checkClasses(f.task), f.checkClassNames(f.inputs.Outputs)); err != nil {
 		return err
 	}
 	set, err := f.openSet(ctx, f.x, f.y, f.rows, f.classes)
 	if err != nil {
 		return err
+	}
+	if names := set.ClassNames(); !f.regression() {
+		if err := f.checkFolders(f.x, names); err != nil {
+			return err
+		}
+		if f.inputs.Classes == nil {
+			noteFolders(f.stderr, len(names), f.inputs.Outputs)
+		}
 	}
 	b, err := f.features(ctx, f.x, set)
 	if err != nil {

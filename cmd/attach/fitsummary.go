@@ -48,9 +48,7 @@ func (f *fitting) note(b *attach.Bundle) {
 	if b.Detector != nil && b.Detector.Scorer.Variant(nil) != "" {
 		printf(w, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, b.Detector.Scorer.Variant(nil))
 	}
-	if n, of := len(b.Base.Classes), inputs.ClassesOf(b.Base.Outputs); n > 0 && n < of {
-		printf(w, "note: %d folders are taken for the first of %d classes, in sorted order; --class-names says which they are\n", n, of)
-	}
+	noteFolders(w, len(b.Base.Classes), b.Base.Outputs)
 	if f.in.Batch.Labels != nil && f.in.Base.Task == attach.Classification && b.Calibration.Temperature == 0 {
 		fmt.Fprintln(w, "note: confidence is that of the network itself: the calibration rows settle no temperature")
 	}
