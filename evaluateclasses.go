@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -60,7 +61,7 @@ func (g *gathering) addClasses(predictions [][]Prediction, b ood.Batch) {
 }
 
 // classEvaluation is nil without labels or logits.
-func (g *gathering) classEvaluation(e *Evaluation) *ClassEvaluation {
+func (g *gathering) classEvaluation(ctx context.Context, e *Evaluation) *ClassEvaluation {
 	c, n := g.classes, len(g.classes.top)
 	if n == 0 {
 		return nil
@@ -97,20 +98,20 @@ func (g *gathering) classEvaluation(e *Evaluation) *ClassEvaluation {
 	if ranks := g.bundle.Calibration.TrueClasses.Ranks; ranks != nil {
 		out.Calibration = among(len(ranks), func(i int) bool { return ranks[i] == 0 }, nil)
 	}
-	g.sets(e, out)
+	g.sets(ctx, e, out)
 	if p := g.at[g.main]; p.selective != nil {
 		accepted := func(i int) bool { return c.accept[i] }
 		out.Accepted, out.Errors = among(n, accepted, nil), among(n, func(i int) bool { return wrong[i] }, accepted)
 		if out.Errors != nil {
 			out.Errors.Asked = p.o.Error
-			e.error(*out.Errors)
+			e.judgeError(*out.Errors)
 		}
 	}
 	return out
 }
 
 // sets evaluates sets of classes, at every level.
-func (g *gathering) sets(e *Evaluation, out *ClassEvaluation) {
+func (g *gathering) sets(ctx context.Context, e *Evaluation, out *ClassEvaluation) {
 	p := g.at[g.main]
 	if p.sets == nil {
 		return
@@ -148,7 +149,7 @@ func (g *gathering) sets(e *Evaluation, out *ClassEvaluation) {
 			e.promise(Promise{Kind: "sets", Rate: r, right: right(out.ByClass[i])}, counts[r.part], 1-c.Asked, len(c.ByClass))
 		}
 	}
-	g.worstSlabs(all, g.classes.sets)
+	g.worstSlabs(ctx, all, g.classes.sets)
 }
 
 // reliability compares confidence with how often it is right.

@@ -152,9 +152,9 @@ func (g *gathering) evaluation(ctx context.Context) (*Evaluation, error) {
 		}
 	}
 	if b.Base.Task == Classification {
-		e.Classes = g.classEvaluation(e)
+		e.Classes = g.classEvaluation(ctx, e)
 	} else {
-		e.Targets = g.targetEvaluations(e)
+		e.Targets = g.targetEvaluations(ctx, e)
 	}
 	g.note(e)
 	return e, ctx.Err()

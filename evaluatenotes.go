@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 const (
@@ -141,23 +143,18 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 	if n > 2000 {
 		return true
 	}
-	counts, labelled, answered := make([]int, n*n), make([]float64, n), make([]float64, n) // label by label
+	counts, labelled := make([]int, n*n), make([]bool, n) // label by label
 	for i, label := range g.labels {
 		top := g.classes.top[i]
 		counts[label*n+top]++
-		labelled[label]++
-		answered[top]++
+		labelled[label] = true
 	}
-	rows := float64(len(g.labels))
-	var chance float64 // of answers that know nothing of the labels
-	for k := range n {
-		chance += labelled[k] / rows * answered[k] / rows
-	}
+	_, chance := evidence.Agreement(g.classes.top, g.labels)
 	agreed, moved := 0, []string(nil)
 	meant, taken := make([]int, n), make([]bool, n)
 	alike := true // no two labels are answered alike
 	for label := range n {
-		if labelled[label] == 0 {
+		if !labelled[label] {
 			continue
 		}
 		row := counts[label*n : (label+1)*n]

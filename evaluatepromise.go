@@ -98,16 +98,20 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 	case p.right > p.Asked:
 		p.Says += fmt.Sprintf(", as the network alone is right of %s: sets say more at a level above that", percent(p.right))
 	default:
-		p.Says += map[bool]string{true: ", more often than need be", false: ", far fewer than asked"}[p.covers()]
-		p.Do = e.tighten()
+		if p.covers() {
+			p.Says += ", more often than need be"
+		} else {
+			p.Says += ", far fewer than asked"
+		}
+		p.Do = "if these rows were fitted or calibrated on, evaluate on others; else calibrate with rows like these"
 	}
 	e.Promises = append(e.Promises, p)
 }
 
-// error judges the promise of selective prediction, which is one of the
+// judgeError judges the promise of selective prediction, which is one of the
 // calibration rows' with 95 % confidence: of errors among accepted rows that are
 // independent.
-func (e *Evaluation) error(r Rate) {
+func (e *Evaluation) judgeError(r Rate) {
 	p := Promise{Kind: "selective_error", Rate: r, Probability: evidence.Binomial(r.Count, r.Rows, r.Asked), Verdict: Kept}
 	p.Says = p.seen()
 	critical := sort.Search(r.Rows+1, func(k int) bool { return evidence.Binomial(k, r.Rows, r.Asked) < doubt })
@@ -167,9 +171,4 @@ func (e *Evaluation) mend() string {
 		return "calibrate with rows that the network has not seen: those calibrated with were split off the rows fitted on"
 	}
 	return "look what has changed since calibration, first how inputs are prepared, or calibrate with rows like these"
-}
-
-// tighten says what to do about a promise that is kept by far.
-func (e *Evaluation) tighten() string {
-	return "if these rows were fitted or calibrated on, evaluate on others; else calibrate with rows like these"
 }

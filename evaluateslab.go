@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"context"
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -37,7 +38,7 @@ func (r *reservoir) add(row []float32) {
 }
 
 // worstSlabs are measured for each of several ways to cover all rows.
-func (g *gathering) worstSlabs(all []*Coverage, covered []covers) {
+func (g *gathering) worstSlabs(ctx context.Context, all []*Coverage, covered []covers) {
 	r := g.features
 	kept := make([][]bool, len(covered))
 	for k, c := range covered {
@@ -46,7 +47,7 @@ func (g *gathering) worstSlabs(all []*Coverage, covered []covers) {
 		}
 	}
 	x := blas32.General{Rows: len(r.rows), Cols: r.cols, Stride: r.cols, Data: r.x}
-	for k, s := range slab.Worst(x, kept, g.at[g.main].o.Seed) {
+	for k, s := range slab.Worst(ctx, x, kept, g.at[g.main].o.Seed) {
 		all[k].Slab = rate(s.Covered, s.Rows)
 	}
 }

@@ -2,6 +2,7 @@ package attach
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -118,7 +119,7 @@ func (g *gathering) newTargets(n int) error {
 }
 
 // targetEvaluations is nil without targets.
-func (g *gathering) targetEvaluations(e *Evaluation) []TargetEvaluation {
+func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []TargetEvaluation {
 	list := make([]TargetEvaluation, len(g.targets))
 	var all []*Coverage
 	var ways []covers
@@ -155,7 +156,7 @@ func (g *gathering) targetEvaluations(e *Evaluation) []TargetEvaluation {
 			g.promises(e, Promise{Kind: "joint_coverage"}, e.Joint[k])
 		}
 	}
-	g.worstSlabs(all, ways)
+	g.worstSlabs(ctx, all, ways)
 	return list
 }
 

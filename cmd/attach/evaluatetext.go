@@ -98,7 +98,12 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 			printf(w, "%-12s  %s, in %d%s of %s\n", one.verdict, one.kind, n, more, rows.Count(made[one.kind], part))
 		}
 	}
-	known := func(do string) int { return map[bool]int{true: 0, false: 1}[strings.HasPrefix(do, "first ")] }
+	known := func(do string) int { // whether a note knows the cause
+		if strings.HasPrefix(do, "first ") {
+			return 0
+		}
+		return 1
+	}
 	slices.SortStableFunc(todo[attach.Broken], func(a, b string) int { return cmp.Compare(known(a), known(b)) })
 	for _, do := range append(todo[attach.Broken], todo[attach.Kept]...) {
 		if strings.HasPrefix(do, "calibrate with ") {

@@ -150,3 +150,16 @@ func TestKolmogorovIsUniform(t *testing.T) {
 		}
 	}
 }
+
+// TestAgreement: as scikit-learn's cohen_kappa_score has it, (agreed − chance)/(1 − chance)
+// of the shares is 2/11.
+func TestAgreement(t *testing.T) {
+	a, b := []int{0, 0, 0, 1, 1, 2}, []int{0, 0, 1, 1, 2, 0}
+	agreed, chance := Agreement(a, b)
+	if agreed != 3 || !near(chance, 14./36, 1e-12) {
+		t.Errorf("%d agree, %v by chance", agreed, chance)
+	}
+	if agreed, chance := Agreement(nil, nil); agreed != 0 || chance != 0 {
+		t.Errorf("%d of no rows agree, %v by chance", agreed, chance)
+	}
+}

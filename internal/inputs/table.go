@@ -13,8 +13,9 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // table is the inputs of a text file of numbers, held in memory.

@@ -4,6 +4,7 @@ package slab
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -29,11 +30,12 @@ type Slab struct{ Covered, Rows int }
 // Worst finds, for each of several ways to cover the rows x, a slab of at least
 // Share of one random half of them that is covered worst, across the best of many
 // random directions, and measures it on the other half: how many rows of that lie
-// in it and are covered. Columns are standardised. It is nil of fewer than 20 rows.
+// in it and are covered. Columns are standardised. It is nil of fewer than 20 rows
+// and where the context ends.
 //
 // Reference: Cauchois, Gupta & Duchi (2021), Knowing what You Know: valid and
 // validated confidence sets in multiclass and multilabel prediction, section 4.
-func Worst(x blas32.General, covered [][]bool, seed uint64) []Slab {
+func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64) []Slab {
 	half := x.Rows / 2
 	if half < 10 || len(covered) == 0 {
 		return nil
@@ -50,6 +52,9 @@ func Worst(x blas32.General, covered [][]bool, seed uint64) []Slab {
 	on, across := rows.New(half, together), rows.New(x.Cols, together)
 	places, prefix := make([]place, half), make([]int, half+1)
 	for range directions / together {
+		if ctx.Err() != nil {
+			return nil
+		}
 		for k := range across.Data {
 			across.Data[k] = float32(rng.NormFloat64())
 		}
@@ -74,10 +79,10 @@ func Worst(x blas32.General, covered [][]bool, seed uint64) []Slab {
 	}
 	slabs := make([]Slab, len(covered))
 	for w, c := range best {
+		if c.across.N == 0 { // every chosen row is covered: there is no worst
+			c.across = column(rows.New(x.Cols, 1), 0)
+		}
 		for i := range measured.Rows {
-			if c.across.N == 0 { // every chosen row is covered: there is no worst
-				c.across, c.high = column(rows.New(x.Cols, 1), 0), 0
-			}
 			at := blas32.Dot(blas32.Vector{N: x.Cols, Inc: 1, Data: rows.Row(measured, i)}, c.across)
 			if c.low <= at && at <= c.high {
 				slabs[w].Rows++

@@ -1,6 +1,7 @@
 package slab
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -50,7 +51,7 @@ func TestWorstFindsASlab(t *testing.T) {
 		planted[i] = rng.Float64() < map[bool]float64{true: .5, false: .95}[low]
 		even[i], all[i] = rng.Float64() < .9, true
 	}
-	got := Worst(x, [][]bool{planted, even, all}, 7)
+	got := Worst(t.Context(), x, [][]bool{planted, even, all}, 7)
 	share := func(s Slab) float64 { return float64(s.Covered) / float64(s.Rows) }
 	if got[0].Rows < 150 || share(got[0]) > .6 {
 		t.Errorf("of the planted slab %+v", got[0])
@@ -61,11 +62,16 @@ func TestWorstFindsASlab(t *testing.T) {
 	if got[2].Rows != n/2 || got[2].Covered != n/2 {
 		t.Errorf("where all are covered %+v", got[2])
 	}
-	again := Worst(x, [][]bool{planted}, 7)
+	again := Worst(t.Context(), x, [][]bool{planted}, 7)
 	if again[0] != got[0] {
 		t.Errorf("%+v and then %+v", got[0], again[0])
 	}
-	if few := Worst(rows.New(19, 3), [][]bool{make([]bool, 19)}, 1); few != nil {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if got := Worst(ended, x, [][]bool{planted}, 7); got != nil {
+		t.Errorf("%v of a context that has ended", got)
+	}
+	if few := Worst(t.Context(), rows.New(19, 3), [][]bool{make([]bool, 19)}, 1); few != nil {
 		t.Errorf("of 19 rows %+v", few)
 	}
 }

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	"gonum.org/v1/gonum/blas/blas32"
+
 	"github.com/attach-uncertainty/attach/internal/batches"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
-	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // OutSet is one of several sets of out-of-domain rows.

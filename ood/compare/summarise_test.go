@@ -5,8 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/ood"
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 func TestSummarise(t *testing.T) {
