@@ -25,23 +25,25 @@ func sums(c, h int) *ood.Linear {
 }
 
 func inputsOf(b ood.Batch) ood.Inputs {
-	return ood.InputsOf([]int{b.Features.Rows, b.Features.Cols}, b.Features.Data)
+	return ood.InputsOf(ood.BlockOf([]int{b.Features.Rows, b.Features.Cols}, b.Features.Data))
 }
 
 func (n summing) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
-	h := x.Shape[1]
+	in := x.Tensors[0]
+	h := in.Shape[1]
 	b := ood.Batch{Features: matrix(x.Rows(), h), Logits: matrix(x.Rows(), n.classes)}
-	copy(b.Features.Data, x.Data)
-	for i, v := range x.Data {
+	copy(b.Features.Data, in.Data)
+	for i, v := range in.Data {
 		b.Logits.Data[i/h*n.classes+i%h%n.classes] += v
 	}
 	return b, ctx.Err()
 }
 
-func (n summing) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, []float32, error) {
+func (n summing) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, ood.Tensor, error) {
 	b, err := n.Forward(ctx, x)
-	g := make([]float32, len(x.Data))
-	h := x.Shape[1]
+	in := x.Tensors[0]
+	g := make([]float32, len(in.Data))
+	h := in.Shape[1]
 	for i := range g {
 		// All that is needed here is a gradient that depends on the logits;
 		// for a single one, that of the logit itself.
@@ -50,7 +52,7 @@ func (n summing) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) 
 			g[i] = 1
 		}
 	}
-	return b, g, err
+	return b, ood.Tensor{Shape: in.Shape, Data: g}, err
 }
 
 func (n summing) Dropouts() int { return 1 }

@@ -23,7 +23,7 @@ func TestBALDInserted(t *testing.T) {
 		{"asked for", method("bald-features"), 0, last, ""},
 	} {
 		network := twoLayers{act: bend, slope: bendSlope, last: last, rate: k.own}
-		b := ood.Batch{Features: zeros(2, 4), Logits: zeros(2, 3), Inputs: ood.InputsOf([]int{2, 4}, make([]float32, 8)), Network: network}
+		b := ood.Batch{Features: zeros(2, 4), Logits: zeros(2, 3), Inputs: ood.InputsOf(ood.BlockOf([]int{2, 4}, make([]float32, 8))), Network: network}
 		s, err := ood.Fit(background, k.method, ood.Training{Batch: b, Last: k.last}, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -608,9 +608,9 @@ func (c conformance) notFinite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data := slices.Clone(x.Data)
+		data := slices.Clone(x.Tensors[0].Data)
 		data[3*len(data)/x.Rows()] = float32(math.NaN())
-		b.Inputs = ood.InputsOf(x.Shape, data)
+		b.Inputs = ood.InputsOf(ood.BlockOf(x.Tensors[0].Shape, data))
 	}
 	want, got := c.predict(t, c.scorers[0], c.in), c.predict(t, c.scorers[0], b)
 	for i := range c.in.Len() {

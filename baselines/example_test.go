@@ -69,12 +69,12 @@ func Example_network() {
 	rows := blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{3, 0, .1, 0}}
 	last := &ood.Linear{Weight: blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{1, 0, 0, 1}}, Bias: make([]float32, 2)}
 	network := twoLayers{act: bend, slope: bendSlope, last: last} // in a program: featurize.Model.Network
-	b, err := network.Forward(ctx, ood.InputBlock{Shape: []int{2, 2}, Data: rows.Data})
+	b, err := network.Forward(ctx, ood.BlockOf([]int{2, 2}, rows.Data))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	b.Inputs, b.Network = ood.InputsOf([]int{2, 2}, rows.Data), network
+	b.Inputs, b.Network = ood.InputsOf(ood.BlockOf([]int{2, 2}, rows.Data)), network
 	odin, _ := attach.MethodByName("odin")
 	scorer, err := ood.Fit(ctx, odin, ood.Training{Batch: b}, ood.Params{"temperature": 10., "epsilon": .1})
 	if err != nil {

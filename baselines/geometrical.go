@@ -61,9 +61,9 @@ func (s *geometrical) Score(ctx context.Context, dst []float64, b ood.Batch) err
 	if err != nil {
 		return err
 	}
-	width := len(g) / len(dst)
+	width := len(g.Data) / len(dst)
 	for i := range dst {
-		dst[i] = minusMargin(row(z, i), s.Temperature) / norm(g[i*width:(i+1)*width])
+		dst[i] = minusMargin(row(z, i), s.Temperature) / norm(g.Data[i*width:(i+1)*width])
 	}
 	return nil
 }

@@ -16,11 +16,11 @@ func TestGeometricalDistance(t *testing.T) {
 	one := func(float64) float64 { return 1 }
 	network := twoLayers{act: func(v float64) float64 { return v }, slope: one, last: last}
 	x := []float32{2, 1, -1, -3, 30, 40}
-	b, err := network.Forward(background, ood.InputBlock{Shape: []int{3, 2}, Data: x})
+	b, err := network.Forward(background, ood.BlockOf([]int{3, 2}, x))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Inputs, b.Network = ood.InputsOf([]int{3, 2}, x), network
+	b.Inputs, b.Network = ood.InputsOf(ood.BlockOf([]int{3, 2}, x)), network
 	p, err := method("geometrical").With(ood.Params{"logits": true, "gradient": "margin"})
 	if err != nil {
 		t.Fatal(err)

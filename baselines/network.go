@@ -20,19 +20,20 @@ func forward(ctx context.Context, n ood.Network, x ood.InputBlock) (blas32.Gener
 }
 
 // gradientOf returns the logits of the block's inputs and the gradient of a
-// scalar in their shape, which scorers that ask for the same share.
-func gradientOf(ctx context.Context, b ood.Batch, of ood.Scalar) (blas32.General, []float32, error) {
+// scalar with respect to the one of real numbers. Scorers that ask for the same
+// share it.
+func gradientOf(ctx context.Context, b ood.Batch, of ood.Scalar) (blas32.General, ood.Tensor, error) {
 	type result struct {
 		logits   blas32.General
-		gradient []float32
+		gradient ood.Tensor
 	}
 	r, err := sharing.Cached(b, of, func() (result, error) {
 		out, g, err := b.Network.Gradient(ctx, b.Block, of)
 		if err != nil {
 			return result{}, err
 		}
-		if len(g) != len(b.Block.Data) {
-			return result{}, fmt.Errorf("the network gives a gradient of %d numbers for inputs of %d", len(g), len(b.Block.Data))
+		if x := b.Block.Find(g.Name); x == nil || len(g.Data) != len(x.Data) {
+			return result{}, fmt.Errorf("the network gives a gradient of %d numbers, and its inputs have another number", len(g.Data))
 		}
 		return result{out.Logits, g}, checkLogits(out.Logits, b.Block.Rows())
 	})

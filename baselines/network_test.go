@@ -50,9 +50,10 @@ func (n twoLayers) row(x []float32, mask func(j int) float64) twoLayersRow {
 
 func (n twoLayers) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
 	b := ood.Batch{Features: zeros(x.Rows(), n.last.Weight.Cols), Logits: zeros(x.Rows(), n.last.Weight.Rows)}
-	width := len(x.Data) / max(x.Rows(), 1)
+	in := x.Tensors[0]
+	width := len(in.Data) / max(x.Rows(), 1)
 	for i := range x.Rows() {
-		r := n.row(x.Data[i*width:(i+1)*width], nil)
+		r := n.row(in.Data[i*width:(i+1)*width], nil)
 		for j, v := range r.phi {
 			b.Features.Data[i*b.Features.Stride+j] = float32(v)
 		}
@@ -63,12 +64,13 @@ func (n twoLayers) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, er
 	return b, ctx.Err()
 }
 
-func (n twoLayers) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, []float32, error) {
+func (n twoLayers) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, ood.Tensor, error) {
 	b, err := n.Forward(ctx, x)
-	g := make([]float32, len(x.Data))
-	width := len(x.Data) / max(x.Rows(), 1)
+	in := x.Tensors[0]
+	g := make([]float32, len(in.Data))
+	width := len(in.Data) / max(x.Rows(), 1)
 	for i := range x.Rows() {
-		r := n.row(x.Data[i*width:(i+1)*width], nil)
+		r := n.row(in.Data[i*width:(i+1)*width], nil)
 		up := upstream(r.z, of)
 		for j, before := range r.before {
 			var d float64
@@ -85,7 +87,7 @@ func (n twoLayers) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar
 			}
 		}
 	}
-	return b, g, err
+	return b, ood.Tensor{Shape: in.Shape, Data: g}, err
 }
 
 // upstream is the gradient of a scalar with respect to the logits.
@@ -148,7 +150,8 @@ func (n twoLayers) Dropout(ctx context.Context, x ood.InputBlock, passes int, p 
 		return nil, ood.ErrNoDropout
 	}
 	var z []float32
-	width := len(x.Data) / max(x.Rows(), 1)
+	in := x.Tensors[0]
+	width := len(in.Data) / max(x.Rows(), 1)
 	for s := range passes {
 		for i := range x.Rows() {
 			rng := rand.New(rand.NewPCG(seed, uint64(s)<<32+uint64(x.Start+i)))
@@ -158,7 +161,7 @@ func (n twoLayers) Dropout(ctx context.Context, x ood.InputBlock, passes int, p 
 					keep[j] = 1 / (1 - p)
 				}
 			}
-			for _, v := range n.row(x.Data[i*width:(i+1)*width], func(j int) float64 { return keep[j] }).z {
+			for _, v := range n.row(in.Data[i*width:(i+1)*width], func(j int) float64 { return keep[j] }).z {
 				z = append(z, float32(v))
 			}
 		}

@@ -51,17 +51,18 @@ type odin struct {
 // Score implements ood.Detector. Scorers of one temperature share the gradient.
 func (s *odin) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	x := b.Block
-	steps, err := s.steps(x.Shape[1:])
-	if err != nil {
-		return err
-	}
 	_, g, err := gradientOf(ctx, b, ood.Scalar{Kind: ood.LogSoftmaxTop, Temperature: s.Temperature})
 	if err != nil {
 		return err
 	}
-	moved := ood.InputBlock{Start: x.Start, Shape: x.Shape, Data: make([]float32, len(x.Data))}
-	s.move(moved.Data, x.Data, g, steps)
-	z, err := forward(ctx, b.Network, moved)
+	steps, err := s.steps(g.Shape[1:])
+	if err != nil {
+		return err
+	}
+	moved := g
+	moved.Data = make([]float32, len(g.Data))
+	s.move(moved.Data, x.Find(g.Name).Data, g.Data, steps)
+	z, err := forward(ctx, b.Network, x.With(moved))
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (p part) batch() ood.Batch {
 		b.Layers = append(b.Layers, general(l))
 	}
 	if p.Inputs.Data != nil {
-		b.Inputs = ood.InputsOf(p.Inputs.Shape, p.Inputs.Data)
+		b.Inputs = ood.InputsOf(ood.BlockOf(p.Inputs.Shape, p.Inputs.Data))
 	}
 	return b
 }

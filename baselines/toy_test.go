@@ -63,7 +63,7 @@ func (t *toy) batch(n int, feature func(row, col int) float64) ood.Batch {
 	for i := range n {
 		b.Labels[i] = i % toyClasses
 	}
-	b.Logits, b.Layers, b.Inputs = t.last.Logits(b.Features), toyLayers(b.Features), ood.InputsOf([]int{n, 3, 2, toyWidth / 6}, x)
+	b.Logits, b.Layers, b.Inputs = t.last.Logits(b.Features), toyLayers(b.Features), ood.InputsOf(ood.BlockOf([]int{n, 3, 2, toyWidth / 6}, x))
 	return b
 }
 

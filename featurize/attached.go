@@ -86,7 +86,7 @@ func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image
 	if n == 0 {
 		return attach.Rows{}, errors.New("there are no images")
 	}
-	var x ood.InputBlock
+	var x ood.Tensor
 	for i := range n {
 		var shape []int
 		img, err := decode(i)
@@ -106,7 +106,7 @@ func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image
 			return attach.Rows{}, fmt.Errorf("image %d is %v after preprocessing, those before it are %v", i, shape, x.Shape[1:])
 		}
 	}
-	return a.all(ctx, x)
+	return a.all(ctx, ood.InputBlock{Tensors: []ood.Tensor{x}})
 }
 
 // Rows runs the network on blocks of rows, in order, and yields what they are
@@ -135,9 +135,9 @@ func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, er
 }
 
 func (a *Attached) all(ctx context.Context, x ood.InputBlock) (r attach.Rows, err error) {
-	r.Batch, err = a.All(ctx, Slice(x.Shape, x.Data), -1, nil)
+	r.Batch, err = a.All(ctx, Slice(x), -1, nil)
 	if err == nil && a.inputs {
-		r.Inputs, r.Network = ood.InputsOf(x.Shape, x.Data), a.Network()
+		r.Inputs, r.Network = ood.InputsOf(x), a.Network()
 	}
 	return r, err
 }

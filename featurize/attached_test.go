@@ -58,10 +58,10 @@ func fitDigits(ctx context.Context, dir string, m ood.Method) (path string, err 
 		Base: model.Base(attach.Classification), Preprocess: raw, Layout: "nchw", Method: m, Last: model.Last(),
 	}
 	in.Base.Classes = strings.Fields("zero one two three four five six seven eight nine")
-	if in.Batch, err = model.All(ctx, featurize.Slice(shape, x.Data), x.Rows, nil); err != nil {
+	if in.Batch, err = model.All(ctx, featurize.Slice(ood.BlockOf(shape, x.Data)), x.Rows, nil); err != nil {
 		return "", err
 	}
-	in.Batch.Labels, in.Batch.Inputs, in.Batch.Network = set.Labels(), ood.InputsOf(shape, x.Data), model.Network()
+	in.Batch.Labels, in.Batch.Inputs, in.Batch.Network = set.Labels(), ood.InputsOf(ood.BlockOf(shape, x.Data)), model.Network()
 	b, err := attach.Fit(ctx, in)
 	if err != nil {
 		return "", err
@@ -183,7 +183,7 @@ func TestAttached(t *testing.T) {
 		}
 		blocks := func(yield func(ood.InputBlock, error) bool) {
 			for range 2 {
-				if !yield(ood.InputBlock{Shape: append([]int{1}, shape...), Data: slices.Clone(data)}, nil) {
+				if !yield(ood.BlockOf(append([]int{1}, shape...), slices.Clone(data)), nil) {
 					return
 				}
 			}

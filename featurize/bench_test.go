@@ -10,6 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 const benchBatch, benchRuns = 64, 2
@@ -64,7 +65,7 @@ func BenchmarkThroughput(b *testing.B) {
 		}
 	}
 	ours := func() {
-		for _, err := range m.Features(ctx, featurize.Slice(shape, x)) {
+		for _, err := range m.Features(ctx, featurize.Slice(ood.BlockOf(shape, x))) {
 			if err != nil {
 				b.Fatal(err)
 			}

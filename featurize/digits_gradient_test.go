@@ -35,13 +35,13 @@ func TestDigitsGradients(t *testing.T) {
 		} {
 			_, want := entry(t, reference, name+"_"+key)
 			wait.Go(func() {
-				block := ood.InputBlock{Shape: shape, Data: x}
+				block := ood.BlockOf(shape, x)
 				b, got, err := n.Gradient(context.Background(), block, of)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				near(t, name+"'s gradient, "+key, got, want, 1e-5)
+				near(t, name+"'s gradient, "+key, got.Data, want, 1e-5)
 				plain, err := n.Forward(context.Background(), block)
 				if err != nil {
 					t.Error(err)
@@ -76,7 +76,7 @@ func TestGradientExternal(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := gradients(t, open(t, rt, file, featurize.Options{}), []int{5, 6}, x, featurize.GradientOptions{})
-	near(t, "the gradient", got.Gradient, want.Gradient, 1e-6)
+	near(t, "the gradient", got.Gradient.Data, want.Gradient.Data, 1e-6)
 }
 
 // What cannot be differentiated is an error that names the operator and its
@@ -103,7 +103,7 @@ func TestNotDifferentiable(t *testing.T) {
 		},
 	} {
 		m := open(t, rt, tiny(t, 13, build, "n", 3), featurize.Options{})
-		_, _, err := m.Network().Gradient(context.Background(), ood.InputBlock{Shape: []int{2, 3}, Data: noise(6)}, ood.Scalar{})
+		_, _, err := m.Network().Gradient(context.Background(), ood.BlockOf([]int{2, 3}, noise(6)), ood.Scalar{})
 		if !errors.Is(err, ood.ErrNotDifferentiable) {
 			t.Errorf("%s: error %v, want ErrNotDifferentiable", name, err)
 			continue
@@ -122,7 +122,7 @@ func TestGradientErrors(t *testing.T) {
 	rt := runtime(t)
 	m := open(t, rt, tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3), featurize.Options{})
 	first := func(ctx context.Context, x []float32, o featurize.GradientOptions) error {
-		for _, err := range m.Gradients(ctx, featurize.Slice([]int{2, 3}, x), o) {
+		for _, err := range m.Gradients(ctx, featurize.Slice(ood.BlockOf([]int{2, 3}, x)), o) {
 			if err != nil {
 				return err
 			}

@@ -38,7 +38,7 @@ func (n network) Dropout(ctx context.Context, x ood.InputBlock, passes int, p fl
 		logits, err := n.runDropout(ctx, s, c, passes, p, seed)
 		return block{first: c.first, n: c.n, c: len(logits) / (passes * c.n), logits: logits}, err
 	}
-	for b, err := range stream(ctx, newFeeder(n.Model, n.batch), Slice(x.Shape, x.Data), run) {
+	for b, err := range stream(ctx, newFeeder(n.Model, n.batch), Slice(x), run) {
 		if err != nil {
 			return nil, err
 		}

@@ -29,7 +29,9 @@ func dropoutNet(t testing.TB, opset int64) string {
 
 func passes(t testing.TB, m *featurize.Model, shape []int, x []float32, start, n int, p float64, seed uint64) []float32 {
 	t.Helper()
-	z, err := m.Network().Dropout(context.Background(), ood.InputBlock{Start: start, Shape: shape, Data: x}, n, p, seed)
+	block := ood.BlockOf(shape, x)
+	block.Start = start
+	z, err := m.Network().Dropout(context.Background(), block, n, p, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +161,7 @@ func TestDropoutInserted(t *testing.T) {
 				t.Errorf("%v: logits %v of row %d are those of no mask", k.elem, z[at:at+c], row)
 			}
 		}
-		_, err = m.Network().Dropout(context.Background(), ood.InputBlock{Shape: []int{5, 3}, Data: x}, 4, 0, 1)
+		_, err = m.Network().Dropout(context.Background(), ood.BlockOf([]int{5, 3}, x), 4, 0, 1)
 		if !errors.Is(err, ood.ErrNoDropout) {
 			t.Errorf("error %v without a rate, want ErrNoDropout", err)
 		}

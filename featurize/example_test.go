@@ -22,7 +22,7 @@ func Example() {
 
 	var images iter.Seq2[ood.InputBlock, error] = func(yield func(ood.InputBlock, error) bool) {
 		for range 10 {
-			block := ood.InputBlock{Shape: []int{32, 3, 224, 224}, Data: make([]float32, 32*3*224*224)}
+			block := ood.BlockOf([]int{32, 3, 224, 224}, make([]float32, 32*3*224*224))
 			if !yield(block, nil) {
 				return
 			}
@@ -56,7 +56,7 @@ func ExampleModel_All() {
 	}
 	defer m.Close()
 	x := make([]float32, 1000*8)
-	b, err := m.All(ctx, featurize.Slice([]int{1000, 8}, x), 1000, nil)
+	b, err := m.All(ctx, featurize.Slice(ood.BlockOf([]int{1000, 8}, x)), 1000, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -71,13 +71,13 @@ func ExampleModel_Gradients() {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	images := featurize.Slice([]int{4, 3, 224, 224}, make([]float32, 4*3*224*224))
+	images := featurize.Slice(ood.BlockOf([]int{4, 3, 224, 224}, make([]float32, 4*3*224*224)))
 	o := featurize.GradientOptions{Of: ood.Scalar{Kind: ood.LogSoftmaxTop, Temperature: 1000}}
 	for batch, err := range m.Gradients(ctx, images, o) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(batch.Shape, len(batch.Gradient), batch.Logits.Rows)
+		fmt.Println(batch.Gradient.Shape, len(batch.Gradient.Data), batch.Logits.Rows)
 	}
 }
 
@@ -90,7 +90,7 @@ func ExampleModel_Network() {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	x := ood.InputBlock{Shape: []int{4, 3, 224, 224}, Data: make([]float32, 4*3*224*224)}
+	x := ood.BlockOf([]int{4, 3, 224, 224}, make([]float32, 4*3*224*224))
 	logits, err := m.Network().Dropout(ctx, x, 20, .1, 1)
 	if err != nil {
 		log.Fatal(err)

@@ -2,7 +2,7 @@ package featurize
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"iter"
 	"slices"
 
@@ -40,9 +40,10 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 	defer close(f.full)
 	var c chunk // being filled; data is nil between chunks
 	next := 0   // number of the next row
-	for r, err := range rows {
+	for block, err := range rows {
+		var r ood.Tensor
 		if err == nil {
-			err = f.check(r, next)
+			r, err = f.check(block, next)
 		}
 		if err != nil {
 			// Rows before the bad one are still good.
@@ -74,17 +75,21 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 }
 
 // check says whether a block is well formed and fits the model.
-func (f *feeder) check(r ood.InputBlock, first int) error {
-	if len(r.Shape) == 0 || product(r.Shape) != len(r.Data) {
-		return fmt.Errorf("rows of shape %v come with %d numbers", r.Shape, len(r.Data))
+func (f *feeder) check(b ood.InputBlock, first int) (ood.Tensor, error) {
+	if err := b.Check(); err != nil {
+		return ood.Tensor{}, err
+	}
+	r := b.Tensors[0]
+	if len(b.Tensors) > 1 || len(r.Strings) > 0 || r.Lengths != nil {
+		return r, errors.New("the model takes rows of one tensor of numbers, all of one shape")
 	}
 	if err := f.m.input.check(r.Shape); err != nil {
-		return err
+		return r, err
 	}
 	if len(r.Data) == 0 {
-		return nil
+		return r, nil
 	}
-	return f.m.input.checkValues(r.Data, len(r.Data)/r.Shape[0], first)
+	return r, f.m.input.checkValues(r.Data, len(r.Data)/r.Shape[0], first)
 }
 
 // start takes a free buffer for rows of a shape.

@@ -30,9 +30,9 @@ type GradientOptions struct {
 
 // GradientBatch is some rows with their gradients.
 type GradientBatch struct {
-	ood.Batch           // φ and logits
-	Shape     []int     // of Gradient: that of the tensor, with the rows first
-	Gradient  []float32 // row-major
+	ood.Batch // φ and logits
+	// Gradient has the tensor's name and shape, with the rows first.
+	Gradient ood.Tensor
 }
 
 // Gradients runs the network on rows like Features, and yields with φ and the
@@ -150,18 +150,18 @@ func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o G
 	if err = o.checkOutputs(b.Logits.Cols); err != nil {
 		return b, err
 	}
-	b.Shape, b.Gradient, err = takeGradient(c, out[2], cmp.Or(o.Tensor, m.input.name))
+	b.Gradient, err = takeGradient(c, out[2], cmp.Or(o.Tensor, m.input.name))
 	return b, err
 }
 
-func takeGradient(c chunk, t *ort.Tensor, tensor string) ([]int, []float32, error) {
+func takeGradient(c chunk, t *ort.Tensor, tensor string) (ood.Tensor, error) {
 	shape := t.Shape()
 	data := t.Float32s()
 	if t.DType() != ort.Float32 {
 		data = t.AppendFloat32s(nil)
 	}
 	if len(shape) == 0 || int(shape[0]) != c.shape[0] || len(data)%c.shape[0] != 0 {
-		return nil, nil, &GradientError{tensor, fmt.Sprintf("its gradient has shape %v for %d rows, so that its first axis is not that of the rows", shape, c.shape[0])}
+		return ood.Tensor{}, &GradientError{tensor, fmt.Sprintf("its gradient has shape %v for %d rows, so that its first axis is not that of the rows", shape, c.shape[0])}
 	}
 	width := len(data) / c.shape[0]
 	own := []int{c.n}
@@ -170,9 +170,9 @@ func takeGradient(c chunk, t *ort.Tensor, tensor string) ([]int, []float32, erro
 	}
 	data = slices.Clone(data[:c.n*width])
 	if i := rows.FirstNotFinite(data); i >= 0 {
-		return nil, nil, notFinite("gradient", data[i], c.first+i/width)
+		return ood.Tensor{}, notFinite("gradient", data[i], c.first+i/width)
 	}
-	return own, data, nil
+	return ood.Tensor{Name: tensor, Shape: own, Data: data}, nil
 }
 
 // GradientError says that a network does not have the outputs that a scalar is of

@@ -88,18 +88,18 @@ func gradientOf(x []float32, s ood.Scalar) []float32 {
 func gradients(t testing.TB, m *featurize.Model, shape []int, x []float32, o featurize.GradientOptions) featurize.GradientBatch {
 	t.Helper()
 	var all featurize.GradientBatch
-	for b, err := range m.Gradients(context.Background(), featurize.Slice(shape, x), o) {
+	for b, err := range m.Gradients(context.Background(), featurize.Slice(ood.BlockOf(shape, x)), o) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		all.Logits.Data = append(all.Logits.Data, b.Logits.Data...)
 		all.Features.Data = append(all.Features.Data, b.Features.Data...)
-		all.Gradient = append(all.Gradient, b.Gradient...)
-		if all.Shape == nil {
-			all.Shape = b.Shape
+		all.Gradient.Data = append(all.Gradient.Data, b.Gradient.Data...)
+		if all.Gradient.Shape == nil {
+			all.Gradient.Shape = b.Gradient.Shape
 			continue
 		}
-		all.Shape[0] += b.Shape[0]
+		all.Gradient.Shape[0] += b.Gradient.Shape[0]
 	}
 	return all
 }
@@ -119,16 +119,16 @@ func TestGradients(t *testing.T) {
 			{Kind: ood.Logit}, {Kind: ood.Logit, Index: 1}, {Kind: ood.Logit, Index: 1, Softmax: true},
 		} {
 			got := gradients(t, m, []int{7, 3}, x, featurize.GradientOptions{Of: s})
-			if len(got.Shape) != 2 || got.Shape[0] != 7 || got.Shape[1] != 3 {
-				t.Fatalf("opset %d, %+v: shape %v", opset, s, got.Shape)
+			if len(got.Gradient.Shape) != 2 || got.Gradient.Shape[0] != 7 || got.Gradient.Shape[1] != 3 {
+				t.Fatalf("opset %d, %+v: shape %v", opset, s, got.Gradient.Shape)
 			}
-			near(t, "the gradient", got.Gradient, gradientOf(x, s), 1e-5)
+			near(t, "the gradient", got.Gradient.Data, gradientOf(x, s), 1e-5)
 			near(t, "φ", got.Features.Data, trunkOf(x), 1e-6)
 			near(t, "logits", got.Logits.Data, affine(trunkOf(x), headW, headB, h), 1e-6)
 		}
 		got := gradients(t, m, []int{7, 3}, x, featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Logit, Index: 1}, Tensor: m.Info().Feature.Tensor})
 		for i := range 7 {
-			near(t, "the gradient with respect to φ", got.Gradient[i*h:(i+1)*h], headW[h:], 1e-6)
+			near(t, "the gradient with respect to φ", got.Gradient.Data[i*h:(i+1)*h], headW[h:], 1e-6)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestGradientSure(t *testing.T) {
 	if rest > 1e-8 {
 		t.Fatalf("the top class has probability 1 − %v, which is not sure", rest)
 	}
-	near(t, "the gradient", got.Gradient, want, 1e-4)
+	near(t, "the gradient", got.Gradient.Data, want, 1e-4)
 }
 
 // Where the network is sure, no entry of the gradient of a difference of
@@ -178,7 +178,7 @@ func TestGradientSureSoftmax(t *testing.T) {
 			{Kind: ood.Sum, Softmax: true},
 		} {
 			got := gradients(t, m, []int{len(z) / classes, classes}, z, featurize.GradientOptions{Of: s})
-			for i, v := range got.Gradient {
+			for i, v := range got.Gradient.Data {
 				want := softmaxGradient(z[i/classes*classes:][:classes], s)[i%classes]
 				if math.Abs(float64(v)-want) > 1e-5*math.Abs(want) {
 					t.Errorf("opset %d, %+v: entry %d of row %d is %v, not %v", opset, s, i%classes, i/classes, v, want)
@@ -256,7 +256,7 @@ func TestGradientFormats(t *testing.T) {
 			m := open(t, rt, save(t, model), featurize.Options{})
 			x := []float32{1, 2, 3, 2, 1, 0, 3, 1, 1, 0, 0, 2, 1, 4, 0}
 			got := gradients(t, m, []int{5, 3}, x, featurize.GradientOptions{Of: ood.Scalar{Temperature: 4}})
-			near(t, k.elem.String(), got.Gradient, gradientOf(x, ood.Scalar{Temperature: 4}), k.tol)
+			near(t, k.elem.String(), got.Gradient.Data, gradientOf(x, ood.Scalar{Temperature: 4}), k.tol)
 		}
 	}
 }

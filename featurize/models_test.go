@@ -11,6 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // sharedModels is the folder of trained networks beside the data sets.
@@ -137,7 +138,7 @@ func TestSharedModels(t *testing.T) {
 				dims, size = append(dims, int64(d)), size*d
 			}
 			x := noise(size)
-			b, err := m.All(ctx, featurize.Slice(shape, x), n, nil)
+			b, err := m.All(ctx, featurize.Slice(ood.BlockOf(shape, x)), n, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

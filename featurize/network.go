@@ -2,6 +2,7 @@ package featurize
 
 import (
 	"context"
+	"slices"
 
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -12,26 +13,28 @@ func (m *Model) Network() ood.Network { return network{m} }
 type network struct{ *Model }
 
 func (n network) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
-	return n.All(ctx, Slice(x.Shape, x.Data), x.Rows(), nil)
+	return n.All(ctx, Slice(x), x.Rows(), nil)
 }
 
-func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, []float32, error) {
+func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, ood.Tensor, error) {
 	var all ood.Batch
-	var gradient []float32
-	for b, err := range n.Gradients(ctx, Slice(x.Shape, x.Data), GradientOptions{Of: of}) {
+	var gradient ood.Tensor
+	for b, err := range n.Gradients(ctx, Slice(x), GradientOptions{Of: of}) {
 		if err != nil {
-			return ood.Batch{}, nil, err
+			return ood.Batch{}, ood.Tensor{}, err
 		}
-		if gradient == nil && b.Features.Rows == x.Rows() {
+		if gradient.Data == nil && b.Features.Rows == x.Rows() {
 			return b.Batch, b.Gradient, nil
 		}
-		if gradient == nil {
-			gradient = make([]float32, 0, len(x.Data))
+		if gradient.Data == nil {
+			gradient = b.Gradient
+			gradient.Shape, gradient.Data = slices.Clone(gradient.Shape), nil
+			gradient.Shape[0] = x.Rows()
 		}
 		if err := appendTo(&all, b.Batch, x.Rows()); err != nil {
-			return ood.Batch{}, nil, err
+			return ood.Batch{}, ood.Tensor{}, err
 		}
-		gradient = append(gradient, b.Gradient...)
+		gradient.Data = append(gradient.Data, b.Gradient.Data...)
 	}
 	return all, gradient, nil
 }

@@ -162,6 +162,6 @@ func appendTo(all *ood.Batch, b ood.Batch, n int) error {
 }
 
 // Slice is rows that are all in memory, in one block.
-func Slice(shape []int, data []float32) iter.Seq2[ood.InputBlock, error] {
-	return func(yield func(ood.InputBlock, error) bool) { yield(ood.InputBlock{Shape: shape, Data: data}, nil) }
+func Slice(x ood.InputBlock) iter.Seq2[ood.InputBlock, error] {
+	return func(yield func(ood.InputBlock, error) bool) { yield(x, nil) }
 }

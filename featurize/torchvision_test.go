@@ -10,6 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // TestTorchvision compares φ and logits with what forward hooks caught in
@@ -36,7 +37,7 @@ func TestTorchvision(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		b, err := m.All(ctx, featurize.Slice(shape, x), shape[0], nil)
+		b, err := m.All(ctx, featurize.Slice(ood.BlockOf(shape, x)), shape[0], nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			m.Close()

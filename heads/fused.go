@@ -304,7 +304,7 @@ func (s *fused) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 // surprises are −log p of the rows, by component.
 func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error) {
 	if b.Block.Rows() > 0 {
-		b.Inputs = ood.InputsOf(b.Block.Shape, b.Block.Data)
+		b.Inputs = ood.InputsOf(b.Block)
 	}
 	all := make([][]float64, len(s.Parts))
 	for i, p := range s.Parts {

@@ -75,7 +75,7 @@ func (*constant) Score(context.Context, []float64, ood.Batch) error { return nil
 func TestScoreLeavesInputs(t *testing.T) {
 	m := ood.Method{Name: "m", Needs: ood.NeedFeatures, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &constant{}, nil }}
 	times := 0
-	b := ood.Batch{Features: matrix(4, 2), Inputs: selecting{ood.InputsOf([]int{4, 1}, make([]float32, 4)), &times}}
+	b := ood.Batch{Features: matrix(4, 2), Inputs: selecting{ood.InputsOf(ood.BlockOf([]int{4, 1}, make([]float32, 4))), &times}}
 	s, err := ood.Fit(context.Background(), m, ood.Training{Batch: b}, nil)
 	if err != nil {
 		t.Fatal(err)

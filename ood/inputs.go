@@ -2,6 +2,7 @@ package ood
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -20,48 +21,156 @@ type Inputs interface {
 	Select(rows []int) Inputs
 }
 
-// InputBlock is consecutive rows of Inputs.
+// InputBlock is consecutive rows of Inputs: what they bring for each input of the
+// network.
 type InputBlock struct {
-	Start int       // number of the first row
-	Shape []int     // the number of rows first
-	Data  []float32 // row-major
+	Start   int // number of the first row
+	Tensors []Tensor
+}
+
+// Tensor is what rows bring for one input of a network.
+type Tensor struct {
+	// Name is the network's for the input; it may be empty where the network has
+	// one.
+	Name    string
+	Shape   []int     // the number of rows first
+	Data    []float32 // row-major; whole numbers where the network takes integers
+	Strings []string  // in place of Data, where the network takes texts
+	// Lengths, if not nil, say that rows differ along their first axis, and how long
+	// each is. Shape then has the largest, and Data or Strings holds the rows end to
+	// end, without padding.
+	Lengths []int
 }
 
 // Rows is the number of rows.
 func (b InputBlock) Rows() int {
-	if len(b.Shape) == 0 {
+	if len(b.Tensors) == 0 {
 		return 0
 	}
-	return b.Shape[0]
+	return b.Tensors[0].Rows()
 }
 
-// InputsOf is inputs that are all in memory: data is row-major and shape has
-// the number of rows first. Numbers that do not fill the shape panic.
-func InputsOf(shape []int, data []float32) Inputs {
-	n := 1
-	for _, d := range shape {
-		n *= d
+// Rows is the number of rows.
+func (t Tensor) Rows() int {
+	if len(t.Shape) == 0 {
+		return 0
 	}
-	if len(shape) == 0 || n != len(data) {
-		panic(fmt.Sprintf("ood: %d numbers for inputs of shape %v", len(data), shape))
+	return t.Shape[0]
+}
+
+// Find is the tensor for the input of a name, or nil. One without a name is for
+// any.
+func (b InputBlock) Find(name string) *Tensor {
+	for i, t := range b.Tensors {
+		if t.Name == name || t.Name == "" {
+			return &b.Tensors[i]
+		}
 	}
-	return inMemory{shape: slices.Clone(shape), data: data}
+	return nil
 }
 
-type inMemory struct {
-	shape []int
-	data  []float32
+// With is the block with another tensor in place of the one of its name, which
+// has as many rows.
+func (b InputBlock) With(t Tensor) InputBlock {
+	b.Tensors = slices.Clone(b.Tensors)
+	*b.Find(t.Name) = t
+	return b
 }
 
-func (m inMemory) Len() int { return m.shape[0] }
-
-func (m inMemory) block(i, j int) InputBlock {
-	width := 0
-	if m.shape[0] > 0 {
-		width = len(m.data) / m.shape[0]
+// Slice is the rows from i up to, not including, j.
+func (b InputBlock) Slice(i, j int) InputBlock {
+	s := InputBlock{Start: b.Start + i}
+	for _, t := range b.Tensors {
+		s.Tensors = append(s.Tensors, t.slice(i, j))
 	}
-	return InputBlock{Start: i, Shape: append([]int{j - i}, m.shape[1:]...), Data: m.data[i*width : j*width]}
+	return s
 }
+
+// places are where in Data rows i to j begin and end.
+func (t Tensor) places(i, j int) (begin, end int) {
+	width := 1
+	if t.Lengths == nil {
+		for _, d := range t.Shape[1:] {
+			width *= d
+		}
+		return i * width, j * width
+	}
+	for _, d := range t.Shape[2:] {
+		width *= d
+	}
+	for _, n := range t.Lengths[:i] {
+		begin += n * width
+	}
+	end = begin
+	for _, n := range t.Lengths[i:j] {
+		end += n * width
+	}
+	return begin, end
+}
+
+func (t Tensor) slice(i, j int) Tensor {
+	begin, end := t.places(i, j)
+	t.Shape = append([]int{j - i}, t.Shape[1:]...)
+	if t.Lengths != nil {
+		t.Lengths = t.Lengths[i:j]
+	}
+	if t.Strings != nil {
+		t.Strings = t.Strings[begin:end]
+	} else {
+		t.Data = t.Data[begin:end]
+	}
+	return t
+}
+
+// check says whether numbers or texts fill the shape.
+func (t Tensor) check(rows int) bool {
+	if len(t.Shape) == 0 || t.Shape[0] != rows || len(t.Data) > 0 && len(t.Strings) > 0 {
+		return false
+	}
+	if t.Lengths != nil {
+		if len(t.Lengths) != rows || len(t.Shape) < 2 {
+			return false
+		}
+		if slices.ContainsFunc(t.Lengths, func(n int) bool { return n < 0 || n > t.Shape[1] }) {
+			return false
+		}
+	}
+	_, end := t.places(0, rows)
+	return end == len(t.Data)+len(t.Strings)
+}
+
+// Check is an error where the block has no tensor, numbers or texts do not fill a
+// tensor's shape, or tensors are of different numbers of rows.
+func (b InputBlock) Check() error {
+	if len(b.Tensors) == 0 {
+		return errors.New("rows come without a tensor")
+	}
+	for _, t := range b.Tensors {
+		if !t.check(b.Rows()) {
+			return fmt.Errorf("rows of shape %v come with %d numbers", t.Shape, len(t.Data)+len(t.Strings))
+		}
+	}
+	return nil
+}
+
+// BlockOf is rows of a network with one input: data is row-major and shape has the
+// number of rows first.
+func BlockOf(shape []int, data []float32) InputBlock {
+	return InputBlock{Tensors: []Tensor{{Shape: shape, Data: data}}}
+}
+
+// InputsOf is inputs that are all in memory. A block that Check refuses panics.
+func InputsOf(b InputBlock) Inputs {
+	if err := b.Check(); err != nil {
+		panic(fmt.Sprintf("ood: %v", err))
+	}
+	b.Start = 0
+	return inMemory{b}
+}
+
+type inMemory struct{ all InputBlock }
+
+func (m inMemory) Len() int { return m.all.Rows() }
 
 func (m inMemory) Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, error] {
 	return func(yield func(InputBlock, error) bool) {
@@ -70,7 +179,7 @@ func (m inMemory) Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, er
 				yield(InputBlock{}, err)
 				return
 			}
-			if !yield(m.block(i, min(i+rows, m.Len())), nil) {
+			if !yield(m.all.Slice(i, min(i+rows, m.Len())), nil) {
 				return
 			}
 		}
@@ -78,9 +187,16 @@ func (m inMemory) Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, er
 }
 
 func (m inMemory) Select(rows []int) Inputs {
-	s := inMemory{shape: append([]int{len(rows)}, m.shape[1:]...)}
-	for _, r := range rows {
-		s.data = append(s.data, m.block(r, r+1).Data...)
+	var s InputBlock
+	for _, t := range m.all.Tensors {
+		own := Tensor{Name: t.Name, Shape: append([]int{len(rows)}, t.Shape[1:]...)}
+		for _, r := range rows {
+			one := t.slice(r, r+1)
+			own.Data = append(own.Data, one.Data...)
+			own.Strings = append(own.Strings, one.Strings...)
+			own.Lengths = append(own.Lengths, one.Lengths...)
+		}
+		s.Tensors = append(s.Tensors, own)
 	}
-	return s
+	return inMemory{s}
 }

@@ -11,9 +11,10 @@ type Network interface {
 	// Forward returns the features and logits of the rows.
 	Forward(ctx context.Context, x InputBlock) (Batch, error)
 	// Gradient also returns the gradient of a scalar per row with respect to
-	// the input, in the input's own shape. The error of a network that cannot
-	// be differentiated wraps ErrNotDifferentiable.
-	Gradient(ctx context.Context, x InputBlock, of Scalar) (Batch, []float32, error)
+	// the one input of real numbers, in that input's name and shape. The error of a
+	// network that cannot be differentiated, or has none or several such inputs, wraps
+	// ErrNotDifferentiable.
+	Gradient(ctx context.Context, x InputBlock, of Scalar) (Batch, Tensor, error)
 	// Dropouts is the number of dropout layers that the network has, not
 	// counting those with a rate of 0.
 	Dropouts() int

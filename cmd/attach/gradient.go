@@ -87,12 +87,12 @@ func (g *differentiating) write(ctx context.Context, w io.Writer) error {
 			return g.explain(g.x, err)
 		}
 		if write == nil {
-			if write, err = z.Float32s("gradient", append([]int{set.Len()}, b.Shape[1:]...)); err != nil {
+			if write, err = z.Float32s("gradient", append([]int{set.Len()}, b.Gradient.Shape[1:]...)); err != nil {
 				return err
 			}
 			logits.Shape = []int{0, b.Logits.Cols}
 		}
-		if err := write(b.Gradient); err != nil {
+		if err := write(b.Gradient.Data); err != nil {
 			return err
 		}
 		all = append(all, b.Logits.Data...)

@@ -230,7 +230,7 @@ func (r *reading) checkShape(ctx context.Context, shape []int) error {
 		return nil
 	}
 	none := func(yield func(ood.InputBlock, error) bool) {
-		yield(ood.InputBlock{Shape: append([]int{0}, shape...)}, nil)
+		yield(ood.BlockOf(append([]int{0}, shape...), nil), nil)
 	}
 	for _, err := range r.model.Features(ctx, none) {
 		if err != nil {

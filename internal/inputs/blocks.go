@@ -73,15 +73,17 @@ func (s *Set) produce(ctx context.Context, rows int, emit func(ood.InputBlock, e
 		for i := range n {
 			idx = append(idx, s.Row(start+i))
 		}
-		b := ood.InputBlock{Start: start, Shape: append([]int{n}, s.shape...), Data: make([]float32, n*width)}
-		if err := r.read(ctx, idx, b.Data); err != nil {
+		x := make([]float32, n*width)
+		if err := r.read(ctx, idx, x); err != nil {
 			emit(ood.InputBlock{}, err)
 			return
 		}
-		if err := s.checkFinite(b, width); err != nil {
+		if err := s.checkFinite(x, start, width); err != nil {
 			emit(ood.InputBlock{}, err)
 			return
 		}
+		b := ood.BlockOf(append([]int{n}, s.shape...), x)
+		b.Start = start
 		if !emit(b, nil) {
 			return
 		}
@@ -96,14 +98,14 @@ func (s *Set) All(ctx context.Context) (blas32.General, error) {
 		if err != nil {
 			return blas32.General{}, err
 		}
-		copy(out.Data[b.Start*width:], b.Data)
+		copy(out.Data[b.Start*width:], b.Tensors[0].Data)
 	}
 	return out, nil
 }
 
-func (s *Set) checkFinite(b ood.InputBlock, width int) error {
-	if i := rows.FirstNotFinite(b.Data); i >= 0 {
-		return fmt.Errorf("%s: %v at index %v; every input must be a finite float32", s.Name(b.Start+i/width), b.Data[i], unravel(i%width, s.shape))
+func (s *Set) checkFinite(x []float32, start, width int) error {
+	if i := rows.FirstNotFinite(x); i >= 0 {
+		return fmt.Errorf("%s: %v at index %v; every input must be a finite float32", s.Name(start+i/width), x[i], unravel(i%width, s.shape))
 	}
 	return nil
 }

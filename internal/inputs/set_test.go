@@ -192,8 +192,8 @@ func TestBreak(t *testing.T) {
 		backwards[i] = 49 - i
 	}
 	for b, err := range s.Subset(backwards).Blocks(context.Background(), 4) {
-		if err != nil || b.Data[0] != 98 {
-			t.Fatalf("first row %v, error %v", b.Data, err)
+		if err != nil || b.Tensors[0].Data[0] != 98 {
+			t.Fatalf("first row %v, error %v", b.Tensors[0].Data, err)
 		}
 		break
 	}

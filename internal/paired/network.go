@@ -26,16 +26,16 @@ func (n pairedNetwork) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch
 	return b, err
 }
 
-func (n pairedNetwork) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, []float32, error) {
+func (n pairedNetwork) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, ood.Tensor, error) {
 	b, g, err := n.Network.Gradient(ctx, x, ood.Scalar{Kind: ood.Logit})
 	if err != nil {
 		return b, g, err
 	}
-	width := len(g) / max(b.Logits.Rows, 1)
+	width := len(g.Data) / max(b.Logits.Rows, 1)
 	for i := range b.Logits.Rows {
 		d := pairSlope(of, float64(b.Logits.Data[i*b.Logits.Stride]))
 		for j := i * width; j < (i+1)*width; j++ {
-			g[j] = float32(d * float64(g[j]))
+			g.Data[j] = float32(d * float64(g.Data[j]))
 		}
 	}
 	b.Logits = columns(b.Logits)

@@ -15,8 +15,8 @@ import (
 // not.
 type idle struct{ ood.Network }
 
-func (idle) Gradient(context.Context, ood.InputBlock, ood.Scalar) (ood.Batch, []float32, error) {
-	return ood.Batch{}, nil, fmt.Errorf("%w: node 7", ood.ErrNotDifferentiable)
+func (idle) Gradient(context.Context, ood.InputBlock, ood.Scalar) (ood.Batch, ood.Tensor, error) {
+	return ood.Batch{}, ood.Tensor{}, fmt.Errorf("%w: node 7", ood.ErrNotDifferentiable)
 }
 
 type gradientScorer struct{ seed uint64 }
@@ -28,14 +28,14 @@ func (s *gradientScorer) Score(ctx context.Context, dst []float64, b ood.Batch) 
 		}
 	}
 	for i := range dst {
-		dst[i] = float64(b.Block.Data[i])
+		dst[i] = float64(b.Block.Tensors[0].Data[i])
 	}
 	return nil
 }
 
 func withInputs(x ...float32) ood.Batch {
 	b := line(x...)
-	b.Inputs = ood.InputsOf([]int{len(x), 1}, x)
+	b.Inputs = ood.InputsOf(ood.BlockOf([]int{len(x), 1}, x))
 	return b
 }
 

@@ -31,7 +31,7 @@ func corrupted(ctx context.Context, network ood.Network, in ood.Inputs, seed uin
 				return ood.Batch{}, err
 			}
 		}
-		b, err := network.Forward(ctx, c.block(x))
+		b, err := network.Forward(ctx, x.With(c.tensor(x.Tensors[0], x.Start)))
 		if err != nil {
 			return ood.Batch{}, fmt.Errorf("corrupted inputs: %w", err)
 		}
@@ -75,10 +75,14 @@ func imageOf(shape []int) image {
 }
 
 // newCorruption learns from the first rows how large noise is to be.
-func newCorruption(x ood.InputBlock, seed uint64) (*corruption, error) {
-	n := x.Rows()
-	if n == 0 || len(x.Data) == 0 {
+func newCorruption(b ood.InputBlock, seed uint64) (*corruption, error) {
+	n := b.Rows()
+	if n == 0 {
 		return nil, errors.New("no inputs to corrupt")
+	}
+	x := b.Tensors[0]
+	if len(b.Tensors) > 1 || len(x.Data) == 0 || x.Lengths != nil {
+		return nil, errors.New("only inputs of numbers, one tensor of one shape, can be corrupted")
 	}
 	c := &corruption{seed: seed, width: len(x.Data) / n, shape: slices.Clone(x.Shape[1:]), image: imageOf(x.Shape[1:])}
 	kinds := 1
@@ -114,13 +118,13 @@ func newCorruption(x ood.InputBlock, seed uint64) (*corruption, error) {
 	return c, nil
 }
 
-// block is a copy of x, corrupted. What becomes of a row depends on the seed
-// and its number alone.
-func (c *corruption) block(x ood.InputBlock) ood.InputBlock {
-	out := ood.InputBlock{Start: x.Start, Shape: x.Shape, Data: slices.Clone(x.Data)}
+// tensor is a copy of x, corrupted, whose first row is number start. What becomes
+// of a row depends on the seed and its number alone.
+func (c *corruption) tensor(x ood.Tensor, start int) ood.Tensor {
+	x.Data = slices.Clone(x.Data)
 	for i := range x.Rows() {
-		rng := rand.New(rand.NewPCG(c.seed^pseudoStream, uint64(x.Start+i)))
-		row := out.Data[i*c.width : (i+1)*c.width]
+		rng := rand.New(rand.NewPCG(c.seed^pseudoStream, uint64(start+i)))
+		row := x.Data[i*c.width : (i+1)*c.width]
 		move := rng.IntN(2) == 1
 		switch {
 		case move && min(c.image.height, c.image.width) >= 4:
@@ -131,7 +135,7 @@ func (c *corruption) block(x ood.InputBlock) ood.InputBlock {
 			c.noise(row, .25*float64(int(1)<<rng.IntN(3)), rng)
 		}
 	}
-	return out
+	return x
 }
 
 // noise adds Gaussian noise of share times the standard deviation of each

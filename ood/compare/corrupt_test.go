@@ -25,11 +25,12 @@ type identity struct {
 
 func (n identity) Forward(_ context.Context, x ood.InputBlock) (ood.Batch, error) {
 	*n.rows += x.Rows()
-	w := len(x.Data) / x.Rows()
-	b := ood.Batch{Features: blas32.General{Rows: x.Rows(), Cols: w, Stride: w, Data: slices.Clone(x.Data)}}
+	in := x.Tensors[0].Data
+	w := len(in) / x.Rows()
+	b := ood.Batch{Features: blas32.General{Rows: x.Rows(), Cols: w, Stride: w, Data: slices.Clone(in)}}
 	b.Logits = blas32.General{Rows: x.Rows(), Cols: 2, Stride: 2}
 	for i := range x.Rows() {
-		b.Logits.Data = append(b.Logits.Data, x.Data[i*w], x.Data[i*w+1])
+		b.Logits.Data = append(b.Logits.Data, in[i*w], in[i*w+1])
 	}
 	return b, n.err
 }
@@ -50,9 +51,9 @@ func networkRows(n int, shape ...int) (ood.Training, *int) {
 	rows := new(int)
 	net := identity{rows: rows}
 	full := append([]int{n}, shape...)
-	b, _ := net.Forward(context.Background(), ood.InputBlock{Shape: full, Data: data})
+	b, _ := net.Forward(context.Background(), ood.BlockOf(full, data))
 	*rows = 0
-	b.Inputs, b.Network = ood.InputsOf(full, data), net
+	b.Inputs, b.Network = ood.InputsOf(ood.BlockOf(full, data)), net
 	return ood.Training{Batch: b, Seed: 3}, rows
 }
 
@@ -197,7 +198,7 @@ func TestCorruptedChannelsLast(t *testing.T) {
 			moved.Data[i*x.Cols+j%64*3+j/64] = x.Data[i*x.Cols+j]
 		}
 	}
-	last.Features, last.Inputs = moved, ood.InputsOf([]int{200, 8, 8, 3}, moved.Data)
+	last.Features, last.Inputs = moved, ood.InputsOf(ood.BlockOf([]int{200, 8, 8, 3}, moved.Data))
 	_, out := corruptedRows(t, last)
 	alike := 0
 	for i := range out.Len() {

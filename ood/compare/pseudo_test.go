@@ -41,7 +41,7 @@ func TestPseudoOutliersHaveLayers(t *testing.T) {
 			t.Errorf("shuffled: layer %d is %v", i, layer.Data)
 		}
 	}
-	got, err := corrupted(context.Background(), squares{}, ood.InputsOf([]int{300, 1, 2, 2}, make([]float32, 1200)), 3, nil)
+	got, err := corrupted(context.Background(), squares{}, ood.InputsOf(ood.BlockOf([]int{300, 1, 2, 2}, make([]float32, 1200))), 3, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,13 +60,13 @@ func TestPseudoOutliersHaveLayers(t *testing.T) {
 type squares struct{ ood.Network }
 
 func (squares) Forward(_ context.Context, x ood.InputBlock) (ood.Batch, error) {
-	n := x.Rows()
+	n, in := x.Rows(), x.Tensors[0].Data
 	b := ood.Batch{Layers: make([]blas32.General, 1)}
 	for _, m := range []*blas32.General{&b.Features, &b.Layers[0]} {
 		*m = blas32.General{Rows: n, Cols: 1, Stride: 1, Data: make([]float32, n)}
 	}
 	for r := range n {
-		v := x.Data[r*len(x.Data)/n]
+		v := in[r*len(in)/n]
 		b.Features.Data[r], b.Layers[0].Data[r] = v, v*v
 	}
 	return b, nil

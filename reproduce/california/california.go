@@ -42,7 +42,7 @@ func run(ctx context.Context, s *experiment.Settings) error {
 	if err != nil {
 		return err
 	}
-	rows, err := model.All(ctx, featurize.Slice([]int{x.Rows, x.Cols}, x.Data), x.Rows, nil)
+	rows, err := model.All(ctx, featurize.Slice(ood.BlockOf([]int{x.Rows, x.Cols}, x.Data)), x.Rows, nil)
 	if err != nil {
 		return err
 	}

@@ -179,7 +179,7 @@ func (p *Plan) FitInputs(ctx context.Context, n Measured, im *Images) (ood.Input
 	if err != nil {
 		return nil, err
 	}
-	return ood.InputsOf(append([]int{x.Rows}, set.Shape()...), x.Data), nil
+	return ood.InputsOf(ood.BlockOf(append([]int{x.Rows}, set.Shape()...), x.Data)), nil
 }
 
 // layersKey tells features with some earlier layers from those with others.
@@ -208,6 +208,6 @@ func some(ctx context.Context, b ood.Batch, set *inputs.Set, limit int) (ood.Bat
 	if err != nil {
 		return few, err
 	}
-	few.Inputs = ood.InputsOf(append([]int{x.Rows}, set.Shape()...), x.Data)
+	few.Inputs = ood.InputsOf(ood.BlockOf(append([]int{x.Rows}, set.Shape()...), x.Data))
 	return few, nil
 }

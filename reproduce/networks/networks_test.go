@@ -130,8 +130,8 @@ func TestDrawnRows(t *testing.T) {
 	}
 	for b, err := range few.Inputs.Blocks(t.Context(), 9) {
 		for i, y := range few.Labels {
-			if err != nil || FiveIn()[y] != int(b.Data[i])%10 {
-				t.Errorf("input %d is %v (%v), and its label is %d", i, b.Data[i], err, y)
+			if err != nil || FiveIn()[y] != int(b.Tensors[0].Data[i])%10 {
+				t.Errorf("input %d is %v (%v), and its label is %d", i, b.Tensors[0].Data[i], err, y)
 			}
 		}
 	}
