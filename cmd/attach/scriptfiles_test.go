@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/parquet-go/parquet-go"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
@@ -178,8 +179,8 @@ func rezip(ts *testscript.TestScript, file string, change func(entries map[strin
 	ts.Check(os.WriteFile(ts.MkAbs(file), b.Bytes(), 0o666))
 }
 
-// columns FILE ROWS NAMES checks a table: the CSV file (or stdout) has these
-// columns, and rows besides its header; the .npz file has these arrays of ROWS
+// columns FILE ROWS NAMES checks a table: the CSV file (or stdout) or .parquet
+// file has these columns, and rows besides its header; the .npz file has these arrays of ROWS
 // rows, or as many as sets have classes, in any order.
 func scriptColumns(ts *testscript.TestScript, neg bool, args []string) {
 	rows, err := strconv.Atoi(args[1])
@@ -195,6 +196,19 @@ func scriptColumns(ts *testscript.TestScript, neg bool, args []string) {
 			if l, err := z.Entry(name); err != nil || l.Rows() != rows && name != "set" {
 				ts.Fatalf("%s: %v, shape %v, want %d rows", name, err, l.Shape, rows)
 			}
+		}
+		return
+	}
+	if strings.HasSuffix(args[0], ".parquet") {
+		text := ts.ReadFile(args[0])
+		f, err := parquet.OpenFile(strings.NewReader(text), int64(len(text)))
+		ts.Check(err)
+		var got []string
+		for _, column := range f.Root().Columns() {
+			got = append(got, column.Name())
+		}
+		if !slices.Equal(got, want) || f.NumRows() != int64(rows) {
+			ts.Fatalf("%d rows of %v, want %d of %v", f.NumRows(), got, rows, want)
 		}
 		return
 	}

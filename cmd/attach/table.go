@@ -67,13 +67,13 @@ type tableWriter interface {
 // tableFile is the rule of a file whose extension names a format.
 func tableFile(value any) string {
 	switch strings.ToLower(filepath.Ext(value.(string))) {
-	case ".csv", ".jsonl", ".npz":
+	case ".csv", ".jsonl", ".npz", ".parquet":
 		return ""
 	}
 	if value == "-" {
 		return ""
 	}
-	return "it must end in .csv, .jsonl or .npz, or be - for CSV on standard output"
+	return "it must end in .csv, .jsonl, .parquet or .npz, or be - for CSV on standard output"
 }
 
 // newTableWriter picks the format by the extension of path, or CSV.
@@ -83,6 +83,8 @@ func newTableWriter(path string, w io.Writer) tableWriter {
 		return &jsonlTable{w: w}
 	case ".npz":
 		return &npzTable{w: w, arrays: map[string]rows.Array{}}
+	case ".parquet":
+		return &parquetTable{to: w}
 	}
 	return &csvTable{w: csv.NewWriter(w)}
 }
