@@ -27,8 +27,8 @@ type Attached struct {
 	inputs     bool // rows carry their inputs, for a detector that runs the network
 }
 
-// OpenFor opens the network that a bundle was fitted on: the one at path or, where
-// that is empty, at the path that the bundle stores. The bundle says which tensors
+// OpenFor opens the network that a bundle was fitted on: the one at path, as Open
+// takes it, or, where that is empty, at the path that the bundle stores. The bundle says which tensors
 // are read, whatever o does. A model other than the bundle's is an
 // [attach.ErrWrongModel], and none at the bundle's path an [attach.ErrNoModel].
 func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*Attached, error) {
@@ -48,8 +48,10 @@ func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*At
 	for _, l := range b.Base.Layers {
 		o.Layers = append(o.Layers, l.Tensor)
 	}
-	var err error
-	a.Model, err = open(ctx, at, o, b.Check)
+	model, _, err := findModel(at)
+	if err == nil {
+		a.Model, err = open(ctx, model, &folder{}, o, b.Check)
+	}
 	if path == "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: the one that the bundle was fitted on is not at %s any more", attach.ErrNoModel, at)
 	}

@@ -1,6 +1,7 @@
 package featurize
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
@@ -38,6 +39,16 @@ type Info struct {
 	Normaliser string            `json:"normaliser,omitempty"` // the operator between the two, if any
 	FixedBatch int               `json:"fixed_batch,omitempty"`
 	Layout     preprocess.Layout `json:"layout,omitempty"` // of inputs that are images
+
+	// Folder is where an exporter wrote the model, or empty, and what was found there
+	// follows: names of the classes, whether several may be right at once, and how
+	// images are prepared, with Hugging Face's keys. Unused says what there cannot be
+	// used, and why.
+	Folder     string          `json:"folder,omitempty"`
+	Classes    []string        `json:"classes,omitempty"`
+	MultiLabel bool            `json:"multi_label,omitempty"`
+	Preprocess json.RawMessage `json:"preprocess,omitempty"`
+	Unused     []string        `json:"unused,omitempty"`
 
 	// Candidates are tensors that could serve as φ, nearest the output first.
 	// Only where no linear layer was found.

@@ -20,8 +20,9 @@ import (
 // on random rows. Each returns what the next one needs.
 type source struct {
 	*constants
-	input input
-	log   *slog.Logger // or nil
+	input  input
+	beside *folder
+	log    *slog.Logger // or nil
 }
 
 // location is what of a network is read.

@@ -65,14 +65,24 @@ type Model struct {
 }
 
 // Open reads an ONNX model, finds its last linear layer and makes it ready to
-// run. Without a linear layer, and without Options.Feature, its error is a
+// run. Path is the model or the folder that an exporter wrote it to, with the
+// model as model.onnx, as onnx/model.onnx or as the only .onnx file. Without a linear layer, and without Options.Feature, its error is a
 // *NoLinearLayerError, which lists the tensors that could serve.
 func Open(ctx context.Context, path string, o Options) (*Model, error) {
-	return open(ctx, path, o, func(string) error { return nil })
+	path, dir, err := findModel(path)
+	if err != nil {
+		return nil, err
+	}
+	beside, err := readFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, path, beside, o, func(string) error { return nil })
 }
 
-// open is Open, unless accept refuses the model's digest.
-func open(ctx context.Context, path string, o Options, accept func(sha256 string) error) (*Model, error) {
+// open is Open of a model and what lies beside it, unless accept refuses the
+// model's digest.
+func open(ctx context.Context, path string, beside *folder, o Options, accept func(sha256 string) error) (*Model, error) {
 	g, err := onnx.Load(path)
 	if err != nil {
 		return nil, err
@@ -98,7 +108,7 @@ func open(ctx context.Context, path string, o Options, accept func(sha256 string
 	if m.rt, err = ort.Open(ctx, o.Runtime); err != nil {
 		return nil, err
 	}
-	s := source{constants: newConstants(g, dir, m.rt), input: m.input, log: o.Log}
+	s := source{constants: newConstants(g, dir, m.rt), input: m.input, beside: beside, log: o.Log}
 	if err := m.read(ctx, s, o); err != nil {
 		m.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -123,6 +133,7 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 	}
 	var none *NoLinearLayerError
 	if errors.As(err, &none) {
+		s.beside.describe(&info)
 		none.Info, none.Info.Feature = info, nil
 		none.Info.Candidates = s.candidates(ctx)
 		if ctx.Err() != nil {
@@ -133,6 +144,7 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 		return err
 	}
 	m.info, m.last, m.batch, m.fixed = p.info, p.last, p.batch, p.fixed
+	s.beside.describe(&m.info)
 	// An error is one for who asks for dropout.
 	if layers, err := dropLayers(s.g, s.dir, l.logits); err == nil {
 		m.dropouts = len(layers)
@@ -180,7 +192,11 @@ func (m *Model) SHA256() string { return m.sha }
 
 // Base is what a bundle says of the model: Attached reads the same tensors.
 func (m *Model) Base(task attach.Task) attach.Base {
-	return attach.Base{Path: m.path, SHA256: m.sha, Task: task, Feature: m.info.Feature.Tensor, Output: m.info.Output, Layers: m.info.Layers}
+	several := m.info.Normaliser == "Sigmoid" || m.info.MultiLabel
+	return attach.Base{
+		Path: m.path, SHA256: m.sha, Task: task, Feature: m.info.Feature.Tensor, Output: m.info.Output, Layers: m.info.Layers,
+		Sigmoid: task == attach.Classification && several && m.info.OutputsWidth > 1,
+	}
 }
 
 // Close frees the model. Nothing may be running.

@@ -79,7 +79,7 @@ func (m *comparing) readModel(ctx context.Context) error {
 		return err
 	}
 	t := &m.job.Training
-	t.Last, t.InputScale = m.model.Last(), m.inputs.InputScale()
+	t.Last = m.model.Last()
 	return m.readSets(func(path string, of inputs.Slice, outside bool) (ood.Batch, error) {
 		classes := m.classes
 		if outside {
@@ -89,6 +89,7 @@ func (m *comparing) readModel(ctx context.Context) error {
 		if err != nil {
 			return ood.Batch{}, err
 		}
+		t.InputScale = m.inputs.InputScale()
 		if !outside && m.task == attach.Classification && set.Labels() != nil {
 			if err := inputs.CheckLabels(set.Labels(), info.OutputsWidth); err != nil {
 				return ood.Batch{}, fmt.Errorf("%s: %w", path, err)

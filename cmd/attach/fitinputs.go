@@ -28,7 +28,9 @@ func (f *fitting) readModel(ctx context.Context) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	in.Base.Sigmoid = in.Base.Task == attach.Classification && info.Normaliser == "Sigmoid" && info.OutputsWidth > 1
+	if in.Base.Task == attach.Regression && f.reading.names == "" {
+		f.inputs.Classes = nil // of the model's folder
+	}
 	if err := cmp.Or(f.checkClasses(in.Base.Task), f.checkClassNames(info.OutputsWidth)); err != nil {
 		return err
 	}
@@ -36,8 +38,7 @@ func (f *fitting) readModel(ctx context.Context) error {
 	if in.SkipQuantiles {
 		f.inputs.Outputs = 0
 	}
-	in.Last, in.InputScale = model.Last(), f.inputs.InputScale()
-	in.Preprocess, in.Layout = f.raw, f.inputs.Layout
+	in.Last, in.Layout = model.Last(), f.inputs.Layout
 	return f.readBoth(func(g given) (rowsOf, error) {
 		set, err := f.openSet(ctx, g.x, g.y, g.rows, f.classes)
 		if err != nil {
@@ -52,6 +53,7 @@ func (f *fitting) readModel(ctx context.Context) error {
 		if err != nil {
 			return rowsOf{}, err
 		}
+		in.InputScale, in.Preprocess = f.inputs.InputScale(), f.raw
 		b, err := f.features(ctx, g.x, set)
 		if in.Base.Task == attach.Regression {
 			b.Labels = nil

@@ -31,7 +31,7 @@ func inspectCommand() *cli.Command {
 		Name:      "inspect",
 		Usage:     "show what a model takes and gives, and which tensor serves as its features; or what M.attach holds",
 		UsageText: "attach inspect MODEL.onnx [--json]\nattach inspect M.attach [--json]",
-		Description: "Shows what goes in and out of a model, the tensor that is taken as its features, whether its outputs are a linear function of them, the " +
+		Description: "Shows what goes in and out of a model, or of the one in the folder that an exporter wrote, the tensor that is taken as its features, whether its outputs are a linear function of them, the " +
 			"earlier layers that are read beside them, and the methods that work on it.\n\n" +
 			"Of M.attach, shows what it was fitted for and with, and what it promises. This needs neither the model nor the runtime.",
 	}, argument{name: "MODEL.onnx", to: &v.path}, v.log, v.run)
@@ -105,6 +105,25 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 		for _, t := range info.Candidates {
 			printf(w, "             %s %s, made by %s\n", t.Tensor, shapeText(t.Shape), t.Op)
 		}
+	}
+	if info.Folder != "" {
+		printf(w, "folder     %s\n", info.Folder)
+	}
+	if n := len(info.Classes); n > 0 {
+		printf(w, "classes    %d: %q", n, info.Classes[:min(n, namedValues)])
+		if n > namedValues {
+			fmt.Fprint(w, " and so on; --json prints all")
+		}
+		fmt.Fprintln(w)
+	}
+	if info.MultiLabel {
+		fmt.Fprintln(w, "labels     several classes may be right at once")
+	}
+	if info.Preprocess != nil {
+		fmt.Fprintln(w, "images     prepared as preprocessor_config.json says")
+	}
+	for _, why := range info.Unused {
+		printf(w, "unused     %s\n", why)
 	}
 	printf(w, "providers  %s\n", strings.Join(info.Providers, ", "))
 	if gradient != nil {

@@ -129,7 +129,21 @@ func (r *reading) openModel(ctx context.Context, path string, o featurize.Option
 		return err
 	}
 	r.fitTo(model)
-	return nil
+	return r.takeFolder(model.Info())
+}
+
+// takeFolder takes what lies beside the model where no option says otherwise.
+func (r *reading) takeFolder(info featurize.Info) error {
+	if r.inputs.Classes == nil {
+		r.inputs.Classes = info.Classes
+	}
+	if r.preprocess != "" || info.Preprocess == nil {
+		return nil
+	}
+	r.raw = info.Preprocess
+	var err error
+	r.inputs.Preprocess, err = preprocess.Parse(r.raw)
+	return err
 }
 
 func (r *reading) closeModel() {
@@ -171,6 +185,11 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 	set, err := inputs.Open(ctx, x, o)
 	if errors.Is(err, npy.ErrNoEntry) && holdsAny(x, "features", "feat_list") {
 		return nil, fmt.Errorf("%s: it holds features and not the model's inputs (x or images); %s", x, cmp.Or(r.hint, "leave out MODEL.onnx to go on from them"))
+	}
+	if errors.Is(err, inputs.ErrNoPixels) && r.raw != nil && r.preprocess == "" {
+		// What lies beside the model is for images, which these are not.
+		r.raw, r.inputs.Preprocess, o.Preprocess = nil, nil, nil
+		set, err = inputs.Open(ctx, x, o)
 	}
 	if errors.Is(err, inputs.ErrNoPixels) && r.preprocess != "" {
 		err = fmt.Errorf("%w, or leave out --preprocess", err)

@@ -1,0 +1,194 @@
+package featurize
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/regular"
+	"github.com/attach-uncertainty/attach/preprocess"
+)
+
+// Names of what exporters write beside a model.
+const (
+	configFile       = "config.json"
+	preprocessorFile = "preprocessor_config.json"
+)
+
+// folder is what an exporter wrote beside a model.
+type folder struct {
+	dir        string // or "" where there is none
+	config     exported
+	preprocess json.RawMessage // nil where there is none
+	unused     []string        // what cannot be used, and why
+}
+
+// exported is what config.json says of a network.
+type exported struct {
+	ModelType     string            `json:"model_type"`
+	Architectures []string          `json:"architectures"`
+	Names         map[string]string `json:"id2label"`
+	Labels        *int              `json:"num_labels"`
+	Problem       string            `json:"problem_type"`
+	Positions     int               `json:"max_position_embeddings"`
+	OtherwiseN    int               `json:"n_positions"`
+	PadID         *float64          `json:"pad_token_id"`
+}
+
+// findModel is the model at path and the folder of what an exporter wrote beside
+// it, or "": path is that folder or the model itself.
+func findModel(path string) (model, dir string, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", "", err
+	}
+	if !info.IsDir() {
+		return path, exportersFolder(path), nil
+	}
+	for _, name := range []string{"model.onnx", filepath.Join("onnx", "model.onnx")} {
+		at := filepath.Join(path, name)
+		if info, err := os.Stat(at); err == nil && !info.IsDir() {
+			return at, path, nil
+		}
+	}
+	var found []string
+	for _, pattern := range []string{"*.onnx", filepath.Join("onnx", "*.onnx")} {
+		list, _ := fs.Glob(os.DirFS(path), filepath.ToSlash(pattern))
+		found = append(found, list...)
+	}
+	switch len(found) {
+	case 0:
+		return "", "", fmt.Errorf("%s: the folder holds no .onnx file, neither itself nor below onnx/", path)
+	case 1:
+		return filepath.Join(path, filepath.FromSlash(found[0])), path, nil
+	}
+	more := ""
+	if n := len(found) - 10; n > 0 {
+		found, more = found[:10], fmt.Sprintf(" and %d more", n)
+	}
+	return "", "", fmt.Errorf("%s: the folder holds several models and no model.onnx; name one of them: %s%s", path, strings.Join(found, ", "), more)
+}
+
+// exportersFolder is the folder that an exporter wrote a model to, or "": a
+// config.json of a network lies there.
+func exportersFolder(model string) string {
+	dirs := []string{filepath.Dir(model)}
+	if whole, err := filepath.Abs(model); err == nil && filepath.Base(filepath.Dir(whole)) == "onnx" {
+		dirs = append(dirs, filepath.Join(dirs[0], ".."))
+	}
+	for _, dir := range dirs {
+		var c exported
+		content, err := regular.ReadFile(filepath.Join(dir, configFile))
+		if err == nil && json.Unmarshal(content, &c) == nil && (c.ModelType != "" || c.Architectures != nil || c.Names != nil) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// readFolder reads what lies beside a model. What cannot be used is no error, but
+// said to who looks.
+func readFolder(dir string) (*folder, error) {
+	f := &folder{dir: dir}
+	if dir == "" {
+		return f, nil
+	}
+	content, err := f.read(configFile)
+	if err != nil {
+		return nil, err
+	}
+	if content != nil {
+		if err := json.Unmarshal(content, &f.config); err != nil {
+			f.pass(configFile, fmt.Errorf("it is not what exporters write: %w", err))
+			f.config = exported{}
+		}
+	}
+	if content, err = f.read(preprocessorFile); err != nil || content == nil {
+		return f, err
+	}
+	if _, err := preprocess.Parse(content); err != nil {
+		f.pass(preprocessorFile, err)
+		return f, nil
+	}
+	f.preprocess = content
+	return f, nil
+}
+
+// read is the content of a file of the folder, or nil where it is absent.
+func (f *folder) read(name string) ([]byte, error) {
+	content, err := regular.ReadFile(filepath.Join(f.dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return content, err
+}
+
+// pass notes what is not used, and why.
+func (f *folder) pass(name string, why error) {
+	f.unused = append(f.unused, fmt.Sprintf("%s: %v", name, why))
+}
+
+// classes are the names of classes, or nil; those that a program made up from their
+// numbers name nothing.
+func (f *folder) classes() []string {
+	names := make([]string, len(f.config.Names))
+	made := 0
+	for i := range names {
+		number := strconv.Itoa(i)
+		name, ok := f.config.Names[number]
+		if !ok {
+			f.pass(configFile, fmt.Errorf("its id2label has %d names, and none for class %d", len(names), i))
+			return nil
+		}
+		if names[i] = name; name == number || strings.EqualFold(name, "LABEL_"+number) {
+			made++
+		}
+	}
+	if made == len(names) {
+		return nil
+	}
+	return names
+}
+
+// describe adds to what is known of a model.
+func (f *folder) describe(info *Info) {
+	if f.dir == "" {
+		return
+	}
+	info.Folder = f.dir
+	info.MultiLabel = f.config.Problem == "multi_label_classification"
+	if slices.ContainsFunc(info.Inputs, func(v Value) bool { return len(v.Shape) == 4 }) {
+		info.Preprocess = f.preprocess
+	}
+	if info.Task = cmp.Or(f.task(info.OutputsWidth), info.Task); info.Task != attach.Regression {
+		info.Classes = f.classes()
+	}
+	if n := len(info.Classes); n > 0 && info.OutputsWidth > 0 && n != max(info.OutputsWidth, 2) {
+		f.pass(configFile, fmt.Errorf("it names %d classes, and the model has %d outputs", n, info.OutputsWidth))
+		info.Classes = nil
+	}
+	info.Unused = f.unused
+}
+
+// task is what the exporter says of a network with so many outputs, or "".
+func (f *folder) task(outputs int) attach.Task {
+	one := outputs == 1 && (len(f.config.Names) == 1 || f.config.Labels != nil && *f.config.Labels == 1)
+	classifies := func(name string) bool { return strings.HasSuffix(name, "Classification") }
+	switch {
+	case outputs == 0:
+		return ""
+	case f.config.Problem == "regression", f.config.Problem == "" && one:
+		return attach.Regression
+	case strings.HasSuffix(f.config.Problem, "label_classification"), slices.ContainsFunc(f.config.Architectures, classifies):
+		return attach.Classification
+	}
+	return ""
+}

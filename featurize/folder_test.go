@@ -1,0 +1,57 @@
+package featurize_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+)
+
+// exportedFolder is a folder with a model of four classes and a config.json.
+func exportedFolder(t *testing.T, config string) string {
+	t.Helper()
+	dir := t.TempDir()
+	model, err := os.ReadFile("../testmodels/odd/trailing_softmax.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"model.onnx": model, "config.json": []byte(config)} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestFolder(t *testing.T) {
+	names := `"id2label": {"1": "b", "0": "a", "3": "d", "2": "c"}`
+	for config, want := range map[string]struct {
+		classes []string
+		task    attach.Task
+		unused  string
+	}{
+		`{` + names + `}`: {classes: []string{"a", "b", "c", "d"}, task: attach.Classification},
+		`{"problem_type": "multi_label_classification", ` + names + `}`:                  {classes: []string{"a", "b", "c", "d"}, task: attach.Classification},
+		`{"problem_type": "regression", ` + names + `}`:                                  {task: attach.Regression},
+		`{"id2label": {"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2", "3": "LABEL_3"}}`: {task: attach.Classification},
+		`{"id2label": {"0": "a", "1": "b", "2": "c", "4": "d"}}`:                         {task: attach.Classification, unused: "config.json: its id2label has 4 names, and none for class 3"},
+		`{"id2label": {"0": "a"}}`:                                                       {task: attach.Classification, unused: "config.json: it names 1 classes, and the model has 4 outputs"},
+		`{"id2label": ["a"]}`:                                                            {task: attach.Classification, unused: "config.json: it is not what exporters write: "},
+	} {
+		info, err := featurize.Inspect(t.Context(), exportedFolder(t, config), featurize.Options{Runtime: featurize.Runtime{Library: orttest.Open(t).Library().Path, Provider: "cpu"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(info.Classes, want.classes) || info.Task != want.task || info.MultiLabel != strings.Contains(config, "multi") {
+			t.Errorf("%s: classes %q, task %s, several labels %t", config, info.Classes, info.Task, info.MultiLabel)
+		}
+		if all := strings.Join(info.Unused, "; "); want.unused == "" != (all == "") || !strings.Contains(all, want.unused) {
+			t.Errorf("%s: %q cannot be used, want %q", config, all, want.unused)
+		}
+	}
+}
