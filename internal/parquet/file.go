@@ -1,0 +1,221 @@
+package parquet
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/deprecated"
+	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/attach-uncertainty/attach/internal/regular"
+)
+
+// ErrFormat is wrapped by the error of a file that is no Parquet file, or a
+// damaged one.
+var ErrFormat = errors.New("it is no Parquet file, or one cut short or damaged")
+
+// Kind is what the cells of a column are.
+type Kind uint8
+
+// What cells are. Others have dates, decimals and times, which are not read.
+const (
+	Other Kind = iota
+	Number
+	Text
+	Bytes
+)
+
+// Column is a column of a file, or a field of one that holds structs.
+type Column struct {
+	// Name is that of the column; a field follows after a point, as in image.bytes.
+	Name string
+	Kind Kind
+	// List says that cells are lists of these, however deep.
+	List bool
+	leaf *parquet.Column
+}
+
+// File is a Parquet file whose footer has been read. It holds no file open.
+type File struct {
+	path    string
+	rows    int
+	columns []Column
+	meta    []format.KeyValue
+}
+
+// Open reads the footer of the file at path. Errors name the path.
+func Open(path string) (f *File, err error) {
+	r, err := openReader(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	f = &File{path: path, rows: r.rows, columns: r.columns, meta: r.file.Metadata().KeyValueMetadata}
+	return f, nil
+}
+
+// Rows returns the number of rows.
+func (f *File) Rows() int { return f.rows }
+
+// Columns returns the columns in their order.
+func (f *File) Columns() []Column { return f.columns }
+
+// Metadata returns what writers keep beside the rows under a key, such as
+// "huggingface".
+func (f *File) Metadata(key string) (string, bool) {
+	for _, m := range f.meta {
+		if m.Key == key {
+			return m.Value, true
+		}
+	}
+	return "", false
+}
+
+// reader is a file that is open.
+type reader struct {
+	io.Closer
+	file    *parquet.File
+	groups  []parquet.RowGroup
+	starts  []int // first row of each group, and the number of all rows
+	rows    int
+	columns []Column
+}
+
+// guard makes an error of what parquet-go panics with on damaged files.
+func guard(path string, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%v", p)
+	}
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w (%.200s)", path, ErrFormat, strings.ReplaceAll((*err).Error(), "\n", " "))
+	}
+}
+
+func openReader(path string) (*reader, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	r, err := newReader(f, info.Size(), path)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	r.Closer = f
+	return r, nil
+}
+
+// mostColumns bounds the work of a footer.
+const mostColumns = 1 << 16
+
+func newReader(f io.ReaderAt, size int64, path string) (r *reader, err error) {
+	defer guard(path, &err)
+	var end [8]byte
+	if size < 12 {
+		return nil, fmt.Errorf("%d bytes", size)
+	}
+	if _, err := f.ReadAt(end[:], size-8); err != nil {
+		return nil, err
+	}
+	// Memory for the footer is taken before any of it is read.
+	if footer := int64(binary.LittleEndian.Uint32(end[:])); string(end[4:]) != "PAR1" || footer > size-12 {
+		return nil, errors.New("no footer at its end")
+	}
+	file, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return nil, err
+	}
+	r = &reader{file: file, groups: file.RowGroups()}
+	all := int64(0)
+	for _, g := range r.groups {
+		r.starts = append(r.starts, int(all))
+		n := g.NumRows()
+		if n < 0 || n > math.MaxInt32-all && all+n > math.MaxInt32*1024 {
+			return nil, fmt.Errorf("a group of %d rows", n)
+		}
+		all += n
+	}
+	if all != file.NumRows() {
+		return nil, fmt.Errorf("%d rows in its groups and %d in all", all, file.NumRows())
+	}
+	r.rows = int(all)
+	r.starts = append(r.starts, r.rows)
+	if r.columns, err = leaves(nil, file.Root()); err != nil {
+		return nil, err
+	}
+	for _, g := range r.groups {
+		if len(g.ColumnChunks()) != len(r.columns) {
+			return nil, fmt.Errorf("a group of %d columns, where the file has %d", len(g.ColumnChunks()), len(r.columns))
+		}
+	}
+	return r, nil
+}
+
+// leaves appends the columns below a node.
+func leaves(all []Column, node *parquet.Column) ([]Column, error) {
+	if len(all) > mostColumns {
+		return nil, errors.New("there are too many columns")
+	}
+	if node.Leaf() {
+		list := node.MaxRepetitionLevel() > 0
+		return append(all, Column{Name: nameOf(node, list), Kind: kindOf(node.Type()), List: list, leaf: node}), nil
+	}
+	var err error
+	for _, c := range node.Columns() {
+		if all, err = leaves(all, c); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// nameOf leaves out of a list's path what its writer calls the elements.
+func nameOf(leaf *parquet.Column, list bool) string {
+	path := leaf.Path()
+	for list && len(path) > 2 && slices.Contains([]string{"element", "item", "array", "array_element", "bag"}, path[len(path)-1]) {
+		path = path[:len(path)-2]
+	}
+	return strings.Join(path, ".")
+}
+
+func kindOf(t parquet.Type) Kind {
+	if l := t.LogicalType(); l != nil && l.Value != nil {
+		switch l.Value.(type) {
+		case *format.StringType, *format.EnumType, *format.JsonType:
+			return Text
+		case *format.IntType:
+			return Number
+		}
+		return Other
+	}
+	if c := t.ConvertedType(); c != nil {
+		switch {
+		case slices.Contains([]deprecated.ConvertedType{deprecated.UTF8, deprecated.Enum, deprecated.Json}, *c):
+			return Text
+		case *c < deprecated.Uint8 || *c > deprecated.Int64:
+			return Other
+		}
+	}
+	switch t.Kind() {
+	case parquet.Boolean, parquet.Int32, parquet.Int64, parquet.Float, parquet.Double:
+		return Number
+	case parquet.ByteArray:
+		return Bytes
+	case parquet.FixedLenByteArray:
+		if t.Length() == 2 { // parquet-go forgets that it is annotated as float16
+			return Number
+		}
+	}
+	return Other
+}
