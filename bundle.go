@@ -36,6 +36,8 @@ type Bundle struct {
 	Preprocess json.RawMessage
 	// Layout is the order of axes of the network's image input, or empty.
 	Layout preprocess.Layout
+	// Text is how texts become the network's input, or nil.
+	Text *Text
 
 	Detector    *Fitted // out-of-domain scores, or nil
 	Quantiles   *Fitted // conditional quantiles of the targets, or nil

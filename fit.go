@@ -46,6 +46,7 @@ type FitOptions struct {
 	Base       Base
 	Preprocess json.RawMessage
 	Layout     preprocess.Layout
+	Text       *Text
 
 	// Batch holds n in-domain rows: features, and for most methods logits and
 	// labels, for some earlier layers. Targets is n×t, for regression.
@@ -114,7 +115,7 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 		return nil, err
 	}
 	b := &Bundle{
-		Library: Version(), Base: in.Base, Preprocess: in.Preprocess, Layout: in.Layout,
+		Library: Version(), Base: in.Base, Preprocess: in.Preprocess, Layout: in.Layout, Text: in.Text,
 		Calibration: Calibration{
 			HeldOut: d.heldOut, NFit: d.fit.Len(), NCal: d.cal.Len(), Seed: in.Seed,
 			Alpha: in.Alpha, Level: in.Level,
@@ -122,7 +123,7 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 	}
 	b.Base.Layers = nil // but for a detector that reads them
 	// What could not be saved is better known before the work is done.
-	if err := b.manifest(nil).check(); err != nil {
+	if err := cmp.Or(b.manifest(nil).check(), b.Text.check()); err != nil {
 		return nil, err
 	}
 	if !in.SkipDetector {

@@ -19,6 +19,7 @@ type manifest struct {
 	Model       Base              `json:"model"`
 	Preprocess  json.RawMessage   `json:"preprocess,omitempty"`
 	Layout      preprocess.Layout `json:"layout,omitempty"`
+	Text        *Text             `json:"text,omitempty"`
 	Detector    *methodEntry      `json:"detector,omitempty"`
 	Quantiles   *methodEntry      `json:"quantiles,omitempty"`
 	Calibration calibration       `json:"calibration"`
@@ -196,6 +197,7 @@ func (b *Bundle) manifest(states map[string]rows.State) manifest {
 		Model:       b.Base,
 		Preprocess:  b.Preprocess,
 		Layout:      b.Layout,
+		Text:        b.Text,
 		Calibration: calibration{Calibration: b.Calibration},
 	}
 	if q := b.Calibration.Quantiles; len(q) > 0 {

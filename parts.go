@@ -17,6 +17,7 @@ const (
 	detectorFolder    = "detector/"
 	quantilesFolder   = "quantiles/"
 	calibrationFolder = "calibration/"
+	textFolder        = "text/"
 )
 
 // parts lists the state of every part under the folder of its arrays.
@@ -27,6 +28,9 @@ func (b *Bundle) parts() (map[string]rows.State, error) {
 	}
 	if b.Quantiles != nil {
 		states[quantilesFolder] = b.Quantiles.Scorer.State()
+	}
+	if b.Text != nil {
+		states[textFolder] = b.Text.state()
 	}
 	var err error
 	states[calibrationFolder], err = b.Calibration.state()

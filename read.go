@@ -151,6 +151,13 @@ func (m manifest) restore(states map[string]rows.State, own []ood.Method) (*Bund
 		}
 		b.Preprocess = compact.Bytes()
 	}
+	if m.Text != nil {
+		text := *m.Text
+		if err := text.restore(states[textFolder]); err != nil {
+			return nil, err
+		}
+		b.Text = &text
+	}
 	var err error
 	if b.Detector, err = m.Detector.restored("detector", false, states[detectorFolder].Arrays, own); err != nil {
 		return nil, err

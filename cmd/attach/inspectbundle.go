@@ -46,6 +46,7 @@ type bundleInfo struct {
 	attach.Base
 	Preprocess json.RawMessage   `json:"preprocess,omitempty"`
 	Layout     preprocess.Layout `json:"layout,omitempty"`
+	Text       *attach.Text      `json:"text,omitempty"`
 	Detector   *methodInfo       `json:"detector,omitempty"`
 	Intervals  *methodInfo       `json:"intervals,omitempty"`
 	Targets    int               `json:"targets"` // of Intervals
@@ -82,7 +83,7 @@ func inspectBundle(w io.Writer, path string, asJSON bool) error {
 func describeBundle(b *attach.Bundle) bundleInfo {
 	cal := b.Calibration
 	info := bundleInfo{
-		Library: b.Library, Base: b.Base, Preprocess: b.Preprocess, Layout: b.Layout, Targets: len(cal.Quantiles), Sets: len(cal.TrueClasses.Labels) > 0,
+		Library: b.Library, Base: b.Base, Preprocess: b.Preprocess, Layout: b.Layout, Text: b.Text, Targets: len(cal.Quantiles), Sets: len(cal.TrueClasses.Labels) > 0,
 		Calibration: cal, AlphaRows: calibrate.LeastRows(cal.Alpha), Promise: cal.Promise(),
 	}
 	if d := b.Detector; d != nil {
@@ -135,6 +136,16 @@ func (info bundleInfo) text() string {
 	}
 	if info.Layout != "" {
 		line("layout", "%s", info.Layout)
+	}
+	if t := info.Text; t != nil {
+		from, most := "", ""
+		if t.Columns != nil {
+			from = fmt.Sprintf(", from %q", t.Columns)
+		}
+		if t.MaxTokens > 0 {
+			most = fmt.Sprintf(", at most %d tokens of each", t.MaxTokens)
+		}
+		line("text", "tokenized by what the file holds%s%s", from, most)
 	}
 	line("fitted", "on %s, calibrated on %d", rows.Count(info.NFit, "row"), info.NCal)
 	if info.Detector != nil {
