@@ -53,6 +53,8 @@ type Base struct {
 	Feature string `json:"feature,omitempty"` // name of the tensor φ
 	Output  string `json:"output,omitempty"`  // name of the output that the logits were read from
 	Task    Task   `json:"task"`
+	// Inputs are what the network takes, in its order, or nil.
+	Inputs []Input `json:"inputs,omitempty"`
 	// Layers are the earlier layers that the detector reads, or nil.
 	Layers  []Layer  `json:"layers,omitempty"`
 	Width   int      `json:"width"`                   // columns of φ
@@ -78,6 +80,13 @@ func (b Base) Widths() parts.Widths {
 		w[parts.Layer(i)] = l.Width
 	}
 	return w
+}
+
+// Input is what the base network takes of rows.
+type Input struct {
+	Name  string `json:"name"`
+	DType string `json:"dtype"`           // as NumPy spells it, such as "int64"
+	Shape []int  `json:"shape,omitempty"` // with the rows first; −1 varies, and nil is unknown
 }
 
 // Layer is an earlier layer of the base network.

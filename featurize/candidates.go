@@ -64,11 +64,11 @@ func (s source) probeShapes(ctx context.Context, tensors []string) (map[string][
 	if len(tensors) == 0 {
 		return nil, nil
 	}
-	info, heads := s.input.realInput(s.g)
+	infos, heads := s.inputs.declare(s.g)
 	// The runtime's binding returns no empty tensors, which the shape of a scalar is.
 	const one = "attach/probe/one"
 	body := &pb.GraphProto{
-		Input: []*pb.ValueInfoProto{info},
+		Input: infos,
 		Node:  []*pb.NodeProto{node("Constant", nil, one, onnx.Attr("value", onnx.Tensor([]int64{1})))},
 	}
 	names := make([]string, len(tensors))
@@ -78,20 +78,20 @@ func (s source) probeShapes(ctx context.Context, tensors []string) (map[string][
 		body.Node = append(body.Node, node("Shape", []string{t}, shape), node("Concat", []string{one, shape}, names[i], onnx.Attr("axis", 0)))
 		body.Output = append(body.Output, &pb.ValueInfoProto{Name: ptr(names[i])})
 	}
-	session, err := s.rt.NewSession(ctx, ort.Model{Proto: part(s.g, heads, body, tensors...), Dir: s.dir, Unfused: true}, []string{s.input.feed}, names)
+	session, err := s.rt.NewSession(ctx, ort.Model{Proto: part(s.g, heads, body, tensors...), Dir: s.dir, Unfused: true}, s.inputs.feeds(), names)
 	if err != nil {
 		return nil, err
 	}
 	defer session.Close()
-	out, shape, err := s.input.try(ctx, s.g, session)
-	if shape == nil {
+	out, rows, _, err := s.inputs.try(ctx, s.g, session)
+	if rows == 0 {
 		return nil, err
 	}
 	defer closeAll(out)
 	shapes := make(map[string][]int64)
 	for i, t := range out {
 		dims := slices.Clone(ort.View[int64](t)[1:])
-		if len(dims) > 0 && dims[0] == int64(shape[0]) && s.input.fixedBatch() == 0 {
+		if len(dims) > 0 && dims[0] == int64(rows) && s.inputs.fixedBatch() == 0 {
 			dims[0] = -1
 		}
 		shapes[tensors[i]] = dims

@@ -228,15 +228,19 @@ func TestInfoJSON(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	rt := runtime(t)
-	two := tiny(t, 13, func(b *onnx.Builder, x string) {
-		out(b, gemm(b, phiOf(b, b.Node("Add", []string{x, b.Input("mask", float, "n", 3)}))))
+	scalar := tiny(t, 13, func(b *onnx.Builder, x string) {
+		out(b, gemm(b, phiOf(b, b.Node("Add", []string{x, b.Input("shift", float)}))))
 	}, "n", 3)
+	batches := tiny(t, 13, func(b *onnx.Builder, x string) {
+		out(b, gemm(b, phiOf(b, b.Node("Add", []string{x, b.Input("shift", float, 1, 3)}))))
+	}, 2, 3)
 	labels := tiny(t, 13, func(b *onnx.Builder, x string) {
 		b.Output(b.Node("ArgMax", []string{gemm(b, phiOf(b, x))}), pb.TensorProto_INT64, 1, c)
 	}, "n", 3)
 	for name, k := range map[string]struct{ path, says string }{
-		"two inputs": {two, `"x", "mask"`},
-		"labels":     {labels, `"ArgMax"`},
+		"a scalar": {scalar, `"shift" is a scalar`},
+		"batches":  {batches, `"shift" takes 1`},
+		"labels":   {labels, `"ArgMax"`},
 	} {
 		_, err := openErr(rt, k.path, featurize.Options{})
 		if err == nil || !strings.Contains(err.Error(), k.says) || strings.Contains(err.Error(), "\n") {

@@ -22,10 +22,13 @@ type constants struct {
 	memo map[string]bool
 }
 
-func newConstants(g *onnx.Graph, dir string, rt *ort.Runtime) *constants {
+func newConstants(g *onnx.Graph, dir string, rt *ort.Runtime, inputs ...input) *constants {
 	k := &constants{g: g, dir: dir, rt: rt, memo: map[string]bool{"": true}}
 	for _, v := range g.Inputs() {
 		k.memo[v.GetName()] = false
+	}
+	for _, in := range inputs { // those with a default among them
+		k.memo[in.name] = false
 	}
 	return k
 }

@@ -72,12 +72,12 @@ func (m *Model) stochastic(ctx context.Context) (*stochastic, error) {
 
 // runDropout returns the logits of a chunk's rows, passes×n×c.
 func (m *Model) runDropout(ctx context.Context, s *stochastic, c chunk, passes int, p float64, seed uint64) ([]float32, error) {
-	x, err := wrap(c.shape, c.data)
+	x, err := m.inputs.wrap(c.tensors)
 	if err != nil {
 		return nil, err
 	}
-	defer x.Close()
-	out, err := s.before.Run(ctx, []*ort.Tensor{x})
+	defer closeAll(x)
+	out, err := s.before.Run(ctx, x)
 	if err != nil {
 		return nil, runError(ctx, c, err)
 	}
@@ -101,8 +101,8 @@ func (m *Model) runDropout(ctx context.Context, s *stochastic, c chunk, passes i
 	for pass := range passes {
 		for i, l := range s.layers {
 			rows, rate := 1, l.rate
-			if shape := in[i].Shape(); len(shape) > 0 && int(shape[0]) == c.shape[0] {
-				rows = c.shape[0]
+			if shape := in[i].Shape(); len(shape) > 0 && int(shape[0]) == c.rows {
+				rows = c.rows
 			}
 			if l.node == nil {
 				rate = p

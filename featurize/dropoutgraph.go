@@ -56,8 +56,8 @@ func dropLayers(g *onnx.Graph, dir, need string) ([]dropLayer, error) {
 type stochastic struct {
 	before, after *ort.Session
 	layers        []dropLayer
-	// takes is what after takes behind the masks: outputs of before, or −1 for
-	// the rows.
+	// takes is what after takes behind the masks: outputs of before, or −1−i for
+	// input i.
 	takes []int
 	// shapes is where before gives the shape of each mask.
 	shapes []int
@@ -72,7 +72,7 @@ func (s *stochastic) close() error {
 
 func (m *Model) makeStochastic(ctx context.Context, g *onnx.Graph) (*stochastic, error) {
 	dir := filepath.Dir(m.path)
-	model := exposed(g, m.input, m.views[1:2], []string{logitsName})
+	model := exposed(g, m.inputs, m.views[1:2], []string{logitsName})
 	index := onnx.Extend(model).Index()
 	typeOf := autodiff.Types(index, dir)
 	layers, err := dropLayers(index, dir, logitsName)
@@ -89,8 +89,8 @@ func (m *Model) makeStochastic(ctx context.Context, g *onnx.Graph) (*stochastic,
 	}
 	after := part(onnx.Extend(model).Index(), nil, &pb.GraphProto{Input: inputs, Output: model.Graph.Output}, logitsName)
 
-	info, heads := m.input.realInput(g)
-	body := &pb.GraphProto{Input: []*pb.ValueInfoProto{info}}
+	infos, heads := m.inputs.declare(g)
+	body := &pb.GraphProto{Input: infos}
 	var takes, made []string
 	output := func(v *pb.ValueInfoProto) int {
 		body.Output = append(body.Output, v)
@@ -100,8 +100,10 @@ func (m *Model) makeStochastic(ctx context.Context, g *onnx.Graph) (*stochastic,
 	for _, v := range cutInputs(after.Graph, typeOf) {
 		after.Graph.Input = append(after.Graph.Input, v)
 		takes = append(takes, v.GetName())
-		at := -1
-		if v.GetName() != m.input.feed {
+		at := slices.Index(m.inputs.feeds(), v.GetName())
+		if at >= 0 {
+			at = -1 - at
+		} else {
 			at = output(v)
 		}
 		s.takes = append(s.takes, at)
@@ -113,7 +115,7 @@ func (m *Model) makeStochastic(ctx context.Context, g *onnx.Graph) (*stochastic,
 		takes = append(takes, l.in)
 	}
 	before := ort.Model{Proto: part(g, heads, body, takes...), Dir: dir}
-	if s.before, err = m.rt.NewSession(ctx, before, []string{m.input.feed}, made); err != nil {
+	if s.before, err = m.rt.NewSession(ctx, before, m.inputs.feeds(), made); err != nil {
 		return nil, err
 	}
 	var names []string

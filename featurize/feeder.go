@@ -2,7 +2,6 @@ package featurize
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"slices"
 
@@ -11,11 +10,11 @@ import (
 
 // chunk is what one run of the network takes.
 type chunk struct {
-	shape []int // with the padded number of rows first
-	data  []float32
-	n     int // rows that are not padding
-	first int // number of the first row
-	err   error
+	tensors []ood.Tensor // for the inputs in their order; without a shape it is the default
+	rows    int          // with those that are padding
+	n       int          // without them
+	first   int          // number of the first row
+	err     error
 }
 
 // feeder cuts blocks of rows into chunks in two buffers: one is filled while
@@ -24,13 +23,13 @@ type feeder struct {
 	m     *Model
 	batch int // rows of a chunk
 	full  chan chunk
-	free  chan []float32
+	free  chan []ood.Tensor
 }
 
 func newFeeder(m *Model, batch int) *feeder {
-	f := &feeder{m: m, batch: batch, full: make(chan chunk), free: make(chan []float32, 2)}
-	f.free <- nil
-	f.free <- nil
+	f := &feeder{m: m, batch: batch, full: make(chan chunk), free: make(chan []ood.Tensor, 2)}
+	f.free <- make([]ood.Tensor, len(m.inputs))
+	f.free <- make([]ood.Tensor, len(m.inputs))
 	return f
 }
 
@@ -38,12 +37,12 @@ func newFeeder(m *Model, batch int) *feeder {
 // closes full.
 func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) {
 	defer close(f.full)
-	var c chunk // being filled; data is nil between chunks
+	var c chunk // being filled; n is 0 between chunks
 	next := 0   // number of the next row
 	for block, err := range rows {
-		var r ood.Tensor
+		var list []ood.Tensor
 		if err == nil {
-			r, err = f.check(block, next)
+			list, err = f.m.inputs.take(block, next)
 		}
 		if err != nil {
 			// Rows before the bad one are still good.
@@ -52,19 +51,20 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 			}
 			return
 		}
-		width := product(r.Shape[1:])
-		if c.n > 0 && !slices.Equal(c.shape[1:], r.Shape[1:]) && !f.send(ctx, &c) {
+		if c.n > 0 && !slices.EqualFunc(c.tensors, list, alike) && !f.send(ctx, &c) {
 			return
 		}
-		for at := 0; at < r.Shape[0]; {
+		for at, n := 0, block.Rows(); at < n; {
 			if c.n == 0 {
 				var ok bool
-				if c, ok = f.start(ctx, r.Shape, next); !ok {
+				if c, ok = f.start(ctx, list, n, next); !ok {
 					return
 				}
 			}
-			k := min(f.batch-c.n, r.Shape[0]-at)
-			c.data = append(c.data, r.Data[at*width:(at+k)*width]...)
+			k := min(f.batch-c.n, n-at)
+			for i := range c.tensors {
+				appendRows(&c.tensors[i], list[i], at, at+k)
+			}
 			c.n, at, next = c.n+k, at+k, next+k
 			if c.n == f.batch && !f.send(ctx, &c) {
 				return
@@ -74,32 +74,36 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 	f.send(ctx, &c)
 }
 
-// check says whether a block is well formed and fits the model.
-func (f *feeder) check(b ood.InputBlock, first int) (ood.Tensor, error) {
-	if err := b.Check(); err != nil {
-		return ood.Tensor{}, err
-	}
-	r := b.Tensors[0]
-	if len(b.Tensors) > 1 || len(r.Strings) > 0 || r.Lengths != nil {
-		return r, errors.New("the model takes rows of one tensor of numbers, all of one shape")
-	}
-	if err := f.m.input.check(r.Shape); err != nil {
-		return r, err
-	}
-	if len(r.Data) == 0 {
-		return r, nil
-	}
-	return r, f.m.input.checkValues(r.Data, len(r.Data)/r.Shape[0], first)
+// alike says whether rows of two tensors have one shape.
+func alike(a, b ood.Tensor) bool {
+	return (a.Shape == nil) == (b.Shape == nil) && (a.Shape == nil || slices.Equal(a.Shape[1:], b.Shape[1:]))
 }
 
-// start takes a free buffer for rows of a shape.
-func (f *feeder) start(ctx context.Context, shape []int, first int) (chunk, bool) {
+// appendRows appends rows i to j of a tensor, all of one length.
+func appendRows(to *ood.Tensor, t ood.Tensor, i, j int) {
+	switch {
+	case t.Shape == nil:
+	case t.Strings != nil:
+		width := product(t.Shape[1:])
+		to.Strings = append(to.Strings, t.Strings[i*width:j*width]...)
+	default:
+		width := product(t.Shape[1:])
+		to.Data = append(to.Data, t.Data[i*width:j*width]...)
+	}
+}
+
+// start takes a free buffer for n rows and more of the shapes of tensors.
+func (f *feeder) start(ctx context.Context, list []ood.Tensor, n, first int) (chunk, bool) {
 	select {
-	case data := <-f.free:
-		if need := f.batch * product(shape[1:]); cap(data) < need && (f.m.fixed || shape[0] >= f.batch) {
-			data = make([]float32, 0, need)
+	case tensors := <-f.free:
+		for i, t := range list {
+			data := tensors[i].Data
+			if need := f.batch * product(t.Shape[min(1, len(t.Shape)):]); t.Data != nil && cap(data) < need && (f.m.fixed || n >= f.batch) {
+				data = make([]float32, 0, need)
+			}
+			tensors[i] = ood.Tensor{Shape: slices.Clone(t.Shape), Data: data[:0], Strings: tensors[i].Strings[:0]}
 		}
-		return chunk{shape: slices.Clone(shape), data: data[:0], first: first}, true
+		return chunk{tensors: tensors, first: first}, true
 	case <-ctx.Done():
 		return chunk{}, false
 	}
@@ -111,11 +115,19 @@ func (f *feeder) send(ctx context.Context, c *chunk) bool {
 	if c.n == 0 {
 		return true
 	}
-	width := len(c.data) / c.n
-	c.shape[0] = c.n
+	c.rows = c.n
 	if f.m.fixed {
-		for ; c.shape[0] < f.batch; c.shape[0]++ {
-			c.data = append(c.data, c.data[(c.n-1)*width:c.n*width]...)
+		c.rows = f.batch
+	}
+	for i := range c.tensors {
+		t := &c.tensors[i]
+		if t.Shape == nil {
+			continue
+		}
+		t.Shape[0] = c.n
+		last := *t
+		for ; t.Shape[0] < c.rows; t.Shape[0]++ {
+			appendRows(t, last, c.n-1, c.n)
 		}
 	}
 	ok := f.emit(ctx, *c)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // FuzzFind walks hostile graphs: it may find nothing, but does not panic.
@@ -50,7 +51,7 @@ func FuzzFind(f *testing.F) {
 		if err != nil {
 			return
 		}
-		in, err := findInput(g)
+		in, err := findInputs(g, "")
 		if err != nil {
 			return
 		}
@@ -64,10 +65,10 @@ func FuzzFind(f *testing.F) {
 			if _, err := proto.Marshal(edited); err != nil {
 				t.Fatal(err)
 			}
-			spread(source{constants: k, input: in}.layersBefore(p.feature.tensor), maxProbed)
+			spread(source{constants: k, inputs: in}.layersBefore(p.feature.tensor), maxProbed)
 			_, _ = dropLayers(g, "", p.logits) // what it cannot read is an error
 		}
 		in.shapes(g)
-		in.check([]int{2, 2})
+		_, _ = in.take(ood.BlockOf([]int{2, 2}, make([]float32, 4)), 0)
 	})
 }

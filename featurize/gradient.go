@@ -1,7 +1,6 @@
 package featurize
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -109,20 +108,20 @@ func (m *Model) gradientBatch(o GradientOptions) int {
 	case o.Batch > 0:
 		return o.Batch
 	}
-	width := 1
-	for _, d := range m.InputShape() {
-		width *= max(d, 1)
+	width := 0.
+	for _, in := range m.inputs {
+		width += floatProduct(in.dims[min(1, len(in.dims)):])
 	}
-	return max(1, min(m.batch, gradientNumbers/width))
+	return max(1, min(m.batch, int(gradientNumbers/max(1, width))))
 }
 
 // runGradient is run with the gradient.
 func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o GradientOptions) (GradientBatch, error) {
-	x, err := wrap(c.shape, c.data)
+	x, err := m.inputs.wrap(c.tensors)
 	if err != nil {
 		return GradientBatch{}, err
 	}
-	defer x.Close()
+	defer closeAll(x)
 	scalar, err := d.scalarInputs(o)
 	defer closeAll(scalar)
 	if err != nil {
@@ -150,7 +149,7 @@ func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o G
 	if err = o.checkOutputs(b.Logits.Cols); err != nil {
 		return b, err
 	}
-	b.Gradient, err = takeGradient(c, out[2], cmp.Or(o.Tensor, m.input.name))
+	b.Gradient, err = takeGradient(c, out[2], d.tensor)
 	return b, err
 }
 
@@ -160,10 +159,10 @@ func takeGradient(c chunk, t *ort.Tensor, tensor string) (ood.Tensor, error) {
 	if t.DType() != ort.Float32 {
 		data = t.AppendFloat32s(nil)
 	}
-	if len(shape) == 0 || int(shape[0]) != c.shape[0] || len(data)%c.shape[0] != 0 {
-		return ood.Tensor{}, &GradientError{tensor, fmt.Sprintf("its gradient has shape %v for %d rows, so that its first axis is not that of the rows", shape, c.shape[0])}
+	if len(shape) == 0 || int(shape[0]) != c.rows || len(data)%c.rows != 0 {
+		return ood.Tensor{}, &GradientError{tensor, fmt.Sprintf("its gradient has shape %v for %d rows, so that its first axis is not that of the rows", shape, c.rows)}
 	}
-	width := len(data) / c.shape[0]
+	width := len(data) / c.rows
 	own := []int{c.n}
 	for _, d := range shape[1:] {
 		own = append(own, int(d))

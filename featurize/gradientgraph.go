@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -31,9 +33,10 @@ type gradientKey struct {
 // second takes activations from the first.
 type differentiated struct {
 	key               gradientKey
+	tensor            string       // with respect to which
 	forward, backward *ort.Session // backward is nil where forward does it all
 	// takes is what backward takes after the scalar's own inputs: outputs of
-	// forward, or −1 for the rows.
+	// forward, or −1−i for input i.
 	takes []int
 }
 
@@ -42,9 +45,13 @@ func (d *differentiated) close() error {
 }
 
 func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKey) (*differentiated, error) {
-	k := kind{Model: m, input: m.input, g: g, key: key, dir: filepath.Dir(m.path)}
+	k := kind{Model: m, g: g, key: key, dir: filepath.Dir(m.path)}
 	if k.key.tensor == "" {
-		k.key.tensor = m.input.name
+		in, err := m.inputs.real()
+		if err != nil {
+			return nil, err
+		}
+		k.key.tensor = in.name
 	}
 	d, err := k.merged(ctx)
 	if errors.Is(err, autodiff.ErrOpset) {
@@ -63,22 +70,47 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 	case err != nil:
 		return nil, fmt.Errorf("cannot make the gradient with respect to %q: %w", k.key.tensor, err)
 	}
-	d.key = key
+	d.key, d.tensor = key, k.key.tensor
 	return d, nil
+}
+
+// real says whether the model takes real numbers.
+func (in input) real() bool { return onnx.IsFloat(pb.TensorProto_DataType(in.elem)) }
+
+// real is what one differentiates with respect to: the only input, or the only one
+// of real numbers.
+func (list inputs) real() (input, error) {
+	if len(list) == 1 {
+		return list[0], nil
+	}
+	var all []string
+	var found input
+	for _, in := range list {
+		if in.real() && !in.masks() && !in.optional() {
+			found = in
+			all = append(all, strconv.Quote(in.name))
+		}
+	}
+	switch len(all) {
+	case 1:
+		return found, nil
+	case 0:
+		return found, fmt.Errorf("%w: none of its %d inputs holds real numbers; name an inner tensor to differentiate by", ood.ErrNotDifferentiable, len(list))
+	}
+	return found, fmt.Errorf("%w with respect to its input: several hold real numbers (%s); name one", ood.ErrNotDifferentiable, strings.Join(all, ", "))
 }
 
 // kind makes the sessions of one kind of gradient.
 type kind struct {
 	*Model
-	input input
-	g     *onnx.Graph
-	key   gradientKey
-	dir   string
+	g   *onnx.Graph
+	key gradientKey
+	dir string
 }
 
 // merged appends the gradient to the network.
 func (k kind) merged(ctx context.Context) (*differentiated, error) {
-	m := exposed(k.g, k.input, k.views[:2], exposedNames())
+	m := exposed(k.g, k.inputs, k.views[:2], exposedNames())
 	b := onnx.Extend(m)
 	wrt, err := k.with(b.Index())
 	if err != nil {
@@ -97,13 +129,13 @@ func (k kind) merged(ctx context.Context) (*differentiated, error) {
 		return nil, err
 	}
 	d := &differentiated{}
-	d.forward, err = k.session(ctx, m, append([]string{k.input.feed}, s.inputs...), append(exposedNames(), out))
+	d.forward, err = k.session(ctx, m, append(k.inputs.feeds(), s.inputs...), append(exposedNames(), out))
 	return d, err
 }
 
 // separate makes the gradient a model of its own.
 func (k kind) separate(ctx context.Context) (*differentiated, error) {
-	index := onnx.Extend(exposed(k.g, k.input, k.views[:2], exposedNames())).Index()
+	index := onnx.Extend(exposed(k.g, k.inputs, k.views[:2], exposedNames())).Index()
 	wrt, err := k.with(index)
 	if err != nil {
 		return nil, err
@@ -125,7 +157,7 @@ func (k kind) separate(ctx context.Context) (*differentiated, error) {
 	for _, a := range taken {
 		inputs = append(inputs, a.Input)
 	}
-	if d.forward, err = k.session(ctx, forward, []string{k.input.feed}, names); err != nil {
+	if d.forward, err = k.session(ctx, forward, k.inputs.feeds(), names); err != nil {
 		return nil, err
 	}
 	if d.backward, err = k.session(ctx, model, inputs, []string{out}); err != nil {
@@ -151,8 +183,10 @@ func (k kind) keeping(d *differentiated, taken []autodiff.Activation, backward *
 	var outputs []*pb.ValueInfoProto
 	names := exposedNames()
 	for _, a := range taken {
-		at := slices.Index(names, a.Tensor)
-		if a.Shape || at < 0 && a.Tensor != k.input.feed {
+		at, fed := slices.Index(names, a.Tensor), slices.Index(k.inputs.feeds(), a.Tensor)
+		if !a.Shape && fed >= 0 {
+			at = -1 - fed
+		} else if a.Shape || at < 0 {
 			at = len(names)
 			// The shape that the backward model was told is a deduction; the
 			// runtime makes its own.
@@ -170,7 +204,7 @@ func (k kind) keeping(d *differentiated, taken []autodiff.Activation, backward *
 		}
 		d.takes = append(d.takes, at)
 	}
-	m := exposed(k.g, k.input, k.views[:2], exposedNames(), shapes...)
+	m := exposed(k.g, k.inputs, k.views[:2], exposedNames(), shapes...)
 	m.Graph.Output = append(m.Graph.Output, outputs...)
 	return m, names
 }
@@ -181,14 +215,16 @@ func (k kind) keeping(d *differentiated, taken []autodiff.Activation, backward *
 func (k kind) with(g *onnx.Graph) ([]string, error) {
 	tensor := k.key.tensor
 	_, constant := g.Const(tensor)
+	made := ancestors(g, tensor)
 	switch {
-	case ancestors(g, tensor)[k.input.feed]:
+	case slices.ContainsFunc(k.inputs.feeds(), func(feed string) bool { return made[feed] }):
 	case g.Producer(tensor) != nil || constant:
 		return nil, &GradientError{tensor, "it does not depend on the model's input, and is the same for every row"}
 	default:
 		return nil, &GradientError{tensor, "the logits are not made from a tensor of that name"}
 	}
-	if tensor != k.input.name || onnx.IsFloat(pb.TensorProto_DataType(k.input.elem)) {
+	in := k.inputs.find(tensor)
+	if in == nil || in.real() {
 		return []string{tensor}, nil
 	}
 	var casts []string
@@ -199,11 +235,11 @@ func (k kind) with(g *onnx.Graph) ([]string, error) {
 		case "Shape", "Size":
 		default:
 			return nil, fmt.Errorf("%w: the input holds %s, which %s reads as they are; name an inner tensor to differentiate by",
-				ood.ErrNotDifferentiable, onnx.DTypeName(k.input.elem), describe(g, n))
+				ood.ErrNotDifferentiable, onnx.DTypeName(in.elem), describe(g, n))
 		}
 	}
 	if len(casts) == 0 {
-		return nil, fmt.Errorf("%w: the input holds %s", ood.ErrNotDifferentiable, onnx.DTypeName(k.input.elem))
+		return nil, fmt.Errorf("%w: the input holds %s", ood.ErrNotDifferentiable, onnx.DTypeName(in.elem))
 	}
 	return casts, nil
 }
@@ -243,13 +279,13 @@ func (d *differentiated) scalarInputs(o GradientOptions) (list []*ort.Tensor, er
 	return list, err
 }
 
-// taken are tensors for a second session: outputs of the first, or the rows where
-// the place is −1.
-func taken(places []int, x *ort.Tensor, out []*ort.Tensor) []*ort.Tensor {
+// taken are tensors for a second session: outputs of the first, or input i where
+// the place is −1−i.
+func taken(places []int, x, out []*ort.Tensor) []*ort.Tensor {
 	var list []*ort.Tensor
 	for _, at := range places {
 		if at < 0 {
-			list = append(list, x)
+			list = append(list, x[-1-at])
 		} else {
 			list = append(list, out[at])
 		}
@@ -258,11 +294,11 @@ func taken(places []int, x *ort.Tensor, out []*ort.Tensor) []*ort.Tensor {
 }
 
 // run returns φ, the logits and the gradient.
-func (d *differentiated) run(ctx context.Context, x *ort.Tensor, scalar []*ort.Tensor) ([]*ort.Tensor, error) {
+func (d *differentiated) run(ctx context.Context, x, scalar []*ort.Tensor) ([]*ort.Tensor, error) {
 	if d.backward == nil {
-		return d.forward.Run(ctx, append([]*ort.Tensor{x}, scalar...))
+		return d.forward.Run(ctx, append(slices.Clone(x), scalar...))
 	}
-	out, err := d.forward.Run(ctx, []*ort.Tensor{x})
+	out, err := d.forward.Run(ctx, x)
 	if err != nil {
 		return nil, err
 	}

@@ -61,6 +61,9 @@ type Value struct {
 	Name  string  `json:"name"`
 	Shape []int64 `json:"shape"`
 	DType string  `json:"dtype"`
+	// Optional says that an input has a default, which it keeps where rows do not
+	// bring it.
+	Optional bool `json:"optional,omitempty"`
 }
 
 // Feature is where φ is read.

@@ -1,51 +1,99 @@
 package featurize
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// input is what the network wants to be fed.
+// input is one of the tensors that the network wants to be fed.
 type input struct {
 	name string // in the model
 	feed string // in the edited graph
 	elem int32
-	dims []int // with the batch first; −1 varies; nil is unknown
+	dims []int    // with the batch first; −1 varies; nil is unknown
+	axes []string // what the model calls those that vary, or ""
+	// fallback is what the input is where rows do not bring it, without a shape
+	// where they must.
+	fallback ood.Tensor
 }
 
-func findInput(g *onnx.Graph) (input, error) {
-	list := g.Inputs()
-	if len(list) != 1 {
-		names := make([]string, len(list))
-		for i, v := range list {
-			names[i] = strconv.Quote(v.GetName())
-		}
-		return input{}, fmt.Errorf("the model has %d inputs (%s); only models with one input can be run", len(list), strings.Join(names, ", "))
+// inputs are what the network wants to be fed, in the graph's order.
+type inputs []input
+
+// findInputs lists the inputs, and those with a default that rows may bring: their
+// first axis varies, and below IR version 4 no default may be replaced.
+func findInputs(g *onnx.Graph, dir string) (inputs, error) {
+	required := make(map[string]bool)
+	for _, v := range g.Inputs() {
+		required[v.GetName()] = true
 	}
-	v := list[0]
+	var list inputs
+	for _, v := range g.Model.GetGraph().GetInput() {
+		in, err := newInput(v)
+		if required[in.name] {
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, in)
+			continue
+		}
+		t, ok := g.Const(in.name)
+		if err != nil || !ok || g.Model.GetIrVersion() < 4 || len(in.dims) == 0 || in.dims[0] >= 0 || len(t.GetDims()) != len(in.dims) {
+			continue
+		}
+		data, dims, err := onnx.Float32s(t, dir)
+		if err == nil && in.misfit(data) < 0 {
+			in.fallback.Data = data
+			for _, d := range dims {
+				in.fallback.Shape = append(in.fallback.Shape, int(d))
+			}
+			list = append(list, in)
+		}
+	}
+	if len(required) == 0 {
+		return nil, errors.New("the model has no inputs")
+	}
+	several := len(list) > 1
+	for i, in := range list {
+		if several && in.feed != in.name {
+			list[i].feed += "/" + in.name
+		}
+		if a, b := in.fixedBatch(), list.fixedBatch(); a > 0 && a != b {
+			return nil, fmt.Errorf("the model's inputs are of different numbers of rows: %q takes %d, others %d", in.name, a, b)
+		}
+	}
+	return list, nil
+}
+
+func newInput(v *pb.ValueInfoProto) (input, error) {
 	t := v.GetType().GetTensorType()
 	in := input{name: v.GetName(), feed: v.GetName(), elem: t.GetElemType()}
 	if t == nil {
 		return in, fmt.Errorf("the model's input %q is not a tensor", in.name)
 	}
 	switch pb.TensorProto_DataType(in.elem) {
-	case pb.TensorProto_FLOAT:
-	case pb.TensorProto_DOUBLE, pb.TensorProto_FLOAT16, pb.TensorProto_BFLOAT16,
-		pb.TensorProto_UINT8, pb.TensorProto_INT8, pb.TensorProto_INT32, pb.TensorProto_INT64:
+	case pb.TensorProto_FLOAT, pb.TensorProto_STRING:
+	case pb.TensorProto_DOUBLE, pb.TensorProto_FLOAT16, pb.TensorProto_BFLOAT16, pb.TensorProto_BOOL,
+		pb.TensorProto_UINT8, pb.TensorProto_UINT16, pb.TensorProto_UINT32, pb.TensorProto_UINT64,
+		pb.TensorProto_INT8, pb.TensorProto_INT16, pb.TensorProto_INT32, pb.TensorProto_INT64:
 		in.feed = inputName
 	default:
 		return in, fmt.Errorf("the model's input %q holds %s, which cannot be fed", in.name, onnx.DTypeName(in.elem))
 	}
 	if t.GetShape() != nil {
 		in.dims = []int{}
-		for _, d := range shapeOf(v) {
+		for i, d := range shapeOf(v) {
 			in.dims = append(in.dims, int(d))
+			in.axes = append(in.axes, t.GetShape().GetDim()[i].GetDimParam())
 		}
 		if len(in.dims) == 0 {
 			return in, fmt.Errorf("the model's input %q is a scalar: it has no axis for rows", in.name)
@@ -64,11 +112,52 @@ func findInput(g *onnx.Graph) (input, error) {
 // shapeOf returns a declared shape, −1 for what varies, or nil.
 func shapeOf(v *pb.ValueInfoProto) []int64 { return onnx.Shape(v, 1) }
 
+func (in input) optional() bool { return in.fallback.Shape != nil }
+
+func (in input) texts() bool { return in.elem == int32(pb.TensorProto_STRING) }
+
 func (in input) fixedBatch() int {
 	if len(in.dims) > 0 && in.dims[0] > 0 {
 		return in.dims[0]
 	}
 	return 0
+}
+
+func (list inputs) fixedBatch() int {
+	for _, in := range list {
+		if n := in.fixedBatch(); n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// feeds are the names of the inputs in the edited graph.
+func (list inputs) feeds() []string {
+	names := make([]string, len(list))
+	for i, in := range list {
+		names[i] = in.feed
+	}
+	return names
+}
+
+func (list inputs) find(name string) *input {
+	for i, in := range list {
+		if in.name == name {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// images is the first input that images may go to, or nil.
+func (list inputs) images() *input {
+	for i, in := range list {
+		if in.layout() != "" {
+			return &list[i]
+		}
+	}
+	return nil
 }
 
 // layout says where the channels of an image input are.
@@ -86,28 +175,36 @@ func (in input) layout() preprocess.Layout {
 	return ""
 }
 
-// check says whether rows of a shape (the batch first) fit.
-func (in input) check(shape []int) error {
-	if in.fits(shape) {
+// check says whether a tensor fits.
+func (in input) check(t ood.Tensor) error {
+	holds := "float32"
+	if t.Strings != nil {
+		holds = "texts"
+	}
+	shape := t.Shape
+	if (t.Strings != nil) == in.texts() && in.fits(t) {
 		return nil
 	}
 	hint := ""
-	if len(shape) == 4 && in.fits([]int{shape[0], shape[2], shape[3], shape[1]}) {
+	moved := func(perm ...int) bool {
+		return len(shape) == 4 && in.fits(ood.Tensor{Shape: []int{shape[0], shape[perm[0]], shape[perm[1]], shape[perm[2]]}})
+	}
+	if moved(2, 3, 1) {
 		hint = ": move the channels to the last axis"
-	} else if len(shape) == 4 && in.fits([]int{shape[0], shape[3], shape[1], shape[2]}) {
+	} else if moved(3, 1, 2) {
 		hint = ": move the channels to the second axis"
 	}
-	return fmt.Errorf("the model's input %q takes %s of %s, the rows given are %s of float32%s",
-		in.name, times(in.dims), onnx.DTypeName(in.elem), times(shape), hint)
+	return fmt.Errorf("the model's input %q takes %s of %s, the rows given are %s of %s%s",
+		in.name, times(in.dims), onnx.DTypeName(in.elem), times(shape), holds, hint)
 }
 
-func (in input) fits(shape []int) bool {
+func (in input) fits(t ood.Tensor) bool {
 	if in.dims == nil {
 		return true
 	}
-	ok := len(shape) == len(in.dims)
-	for i := 1; ok && i < len(shape); i++ {
-		ok = in.dims[i] < 0 || in.dims[i] == shape[i]
+	ok := len(t.Shape) == len(in.dims)
+	for i := 1; ok && i < len(t.Shape); i++ {
+		ok = in.dims[i] < 0 || in.dims[i] == t.Shape[i] || i == 1 && t.Lengths != nil && t.Shape[i] < in.dims[i]
 	}
 	return ok
 }
@@ -126,38 +223,58 @@ func times(dims []int) string {
 	return b.String()
 }
 
-// checkValues says which row holds a value that the model cannot be fed;
-// first is the number of the first row.
-func (in input) checkValues(data []float32, width, first int) error {
-	lo, hi, whole := float32(0), float32(0), true
+// whole are the integers that float32 holds without gaps.
+const whole = 1 << 24
+
+// limits are the least and the largest number that the model can be fed, and
+// whether only integers are.
+func (in input) limits() (lo, hi float32, integers bool) {
 	switch pb.TensorProto_DataType(in.elem) {
+	case pb.TensorProto_BOOL:
+		return 0, 1, true
 	case pb.TensorProto_UINT8:
-		hi = 255
+		return 0, 255, true
+	case pb.TensorProto_UINT16:
+		return 0, 65535, true
+	case pb.TensorProto_UINT32, pb.TensorProto_UINT64:
+		return 0, whole, true
 	case pb.TensorProto_INT8:
-		lo, hi = -128, 127
+		return -128, 127, true
+	case pb.TensorProto_INT16:
+		return -32768, 32767, true
 	case pb.TensorProto_INT32, pb.TensorProto_INT64:
-		lo, hi = -1<<31, 1<<31-128 // the float32 next below 2³¹
+		return -whole, whole, true
 	case pb.TensorProto_FLOAT16:
-		lo, hi, whole = -65504, 65504, false
-	default:
-		if i := rows.FirstNotFinite(data); i >= 0 {
-			return notFinite("input", data[i], first+i/width)
-		}
-		return nil
+		return -65504, 65504, false
+	}
+	return -math.MaxFloat32, math.MaxFloat32, false
+}
+
+// misfit is the place of the first number that the model cannot be fed, or −1.
+func (in input) misfit(data []float32) int {
+	lo, hi, integers := in.limits()
+	if hi == math.MaxFloat32 {
+		return rows.FirstNotFinite(data)
 	}
 	for i, v := range data {
-		if !rows.Finite(v) {
-			return notFinite("input", v, first+i/width)
-		}
-		if v < lo || v > hi || whole && v != float32(int64(v)) {
-			want := fmt.Sprintf("numbers from %g to %g", lo, hi)
-			if whole {
-				want = "whole " + want
-			}
-			return fmt.Errorf("row %d (counted from 0) of the input holds %g; the model takes %s, which are %s", first+i/width, v, onnx.DTypeName(in.elem), want)
+		if !(v >= lo && v <= hi) || integers && v != float32(int64(v)) {
+			return i
 		}
 	}
-	return nil
+	return -1
+}
+
+// refuse is the error for a number that misfits, of a row of what is called so.
+func (in input) refuse(v float32, row int, called string) error {
+	if !rows.Finite(v) {
+		return notFinite(called, v, row)
+	}
+	lo, hi, integers := in.limits()
+	want := fmt.Sprintf("numbers from %.0f to %.0f", lo, hi)
+	if integers {
+		want = "whole " + want
+	}
+	return fmt.Errorf("row %d (counted from 0) of the %s holds %g; the model takes %s, which are %s", row, called, v, onnx.DTypeName(in.elem), want)
 }
 
 func notFinite(what string, v float32, row int) error {

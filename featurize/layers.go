@@ -44,7 +44,7 @@ func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view
 		s.log.Debug("no earlier layers are read", "reason", err)
 	}
 	batch := int64(-1)
-	if n := s.input.fixedBatch(); n > 0 {
+	if n := s.inputs.fixedBatch(); n > 0 {
 		batch = int64(n)
 	}
 	var positioned, wide, flat []view

@@ -20,7 +20,7 @@ import (
 // on random rows. Each returns what the next one needs.
 type source struct {
 	*constants
-	input  input
+	inputs inputs
 	beside *folder
 	log    *slog.Logger // or nil
 }
@@ -77,8 +77,8 @@ func (s source) expose(ctx context.Context, l location) (*ort.Session, error) {
 	for i := range l.layers {
 		names = append(names, fmt.Sprintf("attach/layer/%d", i))
 	}
-	model := exposed(s.g, s.input, l.views(), names)
-	session, err := s.rt.NewSession(ctx, ort.Model{Proto: model, Dir: s.dir}, []string{s.input.feed}, names)
+	model := exposed(s.g, s.inputs, l.views(), names)
+	session, err := s.rt.NewSession(ctx, ort.Model{Proto: model, Dir: s.dir}, s.inputs.feeds(), names)
 	if err != nil {
 		return nil, fmt.Errorf("the runtime refuses the model: %w", err)
 	}
@@ -99,8 +99,14 @@ func (s source) describe(l location) Info {
 	}
 	info := Info{
 		Opset: s.g.Opset(), IRVersion: s.g.Model.GetIrVersion(),
-		Inputs: values(s.g.Inputs()), Outputs: values(s.g.Outputs()),
-		Providers: s.rt.Providers(), Task: "unknown", Layout: s.input.layout(), FixedBatch: s.input.fixedBatch(),
+		Inputs: values(s.inputs.declared(s.g)), Outputs: values(s.g.Outputs()),
+		Providers: s.rt.Providers(), Task: "unknown", FixedBatch: s.inputs.fixedBatch(),
+	}
+	for i, in := range s.inputs {
+		info.Inputs[i].Optional = in.optional()
+	}
+	if in := s.inputs.images(); in != nil {
+		info.Layout = in.layout()
 	}
 	if l.place == nil {
 		return info
@@ -171,7 +177,7 @@ func floating(v *pb.ValueInfoProto) bool {
 // named is the view of a tensor that the caller chose as what.
 func (s source) named(ctx context.Context, tensor, what string) (view, error) {
 	v := view{tensor: tensor}
-	if s.g.Producer(tensor) == nil && tensor != s.input.name {
+	if s.g.Producer(tensor) == nil && s.inputs.find(tensor) == nil {
 		return v, fmt.Errorf("the model has no tensor %q to use as %s%s", tensor, what, some("; it has", s.candidates(ctx)))
 	}
 	if s.is(tensor) {

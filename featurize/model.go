@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/onnx"
@@ -51,7 +52,7 @@ type Options struct {
 type Model struct {
 	rt      *ort.Runtime
 	session *ort.Session
-	input   input
+	inputs  inputs
 	batch   int  // rows in one run
 	fixed   bool // every run has exactly that many
 	last    *ood.Linear
@@ -102,13 +103,13 @@ func open(ctx context.Context, path string, beside *folder, o Options, accept fu
 	if err := accept(m.sha); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if m.input, err = findInput(g); err != nil {
+	if m.inputs, err = findInputs(g, dir); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if m.rt, err = ort.Open(ctx, o.Runtime); err != nil {
 		return nil, err
 	}
-	s := source{constants: newConstants(g, dir, m.rt), input: m.input, beside: beside, log: o.Log}
+	s := source{constants: newConstants(g, dir, m.rt, m.inputs...), inputs: m.inputs, beside: beside, log: o.Log}
 	if err := m.read(ctx, s, o); err != nil {
 		m.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -174,13 +175,16 @@ func (m *Model) Info() Info { return m.info }
 // weights are not known. It is to be read only. See Info.Exact.
 func (m *Model) Last() *ood.Linear { return m.last }
 
+// Inputs returns what rows have to bring, and what they may.
+func (m *Model) Inputs() []Value { return m.info.Inputs }
+
 // InputShape returns the shape of one row, without the batch; −1 varies, and
-// nil is unknown.
+// nil is unknown, or there are several inputs.
 func (m *Model) InputShape() []int {
-	if m.input.dims == nil {
+	if m.inputs.required() != 1 || m.inputs[0].dims == nil {
 		return nil
 	}
-	return append([]int{}, m.input.dims[1:]...)
+	return append([]int{}, m.inputs[0].dims[1:]...)
 }
 
 // Batch returns the number of rows in one run: blocks of rows of that size, or
@@ -193,10 +197,14 @@ func (m *Model) SHA256() string { return m.sha }
 // Base is what a bundle says of the model: Attached reads the same tensors.
 func (m *Model) Base(task attach.Task) attach.Base {
 	several := m.info.Normaliser == "Sigmoid" || m.info.MultiLabel
-	return attach.Base{
+	b := attach.Base{
 		Path: m.path, SHA256: m.sha, Task: task, Feature: m.info.Feature.Tensor, Output: m.info.Output, Layers: m.info.Layers,
 		Sigmoid: task == attach.Classification && several && m.info.OutputsWidth > 1,
 	}
+	for i, in := range m.inputs {
+		b.Inputs = append(b.Inputs, attach.Input{Name: in.name, DType: m.info.Inputs[i].DType, Shape: slices.Clone(in.dims)})
+	}
+	return b
 }
 
 // Close frees the model. Nothing may be running.

@@ -32,20 +32,19 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 	if info.FixedBatch > 0 {
 		p.batch, p.fixed = info.FixedBatch, true
 	}
-	out, shape, err := s.input.try(ctx, s.g, session)
+	out, n, width, err := s.inputs.try(ctx, s.g, session)
 	if ctx.Err() != nil {
 		return p, ctx.Err()
 	}
-	if shape == nil {
+	if n == 0 {
 		return s.unverified(l, p, err)
 	}
 	defer closeAll(out)
-	n := shape[0]
 	if n == 1 && !p.fixed {
 		p.batch, p.fixed, p.info.FixedBatch = 1, true, 1
 	}
 	if p.batch <= 0 {
-		p.batch = defaultBatch(product(shape[1:]))
+		p.batch = defaultBatch(width)
 	}
 	phi, err := asRows(out[0], n)
 	if err != nil {
@@ -110,15 +109,22 @@ func (s source) compare(l location, p probed, phi, logits blas32.General) probed
 // run.
 func (s source) unverified(l location, p probed, err error) (probed, error) {
 	reason := "the shape of its inputs is not known"
-	row := s.input.dims[min(1, len(s.input.dims)):]
-	if s.input.dims != nil && !slices.Contains(row, -1) {
+	known, width := true, 0.
+	var shapes []string
+	for _, in := range s.inputs {
+		row := in.dims[min(1, len(in.dims)):]
+		known = known && in.dims != nil && !slices.Contains(row, -1)
+		width += floatProduct(row)
+		shapes = append(shapes, times(in.dims))
+	}
+	if known {
 		if err != nil {
 			return p, fmt.Errorf("the runtime cannot run the model: %w", err)
 		}
-		reason = fmt.Sprintf("inputs of %s are too large to try some", times(s.input.dims))
+		reason = fmt.Sprintf("inputs of %s are too large to try some", strings.Join(shapes, ", "))
 	}
 	if p.batch <= 0 {
-		p.batch = defaultBatch(int(floatProduct(row)))
+		p.batch = defaultBatch(int(width))
 	}
 	if p.last != nil {
 		p.info.Feature.Width, p.info.OutputsWidth = p.last.Weight.Cols, p.last.Weight.Rows

@@ -3,55 +3,98 @@ package featurize
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/onnx"
-	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
-// shapes lists input shapes to try on a model, the likeliest first, for its
-// dimensions that vary. Where the batch varies, two rows are tried before one:
-// some exporters freeze the batch inside the graph.
-func (in input) shapes(g *onnx.Graph) [][]int {
-	if in.dims == nil {
-		return nil
-	}
+// shapes lists shapes to try on a model, for each of its inputs, the likeliest
+// first, for its dimensions that vary. Where the batch varies, two rows are tried
+// before one: some exporters freeze the batch inside the graph.
+func (list inputs) shapes(g *onnx.Graph) [][][]int {
 	batches := []int{2, 1}
-	if b := in.fixedBatch(); b > 0 {
+	if b := list.fixedBatch(); b > 0 {
 		batches = []int{b}
 	}
-	free := false
-	for _, d := range in.dims[1:] {
-		free = free || d < 0
-	}
-	sizes := []int{0}
-	if free {
-		sizes = []int{224, 32, 299, 64, 16, 8}
-		if len(in.dims) == 2 {
-			if h := firstWidth(g, in.name); h > 0 {
-				sizes = []int{h}
-			}
+	sizes := make([][]int, len(list))
+	tries := 0
+	for i, in := range list {
+		if in.dims == nil {
+			return nil
 		}
+		sizes[i] = in.sizes(g)
+		tries = max(tries, len(sizes[i]))
 	}
-	var list [][]int
-	for _, size := range sizes {
-		for _, n := range batches {
-			shape := append([]int{n}, in.dims[1:]...)
-			for i := 1; i < len(shape); i++ {
-				switch {
-				case shape[i] >= 0:
-				case len(shape) == 4 && i == 1 && in.layout() == "":
-					shape[i] = 3
-				default:
-					shape[i] = size
+	var all [][][]int
+	for try := range tries {
+		// Axes that the model calls by one name are of one size, which is that of the
+		// first input that has a choice.
+		called := make(map[string]int)
+		for i, in := range list {
+			for axis := 1; axis < len(in.dims); axis++ {
+				if in.axes[axis] != "" && called[in.axes[axis]] == 0 && in.dims[axis] < 0 {
+					called[in.axes[axis]] = sizes[i][min(try, len(sizes[i])-1)]
 				}
 			}
-			if size := floatProduct(shape); size <= maxProbe {
-				list = append(list, shape)
+		}
+		for _, n := range batches {
+			shapes := make([][]int, len(list))
+			total := 0.
+			for i, in := range list {
+				if in.optional() {
+					shapes[i] = in.fallback.Shape
+					continue
+				}
+				shape := append([]int{n}, in.dims[1:]...)
+				for axis := 1; axis < len(shape); axis++ {
+					switch {
+					case shape[axis] >= 0:
+					case len(shape) == 4 && axis == 1 && in.layout() == "":
+						shape[axis] = 3
+					case in.axes[axis] != "":
+						shape[axis] = called[in.axes[axis]]
+					default:
+						shape[axis] = sizes[i][min(try, len(sizes[i])-1)]
+					}
+				}
+				shapes[i] = shape
+				total += floatProduct(shape)
+			}
+			if total <= maxProbe {
+				all = append(all, shapes)
 			}
 		}
 	}
-	return list
+	return all
+}
+
+// sizes are those to try for the axes that vary, or one where none does.
+func (in input) sizes(g *onnx.Graph) []int {
+	free := false
+	for _, d := range in.dims[min(1, len(in.dims)):] {
+		free = free || d < 0
+	}
+	if !free {
+		return []int{0}
+	}
+	if len(in.dims) == 2 {
+		if h := firstWidth(g, in.name); h > 0 {
+			return []int{h}
+		}
+	}
+	if _, _, integers := in.limits(); len(in.dims) < 4 && (integers || in.masks()) {
+		return []int{8, 16, 224, 32, 299, 64}
+	}
+	return []int{224, 32, 299, 64, 16, 8}
+}
+
+// masks says whether the input tells which positions of a row are none, as
+// exporters of transformers call it.
+func (in input) masks() bool {
+	return slices.Contains([]string{"attention_mask", "input_mask", "mask"}, strings.TrimSuffix(in.name, ":0"))
 }
 
 // firstWidth returns the number of columns that a layer reading the input
@@ -69,17 +112,29 @@ func firstWidth(g *onnx.Graph, tensor string) int {
 	return 0
 }
 
-// random returns rows that a model of the given element type accepts. Large
-// ones repeat, at a prime distance that no axis is a multiple of.
-func (in input) random(shape []int) []float32 {
+// random returns rows that the model accepts. Large ones repeat, at a prime
+// distance that no axis is a multiple of.
+func (in input) random(g *onnx.Graph, shape []int) ood.Tensor {
 	const period = 65521
+	t := ood.Tensor{Name: in.name, Shape: shape}
+	if in.texts() {
+		t.Strings = slices.Repeat([]string{category(g, in.name)}, product(shape))
+		return t
+	}
 	rng := rand.New(rand.NewPCG(1, 2))
+	_, hi, integers := in.limits()
 	data := make([]float32, product(shape))
 	for i := range data[:min(period, len(data))] {
-		switch pb.TensorProto_DataType(in.elem) {
-		case pb.TensorProto_UINT8:
+		switch {
+		case in.masks():
+			data[i] = 1
+		case strings.Contains(in.name, "position_ids"):
+			data[i] = float32(i % shape[len(shape)-1])
+		case integers && (strings.Contains(in.name, "type_ids") || strings.Contains(in.name, "segment")):
+			// Many networks know one kind of token alone.
+		case integers && hi == 255:
 			data[i] = float32(rng.IntN(256))
-		case pb.TensorProto_INT8, pb.TensorProto_INT32, pb.TensorProto_INT64:
+		case integers:
 			data[i] = float32(rng.IntN(2))
 		default:
 			data[i] = float32(rng.NormFloat64())
@@ -88,7 +143,29 @@ func (in input) random(shape []int) []float32 {
 	for done := period; done < len(data); done *= 2 {
 		copy(data[done:], data[:done])
 	}
-	return data
+	t.Data = data
+	return t
+}
+
+// category is a text that the nodes behind a tensor know, or one that is also a
+// number.
+func category(g *onnx.Graph, tensor string) string {
+	seen := map[string]bool{"": true}
+	for queue := []string{tensor}; len(queue) > 0; queue = queue[1:] {
+		if seen[queue[0]] {
+			continue
+		}
+		seen[queue[0]] = true
+		for _, n := range g.Consumers(queue[0]) {
+			for _, a := range n.GetAttribute() {
+				if slices.Contains([]string{"cats_strings", "keys_strings", "classes_strings"}, a.GetName()) && len(a.GetStrings()) > 0 {
+					return string(a.GetStrings()[0])
+				}
+			}
+			queue = append(queue, n.GetOutput()...)
+		}
+	}
+	return "0"
 }
 
 // Bounds of the numbers in one run of a network: maxProbe of random rows, as
@@ -108,26 +185,35 @@ func floatProduct(shape []int) float64 {
 	return n
 }
 
-// try runs a session on random rows, with the first shape that works. A nil
-// shape means that none did; the error is then that of the first, or nil
-// where nothing is known about the input.
-func (in input) try(ctx context.Context, g *onnx.Graph, s *ort.Session) (out []*ort.Tensor, shape []int, err error) {
-	for _, shape := range in.shapes(g) {
-		x, fail := wrap(shape, in.random(shape))
-		if fail != nil {
-			return nil, nil, fail
+// try runs a session on random rows, with the first shapes that work, of which it
+// returns the number of rows and that of numbers in one. No rows mean that none
+// did; the error is then that of the first, or nil where nothing is known about the
+// inputs.
+func (list inputs) try(ctx context.Context, g *onnx.Graph, s *ort.Session) (out []*ort.Tensor, n, width int, err error) {
+	for _, shapes := range list.shapes(g) {
+		tensors := make([]ood.Tensor, len(list))
+		n, width = 0, 0
+		for i, in := range list {
+			if !in.optional() {
+				tensors[i] = in.random(g, shapes[i])
+				n, width = shapes[i][0], width+product(shapes[i][1:])
+			}
 		}
-		out, fail := s.Run(ctx, []*ort.Tensor{x})
-		x.Close()
+		x, fail := list.wrap(tensors)
+		if fail != nil {
+			return nil, 0, 0, fail
+		}
+		out, fail := s.Run(ctx, x)
+		closeAll(x)
 		if fail == nil {
-			return out, shape, nil
+			return out, n, width, nil
 		}
 		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
+			return nil, 0, 0, ctx.Err()
 		}
 		if err == nil {
 			err = fail
 		}
 	}
-	return nil, nil, err
+	return nil, 0, 0, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -46,7 +47,7 @@ func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock
 				return
 			}
 			b, err := run(ctx, c)
-			f.free <- c.data
+			f.free <- c.tensors
 			if err != nil {
 				yield(none, err)
 				return
@@ -63,12 +64,12 @@ func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock
 
 // run maps one chunk to φ, logits and earlier layers and drops the rows that only pad it.
 func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
-	x, err := wrap(c.shape, c.data)
+	x, err := m.inputs.wrap(c.tensors)
 	if err != nil {
 		return ood.Batch{}, err
 	}
-	defer x.Close()
-	out, err := m.session.Run(ctx, []*ort.Tensor{x})
+	defer closeAll(x)
+	out, err := m.session.Run(ctx, x)
 	if err != nil {
 		return ood.Batch{}, runError(ctx, c, err)
 	}
@@ -106,15 +107,26 @@ func (m *Model) takeLogits(c chunk, t *ort.Tensor) (blas32.General, error) {
 	return m.take(c, t, "output", m.info.OutputsWidth)
 }
 
+// shapes writes the shapes of a chunk's rows.
+func (c chunk) shapes() string {
+	var list []string
+	for _, t := range c.tensors {
+		if t.Shape != nil {
+			list = append(list, times(t.Shape))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
 // take copies an output out of the runtime's memory. It has want columns, 0
 // where that is not known.
 func (m *Model) take(c chunk, t *ort.Tensor, name string, want int) (blas32.General, error) {
-	v, err := asRows(t, c.shape[0])
+	v, err := asRows(t, c.rows)
 	if err != nil {
 		return blas32.General{}, fmt.Errorf("the model's %s comes out with %w", name, err)
 	}
 	if want > 0 && v.Cols != want {
-		return blas32.General{}, fmt.Errorf("the model's %s has %d columns for rows of %s, not %d", name, v.Cols, times(c.shape), want)
+		return blas32.General{}, fmt.Errorf("the model's %s has %d columns for rows of %s, not %d", name, v.Cols, c.shapes(), want)
 	}
 	v.Rows = c.n
 	v.Data = append(make([]float32, 0, c.n*v.Cols), v.Data[:c.n*v.Cols]...)

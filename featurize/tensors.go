@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 func product(shape []int) int {
@@ -17,11 +18,39 @@ func product(shape []int) int {
 }
 
 func wrap(shape []int, data []float32) (*ort.Tensor, error) {
+	return ort.NewTensor(dims(shape), data)
+}
+
+func dims(shape []int) []int64 {
 	dims := make([]int64, len(shape))
 	for i, d := range shape {
 		dims[i] = int64(d)
 	}
-	return ort.NewTensor(dims, data)
+	return dims
+}
+
+// wrap is what a session of the edited graph takes: tensors in the order of the
+// inputs, or their defaults.
+func (list inputs) wrap(tensors []ood.Tensor) ([]*ort.Tensor, error) {
+	var all []*ort.Tensor
+	for i, t := range tensors {
+		if t.Shape == nil {
+			t = list[i].fallback
+		}
+		var x *ort.Tensor
+		var err error
+		if list[i].texts() {
+			x, err = ort.NewStrings(dims(t.Shape), t.Strings)
+		} else {
+			x, err = wrap(t.Shape, t.Data)
+		}
+		if err != nil {
+			closeAll(all)
+			return nil, fmt.Errorf("input %q: %w", list[i].name, err)
+		}
+		all = append(all, x)
+	}
+	return all, nil
 }
 
 // asRows sees a tensor of the edited graph as n rows.

@@ -82,11 +82,11 @@ func leading(g *onnx.Graph, tensor, out string) []*pb.NodeProto {
 		node("Unsqueeze", []string{wide, axes}, out))
 }
 
-// exposed is a model that maps the one input, as float32, to views, with the
+// exposed is a model that maps the inputs, numbers as float32, to views, with the
 // further nodes given. Everything that these do not need is left out.
-func exposed(g *onnx.Graph, in input, views []view, names []string, more ...*pb.NodeProto) *pb.ModelProto {
-	info, heads := in.realInput(g)
-	body := &pb.GraphProto{Input: []*pb.ValueInfoProto{info}}
+func exposed(g *onnx.Graph, in inputs, views []view, names []string, more ...*pb.NodeProto) *pb.ModelProto {
+	infos, heads := in.declare(g)
+	body := &pb.GraphProto{Input: infos}
 	var need []string
 	for i, v := range views {
 		body.Node = append(body.Node, v.nodes(names[i])...)
@@ -100,17 +100,29 @@ func exposed(g *onnx.Graph, in input, views []view, names []string, more ...*pb.
 	return part(g, heads, body, need...)
 }
 
-// realInput declares the model's input as real numbers, and returns the node
-// that turns it into what the model takes where that is another type.
-func (in input) realInput(g *onnx.Graph) (*pb.ValueInfoProto, []*pb.NodeProto) {
-	old := g.Inputs()[0]
-	if in.feed == in.name {
-		return old, nil
+// declared is what the model says of its inputs.
+func (list inputs) declared(g *onnx.Graph) []*pb.ValueInfoProto {
+	infos := make([]*pb.ValueInfoProto, len(list))
+	for i, in := range list {
+		infos[i] = g.Type(in.name)
 	}
-	own := proto.Clone(old).(*pb.ValueInfoProto)
-	own.Name = ptr(in.feed)
-	own.GetType().GetTensorType().ElemType = ptr(int32(pb.TensorProto_FLOAT))
-	return own, []*pb.NodeProto{node("Cast", []string{in.feed}, in.name, onnx.Attr("to", pb.TensorProto_DataType(in.elem)))}
+	return infos
+}
+
+// declare declares the model's inputs, numbers as float32, and returns the nodes
+// that turn those into what the model takes where that is another type.
+func (list inputs) declare(g *onnx.Graph) (infos []*pb.ValueInfoProto, heads []*pb.NodeProto) {
+	for i, info := range list.declared(g) {
+		in := list[i]
+		if in.feed != in.name {
+			info = proto.CloneOf(info)
+			info.Name = ptr(in.feed)
+			info.GetType().GetTensorType().ElemType = ptr(int32(pb.TensorProto_FLOAT))
+			heads = append(heads, node("Cast", []string{in.feed}, in.name, onnx.Attr("to", pb.TensorProto_DataType(in.elem))))
+		}
+		infos = append(infos, info)
+	}
+	return infos, heads
 }
 
 // ancestors are the tensors that tensors are made from, and themselves.
@@ -144,9 +156,16 @@ func part(g *onnx.Graph, heads []*pb.NodeProto, body *pb.GraphProto, need ...str
 		}
 	}
 	graph.Node = append(graph.Node, body.GetNode()...)
+	fed := make(map[string]bool) // by who runs it, in place of a default
+	for _, v := range body.GetInput() {
+		fed[v.GetName()] = true
+	}
+	for _, n := range heads {
+		fed[n.GetOutput()[0]] = true
+	}
 	initialised := make(map[string]bool)
 	for _, t := range old.GetInitializer() {
-		if used[t.GetName()] {
+		if used[t.GetName()] && !fed[t.GetName()] {
 			initialised[t.GetName()] = true
 			graph.Initializer = append(graph.Initializer, t)
 		}

@@ -80,7 +80,11 @@ func differentiable(ctx context.Context, model *featurize.Model, o featurize.Gra
 func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) error {
 	printf(w, "opset      %d (IR %d)\n", info.Opset, info.IRVersion)
 	for _, v := range info.Inputs {
-		printf(w, "input      %s %s %s\n", v.Name, v.DType, shapeText(v.Shape))
+		kept := ""
+		if v.Optional {
+			kept = ", which has a default"
+		}
+		printf(w, "input      %s %s %s%s\n", v.Name, v.DType, shapeText(v.Shape), kept)
 	}
 	for _, v := range info.Outputs {
 		printf(w, "output     %s %s %s\n", v.Name, v.DType, shapeText(v.Shape))
@@ -163,7 +167,7 @@ func methodsThatWork(info featurize.Info, differentiable bool) []string {
 	return names
 }
 
-func shapeText(shape []int64) string {
+func shapeText[T int | int64](shape []T) string {
 	if shape == nil {
 		return "of unknown shape"
 	}

@@ -120,6 +120,9 @@ func (info bundleInfo) text() string {
 	if info.SHA256 != "" {
 		line("sha256", "%s", info.SHA256)
 	}
+	for _, in := range info.Base.Inputs {
+		line("input", "%s %s %s", in.Name, in.DType, shapeText(in.Shape))
+	}
 	line("task", "%s", info.Task)
 	line("feature", "%s, width %d", cmp.Or(info.Feature, "unnamed"), info.Width)
 	for _, l := range info.Layers {

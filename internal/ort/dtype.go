@@ -11,7 +11,7 @@ import (
 // DType is the element type of a tensor. Its values are those of ONNX's TensorProto.DataType.
 type DType int
 
-// Element types. BFloat16, String and what is newer can be the type of a model's input or output, but no [Tensor] holds them.
+// Element types. BFloat16 and what is newer can be the type of a model's input or output, but no [Tensor] holds them.
 const (
 	Undefined DType = 0
 	Float32   DType = 1
@@ -39,7 +39,7 @@ func (d DType) String() string {
 }
 
 // held says whether a [Tensor] can hold the type.
-func (d DType) held() bool { return d == Float16 || elements[d] != nil }
+func (d DType) held() bool { return d == Float16 || d == String || elements[d] != nil }
 
 // elements are the types of Go that hold what is not in half precision.
 var elements = map[DType]element{

@@ -143,7 +143,6 @@ func TestModelErrors(t *testing.T) {
 		{"no graph", ort.Model{Proto: &pb.ModelProto{}}, nil, nil, nil, "no input"},
 		{"sequence", model(graph(sequence, value("y", ort.Float32))), nil, nil, ort.ErrDType, "sequence"},
 		{"bfloat16", unary("Neg", ort.BFloat16, 2), nil, nil, ort.ErrDType, "bfloat16"},
-		{"string", unary("Identity", ort.String, 2), nil, nil, ort.ErrDType, "string"},
 		{"unknown operator", unary("Nonsense", ort.Float32, 2), nil, nil, nil, "Nonsense"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

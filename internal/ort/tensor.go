@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/yalue/onnxruntime_go"
@@ -19,11 +20,11 @@ type Number interface {
 }
 
 // Tensor is a dense row-major array that sessions read and write. Its elements are seen through views such as Float32s, which
-// share its memory. Close it when done.
+// share its memory, and texts as a copy. Close it when done.
 type Tensor struct {
 	shape []int64
 	dtype DType
-	data  any // []T, or []uint16 for float16
+	data  any // []T, []uint16 for float16, or []string
 	value onnxruntime_go.Value
 	fresh func() (onnxruntime_go.Value, error) // makes the value of a scalar, which the binding cannot wrap
 	load  func(onnxruntime_go.Value)           // reads it back
@@ -61,6 +62,32 @@ func NewFloat16(shape []int64, bits []uint16) (*Tensor, error) {
 	return wrap(t, bits, func() (onnxruntime_go.Value, error) {
 		return onnxruntime_go.NewCustomDataTensor(onnxruntime_go.Shape(shape), raw, onnxruntime_go.TensorElementDataTypeFloat16)
 	})
+}
+
+// NewStrings copies texts into a tensor. The runtime takes none with a zero byte.
+func NewStrings(shape []int64, texts []string) (*Tensor, error) {
+	t := &Tensor{shape: slices.Clone(shape), dtype: String, data: texts}
+	if err := t.check(len(texts)); err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(texts, func(s string) bool { return strings.IndexByte(s, 0) >= 0 }); i >= 0 {
+		return nil, fmt.Errorf("text %d (counted from 0) has a zero byte, which no model can be given", i)
+	}
+	if len(shape) == 0 {
+		return nil, errors.New("the runtime's binding takes no single text")
+	}
+	v, err := onnxruntime_go.NewStringTensor(onnxruntime_go.Shape(shape))
+	if err == nil {
+		if err = v.SetContents(texts); err != nil {
+			v.Destroy()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("string tensor of shape %v: %w", shape, sentence(err))
+	}
+	t.value = v
+	runtime.SetFinalizer(t, (*Tensor).Close)
+	return t, nil
 }
 
 // wrap pins data, whose address the runtime keeps, and makes the binding's value.
@@ -105,6 +132,12 @@ func View[T Number](t *Tensor) []T {
 	return v
 }
 
+// Strings returns the texts, nil if the elements are of another type.
+func (t *Tensor) Strings() []string {
+	v, _ := t.data.([]string)
+	return v
+}
+
 // Float32s returns a view of the elements, nil if they are not float32.
 func (t *Tensor) Float32s() []float32 { return View[float32](t) }
 
@@ -144,6 +177,16 @@ var errClosed = errors.New("use of a closed tensor or session")
 
 // fromValue takes over a value that the runtime made.
 func fromValue(v onnxruntime_go.Value) (*Tensor, error) {
+	if s, ok := v.(*onnxruntime_go.StringTensor); ok {
+		texts, err := s.GetContents()
+		if err != nil {
+			v.Destroy()
+			return nil, sentence(err)
+		}
+		t := &Tensor{shape: s.GetShape(), dtype: String, data: texts, value: s}
+		runtime.SetFinalizer(t, (*Tensor).Close)
+		return t, nil
+	}
 	for _, e := range elements {
 		if t, ok := e.adopt(v); ok {
 			return t, nil

@@ -49,6 +49,25 @@ func TestDTypes(t *testing.T) {
 	testIdentity[uint64](t, r, ort.Uint64, 1, 1<<63)
 }
 
+func TestStrings(t *testing.T) {
+	s := open(t, orttest.Open(t), unary("Identity", ort.String, -1, 2))
+	texts := []string{"a", "", "größer 数", "a\"b\n"}
+	x, err := ort.NewStrings([]int64{2, 2}, texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	y := run(t, s, x)
+	if y.DType() != ort.String || !slices.Equal(y.Strings(), texts) || !slices.Equal(y.Shape(), []int64{2, 2}) {
+		t.Errorf("got %s %v %q", y.DType(), y.Shape(), y.Strings())
+	}
+	for _, bad := range [][]string{{"a"}, {"a", "b\x00c"}} {
+		if _, err := ort.NewStrings([]int64{1, 2}, bad); err == nil {
+			t.Errorf("%q as 1×2", bad)
+		}
+	}
+}
+
 func TestFloat16(t *testing.T) {
 	s := open(t, orttest.Open(t), unary("Neg", ort.Float16, -1, 3))
 	in := []float32{1, -0.333251953125, 65504, 5.9604645e-8, 0, float32(math.Inf(1))}

@@ -1,0 +1,129 @@
+package featurize_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// mixed is a network that adds to x (n×3) a second input, z.
+func mixed(t testing.TB, elem pb.TensorProto_DataType, build func(b *onnx.Builder, z string) string, dims ...any) string {
+	return tiny(t, 13, func(b *onnx.Builder, x string) {
+		z := build(b, b.Input("z", elem, dims...))
+		out(b, gemm(b, phiOf(b, b.Node("Add", []string{x, z}))))
+	}, "n", 3)
+}
+
+func rowsOf(tensors ...ood.Tensor) ood.InputBlock { return ood.InputBlock{Tensors: tensors} }
+
+func floats(name string, data []float32, shape ...int) ood.Tensor {
+	return ood.Tensor{Name: name, Shape: shape, Data: data}
+}
+
+func allOf(t testing.TB, m *featurize.Model, b ood.InputBlock) ood.Batch {
+	t.Helper()
+	got, err := m.All(context.Background(), featurize.Slice(b), b.Rows(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// A second input of every element type is fed what the rows say.
+func TestInputTypes(t *testing.T) {
+	rt := runtime(t)
+	x, z := noise(15), []float32{0, 1, 1, 0, 1}
+	want := slices.Clone(x)
+	for i := range want {
+		want[i] += z[i/3]
+	}
+	for _, elem := range []pb.TensorProto_DataType{
+		pb.TensorProto_FLOAT, pb.TensorProto_DOUBLE, pb.TensorProto_FLOAT16, pb.TensorProto_BFLOAT16, pb.TensorProto_BOOL,
+		pb.TensorProto_UINT8, pb.TensorProto_UINT16, pb.TensorProto_UINT32, pb.TensorProto_UINT64,
+		pb.TensorProto_INT8, pb.TensorProto_INT16, pb.TensorProto_INT32, pb.TensorProto_INT64,
+	} {
+		m := open(t, rt, mixed(t, elem, func(b *onnx.Builder, z string) string {
+			return b.Node("Unsqueeze", []string{b.Node("Cast", []string{z}, onnx.Attr("to", float)), b.Const([]int64{1})})
+		}, "n"), featurize.Options{Batch: 2})
+		// In any order, and a column of one axis or two.
+		got := allOf(t, m, rowsOf(floats("z", z, 5, 1), floats("x", x, 5, 3)))
+		near(t, elem.String(), got.Features.Data, trunkOf(want), 1e-6)
+		if in := m.Inputs(); len(in) != 2 || in[1].Name != "z" || in[1].Optional || m.Base(attach.Classification).Inputs[1].DType != in[1].DType {
+			t.Errorf("%s: inputs %+v", elem, in)
+		}
+	}
+	m := open(t, rt, mixed(t, pb.TensorProto_STRING, func(b *onnx.Builder, z string) string {
+		b.Import("ai.onnx.ml", 2)
+		return b.Append(onnx.Node{Op: "LabelEncoder", Domain: "ai.onnx.ml", Inputs: []string{z}, Attrs: []*pb.AttributeProto{
+			onnx.Attr("keys_strings", []string{"no", "yes"}), onnx.Attr("values_floats", []float32{0, 1})}})[0]
+	}, "n", 1), featurize.Options{Batch: 2})
+	texts := ood.Tensor{Name: "z", Shape: []int{5}, Strings: []string{"no", "yes", "yes", "no", "yes"}}
+	near(t, "strings", allOf(t, m, rowsOf(floats("x", x, 5, 3), texts)).Features.Data, trunkOf(want), 1e-6)
+}
+
+func TestInputsRefused(t *testing.T) {
+	rt := runtime(t)
+	m := open(t, rt, mixed(t, pb.TensorProto_INT64, func(b *onnx.Builder, z string) string {
+		return b.Node("Cast", []string{z}, onnx.Attr("to", float))
+	}, "n", 1), featurize.Options{})
+	x, z := floats("x", noise(6), 2, 3), floats("z", []float32{1, 2}, 2, 1)
+	for want, b := range map[string]ood.InputBlock{
+		`the model's input "z" (int64 n×1) is not among what the rows bring ("x")`:                    rowsOf(x),
+		`the model's input "x" (float32 n×3) is not among what the rows bring`:                        rowsOf(floats("", noise(6), 2, 3)),
+		`the rows bring "y", which the model does not take; its inputs are "x", "z"`:                  rowsOf(x, z, floats("y", []float32{1, 2}, 2)),
+		`the rows bring one input twice; the model's are "x", "z"`:                                    rowsOf(x, z, x),
+		`the model's input "z" takes n×1 of int64, the rows given are n×2 of float32`:                 rowsOf(x, floats("z", noise(4), 2, 2)),
+		`the model's input "z" takes n×1 of int64, the rows given are n×1 of texts`:                   rowsOf(x, ood.Tensor{Name: "z", Shape: []int{2, 1}, Strings: []string{"1", "2"}}),
+		`row 1 (counted from 0) of the input "z" holds 0.5; the model takes int64, which are whole`:   rowsOf(x, floats("z", []float32{1, .5}, 2, 1)),
+		`row 0 (counted from 0) of the input "z" holds 3.3554432e+07; the model takes int64, which a`: rowsOf(x, floats("z", []float32{1 << 25, 1}, 2, 1)),
+	} {
+		_, err := m.All(context.Background(), featurize.Slice(b), -1, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// What has a default keeps it, unless rows bring it.
+func TestOptionalInput(t *testing.T) {
+	build := func(dims ...any) string {
+		return tiny(t, 13, func(b *onnx.Builder, x string) {
+			z := b.Initializer("z", []float32{1, 2, 3}, 1, 3)
+			b.Graph().Input = append(b.Graph().Input, onnx.ValueInfo(z, float, dims...))
+			out(b, gemm(b, phiOf(b, b.Node("Add", []string{x, z}))))
+		}, "n", 3)
+	}
+	m := open(t, runtime(t), build("n", 3), featurize.Options{})
+	if in := m.Inputs(); len(in) != 2 || !in[1].Optional || !m.Info().Exact {
+		t.Errorf("inputs %+v", in)
+	}
+	x, z := noise(6), noise(6)
+	plus := func(z ...float32) []float32 {
+		sum := slices.Clone(x)
+		for i := range sum {
+			sum[i] += z[i%len(z)]
+		}
+		return sum
+	}
+	near(t, "the default", all(t, m, []int{2, 3}, x).Features.Data, trunkOf(plus(1, 2, 3)), 1e-6)
+	own := rowsOf(floats("x", x, 2, 3), floats("z", z, 2, 3))
+	near(t, "of the rows", allOf(t, m, own).Features.Data, trunkOf(plus(z...)), 1e-6)
+	both, err := m.All(context.Background(), func(yield func(ood.InputBlock, error) bool) {
+		_ = yield(own, nil) && yield(ood.BlockOf([]int{2, 3}, x), nil)
+	}, 4, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "one after the other", both.Features.Data, trunkOf(append(plus(z...), plus(1, 2, 3)...)), 1e-6)
+	// An exporter that lists its weights as inputs offers none of them.
+	if in := open(t, runtime(t), build(1, 3), featurize.Options{}).Inputs(); len(in) != 1 {
+		t.Errorf("inputs %+v", in)
+	}
+}
