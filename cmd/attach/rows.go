@@ -33,8 +33,6 @@ type reading struct {
 	names      string // of classes, or a file of them
 	classes    []int
 	stderr     io.Writer
-	// width is what the model takes of each row of a table, 0 where unknown.
-	width int
 	// model is what reads the rows, or nil.
 	model *featurize.Model
 	// columns are the inputs of the first table read, or of the table that heads
@@ -156,8 +154,12 @@ func (r *reading) closeModel() {
 func (r *reading) fitTo(model *featurize.Model) {
 	info := model.Info()
 	r.model, r.inputs.Layout, r.inputs.Outputs = model, info.Layout, info.OutputsWidth
-	if shape := model.InputShape(); len(shape) == 1 {
-		r.width = shape[0]
+	for _, v := range info.Inputs {
+		t := inputs.Takes{Name: v.Name, DType: v.DType, Optional: v.Optional}
+		for _, d := range v.Shape {
+			t.Shape = append(t.Shape, int(d))
+		}
+		r.inputs.Takes = append(r.inputs.Takes, t)
 	}
 }
 
@@ -179,7 +181,7 @@ func (r *reading) checkClasses(task attach.Task) error {
 // classes are left out and the others renumbered, where classes is not empty.
 func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, classes []int) (*inputs.Set, error) {
 	o := r.inputs
-	if o.Columns, o.Width = r.columns, r.width; r.columns != nil {
+	if o.Columns = r.columns; r.columns != nil {
 		o.Ignore = nil // the columns that the inputs are among
 	}
 	set, err := inputs.Open(ctx, x, o)
@@ -201,7 +203,7 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 		err = set.CheckImages(r.model.InputShape())
 	}
 	if err == nil {
-		err = r.checkShape(ctx, set.Shape())
+		err = r.checkShape(ctx, set)
 	}
 	if err != nil {
 		return nil, inFile(x, err)
@@ -244,12 +246,12 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 
 // checkShape refuses rows that the model does not take before memory is taken
 // for any: it is handed none of them.
-func (r *reading) checkShape(ctx context.Context, shape []int) error {
+func (r *reading) checkShape(ctx context.Context, set *inputs.Set) error {
 	if r.model == nil {
 		return nil
 	}
 	none := func(yield func(ood.InputBlock, error) bool) {
-		yield(ood.BlockOf(append([]int{0}, shape...), nil), nil)
+		yield(set.None(), nil)
 	}
 	for _, err := range r.model.Features(ctx, none) {
 		if err != nil {
@@ -303,6 +305,12 @@ func holdsAny(path string, names ...string) bool {
 	return err == nil && slices.ContainsFunc(names, z.Has)
 }
 
-// blockRows is how many rows are read at a time, 64 or as many as 64 MiB hold;
-// the model cuts them to its own batches.
-func blockRows(set *inputs.Set) int { return max(1, min(64, (16<<20)/max(1, set.RowLen()))) }
+// blockRows is how many rows are read at a time: 64, or as many as 64 MiB hold; the
+// model cuts them to its own batches. Of rows that differ in length those of one
+// length are run together, and there are enough of each among more.
+func blockRows(set *inputs.Set) int {
+	if n := set.RowLen(); n > 0 {
+		return max(1, min(64, (16<<20)/n))
+	}
+	return 1024
+}

@@ -65,7 +65,6 @@ func (s *Set) produce(ctx context.Context, rows int, emit func(ood.InputBlock, e
 		return
 	}
 	defer r.Close()
-	width := s.RowLen()
 	idx := make([]int, 0, min(rows, s.Len()))
 	for start := 0; start < s.Len(); start += rows {
 		n := min(rows, s.Len()-start)
@@ -73,24 +72,23 @@ func (s *Set) produce(ctx context.Context, rows int, emit func(ood.InputBlock, e
 		for i := range n {
 			idx = append(idx, s.Row(start+i))
 		}
-		x := make([]float32, n*width)
-		if err := r.read(ctx, idx, x); err != nil {
+		tensors, err := r.read(ctx, idx)
+		for _, t := range tensors {
+			if err == nil {
+				err = s.check(t, start)
+			}
+		}
+		if err != nil {
 			emit(ood.InputBlock{}, err)
 			return
 		}
-		if err := s.checkFinite(x, start, width); err != nil {
-			emit(ood.InputBlock{}, err)
-			return
-		}
-		b := ood.BlockOf(append([]int{n}, s.shape...), x)
-		b.Start = start
-		if !emit(b, nil) {
+		if !emit(ood.InputBlock{Start: start, Tensors: tensors}, nil) {
 			return
 		}
 	}
 }
 
-// All reads the whole set, n × the product of its shape.
+// All reads the whole set of rows of one tensor, n × the product of its shape.
 func (s *Set) All(ctx context.Context) (blas32.General, error) {
 	width := s.RowLen()
 	out := blas32.General{Rows: s.Len(), Cols: width, Stride: width, Data: make([]float32, s.Len()*width)}
@@ -103,11 +101,40 @@ func (s *Set) All(ctx context.Context) (blas32.General, error) {
 	return out, nil
 }
 
-func (s *Set) checkFinite(x []float32, start, width int) error {
-	if i := rows.FirstNotFinite(x); i >= 0 {
-		return fmt.Errorf("%s: %v at index %v; every input must be a finite float32", s.Name(start+i/width), x[i], unravel(i%width, s.shape))
+// mostWhole is up to where float32 has all whole numbers.
+const mostWhole = 1 << 24
+
+// check refuses numbers that are not finite, and whole ones that a float32 cannot
+// tell apart where the model takes such.
+func (s *Set) check(t ood.Tensor, start int) error {
+	if i := rows.FirstNotFinite(t.Data); i >= 0 {
+		row, at := place(t, i)
+		return fmt.Errorf("%s: %v at index %v; every input must be a finite float32", s.Name(start+row), t.Data[i], at)
+	}
+	if input := named(s.takes, t.Name); input == nil || !input.whole() {
+		return nil
+	}
+	for i, v := range t.Data {
+		if v >= mostWhole || v <= -mostWhole {
+			row, at := place(t, i)
+			return fmt.Errorf("%s: %.0f at index %v; whole numbers of 2²⁴ and more, for the input %q, are not read", s.Name(start+row), v, at, t.Name)
+		}
 	}
 	return nil
+}
+
+// place is the row that element i of a tensor is in, and its index there.
+func place(t ood.Tensor, i int) (row int, at []int) {
+	if t.Lengths == nil {
+		width := product(t.Shape[1:])
+		return i / width, unravel(i%width, t.Shape[1:])
+	}
+	width := product(t.Shape[2:])
+	for row < len(t.Lengths) && i >= t.Lengths[row]*width {
+		i -= t.Lengths[row] * width
+		row++
+	}
+	return row, unravel(i, t.Shape[1:])
 }
 
 // unravel returns the index along each axis of element i of a row.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/imagesize"
 	"github.com/attach-uncertainty/attach/internal/regular"
+	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
@@ -30,8 +31,8 @@ func isImage(path string) bool {
 // at a time as there are processors.
 type folderSource struct {
 	root   string
-	files  []string // relative to root, with slashes, sorted
-	shape  []int
+	files  []string // relative to root, with slashes
+	none   ood.Tensor
 	pipe   *preprocess.Pipeline
 	layout preprocess.Layout
 	// room is for the pixels of images that are decoded at the same time.
@@ -50,28 +51,37 @@ func openFolder(ctx context.Context, root string, o Options) (*Set, error) {
 }
 
 func newFolderSet(ctx context.Context, root string, files []string, o Options) (*Set, error) {
-	if o.Preprocess == nil {
-		return nil, fmt.Errorf("%s: %w", root, ErrPreprocess)
+	if list := required(o.Takes); len(list) > 1 {
+		return nil, fmt.Errorf("%s: these are images alone, and the model has %d inputs; name a table with a column of the images' paths beside the others", root, len(list))
 	}
-	src := &folderSource{root: root, files: files, pipe: o.Preprocess.In(o.Layout), layout: o.Layout, room: semaphore.NewWeighted(preprocess.MaxPixels)}
-	s := &Set{src: src}
-	if o.SkipBad {
-		if err := src.dropBad(ctx); err != nil {
-			return nil, err
-		}
-		if s.skipped = len(files) - len(src.files); len(src.files) == 0 {
-			return nil, fmt.Errorf("%s: %w: none of its %d images can be read", root, ErrEmpty, s.skipped)
-		}
-	}
-	var err error
-	if src.shape, err = src.firstShape(); err != nil {
+	src, err := newFolderSource(ctx, root, files, only(o.Takes).Name, o)
+	if err != nil {
 		return nil, err
 	}
-	s.shape = src.shape
+	s := &Set{src: src, skipped: len(files) - len(src.files)}
 	if o.Labels {
 		s.labels, s.classes, err = folderLabels(root, src.files, o.Classes)
 	}
 	return s, err
+}
+
+// newFolderSource is images in files for an input of a name.
+func newFolderSource(ctx context.Context, root string, files []string, input string, o Options) (*folderSource, error) {
+	if o.Preprocess == nil {
+		return nil, fmt.Errorf("%s: %w", root, ErrPreprocess)
+	}
+	src := &folderSource{root: root, files: files, pipe: o.Preprocess.In(o.Layout), layout: o.Layout, room: semaphore.NewWeighted(preprocess.MaxPixels)}
+	if o.SkipBad {
+		if err := src.dropBad(ctx); err != nil {
+			return nil, err
+		}
+		if len(src.files) == 0 {
+			return nil, fmt.Errorf("%s: %w: none of its %d images can be read", root, ErrEmpty, len(files))
+		}
+	}
+	shape, err := src.firstShape()
+	src.none = numbers(input, shape)
+	return src, err
 }
 
 // listImages returns the images below root, sorted by their path. Hidden files and
@@ -137,7 +147,9 @@ func (f *folderSource) path(i int) string {
 	return filepath.Join(f.root, filepath.FromSlash(f.files[i]))
 }
 
-func (f *folderSource) open() (reader, error) { return f, nil }
+func (f *folderSource) tensors() []ood.Tensor { return []ood.Tensor{f.none} }
+
+func (f *folderSource) open() (reader, error) { return filled{f, f.none}, nil }
 
 func (f *folderSource) Close() error { return nil }
 
@@ -213,8 +225,8 @@ func (f *folderSource) firstShape() ([]int, error) {
 	return shape, nil
 }
 
-func (f *folderSource) read(ctx context.Context, idx []int, dst []float32) error {
-	width := product(f.shape)
+func (f *folderSource) fill(ctx context.Context, idx []int, dst []float32) error {
+	width := product(f.none.Shape[1:])
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for k, i := range idx {
@@ -231,9 +243,9 @@ func (f *folderSource) read(ctx context.Context, idx []int, dst []float32) error
 func (f *folderSource) readOne(ctx context.Context, i int, dst []float32) error {
 	fits := func(h, w int) error {
 		shape, err := f.pipe.Shape(h, w, 3)
-		if err == nil && !slices.Equal(shape, f.shape) {
+		if first := f.none.Shape[1:]; err == nil && !slices.Equal(shape, first) {
 			err = fmt.Errorf("the image is of %d×%d pixels, and %s after preprocessing, where those before it are %s; set crop_size, or size with height and width, so that all are alike",
-				h, w, imagesize.Times(shape), imagesize.Times(f.shape))
+				h, w, imagesize.Times(shape), imagesize.Times(first))
 		}
 		return err
 	}

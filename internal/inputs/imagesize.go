@@ -12,25 +12,23 @@ import (
 // the shape that the model takes, of which -1 is any size. It says what the first
 // image is and how preprocessing would make such a shape of it.
 func (s *Set) CheckImages(takes []int) error {
-	if imagesize.Fits(s.shape, takes) {
-		return nil
-	}
 	var name string
 	var layout preprocess.Layout
 	var h, w int
-	switch src := s.src.(type) {
-	case *folderSource:
-		name, layout = src.path(s.Row(0)), src.layout
+	var shape []int
+	if src, ok := find[*folderSource](s.src); ok {
+		name, layout, shape = src.path(s.Row(0)), src.layout, src.none.Shape[1:]
 		var err error
 		if h, w, err = sizeOf(name); err != nil {
 			return err
 		}
-	case *pixelSource:
-		name, layout, h, w = s.Name(0), src.layout, src.frame.h, src.frame.w
-	default:
+	} else if src, ok := find[*pixelSource](s.src); ok {
+		name, layout, h, w, shape = src.name(s.Row(0)), src.layout, src.frame.h, src.frame.w, src.none.Shape[1:]
+	}
+	if shape == nil || imagesize.Fits(shape, takes) {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", name, imagesize.Misfit(layout, h, w, s.shape, takes))
+	return fmt.Errorf("%s: %w", name, imagesize.Misfit(layout, h, w, shape, takes))
 }
 
 // sizeOf is the height and width of an image in a file.

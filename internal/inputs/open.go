@@ -30,10 +30,10 @@ type Options struct {
 	// Columns names the columns of a table that are inputs, in the order that the
 	// model takes them; others are left alone. Without it, or without a header,
 	// every column is one that is not named otherwise, but for those without a
-	// name or a number where there are more than Width.
+	// name or a number where there are more than the model takes.
 	Columns []string
-	// Width is how many columns of a table the model takes; 0 is any number.
-	Width int
+	// Takes are the inputs of the model; nil is unknown, and any one.
+	Takes []Takes
 	// Ignore names columns of a table that are not read.
 	Ignore []string
 	// Targets names the columns of a table that are targets: names of its header, or
@@ -77,8 +77,8 @@ var ErrPreprocess = errors.New("images need a preprocessing file that says how t
 // Options.Preprocess.
 var ErrNoPixels = errors.New("name images, or save their pixels as uint8")
 
-// Open opens the inputs at path: an .npy array, an .npz archive (x or images;
-// y or labels), a folder of images or one image, or a table of numbers (.csv,
+// Open opens the inputs at path: an .npy array, an .npz archive (arrays named as
+// the model's inputs, or x or images; y or labels), a folder of images or one image, or a table of numbers (.csv,
 // .tsv, .txt). Rows are read later, by Set.Blocks. Errors name the file.
 func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	switch o.Layout {
@@ -124,5 +124,6 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	if s.Len() == 0 {
 		return nil, fmt.Errorf("%s: %w", path, ErrEmpty)
 	}
+	s.takes = o.Takes
 	return s, nil
 }

@@ -58,7 +58,7 @@ type pixelSource struct {
 	width  int // of a row after preprocessing
 }
 
-func newPixelSet(l *npy.Lazy, o Options) (*Set, error) {
+func newPixelSource(l *npy.Lazy, input string, o Options) (source, error) {
 	if o.Preprocess == nil {
 		return nil, fmt.Errorf("%s: its %v pixels of shape %v are not saved as float32 the way the model takes them: %w", l.Name(), l.DType, l.Shape, ErrPreprocess)
 	}
@@ -75,8 +75,7 @@ func newPixelSet(l *npy.Lazy, o Options) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name(), err)
 	}
-	src := &pixelSource{arraySource{l}, f, pipe, o.Layout, product(shape)}
-	return &Set{src: src, shape: shape}, nil
+	return &pixelSource{arraySource{l, numbers(input, shape)}, f, pipe, o.Layout, product(shape)}, nil
 }
 
 func (p *pixelSource) open() (reader, error) {
@@ -84,7 +83,7 @@ func (p *pixelSource) open() (reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pixelReader{c, p}, nil
+	return filled{&pixelReader{c, p}, p.none}, nil
 }
 
 func (p *pixelSource) pixels(ctx context.Context, rows []int, use func(k int, m *preprocess.Pixels)) error {
@@ -120,7 +119,7 @@ type pixelReader struct {
 	src *pixelSource
 }
 
-func (r *pixelReader) read(ctx context.Context, idx []int, dst []float32) error {
+func (r *pixelReader) fill(ctx context.Context, idx []int, dst []float32) error {
 	in, out := r.src.l.RowLen(), r.src.width
 	for start, n := range runs(idx, max(1, readBytes/in)) {
 		if err := ctx.Err(); err != nil {

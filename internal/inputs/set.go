@@ -16,11 +16,11 @@ import (
 // ErrEmpty is wrapped by the error of opening inputs that hold no row.
 var ErrEmpty = errors.New("there are no rows")
 
-// Set is a list of inputs of one shape, with what is known about each. It
-// holds no file open and is safe for concurrent use.
+// Set is a list of inputs, with what is known about each. It holds no file open
+// and is safe for concurrent use.
 type Set struct {
 	src     source
-	shape   []int
+	takes   []Takes
 	index   []int // rows of src, or nil for all of them
 	labels  []int
 	classes []string
@@ -31,21 +31,6 @@ type Set struct {
 	unread      []string
 	odd         error
 	skipped     int
-}
-
-// source is where the rows of a Set come from.
-type source interface {
-	rows() int
-	// name names row i for people: a file, or a row of one.
-	name(i int) string
-	open() (reader, error)
-}
-
-// reader reads rows of a source.
-type reader interface {
-	// read writes the rows named by idx to dst, one after another.
-	read(ctx context.Context, idx []int, dst []float32) error
-	Close() error
 }
 
 // Len returns the number of rows.
@@ -59,13 +44,26 @@ func (s *Set) Len() int {
 // Opened returns the number of rows of what was opened, of which the set may be some.
 func (s *Set) Opened() int { return s.src.rows() }
 
-// Shape returns the shape of one row as the model gets it, after
-// preprocessing: channels×height×width of an image, or the reverse of that in
-// layout NHWC, or the number of columns of a table.
-func (s *Set) Shape() []int { return slices.Clone(s.shape) }
+// None is a block of no rows: which tensors rows bring, of what names and shapes.
+func (s *Set) None() ood.InputBlock { return ood.InputBlock{Tensors: s.src.tensors()} }
 
-// RowLen returns the number of elements of one row.
-func (s *Set) RowLen() int { return product(s.shape) }
+// Shape returns the shape of one row of the first tensor, as the model gets it,
+// after preprocessing: channels×height×width of an image, or the reverse of that
+// in layout NHWC, or the number of columns of a table.
+func (s *Set) Shape() []int { return slices.Clone(s.src.tensors()[0].Shape[1:]) }
+
+// RowLen returns the number of elements of one row, 0 where rows differ in length
+// or are texts.
+func (s *Set) RowLen() int {
+	n := 0
+	for _, t := range s.src.tensors() {
+		if t.Lengths != nil || t.Strings != nil {
+			return 0
+		}
+		n += product(t.Shape[1:])
+	}
+	return n
+}
 
 // Labels returns the class index of each row, or nil if none are known.
 func (s *Set) Labels() []int { return s.labels }
@@ -112,8 +110,8 @@ func (s *Set) Name(i int) string { return s.src.name(s.Row(i)) }
 // File returns the file of row i, relative to the folder that was opened, or ""
 // where rows are not files of their own.
 func (s *Set) File(i int) string {
-	if _, ok := s.src.(*folderSource); ok {
-		return s.Name(i)
+	if src, ok := find[*folderSource](s.src); ok {
+		return src.name(s.Row(i))
 	}
 	return ""
 }
@@ -130,7 +128,7 @@ type pictured interface {
 // Thumbnails returns rows, images or rows of an array of pixels, as small pictures
 // for people, before preprocessing, and nil of other rows.
 func (s *Set) Thumbnails(ctx context.Context, rows []int) ([]image.Image, error) {
-	src, ok := s.src.(pictured)
+	src, ok := find[pictured](s.src)
 	if !ok {
 		return nil, nil
 	}

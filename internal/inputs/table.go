@@ -16,6 +16,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // table is the inputs of a text file of numbers, held in memory.
@@ -24,6 +25,7 @@ type table struct {
 	header []string // of cells; nil if there is none
 	cells  blas32.General
 	lines  []int // of each row in the file, counted from one
+	none   ood.Tensor
 }
 
 // IsTable reports whether path is a text file of numbers by its name.
@@ -43,7 +45,9 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{src: &t.table, shape: []int{t.cells.Cols}, groups: t.groups, unread: t.unread, odd: t.odd}
+	input := only(o.Takes)
+	t.none = numbers(input.Name, input.row([]int{t.cells.Cols}))
+	s := &Set{src: &t.table, groups: t.groups, unread: t.unread, odd: t.odd}
 	if t.at == nil {
 		return s, nil
 	}
@@ -64,11 +68,13 @@ func (t *table) rows() int { return t.cells.Rows }
 
 func (t *table) name(i int) string { return fmt.Sprintf("line %d of %s", t.lines[i], t.path) }
 
-func (t *table) open() (reader, error) { return t, nil }
+func (t *table) tensors() []ood.Tensor { return []ood.Tensor{t.none} }
+
+func (t *table) open() (reader, error) { return filled{t, t.none}, nil }
 
 func (t *table) Close() error { return nil }
 
-func (t *table) read(_ context.Context, idx []int, dst []float32) error {
+func (t *table) fill(_ context.Context, idx []int, dst []float32) error {
 	for k, i := range idx {
 		copy(dst[k*t.cells.Cols:(k+1)*t.cells.Cols], t.cells.Data[i*t.cells.Stride:])
 	}
@@ -79,6 +85,7 @@ func (t *table) read(_ context.Context, idx []int, dst []float32) error {
 type tableReader struct {
 	table
 	o       Options
+	width   int      // columns that the model takes, 0 for any number
 	all     []string // names of all columns; nil if there is no header
 	columns int      // of each record
 	// inputs, at and group are places of columns: those of inputs and of targets, and
@@ -104,7 +111,7 @@ func readTable(ctx context.Context, path string, o Options) (*tableReader, error
 		return nil, err
 	}
 	defer f.Close()
-	t := &tableReader{table: table{path: path}, o: o}
+	t := &tableReader{table: table{path: path}, o: o, width: only(o.Takes).width()}
 	tabs := strings.EqualFold(filepath.Ext(path), ".tsv")
 	if err := t.parse(ctx, bufio.NewReaderSize(f, 1<<16), tabs); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -283,7 +290,7 @@ func Listed(names []string) string {
 
 // undecided says that which columns are inputs is seen from their cells.
 func (t *tableReader) undecided() bool {
-	return t.all != nil && t.o.Columns == nil && t.o.Width > 0 && len(t.inputs) > t.o.Width
+	return t.all != nil && t.o.Columns == nil && t.width > 0 && len(t.inputs) > t.width
 }
 
 // ColumnsError says that a table has more columns than the model takes.
@@ -304,8 +311,8 @@ func (e *ColumnsError) Error() string {
 // the model takes.
 func (t *tableReader) choose() error {
 	if t.all == nil {
-		if t.o.Width > 0 && t.cells.Cols > t.o.Width {
-			return &ColumnsError{Have: t.cells.Cols, Takes: t.o.Width}
+		if t.width > 0 && t.cells.Cols > t.width {
+			return &ColumnsError{Have: t.cells.Cols, Takes: t.width}
 		}
 		return nil
 	}
@@ -318,8 +325,8 @@ func (t *tableReader) choose() error {
 			t.unread = append(t.unread, t.all[j])
 		}
 	}
-	if t.undecided() && len(keep) != t.o.Width {
-		return &ColumnsError{Columns: t.header, Have: len(keep), Takes: t.o.Width}
+	if t.undecided() && len(keep) != t.width {
+		return &ColumnsError{Columns: t.header, Have: len(keep), Takes: t.width}
 	}
 	for k, name := range t.header {
 		if slices.Contains(t.header[k+1:], name) {

@@ -205,8 +205,8 @@ func FuzzTable(f *testing.F) {
 			tab := &tableReader{}
 			return &tab.table, tab.parse(context.Background(), bufio.NewReader(strings.NewReader(text)), false)
 		}
-		for _, o := range []Options{{Width: 1}, {Columns: []string{"a"}, Targets: []string{"b"}, TargetOptional: true, SkipOdd: true}, {Targets: []string{"last"}, Groups: "a", Ignore: []string{"b"}}} {
-			tab := &tableReader{o: o}
+		for _, o := range []Options{{Takes: takes(1)}, {Columns: []string{"a"}, Targets: []string{"b"}, TargetOptional: true, SkipOdd: true}, {Targets: []string{"last"}, Groups: "a", Ignore: []string{"b"}}} {
+			tab := &tableReader{o: o, width: only(o.Takes).width()}
 			if err := tab.parse(context.Background(), bufio.NewReader(strings.NewReader(text)), false); err == nil && len(tab.cells.Data) != tab.cells.Rows*tab.cells.Cols {
 				t.Fatalf("%q: %d cells in %d rows of %d", text, len(tab.cells.Data), tab.cells.Rows, tab.cells.Cols)
 			}
@@ -279,9 +279,12 @@ func TestTableColumns(t *testing.T) {
 	wantError(t, err, twice, `two columns are named "a"; rename one`)
 	// Of columns that there are too many of, those that hold numbers are inputs.
 	wide := writeFile(t, t.TempDir(), "t.csv", ",id,a,b\n0,p,1,2\n1,q,3,x\n")
-	_, err = Open(context.Background(), wide, Options{Width: 2})
+	_, err = Open(context.Background(), wide, Options{Takes: takes(2)})
 	wantError(t, err, wide, `line 3, column 4 (b): "x" is not a finite number`)
-	if s := open(t, wide, Options{Width: 1, Targets: []string{"a"}, Ignore: []string{"id", "b"}}); !slices.Equal(s.Columns(), []string{""}) {
+	if s := open(t, wide, Options{Takes: takes(1), Targets: []string{"a"}, Ignore: []string{"id", "b"}}); !slices.Equal(s.Columns(), []string{""}) {
 		t.Errorf("columns %q", s.Columns())
 	}
 }
+
+// takes is a model that takes so many columns.
+func takes(columns int) []Takes { return []Takes{{Name: "x", Shape: []int{-1, columns}}} }

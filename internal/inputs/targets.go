@@ -127,7 +127,7 @@ func newTargets(m blas32.General, name string) (Targets, error) {
 // Where both are there, labels are the labels and y is the target.
 func (s *Set) readTargets(z *npy.NPZ, o Options) error {
 	for _, key := range []string{"labels", "y"} {
-		if !z.Has(key) {
+		if !z.Has(key) || named(o.Takes, key) != nil {
 			continue
 		}
 		if err := s.readTarget(z, key, o.Outputs); err != nil && !o.SkipOdd {

@@ -1,0 +1,92 @@
+package inputs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Takes is an input of the model.
+type Takes struct {
+	Name  string
+	DType string // float32, int64, string and so on
+	// Shape has the rows first; −1 varies, and nil is unknown.
+	Shape    []int
+	Optional bool // rows may lack it
+}
+
+// whole says that the input is of whole numbers.
+func (t Takes) whole() bool {
+	return strings.HasPrefix(t.DType, "int") || strings.HasPrefix(t.DType, "uint")
+}
+
+// text says that the input is of texts.
+func (t Takes) text() bool { return strings.EqualFold(t.DType, "string") }
+
+// images says that the input may be images.
+func (t Takes) images() bool { return t.Shape == nil || len(t.Shape) == 4 }
+
+// width is how many columns of a table the input takes, 0 where any number.
+func (t Takes) width() int {
+	switch {
+	case len(t.Shape) == 1:
+		return 1
+	case len(t.Shape) == 2:
+		return max(t.Shape[1], 0)
+	}
+	return 0
+}
+
+// row is the shape of a row that comes as an array of so many: that of a number, or
+// of a list of one, is what the input takes.
+func (t Takes) row(shape []int) []int {
+	switch {
+	case len(t.Shape) == 1 && len(shape) == 1 && shape[0] == 1:
+		return []int{}
+	case len(t.Shape) != 1 && len(shape) == 0:
+		return []int{1}
+	}
+	return shape
+}
+
+func (t Takes) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "the model's input %q (%s", t.Name, strings.ToLower(t.DType))
+	if t.Shape != nil {
+		b.WriteString(" n")
+		for _, d := range t.Shape[min(1, len(t.Shape)):] {
+			b.WriteString("×" + strings.ReplaceAll(strconv.Itoa(d), "-1", "?"))
+		}
+	}
+	b.WriteString(")")
+	return b.String()
+}
+
+// named is the input of a name, or nil.
+func named(takes []Takes, name string) *Takes {
+	for i := range takes {
+		if takes[i].Name == name {
+			return &takes[i]
+		}
+	}
+	return nil
+}
+
+// required are the inputs that rows must bring.
+func required(takes []Takes) (list []Takes) {
+	for _, t := range takes {
+		if !t.Optional {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// only is the one input that rows must bring; it has no name where that is unknown,
+// or where there are several.
+func only(takes []Takes) Takes {
+	if list := required(takes); len(list) == 1 {
+		return list[0]
+	}
+	return Takes{}
+}
