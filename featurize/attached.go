@@ -50,13 +50,17 @@ func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*At
 	}
 	model, _, err := findModel(at)
 	if err == nil {
-		a.Model, err = open(ctx, model, &folder{}, o, b.Check)
+		a.Model, err = open(ctx, model, &folder{text: b.Text}, o, b.Check)
 	}
 	if path == "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: the one that the bundle was fitted on is not at %s any more", attach.ErrNoModel, at)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if b.Text != nil && a.texts == nil {
+		defer a.Close()
+		return nil, fmt.Errorf("the bundle's tokenizer cannot be used: %s", append(a.Info().Unused, "the model takes no tokens")[0])
 	}
 	return a, nil
 }
@@ -109,6 +113,23 @@ func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image
 		}
 	}
 	return a.all(ctx, ood.InputBlock{Tensors: []ood.Tensor{x}})
+}
+
+// Texts predicts texts: it tokenizes them, runs the network on all of them at once,
+// and gives what it makes of them to p, which is of the same bundle. Pairs of texts
+// are tensors of strings for Rows, the first texts before the second.
+func (a *Attached) Texts(ctx context.Context, p *attach.Predictor, texts ...string) ([]attach.Prediction, error) {
+	if a.texts == nil {
+		return nil, errors.New("the bundle was fitted without a tokenizer, which texts need")
+	}
+	if len(texts) == 0 {
+		return nil, errors.New("there are no texts")
+	}
+	r, err := a.all(ctx, ood.InputBlock{Tensors: []ood.Tensor{{Shape: []int{len(texts)}, Strings: texts}}})
+	if err != nil {
+		return nil, err
+	}
+	return p.Predict(ctx, r)
 }
 
 // Rows runs the network on blocks of rows, in order, and yields what they are

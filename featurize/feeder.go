@@ -39,7 +39,7 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 	defer close(f.full)
 	var c chunk // being filled; n is 0 between chunks
 	next := 0   // number of the next row
-	for block, err := range rows {
+	for block, err := range f.m.tokenised(rows) {
 		var list []ood.Tensor
 		if err == nil {
 			list, err = f.m.inputs.take(block, next)

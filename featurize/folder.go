@@ -19,8 +19,10 @@ import (
 
 // Names of what exporters write beside a model.
 const (
-	configFile       = "config.json"
-	preprocessorFile = "preprocessor_config.json"
+	configFile          = "config.json"
+	preprocessorFile    = "preprocessor_config.json"
+	tokenizerFile       = "tokenizer.json"
+	tokenizerConfigFile = "tokenizer_config.json"
 )
 
 // folder is what an exporter wrote beside a model.
@@ -28,6 +30,7 @@ type folder struct {
 	dir        string // or "" where there is none
 	config     exported
 	preprocess json.RawMessage // nil where there is none
+	text       *attach.Text    // nil where there is none
 	unused     []string        // what cannot be used, and why
 }
 
@@ -39,7 +42,7 @@ type exported struct {
 	Labels        *int              `json:"num_labels"`
 	Problem       string            `json:"problem_type"`
 	Positions     int               `json:"max_position_embeddings"`
-	OtherwiseN    int               `json:"n_positions"`
+	Context       int               `json:"n_positions"`
 	PadID         *float64          `json:"pad_token_id"`
 }
 
@@ -111,15 +114,78 @@ func readFolder(dir string) (*folder, error) {
 			f.config = exported{}
 		}
 	}
-	if content, err = f.read(preprocessorFile); err != nil || content == nil {
-		return f, err
+	if content, err = f.read(preprocessorFile); err != nil {
+		return nil, err
 	}
-	if _, err := preprocess.Parse(content); err != nil {
-		f.pass(preprocessorFile, err)
-		return f, nil
+	if content != nil {
+		if _, err := preprocess.Parse(content); err != nil {
+			f.pass(preprocessorFile, err)
+		} else {
+			f.preprocess = content
+		}
 	}
-	f.preprocess = content
+	var t attach.Text
+	if t.Tokenizer, err = f.read(tokenizerFile); err != nil {
+		return nil, err
+	}
+	if t.Config, err = f.read(tokenizerConfigFile); err != nil {
+		return nil, err
+	}
+	if t.Tokenizer != nil {
+		f.text = &t
+	}
 	return f, nil
+}
+
+// slow are files of tokenizers from which tokenizer.json can be made.
+var slow = [...]string{"vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model"}
+
+// texts is what tokenizes for a model with these inputs, or nil.
+func (f *folder) texts(inputs []Value) *texts {
+	at := findTokens(inputs)
+	if at.ids == nil {
+		f.text = nil
+		return nil
+	}
+	if f.text == nil {
+		for _, name := range slow {
+			if _, err := os.Stat(filepath.Join(f.dir, name)); f.dir != "" && err == nil {
+				f.unused = append(f.unused, fmt.Sprintf("%s: texts need %s, which transformers writes with AutoTokenizer.from_pretrained(…).save_pretrained(…)", name, tokenizerFile))
+				break
+			}
+		}
+		return nil
+	}
+	x, err := newTexts(*f.text, inputs)
+	if err != nil {
+		f.unused, f.text = append(f.unused, err.Error()), nil
+		return nil
+	}
+	for _, most := range []int{f.config.positions(), at.length()} {
+		if most > 0 && (x.MaxTokens == 0 || most < x.MaxTokens) {
+			x.MaxTokens = most
+		}
+	}
+	text := *f.text
+	text.MaxTokens = x.MaxTokens
+	f.text = &text
+	return x
+}
+
+// offset are the types of networks whose first positions are of padding.
+var offset = [...]string{"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer", "data2vec-text", "ibert", "luke", "esm", "xmod", "roberta-prelayernorm"}
+
+// positions is how many tokens the network tells apart by their places, or 0.
+func (c exported) positions() int {
+	n := cmp.Or(c.Positions, c.Context)
+	if n > 0 && slices.Contains(offset[:], c.ModelType) {
+		pad := 1.
+		if c.PadID != nil {
+			pad = *c.PadID
+		}
+		n -= int(pad) + 1
+	}
+	return max(n, 0)
 }
 
 // read is the content of a file of the folder, or nil where it is absent.
@@ -160,7 +226,7 @@ func (f *folder) classes() []string {
 
 // describe adds to what is known of a model.
 func (f *folder) describe(info *Info) {
-	if f.dir == "" {
+	if info.Text, info.Unused = f.text, f.unused; f.dir == "" {
 		return
 	}
 	info.Folder = f.dir

@@ -41,13 +41,15 @@ type Info struct {
 	Layout     preprocess.Layout `json:"layout,omitempty"` // of inputs that are images
 
 	// Folder is where an exporter wrote the model, or empty, and what was found there
-	// follows: names of the classes, whether several may be right at once, and how
-	// images are prepared, with Hugging Face's keys. Unused says what there cannot be
+	// follows: names of the classes, whether several may be right at once, how
+	// images are prepared, with Hugging Face's keys, and how texts become the inputs.
+	// Unused says what there cannot be
 	// used, and why.
 	Folder     string          `json:"folder,omitempty"`
 	Classes    []string        `json:"classes,omitempty"`
 	MultiLabel bool            `json:"multi_label,omitempty"`
 	Preprocess json.RawMessage `json:"preprocess,omitempty"`
+	Text       *attach.Text    `json:"text,omitempty"`
 	Unused     []string        `json:"unused,omitempty"`
 
 	// Candidates are tensors that could serve as φ, nearest the output first.

@@ -61,6 +61,7 @@ type Model struct {
 	path    string
 	views   []view // φ, the logits and earlier layers
 	derived derived
+	texts   *texts // nil where the model does not read them
 	// dropouts is the number of dropout layers before the logits.
 	dropouts int
 }
@@ -124,6 +125,7 @@ func open(ctx context.Context, path string, beside *folder, o Options, accept fu
 func (m *Model) read(ctx context.Context, s source, o Options) error {
 	l, err := s.locate(ctx, o)
 	info := s.describe(l)
+	m.texts = s.beside.texts(info.Inputs)
 	if err == nil {
 		m.views = l.views()
 		m.session, err = s.expose(ctx, l)

@@ -38,7 +38,7 @@ func (f *fitting) readModel(ctx context.Context) error {
 	if in.SkipQuantiles {
 		f.inputs.Outputs = 0
 	}
-	in.Last, in.Layout = model.Last(), f.inputs.Layout
+	in.Last, in.Layout, in.Text = model.Last(), f.inputs.Layout, info.Text
 	return f.readBoth(func(g given) (rowsOf, error) {
 		set, err := f.openSet(ctx, g.x, g.y, g.rows, f.classes)
 		if err != nil {

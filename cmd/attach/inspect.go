@@ -126,6 +126,13 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 	if info.Preprocess != nil {
 		fmt.Fprintln(w, "images     prepared as preprocessor_config.json says")
 	}
+	if t := info.Text; t != nil {
+		most := ""
+		if t.MaxTokens > 0 {
+			most = fmt.Sprintf(", at most %d tokens of each", t.MaxTokens)
+		}
+		printf(w, "texts      tokenized as tokenizer.json says%s\n", most)
+	}
 	for _, why := range info.Unused {
 		printf(w, "unused     %s\n", why)
 	}

@@ -47,6 +47,7 @@ const (
 type Encoding struct {
 	IDs   []int64
 	Types []int64 // of each token: most networks take 0 for the first text and 1 for the second
+	Cut   bool    // whether tokens were taken off
 }
 
 // id is the id of a token, −1 where there is none.
@@ -72,12 +73,13 @@ func (t *Tokenizer) encode(texts ...string) (Encoding, error) {
 		}
 	}
 	parts := t.template.parts(len(texts) == 2)
-	total := special(parts)
+	total, cut := special(parts), false
 	if t.MaxTokens > 0 {
 		room := t.MaxTokens - total
 		if room < 0 {
 			return Encoding{}, fmt.Errorf("at most %d tokens are wanted, and the special ones are %d", t.MaxTokens, total)
 		}
+		cut = len(ids[0])+len(ids[1]) > room
 		var err error
 		if ids, err = t.truncated(ids, room, len(texts) == 2); err != nil {
 			return Encoding{}, err
@@ -88,7 +90,7 @@ func (t *Tokenizer) encode(texts ...string) (Encoding, error) {
 			total += len(ids[p.sequence])
 		}
 	}
-	e := Encoding{IDs: make([]int64, 0, total), Types: make([]int64, total)}
+	e := Encoding{IDs: make([]int64, 0, total), Types: make([]int64, total), Cut: cut}
 	for _, p := range parts {
 		from := len(e.IDs)
 		if p.sequence >= 0 {
@@ -113,7 +115,7 @@ func (t *Tokenizer) tokens(text string, alone bool) (ids []int64, err error) {
 	token := func(id int32) { ids = append(ids, int64(id)) }
 	enough := math.MaxInt
 	if alone && t.MaxTokens > 0 && !t.CutLeft {
-		enough = t.MaxTokens
+		enough = t.MaxTokens + 1 // which is too many
 	}
 	var pieces, cut []piece
 	err = t.asIs.split(text, func(part string, start int) error {

@@ -1,0 +1,95 @@
+package featurize
+
+import (
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// bert tokenizes for a network with these inputs.
+func bert(t *testing.T, most int, inputs ...Value) *texts {
+	t.Helper()
+	file, err := os.ReadFile("../internal/tokenizer/testdata/bert.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := newTexts(attach.Text{Tokenizer: file, MaxTokens: most}, inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func values(names ...string) []Value {
+	var list []Value
+	for _, name := range names {
+		list = append(list, Value{Name: name, Shape: []int64{-1, -1}, DType: "int64"})
+	}
+	return list
+}
+
+func words(name string, texts ...string) ood.Tensor {
+	return ood.Tensor{Name: name, Shape: []int{len(texts)}, Strings: texts}
+}
+
+func TestTexts(t *testing.T) {
+	x := bert(t, 6, values("input_ids:0", "attention_mask", "token_type_ids", "position_ids", "title", "ages")...)
+	ages := ood.Tensor{Name: "ages", Shape: []int{2, 1}, Data: []float32{3, 4}}
+	title := words("title", "a", "b")
+	b, err := x.block(ood.InputBlock{Start: 7, Tensors: []ood.Tensor{ages, words("text", "how are you today", "no"), title}}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Check(); err != nil || b.Start != 7 {
+		t.Errorf("row %d: %v", b.Start, err)
+	}
+	got := map[string]ood.Tensor{}
+	for _, one := range b.Tensors {
+		got[one.Name] = one
+	}
+	if !reflect.DeepEqual(got["ages"], ages) || !reflect.DeepEqual(got["title"], title) || len(got) != 6 {
+		t.Errorf("other inputs become %v", got)
+	}
+	n := got["input_ids:0"].Lengths
+	if n[0] != 6 || n[1] < 3 || n[1] > 5 || x.cut.Load() != 1 {
+		t.Errorf("rows of %v tokens, %d cut", n, x.cut.Load())
+	}
+	for name, want := range map[string]func(i int) float32{
+		"attention_mask": func(int) float32 { return 1 },
+		"token_type_ids": func(int) float32 { return 0 },
+		"position_ids":   func(i int) float32 { return float32(i % 6) },
+	} {
+		for i, v := range got[name].Data {
+			if v != want(i) || !slices.Equal(got[name].Lengths, n) {
+				t.Errorf("%s: %v of lengths %v", name, got[name].Data, got[name].Lengths)
+				break
+			}
+		}
+	}
+
+	// A pair is the texts in their order, and only inputs that the model has come.
+	x = bert(t, 0, values("input_ids", "token_type_ids")...)
+	b, err = x.block(ood.InputBlock{Tensors: []ood.Tensor{words("q", "yes"), words("a", "no")}}, 0)
+	want, _ := x.EncodePair("yes", "no")
+	if err != nil || len(b.Tensors) != 2 || !slices.EqualFunc(b.Tensors[0].Data, want.IDs, func(a float32, b int64) bool { return a == float32(b) }) || !slices.Contains(b.Tensors[1].Data, 1) {
+		t.Errorf("a pair becomes %v (%v), want %v", b.Tensors, err, want)
+	}
+
+	// A length that the model fixes is filled up to.
+	fixed := values("input_ids", "attention_mask")
+	fixed[0].Shape[1] = 9
+	x = bert(t, 9, fixed...)
+	b, err = x.block(ood.InputBlock{Tensors: []ood.Tensor{words("", "yes")}}, 0)
+	if err != nil || b.Tensors[0].Lengths != nil || !slices.Equal(b.Tensors[1].Shape, []int{1, 9}) || b.Tensors[1].Data[0] != 1 || b.Tensors[1].Data[8] != 0 {
+		t.Errorf("it becomes %v (%v)", b.Tensors, err)
+	}
+
+	if _, err := x.block(ood.InputBlock{Tensors: []ood.Tensor{words("a", "x"), words("b", "x"), words("c", "x")}}, 0); err == nil || !strings.Contains(err.Error(), "3 texts each") {
+		t.Errorf("three texts a row: %v", err)
+	}
+}
