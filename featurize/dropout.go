@@ -31,14 +31,19 @@ func (n network) Dropout(ctx context.Context, x ood.InputBlock, passes int, p fl
 	}
 	var out []float32
 	type block struct {
-		first, n, c int
-		logits      []float32 // passes×n×c
+		rows   []int     // their numbers
+		c      int       // columns
+		logits []float32 // passes×rows×c
 	}
 	run := func(ctx context.Context, c chunk) (block, error) {
 		logits, err := n.runDropout(ctx, s, c, passes, p, seed)
-		return block{first: c.first, n: c.n, c: len(logits) / (passes * c.n), logits: logits}, err
+		b := block{c: len(logits) / (passes * c.n), logits: logits}
+		for i := range c.n {
+			b.rows = append(b.rows, c.row(i))
+		}
+		return b, err
 	}
-	for b, err := range stream(ctx, newFeeder(n.Model, n.batch), Slice(x), run) {
+	for b, err := range stream(ctx, newFeeder(n.Model, n.batch, n.positions), Slice(x), run, nil) {
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +51,10 @@ func (n network) Dropout(ctx context.Context, x ood.InputBlock, passes int, p fl
 			out = make([]float32, passes*x.Rows()*b.c)
 		}
 		for s := range passes {
-			copy(out[(s*x.Rows()+b.first)*b.c:], b.logits[s*b.n*b.c:(s+1)*b.n*b.c])
+			for i, row := range b.rows {
+				at := (s*len(b.rows) + i) * b.c
+				copy(out[(s*x.Rows()+row)*b.c:], b.logits[at:at+b.c])
+			}
 		}
 	}
 	return out, nil

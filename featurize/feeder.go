@@ -13,21 +13,35 @@ type chunk struct {
 	tensors []ood.Tensor // for the inputs in their order; without a shape it is the default
 	rows    int          // with those that are padding
 	n       int          // without them
-	first   int          // number of the first row
-	err     error
+	first   int          // number of the first row, of the block where there are places
+	limit   int          // rows that it may get
+	// places are those of the rows in their block, of a block that is run in another
+	// order; nil says that rows stand as they came. The last chunk of the block is last.
+	places []int
+	last   bool
+	err    error
+}
+
+// row is the number of the row that stands at i.
+func (c chunk) row(i int) int {
+	if c.places != nil {
+		i = c.places[i]
+	}
+	return c.first + i
 }
 
 // feeder cuts blocks of rows into chunks in two buffers: one is filled while
 // the network reads the other.
 type feeder struct {
-	m     *Model
-	batch int // rows of a chunk
-	full  chan chunk
-	free  chan []ood.Tensor
+	m         *Model
+	batch     int // rows of a chunk
+	positions int // of a chunk, or 0 where their number has no bound
+	full      chan chunk
+	free      chan []ood.Tensor
 }
 
-func newFeeder(m *Model, batch int) *feeder {
-	f := &feeder{m: m, batch: batch, full: make(chan chunk), free: make(chan []ood.Tensor, 2)}
+func newFeeder(m *Model, batch, positions int) *feeder {
+	f := &feeder{m: m, batch: batch, positions: positions, full: make(chan chunk), free: make(chan []ood.Tensor, 2)}
 	f.free <- make([]ood.Tensor, len(m.inputs))
 	f.free <- make([]ood.Tensor, len(m.inputs))
 	return f
@@ -51,6 +65,13 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 			}
 			return
 		}
+		if ragged(list) {
+			if !f.send(ctx, &c) || !f.groups(ctx, list, block.Rows(), next) {
+				return
+			}
+			next += block.Rows()
+			continue
+		}
 		if c.n > 0 && !slices.EqualFunc(c.tensors, list, alike) && !f.send(ctx, &c) {
 			return
 		}
@@ -61,12 +82,12 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 					return
 				}
 			}
-			k := min(f.batch-c.n, n-at)
+			k := min(c.limit-c.n, n-at)
 			for i := range c.tensors {
 				appendRows(&c.tensors[i], list[i], at, at+k)
 			}
 			c.n, at, next = c.n+k, at+k, next+k
-			if c.n == f.batch && !f.send(ctx, &c) {
+			if c.n == c.limit && !f.send(ctx, &c) {
 				return
 			}
 		}
@@ -101,9 +122,13 @@ func (f *feeder) start(ctx context.Context, list []ood.Tensor, n, first int) (ch
 			if need := f.batch * product(t.Shape[min(1, len(t.Shape)):]); t.Data != nil && cap(data) < need && (f.m.fixed || n >= f.batch) {
 				data = make([]float32, 0, need)
 			}
-			tensors[i] = ood.Tensor{Shape: slices.Clone(t.Shape), Data: data[:0], Strings: tensors[i].Strings[:0]}
+			tensors[i] = ood.Tensor{Shape: slices.Clone(t.Shape), Data: data[:0], Strings: tensors[i].Strings[:0], Lengths: tensors[i].Lengths[:0]}
 		}
-		return chunk{tensors: tensors, first: first}, true
+		c := chunk{tensors: tensors, first: first, limit: f.batch}
+		if n := f.m.inputs.positions(tensors); n > 0 && f.positions > 0 && !f.m.fixed {
+			c.limit = max(1, min(f.batch, f.positions/n))
+		}
+		return c, true
 	case <-ctx.Done():
 		return chunk{}, false
 	}

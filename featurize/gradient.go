@@ -60,10 +60,13 @@ func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[ood.InputBlock, er
 			yield(GradientBatch{}, err)
 			return
 		}
-		f := newFeeder(m, m.gradientBatch(o))
+		f := newFeeder(m, m.gradientBatch(o), gradientPositions)
+		if o.Batch > 0 {
+			f.positions = 0
+		}
 		for b, err := range stream(ctx, f, rows, func(ctx context.Context, c chunk) (GradientBatch, error) {
 			return m.runGradient(ctx, d, c, o)
-		}) {
+		}, gradientInPlaces) {
 			if !yield(b, err) || err != nil {
 				return
 			}
@@ -149,7 +152,9 @@ func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o G
 	if err = o.checkOutputs(b.Logits.Cols); err != nil {
 		return b, err
 	}
-	b.Gradient, err = takeGradient(c, out[2], d.tensor)
+	if b.Gradient, err = takeGradient(c, out[2], d.tensor); err == nil {
+		b.Gradient = m.cut(c, b.Gradient)
+	}
 	return b, err
 }
 
@@ -169,7 +174,7 @@ func takeGradient(c chunk, t *ort.Tensor, tensor string) (ood.Tensor, error) {
 	}
 	data = slices.Clone(data[:c.n*width])
 	if i := rows.FirstNotFinite(data); i >= 0 {
-		return ood.Tensor{}, notFinite("gradient", data[i], c.first+i/width)
+		return ood.Tensor{}, notFinite("gradient", data[i], c.row(i/width))
 	}
 	return ood.Tensor{Name: tensor, Shape: own, Data: data}, nil
 }

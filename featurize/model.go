@@ -53,15 +53,18 @@ type Model struct {
 	rt      *ort.Runtime
 	session *ort.Session
 	inputs  inputs
-	batch   int  // rows in one run
-	fixed   bool // every run has exactly that many
-	last    *ood.Linear
-	info    Info
-	sha     string
-	path    string
-	views   []view // φ, the logits and earlier layers
-	derived derived
-	texts   *texts // nil where the model does not read them
+	batch   int // rows in one run
+	// positions bounds those of a run of rows of tokens, or is 0 where the caller
+	// says how many rows there are in one.
+	positions int
+	fixed     bool // every run has exactly that many
+	last      *ood.Linear
+	info      Info
+	sha       string
+	path      string
+	views     []view // φ, the logits and earlier layers
+	derived   derived
+	texts     *texts // nil where the model does not read them
 	// dropouts is the number of dropout layers before the logits.
 	dropouts int
 }
@@ -147,6 +150,9 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 		return err
 	}
 	m.info, m.last, m.batch, m.fixed = p.info, p.last, p.batch, p.fixed
+	if o.Batch <= 0 {
+		m.positions = forwardPositions
+	}
 	s.beside.describe(&m.info)
 	// An error is one for who asks for dropout.
 	if layers, err := dropLayers(s.g, s.dir, l.logits); err == nil {

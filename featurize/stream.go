@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -24,11 +25,13 @@ import (
 // NaN and infinities, in rows or in what the network makes of them, are errors
 // that name the row, counted from 0.
 func (m *Model) Features(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.Batch, error] {
-	return stream(ctx, newFeeder(m, m.batch), rows, m.run)
+	return stream(ctx, newFeeder(m, m.batch, m.positions), rows, m.run, inPlaces)
 }
 
-// stream runs the network on chunks of rows, in order.
-func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock, error], run func(context.Context, chunk) (B, error)) iter.Seq2[B, error] {
+// stream runs the network on chunks of rows. What comes of a block whose rows are
+// run in another order is joined to one in theirs, unless join is nil.
+func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock, error], run func(context.Context, chunk) (B, error),
+	join func(all []B, places []int) (B, error)) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		var none B
 		ctx, cancel := context.WithCancel(ctx)
@@ -41,6 +44,8 @@ func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock
 			cancel()
 			<-done
 		}()
+		var parts []B
+		var places []int
 		for c := range f.full {
 			if c.err != nil {
 				yield(none, c.err)
@@ -48,6 +53,14 @@ func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock
 			}
 			b, err := run(ctx, c)
 			f.free <- c.tensors
+			if c.places != nil && join != nil && err == nil {
+				parts, places = append(parts, b), append(places, c.places...)
+				if !c.last {
+					continue
+				}
+				b, err = join(parts, places)
+				parts, places = nil, nil
+			}
 			if err != nil {
 				yield(none, err)
 				return
@@ -96,7 +109,11 @@ func runError(ctx context.Context, c chunk, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return fmt.Errorf("the model failed on rows %d to %d (counted from 0): %w", c.first, c.first+c.n-1, err)
+	first, last := c.row(0), c.row(c.n-1)
+	if c.places != nil {
+		first, last = c.first+slices.Min(c.places), c.first+slices.Max(c.places)
+	}
+	return fmt.Errorf("the model failed on rows %d to %d (counted from 0): %w", first, last, err)
 }
 
 func (m *Model) takeFeatures(c chunk, t *ort.Tensor) (blas32.General, error) {
@@ -131,7 +148,7 @@ func (m *Model) take(c chunk, t *ort.Tensor, name string, want int) (blas32.Gene
 	v.Rows = c.n
 	v.Data = append(make([]float32, 0, c.n*v.Cols), v.Data[:c.n*v.Cols]...)
 	if i := rows.FirstNotFinite(v.Data); i >= 0 {
-		return blas32.General{}, notFinite("model's "+name, v.Data[i], c.first+i/v.Cols)
+		return blas32.General{}, notFinite("model's "+name, v.Data[i], c.row(i/v.Cols))
 	}
 	return v, nil
 }

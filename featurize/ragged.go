@@ -1,0 +1,261 @@
+package featurize
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/batches"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Bounds of the positions in one run of rows of tokens, where the caller does not
+// say how many rows there are in one: of a run forward, and of one that keeps its
+// activations.
+const (
+	forwardPositions  = 64 * 128
+	gradientPositions = 8 * 128
+)
+
+func ragged(list []ood.Tensor) bool {
+	return slices.ContainsFunc(list, func(t ood.Tensor) bool { return t.Lengths != nil })
+}
+
+// paddedLength is a length or, beyond 32, the next of steps of about an eighth.
+func paddedLength(n int) int {
+	if n <= 32 {
+		return n
+	}
+	step := 1 << (bits.Len(uint(n-1)) - 4)
+	return (n + step - 1) / step * step
+}
+
+// groups sends the rows of a block that differ in length, those that are as long
+// as each other once padded in chunks of their own, the longest first. The model
+// fills in the padding of tensors that a mask among the inputs covers; rows of
+// others share a chunk with those of exactly their length.
+func (f *feeder) groups(ctx context.Context, list []ood.Tensor, n, first int) bool {
+	lengths, err := f.m.padded(ctx, list, n, first)
+	if err != nil {
+		return f.emit(ctx, chunk{err: err})
+	}
+	order := make([]int, n)
+	offsets := make([][]int, len(list)) // where the rows of ragged tensors begin
+	for row := range order {
+		order[row] = row
+		for i, t := range list {
+			if row < len(t.Lengths) {
+				offsets[i] = append(offsets[i], t.Lengths[row]+last(offsets[i]))
+			}
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return slices.Compare(lengths[b], lengths[a]) })
+	var c chunk
+	shaped := slices.Clone(list)
+	for k, row := range order {
+		if c.n == 0 {
+			for i, t := range list {
+				if shaped[i].Shape = slices.Clone(t.Shape); t.Lengths != nil {
+					shaped[i].Shape[1] = lengths[row][i]
+				}
+			}
+			var ok bool
+			if c, ok = f.start(ctx, shaped, 0, first); !ok {
+				return false
+			}
+			c.places = []int{}
+		}
+		for i, t := range list {
+			if t.Lengths == nil {
+				appendRows(&c.tensors[i], t, row, row+1)
+				continue
+			}
+			own := ood.Tensor{Shape: append([]int{1, t.Lengths[row]}, t.Shape[2:]...), Data: t.Data, Strings: t.Strings}
+			at, width := offsets[i][row]-t.Lengths[row], product(t.Shape[2:])
+			if t.Strings != nil {
+				own.Strings = t.Strings[at*width : (at+t.Lengths[row])*width]
+			} else {
+				own.Data = t.Data[at*width : (at+t.Lengths[row])*width]
+			}
+			f.appendPadded(&c.tensors[i], own, f.m.inputs[i].name, lengths[row][i])
+		}
+		c.places, c.n = append(c.places, row), c.n+1
+		c.last = k == n-1
+		if c.last || c.n == c.limit || !slices.Equal(lengths[row], lengths[order[k+1]]) {
+			if !f.send(ctx, &c) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func last(list []int) int {
+	if len(list) == 0 {
+		return 0
+	}
+	return list[len(list)-1]
+}
+
+// appendPadded appends one row, padded to a length.
+func (f *feeder) appendPadded(to *ood.Tensor, row ood.Tensor, name string, length int) {
+	own := row.Shape[1]
+	to.Lengths = append(to.Lengths, own)
+	pad := func() {
+		for range (length - own) * product(row.Shape[2:]) {
+			if row.Strings != nil {
+				to.Strings = append(to.Strings, "")
+			} else {
+				to.Data = append(to.Data, f.m.padding(name))
+			}
+		}
+	}
+	if f.m.padsLeft() {
+		pad()
+	}
+	appendRows(to, row, 0, 1)
+	if !f.m.padsLeft() {
+		pad()
+	}
+}
+
+// padded returns how long each row of a block of n becomes in each tensor, or 0 in
+// tensors whose rows do not differ in length.
+func (m *Model) padded(ctx context.Context, list []ood.Tensor, n, first int) ([][]int, error) {
+	all := make([][]int, n)
+	for row := range all {
+		all[row] = make([]int, len(list))
+	}
+	for i, t := range list {
+		if t.Lengths == nil {
+			continue
+		}
+		in := m.inputs[i]
+		covered := slices.ContainsFunc(m.inputs, func(mask input) bool {
+			j := slices.IndexFunc(m.inputs, func(in input) bool { return in.name == mask.name })
+			return mask.masks() && slices.Equal(list[j].Lengths, t.Lengths)
+		})
+		if covered {
+			var err error
+			if covered, err = m.mayPad(ctx); err != nil {
+				return nil, err
+			}
+		}
+		for row, own := range t.Lengths {
+			length := own
+			switch {
+			case own == 0:
+				return nil, fmt.Errorf("row %d (counted from 0) of the input %q is empty", first+row, in.name)
+			case in.dims != nil && in.dims[1] >= 0:
+				length = in.dims[1]
+			case covered:
+				length = min(paddedLength(own), t.Shape[1])
+			}
+			if length > own && !covered {
+				return nil, fmt.Errorf("row %d (counted from 0) of the input %q is %d long, the model takes %d, and none of its inputs is a mask that tells padding", first+row, in.name, own, length)
+			}
+			all[row][i] = length
+		}
+	}
+	return all, nil
+}
+
+// positions is how many positions a row of the tensors has that attention or a
+// recurrence runs over, or 0.
+func (list inputs) positions(tensors []ood.Tensor) int {
+	n := 0
+	for i, in := range list {
+		if _, _, integers := in.limits(); len(tensors[i].Shape) == 2 && (integers || in.masks()) && in.dims != nil && in.dims[1] < 0 {
+			n = max(n, tensors[i].Shape[1])
+		}
+	}
+	return n
+}
+
+// inPlaces reorders rows of several chunks to what they were in their block.
+func inPlaces(all []ood.Batch, places []int) (ood.Batch, error) {
+	var b ood.Batch
+	for _, more := range all {
+		if err := batches.Append(&b, more); err != nil {
+			return b, err
+		}
+	}
+	return b.Select(inverse(places)), nil
+}
+
+// gradientInPlaces is inPlaces for gradients, which come back as long as their rows.
+func gradientInPlaces(all []GradientBatch, places []int) (GradientBatch, error) {
+	var batches []ood.Batch
+	var rows []ood.Tensor
+	for _, g := range all {
+		batches = append(batches, g.Batch)
+		for i := range g.Gradient.Rows() {
+			block := ood.InputBlock{Tensors: []ood.Tensor{g.Gradient}}
+			rows = append(rows, block.Slice(i, i+1).Tensors[0])
+		}
+	}
+	b, err := inPlaces(batches, places)
+	if err != nil {
+		return GradientBatch{}, err
+	}
+	joined := all[0].Gradient
+	joined.Shape, joined.Data, joined.Lengths = slices.Clone(joined.Shape), nil, nil
+	joined.Shape[0] = len(rows)
+	for _, at := range inverse(places) {
+		row := rows[at]
+		joined.Data = append(joined.Data, row.Data...)
+		if row.Lengths != nil {
+			joined.Lengths = append(joined.Lengths, row.Lengths...)
+			joined.Shape[1] = max(joined.Shape[1], row.Shape[1])
+		}
+	}
+	return GradientBatch{Batch: b, Gradient: joined}, nil
+}
+
+// inverse is where each of 0…n−1 stands in a permutation of them.
+func inverse(places []int) []int {
+	at := make([]int, len(places))
+	for k, place := range places {
+		at[place] = k
+	}
+	return at
+}
+
+// cut takes the padding off what a chunk gave for a tensor whose second axis is
+// that of rows that differ in length.
+func (m *Model) cut(c chunk, t ood.Tensor) ood.Tensor {
+	if c.places == nil || len(t.Shape) < 2 {
+		return t
+	}
+	var lengths []int
+	for i, in := range m.inputs {
+		x := c.tensors[i]
+		if x.Lengths != nil && x.Shape[1] == t.Shape[1] && (in.name == t.Name || len(t.Shape) > 2 && lengths == nil) {
+			lengths = x.Lengths
+		}
+	}
+	if lengths == nil {
+		return t
+	}
+	width := product(t.Shape[2:])
+	var data []float32
+	for row, own := range lengths {
+		at := row * t.Shape[1]
+		if m.padsLeft() {
+			at += t.Shape[1] - own
+		}
+		data = append(data, t.Data[at*width:(at+own)*width]...)
+	}
+	t.Data, t.Lengths = data, slices.Clone(lengths)
+	return t
+}
+
+// padding is what a tensor is padded with.
+func (m *Model) padding(name string) float32 { return 0 }
+
+// padsLeft says whether rows stand at the end of the padding.
+func (m *Model) padsLeft() bool { return false }
+
+// mayPad says whether what the network makes of a row does not depend on padding.
+func (m *Model) mayPad(context.Context) (bool, error) { return true, nil }

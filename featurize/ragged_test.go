@@ -1,0 +1,219 @@
+package featurize_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+const vocabulary = 11
+
+var embedding = noise(vocabulary * 3)
+
+// reader is a network of token ids: the mean of their embeddings x, as far as the
+// mask says, or of all where it has none, and what it would be fed of numbers.
+func reader(t testing.TB, masked bool, length any) string {
+	b := onnx.NewBuilder("reader", 13)
+	ids := b.Input("input_ids", pb.TensorProto_INT64, "batch", length)
+	x := b.Node("Gather", []string{b.Initializer("embedding", embedding, vocabulary, 3), ids})
+	axis := b.Const([]int64{1})
+	var mean string
+	if masked {
+		mask := b.Node("Cast", []string{b.Input("attention_mask", pb.TensorProto_INT64, "batch", length)}, onnx.Attr("to", float))
+		wide := b.Node("Unsqueeze", []string{mask, b.Const([]int64{2})})
+		x = b.Append(onnx.Node{Op: "Mul", Inputs: []string{x, b.Const(float32(1))}, Outputs: []string{b.Fresh("embedded")}})[0]
+		mean = b.Node("Div", []string{b.Node("ReduceSum", []string{b.Node("Mul", []string{x, wide}), axis}, onnx.Attr("keepdims", 0)),
+			b.Node("ReduceSum", []string{mask, axis}, onnx.Attr("keepdims", 1))})
+	} else {
+		mean = b.Node("ReduceMean", []string{x}, onnx.Attr("axes", []int64{1}), onnx.Attr("keepdims", 0))
+	}
+	out(b, gemm(b, phiOf(b, mean)))
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return save(t, m)
+}
+
+// sentences are rows of ids of the lengths given, with their masks, and the mean of
+// their embeddings.
+func sentences(lengths ...int) (ood.InputBlock, []float32) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	longest := slices.Max(lengths)
+	var ids, ones, means []float32
+	for _, n := range lengths {
+		mean := make([]float32, 3)
+		for range n {
+			id := rng.IntN(vocabulary)
+			ids, ones = append(ids, float32(id)), append(ones, 1)
+			for j := range mean {
+				mean[j] += embedding[3*id+j] / float32(n)
+			}
+		}
+		means = append(means, mean...)
+	}
+	shape := []int{len(lengths), longest}
+	return rowsOf(ood.Tensor{Name: "input_ids", Shape: shape, Data: ids, Lengths: lengths},
+		ood.Tensor{Name: "attention_mask", Shape: shape, Data: ones, Lengths: lengths}), means
+}
+
+var someLengths = []int{3, 40, 1, 7, 3, 33, 120, 34, 7, 3, 41, 5, 113, 1}
+
+func cutUp(b ood.InputBlock, n int) iter.Seq2[ood.InputBlock, error] {
+	return func(yield func(ood.InputBlock, error) bool) {
+		for i := 0; i < b.Rows() && yield(b.Slice(i, min(i+n, b.Rows())), nil); i += n {
+		}
+	}
+}
+
+// However rows of several lengths share blocks and batches, each gives what it
+// gives alone, in the order of the rows.
+func TestRagged(t *testing.T) {
+	rt := runtime(t)
+	block, means := sentences(someLengths...)
+	want := trunkOf(means)
+	for _, c := range []struct {
+		masked bool
+		length any
+	}{{true, "sequence"}, {true, 128}, {false, "sequence"}} {
+		for _, batch := range []int{0, 1, 3} {
+			m := open(t, rt, reader(t, c.masked, c.length), featurize.Options{Batch: batch})
+			b := block
+			if !c.masked {
+				b.Tensors = b.Tensors[:1]
+			}
+			for _, rows := range []int{1, 4, b.Rows()} {
+				got, err := m.All(context.Background(), cutUp(b, rows), b.Rows(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				near(t, "φ", got.Features.Data, want, 1e-5)
+				near(t, "the logits", got.Logits.Data, affine(want, headW, headB, h), 1e-5)
+			}
+		}
+	}
+}
+
+// With respect to an inner tensor that has an axis of tokens, a row's gradient is as
+// long as the row.
+func TestRaggedGradient(t *testing.T) {
+	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{})
+	block, means := sentences(someLengths...)
+	ctx := context.Background()
+	o := featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Logit, Index: 1}, Tensor: "embedded"}
+	var got featurize.GradientBatch
+	for g, err := range m.Gradients(ctx, featurize.Slice(block), o) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = g
+	}
+	if !slices.Equal(got.Gradient.Lengths, someLengths) || !slices.Equal(got.Gradient.Shape, []int{len(someLengths), 120, 3}) {
+		t.Fatalf("lengths %v, shape %v", got.Gradient.Lengths, got.Gradient.Shape)
+	}
+	near(t, "φ", got.Features.Data, trunkOf(means), 1e-5)
+	var want []float32
+	for i, n := range someLengths {
+		phi := trunkOf(means[3*i : 3*i+3])
+		var row [3]float32
+		for j, v := range phi {
+			for k := range row {
+				if v > 0 {
+					row[k] += headW[h+j] * trunk[k*h+j] / float32(n)
+				}
+			}
+		}
+		for range n {
+			want = append(want, row[:]...)
+		}
+	}
+	near(t, "the gradient", got.Gradient.Data, want, 1e-5)
+	// Ids have none, and the sentence says what has.
+	_, _, err := m.Network().Gradient(ctx, block, ood.Scalar{Kind: ood.Sum})
+	if !errors.Is(err, ood.ErrNotDifferentiable) || !strings.Contains(err.Error(), "real numbers") {
+		t.Errorf("with respect to ids: %v", err)
+	}
+	if got, err := m.Network().Dropout(ctx, block, 2, .5, 1); err != nil || len(got) != 2*len(someLengths)*c {
+		t.Errorf("%d logits with dropout: %v", len(got), err)
+	}
+}
+
+// A pass with dropout says of a row what it says of it alone.
+func TestRaggedDropout(t *testing.T) {
+	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{Batch: 3})
+	block, _ := sentences(someLengths...)
+	n := block.Rows()
+	got, err := m.Network().Dropout(context.Background(), block, 2, .5, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		want, err := m.Network().Dropout(context.Background(), block.Slice(i, i+1), 2, .5, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pass := range 2 {
+			near(t, "the logits", got[(pass*n+i)*c:(pass*n+i+1)*c], want[pass*c:(pass+1)*c], 1e-5)
+		}
+	}
+}
+
+func TestRaggedRefused(t *testing.T) {
+	rt := runtime(t)
+	ctx := context.Background()
+	block, _ := sentences(3, 40, 2)
+	empty, _ := sentences(3, 0, 2)
+	outside, _ := sentences(3, 2, 40)
+	outside.Tensors[0].Data[4] = math.MaxInt32
+	for want, c := range map[string]struct {
+		m *featurize.Model
+		b ood.InputBlock
+	}{
+		`row 0 (counted from 0) of the input "input_ids" is 3 long, the model takes 64, and none of its inputs is a mask`: {open(t, rt, reader(t, false, 64), featurize.Options{}), rowsOf(block.Tensors[0])},
+		`the model's input "input_ids" takes n×16 of int64, the rows given are n×40`:                                      {open(t, rt, reader(t, true, 16), featurize.Options{}), block},
+		`row 1 (counted from 0) of the input "input_ids" is empty`:                                                        {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), empty},
+		`row 1 (counted from 0) of the input "input_ids" holds 2.147`:                                                     {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), outside},
+	} {
+		if _, err := c.m.All(ctx, featurize.Slice(c.b), -1, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// A trained network of tokens gives a row the same beside others, padded, and alone.
+func TestRaggedBERT(t *testing.T) {
+	m := open(t, runtime(t), filepath.Join(sharedModels(t), "clinc_bert", "model.onnx"), featurize.Options{EarlierLayers: 2})
+	rng := rand.New(rand.NewPCG(5, 6))
+	lengths := []int{12, 5, 39, 12, 33, 7, 5, 60, 12, 50, 3}
+	var x [3]ood.Tensor
+	for i, name := range []string{"input_ids", "attention_mask", "token_type_ids"} {
+		x[i] = ood.Tensor{Name: name, Shape: []int{len(lengths), 60}, Lengths: lengths}
+		for _, n := range lengths {
+			for range n {
+				v := float32(1)
+				if i != 1 {
+					v = float32([]int{rng.IntN(4000), 1, 0}[i])
+				}
+				x[i].Data = append(x[i].Data, v)
+			}
+		}
+	}
+	block := rowsOf(x[:]...)
+	got := allOf(t, m, block)
+	for i := range lengths {
+		want := allOf(t, m, block.Slice(i, i+1))
+		near(t, "φ", got.Slice(i, i+1).Features.Data, want.Features.Data, 1e-5)
+		near(t, "the logits", got.Slice(i, i+1).Logits.Data, want.Logits.Data, 1e-5)
+	}
+}
