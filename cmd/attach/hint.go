@@ -36,6 +36,7 @@ func hinted(err error, useful func(flag string) bool) error {
 		{errors.Is(err, attach.ErrNoModel), "model", "say where it is with --model"},
 		{errors.Is(err, attach.ErrWrongModel), "", "name the right one with --model or fit anew"},
 		{errors.Is(err, preprocess.ErrImage), "skip-bad", "pass --skip-bad to go on without such images"},
+		{errors.Is(err, inputs.ErrNoInput), "skip-bad", "pass --skip-bad to go on without such samples"},
 		{lacks(err, ood.NeedLogits), "weights", "--weights makes them of features"},
 		{lacks(err, ood.NeedWeights), "weights", "--weights names them"},
 		{lacks(err, ood.NeedLayers), "", "read them from the network, not with --layers 0, or write the features anew with `attach features`"},

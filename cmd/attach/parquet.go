@@ -14,7 +14,7 @@ import (
 // draws of several targets are lists of lists.
 type parquetTable struct {
 	to  io.Writer
-	w   *parquet.Writer
+	w   *parquet.GenericWriter[any]
 	row parquet.Row // used again for the next
 	// held is how many values the writer holds in memory.
 	held int
@@ -25,7 +25,7 @@ const mostHeld = 1 << 21
 
 func (t *parquetTable) write(row []field) error {
 	if t.w == nil {
-		t.w = parquet.NewWriter(t.to, parquetSchema(row), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("attach", attach.Version(), ""))
+		t.w = parquet.NewGenericWriter[any](t.to, parquetSchema(row), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("attach", attach.Version(), ""))
 	}
 	t.row = t.row[:0]
 	for column, f := range row {

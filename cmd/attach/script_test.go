@@ -50,6 +50,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"fails":    fails,
 			"array":    scriptArray,
+			"pack":     scriptPack,
 			"truncate": scriptTruncate,
 			"flip":     scriptFlip,
 			"replace":  scriptReplace,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
 	"crypto/sha256"
@@ -96,6 +97,15 @@ func scriptTruncate(ts *testscript.TestScript, neg bool, args []string) {
 	share, err := strconv.ParseFloat(args[1], 64)
 	ts.Check(err)
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), int64(share*float64(len(content)))))
+}
+
+// pack FILE FOLDER makes a .tar file of what is in a folder.
+func scriptPack(ts *testscript.TestScript, neg bool, args []string) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	ts.Check(w.AddFS(os.DirFS(ts.MkAbs(args[1]))))
+	ts.Check(w.Close())
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
 // flip FILE SHARE changes one bit of the byte at a share of a file's length.

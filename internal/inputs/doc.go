@@ -1,5 +1,5 @@
 // Package inputs reads what a model is run on: .npy and .npz arrays, folders
-// of images and tables.
+// and archives of images, and tables.
 //
 // A [Set] is opened lazily and read in blocks of rows, so that its size is
 // bounded by the disk and not by memory. What accompanies the rows (labels,

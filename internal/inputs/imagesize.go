@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/attach-uncertainty/attach/internal/imagesize"
-	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
@@ -16,10 +15,10 @@ func (s *Set) CheckImages(takes []int) error {
 	var layout preprocess.Layout
 	var h, w int
 	var shape []int
-	if src, ok := find[*folderSource](s.src); ok {
+	if src, ok := find[*imageSource](s.src); ok {
 		name, layout, shape = src.path(s.Row(0)), src.layout, src.none.Shape[1:]
 		var err error
-		if h, w, err = sizeOf(name); err != nil {
+		if h, w, err = src.size(s.Row(0)); err != nil {
 			return err
 		}
 	} else if src, ok := find[*pixelSource](s.src); ok {
@@ -29,17 +28,4 @@ func (s *Set) CheckImages(takes []int) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", name, imagesize.Misfit(layout, h, w, shape, takes))
-}
-
-// sizeOf is the height and width of an image in a file.
-func sizeOf(path string) (h, w int, err error) {
-	file, err := regular.Open(path)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer file.Close()
-	if h, w, err = preprocess.Size(file); err != nil {
-		return 0, 0, fmt.Errorf("%s: %w", path, err)
-	}
-	return h, w, nil
 }

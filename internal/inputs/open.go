@@ -78,31 +78,38 @@ var ErrPreprocess = errors.New("images need a preprocessing file that says how t
 var ErrNoPixels = errors.New("name images, or save their pixels as uint8")
 
 // Open opens the inputs at path: an .npy array, an .npz archive (arrays named as
-// the model's inputs, or x or images; y or labels), a folder of images or one image, or a table of numbers (.csv,
-// .tsv, .txt). Rows are read later, by Set.Blocks. Errors name the file.
+// the model's inputs, or x or images; y or labels), a folder of images or one
+// image, a WebDataset (.tar, or a list of them in braces), or a table of numbers
+// (.csv, .tsv, .txt). Rows are read later, by Set.Blocks. Errors name the file.
 func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	switch o.Layout {
 	case "", preprocess.NCHW, preprocess.NHWC:
 	default:
 		return nil, fmt.Errorf("layout %q is not known; use nchw or nhwc", o.Layout)
 	}
-	fi, err := os.Stat(path)
-	if err != nil {
-		return nil, err
+	isFolder := false
+	if !IsArchive(path) { // which may be a list in braces
+		fi, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		isFolder = fi.IsDir()
 	}
 	switch {
 	case IsTable(path):
+	case IsArchive(path) && o.Ignore == nil:
 	case o.Targets != nil && !o.TargetOptional:
 		return nil, fmt.Errorf("%s: only a table has a target column; it cannot be %.100q here", path, strings.Join(o.Targets, ","))
 	case o.Ignore != nil:
 		return nil, fmt.Errorf("%s: only a table has columns to leave out", path)
 	}
-	if o.Groups != "" && !IsTable(path) && !strings.EqualFold(filepath.Ext(path), ".npz") {
+	if o.Groups != "" && !IsTable(path) && !IsArchive(path) && !strings.EqualFold(filepath.Ext(path), ".npz") {
 		return nil, fmt.Errorf("%s: only a table or an .npz file holds groups; they cannot be %.100q here", path, o.Groups)
 	}
 	var s *Set
+	var err error
 	switch ext := strings.ToLower(filepath.Ext(path)); {
-	case fi.IsDir():
+	case isFolder:
 		s, err = openFolder(ctx, path, o)
 	case ext == ".npy":
 		s, err = openNPY(path, o)
@@ -110,10 +117,14 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 		s, err = openNPZ(path, o)
 	case IsTable(path):
 		s, err = openTable(ctx, path, o)
+	case IsArchive(path):
+		s, err = openArchive(ctx, path, o)
 	case isImage(path):
 		s, err = newFolderSet(ctx, filepath.Dir(path), []string{filepath.Base(path)}, o)
+	case strings.HasSuffix(strings.ToLower(path), ".tar.gz"), ext == ".tgz":
+		return nil, fmt.Errorf("%s: the archive is compressed; unpack it to a .tar, whose samples are read where they lie", path)
 	default:
-		return nil, fmt.Errorf("%s: inputs are an .npy or .npz file, a folder of images, an image, or a table (.csv, .tsv, .txt)", path)
+		return nil, fmt.Errorf("%s: inputs are an .npy or .npz file, a folder of images, an image, a WebDataset (.tar), or a table (.csv, .tsv, .txt)", path)
 	}
 	if err != nil {
 		return nil, err

@@ -110,8 +110,8 @@ func (s *Set) Name(i int) string { return s.src.name(s.Row(i)) }
 // File returns the file of row i, relative to the folder that was opened, or ""
 // where rows are not files of their own.
 func (s *Set) File(i int) string {
-	if src, ok := find[*folderSource](s.src); ok {
-		return src.name(s.Row(i))
+	if m, ok := find[*imageSource](s.src); ok {
+		return m.file(s.Row(i))
 	}
 	return ""
 }

@@ -1,0 +1,272 @@
+package inputs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/attach-uncertainty/attach/internal/imagesize"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
+)
+
+// pictures are encoded images, one a row.
+type pictures interface {
+	rows() int
+	// file names row i among files, or is "", and path says where it is.
+	file(i int) string
+	path(i int) string
+	open() (album, error)
+}
+
+// album gives the images of rows, one after another, those of consecutive rows
+// soonest.
+type album interface {
+	// picture returns what opens the image of row i, in any goroutine.
+	picture(i int) (func() (io.ReadSeekCloser, error), error)
+	Close() error
+}
+
+// imageSource is encoded images. They are decoded as they are read, as many at a
+// time as there are processors.
+type imageSource struct {
+	pictures
+	kept   []int // of the pictures, or nil for all of them
+	none   ood.Tensor
+	pipe   *preprocess.Pipeline
+	layout preprocess.Layout
+	// room is for the pixels of images that are decoded at the same time.
+	room *semaphore.Weighted
+}
+
+// newImageSource is the images of what was opened at path, for an input of a name.
+func newImageSource(ctx context.Context, path string, from pictures, input string, o Options) (*imageSource, error) {
+	if o.Preprocess == nil {
+		return nil, fmt.Errorf("%s: %w", path, ErrPreprocess)
+	}
+	src := &imageSource{pictures: from, pipe: o.Preprocess.In(o.Layout), layout: o.Layout, room: semaphore.NewWeighted(preprocess.MaxPixels)}
+	if o.SkipBad {
+		if err := src.dropBad(ctx); err != nil {
+			return nil, err
+		}
+		if len(src.kept) == 0 {
+			return nil, fmt.Errorf("%s: %w: none of its %d images can be read", path, ErrEmpty, from.rows())
+		}
+	}
+	h, w, err := src.size(0)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := src.pipe.Shape(h, w, 3)
+	src.none = numbers(input, shape)
+	return src, inRow(src.path(0), err)
+}
+
+// at is which of the pictures row i is.
+func (m *imageSource) at(i int) int {
+	if m.kept != nil {
+		return m.kept[i]
+	}
+	return i
+}
+
+func (m *imageSource) rows() int {
+	if m.kept != nil {
+		return len(m.kept)
+	}
+	return m.pictures.rows()
+}
+
+func (m *imageSource) name(i int) string { return cmp.Or(m.file(i), m.path(i)) }
+
+func (m *imageSource) file(i int) string { return m.pictures.file(m.at(i)) }
+
+func (m *imageSource) path(i int) string { return m.pictures.path(m.at(i)) }
+
+func (m *imageSource) tensors() []ood.Tensor { return []ood.Tensor{m.none} }
+
+func (m *imageSource) open() (reader, error) {
+	a, err := m.pictures.open()
+	if err != nil {
+		return nil, err
+	}
+	return filled{&imageReader{a, m}, m.none}, nil
+}
+
+// size is the height and width of the image of row i.
+func (m *imageSource) size(i int) (h, w int, err error) {
+	a, err := m.pictures.open()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer a.Close()
+	open, err := a.picture(m.at(i))
+	if err != nil {
+		return 0, 0, inRow(m.path(i), err)
+	}
+	file, err := open()
+	if err != nil {
+		return 0, 0, inRow(m.path(i), err)
+	}
+	defer file.Close()
+	h, w, err = preprocess.Size(file)
+	return h, w, inRow(m.path(i), err)
+}
+
+// pixels hands the images of rows to use, out of order, and several at once.
+func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m *preprocess.Pixels)) error {
+	order := make([]int, len(rows))
+	for k := range order {
+		order[k] = k
+	}
+	slices.SortFunc(order, func(a, b int) int { return rows[a] - rows[b] })
+	sorted := make([]int, len(rows))
+	for i, k := range order {
+		sorted[i] = rows[k]
+	}
+	a, err := m.pictures.open()
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	return m.each(ctx, a, sorted, anySize, func(i int, m *preprocess.Pixels) error {
+		use(order[i], m)
+		return nil
+	})
+}
+
+func anySize(h, w int) error { return nil }
+
+// each decodes the images of rows, unless fits refuses their sizes, and hands them
+// to use.
+func (m *imageSource) each(ctx context.Context, a album, rows []int, fits func(h, w int) error, use func(k int, m *preprocess.Pixels) error) error {
+	g, all := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for k, i := range rows {
+		if all.Err() != nil {
+			break
+		}
+		open, err := a.picture(m.at(i))
+		g.Go(func() error {
+			if err == nil {
+				err = m.decode(all, open, fits, func(pixels *preprocess.Pixels) error { return use(k, pixels) })
+			}
+			return inRow(m.path(i), err)
+		})
+	}
+	return cmp.Or(g.Wait(), ctx.Err())
+}
+
+// inRow says where an error was found, where it does not say so itself.
+func inRow(path string, err error) error {
+	if err == nil || strings.Contains(err.Error(), path) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// decode waits until there is room for the image's pixels.
+func (m *imageSource) decode(ctx context.Context, open func() (io.ReadSeekCloser, error), fits func(h, w int) error, use func(*preprocess.Pixels) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	file, err := open()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	h, w, err := preprocess.Size(file)
+	if err == nil {
+		err = fits(h, w)
+	}
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return err
+	}
+	held := int64(h) * int64(w)
+	if err := m.room.Acquire(ctx, held); err != nil {
+		return err
+	}
+	defer func() {
+		if held > preprocess.MaxPixels/4 {
+			// Else the next image is decoded beside what is left of this one.
+			runtime.GC()
+		}
+		m.room.Release(held)
+	}()
+	pixels, err := preprocess.Decode(file)
+	if err != nil {
+		return err
+	}
+	return use(pixels)
+}
+
+// imageReader reads rows of images.
+type imageReader struct {
+	album
+	src *imageSource
+}
+
+func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error {
+	m := r.src
+	first := m.none.Shape[1:]
+	width := product(first)
+	fits := func(h, w int) error {
+		shape, err := m.pipe.Shape(h, w, 3)
+		if err == nil && !slices.Equal(shape, first) {
+			err = fmt.Errorf("the image is of %d×%d pixels, and %s after preprocessing, where those before it are %s; set crop_size, or size with height and width, so that all are alike",
+				h, w, imagesize.Times(shape), imagesize.Times(first))
+		}
+		return err
+	}
+	return m.each(ctx, r.album, idx, fits, func(k int, pixels *preprocess.Pixels) error {
+		row := dst[k*width : k*width : (k+1)*width]
+		_, _, err := m.pipe.Append(row, pixels)
+		return err
+	})
+}
+
+// dropBad decodes every image and keeps those that can be.
+func (m *imageSource) dropBad(ctx context.Context) error {
+	a, err := m.pictures.open()
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	good := make([]bool, m.rows())
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range good {
+		if ctx.Err() != nil {
+			break
+		}
+		open, err := a.picture(i)
+		if err != nil {
+			continue
+		}
+		g.Go(func() error {
+			good[i] = m.decode(ctx, open, anySize, func(*preprocess.Pixels) error { return nil }) == nil
+			return nil
+		})
+	}
+	g.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.kept = []int{}
+	for i, ok := range good {
+		if ok {
+			m.kept = append(m.kept, i)
+		}
+	}
+	return nil
+}

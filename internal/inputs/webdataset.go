@@ -1,0 +1,542 @@
+package inputs
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/regular"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// A WebDataset is tar archives, its shards. Members that share their name up to the
+// first dot and follow each other are a sample, a row: an image or an array, and
+// what is known of it.
+//
+// Only where images and arrays lie is kept in memory.
+
+// IsArchive reports whether path names tar archives: one, or a list in braces.
+func IsArchive(path string) bool {
+	return strings.EqualFold(strings.TrimRight(filepath.Ext(path), "}"), ".tar")
+}
+
+const (
+	// maxShards bounds what a list in braces names.
+	maxShards = 1 << 16
+	// maxNote bounds the bytes of a member that is held in memory.
+	maxNote = 1 << 20
+)
+
+// expand returns the names that a list in braces stands for, such as
+// shard-{000..146}.tar or {train,val}.tar. A file that is there is named as it is.
+func expand(name string) ([]string, error) {
+	if _, err := os.Lstat(name); err == nil || !strings.Contains(name, "{") {
+		return []string{name}, nil
+	}
+	names := []string{""}
+	for rest := name; rest != ""; {
+		before, after, braces := strings.Cut(rest, "{")
+		choices := []string{""}
+		if rest = ""; braces {
+			list, behind, closed := strings.Cut(after, "}")
+			if !closed {
+				return nil, fmt.Errorf("%s: a brace is not closed; a list of shards is such as shard-{000..146}.tar", name)
+			}
+			var err error
+			if choices, err = choicesOf(list); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			rest = behind
+		}
+		if len(names)*len(choices) > maxShards {
+			return nil, fmt.Errorf("%s: the list is of more than %d shards", name, maxShards)
+		}
+		var longer []string
+		for _, n := range names {
+			for _, c := range choices {
+				longer = append(longer, n+before+c)
+			}
+		}
+		names = longer
+	}
+	return names, nil
+}
+
+// choicesOf reads 000..146 or a,b,c.
+func choicesOf(list string) ([]string, error) {
+	from, to, isRange := strings.Cut(list, "..")
+	if !isRange {
+		return strings.Split(list, ","), nil
+	}
+	first, err := strconv.ParseUint(from, 10, 31)
+	last, err2 := strconv.ParseUint(to, 10, 31)
+	if err != nil || err2 != nil || last < first || last-first >= maxShards {
+		return nil, fmt.Errorf("{%.40s} is no list of shards; write {000..146}, the lesser number first and at most %d of them, or {a,b,c}", list, maxShards)
+	}
+	width := 0
+	if strings.HasPrefix(from, "0") || strings.HasPrefix(to, "0") {
+		width = max(len(from), len(to))
+	}
+	var names []string
+	for i := first; i <= last; i++ {
+		names = append(names, fmt.Sprintf("%0*d", width, i))
+	}
+	return names, nil
+}
+
+// member is where the content of a file lies in a shard.
+type member struct {
+	shard int32
+	at    int64
+	size  int64
+	name  string
+}
+
+// archive is the samples of shards.
+type archive struct {
+	shards []string
+	inputs []member // of each sample that is one's input
+	o      Options
+	// arrays says that arrays are the inputs, else images.
+	arrays bool
+	names  []string // of targets
+	// targets and groups are by sample.
+	targets []float32
+	groups  []string
+	odd     error // for which targets are passed over
+	skipped int   // samples without an input
+}
+
+// sample is the members of one that have been seen.
+type sample struct {
+	key     string
+	kinds   []string // what follows the first dot of each member's name
+	members []member
+	notes   map[string][]byte // by kind, of those that are small and may be read
+}
+
+func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
+	shards, err := expand(name)
+	if err != nil {
+		return nil, err
+	}
+	a := &archive{shards: shards, o: o, arrays: o.Preprocess == nil}
+	for i := range shards {
+		if err := a.list(ctx, i); err != nil {
+			return nil, err
+		}
+	}
+	if len(a.inputs) == 0 {
+		return nil, fmt.Errorf("%s: %w: there are no samples in it", name, ErrEmpty)
+	}
+	input := only(o.Takes)
+	if list := required(o.Takes); len(list) > 1 {
+		return nil, fmt.Errorf("%s: a sample has one input, and the model has %d", name, len(list))
+	}
+	if a.arrays {
+		src, err := newMemberArrays(a, input)
+		if err != nil {
+			return nil, err
+		}
+		s := &Set{src: src}
+		return s, a.annotate(s, func(i int) int { return i })
+	}
+	src, err := newImageSource(ctx, name, a, input.Name, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{src: src, skipped: a.rows() - src.rows()}
+	if o.Labels {
+		s.labels, s.classes, err = folderLabels(src, func(i int) string { return a.inputs[src.at(i)].name }, o.Classes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, a.annotate(s, src.at)
+}
+
+// list reads the headers of a shard, and what is known of each sample.
+func (a *archive) list(ctx context.Context, shard int) error {
+	file := a.shards[shard]
+	f, err := regular.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var now sample
+	r, end := tar.NewReader(f), int64(0)
+	for {
+		h, err := r.Next()
+		if err == nil {
+			err = ctx.Err()
+		}
+		at, failed := f.Seek(0, io.SeekCurrent)
+		switch {
+		case failed != nil:
+			return inRow(file, failed)
+		case errors.Is(err, io.EOF) && at <= end:
+			return fmt.Errorf("%s: the archive has no end: it was cut short, or what wrote it was not closed", file)
+		case errors.Is(err, io.EOF):
+			return a.add(now)
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return fmt.Errorf("%s: the archive is cut short at byte %d", file, at)
+		case errors.Is(err, tar.ErrHeader):
+			return fmt.Errorf("%s: not a tar archive, or a damaged one: what precedes byte %d is no header of a member", file, at)
+		case err != nil:
+			return inRow(file, err)
+		}
+		end = at + (h.Size+511)/512*512
+		m := member{int32(shard), at, h.Size, path.Clean(h.Name)}
+		key, kind, err := keyOf(h)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if kind == "" {
+			continue
+		}
+		if key != now.key {
+			if err := a.add(now); err != nil {
+				return err
+			}
+			now = sample{key: key}
+		}
+		if slices.Contains(now.kinds, kind) {
+			return fmt.Errorf("%s: two members are called %.200q", file, m.name)
+		}
+		now.kinds, now.members = append(now.kinds, kind), append(now.members, m)
+		if err := a.note(&now, kind, m, r); err != nil {
+			return inRow(a.where(m), err)
+		}
+	}
+}
+
+// keyOf splits the name of a member at the first dot of its last element. What is
+// no regular file, hidden or without a dot has no kind.
+func keyOf(h *tar.Header) (key, kind string, err error) {
+	name := path.Clean(h.Name)
+	elements := strings.Split(name, "/")
+	for record := range h.PAXRecords {
+		if strings.HasPrefix(record, "GNU.sparse.") {
+			h.Typeflag = tar.TypeGNUSparse
+		}
+	}
+	switch {
+	case path.IsAbs(name) || slices.Contains(elements, ".."):
+		return "", "", fmt.Errorf("the member %.200q leads out of the archive; name members by paths below it", h.Name)
+	case h.Typeflag == tar.TypeGNUSparse:
+		return "", "", fmt.Errorf("the member %.200q is a sparse file; pack it without --sparse", h.Name)
+	case h.Typeflag != tar.TypeReg || slices.ContainsFunc(elements, func(e string) bool { return strings.HasPrefix(e, ".") }):
+		return "", "", nil
+	}
+	dir, base := path.Split(name)
+	if strings.HasPrefix(base, "__") && strings.HasSuffix(base, "__") { // of the archive itself
+		return "", "", nil
+	}
+	stem, kind, _ := strings.Cut(base, ".")
+	return dir + stem, strings.ToLower(kind), nil
+}
+
+// note keeps what a member says of its sample.
+func (a *archive) note(s *sample, kind string, m member, r io.Reader) error {
+	asked := kind == a.o.Groups || slices.Contains(a.o.Targets, kind)
+	switch {
+	case !asked && kind != "cls" && kind != "json":
+		return nil
+	case m.size > maxNote && !asked:
+		return nil
+	case m.size > maxNote:
+		return fmt.Errorf("it is of %d bytes, and at most %d are read", m.size, maxNote)
+	}
+	text, err := io.ReadAll(r)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the archive is cut short")
+	}
+	if s.notes == nil {
+		s.notes = map[string][]byte{}
+	}
+	s.notes[kind] = text
+	return err
+}
+
+// where says where a member lies.
+func (a *archive) where(m member) string { return a.shards[m.shard] + ": " + m.name }
+
+// add adds a sample that is complete.
+func (a *archive) add(s sample) error {
+	if s.members == nil {
+		return nil
+	}
+	in, err := a.inputOf(s)
+	if err != nil {
+		if a.o.SkipBad && errors.Is(err, ErrNoInput) {
+			a.skipped++
+			return nil
+		}
+		return err
+	}
+	if a.inputs = append(a.inputs, in); len(a.inputs) == 1 {
+		a.chooseTargets(s)
+	}
+	if a.o.Groups != "" {
+		group, err := s.value(a.o.Groups)
+		if err != nil {
+			return a.inSample(s, err)
+		}
+		a.groups = append(a.groups, group)
+	}
+	for _, name := range a.names {
+		v, err := a.target(s, name)
+		if err == nil {
+			a.targets = append(a.targets, v)
+			continue
+		}
+		err = a.inSample(s, err)
+		if a.o.Targets != nil && !(a.o.TargetOptional && a.o.SkipOdd) {
+			return err
+		}
+		a.names, a.targets, a.odd = nil, nil, err
+		break
+	}
+	return nil
+}
+
+// inSample says of which sample an error is.
+func (a *archive) inSample(s sample, err error) error {
+	return fmt.Errorf("%s: sample %.200q: %w", a.shards[s.members[0].shard], s.key, err)
+}
+
+// ErrNoInput is wrapped by the error of a sample of a WebDataset without an image
+// or array.
+var ErrNoInput = errors.New("its input is missing")
+
+// inputOf is the image or array of a sample.
+func (a *archive) inputOf(s sample) (member, error) {
+	with := func(of func(kind string) bool) (found []int) {
+		for i, kind := range s.kinds {
+			if of(kind) {
+				found = append(found, i)
+			}
+		}
+		return found
+	}
+	isInput := func(kind string) bool {
+		if a.arrays {
+			return path.Ext("."+kind) == ".npy"
+		}
+		return isImage("." + kind)
+	}
+	found := with(isInput)
+	if len(found) > 1 { // 7.jpg rather than 7.mask.jpg
+		if plain := with(func(kind string) bool { return isInput(kind) && !strings.Contains(kind, ".") }); len(plain) > 0 {
+			found = plain
+		}
+	}
+	members := "its members are ." + Listed(s.kinds)
+	switch {
+	case len(found) == 1:
+		return s.members[found[0]], nil
+	case len(found) > 1:
+		return member{}, a.inSample(s, fmt.Errorf("it has several inputs, .%s and .%s, where it may have one", s.kinds[found[0]], s.kinds[found[1]]))
+	case a.arrays && slices.ContainsFunc(s.kinds, func(kind string) bool { return isImage("." + kind) }):
+		return member{}, a.inSample(s, ErrPreprocess)
+	case a.arrays:
+		return member{}, a.inSample(s, fmt.Errorf("%w: there is neither an image nor an array (.npy) in it; %s", ErrNoInput, members))
+	case len(a.inputs) == 0 && slices.Contains(s.kinds, "npy"):
+		return member{}, a.inSample(s, fmt.Errorf("preprocessing is for images, and this is an array: %w", ErrNoPixels))
+	}
+	return member{}, a.inSample(s, fmt.Errorf("%w: there is no image in it (%s); %s", ErrNoInput, strings.Join(imageKinds, " "), members))
+}
+
+// chooseTargets says what of the first sample is a target: what is asked for, or its
+// class.
+func (a *archive) chooseTargets(first sample) {
+	has := func(name string) bool {
+		_, err := first.value(name)
+		return err == nil
+	}
+	switch {
+	case a.o.Labels:
+	case a.o.Targets != nil:
+		if !a.o.TargetOptional || slices.ContainsFunc(a.o.Targets, has) {
+			a.names = a.o.Targets
+		}
+	case has("cls"):
+		a.names = []string{"cls"}
+	case has("label"):
+		a.names = []string{"label"}
+	}
+}
+
+// value is what a sample says under a name: a member of that kind, or a key of its
+// .json member.
+func (s sample) value(name string) (string, error) {
+	if text, ok := s.notes[name]; ok {
+		return strings.TrimSpace(string(text)), nil
+	}
+	lacks := fmt.Errorf("it lacks %.100q: it has no member .%.100[1]s, and no .json member with such a key", name)
+	text, ok := s.notes["json"]
+	if !ok {
+		return "", lacks
+	}
+	var of map[string]json.RawMessage
+	if err := json.Unmarshal(text, &of); err != nil {
+		return "", fmt.Errorf("its .json member is no JSON object: %w", err)
+	}
+	raw, ok := of[name]
+	if !ok || string(raw) == "null" {
+		return "", lacks
+	}
+	var value string
+	if json.Unmarshal(raw, &value) != nil {
+		value = string(raw) // a number
+	}
+	return value, nil
+}
+
+// target is a number, or that of the class that is named.
+func (a *archive) target(s sample, name string) (float32, error) {
+	text, err := s.value(name)
+	if err != nil {
+		return 0, err
+	}
+	if i := slices.Index(a.o.Classes, text); i >= 0 && !numeric(text) {
+		return float32(i), nil
+	}
+	v, err := parseCell(text)
+	if err != nil {
+		classes := ""
+		if a.o.Classes != nil {
+			classes = "; classes are " + Listed(a.o.Classes)
+		}
+		return 0, fmt.Errorf("its %.100q is %.40q, which is neither a number nor the name of a class%s", name, text, classes)
+	}
+	return float32(v), nil
+}
+
+// annotate gives a set what is known of its samples; kept is which sample a row is.
+func (a *archive) annotate(s *Set, kept func(i int) int) error {
+	s.skipped += a.skipped
+	s.odd = a.odd
+	k := len(a.names)
+	y := blas32.General{Rows: s.Len(), Cols: k, Stride: k}
+	for i := range s.Len() {
+		j := kept(i)
+		y.Data = append(y.Data, a.targets[j*k:(j+1)*k]...)
+		if a.groups != nil {
+			s.groups = append(s.groups, a.groups[j])
+		}
+	}
+	if k == 0 {
+		return nil
+	}
+	if a.o.Targets != nil {
+		s.targetNames = a.names
+	}
+	t, err := newTargets(y, a.shards[0])
+	if err != nil {
+		return err
+	}
+	return s.SetTargets(t)
+}
+
+func (a *archive) rows() int { return len(a.inputs) }
+
+func (a *archive) file(i int) string {
+	m := a.inputs[i]
+	return filepath.Base(a.shards[m.shard]) + "/" + m.name
+}
+
+func (a *archive) path(i int) string { return a.where(a.inputs[i]) }
+
+func (a *archive) open() (album, error) { return a, nil }
+
+func (a *archive) Close() error { return nil }
+
+func (a *archive) picture(i int) (func() (io.ReadSeekCloser, error), error) {
+	return func() (io.ReadSeekCloser, error) {
+		m := a.inputs[i]
+		f, err := regular.Open(a.shards[m.shard])
+		if err != nil {
+			return nil, err
+		}
+		return openMember{io.NewSectionReader(f, m.at, m.size), f}, nil
+	}, nil
+}
+
+// openMember is the content of a member.
+type openMember struct {
+	io.ReadSeeker
+	io.Closer
+}
+
+// memberArrays is the arrays of samples.
+type memberArrays struct {
+	*archive
+	first []int // shape of the first
+	none  ood.Tensor
+}
+
+func newMemberArrays(a *archive, input Takes) (*memberArrays, error) {
+	src := &memberArrays{archive: a}
+	x, err := src.array(0)
+	src.first = x.Shape
+	src.none = numbers(input.Name, input.row(x.Shape))
+	return src, err
+}
+
+func (a *memberArrays) name(i int) string { return a.file(i) }
+
+func (a *memberArrays) tensors() []ood.Tensor { return []ood.Tensor{a.none} }
+
+func (a *memberArrays) open() (reader, error) { return filled{a, a.none}, nil }
+
+func (a *memberArrays) array(i int) (rows.Array, error) {
+	open, err := a.picture(i)
+	if err != nil {
+		return rows.Array{}, err
+	}
+	f, err := open()
+	if err != nil {
+		return rows.Array{}, err
+	}
+	defer f.Close()
+	x, err := npy.Read(f, a.inputs[i].size)
+	if _, pixels := x.Data.([]uint8); pixels && len(x.Shape) > 1 {
+		err = errors.New("it holds pixels; store images as .png or .jpg members")
+	}
+	if err == nil && a.first != nil && !slices.Equal(a.first, x.Shape) {
+		err = fmt.Errorf("its shape is %v, where those before it are of %v", x.Shape, a.first)
+	}
+	if err == nil && product(x.Shape) == 0 {
+		err = fmt.Errorf("its shape is %v, which holds nothing", x.Shape)
+	}
+	return x, inRow(a.path(i), err)
+}
+
+func (a *memberArrays) fill(ctx context.Context, idx []int, dst []float32) error {
+	width := product(a.first)
+	for k, i := range idx {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		x, err := a.array(i)
+		if err != nil {
+			return err
+		}
+		copy(dst[k*width:(k+1)*width], npy.Float32s(x))
+	}
+	return nil
+}
