@@ -62,8 +62,17 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 		return l, &NoLinearLayerError{Reason: reason}
 	}
 	l.place = p
-	l.layers, err = s.findLayers(ctx, p.feature, o)
-	return l, err
+	if l.layers, err = s.findLayers(ctx, p.feature, o); err != nil {
+		return l, err
+	}
+	var means []*view
+	if l.named {
+		means = append(means, &p.feature)
+	}
+	for i := range l.layers {
+		means = append(means, &l.layers[i])
+	}
+	return l, s.followMask(ctx, means)
 }
 
 // views are the tensors to read: φ, the logits and the earlier layers.

@@ -65,6 +65,7 @@ type Model struct {
 	views     []view // φ, the logits and earlier layers
 	derived   derived
 	texts     *texts // nil where the model does not read them
+	pads      bool   // rows of tokens may be filled up to one length
 	// dropouts is the number of dropout layers before the logits.
 	dropouts int
 }
@@ -152,6 +153,12 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 	m.info, m.last, m.batch, m.fixed = p.info, p.last, p.batch, p.fixed
 	if o.Batch <= 0 {
 		m.positions = forwardPositions
+	}
+	if o.Batch <= 0 && s.scalesTogether() && findTokens(m.info.Inputs).ids != nil {
+		m.batch, m.positions = 1, 0
+	}
+	if m.pads = m.mayPad(ctx, s); ctx.Err() != nil {
+		return ctx.Err()
 	}
 	s.beside.describe(&m.info)
 	// An error is one for who asks for dropout.

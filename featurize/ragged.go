@@ -36,7 +36,7 @@ func paddedLength(n int) int {
 // fills in the padding of tensors that a mask among the inputs covers; rows of
 // others share a chunk with those of exactly their length.
 func (f *feeder) groups(ctx context.Context, list []ood.Tensor, n, first int) bool {
-	lengths, err := f.m.padded(ctx, list, n, first)
+	lengths, err := f.m.padded(list, n, first)
 	if err != nil {
 		return f.emit(ctx, chunk{err: err})
 	}
@@ -122,7 +122,7 @@ func (f *feeder) appendPadded(to *ood.Tensor, row ood.Tensor, name string, lengt
 
 // padded returns how long each row of a block of n becomes in each tensor, or 0 in
 // tensors whose rows do not differ in length.
-func (m *Model) padded(ctx context.Context, list []ood.Tensor, n, first int) ([][]int, error) {
+func (m *Model) padded(list []ood.Tensor, n, first int) ([][]int, error) {
 	all := make([][]int, n)
 	for row := range all {
 		all[row] = make([]int, len(list))
@@ -136,11 +136,8 @@ func (m *Model) padded(ctx context.Context, list []ood.Tensor, n, first int) ([]
 			j := slices.IndexFunc(m.inputs, func(in input) bool { return in.name == mask.name })
 			return mask.masks() && slices.Equal(list[j].Lengths, t.Lengths)
 		})
-		if covered {
-			var err error
-			if covered, err = m.mayPad(ctx); err != nil {
-				return nil, err
-			}
+		if in.dims == nil || in.dims[1] < 0 {
+			covered = covered && m.pads
 		}
 		for row, own := range t.Lengths {
 			length := own
@@ -250,12 +247,3 @@ func (m *Model) cut(c chunk, t ood.Tensor) ood.Tensor {
 	t.Data, t.Lengths = data, slices.Clone(lengths)
 	return t
 }
-
-// padding is what a tensor is padded with.
-func (m *Model) padding(name string) float32 { return 0 }
-
-// padsLeft says whether rows stand at the end of the padding.
-func (m *Model) padsLeft() bool { return false }
-
-// mayPad says whether what the network makes of a row does not depend on padding.
-func (m *Model) mayPad(context.Context) (bool, error) { return true, nil }

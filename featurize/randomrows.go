@@ -86,7 +86,7 @@ func (in input) sizes(g *onnx.Graph) []int {
 		}
 	}
 	if _, _, integers := in.limits(); len(in.dims) < 4 && (integers || in.masks()) {
-		return []int{8, 16, 224, 32, 299, 64}
+		return []int{11, 8, 16, 224, 32, 299, 64}
 	}
 	return []int{224, 32, 299, 64, 16, 8}
 }

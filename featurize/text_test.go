@@ -2,12 +2,14 @@ package featurize
 
 import (
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -91,5 +93,60 @@ func TestTexts(t *testing.T) {
 
 	if _, err := x.block(ood.InputBlock{Tensors: []ood.Tensor{words("a", "x"), words("b", "x"), words("c", "x")}}, 0); err == nil || !strings.Contains(err.Error(), "3 texts each") {
 		t.Errorf("three texts a row: %v", err)
+	}
+}
+
+// clinc opens a BERT in the folder that its exporter wrote.
+func clinc(t *testing.T) *Model {
+	t.Helper()
+	data := os.Getenv("ATTACH_DATA")
+	if data == "" {
+		t.Skip("ATTACH_DATA names no folder of data sets, with networks beside it")
+	}
+	m, err := Open(t.Context(), filepath.Join(data, "..", "models", "clinc_bert"), Options{
+		Runtime: Runtime{Library: orttest.Open(t).Library().Path, Provider: "cpu"}, EarlierLayers: 3,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+func TestMeansFollowMask(t *testing.T) {
+	m := clinc(t)
+	if !m.pads || m.Info().Text.MaxTokens != 64 || len(m.Info().Classes) != 150 {
+		t.Errorf("rows may be filled up: %t; %d tokens, %d classes", m.pads, m.Info().Text.MaxTokens, len(m.Info().Classes))
+	}
+	for _, v := range m.views[2:] {
+		if v.mask != "attention_mask" {
+			t.Errorf("the mean of %s follows the mask %q", v.tensor, v.mask)
+		}
+	}
+	plain, err := m.texts.block(ood.InputBlock{Tensors: []ood.Tensor{words("", "how are you today")}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var filled ood.InputBlock
+	for i := range plain.Tensors {
+		plain.Tensors[i].Lengths = nil
+		filled.Tensors = append(filled.Tensors, m.fill(plain.Tensors[i], 20))
+	}
+	all := func(b ood.InputBlock) ood.Batch {
+		t.Helper()
+		out, err := m.All(t.Context(), func(yield func(ood.InputBlock, error) bool) { yield(b, nil) }, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	a, b := all(plain), all(filled)
+	for i := range a.Layers {
+		if !asOne(a.Layers[i].Data, b.Layers[i].Data) {
+			t.Errorf("filling changes layer %d", i)
+		}
+	}
+	if !asOne(a.Logits.Data, b.Logits.Data) {
+		t.Error("filling changes the logits")
 	}
 }

@@ -31,6 +31,8 @@ type view struct {
 	// which there are rank−2.
 	tokens bool
 	rank   int
+	// mask, if not "", is the input n×T that says which of the tokens n×T×h count.
+	mask string
 }
 
 func node(op string, in []string, out string, attrs ...*pb.AttributeProto) *pb.NodeProto {
@@ -54,14 +56,24 @@ func (v view) nodes(out string) []*pb.NodeProto {
 		then("DequantizeLinear", rest)
 	}
 	then("Cast", nil, onnx.Attr("to", pb.TensorProto_FLOAT))
-	if v.tokens && v.rank > 2 {
+	if v.mask != "" {
+		// Its rows become weights that sum to 1.
+		weights := out + "/mask"
+		list = append(list,
+			node("Cast", []string{v.mask}, weights+"/float32", onnx.Attr("to", pb.TensorProto_FLOAT)),
+			node("LpNormalization", []string{weights + "/float32"}, weights+"/share", onnx.Attr("p", 1), onnx.Attr("axis", 1)),
+			node("Constant", nil, weights+"/shape", onnx.Attr("value", onnx.Tensor([]int64{0, 1, -1}))),
+			node("Reshape", []string{weights + "/share", weights + "/shape"}, weights),
+			node("MatMul", []string{weights, at}, out+"/mean"))
+		at = out + "/mean"
+	} else if v.tokens && v.rank > 2 {
 		perm := []int64{0, int64(v.rank - 1)}
 		for i := 1; i < v.rank-1; i++ {
 			perm = append(perm, int64(i))
 		}
 		then("Transpose", nil, onnx.Attr("perm", perm))
 	}
-	if v.spatial || v.tokens && v.rank > 2 {
+	if v.spatial || v.tokens && v.rank > 2 && v.mask == "" {
 		then("GlobalAveragePool", nil)
 	}
 	list = append(list, node("Flatten", []string{at}, out, onnx.Attr("axis", 1)))
@@ -91,7 +103,7 @@ func exposed(g *onnx.Graph, in inputs, views []view, names []string, more ...*pb
 	for i, v := range views {
 		body.Node = append(body.Node, v.nodes(names[i])...)
 		body.Output = append(body.Output, onnx.ValueInfo(names[i], pb.TensorProto_FLOAT, -1, -1))
-		need = append(need, v.tensor, v.scale, v.zero)
+		need = append(need, v.tensor, v.scale, v.zero, v.mask)
 	}
 	for _, n := range more {
 		body.Node = append(body.Node, n)
