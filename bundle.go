@@ -7,6 +7,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -42,6 +43,8 @@ type Bundle struct {
 	Detector    *Fitted // out-of-domain scores, or nil
 	Quantiles   *Fitted // conditional quantiles of the targets, or nil
 	Calibration Calibration
+
+	scaling rows.Scaling // of features, empty unless Base.Standardised
 }
 
 // Base identifies a base network and the tensors that were read from it.
@@ -68,6 +71,13 @@ type Base struct {
 	// Sigmoid says that a classifier's outputs are probabilities of their own,
 	// of which several may be high at once, and not a softmax.
 	Sigmoid bool `json:"sigmoid,omitempty"`
+	// Standardised says that features are of different units, such as the inputs of
+	// a model of tables: heads then read them with mean 0 and deviation 1 on the rows
+	// fitted on, constant ones as 0. Rows bring them as they are.
+	Standardised bool `json:"standardised,omitempty"`
+	// Residual says that the quantile head is of what targets differ by from the
+	// network's own predictions, which are added back. Rows then need logits.
+	Residual bool `json:"residual,omitempty"`
 }
 
 // Alone reports whether no network is known, only features that came without it.

@@ -122,6 +122,14 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 		},
 	}
 	b.Base.Layers = nil // but for a detector that reads them
+	if in.Base.Standardised {
+		b.scaling = rows.NewScaling(d.fit.Features)
+		d.fit.Features, d.cal.Features = b.scaling.Apply(d.fit.Features), b.scaling.Apply(d.cal.Features)
+		if in.Last != nil {
+			w, bias := b.scaling.Layer(in.Last.Weight, in.Last.Bias)
+			in.Last = &ood.Linear{Weight: w, Bias: bias}
+		}
+	}
 	// What could not be saved is better known before the work is done.
 	if err := cmp.Or(b.manifest(nil).check(), b.Text.check()); err != nil {
 		return nil, err

@@ -103,6 +103,8 @@ func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General,
 	switch {
 	case quantiles && targets.Cols == 0:
 		return fmt.Errorf("the %s have no targets, which a quantile head learns from", what)
+	case quantiles && in.Base.Residual && b.Logits.Cols == 0:
+		return fmt.Errorf("the %s have no predictions of the network, which its quantile head goes on from", what)
 	case targets.Cols > 0 && targets.Rows != n:
 		return fmt.Errorf("there are %d %s but %s of targets", n, what, rows.Count(targets.Rows, "row"))
 	case targets.Cols > 0 && b.Logits.Cols > 0 && targets.Cols != b.Logits.Cols:

@@ -31,8 +31,12 @@ func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 }
 
 func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) error {
+	targets := d.fitTo
+	if in.Base.Residual {
+		targets = shifted(d.fitTo, d.fit.Logits, -1)
+	}
 	t := ood.Training{
-		Batch: d.fit, Targets: d.fitTo, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
+		Batch: d.fit, Targets: targets, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
 		Stays: in.Stays || d.heldOut == SplitOff, Progress: func(share float64) { in.Progress("quantiles", share) },
 	}
 	if err := in.Quantiles.Check(t, in.QuantileParams); err != nil {
@@ -43,7 +47,7 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) er
 		return fmt.Errorf("quantile head: %w", err)
 	}
 	b.Quantiles = &Fitted{Method: in.Quantiles.Name, Params: in.QuantileParams, Scorer: fitted}
-	if b.Calibration.Quantiles, err = calibrateQuantiles(fitted, d.cal.Features, d.calTo); err != nil {
+	if b.Calibration.Quantiles, err = calibrateQuantiles(b.quantiles(d.cal, calibrationLevels()), d.calTo); err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}
 	b.Calibration.Groups = slices.Clone(d.calGroups)

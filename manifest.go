@@ -124,6 +124,8 @@ func (m manifest) check() error {
 		return fmt.Errorf("the layout is %q, and not nchw or nhwc", m.Layout)
 	case m.Model.Sigmoid && !classifies:
 		return errors.New("a regressor's outputs are said to be probabilities")
+	case m.Model.Residual && classifies:
+		return errors.New("a classifier is said to have a quantile head")
 	case c.HeldOut != Given && c.HeldOut != SplitOff:
 		return fmt.Errorf("the calibration rows are said to be %q", c.HeldOut)
 	case c.NFit < 1 || c.NCal < 1:

@@ -18,6 +18,7 @@ const (
 	quantilesFolder   = "quantiles/"
 	calibrationFolder = "calibration/"
 	textFolder        = "text/"
+	featuresFolder    = "features/"
 )
 
 // parts lists the state of every part under the folder of its arrays.
@@ -31,6 +32,11 @@ func (b *Bundle) parts() (map[string]rows.State, error) {
 	}
 	if b.Text != nil {
 		states[textFolder] = b.Text.state()
+	}
+	if b.Base.Standardised {
+		states[featuresFolder] = rows.State{Arrays: map[string]rows.Array{
+			"mean": rows.Vector(b.scaling.Mean), "deviation": rows.Vector(b.scaling.Deviation),
+		}}
 	}
 	var err error
 	states[calibrationFolder], err = b.Calibration.state()
@@ -78,6 +84,27 @@ func (c Calibration) state() (rows.State, error) {
 	}
 	s.Arrays["groups"] = rows.Array{Shape: []int{n}, Data: codes}
 	return s, nil
+}
+
+// restoreScaling fills in how features are standardised.
+func (b *Bundle) restoreScaling(s rows.State) error {
+	if !b.Base.Standardised {
+		return nil
+	}
+	var bad [2]error
+	b.scaling.Mean, bad[0] = s.Float64s("mean")
+	if b.scaling.Deviation, bad[1] = s.Float64s("deviation"); cmp.Or(bad[:]...) != nil {
+		return fmt.Errorf("%w: standardised features: %w", ErrDamaged, cmp.Or(bad[:]...))
+	}
+	if len(b.scaling.Mean) != b.Base.Width || len(b.scaling.Deviation) != b.Base.Width {
+		return fmt.Errorf("%w: %d means and %d deviations are of %d features", ErrDamaged, len(b.scaling.Mean), len(b.scaling.Deviation), b.Base.Width)
+	}
+	for i, d := range b.scaling.Deviation {
+		if !(d >= 0) || math.IsInf(d, 0) || math.IsInf(b.scaling.Mean[i], 0) {
+			return fmt.Errorf("%w: feature %d has the mean %v and the deviation %v", ErrDamaged, i, b.scaling.Mean[i], d)
+		}
+	}
+	return nil
 }
 
 // groupNames are the groups of calibration rows, sorted: the code of a group is

@@ -226,6 +226,7 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	if err := p.checkRows(given, r); err != nil {
 		return nil, err
 	}
+	r.Features = p.bundle.scaling.Apply(r.Features)
 	out := make([]Prediction, r.Len())
 	for i := range out {
 		out[i] = Prediction{Class: -1, Score: math.NaN(), PValue: 1}

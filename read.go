@@ -165,6 +165,9 @@ func (m manifest) restore(states map[string]rows.State, own []ood.Method) (*Bund
 	if b.Quantiles, err = m.Quantiles.restored("quantile method", true, states[quantilesFolder].Arrays, own); err != nil {
 		return nil, err
 	}
+	if err := b.restoreScaling(states[featuresFolder]); err != nil {
+		return nil, err
+	}
 	if err := b.Calibration.restore(states[calibrationFolder], m.Calibration.QuantileLevels, m.Calibration.GroupNames); err != nil {
 		return nil, err
 	}

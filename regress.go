@@ -24,11 +24,39 @@ func calibrationLevels() []float64 {
 	}
 }
 
+// quantiles are those of the targets of rows whose features are as the head reads
+// them.
+func (b *Bundle) quantiles(r ood.Batch, levels []float64) ood.Quantiles {
+	q := b.Quantiles.Scorer.Quantiles(r.Features, levels)
+	if !b.Base.Residual {
+		return q
+	}
+	for i := range q.Rows {
+		for t := range q.Targets {
+			own := r.Logits.Data[i*r.Logits.Stride+t]
+			for l := range q.Row(i, t) {
+				q.Row(i, t)[l] += own
+			}
+		}
+	}
+	return q
+}
+
+// shifted is m plus by times of, n×t both.
+func shifted(m, of blas32.General, by float32) blas32.General {
+	out := rows.New(m.Rows, m.Cols)
+	for i := range m.Rows {
+		for j, v := range rows.Row(m, i) {
+			rows.Row(out, i)[j] = v + by*rows.Row(of, i)[j]
+		}
+	}
+	return out
+}
+
 // calibrateQuantiles keeps what the head predicts for the calibration rows
 // beside their targets.
-func calibrateQuantiles(s ood.QuantileRegressor, x, y blas32.General) ([]calibrate.QuantileCalibration, error) {
-	levels := calibrationLevels()
-	q := s.Quantiles(x, levels)
+func calibrateQuantiles(q ood.Quantiles, y blas32.General) ([]calibrate.QuantileCalibration, error) {
+	levels := q.Levels
 	grid := blas32.General{Rows: q.Rows, Cols: q.Targets * len(levels), Stride: q.Targets * len(levels), Data: q.Data}
 	bad := (*rows.NotFiniteError)(nil)
 	if errors.As(rows.CheckFinite("quantiles", grid), &bad) {
@@ -98,11 +126,11 @@ func endless(level, median float64) float64 {
 func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error) {
 	targets := r.Logits.Cols
 	var q ood.Quantiles
-	if head := p.bundle.Quantiles; head != nil {
-		q = head.Scorer.Quantiles(r.Features, slices.Concat(p.banded, []float64{.5}, p.o.Levels))
-		if r.Logits.Cols > 0 && targets != q.Targets {
-			return nil, fmt.Errorf("the rows have %s, and the quantile head predicts %s", rows.Count(targets, "logit"), rows.Count(q.Targets, "target"))
+	if p.bundle.Quantiles != nil {
+		if n := len(p.bundle.Calibration.Quantiles); n > 0 && targets != n && (targets > 0 || p.bundle.Base.Residual) {
+			return nil, fmt.Errorf("the rows have %s, and the quantile head predicts %s", rows.Count(targets, "logit"), rows.Count(n, "target"))
 		}
+		q = p.bundle.quantiles(r.Batch, slices.Concat(p.banded, []float64{.5}, p.o.Levels))
 		targets = q.Targets
 	}
 	slab, nan := make([]Target, len(out)*targets), math.NaN()

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"runtime/debug"
 	"sync"
-
-	"github.com/attach-uncertainty/attach/internal/onnx"
 )
 
 // derived holds what is made of a model when it is first asked for: the graphs
@@ -35,7 +33,7 @@ func (m *Model) differentiated(ctx context.Context, key gradientKey) (*different
 	if d := m.derived.gradients[key]; d != nil {
 		return d, nil
 	}
-	g, err := onnx.Load(m.path)
+	g, err := load(m.path)
 	if err != nil {
 		return nil, err
 	}

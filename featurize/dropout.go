@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -66,7 +65,7 @@ func (m *Model) stochastic(ctx context.Context) (*stochastic, error) {
 	if m.derived.dropout != nil {
 		return m.derived.dropout, nil
 	}
-	g, err := onnx.Load(m.path)
+	g, err := load(m.path)
 	if err != nil {
 		return nil, err
 	}

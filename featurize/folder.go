@@ -234,8 +234,12 @@ func (f *folder) describe(info *Info) {
 	if slices.ContainsFunc(info.Inputs, func(v Value) bool { return len(v.Shape) == 4 }) {
 		info.Preprocess = f.preprocess
 	}
-	if info.Task = cmp.Or(f.task(info.OutputsWidth), info.Task); info.Task != attach.Regression {
-		info.Classes = f.classes()
+	info.Task = cmp.Or(f.task(info.OutputsWidth), info.Task)
+	if names := f.classes(); names != nil {
+		info.Classes = names
+	}
+	if info.Task == attach.Regression {
+		info.Classes = nil
 	}
 	if n := len(info.Classes); n > 0 && info.OutputsWidth > 0 && n != max(info.OutputsWidth, 2) {
 		f.pass(configFile, fmt.Errorf("it names %d classes, and the model has %d outputs", n, info.OutputsWidth))

@@ -1,6 +1,7 @@
 package featurize
 
 import (
+	"os"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -43,12 +44,22 @@ func FuzzFind(f *testing.F) {
 	add(func(b *onnx.Builder, x string) string {
 		return b.Node("DequantizeLinear", []string{b.Node("QLinearMatMul", []string{x, x, x, x, x, x, x, x}), b.Const(float32(1))})
 	})
+	for _, path := range []string{"logistic", "linear", "xgboost"} {
+		data, err := os.ReadFile("../testmodels/tables/" + path + ".onnx")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
 	if seeds == 0 {
 		f.Fatal("no seeds")
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		g, err := onnx.Parse(data)
 		if err != nil {
+			return
+		}
+		if g, err = lower(g); err != nil {
 			return
 		}
 		in, err := findInputs(g, "")

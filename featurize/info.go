@@ -41,7 +41,8 @@ type Info struct {
 	Layout     preprocess.Layout `json:"layout,omitempty"` // of inputs that are images
 
 	// Folder is where an exporter wrote the model, or empty, and what was found there
-	// follows: names of the classes, whether several may be right at once, how
+	// follows: names of the classes, which the model itself may give too and which are
+	// nil where classes are numbered from 0, whether several may be right at once, how
 	// images are prepared, with Hugging Face's keys, and how texts become the inputs.
 	// Unused says what there cannot be
 	// used, and why.
@@ -74,6 +75,11 @@ type Feature struct {
 	Width  int    `json:"width"` // h, or 0 where unknown
 	Node   string `json:"node"`  // the linear layer, or "" where the tensor was named by the caller
 	Op     string `json:"op"`
+	// Of are the tensors that stand side by side where the model has no linear
+	// layer: what its trees or their like read, else its inputs, and its answers.
+	Of []string `json:"of,omitempty"`
+	// Standardised says that they are of different units: see attach.Base.Standardised.
+	Standardised bool `json:"standardised,omitempty"`
 }
 
 // Candidate is a tensor that could serve as φ.

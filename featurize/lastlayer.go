@@ -17,6 +17,8 @@ type place struct {
 	normaliser string // operator that turns logits into the output, or ""
 	node       *pb.NodeProto
 	feature    view
+	answers    string // what the model answers with: numbers, before any ZipMap
+	shared     bool   // probabilities are divided by their sum
 	pooled     bool   // positions are averaged behind the layer
 	steps      []step // affine nodes behind the layer, last first
 	scale      string // weights' scale where another node holds it
@@ -32,25 +34,25 @@ type step struct {
 }
 
 // find walks back from an output to its last linear layer. Its error says at
-// which node the walk ended.
+// which node the walk ended; the place is then how far it came.
 func find(k *constants, output string) (*place, error) {
-	p := &place{output: output, logits: output}
+	p := &place{output: output, logits: output, answers: output}
 	at := output
 	for range len(k.g.Model.GetGraph().GetNode()) + 1 {
 		n := k.g.Producer(at)
 		if n == nil {
-			return nil, fmt.Errorf("the walk back from %q reaches %q, which no node makes, before any linear layer", output, at)
+			return p, fmt.Errorf("the walk back from %q reaches %q, which no node makes, before any linear layer", output, at)
 		}
 		next, done, err := p.pass(k, n, at)
 		if err != nil {
-			return nil, fmt.Errorf("the walk back from %q ends at %s: %w", output, describe(k.g, n), err)
+			return p, fmt.Errorf("the walk back from %q ends at %s: %w", output, describe(k.g, n), err)
 		}
 		if done {
 			return p, nil
 		}
 		at = next
 	}
-	return nil, fmt.Errorf("the walk back from %q goes in a circle", output)
+	return p, fmt.Errorf("the walk back from %q goes in a circle", output)
 }
 
 func describe(g *onnx.Graph, n *pb.NodeProto) string {
@@ -73,8 +75,14 @@ func (p *place) pass(k *constants, n *pb.NodeProto, made string) (next string, d
 	case linear:
 		return "", true, p.arrive(k, n)
 	case normalisers[op]:
-		p.normaliser, p.logits = op, in
+		if p.normaliser = op; op == "Sigmoid" && p.shared {
+			p.normaliser = "Normalizer" // of one class, whatever their own are
+		}
+		p.logits, p.answers = in, made
 		p.steps, p.reasons, p.pooled = nil, nil, false
+		return in, false, nil
+	case op == "ZipMap":
+		p.logits, p.answers = in, in
 		return in, false, nil
 	case passers[op]:
 		return in, false, nil
@@ -82,6 +90,7 @@ func (p *place) pass(k *constants, n *pb.NodeProto, made string) (next string, d
 		p.because("the output is quantised to 8 bits")
 		return in, false, nil
 	case activations[op]:
+		p.shared = op == "Normalizer"
 		p.because("%s lies between the layer and the output", op)
 		return in, false, nil
 	case averages[op]:
@@ -89,6 +98,12 @@ func (p *place) pass(k *constants, n *pb.NodeProto, made string) (next string, d
 		return in, false, nil
 	}
 	switch op {
+	case "Concat":
+		// A classifier with one logit gives the probabilities of both classes.
+		if in, ok := both(k, n); ok {
+			p.reasons = nil
+			return in, false, nil
+		}
 	case "Neg":
 		p.steps = append(p.steps, step{op: op})
 		return in, false, nil
@@ -134,6 +149,16 @@ func (p *place) because(format string, args ...any) {
 	if r := fmt.Sprintf(format, args...); !slices.Contains(p.reasons, r) {
 		p.reasons = append(p.reasons, r)
 	}
+}
+
+// both is p where a node puts 1−p and p side by side.
+func both(k *constants, n *pb.NodeProto) (p string, ok bool) {
+	if len(n.GetInput()) != 2 {
+		return "", false
+	}
+	p = n.GetInput()[1]
+	rest := k.g.Producer(n.GetInput()[0])
+	return p, rest != nil && rest.GetOpType() == "Sub" && len(rest.GetInput()) == 2 && rest.GetInput()[1] == p && k.is(rest.GetInput()[0])
 }
 
 // integerLayer returns the layer whose 32-bit integers a tensor holds, or nil.
@@ -186,6 +211,9 @@ func (p *place) arrive(k *constants, n *pb.NodeProto) error {
 	}
 	p.node = n
 	p.feature = view{tensor: in[0]}
+	if strings.HasSuffix(in[0], lowerInput) {
+		p.feature.tensor = k.g.Producer(in[0]).GetInput()[0]
+	}
 	if strings.Contains(op, "Conv") {
 		p.feature.spatial = true
 		if err := p.pointwise(n); err != nil {

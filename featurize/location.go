@@ -27,10 +27,14 @@ type source struct {
 
 // location is what of a network is read.
 type location struct {
-	*place             // the output, and the last linear layer
-	last   *ood.Linear // its weights, nil where they are not known
-	named  bool        // the feature was named, not found
-	layers []view      // earlier ones
+	*place              // the output, and the last linear layer
+	last    *ood.Linear // its weights, nil where they are not known
+	named   bool        // the feature was named, not found
+	table   bool        // the feature is of different units
+	log     bool        // logits are logarithms of probabilities
+	classes []string    // their names
+	task    attach.Task // as operators tell it, or ""
+	layers  []view      // earlier ones
 }
 
 // locate finds φ: what the last linear layer reads, unless the caller names
@@ -53,6 +57,19 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 			}
 		}
 	}
+	l.task, l.classes = s.taskOf(p), s.classNames(p)
+	if p.node == nil && p.normaliser == "" && l.task == attach.Classification {
+		if l.log, err = s.probabilities(ctx, p.logits); err != nil {
+			return l, err
+		}
+	}
+	if p.node == nil && (o.Feature == "" || o.Feature == InputsAndOutputs) {
+		if p.feature = s.inputsAndOutputs(p); p.feature.beside != nil {
+			p.because("it is not a linear layer that answers")
+		}
+	}
+	// What a linear model of the classical domain reads are columns of a table.
+	l.table = p.feature.beside != nil || p.node != nil && strings.HasSuffix(p.node.GetInput()[0], lowerInput)
 	if l.named = o.Feature != "" && o.Feature != p.feature.tensor; l.named {
 		if p.feature, err = s.named(ctx, o.Feature, "the feature"); err != nil {
 			return l, err
@@ -77,7 +94,7 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 
 // views are the tensors to read: φ, the logits and the earlier layers.
 func (l location) views() []view {
-	return append([]view{l.feature, {tensor: l.logits}}, l.layers...)
+	return append([]view{l.feature, {tensor: l.logits, log: l.log}}, l.layers...)
 }
 
 // expose makes the session that maps rows to the views.
@@ -121,7 +138,8 @@ func (s source) describe(l location) Info {
 		return info
 	}
 	info.Output, info.Logits, info.Normaliser = l.output, l.logits, l.normaliser
-	info.Feature = &Feature{Tensor: l.feature.tensor}
+	info.Classes = l.classes
+	info.Feature = &Feature{Tensor: l.feature.tensor, Of: l.feature.beside, Standardised: l.table}
 	reader := l.node
 	if l.named {
 		reader = s.g.Producer(l.feature.tensor)
@@ -155,11 +173,15 @@ func (s source) choose(output string) (p *place, reason string, err error) {
 		return nil, "", fmt.Errorf("none of the model's outputs (%s) holds floating-point numbers; name another tensor as the output", strings.Join(names, ", "))
 	}
 	var reasons []string
+	var partly *place // how far the first walk came
 	for _, name := range outputs {
 		found, err := find(s.constants, name)
 		switch {
 		case err != nil:
 			reasons = append(reasons, err.Error())
+			if partly == nil {
+				partly = &place{output: name, logits: found.logits, answers: found.answers, normaliser: found.normaliser}
+			}
 		case p == nil, p.normaliser == "" && ancestors(s.g, found.feature.tensor)[p.logits]:
 			// The second case: an embedding comes before the logits that are
 			// made of it.
@@ -169,7 +191,7 @@ func (s source) choose(output string) (p *place, reason string, err error) {
 	if p != nil {
 		return p, "", nil
 	}
-	return &place{output: outputs[0], logits: outputs[0]}, strings.Join(reasons, "; "), nil
+	return partly, strings.Join(reasons, "; "), nil
 }
 
 // floating says whether an output may hold floats; a ZipMap's sequence of maps

@@ -89,7 +89,7 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 // open is Open of a model and what lies beside it, unless accept refuses the
 // model's digest.
 func open(ctx context.Context, path string, beside *folder, o Options, accept func(sha256 string) error) (*Model, error) {
-	g, err := onnx.Load(path)
+	g, err := load(path)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +214,8 @@ func (m *Model) Base(task attach.Task) attach.Base {
 	several := m.info.Normaliser == "Sigmoid" || m.info.MultiLabel
 	b := attach.Base{
 		Path: m.path, SHA256: m.sha, Task: task, Feature: m.info.Feature.Tensor, Output: m.info.Output, Layers: m.info.Layers,
-		Sigmoid: task == attach.Classification && several && m.info.OutputsWidth > 1,
+		Sigmoid:      task == attach.Classification && several && m.info.OutputsWidth > 1,
+		Standardised: m.info.Feature.Standardised, Residual: m.info.Feature.Of != nil && task == attach.Regression,
 	}
 	for i, in := range m.inputs {
 		b.Inputs = append(b.Inputs, attach.Input{Name: in.name, DType: m.info.Inputs[i].DType, Shape: slices.Clone(in.dims)})

@@ -9,7 +9,7 @@ var normalisers = map[string]bool{
 // element type or nothing at all.
 var passers = map[string]bool{
 	"Identity": true, "Dropout": true, "Cast": true, "CastLike": true, "Flatten": true, "Reshape": true,
-	"Squeeze": true, "Unsqueeze": true, "Transpose": true, "Expand": true, "ZipMap": true,
+	"Squeeze": true, "Unsqueeze": true, "Transpose": true, "Expand": true,
 }
 
 // rounders pass their first input on, rounded to a few bits.

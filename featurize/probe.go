@@ -1,6 +1,7 @@
 package featurize
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -62,6 +63,9 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 		}
 		p.info.Layers[i].Width = layer.Cols
 	}
+	if logits.Cols != len(p.info.Classes) && (logits.Cols != 1 || len(p.info.Classes) != 2) {
+		p.info.Classes = nil
+	}
 	if l.last != nil && (l.last.Weight.Cols != phi.Cols || l.last.Weight.Rows != logits.Cols) {
 		if !l.named {
 			return p, &NoLinearLayerError{Reason: fmt.Sprintf("%s maps %d features to %d outputs at each of several positions of an input, and gives %d numbers a row",
@@ -69,7 +73,7 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 		}
 		p.last = nil
 	}
-	p.info.Task = task(l.normaliser, logits.Cols)
+	p.info.Task = cmp.Or(l.task, task(l.normaliser, logits.Cols))
 	return s.compare(l, p, phi, logits), nil
 }
 

@@ -33,6 +33,23 @@ type view struct {
 	rank   int
 	// mask, if not "", is the input n×T that says which of the tokens n×T×h count.
 	mask string
+	// beside, if not nil, are tensors that stand side by side, and tensor is no
+	// more than a name for them.
+	beside []string
+	// log takes the logarithm, of probabilities in units of the floor, so that none
+	// is negative.
+	log bool
+}
+
+// floor is the least probability that a logarithm is taken of, e⁻¹⁶.
+const floor = 1.1253517e-07
+
+// reads are the tensors that a view is made of.
+func (v view) reads() []string {
+	if v.beside != nil {
+		return v.beside
+	}
+	return []string{v.tensor, v.scale, v.zero, v.mask}
 }
 
 func node(op string, in []string, out string, attrs ...*pb.AttributeProto) *pb.NodeProto {
@@ -42,6 +59,15 @@ func node(op string, in []string, out string, attrs ...*pb.AttributeProto) *pb.N
 // nodes returns the nodes that make a float32 view under the name out.
 func (v view) nodes(out string) []*pb.NodeProto {
 	var list []*pb.NodeProto
+	if v.beside != nil {
+		var parts []string
+		for i, t := range v.beside {
+			part := fmt.Sprintf("%s/beside/%d", out, i)
+			list = append(list, view{tensor: t}.nodes(part)...)
+			parts = append(parts, part)
+		}
+		return append(list, node("Concat", parts, out, onnx.Attr("axis", 1)))
+	}
 	at := v.tensor
 	then := func(op string, rest []string, attrs ...*pb.AttributeProto) {
 		name := fmt.Sprintf("%s/%d", out, len(list))
@@ -56,6 +82,13 @@ func (v view) nodes(out string) []*pb.NodeProto {
 		then("DequantizeLinear", rest)
 	}
 	then("Cast", nil, onnx.Attr("to", pb.TensorProto_FLOAT))
+	if v.log {
+		least := out + "/floor"
+		list = append(list, node("Constant", nil, least, onnx.Attr("value", onnx.Tensor([]float32{floor}))))
+		then("Max", []string{least})
+		then("Div", []string{least})
+		then("Log", nil)
+	}
 	if v.mask != "" {
 		// Its rows become weights that sum to 1.
 		weights := out + "/mask"
@@ -103,7 +136,7 @@ func exposed(g *onnx.Graph, in inputs, views []view, names []string, more ...*pb
 	for i, v := range views {
 		body.Node = append(body.Node, v.nodes(names[i])...)
 		body.Output = append(body.Output, onnx.ValueInfo(names[i], pb.TensorProto_FLOAT, -1, -1))
-		need = append(need, v.tensor, v.scale, v.zero, v.mask)
+		need = append(need, v.reads()...)
 	}
 	for _, n := range more {
 		body.Node = append(body.Node, n)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -80,7 +81,7 @@ func (m *comparing) readModel(ctx context.Context) error {
 	}
 	t := &m.job.Training
 	t.Last = m.model.Last()
-	return m.readSets(func(path string, of inputs.Slice, outside bool) (ood.Batch, error) {
+	err := m.readSets(func(path string, of inputs.Slice, outside bool) (ood.Batch, error) {
 		classes := m.classes
 		if outside {
 			classes, m.inputs.TargetOptional = m.outClasses, true
@@ -97,6 +98,43 @@ func (m *comparing) readModel(ctx context.Context) error {
 		}
 		return m.features(ctx, path, set)
 	})
+	if err == nil && info.Feature.Standardised {
+		m.standardise()
+	}
+	return err
+}
+
+// standardise gives all sets the scale that attach.Fit would, by the rows to fit
+// with.
+func (m *comparing) standardise() {
+	t := &m.job.Training
+	s := rows.NewScaling(t.Features)
+	if t.Last != nil {
+		w, b := s.Layer(t.Last.Weight, t.Last.Bias)
+		t.Last = &ood.Linear{Weight: w, Bias: b}
+	}
+	sets := []*ood.Batch{&t.Batch, &m.job.In, &m.job.Out}
+	for i := range m.job.OutSets {
+		sets = append(sets, &m.job.OutSets[i].Batch)
+	}
+	for _, b := range sets {
+		b.Features = s.Apply(b.Features)
+		if b.Network != nil {
+			b.Network = standardised{b.Network, s}
+		}
+	}
+}
+
+// standardised is a network whose features are.
+type standardised struct {
+	ood.Network
+	scaling rows.Scaling
+}
+
+func (n standardised) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
+	b, err := n.Network.Forward(ctx, x)
+	b.Features = n.scaling.Apply(b.Features)
+	return b, err
 }
 
 // readSets has all sets read.

@@ -56,7 +56,7 @@ func (f *fitting) note(b *attach.Bundle) {
 
 // warnTargets says where targets look to be other than the network predicts.
 func (f *fitting) warnTargets(path string, b ood.Batch, targets blas32.General) {
-	if b.Len() < fewTargets || b.Logits.Cols != targets.Cols {
+	if f.in.Base.Task != attach.Regression || b.Len() < fewTargets || b.Logits.Cols != targets.Cols {
 		return
 	}
 	predicted, truth := make([]float64, b.Len()), make([]float64, b.Len())

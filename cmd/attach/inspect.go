@@ -96,6 +96,11 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 			exact = "logits = W·features + b does not hold: " + info.ExactReason
 		}
 		by := fmt.Sprintf("read by %s node %s", f.Op, f.Node)
+		if f.Of != nil {
+			by = "for want of a linear layer: " + strings.Join(f.Of, " and ") + ", standardised"
+		} else if f.Standardised {
+			by += ", standardised"
+		}
 		if named {
 			by = "named by --feature"
 		}

@@ -160,7 +160,11 @@ func (info bundleInfo) text() string {
 		line("alpha", "%g; least p-value %.3g%s", info.Alpha, *info.LeastPValue, few)
 	}
 	if info.Intervals != nil {
-		line("intervals", "%s; %s", info.Intervals, rows.Count(info.Targets, "target"))
+		around := ""
+		if info.Residual {
+			around = ", around the model's own predictions"
+		}
+		line("intervals", "%s; %s%s", info.Intervals, rows.Count(info.Targets, "target"), around)
 	}
 	if info.Sets {
 		line("sets", "of classes, calibrated with labels")

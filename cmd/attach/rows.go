@@ -10,9 +10,11 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
@@ -237,11 +239,38 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 	}
 	if set, err = set.Slice(of); err == nil && len(classes) > 0 {
 		set, err = set.OfClasses(classes)
+	} else if err == nil {
+		err = r.numberLabels(x, set)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", x, err)
 	}
 	return set, nil
+}
+
+// numberLabels numbers labels as the outputs of a model are whose classes have
+// numbers of their own.
+func (r *reading) numberLabels(x string, set *inputs.Set) error {
+	if r.model == nil || set.Labels() == nil || set.ClassNames() != nil {
+		return nil
+	}
+	var numbers []int
+	for _, name := range r.model.Info().Classes {
+		n, err := strconv.Atoi(name)
+		if err != nil {
+			return nil
+		}
+		numbers = append(numbers, n)
+	}
+	if numbers == nil {
+		return nil
+	}
+	err := set.NumberLabels(numbers)
+	if err != nil && r.inputs.TargetOptional {
+		printf(r.stderr, "note: %s: its labels are left out: %v\n", x, err)
+		return set.SetTargets(inputs.Targets{Values: blas32.General{Rows: set.Len()}})
+	}
+	return err
 }
 
 // checkShape refuses rows that the model does not take before memory is taken

@@ -3,7 +3,20 @@ package inputs
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
+
+// NumberLabels numbers the rows' labels from 0: that of classes[i] becomes i.
+func (s *Set) NumberLabels(classes []int) error {
+	labels := make([]int, len(s.labels))
+	for i, l := range s.labels {
+		if labels[i] = slices.Index(classes, l); labels[i] < 0 {
+			return fmt.Errorf("row %d: label %d is none of the model's classes %v", i, l, classes)
+		}
+	}
+	s.labels = labels
+	return nil
+}
 
 // OfClasses returns the rows whose label is one of classes, in their order,
 // with labels renumbered: the i-th of classes becomes i. It is for networks

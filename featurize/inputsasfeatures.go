@@ -1,0 +1,154 @@
+package featurize
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// InputsAndOutputs is the name, as Options.Feature and Info.Feature have it, of
+// the feature of a model without a linear layer: what its trees or its like read,
+// else its inputs, and its own answers beside them. See Feature.Of.
+const InputsAndOutputs = "attach/inputs-and-outputs"
+
+// estimators are the operators of the classical domain that answer, rather than
+// prepare what another reads.
+var estimators = []string{
+	"TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "SVMClassifier", "SVMRegressor", "LinearClassifier", "LinearRegressor",
+}
+
+// inputsAndOutputs is the feature of a model without a linear layer. It is empty
+// where the model has no numbers to take for it.
+func (s source) inputsAndOutputs(p *place) view {
+	if p.answers == "" {
+		return view{}
+	}
+	reads := s.firstRead(p.answers)
+	if reads == nil {
+		reads = s.tableInputs(p.answers)
+	}
+	if reads == nil {
+		return view{}
+	}
+	return view{tensor: InputsAndOutputs, beside: append(reads, p.answers)}
+}
+
+// firstRead is what the first estimator before a tensor reads, or nil. Others may
+// read its answers.
+func (s source) firstRead(tensor string) []string {
+	for n := range s.classicalBefore(tensor) {
+		if strings.HasSuffix(n.GetOutput()[0], lowerInput) || slices.Contains(estimators, n.GetOpType()) {
+			return n.GetInput()[:1]
+		}
+	}
+	return nil
+}
+
+// tableInputs are the inputs with a tensor's numbers a row, where each has one
+// axis or two. Nil says that there are others, or none.
+func (s source) tableInputs(tensor string) []string {
+	made := ancestors(s.g, tensor)
+	var names []string
+	for _, v := range s.g.Inputs() {
+		t, shape := v.GetType().GetTensorType(), shapeOf(v)
+		switch {
+		case !made[v.GetName()] || t.GetElemType() == int32(pb.TensorProto_STRING):
+		case len(shape) == 1, len(shape) == 2 && (shape[1] > 0 || onnx.IsFloat(pb.TensorProto_DataType(t.GetElemType()))):
+			names = append(names, v.GetName())
+		default:
+			return nil
+		}
+	}
+	return names
+}
+
+// probabilities says whether rows of a tensor are probabilities that add up to 1,
+// on random inputs.
+func (s source) probabilities(ctx context.Context, tensor string) (bool, error) {
+	model := exposed(s.g, s.inputs, []view{{tensor: tensor}}, []string{logitsName})
+	session, err := s.rt.NewSession(ctx, ort.Model{Proto: model, Dir: s.dir}, s.inputs.feeds(), []string{logitsName})
+	if err != nil {
+		return false, fmt.Errorf("the runtime refuses the model: %w", err)
+	}
+	defer session.Close()
+	out, n, _, _ := s.inputs.try(ctx, s.g, session) // that none run is not an error
+	if n == 0 {
+		return false, ctx.Err()
+	}
+	defer closeAll(out)
+	m, err := asRows(out[0], n)
+	if err != nil || m.Cols < 2 {
+		return false, nil
+	}
+	for i := range m.Rows {
+		sum := float32(0)
+		for _, v := range rows.Row(m, i) {
+			if !(v >= -1e-5) {
+				return false, nil
+			}
+			sum += v
+		}
+		if sum < 1-1e-3 || sum > 1+1e-3 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// taskOf is what the classical operators before an output tell of the task, or ""
+// where there are none. Beside their scores classifiers give labels.
+func (s source) taskOf(p *place) attach.Task {
+	labels := slices.ContainsFunc(s.g.Outputs(), func(v *pb.ValueInfoProto) bool { return !floating(v) })
+	var task attach.Task
+	for n := range s.classicalBefore(p.output) {
+		if labels || p.normaliser != "" || n.GetOpType() == "ZipMap" || strings.HasSuffix(n.GetOpType(), "Classifier") {
+			return attach.Classification
+		}
+		if strings.HasSuffix(n.GetOutput()[0], lowerInput) || slices.Contains(estimators, n.GetOpType()) {
+			task = attach.Regression
+		}
+	}
+	return task
+}
+
+// classicalBefore are the nodes of the classical domain, and those that stand in
+// for some, that a tensor is made with, in the graph's order.
+func (s source) classicalBefore(tensor string) iter.Seq[*pb.NodeProto] {
+	made := ancestors(s.g, tensor)
+	return func(yield func(*pb.NodeProto) bool) {
+		for _, n := range s.g.Model.GetGraph().GetNode() {
+			if len(n.GetInput()) == 0 || len(n.GetOutput()) == 0 || n.GetDomain() != classical && !strings.HasSuffix(n.GetOutput()[0], lowerInput) {
+				continue
+			}
+			if slices.ContainsFunc(n.GetOutput(), func(t string) bool { return made[t] }) && !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// classNames are the names of the classes, in the order of the outputs, or nil
+// where the model has none but their numbers.
+func (s source) classNames(p *place) []string {
+	var names []string
+	for n := range s.classicalBefore(p.output) {
+		if of := classLabels(n); len(of) > 1 {
+			names = of // the last is nearest the output
+		}
+	}
+	for i, name := range names {
+		if name != strconv.Itoa(i) {
+			return names
+		}
+	}
+	return nil
+}

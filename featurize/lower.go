@@ -1,0 +1,177 @@
+package featurize
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// classical is the domain of the operators that scikit-learn, LightGBM and
+// XGBoost are exported to.
+const classical = "ai.onnx.ml"
+
+// load reads a model in the operators that networks have.
+func load(path string) (*onnx.Graph, error) {
+	g, err := onnx.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	return lower(g)
+}
+
+// lower writes linear models of the classical domain in the operators that
+// networks have, whose layers are found, read and differentiated. It changes the
+// model that g indexes.
+func lower(g *onnx.Graph) (*onnx.Graph, error) {
+	body := g.Model.GetGraph()
+	var nodes []*pb.NodeProto
+	found := false
+	for i, n := range body.GetNode() {
+		name := fmt.Sprintf("attach/linear/%d", i)
+		var l []*pb.NodeProto
+		found = found || n.GetDomain() == classical
+		if n.GetDomain() == classical && len(n.GetInput()) > 0 && len(n.GetOutput()) > 0 {
+			switch n.GetOpType() {
+			case "LinearClassifier":
+				l = lowerClassifier(n, name)
+			case "LinearRegressor":
+				l = lowerRegressor(n, name)
+			case "TreeEnsembleClassifier":
+				l = lowerTrees(n, name)
+			}
+		}
+		if l == nil {
+			l = []*pb.NodeProto{n}
+		}
+		nodes = append(nodes, l...)
+	}
+	if !found {
+		return g, nil
+	}
+	body.Node = nodes
+	if g.Opset() == 0 {
+		// XGBoost's converter imports none, and what is added here needs one.
+		g.Model.OpsetImport = append(g.Model.OpsetImport, &pb.OperatorSetIdProto{Domain: ptr(""), Version: ptr(int64(11))})
+	}
+	return onnx.Index(g.Model)
+}
+
+// gemm is scores = xWᵀ + b.
+func gemm(n *pb.NodeProto, name, out string, w, b []float32) []*pb.NodeProto {
+	constant := func(out string, v []float32, dims ...int64) *pb.NodeProto {
+		return node("Constant", nil, out, onnx.Attr("value", onnx.Tensor(v, dims...)))
+	}
+	classes := int64(len(b))
+	return []*pb.NodeProto{
+		constant(name+"/weight", w, classes, int64(len(w))/classes), constant(name+"/bias", b, classes),
+		node("Cast", n.GetInput()[:1], name+lowerInput, onnx.Attr("to", pb.TensorProto_FLOAT)),
+		{
+			OpType: ptr("Gemm"), Name: n.Name, Input: []string{name + lowerInput, name + "/weight", name + "/bias"},
+			Output: []string{out}, Attribute: []*pb.AttributeProto{onnx.Attr("transB", 1)},
+		},
+	}
+}
+
+// lowerInput ends the name of what a layer that stands in for a node reads, as
+// float32.
+const lowerInput = "/attach/float32"
+
+// lowerClassifier gives the scores, and the probabilities behind them. The node
+// is kept for its labels. Nil stands for the node itself.
+func lowerClassifier(n *pb.NodeProto, name string) []*pb.NodeProto {
+	w := onnx.Attribute(n, "coefficients").GetFloats()
+	classes := len(classLabels(n))
+	b := onnx.Attribute(n, "intercepts").GetFloats()
+	if b == nil {
+		b = make([]float32, classes)
+	}
+	transform := onnx.AttributeString(n, "post_transform", "NONE")
+	if len(n.GetOutput()) != 2 || classes < 2 || len(b) != classes || len(w) == 0 || len(w)%classes != 0 {
+		return nil
+	}
+	op, ok := map[string]string{"NONE": "Identity", "LOGISTIC": "Sigmoid", "SOFTMAX": "Softmax"}[transform]
+	if !ok {
+		return nil
+	}
+	if op == "Sigmoid" && opposed(w, b) {
+		// σ(z) is the second of softmax(−z/2, z/2).
+		op, w, b = "Softmax", scaled(w, .5), scaled(b, .5)
+	}
+	scores := name + "/scores"
+	return append(gemm(n, name, scores, w, b),
+		node(op, []string{scores}, n.GetOutput()[1]), labelsOnly(n, name, n.GetAttribute()))
+}
+
+// opposed says that the scores of two classes are each other's negatives.
+func opposed(w, b []float32) bool {
+	if len(b) != 2 || b[0] != -b[1] {
+		return false
+	}
+	for i, v := range w[:len(w)/2] {
+		if v != -w[len(w)/2+i] {
+			return false
+		}
+	}
+	return true
+}
+
+func scaled(v []float32, by float32) []float32 {
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = x * by
+	}
+	return out
+}
+
+// labelsOnly is a classifier whose scores nobody reads.
+func labelsOnly(n *pb.NodeProto, name string, attrs []*pb.AttributeProto) *pb.NodeProto {
+	return &pb.NodeProto{
+		OpType: n.OpType, Domain: n.Domain, Name: ptr(name), Attribute: attrs,
+		Input: n.GetInput(), Output: []string{n.GetOutput()[0], name + "/unread"},
+	}
+}
+
+func lowerRegressor(n *pb.NodeProto, name string) []*pb.NodeProto {
+	w := onnx.Attribute(n, "coefficients").GetFloats()
+	targets := int(onnx.AttributeInt(n, "targets", 1))
+	b := onnx.Attribute(n, "intercepts").GetFloats()
+	if b == nil {
+		b = make([]float32, max(targets, 0))
+	}
+	if onnx.AttributeString(n, "post_transform", "NONE") != "NONE" || targets < 1 || len(b) != targets || len(w) == 0 || len(w)%targets != 0 {
+		return nil
+	}
+	return gemm(n, name, n.GetOutput()[0], w, b)
+}
+
+// lowerTrees takes the softmax out of a classifier of three classes or more.
+func lowerTrees(n *pb.NodeProto, name string) []*pb.NodeProto {
+	if len(n.GetOutput()) != 2 || len(classLabels(n)) < 3 || onnx.AttributeString(n, "post_transform", "NONE") != "SOFTMAX" {
+		return nil
+	}
+	attrs := slices.Clone(n.GetAttribute())
+	for i, a := range attrs {
+		if a.GetName() == "post_transform" {
+			attrs[i] = onnx.Attr("post_transform", "NONE")
+		}
+	}
+	scores := labelsOnly(n, name, attrs)
+	return []*pb.NodeProto{scores, node("Softmax", scores.GetOutput()[1:], n.GetOutput()[1])}
+}
+
+// classLabels are what a classifier, or a ZipMap, calls its columns.
+func classLabels(n *pb.NodeProto) []string {
+	var names []string
+	for _, key := range []string{"classlabels_strings", "classlabels_int64s", "classlabels_ints"} {
+		a := onnx.Attribute(n, key)
+		for _, s := range a.GetStrings() {
+			names = append(names, string(s))
+		}
+		for _, i := range a.GetInts() {
+			names = append(names, fmt.Sprint(i))
+		}
+	}
+	return names
+}

@@ -1,0 +1,127 @@
+package featurize_test
+
+import (
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// softmaxed are the rows' probabilities.
+func softmaxed(m blas32.General) []float32 {
+	p := slices.Clone(m.Data)
+	for i := range m.Rows {
+		row := p[i*m.Cols : (i+1)*m.Cols]
+		sum := 0.
+		for j, v := range row {
+			row[j] = float32(math.Exp(float64(v)))
+			sum += float64(row[j])
+		}
+		for j := range row {
+			row[j] /= float32(sum)
+		}
+	}
+	return p
+}
+
+// TestTables opens models of scikit-learn, LightGBM and XGBoost as their
+// converters write them, and compares with what ONNX Runtime answers.
+func TestTables(t *testing.T) {
+	rt := runtime(t)
+	z, err := npy.OpenNPZ("../testmodels/tables/answers.npz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := func(name string) []float32 {
+		l, err := z.Entry(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := l.Float32s()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	x := stored("x")
+	for _, k := range []struct {
+		name, task string
+		feature    string // or, with + between, what stands side by side
+		width      int
+		classes    string
+	}{
+		{"logistic", "classification", "variable", 4, "high low middle"},
+		{"logistic_binary", "classification", "x", 4, ""},
+		{"rest", "classification", "variable+probabilities", 7, ""},
+		{"forest", "classification", "x+probabilities", 7, "1 2 3"},
+		{"boosting", "classification", "x+proba_output", 7, ""},
+		{"svc", "classification", "variable+ovr_output", 7, ""},
+		{"mlp", "classification", "next_activations", 16, ""},
+		{"mlp_binary", "classification", "next_activations", 16, ""},
+		{"lightgbm", "classification", "x+probability_tensor", 7, ""},
+		{"xgboost", "classification", "x+probabilities", 7, ""},
+		{"linear", "regression", "variable1", 4, ""},
+		{"ridge", "regression", "variable1", 4, ""},
+		{"forest_regressor", "regression", "x+variable", 5, ""},
+		{"svr", "regression", "variable1+variable", 5, ""},
+		{"lightgbm_regressor", "regression", "x+variable", 5, ""},
+		{"xgboost_regressor", "regression", "x+variable", 5, ""},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			m := open(t, rt, filepath.Join("../testmodels/tables", k.name+".onnx"), featurize.Options{})
+			i := m.Info()
+			feature, linear := i.Feature.Tensor, true
+			if i.Feature.Of != nil {
+				feature, linear = strings.Join(i.Feature.Of, "+"), false
+			}
+			if string(i.Task) != k.task || feature != k.feature || i.Feature.Width != k.width || strings.Join(i.Classes, " ") != k.classes || i.Exact != linear {
+				t.Errorf("task %s, feature %s of width %d, classes %v, exact %v (%s)", i.Task, feature, i.Feature.Width, i.Classes, i.Exact, i.ExactReason)
+			}
+			if base := m.Base(i.Task); base.Standardised == strings.HasPrefix(k.name, "mlp") || base.Residual != (!linear && i.Task == attach.Regression) {
+				t.Errorf("standardised %v, residual %v", base.Standardised, base.Residual)
+			}
+			got := all(t, m, []int{50, 4}, x)
+			want := stored(k.name)
+			switch {
+			case k.name == "mlp_binary":
+				for r, v := range got.Logits.Data {
+					p := 1 / (1 + math.Exp(-float64(v)))
+					if math.Abs(p-float64(want[2*r+1])) > 1e-6 {
+						t.Fatalf("row %d: %v, want %v", r, p, want[2*r+1])
+					}
+				}
+			case i.Task == attach.Classification && k.name != "svc":
+				near(t, "probabilities", softmaxed(got.Logits), want, 2e-6)
+			default:
+				near(t, "answers", got.Logits.Data, want, 1e-6)
+			}
+			if k.name == "logistic" {
+				near(t, "scores", got.Logits.Data, stored("logistic_scores"), 1e-5)
+			}
+			if linear && m.Last() != nil {
+				y := rows.New(50, got.Logits.Cols)
+				for r := range 50 {
+					for c := range y.Cols {
+						sum := m.Last().Bias[c]
+						for f, v := range rows.Row(got.Features, r) {
+							sum += v * rows.Row(m.Last().Weight, c)[f]
+						}
+						rows.Row(y, r)[c] = sum
+					}
+				}
+				near(t, "Wφ+b", y.Data, got.Logits.Data, 1e-5)
+			}
+			// A bundle names the feature by what Info says.
+			again := open(t, rt, filepath.Join("../testmodels/tables", k.name+".onnx"), featurize.Options{Feature: i.Feature.Tensor, Output: i.Output})
+			near(t, "features, opened again", all(t, again, []int{50, 4}, x).Features.Data, got.Features.Data, 0)
+		})
+	}
+}
