@@ -18,8 +18,11 @@ type GradientOptions struct {
 	// network does not have is a *GradientError.
 	Of ood.Scalar
 	// Tensor names what to differentiate with respect to: any tensor that the
-	// model makes from its input and that has the rows first. By default it is
-	// the input. The error for another is a *GradientError.
+	// model makes from its inputs and that has the rows first. By default it is
+	// the only input, or the only one of real numbers that is no mask, and where there
+	// is none the error wraps ood.ErrNotDifferentiable. The error for another tensor is
+	// a *GradientError. That of rows of tokens that differ in length comes back as long
+	// as each row.
 	Tensor string
 	// Batch is the number of rows in one run. By default it is Model.Batch, or
 	// less for large inputs: the activations of a whole batch are kept. A

@@ -95,9 +95,11 @@ func (list inputs) real() (input, error) {
 	case 1:
 		return found, nil
 	case 0:
-		return found, fmt.Errorf("%w: none of its %d inputs holds real numbers; name an inner tensor to differentiate by", ood.ErrNotDifferentiable, len(list))
+		return found, fmt.Errorf("%w: none of its %d inputs holds real numbers; use the method's variant in feature space, "+
+			"or differentiate with respect to a tensor made of them", ood.ErrNotDifferentiable, len(list))
 	}
-	return found, fmt.Errorf("%w with respect to its input: several hold real numbers (%s); name one", ood.ErrNotDifferentiable, strings.Join(all, ", "))
+	return found, fmt.Errorf("%w: several of its inputs hold real numbers (%s); use the method's variant in feature space, "+
+		"or differentiate with respect to one of them", ood.ErrNotDifferentiable, strings.Join(all, ", "))
 }
 
 // kind makes the sessions of one kind of gradient.

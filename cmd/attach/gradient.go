@@ -38,7 +38,7 @@ func gradientCommand() *cli.Command {
 			"logit:K for output K from 0, top2 for the difference of the two largest (default: logsoftmax)"},
 		{name: "temperature", to: &g.of.Temperature, must: positive, usage: "T: what divides the logits before the softmax",
 			never: []never{{func() bool { return g.of.Kind != ood.LogSoftmaxTop }, "belongs to --of logsoftmax"}}},
-		{name: "wrt", to: &g.wrt, usage: "TENSOR: what to differentiate with respect to, instead of the input"},
+		{name: "wrt", to: &g.wrt, usage: "TENSOR: what to differentiate with respect to, an input or what is made of it (default: the only input of real numbers)"},
 		{name: "o", to: &g.out, needed: true, file: resultFile, must: ends(".npz"), usage: "FILE: .npz to write"},
 	}, table{sliceOption("rows", "--x", &g.rows)}, g.rowOptions(&g.table), g.modelOptions(), g.batchOption("as many as 8 images of 224×224 weigh"), g.runtimeOptions())
 	g.table.of("labels").unless(g.pickless(func() bool { return true }))
@@ -47,7 +47,7 @@ func gradientCommand() *cli.Command {
 		Usage:     "differentiate a model's outputs with respect to its inputs",
 		UsageText: "attach gradient MODEL.onnx --x INPUTS --of SCALAR -o GRADIENTS.npz",
 		Description: "The file holds `gradient`, n rows in the shape of the input (of the tensor that --wrt names), and `logits` n×c. " +
-			"Outputs are taken before any softmax.",
+			"Rows of tokens that differ in length end in zeros, and `lengths` says where. Outputs are taken before any softmax.",
 	}, argument{name: "MODEL.onnx", to: &g.path}, g.begin, g.log, g.run)
 }
 
@@ -81,32 +81,74 @@ func (g *differentiating) write(ctx context.Context, w io.Writer) error {
 	defer p.end()
 	var logits rows.Array
 	var all []float32
+	var held []ood.Tensor // whose longest row is not known yet
 	var write func([]float32) error
 	for b, err := range g.model.Gradients(ctx, set.Blocks(ctx, blockRows(set)), o) {
 		if err != nil {
 			return g.explain(g.x, err)
 		}
-		if write == nil {
+		if logits.Shape == nil {
+			logits.Shape = []int{0, b.Logits.Cols}
+		}
+		if b.Gradient.Lengths != nil {
+			held = append(held, b.Gradient)
+		} else if write == nil {
 			if write, err = z.Float32s("gradient", append([]int{set.Len()}, b.Gradient.Shape[1:]...)); err != nil {
 				return err
 			}
-			logits.Shape = []int{0, b.Logits.Cols}
 		}
-		if err := write(b.Gradient.Data); err != nil {
-			return err
+		if write != nil {
+			if err := write(b.Gradient.Data); err != nil {
+				return err
+			}
 		}
 		all = append(all, b.Logits.Data...)
 		logits.Shape[0] += b.Logits.Rows
 		p.set(logits.Shape[0], set.Len())
 	}
-	if write == nil || logits.Shape[0] != set.Len() {
+	if logits.Shape == nil || logits.Shape[0] != set.Len() {
 		return fmt.Errorf("%s: %d rows came where %d were announced", g.x, logits.Shape[0], set.Len())
+	}
+	if held != nil {
+		if err := writePadded(z, held, set.Len()); err != nil {
+			return err
+		}
 	}
 	logits.Data = all
 	if err := z.Array("logits", logits); err != nil {
 		return err
 	}
 	return z.Close()
+}
+
+// writePadded writes gradients of n rows that differ in length, with zeros behind
+// the shorter ones, and the lengths.
+func writePadded(z *npy.NPZWriter, held []ood.Tensor, n int) error {
+	longest, width := 0, 1
+	for _, t := range held {
+		longest = max(longest, t.Shape[1])
+	}
+	for _, d := range held[0].Shape[2:] {
+		width *= d
+	}
+	write, err := z.Float32s("gradient", append([]int{n, longest}, held[0].Shape[2:]...))
+	if err != nil {
+		return err
+	}
+	var lengths []float32
+	row := make([]float32, longest*width)
+	for _, t := range held {
+		data := t.Data
+		for _, own := range t.Lengths {
+			clear(row[copy(row, data[:own*width]):])
+			data = data[own*width:]
+			if err := write(row); err != nil {
+				return err
+			}
+			lengths = append(lengths, float32(own))
+		}
+	}
+	return z.Array("lengths", rows.Array{Shape: []int{n}, Data: lengths})
 }
 
 // explain says which flag asks for what the model does not have, or else

@@ -42,6 +42,7 @@ func hinted(err error, useful func(flag string) bool) error {
 		{lacks(err, ood.NeedLayers), "", "read them from the network, not with --layers 0, or write the features anew with `attach features`"},
 		{errors.As(err, &few), "", "give more rows"},
 		{errors.As(err, &noLayer), "feature", "--feature takes its name"},
+		{errors.Is(err, ood.ErrNotDifferentiable), "wrt", "--wrt names it"},
 		{errors.Is(err, ood.ErrNotDifferentiable), "feature", "--feature names another tensor as the features"},
 		{errors.As(err, &layer), "", "with --layers 0 no earlier layers are read or fitted on"},
 		{errors.As(err, &install), "", "pass it with --ort-lib"},

@@ -4,7 +4,7 @@ ONNX files meets, with random weights.
 
     python3 make_odd.py --out .        needs numpy, pillow, onnx, onnxruntime (to quantise)
 
-NAME.onnx has NAME.npz beside it: inputs `x` (7 rows), `features` (n×h, the input
+NAME.onnx has NAME.npz beside it: inputs `x` (7 rows; those of several by their names), `features` (n×h, the input
 of the last linear layer; absent where there is none) and the model's outputs under
 their names, all worked out here in NumPy in float64 and stored as float32.
 expected.json lists what a reader should find in each file.
@@ -333,6 +333,56 @@ def int8():
     return model, dict(x=x, features=phi, logits=logits), dict(feature=feature, op="MatMulInteger", exact=False, rtol=1e-4)
 
 
+def two_inputs():
+    """An image beside columns, to which a third input adds what is 0 by default."""
+    net = Net("two_inputs")
+    net.input("image", "N", 1, 6, 6)
+    net.input("columns", "N", 3)
+    net.input("shift", "N", 3)
+    net.const("shift", np.zeros((1, 3), np.float32))
+    image, columns = net.rows(1, 6, 6), net.rows(3)
+    w, b = net.weight("conv.weight", 4, 1, 3, 3), net.weight("conv.bias", 4)
+    net.node("Conv", "image conv.weight conv.bias", "conv")
+    net.node("Relu", "conv", "relu")
+    net.node("GlobalAveragePool", "relu", "pool")
+    net.node("Flatten", "pool", "seen")
+    net.node("Add", "columns shift", "shifted")
+    net.node("Concat", "seen shifted", "both", axis=1)
+    seen = relu(convolve(image.astype(np.float64), w, b, 0)).mean((2, 3))
+    phi = relu(net.dense("both", "hidden", 8, np.concatenate([seen, columns.astype(np.float64)], 1)))
+    net.node("Relu", "hidden", "phi")
+    logits = net.dense("phi", "logits", 4, phi)
+    net.output("logits", "N", 4)
+    return net.model(), dict(image=image, columns=columns, features=phi, logits=logits), dict(feature="phi", op="Gemm")
+
+
+def tokens():
+    """Ids of tokens and their mask: the mean of embeddings, and a hidden layer."""
+    net = Net("tokens")
+    for name in ["input_ids", "attention_mask"]:
+        net.inputs.append(helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "sequence"]))
+    lengths = [3, 5, 1, 4, 5, 2, 3]
+    mask = (np.arange(5) < np.array(lengths)[:, None]).astype(np.int64)
+    ids = net.rng.integers(1, 9, (N, 5)) * mask
+    table = net.weight("embedding", 9, 6)
+    net.node("Gather", "embedding input_ids", "embedded")
+    net.node("Cast", "attention_mask", "mask", to=TensorProto.FLOAT)
+    net.const("last", np.array([2]))
+    net.const("middle", np.array([1]))
+    net.node("Unsqueeze", "mask last", "wide")
+    net.node("Mul", "embedded wide", "kept")
+    net.node("ReduceSum", "kept middle", "sum", keepdims=0)
+    net.node("ReduceSum", "mask middle", "count", keepdims=1)
+    net.node("Div", "sum count", "mean")
+    mean = (table[ids] * mask[:, :, None]).sum(1) / mask.sum(1, keepdims=True)
+    phi = relu(net.dense("mean", "hidden", 8, mean))
+    net.node("Relu", "hidden", "phi")
+    logits = net.dense("phi", "logits", 4, phi)
+    net.output("logits", "N", 4)
+    arrays = dict(input_ids=ids, attention_mask=mask, features=phi, logits=logits)
+    return net.model(), arrays, dict(feature="phi", op="Gemm")
+
+
 MODELS = [
     (lambda: fixed_batch(1), "batch of 1 in the input's shape and in a Reshape"),
     (lambda: fixed_batch(4), "batch of 4"),
@@ -351,6 +401,8 @@ MODELS = [
     (conv1x1_relu, "the same with ReLU before the mean"),
     (no_linear, "no linear layer"),
     (int8, "dynamic int8: MatMulInteger"),
+    (two_inputs, "an image beside columns, and an input with a default"),
+    (tokens, "ids and their mask, of a length that varies"),
 ]
 
 
@@ -372,7 +424,7 @@ def main():
             onnx.save(model, os.path.join(a.out, name + ".onnx"))
         save_npz(
             os.path.join(a.out, name + ".npz"),
-            **{k: v if k == "x" else v.astype(np.float32) for k, v in arrays.items()},
+            **{k: v.astype(np.float32) if v.dtype == np.float64 and k != "x" else v for k, v in arrays.items()},
         )
         outputs = [o.name for o in model.graph.output]
         facts.setdefault("outputs", {outputs[0]: facts.get("feature", "")})
