@@ -1,6 +1,7 @@
 package featurize
 
 import (
+	"encoding/csv"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -8,8 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/blas/blas32"
+
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -148,5 +152,71 @@ func TestMeansFollowMask(t *testing.T) {
 	}
 	if !asOne(a.Logits.Data, b.Logits.Data) {
 		t.Error("filling changes the logits")
+	}
+}
+
+// sentences are texts of CLINC150 with their intents.
+func sentences(t *testing.T, name string) (texts, intents []string) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(os.Getenv("ATTACH_DATA"), "clinc150", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	all, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cells := range all[1:] {
+		texts, intents = append(texts, cells[0]), append(intents, cells[1])
+	}
+	return texts, intents
+}
+
+// What comes of a text depends neither on the texts that it is run with nor on what
+// it is filled up to.
+func TestTextsAlone(t *testing.T) {
+	m := clinc(t)
+	texts, intents := sentences(t, "val.csv")
+	texts, intents = texts[:600], intents[:600]
+	long := strings.Repeat("and then what is the weather in the city of the bank ", 8)
+	texts = append(texts, "", long, long[:120], long[:170])
+	run := func(block int, list ...string) ood.Batch {
+		t.Helper()
+		b, err := m.All(t.Context(), func(yield func(ood.InputBlock, error) bool) {
+			for part := range slices.Chunk(list, block) {
+				if !yield(ood.InputBlock{Tensors: []ood.Tensor{words("text", part...)}}, nil) {
+					return
+				}
+			}
+		}, len(list), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	all := run(1024, texts...)
+	right := 0
+	for i, intent := range intents {
+		row := all.Logits.Data[i*150 : (i+1)*150]
+		if m.Info().Classes[slices.Index(row, slices.Max(row))] == intent {
+			right++
+		}
+	}
+	if right < 500 {
+		t.Errorf("%d of 600 sentences are classified right", right)
+	}
+	if m.Truncated() != 1 {
+		t.Errorf("%d texts are said to be too long, want 1", m.Truncated())
+	}
+	for _, i := range []int{0, 1, 17, 300, 599, 600, 601, 602, 603} {
+		alone, some := run(1, texts[i]), run(7, append(slices.Clone(texts[40:52]), texts[i])...)
+		for k, of := range [][3]blas32.General{{all.Logits, alone.Logits, some.Logits}, {all.Features, alone.Features, some.Features},
+			{all.Layers[0], alone.Layers[0], some.Layers[0]}, {all.Layers[2], alone.Layers[2], some.Layers[2]}} {
+			row := rows.Row(of[0], i)
+			if !asOne(rows.Row(of[1], 0), row) || !asOne(rows.Row(of[2], 12), row) {
+				t.Errorf("part %d of text %d depends on what it is run with", k, i)
+			}
+		}
 	}
 }
