@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"math"
 	"sort"
 
 	"gonum.org/v1/gonum/mathext"
@@ -23,36 +22,30 @@ func (m Misses) beta() (a, b float64) {
 }
 
 // AtLeast is the probability of count misses or more among fresh rows.
+//
+// Where fresh and calibration rows are in any order alike, it is that of fewer than
+// Allowed calibration rows among the count+Allowed−1 most extreme of all.
 func (m Misses) AtLeast(count, rows int) float64 {
-	a, b := m.beta()
 	switch {
 	case count <= 0:
 		return 1
-	case count > rows || a == 0:
+	case count > rows || m.Allowed == 0:
 		return 0
-	case b == 0:
-		return 1
 	}
-	n := float64(rows)
-	var sum float64
-	// The smaller tail is summed, outwards.
-	if float64(count) <= n*a/(a+b) {
-		for k, p := float64(count-1), chance(float64(count-1), n, a, b); k >= 0 && p > sum*1e-17; k-- {
-			sum += p
-			p *= k * (n - k + b) / ((n - k + 1) * (k - 1 + a))
-		}
-		return max(0, 1-sum)
-	}
-	for k, p := float64(count), chance(float64(count), n, a, b); k <= n && p > sum*1e-17; k++ {
-		sum += p
-		p *= (n - k) * (k + a) / ((k + 1) * (n - k - 1 + b))
-	}
-	return min(1, sum)
+	return Hypergeometric(m.Allowed-1, count+m.Allowed-1, m.Calibration, m.Calibration+rows)
 }
 
-// chance is the beta-binomial probability of k of n.
-func chance(k, n, a, b float64) float64 {
-	return math.Exp(mathext.Lbeta(k+a, n-k+b) - mathext.Lbeta(a, b) - math.Log(n+1) - mathext.Lbeta(n-k+1, k+1))
+// AtMost is the probability of count misses or fewer among fresh rows.
+func (m Misses) AtMost(count, rows int) float64 {
+	switch {
+	case count < 0:
+		return 0
+	case count >= rows || m.Allowed == 0:
+		return 1
+	}
+	// At least Allowed calibration rows are among so many, and no more than count
+	// of the others.
+	return Hypergeometric(count, count+m.Allowed, rows, m.Calibration+rows)
 }
 
 // Critical is the least number of misses among fresh rows of which so many or

@@ -1,0 +1,424 @@
+package calibrate_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+)
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
+
+// TestAuditAgreesWithNonconform: discoveries, bounds and tests are those that
+// nonconform, online-fdr and SciPy find in the same p-values.
+func TestAuditAgreesWithNonconform(t *testing.T) {
+	var reference struct {
+		Sets []struct {
+			Counts     calibrate.Ranks
+			BH, Storey []struct {
+				Q, Lambda, P float64
+				Count        int
+			}
+			Bounds []struct {
+				Delta           float64
+				Conditional     []float64
+				Count, Outliers int
+				FDP             []float64
+			}
+			Shift struct{ Higher, Lower float64 }
+		}
+		Shares []struct {
+			Calibration, Audited []int
+			P                    []float64
+		}
+	}
+	raw, err := os.ReadFile("testdata/audit.json")
+	if err == nil {
+		err = json.Unmarshal(raw, &reference)
+	}
+	if err != nil || len(reference.Sets) == 0 || len(reference.Shares) == 0 {
+		t.Fatal(err)
+	}
+	storeys := 0
+	for i, s := range reference.Sets {
+		r := s.Counts
+		n := len(r) - 1
+		storeys += len(s.Storey)
+		for _, want := range append(s.BH, s.Storey...) {
+			d, err := r.Discoveries(calibrate.DiscoveryOptions{FDR: want.Q, Lambda: want.Lambda})
+			if err != nil || d.Count != want.Count || !near(d.PValue, want.P) {
+				t.Errorf("set %d: %+v, want %+v, %v", i, d, want, err)
+			}
+		}
+		for _, want := range s.Bounds {
+			for k, p := range calibrate.ConditionalPValues(n, want.Delta) {
+				if !near(p, want.Conditional[k]) {
+					t.Errorf("set %d: conditional p-value %d is %v, want %v", i, k, p, want.Conditional[k])
+				}
+			}
+			if d, err := r.Discoveries(calibrate.DiscoveryOptions{FDR: .2, Delta: want.Delta}); err != nil || d.Count != want.Count {
+				t.Errorf("set %d: %+v by conditional p-values, want %d, %v", i, d, want.Count, err)
+			}
+			b, err := r.OutlierBounds(want.Delta)
+			if err != nil || b.Outliers(r) != want.Outliers {
+				t.Errorf("set %d: %d outliers, want %d, %v", i, b.Outliers(r), want.Outliers, err)
+			}
+			for k, fdp := range want.FDP {
+				if got := b.FDP(r, float64(k+1)/float64(n+1)); !near(got, fdp) {
+					t.Errorf("set %d: FDP %d is %v, want %v", i, k, got, fdp)
+				}
+			}
+		}
+		if got := r.Shift(); !near(got.Higher, s.Shift.Higher) || !near(got.Lower, s.Shift.Lower) {
+			t.Errorf("set %d: %+v, want %+v", i, got, s.Shift)
+		}
+	}
+	if storeys == 0 {
+		t.Error("no reference for Storey's procedure")
+	}
+	for _, s := range reference.Shares {
+		shares, err := calibrate.ClassShares(s.Calibration, s.Audited)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c, share := range shares {
+			if !near(share.PValue, s.P[c]) {
+				t.Errorf("%v and %v: class %d has %v, want %v", s.Calibration, s.Audited, c, share.PValue, s.P[c])
+			}
+		}
+	}
+}
+
+// orders calls f with the ranks of m inliers among n calibration rows, for each of
+// their orders, which are equally likely.
+func orders(n, m int, f func(calibrate.Ranks)) (count int) {
+	r := calibrate.NewRanks(n)
+	var place func(k, left int)
+	place = func(k, left int) {
+		if k == n {
+			r[k] = left
+			f(r)
+			count++
+			return
+		}
+		for r[k] = 0; r[k] <= left; r[k]++ {
+			place(k+1, left-r[k])
+		}
+	}
+	place(0, m)
+	return count
+}
+
+// TestAuditUnderTheExactLaw goes through every order of few calibration rows and few
+// inliers, with outliers at the places that do most harm.
+func TestAuditUnderTheExactLaw(t *testing.T) {
+	var tight float64
+	for _, size := range [][2]int{{1, 4}, {4, 5}, {7, 5}, {9, 4}, {3, 9}} {
+		n, m := size[0], size[1]
+		for _, delta := range []float64{.1, .3, .5} {
+			for _, outliers := range []int{0, 3, 20} {
+				for _, lambda := range []float64{0, .5} {
+					for _, at := range []int{0, n / 2, n} {
+						missed, low, high := 0, 0, 0
+						var fdp float64
+						orders := orders(n, m, func(inliers calibrate.Ranks) {
+							r := slices.Clone(inliers)
+							r[at] += outliers
+							b, err := r.OutlierBounds(delta)
+							if err != nil {
+								t.Fatal(err)
+							}
+							// The group of all inliers has no outlier, nor have the most extreme of them.
+							wrong := b.Outliers(inliers) > 0 || b.Outliers(r) > outliers
+							rows, among := 0, 0
+							for k := range r {
+								rows += r[k]
+								among += inliers[k]
+								p := float64(k+1) / float64(n+1)
+								wrong = wrong || among > 0 && b.FDP(inliers, p) < 1
+								wrong = wrong || rows > 0 && b.FDP(r, p) < float64(among)/float64(rows)-1e-12
+							}
+							if wrong {
+								missed++
+							}
+							if s := inliers.Shift(); s.Higher <= delta {
+								high++
+							} else if s.Lower <= delta {
+								low++
+							}
+							d, err := r.Discoveries(calibrate.DiscoveryOptions{FDR: delta, Lambda: lambda})
+							if err != nil {
+								t.Fatal(err)
+							}
+							rows, among = 0, 0
+							for k := range int(math.Round(d.PValue * float64(n+1))) {
+								rows += r[k]
+								among += inliers[k]
+							}
+							if rows != d.Count || rows > 0 && rows < d.Least {
+								t.Fatalf("%+v of %v", d, r)
+							}
+							fdp += float64(among) / float64(max(rows, 1))
+						})
+						of := float64(orders)
+						tight = max(tight, fdp/of/delta)
+						name := fmt.Sprintf("n %d, m %d, delta %v, %d outliers at %d, lambda %v", n, m, delta, outliers, at, lambda)
+						if float64(missed)/of > delta || float64(high)/of > delta || float64(low)/of > delta {
+							t.Errorf("%s: bounds are violated in %d, shifts up are found in %d, down in %d of %d orders", name, missed, high, low, orders)
+						}
+						if fdp/of > delta+1e-12 {
+							t.Errorf("%s: false discovery rate %v", name, fdp/of)
+						}
+					}
+				}
+			}
+		}
+	}
+	if tight < .8 {
+		t.Errorf("the false discovery rate is at most %v of what it may be: nothing was put to the test", tight)
+	}
+}
+
+// TestAuditBoundsBySimulation: bounds of larger sets are violated no more often than
+// they say, and not much less.
+func TestAuditBoundsBySimulation(t *testing.T) {
+	const n, m, delta, trials = 200, 600, .2, 1500
+	for _, outliers := range []int{0, 60} {
+		rng := rand.New(rand.NewPCG(3, uint64(outliers)))
+		missed, found := 0, 0
+		for range trials {
+			scores := make([]float64, n)
+			for i := range scores {
+				scores[i] = rng.NormFloat64()
+			}
+			c, err := calibrate.NewConformal(scores)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, inliers := calibrate.NewRanks(n), calibrate.NewRanks(n)
+			for i := range m {
+				s := rng.NormFloat64()
+				if i < outliers {
+					s += 4
+				}
+				p := c.PValue(s)
+				if err := all.Add(p); err != nil {
+					t.Fatal(err)
+				}
+				if i >= outliers {
+					inliers.Add(p)
+				}
+			}
+			b, err := all.OutlierBounds(delta)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.Outliers(inliers) > 0 {
+				missed++
+			}
+			found += b.Outliers(all)
+		}
+		if share := float64(missed) / trials; share > delta || share < delta/4 {
+			t.Errorf("with %d outliers bounds are violated in %v of draws, %v asked", outliers, share, delta)
+		}
+		if mean := float64(found) / trials; outliers > 0 && mean < .7*float64(outliers) {
+			t.Errorf("%v of %d outliers are found", mean, outliers)
+		}
+	}
+}
+
+func TestRanks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	c, err := calibrate.NewConformal([]float64{1, 2, 2, 3, 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, parts := calibrate.NewRanks(5), []calibrate.Ranks{calibrate.NewRanks(5), calibrate.NewRanks(5), calibrate.NewRanks(5)}
+	for i := range 100 {
+		p := c.PValue(float64(rng.IntN(7)))
+		if err := whole.Add(p); err != nil {
+			t.Fatal(err)
+		}
+		if err := parts[i%3].Add(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	merged := calibrate.NewRanks(5)
+	for _, part := range parts {
+		if err := merged.Merge(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if whole.Rows() != 100 || !reflect.DeepEqual(merged, whole) {
+		t.Errorf("parts come to %v, the whole to %v", merged, whole)
+	}
+	raw, err := json.Marshal(whole)
+	var back calibrate.Ranks
+	if err != nil || json.Unmarshal(raw, &back) != nil || !reflect.DeepEqual(back, whole) {
+		t.Errorf("%v is read as %v", whole, back)
+	}
+	for _, bad := range []string{"[]", "[1,-2]", "{}", "[1.5]", "null"} {
+		if json.Unmarshal([]byte(bad), &back) == nil {
+			t.Errorf("%s is read", bad)
+		}
+	}
+	for _, p := range []float64{0, .1, .18, 1.2, -.5, math.NaN(), math.Inf(1)} {
+		if whole.Add(p) == nil {
+			t.Errorf("p-value %v of 5 calibration rows is counted", p)
+		}
+	}
+	if whole.Merge(calibrate.NewRanks(6)) == nil {
+		t.Error("ranks of another calibration set are added")
+	}
+	// Every p-value of a large set is counted where it belongs.
+	for _, n := range []int{1, 48, 4999, 999999} {
+		large := calibrate.NewRanks(n)
+		for k := range n + 1 {
+			if err := large.Add(float64(1+k) / float64(n+1)); err != nil || large[k] != 1 {
+				t.Fatalf("rank %d of %d: %v", k, n, err)
+			}
+		}
+	}
+}
+
+// TestDiscoveriesFloor: with one row less than Least at the least p-value nothing is
+// a discovery, and with as many they are.
+func TestDiscoveriesFloor(t *testing.T) {
+	for _, o := range []calibrate.DiscoveryOptions{{FDR: .1}, {FDR: .05, Delta: .1}, {FDR: .3}} {
+		r := calibrate.NewRanks(9999)
+		r[9999] = 1_000_000
+		d, err := r.Discoveries(o)
+		if err != nil || d.Count != 0 || d.PValue != 0 {
+			t.Fatal(d, err)
+		}
+		if o.Delta == 0 && d.Least != int(math.Ceil(100/o.FDR*(1-1e-9))) {
+			t.Errorf("%+v: at least %d discoveries", o, d.Least)
+		}
+		for _, more := range []int{-1, 0} {
+			r[0], r[9999] = d.Least+more, 1_000_000-d.Least-more
+			if got, err := r.Discoveries(o); err != nil || got.Count != (more+1)*d.Least {
+				t.Errorf("%+v: %+v with %d rows at the least p-value, %v", o, got, r[0], err)
+			}
+		}
+	}
+	for _, o := range []calibrate.DiscoveryOptions{{}, {FDR: 1}, {FDR: math.NaN()}, {FDR: .1, Lambda: 1}, {FDR: .1, Lambda: -1}, {FDR: .1, Delta: 1}} {
+		if _, err := calibrate.NewRanks(3).Discoveries(o); err == nil {
+			t.Errorf("%+v is no error", o)
+		}
+	}
+}
+
+// TestConditionalPValues: with these, and given the calibration rows, false alarms
+// are at most as many as said at every level at once, but for a share delta of
+// calibration sets.
+func TestConditionalPValues(t *testing.T) {
+	const n, delta, trials = 200, .2, 4000
+	p := calibrate.ConditionalPValues(n, delta)
+	rng := rand.New(rand.NewPCG(5, 5))
+	missed := 0
+	uniform := make([]float64, n)
+	for range trials {
+		for i := range uniform {
+			uniform[i] = rng.Float64()
+		}
+		slices.Sort(uniform)
+		// Inliers have rank k or less with probability uniform[k−1].
+		for k, u := range uniform {
+			if u > p[k] {
+				missed++
+				break
+			}
+		}
+	}
+	if share := float64(missed) / trials; share > delta || share < delta/4 {
+		t.Errorf("missed in %v of calibration sets, %v asked", share, delta)
+	}
+	for _, n := range []int{0, 1, 2, 3} {
+		p := calibrate.ConditionalPValues(n, delta)
+		if len(p) != n+1 || p[n] != 1 || !slices.IsSorted(p) || math.IsNaN(p[0]) {
+			t.Errorf("of %d rows: %v", n, p)
+		}
+	}
+}
+
+// TestShiftFindsOutliers: the test of the whole and the bound on outliers are one.
+func TestShiftFindsOutliers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 9))
+	both := [2]int{}
+	for range 300 {
+		n := 1 + rng.IntN(300)
+		r := calibrate.NewRanks(n)
+		share := rng.Float64() * .2
+		for range 1 + rng.IntN(500) {
+			p := rng.Float64()
+			if rng.Float64() < share {
+				p *= .01
+			}
+			r[int(p*float64(n+1))]++
+		}
+		higher := r.Shift().Higher
+		for _, delta := range []float64{.01, .05, .5} {
+			b, err := r.OutlierBounds(delta)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := b.Outliers(r) > 0
+			if found != (higher < delta) {
+				t.Errorf("%v: outliers found %v at %v, but Higher %v", r, found, delta, higher)
+			}
+			if found {
+				both[1]++
+			} else {
+				both[0]++
+			}
+		}
+	}
+	if both[0] < 50 || both[1] < 50 {
+		t.Errorf("put to the test %v times", both)
+	}
+	if _, err := calibrate.NewRanks(3).OutlierBounds(0); err == nil {
+		t.Error("delta 0 is no error")
+	}
+}
+
+func TestAuditOfNothing(t *testing.T) {
+	for _, r := range []calibrate.Ranks{calibrate.NewRanks(0), calibrate.NewRanks(10), {7}, {0, 3}} {
+		b, err := r.OutlierBounds(.1)
+		if err != nil || b.Outliers(r) != 0 || b.FDP(r, 1) < 0 {
+			t.Errorf("%v: %d outliers, %v", r, b.Outliers(r), err)
+		}
+		if s := r.Shift(); s.Higher != 1 || !(s.Lower > 0 && s.Lower <= 1) {
+			t.Errorf("%v: %+v", r, s)
+		}
+		if d, err := r.Discoveries(calibrate.DiscoveryOptions{FDR: .1, Lambda: .5}); err != nil || d.Count != 0 {
+			t.Errorf("%v: %+v, %v", r, d, err)
+		}
+	}
+	if _, err := calibrate.ClassShares([]int{1}, []int{1, 2}); err == nil {
+		t.Error("classes of different number are compared")
+	}
+	if _, err := calibrate.ClassShares([]int{1}, []int{-1}); err == nil {
+		t.Error("a negative count is compared")
+	}
+}
+
+func ExampleRanks() {
+	c, _ := calibrate.NewConformal([]float64{.1, .4, .2, .9, .3, .5, .7, .6, .8})
+	ranks := calibrate.NewRanks(len(c.Scores))
+	for _, score := range []float64{2, .35, 3, 2.5, .1, 4, 5, 6, 3, 2} {
+		ranks.Add(c.PValue(score))
+	}
+	d, _ := ranks.Discoveries(calibrate.DiscoveryOptions{FDR: .2})
+	b, _ := ranks.OutlierBounds(.1)
+	fmt.Println(d.Count, "discoveries with p-values up to", d.PValue)
+	fmt.Printf("at most %.2f of them are false, and at least %d rows are outliers\n", b.FDP(ranks, d.PValue), b.Outliers(ranks))
+	// Output:
+	// 8 discoveries with p-values up to 0.1
+	// at most 0.38 of them are false, and at least 5 rows are outliers
+}
