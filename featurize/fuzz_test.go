@@ -1,7 +1,10 @@
 package featurize
 
 import (
+	"context"
 	"os"
+	"slices"
+	"strconv"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -81,5 +84,121 @@ func FuzzFind(f *testing.F) {
 		}
 		in.shapes(g)
 		_, _ = in.take(ood.BlockOf([]int{2, 2}, make([]float32, 4)), 0)
+	})
+}
+
+// However rows are cut, grouped and padded, each is fed once, whole, as what it is,
+// and what does not fit is an error.
+func FuzzFeed(f *testing.F) {
+	f.Add([]byte{1, 2, 9, 1, 0, 3, 4, 5, 6, 7, 8})
+	f.Add([]byte{2, 1, 1, 7, 9, 1, 0, 5, 3, 40, 3, 7, 40, 1, 2, 3, 4, 5, 6})
+	f.Add([]byte{3, 4, 2, 1, 0, 8, 1, 9, 3, 2, 2, 2, 1, 3, 3, 3, 5, 200, 100, 33, 34})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		next := func() int {
+			if len(data) == 0 {
+				return 0
+			}
+			b := data[0]
+			data = data[1:]
+			return int(b)
+		}
+		m := &Model{batch: 1 + next()%5, pads: next()%2 == 0, positions: next() % 2 * 50}
+		for i, name := range []string{"ids", "attention_mask", "s"}[:1+next()%3] {
+			in := input{name: name, elem: []int32{7, 9, 8, 1}[(i+next())%4], dims: []int{-1, []int{-1, -1, 4, 48}[next()%4], 2}[:1+next()%3]}
+			if next()%4 == 0 {
+				in.dims = nil
+			}
+			if next()%4 == 0 {
+				in.fallback.Shape = []int{1}
+			}
+			m.inputs = append(m.inputs, in)
+		}
+		m.fixed = next()%4 == 0
+		var blocks []ood.InputBlock
+		for range 1 + next()%3 {
+			n := next() % 6
+			lengths := make([]int, n)
+			for i := range lengths {
+				lengths[i] = next() % 50
+			}
+			var b ood.InputBlock
+			for _, in := range m.inputs {
+				shape := []int{n, next() % 5, next() % 3}[:1+next()%3]
+				x := ood.Tensor{Name: in.name, Shape: shape}
+				if len(shape) > 1 && next()%2 == 0 && n > 0 {
+					shape[1], x.Lengths = slices.Max(lengths), lengths
+				}
+				size := product(shape)
+				if x.Lengths != nil {
+					size = 0
+					for _, own := range lengths {
+						size += own * product(shape[2:])
+					}
+				}
+				for i := range size {
+					if in.texts() {
+						x.Strings = append(x.Strings, strconv.Itoa(i))
+					} else {
+						x.Data = append(x.Data, float32(i%2))
+					}
+				}
+				if next()%8 > 0 {
+					b.Tensors = append(b.Tensors, x)
+				}
+			}
+			blocks = append(blocks, b)
+		}
+		feed := newFeeder(m, m.batch, m.positions)
+		go feed.feed(context.Background(), func(yield func(ood.InputBlock, error) bool) {
+			for _, b := range blocks {
+				if !yield(b, nil) {
+					return
+				}
+			}
+		})
+		var all ood.InputBlock // rows of all blocks, one a block
+		rows := map[int]ood.InputBlock{}
+		for _, b := range blocks {
+			for i := range b.Rows() {
+				rows[all.Start] = b
+				if b.Check() == nil {
+					rows[all.Start] = b.Slice(i, i+1)
+				}
+				all.Start++
+			}
+		}
+		for c := range feed.full {
+			if c.err != nil {
+				return
+			}
+			for i := range c.n {
+				want, ok := rows[c.row(i)]
+				if !ok {
+					t.Fatalf("row %d comes twice or is none", c.row(i))
+				}
+				delete(rows, c.row(i))
+				for k, x := range c.tensors {
+					from := m.inputs.among(want.Tensors, m.inputs[k])
+					if from == nil {
+						if x.Shape != nil {
+							t.Fatalf("%q is fed, and does not come", m.inputs[k].name)
+						}
+						continue
+					}
+					if len(x.Data)+len(x.Strings) != product(x.Shape) || x.Shape[0] != c.rows {
+						t.Fatalf("shape %v of %d", x.Shape, len(x.Data)+len(x.Strings))
+					}
+					width := product(x.Shape[1:])
+					own := len(from.Data) + len(from.Strings)
+					if len(from.Strings) > 0 && !slices.Equal(x.Strings[i*width:i*width+own], from.Strings) || len(from.Data) > 0 && !slices.Equal(x.Data[i*width:i*width+own], from.Data) {
+						t.Fatalf("row %d is %v, want %v", c.row(i), x, from)
+					}
+				}
+			}
+			feed.free <- c.tensors
+		}
+		if len(rows) > 0 {
+			t.Fatalf("%d rows are not fed", len(rows))
+		}
 	})
 }
