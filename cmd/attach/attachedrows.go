@@ -80,7 +80,7 @@ func (f *attached) openRows(ctx context.Context, x, y string, of inputs.Slice) (
 			if file := set.File(row); file != "" {
 				return file
 			}
-			return set.Row(row)
+			return set.Number(row)
 		},
 		batches: f.net.Rows(ctx, set.Blocks(ctx, blockRows(set))),
 		known:   knownOf(set, f.classes, b.Base),

@@ -86,7 +86,7 @@ func nameList(option string, to *[]string) func(string) error {
 // mayBeImages says whether inputs may be images in files.
 func mayBeImages(s source) bool {
 	ext := strings.ToLower(filepath.Ext(s.path))
-	return ext != ".npy" && ext != ".npz" && !inputs.IsTable(s.path)
+	return ext != ".npy" && ext != ".npz" && (ext == ".parquet" || !inputs.IsTable(s.path))
 }
 
 // groupsOption says which group rows are of.

@@ -51,6 +51,7 @@ func TestScripts(t *testing.T) {
 			"fails":    fails,
 			"array":    scriptArray,
 			"pack":     scriptPack,
+			"hub":      scriptHub,
 			"truncate": scriptTruncate,
 			"flip":     scriptFlip,
 			"replace":  scriptReplace,

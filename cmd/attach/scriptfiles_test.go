@@ -9,9 +9,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -104,6 +106,42 @@ func scriptPack(ts *testscript.TestScript, neg bool, args []string) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	ts.Check(w.AddFS(os.DirFS(ts.MkAbs(args[1]))))
+	ts.Check(w.Close())
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
+}
+
+// hub FILE FOLDER makes a .parquet file of the images in the sub-folders of a folder,
+// which are their labels, with names of the classes as Hugging Face's datasets keep
+// them.
+func scriptHub(ts *testscript.TestScript, neg bool, args []string) {
+	type picture struct {
+		Bytes []byte `parquet:"bytes"`
+		Path  string `parquet:"path"`
+	}
+	type row struct {
+		Image picture `parquet:"image"`
+		Label int     `parquet:"label"`
+	}
+	var all []row
+	classes := map[string]int{}
+	ts.Check(fs.WalkDir(os.DirFS(ts.MkAbs(args[1])), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		class, _, _ := strings.Cut(path, "/")
+		if _, known := classes[class]; !known {
+			classes[class] = len(classes)
+		}
+		content, err := os.ReadFile(filepath.Join(ts.MkAbs(args[1]), path))
+		all = append(all, row{picture{content, path}, classes[class]})
+		return err
+	}))
+	names, err := json.Marshal(slices.Sorted(maps.Keys(classes)))
+	ts.Check(err)
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[row](&b, parquet.KeyValueMetadata("huggingface", fmt.Sprintf(`{"info": {"features": {"label": {"names": %s}}}}`, names)))
+	_, err = w.Write(all)
+	ts.Check(err)
 	ts.Check(w.Close())
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }

@@ -77,6 +77,15 @@ func (m *imageSource) at(i int) int {
 	return i
 }
 
+// Number returns the number of row i in its file, counted from zero, with those
+// rows that were left out.
+func (s *Set) Number(i int) int {
+	if m, ok := find[*imageSource](s.src); ok {
+		return m.at(s.Row(i))
+	}
+	return s.Row(i)
+}
+
 func (m *imageSource) rows() int {
 	if m.kept != nil {
 		return len(m.kept)
@@ -251,7 +260,8 @@ func (m *imageSource) dropBad(ctx context.Context) error {
 		}
 		open, err := a.picture(i)
 		if err != nil {
-			continue
+			g.Wait()
+			return inRow(m.path(i), err)
 		}
 		g.Go(func() error {
 			good[i] = m.decode(ctx, open, anySize, func(*preprocess.Pixels) error { return nil }) == nil

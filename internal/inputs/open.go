@@ -96,19 +96,23 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 		isFolder = fi.IsDir()
 	}
 	switch {
-	case IsTable(path):
+	case IsTable(path), isParquet(path):
 	case IsArchive(path) && o.Ignore == nil:
 	case o.Targets != nil && !o.TargetOptional:
 		return nil, fmt.Errorf("%s: only a table has a target column; it cannot be %.100q here", path, strings.Join(o.Targets, ","))
 	case o.Ignore != nil:
 		return nil, fmt.Errorf("%s: only a table has columns to leave out", path)
 	}
-	if o.Groups != "" && !IsTable(path) && !IsArchive(path) && !strings.EqualFold(filepath.Ext(path), ".npz") {
+	if o.Groups != "" && !IsTable(path) && !isParquet(path) && !IsArchive(path) && !strings.EqualFold(filepath.Ext(path), ".npz") {
 		return nil, fmt.Errorf("%s: only a table or an .npz file holds groups; they cannot be %.100q here", path, o.Groups)
 	}
 	var s *Set
 	var err error
+	if isParquet(path) && !isFolder {
+		s, err = openParquetImages(ctx, path, o)
+	}
 	switch ext := strings.ToLower(filepath.Ext(path)); {
+	case s != nil || err != nil:
 	case isFolder:
 		s, err = openFolder(ctx, path, o)
 	case ext == ".npy":

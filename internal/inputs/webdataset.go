@@ -14,8 +14,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -109,15 +107,10 @@ type member struct {
 type archive struct {
 	shards []string
 	inputs []member // of each sample that is one's input
-	o      Options
 	// arrays says that arrays are the inputs, else images.
-	arrays bool
-	names  []string // of targets
-	// targets and groups are by sample.
-	targets []float32
-	groups  []string
-	odd     error // for which targets are passed over
-	skipped int   // samples without an input
+	arrays  bool
+	skipped int // samples without an input
+	answers
 }
 
 // sample is the members of one that have been seen.
@@ -133,7 +126,7 @@ func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &archive{shards: shards, o: o, arrays: o.Preprocess == nil}
+	a := &archive{shards: shards, arrays: o.Preprocess == nil, answers: answers{o: o}}
 	for i := range shards {
 		if err := a.list(ctx, i); err != nil {
 			return nil, err
@@ -151,21 +144,21 @@ func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := &Set{src: src}
-		return s, a.annotate(s, func(i int) int { return i })
+		s := &Set{src: src, skipped: a.skipped}
+		return s, a.annotate(s, name, func(i int) int { return i })
 	}
 	src, err := newImageSource(ctx, name, a, input.Name, o)
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{src: src, skipped: a.rows() - src.rows()}
+	s := &Set{src: src, skipped: a.skipped + a.rows() - src.rows()}
 	if o.Labels {
 		s.labels, s.classes, err = folderLabels(src, func(i int) string { return a.inputs[src.at(i)].name }, o.Classes)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s, a.annotate(s, src.at)
+	return s, a.annotate(s, name, src.at)
 }
 
 // list reads the headers of a shard, and what is known of each sample.
@@ -287,30 +280,8 @@ func (a *archive) add(s sample) error {
 		}
 		return err
 	}
-	if a.inputs = append(a.inputs, in); len(a.inputs) == 1 {
-		a.chooseTargets(s)
-	}
-	if a.o.Groups != "" {
-		group, err := s.value(a.o.Groups)
-		if err != nil {
-			return a.inSample(s, err)
-		}
-		a.groups = append(a.groups, group)
-	}
-	for _, name := range a.names {
-		v, err := a.target(s, name)
-		if err == nil {
-			a.targets = append(a.targets, v)
-			continue
-		}
-		err = a.inSample(s, err)
-		if a.o.Targets != nil && !(a.o.TargetOptional && a.o.SkipOdd) {
-			return err
-		}
-		a.names, a.targets, a.odd = nil, nil, err
-		break
-	}
-	return nil
+	a.inputs = append(a.inputs, in)
+	return a.answers.add(s.value, func(err error) error { return a.inSample(s, err) }, "cls", "label")
 }
 
 // inSample says of which sample an error is.
@@ -360,26 +331,6 @@ func (a *archive) inputOf(s sample) (member, error) {
 	return member{}, a.inSample(s, fmt.Errorf("%w: there is no image in it (%s); %s", ErrNoInput, strings.Join(imageKinds, " "), members))
 }
 
-// chooseTargets says what of the first sample is a target: what is asked for, or its
-// class.
-func (a *archive) chooseTargets(first sample) {
-	has := func(name string) bool {
-		_, err := first.value(name)
-		return err == nil
-	}
-	switch {
-	case a.o.Labels:
-	case a.o.Targets != nil:
-		if !a.o.TargetOptional || slices.ContainsFunc(a.o.Targets, has) {
-			a.names = a.o.Targets
-		}
-	case has("cls"):
-		a.names = []string{"cls"}
-	case has("label"):
-		a.names = []string{"label"}
-	}
-}
-
 // value is what a sample says under a name: a member of that kind, or a key of its
 // .json member.
 func (s sample) value(name string) (string, error) {
@@ -404,52 +355,6 @@ func (s sample) value(name string) (string, error) {
 		value = string(raw) // a number
 	}
 	return value, nil
-}
-
-// target is a number, or that of the class that is named.
-func (a *archive) target(s sample, name string) (float32, error) {
-	text, err := s.value(name)
-	if err != nil {
-		return 0, err
-	}
-	if i := slices.Index(a.o.Classes, text); i >= 0 && !numeric(text) {
-		return float32(i), nil
-	}
-	v, err := parseCell(text)
-	if err != nil {
-		classes := ""
-		if a.o.Classes != nil {
-			classes = "; classes are " + Listed(a.o.Classes)
-		}
-		return 0, fmt.Errorf("its %.100q is %.40q, which is neither a number nor the name of a class%s", name, text, classes)
-	}
-	return float32(v), nil
-}
-
-// annotate gives a set what is known of its samples; kept is which sample a row is.
-func (a *archive) annotate(s *Set, kept func(i int) int) error {
-	s.skipped += a.skipped
-	s.odd = a.odd
-	k := len(a.names)
-	y := blas32.General{Rows: s.Len(), Cols: k, Stride: k}
-	for i := range s.Len() {
-		j := kept(i)
-		y.Data = append(y.Data, a.targets[j*k:(j+1)*k]...)
-		if a.groups != nil {
-			s.groups = append(s.groups, a.groups[j])
-		}
-	}
-	if k == 0 {
-		return nil
-	}
-	if a.o.Targets != nil {
-		s.targetNames = a.names
-	}
-	t, err := newTargets(y, a.shards[0])
-	if err != nil {
-		return err
-	}
-	return s.SetTargets(t)
 }
 
 func (a *archive) rows() int { return len(a.inputs) }

@@ -1,0 +1,112 @@
+package inputs
+
+import (
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// answers gathers what images or arrays bring with them, row by row: targets and
+// groups.
+type answers struct {
+	o     Options
+	known bool     // that names are
+	names []string // of targets
+	// targets and groups are by row.
+	targets []float32
+	groups  []string
+	odd     error // for which targets are passed over
+}
+
+// add adds a row, of which value says what it has under a name, and where where an
+// error is. Without Options.Targets the first of usual names that the first row has
+// is the target, if all rows have it.
+func (a *answers) add(value func(name string) (string, error), where func(error) error, usual ...string) error {
+	if !a.known {
+		a.choose(value, usual)
+	}
+	if a.o.Groups != "" {
+		group, err := value(a.o.Groups)
+		if err != nil {
+			return where(err)
+		}
+		a.groups = append(a.groups, group)
+	}
+	for _, name := range a.names {
+		text, err := value(name)
+		var v float32
+		if err == nil {
+			v, err = a.target(name, text)
+		}
+		if err == nil {
+			a.targets = append(a.targets, v)
+			continue
+		}
+		if a.o.Targets != nil && !(a.o.TargetOptional && a.o.SkipOdd) {
+			return where(err)
+		}
+		a.names, a.targets, a.odd = nil, nil, where(err)
+		break
+	}
+	return nil
+}
+
+func (a *answers) choose(value func(name string) (string, error), usual []string) {
+	a.known = true
+	has := func(name string) bool {
+		_, err := value(name)
+		return err == nil
+	}
+	switch {
+	case a.o.Labels: // which folders are
+	case a.o.Targets == nil:
+		if i := slices.IndexFunc(usual, has); i >= 0 {
+			a.names = usual[i : i+1]
+		}
+	case !a.o.TargetOptional || slices.ContainsFunc(a.o.Targets, has):
+		a.names = a.o.Targets
+	}
+}
+
+// target is a number, or that of the class that is named.
+func (a *answers) target(name, text string) (float32, error) {
+	if i := slices.Index(a.o.Classes, text); i >= 0 && !numeric(text) {
+		return float32(i), nil
+	}
+	v, err := parseCell(text)
+	if err != nil {
+		classes := ""
+		if a.o.Classes != nil {
+			classes = "; classes are " + Listed(a.o.Classes)
+		}
+		return 0, fmt.Errorf("its %.100q is %.40q, which is neither a number nor the name of a class%s", name, text, classes)
+	}
+	return float32(v), nil
+}
+
+// annotate gives a set what is known of its rows; kept is which of those added a row
+// is, and path what an error names.
+func (a *answers) annotate(s *Set, path string, kept func(i int) int) error {
+	s.odd = a.odd
+	k := len(a.names)
+	y := blas32.General{Rows: s.Len(), Cols: k, Stride: k}
+	for i := range s.Len() {
+		j := kept(i)
+		y.Data = append(y.Data, a.targets[j*k:(j+1)*k]...)
+		if a.groups != nil {
+			s.groups = append(s.groups, a.groups[j])
+		}
+	}
+	if k == 0 {
+		return nil
+	}
+	if a.o.Targets != nil {
+		s.targetNames = a.names
+	}
+	t, err := newTargets(y, path)
+	if err != nil {
+		return err
+	}
+	return s.SetTargets(t)
+}

@@ -1,0 +1,210 @@
+package inputs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/parquet"
+	"github.com/attach-uncertainty/attach/preprocess"
+)
+
+// imageCells are the encoded images in a column of a Parquet file.
+type imageCells struct {
+	*parquet.File
+	of     string // path of the file
+	column int
+}
+
+func isParquet(path string) bool { return strings.EqualFold(filepath.Ext(path), ".parquet") }
+
+// newBytesImages is the images in a column of the Parquet file at path, for an
+// input of a name.
+func newBytesImages(ctx context.Context, path string, column int, input string, o Options) (*imageSource, error) {
+	f, err := parquet.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return newImageSource(ctx, path, &imageCells{f, path, column}, input, o)
+}
+
+// openParquetImages opens a Parquet file whose rows are images, and nothing else
+// that the model takes; it returns nil for others.
+func openParquetImages(ctx context.Context, path string, o Options) (*Set, error) {
+	input := only(o.Takes)
+	if len(required(o.Takes)) > 1 || o.Preprocess == nil && len(input.Shape) != 4 {
+		return nil, nil
+	}
+	f, err := parquet.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	column, err := imageColumn(f, input.Name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if column < 0 {
+		return nil, nil
+	}
+	if f.Rows() == 0 {
+		return nil, fmt.Errorf("%s: %w", path, ErrEmpty)
+	}
+	a := answers{o: o}
+	if err := a.addColumns(ctx, f, path); err != nil {
+		return nil, err
+	}
+	src, err := newImageSource(ctx, path, &imageCells{f, path, column}, input.Name, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{src: src, skipped: f.Rows() - src.rows()}
+	if err := a.annotate(s, path, src.at); err != nil {
+		return nil, err
+	}
+	if len(a.names) == 1 {
+		s.nameLabels(hubClasses(f, a.names[0]), o.Classes)
+	}
+	return s, nil
+}
+
+// imageColumn is the column of bytes that images are in: the only one, or that of the
+// input's name, or of the usual one; -1 is none.
+func imageColumn(f *parquet.File, input string) (int, error) {
+	var found []int
+	var names []string
+	for j, c := range f.Columns() {
+		if c.Kind == parquet.Bytes && !c.List {
+			found, names = append(found, j), append(names, c.Name)
+		}
+	}
+	for _, name := range []string{input, "image", "img"} {
+		for k, have := range names {
+			if have == name || have == name+".bytes" {
+				return found[k], nil
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		return -1, nil
+	case 1:
+		return found[0], nil
+	}
+	return 0, fmt.Errorf("images may be in several of its columns, %s; name the right one image", Listed(names))
+}
+
+// addColumns adds what the columns of targets and groups hold.
+func (a *answers) addColumns(ctx context.Context, f *parquet.File, path string) error {
+	var names []string
+	var columns []int
+	for j, c := range f.Columns() {
+		asked := c.Name == "label" || c.Name == a.o.Groups || slices.Contains(a.o.Targets, c.Name)
+		if asked && !c.List && (c.Kind == parquet.Number || c.Kind == parquet.Text) {
+			names, columns = append(names, c.Name), append(columns, j)
+		}
+	}
+	cursor, err := f.Open(columns...)
+	if err != nil {
+		return err
+	}
+	defer cursor.Close()
+	const most = 4096
+	for start := 0; start < f.Rows(); start += most {
+		n := min(most, f.Rows()-start)
+		cells, err := cursor.Read(ctx, start, n)
+		if err != nil {
+			return err
+		}
+		for i := range n {
+			value := func(name string) (string, error) {
+				k := slices.Index(names, name)
+				switch {
+				case k < 0:
+					return "", fmt.Errorf("there is no column %.100q of numbers or texts", name)
+				case cells[k].Numbers != nil && !math.IsNaN(cells[k].Numbers[i]):
+					return strconv.FormatFloat(cells[k].Numbers[i], 'g', -1, 64), nil
+				case cells[k].Bytes != nil && cells[k].Bytes[i] != nil:
+					return string(cells[k].Bytes[i]), nil
+				}
+				return "", fmt.Errorf("its %.100q is empty", name)
+			}
+			if err := a.add(value, func(err error) error { return fmt.Errorf("row %d of %s: %w", start+i, path, err) }, "label"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// nameLabels says that labels number these names, if there is one for each. They are
+// numbered anew as the model's classes are where these have them all.
+func (s *Set) nameLabels(names, classes []string) {
+	if names == nil || s.labels == nil || slices.ContainsFunc(s.labels, func(l int) bool { return l < 0 || l >= len(names) }) {
+		return
+	}
+	s.targets, s.classes = blas32.General{}, names
+	if slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(classes, name) }) {
+		return
+	}
+	for i, l := range s.labels {
+		s.labels[i] = slices.Index(classes, names[l])
+	}
+	s.classes = classes
+}
+
+func (c *imageCells) rows() int { return c.Rows() }
+
+func (c *imageCells) file(int) string { return "" }
+
+func (c *imageCells) path(i int) string { return fmt.Sprintf("row %d of %s", i, c.of) }
+
+func (c *imageCells) open() (album, error) {
+	cursor, err := c.Open(c.column)
+	return imageCursor{cursor}, err
+}
+
+// imageCursor reads cells one after another.
+type imageCursor struct{ *parquet.Cursor }
+
+func (c imageCursor) picture(i int) (func() (io.ReadSeekCloser, error), error) {
+	cells, err := c.Read(context.Background(), i, 1)
+	if err != nil {
+		return nil, err
+	}
+	content := bytes.Clone(cells[0].Bytes[0]) // the cursor may use it again
+	return func() (io.ReadSeekCloser, error) {
+		if content == nil {
+			return nil, fmt.Errorf("%w: the cell is empty", preprocess.ErrImage)
+		}
+		return struct {
+			io.ReadSeeker
+			io.Closer
+		}{bytes.NewReader(content), io.NopCloser(nil)}, nil
+	}, nil
+}
+
+// hubClasses are the names of classes that a column numbers, as Hugging Face's
+// datasets keep them beside the rows, or nil.
+func hubClasses(f *parquet.File, column string) []string {
+	text, _ := f.Metadata("huggingface")
+	var about struct {
+		Info struct {
+			Features map[string]struct {
+				Names []string `json:"names"`
+			} `json:"features"`
+		} `json:"info"`
+	}
+	if json.Unmarshal([]byte(text), &about) != nil { // somebody else's
+		return nil
+	}
+	return about.Info.Features[column].Names
+}
