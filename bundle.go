@@ -21,6 +21,9 @@ type Task string
 const (
 	Classification Task = "classification"
 	Regression     Task = "regression"
+	// Embedding networks answer nothing: their features are all there is, which
+	// detectors look at.
+	Embedding Task = "embedding"
 )
 
 // Bundle is what is attached to one base network: any of its parts may be

@@ -16,7 +16,13 @@ import (
 // check refuses, before any work, rows that a fit would fail on or, worse,
 // succeed with.
 func (in FitOptions) check() error {
-	if in.Base.Task != Classification && in.Base.Task != Regression {
+	switch in.Base.Task {
+	case Classification, Regression:
+	case Embedding:
+		if in.Batch.Logits.Cols > 0 {
+			return fmt.Errorf("the task is %q, and the rows have logits", in.Base.Task)
+		}
+	default:
 		return fmt.Errorf("the task is %q: say %s or %s", in.Base.Task, Classification, Regression)
 	}
 	tensors := []string{in.Base.Feature, in.Base.Output}

@@ -112,7 +112,7 @@ func (m manifest) check() error {
 	c := m.Calibration
 	classifies := m.Model.Task == Classification
 	switch {
-	case !classifies && m.Model.Task != Regression:
+	case !classifies && m.Model.Task != Regression && m.Model.Task != Embedding:
 		return fmt.Errorf("the manifest's task is %q", m.Model.Task)
 	case m.Model.Width < 1 || m.Model.Width > rows.MaxWidth || m.Model.Outputs < 0 || m.Model.Outputs > rows.MaxWidth:
 		return fmt.Errorf("the manifest gives %d features and %d outputs", m.Model.Width, m.Model.Outputs)

@@ -233,11 +233,14 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	}
 	var unknown []bool
 	var err error
-	if p.bundle.Base.Task == Classification {
+	switch p.bundle.Base.Task {
+	case Classification:
 		p.bundle.classify(out, r.Logits)
 		p.set(out, r)
-	} else if unknown, err = p.regress(out, r); err != nil {
-		return nil, err
+	case Regression:
+		if unknown, err = p.regress(out, r); err != nil {
+			return nil, err
+		}
 	}
 	if err := p.detect(ctx, out, r, unknown); err != nil {
 		return nil, err

@@ -86,6 +86,9 @@ func (m *Model) checkGradient(o GradientOptions) error {
 	case o.Of.Kind == ood.Logit && o.Of.Index < 0:
 		return scalarErrorf("there is no output %d, they are counted from 0", o.Of.Index)
 	}
+	if m.info.Logits == "" {
+		return scalarErrorf("the network answers nothing that could be differentiated")
+	}
 	if m.info.OutputsWidth == 0 {
 		return nil // the first run shows it
 	}

@@ -16,7 +16,8 @@ type Info struct {
 	Outputs   []Value `json:"outputs"`
 	// Task is "classification" where the output is normalised by a Softmax,
 	// LogSoftmax or Sigmoid, or has three columns or more; "regression" where
-	// it has one column and no Sigmoid; else "unknown": two bare columns can
+	// it has one column and no Sigmoid; "embedding" where the outputs answer nothing,
+	// and a mean of the last layer over positions is the feature; else "unknown": two bare columns can
 	// be two classes or two targets.
 	Task attach.Task `json:"task"`
 	// Feature is nil where no linear layer was found and none was named.

@@ -1,6 +1,7 @@
 package featurize
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,9 @@ type location struct {
 // locate finds φ: what the last linear layer reads, unless the caller names
 // another tensor. It has no place where there is neither.
 func (s source) locate(ctx context.Context, o Options) (l location, err error) {
+	if tensor := s.embedding(o); tensor != "" {
+		return s.locateEmbedding(ctx, tensor, o)
+	}
 	p, reason, err := s.choose(o.Output)
 	if err != nil {
 		return l, err
@@ -79,12 +83,18 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 		return l, &NoLinearLayerError{Reason: reason}
 	}
 	l.place = p
-	if l.layers, err = s.findLayers(ctx, p.feature, o); err != nil {
+	return s.locateLayers(ctx, l, o)
+}
+
+// locateLayers finds the earlier layers, and what means are of.
+func (s source) locateLayers(ctx context.Context, l location, o Options) (location, error) {
+	var err error
+	if l.layers, err = s.findLayers(ctx, l.feature, o); err != nil {
 		return l, err
 	}
 	var means []*view
-	if l.named {
-		means = append(means, &p.feature)
+	if l.named || l.logits == "" {
+		means = append(means, &l.feature)
 	}
 	for i := range l.layers {
 		means = append(means, &l.layers[i])
@@ -92,9 +102,14 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 	return l, s.followMask(ctx, means)
 }
 
-// views are the tensors to read: φ, the logits and the earlier layers.
+// views are the tensors to read: φ, the logits and the earlier layers. Where there
+// are no logits, nobody looks at what stands in their place.
 func (l location) views() []view {
-	return append([]view{l.feature, {tensor: l.logits, log: l.log}}, l.layers...)
+	logits := view{tensor: l.logits, log: l.log}
+	if l.logits == "" {
+		logits = l.feature
+	}
+	return append([]view{l.feature, logits}, l.layers...)
 }
 
 // expose makes the session that maps rows to the views.
@@ -126,7 +141,7 @@ func (s source) describe(l location) Info {
 	info := Info{
 		Opset: s.g.Opset(), IRVersion: s.g.Model.GetIrVersion(),
 		Inputs: values(s.inputs.declared(s.g)), Outputs: values(s.g.Outputs()),
-		Providers: s.rt.Providers(), Task: "unknown", FixedBatch: s.inputs.fixedBatch(),
+		Providers: s.rt.Providers(), Task: cmp.Or(l.task, "unknown"), FixedBatch: s.inputs.fixedBatch(),
 	}
 	for i, in := range s.inputs {
 		info.Inputs[i].Optional = in.optional()

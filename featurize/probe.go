@@ -55,6 +55,9 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 	if err != nil {
 		return p, fmt.Errorf("output %q comes out with %w", info.Output, err)
 	}
+	if l.logits == "" {
+		logits.Cols = 0
+	}
 	p.info.Feature.Width, p.info.OutputsWidth = phi.Cols, logits.Cols
 	for i, t := range out[2:] {
 		layer, err := asRows(t, n)

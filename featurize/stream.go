@@ -121,6 +121,9 @@ func (m *Model) takeFeatures(c chunk, t *ort.Tensor) (blas32.General, error) {
 }
 
 func (m *Model) takeLogits(c chunk, t *ort.Tensor) (blas32.General, error) {
+	if m.info.Logits == "" {
+		return blas32.General{}, nil
+	}
 	return m.take(c, t, "output", m.info.OutputsWidth)
 }
 

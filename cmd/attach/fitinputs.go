@@ -22,7 +22,7 @@ func (f *fitting) readModel(ctx context.Context) error {
 	}
 	in, model, info := &f.in, f.model, f.model.Info()
 	in.Base = model.Base(cmp.Or(in.Base.Task, info.Task))
-	if in.Base.Task != attach.Classification && in.Base.Task != attach.Regression {
+	if in.Base.Task == "unknown" {
 		return errors.New("whether the model classifies or regresses cannot be told from its graph; say --task classification or --task regression")
 	}
 	if err := f.check(); err != nil {

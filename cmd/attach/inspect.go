@@ -101,11 +101,16 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 		} else if f.Standardised {
 			by += ", standardised"
 		}
+		if info.Task == attach.Embedding {
+			by = "an output of the model, and its mean over positions where it has any"
+		}
 		if named {
 			by = "named by --feature"
 		}
 		printf(w, "feature    %s, width %d, %s\n", f.Tensor, f.Width, by)
-		printf(w, "outputs    %d; %s\n", info.OutputsWidth, exact)
+		if info.Task != attach.Embedding {
+			printf(w, "outputs    %d; %s\n", info.OutputsWidth, exact)
+		}
 		for _, l := range info.Layers {
 			printf(w, "layer      %s, width %d, read too\n", l.Tensor, l.Width)
 		}
@@ -167,8 +172,11 @@ func methodsThatWork(info featurize.Info, differentiable bool) []string {
 			has |= ood.NeedLayers
 		}
 	}
-	if info.Task == attach.Regression {
+	switch info.Task {
+	case attach.Regression:
 		has &^= ood.NeedLogits | ood.NeedLabels
+	case attach.Embedding:
+		has &^= ood.NeedLogits | ood.NeedDropout
 	}
 	var names []string
 	for _, m := range detectors() {
