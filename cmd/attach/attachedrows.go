@@ -68,6 +68,9 @@ func (f *attached) openRows(ctx context.Context, x, y string, of inputs.Slice) (
 		if f.inputs.Targets == nil {
 			f.inputs.Targets, f.inputs.TargetOptional = b.Base.Targets, true
 		}
+		if b.Text != nil && f.inputs.Text == nil {
+			f.inputs.Text = b.Text.Columns
+		}
 		f.inputs.Preprocess = cmp.Or(f.inputs.Preprocess, f.net.Preprocess)
 	}
 	set, err := f.openSet(ctx, x, y, of, f.classes)

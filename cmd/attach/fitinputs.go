@@ -65,6 +65,10 @@ func (f *fitting) readModel(ctx context.Context) error {
 		if in.Base.Columns = f.columns; in.Base.Targets == nil {
 			in.Base.Targets = set.TargetNames()
 		}
+		if in.Text != nil {
+			text := *in.Text
+			text.Columns, in.Text = f.inputs.Text, &text
+		}
 		return rowsOf{b, targets, set.Groups(), set.Opened()}, err
 	})
 }

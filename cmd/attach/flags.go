@@ -20,7 +20,7 @@ const (
 )
 
 // inputKinds is what rows may come as.
-const inputKinds = ".npy, .npz (x or images), a table (.csv, .tsv, .txt), a folder of images or one, a WebDataset (.tar, or shard-{000..146}.tar)"
+const inputKinds = ".npy, .npz (an array for each input by its name, or x or images), a table (.csv, .tsv, .txt, .jsonl, .parquet), a folder of images or one, a WebDataset (.tar, or shard-{000..146}.tar)"
 
 // place is where models run, and how they are read.
 type place struct {

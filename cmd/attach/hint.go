@@ -23,6 +23,7 @@ func hinted(err error, useful func(flag string) bool) error {
 	noLayer := (*featurize.NoLinearLayerError)(nil)
 	layer := (*featurize.LayerError)(nil)
 	columns := (*inputs.ColumnsError)(nil)
+	text := (*inputs.TextColumnsError)(nil)
 	tooMany := errors.As(err, &columns)
 	for _, h := range []struct {
 		helps      bool
@@ -33,6 +34,7 @@ func hinted(err error, useful func(flag string) bool) error {
 		{tooMany && columns.Columns == nil, "", "give those alone"},
 		{tooMany && useful("target"), "", "name the target with --target, and leave others out with --ignore"},
 		{tooMany, "", "leave others out with --ignore"},
+		{errors.As(err, &text), "text", "name it with --text"},
 		{errors.Is(err, attach.ErrNoModel), "model", "say where it is with --model"},
 		{errors.Is(err, attach.ErrWrongModel), "", "name the right one with --model or fit anew"},
 		{errors.Is(err, preprocess.ErrImage), "skip-bad", "pass --skip-bad to go on without such images"},

@@ -50,6 +50,8 @@ func (r *reading) rowOptions(all *table) table {
 	return table{
 		{name: "preprocess", to: &r.preprocess, file: otherFile, usage: "FILE: how images are prepared, in the keys of Hugging Face's preprocessor_config.json"},
 		{name: "target", to: nameList("target", &r.inputs.Targets), usage: "A,B,…: the column of a table that is the target, or several, by names in the header, or last"},
+		{name: "text", to: nameList("text", &r.inputs.Text), usage: "NAME or A,B: the column of a table that a model with a tokenizer reads, or two that it reads as a pair (default: text, sentence or the only one of text)",
+			never: []never{idle("for a model without a tokenizer", func() bool { return r.model != nil && !r.inputs.HasText })}},
 		{name: "ignore", to: nameList("ignore", &r.inputs.Ignore), usage: "A,B,…: columns of a table that are neither inputs nor the target"},
 		{name: "classes", to: &r.classes, usage: "A,B,…: keep the rows with these labels alone; output i of the model is the i-th of them"},
 		{name: "labels", to: &r.inputs.Labels, usage: "take the sub-folder that an image lies in as its label, numbered in sorted order", never: []never{noImages}},
@@ -155,7 +157,7 @@ func (r *reading) closeModel() {
 // fitTo reads rows the way the model takes them.
 func (r *reading) fitTo(model *featurize.Model) {
 	info := model.Info()
-	r.model, r.inputs.Layout, r.inputs.Outputs = model, info.Layout, info.OutputsWidth
+	r.model, r.inputs.Layout, r.inputs.Outputs, r.inputs.HasText = model, info.Layout, info.OutputsWidth, info.Text != nil
 	for _, v := range info.Inputs {
 		t := inputs.Takes{Name: v.Name, DType: v.DType, Optional: v.Optional}
 		for _, d := range v.Shape {
@@ -213,11 +215,14 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 	if r.columns == nil {
 		r.columns = set.Columns()
 	}
+	if r.inputs.Text == nil {
+		r.inputs.Text = set.Texts()
+	}
 	if names := set.TargetNames(); names != nil {
 		r.inputs.Targets = names // in other tables the last may stand elsewhere
 	}
-	if unread := set.Unread(); unread != nil {
-		printf(r.stderr, "note: %s: left alone for want of a name or of numbers: %.100q\n", x, unread)
+	for _, note := range set.Notes() {
+		printf(r.stderr, "note: %s: %s\n", x, note)
 	}
 	if err := set.Odd(); err != nil {
 		printf(r.stderr, "note: %s: its targets are left out: %v\n", x, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -107,14 +108,23 @@ const mostWhole = 1 << 24
 // check refuses numbers that are not finite, and whole ones that a float32 cannot
 // tell apart where the model takes such.
 func (s *Set) check(t ood.Tensor, start int) error {
-	if i := rows.FirstNotFinite(t.Data); i >= 0 {
+	input := named(s.takes, t.Name)
+	gaps := input != nil && input.NaN
+	if i := rows.FirstNotFinite(t.Data); i >= 0 && !gaps {
 		row, at := place(t, i)
 		return fmt.Errorf("%s: %v at index %v; every input must be a finite float32", s.Name(start+row), t.Data[i], at)
 	}
-	if input := named(s.takes, t.Name); input == nil || !input.whole() {
+	if input == nil || !gaps && !input.whole() {
 		return nil
 	}
 	for i, v := range t.Data {
+		if gaps && math.IsInf(float64(v), 0) {
+			row, at := place(t, i)
+			return fmt.Errorf("%s: %v at index %v; every input must be a finite float32 or NaN", s.Name(start+row), v, at)
+		}
+		if gaps {
+			continue
+		}
 		if v >= mostWhole || v <= -mostWhole {
 			row, at := place(t, i)
 			return fmt.Errorf("%s: %.0f at index %v; whole numbers of 2²⁴ and more, for the input %q, are not read", s.Name(start+row), v, at, t.Name)

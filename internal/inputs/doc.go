@@ -3,7 +3,13 @@
 //
 // A [Set] is opened lazily and read in blocks of rows, so that its size is
 // bounded by the disk and not by memory. What accompanies the rows (labels,
-// targets, names) and tables are held in memory.
+// targets, names) is held in memory, and of a table of text where each row begins.
+//
+// A table is a file of rows with cells: numbers, texts, and in JSON lines and
+// Parquet lists of numbers. Its columns are a model's inputs by their names; else
+// texts go to the tokenizer, a column of files to the input that is images, and
+// numbers in their order to what is left. What a column holds is seen from the first
+// 64 rows.
 //
 // The first line of a table is a header if it has a name and no number, or a
 // name that is asked for, and else a row: a header of numbers alone cannot be

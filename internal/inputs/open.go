@@ -34,6 +34,11 @@ type Options struct {
 	Columns []string
 	// Takes are the inputs of the model; nil is unknown, and any one.
 	Takes []Takes
+	// HasText says that the model has a tokenizer: its tokens may come as texts.
+	HasText bool
+	// Text names the columns that texts are taken from, two for pairs. Without it
+	// that is text or sentence, or the only one that holds texts.
+	Text []string
 	// Ignore names columns of a table that are not read.
 	Ignore []string
 	// Targets names the columns of a table that are targets: names of its header, or
@@ -80,7 +85,7 @@ var ErrNoPixels = errors.New("name images, or save their pixels as uint8")
 // Open opens the inputs at path: an .npy array, an .npz archive (arrays named as
 // the model's inputs, or x or images; y or labels), a folder of images or one
 // image, a WebDataset (.tar, or a list of them in braces), or a table of numbers
-// (.csv, .tsv, .txt). Rows are read later, by Set.Blocks. Errors name the file.
+// (.csv, .tsv, .txt, .jsonl, .parquet). Rows are read later, by Set.Blocks. Errors name the file.
 func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	switch o.Layout {
 	case "", preprocess.NCHW, preprocess.NHWC:
@@ -128,7 +133,7 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	case strings.HasSuffix(strings.ToLower(path), ".tar.gz"), ext == ".tgz":
 		return nil, fmt.Errorf("%s: the archive is compressed; unpack it to a .tar, whose samples are read where they lie", path)
 	default:
-		return nil, fmt.Errorf("%s: inputs are an .npy or .npz file, a folder of images, an image, a WebDataset (.tar), or a table (.csv, .tsv, .txt)", path)
+		return nil, fmt.Errorf("%s: inputs are an .npy or .npz file, a folder of images, an image, a WebDataset (.tar), or a table (.csv, .tsv, .txt, .jsonl, .parquet)", path)
 	}
 	if err != nil {
 		return nil, err

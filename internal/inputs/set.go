@@ -26,11 +26,11 @@ type Set struct {
 	classes []string
 	targets blas32.General
 	groups  []string
-	// targetNames and unread are of columns of a table.
-	targetNames []string
-	unread      []string
-	odd         error
-	skipped     int
+	// columns, texts and targetNames are names of columns of a table.
+	columns, texts, targetNames []string
+	notes                       []string
+	odd                         error
+	skipped                     int
 }
 
 // Len returns the number of rows.
@@ -78,22 +78,18 @@ func (s *Set) Targets() (blas32.General, bool) { return s.targets, s.targets.Row
 // Groups returns the group of each row, or nil if Options name none.
 func (s *Set) Groups() []string { return s.groups }
 
-// Columns returns the names of the columns of a table that are inputs, or nil
-// if it has no header or the rows are of no table.
-func (s *Set) Columns() []string {
-	t, ok := s.src.(*table)
-	if !ok {
-		return nil
-	}
-	return slices.Clone(t.header)
-}
+// Columns returns the names of the columns of a table that are inputs, but for
+// texts, or nil if it has no header or the rows are of no table.
+func (s *Set) Columns() []string { return s.columns }
+
+// Texts returns the names of the columns of a table that texts are taken from.
+func (s *Set) Texts() []string { return s.texts }
 
 // TargetNames returns the names of the columns of a table that are targets.
 func (s *Set) TargetNames() []string { return s.targetNames }
 
-// Unread returns the names of the columns of a table that were left alone for
-// want of a name or of numbers, as Options.Columns says.
-func (s *Set) Unread() []string { return s.unread }
+// Notes returns what is to be known of how the columns of a table were taken.
+func (s *Set) Notes() []string { return s.notes }
 
 // Odd returns why targets of a table were passed over, as Options.SkipOdd says, or
 // nil.

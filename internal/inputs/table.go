@@ -1,53 +1,68 @@
 package inputs
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/parquet"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// table is the inputs of a text file of numbers, held in memory.
+// table is the rows of a file of cells: where each begins, and which columns the
+// tensors are made of. Cells are read again for each use of them.
 type table struct {
-	path   string
-	header []string // of cells; nil if there is none
-	cells  blas32.General
-	lines  []int // of each row in the file, counted from one
-	none   ood.Tensor
+	tabular
+	path    string
+	all     []string // names of all columns; nil if there is no header
+	columns int      // of each record
+	bounds  []bound
+	n       int
+	marks   []mark // of each row, nil where a row's number is one
 }
 
-// IsTable reports whether path is a text file of numbers by its name.
+// IsTable reports whether path is a file of rows with cells by its name.
 func IsTable(path string) bool {
 	switch strings.ToLower(filepath.Ext(path)) {
-	case ".csv", ".tsv", ".txt", ".data", ".dat":
+	case ".csv", ".tsv", ".txt", ".data", ".dat", ".jsonl", ".ndjson", ".parquet":
 		return true
 	}
 	return false
 }
 
-func openTable(ctx context.Context, path string, o Options) (*Set, error) {
-	if o.Preprocess != nil {
-		return nil, fmt.Errorf("%s: preprocessing is for images, and this is a table: %w", path, ErrNoPixels)
+func openTabular(ctx context.Context, path string, o Options) (tabular, error) {
+	switch ext := strings.ToLower(filepath.Ext(path)); {
+	case ext == ".parquet":
+		f, err := parquet.Open(path)
+		return parquetTable{f}, err
+	case ext == ".jsonl" || ext == ".ndjson":
+		f, err := openJSONLines(ctx, path)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		return f, err
+	case ext == ".txt" && o.HasText && (o.Targets == nil || o.TargetOptional) && o.Groups == "":
+		f := &plainLines{textFile{path: path, plain: true}}
+		if named, err := f.isHeaded(ctx, o.Text); err != nil || !named {
+			return f, err
+		}
 	}
+	return newDelimited(path, o.HasText || slices.ContainsFunc(o.Takes, Takes.text)), nil
+}
+
+func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	t, err := readTable(ctx, path, o)
 	if err != nil {
 		return nil, err
 	}
-	input := only(o.Takes)
-	t.none = numbers(input.Name, input.row([]int{t.cells.Cols}))
-	s := &Set{src: &t.table, groups: t.groups, unread: t.unread, odd: t.odd}
+	s := &Set{src: t.source(), groups: t.groups, notes: t.notes, odd: t.odd, columns: t.inputNames(), texts: t.texts}
 	if t.at == nil {
 		return s, nil
 	}
@@ -64,143 +79,267 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	return s, s.SetTargets(y)
 }
 
-func (t *table) rows() int { return t.cells.Rows }
+func (t *table) rows() int { return t.n }
 
-func (t *table) name(i int) string { return fmt.Sprintf("line %d of %s", t.lines[i], t.path) }
-
-func (t *table) tensors() []ood.Tensor { return []ood.Tensor{t.none} }
-
-func (t *table) open() (reader, error) { return filled{t, t.none}, nil }
-
-func (t *table) Close() error { return nil }
-
-func (t *table) fill(_ context.Context, idx []int, dst []float32) error {
-	for k, i := range idx {
-		copy(dst[k*t.cells.Cols:(k+1)*t.cells.Cols], t.cells.Data[i*t.cells.Stride:])
+func (t *table) mark(i int) mark {
+	if t.marks == nil {
+		return mark{int64(i), i}
 	}
-	return nil
+	return t.marks[i]
 }
 
-// tableReader reads a table: which of its columns are what, and their cells.
-type tableReader struct {
-	table
-	o       Options
-	width   int      // columns that the model takes, 0 for any number
-	all     []string // names of all columns; nil if there is no header
-	columns int      // of each record
-	// inputs, at and group are places of columns: those of inputs and of targets, and
-	// that of groups, -1 for none.
-	inputs, at []int
-	group      int
-	// bad are the errors of the first cells of inputs that are no numbers, where
-	// which columns are inputs is only known once all cells have been seen.
-	bad     []error
-	numbers []int // that inputs hold, by column
-	targets []float32
-	groups  []string
-	odd     error    // for which targets are passed over
-	unread  []string // columns that are left alone for want of a name or of numbers
+func (t *table) name(i int) string {
+	line := i
+	if t.marks != nil {
+		line = t.marks[i].line + 1
+	}
+	return fmt.Sprintf("%s %d of %s", t.unit(), line, t.path)
 }
 
-// readTable reads a text file of numbers: separated by commas, semicolons,
-// tabs or blanks, with or without a header, with or without quotes. Of its
-// columns those that nothing asks for may be any text.
-func readTable(ctx context.Context, path string, o Options) (*tableReader, error) {
-	f, err := openStream(ctx, path)
+func (t *table) tensors() (all []ood.Tensor) {
+	for _, b := range t.bounds {
+		all = append(all, b.none)
+	}
+	return all
+}
+
+// needed are the columns that the tensors are made of.
+func (t *table) needed() []int {
+	list := []int{}
+	for _, b := range t.bounds {
+		list = append(list, b.columns...)
+	}
+	return list
+}
+
+func (t *table) open() (reader, error) {
+	return &tableCursor{table: t}, nil
+}
+
+// tableCursor reads rows of a table.
+type tableCursor struct {
+	*table
+	recs records // nil before the first
+	at   int     // row that is next
+}
+
+func (c *tableCursor) Close() error {
+	if c.recs == nil {
+		return nil
+	}
+	return c.recs.Close()
+}
+
+// near is how many rows are passed over rather than looked for.
+const near = 16
+
+// row reads one row's cells.
+func (c *tableCursor) row(ctx context.Context, i int) (*record, error) {
+	var err error
+	switch gap := i - c.at; {
+	case c.recs == nil:
+		c.recs, err = c.records(ctx, c.needed(), c.mark(i))
+	case gap < 0 || gap > near:
+		err = c.recs.seek(c.mark(i))
+	default:
+		for range gap {
+			if _, err = c.recs.next(); err != nil {
+				break
+			}
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	t := &tableReader{table: table{path: path}, o: o, width: only(o.Takes).width()}
-	tabs := strings.EqualFold(filepath.Ext(path), ".tsv")
-	if err := t.parse(ctx, bufio.NewReaderSize(f, 1<<16), tabs); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	c.at = i + 1
+	rec, err := c.recs.next()
+	if err == nil && len(rec.cells) != c.columns {
+		err = errors.New("the file changed while it was read")
+	}
+	return rec, err
+}
+
+func (c *tableCursor) read(ctx context.Context, idx []int) ([]ood.Tensor, error) {
+	if !slices.IsSorted(idx) {
+		return c.shuffled(ctx, idx)
+	}
+	all := c.tensors()
+	for k, i := range idx {
+		if k%256 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		rec, err := c.row(ctx, i)
+		for j := range all {
+			if err == nil {
+				err = c.bounds[j].add(&all[j], rec, c.table)
+			}
+		}
+		if err != nil {
+			return nil, c.inFile(err)
+		}
+	}
+	for j := range all {
+		c.bounds[j].finish(&all[j], len(idx))
+	}
+	return all, nil
+}
+
+// shuffled reads rows in their order in the file, and then puts them in that of
+// idx.
+func (c *tableCursor) shuffled(ctx context.Context, idx []int) ([]ood.Tensor, error) {
+	sorted := slices.Clone(idx)
+	slices.Sort(sorted)
+	all, err := c.read(ctx, sorted)
+	if err != nil {
+		return nil, err
+	}
+	places := make([]int, len(idx))
+	for k, i := range idx {
+		places[k], _ = slices.BinarySearch(sorted, i)
+	}
+	for b, err := range ood.InputsOf(ood.InputBlock{Tensors: all}).Select(places).Blocks(ctx, len(idx)) {
+		return b.Tensors, err
+	}
+	return all, nil // of no rows
+}
+
+// inFile says in which file an error was found, where it does not say so itself.
+func (t *table) inFile(err error) error {
+	if strings.HasPrefix(err.Error(), t.path) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if errors.Is(err, io.EOF) {
+		err = errors.New("the file changed while it was read")
+	}
+	return fmt.Errorf("%s: %w", t.path, err)
+}
+
+// tableReader opens a table: what its columns are, and what accompanies the
+// inputs.
+type tableReader struct {
+	table
+	o      Options
+	sample [][]cell // cells of the first rows
+	first  int      // line of the first of them
+	holds  []holds  // what columns hold there
+	// at and group are places of columns: those of targets, and that of groups, -1
+	// for none.
+	at           []int
+	group        int
+	images       source // of a column of images, or nil
+	imageColumns []string
+	targets      []float32
+	groups       []string
+	texts        []string // names of columns of texts that are no inputs by name
+	odd          error    // for which targets are passed over
+	notes        []string
+}
+
+// holds counts what cells of a column are.
+type holds struct{ numbers, texts, lists, others int }
+
+// readTable opens a file of cells: of text separated by commas, semicolons, tabs or
+// blanks, with or without a header, with or without quotes; of JSON objects, one a
+// line; of lines; or a Parquet file. Of its columns those that nothing asks for may
+// be anything.
+func readTable(ctx context.Context, path string, o Options) (*tableReader, error) {
+	file, err := openTabular(ctx, path, o)
+	if err != nil {
+		return nil, err
+	}
+	t := &tableReader{table: table{tabular: file, path: path}, o: o, group: -1}
+	if err := t.read(ctx); err != nil {
+		return nil, t.inFile(err)
 	}
 	return t, nil
 }
 
-func (t *tableReader) parse(ctx context.Context, r *bufio.Reader, tabs bool) error {
-	next, err := records(r, tabs)
-	if err != nil {
-		return err
+func (t *tableReader) read(ctx context.Context) error {
+	first, err := t.sniff(ctx)
+	if err == nil {
+		err = t.place()
 	}
-	for first := true; ; first = false {
-		rec, err := next()
+	if err == nil {
+		err = t.bind()
+	}
+	if err == nil {
+		err = t.scan(ctx, first)
+	}
+	return err
+}
+
+// sniff looks at the first rows. It returns where the first of them begins.
+func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
+	recs, err := t.records(ctx, nil, mark{})
+	if err != nil {
+		return first, err
+	}
+	defer recs.Close()
+	first = recs.at()
+	var marks []mark
+	for len(t.sample) <= sniffed {
+		marks = append(marks, recs.at())
+		rec, err := recs.next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			return err
+		if err != nil && len(t.sample) == 0 {
+			return first, err
 		}
-		if first {
-			header := t.isHeader(rec.cells)
-			if header {
-				for _, name := range rec.cells {
-					// Names may be of several lines, and errors are of one.
-					t.all = append(t.all, strings.TrimSpace(strings.ReplaceAll(name, "\n", " ")))
-				}
-			}
-			if err := t.place(len(rec.cells)); err != nil {
-				return err
-			}
-			if header {
-				continue
-			}
+		if err != nil || len(t.sample) > 0 && len(rec.cells) != len(t.sample[0]) {
+			break // the scan says what is wrong, after what is wrong before it
 		}
-		if err := t.add(rec); err != nil {
-			return err
+		if len(t.sample) == 0 {
+			t.first = rec.line
 		}
-		if t.cells.Rows%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		t.sample = append(t.sample, slices.Clone(rec.cells))
+	}
+	t.all = t.names()
+	t.columns = len(t.all)
+	if t.all == nil && len(t.sample) > 0 {
+		t.columns = len(t.sample[0])
+		names := make([]string, t.columns)
+		for j, c := range t.sample[0] {
+			names[j] = c.text
+		}
+		if t.isHeader(names) {
+			for _, name := range names {
+				// Names may be of several lines, and errors are of one.
+				t.all = append(t.all, strings.TrimSpace(strings.ReplaceAll(name, "\n", " ")))
+			}
+			t.sample = t.sample[1:]
+			first = marks[1]
 		}
 	}
-	if t.cells.Rows == 0 {
-		return ErrEmpty
+	if len(t.sample) == 0 && t.columns == 0 {
+		return first, ErrEmpty
 	}
-	t.cells.Stride = t.cells.Cols
-	return t.choose()
+	t.holds = make([]holds, t.columns)
+	for _, cells := range t.sample {
+		for j := range cells {
+			switch c, h := &cells[j], &t.holds[j]; {
+			case c.numeric():
+				h.numbers++
+			case c.written():
+				h.texts++
+			case c.kind == list:
+				h.lists++
+			case c.kind == other:
+				h.others++
+			}
+		}
+	}
+	return first, nil
 }
 
-// place says which of so many columns are what.
-func (t *tableReader) place(columns int) error {
-	t.columns, t.group = columns, -1
-	defer func() {
-		t.cells.Cols = len(t.inputs)
-		t.bad, t.numbers = make([]error, len(t.inputs)), make([]int, len(t.inputs))
-	}()
+// place says which columns are targets and groups.
+func (t *tableReader) place() error {
 	var err error
 	if t.o.Groups != "" {
 		if t.group, err = t.find(t.o.Groups, " to take groups from"); err != nil {
 			return err
 		}
 	}
-	if err := t.placeTargets(); err != nil {
-		return err
-	}
-	if t.all != nil && t.o.Columns != nil {
-		return t.placeNamed()
-	}
-	left := append([]int{t.group}, t.at...)
-	for _, name := range t.o.Ignore {
-		i, err := t.find(name, " to leave out")
-		if err != nil {
-			return err
-		}
-		left = append(left, i)
-	}
-	for j := range columns {
-		if !slices.Contains(left, j) {
-			t.inputs = append(t.inputs, j)
-		}
-	}
-	if len(t.inputs) == 0 {
-		return errors.New("all its columns are targets, groups or left out, which leaves no inputs")
-	}
-	return nil
-}
-
-// placeTargets finds the targets.
-func (t *tableReader) placeTargets() error {
 	names, have := t.o.Targets, 0
 	for _, name := range names {
 		if slices.Contains(t.all, name) {
@@ -230,34 +369,6 @@ func (t *tableReader) placeTargets() error {
 	return nil
 }
 
-// placeNamed takes the inputs by their names.
-func (t *tableReader) placeNamed() error {
-	var missing []string
-	for _, name := range t.o.Columns {
-		if !slices.Contains(t.all, name) {
-			missing = append(missing, fmt.Sprintf("%.100q", name))
-			continue
-		}
-		i, err := t.find(name, "")
-		if err != nil {
-			return err
-		}
-		if slices.Contains(t.at, i) {
-			return fmt.Errorf("column %.100q cannot be a target: it is an input", name)
-		}
-		t.inputs = append(t.inputs, i)
-	}
-	if missing == nil {
-		return nil
-	}
-	what := "column"
-	if len(missing) > 1 {
-		what = "columns"
-	}
-	return fmt.Errorf("it lacks the %s %s of the rows fitted on; its columns are %s; rename them, or leave out the header to have columns taken by their places",
-		what, Listed(missing), Listed(t.all))
-}
-
 // find returns the place of a name in the header. What it is for ends a clause
 // of its error.
 func (t *tableReader) find(name, use string) (int, error) {
@@ -271,6 +382,140 @@ func (t *tableReader) find(name, use string) (int, error) {
 		return 0, fmt.Errorf("two columns are named %.100q; rename one", name)
 	}
 	return i, nil
+}
+
+// scan reads what accompanies the inputs, and checks these where it has to read
+// all lines to count them.
+func (t *tableReader) scan(ctx context.Context, from mark) error {
+	columns := slices.Clone(t.at)
+	if t.group >= 0 {
+		columns = append(columns, t.group)
+	}
+	_, counted := t.tabular.(parquetTable)
+	for _, b := range t.bounds {
+		if !counted || b.paths {
+			columns = append(columns, b.columns...)
+		}
+	}
+	if p, ok := t.tabular.(parquetTable); ok && len(columns) == 0 {
+		if t.n = p.Rows(); t.n == 0 {
+			return ErrEmpty
+		}
+		return nil
+	}
+	recs, err := t.records(ctx, columns, from)
+	if err != nil {
+		return err
+	}
+	defer recs.Close()
+	scratch := t.tensors()
+	for {
+		at := recs.at()
+		rec, err := recs.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = t.add(rec, scratch, counted)
+		}
+		if err != nil {
+			return err
+		}
+		if t.n++; !counted {
+			t.marks = append(t.marks, mark{at.offset, rec.line - 1})
+		}
+		if t.n%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if t.n == 0 {
+		return ErrEmpty
+	}
+	for i, b := range t.bounds {
+		if b.paths {
+			return t.openImages(ctx, i, scratch[i].Strings)
+		}
+	}
+	return nil
+}
+
+func (t *tableReader) add(rec *record, scratch []ood.Tensor, counted bool) error {
+	if len(rec.cells) != t.columns {
+		return fmt.Errorf("line %d: it has %s, the lines before it have %d", rec.line, rows.Count(len(rec.cells), "column"), t.columns)
+	}
+	for j := range t.bounds {
+		b, x := &t.bounds[j], &scratch[j]
+		if counted && !b.paths {
+			continue
+		}
+		if err := b.add(x, rec, &t.table); err != nil {
+			return err
+		}
+		if !b.paths {
+			x.Data, x.Strings, x.Lengths = x.Data[:0], x.Strings[:0], x.Lengths[:0]
+		}
+	}
+	if t.group >= 0 {
+		t.groups = append(t.groups, rec.cells[t.group].trimmed())
+	}
+	for _, j := range t.at {
+		v, err := t.answer(rec, j)
+		if err != nil && t.o.TargetOptional && t.o.SkipOdd {
+			t.at, t.targets, t.odd = nil, nil, err
+			break
+		}
+		if err != nil {
+			return err
+		}
+		t.targets = append(t.targets, v)
+	}
+	return nil
+}
+
+// answer is the target in column j of a record: a number, or that of the class it
+// names.
+func (t *tableReader) answer(rec *record, j int) (float32, error) {
+	c := &rec.cells[j]
+	name := c.trimmed()
+	if t.o.Classes == nil || c.kind != text || name == "" || numeric(name) {
+		v, wrong := c.finite()
+		if wrong != "" {
+			return 0, t.badNumber(rec, j, wrong)
+		}
+		return v, nil
+	}
+	i := slices.Index(t.o.Classes, name)
+	if i < 0 {
+		return 0, fmt.Errorf("%s: %.40q is neither a number nor the name of a class; classes are %s", t.where(rec, j), name, Listed(t.o.Classes))
+	}
+	return float32(i), nil
+}
+
+// where says in which line and column a cell is.
+func (t *table) where(rec *record, j int) string {
+	if t.names() != nil {
+		return fmt.Sprintf("%s %d, column %.100q", t.unit(), rec.line, t.all[j])
+	}
+	return fmt.Sprintf("%s %d, column %d", t.unit(), rec.line, j+1)
+}
+
+// badNumber says what is wrong with a cell that must be a number.
+func (t *table) badNumber(rec *record, j int, wrong string) error {
+	must := "every cell must be a finite number"
+	where := t.where(rec, j)
+	if t.names() == nil && t.all != nil {
+		where += fmt.Sprintf(" (%s)", t.all[j])
+	} else if t.all == nil && t.n == 0 {
+		must += ", or in a header no cell a number"
+		if isPandasIndex(rec.cells) {
+			must = "where this is the header that pandas writes above an index, write the table with index=False and names of columns, or with header=False"
+		}
+	}
+	cell := rec.cells[j].text
+	if bare := strings.ReplaceAll(cell, ",", ""); bare != cell && numeric(bare) {
+		must = "write a point before decimals and nothing between thousands"
+	}
+	return fmt.Errorf("%s: %s; %s", where, wrong, must)
 }
 
 // Listed are names with commas between, the first of them where there are many, cut
@@ -288,11 +533,6 @@ func Listed(names []string) string {
 	return strings.Join(list, ", ") + more
 }
 
-// undecided says that which columns are inputs is seen from their cells.
-func (t *tableReader) undecided() bool {
-	return t.all != nil && t.o.Columns == nil && t.width > 0 && len(t.inputs) > t.width
-}
-
 // ColumnsError says that a table has more columns than the model takes.
 type ColumnsError struct {
 	Columns []string // that hold numbers; nil if the table has no header
@@ -305,192 +545,4 @@ func (e *ColumnsError) Error() string {
 		return fmt.Sprintf("it has %s, and the model takes %d", rows.Count(e.Have, "column"), e.Takes)
 	}
 	return fmt.Sprintf("it has %s with a name and numbers, and the model takes %d: %s", rows.Count(e.Have, "column"), e.Takes, Listed(e.Columns))
-}
-
-// choose leaves out columns without a name or a number where there are more than
-// the model takes.
-func (t *tableReader) choose() error {
-	if t.all == nil {
-		if t.width > 0 && t.cells.Cols > t.width {
-			return &ColumnsError{Have: t.cells.Cols, Takes: t.width}
-		}
-		return nil
-	}
-	var keep []int
-	for k, j := range t.inputs {
-		if !t.undecided() || t.all[j] != "" && t.numbers[k] > 0 {
-			keep = append(keep, k)
-			t.header = append(t.header, t.all[j])
-		} else {
-			t.unread = append(t.unread, t.all[j])
-		}
-	}
-	if t.undecided() && len(keep) != t.width {
-		return &ColumnsError{Columns: t.header, Have: len(keep), Takes: t.width}
-	}
-	for k, name := range t.header {
-		if slices.Contains(t.header[k+1:], name) {
-			return fmt.Errorf("two columns are named %.100q; rename one", name)
-		}
-	}
-	if len(keep) == t.cells.Cols {
-		return nil
-	}
-	for _, k := range keep {
-		if t.bad[k] != nil {
-			return t.bad[k]
-		}
-	}
-	w := len(keep)
-	cells := blas32.General{Rows: t.cells.Rows, Cols: w, Stride: w, Data: make([]float32, 0, t.cells.Rows*w)}
-	for i := range t.cells.Rows {
-		for _, k := range keep {
-			cells.Data = append(cells.Data, t.cells.Data[i*t.cells.Stride+k])
-		}
-	}
-	t.cells = cells
-	return nil
-}
-
-// isHeader reports whether the first record names columns: those that are asked
-// for, or any.
-func (t *tableReader) isHeader(first []string) bool {
-	known := t.o.Columns != nil
-	for _, name := range t.o.Columns {
-		known = known && slices.Contains(first, name)
-	}
-	return known || isHeader(first, slices.Concat([]string{t.o.Groups}, t.o.Targets, t.o.Ignore)...)
-}
-
-// isHeader reports whether a first record names columns. Taking a row for a
-// header would lose it in silence, so a header has no cell that reads as a
-// number and one, at least, that can be nothing but a name, in plain text; or it
-// has a name that is asked for. All else is a row of numbers, or an error.
-func isHeader(first []string, asked ...string) bool {
-	for _, name := range asked {
-		if name != "" && !numeric(name) && slices.Contains(first, name) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(first, isName) && !slices.ContainsFunc(first, numeric) && !slices.ContainsFunc(first, unprintable)
-}
-
-// unprintable reports whether a cell is of no text.
-func unprintable(cell string) bool {
-	return strings.ContainsFunc(cell, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
-}
-
-// missing is how programs write that a value is not there.
-var missing = [...]string{"NA", "N/A", "n/a", "<NA>", "NULL", "null", "None", "#N/A", "#DIV/0!", "#VALUE!"}
-
-// isName reports whether a cell has a letter, is no mark of a missing value and
-// does not begin as a number does.
-func isName(cell string) bool {
-	cell = strings.TrimSpace(cell)
-	digits := strings.TrimLeft(cell, "+-.,")
-	return strings.ContainsFunc(cell, unicode.IsLetter) && !slices.Contains(missing[:], cell) && (digits[0] < '0' || digits[0] > '9')
-}
-
-// numeric reports whether a cell reads as a number, be it not finite or too
-// large.
-func numeric(cell string) bool {
-	_, err := parseCell(cell)
-	return err == nil || errors.Is(err, strconv.ErrRange)
-}
-
-// isPandasIndex reports whether a first record is what pandas writes above
-// numbered rows of numbered columns.
-func isPandasIndex(first []string) bool {
-	for j, cell := range first {
-		if j == 0 && cell != "" || j > 0 && cell != strconv.Itoa(j-1) {
-			return false
-		}
-	}
-	return len(first) > 1
-}
-
-func parseCell(cell string) (float64, error) {
-	return strconv.ParseFloat(strings.TrimSpace(cell), 32)
-}
-
-func (t *tableReader) add(rec *record) error {
-	if len(rec.cells) != t.columns {
-		return fmt.Errorf("line %d: it has %s, the lines before it have %d", rec.line, rows.Count(len(rec.cells), "column"), t.columns)
-	}
-	for k, j := range t.inputs {
-		v, err := t.number(rec, j)
-		switch {
-		case err == nil:
-			t.numbers[k]++
-		case !t.undecided():
-			return err
-		case t.bad[k] == nil:
-			t.bad[k] = err
-		}
-		t.cells.Data = append(t.cells.Data, v)
-	}
-	if t.group >= 0 {
-		t.groups = append(t.groups, strings.TrimSpace(rec.cells[t.group]))
-	}
-	for _, j := range t.at {
-		v, err := t.answer(rec, j)
-		if err != nil && t.o.TargetOptional && t.o.SkipOdd {
-			t.at, t.targets, t.odd = nil, nil, err
-			break
-		}
-		if err != nil {
-			return err
-		}
-		t.targets = append(t.targets, v)
-	}
-	t.cells.Rows++
-	t.lines = append(t.lines, rec.line)
-	return nil
-}
-
-// answer is the target in column j of a record: a number, or that of the class it
-// names.
-func (t *tableReader) answer(rec *record, j int) (float32, error) {
-	name := strings.TrimSpace(rec.cells[j])
-	if t.o.Classes == nil || name == "" || numeric(name) {
-		return t.number(rec, j)
-	}
-	i := slices.Index(t.o.Classes, name)
-	if i < 0 {
-		return 0, fmt.Errorf("line %d, column %d: %.40q is neither a number nor the name of a class; classes are %s", rec.line, j+1, name, Listed(t.o.Classes))
-	}
-	return float32(i), nil
-}
-
-// number is the finite number in column j of a record.
-func (t *tableReader) number(rec *record, j int) (float32, error) {
-	v, err := parseCell(rec.cells[j])
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0, t.badCell(rec, j)
-	}
-	return float32(v), nil
-}
-
-func (t *tableReader) badCell(rec *record, j int) error {
-	cell := rec.cells[j]
-	where := fmt.Sprintf("line %d, column %d", rec.line, j+1)
-	must := "every cell must be a finite number"
-	if t.all != nil {
-		where += fmt.Sprintf(" (%s)", t.all[j])
-	} else if t.cells.Rows == 0 {
-		must += ", or in a header no cell a number"
-		if isPandasIndex(rec.cells) {
-			must = "where this is the header that pandas writes above an index, write the table with index=False and names of columns, or with header=False"
-		}
-	}
-	if bare := strings.ReplaceAll(cell, ",", ""); bare != cell && numeric(bare) {
-		must = "write a point before decimals and nothing between thousands"
-	}
-	what := fmt.Sprintf("%.40q is not a finite number", cell)
-	if _, err := parseCell(cell); errors.Is(err, strconv.ErrRange) {
-		what = fmt.Sprintf("%.40q is too large for float32", cell)
-	} else if strings.TrimSpace(cell) == "" {
-		what = "the cell is empty"
-	}
-	return fmt.Errorf("%s: %s; %s", where, what, must)
 }

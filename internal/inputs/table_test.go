@@ -1,12 +1,13 @@
 package inputs
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
 )
 
 func TestTables(t *testing.T) {
@@ -201,24 +202,36 @@ func FuzzTable(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		read := func(text string) (*table, error) {
-			tab := &tableReader{}
-			return &tab.table, tab.parse(context.Background(), bufio.NewReader(strings.NewReader(text)), false)
+		read := func(text string, o Options) (*table, blas32.General, error) {
+			f := newDelimited("x.csv", o.HasText)
+			f.held = []byte(text)
+			tab := &tableReader{table: table{tabular: f, path: "x.csv"}, o: o, group: -1}
+			if err := tab.read(context.Background()); err != nil {
+				return nil, blas32.General{}, err
+			}
+			if tab.tensors()[0].Strings != nil {
+				return &tab.table, blas32.General{}, nil
+			}
+			x, err := (&Set{src: tab.source()}).All(context.Background())
+			if err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			return &tab.table, x, nil
 		}
-		for _, o := range []Options{{Takes: takes(1)}, {Columns: []string{"a"}, Targets: []string{"b"}, TargetOptional: true, SkipOdd: true}, {Targets: []string{"last"}, Groups: "a", Ignore: []string{"b"}}} {
-			tab := &tableReader{o: o, width: only(o.Takes).width()}
-			if err := tab.parse(context.Background(), bufio.NewReader(strings.NewReader(text)), false); err == nil && len(tab.cells.Data) != tab.cells.Rows*tab.cells.Cols {
-				t.Fatalf("%q: %d cells in %d rows of %d", text, len(tab.cells.Data), tab.cells.Rows, tab.cells.Cols)
+		for _, o := range []Options{{Takes: takes(1)}, {Columns: []string{"a"}, Targets: []string{"b"}, TargetOptional: true, SkipOdd: true}, {Targets: []string{"last"}, Groups: "a", Ignore: []string{"b"}},
+			{Takes: tokens(), HasText: true}} {
+			if tab, x, err := read(text, o); err == nil && len(x.Data) != x.Rows*x.Cols || err == nil && tab.n == 0 {
+				t.Fatalf("%q: %d cells in %d rows of %d", text, len(x.Data), x.Rows, x.Cols)
 			}
 		}
-		tab, err := read(text)
+		_, x, err := read(text, Options{})
 		if err != nil {
 			return
 		}
 		// What was read is the same when written plainly and read again.
 		var b strings.Builder
-		for i := range tab.cells.Rows {
-			for j, v := range tab.cells.Data[i*tab.cells.Cols : (i+1)*tab.cells.Cols] {
+		for i := range x.Rows {
+			for j, v := range x.Data[i*x.Cols : (i+1)*x.Cols] {
 				if j > 0 {
 					b.WriteByte(',')
 				}
@@ -226,9 +239,9 @@ func FuzzTable(f *testing.F) {
 			}
 			b.WriteByte('\n')
 		}
-		again, err := read(b.String())
-		if err != nil || !slices.Equal(tab.cells.Data, again.cells.Data) || tab.cells.Cols != again.cells.Cols {
-			t.Fatalf("%q is %v, and again %v, error %v", text, tab.cells, again, err)
+		_, again, err := read(b.String(), Options{})
+		if err != nil || !slices.Equal(x.Data, again.Data) || x.Cols != again.Cols {
+			t.Fatalf("%q is %v, and again %v, error %v", text, x, again, err)
 		}
 	})
 }

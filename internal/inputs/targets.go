@@ -57,16 +57,20 @@ func OpenTargets(ctx context.Context, path string, rows, outputs int) (Targets, 
 		}
 		return arrayTargets(l, rows, outputs)
 	case IsTable(path):
-		t, err := readTable(ctx, path, Options{})
+		t, err := openTable(ctx, path, Options{})
 		if err != nil {
 			return Targets{}, err
 		}
-		if err := checkTargets(path, t.cells.Rows, t.cells.Cols, rows, outputs); err != nil {
+		if err := checkTargets(path, t.Len(), product(t.Shape()), rows, outputs); err != nil {
 			return Targets{}, err
 		}
-		return newTargets(t.cells, path)
+		cells, err := t.All(ctx)
+		if err != nil {
+			return Targets{}, err
+		}
+		return newTargets(cells, path)
 	}
-	return Targets{}, fmt.Errorf("%s: targets are an .npy or .npz file or a table (.csv, .tsv, .txt)", path)
+	return Targets{}, fmt.Errorf("%s: targets are an .npy or .npz file or a table (.csv, .tsv, .txt, .jsonl, .parquet)", path)
 }
 
 func arrayTargets(l *npy.Lazy, rows, outputs int) (Targets, error) {

@@ -1,0 +1,466 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// bound is the columns of a table that a tensor is made of: numbers, texts, or a
+// list.
+type bound struct {
+	none    ood.Tensor
+	columns []int
+	list    bool
+	gaps    bool // a cell without a number is NaN
+	paths   bool // texts that are images' files, and no tensor of the rows
+}
+
+// add appends the cells of a record to a tensor.
+func (b *bound) add(x *ood.Tensor, rec *record, t *table) error {
+	if b.list {
+		return b.addList(x, rec, t)
+	}
+	for _, j := range b.columns {
+		c := &rec.cells[j]
+		if b.none.Strings != nil {
+			s, wrong := c.words()
+			if wrong != "" {
+				return fmt.Errorf("%s: %s", t.where(rec, j), wrong)
+			}
+			x.Strings = append(x.Strings, s)
+			continue
+		}
+		v, wrong := c.finite()
+		if b.gaps && c.gap() {
+			v, wrong = float32(math.NaN()), ""
+		}
+		if wrong != "" {
+			return t.badNumber(rec, j, wrong)
+		}
+		x.Data = append(x.Data, v)
+	}
+	return nil
+}
+
+func (b *bound) addList(x *ood.Tensor, rec *record, t *table) error {
+	j, before := b.columns[0], len(x.Data)
+	var wrong string
+	if x.Data, wrong = rec.cells[j].items(x.Data); wrong != "" {
+		return fmt.Errorf("%s: %s", t.where(rec, j), wrong)
+	}
+	n, row := len(x.Data)-before, b.none.Shape[1:]
+	if b.none.Lengths == nil {
+		if want := product(row); n != want {
+			return fmt.Errorf("%s: the list has %s, and %d are wanted", t.where(rec, j), rows.Count(n, "number"), want)
+		}
+		return nil
+	}
+	width := product(row[1:])
+	if n == 0 || n%width != 0 {
+		return fmt.Errorf("%s: the list has %s, and a multiple of %d is wanted", t.where(rec, j), rows.Count(n, "number"), width)
+	}
+	x.Lengths = append(x.Lengths, n/width)
+	return nil
+}
+
+// finish gives a tensor of so many rows its shape.
+func (b *bound) finish(x *ood.Tensor, n int) {
+	x.Shape = append([]int{n}, b.none.Shape[1:]...)
+	if b.none.Lengths != nil && n > 0 {
+		x.Shape[1] = slices.Max(x.Lengths)
+	}
+}
+
+// candidates are the columns that may be inputs, in their order or that of the
+// rows fitted on.
+func (t *tableReader) candidates() (list []int, err error) {
+	if t.all != nil && t.o.Columns != nil {
+		return t.named()
+	}
+	left := append([]int{t.group}, t.at...)
+	for _, name := range t.o.Ignore {
+		i, err := t.find(name, " to leave out")
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, i)
+	}
+	for j := range t.columns {
+		if !slices.Contains(left, j) {
+			list = append(list, j)
+		}
+	}
+	if len(list) == 0 {
+		return nil, errors.New("all its columns are targets, groups or left out, which leaves no inputs")
+	}
+	return list, nil
+}
+
+// named are the columns that were fitted on.
+func (t *tableReader) named() (list []int, err error) {
+	var missing []string
+	for _, name := range t.o.Columns {
+		if !slices.Contains(t.all, name) {
+			missing = append(missing, fmt.Sprintf("%.100q", name))
+			continue
+		}
+		i, err := t.find(name, "")
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(t.at, i) {
+			return nil, fmt.Errorf("column %.100q cannot be a target: it is an input", name)
+		}
+		list = append(list, i)
+	}
+	if missing == nil {
+		return list, nil
+	}
+	what := "column"
+	if len(missing) > 1 {
+		what = "columns"
+	}
+	return nil, fmt.Errorf("it lacks the %s %s of the rows fitted on; its columns are %s; rename them, or leave out the header to have columns taken by their places",
+		what, Listed(missing), Listed(t.all))
+}
+
+// bind says which columns the model's inputs are made of: those of their names,
+// then texts, images, and numbers in their order.
+func (t *tableReader) bind() error {
+	free, err := t.candidates()
+	if err != nil {
+		return err
+	}
+	takes := t.o.Takes
+	if takes == nil {
+		takes = []Takes{{}}
+	}
+	several := len(required(takes)) > 1
+	var rest []Takes
+	for _, in := range takes {
+		k := slices.IndexFunc(free, func(j int) bool { return t.all != nil && t.is(in, j, several) })
+		if k < 0 {
+			if !in.Optional {
+				rest = append(rest, in)
+			}
+			continue
+		}
+		if err := t.bindTo(in, free[k:k+1]); err != nil {
+			return err
+		}
+		free = slices.Delete(slices.Clone(free), k, k+1)
+	}
+	if rest, err = t.bindText(rest); err == nil {
+		rest, free, err = t.bindImages(rest, free)
+	}
+	if err != nil {
+		return err
+	}
+	if t.o.Preprocess != nil && t.images == nil && !slices.ContainsFunc(t.bounds, func(b bound) bool { return b.paths }) {
+		return fmt.Errorf("preprocessing is for images, and this is a table: %w", ErrNoPixels)
+	}
+	switch {
+	case len(rest) == 1 && rest[0].text():
+		return t.bindTo(rest[0], free)
+	case len(rest) == 1:
+		return t.bindNumbers(rest[0], free)
+	case len(rest) > 1:
+		return t.deal(rest, free)
+	}
+	return nil
+}
+
+// is says whether a column is an input's by its name.
+func (t *tableReader) is(in Takes, j int, several bool) bool {
+	name, h := t.all[j], t.holds[j]
+	bare, _, _ := strings.Cut(in.Name, ":")
+	switch {
+	case name == "" || name != in.Name && name != bare:
+		return false
+	case in.text(), h.lists > 0, t.pictures(in) && h.texts > 0:
+		return true
+	}
+	return h.numbers > 0 && (in.width() == 1 || in.width() == 0 && several)
+}
+
+// pictures says that an input is of images, or may be of what is prepared.
+func (t *tableReader) pictures(in Takes) bool {
+	return len(in.Shape) == 4 || in.images() && t.o.Preprocess != nil
+}
+
+// bindTo makes an input of columns.
+func (t *tableReader) bindTo(in Takes, columns []int) error {
+	if len(columns) == 0 {
+		return fmt.Errorf("%v is not among its columns %s", in, Listed(t.all))
+	}
+	for k, j := range columns {
+		if t.all != nil && slices.ContainsFunc(columns[k+1:], func(i int) bool { return t.all[i] == t.all[j] }) {
+			return fmt.Errorf("two columns are named %.100q; rename one", t.all[j])
+		}
+	}
+	b := bound{none: numbers(in.Name, in.row([]int{len(columns)})), columns: columns, gaps: in.NaN}
+	lists := t.holds[columns[0]].lists > 0
+	switch {
+	case in.text():
+		if w := in.width(); w > 0 && w != len(columns) {
+			return &ColumnsError{Have: len(columns), Takes: w}
+		}
+		b.none.Strings = []string{}
+	case len(columns) > 1:
+	case t.pictures(in) && t.holds[columns[0]].texts > 0:
+		b.none, b.paths = ood.Tensor{Name: in.Name, Shape: []int{0}, Strings: []string{}}, true
+	case lists:
+		row, err := t.listed(in, columns[0])
+		if err != nil {
+			return err
+		}
+		b.list = true
+		if b.none = numbers(in.Name, row); row[0] < 0 {
+			b.none.Shape[1], b.none.Lengths = 0, []int{}
+		}
+	}
+	t.bounds = append(t.bounds, b)
+	return nil
+}
+
+// listed is the shape of a row of lists, with -1 first where they may differ in
+// length.
+func (t *tableReader) listed(in Takes, j int) ([]int, error) {
+	if len(in.Shape) < 2 {
+		for _, cells := range t.sample {
+			if c := cells[j]; c.kind == list {
+				return []int{len(c.list)}, nil
+			}
+		}
+	}
+	row := slices.Clone(in.Shape[1:])
+	if slices.Contains(row[1:], -1) {
+		return nil, fmt.Errorf("%v is of more axes than lists of column %.100q tell; save it in an .npz file", in, t.all[j])
+	}
+	return row, nil
+}
+
+// usualText are names that columns of texts usually have.
+var usualText = []string{"text", "sentence"}
+
+// TextColumnsError says that which column is the text cannot be told.
+type TextColumnsError struct {
+	Columns []string // that hold texts; nil if the table has no header
+}
+
+func (e *TextColumnsError) Error() string {
+	if e.Columns == nil {
+		return "which column is the text is not known, and it has no header"
+	}
+	return "which column is the text is not known; columns that hold text are " + Listed(e.Columns)
+}
+
+// bindText takes texts for a model with a tokenizer, unless tokens come by their
+// names. It returns the inputs that are not made of them.
+func (t *tableReader) bindText(rest []Takes) ([]Takes, error) {
+	tokens := func(in Takes) bool { return in.whole() && len(in.Shape) == 2 }
+	if !t.o.HasText || !slices.ContainsFunc(rest, tokens) || slices.ContainsFunc(t.bounds, func(b bound) bool { return b.none.Lengths != nil }) {
+		return rest, nil
+	}
+	columns, err := t.textColumns()
+	if err != nil {
+		return nil, err
+	}
+	for k, j := range columns {
+		name := fmt.Sprintf("text %d", k+1)
+		if t.all != nil {
+			name = t.all[j]
+		}
+		if _, lines := t.tabular.(*plainLines); t.all != nil && !lines {
+			t.texts = append(t.texts, name)
+		}
+		t.bounds = append(t.bounds, bound{none: ood.Tensor{Name: name, Shape: []int{0}, Strings: []string{}}, columns: []int{j}})
+	}
+	return slices.DeleteFunc(rest, tokens), nil
+}
+
+func (t *tableReader) textColumns() (columns []int, err error) {
+	if _, lines := t.tabular.(*plainLines); lines {
+		return []int{0}, nil
+	}
+	for _, name := range t.o.Text {
+		j, err := t.find(name, " to take texts from")
+		if err != nil {
+			return nil, err
+		}
+		columns = append(columns, j)
+	}
+	if columns != nil {
+		return columns, nil
+	}
+	for _, name := range usualText {
+		if j := slices.Index(t.all, name); j >= 0 {
+			return []int{j}, nil
+		}
+	}
+	o := t.o
+	t.o.Columns = nil
+	free, err := t.candidates()
+	t.o = o
+	if err != nil || len(free) == 1 {
+		return free, err
+	}
+	var names []string
+	for _, j := range free {
+		if t.holds[j].texts > 0 {
+			columns = append(columns, j)
+			if t.all != nil {
+				names = append(names, t.all[j])
+			}
+		}
+	}
+	if len(columns) != 1 {
+		return nil, &TextColumnsError{names}
+	}
+	return columns, nil
+}
+
+// bindImages takes the only column of texts for images, which it is the paths of.
+func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, error) {
+	k := slices.IndexFunc(rest, t.pictures)
+	if k < 0 {
+		return rest, free, nil
+	}
+	var texts []int
+	for _, j := range free {
+		if t.holds[j].texts > 0 {
+			texts = append(texts, j)
+		}
+	}
+	switch {
+	case len(texts) == 0:
+		return rest, free, nil
+	case len(texts) > 1 && t.all == nil:
+		return nil, nil, fmt.Errorf("%v are images, and %d columns may name them; write a header", rest[k], len(texts))
+	case len(texts) > 1:
+		return nil, nil, fmt.Errorf("%v are images, and which column names them is not known; rename one of %s as the input", rest[k], Listed(t.namesOf(texts)))
+	}
+	err := t.bindTo(rest[k], texts)
+	free = slices.DeleteFunc(slices.Clone(free), func(j int) bool { return j == texts[0] })
+	return slices.Delete(rest, k, k+1), free, err
+}
+
+// openImages opens what a column of paths names, relative to the table.
+func (t *tableReader) openImages(ctx context.Context, bound int, paths []string) (err error) {
+	t.images, err = newFolderSource(ctx, filepath.Dir(t.path), paths, t.bounds[bound].none.Name, t.o)
+	t.imageColumns = t.namesOf(t.bounds[bound].columns)
+	t.bounds = slices.Delete(t.bounds, bound, bound+1)
+	return err
+}
+
+// bindNumbers makes the only input of all columns that are left; of more than it
+// takes those without a name or a number are left alone.
+func (t *tableReader) bindNumbers(in Takes, free []int) error {
+	width := in.width()
+	scalars := slices.DeleteFunc(slices.Clone(free), func(j int) bool { return t.holds[j].lists > 0 })
+	if lists := len(free) - len(scalars); lists == 1 && (len(scalars) != width || width == 0) {
+		k := slices.IndexFunc(free, func(j int) bool { return t.holds[j].lists > 0 })
+		return t.bindTo(in, free[k:k+1])
+	}
+	if width == 0 || len(free) <= width || t.all != nil && t.o.Columns != nil {
+		return t.bindTo(in, free)
+	}
+	if t.all == nil {
+		for _, j := range free { // else what is odd is that this is a header
+			rec := record{line: t.first, cells: t.sample[0]}
+			if _, wrong := rec.cells[j].finite(); wrong != "" {
+				return t.badNumber(&rec, j, wrong)
+			}
+		}
+		return &ColumnsError{Have: len(free), Takes: width}
+	}
+	var keep, left []int
+	for _, j := range free {
+		if t.all[j] != "" && t.holds[j].numbers > 0 {
+			keep = append(keep, j)
+		} else {
+			left = append(left, j)
+		}
+	}
+	if len(keep) != width {
+		return &ColumnsError{Columns: t.namesOf(keep), Have: len(keep), Takes: width}
+	}
+	t.notes = append(t.notes, fmt.Sprintf("left alone for want of a name or of numbers: %.100q", t.namesOf(left)))
+	return t.bindTo(in, keep)
+}
+
+// deal makes several inputs of columns in their order, as many for each as it
+// takes.
+func (t *tableReader) deal(rest []Takes, free []int) error {
+	var keep []int
+	for _, j := range free {
+		if t.holds[j].numbers > 0 {
+			keep = append(keep, j)
+		}
+	}
+	wanted := 0
+	for _, in := range rest {
+		if in.width() == 0 || in.text() {
+			return fmt.Errorf("%v is not among its columns %s", in, Listed(t.all))
+		}
+		wanted += in.width()
+	}
+	if wanted != len(keep) {
+		return fmt.Errorf("%v is not among its columns %s, and in their order %d columns of numbers would be taken by %d inputs, where there are %d", rest[0], Listed(t.all), wanted, len(rest), len(keep))
+	}
+	var dealt []string
+	for _, in := range rest {
+		w := in.width()
+		if err := t.bindTo(in, keep[:w]); err != nil {
+			return err
+		}
+		dealt = append(dealt, fmt.Sprintf("%s: %s", in.Name, Listed(t.namesOf(keep[:w]))))
+		keep = keep[w:]
+	}
+	t.notes = append(t.notes, "no columns have the names of the model's inputs, which take them in their order: "+strings.Join(dealt, "; "))
+	return nil
+}
+
+func (t *tableReader) namesOf(columns []int) (names []string) {
+	for _, j := range columns {
+		if t.all != nil {
+			names = append(names, t.all[j])
+		} else {
+			names = append(names, fmt.Sprint(j+1))
+		}
+	}
+	return names
+}
+
+// inputNames are the columns that inputs are made of, nil without a header. Texts
+// to be tokenised are not among them.
+func (t *tableReader) inputNames() (names []string) {
+	if t.all == nil {
+		return nil
+	}
+	for _, b := range t.bounds {
+		if b.none.Strings == nil || named(t.o.Takes, b.none.Name) != nil {
+			names = append(names, t.namesOf(b.columns)...)
+		}
+	}
+	return append(names, t.imageColumns...)
+}
+
+// source is the table, with images beside.
+func (t *tableReader) source() source {
+	if t.images == nil {
+		return &t.table
+	}
+	if len(t.bounds) == 0 {
+		return t.images
+	}
+	return joined{&t.table, t.images}
+}

@@ -1,0 +1,170 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// tabular is a file of rows that have cells.
+type tabular interface {
+	// names are those of columns, or nil where the first record may have them.
+	names() []string
+	// unit is what a record is called in the file: a line or a row.
+	unit() string
+	// records reads the cells of some columns, or of all where that is nil, in order
+	// from a place on.
+	records(ctx context.Context, columns []int, from mark) (records, error)
+}
+
+// records are read one after another.
+type records interface {
+	// next returns the next one, which lives until the next call, or io.EOF.
+	next() (*record, error)
+	// at is where the next one begins.
+	at() mark
+	// seek goes to where one begins.
+	seek(to mark) error
+	Close() error
+}
+
+// record is the cells of one row; those of columns that were not asked for are
+// absent.
+type record struct {
+	line  int
+	cells []cell
+}
+
+// set has texts as cells.
+func (r *record) set(line int, texts []string) *record {
+	r.line = line
+	r.cells = slices.Grow(r.cells[:0], len(texts))
+	for _, t := range texts {
+		r.cells = append(r.cells, cell{kind: text, text: t})
+	}
+	return r
+}
+
+type cellKind uint8
+
+// A list is one of numbers; other is what is not read, such as a list of lists of
+// different lengths.
+const (
+	absent cellKind = iota
+	text
+	number
+	list
+	other
+)
+
+// cell is what a row has in a column.
+type cell struct {
+	kind   cellKind
+	text   string
+	number float64
+	list   []float64
+}
+
+// missing is how programs write that a value is not there.
+var missing = [...]string{"NA", "N/A", "n/a", "<NA>", "NULL", "null", "None", "#N/A", "#DIV/0!", "#VALUE!"}
+
+// numeric reports whether a cell reads as a number, be it not finite or too
+// large.
+func (c *cell) numeric() bool { return c.kind == number || c.kind == text && numeric(c.text) }
+
+// written reports whether a cell is a text for people, and none that stands for a
+// value which is not there.
+func (c *cell) written() bool {
+	trimmed := strings.TrimSpace(c.text)
+	return c.kind == text && trimmed != "" && !numeric(trimmed) && !slices.Contains(missing[:], trimmed)
+}
+
+// gap reports whether a cell stands for a number that is not there.
+func (c *cell) gap() bool {
+	trimmed := strings.TrimSpace(c.text)
+	return c.kind == absent || c.kind == number && math.IsNaN(c.number) ||
+		c.kind == text && (trimmed == "" || strings.EqualFold(trimmed, "nan") || slices.Contains(missing[:], trimmed))
+}
+
+func numeric(s string) bool {
+	_, err := parseCell(s)
+	return err == nil || errors.Is(err, strconv.ErrRange)
+}
+
+func parseCell(s string) (float64, error) {
+	return strconv.ParseFloat(strings.TrimSpace(s), 32)
+}
+
+// finite is the number in a cell, and what is wrong with it where there is none.
+func (c *cell) finite() (v float32, wrong string) {
+	x := c.number
+	switch c.kind {
+	case absent:
+		return 0, "the cell is empty"
+	case list, other:
+		return 0, "a list is no number"
+	case text:
+		var err error
+		x, err = parseCell(c.text)
+		switch {
+		case errors.Is(err, strconv.ErrRange):
+			return 0, fmt.Sprintf("%.40q is too large for float32", c.text)
+		case strings.TrimSpace(c.text) == "":
+			return 0, "the cell is empty"
+		case err != nil:
+			return 0, fmt.Sprintf("%.40q is not a finite number", c.text)
+		}
+	}
+	switch v = float32(x); {
+	case !math.IsInf(x, 0) && math.IsInf(float64(v), 0):
+		return 0, fmt.Sprintf("%v is too large for float32", x)
+	case math.IsNaN(x) || math.IsInf(x, 0):
+		shown := fmt.Sprint(x)
+		if c.kind == text {
+			shown = fmt.Sprintf("%.40q", c.text)
+		}
+		return 0, shown + " is not a finite number"
+	}
+	return v, ""
+}
+
+// words are the text in a cell, and what is wrong with it where there is none.
+func (c *cell) words() (s, wrong string) {
+	switch {
+	case c.kind == absent:
+		return "", "there is no text"
+	case c.kind == list || c.kind == other:
+		return "", "a list is no text"
+	case !utf8.ValidString(c.text):
+		return "", "the text is not UTF-8; save the file as UTF-8"
+	}
+	return c.text, ""
+}
+
+// items are the numbers of a list appended to others, and what is wrong with one.
+func (c *cell) items(dst []float32) (all []float32, wrong string) {
+	switch c.kind {
+	case list:
+	case absent:
+		return dst, "the cell is empty"
+	default:
+		return dst, "it is no list of numbers"
+	}
+	for i, x := range c.list {
+		v := cell{kind: number, number: x}
+		y, wrong := v.finite()
+		if wrong != "" {
+			return dst, fmt.Sprintf("entry %d: %s", i, wrong)
+		}
+		dst = append(dst, y)
+	}
+	return dst, ""
+}
+
+// trimmed is a cell as a name, such as that of a group or class.
+func (c *cell) trimmed() string { return strings.TrimSpace(c.text) }

@@ -1,0 +1,206 @@
+package inputs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// jsonLines is a file with a JSON object a line.
+type jsonLines struct {
+	textFile
+	columns []string // keys of the first lines, in their order
+}
+
+// sniffed is of how many rows the cells are looked at to see what columns are.
+const sniffed = 64
+
+func openJSONLines(ctx context.Context, path string) (*jsonLines, error) {
+	f := &jsonLines{textFile: textFile{path: path, plain: true}}
+	lines, err := f.open(ctx, mark{})
+	if err != nil {
+		return nil, err
+	}
+	defer lines.Close()
+	for range sniffed {
+		line, err := lines.object()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := f.addKeys(line); err != nil {
+			return nil, lines.wrong(err)
+		}
+	}
+	return f, nil
+}
+
+// object is the next line that is not blank.
+func (l *lineReader) object() ([]byte, error) {
+	for {
+		l.left = maxRecord
+		line, err := l.next()
+		if err != nil {
+			return nil, err
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		if !utf8.Valid(line) {
+			return nil, fmt.Errorf("line %d: the text is not UTF-8; save the file as UTF-8", l.line)
+		}
+		if line[0] != '{' {
+			return nil, fmt.Errorf("line %d: every line must be a JSON object, such as {\"a\": 1}, and this begins with %.20q", l.line, line)
+		}
+		return line, nil
+	}
+}
+
+// wrong says which line is no JSON.
+func (l *lineReader) wrong(err error) error {
+	return fmt.Errorf("line %d: it is not JSON: %w", l.line, err)
+}
+
+// addKeys appends the keys of a line that none before it had.
+func (f *jsonLines) addKeys(line []byte) error {
+	d := json.NewDecoder(bytes.NewReader(line))
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if name := key.(string); !slices.Contains(f.columns, name) {
+			f.columns = append(f.columns, name)
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *jsonLines) names() []string { return f.columns }
+
+func (f *jsonLines) unit() string { return "line" }
+
+func (f *jsonLines) records(ctx context.Context, columns []int, from mark) (records, error) {
+	lines, err := f.open(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	r := &jsonReader{lineReader: lines, wanted: columns, names: f.columns}
+	if columns == nil {
+		for j := range f.columns {
+			r.wanted = append(r.wanted, j)
+		}
+	}
+	r.rec.cells = make([]cell, len(f.columns))
+	return r, nil
+}
+
+type jsonReader struct {
+	*lineReader
+	wanted []int
+	names  []string
+	rec    record
+}
+
+func (r *jsonReader) next() (*record, error) {
+	line, err := r.object()
+	if err != nil {
+		return nil, err
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(line, &object); err != nil {
+		return nil, r.wrong(err)
+	}
+	r.rec.line = r.line
+	for _, j := range r.wanted {
+		if r.rec.cells[j], err = jsonCell(object[r.names[j]]); err != nil {
+			return nil, r.wrong(err)
+		}
+	}
+	return &r.rec, nil
+}
+
+// jsonCell is a value that has been found to be JSON. true is 1 and false 0.
+func jsonCell(value json.RawMessage) (c cell, err error) {
+	if len(value) == 0 {
+		return c, nil
+	}
+	c.text = string(value)
+	switch value[0] {
+	case 'n':
+		return cell{}, nil
+	case 't':
+		c.kind, c.number = number, 1
+	case 'f':
+		c.kind = number
+	case '"':
+		c.kind = text
+		err = json.Unmarshal(value, &c.text)
+	case '[':
+		c.kind, c.text = list, ""
+		var shape []int
+		if c.list, shape = jsonList(value, 1); shape == nil {
+			c = cell{kind: other}
+		}
+	case '{':
+		c = cell{kind: other}
+	default:
+		c.kind = number
+		c.number, err = strconv.ParseFloat(c.text, 64)
+		if errors.Is(err, strconv.ErrRange) {
+			err = nil // the infinity is refused where a number is wanted
+		}
+	}
+	return c, err
+}
+
+// deepest is how many axes a list may have.
+const deepest = 4
+
+// jsonList is the numbers of a list, and of lists in it that are all of one shape;
+// the shape is nil of others.
+func jsonList(value json.RawMessage, depth int) (all []float64, shape []int) {
+	var numbers []*float64
+	if json.Unmarshal(value, &numbers) == nil {
+		for _, x := range numbers {
+			if x == nil {
+				all = append(all, math.NaN())
+			} else {
+				all = append(all, *x)
+			}
+		}
+		return all, []int{len(all)}
+	}
+	var lists []json.RawMessage
+	if depth == deepest || json.Unmarshal(value, &lists) != nil || len(lists) == 0 {
+		return nil, nil
+	}
+	for i, l := range lists {
+		if len(l) == 0 || l[0] != '[' {
+			return nil, nil
+		}
+		part, inner := jsonList(l, depth+1)
+		if inner == nil || i > 0 && !slices.Equal(inner, shape[1:]) {
+			return nil, nil
+		}
+		shape = append([]int{len(lists)}, inner...)
+		all = append(all, part...)
+	}
+	return all, shape
+}

@@ -1,0 +1,345 @@
+package inputs
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/regular"
+)
+
+// textFile is a file of lines.
+type textFile struct {
+	path string
+	// held is what a pipe gave, which can be read once.
+	held  []byte
+	plain bool // all lines are of rows, and none is a comment
+}
+
+// open reads lines from a place on.
+func (f *textFile) open(ctx context.Context, from mark) (*lineReader, error) {
+	l := &lineReader{Closer: io.NopCloser(nil), plain: f.plain}
+	file, err := regular.Open(f.path)
+	switch {
+	case f.held != nil || errors.Is(err, regular.ErrSpecial):
+		if f.held == nil {
+			if f.held, err = readStream(ctx, f.path); err != nil {
+				return nil, err
+			}
+		}
+		l.file = bytes.NewReader(f.held)
+	case err != nil:
+		return nil, err
+	default:
+		l.Closer, l.file = file, file
+	}
+	l.r = bufio.NewReaderSize(nil, 1<<16)
+	l.goTo(from)
+	if from.offset > 0 {
+		return l, nil
+	}
+	start, _ := l.r.Peek(3)
+	if bytes.HasPrefix(start, []byte("\xff\xfe")) || bytes.HasPrefix(start, []byte("\xfe\xff")) {
+		err = errors.New("the text is UTF-16; save it as UTF-8")
+	} else if string(start) == "\xef\xbb\xbf" {
+		l.offset = 3
+		_, err = l.r.Discard(3)
+	} else {
+		err = nil
+	}
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// readStream is all that comes out of a pipe.
+func readStream(ctx context.Context, path string) ([]byte, error) {
+	f, err := openStream(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if b == nil {
+		b = []byte{}
+	}
+	return b, err
+}
+
+// delimited is a table of text: cells with separators between.
+type delimited struct {
+	textFile
+	// texts says that cells may be texts for people, with quotes and blanks as they
+	// are, and that a line is not cut at blanks.
+	texts bool
+	comma rune // 0 for blanks, -1 where it is not known yet
+}
+
+func newDelimited(path string, texts bool) *delimited {
+	return &delimited{textFile{path: path, plain: texts}, texts, -1}
+}
+
+func (f *delimited) names() []string { return nil }
+
+func (f *delimited) unit() string { return "line" }
+
+// records reads from a place on. How cells are separated is seen from the first
+// line that is neither blank nor a comment.
+func (f *delimited) records(ctx context.Context, _ []int, from mark) (records, error) {
+	lines, err := f.open(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	if f.comma < 0 {
+		ahead, _ := lines.r.Peek(lines.r.Size())
+		f.comma = separator(ahead, strings.EqualFold(filepath.Ext(f.path), ".tsv"), f.texts)
+	}
+	if f.comma == 0 {
+		return &blankSeparated{lineReader: lines}, nil
+	}
+	d := &separated{lineReader: lines, of: f}
+	d.begin()
+	return d, nil
+}
+
+// separated reads cells with commas, semicolons or tabs between.
+type separated struct {
+	*lineReader
+	of    *delimited
+	csv   *csv.Reader
+	first int // lines before those that csv has seen
+	rec   record
+}
+
+// begin has csv read on from here.
+func (d *separated) begin() {
+	d.first, d.csv = d.line, csv.NewReader(d.lineReader)
+	d.csv.Comma = d.of.comma
+	d.csv.FieldsPerRecord = -1
+	// It would take empty cells between tabs for space.
+	d.csv.TrimLeadingSpace = d.of.comma != '\t' && !d.of.texts
+	d.csv.LazyQuotes = d.of.texts
+	d.csv.ReuseRecord = true
+}
+
+func (d *separated) seek(to mark) error {
+	d.goTo(to)
+	d.begin()
+	return nil
+}
+
+func (d *separated) next() (*record, error) {
+	d.left = maxRecord
+	cells, err := d.csv.Read()
+	if err != nil {
+		var parse *csv.ParseError
+		if errors.As(err, &parse) {
+			parse.StartLine += d.first
+			parse.Line += d.first
+		}
+		return nil, err
+	}
+	line, _ := d.csv.FieldPos(0)
+	return d.rec.set(d.first+line, cells), nil
+}
+
+// blankSeparated reads cells with blanks between.
+type blankSeparated struct {
+	*lineReader
+	rec record
+}
+
+func (b *blankSeparated) next() (*record, error) {
+	for {
+		b.left = maxRecord
+		line, err := b.lineReader.next()
+		if err != nil {
+			return nil, err
+		}
+		if cells := strings.Fields(string(line)); len(cells) > 0 {
+			return b.rec.set(b.line, cells), nil
+		}
+	}
+}
+
+// plainLines is a file of which each line is a text.
+type plainLines struct{ textFile }
+
+func (f *plainLines) names() []string { return []string{"text"} }
+
+// isHeaded says whether the first line has all of some names, as that of a table
+// does.
+func (f *plainLines) isHeaded(ctx context.Context, names []string) (bool, error) {
+	lines, err := f.open(ctx, mark{})
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", f.path, err)
+	}
+	defer lines.Close()
+	lines.left = maxRecord
+	line, err := lines.next()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("%s: %w", f.path, err)
+	}
+	cells := strings.FieldsFunc(string(line), func(r rune) bool { return strings.ContainsRune("\t,;\"\r\n", r) })
+	for _, name := range names {
+		if !slices.Contains(cells, name) {
+			return false, nil
+		}
+	}
+	return len(names) > 0, nil
+}
+
+func (f *plainLines) unit() string { return "line" }
+
+func (f *plainLines) records(ctx context.Context, _ []int, from mark) (records, error) {
+	lines, err := f.open(ctx, from)
+	return &plainReader{lineReader: lines}, err
+}
+
+type plainReader struct {
+	*lineReader
+	rec record
+}
+
+func (p *plainReader) next() (*record, error) {
+	p.left = maxRecord
+	line, err := p.lineReader.next()
+	if err != nil {
+		return nil, err
+	}
+	return p.rec.set(p.line, []string{strings.TrimRight(string(line), "\r\n")}), nil
+}
+
+// separator is ';', ',' (also of one quoted cell) or a tab between quoted or
+// empty cells, and 0 for blanks. Tabs says that there are tabs if any, and texts
+// that blanks separate nothing and semicolons are likelier within a cell.
+func separator(text []byte, tabs, texts bool) rune {
+	var bare []byte
+	quoted, quotes := false, false
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimRight(line, "\r\n")
+		if !quoted && (len(bytes.TrimSpace(line)) == 0 || !texts && isComment(line)) {
+			continue
+		}
+		for _, c := range line {
+			if c == '"' {
+				quoted, quotes = !quoted, true
+			}
+			if !quoted {
+				bare = append(bare, c)
+			}
+		}
+		if !quoted { // else a name of two lines
+			break
+		}
+	}
+	switch {
+	case texts && tabs:
+		return '\t'
+	case texts && (bytes.IndexByte(bare, ',') >= 0 || bytes.IndexByte(bare, ';') < 0):
+		return ','
+	case bytes.IndexByte(bare, ';') >= 0:
+		return ';'
+	case bytes.IndexByte(bare, ',') >= 0, string(bare) == `"`:
+		return ','
+	case bytes.IndexByte(bare, '\t') >= 0 && (tabs || quotes):
+		return '\t'
+	}
+	return 0
+}
+
+// isComment reports whether a line is a comment: # and then a blank, another #
+// or nothing. #N/A is a cell, and its row must not be passed over. In sep=; a
+// spreadsheet names its separator, which the lines below show too.
+func isComment(line []byte) bool {
+	if rest, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r\n"), []byte("sep=")); ok && len(rest) == 1 {
+		return true
+	}
+	return len(line) > 0 && line[0] == '#' && (len(line) == 1 || bytes.IndexByte([]byte("# \t\r\n"), line[1]) >= 0)
+}
+
+// maxRecord bounds the bytes of one record, which a quote that is never closed
+// would make of the whole file.
+const maxRecord = 1 << 24
+
+// mark is where a record begins.
+type mark struct {
+	offset int64 // in bytes; in a Parquet file in rows
+	line   int   // of the one before, counted from one
+}
+
+// lineReader reads lines, with comments made blank.
+type lineReader struct {
+	io.Closer
+	file io.ReaderAt
+	r    *bufio.Reader
+	mark
+	plain bool   // there are no comments
+	rest  []byte // of a line that Read has not returned
+	left  int    // bytes that may still be read for a record
+}
+
+// at is where the next record begins, or what is passed over before it.
+func (l *lineReader) at() mark { return l.mark }
+
+func (l *lineReader) seek(to mark) error {
+	l.goTo(to)
+	return nil
+}
+
+// goTo reads on from another place.
+func (l *lineReader) goTo(to mark) {
+	l.r.Reset(io.NewSectionReader(l.file, to.offset, math.MaxInt64-to.offset))
+	l.mark, l.rest = to, nil
+}
+
+func (l *lineReader) next() ([]byte, error) {
+	l.line++
+	var line []byte
+	for {
+		part, err := l.r.ReadSlice('\n')
+		if line == nil && err == nil {
+			line = part // the usual case, without a copy
+		} else {
+			line = append(line, part...)
+		}
+		l.left -= len(part)
+		l.offset += int64(len(part))
+		switch {
+		case l.left < 0:
+			return nil, fmt.Errorf("line %d: up to here there are more than %d bytes without the end of a row; is a quote not closed?", l.line, maxRecord)
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (err != io.EOF || len(line) == 0):
+			return nil, err
+		case bytes.IndexByte(bytes.TrimRight(line, "\r\n"), '\r') >= 0:
+			return nil, fmt.Errorf("line %d: it has a carriage return without a line feed; end lines in line feeds", l.line)
+		case !l.plain && isComment(line):
+			return []byte("\n"), nil
+		}
+		return line, nil
+	}
+}
+
+// Read passes lines on.
+func (l *lineReader) Read(p []byte) (int, error) {
+	for len(l.rest) == 0 {
+		var err error
+		if l.rest, err = l.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}

@@ -1,0 +1,110 @@
+package inputs
+
+import (
+	"context"
+	"io"
+	"math"
+
+	"github.com/attach-uncertainty/attach/internal/parquet"
+)
+
+// parquetTable is the columns of a Parquet file.
+type parquetTable struct{ *parquet.File }
+
+func (f parquetTable) names() (list []string) {
+	for _, c := range f.Columns() {
+		list = append(list, c.Name)
+	}
+	return list
+}
+
+func (f parquetTable) unit() string { return "row" }
+
+func (f parquetTable) records(ctx context.Context, columns []int, from mark) (records, error) {
+	r := &parquetReader{ctx: ctx, all: f.Columns(), row: int(from.offset), end: f.Rows()}
+	if columns == nil {
+		for j := range r.all {
+			columns = append(columns, j)
+		}
+	}
+	for _, j := range columns {
+		if r.all[j].Kind != parquet.Other {
+			r.columns = append(r.columns, j)
+		}
+	}
+	r.rec.cells = make([]cell, len(r.all))
+	var err error
+	r.Cursor, err = f.Open(r.columns...)
+	return r, err
+}
+
+// parquetReader reads some rows ahead.
+type parquetReader struct {
+	*parquet.Cursor
+	ctx     context.Context
+	all     []parquet.Column
+	columns []int // that are read
+	row     int
+	end     int
+	ahead   []parquet.Values // of columns
+	left    int              // rows of them
+	rec     record
+}
+
+// parquetAhead is how many rows are decoded at a time.
+const parquetAhead = 64
+
+func (r *parquetReader) at() mark { return mark{offset: int64(r.row), line: r.row} }
+
+func (r *parquetReader) seek(to mark) error {
+	r.row, r.left = int(to.offset), 0
+	return nil
+}
+
+func (r *parquetReader) next() (*record, error) {
+	if r.row >= r.end {
+		return nil, io.EOF
+	}
+	if r.left == 0 {
+		var err error
+		r.left = min(parquetAhead, r.end-r.row)
+		if r.ahead, err = r.Read(r.ctx, r.row, r.left); err != nil {
+			return nil, err
+		}
+	}
+	for k, j := range r.columns {
+		r.rec.cells[j] = take(&r.ahead[k], r.all[j])
+	}
+	r.rec.line = r.row
+	r.left--
+	r.row++
+	return &r.rec, nil
+}
+
+// take is the first cell of a column's values, which it leaves out of them.
+func take(v *parquet.Values, column parquet.Column) (c cell) {
+	n := 1
+	if column.List {
+		n = v.Lengths[0]
+		v.Lengths = v.Lengths[1:]
+	}
+	switch {
+	case column.Kind == parquet.Number && column.List:
+		c = cell{kind: list, list: v.Numbers[:n]}
+		v.Numbers = v.Numbers[n:]
+	case column.Kind == parquet.Number:
+		if x := v.Numbers[0]; !math.IsNaN(x) {
+			c = cell{kind: number, number: x}
+		}
+		v.Numbers = v.Numbers[1:]
+	case column.List:
+		c.kind = other
+		v.Bytes = v.Bytes[n:]
+	default:
+		if b := v.Bytes[0]; b != nil {
+			c = cell{kind: text, text: string(b)}
+		}
+		v.Bytes = v.Bytes[1:]
+	}
+	return c
+}
