@@ -53,7 +53,7 @@ func lower(g *onnx.Graph) (*onnx.Graph, error) {
 	body.Node = nodes
 	if g.Opset() == 0 {
 		// XGBoost's converter imports none, and what is added here needs one.
-		g.Model.OpsetImport = append(g.Model.OpsetImport, &pb.OperatorSetIdProto{Domain: ptr(""), Version: ptr(int64(11))})
+		g.Model.OpsetImport = append(g.Model.OpsetImport, &pb.OperatorSetIdProto{Domain: ptr(""), Version: ptr(int64(13))})
 	}
 	return onnx.Index(g.Model)
 }

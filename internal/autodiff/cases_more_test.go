@@ -28,6 +28,14 @@ func contrib(name string, attrs ...*pb.AttributeProto) func(*onnx.Builder, []str
 	}
 }
 
+// classical is op for the operators that prepare tables.
+func classical(name string, attrs ...*pb.AttributeProto) func(*onnx.Builder, []string) string {
+	return func(b *onnx.Builder, x []string) string {
+		b.Import(classicalDomain, 1)
+		return b.Append(onnx.Node{Op: name, Domain: classicalDomain, Inputs: x, Attrs: attrs})[0]
+	}
+}
+
 // small scales the first two inputs down, so far that a normalization's default
 // epsilon shows.
 func small(build func(*onnx.Builder, []string) string) func(*onnx.Builder, []string) string {
@@ -104,6 +112,13 @@ var normalizationCases = []graphCase{
 	{name: "SkipSimplifiedLayerNormalization of little variance", shapes: [][]int64{{2, 3, 4}, {2, 3, 4}, {4}}, single: true,
 		build: small(contrib("SkipSimplifiedLayerNormalization"))},
 	{name: "LpNormalization", shapes: cube, build: op("LpNormalization", onnx.Attr("axis", 1))},
+	{name: "Scaler", shapes: matrix, single: true,
+		build: classical("Scaler", onnx.Attr("offset", []float32{1, -2, 0, .5}), onnx.Attr("scale", []float32{2, .5, -1, 3}))},
+	{name: "Scaler of one number", shapes: matrix, single: true,
+		build: classical("Scaler", onnx.Attr("offset", []float32{1}), onnx.Attr("scale", []float32{3}))},
+	{name: "Normalizer", shapes: matrix, single: true, build: classical("Normalizer")},
+	{name: "Normalizer L1", shapes: matrix, single: true, build: classical("Normalizer", onnx.Attr("norm", "L1"))},
+	{name: "Normalizer L2", shapes: matrix, single: true, build: classical("Normalizer", onnx.Attr("norm", "L2"))},
 	{name: "LpNormalization of 1", shapes: cube, build: op("LpNormalization", onnx.Attr("p", 1))},
 	{name: "MeanVarianceNormalization", shapes: image, single: true, build: op("MeanVarianceNormalization")},
 	{name: "MeanVarianceNormalization axes", shapes: cube, single: true,

@@ -232,20 +232,23 @@ func (c *call) window(x string, rank int, before, after int64) string {
 // gradLpNormalization is that of y = x/‖x‖: (up − n·Σ up·y)/‖x‖, where n is y
 // or, for p = 1, its sign. It is 0 where the norm is, and so is y.
 func gradLpNormalization(c *call) {
-	x, y, up := c.in(0), c.out(0), c.up(0)
-	axis := []int64{c.attrInt("axis", -1)}
-	op, normal := "ReduceL2", y
-	switch p := c.attrInt("p", 2); p {
-	case 1:
-		op, normal = "ReduceL1", c.node("Sign", x)
-	case 2:
-	default:
+	p := c.attrInt("p", 2)
+	if p != 1 && p != 2 {
 		c.fail("its p is %d", p)
 		return
 	}
-	norm := c.reduce(op, x, axis, true)
-	along := c.node("Mul", normal, c.sum(c.node("Mul", up, y), axis, true))
-	c.add(0, c.overNonzero(c.node("Sub", up, along), norm))
+	c.add(0, c.lpNormalized(c.in(0), c.out(0), p, c.attrInt("axis", -1)))
+}
+
+// lpNormalized is the gradient of x where y = x/‖x‖ along an axis, p being 1 or 2.
+func (c *call) lpNormalized(x, y string, p, axis int64) string {
+	op, normal := "ReduceL2", y
+	if p == 1 {
+		op, normal = "ReduceL1", c.node("Sign", x)
+	}
+	up, axes := c.up(0), []int64{axis}
+	along := c.node("Mul", normal, c.sum(c.node("Mul", up, y), axes, true))
+	return c.overNonzero(c.node("Sub", up, along), c.reduce(op, x, axes, true))
 }
 
 // overNonzero is a/b, and 0 where b is 0.

@@ -147,6 +147,15 @@ var contribRules = map[string]rule{
 	"SkipSimplifiedLayerNormalization": gradSkipNormalization(false, 5, 3),
 }
 
+// classicalDomain is that of the operators that prepare tables.
+const classicalDomain = "ai.onnx.ml"
+
+// classicalRules are the gradients known of operators of classicalDomain.
+var classicalRules = map[string]rule{
+	"Normalizer": gradNormalizer,
+	"Scaler":     gradScaler,
+}
+
 // ruleOf returns the rule of a node's operator, nil where there is none.
 func (g *tape) ruleOf(n *pb.NodeProto) rule {
 	switch {
@@ -156,6 +165,8 @@ func (g *tape) ruleOf(n *pb.NodeProto) rule {
 		return rules[n.GetOpType()]
 	case n.GetDomain() == runtimeDomain:
 		return contribRules[n.GetOpType()]
+	case n.GetDomain() == classicalDomain:
+		return classicalRules[n.GetOpType()]
 	}
 	return nil
 }

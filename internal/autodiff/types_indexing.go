@@ -22,6 +22,8 @@ func inferenceOf(n *pb.NodeProto) func(*types, *pb.NodeProto) []tensorType {
 		return inference[n.GetOpType()]
 	case n.GetDomain() == runtimeDomain:
 		return contribInference[n.GetOpType()]
+	case n.GetDomain() == classicalDomain && slices.Contains([]string{"Scaler", "Normalizer"}, n.GetOpType()):
+		return inferElement(pb.TensorProto_FLOAT)
 	}
 	return nil
 }

@@ -1,0 +1,39 @@
+package autodiff
+
+import (
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// gradScaler is that of (x − offset)·scale, in single precision, whatever x is.
+func gradScaler(c *call) {
+	scale := onnx.Attribute(c.n, "scale").GetFloats()
+	if len(scale) == 0 {
+		c.fail("it has no scale")
+		return
+	}
+	c.add(0, c.castTo(c.node("Mul", c.up(0), c.b.Const(scale, int64(len(scale)))), c.in(0)))
+}
+
+// gradNormalizer is that of x divided by a norm of its row, in single precision.
+func gradNormalizer(c *call) {
+	x, y := c.castElem(c.in(0), pb.TensorProto_FLOAT), c.out(0)
+	var d string
+	switch norm := onnx.AttributeString(c.n, "norm", "MAX"); norm {
+	case "L1":
+		d = c.lpNormalized(x, y, 1, -1)
+	case "L2":
+		d = c.lpNormalized(x, y, 2, -1)
+	case "MAX":
+		// The largest number, not the largest size, is what is divided by.
+		last := []int64{-1}
+		largest := c.reduce("ReduceMax", x, last, true)
+		hit := c.castElem(c.node("Equal", x, largest), pb.TensorProto_FLOAT)
+		along := c.node("Div", c.sum(c.node("Mul", c.up(0), y), last, true), c.sum(hit, last, true))
+		d = c.overNonzero(c.node("Sub", c.up(0), c.node("Mul", hit, along)), largest)
+	default:
+		c.fail("its norm is %q", norm)
+		return
+	}
+	c.add(0, c.castTo(d, c.in(0)))
+}
