@@ -75,7 +75,9 @@ type FitOptions struct {
 	Params       ood.Params
 	SkipDetector bool
 	// Quantiles is the method of the quantile head, which regression gets on
-	// its features; the zero value stands for "sqr". QuantileParams replace
+	// its features; the zero value stands for "sqr" or, where Base.Residual says
+	// that it is of residuals and rows are not very many, for "quantile-forest" with
+	// 50 trees of 5 rows a leaf at least. QuantileParams replace
 	// its default parameters.
 	Quantiles      ood.Method
 	QuantileParams ood.Params

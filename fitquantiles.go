@@ -11,6 +11,10 @@ import (
 // quantiles says that a quantile head is fitted.
 func (in FitOptions) quantiles() bool { return in.Base.Task == Regression && !in.SkipQuantiles }
 
+// mostForestRows are the rows that a forest is fitted on by default, which take some
+// 650 bytes each in the file.
+const mostForestRows = 100_000
+
 // withQuantileDefaults completes the quantile method and its parameters.
 func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 	if !in.quantiles() {
@@ -18,6 +22,9 @@ func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 	}
 	if in.Quantiles.Name == "" && in.Quantiles.Fit == nil {
 		in.Quantiles = named("sqr")[0]
+		if in.Base.Residual && len(in.QuantileParams) == 0 && in.Batch.Len() <= mostForestRows {
+			in.Quantiles, in.QuantileParams = named("quantile-forest")[0], ood.Params{"n_estimators": 50, "min_samples_leaf": 5}
+		}
 	}
 	if !in.Quantiles.Intervals() {
 		return in, fmt.Errorf("method %s is a detector, and predicts no quantiles", in.Quantiles.Name)

@@ -33,6 +33,9 @@ func (f *fitting) note(b *attach.Bundle) {
 	if seen {
 		printf(w, "warning: %s looks like the rows that the network was trained on, as it is right on nearly all of them: if they are, fresh rows will be flagged more often than asked; pass rows that it has not seen with --cal\n", f.x.x)
 	}
+	if f.model != nil && f.model.Info().Feature.Of != nil && b.Calibration.HeldOut == attach.SplitOff {
+		printf(w, "warning: rows to calibrate on were split off %s: trees and their like nearly know the rows that they were trained on by heart, and if these are such rows, intervals and sets cover far less than they say; pass rows that the model has not seen with --cal\n", f.x.x)
+	}
 	if b.Base.Task == attach.Classification {
 		f.warnLabels(f.x.x, f.in.Batch)
 		f.warnLabels(f.cal.x, f.in.Cal)

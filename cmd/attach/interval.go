@@ -36,7 +36,7 @@ func (v *intervals) headOptions() table {
 		}
 	}
 	return join(table{
-		{name: "interval", to: v.setMethod, usage: "NAME: how the quantile head predicts, as `attach methods --intervals` describes: " + names(intervalMethods()) + " (default: " + v.method.Name + ")"},
+		{name: "interval", to: v.setMethod, usage: "NAME: how the quantile head predicts, as `attach methods --intervals` describes: " + names(intervalMethods()) + " (default: " + v.method.Name + ", or quantile-forest for a model without a linear layer, such as trees)"},
 		{name: "interval-param", to: &v.params, usage: "NAME=VALUE: parameter of --interval in place of its default, such as n_estimators=500 of quantile-forest; repeat for more"},
 	}, trained)
 }
@@ -77,6 +77,9 @@ func (v *intervals) choose(t table, in *attach.FitOptions) error {
 		if _, err := v.method.With(params); err != nil {
 			return usagef("--%s: %v", f.flag, err)
 		}
+	}
+	if !t.find("interval").given && len(params) == 0 {
+		return nil // the library's default, which depends on the model
 	}
 	in.Quantiles, in.QuantileParams = v.method, params
 	return nil
