@@ -32,9 +32,19 @@ const (
 // p-values of certificates coupled with the logits and of earlier layers fused,
 // for classifiers; without earlier layers, those of such certificates and ViM,
 // where the last layer is known; the certificates alone, where it is not; and
-// certificates of the features, for regression.
+// certificates of the features, for regression. Of features that Base.Standardised
+// speaks of, the distance to the nearest row fitted on comes first.
 func DefaultMethods() []ood.Method {
 	return named("fused-layers", "fused", "certificates-coupled", "certificates")
+}
+
+// defaults are the detectors to try in turn. Columns of a table tell by where they
+// are, not by their direction as features of a network do.
+func (in FitOptions) defaults() []ood.Method {
+	if in.Base.Standardised {
+		return named("distance", "covariance")
+	}
+	return DefaultMethods()
 }
 
 // FitOptions is what Fit needs: in-domain rows, what is known of the network, and
@@ -265,7 +275,7 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*ood.Score
 		return s, in.withOthers(err, t)
 	}
 	var refused, unfit, large error // for what a default needs; of those that could be; for memory
-	for _, m := range DefaultMethods() {
+	for _, m := range in.defaults() {
 		// A regressor's outputs are no scores of classes.
 		if t.Regression && m.Needs&ood.NeedLogits != 0 {
 			continue
@@ -302,7 +312,7 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*ood.Score
 func (in FitOptions) readsLayers(t ood.Training) bool {
 	m := in.Method
 	if m.Name == "" {
-		m = DefaultMethods()[0]
+		m = in.defaults()[0]
 		if t.Regression || lacks(m, t) != nil {
 			return false
 		}
