@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -88,7 +86,7 @@ func (list inputs) real() (input, error) {
 	for _, in := range list {
 		if in.real() && !in.masks() && !in.optional() {
 			found = in
-			all = append(all, strconv.Quote(in.name))
+			all = append(all, in.name)
 		}
 	}
 	switch len(all) {
@@ -99,7 +97,7 @@ func (list inputs) real() (input, error) {
 			"or differentiate with respect to a tensor made of them", ood.ErrNotDifferentiable, len(list))
 	}
 	return found, fmt.Errorf("%w: several of its inputs hold real numbers (%s); use the method's variant in feature space, "+
-		"or differentiate with respect to one of them", ood.ErrNotDifferentiable, strings.Join(all, ", "))
+		"or differentiate with respect to one of them", ood.ErrNotDifferentiable, listed(all))
 }
 
 // kind makes the sessions of one kind of gradient.

@@ -127,3 +127,38 @@ func TestOptionalInput(t *testing.T) {
 		t.Errorf("inputs %+v", in)
 	}
 }
+
+// The gradient of a network with one input of real numbers is with respect to that
+// one, under the name that the rows have for it.
+func TestInputsGradient(t *testing.T) {
+	b := onnx.NewBuilder("tiny", 13)
+	x, z := b.Input("x:0", float, "n", 3), b.Input("z", pb.TensorProto_INT32, "n", 1)
+	out(b, gemm(b, phiOf(b, b.Node("Mul", []string{x, b.Node("Cast", []string{z}, onnx.Attr("to", float))}))))
+	model, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := open(t, runtime(t), save(t, model), featurize.Options{Batch: 2})
+	rows, times := noise(9), []float32{1, 2, 3}
+	block := rowsOf(floats("z", times, 3, 1), floats("x", rows, 3, 3))
+	got, g, err := m.Network().Gradient(context.Background(), block, ood.Scalar{Kind: ood.Logit, Index: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if block.Find(g.Name) == nil || !slices.Equal(g.Shape, []int{3, 3}) {
+		t.Fatalf("gradient %q of shape %v", g.Name, g.Shape)
+	}
+	var want []float32
+	for i, by := range times {
+		for k := range 3 {
+			var d float32
+			for j, v := range got.Features.Data[i*h : (i+1)*h] {
+				if v > 0 {
+					d += headW[h+j] * trunk[k*h+j] * by
+				}
+			}
+			want = append(want, d)
+		}
+	}
+	near(t, "the gradient", g.Data, want, 1e-5)
+}

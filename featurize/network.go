@@ -24,7 +24,7 @@ func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) 
 			return ood.Batch{}, ood.Tensor{}, err
 		}
 		if gradient.Data == nil && b.Features.Rows == x.Rows() {
-			return b.Batch, b.Gradient, nil
+			return b.Batch, n.named(x, b.Gradient), nil
 		}
 		if gradient.Data == nil {
 			gradient = b.Gradient
@@ -36,5 +36,15 @@ func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) 
 		}
 		gradient.Data = append(gradient.Data, b.Gradient.Data...)
 	}
-	return all, gradient, nil
+	return all, n.named(x, gradient), nil
+}
+
+// named is a gradient under the name that the rows have for the input.
+func (n network) named(x ood.InputBlock, gradient ood.Tensor) ood.Tensor {
+	if in := n.inputs.find(gradient.Name); in != nil {
+		if t := n.inputs.among(x.Tensors, *in); t != nil {
+			gradient.Name = t.Name
+		}
+	}
+	return gradient
 }

@@ -73,27 +73,43 @@ func (list inputs) brought(tensors []ood.Tensor) string {
 	var names []string
 	for _, t := range tensors {
 		if t.Name != "" {
-			names = append(names, strconv.Quote(t.Name))
+			names = append(names, t.Name)
 		}
 	}
 	if names == nil {
 		return ""
 	}
-	return " (" + strings.Join(names, ", ") + ")"
+	return " (" + listed(names) + ")"
 }
 
 // stranger is the error for a tensor that is for no input.
 func (list inputs) stranger(tensors []ood.Tensor) error {
 	names := make([]string, len(list))
 	for i, in := range list {
-		names[i] = strconv.Quote(in.name)
+		names[i] = in.name
 	}
 	for i, t := range tensors {
 		if !slices.ContainsFunc(list, func(in input) bool { return list.among(tensors[i:i+1], in) != nil }) {
-			return fmt.Errorf("the rows bring %q, which the model does not take; its inputs are %s", t.Name, strings.Join(names, ", "))
+			return fmt.Errorf("the rows bring %q, which the model does not take; its inputs are %s", t.Name, listed(names))
 		}
 	}
-	return fmt.Errorf("the rows bring one input twice; the model's are %s", strings.Join(names, ", "))
+	return fmt.Errorf("the rows bring one input twice; the model's are %s", listed(names))
+}
+
+// listed quotes the first of names.
+func listed(names []string) string {
+	var b strings.Builder
+	for i, name := range names {
+		if i == 10 {
+			fmt.Fprintf(&b, " and %d more", len(names)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%.100q", name)
+	}
+	return b.String()
 }
 
 // reshaped adds or drops an axis of size 1 where the model has none or one: a
