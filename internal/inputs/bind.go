@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/attach-uncertainty/attach/internal/parquet"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -20,7 +21,22 @@ type bound struct {
 	columns []int
 	list    bool
 	gaps    bool // a cell without a number is NaN
-	paths   bool // texts that are images' files, and no tensor of the rows
+	// pictures says that the tensor is of images, which are no cells of the rows.
+	pictures kindOfImages
+}
+
+type kindOfImages uint8
+
+// Cells are the paths of images' files, or have their bytes.
+const (
+	paths kindOfImages = iota + 1
+	encoded
+)
+
+// read says whether the cells are read when a table is opened: those of files that
+// know how many rows they have are not, but for the names of files.
+func (b *bound) read(counted bool) bool {
+	return b.pictures == paths || b.pictures == 0 && !counted
 }
 
 // add appends the cells of a record to a tensor.
@@ -164,16 +180,16 @@ func (t *tableReader) bind() error {
 	if err != nil {
 		return err
 	}
-	if t.o.Preprocess != nil && t.images == nil && !slices.ContainsFunc(t.bounds, func(b bound) bool { return b.paths }) {
+	if t.o.Preprocess != nil && t.images == nil && !slices.ContainsFunc(t.bounds, func(b bound) bool { return b.pictures > 0 }) {
 		return fmt.Errorf("preprocessing is for images, and this is a table: %w", ErrNoPixels)
 	}
 	switch {
+	case len(rest) > 0 && several:
+		return t.deal(rest, free)
 	case len(rest) == 1 && rest[0].text():
 		return t.bindTo(rest[0], free)
 	case len(rest) == 1:
 		return t.bindNumbers(rest[0], free)
-	case len(rest) > 1:
-		return t.deal(rest, free)
 	}
 	return nil
 }
@@ -185,6 +201,8 @@ func (t *tableReader) is(in Takes, j int, several bool) bool {
 	switch {
 	case name == "" || name != in.Name && name != bare:
 		return false
+	case t.encoded(j):
+		return false
 	case in.text(), h.lists > 0, t.pictures(in) && h.texts > 0:
 		return true
 	}
@@ -194,6 +212,12 @@ func (t *tableReader) is(in Takes, j int, several bool) bool {
 // pictures says that an input is of images, or may be of what is prepared.
 func (t *tableReader) pictures(in Takes) bool {
 	return len(in.Shape) == 4 || in.images() && t.o.Preprocess != nil
+}
+
+// encoded says that a column holds bytes and no texts.
+func (t *tableReader) encoded(j int) bool {
+	f, ok := t.tabular.(parquetTable)
+	return ok && f.Columns()[j].Kind == parquet.Bytes
 }
 
 // bindTo makes an input of columns.
@@ -216,7 +240,7 @@ func (t *tableReader) bindTo(in Takes, columns []int) error {
 		b.none.Strings = []string{}
 	case len(columns) > 1:
 	case t.pictures(in) && t.holds[columns[0]].texts > 0:
-		b.none, b.paths = ood.Tensor{Name: in.Name, Shape: []int{0}, Strings: []string{}}, true
+		b.none, b.pictures = ood.Tensor{Name: in.Name, Shape: []int{0}, Strings: []string{}}, paths
 	case lists:
 		row, err := t.listed(in, columns[0])
 		if err != nil {
@@ -334,6 +358,18 @@ func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, erro
 	if k < 0 {
 		return rest, free, nil
 	}
+	if f, ok := t.tabular.(parquetTable); ok {
+		j, err := imageColumn(f.File, rest[k].Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if slices.Contains(free, j) {
+			t.bounds = append(t.bounds, bound{none: ood.Tensor{Name: rest[k].Name, Shape: []int{0}}, columns: []int{j}, pictures: encoded})
+			beside := strings.TrimSuffix(t.all[j], ".bytes") + ".path"
+			free = slices.DeleteFunc(slices.Clone(free), func(i int) bool { return i == j || t.all[i] == beside })
+			return slices.Delete(rest, k, k+1), free, nil
+		}
+	}
 	var texts []int
 	for _, j := range free {
 		if t.holds[j].texts > 0 {
@@ -353,11 +389,17 @@ func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, erro
 	return slices.Delete(rest, k, k+1), free, err
 }
 
-// openImages opens what a column of paths names, relative to the table.
-func (t *tableReader) openImages(ctx context.Context, bound int, paths []string) (err error) {
-	t.images, err = newFolderSource(ctx, filepath.Dir(t.path), paths, t.bounds[bound].none.Name, t.o)
-	t.imageColumns = t.namesOf(t.bounds[bound].columns)
-	t.bounds = slices.Delete(t.bounds, bound, bound+1)
+// openImages opens the images of a column that names their files, relative to the
+// table, or holds them.
+func (t *tableReader) openImages(ctx context.Context, at int, files []string) (err error) {
+	b := t.bounds[at]
+	t.bounds = slices.Delete(t.bounds, at, at+1)
+	t.imageColumns = t.namesOf(b.columns)
+	if b.pictures == encoded {
+		t.images, err = newBytesImages(ctx, t.path, b.columns[0], b.none.Name, t.o)
+	} else {
+		t.images, err = newFolderSource(ctx, filepath.Dir(t.path), files, b.none.Name, t.o)
+	}
 	return err
 }
 
@@ -406,6 +448,9 @@ func (t *tableReader) deal(rest []Takes, free []int) error {
 			keep = append(keep, j)
 		}
 	}
+	if len(rest) == 1 && rest[0].width() == 0 && !rest[0].text() && len(keep) > 0 {
+		return t.bindTo(rest[0], keep)
+	}
 	wanted := 0
 	for _, in := range rest {
 		if in.width() == 0 || in.text() {
@@ -414,7 +459,7 @@ func (t *tableReader) deal(rest []Takes, free []int) error {
 		wanted += in.width()
 	}
 	if wanted != len(keep) {
-		return fmt.Errorf("%v is not among its columns %s, and in their order %d columns of numbers would be taken by %d inputs, where there are %d", rest[0], Listed(t.all), wanted, len(rest), len(keep))
+		return fmt.Errorf("%v is not among its columns %s, and in their order %s of numbers would be taken, where there are %d", rest[0], Listed(t.all), rows.Count(wanted, "column"), len(keep))
 	}
 	var dealt []string
 	for _, in := range rest {
@@ -425,7 +470,7 @@ func (t *tableReader) deal(rest []Takes, free []int) error {
 		dealt = append(dealt, fmt.Sprintf("%s: %s", in.Name, Listed(t.namesOf(keep[:w]))))
 		keep = keep[w:]
 	}
-	t.notes = append(t.notes, "no columns have the names of the model's inputs, which take them in their order: "+strings.Join(dealt, "; "))
+	t.notes = append(t.notes, "columns without the names of the model's inputs are taken in their order: "+strings.Join(dealt, "; "))
 	return nil
 }
 

@@ -116,6 +116,9 @@ func (f *folder) rows() int { return len(f.files) }
 func (f *folder) file(i int) string { return f.files[i] }
 
 func (f *folder) path(i int) string {
+	if filepath.IsAbs(f.files[i]) { // in a table
+		return f.files[i]
+	}
 	return filepath.Join(f.root, filepath.FromSlash(f.files[i]))
 }
 

@@ -24,9 +24,17 @@ const sniffed = 64
 
 func openJSONLines(ctx context.Context, path string) (*jsonLines, error) {
 	f := &jsonLines{textFile: textFile{path: path, plain: true}}
+	if err := f.sniff(ctx); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+// sniff finds the columns.
+func (f *jsonLines) sniff(ctx context.Context) error {
 	lines, err := f.open(ctx, mark{})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer lines.Close()
 	for range sniffed {
@@ -34,14 +42,16 @@ func openJSONLines(ctx context.Context, path string) (*jsonLines, error) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			return nil, err
+		if err == nil {
+			if bad := f.addKeys(line); bad != nil {
+				err = lines.wrong(bad)
+			}
 		}
-		if err := f.addKeys(line); err != nil {
-			return nil, lines.wrong(err)
+		if err != nil {
+			return err
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // object is the next line that is not blank.

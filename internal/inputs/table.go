@@ -43,11 +43,7 @@ func openTabular(ctx context.Context, path string, o Options) (tabular, error) {
 		f, err := parquet.Open(path)
 		return parquetTable{f}, err
 	case ext == ".jsonl" || ext == ".ndjson":
-		f, err := openJSONLines(ctx, path)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", path, err)
-		}
-		return f, err
+		return openJSONLines(ctx, path)
 	case ext == ".txt" && o.HasText && (o.Targets == nil || o.TargetOptional) && o.Groups == "":
 		f := &plainLines{textFile{path: path, plain: true}}
 		if named, err := f.isHeaded(ctx, o.Text); err != nil || !named {
@@ -391,24 +387,36 @@ func (t *tableReader) scan(ctx context.Context, from mark) error {
 	if t.group >= 0 {
 		columns = append(columns, t.group)
 	}
-	_, counted := t.tabular.(parquetTable)
+	file, counted := t.tabular.(parquetTable)
 	for _, b := range t.bounds {
-		if !counted || b.paths {
+		if b.read(counted) {
 			columns = append(columns, b.columns...)
 		}
 	}
-	if p, ok := t.tabular.(parquetTable); ok && len(columns) == 0 {
-		if t.n = p.Rows(); t.n == 0 {
-			return ErrEmpty
-		}
-		return nil
+	scratch := t.tensors()
+	if counted && len(columns) == 0 {
+		t.n = file.Rows()
+	} else if err := t.scanRecords(ctx, columns, from, scratch, counted); err != nil {
+		return err
 	}
+	if t.n == 0 {
+		return ErrEmpty
+	}
+	for i, b := range t.bounds {
+		if b.pictures > 0 {
+			return t.openImages(ctx, i, scratch[i].Strings)
+		}
+	}
+	return nil
+}
+
+// scanRecords reads columns of all records.
+func (t *tableReader) scanRecords(ctx context.Context, columns []int, from mark, scratch []ood.Tensor, counted bool) error {
 	recs, err := t.records(ctx, columns, from)
 	if err != nil {
 		return err
 	}
 	defer recs.Close()
-	scratch := t.tensors()
 	for {
 		at := recs.at()
 		rec, err := recs.next()
@@ -428,14 +436,6 @@ func (t *tableReader) scan(ctx context.Context, from mark) error {
 			return ctx.Err()
 		}
 	}
-	if t.n == 0 {
-		return ErrEmpty
-	}
-	for i, b := range t.bounds {
-		if b.paths {
-			return t.openImages(ctx, i, scratch[i].Strings)
-		}
-	}
 	return nil
 }
 
@@ -445,13 +445,13 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor, counted bool) error
 	}
 	for j := range t.bounds {
 		b, x := &t.bounds[j], &scratch[j]
-		if counted && !b.paths {
+		if !b.read(counted) {
 			continue
 		}
 		if err := b.add(x, rec, &t.table); err != nil {
 			return err
 		}
-		if !b.paths {
+		if b.pictures == 0 {
 			x.Data, x.Strings, x.Lengths = x.Data[:0], x.Strings[:0], x.Lengths[:0]
 		}
 	}
