@@ -104,9 +104,9 @@ func (r *reading) renameClasses(b *attach.Bundle) error {
 func noteFolders(w io.Writer, n, outputs int) {
 	of := inputs.ClassesOf(outputs)
 	if n == 1 && of > 1 {
-		printf(w, "note: one folder is taken for the first of %d classes; --class-names says which it is\n", of)
+		printf(w, "note: one folder or named label is taken for the first of %d classes; --class-names says which it is\n", of)
 	} else if n > 0 && n < of {
-		printf(w, "note: %d folders are taken for the first of %d classes, in sorted order; --class-names says which they are\n", n, of)
+		printf(w, "note: %d folders or named labels are taken for the first of %d classes, in order; --class-names says which they are\n", n, of)
 	}
 }
 
@@ -118,5 +118,5 @@ func (r *reading) checkFolders(x string, folders []string) error {
 	if r.inputs.Classes == nil || len(unknown) == 0 || len(unknown) == len(folders) && len(folders) == len(r.inputs.Classes) {
 		return nil
 	}
-	return fmt.Errorf("%s: the folder %.100q has the name of no class; classes are %.100q", x, unknown[0], r.inputs.Classes)
+	return fmt.Errorf("%s: the folder or label or label %.100q has the name of no class; classes are %.100q", x, unknown[0], r.inputs.Classes)
 }

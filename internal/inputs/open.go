@@ -85,7 +85,8 @@ var ErrNoPixels = errors.New("name images, or save their pixels as uint8")
 // Open opens the inputs at path: an .npy array, an .npz archive (arrays named as
 // the model's inputs, or x or images; y or labels), a folder of images or one
 // image, a WebDataset (.tar, or a list of them in braces), or a table of numbers
-// (.csv, .tsv, .txt, .jsonl, .parquet). Rows are read later, by Set.Blocks. Errors name the file.
+// (.csv, .tsv, .txt, .jsonl, .parquet). Rows are read later, by Set.Blocks. Errors
+// name the file.
 func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	switch o.Layout {
 	case "", preprocess.NCHW, preprocess.NHWC:
@@ -101,19 +102,19 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 		isFolder = fi.IsDir()
 	}
 	switch {
-	case IsTable(path), isParquet(path):
+	case IsTable(path):
 	case IsArchive(path) && o.Ignore == nil:
 	case o.Targets != nil && !o.TargetOptional:
 		return nil, fmt.Errorf("%s: only a table has a target column; it cannot be %.100q here", path, strings.Join(o.Targets, ","))
 	case o.Ignore != nil:
 		return nil, fmt.Errorf("%s: only a table has columns to leave out", path)
 	}
-	if o.Groups != "" && !IsTable(path) && !isParquet(path) && !IsArchive(path) && !strings.EqualFold(filepath.Ext(path), ".npz") {
-		return nil, fmt.Errorf("%s: only a table or an .npz file holds groups; they cannot be %.100q here", path, o.Groups)
+	if o.Groups != "" && !IsTable(path) && !IsArchive(path) && !strings.EqualFold(filepath.Ext(path), ".npz") {
+		return nil, fmt.Errorf("%s: only a table, a WebDataset or an .npz file holds groups; they cannot be %.100q here", path, o.Groups)
 	}
 	var s *Set
 	var err error
-	if isParquet(path) && !isFolder {
+	if strings.EqualFold(filepath.Ext(path), ".parquet") && !isFolder {
 		s, err = openParquetImages(ctx, path, o)
 	}
 	switch ext := strings.ToLower(filepath.Ext(path)); {

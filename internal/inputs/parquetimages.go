@@ -15,17 +15,29 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/parquet"
+	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // imageCells are the encoded images in a column of a Parquet file.
 type imageCells struct {
 	*parquet.File
-	of     string // path of the file
-	column int
+	of string // path of the file
+	// columns are those of images and, where there is one, of the paths of images
+	// that are files of their own.
+	columns []int
 }
 
-func isParquet(path string) bool { return strings.EqualFold(filepath.Ext(path), ".parquet") }
+func newImageCells(f *parquet.File, path string, column int) *imageCells {
+	c := &imageCells{f, path, []int{column}}
+	all := f.Columns()
+	stem, ok := strings.CutSuffix(all[column].Name, ".bytes")
+	j := slices.IndexFunc(all, func(c parquet.Column) bool { return c.Name == stem+".path" && c.Kind == parquet.Text && !c.List })
+	if ok && j >= 0 {
+		c.columns = append(c.columns, j)
+	}
+	return c
+}
 
 // newBytesImages is the images in a column of the Parquet file at path, for an
 // input of a name.
@@ -34,7 +46,7 @@ func newBytesImages(ctx context.Context, path string, column int, input string, 
 	if err != nil {
 		return nil, err
 	}
-	return newImageSource(ctx, path, &imageCells{f, path, column}, input, o)
+	return newImageSource(ctx, path, newImageCells(f, path, column), input, o)
 }
 
 // openParquetImages opens a Parquet file whose rows are images, and nothing else
@@ -62,7 +74,7 @@ func openParquetImages(ctx context.Context, path string, o Options) (*Set, error
 	if err := a.addColumns(ctx, f, path); err != nil {
 		return nil, err
 	}
-	src, err := newImageSource(ctx, path, &imageCells{f, path, column}, input.Name, o)
+	src, err := newImageSource(ctx, path, newImageCells(f, path, column), input.Name, o)
 	if err != nil {
 		return nil, err
 	}
@@ -168,27 +180,42 @@ func (c *imageCells) file(int) string { return "" }
 func (c *imageCells) path(i int) string { return fmt.Sprintf("row %d of %s", i, c.of) }
 
 func (c *imageCells) open() (album, error) {
-	cursor, err := c.Open(c.column)
-	return imageCursor{cursor}, err
+	cursor, err := c.Open(c.columns...)
+	return imageCursor{cursor, filepath.Dir(c.of)}, err
 }
 
-// imageCursor reads cells one after another.
-type imageCursor struct{ *parquet.Cursor }
+// imageCursor reads cells one after another. Paths in them start from a folder.
+type imageCursor struct {
+	*parquet.Cursor
+	dir string
+}
 
 func (c imageCursor) picture(i int) (func() (io.ReadSeekCloser, error), error) {
 	cells, err := c.Read(context.Background(), i, 1)
 	if err != nil {
 		return nil, err
 	}
-	content := bytes.Clone(cells[0].Bytes[0]) // the cursor may use it again
+	if content := cells[0].Bytes[0]; len(content) > 0 {
+		r := bytes.NewReader(bytes.Clone(content)) // the cursor may use it again
+		return func() (io.ReadSeekCloser, error) {
+			return struct {
+				io.ReadSeeker
+				io.Closer
+			}{r, io.NopCloser(nil)}, nil
+		}, nil
+	}
+	file := ""
+	if len(cells) > 1 {
+		file = filepath.FromSlash(string(cells[1].Bytes[0]))
+	}
+	if file != "" && !filepath.IsAbs(file) {
+		file = filepath.Join(c.dir, file)
+	}
 	return func() (io.ReadSeekCloser, error) {
-		if content == nil {
+		if file == "" {
 			return nil, fmt.Errorf("%w: the cell is empty", preprocess.ErrImage)
 		}
-		return struct {
-			io.ReadSeeker
-			io.Closer
-		}{bytes.NewReader(content), io.NopCloser(nil)}, nil
+		return regular.Open(file)
 	}, nil
 }
 

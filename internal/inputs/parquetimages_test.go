@@ -90,6 +90,24 @@ func TestParquetImageErrors(t *testing.T) {
 	_, err = Open(context.Background(), bare, Options{Takes: []Takes{{Name: "x", DType: "float32", Shape: []int{-1, 3, 24, 24}}}})
 	wantError(t, err, bare, "images need a preprocessing file")
 
+	type cell struct {
+		Bytes []byte `parquet:"bytes"`
+		Path  string `parquet:"path"`
+	}
+	type named struct {
+		Image cell `parquet:"image"`
+	}
+	files := writeParquet(t, []named{{cell{png, "no.png"}}, {cell{nil, "b.png"}}, {cell{nil, ""}}, {cell{nil, "no.png"}}})
+	writeFile(t, filepath.Dir(files), "b.png", string(png))
+	x := read(t, open(t, files, images).Subset([]int{0, 1}), 2)
+	if half := len(x) / 2; !slices.Equal(x[:half], x[half:]) {
+		t.Error("an image in a file of its own is another")
+	}
+	_, err = open(t, files, images).Subset([]int{2}).All(t.Context())
+	wantError(t, err, "row 2 of "+files, "the cell is empty")
+	_, err = open(t, files, images).Subset([]int{3}).All(t.Context())
+	wantError(t, err, "row 3 of "+files, "no.png: no such file")
+
 	type two struct{ A, B []byte }
 	several := writeParquet(t, []two{{png, png}})
 	_, err = Open(context.Background(), several, images)
