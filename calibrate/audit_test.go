@@ -422,3 +422,33 @@ func ExampleRanks() {
 	// 8 discoveries with p-values up to 0.1
 	// at most 0.38 of them are false, and at least 5 rows are outliers
 }
+
+func ExampleRanks_Shift() {
+	ranks := calibrate.NewRanks(99)
+	for i := range 1000 {
+		ranks.Add(float64(1+i%100) / 100)
+	}
+	fmt.Println(ranks.Shift())
+	ranks[0] += 100
+	fmt.Printf("%.1e\n", ranks.Shift().Higher)
+	// Output:
+	// {1 1}
+	// 3.3e-04
+}
+
+func ExampleConditionalPValues() {
+	p := calibrate.ConditionalPValues(1000, .1)
+	fmt.Printf("%.4f in place of %.4f, %.3f in place of %.3f\n", p[0], 1./1001, p[49], 50./1001)
+	// Output: 0.0046 in place of 0.0010, 0.072 in place of 0.050
+}
+
+func ExampleClassShares() {
+	shares, _ := calibrate.ClassShares([]int{500, 300, 200}, []int{5200, 2970, 1830})
+	for c, s := range shares {
+		fmt.Printf("class %d: %.1f %% of the calibration rows, %.1f %% of these, p = %.2f\n", c, 100*s.Calibration, 100*s.Audited, s.PValue)
+	}
+	// Output:
+	// class 0: 50.0 % of the calibration rows, 52.0 % of these, p = 0.61
+	// class 1: 30.0 % of the calibration rows, 29.7 % of these, p = 0.87
+	// class 2: 20.0 % of the calibration rows, 18.3 % of these, p = 0.61
+}

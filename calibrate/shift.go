@@ -21,9 +21,9 @@ type Shift struct {
 // OutlierBounds' values of k, is multiplied by K (Bonferroni). So Higher is below
 // delta just where OutlierBounds(delta) finds an outlier.
 //
-// A small share of outliers moves few ranks, and far: tests of all ranks together,
-// as Mann and Whitney's, or of the largest difference of the distributions, as
-// Smirnov's, do not see them.
+// A small share of outliers moves few ranks, and far, which tests of all ranks
+// together (Mann & Whitney, Smirnov, Anderson & Darling) see late. A small shift of
+// all rows they see a little earlier.
 func (r Ranks) Shift() Shift {
 	n, rows := len(r)-1, r.Rows()
 	at := looks(n)

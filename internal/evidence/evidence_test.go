@@ -163,3 +163,31 @@ func TestAgreement(t *testing.T) {
 		t.Errorf("%d of no rows agree, %v by chance", agreed, chance)
 	}
 }
+
+// TestMissesOfMany are sums of fractions of integers.
+func TestMissesOfMany(t *testing.T) {
+	for _, c := range []struct {
+		m           Misses
+		count, rows int
+		p           float64
+	}{
+		{Misses{20, 5000}, 700, 100_000, .0027287483653767874},
+		{Misses{1, 5000}, 60, 100_000, .05349040249316662},
+		{Misses{80, 5000}, 5000, 200_000, 6.846196962587079e-06},
+	} {
+		if p := c.m.AtLeast(c.count, c.rows); !near(p, c.p, 1e-8) {
+			t.Errorf("%+v: %v", c, p)
+		}
+		if p := c.m.AtMost(c.count-1, c.rows); !near(p, 1-c.p, 1e-8) {
+			t.Errorf("%+v: %v at most", c, p)
+		}
+	}
+	for count := -1; count <= 8; count++ {
+		for allowed := range 6 {
+			m := Misses{allowed, 5}
+			if sum := m.AtLeast(count+1, 7) + m.AtMost(count, 7); math.Abs(sum-1) > 1e-12 {
+				t.Errorf("%d of 7, %+v: %v", count, m, sum)
+			}
+		}
+	}
+}
