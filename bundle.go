@@ -76,7 +76,7 @@ type Base struct {
 	Sigmoid bool `json:"sigmoid,omitempty"`
 	// Standardised says that features are of different units, such as the inputs of
 	// a model of tables: heads then read them with mean 0 and deviation 1 on the rows
-	// fitted on, constant ones as 0. Rows bring them as they are.
+	// fitted on, constant ones as 0, and NaN, a gap, as the mean. Rows bring them as they are.
 	Standardised bool `json:"standardised,omitempty"`
 	// Residual says that the quantile head is of what targets differ by from the
 	// network's own predictions, which are added back. Rows then need logits.

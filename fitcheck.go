@@ -3,6 +3,7 @@ package attach
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -100,7 +101,7 @@ func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General,
 	if err := b.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if err := b.Parts(ood.NeedFeatures | ood.NeedLogits).CheckFinite(what); err != nil {
+	if err := in.Base.checkFinite(b, ood.NeedFeatures|ood.NeedLogits, what); err != nil {
 		return err
 	}
 	if in.Base.Task != Regression {
@@ -117,6 +118,21 @@ func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General,
 		return fmt.Errorf("the network predicts %s, and the %s have %d", rows.Count(b.Logits.Cols, "target"), what, targets.Cols)
 	}
 	return rows.CheckFinite(what+": targets", targets)
+}
+
+// checkFinite refuses NaN and infinities, but not the gaps of a table, in the parts
+// that are read.
+func (b Base) checkFinite(r ood.Batch, reads ood.Needs, what string) error {
+	if b.Standardised {
+		for i := range r.Features.Rows {
+			row := rows.Row(r.Features, i)
+			if j := slices.IndexFunc(row, func(v float32) bool { return math.IsInf(float64(v), 0) }); j >= 0 {
+				return &NotFiniteError{Name: strings.TrimPrefix(what+": features", ": "), Row: i, Col: j, Value: row[j]}
+			}
+		}
+		r.Features = blas32.General{}
+	}
+	return r.Parts(reads).CheckFinite(what)
 }
 
 // checkLayers refuses earlier layers that a detector which reads them would fail

@@ -291,7 +291,7 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	case !grouped && r.Groups != nil:
 		return errors.New("the rows have groups, and the bundle's intervals are not calibrated by group")
 	}
-	return given.Parts(reads).CheckFinite("")
+	return p.bundle.Base.checkFinite(given, reads, "")
 }
 
 // detect scores the rows; unknown, or nil, says of which the quantile head

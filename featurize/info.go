@@ -68,6 +68,8 @@ type Value struct {
 	// Optional says that an input has a default, which it keeps where rows do not
 	// bring it.
 	Optional bool `json:"optional,omitempty"`
+	// NaN says that an input's NaN are gaps, which the model fills or knows a way for.
+	NaN bool `json:"nan,omitempty"`
 }
 
 // Feature is where φ is read.

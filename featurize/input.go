@@ -21,6 +21,7 @@ type input struct {
 	elem int32
 	dims []int    // with the batch first; −1 varies; nil is unknown
 	axes []string // what the model calls those that vary, or ""
+	nan  bool     // NaN is a gap that the model knows of
 	// fallback is what the input is where rows do not bring it, without a shape
 	// where they must.
 	fallback ood.Tensor
@@ -43,6 +44,7 @@ func findInputs(g *onnx.Graph, dir string) (inputs, error) {
 			if err != nil {
 				return nil, err
 			}
+			in.nan = onnx.IsFloat(pb.TensorProto_DataType(in.elem)) && knowsGaps(g, in.name)
 			list = append(list, in)
 			continue
 		}
@@ -253,10 +255,13 @@ func (in input) limits() (lo, hi float32, integers bool) {
 // misfit is the place of the first number that the model cannot be fed, or −1.
 func (in input) misfit(data []float32) int {
 	lo, hi, integers := in.limits()
-	if hi == math.MaxFloat32 {
+	if hi == math.MaxFloat32 && !in.nan {
 		return rows.FirstNotFinite(data)
 	}
 	for i, v := range data {
+		if in.nan && v != v {
+			continue
+		}
 		if !(v >= lo && v <= hi) || integers && v != float32(int64(v)) {
 			return i
 		}

@@ -71,6 +71,43 @@ func (s source) tableInputs(tensor string) []string {
 	return names
 }
 
+// carriers pass what they read on as it is.
+var carriers = []string{"ArrayFeatureExtractor", "Cast", "Concat", "FeatureVectorizer", "Flatten", "Gather", "Identity", "Reshape", "Scaler", "Slice", "Squeeze", "Unsqueeze"}
+
+// knowsGaps says that all NaN of a tensor come to trees or to an imputer.
+func knowsGaps(g *onnx.Graph, tensor string) bool {
+	known := false
+	seen := map[string]bool{tensor: true}
+	for stack := []string{tensor}; len(stack) > 0; {
+		at := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, n := range g.Consumers(at) {
+			switch op := n.GetOpType(); {
+			case op == "IsNaN":
+				known = true
+			case n.GetDomain() == classical && strings.HasPrefix(op, "TreeEnsemble"):
+				known = true
+			case n.GetDomain() == classical && op == "Imputer":
+				gap := onnx.AttributeFloat(n, "replaced_value_float", 0)
+				if gap == gap {
+					return false
+				}
+				known = true
+			case slices.Contains(carriers, op):
+				for _, t := range n.GetOutput() {
+					if !seen[t] {
+						seen[t] = true
+						stack = append(stack, t)
+					}
+				}
+			default:
+				return false
+			}
+		}
+	}
+	return known
+}
+
 // probabilities says whether rows of a tensor are probabilities that add up to 1,
 // on random inputs.
 func (s source) probabilities(ctx context.Context, tensor string) (bool, error) {

@@ -144,7 +144,7 @@ func (s source) describe(l location) Info {
 		Providers: s.rt.Providers(), Task: cmp.Or(l.task, "unknown"), FixedBatch: s.inputs.fixedBatch(),
 	}
 	for i, in := range s.inputs {
-		info.Inputs[i].Optional = in.optional()
+		info.Inputs[i].Optional, info.Inputs[i].NaN = in.optional(), in.nan
 	}
 	if in := s.inputs.images(); in != nil {
 		info.Layout = in.layout()

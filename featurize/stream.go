@@ -150,7 +150,9 @@ func (m *Model) take(c chunk, t *ort.Tensor, name string, want int) (blas32.Gene
 	}
 	v.Rows = c.n
 	v.Data = append(make([]float32, 0, c.n*v.Cols), v.Data[:c.n*v.Cols]...)
-	if i := rows.FirstNotFinite(v.Data); i >= 0 {
+	// Gaps in a table are gaps in the features that its columns are.
+	gaps := name == "feature" && m.info.Feature.Of != nil
+	if i := slices.IndexFunc(v.Data, func(x float32) bool { return !rows.Finite(x) && !(gaps && x != x) }); i >= 0 {
 		return blas32.General{}, notFinite("model's "+name, v.Data[i], c.row(i/v.Cols))
 	}
 	return v, nil

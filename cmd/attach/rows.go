@@ -159,7 +159,7 @@ func (r *reading) fitTo(model *featurize.Model) {
 	info := model.Info()
 	r.model, r.inputs.Layout, r.inputs.Outputs, r.inputs.HasText = model, info.Layout, info.OutputsWidth, info.Text != nil
 	for _, v := range info.Inputs {
-		t := inputs.Takes{Name: v.Name, DType: v.DType, Optional: v.Optional}
+		t := inputs.Takes{Name: v.Name, DType: v.DType, Optional: v.Optional, NaN: v.NaN}
 		for _, d := range v.Shape {
 			t.Shape = append(t.Shape, int(d))
 		}

@@ -13,7 +13,7 @@ type Takes struct {
 	// Shape has the rows first; −1 varies, and nil is unknown.
 	Shape    []int
 	Optional bool // rows may lack it
-	NaN      bool // a number may be none
+	NaN      bool // gaps are NaN
 }
 
 // whole says that the input is of whole numbers.

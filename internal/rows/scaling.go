@@ -6,7 +6,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Scaling takes columns to mean 0 and deviation 1.
+// Scaling takes columns to mean 0 and deviation 1. NaN is a gap, which the mean
+// fills.
 type Scaling struct {
 	Mean, Deviation []float64 // by column; a deviation of 0 is of a constant one
 }
@@ -14,15 +15,21 @@ type Scaling struct {
 // NewScaling is the scaling of the columns of m, which has at least one row.
 func NewScaling(m blas32.General) Scaling {
 	s := Scaling{Mean: make([]float64, m.Cols), Deviation: make([]float64, m.Cols)}
+	count := make([]float64, m.Cols)
 	for i := range m.Rows {
 		for j, v := range Row(m, i) {
-			s.Mean[j] += float64(v) / float64(m.Rows)
+			if v == v {
+				count[j]++
+				s.Mean[j] += (float64(v) - s.Mean[j]) / count[j]
+			}
 		}
 	}
 	for i := range m.Rows {
 		for j, v := range Row(m, i) {
-			d := float64(v) - s.Mean[j]
-			s.Deviation[j] += d * d / float64(m.Rows)
+			if v == v {
+				d := float64(v) - s.Mean[j]
+				s.Deviation[j] += d * d / count[j]
+			}
 		}
 	}
 	for j, v := range s.Deviation {
@@ -44,7 +51,7 @@ func (s Scaling) Apply(m blas32.General) blas32.General {
 	for i := range m.Rows {
 		to := Row(out, i)
 		for j, v := range Row(m, i) {
-			if s.Deviation[j] > 0 {
+			if s.Deviation[j] > 0 && v == v {
 				z := (float64(v) - s.Mean[j]) / s.Deviation[j]
 				to[j] = float32(max(-math.MaxFloat32, min(math.MaxFloat32, z)))
 			}

@@ -1,0 +1,91 @@
+package attach_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// tableRegressor is a regressor of a table, with other units of its columns and a
+// gap where that is asked for.
+func tableRegressor(seed uint64, units, offset float32, gap bool) attach.FitOptions {
+	in := regressor(seed, 300, 1)
+	in.Base.Standardised, in.Base.Residual, in.Trainer = true, true, nil
+	for i := range in.Batch.Features.Rows {
+		rows.Row(in.Batch.Features, i)[1] = rows.Row(in.Batch.Features, i)[1]*units + offset
+	}
+	if gap {
+		in.Batch.Features.Data[4*7+1] = float32(math.NaN())
+	}
+	return in
+}
+
+// TestStandardised: what is predicted does not depend on units, gaps stand for the
+// mean, and a file keeps what was fitted.
+func TestStandardised(t *testing.T) {
+	in, scaled := tableRegressor(1, 1, 0, true), tableRegressor(1, 1024, 0, true)
+	b := mustFit(t, in)
+	if b.Detector.Method != "distance" || b.Quantiles.Method != "quantile-forest" {
+		t.Errorf("fitted %s and %s", b.Detector.Method, b.Quantiles.Method)
+	}
+	again, err := read(mustWrite(t, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := mustPredict(t, b, in.Batch, attach.PredictOptions{Samples: 2})
+	for name, got := range map[string][]attach.Prediction{
+		"read":        mustPredict(t, again, in.Batch, attach.PredictOptions{Samples: 2}),
+		"other units": mustPredict(t, mustFit(t, scaled), scaled.Batch, attach.PredictOptions{Samples: 2}),
+	} {
+		for i := range want {
+			w, g := want[i].Targets[0], got[i].Targets[0]
+			if want[i].PValue != got[i].PValue || w.Value != g.Value || w.Lower != g.Lower || w.Upper != g.Upper || !slices.Equal(w.Samples, g.Samples) {
+				t.Fatalf("%s: row %d is %+v, want %+v", name, i, got[i], want[i])
+			}
+		}
+	}
+	if math.IsNaN(want[7].Score) || math.IsInf(want[7].Score, 0) {
+		t.Errorf("a row with a gap scores %v", want[7].Score)
+	}
+	infinite := tableRegressor(1, 1, 0, false)
+	infinite.Batch.Features.Data[9] = float32(math.Inf(1))
+	if _, err := attach.Fit(t.Context(), infinite); err == nil || !strings.Contains(err.Error(), "features has +Inf in row 2, column 1") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestResidual: predictions that are off by a thousand for all move intervals by
+// as much.
+func TestResidual(t *testing.T) {
+	in := tableRegressor(2, 1, 0, false)
+	b := mustFit(t, in)
+	near := mustPredict(t, b, in.Batch, attach.PredictOptions{})
+	moved := in.Batch
+	moved.Logits = blas32.General{Rows: 300, Cols: 1, Stride: 1}
+	for _, v := range in.Batch.Logits.Data {
+		moved.Logits.Data = append(moved.Logits.Data, v+1024)
+	}
+	covered := 0
+	for i, far := range mustPredict(t, b, moved, attach.PredictOptions{}) {
+		n, f := near[i].Targets[0], far.Targets[0]
+		if y := float64(in.Targets.Data[i]); n.Lower <= y && y <= n.Upper {
+			covered++
+		}
+		if math.Abs(f.Lower-n.Lower-1024) > 1e-3 || math.Abs(f.Median-n.Median-1024) > 1e-3 || f.Value != float64(moved.Logits.Data[i]) {
+			t.Fatalf("row %d is %+v, and was %+v", i, f, n)
+		}
+	}
+	if covered < 255 {
+		t.Errorf("%d of 300 rows are covered", covered)
+	}
+	in.Batch.Logits = blas32.General{}
+	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "no predictions of the network") {
+		t.Errorf("error %v without predictions", err)
+	}
+}
