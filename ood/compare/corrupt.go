@@ -21,17 +21,23 @@ const corruptRows = 128
 // what they are made of. See corruptedInputs. progress may be nil.
 func corrupted(ctx context.Context, network ood.Network, in ood.Inputs, seed uint64, progress func(done, total int)) (ood.Batch, error) {
 	var all ood.Batch
-	var c *corruption
+	var c []*corruption
 	for x, err := range in.Blocks(ctx, corruptRows) {
 		if err != nil {
 			return ood.Batch{}, err
 		}
 		if c == nil {
-			if c, err = newCorruption(x, seed); err != nil {
+			if c, err = newCorruptions(x, seed); err != nil {
 				return ood.Batch{}, err
 			}
 		}
-		b, err := network.Forward(ctx, x.With(c.tensor(x.Tensors[0], x.Start)))
+		x.Tensors = slices.Clone(x.Tensors)
+		for i, c := range c {
+			if c != nil {
+				x.Tensors[i] = c.tensor(x.Tensors[i], x.Start)
+			}
+		}
+		b, err := network.Forward(ctx, x)
 		if err != nil {
 			return ood.Batch{}, fmt.Errorf("corrupted inputs: %w", err)
 		}
@@ -74,16 +80,31 @@ func imageOf(shape []int) image {
 	return image{height: shape[1], width: shape[2], channels: shape[0], row: shape[2], column: 1, channel: shape[1] * shape[2]}
 }
 
-// newCorruption learns from the first rows how large noise is to be.
-func newCorruption(b ood.InputBlock, seed uint64) (*corruption, error) {
-	n := b.Rows()
-	if n == 0 {
+// errTokens says that inputs cannot be corrupted.
+var errTokens = errors.New("texts and whole numbers that stand for something cannot be corrupted: choose another criterion")
+
+// newCorruptions learns from the first rows how each of their tensors is to be
+// disturbed; nil is one that is not. Beside others whole numbers are left alone: they
+// are ids, masks and categories.
+func newCorruptions(b ood.InputBlock, seed uint64) ([]*corruption, error) {
+	if b.Rows() == 0 {
 		return nil, errors.New("no inputs to corrupt")
 	}
-	x := b.Tensors[0]
-	if len(b.Tensors) > 1 || len(x.Data) == 0 || x.Lengths != nil {
-		return nil, errors.New("only inputs of numbers, one tensor of one shape, can be corrupted")
+	all, some := make([]*corruption, len(b.Tensors)), false
+	for i, x := range b.Tensors {
+		fraction := func(v float32) bool { return v != float32(math.Trunc(float64(v))) }
+		if len(x.Data) > 0 && x.Lengths == nil && (len(b.Tensors) == 1 || slices.ContainsFunc(x.Data, fraction)) {
+			all[i], some = newCorruption(x, seed+uint64(i)<<32), true
+		}
 	}
+	if !some {
+		return nil, errTokens
+	}
+	return all, nil
+}
+
+func newCorruption(x ood.Tensor, seed uint64) *corruption {
+	n := x.Rows()
 	c := &corruption{seed: seed, width: len(x.Data) / n, shape: slices.Clone(x.Shape[1:]), image: imageOf(x.Shape[1:])}
 	kinds := 1
 	c.kind = make([]int, c.width)
@@ -115,7 +136,7 @@ func newCorruption(b ood.InputBlock, seed uint64) (*corruption, error) {
 	for k := range kinds {
 		c.spread[k] = math.Sqrt(c.spread[k] / count[k])
 	}
-	return c, nil
+	return c
 }
 
 // tensor is a copy of x, corrupted, whose first row is number start. What becomes

@@ -245,3 +245,67 @@ func TestCorruptedErrors(t *testing.T) {
 		t.Errorf("without inputs, by %v", got.Criteria)
 	}
 }
+
+// several is a network that reads a column of numbers and keeps what it is fed.
+type several struct {
+	ood.Network
+	fed *[]ood.InputBlock
+}
+
+func (s several) Forward(_ context.Context, x ood.InputBlock) (ood.Batch, error) {
+	*s.fed = append(*s.fed, x)
+	b, _ := identity{rows: new(int)}.Forward(context.Background(), ood.BlockOf([]int{x.Rows(), 2}, make([]float32, 2*x.Rows())))
+	return b, nil
+}
+
+// Of several inputs those of real numbers are disturbed, each on its own.
+func TestCorruptedSeveral(t *testing.T) {
+	const n = 400
+	var x ood.InputBlock
+	for _, name := range []string{"a", "b", "ids"} {
+		c := ood.Tensor{Name: name, Shape: []int{n, 1}}
+		for i := range n {
+			v := float32(i % 7)
+			if name != "ids" {
+				v += .5
+			}
+			c.Data = append(c.Data, v)
+		}
+		x.Tensors = append(x.Tensors, c)
+	}
+	texts := ood.Tensor{Name: "s", Shape: []int{n}, Strings: make([]string, n)}
+	x.Tensors = append(x.Tensors, texts)
+	var fed []ood.InputBlock
+	training, _ := networkRows(n, 2)
+	training.Network, training.Inputs = several{fed: &fed}, ood.InputsOf(x)
+	var all []*seen
+	selected(t, compare.Selection{Methods: []ood.Method{probe(&all)}, Training: training, Criterion: "corrupted"})
+	moved := map[string]int{}
+	rows, same := 0, 0
+	for _, b := range fed {
+		rows += b.Rows()
+		for i := range b.Rows() {
+			for _, c := range b.Tensors[:3] {
+				if v := c.Data[i] - b.Tensors[2].Data[i]; v != .5 && v != 0 {
+					moved[c.Name]++
+				}
+			}
+			if b.Tensors[0].Data[i] == b.Tensors[1].Data[i] {
+				same++
+			}
+		}
+	}
+	// Noise beyond the numbers that there are is cut off.
+	if least := rows * 3 / 4; moved["a"] < least || moved["b"] < least || moved["ids"] != 0 || same > rows/4 {
+		t.Errorf("of %d rows %v were disturbed, and %d alike", rows, moved, same)
+	}
+	training.Inputs = ood.InputsOf(ood.InputBlock{Tensors: []ood.Tensor{texts}})
+	s := compare.Selection{Methods: []ood.Method{probe(&all)}, Training: training, Criterion: "corrupted"}
+	if _, err := compare.Select(context.Background(), s); err == nil || !strings.Contains(err.Error(), "choose another criterion") {
+		t.Errorf("texts: %v", err)
+	}
+	s.Criterion = "mean-rank"
+	if _, err := compare.Select(context.Background(), s); err != nil {
+		t.Errorf("texts by mean rank: %v", err)
+	}
+}

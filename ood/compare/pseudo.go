@@ -45,6 +45,9 @@ func (s Selection) tasks(ctx context.Context) ([]pseudoTask, error) {
 			continue
 		}
 		more, err := p.of(ctx, c)
+		if errors.Is(err, errTokens) {
+			continue
+		}
 		// A network that fails is no matter of which rows there are.
 		if err != nil && (c == corruptedInputs || ctx.Err() != nil) {
 			return nil, err
