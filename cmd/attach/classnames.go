@@ -118,5 +118,5 @@ func (r *reading) checkFolders(x string, folders []string) error {
 	if r.inputs.Classes == nil || len(unknown) == 0 || len(unknown) == len(folders) && len(folders) == len(r.inputs.Classes) {
 		return nil
 	}
-	return fmt.Errorf("%s: the folder or label or label %.100q has the name of no class; classes are %.100q", x, unknown[0], r.inputs.Classes)
+	return fmt.Errorf("%s: the folder or label %.100q has the name of no class; classes are %.100q", x, unknown[0], r.inputs.Classes)
 }

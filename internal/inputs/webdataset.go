@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/regular"
@@ -21,10 +22,10 @@ import (
 )
 
 // A WebDataset is tar archives, its shards. Members that share their name up to the
-// first dot and follow each other are a sample, a row: an image or an array, and
-// what is known of it.
+// first dot and follow each other are a sample, a row: an image, an array or texts,
+// and what is known of it.
 //
-// Only where images and arrays lie is kept in memory.
+// Only where images, arrays and texts lie is kept in memory.
 
 // IsArchive reports whether path names tar archives: one, or a list in braces.
 func IsArchive(path string) bool {
@@ -34,8 +35,10 @@ func IsArchive(path string) bool {
 const (
 	// maxShards bounds what a list in braces names.
 	maxShards = 1 << 16
-	// maxNote bounds the bytes of a member that is held in memory.
+	// maxNote bounds the bytes of a member that is read with the headers, and maxText
+	// those of a text.
 	maxNote = 1 << 20
+	maxText = 1 << 26
 )
 
 // expand returns the names that a list in braces stands for, such as
@@ -107,8 +110,10 @@ type member struct {
 type archive struct {
 	shards []string
 	inputs []member // of each sample that is one's input
-	// arrays says that arrays are the inputs, else images.
+	// arrays says that arrays are the inputs, and texts what texts are called that are,
+	// of which each sample has one after another among inputs; else images are.
 	arrays  bool
+	texts   []string
 	skipped int // samples without an input
 	answers
 }
@@ -126,7 +131,10 @@ func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &archive{shards: shards, arrays: o.Preprocess == nil, answers: answers{o: o}}
+	a := &archive{shards: shards, arrays: o.Preprocess == nil && !o.HasText, answers: answers{o: o}}
+	if o.HasText {
+		a.texts = o.Text
+	}
 	for i := range shards {
 		if err := a.list(ctx, i); err != nil {
 			return nil, err
@@ -134,6 +142,10 @@ func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
 	}
 	if len(a.inputs) == 0 {
 		return nil, fmt.Errorf("%s: %w: there are no samples in it", name, ErrEmpty)
+	}
+	if a.texts != nil {
+		s := &Set{src: memberTexts{a}, skipped: a.skipped, texts: a.texts}
+		return s, a.annotate(s, name, func(i int) int { return i })
 	}
 	input := only(o.Takes)
 	if list := required(o.Takes); len(list) > 1 {
@@ -272,7 +284,7 @@ func (a *archive) add(s sample) error {
 	if s.members == nil {
 		return nil
 	}
-	in, err := a.inputOf(s)
+	in, err := a.inputsOf(s)
 	if err != nil {
 		if a.o.SkipBad && errors.Is(err, ErrNoInput) {
 			a.skipped++
@@ -280,7 +292,7 @@ func (a *archive) add(s sample) error {
 		}
 		return err
 	}
-	a.inputs = append(a.inputs, in)
+	a.inputs = append(a.inputs, in...)
 	return a.answers.add(s.value, func(err error) error { return a.inSample(s, err) }, "cls", "label")
 }
 
@@ -292,6 +304,44 @@ func (a *archive) inSample(s sample, err error) error {
 // ErrNoInput is wrapped by the error of a sample of a WebDataset without an image
 // or array.
 var ErrNoInput = errors.New("its input is missing")
+
+// inputsOf are the image, the array or the texts of a sample.
+func (a *archive) inputsOf(s sample) ([]member, error) {
+	if !a.o.HasText {
+		in, err := a.inputOf(s)
+		return []member{in}, err
+	}
+	if a.texts == nil {
+		i := slices.IndexFunc(usualTexts, func(name string) bool { return s.holder(name) >= 0 })
+		if i < 0 {
+			return nil, a.inSample(s, fmt.Errorf("%w: there is no text in it (.txt); its members are .%s", ErrNoInput, Listed(s.kinds)))
+		}
+		a.texts = usualTexts[i : i+1]
+	}
+	var in []member
+	for _, name := range a.texts {
+		i := s.holder(name)
+		if i < 0 {
+			return nil, a.inSample(s, fmt.Errorf("%w: it lacks the text %.100q, as a member .%.100[2]s or a key of its .json; its members are .%s", ErrNoInput, name, Listed(s.kinds)))
+		}
+		in = append(in, s.members[i])
+	}
+	return in, nil
+}
+
+// usualTexts are what members and keys of texts are usually called.
+var usualTexts = append([]string{"txt"}, usualText...)
+
+// holder is the member that holds what has a name, or -1.
+func (s sample) holder(name string) int {
+	if i := slices.Index(s.kinds, name); i >= 0 {
+		return i
+	}
+	if _, err := s.value(name); err != nil {
+		return -1
+	}
+	return slices.Index(s.kinds, "json")
+}
 
 // inputOf is the image or array of a sample.
 func (a *archive) inputOf(s sample) (member, error) {
@@ -342,22 +392,33 @@ func (s sample) value(name string) (string, error) {
 	if !ok {
 		return "", lacks
 	}
-	var of map[string]json.RawMessage
-	if err := json.Unmarshal(text, &of); err != nil {
+	value, ok, err := keyIn(text, name)
+	switch {
+	case err != nil:
 		return "", fmt.Errorf("its .json member is no JSON object: %w", err)
-	}
-	raw, ok := of[name]
-	if !ok || string(raw) == "null" {
+	case !ok:
 		return "", lacks
-	}
-	var value string
-	if json.Unmarshal(raw, &value) != nil {
-		value = string(raw) // a number
 	}
 	return value, nil
 }
 
-func (a *archive) rows() int { return len(a.inputs) }
+// keyIn is the text or the number under a key of a JSON object, if it has one.
+func keyIn(object []byte, key string) (value string, ok bool, err error) {
+	var of map[string]json.RawMessage
+	if err := json.Unmarshal(object, &of); err != nil {
+		return "", false, err
+	}
+	raw, ok := of[key]
+	if !ok || string(raw) == "null" {
+		return "", false, nil
+	}
+	if json.Unmarshal(raw, &value) != nil {
+		value = string(raw) // a number
+	}
+	return value, true, nil
+}
+
+func (a *archive) rows() int { return len(a.inputs) / max(1, len(a.texts)) }
 
 func (a *archive) file(i int) string {
 	m := a.inputs[i]
@@ -444,4 +505,70 @@ func (a *memberArrays) fill(ctx context.Context, idx []int, dst []float32) error
 		copy(dst[k*width:(k+1)*width], npy.Float32s(x))
 	}
 	return nil
+}
+
+// memberTexts is the texts of samples.
+type memberTexts struct{ *archive }
+
+func (a memberTexts) name(i int) string {
+	return a.file(i * len(a.texts))
+}
+
+func (a memberTexts) tensors() (all []ood.Tensor) {
+	for _, name := range a.texts {
+		all = append(all, ood.Tensor{Name: name, Shape: []int{0}, Strings: []string{}})
+	}
+	return all
+}
+
+func (a memberTexts) open() (reader, error) { return a, nil }
+
+func (a memberTexts) read(ctx context.Context, idx []int) ([]ood.Tensor, error) {
+	all := a.tensors()
+	for j := range all {
+		for _, i := range idx {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			at := i*len(a.texts) + j
+			text, err := a.text(at, a.texts[j])
+			if err != nil {
+				return nil, inRow(a.path(at), err)
+			}
+			all[j].Strings = append(all[j].Strings, text)
+		}
+		all[j].Shape[0] = len(idx)
+	}
+	return all, nil
+}
+
+// text is a member, or what it has under a key.
+func (a memberTexts) text(at int, name string) (string, error) {
+	m := a.inputs[at]
+	if m.size > maxText {
+		return "", fmt.Errorf("the text is of %d bytes, and at most %d are read", m.size, maxText)
+	}
+	open, err := a.picture(at)
+	if err != nil {
+		return "", err
+	}
+	f, err := open()
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(f)
+	if err != nil {
+		return "", err
+	}
+	text := string(content)
+	if strings.HasSuffix(strings.ToLower(m.name), ".json") {
+		if text, _, err = keyIn(content, name); err != nil {
+			return "", err
+		}
+	}
+	if !utf8.ValidString(text) {
+		return "", errors.New("the text is not UTF-8; save it as UTF-8")
+	}
+	return text, nil
 }
