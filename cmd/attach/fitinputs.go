@@ -21,7 +21,11 @@ func (f *fitting) readModel(ctx context.Context) error {
 		return err
 	}
 	in, model, info := &f.in, f.model, f.model.Info()
-	in.Base = model.Base(cmp.Or(in.Base.Task, info.Task))
+	task := cmp.Or(in.Base.Task, info.Task)
+	if task == "unknown" && len(f.inputs.Targets) == 1 && info.OutputsWidth > 1 {
+		task = attach.Classification // one column is not several targets
+	}
+	in.Base = model.Base(task)
 	if in.Base.Task == "unknown" {
 		return errors.New("whether the model classifies or regresses cannot be told from its graph; say --task classification or --task regression")
 	}
