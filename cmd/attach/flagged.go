@@ -161,22 +161,10 @@ func (w worst) numbers() []int {
 }
 
 // cellsOf are what a table of named columns holds of the rows.
-func cellsOf(ctx context.Context, set *inputs.Set, rows []int) ([]report.Column, error) {
-	names := set.Columns()
-	if names == nil {
-		return nil, nil
+func cellsOf(ctx context.Context, set *inputs.Set, rows []int) (list []report.Column, err error) {
+	columns, err := set.Cells(ctx, rows)
+	for _, c := range columns[:min(mostCells, len(columns))] {
+		list = append(list, report.Column{Name: c.Name, Numbers: c.Numbers, Text: c.Texts})
 	}
-	x, err := set.Subset(rows).All(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var list []report.Column
-	for j, name := range names[:min(mostCells, len(names))] {
-		c := report.Column{Name: name}
-		for i := range x.Rows {
-			c.Numbers = append(c.Numbers, float64(x.Data[i*x.Stride+j]))
-		}
-		list = append(list, c)
-	}
-	return list, nil
+	return list, err
 }

@@ -112,6 +112,43 @@ func (t *table) open() (reader, error) {
 	return &tableCursor{table: t}, nil
 }
 
+// Column is what rows have in a column of a table: numbers, or texts.
+type Column struct {
+	Name    string
+	Numbers []float64
+	Texts   []string
+}
+
+// Cells returns what rows have in the columns that are inputs, but for lists, or nil
+// where these have no names.
+func (s *Set) Cells(ctx context.Context, rows []int) (list []Column, err error) {
+	t, ok := find[*table](s.src)
+	if !ok || t.all == nil {
+		return nil, nil
+	}
+	for block, err := range s.Subset(rows).Blocks(ctx, max(len(rows), 1)) {
+		if err != nil {
+			return nil, err
+		}
+		for k, b := range t.bounds {
+			for i, j := range b.columns {
+				c := Column{Name: t.all[j]}
+				x := block.Tensors[k]
+				for at := i; !b.list && at < len(x.Data); at += len(b.columns) {
+					c.Numbers = append(c.Numbers, float64(x.Data[at]))
+				}
+				for at := i; at < len(x.Strings); at += len(b.columns) {
+					c.Texts = append(c.Texts, x.Strings[at])
+				}
+				if !b.list {
+					list = append(list, c)
+				}
+			}
+		}
+	}
+	return list, nil
+}
+
 // tableCursor reads rows of a table.
 type tableCursor struct {
 	*table
