@@ -55,7 +55,7 @@ func TestInputTypes(t *testing.T) {
 		// In any order, and a column of one axis or two.
 		got := allOf(t, m, rowsOf(floats("z", z, 5, 1), floats("x", x, 5, 3)))
 		near(t, elem.String(), got.Features.Data, trunkOf(want), 1e-6)
-		if in := m.Inputs(); len(in) != 2 || in[1].Name != "z" || in[1].Optional || m.Base(attach.Classification).Inputs[1].DType != in[1].DType {
+		if in := m.Info().Inputs; len(in) != 2 || in[1].Name != "z" || in[1].Optional || m.Base(attach.Classification).Inputs[1].DType != in[1].DType {
 			t.Errorf("%s: inputs %+v", elem, in)
 		}
 	}
@@ -79,6 +79,7 @@ func TestInputsRefused(t *testing.T) {
 		`the model's input "x" (float32 n×3) is not among what the rows bring`:                        rowsOf(floats("", noise(6), 2, 3)),
 		`the rows bring "y", which the model does not take; its inputs are "x", "z"`:                  rowsOf(x, z, floats("y", []float32{1, 2}, 2)),
 		`the rows bring one input twice; the model's are "x", "z"`:                                    rowsOf(x, z, x),
+		`the model's input "x" takes n×3 of float32, the rows given are n of float32`:                 rowsOf(floats("x", noise(2), 2), z),
 		`the model's input "z" takes n×1 of int64, the rows given are n×2 of float32`:                 rowsOf(x, floats("z", noise(4), 2, 2)),
 		`the model's input "z" takes n×1 of int64, the rows given are n×1 of texts`:                   rowsOf(x, ood.Tensor{Name: "z", Shape: []int{2, 1}, Strings: []string{"1", "2"}}),
 		`row 1 (counted from 0) of the input "z" holds 0.5; the model takes int64, which are whole`:   rowsOf(x, floats("z", []float32{1, .5}, 2, 1)),
@@ -101,7 +102,7 @@ func TestOptionalInput(t *testing.T) {
 		}, "n", 3)
 	}
 	m := open(t, runtime(t), build("n", 3), featurize.Options{})
-	if in := m.Inputs(); len(in) != 2 || !in[1].Optional || !m.Info().Exact {
+	if in := m.Info().Inputs; len(in) != 2 || !in[1].Optional || !m.Info().Exact {
 		t.Errorf("inputs %+v", in)
 	}
 	x, z := noise(6), noise(6)
@@ -123,7 +124,7 @@ func TestOptionalInput(t *testing.T) {
 	}
 	near(t, "one after the other", both.Features.Data, trunkOf(append(plus(z...), plus(1, 2, 3)...)), 1e-6)
 	// An exporter that lists its weights as inputs offers none of them.
-	if in := open(t, runtime(t), build(1, 3), featurize.Options{}).Inputs(); len(in) != 1 {
+	if in := open(t, runtime(t), build(1, 3), featurize.Options{}).Info().Inputs; len(in) != 1 {
 		t.Errorf("inputs %+v", in)
 	}
 }

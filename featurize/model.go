@@ -190,16 +190,19 @@ func (m *Model) Info() Info { return m.info }
 // weights are not known. It is to be read only. See Info.Exact.
 func (m *Model) Last() *ood.Linear { return m.last }
 
-// Inputs returns what rows have to bring, and what they may.
-func (m *Model) Inputs() []Value { return m.info.Inputs }
-
-// InputShape returns the shape of one row, without the batch; −1 varies, and
-// nil is unknown, or there are several inputs.
+// InputShape returns the shape of one row of the only input that rows must bring, or
+// of the first of several that takes images, without the batch; −1 varies, and nil is
+// unknown. Info.Inputs has all.
 func (m *Model) InputShape() []int {
-	if m.inputs.required() != 1 || m.inputs[0].dims == nil {
+	i := slices.IndexFunc(m.inputs, func(in input) bool { return !in.optional() })
+	in := &m.inputs[i]
+	if m.inputs.required() > 1 {
+		in = m.inputs.images()
+	}
+	if in == nil || in.dims == nil {
 		return nil
 	}
-	return append([]int{}, m.inputs[0].dims[1:]...)
+	return slices.Clone(in.dims[1:])
 }
 
 // Batch returns the number of rows in one run: blocks of rows of that size, or

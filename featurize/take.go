@@ -117,7 +117,7 @@ func listed(names []string) string {
 func (in input) reshaped(t ood.Tensor) ood.Tensor {
 	switch {
 	case t.Lengths != nil || in.dims == nil:
-	case len(t.Shape) == 1 && len(in.dims) == 2:
+	case len(t.Shape) == 1 && len(in.dims) == 2 && in.dims[1] == 1:
 		t.Shape = []int{t.Shape[0], 1}
 	case len(t.Shape) == 2 && t.Shape[1] == 1 && len(in.dims) == 1:
 		t.Shape = t.Shape[:1]
