@@ -251,3 +251,39 @@ func FuzzArchive(f *testing.F) {
 		}
 	})
 }
+
+func TestWebDatasetTexts(t *testing.T) {
+	texts := func(s *Set, idx ...int) (all []string) {
+		for b, err := range s.Subset(idx).Blocks(t.Context(), 3) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, tensor := range b.Tensors {
+				all = append(all, tensor.Strings...)
+			}
+		}
+		return all
+	}
+	s := open(t, shards, Options{HasText: true})
+	if s.Len() != 6 || !slices.Equal(s.Texts(), []string{"txt"}) || s.Name(4) != "shard-001.tar/dog/0004.txt" || !slices.Equal(s.Labels(), []int{0, 1, 0, 1, 0, 1}) {
+		t.Errorf("%d rows of %v, row 4 %s, labels %v", s.Len(), s.Texts(), s.Name(4), s.Labels())
+	}
+	if got := texts(s, 5, 0); !slices.Equal(got, []string{"sentence 5", "sentence 0"}) {
+		t.Errorf("texts %q", got)
+	}
+	s = open(t, shards, Options{HasText: true, Text: []string{"place", "txt"}})
+	if got := texts(s, 5, 0); s.Len() != 6 || !slices.Equal(got, []string{"south", "north", "sentence 5", "sentence 0"}) {
+		t.Errorf("pairs %q", got)
+	}
+	lacks := pack(t, "1.txt=a", "2.json={}")
+	_, err := Open(t.Context(), lacks, Options{HasText: true})
+	wantError(t, err, lacks, `sample "2": its input is missing: it lacks the text "txt", as a member .txt or a key of its .json; its members are .json`)
+	if s := open(t, lacks, Options{HasText: true, SkipBad: true}); s.Len() != 1 || s.Skipped() != 1 {
+		t.Errorf("%d rows, %d left out", s.Len(), s.Skipped())
+	}
+	none := pack(t, "1.cls=1")
+	_, err = Open(t.Context(), none, Options{HasText: true})
+	wantError(t, err, none, "there is no text in it (.txt); its members are .cls")
+	_, err = open(t, pack(t, "1.txt=a\xff"), Options{HasText: true}).All(t.Context())
+	wantError(t, err, "1.txt", "the text is not UTF-8")
+}
