@@ -177,8 +177,12 @@ func (s source) classicalBefore(tensor string) iter.Seq[*pb.NodeProto] {
 // where the model has none but their numbers.
 func (s source) classNames(p *place) []string {
 	var names []string
-	for n := range s.classicalBefore(p.output) {
-		if of := classLabels(n); len(of) > 1 {
+	made := ancestors(s.g, p.output)
+	for _, n := range s.g.Model.GetGraph().GetNode() {
+		of := s.namedBy(n)
+		switch {
+		case n.GetDomain() != classical || len(of) < 2 || len(n.GetOutput()) == 0:
+		case n.GetOpType() == "ArrayFeatureExtractor" && names == nil, made[strings.TrimSuffix(n.GetOutput()[len(n.GetOutput())-1], unread)]:
 			names = of // the last is nearest the output
 		}
 	}
@@ -188,4 +192,27 @@ func (s source) classNames(p *place) []string {
 		}
 	}
 	return nil
+}
+
+// namedBy are the names of classes that a node has: of its columns, or what it
+// picks labels from.
+func (s source) namedBy(n *pb.NodeProto) []string {
+	if n.GetOpType() != "ArrayFeatureExtractor" || len(n.GetInput()) == 0 {
+		return classLabels(n)
+	}
+	t, ok := s.g.Const(n.GetInput()[0])
+	if !ok {
+		return nil
+	}
+	var names []string
+	for _, name := range t.GetStringData() {
+		names = append(names, string(name))
+	}
+	if slices.Contains([]pb.TensorProto_DataType{pb.TensorProto_INT32, pb.TensorProto_INT64}, pb.TensorProto_DataType(t.GetDataType())) {
+		numbers, _, _ := onnx.Int64s(t, s.dir) // what cannot be read names nothing
+		for _, v := range numbers {
+			names = append(names, strconv.FormatInt(v, 10))
+		}
+	}
+	return names
 }

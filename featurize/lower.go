@@ -99,7 +99,7 @@ func lowerClassifier(n *pb.NodeProto, name string) []*pb.NodeProto {
 		// σ(z) is the second of softmax(−z/2, z/2).
 		op, w, b = "Softmax", scaled(w, .5), scaled(b, .5)
 	}
-	scores := name + "/scores"
+	scores := name
 	return append(gemm(n, name, scores, w, b),
 		node(op, []string{scores}, n.GetOutput()[1]), labelsOnly(n, name, n.GetAttribute()))
 }
@@ -125,11 +125,15 @@ func scaled(v []float32, by float32) []float32 {
 	return out
 }
 
+// unread ends the name of scores that nobody reads, before which stands that of
+// those in their place.
+const unread = "/attach/unread"
+
 // labelsOnly is a classifier whose scores nobody reads.
 func labelsOnly(n *pb.NodeProto, name string, attrs []*pb.AttributeProto) *pb.NodeProto {
 	return &pb.NodeProto{
 		OpType: n.OpType, Domain: n.Domain, Name: ptr(name), Attribute: attrs,
-		Input: n.GetInput(), Output: []string{n.GetOutput()[0], name + "/unread"},
+		Input: n.GetInput(), Output: []string{n.GetOutput()[0], name + unread},
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -123,5 +125,20 @@ func TestTables(t *testing.T) {
 			again := open(t, rt, filepath.Join("../testmodels/tables", k.name+".onnx"), featurize.Options{Feature: i.Feature.Tensor, Output: i.Output})
 			near(t, "features, opened again", all(t, again, []int{50, 4}, x).Features.Data, got.Features.Data, 0)
 		})
+	}
+}
+
+// TestNamesWithoutZipMap: classes have their names where probabilities come as a
+// tensor.
+func TestNamesWithoutZipMap(t *testing.T) {
+	rt := runtime(t)
+	for name, want := range map[string]string{"logistic": "high low middle", "forest": "1 2 3"} {
+		m := load(t, "../testmodels/tables/"+name+".onnx").Proto
+		m.Graph.Node = slices.DeleteFunc(m.Graph.Node, func(n *pb.NodeProto) bool { return n.GetOpType() == "ZipMap" })
+		m.Graph.Output[1] = onnx.ValueInfo("probabilities", pb.TensorProto_FLOAT, "n", 3)
+		i := open(t, rt, save(t, m), featurize.Options{}).Info()
+		if strings.Join(i.Classes, " ") != want || i.Task != attach.Classification {
+			t.Errorf("%s: classes %v, task %s", name, i.Classes, i.Task)
+		}
 	}
 }

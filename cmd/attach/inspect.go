@@ -161,7 +161,10 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 func methodsThatWork(info featurize.Info, differentiable bool) []string {
 	has := ood.NeedTrainer | ood.NeedLabels
 	if info.Feature != nil {
-		has |= ood.NeedFeatures | ood.NeedLogits | ood.NeedInputs | ood.NeedDropout
+		has |= ood.NeedFeatures | ood.NeedLogits | ood.NeedInputs
+		if info.Feature.Of == nil {
+			has |= ood.NeedDropout // before the last layer, where there is none of the network's own
+		}
 		if differentiable {
 			has |= ood.NeedNetwork
 		}
