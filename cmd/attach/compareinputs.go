@@ -84,7 +84,7 @@ func (m *comparing) readModel(ctx context.Context) error {
 	err := m.readSets(func(path string, of inputs.Slice, outside bool) (ood.Batch, error) {
 		classes := m.classes
 		if outside {
-			classes, m.inputs.TargetOptional = m.outClasses, true
+			classes, m.inputs.TargetOptional, m.inputs.SkipOdd = m.outClasses, true, len(m.outClasses) == 0
 		}
 		set, err := m.openSet(ctx, path, "", of, classes)
 		if err != nil {
