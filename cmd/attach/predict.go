@@ -124,6 +124,7 @@ func (f *predicting) run(c *cli.Context) error {
 			return err
 		}
 	}
+	f.noteTruncated(f.x)
 	noteEndless(f.stderr, f.bundle, f.o.Level, rows.known.groups)
 	noteSilent(f.stderr, f.bundle, f.o.Alpha)
 	noteSets(f.stderr, f.bundle, f.o)

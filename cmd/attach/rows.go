@@ -36,7 +36,8 @@ type reading struct {
 	classes    []int
 	stderr     io.Writer
 	// model is what reads the rows, or nil.
-	model *featurize.Model
+	model     *featurize.Model
+	truncated int // texts that were said to be too long
 	// columns are the inputs of the first table read, or of the table that heads
 	// were fitted on; nil where they have no names.
 	columns []string
@@ -304,8 +305,21 @@ func (r *reading) features(ctx context.Context, what string, set *inputs.Set) (o
 	if err != nil {
 		return ood.Batch{}, inFile(what, err)
 	}
+	r.noteTruncated(what)
 	b.Labels, b.Inputs, b.Network = set.Labels(), set, r.model.Network()
 	return b, nil
+}
+
+// noteTruncated says how many texts, since it last did, were longer than the model
+// reads.
+func (r *reading) noteTruncated(what string) {
+	if r.model == nil {
+		return
+	}
+	cut := r.model.Truncated() - r.truncated
+	if r.truncated += cut; cut > 0 {
+		printf(r.stderr, "note: %s: %s longer than the %d tokens that the model reads; what is beyond these is left out\n", what, rows.Count(cut, "text"), r.model.Info().Text.MaxTokens)
+	}
 }
 
 // inFile says in which file an error was found, where it does not say so itself.
