@@ -12,6 +12,7 @@ length before, and keeps the logits. attach predict adds detector, p-values and 
 import csv
 import json
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,11 @@ def run(folder, path, order):
     print(np.concatenate(logits).shape)
 
 
+def cpu():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def main():
     attach, folder, train, cal = sys.argv[1:5]
     times = int(sys.argv[5]) if len(sys.argv) > 5 else 4
@@ -64,11 +70,11 @@ def main():
         best = {}
         for _ in range(3):
             for name, command in commands.items():
-                start = time.perf_counter()
+                start, busy = time.perf_counter(), cpu()
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                best[name] = min(best.get(name, 1e9), time.perf_counter() - start)
-        for name, seconds in best.items():
-            print(f"{name:26} {n / seconds:8.0f} sentences/s  ({seconds:.2f} s for {n})")
+                best[name] = min(best.get(name, (1e9,)), (time.perf_counter() - start, cpu() - busy))
+        for name, (seconds, busy) in best.items():
+            print(f"{name:26} {n / seconds:8.0f} sentences/s  ({seconds:.2f} s for {n}, {busy:.2f} s of processors)")
 
 
 if __name__ == "__main__":
