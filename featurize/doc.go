@@ -10,6 +10,9 @@
 // OpenFor opens the network of a bundle that was fitted before, with the tensors
 // and the preprocessing that the bundle names.
 //
+// Rows are blocks of tensors, one for each input of the network: numbers or texts,
+// of one shape or of different lengths.
+//
 // Features streams: rows go in and batches of what is read come out, in bounded
 // memory, while the next batch is prepared. Gradients does the same with the
 // gradient of a scalar of the logits, and Network runs the network as methods

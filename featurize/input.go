@@ -64,13 +64,13 @@ func findInputs(g *onnx.Graph, dir string) (inputs, error) {
 	if len(required) == 0 {
 		return nil, errors.New("the model has no inputs")
 	}
-	several := len(list) > 1
+	several, batch := len(list) > 1, list.fixedBatch()
 	for i, in := range list {
 		if several && in.feed != in.name {
 			list[i].feed += "/" + in.name
 		}
-		if a, b := in.fixedBatch(), list.fixedBatch(); a > 0 && a != b {
-			return nil, fmt.Errorf("the model's inputs are of different numbers of rows: %q takes %d, others %d", in.name, a, b)
+		if n := in.fixedBatch(); n > 0 && n != batch {
+			return nil, fmt.Errorf("the model's inputs are of different numbers of rows: %q takes %d, others %d", in.name, n, batch)
 		}
 	}
 	return list, nil

@@ -163,3 +163,21 @@ func TestInputsGradient(t *testing.T) {
 	}
 	near(t, "the gradient", g.Data, want, 1e-5)
 }
+
+// Networks of an image beside columns and of tokens give what NumPy makes of them.
+func TestInputsAgainstNumPy(t *testing.T) {
+	rt := runtime(t)
+	for name, inputs := range map[string][]string{"two_inputs": {"image", "columns"}, "tokens": {"input_ids", "attention_mask"}} {
+		path := "../testmodels/odd/" + name + ".onnx"
+		var b ood.InputBlock
+		for _, input := range inputs {
+			shape, data := entry(t, path, input)
+			b.Tensors = append(b.Tensors, floats(input, data, shape...))
+		}
+		got := allOf(t, open(t, rt, path, featurize.Options{Batch: 3}), b)
+		_, phi := entry(t, path, "features")
+		_, logits := entry(t, path, "logits")
+		near(t, name+": φ", got.Features.Data, phi, 1e-5)
+		near(t, name+": the logits", got.Logits.Data, logits, 1e-5)
+	}
+}

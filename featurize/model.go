@@ -44,7 +44,7 @@ type Options struct {
 	EarlierLayers int
 	Layers        []string
 	// Batch is the number of rows in one run: 64 by default, less for large
-	// inputs. A model with a fixed batch overrides it.
+	// inputs and long rows of tokens. A model with a fixed batch overrides it.
 	Batch int
 }
 

@@ -22,6 +22,13 @@ import (
 // happens on another goroutine while the network runs. What is yielded belongs to
 // the caller.
 //
+// A block has a tensor, under its name, for each input of the network that has no
+// default. Rows of tokens that differ in length ([ood.Tensor.Lengths]) are run in
+// groups of one length, those beyond 32 filled up to the next of some lengths where
+// a mask among the inputs covers that and the network was seen not to depend on it;
+// the larger a block, the better they fill a run. What comes of such a block comes
+// together.
+//
 // NaN and infinities, in rows or in what the network makes of them, are errors
 // that name the row, counted from 0.
 func (m *Model) Features(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.Batch, error] {
