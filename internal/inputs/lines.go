@@ -41,7 +41,11 @@ func (f *textFile) open(ctx context.Context, from mark) (*lineReader, error) {
 	default:
 		l.Closer, l.file = file, file
 	}
-	l.r = bufio.NewReaderSize(nil, 1<<16)
+	size := 1 << 16
+	if f.held != nil {
+		size = min(size, len(f.held)+1)
+	}
+	l.r = bufio.NewReaderSize(nil, size)
 	l.goTo(from)
 	if from.offset > 0 {
 		return l, nil
