@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -104,4 +105,29 @@ func ExampleInspect() {
 		log.Fatal(err)
 	}
 	fmt.Println(info.Task, info.Feature.Tensor, info.Feature.Width, info.OutputsWidth)
+}
+
+// A service that reads texts: the file and the .onnx file are all that it needs.
+func ExampleAttached_Texts() {
+	ctx := context.Background()
+	b, err := attach.Open("M.attach")
+	if err != nil {
+		log.Fatal(err)
+	}
+	net, err := featurize.OpenFor(ctx, b, "", featurize.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer net.Close()
+	p, err := b.Predictor(attach.PredictOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	answers, err := net.Texts(ctx, p, "what is my balance", "why is the sky blue")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, a := range answers {
+		fmt.Println(a.Name, a.Confidence, a.PValue, a.Flag)
+	}
 }

@@ -1,6 +1,7 @@
 package featurize
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -109,7 +110,11 @@ func readFolder(dir string) (*folder, error) {
 		return nil, err
 	}
 	if content != nil {
-		if err := json.Unmarshal(content, &f.config); err != nil {
+		err := json.Unmarshal(content, &f.config)
+		if string(bytes.TrimSpace(content)) == "null" {
+			err = errors.New("it holds nothing")
+		}
+		if err != nil {
 			f.pass(configFile, fmt.Errorf("it is not what exporters write: %w", err))
 			f.config = exported{}
 		}
@@ -137,9 +142,6 @@ func readFolder(dir string) (*folder, error) {
 	return f, nil
 }
 
-// slow are files of tokenizers from which tokenizer.json can be made.
-var slow = [...]string{"vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model"}
-
 // texts is what tokenizes for a model with these inputs, or nil.
 func (f *folder) texts(inputs []Value) *texts {
 	at := findTokens(inputs)
@@ -148,11 +150,8 @@ func (f *folder) texts(inputs []Value) *texts {
 		return nil
 	}
 	if f.text == nil {
-		for _, name := range slow {
-			if _, err := os.Stat(filepath.Join(f.dir, name)); f.dir != "" && err == nil {
-				f.unused = append(f.unused, fmt.Sprintf("%s: texts need %s, which transformers writes with AutoTokenizer.from_pretrained(…).save_pretrained(…)", name, tokenizerFile))
-				break
-			}
+		if f.dir != "" {
+			f.pass(tokenizerFile, errors.New("it is absent; texts need it, and transformers writes it with AutoTokenizer.from_pretrained(…).save_pretrained(…)"))
 		}
 		return nil
 	}
@@ -238,7 +237,7 @@ func (f *folder) describe(info *Info) {
 	if names := f.classes(); names != nil {
 		info.Classes = names
 	}
-	if info.Task == attach.Regression {
+	if info.Task == attach.Regression || info.Task == attach.Embedding {
 		info.Classes = nil
 	}
 	if n := len(info.Classes); n > 0 && info.OutputsWidth > 0 && n != max(info.OutputsWidth, 2) {

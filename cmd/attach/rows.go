@@ -137,6 +137,9 @@ func (r *reading) openModel(ctx context.Context, path string, o featurize.Option
 
 // takeFolder takes what lies beside the model where no option says otherwise.
 func (r *reading) takeFolder(info featurize.Info) error {
+	for _, why := range info.Unused {
+		printf(r.stderr, "note: %s: not used: %s\n", info.Folder, why)
+	}
 	if r.inputs.Classes == nil {
 		r.inputs.Classes = info.Classes
 	}
