@@ -92,9 +92,16 @@ func checkRead(t *testing.T, content []byte) {
 	}
 }
 
+// seedFiles are the golden files, and one of a model of tables.
+func seedFiles(f *testing.F) [][]byte {
+	in := tableRegressor(3, 1, 0, true)
+	in.QuantileParams, in.Quantiles = ood.Params{"n_estimators": 2.}, method("quantile-forest")
+	return append(goldenFiles(f), mustWrite(f, mustFit(f, in)))
+}
+
 // FuzzRead changes bytes of good files.
 func FuzzRead(f *testing.F) {
-	files := goldenFiles(f)
+	files := seedFiles(f)
 	for i, b := range files {
 		f.Add(uint8(i), []byte{})
 		f.Add(uint8(i), []byte{byte(len(b) / 2), byte(len(b) / 2 >> 8), 255, 'P', 'K'})
@@ -113,7 +120,7 @@ func FuzzResealed(f *testing.F) {
 		content map[string][]byte
 	}
 	var files []file
-	for i, b := range goldenFiles(f) {
+	for i, b := range seedFiles(f) {
 		names, content := unpack(f, b)
 		files = append(files, file{names, content})
 		number := regexp.MustCompile(`: [0-9]`)

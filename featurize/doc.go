@@ -7,6 +7,10 @@
 // too: logits = φ·Wᵀ + b, exactly so where Info.Exact says it. Layers before
 // it are read beside it where Options ask for them.
 //
+// A linear model of scikit-learn is read as such a layer. Trees, support vector
+// machines and other models of tables have none: what they read stands in, with
+// their answers beside it.
+//
 // OpenFor opens the network of a bundle that was fitted before, with the tensors
 // and the preprocessing that the bundle names.
 //

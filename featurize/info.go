@@ -18,7 +18,7 @@ type Info struct {
 	// LogSoftmax or Sigmoid, or has three columns or more; "regression" where
 	// it has one column and no Sigmoid; "embedding" where the outputs answer nothing,
 	// and a mean of the last layer over positions is the feature; else "unknown": two bare columns can
-	// be two classes or two targets.
+	// be two classes or two targets. Trees and their like tell by their operators.
 	Task attach.Task `json:"task"`
 	// Feature is nil where no linear layer was found and none was named.
 	Feature      *Feature `json:"feature"`

@@ -124,7 +124,11 @@ func (info bundleInfo) text() string {
 		line("input", "%s %s %s", in.Name, in.DType, shapeText(in.Shape))
 	}
 	line("task", "%s", info.Task)
-	line("feature", "%s, width %d", cmp.Or(info.Feature, "unnamed"), info.Width)
+	scaled := ""
+	if info.Standardised {
+		scaled = ", standardised"
+	}
+	line("feature", "%s, width %d%s", cmp.Or(info.Feature, "unnamed"), info.Width, scaled)
 	for _, l := range info.Layers {
 		line("layer", "%s, width %d", cmp.Or(l.Tensor, "unnamed"), l.Width)
 	}
