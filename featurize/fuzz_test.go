@@ -105,6 +105,7 @@ func FuzzFeed(f *testing.F) {
 		m := &Model{batch: 1 + next()%5, pads: next()%2 == 0, positions: next() % 2 * 50}
 		for i, name := range []string{"ids", "attention_mask", "s"}[:1+next()%3] {
 			in := input{name: name, elem: []int32{7, 9, 8, 1}[(i+next())%4], dims: []int{-1, []int{-1, -1, 4, 48}[next()%4], 2}[:1+next()%3]}
+			in.axes = []string{"", []string{"", "length"}[next()%2], ""}[:len(in.dims)]
 			if next()%4 == 0 {
 				in.dims = nil
 			}

@@ -176,6 +176,9 @@ func TestRaggedRefused(t *testing.T) {
 	empty, _ := sentences(3, 0, 2)
 	outside, _ := sentences(3, 2, 40)
 	outside.Tensors[0].Data[4] = math.MaxInt32
+	apart, _ := sentences(3, 2)
+	ones, _ := sentences(3, 4)
+	apart.Tensors[1] = ones.Tensors[1]
 	for want, c := range map[string]struct {
 		m *featurize.Model
 		b ood.InputBlock
@@ -183,6 +186,7 @@ func TestRaggedRefused(t *testing.T) {
 		`row 0 (counted from 0) of the input "input_ids" is 3 long, the model takes 64, and none of its inputs is a mask`: {open(t, rt, reader(t, false, 64), featurize.Options{}), rowsOf(block.Tensors[0])},
 		`the model's input "input_ids" takes n×16 of int64, the rows given are n×40`:                                      {open(t, rt, reader(t, true, 16), featurize.Options{}), block},
 		`row 1 (counted from 0) of the input "input_ids" is empty`:                                                        {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), empty},
+		`row 1 (counted from 0) is 2 long in the input "input_ids" and 4 in "attention_mask", which the model takes`:      {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), apart},
 		`row 1 (counted from 0) of the input "input_ids" holds 2.147`:                                                     {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), outside},
 	} {
 		if _, err := c.m.All(ctx, featurize.Slice(c.b), -1, nil); err == nil || !strings.HasPrefix(err.Error(), want) {

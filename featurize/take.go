@@ -43,7 +43,30 @@ func (list inputs) take(b ood.InputBlock, first int) ([]ood.Tensor, error) {
 	if found < len(b.Tensors) {
 		return nil, list.stranger(b.Tensors)
 	}
-	return taken, nil
+	return taken, list.sameLengths(taken, first)
+}
+
+// sameLengths refuses rows that are of two lengths along axes that the model calls
+// by one name.
+func (list inputs) sameLengths(tensors []ood.Tensor, first int) error {
+	called := make(map[string]int) // the first input of each name
+	for i, in := range list {
+		t := tensors[i]
+		if t.Lengths == nil || in.dims == nil || in.axes[1] == "" {
+			continue
+		}
+		j, known := called[in.axes[1]]
+		if !known {
+			called[in.axes[1]] = i
+			continue
+		}
+		for row, own := range t.Lengths {
+			if other := tensors[j].Lengths[row]; own != other {
+				return fmt.Errorf("row %d (counted from 0) is %d long in the input %q and %d in %q, which the model takes to be of one length", first+row, other, list[j].name, own, in.name)
+			}
+		}
+	}
+	return nil
 }
 
 // among is the tensor for an input, or nil. One without a name is for the only
