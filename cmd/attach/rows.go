@@ -204,6 +204,13 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 	if errors.Is(err, inputs.ErrNoPixels) && r.preprocess != "" {
 		err = fmt.Errorf("%w, or leave out --preprocess", err)
 	}
+	if err != nil && r.model != nil && inputs.IsTable(x) {
+		for _, why := range r.model.Info().Unused {
+			if strings.HasPrefix(why, "tokenizer") {
+				return nil, fmt.Errorf("%w; texts are not read, for want of a tokenizer: %s", err, why)
+			}
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
