@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/onnx"
@@ -186,12 +187,18 @@ func (s source) classNames(p *place) []string {
 			names = of // the last is nearest the output
 		}
 	}
+	numbered, seen := true, make(map[string]bool)
 	for i, name := range names {
-		if name != strconv.Itoa(i) {
-			return names
+		if !utf8.ValidString(name) || seen[name] {
+			return nil // they tell no classes apart
 		}
+		seen[name] = true
+		numbered = numbered && name == strconv.Itoa(i)
 	}
-	return nil
+	if numbered {
+		return nil
+	}
+	return names
 }
 
 // namedBy are the names of classes that a node has: of its columns, or what it
