@@ -52,7 +52,7 @@ type exported struct {
 func findModel(path string) (model, dir string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", "", err
+		return path, "", nil // whoever reads it says why it cannot be read
 	}
 	if !info.IsDir() {
 		return path, exportersFolder(path), nil
