@@ -51,7 +51,7 @@ func (r *reading) rowOptions(all *table) table {
 	return table{
 		{name: "preprocess", to: &r.preprocess, file: otherFile, usage: "FILE: how images are prepared, in the keys of Hugging Face's preprocessor_config.json"},
 		{name: "target", to: nameList("target", &r.inputs.Targets), usage: "A,B,…: the column of a table that is the target, or several, by names in the header, or last"},
-		{name: "text", to: nameList("text", &r.inputs.Text), usage: "NAME or A,B: the column of a table that a model with a tokenizer reads, or two that it reads as a pair (default: text, sentence or the only one of text)",
+		{name: "text", to: nameList("text", &r.inputs.Text), usage: "A[,B]: the column of a table that a model with a tokenizer reads, or two that it reads as a pair (default: text, sentence or the only one of text)",
 			never: []never{idle("for a model without a tokenizer", func() bool { return r.model != nil && !r.inputs.HasText })}},
 		{name: "ignore", to: nameList("ignore", &r.inputs.Ignore), usage: "A,B,…: columns of a table that are neither inputs nor the target"},
 		{name: "classes", to: &r.classes, usage: "A,B,…: keep the rows with these labels alone; output i of the model is the i-th of them"},
