@@ -44,6 +44,9 @@ func jsonKeys(t reflect.Type, keys map[string]bool) {
 	case reflect.Struct:
 		for i := range t.NumField() {
 			f := t.Field(i)
+			if !f.IsExported() {
+				continue
+			}
 			if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key != "" {
 				keys[key] = true
 			}
@@ -141,13 +144,13 @@ func TestFigures(t *testing.T) {
 	for text, holds := range map[string]bool{
 		"broken": false, "broken>2": true, "broken>1": false, "coverage@.8>99": false, "coverage@.8<99": true, "coverage > 399": false, "rmse<27": false, "rmse<20": true,
 	} {
-		g, ok := parseGate(text)
+		g, ok := parseGate(text, figures())
 		if err := checkGates([]gate{g}, e); !ok || (err == nil) != holds {
 			t.Errorf("%s: %v, %v", text, ok, err)
 		}
 	}
 	for _, text := range []string{"", "coverage", "coverage<", "<1", "coverage<nan", "coverage@<1", "coverage@1<1", "coverage@x<1", "frob<1", "coverage=1"} {
-		if g, ok := parseGate(text); ok {
+		if g, ok := parseGate(text, figures()); ok {
 			t.Errorf("%q is read as %+v", text, g)
 		}
 	}

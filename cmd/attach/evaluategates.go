@@ -112,7 +112,7 @@ func figuresAt(e *attach.Evaluation, at float64) map[string][]float64 {
 func parseGates(texts []string) ([]gate, error) {
 	var list []gate
 	for _, text := range texts {
-		one, ok := parseGate(text)
+		one, ok := parseGate(text, figures())
 		if !ok {
 			return nil, usagef("--fail-if is %q; it must be broken, or a figure, < or > and a number, such as coverage<.88; the figures are %s", text, strings.Join(figures(), ", "))
 		}
@@ -124,7 +124,8 @@ func parseGates(texts []string) ([]gate, error) {
 	return list, nil
 }
 
-func parseGate(text string) (g gate, ok bool) {
+// parseGate reads a bound on one of some figures.
+func parseGate(text string, figures []string) (g gate, ok bool) {
 	whole := text
 	if text == "broken" {
 		whole = "broken>0"
@@ -140,7 +141,7 @@ func parseGate(text string) (g gate, ok bool) {
 	if has {
 		g.at, wrong = strconv.ParseFloat(strings.TrimSpace(at), 64)
 	}
-	return g, err == nil && wrong == nil && !math.IsNaN(g.bound) && (!has || share(g.at) == "") && slices.Contains(figures(), g.figure)
+	return g, err == nil && wrong == nil && !math.IsNaN(g.bound) && (!has || share(g.at) == "") && slices.Contains(figures, g.figure)
 }
 
 // checkGates returns a *gateError that names the gates that do not hold.
@@ -165,11 +166,20 @@ func checkGates(gates []gate, e *attach.Evaluation) error {
 			if len(found) > 1 && len(found) == len(e.Targets) {
 				of = targetName(e, i) + ": "
 			}
-			if g.sign == '<' && x < g.bound || g.sign == '>' && x > g.bound {
+			if g.fails(x) {
 				failed = append(failed, fmt.Sprintf("%s (%sit is %.4g)", g.text, of, x))
 			}
 		}
 	}
+	return gatesFailed(failed)
+}
+
+// fails says that a figure is what it must not be.
+func (g gate) fails(x float64) bool {
+	return g.sign == '<' && x < g.bound || g.sign == '>' && x > g.bound
+}
+
+func gatesFailed(failed []string) error {
 	if failed == nil {
 		return nil
 	}

@@ -437,12 +437,20 @@ func (t table) writable(c *cli.Context) error {
 type argument struct {
 	name     string
 	to       *string
+	list     *[]string // of one that may be many, in place of to
 	optional bool
 }
 
 func (a argument) take(c *cli.Context, rest []string) error {
 	most := 0
-	if a.name != "" {
+	switch {
+	case a.list != nil:
+		*a.list, most = rest, len(rest)
+		if most == 0 {
+			return usagef("%s needs %s; see `%[1]s --help`", path(c), a.name)
+		}
+		return nil
+	case a.name != "":
 		most = 1
 	}
 	switch {

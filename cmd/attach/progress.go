@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // progress is one line on a terminal that rewrites itself. On anything but a
@@ -51,6 +53,18 @@ func (p *progress) share(share float64, what string) {
 		left = fmt.Sprintf(", %v left", (time.Duration(float64(elapsed) * (1 - share) / share)).Round(time.Second))
 	}
 	printf(p.w, "\r\x1b[K%s: %s%s", p.label, what, left)
+}
+
+// rate says how many are done, and how many a second.
+func (p *progress) rate(done int) string {
+	if p.w == nil {
+		return ""
+	}
+	text := rows.Count(done, "input")
+	if elapsed := time.Since(p.started).Seconds(); elapsed > 1 {
+		text += fmt.Sprintf(", %.3g a second", float64(done)/elapsed)
+	}
+	return text
 }
 
 // end removes the line.

@@ -96,6 +96,8 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			fitCommand(),
 			predictCommand(),
 			evaluateCommand(),
+			auditCommand(),
+			mergeCommand(),
 			compareCommand(),
 			featuresCommand(),
 			gradientCommand(),

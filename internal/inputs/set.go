@@ -21,7 +21,9 @@ var ErrEmpty = errors.New("there are no rows")
 type Set struct {
 	src     source
 	takes   []Takes
-	index   []int // rows of src, or nil for all of them
+	index   []int // rows of src, or nil for those from first to last, or for all
+	first   int
+	last    int // 0 is all
 	labels  []int
 	classes []string
 	targets blas32.General
@@ -35,8 +37,11 @@ type Set struct {
 
 // Len returns the number of rows.
 func (s *Set) Len() int {
-	if s.index != nil {
+	switch {
+	case s.index != nil:
 		return len(s.index)
+	case s.last > 0:
+		return s.last - s.first
 	}
 	return s.src.rows()
 }
@@ -144,7 +149,7 @@ func (s *Set) Row(i int) int {
 	if s.index != nil {
 		return s.index[i]
 	}
-	return i
+	return s.first + i
 }
 
 // Subset returns the rows that idx names, in that order, with their labels,

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Slice is a range of rows as Python has it: from Start up to, not including,
@@ -69,9 +71,25 @@ func (s *Set) Slice(of Slice) (*Set, error) {
 	if err != nil || last-first == s.Len() {
 		return s, err
 	}
+	if s.index == nil { // rows may be too many to number each
+		sub := *s
+		sub.first, sub.last = s.first+first, s.first+last
+		if s.targets.Rows > 0 {
+			sub.targets = rows.Slice(s.targets, first, last)
+		}
+		sub.labels, sub.groups = part(s.labels, first, last), part(s.groups, first, last)
+		return &sub, nil
+	}
 	idx := make([]int, last-first)
 	for i := range idx {
 		idx[i] = first + i
 	}
 	return s.Subset(idx), nil
+}
+
+func part[T any](all []T, first, last int) []T {
+	if all == nil {
+		return nil
+	}
+	return all[first:last]
 }

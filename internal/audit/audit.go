@@ -1,0 +1,162 @@
+// Package audit scores large sets of inputs and says what of them does not belong.
+//
+// A shard is what a user names: a file of rows or a folder of images. Its rows are
+// scored in parts, each of which is a Parquet file of consecutive rows with counts
+// beside them. Merging puts the rows of parts in the order of shards and computes
+// all that is said from sums, so that it is the same whatever the parts are, and
+// the audit of a whole is again a part of a larger one.
+//
+// Nothing here reads inputs or runs a network: who scores hands in rows.
+package audit
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/regular"
+)
+
+// Identity says what scores are of. Parts of different ones are not merged.
+type Identity struct {
+	Bundle     string      `json:"bundle_sha256"`
+	Model      string      `json:"model_sha256,omitempty"`
+	Preprocess string      `json:"preprocess_sha256,omitempty"`
+	Task       attach.Task `json:"task"`
+	// Calibration is how many scores p-values are of, and HeldOut where they came from.
+	Calibration int            `json:"calibration_rows"`
+	HeldOut     attach.HeldOut `json:"held_out,omitempty"`
+	// Predicted is how many calibration rows are predicted each class, or nil.
+	Predicted []int   `json:"predicted,omitempty"`
+	Alpha     float64 `json:"alpha"`
+	Level     float64 `json:"level,omitempty"`
+	FDR       float64 `json:"fdr"`
+	// Delta is the probability that any bound fails, and Conditional says that
+	// p-values of discoveries hold for these calibration rows, but for Delta.
+	Delta       float64 `json:"delta"`
+	Conditional bool    `json:"conditional,omitempty"`
+	// Every and Limit say which rows of a shard are audited, 0 being all.
+	Every int `json:"every,omitempty"`
+	Limit int `json:"limit,omitempty"`
+	// Targets are the names of what a regressor with intervals predicts, and Grouped says
+	// that rows bring groups.
+	Targets []string `json:"targets,omitempty"`
+	Grouped bool     `json:"grouped,omitempty"`
+}
+
+// Differs says in which option two identities differ, with both values, or "".
+func (id Identity) Differs(other Identity) string {
+	a, b := id.fields(), other.fields()
+	for i, name := range a.names {
+		if a.values[i] != b.values[i] {
+			return fmt.Sprintf("%s is %s in one and %s in the other", name, cmp.Or(a.values[i], "not given"), cmp.Or(b.values[i], "not given"))
+		}
+	}
+	return ""
+}
+
+type identityFields struct{ names, values []string }
+
+func (id Identity) fields() identityFields {
+	encoded, err := json.Marshal(id)
+	if err != nil {
+		panic(err) // numbers and texts alone
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(encoded, &all); err != nil {
+		panic(err)
+	}
+	var f identityFields
+	for _, name := range []string{
+		"bundle_sha256", "model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "predicted", "alpha", "level",
+		"fdr", "delta", "conditional", "every", "limit", "targets", "grouped",
+	} {
+		f.names, f.values = append(f.names, name), append(f.values, string(all[name]))
+	}
+	return f
+}
+
+// HashFile is the hex SHA-256 of the file at path.
+func HashFile(path string) (string, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Name is how a shard is called in keys: as it is written, with slashes and without
+// what means nothing.
+func Name(written string) string { return path.Clean(filepath.ToSlash(written)) }
+
+// Key names a row of a shard for good: its file in a folder or archive, or else its
+// number. Folder is where the row lies.
+func Key(shard, file string, number int) (key, folder string) {
+	base := path.Base(shard)
+	switch {
+	case file == "":
+		return fmt.Sprintf("%s:%d", shard, number), path.Dir(shard)
+	case strings.EqualFold(path.Ext(shard), ".tar"):
+		key = shard + strings.TrimPrefix(file, base)
+	case file == base:
+		key = shard
+	default:
+		key = shard + "/" + file
+	}
+	return key, path.Dir(key)
+}
+
+// Range is consecutive rows of a shard, of those that are audited. Of is how many
+// these are, and Rows how many the shard has.
+type Range struct {
+	Shard string `json:"shard"`
+	Rows  int    `json:"rows"`
+	Of    int    `json:"of"`
+	Start int    `json:"start"`
+	End   int    `json:"end"`
+}
+
+// Gaps are the rows of a shard, of those that are audited, that ranges lack.
+func Gaps(shard string, of int, have []Range) (gaps [][2]int) {
+	mine := slices.DeleteFunc(slices.Clone(have), func(r Range) bool { return r.Shard != shard })
+	slices.SortFunc(mine, byStart)
+	at := 0
+	for _, r := range mine {
+		if r.Start > at {
+			gaps = append(gaps, [2]int{at, r.Start})
+		}
+		at = max(at, r.End)
+	}
+	if at < of {
+		gaps = append(gaps, [2]int{at, of})
+	}
+	return gaps
+}
+
+func byStart(a, b Range) int {
+	return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Start, b.Start))
+}
+
+// Selected is which of n rows of a shard are audited: every so-many-th, and of these
+// the first.
+func (id Identity) Selected(n int) (count, step int) {
+	step = max(1, id.Every)
+	count = (n + step - 1) / step
+	if id.Limit > 0 {
+		count = min(count, id.Limit)
+	}
+	return count, step
+}

@@ -1,0 +1,80 @@
+package audit
+
+import (
+	"fmt"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/attach-uncertainty/attach"
+)
+
+// columns are those of a file of scores, in order.
+type columns struct {
+	names []string
+	nodes []parquet.Node
+	at    map[string]int
+}
+
+// columns are those of rows with this identity.
+func (id Identity) columns() *columns {
+	c := &columns{at: map[string]int{}}
+	add := func(name string, node parquet.Node) {
+		c.at[name] = len(c.names)
+		c.names, c.nodes = append(c.names, name), append(c.nodes, node)
+	}
+	text, number := parquet.String(), parquet.Leaf(parquet.DoubleType)
+	few := parquet.Encoded(text, &parquet.RLEDictionary)
+	add("key", text)
+	add("shard", few)
+	add("row", parquet.Int(64))
+	add("folder", few)
+	if id.Grouped {
+		add("group", few)
+	}
+	if id.Task == attach.Classification {
+		add("class", parquet.Int(64))
+		add("class_name", few)
+		add("confidence", number)
+	}
+	for k := range id.Targets {
+		for _, of := range []string{"prediction", "lower", "upper", "width_p_value", "target"} {
+			add(id.column(of, k), number)
+		}
+	}
+	add("ood_score", number)
+	add("p_value", number)
+	add("discovery", parquet.Leaf(parquet.BooleanType))
+	return c
+}
+
+// column is the name of a column of target k.
+func (id Identity) column(of string, k int) string {
+	if len(id.Targets) == 1 {
+		return of
+	}
+	return fmt.Sprintf("%s_%d", of, k)
+}
+
+// ordered are columns in their own order; those of a parquet.Group are in that of
+// their names.
+type ordered struct {
+	parquet.Group
+	fields []parquet.Field
+}
+
+func (o ordered) Fields() []parquet.Field { return o.fields }
+
+func (c *columns) schema() *parquet.Schema {
+	nodes, of := parquet.Group{}, map[string]parquet.Field{}
+	for i, name := range c.names {
+		nodes[name] = c.nodes[i]
+	}
+	for _, field := range nodes.Fields() {
+		of[field.Name()] = field
+	}
+	root := ordered{Group: nodes}
+	for _, name := range c.names {
+		root.fields = append(root.fields, of[name])
+	}
+	return parquet.NewSchema("scores", root)
+}

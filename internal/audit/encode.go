@@ -1,0 +1,60 @@
+package audit
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// floats are written as the base64 of float32 numbers, little-endian.
+type floats []float32
+
+// MarshalJSON writes base64.
+func (f floats) MarshalJSON() ([]byte, error) {
+	b := make([]byte, 4*len(f))
+	for i, v := range f {
+		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(v))
+	}
+	return json.Marshal(base64.StdEncoding.EncodeToString(b))
+}
+
+// UnmarshalJSON reads base64.
+func (f *floats) UnmarshalJSON(text []byte) error {
+	var b []byte
+	if err := json.Unmarshal(text, &b); err != nil {
+		return err
+	}
+	if len(b)%4 != 0 {
+		return errors.New("numbers are cut short")
+	}
+	*f = make(floats, len(b)/4)
+	for i := range *f {
+		(*f)[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return nil
+}
+
+// floatBits is written so that it is read as it was, endless ones too.
+type floatBits float64
+
+// MarshalJSON writes hexadecimal digits.
+func (f floatBits) MarshalJSON() ([]byte, error) {
+	return json.Marshal(fmt.Sprintf("%016x", math.Float64bits(float64(f))))
+}
+
+// UnmarshalJSON reads them.
+func (f *floatBits) UnmarshalJSON(text []byte) error {
+	var s string
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err
+	}
+	var bits uint64
+	if _, err := fmt.Sscanf(s, "%016x", &bits); err != nil || len(s) != 16 {
+		return fmt.Errorf("%.40q is no number", s)
+	}
+	*f = floatBits(math.Float64frombits(bits))
+	return nil
+}

@@ -1,0 +1,86 @@
+package audit
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+)
+
+const (
+	// mostWorst is how many rows are shown, and have their features kept.
+	mostWorst = 200
+	// mostDrawn is how many rows of all are drawn to be drawn beside them.
+	mostDrawn = 300
+)
+
+// keptRow is a row whose features are kept.
+type keptRow struct {
+	Key   string    `json:"key"`
+	Shard string    `json:"shard"`
+	At    int       `json:"at"` // among the audited rows of the shard
+	Score floatBits `json:"score"`
+	Hash  uint64    `json:"hash"`
+	// Features are those that the network makes of the row.
+	Features floats `json:"features"`
+}
+
+// kept are the rows with the highest scores, and rows drawn by their keys: the same
+// ones however rows were divided among parts. Each list is sorted.
+type kept struct {
+	Worst []keptRow `json:"worst"`
+	Drawn []keptRow `json:"drawn"`
+}
+
+// before is the order of rows in an audit.
+func (r keptRow) before(o keptRow) int {
+	return cmp.Or(cmp.Compare(r.Shard, o.Shard), cmp.Compare(r.At, o.At))
+}
+
+func worse(a, b keptRow) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), a.before(b))
+}
+
+func drawn(a, b keptRow) int {
+	return cmp.Or(cmp.Compare(a.Hash, b.Hash), a.before(b))
+}
+
+// add keeps a row where it belongs to these; its features are those of row, which is
+// asked for them alone where it does.
+func (k *kept) add(r keptRow, features func() floats) {
+	k.Worst = insert(k.Worst, &r, mostWorst, worse, features)
+	k.Drawn = insert(k.Drawn, &r, mostDrawn, drawn, features)
+}
+
+func insert(list []keptRow, r *keptRow, most int, order func(a, b keptRow) int, features func() floats) []keptRow {
+	if len(list) == most && order(list[most-1], *r) <= 0 {
+		return list
+	}
+	at, _ := slices.BinarySearchFunc(list, *r, order)
+	if r.Features == nil {
+		r.Features = features()
+	}
+	return slices.Insert(list, at, *r)[:min(len(list)+1, most)]
+}
+
+// merge keeps those of others.
+func (k *kept) merge(others kept) {
+	for _, r := range others.Worst {
+		k.Worst = insert(k.Worst, &r, mostWorst, worse, nil)
+	}
+	for _, r := range others.Drawn {
+		k.Drawn = insert(k.Drawn, &r, mostDrawn, drawn, nil)
+	}
+}
+
+// hash draws rows by their keys.
+func hash(key string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(key))
+	// FNV leaves the first bits of short keys alike.
+	x := h.Sum64()
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}

@@ -1,0 +1,192 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+	pq "github.com/attach-uncertainty/attach/internal/parquet"
+)
+
+// segment is a range of rows in a file.
+type segment struct {
+	Range
+	file  *File
+	first int // row of the file that is the range's first
+}
+
+// Whole is files of scores that together hold all rows of their shards.
+type Whole struct {
+	Identity
+	Shards   []Range // all of the rows of each
+	segments []segment
+	ranks    calibrate.Ranks
+	widths   []calibrate.Ranks
+	kept     kept
+}
+
+// Join puts files of scores together. That they are of different things, or that
+// they have rows of a shard twice or not at all, is an error.
+func Join(files []*File) (*Whole, error) {
+	w := &Whole{Identity: files[0].Identity}
+	w.ranks = calibrate.NewRanks(w.Calibration)
+	for range w.Targets {
+		w.widths = append(w.widths, calibrate.NewRanks(w.Calibration))
+	}
+	for _, f := range files {
+		if why := w.Differs(f.Identity); why != "" {
+			return nil, fmt.Errorf("%s and %s cannot be merged: %s", files[0].path, f.path, why)
+		}
+		first := 0
+		for _, r := range f.Ranges {
+			w.segments = append(w.segments, segment{r, f, first})
+			first += r.End - r.Start
+		}
+		if err := w.count(f); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(w.segments, func(a, b segment) int { return byStart(a.Range, b.Range) })
+	for i, s := range w.segments {
+		last := len(w.Shards) - 1
+		switch {
+		case last >= 0 && w.Shards[last].Shard == s.Shard && (w.Shards[last].Of != s.Of || w.Shards[last].Rows != s.Rows):
+			return nil, fmt.Errorf("%s and %s have %d and %d rows of %s; it changed between them", w.segments[i-1].file.path, s.file.path, w.Shards[last].Rows, s.Rows, s.Shard)
+		case last >= 0 && w.Shards[last].Shard == s.Shard && s.Start < w.Shards[last].End:
+			return nil, fmt.Errorf("%s and %s both have rows of %s; each input is to be audited once", w.segments[i-1].file.path, s.file.path, s.Shard)
+		case last >= 0 && w.Shards[last].Shard == s.Shard && s.Start == w.Shards[last].End:
+			w.Shards[last].End = s.End
+		case s.Start > 0:
+			return nil, fmt.Errorf("rows of %s are missing before row %d; audit it again", s.Shard, s.Start)
+		case last >= 0 && w.Shards[last].End < w.Shards[last].Of:
+			return nil, fmt.Errorf("rows of %s are missing from row %d on; audit it again", w.Shards[last].Shard, w.Shards[last].End)
+		default:
+			w.Shards = append(w.Shards, s.Range)
+		}
+	}
+	if last := w.Shards[len(w.Shards)-1]; last.End < last.Of {
+		return nil, fmt.Errorf("rows of %s are missing from row %d on; audit it again", last.Shard, last.End)
+	}
+	return w, nil
+}
+
+// count adds the counts of a file, whose header is read again: those of all files
+// together would take much memory.
+func (w *Whole) count(f *File) error {
+	h, _, err := readHeader(f.path)
+	if err != nil {
+		return err
+	}
+	if len(w.kept.Drawn) > 0 && len(h.Kept.Drawn) > 0 && len(w.kept.Drawn[0].Features) != len(h.Kept.Drawn[0].Features) {
+		return fmt.Errorf("%s: its features are not as many as those of other files", f.path)
+	}
+	w.kept.merge(h.Kept)
+	err = h.Ranks.addTo(w.ranks)
+	for k, r := range h.Widths {
+		if err == nil {
+			err = r.addTo(w.widths[k])
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
+	return nil
+}
+
+// readRows are read of a file at a time.
+const readRows = 1 << 12
+
+// each hands on the rows in order, so many at a time, as columns.
+func (w *Whole) each(ctx context.Context, use func(at Range, cells []pq.Values, n int) error) error {
+	names := w.columns().names
+	all := make([]int, len(names))
+	for i := range all {
+		all[i] = i
+	}
+	open := map[*File]*pq.Cursor{}
+	defer func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}()
+	for i, s := range w.segments {
+		c := open[s.file]
+		if c == nil {
+			rows, err := pq.Open(s.file.path)
+			if err == nil {
+				c, err = rows.Open(all...)
+			}
+			if err != nil {
+				return err
+			}
+			open[s.file] = c
+		}
+		for at := s.Start; at < s.End; {
+			n := min(readRows, s.End-at)
+			cells, err := c.Read(ctx, s.first+at-s.Start, n)
+			if err != nil {
+				return err
+			}
+			if err := use(Range{Shard: s.Shard, Start: at, End: at + n}, cells, n); err != nil {
+				return err
+			}
+			at += n
+		}
+		if !slices.ContainsFunc(w.segments[i+1:], func(o segment) bool { return o.file == s.file }) {
+			c.Close()
+			delete(open, s.file)
+		}
+	}
+	return nil
+}
+
+func discovery(is bool) parquet.Value { return parquet.BooleanValue(is) }
+
+// WriteScores writes the rows in order to one file of scores, and returns what is
+// said of them.
+func (w *Whole) WriteScores(ctx context.Context, to io.Writer) (*Audit, error) {
+	t, err := w.begin()
+	if err != nil {
+		return nil, err
+	}
+	out := newWriter(to, w.Identity)
+	columns := out.columns
+	last := len(columns.names) - 1
+	p := columns.at["p_value"]
+	err = w.each(ctx, func(at Range, cells []pq.Values, n int) error {
+		for i := range n {
+			is := t.discovered(cells[p].Numbers[i])
+			for j, c := range cells[:last] {
+				switch columns.nodes[j].Type().Kind() {
+				case parquet.ByteArray:
+					out.add(parquet.ByteArrayValue(c.Bytes[i]))
+				case parquet.Int64:
+					out.whole(int(c.Numbers[i]))
+				default:
+					out.number(c.Numbers[i])
+				}
+			}
+			out.add(discovery(is))
+			if err := out.end(); err != nil {
+				return err
+			}
+		}
+		t.add(columns, at, cells, n)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	h := header{Identity: w.Identity, Ranges: w.Shards, Ranks: sparseOf(w.ranks), Kept: w.kept}
+	for _, r := range w.widths {
+		h.Widths = append(h.Widths, sparseOf(r))
+	}
+	if err := out.close(h); err != nil {
+		return nil, err
+	}
+	return t.end(ctx)
+}

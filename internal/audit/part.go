@@ -1,0 +1,237 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+	pq "github.com/attach-uncertainty/attach/internal/parquet"
+)
+
+// headerKey is where a file of scores keeps its header.
+const headerKey = "attach.audit"
+
+// header is what stands beside the rows of a file of scores.
+type header struct {
+	Identity
+	Ranges []Range `json:"ranges"` // in the order of the rows
+	// Ranks are of out-of-domain scores, and Widths of intervals, a target each.
+	Ranks  sparse   `json:"ranks"`
+	Widths []sparse `json:"widths,omitempty"`
+	// Kept are rows whose features are kept.
+	Kept kept `json:"kept"`
+}
+
+// sparse are ranks as pairs of a rank and how many rows have it.
+type sparse [][2]int
+
+func sparseOf(r calibrate.Ranks) sparse {
+	s := sparse{}
+	for k, count := range r {
+		if count > 0 {
+			s = append(s, [2]int{k, count})
+		}
+	}
+	return s
+}
+
+// addTo adds the counts to ranks.
+func (s sparse) addTo(r calibrate.Ranks) error {
+	for _, pair := range s {
+		if pair[0] < 0 || pair[0] >= len(r) || pair[1] < 0 {
+			return fmt.Errorf("rank %d is counted %d times among %d", pair[0], pair[1], len(r))
+		}
+		r[pair[0]] += pair[1]
+	}
+	return nil
+}
+
+// writer writes rows of scores and the header behind them.
+type writer struct {
+	columns *columns
+	w       *parquet.GenericWriter[any]
+	rows    []parquet.Row
+	values  []parquet.Value
+	held    int
+}
+
+const (
+	// rowsAtOnce are handed to the file together.
+	rowsAtOnce = 256
+	// mostHeld bounds the rows that a writer holds before they go to the file.
+	mostHeld = 1 << 16
+)
+
+func newWriter(to io.Writer, id Identity) *writer {
+	c := id.columns()
+	return &writer{columns: c, w: parquet.NewGenericWriter[any](to, c.schema(), parquet.Compression(&parquet.Snappy), parquet.PageBufferSize(1<<16),
+		parquet.CreatedBy("attach", attach.Version(), ""))}
+}
+
+// add begins a row, whose values follow in the order of columns.
+func (w *writer) add(value parquet.Value) {
+	w.values = append(w.values, value.Level(0, 0, len(w.values)%len(w.columns.names)))
+}
+
+func (w *writer) number(x float64) { w.add(parquet.DoubleValue(x)) }
+
+func (w *writer) whole(n int) { w.add(parquet.Int64Value(int64(n))) }
+
+func (w *writer) text(s string) {
+	w.add(parquet.ByteArrayValue([]byte(strings.ToValidUTF8(s, "\ufffd"))))
+}
+
+// end ends a row.
+func (w *writer) end() error {
+	if len(w.values) < rowsAtOnce*len(w.columns.names) {
+		return nil
+	}
+	return w.send()
+}
+
+func (w *writer) send() error {
+	n := len(w.columns.names)
+	w.rows = w.rows[:0]
+	for at := 0; at < len(w.values); at += n {
+		w.rows = append(w.rows, w.values[at:at+n])
+	}
+	w.values = w.values[:0]
+	if _, err := w.w.WriteRows(w.rows); err != nil {
+		return err
+	}
+	if w.held += len(w.rows); w.held < mostHeld {
+		return nil
+	}
+	w.held = 0
+	return w.w.Flush()
+}
+
+func (w *writer) close(h header) error {
+	if err := w.send(); err != nil {
+		return err
+	}
+	encoded, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	w.w.SetKeyValueMetadata(headerKey, string(encoded))
+	return w.w.Close()
+}
+
+// Part is consecutive rows of a shard, scored.
+type Part struct {
+	header
+	bytes  bytes.Buffer
+	w      *writer
+	ranks  calibrate.Ranks
+	widths []calibrate.Ranks
+}
+
+// Range is which rows the part is.
+func (p *Part) Range() Range { return p.Ranges[0] }
+
+// WriteTo writes the file of the part.
+func (p *Part) WriteTo(w io.Writer) (int64, error) { return p.bytes.WriteTo(w) }
+
+func newPart(id Identity, shard string, rows, of, start int) *Part {
+	p := &Part{header: header{Identity: id, Ranges: []Range{{Shard: shard, Rows: rows, Of: of, Start: start, End: start}}}, ranks: calibrate.NewRanks(id.Calibration)}
+	p.w = newWriter(&p.bytes, id)
+	for range id.Targets {
+		p.widths = append(p.widths, calibrate.NewRanks(id.Calibration))
+	}
+	return p
+}
+
+// close completes the file of the part.
+func (p *Part) close() error {
+	p.Ranks = sparseOf(p.ranks)
+	for _, r := range p.widths {
+		p.Widths = append(p.Widths, sparseOf(r))
+	}
+	return p.w.close(p.header)
+}
+
+// File is a file of scores that was looked at.
+type File struct {
+	path string
+	Identity
+	Ranges []Range // in the order of the rows
+}
+
+// ErrNoScores is wrapped by the error of a file that an audit did not write.
+var ErrNoScores = errors.New("it is no file of scores that an audit wrote")
+
+// OpenFile looks at the file of scores at path, and checks that its rows are what its
+// header says.
+func OpenFile(path string) (*File, error) {
+	h, _, err := readHeader(path)
+	if err != nil {
+		return nil, err
+	}
+	return &File{path, h.Identity, h.Ranges}, nil
+}
+
+func readHeader(path string) (*header, *pq.File, error) {
+	rows, err := pq.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	h := &header{}
+	wrong := func(why any) error { return fmt.Errorf("%s: %w: %v", path, ErrNoScores, why) }
+	text, ok := rows.Metadata(headerKey)
+	if !ok {
+		return nil, nil, wrong("it has no header")
+	}
+	if err := json.Unmarshal([]byte(text), h); err != nil {
+		return nil, nil, wrong(err)
+	}
+	n := 0
+	for _, r := range h.Ranges {
+		if r.Start < 0 || r.End <= r.Start || r.Of < r.End || r.Rows < r.Of || r.End-r.Start > math.MaxInt-n {
+			return nil, nil, wrong(fmt.Sprintf("rows %d to %d of %d", r.Start, r.End, r.Of))
+		}
+		n += r.End - r.Start
+	}
+	want, have := h.columns(), rows.Columns()
+	if n == 0 || n != rows.Rows() || len(have) != len(want.names) || h.Calibration < 1 || len(h.Widths) != len(h.Targets) {
+		return nil, nil, wrong("its rows are not what its header says")
+	}
+	for i, c := range have {
+		if c.Name != want.names[i] {
+			return nil, nil, wrong(fmt.Sprintf("column %q", c.Name))
+		}
+	}
+	width := -1
+	for _, r := range slices.Concat(h.Kept.Worst, h.Kept.Drawn) {
+		if width >= 0 && len(r.Features) != width {
+			return nil, nil, wrong("features differ in number")
+		}
+		width = len(r.Features)
+	}
+	return h, rows, nil
+}
+
+// Asked takes another false discovery rate and what belongs to it, which scores do not
+// depend on.
+func (f *File) Asked(id Identity) {
+	f.FDR, f.Delta, f.Conditional = id.FDR, id.Delta, id.Conditional
+}
+
+// Shards are the names of the shards that rows are of.
+func (f *File) Shards() []string {
+	var names []string
+	for _, r := range f.Ranges {
+		names = append(names, r.Shard)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

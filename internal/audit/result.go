@@ -1,0 +1,526 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/duplicates"
+	"github.com/attach-uncertainty/attach/internal/evidence"
+	pq "github.com/attach-uncertainty/attach/internal/parquet"
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// Audit is what is said of inputs. docs/audit.md says what each key is.
+type Audit struct {
+	Inputs int `json:"inputs"`
+	Identity
+	Discoveries int         `json:"discoveries"`
+	PValue      float64     `json:"p_value"`
+	Least       int         `json:"least_discoveries"`
+	FDP         float64     `json:"fdp_upper_bound"`
+	Outliers    int         `json:"outliers_lower_bound"`
+	Storey      Storey      `json:"storey"`
+	Flagged     int         `json:"flagged"`
+	Shift       Shift       `json:"shift"`
+	Thresholds  []Threshold `json:"thresholds"`
+	PValues     []int       `json:"p_values"`
+	Groups      []Group     `json:"groups"`
+	Classes     []Class     `json:"class_shares,omitempty"`
+	Intervals   []Interval  `json:"intervals,omitempty"`
+	Shards      []Shard     `json:"shards"`
+	Worst       []Row       `json:"worst"`
+	Duplicates  [][]string  `json:"duplicates,omitempty"`
+	Notes       []string    `json:"notes"`
+	kept        kept
+}
+
+// Storey is what Storey's procedure discovers.
+type Storey struct {
+	Discoveries int     `json:"discoveries"`
+	PValue      float64 `json:"p_value"`
+}
+
+// Shift is whether the inputs as a whole score like the calibration rows.
+type Shift struct {
+	Higher float64 `json:"higher"`
+	Lower  float64 `json:"lower"`
+}
+
+// Threshold bounds the share of false ones among the inputs with p-values up to one.
+type Threshold struct {
+	PValue float64 `json:"p_value"`
+	Inputs int     `json:"inputs"`
+	FDP    float64 `json:"fdp_upper_bound"`
+}
+
+// Group is some of the inputs: those of a shard, a folder, a group of the user's or a
+// predicted class.
+type Group struct {
+	Kind        string `json:"kind"`
+	Name        string `json:"name"`
+	Inputs      int    `json:"inputs"`
+	Discoveries int    `json:"discoveries"`
+	Outliers    int    `json:"outliers_lower_bound"`
+	// Known is how many rows have a target, and Covered how many of these have it within
+	// its interval, a target each.
+	Known   []int `json:"with_target,omitempty"`
+	Covered []int `json:"covered,omitempty"`
+}
+
+// Class compares how often a class is predicted.
+type Class struct {
+	Class       int     `json:"class"`
+	Name        string  `json:"name,omitempty"`
+	Calibration float64 `json:"calibration"`
+	Audited     float64 `json:"audited"`
+	PValue      float64 `json:"p_value"`
+}
+
+// Interval is what there is of intervals of a target: those wider than of the
+// calibration rows, and whether widths as a whole are.
+type Interval struct {
+	Name    string  `json:"name,omitempty"`
+	Wide    int     `json:"wide"`
+	PValue  float64 `json:"width_p_value"`
+	Shift   Shift   `json:"width_shift"`
+	Known   int     `json:"with_target,omitempty"`
+	Covered int     `json:"covered,omitempty"`
+}
+
+// Shard is a file or folder, and how many of its rows were audited.
+type Shard struct {
+	Name   string `json:"name"`
+	Rows   int    `json:"rows"`
+	Inputs int    `json:"inputs"`
+}
+
+// Row is an input.
+type Row struct {
+	Key       string    `json:"key"`
+	Shard     string    `json:"shard"`
+	At        int       `json:"row"`
+	Score     JSONFloat `json:"ood_score"`
+	PValue    float64   `json:"p_value"`
+	Discovery bool      `json:"discovery"`
+	Class     *int      `json:"class,omitempty"`
+	ClassName string    `json:"class_name,omitempty"`
+	// Confidence is that of the class; Prediction, Lower and Upper are a target each.
+	Confidence *JSONFloat  `json:"confidence,omitempty"`
+	Prediction []JSONFloat `json:"prediction,omitempty"`
+	Lower      []JSONFloat `json:"lower,omitempty"`
+	Upper      []JSONFloat `json:"upper,omitempty"`
+}
+
+// JSONFloat is null where JSON has no number for it.
+type JSONFloat float64
+
+// MarshalJSON writes nine digits.
+func (f JSONFloat) MarshalJSON() ([]byte, error) {
+	if math.IsInf(float64(f), 0) || math.IsNaN(float64(f)) {
+		return []byte("null"), nil
+	}
+	return strconv.AppendFloat(nil, float64(f), 'g', 9, 64), nil
+}
+
+// tally goes over the rows.
+type tally struct {
+	w       *Whole
+	a       *Audit
+	bounds  calibrate.OutlierBounds // at half of Delta
+	halves  []int
+	groups  map[groupKey]*counts
+	covered []int
+	shown   map[string]int // keys of the worst rows, and their places
+	scratch calibrate.Ranks
+}
+
+type groupKey struct {
+	kind  int
+	class int
+	name  string
+}
+
+// Kinds are those of groups, in their order.
+func Kinds() []string { return []string{"shard", "folder", "group", "class"} }
+
+const (
+	ofShard = iota
+	ofFolder
+	ofGroup
+	ofClass
+)
+
+// counts are those of a group.
+type counts struct {
+	name             string
+	rows, discovered int
+	halves           []int
+	known, covered   []int // of targets
+}
+
+// halves are the ranks up to which the inliers of a group are counted: those of the
+// p-values ½, ¼, … down to the least, which is all that bounds look at.
+func halves(n int) (at []int) {
+	for part := 2; ; part *= 2 {
+		k := (n + part) / part
+		at = append(at, k)
+		if k == 1 {
+			return at
+		}
+	}
+}
+
+// half is which of the halves a rank, from 1, is in: the number of those that it is
+// below.
+func half(at []int, rank int) int {
+	j := 0
+	for j < len(at) && rank <= at[j] {
+		j++
+	}
+	return j
+}
+
+// ranksOf are ranks of a group for which bounds are what they are of its own.
+func (t *tally) ranksOf(c *counts) calibrate.Ranks {
+	clear(t.scratch)
+	for j, count := range c.halves {
+		k := len(t.scratch)
+		if j > 0 {
+			k = t.halves[j-1]
+		}
+		t.scratch[k-1] += count
+	}
+	return t.scratch
+}
+
+// begin says what follows from ranks alone.
+func (w *Whole) begin() (*tally, error) {
+	a := &Audit{Inputs: w.ranks.Rows(), Identity: w.Identity, kept: w.kept}
+	for _, s := range w.Shards {
+		a.Shards = append(a.Shards, Shard{s.Shard, s.Rows, s.Of})
+	}
+	t := &tally{w: w, a: a, halves: halves(w.Calibration), groups: map[groupKey]*counts{}, shown: map[string]int{}, scratch: calibrate.NewRanks(w.Calibration)}
+	o := calibrate.DiscoveryOptions{FDR: w.FDR}
+	if w.Conditional {
+		o.Delta = w.Delta
+	}
+	d, err := w.ranks.Discoveries(o)
+	if err != nil {
+		return nil, err
+	}
+	o.Lambda = .5
+	storey, err := w.ranks.Discoveries(o)
+	if err != nil {
+		return nil, err
+	}
+	if t.bounds, err = w.ranks.OutlierBounds(w.Delta / 2); err != nil {
+		return nil, err
+	}
+	a.Discoveries, a.PValue, a.Least, a.Storey = d.Count, d.PValue, d.Least, Storey{storey.Count, storey.PValue}
+	a.FDP, a.Outliers = t.bounds.FDP(w.ranks, d.PValue), t.bounds.Outliers(w.ranks)
+	a.Shift = shiftOf(w.ranks)
+	n := float64(w.Calibration + 1)
+	for _, k := range slices.Backward(t.halves) {
+		p := float64(k) / n
+		a.Thresholds = append(a.Thresholds, Threshold{p, below(w.ranks, k), t.bounds.FDP(w.ranks, p)})
+	}
+	a.PValues = make([]int, evidence.Bins)
+	for k, count := range w.ranks {
+		p := float64(k+1) / n
+		a.PValues[evidence.Bin(p, evidence.Bins)] += count
+		if p <= w.Alpha {
+			a.Flagged += count
+		}
+	}
+	for k, name := range w.Targets {
+		wide, err := w.widths[k].Discoveries(calibrate.DiscoveryOptions{FDR: w.FDR})
+		if err != nil {
+			return nil, err
+		}
+		a.Intervals = append(a.Intervals, Interval{Name: name, Wide: wide.Count, PValue: wide.PValue, Shift: shiftOf(w.widths[k])})
+	}
+	a.Worst = make([]Row, len(w.kept.Worst))
+	for i, r := range w.kept.Worst {
+		t.shown[r.Key] = i
+	}
+	return t, nil
+}
+
+func below(r calibrate.Ranks, k int) (sum int) {
+	for _, count := range r[:k] {
+		sum += count
+	}
+	return sum
+}
+
+// shiftOf has six digits, which do not differ between processors.
+func shiftOf(r calibrate.Ranks) Shift {
+	s := r.Shift()
+	return Shift{sixDigits(s.Higher), sixDigits(s.Lower)}
+}
+
+func sixDigits(x float64) float64 {
+	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 6, 64), 64)
+	if err != nil {
+		panic(err) // of what was just written
+	}
+	return y
+}
+
+// discovered says whether a p-value is that of a discovery.
+func (t *tally) discovered(p float64) bool { return p <= t.a.PValue }
+
+// add counts n rows, which are columns.
+func (t *tally) add(of *columns, at Range, cells []pq.Values, n int) {
+	w := t.w
+	p := cells[of.at["p_value"]].Numbers
+	keys, folders := cells[of.at["key"]].Bytes, cells[of.at["folder"]].Bytes
+	var groups [][]byte
+	var classes []float64
+	var classNames [][]byte
+	if w.Grouped {
+		groups = cells[of.at["group"]].Bytes
+	}
+	if w.Task == attach.Classification {
+		classes, classNames = cells[of.at["class"]].Numbers, cells[of.at["class_name"]].Bytes
+	}
+	known, inside := make([]bool, len(w.Targets)), make([]bool, len(w.Targets))
+	shard := t.group(groupKey{kind: ofShard, name: at.Shard}, "")
+	for i := range n {
+		rank := int(math.Round(p[i] * float64(w.Calibration+1)))
+		h, is := half(t.halves, rank), t.discovered(p[i])
+		for k := range inside {
+			if known[k], inside[k] = t.within(of, cells, k, i); known[k] {
+				t.a.Intervals[k].Known++
+			}
+			if inside[k] {
+				t.a.Intervals[k].Covered++
+			}
+		}
+		count := func(c *counts) {
+			c.rows++
+			c.halves[h]++
+			if is {
+				c.discovered++
+			}
+			for k := range inside {
+				if known[k] {
+					c.known[k]++
+				}
+				if inside[k] {
+					c.covered[k]++
+				}
+			}
+		}
+		count(shard)
+		count(t.named(ofFolder, folders[i]))
+		if groups != nil {
+			count(t.named(ofGroup, groups[i]))
+		}
+		if classes != nil && classes[i] >= 0 {
+			c := t.group(groupKey{kind: ofClass, class: int(classes[i])}, string(classNames[i]))
+			count(c)
+		}
+		if place, ok := t.shown[string(keys[i])]; ok {
+			t.a.Worst[place] = t.row(of, at, cells, i, is)
+		}
+	}
+}
+
+// named is the group of a kind with a name. The key is looked up without a copy of
+// the name.
+func (t *tally) named(kind int, name []byte) *counts {
+	if c, ok := t.groups[groupKey{kind: kind, name: string(name)}]; ok {
+		return c
+	}
+	return t.group(groupKey{kind: kind, name: string(name)}, "")
+}
+
+func (t *tally) group(key groupKey, name string) *counts {
+	c, ok := t.groups[key]
+	if !ok {
+		c = &counts{name: cmp.Or(name, key.name), halves: make([]int, len(t.halves)+1), known: make([]int, len(t.w.Targets)), covered: make([]int, len(t.w.Targets))}
+		if key.kind == ofClass && name == "" {
+			c.name = strconv.Itoa(key.class)
+		}
+		t.groups[key] = c
+	}
+	return c
+}
+
+// within says whether target k of row i is known, and whether its interval holds it.
+func (t *tally) within(of *columns, cells []pq.Values, k, i int) (known, inside bool) {
+	get := func(name string) float64 { return cells[of.at[t.w.column(name, k)]].Numbers[i] }
+	y := get("target")
+	return !math.IsNaN(y), get("lower") <= y && y <= get("upper")
+}
+
+// row is one that is shown.
+func (t *tally) row(of *columns, at Range, cells []pq.Values, i int, is bool) Row {
+	get := func(name string) float64 { return cells[of.at[name]].Numbers[i] }
+	r := Row{
+		Key: string(cells[of.at["key"]].Bytes[i]), Shard: at.Shard, At: int(get("row")), Score: JSONFloat(get("ood_score")), PValue: get("p_value"), Discovery: is,
+	}
+	if t.w.Task == attach.Classification {
+		class, confidence := int(get("class")), JSONFloat(get("confidence"))
+		r.Class, r.Confidence, r.ClassName = &class, &confidence, string(cells[of.at["class_name"]].Bytes[i])
+	}
+	for k := range t.w.Targets {
+		r.Prediction = append(r.Prediction, JSONFloat(get(t.w.column("prediction", k))))
+		r.Lower = append(r.Lower, JSONFloat(get(t.w.column("lower", k))))
+		r.Upper = append(r.Upper, JSONFloat(get(t.w.column("upper", k))))
+	}
+	return r
+}
+
+// end says what follows from all rows.
+func (t *tally) end(ctx context.Context) (*Audit, error) {
+	a := t.a
+	order := make([]groupKey, 0, len(t.groups))
+	own := 0 // groups with bounds of their own
+	for key, c := range t.groups {
+		if key.kind == ofFolder && t.isShard(key.name, c) {
+			continue
+		}
+		order = append(order, key)
+		if key.kind != ofClass {
+			own++
+		}
+	}
+	slices.SortFunc(order, func(a, b groupKey) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.class, b.class), cmp.Compare(a.name, b.name))
+	})
+	for _, key := range order {
+		c := t.groups[key]
+		g := Group{Kind: Kinds()[key.kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered}
+		ranks := t.ranksOf(c)
+		g.Outliers = t.bounds.Outliers(ranks)
+		if key.kind != ofClass {
+			bounds, err := ranks.OutlierBounds(t.w.Delta / 2 / float64(own))
+			if err != nil {
+				return nil, err
+			}
+			g.Outliers = max(g.Outliers, bounds.Outliers(ranks))
+		}
+		if slices.ContainsFunc(c.known, func(n int) bool { return n > 0 }) {
+			g.Known, g.Covered = c.known, c.covered
+		}
+		a.Groups = append(a.Groups, g)
+	}
+	if err := t.shares(); err != nil {
+		return nil, err
+	}
+	if err := t.duplicates(ctx); err != nil {
+		return nil, err
+	}
+	a.notes(own)
+	return a, nil
+}
+
+// isShard says that a folder is a shard's, and holds no other.
+func (t *tally) isShard(name string, c *counts) bool {
+	s, ok := t.groups[groupKey{kind: ofShard, name: name}]
+	return ok && s.rows == c.rows
+}
+
+// shares compares predicted classes with those of calibration rows.
+func (t *tally) shares() error {
+	if t.w.Predicted == nil {
+		return nil
+	}
+	audited := make([]int, len(t.w.Predicted))
+	names := make([]string, len(audited))
+	for key, c := range t.groups {
+		if key.kind != ofClass {
+			continue
+		}
+		if key.class >= len(audited) {
+			return fmt.Errorf("class %d is predicted, and there are %d", key.class, len(audited))
+		}
+		audited[key.class] = c.rows
+		names[key.class] = c.name
+	}
+	all, err := calibrate.ClassShares(t.w.Predicted, audited)
+	if err != nil {
+		return err
+	}
+	for c, s := range all {
+		if audited[c] > 0 || t.w.Predicted[c] > 0 {
+			t.a.Classes = append(t.a.Classes, Class{c, names[c], s.Calibration, s.Audited, sixDigits(s.PValue)})
+		}
+	}
+	return nil
+}
+
+// alike is the cosine from which rows are taken for nearly the same: of their
+// features less the mean of rows drawn from all.
+const alike = .995
+
+// duplicates finds rows among the worst that are nearly the same.
+func (t *tally) duplicates(ctx context.Context) error {
+	x := centred(t.w.kept.Worst, t.w.kept.Drawn)
+	if x.Rows == 0 {
+		return nil
+	}
+	groups, err := duplicates.Groups(ctx, x, alike)
+	for _, g := range groups {
+		var keys []string
+		for _, i := range g {
+			keys = append(keys, t.a.Worst[i].Key)
+		}
+		t.a.Duplicates = append(t.a.Duplicates, keys)
+	}
+	return err
+}
+
+// centred are the features of rows less the mean of others.
+func centred(list, others []keptRow) blas32.General {
+	if len(list) == 0 || len(others) == 0 {
+		return blas32.General{}
+	}
+	mean := make([]float64, len(others[0].Features))
+	for _, r := range others {
+		for j, v := range r.Features {
+			mean[j] += float64(v) / float64(len(others))
+		}
+	}
+	x := rows.New(len(list), len(mean))
+	for i, r := range list {
+		for j, v := range r.Features {
+			rows.Row(x, i)[j] = float32(float64(v) - mean[j])
+		}
+	}
+	return x
+}
+
+// notes say in sentences what is to be known.
+func (a *Audit) notes(own int) {
+	say := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
+	kind := "on average over draws of calibration and audited rows"
+	if a.Conditional {
+		kind = fmt.Sprintf("on average over draws of audited rows, for a share %g of all calibration sets", 1-a.Delta)
+	}
+	say("Of the discoveries at most a share %g is false, %s, where inliers are drawn like the %d calibration rows.", a.FDR, kind, a.Calibration)
+	say("Bounds all hold at once with probability %g, whichever threshold or group is looked at.", 1-a.Delta)
+	if a.Discoveries == 0 && a.Least > 1 {
+		say("With %d calibration rows nothing is a discovery unless %d of these %d inputs score as high as none of them; calibrate with more rows, or look at bounds.", a.Calibration, a.Least, a.Inputs)
+	}
+	say("The promise is broken by copies among the inputs and by frames of a video, which count as many witnesses where they are one, and by calibration rows that the network or heads were trained on.")
+	if a.HeldOut == attach.SplitOff {
+		say("The calibration rows were split off the rows fitted on: if the network was trained on these, more inputs are discoveries than should be.")
+	}
+	if n := len(a.Duplicates); n > 0 {
+		say("Among the %d highest scores there are %s of inputs that are nearly the same; each counts as many.", len(a.Worst), rows.Count(n, "group"))
+	}
+	if a.Shift.Lower < .01 {
+		say("Fewer inputs score high than of rows like the calibration rows (p = %.3g), as of inputs that were trained on.", a.Shift.Lower)
+	}
+}

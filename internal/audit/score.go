@@ -1,0 +1,201 @@
+package audit
+
+import (
+	"context"
+	"iter"
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// Rows are the audited rows of a shard that is open.
+type Rows struct {
+	N   int // rows of the shard
+	Len int // rows that are audited
+	// Name is the key of audited row i, where it lies, and its number in the shard.
+	Name func(i int) (key, folder string, number int)
+	// Batches are the audited rows from one on, as the network makes them. What a row
+	// scores must not depend on where they begin, if that is where a batch ended.
+	Batches func(ctx context.Context, from int) iter.Seq2[attach.Rows, error]
+}
+
+// Scorer scores rows.
+type Scorer struct {
+	Identity
+	predictor *attach.Predictor
+	widths    [][]float64 // of the calibration rows' intervals, sorted, a target each
+	grouped   bool        // intervals are calibrated by group
+}
+
+// NewScorer prepares for scoring with a bundle. Options are completed with what
+// id says and the bundle's own. A bundle without a detector cannot audit.
+func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
+	s := &Scorer{Identity: id}
+	o := attach.PredictOptions{Alpha: id.Alpha}
+	c := b.Calibration
+	s.Task, s.Calibration, s.HeldOut, s.Model = b.Base.Task, len(c.OOD), c.HeldOut, b.Base.SHA256
+	s.grouped = c.Groups != nil
+	if s.Alpha == 0 {
+		s.Alpha = c.Alpha
+	}
+	if len(c.Quantiles) > 0 && !s.grouped {
+		if s.Level == 0 {
+			s.Level = c.Level
+		}
+		o.Level = s.Level
+		o.Levels = []float64{(1 - s.Level) / 2, 1 - (1-s.Level)/2}
+		for k, q := range c.Quantiles {
+			name := ""
+			if k < len(b.Base.Targets) {
+				name = b.Base.Targets[k]
+			}
+			s.Targets = append(s.Targets, name)
+			s.widths = append(s.widths, widths(q, o.Levels))
+		}
+	} else {
+		s.Level = 0
+	}
+	var err error
+	s.predictor, err = b.Predictor(o)
+	return s, err
+}
+
+// widths are those between two quantiles of the calibration rows, sorted.
+func widths(q calibrate.QuantileCalibration, levels []float64) []float64 {
+	n := len(q.Levels)
+	all := make([]float64, len(q.Y))
+	for i := range all {
+		row := q.Grid[i*n : (i+1)*n]
+		all[i] = q.Quantile(row, levels[1]) - q.Quantile(row, levels[0])
+	}
+	slices.Sort(all)
+	return all
+}
+
+const (
+	// partRows and partTime bound a part: so much is scored again after a kill.
+	partRows = 1 << 15
+	partTime = 20 * time.Second
+)
+
+// Parts scores rows of a shard from one up to, not including, another, and yields
+// them part by part.
+func (s *Scorer) Parts(ctx context.Context, shard string, r Rows, from, to int, progress func(rows int)) iter.Seq2[*Part, error] {
+	return func(yield func(*Part, error) bool) {
+		at := from
+		part, began := newPart(s.Identity, shard, r.N, r.Len, at), time.Now()
+		for batch, err := range r.Batches(ctx, from) {
+			if err == nil && at+batch.Len() > to { // rows of another part follow
+				batch = cut(batch, to-at)
+			}
+			if err == nil {
+				err = s.add(ctx, part, r, at, batch)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			at += batch.Len()
+			if progress != nil {
+				progress(batch.Len())
+			}
+			if at < to && at-part.Ranges[0].Start < partRows && time.Since(began) < partTime {
+				continue
+			}
+			if err := part.close(); !yield(part, err) || err != nil || at >= to {
+				return
+			}
+			part, began = newPart(s.Identity, shard, r.N, r.Len, at), time.Now()
+		}
+	}
+}
+
+// cut is the first rows of a batch.
+func cut(b attach.Rows, n int) attach.Rows {
+	idx := make([]int, n)
+	for i := range idx {
+		idx[i] = i
+	}
+	b.Batch = b.Batch.Select(idx)
+	if b.Groups != nil {
+		b.Groups = b.Groups[:n]
+	}
+	if b.Targets.Rows > 0 {
+		b.Targets = rows.Slice(b.Targets, 0, n)
+	}
+	return b
+}
+
+// add scores a batch of rows, the first of which is at.
+func (s *Scorer) add(ctx context.Context, part *Part, r Rows, at int, batch attach.Rows) error {
+	targets, groups := batch.Targets, batch.Groups
+	if !s.grouped { // predictions know of groups only where intervals are by group
+		batch.Groups = nil
+	}
+	batch.First = at
+	all, err := s.predictor.Predict(ctx, batch)
+	if err != nil {
+		return err
+	}
+	w := part.w
+	for i, p := range all {
+		key, folder, number := r.Name(at + i)
+		w.text(key)
+		w.text(part.Ranges[0].Shard)
+		w.whole(number)
+		w.text(folder)
+		if s.Grouped {
+			w.text(groups[i])
+		}
+		if s.Task == attach.Classification {
+			w.whole(p.Class)
+			w.text(p.Name)
+			w.number(p.Confidence)
+		}
+		for k := range s.Targets {
+			t := p.Targets[k]
+			w.number(t.Value)
+			w.number(t.Lower)
+			w.number(t.Upper)
+			width := pValue(s.widths[k], t.Quantiles[1]-t.Quantiles[0])
+			w.number(width)
+			if err := part.widths[k].Add(width); err != nil {
+				return err
+			}
+			y := math.NaN() // not known
+			if targets.Rows > 0 {
+				y = float64(targets.Data[i*targets.Stride+k])
+			}
+			w.number(y)
+		}
+		w.number(p.Score)
+		w.number(p.PValue)
+		w.add(discovery(false))
+		if err := part.ranks.Add(p.PValue); err != nil {
+			return err
+		}
+		part.Kept.add(keptRow{Key: key, Shard: part.Ranges[0].Shard, At: at + i, Score: floatBits(p.Score), Hash: hash(key)}, func() floats {
+			return slices.Clone(floats(rows.Row(batch.Features, i)))
+		})
+		if err := w.end(); err != nil {
+			return err
+		}
+	}
+	part.Ranges[0].End = at + len(all)
+	return nil
+}
+
+// pValue is the share of calibration rows with at least that width, and the row's
+// own; of a NaN it is the least.
+func pValue(sorted []float64, width float64) float64 {
+	n := len(sorted)
+	if math.IsNaN(width) {
+		width = math.Inf(1)
+	}
+	return float64(1+n-sort.SearchFloat64s(sorted, width)) / float64(n+1)
+}

@@ -1,0 +1,116 @@
+package inputs
+
+import (
+	"bufio"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/regular"
+)
+
+// Shards returns the files and folders that a name stands for: itself, a list in
+// braces, a pattern such as *.parquet, the lines of a list @FILE, or the files of
+// rows in a folder that holds such and no images.
+func Shards(name string) (shards []string, err error) {
+	if list, is := strings.CutPrefix(name, "@"); is {
+		lines, err := readList(list)
+		if err != nil {
+			return nil, err
+		}
+		for _, line := range lines {
+			some, err := Shards(line)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", list, err)
+			}
+			shards = append(shards, some...)
+		}
+		return shards, nil
+	}
+	names, err := expand(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range names {
+		info, err := os.Stat(one)
+		switch {
+		case err == nil && info.IsDir():
+			some, err := filesOfRows(one)
+			if err != nil {
+				return nil, err
+			}
+			shards = append(shards, some...)
+		case err != nil && strings.ContainsAny(one, "*?["):
+			some, err := filepath.Glob(one)
+			if err != nil {
+				return nil, fmt.Errorf("%s: it is no pattern of file names; write * for any letters, ? for one", one)
+			}
+			if len(some) == 0 {
+				return nil, fmt.Errorf("%s: no file is called so: %w", one, fs.ErrNotExist)
+			}
+			for _, s := range some {
+				more := []string{s}
+				if info, err := os.Stat(s); err == nil && info.IsDir() {
+					if more, err = filesOfRows(s); err != nil {
+						return nil, err
+					}
+				}
+				shards = append(shards, more...)
+			}
+		case err != nil:
+			return nil, err
+		default:
+			shards = append(shards, one)
+		}
+	}
+	return shards, nil
+}
+
+// readList reads a name a line, but for empty lines.
+func readList(path string) (lines []string, err error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	scan := bufio.NewScanner(f)
+	for scan.Scan() {
+		if line := strings.TrimSpace(scan.Text()); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	if err := scan.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if lines == nil {
+		return nil, fmt.Errorf("%s: it names no file", path)
+	}
+	return lines, nil
+}
+
+// filesOfRows are those of a folder, or the folder itself where it holds none or
+// images.
+func filesOfRows(dir string) (files []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		switch ext := strings.ToLower(filepath.Ext(name)); {
+		case strings.HasPrefix(name, "."):
+		case isImage(name), e.IsDir():
+			return []string{dir}, nil
+		case ext == ".npy", ext == ".npz", ext == ".tar", IsTable(name):
+			files = append(files, filepath.Join(dir, name))
+		}
+	}
+	if files == nil {
+		return []string{dir}, nil
+	}
+	slices.Sort(files)
+	return files, nil
+}
