@@ -116,7 +116,7 @@ func (f *auditing) run(c *cli.Context) error {
 		return err
 	}
 	p.end()
-	a, err := d.finish(ctx, f.page())
+	a, err := d.finish(ctx)
 	if err != nil {
 		return err
 	}

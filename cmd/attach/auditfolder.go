@@ -14,6 +14,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/report"
 )
 
 // auditFolder is where an audit is written to. While it runs, files of parts lie in
@@ -31,7 +32,7 @@ type auditRun struct {
 	Shards []string `json:"shards"`
 }
 
-func (d *auditFolder) scores() string { return filepath.Join(d.dir, "scores.parquet") }
+func (d *auditFolder) scores() string { return filepath.Join(d.dir, audit.Scores) }
 func (d *auditFolder) parts() string  { return filepath.Join(d.dir, "parts") }
 func (d *auditFolder) note() string   { return filepath.Join(d.dir, "run.json") }
 
@@ -169,25 +170,9 @@ func (d *auditFolder) save(ctx context.Context, shard int, p *audit.Part) error 
 }
 
 // finish writes the results, and removes what went into them.
-func (d *auditFolder) finish(ctx context.Context, page auditPage) (a *audit.Audit, err error) {
-	whole, err := audit.Join(d.files)
+func (d *auditFolder) finish(ctx context.Context) (*audit.Audit, error) {
+	a, err := audit.Finish(ctx, d.files, d.dir, func(w io.Writer, a *audit.Audit) error { return report.Write(w, report.Audit(a)) })
 	if err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(d.dir, 0o777); err != nil {
-		return nil, err
-	}
-	err = atomicfile.WriteFile(ctx, d.scores(), func(w io.Writer) error {
-		a, err = whole.WriteScores(ctx, w)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := atomicfile.WriteFile(ctx, filepath.Join(d.dir, "audit.json"), func(w io.Writer) error { return writeJSON(w, a) }); err != nil {
-		return nil, err
-	}
-	if err := page.write(ctx, filepath.Join(d.dir, "report.html"), a); err != nil {
 		return nil, err
 	}
 	if err := os.RemoveAll(d.parts()); err != nil {

@@ -62,7 +62,7 @@ func (f *merging) run(c *cli.Context) error {
 	if _, err := os.Stat(filepath.Join(f.dir, "scores.parquet")); err == nil {
 		return fmt.Errorf("%s holds an audit; write to another folder", f.dir)
 	}
-	a, err := d.finish(c.Context, auditPage{})
+	a, err := d.finish(c.Context)
 	if err != nil {
 		return err
 	}

@@ -2,13 +2,17 @@ package audit
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	pq "github.com/attach-uncertainty/attach/internal/parquet"
 )
 
@@ -189,4 +193,40 @@ func (w *Whole) WriteScores(ctx context.Context, to io.Writer) (*Audit, error) {
 		return nil, err
 	}
 	return t.end(ctx)
+}
+
+// Scores is the file of a finished audit that another can be made of, by OpenFile.
+const Scores = "scores.parquet"
+
+// Finish joins files of scores and writes Scores, audit.json and report.html to a
+// folder, which is made where there is none; page writes the report.
+func Finish(ctx context.Context, files []*File, dir string, page func(w io.Writer, a *Audit) error) (a *Audit, err error) {
+	whole, err := Join(files)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	for _, result := range []struct {
+		name  string
+		write func(w io.Writer) error
+	}{
+		{Scores, func(w io.Writer) (err error) { a, err = whole.WriteScores(ctx, w); return err }},
+		{"audit.json", func(w io.Writer) error { return a.WriteJSON(w) }},
+		{"report.html", func(w io.Writer) error { return page(w, a) }},
+	} {
+		if err := atomicfile.WriteFile(ctx, filepath.Join(dir, result.name), result.write); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// WriteJSON writes audit.json.
+func (a *Audit) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(a)
 }

@@ -132,12 +132,12 @@ func (f JSONFloat) MarshalJSON() ([]byte, error) {
 
 // tally goes over the rows.
 type tally struct {
-	w       *Whole
-	a       *Audit
-	bounds  calibrate.OutlierBounds // at half of Delta
-	halves  []int
-	groups  map[groupKey]*counts
-	covered []int
+	w      *Whole
+	a      *Audit
+	bounds calibrate.OutlierBounds // at half of Delta
+	halves []int
+	groups map[groupKey]*counts
+
 	shown   map[string]int // keys of the worst rows, and their places
 	scratch calibrate.Ranks
 }
