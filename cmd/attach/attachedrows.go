@@ -108,7 +108,7 @@ func (f *attached) precomputed(ctx context.Context, x, y string, of inputs.Slice
 	if err != nil {
 		return nil, err
 	}
-	groups, err := featureGroups(x, f.inputs.Groups, of, n)
+	groups, err := featureGroups(ctx, x, f.inputs.Groups, of, n)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func compareCommand() *cli.Command {
 		m.layersOption(idle("for --methods that do not look at earlier layers", m.layerless)), m.batchOption(batchStandard))
 	read.of("labels").unless(m.pickless(regression))
 	m.table = join(table{
-		{name: "fit", to: &m.fit, needed: true, file: rowFile, usage: "INPUTS: in-domain rows to fit with: " + inputKinds + "; without MODEL.onnx, features as `attach features` writes them, or rows×columns of them as .npy"},
+		{name: "fit", to: &m.fit, needed: true, file: rowFile, usage: "INPUTS: in-domain rows to fit with: " + inputKinds + "; without MODEL.onnx, features as `attach features` writes them, lists of them as .parquet, or rows×columns as .npy"},
 		{name: "in", to: &m.in, needed: true, file: rowFile, usage: "INPUTS: other in-domain rows, to measure on"},
 		{name: "out", to: &m.out, needed: true, file: rowFile, usage: "[[GROUP:]NAME=]INPUTS: out-of-domain rows, to measure on; with a NAME, repeat for more sets"},
 		{name: "out-classes", to: &m.outClasses, usage: "A,B,…: keep the rows of --out with these labels alone", never: []never{alone, idle("with several --out", func() bool { return len(m.out) > 1 })}},

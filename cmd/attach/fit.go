@@ -59,7 +59,7 @@ func fitCommand() *cli.Command {
 	classless := idle("for a regressor, which has no classes", regression)
 	read.of("classes", "labels").unless(classless)
 	f.table = join(table{
-		{name: "x", to: &f.x.x, needed: true, file: rowFile, usage: "INPUTS: in-domain rows: " + inputKinds + "; without MODEL.onnx, features as `attach features` writes them, or rows×columns of them as .npy"},
+		{name: "x", to: &f.x.x, needed: true, file: rowFile, usage: "INPUTS: in-domain rows: " + inputKinds + "; without MODEL.onnx, features as `attach features` writes them, lists of them as .parquet, or rows×columns as .npy"},
 		{name: "y", to: &f.x.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{unread, f.targeted()}},
 		{name: "cal", to: &f.cal.x, file: rowFile, usage: "INPUTS: in-domain rows to calibrate with, which neither the network nor the heads were trained on"},
 		{name: "cal-y", to: &f.cal.y, file: otherFile, usage: "FILE: labels or targets of --cal, where it does not hold them", never: []never{noCal, unread, f.targeted()}},

@@ -182,18 +182,18 @@ func (f *fitting) readFeatures(ctx context.Context) error {
 		if err != nil {
 			return rows, err
 		}
-		rows.groups, err = featureGroups(g.x, f.inputs.Groups, g.rows, rows.all)
+		rows.groups, err = featureGroups(ctx, g.x, f.inputs.Groups, g.rows, rows.all)
 		return rows, err
 	})
 }
 
 // featureGroups reads the groups of some of n precomputed rows, where they have a
 // name.
-func featureGroups(x, name string, of inputs.Slice, n int) ([]string, error) {
+func featureGroups(ctx context.Context, x, name string, of inputs.Slice, n int) ([]string, error) {
 	if name == "" {
 		return nil, nil
 	}
-	groups, err := inputs.OpenGroups(x, name, n)
+	groups, err := inputs.OpenGroups(ctx, x, name, n)
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func knownOfFeatures(ctx context.Context, x, y string, base attach.Base, of inpu
 // featureTargets are those of some of n precomputed rows: at y or, where that is
 // empty, beside the rows of a regressor, if there are any.
 func featureTargets(ctx context.Context, x, y string, base attach.Base, of inputs.Slice, n int) (t inputs.Targets, err error) {
-	if y == "" && (base.Task != attach.Regression || !holdsAny(x, "y", "targets")) {
+	if y == "" && (base.Task != attach.Regression || !inputs.HoldsAny(x, "y", "targets")) {
 		return t, nil
 	}
 	if t, err = inputs.OpenTargets(ctx, cmp.Or(y, x), n, base.Outputs); err != nil {

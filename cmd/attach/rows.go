@@ -193,7 +193,7 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 		o.Ignore = nil // the columns that the inputs are among
 	}
 	set, err := inputs.Open(ctx, x, o)
-	if errors.Is(err, npy.ErrNoEntry) && holdsAny(x, "features", "feat_list") {
+	if errors.Is(err, npy.ErrNoEntry) && inputs.HoldsAny(x, "features", "feat_list") {
 		return nil, fmt.Errorf("%s: it holds features and not the model's inputs (x or images); %s", x, cmp.Or(r.hint, "leave out MODEL.onnx to go on from them"))
 	}
 	if errors.Is(err, inputs.ErrNoPixels) && r.raw != nil && r.preprocess == "" {
@@ -343,10 +343,10 @@ func inFile(path string, err error) error {
 // checkFeatureName refuses files that hold no precomputed features.
 func checkFeatureName(path string) error {
 	switch strings.ToLower(filepath.Ext(path)) {
-	case ".npz", ".npy":
+	case ".npz", ".npy", ".parquet":
 		return nil
 	}
-	return fmt.Errorf("%s: features are an .npz file, such as `attach features` writes, or an .npy file of rows and columns; to run a model on inputs, name MODEL.onnx", path)
+	return fmt.Errorf("%s: features are an .npz file, such as `attach features` writes, lists in a .parquet file, or an .npy file of rows and columns; to run a model on inputs, name MODEL.onnx", path)
 }
 
 // noteFeatures says how the rows of an .npy file are taken, which may as well be
@@ -355,12 +355,6 @@ func noteFeatures(path string, stderr io.Writer) {
 	if strings.EqualFold(filepath.Ext(path), ".npy") {
 		printf(stderr, "note: %s: its rows are taken to be features; to run a model on inputs, name MODEL.onnx\n", path)
 	}
-}
-
-// holdsAny says whether the archive at path has one of the arrays.
-func holdsAny(path string, names ...string) bool {
-	z, err := npy.OpenNPZ(path)
-	return err == nil && slices.ContainsFunc(names, z.Has)
 }
 
 // blockRows is how many rows are read at a time: 64, or as many as 64 MiB hold; the

@@ -56,11 +56,11 @@ func openNPZ(path string, o Options) (*Set, error) {
 		return nil, err
 	}
 	if o.Groups != "" {
-		if s.groups, err = readGroups(z, o.Groups, s.Len()); err != nil {
+		if s.groups, err = readGroups(npzFile{z}, o.Groups, s.Len()); err != nil {
 			return nil, err
 		}
 	}
-	return s, s.readTargets(z, o)
+	return s, s.readTargets(npzFile{z}, o)
 }
 
 // inputArray is an array of an archive that an input is read from.

@@ -167,4 +167,9 @@ func (c *cell) items(dst []float32) (all []float32, wrong string) {
 }
 
 // trimmed is a cell as a name, such as that of a group or class.
-func (c *cell) trimmed() string { return strings.TrimSpace(c.text) }
+func (c *cell) trimmed() string {
+	if c.kind == number && c.text == "" {
+		return strconv.FormatFloat(c.number, 'f', -1, 64)
+	}
+	return strings.TrimSpace(c.text)
+}

@@ -1,12 +1,11 @@
 package inputs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -17,9 +16,10 @@ import (
 )
 
 // OpenFeatures reads precomputed rows from an .npz archive: features (or
-// feat_list) n×h, logits (or logit_list) n×c, labels (or label_list) n, and
+// feat_list) n×h, logits (or logit_list) n×c, labels (label_list, label) n, and
 // earlier layers layer_0, layer_1 and so on, each n×h_l; any of them may be
-// absent, but not both features and logits. An .npy file holds features n×h
+// absent, but not both features and logits. A Parquet file has columns of these
+// names, of lists that are all of one length, and an .npy file holds features n×h
 // alone. NaN and infinite values are errors that name the row. Labels are only
 // checked to be whole numbers: out-of-domain rows are often labelled -1. float32
 // rows that are not compressed take their own size in memory and little more.
@@ -57,15 +57,7 @@ func FeatureLabels(path string, of Slice) ([]int, error) {
 }
 
 func openFeatures(path string, of Slice, wants []Widths) (f featureFile, err error) {
-	if strings.EqualFold(filepath.Ext(path), ".npy") {
-		var l *npy.Lazy
-		if l, err = npy.OpenFile(path); err == nil {
-			err = f.add(path, "features", "features", l)
-		}
-	} else {
-		err = f.openNPZ(path, wants)
-	}
-	if err != nil {
+	if err = f.open(path, wants); err != nil {
 		return f, err
 	}
 	if f.first, f.last, err = of.Of(f.rows); err != nil {
@@ -73,7 +65,7 @@ func openFeatures(path string, of Slice, wants []Widths) (f featureFile, err err
 	}
 	have := parts.Widths{}
 	for _, p := range f.parts {
-		have[p.name] = p.Shape[1]
+		have[p.name] = p.shape()[1]
 	}
 	for _, w := range wants {
 		if err := have.Check(w.Widths, path+": the rows", w.Says); err != nil {
@@ -95,7 +87,7 @@ type Widths struct {
 // featureFile is the headers of precomputed rows.
 type featureFile struct {
 	parts  []featurePart
-	labels *npy.Lazy // or nil
+	labels array // or nil
 	rows   int
 	first  int // row that is read, and the one after the last
 	last   int
@@ -103,14 +95,25 @@ type featureFile struct {
 
 type featurePart struct {
 	name string // of a batch's part
-	*npy.Lazy
+	array
 }
 
-// openOOD are the names that OpenOOD has for what a batch calls by others.
-var openOOD = map[string]string{"features": "feat_list", "logits": "logit_list", "labels": "label_list"}
+// storedNames are those that a batch's part has in files, OpenOOD's and those of
+// data sets among them.
+func storedNames(name string) []string {
+	switch name {
+	case "features":
+		return []string{name, "feat_list"}
+	case "logits":
+		return []string{name, "logit_list"}
+	case "labels":
+		return []string{name, "label_list", "label"}
+	}
+	return []string{name}
+}
 
-func (f *featureFile) openNPZ(path string, wants []Widths) error {
-	z, err := npy.OpenNPZ(path)
+func (f *featureFile) open(path string, wants []Widths) error {
+	z, err := openArrays(path)
 	if err != nil {
 		return err
 	}
@@ -118,82 +121,69 @@ func (f *featureFile) openNPZ(path string, wants []Widths) error {
 	for _, w := range wants {
 		needs &^= w.Skip
 	}
-	if needs&ood.NeedLayers != 0 && z.Has(parts.Layer(maxLayers)) {
+	layers := needs&ood.NeedLayers != 0
+	if layers && z.Has(parts.Layer(maxLayers)) {
 		return fmt.Errorf("%s: it holds %s; at most %d earlier layers are read", path, parts.Layer(maxLayers), maxLayers)
 	}
-	has := func(name string) bool { return z.Has(name) || z.Has(openOOD[name]) }
-	names := parts.Names(has, needs&ood.NeedLayers != 0)
+	has := func(name string) bool { return slices.ContainsFunc(storedNames(name), z.Has) }
+	names := parts.Names(has, layers)
 	if !has("features") && !has("logits") {
 		return fmt.Errorf("%s: it holds neither features (or feat_list) nor logits (or logit_list)", path)
+	}
+	for i, lacks := 0, ""; layers && i < maxLayers; i++ {
+		if name := parts.Layer(i); !z.Has(name) {
+			lacks = cmp.Or(lacks, name)
+		} else if lacks != "" {
+			return fmt.Errorf("%s: it holds %s but not %s", path, name, lacks)
+		}
 	}
 	if has("labels") {
 		names = append(names, "labels")
 	}
 	for _, name := range names {
-		stored := name
-		if !z.Has(name) {
-			stored = openOOD[name]
-		}
-		l, err := z.Entry(stored)
+		stored := storedNames(name)
+		a, err := z.entry(stored[slices.IndexFunc(stored, z.Has)])
 		if err == nil {
-			err = f.add(path, name, stored, l)
+			err = f.add(name, a)
 		}
 		if err != nil {
 			return err
-		}
-	}
-	layers := 0
-	for slices.Contains(names, parts.Layer(layers)) {
-		layers++
-	}
-	for _, name := range z.Names() {
-		var i int
-		if n, err := fmt.Sscanf(name, "layer_%d", &i); needs&ood.NeedLayers != 0 && n == 1 && err == nil && i >= layers && name == parts.Layer(i) {
-			return fmt.Errorf("%s: it holds %s but not %s", path, name, parts.Layer(layers))
 		}
 	}
 	return nil
 }
 
 // add checks the shape of what is stored under a name against those before it.
-func (f *featureFile) add(path, name, stored string, l *npy.Lazy) error {
+func (f *featureFile) add(name string, a array) error {
 	check := checkMatrix
 	if name == "labels" {
 		check = checkColumn
 	}
-	if err := check(l); err != nil {
+	if err := check(a); err != nil {
 		return err
 	}
-	switch rows := l.Rows(); {
+	switch rows := a.shape()[0]; {
 	case rows == 0:
-		return fmt.Errorf("%s: %s: %w", path, stored, ErrEmpty)
+		return fmt.Errorf("%s: %w", a.Name(), ErrEmpty)
 	case f.rows > 0 && rows != f.rows:
-		return fmt.Errorf("%s: %s has %d rows, the arrays beside it have %d", path, stored, rows, f.rows)
+		return fmt.Errorf("%s has %d rows, the arrays beside it have %d", a.Name(), rows, f.rows)
 	}
-	f.rows = l.Rows()
+	f.rows = a.shape()[0]
 	if name == "labels" {
-		f.labels = l
+		f.labels = a
 	} else {
-		f.parts = append(f.parts, featurePart{name, l})
+		f.parts = append(f.parts, featurePart{name, a})
 	}
 	return nil
 }
 
 func (f *featureFile) read() (b ood.Batch, err error) {
-	if f.last-f.first == f.rows {
-		for _, p := range f.parts {
-			m, err := matrixOf(p.Lazy)
-			if err != nil {
-				return ood.Batch{}, err
-			}
-			parts.Set(&b.Features, &b.Logits, &b.Layers, p.name, m)
+	for _, p := range f.parts {
+		m, err := matrixOf(p, f.first, f.last)
+		if err != nil {
+			return ood.Batch{}, err
 		}
-	} else {
-		for b, err = range f.blocks(f.last - f.first) {
-			if err != nil {
-				return b, err
-			}
-		}
+		parts.Set(&b.Features, &b.Logits, &b.Layers, p.name, m)
 	}
 	if f.labels != nil {
 		b.Labels, err = f.readLabels()
@@ -211,14 +201,14 @@ func (f *featureFile) readLabels() ([]int, error) {
 
 func (f *featureFile) blocks(rows int) iter.Seq2[ood.Batch, error] {
 	return func(yield func(ood.Batch, error) bool) {
-		var cursors []*npy.Cursor
+		var cursors []cursor
 		defer func() {
 			for _, c := range cursors {
 				c.Close()
 			}
 		}()
 		for _, p := range f.parts {
-			c, err := p.Open()
+			c, err := p.open()
 			if err != nil {
 				yield(ood.Batch{}, err)
 				return
@@ -231,7 +221,7 @@ func (f *featureFile) blocks(rows int) iter.Seq2[ood.Batch, error] {
 				a, err := cursors[i].ReadRows(start, min(rows, f.last-start))
 				var m blas32.General
 				if err == nil {
-					m, err = finiteRows(p.Lazy, npy.Float32s(a), start)
+					m, err = finiteRows(p, npy.Float32s(a), start)
 				}
 				if err != nil {
 					yield(ood.Batch{}, err)
@@ -277,25 +267,26 @@ func LoadWeights(path string, wants ...Widths) (*ood.Linear, error) {
 	if err != nil {
 		return nil, err
 	}
-	weight, err := z.Entry("weight")
+	weight, err := npzFile{z}.entry("weight")
 	if err != nil {
 		return nil, err
 	}
 	if err := checkMatrix(weight); err != nil {
 		return nil, err
 	}
-	if weight.Rows() == 0 {
-		return nil, fmt.Errorf("%s: its shape is %v, which makes no logits", weight.Name(), weight.Shape)
+	outputs, width := weight.shape()[0], weight.shape()[1]
+	if outputs == 0 {
+		return nil, fmt.Errorf("%s: its shape is %v, which makes no logits", weight.Name(), weight.shape())
 	}
 	for _, want := range wants {
-		if h, n := weight.Shape[1], want.Widths["features"]; n > 0 && h != n {
-			return nil, fmt.Errorf("%s: it takes %s, and %s %d", weight.Name(), rows.Count(h, "feature"), want.Says, n)
+		if n := want.Widths["features"]; n > 0 && width != n {
+			return nil, fmt.Errorf("%s: it takes %s, and %s %d", weight.Name(), rows.Count(width, "feature"), want.Says, n)
 		}
-		if c, n := weight.Shape[0], want.Widths["logits"]; n > 0 && c != n {
-			return nil, fmt.Errorf("%s: it makes %s, and %s %d", weight.Name(), rows.Count(c, "logit"), want.Says, n)
+		if n := want.Widths["logits"]; n > 0 && outputs != n {
+			return nil, fmt.Errorf("%s: it makes %s, and %s %d", weight.Name(), rows.Count(outputs, "logit"), want.Says, n)
 		}
 	}
-	w, err := matrixOf(weight)
+	w, err := matrixOf(weight, 0, outputs)
 	if err != nil {
 		return nil, err
 	}
@@ -319,46 +310,51 @@ func LoadWeights(path string, wants ...Widths) (*ood.Linear, error) {
 	return lin, nil
 }
 
-func checkMatrix(l *npy.Lazy) error {
-	if len(l.Shape) != 2 || l.Shape[1] == 0 {
-		return fmt.Errorf("%s: its shape is %v; want two axes, rows and columns", l.Name(), l.Shape)
+func checkMatrix(a array) error {
+	if s := a.shape(); len(s) != 2 || s[1] == 0 {
+		return fmt.Errorf("%s: its shape is %v; want two axes, rows and columns", a.Name(), s)
 	}
 	return nil
 }
 
-// matrixOf reads an n×d array of finite numbers.
-func matrixOf(l *npy.Lazy) (blas32.General, error) {
-	x, err := l.Float32s()
+// matrixOf reads rows of an n×d array of finite numbers.
+func matrixOf(a array, first, last int) (blas32.General, error) {
+	x, err := a.floats(first, last)
 	if err != nil {
 		return blas32.General{}, err
 	}
-	return finiteRows(l, x, 0)
+	return finiteRows(a, x, first)
 }
 
 // finiteRows are the rows of an n×d array from first on, which must be finite.
-func finiteRows(l *npy.Lazy, x []float32, first int) (blas32.General, error) {
-	cols := l.Shape[1]
+func finiteRows(a array, x []float32, first int) (blas32.General, error) {
+	cols := a.shape()[1]
 	if i := rows.FirstNotFinite(x); i >= 0 {
-		return blas32.General{}, fmt.Errorf("%s: row %d, column %d is %v; every value must be a finite float32", l.Name(), first+i/cols, i%cols, x[i])
+		return blas32.General{}, fmt.Errorf("%s: row %d, column %d is %v; every value must be a finite float32", a.Name(), first+i/cols, i%cols, x[i])
 	}
 	return blas32.General{Rows: len(x) / cols, Cols: cols, Stride: cols, Data: x}, nil
 }
 
-func checkColumn(l *npy.Lazy) error {
-	if len(l.Shape) != 1 && !(len(l.Shape) == 2 && l.Shape[1] == 1) {
-		return fmt.Errorf("%s: its shape is %v; want one number a row", l.Name(), l.Shape)
+func checkColumn(a array) error {
+	if s := a.shape(); len(s) != 1 && !(len(s) == 2 && s[1] == 1) {
+		return fmt.Errorf("%s: its shape is %v; want one number a row", a.Name(), s)
 	}
 	return nil
 }
 
-func intsOf(l *npy.Lazy) ([]int, error) {
-	a, err := l.Read()
+func intsOf(a array) ([]int, error) {
+	c, err := a.open()
 	if err != nil {
 		return nil, err
 	}
-	v, err := npy.Ints(a)
+	defer c.Close()
+	all, err := c.ReadRows(0, a.shape()[0])
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", l.Name(), err)
+		return nil, err
+	}
+	v, err := npy.Ints(all)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.Name(), err)
 	}
 	return v, nil
 }

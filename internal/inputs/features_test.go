@@ -3,7 +3,9 @@ package inputs
 import (
 	"context"
 	"math"
+	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -216,4 +218,96 @@ func TestFeatureBlocks(t *testing.T) {
 	if _, _, err := FeatureBlocks("none.npz", Slice{}, 2); err == nil {
 		t.Error("no error of a file that is not there")
 	}
+}
+
+// TestParquetFeatures holds a file that pyarrow wrote to an archive of the same
+// numbers.
+func TestParquetFeatures(t *testing.T) {
+	const n = 60
+	path, ctx := "testdata/features.parquet", context.Background()
+	labels, source, site := make([]int64, n), make([]string, n), make([]string, n)
+	for i := range n {
+		labels[i], source[i], site[i] = int64(i%2), [...]string{"a", "b", "ü"}[i%3], strconv.Itoa(i)
+	}
+	same := writeNPZ(t, true, map[string]rows.Array{
+		"features": {Shape: []int{n, 3}, Data: count[float32](3 * n)},
+		"logits":   {Shape: []int{n, 2}, Data: count[float32](2 * n)},
+		"layer_0":  {Shape: []int{n, 4}, Data: count[float32](4 * n)},
+		"labels":   {Shape: []int{n}, Data: labels},
+		"y":        {Shape: []int{n, 2}, Data: count[float32](2 * n)},
+	})
+	for _, of := range []Slice{{}, {Start: 20, End: 53, Ends: true}} {
+		got, all, err := OpenFeatureRows(path, of)
+		if err != nil || all != n {
+			t.Fatalf("%d rows, error %v", all, err)
+		}
+		want, _, err := OpenFeatureRows(same, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%v: %+v, want %+v", of, got, want)
+		}
+		var blocks [2][]ood.Batch
+		for k, file := range []string{path, same} {
+			_, all, err := FeatureBlocks(file, of, 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for b, err := range all {
+				if err != nil {
+					t.Fatal(err)
+				}
+				blocks[k] = append(blocks[k], b)
+			}
+		}
+		if !reflect.DeepEqual(blocks[0], blocks[1]) {
+			t.Errorf("%v: %+v, want %+v", of, blocks[0], blocks[1])
+		}
+	}
+	got, err := OpenTargets(ctx, path, n, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := OpenTargets(ctx, same, n, 2)
+	if err != nil || !reflect.DeepEqual(got.Values, want.Values) {
+		t.Errorf("%+v, want %+v, error %v", got, want, err)
+	}
+	for name, want := range map[string][]string{"source": source, "site": site} {
+		if groups, err := OpenGroups(ctx, path, name, n); err != nil || !slices.Equal(groups, want) {
+			t.Errorf("%s: %q, error %v", name, groups, err)
+		}
+	}
+	_, err = OpenFeatures(path, Widths{Says: "the bundle was fitted on", Widths: parts.Widths{"features": 4}})
+	wantError(t, err, path, "the rows have 3 features, and the bundle was fitted on 4")
+	_, err = OpenFeatures("testdata/hub.parquet")
+	wantError(t, err, "hub.parquet", "it holds neither features (or feat_list) nor logits")
+
+	f, err := openArrays(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, words := range map[string]string{
+		"ragged": "ragged: row 30 is a list of 2 numbers, and the first of 1",
+		"gap":    "gap: row 4, column 1 is NaN",
+		"halves": "halves: its shape is [60]; want two axes",
+		"none":   "none: its shape is [60 0]; want two axes",
+		"source": "source: the column holds no numbers",
+		"absent": `there is no column "absent"; its columns are feat_list, logits`,
+	} {
+		a, err := f.entry(name)
+		if err == nil {
+			err = checkMatrix(a)
+		}
+		if err == nil {
+			_, err = matrixOf(a, 0, n)
+		}
+		wantError(t, err, path, words)
+	}
+	a, err := f.entry("halves")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = intsOf(a)
+	wantError(t, err, path, "element 1 is 0.5, which is not a whole number")
 }

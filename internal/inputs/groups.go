@@ -1,34 +1,40 @@
 package inputs
 
 import (
+	"context"
 	"fmt"
 	"strconv"
-
-	"github.com/attach-uncertainty/attach/internal/npy"
 )
 
-// OpenGroups reads the group of each of so many rows from an array of whole
-// numbers in an .npz archive.
-func OpenGroups(path, name string, rows int) ([]string, error) {
-	z, err := npy.OpenNPZ(path)
+// OpenGroups reads the group of each of so many precomputed rows: an array of
+// whole numbers, or a column of any text in a Parquet file.
+func OpenGroups(ctx context.Context, path, name string, rows int) ([]string, error) {
+	if IsTable(path) {
+		t, err := readTable(ctx, path, Options{Groups: name, Takes: []Takes{}})
+		if err != nil {
+			return nil, err
+		}
+		return t.groups, nil
+	}
+	z, err := openArrays(path)
 	if err != nil {
 		return nil, err
 	}
 	return readGroups(z, name, rows)
 }
 
-func readGroups(z *npy.NPZ, name string, rows int) ([]string, error) {
-	l, err := z.Entry(name)
+func readGroups(z arrayFile, name string, rows int) ([]string, error) {
+	a, err := z.entry(name)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkColumn(l); err != nil {
+	if err := checkColumn(a); err != nil {
 		return nil, err
 	}
-	if l.Rows() != rows {
-		return nil, fmt.Errorf("%s: there are %d entries for %d rows", l.Name(), l.Rows(), rows)
+	if n := a.shape()[0]; n != rows {
+		return nil, fmt.Errorf("%s: there are %d entries for %d rows", a.Name(), n, rows)
 	}
-	v, err := intsOf(l)
+	v, err := intsOf(a)
 	if err != nil {
 		return nil, err
 	}

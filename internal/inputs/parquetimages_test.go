@@ -135,14 +135,19 @@ func TestParquetImageErrors(t *testing.T) {
 }
 
 func FuzzParquetImages(f *testing.F) {
-	text, err := os.ReadFile(hub)
-	if err != nil {
-		f.Fatal(err)
+	for _, seed := range []string{hub, "testdata/features.parquet"} {
+		text, err := os.ReadFile(seed)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
 	}
-	f.Add(text)
 	path := filepath.Join(f.TempDir(), "a.parquet")
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenFeatures(path); err != nil && strings.Contains(err.Error(), "\n") {
 			t.Fatal(err)
 		}
 		s, err := openParquetImages(context.Background(), path, Options{Preprocess: plain(t), Groups: "place", SkipOdd: true})

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -30,15 +30,10 @@ type Targets struct {
 // at most outputs a row, unless that is 0; arrays are compared before they are
 // read.
 func OpenTargets(ctx context.Context, path string, rows, outputs int) (Targets, error) {
-	switch ext := strings.ToLower(filepath.Ext(path)); {
-	case ext == ".npy":
-		l, err := npy.OpenFile(path)
-		if err != nil {
-			return Targets{}, err
-		}
-		return arrayTargets(l, rows, outputs)
-	case ext == ".npz":
-		z, err := npy.OpenNPZ(path)
+	ext := strings.ToLower(filepath.Ext(path))
+	switch {
+	case ext == ".npy", ext == ".npz", ext == ".parquet" && HoldsAny(path, slices.Concat(storedNames("features"), storedNames("logits"))...):
+		z, err := openArrays(path)
 		if err != nil {
 			return Targets{}, err
 		}
@@ -51,11 +46,11 @@ func OpenTargets(ctx context.Context, path string, rows, outputs int) (Targets, 
 		case !z.Has(key) && len(names) == 1:
 			key = names[0]
 		}
-		l, err := z.Entry(key)
+		a, err := z.entry(key)
 		if err != nil {
 			return Targets{}, err
 		}
-		return arrayTargets(l, rows, outputs)
+		return arrayTargets(a, rows, outputs)
 	case IsTable(path):
 		t, err := openTable(ctx, path, Options{})
 		if err != nil {
@@ -73,26 +68,23 @@ func OpenTargets(ctx context.Context, path string, rows, outputs int) (Targets, 
 	return Targets{}, fmt.Errorf("%s: targets are an .npy or .npz file or a table (.csv, .tsv, .txt, .jsonl, .parquet)", path)
 }
 
-func arrayTargets(l *npy.Lazy, rows, outputs int) (Targets, error) {
-	cols := 1
-	switch {
-	case len(l.Shape) == 2:
-		cols = l.Shape[1]
-	case len(l.Shape) != 1:
-		return Targets{}, fmt.Errorf("%s: targets of shape %v are neither n nor n×t", l.Name(), l.Shape)
+func arrayTargets(a array, rows, outputs int) (Targets, error) {
+	shape := a.shape()
+	if len(shape) != 1 && len(shape) != 2 {
+		return Targets{}, fmt.Errorf("%s: targets of shape %v are neither n nor n×t", a.Name(), shape)
 	}
-	if l.Len() == 0 {
-		return Targets{}, fmt.Errorf("%s: %w", l.Name(), ErrEmpty)
+	n, cols := shape[0], product(shape[1:])
+	if n*cols == 0 {
+		return Targets{}, fmt.Errorf("%s: %w", a.Name(), ErrEmpty)
 	}
-	if err := checkTargets(l.Name(), l.Rows(), cols, rows, outputs); err != nil {
+	if err := checkTargets(a.Name(), n, cols, rows, outputs); err != nil {
 		return Targets{}, err
 	}
-	x, err := l.Float32s()
+	x, err := a.floats(0, n)
 	if err != nil {
 		return Targets{}, err
 	}
-	m := blas32.General{Rows: l.Shape[0], Cols: cols, Stride: cols, Data: x}
-	return newTargets(m, l.Name())
+	return newTargets(blas32.General{Rows: n, Cols: cols, Stride: cols, Data: x}, a.Name())
 }
 
 // checkTargets compares the shape of targets with what they are for.
@@ -129,7 +121,7 @@ func newTargets(m blas32.General, name string) (Targets, error) {
 
 // readTargets takes y and labels from the archive that the rows come from.
 // Where both are there, labels are the labels and y is the target.
-func (s *Set) readTargets(z *npy.NPZ, o Options) error {
+func (s *Set) readTargets(z arrayFile, o Options) error {
 	for _, key := range []string{"labels", "y"} {
 		if !z.Has(key) || named(o.Takes, key) != nil {
 			continue
@@ -141,12 +133,12 @@ func (s *Set) readTargets(z *npy.NPZ, o Options) error {
 	return nil
 }
 
-func (s *Set) readTarget(z *npy.NPZ, key string, outputs int) error {
-	l, err := z.Entry(key)
+func (s *Set) readTarget(z arrayFile, key string, outputs int) error {
+	a, err := z.entry(key)
 	if err != nil {
 		return err
 	}
-	t, err := arrayTargets(l, s.Len(), outputs)
+	t, err := arrayTargets(a, s.Len(), outputs)
 	if err != nil {
 		return err
 	}

@@ -44,6 +44,7 @@ type Column struct {
 // File is a Parquet file whose footer has been read. It holds no file open.
 type File struct {
 	path    string
+	size    int
 	rows    int
 	columns []Column
 	meta    []format.KeyValue
@@ -56,9 +57,12 @@ func Open(path string) (f *File, err error) {
 		return nil, err
 	}
 	defer r.Close()
-	f = &File{path: path, rows: r.rows, columns: r.columns, meta: r.file.Metadata().KeyValueMetadata}
+	f = &File{path: path, size: r.size, rows: r.rows, columns: r.columns, meta: r.file.Metadata().KeyValueMetadata}
 	return f, nil
 }
+
+// Size returns the number of bytes.
+func (f *File) Size() int { return f.size }
 
 // Rows returns the number of rows.
 func (f *File) Rows() int { return f.rows }
@@ -84,6 +88,7 @@ type reader struct {
 	groups  []parquet.RowGroup
 	starts  []int // first row of each group, and the number of all rows
 	rows    int
+	size    int
 	columns []Column
 }
 
@@ -136,7 +141,7 @@ func newReader(f io.ReaderAt, size int64, path string) (r *reader, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r = &reader{file: file, groups: file.RowGroups()}
+	r = &reader{file: file, size: int(size), groups: file.RowGroups()}
 	all := int64(0)
 	for _, g := range r.groups {
 		r.starts = append(r.starts, int(all))
