@@ -52,6 +52,7 @@ func TestScripts(t *testing.T) {
 			"array":    scriptArray,
 			"pack":     scriptPack,
 			"hub":      scriptHub,
+			"killed":   scriptKilled,
 			"truncate": scriptTruncate,
 			"flip":     scriptFlip,
 			"replace":  scriptReplace,

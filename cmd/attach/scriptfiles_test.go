@@ -12,13 +12,16 @@ import (
 	"io/fs"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -91,6 +94,46 @@ func converted[T float32 | int64 | uint8](values []float64) []T {
 		out[i] = T(v)
 	}
 	return out
+}
+
+// killed N ARGS… runs attach again and again, and kills it after a while that
+// grows each time until it is done, which is to be after N kills at least.
+func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
+	least, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	path := ""
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		if p, err := exec.LookPath(filepath.Join(dir, "attach")); err == nil {
+			path = p
+			break
+		}
+	}
+	const most = 200
+	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+	for kills := range most {
+		cmd := exec.Command(path, args[1:]...)
+		cmd.Dir = ts.Getenv("WORK")
+		for _, name := range []string{"PATH", "HOME", "ORT_LIB", "MODELS"} {
+			cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+		}
+		ts.Check(cmd.Start())
+		done := make(chan error, 1)
+		go func() { done <- cmd.Wait() }()
+		select {
+		case err := <-done:
+			if err != nil {
+				ts.Fatalf("attach failed after %d kills: %v", kills, err)
+			}
+			if kills < least {
+				ts.Fatalf("attach was killed %d times, want %d", kills, least)
+			}
+			return
+		case <-time.After(time.Duration(100+random.IntN(200+20*kills)) * time.Millisecond):
+			ts.Check(cmd.Process.Kill())
+			<-done
+		}
+	}
+	ts.Fatalf("attach was killed %d times and is not done", most)
 }
 
 // truncate FILE SHARE cuts a file to a share of its length.
