@@ -40,6 +40,8 @@ func lower(g *onnx.Graph) (*onnx.Graph, error) {
 				l = lowerRegressor(n, name)
 			case "TreeEnsembleClassifier":
 				l = lowerTrees(n, name)
+			case "SVMClassifier":
+				l = lowerSVM(n, name)
 			}
 		}
 		if l == nil {
@@ -163,6 +165,17 @@ func lowerTrees(n *pb.NodeProto, name string) []*pb.NodeProto {
 	}
 	scores := labelsOnly(n, name, attrs)
 	return []*pb.NodeProto{scores, node("Softmax", scores.GetOutput()[1:], n.GetOutput()[1])}
+}
+
+// lowerSVM turns the scores of two classes without probabilities round: the
+// runtime gives the one that it does not choose the larger.
+func lowerSVM(n *pb.NodeProto, name string) []*pb.NodeProto {
+	if len(n.GetOutput()) != 2 || len(classLabels(n)) != 2 || len(onnx.Attribute(n, "vectors_per_class").GetInts()) != 2 ||
+		len(onnx.Attribute(n, "prob_a").GetFloats()) > 0 || onnx.AttributeString(n, "post_transform", "NONE") != "NONE" {
+		return nil
+	}
+	scores := labelsOnly(n, name, n.GetAttribute())
+	return []*pb.NodeProto{scores, node("Neg", scores.GetOutput()[1:], n.GetOutput()[1])}
 }
 
 // classLabels are what a classifier, or a ZipMap, calls its columns.

@@ -156,3 +156,27 @@ func TestNamesWithoutZipMap(t *testing.T) {
 		}
 	}
 }
+
+// TestSVMScores: of two classes without probabilities the runtime gives the one
+// that it does not choose the larger score.
+func TestSVMScores(t *testing.T) {
+	b := onnx.NewBuilder("svc", 13)
+	b.Import("ai.onnx.ml", 1)
+	// scikit-learn 1.9 writes SVC(kernel="linear") of -1 and 1, of classes 0 and 1, so.
+	out := b.Append(onnx.Node{
+		Op: "SVMClassifier", Domain: "ai.onnx.ml", Inputs: []string{b.Input("x", pb.TensorProto_FLOAT, "n", 1)}, Outputs: []string{b.Fresh("label"), b.Fresh("scores")},
+		Attrs: []*pb.AttributeProto{
+			onnx.Attr("classlabels_ints", []int{0, 1}), onnx.Attr("coefficients", []float32{.5, -.5}), onnx.Attr("kernel_params", []float32{1, 0, 3}),
+			onnx.Attr("kernel_type", "LINEAR"), onnx.Attr("post_transform", "NONE"), onnx.Attr("rho", []float32{0}),
+			onnx.Attr("support_vectors", []float32{-1, 1}), onnx.Attr("vectors_per_class", []int{1, 1}),
+		},
+	})
+	b.Output(out[0], pb.TensorProto_INT64, "n")
+	b.Output(out[1], pb.TensorProto_FLOAT, "n", 2)
+	model, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := all(t, open(t, runtime(t), save(t, model), featurize.Options{}), []int{2, 1}, []float32{-2, 3})
+	near(t, "logits", got.Logits.Data, []float32{2, -2, -3, 3}, 1e-6)
+}
