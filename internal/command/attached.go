@@ -1,0 +1,108 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+)
+
+// attached is M.attach and rows that it is used on.
+type attached struct {
+	table
+	place
+	reading
+	path, x        string
+	rows           inputs.Slice // of x
+	moved, weights string       // moved: where the model is now
+	asFeatures     bool
+	bundle         *attach.Bundle      // nil until it is opened
+	net            *featurize.Attached // nil until rows that it is run on are
+	sets           string
+	o              attach.PredictOptions
+}
+
+// opened says that the bundle is open and like that.
+func (f *attached) opened(is func(*attach.Bundle) bool) func() bool {
+	return func() bool { return f.bundle != nil && is(f.bundle) }
+}
+
+// attachedOptions are those for rows of features, and of how a model is run.
+func (f *attached) attachedOptions() (features, model table) {
+	runs := idle("where the model is run", f.opened(func(b *attach.Bundle) bool { return !b.Base.Alone() && !f.asFeatures }))
+	asFeatures := idle("with --features", func() bool { return f.asFeatures })
+	alone := idle("for heads that were fitted on features alone", f.opened(func(b *attach.Bundle) bool { return b.Base.Alone() }))
+	regressor := idle("for a regressor, which has no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression }))
+	model = join(table{
+		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since"},
+	}, f.rowOptions(&f.table), f.batchOption(batchStandard)).unless(asFeatures).unless(alone)
+	model.of("classes", "labels").unless(regressor)
+	model.of("ignore").unless(idle("where M.attach names the columns that are inputs: others are left alone", f.opened(func(b *attach.Bundle) bool { return b.Base.Columns != nil })))
+	model.of("preprocess").unless(idle("where M.attach says how images are prepared", f.opened(func(b *attach.Bundle) bool { return b.Preprocess != nil })))
+	running := f.runtimeOptions()
+	running.of("provider", "device").unless(asFeatures).unless(alone)
+	return join(table{
+		{name: "features", to: &f.asFeatures, usage: "take --x as features and logits, and do not run the model"},
+	}, model[:1], table{sliceOption("rows", "--x", &f.rows)}, weightsOption(&f.weights, "with --features or for heads that were fitted on features alone", runs),
+		f.classNamesOption(", in place of those that fit was given", regressor)), join(model[1:], running)
+}
+
+// levelless is where nothing has a level.
+func (f *attached) levelless() []never {
+	return []never{
+		idle("for a regressor without a quantile head", f.opened(func(b *attach.Bundle) bool {
+			return b.Base.Task == attach.Regression && len(b.Calibration.Quantiles) == 0
+		})),
+		idle("with --sets none", func() bool { return f.sets == "none" }),
+	}
+}
+
+// setOptions are those of sets, and of intervals as well as sets.
+func (f *attached) setOptions() table {
+	without := f.levelless()
+	return join(table{
+		{name: "smoothed", to: &f.o.Smoothed, never: without,
+			usage: "cover no more often than asked where targets or quantiles take few values, and for sets, some of which are then empty: each row draws what belongs to its interval or set"},
+	}, table{
+		{name: "sets", to: &f.sets, must: oneOf("lac", "aps", "raps", "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps or raps, which are larger for harder inputs, or none (default: lac where labels were given to fit)"},
+		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: without[1:]},
+		{name: "error", to: &f.o.Error, must: share, usage: "SHARE: accept inputs among which at most this share is classified wrong, with 95 % confidence: those that are not flagged and of which the network is surest"},
+	}.unless(idle("for a regressor, which has no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression }))))
+}
+
+// chooseSets says which sets are wanted: without --sets those of lac, where the
+// file has what they need or another option asks for them.
+func (f *attached) chooseSets() {
+	classifies := f.bundle.Base.Task == attach.Classification
+	asked := f.o.ByClass || classifies && (f.o.Level != 0 || f.o.Smoothed)
+	switch {
+	case f.sets != "":
+		f.o.Sets = calibrate.SetScore(strings.TrimSuffix(f.sets, "none"))
+	case asked || classifies && len(f.bundle.Calibration.TrueClasses.Labels) > 0:
+		f.o.Sets = calibrate.LAC
+	}
+}
+
+// load opens the bundle, checks what the options say of it and makes the predictor
+// that they ask for. stop ends the products that it starts.
+func (f *attached) load(ctx context.Context) (p *attach.Predictor, stop func(), err error) {
+	if f.bundle, err = attach.Open(f.path); err != nil {
+		return nil, nil, err
+	}
+	if err := cmp.Or(f.check(), f.renameClasses(f.bundle)); err != nil {
+		return nil, nil, err
+	}
+	if f.bundle.Calibration.Groups != nil && f.inputs.Groups == "" {
+		return nil, nil, usagef("%s was calibrated by group; say with --groups where the rows' groups are", f.path)
+	}
+	f.chooseSets()
+	if p, err = f.bundle.Predictor(f.o); err != nil {
+		return nil, nil, err
+	}
+	stop, err = f.products(ctx)
+	return p, stop, err
+}

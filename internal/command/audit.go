@@ -1,0 +1,280 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"iter"
+	"path/filepath"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// auditing is a call of attach audit.
+type auditing struct {
+	attached
+	shards inputList
+	dir    string
+	id     audit.Identity
+	failIf []string
+	gates  []gate
+}
+
+// inputList are inputs that are named one after another.
+type inputList []string
+
+func (l *inputList) add(value string) error {
+	*l = append(*l, value)
+	return nil
+}
+
+func (l *inputList) paths() []string { return *l }
+
+func auditCommand() *cli.Command {
+	f := &auditing{id: audit.Identity{FDR: .1, Delta: .05}}
+	features, model := f.attachedOptions()
+	features = slices.DeleteFunc(features, func(o *option) bool { return o.name == "rows" })
+	noIntervals := idle("for heads without intervals", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
+	asFeatures := idle("with --features", func() bool { return f.asFeatures })
+	f.table = join(table{
+		{name: "x", to: &f.shards, needed: true, file: rowFile, usage: "INPUTS: what to audit: " + inputKinds + ", a folder of such files, a pattern such as 'day-*.parquet', or @FILE with a name a line; repeat for more"},
+		{name: "o", to: &f.dir, needed: true, usage: "DIR: folder to write scores.parquet, audit.json and report.html to; what is there of the same audit is gone on from"},
+		{name: "every", to: &f.id.Every, must: atLeast(1), usage: "N: of each file or folder audit every N-th row alone", never: []never{asFeatures}},
+		{name: "limit", to: &f.id.Limit, must: atLeast(1), usage: "N: of each file or folder audit so many rows at most"},
+	}, f.promiseOptions(), features, table{
+		{name: "alpha", to: &f.id.Alpha, must: share, usage: "SHARE: flag in-domain inputs one by one with at most this share by mistake, instead of what fit was given"},
+		{name: "level", to: &f.id.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target, instead of what fit was given", never: []never{noIntervals}},
+	}, f.groupsOption(", to count discoveries by"), model)
+	return f.command(cli.Command{
+		Name:      "audit",
+		Usage:     "find what does not belong in a large set of inputs",
+		UsageText: "attach audit M.attach --x INPUTS -o DIR [--fdr .1]",
+		Description: "Scores all inputs and writes to DIR scores.parquet, a row each; audit.json, what of them does not belong and how surely; and report.html, with the strangest shown. " +
+			"Memory does not grow with the number of inputs. After an interruption the same command goes on where it was; `attach merge` makes one audit of several.\n\n" +
+			"Discoveries are the inputs called outliers: at most a share --fdr of them is false, on average. Bounds hold for every threshold, folder and predicted class at once. docs/audit.md says what each promises, what breaks it, and what each key of audit.json is.\n\n" +
+			"Figures for --fail-if: " + listOf(auditFigures()) + ". A bound between 0 and 1 on a number of inputs is a share of all.",
+	}, argument{name: "M.attach", to: &f.path}, f.choose, f.begin, f.log, f.run)
+}
+
+// promiseOptions are those that scores do not depend on.
+func (f *auditing) promiseOptions() table {
+	return table{
+		{name: "fdr", to: &f.id.FDR, must: share, usage: "SHARE: false discovery rate: at most this share of discoveries is false, on average"},
+		{name: "delta", to: &f.id.Delta, must: share, usage: "PROBABILITY: how likely any bound is to be wrong"},
+		{name: "conditional", to: &f.id.Conditional, usage: "promise --fdr for these very calibration rows, but for --delta, and not on average over such: fewer discoveries"},
+		{name: "fail-if", to: &f.failIf, usage: "GATE: exit with status 3 if that is so, such as discoveries>0 or outliers_lower_bound>.01; repeat for more"},
+	}
+}
+
+// choose is a step that reads the gates.
+func (f *auditing) choose(*cli.Context) (err error) {
+	f.gates, err = parseAuditGates(f.failIf)
+	return err
+}
+
+func (f *auditing) run(c *cli.Context) error {
+	ctx := c.Context
+	f.inputs.SkipOdd, f.sets = true, "none"
+	f.o.Level = f.id.Level
+	_, stop, err := f.load(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	defer f.closeModel()
+	if f.bundle.Detector == nil || len(f.bundle.Calibration.OOD) == 0 {
+		return fmt.Errorf("%s: it has no detector, or none that was calibrated, and an audit is of its scores", f.path)
+	}
+	scorer, err := f.scorer()
+	if err != nil {
+		return err
+	}
+	names, err := f.expand()
+	if err != nil {
+		return err
+	}
+	d, err := openAuditFolder(ctx, f.dir, scorer.Identity, names)
+	if err != nil {
+		return err
+	}
+	p := newProgress(f.stderr, "audit")
+	defer p.end()
+	if err := f.score(ctx, scorer, d, names, p); err != nil {
+		p.end()
+		if n := len(d.ranges()); n > 0 {
+			return fmt.Errorf("%w; what was scored before is kept, and the same command goes on from there", err)
+		}
+		return err
+	}
+	p.end()
+	a, err := d.finish(ctx)
+	if err != nil {
+		return err
+	}
+	printAudit(c.App.Writer, a, f.dir)
+	return checkAuditGates(f.gates, a)
+}
+
+// scorer is that of the bundle with the options.
+func (f *auditing) scorer() (*audit.Scorer, error) {
+	id := f.id
+	var err error
+	if id.Bundle, err = audit.HashFile(f.path); err != nil {
+		return nil, err
+	}
+	if f.raw != nil {
+		sum := sha256.Sum256(f.raw)
+		id.Preprocess = hex.EncodeToString(sum[:])
+	}
+	id.Grouped = f.inputs.Groups != ""
+	return audit.NewScorer(f.bundle, id)
+}
+
+// shard is one of what is audited: its name in keys, and its path.
+type shard struct{ name, path string }
+
+// expand are the shards that --x names, sorted by their names.
+func (f *auditing) expand() (all []shard, err error) {
+	for _, written := range f.shards {
+		paths, err := inputs.Shards(written)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range paths {
+			all = append(all, shard{audit.Name(p), p})
+		}
+	}
+	slices.SortFunc(all, func(a, b shard) int { return cmp.Compare(a.name, b.name) })
+	for i := range all[1:] {
+		if all[i].name == all[i+1].name {
+			return nil, usagef("--x names %s twice; each input is to be audited once", all[i].name)
+		}
+	}
+	return all, nil
+}
+
+// score scores what the folder lacks.
+func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, shards []shard, p *progress) error {
+	have := d.ranges()
+	done := 0
+	for i, one := range shards {
+		if of, ok := d.rowsOf(one.name); ok && len(audit.Gaps(one.name, of, have)) == 0 {
+			continue
+		}
+		r, err := f.shardRows(ctx, one)
+		if err != nil {
+			return err
+		}
+		if err := d.unchanged(one.name, r.N); err != nil {
+			return err
+		}
+		for _, gap := range audit.Gaps(one.name, r.Len, have) {
+			counted := func(rows int) {
+				done += rows
+				at := gap[0] + done
+				p.share((float64(i)+min(1, float64(at)/float64(r.Len)))/float64(len(shards)), p.rate(done)+inShards(i, len(shards)))
+			}
+			for part, err := range s.Parts(ctx, one.name, r, gap[0], gap[1], counted) {
+				if err == nil {
+					err = d.save(ctx, i, part)
+				}
+				if err != nil {
+					return inFile(one.path, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func inShards(i, n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf(", file %d of %d", i+1, n)
+}
+
+// shardRows opens a shard.
+func (f *auditing) shardRows(ctx context.Context, one shard) (r audit.Rows, err error) {
+	f.inputs.SkipOdd, f.inputs.TargetOptional = true, true
+	opened, err := f.openRows(ctx, one.path, "", inputs.Slice{})
+	if err != nil {
+		return r, err
+	}
+	r.N = opened.n
+	count, step := f.id.Selected(r.N)
+	r.Len = count
+	if opened.set == nil {
+		r.Name = func(i int) (string, string, int) {
+			key, folder := audit.Key(one.name, "", i)
+			return key, folder, i
+		}
+		r.Batches = func(ctx context.Context, from int) iter.Seq2[attach.Rows, error] {
+			return func(yield func(attach.Rows, error) bool) {
+				rest, err := f.precomputed(ctx, one.path, "", inputs.Slice{Start: from, End: count, Ends: true})
+				if err != nil {
+					yield(attach.Rows{}, err)
+					return
+				}
+				rest.blocks(true)(yield)
+			}
+		}
+		return r, nil
+	}
+	set := opened.set
+	if step > 1 {
+		idx := make([]int, count)
+		for i := range idx {
+			idx[i] = i * step
+		}
+		set = set.Subset(idx)
+	} else if set, err = set.Slice(inputs.Slice{End: count, Ends: true}); err != nil {
+		return r, err
+	}
+	isTable := inputs.IsTable(one.path)
+	r.Name = func(i int) (string, string, int) {
+		file := ""
+		if !isTable {
+			file = set.File(i)
+		}
+		key, folder := audit.Key(one.name, file, set.Number(i))
+		return key, folder, set.Number(i)
+	}
+	r.Batches = func(ctx context.Context, from int) iter.Seq2[attach.Rows, error] {
+		return func(yield func(attach.Rows, error) bool) {
+			rest, err := set.Slice(inputs.Slice{Start: from})
+			if err != nil {
+				yield(attach.Rows{}, err)
+				return
+			}
+			of := &attachedRows{n: rest.Len(), batches: f.net.Rows(ctx, rest.Blocks(ctx, blockRows(rest))), known: knownOf(rest, f.classes, f.bundle.Base)}
+			of.blocks(true)(yield)
+		}
+	}
+	return r, nil
+}
+
+// printAudit says in a few lines what was found.
+func printAudit(w io.Writer, a *audit.Audit, dir string) {
+	printf(w, "%s audited in %s, %s\n", rows.Count(a.Inputs, "input"), rows.Count(len(a.Shards), "file"), rows.Count(a.Calibration, "calibration row"))
+	falsely := ""
+	if a.Discoveries > 0 {
+		falsely = fmt.Sprintf("; with probability %g at most %.3g %% of these are false", 1-a.Delta, 100*a.FDP)
+	}
+	printf(w, "discoveries   %d at a false discovery rate of %g%s\n", a.Discoveries, a.FDR, falsely)
+	printf(w, "outliers      %d at least, with probability %g\n", a.Outliers, 1-a.Delta)
+	printf(w, "shift         p = %.3g that so many score so high if all are like the calibration rows\n", a.Shift.Higher)
+	if a.Discoveries == 0 && a.Least > 1 {
+		printf(w, "note: with %d calibration rows nothing is a discovery unless %d inputs score as high as none of them\n", a.Calibration, a.Least)
+	}
+	printf(w, "%s\n", filepath.Join(dir, "report.html"))
+}

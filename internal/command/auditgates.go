@@ -1,0 +1,62 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/audit"
+)
+
+// auditFigures are what gates of audits are of, by their keys in audit.json.
+func auditFigures() []string {
+	return []string{"discoveries", "fdp_upper_bound", "outliers_lower_bound", "flagged", "shift"}
+}
+
+func listOf(names []string) string { return strings.Join(names, ", ") }
+
+// parseAuditGates reads --fail-if.
+func parseAuditGates(texts []string) ([]gate, error) {
+	var list []gate
+	for _, text := range texts {
+		one, ok := parseGate(text, auditFigures())
+		if !ok || strings.Contains(text, "@") {
+			return nil, usagef("--fail-if is %q; it must be a figure, < or > and a number, such as discoveries>0; the figures are %s", text, listOf(auditFigures()))
+		}
+		if one.bound < 0 || one.bound > 1 && slices.Contains([]string{"fdp_upper_bound", "shift"}, one.figure) {
+			return nil, usagef("--fail-if is %q; %s is from 0 to 1, and a number of inputs is not negative", text, one.figure)
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// checkAuditGates returns a *gateError that names the gates that do not hold. Numbers
+// of inputs are compared with a bound between 0 and 1 as a share of all.
+func checkAuditGates(gates []gate, a *audit.Audit) error {
+	var failed []string
+	for _, g := range gates {
+		var x float64
+		counted := func(n int) {
+			if x = float64(n); g.bound > 0 && g.bound < 1 {
+				x /= float64(a.Inputs)
+			}
+		}
+		switch g.figure {
+		case "discoveries":
+			counted(a.Discoveries)
+		case "outliers_lower_bound":
+			counted(a.Outliers)
+		case "flagged":
+			counted(a.Flagged)
+		case "fdp_upper_bound":
+			x = a.FDP
+		case "shift":
+			x = a.Shift.Higher
+		}
+		if g.fails(x) {
+			failed = append(failed, fmt.Sprintf("%s (it is %.4g)", g.text, x))
+		}
+	}
+	return gatesFailed(failed)
+}

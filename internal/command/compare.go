@@ -1,0 +1,255 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/report"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
+)
+
+// mostResamples bounds the memory of --bootstrap.
+const mostResamples = 1_000_000
+
+// comparing is a call of attach compare.
+type comparing struct {
+	table
+	place
+	reading
+	job            compare.Options
+	path           string // of MODEL.onnx, or ""
+	fit, in        string
+	out            outSets
+	outClasses     []int
+	fitRows        inputs.Slice
+	inRows         inputs.Slice
+	outRows        inputs.Slice
+	task           attach.Task
+	weights        string
+	json, choosing bool
+	criterion      string
+	scores, report string
+}
+
+func compareCommand() *cli.Command {
+	m := &comparing{job: compare.Options{Methods: detectors(), Resamples: 1000}}
+	regression := func() bool { return m.task == attach.Regression }
+	criteria := compare.Criteria()
+	withModel := idle("with MODEL.onnx", func() bool { return m.path != "" })
+	alone := idle("without MODEL.onnx", func() bool { return m.path == "" })
+	read := join(m.rowOptions(&m.table), m.modelOptions(),
+		m.layersOption(idle("for --methods that do not look at earlier layers", m.layerless)), m.batchOption(batchStandard))
+	read.of("labels").unless(m.pickless(regression))
+	m.table = join(table{
+		{name: "fit", to: &m.fit, needed: true, file: rowFile, usage: "INPUTS: in-domain rows to fit with: " + inputKinds + "; without MODEL.onnx, features as `attach features` writes them, lists of them as .parquet, or rows×columns as .npy"},
+		{name: "in", to: &m.in, needed: true, file: rowFile, usage: "INPUTS: other in-domain rows, to measure on"},
+		{name: "out", to: &m.out, needed: true, file: rowFile, usage: "[[GROUP:]NAME=]INPUTS: out-of-domain rows, to measure on; with a NAME, repeat for more sets"},
+		{name: "out-classes", to: &m.outClasses, usage: "A,B,…: keep the rows of --out with these labels alone", never: []never{alone, idle("with several --out", func() bool { return len(m.out) > 1 })}},
+		{name: "task", to: (*string)(&m.task), must: tasks(), usage: "WHAT: classification or regression, where the model's graph does not tell which it does"},
+		sliceOption("fit-rows", "--fit", &m.fitRows),
+		sliceOption("in-rows", "--in", &m.inRows),
+		sliceOption("out-rows", "every --out", &m.outRows),
+	}, weightsOption(&m.weights, "without MODEL.onnx, for methods that read them", withModel), table{
+		{name: "methods", to: m.setMethods, usage: "A,B,…: compare these alone, of those that `attach methods` lists"},
+		{name: "sweep", to: &m.job.Sweep, usage: "run every method's whole grid, not its default alone"},
+		{name: "parallel", to: &m.job.Parallel, must: atLeast(1), usage: "N: methods fitted and scored at a time; more than one disturbs the times shown. Without it, one, or with --sweep one per core"},
+		{name: "bootstrap", to: &m.job.Resamples, must: between(0, mostResamples), usage: "N: resamples of the rows measured on that confidence intervals come from; 0 for none"},
+		{name: "seed", to: &m.job.Training.Seed, usage: "N: seed of all that is drawn at random"},
+		{name: "json", to: &m.json, usage: "print JSON"},
+		{name: "select", to: &m.choosing, usage: "choose a method and its configuration from --fit alone, and say how far its AUROC is from the best"},
+		{name: "criterion", to: &m.criterion, must: oneOf(criteria...), usage: "NAME: with --select, what stands in for out-of-domain rows: " + strings.Join(criteria, ", ") + " (default: " + criteria[0] + ")",
+			never: []never{{func() bool { return !m.choosing }, "is for --select"}}},
+		{name: "scores", to: &m.scores, must: ends(".npz"), file: resultFile, usage: "FILE: .npz to write every row's scores to"},
+		{name: "report", to: &m.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a report to, with the scores and curves drawn"},
+	}, read.unless(alone), m.runtimeOptions())
+	return m.command(cli.Command{
+		Name:      "compare",
+		Usage:     "measure detectors side by side on in-domain and out-of-domain inputs",
+		UsageText: "attach compare MODEL.onnx --fit F --in I --out O\nattach compare MODEL.onnx --fit F --in I --out near:A=O1 --out far:B=O2\nattach compare --fit F.npz --in I.npz --out O.npz [--weights W.npz]",
+		Description: "Fits every detector on in-domain inputs and measures how well it tells fresh in-domain inputs from out-of-domain ones; docs/compare.md says " +
+			"what each figure and file holds.\n\n" +
+			"Out-of-domain is the positive class: FPR95 is the share of in-domain inputs flagged when 95 % of the out-of-domain ones are found; \"FPR95 in\" " +
+			"swaps the classes; \"error\" is the least chance of judging a row wrongly where both sides are equally likely; AURC is the area under the " +
+			"risk-coverage curve of the network's own errors. Intervals are of 95 %. The oracle, a control, is fitted with half of --out.\n\n" +
+			"With several --out, figures are means over the sets. --classes applies to --fit and --in, --out-classes to --out.\n\n" +
+			"--select ranks the configurations by how well they tell --fit's own rows from rows made of them; no row of --in or --out is looked at. " +
+			"Regret is the best AUROC of all on --out less that of the choice.",
+	}, argument{name: "MODEL.onnx", to: &m.path, optional: true}, m.begin, m.log, m.writable, m.run)
+}
+
+func (m *comparing) setMethods(list string) error {
+	m.job.Methods = nil
+	for name := range strings.SplitSeq(list, ",") {
+		method, ok := attach.MethodByName(strings.TrimSpace(name))
+		if !ok || method.Intervals() {
+			return fmt.Errorf("--methods: there is no method %q; `attach methods` lists them", name)
+		}
+		if slices.ContainsFunc(m.job.Methods, func(other ood.Method) bool { return other.Name == method.Name }) {
+			return fmt.Errorf("--methods names %s twice", method.Name)
+		}
+		m.job.Methods = append(m.job.Methods, method)
+	}
+	return nil
+}
+
+// layerless says that no method looks at earlier layers.
+func (m *comparing) layerless() bool {
+	return !slices.ContainsFunc(m.job.Methods, func(m ood.Method) bool { return m.Needs&ood.NeedLayers != 0 })
+}
+
+func (m *comparing) run(c *cli.Context) error {
+	if m.layerless() {
+		m.EarlierLayers = 0
+	}
+	if m.job.Sweep && m.job.Parallel == 0 {
+		m.job.Parallel = runtime.GOMAXPROCS(0)
+	}
+	engine, stop, err := m.engine(c.Context)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	m.job.Training.Trainer = engine
+	defer m.closeModel()
+	if m.path == "" {
+		err = m.readFeatures()
+	} else {
+		err = m.readModel(c.Context)
+	}
+	if err != nil {
+		return err
+	}
+	r, err := m.measure(c.Context)
+	if err != nil {
+		return err
+	}
+	if m.model != nil {
+		r.Model, r.ModelSHA256 = m.path, m.model.SHA256()
+	}
+	m.note()
+	return m.print(c.Context, c.App.Writer, r)
+}
+
+// measure compares the methods and, where that is asked for, chooses one of
+// them before.
+func (m *comparing) measure(ctx context.Context) (*compare.Report, error) {
+	var chosen *compare.Selected
+	var err error
+	if m.choosing {
+		if chosen, err = m.choose(ctx); err != nil {
+			return nil, err
+		}
+	}
+	p := newProgress(m.stderr, "compare")
+	defer p.end()
+	m.job.Progress = overall(p, len(m.job.Methods))
+	r, err := compare.Run(ctx, m.job)
+	if err != nil {
+		return nil, err
+	}
+	if chosen != nil {
+		r.Choose(*chosen)
+	}
+	return r, anyResult(r)
+}
+
+// note says which sets are read in two places.
+func (m *comparing) note() {
+	if sameFile(m.in, m.fit) {
+		fmt.Fprintln(m.stderr, "note: --in is what --fit reads; rows that a method was fitted with look more in-domain than fresh ones do")
+	}
+	for _, s := range m.out {
+		if len(m.outClasses) == 0 && (sameFile(s.path, m.in) || sameFile(s.path, m.fit)) {
+			printf(m.stderr, "note: --out %s is what --fit or --in reads; in-domain rows against themselves tell nothing\n", s.path)
+		}
+	}
+}
+
+// print prints and writes what was measured.
+func (m *comparing) print(ctx context.Context, w io.Writer, r *compare.Report) error {
+	if m.scores != "" {
+		if err := writeScores(ctx, m.scores, r); err != nil {
+			return err
+		}
+	}
+	if m.report != "" {
+		page := report.Page{Title: "Out-of-domain detection, side by side", Sets: []report.Comparison{{Report: r}}}
+		if err := writePage(ctx, m.report, page); err != nil {
+			return err
+		}
+	}
+	if m.json {
+		return writeJSON(w, r)
+	}
+	return printReport(w, r)
+}
+
+// overall shows how much of all methods' work is done.
+func overall(p *progress, methods int) func(method string, share float64) {
+	shares := map[string]float64{}
+	return func(method string, share float64) {
+		shares[method] = share
+		var sum float64
+		for _, s := range shares {
+			sum += s / float64(methods)
+		}
+		p.share(sum, fmt.Sprintf("%.0f %%, %s", 100*sum, method))
+	}
+}
+
+// anyResult returns an error where no method has a result: the first reason.
+func anyResult(r *compare.Report) error {
+	for _, m := range r.Methods {
+		if len(m.Configs) > 0 {
+			return nil
+		}
+	}
+	for _, m := range r.Methods {
+		for _, f := range m.Failed {
+			return fmt.Errorf("no method has a result: %s: %s", m.Name, f.Error)
+		}
+	}
+	for _, s := range r.Skipped {
+		return fmt.Errorf("no method has a result: %s", s.Reason)
+	}
+	return nil
+}
+
+// choose chooses a method without out-of-domain rows.
+func (m *comparing) choose(ctx context.Context) (*compare.Selected, error) {
+	run := newProgress(m.stderr, "corrupted inputs")
+	defer run.end()
+	p := newProgress(m.stderr, "select")
+	defer p.end()
+	return compare.Select(ctx, compare.Selection{
+		Methods: m.job.Methods, Training: m.job.Training, Criterion: m.criterion,
+		Sweep: m.job.Sweep, Parallel: m.job.Parallel, Progress: overall(p, len(m.job.Methods)), Corrupting: run.set,
+	})
+}
+
+// printSelected prints what was chosen without out-of-domain rows.
+func printSelected(w io.Writer, r *compare.Report) {
+	s := r.Selected
+	if s == nil {
+		return
+	}
+	name := s.Method
+	if len(s.Params) > 0 {
+		name += " " + s.Params.String()
+	}
+	printf(w, "\nselected from --fit alone, by %s: %s", s.Criterion, name)
+	if r.Regret == nil {
+		fmt.Fprint(w, "; it has no result on --out\n")
+		return
+	}
+	printf(w, "; AUROC %.4f, regret %.4f\n", *s.AUROC, *r.Regret)
+}

@@ -1,0 +1,195 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
+)
+
+// outFlag is one value of --out: [[GROUP:]NAME=]INPUTS.
+type outFlag struct{ group, name, path string }
+
+var setName = regexp.MustCompile(`^(?:([A-Za-z0-9][A-Za-z0-9._+-]*):)?([A-Za-z0-9][A-Za-z0-9._+-]*)$`)
+
+// outSets are the values of --out.
+type outSets []outFlag
+
+// add reads one value. What is before the first = is a name if it looks like
+// one, unless the whole is a file that is there.
+func (sets *outSets) add(value string) error {
+	s := outFlag{path: value}
+	head, rest, ok := strings.Cut(value, "=")
+	match := setName.FindStringSubmatch(head)
+	if ok && match != nil {
+		s = outFlag{match[1], match[2], rest}
+	}
+	if s.path == "" {
+		return fmt.Errorf("--out %s lacks the inputs after the =", value)
+	}
+	_, err := os.Stat(value)
+	if ok && match == nil && err != nil && !strings.ContainsAny(head, `/\`) {
+		return fmt.Errorf("--out %s: %q names no set; a name is of letters, digits and ._+-, with GROUP: before it where it has a group", value, head)
+	}
+	if s.name != "" && err == nil {
+		if _, err := os.Stat(rest); err == nil {
+			return fmt.Errorf("--out %s names the file %[1]s as well as %s; write ./%[1]s for the first or %[3]s=./%[2]s for the second", value, rest, head)
+		}
+		s = outFlag{path: value}
+	}
+	for _, other := range *sets {
+		if s.name == other.name && s.name != "" {
+			return fmt.Errorf("--out names two sets %q", s.name)
+		}
+	}
+	*sets = append(*sets, s)
+	for _, s := range *sets {
+		if s.name == "" && len(*sets) > 1 {
+			return fmt.Errorf("--out %s needs a name among several: --out NAME=%[1]s", s.path)
+		}
+	}
+	return nil
+}
+
+func (sets *outSets) paths() []string {
+	var paths []string
+	for _, s := range *sets {
+		paths = append(paths, s.path)
+	}
+	return paths
+}
+
+// readModel runs the model on all sets.
+func (m *comparing) readModel(ctx context.Context) error {
+	if err := m.openModel(ctx, m.path, m.Options); err != nil {
+		return err
+	}
+	info := m.model.Info()
+	m.task = cmp.Or(m.task, info.Task)
+	if err := cmp.Or(m.check(), m.checkClasses(m.task)); err != nil {
+		return err
+	}
+	t := &m.job.Training
+	t.Last = m.model.Last()
+	err := m.readSets(func(path string, of inputs.Slice, outside bool) (ood.Batch, error) {
+		classes := m.classes
+		if outside {
+			classes, m.inputs.TargetOptional, m.inputs.SkipOdd = m.outClasses, true, len(m.outClasses) == 0
+		}
+		set, err := m.openSet(ctx, path, "", of, classes)
+		if err != nil {
+			return ood.Batch{}, err
+		}
+		t.InputScale = m.inputs.InputScale()
+		if !outside && m.task == attach.Classification && set.Labels() != nil {
+			if err := inputs.CheckLabels(set.Labels(), info.OutputsWidth); err != nil {
+				return ood.Batch{}, fmt.Errorf("%s: %w", path, err)
+			}
+		}
+		return m.features(ctx, path, set)
+	})
+	if err == nil && info.Feature.Standardised {
+		m.standardise()
+	}
+	return err
+}
+
+// standardise gives all sets the scale that attach.Fit would, by the rows to fit
+// with.
+func (m *comparing) standardise() {
+	t := &m.job.Training
+	s := rows.NewScaling(t.Features)
+	if t.Last != nil {
+		w, b := s.Layer(t.Last.Weight, t.Last.Bias)
+		t.Last = &ood.Linear{Weight: w, Bias: b}
+	}
+	sets := []*ood.Batch{&t.Batch, &m.job.In, &m.job.Out}
+	for i := range m.job.OutSets {
+		sets = append(sets, &m.job.OutSets[i].Batch)
+	}
+	for _, b := range sets {
+		b.Features = s.Apply(b.Features)
+		if b.Network != nil {
+			b.Network = standardised{b.Network, s}
+		}
+	}
+}
+
+// standardised is a network whose features are.
+type standardised struct {
+	ood.Network
+	scaling rows.Scaling
+}
+
+func (n standardised) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
+	b, err := n.Network.Forward(ctx, x)
+	b.Features = n.scaling.Apply(b.Features)
+	return b, err
+}
+
+// readSets has all sets read.
+func (m *comparing) readSets(read func(path string, of inputs.Slice, outside bool) (ood.Batch, error)) error {
+	m.job.Training.Regression = m.task == attach.Regression
+	batch := func(path string, of inputs.Slice, outside bool) (ood.Batch, error) {
+		b, err := read(path, of, outside)
+		if outside || m.job.Training.Regression {
+			b.Labels = nil
+		}
+		if m.job.Training.Regression {
+			// Methods on logits read scores of classes, which these are not.
+			b.Logits = blas32.General{}
+		}
+		return b, err
+	}
+	var err error
+	if m.job.Training.Batch, err = batch(m.fit, m.fitRows, false); err != nil {
+		return err
+	}
+	if m.job.In, err = batch(m.in, m.inRows, false); err != nil {
+		return err
+	}
+	for _, s := range m.out {
+		b, err := batch(s.path, m.outRows, true)
+		if err != nil {
+			return err
+		}
+		if s.name == "" {
+			m.job.Out = b
+		} else {
+			m.job.OutSets = append(m.job.OutSets, compare.OutSet{Name: s.name, Group: s.group, Batch: b})
+		}
+	}
+	return nil
+}
+
+// readFeatures reads all sets as precomputed features.
+func (m *comparing) readFeatures() error {
+	t := &m.job.Training
+	var err error
+	if t.Last, err = loadWeights(m.weights); err != nil {
+		return err
+	}
+	return m.readSets(func(path string, of inputs.Slice, _ bool) (ood.Batch, error) {
+		var wants []inputs.Widths
+		if t.Len() > 0 {
+			wants = append(wants, widthsOf(m.fit, t.Batch))
+		} else if m.layerless() {
+			wants = append(wants, inputs.Widths{Skip: ood.NeedLayers})
+		}
+		b, _, err := openLayerFeatures(m.stderr, path, of, m.weights, t.Last, wants...)
+		if err == nil {
+			noteFeatures(path, m.stderr)
+		}
+		return b, err
+	})
+}

@@ -1,0 +1,142 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/report"
+)
+
+// evaluating is a call of attach evaluate.
+type evaluating struct {
+	attached
+	y, others string
+	report    string
+	otherRows inputs.Slice
+	json      bool
+	failIf    []string
+	gates     []gate
+	more      attach.EvaluateOptions
+}
+
+func evaluateCommand() *cli.Command {
+	f := &evaluating{}
+	noDetector := idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))
+	features, model := f.attachedOptions()
+	f.table = join(table{
+		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows like those to predict, with labels or targets: " + inputKinds + "; with --features, what `attach features` writes"},
+		{name: "y", to: &f.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{f.targeted()}},
+		{name: "out", to: &f.others, file: rowFile, usage: "INPUTS: rows from elsewhere, which are to be flagged", never: []never{noDetector}},
+		sliceOption("out-rows", "--out", &f.otherRows, idle("without --out", func() bool { return f.others == "" })),
+	}, features, table{
+		{name: "level", to: f.setLevels, usage: "LEVELS: levels of intervals or sets, such as .8,.9; the first is the one that groups and pictures are of, instead of what fit was given", never: f.levelless()},
+		{name: "alpha", to: f.setAlphas, usage: "SHARES: shares of in-domain inputs that may be flagged by mistake; the first instead of what fit was given, the others instead of .01,.05,.1", never: []never{noDetector}},
+	}, f.setOptions(), f.groupsOption(", to show coverage and flags by group"), table{
+		{name: "seed", to: &f.o.Seed, usage: "N: seed of all that is drawn: the rows of pictures and slabs, and --smoothed"},
+		{name: "json", to: &f.json, usage: "print JSON"},
+		{name: "report", to: &f.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a page to, with all of it drawn"},
+		{name: "fail-if", to: &f.failIf, usage: "GATE: exit with status 3 if that is so: broken, where any promise is, or a figure and a bound such as coverage<.88; repeat for more"},
+	}, model)
+	return f.command(cli.Command{
+		Name:      "evaluate",
+		Usage:     "show on rows whose truth is known whether the promises of M.attach are kept",
+		UsageText: "attach evaluate M.attach --x LABELLED [--out OTHERS] [--report page.html]",
+		Description: "Says of each promise whether rows like these see it kept: how many are flagged by mistake, how often intervals or sets hold the truth. " +
+			"A promise is broken where a kept one would be missed as far less than once in a hundred times, and rows are too few to tell where one broken by a factor of two could " +
+			"pass unnoticed. Then come accuracy and confidence of a classifier, errors, coverage and widths of a regressor; docs/evaluate.md says what each figure is.\n\n" +
+			"Figures for --fail-if: " + strings.Join(figures(), ", ") + ". Those of a level or an alpha take it behind an @, as in coverage@.8<.75. Where there are several targets the gate holds for each.",
+	}, argument{name: "M.attach", to: &f.path}, f.choose, f.begin, f.log, f.writable, f.run)
+}
+
+func (f *evaluating) setLevels(list string) error {
+	levels, err := parseShares("--level", list)
+	if err == nil {
+		f.o.Level, f.more.Levels = levels[0], levels[1:]
+	}
+	return err
+}
+
+func (f *evaluating) setAlphas(list string) error {
+	alphas, err := parseShares("--alpha", list)
+	if err == nil {
+		f.o.Alpha, f.more.Alphas = alphas[0], alphas[1:]
+	}
+	return err
+}
+
+// choose is a step that reads the gates.
+func (f *evaluating) choose(*cli.Context) (err error) {
+	f.gates, err = parseGates(f.failIf)
+	return err
+}
+
+func (f *evaluating) run(c *cli.Context) error {
+	predictor, stop, err := f.load(c.Context)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	defer f.closeModel()
+	e, err := f.evaluate(c.Context, predictor)
+	if err != nil {
+		return err
+	}
+	if f.report != "" {
+		if err := writePage(c.Context, f.report, report.Evaluation(filepath.Base(f.path), filepath.Base(f.x), e)); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		err = writeJSON(c.App.Writer, e)
+	} else {
+		err = printEvaluation(c.App.Writer, e)
+	}
+	return cmp.Or(err, checkGates(f.gates, e))
+}
+
+// evaluate reads the rows and compares.
+func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) (*attach.Evaluation, error) {
+	p := newProgress(f.stderr, "evaluate")
+	defer p.end()
+	rows, err := f.openRows(ctx, f.x, f.y, f.attached.rows)
+	if err != nil {
+		return nil, err
+	}
+	if rows.known.odd != nil {
+		return nil, inFile(cmp.Or(f.y, f.x), rows.known.odd)
+	}
+	n, done := rows.n, 0
+	counted := func(path string, blocks iter.Seq2[attach.Rows, error]) iter.Seq2[attach.Rows, error] {
+		return func(yield func(attach.Rows, error) bool) {
+			for r, err := range blocks {
+				if err != nil {
+					err = inFile(path, err)
+				}
+				if !yield(r, err) {
+					return
+				}
+				done += r.Len()
+				p.set(done, n)
+			}
+		}
+	}
+	o := f.more
+	if f.others != "" {
+		// Nothing is to be known of these rows.
+		f.classes, f.inputs.Labels, f.inputs.Groups, f.inputs.SkipOdd, f.inputs.TargetOptional = nil, false, "", true, true
+		others, err := f.openRows(ctx, f.others, "", f.otherRows)
+		if err != nil {
+			return nil, err
+		}
+		n += others.n
+		o.Others = counted(f.others, others.blocks(false))
+	}
+	return predictor.Evaluate(ctx, counted(f.x, rows.blocks(true)), o)
+}

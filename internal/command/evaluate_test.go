@@ -1,0 +1,157 @@
+package command
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach"
+)
+
+// TestEvaluatePage: docs/evaluate.md has every key of the JSON form and every
+// figure.
+func TestEvaluatePage(t *testing.T) {
+	content, err := os.ReadFile("../../docs/evaluate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]bool{}
+	jsonKeys(reflect.TypeFor[attach.Evaluation](), keys)
+	if len(keys) < 60 {
+		t.Errorf("%d keys were found", len(keys))
+	}
+	for _, name := range figures() {
+		keys[name] = true
+	}
+	for key := range keys {
+		if !strings.Contains(string(content), "`"+key+"`") {
+			t.Errorf("docs/evaluate.md lacks `%s`", key)
+		}
+	}
+}
+
+// jsonKeys finds the keys of a type and of what it holds.
+func jsonKeys(t reflect.Type, keys map[string]bool) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		jsonKeys(t.Elem(), keys)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if !f.IsExported() {
+				continue
+			}
+			if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key != "" {
+				keys[key] = true
+			}
+			jsonKeys(f.Type, keys)
+		}
+	}
+}
+
+// TestPrintManyGroups: of many groups those that are flagged the most are shown.
+func TestPrintManyGroups(t *testing.T) {
+	e := &attach.Evaluation{Alpha: .05, Flags: &attach.FlagEvaluation{}}
+	for i := range 50 {
+		e.Flags.ByGroup = append(e.Flags.ByGroup, attach.Rate{Name: fmt.Sprintf("group%d", i), Share: float64(i) / 100})
+	}
+	var out strings.Builder
+	if err := printEvaluation(&out, e); err != nil {
+		t.Fatal(err)
+	}
+	if s := out.String(); !strings.Contains(s, "group49 ") || !strings.Contains(s, "group30 ") || strings.Contains(s, "group29 ") || !strings.Contains(s, "most 20 of 50") {
+		t.Error(s)
+	}
+}
+
+// TestPromisesOfManyClasses: the first of each verdict are sentences, the others
+// are counted.
+func TestPromisesOfManyClasses(t *testing.T) {
+	e := &attach.Evaluation{Task: attach.Classification}
+	for k := range 1000 {
+		p := attach.Promise{Kind: "sets", Rate: attach.Rate{Name: strconv.Itoa(k), Asked: .9}, Verdict: attach.TooFewRows, Says: "little", Do: "calibrate with more"}
+		if k%100 == 50 {
+			p.Verdict = attach.Kept
+		}
+		if k >= 995 {
+			p.Verdict = attach.Broken
+		}
+		e.Promises = append(e.Promises, p)
+	}
+	var out strings.Builder
+	printPromises(&out, e)
+	for _, says := range []string{
+		"too few rows  sets of class 9: little; calibrate with more\n", "too few rows  sets at 0.9, in 975 more of 1000 classes\n", "kept          sets at 0.9, in 10 of 1000 classes\n", "broken        sets of class 999: little\n",
+	} {
+		if !strings.Contains(out.String(), says) {
+			t.Errorf("%q is not in\n%s", says, &out)
+		}
+	}
+	if n := strings.Count(out.String(), "\n"); n != 10+5+2+1 {
+		t.Errorf("%d lines:\n%s", n, &out)
+	}
+}
+
+// TestFigures: each is found where it stands, at the level or alpha that is meant.
+func TestFigures(t *testing.T) {
+	x := func(v float64) *float64 { return &v }
+	rate := func(v float64) *attach.Rate { return &attach.Rate{Share: v} }
+	at := func(asked, v float64) attach.Rate { return attach.Rate{Asked: asked, Share: v} }
+	parts := func(v float64) []attach.Rate { return []attach.Rate{{Share: v + 1}, {Share: v}, {Share: v + 2}} }
+	coverage := func(asked, v float64) attach.Coverage {
+		c := attach.Coverage{Rate: at(asked, v), ByClass: parts(v + 1), ByGroup: parts(v + 2), ByTenth: parts(v + 3), Slab: rate(v + 4)}
+		c.Width = x(v + 5)
+		return c
+	}
+	e := &attach.Evaluation{
+		Alpha: .05, Level: .9,
+		Promises: []attach.Promise{{Verdict: attach.Broken}, {Verdict: attach.Kept}, {Verdict: attach.TooFewRows}, {Verdict: attach.Broken}},
+		Flags:    &attach.FlagEvaluation{At: []attach.Rate{at(.01, 10), at(.05, 11)}, PValues: attach.Histogram{Probability: x(12)}},
+		Others:   &attach.OthersEvaluation{At: []attach.Rate{at(.01, 13), at(.05, 14)}, AUROC: 15, FPR95: 16},
+		Classes: &attach.ClassEvaluation{
+			Accuracy: rate(17), Unflagged: rate(18), Before: attach.Reliability{NLL: x(19), ECE: 20}, After: &attach.Reliability{NLL: x(21), ECE: 22},
+			AURC: 23, Accepted: rate(24), Errors: rate(25), Sets: []attach.Coverage{coverage(.8, 100), coverage(.9, 200)},
+		},
+		Targets: []attach.TargetEvaluation{
+			{RMSE: x(26), MAE: x(27), R2: x(28), CRPS: x(29), Coverage: []attach.Coverage{coverage(.9, 300)}},
+			{RMSE: x(30), Coverage: []attach.Coverage{coverage(.9, 400)}},
+		},
+	}
+	want := map[string][]float64{
+		"broken": {2}, "false_alarms": {11}, "uniformity": {12}, "found": {14}, "auroc": {15}, "fpr95": {16}, "accuracy": {17}, "accuracy_unflagged": {18},
+		"nll": {21}, "ece": {22}, "aurc": {23}, "accepted": {24}, "error": {25}, "rmse": {26, 30}, "mae": {27}, "r2": {28}, "crps": {29},
+		"coverage": {200, 300, 400}, "worst_class": {201, 301, 401}, "worst_group": {202, 302, 402}, "worst_tenth": {203, 303, 403}, "worst_slab": {204, 304, 404}, "width": {205, 305, 405},
+	}
+	got := figuresAt(e, math.NaN())
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("figures are %v, want %v", got, want)
+	}
+	if names := slices.Sorted(slices.Values(figures())); !slices.Equal(names, slices.Sorted(maps.Keys(want))) {
+		t.Errorf("figures are %v", names)
+	}
+	if at := figuresAt(e, .8); !slices.Equal(at["coverage"], []float64{100}) || at["false_alarms"] != nil {
+		t.Errorf("at .8: %v", at)
+	}
+	if at := figuresAt(e, .01); !slices.Equal(at["false_alarms"], []float64{10}) || !slices.Equal(at["found"], []float64{13}) {
+		t.Errorf("at .01: %v", at)
+	}
+	for text, holds := range map[string]bool{
+		"broken": false, "broken>2": true, "broken>1": false, "coverage@.8>99": false, "coverage@.8<99": true, "coverage > 399": false, "rmse<27": false, "rmse<20": true,
+	} {
+		g, ok := parseGate(text, figures())
+		if err := checkGates([]gate{g}, e); !ok || (err == nil) != holds {
+			t.Errorf("%s: %v, %v", text, ok, err)
+		}
+	}
+	for _, text := range []string{"", "coverage", "coverage<", "<1", "coverage<nan", "coverage@<1", "coverage@1<1", "coverage@x<1", "frob<1", "coverage=1"} {
+		if g, ok := parseGate(text, figures()); ok {
+			t.Errorf("%q is read as %+v", text, g)
+		}
+	}
+}

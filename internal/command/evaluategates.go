@@ -1,0 +1,187 @@
+package command
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach"
+)
+
+// gateError says which gates do not hold.
+type gateError struct{ msg string }
+
+func (e *gateError) Error() string { return e.msg }
+
+// gate is a bound that a figure must not pass.
+type gate struct {
+	text, figure string
+	at           float64 // level or alpha, or NaN for the evaluation's own
+	sign         byte
+	bound        float64
+}
+
+// figures are what gates are of.
+func figures() []string {
+	return []string{
+		"broken", "false_alarms", "found", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "error",
+		"coverage", "width", "worst_class", "worst_group", "worst_tenth", "worst_slab", "rmse", "mae", "r2", "crps", "auroc", "fpr95",
+	}
+}
+
+// figuresAt are those of an evaluation by their names, several where there are
+// several targets. at is that of a gate.
+func figuresAt(e *attach.Evaluation, at float64) map[string][]float64 {
+	m := map[string][]float64{"broken": {0}}
+	for _, p := range e.Promises {
+		if p.Verdict == attach.Broken {
+			m["broken"][0]++
+		}
+	}
+	add := func(name string, x *float64) {
+		if x != nil {
+			m[name] = append(m[name], *x)
+		}
+	}
+	rate := func(name string, r *attach.Rate) {
+		if r != nil {
+			add(name, &r.Share)
+		}
+	}
+	meant := func(asked, own float64) bool { return asked == at || math.IsNaN(at) && asked == own }
+	flagged := func(name string, rates []attach.Rate) {
+		for _, r := range rates {
+			if meant(r.Asked, e.Alpha) {
+				rate(name, &r)
+			}
+		}
+	}
+	if f := e.Flags; f != nil {
+		flagged("false_alarms", f.At)
+		add("uniformity", f.PValues.Probability)
+	}
+	if o := e.Others; o != nil {
+		flagged("found", o.At)
+		add("auroc", &o.AUROC)
+		add("fpr95", &o.FPR95)
+	}
+	covered := slices.Clone(e.Joint)
+	if c := e.Classes; c != nil {
+		confidence := c.Before
+		if c.After != nil {
+			confidence = *c.After
+		}
+		rate("accuracy", c.Accuracy)
+		rate("accuracy_unflagged", c.Unflagged)
+		add("nll", confidence.NLL)
+		add("ece", &confidence.ECE)
+		add("aurc", &c.AURC)
+		rate("accepted", c.Accepted)
+		rate("error", c.Errors)
+		covered = append(covered, c.Sets...)
+	}
+	for _, t := range e.Targets {
+		add("rmse", t.RMSE)
+		add("mae", t.MAE)
+		add("r2", t.R2)
+		add("crps", t.CRPS)
+		covered = append(covered, t.Coverage...)
+	}
+	worst := func(name string, parts []attach.Rate) {
+		if len(parts) > 0 {
+			least := slices.MinFunc(parts, byShare)
+			rate(name, &least)
+		}
+	}
+	for _, c := range covered {
+		if meant(c.Asked, e.Level) {
+			rate("coverage", &c.Rate)
+			add("width", c.Width)
+			worst("worst_class", c.ByClass)
+			worst("worst_group", c.ByGroup)
+			worst("worst_tenth", c.ByTenth)
+			rate("worst_slab", c.Slab)
+		}
+	}
+	return m
+}
+
+// parseGates reads --fail-if.
+func parseGates(texts []string) ([]gate, error) {
+	var list []gate
+	for _, text := range texts {
+		one, ok := parseGate(text, figures())
+		if !ok {
+			return nil, usagef("--fail-if is %q; it must be broken, or a figure, < or > and a number, such as coverage<.88; the figures are %s", text, strings.Join(figures(), ", "))
+		}
+		if !slices.Contains([]string{"broken", "nll", "width", "rmse", "mae", "r2", "crps"}, one.figure) && (one.bound < 0 || one.bound > 1) {
+			return nil, usagef("--fail-if is %q; %s is a share, from 0 to 1", text, one.figure)
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// parseGate reads a bound on one of some figures.
+func parseGate(text string, figures []string) (g gate, ok bool) {
+	whole := text
+	if text == "broken" {
+		whole = "broken>0"
+	}
+	i := strings.IndexAny(whole, "<>")
+	if i < 0 {
+		return g, false
+	}
+	name, at, has := strings.Cut(whole[:i], "@")
+	g = gate{text: text, figure: strings.TrimSpace(name), at: math.NaN(), sign: whole[i]}
+	var err, wrong error
+	g.bound, err = strconv.ParseFloat(strings.TrimSpace(whole[i+1:]), 64)
+	if has {
+		g.at, wrong = strconv.ParseFloat(strings.TrimSpace(at), 64)
+	}
+	return g, err == nil && wrong == nil && !math.IsNaN(g.bound) && (!has || share(g.at) == "") && slices.Contains(figures, g.figure)
+}
+
+// checkGates returns a *gateError that names the gates that do not hold.
+func checkGates(gates []gate, e *attach.Evaluation) error {
+	var failed []string
+	for _, g := range gates {
+		found := figuresAt(e, g.at)[g.figure]
+		if len(found) == 0 {
+			ask := ""
+			switch {
+			case !math.IsNaN(g.at):
+				ask = fmt.Sprintf(" at %g; ask for it with --level or --alpha", g.at)
+			case slices.Contains([]string{"found", "auroc", "fpr95"}, g.figure):
+				ask = "; it is of those of --out"
+			case e.Classes != nil && (g.figure == "accepted" || g.figure == "error"):
+				ask = "; ask for it with --error"
+			}
+			return fmt.Errorf("--fail-if %s: there is no such figure of these rows%s", g.text, ask)
+		}
+		for i, x := range found {
+			of := ""
+			if len(found) > 1 && len(found) == len(e.Targets) {
+				of = targetName(e, i) + ": "
+			}
+			if g.fails(x) {
+				failed = append(failed, fmt.Sprintf("%s (%sit is %.4g)", g.text, of, x))
+			}
+		}
+	}
+	return gatesFailed(failed)
+}
+
+// fails says that a figure is what it must not be.
+func (g gate) fails(x float64) bool {
+	return g.sign == '<' && x < g.bound || g.sign == '>' && x > g.bound
+}
+
+func gatesFailed(failed []string) error {
+	if failed == nil {
+		return nil
+	}
+	return &gateError{"a gate does not hold: " + strings.Join(failed, ", ")}
+}

@@ -1,0 +1,278 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// printEvaluation prints an evaluation for people: promises, then figures.
+func printEvaluation(to io.Writer, e *attach.Evaluation) error {
+	w := new(strings.Builder)
+	printf(w, "%s, %s\n", rows.Count(e.Rows, "row"), rows.Count(e.NCal, "calibration row"))
+	printPromises(w, e)
+	for _, n := range e.Notes {
+		printf(w, "note: %s\n", advice(n.Says, n.Do))
+	}
+	t := figureTables{w}
+	if f := e.Flags; f != nil {
+		rows := [][]string{{"flagged", "asked", "share", "95 % interval", "rows"}}
+		add := func(name string, at []attach.Rate) {
+			for _, r := range at {
+				rows = append(rows, slices.Insert(cellsOfRate(name, r), 1, fmt.Sprint(r.Asked)))
+			}
+		}
+		add("in-domain", f.At)
+		if e.Others != nil {
+			add("from elsewhere", e.Others.At)
+		}
+		t.print(rows)
+		t.unlike("p-values", &f.PValues)
+		if o := e.Others; o != nil {
+			t.line("AUROC %.4f, FPR95 %.4f", o.AUROC, o.FPR95)
+		}
+		t.parts("flagged at "+fmt.Sprint(e.Alpha), "most", f.ByGroup, "")
+	}
+	if c := e.Classes; c != nil {
+		t.classes(e, c)
+	}
+	for i, target := range e.Targets {
+		t.target(e, i, target)
+	}
+	t.coverage("all targets at once", e, e.Joint)
+	_, err := io.WriteString(to, w.String())
+	return err
+}
+
+// printPromises prints a sentence for each promise, and what to do once, for those
+// that are broken first. Those of groups that are kept, or many, are counted.
+func printPromises(w io.Writer, e *attach.Evaluation) {
+	part := "group"
+	if e.Task == attach.Classification {
+		part = "class"
+	}
+	type tally struct {
+		verdict attach.Verdict
+		kind    string
+	}
+	counted, made := map[tally]int{}, map[string]int{}
+	said := map[attach.Verdict]int{attach.Broken: mostNamed, attach.TooFewRows: mostNamed}
+	var tallies []tally
+	todo := map[attach.Verdict][]string{}
+	for _, p := range e.Promises {
+		name := strings.ReplaceAll(p.Kind, "_", " ")
+		if len(e.Targets) > 1 && p.Kind == "coverage" {
+			name += " of " + targetName(e, p.Target)
+		}
+		if p.Name != "" {
+			kind := fmt.Sprintf("%s at %g", name, p.Asked)
+			made[kind]++
+			one := tally{p.Verdict, kind}
+			if counted[one] == 0 {
+				tallies = append(tallies, one)
+			}
+			if counted[one]++; counted[one] > said[p.Verdict] {
+				continue
+			}
+			name += " of " + part + " " + p.Name
+		}
+		says := p.Says
+		if p.Verdict == attach.TooFewRows {
+			says = advice(p.Says, p.Do)
+		} else if p.Do != "" && !slices.Contains(todo[p.Verdict], p.Do) {
+			todo[p.Verdict] = append(todo[p.Verdict], p.Do)
+		}
+		printf(w, "%-12s  %s: %s\n", p.Verdict, name, says)
+	}
+	for _, one := range tallies {
+		more := ""
+		if said[one.verdict] > 0 {
+			more = " more"
+		}
+		if n := counted[one] - said[one.verdict]; n > 0 {
+			printf(w, "%-12s  %s, in %d%s of %s\n", one.verdict, one.kind, n, more, rows.Count(made[one.kind], part))
+		}
+	}
+	known := func(do string) int { // whether a note knows the cause
+		if strings.HasPrefix(do, "first ") {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(todo[attach.Broken], func(a, b string) int { return cmp.Compare(known(a), known(b)) })
+	for _, do := range append(todo[attach.Broken], todo[attach.Kept]...) {
+		if strings.HasPrefix(do, "calibrate with ") {
+			do += " (attach fit --cal)"
+		}
+		printf(w, "%-12s  %s\n", "what to do", do)
+	}
+}
+
+// mostNamed is how many promises of one verdict and kind, each of a group or class,
+// are sentences.
+const mostNamed = 10
+
+// advice is what is so and what to do.
+func advice(says, do string) string {
+	if do == "" {
+		return says
+	}
+	return says + "; " + do
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.2f %%", 100*x) }
+
+func interval(r attach.Rate) string { return fmt.Sprintf("%.2f–%.2f", 100*r.Low, 100*r.High) }
+
+// cellsOfRate are a share of rows with its interval.
+func cellsOfRate(name string, r attach.Rate) []string {
+	return []string{name, percent(r.Share), interval(r), fmt.Sprint(r.Rows)}
+}
+
+// figureTables prints tables with empty lines between.
+type figureTables struct{ w io.Writer }
+
+func (t figureTables) print(rows [][]string) {
+	if len(rows) > 1 {
+		fmt.Fprintln(t.w)
+		printRows(t.w, rows)
+	}
+}
+
+func (t figureTables) line(format string, args ...any) { printf(t.w, format+"\n", args...) }
+
+// unlike says how far numbers are from those of the calibration rows.
+func (t figureTables) unlike(what string, h *attach.Histogram) {
+	if h != nil && h.Probability != nil {
+		t.line("%s differ from those of the calibration rows by %.3f at most; %.3g is how likely that is by chance", what, *h.Distance, *h.Probability)
+	}
+}
+
+// mostParts is how many classes or groups are printed, the worst of them.
+const mostParts = 20
+
+// parts prints shares by class, group or tenth, of which the most or the least are
+// the worst.
+func (t figureTables) parts(head, worst string, parts []attach.Rate, width string) {
+	if len(parts) < 2 {
+		return
+	}
+	if n := len(parts); n > mostParts {
+		parts = slices.SortedStableFunc(slices.Values(parts), byShare)
+		if worst == "most" {
+			slices.Reverse(parts)
+		}
+		parts = parts[:mostParts]
+		head = fmt.Sprintf("%s, %s %d of %d", head, worst, mostParts, n)
+	}
+	rows := [][]string{{head, "share", "95 % interval", "rows"}}
+	if width != "" {
+		rows[0] = append(rows[0], width)
+	}
+	for _, r := range parts {
+		row := cellsOfRate(r.Name, r)
+		if width != "" {
+			row = append(row, optional(r.Width))
+		}
+		rows = append(rows, row)
+	}
+	t.print(rows)
+}
+
+// byShare orders by shares, the least first.
+func byShare(a, b attach.Rate) int { return cmp.Compare(a.Share, b.Share) }
+
+func optional(x *float64) string {
+	if x == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.4g", *x)
+}
+
+func (t figureTables) classes(e *attach.Evaluation, c *attach.ClassEvaluation) {
+	rows := [][]string{{"accuracy", "share", "95 % interval", "rows"}}
+	for _, one := range []struct {
+		name string
+		r    *attach.Rate
+	}{{"all", c.Accuracy}, {"flagged", c.Flagged}, {"not flagged", c.Unflagged}, {"accepted", correct(c.Errors)}} {
+		if one.r != nil {
+			rows = append(rows, cellsOfRate(one.name, *one.r))
+		}
+	}
+	t.print(rows)
+	rows = [][]string{{"confidence", "NLL", "ECE"}, {"of the network", optional(c.Before.NLL), fmt.Sprintf("%.4f", c.Before.ECE)}}
+	if c.After != nil {
+		rows = append(rows, []string{fmt.Sprintf("at temperature %.3g", c.Temperature), optional(c.After.NLL), fmt.Sprintf("%.4f", c.After.ECE)})
+	}
+	t.print(rows)
+	t.line("AURC %.4g by confidence, %s by score", c.AURC, optional(c.AURCScore))
+	t.parts("accuracy by class", "least", c.ByClass, "")
+	t.parts("accuracy by group", "least", c.ByGroup, "")
+	t.coverage("sets", e, c.Sets)
+}
+
+// correct are the rows that are not errors.
+func correct(errors *attach.Rate) *attach.Rate {
+	if errors == nil {
+		return nil
+	}
+	return &attach.Rate{Rows: errors.Rows, Share: 1 - errors.Share, Low: 1 - errors.High, High: 1 - errors.Low}
+}
+
+func (t figureTables) target(e *attach.Evaluation, i int, one attach.TargetEvaluation) {
+	name := "intervals"
+	if len(e.Targets) > 1 {
+		name = targetName(e, i)
+	}
+	t.coverage(name, e, one.Coverage)
+	if one.RMSE != nil {
+		t.line("%s: RMSE %s, MAE %s, R² %s of the network's own prediction; CRPS %s of the head's", name, optional(one.RMSE), optional(one.MAE), optional(one.R2), optional(one.CRPS))
+	}
+	t.unlike("levels of the targets", one.PITCalibrated)
+}
+
+// targetName is a target's name or else its number.
+func targetName(e *attach.Evaluation, i int) string {
+	return cmp.Or(e.Targets[i].Name, fmt.Sprintf("target %d", i))
+}
+
+// coverage prints intervals or sets by level, and those of the evaluation's own by
+// what rows are divided by.
+func (t figureTables) coverage(name string, e *attach.Evaluation, all []attach.Coverage) {
+	if len(all) == 0 {
+		return
+	}
+	sets, width, ends := all[0].Sizes != nil, "mean width", "endless"
+	if sets {
+		width, ends = "mean size", "empty"
+	}
+	rows := [][]string{{name, "level", "covered", "95 % interval", width, "median", ends, "worst slab"}}
+	for _, c := range all {
+		slab, n := "–", c.Endless
+		if c.Slab != nil {
+			slab = percent(c.Slab.Share)
+		}
+		if sets {
+			n = c.Sizes[0]
+		}
+		rows = append(rows, []string{"", fmt.Sprint(c.Asked), percent(c.Share), interval(c.Rate), optional(c.Width), optional(c.Median), fmt.Sprint(n), slab})
+	}
+	if sets && !slices.ContainsFunc(all, func(c attach.Coverage) bool { return c.Sizes[0] > 0 }) {
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], 6, 7)
+		}
+	}
+	t.print(rows)
+	for _, c := range all {
+		if c.Asked == e.Level {
+			t.parts("covered, by class", "least", c.ByClass, width)
+			t.parts("covered, by group", "least", c.ByGroup, width)
+			t.parts("covered, by prediction", "least", c.ByTenth, width)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// featuring is a call of attach features.
+type featuring struct {
+	table
+	place
+	reading
+	path, x, y, out string
+	rows            inputs.Slice
+	task            attach.Task // of the model, once it is known
+}
+
+func featuresCommand() *cli.Command {
+	f := &featuring{}
+	f.table = join(table{
+		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to run the model on: " + inputKinds},
+		{name: "y", to: &f.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{f.targeted()}},
+		{name: "o", to: &f.out, needed: true, file: resultFile, must: ends(".npz"), usage: "FILE: .npz to write"},
+	}, table{sliceOption("rows", "--x", &f.rows)}, f.rowOptions(&f.table),
+		f.classNamesOption("; folders and targets of a table are numbered so", idle("for a regressor, which has no classes", f.regression)), f.modelOptions(), f.layersOption(), f.batchOption(batchStandard), f.runtimeOptions())
+	f.table.of("labels").unless(f.pickless(f.regression))
+	return f.command(cli.Command{
+		Name:      "features",
+		Usage:     "write the features and logits of inputs, to go on from without the model",
+		UsageText: "attach features MODEL.onnx --x INPUTS -o FEATURES.npz",
+		Description: "The file holds `features` n×h, `logits` n×c, of earlier layers `layer_0` n×h0 and so on and, where they are known, `labels` n (of a regressor, " +
+			"`targets` n×t). `attach fit` and `attach compare` take it without the model.",
+	}, argument{name: "MODEL.onnx", to: &f.path}, f.begin, f.log, f.run)
+}
+
+func (f *featuring) regression() bool { return f.task == attach.Regression }
+
+func (f *featuring) run(c *cli.Context) error {
+	defer f.closeModel()
+	return atomicfile.WriteFile(c.Context, f.out, func(w io.Writer) error { return f.write(c.Context, w) })
+}
+
+func (f *featuring) write(ctx context.Context, w io.Writer) error {
+	if err := f.openModel(ctx, f.path, f.Options); err != nil {
+		return err
+	}
+	f.task = f.model.Info().Task
+	if err := cmp.Or(f.check(), f.checkClasses(f.task), f.checkClassNames(f.inputs.Outputs)); err != nil {
+		return err
+	}
+	set, err := f.openSet(ctx, f.x, f.y, f.rows, f.classes)
+	if err != nil {
+		return err
+	}
+	if names := set.ClassNames(); !f.regression() {
+		if err := f.checkFolders(f.x, names); err != nil {
+			return err
+		}
+		if f.inputs.Classes == nil {
+			noteFolders(f.stderr, len(names), f.inputs.Outputs)
+		}
+	}
+	b, err := f.features(ctx, f.x, set)
+	if err != nil {
+		return err
+	}
+	if f.regression() {
+		b.Labels = nil
+	}
+	arrays := inputs.FeatureArrays(b)
+	if y, _ := set.Targets(); b.Labels == nil && y.Rows > 0 {
+		arrays["targets"] = rows.ArrayOf(y)
+	}
+	return npy.WriteNPZ(w, arrays, false)
+}

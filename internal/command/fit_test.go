@@ -1,0 +1,41 @@
+package command
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// TestKeepBack: rows are kept back with their targets and groups, and no row is
+// both kept back and fitted on.
+func TestKeepBack(t *testing.T) {
+	const n = 100
+	column := blas32.General{Rows: n, Cols: 1, Stride: 1}
+	var groups []string
+	for i := range n {
+		column.Data = append(column.Data, float32(i))
+		groups = append(groups, strconv.Itoa(i))
+	}
+	f := &fitting{holdout: .3, in: attach.FitOptions{Batch: ood.Batch{Features: column}, Targets: column, Groups: groups, Seed: 3}}
+	f.keepBack()
+	if f.kept.Len() != 30 || f.in.Batch.Len() != 70 {
+		t.Fatalf("%d rows kept back, %d fitted on", f.kept.Len(), f.in.Batch.Len())
+	}
+	all := slices.Concat(f.kept.Features.Data, f.in.Batch.Features.Data)
+	slices.Sort(all)
+	if !slices.Equal(all, column.Data) {
+		t.Errorf("the rows are %v", all)
+	}
+	for _, r := range []attach.Rows{f.kept, {Batch: f.in.Batch, Targets: f.in.Targets, Groups: f.in.Groups}} {
+		for i, x := range r.Features.Data {
+			if r.Targets.Data[i] != x || r.Groups[i] != strconv.Itoa(int(x)) {
+				t.Fatalf("row %v has the target %v and the group %s", x, r.Targets.Data[i], r.Groups[i])
+			}
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// readModel runs the model on the rows to fit and to calibrate on.
+func (f *fitting) readModel(ctx context.Context) error {
+	if err := f.openModel(ctx, f.path, f.Options); err != nil {
+		return err
+	}
+	in, model, info := &f.in, f.model, f.model.Info()
+	task := cmp.Or(in.Base.Task, info.Task)
+	if task == "unknown" && len(f.inputs.Targets) == 1 && info.OutputsWidth > 1 {
+		task = attach.Classification // one column is not several targets
+	}
+	in.Base = model.Base(task)
+	if in.Base.Task == "unknown" {
+		return errors.New("whether the model classifies or regresses cannot be told from its graph; say --task classification or --task regression")
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	if in.Base.Task == attach.Regression && f.reading.names == "" {
+		f.inputs.Classes = nil // of the model's folder
+	}
+	if err := cmp.Or(f.checkClasses(in.Base.Task), f.checkClassNames(info.OutputsWidth)); err != nil {
+		return err
+	}
+	in.Base.Classes = f.inputs.Classes
+	if in.SkipQuantiles {
+		f.inputs.Outputs = 0
+	}
+	in.Last, in.Layout, in.Text = model.Last(), f.inputs.Layout, info.Text
+	return f.readBoth(func(g given) (rowsOf, error) {
+		set, err := f.openSet(ctx, g.x, g.y, g.rows, f.classes)
+		if err != nil {
+			return rowsOf{}, err
+		}
+		targets, _ := set.Targets()
+		if in.Base.Task == attach.Regression {
+			err = checkTargets(g, targets, info.OutputsWidth, in.SkipQuantiles)
+		} else {
+			err = cmp.Or(f.checkFolders(g.x, set.ClassNames()), checkLabels(g, set.Labels(), targets, info.OutputsWidth))
+		}
+		if err != nil {
+			return rowsOf{}, err
+		}
+		in.InputScale, in.Preprocess = f.inputs.InputScale(), f.raw
+		b, err := f.features(ctx, g.x, set)
+		if in.Base.Task == attach.Regression {
+			b.Labels = nil
+		}
+		if in.Base.Classes == nil {
+			in.Base.Classes = classNames(set, f.classes)
+			f.inputs.Classes = set.ClassNames()
+		}
+		if in.Base.Columns = f.columns; in.Base.Targets == nil {
+			in.Base.Targets = set.TargetNames()
+		}
+		if in.Text != nil {
+			text := *in.Text
+			text.Columns, in.Text = f.inputs.Text, &text
+		}
+		return rowsOf{b, targets, set.Groups(), set.Opened()}, err
+	})
+}
+
+// classNames are the names of the folders that images lie in, or the labels that
+// were picked by --classes.
+func classNames(set *inputs.Set, picked []int) []string {
+	names := set.ClassNames()
+	if names == nil {
+		for _, label := range picked {
+			names = append(names, strconv.Itoa(label))
+		}
+	}
+	return names
+}
+
+// given says which rows are read: some of the file x, with their labels or
+// targets in y, which yFlag names, or in x too.
+type given struct {
+	x, y, yFlag string
+	rows        inputs.Slice
+}
+
+// rowsOf are the rows of one file with what is known of them.
+type rowsOf struct {
+	batch   ood.Batch
+	targets blas32.General
+	groups  []string
+	all     int // rows of the file
+}
+
+// readBoth reads the rows to fit on and, where they are given, those to
+// calibrate on.
+func (f *fitting) readBoth(read func(given) (rowsOf, error)) error {
+	in := &f.in
+	rows, err := read(f.x)
+	in.Batch, in.Targets, in.Groups = rows.batch, rows.targets, rows.groups
+	if err != nil || f.cal.x == "" {
+		return err
+	}
+	if err := f.apart(rows.all); err != nil {
+		return err
+	}
+	rows, err = read(f.cal)
+	in.Cal, in.CalTargets, in.CalGroups = rows.batch, rows.targets, rows.groups
+	return err
+}
+
+// oneFile says that rows are fitted on and calibrated on from one file.
+func (f *fitting) oneFile() bool { return f.cal.x != "" && sameFile(f.cal.x, f.x.x) }
+
+// apart refuses rows among n of one file that are both fitted on and calibrated
+// on.
+func (f *fitting) apart(n int) error {
+	if !f.oneFile() {
+		return nil
+	}
+	first, last, err := f.x.rows.Of(n)
+	if err != nil {
+		return err
+	}
+	calFirst, calLast, err := f.cal.rows.Of(n)
+	if err != nil {
+		return inFile(f.cal.x, err)
+	}
+	if first < calLast && calFirst < last {
+		return usagef("--rows %v and --cal-rows %v share rows %v of the %d in %s; calibrate with rows that nothing was fitted on",
+			f.x.rows, f.cal.rows, inputs.Slice{Start: max(first, calFirst), End: min(last, calLast), Ends: true}, n, f.x.x)
+	}
+	return nil
+}
+
+// checkTargets refuses targets that are absent or not the model's. outputs is 0
+// where it is not known.
+func checkTargets(g given, targets blas32.General, outputs int, skip bool) error {
+	switch {
+	case skip:
+		return nil
+	case targets.Rows == 0:
+		return fmt.Errorf("%s: a quantile head needs targets; pass %s, name the --target column of a table, or pass --no-quantiles", g.x, g.yFlag)
+	case outputs > 0 && targets.Cols != outputs:
+		return fmt.Errorf("%s: it has %s a row, and the model predicts %d", cmp.Or(g.y, g.x), rows.Count(targets.Cols, "target"), outputs)
+	}
+	return nil
+}
+
+// checkLabels refuses labels that are not the model's classes; none are fine.
+func checkLabels(g given, labels []int, targets blas32.General, classes int) error {
+	if labels == nil && targets.Rows > 0 {
+		return fmt.Errorf("%s: the labels of a classifier must be whole numbers, one a row; if the model predicts targets, say --task regression", cmp.Or(g.y, g.x))
+	}
+	if err := inputs.CheckLabels(labels, classes); err != nil {
+		return fmt.Errorf("%s: %w", cmp.Or(g.y, g.x), err)
+	}
+	return nil
+}
+
+// readFeatures reads precomputed features.
+func (f *fitting) readFeatures(ctx context.Context) error {
+	var err error
+	if f.in.Last, err = loadWeights(f.weights); err != nil {
+		return err
+	}
+	f.in.Base.Classes = f.inputs.Classes
+	return f.readBoth(func(g given) (rowsOf, error) {
+		rows, err := f.featureRows(ctx, g)
+		if err != nil {
+			return rows, err
+		}
+		rows.groups, err = featureGroups(ctx, g.x, f.inputs.Groups, g.rows, rows.all)
+		return rows, err
+	})
+}
+
+// featureGroups reads the groups of some of n precomputed rows, where they have a
+// name.
+func featureGroups(ctx context.Context, x, name string, of inputs.Slice, n int) ([]string, error) {
+	if name == "" {
+		return nil, nil
+	}
+	groups, err := inputs.OpenGroups(ctx, x, name, n)
+	if err != nil {
+		return nil, err
+	}
+	first, last, err := of.Of(n)
+	return groups[first:last], err
+}
+
+func (f *fitting) featureRows(ctx context.Context, g given) (rowsOf, error) {
+	in := &f.in
+	var wants []inputs.Widths
+	if in.Batch.Len() > 0 {
+		wants = append(wants, widthsOf(f.x.x, in.Batch))
+	}
+	b, n, err := openLayerFeatures(f.stderr, g.x, g.rows, f.weights, in.Last, wants...)
+	if err != nil {
+		return rowsOf{}, err
+	}
+	if err := f.checkClassNames(b.Logits.Cols); err != nil {
+		return rowsOf{}, err
+	}
+	noteFeatures(g.x, f.stderr)
+	regression := in.Base.Task == attach.Regression
+	base := attach.Base{Task: in.Base.Task}
+	if !in.SkipQuantiles {
+		base.Outputs = b.Logits.Cols
+	}
+	t, err := featureTargets(ctx, g.x, g.y, base, g.rows, n)
+	if err != nil {
+		return rowsOf{}, err
+	}
+	if regression {
+		b.Labels = nil
+		err = checkTargets(g, t.Values, b.Logits.Cols, in.SkipQuantiles)
+		return rowsOf{batch: b, targets: t.Values, all: n}, err
+	}
+	if g.y != "" {
+		b.Labels = t.Labels
+	}
+	if g.y != "" || b.Logits.Cols > 0 {
+		err = checkLabels(g, b.Labels, t.Values, b.Logits.Cols)
+	}
+	return rowsOf{batch: b, targets: t.Values, all: n}, err
+}

@@ -1,0 +1,170 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/report"
+)
+
+const (
+	// mostFlagged is how many rows a report shows.
+	mostFlagged = 200
+	// mostCells is how many columns of a table it shows beside them.
+	mostCells = 30
+)
+
+// worst are the rows flagged, those with the highest scores first, as many as a
+// report shows.
+type worst []worstRow
+
+type worstRow struct {
+	row    int
+	score  float64
+	fields []field
+}
+
+// add keeps a row where it is one of these; fields are used again by the caller.
+func (w *worst) add(row int, p attach.Prediction, fields []field) {
+	if !p.Flag {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(*w, p.Score, func(r worstRow, score float64) int {
+		if r.score >= score { // of equal ones the first stands first
+			return -1
+		}
+		return 1
+	})
+	if at == mostFlagged {
+		return
+	}
+	*w = slices.Insert(*w, at, worstRow{row, p.Score, slices.Clone(fields)})
+	*w = (*w)[:min(mostFlagged, len(*w))]
+}
+
+// columns are what a table says of these rows.
+func (w worst) columns() []report.Column {
+	var list []report.Column
+	if len(w) == 0 {
+		return nil
+	}
+	for k, first := range w[0].fields {
+		add := func(name string, of func(value any) any) {
+			c := report.Column{Name: name}
+			for _, r := range w {
+				switch v := of(r.fields[k].value).(type) {
+				case number:
+					c.Numbers = append(c.Numbers, v.x)
+				case int:
+					c.Numbers = append(c.Numbers, float64(v))
+				default:
+					c.Text = append(c.Text, textOf(v))
+				}
+			}
+			if len(c.Text) > 0 {
+				c.Numbers = nil
+			}
+			list = append(list, c)
+		}
+		switch v := first.value.(type) {
+		case bool, draws: // all are flagged, and samples are many
+		case []number:
+			for i := range v {
+				add(fmt.Sprintf("%s_%d", first.name, i), func(value any) any { return value.([]number)[i] })
+			}
+		default:
+			add(first.name, func(value any) any { return value })
+		}
+	}
+	list = byName(list)
+	// What it is flagged for stands beside its name.
+	reason := func(c report.Column) int {
+		return map[string]int{"input": -3, "p_value": -2, "ood_score": -1}[c.Name]
+	}
+	slices.SortStableFunc(list, func(a, b report.Column) int { return cmp.Compare(reason(a), reason(b)) })
+	return list
+}
+
+// byName leaves out numbers of classes where there are names of them, and sizes of
+// sets.
+func byName(list []report.Column) []report.Column {
+	find := func(name string) int {
+		return slices.IndexFunc(list, func(c report.Column) bool { return c.Name == name })
+	}
+	for _, of := range [][2]string{{"label", "label_name"}, {"class", "class_name"}, {"set", "set_names"}} {
+		number, name := find(of[0]), find(of[1])
+		if number < 0 || name < 0 {
+			continue
+		}
+		for i, text := range list[name].Text {
+			if text == "" && list[number].Numbers != nil { // the class has no name
+				list[name].Text[i] = fmt.Sprint(list[number].Numbers[i])
+			}
+		}
+		list[name].Name = of[0]
+		list = slices.Delete(list, number, number+1)
+	}
+	return slices.DeleteFunc(list, func(c report.Column) bool { return c.Name == "set_size" })
+}
+
+// writeFlags writes the page of what was flagged.
+func (f *predicting) writeFlags(ctx context.Context, rows *attachedRows) error {
+	b, c := f.bundle, f.bundle.Calibration
+	alpha := cmp.Or(f.o.Alpha, c.Alpha)
+	page := report.Flags{
+		Bundle: filepath.Base(f.path), Rows: filepath.Base(f.x), N: f.came.flagged,
+		Says:    cmp.Or(f.came.flags(b, f.o.Alpha), silent(b, f.o.Alpha)),
+		PValues: attach.Histogram{Counts: f.came.pValues[:], Expected: evidence.PValues(f.came.rows, len(c.OOD))},
+		Promise: fmt.Sprintf("Of rows like the %d calibration rows at most %g %% are flagged, on average. A p-value is the share of them that look at least as strange.", c.NCal, 100*alpha),
+		Columns: f.worst.columns(),
+	}
+	fact := func(value, label string) { page.Facts = append(page.Facts, report.Fact{Value: value, Label: label}) }
+	fact(fmt.Sprintf("%d of %d", f.came.flagged, f.came.rows), "flagged")
+	if f.came.sets > 0 {
+		fact(fmt.Sprintf("%.3g", f.came.meanSet()), "classes in a set, on average")
+	}
+	if f.o.Error > 0 {
+		fact(fmt.Sprintf("%d of %d", f.came.accepted, f.came.rows), fmt.Sprintf("accepted at an error of %g", f.o.Error))
+	}
+	if c.HeldOut == attach.SplitOff {
+		page.Caution = c.Promise()
+	}
+	if rows.set != nil && len(f.worst) > 0 {
+		var err error
+		if page.Images, err = rows.set.Thumbnails(ctx, f.worst.numbers()); err != nil {
+			return err
+		}
+		if page.Images == nil {
+			cells, err := cellsOf(ctx, rows.set, f.worst.numbers())
+			if err != nil {
+				return err
+			}
+			page.Columns = append(page.Columns, cells...)
+		}
+	}
+	return writePage(ctx, f.report, report.Flagged(page))
+}
+
+// numbers are those of the rows.
+func (w worst) numbers() []int {
+	list := make([]int, len(w))
+	for i, r := range w {
+		list[i] = r.row
+	}
+	return list
+}
+
+// cellsOf are what a table of named columns holds of the rows.
+func cellsOf(ctx context.Context, set *inputs.Set, rows []int) (list []report.Column, err error) {
+	columns, err := set.Cells(ctx, rows)
+	for _, c := range columns[:min(mostCells, len(columns))] {
+		list = append(list, report.Column{Name: c.Name, Numbers: c.Numbers, Text: c.Texts})
+	}
+	return list, err
+}

@@ -1,0 +1,70 @@
+package command
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/attach-uncertainty/attach"
+)
+
+// TestWorst: of the rows flagged those with the highest scores are kept, of equal
+// ones the first, in their order.
+func TestWorst(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var w worst
+	var all []worstRow
+	fields := make([]field, 1)
+	for row := range 3000 {
+		p := attach.Prediction{Score: float64(rng.IntN(400)), Flag: rng.IntN(3) > 0}
+		if row == 2000 {
+			p.Score, p.Flag = math.Inf(1), true
+		}
+		fields[0] = field{"input", row}
+		w.add(row, p, fields)
+		if p.Flag {
+			all = append(all, worstRow{row: row, score: p.Score})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b worstRow) int {
+		switch {
+		case a.score > b.score:
+			return -1
+		case a.score < b.score:
+			return 1
+		}
+		return 0
+	})
+	if len(w) != mostFlagged || w[0].row != 2000 {
+		t.Fatalf("%d rows, the first of them %d", len(w), w[0].row)
+	}
+	for i, r := range w {
+		if r.row != all[i].row || r.fields[0].value != r.row {
+			t.Fatalf("row %d is %v, want %v", i, r, all[i])
+		}
+	}
+}
+
+// TestWorstColumns: what flags stands beside the name, classes have their names
+// where they have any, targets have a column each, and samples have none.
+func TestWorstColumns(t *testing.T) {
+	var w worst
+	for row := range 2 {
+		w.add(row, attach.Prediction{Score: float64(-row), Flag: true}, []field{
+			{"input", []any{"a.png", 7}[row]}, {"class", row + 3}, {"class_name", []string{"cat", ""}[row]}, {"set", []int{3, 4}}, {"set_size", 2}, {"prediction", []number{{x: 1}, {x: 2 + float64(row)}}}, {"samples", draws{{{x: 1}}}},
+			{"ood_score", number{x: math.Inf(1)}}, {"p_value", number{x: .25}}, {"flag", true},
+		})
+	}
+	c := w.columns()
+	var names []string
+	for _, one := range c {
+		names = append(names, one.Name)
+	}
+	if want := []string{"input", "p_value", "ood_score", "class", "set", "prediction_0", "prediction_1"}; !slices.Equal(names, want) {
+		t.Errorf("columns %v, want %v", names, want)
+	}
+	if !slices.Equal(c[6].Numbers, []float64{2, 3}) || !slices.Equal(c[3].Text, []string{"cat", "4"}) || !slices.Equal(c[4].Text, []string{"3 4", "3 4"}) || c[0].Numbers != nil {
+		t.Errorf("columns %v", c)
+	}
+}

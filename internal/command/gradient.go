@@ -1,0 +1,186 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// differentiating is a call of attach gradient.
+type differentiating struct {
+	table
+	place
+	reading
+	path, x, wrt, out string
+	rows              inputs.Slice
+	scalar            string
+	of                ood.Scalar
+}
+
+func gradientCommand() *cli.Command {
+	g := &differentiating{scalar: "logsoftmax", of: ood.Scalar{Kind: ood.LogSoftmaxTop, Temperature: 1}}
+	g.table = join(table{
+		{name: "x", to: &g.x, needed: true, file: rowFile, usage: "INPUTS: rows to differentiate at: " + inputKinds},
+		{name: "of", to: g.setScalar, usage: "SCALAR: what to differentiate: logsoftmax of the predicted class, sum of the outputs, " +
+			"logit:K for output K from 0, top2 for the difference of the two largest (default: logsoftmax)"},
+		{name: "temperature", to: &g.of.Temperature, must: positive, usage: "T: what divides the logits before the softmax",
+			never: []never{{func() bool { return g.of.Kind != ood.LogSoftmaxTop }, "belongs to --of logsoftmax"}}},
+		{name: "wrt", to: &g.wrt, usage: "TENSOR: what to differentiate with respect to, an input or what is made of it (default: the only input of real numbers)"},
+		{name: "o", to: &g.out, needed: true, file: resultFile, must: ends(".npz"), usage: "FILE: .npz to write"},
+	}, table{sliceOption("rows", "--x", &g.rows)}, g.rowOptions(&g.table), g.modelOptions(), g.batchOption("as many as 8 images of 224×224 weigh"), g.runtimeOptions())
+	g.table.of("labels").unless(g.pickless(func() bool { return true }))
+	return g.command(cli.Command{
+		Name:      "gradient",
+		Usage:     "differentiate a model's outputs with respect to its inputs",
+		UsageText: "attach gradient MODEL.onnx --x INPUTS --of SCALAR -o GRADIENTS.npz",
+		Description: "The file holds `gradient`, n rows in the shape of the input (of the tensor that --wrt names), and `logits` n×c. " +
+			"Rows of tokens that differ in length end in zeros, and `lengths` says where. Outputs are taken before any softmax.",
+	}, argument{name: "MODEL.onnx", to: &g.path}, g.begin, g.log, g.run)
+}
+
+func (g *differentiating) run(c *cli.Context) error {
+	defer g.closeModel()
+	return atomicfile.WriteFile(c.Context, g.out, func(w io.Writer) error { return g.write(c.Context, w) })
+}
+
+// write writes the gradients as they come, and the logits behind them.
+func (g *differentiating) write(ctx context.Context, w io.Writer) error {
+	g.inputs.SkipOdd = len(g.classes) == 0
+	if err := g.openModel(ctx, g.path, g.Options); err != nil {
+		return err
+	}
+	if task := g.model.Info().Task; task == attach.Regression {
+		if err := g.checkClasses(task); err != nil {
+			return err
+		}
+	}
+	set, err := g.openSet(ctx, g.x, "", g.rows, g.classes)
+	if err != nil {
+		return err
+	}
+	o := featurize.GradientOptions{Of: g.of, Tensor: g.wrt, Batch: g.Batch}
+	// Without rows, what is wrong is the model or a flag.
+	if err := differentiable(ctx, g.model, o); err != nil {
+		return g.explain(g.path, err)
+	}
+	z := npy.NewNPZWriter(w)
+	p := newProgress(g.stderr, g.x)
+	defer p.end()
+	var logits rows.Array
+	var all []float32
+	var held []ood.Tensor // whose longest row is not known yet
+	var write func([]float32) error
+	for b, err := range g.model.Gradients(ctx, set.Blocks(ctx, blockRows(set)), o) {
+		if err != nil {
+			return g.explain(g.x, err)
+		}
+		if logits.Shape == nil {
+			logits.Shape = []int{0, b.Logits.Cols}
+		}
+		if b.Gradient.Lengths != nil {
+			held = append(held, b.Gradient)
+		} else if write == nil {
+			if write, err = z.Float32s("gradient", append([]int{set.Len()}, b.Gradient.Shape[1:]...)); err != nil {
+				return err
+			}
+		}
+		if write != nil {
+			if err := write(b.Gradient.Data); err != nil {
+				return err
+			}
+		}
+		all = append(all, b.Logits.Data...)
+		logits.Shape[0] += b.Logits.Rows
+		p.set(logits.Shape[0], set.Len())
+	}
+	if logits.Shape == nil || logits.Shape[0] != set.Len() {
+		return fmt.Errorf("%s: %d rows came where %d were announced", g.x, logits.Shape[0], set.Len())
+	}
+	if held != nil {
+		if err := writePadded(z, held, set.Len()); err != nil {
+			return err
+		}
+	}
+	logits.Data = all
+	if err := z.Array("logits", logits); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+// writePadded writes gradients of n rows that differ in length, with zeros behind
+// the shorter ones, and the lengths.
+func writePadded(z *npy.NPZWriter, held []ood.Tensor, n int) error {
+	longest, width := 0, 1
+	for _, t := range held {
+		longest = max(longest, t.Shape[1])
+	}
+	for _, d := range held[0].Shape[2:] {
+		width *= d
+	}
+	write, err := z.Float32s("gradient", append([]int{n, longest}, held[0].Shape[2:]...))
+	if err != nil {
+		return err
+	}
+	var lengths []float32
+	row := make([]float32, longest*width)
+	for _, t := range held {
+		data := t.Data
+		for _, own := range t.Lengths {
+			clear(row[copy(row, data[:own*width]):])
+			data = data[own*width:]
+			if err := write(row); err != nil {
+				return err
+			}
+			lengths = append(lengths, float32(own))
+		}
+	}
+	return z.Array("lengths", rows.Array{Shape: []int{n}, Data: lengths})
+}
+
+// explain says which flag asks for what the model does not have, or else
+// in which file an error was found.
+func (g *differentiating) explain(path string, err error) error {
+	var refused *featurize.GradientError
+	switch {
+	case !errors.As(err, &refused):
+	case refused.Tensor == "":
+		return usagef("--of is %q: %s", g.scalar, refused.Reason)
+	case g.wrt != "":
+		return usagef("--wrt is %q: %s; name a tensor of the model that is made from its input", g.wrt, refused.Reason)
+	}
+	return inFile(path, err)
+}
+
+// setScalar reads --of.
+func (g *differentiating) setScalar(of string) error {
+	g.scalar = of
+	kinds := map[string]ood.ScalarKind{"logsoftmax": ood.LogSoftmaxTop, "sum": ood.Sum, "top2": ood.TopTwo, "logit": ood.Logit}
+	name, index, indexed := strings.Cut(of, ":")
+	kind, known := kinds[name]
+	if !known || indexed != (kind == ood.Logit) {
+		return fmt.Errorf("--of is %q; it must be logsoftmax, sum, logit:K or top2", of)
+	}
+	g.of.Kind = kind
+	if !indexed {
+		return nil
+	}
+	var err error
+	if g.of.Index, err = strconv.Atoi(index); err != nil || g.of.Index < 0 {
+		return fmt.Errorf("--of is %q; the output is a number from 0, as in logit:3", of)
+	}
+	return nil
+}

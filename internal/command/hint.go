@@ -1,0 +1,68 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
+)
+
+// hinted says what to do about an error of a library, which knows no flags: the
+// first that helps and whose flag, if it names one, useful says could still be
+// given.
+func hinted(err error, useful func(flag string) bool) error {
+	width := (*parts.WidthError)(nil)
+	few := (*attach.TooFewRowsError)(nil)
+	install := (*ort.InstallError)(nil)
+	noLayer := (*featurize.NoLinearLayerError)(nil)
+	layer := (*featurize.LayerError)(nil)
+	columns := (*inputs.ColumnsError)(nil)
+	text := (*inputs.TextColumnsError)(nil)
+	tooMany := errors.As(err, &columns)
+	for _, h := range []struct {
+		helps      bool
+		flag, hint string
+	}{
+		{errors.Is(err, inputs.ErrPreprocess), "preprocess", "name the preprocessing file with --preprocess: it has the keys of Hugging Face's preprocessor_config.json"},
+		{tooMany && columns.Columns == nil, "target", "if one is the target, name it with --target"},
+		{tooMany && columns.Columns == nil, "", "give those alone"},
+		{tooMany && useful("target"), "", "name the target with --target, and leave others out with --ignore"},
+		{tooMany, "", "leave others out with --ignore"},
+		{errors.As(err, &text), "text", "name it with --text"},
+		{errors.Is(err, attach.ErrNoModel), "model", "say where it is with --model"},
+		{errors.Is(err, attach.ErrWrongModel), "", "name the right one with --model or fit anew"},
+		{errors.Is(err, preprocess.ErrImage), "skip-bad", "pass --skip-bad to go on without such images"},
+		{errors.Is(err, inputs.ErrNoInput), "skip-bad", "pass --skip-bad to go on without such samples"},
+		{lacks(err, ood.NeedLogits), "weights", "--weights makes them of features"},
+		{lacks(err, ood.NeedWeights), "weights", "--weights names them"},
+		{lacks(err, ood.NeedLayers), "", "read them from the network, not with --layers 0, or write the features anew with `attach features`"},
+		{errors.As(err, &few), "", "give more rows"},
+		{errors.As(err, &noLayer), "feature", "--feature takes its name"},
+		{errors.Is(err, ood.ErrNotDifferentiable), "wrt", "--wrt names it"},
+		{errors.Is(err, ood.ErrNotDifferentiable), "feature", "--feature names another tensor as the features"},
+		{errors.As(err, &layer), "", "with --layers 0 no earlier layers are read or fitted on"},
+		{errors.As(err, &install), "", "pass it with --ort-lib"},
+		{errors.Is(err, ort.ErrNoGPULibrary) && !errors.Is(err, ort.ErrUnsupported), "", "run `attach runtime install --gpu`"},
+		{errors.Is(err, ort.ErrNoGPULibrary), "", "use --provider cpu"},
+		{errors.Is(err, ort.ErrUnsupported), "ort-lib", "name one of your own with --ort-lib"},
+		{errors.Is(err, ort.ErrNoCUDA) || errors.Is(err, ort.ErrNoDevice), "", "use --provider cpu"},
+		{errors.As(err, &width) && width.Part == "earlier layers", "", "write as many with --layers"},
+	} {
+		if h.helps && (h.flag == "" || useful(h.flag)) {
+			return fmt.Errorf("%w; %s", err, h.hint)
+		}
+	}
+	return err
+}
+
+// lacks says whether a method was refused for want of a need.
+func lacks(err error, need ood.Needs) bool {
+	var e *ood.NeedError
+	return errors.As(err, &e) && e.Need == need
+}

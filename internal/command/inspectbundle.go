@@ -1,0 +1,186 @@
+package command
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
+)
+
+// isBundle says whether the file at path is named like a bundle or begins like
+// one, which no model does.
+func isBundle(path string) bool {
+	if strings.EqualFold(filepath.Ext(path), ".attach") {
+		return true
+	}
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var head [4]byte
+	_, err = io.ReadFull(f, head[:])
+	return err == nil && string(head[:]) == "PK\x03\x04"
+}
+
+// namedValues is how many names are printed of a list.
+const namedValues = 20
+
+// bundleInfo is what inspect prints of a bundle.
+type bundleInfo struct {
+	Library string `json:"library"` // version that wrote it
+	attach.Base
+	Preprocess json.RawMessage   `json:"preprocess,omitempty"`
+	Layout     preprocess.Layout `json:"layout,omitempty"`
+	Text       *attach.Text      `json:"text,omitempty"`
+	Detector   *methodInfo       `json:"detector,omitempty"`
+	Intervals  *methodInfo       `json:"intervals,omitempty"`
+	Targets    int               `json:"targets"` // of Intervals
+	Sets       bool              `json:"sets"`    // of classes can be predicted
+	attach.Calibration
+	Groups      map[string]int `json:"groups,omitempty"`        // calibration rows of each
+	LeastPValue *float64       `json:"least_p_value,omitempty"` // nil without a detector
+	AlphaRows   int            `json:"rows_for_alpha"`          // calibration rows that Alpha takes
+	Promise     string         `json:"promise"`
+}
+
+type methodInfo struct {
+	Method string     `json:"method"`
+	Params ood.Params `json:"params"`
+}
+
+func (m methodInfo) String() string {
+	return strings.TrimSpace(m.Method + " " + m.Params.String())
+}
+
+func inspectBundle(w io.Writer, path string, asJSON bool) error {
+	b, err := attach.Open(path)
+	if err != nil {
+		return err
+	}
+	info := describeBundle(b)
+	if asJSON {
+		return writeJSON(w, info)
+	}
+	_, err = io.WriteString(w, info.text())
+	return err
+}
+
+func describeBundle(b *attach.Bundle) bundleInfo {
+	cal := b.Calibration
+	info := bundleInfo{
+		Library: b.Library, Base: b.Base, Preprocess: b.Preprocess, Layout: b.Layout, Text: b.Text, Targets: len(cal.Quantiles), Sets: len(cal.TrueClasses.Labels) > 0,
+		Calibration: cal, AlphaRows: calibrate.LeastRows(cal.Alpha), Promise: cal.Promise(),
+	}
+	if d := b.Detector; d != nil {
+		least := b.LeastPValue()
+		info.Detector, info.LeastPValue = &methodInfo{d.Method, d.Params}, &least
+	}
+	if q := b.Quantiles; q != nil {
+		info.Intervals = &methodInfo{q.Method, q.Params}
+	}
+	for _, g := range cal.Groups {
+		if info.Groups == nil {
+			info.Groups = map[string]int{}
+		}
+		info.Groups[g]++
+	}
+	return info
+}
+
+// text is info for people, a fact a line; what is absent has none.
+func (info bundleInfo) text() string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		printf(&b, "%-10s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	list := func(name string, values []string) {
+		switch {
+		case len(values) > namedValues:
+			line(name, "%d: %q and so on; --json prints all", len(values), values[:namedValues])
+		case len(values) > 0:
+			line(name, "%d: %q", len(values), values)
+		}
+	}
+	line("model", "%s", cmp.Or(info.Path, "none: fitted on features alone"))
+	if info.SHA256 != "" {
+		line("sha256", "%s", info.SHA256)
+	}
+	for _, in := range info.Base.Inputs {
+		line("input", "%s %s %s", in.Name, in.DType, shapeText(in.Shape))
+	}
+	line("task", "%s", info.Task)
+	scaled := ""
+	if info.Standardised {
+		scaled = ", standardised"
+	}
+	line("feature", "%s, width %d%s", cmp.Or(info.Feature, "unnamed"), info.Width, scaled)
+	for _, l := range info.Layers {
+		line("layer", "%s, width %d", cmp.Or(l.Tensor, "unnamed"), l.Width)
+	}
+	if info.Outputs > 0 {
+		line("outputs", "%d, of %s", info.Outputs, cmp.Or(info.Output, "a tensor without a name"))
+	}
+	list("classes", info.Classes)
+	list("columns", info.Columns)
+	list("targets", info.Base.Targets)
+	if info.Preprocess != nil {
+		line("preprocess", "%s", info.Preprocess)
+	}
+	if info.Layout != "" {
+		line("layout", "%s", info.Layout)
+	}
+	if t := info.Text; t != nil {
+		from, most := "", ""
+		if t.Columns != nil {
+			from = fmt.Sprintf(", from %q", t.Columns)
+		}
+		if t.MaxTokens > 0 {
+			most = fmt.Sprintf(", at most %d tokens of each", t.MaxTokens)
+		}
+		line("text", "tokenized by what the file holds%s%s", from, most)
+	}
+	line("fitted", "on %s, calibrated on %d", rows.Count(info.NFit, "row"), info.NCal)
+	if info.Detector != nil {
+		line("detector", "%s", info.Detector)
+		few := ""
+		if *info.LeastPValue > info.Alpha {
+			few = fmt.Sprintf(", so that nothing can be flagged: it takes %s", rows.Count(info.AlphaRows, "calibration row"))
+		}
+		line("alpha", "%g; least p-value %.3g%s", info.Alpha, *info.LeastPValue, few)
+	}
+	if info.Intervals != nil {
+		around := ""
+		if info.Residual {
+			around = ", around the model's own predictions"
+		}
+		line("intervals", "%s; %s%s", info.Intervals, rows.Count(info.Targets, "target"), around)
+	}
+	if info.Sets {
+		line("sets", "of classes, calibrated with labels")
+	}
+	if info.Sets || info.Intervals != nil {
+		line("level", "%g", info.Level)
+	}
+	list("groups", slices.Sorted(maps.Keys(info.Groups)))
+	if info.Temperature != 0 {
+		line("confidence", "divides logits by %g", info.Temperature)
+	}
+	line("promise", "%s", info.Promise)
+	line("written by", "attach %s", info.Library)
+	return b.String()
+}

@@ -1,0 +1,140 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// known is what rows bring beside what a network reads: each part by row, or nil.
+type known struct {
+	labels  []int // classes of the network, or -1 for what it has no class for
+	names   []string
+	targets blas32.General
+	groups  []string
+	odd     error // what is wrong with labels or targets that are left out
+}
+
+// knownOf is what the rows of a set bring, as far as it is surely of the
+// network's classes or targets. Labels that were picked are numbered by their
+// places among all that were.
+func knownOf(set *inputs.Set, picked []int, base attach.Base) known {
+	targets, _ := set.Targets()
+	k := known{labels: slices.Clone(set.Labels()), targets: targets, groups: set.Groups()}
+	if len(picked) > 0 && len(picked) != inputs.ClassesOf(base.Outputs) {
+		for i := range k.labels {
+			k.labels[i] = picked[k.labels[i]]
+		}
+	}
+	if folders := set.ClassNames(); folders != nil {
+		k.byName(folders, base.Classes)
+		return k
+	}
+	return k.sure(base)
+}
+
+// byName numbers labels as classes have the names of the labels' folders; where
+// classes have no names the folders' order is theirs.
+func (k *known) byName(folders, classes []string) {
+	labels := make([]int, len(k.labels))
+	for i, label := range k.labels {
+		k.names = append(k.names, folders[label])
+		if labels[i] = label; len(classes) > 0 {
+			labels[i] = slices.Index(classes, folders[label])
+		}
+		if labels[i] < 0 {
+			k.odd = fmt.Errorf("folder %.100q is none of the classes fitted on: %s", folders[label], inputs.Listed(classes))
+		}
+	}
+	k.labels = labels
+}
+
+// knownOfFeatures is what an archive of n precomputed rows brings to some of them, or y
+// where that is not empty.
+func knownOfFeatures(ctx context.Context, x, y string, base attach.Base, of inputs.Slice, n int, groups []string) known {
+	k := known{groups: groups}
+	t, err := featureTargets(ctx, x, y, base, of, n)
+	k.targets, k.labels = t.Values, t.Labels
+	if base.Task != attach.Regression && y == "" {
+		k.labels, err = inputs.FeatureLabels(x, of)
+	}
+	k = k.sure(base)
+	k.odd = cmp.Or(err, k.odd)
+	return k
+}
+
+// featureTargets are those of some of n precomputed rows: at y or, where that is
+// empty, beside the rows of a regressor, if there are any.
+func featureTargets(ctx context.Context, x, y string, base attach.Base, of inputs.Slice, n int) (t inputs.Targets, err error) {
+	if y == "" && (base.Task != attach.Regression || !inputs.HoldsAny(x, "y", "targets")) {
+		return t, nil
+	}
+	if t, err = inputs.OpenTargets(ctx, cmp.Or(y, x), n, base.Outputs); err != nil {
+		return t, err
+	}
+	return t.Slice(of)
+}
+
+// sure leaves out labels of a numbering other than the network's classes, such
+// as those of rows from elsewhere, and targets that are not the network's.
+func (k known) sure(base attach.Base) known {
+	if base.Task == attach.Regression {
+		k.labels = nil
+		if base.Outputs > 0 && k.targets.Rows > 0 && k.targets.Cols != base.Outputs {
+			k.odd = fmt.Errorf("it has %s a row, and the model predicts %d", rows.Count(k.targets.Cols, "target"), base.Outputs)
+			k.targets = blas32.General{}
+		}
+		return k
+	}
+	if k.labels == nil && k.targets.Rows > 0 {
+		k.odd = errors.New("the labels of a classifier must be whole numbers, one a row")
+	}
+	k.targets = blas32.General{}
+	if err := inputs.CheckLabels(k.labels, base.Outputs); base.Outputs == 0 {
+		k.labels = nil
+	} else if err != nil {
+		k.labels, k.odd = nil, err
+	}
+	if k.labels == nil || base.Classes == nil {
+		return k
+	}
+	k.names = make([]string, len(k.labels))
+	for i, label := range k.labels {
+		if label < len(base.Classes) {
+			k.names[i] = base.Classes[label]
+		}
+	}
+	return k
+}
+
+// fields are what is written of a row.
+func (k *known) fields(dst []field, row int) []field {
+	if k.groups != nil {
+		dst = append(dst, field{"group", k.groups[row]})
+	}
+	if k.labels != nil {
+		dst = append(dst, field{"label", k.labels[row]})
+	}
+	if k.names != nil {
+		dst = append(dst, field{"label_name", k.names[row]})
+	}
+	switch t := k.targets; {
+	case t.Cols == 1:
+		dst = append(dst, field{"target", number{float64(t.Data[row*t.Stride]), true}})
+	case t.Cols > 1:
+		list := make([]number, t.Cols)
+		for j := range list {
+			list[j] = number{float64(t.Data[row*t.Stride+j]), true}
+		}
+		dst = append(dst, field{"target", list})
+	}
+	return dst
+}

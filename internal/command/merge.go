@@ -1,0 +1,71 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/internal/audit"
+)
+
+// merging is a call of attach merge.
+type merging struct {
+	table
+	audits inputList
+	dir    string
+	failIf []string
+	gates  []gate
+}
+
+func mergeCommand() *cli.Command {
+	f := &merging{}
+	f.table = table{
+		{name: "o", to: &f.dir, needed: true, usage: "DIR: folder to write scores.parquet, audit.json and report.html to"},
+		{name: "fail-if", to: &f.failIf, usage: "GATE: exit with status 3 if that is so, as of `attach audit`; repeat for more"},
+	}
+	choose := func(*cli.Context) (err error) {
+		f.gates, err = parseAuditGates(f.failIf)
+		return err
+	}
+	return f.command(cli.Command{
+		Name:      "merge",
+		Usage:     "make one audit of several",
+		UsageText: "attach merge DIR… -o DIR",
+		Description: "Makes of audits of different files with the same M.attach and the same options the audit of all of them, to the byte what `attach audit` of all at once would have written. " +
+			"The report shows pictures and texts where the inputs are still where they were.",
+	}, argument{name: "DIR…", list: (*[]string)(&f.audits)}, choose, f.run)
+}
+
+func (f *merging) run(c *cli.Context) error {
+	d := &auditFolder{dir: f.dir}
+	for _, dir := range f.audits {
+		if sameFile(dir, f.dir) {
+			return usagef("-o %s is one of the audits to merge; write to another folder", f.dir)
+		}
+		one := &auditFolder{dir: dir}
+		file, err := audit.OpenFile(one.scores())
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, unfinished := os.Stat(one.note()); unfinished == nil {
+				return fmt.Errorf("%s: its audit is not finished; run it again, and it goes on where it was", dir)
+			}
+			return fmt.Errorf("%s: there is no audit in it: no scores.parquet", dir)
+		}
+		if err != nil {
+			return err
+		}
+		d.files = append(d.files, file)
+	}
+	if _, err := os.Stat(filepath.Join(f.dir, "scores.parquet")); err == nil {
+		return fmt.Errorf("%s holds an audit; write to another folder", f.dir)
+	}
+	a, err := d.finish(c.Context)
+	if err != nil {
+		return err
+	}
+	printAudit(c.App.Writer, a, f.dir)
+	return checkAuditGates(f.gates, a)
+}

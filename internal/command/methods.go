@@ -1,0 +1,128 @@
+package command
+
+import (
+	"cmp"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// listing is a call of attach methods.
+type listing struct {
+	table
+	intervals, json, markdown bool
+}
+
+func methodsCommand() *cli.Command {
+	l := &listing{}
+	l.table = table{
+		{name: "intervals", to: &l.intervals, usage: "list what `attach fit --interval` takes"},
+		{name: "json", to: &l.json, usage: "print JSON"},
+		{name: "markdown", to: &l.markdown, usage: "print the Markdown tables of docs/methods.md",
+			never: []never{idle("with --json", func() bool { return l.json }), idle("with --intervals", func() bool { return l.intervals })}},
+	}
+	return l.command(cli.Command{
+		Name:  "methods",
+		Usage: "list detectors, or --intervals, with their references and parameters",
+		Description: "Every method gives one score per input that grows with uncertainty. The grid is what `attach compare --sweep` runs, the paper's where the " +
+			"paper has one. --intervals lists what a regressor's quantile head can be instead.",
+		UsageText: "attach methods [--json|--markdown]\nattach methods --intervals [--json]",
+	}, argument{}, l.run)
+}
+
+func (l *listing) run(c *cli.Context) error {
+	w := c.App.Writer
+	switch {
+	case l.markdown:
+		_, err := io.WriteString(w, methodTables())
+		return err
+	case l.intervals && l.json:
+		return writeJSON(w, listed(intervalMethods()))
+	case l.intervals:
+		methods := listed(intervalMethods())
+		for i := range methods {
+			methods[i].Grid = nil // of hundreds of settings
+		}
+		return printMethods(w, methods, "`attach fit --interval NAME --interval-param PARAMETER=VALUE` sets a parameter that a default names.")
+	case l.json:
+		return writeJSON(w, listed(detectors()))
+	}
+	return printMethods(w, listed(detectors()), "`attach fit --method NAME --param PARAMETER=VALUE` sets a parameter that a default or a grid names: "+
+		"--method bald --param dropout=0.2, for one, where --dropout is the quantile head's.")
+}
+
+// detectors are the methods that score rows.
+func detectors() []ood.Method { return slices.DeleteFunc(attach.Methods(), ood.Method.Intervals) }
+
+// intervalMethods are those that the quantile head can be.
+func intervalMethods() []ood.Method {
+	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return !m.Intervals() })
+}
+
+func names(methods []ood.Method) string {
+	var names []string
+	for _, m := range methods {
+		names = append(names, m.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// entry is what is printed of a method.
+type entry struct {
+	Name    string       `json:"name"`
+	Doc     string       `json:"doc"`
+	Ref     string       `json:"ref"`
+	Needs   []string     `json:"needs"`
+	Control bool         `json:"control"`
+	Default ood.Params   `json:"default"`
+	Grid    []ood.Params `json:"grid"`
+}
+
+func listed(methods []ood.Method) []entry {
+	var all []entry
+	for _, m := range methods {
+		e := entry{m.Name, m.Doc, m.Ref, []string{}, m.Control, ood.Params{}, []ood.Params{}}
+		if needs := m.Needs &^ (ood.NeedTargets | ood.NeedLevels | ood.NeedEnds); needs != 0 {
+			e.Needs = strings.Split(needs.String(), ", ")
+		}
+		maps.Copy(e.Default, m.Default())
+		e.Grid = append(e.Grid, m.Grid()...)
+		all = append(all, e)
+	}
+	return all
+}
+
+// printMethods lists methods, and below them how their parameters are set.
+func printMethods(w io.Writer, methods []entry, how string) error {
+	const hang = "           "
+	var b strings.Builder
+	for i, m := range methods {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString(m.Name + "\n")
+		writeWrapped(&b, m.Doc, "  ", "  ")
+		writeWrapped(&b, cmp.Or(strings.Join(m.Needs, ", "), "nothing"), "  needs:   ", hang)
+		if len(m.Default) > 0 {
+			writeWrapped(&b, m.Default.String(), "  default: ", hang)
+		}
+		if len(m.Grid) > 0 {
+			grid := make([]string, len(m.Grid))
+			for j, p := range m.Grid {
+				grid[j] = p.String()
+			}
+			writeWrapped(&b, strings.Join(grid, " | "), "  grid:    ", hang)
+		}
+		writeWrapped(&b, m.Ref, "  see:     ", hang)
+	}
+	b.WriteString("\n")
+	writeWrapped(&b, how, "", "")
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,23 @@
+package command
+
+import (
+	"testing"
+
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func TestMethodTable(t *testing.T) {
+	got := methodTable("method | score", "sweep", listed([]ood.Method{
+		{
+			Name: "norm", Doc: "The norm |φ|, a length. More of it.", Ref: "A & B 2020, eq. 1|2", Needs: ood.NeedFeatures | ood.NeedLabels,
+			Sweep: []ood.Params{{"p": 1., "where": "top"}, {"p": 2.5, "where": "top"}, {"logits": true}},
+		},
+		{Name: "coin", Doc: "Tossed.", Control: true},
+	}), sweepOf)
+	want := "| method | score | reference | needs | sweep |\n|---|---|---|---|---|\n" +
+		"| `norm` | The norm \\|φ\\|, a length. | A & B 2020, eq. 1\\|2 | features, labels | `logits` true; `p` 1, 2.5; `where` top |\n" +
+		"| `coin` (control) | Tossed. |  | – | – |\n"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,172 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// hostile would clear a terminal, ring its bell, begin a line of its own and
+// turn the direction of writing.
+const hostile = "=1+\x1b[2J\a\nattach: done\r\u202e\u009b<script>"
+
+// scoped writes a model of images, 3×4×4, with names that begin so.
+func scoped(t *testing.T, path, scope string) {
+	t.Helper()
+	b := onnx.NewBuilder("g", 13)
+	b.SetScope(scope)
+	x := b.Input("x", pb.TensorProto_FLOAT, "n", 3, 4, 4)
+	w := make([]float32, 48*3)
+	for i := range w {
+		w[i] = float32(i%5) - 2
+	}
+	y := b.Node("MatMul", []string{b.Node("Flatten", []string{x}), b.Const(w, 48, 3)})
+	b.Output(y, pb.TensorProto_FLOAT, "n", 3)
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkPlain wants text that steers no terminal, of so many lines where that is
+// not −1.
+func checkPlain(t *testing.T, what, text string, lines int) {
+	t.Helper()
+	for _, r := range text {
+		if r != '\n' && !unicode.IsGraphic(r) {
+			t.Errorf("%s: %q holds %q", what, text, r)
+		}
+	}
+	if !utf8.ValidString(text) || lines >= 0 && strings.Count(text, "\n") != lines {
+		t.Errorf("%s: %q is not %d lines of UTF-8", what, text, lines)
+	}
+}
+
+func TestHostileNames(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("file names have to be text here")
+	}
+	inLibrary(t)
+	dir := t.TempDir()
+	model := filepath.Join(dir, "m\x1b\a\n\xff.onnx")
+	scoped(t, model, hostile+"\xff")
+	run := func(want int, args ...string) (stdout, stderr string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := Run(context.Background(), args, nil, &out, &errs); code != want {
+			t.Fatalf("%q: exit code %d: %s", args, code, errs.String())
+		}
+		return out.String(), errs.String()
+	}
+
+	text, _ := run(exitDone, "inspect", model)
+	checkPlain(t, "inspect", text, 9)
+	text, _ = run(exitDone, "inspect", model, "--json")
+	checkPlain(t, "inspect --json", text, -1)
+	var info featurize.Info
+	if err := json.Unmarshal([]byte(text), &info); err != nil {
+		t.Fatal(err)
+	}
+	if want := hostile + "\ufffdx"; info.Inputs[0].Name != want {
+		t.Errorf("the input's name is %q, want %q", info.Inputs[0].Name, want)
+	}
+	_, text = run(exitFailed, "inspect", model, "--feature", hostile)
+	checkPlain(t, "--feature", text, 1)
+	_, text = run(exitFailed, "features", model, "--x", filepath.Join(dir, hostile+".npy"), "-o", filepath.Join(dir, "f.npz"))
+	checkPlain(t, "--x", text, 1)
+
+	images, fitted := filepath.Join(dir, "images"), filepath.Join(dir, hostile[:8]+".attach")
+	classes := []string{"-1", "@a\n\"b\"", "plain"}
+	for i, class := range classes {
+		writeImages(t, filepath.Join(images, class), i)
+	}
+	fit := []string{"fit", model, "--x", images, "--labels", "--preprocess", filepath.Join(images, "prep.json"), "--method", "knn", "--layers", "0", "-o", fitted}
+	if err := os.WriteFile(fit[6], []byte(`{"do_rescale": true, "rescale_factor": 0.0039}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, text = run(exitFailed, fit...)
+	checkPlain(t, "fit", text, 1)
+	if !strings.HasSuffix(text, "must be UTF-8\n") {
+		t.Errorf("stderr is %q", text)
+	}
+	scoped(t, model, hostile)
+	_, text = run(exitDone, fit...)
+	checkPlain(t, "fit", text, -1)
+
+	// The model is found again, and names in tables are no formulas.
+	table, text := run(exitDone, "predict", fitted, "--x", images)
+	checkPlain(t, "predict", text, -1)
+	records, err := csv.NewReader(strings.NewReader(table)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	jsonl := filepath.Join(dir, "p.jsonl")
+	run(exitDone, "predict", fitted, "--x", images, "-o", jsonl)
+	lines, err := os.ReadFile(jsonl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(lines)), "\n") {
+		var row struct {
+			Input, Class_name string
+			Class             int
+		}
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		if want := classes[row.Class]; row.Class_name != want {
+			t.Errorf("class %d is %q, want %q", row.Class, row.Class_name, want)
+		}
+		input, class := row.Input, []string{"-1", "'@a\n\"b\"", "plain"}[row.Class]
+		if !strings.HasPrefix(input, "plain") {
+			input = "'" + input
+		}
+		if got := records[i+1]; got[0] != input || got[2] != class {
+			t.Errorf("row %d is %q, want %q and %q", i, got, input, class)
+		}
+	}
+}
+
+// writeImages writes images of 4×4 with names that begin like formulas.
+func writeImages(t *testing.T, dir string, seed int) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for j := range 40 {
+		img := image.NewGray(image.Rect(0, 0, 4, 4))
+		for k := range img.Pix {
+			img.Pix[k] = byte(k*k*(j+1)*(seed+3) + j*seed)
+		}
+		var b bytes.Buffer
+		if err := png.Encode(&b, img); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, strings.Repeat("=", j+1)+"\x1b.png"), b.Bytes(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,502 @@
+package command
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
+)
+
+// table lists the flags of a command.
+type table []*option
+
+// option is a flag: where its value goes, what that must be and when it means
+// nothing. It implements cli.Flag.
+type option struct {
+	name  string // and -v for verbose
+	usage string // of one that takes a value, what stands for it, a colon and what it does
+	head  string // of the help that it stands under
+	// to points to what holds the default and takes the value, or is a
+	// func(string) error that reads it.
+	to     any
+	must   rule
+	needed bool
+	file   fileKind
+	never  []never
+	given  bool
+}
+
+// rule says what a value must be, or "" where it is that.
+type rule func(value any) string
+
+// never is when an option means nothing, and what is then said of it. Where the
+// facts are not known yet, when is false.
+type never struct {
+	when func() bool
+	says string
+}
+
+// idle is never with the usual words.
+func idle(why string, when func() bool) never {
+	return never{when, "means nothing " + why + "; leave it out"}
+}
+
+// fileList takes the values of an option that may be given more than once, each of
+// which names a file.
+type fileList interface {
+	add(value string) error
+	paths() []string
+}
+
+// fileKind is what a value that names a file is named for.
+type fileKind int
+
+const (
+	noFile fileKind = iota
+	rowFile
+	otherFile
+	resultFile
+)
+
+func (o *option) Names() []string               { return []string{o.name} }
+func (o *option) IsSet() bool                   { return o.given }
+func (o *option) Apply(set *flag.FlagSet) error { return nil } // table.parse reads values
+
+// stands says that the option takes no value.
+func (o *option) stands() bool {
+	_, is := o.to.(*bool)
+	return is
+}
+
+// isList says whether the option may be given more than once.
+func (o *option) isList() bool {
+	switch o.to.(type) {
+	case *[]string, fileList:
+		return true
+	}
+	return false
+}
+
+// isEmpty says that the option holds an empty text where it is not given.
+func (o *option) isEmpty() bool {
+	switch to := o.to.(type) {
+	case *string:
+		return *to == ""
+	case func(string) error:
+		return true
+	}
+	return o.isList()
+}
+
+// String is the value as it could be typed.
+func (o *option) String() string {
+	v := reflect.Indirect(reflect.ValueOf(o.to))
+	if v.Kind() == reflect.Func {
+		return ""
+	}
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", ","), "[]")
+}
+
+// parse gives the options their values and returns what is none, which may stand
+// before them.
+func (t table) parse(c *cli.Context) (rest []string, err error) {
+	args := c.Args().Slice()
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--" {
+			return append(rest, args[i+1:]...), nil
+		}
+		if len(args[i]) < 2 || args[i][0] != '-' {
+			rest = append(rest, args[i])
+			continue
+		}
+		name, value, given := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		o := t.find(name)
+		switch {
+		case o == nil:
+			return nil, usagef("%s has no flag %s; see `%[1]s --help`", path(c), dashed(name))
+		case given:
+		case o.stands():
+			value = "true"
+		case i+1 == len(args) || t.names(args[i+1]):
+			return nil, usagef("%s needs a value; see `%s --help`", dashed(name), path(c))
+		default:
+			i++
+			value = args[i]
+		}
+		if err := o.set(value); err != nil {
+			return nil, usagef("%v", err)
+		}
+	}
+	return rest, nil
+}
+
+// names says whether an argument is an option of the table, with a value or not.
+func (t table) names(arg string) bool {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	return strings.HasPrefix(arg, "-") && t.find(name) != nil
+}
+
+// path is the command as it is typed: "attach runtime install".
+func path(c *cli.Context) string { return c.Command.HelpName }
+
+// set reads a value that was typed. Its errors are whole sentences.
+func (o *option) set(text string) error {
+	if o.given && !o.isList() && !o.stands() {
+		return fmt.Errorf("%s is given twice; it takes one value", dashed(o.name))
+	}
+	if text == "" && o.isEmpty() {
+		return nil
+	}
+	o.given = true
+	var kind string
+	var value any
+	var err error
+	switch to := o.to.(type) {
+	case func(string) error:
+		return to(text)
+	case fileList:
+		return to.add(text)
+	case *[]string:
+		*to = append(*to, text)
+	case *string:
+		*to, value = text, text
+	case *bool:
+		kind = "true or false, or stand alone"
+		*to, err = strconv.ParseBool(text)
+	case *int:
+		kind = "a whole number"
+		*to, err = strconv.Atoi(text)
+		value = *to
+	case *uint64:
+		kind = "a whole number that is not negative"
+		*to, err = strconv.ParseUint(text, 10, 64)
+	case *float64:
+		kind = "a number"
+		*to, err = strconv.ParseFloat(text, 64)
+		value = *to
+	case *[]int:
+		kind = "whole numbers with commas between"
+		*to, err = parseInts(text)
+		value = *to
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s is %q; it must be %s", dashed(o.name), text, kind)
+	case o.must == nil || o.must(value) == "":
+		return nil
+	case text == "":
+		return fmt.Errorf("%s is empty; %s", dashed(o.name), o.must(value))
+	case kind == "a number", kind == "a whole number":
+		return fmt.Errorf("%s is %v; %s", dashed(o.name), value, o.must(value))
+	}
+	return fmt.Errorf("%s is %q; %s", dashed(o.name), text, o.must(value))
+}
+
+// parseInts reads a list such as "4,1,7".
+func parseInts(text string) ([]int, error) {
+	var list []int
+	for field := range strings.SplitSeq(text, ",") {
+		v, err := strconv.Atoi(strings.TrimSpace(field))
+		if err != nil && text != "" {
+			return nil, err
+		} else if err == nil {
+			list = append(list, v)
+		}
+	}
+	return list, nil
+}
+
+// must is what a rule says of a value that it holds for or not.
+func must(holds bool, be string) string {
+	if holds {
+		return ""
+	}
+	return be
+}
+
+func share(value any) string {
+	v := value.(float64)
+	return must(v > 0 && v < 1, "it must be between 0 and 1")
+}
+
+func positive(value any) string {
+	v := value.(float64)
+	return must(v > 0 && !math.IsInf(v, 0), "it must be positive")
+}
+
+func notNegative(value any) string {
+	v := value.(float64)
+	return must(v >= 0 && !math.IsInf(v, 0), "it must not be negative")
+}
+
+func belowOne(value any) string {
+	v := value.(float64)
+	return must(v >= 0 && v < 1, "it must be at least 0 and below 1")
+}
+
+func atLeast(least int) rule {
+	be := fmt.Sprintf("it must be at least %d", least)
+	if least == 0 {
+		be = "it must not be negative"
+	}
+	return func(value any) string { return must(value.(int) >= least, be) }
+}
+
+func between(least, most int) rule {
+	return func(value any) string {
+		v := value.(int)
+		return must(least <= v && v <= most, fmt.Sprintf("it must be at least %d and at most %d", least, most))
+	}
+}
+
+// widths is the rule of hidden layers.
+func widths(value any) string {
+	if len(value.([]int)) == 0 {
+		return "it must name the width of a hidden layer"
+	}
+	return must(slices.Min(value.([]int)) >= 1, "every width must be at least 1")
+}
+
+func oneOf(names ...string) rule {
+	list := "one of " + strings.Join(names, ", ")
+	if n := len(names); n < 4 {
+		list = strings.Join(names[:n-1], ", ") + " or " + names[n-1]
+	}
+	return func(value any) string { return must(slices.Contains(names, value.(string)), "it must be "+list) }
+}
+
+// ends is the rule of a file's name, whose extension says what it is.
+func ends(extension string) rule {
+	return func(value any) string {
+		return must(strings.EqualFold(filepath.Ext(value.(string)), extension), "it must end in "+extension)
+	}
+}
+
+// noStream is the rule of a file that is not written to standard output.
+func noStream(value any) string {
+	return must(value != "-", "it must name a file: standard output takes tables alone")
+}
+
+// join is all of the tables, one below the other.
+func join(tables ...table) table { return slices.Concat(tables...) }
+
+// unless adds to every option when it means nothing, before what it has of that.
+func (t table) unless(ns ...never) table {
+	for _, o := range t {
+		o.never = slices.Concat(ns, o.never)
+	}
+	return t
+}
+
+// under puts all options under one head of the help.
+func (t table) under(head string) table {
+	for _, o := range t {
+		o.head = head
+	}
+	return t
+}
+
+// check returns a usage error where an option was given that would otherwise
+// be passed over in silence. It is asked again when more is known.
+func (t table) check() error {
+	for _, o := range t {
+		for _, n := range o.never {
+			if o.given && n.when() {
+				return usagef("%s %s", dashed(o.name), n.says)
+			}
+		}
+	}
+	return nil
+}
+
+// of are the options with these names.
+func (t table) of(names ...string) table {
+	var some table
+	for _, o := range t {
+		if slices.Contains(names, o.name) {
+			some = append(some, o)
+		}
+	}
+	return some
+}
+
+// find is the option with a name, or nil.
+func (t table) find(name string) *option {
+	if name == "v" {
+		name = "verbose"
+	}
+	if some := t.of(name); len(some) > 0 {
+		return some[0]
+	}
+	return nil
+}
+
+// useful says whether an option that was not given could be.
+func (t table) useful(name string) bool {
+	return slices.ContainsFunc(t.of(name), func(o *option) bool {
+		return !o.given && !slices.ContainsFunc(o.never, func(n never) bool { return n.when() })
+	})
+}
+
+// required returns a usage error that names the options that are absent or
+// empty.
+func (t table) required(c *cli.Context) error {
+	var absent []string
+	for _, o := range t {
+		if o.needed && len(o.values()) == 0 {
+			absent = append(absent, dashed(o.name))
+		}
+	}
+	if n := len(absent); n > 0 {
+		list := absent[n-1]
+		if n > 1 {
+			list = strings.Join(absent[:n-1], ", ") + " and " + list
+		}
+		return usagef("%s needs %s; see `%[1]s --help`", path(c), list)
+	}
+	return nil
+}
+
+// values are the texts that the option holds and that are not empty.
+func (o *option) values() []string {
+	switch to := o.to.(type) {
+	case fileList:
+		return to.paths()
+	case *string:
+		if *to != "" {
+			return []string{*to}
+		}
+	}
+	return nil
+}
+
+// files are what the options of a kind name, and by which option.
+func (t table) files(kind fileKind) []source {
+	var list []source
+	for _, o := range t {
+		for _, path := range o.values() {
+			if o.file == kind {
+				list = append(list, source{path, dashed(o.name)})
+			}
+		}
+	}
+	return list
+}
+
+// source is a file, and what reads or writes it; the path may be empty.
+type source struct{ path, by string }
+
+// keeps returns a usage error if a result would be written to one of reads or
+// to what an option reads.
+func (t table) keeps(reads ...source) error {
+	reads = slices.Concat(reads, t.files(rowFile), t.files(otherFile))
+	for _, out := range t.files(resultFile) {
+		for _, r := range reads {
+			if sameFile(r.path, out.path) {
+				return usagef("%s %s would replace what %s reads; write to another file", out.by, out.path, r.by)
+			}
+		}
+	}
+	return nil
+}
+
+// sameFile reports whether both paths lead to one file or folder that exists.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
+}
+
+// writable fails before the work is done where a result could not be written
+// after it.
+func (t table) writable(c *cli.Context) error {
+	for _, out := range t.files(resultFile) {
+		f, err := atomicfile.Create(c.Context, out.path)
+		if err != nil {
+			return err
+		}
+		f.Abort()
+	}
+	return nil
+}
+
+// argument is what a command takes beside its options; its zero value is none.
+type argument struct {
+	name     string
+	to       *string
+	list     *[]string // of one that may be many, in place of to
+	optional bool
+}
+
+func (a argument) take(c *cli.Context, rest []string) error {
+	most := 0
+	switch {
+	case a.list != nil:
+		*a.list, most = rest, len(rest)
+		if most == 0 {
+			return usagef("%s needs %s; see `%[1]s --help`", path(c), a.name)
+		}
+		return nil
+	case a.name != "":
+		most = 1
+	}
+	switch {
+	case len(rest) > most && c.Command.Command(rest[0]) != nil:
+		return usagef("%s comes before its flags; write `%s %[1]s` first", rest[0], path(c))
+	case len(rest) > most && len(c.Command.Subcommands) > 0:
+		return usagef("%s has no subcommand %q; it has %s", path(c), rest[0], c.Command.Subcommands[0].Name)
+	case len(rest) > most:
+		return usagef("%s does not know what to do with %q; see `%[1]s --help`", path(c), rest[most])
+	case len(rest) < most && !a.optional:
+		return usagef("%s needs %s; see `%[1]s --help`", path(c), a.name)
+	case len(rest) > 0:
+		*a.to = rest[0]
+	}
+	return nil
+}
+
+// command is a subcommand with these options, whose steps are taken once they
+// are found to be right, as far as they tell by themselves.
+func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) error) *cli.Command {
+	for _, o := range t {
+		c.Flags = append(c.Flags, o)
+	}
+	// The flag parser passes over flags that follow an argument in silence.
+	c.SkipFlagParsing, c.HideHelp = true, true
+	c.Action = func(c *cli.Context) error {
+		rest, err := t.parse(c)
+		if err != nil {
+			return err
+		}
+		if err := cmp.Or(a.take(c, rest), t.required(c)); err != nil {
+			return err
+		}
+		var reads source
+		if len(rest) > 0 {
+			reads = source{rest[0], c.Command.Name}
+		}
+		if err := cmp.Or(t.keeps(reads), t.check()); err != nil {
+			return err
+		}
+		for _, step := range steps {
+			if err := step(c); err != nil {
+				return hinted(err, t.useful)
+			}
+		}
+		return nil
+	}
+	return &c
+}

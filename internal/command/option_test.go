@@ -1,0 +1,134 @@
+package command
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
+)
+
+// tables are the options of every command.
+func tables(commands []*cli.Command) map[string]table {
+	all := map[string]table{}
+	for _, c := range commands {
+		for _, f := range c.Flags {
+			all[c.Name] = append(all[c.Name], f.(*option))
+		}
+		for name, t := range tables(c.Subcommands) {
+			all[name] = t
+		}
+	}
+	return all
+}
+
+// TestNoOptionIsPassedOver: where an option means nothing, it is refused in one
+// sentence that names it.
+func TestNoOptionIsPassedOver(t *testing.T) {
+	nevers := 0
+	for command, options := range tables(newApp(nil, io.Discard, io.Discard).Commands) {
+		for i, o := range options {
+			if len(options.of(o.name)) != 1 {
+				t.Errorf("attach %s has --%s twice", command, o.name)
+			}
+			if value, what, ok := strings.Cut(o.usage, ": "); !o.stands() && (!ok || what == "" || strings.Contains(value, " ")) {
+				t.Errorf("attach %s --%s: %q does not say what its value is called", command, o.name, o.usage)
+			}
+			o.given = true
+			for _, n := range o.never {
+				nevers++
+				one := *o
+				one.never = []never{{func() bool { return true }, n.says}}
+				err := append(table{&one}, options[i+1:]...).check()
+				var usage *usageError
+				if !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), dashed(o.name)+" ") || strings.Contains(err.Error(), "\n") {
+					t.Errorf("attach %s --%s: %v", command, o.name, err)
+				}
+			}
+			o.given = false
+		}
+	}
+	if nevers < 50 {
+		t.Errorf("%d cases are refused", nevers)
+	}
+}
+
+// TestEveryOptionIsRead: what an option's value goes to is read by a function
+// that does not build tables, or is a field of a library's options.
+func TestEveryOptionIsRead(t *testing.T) {
+	libraries := []reflect.Type{
+		reflect.TypeFor[featurize.Options](), reflect.TypeFor[inputs.Options](), reflect.TypeFor[attach.FitOptions](), reflect.TypeFor[attach.PredictOptions](), reflect.TypeFor[attach.EvaluateOptions](),
+		reflect.TypeFor[attach.Base](), reflect.TypeFor[compare.Options](), reflect.TypeFor[ood.Training](), reflect.TypeFor[ood.Scalar](),
+	}
+	bound, read := map[string]bool{}, map[string]bool{}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			builds := strings.HasSuffix(f.Name.Name, "Command") || strings.HasSuffix(f.Name.Name, "Option") || strings.HasSuffix(f.Name.Name, "Options")
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.UnaryExpr:
+					if field, ok := n.X.(*ast.SelectorExpr); ok && n.Op == token.AND && builds {
+						bound[field.Sel.Name] = true
+					}
+				case *ast.AssignStmt:
+					if !builds {
+						for _, e := range n.Rhs {
+							ast.Inspect(e, func(n ast.Node) bool { return note(n, read) })
+						}
+						return false
+					}
+				default:
+					return builds || note(n, read)
+				}
+				return true
+			})
+		}
+	}
+	if len(bound) < 50 {
+		t.Fatalf("%d options were found", len(bound))
+	}
+	for field := range bound {
+		known := read[field] || field == "table"
+		for _, of := range libraries {
+			_, ok := of.FieldByName(field)
+			known = known || ok
+		}
+		if !known {
+			t.Errorf("an option goes to %s, which nothing reads", field)
+		}
+	}
+}
+
+func note(n ast.Node, read map[string]bool) bool {
+	if field, ok := n.(*ast.SelectorExpr); ok {
+		read[field.Sel.Name] = true
+	}
+	return true
+}

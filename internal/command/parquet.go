@@ -1,0 +1,157 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/attach-uncertainty/attach"
+)
+
+// parquetTable writes typed columns: a field of several values is a list, and
+// draws of several targets are lists of lists.
+type parquetTable struct {
+	to  io.Writer
+	w   *parquet.GenericWriter[any]
+	row parquet.Row // used again for the next
+	// held is how many values the writer holds in memory.
+	held int
+}
+
+// mostHeld bounds the values that a writer holds before they go to the file.
+const mostHeld = 1 << 21
+
+func (t *parquetTable) write(row []field) error {
+	if t.w == nil {
+		t.w = parquet.NewGenericWriter[any](t.to, parquetSchema(row), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("attach", attach.Version(), ""))
+	}
+	t.row = t.row[:0]
+	for column, f := range row {
+		t.row = appendParquet(t.row, column, f.value)
+	}
+	if _, err := t.w.WriteRows([]parquet.Row{t.row}); err != nil {
+		return err
+	}
+	if t.held += len(t.row); t.held < mostHeld {
+		return nil
+	}
+	t.held = 0
+	return t.w.Flush()
+}
+
+func (t *parquetTable) close() error {
+	if t.w == nil {
+		return nil
+	}
+	return t.w.Close()
+}
+
+// ordered are the columns of a table; those of a parquet.Group are in the order of
+// their names.
+type ordered struct {
+	parquet.Group
+	fields []parquet.Field
+}
+
+func (o ordered) Fields() []parquet.Field { return o.fields }
+
+// parquetSchema is that of rows with such fields.
+func parquetSchema(row []field) *parquet.Schema {
+	nodes := parquet.Group{}
+	for _, f := range row {
+		nodes[f.name] = parquetNode(f.value)
+	}
+	of := map[string]parquet.Field{}
+	for _, field := range nodes.Fields() {
+		of[field.Name()] = field
+	}
+	root := ordered{Group: nodes}
+	for _, f := range row {
+		root.fields = append(root.fields, of[f.name])
+	}
+	return parquet.NewSchema("predictions", root)
+}
+
+func parquetNode(value any) parquet.Node {
+	switch v := value.(type) {
+	case int:
+		return parquet.Int(64)
+	case bool:
+		return parquet.Leaf(parquet.BooleanType)
+	case number:
+		if v.single {
+			return parquet.Leaf(parquet.FloatType)
+		}
+		return parquet.Leaf(parquet.DoubleType)
+	case []number:
+		return parquet.List(parquetNode(v[0]))
+	case []int:
+		return parquet.List(parquet.Int(64))
+	case []string:
+		return parquet.List(parquet.String())
+	case draws:
+		if len(v) > 1 {
+			return parquet.List(parquetNode(v[0]))
+		}
+		return parquetNode(v[0])
+	}
+	return parquet.String()
+}
+
+// appendParquet adds the values of one column of a row. Each says whether it begins
+// a list, by its repetition level, and which of the lists around it hold something,
+// by its definition level.
+func appendParquet(row parquet.Row, column int, value any) parquet.Row {
+	add := func(v parquet.Value, repetition, definition int) {
+		row = append(row, v.Level(repetition, definition, column))
+	}
+	list := func(n int, of func(i int) parquet.Value) {
+		if n == 0 {
+			add(parquet.NullValue(), 0, 0)
+		}
+		for i := range n {
+			add(of(i), min(i, 1), 1)
+		}
+	}
+	switch v := value.(type) {
+	case []number:
+		list(len(v), func(i int) parquet.Value { return parquetValue(v[i]) })
+	case []int:
+		list(len(v), func(i int) parquet.Value { return parquetValue(v[i]) })
+	case []string:
+		list(len(v), func(i int) parquet.Value { return parquetValue(v[i]) })
+	case draws:
+		if len(v) == 1 {
+			return appendParquet(row, column, v[0])
+		}
+		for i, target := range v {
+			for j, x := range target {
+				repetition := 2
+				if j == 0 {
+					repetition = min(i, 1)
+				}
+				add(parquetValue(x), repetition, 2)
+			}
+		}
+	default:
+		add(parquetValue(value), 0, 0)
+	}
+	return row
+}
+
+func parquetValue(value any) parquet.Value {
+	switch v := value.(type) {
+	case int:
+		return parquet.Int64Value(int64(v))
+	case bool:
+		return parquet.BooleanValue(v)
+	case number:
+		if v.single {
+			return parquet.FloatValue(float32(v.x))
+		}
+		return parquet.DoubleValue(v.x)
+	}
+	return parquet.ByteArrayValue([]byte(strings.ToValidUTF8(fmt.Sprint(value), "\ufffd")))
+}

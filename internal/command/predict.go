@@ -1,0 +1,249 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
+)
+
+// mostSamples bounds the memory of --samples.
+const mostSamples = 100_000
+
+// predicting is a call of attach predict.
+type predicting struct {
+	attached
+	out, side, report string
+	came              outcome
+	worst             worst
+}
+
+func predictCommand() *cli.Command {
+	f := &predicting{out: "-", side: "both"}
+	noHead := idle("for heads without intervals, such as a classifier's", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
+	noDetector := idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))
+	ungrouped := idle("for heads that were fitted without it", f.opened(func(b *attach.Bundle) bool { return b.Calibration.Groups == nil }))
+	undrawn := idle("without --samples or --smoothed", func() bool { return f.o.Samples == 0 && !f.o.Smoothed })
+	joint := func(side string) never {
+		return never{func() bool { return f.o.Joint && f.side == side }, side + " and --joint exclude each other"}
+	}
+	features, model := f.attachedOptions()
+	f.table = join(table{
+		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to predict: " + inputKinds + "; with --features, what `attach features` writes"},
+		{name: "o", to: &f.out, file: resultFile, must: tableFile, usage: "FILE: .csv, .jsonl, .parquet or, without names, .npz to write; - is CSV on standard output"},
+	}, features, table{
+		{name: "level", to: &f.o.Level, must: share, never: f.levelless(), usage: "PROBABILITY: how likely an interval is to cover the target, or a set to hold the class, instead of what fit was given"},
+	}, f.setOptions(), table{
+		{name: "seed", to: &f.o.Seed, never: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples and --smoothed"},
+	}, table{
+		{name: "quantiles", to: f.setLevels, usage: "LEVELS: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
+		{name: "side", to: &f.side, must: oneOf("both", string(calibrate.Lower), string(calibrate.Upper)), never: []never{joint(string(calibrate.Lower)), joint(string(calibrate.Upper))},
+			usage: "WHICH: both ends of intervals, or lower or upper: that one alone, missed as seldom as both together"},
+		{name: "joint", to: &f.o.Joint, usage: "widen the intervals of several targets so that all of a row's are covered at once"},
+		{name: "samples", to: &f.o.Samples, must: between(1, mostSamples), usage: "N: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},
+	}.unless(noHead), f.groupsOption(", for heads that were fitted with --groups", ungrouped), table{
+		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake, instead of what fit was given", never: []never{noDetector}},
+		{name: "report", to: &f.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a page to of what is flagged, the worst first, with pictures of images", never: []never{noDetector}},
+	}, model)
+	return f.command(cli.Command{
+		Name:      "predict",
+		Usage:     "write predictions with their intervals, scores, p-values and flags",
+		UsageText: "attach predict M.attach --x INPUTS [-o OUT.csv]",
+		Description: "Writes one row per input: `input`, its name or, from 0, its number, what rows bring of `group`, `label` and `target`, and then of a classifier `class`, `class_name`, `confidence`, `set`, `set_names` and `set_size`; of a regressor " +
+			"`prediction`, the model's own, and `median`, `lower` and `upper`, the head's. docs/using.md says more of each.\n\n" +
+			"Of both, `ood_score` (higher: more uncertain), `p_value`, the share of in-domain inputs that score at least as high, and `flag`, which says that " +
+			"this is at most --alpha, and with --error `accept`.\n\n" +
+			"An endless bound or score, null in JSON, says that the calibration rows are too few for the level, that --side asks for the other bound, or that the " +
+			"head's arithmetic overflows.\n\n" +
+			"Coverage and p-values hold for rows like the calibration rows; where those were split off the rows fitted on and the network " +
+			"was trained on them, the promise is weaker. Images are prepared as they were for the fit.",
+	}, argument{name: "M.attach", to: &f.path}, f.begin, f.log, f.table.of("report").writable, f.run)
+}
+
+// setLevels reads --quantiles.
+func (f *predicting) setLevels(list string) (err error) {
+	f.o.Levels, err = parseShares("--quantiles", list)
+	return err
+}
+
+// parseShares reads a list such as ".1,.5" that an option holds.
+func parseShares(option, list string) ([]float64, error) {
+	var shares []float64
+	for field := range strings.SplitSeq(list, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
+		switch {
+		case err != nil || share(v) != "":
+			return nil, fmt.Errorf("%s is %q; it must be numbers between 0 and 1 with commas between", option, list)
+		case slices.Contains(shares, v):
+			return nil, fmt.Errorf("%s names %v twice", option, v)
+		}
+		shares = append(shares, v)
+	}
+	return shares, nil
+}
+
+func (f *predicting) run(c *cli.Context) error {
+	f.inputs.SkipOdd = len(f.classes) == 0
+	if f.side != "both" {
+		f.o.Side = calibrate.Side(f.side)
+	}
+	predictor, stop, err := f.load(c.Context)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	defer f.closeModel()
+	var rows *attachedRows
+	write := func(w io.Writer) error {
+		if rows, err = f.openRows(c.Context, f.x, "", f.rows); err != nil {
+			return err
+		}
+		return f.write(c.Context, predictor, rows, newTableWriter(f.out, w))
+	}
+	if f.out == "-" {
+		err = write(c.App.Writer)
+	} else {
+		err = atomicfile.WriteFile(c.Context, f.out, write)
+	}
+	if err != nil {
+		return err
+	}
+	if f.report != "" {
+		if err := f.writeFlags(c.Context, rows); err != nil {
+			return err
+		}
+	}
+	f.noteTruncated(f.x)
+	noteEndless(f.stderr, f.bundle, f.o.Level, rows.known.groups)
+	noteSilent(f.stderr, f.bundle, f.o.Alpha)
+	noteSets(f.stderr, f.bundle, f.o)
+	if f.bundle.Calibration.HeldOut == attach.SplitOff {
+		notePromise(f.stderr, f.bundle.Calibration)
+	}
+	f.came.noteAccepted(f.stderr, predictor.Selective(), f.o.Error)
+	f.came.say(f.stderr, f.bundle, f.o)
+	return nil
+}
+
+// write writes a row for each prediction.
+func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, rows *attachedRows, t tableWriter) error {
+	p := newProgress(f.stderr, "predict")
+	defer p.end()
+	var fields []func(attach.Prediction) field
+	var row []field
+	done := 0
+	for prediction, err := range predictor.Stream(ctx, rows.blocks(false)) {
+		if err != nil {
+			t.close() // standard output keeps what came before, in whole rows
+			return inFile(f.x, err)
+		}
+		if fields == nil {
+			if prediction.Class < 0 && (f.sets != "" && f.sets != "none" || f.o.Error != 0) {
+				return inFile(f.x, errors.New("the rows have no logits, which --sets and --error need; --weights makes them of features"))
+			}
+			fields = predictionFields(prediction, f.o, f.bundle.Base.Classes)
+		}
+		row = rows.known.fields(append(row[:0], field{"input", rows.name(done)}), done)
+		for _, of := range fields {
+			row = append(row, of(prediction))
+		}
+		if err := t.write(row); err != nil {
+			return err
+		}
+		f.came.add(prediction)
+		if f.report != "" {
+			f.worst.add(done, prediction, row)
+		}
+		done++
+		p.set(done, rows.n)
+	}
+	return t.close()
+}
+
+// predictionFields make what is written of each prediction of a bundle, of which
+// first is one; classes are the names of classes.
+func predictionFields(first attach.Prediction, o attach.PredictOptions, classes []string) []func(attach.Prediction) field {
+	var fields []func(attach.Prediction) field
+	add := func(name string, value func(attach.Prediction) any) {
+		fields = append(fields, func(p attach.Prediction) field { return field{name, value(p)} })
+	}
+	target := func(name string, single bool, of func(attach.Target) float64) {
+		if len(first.Targets) == 0 || math.IsNaN(of(first.Targets[0])) {
+			return
+		}
+		add(name, func(p attach.Prediction) any {
+			list := make([]number, len(p.Targets))
+			for i, t := range p.Targets {
+				list[i] = number{of(t), single}
+			}
+			if len(list) == 1 {
+				return list[0]
+			}
+			return list
+		})
+	}
+	if first.Class >= 0 {
+		add("class", func(p attach.Prediction) any { return p.Class })
+		if len(classes) > 0 {
+			add("class_name", func(p attach.Prediction) any { return p.Name })
+		}
+		add("confidence", func(p attach.Prediction) any { return number{x: p.Confidence} })
+	}
+	if first.Set != nil {
+		add("set", func(p attach.Prediction) any { return p.Set })
+		if len(classes) > 0 {
+			add("set_names", func(p attach.Prediction) any { return namesOf(p.Set, classes) })
+		}
+		add("set_size", func(p attach.Prediction) any { return len(p.Set) })
+	}
+	target("prediction", false, func(t attach.Target) float64 { return t.Value })
+	target("median", false, func(t attach.Target) float64 { return t.Median })
+	target("lower", o.Smoothed, func(t attach.Target) float64 { return t.Lower })
+	target("upper", o.Smoothed, func(t attach.Target) float64 { return t.Upper })
+	for l, level := range o.Levels {
+		target(fmt.Sprintf("q%g", level), false, func(t attach.Target) float64 { return t.Quantiles[l] })
+	}
+	if o.Samples > 0 {
+		add("samples", func(p attach.Prediction) any {
+			all := make(draws, len(p.Targets))
+			for i, t := range p.Targets {
+				for _, x := range t.Samples {
+					all[i] = append(all[i], number{x: x})
+				}
+			}
+			return all
+		})
+	}
+	if !math.IsNaN(first.Score) {
+		add("ood_score", func(p attach.Prediction) any { return number{x: p.Score} })
+		add("p_value", func(p attach.Prediction) any { return number{x: p.PValue} })
+		add("flag", func(p attach.Prediction) any { return p.Flag })
+	}
+	if o.Error != 0 {
+		add("accept", func(p attach.Prediction) any { return p.Accept })
+	}
+	return fields
+}
+
+// namesOf are the names of classes, or the numbers of those that have none.
+func namesOf(set []int, classes []string) []string {
+	list := make([]string, len(set))
+	for i, c := range set {
+		if c < len(classes) {
+			list[i] = classes[c]
+		}
+		list[i] = cmp.Or(list[i], strconv.Itoa(c))
+	}
+	return list
+}

@@ -1,0 +1,81 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// progress is one line on a terminal that rewrites itself. On anything but a
+// terminal it is silent.
+type progress struct {
+	mu      sync.Mutex
+	w       io.Writer // nil: silent
+	label   string
+	started time.Time
+	shown   time.Time
+}
+
+func newProgress(w io.Writer, label string) *progress {
+	p := &progress{label: label, started: time.Now()}
+	if f, ok := w.(*os.File); ok {
+		if st, err := f.Stat(); err == nil && st.Mode()&os.ModeCharDevice != 0 {
+			p.w = w
+		}
+	}
+	return p
+}
+
+func (p *progress) set(done, total int) {
+	if p.w == nil || total <= 0 {
+		return
+	}
+	p.share(float64(done)/float64(total), fmt.Sprintf("%d of %d", done, total))
+}
+
+func (p *progress) share(share float64, what string) {
+	if p.w == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if now.Sub(p.shown) < 100*time.Millisecond && share < 1 {
+		return
+	}
+	p.shown = now
+	left := ""
+	if elapsed := now.Sub(p.started); share > 0.02 && share < 1 && elapsed > 2*time.Second {
+		left = fmt.Sprintf(", %v left", (time.Duration(float64(elapsed) * (1 - share) / share)).Round(time.Second))
+	}
+	printf(p.w, "\r\x1b[K%s: %s%s", p.label, what, left)
+}
+
+// rate says how many are done, and how many a second.
+func (p *progress) rate(done int) string {
+	if p.w == nil {
+		return ""
+	}
+	text := rows.Count(done, "input")
+	if elapsed := time.Since(p.started).Seconds(); elapsed > 1 {
+		text += fmt.Sprintf(", %.3g a second", float64(done)/elapsed)
+	}
+	return text
+}
+
+// end removes the line.
+func (p *progress) end() {
+	if p.w == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.shown.IsZero() {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.shown = time.Time{}
+	}
+}

@@ -1,0 +1,140 @@
+// Package command is the command attach: what it is called with is checked, a library
+// does the work, and what comes of it is printed.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach"
+)
+
+// Exit codes of the command.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+	exitGate   = 3
+)
+
+const interrupted = "attach: interrupted; nothing unfinished was left behind"
+
+// Run executes the command with args, which exclude the program's name, and
+// returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 a gate does not hold. Results go to
+// stdout; one line that says what went wrong, notes and progress go to stderr.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	err := run(ctx, newApp(stdin, stdout, stderr), args)
+	if err == nil {
+		return exitDone
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(stderr, interrupted)
+		return exitFailed
+	}
+	fmt.Fprintf(stderr, "attach: %s\n", sentence(err))
+	var usage *usageError
+	var gate *gateError
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &gate):
+		return exitGate
+	}
+	return exitFailed
+}
+
+func run(ctx context.Context, app *cli.App, args []string) error {
+	if len(args) == 0 || asksForHelp(args) {
+		return help(app, args)
+	}
+	if _, c, _ := named(app, args); c == nil && args[0] != "--version" {
+		return unknown(app, args[0])
+	}
+	return app.RunContext(ctx, append([]string{app.Name}, args...))
+}
+
+// longest is how many bytes of an error are printed, whose names and lists may
+// be as long as a model wants.
+const longest = 4000
+
+// sentence is the text of an error on one line, without the system call that
+// failed.
+func sentence(err error) string {
+	text := err.Error()
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		text = strings.Replace(text, pathErr.Error(), pathErr.Path+": "+pathErr.Err.Error(), 1)
+	}
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
+	text = strings.Join(lines, "; ")
+	// What to do about it stands at the end.
+	if len(text) > longest {
+		text = text[:longest/2] + " … " + text[len(text)-longest/2:]
+	}
+	return printable(text)
+}
+
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
+	return &cli.App{
+		Name:      "attach",
+		Usage:     "calibrated uncertainty for networks that are already trained",
+		UsageText: "attach COMMAND [arguments]",
+		Version:   attach.Version(),
+		Reader:    stdin,
+		Writer:    stdout,
+		ErrWriter: stderr,
+		// The default handler calls os.Exit.
+		ExitErrHandler: func(*cli.Context, error) {},
+		HideHelp:       true,
+		Commands: []*cli.Command{
+			inspectCommand(),
+			fitCommand(),
+			predictCommand(),
+			evaluateCommand(),
+			auditCommand(),
+			mergeCommand(),
+			compareCommand(),
+			featuresCommand(),
+			gradientCommand(),
+			methodsCommand(),
+			runtimeCommand(),
+			demoCommand(),
+		},
+	}
+}
+
+// named is the command that args begin with, by its names, and what follows it.
+func named(app *cli.App, args []string) (names []string, command *cli.Command, rest []string) {
+	for commands := app.Commands; len(args) > 0; commands, args = command.Subcommands, args[1:] {
+		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[0]) })
+		if i < 0 {
+			break
+		}
+		names, command = append(names, args[0]), commands[i]
+	}
+	return names, command, args
+}
+
+func unknown(app *cli.App, arg string) error {
+	if strings.HasPrefix(arg, "-") {
+		return usagef("%s has no flag %s; see `%[1]s --help`", app.Name, arg)
+	}
+	return usagef("there is no command %q; `attach --help` lists them", arg)
+}
+
+// usageError is a mistake in how the command was called, as opposed to a
+// failure of what it was asked to do.
+type usageError struct{ msg string }
+
+func (e *usageError) Error() string { return e.msg }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}

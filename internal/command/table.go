@@ -1,0 +1,254 @@
+package command
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// field is one result of a row: a string, int, bool or number, of several
+// targets a []number, or draws, or of a set of classes a []int or their names.
+type field struct {
+	name  string
+	value any
+}
+
+// number is written with nine digits or, if it is a float32 number, so that it
+// can be told apart from others.
+type number struct {
+	x      float64
+	single bool
+}
+
+// draws are samples of each target.
+type draws [][]number
+
+func (n number) String() string {
+	switch {
+	case math.IsInf(n.x, 0):
+		return strings.ToLower(strings.TrimPrefix(fmt.Sprint(n.x), "+"))
+	case n.single:
+		return strconv.FormatFloat(n.x, 'g', -1, 32)
+	}
+	return strconv.FormatFloat(n.x, 'g', 9, 64)
+}
+
+// MarshalJSON writes null for what JSON has no number for.
+func (n number) MarshalJSON() ([]byte, error) {
+	if math.IsInf(n.x, 0) || math.IsNaN(n.x) {
+		return []byte("null"), nil
+	}
+	return []byte(n.String()), nil
+}
+
+// MarshalJSON writes a list for each target where there are several.
+func (d draws) MarshalJSON() ([]byte, error) {
+	if len(d) == 1 {
+		return json.Marshal(d[0])
+	}
+	return json.Marshal([][]number(d))
+}
+
+// tableWriter writes row after row of the same fields.
+type tableWriter interface {
+	write(row []field) error
+	close() error
+}
+
+// tableFile is the rule of a file whose extension names a format.
+func tableFile(value any) string {
+	switch strings.ToLower(filepath.Ext(value.(string))) {
+	case ".csv", ".jsonl", ".npz", ".parquet":
+		return ""
+	}
+	if value == "-" {
+		return ""
+	}
+	return "it must end in .csv, .jsonl, .parquet or .npz, or be - for CSV on standard output"
+}
+
+// newTableWriter picks the format by the extension of path, or CSV.
+func newTableWriter(path string, w io.Writer) tableWriter {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".jsonl":
+		return &jsonlTable{w: w}
+	case ".npz":
+		return &npzTable{w: w, arrays: map[string]rows.Array{}}
+	case ".parquet":
+		return &parquetTable{to: w}
+	}
+	return &csvTable{w: csv.NewWriter(w)}
+}
+
+// csvTable names the columns of a field with several values name_0, name_1, …,
+// and those of samples sample1, sample2, …, or sample1_0, … for target 0 of
+// several.
+type csvTable struct {
+	w      *csv.Writer
+	header bool
+	record []string // of a row, used again for the next
+}
+
+func (t *csvTable) write(row []field) error {
+	var names []string
+	t.record = t.record[:0]
+	add := func(text, name string, args ...any) {
+		if !t.header {
+			names = append(names, fmt.Sprintf(name, args...))
+		}
+		t.record = append(t.record, cell(text))
+	}
+	for _, f := range row {
+		switch v := f.value.(type) {
+		case []number:
+			for i, x := range v {
+				add(x.String(), "%s_%d", f.name, i)
+			}
+		case draws:
+			for i, of := range v {
+				target := ""
+				if len(v) > 1 {
+					target = fmt.Sprintf("_%d", i)
+				}
+				for j, x := range of {
+					add(x.String(), "sample%d%s", j+1, target)
+				}
+			}
+		default:
+			add(textOf(v), "%s", f.name)
+		}
+	}
+	if !t.header {
+		t.header = true
+		if err := t.w.Write(names); err != nil {
+			return err
+		}
+	}
+	return t.w.Write(t.record)
+}
+
+// textOf is a value in one cell.
+func textOf(value any) string {
+	switch v := value.(type) {
+	case []int:
+		return strings.Trim(fmt.Sprint(v), "[]")
+	case []string:
+		return strings.Join(v, "; ")
+	}
+	return fmt.Sprint(value)
+}
+
+// cell keeps spreadsheets from taking a name for a formula, with the quotation
+// mark in front that they take for "this is text". Numbers stay as they are;
+// .jsonl has every name as it is.
+func cell(text string) string {
+	if text == "" || !strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
+		return text
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return text
+	}
+	return "'" + text
+}
+
+func (t *csvTable) close() error {
+	t.w.Flush()
+	return t.w.Error()
+}
+
+// jsonlTable writes one object a row.
+type jsonlTable struct {
+	w   io.Writer
+	row bytes.Buffer
+}
+
+func (t *jsonlTable) write(row []field) error {
+	t.row.Reset()
+	for i, f := range row {
+		// A map would sort the names.
+		one, err := json.Marshal(map[string]any{f.name: f.value})
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			t.row.Truncate(t.row.Len() - 1)
+			one[0] = ','
+		}
+		t.row.Write(one)
+	}
+	t.row.WriteByte('\n')
+	_, err := t.w.Write(t.row.Bytes())
+	return err
+}
+
+func (t *jsonlTable) close() error { return nil }
+
+// npzTable gathers the fields and writes them at the end. Text is left out: the
+// file's rows are in the order of the inputs. Sets are one list, of which each row
+// has as many as its size says.
+type npzTable struct {
+	w      io.Writer
+	arrays map[string]rows.Array
+}
+
+func (t *npzTable) write(row []field) error {
+	for _, f := range row {
+		a, n := t.arrays[f.name], 1
+		if a.Shape != nil {
+			n += a.Shape[0]
+		}
+		a.Shape = []int{n}
+		switch v := f.value.(type) {
+		case int:
+			grow(&a, int64(v))
+		case bool:
+			grow(&a, v)
+		case number:
+			growNumbers(&a, []number{v})
+		case []number:
+			a.Shape = []int{n, len(v)}
+			growNumbers(&a, v)
+		case []int:
+			for _, class := range v {
+				grow(&a, int64(class))
+			}
+			list, _ := a.Data.([]int64)
+			a.Shape, a.Data = []int{len(list)}, list
+		case draws:
+			a.Shape = []int{n, len(v), len(v[0])}
+			for _, of := range v {
+				growNumbers(&a, of)
+			}
+		default:
+			continue
+		}
+		t.arrays[f.name] = a
+	}
+	return nil
+}
+
+func growNumbers(a *rows.Array, list []number) {
+	for _, n := range list {
+		if n.single {
+			grow(a, float32(n.x))
+		} else {
+			grow(a, n.x)
+		}
+	}
+}
+
+func grow[T any](a *rows.Array, x T) {
+	old, _ := a.Data.([]T)
+	a.Data = append(old, x)
+}
+
+func (t *npzTable) close() error { return npy.WriteNPZ(t.w, t.arrays, false) }

@@ -1,0 +1,71 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// printf prints text for people. Its arguments hold names of files, tensors and
+// sets, which strangers may have chosen: they are printed as printable says.
+func printf(w io.Writer, format string, args ...any) (int, error) {
+	for i, a := range args {
+		switch a := a.(type) {
+		case string:
+			args[i] = printable(a)
+		case error:
+			args[i] = sentence(a)
+		}
+	}
+	return fmt.Fprintf(w, format, args...)
+}
+
+// printable escapes, the way Go does, what would end a line or steer a
+// terminal, and bytes that are no UTF-8.
+func printable(text string) string {
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		if visible(r) && (r != utf8.RuneError || n > 1) {
+			b.WriteString(text[:n])
+		} else {
+			quoted := strconv.Quote(text[:n])
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		text = text[n:]
+	}
+	return b.String()
+}
+
+// visible leaves out marks that turn the direction of writing, too.
+func visible(r rune) bool { return unicode.IsGraphic(r) }
+
+// writeJSON prints v indented, with characters such as < as they are and what
+// would steer a terminal escaped.
+func writeJSON(w io.Writer, v any) error {
+	var encoded bytes.Buffer
+	enc := json.NewEncoder(&encoded)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	for _, r := range encoded.String() {
+		if visible(r) || r == '\n' {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
