@@ -98,8 +98,9 @@ func (g *gathering) add(ctx context.Context, r Rows) error {
 	} else if err := g.addTargets(predictions, r); err != nil {
 		return err
 	}
+	x := g.bundle.scaling.Apply(r.Features)
 	for i := range main {
-		g.features.add(rows.Row(r.Features, i))
+		g.features.add(rows.Row(x, i))
 	}
 	g.n += len(main)
 	return nil

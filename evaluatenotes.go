@@ -20,8 +20,6 @@ const (
 	fewNoted = 20
 	// mostNoted is how many classes a note names.
 	mostNoted = 5
-	// doFirst begins what to do where a note knows why a promise is broken.
-	doFirst = "first "
 )
 
 // note says what is missing and what looks wrong with rows or bundle.
@@ -89,8 +87,8 @@ func (g *gathering) note(e *Evaluation) {
 // blame has broken promises say what the last note does, which knows the cause.
 func (e *Evaluation) blame(of func(Promise) bool) {
 	for i, p := range e.Promises {
-		if p.Verdict == Broken && !strings.HasPrefix(p.Do, doFirst) && of(p) {
-			e.Promises[i].Do = doFirst + e.Notes[len(e.Notes)-1].Do + " (a note says why), then evaluate again"
+		if p.Verdict == Broken && !p.Explained && of(p) {
+			e.Promises[i].Explained, e.Promises[i].Do = true, "first "+e.Notes[len(e.Notes)-1].Do+" (a note says why), then evaluate again"
 		}
 	}
 }

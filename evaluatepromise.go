@@ -50,6 +50,9 @@ type Promise struct {
 	Verdict     Verdict `json:"verdict"`
 	Says        string  `json:"says"`         // in one sentence
 	Do          string  `json:"do,omitempty"` // what to do about it
+	// Explained says that a note knows why the promise is broken: what to do about
+	// that comes before all else.
+	Explained bool `json:"explained,omitempty"`
 
 	right float64 // what sets that are never empty cover at any level: how often the network is right
 }

@@ -12,16 +12,18 @@ import (
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
-// tableRegressor is a regressor of a table, with other units of its columns and a
-// gap where that is asked for.
-func tableRegressor(seed uint64, units, offset float32, gap bool) attach.FitOptions {
+// tableRegressor is a regressor of a table, with other units of its columns and
+// gaps where these are asked for.
+func tableRegressor(seed uint64, units float32, gaps bool) attach.FitOptions {
 	in := regressor(seed, 300, 1)
 	in.Base.Standardised, in.Base.Residual, in.Trainer = true, true, nil
 	for i := range in.Batch.Features.Rows {
-		rows.Row(in.Batch.Features, i)[1] = rows.Row(in.Batch.Features, i)[1]*units + offset
+		rows.Row(in.Batch.Features, i)[1] = rows.Row(in.Batch.Features, i)[1]*units
 	}
-	if gap {
-		in.Batch.Features.Data[4*7+1] = float32(math.NaN())
+	if gaps {
+		for i := 7; i < 300; i += 30 {
+			rows.Row(in.Batch.Features, i)[1] = float32(math.NaN())
+		}
 	}
 	return in
 }
@@ -29,7 +31,7 @@ func tableRegressor(seed uint64, units, offset float32, gap bool) attach.FitOpti
 // TestStandardised: what is predicted does not depend on units, gaps stand for the
 // mean, and a file keeps what was fitted.
 func TestStandardised(t *testing.T) {
-	in, scaled := tableRegressor(1, 1, 0, true), tableRegressor(1, 1024, 0, true)
+	in, scaled := tableRegressor(1, 1, true), tableRegressor(1, 1024, true)
 	b := mustFit(t, in)
 	if b.Detector.Method != "distance" || b.Quantiles.Method != "quantile-forest" {
 		t.Errorf("fitted %s and %s", b.Detector.Method, b.Quantiles.Method)
@@ -50,10 +52,16 @@ func TestStandardised(t *testing.T) {
 			}
 		}
 	}
+	evaluated := func(in attach.FitOptions) attach.Coverage {
+		return mustEvaluate(t, mustFit(t, in), blocksOf(in.Batch, in.Targets, nil), attach.PredictOptions{}, attach.EvaluateOptions{}).Targets[0].Coverage[0]
+	}
+	if w, g := evaluated(in), evaluated(scaled); w.Slab == nil || w.Slab.Rows < 10 || *w.Slab != *g.Slab {
+		t.Errorf("the slab covered worst of rows with gaps is %+v, in other units %+v", w.Slab, g.Slab)
+	}
 	if math.IsNaN(want[7].Score) || math.IsInf(want[7].Score, 0) {
 		t.Errorf("a row with a gap scores %v", want[7].Score)
 	}
-	infinite := tableRegressor(1, 1, 0, false)
+	infinite := tableRegressor(1, 1, false)
 	infinite.Batch.Features.Data[9] = float32(math.Inf(1))
 	if _, err := attach.Fit(t.Context(), infinite); err == nil || !strings.Contains(err.Error(), "features has +Inf in row 2, column 1") {
 		t.Errorf("error %v", err)
@@ -63,7 +71,7 @@ func TestStandardised(t *testing.T) {
 // TestResidual: predictions that are off by a thousand for all move intervals by
 // as much.
 func TestResidual(t *testing.T) {
-	in := tableRegressor(2, 1, 0, false)
+	in := tableRegressor(2, 1, false)
 	b := mustFit(t, in)
 	near := mustPredict(t, b, in.Batch, attach.PredictOptions{})
 	moved := in.Batch

@@ -63,7 +63,7 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 	counted, made := map[tally]int{}, map[string]int{}
 	said := map[attach.Verdict]int{attach.Broken: mostNamed, attach.TooFewRows: mostNamed}
 	var tallies []tally
-	todo := map[attach.Verdict][]string{}
+	todo, explained := map[attach.Verdict][]string{}, 0
 	for _, p := range e.Promises {
 		name := strings.ReplaceAll(p.Kind, "_", " ")
 		if len(e.Targets) > 1 && p.Kind == "coverage" {
@@ -85,7 +85,11 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 		if p.Verdict == attach.TooFewRows {
 			says = advice(p.Says, p.Do)
 		} else if p.Do != "" && !slices.Contains(todo[p.Verdict], p.Do) {
-			todo[p.Verdict] = append(todo[p.Verdict], p.Do)
+			at := len(todo[p.Verdict])
+			if p.Explained {
+				at, explained = explained, explained+1
+			}
+			todo[p.Verdict] = slices.Insert(todo[p.Verdict], at, p.Do)
 		}
 		printf(w, "%-12s  %s: %s\n", p.Verdict, name, says)
 	}
@@ -98,13 +102,6 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 			printf(w, "%-12s  %s, in %d%s of %s\n", one.verdict, one.kind, n, more, rows.Count(made[one.kind], part))
 		}
 	}
-	known := func(do string) int { // whether a note knows the cause
-		if strings.HasPrefix(do, "first ") {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(todo[attach.Broken], func(a, b string) int { return cmp.Compare(known(a), known(b)) })
 	for _, do := range append(todo[attach.Broken], todo[attach.Kept]...) {
 		if strings.HasPrefix(do, "calibrate with ") {
 			do += " (attach fit --cal)"
