@@ -157,13 +157,17 @@ type Calibration struct {
 }
 
 // Promise says in one sentence what calibrated numbers mean for this bundle.
-func (c Calibration) Promise() string {
-	switch c.HeldOut {
+func (b *Bundle) Promise() string {
+	switch b.Calibration.HeldOut {
 	case Given:
 		return "coverage and p-values hold for inputs drawn like the calibration rows, which neither network nor heads have seen"
 	case SplitOff:
+		trees := ""
+		if b.Base.Standardised {
+			trees = " (far less around trees and their like, which nearly know such rows by heart)"
+		}
 		return "calibration rows were split off the fit rows: if the network was trained on them, " +
-			"intervals and sets may cover less than they say and p-values may be too small; calibration rows that it has not seen promise more"
+			"intervals and sets may cover less than they say" + trees + " and p-values may be too small; calibration rows that it has not seen promise more"
 	}
 	return "nothing was calibrated"
 }

@@ -79,7 +79,7 @@ func causes(t *testing.T, name string, e *attach.Evaluation, do string) {
 	t.Helper()
 	var all []string
 	for _, p := range e.Promises {
-		if strings.HasPrefix(p.Do, "first ") {
+		if p.Explained {
 			all = append(all, p.Kind+": "+p.Do)
 		}
 	}

@@ -30,8 +30,8 @@ func TestFitSplits(t *testing.T) {
 	if c.NFit != 70 || c.NCal != 30 || len(c.OOD) != 30 || len(c.Quantiles) != 2 || len(c.Quantiles[1].Y) != 30 || seen.X.Rows != 70 {
 		t.Errorf("fitted %d (trained on %d), calibrated %d: want 70 and 30", c.NFit, seen.X.Rows, c.NCal)
 	}
-	if c.HeldOut != attach.SplitOff || !strings.Contains(c.Promise(), "promise more") {
-		t.Errorf("calibration rows are %q: %s", c.HeldOut, c.Promise())
+	if c.HeldOut != attach.SplitOff || !strings.Contains(b.Promise(), "promise more") {
+		t.Errorf("calibration rows are %q: %s", c.HeldOut, b.Promise())
 	}
 	if b.Base.Width != 4 || b.Base.Outputs != 2 {
 		t.Errorf("width %d, outputs %d", b.Base.Width, b.Base.Outputs)
@@ -55,8 +55,8 @@ func TestFitGivenCalibrationRows(t *testing.T) {
 	if !slices.Equal(c.Quantiles[0].Y, other.Targets.Data) {
 		t.Error("calibrated on other targets than those given")
 	}
-	if strings.Contains(c.Promise(), "promise more") {
-		t.Errorf("the promise for held-out rows is the weak one: %s", c.Promise())
+	if strings.Contains(b.Promise(), "promise more") {
+		t.Errorf("the promise for held-out rows is the weak one: %s", b.Promise())
 	}
 }
 

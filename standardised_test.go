@@ -18,7 +18,7 @@ func tableRegressor(seed uint64, units float32, gaps bool) attach.FitOptions {
 	in := regressor(seed, 300, 1)
 	in.Base.Standardised, in.Base.Residual, in.Trainer = true, true, nil
 	for i := range in.Batch.Features.Rows {
-		rows.Row(in.Batch.Features, i)[1] = rows.Row(in.Batch.Features, i)[1]*units
+		rows.Row(in.Batch.Features, i)[1] = rows.Row(in.Batch.Features, i)[1] * units
 	}
 	if gaps {
 		for i := 7; i < 300; i += 30 {
@@ -35,6 +35,9 @@ func TestStandardised(t *testing.T) {
 	b := mustFit(t, in)
 	if b.Detector.Method != "distance" || b.Quantiles.Method != "quantile-forest" {
 		t.Errorf("fitted %s and %s", b.Detector.Method, b.Quantiles.Method)
+	}
+	if !strings.Contains(b.Promise(), "trees") {
+		t.Errorf("it promises %s", b.Promise())
 	}
 	again, err := read(mustWrite(t, b))
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 )
 
 // notePromise says what calibrated numbers mean.
-func notePromise(w io.Writer, c attach.Calibration) {
-	promise := c.Promise()
-	if c.HeldOut == attach.SplitOff {
+func notePromise(w io.Writer, word string, b *attach.Bundle) {
+	promise := b.Promise()
+	if b.Calibration.HeldOut == attach.SplitOff {
 		promise += "; where there are such rows, fit with --cal"
 	}
-	printf(w, "note: %s\n", promise)
+	printf(w, "%s: %s\n", word, promise)
 }
 
 // note says what was fitted, and what to know of it; first, that more will be
@@ -33,8 +33,9 @@ func (f *fitting) note(b *attach.Bundle) {
 	if seen {
 		printf(w, "warning: %s looks like the rows that the network was trained on, as it is right on nearly all of them: if they are, fresh rows will be flagged more often than asked; pass rows that it has not seen with --cal\n", f.x.x)
 	}
-	if f.model != nil && f.model.Info().Feature.Of != nil && b.Calibration.HeldOut == attach.SplitOff {
-		printf(w, "warning: rows to calibrate on were split off %s: trees and their like nearly know the rows that they were trained on by heart, and if these are such rows, intervals and sets cover far less than they say; pass rows that the model has not seen with --cal\n", f.x.x)
+	trees := b.Calibration.HeldOut == attach.SplitOff && f.model != nil && f.model.Info().Feature.Of != nil
+	if trees {
+		notePromise(w, "warning", b)
 	}
 	if b.Base.Task == attach.Classification {
 		f.warnLabels(f.x.x, f.in.Batch)
@@ -43,8 +44,8 @@ func (f *fitting) note(b *attach.Bundle) {
 	f.warnTargets(f.x.x, f.in.Batch, f.in.Targets)
 	f.warnTargets(f.cal.x, f.in.Cal, f.in.CalTargets)
 	f.summarize(b)
-	if !seen {
-		notePromise(w, b.Calibration)
+	if !seen && !trees {
+		notePromise(w, "note", b)
 	}
 	noteEndless(w, b, 0, b.Calibration.Groups)
 	noteSilent(w, b, 0)

@@ -133,7 +133,7 @@ func (f *predicting) writeFlags(ctx context.Context, rows *attachedRows) error {
 		fact(fmt.Sprintf("%d of %d", f.came.accepted, f.came.rows), fmt.Sprintf("accepted at an error of %g", f.o.Error))
 	}
 	if c.HeldOut == attach.SplitOff {
-		page.Caution = c.Promise()
+		page.Caution = b.Promise()
 	}
 	if rows.set != nil && len(f.worst) > 0 {
 		var err error

@@ -129,7 +129,7 @@ func (f *predicting) run(c *cli.Context) error {
 	noteSilent(f.stderr, f.bundle, f.o.Alpha)
 	noteSets(f.stderr, f.bundle, f.o)
 	if f.bundle.Calibration.HeldOut == attach.SplitOff {
-		notePromise(f.stderr, f.bundle.Calibration)
+		notePromise(f.stderr, "note", f.bundle)
 	}
 	f.came.noteAccepted(f.stderr, predictor.Selective(), f.o.Error)
 	f.came.say(f.stderr, f.bundle, f.o)
