@@ -83,10 +83,6 @@ func (w worst) columns() []report.Column {
 		}
 	}
 	list = byName(list)
-	// What it is flagged for stands beside its name.
-	reason := func(c report.Column) int {
-		return map[string]int{"input": -3, "p_value": -2, "ood_score": -1}[c.Name]
-	}
 	slices.SortStableFunc(list, func(a, b report.Column) int { return cmp.Compare(reason(a), reason(b)) })
 	return list
 }
@@ -145,10 +141,33 @@ func (f *predicting) writeFlags(ctx context.Context, rows *attachedRows) error {
 			if err != nil {
 				return err
 			}
-			page.Columns = append(page.Columns, cells...)
+			page.Columns = beside(page.Columns, cells)
 		}
 	}
 	return writePage(ctx, f.report, report.Flagged(page))
+}
+
+// beside puts texts that the model reads before its answers, which people compare
+// with them, and cells of numbers, which may be many, behind.
+func beside(answers, cells []report.Column) []report.Column {
+	reasons := slices.IndexFunc(answers, func(c report.Column) bool { return reason(c) == 0 })
+	if reasons < 0 {
+		reasons = len(answers)
+	}
+	var texts, numbers []report.Column
+	for _, c := range cells {
+		if c.Numbers == nil {
+			texts = append(texts, c)
+		} else {
+			numbers = append(numbers, c)
+		}
+	}
+	return slices.Concat(answers[:reasons], texts, answers[reasons:], numbers)
+}
+
+// reason puts what a row is flagged for beside its name.
+func reason(c report.Column) int {
+	return map[string]int{"input": -3, "p_value": -2, "ood_score": -1}[c.Name]
 }
 
 // numbers are those of the rows.

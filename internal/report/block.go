@@ -78,7 +78,7 @@ func (g grid) Off() bool {
 // text adds a column of words.
 func (g *grid) text(name string, words []string) {
 	g.Heads = append(g.Heads, head{Text: name, IsText: true})
-	g.column(len(words), func(i int) cell { return cell{Text: words[i], Key: words[i]} })
+	g.column(len(words), func(i int) cell { return cell{Text: words[i], Key: words[i], Words: true} })
 }
 
 // numbers adds a column, empty where a number is NaN.

@@ -170,6 +170,7 @@ type cell struct {
 	Text, Spread, Range string
 	Key                 string
 	Best                bool
+	Words               bool   // of a column of words
 	Forest              *glyph // beside it, or nil
 }
 
