@@ -110,15 +110,25 @@ func (t *tableReader) candidates() (list []int, err error) {
 		left = append(left, i)
 	}
 	for j := range t.columns {
-		if !slices.Contains(left, j) {
-			list = append(list, j)
-		}
+		list = append(list, j)
 	}
+	list = among(list, func(j int) bool { return !slices.Contains(left, j) })
 	if len(list) == 0 {
 		return nil, errors.New("all its columns are targets, groups or left out, which leaves no inputs")
 	}
 	return list, nil
 }
+
+// among columns are those that are so.
+func among(columns []int, so func(j int) bool) []int {
+	return slices.DeleteFunc(slices.Clone(columns), func(j int) bool { return !so(j) })
+}
+
+func (t *tableReader) hasNumbers(j int) bool { return t.holds[j].numbers > 0 }
+
+func (t *tableReader) hasTexts(j int) bool { return t.holds[j].texts > 0 }
+
+func (t *tableReader) hasLists(j int) bool { return t.holds[j].lists > 0 }
 
 // named are the columns that were fitted on.
 func (t *tableReader) named() (list []int, err error) {
@@ -172,7 +182,7 @@ func (t *tableReader) bind() error {
 		if err := t.bindTo(in, free[k:k+1]); err != nil {
 			return err
 		}
-		free = slices.Delete(slices.Clone(free), k, k+1)
+		free = slices.Concat(free[:k], free[k+1:])
 	}
 	if rest, err = t.bindText(rest); err == nil {
 		rest, free, err = t.bindImages(rest, free)
@@ -337,19 +347,13 @@ func (t *tableReader) textColumns() (columns []int, err error) {
 	if err != nil || len(free) == 1 {
 		return free, err
 	}
-	var names []string
-	for _, j := range free {
-		if t.holds[j].texts > 0 {
-			columns = append(columns, j)
-			if t.all != nil {
-				names = append(names, t.all[j])
-			}
-		}
+	switch columns = among(free, t.hasTexts); {
+	case len(columns) == 1:
+		return columns, nil
+	case t.all == nil:
+		return nil, &TextColumnsError{}
 	}
-	if len(columns) != 1 {
-		return nil, &TextColumnsError{names}
-	}
-	return columns, nil
+	return nil, &TextColumnsError{t.namesOf(columns)}
 }
 
 // bindImages takes the only column of texts for images, which it is the paths of.
@@ -366,16 +370,10 @@ func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, erro
 		if slices.Contains(free, j) {
 			t.bounds = append(t.bounds, bound{none: ood.Tensor{Name: rest[k].Name, Shape: []int{0}}, columns: []int{j}, pictures: encoded})
 			beside := strings.TrimSuffix(t.all[j], ".bytes") + ".path"
-			free = slices.DeleteFunc(slices.Clone(free), func(i int) bool { return i == j || t.all[i] == beside })
-			return slices.Delete(rest, k, k+1), free, nil
+			return slices.Delete(rest, k, k+1), among(free, func(i int) bool { return i != j && t.all[i] != beside }), nil
 		}
 	}
-	var texts []int
-	for _, j := range free {
-		if t.holds[j].texts > 0 {
-			texts = append(texts, j)
-		}
-	}
+	texts := among(free, t.hasTexts)
 	switch {
 	case len(texts) == 0:
 		return rest, free, nil
@@ -385,8 +383,7 @@ func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, erro
 		return nil, nil, fmt.Errorf("%v are images, and which column names them is not known; rename one of %s as the input", rest[k], Listed(t.namesOf(texts)))
 	}
 	err := t.bindTo(rest[k], texts)
-	free = slices.DeleteFunc(slices.Clone(free), func(j int) bool { return j == texts[0] })
-	return slices.Delete(rest, k, k+1), free, err
+	return slices.Delete(rest, k, k+1), among(free, func(j int) bool { return j != texts[0] }), err
 }
 
 // openImages opens the images of a column that names their files, relative to the
@@ -396,9 +393,10 @@ func (t *tableReader) openImages(ctx context.Context, at int, files []string) (e
 	t.bounds = slices.Delete(t.bounds, at, at+1)
 	t.imageColumns = t.namesOf(b.columns)
 	if b.pictures == encoded {
-		t.images, err = newBytesImages(ctx, t.path, b.columns[0], b.none.Name, t.o)
+		t.images, err = newImageSource(ctx, t.path, newImageCells(t.tabular.(parquetTable).File, t.path, b.columns[0]), b.none.Name, t.o)
 	} else {
-		t.images, err = newFolderSource(ctx, filepath.Dir(t.path), files, b.none.Name, t.o)
+		dir := filepath.Dir(t.path)
+		t.images, err = newImageSource(ctx, dir, &folder{dir, files}, b.none.Name, t.o)
 	}
 	return err
 }
@@ -407,10 +405,8 @@ func (t *tableReader) openImages(ctx context.Context, at int, files []string) (e
 // takes those without a name or a number are left alone.
 func (t *tableReader) bindNumbers(in Takes, free []int) error {
 	width := in.width()
-	scalars := slices.DeleteFunc(slices.Clone(free), func(j int) bool { return t.holds[j].lists > 0 })
-	if lists := len(free) - len(scalars); lists == 1 && (len(scalars) != width || width == 0) {
-		k := slices.IndexFunc(free, func(j int) bool { return t.holds[j].lists > 0 })
-		return t.bindTo(in, free[k:k+1])
+	if lists := among(free, t.hasLists); len(lists) == 1 && (len(free)-1 != width || width == 0) {
+		return t.bindTo(in, lists)
 	}
 	if width == 0 || len(free) <= width || t.all != nil && t.o.Columns != nil {
 		return t.bindTo(in, free)
@@ -424,17 +420,12 @@ func (t *tableReader) bindNumbers(in Takes, free []int) error {
 		}
 		return &ColumnsError{Have: len(free), Takes: width}
 	}
-	var keep, left []int
-	for _, j := range free {
-		if t.all[j] != "" && t.holds[j].numbers > 0 {
-			keep = append(keep, j)
-		} else {
-			left = append(left, j)
-		}
-	}
+	used := func(j int) bool { return t.all[j] != "" && t.hasNumbers(j) }
+	keep := among(free, used)
 	if len(keep) != width {
 		return &ColumnsError{Columns: t.namesOf(keep), Have: len(keep), Takes: width}
 	}
+	left := among(free, func(j int) bool { return !used(j) })
 	t.notes = append(t.notes, fmt.Sprintf("left alone for want of a name or of numbers: %.100q", t.namesOf(left)))
 	return t.bindTo(in, keep)
 }
@@ -442,12 +433,7 @@ func (t *tableReader) bindNumbers(in Takes, free []int) error {
 // deal makes several inputs of columns in their order, as many for each as it
 // takes.
 func (t *tableReader) deal(rest []Takes, free []int) error {
-	var keep []int
-	for _, j := range free {
-		if t.holds[j].numbers > 0 {
-			keep = append(keep, j)
-		}
-	}
+	keep := among(free, t.hasNumbers)
 	if len(rest) == 1 && rest[0].width() == 0 && !rest[0].text() && len(keep) > 0 {
 		return t.bindTo(rest[0], keep)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -109,28 +110,21 @@ const mostWhole = 1 << 24
 // tell apart where the model takes such.
 func (s *Set) check(t ood.Tensor, start int) error {
 	input := named(s.takes, t.Name)
-	gaps := input != nil && input.NaN
-	if i := rows.FirstNotFinite(t.Data); i >= 0 && !gaps {
-		row, at := place(t, i)
-		return fmt.Errorf("%s: %v at index %v; every input must be a finite float32", s.Name(start+row), t.Data[i], at)
+	i, shown, must := rows.FirstNotFinite(t.Data), "%v", "every input must be a finite float32"
+	switch {
+	case input == nil:
+	case input.NaN:
+		i = slices.IndexFunc(t.Data, func(v float32) bool { return math.IsInf(float64(v), 0) })
+		must += " or NaN"
+	case i < 0 && input.whole():
+		i = slices.IndexFunc(t.Data, func(v float32) bool { return v >= mostWhole || v <= -mostWhole })
+		shown, must = "%.0f", fmt.Sprintf("whole numbers of 2²⁴ and more, for the input %q, are not read", t.Name)
 	}
-	if input == nil || !gaps && !input.whole() {
+	if i < 0 {
 		return nil
 	}
-	for i, v := range t.Data {
-		if gaps && math.IsInf(float64(v), 0) {
-			row, at := place(t, i)
-			return fmt.Errorf("%s: %v at index %v; every input must be a finite float32 or NaN", s.Name(start+row), v, at)
-		}
-		if gaps {
-			continue
-		}
-		if v >= mostWhole || v <= -mostWhole {
-			row, at := place(t, i)
-			return fmt.Errorf("%s: %.0f at index %v; whole numbers of 2²⁴ and more, for the input %q, are not read", s.Name(start+row), v, at, t.Name)
-		}
-	}
-	return nil
+	row, at := place(t, i)
+	return fmt.Errorf("%s: "+shown+" at index %v; %s", s.Name(start+row), t.Data[i], at, must)
 }
 
 // place is the row that element i of a tensor is in, and its index there.

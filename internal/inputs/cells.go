@@ -29,7 +29,7 @@ type records interface {
 	// at is where the next one begins.
 	at() mark
 	// seek goes to where one begins.
-	seek(to mark) error
+	seek(to mark)
 	Close() error
 }
 

@@ -40,7 +40,7 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 	if list := required(o.Takes); len(list) > 1 {
 		return nil, fmt.Errorf("%s: these are images alone, and the model has %d inputs; name a table with a column of the images' paths beside the others", root, len(list))
 	}
-	src, err := newFolderSource(ctx, root, files, only(o.Takes).Name, o)
+	src, err := newImageSource(ctx, root, &folder{root, files}, only(o.Takes).Name, o)
 	if err != nil {
 		return nil, err
 	}
@@ -49,11 +49,6 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 		s.labels, s.classes, err = folderLabels(src, src.file, o.Classes)
 	}
 	return s, err
-}
-
-// newFolderSource is images in files for an input of a name.
-func newFolderSource(ctx context.Context, root string, files []string, input string, o Options) (*imageSource, error) {
-	return newImageSource(ctx, root, &folder{root, files}, input, o)
 }
 
 // listImages returns the images below root, sorted by their path. Hidden files and

@@ -131,21 +131,13 @@ func (m *imageSource) size(i int) (h, w int, err error) {
 
 // pixels hands the images of rows to use, out of order, and several at once.
 func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m *preprocess.Pixels)) error {
-	order := make([]int, len(rows))
-	for k := range order {
-		order[k] = k
-	}
-	slices.SortFunc(order, func(a, b int) int { return rows[a] - rows[b] })
-	sorted := make([]int, len(rows))
-	for i, k := range order {
-		sorted[i] = rows[k]
-	}
+	order := inOrder(rows)
 	a, err := m.pictures.open()
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	return m.each(ctx, a, sorted, anySize, func(i int, m *preprocess.Pixels) error {
+	return m.each(ctx, a, pick(rows, order), anySize, func(i int, m *preprocess.Pixels) error {
 		use(order[i], m)
 		return nil
 	})

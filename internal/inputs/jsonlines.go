@@ -104,8 +104,6 @@ func (f *jsonLines) addKeys(line []byte) error {
 
 func (f *jsonLines) names() []string { return f.columns }
 
-func (f *jsonLines) unit() string { return "line" }
-
 func (f *jsonLines) records(ctx context.Context, columns []int, from mark) (records, error) {
 	lines, err := f.open(ctx, from)
 	if err != nil {

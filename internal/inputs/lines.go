@@ -24,6 +24,8 @@ type textFile struct {
 	plain bool // all lines are of rows, and none is a comment
 }
 
+func (f *textFile) unit() string { return "line" }
+
 // open reads lines from a place on.
 func (f *textFile) open(ctx context.Context, from mark) (*lineReader, error) {
 	l := &lineReader{Closer: io.NopCloser(nil), plain: f.plain}
@@ -46,7 +48,7 @@ func (f *textFile) open(ctx context.Context, from mark) (*lineReader, error) {
 		size = min(size, len(f.held)+1)
 	}
 	l.r = bufio.NewReaderSize(nil, size)
-	l.goTo(from)
+	l.seek(from)
 	if from.offset > 0 {
 		return l, nil
 	}
@@ -95,8 +97,6 @@ func newDelimited(path string, texts bool) *delimited {
 
 func (f *delimited) names() []string { return nil }
 
-func (f *delimited) unit() string { return "line" }
-
 // records reads from a place on. How cells are separated is seen from the first
 // line that is neither blank nor a comment.
 func (f *delimited) records(ctx context.Context, _ []int, from mark) (records, error) {
@@ -109,7 +109,7 @@ func (f *delimited) records(ctx context.Context, _ []int, from mark) (records, e
 		f.comma = separator(ahead, strings.EqualFold(filepath.Ext(f.path), ".tsv"), f.texts)
 	}
 	if f.comma == 0 {
-		return &blankSeparated{lineReader: lines}, nil
+		return &cutLines{lineReader: lines, cut: strings.Fields}, nil
 	}
 	d := &separated{lineReader: lines, of: f}
 	d.begin()
@@ -136,10 +136,9 @@ func (d *separated) begin() {
 	d.csv.ReuseRecord = true
 }
 
-func (d *separated) seek(to mark) error {
-	d.goTo(to)
+func (d *separated) seek(to mark) {
+	d.lineReader.seek(to)
 	d.begin()
-	return nil
 }
 
 func (d *separated) next() (*record, error) {
@@ -155,25 +154,6 @@ func (d *separated) next() (*record, error) {
 	}
 	line, _ := d.csv.FieldPos(0)
 	return d.rec.set(d.first+line, cells), nil
-}
-
-// blankSeparated reads cells with blanks between.
-type blankSeparated struct {
-	*lineReader
-	rec record
-}
-
-func (b *blankSeparated) next() (*record, error) {
-	for {
-		b.left = maxRecord
-		line, err := b.lineReader.next()
-		if err != nil {
-			return nil, err
-		}
-		if cells := strings.Fields(string(line)); len(cells) > 0 {
-			return b.rec.set(b.line, cells), nil
-		}
-	}
 }
 
 // plainLines is a file of which each line is a text.
@@ -203,25 +183,29 @@ func (f *plainLines) isHeaded(ctx context.Context, names []string) (bool, error)
 	return len(names) > 0, nil
 }
 
-func (f *plainLines) unit() string { return "line" }
-
 func (f *plainLines) records(ctx context.Context, _ []int, from mark) (records, error) {
 	lines, err := f.open(ctx, from)
-	return &plainReader{lineReader: lines}, err
+	return &cutLines{lineReader: lines, cut: func(line string) []string { return []string{strings.TrimRight(line, "\r\n")} }}, err
 }
 
-type plainReader struct {
+// cutLines reads lines that are cut into cells, but for those without any.
+type cutLines struct {
 	*lineReader
+	cut func(line string) []string
 	rec record
 }
 
-func (p *plainReader) next() (*record, error) {
-	p.left = maxRecord
-	line, err := p.lineReader.next()
-	if err != nil {
-		return nil, err
+func (c *cutLines) next() (*record, error) {
+	for {
+		c.left = maxRecord
+		line, err := c.lineReader.next()
+		if err != nil {
+			return nil, err
+		}
+		if cells := c.cut(string(line)); len(cells) > 0 {
+			return c.rec.set(c.line, cells), nil
+		}
 	}
-	return p.rec.set(p.line, []string{strings.TrimRight(string(line), "\r\n")}), nil
 }
 
 // separator is ';', ',' (also of one quoted cell) or a tab between quoted or
@@ -296,13 +280,7 @@ type lineReader struct {
 // at is where the next record begins, or what is passed over before it.
 func (l *lineReader) at() mark { return l.mark }
 
-func (l *lineReader) seek(to mark) error {
-	l.goTo(to)
-	return nil
-}
-
-// goTo reads on from another place.
-func (l *lineReader) goTo(to mark) {
+func (l *lineReader) seek(to mark) {
 	l.r.Reset(io.NewSectionReader(l.file, to.offset, math.MaxInt64-to.offset))
 	l.mark, l.rest = to, nil
 }

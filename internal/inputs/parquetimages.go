@@ -39,16 +39,6 @@ func newImageCells(f *parquet.File, path string, column int) *imageCells {
 	return c
 }
 
-// newBytesImages is the images in a column of the Parquet file at path, for an
-// input of a name.
-func newBytesImages(ctx context.Context, path string, column int, input string, o Options) (*imageSource, error) {
-	f, err := parquet.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	return newImageSource(ctx, path, newImageCells(f, path, column), input, o)
-}
-
 // openParquetImages opens a Parquet file whose rows are images, and nothing else
 // that the model takes; it returns nil for others.
 func openParquetImages(ctx context.Context, path string, o Options) (*Set, error) {
@@ -195,14 +185,9 @@ func (c imageCursor) picture(i int) (func() (io.ReadSeekCloser, error), error) {
 	if err != nil {
 		return nil, err
 	}
-	if content := cells[0].Bytes[0]; len(content) > 0 {
-		r := bytes.NewReader(bytes.Clone(content)) // the cursor may use it again
-		return func() (io.ReadSeekCloser, error) {
-			return struct {
-				io.ReadSeeker
-				io.Closer
-			}{r, io.NopCloser(nil)}, nil
-		}, nil
+	if encoded := cells[0].Bytes[0]; len(encoded) > 0 {
+		r := bytes.NewReader(bytes.Clone(encoded)) // the cursor may use it again
+		return func() (io.ReadSeekCloser, error) { return content{r, io.NopCloser(nil)}, nil }, nil
 	}
 	file := ""
 	if len(cells) > 1 {

@@ -56,10 +56,7 @@ const parquetAhead = 64
 
 func (r *parquetReader) at() mark { return mark{offset: int64(r.row), line: r.row} }
 
-func (r *parquetReader) seek(to mark) error {
-	r.row, r.left = int(to.offset), 0
-	return nil
-}
+func (r *parquetReader) seek(to mark) { r.row, r.left = int(to.offset), 0 }
 
 func (r *parquetReader) next() (*record, error) {
 	if r.row >= r.end {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -92,13 +91,7 @@ func (p *pixelSource) pixels(ctx context.Context, rows []int, use func(k int, m 
 		return err
 	}
 	defer c.Close()
-	order := make([]int, len(rows))
-	for k := range order {
-		order[k] = k
-	}
-	// A deflated array is read in sequence.
-	slices.SortFunc(order, func(a, b int) int { return rows[a] - rows[b] })
-	for _, k := range order {
+	for _, k := range inOrder(rows) { // a deflated array is read in sequence
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -181,6 +181,16 @@ func pick[T any](all []T, idx []int) []T {
 	return picked
 }
 
+// inOrder are the places of numbers, that of the least first.
+func inOrder(numbers []int) []int {
+	order := make([]int, len(numbers))
+	for k := range order {
+		order[k] = k
+	}
+	slices.SortFunc(order, func(a, b int) int { return numbers[a] - numbers[b] })
+	return order
+}
+
 // Select gives rows without reading the others, as ood.Batch.Select asks for.
 func (s *Set) Select(rows []int) ood.Inputs { return s.Subset(rows) }
 

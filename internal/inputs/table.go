@@ -173,7 +173,7 @@ func (c *tableCursor) row(ctx context.Context, i int) (*record, error) {
 	case c.recs == nil:
 		c.recs, err = c.records(ctx, c.needed(), c.mark(i))
 	case gap < 0 || gap > near:
-		err = c.recs.seek(c.mark(i))
+		c.recs.seek(c.mark(i))
 	default:
 		for range gap {
 			if _, err = c.recs.next(); err != nil {
@@ -220,15 +220,14 @@ func (c *tableCursor) read(ctx context.Context, idx []int) ([]ood.Tensor, error)
 // shuffled reads rows in their order in the file, and then puts them in that of
 // idx.
 func (c *tableCursor) shuffled(ctx context.Context, idx []int) ([]ood.Tensor, error) {
-	sorted := slices.Clone(idx)
-	slices.Sort(sorted)
-	all, err := c.read(ctx, sorted)
+	order := inOrder(idx)
+	all, err := c.read(ctx, pick(idx, order))
 	if err != nil {
 		return nil, err
 	}
 	places := make([]int, len(idx))
-	for k, i := range idx {
-		places[k], _ = slices.BinarySearch(sorted, i)
+	for k, i := range order {
+		places[i] = k
 	}
 	for b, err := range ood.InputsOf(ood.InputBlock{Tensors: all}).Select(places).Blocks(ctx, len(idx)) {
 		return b.Tensors, err

@@ -432,18 +432,20 @@ func (a *archive) open() (album, error) { return a, nil }
 func (a *archive) Close() error { return nil }
 
 func (a *archive) picture(i int) (func() (io.ReadSeekCloser, error), error) {
-	return func() (io.ReadSeekCloser, error) {
-		m := a.inputs[i]
-		f, err := regular.Open(a.shards[m.shard])
-		if err != nil {
-			return nil, err
-		}
-		return openMember{io.NewSectionReader(f, m.at, m.size), f}, nil
-	}, nil
+	return func() (io.ReadSeekCloser, error) { return a.content(i) }, nil
 }
 
-// openMember is the content of a member.
-type openMember struct {
+func (a *archive) content(i int) (io.ReadSeekCloser, error) {
+	m := a.inputs[i]
+	f, err := regular.Open(a.shards[m.shard])
+	if err != nil {
+		return nil, err
+	}
+	return content{io.NewSectionReader(f, m.at, m.size), f}, nil
+}
+
+// content is that of a file.
+type content struct {
 	io.ReadSeeker
 	io.Closer
 }
@@ -470,11 +472,7 @@ func (a *memberArrays) tensors() []ood.Tensor { return []ood.Tensor{a.none} }
 func (a *memberArrays) open() (reader, error) { return filled{a, a.none}, nil }
 
 func (a *memberArrays) array(i int) (rows.Array, error) {
-	open, err := a.picture(i)
-	if err != nil {
-		return rows.Array{}, err
-	}
-	f, err := open()
+	f, err := a.content(i)
 	if err != nil {
 		return rows.Array{}, err
 	}
@@ -548,22 +546,18 @@ func (a memberTexts) text(at int, name string) (string, error) {
 	if m.size > maxText {
 		return "", fmt.Errorf("the text is of %d bytes, and at most %d are read", m.size, maxText)
 	}
-	open, err := a.picture(at)
-	if err != nil {
-		return "", err
-	}
-	f, err := open()
+	f, err := a.content(at)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	content, err := io.ReadAll(f)
+	all, err := io.ReadAll(f)
 	if err != nil {
 		return "", err
 	}
-	text := string(content)
+	text := string(all)
 	if strings.HasSuffix(strings.ToLower(m.name), ".json") {
-		if text, _, err = keyIn(content, name); err != nil {
+		if text, _, err = keyIn(all, name); err != nil {
 			return "", err
 		}
 	}
