@@ -91,8 +91,8 @@ func (m *comparing) readModel(ctx context.Context) error {
 			return ood.Batch{}, err
 		}
 		t.InputScale = m.inputs.InputScale()
-		if !outside && m.task == attach.Classification && set.Labels() != nil {
-			if err := inputs.CheckLabels(set.Labels(), info.OutputsWidth); err != nil {
+		if !outside && m.task == attach.Classification && set.Labels != nil {
+			if err := inputs.CheckLabels(set.Labels, info.OutputsWidth); err != nil {
 				return ood.Batch{}, fmt.Errorf("%s: %w", path, err)
 			}
 		}

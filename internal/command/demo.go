@@ -283,7 +283,7 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 	if err != nil {
 		return nil, err
 	}
-	y, _ := test.Targets()
+	y := test.Targets
 	fresh, err := predictor.Predict(ctx, attach.Rows{Batch: rows})
 	if err != nil {
 		return nil, err

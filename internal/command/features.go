@@ -61,7 +61,7 @@ func (f *featuring) write(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if names := set.ClassNames(); !f.regression() {
+	if names := set.ClassNames; !f.regression() {
 		if err := f.checkFolders(f.x, names); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (f *featuring) write(ctx context.Context, w io.Writer) error {
 		b.Labels = nil
 	}
 	arrays := inputs.FeatureArrays(b)
-	if y, _ := set.Targets(); b.Labels == nil && y.Rows > 0 {
+	if y := set.Targets; b.Labels == nil && y.Rows > 0 {
 		arrays["targets"] = rows.ArrayOf(y)
 	}
 	return npy.WriteNPZ(w, arrays, false)

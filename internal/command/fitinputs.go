@@ -48,11 +48,11 @@ func (f *fitting) readModel(ctx context.Context) error {
 		if err != nil {
 			return rowsOf{}, err
 		}
-		targets, _ := set.Targets()
+		targets := set.Targets
 		if in.Base.Task == attach.Regression {
 			err = checkTargets(g, targets, info.OutputsWidth, in.SkipQuantiles)
 		} else {
-			err = cmp.Or(f.checkFolders(g.x, set.ClassNames()), checkLabels(g, set.Labels(), targets, info.OutputsWidth))
+			err = cmp.Or(f.checkFolders(g.x, set.ClassNames), checkLabels(g, set.Labels, targets, info.OutputsWidth))
 		}
 		if err != nil {
 			return rowsOf{}, err
@@ -64,23 +64,23 @@ func (f *fitting) readModel(ctx context.Context) error {
 		}
 		if in.Base.Classes == nil {
 			in.Base.Classes = classNames(set, f.classes)
-			f.inputs.Classes = set.ClassNames()
+			f.inputs.Classes = set.ClassNames
 		}
 		if in.Base.Columns = f.columns; in.Base.Targets == nil {
-			in.Base.Targets = set.TargetNames()
+			in.Base.Targets = set.TargetNames
 		}
 		if in.Text != nil {
 			text := *in.Text
 			text.Columns, in.Text = f.inputs.Text, &text
 		}
-		return rowsOf{b, targets, set.Groups(), set.Opened()}, err
+		return rowsOf{b, targets, set.Groups, set.Opened()}, err
 	})
 }
 
 // classNames are the names of the folders that images lie in, or the labels that
 // were picked by --classes.
 func classNames(set *inputs.Set, picked []int) []string {
-	names := set.ClassNames()
+	names := set.ClassNames
 	if names == nil {
 		for _, label := range picked {
 			names = append(names, strconv.Itoa(label))

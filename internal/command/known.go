@@ -27,14 +27,14 @@ type known struct {
 // network's classes or targets. Labels that were picked are numbered by their
 // places among all that were.
 func knownOf(set *inputs.Set, picked []int, base attach.Base) known {
-	targets, _ := set.Targets()
-	k := known{labels: slices.Clone(set.Labels()), targets: targets, groups: set.Groups()}
+	targets := set.Targets
+	k := known{labels: slices.Clone(set.Labels), targets: targets, groups: set.Groups}
 	if len(picked) > 0 && len(picked) != inputs.ClassesOf(base.Outputs) {
 		for i := range k.labels {
 			k.labels[i] = picked[k.labels[i]]
 		}
 	}
-	if folders := set.ClassNames(); folders != nil {
+	if folders := set.ClassNames; folders != nil {
 		k.byName(folders, base.Classes)
 		return k
 	}

@@ -224,25 +224,25 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 		return nil, inFile(x, err)
 	}
 	if r.columns == nil {
-		r.columns = set.Columns()
+		r.columns = set.Columns
 	}
 	if r.inputs.Text == nil {
-		r.inputs.Text = set.Texts()
+		r.inputs.Text = set.Texts
 	}
-	if names := set.TargetNames(); names != nil {
+	if names := set.TargetNames; names != nil {
 		r.inputs.Targets = names // in other tables the last may stand elsewhere
 	}
-	for _, note := range set.Notes() {
+	for _, note := range set.Notes {
 		printf(r.stderr, "note: %s: %s\n", x, note)
 	}
-	if err := set.Odd(); err != nil {
+	if err := set.Odd; err != nil {
 		printf(r.stderr, "note: %s: its targets are left out: %v\n", x, err)
 	}
-	if n := set.Skipped(); n > 0 {
+	if n := set.Skipped; n > 0 {
 		printf(r.stderr, "%s: left out %s that cannot be read\n", x, rows.Count(n, "image"))
 	}
 	if y != "" {
-		if set.ClassNames() != nil {
+		if set.ClassNames != nil {
 			return nil, usagef("--labels takes labels from the folders of %s, and %s holds others; leave one out", x, y)
 		}
 		targets, err := inputs.OpenTargets(ctx, y, set.Len(), r.inputs.Outputs)
@@ -267,7 +267,7 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 // numberLabels numbers labels as the outputs of a model are whose classes have
 // numbers of their own.
 func (r *reading) numberLabels(x string, set *inputs.Set) error {
-	if r.model == nil || set.Labels() == nil || set.ClassNames() != nil {
+	if r.model == nil || set.Labels == nil || set.ClassNames != nil {
 		return nil
 	}
 	var numbers []int
@@ -316,7 +316,7 @@ func (r *reading) features(ctx context.Context, what string, set *inputs.Set) (o
 		return ood.Batch{}, inFile(what, err)
 	}
 	r.noteTruncated(what)
-	b.Labels, b.Inputs, b.Network = set.Labels(), set, r.model.Network()
+	b.Labels, b.Inputs, b.Network = set.Labels, set, r.model.Network()
 	return b, nil
 }
 

@@ -88,21 +88,21 @@ func (a *answers) target(name, text string) (float32, error) {
 // annotate gives a set what is known of its rows; kept is which of those added a row
 // is, and path what an error names.
 func (a *answers) annotate(s *Set, path string, kept func(i int) int) error {
-	s.odd = a.odd
+	s.Odd = a.odd
 	k := len(a.names)
 	y := blas32.General{Rows: s.Len(), Cols: k, Stride: k}
 	for i := range s.Len() {
 		j := kept(i)
 		y.Data = append(y.Data, a.targets[j*k:(j+1)*k]...)
 		if a.groups != nil {
-			s.groups = append(s.groups, a.groups[j])
+			s.Groups = append(s.Groups, a.groups[j])
 		}
 	}
 	if k == 0 {
 		return nil
 	}
 	if a.o.Targets != nil {
-		s.targetNames = a.names
+		s.TargetNames = a.names
 	}
 	t, err := newTargets(y, path)
 	if err != nil {

@@ -56,7 +56,7 @@ func openNPZ(path string, o Options) (*Set, error) {
 		return nil, err
 	}
 	if o.Groups != "" {
-		if s.groups, err = readGroups(npzFile{z}, o.Groups, s.Len()); err != nil {
+		if s.Groups, err = readGroups(npzFile{z}, o.Groups, s.Len()); err != nil {
 			return nil, err
 		}
 	}

@@ -8,13 +8,13 @@ import (
 
 // NumberLabels numbers the rows' labels from 0: that of classes[i] becomes i.
 func (s *Set) NumberLabels(classes []int) error {
-	labels := make([]int, len(s.labels))
-	for i, l := range s.labels {
+	labels := make([]int, len(s.Labels))
+	for i, l := range s.Labels {
 		if labels[i] = slices.Index(classes, l); labels[i] < 0 {
 			return fmt.Errorf("row %d: label %d is none of the model's classes %v", i, l, classes)
 		}
 	}
-	s.labels = labels
+	s.Labels = labels
 	return nil
 }
 
@@ -22,7 +22,7 @@ func (s *Set) NumberLabels(classes []int) error {
 // with labels renumbered: the i-th of classes becomes i. It is for networks
 // that were trained on some classes of a set, in an order of their own.
 func (s *Set) OfClasses(classes []int) (*Set, error) {
-	if s.labels == nil {
+	if s.Labels == nil {
 		return nil, errors.New("there are no labels to pick classes by")
 	}
 	number := make(map[int]int, len(classes))
@@ -33,7 +33,7 @@ func (s *Set) OfClasses(classes []int) (*Set, error) {
 		number[c] = i
 	}
 	var idx []int
-	for i, l := range s.labels {
+	for i, l := range s.Labels {
 		if _, ok := number[l]; ok {
 			idx = append(idx, i)
 		}
@@ -42,16 +42,16 @@ func (s *Set) OfClasses(classes []int) (*Set, error) {
 		return nil, fmt.Errorf("no row has one of the labels %v: %w", classes, ErrEmpty)
 	}
 	sub := s.Subset(idx)
-	for i, l := range sub.labels {
-		sub.labels[i] = number[l]
+	for i, l := range sub.Labels {
+		sub.Labels[i] = number[l]
 	}
-	if s.classes != nil {
-		sub.classes = nil
+	if s.ClassNames != nil {
+		sub.ClassNames = nil
 		for _, c := range classes {
-			if c < 0 || c >= len(s.classes) {
-				return nil, fmt.Errorf("class %d is picked, but there are %d", c, len(s.classes))
+			if c < 0 || c >= len(s.ClassNames) {
+				return nil, fmt.Errorf("class %d is picked, but there are %d", c, len(s.ClassNames))
 			}
-			sub.classes = append(sub.classes, s.classes[c])
+			sub.ClassNames = append(sub.ClassNames, s.ClassNames[c])
 		}
 	}
 	return sub, nil

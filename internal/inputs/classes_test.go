@@ -17,14 +17,14 @@ func TestOfClasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x := read(t, sub, 2); !slices.Equal(x, []float32{0, 2, 3, 5}) || !slices.Equal(sub.Labels(), []int{1, 0, 1, 0}) {
-		t.Errorf("rows %v with labels %v", x, sub.Labels())
+	if x := read(t, sub, 2); !slices.Equal(x, []float32{0, 2, 3, 5}) || !slices.Equal(sub.Labels, []int{1, 0, 1, 0}) {
+		t.Errorf("rows %v with labels %v", x, sub.Labels)
 	}
 	if sub.Row(1) != 2 || sub.File(1) != "" {
 		t.Errorf("row 1 was row %d of file %q", sub.Row(1), sub.File(1))
 	}
-	if !slices.Equal(s.Labels(), []int{4, 0, 7, 4, 1, 7}) {
-		t.Errorf("the set itself changed to %v", s.Labels())
+	if !slices.Equal(s.Labels, []int{4, 0, 7, 4, 1, 7}) {
+		t.Errorf("the set itself changed to %v", s.Labels)
 	}
 	_, err = s.OfClasses([]int{9})
 	wantError(t, err, "[9]", "no row has one of the labels")
@@ -38,7 +38,7 @@ func TestOfClasses(t *testing.T) {
 
 	root := tree(t, map[string]string{"a/1.png": "", "b/2.png": "", "c/3.png": ""})
 	sub, err = open(t, root, Options{Preprocess: plain(t), Labels: true}).OfClasses([]int{2, 0})
-	if err != nil || !slices.Equal(sub.ClassNames(), []string{"c", "a"}) || sub.File(1) != "c/3.png" {
-		t.Errorf("classes %v, error %v", sub.ClassNames(), err)
+	if err != nil || !slices.Equal(sub.ClassNames, []string{"c", "a"}) || sub.File(1) != "c/3.png" {
+		t.Errorf("classes %v, error %v", sub.ClassNames, err)
 	}
 }

@@ -44,9 +44,9 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{src: src, skipped: len(files) - src.rows()}
+	s := &Set{src: src, Skipped: len(files) - src.rows()}
 	if o.Labels {
-		s.labels, s.classes, err = folderLabels(src, src.file, o.Classes)
+		s.Labels, s.ClassNames, err = folderLabels(src, src.file, o.Classes)
 	}
 	return s, err
 }

@@ -48,14 +48,14 @@ func TestFolder(t *testing.T) {
 	if want := []string{"cat/deep/er/z.png", "dog/a.PNG", "dog/b.png"}; !slices.Equal(names, want) {
 		t.Errorf("files %v, want %v", names, want)
 	}
-	if !slices.Equal(s.Labels(), []int{0, 1, 1}) || !slices.Equal(s.ClassNames(), []string{"cat", "dog"}) {
-		t.Errorf("labels %v of %v", s.Labels(), s.ClassNames())
+	if !slices.Equal(s.Labels, []int{0, 1, 1}) || !slices.Equal(s.ClassNames, []string{"cat", "dog"}) {
+		t.Errorf("labels %v of %v", s.Labels, s.ClassNames)
 	}
-	if _, ok := s.Targets(); ok {
+	if s.Targets.Rows > 0 {
 		t.Error("folders have no targets")
 	}
-	if !slices.Equal(s.Shape(), []int{3, 4, 5}) || s.Skipped() != 0 {
-		t.Errorf("shape %v, %d skipped", s.Shape(), s.Skipped())
+	if !slices.Equal(s.Shape(), []int{3, 4, 5}) || s.Skipped != 0 {
+		t.Errorf("shape %v, %d skipped", s.Shape(), s.Skipped)
 	}
 	x := read(t, s, 2)
 	if !slices.Equal(x[:60], x[60:120]) || !slices.Equal(x[:60], x[120:]) {
@@ -92,8 +92,8 @@ func TestSkipBad(t *testing.T) {
 	wantError(t, err, root+string(filepath.Separator), "not a readable image")
 	o.SkipBad = true
 	s = open(t, root, o)
-	if s.Len() != 9 || s.Skipped() != 2 {
-		t.Errorf("%d images, %d skipped; want 9 and 2", s.Len(), s.Skipped())
+	if s.Len() != 9 || s.Skipped != 2 {
+		t.Errorf("%d images, %d skipped; want 9 and 2", s.Len(), s.Skipped)
 	}
 	read(t, s, 4)
 	_, err = Open(context.Background(), tree(t, map[string]string{"bad.jpg": "no"}), o)

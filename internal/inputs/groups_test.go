@@ -16,16 +16,16 @@ func TestTableGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Groups(); !slices.Equal(got, []string{"north", "7", "north"}) || s.RowLen() != 1 {
+	if got := s.Groups; !slices.Equal(got, []string{"north", "7", "north"}) || s.RowLen() != 1 {
 		t.Errorf("groups %q of rows of %d columns", got, s.RowLen())
 	}
-	if got := s.Columns(); !slices.Equal(got, []string{"x"}) {
+	if got := s.Columns; !slices.Equal(got, []string{"x"}) {
 		t.Errorf("columns %q without those of groups and the target", got)
 	}
-	if y, _ := s.Targets(); !slices.Equal(y.Data, []float32{5, 6, 8}) {
+	if y := s.Targets; !slices.Equal(y.Data, []float32{5, 6, 8}) {
 		t.Errorf("targets %v", y.Data)
 	}
-	if got := s.Subset([]int{2, 1}).Groups(); !slices.Equal(got, []string{"north", "7"}) {
+	if got := s.Subset([]int{2, 1}).Groups; !slices.Equal(got, []string{"north", "7"}) {
 		t.Errorf("groups of a subset %q", got)
 	}
 	for _, tt := range []struct {

@@ -139,7 +139,7 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Labels && s.labels == nil {
+	if o.Labels && s.Labels == nil {
 		return nil, fmt.Errorf("%s: labels from sub-folders need a folder of images", path)
 	}
 	if s.Len() == 0 {

@@ -68,7 +68,7 @@ func openParquetImages(ctx context.Context, path string, o Options) (*Set, error
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{src: src, skipped: f.Rows() - src.rows()}
+	s := &Set{src: src, Skipped: f.Rows() - src.rows()}
 	if err := a.annotate(s, path, src.at); err != nil {
 		return nil, err
 	}
@@ -150,17 +150,17 @@ func (a *answers) addColumns(ctx context.Context, f *parquet.File, path string) 
 // nameLabels says that labels number these names, if there is one for each. They are
 // numbered anew as the model's classes are where these have them all.
 func (s *Set) nameLabels(names, classes []string) {
-	if names == nil || s.labels == nil || slices.ContainsFunc(s.labels, func(l int) bool { return l < 0 || l >= len(names) }) {
+	if names == nil || s.Labels == nil || slices.ContainsFunc(s.Labels, func(l int) bool { return l < 0 || l >= len(names) }) {
 		return
 	}
-	s.targets, s.classes = blas32.General{}, names
+	s.Targets, s.ClassNames = blas32.General{}, names
 	if slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(classes, name) }) {
 		return
 	}
-	for i, l := range s.labels {
-		s.labels[i] = slices.Index(classes, names[l])
+	for i, l := range s.Labels {
+		s.Labels[i] = slices.Index(classes, names[l])
 	}
-	s.classes = classes
+	s.ClassNames = classes
 }
 
 func (c *imageCells) rows() int { return c.Rows() }

@@ -17,11 +17,11 @@ const hub = "testdata/hub.parquet"
 // TestParquetImages reads what testdata/hub.py wrote.
 func TestParquetImages(t *testing.T) {
 	s := open(t, hub, Options{Preprocess: plain(t)})
-	if s.Len() != 6 || !slices.Equal(s.Shape(), []int{3, 4, 6}) || !slices.Equal(s.Labels(), []int{0, 1, 0, 1, 0, 1}) || !slices.Equal(s.ClassNames(), []string{"dog", "cat"}) {
-		t.Fatalf("%d rows of %v, labels %v of %v", s.Len(), s.Shape(), s.Labels(), s.ClassNames())
+	if s.Len() != 6 || !slices.Equal(s.Shape(), []int{3, 4, 6}) || !slices.Equal(s.Labels, []int{0, 1, 0, 1, 0, 1}) || !slices.Equal(s.ClassNames, []string{"dog", "cat"}) {
+		t.Fatalf("%d rows of %v, labels %v of %v", s.Len(), s.Shape(), s.Labels, s.ClassNames)
 	}
-	if _, ok := s.Targets(); ok || s.File(2) != "" || s.Name(2) != "row 2 of "+hub {
-		t.Errorf("targets %v, file %q, name %q", ok, s.File(2), s.Name(2))
+	if s.Targets.Rows > 0 || s.File(2) != "" || s.Name(2) != "row 2 of "+hub {
+		t.Errorf("targets %v, file %q, name %q", s.Targets, s.File(2), s.Name(2))
 	}
 	x := read(t, s.Subset([]int{5, 0, 3, 1}), 3)
 	for k, i := range []int{5, 0, 3, 1} {
@@ -44,11 +44,11 @@ func TestParquetImages(t *testing.T) {
 
 	// Classes of the model number labels where it has them all.
 	s = open(t, hub, Options{Preprocess: plain(t), Classes: []string{"bird", "cat", "dog"}, Groups: "place"})
-	if !slices.Equal(s.Labels(), []int{2, 1, 2, 1, 2, 1}) || len(s.ClassNames()) != 3 || s.Groups()[3] != "south" {
-		t.Errorf("labels %v of %v, groups %v", s.Labels(), s.ClassNames(), s.Groups())
+	if !slices.Equal(s.Labels, []int{2, 1, 2, 1, 2, 1}) || len(s.ClassNames) != 3 || s.Groups[3] != "south" {
+		t.Errorf("labels %v of %v, groups %v", s.Labels, s.ClassNames, s.Groups)
 	}
 	s = open(t, hub, Options{Preprocess: plain(t), Targets: []string{"y"}})
-	if y, _ := s.Targets(); !slices.Equal(y.Data, []float32{0, .5, 1, 1.5, 2, 2.5}) || !slices.Equal(s.TargetNames(), []string{"y"}) || s.ClassNames() != nil {
+	if y := s.Targets; !slices.Equal(y.Data, []float32{0, .5, 1, 1.5, 2, 2.5}) || !slices.Equal(s.TargetNames, []string{"y"}) || s.ClassNames != nil {
 		t.Errorf("targets %v", y)
 	}
 }
@@ -78,13 +78,13 @@ func TestParquetImageErrors(t *testing.T) {
 	_, err = open(t, bare, images).All(t.Context())
 	wantError(t, err, "row 2 of "+bare, "not a readable image")
 	s := open(t, bare, Options{Preprocess: images.Preprocess, SkipBad: true})
-	if s.Len() != 2 || s.Skipped() != 2 || s.Labels() != nil {
-		t.Errorf("%d rows, %d left out, labels %v", s.Len(), s.Skipped(), s.Labels())
+	if s.Len() != 2 || s.Skipped != 2 || s.Labels != nil {
+		t.Errorf("%d rows, %d left out, labels %v", s.Len(), s.Skipped, s.Labels)
 	}
 	if s.Number(1) != 1 || s.Subset([]int{1}).Number(0) != 1 {
 		t.Errorf("row 1 has the number %d", s.Number(1))
 	}
-	wantError(t, s.Odd(), "row 1 of "+bare, `its "label" is empty`)
+	wantError(t, s.Odd, "row 1 of "+bare, `its "label" is empty`)
 	_, err = Open(context.Background(), bare, Options{Preprocess: images.Preprocess, Targets: []string{"y"}})
 	wantError(t, err, bare, `there is no column "y" of numbers or texts`)
 	_, err = Open(context.Background(), bare, Options{Takes: []Takes{{Name: "x", DType: "float32", Shape: []int{-1, 3, 24, 24}}}})

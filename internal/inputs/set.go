@@ -19,20 +19,26 @@ var ErrEmpty = errors.New("there are no rows")
 // Set is a list of inputs, with what is known about each. It holds no file open
 // and is safe for concurrent use.
 type Set struct {
-	src     source
-	takes   []Takes
-	index   []int // rows of src, or nil for those from first to last, or for all
-	first   int
-	last    int // 0 is all
-	labels  []int
-	classes []string
-	targets blas32.General
-	groups  []string
-	// columns, texts and targetNames are names of columns of a table.
-	columns, texts, targetNames []string
-	notes                       []string
-	odd                         error
-	skipped                     int
+	src   source
+	takes []Takes
+	index []int // rows of src, or nil for those from first to last, or for all
+	first int
+	last  int // 0 is all
+
+	Labels     []int    // class index of each row, nil if none are known
+	ClassNames []string // that labels index, nil if there are none
+	// Targets are those of regression, n×t, of no rows if there are none. Whole-number
+	// targets of one column are labels too.
+	Targets blas32.General
+	Groups  []string // of each row, nil if Options name none
+	// Columns are names of columns of a table that are inputs, but for texts; nil if it
+	// has no header or the rows are of no table. Texts are those that texts are taken
+	// from, and TargetNames those of targets.
+	Columns, Texts, TargetNames []string
+	Notes                       []string // how the columns of a table were taken
+	// Odd is why targets were passed over, as Options.SkipOdd says, or nil.
+	Odd     error
+	Skipped int // rows that Options.SkipBad left out, as they could not be read
 }
 
 // Len returns the number of rows.
@@ -69,40 +75,6 @@ func (s *Set) RowLen() int {
 	}
 	return n
 }
-
-// Labels returns the class index of each row, or nil if none are known.
-func (s *Set) Labels() []int { return s.labels }
-
-// ClassNames returns the names that labels index, or nil if there are none.
-func (s *Set) ClassNames() []string { return s.classes }
-
-// Targets returns the regression targets, n×t, and whether there are any.
-// Whole-number targets of one column are labels too.
-func (s *Set) Targets() (blas32.General, bool) { return s.targets, s.targets.Rows > 0 }
-
-// Groups returns the group of each row, or nil if Options name none.
-func (s *Set) Groups() []string { return s.groups }
-
-// Columns returns the names of the columns of a table that are inputs, but for
-// texts, or nil if it has no header or the rows are of no table.
-func (s *Set) Columns() []string { return s.columns }
-
-// Texts returns the names of the columns of a table that texts are taken from.
-func (s *Set) Texts() []string { return s.texts }
-
-// TargetNames returns the names of the columns of a table that are targets.
-func (s *Set) TargetNames() []string { return s.targetNames }
-
-// Notes returns what is to be known of how the columns of a table were taken.
-func (s *Set) Notes() []string { return s.notes }
-
-// Odd returns why targets of a table were passed over, as Options.SkipOdd says, or
-// nil.
-func (s *Set) Odd() error { return s.odd }
-
-// Skipped returns the number of files that could not be read and were left
-// out, which happens only with Options.SkipBad.
-func (s *Set) Skipped() int { return s.skipped }
 
 // Name returns the file of row i, relative to the folder that was opened, or
 // the row's number in its file, counted from zero.
@@ -163,10 +135,10 @@ func (s *Set) Subset(idx []int) *Set {
 		}
 		sub.index[i] = s.Row(j)
 	}
-	if s.targets.Rows > 0 {
-		sub.targets = rows.Select(s.targets, idx)
+	if s.Targets.Rows > 0 {
+		sub.Targets = rows.Select(s.Targets, idx)
 	}
-	sub.labels, sub.groups = pick(s.labels, idx), pick(s.groups, idx)
+	sub.Labels, sub.Groups = pick(s.Labels, idx), pick(s.Groups, idx)
 	return &sub
 }
 

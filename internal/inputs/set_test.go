@@ -52,7 +52,7 @@ func TestSubset(t *testing.T) {
 			t.Fatalf("%d rows of 2, %v", sub.Len(), err)
 		}
 		x := read(t, sub, 7)
-		y, ok := sub.Targets()
+		y, ok := sub.Targets, sub.Targets.Rows > 0
 		for k, i := range idx[5:7] {
 			if x[2*k] != float32(2*i) || x[2*k+1] != float32(2*i+1) {
 				t.Errorf("row %d is %v", i, x[2*k:2*k+2])
@@ -60,8 +60,8 @@ func TestSubset(t *testing.T) {
 			if !ok || y.Data[k] != float32(i) {
 				t.Errorf("target of row %d is %v", i, y.Data[k])
 			}
-			if sub.Labels()[k] != []int{3, 1}[i%2] {
-				t.Errorf("label of row %d is %d", i, sub.Labels()[k])
+			if sub.Labels[k] != []int{3, 1}[i%2] {
+				t.Errorf("label of row %d is %d", i, sub.Labels[k])
 			}
 			if sub.Name(k) != s.Name(i) {
 				t.Errorf("row %d is named %s", i, sub.Name(k))

@@ -45,7 +45,7 @@ func TestSharedSets(t *testing.T) {
 			o.Preprocess = config(t, string(b))
 		}
 		s := open(t, filepath.Join(data, c.file), o)
-		y, ok := s.Targets()
+		y, ok := s.Targets, s.Targets.Rows > 0
 		if s.Len() != c.rows || s.RowLen() != c.width || ok != (c.file != "imagenet_sample") || ok && y.Rows != c.rows {
 			t.Errorf("%s: %d rows of %v, targets %v of %d", c.file, s.Len(), s.Shape(), ok, y.Rows)
 		}

@@ -74,10 +74,10 @@ func (s *Set) Slice(of Slice) (*Set, error) {
 	if s.index == nil { // rows may be too many to number each
 		sub := *s
 		sub.first, sub.last = s.first+first, s.first+last
-		if s.targets.Rows > 0 {
-			sub.targets = rows.Slice(s.targets, first, last)
+		if s.Targets.Rows > 0 {
+			sub.Targets = rows.Slice(s.Targets, first, last)
 		}
-		sub.labels, sub.groups = part(s.labels, first, last), part(s.groups, first, last)
+		sub.Labels, sub.Groups = part(s.Labels, first, last), part(s.Groups, first, last)
 		return &sub, nil
 	}
 	idx := make([]int, last-first)

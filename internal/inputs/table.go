@@ -58,13 +58,13 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{src: t.source(), groups: t.groups, notes: t.notes, odd: t.odd, columns: t.inputNames(), texts: t.texts}
+	s := &Set{src: t.source(), Groups: t.groups, Notes: t.notes, Odd: t.odd, Columns: t.inputNames(), Texts: t.texts}
 	if t.at == nil {
 		return s, nil
 	}
 	for _, j := range t.at {
 		if t.all != nil {
-			s.targetNames = append(s.targetNames, t.all[j])
+			s.TargetNames = append(s.TargetNames, t.all[j])
 		}
 	}
 	k := len(t.at)

@@ -39,7 +39,7 @@ func TestTables(t *testing.T) {
 		if got := read(t, s, 2); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
-		if _, ok := s.Targets(); ok || s.Labels() != nil {
+		if s.Targets.Rows > 0 || s.Labels != nil {
 			t.Errorf("%s has targets that nobody asked for", name)
 		}
 	}
@@ -105,14 +105,14 @@ func TestHeader(t *testing.T) {
 		if c.want == "" {
 			want = 3
 		}
-		if s.Len() != want || strings.Join(s.Columns(), ",") != c.want {
-			t.Errorf("%s: %d rows of columns %q, want %d", c.first, s.Len(), s.Columns(), want)
+		if s.Len() != want || strings.Join(s.Columns, ",") != c.want {
+			t.Errorf("%s: %d rows of columns %q, want %d", c.first, s.Len(), s.Columns, want)
 		}
 	}
 	// A name that is asked for makes a header of numbers, and no number does.
 	path := writeFile(t, t.TempDir(), "t.csv", "0,1,y\n1,2,3\n")
-	if s := open(t, path, Options{Targets: []string{"y"}}); s.Len() != 1 || !slices.Equal(s.Columns(), []string{"0", "1"}) {
-		t.Errorf("%d rows of columns %q", s.Len(), s.Columns())
+	if s := open(t, path, Options{Targets: []string{"y"}}); s.Len() != 1 || !slices.Equal(s.Columns, []string{"0", "1"}) {
+		t.Errorf("%d rows of columns %q", s.Len(), s.Columns)
 	}
 	_, err := Open(context.Background(), path, Options{Targets: []string{"1"}})
 	wantError(t, err, path, `it has no header, so there is no column "1"; use last`)
@@ -140,12 +140,12 @@ func TestTableTarget(t *testing.T) {
 	path := writeFile(t, t.TempDir(), "t.csv", "a,y,c\n1,2,3.5\n4,5,6\n")
 	for target, want := range map[string][]float32{"y": {2, 5}, "last": {3.5, 6}, "a": {1, 4}} {
 		s := open(t, path, Options{Targets: []string{target}})
-		y, ok := s.Targets()
+		y, ok := s.Targets, s.Targets.Rows > 0
 		if !ok || !slices.Equal(y.Data, want) || !slices.Equal(s.Shape(), []int{2}) {
 			t.Errorf("target %s: %v beside rows of %v", target, y.Data, s.Shape())
 		}
-		if (s.Labels() != nil) != (target != "last") {
-			t.Errorf("target %s: labels %v; want them where all are whole numbers", target, s.Labels())
+		if (s.Labels != nil) != (target != "last") {
+			t.Errorf("target %s: labels %v; want them where all are whole numbers", target, s.Labels)
 		}
 	}
 	s := open(t, path, Options{Targets: []string{"y"}})
@@ -251,21 +251,21 @@ func TestTableColumns(t *testing.T) {
 	path := writeFile(t, t.TempDir(), "t.csv", "name,b,y,a\nx,1,2,3\n,4,5,6\n")
 	o := Options{Columns: []string{"a", "b"}, Targets: []string{"y"}, TargetOptional: true}
 	s := open(t, path, o)
-	if got := read(t, s, 1); !slices.Equal(got, []float32{3, 1, 6, 4}) || !slices.Equal(s.TargetNames(), []string{"y"}) {
-		t.Errorf("inputs %v, target %q", got, s.TargetNames())
+	if got := read(t, s, 1); !slices.Equal(got, []float32{3, 1, 6, 4}) || !slices.Equal(s.TargetNames, []string{"y"}) {
+		t.Errorf("inputs %v, target %q", got, s.TargetNames)
 	}
-	if y, _ := s.Targets(); !slices.Equal(y.Data, []float32{2, 5}) {
+	if y := s.Targets; !slices.Equal(y.Data, []float32{2, 5}) {
 		t.Errorf("targets %v", y.Data)
 	}
 	// A column can be a group and an input.
 	o.Groups = "a"
-	if s := open(t, path, o); !slices.Equal(s.Groups(), []string{"3", "6"}) || s.RowLen() != 2 {
-		t.Errorf("groups %q", s.Groups())
+	if s := open(t, path, o); !slices.Equal(s.Groups, []string{"3", "6"}) || s.RowLen() != 2 {
+		t.Errorf("groups %q", s.Groups)
 	}
 	// A target that may be absent and odd may be absent in some rows.
 	gaps := writeFile(t, t.TempDir(), "t.csv", "a,b,y\n1,2,3\n4,5,\n")
 	s = open(t, gaps, Options{Columns: []string{"a", "b"}, Targets: []string{"y"}, TargetOptional: true, SkipOdd: true})
-	if _, ok := s.Targets(); ok || s.Len() != 2 {
+	if s.Targets.Rows > 0 || s.Len() != 2 {
 		t.Errorf("%d rows with targets", s.Len())
 	}
 	_, err := Open(context.Background(), gaps, Options{Columns: []string{"a", "b"}, Targets: []string{"y"}, SkipOdd: true})
@@ -277,7 +277,7 @@ func TestTableColumns(t *testing.T) {
 	_, err = Open(context.Background(), path, some)
 	wantError(t, err, path, `there is no column "z"; its columns are name, b, y, a`)
 	some.SkipOdd = true
-	if _, ok := open(t, path, some).Targets(); ok {
+	if open(t, path, some).Targets.Rows > 0 {
 		t.Error("one target of two is read")
 	}
 	// Names of numbers make a header where they are known.
@@ -294,8 +294,8 @@ func TestTableColumns(t *testing.T) {
 	wide := writeFile(t, t.TempDir(), "t.csv", ",id,a,b\n0,p,1,2\n1,q,3,x\n")
 	_, err = Open(context.Background(), wide, Options{Takes: takes(2)})
 	wantError(t, err, wide, `line 3, column 4 (b): "x" is not a finite number`)
-	if s := open(t, wide, Options{Takes: takes(1), Targets: []string{"a"}, Ignore: []string{"id", "b"}}); !slices.Equal(s.Columns(), []string{""}) {
-		t.Errorf("columns %q", s.Columns())
+	if s := open(t, wide, Options{Takes: takes(1), Targets: []string{"a"}, Ignore: []string{"id", "b"}}); !slices.Equal(s.Columns, []string{""}) {
+		t.Errorf("columns %q", s.Columns)
 	}
 }
 

@@ -145,8 +145,8 @@ func (s *Set) readTarget(z arrayFile, key string, outputs int) error {
 	if key == "labels" && t.Labels == nil {
 		return fmt.Errorf("%s: labels must be whole numbers, one a row", t.Name)
 	}
-	if s.labels != nil {
-		t.Labels = s.labels
+	if s.Labels != nil {
+		t.Labels = s.Labels
 	}
 	return s.SetTargets(t)
 }
@@ -167,7 +167,7 @@ func (s *Set) SetTargets(t Targets) error {
 	if err := checkTargets(t.Name, t.Values.Rows, t.Values.Cols, s.Len(), 0); err != nil {
 		return err
 	}
-	s.targets, s.labels = t.Values, t.Labels
+	s.Targets, s.Labels = t.Values, t.Labels
 	return nil
 }
 

@@ -92,9 +92,9 @@ func TestParquetTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := open(t, path, o)
-		y, _ := s.Targets()
-		if s.Len() != 10 || y.Data[2] != 1 || y.Data[3] != 0 || s.Groups()[4] != "4.png" {
-			t.Errorf("%s: %d rows, targets %v, groups %q", name, s.Len(), y, s.Groups())
+		y := s.Targets
+		if s.Len() != 10 || y.Data[2] != 1 || y.Data[3] != 0 || s.Groups[4] != "4.png" {
+			t.Errorf("%s: %d rows, targets %v, groups %q", name, s.Len(), y, s.Groups)
 		}
 		want := `b[3][8 1 4] ids[3 8][0 1 2 3 4 5 6 7 0 0 1 2 3]of[8 1 4] cat[3 1]["x" "x" "x"] fixed[3 3][8 9 10 1 2 3 4 5 6]`
 		if got := strings.Join(brought(t, s.Subset([]int{8, 1, 4})), " "); got != want {
@@ -135,9 +135,9 @@ func TestImagesBesideColumns(t *testing.T) {
 		if small, err := s.Thumbnails(context.Background(), []int{1}); err != nil || len(small) != 1 || small[0] == nil {
 			t.Errorf("no thumbnail: %v", err)
 		}
-		again := open(t, path, Options{Takes: takes, Preprocess: plain(t), Columns: s.Columns()})
+		again := open(t, path, Options{Takes: takes, Preprocess: plain(t), Columns: s.Columns})
 		if got := strings.Join(brought(t, again), " "); got != want {
-			t.Errorf("columns %q: %s, want %s", s.Columns(), got, want)
+			t.Errorf("columns %q: %s, want %s", s.Columns, got, want)
 		}
 	}
 	s := open(t, writeFile(t, dir, "x.jsonl", `{"file": "1.png"}`), Options{Takes: takes[:1], Preprocess: plain(t)})

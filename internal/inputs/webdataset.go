@@ -144,7 +144,7 @@ func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
 		return nil, fmt.Errorf("%s: %w: there are no samples in it", name, ErrEmpty)
 	}
 	if a.texts != nil {
-		s := &Set{src: memberTexts{a}, skipped: a.skipped, texts: a.texts}
+		s := &Set{src: memberTexts{a}, Skipped: a.skipped, Texts: a.texts}
 		return s, a.annotate(s, name, func(i int) int { return i })
 	}
 	input := only(o.Takes)
@@ -156,16 +156,16 @@ func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := &Set{src: src, skipped: a.skipped}
+		s := &Set{src: src, Skipped: a.skipped}
 		return s, a.annotate(s, name, func(i int) int { return i })
 	}
 	src, err := newImageSource(ctx, name, a, input.Name, o)
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{src: src, skipped: a.skipped + a.rows() - src.rows()}
+	s := &Set{src: src, Skipped: a.skipped + a.rows() - src.rows()}
 	if o.Labels {
-		s.labels, s.classes, err = folderLabels(src, func(i int) string { return a.inputs[src.at(i)].name }, o.Classes)
+		s.Labels, s.ClassNames, err = folderLabels(src, func(i int) string { return a.inputs[src.at(i)].name }, o.Classes)
 	}
 	if err != nil {
 		return nil, err

@@ -52,8 +52,8 @@ const shards = "testdata/shard-{000..001}.tar"
 // TestWebDataset reads what testdata/shards.py wrote.
 func TestWebDataset(t *testing.T) {
 	s := open(t, shards, Options{Preprocess: plain(t)})
-	if s.Len() != 6 || !slices.Equal(s.Shape(), []int{3, 4, 6}) || !slices.Equal(s.Labels(), []int{0, 1, 0, 1, 0, 1}) || s.TargetNames() != nil {
-		t.Fatalf("%d rows of %v, labels %v", s.Len(), s.Shape(), s.Labels())
+	if s.Len() != 6 || !slices.Equal(s.Shape(), []int{3, 4, 6}) || !slices.Equal(s.Labels, []int{0, 1, 0, 1, 0, 1}) || s.TargetNames != nil {
+		t.Fatalf("%d rows of %v, labels %v", s.Len(), s.Shape(), s.Labels)
 	}
 	if name := s.Name(4); name != "shard-001.tar/dog/0004.png" || s.File(4) != name {
 		t.Errorf("names %q and %q", name, s.File(4))
@@ -80,21 +80,21 @@ func TestWebDataset(t *testing.T) {
 	}
 
 	s = open(t, shards, Options{Preprocess: plain(t), Labels: true})
-	if !slices.Equal(s.Labels(), []int{1, 0, 1, 0, 1, 0}) || !slices.Equal(s.ClassNames(), []string{"cat", "dog"}) {
-		t.Errorf("labels %v of %v", s.Labels(), s.ClassNames())
+	if !slices.Equal(s.Labels, []int{1, 0, 1, 0, 1, 0}) || !slices.Equal(s.ClassNames, []string{"cat", "dog"}) {
+		t.Errorf("labels %v of %v", s.Labels, s.ClassNames)
 	}
 	s = open(t, shards, Options{Preprocess: plain(t), Targets: []string{"label"}, Classes: []string{"cat", "dog"}, Groups: "place"})
-	if !slices.Equal(s.Labels(), []int{1, 0, 1, 0, 1, 0}) || !slices.Equal(s.TargetNames(), []string{"label"}) {
-		t.Errorf("labels %v from names", s.Labels())
+	if !slices.Equal(s.Labels, []int{1, 0, 1, 0, 1, 0}) || !slices.Equal(s.TargetNames, []string{"label"}) {
+		t.Errorf("labels %v from names", s.Labels)
 	}
-	if want := []string{"north", "north", "north", "south", "south", "south"}; !slices.Equal(s.Groups(), want) {
-		t.Errorf("groups %v", s.Groups())
+	if want := []string{"north", "north", "north", "south", "south", "south"}; !slices.Equal(s.Groups, want) {
+		t.Errorf("groups %v", s.Groups)
 	}
 }
 
 func TestWebDatasetArrays(t *testing.T) {
 	s := open(t, shards, Options{Targets: []string{"y", "cls"}})
-	y, ok := s.Targets()
+	y, ok := s.Targets, s.Targets.Rows > 0
 	if want := []float32{0, 0, .5, 1, 1, 0, 1.5, 1, 2, 0, 2.5, 1}; !ok || y.Cols != 2 || !slices.Equal(y.Data, want) {
 		t.Errorf("targets %v", y)
 	}
@@ -204,17 +204,17 @@ func TestWebDatasetErrors(t *testing.T) {
 func TestWebDatasetOdd(t *testing.T) {
 	members := []string{"./1.png=rgb", "./1.cls=3", "./2.cls=1", "3.png=text", "3.cls=2", "4.png=rgb", "4.cls=5"}
 	s := open(t, pack(t, members...), Options{Preprocess: plain(t), SkipBad: true})
-	if s.Len() != 2 || s.Skipped() != 2 || !slices.Equal(s.Labels(), []int{3, 5}) || s.Name(1) != "a.tar/4.png" {
-		t.Errorf("%d rows, %d left out, labels %v, the last %s", s.Len(), s.Skipped(), s.Labels(), s.Name(1))
+	if s.Len() != 2 || s.Skipped != 2 || !slices.Equal(s.Labels, []int{3, 5}) || s.Name(1) != "a.tar/4.png" {
+		t.Errorf("%d rows, %d left out, labels %v, the last %s", s.Len(), s.Skipped, s.Labels, s.Name(1))
 	}
 	// The class of a sample is passed over where another has none.
 	s = open(t, pack(t, "1.png=rgb", "1.cls=3", "2.png=rgb"), Options{Preprocess: plain(t)})
-	if s.Labels() != nil || s.Odd() == nil || !strings.Contains(s.Odd().Error(), `sample "2": it lacks "cls"`) {
-		t.Errorf("labels %v, odd for %v", s.Labels(), s.Odd())
+	if s.Labels != nil || s.Odd == nil || !strings.Contains(s.Odd.Error(), `sample "2": it lacks "cls"`) {
+		t.Errorf("labels %v, odd for %v", s.Labels, s.Odd)
 	}
 	// Targets of the rows fitted on may lack.
 	s = open(t, pack(t, "1.png=rgb", "1.cls=3"), Options{Preprocess: plain(t), Targets: []string{"y"}, TargetOptional: true})
-	if _, ok := s.Targets(); ok || s.Odd() != nil {
+	if s.Targets.Rows > 0 || s.Odd != nil {
 		t.Error("there are targets that nothing names")
 	}
 	_, err := open(t, pack(t, "1.npy=array", "2.npy=pixels"), Options{}).All(t.Context())
@@ -265,8 +265,8 @@ func TestWebDatasetTexts(t *testing.T) {
 		return all
 	}
 	s := open(t, shards, Options{HasText: true})
-	if s.Len() != 6 || !slices.Equal(s.Texts(), []string{"txt"}) || s.Name(4) != "shard-001.tar/dog/0004.txt" || !slices.Equal(s.Labels(), []int{0, 1, 0, 1, 0, 1}) {
-		t.Errorf("%d rows of %v, row 4 %s, labels %v", s.Len(), s.Texts(), s.Name(4), s.Labels())
+	if s.Len() != 6 || !slices.Equal(s.Texts, []string{"txt"}) || s.Name(4) != "shard-001.tar/dog/0004.txt" || !slices.Equal(s.Labels, []int{0, 1, 0, 1, 0, 1}) {
+		t.Errorf("%d rows of %v, row 4 %s, labels %v", s.Len(), s.Texts, s.Name(4), s.Labels)
 	}
 	if got := texts(s, 5, 0); !slices.Equal(got, []string{"sentence 5", "sentence 0"}) {
 		t.Errorf("texts %q", got)
@@ -278,8 +278,8 @@ func TestWebDatasetTexts(t *testing.T) {
 	lacks := pack(t, "1.txt=a", "2.json={}")
 	_, err := Open(t.Context(), lacks, Options{HasText: true})
 	wantError(t, err, lacks, `sample "2": its input is missing: it lacks the text "txt", as a member .txt or a key of its .json; its members are .json`)
-	if s := open(t, lacks, Options{HasText: true, SkipBad: true}); s.Len() != 1 || s.Skipped() != 1 {
-		t.Errorf("%d rows, %d left out", s.Len(), s.Skipped())
+	if s := open(t, lacks, Options{HasText: true, SkipBad: true}); s.Len() != 1 || s.Skipped != 1 {
+		t.Errorf("%d rows, %d left out", s.Len(), s.Skipped)
 	}
 	none := pack(t, "1.cls=1")
 	_, err = Open(t.Context(), none, Options{HasText: true})

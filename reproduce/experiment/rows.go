@@ -33,7 +33,7 @@ func ReadTable(ctx context.Context, path, target string) (x, y blas32.General, e
 	if x, err = set.All(ctx); err != nil {
 		return x, y, err
 	}
-	y, _ = set.Targets()
+	y = set.Targets
 	return x, y, nil
 }
 

@@ -85,7 +85,7 @@ func cachedFeatures(ctx context.Context, model *featurize.Model, set *inputs.Set
 	if b, err = model.All(ctx, set.Blocks(ctx, 64), set.Len(), progress); err != nil {
 		return b, err
 	}
-	b.Labels = set.Labels()
+	b.Labels = set.Labels
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return b, err
 	}

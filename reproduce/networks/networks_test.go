@@ -114,7 +114,7 @@ func TestDrawnRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, y := range set.Labels() {
+	for i, y := range set.Labels {
 		if want := int(x.Data[i]) % 10; FiveIn()[y] != want {
 			t.Errorf("row %d is of class %d, and its label is %d", i, want, y)
 		}
@@ -124,7 +124,7 @@ func TestDrawnRows(t *testing.T) {
 	if !slices.Equal(x.Data, again.Data) || slices.Equal(x.Data, other.Data) {
 		t.Errorf("rows %v, again %v, by another seed %v", x.Data, again.Data, other.Data)
 	}
-	few, err := some(t.Context(), ood.Batch{Labels: set.Labels()}, set, 5)
+	few, err := some(t.Context(), ood.Batch{Labels: set.Labels}, set, 5)
 	if err != nil || few.Len() != 5 || few.Inputs.Len() != 5 {
 		t.Fatalf("%d labels (%v), want 5", few.Len(), err)
 	}
