@@ -52,6 +52,18 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
+// Last hidden states beside an answer, whatever that is called, are no embedding.
+func TestStatesBesideAnswers(t *testing.T) {
+	path := tiny(t, 13, func(b *onnx.Builder, x string) {
+		phi := b.Append(onnx.Node{Op: "Tanh", Inputs: []string{phiOf(b, x)}, Outputs: []string{b.Fresh("last_hidden_state")}})
+		out(b, phi[0], "n", h)
+		b.OutputAs("scores", gemm(b, phi[0]), float)
+	}, "n", 3)
+	if i := open(t, runtime(t), path, featurize.Options{}).Info(); i.Output != "scores" || i.OutputsWidth != 2 {
+		t.Errorf("%+v", i)
+	}
+}
+
 // An embedding that is an output too does not hide the layer that reads it,
 // and an auxiliary head does not take the place of the first.
 func TestEmbeddingBeforeLogits(t *testing.T) {

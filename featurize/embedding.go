@@ -3,8 +3,8 @@ package featurize
 import (
 	"cmp"
 	"context"
+	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
@@ -14,10 +14,14 @@ import (
 // the most finished first.
 var embeddings = [...]string{"sentence_embedding", "last_hidden_state", "token_embeddings"}
 
+// describing is in the names of outputs beside these that answer nothing either;
+// exporters of PyTorch call some by a number alone.
+var describing = regexp.MustCompile(`hidden|embed|pool|attention|present|past|^[0-9]+$`)
+
 // embedding is the feature of a network that answers nothing, or "".
 func (s source) embedding(o Options) string {
 	outputs := s.g.Outputs()
-	if o.Output != "" || slices.ContainsFunc(outputs, func(v *pb.ValueInfoProto) bool { return strings.HasPrefix(v.GetName(), "logits") }) {
+	if o.Output != "" || slices.ContainsFunc(outputs, func(v *pb.ValueInfoProto) bool { return !describing.MatchString(v.GetName()) }) {
 		return ""
 	}
 	for _, name := range embeddings {

@@ -159,7 +159,7 @@ func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o G
 		return b, err
 	}
 	if b.Gradient, err = takeGradient(c, out[2], d.tensor); err == nil {
-		b.Gradient = m.cut(c, b.Gradient)
+		b.Gradient = m.cut(c, b.Gradient, d.along)
 	}
 	return b, err
 }

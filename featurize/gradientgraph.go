@@ -32,6 +32,7 @@ type gradientKey struct {
 type differentiated struct {
 	key               gradientKey
 	tensor            string       // with respect to which
+	along             int          // the input whose second axis is the tensor's too, or −1
 	forward, backward *ort.Session // backward is nil where forward does it all
 	// takes is what backward takes after the scalar's own inputs: outputs of
 	// forward, or −1−i for input i.
@@ -68,8 +69,32 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 	case err != nil:
 		return nil, fmt.Errorf("cannot make the gradient with respect to %q: %w", k.key.tensor, err)
 	}
-	d.key, d.tensor = key, k.key.tensor
-	return d, nil
+	d.key, d.tensor, d.along = key, k.key.tensor, k.along(ctx)
+	return d, ctx.Err()
+}
+
+// along is the input whose second axis is also the tensor's, as far as random rows
+// tell, or −1.
+func (k kind) along(ctx context.Context) int {
+	probed := []string{k.key.tensor}
+	for i, in := range k.inputs {
+		if in.name == k.key.tensor {
+			return i
+		}
+		if len(in.dims) > 1 && in.layout() == "" {
+			probed = append(probed, in.name)
+		}
+	}
+	if len(probed) == 1 {
+		return -1
+	}
+	s := source{constants: newConstants(k.g, k.dir, k.rt, k.inputs...), inputs: k.inputs}
+	shapes, _ := s.probeShapes(ctx, probed) // of what cannot be run nothing is known
+	shape := shapes[k.key.tensor]
+	return slices.IndexFunc(k.inputs, func(in input) bool {
+		of := shapes[in.name]
+		return len(shape) > 2 && len(of) > 1 && of[1] == shape[1]
+	})
 }
 
 // real says whether the model takes real numbers.

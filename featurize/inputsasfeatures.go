@@ -43,15 +43,60 @@ func (s source) inputsAndOutputs(p *place) view {
 	return view{tensor: InputsAndOutputs, beside: append(reads, p.answers)}
 }
 
-// firstRead is what the first estimator before a tensor reads, or nil. Others may
-// read its answers.
+// firstRead is what the estimators before a tensor read that read no other's
+// answers. Where they read several tensors, it is what these were picked from.
 func (s source) firstRead(tensor string) []string {
+	var reads []string
+	answers := make(map[string]bool)
 	for n := range s.classicalBefore(tensor) {
-		if strings.HasSuffix(n.GetOutput()[0], lowerInput) || slices.Contains(estimators, n.GetOpType()) {
-			return n.GetInput()[:1]
+		if !answering(n) {
+			continue
+		}
+		in := n.GetInput()[0]
+		for t := range ancestors(s.g, in) {
+			if answers[t] {
+				in = ""
+			}
+		}
+		if in != "" && !slices.Contains(reads, in) {
+			reads = append(reads, in)
+		}
+		for _, t := range n.GetOutput() {
+			answers[t] = true
 		}
 	}
-	return nil
+	if len(reads) < 2 {
+		return reads
+	}
+	var whole []string
+	for _, t := range reads {
+		if from := s.pickedFrom(t); !slices.Contains(whole, from) {
+			whole = append(whole, from)
+		}
+	}
+	return whole
+}
+
+// pickedFrom is the tensor whose columns another has, or itself where they were
+// texts.
+func (s source) pickedFrom(tensor string) string {
+	made := ancestors(s.g, tensor)
+	if slices.ContainsFunc(s.inputs, func(in input) bool { return in.texts() && made[in.name] }) {
+		return tensor
+	}
+	for n := s.g.Producer(tensor); n != nil && slices.Contains(carriers, n.GetOpType()); n = s.g.Producer(tensor) {
+		from := slices.DeleteFunc(slices.Clone(n.GetInput()), s.is)
+		if len(from) != 1 {
+			break
+		}
+		tensor = from[0]
+	}
+	return tensor
+}
+
+// answering says that a node is an estimator, or of those that stand in for one.
+func answering(n *pb.NodeProto) bool {
+	return strings.HasSuffix(n.GetOutput()[0], lowerInput) || slices.Contains(estimators, n.GetOpType())
 }
 
 // tableInputs are the inputs with a tensor's numbers a row, where each has one
@@ -151,7 +196,7 @@ func (s source) taskOf(p *place) attach.Task {
 		if labels || p.normaliser != "" || n.GetOpType() == "ZipMap" || strings.HasSuffix(n.GetOpType(), "Classifier") {
 			return attach.Classification
 		}
-		if strings.HasSuffix(n.GetOutput()[0], lowerInput) || slices.Contains(estimators, n.GetOpType()) {
+		if answering(n) {
 			task = attach.Regression
 		}
 	}

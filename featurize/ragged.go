@@ -183,31 +183,34 @@ func inPlaces(all []ood.Batch, places []int) (ood.Batch, error) {
 
 // gradientInPlaces is inPlaces for gradients, which come back as long as their rows.
 func gradientInPlaces(all []GradientBatch, places []int) (GradientBatch, error) {
-	var batches []ood.Batch
+	parts := make([]ood.Batch, len(all))
 	var rows []ood.Tensor
-	for _, g := range all {
-		batches = append(batches, g.Batch)
-		for i := range g.Gradient.Rows() {
-			block := ood.InputBlock{Tensors: []ood.Tensor{g.Gradient}}
-			rows = append(rows, block.Slice(i, i+1).Tensors[0])
-		}
-	}
-	b, err := inPlaces(batches, places)
-	if err != nil {
-		return GradientBatch{}, err
-	}
 	joined := all[0].Gradient
-	joined.Shape, joined.Data, joined.Lengths = slices.Clone(joined.Shape), nil, nil
-	joined.Shape[0] = len(rows)
-	for _, at := range inverse(places) {
-		row := rows[at]
-		joined.Data = append(joined.Data, row.Data...)
-		if row.Lengths != nil {
-			joined.Lengths = append(joined.Lengths, row.Lengths...)
-			joined.Shape[1] = max(joined.Shape[1], row.Shape[1])
+	joined.Shape = slices.Clone(joined.Shape)
+	along := 1 // first of the axes that rows share
+	if joined.Lengths != nil {
+		along = 2
+	}
+	for i, g := range all {
+		parts[i] = g.Batch
+		if !slices.Equal(g.Gradient.Shape[along:], joined.Shape[along:]) {
+			return GradientBatch{}, &GradientError{joined.Name, fmt.Sprintf("its rows differ in more than the length of their first axis: some are %s, others %s",
+				times(joined.Shape), times(g.Gradient.Shape))}
+		}
+		if along == 2 {
+			joined.Shape[1] = max(joined.Shape[1], g.Gradient.Shape[1])
+		}
+		for row := range g.Gradient.Rows() {
+			rows = append(rows, ood.InputBlock{Tensors: []ood.Tensor{g.Gradient}}.Slice(row, row+1).Tensors[0])
 		}
 	}
-	return GradientBatch{Batch: b, Gradient: joined}, nil
+	b, err := inPlaces(parts, places)
+	joined.Shape[0], joined.Data, joined.Lengths = len(rows), nil, nil
+	for _, at := range inverse(places) {
+		joined.Data = append(joined.Data, rows[at].Data...)
+		joined.Lengths = append(joined.Lengths, rows[at].Lengths...)
+	}
+	return GradientBatch{Batch: b, Gradient: joined}, err
 }
 
 // inverse is where each of 0…n−1 stands in a permutation of them.
@@ -220,30 +223,21 @@ func inverse(places []int) []int {
 }
 
 // cut takes the padding off what a chunk gave for a tensor whose second axis is
-// that of rows that differ in length.
-func (m *Model) cut(c chunk, t ood.Tensor) ood.Tensor {
-	if c.places == nil || len(t.Shape) < 2 {
+// that of the rows of an input that differ in length, of which along is the number.
+func (m *Model) cut(c chunk, t ood.Tensor, along int) ood.Tensor {
+	if c.places == nil || along < 0 || c.tensors[along].Lengths == nil {
 		return t
 	}
-	var lengths []int
-	for i, in := range m.inputs {
-		x := c.tensors[i]
-		if x.Lengths != nil && x.Shape[1] == t.Shape[1] && (in.name == t.Name || len(t.Shape) > 2 && lengths == nil) {
-			lengths = x.Lengths
-		}
-	}
-	if lengths == nil {
-		return t
-	}
+	t.Lengths = slices.Clone(c.tensors[along].Lengths)
 	width := product(t.Shape[2:])
 	var data []float32
-	for row, own := range lengths {
+	for row, own := range t.Lengths {
 		at := row * t.Shape[1]
 		if m.padsLeft() {
 			at += t.Shape[1] - own
 		}
 		data = append(data, t.Data[at*width:(at+own)*width]...)
 	}
-	t.Data, t.Lengths = data, slices.Clone(lengths)
+	t.Data = data
 	return t
 }

@@ -33,8 +33,13 @@ func reader(t testing.TB, masked bool, length any) string {
 		mask := b.Node("Cast", []string{b.Input("attention_mask", pb.TensorProto_INT64, "batch", length)}, onnx.Attr("to", float))
 		wide := b.Node("Unsqueeze", []string{mask, b.Const([]int64{2})})
 		x = b.Append(onnx.Node{Op: "Mul", Inputs: []string{x, b.Const(float32(1))}, Outputs: []string{b.Fresh("embedded")}})[0]
+		turned := b.Append(onnx.Node{Op: "Transpose", Inputs: []string{x}, Outputs: []string{b.Fresh("turned")}, Attrs: []*pb.AttributeProto{onnx.Attr("perm", []int64{0, 2, 1})}})[0]
+		x = b.Node("Transpose", []string{turned}, onnx.Attr("perm", []int64{0, 2, 1}))
 		mean = b.Node("Div", []string{b.Node("ReduceSum", []string{b.Node("Mul", []string{x, wide}), axis}, onnx.Attr("keepdims", 0)),
 			b.Node("ReduceSum", []string{mask, axis}, onnx.Attr("keepdims", 1))})
+		last := b.Const([]int64{2})
+		wide = b.Append(onnx.Node{Op: "Unsqueeze", Inputs: []string{mean, last}, Outputs: []string{b.Fresh("column")}})[0]
+		mean = b.Node("Squeeze", []string{wide, last})
 	} else {
 		mean = b.Node("ReduceMean", []string{x}, onnx.Attr("axes", []int64{1}), onnx.Attr("keepdims", 0))
 	}
@@ -146,6 +151,26 @@ func TestRaggedGradient(t *testing.T) {
 	}
 	if got, err := m.Network().Dropout(ctx, block, 2, .5, 1); err != nil || len(got) != 2*len(someLengths)*c {
 		t.Errorf("%d logits with dropout: %v", len(got), err)
+	}
+}
+
+// An axis of another kind is none of tokens where it happens to be as long as some
+// rows, and rows whose gradients differ along another axis than the first are refused.
+func TestRaggedGradientOfOtherAxes(t *testing.T) {
+	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{})
+	block, _ := sentences(3, 5)
+	o := featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Sum}, Tensor: "column"}
+	for g, err := range m.Gradients(context.Background(), featurize.Slice(block), o) {
+		if err != nil || g.Gradient.Lengths != nil || !slices.Equal(g.Gradient.Shape, []int{2, 3, 1}) {
+			t.Errorf("lengths %v, shape %v (%v)", g.Gradient.Lengths, g.Gradient.Shape, err)
+		}
+	}
+	o.Tensor = "turned"
+	for g, err := range m.Gradients(context.Background(), featurize.Slice(block), o) {
+		var refused *featurize.GradientError
+		if !errors.As(err, &refused) {
+			t.Errorf("lengths %v, shape %v, %d numbers (%v)", g.Gradient.Lengths, g.Gradient.Shape, len(g.Gradient.Data), err)
+		}
 	}
 }
 

@@ -180,3 +180,25 @@ func TestSVMScores(t *testing.T) {
 	got := all(t, open(t, runtime(t), save(t, model), featurize.Options{}), []int{2, 1}, []float32{-2, 3})
 	near(t, "logits", got.Logits.Data, []float32{2, -2, -3, 3}, 1e-6)
 }
+
+// Trees that each read some of the columns are described by all of these.
+func TestTreesOfSomeColumns(t *testing.T) {
+	stump := []*pb.AttributeProto{
+		onnx.Attr("nodes_treeids", []int64{0, 0, 0}), onnx.Attr("nodes_nodeids", []int64{0, 1, 2}), onnx.Attr("nodes_featureids", []int64{0, 0, 0}),
+		onnx.Attr("nodes_values", []float32{0, 0, 0}), onnx.Attr("nodes_modes", []string{"BRANCH_LEQ", "LEAF", "LEAF"}),
+		onnx.Attr("nodes_truenodeids", []int64{1, 0, 0}), onnx.Attr("nodes_falsenodeids", []int64{2, 0, 0}), onnx.Attr("target_treeids", []int64{0, 0}),
+		onnx.Attr("target_nodeids", []int64{1, 2}), onnx.Attr("target_ids", []int64{0, 0}), onnx.Attr("target_weights", []float32{1, 2}), onnx.Attr("n_targets", 1),
+	}
+	path := tiny(t, 13, func(b *onnx.Builder, x string) {
+		b.Import("ai.onnx.ml", 3)
+		var answers []string
+		for _, columns := range [][]int64{{0, 1}, {2, 3}} {
+			some := b.Append(onnx.Node{Op: "ArrayFeatureExtractor", Domain: "ai.onnx.ml", Inputs: []string{x, b.Const(columns)}})
+			answers = append(answers, b.Append(onnx.Node{Op: "TreeEnsembleRegressor", Domain: "ai.onnx.ml", Inputs: some, Attrs: stump})...)
+		}
+		out(b, b.Node("Add", answers), "n", 1)
+	}, "n", 4)
+	if i := open(t, runtime(t), path, featurize.Options{}).Info(); !slices.Equal(i.Feature.Of, []string{"x", "Add"}) || i.Feature.Width != 5 {
+		t.Errorf("features %+v", i.Feature)
+	}
+}
