@@ -1,0 +1,145 @@
+package table3
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/npy"
+)
+
+// pair is a sample of two variables, of which one causes the other.
+type pair struct {
+	number  string
+	x, y    []float64
+	forward bool // x causes y
+	weight  float64
+}
+
+// pairSet is the pairs of one file that are scored, and how many are not.
+type pairSet struct {
+	name                 string
+	pairs                []pair
+	binary, multivariate int
+}
+
+// names of the sets, in the order of the paper's table.
+func setNames() []string { return []string{"an", "an-s", "ls", "ls-s", "mn-u", "tuebingen"} }
+
+// readSet reads a set and turns round half of its pairs.
+func readSet(data, name string, seed uint64) (pairSet, error) {
+	s := pairSet{name: name}
+	archive, err := npy.OpenNPZ(filepath.Join(data, "causal", name+".npz"))
+	if err != nil {
+		return s, err
+	}
+	meta := filepath.Join(data, "causal", name+".meta.txt")
+	f, err := os.Open(meta)
+	if err != nil {
+		return s, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		if strings.TrimSpace(lines.Text()) == "" {
+			continue
+		}
+		if err := s.add(archive, strings.Fields(lines.Text())); err != nil {
+			return s, fmt.Errorf("line %d of %s: %w", n, meta, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return s, err
+	}
+	if len(s.pairs) == 0 {
+		return s, fmt.Errorf("%s names no pair of two variables with more than two values", meta)
+	}
+	turn(s.pairs, seed)
+	return s, nil
+}
+
+// add reads the pair of a line: its number, the first and last column of the
+// cause and of the effect, counted from 1, and the weight.
+func (s *pairSet) add(archive *npy.NPZ, fields []string) error {
+	if len(fields) != 6 {
+		return fmt.Errorf("%d fields, want a number, four columns and a weight", len(fields))
+	}
+	var columns [4]int
+	for i := range columns {
+		var err error
+		if columns[i], err = strconv.Atoi(fields[i+1]); err != nil {
+			return err
+		}
+	}
+	weight, err := strconv.ParseFloat(fields[5], 64)
+	if err != nil {
+		return err
+	}
+	if columns[0] != columns[1] || columns[2] != columns[3] {
+		s.multivariate++
+		return nil
+	}
+	entry, err := archive.Entry("pair" + fields[0])
+	if err != nil {
+		return err
+	}
+	array, err := entry.Read()
+	if err != nil {
+		return err
+	}
+	values, ok := array.Data.([]float64)
+	if !ok || len(array.Shape) != 2 {
+		return fmt.Errorf("pair%s is %T of shape %v, want float64 rows", fields[0], array.Data, array.Shape)
+	}
+	p := pair{number: fields[0], forward: true, weight: weight}
+	if p.x, err = column(values, array.Shape, columns[0]); err != nil {
+		return err
+	}
+	if p.y, err = column(values, array.Shape, columns[2]); err != nil {
+		return err
+	}
+	if distinct(p.x) <= 2 || distinct(p.y) <= 2 {
+		s.binary++
+		return nil
+	}
+	s.pairs = append(s.pairs, p)
+	return nil
+}
+
+func column(values []float64, shape []int, number int) ([]float64, error) {
+	rows, cols := shape[0], shape[1]
+	if number < 1 || number > cols {
+		return nil, fmt.Errorf("there is no column %d of %d", number, cols)
+	}
+	if rows < 8 {
+		return nil, errors.New("a pair has at least 8 rows")
+	}
+	out := make([]float64, rows)
+	for i := range out {
+		out[i] = values[i*cols+number-1]
+	}
+	return out, nil
+}
+
+func distinct(v []float64) int { return len(slices.Compact(slices.Sorted(slices.Values(v)))) }
+
+// turn swaps x and y of pairs in random order, each time that those swapped
+// weigh less than those left: any constant answer is right for half the weight.
+func turn(pairs []pair, seed uint64) {
+	var left, turned float64
+	for _, i := range rand.New(rand.NewPCG(seed, 0)).Perm(len(pairs)) {
+		p := &pairs[i]
+		if turned > left {
+			left += p.weight
+			continue
+		}
+		turned += p.weight
+		p.x, p.y, p.forward = p.y, p.x, !p.forward
+	}
+}

@@ -1,0 +1,159 @@
+package table3
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+)
+
+// cell is a method on a set.
+type cell struct {
+	set    pairSet
+	method string
+	summary
+	decisions []decision
+	paper     float64
+	published bool
+}
+
+func (s *settings) report(sets []pairSet, chosen []method, results *store) error {
+	var cells []cell
+	lines := [][]string{{"method", "set", "pair", "rows", "weight", "x_causes_y", "score", "right", "p"}}
+	number := func(v float64) string { return experiment.Digits(v, 6) }
+	for _, m := range chosen {
+		for _, set := range sets {
+			c := cell{set: set, method: m.name}
+			for _, p := range set.pairs {
+				r := results.Records[s.question(set, p, m)]
+				d := decision{p, r.Score, r.P, r.Seconds}
+				c.decisions = append(c.decisions, d)
+				lines = append(lines, []string{
+					m.name, set.name, p.number, strconv.Itoa(len(p.x)), number(p.weight), strconv.FormatBool(p.forward), number(r.Score), number(d.right()), number(r.P),
+				})
+			}
+			c.summary = summarise(c.decisions, s.level)
+			var row [6]float64
+			row, c.published = paperTable3()[m.name]
+			c.paper = row[slices.Index(setNames(), set.name)]
+			cells = append(cells, c)
+		}
+	}
+	if err := experiment.WriteCSV(filepath.Join(s.Out, "table3-pairs.csv"), lines); err != nil {
+		return err
+	}
+	if err := experiment.WriteCSV(filepath.Join(s.Out, "table3.csv"), s.lines(cells)); err != nil {
+		return err
+	}
+	table := s.markdown(sets, chosen, cells)
+	fmt.Fprint(s.Stdout, "\n", table)
+	if err := experiment.WriteText(filepath.Join(s.Out, "table3.md"), table); err != nil {
+		return err
+	}
+	return plotTable(sets, chosen, cells, filepath.Join(s.Out, "table3"))
+}
+
+func (s *settings) lines(cells []cell) [][]string {
+	lines := [][]string{{
+		"method", "set", "accuracy", "stderr", "area", "paper", "pairs", "binary", "multivariate", "seconds",
+		"level", "decided", "decided_pairs", "decided_accuracy",
+	}}
+	number := func(v float64) string {
+		if math.IsNaN(v) {
+			return ""
+		}
+		return experiment.Digits(v, 6)
+	}
+	for _, c := range cells {
+		paper, decided := "", make([]string, 4)
+		if c.published {
+			paper = number(c.paper)
+		}
+		if c.tested() {
+			decided = []string{number(s.level), number(c.decided), strconv.Itoa(c.decidedPairs), number(c.decidedAccuracy)}
+		}
+		lines = append(lines, append([]string{
+			c.method, c.set.name, number(c.accuracy), number(c.stderr), number(c.area), paper, strconv.Itoa(len(c.set.pairs)),
+			strconv.Itoa(c.set.binary), strconv.Itoa(c.set.multivariate), number(c.seconds),
+		}, decided...))
+	}
+	return lines
+}
+
+// tested says that decisions have p-values.
+func (c cell) tested() bool { return c.decisions[0].p > 0 }
+
+// markdown is the table of accuracies, ours beside the paper's, and those of
+// decisions and of the pairs decided.
+func (s *settings) markdown(sets []pairSet, chosen []method, cells []cell) string {
+	w := new(strings.Builder)
+	of := func(m method) []cell {
+		return slices.DeleteFunc(slices.Clone(cells), func(c cell) bool { return c.method != m.name })
+	}
+	header := func(first string) {
+		fmt.Fprintf(w, "| %s |", first)
+		for _, set := range sets {
+			fmt.Fprintf(w, " %s |", set.name)
+		}
+		fmt.Fprintf(w, "\n|---|%s\n", strings.Repeat("---|", len(sets)))
+	}
+	fmt.Fprint(w, "Accuracy ± standard error, in brackets the paper's.\n\n")
+	header("method")
+	for _, m := range chosen {
+		fmt.Fprintf(w, "| `%s` |", m.name)
+		for _, c := range of(m) {
+			fmt.Fprintf(w, " %s ± %s", experiment.Short(c.accuracy, 2), experiment.Short(c.stderr, 2))
+			if c.published {
+				fmt.Fprintf(w, " (%s)", experiment.Short(c.paper, 2))
+			}
+			fmt.Fprint(w, " |")
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprint(w, "\nArea under accuracy by the share decided, the surest first.\n\n")
+	header("method")
+	for _, m := range chosen {
+		fmt.Fprintf(w, "| `%s` |", m.name)
+		for _, c := range of(m) {
+			fmt.Fprintf(w, " %s |", experiment.Short(c.area, 2))
+		}
+		fmt.Fprintln(w)
+	}
+	if slices.ContainsFunc(cells, cell.tested) {
+		fmt.Fprintf(w, "\nPairs whose p-value is at most %g: share, and accuracy among them.\n\n", s.level)
+		header("method")
+		for _, m := range chosen {
+			if m.score != nil {
+				continue
+			}
+			fmt.Fprintf(w, "| `%s` |", m.name)
+			for _, c := range of(m) {
+				if c.decidedPairs == 0 {
+					fmt.Fprint(w, " none |")
+					continue
+				}
+				fmt.Fprintf(w, " %s, %s |", experiment.Short(c.decided, 2), experiment.Short(c.decidedAccuracy, 2))
+			}
+			fmt.Fprintln(w)
+		}
+	}
+	for _, set := range sets {
+		if set.binary+set.multivariate > 0 {
+			fmt.Fprintf(w, "\n%s: %d pairs; %d with a variable of at most two values and %d of more than two variables are left out.\n",
+				set.name, len(set.pairs), set.binary, set.multivariate)
+		}
+	}
+	return w.String()
+}
+
+// seedOf is a seed of a pair's own.
+func seedOf(set, pair string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(set + "/" + pair))
+	return h.Sum64()
+}
