@@ -19,6 +19,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
@@ -108,7 +109,7 @@ func Key(shard, file string, number int) (key, folder string) {
 	base := path.Base(shard)
 	switch {
 	case file == "":
-		return fmt.Sprintf("%s:%d", shard, number), path.Dir(shard)
+		return shard + ":" + strconv.Itoa(number), path.Dir(shard)
 	case strings.EqualFold(path.Ext(shard), ".tar"):
 		key = shard + strings.TrimPrefix(file, base)
 	case file == base:

@@ -102,7 +102,7 @@ func (w *Whole) count(f *File) error {
 }
 
 // readRows are read of a file at a time.
-const readRows = 1 << 12
+const readRows = 1 << 10
 
 // each hands on the rows in order, so many at a time, as columns.
 func (w *Whole) each(ctx context.Context, use func(at Range, cells []pq.Values, n int) error) error {

@@ -61,6 +61,7 @@ type writer struct {
 	w       *parquet.GenericWriter[any]
 	rows    []parquet.Row
 	values  []parquet.Value
+	texts   []byte // of values
 	held    int
 }
 
@@ -68,7 +69,7 @@ const (
 	// rowsAtOnce are handed to the file together.
 	rowsAtOnce = 256
 	// mostHeld bounds the rows that a writer holds before they go to the file.
-	mostHeld = 1 << 16
+	mostHeld = 1 << 13
 )
 
 func newWriter(to io.Writer, id Identity) *writer {
@@ -87,7 +88,9 @@ func (w *writer) number(x float64) { w.add(parquet.DoubleValue(x)) }
 func (w *writer) whole(n int) { w.add(parquet.Int64Value(int64(n))) }
 
 func (w *writer) text(s string) {
-	w.add(parquet.ByteArrayValue([]byte(strings.ToValidUTF8(s, "\ufffd"))))
+	at := len(w.texts)
+	w.texts = append(w.texts, strings.ToValidUTF8(s, "\ufffd")...)
+	w.add(parquet.ByteArrayValue(w.texts[at:len(w.texts):len(w.texts)]))
 }
 
 // end ends a row.
@@ -105,6 +108,7 @@ func (w *writer) send() error {
 		w.rows = append(w.rows, w.values[at:at+n])
 	}
 	w.values = w.values[:0]
+	defer func() { w.texts = w.texts[:0] }()
 	if _, err := w.w.WriteRows(w.rows); err != nil {
 		return err
 	}
