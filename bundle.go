@@ -148,6 +148,9 @@ type Calibration struct {
 	// classes of the calibration rows, in the same order, for sets of classes and
 	// for selective prediction; it is empty where rows came without labels or logits.
 	TrueClasses calibrate.ClassCalibration `json:"-"`
+	// Predicted are the classes that the network predicts of the calibration rows, in
+	// the same order; it is empty without logits.
+	Predicted []int `json:"-"`
 	// Quantiles are the quantile head's predictions on the calibration rows
 	// beside the targets, one per target; nil without a quantile head.
 	Quantiles []calibrate.QuantileCalibration `json:"-"`

@@ -24,6 +24,8 @@
 //	                     the true class, its softmax probability, those of the classes
 //	                     that rank above it added up, how many these are, and the
 //	                     largest probability
+//	calibration/predicted.npy
+//	                     the class predicted of each of them
 //	calibration/quantiles.npy, calibration/targets.npy
 //	                     targets×rows×levels and targets×rows: the quantile
 //	                     head on the calibration rows, and the true values

@@ -15,6 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/paired"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -163,6 +164,11 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 		}
 		if b.Calibration.TrueClasses, err = calibrate.NewClassCalibration(d.cal.Logits, d.cal.Labels); err != nil {
 			return nil, fmt.Errorf("calibration rows: %w", err)
+		}
+	}
+	if in.Base.Task == Classification && d.cal.Logits.Cols > 0 {
+		for i := range d.cal.Logits.Rows {
+			b.Calibration.Predicted = append(b.Calibration.Predicted, softmax.New(rows.Row(d.cal.Logits, i), 1).Top)
 		}
 	}
 	in.Progress("calibration", 1)

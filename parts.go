@@ -53,6 +53,9 @@ func (c Calibration) state() (rows.State, error) {
 		s.Arrays["labels"], s.Arrays["ranks"] = vector(k.Labels), vector(k.Ranks)
 		s.Arrays["true"], s.Arrays["above"], s.Arrays["top"] = rows.Vector(k.True), rows.Vector(k.Above), rows.Vector(k.Top)
 	}
+	if len(c.Predicted) > 0 {
+		s.Arrays["predicted"] = vector(c.Predicted)
+	}
 	if len(c.Quantiles) == 0 {
 		return s, nil
 	}
@@ -122,17 +125,17 @@ func vector(list []int) rows.Array {
 	return rows.Array{Shape: []int{len(v)}, Data: v}
 }
 
-// restoreClasses fills in what is known of the true classes.
+// restoreClasses fills in what is known of true and predicted classes.
 func (c *Calibration) restoreClasses(s rows.State) error {
-	if _, ok := s.Arrays["labels"]; !ok {
-		return nil
-	}
 	k := &c.TrueClasses
 	for _, part := range []struct {
 		name string
 		to   *[]int
-	}{{"labels", &k.Labels}, {"ranks", &k.Ranks}} {
-		a := s.Arrays[part.name]
+	}{{"labels", &k.Labels}, {"ranks", &k.Ranks}, {"predicted", &c.Predicted}} {
+		a, there := s.Arrays[part.name]
+		if !there {
+			continue
+		}
 		v, ok := a.Data.([]int64)
 		if !ok || len(a.Shape) != 1 {
 			return fmt.Errorf("%w: the calibration rows' %s are %T of shape %v", ErrDamaged, part.name, a.Data, a.Shape)
@@ -143,6 +146,9 @@ func (c *Calibration) restoreClasses(s rows.State) error {
 			}
 			*part.to = append(*part.to, int(x))
 		}
+	}
+	if k.Labels == nil {
+		return nil
 	}
 	var all [3]error
 	k.True, all[0] = s.Float64s("true")
@@ -269,7 +275,10 @@ func (b *Bundle) checkParts() error {
 func (b *Bundle) checkClasses() error {
 	c := b.Calibration.TrueClasses
 	n, classes := len(c.Labels), max(b.Base.Outputs, 2)
+	predicted := b.Calibration.Predicted
 	switch {
+	case len(predicted) > 0 && (b.Base.Task != Classification || len(predicted) != b.Calibration.NCal || slices.Max(predicted) >= classes || slices.Min(predicted) < 0):
+		return fmt.Errorf("classes are predicted of %d calibration rows, where there are %d and %d classes", len(predicted), b.Calibration.NCal, classes)
 	case n == 0:
 		return nil
 	case b.Base.Task != Classification || b.Base.Sigmoid || b.Base.Outputs == 0:

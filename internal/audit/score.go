@@ -40,6 +40,12 @@ func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
 	c := b.Calibration
 	s.Task, s.Calibration, s.HeldOut, s.Model = b.Base.Task, len(c.OOD), c.HeldOut, b.Base.SHA256
 	s.grouped = c.Groups != nil
+	if len(c.Predicted) > 0 {
+		s.Predicted = make([]int, max(2, b.Base.Outputs))
+		for _, class := range c.Predicted {
+			s.Predicted[class]++
+		}
+	}
 	if s.Alpha == 0 {
 		s.Alpha = c.Alpha
 	}
