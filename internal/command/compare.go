@@ -36,6 +36,7 @@ type comparing struct {
 	task           attach.Task
 	weights        string
 	json, choosing bool
+	standardised   bool // features of the rows to fit with are, and so those of all
 	criterion      string
 	scores, report string
 }

@@ -81,7 +81,8 @@ func (m *comparing) readModel(ctx context.Context) error {
 	}
 	t := &m.job.Training
 	t.Last = m.model.Last()
-	err := m.readSets(func(path string, of inputs.Slice, outside bool) (ood.Batch, error) {
+	m.standardised = info.Feature.Standardised
+	return m.readSets(func(path string, of inputs.Slice, outside bool) (ood.Batch, error) {
 		classes := m.classes
 		if outside {
 			classes, m.inputs.TargetOptional, m.inputs.SkipOdd = m.outClasses, true, len(m.outClasses) == 0
@@ -98,10 +99,6 @@ func (m *comparing) readModel(ctx context.Context) error {
 		}
 		return m.features(ctx, path, set)
 	})
-	if err == nil && info.Feature.Standardised {
-		m.standardise()
-	}
-	return err
 }
 
 // standardise gives all sets the scale that attach.Fit would, by the rows to fit
@@ -169,6 +166,9 @@ func (m *comparing) readSets(read func(path string, of inputs.Slice, outside boo
 			m.job.OutSets = append(m.job.OutSets, compare.OutSet{Name: s.name, Group: s.group, Batch: b})
 		}
 	}
+	if m.standardised {
+		m.standardise()
+	}
 	return nil
 }
 
@@ -179,6 +179,7 @@ func (m *comparing) readFeatures() error {
 	if t.Last, err = loadWeights(m.weights); err != nil {
 		return err
 	}
+	m.standardised = inputs.HoldsAny(m.fit, "standardised")
 	return m.readSets(func(path string, of inputs.Slice, _ bool) (ood.Batch, error) {
 		var wants []inputs.Widths
 		if t.Len() > 0 {

@@ -177,6 +177,7 @@ func (f *fitting) readFeatures(ctx context.Context) error {
 		return err
 	}
 	f.in.Base.Classes = f.inputs.Classes
+	readKind(&f.in.Base, f.x.x)
 	return f.readBoth(func(g given) (rowsOf, error) {
 		rows, err := f.featureRows(ctx, g)
 		if err != nil {
