@@ -106,8 +106,10 @@ func (c *cell) finite() (v float32, wrong string) {
 	switch c.kind {
 	case absent:
 		return 0, "the cell is empty"
-	case list, other:
+	case list:
 		return 0, "a list is no number"
+	case other:
+		return 0, "dates, times and nested values are no numbers"
 	case text:
 		var err error
 		x, err = parseCell(c.text)
@@ -138,8 +140,10 @@ func (c *cell) words() (s, wrong string) {
 	switch {
 	case c.kind == absent:
 		return "", "there is no text"
-	case c.kind == list || c.kind == other:
+	case c.kind == list:
 		return "", "a list is no text"
+	case c.kind == other:
+		return "", "dates, times and nested values are no texts"
 	case !utf8.ValidString(c.text):
 		return "", "the text is not UTF-8; save the file as UTF-8"
 	}

@@ -33,6 +33,11 @@ func (f parquetTable) records(ctx context.Context, columns []int, from mark) (re
 		}
 	}
 	r.rec.cells = make([]cell, len(r.all))
+	for j := range r.all {
+		if r.all[j].Kind == parquet.Other {
+			r.rec.cells[j].kind = other // not absent: a gap is a number that some models fill
+		}
+	}
 	var err error
 	r.Cursor, err = f.Open(r.columns...)
 	return r, err

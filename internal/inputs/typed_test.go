@@ -106,6 +106,14 @@ func TestParquetTable(t *testing.T) {
 		for _, err := range s.Subset([]int{0}).Blocks(context.Background(), 2) {
 			wantError(t, err, path, `row 0, column "ids": the list has 0 numbers`)
 		}
+		// A date is no gap.
+		o = Options{Takes: []Takes{{Name: "x", Shape: []int{-1, 2}, NaN: true}}, Columns: []string{"a", "day"}}
+		if s, err = Open(context.Background(), path, o); err == nil {
+			for _, err = range s.Blocks(context.Background(), 10) {
+				break
+			}
+		}
+		wantError(t, err, path, `row 0, column "day": dates, times and nested values are no numbers`)
 	}
 }
 

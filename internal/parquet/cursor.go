@@ -264,6 +264,11 @@ func number(t parquet.Type, v parquet.Value) float64 {
 	if v.IsNull() {
 		return math.NaN()
 	}
+	if l := t.LogicalType(); l != nil {
+		if d, ok := l.Value.(*format.DecimalType); ok {
+			return unscaled(v) / math.Pow10(int(d.Scale))
+		}
+	}
 	switch v.Kind() {
 	case parquet.Boolean:
 		if v.Boolean() {
@@ -286,6 +291,25 @@ func number(t parquet.Type, v parquet.Value) float64 {
 		return v.Double()
 	}
 	return float64(float16.Decode(binary.LittleEndian.Uint16(v.ByteArray())))
+}
+
+// unscaled is the whole number that a decimal is kept as: bytes are those of its two's
+// complement, the largest first.
+func unscaled(v parquet.Value) (x float64) {
+	switch v.Kind() {
+	case parquet.Int32:
+		return float64(v.Int32())
+	case parquet.Int64:
+		return float64(v.Int64())
+	}
+	for i, b := range v.ByteArray() {
+		if i == 0 {
+			x = float64(int8(b))
+		} else {
+			x = 256*x + float64(b)
+		}
+	}
+	return x
 }
 
 func unsigned(t parquet.Type) bool {

@@ -23,7 +23,7 @@ var ErrFormat = errors.New("it is no Parquet file, or one cut short or damaged")
 // Kind is what the cells of a column are.
 type Kind uint8
 
-// What cells are. Others have dates, decimals and times, which are not read.
+// What cells are. Others have dates and times, which are not read.
 const (
 	Other Kind = iota
 	Number
@@ -199,7 +199,7 @@ func kindOf(t parquet.Type) Kind {
 		switch l.Value.(type) {
 		case *format.StringType, *format.EnumType, *format.JsonType:
 			return Text
-		case *format.IntType:
+		case *format.IntType, *format.DecimalType:
 			return Number
 		}
 		return Other

@@ -69,6 +69,12 @@ func TestColumns(t *testing.T) {
 			}
 			return "x"
 		},
+		"cash": func(i int) string {
+			if i == 7 {
+				return "NaN"
+			}
+			return fmt.Sprint(1.25 * float64(i-5))
+		},
 		"tokens": func(i int) string { return strings.Join([]string{"p", "q"}[:i%3], " ") },
 	}
 	files, err := filepath.Glob("testdata/*.parquet")

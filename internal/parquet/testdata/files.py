@@ -1,4 +1,5 @@
 # Writes the files beside it: python files.py FOLDER, with pyarrow 26.0.1.
+from decimal import Decimal
 import pyarrow as pa, pyarrow.parquet as pq, numpy as np, sys
 out=sys.argv[1]
 n=10
@@ -15,10 +16,11 @@ t=pa.table({
  "nested":pa.array([[[1,2],[3,4]] for i in range(n)]),
  "fixed":pa.array([[i,i+1,i+2] for i in range(n)],pa.list_(pa.float32(),3)),
  "image":pa.array([{"bytes":bytes([i]),"path":f"{i}.png"} for i in range(n)]),
+ "cash":pa.array([Decimal(i-5)*Decimal("1.25") if i!=7 else None for i in range(n)],pa.decimal128(18,4)),
  "day":pa.array([0]*n,pa.date32()),
  "cat":pa.array(["x" if i%3 else "y" for i in range(n)]).dictionary_encode(),
  "tokens":pa.array([["p","q"][:i%3] for i in range(n)]),
 })
 t=t.replace_schema_metadata({"huggingface":'{"info": {"features": {"label": {"names": ["no","yes"], "_type": "ClassLabel"}}}}'})
-for name,kw in {"plain":dict(compression="none",use_dictionary=False),"snappy":dict(row_group_size=4),"v2zstd":dict(compression="zstd",data_page_version="2.0",row_group_size=3,data_page_size=64),"gzip":dict(compression="gzip",write_page_index=True,data_page_size=1)}.items():
+for name,kw in {"plain":dict(compression="none",use_dictionary=False),"snappy":dict(row_group_size=4,store_decimal_as_integer=True),"v2zstd":dict(compression="zstd",data_page_version="2.0",row_group_size=3,data_page_size=64),"gzip":dict(compression="gzip",write_page_index=True,data_page_size=1)}.items():
     pq.write_table(t,f"{out}/{name}.parquet",**kw)
