@@ -27,8 +27,7 @@ type array interface {
 	Name() string // where it is
 	shape() []int // rows first
 	open() (cursor, error)
-	// floats reads rows from first up to, not including, last.
-	floats(first, last int) ([]float32, error)
+	room() int // of how many numbers memory is taken before they are read
 }
 
 type cursor interface {
@@ -50,6 +49,29 @@ func openArrays(path string) (arrayFile, error) {
 	}
 	z, err := npy.OpenNPZ(path)
 	return npzFile{z}, err
+}
+
+// floats reads rows from first up to, not including, last.
+func floats(a array, first, last int) ([]float32, error) {
+	if whole, ok := a.(npyArray); ok && last-first == whole.Rows() {
+		return whole.Float32s()
+	}
+	c, err := a.open()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	width := max(1, product(a.shape()[1:]))
+	all := make([]float32, 0, min((last-first)*width, a.room()))
+	block := max(1, (1<<18)/width)
+	for start := first; start < last; start += block {
+		some, err := c.ReadRows(start, min(block, last-start))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, npy.Float32s(some)...)
+	}
+	return all, nil
 }
 
 // HoldsAny says whether the file at path has one of the arrays.
@@ -79,21 +101,8 @@ func (a npyArray) shape() []int { return a.Shape }
 
 func (a npyArray) open() (cursor, error) { return a.Open() }
 
-func (a npyArray) floats(first, last int) ([]float32, error) {
-	if last-first == a.Rows() {
-		return a.Float32s()
-	}
-	c, err := a.Open()
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	some, err := c.ReadRows(first, last-first)
-	if err != nil {
-		return nil, err
-	}
-	return npy.Float32s(some), nil
-}
+// room is surely there.
+func (a npyArray) room() int { return a.Len() }
 
 type parquetArrays struct {
 	*parquet.File
@@ -152,25 +161,8 @@ func (a *parquetArray) open() (cursor, error) {
 	return parquetCursor{c, a}, err
 }
 
-func (a *parquetArray) floats(first, last int) ([]float32, error) {
-	c, err := a.open()
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	width := max(1, product(a.size[1:]))
-	// A damaged file may announce rows that it does not have.
-	all := make([]float32, 0, min((last-first)*width, 16*a.Size()))
-	block := max(1, (1<<18)/width)
-	for start := first; start < last; start += block {
-		some, err := c.ReadRows(start, min(block, last-start))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, npy.Float32s(some)...)
-	}
-	return all, nil
-}
+// room is less than all where a damaged file announces rows that it does not have.
+func (a *parquetArray) room() int { return 16 * a.Size() }
 
 type parquetCursor struct {
 	*parquet.Cursor

@@ -179,7 +179,7 @@ func (f *featureFile) add(name string, a array) error {
 
 func (f *featureFile) read() (b ood.Batch, err error) {
 	for _, p := range f.parts {
-		m, err := matrixOf(p, f.first, f.last)
+		m, err := matrixOf(p.array, f.first, f.last)
 		if err != nil {
 			return ood.Batch{}, err
 		}
@@ -319,7 +319,7 @@ func checkMatrix(a array) error {
 
 // matrixOf reads rows of an n×d array of finite numbers.
 func matrixOf(a array, first, last int) (blas32.General, error) {
-	x, err := a.floats(first, last)
+	x, err := floats(a, first, last)
 	if err != nil {
 		return blas32.General{}, err
 	}

@@ -62,10 +62,8 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	if t.at == nil {
 		return s, nil
 	}
-	for _, j := range t.at {
-		if t.all != nil {
-			s.TargetNames = append(s.TargetNames, t.all[j])
-		}
+	if t.all != nil {
+		s.TargetNames = t.namesOf(t.at)
 	}
 	k := len(t.at)
 	y, err := newTargets(blas32.General{Rows: len(t.targets) / k, Cols: k, Stride: k, Data: t.targets}, path)

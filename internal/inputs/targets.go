@@ -46,11 +46,7 @@ func OpenTargets(ctx context.Context, path string, rows, outputs int) (Targets, 
 		case !z.Has(key) && len(names) == 1:
 			key = names[0]
 		}
-		a, err := z.entry(key)
-		if err != nil {
-			return Targets{}, err
-		}
-		return arrayTargets(a, rows, outputs)
+		return arrayTargets(z, key, rows, outputs)
 	case IsTable(path):
 		t, err := openTable(ctx, path, Options{})
 		if err != nil {
@@ -68,7 +64,11 @@ func OpenTargets(ctx context.Context, path string, rows, outputs int) (Targets, 
 	return Targets{}, fmt.Errorf("%s: targets are an .npy or .npz file or a table (.csv, .tsv, .txt, .jsonl, .parquet)", path)
 }
 
-func arrayTargets(a array, rows, outputs int) (Targets, error) {
+func arrayTargets(from arrayFile, key string, rows, outputs int) (Targets, error) {
+	a, err := from.entry(key)
+	if err != nil {
+		return Targets{}, err
+	}
 	shape := a.shape()
 	if len(shape) != 1 && len(shape) != 2 {
 		return Targets{}, fmt.Errorf("%s: targets of shape %v are neither n nor n×t", a.Name(), shape)
@@ -80,7 +80,7 @@ func arrayTargets(a array, rows, outputs int) (Targets, error) {
 	if err := checkTargets(a.Name(), n, cols, rows, outputs); err != nil {
 		return Targets{}, err
 	}
-	x, err := a.floats(0, n)
+	x, err := floats(a, 0, n)
 	if err != nil {
 		return Targets{}, err
 	}
@@ -126,29 +126,20 @@ func (s *Set) readTargets(z arrayFile, o Options) error {
 		if !z.Has(key) || named(o.Takes, key) != nil {
 			continue
 		}
-		if err := s.readTarget(z, key, o.Outputs); err != nil && !o.SkipOdd {
+		t, err := arrayTargets(z, key, s.Len(), o.Outputs)
+		if err == nil && key == "labels" && t.Labels == nil {
+			err = fmt.Errorf("%s: labels must be whole numbers, one a row", t.Name)
+		}
+		switch {
+		case err == nil && s.Labels != nil:
+			s.Targets = t.Values
+		case err == nil:
+			s.Targets, s.Labels = t.Values, t.Labels
+		case !o.SkipOdd:
 			return err
 		}
 	}
 	return nil
-}
-
-func (s *Set) readTarget(z arrayFile, key string, outputs int) error {
-	a, err := z.entry(key)
-	if err != nil {
-		return err
-	}
-	t, err := arrayTargets(a, s.Len(), outputs)
-	if err != nil {
-		return err
-	}
-	if key == "labels" && t.Labels == nil {
-		return fmt.Errorf("%s: labels must be whole numbers, one a row", t.Name)
-	}
-	if s.Labels != nil {
-		t.Labels = s.Labels
-	}
-	return s.SetTargets(t)
 }
 
 // Slice returns the targets of these rows.
