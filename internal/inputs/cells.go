@@ -144,6 +144,8 @@ func (c *cell) words() (s, wrong string) {
 		return "", "a list is no text"
 	case c.kind == other:
 		return "", "dates, times and nested values are no texts"
+	case c.kind == number && c.text == "":
+		return "", "the file has a number, which may be written in several ways, and the model takes texts; save the column as texts"
 	case !utf8.ValidString(c.text):
 		return "", "the text is not UTF-8; save the file as UTF-8"
 	}

@@ -106,6 +106,12 @@ func TestParquetTable(t *testing.T) {
 		for _, err := range s.Subset([]int{0}).Blocks(context.Background(), 2) {
 			wantError(t, err, path, `row 0, column "ids": the list has 0 numbers`)
 		}
+		// A number is written in no way that a model's texts could be.
+		s = open(t, path, Options{Takes: []Takes{{Name: "b", DType: "STRING", Shape: []int{-1, 1}}}})
+		for _, err := range s.Blocks(context.Background(), 10) {
+			wantError(t, err, path, `row 0, column "b": the file has a number`)
+			break
+		}
 		// A date is no gap.
 		o = Options{Takes: []Takes{{Name: "x", Shape: []int{-1, 2}, NaN: true}}, Columns: []string{"a", "day"}}
 		if s, err = Open(context.Background(), path, o); err == nil {
