@@ -102,14 +102,18 @@ func alike(a, b ood.Tensor) bool {
 
 // appendRows appends rows i to j of a tensor, all of one length.
 func appendRows(to *ood.Tensor, t ood.Tensor, i, j int) {
-	switch {
-	case t.Shape == nil:
-	case t.Strings != nil:
+	if t.Shape != nil {
 		width := product(t.Shape[1:])
-		to.Strings = append(to.Strings, t.Strings[i*width:j*width]...)
-	default:
-		width := product(t.Shape[1:])
-		to.Data = append(to.Data, t.Data[i*width:j*width]...)
+		appendElements(to, t, i*width, j*width)
+	}
+}
+
+// appendElements appends the elements i to j of a tensor.
+func appendElements(to *ood.Tensor, t ood.Tensor, i, j int) {
+	if t.Strings != nil {
+		to.Strings = append(to.Strings, t.Strings[i:j]...)
+	} else {
+		to.Data = append(to.Data, t.Data[i:j]...)
 	}
 }
 

@@ -105,7 +105,18 @@ func readFolder(dir string) (*folder, error) {
 	if dir == "" {
 		return f, nil
 	}
-	content, err := f.read(configFile)
+	var err error
+	read := func(name string) (content []byte) {
+		if err == nil {
+			content, err = regular.ReadFile(filepath.Join(dir, name))
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			content, err = nil, nil
+		}
+		return content
+	}
+	content, images := read(configFile), read(preprocessorFile)
+	text := attach.Text{Tokenizer: read(tokenizerFile), Config: read(tokenizerConfigFile)}
 	if err != nil {
 		return nil, err
 	}
@@ -119,33 +130,23 @@ func readFolder(dir string) (*folder, error) {
 			f.config = exported{}
 		}
 	}
-	if content, err = f.read(preprocessorFile); err != nil {
-		return nil, err
-	}
-	if content != nil {
-		if _, err := preprocess.Parse(content); err != nil {
+	if images != nil {
+		if _, err := preprocess.Parse(images); err != nil {
 			f.pass(preprocessorFile, err)
 		} else {
-			f.preprocess = content
+			f.preprocess = images
 		}
 	}
-	var t attach.Text
-	if t.Tokenizer, err = f.read(tokenizerFile); err != nil {
-		return nil, err
-	}
-	if t.Config, err = f.read(tokenizerConfigFile); err != nil {
-		return nil, err
-	}
-	if t.Tokenizer != nil {
-		f.text = &t
+	if text.Tokenizer != nil {
+		f.text = &text
 	}
 	return f, nil
 }
 
 // texts is what tokenizes for a model with these inputs, or nil.
-func (f *folder) texts(inputs []Value) *texts {
-	at := findTokens(inputs)
-	if at.ids == nil {
+func (f *folder) texts(inputs inputs) *texts {
+	ids := inputs.of(tokenIDs)
+	if ids == nil {
 		f.text = nil
 		return nil
 	}
@@ -160,7 +161,11 @@ func (f *folder) texts(inputs []Value) *texts {
 		f.unused, f.text = append(f.unused, err.Error()), nil
 		return nil
 	}
-	for _, most := range []int{f.config.positions(), at.length()} {
+	fixed := 0
+	if len(ids.dims) == 2 {
+		fixed = ids.dims[1]
+	}
+	for _, most := range []int{f.config.positions(), fixed} {
 		if most > 0 && (x.MaxTokens == 0 || most < x.MaxTokens) {
 			x.MaxTokens = most
 		}
@@ -185,15 +190,6 @@ func (c exported) positions() int {
 		n -= int(pad) + 1
 	}
 	return max(n, 0)
-}
-
-// read is the content of a file of the folder, or nil where it is absent.
-func (f *folder) read(name string) ([]byte, error) {
-	content, err := regular.ReadFile(filepath.Join(f.dir, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return content, err
 }
 
 // pass notes what is not used, and why.

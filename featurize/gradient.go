@@ -149,10 +149,7 @@ func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o G
 	}
 	defer closeAll(out)
 	var b GradientBatch
-	if b.Features, err = m.takeFeatures(c, out[0]); err != nil {
-		return b, err
-	}
-	if b.Logits, err = m.takeLogits(c, out[1]); err != nil {
+	if b.Batch, err = m.takeBatch(c, out); err != nil {
 		return b, err
 	}
 	if err = o.checkOutputs(b.Logits.Cols); err != nil {
@@ -166,10 +163,7 @@ func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o G
 
 func takeGradient(c chunk, t *ort.Tensor, tensor string) (ood.Tensor, error) {
 	shape := t.Shape()
-	data := t.Float32s()
-	if t.DType() != ort.Float32 {
-		data = t.AppendFloat32s(nil)
-	}
+	data := float32s(t)
 	if len(shape) == 0 || int(shape[0]) != c.rows || len(data)%c.rows != 0 {
 		return ood.Tensor{}, &GradientError{tensor, fmt.Sprintf("its gradient has shape %v for %d rows, so that its first axis is not that of the rows", shape, c.rows)}
 	}

@@ -128,23 +128,24 @@ func (s source) expose(ctx context.Context, l location) (*ort.Session, error) {
 
 // describe is what the file says of itself and where it is read, if it is.
 func (s source) describe(l location) Info {
-	values := func(list []*pb.ValueInfoProto) []Value {
-		out := make([]Value, len(list))
-		for i, v := range list {
-			out[i] = Value{Name: v.GetName(), Shape: shapeOf(v), DType: "unknown"}
-			if t := v.GetType().GetTensorType(); t != nil {
-				out[i].DType = onnx.DTypeName(t.GetElemType())
-			}
+	value := func(v *pb.ValueInfoProto) Value {
+		is := Value{Name: v.GetName(), Shape: shapeOf(v), DType: "unknown"}
+		if t := v.GetType().GetTensorType(); t != nil {
+			is.DType = onnx.DTypeName(t.GetElemType())
 		}
-		return out
+		return is
 	}
 	info := Info{
-		Opset: s.g.Opset(), IRVersion: s.g.Model.GetIrVersion(),
-		Inputs: values(s.inputs.declared(s.g)), Outputs: values(s.g.Outputs()),
+		Opset: s.g.Opset(), IRVersion: s.g.Model.GetIrVersion(), Inputs: []Value{}, Outputs: []Value{},
 		Providers: s.rt.Providers(), Task: cmp.Or(l.task, "unknown"), FixedBatch: s.inputs.fixedBatch(),
 	}
-	for i, in := range s.inputs {
-		info.Inputs[i].Optional, info.Inputs[i].NaN = in.optional(), in.nan
+	for _, in := range s.inputs {
+		is := value(s.g.Type(in.name))
+		is.Optional, is.NaN = in.optional(), in.nan
+		info.Inputs = append(info.Inputs, is)
+	}
+	for _, v := range s.g.Outputs() {
+		info.Outputs = append(info.Outputs, value(v))
 	}
 	if in := s.inputs.images(); in != nil {
 		info.Layout = in.layout()

@@ -129,7 +129,7 @@ func open(ctx context.Context, path string, beside *folder, o Options, accept fu
 func (m *Model) read(ctx context.Context, s source, o Options) error {
 	l, err := s.locate(ctx, o)
 	info := s.describe(l)
-	m.texts = s.beside.texts(info.Inputs)
+	m.texts = s.beside.texts(s.inputs)
 	if err == nil {
 		m.views = l.views()
 		m.session, err = s.expose(ctx, l)
@@ -154,7 +154,7 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 	if o.Batch <= 0 {
 		m.positions = forwardPositions
 	}
-	if o.Batch <= 0 && s.scalesTogether() && findTokens(m.info.Inputs).ids != nil {
+	if o.Batch <= 0 && s.scalesTogether() && s.inputs.of(tokenIDs) != nil {
 		m.batch, m.positions = 1, 0
 	}
 	if m.pads = m.mayPad(ctx, s); ctx.Err() != nil {

@@ -2,7 +2,6 @@ package featurize
 
 import (
 	"context"
-	"slices"
 
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -17,26 +16,28 @@ func (n network) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, erro
 }
 
 func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, ood.Tensor, error) {
-	var all ood.Batch
-	var gradient ood.Tensor
+	var all []GradientBatch
 	for b, err := range n.Gradients(ctx, Slice(x), GradientOptions{Of: of}) {
 		if err != nil {
 			return ood.Batch{}, ood.Tensor{}, err
 		}
-		if gradient.Data == nil && b.Features.Rows == x.Rows() {
-			return b.Batch, n.named(x, b.Gradient), nil
+		all = append(all, b)
+	}
+	if len(all) == 0 {
+		return ood.Batch{}, ood.Tensor{}, nil
+	}
+	if len(all) > 1 {
+		places := make([]int, x.Rows())
+		for row := range places {
+			places[row] = row
 		}
-		if gradient.Data == nil {
-			gradient = b.Gradient
-			gradient.Shape, gradient.Data = slices.Clone(gradient.Shape), nil
-			gradient.Shape[0] = x.Rows()
-		}
-		if err := appendTo(&all, b.Batch, x.Rows()); err != nil {
+		joined, err := gradientInPlaces(all, places)
+		if err != nil {
 			return ood.Batch{}, ood.Tensor{}, err
 		}
-		gradient.Data = append(gradient.Data, b.Gradient.Data...)
+		all[0] = joined
 	}
-	return all, n.named(x, gradient), nil
+	return all[0].Batch, n.named(x, all[0].Gradient), nil
 }
 
 // named is a gradient under the name that the rows have for the input.

@@ -13,13 +13,10 @@ import (
 
 // padding is what rows are filled up with in the input of a name.
 func (m *Model) padding(name string) float32 {
-	if m.texts == nil {
-		return 0
-	}
-	switch {
-	case m.texts.ids != nil && m.texts.ids.Name == name:
+	switch role := roleOf(name); {
+	case m.texts != nil && role == tokenIDs:
 		return float32(m.texts.PadID)
-	case m.texts.types != nil && m.texts.types.Name == name:
+	case m.texts != nil && role == tokenTypes:
 		return float32(m.texts.PadType)
 	}
 	return 0
@@ -31,11 +28,11 @@ func (m *Model) padsLeft() bool { return m.texts != nil && m.texts.PadLeft }
 // followMask has means over positions leave out those that the mask of a row says
 // are none.
 func (s source) followMask(ctx context.Context, views []*view) error {
-	i := slices.IndexFunc(s.inputs, input.masks)
-	if i < 0 {
+	in := s.inputs.of(tokenMask)
+	if in == nil {
 		return nil
 	}
-	mask := s.inputs[i].name
+	mask := in.name
 	tensors := []string{mask}
 	for _, v := range views {
 		if v.tokens && v.rank == 3 {
@@ -68,31 +65,23 @@ const same = 1e-5
 // mayPad says whether rows of tokens can be filled up to one length: in a run on
 // random rows, filling behind the mask leaves all that is read of them as it is.
 func (m *Model) mayPad(ctx context.Context, s source) bool {
-	at := findTokens(m.info.Inputs)
-	if at.ids == nil || at.mask == nil || at.length() > 0 {
+	ids := s.inputs.of(tokenIDs)
+	if ids == nil || s.inputs.of(tokenMask) == nil || len(ids.dims) == 2 && ids.dims[1] > 0 {
 		return false
 	}
 	for _, shapes := range s.inputs.shapes(s.g) {
-		rows := make([]ood.Tensor, len(s.inputs))
-		filled := make([]ood.Tensor, len(s.inputs))
-		for i, in := range s.inputs {
-			if in.optional() {
-				continue
-			}
-			rows[i] = in.random(s.g, shapes[i])
-			if filled[i] = rows[i]; at.has(in.name) && len(shapes[i]) == 2 {
-				filled[i] = m.fill(rows[i], 3)
-			}
-		}
+		rows := s.inputs.random(s.g, shapes)
 		plain, err := s.run(ctx, m.session, rows)
 		if err != nil {
 			continue
 		}
-		padded, err := s.run(ctx, m.session, filled)
-		if err != nil {
-			return false
+		for i, t := range rows {
+			if roleOf(t.Name) != noRole && len(t.Shape) == 2 {
+				rows[i] = m.fill(t, 3)
+			}
 		}
-		return slices.EqualFunc(plain, padded, asOne)
+		padded, err := s.run(ctx, m.session, rows)
+		return err == nil && slices.EqualFunc(plain, padded, asOne)
 	}
 	return false
 }
@@ -105,25 +94,34 @@ func (s source) scalesTogether() bool {
 	})
 }
 
-// has says whether an input has a number for each token.
-func (t tokens) has(name string) bool {
-	return slices.ContainsFunc([]*Value{t.ids, t.mask, t.types, t.positions}, func(v *Value) bool { return v != nil && v.Name == name })
-}
-
 // fill adds so many positions to rows of tokens.
 func (m *Model) fill(t ood.Tensor, positions int) ood.Tensor {
 	n, width := t.Shape[0], t.Shape[1]
-	more := slices.Repeat([]float32{m.padding(t.Name)}, positions)
-	own := ood.Tensor{Name: t.Name, Shape: []int{n, width + positions}}
+	filled := ood.Tensor{Name: t.Name, Shape: []int{n, width + positions}}
 	for row := range n {
-		is := t.Data[row*width : (row+1)*width]
-		if m.padsLeft() {
-			own.Data = append(append(own.Data, more...), is...)
-		} else {
-			own.Data = append(append(own.Data, is...), more...)
+		m.appendPadded(&filled, t, row*width, (row+1)*width, width+positions)
+	}
+	return filled
+}
+
+// appendPadded appends the elements i to j of a tensor, padded to n.
+func (m *Model) appendPadded(to *ood.Tensor, t ood.Tensor, i, j, n int) {
+	pad := func() {
+		for range n - (j - i) {
+			if t.Strings != nil {
+				to.Strings = append(to.Strings, "")
+			} else {
+				to.Data = append(to.Data, m.padding(t.Name))
+			}
 		}
 	}
-	return own
+	if m.padsLeft() {
+		pad()
+	}
+	appendElements(to, t, i, j)
+	if !m.padsLeft() {
+		pad()
+	}
 }
 
 // run is what a session gives for tensors.

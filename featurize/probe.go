@@ -135,7 +135,7 @@ func (s source) unverified(l location, p probed, err error) (probed, error) {
 	}
 	if p.last != nil {
 		p.info.Feature.Width, p.info.OutputsWidth = p.last.Weight.Cols, p.last.Weight.Rows
-		p.info.Task = task(l.normaliser, p.last.Weight.Rows)
+		p.info.Task = cmp.Or(l.task, task(l.normaliser, p.last.Weight.Rows))
 	}
 	p.info.ExactReason = "not verified: " + reason
 	return p, nil

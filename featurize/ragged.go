@@ -41,13 +41,15 @@ func (f *feeder) groups(ctx context.Context, list []ood.Tensor, n, first int) bo
 		return f.emit(ctx, chunk{err: err})
 	}
 	order := make([]int, n)
-	offsets := make([][]int, len(list)) // where the rows of ragged tensors begin
 	for row := range order {
 		order[row] = row
-		for i, t := range list {
-			if row < len(t.Lengths) {
-				offsets[i] = append(offsets[i], t.Lengths[row]+last(offsets[i]))
-			}
+	}
+	ends := make([][]int, len(list)) // of the rows of ragged tensors
+	for i, t := range list {
+		end := 0
+		for _, own := range t.Lengths {
+			end += own * product(t.Shape[2:])
+			ends[i] = append(ends[i], end)
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return slices.Compare(lengths[b], lengths[a]) })
@@ -71,14 +73,10 @@ func (f *feeder) groups(ctx context.Context, list []ood.Tensor, n, first int) bo
 				appendRows(&c.tensors[i], t, row, row+1)
 				continue
 			}
-			own := ood.Tensor{Shape: append([]int{1, t.Lengths[row]}, t.Shape[2:]...), Data: t.Data, Strings: t.Strings}
-			at, width := offsets[i][row]-t.Lengths[row], product(t.Shape[2:])
-			if t.Strings != nil {
-				own.Strings = t.Strings[at*width : (at+t.Lengths[row])*width]
-			} else {
-				own.Data = t.Data[at*width : (at+t.Lengths[row])*width]
-			}
-			f.appendPadded(&c.tensors[i], own, f.m.inputs[i].name, lengths[row][i])
+			t.Name = f.m.inputs[i].name
+			own, width := t.Lengths[row], product(t.Shape[2:])
+			c.tensors[i].Lengths = append(c.tensors[i].Lengths, own)
+			f.m.appendPadded(&c.tensors[i], t, ends[i][row]-own*width, ends[i][row], lengths[row][i]*width)
 		}
 		c.places, c.n = append(c.places, row), c.n+1
 		c.last = k == n-1
@@ -89,35 +87,6 @@ func (f *feeder) groups(ctx context.Context, list []ood.Tensor, n, first int) bo
 		}
 	}
 	return true
-}
-
-func last(list []int) int {
-	if len(list) == 0 {
-		return 0
-	}
-	return list[len(list)-1]
-}
-
-// appendPadded appends one row, padded to a length.
-func (f *feeder) appendPadded(to *ood.Tensor, row ood.Tensor, name string, length int) {
-	own := row.Shape[1]
-	to.Lengths = append(to.Lengths, own)
-	pad := func() {
-		for range (length - own) * product(row.Shape[2:]) {
-			if row.Strings != nil {
-				to.Strings = append(to.Strings, "")
-			} else {
-				to.Data = append(to.Data, f.m.padding(name))
-			}
-		}
-	}
-	if f.m.padsLeft() {
-		pad()
-	}
-	appendRows(to, row, 0, 1)
-	if !f.m.padsLeft() {
-		pad()
-	}
 }
 
 // padded returns how long each row of a block of n becomes in each tensor, or 0 in
@@ -132,19 +101,17 @@ func (m *Model) padded(list []ood.Tensor, n, first int) ([][]int, error) {
 			continue
 		}
 		in := m.inputs[i]
-		covered := slices.ContainsFunc(m.inputs, func(mask input) bool {
-			j := slices.IndexFunc(m.inputs, func(in input) bool { return in.name == mask.name })
-			return mask.masks() && slices.Equal(list[j].Lengths, t.Lengths)
-		})
-		if in.dims == nil || in.dims[1] < 0 {
-			covered = covered && m.pads
+		fixed := in.dims != nil && in.dims[1] >= 0
+		covered := fixed && m.texts != nil && roleOf(in.name) != noRole // a tokenizer fills up to a length that the network was trained with
+		for j, mask := range m.inputs {
+			covered = covered || mask.masks() && slices.Equal(list[j].Lengths, t.Lengths) && (fixed || m.pads)
 		}
 		for row, own := range t.Lengths {
 			length := own
 			switch {
 			case own == 0:
 				return nil, fmt.Errorf("row %d (counted from 0) of the input %q is empty", first+row, in.name)
-			case in.dims != nil && in.dims[1] >= 0:
+			case fixed:
 				length = in.dims[1]
 			case covered:
 				length = min(paddedLength(own), t.Shape[1])

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/ort"
@@ -91,12 +90,6 @@ func (in input) sizes(g *onnx.Graph) []int {
 	return []int{224, 32, 299, 64, 16, 8}
 }
 
-// masks says whether the input tells which positions of a row are none, as
-// exporters of transformers call it.
-func (in input) masks() bool {
-	return slices.Contains([]string{"attention_mask", "input_mask", "mask"}, strings.TrimSuffix(in.name, ":0"))
-}
-
 // firstWidth returns the number of columns that a layer reading the input
 // needs, or 0.
 func firstWidth(g *onnx.Graph, tensor string) int {
@@ -112,6 +105,17 @@ func firstWidth(g *onnx.Graph, tensor string) int {
 	return 0
 }
 
+// random returns rows for the inputs that have no default.
+func (list inputs) random(g *onnx.Graph, shapes [][]int) []ood.Tensor {
+	tensors := make([]ood.Tensor, len(list))
+	for i, in := range list {
+		if !in.optional() {
+			tensors[i] = in.random(g, shapes[i])
+		}
+	}
+	return tensors
+}
+
 // random returns rows that the model accepts. Large ones repeat, at a prime
 // distance that no axis is a multiple of.
 func (in input) random(g *onnx.Graph, shape []int) ood.Tensor {
@@ -123,14 +127,15 @@ func (in input) random(g *onnx.Graph, shape []int) ood.Tensor {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	_, hi, integers := in.limits()
+	role := roleOf(in.name)
 	data := make([]float32, product(shape))
 	for i := range data[:min(period, len(data))] {
 		switch {
-		case in.masks():
+		case role == tokenMask:
 			data[i] = 1
-		case strings.Contains(in.name, "position_ids"):
+		case role == tokenPositions:
 			data[i] = float32(i % shape[len(shape)-1])
-		case integers && (strings.Contains(in.name, "type_ids") || strings.Contains(in.name, "segment")):
+		case integers && role == tokenTypes:
 			// Many networks know one kind of token alone.
 		case integers && hi == 255:
 			data[i] = float32(rng.IntN(256))
@@ -191,12 +196,11 @@ func floatProduct(shape []int) float64 {
 // inputs.
 func (list inputs) try(ctx context.Context, g *onnx.Graph, s *ort.Session) (out []*ort.Tensor, n, width int, err error) {
 	for _, shapes := range list.shapes(g) {
-		tensors := make([]ood.Tensor, len(list))
+		tensors := list.random(g, shapes)
 		n, width = 0, 0
-		for i, in := range list {
-			if !in.optional() {
-				tensors[i] = in.random(g, shapes[i])
-				n, width = shapes[i][0], width+product(shapes[i][1:])
+		for _, t := range tensors {
+			if t.Shape != nil {
+				n, width = t.Shape[0], width+product(t.Shape[1:])
 			}
 		}
 		x, fail := list.wrap(tensors)

@@ -94,11 +94,8 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 		return ood.Batch{}, runError(ctx, c, err)
 	}
 	defer closeAll(out)
-	var b ood.Batch
-	if b.Features, err = m.takeFeatures(c, out[0]); err != nil {
-		return b, err
-	}
-	if b.Logits, err = m.takeLogits(c, out[1]); err != nil {
+	b, err := m.takeBatch(c, out)
+	if err != nil {
 		return b, err
 	}
 	for i, t := range out[2:] {
@@ -123,8 +120,12 @@ func runError(ctx context.Context, c chunk, err error) error {
 	return fmt.Errorf("the model failed on rows %d to %d (counted from 0): %w", first, last, err)
 }
 
-func (m *Model) takeFeatures(c chunk, t *ort.Tensor) (blas32.General, error) {
-	return m.take(c, t, "feature", m.info.Feature.Width)
+// takeBatch is φ and the logits, the first of what a session gives.
+func (m *Model) takeBatch(c chunk, out []*ort.Tensor) (b ood.Batch, err error) {
+	if b.Features, err = m.take(c, out[0], "feature", m.info.Feature.Width); err == nil {
+		b.Logits, err = m.takeLogits(c, out[1])
+	}
+	return b, err
 }
 
 func (m *Model) takeLogits(c chunk, t *ort.Tensor) (blas32.General, error) {

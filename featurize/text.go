@@ -13,52 +13,50 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// tokens are the inputs of a network that reads texts, by what exporters call them;
-// others are nil.
-type tokens struct {
-	ids, mask, types, positions *Value
-	inputs                      []Value // all
+// role is what an input's numbers say of the tokens of rows.
+type role int
+
+const (
+	noRole role = iota
+	tokenIDs
+	tokenMask // which positions count
+	tokenTypes
+	tokenPositions
+)
+
+// roles are what exporters of transformers call such inputs.
+var roles = map[string]role{
+	"input_ids": tokenIDs, "input_word_ids": tokenIDs, "attention_mask": tokenMask, "input_mask": tokenMask, "mask": tokenMask,
+	"token_type_ids": tokenTypes, "segment_ids": tokenTypes, "input_type_ids": tokenTypes, "position_ids": tokenPositions,
 }
 
-func findTokens(inputs []Value) tokens {
-	t := tokens{inputs: inputs}
-	for i, v := range inputs {
-		switch strings.TrimSuffix(v.Name, ":0") {
-		case "input_ids", "input_word_ids":
-			t.ids = &inputs[i]
-		case "attention_mask", "input_mask", "mask":
-			t.mask = &inputs[i]
-		case "token_type_ids", "segment_ids", "input_type_ids":
-			t.types = &inputs[i]
-		case "position_ids":
-			t.positions = &inputs[i]
-		}
-	}
-	return t
-}
+func roleOf(input string) role { return roles[strings.TrimSuffix(input, ":0")] }
 
-// length is how many tokens all rows must have, or 0.
-func (t tokens) length() int {
-	if len(t.ids.Shape) == 2 && t.ids.Shape[1] > 0 {
-		return int(t.ids.Shape[1])
+func (in input) masks() bool { return roleOf(in.name) == tokenMask }
+
+// of is the input of a role, or nil.
+func (list inputs) of(r role) *input {
+	i := slices.IndexFunc(list, func(in input) bool { return roleOf(in.name) == r })
+	if i < 0 {
+		return nil
 	}
-	return 0
+	return &list[i]
 }
 
 // texts makes a network's inputs of texts. It is safe for concurrent use.
 type texts struct {
-	tokens
+	inputs inputs
 	*tokenizer.Tokenizer
 	cut atomic.Int64 // texts that lost tokens
 }
 
 // newTexts refuses a tokenizer that cannot be read. Its error names the file.
-func newTexts(t attach.Text, inputs []Value) (*texts, error) {
+func newTexts(t attach.Text, inputs inputs) (*texts, error) {
 	read, err := tokenizer.Read(t.Tokenizer, t.Config)
 	if err != nil {
 		return nil, err
 	}
-	x := &texts{tokens: findTokens(inputs), Tokenizer: read}
+	x := &texts{inputs: inputs, Tokenizer: read}
 	if t.MaxTokens > 0 {
 		x.MaxTokens = t.MaxTokens
 	}
@@ -101,7 +99,7 @@ func (x *texts) block(b ood.InputBlock, first int) (ood.InputBlock, error) {
 	own := ood.InputBlock{Start: b.Start}
 	for _, t := range b.Tensors {
 		switch {
-		case t.Strings == nil || slices.ContainsFunc(x.inputs, func(v Value) bool { return v.Name == t.Name }):
+		case t.Strings == nil || slices.ContainsFunc(x.inputs, func(in input) bool { return in.name == t.Name }):
 			own.Tensors = append(own.Tensors, t)
 		case len(t.Strings) != b.Rows():
 			return b, fmt.Errorf("%s of texts come with %d texts", rows.Count(b.Rows(), "row"), len(t.Strings))
@@ -137,48 +135,35 @@ func (x *texts) block(b ood.InputBlock, first int) (ood.InputBlock, error) {
 	return own, nil
 }
 
-// tensors are rows of tokens as the network's inputs: of different lengths, or
-// filled up to the length that it fixes.
+// tensors are rows of tokens as the network's inputs, of different lengths.
 func (x *texts) tensors(list []tokenizer.Encoding) []ood.Tensor {
-	lengths := make([]int, len(list))
-	longest, total := x.length(), 0
+	shape, lengths, total := []int{len(list), 0}, make([]int, len(list)), 0
 	for i, e := range list {
-		if lengths[i] = len(e.IDs); x.length() > 0 {
-			lengths[i] = x.length()
-		}
-		longest, total = max(longest, lengths[i]), total+lengths[i]
+		lengths[i] = len(e.IDs)
+		shape[1], total = max(shape[1], lengths[i]), total+lengths[i]
 	}
 	var tensors []ood.Tensor
-	add := func(input *Value, filling int64, of func(e tokenizer.Encoding, i int) int64) {
-		if input == nil {
-			return
+	for _, in := range x.inputs {
+		role := roleOf(in.name)
+		if role == noRole {
+			continue
 		}
-		t := ood.Tensor{Name: input.Name, Shape: []int{len(list), longest}, Data: make([]float32, 0, total)}
-		if x.length() == 0 {
-			t.Lengths = lengths
-		}
-		for row, e := range list {
-			missing := lengths[row] - len(e.IDs)
-			fill := func() {
-				for range missing {
-					t.Data = append(t.Data, float32(filling))
+		t := ood.Tensor{Name: in.name, Shape: shape, Data: make([]float32, 0, total), Lengths: lengths}
+		for _, e := range list {
+			for i, id := range e.IDs {
+				v := int64(1) // of a mask
+				switch role {
+				case tokenIDs:
+					v = id
+				case tokenTypes:
+					v = e.Types[i]
+				case tokenPositions:
+					v = int64(i)
 				}
-			}
-			if x.PadLeft {
-				fill()
-			}
-			for i := range e.IDs {
-				t.Data = append(t.Data, float32(of(e, i)))
-			}
-			if !x.PadLeft {
-				fill()
+				t.Data = append(t.Data, float32(v))
 			}
 		}
 		tensors = append(tensors, t)
 	}
-	add(x.ids, x.PadID, func(e tokenizer.Encoding, i int) int64 { return e.IDs[i] })
-	add(x.mask, 0, func(tokenizer.Encoding, int) int64 { return 1 })
-	add(x.types, x.PadType, func(e tokenizer.Encoding, i int) int64 { return e.Types[i] })
-	add(x.positions, 0, func(_ tokenizer.Encoding, i int) int64 { return int64(i) })
 	return tensors
 }

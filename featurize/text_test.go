@@ -12,29 +12,30 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // bert tokenizes for a network with these inputs.
-func bert(t *testing.T, most int, inputs ...Value) *texts {
+func bert(t *testing.T, most int, list ...input) *texts {
 	t.Helper()
 	file, err := os.ReadFile("../internal/tokenizer/testdata/bert.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := newTexts(attach.Text{Tokenizer: file, MaxTokens: most}, inputs)
+	x, err := newTexts(attach.Text{Tokenizer: file, MaxTokens: most}, list)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return x
 }
 
-func values(names ...string) []Value {
-	var list []Value
+func takes(names ...string) inputs {
+	var list inputs
 	for _, name := range names {
-		list = append(list, Value{Name: name, Shape: []int64{-1, -1}, DType: "int64"})
+		list = append(list, input{name: name, dims: []int{-1, -1}, axes: []string{"", ""}, elem: int32(pb.TensorProto_INT64)})
 	}
 	return list
 }
@@ -44,7 +45,7 @@ func words(name string, texts ...string) ood.Tensor {
 }
 
 func TestTexts(t *testing.T) {
-	x := bert(t, 6, values("input_ids:0", "attention_mask", "token_type_ids", "position_ids", "title", "ages")...)
+	x := bert(t, 6, takes("input_ids:0", "attention_mask", "token_type_ids", "position_ids", "title", "ages")...)
 	ages := ood.Tensor{Name: "ages", Shape: []int{2, 1}, Data: []float32{3, 4}}
 	title := words("title", "a", "b")
 	b, err := x.block(ood.InputBlock{Start: 7, Tensors: []ood.Tensor{ages, words("text", "how are you today", "no"), title}}, 7)
@@ -79,20 +80,29 @@ func TestTexts(t *testing.T) {
 	}
 
 	// A pair is the texts in their order, and only inputs that the model has come.
-	x = bert(t, 0, values("input_ids", "token_type_ids")...)
+	x = bert(t, 0, takes("input_ids", "token_type_ids")...)
 	b, err = x.block(ood.InputBlock{Tensors: []ood.Tensor{words("q", "yes"), words("a", "no")}}, 0)
 	want, _ := x.EncodePair("yes", "no")
 	if err != nil || len(b.Tensors) != 2 || !slices.EqualFunc(b.Tensors[0].Data, want.IDs, func(a float32, b int64) bool { return a == float32(b) }) || !slices.Contains(b.Tensors[1].Data, 1) {
 		t.Errorf("a pair becomes %v (%v), want %v", b.Tensors, err, want)
 	}
 
-	// A length that the model fixes is filled up to.
-	fixed := values("input_ids", "attention_mask")
-	fixed[0].Shape[1] = 9
-	x = bert(t, 9, fixed...)
-	b, err = x.block(ood.InputBlock{Tensors: []ood.Tensor{words("", "yes")}}, 0)
-	if err != nil || b.Tensors[0].Lengths != nil || !slices.Equal(b.Tensors[1].Shape, []int{1, 9}) || b.Tensors[1].Data[0] != 1 || b.Tensors[1].Data[8] != 0 {
-		t.Errorf("it becomes %v (%v)", b.Tensors, err)
+	// A length that the model fixes is filled up to, whether or not a mask tells so.
+	for _, names := range [][]string{{"input_ids", "attention_mask"}, {"input_ids"}} {
+		fixed := takes(names...)
+		for i := range fixed {
+			fixed[i].dims[1] = 9
+		}
+		m := &Model{inputs: fixed, texts: bert(t, 9, fixed...)}
+		f := newFeeder(m, 2, 0)
+		go f.feed(t.Context(), Slice(ood.InputBlock{Tensors: []ood.Tensor{words("", "yes")}}))
+		c := <-f.full
+		if c.err != nil || !slices.Equal(c.tensors[0].Shape, []int{1, 9}) || len(c.tensors[0].Data) != 9 || c.tensors[0].Data[8] != float32(m.texts.PadID) {
+			t.Fatalf("%v become %+v (%v)", names, c.tensors, c.err)
+		}
+		if mask := c.tensors[len(names)-1]; len(names) == 2 && (mask.Data[0] != 1 || mask.Data[8] != 0) {
+			t.Errorf("the mask is %v", mask.Data)
+		}
 	}
 
 	if _, err := x.block(ood.InputBlock{Tensors: []ood.Tensor{words("a", "x"), words("b", "x"), words("c", "x")}}, 0); err == nil || !strings.Contains(err.Error(), "3 texts each") {

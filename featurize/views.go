@@ -145,20 +145,11 @@ func exposed(g *onnx.Graph, in inputs, views []view, names []string, more ...*pb
 	return part(g, heads, body, need...)
 }
 
-// declared is what the model says of its inputs.
-func (list inputs) declared(g *onnx.Graph) []*pb.ValueInfoProto {
-	infos := make([]*pb.ValueInfoProto, len(list))
-	for i, in := range list {
-		infos[i] = g.Type(in.name)
-	}
-	return infos
-}
-
 // declare declares the model's inputs, numbers as float32, and returns the nodes
 // that turn those into what the model takes where that is another type.
 func (list inputs) declare(g *onnx.Graph) (infos []*pb.ValueInfoProto, heads []*pb.NodeProto) {
-	for i, info := range list.declared(g) {
-		in := list[i]
+	for _, in := range list {
+		info := g.Type(in.name)
 		if in.feed != in.name {
 			info = proto.CloneOf(info)
 			info.Name = ptr(in.feed)
