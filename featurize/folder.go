@@ -156,6 +156,11 @@ func (f *folder) texts(inputs inputs) *texts {
 		}
 		return nil
 	}
+	if inputs.of(tokenPositions) != nil && f.config.countsFromPadding() {
+		f.pass(configFile, fmt.Errorf("networks of type %s count positions from their padding, and this one takes them as an input; rows of tokens must bring them", f.config.ModelType))
+		f.text = nil
+		return nil
+	}
 	x, err := newTexts(*f.text, inputs)
 	if err != nil {
 		f.unused, f.text = append(f.unused, err.Error()), nil
@@ -179,10 +184,12 @@ func (f *folder) texts(inputs inputs) *texts {
 // offset are the types of networks whose first positions are of padding.
 var offset = [...]string{"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer", "data2vec-text", "ibert", "luke", "esm", "xmod", "roberta-prelayernorm"}
 
+func (c exported) countsFromPadding() bool { return slices.Contains(offset[:], c.ModelType) }
+
 // positions is how many tokens the network tells apart by their places, or 0.
 func (c exported) positions() int {
 	n := cmp.Or(c.Positions, c.Context)
-	if n > 0 && slices.Contains(offset[:], c.ModelType) {
+	if n > 0 && c.countsFromPadding() {
 		pad := 1.
 		if c.PadID != nil {
 			pad = *c.PadID

@@ -9,6 +9,8 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 )
 
@@ -52,6 +54,39 @@ func TestFolder(t *testing.T) {
 		}
 		if all := strings.Join(info.Unused, "; "); want.unused == "" != (all == "") || !strings.Contains(all, want.unused) {
 			t.Errorf("%s: %q cannot be used, want %q", config, all, want.unused)
+		}
+	}
+}
+
+// A network that counts positions from its padding, and takes them as an input,
+// would be told wrong ones.
+func TestPositionsFromPadding(t *testing.T) {
+	dir := t.TempDir()
+	b := onnx.NewBuilder("positions", 13)
+	ids, positions := b.Input("input_ids", pb.TensorProto_INT64, "n", "T"), b.Input("position_ids", pb.TensorProto_INT64, "n", "T")
+	sum := b.Node("Cast", []string{b.Node("Add", []string{ids, positions})}, onnx.Attr("to", float))
+	mean := b.Node("ReduceMean", []string{sum}, onnx.Attr("axes", []int64{1}))
+	out(b, b.Node("MatMul", []string{mean, b.Initializer("w", []float32{1, 2}, 1, 2)}))
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(save(t, m), filepath.Join(dir, "model.onnx")); err != nil {
+		t.Fatal(err)
+	}
+	tokenizer, err := os.ReadFile("../internal/tokenizer/testdata/bert.json")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "tokenizer.json"), tokenizer, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, taken := range map[string]bool{"bert": true, "roberta": false} {
+		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "`+kind+`"}`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if i := open(t, runtime(t), dir, featurize.Options{}).Info(); (i.Text != nil) != taken || (len(i.Unused) == 0) != taken {
+			t.Errorf("%s: texts are read: %t (%q)", kind, i.Text != nil, i.Unused)
 		}
 	}
 }

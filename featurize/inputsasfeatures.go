@@ -84,7 +84,7 @@ func (s source) pickedFrom(tensor string) string {
 	if slices.ContainsFunc(s.inputs, func(in input) bool { return in.texts() && made[in.name] }) {
 		return tensor
 	}
-	for n := s.g.Producer(tensor); n != nil && slices.Contains(carriers, n.GetOpType()); n = s.g.Producer(tensor) {
+	for n := s.g.Producer(tensor); n != nil && carries(n); n = s.g.Producer(tensor) {
 		from := slices.DeleteFunc(slices.Clone(n.GetInput()), s.is)
 		if len(from) != 1 {
 			break
@@ -120,35 +120,22 @@ func (s source) tableInputs(tensor string) []string {
 // carriers pass what they read on as it is.
 var carriers = []string{"ArrayFeatureExtractor", "Cast", "Concat", "FeatureVectorizer", "Flatten", "Gather", "Identity", "Reshape", "Scaler", "Slice", "Squeeze", "Unsqueeze"}
 
+func carries(n *pb.NodeProto) bool { return slices.Contains(carriers, n.GetOpType()) }
+
 // knowsGaps says that all NaN of a tensor come to trees or to an imputer.
 func knowsGaps(g *onnx.Graph, tensor string) bool {
 	known := false
-	seen := map[string]bool{tensor: true}
-	for stack := []string{tensor}; len(stack) > 0; {
-		at := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		for _, n := range g.Consumers(at) {
-			switch op := n.GetOpType(); {
-			case op == "IsNaN":
-				known = true
-			case n.GetDomain() == classical && strings.HasPrefix(op, "TreeEnsemble"):
-				known = true
-			case n.GetDomain() == classical && op == "Imputer":
-				gap := onnx.AttributeFloat(n, "replaced_value_float", 0)
-				if gap == gap {
-					return false
-				}
-				known = true
-			case slices.Contains(carriers, op):
-				for _, t := range n.GetOutput() {
-					if !seen[t] {
-						seen[t] = true
-						stack = append(stack, t)
-					}
-				}
-			default:
+	for n := range readers(g, tensor, carries) {
+		switch op, own := n.GetOpType(), n.GetDomain() == classical; {
+		case op == "IsNaN", own && strings.HasPrefix(op, "TreeEnsemble"):
+			known = true
+		case own && op == "Imputer":
+			if gap := onnx.AttributeFloat(n, "replaced_value_float", 0); gap == gap {
 				return false
 			}
+			known = true
+		case !carries(n):
+			return false
 		}
 	}
 	return known

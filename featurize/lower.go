@@ -21,6 +21,12 @@ func load(path string) (*onnx.Graph, error) {
 	return lower(g)
 }
 
+// lowerings write a node in others, whose names begin as given, or give nil where
+// it stays as it is.
+var lowerings = map[string]func(n *pb.NodeProto, name string) []*pb.NodeProto{
+	"LinearClassifier": lowerClassifier, "LinearRegressor": lowerRegressor, "TreeEnsembleClassifier": lowerTrees, "SVMClassifier": lowerSVM,
+}
+
 // lower writes linear models of the classical domain in the operators that
 // networks have, whose layers are found, read and differentiated. It changes the
 // model that g indexes.
@@ -33,15 +39,8 @@ func lower(g *onnx.Graph) (*onnx.Graph, error) {
 		var l []*pb.NodeProto
 		found = found || n.GetDomain() == classical
 		if n.GetDomain() == classical && len(n.GetInput()) > 0 && len(n.GetOutput()) > 0 {
-			switch n.GetOpType() {
-			case "LinearClassifier":
-				l = lowerClassifier(n, name)
-			case "LinearRegressor":
-				l = lowerRegressor(n, name)
-			case "TreeEnsembleClassifier":
-				l = lowerTrees(n, name)
-			case "SVMClassifier":
-				l = lowerSVM(n, name)
+			if by := lowerings[n.GetOpType()]; by != nil {
+				l = by(n, name)
 			}
 		}
 		if l == nil {
@@ -80,20 +79,30 @@ func gemm(n *pb.NodeProto, name, out string, w, b []float32) []*pb.NodeProto {
 // float32.
 const lowerInput = "/attach/float32"
 
-// lowerClassifier gives the scores, and the probabilities behind them. The node
-// is kept for its labels. Nil stands for the node itself.
-func lowerClassifier(n *pb.NodeProto, name string) []*pb.NodeProto {
-	w := onnx.Attribute(n, "coefficients").GetFloats()
-	classes := len(classLabels(n))
-	b := onnx.Attribute(n, "intercepts").GetFloats()
-	if b == nil {
-		b = make([]float32, classes)
+// coefficients are W and b of a linear model with so many scores; W is nil where it
+// is not of that size.
+func coefficients(n *pb.NodeProto, scores int) (w, b []float32) {
+	w, b = onnx.Attribute(n, "coefficients").GetFloats(), onnx.Attribute(n, "intercepts").GetFloats()
+	if scores < 1 || len(w) == 0 || len(w)%scores != 0 || b != nil && len(b) != scores {
+		return nil, nil
 	}
-	transform := onnx.AttributeString(n, "post_transform", "NONE")
-	if len(n.GetOutput()) != 2 || classes < 2 || len(b) != classes || len(w) == 0 || len(w)%classes != 0 {
+	if b == nil {
+		b = make([]float32, scores)
+	}
+	return w, b
+}
+
+// postTransform is what is done to the scores of a model of the classical domain.
+func postTransform(n *pb.NodeProto) string { return onnx.AttributeString(n, "post_transform", "NONE") }
+
+// lowerClassifier gives the scores, and the probabilities behind them. The node
+// is kept for its labels.
+func lowerClassifier(n *pb.NodeProto, name string) []*pb.NodeProto {
+	w, b := coefficients(n, len(classLabels(n)))
+	if len(n.GetOutput()) != 2 || len(b) < 2 {
 		return nil
 	}
-	op, ok := map[string]string{"NONE": "Identity", "LOGISTIC": "Sigmoid", "SOFTMAX": "Softmax"}[transform]
+	op, ok := map[string]string{"NONE": "Identity", "LOGISTIC": "Sigmoid", "SOFTMAX": "Softmax"}[postTransform(n)]
 	if !ok {
 		return nil
 	}
@@ -101,9 +110,7 @@ func lowerClassifier(n *pb.NodeProto, name string) []*pb.NodeProto {
 		// σ(z) is the second of softmax(−z/2, z/2).
 		op, w, b = "Softmax", scaled(w, .5), scaled(b, .5)
 	}
-	scores := name
-	return append(gemm(n, name, scores, w, b),
-		node(op, []string{scores}, n.GetOutput()[1]), labelsOnly(n, name, n.GetAttribute()))
+	return append(gemm(n, name, name, w, b), node(op, []string{name}, n.GetOutput()[1]), labelsOnly(n, name, n.GetAttribute()))
 }
 
 // opposed says that the scores of two classes are each other's negatives.
@@ -140,13 +147,8 @@ func labelsOnly(n *pb.NodeProto, name string, attrs []*pb.AttributeProto) *pb.No
 }
 
 func lowerRegressor(n *pb.NodeProto, name string) []*pb.NodeProto {
-	w := onnx.Attribute(n, "coefficients").GetFloats()
-	targets := int(onnx.AttributeInt(n, "targets", 1))
-	b := onnx.Attribute(n, "intercepts").GetFloats()
-	if b == nil {
-		b = make([]float32, max(targets, 0))
-	}
-	if onnx.AttributeString(n, "post_transform", "NONE") != "NONE" || targets < 1 || len(b) != targets || len(w) == 0 || len(w)%targets != 0 {
+	w, b := coefficients(n, int(onnx.AttributeInt(n, "targets", 1)))
+	if w == nil || postTransform(n) != "NONE" {
 		return nil
 	}
 	return gemm(n, name, n.GetOutput()[0], w, b)
@@ -154,7 +156,7 @@ func lowerRegressor(n *pb.NodeProto, name string) []*pb.NodeProto {
 
 // lowerTrees takes the softmax out of a classifier of three classes or more.
 func lowerTrees(n *pb.NodeProto, name string) []*pb.NodeProto {
-	if len(n.GetOutput()) != 2 || len(classLabels(n)) < 3 || onnx.AttributeString(n, "post_transform", "NONE") != "SOFTMAX" {
+	if len(n.GetOutput()) != 2 || len(classLabels(n)) < 3 || postTransform(n) != "SOFTMAX" {
 		return nil
 	}
 	attrs := slices.Clone(n.GetAttribute())
@@ -171,7 +173,7 @@ func lowerTrees(n *pb.NodeProto, name string) []*pb.NodeProto {
 // runtime gives the one that it does not choose the larger.
 func lowerSVM(n *pb.NodeProto, name string) []*pb.NodeProto {
 	if len(n.GetOutput()) != 2 || len(classLabels(n)) != 2 || len(onnx.Attribute(n, "vectors_per_class").GetInts()) != 2 ||
-		len(onnx.Attribute(n, "prob_a").GetFloats()) > 0 || onnx.AttributeString(n, "post_transform", "NONE") != "NONE" {
+		len(onnx.Attribute(n, "prob_a").GetFloats()) > 0 || postTransform(n) != "NONE" {
 		return nil
 	}
 	scores := labelsOnly(n, name, n.GetAttribute())

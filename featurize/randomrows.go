@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -155,19 +156,11 @@ func (in input) random(g *onnx.Graph, shape []int) ood.Tensor {
 // category is a text that the nodes behind a tensor know, or one that is also a
 // number.
 func category(g *onnx.Graph, tensor string) string {
-	seen := map[string]bool{"": true}
-	for queue := []string{tensor}; len(queue) > 0; queue = queue[1:] {
-		if seen[queue[0]] {
-			continue
-		}
-		seen[queue[0]] = true
-		for _, n := range g.Consumers(queue[0]) {
-			for _, a := range n.GetAttribute() {
-				if slices.Contains([]string{"cats_strings", "keys_strings", "classes_strings"}, a.GetName()) && len(a.GetStrings()) > 0 {
-					return string(a.GetStrings()[0])
-				}
+	for n := range readers(g, tensor, func(*pb.NodeProto) bool { return true }) {
+		for _, a := range n.GetAttribute() {
+			if slices.Contains([]string{"cats_strings", "keys_strings", "classes_strings"}, a.GetName()) && len(a.GetStrings()) > 0 {
+				return string(a.GetStrings()[0])
 			}
-			queue = append(queue, n.GetOutput()...)
 		}
 	}
 	return "0"

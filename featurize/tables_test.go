@@ -202,3 +202,18 @@ func TestTreesOfSomeColumns(t *testing.T) {
 		t.Errorf("features %+v", i.Feature)
 	}
 }
+
+// A claim of more targets than there are coefficients is no reason to make room for
+// them.
+func TestTooManyTargets(t *testing.T) {
+	path := tiny(t, 13, func(b *onnx.Builder, x string) {
+		b.Import("ai.onnx.ml", 3)
+		y := b.Append(onnx.Node{Op: "LinearRegressor", Domain: "ai.onnx.ml", Inputs: []string{x}, Attrs: []*pb.AttributeProto{
+			onnx.Attr("coefficients", []float32{1, 2, 3}), onnx.Attr("targets", int64(1)<<60),
+		}})
+		out(b, y[0], "n", 1)
+	}, "n", 3)
+	if _, err := openErr(runtime(t), path, featurize.Options{}); err == nil {
+		t.Error("it is taken")
+	}
+}

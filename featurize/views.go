@@ -2,6 +2,7 @@ package featurize
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -177,6 +178,28 @@ func ancestors(g *onnx.Graph, tensors ...string) map[string]bool {
 		}
 	}
 	return seen
+}
+
+// readers are the nodes that read a tensor, or what those of them that pass make
+// of it.
+func readers(g *onnx.Graph, tensor string, pass func(*pb.NodeProto) bool) iter.Seq[*pb.NodeProto] {
+	return func(yield func(*pb.NodeProto) bool) {
+		seen := map[string]bool{"": true}
+		for queue := []string{tensor}; len(queue) > 0; queue = queue[1:] {
+			if seen[queue[0]] {
+				continue
+			}
+			seen[queue[0]] = true
+			for _, n := range g.Consumers(queue[0]) {
+				if !yield(n) {
+					return
+				}
+				if pass(n) {
+					queue = append(queue, n.GetOutput()...)
+				}
+			}
+		}
+	}
 }
 
 // part is the part of a model that makes the needed tensors: heads, then the
