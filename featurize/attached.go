@@ -28,9 +28,9 @@ type Attached struct {
 }
 
 // OpenFor opens the network that a bundle was fitted on: the one at path, as Open
-// takes it, or, where that is empty, at the path that the bundle stores. The bundle says which tensors
-// are read, whatever o does. A model other than the bundle's is an
-// [attach.ErrWrongModel], and none at the bundle's path an [attach.ErrNoModel].
+// takes it, or, where that is empty, at the path that the bundle stores. The bundle
+// says which tensors are read, whatever o does. A model other than the bundle's is
+// an [attach.ErrWrongModel], and none at the bundle's path an [attach.ErrNoModel].
 func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*Attached, error) {
 	a := &Attached{inputs: b.RunsNetwork()}
 	if b.Preprocess != nil {

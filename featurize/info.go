@@ -17,8 +17,9 @@ type Info struct {
 	// Task is "classification" where the output is normalised by a Softmax,
 	// LogSoftmax or Sigmoid, or has three columns or more; "regression" where
 	// it has one column and no Sigmoid; "embedding" where the outputs answer nothing,
-	// and a mean of the last layer over positions is the feature; else "unknown": two bare columns can
-	// be two classes or two targets. Trees and their like tell by their operators.
+	// and a mean of the last layer over positions is the feature; else "unknown": two
+	// bare columns can be two classes or two targets. Trees and their like tell by
+	// their operators.
 	Task attach.Task `json:"task"`
 	// Feature is nil where no linear layer was found and none was named.
 	Feature      *Feature `json:"feature"`
@@ -45,8 +46,7 @@ type Info struct {
 	// follows: names of the classes, which the model itself may give too and which are
 	// nil where classes are numbered from 0, whether several may be right at once, how
 	// images are prepared, with Hugging Face's keys, and how texts become the inputs.
-	// Unused says what there cannot be
-	// used, and why.
+	// Unused says what there cannot be used, and why.
 	Folder     string          `json:"folder,omitempty"`
 	Classes    []string        `json:"classes,omitempty"`
 	MultiLabel bool            `json:"multi_label,omitempty"`

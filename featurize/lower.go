@@ -8,10 +8,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// classical is the domain of the operators that scikit-learn, LightGBM and
-// XGBoost are exported to.
-const classical = "ai.onnx.ml"
-
 // load reads a model in the operators that networks have.
 func load(path string) (*onnx.Graph, error) {
 	g, err := onnx.Load(path)
@@ -178,19 +174,4 @@ func lowerSVM(n *pb.NodeProto, name string) []*pb.NodeProto {
 	}
 	scores := labelsOnly(n, name, n.GetAttribute())
 	return []*pb.NodeProto{scores, node("Neg", scores.GetOutput()[1:], n.GetOutput()[1])}
-}
-
-// classLabels are what a classifier, or a ZipMap, calls its columns.
-func classLabels(n *pb.NodeProto) []string {
-	var names []string
-	for _, key := range []string{"classlabels_strings", "classlabels_int64s", "classlabels_ints"} {
-		a := onnx.Attribute(n, key)
-		for _, s := range a.GetStrings() {
-			names = append(names, string(s))
-		}
-		for _, i := range a.GetInts() {
-			names = append(names, fmt.Sprint(i))
-		}
-	}
-	return names
 }

@@ -72,8 +72,9 @@ type Model struct {
 
 // Open reads an ONNX model, finds its last linear layer and makes it ready to
 // run. Path is the model or the folder that an exporter wrote it to, with the
-// model as model.onnx, as onnx/model.onnx or as the only .onnx file. Without a linear layer, columns to take in its place (see Feature.Of) or Options.Feature, its error is a
-// *NoLinearLayerError, which lists the tensors that could serve.
+// model as model.onnx, as onnx/model.onnx or as the only .onnx file. Without a
+// linear layer, columns to take in its place (see Feature.Of) or Options.Feature,
+// its error is a *NoLinearLayerError, which lists the tensors that could serve.
 func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	path, dir, err := findModel(path)
 	if err != nil {

@@ -16,6 +16,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
+// classical is the domain of the operators that scikit-learn, LightGBM and
+// XGBoost are exported to.
+const classical = "ai.onnx.ml"
+
 // InputsAndOutputs is the name, as Options.Feature and Info.Feature have it, of
 // the feature of a model without a linear layer: what its trees or its like read,
 // else its inputs, and its own answers beside them. See Feature.Of.
@@ -27,12 +31,14 @@ var estimators = []string{
 	"TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "SVMClassifier", "SVMRegressor", "LinearClassifier", "LinearRegressor",
 }
 
+// answering says that a node is an estimator, or of those that stand in for one.
+func answering(n *pb.NodeProto) bool {
+	return strings.HasSuffix(n.GetOutput()[0], lowerInput) || slices.Contains(estimators, n.GetOpType())
+}
+
 // inputsAndOutputs is the feature of a model without a linear layer. It is empty
 // where the model has no numbers to take for it.
 func (s source) inputsAndOutputs(p *place) view {
-	if p.answers == "" {
-		return view{}
-	}
 	reads := s.firstRead(p.answers)
 	if reads == nil {
 		reads = s.tableInputs(p.answers)
@@ -92,11 +98,6 @@ func (s source) pickedFrom(tensor string) string {
 		tensor = from[0]
 	}
 	return tensor
-}
-
-// answering says that a node is an estimator, or of those that stand in for one.
-func answering(n *pb.NodeProto) bool {
-	return strings.HasSuffix(n.GetOutput()[0], lowerInput) || slices.Contains(estimators, n.GetOpType())
 }
 
 // tableInputs are the inputs with a tensor's numbers a row, where each has one
@@ -251,6 +252,21 @@ func (s source) namedBy(n *pb.NodeProto) []string {
 		numbers, _, _ := onnx.Int64s(t, s.dir) // what cannot be read names nothing
 		for _, v := range numbers {
 			names = append(names, strconv.FormatInt(v, 10))
+		}
+	}
+	return names
+}
+
+// classLabels are what a classifier, or a ZipMap, calls its columns.
+func classLabels(n *pb.NodeProto) []string {
+	var names []string
+	for _, key := range []string{"classlabels_strings", "classlabels_int64s", "classlabels_ints"} {
+		a := onnx.Attribute(n, key)
+		for _, s := range a.GetStrings() {
+			names = append(names, string(s))
+		}
+		for _, i := range a.GetInts() {
+			names = append(names, fmt.Sprint(i))
 		}
 	}
 	return names
