@@ -100,8 +100,21 @@ func HashFile(path string) (string, error) {
 }
 
 // Name is how a shard is called in keys: as it is written, with slashes and without
-// what means nothing.
-func Name(written string) string { return path.Clean(filepath.ToSlash(written)) }
+// what means nothing. The address of an object stays as it is.
+func Name(written string) string {
+	if strings.Contains(written, "://") {
+		return written
+	}
+	return path.Clean(filepath.ToSlash(written))
+}
+
+// folderOf is where a key or a shard lies.
+func folderOf(name string) string {
+	if i := strings.LastIndexByte(name, '/'); i > 0 {
+		return name[:i]
+	}
+	return path.Dir(name)
+}
 
 // Key names a row of a shard for good: its file in a folder or archive, or else its
 // number. Folder is where the row lies.
@@ -109,7 +122,7 @@ func Key(shard, file string, number int) (key, folder string) {
 	base := path.Base(shard)
 	switch {
 	case file == "":
-		return shard + ":" + strconv.Itoa(number), path.Dir(shard)
+		return shard + ":" + strconv.Itoa(number), folderOf(shard)
 	case strings.EqualFold(path.Ext(shard), ".tar"):
 		key = shard + strings.TrimPrefix(file, base)
 	case file == base:
@@ -117,7 +130,7 @@ func Key(shard, file string, number int) (key, folder string) {
 	default:
 		key = shard + "/" + file
 	}
-	return key, path.Dir(key)
+	return key, folderOf(key)
 }
 
 // Range is consecutive rows of a shard, of those that are audited. Of is how many

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 )
 
 // floats are written as the base64 of float32 numbers, little-endian.
@@ -51,8 +52,8 @@ func (f *floatBits) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
-	var bits uint64
-	if _, err := fmt.Sscanf(s, "%016x", &bits); err != nil || len(s) != 16 {
+	bits, err := strconv.ParseUint(s, 16, 64)
+	if err != nil || len(s) != 16 {
 		return fmt.Errorf("%.40q is no number", s)
 	}
 	*f = floatBits(math.Float64frombits(bits))

@@ -22,6 +22,15 @@ type keptRow struct {
 	Hash  uint64    `json:"hash"`
 	// Features are those that the network makes of the row.
 	Features floats `json:"features"`
+	// Shown is what people see of the row, where it is known.
+	Shown *Shown `json:"shown,omitempty"`
+}
+
+// Shown is what people see of a row: a small picture, as PNG or JPEG, or the
+// beginning of a text.
+type Shown struct {
+	Picture []byte `json:"picture,omitempty"`
+	Text    string `json:"text,omitempty"`
 }
 
 // kept are the rows with the highest scores, and rows drawn by their keys: the same

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,10 +201,16 @@ const Scores = "scores.parquet"
 
 // Finish joins files of scores and writes Scores, audit.json and report.html to a
 // folder, which is made where there is none; page writes the report.
-func Finish(ctx context.Context, files []*File, dir string, page func(w io.Writer, a *Audit) error) (a *Audit, err error) {
+//
+// Look, if not nil, shows rows of a shard, which are counted among those that are
+// audited; what it cannot show is left out of the report.
+func Finish(ctx context.Context, files []*File, dir string, look func(ctx context.Context, shard string, rows []int) []Shown, page func(w io.Writer, a *Audit) error) (a *Audit, err error) {
 	whole, err := Join(files)
 	if err != nil {
 		return nil, err
+	}
+	if look != nil {
+		whole.look(ctx, look)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -221,6 +228,26 @@ func Finish(ctx context.Context, files []*File, dir string, page func(w io.Write
 		}
 	}
 	return a, nil
+}
+
+// look shows the worst rows that are not shown yet.
+func (w *Whole) look(ctx context.Context, look func(ctx context.Context, shard string, rows []int) []Shown) {
+	of := map[string][]int{} // places among the worst, by shard
+	for i, r := range w.kept.Worst {
+		if r.Shown == nil {
+			of[r.Shard] = append(of[r.Shard], i)
+		}
+	}
+	for _, shard := range slices.Sorted(maps.Keys(of)) {
+		var at []int
+		for _, i := range of[shard] {
+			at = append(at, w.kept.Worst[i].At)
+		}
+		shown := look(ctx, shard, at)
+		for k, i := range of[shard][:min(len(shown), len(at))] {
+			w.kept.Worst[i].Shown = &shown[k]
+		}
+	}
 }
 
 // WriteJSON writes audit.json.

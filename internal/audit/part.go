@@ -69,7 +69,7 @@ const (
 	// rowsAtOnce are handed to the file together.
 	rowsAtOnce = 256
 	// mostHeld bounds the rows that a writer holds before they go to the file.
-	mostHeld = 1 << 13
+	mostHeld = 1 << 15
 )
 
 func newWriter(to io.Writer, id Identity) *writer {

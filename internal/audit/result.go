@@ -117,6 +117,9 @@ type Row struct {
 	Prediction []JSONFloat `json:"prediction,omitempty"`
 	Lower      []JSONFloat `json:"lower,omitempty"`
 	Upper      []JSONFloat `json:"upper,omitempty"`
+	// Folder is where the row lies, and Shown what people see of it.
+	Folder string `json:"-"`
+	Shown  *Shown `json:"-"`
 }
 
 // JSONFloat is null where JSON has no number for it.
@@ -331,6 +334,7 @@ func (t *tally) add(of *columns, at Range, cells []pq.Values, n int) {
 		}
 		if place, ok := t.shown[string(keys[i])]; ok {
 			t.a.Worst[place] = t.row(of, at, cells, i, is)
+			t.a.Worst[place].Shown = w.kept.Worst[place].Shown
 		}
 	}
 }
@@ -367,7 +371,7 @@ func (t *tally) within(of *columns, cells []pq.Values, k, i int) (known, inside 
 func (t *tally) row(of *columns, at Range, cells []pq.Values, i int, is bool) Row {
 	get := func(name string) float64 { return cells[of.at[name]].Numbers[i] }
 	r := Row{
-		Key: string(cells[of.at["key"]].Bytes[i]), Shard: at.Shard, At: int(get("row")), Score: JSONFloat(get("ood_score")), PValue: get("p_value"), Discovery: is,
+		Key: string(cells[of.at["key"]].Bytes[i]), Shard: at.Shard, Folder: string(cells[of.at["folder"]].Bytes[i]), At: int(get("row")), Score: JSONFloat(get("ood_score")), PValue: get("p_value"), Discovery: is,
 	}
 	if t.w.Task == attach.Classification {
 		class, confidence := int(get("class")), JSONFloat(get("confidence"))

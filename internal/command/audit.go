@@ -10,12 +10,14 @@ import (
 	"iter"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -116,7 +118,7 @@ func (f *auditing) run(c *cli.Context) error {
 		return err
 	}
 	p.end()
-	a, err := d.finish(ctx)
+	a, err := d.finish(ctx, f.look(names))
 	if err != nil {
 		return err
 	}
@@ -261,6 +263,55 @@ func (f *auditing) shardRows(ctx context.Context, one shard) (r audit.Rows, err 
 		}
 	}
 	return r, nil
+}
+
+// snippet is how many letters of a text are shown.
+const snippet = 240
+
+// look opens shards again to show rows of them. What cannot be read any more is not
+// shown: it was scored.
+func (f *auditing) look(shards []shard) func(ctx context.Context, name string, rows []int) []audit.Shown {
+	return func(ctx context.Context, name string, rows []int) []audit.Shown {
+		i := slices.IndexFunc(shards, func(s shard) bool { return s.name == name })
+		stderr := f.stderr
+		f.stderr = io.Discard // notes were said when the shard was scored
+		defer func() { f.stderr = stderr }()
+		opened, err := f.openRows(ctx, shards[i].path, "", inputs.Slice{})
+		if err != nil || opened.set == nil {
+			return nil
+		}
+		_, step := f.id.Selected(opened.n)
+		at := make([]int, len(rows))
+		for k, row := range rows {
+			if at[k] = row * step; at[k] >= opened.n {
+				return nil
+			}
+		}
+		shown := make([]audit.Shown, len(rows))
+		images, err := opened.set.Thumbnails(ctx, at)
+		if err != nil {
+			return nil
+		}
+		for k, m := range images {
+			if shown[k].Picture, err = report.Encode(m); err != nil {
+				return nil
+			}
+		}
+		if images != nil {
+			return shown
+		}
+		columns, err := opened.set.Cells(ctx, at)
+		if err != nil {
+			return nil
+		}
+		for _, c := range columns {
+			for k := range min(len(c.Texts), len(shown)) {
+				text := []rune(strings.TrimSpace(shown[k].Text + " " + c.Texts[k]))
+				shown[k].Text = string(text[:min(len(text), snippet)])
+			}
+		}
+		return shown
+	}
 }
 
 // printAudit says in a few lines what was found.

@@ -170,8 +170,8 @@ func (d *auditFolder) save(ctx context.Context, shard int, p *audit.Part) error 
 }
 
 // finish writes the results, and removes what went into them.
-func (d *auditFolder) finish(ctx context.Context) (*audit.Audit, error) {
-	a, err := audit.Finish(ctx, d.files, d.dir, func(w io.Writer, a *audit.Audit) error { return report.Write(w, report.Audit(a)) })
+func (d *auditFolder) finish(ctx context.Context, look func(ctx context.Context, shard string, rows []int) []audit.Shown) (*audit.Audit, error) {
+	a, err := audit.Finish(ctx, d.files, d.dir, look, func(w io.Writer, a *audit.Audit) error { return report.Write(w, report.Audit(a)) })
 	if err != nil {
 		return nil, err
 	}

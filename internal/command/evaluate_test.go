@@ -44,10 +44,11 @@ func jsonKeys(t reflect.Type, keys map[string]bool) {
 	case reflect.Struct:
 		for i := range t.NumField() {
 			f := t.Field(i)
-			if !f.IsExported() {
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if !f.IsExported() || key == "-" {
 				continue
 			}
-			if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key != "" {
+			if key != "" {
 				keys[key] = true
 			}
 			jsonKeys(f.Type, keys)

@@ -32,11 +32,10 @@ func mergeCommand() *cli.Command {
 		return err
 	}
 	return f.command(cli.Command{
-		Name:      "merge",
-		Usage:     "make one audit of several",
-		UsageText: "attach merge DIR… -o DIR",
-		Description: "Makes of audits of different files with the same M.attach and the same options the audit of all of them, to the byte what `attach audit` of all at once would have written. " +
-			"The report shows pictures and texts where the inputs are still where they were.",
+		Name:        "merge",
+		Usage:       "make one audit of several",
+		UsageText:   "attach merge DIR… -o DIR",
+		Description: "Makes of audits of different files with the same M.attach and the same options the audit of all of them, to the byte what `attach audit` of all at once would have written.",
 	}, argument{name: "DIR…", list: (*[]string)(&f.audits)}, choose, f.run)
 }
 
@@ -62,7 +61,7 @@ func (f *merging) run(c *cli.Context) error {
 	if _, err := os.Stat(filepath.Join(f.dir, "scores.parquet")); err == nil {
 		return fmt.Errorf("%s holds an audit; write to another folder", f.dir)
 	}
-	a, err := d.finish(c.Context)
+	a, err := d.finish(c.Context, nil)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,9 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/audit"
@@ -33,7 +35,33 @@ func Audit(a *audit.Audit) Page {
 		p.blocks = append(p.blocks, *g)
 	}
 	p.blocks = append(p.blocks, groups(a)...)
+	p.blocks = append(p.blocks, reproduced(a))
 	return p
+}
+
+// reproduced is what was audited with what.
+func reproduced(a *audit.Audit) block {
+	b := block{Title: "How to reproduce", Lead: "attach audit with the file of this SHA-256, these inputs and options gives the same audit.json, to the byte."}
+	fact := func(label, value string) { b.Facts = append(b.Facts, Fact{value, label}) }
+	fact("SHA-256 of M.attach", a.Bundle)
+	if a.Model != "" {
+		fact("SHA-256 of the network", a.Model)
+	}
+	options := fmt.Sprintf("--fdr %g --delta %g --alpha %g", a.FDR, a.Delta, a.Alpha)
+	if a.Level > 0 {
+		options += fmt.Sprintf(" --level %g", a.Level)
+	}
+	if a.Conditional {
+		options += " --conditional"
+	}
+	if a.Every > 0 {
+		options += fmt.Sprintf(" --every %d", a.Every)
+	}
+	if a.Limit > 0 {
+		options += fmt.Sprintf(" --limit %d", a.Limit)
+	}
+	fact("options", options)
+	return b
 }
 
 // promised is what is promised, and what p-values look like.
@@ -41,6 +69,9 @@ func promised(a *audit.Audit) block {
 	c := counts("p-values", "p-value", attach.Histogram{Counts: a.PValues, Expected: evidence.PValues(a.Inputs, a.Calibration)})
 	c.Note = "Dashed: the reference, what inputs like the calibration rows would give. Inputs heaped at the left are unlike these."
 	b := block{Charts: []chart{c}}
+	if m, err := plane(a); err == nil && m != nil { // or features that no plane holds
+		b.Charts = append(b.Charts, *m)
+	}
 	for i, says := range a.Notes {
 		word := "note"
 		if i == 0 {
@@ -58,6 +89,30 @@ func promised(a *audit.Audit) block {
 	g.numbers("false at most", "the share of inputs that are like the calibration rows after all", fdp, percent)
 	b.Tables = []grid{g}
 	return b
+}
+
+// plane draws rows where their features lie.
+func plane(a *audit.Audit) (*chart, error) {
+	points, err := a.Projection()
+	if err != nil || points == nil {
+		return nil, err
+	}
+	x, y := each(points, func(p audit.Point) float64 { return p.X }), each(points, func(p audit.Point) float64 { return p.Y })
+	c := newChart("first direction", "second direction", span{slices.Min(x), slices.Max(x)}.open(), span{slices.Min(y), slices.Max(y)}.open(), chartWidth, 5, 5)
+	c.Title = "Features"
+	var worst strings.Builder
+	for _, p := range points {
+		at := c.path([]point{{p.X, p.Y}}) + "h0"
+		if p.Worst {
+			worst.WriteString(at)
+		} else {
+			c.Dots += at
+		}
+	}
+	c.Marks = []shape{{1, worst.String()}}
+	c.Key = []shapeKey{{1, "the highest scores"}}
+	c.Note = "Along the two directions in which features vary the most. Other dots: inputs drawn from all."
+	return &c, nil
 }
 
 func whole(x float64) string { return strconv.FormatFloat(x, 'f', 0, 64) }
@@ -78,6 +133,15 @@ func shownWorst(a *audit.Audit) *block {
 	number("p-value", func(r audit.Row) float64 { return r.PValue })
 	number("score", func(r audit.Row) float64 { return float64(r.Score) })
 	text("discovery", func(r audit.Row) string { return map[bool]string{true: "yes", false: "no"}[r.Discovery] })
+	text("folder", func(r audit.Row) string { return r.Folder })
+	if slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.Shown != nil && r.Shown.Text != "" }) {
+		text("text", func(r audit.Row) string {
+			if r.Shown == nil {
+				return ""
+			}
+			return r.Shown.Text
+		})
+	}
 	if a.Task == attach.Classification {
 		text("class", className)
 		number("confidence", func(r audit.Row) float64 { return float64(*r.Confidence) })
@@ -87,9 +151,27 @@ func shownWorst(a *audit.Audit) *block {
 		number(targetHead("lower", name, k, a), func(r audit.Row) float64 { return float64(r.Lower[k]) })
 		number(targetHead("upper", name, k, a), func(r audit.Row) float64 { return float64(r.Upper[k]) })
 	}
-	b.Tables = []grid{g}
+	b.Filter = true
+	left := mostPictures
+	var images []picture
+	for _, r := range a.Worst {
+		if r.Shown == nil || len(r.Shown.Picture) == 0 || left < len(r.Shown.Picture) {
+			continue
+		}
+		left -= len(r.Shown.Picture)
+		pic := picture{Encoded: r.Shown.Picture, Caption: r.Key, Facts: []Fact{{fourDigits(r.PValue), "p-value"}, {fourDigits(float64(r.Score)), "score"}}}
+		if r.Class != nil {
+			pic.Facts = append(pic.Facts, Fact{className(r), "class"})
+		}
+		pic.Facts = append(pic.Facts, Fact{r.Folder, "folder"})
+		images = append(images, pic)
+	}
+	b.Pictures, b.Tables = images, []grid{g}
 	return &b
 }
+
+// mostPictures bounds the bytes of all pictures.
+const mostPictures = 3 << 20
 
 func className(r audit.Row) string {
 	if r.ClassName != "" {

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
+	"html/template"
 	"image"
 	"math"
 	"slices"
@@ -22,6 +24,8 @@ type block struct {
 	Charts      []chart
 	Tables      []grid
 	Pictures    []picture
+	// Filter says that rows and pictures may be filtered by what they say.
+	Filter bool
 }
 
 // verdict is a sentence that was judged.
@@ -48,15 +52,30 @@ type head struct {
 // picture is an image, and what is said of it.
 type picture struct {
 	Image   image.Image
+	Encoded []byte // in place of Image
 	Caption string
 	Facts   []Fact
+}
+
+// Source is the picture as part of the page.
+func (p picture) Source() (template.URL, error) {
+	if p.Encoded != nil {
+		return inlined(p.Encoded), nil
+	}
+	return inline(p.Image)
 }
 
 // smallest is the width below which a picture is shown pixel by pixel.
 const smallest = 100
 
 // Small says that the picture is.
-func (p picture) Small() bool { return p.Image.Bounds().Dx() < smallest }
+func (p picture) Small() bool {
+	if p.Encoded != nil {
+		size, _, err := image.DecodeConfig(bytes.NewReader(p.Encoded))
+		return err == nil && size.Width < smallest
+	}
+	return p.Image.Bounds().Dx() < smallest
+}
 
 // NameWidth is how many letters wide the names of rows stand at least.
 func (g grid) NameWidth() int {

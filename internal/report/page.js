@@ -57,3 +57,19 @@ for (const table of document.querySelectorAll('table.sortable')) {
     });
   });
 }
+for (const filter of document.querySelectorAll('.filter')) {
+  filter.hidden = false;
+  const section = filter.closest('section');
+  const all = [...section.querySelectorAll('tbody tr, .cards figure')];
+  const input = filter.querySelector('input'), output = filter.querySelector('output');
+  input.addEventListener('input', () => {
+    const words = input.value.toLowerCase().split(/\s+/);
+    let shown = 0;
+    for (const one of all) {
+      const text = one.textContent.toLowerCase();
+      one.hidden = !words.every((w) => text.includes(w));
+      if (!one.hidden) shown++;
+    }
+    output.textContent = input.value ? `${shown} of ${all.length}` : '';
+  });
+}

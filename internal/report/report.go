@@ -201,14 +201,27 @@ func (s *section) fill(methods []compare.MethodReport) error {
 	return nil
 }
 
-// inline is a picture as part of the page: as PNG or, where that would be large,
-// as JPEG.
-func inline(m image.Image) (template.URL, error) {
+// Encode writes a picture as PNG or, where that would be large, as JPEG.
+func Encode(m image.Image) ([]byte, error) {
 	var b bytes.Buffer
 	if size := m.Bounds(); size.Dx()*size.Dy() > 1<<12 {
 		err := jpeg.Encode(&b, m, &jpeg.Options{Quality: 85})
-		return template.URL("data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(b.Bytes())), err
+		return b.Bytes(), err
 	}
 	err := png.Encode(&b, m)
-	return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())), err
+	return b.Bytes(), err
+}
+
+// inline is a picture as part of the page.
+func inline(m image.Image) (template.URL, error) {
+	encoded, err := Encode(m)
+	return inlined(encoded), err
+}
+
+func inlined(encoded []byte) template.URL {
+	kind := "jpeg"
+	if bytes.HasPrefix(encoded, []byte("\x89PNG")) {
+		kind = "png"
+	}
+	return template.URL("data:image/" + kind + ";base64," + base64.StdEncoding.EncodeToString(encoded))
 }

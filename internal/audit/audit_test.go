@@ -1,0 +1,429 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// bundle is a classifier's with few features.
+func bundle(t testing.TB) *attach.Bundle {
+	t.Helper()
+	fit, cal := sample(600, 1, 0), sample(400, 2, 0)
+	b, err := attach.Fit(context.Background(), attach.FitOptions{
+		Base: attach.Base{Task: attach.Classification, Width: 6, Outputs: 3, Classes: []string{"a", "b", "c"}}, Batch: fit, Cal: cal, Method: method(t, "mahalanobis"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func method(t testing.TB, name string) ood.Method {
+	m, ok := attach.MethodByName(name)
+	if !ok {
+		t.Fatal(name)
+	}
+	return m
+}
+
+// sample are rows of three classes, shifted by so much.
+func sample(n int, seed uint64, shift float64) ood.Batch {
+	r := rand.New(rand.NewPCG(seed, 1))
+	b := ood.Batch{Features: rows.New(n, 6), Logits: rows.New(n, 3), Labels: make([]int, n)}
+	for i := range n {
+		b.Labels[i] = r.IntN(3)
+		for j := range 6 {
+			v := r.NormFloat64() + shift
+			if j == b.Labels[i] {
+				v += 3
+			}
+			b.Features.Data[6*i+j] = float32(v)
+			if j < 3 {
+				b.Logits.Data[3*i+j] = float32(2 * v)
+			}
+		}
+	}
+	return b
+}
+
+// inMemory are the rows of a shard, in batches of 10.
+func inMemory(name string, b ood.Batch) Rows {
+	return Rows{N: b.Len(), Len: b.Len(), Name: func(i int) (string, string, int) {
+		key, folder := Key(name, "", i)
+		return key, folder, i
+	}, Batches: func(_ context.Context, from int) iter.Seq2[attach.Rows, error] {
+		return func(yield func(attach.Rows, error) bool) {
+			for ; from < b.Len(); from += 10 {
+				idx := []int{}
+				for i := from; i < min(from+10, b.Len()); i++ {
+					idx = append(idx, i)
+				}
+				if !yield(attach.Rows{Batch: b.Select(idx)}, nil) {
+					return
+				}
+			}
+		}
+	}}
+}
+
+// shards are what tests audit: inliers in one folder, outliers in another.
+func shards() map[string]ood.Batch {
+	all := map[string]ood.Batch{}
+	for k := range 10 {
+		all[fmt.Sprintf("good/%d.npz", k)] = sample(40+k, uint64(10+k), 0)
+	}
+	all["bad/0.npz"] = sample(60, 99, 4)
+	return all
+}
+
+// files scores shards to files in parts that are cut where cut says.
+func files(t *testing.T, s *Scorer, shards map[string]ood.Batch, names []string, cut func(n int) []int) []*File {
+	t.Helper()
+	var list []*File
+	for _, name := range names {
+		r := inMemory(name, shards[name])
+		from := 0
+		for _, to := range append(cut(r.Len), r.Len) {
+			for part, err := range s.Parts(context.Background(), name, r, from, to, nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				list = append(list, open(t, part))
+			}
+			from = to
+		}
+	}
+	return list
+}
+
+func open(t *testing.T, p *Part) *File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "part.parquet")
+	var b bytes.Buffer
+	if _, err := p.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func finish(t *testing.T, list []*File) (dir string, a *Audit) {
+	t.Helper()
+	dir = t.TempDir()
+	a, err := Finish(context.Background(), list, dir, nil, func(w io.Writer, a *Audit) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, a
+}
+
+func whole(int) []int { return nil }
+
+// TestAnyDivision: however rows are divided among parts and audits, and in which
+// order these are merged, the results are the same bytes.
+func TestAnyDivision(t *testing.T) {
+	b := bundle(t)
+	s, err := NewScorer(b, Identity{FDR: .1, Delta: .1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := shards()
+	var names []string
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	want, a := finish(t, files(t, s, all, names, whole))
+	if a.Inputs != 40*10+45+60 || a.Discoveries < 50 || a.Outliers < 40 || len(a.Worst) != mostWorst {
+		t.Fatalf("%d inputs, %d discoveries, %d outliers, %d worst", a.Inputs, a.Discoveries, a.Outliers, len(a.Worst))
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	same := func(list []*File) {
+		t.Helper()
+		got, _ := finish(t, list)
+		for _, name := range []string{"audit.json", Scores} {
+			one, err1 := os.ReadFile(filepath.Join(want, name))
+			two, err2 := os.ReadFile(filepath.Join(got, name))
+			if err := errors.Join(err1, err2); err != nil || !bytes.Equal(one, two) {
+				t.Errorf("%s differs, %v", name, err)
+			}
+		}
+	}
+	for range 10 {
+		list := files(t, s, all, names, func(n int) (cuts []int) {
+			for at := 10 * (1 + r.IntN(2)); at < n; at += 10 * (1 + r.IntN(3)) {
+				cuts = append(cuts, at)
+			}
+			return cuts
+		})
+		r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		same(list)
+	}
+	for _, audits := range []int{2, 7} {
+		var list []*File
+		for k := range audits {
+			var mine []string
+			for i, name := range names {
+				if i%audits == k {
+					mine = append(mine, name)
+				}
+			}
+			dir, _ := finish(t, files(t, s, all, mine, whole))
+			f, err := OpenFile(filepath.Join(dir, Scores))
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, f)
+		}
+		slices.Reverse(list)
+		same(list)
+	}
+}
+
+// TestCounts: what an audit says is what follows from each row.
+func TestCounts(t *testing.T) {
+	b := bundle(t)
+	s, err := NewScorer(b, Identity{FDR: .1, Delta: .1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := shards()
+	names := []string{"bad/0.npz", "good/0.npz", "good/1.npz", "good/2.npz"}
+	_, a := finish(t, files(t, s, all, names, whole))
+	p, err := b.Predictor(attach.PredictOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranks := calibrate.NewRanks(len(b.Calibration.OOD))
+	groups := map[string]calibrate.Ranks{}
+	found := map[string]int{}
+	var ps = map[string]float64{}
+	for _, name := range names {
+		list, err := p.Predict(context.Background(), attach.Rows{Batch: all[name]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, one := range list {
+			ps[fmt.Sprintf("%s:%d", name, i)] = one.PValue
+			for _, g := range []string{"shard " + name, "folder " + filepath.Dir(name), "class " + one.Name, ""} {
+				if groups[g] == nil {
+					groups[g] = calibrate.NewRanks(len(ranks) - 1)
+				}
+				if err := groups[g].Add(one.PValue); err != nil {
+					t.Fatal(err)
+				}
+				if one.PValue <= a.PValue {
+					found[g]++
+				}
+			}
+		}
+	}
+	d, err := groups[""].Discoveries(calibrate.DiscoveryOptions{FDR: .1})
+	if err != nil || d.Count != a.Discoveries || d.PValue != a.PValue || found[""] != d.Count {
+		t.Errorf("%d discoveries up to %v, want %+v, %v", a.Discoveries, a.PValue, d, err)
+	}
+	bounds, err := groups[""].OutlierBounds(.05)
+	if err != nil || bounds.Outliers(groups[""]) != a.Outliers || bounds.FDP(groups[""], d.PValue) != a.FDP {
+		t.Errorf("%d outliers, %v false, %v", a.Outliers, a.FDP, err)
+	}
+	if len(a.Groups) != 4+2+3 {
+		t.Fatalf("%d groups: %+v", len(a.Groups), a.Groups)
+	}
+	for _, g := range a.Groups {
+		r := groups[g.Kind+" "+g.Name]
+		want := bounds.Outliers(r)
+		if g.Kind != "class" {
+			own, err := r.OutlierBounds(.05 / 6)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = max(want, own.Outliers(r))
+		}
+		if g.Inputs != r.Rows() || g.Outliers != want || g.Discoveries != found[g.Kind+" "+g.Name] {
+			t.Errorf("%+v; want %d inputs, %d outliers, %d discoveries", g, r.Rows(), want, found[g.Kind+" "+g.Name])
+		}
+	}
+	for i, r := range a.Worst {
+		if r.PValue != ps[r.Key] || r.Discovery != (r.PValue <= a.PValue) || i > 0 && r.Score > a.Worst[i-1].Score {
+			t.Errorf("%+v stands at %d", r, i)
+		}
+	}
+	audited := 0.
+	for _, c := range a.Classes {
+		audited += c.Audited
+	}
+	if len(a.Classes) != 3 || math.Abs(audited-1) > 1e-9 {
+		t.Errorf("%+v", a.Classes)
+	}
+	if points, err := a.Projection(); err != nil || len(points) != len(a.kept.Worst)+len(a.kept.Drawn) || !points[len(points)-1].Worst {
+		t.Errorf("%d points, %v", len(points), err)
+	}
+}
+
+// TestHalves: bounds of a group by coarse counts are those by all.
+func TestHalves(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		n := 1 + r.IntN(300)
+		w := &Whole{Identity: Identity{Calibration: n, FDR: .1, Delta: .1}, ranks: calibrate.NewRanks(n)}
+		tally := &tally{w: w, halves: halves(n), scratch: calibrate.NewRanks(n)}
+		all := calibrate.NewRanks(n)
+		c := &counts{halves: make([]int, len(tally.halves)+1)}
+		power := 1 + 4*r.Float64()
+		for range r.IntN(500) {
+			k := int(float64(n+1) * math.Pow(r.Float64(), power))
+			all[k]++
+			c.halves[half(tally.halves, k+1)]++
+		}
+		coarse := slices.Clone(tally.ranksOf(c))
+		one, err1 := all.OutlierBounds(.05)
+		two, err2 := coarse.OutlierBounds(.05)
+		if err := errors.Join(err1, err2); err != nil || one.Outliers(all) != two.Outliers(coarse) || one.Outliers(all) != one.Outliers(coarse) || all.Rows() != coarse.Rows() {
+			t.Fatalf("of %d calibration rows: %d and %d outliers, %v", n, one.Outliers(all), two.Outliers(coarse), err)
+		}
+	}
+}
+
+// TestJoinRefuses: files that do not make a whole.
+func TestJoinRefuses(t *testing.T) {
+	b := bundle(t)
+	s, err := NewScorer(b, Identity{FDR: .1, Delta: .1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := shards()
+	parts := files(t, s, all, []string{"bad/0.npz"}, func(int) []int { return []int{20, 40} })
+	strict, err := NewScorer(b, Identity{FDR: .1, Delta: .1, Alpha: .01})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := files(t, strict, all, []string{"good/1.npz"}, whole)
+	for want, list := range map[string][]*File{
+		"both have rows of bad/0.npz":                          {parts[0], parts[1], parts[2], parts[1]},
+		"rows of bad/0.npz are missing before row 20":          {parts[1], parts[2]},
+		"rows of bad/0.npz are missing from row 40 on":         {parts[0], parts[1]},
+		"alpha is 0.05 in one and 0.01 in the other":           {parts[0], parts[1], parts[2], other[0]},
+		"rows of bad/0.npz are missing before row 40; audit i": {parts[0], parts[2]},
+	} {
+		if _, err := Join(list); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
+// TestParts: rows that cannot be read end a shard, and those before a part's end are
+// kept.
+func TestParts(t *testing.T) {
+	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := inMemory("x.npz", sample(50, 1, 0))
+	good := r.Batches
+	r.Batches = func(ctx context.Context, from int) iter.Seq2[attach.Rows, error] {
+		return func(yield func(attach.Rows, error) bool) {
+			for b, err := range good(ctx, from) {
+				if !yield(b, err) {
+					return
+				}
+			}
+			yield(attach.Rows{}, iotest.ErrTimeout)
+		}
+	}
+	n := 0
+	var last error
+	for part, err := range s.Parts(context.Background(), "x.npz", r, 0, 100, nil) {
+		if last = err; err == nil {
+			n += part.Range().End
+		}
+	}
+	if n != 0 || !errors.Is(last, iotest.ErrTimeout) {
+		t.Errorf("%d rows, %v", n, last)
+	}
+}
+
+// TestOpenFileRefuses: what is no file of scores.
+func TestOpenFileRefuses(t *testing.T) {
+	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := files(t, s, shards(), []string{"bad/0.npz"}, whole)[0]
+	content, err := os.ReadFile(f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, damage := range [][2]string{{`"end":60`, `"end":59`}, {`"calibration_rows":400`, `"calibration_rows":-99`}, {`"ranges":[`, `"ranges":3,"x":[`}, {`"task":"classification"`, `"task":"regression"    `}} {
+		changed := bytes.Replace(content, []byte(damage[0]), []byte(damage[1]), 1)
+		if bytes.Equal(changed, content) {
+			t.Fatalf("%s is not there", damage[0])
+		}
+		if len(changed) != len(content) {
+			changed = bytes.Replace(changed, []byte(`"worst":[{`), []byte(`"w":[{`), 1)
+		}
+		path := filepath.Join(t.TempDir(), "x.parquet")
+		if err := os.WriteFile(path, changed, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenFile(path); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s is read: %v", damage[1], err)
+		}
+	}
+}
+
+// TestNumbers: features and scores are read as they were.
+func TestNumbers(t *testing.T) {
+	r := keptRow{Key: "a", Score: floatBits(math.Inf(1)), Features: floats{1, float32(math.Inf(-1)), 1e-40}}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back keptRow
+	if err := json.Unmarshal(text, &back); err != nil || back.Score != r.Score || !slices.Equal(back.Features, r.Features) {
+		t.Errorf("%+v, %v", back, err)
+	}
+	for _, bad := range []string{`{"score":"1"}`, `{"score":"000000000000000g"}`, `{"features":"AAAA"}`, `{"features":"?"}`} {
+		if err := json.Unmarshal([]byte(bad), &back); err == nil {
+			t.Errorf("%s is read", bad)
+		}
+	}
+}
+
+// TestKey: names of rows.
+func TestKey(t *testing.T) {
+	for _, c := range []struct{ shard, file, key, folder string }{
+		{"a/b.npz", "", "a/b.npz:7", "a"}, {"b.npz", "", "b.npz:7", "."}, {"photos", "north/7.jpg", "photos/north/7.jpg", "photos/north"},
+		{"photos/7.jpg", "7.jpg", "photos/7.jpg", "photos"}, {"s/x-0.tar", "x-0.tar/7.jpg", "s/x-0.tar/7.jpg", "s/x-0.tar"}, {"s3://b/x.tar", "x.tar/d/7.jpg", "s3://b/x.tar/d/7.jpg", "s3://b/x.tar/d"},
+	} {
+		if key, folder := Key(c.shard, c.file, 7); key != c.key || folder != c.folder {
+			t.Errorf("%s %s: %s in %s", c.shard, c.file, key, folder)
+		}
+	}
+	if gaps := Gaps("a", 50, []Range{{Shard: "a", Start: 30, End: 40}, {Shard: "b", Start: 0, End: 50}, {Shard: "a", Start: 0, End: 10}}); fmt.Sprint(gaps) != "[[10 30] [40 50]]" {
+		t.Error(gaps)
+	}
+}
