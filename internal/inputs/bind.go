@@ -101,7 +101,7 @@ func (t *tableReader) candidates() (list []int, err error) {
 	if t.all != nil && t.o.Columns != nil {
 		return t.named()
 	}
-	left := append([]int{t.group}, t.at...)
+	left := slices.Clone(t.at)
 	for _, name := range t.o.Ignore {
 		i, err := t.find(name, " to leave out")
 		if err != nil {
@@ -113,10 +113,24 @@ func (t *tableReader) candidates() (list []int, err error) {
 		list = append(list, j)
 	}
 	list = among(list, func(j int) bool { return !slices.Contains(left, j) })
+	if others := among(list, func(j int) bool { return j != t.group }); len(others) < len(list) && !t.readsGroup(others) {
+		list = others
+	}
 	if len(list) == 0 {
 		return nil, errors.New("all its columns are targets, groups or left out, which leaves no inputs")
 	}
 	return list, nil
+}
+
+// readsGroup says whether the column of groups is an input too: it has the name of
+// one, or the others are one too few.
+func (t *tableReader) readsGroup(others []int) bool {
+	takes := required(t.o.Takes)
+	if t.all != nil && slices.ContainsFunc(t.o.Takes, func(in Takes) bool { return t.is(in, t.group, len(takes) > 1) }) {
+		return true
+	}
+	return len(takes) == 1 && takes[0].width() > 1 && t.hasNumbers(t.group) &&
+		len(among(others, t.hasNumbers)) == takes[0].width()-1 && len(among(others, t.hasLists)) == 0
 }
 
 // among columns are those that are so.

@@ -32,6 +32,11 @@ func TestTypedTables(t *testing.T) {
 		{"x.jsonl", `{"features": [1, 2.5]}` + "\n" + `{"features": [3, 4]}`, Options{Takes: takes(2)}, "x[2 2][1 2.5 3 4]"},
 		{"x.jsonl", `{"v": [[1, 2], [3, 4]]}`, Options{Takes: []Takes{float("v", -1, 2, 2)}}, "v[1 2 2][1 2 3 4]"},
 		{"x.jsonl", `{"a": [1, 2], "b": [3]}`, Options{Takes: []Takes{float("a", -1, 2), float("b", -1, 1)}}, "a[1 2][1 2] b[1 1][3]"},
+		// Groups by what the model reads too, and by what it does not.
+		{"x.csv", "kind,a\nred,2\n", Options{Takes: []Takes{float("a", -1, 1), words("kind", -1, 1)}, Groups: "kind"}, `a[1 1][2] kind[1 1]["red"]`},
+		{"x.csv", "a,b\n1,2\n", Options{Takes: takes(2), Groups: "b"}, "x[1 2][1 2]"},
+		{"x.csv", "a,b,c\n1,2,3\n", Options{Takes: takes(2), Groups: "b"}, "x[1 2][1 3]"},
+		{"x.csv", "a,b\n1,2\n", Options{Takes: takes(1), Groups: "b"}, "x[1 1][1]"},
 		// Columns in their order for several inputs.
 		{"x.csv", "p,q,r,name\n1,2,3,x\n", Options{Takes: []Takes{float("u", -1, 2), float("v", -1, 1)}}, "u[1 2][1 2] v[1 1][3]"},
 		{"x.csv", "v,q,r\n1,2,3\n", Options{Takes: []Takes{float("u", -1, 2), float("v", -1, 1)}}, "v[1 1][1] u[1 2][2 3]"},
