@@ -34,15 +34,22 @@ const (
 // for classifiers; without earlier layers, those of such certificates and ViM,
 // where the last layer is known; the certificates alone, where it is not; and
 // certificates of the features, for regression. Of features that Base.Standardised
-// speaks of, the distance to the nearest row fitted on comes first.
+// speaks of, the distance to the nearest row fitted on comes first, or of more than
+// 20 000 rows, each of which it would be looked for among, a mixture of Gaussians.
 func DefaultMethods() []ood.Method {
 	return named("fused-layers", "fused", "certificates-coupled", "certificates")
 }
 
+// mostNeighbours is the most rows that the default detector compares a row with.
+const mostNeighbours = 20_000
+
 // defaults are the detectors to try in turn. Columns of a table tell by where they
 // are, not by their direction as features of a network do.
 func (in FitOptions) defaults() []ood.Method {
-	if in.Base.Standardised {
+	switch {
+	case in.Base.Standardised && in.Batch.Len() > mostNeighbours:
+		return named("gaussian-mixture", "covariance")
+	case in.Base.Standardised:
 		return named("distance", "covariance")
 	}
 	return DefaultMethods()

@@ -100,3 +100,16 @@ func TestResidual(t *testing.T) {
 		t.Errorf("error %v without predictions", err)
 	}
 }
+
+// TestStandardisedMany: a row is not compared with more rows than 20 000.
+func TestStandardisedMany(t *testing.T) {
+	const n = 20_001
+	in := attach.FitOptions{Base: attach.Base{Task: attach.Regression, Standardised: true}, SkipQuantiles: true}
+	in.Batch.Features = matrix(n, 1)
+	for i := range n {
+		in.Batch.Features.Data[i] = float32(i % 97)
+	}
+	if b := mustFit(t, in); b.Detector.Method != "gaussian-mixture" {
+		t.Errorf("fitted %s", b.Detector.Method)
+	}
+}
