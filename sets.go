@@ -22,7 +22,7 @@ func (b *Bundle) checkSets(o PredictOptions) error {
 	case o.Sets == "" && o.Error == 0:
 		return nil
 	case b.Base.Task != Classification:
-		return fmt.Errorf("%s: the network is a regressor, which has no classes", asked)
+		return fmt.Errorf("%s: the network answers no classes", asked)
 	case b.Base.Sigmoid:
 		return fmt.Errorf("%s: each of the network's outputs is a sigmoid of its own, so that none, or several, may be true of a row, and no one class is to be found", asked)
 	case len(b.Calibration.TrueClasses.Labels) == 0:

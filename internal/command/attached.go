@@ -54,8 +54,8 @@ func (f *attached) attachedOptions() (features, model table) {
 // levelless is where nothing has a level.
 func (f *attached) levelless() []never {
 	return []never{
-		idle("for a regressor without a quantile head", f.opened(func(b *attach.Bundle) bool {
-			return b.Base.Task == attach.Regression && len(b.Calibration.Quantiles) == 0
+		idle("where there are neither intervals nor classes", f.opened(func(b *attach.Bundle) bool {
+			return b.Base.Task != attach.Classification && len(b.Calibration.Quantiles) == 0
 		})),
 		idle("with --sets none", func() bool { return f.sets == "none" }),
 	}
@@ -71,7 +71,7 @@ func (f *attached) setOptions() table {
 		{name: "sets", to: &f.sets, must: oneOf("lac", "aps", "raps", "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps or raps, which are larger for harder inputs, or none (default: lac where labels were given to fit)"},
 		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: without[1:]},
 		{name: "error", to: &f.o.Error, must: share, usage: "SHARE: accept inputs among which at most this share is classified wrong, with 95 % confidence: those that are not flagged and of which the network is surest"},
-	}.unless(idle("for a regressor, which has no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression }))))
+	}.unless(idle("for a network that answers no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification }))))
 }
 
 // chooseSets says which sets are wanted: without --sets those of lac, where the

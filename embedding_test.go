@@ -1,0 +1,41 @@
+package attach_test
+
+import (
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+)
+
+// TestEmbedding: a network that answers nothing is watched, and has neither classes
+// nor intervals, of which a regressor's would be made.
+func TestEmbedding(t *testing.T) {
+	in := regressor(1, 200, 1)
+	in.Base.Task = attach.Embedding
+	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "the rows have logits") {
+		t.Errorf("error %v of an embedding with logits", err)
+	}
+	in.Batch.Logits, in.Targets = blas32.General{}, blas32.General{}
+	b, err := read(mustWrite(t, mustFit(t, in)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Base.Task != attach.Embedding || b.Quantiles != nil || b.Detector.Method != "certificates" {
+		t.Errorf("read %+v", b)
+	}
+	for _, p := range mustPredict(t, b, in.Batch, attach.PredictOptions{})[:3] {
+		if p.Class != -1 || p.Targets != nil || !(p.PValue > 0) {
+			t.Errorf("predicted %+v", p)
+		}
+	}
+	e := mustEvaluate(t, b, blocksOf(in.Batch, blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+	if e.Flags == nil || e.Classes != nil || len(e.Targets) > 0 {
+		t.Errorf("evaluated %+v", e)
+	}
+	if _, err := b.Predictor(attach.PredictOptions{Sets: calibrate.LAC}); err == nil || !strings.HasSuffix(err.Error(), "the network answers no classes") {
+		t.Errorf("error %v of sets", err)
+	}
+}
