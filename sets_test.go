@@ -197,7 +197,7 @@ func TestSetsRefused(t *testing.T) {
 		"had no labels": {unlabelled, attach.PredictOptions{Sets: calibrate.LAC}},
 		"a share of errors: the calibration rows had no labels": {unlabelled, attach.PredictOptions{Error: .1}},
 		"sigmoid of its own":   {sigmoid, attach.PredictOptions{Sets: calibrate.LAC}},
-		"regressor":            {regressor(1, 60, 1), attach.PredictOptions{Sets: calibrate.LAC}},
+		"answers no classes":   {regressor(1, 60, 1), attach.PredictOptions{Sets: calibrate.LAC}},
 		`"lack" of sets`:       {classifier(60), attach.PredictOptions{Sets: "lack"}},
 		"none are asked for":   {classifier(60), attach.PredictOptions{ByClass: true}},
 		"share of errors 1 is": {classifier(60), attach.PredictOptions{Error: 1}},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -70,7 +71,7 @@ func TestNoOptionIsPassedOver(t *testing.T) {
 func TestEveryOptionIsRead(t *testing.T) {
 	libraries := []reflect.Type{
 		reflect.TypeFor[featurize.Options](), reflect.TypeFor[inputs.Options](), reflect.TypeFor[attach.FitOptions](), reflect.TypeFor[attach.PredictOptions](), reflect.TypeFor[attach.EvaluateOptions](),
-		reflect.TypeFor[attach.Base](), reflect.TypeFor[compare.Options](), reflect.TypeFor[ood.Training](), reflect.TypeFor[ood.Scalar](),
+		reflect.TypeFor[attach.Base](), reflect.TypeFor[compare.Options](), reflect.TypeFor[ood.Training](), reflect.TypeFor[ood.Scalar](), reflect.TypeFor[audit.Identity](),
 	}
 	bound, read := map[string]bool{}, map[string]bool{}
 	files, err := filepath.Glob("*.go")
