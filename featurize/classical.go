@@ -12,7 +12,6 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
-	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -145,10 +144,9 @@ func knowsGaps(g *onnx.Graph, tensor string) bool {
 // probabilities says whether rows of a tensor are probabilities that add up to 1,
 // on random inputs.
 func (s source) probabilities(ctx context.Context, tensor string) (bool, error) {
-	model := exposed(s.g, s.inputs, []view{{tensor: tensor}}, []string{logitsName})
-	session, err := s.rt.NewSession(ctx, ort.Model{Proto: model, Dir: s.dir}, s.inputs.feeds(), []string{logitsName})
+	session, err := s.expose(ctx, []view{{tensor: tensor}})
 	if err != nil {
-		return false, fmt.Errorf("the runtime refuses the model: %w", err)
+		return false, err
 	}
 	defer session.Close()
 	out, n, _, _ := s.inputs.try(ctx, s.g, session) // that none run is not an error

@@ -67,13 +67,9 @@ func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[ood.InputBlock, er
 		if o.Batch > 0 {
 			f.positions = 0
 		}
-		for b, err := range stream(ctx, f, rows, func(ctx context.Context, c chunk) (GradientBatch, error) {
+		stream(ctx, f, rows, func(ctx context.Context, c chunk) (GradientBatch, error) {
 			return m.runGradient(ctx, d, c, o)
-		}, gradientInPlaces) {
-			if !yield(b, err) || err != nil {
-				return
-			}
-		}
+		}, gradientInPlaces)(yield)
 	}
 }
 

@@ -112,13 +112,14 @@ func (l location) views() []view {
 	return append([]view{l.feature, logits}, l.layers...)
 }
 
-// expose makes the session that maps rows to the views.
-func (s source) expose(ctx context.Context, l location) (*ort.Session, error) {
+// expose makes the session that maps rows to views.
+func (s source) expose(ctx context.Context, views []view) (*ort.Session, error) {
 	names := exposedNames()
-	for i := range l.layers {
+	for i := range views {
 		names = append(names, fmt.Sprintf("attach/layer/%d", i))
 	}
-	model := exposed(s.g, s.inputs, l.views(), names)
+	names = names[:len(views)]
+	model := exposed(s.g, s.inputs, views, names)
 	session, err := s.rt.NewSession(ctx, ort.Model{Proto: model, Dir: s.dir}, s.inputs.feeds(), names)
 	if err != nil {
 		return nil, fmt.Errorf("the runtime refuses the model: %w", err)

@@ -133,7 +133,7 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 	m.texts = s.beside.texts(s.inputs)
 	if err == nil {
 		m.views = l.views()
-		m.session, err = s.expose(ctx, l)
+		m.session, err = s.expose(ctx, m.views)
 	}
 	var p probed
 	if err == nil {
