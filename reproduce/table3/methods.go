@@ -15,8 +15,15 @@ type method struct {
 func methods() []method {
 	list := []method{
 		{"constant", constant}, {"coin", coin},
+		{"lingam", lingam},
+		{"gr-an", gran},
+		{"bicam", bicam},
+		{"anm", anm},
 		{"igci-g", igci(standardised)},
+		{"emd", emd},
 		{"igci-u", igci(unit)},
+		{"pnl", pnl},
+		{"qccd-m3", qccd},
 	}
 	for _, p := range pools() {
 		list = append(list, method{name: p.method})

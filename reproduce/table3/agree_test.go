@@ -1,0 +1,130 @@
+package table3
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// agreement is what public implementations say of a pair.
+type agreement struct {
+	IGCIG       float64              `json:"igci-g"`
+	IGCIU       float64              `json:"igci-u"`
+	LINGAM      float64              `json:"lingam"` // 1: x causes y
+	HSIC        float64              `json:"hsic"`
+	HSICP       float64              `json:"hsic_p"`
+	ANMForward  float64              `json:"anm_forward"` // p-values
+	ANMBackward float64              `json:"anm_backward"`
+	Copula      map[string][]float64 `json:"copula"` // quantiles of y by level
+}
+
+// TestAgrees compares with cdt, lingam, causal-learn and pyvinecopulib on pairs
+// that testdata/agree.py makes by the same formulas.
+func TestAgrees(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "agree.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want struct{ Pairs map[string]agreement }
+	if err := json.Unmarshal(text, &want); err != nil {
+		t.Fatal(err)
+	}
+	pairs := fixedPairs()
+	if len(want.Pairs) != len(pairs) {
+		t.Fatalf("agree.json has %d pairs", len(want.Pairs))
+	}
+	for name, w := range want.Pairs {
+		x, y := pairs[name][0], pairs[name][1]
+		score := func(of func(x, y []float64, rng *rand.Rand) (float64, error)) float64 {
+			s, err := of(x, y, rand.New(rand.NewPCG(1, 1)))
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			return s
+		}
+		near := func(what string, got, want, within float64) {
+			if !(math.Abs(got-want) <= within) {
+				t.Errorf("%s, %s: %v, want %v", name, what, got, want)
+			}
+		}
+		near("IGCI-g", score(igci(standardised)), w.IGCIG, 1e-9)
+		near("IGCI-u", score(igci(unit)), w.IGCIU, 1e-9)
+		near("LINGAM", math.Copysign(1, score(lingam)), w.LINGAM, 0)
+		h := newHSIC(x, y)
+		near("HSIC", h.statistic, w.HSIC, 1e-8*w.HSIC)
+		near("HSIC's p-value", math.Exp(h.log), w.HSICP, 1e-9)
+		if w.ANMForward != w.ANMBackward {
+			near("ANM", math.Copysign(1, score(anm)), math.Copysign(1, w.ANMForward-w.ANMBackward), 0)
+		}
+		copulaAgrees(t, name, x, y, w.Copula)
+	}
+}
+
+// copulaAgrees compares conditional quantiles, which vinecopulib interpolates on a
+// grid of thirty by thirty.
+func copulaAgrees(t *testing.T, name string, x, y []float64, want map[string][]float64) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	x, y = normalScores(x, rng), normalScores(y, rng)
+	rho := stat.Correlation(x, y, nil)
+	h, err := bandwidth(x, y, rho)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, quantiles := range want {
+		level, _ := strconv.ParseFloat(text, 64)
+		got := conditionalQuantiles(x, y, []float64{-1.5, -.5, 0, .5, 1.5}, min(max(rho, -.95), .95), h, []float64{level})[0]
+		for i, q := range quantiles {
+			if math.Abs(got[i]-q) > .2 {
+				t.Errorf("%s: quantile %.2f is %.3f, want %.3f", name, level, got[i], q)
+			}
+		}
+	}
+}
+
+// fixedPairs are those of testdata/agree.py.
+func fixedPairs() map[string][2][]float64 {
+	pairs := map[string][2][]float64{}
+	add := func(name string, x, y float64) {
+		p := pairs[name]
+		pairs[name] = [2][]float64{append(p[0], x), append(p[1], y)}
+	}
+	for i := 1.; i <= 300; i++ {
+		u, v := math.Mod(i*0.6180339887498949, 1), math.Mod(i*0.41421356237309515, 1)
+		logistic, even := math.Log(u/(1-u)), 2*u-1
+		add("linear", logistic*logistic*logistic, 0.02*logistic*logistic*logistic+2*v)
+		add("additive", even, even*even*even+even+0.6*v)
+		add("saturated", logistic, math.Tanh(logistic)+0.1*math.Log(v/(1-v)))
+		add("scaled", even, even*even*(1+0.6*v))
+	}
+	return pairs
+}
+
+func TestEnergyOfNormality(t *testing.T) {
+	v := []float64{-2, -.5, .1, .4, 3}
+	z := standardised(v)
+	rng := rand.New(rand.NewPCG(1, 1))
+	var cross, normal float64
+	const draws = 400_000
+	for range draws {
+		g := rng.NormFloat64()
+		for _, a := range z {
+			cross += math.Abs(a-g) / (draws * 5)
+		}
+		normal += math.Abs(g-rng.NormFloat64()) / draws
+	}
+	var between float64
+	for _, a := range z {
+		for _, b := range z {
+			between += math.Abs(a-b) / 25
+		}
+	}
+	if got, want := energyOfNormality(v), 5*(2*cross-normal-between); math.Abs(got-want) > .03 {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
