@@ -186,11 +186,11 @@ func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, s
 				p.share((float64(i)+min(1, float64(at)/float64(r.Len)))/float64(len(shards)), p.rate(done)+inShards(i, len(shards)))
 			}
 			for part, err := range s.Parts(ctx, one.name, r, gap[0], gap[1], counted) {
-				if err == nil {
-					err = d.save(ctx, i, part)
-				}
 				if err != nil {
 					return inFile(one.path, err)
+				}
+				if err := d.save(ctx, i, part); err != nil {
+					return err
 				}
 			}
 		}

@@ -20,8 +20,7 @@ const mostGroups = 500
 func Audit(a *audit.Audit) Page {
 	p := Page{
 		Title: "What does not belong",
-		Lead: fmt.Sprintf("%s of %s, compared with %s. Made with %s.", rows.Count(a.Inputs, "input"), rows.Count(len(a.Shards), "file or folder"), rows.Count(a.Calibration, "calibration row"),
-			"M.attach "+a.Bundle[:min(12, len(a.Bundle))]),
+		Lead:  fmt.Sprintf("%s of %s, compared with %s.", rows.Count(a.Inputs, "input"), rows.Count(len(a.Shards), "file"), rows.Count(a.Calibration, "calibration row")),
 	}
 	fact := func(value, label string) { p.Facts = append(p.Facts, Fact{value, label}) }
 	fact(strconv.Itoa(a.Discoveries), fmt.Sprintf("discoveries at a false discovery rate of %g", a.FDR))
@@ -220,8 +219,32 @@ func groups(a *audit.Audit) []block {
 			})
 			g.numbers(targetHead("covered", name, k, a), "the share of targets within their intervals", covered, percent)
 		}
-		b.Tables = []grid{g}
+		if all[0].Kind == "class" && a.Classes != nil {
+			b.Tables = append(b.Tables, shares(a))
+		}
+		b.Tables = append([]grid{g}, b.Tables...)
 		list = append(list, b)
 	}
+	if len(a.Duplicates) > 0 {
+		var g grid
+		g.text("inputs", each(a.Duplicates, func(keys []string) string { return strings.Join(keys, ", ") }))
+		list = append(list, block{Title: "Nearly the same", Lead: "Inputs among those with the highest scores whose features are nearly the same: each counts, where there may be one.", Tables: []grid{g}})
+	}
 	return list
+}
+
+// shares are how often classes are predicted here and of calibration rows.
+func shares(a *audit.Audit) grid {
+	g := grid{Title: "How often classes are predicted"}
+	all := a.Classes[:min(mostGroups, len(a.Classes))]
+	g.text("class", each(all, func(c audit.Class) string {
+		if c.Name == "" {
+			return strconv.Itoa(c.Class)
+		}
+		return c.Name
+	}))
+	g.numbers("here", "", each(all, func(c audit.Class) float64 { return c.Audited }), percent)
+	g.numbers("of calibration rows", "", each(all, func(c audit.Class) float64 { return c.Calibration }), percent)
+	g.numbers("p", "the probability that any class differs as much if all are alike", each(all, func(c audit.Class) float64 { return c.PValue }), fourDigits)
+	return g
 }
