@@ -103,9 +103,8 @@ func (b *Bundle) restoreScaling(s rows.State) error {
 		return fmt.Errorf("%w: %d means and %d deviations are of %d features", ErrDamaged, len(b.scaling.Mean), len(b.scaling.Deviation), b.Base.Width)
 	}
 	for i, d := range b.scaling.Deviation {
-		mean := b.scaling.Mean[i]
-		if !(d >= 0) || math.IsInf(d, 0) || math.IsNaN(mean) || math.IsInf(mean, 0) {
-			return fmt.Errorf("%w: feature %d has the mean %v and the deviation %v", ErrDamaged, i, mean, d)
+		if !(d >= 0) || math.IsInf(d, 0) || math.IsInf(b.scaling.Mean[i], 0) {
+			return fmt.Errorf("%w: feature %d has the mean %v and the deviation %v", ErrDamaged, i, b.scaling.Mean[i], d)
 		}
 	}
 	return nil

@@ -555,7 +555,7 @@ func (t *table) badNumber(rec *record, j int, wrong string) error {
 // Listed are names with commas between, the first of them where there are many, cut
 // where they are long.
 func Listed(names []string) string {
-	const most = 40
+	const most = 10
 	var list []string
 	for _, name := range names[:min(len(names), most)] {
 		list = append(list, fmt.Sprintf("%.100s", name))
