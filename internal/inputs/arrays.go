@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/ood"
@@ -55,12 +56,30 @@ func openNPZ(path string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	if other := leftAlone(z.Names(), arrays, o); len(other) > 0 {
+		s.Notes = append(s.Notes, "left alone, as the model takes no inputs of these names: "+Listed(other))
+	}
 	if o.Groups != "" {
 		if s.Groups, err = readGroups(npzFile{z}, o.Groups, s.Len()); err != nil {
 			return nil, err
 		}
 	}
 	return s, s.readTargets(npzFile{z}, o)
+}
+
+// leftAlone are the arrays that are neither inputs of a model with several, which
+// are found by their names, nor what is known of the rows.
+func leftAlone(names []string, read []inputArray, o Options) (other []string) {
+	if len(required(o.Takes)) < 2 {
+		return nil
+	}
+	for _, name := range names {
+		isRead := slices.ContainsFunc(read, func(a inputArray) bool { return a.stored == name })
+		if !isRead && !slices.Contains([]string{"y", "labels", "targets", o.Groups}, name) {
+			other = append(other, name)
+		}
+	}
+	return other
 }
 
 // inputArray is an array of an archive that an input is read from.

@@ -140,7 +140,7 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 		return nil, err
 	}
 	if o.Labels && s.Labels == nil {
-		return nil, fmt.Errorf("%s: labels from sub-folders need a folder of images", path)
+		return nil, fmt.Errorf("%s: labels are taken from the folders that images, or members of an archive, lie in, and here there are none", path)
 	}
 	if s.Len() == 0 {
 		return nil, fmt.Errorf("%s: %w", path, ErrEmpty)

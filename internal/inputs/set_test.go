@@ -166,7 +166,7 @@ func TestOpenErrors(t *testing.T) {
 		{writeNPY(t, "x.npy", pixels), Options{}, "images need a preprocessing file"},
 		{writeNPY(t, "x.npy", floats), Options{Preprocess: p}, "save their pixels as uint8"},
 		{writeNPZ(t, true, map[string]rows.Array{"x": floats, "images": floats}), Options{}, "it holds x and images"},
-		{writeNPY(t, "x.npy", floats), Options{Labels: true}, "need a folder"},
+		{writeNPY(t, "x.npy", floats), Options{Labels: true}, "labels are taken from the folders"},
 		{writeNPY(t, "x.npy", floats), Options{Targets: []string{"last"}}, "only a table"},
 		{writeNPY(t, "x.npy", rows.Array{Shape: []int{1, 2, 2, 5}, Data: count[uint8](20)}), Options{Preprocess: p}, "none of images"},
 		{writeNPY(t, "x.npy", pixels), Options{Preprocess: config(t, `{"do_rescale": false, "do_flip_channel_order": true}`)}, "three channels"},
