@@ -100,10 +100,11 @@ func HashFile(path string) (string, error) {
 }
 
 // Name is how a shard is called in keys: as it is written, with slashes and without
-// what means nothing. The address of an object stays as it is.
+// what means nothing; a URL without what it asks for.
 func Name(written string) string {
 	if strings.Contains(written, "://") {
-		return written
+		name, _, _ := strings.Cut(written, "?")
+		return strings.TrimRight(name, "/")
 	}
 	return path.Clean(filepath.ToSlash(written))
 }

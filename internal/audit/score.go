@@ -27,6 +27,8 @@ type Rows struct {
 // Scorer scores rows.
 type Scorer struct {
 	Identity
+	// PartTime ends a part that takes longer. Where it is 0 parts depend on rows alone.
+	PartTime  time.Duration
 	predictor *attach.Predictor
 	widths    [][]float64 // of the calibration rows' intervals, sorted, a target each
 	grouped   bool        // intervals are calibrated by group
@@ -35,7 +37,7 @@ type Scorer struct {
 // NewScorer prepares for scoring with a bundle. Options are completed with what
 // id says and the bundle's own. A bundle without a detector cannot audit.
 func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
-	s := &Scorer{Identity: id}
+	s := &Scorer{Identity: id, PartTime: partTime}
 	o := attach.PredictOptions{Alpha: id.Alpha}
 	c := b.Calibration
 	s.Task, s.Calibration, s.HeldOut, s.Model = b.Base.Task, len(c.OOD), c.HeldOut, b.Base.SHA256
@@ -110,7 +112,7 @@ func (s *Scorer) Parts(ctx context.Context, shard string, r Rows, from, to int, 
 			if progress != nil {
 				progress(batch.Len())
 			}
-			if at < to && at-part.Ranges[0].Start < partRows && time.Since(began) < partTime {
+			if at < to && at-part.Ranges[0].Start < partRows && (s.PartTime == 0 || time.Since(began) < s.PartTime) {
 				continue
 			}
 			if err := part.close(); !yield(part, err) || err != nil || at >= to {

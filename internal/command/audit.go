@@ -29,6 +29,7 @@ type auditing struct {
 	id     audit.Identity
 	failIf []string
 	gates  []gate
+	engine Engine // nil: this process scores
 }
 
 // inputList are inputs that are named one after another.
@@ -41,8 +42,15 @@ func (l *inputList) add(value string) error {
 
 func (l *inputList) paths() []string { return *l }
 
-func auditCommand() *cli.Command {
-	f := &auditing{id: audit.Identity{FDR: .1, Delta: .05}}
+// auditCommand is of an audit that engine scores, or this process where it is nil.
+func auditCommand(engine Engine) *cli.Command {
+	f := &auditing{engine: engine}
+	return f.command(f.run)
+}
+
+// command is attach audit, in the end of which run is called.
+func (f *auditing) command(run func(*cli.Context) error) *cli.Command {
+	f.id = audit.Identity{FDR: .1, Delta: .05}
 	features, model := f.attachedOptions()
 	features = slices.DeleteFunc(features, func(o *option) bool { return o.name == "rows" })
 	noIntervals := idle("for heads without intervals", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
@@ -56,7 +64,7 @@ func auditCommand() *cli.Command {
 		{name: "alpha", to: &f.id.Alpha, must: share, usage: "SHARE: flag in-domain inputs one by one with at most this share by mistake, instead of what fit was given"},
 		{name: "level", to: &f.id.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target, instead of what fit was given", never: []never{noIntervals}},
 	}, f.groupsOption(", to count discoveries by"), model)
-	return f.command(cli.Command{
+	return f.table.command(cli.Command{
 		Name:      "audit",
 		Usage:     "find what does not belong in a large set of inputs",
 		UsageText: "attach audit M.attach --x INPUTS -o DIR [--fdr .1]",
@@ -64,7 +72,7 @@ func auditCommand() *cli.Command {
 			"Memory does not grow with the number of inputs. After an interruption the same command goes on where it was; `attach merge` makes one audit of several.\n\n" +
 			"Discoveries are the inputs called outliers: at most a share --fdr of them is false, on average. Bounds hold for every threshold, folder and predicted class at once. docs/audit.md says what each promises, what breaks it, and what each key of audit.json is.\n\n" +
 			"Figures for --fail-if: " + listOf(auditFigures()) + ". A bound between 0 and 1 on a number of inputs is a share of all.",
-	}, argument{name: "M.attach", to: &f.path}, f.choose, f.begin, f.log, f.run)
+	}, argument{name: "M.attach", to: &f.path}, f.choose, f.fetch, f.begin, f.log, run)
 }
 
 // promiseOptions are those that scores do not depend on.
@@ -83,24 +91,35 @@ func (f *auditing) choose(*cli.Context) (err error) {
 	return err
 }
 
-func (f *auditing) run(c *cli.Context) error {
-	ctx := c.Context
+// prepare opens the bundle and makes its scorer, until stop is called.
+func (f *auditing) prepare(ctx context.Context) (scorer *audit.Scorer, stop func(), err error) {
 	f.inputs.SkipOdd, f.sets = true, "none"
 	f.o.Level = f.id.Level
-	_, stop, err := f.load(ctx)
+	_, free, err := f.load(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	stop = func() { f.closeModel(); free() }
+	if f.bundle.Detector == nil || len(f.bundle.Calibration.OOD) == 0 {
+		err = fmt.Errorf("%s: it has no detector, or none that was calibrated, and an audit is of its scores", f.path)
+	} else {
+		scorer, err = f.scorer()
+	}
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return scorer, stop, nil
+}
+
+func (f *auditing) run(c *cli.Context) error {
+	ctx := c.Context
+	scorer, stop, err := f.prepare(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	defer f.closeModel()
-	if f.bundle.Detector == nil || len(f.bundle.Calibration.OOD) == 0 {
-		return fmt.Errorf("%s: it has no detector, or none that was calibrated, and an audit is of its scores", f.path)
-	}
-	scorer, err := f.scorer()
-	if err != nil {
-		return err
-	}
-	names, err := f.expand()
+	names, err := f.expand(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,7 +129,11 @@ func (f *auditing) run(c *cli.Context) error {
 	}
 	p := newProgress(f.stderr, "audit")
 	defer p.end()
-	if err := f.score(ctx, scorer, d, names, p); err != nil {
+	score := f.score
+	if f.engine != nil {
+		score = f.elsewhere
+	}
+	if err := score(ctx, scorer, d, names, p); err != nil {
 		p.end()
 		if n := len(d.ranges()); n > 0 {
 			return fmt.Errorf("%w; what was scored before is kept, and the same command goes on from there", err)
@@ -145,9 +168,9 @@ func (f *auditing) scorer() (*audit.Scorer, error) {
 type shard struct{ name, path string }
 
 // expand are the shards that --x names, sorted by their names.
-func (f *auditing) expand() (all []shard, err error) {
+func (f *auditing) expand(ctx context.Context) (all []shard, err error) {
 	for _, written := range f.shards {
-		paths, err := inputs.Shards(written)
+		paths, err := f.shardsOf(ctx, written)
 		if err != nil {
 			return nil, err
 		}
@@ -169,29 +192,43 @@ func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, s
 	have := d.ranges()
 	done := 0
 	for i, one := range shards {
-		if of, ok := d.rowsOf(one.name); ok && len(audit.Gaps(one.name, of, have)) == 0 {
+		if d.complete(one.name) {
 			continue
 		}
 		r, err := f.shardRows(ctx, one)
 		if err != nil {
 			return err
 		}
-		if err := d.unchanged(one.name, r.N); err != nil {
+		save := func(part *audit.Part) error { return d.save(ctx, i, part) }
+		err = scoreShard(ctx, s, one, r, have, save, func(at, rows int) {
+			done += rows
+			p.share((float64(i)+min(1, float64(at)/float64(r.Len)))/float64(len(shards)), p.rate(done)+inShards(i, len(shards)))
+		})
+		if err != nil {
 			return err
 		}
-		for _, gap := range audit.Gaps(one.name, r.Len, have) {
-			counted := func(rows int) {
-				done += rows
-				at := gap[0] + done
-				p.share((float64(i)+min(1, float64(at)/float64(r.Len)))/float64(len(shards)), p.rate(done)+inShards(i, len(shards)))
+	}
+	return nil
+}
+
+// scoreShard scores what is lacking of a shard that is open, and has parts saved. It
+// tells progress up to which row it came, and with how many more.
+func scoreShard(ctx context.Context, s *audit.Scorer, one shard, r audit.Rows, have []audit.Range, save func(*audit.Part) error, progress func(at, rows int)) error {
+	if err := unchanged(one.name, r.N, have); err != nil {
+		return err
+	}
+	for _, gap := range audit.Gaps(one.name, r.Len, have) {
+		at := gap[0]
+		counted := func(rows int) {
+			at += rows
+			progress(at, rows)
+		}
+		for part, err := range s.Parts(ctx, one.name, r, gap[0], gap[1], counted) {
+			if err != nil {
+				return inFile(one.path, err)
 			}
-			for part, err := range s.Parts(ctx, one.name, r, gap[0], gap[1], counted) {
-				if err != nil {
-					return inFile(one.path, err)
-				}
-				if err := d.save(ctx, i, part); err != nil {
-					return err
-				}
+			if err := save(part); err != nil {
+				return err
 			}
 		}
 	}

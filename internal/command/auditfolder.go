@@ -130,19 +130,20 @@ func (d *auditFolder) ranges() (all []audit.Range) {
 	return all
 }
 
-// rowsOf is how many rows of a shard are audited, if any were.
-func (d *auditFolder) rowsOf(name string) (of int, ok bool) {
-	for _, r := range d.ranges() {
+// complete says that all rows of a shard were scored.
+func (d *auditFolder) complete(name string) bool {
+	have := d.ranges()
+	for _, r := range have {
 		if r.Shard == name {
-			return r.Of, true
+			return len(audit.Gaps(name, r.Of, have)) == 0
 		}
 	}
-	return 0, false
+	return false
 }
 
 // unchanged refuses a shard that has more or fewer rows than when it was begun.
-func (d *auditFolder) unchanged(name string, n int) error {
-	for _, r := range d.ranges() {
+func unchanged(name string, n int, have []audit.Range) error {
+	for _, r := range have {
 		if r.Shard == name && r.Rows != n {
 			return fmt.Errorf("%s: it has %d rows and had %d when its audit began; write to another folder", name, n, r.Rows)
 		}
@@ -150,9 +151,12 @@ func (d *auditFolder) unchanged(name string, n int) error {
 	return nil
 }
 
+// partName is the name of a part of a shard.
+func partName(shard, start int) string { return fmt.Sprintf("%06d-%012d.parquet", shard, start) }
+
 // save writes a part.
 func (d *auditFolder) save(ctx context.Context, shard int, p *audit.Part) error {
-	path := filepath.Join(d.parts(), fmt.Sprintf("%06d-%012d.parquet", shard, p.Range().Start))
+	path := filepath.Join(d.parts(), partName(shard, p.Range().Start))
 	err := atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		_, err := p.WriteTo(w)
 		return err

@@ -30,7 +30,11 @@ const interrupted = "attach: interrupted; nothing unfinished was left behind"
 // returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 a gate does not hold. Results go to
 // stdout; one line that says what went wrong, notes and progress go to stderr.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	err := run(ctx, newApp(stdin, stdout, stderr), args)
+	return status(ctx, run(ctx, newApp(stdin, stdout, stderr), args), stderr)
+}
+
+// status is the exit code of an error, which is printed.
+func status(ctx context.Context, err error, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
@@ -98,7 +102,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			fitCommand(),
 			predictCommand(),
 			evaluateCommand(),
-			auditCommand(),
+			auditCommand(nil),
 			mergeCommand(),
 			compareCommand(),
 			featuresCommand(),

@@ -30,7 +30,7 @@ func Shards(name string) (shards []string, err error) {
 		}
 		return shards, nil
 	}
-	names, err := expand(name)
+	names, err := Expand(name)
 	if err != nil {
 		return nil, err
 	}
@@ -98,19 +98,35 @@ func filesOfRows(dir string) (files []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	var names []string
 	for _, e := range entries {
-		name := e.Name()
-		switch ext := strings.ToLower(filepath.Ext(name)); {
-		case strings.HasPrefix(name, "."):
-		case isImage(name), e.IsDir():
-			return []string{dir}, nil
-		case ext == ".npy", ext == ".npz", ext == ".tar", IsTable(name):
-			files = append(files, filepath.Join(dir, name))
+		if name := e.Name(); e.IsDir() {
+			names = append(names, name+"/")
+		} else {
+			names = append(names, name)
 		}
+	}
+	for _, name := range FilesOfRows(names) {
+		files = append(files, filepath.Join(dir, name))
 	}
 	if files == nil {
 		return []string{dir}, nil
 	}
-	slices.Sort(files)
 	return files, nil
+}
+
+// FilesOfRows are those among the names in a folder, sorted; names of folders end in a
+// slash. It is nil where there are none, or images or folders beside them.
+func FilesOfRows(names []string) (files []string) {
+	for _, name := range names {
+		switch ext := strings.ToLower(filepath.Ext(name)); {
+		case strings.HasPrefix(name, "."):
+		case isImage(name), strings.HasSuffix(name, "/"):
+			return nil
+		case ext == ".npy", ext == ".npz", ext == ".tar", IsTable(name):
+			files = append(files, name)
+		}
+	}
+	slices.Sort(files)
+	return files
 }

@@ -41,9 +41,9 @@ const (
 	maxText = 1 << 26
 )
 
-// expand returns the names that a list in braces stands for, such as
+// Expand returns the names that a list in braces stands for, such as
 // shard-{000..146}.tar or {train,val}.tar. A file that is there is named as it is.
-func expand(name string) ([]string, error) {
+func Expand(name string) ([]string, error) {
 	if _, err := os.Lstat(name); err == nil || !strings.Contains(name, "{") {
 		return []string{name}, nil
 	}
@@ -127,7 +127,7 @@ type sample struct {
 }
 
 func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
-	shards, err := expand(name)
+	shards, err := Expand(name)
 	if err != nil {
 		return nil, err
 	}

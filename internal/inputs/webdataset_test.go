@@ -31,7 +31,7 @@ func TestExpand(t *testing.T) {
 		"{0..999}-{0..999}.tar":    "!more than 65536 shards",
 		"s-{0..99999999999999}tar": "!no list of shards",
 	} {
-		got, err := expand(list)
+		got, err := Expand(list)
 		if words, bad := strings.CutPrefix(want, "!"); bad {
 			wantError(t, err, list, words)
 		} else if err != nil || strings.Join(got, " ") != want {
@@ -42,7 +42,7 @@ func TestExpand(t *testing.T) {
 	if err := os.WriteFile(literal, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := expand(literal); err != nil || !slices.Equal(got, []string{literal}) {
+	if got, err := Expand(literal); err != nil || !slices.Equal(got, []string{literal}) {
 		t.Errorf("%v, %v of a file of that name", got, err)
 	}
 }

@@ -1,0 +1,165 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+)
+
+// Engine scores audits in other processes, or on other machines.
+type Engine interface {
+	Storage
+	// Score has shards scored by AuditWorkers. Their files of scores lie in the folder
+	// parts afterwards.
+	Score(ctx context.Context, shards []AuditShard, parts string) error
+}
+
+// Storage is where files lie that URLs name.
+type Storage interface {
+	// Shards are the files and folders that a URL stands for.
+	Shards(ctx context.Context, url string) ([]string, error)
+	// Fetch brings the file or folder of a URL to this machine, under its own name,
+	// until release is called or the process ends.
+	Fetch(ctx context.Context, url string) (path string, release func(), err error)
+}
+
+// AuditShard is a shard of an audit: its number, and its path or URL.
+type AuditShard struct {
+	Number int
+	Path   string
+}
+
+// RunAudit is as Run with "audit" before args, but that engine scores.
+func RunAudit(ctx context.Context, args []string, stdout, stderr io.Writer, engine Engine) int {
+	app := newApp(nil, stdout, stderr)
+	app.Commands = []*cli.Command{auditCommand(engine)}
+	return status(ctx, run(ctx, app, append([]string{"audit"}, args...)), stderr)
+}
+
+func isURL(name string) bool { return strings.Contains(name, "://") }
+
+// fetch is a step that brings what options name by URLs to this machine; rows are left
+// where they are.
+func (f *auditing) fetch(c *cli.Context) error {
+	if f.engine == nil {
+		return nil
+	}
+	names := []*string{&f.path}
+	for _, o := range f.table {
+		if to, is := o.to.(*string); is && o.file == otherFile {
+			names = append(names, to)
+		}
+	}
+	for _, name := range names {
+		if !isURL(*name) {
+			continue
+		}
+		path, _, err := f.engine.Fetch(c.Context, *name)
+		if err != nil {
+			return err
+		}
+		*name = path
+	}
+	return nil
+}
+
+// shardsOf are the files and folders that a name stands for.
+func (f *auditing) shardsOf(ctx context.Context, written string) ([]string, error) {
+	if f.engine != nil && isURL(written) {
+		return f.engine.Shards(ctx, written)
+	}
+	return inputs.Shards(written)
+}
+
+// elsewhere has the engine score what the folder lacks.
+func (f *auditing) elsewhere(ctx context.Context, _ *audit.Scorer, d *auditFolder, shards []shard, _ *progress) error {
+	var lacking []AuditShard
+	for i, one := range shards {
+		if !d.complete(one.name) {
+			lacking = append(lacking, AuditShard{i, one.path})
+		}
+	}
+	if lacking == nil {
+		return nil
+	}
+	err := f.engine.Score(ctx, lacking, d.parts())
+	done, unread := openAuditFolder(ctx, d.dir, d.id, shards)
+	if unread == nil {
+		*d = *done
+	}
+	return cmp.Or(err, unread)
+}
+
+// AuditWorker scores shards of an audit for an engine. It is safe for concurrent use.
+type AuditWorker struct {
+	opening sync.Mutex // of shards, which options are completed by
+	f       *auditing
+	scorer  *audit.Scorer
+	storage Storage
+}
+
+// storing is a Storage without an engine.
+type storing struct{ Storage }
+
+// Score is not called: a worker scores by itself.
+func (storing) Score(context.Context, []AuditShard, string) error { return nil }
+
+// NewAuditWorker takes the arguments of attach audit. The network is loaded with the
+// first shard.
+func NewAuditWorker(ctx context.Context, args []string, stderr io.Writer, storage Storage) (*AuditWorker, error) {
+	w := &AuditWorker{f: &auditing{engine: storing{storage}}, storage: storage}
+	app := newApp(nil, io.Discard, stderr)
+	app.Commands = []*cli.Command{w.f.command(func(c *cli.Context) (err error) {
+		w.scorer, _, err = w.f.prepare(c.Context)
+		return err
+	})}
+	if err := run(ctx, app, append([]string{"audit"}, args...)); err != nil {
+		return nil, err
+	}
+	w.scorer.PartTime = 0 // several that score the same write the same parts
+	return w, nil
+}
+
+// Score scores what is lacking of a shard, of which the files at have were scored, and
+// has every part saved under its name.
+func (w *AuditWorker) Score(ctx context.Context, s AuditShard, have []string, save func(name string, part io.WriterTo) error) error {
+	one := shard{audit.Name(s.Path), s.Path}
+	var ranges []audit.Range
+	for _, path := range have {
+		part, err := audit.OpenFile(path)
+		if err != nil {
+			return err
+		}
+		ranges = append(ranges, part.Ranges...)
+	}
+	if isURL(s.Path) {
+		path, release, err := w.storage.Fetch(ctx, s.Path)
+		if err != nil {
+			return err
+		}
+		defer release()
+		one.path = path
+	}
+	w.opening.Lock()
+	r, err := w.f.shardRows(ctx, one)
+	w.opening.Unlock()
+	if err == nil {
+		err = scoreShard(ctx, w.scorer, one, r, ranges, func(p *audit.Part) error {
+			return save(partName(s.Number, p.Range().Start), p)
+		}, func(int, int) {})
+	}
+	if err != nil {
+		return hinted(err, w.f.table.useful)
+	}
+	return nil
+}
+
+// PartPattern is what the files of parts of a shard are called.
+func PartPattern(s AuditShard) string { return partName(s.Number, 0)[:7] + "*.parquet" }

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
+
+	"github.com/attach-uncertainty/attach/internal/command"
+)
+
+// registered tells Beam of what it runs by name; it is to be called before beam.Init.
+func registered() { register.DoFn2x1[context.Context, command.AuditShard, error](&score{}) }
+
+// score is the whole of the pipeline: it scores a shard and puts its parts into a
+// folder. Nothing comes out of it, so that what a runner does twice is there once:
+// parts of the same rows have the same name and the same bytes.
+type score struct {
+	Args  []string // of attach audit
+	Dir   string   // that paths among them are of
+	Parts string   // folder or URL
+}
+
+// ProcessElement scores a shard. What is wrong with it is left beside the parts, for
+// the one who asked: a runner would stop the other shards and try the same again.
+func (s *score) ProcessElement(ctx context.Context, shard command.AuditShard) error {
+	w, err := session(s)
+	if w == nil {
+		return err
+	}
+	if err == nil {
+		err = w.score(ctx, s.Parts, shard)
+	}
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	name := strings.TrimSuffix(command.PartPattern(shard), "*.parquet") + failed
+	return w.storage.put(ctx, s.Parts, name, bytes.NewBufferString(err.Error()))
+}
+
+// failed ends the names of files that say why a shard could not be scored.
+const failed = "failed.txt"
+
+func (w *worker) score(ctx context.Context, parts string, shard command.AuditShard) error {
+	have, release, err := w.storage.have(ctx, parts, command.PartPattern(shard))
+	if err != nil {
+		return err
+	}
+	defer release()
+	return w.Score(ctx, shard, have, func(name string, part io.WriterTo) error {
+		return w.storage.put(ctx, parts, name, part)
+	})
+}
+
+// worker is what a process holds once, whatever the runner starts in it.
+type worker struct {
+	*command.AuditWorker
+	storage *storage
+}
+
+var (
+	sessions sync.Mutex
+	held     = map[string]*worker{} // by what it was made for: one in a process, but in tests
+)
+
+// session is the worker of this process, or what is wrong with it.
+func session(s *score) (*worker, error) {
+	sessions.Lock()
+	defer sessions.Unlock()
+	key := s.Dir + "\n" + strings.Join(s.Args, "\n")
+	if w := held[key]; w != nil {
+		return w, nil
+	}
+	elsewhere := os.Chdir(s.Dir)
+	storage, err := newStorage()
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{storage: storage}
+	// The network outlives the element that it is loaded for.
+	if w.AuditWorker, err = command.NewAuditWorker(context.Background(), s.Args, os.Stderr, storage); err != nil {
+		if elsewhere != nil {
+			err = fmt.Errorf("%w (the folder that paths are of is not on this machine: %v; name files by URLs, or on disks that all machines share)", err, elsewhere)
+		}
+		return w, err
+	}
+	held[key] = w
+	return w, nil
+}
+
+// engine runs the pipeline.
+type engine struct {
+	*storage
+	args  []string
+	dir   string // where the audit is written to
+	cloud string // URL that it is brought to, or empty
+}
+
+// newEngine prepares for an audit with arguments, in which a folder stands for the
+// URL of -o.
+func newEngine(ctx context.Context, s *storage, args []string) (*engine, error) {
+	e := &engine{storage: s, args: args}
+	for i, arg := range args {
+		to := ""
+		switch {
+		case (arg == "-o" || arg == "--o") && i+1 < len(args):
+			to, i = args[i+1], i+1
+		case strings.HasPrefix(arg, "-o=") || strings.HasPrefix(arg, "--o="):
+			_, to, _ = strings.Cut(arg, "=")
+		default:
+			continue
+		}
+		e.dir = to
+		if !strings.Contains(to, "://") {
+			continue
+		}
+		e.cloud = to
+		var err error
+		if e.dir, err = s.audit(ctx, to); err != nil {
+			return nil, err
+		}
+		args[i] = strings.Replace(args[i], to, e.dir, 1)
+	}
+	return e, nil
+}
+
+// Score runs the pipeline on shards.
+func (e *engine) Score(ctx context.Context, shards []command.AuditShard, parts string) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	to, err := filepath.Abs(parts)
+	if err != nil {
+		return err
+	}
+	if e.cloud != "" {
+		to = under(e.cloud, "parts")
+	}
+	p, s := beam.NewPipelineWithRoot()
+	beam.ParDo0(s, &score{Args: e.args, Dir: dir, Parts: to}, beam.Reshuffle(s, beam.CreateList(s, shards)))
+	if err := beamx.Run(ctx, p); err != nil {
+		return fmt.Errorf("the runner gave up: %w", err)
+	}
+	if e.cloud != "" {
+		if err := e.get(ctx, to, "*", parts); err != nil {
+			return err
+		}
+	}
+	return whatFailed(parts)
+}
+
+// whatFailed is why shards could not be scored, or nil.
+func whatFailed(parts string) error {
+	all, err := filepath.Glob(filepath.Join(parts, "*"+failed))
+	if err != nil || all == nil {
+		return err
+	}
+	why, err := os.ReadFile(all[0])
+	if err != nil {
+		return err
+	}
+	more := ""
+	if n := len(all) - 1; n > 0 {
+		more = fmt.Sprintf(", and %d more could not be scored", n)
+	}
+	return fmt.Errorf("%s%s", why, more)
+}
+
+// finish brings what was written to where it belongs.
+func (e *engine) finish(ctx context.Context) error {
+	if e.cloud == "" {
+		return nil
+	}
+	return e.bring(ctx, e.dir, e.cloud)
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/command"
+)
+
+// TestMain is the program itself where a test starts it.
+func TestMain(m *testing.M) {
+	if os.Getenv("SCALE_PROGRAM") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// folder makes a folder with a bundle and five files of rows, and the audit of these
+// by attach audit. It goes there.
+func folder(t *testing.T) (want []byte) {
+	t.Helper()
+	models, err := filepath.Abs("../testmodels")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	attach(t, "fit", models+"/digits_resnet.onnx", "--x", models+"/digits_fit.npz", "--cal", models+"/digits_cal.npz", "--preprocess", models+"/digits.preprocess.json", "-o", "m.attach")
+	copyFile(t, models+"/letters.npz", "part-2.npz")
+	for _, i := range []int{0, 1, 3, 4} {
+		copyFile(t, models+"/digits_test.npz", fmt.Sprintf("part-%d.npz", i))
+	}
+	attach(t, "audit", "m.attach", "--x", "part-*.npz", "-o", "single", "--every", "3")
+	return read(t, "single/audit.json")
+}
+
+func attach(t *testing.T, args ...string) {
+	t.Helper()
+	var stderr bytes.Buffer
+	if code := command.Run(t.Context(), args, nil, &bytes.Buffer{}, &stderr); code != 0 {
+		t.Fatalf("attach %s: exit status %d: %s", strings.Join(args, " "), code, &stderr)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.WriteFile(to, read(t, from), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// scale is the program with arguments; wrapped is what it is started by.
+func scale(ctx context.Context, t *testing.T, wrapped []string, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := append(append(wrapped, self), args...)
+	cmd := exec.CommandContext(ctx, all[0], all[1:]...)
+	cmd.Env = append(os.Environ(), "SCALE_PROGRAM=1")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // a script stops what it started
+	cmd.WaitDelay = time.Minute
+	return cmd
+}
+
+func same(t *testing.T, dir string, want []byte) {
+	t.Helper()
+	if !bytes.Equal(read(t, filepath.Join(dir, "audit.json")), want) {
+		t.Errorf("%s/audit.json is not what attach audit writes", dir)
+	}
+}
+
+func figures(t *testing.T, content []byte) (a audit.Audit) {
+	t.Helper()
+	if err := json.Unmarshal(content, &a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestPrism: the audit in this process, to a folder and to a bucket, out of files and out
+// of one, and after a kill, is that of attach audit.
+func TestPrism(t *testing.T) {
+	want := folder(t)
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ok := func(args ...string) {
+		t.Helper()
+		if out, err := scale(t.Context(), t, nil, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	ok("m.attach", "--x", "part-*.npz", "-o", "prism", "--every", "3")
+	same(t, "prism", want)
+
+	bucket := "file://" + dir
+	ok(bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3")
+	same(t, "cloud", want)
+	if left, _ := filepath.Glob("cloud/*.*"); len(left) != 3 {
+		t.Errorf("in the bucket are %v", left)
+	}
+	// Keys hold names as they are written.
+	ok("m.attach", "--x", bucket+"/part-{0..1}.npz", "--x", bucket+"/part-[2-4]*.npz", "-o", "urls", "--every=3")
+	got := figures(t, read(t, "urls/audit.json"))
+	if wanted := figures(t, want); got.Inputs != wanted.Inputs || got.Discoveries != wanted.Discoveries || got.Outliers != wanted.Outliers || len(got.Shards) != 5 ||
+		got.Shards[4].Name != bucket+"/part-4.npz" || got.Worst[0].Key != bucket+"/"+wanted.Worst[0].Key {
+		t.Errorf("%+v, want %+v", got, wanted)
+	}
+
+	// A file that cannot be read stops no other, and the same command goes on.
+	good := read(t, "part-3.npz")
+	if err := os.WriteFile("part-3.npz", []byte("PK"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out, err := scale(t.Context(), t, nil, "m.attach", "--x", "part-*.npz", "-o", "again", "--every", "3").CombinedOutput()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.HasPrefix(string(out), "attach: part-3.npz: ") || strings.Count(string(out), "\n") != 1 {
+		t.Errorf("%v: %s", err, out)
+	}
+	if parts, _ := filepath.Glob("again/parts/*.parquet"); len(parts) != 4 {
+		t.Errorf("the parts are %v", parts)
+	}
+	if err := os.WriteFile("part-3.npz", good, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	ok("m.attach", "--x", "part-*.npz", "-o", "again", "--every", "3")
+	same(t, "again", want)
+}
+
+// TestFlags: no flag of attach audit is one of Beam's.
+func TestFlags(t *testing.T) {
+	args := []string{"m.attach", "--x", "a", "-o", "b", "--every=3", "--fdr", ".1", "--verbose", "--model", "c", "--alpha", ".1", "--level", ".9", "--device", "0", "--threads", "1", "--batch", "2", "--groups", "d"}
+	ours, ofBeam := divide(append(args, "--runner", "flink", "--endpoint=localhost:1", "--async", "--parallelism", "2"))
+	if strings.Join(ours, " ") != strings.Join(args, " ") || strings.Join(ofBeam, " ") != "--runner=flink --endpoint=localhost:1 --async --parallelism=2" {
+		t.Errorf("%q and %q", ours, ofBeam)
+	}
+}
+
+// TestFlink: the audit on a cluster of two TaskManagers, one of which is killed on the
+// way, is that of attach audit, and no worker is left behind.
+func TestFlink(t *testing.T) {
+	if os.Getenv("SCALE_FLINK") == "" {
+		t.Skip("it takes minutes, Java, and 150 MB by Maven on first use: set SCALE_FLINK=1")
+	}
+	for _, program := range []string{"java", "mvn", "curl", "bash"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("no %s", program)
+		}
+	}
+	script, err := filepath.Abs("flink.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder(t)
+	const shards = 30
+	for i := range shards {
+		copyFile(t, "part-0.npz", fmt.Sprintf("many-%d.npz", i))
+	}
+	attach(t, "audit", "m.attach", "--x", "many-*.npz", "-o", "whole", "--batch", "1")
+	t.Setenv("FLINK_DIR", t.TempDir())
+	for _, name := range []string{"BEAM_PORT", "REST_PORT", "RPC_PORT"} {
+		t.Setenv(name, freePort(t))
+	}
+	cmd := scale(t.Context(), t, []string{script}, "m.attach", "--x", "many-*.npz", "-o", "cluster", "--batch", "1", "--runner=flink", "--endpoint=localhost:"+os.Getenv("BEAM_PORT"), "--parallelism=2")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	killed := false
+	for ended := false; !ended; {
+		select {
+		case err := <-done:
+			if ended = true; err != nil {
+				t.Fatalf("%v: %s", err, &out)
+			}
+		case <-time.After(20 * time.Millisecond):
+			parts, _ := filepath.Glob("cluster/parts/*.parquet")
+			if killed || len(parts) < 2 {
+				continue
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(string(read(t, filepath.Join(os.Getenv("FLINK_DIR"), "taskmanager-1.pid")))))
+			if err == nil {
+				err = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			if killed = true; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if !killed {
+		t.Error("the audit was done before a TaskManager could be killed")
+	}
+	same(t, "cluster", read(t, "whole/audit.json"))
+	time.Sleep(3 * time.Second)
+	self, _ := os.Executable()
+	if left, _ := exec.Command("pgrep", "-f", self+" --id=").Output(); len(left) > 0 {
+		t.Errorf("workers are left: %s", left)
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}

@@ -1,0 +1,362 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/fileblob" // file://
+	_ "gocloud.dev/blob/gcsblob"  // gs://
+	_ "gocloud.dev/blob/s3blob"   // s3://
+	"gocloud.dev/gcerrors"
+
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+)
+
+// storage is object storage that URLs name, and folders. It is safe for concurrent use.
+type storage struct {
+	dir     string // of copies
+	opening sync.Mutex
+	buckets map[string]*blob.Bucket
+}
+
+func newStorage() (*storage, error) {
+	dir, err := os.MkdirTemp("", "attach-scale-")
+	return &storage{dir: dir, buckets: map[string]*blob.Bucket{}}, err
+}
+
+// close removes all copies.
+func (s *storage) close() {
+	for _, b := range s.buckets {
+		b.Close()
+	}
+	os.RemoveAll(s.dir)
+}
+
+// open opens the bucket of a URL and returns what the URL names in it.
+func (s *storage) open(ctx context.Context, name string) (b *blob.Bucket, key string, err error) {
+	u, err := url.Parse(name)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: it is no URL of a file", name)
+	}
+	key = strings.Trim(u.Path, "/")
+	u.Path = ""
+	if u.Scheme == "file" {
+		u.Path = "/"
+		q := u.Query()
+		q.Set("no_tmp_dir", "true") // else files are moved between disks
+		q.Set("metadata", "skip")   // else every file has one beside it
+		u.RawQuery = q.Encode()
+	}
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if b = s.buckets[u.String()]; b == nil {
+		if b, err = blob.OpenBucket(ctx, u.String()); err != nil {
+			return nil, "", fmt.Errorf("%s: %w", name, err)
+		}
+		s.buckets[u.String()] = b
+	}
+	return b, key, nil
+}
+
+// under is the URL of a file in the folder of another.
+func under(folder, name string) string {
+	at, query, asks := strings.Cut(folder, "?")
+	at = strings.TrimSuffix(at, "/") + "/" + name
+	if asks {
+		at += "?" + query
+	}
+	return at
+}
+
+// list are the keys that begin so.
+func list(ctx context.Context, b *blob.Bucket, prefix, delimiter string) (all []*blob.ListObject, err error) {
+	for it := b.List(&blob.ListOptions{Prefix: prefix, Delimiter: delimiter}); ; {
+		one, err := it.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+}
+
+// Shards are the files and folders that a URL stands for: itself, a pattern such as
+// s3://bucket/day-*.parquet, or a folder of files of rows.
+func (s *storage) Shards(ctx context.Context, name string) (shards []string, err error) {
+	at, query, asks := strings.Cut(name, "?")
+	names, err := inputs.Expand(at)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range names {
+		if asks {
+			one += "?" + query
+		}
+		some, err := s.shards(ctx, one)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", one, err)
+		}
+		shards = append(shards, some...)
+	}
+	return shards, nil
+}
+
+func (s *storage) shards(ctx context.Context, name string) (shards []string, err error) {
+	b, key, err := s.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	sibling := func(of string) string { // name, with another key
+		at, query, asks := strings.Cut(name, "?")
+		at = strings.TrimSuffix(strings.TrimSuffix(at, "/"), key) + of
+		if asks {
+			at += "?" + query
+		}
+		return at
+	}
+	if i := strings.IndexAny(key, "*["); i >= 0 {
+		found, err := list(ctx, b, key[:i], "")
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range found {
+			if ok, err := path.Match(key, o.Key); err != nil {
+				return nil, errors.New("it is no pattern of names; write * for any letters")
+			} else if ok {
+				shards = append(shards, sibling(o.Key))
+			}
+		}
+		if shards == nil {
+			err = fmt.Errorf("no file is called so: %w", fs.ErrNotExist)
+		}
+		return shards, err
+	}
+	if is, err := s.isFile(ctx, b, key); err != nil || is {
+		return []string{name}, err
+	}
+	found, err := list(ctx, b, key+"/", "/")
+	if err == nil && found == nil {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, o := range found {
+		names = append(names, strings.TrimPrefix(o.Key, key+"/")) // of folders with a slash
+	}
+	for _, one := range inputs.FilesOfRows(names) {
+		shards = append(shards, sibling(key+"/"+one))
+	}
+	if shards == nil {
+		shards = []string{sibling(key)}
+	}
+	slices.Sort(shards)
+	return shards, nil
+}
+
+// isFile says whether a key is that of a file.
+func (s *storage) isFile(ctx context.Context, b *blob.Bucket, key string) (bool, error) {
+	found, err := list(ctx, b, key, "/")
+	return slices.ContainsFunc(found, func(o *blob.ListObject) bool { return o.Key == key && !o.IsDir }), err
+}
+
+// Fetch copies the file or folder of a URL to this machine, under its own name, until
+// release is called. With a model comes what begins with its name: large ones keep
+// their weights so.
+func (s *storage) Fetch(ctx context.Context, name string) (at string, release func(), err error) {
+	b, key, err := s.open(ctx, name)
+	if err != nil {
+		return "", nil, err
+	}
+	dir, err := os.MkdirTemp(s.dir, "")
+	if err != nil {
+		return "", nil, err
+	}
+	release = func() { os.RemoveAll(dir) }
+	prefix := key
+	is, err := s.isFile(ctx, b, key)
+	if !is {
+		prefix += "/"
+	}
+	var found []*blob.ListObject
+	if err == nil && is && path.Ext(key) != ".onnx" {
+		found = []*blob.ListObject{{Key: key}}
+	} else if err == nil {
+		found, err = list(ctx, b, prefix, "")
+	}
+	if err == nil && len(found) == 0 {
+		err = fs.ErrNotExist
+	}
+	above := strings.TrimSuffix(key, path.Base(key))
+	for _, o := range found {
+		if err == nil {
+			err = download(ctx, b, o.Key, filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(o.Key, above))))
+		}
+	}
+	if err != nil {
+		release()
+		return "", nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return filepath.Join(dir, path.Base(key)), release, nil
+}
+
+func download(ctx context.Context, b *blob.Bucket, key, to string) error {
+	r, err := b.NewReader(ctx, key, nil)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+		return err
+	}
+	return atomicfile.WriteFile(ctx, to, func(w io.Writer) error {
+		_, err := io.Copy(w, r)
+		return err
+	})
+}
+
+// have are the files of a folder with names like that, as paths until release is
+// called.
+func (s *storage) have(ctx context.Context, folder, pattern string) (paths []string, release func(), err error) {
+	if !strings.Contains(folder, "://") {
+		paths, err = filepath.Glob(filepath.Join(folder, pattern))
+		return paths, func() {}, err
+	}
+	dir, err := os.MkdirTemp(s.dir, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	if err = s.get(ctx, folder, pattern, dir); err == nil {
+		paths, err = filepath.Glob(filepath.Join(dir, pattern))
+	}
+	return paths, func() { os.RemoveAll(dir) }, err
+}
+
+// get copies the files of the folder of a URL with names like that to another, but for
+// those that are there.
+func (s *storage) get(ctx context.Context, folder, pattern, to string) error {
+	b, key, err := s.open(ctx, folder)
+	if err != nil {
+		return err
+	}
+	before, _, _ := strings.Cut(pattern, "*")
+	found, err := list(ctx, b, key+"/"+before, "/")
+	if err != nil {
+		return fmt.Errorf("%s: %w", folder, err)
+	}
+	for _, o := range found {
+		name := filepath.Join(to, path.Base(o.Key))
+		if ok, _ := path.Match(pattern, path.Base(o.Key)); !ok || o.IsDir {
+			continue
+		}
+		if _, err := os.Stat(name); err == nil {
+			continue
+		}
+		if err := download(ctx, b, o.Key, name); err != nil {
+			return fmt.Errorf("%s: %w", folder, err)
+		}
+	}
+	return nil
+}
+
+// put writes a file to a folder, whole or not at all.
+func (s *storage) put(ctx context.Context, folder, name string, from io.WriterTo) error {
+	write := func(w io.Writer) error {
+		_, err := from.WriteTo(w)
+		return err
+	}
+	if !strings.Contains(folder, "://") {
+		return atomicfile.WriteFile(ctx, filepath.Join(folder, name), write)
+	}
+	b, key, err := s.open(ctx, under(folder, name))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, err := b.NewWriter(ctx, key, nil)
+	if err != nil {
+		return fmt.Errorf("%s: %w", folder, err)
+	}
+	if err := write(w); err != nil {
+		cancel() // what was written is left out
+		w.Close()
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return fmt.Errorf("%s: %w", folder, err)
+	}
+	return nil
+}
+
+// audit is a folder with what is in that of a URL.
+func (s *storage) audit(ctx context.Context, from string) (dir string, err error) {
+	dir = filepath.Join(s.dir, "audit")
+	if err := os.MkdirAll(filepath.Join(dir, "parts"), 0o777); err != nil {
+		return "", err
+	}
+	if err := s.get(ctx, from, "*", dir); err != nil {
+		return "", err
+	}
+	return dir, s.get(ctx, under(from, "parts"), "*.parquet", filepath.Join(dir, "parts"))
+}
+
+// bring makes the folder of a URL what a folder is, and removes parts that went into
+// what is there.
+func (s *storage) bring(ctx context.Context, dir, to string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	finished := true
+	for _, e := range entries {
+		if e.IsDir() {
+			finished = false
+			continue
+		}
+		f, err := os.Open(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return err
+		}
+		err = s.put(ctx, to, e.Name(), f)
+		f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	if !finished {
+		return nil
+	}
+	b, key, err := s.open(ctx, to)
+	if err != nil {
+		return err
+	}
+	left, err := list(ctx, b, key+"/parts/", "")
+	if err != nil {
+		return err
+	}
+	for _, o := range left {
+		if err := b.Delete(ctx, o.Key); err != nil {
+			return err
+		}
+	}
+	if err := b.Delete(ctx, key+"/run.json"); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return err
+	}
+	return nil
+}

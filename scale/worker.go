@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/container/tools"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
+)
+
+// work serves a runner that started this process for it, and says whether one did. It
+// does what Beam's own boot program does, but for fetching the program, which is here
+// already: a runner's PROCESS environment takes this program as it is.
+func work() bool {
+	boot := flag.NewFlagSet("worker", flag.ContinueOnError)
+	boot.SetOutput(nothing{})
+	id := boot.String("id", "", "")
+	logging := boot.String("logging_endpoint", "", "")
+	control := boot.String("control_endpoint", "", "")
+	provision := boot.String("provision_endpoint", "", "")
+	boot.String("artifact_endpoint", "", "")
+	if err := boot.Parse(os.Args[1:]); err != nil || *id == "" || *provision == "" {
+		return false
+	}
+	endWithParent()
+	ctx := grpcx.WriteWorkerID(context.Background(), *id)
+	info, err := tools.ProvisionInfo(ctx, *provision)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "attach: the runner at %s does not say what to do: %v\n", *provision, err)
+		os.Exit(1)
+	}
+	if url := info.GetLoggingEndpoint().GetUrl(); url != "" {
+		*logging = url
+	}
+	if url := info.GetControlEndpoint().GetUrl(); url != "" {
+		*control = url
+	}
+	options, err := tools.ProtoToJSON(info.GetPipelineOptions())
+	if err == nil {
+		err = os.Setenv("RUNNER_CAPABILITIES", strings.Join(info.GetRunnerCapabilities(), " "))
+	}
+	if err == nil {
+		err = flag.CommandLine.Parse([]string{"--worker", "--id=" + *id, "--logging_endpoint=" + *logging, "--control_endpoint=" + *control, "--options=" + options})
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "attach: %v\n", err)
+		os.Exit(1)
+	}
+	beam.Init() // serves, and exits
+	return true
+}
+
+type nothing struct{}
+
+func (nothing) Write(p []byte) (int, error) { return len(p), nil }
+
+// endWithParent ends this process when the one that started it is gone: runners that
+// are killed leave their workers behind.
+func endWithParent() {
+	parent := os.Getppid()
+	go func() {
+		for os.Getppid() == parent {
+			time.Sleep(time.Second)
+		}
+		os.Exit(1)
+	}()
+}
