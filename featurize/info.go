@@ -53,6 +53,9 @@ type Info struct {
 	Preprocess json.RawMessage `json:"preprocess,omitempty"`
 	Text       *attach.Text    `json:"text,omitempty"`
 	Unused     []string        `json:"unused,omitempty"`
+	// ClassNumbers are what the graph itself calls the classes where it has other
+	// numbers for them than 0, 1, …: labels of rows are then these.
+	ClassNumbers []int `json:"class_numbers,omitempty"`
 
 	// Candidates are tensors that could serve as φ, nearest the output first.
 	// Only where no linear layer was found.

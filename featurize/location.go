@@ -155,7 +155,7 @@ func (s source) describe(l location) Info {
 		return info
 	}
 	info.Output, info.Logits, info.Normaliser = l.output, l.logits, l.normaliser
-	info.Classes = l.classes
+	info.Classes, info.ClassNumbers = l.classes, numbersOf(l.classes)
 	info.Feature = &Feature{Tensor: l.feature.tensor, Of: l.feature.beside, Standardised: l.table}
 	reader := l.node
 	if l.named {
@@ -270,4 +270,17 @@ func (s source) ranks(ctx context.Context, tensors []string) (map[string]int, er
 		ranks[tensor] = len(shapes[tensor])
 	}
 	return ranks, err
+}
+
+// numbersOf reads names that are all whole numbers.
+func numbersOf(names []string) []int {
+	var numbers []int
+	for _, name := range names {
+		n, err := strconv.Atoi(name)
+		if err != nil {
+			return nil
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers
 }

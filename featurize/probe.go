@@ -67,7 +67,7 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 		p.info.Layers[i].Width = layer.Cols
 	}
 	if logits.Cols != len(p.info.Classes) && (logits.Cols != 1 || len(p.info.Classes) != 2) {
-		p.info.Classes = nil
+		p.info.Classes, p.info.ClassNumbers = nil, nil
 	}
 	if l.last != nil && (l.last.Weight.Cols != phi.Cols || l.last.Weight.Rows != logits.Cols) {
 		if !l.named {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -270,15 +269,8 @@ func (r *reading) numberLabels(x string, set *inputs.Set) error {
 	if r.model == nil || set.Labels == nil || set.ClassNames != nil {
 		return nil
 	}
-	var numbers []int
-	for _, name := range r.model.Info().Classes {
-		n, err := strconv.Atoi(name)
-		if err != nil {
-			return nil
-		}
-		numbers = append(numbers, n)
-	}
-	if numbers == nil {
+	numbers := r.model.Info().ClassNumbers
+	if len(numbers) == 0 {
 		return nil
 	}
 	err := set.NumberLabels(numbers)
