@@ -8,9 +8,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -53,17 +55,18 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		level = "info"
 	}
 	log.SetupLogging(level, "text")
-	s, err := newStorage()
+	defer removeCopies()
+	e, err := newEngine(ctx, newStorage(), args)
 	if err != nil {
 		return 0, err
 	}
-	defer s.close()
-	e, err := newEngine(ctx, s, args)
-	if err != nil {
+	var says bytes.Buffer
+	code = command.RunAudit(ctx, e.args, &says, os.Stderr, e)
+	if err := e.finish(ctx); err != nil {
 		return 0, err
 	}
-	code = command.RunAudit(ctx, e.args, os.Stdout, os.Stderr, e)
-	return code, e.finish(ctx)
+	_, err = io.WriteString(os.Stdout, e.named(says.String()))
+	return code, err
 }
 
 // divide separates the flags that Beam defines from others.

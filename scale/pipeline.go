@@ -33,9 +33,6 @@ type score struct {
 // the one who asked: a runner would stop the other shards and try the same again.
 func (s *score) ProcessElement(ctx context.Context, shard command.AuditShard) error {
 	w, err := session(s)
-	if w == nil {
-		return err
-	}
 	if err == nil {
 		err = w.score(ctx, s.Parts, shard)
 	}
@@ -80,13 +77,10 @@ func session(s *score) (*worker, error) {
 		return w, nil
 	}
 	elsewhere := os.Chdir(s.Dir)
-	storage, err := newStorage()
-	if err != nil {
-		return nil, err
-	}
-	w := &worker{storage: storage}
+	w := &worker{storage: newStorage()}
+	var err error
 	// The network outlives the element that it is loaded for.
-	if w.AuditWorker, err = command.NewAuditWorker(context.Background(), s.Args, os.Stderr, storage); err != nil {
+	if w.AuditWorker, err = command.NewAuditWorker(context.Background(), s.Args, os.Stderr, w.storage); err != nil {
 		if elsewhere != nil {
 			err = fmt.Errorf("%w (the folder that paths are of is not on this machine: %v; name files by URLs, or on disks that all machines share)", err, elsewhere)
 		}
@@ -181,4 +175,13 @@ func (e *engine) finish(ctx context.Context) error {
 		return nil
 	}
 	return e.bring(ctx, e.dir, e.cloud)
+}
+
+// named is a text with the URL in place of the folder that stands for it.
+func (e *engine) named(text string) string {
+	if e.cloud == "" {
+		return text
+	}
+	at, _, _ := strings.Cut(e.cloud, "?")
+	return strings.ReplaceAll(text, e.dir, strings.TrimSuffix(at, "/"))
 }

@@ -26,22 +26,29 @@ import (
 
 // storage is object storage that URLs name, and folders. It is safe for concurrent use.
 type storage struct {
-	dir     string // of copies
 	opening sync.Mutex
 	buckets map[string]*blob.Bucket
 }
 
-func newStorage() (*storage, error) {
-	dir, err := os.MkdirTemp("", "attach-scale-")
-	return &storage{dir: dir, buckets: map[string]*blob.Bucket{}}, err
+// temporary is the folder of all copies of this process.
+var temporary = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "attach-scale-") })
+
+func newStorage() *storage { return &storage{buckets: map[string]*blob.Bucket{}} }
+
+// copies makes a folder for copies.
+func copies() (string, error) {
+	dir, err := temporary()
+	if err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(dir, "")
 }
 
-// close removes all copies.
-func (s *storage) close() {
-	for _, b := range s.buckets {
-		b.Close()
+// removeCopies removes all copies of this process.
+func removeCopies() {
+	if dir, err := temporary(); err == nil {
+		os.RemoveAll(dir)
 	}
-	os.RemoveAll(s.dir)
 }
 
 // open opens the bucket of a URL and returns what the URL names in it.
@@ -183,7 +190,7 @@ func (s *storage) Fetch(ctx context.Context, name string) (at string, release fu
 	if err != nil {
 		return "", nil, err
 	}
-	dir, err := os.MkdirTemp(s.dir, "")
+	dir, err := copies()
 	if err != nil {
 		return "", nil, err
 	}
@@ -237,7 +244,7 @@ func (s *storage) have(ctx context.Context, folder, pattern string) (paths []str
 		paths, err = filepath.Glob(filepath.Join(folder, pattern))
 		return paths, func() {}, err
 	}
-	dir, err := os.MkdirTemp(s.dir, "")
+	dir, err := copies()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -306,8 +313,10 @@ func (s *storage) put(ctx context.Context, folder, name string, from io.WriterTo
 
 // audit is a folder with what is in that of a URL.
 func (s *storage) audit(ctx context.Context, from string) (dir string, err error) {
-	dir = filepath.Join(s.dir, "audit")
-	if err := os.MkdirAll(filepath.Join(dir, "parts"), 0o777); err != nil {
+	if dir, err = copies(); err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(filepath.Join(dir, "parts"), 0o777); err != nil {
 		return "", err
 	}
 	if err := s.get(ctx, from, "*", dir); err != nil {

@@ -5,7 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/apache/beam/sdks/v2/go/container/tools"
@@ -59,14 +61,22 @@ type nothing struct{}
 
 func (nothing) Write(p []byte) (int, error) { return len(p), nil }
 
-// endWithParent ends this process when the one that started it is gone: runners that
-// are killed leave their workers behind.
+// endWithParent ends this process when it is asked to, or when the one that started it
+// is gone: runners that are killed leave their workers behind.
 func endWithParent() {
 	parent := os.Getppid()
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM, os.Interrupt)
 	go func() {
 		for os.Getppid() == parent {
-			time.Sleep(time.Second)
+			select {
+			case <-asked:
+				removeCopies()
+				os.Exit(0)
+			case <-time.After(time.Second):
+			}
 		}
+		removeCopies()
 		os.Exit(1)
 	}()
 }
