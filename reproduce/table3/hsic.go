@@ -33,7 +33,7 @@ func newHSIC(x, y []float64) hsic {
 	h := hsic{statistic: floats.Dot(k, l)}
 	null := distuv.Gamma{Alpha: mean * mean / variance, Beta: mean / variance}
 	if h.log = math.Log(null.Survival(h.statistic)); math.IsInf(h.log, -1) {
-		// The tail of the density, where its integral underflows.
+		// The density, where its tail underflows: both fall alike.
 		h.log = null.LogProb(h.statistic)
 	}
 	return h

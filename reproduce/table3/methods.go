@@ -11,7 +11,7 @@ type method struct {
 }
 
 // methods are the rows of the table, in the order of the paper's, below two that
-// know nothing.
+// know nothing. GPI (Stegle et al. 2010) is not among them.
 func methods() []method {
 	list := []method{
 		{"constant", constant}, {"coin", coin},

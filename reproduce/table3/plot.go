@@ -32,7 +32,7 @@ func plotTable(sets []pairSet, chosen []method, cells []cell, path string) error
 				paperAt, papers = append(paperAt, row), append(papers, c.paper)
 			}
 			top[i].Add(top[i].Line([]float64{c.accuracy - c.stderr, c.accuracy + c.stderr}, []float64{row, row}, experiment.Color(0), 1))
-			// Two curves are enough to read: the paper's best, and the best of the others.
+			// The best of the paper's own and of the others are enough to read.
 			if shown := c.method == "sqr-m5" || c.method == "qccd-m3" || c.method == "igci-g"; shown {
 				shares, accuracies := rates(c.decisions)
 				line := bottom[i].Line(shares, accuracies, experiment.Color(series), 1.2)
@@ -56,7 +56,7 @@ func plotTable(sets []pairSet, chosen []method, cells []cell, path string) error
 			labels[len(names)-1-j] = n
 		}
 		top[i].NominalY(labels...)
-		top[i].X.Min, top[i].X.Max, top[i].Y.Min, top[i].Y.Max = 0, 1, -.5, float64(len(names))-.5
+		top[i].X.Min, top[i].X.Max, top[i].Y.Min, top[i].Y.Max = 0, 1, -.5, float64(len(names))+.7 // room for the legend
 		bottom[i].X.Min, bottom[i].X.Max, bottom[i].Y.Min, bottom[i].Y.Max = 0, 1, 0, 1.02
 		bottom[i].Legend.Top = false
 	}

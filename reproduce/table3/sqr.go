@@ -36,7 +36,7 @@ func (p pooled) of(rows int) pooled {
 // sqr is simultaneous quantile regression: the cause is the variable from which
 // the pinball losses of the marginal and of the other's conditional add up to
 // less. Both variables are normal scores. A network is trained on a random half
-// of the rows and scored on the other; scores are means over seeds such halves.
+// of the rows and scored on the other; scores are means over so many halves.
 // Networks of all pairs, both directions and all halves are models of one run.
 //
 // Reference: Tagasovska & Lopez-Paz (2019), appendix A.1. They take 3000 steps of
