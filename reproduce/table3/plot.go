@@ -18,7 +18,7 @@ func plotTable(sets []pairSet, chosen []method, cells []cell, path string) error
 	top := make([]*experiment.Figure, len(sets))
 	bottom := make([]*experiment.Figure, len(sets))
 	for i, set := range sets {
-		var at, ours, errs, paperAt, papers []float64
+		var at, ours, paperAt, papers []float64
 		top[i] = experiment.NewFigure(fmt.Sprintf("%s, %d pairs", set.name, len(set.pairs)), "accuracy", "")
 		bottom[i] = experiment.NewFigure("", "share decided", "accuracy")
 		series := 0
@@ -27,7 +27,7 @@ func plotTable(sets []pairSet, chosen []method, cells []cell, path string) error
 				continue
 			}
 			row := float64(len(names) - 1 - len(at))
-			at, ours, errs = append(at, row), append(ours, c.accuracy), append(errs, c.stderr)
+			at, ours = append(at, row), append(ours, c.accuracy)
 			if c.published {
 				paperAt, papers = append(paperAt, row), append(papers, c.paper)
 			}
