@@ -344,6 +344,12 @@ func (t *tableReader) textColumns() (columns []int, err error) {
 		if err != nil {
 			return nil, err
 		}
+		switch {
+		case slices.Contains(columns, j):
+			return nil, fmt.Errorf("column %.100q is named twice as text", name)
+		case slices.Contains(t.at, j):
+			return nil, fmt.Errorf("column %.100q cannot be text: it is a target", name)
+		}
 		columns = append(columns, j)
 	}
 	if columns != nil {
