@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/attach-uncertainty/attach/reproduce/abalone"
+	"github.com/attach-uncertainty/attach/reproduce/audits"
 	"github.com/attach-uncertainty/attach/reproduce/california"
 	"github.com/attach-uncertainty/attach/reproduce/coverage"
 	"github.com/attach-uncertainty/attach/reproduce/directions"
@@ -32,7 +33,7 @@ import (
 
 var experiments = []experiment.Experiment{
 	coverage.Experiment, california.Experiment, table1.Experiment, table2.Experiment, table3.Experiment, sweep.Experiment, star.Experiment, abalone.Experiment,
-	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment,
+	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, audits.Experiment,
 }
 
 func main() {

@@ -1,0 +1,145 @@
+package audits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/networks"
+)
+
+// texts is the folder of a classifier of texts, of CLINC150.
+const texts = "clinc_bert"
+
+// pool is scores of rows that neither network nor detector was trained on.
+type pool struct {
+	name, method string
+	in, out      []float64
+}
+
+// scored runs the networks on their rows, each with the detector that is attached by
+// default.
+func scored(ctx context.Context, p *networks.Plan) ([]pool, error) {
+	var pools []pool
+	chosen := p.Sets
+	if p.Sets = slices.DeleteFunc(slices.Clone(chosen), func(name string) bool { return name == texts }); len(p.Sets) > 0 {
+		if err := p.Check(ctx, networks.RunsNetwork, "only methods that run the network"); err != nil {
+			return nil, err
+		}
+	}
+	stop, err := networks.UseRuntimeBLAS(ctx, p.Library)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	var jobs []experiment.Job
+	add := func(name string, score func(ctx context.Context, progress func(share float64)) (pool, error)) {
+		jobs = append(jobs, experiment.Job{
+			Kind: name, Cost: 1, What: name,
+			Run: func(ctx context.Context, progress func(share float64)) error {
+				scores, err := score(ctx, progress)
+				if err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				pools = append(pools, scores)
+				return nil
+			},
+		})
+	}
+	for _, n := range p.Networks {
+		add(n.Name, func(ctx context.Context, progress func(share float64)) (pool, error) {
+			im, err := p.Load(ctx, n, progress)
+			if err != nil {
+				return pool{}, err
+			}
+			defer im.Model.Close()
+			outs := make([]ood.Batch, len(im.Outs))
+			for i, out := range im.Outs {
+				outs[i] = out.Batch
+			}
+			return scoresOf(ctx, n.Name, im.Training, []ood.Batch{im.In}, outs)
+		})
+	}
+	if slices.Contains(chosen, texts) {
+		add(texts, func(ctx context.Context, progress func(share float64)) (pool, error) {
+			return ofTexts(ctx, p, progress)
+		})
+	}
+	return pools, experiment.RunJobs(ctx, p.Settings, jobs)
+}
+
+// scoresOf fits the first default detector that can be, and scores.
+func scoresOf(ctx context.Context, name string, t ood.Training, ins, outs []ood.Batch) (pool, error) {
+	for _, m := range attach.DefaultMethods() {
+		scorer, err := ood.Fit(ctx, m, t, nil)
+		if errors.As(err, new(*ood.NeedError)) {
+			continue
+		}
+		scores := pool{name: name, method: m.Name}
+		for _, part := range []struct {
+			to      *[]float64
+			batches []ood.Batch
+		}{{&scores.in, ins}, {&scores.out, outs}} {
+			for _, b := range part.batches {
+				var more []float64
+				if err == nil {
+					more, err = scorer.Score(ctx, nil, b)
+				}
+				*part.to = append(*part.to, more...)
+			}
+		}
+		return scores, err
+	}
+	return pool{}, fmt.Errorf("no default detector can be fitted")
+}
+
+// ofTexts scores the validation and test rows of CLINC150, and its out-of-scope ones,
+// by a detector fitted on its training rows.
+func ofTexts(ctx context.Context, p *networks.Plan, progress func(share float64)) (pool, error) {
+	models := p.Models
+	if models == "" {
+		models = filepath.Join(p.Data, "..", "models")
+	}
+	model, err := featurize.Open(ctx, filepath.Join(models, texts), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
+	if err != nil {
+		return pool{}, err
+	}
+	defer model.Close()
+	info := model.Info()
+	var takes []inputs.Takes
+	for _, v := range info.Inputs {
+		t := inputs.Takes{Name: v.Name, DType: v.DType, Optional: v.Optional}
+		for _, d := range v.Shape {
+			t.Shape = append(t.Shape, int(d))
+		}
+		takes = append(takes, t)
+	}
+	files := []string{"train", "val", "test", "oos_val", "oos_test"}
+	batches := make([]ood.Batch, len(files))
+	for i, file := range files {
+		o := inputs.Options{Takes: takes, HasText: true, Text: []string{"text"}, Ignore: []string{"intent"}, Outputs: info.OutputsWidth}
+		if i == 0 {
+			o.Ignore, o.Targets, o.Classes = nil, []string{"intent"}, info.Classes
+		}
+		set, err := inputs.Open(ctx, filepath.Join(p.Data, "clinc150", file+".csv"), o)
+		if err != nil {
+			return pool{}, err
+		}
+		batches[i], err = model.All(ctx, set.Blocks(ctx, 64), set.Len(), func(done int) {
+			progress((float64(i) + float64(done)/float64(set.Len())) / float64(len(files)))
+		})
+		if err != nil {
+			return pool{}, err
+		}
+		batches[i].Labels = set.Labels
+	}
+	t := ood.Training{Batch: batches[0], Last: model.Last(), Trainer: p.Trainer, Seed: p.Seed}
+	return scoresOf(ctx, texts, t, batches[1:3], batches[3:])
+}
