@@ -11,11 +11,8 @@ package audit
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"path"
 	"path/filepath"
 	"slices"
@@ -23,7 +20,6 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // Identity says what scores are of. Parts of different ones are not merged.
@@ -83,20 +79,6 @@ func (id Identity) fields() identityFields {
 		f.names, f.values = append(f.names, name), append(f.values, string(all[name]))
 	}
 	return f
-}
-
-// HashFile is the hex SHA-256 of the file at path.
-func HashFile(path string) (string, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // Name is how a shard is called in keys: as it is written, with slashes and without

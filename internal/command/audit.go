@@ -17,6 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
@@ -153,7 +154,7 @@ func (f *auditing) run(c *cli.Context) error {
 func (f *auditing) scorer() (*audit.Scorer, error) {
 	id := f.id
 	var err error
-	if id.Bundle, err = audit.HashFile(f.path); err != nil {
+	if id.Bundle, err = regular.SHA256(f.path); err != nil {
 		return nil, err
 	}
 	if f.raw != nil {

@@ -2,17 +2,16 @@ package ort
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // InstallOptions say what to install.
@@ -131,7 +130,7 @@ func (in installer) from(ctx context.Context, parent string, c client, p pin) (e
 		return fmt.Errorf("%s: unpack %s: %w", c.source, p.spec, err)
 	}
 	for _, f := range p.files {
-		sum, err := sumFile(filepath.Join(ready, f.name))
+		sum, err := regular.SHA256(filepath.Join(ready, f.name))
 		if err != nil {
 			return err
 		}
@@ -194,7 +193,7 @@ func verifyPinned(pins []pin, dir string, gpu bool) error {
 
 func (p pin) verify(dir string) error {
 	for _, f := range p.files {
-		sum, err := sumFile(filepath.Join(dir, f.name))
+		sum, err := regular.SHA256(filepath.Join(dir, f.name))
 		if err != nil {
 			return err
 		}
@@ -203,19 +202,6 @@ func (p pin) verify(dir string) error {
 		}
 	}
 	return nil
-}
-
-func sumFile(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // joined puts several failures into one sentence.

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 var library = []byte(strings.Repeat("the published library ", 1000))
@@ -405,7 +407,7 @@ func TestPinsPublished(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range p.files {
-				got, err := sumFile(filepath.Join(out, f.name))
+				got, err := regular.SHA256(filepath.Join(out, f.name))
 				if err != nil || got != f.sha256 {
 					t.Errorf("%s, %s, %s: published is %s (%v)", p.spec, p.platform, f.member, got, err)
 				}
