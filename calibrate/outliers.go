@@ -7,20 +7,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
-// looks are the ranks at which inliers are counted: those of the p-values ½, ¼, ⅛,
-// … down to the least. Close to each other they would tell little more, and each
-// takes its share of the error allowed.
-func looks(n int) []int {
-	var at []int
-	for part := 2; ; part *= 2 {
-		k := (n + part) / part // ⌈(n+1)/part⌉
-		at = append(at, k)
-		if k == 1 {
-			return at
-		}
-	}
-}
-
 // OutlierBounds say of any group of audited rows, and of the rows of it with the
 // least p-values, how many are inliers at most. All hold at once with the
 // probability asked for: groups and p-values may be chosen after a look at them.
@@ -61,7 +47,7 @@ func (r Ranks) OutlierBounds(delta float64) (OutlierBounds, error) {
 		return OutlierBounds{}, fmt.Errorf("delta %v is not between 0 and 1", delta)
 	}
 	n := len(r) - 1
-	at := looks(n)
+	at := evidence.Looks(n)
 	b := OutlierBounds{r.Rows(), at, make([]int, len(at))}
 	seen := make([]int, len(at))
 	for j, k := range at {

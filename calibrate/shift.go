@@ -26,7 +26,7 @@ type Shift struct {
 // all rows they see a little earlier.
 func (r Ranks) Shift() Shift {
 	n, rows := len(r)-1, r.Rows()
-	at := looks(n)
+	at := evidence.Looks(n)
 	s := Shift{1, 1}
 	for _, k := range at {
 		m, count := evidence.Misses{Allowed: k, Calibration: n}, r.below(k)

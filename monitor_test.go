@@ -1,0 +1,242 @@
+package attach_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/attach-uncertainty/attach"
+)
+
+func normal(rng *rand.Rand, n int, mean float64) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = mean + rng.NormFloat64()
+	}
+	return x
+}
+
+func monitor(t *testing.T, calibration []float64, seed uint64) *attach.Monitor {
+	t.Helper()
+	m, err := attach.NewMonitor(calibration, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestMonitorHoldsItsPromise: of many calibration sets and streams that are alike at
+// most the share δ ever alarms, ties or not.
+func TestMonitorHoldsItsPromise(t *testing.T) {
+	const trials, rows = 400, 2000
+	for _, grain := range []float64{0, .5, 4} {
+		rng := rand.New(rand.NewPCG(1, uint64(grain*2)))
+		round := func(x []float64) []float64 {
+			for i := range x {
+				if grain > 0 {
+					x[i] = grain * math.Round(x[i]/grain)
+				}
+			}
+			return x
+		}
+		var alarms [2]int
+		deltas := [...]float64{.2, .05}
+		for trial := range uint64(trials) {
+			m := monitor(t, round(normal(rng, 100, 0)), trial)
+			for _, score := range round(normal(rng, rows, 0)) {
+				m.Add(score)
+			}
+			for i, delta := range deltas {
+				if m.Alarm(delta) {
+					alarms[i]++
+				}
+			}
+		}
+		for i, delta := range deltas {
+			if limit := trials*delta + 3*math.Sqrt(trials*delta); float64(alarms[i]) > limit {
+				t.Errorf("scores in steps of %v: %d of %d streams alarm at %v", grain, alarms[i], trials, delta)
+			}
+		}
+		t.Logf("steps of %v: %v of %d alarm at %v", grain, alarms, trials, deltas)
+	}
+}
+
+// TestMonitorNotices: few rows from elsewhere, and little shifts of all, at the
+// beginning and after a long time.
+func TestMonitorNotices(t *testing.T) {
+	for _, drift := range []struct {
+		share, mean float64
+		within      int
+	}{{.2, 4, 100}, {.05, 4, 500}, {1, .5, 1000}, {1, 2, 50}} {
+		for _, before := range []int{0, 50000} {
+			rng := rand.New(rand.NewPCG(2, 2))
+			m := monitor(t, normal(rng, 5000, 0), 0)
+			for _, score := range normal(rng, before, 0) {
+				m.Add(score)
+			}
+			if m.Alarm(.01) {
+				t.Fatal("false alarm")
+			}
+			for !m.Alarm(.01) && m.Rows() < before+10000 {
+				score := rng.NormFloat64()
+				if rng.Float64() < drift.share {
+					score += drift.mean
+				}
+				m.Add(score)
+			}
+			if took := m.Rows() - before; took > drift.within {
+				t.Errorf("%+v after %d rows is noticed after %d", drift, before, took)
+			}
+		}
+	}
+}
+
+func TestMonitorGoesOnFromItsState(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	calibration := normal(rng, 300, 0)
+	for i := range calibration { // ties, so that keys matter
+		calibration[i] = math.Round(calibration[i])
+	}
+	m, other := monitor(t, calibration, 7), monitor(t, calibration, 8)
+	for range 500 {
+		m.Add(math.Round(1 + rng.NormFloat64()))
+	}
+	state, err := m.MarshalBinary()
+	if err != nil || len(state) > 1000 {
+		t.Fatal(len(state), err)
+	}
+	if err := other.UnmarshalBinary(state); err != nil {
+		t.Fatal(err)
+	}
+	for range 500 {
+		score := math.Round(1 + rng.NormFloat64())
+		m.Add(score)
+		other.Add(score)
+		if m.Evidence() != other.Evidence() || m.Rows() != other.Rows() || m.Alarm(.01) != other.Alarm(.01) {
+			t.Fatal(m.Evidence(), other.Evidence())
+		}
+	}
+}
+
+func TestMonitorRefuses(t *testing.T) {
+	if _, err := attach.NewMonitor(nil, 0); err == nil {
+		t.Error("no calibration rows")
+	}
+	if _, err := attach.NewMonitor([]float64{1, math.NaN()}, 0); err == nil {
+		t.Error("NaN")
+	}
+	m := monitor(t, []float64{1, 2, 3, 4}, 0)
+	if err := m.Merge(monitor(t, []float64{1, 2, 3.5, 4}, 0)); err == nil {
+		t.Error("a part of other calibration rows")
+	}
+	if err := m.Merge(m); err == nil {
+		t.Error("itself")
+	}
+	m.Add(5)
+	state, err := m.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := monitor(t, []float64{1, 2, 3.5, 4}, 0).UnmarshalBinary(state); err == nil || !strings.Contains(err.Error(), "others") {
+		t.Errorf("the state of other calibration rows: %v", err)
+	}
+	if err := new(attach.Monitor).UnmarshalBinary(state); err == nil {
+		t.Error("without calibration rows")
+	}
+	evidence, rows := m.Evidence(), m.Rows()
+	last := len(state) - 8
+	for name, damage := range map[string]func([]byte) []byte{
+		"empty":      func(b []byte) []byte { return nil },
+		"cut short":  func(b []byte) []byte { return b[:len(b)-1] },
+		"long":       func(b []byte) []byte { return append(b, 0) },
+		"version":    func(b []byte) []byte { b[0]++; return b },
+		"counts":     func(b []byte) []byte { b[18] = 9; return b },
+		"not number": func(b []byte) []byte { binary.LittleEndian.PutUint64(b[last:], math.Float64bits(math.NaN())); return b },
+		"negative":   func(b []byte) []byte { binary.LittleEndian.PutUint64(b[last:], math.Float64bits(-1)); return b },
+		"rich":       func(b []byte) []byte { binary.LittleEndian.PutUint64(b[last:], math.Float64bits(1e9)); return b },
+	} {
+		if err := m.UnmarshalBinary(damage(bytes.Clone(state))); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if m.Evidence() != evidence || m.Rows() != rows {
+			t.Errorf("%s: the monitor has changed", name)
+		}
+	}
+}
+
+func TestMonitorIsSharedWithoutAllocation(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	calibration := normal(rng, 1000, 0)
+	m, total := monitor(t, calibration, 1), monitor(t, calibration, 2)
+	if n := testing.AllocsPerRun(100, func() { m.Add(calibration[0]); m.Add(math.NaN()) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	before := m.Rows()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 100 {
+				m.Add(1)
+				_, _ = m.Evidence(), m.Alarm(.01)
+				if err := total.Merge(m); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if m.Rows() != before+400 {
+		t.Errorf("%d rows", m.Rows())
+	}
+}
+
+func BenchmarkMonitor(b *testing.B) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	m, err := attach.NewMonitor(normal(rng, 10000, 0), 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	scores := normal(rng, 1<<12, 0)
+	b.ReportAllocs()
+	for i := range b.N {
+		m.Add(scores[i%len(scores)])
+	}
+}
+
+func FuzzMonitorState(f *testing.F) {
+	calibration := []float64{1, 2, 2, 3, 4, 5}
+	m, err := attach.NewMonitor(calibration, 1)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for range 20 {
+		m.Add(2)
+		m.Add(6)
+	}
+	state, err := m.MarshalBinary()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(state)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := attach.NewMonitor(calibration, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.UnmarshalBinary(data) != nil {
+			return
+		}
+		again, err := m.MarshalBinary()
+		if err != nil || !bytes.Equal(again, data) {
+			t.Fatalf("%x is read and written as %x, %v", data, again, err)
+		}
+		m.Add(7)
+		if !(m.Evidence() >= 0) {
+			t.Fatal(m.Evidence())
+		}
+	})
+}
