@@ -99,6 +99,7 @@ func (c conformance) check(t *testing.T) {
 		{"better than chance", c.betterThanChance},
 		{"needs", c.needs},
 		{"state", c.state},
+		{"graph", c.graph},
 		{"damaged state", c.damagedState},
 		{"concurrent", c.concurrent},
 		{"sizes", c.sizes},

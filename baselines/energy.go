@@ -1,6 +1,7 @@
 package baselines
 
 import (
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -10,8 +11,12 @@ var energyMethod = logitMethod(ood.Method{
 	Doc:    "The free energy −temperature · log Σ exp(logits / temperature), which is lower in-domain.",
 	Ref:    "Liu, Wang, Owens & Li 2020, arXiv:2010.03759",
 	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive", Sweep: []any{1, 10, 100, 1000}}},
-}, energy)
+}, energy, energyGraph)
 
 func energy(z []float32, temperature float64) float64 {
 	return -temperature * softmax.New(z, temperature).LogSum()
+}
+
+func energyGraph(z graph.Tensor, temperature float64) graph.Tensor {
+	return z.Double().Div(temperature).LogSumExp().Mul(-temperature)
 }

@@ -12,7 +12,7 @@ var entropyMethod = logitMethod(ood.Method{
 	Doc:    "Entropy of softmax(logits / temperature), in nats.",
 	Ref:    "Shannon 1948; as a baseline in Tagasovska & Lopez-Paz 2019, table 2",
 	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive", Sweep: []any{1, 2, 10}}},
-}, entropy)
+}, entropy, nil)
 
 func entropy(z []float32, temperature float64) float64 {
 	s := softmax.New(z, temperature)

@@ -14,7 +14,7 @@ var functionalMethod = logitMethod(ood.Method{
 	Ref:    "functional margin, Tagasovska & Lopez-Paz 2019, table 2",
 	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive"}, {Name: "logits", Default: false}},
 	Sweep:  temperaturesOrLogits(),
-}, minusMargin)
+}, minusMargin, nil)
 
 func minusMargin(z []float32, temperature float64) float64 {
 	first, second := math.Inf(-1), math.Inf(-1)

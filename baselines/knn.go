@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -51,4 +52,9 @@ func (s *knn) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	of, err := s.distances(ctx, b)
 	copy(dst, of[s.K-1])
 	return err
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *knn) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	return s.index.DistancesGraph(b.Features, s.K-1)
 }

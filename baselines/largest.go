@@ -13,7 +13,7 @@ var largestMethod = logitMethod(ood.Method{
 	Ref:    "Hendrycks & Gimpel 2017, arXiv:1610.02136; on logits: Hendrycks et al. 2022, arXiv:1911.11132",
 	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive"}, {Name: "logits", Default: false}},
 	Sweep:  temperaturesOrLogits(),
-}, minusLargest)
+}, minusLargest, nil)
 
 func temperaturesOrLogits() []ood.Params {
 	return []ood.Params{{"temperature": 1.}, {"temperature": 2.}, {"temperature": 10.}, {"logits": true}}

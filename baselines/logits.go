@@ -3,6 +3,7 @@ package baselines
 import (
 	"context"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -11,22 +12,30 @@ import (
 type logitScore struct {
 	// Temperature is that of the softmax; 0 for the logits as they are.
 	Temperature float64 `state:"temperature,least=0"`
-	row         func(z []float32, temperature float64) float64
+	logitForm
+}
+
+// logitForm is a function of a row of logits and a temperature: of numbers, and
+// as nodes of a graph.
+type logitForm struct {
+	row   func(z []float32, temperature float64) float64
+	nodes func(z graph.Tensor, temperature float64) graph.Tensor
 }
 
 // logitMethod completes the description of a method that scores with a function
 // of a row of logits and a temperature, which is 0 where the parameter "logits"
 // is set.
-func logitMethod(s ood.Method, row func(z []float32, temperature float64) float64) ood.Method {
+func logitMethod(s ood.Method, row func(z []float32, temperature float64) float64, nodes func(z graph.Tensor, temperature float64) graph.Tensor) ood.Method {
+	form := logitForm{row, nodes}
 	s.Needs = ood.NeedLogits
 	s.Fit = func(_ context.Context, _ ood.Training, p ood.Params) (any, error) {
 		temperature, _ := p["temperature"].(float64)
 		if p["logits"] == true {
 			temperature = 0
 		}
-		return &logitScore{temperature, row}, nil
+		return &logitScore{temperature, form}, nil
 	}
-	s.New = func() any { return &logitScore{row: row} }
+	s.New = func() any { return &logitScore{logitForm: form} }
 	return s
 }
 
@@ -36,4 +45,12 @@ func (s *logitScore) Score(_ context.Context, dst []float64, b ood.Batch) error 
 		dst[i] = s.row(row(b.Logits, i), s.Temperature)
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *logitScore) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	if s.nodes == nil {
+		return graph.Tensor{}, graph.Refuse("not yet")
+	}
+	return s.nodes(b.Logits.Double(), s.Temperature), nil
 }

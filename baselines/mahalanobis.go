@@ -6,6 +6,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/classes"
 	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/gaussian"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -31,4 +32,9 @@ type mahalanobis struct{ gaussian.Classes }
 // Score implements ood.Detector.
 func (s *mahalanobis) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return s.Nearest(ctx, dst, b.Features)
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *mahalanobis) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	return s.NearestGraph(b.Features), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/classes"
 	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/gaussian"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -83,4 +84,17 @@ func (s *mahalanobisLayers) Score(ctx context.Context, dst []float64, b ood.Batc
 		}
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *mahalanobisLayers) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	var sum graph.Tensor
+	for i, c := range s.Layers {
+		share := c.NearestGraph(b.Layers[i]).Sqrt().Div(s.Scales[i] * float64(len(s.Layers)))
+		if i > 0 {
+			share = sum.Add(share)
+		}
+		sum = share
+	}
+	return sum, nil
 }

@@ -3,6 +3,7 @@ package baselines
 import (
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -11,4 +12,5 @@ var maxLogitMethod = logitMethod(ood.Method{
 	Doc: "Minus the largest logit. Unlike a softmax, it keeps how far all logits are from zero. " +
 		"The method \"largest\" has it too, as one entry of its grid.",
 	Ref: "Hendrycks et al. 2022, arXiv:1911.11132",
-}, func(z []float32, _ float64) float64 { return -float64(slices.Max(z)) })
+}, func(z []float32, _ float64) float64 { return -float64(slices.Max(z)) },
+	func(z graph.Tensor, _ float64) graph.Tensor { return z.RowMax().Neg() })

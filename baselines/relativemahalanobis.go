@@ -6,6 +6,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/classes"
 	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/gaussian"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -53,4 +54,9 @@ func (s *relativeMahalanobis) Score(ctx context.Context, dst []float64, b ood.Ba
 		dst[i] -= d
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *relativeMahalanobis) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	return s.NearestGraph(b.Features).Sub(s.All.DistancesGraph(b.Features)), nil
 }

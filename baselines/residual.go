@@ -13,6 +13,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -137,4 +138,14 @@ func (s residualSpace) norms(dst []float64, x blas32.General) {
 	for i := range dst {
 		dst[i] = math.Sqrt(dense.SquaredNorm(dense.Row(y, i)))
 	}
+}
+
+// normsGraph writes what norms computes of x.
+func (s residualSpace) normsGraph(x graph.Tensor) graph.Tensor {
+	return x.Double().Sub(s.Origin).MatMul(graph.Compact(s.Basis)).Norm()
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *residual) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	return s.normsGraph(b.Features), nil
 }

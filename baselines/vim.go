@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -60,4 +61,9 @@ func (s *vim) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = s.Alpha*dst[i] + energy(row(b.Logits, i), 1)
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *vim) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	return s.normsGraph(b.Features).Mul(s.Alpha).Add(energyGraph(b.Logits, 1)), nil
 }

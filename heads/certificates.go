@@ -10,6 +10,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
@@ -209,6 +210,39 @@ func prepared(phi blas32.General, unit bool, mean []float32) blas32.General {
 			}
 			to[j] = v
 		}
+	}
+	return x
+}
+
+// ScoreGraph implements graph.Detector.
+func (c *certificates) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	x := b.Features
+	if c.Mean != nil {
+		return meanSquareGraph(preparedGraph(x, c.UnitNorm, c.Mean).MatMul(c.C), c.Loss), nil
+	}
+	f := x.MatMul(c.C).Double()
+	if c.UnitNorm {
+		f = f.Div(x.Norm().Max(1e-300))
+	}
+	return meanSquareGraph(f, c.Loss), nil
+}
+
+// meanSquareGraph writes what meanSquare computes of certificates.
+func meanSquareGraph(f graph.Tensor, loss train.Loss) graph.Tensor {
+	f = f.Double()
+	if loss == "bce" {
+		f = f.Sigmoid()
+	}
+	return f.Square().Mean()
+}
+
+// preparedGraph writes what prepared computes.
+func preparedGraph(x graph.Tensor, unit bool, mean []float32) graph.Tensor {
+	if unit {
+		x = x.Unit().Single()
+	}
+	if mean != nil {
+		x = x.Sub(mean)
 	}
 	return x
 }

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -64,6 +65,14 @@ func (c Classes) Nearest(ctx context.Context, dst []float64, x blas32.General) e
 		return distances(ctx, dst, x, c, matrix[float32]{p.Rows, p.Cols, p.Single}, matrix[float32]{m.Rows, m.Cols, m.Single}, multiply32)
 	}
 	return distances(ctx, dst, x, c, matrix[float64]{p.Rows, p.Cols, p.Double}, matrix[float64]{m.Rows, m.Cols, m.Double}, multiply64)
+}
+
+// NearestGraph writes what Nearest computes of x, n×h.
+func (c Classes) NearestGraph(x graph.Tensor) graph.Tensor {
+	white := c.graph(x)
+	means := white.Constant(c.Means)
+	nearest := white.MatMulT(means, c.Means.Rows).Mul(-2.).Double().Add(c.norms).ArgMin()
+	return white.Double().Sub(nearest.Rows(means).Double()).Square().Sum()
 }
 
 type real interface{ float32 | float64 }

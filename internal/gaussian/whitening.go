@@ -12,6 +12,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -111,4 +112,14 @@ func newWhitening(mean []float64, p blas64.General, covariance *mat.SymDense) Wh
 func (w Whitening) Distances(ctx context.Context, dst []float64, x blas32.General) error {
 	origin := newStored(dense.New(1, w.Projection.Cols), w.Projection.Single != nil)
 	return newClasses(w, origin).Nearest(ctx, dst, x)
+}
+
+// graph writes whitened rows.
+func (w Whitening) graph(x graph.Tensor) graph.Tensor {
+	return x.Double().Sub(w.Mean).MatMul(w.Projection)
+}
+
+// DistancesGraph writes what Distances computes of x, n×h.
+func (w Whitening) DistancesGraph(x graph.Tensor) graph.Tensor {
+	return w.graph(x).Double().Square().Sum()
 }

@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
@@ -200,6 +201,43 @@ func (x *Index) Distances(ctx context.Context, q blas32.General, ranks []int) (m
 			done = rank
 		}
 	})
+}
+
+// DistancesGraph writes what Distances computes of q for the ranks, n×ranks. Index
+// rows of more than graph.MostBank are refused.
+func (x *Index) DistancesGraph(q graph.Tensor, ranks ...int) (graph.Tensor, error) {
+	a, bank, err := x.graph(q)
+	if err != nil {
+		return graph.Tensor{}, err
+	}
+	_, at := x.nearestGraph(a, bank, slices.Max(ranks)+1)
+	var all []graph.Tensor
+	for _, rank := range ranks {
+		all = append(all, a.Double().Sub(at.Columns(rank, rank+1).Rows(bank).Double()).Norm())
+	}
+	return all[0].Concat(all[1:]...), nil
+}
+
+// graph writes the rows to search for, scaled and centred, and those of the index.
+func (x *Index) graph(q graph.Tensor) (a, bank graph.Tensor, err error) {
+	n, h := x.Rows.Rows, x.Rows.Cols
+	if size := 4 * n * h; size > graph.MostBank {
+		return a, bank, graph.Refuse("it keeps %d rows of %d features to compare with, %d MB, and a graph holds %d MB at most: fit it on fewer rows", n, h, size>>20, graph.MostBank>>20)
+	}
+	a = q.Double()
+	if x.scale != nil {
+		a = q.Unit()
+	}
+	centred := rows.New(n, h)
+	for i := range n {
+		x.centre(rows.Row(centred, i), rows.Row(x.Rows, i), x.scaleOf(i))
+	}
+	return a.Sub(x.mean).Single(), q.Constant(centred), nil
+}
+
+// nearestGraph writes which k rows of the index are the nearest, nearest first.
+func (x *Index) nearestGraph(a, bank graph.Tensor, k int) (squared, at graph.Tensor) {
+	return a.MatMulT(bank, x.Rows.Rows).Mul(-2.).Add(x.squares).Least(k)
 }
 
 func (s *search) finite() bool { return rows.Finite(s.squared) }

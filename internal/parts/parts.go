@@ -34,7 +34,7 @@ func Of(features, logits *blas32.General, layers []blas32.General) Parts {
 }
 
 // Set sets the part of a name; layers are set in their order.
-func Set(features, logits *blas32.General, layers *[]blas32.General, name string, m blas32.General) {
+func Set[Matrix any](features, logits *Matrix, layers *[]Matrix, name string, m Matrix) {
 	switch name {
 	case "features":
 		*features = m
