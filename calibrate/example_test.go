@@ -83,3 +83,27 @@ func ExampleClassCalibration_Selective() {
 	fmt.Printf("above %.3f: %d of %d rows, %d of them wrong\n", s.Confidence, s.Rows, s.Of, s.Errors)
 	// Output: above 0.731: 90 of 100 rows, 0 of them wrong
 }
+
+func ExampleLOND() {
+	scores := make([]float64, 999)
+	for i := range scores {
+		scores[i] = float64(i)
+	}
+	c, err := calibrate.NewConformal(scores)
+	if err != nil {
+		panic(err)
+	}
+	// Of a hundred rows those are to be named that are outliers, as they come.
+	stream := calibrate.LOND{FDR: .2, Horizon: 100}
+	for _, score := range []float64{500, 2000, 996, 3000, 997, 400} {
+		p := c.PValue(score)
+		fmt.Printf("p-value %.3f at level %.3f: %v\n", p, stream.Level(), stream.Test(p))
+	}
+	// Output:
+	// p-value 0.500 at level 0.002: false
+	// p-value 0.001 at level 0.002: true
+	// p-value 0.004 at level 0.004: true
+	// p-value 0.001 at level 0.006: true
+	// p-value 0.003 at level 0.008: true
+	// p-value 0.400 at level 0.010: false
+}

@@ -1,0 +1,150 @@
+package calibrate_test
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+)
+
+// TestOnlineAgreesWithOnlineFDR: the same discoveries at the same levels.
+func TestOnlineAgreesWithOnlineFDR(t *testing.T) {
+	type decisions struct {
+		Discoveries []int
+		Levels      []float64
+	}
+	var reference struct {
+		Streams []struct {
+			P, E                    []float64
+			FDR                     float64
+			LOND, ELOND, LORD, Rich decisions
+		}
+	}
+	raw, err := os.ReadFile("testdata/online.json")
+	if err == nil {
+		err = json.Unmarshal(raw, &reference)
+	}
+	if err != nil || len(reference.Streams) == 0 {
+		t.Fatal(err)
+	}
+	found := 0
+	for i, s := range reference.Streams {
+		lond, elond := &calibrate.LOND{FDR: s.FDR}, &calibrate.LOND{FDR: s.FDR}
+		lord, rich := &calibrate.LORD{FDR: s.FDR}, &calibrate.LORD{FDR: s.FDR, Wealth: .9 * s.FDR}
+		for _, test := range []struct {
+			name  string
+			level func() float64
+			test  func(p float64) bool
+			want  decisions
+		}{
+			{"LOND", lond.Level, lond.Test, s.LOND},
+			{"e-LOND", elond.Level, elond.TestE, s.ELOND},
+			{"LORD++", lord.Level, lord.Test, s.LORD},
+			{"LORD++ with more wealth", rich.Level, rich.Test, s.Rich},
+		} {
+			var discoveries []int
+			for k, p := range s.P {
+				if k%20 == 0 && !near(test.level(), test.want.Levels[k/20]) {
+					t.Fatalf("stream %d, %s: level %d is %v, want %v", i, test.name, k, test.level(), test.want.Levels[k/20])
+				}
+				if test.name == "e-LOND" {
+					p = s.E[k]
+				}
+				if test.test(p) {
+					discoveries = append(discoveries, k+1)
+				}
+			}
+			found += len(discoveries)
+			if !slices.Equal(discoveries, test.want.Discoveries) {
+				t.Errorf("stream %d, %s: %v, want %v", i, test.name, discoveries, test.want.Discoveries)
+			}
+		}
+	}
+	if found < 300 {
+		t.Errorf("only %d discoveries to compare", found)
+	}
+}
+
+// TestOnlineFalseDiscoveries: of streams with outliers among them, as p-values of one
+// calibration set each, the share of false discoveries is on average what it may be.
+func TestOnlineFalseDiscoveries(t *testing.T) {
+	const trials, n, rows, fdr = 200, 20000, 100, .2
+	rng := rand.New(rand.NewPCG(5, 5))
+	var shares, power [4]float64
+	for range trials {
+		scores := make([]float64, n)
+		for i := range scores {
+			scores[i] = rng.NormFloat64()
+		}
+		c, err := calibrate.NewConformal(scores)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conditional := calibrate.ConditionalPValues(n, .1)
+		lond, elond := calibrate.LOND{FDR: fdr, Horizon: rows}, calibrate.LOND{FDR: fdr, Horizon: rows}
+		early, lord := calibrate.LOND{FDR: fdr}, calibrate.LORD{FDR: fdr}
+		var all, false_ [4]float64
+		var outliers float64
+		for range rows {
+			outlier := rng.Float64() < .3
+			score := rng.NormFloat64()
+			if outlier {
+				score += 5
+				outliers++
+			}
+			p := c.PValue(score)
+			e := 0.
+			if p <= 20./(n+1) {
+				e = (n + 1) / 20.
+			}
+			q := conditional[int(math.Round(p*float64(len(conditional))))-1]
+			for i, discovery := range [...]bool{lond.Test(p), elond.TestE(e), early.Test(p), lord.Test(q)} {
+				if discovery {
+					all[i]++
+					if !outlier {
+						false_[i]++
+					}
+				}
+			}
+		}
+		for i := range all {
+			shares[i] += false_[i] / max(1, all[i]) / trials
+			power[i] += (all[i] - false_[i]) / max(1, outliers) / trials
+		}
+	}
+	t.Logf("LOND with a horizon, e-LOND with it, LOND, LORD++: false discoveries %.3f, outliers discovered %.3f", shares, power)
+	for i, share := range shares {
+		if share > fdr {
+			t.Errorf("procedure %d: %v of the discoveries are false", i, share)
+		}
+	}
+	if slices.Min(power[:]) < .5 {
+		t.Errorf("outliers are not discovered: %v", power)
+	}
+}
+
+// TestOnlineTakesWhatItIsGiven: no state that was written by others, and no value,
+// makes a discovery of nothing.
+func TestOnlineTakesWhatItIsGiven(t *testing.T) {
+	for _, l := range []calibrate.LOND{
+		{FDR: .1, Horizon: 3, Rows: 3, Discoveries: 3},
+		{FDR: .1, Horizon: -1},
+		{FDR: .1, Rows: -5},
+		{FDR: .1, Rows: math.MaxInt},
+		{FDR: .1, Discoveries: -5},
+		{FDR: math.NaN()},
+		{},
+	} {
+		if before := l; l.Test(1e-300) || l.TestE(math.Inf(1)) {
+			t.Errorf("%+v makes a discovery", before)
+		}
+	}
+	l, m := calibrate.LOND{FDR: .1}, calibrate.LORD{FDR: .1, Rows: 4, Discoveries: []int{9, -1}}
+	if l.Test(math.NaN()) || l.TestE(math.NaN()) || m.Test(math.NaN()) || !(m.Level() < .1) {
+		t.Error("NaN is a discovery")
+	}
+}
