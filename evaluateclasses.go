@@ -8,9 +8,9 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
 const (

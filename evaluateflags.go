@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/ood/measure"
+	"github.com/attach-uncertainty/attach/internal/measure"
 )
 
 // flags evaluates scores of rows from the domain.

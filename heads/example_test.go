@@ -10,7 +10,6 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -36,30 +35,6 @@ func Example_certificates() {
 	// Output: [3.00] <nil>
 }
 
-// A trainer of the simplest kind: it knows the answer. Package heads/fit has
-// one that learns.
-type oracle struct{}
-
-func (oracle) Train(_ context.Context, p train.Problem) ([]train.Network, error) {
-	// One input and the level, (τ−0.5)·12, to one output.
-	w := blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{0, 0.25}}
-	return []train.Network{{Layers: []train.Layer{{W: w, B: []float32{0}}}}}, nil
-}
-
-func Example_sqr() {
-	x := blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{0, 1, 2}}
-	y := blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{10, 20, 30}}
-	t := ood.Training{Batch: ood.Batch{Features: x}, Targets: y, Trainer: oracle{}}
-	sqr, _ := attach.MethodByName("sqr")
-	s, err := ood.Fit(context.Background(), sqr, t, ood.Params{"layers": 0.})
-	if err != nil {
-		panic(err)
-	}
-	q := s.Quantiles(x, []float64{0.1, 0.5, 0.9})
-	fmt.Printf("%.1f %.1f %.1f\n", q.At(0, 0, 0), q.At(0, 0, 1), q.At(0, 0, 2))
-	// Output: 10.2 20.0 29.8
-}
-
 // A fusion of a program's own is a method like any other: where it is fitted by
 // attach.Fit, its file opens again if Save and Open are given it too.
 func ExampleFused() {
@@ -80,14 +55,4 @@ func ExampleFused() {
 	near, err := scorer.Score(context.Background(), nil, ood.Batch{Features: in})
 	fmt.Println(far[0] > slices.Max(near), err)
 	// Output: true <nil>
-}
-
-func ExampleNetwork_Apply() {
-	n := train.Network{Layers: []train.Layer{
-		{W: blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{1, -1}}},
-		{W: blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{1, 1}}, B: []float32{0.5}},
-	}}
-	x := blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{-3, 2}}
-	fmt.Println(n.Apply(x).Data) // |x| + 0.5
-	// Output: [3.5 2.5]
 }

@@ -3,7 +3,7 @@ package fit
 import (
 	"math"
 
-	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // Adam's constants (Kingma and Ba 2015).

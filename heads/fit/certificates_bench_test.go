@@ -16,10 +16,10 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
 

@@ -3,12 +3,11 @@ package fit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
-	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // Options say where training runs. The zero value is the runtime's library
@@ -77,18 +76,7 @@ func (e *Engine) runtime(ctx context.Context, threads int) (*ort.Runtime, error)
 	return r, nil
 }
 
-// DivergedError says that a model's loss or weights ceased to be finite.
-type DivergedError struct {
-	Model        int // index in Problem.Models
-	Step         int // counted from 1
-	LearningRate float64
-}
-
-func (e *DivergedError) Error() string {
-	return fmt.Sprintf("training of model %d diverged at step %d: use a learning rate below %g", e.Model, e.Step, e.LearningRate)
-}
-
-// Train implements train.Trainer. The error is a *DivergedError where a
+// Train implements train.Trainer. The error is a *train.DivergedError where a
 // model's loss or weights are not finite (or a *attach.NotFiniteError where X or
 // Y are not), and the context's where that is cancelled. X and Y are read during the call and not copied as a whole.
 //
@@ -115,7 +103,7 @@ func (e *Engine) Train(ctx context.Context, p train.Problem) ([]train.Network, e
 			q.Progress = func(done, total int) { p.Progress(round*total+done, rounds*total) }
 		}
 		trained, err := e.train(ctx, newPlan(q))
-		var diverged *DivergedError
+		var diverged *train.DivergedError
 		if errors.As(err, &diverged) {
 			diverged.Model += len(networks)
 		}

@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 func matrix(rows, cols int, at func(i, j int) float64) blas32.General {
@@ -269,7 +269,7 @@ func TestDiverged(t *testing.T) {
 		Models: []train.ModelConfig{{LearningRate: 1e-3}, {LearningRate: 1e30}}, Epochs: 5, BatchSize: 16,
 	}
 	_, err := e.Train(context.Background(), p)
-	var diverged *DivergedError
+	var diverged *train.DivergedError
 	if !errors.As(err, &diverged) || diverged.Model != 1 || !strings.Contains(err.Error(), "learning rate below 1e+30") {
 		t.Errorf("error %v, want one that says that model 1 diverged", err)
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // hooks replace what is random in training and watch it, so that it can be
@@ -263,7 +263,7 @@ func (t *training) diverged(model, step int) error {
 	if err := rows.CheckFinite("y", t.Y); err != nil {
 		return err
 	}
-	return &DivergedError{Model: model, Step: step, LearningRate: t.Models[model].LearningRate}
+	return &train.DivergedError{Model: model, Step: step, LearningRate: t.Models[model].LearningRate}
 }
 
 // step trains on the rows from start on; done steps were before.

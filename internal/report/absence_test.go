@@ -4,9 +4,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
-	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
 func TestTogether(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood/compare"
-	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
 // Curves are drawn on a plane of chartWidth×chartHeight, the band on one twice as

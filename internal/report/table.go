@@ -7,9 +7,9 @@ import (
 	"strconv"
 
 	"github.com/attach-uncertainty/attach/internal/figures"
+	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood/compare"
-	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
 // column is one figure of every method.

@@ -14,10 +14,10 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
-	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
 func withSets(methods ...ood.Method) compare.Options {

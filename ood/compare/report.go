@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
 // Report is a side-by-side comparison. Its JSON form is stable: keys keep

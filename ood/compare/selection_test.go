@@ -12,9 +12,9 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/classes"
+	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
-	"github.com/attach-uncertainty/attach/ood/measure"
 )
 
 // classRows are n rows of two features, with logits (its features and their sum)

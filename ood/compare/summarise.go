@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/figures"
-	"github.com/attach-uncertainty/attach/ood/measure"
+	"github.com/attach-uncertainty/attach/internal/measure"
 )
 
 // view is some of the out-of-domain sets, which a line of a report is the mean

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"

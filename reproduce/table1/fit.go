@@ -7,13 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/heads/fit"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 	"github.com/attach-uncertainty/attach/reproduce/uci"
@@ -86,7 +85,7 @@ func (f fitting) run(ctx context.Context, trainer train.Trainer, progress func(s
 	for len(configs) > 0 {
 		var err error
 		fitted, err = ood.FitGrid(ctx, f.method, r, configs)
-		var diverged *fit.DivergedError
+		var diverged *train.DivergedError
 		if err == nil {
 			break
 		}

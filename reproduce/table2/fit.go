@@ -7,9 +7,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
-	"github.com/attach-uncertainty/attach/ood/measure"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/ood/measure"
+	"github.com/attach-uncertainty/attach/internal/measure"
 )
 
 type metricsCase struct {

@@ -36,8 +36,6 @@ def crps_grid(row, v):
 
 lower, upper = quantiles[:, 4], quantiles[:, 94]
 inside = (lower < y) & (y < upper)
-# The toolbox counts predictions minus targets: with both negated, targets up to a quantile.
-expected, observed = uct.get_proportion_lists_vectorized(-mean, sd, -y, num_bins=101, prop_type="quantile")
 rows = mean[:, None] + sd[:, None] * norm.ppf(coarse)
 print(json.dumps({
     "mean": mean.tolist(), "sd": sd.tolist(), "y": y.tolist(),
@@ -46,10 +44,6 @@ print(json.dumps({
     "crps_gaussian": uct.crps_gaussian(mean, sd, y),
     "crps_grid": [crps_grid(r, v) for r, v in zip(rows, y)],
     "interval_score": uct.interval_score(mean, sd, y),
-    "sharpness": uct.sharpness(sd),
     "picp90": inside.mean(), "mpiw90": (upper - lower).mean(), "nmpiw90": (upper - lower).mean() / np.ptp(y),
-    "expected": list(expected), "observed": list(observed),
-    "mace": uct.mean_absolute_calibration_error(-mean, sd, -y, num_bins=101, prop_type="quantile"),
-    "rmsce": uct.root_mean_squared_calibration_error(-mean, sd, -y, num_bins=101, prop_type="quantile"),
     "pit": norm.cdf(y, mean, sd).tolist(),
 }))

@@ -1,10 +1,10 @@
 // Package train says what small networks are trained on, with which loss, and what
-// comes of it. Package heads/fit trains them in ONNX Runtime; a program can bring a
-// Trainer of its own.
+// comes of it. Package heads/fit trains them in ONNX Runtime.
 package train
 
 import (
 	"context"
+	"fmt"
 
 	"gonum.org/v1/gonum/blas/blas32"
 )
@@ -45,7 +45,7 @@ type Validation struct {
 }
 
 // Trainer fits small fully connected networks by stochastic gradient descent.
-// Package heads/fit implements it in ONNX Runtime; a program can bring its own.
+// Package heads/fit implements it in ONNX Runtime.
 type Trainer interface {
 	// Train fits len(p.Models) networks of one architecture to one data set.
 	// The result has one entry per model, in order, of the widths that p says,
@@ -170,4 +170,15 @@ type Network struct {
 type Layer struct {
 	W blas32.General `state:"weight[in,out]"`
 	B []float32      `state:"bias[out],optional"`
+}
+
+// DivergedError says that a model's loss or weights ceased to be finite.
+type DivergedError struct {
+	Model        int // index in Problem.Models
+	Step         int // counted from 1
+	LearningRate float64
+}
+
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("training of model %d diverged at step %d: use a learning rate below %g", e.Model, e.Step, e.LearningRate)
 }

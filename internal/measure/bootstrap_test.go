@@ -9,7 +9,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/ood/measure"
+	"github.com/attach-uncertainty/attach/internal/measure"
 )
 
 type bootstrapReference struct {
