@@ -95,15 +95,15 @@ func ExampleLOND() {
 	}
 	// Of a hundred rows those are to be named that are outliers, as they come.
 	stream := calibrate.LOND{FDR: .2, Horizon: 100}
-	for _, score := range []float64{500, 2000, 996, 3000, 997, 400} {
+	for _, score := range []float64{500, 2000, 997, 3000, 996, 400} {
 		p := c.PValue(score)
 		fmt.Printf("p-value %.3f at level %.3f: %v\n", p, stream.Level(), stream.Test(p))
 	}
 	// Output:
 	// p-value 0.500 at level 0.002: false
 	// p-value 0.001 at level 0.002: true
-	// p-value 0.004 at level 0.004: true
+	// p-value 0.003 at level 0.004: true
 	// p-value 0.001 at level 0.006: true
-	// p-value 0.003 at level 0.008: true
-	// p-value 0.400 at level 0.010: false
+	// p-value 0.004 at level 0.008: true
+	// p-value 0.600 at level 0.010: false
 }
