@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
@@ -20,7 +21,8 @@ type Classes struct {
 	// Means are whitened, with the precision of the projection.
 	Means rows.Matrix `state:"classes[c,r]"`
 
-	norms []float64 // c, squared, of the means
+	norms []float64  // c, squared, of the means
+	spare *sync.Pool // of *scratch, from one call of Nearest to the next
 }
 
 // NewClasses whitens the means of classes, c×h.
@@ -36,11 +38,13 @@ func NewClasses(w Whitening, means blas64.General) Classes {
 
 func newClasses(w Whitening, means rows.Matrix) Classes {
 	c := Classes{Whitening: w, Means: means}
-	c.setNorms()
+	c.prepare()
 	return c
 }
 
-func (c *Classes) setNorms() {
+// prepare sets what follows from the means.
+func (c *Classes) prepare() {
+	c.spare = new(sync.Pool)
 	means := double(c.Means)
 	c.norms = make([]float64, means.Rows)
 	for y := range c.norms {
@@ -53,7 +57,7 @@ func (c *Classes) Restored() error {
 	if (c.Means.Single == nil) != (c.Projection.Single == nil) {
 		return errors.New("means and projection are of different precision")
 	}
-	c.setNorms()
+	c.prepare()
 	return nil
 }
 
@@ -85,10 +89,17 @@ type matrix[T real] struct {
 
 func (m matrix[T]) row(i int) []T { return m.data[i*m.cols : (i+1)*m.cols] }
 
-// top is the first n rows.
-func (m matrix[T]) top(n int) matrix[T] { return matrix[T]{n, m.cols, m.data[:n*m.cols]} }
+// resize makes it rows×cols of any values.
+func (m *matrix[T]) resize(rows, cols int) {
+	n := rows * cols
+	if cap(m.data) < n {
+		m.data = make([]T, n)
+	}
+	*m = matrix[T]{rows, cols, m.data[:n]}
+}
 
-func room[T real](rows, cols int) matrix[T] { return matrix[T]{rows, cols, make([]T, rows*cols)} }
+// scratch is what one block of rows takes.
+type scratch[T real] struct{ centred, white, dots matrix[T] }
 
 func multiply32(c, a, b matrix[float32], transposed blas.Transpose) {
 	general := func(m matrix[float32]) blas32.General {
@@ -112,32 +123,38 @@ func distances[T real](
 	multiply func(c, a, b matrix[T], transposed blas.Transpose),
 ) error {
 	most := min(rowsScored, x.Rows)
-	centred, white, dots := room[T](most, p.rows), room[T](most, p.cols), room[T](most, means.rows)
+	s, ok := c.spare.Get().(*scratch[T])
+	if !ok {
+		s = new(scratch[T])
+	}
+	defer c.spare.Put(s)
 	for first := 0; first < x.Rows; first += most {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		n := min(most, x.Rows-first)
-		centred, white, dots := centred.top(n), white.top(n), dots.top(n)
+		s.centred.resize(n, p.rows)
+		s.white.resize(n, p.cols)
+		s.dots.resize(n, means.rows)
 		for i := range n {
-			to := centred.row(i)
+			to := s.centred.row(i)
 			for j, v := range x.Data[(first+i)*x.Stride : (first+i)*x.Stride+x.Cols] {
 				to[j] = T(float64(v) - c.Mean[j])
 			}
 		}
-		multiply(white, centred, p, blas.NoTrans)
-		multiply(dots, white, means, blas.Trans)
+		multiply(s.white, s.centred, p, blas.NoTrans)
+		multiply(s.dots, s.white, means, blas.Trans)
 		for i := range n {
 			// Products find the class; its distance is added up, which cancels less.
 			nearest, least := 0, math.Inf(1)
-			for y, dot := range dots.row(i) {
+			for y, dot := range s.dots.row(i) {
 				if v := c.norms[y] - 2*float64(dot); v < least {
 					nearest, least = y, v
 				}
 			}
 			var sum float64
 			at := means.row(nearest)
-			for k, v := range white.row(i) {
+			for k, v := range s.white.row(i) {
 				d := float64(v) - float64(at[k])
 				sum += d * d
 			}
