@@ -19,21 +19,28 @@ func fromYCbCr(img *image.YCbCr) *Pixels {
 		cb.row(y, cbRow)
 		cr.row(y, crRow)
 		luma := img.Y[img.YOffset(b.Min.X, b.Min.Y+y):][:w]
-		dst := out.Pix[y*w*3 : (y+1)*w*3]
-		for x, l := range luma {
-			dst[3*x], dst[3*x+1], dst[3*x+2] = toRGB(l, cbRow[x], crRow[x])
-		}
+		toRGB(out.Pix[y*w*3:(y+1)*w*3], luma, cbRow, crRow)
 	}
 	return out
 }
 
-// toRGB is the JFIF conversion in 16-bit fixed point.
-func toRGB(y, cb, cr uint8) (r, g, b uint8) {
+// toRGB writes the pixels of a row to dst. It is the JFIF conversion in 16-bit fixed
+// point.
+func toRGB(dst, luma, cb, cr []uint8) {
 	const half = 1 << 15
-	l, u, v := int32(y), int32(cb)-128, int32(cr)-128
-	return limit(l + (91881*v+half)>>16),
-		limit(l + (-22554*u-46802*v+half)>>16),
-		limit(l + (116130*u+half)>>16)
+	cb, cr = cb[:len(luma)], cr[:len(luma)]
+	for x, l := range luma {
+		y, u, v := int32(l), int32(cb[x])-128, int32(cr[x])-128
+		r := y + (91881*v+half)>>16
+		g := y + (-22554*u-46802*v+half)>>16
+		b := y + (116130*u+half)>>16
+		to := dst[3*x : 3*x+3 : 3*x+3]
+		if uint32(r|g|b) < 256 { // which most are
+			to[0], to[1], to[2] = uint8(r), uint8(g), uint8(b)
+		} else {
+			to[0], to[1], to[2] = limit(r), limit(g), limit(b)
+		}
+	}
 }
 
 func limit(v int32) uint8 { return uint8(min(max(v, 0), 255)) }
@@ -89,22 +96,24 @@ func (c *chroma) line(near, far []uint8, n int, dst []uint8) {
 		c.sums = make([]int32, n)
 	}
 	s := c.sums[:n]
-	// Sums carry a scale of 1 or 4; the two roundings alternate.
-	shift, even, odd := 2, int32(1), int32(2)
+	// The two roundings of sums of 16 samples alternate.
+	even, odd := int32(8), int32(7)
+	if far == nil {
+		far, even, odd = near, 4, 8
+	}
+	near, far = near[:n], far[:n]
 	for i := range s {
-		s[i] = int32(near[i])
+		s[i] = 3*int32(near[i]) + int32(far[i])
 	}
-	if far != nil {
-		for i := range s {
-			s[i] = 3*s[i] + int32(far[i])
-		}
-		shift, even, odd = 4, 8, 7
+	left := s[0]
+	for i, right := range s[1:] {
+		v, to := s[i], dst[2*i:2*i+2:2*i+2]
+		to[0], to[1] = uint8((3*v+left+even)>>4), uint8((3*v+right+odd)>>4)
+		left = v
 	}
-	for i, v := range s {
-		left, right := s[max(i-1, 0)], s[min(i+1, n-1)]
-		dst[2*i] = uint8((3*v + left + even) >> shift)
-		if 2*i+1 < len(dst) {
-			dst[2*i+1] = uint8((3*v + right + odd) >> shift)
-		}
+	v := s[n-1]
+	dst[2*n-2] = uint8((3*v + left + even) >> 4)
+	if 2*n-1 < len(dst) {
+		dst[2*n-1] = uint8((4*v + odd) >> 4)
 	}
 }
