@@ -76,15 +76,19 @@ func newFourier(h, m int, gamma float64, seed uint64) fourier {
 	r := rand.New(rand.NewPCG(seed, 0))
 	f := fourier{dense.New(h, m), make([]float64, m)}
 	for i := range f.Frequencies.Data {
-		// Box & Muller's normals, unlike NormFloat64's, are the same by
-		// definition in any language.
-		radius := math.Sqrt(-2 * math.Log(1-r.Float64()))
-		f.Frequencies.Data[i] = math.Sqrt(2*gamma) * radius * math.Cos(2*math.Pi*r.Float64())
+		f.Frequencies.Data[i] = math.Sqrt(2*gamma) * normal(r)
 	}
 	for j := range f.Phases {
 		f.Phases[j] = 2 * math.Pi * r.Float64()
 	}
 	return f
+}
+
+// normal is one of Box & Muller's, which unlike NormFloat64's are the same by
+// definition in any language.
+func normal(r *rand.Rand) float64 {
+	radius := math.Sqrt(-2 * math.Log(1-r.Float64()))
+	return radius * math.Cos(2*math.Pi*r.Float64())
 }
 
 // of are the Fourier features of the directions of rows.

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
@@ -95,6 +96,12 @@ func (l lastLayer) energies(energies []float64, x blas32.General, change func(ds
 	}
 }
 
+// energyGraph writes the energy of the logits that the layer makes of changed
+// features.
+func (l lastLayer) energyGraph(x graph.Tensor) graph.Tensor {
+	return x.Single().MatMulT(l.Weight, len(l.Bias)).Double().Add(l.Bias).LogSumExp().Neg()
+}
+
 // reshaped scores with the energy of what a row's largest features make of it.
 type reshaped struct {
 	lastLayer
@@ -117,12 +124,17 @@ func reshapingMethod(s ood.Method, change func(dst, phi []float32, largest large
 func (s *reshaped) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	h := b.Features.Cols
 	scratch := make([]float64, h)
-	// NumPy and PyTorch round so.
-	k := max(1, h-int(math.RoundToEven(float64(h)*s.Percentile/100)))
+	k := countAbove(s.Percentile, h)
 	s.energies(dst, b.Features, func(changed, phi []float32) float64 {
 		return s.change(changed, phi, largestOf(phi, k, scratch))
 	})
 	return nil
+}
+
+// countAbove is how many of h features lie above a percentile of them, at least 1.
+func countAbove(percentile float64, h int) int {
+	// NumPy and PyTorch round so.
+	return max(1, h-int(math.RoundToEven(float64(h)*percentile/100)))
 }
 
 // largestFeatures are the k largest of a row.
@@ -173,13 +185,17 @@ func (l largestFeatures) places(phi []float32) iter.Seq[int] {
 const largestSharpening = 500
 
 // sharpening is exp(all/sum), the factor of ASH-S and SCALE for a row of h
-// features. Of features that are zero or more the ratio lies between 1 and h/k;
+// features.
+func (l largestFeatures) sharpening(h int) float64 {
+	return math.Exp(min(l.ratio(h), largestSharpening))
+}
+
+// ratio is all/sum. Of features that are zero or more it lies between 1 and h/k;
 // features of both signs can have a sum that is not positive, and then it is
 // taken to be h/k.
-func (l largestFeatures) sharpening(h int) float64 {
-	ratio := float64(h) / float64(l.k)
-	if !(l.sum <= 0) {
-		ratio = l.all / l.sum
+func (l largestFeatures) ratio(h int) float64 {
+	if l.sum <= 0 {
+		return float64(h) / float64(l.k)
 	}
-	return math.Exp(min(ratio, largestSharpening))
+	return l.all / l.sum
 }

@@ -17,7 +17,8 @@ var mahalanobisLayersMethod = ood.Method{
 	Doc: "The mean over earlier layers of the Mahalanobis distance to the nearest class mean, each layer's divided by what it is on " +
 		"average on the training rows. Within a layer, one covariance serves all classes; shrinkage mixes that share of a multiple of the identity into it. Classes are " +
 		"the labels where there are any, else the largest logit; of a regressor all rows are of one. It sees another kind of input (texture, colour, contrast) " +
-		"better than new classes of the same kind, which the last layer tells better: fused-layers has both.",
+		"better than new classes of the same kind, which the last layer tells better: fused-layers has both. unit_norm and exponent are as in " +
+		"mahalanobis, for each layer on its own.",
 	Ref: "Lee et al. 2018, arXiv:1807.03888, eq. 2 and the feature ensemble of section 2.2, with layers weighed alike in place of a regression on " +
 		"out-of-domain rows",
 	Needs: ood.NeedLayers,
@@ -28,14 +29,15 @@ var mahalanobisLayersMethod = ood.Method{
 		}
 		return eigen.Squares*widest + stored
 	},
-	Params: []ood.Param{classes.Shrinkage(classes.LeastShrinkage, classes.LeastShrinkage, .01, .1)},
+	Params: append(classes.Radial(), classes.Shrinkage(classes.LeastShrinkage, classes.LeastShrinkage, .01, .1)),
 	Fit:    fitMahalanobisLayers,
 	New:    func() any { return &mahalanobisLayers{} },
 }
 
 type mahalanobisLayers struct {
-	Layers []gaussian.Classes `state:"layers,least=1"`
-	Scales []float64          `state:"scales[l],positive"` // mean distance of the training rows, by layer
+	Layers    []gaussian.Classes `state:"layers,least=1"`
+	Scales    []float64          `state:"scales[l],positive"`   // mean distance of the training rows, by layer
+	Exponents []float64          `state:"exponents[l],least=0"` // of the norm that a layer's rows are divided by
 }
 
 // Restored implements rows.Restored.
@@ -49,12 +51,16 @@ func (s *mahalanobisLayers) Restored() error {
 func fitMahalanobisLayers(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	s := &mahalanobisLayers{}
 	for i, layer := range t.Layers {
-		c, err := classes.Cloud{Layer: i, One: true}.Fit(ctx, t, p)
+		cloud, err := classes.Cloud{Layer: i, One: true}.Scaled(ctx, t, p)
+		if err != nil {
+			return nil, fmt.Errorf("layer %d: %w", i, err)
+		}
+		c, err := cloud.Fit(ctx, t, p)
 		if err != nil {
 			return nil, fmt.Errorf("layer %d: %w", i, err)
 		}
 		distances := make([]float64, layer.Rows)
-		if err := c.Nearest(ctx, distances, layer); err != nil {
+		if err := c.Nearest(ctx, distances, cloud.Rows(t.Batch)); err != nil {
 			return nil, err
 		}
 		var mean float64
@@ -65,10 +71,15 @@ func fitMahalanobisLayers(ctx context.Context, t ood.Training, p ood.Params) (an
 		if mean == 0 {
 			return nil, fmt.Errorf("layer %d: every row is its class's mean: %w", i, gaussian.ErrNoVariance)
 		}
-		s.Layers, s.Scales = append(s.Layers, c), append(s.Scales, mean)
+		s.Layers, s.Scales, s.Exponents = append(s.Layers, c), append(s.Scales, mean), append(s.Exponents, cloud.Exponent)
 		t.Progress(float64(i+1) / float64(len(t.Layers)))
 	}
 	return s, nil
+}
+
+// cloud are the rows of a layer that distances are of.
+func (s *mahalanobisLayers) cloud(layer int) classes.Cloud {
+	return classes.Cloud{Layer: layer, Exponent: s.Exponents[layer]}
 }
 
 // Score implements ood.Detector.
@@ -76,7 +87,7 @@ func (s *mahalanobisLayers) Score(ctx context.Context, dst []float64, b ood.Batc
 	clear(dst)
 	distances := make([]float64, len(dst))
 	for i, c := range s.Layers {
-		if err := c.Nearest(ctx, distances, b.Layers[i]); err != nil {
+		if err := c.Nearest(ctx, distances, s.cloud(i).Rows(b)); err != nil {
 			return err
 		}
 		for r, squared := range distances {
@@ -90,7 +101,7 @@ func (s *mahalanobisLayers) Score(ctx context.Context, dst []float64, b ood.Batc
 func (s *mahalanobisLayers) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	var sum graph.Tensor
 	for i, c := range s.Layers {
-		share := c.NearestGraph(b.Layers[i]).Sqrt().Div(s.Scales[i] * float64(len(s.Layers)))
+		share := c.NearestGraph(s.cloud(i).Graph(b)).Sqrt().Div(s.Scales[i] * float64(len(s.Layers)))
 		if i > 0 {
 			share = sum.Add(share)
 		}

@@ -13,11 +13,11 @@ import (
 var relativeMahalanobisMethod = ood.Method{
 	Name: "relative-mahalanobis",
 	Doc: "Squared Mahalanobis distance to the nearest class mean, as mahalanobis has it, less the one under a single Gaussian " +
-		"fitted to all training features. Classes are the labels where there are any, else the largest logit.",
-	Ref:    "Ren et al. 2021, arXiv:2106.09022, eq. 4",
+		"fitted to all training features. Classes are the labels where there are any, else the largest logit. unit_norm and exponent are as there.",
+	Ref:    "Ren et al. 2021, arXiv:2106.09022, eq. 4; unit_norm: Mueller & Hein 2025, arXiv:2505.18032",
 	Needs:  ood.NeedFeatures,
 	Memory: squares(eigen.Squares + 3),
-	Params: []ood.Param{classes.Shrinkage(0, 0, .01, .1)},
+	Params: append(classes.Radial(), classes.Shrinkage(0, 0, .01, .1)),
 	Fit:    fitRelativeMahalanobis,
 	New:    func() any { return &relativeMahalanobis{} },
 }
@@ -28,26 +28,26 @@ type relativeMahalanobis struct {
 }
 
 func fitRelativeMahalanobis(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-	features := classes.Cloud{Layer: classes.Features}
-	within, err := features.Fit(ctx, t, p)
+	within, cloud, err := fitMahalanobis(ctx, t, p)
 	if err != nil {
 		return nil, err
 	}
-	m, err := features.Moments(ctx, t)
+	m, err := cloud.Moments(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	all, err := gaussian.NewWhitening(m.Mean(), m.Covariance(), p.Float("shrinkage"))
-	return &relativeMahalanobis{mahalanobis{within}, all}, err
+	return &relativeMahalanobis{*within, all}, err
 }
 
 // Score implements ood.Detector.
 func (s *relativeMahalanobis) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	if err := s.Nearest(ctx, dst, b.Features); err != nil {
+	x := s.cloud().Rows(b)
+	if err := s.Nearest(ctx, dst, x); err != nil {
 		return err
 	}
 	all := make([]float64, len(dst))
-	if err := s.All.Distances(ctx, all, b.Features); err != nil {
+	if err := s.All.Distances(ctx, all, x); err != nil {
 		return err
 	}
 	for i, d := range all {
@@ -58,5 +58,6 @@ func (s *relativeMahalanobis) Score(ctx context.Context, dst []float64, b ood.Ba
 
 // ScoreGraph implements graph.Detector.
 func (s *relativeMahalanobis) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	return s.NearestGraph(b.Features).Sub(s.All.DistancesGraph(b.Features)), nil
+	x := s.cloud().Graph(b)
+	return s.NearestGraph(x).Sub(s.All.DistancesGraph(x)), nil
 }

@@ -64,7 +64,11 @@ func fitCoupled(ctx context.Context, t ood.Training, p ood.Params) (any, error) 
 }
 
 func (s *coupled) cloud() classes.Cloud {
-	return classes.Cloud{Layer: classes.Features, Unit: s.UnitNorm}
+	c := classes.Cloud{Layer: classes.Features}
+	if s.UnitNorm {
+		c.Exponent = 1
+	}
+	return c
 }
 
 // certificates writes the root mean square of each row's.

@@ -6,11 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach/internal/gaussian"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
@@ -46,9 +49,9 @@ var ErrNoClasses = errors.New("neither labels nor logits say which class a row i
 
 // Cloud is which of a training's rows classes are fitted to.
 type Cloud struct {
-	Layer int  // or Features
-	Unit  bool // scaled to unit norm
-	One   bool // all of one class, where nothing says which
+	Layer    int     // or Features
+	Exponent float64 // of their norm, which they are divided by
+	One      bool    // all of one class, where nothing says which
 }
 
 // Features stands for the features in place of a layer's number.
@@ -60,10 +63,22 @@ func (c Cloud) Rows(b ood.Batch) blas32.General {
 	if c.Layer != Features {
 		x = b.Layers[c.Layer]
 	}
-	if c.Unit {
-		return rows.Unit(x)
+	if c.Exponent == 0 {
+		return x
 	}
-	return x
+	return rows.Radial(x, c.Exponent)
+}
+
+// Graph are Rows as a tensor.
+func (c Cloud) Graph(b graph.Batch) graph.Tensor {
+	x := b.Features
+	if c.Layer != Features {
+		x = b.Layers[c.Layer]
+	}
+	if c.Exponent == 0 {
+		return x
+	}
+	return x.Double().Mul(x.Norm().Max(1e-60).Log().Mul(-c.Exponent).Exp()).Single()
 }
 
 func (c Cloud) classes(t ood.Training) (assignment, error) {
@@ -112,6 +127,44 @@ func (c Cloud) Fit(ctx context.Context, t ood.Training, p ood.Params) (gaussian.
 		return gaussian.Classes{}, fmt.Errorf("within their classes, %w", err)
 	}
 	return gaussian.NewClasses(w, m.Means()), nil
+}
+
+// Radial are the parameters of rows that are divided by a power of their norm.
+func Radial() []ood.Param {
+	return []ood.Param{{Name: "unit_norm", Default: false, Sweep: []any{false, true}}, {Name: "exponent", Default: 1, Takes: "least=0,most=4"}}
+}
+
+// Scaled is the cloud of the rows as the parameters of Radial say. An exponent of
+// 0 asks for the one among steps of a quarter whose distances to the nearest class
+// spread most as those of a Gaussian's rows: their variance is 2/r of their
+// squared mean in r dimensions (Mardia 1970, doi:10.1093/biomet/57.3.519).
+func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud, error) {
+	c.Exponent = p.Float("exponent")
+	if !p["unit_norm"].(bool) {
+		c.Exponent = 0
+		return c, nil
+	}
+	if c.Exponent > 0 {
+		return c, nil
+	}
+	least, best := math.Inf(1), 1.
+	distances := make([]float64, t.Len())
+	for step := range 7 {
+		c.Exponent = float64(step) / 4
+		g, err := c.Fit(ctx, t, p)
+		if err != nil {
+			return c, err
+		}
+		if err := g.Nearest(ctx, distances, c.Rows(t.Batch)); err != nil {
+			return c, err
+		}
+		mean, variance := stat.PopMeanVariance(distances, nil)
+		if off := math.Abs(math.Log(variance / (mean * mean) * float64(g.Projection.Cols) / 2)); off < least {
+			least, best = off, c.Exponent
+		}
+	}
+	c.Exponent = best
+	return c, nil
 }
 
 // Shrinkage is the parameter "shrinkage".

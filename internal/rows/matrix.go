@@ -1,6 +1,8 @@
 package rows
 
 import (
+	"math"
+
 	"fmt"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -44,15 +46,19 @@ func Select(m blas32.General, picked []int) blas32.General {
 }
 
 // Unit are the rows of m scaled to unit norm; rows of zeros stay zero.
-func Unit(m blas32.General) blas32.General {
-	unit := New(m.Rows, m.Cols)
+func Unit(m blas32.General) blas32.General { return Radial(m, 1) }
+
+// Radial are the rows of m divided by their norm to the power of exponent; rows
+// of zeros stay zero.
+func Radial(m blas32.General, exponent float64) blas32.General {
+	scaled := New(m.Rows, m.Cols)
 	for i := range m.Rows {
-		to, scale := Row(unit, i), InverseNorm(Row(m, i))
+		to, scale := Row(scaled, i), math.Pow(InverseNorm(Row(m, i)), exponent)
 		for j, v := range Row(m, i) {
 			to[j] = float32(scale * float64(v))
 		}
 	}
-	return unit
+	return scaled
 }
 
 // Argmax is the column of the largest number of every row, the first of equals.

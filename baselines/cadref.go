@@ -1,0 +1,89 @@
+package baselines
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas64"
+
+	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/softmax"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+var cadrefMethod = ood.Method{
+	Name: "cadref",
+	Doc: "Relative error ‖φ − μ‖₁/‖φ‖₁ of the features against the mean of the training features predicted as the row's class, in two parts: that " +
+		"of features which differ in the direction of the class's weight, divided by the row's log Σ exp(logits), and that of the others, divided by what " +
+		"this is on average. A row's log Σ exp(logits) counts as a thousandth of the average where it is below that. decoupled=false leaves the error whole, which is CARef.",
+	Ref:    "Ling et al. 2025, arXiv:2503.00325",
+	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Params: []ood.Param{{Name: "decoupled", Default: true, Sweep: []any{true, false}}},
+	Fit:    fitCADRef,
+	New:    func() any { return &cadref{} },
+}
+
+type cadref struct {
+	lastLayer
+	Means     blas64.General `state:"means[logits,features]"`
+	Decoupled bool           `state:"decoupled"`
+	LogSum    float64        `state:"log_sum,positive"` // log Σ exp(logits) on average; 1 where it is not read
+}
+
+func fitCADRef(_ context.Context, t ood.Training, p ood.Params) (any, error) {
+	s := &cadref{newLastLayer(t), classMeans(t.Features, rows.Argmax(t.Logits), t.Logits.Cols), p["decoupled"].(bool), 1}
+	if !s.Decoupled {
+		return s, nil
+	}
+	s.LogSum = 0
+	for i := range t.Len() {
+		s.LogSum -= energy(row(t.Logits, i), 1) / float64(t.Len())
+	}
+	if s.LogSum <= 0 {
+		return nil, fmt.Errorf("log Σ exp(logits) is %v on average, and must be positive to divide errors by: are these log-probabilities? decoupled=false does without", s.LogSum)
+	}
+	return s, nil
+}
+
+// Score implements ood.Detector.
+func (s *cadref) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	for i := range dst {
+		z := softmax.New(row(b.Logits, i), 1)
+		mean, w := dense.Row(s.Means, z.Top), row(s.Weight, z.Top)
+		var along, against, whole, size float64
+		for j, v := range row(b.Features, i) {
+			d := float64(v) - mean[j]
+			size += math.Abs(float64(v))
+			whole += math.Abs(d)
+			along += max(d*sign(w[j]), 0)
+			against += max(-d*sign(w[j]), 0)
+		}
+		if s.Decoupled {
+			whole = along/max(z.LogSum(), s.LogSum/1000) + against/s.LogSum
+		}
+		dst[i] = whole / max(size, math.SmallestNonzeroFloat32)
+	}
+	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *cadref) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	signs := rows.New(s.Weight.Rows, s.Weight.Cols)
+	for k := range signs.Rows {
+		for j, v := range row(s.Weight, k) {
+			row(signs, k)[j] = float32(sign(v))
+		}
+	}
+	x, class := b.Features.Double(), b.Logits.ArgMax()
+	absolute := func(v graph.Tensor) graph.Tensor { return v.Max(v.Neg()) }
+	off := x.Sub(class.Rows(s.Means))
+	whole := absolute(off).Sum()
+	if s.Decoupled {
+		along := off.Mul(class.Rows(signs))
+		whole = along.Max(0.).Sum().Div(b.Logits.Double().LogSumExp().Max(s.LogSum / 1000)).Add(along.Neg().Max(0.).Sum().Div(s.LogSum))
+	}
+	return whole.Div(absolute(x).Sum().Max(math.SmallestNonzeroFloat32)), nil
+}

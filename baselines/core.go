@@ -1,0 +1,113 @@
+package baselines
+
+import (
+	"context"
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/softmax"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+var coreMethod = ood.Method{
+	Name: "core",
+	Doc: "Minus the sum of the energy log Σ exp(logits) and of a cosine, both standardised on the training rows: that between the features and the mean " +
+		"of the training features of the predicted class, after what lies along this class's weights is taken off both. Classes of the training " +
+		"rows are the labels where there are any, else the largest logit; a class without rows has a cosine of 0.",
+	Ref:   "Yang, Kim & Bahk 2026, arXiv:2603.18290",
+	Needs: ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Fit:   fitCORE,
+	New:   func() any { return &core{} },
+}
+
+type core struct {
+	Directions blas64.General `state:"directions[logits,features]"` // of the classes' weights, of norm 1
+	Residuals  blas64.General `state:"residuals[logits,features]"`  // of the classes' means outside of them, of norm 1
+	LogSum     standard       `state:"log_sum"`
+	Cosine     standard       `state:"cosine"`
+}
+
+// standard is what standardises numbers.
+type standard struct {
+	Mean float64 `state:"mean"`
+	Std  float64 `state:"std,positive"`
+}
+
+func newStandard(x []float64) standard {
+	mean, std := stat.PopMeanStdDev(x, nil)
+	if std == 0 {
+		std = 1
+	}
+	return standard{mean, std}
+}
+
+func (s standard) of(v float64) float64 { return (v - s.Mean) / s.Std }
+
+func fitCORE(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
+	classes := t.Labels
+	if classes == nil {
+		classes = rows.Argmax(t.Logits)
+	}
+	c := t.Logits.Cols
+	s := &core{Directions: dense.New(c, t.Features.Cols), Residuals: classMeans(t.Features, classes, c)}
+	for y := range c {
+		direction, residual := dense.Row(s.Directions, y), dense.Row(s.Residuals, y)
+		for j, v := range row(t.Last.Weight, y) {
+			direction[j] = float64(v)
+		}
+		normalise(direction)
+		along := blas64.Dot(dense.Vector(direction), dense.Vector(residual))
+		blas64.Axpy(-along, dense.Vector(direction), dense.Vector(residual))
+		normalise(residual)
+	}
+	sums, cosines := make([]float64, t.Len()), make([]float64, t.Len())
+	for i := range sums {
+		sums[i], cosines[i] = s.parts(row(t.Features, i), row(t.Logits, i))
+	}
+	s.LogSum, s.Cosine = newStandard(sums), newStandard(cosines)
+	return s, ctx.Err()
+}
+
+// normalise makes the norm of x 1, unless it is 0.
+func normalise(x []float64) {
+	if norm := blas64.Nrm2(dense.Vector(x)); norm > 0 {
+		blas64.Scal(1/norm, dense.Vector(x))
+	}
+}
+
+// parts are log Σ exp(z) and the cosine of a row.
+func (s *core) parts(phi, z []float32) (logSum, cosine float64) {
+	p := softmax.New(z, 1)
+	direction, residual := dense.Row(s.Directions, p.Top), dense.Row(s.Residuals, p.Top)
+	// The residual is orthogonal to the direction.
+	var along, dot, square float64
+	for j, v := range phi {
+		along += float64(v) * direction[j]
+		dot += float64(v) * residual[j]
+		square += float64(v) * float64(v)
+	}
+	return p.LogSum(), dot / math.Sqrt(max(square-along*along, math.SmallestNonzeroFloat32))
+}
+
+// Score implements ood.Detector.
+func (s *core) Score(_ context.Context, dst []float64, b ood.Batch) error {
+	for i := range dst {
+		logSum, cosine := s.parts(row(b.Features, i), row(b.Logits, i))
+		dst[i] = -s.LogSum.of(logSum) - s.Cosine.of(cosine)
+	}
+	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *core) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	x, class := b.Features.Double(), b.Logits.ArgMax()
+	along, dot := x.Mul(class.Rows(s.Directions)).Sum(), x.Mul(class.Rows(s.Residuals)).Sum()
+	cosine := dot.Div(x.Square().Sum().Sub(along.Square()).Max(math.SmallestNonzeroFloat32).Sqrt())
+	standardised := func(v graph.Tensor, by standard) graph.Tensor { return v.Sub(by.Mean).Div(by.Std) }
+	return standardised(b.Logits.Double().LogSumExp(), s.LogSum).Add(standardised(cosine, s.Cosine)).Neg(), nil
+}

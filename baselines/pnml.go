@@ -1,0 +1,82 @@
+package baselines
+
+import (
+	"context"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/gaussian"
+	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/moments"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+var pnmlMethod = ood.Method{
+	Name: "pnml",
+	Doc: "Regret of the predictive normalised maximum likelihood of the last layer: log Σ p/(p + (1−p)·p^κ) over its softmax p, divided by the logarithm of the " +
+		"number of classes. κ is q/(1+q) with q = φᵀ(FᵀF)⁺φ for training features F: features in a direction that training rows hardly fill have more regret. " +
+		"All features are scaled to unit norm, also before the last layer.",
+	Ref:    "Bibas, Feder & Hassner 2021, arXiv:2110.09246",
+	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Memory: squares(eigen.Squares + 1),
+	Fit:    fitPNML,
+	New:    func() any { return &pnml{} },
+}
+
+type pnml struct {
+	lastLayer
+	gaussian.Whitening
+	Rows float64 `state:"rows,positive"` // that the whitening's moments are a mean over
+}
+
+func fitPNML(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
+	m := &moments.Moments{UnitNorm: true}
+	for _, x := range blocks(ctx, t.Features) {
+		if err := m.Add(x); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	w, err := gaussian.NewWhitening(make([]float64, t.Features.Cols), m.SecondMoment(), 0)
+	return &pnml{newLastLayer(t), w, float64(t.Len())}, err
+}
+
+// leastProbability keeps the logarithm of a probability finite, as in the
+// authors' code.
+const leastProbability = 1e-12
+
+// Score implements ood.Detector.
+func (s *pnml) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	unit := b
+	unit.Features, unit.Cache = rows.Unit(b.Features), nil
+	if err := s.Distances(ctx, dst, unit.Features); err != nil {
+		return err
+	}
+	for i, z := range s.logits(unit) {
+		q := dst[i] / s.Rows
+		kappa := q / (1 + q)
+		var sum float64
+		all := floats.LogSumExp(z)
+		for _, v := range z {
+			p := min(max(math.Exp(v-all), leastProbability), 1-leastProbability)
+			sum += p / (p + (1-p)*math.Pow(p, kappa))
+		}
+		dst[i] = math.Log(sum) / math.Log(float64(len(z)))
+	}
+	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *pnml) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	x := b.Features.Unit().Single()
+	q := s.DistancesGraph(x).Div(s.Rows)
+	z := x.MatMulT(s.Weight, len(s.Bias)).Double().Add(s.Bias)
+	p := z.Sub(z.LogSumExp()).Exp().Max(leastProbability).Min(1 - leastProbability)
+	power := p.Log().Mul(q.Div(q.Add(1.))).Exp()
+	return p.Div(p.Add(p.Neg().Add(1.).Mul(power))).Sum().Log().Div(math.Log(float64(len(s.Bias)))), nil
+}
