@@ -220,11 +220,16 @@ func (c *certificates) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	if c.Mean != nil {
 		return meanSquareGraph(preparedGraph(x, c.UnitNorm, c.Mean).MatMul(c.C), c.Loss), nil
 	}
-	f := x.MatMul(c.C).Double()
+	return c.scoreGraph(x, x.MatMul(c.C)), nil
+}
+
+// scoreGraph writes the score of rows x from their certificates, of rows as they
+// are.
+func (c *certificates) scoreGraph(x, f graph.Tensor) graph.Tensor {
 	if c.UnitNorm {
-		f = f.Div(x.Norm().Max(1e-300))
+		f = f.Double().Div(x.Norm().Max(1e-300))
 	}
-	return meanSquareGraph(f, c.Loss), nil
+	return meanSquareGraph(f, c.Loss)
 }
 
 // meanSquareGraph writes what meanSquare computes of certificates.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/softmax"
@@ -134,4 +135,26 @@ func (s *classCertificates) Score(ctx context.Context, dst []float64, b ood.Batc
 		}
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *classCertificates) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	h, k := s.All.C.Rows, s.All.C.Cols
+	if size := 4 * h * k * (len(s.Classes) + 1); size > graph.MostBank {
+		return graph.Tensor{}, graph.Refuse("its certificates of %d classes are %d MB, and a graph holds %d MB at most", len(s.Classes), size>>20, graph.MostBank>>20)
+	}
+	var all []float32
+	for _, c := range append([]*certificates{&s.All}, s.Classes...) {
+		for i := range h {
+			all = append(all, rows.Row(c.C, i)...)
+		}
+	}
+	of := make([]int64, len(s.Own))
+	for y, k := range s.Own {
+		of[y] = int64(k + 1)
+	}
+	x := b.Features
+	own := b.Logits.ArgMax().Look(of).Rows(x.Constant(all, len(s.Classes)+1, h, k)) // n×h×k
+	f := x.Reshape(0, 1, int64(h)).MatMul(own).Reshape(-1, int64(k))
+	return s.All.scoreGraph(x, f), nil
 }

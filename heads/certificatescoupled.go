@@ -8,6 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/classes"
 	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/gaussian"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
@@ -94,4 +95,17 @@ func (s *coupled) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		}
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *coupled) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	x := b.Features
+	if s.UnitNorm {
+		x = x.Unit().Single()
+	}
+	score := s.NearestGraph(x).Div(float64(s.Projection.Cols)).Sqrt().Mul(s.Alpha)
+	if s.Weight > 0 {
+		score = score.Sub(b.Logits.Double().LogSumExp())
+	}
+	return score, nil
 }

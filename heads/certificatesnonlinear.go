@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -149,4 +150,10 @@ func (c *nonlinear) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = meanSquare(rows.Row(f, i), 1, c.Loss)
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (c *nonlinear) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	x := preparedGraph(b.Features, c.UnitNorm, c.Mean).Div(c.Scale)
+	return meanSquareGraph(networks.Graph(c.Network, x), c.Loss), nil
 }

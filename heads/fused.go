@@ -11,6 +11,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
@@ -343,4 +344,25 @@ func (s *fused) Variant(n ood.Network) string {
 		}
 	}
 	return ""
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *fused) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	all := make([]graph.Tensor, len(s.Parts))
+	for i, p := range s.Parts {
+		score, err := graph.Unguarded(p.Fitted.Fitted(), b)
+		if err != nil {
+			return score, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		all[i] = p.log.graph(score.Double())
+	}
+	surprises, weights := all[0].Concat(all[1:]...), make([]float64, len(all))
+	for i, p := range s.Parts {
+		weights[i] = p.Weight
+	}
+	if s.Combine == fisher {
+		return surprises.Mul(weights).Sum().Mul(2 * float64(len(all))), nil
+	}
+	largest := surprises.RowMax()
+	return surprises.Sub(largest).Exp().Mul(weights).Sum().Log().Add(largest), nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/graph"
 )
 
 // surprise is −log of a p-value that falls all the way as the score grows.
@@ -87,4 +88,25 @@ func (s surprise) of(score float64) float64 {
 		excess = 0
 	}
 	return min(excess-math.Log(s.PValue(s.Scores[n-1])), largestSurprise)
+}
+
+// graph writes of for scores, n×1, as what is linear between calibration scores.
+func (s surprise) graph(score graph.Tensor) graph.Tensor {
+	knots := slices.Compact(slices.Clone(s.Scores))
+	last := len(knots) - 1
+	// Before the first of the knots, and from each on: where, how high, how steep.
+	at, value, slope := make([]float64, last+2), make([]float64, last+2), make([]float64, last+2)
+	for i, v := range knots {
+		at[i+1], value[i+1] = v, -math.Log(s.PValue(v))
+		if i > 0 {
+			slope[i] = (value[i+1] - value[i]) / (v - knots[i-1])
+		}
+	}
+	piece := score.Less(knots).Count().Sub(float64(last + 1)).Neg()
+	inside := piece.Look(slope).Mul(score.Sub(piece.Look(at))).Add(piece.Look(value))
+	excess := score.Sub(knots[last]).Div(s.scale)
+	if s.shape > 0 {
+		excess = excess.Mul(s.shape).Add(1.).Log().Div(s.shape)
+	}
+	return score.Less(knots[last]).Choose(inside, excess.Add(value[last+1]).Min(largestSurprise))
 }

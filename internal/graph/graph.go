@@ -9,8 +9,6 @@ package graph
 
 import (
 	"fmt"
-
-	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
 // Batch are n rows as fitted methods see them. What is absent is the zero value.
@@ -48,21 +46,25 @@ func Refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(form
 // the parts that the detector reads, all of the same graph. A row that is not
 // finite scores NaN.
 func Score(fitted any, b Batch) (Tensor, error) {
-	d, ok := fitted.(Detector)
-	if !ok {
-		return Tensor{}, noGraph
-	}
-	score, err := d.ScoreGraph(b)
+	score, err := Unguarded(fitted, b)
 	if err != nil {
 		return Tensor{}, err
 	}
-	score = score.To(pb.TensorProto_DOUBLE)
+	score = score.Double()
 	for _, part := range append([]Tensor{b.Features, b.Logits}, b.Layers...) {
 		if part.name != "" {
 			score = score.Add(part.Mul(0.).Sum())
 		}
 	}
 	return score, nil
+}
+
+// Unguarded is Score, with any score for a row that is not finite.
+func Unguarded(fitted any, b Batch) (Tensor, error) {
+	if d, ok := fitted.(Detector); ok {
+		return d.ScoreGraph(b)
+	}
+	return Tensor{}, noGraph
 }
 
 // Quantiles is Score for what an interval method fitted.

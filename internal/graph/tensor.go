@@ -3,6 +3,7 @@ package graph
 import (
 	"fmt"
 	"slices"
+	"sort"
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -55,8 +56,11 @@ func (x Tensor) Single() Tensor { return x.To(pb.TensorProto_FLOAT) }
 
 // Constant is a matrix in the graph of x: a rows.Matrix or blas32.General or
 // blas64.General, of its own precision, or a list of numbers ([]float64,
-// []float32, []int64) as a vector.
-func (x Tensor) Constant(v any) Tensor {
+// []float32, []int64), of a shape or as a vector.
+func (x Tensor) Constant(v any, shape ...int) Tensor {
+	if shape != nil {
+		return x.constant(v, shape...)
+	}
 	switch v := v.(type) {
 	case rows.Matrix:
 		if v.Single != nil {
@@ -212,6 +216,9 @@ func (c Tensor) Choose(a Tensor, b any) Tensor {
 	return out
 }
 
+// Count is in how many columns c, as Less has it, holds.
+func (c Tensor) Count() Tensor { return c.To(pb.TensorProto_INT64).Sum() }
+
 // Exp is eˣ.
 func (x Tensor) Exp() Tensor { return x.node("Exp", x.name) }
 
@@ -291,6 +298,52 @@ func (x Tensor) Top(k int) (values, at Tensor) {
 	}
 	out := x.b.NodeN(2, "TopK", inputs, attrs...)
 	return Tensor{x.b, out[0], x.elem, k}, Tensor{x.b, out[1], pb.TensorProto_INT64, k}
+}
+
+// Sorted are rows in rising order.
+func (x Tensor) Sorted() Tensor {
+	values, _ := x.Least(x.cols)
+	return values
+}
+
+// Interpolate reads quantiles at levels from rows of quantiles at the levels of
+// grid: linear between these, constant outside.
+func (x Tensor) Interpolate(grid, levels []float64) Tensor {
+	low, high, share := make([]int64, len(levels)), make([]int64, len(levels)), make([]float64, len(levels))
+	for i, l := range levels {
+		j := sort.SearchFloat64s(grid, l)
+		switch {
+		case j == len(grid):
+			j--
+			low[i] = int64(j)
+		case j == 0 || grid[j] == l:
+			low[i] = int64(j)
+		default:
+			low[i], share[i] = int64(j-1), (l-grid[j-1])/(grid[j]-grid[j-1])
+		}
+		high[i] = int64(j)
+	}
+	if slices.Equal(low, high) {
+		return x.Pick(low)
+	}
+	at, next := x.Pick(low).Double(), x.Pick(high)
+	return at.Add(next.Double().Sub(at).Mul(share)).To(x.elem)
+}
+
+// Pick are the columns with these numbers.
+func (x Tensor) Pick(columns []int64) Tensor {
+	return Tensor{x.b, x.b.Node("Gather", []string{x.name, x.Constant(columns).name}, onnx.Attr("axis", -1)), x.elem, len(columns)}
+}
+
+// Stack are n×k matrices as n×matrices×k.
+func Stack(all []Tensor) Tensor {
+	var names []string
+	for _, x := range all {
+		names = append(names, x.Reshape(-1, 1, int64(x.cols)).name)
+	}
+	x := all[0]
+	x.name = x.b.Node("Concat", names, onnx.Attr("axis", 1))
+	return x
 }
 
 // Least are the k smallest, smallest first, and where they are.
