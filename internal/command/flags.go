@@ -104,13 +104,16 @@ func (p *place) engine(ctx context.Context) (e *fit.Engine, stop func(), err err
 	return e, func() { e.Close(); free() }, nil
 }
 
-func logger(w io.Writer, verbose bool) *slog.Logger {
-	level := slog.LevelInfo
+func levelOf(verbose bool) slog.Level {
 	if verbose {
-		level = slog.LevelDebug
+		return slog.LevelDebug
 	}
+	return slog.LevelInfo
+}
+
+func logger(w io.Writer, verbose bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{
-		Level: level,
+		Level: levelOf(verbose),
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}

@@ -104,6 +104,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			evaluateCommand(),
 			auditCommand(nil),
 			mergeCommand(),
+			serveCommand(),
 			compareCommand(),
 			featuresCommand(),
 			gradientCommand(),

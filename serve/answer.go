@@ -1,0 +1,87 @@
+package serve
+
+import "strconv"
+
+// grow makes room for a body of that many bytes and one more, by which its end is
+// found.
+func (c *call) grow(n int64) error {
+	n++
+	if n > c.held {
+		if err := c.hold(n - c.held); err != nil {
+			return err
+		}
+	}
+	if int64(cap(c.body)) < n {
+		body := make([]byte, len(c.body), n)
+		copy(body, c.body)
+		c.body = body
+	}
+	return nil
+}
+
+// compose writes the answer, and returns how long its JSON is, which binary data
+// follow.
+func (c *call) compose(e *entry, m *model) int {
+	b := append(c.answer[:0], `{"model_name":`...)
+	b = appendString(b, e.name)
+	b = append(b, `,"model_version":`...)
+	b = appendString(b, e.version)
+	if c.id != "" {
+		b = append(b, `,"id":`...)
+		b = appendString(b, c.id)
+	}
+	b = append(b, `,"outputs":[`...)
+	first := true
+	each := func(visit func(o *output, binary bool)) {
+		for i := range m.outputs {
+			if o := &m.outputs[i]; len(c.outputs) == 0 && c.wants(o) {
+				visit(o, c.binary)
+			}
+		}
+		for _, w := range c.outputs {
+			for i := range m.outputs {
+				if o := &m.outputs[i]; o.name == w.name {
+					visit(o, w.form == asBinary || w.form == asUsual && c.binary)
+				}
+			}
+		}
+	}
+	each(func(o *output, binary bool) {
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		c.shape = o.dims(c.shape[:0], &c.request, c.job.predictions)
+		b = append(b, `{"name":"`...)
+		b = append(b, o.name...)
+		b = append(b, `","datatype":"`...)
+		b = append(b, o.datatype...)
+		b = append(b, `","shape":[`...)
+		for i, d := range c.shape {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendInt(b, int64(d), 10)
+		}
+		b = append(b, ']')
+		if binary {
+			b = append(b, `,"parameters":{"binary_data_size":`...)
+			b = strconv.AppendInt(b, int64(o.bytes(c.job.predictions, width(c.shape))), 10)
+			b = append(b, "}}"...)
+			return
+		}
+		b = append(b, `,"data":`...)
+		b = o.appendJSON(b, c.job.predictions, width(c.shape))
+		b = append(b, '}')
+	})
+	b = append(b, "]}"...)
+	header := len(b)
+	each(func(o *output, binary bool) {
+		if binary {
+			c.shape = o.dims(c.shape[:0], &c.request, c.job.predictions)
+			b = o.appendBinary(b, c.job.predictions, width(c.shape))
+		}
+	})
+	c.answer = b
+	return header
+}

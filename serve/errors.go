@@ -1,0 +1,84 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/attach-uncertainty/attach/internal/ort"
+)
+
+// refusal is an error that a client is told of.
+type refusal struct {
+	status int // of HTTP
+	says   string
+}
+
+func (e *refusal) Error() string { return e.says }
+
+func refuse(status int, format string, args ...any) error {
+	return &refusal{status, fmt.Sprintf(format, args...)}
+}
+
+func badRequest(format string, args ...any) error {
+	return refuse(http.StatusBadRequest, format, args...)
+}
+
+// statusClientGone is what logs and metrics have for a client that did not wait.
+const statusClientGone = 499
+
+// statusOf is the HTTP status of an error: what the runtime or a panic says is the
+// server's own, and everything else is said of the rows.
+func statusOf(err error) int {
+	var known *refusal
+	var failed *ort.RuntimeError
+	switch {
+	case err == nil:
+		return http.StatusOK
+	case errors.As(err, &known):
+		return known.status
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusServiceUnavailable
+	case errors.Is(err, context.Canceled):
+		return statusClientGone
+	case errors.As(err, &failed):
+		return http.StatusInternalServerError
+	}
+	return http.StatusBadRequest
+}
+
+// levelOf is how loud a log is of the end of a request.
+func levelOf(err error) slog.Level {
+	switch status := statusOf(err); {
+	case status == http.StatusInternalServerError:
+		return slog.LevelError
+	case status >= http.StatusTooManyRequests && status != statusClientGone:
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
+}
+
+// codeOf is the gRPC code of an HTTP status.
+func codeOf(status int) codes.Code {
+	switch status {
+	case http.StatusOK:
+		return codes.OK
+	case http.StatusNotFound:
+		return codes.NotFound
+	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+		return codes.ResourceExhausted
+	case http.StatusServiceUnavailable:
+		return codes.Unavailable
+	case http.StatusRequestTimeout:
+		return codes.DeadlineExceeded
+	case statusClientGone:
+		return codes.Canceled
+	case http.StatusInternalServerError:
+		return codes.Internal
+	}
+	return codes.InvalidArgument
+}

@@ -1,0 +1,295 @@
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// scanner reads JSON (RFC 8259) without making anything of it that is not asked for.
+type scanner struct {
+	text []byte
+	at   int
+}
+
+// deepest is how far arrays and objects may be nested.
+const deepest = 64
+
+func (s *scanner) fail(want string) error {
+	if s.at >= len(s.text) {
+		return fmt.Errorf("it ends where %s should be", want)
+	}
+	r, _ := utf8.DecodeRune(s.text[s.at:])
+	return fmt.Errorf("at byte %d stands %q where %s should be", s.at, r, want)
+}
+
+// peek is the next byte that is no space, or 0 at the end.
+func (s *scanner) peek() byte {
+	for ; s.at < len(s.text); s.at++ {
+		switch c := s.text[s.at]; c {
+		case ' ', '\t', '\n', '\r':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// end refuses what follows the value.
+func (s *scanner) end() error {
+	if s.peek(); s.at < len(s.text) {
+		return s.fail("the end")
+	}
+	return nil
+}
+
+func (s *scanner) take(c byte, want string) error {
+	if s.peek() != c || s.at >= len(s.text) {
+		return s.fail(want)
+	}
+	s.at++
+	return nil
+}
+
+// more says whether another element follows in what close ends.
+func (s *scanner) more(first bool, close byte) (bool, error) {
+	switch c := s.peek(); {
+	case s.at < len(s.text) && c == close:
+		s.at++
+		return false, nil
+	case first:
+		return true, nil
+	case c != ',':
+		return false, s.fail("a comma or " + strconv.QuoteRune(rune(close)))
+	}
+	s.at++
+	return true, nil
+}
+
+// object calls each with the name of every member, to read its value.
+func (s *scanner) object(each func(name string) error) error {
+	if err := s.take('{', "an object"); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		more, err := s.more(first, '}')
+		if err != nil || !more {
+			return err
+		}
+		name, err := s.string()
+		if err == nil {
+			err = s.take(':', "a colon")
+		}
+		if err == nil {
+			err = each(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// array calls each to read every element.
+func (s *scanner) array(each func() error) error {
+	if err := s.take('[', "an array"); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		more, err := s.more(first, ']')
+		if err == nil && more {
+			err = each()
+		}
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// string shares the memory of the text where nothing in it is escaped.
+func (s *scanner) string() (string, error) {
+	begin, escaped, err := s.skipString()
+	if err != nil {
+		return "", err
+	}
+	raw := s.text[begin:s.at]
+	if escaped || !utf8.Valid(raw) {
+		var text string
+		err := json.Unmarshal(raw, &text)
+		return text, err
+	}
+	return view(raw[1 : len(raw)-1]), nil
+}
+
+// view is a text that shares memory.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+func (s *scanner) skipString() (begin int, escaped bool, err error) {
+	if err := s.take('"', "a string"); err != nil {
+		return 0, false, err
+	}
+	begin = s.at - 1
+	for ; s.at < len(s.text); s.at++ {
+		switch c := s.text[s.at]; {
+		case c == '"':
+			s.at++
+			return begin, escaped, nil
+		case c < ' ':
+			return 0, false, s.fail("no control character")
+		case c == '\\':
+			escaped = true
+			s.at++
+			if err := s.escape(); err != nil {
+				return 0, false, err
+			}
+		}
+	}
+	return 0, false, s.fail("a quotation mark")
+}
+
+// escape leaves the place at the last byte of what follows a backslash.
+func (s *scanner) escape() error {
+	if s.at >= len(s.text) {
+		return s.fail("an escaped character")
+	}
+	switch s.text[s.at] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return nil
+	case 'u':
+		for range 4 {
+			s.at++
+			if s.at >= len(s.text) || !isHex(s.text[s.at]) {
+				return s.fail("a hexadecimal digit")
+			}
+		}
+		return nil
+	}
+	return s.fail("an escaped character")
+}
+
+func isHex(c byte) bool { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// number is the text of a number, and whether it is written as an integer.
+func (s *scanner) number() (text string, integer bool, err error) {
+	s.peek()
+	begin := s.at
+	if s.is('-') {
+		s.at++
+	}
+	switch {
+	case s.is('0'):
+		s.at++
+	case !s.digits():
+		return "", false, s.fail("a number")
+	}
+	integer = true
+	if s.is('.') {
+		s.at++
+		if integer = false; !s.digits() {
+			return "", false, s.fail("a digit")
+		}
+	}
+	if s.is('e') || s.is('E') {
+		s.at++
+		if s.is('+') || s.is('-') {
+			s.at++
+		}
+		if integer = false; !s.digits() {
+			return "", false, s.fail("a digit")
+		}
+	}
+	return view(s.text[begin:s.at]), integer, nil
+}
+
+func (s *scanner) is(c byte) bool { return s.at < len(s.text) && s.text[s.at] == c }
+
+// digits passes over digits, and says whether there are any.
+func (s *scanner) digits() bool {
+	begin := s.at
+	for s.at < len(s.text) && isDigit(s.text[s.at]) {
+		s.at++
+	}
+	return s.at > begin
+}
+
+// integer reads a whole number.
+func (s *scanner) integer() (int64, error) {
+	begin := s.at
+	text, integer, err := s.number()
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseInt(text, 10, 64)
+	if !integer || err != nil {
+		s.at = begin
+		return 0, fmt.Errorf("%.40s is not a whole number of 64 bits", text)
+	}
+	return v, nil
+}
+
+// float reads a number that float64 holds.
+func (s *scanner) float() (float64, error) {
+	text, _, err := s.number()
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if math.IsInf(v, 0) {
+		return 0, fmt.Errorf("%.40s is larger than any number of 64 bits", text)
+	}
+	return v, err
+}
+
+// bool reads true or false.
+func (s *scanner) bool() (bool, error) {
+	if s.literal("true") {
+		return true, nil
+	}
+	if s.literal("false") {
+		return false, nil
+	}
+	return false, s.fail("true or false")
+}
+
+func (s *scanner) literal(word string) bool {
+	s.peek()
+	if len(s.text)-s.at < len(word) || view(s.text[s.at:s.at+len(word)]) != word {
+		return false
+	}
+	s.at += len(word)
+	return true
+}
+
+// skip passes over a value, which it returns.
+func (s *scanner) skip() ([]byte, error) {
+	s.peek()
+	begin := s.at
+	err := s.pass(0)
+	return s.text[begin:s.at], err
+}
+
+func (s *scanner) pass(depth int) error {
+	if depth > deepest {
+		return errors.New("it is nested too deeply")
+	}
+	switch c := s.peek(); {
+	case c == '{':
+		return s.object(func(string) error { return s.pass(depth + 1) })
+	case c == '[':
+		return s.array(func() error { return s.pass(depth + 1) })
+	case c == '"':
+		_, _, err := s.skipString()
+		return err
+	case c == '-' || isDigit(c):
+		_, _, err := s.number()
+		return err
+	case s.literal("true"), s.literal("false"), s.literal("null"):
+		return nil
+	}
+	return s.fail("a value")
+}

@@ -1,0 +1,100 @@
+package serve
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are those of all models.
+type metrics struct {
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	queued   *prometheus.HistogramVec
+	rows     *prometheus.HistogramVec
+	pValues  *prometheus.HistogramVec
+	flagged  *prometheus.CounterVec
+	reloaded *prometheus.CounterVec
+}
+
+// modelMetrics are those of a version of a model.
+type modelMetrics struct {
+	all           *metrics
+	name, version string
+	queued, rows  prometheus.Observer
+	pValues       prometheus.Observer
+	flagged       prometheus.Counter
+}
+
+func newMetrics() metrics {
+	of := []string{"model", "version"}
+	counter := func(name, help string, more ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attach_" + name, Help: help}, append(of[:2:2], more...))
+	}
+	histogram := func(name, help string, buckets []float64, more ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "attach_" + name, Help: help, Buckets: buckets}, append(of[:2:2], more...))
+	}
+	seconds := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+	return metrics{
+		requests: counter("requests_total", "Requests for predictions, by protocol and HTTP status.", "protocol", "status"),
+		seconds:  histogram("request_seconds", "From the first byte of a request to its answer.", seconds, "protocol"),
+		queued:   histogram("queue_seconds", "How long requests waited for the model.", seconds),
+		rows:     histogram("request_rows", "Rows of requests.", prometheus.ExponentialBuckets(1, 2, 13)),
+		pValues:  histogram("p_value", "P-values of rows. Among rows like the calibration rows a share of p has p-values up to p.", []float64{.001, .005, .01, .02, .05, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1}),
+		flagged:  counter("flagged_rows_total", "Rows that were flagged."),
+		reloaded: counter("reloads_total", "Files that were opened anew, by whether that was done or failed.", "result"),
+	}
+}
+
+// Describe is of a prometheus.Collector.
+func (s *Server) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range s.metrics.collectors() {
+		c.Describe(to)
+	}
+}
+
+// Collect is of a prometheus.Collector.
+func (s *Server) Collect(to chan<- prometheus.Metric) {
+	for _, c := range s.metrics.collectors() {
+		c.Collect(to)
+	}
+}
+
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.requests, m.seconds, m.queued, m.rows, m.pValues, m.flagged, m.reloaded}
+}
+
+func (m *metrics) of(name, version string) modelMetrics {
+	return modelMetrics{
+		all: m, name: name, version: version,
+		queued: m.queued.WithLabelValues(name, version), rows: m.rows.WithLabelValues(name, version),
+		pValues: m.pValues.WithLabelValues(name, version), flagged: m.flagged.WithLabelValues(name, version),
+	}
+}
+
+// ended counts a request.
+func (m *modelMetrics) ended(protocol string, status int, seconds float64) {
+	m.all.requests.WithLabelValues(m.name, m.version, protocol, strconv.Itoa(status)).Inc()
+	m.all.seconds.WithLabelValues(m.name, m.version, protocol).Observe(seconds)
+}
+
+// answered counts what a call was told.
+func (m *modelMetrics) answered(c *call) {
+	m.queued.Observe(c.job.taken.Sub(c.job.came).Seconds())
+	m.rows.Observe(float64(len(c.job.predictions)))
+	flagged := 0
+	for i := range c.job.predictions {
+		p := &c.job.predictions[i]
+		if p.Score == p.Score {
+			m.pValues.Observe(p.PValue)
+		}
+		if p.Flag {
+			flagged++
+		}
+	}
+	m.flagged.Add(float64(flagged))
+}
+
+func (m *modelMetrics) reloads(result string) {
+	m.all.reloaded.WithLabelValues(m.name, m.version, result).Inc()
+}

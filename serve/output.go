@@ -1,0 +1,218 @@
+package serve
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/attach-uncertainty/attach"
+)
+
+// output is something that a bundle says of each row.
+type output struct {
+	name, datatype string
+	shape          []int // as metadata has it, with the rows first; −1 varies
+	// optional outputs are sent to those who ask for them.
+	optional bool
+	// axes appends the axes that follow that of rows, nil where there are none.
+	axes func(dst []int, r *request, all []attach.Prediction) []int
+	// number is value i of a row; text is in its place where datatype is BYTES.
+	number func(p *attach.Prediction, i int) float64
+	text   func(p *attach.Prediction) string
+}
+
+// outputsOf lists what a bundle gives.
+func outputsOf(b *attach.Bundle) []output {
+	single := func(name, datatype string, number func(*attach.Prediction, int) float64) output {
+		return output{name: name, datatype: datatype, shape: []int{-1}, number: number}
+	}
+	var list []output
+	if b.Base.Task == attach.Classification && b.Base.Outputs > 0 {
+		list = append(list, single("class", "INT64", func(p *attach.Prediction, _ int) float64 { return float64(p.Class) }))
+		if len(b.Base.Classes) > 0 {
+			list = append(list, output{name: "class_name", datatype: "BYTES", shape: []int{-1}, text: func(p *attach.Prediction) string { return p.Name }})
+		}
+		list = append(list, single("confidence", "FP64", func(p *attach.Prediction, _ int) float64 { return p.Confidence }))
+		if len(b.Calibration.TrueClasses.Labels) > 0 {
+			list = append(list, output{name: setOutput, datatype: "INT64", shape: []int{-1, -1}, axes: largestSet, number: inSet})
+		}
+	}
+	if b.Base.Task == attach.Regression {
+		list = append(list, targetsOf(b)...)
+	}
+	if b.Detector != nil {
+		list = append(list, single("ood_score", "FP64", func(p *attach.Prediction, _ int) float64 { return p.Score }))
+		if len(b.Calibration.OOD) > 0 {
+			list = append(list,
+				single("p_value", "FP64", func(p *attach.Prediction, _ int) float64 { return p.PValue }),
+				single("flag", "BOOL", func(p *attach.Prediction, _ int) float64 {
+					if p.Flag {
+						return 1
+					}
+					return 0
+				}))
+		}
+	}
+	return list
+}
+
+const (
+	setOutput       = "set"
+	quantilesOutput = "quantiles"
+)
+
+// largestSet is how many classes the largest of the sets has.
+func largestSet(dst []int, _ *request, all []attach.Prediction) []int {
+	n := 0
+	for i := range all {
+		n = max(n, len(all[i].Set))
+	}
+	return append(dst, n)
+}
+
+// inSet fills sets that are smaller than others up with −1.
+func inSet(p *attach.Prediction, i int) float64 {
+	if i < len(p.Set) {
+		return float64(p.Set[i])
+	}
+	return -1
+}
+
+// targetsOf lists what a regressor gives: a number a row or, of several targets,
+// one for each of them.
+func targetsOf(b *attach.Bundle) []output {
+	t := max(b.Base.Outputs, len(b.Calibration.Quantiles))
+	var list []output
+	add := func(name string, of func(*attach.Target) float64) {
+		o := output{name: name, datatype: "FP64", shape: []int{-1}, number: func(p *attach.Prediction, i int) float64 { return of(&p.Targets[i]) }}
+		if t > 1 {
+			o.shape = []int{-1, t}
+			o.axes = func(dst []int, _ *request, _ []attach.Prediction) []int { return append(dst, t) }
+		}
+		list = append(list, o)
+	}
+	if b.Base.Outputs > 0 {
+		add("prediction", func(t *attach.Target) float64 { return t.Value })
+	}
+	if b.Quantiles == nil {
+		return list
+	}
+	add("median", func(t *attach.Target) float64 { return t.Median })
+	add("lower", func(t *attach.Target) float64 { return t.Lower })
+	add("upper", func(t *attach.Target) float64 { return t.Upper })
+	o := output{name: quantilesOutput, datatype: "FP64", shape: []int{-1, -1}, optional: true}
+	o.axes = func(dst []int, r *request, _ []attach.Prediction) []int { return append(dst, len(r.levels)) }
+	if t > 1 {
+		o.shape = []int{-1, t, -1}
+		o.axes = func(dst []int, r *request, _ []attach.Prediction) []int { return append(dst, t, len(r.levels)) }
+	}
+	o.number = func(p *attach.Prediction, i int) float64 {
+		n := len(p.Targets[0].Quantiles)
+		return p.Targets[i/n].Quantiles[i%n]
+	}
+	return append(list, o)
+}
+
+// dims appends the shape of the output of rows.
+func (o *output) dims(dst []int, r *request, all []attach.Prediction) []int {
+	dst = append(dst, len(all))
+	if o.axes != nil {
+		dst = o.axes(dst, r, all)
+	}
+	return dst
+}
+
+// width is how many values a row has, of a shape that dims gave.
+func width(shape []int) int {
+	n := 1
+	for _, d := range shape[1:] {
+		n *= d
+	}
+	return n
+}
+
+// appendBinary appends the values of all rows, little-endian.
+func (o *output) appendBinary(dst []byte, all []attach.Prediction, width int) []byte {
+	for row := range all {
+		p := &all[row]
+		if o.text != nil {
+			text := o.text(p)
+			dst = append(binary.LittleEndian.AppendUint32(dst, uint32(len(text))), text...)
+			continue
+		}
+		for i := range width {
+			switch v := o.number(p, i); o.datatype {
+			case "BOOL":
+				dst = append(dst, byte(v))
+			case "INT64":
+				dst = binary.LittleEndian.AppendUint64(dst, uint64(int64(v)))
+			default:
+				dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+			}
+		}
+	}
+	return dst
+}
+
+// bytes is how many bytes appendBinary appends.
+func (o *output) bytes(all []attach.Prediction, width int) int {
+	if o.text == nil {
+		return len(all) * width * size(o.datatype)
+	}
+	n := 0
+	for row := range all {
+		n += 4 + len(o.text(&all[row]))
+	}
+	return n
+}
+
+// appendJSON appends the values of all rows as a flat array. What JSON has no
+// number for is null.
+func (o *output) appendJSON(dst []byte, all []attach.Prediction, width int) []byte {
+	dst = append(dst, '[')
+	comma := func() {
+		if dst[len(dst)-1] != '[' {
+			dst = append(dst, ',')
+		}
+	}
+	for row := range all {
+		p := &all[row]
+		if o.text != nil {
+			comma()
+			dst = appendString(dst, o.text(p))
+			continue
+		}
+		for i := range width {
+			comma()
+			switch v := o.number(p, i); {
+			case o.datatype == "BOOL":
+				dst = strconv.AppendBool(dst, v != 0)
+			case o.datatype == "INT64":
+				dst = strconv.AppendInt(dst, int64(v), 10)
+			case v-v != 0:
+				dst = append(dst, "null"...)
+			default:
+				dst = strconv.AppendFloat(dst, v, 'g', -1, 64)
+			}
+		}
+	}
+	return append(dst, ']')
+}
+
+// appendString appends a text as JSON.
+func appendString(dst []byte, text string) []byte {
+	dst = append(dst, '"')
+	for _, r := range text { // what is no UTF-8 becomes U+FFFD
+		switch {
+		case r == '"' || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case r < ' ' || r == 0x7f:
+			const hex = "0123456789abcdef"
+			dst = append(dst, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
+		default:
+			dst = utf8.AppendRune(dst, r)
+		}
+	}
+	return append(dst, '"')
+}

@@ -1,0 +1,279 @@
+package serve
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// request is what a client asks of a model, in whatever protocol.
+type request struct {
+	id      string
+	inputs  []tensor
+	outputs []wanted // empty is all
+	binary  bool     // outputs are, unless one says otherwise
+
+	// Of parameters, 0 or empty where the request leaves them to the file.
+	alpha, level float64
+	quantiles    string
+	levels       []float64 // that quantiles lists
+	timeout      time.Duration
+}
+
+// wanted is an output that a client asks for.
+type wanted struct {
+	name string
+	form form
+}
+
+// form is how an output is sent.
+type form int
+
+const (
+	asUsual form = iota
+	asBinary
+	asJSON
+)
+
+// reset empties the request and keeps its memory.
+func (r *request) reset() {
+	*r = request{inputs: r.inputs[:0], outputs: r.outputs[:0], levels: r.levels[:0]}
+}
+
+// addInput is the next input, whose shape may have memory.
+func (r *request) addInput() *tensor {
+	n := len(r.inputs)
+	r.inputs = slices.Grow(r.inputs, 1)[:n+1]
+	t := &r.inputs[n]
+	*t = tensor{shape: t.shape[:0]}
+	return t
+}
+
+// set takes a parameter of the whole request.
+func (r *request) set(name string, v parameter) (err error) {
+	switch name {
+	case "alpha":
+		r.alpha, err = v.share(name)
+	case "level":
+		r.level, err = v.share(name)
+	case "quantiles":
+		r.quantiles = v.text
+		r.levels, err = v.shares(name, r.levels[:0])
+	case "timeout":
+		var us float64
+		if us, err = v.number(name); err == nil && !(us >= 0) {
+			err = badRequest("the parameter timeout is %v; it must be a number of microseconds", us)
+		}
+		r.timeout = time.Duration(min(us, 1e15)) * time.Microsecond
+	case "binary_data_output":
+		r.binary, err = v.bool(name)
+	case "priority", "content_type", "headers", "sequence_id", "sequence_start", "sequence_end":
+		// Clients send them, and they say nothing of the answer.
+	default:
+		// A misspelled alpha must not pass for none.
+		err = badRequest("there is no parameter %.100q of requests; there are alpha, level, quantiles, timeout and binary_data_output", name)
+	}
+	return err
+}
+
+// parameter is the value of one, as text.
+type parameter struct {
+	text string
+}
+
+func (v parameter) number(name string) (float64, error) {
+	x, err := strconv.ParseFloat(strings.TrimSpace(v.text), 64)
+	if err != nil {
+		return 0, badRequest("the parameter %s is %.100q; it must be a number", name, v.text)
+	}
+	return x, nil
+}
+
+func (v parameter) share(name string) (float64, error) {
+	x, err := v.number(name)
+	if err == nil && !(x > 0 && x < 1) {
+		err = badRequest("the parameter %s is %v; it must be between 0 and 1", name, x)
+	}
+	return x, err
+}
+
+// mostQuantiles is how many quantiles a request may ask for.
+const mostQuantiles = 100
+
+// shares reads a list such as ".1,.5,.9".
+func (v parameter) shares(name string, dst []float64) ([]float64, error) {
+	for field := range strings.SplitSeq(v.text, ",") {
+		x, err := parameter{text: field}.share(name)
+		switch {
+		case err != nil:
+			return dst, badRequest("the parameter %s is %.100q; it must be numbers between 0 and 1 with commas between", name, v.text)
+		case slices.Contains(dst, x):
+			return dst, badRequest("the parameter %s names %v twice", name, x)
+		case len(dst) == mostQuantiles:
+			return dst, badRequest("the parameter %s has more than %d numbers", name, mostQuantiles)
+		}
+		dst = append(dst, x)
+	}
+	return dst, nil
+}
+
+func (v parameter) bool(name string) (bool, error) {
+	x, err := strconv.ParseBool(v.text)
+	if err != nil {
+		return false, badRequest("the parameter %s is %.100q; it must be true or false", name, v.text)
+	}
+	return x, nil
+}
+
+// parse reads a request of REST: JSON of which binary tensors follow.
+func (r *request) parse(text, binary []byte) error {
+	s := scanner{text: text}
+	given := binary
+	err := s.object(func(key string) error {
+		switch key {
+		case "id":
+			id, err := s.string()
+			r.id = id
+			return err
+		case "parameters":
+			return s.object(func(name string) error {
+				v, err := s.parameter()
+				if err != nil {
+					return err
+				}
+				return r.set(name, v)
+			})
+		case "inputs":
+			return s.array(func() error { return s.input(r.addInput(), &given) })
+		case "outputs":
+			return s.array(func() error { return s.output(r) })
+		}
+		_, err := s.skip()
+		return err
+	})
+	if err == nil {
+		err = s.end()
+	}
+	if _, known := err.(*refusal); err != nil && !known {
+		err = badRequest("the request is not the JSON that it should be: %v", err)
+	}
+	if err == nil && len(given) > 0 {
+		err = badRequest("%d bytes follow the binary data of the inputs", len(given))
+	}
+	return err
+}
+
+func (s *scanner) parameter() (v parameter, err error) {
+	switch c := s.peek(); {
+	case c == '"':
+		v.text, err = s.string()
+	case c == 't' || c == 'f':
+		var is bool
+		is, err = s.bool()
+		v.text = strconv.FormatBool(is)
+	case c == '[' || c == '{' || c == 'n':
+		var raw []byte
+		raw, err = s.skip()
+		v.text = view(raw)
+	default:
+		v.text, _, err = s.number()
+	}
+	return v, err
+}
+
+// input reads an input, whose binary data, if it has some, are the next of given.
+func (s *scanner) input(t *tensor, given *[]byte) error {
+	length := int64(-1)
+	err := s.object(func(key string) (err error) {
+		switch key {
+		case "name":
+			t.name, err = s.string()
+		case "datatype":
+			t.datatype, err = s.string()
+		case "shape":
+			t.shape = t.shape[:0]
+			err = s.array(func() error {
+				d, err := s.integer()
+				if err == nil && len(t.shape) > mostAxes {
+					err = fmt.Errorf("a shape has more than %d axes", mostAxes)
+				}
+				t.shape = append(t.shape, int(min(max(d, -1), math.MaxInt32+1)))
+				return err
+			})
+		case "data":
+			t.text, err = s.skip()
+		case "parameters":
+			err = s.object(func(name string) error {
+				if name != "binary_data_size" {
+					_, err := s.skip()
+					return err
+				}
+				length, err = s.integer()
+				if err == nil && length < 0 {
+					err = badRequest("binary_data_size is %d; it must not be negative", length)
+				}
+				return err
+			})
+		default:
+			_, err = s.skip()
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case length >= 0 && t.text != nil:
+		return badRequest("the input %.100q has both data and binary_data_size", t.name)
+	case length < 0 && t.text == nil:
+		return badRequest("the input %.100q has neither data nor binary_data_size", t.name)
+	case length > int64(len(*given)):
+		return badRequest("the input %.100q has the binary_data_size %d, and %d bytes are left", t.name, length, len(*given))
+	case length >= 0:
+		t.raw = (*given)[:length:length]
+		*given = (*given)[length:]
+	}
+	return t.measure()
+}
+
+func (s *scanner) output(r *request) error {
+	var w wanted
+	err := s.object(func(key string) (err error) {
+		switch key {
+		case "name":
+			w.name, err = s.string()
+		case "parameters":
+			err = s.object(func(name string) error {
+				v, err := s.parameter()
+				if err != nil {
+					return err
+				}
+				return w.set(name, v)
+			})
+		default:
+			_, err = s.skip()
+		}
+		return err
+	})
+	r.outputs = append(r.outputs, w)
+	return err
+}
+
+// set takes a parameter of an output.
+func (w *wanted) set(name string, v parameter) error {
+	switch name {
+	case "binary_data":
+		binary, err := v.bool(name)
+		if w.form = asJSON; binary {
+			w.form = asBinary
+		}
+		return err
+	case "classification":
+		if v.text != "0" {
+			return badRequest("the output %.100q cannot be sent as a classification; class and confidence are outputs of their own", w.name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,285 @@
+package serve
+
+import (
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/attach-uncertainty/attach"
+)
+
+// headerLength is the header that says how long the JSON before binary data is.
+const headerLength = "Inference-Header-Content-Length"
+
+// ServeHTTP answers the REST of the protocol, below /v2.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+func (s *Server) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	get := func(path string, answer func(r *http.Request) (any, error)) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			var v any
+			err := allow(r, http.MethodGet, http.MethodHead)
+			if err == nil {
+				v, err = answer(r)
+			}
+			if err != nil {
+				writeError(w, err)
+				return
+			}
+			writeJSON(w, http.StatusOK, v)
+		})
+	}
+	get("/v2", func(*http.Request) (any, error) { return serverMetadata(), nil })
+	get("/v2/{$}", func(*http.Request) (any, error) { return serverMetadata(), nil })
+	get("/v2/health/live", func(*http.Request) (any, error) { return map[string]bool{"live": true}, nil })
+	get("/v2/health/ready", func(*http.Request) (any, error) {
+		if !s.ready() {
+			return nil, refuse(http.StatusServiceUnavailable, "not all models are loaded")
+		}
+		return map[string]bool{"ready": true}, nil
+	})
+	for _, model := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
+		get(model, func(r *http.Request) (any, error) {
+			return s.modelMetadata(r.PathValue("model"), r.PathValue("version"))
+		})
+		get(model+"/ready", func(r *http.Request) (any, error) {
+			e, err := s.find(r.PathValue("model"), r.PathValue("version"))
+			if err == nil && !e.ready() {
+				err = refuse(http.StatusServiceUnavailable, "the model %q is not loaded yet", e.name)
+			}
+			return map[string]any{"name": r.PathValue("model"), "ready": true}, err
+		})
+		mux.HandleFunc(model+"/infer", s.serveInfer)
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, refuse(http.StatusNotFound, "there is nothing at %.200q; the protocol is below /v2", r.URL.Path))
+	})
+	return mux
+}
+
+func allow(r *http.Request, methods ...string) error {
+	if slices.Contains(methods, r.Method) {
+		return nil
+	}
+	return refuse(http.StatusMethodNotAllowed, "%.20s is not allowed at %.200q; use %s", r.Method, r.URL.Path, methods[0])
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		status, body = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(body)
+}
+
+func writeError(w http.ResponseWriter, err error) {
+	status := statusOf(err)
+	if status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
+	writeJSON(w, status, map[string]string{"error": err.Error()})
+}
+
+// metadata is a server's or a model's.
+type metadata struct {
+	Name       string           `json:"name"`
+	Version    string           `json:"version,omitempty"`
+	Extensions []string         `json:"extensions,omitempty"`
+	Versions   []string         `json:"versions,omitempty"`
+	Platform   string           `json:"platform,omitempty"`
+	Inputs     []tensorMetadata `json:"inputs,omitempty"`
+	Outputs    []tensorMetadata `json:"outputs,omitempty"`
+}
+
+type tensorMetadata struct {
+	Name     string  `json:"name"`
+	Datatype string  `json:"datatype"`
+	Shape    []int64 `json:"shape"`
+}
+
+func serverMetadata() metadata {
+	return metadata{Name: "attach", Version: attach.Version(), Extensions: []string{"binary_tensor_data", "parameters"}}
+}
+
+func (s *Server) modelMetadata(name, version string) (md metadata, err error) {
+	e, err := s.find(name, version)
+	if err != nil {
+		return md, err
+	}
+	m, err := e.acquire()
+	if err != nil {
+		return md, err
+	}
+	defer e.release(m)
+	md = metadata{Name: e.name, Versions: s.versions(e.name), Platform: "onnx_onnxv1"}
+	add := func(list *[]tensorMetadata, name, datatype string, shape []int) {
+		t := tensorMetadata{name, datatype, make([]int64, len(shape))}
+		for i, d := range shape {
+			t.Shape[i] = int64(d)
+		}
+		if len(shape) > 0 {
+			t.Shape[0] = -1
+		}
+		*list = append(*list, t)
+	}
+	known := func(name string) bool {
+		return slices.ContainsFunc(m.inputs, func(in attach.Input) bool { return in.Name == name })
+	}
+	for _, in := range m.inputs {
+		add(&md.Inputs, in.Name, datatypeOf(in.DType), in.Shape)
+	}
+	if m.net.Preprocess != nil && !known(imageInput) {
+		add(&md.Inputs, imageInput, "BYTES", []int{-1})
+	}
+	if m.bundle.Text != nil && !known(textInput) {
+		add(&md.Inputs, textInput, "BYTES", []int{-1})
+	}
+	if m.bundle.Calibration.Groups != nil && !known(groupInput) {
+		add(&md.Inputs, groupInput, "BYTES", []int{-1})
+	}
+	for _, o := range m.outputs {
+		add(&md.Outputs, o.name, o.datatype, o.shape)
+	}
+	return md, nil
+}
+
+// serveInfer answers a request for predictions.
+func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	e, err := s.find(r.PathValue("model"), r.PathValue("version"))
+	if err == nil {
+		err = allow(r, http.MethodPost)
+	}
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	c := s.calls.Get().(*call)
+	defer s.free(c)
+	err = s.inferREST(w, r, c, e)
+	if err != nil {
+		writeError(w, err)
+	}
+	e.metrics.ended("http", statusOf(err), since(began))
+	s.log(r.Context(), "http", e, &c.request, err, began)
+}
+
+// log writes a line of a request: of those that are the server's fault as errors.
+func (s *Server) log(ctx context.Context, protocol string, e *entry, r *request, err error, began time.Time) {
+	level := levelOf(err)
+	if !s.o.Log.Enabled(ctx, level) {
+		return
+	}
+	args := []any{"protocol", protocol, "model", e.name, "version", e.version, "status", statusOf(err), "seconds", since(began)}
+	if r.id != "" {
+		args = append(args, "id", r.id)
+	}
+	if err != nil {
+		args = append(args, "error", err.Error())
+	}
+	s.o.Log.Log(ctx, level, "request", args...)
+}
+
+func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *entry) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeout)
+	defer cancel()
+	control := http.NewResponseController(w)
+	// A handler that is mounted behind something without deadlines has none.
+	deadline, _ := ctx.Deadline()
+	control.SetReadDeadline(deadline)
+	if err := s.readBody(w, r, c); err != nil {
+		return err
+	}
+	// The server watches the connection for a client that goes away.
+	control.SetReadDeadline(time.Time{})
+	header := len(c.body)
+	if given := r.Header.Get(headerLength); given != "" {
+		n, err := strconv.Atoi(given)
+		if err != nil || n < 0 || n > len(c.body) {
+			return badRequest("%s is %.40q, and the body has %d bytes", headerLength, given, len(c.body))
+		}
+		header = n
+	}
+	if err := c.parse(c.body[:header], c.body[header:]); err != nil {
+		return err
+	}
+	return s.infer(ctx, c, e, func(m *model) error {
+		header := c.compose(e, m)
+		h := w.Header()
+		if header < len(c.answer) {
+			h.Set("Content-Type", "application/octet-stream")
+			h.Set(headerLength, strconv.Itoa(header))
+		} else {
+			h.Set("Content-Type", "application/json")
+		}
+		h.Set("Content-Length", strconv.Itoa(len(c.answer)))
+		control.SetWriteDeadline(time.Now().Add(s.o.Timeout))
+		w.Write(c.answer)
+		return nil
+	})
+}
+
+// readBody reads a body that may be compressed, and not larger than is allowed.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call) error {
+	most := s.o.MaxBodySize
+	tooLarge := func() error {
+		w.Header().Set("Connection", "close")
+		return refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes", most)
+	}
+	if r.ContentLength > most {
+		return tooLarge()
+	}
+	from := io.Reader(r.Body)
+	var err error
+	plain := false
+	switch encoding := r.Header.Get("Content-Encoding"); encoding {
+	case "", "identity":
+		plain = true
+	case "gzip":
+		from, err = gzip.NewReader(r.Body)
+	case "deflate":
+		from, err = zlib.NewReader(r.Body)
+	default:
+		return refuse(http.StatusUnsupportedMediaType, "the Content-Encoding %.40q is not known; gzip and deflate are", encoding)
+	}
+	if err == nil && plain && r.ContentLength >= 0 {
+		err = c.grow(r.ContentLength)
+	}
+	for err == nil {
+		if len(c.body) == cap(c.body) || c.held < int64(len(c.body))+1 {
+			if err = c.grow(int64(max(2*len(c.body), 4096))); err != nil {
+				break
+			}
+		}
+		var n int
+		n, err = from.Read(c.body[len(c.body):min(cap(c.body), int(c.held))])
+		c.body = c.body[:len(c.body)+n]
+		if int64(len(c.body)) > most {
+			return tooLarge()
+		}
+	}
+	known := (*refusal)(nil)
+	switch {
+	case err == io.EOF:
+		return nil
+	case errors.As(err, &known):
+		return err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close")
+		return refuse(http.StatusRequestTimeout, "the request's body did not come within %v", s.o.Timeout)
+	case r.Context().Err() != nil:
+		return context.Canceled
+	}
+	return badRequest("the request's body cannot be read: %v", err)
+}
