@@ -186,8 +186,13 @@ func (m *Monitor) MarshalBinary() ([]byte, error) {
 	for _, seen := range m.urn.Seen {
 		b = binary.AppendUvarint(b, uint64(seen))
 	}
-	for _, capital := range append([]float64{m.urn.Peak, m.urn.Idle}, m.urn.Bets...) {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(capital))
+	number := func(v float64) { b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v)) }
+	number(m.urn.Peak)
+	number(m.urn.Idle)
+	for _, bets := range m.urn.Bets {
+		for _, bet := range bets {
+			number(bet)
+		}
 	}
 	return b, nil
 }
@@ -217,14 +222,21 @@ func (m *Monitor) UnmarshalBinary(data []byte) error {
 		}
 		counts[i], data = int(count), data[size:]
 	}
-	capital := make([]float64, 2+len(m.urn.Bets))
-	if len(data) != 8*len(capital) {
+	state := evidence.UrnState{Rows: counts[0], Seen: counts[1:], Bets: make([][4]float64, len(m.urn.Bets))}
+	if len(data) != 8*(2+4*len(state.Bets)) {
 		return damaged
 	}
-	for i := range capital {
-		capital[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
+	number := func() (v float64) {
+		v, data = math.Float64frombits(binary.LittleEndian.Uint64(data)), data[8:]
+		return v
 	}
-	if !m.urn.Restore(evidence.UrnState{Rows: counts[0], Seen: counts[1:], Peak: capital[0], Idle: capital[1], Bets: capital[2:]}) {
+	state.Peak, state.Idle = number(), number()
+	for j := range state.Bets {
+		for i := range state.Bets[j] {
+			state.Bets[j][i] = number()
+		}
+	}
+	if !m.urn.Restore(state) {
 		return damaged
 	}
 	m.seed = seed

@@ -10,12 +10,13 @@ import "math"
 // average, whatever the rows before: it is a test martingale, which ever reaches 1/δ
 // with probability at most δ (Ville).
 //
-// There is a bet for each of Looks and each of a few shares ε: that of all rows a
-// share ε comes from elsewhere and has a rank of at most k, and the others come from
-// the urn. Which of them is right, and since when, is not known, so that a part of
-// the capital is not bet yet, and goes to all of them little by little: after t rows
-// as much as t^−¼ of it is left. So rows that change after a million others
-// are noticed nearly as soon as at the beginning.
+// Each bet is that of all rows a share ε comes from elsewhere, and the others from the
+// urn. Rows from elsewhere have a rank of at most k, one of Looks, and within it the
+// urn's law, or are of all these kinds alike, as where the density of p-values falls
+// like 1/p. Which bet is right, and since when, is not known, so that a part of the
+// capital is not bet yet, and goes to all of them little by little: after t rows about
+// t^−¼ of it is left. So rows that change after a million others are noticed not much
+// later than at the beginning.
 //
 // References: Ville (1939); Vovk, Nouretdinov & Gammerman (2003), Testing
 // Exchangeability On-Line; Herbster & Warmuth (1998), Tracking the Best Expert.
@@ -28,14 +29,16 @@ type Urn struct {
 // UrnState is what an Urn has seen and won.
 type UrnState struct {
 	Rows int
-	Seen []int     // rows up to each of the looks
-	Idle float64   // the capital that is not bet
-	Bets []float64 // that of the bets, look by look
-	Peak float64   // the most that the capital ever was
+	Seen []int   // rows up to each of the looks
+	Idle float64 // the capital that is not bet
+	// Bets are the capital of bets on each of the looks, and last on all of them, on
+	// each of the shares from elsewhere.
+	Bets [][4]float64
+	Peak float64 // the most that the capital ever was
 }
 
 // elsewhere are the shares of rows from elsewhere that are bet on.
-var elsewhere = [...]float64{1. / 128, 1. / 32, 1. / 8, 1. / 2}
+var elsewhere = [4]float64{1. / 128, 1. / 32, 1. / 8, 1. / 2}
 
 // release is the part of the idle capital that goes to the bets in a time in which
 // rows double, about.
@@ -48,7 +51,7 @@ const mostCapital = 1e100
 func NewUrn(n int) *Urn {
 	at := Looks(n)
 	return &Urn{n: n, at: at, UrnState: UrnState{
-		Seen: make([]int, len(at)), Idle: 1, Bets: make([]float64, len(at)*len(elsewhere)), Peak: 1,
+		Seen: make([]int, len(at)), Idle: 1, Bets: make([][4]float64, len(at)+1), Peak: 1,
 	}}
 }
 
@@ -57,51 +60,85 @@ func (u *Urn) Looks() []int { return u.at }
 
 // Add takes a row with a rank of at most the first so many of the looks.
 func (u *Urn) Add(looks int) {
-	each := u.release(1)
+	each, last := u.release(1)
 	all := float64(u.n + 1 + u.Rows)
-	total := u.Idle
-	for j, k := range u.at {
-		odds := 0.
-		if j < looks {
-			odds = all / float64(k+u.Seen[j])
+	var odds, sum float64
+	// A sum for each share, as the processor adds up several at once.
+	var totals [4]float64
+	for j := range u.Bets {
+		switch {
+		case j == len(u.at):
+			each, odds = last, sum/float64(len(u.at))
+		case j < looks:
+			odds = all / float64(u.at[j]+u.Seen[j])
+			sum += odds
 			u.Seen[j]++
+		default:
+			odds = 0
 		}
-		bets := u.Bets[j*len(elsewhere):][:len(elsewhere)]
+		bets := &u.Bets[j]
 		for i, share := range elsewhere {
-			bets[i] = min((bets[i]+each)*(1-share+share*odds), mostCapital)
-			total += bets[i]
+			bets[i] = (bets[i] + each) * (1 - share + share*odds)
+			totals[i] += bets[i]
 		}
 	}
 	u.Rows++
-	u.Peak = max(u.Peak, total)
+	u.settle(totals[0] + totals[1] + totals[2] + totals[3])
 }
 
 // Merge takes rows of which so many have a rank of at most each of the looks, all at
 // once: in whatever order they came, the bets are the same.
 //
-// A bet on a share ε is then that the share of such ranks among them is not Beta(α, β)
-// but Beta(α+εβ, (1−ε)β), which for one row is what Add bets.
+// By the law their ranks, sorted by Looks, are Dirichlet-multinomial: of the parameters
+// that as many rows of each kind would give. A bet moves these as it moves probabilities, which
+// for one row is what Add bets.
 func (u *Urn) Merge(rows int, seen []int) {
 	if rows == 0 {
 		return
 	}
-	each := u.release(rows)
-	total := u.Idle
-	for j, k := range u.at {
-		a := float64(k + u.Seen[j])
-		b := float64(u.n+1+u.Rows) - a
-		in, out := float64(seen[j]), float64(rows-seen[j])
-		law := rising(a, in) + rising(b, out)
-		bets := u.Bets[j*len(elsewhere):][:len(elsewhere)]
-		for i, share := range elsewhere {
-			won := rising(a+share*b, in) + rising((1-share)*b, out) - law
-			bets[i] = min((bets[i]+each)*math.Exp(won), mostCapital)
-			total += bets[i]
+	each, last := u.release(rows)
+	all := float64(u.n + 1 + u.Rows)
+	for j := range u.Bets {
+		if j == len(u.at) {
+			each = last
 		}
+		for i, share := range elsewhere {
+			u.Bets[j][i] += each
+			u.Bets[j][i] = min(u.Bets[j][i]*math.Exp(u.won(all, rows, seen, j, share)), mostCapital)
+		}
+	}
+	for j := range u.Seen {
 		u.Seen[j] += seen[j]
 	}
 	u.Rows += rows
-	u.Peak = max(u.Peak, total)
+	u.settle(u.Capital() - u.Idle)
+}
+
+// won is the logarithm of what a bet on look j, or after the last on all, multiplies its
+// capital by.
+func (u *Urn) won(all float64, rows int, seen []int, j int, share float64) float64 {
+	if j < len(u.at) {
+		in := float64(u.at[j] + u.Seen[j])
+		out := all - in
+		hits, misses := float64(seen[j]), float64(rows-seen[j])
+		return rising(in+share*out, hits) - rising(in, hits) + rising((1-share)*out, misses) - rising(out, misses)
+	}
+	var log, odds float64
+	above, more := all, rows // up to the look before
+	for k := 0; k <= len(u.at); k++ {
+		var upto float64
+		var count int
+		if k < len(u.at) {
+			upto, count = float64(u.at[k]+u.Seen[k]), seen[k]
+		}
+		law, hits := above-upto, float64(more-count)
+		log += rising(law*(1-share+share*odds), hits) - rising(law, hits)
+		if k < len(u.at) {
+			odds += all / upto / float64(len(u.at))
+		}
+		above, more = upto, count
+	}
+	return log
 }
 
 // rising is the logarithm of Γ(a+m)/Γ(a).
@@ -112,18 +149,31 @@ func rising(a, m float64) float64 {
 }
 
 // release takes what is bet from now on, with so many rows at hand, off the idle
-// capital, and says what each bet gets.
-func (u *Urn) release(rows int) float64 {
+// capital: half of it is for bets on one look, and half for those on all.
+func (u *Urn) release(rows int) (each, last float64) {
 	bet := u.Idle * release * float64(rows) / float64(u.Rows+rows)
 	u.Idle -= bet
-	return bet / float64(len(u.Bets))
+	bet /= 2 * float64(len(elsewhere))
+	return bet / float64(len(u.at)), bet
+}
+
+// settle keeps bets, of which the capital is given, at a size that numbers can have.
+func (u *Urn) settle(total float64) {
+	if total > mostCapital {
+		for j := range u.Bets {
+			for i, bet := range u.Bets[j] {
+				u.Bets[j][i] = min(bet, mostCapital)
+			}
+		}
+	}
+	u.Peak = max(u.Peak, u.Idle+total)
 }
 
 // Capital is what is left and won.
 func (u *Urn) Capital() float64 {
 	total := u.Idle
-	for _, bet := range u.Bets {
-		total += bet
+	for _, bets := range u.Bets {
+		total += bets[0] + bets[1] + bets[2] + bets[3]
 	}
 	return total
 }
@@ -142,11 +192,13 @@ func (u *Urn) Restore(s UrnState) bool {
 		most = seen
 	}
 	total := s.Idle
-	for _, bet := range s.Bets {
-		if !(bet >= 0 && bet <= mostCapital) {
-			return false
+	for _, bets := range s.Bets {
+		for _, bet := range bets {
+			if !(bet >= 0 && bet <= mostCapital) {
+				return false
+			}
+			total += bet
 		}
-		total += bet
 	}
 	if !(s.Peak >= 1 && total <= s.Peak*(1+1e-9)) || math.IsInf(s.Peak, 0) {
 		return false

@@ -32,10 +32,10 @@ var Experiment = experiment.Experiment{
 		p := &networks.Plan{Settings: s, NetworkRows: 1}
 		p.Define(flags, "4000,0,2000")
 		sets := flags.Lookup("sets")
-		sets.Usage += " and " + texts + ", of which all rows are taken (default mnist_cnn, cifar10_resnet20 and " + texts + ")"
+		sets.Usage += " and " + Texts + ", of which all rows are taken (default mnist_cnn, cifar10_resnet20 and " + Texts + ")"
 		return func(ctx context.Context) error {
 			if s.Sets == nil {
-				s.Sets = []string{"mnist_cnn", "cifar10_resnet20", texts}
+				s.Sets = []string{"mnist_cnn", "cifar10_resnet20", Texts}
 			}
 			return run(ctx, p)
 		}
@@ -50,24 +50,24 @@ const (
 func rates() [3]float64 { return [...]float64{.05, .1, .2} }
 
 func run(ctx context.Context, p *networks.Plan) error {
-	pools, err := scored(ctx, p)
+	pools, err := Scored(ctx, p)
 	if err != nil {
 		return err
 	}
 	var cells []cell
 	for _, scores := range pools {
 		for _, n := range []int{500, 5000} {
-			if n = min(n, len(scores.in)-rows); n < 1 {
-				return fmt.Errorf("%s has %d in-domain rows, and %d to audit and some to calibrate on are wanted", scores.name, len(scores.in), rows)
+			if n = min(n, len(scores.In)-rows); n < 1 {
+				return fmt.Errorf("%s has %d in-domain rows, and %d to audit and some to calibrate on are wanted", scores.Name, len(scores.In), rows)
 			}
 			for _, share := range []float64{0, .01, .05, .2} {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				outliers := min(int(math.Round(share*rows)), len(scores.out))
+				outliers := min(int(math.Round(share*rows)), len(scores.Out))
 				c, err := scores.measure(n, outliers, p.Settings.Seeds, p.Seed)
 				if err != nil {
-					return fmt.Errorf("%s: %w", scores.name, err)
+					return fmt.Errorf("%s: %w", scores.Name, err)
 				}
 				cells = append(cells, c)
 			}
@@ -77,17 +77,17 @@ func run(ctx context.Context, p *networks.Plan) error {
 	return experiment.WriteCSV(filepath.Join(p.Out, "audits.csv"), lines(cells))
 }
 
-func show(w io.Writer, pools []pool, cells []cell) {
+func show(w io.Writer, pools []Pool, cells []cell) {
 	fmt.Fprintf(w, "%d rows audited; share of false discoveries ± standard error, and of outliers discovered, at false discovery rates of .05, .1 and .2\n", rows)
 	fmt.Fprintf(w, "violated: share of draws with a bound at delta %g that does not hold, at any threshold, and of the number of outliers\n", delta)
 	for _, scores := range pools {
-		m, err := measure.Evaluate(scores.in, scores.out)
+		m, err := measure.Evaluate(scores.In, scores.Out)
 		if err != nil {
 			panic(err) // both have rows, and scores are numbers
 		}
-		fmt.Fprintf(w, "%s, %s: %d in-domain and %d out-of-domain rows to draw from, AUROC %.3f\n", scores.name, scores.method, len(scores.in), len(scores.out), m.AUROC)
+		fmt.Fprintf(w, "%s, %s: %d in-domain and %d out-of-domain rows to draw from, AUROC %.3f\n", scores.Name, scores.Method, len(scores.In), len(scores.Out), m.AUROC)
 		for _, c := range cells {
-			if c.set != scores.name {
+			if c.set != scores.Name {
 				continue
 			}
 			fmt.Fprintf(w, "  n_cal %4d, outliers %3d", c.n, c.outliers)
@@ -184,8 +184,8 @@ func (d discovered) options() calibrate.DiscoveryOptions {
 
 // measure draws, without replacement, n rows to calibrate on and rows to audit, so
 // many of them outliers.
-func (s pool) measure(n, outliers, draws int, seed uint64) (cell, error) {
-	c := cell{set: s.name, n: n, outliers: outliers, found: procedures()}
+func (s Pool) measure(n, outliers, draws int, seed uint64) (cell, error) {
+	c := cell{set: s.Name, n: n, outliers: outliers, found: procedures()}
 	rng := rand.New(rand.NewPCG(seed, uint64(n)<<32|uint64(outliers)))
 	for range draws {
 		cal, in, out := s.draw(rng, n, outliers)
@@ -233,12 +233,12 @@ func (s pool) measure(n, outliers, draws int, seed uint64) (cell, error) {
 	return c, nil
 }
 
-func (s pool) draw(rng *rand.Rand, n, outliers int) (cal, in, out []float64) {
+func (s Pool) draw(rng *rand.Rand, n, outliers int) (cal, in, out []float64) {
 	pick := func(from []float64, count int) []float64 {
 		picked := slices.Clone(from)
 		rng.Shuffle(len(picked), func(i, j int) { picked[i], picked[j] = picked[j], picked[i] })
 		return picked[:count]
 	}
-	in = pick(s.in, n+rows-outliers)
-	return in[:n], in[n:], pick(s.out, outliers)
+	in = pick(s.In, n+rows-outliers)
+	return in[:n], in[n:], pick(s.Out, outliers)
 }

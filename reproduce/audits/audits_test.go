@@ -16,7 +16,7 @@ func TestMeasure(t *testing.T) {
 		}
 		return scores
 	}
-	made := pool{name: "made", in: normal(4000, 0), out: normal(500, 8)}
+	made := Pool{Name: "made", In: normal(4000, 0), Out: normal(500, 8)}
 	c, err := made.measure(1000, 400, 100, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -15,21 +15,21 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
-// texts is the folder of a classifier of texts, of CLINC150.
-const texts = "clinc_bert"
+// Texts is the folder of a classifier of texts, of CLINC150.
+const Texts = "clinc_bert"
 
-// pool is scores of rows that neither network nor detector was trained on.
-type pool struct {
-	name, method string
-	in, out      []float64
+// Pool is scores of rows that neither network nor detector was trained on.
+type Pool struct {
+	Name, Method string
+	In, Out      []float64
 }
 
-// scored runs the networks on their rows, each with the detector that is attached by
+// Scored runs the networks on their rows, each with the detector that is attached by
 // default.
-func scored(ctx context.Context, p *networks.Plan) ([]pool, error) {
-	var pools []pool
+func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
+	var pools []Pool
 	chosen := p.Sets
-	if p.Sets = slices.DeleteFunc(slices.Clone(chosen), func(name string) bool { return name == texts }); len(p.Sets) > 0 {
+	if p.Sets = slices.DeleteFunc(slices.Clone(chosen), func(name string) bool { return name == Texts }); len(p.Sets) > 0 {
 		if err := p.Check(ctx, networks.RunsNetwork, "only methods that run the network"); err != nil {
 			return nil, err
 		}
@@ -40,7 +40,7 @@ func scored(ctx context.Context, p *networks.Plan) ([]pool, error) {
 	}
 	defer stop()
 	var jobs []experiment.Job
-	add := func(name string, score func(ctx context.Context, progress func(share float64)) (pool, error)) {
+	add := func(name string, score func(ctx context.Context, progress func(share float64)) (Pool, error)) {
 		jobs = append(jobs, experiment.Job{
 			Kind: name, Cost: 1, What: name,
 			Run: func(ctx context.Context, progress func(share float64)) error {
@@ -54,10 +54,10 @@ func scored(ctx context.Context, p *networks.Plan) ([]pool, error) {
 		})
 	}
 	for _, n := range p.Networks {
-		add(n.Name, func(ctx context.Context, progress func(share float64)) (pool, error) {
+		add(n.Name, func(ctx context.Context, progress func(share float64)) (Pool, error) {
 			im, err := p.Load(ctx, n, progress)
 			if err != nil {
-				return pool{}, err
+				return Pool{}, err
 			}
 			defer im.Model.Close()
 			outs := make([]ood.Batch, len(im.Outs))
@@ -67,8 +67,8 @@ func scored(ctx context.Context, p *networks.Plan) ([]pool, error) {
 			return scoresOf(ctx, n.Name, im.Training, []ood.Batch{im.In}, outs)
 		})
 	}
-	if slices.Contains(chosen, texts) {
-		add(texts, func(ctx context.Context, progress func(share float64)) (pool, error) {
+	if slices.Contains(chosen, Texts) {
+		add(Texts, func(ctx context.Context, progress func(share float64)) (Pool, error) {
 			return ofTexts(ctx, p, progress)
 		})
 	}
@@ -76,17 +76,17 @@ func scored(ctx context.Context, p *networks.Plan) ([]pool, error) {
 }
 
 // scoresOf fits the first default detector that can be, and scores.
-func scoresOf(ctx context.Context, name string, t ood.Training, ins, outs []ood.Batch) (pool, error) {
+func scoresOf(ctx context.Context, name string, t ood.Training, ins, outs []ood.Batch) (Pool, error) {
 	for _, m := range attach.DefaultMethods() {
 		scorer, err := ood.Fit(ctx, m, t, nil)
 		if errors.As(err, new(*ood.NeedError)) {
 			continue
 		}
-		scores := pool{name: name, method: m.Name}
+		scores := Pool{Name: name, Method: m.Name}
 		for _, part := range []struct {
 			to      *[]float64
 			batches []ood.Batch
-		}{{&scores.in, ins}, {&scores.out, outs}} {
+		}{{&scores.In, ins}, {&scores.Out, outs}} {
 			for _, b := range part.batches {
 				var more []float64
 				if err == nil {
@@ -97,19 +97,19 @@ func scoresOf(ctx context.Context, name string, t ood.Training, ins, outs []ood.
 		}
 		return scores, err
 	}
-	return pool{}, fmt.Errorf("no default detector can be fitted")
+	return Pool{}, fmt.Errorf("no default detector can be fitted")
 }
 
 // ofTexts scores the validation and test rows of CLINC150, and its out-of-scope ones,
 // by a detector fitted on its training rows.
-func ofTexts(ctx context.Context, p *networks.Plan, progress func(share float64)) (pool, error) {
+func ofTexts(ctx context.Context, p *networks.Plan, progress func(share float64)) (Pool, error) {
 	models := p.Models
 	if models == "" {
 		models = filepath.Join(p.Data, "..", "models")
 	}
-	model, err := featurize.Open(ctx, filepath.Join(models, texts), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
+	model, err := featurize.Open(ctx, filepath.Join(models, Texts), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
 	if err != nil {
-		return pool{}, err
+		return Pool{}, err
 	}
 	defer model.Close()
 	info := model.Info()
@@ -130,16 +130,16 @@ func ofTexts(ctx context.Context, p *networks.Plan, progress func(share float64)
 		}
 		set, err := inputs.Open(ctx, filepath.Join(p.Data, "clinc150", file+".csv"), o)
 		if err != nil {
-			return pool{}, err
+			return Pool{}, err
 		}
 		batches[i], err = model.All(ctx, set.Blocks(ctx, 64), set.Len(), func(done int) {
 			progress((float64(i) + float64(done)/float64(set.Len())) / float64(len(files)))
 		})
 		if err != nil {
-			return pool{}, err
+			return Pool{}, err
 		}
 		batches[i].Labels = set.Labels
 	}
 	t := ood.Training{Batch: batches[0], Last: model.Last(), Trainer: p.Trainer, Seed: p.Seed}
-	return scoresOf(ctx, texts, t, batches[1:3], batches[3:])
+	return scoresOf(ctx, Texts, t, batches[1:3], batches[3:])
 }

@@ -1,0 +1,390 @@
+// Package monitor measures how often attach.Monitor alarms where nothing has changed,
+// and how soon where something has, beside the martingales of Python's nonconform.
+package monitor
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/reproduce/audits"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/networks"
+)
+
+// Experiment is what the command runs.
+var Experiment = experiment.Experiment{
+	Name:         "monitor",
+	Doc:          "false alarms of a monitor of drift, and how soon it notices it, beside other martingales",
+	Shared:       []string{"data", "models", "sets", "seeds", "parallel", "out", "ort-lib"},
+	OptionalData: true,
+	New: func(flags *flag.FlagSet, s *experiment.Settings) func(ctx context.Context) error {
+		experiment.Redefine(flags, "seeds", "1000", "number of streams; of drift a tenth")
+		p := &networks.Plan{Settings: s, NetworkRows: 1}
+		p.Define(flags, "4000,0,0")
+		sets := flags.Lookup("sets")
+		sets.Usage += " and " + audits.Texts + ", of which all rows are taken (default mnist_cnn, cifar10_resnet20 and " + audits.Texts + ")"
+		steps := flags.Int("steps", 1000000, "rows of a stream in which nothing changes")
+		parts := flags.String("parts", "", "only these `parts`, a,b, of alarms, drift and networks")
+		return func(ctx context.Context) error {
+			var names []string
+			if *parts != "" {
+				names = strings.Split(*parts, ",")
+			}
+			chosen, err := experiment.Choose("--parts", "part", names, []string{"alarms", "drift", "networks"}, func(s string) string { return s })
+			if err != nil {
+				return err
+			}
+			for _, part := range chosen {
+				switch part {
+				case "alarms":
+					err = alarms(ctx, s, *steps)
+				case "drift":
+					err = drifts(ctx, s)
+				case "networks":
+					err = ofNetworks(ctx, p)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	},
+}
+
+// deltas are how often an alarm may be false.
+func deltas() []float64 { return []float64{.1, .05, .01} }
+
+// delta is that of drift that is to be noticed.
+const delta = .01
+
+// watcher is a monitor, ours or another.
+type watcher struct {
+	name  string
+	add   func(score float64)
+	alarm func(delta float64) bool
+}
+
+func ours(calibration []float64, seed uint64) (watcher, error) {
+	m, err := attach.NewMonitor(calibration, seed)
+	if err != nil {
+		return watcher{}, err
+	}
+	return watcher{"attach.Monitor", m.Add, m.Alarm}, nil
+}
+
+// watchers are ours and nonconform's, of sequential ranks, for which they are made.
+func watchers(calibration []float64, seed uint64) ([]watcher, error) {
+	m, err := ours(calibration, seed)
+	if err != nil {
+		return nil, err
+	}
+	all := []watcher{m}
+	ranks := newSequential(calibration, seed)
+	var p float64
+	for i, m := range slices.Concat(martingales(false), martingales(true)) {
+		all = append(all, watcher{m.name, func(score float64) {
+			if i == 0 {
+				p = ranks.pValue(score)
+			}
+			m.add(p)
+		}, m.alarm})
+	}
+	return all, nil
+}
+
+// tally is how many of so many streams alarm.
+type tally struct {
+	name    string
+	n, rows int
+	streams int
+	delta   float64
+	alarms  int
+}
+
+// alarms counts those of streams like their calibration rows. Scores are uniform:
+// ranks are the same whatever their law.
+func alarms(ctx context.Context, s *experiment.Settings, steps int) error {
+	var mu sync.Mutex
+	counts := map[tally]int{}
+	var jobs []experiment.Job
+	// The others, whose every step takes a hundred logarithms and exponentials, get a
+	// fifth of the streams and a tenth of the rows.
+	sizes := []int{200, 1000, 10000}
+	for _, n := range sizes {
+		for seed := range s.Seeds {
+			jobs = append(jobs, experiment.Job{
+				Kind: "alarms", Cost: float64(steps), What: fmt.Sprintf("stream %d with n_cal %d", seed, n), Seed: seed,
+				Run: func(ctx context.Context, progress func(share float64)) error {
+					rng := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
+					calibration := make([]float64, n)
+					for i := range calibration {
+						calibration[i] = rng.Float64()
+					}
+					m, err := ours(calibration, uint64(seed))
+					if err != nil {
+						return err
+					}
+					c, err := calibrate.NewConformal(calibration)
+					if err != nil {
+						return err
+					}
+					others := martingales(false)
+					few := 0
+					if seed%5 == 0 {
+						few = steps / 10
+					}
+					for t := range steps {
+						if t%10000 == 0 && ctx.Err() != nil {
+							return ctx.Err()
+						}
+						score := rng.Float64()
+						m.add(score)
+						if t < few {
+							p := c.PValue(score)
+							for _, o := range others {
+								o.add(p)
+							}
+						}
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					for _, delta := range deltas() {
+						count := func(name string, rows int, alarmed bool) {
+							t := tally{name: name, n: n, rows: rows, delta: delta}
+							t.streams = s.Seeds
+							if rows < steps {
+								t.streams = (s.Seeds + 4) / 5
+							}
+							counts[t] += int(experiment.Indicator(alarmed))
+						}
+						count(m.name, steps, m.alarm(delta))
+						if few > 0 {
+							for _, o := range others {
+								count(o.name+" of fixed p-values", few, o.alarm(delta))
+							}
+						}
+					}
+					return nil
+				},
+			})
+		}
+	}
+	if err := experiment.RunJobs(ctx, s, jobs); err != nil {
+		return err
+	}
+	var all []tally
+	for t, count := range counts {
+		t.alarms = count
+		all = append(all, t)
+	}
+	slices.SortFunc(all, func(a, b tally) int {
+		if a.name != b.name {
+			return strings.Compare(a.name, b.name)
+		}
+		if a.n != b.n {
+			return a.n - b.n
+		}
+		return int(math.Copysign(1, b.delta-a.delta))
+	})
+	lines := [][]string{{"monitor", "n_cal", "rows", "streams", "delta", "false_alarms"}}
+	for _, t := range all {
+		fmt.Fprintf(s.Stdout, "%-24s n_cal %5d: of %4d streams of %7d rows %3d alarm at %g\n", t.name, t.n, t.streams, t.rows, t.alarms, t.delta)
+		lines = append(lines, []string{t.name, strconv.Itoa(t.n), strconv.Itoa(t.rows), strconv.Itoa(t.streams), experiment.Digits(t.delta, 3), strconv.Itoa(t.alarms)})
+	}
+	return experiment.WriteCSV(filepath.Join(s.Out, "alarms.csv"), lines)
+}
+
+// drift is a change of a stream after so many rows.
+type drift struct {
+	set       string
+	n, before int
+	share     float64 // of rows from elsewhere
+	kind      string
+	rows      int // for which it is watched for, at most
+	delays    map[string][]float64
+	order     []string
+	early     map[string]int
+	streams   int
+}
+
+// measure watches a stream, of which next gives rows after so many before, or none
+// any more.
+func (d *drift) measure(calibration []float64, seed uint64, next func(t int) (float64, bool)) error {
+	all, err := watchers(calibration, seed)
+	if err != nil {
+		return err
+	}
+	if d.delays == nil {
+		d.delays, d.early = map[string][]float64{}, map[string]int{}
+		for _, w := range all {
+			d.order = append(d.order, w.name)
+		}
+	}
+	d.streams++
+	noticed := map[string]bool{}
+	for t := 0; len(noticed) < len(all) && t < d.before+d.rows; t++ {
+		score, ok := next(t)
+		if !ok {
+			break
+		}
+		for _, w := range all {
+			w.add(score)
+			if !noticed[w.name] && w.alarm(delta) {
+				noticed[w.name] = true
+				if t < d.before {
+					d.early[w.name]++
+					continue
+				}
+				d.delays[w.name] = append(d.delays[w.name], float64(t+1-d.before))
+			}
+		}
+	}
+	return nil
+}
+
+// median is of the delays, endless where less than half of the streams alarm.
+func (d *drift) median(name string) float64 {
+	delays := slices.Sorted(slices.Values(d.delays[name]))
+	if at := (d.streams - d.early[name]) / 2; at < len(delays) {
+		return delays[at]
+	}
+	return math.Inf(1)
+}
+
+func show(w io.Writer, cells []*drift) (lines [][]string) {
+	lines = [][]string{{"set", "n_cal", "before", "elsewhere", "share", "streams", "monitor", "noticed", "median_rows", "alarms_before"}}
+	for _, d := range cells {
+		fmt.Fprintf(w, "%s, n_cal %d, %s %g after %d rows: median of rows until noticed (of %d streams)\n ", d.set, d.n, d.kind, d.share, d.before, d.streams)
+		for _, name := range d.order {
+			median := d.median(name)
+			fmt.Fprintf(w, " %s %g (%d)", name, median, len(d.delays[name]))
+			if d.early[name] > 0 {
+				fmt.Fprintf(w, " (%d before)", d.early[name])
+			}
+			text := ""
+			if !math.IsInf(median, 1) {
+				text = experiment.Digits(median, 6)
+			}
+			lines = append(lines, []string{d.set, strconv.Itoa(d.n), strconv.Itoa(d.before), d.kind, experiment.Digits(d.share, 3), strconv.Itoa(d.streams), name, strconv.Itoa(len(d.delays[name])), text, strconv.Itoa(d.early[name])})
+		}
+		fmt.Fprintln(w)
+	}
+	return lines
+}
+
+// drifts is of normal scores.
+func drifts(ctx context.Context, s *experiment.Settings) error {
+	var cells []*drift
+	var jobs []experiment.Job
+	for _, n := range []int{200, 1000, 10000} {
+		for _, kind := range []struct{ share, mean float64 }{{.01, 3}, {.05, 3}, {.2, 3}, {1, .25}} {
+			for _, before := range []int{0, 10000} {
+				d := &drift{set: "normal", n: n, before: before, share: kind.share, kind: fmt.Sprintf("%g sd higher", kind.mean), rows: 20000}
+				cells = append(cells, d)
+				jobs = append(jobs, experiment.Job{
+					Kind: "drift", Cost: 1, What: fmt.Sprintf("n_cal %d, %s", n, d.kind),
+					Run: func(ctx context.Context, progress func(share float64)) error {
+						streams := max(1, s.Seeds/10)
+						for seed := range streams {
+							if err := ctx.Err(); err != nil {
+								return err
+							}
+							progress(float64(seed) / float64(streams))
+							rng := rand.New(rand.NewPCG(uint64(seed), 3))
+							calibration := make([]float64, n)
+							for i := range calibration {
+								calibration[i] = rng.NormFloat64()
+							}
+							err := d.measure(calibration, uint64(seed), func(t int) (float64, bool) {
+								score := rng.NormFloat64()
+								if t >= before && rng.Float64() < kind.share {
+									score += kind.mean
+								}
+								return score, true
+							})
+							if err != nil {
+								return err
+							}
+						}
+						return nil
+					},
+				})
+			}
+		}
+	}
+	if err := experiment.RunJobs(ctx, s, jobs); err != nil {
+		return err
+	}
+	return experiment.WriteCSV(filepath.Join(s.Out, "drift.csv"), show(s.Stdout, cells))
+}
+
+// ofNetworks is of the scores of networks: calibration rows and stream are drawn
+// without replacement from all rows.
+func ofNetworks(ctx context.Context, p *networks.Plan) error {
+	if p.Data == "" {
+		fmt.Fprintln(p.Stdout, "networks are left out without --data")
+		return nil
+	}
+	if p.Sets == nil {
+		p.Sets = []string{"mnist_cnn", "cifar10_resnet20", audits.Texts}
+	}
+	pools, err := audits.Scored(ctx, p)
+	if err != nil {
+		return err
+	}
+	var cells []*drift
+	for _, pool := range pools {
+		fmt.Fprintf(p.Stdout, "%s, %s: %d in-domain and %d out-of-domain rows to draw from\n", pool.Name, pool.Method, len(pool.In), len(pool.Out))
+		for _, n := range []int{200, 1000, 5000} {
+			if n >= len(pool.In) {
+				return fmt.Errorf("%s has %d in-domain rows, and more than %d to calibrate on are wanted", pool.Name, len(pool.In), n)
+			}
+			for _, change := range []struct {
+				share  float64
+				before int
+			}{{0, 0}, {.01, 0}, {.05, 0}, {.2, 0}, {.2, 1000}} {
+				d := &drift{set: pool.Name, n: n, before: change.before, share: change.share, kind: "out-of-domain", rows: len(pool.In)}
+				cells = append(cells, d)
+				for seed := range max(1, p.Settings.Seeds/10) {
+					if err := ctx.Err(); err != nil {
+						return err
+					}
+					rng := rand.New(rand.NewPCG(uint64(seed), 4))
+					in, out := rng.Perm(len(pool.In)), rng.Perm(len(pool.Out))
+					calibration := make([]float64, n)
+					for i, row := range in[:n] {
+						calibration[i] = pool.In[row]
+					}
+					in = in[n:]
+					err := d.measure(calibration, uint64(seed), func(t int) (score float64, ok bool) {
+						from, rows := pool.In, &in
+						if t >= d.before && rng.Float64() < d.share {
+							from, rows = pool.Out, &out
+						}
+						if len(*rows) == 0 {
+							return 0, false
+						}
+						score, *rows = from[(*rows)[0]], (*rows)[1:]
+						return score, true
+					})
+					if err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return experiment.WriteCSV(filepath.Join(p.Out, "networks.csv"), show(p.Stdout, cells))
+}
