@@ -6,6 +6,7 @@ import "github.com/attach-uncertainty/attach/ood"
 // by name.
 func All() []ood.Method {
 	return []ood.Method{
+		adascaleMethod,
 		ashBMethod,
 		ashSMethod,
 		baldMethod,

@@ -117,6 +117,8 @@ func upstream(z []float64, of ood.Scalar) []float64 {
 		switch {
 		case of.Kind == ood.Sum:
 			up[k] = 1
+		case of.Kind == ood.Top:
+			up[first] = 1
 		case of.Kind == ood.LogSoftmaxTop:
 			up[k] = -p[k] / t
 		case of.Kind == ood.TopTwo && of.Softmax:

@@ -77,7 +77,7 @@ func (m *Model) checkGradient(o GradientOptions) error {
 	switch {
 	case o.Of.Temperature < 0 || !rows.Finite(o.Of.Temperature):
 		return fmt.Errorf("the temperature is %v, it must be a positive number", o.Of.Temperature)
-	case o.Of.Kind < ood.LogSoftmaxTop || o.Of.Kind > ood.Logit:
+	case o.Of.Kind < ood.LogSoftmaxTop || o.Of.Kind > ood.Top:
 		return fmt.Errorf("unknown kind of scalar %d", o.Of.Kind)
 	case o.Of.Kind == ood.Logit && o.Of.Index < 0:
 		return scalarErrorf("there is no output %d, they are counted from 0", o.Of.Index)

@@ -38,6 +38,8 @@ func scalarOf(z []float64, s ood.Scalar, top int) float64 {
 			total += z[i]
 		}
 		return total
+	case ood.Top:
+		return z[top]
 	case ood.TopTwo:
 		second := 1 - top // there are two classes
 		return p(top) - p(second)
@@ -116,7 +118,7 @@ func TestGradients(t *testing.T) {
 		m := open(t, rt, path, featurize.Options{Batch: 4})
 		for _, s := range []ood.Scalar{
 			{}, {Temperature: 10}, {Kind: ood.Sum}, {Kind: ood.TopTwo}, {Kind: ood.TopTwo, Softmax: true, Temperature: 2},
-			{Kind: ood.Logit}, {Kind: ood.Logit, Index: 1}, {Kind: ood.Logit, Index: 1, Softmax: true},
+			{Kind: ood.Logit}, {Kind: ood.Logit, Index: 1}, {Kind: ood.Logit, Index: 1, Softmax: true}, {Kind: ood.Top},
 		} {
 			got := gradients(t, m, []int{7, 3}, x, featurize.GradientOptions{Of: s})
 			if len(got.Gradient.Shape) != 2 || got.Gradient.Shape[0] != 7 || got.Gradient.Shape[1] != 3 {

@@ -24,7 +24,7 @@ func (s *scalarGraph) upstream(key gradientKey) string {
 	switch {
 	case key.kind == ood.LogSoftmaxTop:
 		return s.logSoftmaxTop()
-	case !key.softmax:
+	case !key.softmax || key.kind == ood.Top:
 		return s.b.Node("Expand", []string{s.direction(key.kind), s.b.Node("Shape", []string{logitsName})})
 	case key.kind == ood.TopTwo:
 		return s.softmaxTopTwo()
@@ -42,7 +42,7 @@ func (s *scalarGraph) upstream(key gradientKey) string {
 // logSoftmaxTop is ∇ log p_k = (e_k − p)/T.
 func (s *scalarGraph) logSoftmaxTop() string {
 	t := s.temperature()
-	top := s.oneHot(s.b.Node("ArgMax", []string{logitsName}, onnx.Attr("axis", 1), onnx.Attr("keepdims", 1)))
+	top := s.top()
 	others := s.mul(s.softmax(t), s.not(top))
 	return s.b.Node("Div", []string{s.sub(s.mul(top, s.sum(others)), others), t})
 }
@@ -77,8 +77,15 @@ func (s *scalarGraph) direction(kind ood.ScalarKind) string {
 		return s.oneHot(s.input(indexName, pb.TensorProto_INT64, 1))
 	case ood.TopTwo:
 		return s.sub(s.topTwo())
+	case ood.Top:
+		return s.top()
 	}
 	return s.number(1)
+}
+
+// top marks the largest logit of each row, the first of equals.
+func (s *scalarGraph) top() string {
+	return s.oneHot(s.b.Node("ArgMax", []string{logitsName}, onnx.Attr("axis", 1), onnx.Attr("keepdims", 1)))
 }
 
 // topTwo marks the largest and the second largest logit of each row, the first

@@ -15,7 +15,7 @@ const (
 	NeedWeights                    // Training.Last
 	NeedTrainer                    // Training.Trainer
 	NeedOutliers                   // Training.Outliers: true of oracles only
-	NeedInputs                     // Batch.Inputs, to score only
+	NeedInputs                     // Batch.Inputs, to score; a method that fits to them too says where they lack
 	NeedNetwork                    // Batch.Network, for gradients
 	NeedDropout                    // Batch.Network, for passes with dropout
 	NeedLayers                     // Batch.Layers, to fit and to score

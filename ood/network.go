@@ -49,6 +49,8 @@ const (
 	TopTwo
 	// Logit is output Scalar.Index.
 	Logit
+	// Top is the largest output.
+	Top
 )
 
 // Scalar is a function of a row's logits, to be differentiated.

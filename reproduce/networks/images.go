@@ -139,7 +139,7 @@ func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(s
 		}
 		switch i {
 		case 0:
-			b.Network = im.Model.Network()
+			b.Network, b.Inputs = im.Model.Network(), set
 			im.Training = ood.Training{
 				Batch: b, Last: im.Model.Last(), Trainer: p.Trainer,
 				InputScale: o.InputScale(), Seed: p.Seed,

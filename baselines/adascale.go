@@ -1,0 +1,209 @@
+package baselines
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+var adascaleMethod = ood.Method{
+	Name: "adascale",
+	Doc: "SCALE and LTS with a percentile for each row: the energy of the logits after all features are multiplied by exp(r) (scales=features, AdaSCALE-A) or all " +
+		"logits by r² (scales=logits, AdaSCALE-L), with r the sum of positive features over that of those above the percentile. It lies between low and " +
+		"high, the lower the more the row's largest features shift where the given share of its inputs, those with the least gradient of the largest logit, move by epsilon " +
+		"up that gradient: shift times the change of the largest shifted percent of the features plus the largest percent kept of them as they are then, ranked among " +
+		"the same of training rows, `samples` of them. low and high are what the authors begin their search on out-of-domain rows with and what SCALE has; no such row chose them.",
+	Ref:   "Regmi 2025, arXiv:2503.08023",
+	Needs: ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights | ood.NeedInputs | ood.NeedNetwork,
+	Params: []ood.Param{
+		{Name: "scales", Default: scalesFeatures, Takes: "of=" + scalesFeatures + "|" + scalesLogits, Sweep: []any{scalesFeatures, scalesLogits}},
+		{Name: "low", Default: 60, Takes: "least=0,below=100"}, {Name: "high", Default: 85, Takes: "least=0,below=100", Sweep: []any{65, 75, 85, 95}},
+		{Name: "kept", Default: 1, Takes: "positive,most=100"}, {Name: "shifted", Default: 5, Takes: "positive,most=100"}, {Name: "shift", Default: 10, Takes: "least=0"},
+		{Name: "share", Default: .05, Takes: "positive,most=1"}, {Name: "epsilon", Default: .5, Takes: "least=0"},
+		{Name: "samples", Default: 1000, Takes: "count"},
+	},
+	Fit: fitAdaSCALE,
+	New: func() any { return &adascale{} },
+}
+
+// Choices of the parameter "scales".
+const (
+	scalesFeatures = "features"
+	scalesLogits   = "logits"
+)
+
+type adascale struct {
+	lastLayer
+	nudge
+	Scales  string    `state:"scales,of=features|logits"`
+	Low     float64   `state:"low,least=0,below=100"`
+	High    float64   `state:"high,least=0,below=100"`
+	Kept    float64   `state:"kept,positive"`
+	Shifted float64   `state:"shifted,positive"`
+	Shift   float64   `state:"shift,least=0"`
+	Shifts  []float64 `state:"shifts[n],rising"` // of training rows
+}
+
+// nudge is how inputs are moved.
+type nudge struct {
+	Share   float64 `state:"share,positive"`
+	Epsilon float64 `state:"epsilon,least=0"`
+}
+
+// trainingRowsAtOnce is the number of inputs that the network is run on at once.
+const trainingRowsAtOnce = 64
+
+func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
+	s := &adascale{
+		lastLayer: newLastLayer(t), nudge: nudge{p.Float("share"), p.Float("epsilon")}, Scales: p["scales"].(string), Low: p.Float("low"), High: p.Float("high"),
+		Kept: p.Float("kept"), Shifted: p.Float("shifted"), Shift: p.Float("shift"),
+	}
+	if s.High < s.Low {
+		return nil, fmt.Errorf("parameter %q is %v, below %q of %v", "high", s.High, "low", s.Low)
+	}
+	if t.Inputs == nil {
+		return nil, &ood.NeedError{Method: "adascale", Need: ood.NeedInputs, Where: "the rows to fit with"}
+	}
+	n := min(p.Int("samples"), t.Len())
+	type key struct {
+		nudge
+		n int
+	}
+	type moved struct{ before, after blas32.General }
+	m, err := sharing.Cached(t.Batch, key{s.nudge, n}, func() (moved, error) {
+		picked := make([]int, n)
+		for i := range picked {
+			picked[i] = i * t.Len() / n
+		}
+		inputs := t.Inputs.Select(picked)
+		m := moved{rows.Select(t.Features, picked), rows.New(n, t.Features.Cols)}
+		for x, err := range inputs.Blocks(ctx, trainingRowsAtOnce) {
+			if err != nil {
+				return m, err
+			}
+			after, err := s.features(ctx, ood.Batch{Network: t.Network, Block: x})
+			if err != nil {
+				return m, err
+			}
+			for i := range after.Rows {
+				copy(row(m.after, x.Start+i), row(after, i))
+			}
+			t.Progress(float64(x.Start+x.Rows()) / float64(n))
+		}
+		return m, ctx.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range n {
+		s.Shifts = append(s.Shifts, s.shift(row(m.before, i), row(m.after, i)))
+	}
+	slices.Sort(s.Shifts)
+	if math.IsNaN(s.Shifts[0]) {
+		return nil, fmt.Errorf("the network's features are not finite where inputs move by %v", s.Epsilon)
+	}
+	return s, nil
+}
+
+// features are those of the block's inputs after they moved. Scorers that move
+// them alike share it.
+func (n nudge) features(ctx context.Context, b ood.Batch) (blas32.General, error) {
+	return sharing.Cached(b, n, func() (blas32.General, error) {
+		_, g, err := gradientOf(ctx, b, ood.Scalar{Kind: ood.Top})
+		if err != nil {
+			return blas32.General{}, err
+		}
+		x := b.Block.Find(g.Name).Data
+		width := len(x) / b.Block.Rows()
+		k := max(1, int(n.Share*float64(width)))
+		least, scratch := make([]float32, width), make([]float64, width)
+		to := g
+		to.Data = slices.Clone(x)
+		for first := 0; first < len(x); first += width {
+			slopes := g.Data[first : first+width]
+			for j, v := range slopes {
+				least[j] = -max(v, -v)
+			}
+			for j := range largestOf(least, k, scratch).places(least) {
+				to.Data[first+j] += float32(n.Epsilon * sign(slopes[j]))
+			}
+		}
+		out, err := b.Network.Forward(ctx, b.Block.With(to))
+		if err == nil && out.Features.Rows != b.Block.Rows() {
+			err = fmt.Errorf("the network gives %d rows of features for %d inputs", out.Features.Rows, b.Block.Rows())
+		}
+		return out.Features, err
+	})
+}
+
+// shift is how much the largest features changed, and what is left of them.
+func (s *adascale) shift(before, after []float32) float64 {
+	h := len(before)
+	scratch := make([]float64, h)
+	largest := func(percent float64, each func(j int) float64) (sum float64) {
+		of := largestOf(before, max(1, int(float64(h)*percent/100)), scratch)
+		if math.IsNaN(of.all) {
+			return of.all
+		}
+		for j := range of.places(before) {
+			sum += each(j)
+		}
+		return sum
+	}
+	kept := largest(s.Kept, func(j int) float64 { return float64(max(after[j], 0)) })
+	return kept + s.Shift*largest(s.Shifted, func(j int) float64 { return math.Abs(float64(after[j]) - float64(before[j])) })
+}
+
+// percentile of a row is between Low and High.
+func (s *adascale) percentile(shift float64) float64 {
+	above, _ := slices.BinarySearchFunc(s.Shifts, shift, func(have, v float64) int {
+		if have <= v {
+			return -1
+		}
+		return 1
+	})
+	return s.Low + (1-float64(above)/float64(len(s.Shifts)))*(s.High-s.Low)
+}
+
+// Score implements ood.Detector.
+func (s *adascale) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	after, err := s.features(ctx, b)
+	if err != nil {
+		return err
+	}
+	var share positiveShare
+	product := s.product(b.Features)
+	z := make([]float64, len(s.Bias))
+	for i := range dst {
+		phi := row(b.Features, i)
+		shift := s.shift(phi, row(after, i))
+		if math.IsNaN(shift) {
+			dst[i] = shift
+			continue
+		}
+		ratio := share.of(phi, s.percentile(shift))
+		features, logits := 1., ratio*ratio
+		if s.Scales == scalesFeatures {
+			features, logits = math.Exp(min(ratio, largestSharpening)), 1
+		}
+		for k, v := range row(product, i) {
+			z[k] = logits * (features*float64(v) + s.Bias[k])
+		}
+		dst[i] = -floats.LogSumExp(z)
+	}
+	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *adascale) ScoreGraph(graph.Batch) (graph.Tensor, error) {
+	return graph.Tensor{}, graph.Refuse("it runs the network with its gradient")
+}
