@@ -53,6 +53,7 @@ func TestScripts(t *testing.T) {
 			"pack":     scriptPack,
 			"hub":      scriptHub,
 			"killed":   scriptKilled,
+			"held":     scriptHeld,
 			"truncate": scriptTruncate,
 			"flip":     scriptFlip,
 			"replace":  scriptReplace,

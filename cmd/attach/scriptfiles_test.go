@@ -26,6 +26,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
@@ -134,6 +135,13 @@ func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("attach was killed %d times and is not done", most)
+}
+
+// held FOLDER keeps others from writing results to a folder until the script ends.
+func scriptHeld(ts *testscript.TestScript, neg bool, args []string) {
+	unlock, err := atomicfile.Lock(ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Defer(unlock)
 }
 
 // truncate FILE SHARE cuts a file to a share of its length.

@@ -263,3 +263,27 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 }
+
+// TestLock: a folder is held once, until it is let go.
+func TestLock(t *testing.T) {
+	dir := t.TempDir()
+	unlock, err := atomicfile.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := atomicfile.Lock(dir); !errors.Is(err, atomicfile.ErrLocked) {
+		t.Errorf("it is held twice: %v", err)
+	}
+	unlock()
+	again, err := atomicfile.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+	if _, err := atomicfile.Lock(filepath.Join(dir, "none")); err == nil && runtime.GOOS != "windows" {
+		t.Error("a folder that is not there is held")
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("%v, %v is left", entries, err)
+	}
+}

@@ -47,6 +47,8 @@ type Identity struct {
 	// that rows bring groups.
 	Targets []string `json:"targets,omitempty"`
 	Grouped bool     `json:"grouped,omitempty"`
+	// Fitted is the digest of the rows fitted on that inputs are compared with, or empty.
+	Fitted string `json:"fitted_sha256,omitempty"`
 }
 
 // Differs says in which option two identities differ, with both values, or "".
@@ -74,7 +76,7 @@ func (id Identity) fields() identityFields {
 	var f identityFields
 	for _, name := range []string{
 		"bundle_sha256", "model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "predicted", "alpha", "level",
-		"fdr", "delta", "conditional", "every", "limit", "targets", "grouped",
+		"fdr", "delta", "conditional", "every", "limit", "targets", "grouped", "fitted_sha256",
 	} {
 		f.names, f.values = append(f.names, name), append(f.values, string(all[name]))
 	}

@@ -31,6 +31,9 @@ func (id Identity) columns() *columns {
 	if id.Grouped {
 		add("group", few)
 	}
+	if id.Fitted != "" {
+		add("like_fitted", text)
+	}
 	if id.Task == attach.Classification {
 		add("class", parquet.Int(64))
 		add("class_name", few)

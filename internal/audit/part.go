@@ -224,6 +224,9 @@ func readHeader(path string) (*header, *pq.File, error) {
 	return h, rows, nil
 }
 
+// Path is where the file lies.
+func (f *File) Path() string { return f.path }
+
 // Asked takes another false discovery rate and what belongs to it, which scores do not
 // depend on.
 func (f *File) Asked(id Identity) {

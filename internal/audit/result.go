@@ -22,13 +22,14 @@ import (
 type Audit struct {
 	Inputs int `json:"inputs"`
 	Identity
+	Outliers    int         `json:"outliers_lower_bound"`
 	Discoveries int         `json:"discoveries"`
 	PValue      float64     `json:"p_value"`
 	Least       int         `json:"least_discoveries"`
 	FDP         float64     `json:"fdp_upper_bound"`
-	Outliers    int         `json:"outliers_lower_bound"`
 	Storey      Storey      `json:"storey"`
 	Flagged     int         `json:"flagged"`
+	LikeFitted  *int        `json:"like_fitted,omitempty"` // nil: rows fitted on are not known
 	Shift       Shift       `json:"shift"`
 	Thresholds  []Threshold `json:"thresholds"`
 	PValues     []int       `json:"p_values"`
@@ -69,6 +70,7 @@ type Group struct {
 	Inputs      int    `json:"inputs"`
 	Discoveries int    `json:"discoveries"`
 	Outliers    int    `json:"outliers_lower_bound"`
+	LikeFitted  int    `json:"like_fitted,omitempty"`
 	// Known is how many rows have a target, and Covered how many of these have it within
 	// its interval, a target each.
 	Known   []int `json:"with_target,omitempty"`
@@ -93,7 +95,11 @@ type Interval struct {
 	Shift   Shift   `json:"width_shift"`
 	Known   int     `json:"with_target,omitempty"`
 	Covered int     `json:"covered,omitempty"`
+	Widest  []Row   `json:"widest,omitempty"`
 }
+
+// mostWidest is how many rows of a target are shown for their intervals.
+const mostWidest = 20
 
 // Shard is a file or folder, and how many of its rows were audited.
 type Shard struct {
@@ -117,6 +123,7 @@ type Row struct {
 	Prediction []JSONFloat `json:"prediction,omitempty"`
 	Lower      []JSONFloat `json:"lower,omitempty"`
 	Upper      []JSONFloat `json:"upper,omitempty"`
+	LikeFitted string      `json:"like_fitted,omitempty"`
 	// Folder is where the row lies, and Shown what people see of it.
 	Folder string `json:"-"`
 	Shown  *Shown `json:"-"`
@@ -141,6 +148,7 @@ type tally struct {
 	halves []int
 	groups map[groupKey]*counts
 
+	widths  [][]float64    // of the widest intervals, a target each
 	shown   map[string]int // keys of the worst rows, and their places
 	scratch calibrate.Ranks
 }
@@ -165,6 +173,7 @@ const (
 type counts struct {
 	name             string
 	rows, discovered int
+	like             int // rows fitted on
 	halves           []int
 	known, covered   []int // of targets
 }
@@ -243,12 +252,16 @@ func (w *Whole) begin() (*tally, error) {
 			a.Flagged += count
 		}
 	}
+	t.widths = make([][]float64, len(w.Targets))
 	for k, name := range w.Targets {
 		wide, err := w.widths[k].Discoveries(calibrate.DiscoveryOptions{FDR: w.FDR})
 		if err != nil {
 			return nil, err
 		}
 		a.Intervals = append(a.Intervals, Interval{Name: name, Wide: wide.Count, PValue: wide.PValue, Shift: shiftOf(w.widths[k])})
+	}
+	if w.Fitted != "" {
+		a.LikeFitted = new(int)
 	}
 	a.Worst = make([]Row, len(w.kept.Worst))
 	for i, r := range w.kept.Worst {
@@ -286,11 +299,14 @@ func (t *tally) add(of *columns, at Range, cells []pq.Values, n int) {
 	w := t.w
 	p := cells[of.at["p_value"]].Numbers
 	keys, folders := cells[of.at["key"]].Bytes, cells[of.at["folder"]].Bytes
-	var groups [][]byte
+	var groups, like [][]byte
 	var classes []float64
 	var classNames [][]byte
 	if w.Grouped {
 		groups = cells[of.at["group"]].Bytes
+	}
+	if w.Fitted != "" {
+		like = cells[of.at["like_fitted"]].Bytes
 	}
 	if w.Task == attach.Classification {
 		classes, classNames = cells[of.at["class"]].Numbers, cells[of.at["class_name"]].Bytes
@@ -307,9 +323,17 @@ func (t *tally) add(of *columns, at Range, cells []pq.Values, n int) {
 			if inside[k] {
 				t.a.Intervals[k].Covered++
 			}
+			t.wide(of, at, cells, k, i, is)
+		}
+		copied := like != nil && len(like[i]) > 0
+		if copied {
+			*t.a.LikeFitted++
 		}
 		count := func(c *counts) {
 			c.rows++
+			if copied {
+				c.like++
+			}
 			c.halves[h]++
 			if is {
 				c.discovered++
@@ -337,6 +361,30 @@ func (t *tally) add(of *columns, at Range, cells []pq.Values, n int) {
 			t.a.Worst[place].Shown = w.kept.Worst[place].Shown
 		}
 	}
+}
+
+// wide keeps row i where its interval of target k is among the widest. Rows come in
+// their order, so that of equals the first stay.
+func (t *tally) wide(of *columns, at Range, cells []pq.Values, k, i int, is bool) {
+	get := func(name string) float64 { return cells[of.at[t.w.column(name, k)]].Numbers[i] }
+	width := get("upper") - get("lower")
+	if math.IsNaN(width) {
+		width = math.Inf(1)
+	}
+	list := t.widths[k]
+	place, _ := slices.BinarySearchFunc(list, width, func(w, than float64) int {
+		if w >= than {
+			return -1
+		}
+		return 1
+	})
+	if place == mostWidest {
+		return
+	}
+	most := min(len(list)+1, mostWidest)
+	t.widths[k] = slices.Insert(list, place, width)[:most]
+	interval := &t.a.Intervals[k]
+	interval.Widest = slices.Insert(interval.Widest, place, t.row(of, at, cells, i, is))[:most]
 }
 
 // named is the group of a kind with a name. The key is looked up without a copy of
@@ -377,6 +425,9 @@ func (t *tally) row(of *columns, at Range, cells []pq.Values, i int, is bool) Ro
 		class, confidence := int(get("class")), JSONFloat(get("confidence"))
 		r.Class, r.Confidence, r.ClassName = &class, &confidence, string(cells[of.at["class_name"]].Bytes[i])
 	}
+	if t.w.Fitted != "" {
+		r.LikeFitted = string(cells[of.at["like_fitted"]].Bytes[i])
+	}
 	for k := range t.w.Targets {
 		r.Prediction = append(r.Prediction, JSONFloat(get(t.w.column("prediction", k))))
 		r.Lower = append(r.Lower, JSONFloat(get(t.w.column("lower", k))))
@@ -404,7 +455,7 @@ func (t *tally) end(ctx context.Context) (*Audit, error) {
 	})
 	for _, key := range order {
 		c := t.groups[key]
-		g := Group{Kind: Kinds()[key.kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered}
+		g := Group{Kind: Kinds()[key.kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered, LikeFitted: c.like}
 		ranks := t.ranksOf(c)
 		g.Outliers = t.bounds.Outliers(ranks)
 		if key.kind != ofClass {
@@ -464,17 +515,14 @@ func (t *tally) shares() error {
 	return nil
 }
 
-// alike is the cosine from which rows are taken for nearly the same: of their
-// features less the mean of rows drawn from all.
-const alike = .995
-
-// duplicates finds rows among the worst that are nearly the same.
+// duplicates finds rows among the worst that are nearly the same, as distances among
+// rows drawn from all say.
 func (t *tally) duplicates(ctx context.Context) error {
-	x := centred(t.w.kept.Worst, t.w.kept.Drawn)
-	if x.Rows == 0 {
-		return nil
+	reference, err := duplicates.New(ctx, features(t.w.kept.Drawn))
+	if err != nil {
+		return err
 	}
-	groups, err := duplicates.Groups(ctx, x, alike)
+	groups, err := reference.Groups(ctx, features(t.w.kept.Worst))
 	for _, g := range groups {
 		var keys []string
 		for _, i := range g {
@@ -485,25 +533,20 @@ func (t *tally) duplicates(ctx context.Context) error {
 	return err
 }
 
-// centred are the features of rows less the mean of others.
-func centred(list, others []keptRow) blas32.General {
-	if len(list) == 0 || len(others) == 0 {
+// features are those of rows.
+func features(list []keptRow) blas32.General {
+	if len(list) == 0 {
 		return blas32.General{}
 	}
-	mean := make([]float64, len(others[0].Features))
-	for _, r := range others {
-		for j, v := range r.Features {
-			mean[j] += float64(v) / float64(len(others))
-		}
-	}
-	x := rows.New(len(list), len(mean))
+	x := rows.New(len(list), len(list[0].Features))
 	for i, r := range list {
-		for j, v := range r.Features {
-			rows.Row(x, i)[j] = float32(float64(v) - mean[j])
-		}
+		copy(rows.Row(x, i), r.Features)
 	}
 	return x
 }
+
+// Unnamed says that there are many more outliers than discoveries.
+func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries }
 
 // notes say in sentences what is to be known.
 func (a *Audit) notes(own int) {
@@ -514,6 +557,9 @@ func (a *Audit) notes(own int) {
 	}
 	say("Of the discoveries at most a share %g is false, %s, where inliers are drawn like the %d calibration rows.", a.FDR, kind, a.Calibration)
 	say("Bounds all hold at once with probability %g, whichever threshold or group is looked at.", 1-a.Delta)
+	if a.Unnamed() {
+		say("At least %d of the inputs are outliers, and of %d it can be said which they are: others score as high as some calibration rows do. The highest scores come first, and groups tell where outliers are.", a.Outliers, a.Discoveries)
+	}
 	if a.Discoveries == 0 && a.Least > 1 {
 		say("With %d calibration rows nothing is a discovery unless %d of these %d inputs score as high as none of them; calibrate with more rows, or look at bounds.", a.Calibration, a.Least, a.Inputs)
 	}
@@ -523,6 +569,9 @@ func (a *Audit) notes(own int) {
 	}
 	if n := len(a.Duplicates); n > 0 {
 		say("Among the %d highest scores there are %s of inputs that are nearly the same; each counts as many.", len(a.Worst), rows.Count(n, "group"))
+	}
+	if a.LikeFitted != nil && *a.LikeFitted > 0 {
+		say("%s nearly the same as one fitted on, which the column like_fitted of %s names: such inputs score low, and their p-values mean nothing.", rows.Count(*a.LikeFitted, "input")+map[bool]string{true: " is", false: " are"}[*a.LikeFitted == 1], Scores)
 	}
 	if a.Shift.Lower < .01 {
 		say("Fewer inputs score high than of rows like the calibration rows (p = %.3g), as of inputs that were trained on.", a.Shift.Lower)

@@ -6,10 +6,14 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"sync"
 	"time"
+
+	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/duplicates"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -28,10 +32,45 @@ type Rows struct {
 type Scorer struct {
 	Identity
 	// PartTime ends a part that takes longer. Where it is 0 parts depend on rows alone.
-	PartTime  time.Duration
+	PartTime time.Duration
+	// Fitted reads the rows fitted on, where Identity says that there are such; it is
+	// called once. Keys are theirs.
+	Fitted    func(ctx context.Context) (features blas32.General, keys []string, err error)
 	predictor *attach.Predictor
 	widths    [][]float64 // of the calibration rows' intervals, sorted, a target each
 	grouped   bool        // intervals are calibrated by group
+
+	reading   sync.Mutex // of the rows fitted on
+	reference *duplicates.Reference
+	keys      []string // of the reference
+}
+
+// like is the key of the row fitted on that each row of x is nearly the same as, or
+// empty.
+func (s *Scorer) like(ctx context.Context, x blas32.General) ([]string, error) {
+	s.reading.Lock()
+	if s.reference == nil {
+		features, keys, err := s.Fitted(ctx)
+		if err == nil {
+			s.reference, err = duplicates.New(ctx, features)
+		}
+		if s.keys = keys; err != nil {
+			s.reading.Unlock()
+			return nil, err
+		}
+	}
+	s.reading.Unlock()
+	found, err := s.reference.Like(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, len(found))
+	for i, k := range found {
+		if k >= 0 {
+			keys[i] = s.keys[k]
+		}
+	}
+	return keys, nil
 }
 
 // NewScorer prepares for scoring with a bundle. Options are completed with what
@@ -150,6 +189,12 @@ func (s *Scorer) add(ctx context.Context, part *Part, r Rows, at int, batch atta
 	if err != nil {
 		return err
 	}
+	var like []string
+	if s.Identity.Fitted != "" {
+		if like, err = s.like(ctx, batch.Features); err != nil {
+			return err
+		}
+	}
 	w := part.w
 	for i, p := range all {
 		key, folder, number := r.Name(at + i)
@@ -159,6 +204,9 @@ func (s *Scorer) add(ctx context.Context, part *Part, r Rows, at int, batch atta
 		w.text(folder)
 		if s.Grouped {
 			w.text(groups[i])
+		}
+		if like != nil {
+			w.text(like[i])
 		}
 		if s.Task == attach.Classification {
 			w.whole(p.Class)

@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
+	slash "path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/audit"
@@ -26,6 +29,7 @@ import (
 type auditing struct {
 	attached
 	shards inputList
+	fitted inputList
 	dir    string
 	id     audit.Identity
 	failIf []string
@@ -62,6 +66,7 @@ func (f *auditing) command(run func(*cli.Context) error) *cli.Command {
 		{name: "every", to: &f.id.Every, must: atLeast(1), usage: "N: of each file or folder audit every N-th row alone", never: []never{asFeatures}},
 		{name: "limit", to: &f.id.Limit, must: atLeast(1), usage: "N: of each file or folder audit so many rows at most"},
 	}, f.promiseOptions(), features, table{
+		{name: "fitted", to: &f.fitted, file: rowFile, usage: "INPUTS: rows that were fitted on: scores.parquet then says of each input which of these it is nearly the same as; repeat for more"},
 		{name: "alpha", to: &f.id.Alpha, must: share, usage: "SHARE: flag in-domain inputs one by one with at most this share by mistake, instead of what fit was given"},
 		{name: "level", to: &f.id.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target, instead of what fit was given", never: []never{noIntervals}},
 	}, f.groupsOption(", to count discoveries by"), model)
@@ -104,7 +109,7 @@ func (f *auditing) prepare(ctx context.Context) (scorer *audit.Scorer, stop func
 	if f.bundle.Detector == nil || len(f.bundle.Calibration.OOD) == 0 {
 		err = fmt.Errorf("%s: it has no detector, or none that was calibrated, and an audit is of its scores", f.path)
 	} else {
-		scorer, err = f.scorer()
+		scorer, err = f.scorer(ctx)
 	}
 	if err != nil {
 		stop()
@@ -120,14 +125,27 @@ func (f *auditing) run(c *cli.Context) error {
 		return err
 	}
 	defer stop()
-	names, err := f.expand(ctx)
+	names, err := f.expand(ctx, "--x", f.shards)
 	if err != nil {
 		return err
 	}
+	if err := f.apart(names); err != nil {
+		return err
+	}
+	_, before := os.Stat(f.dir)
+	if err := os.MkdirAll(f.dir, 0o777); err != nil {
+		return notFolder(f.dir, err)
+	}
+	unlock, err := lockFolder(f.dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	d, err := openAuditFolder(ctx, f.dir, scorer.Identity, names)
 	if err != nil {
 		return err
 	}
+	d.made = before != nil
 	p := newProgress(f.stderr, "audit")
 	defer p.end()
 	score := f.score
@@ -136,24 +154,35 @@ func (f *auditing) run(c *cli.Context) error {
 	}
 	if err := score(ctx, scorer, d, names, p); err != nil {
 		p.end()
-		if n := len(d.ranges()); n > 0 {
-			return fmt.Errorf("%w; what was scored before is kept, and the same command goes on from there", err)
+		if d.files == nil {
+			return cmp.Or(d.abandon(), err)
 		}
-		return err
+		return kept(err)
 	}
 	p.end()
 	a, err := d.finish(ctx, f.look(names))
 	if err != nil {
-		return err
+		return kept(err)
 	}
 	printAudit(c.App.Writer, a, f.dir)
 	return checkAuditGates(f.gates, a)
 }
 
+// kept says that an audit may be gone on with.
+func kept(err error) error {
+	return fmt.Errorf("%w; what was scored before is kept, and the same command goes on from there", err)
+}
+
 // scorer is that of the bundle with the options.
-func (f *auditing) scorer() (*audit.Scorer, error) {
+func (f *auditing) scorer(ctx context.Context) (*audit.Scorer, error) {
 	id := f.id
-	var err error
+	fitted, err := f.local(ctx, f.fitted)
+	if err != nil {
+		return nil, err
+	}
+	if id.Fitted, err = digest(fitted); err != nil {
+		return nil, err
+	}
 	if id.Bundle, err = regular.SHA256(f.path); err != nil {
 		return nil, err
 	}
@@ -162,15 +191,22 @@ func (f *auditing) scorer() (*audit.Scorer, error) {
 		id.Preprocess = hex.EncodeToString(sum[:])
 	}
 	id.Grouped = f.inputs.Groups != ""
-	return audit.NewScorer(f.bundle, id)
+	s, err := audit.NewScorer(f.bundle, id)
+	if err != nil {
+		return nil, err
+	}
+	s.Fitted = func(ctx context.Context) (features blas32.General, keys []string, err error) {
+		return f.fittedRows(ctx, fitted)
+	}
+	return s, nil
 }
 
 // shard is one of what is audited: its name in keys, and its path.
 type shard struct{ name, path string }
 
-// expand are the shards that --x names, sorted by their names.
-func (f *auditing) expand(ctx context.Context) (all []shard, err error) {
-	for _, written := range f.shards {
+// expand are the shards that an option names, sorted by their names.
+func (f *auditing) expand(ctx context.Context, option string, list inputList) (all []shard, err error) {
+	for _, written := range list {
 		paths, err := f.shardsOf(ctx, written)
 		if err != nil {
 			return nil, err
@@ -180,12 +216,56 @@ func (f *auditing) expand(ctx context.Context) (all []shard, err error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b shard) int { return cmp.Compare(a.name, b.name) })
-	for i := range all[1:] {
+	for i := range max(len(all)-1, 0) {
 		if all[i].name == all[i+1].name {
-			return nil, usagef("--x names %s twice; each input is to be audited once", all[i].name)
+			return nil, usagef("%s names %s twice; each input is to be named once", option, all[i].name)
 		}
 	}
 	return all, nil
+}
+
+// apart refuses inputs that are within others, and a folder for results within inputs.
+func (f *auditing) apart(shards []shard) error {
+	to := resolved(f.dir)
+	written := slices.Clone(f.shards)
+	names := map[string]bool{}
+	for _, one := range shards {
+		names[one.name], written = true, append(written, one.path)
+	}
+	for _, one := range shards {
+		for at := slash.Dir(one.name); at != slash.Dir(at); at = slash.Dir(at) {
+			if names[at] {
+				return usagef("--x names %s and %s within it; each input is to be named once", at, one.name)
+			}
+		}
+	}
+	for _, name := range written {
+		if isURL(name) {
+			continue
+		}
+		if rel, err := filepath.Rel(resolved(name), to); err == nil && filepath.IsLocal(rel) {
+			return usagef("-o %s lies in %s, which --x names; write to another folder", f.dir, name)
+		}
+	}
+	return nil
+}
+
+// resolved is a path without links, as far as it exists.
+func resolved(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	rest := ""
+	for at := abs; ; at = filepath.Dir(at) {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if at == filepath.Dir(at) {
+			return abs
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
 }
 
 // score scores what the folder lacks.
@@ -196,7 +276,7 @@ func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, s
 		if d.complete(one.name) {
 			continue
 		}
-		r, err := f.shardRows(ctx, one)
+		r, err := f.shardRows(ctx, one, f.id)
 		if err != nil {
 			return err
 		}
@@ -243,15 +323,15 @@ func inShards(i, n int) string {
 	return fmt.Sprintf(", file %d of %d", i+1, n)
 }
 
-// shardRows opens a shard.
-func (f *auditing) shardRows(ctx context.Context, one shard) (r audit.Rows, err error) {
+// shardRows opens those rows of a shard that are audited.
+func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) (r audit.Rows, err error) {
 	f.inputs.SkipOdd, f.inputs.TargetOptional = true, true
 	opened, err := f.openRows(ctx, one.path, "", inputs.Slice{})
 	if err != nil {
 		return r, err
 	}
 	r.N = opened.n
-	count, step := f.id.Selected(r.N)
+	count, step := id.Selected(r.N)
 	r.Len = count
 	if opened.set == nil {
 		r.Name = func(i int) (string, string, int) {
@@ -359,10 +439,29 @@ func printAudit(w io.Writer, a *audit.Audit, dir string) {
 	if a.Discoveries > 0 {
 		falsely = fmt.Sprintf("; with probability %g at most %.3g %% of these are false", 1-a.Delta, 100*a.FDP)
 	}
-	printf(w, "discoveries   %d at a false discovery rate of %g%s\n", a.Discoveries, a.FDR, falsely)
 	printf(w, "outliers      %d at least, with probability %g\n", a.Outliers, 1-a.Delta)
-	printf(w, "shift         p = %.3g that so many score so high if all are like the calibration rows\n", a.Shift.Higher)
-	if a.Discoveries == 0 && a.Least > 1 {
+	printf(w, "discoveries   %d at a false discovery rate of %g%s\n", a.Discoveries, a.FDR, falsely)
+	shift := fmt.Sprintf("= %.3g", a.Shift.Higher)
+	if a.Shift.Higher == 0 {
+		shift = "< 1e-300"
+	}
+	printf(w, "shift         p %s that so many score so high if all are like the calibration rows\n", shift)
+	for _, of := range a.Intervals {
+		name, covered := "", ""
+		if len(a.Intervals) > 1 {
+			name = " of " + of.Name
+		}
+		if of.Known > 0 {
+			covered = fmt.Sprintf("; %.3g %% of %s lie within theirs, of which %.3g %% are to", 100*float64(of.Covered)/float64(of.Known), rows.Count(of.Known, "target"), 100*a.Level)
+		}
+		printf(w, "intervals%s   %d stand out by their width%s\n", name, of.Wide, covered)
+	}
+	if a.LikeFitted != nil {
+		printf(w, "copies        %d nearly the same as a row of --fitted\n", *a.LikeFitted)
+	}
+	if a.Unnamed() {
+		printf(w, "note: which inputs the others are cannot be said at that rate: they score as high as some calibration rows do; the report has the highest first\n")
+	} else if a.Discoveries == 0 && a.Least > 1 {
 		printf(w, "note: with %d calibration rows nothing is a discovery unless %d inputs score as high as none of them\n", a.Calibration, a.Least)
 	}
 	printf(w, "%s\n", filepath.Join(dir, "report.html"))

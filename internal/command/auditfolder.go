@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/audit"
@@ -24,6 +26,7 @@ type auditFolder struct {
 	dir   string
 	id    audit.Identity
 	files []*audit.File
+	made  bool // the folder was not there
 }
 
 // auditRun is what run.json holds.
@@ -36,12 +39,37 @@ func (d *auditFolder) scores() string { return filepath.Join(d.dir, audit.Scores
 func (d *auditFolder) parts() string  { return filepath.Join(d.dir, "parts") }
 func (d *auditFolder) note() string   { return filepath.Join(d.dir, "run.json") }
 
+// lockFolder keeps others from writing to a folder until unlock is called.
+func lockFolder(dir string) (unlock func(), err error) {
+	unlock, err = atomicfile.Lock(dir)
+	if errors.Is(err, atomicfile.ErrLocked) {
+		err = fmt.Errorf("%s: another audit or merge is writing to it; wait for it, or write to another folder", dir)
+	}
+	return unlock, err
+}
+
+// notFolder says what is wrong where a folder cannot be made.
+func notFolder(dir string, err error) error {
+	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("cannot write to %s: it, or what it lies in, is no folder", dir)
+	}
+	return err
+}
+
+// stray refuses a folder with results that no audit goes on from: they are another's.
+func (d *auditFolder) stray() error {
+	for _, name := range []string{"audit.json", "report.html"} {
+		path := filepath.Join(d.dir, name)
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("%s would be replaced, and no audit that goes on here wrote it; write to another folder", path)
+		}
+	}
+	return nil
+}
+
 // openAuditFolder takes up what is in the folder of this audit.
 func openAuditFolder(ctx context.Context, dir string, id audit.Identity, shards []shard) (*auditFolder, error) {
 	d := &auditFolder{dir: dir, id: id}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, err
-	}
 	run := auditRun{Identity: id}
 	for _, s := range shards {
 		run.Shards = append(run.Shards, s.name)
@@ -59,44 +87,100 @@ func openAuditFolder(ctx context.Context, dir string, id audit.Identity, shards 
 		return nil, fmt.Errorf("%w; write to another folder", err)
 	}
 	content, err := os.ReadFile(d.note())
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		err = atomicfile.WriteFile(ctx, d.note(), func(w io.Writer) error { return writeJSON(w, run) })
-	case err == nil:
-		var before auditRun
-		if err := json.Unmarshal(content, &before); err != nil {
-			return nil, fmt.Errorf("%s: it is not what an audit wrote: %w; write to another folder", d.note(), err)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = d.stray()
+	} else if err == nil {
+		err = d.take(content, run)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(d.files) == 0 { // nothing was scored that belongs to what is noted
+		if err := atomicfile.WriteFile(ctx, d.note(), func(w io.Writer) error { return writeJSON(w, run) }); err != nil {
+			return nil, err
 		}
-		before.FDR, before.Delta, before.Conditional = id.FDR, id.Delta, id.Conditional
-		err = d.same(before, run)
 	}
+	return d, notFolder(d.parts(), os.MkdirAll(d.parts(), 0o777))
+}
+
+// take takes up the parts of an audit that is noted.
+func (d *auditFolder) take(note []byte, run auditRun) error {
+	names, err := d.written()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := os.MkdirAll(d.parts(), 0o777); err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(d.parts())
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		path := filepath.Join(d.parts(), e.Name())
+	for _, name := range names {
+		path := filepath.Join(d.parts(), name)
 		if filepath.Ext(path) != ".parquet" {
 			os.Remove(path) // of a part that was not completed
 			continue
 		}
 		part, err := audit.OpenFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("%w; remove it to have its rows scored again", err)
-		}
-		part.Asked(id)
-		if why := part.Differs(id); why != "" {
-			return nil, fmt.Errorf("%s: %s; write to another folder", path, why)
+			return fmt.Errorf("%w; remove it to have its rows scored again", err)
 		}
 		d.files = append(d.files, part)
 	}
-	return d, nil
+	if d.files == nil {
+		return nil
+	}
+	var before auditRun
+	if err := json.Unmarshal(note, &before); err != nil {
+		return fmt.Errorf("%s: it is not what an audit wrote: %w; write to another folder", d.note(), err)
+	}
+	before.FDR, before.Delta, before.Conditional = d.id.FDR, d.id.Delta, d.id.Conditional
+	if err := d.same(before, run); err != nil {
+		return err
+	}
+	for _, part := range d.files {
+		part.Asked(d.id)
+		why := part.Differs(d.id)
+		for _, name := range part.Shards() {
+			if why == "" && !slices.Contains(run.Shards, name) {
+				why = "it is of " + name + ", which is not audited here"
+			}
+		}
+		if why != "" {
+			return fmt.Errorf("%s: %s; write to another folder", part.Path(), why)
+		}
+	}
+	return nil
+}
+
+// written are the files in the folder of parts that audits wrote; others are left alone.
+func (d *auditFolder) written() (names []string, err error) {
+	entries, err := os.ReadDir(d.parts())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if OfParts(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, notFolder(d.parts(), err)
+}
+
+// clear removes what there is beside results.
+func (d *auditFolder) clear() error {
+	names, err := d.written()
+	for _, name := range names {
+		err = cmp.Or(err, os.Remove(filepath.Join(d.parts(), name)))
+	}
+	os.Remove(d.parts()) // unless it holds what is another's
+	if gone := os.Remove(d.note()); !errors.Is(gone, fs.ErrNotExist) {
+		err = cmp.Or(err, gone)
+	}
+	return cmp.Or(err, d.sweep())
+}
+
+// abandon leaves nothing behind where nothing was scored.
+func (d *auditFolder) abandon() error {
+	err := d.clear()
+	if d.made {
+		os.Remove(d.dir)
+	}
+	return err
 }
 
 // same refuses to go on with another audit.
@@ -151,6 +235,16 @@ func unchanged(name string, n int, have []audit.Range) error {
 	return nil
 }
 
+// OfParts says that a file in the folder of parts is one that an audit wrote.
+func OfParts(name string) bool {
+	for _, pattern := range []string{"[0-9][0-9][0-9][0-9][0-9][0-9]*-[0-9]*.parquet", "[0-9][0-9][0-9][0-9][0-9][0-9]*-failed.txt", ".attach-*.tmp", "runs.txt"} {
+		if ok, _ := filepath.Match(pattern, name); ok {
+			return true
+		}
+	}
+	return false
+}
+
 // partName is the name of a part of a shard.
 func partName(shard, start int) string { return fmt.Sprintf("%06d-%012d.parquet", shard, start) }
 
@@ -179,13 +273,7 @@ func (d *auditFolder) finish(ctx context.Context, look func(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	if err := os.RemoveAll(d.parts()); err != nil {
-		return nil, err
-	}
-	if err := os.Remove(d.note()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	return a, d.sweep()
+	return a, d.clear()
 }
 
 // sweep removes what a kill left of results that were not completed.

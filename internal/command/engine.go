@@ -148,7 +148,7 @@ func (w *AuditWorker) Score(ctx context.Context, s AuditShard, have []string, sa
 		one.path = path
 	}
 	w.opening.Lock()
-	r, err := w.f.shardRows(ctx, one)
+	r, err := w.f.shardRows(ctx, one, w.f.id)
 	w.opening.Unlock()
 	if err == nil {
 		err = scoreShard(ctx, w.scorer, one, r, ranges, func(p *audit.Part) error {

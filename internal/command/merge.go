@@ -58,8 +58,15 @@ func (f *merging) run(c *cli.Context) error {
 		}
 		d.files = append(d.files, file)
 	}
-	if _, err := os.Stat(filepath.Join(f.dir, "scores.parquet")); err == nil {
-		return fmt.Errorf("%s holds an audit; write to another folder", f.dir)
+	if err := d.free(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(f.dir); err == nil {
+		unlock, err := lockFolder(f.dir)
+		if err != nil {
+			return err
+		}
+		defer unlock()
 	}
 	a, err := d.finish(c.Context, nil)
 	if err != nil {
@@ -67,4 +74,18 @@ func (f *merging) run(c *cli.Context) error {
 	}
 	printAudit(c.App.Writer, a, f.dir)
 	return checkAuditGates(f.gates, a)
+}
+
+// free refuses a folder that holds an audit, but what a merge that was killed left.
+func (d *auditFolder) free() error {
+	_, begun := os.Stat(d.note())
+	_, scored := os.Stat(d.scores())
+	_, shown := os.Stat(filepath.Join(d.dir, "report.html"))
+	switch {
+	case begun == nil, scored == nil && shown == nil:
+		return fmt.Errorf("%s holds an audit; write to another folder", d.dir)
+	case scored == nil:
+		return nil
+	}
+	return d.stray()
 }

@@ -4,31 +4,165 @@ package duplicates
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
+
+// Reference is rows that say how near others must be to be nearly the same: nearer
+// than Chance of rows drawn like these are to the nearest of them. Columns count by
+// their standard deviations.
+//
+// How many rows are so near is read off the distances to the nearest row and the
+// second, which say how many dimensions the rows fill (Facco et al. 2017): the share
+// within a distance falls with its power.
+type Reference struct {
+	index       *neighbours.Index // of rows that are finite
+	at          []int             // their numbers
+	mean, scale []float64
+	near        float64
+}
+
+const (
+	// Chance is the share of rows that are taken for copies where they are none.
+	Chance = 1e-3
+
+	sampled = 500 // rows whose nearest are looked for
+	fewest  = 10  // of these, so that they say anything
+	// widest bounds how near copies are, of the median distance to the nearest row:
+	// where values are few, rows do not fill their dimensions.
+	widest = .5
+	// equal is how near copies are in any case, of the typical distance of two rows:
+	// a network makes as much of one input in other company.
+	equal = 1e-6
+)
+
+// New takes the rows of x, n×h, of which it keeps a copy. Rows that are not finite
+// count for nothing.
+func New(ctx context.Context, x blas32.General) (*Reference, error) {
+	r := &Reference{mean: make([]float64, x.Cols), scale: make([]float64, x.Cols)}
+	for i := range x.Rows {
+		if !finite(rows.Row(x, i)) {
+			continue
+		}
+		r.at = append(r.at, i)
+		n := float64(len(r.at))
+		for j, v := range rows.Row(x, i) { // Welford's
+			d := float64(v) - r.mean[j]
+			r.mean[j] += d / n
+			r.scale[j] += d * (float64(v) - r.mean[j])
+		}
+	}
+	n := float64(max(len(r.at), 1))
+	var all float64
+	for j, s := range r.scale {
+		r.scale[j] = math.Sqrt(s / n)
+		all += s / n / float64(x.Cols)
+	}
+	for j, s := range r.scale {
+		if s == 0 { // columns that never vary here may in other rows
+			s = math.Sqrt(all)
+		}
+		if r.scale[j] = 1; s > 0 {
+			r.scale[j] = 1 / s
+		}
+	}
+	scaled := r.scaled(rows.Select(x, r.at))
+	r.near = equal * math.Sqrt(2*float64(x.Cols))
+	if scaled.Rows == 0 {
+		return r, nil
+	}
+	r.index = neighbours.New(scaled, false)
+	return r, r.measure(ctx)
+}
+
+func finite(row []float32) bool {
+	return !slices.ContainsFunc(row, func(v float32) bool { return !rows.Finite(float64(v)) })
+}
+
+// measure finds how near copies are.
+func (r *Reference) measure(ctx context.Context) error {
+	x := r.index.Rows
+	var at []int
+	for i := 0; i < x.Rows; i += (x.Rows + sampled - 1) / sampled {
+		at = append(at, i)
+	}
+	found, err := r.index.Nearest(ctx, rows.Select(x, at), 3, false)
+	if err != nil {
+		return err
+	}
+	var nearest []float64
+	var logs float64
+	for k, list := range found {
+		list = slices.DeleteFunc(list, func(n neighbours.Neighbour) bool { return n.Row == at[k] })
+		if len(list) < 2 || list[0].Distance <= r.near {
+			continue
+		}
+		nearest = append(nearest, list[0].Distance)
+		logs += math.Log(list[1].Distance / list[0].Distance)
+	}
+	if len(nearest) < fewest {
+		return nil
+	}
+	slices.Sort(nearest)
+	dimensions := float64(len(nearest)) / logs // Inf where all are equally far
+	r.near = max(r.near, nearest[len(nearest)/2]*min(widest, math.Pow(Chance, 1/dimensions)))
+	return nil
+}
+
+func (r *Reference) scaled(x blas32.General) blas32.General {
+	s := rows.New(x.Rows, x.Cols)
+	for i := range x.Rows {
+		to := rows.Row(s, i)
+		for j, v := range rows.Row(x, i) {
+			to[j] = float32((float64(v) - r.mean[j]) * r.scale[j])
+		}
+	}
+	return s
+}
+
+// Like returns, for every row of x, the number of the row of the reference that it is
+// nearly the same as, or −1.
+func (r *Reference) Like(ctx context.Context, x blas32.General) ([]int, error) {
+	like := make([]int, x.Rows)
+	for i := range like {
+		like[i] = -1
+	}
+	if r.index == nil {
+		return like, nil
+	}
+	found, err := r.index.Nearest(ctx, r.scaled(x), 1, false)
+	for i, list := range found {
+		if len(list) > 0 && list[0].Distance <= r.near {
+			like[i] = r.at[list[0].Row]
+		}
+	}
+	return like, err
+}
 
 const (
 	block = 512 // rows in one product with as many others
 
-	// slack is how far a product of float32 may be below the cosine, which is then
-	// computed in float64: sums of thousands of terms err by some millionths.
-	slack = 1e-4
+	// slack is how far a squared distance out of a product of float32 may be off, of
+	// the squared norms: it is then computed in float64.
+	slack = 1e-5
 )
 
-// Groups are the rows of x, n×h, that are joined by pairs with at least that
-// cosine, in (0,1]: any two of a group, by a chain of such pairs (single linkage).
-// Groups of one are left out; rows increase, and so do the first rows of groups. A
-// row of zeros, or one that is not finite, is like no other.
-func Groups(ctx context.Context, x blas32.General, cosine float64) ([][]int, error) {
-	scale := make([]float64, x.Rows)
+// Groups are the rows of x, n×h, that are joined by pairs that are nearly the same:
+// any two of a group, by a chain of such pairs (single linkage). Groups of one are
+// left out; rows increase, and so do the first rows of groups. A row that is not
+// finite is like no other.
+func (r *Reference) Groups(ctx context.Context, x blas32.General) ([][]int, error) {
+	x = r.scaled(x)
+	squares := make([]float64, x.Rows)
 	parent := make([]int, x.Rows)
 	for i := range parent {
-		scale[i], parent[i] = rows.InverseNorm(rows.Row(x, i)), i
+		squares[i], parent[i] = squaredDistance(rows.Row(x, i), nil), i
 	}
 	root := func(i int) int {
 		for parent[i] != i {
@@ -37,34 +171,26 @@ func Groups(ctx context.Context, x blas32.General, cosine float64) ([][]int, err
 		}
 		return i
 	}
-	size := min(block, x.Rows)
-	a, b, products := rows.New(size, x.Cols), rows.New(size, x.Cols), make([]float32, size*size)
-	load := func(into *blas32.General, first int) {
-		into.Rows = min(block, x.Rows-first)
-		for r := range into.Rows {
-			dst := rows.Row(*into, r)
-			for j, v := range rows.Row(x, first+r) {
-				dst[j] = float32(scale[first+r] * float64(v))
-			}
-		}
-	}
+	limit := r.near * r.near
+	products := make([]float32, min(block, x.Rows)*min(block, x.Rows))
 	for i := 0; i < x.Rows; i += block {
-		load(&a, i)
+		a := rows.Slice(x, i, min(i+block, x.Rows))
 		for j := i; j < x.Rows; j += block {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			load(&b, j)
+			b := rows.Slice(x, j, min(j+block, x.Rows))
 			c := blas32.General{Rows: a.Rows, Cols: b.Rows, Stride: b.Rows, Data: products[:a.Rows*b.Rows]}
 			blas32.Gemm(blas.NoTrans, blas.Trans, 1, a, b, 0, c)
-			for r := range a.Rows {
-				for s, p := range rows.Row(c, r) {
-					if j+s <= i+r || !(float64(p) >= cosine-slack) {
+			for p := range a.Rows {
+				for q, v := range rows.Row(c, p) {
+					both := squares[i+p] + squares[j+q]
+					if j+q <= i+p || !(both-2*float64(v) <= limit+slack*both) {
 						continue
 					}
 					// Of many copies most pairs are joined already.
-					from, to := root(i+r), root(j+s)
-					if from != to && scale[i+r]*scale[j+s]*dot(rows.Row(x, i+r), rows.Row(x, j+s)) >= cosine*(1-1e-9) {
+					from, to := root(i+p), root(j+q)
+					if from != to && squaredDistance(rows.Row(a, p), rows.Row(b, q)) <= limit {
 						parent[max(from, to)] = min(from, to)
 					}
 				}
@@ -85,9 +211,14 @@ func Groups(ctx context.Context, x blas32.General, cosine float64) ([][]int, err
 	return groups, nil
 }
 
-func dot(a, b []float32) (sum float64) {
+// squaredDistance is that of two rows, or of one from zero.
+func squaredDistance(a, b []float32) (sum float64) {
 	for i, v := range a {
-		sum += float64(v) * float64(b[i])
+		d := float64(v)
+		if b != nil {
+			d -= float64(b[i])
+		}
+		sum += d * d
 	}
 	return sum
 }

@@ -23,19 +23,65 @@ func Audit(a *audit.Audit) Page {
 		Lead:  fmt.Sprintf("%s of %s, compared with %s.", rows.Count(a.Inputs, "input"), rows.Count(len(a.Shards), "file"), rows.Count(a.Calibration, "calibration row")),
 	}
 	fact := func(value, label string) { p.Facts = append(p.Facts, Fact{value, label}) }
+	fact(strconv.Itoa(a.Outliers), fmt.Sprintf("outliers at least, %s of the inputs, with probability %g", percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta))
 	fact(strconv.Itoa(a.Discoveries), fmt.Sprintf("discoveries at a false discovery rate of %g", a.FDR))
 	if a.Discoveries > 0 {
 		fact(percent(a.FDP), fmt.Sprintf("of them are false at most, with probability %g", 1-a.Delta))
 	}
-	fact(strconv.Itoa(a.Outliers), fmt.Sprintf("outliers at least, with probability %g", 1-a.Delta))
-	fact(fmt.Sprintf("%.2g", a.Shift.Higher), "probability that so many score so high if all are like the calibration rows")
+	fact(least(a.Shift.Higher), "probability that so many score so high if all are like the calibration rows")
+	if a.LikeFitted != nil {
+		fact(strconv.Itoa(*a.LikeFitted), "nearly the same as a row fitted on")
+	}
 	p.blocks = append(p.blocks, promised(a))
 	if g := shownWorst(a); g != nil {
 		p.blocks = append(p.blocks, *g)
 	}
+	if len(a.Intervals) > 0 {
+		p.blocks = append(p.blocks, intervals(a))
+	}
 	p.blocks = append(p.blocks, groups(a)...)
 	p.blocks = append(p.blocks, reproduced(a))
 	return p
+}
+
+// intervals are how wide those of each target are, and how often they hold it.
+func intervals(a *audit.Audit) block {
+	b := block{Title: "Intervals", Lead: fmt.Sprintf("At a false discovery rate of %g so many are wider than those of the calibration rows. A share %g of the targets is to lie within.", a.FDR, a.Level)}
+	all := a.Intervals
+	var g grid
+	g.text("target", each(all, func(of audit.Interval) string { return of.Name }))
+	g.numbers("stand out", "intervals that are wider than those of the calibration rows", each(all, func(of audit.Interval) float64 { return float64(of.Wide) }), whole)
+	g.numbers("p of all", "the probability that so many are so wide if all are like those of the calibration rows", each(all, func(of audit.Interval) float64 { return of.Shift.Higher }), fourDigits)
+	if slices.ContainsFunc(all, func(of audit.Interval) bool { return of.Known > 0 }) {
+		g.numbers("with target", "", each(all, func(of audit.Interval) float64 { return float64(of.Known) }), whole)
+		g.numbers("covered", "the share of targets within their intervals", each(all, func(of audit.Interval) float64 {
+			if of.Known == 0 {
+				return math.NaN()
+			}
+			return float64(of.Covered) / float64(of.Known)
+		}), percent)
+	}
+	b.Tables = []grid{g}
+	for k, of := range all {
+		w := grid{Title: capital(targetHead("the widest", of.Name, k, a))}
+		number := func(name string, x func(r audit.Row) float64) { w.numbers(name, "", each(of.Widest, x), fourDigits) }
+		w.text("input", each(of.Widest, func(r audit.Row) string { return r.Key }))
+		number("width", func(r audit.Row) float64 { return float64(r.Upper[k] - r.Lower[k]) })
+		number("prediction", func(r audit.Row) float64 { return float64(r.Prediction[k]) })
+		number("lower", func(r audit.Row) float64 { return float64(r.Lower[k]) })
+		number("upper", func(r audit.Row) float64 { return float64(r.Upper[k]) })
+		number("p-value", func(r audit.Row) float64 { return r.PValue })
+		b.Tables = append(b.Tables, w)
+	}
+	return b
+}
+
+// least is a probability, which may be too small to be written.
+func least(p float64) string {
+	if p == 0 {
+		return "< 1e-300"
+	}
+	return fmt.Sprintf("%.2g", p)
 }
 
 // reproduced is what was audited with what.
@@ -129,10 +175,6 @@ func shownWorst(a *audit.Audit) *block {
 	text := func(name string, of func(r audit.Row) string) { g.text(name, each(a.Worst, of)) }
 	number := func(name string, of func(r audit.Row) float64) { g.numbers(name, "", each(a.Worst, of), fourDigits) }
 	text("input", func(r audit.Row) string { return r.Key })
-	number("p-value", func(r audit.Row) float64 { return r.PValue })
-	number("score", func(r audit.Row) float64 { return float64(r.Score) })
-	text("discovery", func(r audit.Row) string { return map[bool]string{true: "yes", false: "no"}[r.Discovery] })
-	text("folder", func(r audit.Row) string { return r.Folder })
 	if slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.Shown != nil && r.Shown.Text != "" }) {
 		text("text", func(r audit.Row) string {
 			if r.Shown == nil {
@@ -140,6 +182,16 @@ func shownWorst(a *audit.Audit) *block {
 			}
 			return r.Shown.Text
 		})
+	}
+	number("p-value", func(r audit.Row) float64 { return r.PValue })
+	number("score", func(r audit.Row) float64 { return float64(r.Score) })
+	text("discovery", func(r audit.Row) string { return map[bool]string{true: "yes", false: "no"}[r.Discovery] })
+	folders := slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.Folder != a.Worst[0].Folder })
+	if folders {
+		text("folder", func(r audit.Row) string { return r.Folder })
+	}
+	if slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.LikeFitted != "" }) {
+		text("like fitted row", func(r audit.Row) string { return r.LikeFitted })
 	}
 	if a.Task == attach.Classification {
 		text("class", className)
@@ -162,7 +214,9 @@ func shownWorst(a *audit.Audit) *block {
 		if r.Class != nil {
 			pic.Facts = append(pic.Facts, Fact{className(r), "class"})
 		}
-		pic.Facts = append(pic.Facts, Fact{r.Folder, "folder"})
+		if folders {
+			pic.Facts = append(pic.Facts, Fact{r.Folder, "folder"})
+		}
 		images = append(images, pic)
 	}
 	b.Pictures, b.Tables = images, []grid{g}
@@ -200,7 +254,9 @@ func groups(a *audit.Audit) []block {
 		}
 		all := a.Groups[i:j]
 		b := block{Title: titles[a.Groups[i].Kind]}
-		i = j
+		if i = j; all[0].Kind == "folder" && len(all) == 1 && all[0].Inputs == a.Inputs {
+			continue // one that holds all says nothing more
+		}
 		if len(all) > mostGroups {
 			b.Lead = fmt.Sprintf("The first %d of %d; audit.json has all.", mostGroups, len(all))
 			all = all[:mostGroups]
@@ -210,6 +266,9 @@ func groups(a *audit.Audit) []block {
 		g.numbers("inputs", "", each(all, func(g audit.Group) float64 { return float64(g.Inputs) }), whole)
 		g.numbers("discoveries", "", each(all, func(g audit.Group) float64 { return float64(g.Discoveries) }), whole)
 		g.numbers("outliers at least", "", each(all, func(g audit.Group) float64 { return float64(g.Outliers) }), whole)
+		if a.LikeFitted != nil {
+			g.numbers("like fitted rows", "inputs that are nearly the same as a row fitted on", each(all, func(g audit.Group) float64 { return float64(g.LikeFitted) }), whole)
+		}
 		for k, name := range a.Targets {
 			covered := each(all, func(g audit.Group) float64 {
 				if k >= len(g.Known) || g.Known[k] == 0 {
@@ -228,7 +287,7 @@ func groups(a *audit.Audit) []block {
 	if len(a.Duplicates) > 0 {
 		var g grid
 		g.text("inputs", each(a.Duplicates, func(keys []string) string { return strings.Join(keys, ", ") }))
-		list = append(list, block{Title: "Nearly the same", Lead: "Inputs among those with the highest scores whose features are nearly the same: each counts, where there may be one.", Tables: []grid{g}})
+		list = append(list, block{Title: "Nearly the same", Lead: "Inputs among those with the highest scores whose features are nearer than almost all inputs are to any other: each counts, where there may be one.", Tables: []grid{g}})
 	}
 	return list
 }

@@ -1,0 +1,80 @@
+package command
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/regular"
+)
+
+// local are shards that --fitted names, on this machine.
+func (f *auditing) local(ctx context.Context, list inputList) ([]shard, error) {
+	all, err := f.expand(ctx, "--fitted", list)
+	for i, one := range all {
+		if isURL(one.path) && err == nil {
+			all[i].path, _, err = f.engine.Fetch(ctx, one.path)
+		}
+	}
+	return all, err
+}
+
+// digest is of the names and content of shards, empty where there are none.
+func digest(shards []shard) (string, error) {
+	if len(shards) == 0 {
+		return "", nil
+	}
+	h := sha256.New()
+	for _, one := range shards {
+		err := filepath.WalkDir(one.path, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			if info, err := os.Stat(path); err != nil || info.IsDir() { // links that images are not read through
+				return err
+			}
+			sum, err := regular.SHA256(path)
+			if err != nil {
+				return err
+			}
+			name, err := filepath.Rel(one.path, path)
+			fmt.Fprintf(h, "%q %q %s\n", one.name, filepath.ToSlash(name), sum)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// fittedRows reads the features of shards, and keys of their rows.
+func (f *auditing) fittedRows(ctx context.Context, shards []shard) (features blas32.General, keys []string, err error) {
+	for _, one := range shards {
+		r, err := f.shardRows(ctx, one, audit.Identity{})
+		if err != nil {
+			return features, nil, err
+		}
+		first := len(keys)
+		for batch, err := range r.Batches(ctx, 0) {
+			if err != nil {
+				return features, nil, inFile(one.path, err)
+			}
+			x := batch.Features
+			features.Rows, features.Cols, features.Stride = features.Rows+x.Rows, x.Cols, x.Cols
+			for i := range x.Rows {
+				key, _, _ := r.Name(len(keys) - first)
+				keys = append(keys, key)
+				features.Data = append(features.Data, x.Data[i*x.Stride:i*x.Stride+x.Cols]...)
+			}
+		}
+	}
+	return features, keys, nil
+}
