@@ -19,7 +19,8 @@ type Cursor struct {
 	seq io.ReadCloser // deflated elements, in sequence
 	pos int           // the next row that seq gives
 	// proven says that the elements are known to be there.
-	proven bool
+	proven   bool
+	elements *elements
 }
 
 // Open starts reading rows. Memory is bounded by what is asked for. Deflated
@@ -31,7 +32,7 @@ func (l *Lazy) Open() (*Cursor, error) {
 			return nil, l.failed(err)
 		}
 	}
-	c := &Cursor{l: l}
+	c := &Cursor{l: l, elements: l.elements()}
 	var err error
 	if l.offset >= 0 {
 		c.f, err = l.source()
@@ -86,9 +87,9 @@ func (c *Cursor) readRows(h Header, start, n int) (rows.Array, error) {
 	switch {
 	case h.strided():
 		all := int64(c.l.Rows()) * size
-		return readBody(&columns{ReaderAt: c.f, at: c.base + int64(start)*size, run: int64(n) * size, step: all}, h, nil)
+		return readBody(&columns{ReaderAt: c.f, at: c.base + int64(start)*size, run: int64(n) * size, step: all}, h, c.elements, nil)
 	case c.f != nil:
-		return readBody(io.NewSectionReader(c.f, c.base+int64(start)*row, int64(n)*row), h, nil)
+		return readBody(io.NewSectionReader(c.f, c.base+int64(start)*row, int64(n)*row), h, c.elements, nil)
 	}
 	if !c.proven && int64(n)*row > sure {
 		if err := c.l.prove(); err != nil {
@@ -100,7 +101,7 @@ func (c *Cursor) readRows(h Header, start, n int) (rows.Array, error) {
 		return rows.Array{}, truncated(err, "the entry ends early")
 	}
 	c.pos = start + n
-	a, err := readBody(c.seq, h, nil)
+	a, err := readBody(c.seq, h, c.elements, nil)
 	if err == nil && c.pos == c.l.Rows() {
 		err = atEnd(c.seq)
 	}

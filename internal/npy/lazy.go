@@ -115,7 +115,7 @@ func (l *Lazy) read(keep func(part any) any) (rows.Array, error) {
 		return rows.Array{}, err
 	}
 	defer r.Close()
-	a, err := readBody(r, l.Header, keep)
+	a, err := readBody(r, l.Header, l.elements(), keep)
 	if err == nil {
 		err = atEnd(r)
 	}

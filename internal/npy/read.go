@@ -20,18 +20,18 @@ func Read(r io.Reader, size int64) (rows.Array, error) {
 	if err != nil {
 		return rows.Array{}, err
 	}
-	return readBody(r, h, nil)
+	return readBody(r, h, h.elements(), nil)
 }
 
 // readBody reads the elements of one array, in whatever order h says, and
 // returns them in C order. It takes memory for all of them at once. Elements
 // are kept as what keep makes of them, where it is not nil.
-func readBody(r io.Reader, h Header, keep func(part any) any) (rows.Array, error) {
+func readBody(r io.Reader, h Header, e *elements, keep func(part any) any) (rows.Array, error) {
 	f := filling{shape: h.Shape}
 	if h.strided() {
 		f.walk = newWalk(h.Shape)
 	}
-	err := h.eachChunk(r, func(part any) {
+	err := e.each(r, h, func(part any) {
 		if keep != nil {
 			part = keep(part)
 		}
@@ -73,17 +73,26 @@ func fill[T any](f *filling, part []T) {
 	f.done += len(part)
 }
 
-// eachChunk hands on all elements, some at a time and at least once.
-func (h Header) eachChunk(r io.Reader, emit func(part any)) error {
-	decode := h.DType.decoder()
+// elements decodes them in memory that is used again.
+type elements struct {
+	decode decoder
+	buf    []byte
+}
+
+func (h Header) elements() *elements { return &elements{decode: h.DType.decoder()} }
+
+// each hands on all elements that a header promises, some at a time and at least once.
+func (e *elements) each(r io.Reader, h Header, emit func(part any)) error {
 	total := h.bytes()
-	buf := make([]byte, min(total, chunk))
+	if n := min(total, chunk); int64(len(e.buf)) < n {
+		e.buf = make([]byte, n)
+	}
 	for first, done := true, int64(0); first || done < total; first = false {
-		b := buf[:min(total-done, int64(len(buf)))]
+		b := e.buf[:min(total-done, int64(len(e.buf)))]
 		if _, err := io.ReadFull(r, b); err != nil {
 			return truncated(err, fmt.Sprintf("the file ends before the %d elements of shape %v that its header promises", h.Len(), h.Shape))
 		}
-		part, err := decode(b)
+		part, err := e.decode(b)
 		if err != nil {
 			return err
 		}
