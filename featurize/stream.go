@@ -146,7 +146,7 @@ func (c chunk) shapes() string {
 	return strings.Join(list, ", ")
 }
 
-// take copies an output out of the runtime's memory. It has want columns, 0
+// take is an output as rows, which stay when it is closed. It has want columns, 0
 // where that is not known.
 func (m *Model) take(c chunk, t *ort.Tensor, name string, want int) (blas32.General, error) {
 	v, err := asRows(t, c.rows)
@@ -157,7 +157,7 @@ func (m *Model) take(c chunk, t *ort.Tensor, name string, want int) (blas32.Gene
 		return blas32.General{}, fmt.Errorf("the model's %s has %d columns for rows of %s, not %d", name, v.Cols, c.shapes(), want)
 	}
 	v.Rows = c.n
-	v.Data = append(make([]float32, 0, c.n*v.Cols), v.Data[:c.n*v.Cols]...)
+	v.Data = v.Data[: c.n*v.Cols : c.n*v.Cols]
 	// Gaps in a table are gaps in the features that its columns are.
 	gaps := name == "feature" && m.info.Feature.Of != nil
 	if i := slices.IndexFunc(v.Data, func(x float32) bool { return !rows.Finite(x) && !(gaps && x != x) }); i >= 0 {

@@ -160,7 +160,7 @@ func (t *Tensor) AppendFloat32s(dst []float32) []float32 {
 	return dst
 }
 
-// Close frees the tensor; a slice that it wrapped stays its owner's. Closing twice or closing nil is harmless.
+// Close frees the tensor; a slice that it wrapped stays its owner's, and so do views of an output. Closing twice or closing nil is harmless.
 func (t *Tensor) Close() {
 	if t == nil || t.data == nil {
 		return
@@ -175,7 +175,8 @@ func (t *Tensor) Close() {
 
 var errClosed = errors.New("use of a closed tensor or session")
 
-// fromValue takes over a value that the runtime made.
+// fromValue takes over a value that the runtime made. The binding copied its elements
+// to memory that is collected, so that views of them may outlive Close.
 func fromValue(v onnxruntime_go.Value) (*Tensor, error) {
 	if s, ok := v.(*onnxruntime_go.StringTensor); ok {
 		texts, err := s.GetContents()
