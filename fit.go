@@ -214,7 +214,7 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 	if in, err = in.withQuantileDefaults(); err != nil || in.SkipDetector {
 		return in, err
 	}
-	if in.Method.Intervals() {
+	if in.Method.Needs.Targets {
 		return in, fmt.Errorf("method %s predicts quantiles, and is no detector", in.Method.Name)
 	}
 	if in.Method.Name == "" && in.Method.Fit == nil {
@@ -290,7 +290,7 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*ood.Score
 	var refused, unfit, large error // for what a default needs; of those that could be; for memory
 	for _, m := range in.defaults() {
 		// A regressor's outputs are no scores of classes.
-		if t.Regression && m.Needs&ood.NeedLogits != 0 {
+		if t.Regression && m.Needs.Logits {
 			continue
 		}
 		if err := lacks(m, t); err != nil {
@@ -330,12 +330,12 @@ func (in FitOptions) readsLayers(t ood.Training) bool {
 			return false
 		}
 	}
-	return m.Needs&ood.NeedLayers != 0
+	return m.Needs.Layers
 }
 
 // layersRead describes the earlier layers, if the detector reads them.
 func (in FitOptions) layersRead() []Layer {
-	if in.Method.Needs&ood.NeedLayers == 0 {
+	if !in.Method.Needs.Layers {
 		return nil
 	}
 	layers := make([]Layer, len(in.Batch.Layers))

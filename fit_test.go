@@ -266,7 +266,7 @@ func but(in attach.FitOptions, change func(*attach.FitOptions)) attach.FitOption
 func TestFitAsksForInputsFirst(t *testing.T) {
 	fitted := false
 	m := ood.Method{
-		Name: "m", Needs: ood.NeedFeatures | ood.NeedInputs | ood.NeedNetwork,
+		Name: "m", Needs: ood.Needs{Features: true, Inputs: true, Network: true},
 		Fit: func(context.Context, ood.Training, ood.Params) (any, error) {
 			fitted = true
 			return nil, errors.New("fitted")
@@ -276,7 +276,7 @@ func TestFitAsksForInputsFirst(t *testing.T) {
 	for _, cal := range []ood.Batch{{}, blob(2, 30, 8, 3, 0)} {
 		in := but(classifier(60), func(in *attach.FitOptions) { in.Method, in.Cal, in.Batch.Network = m, cal, summing{3} })
 		need := (*ood.NeedError)(nil)
-		if _, err := attach.Fit(context.Background(), in); !errors.As(err, &need) || need.Need != ood.NeedInputs || fitted {
+		if _, err := attach.Fit(context.Background(), in); !errors.As(err, &need) || !need.Need.Inputs || fitted {
 			t.Errorf("%d rows: %v", cal.Len(), err)
 		}
 	}

@@ -47,7 +47,7 @@ func (in FitOptions) check() error {
 	if in.SkipDetector && !quantiles {
 		return errors.New("there is nothing to fit: neither a detector nor a quantile head is asked for")
 	}
-	if quantiles && in.Quantiles.Needs&ood.NeedTrainer != 0 && in.Trainer == nil {
+	if quantiles && in.Quantiles.Needs.Trainer && in.Trainer == nil {
 		return errors.New("a quantile head needs a trainer, and there is none: package heads/fit has one, and forests need none")
 	}
 	if err := in.checkRows("rows to fit on", in.Batch, in.Targets, quantiles); err != nil {
@@ -101,7 +101,8 @@ func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General,
 	if err := b.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if err := in.Base.checkFinite(b, ood.NeedFeatures|ood.NeedLogits, what); err != nil {
+	b.Layers = nil // which not every detector reads
+	if err := in.Base.checkFinite(b, what); err != nil {
 		return err
 	}
 	if in.Base.Task != Regression {
@@ -120,9 +121,8 @@ func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General,
 	return rows.CheckFinite(what+": targets", targets)
 }
 
-// checkFinite refuses NaN and infinities, but not the gaps of a table, in the parts
-// that are read.
-func (b Base) checkFinite(r ood.Batch, reads ood.Needs, what string) error {
+// checkFinite refuses NaN and infinities, but not the gaps of a table.
+func (b Base) checkFinite(r ood.Batch, what string) error {
 	if b.Standardised {
 		for i := range r.Features.Rows {
 			row := rows.Row(r.Features, i)
@@ -132,7 +132,7 @@ func (b Base) checkFinite(r ood.Batch, reads ood.Needs, what string) error {
 		}
 		r.Features = blas32.General{}
 	}
-	return r.Parts(reads).CheckFinite(what)
+	return r.Parts().CheckFinite(what)
 }
 
 // checkLayers refuses earlier layers that a detector which reads them would fail
@@ -142,11 +142,11 @@ func (in FitOptions) checkLayers() error {
 		what string
 		b    ood.Batch
 	}{{"rows to fit on", in.Batch}, {"calibration rows", in.Cal}} {
-		if err := part.b.Parts(^ood.Needs(0)).CheckFinite(part.what); err != nil {
+		if err := part.b.Parts().CheckFinite(part.what); err != nil {
 			return err
 		}
 	}
-	if err := in.Cal.Parts(^ood.Needs(0)).Widths().Check(in.Batch.Parts(^ood.Needs(0)).Widths(), "calibration rows", "rows to fit on have"); err != nil {
+	if err := in.Cal.Parts().Widths().Check(in.Batch.Parts().Widths(), "calibration rows", "rows to fit on have"); err != nil {
 		return err
 	}
 	if named := len(in.Base.Layers); named > 0 && named != len(in.Batch.Layers) {
@@ -157,8 +157,8 @@ func (in FitOptions) checkLayers() error {
 
 // checkCal refuses calibration rows that do not look like the rows to fit on.
 func (in FitOptions) checkCal(quantiles bool) error {
-	both := ood.NeedFeatures | ood.NeedLogits
-	if err := in.Cal.Parts(both).Widths().Check(in.Batch.Parts(both).Widths(), "calibration rows", "rows to fit on have"); err != nil {
+	in.Cal.Layers, in.Batch.Layers = nil, nil // which not every detector reads
+	if err := in.Cal.Parts().Widths().Check(in.Batch.Parts().Widths(), "calibration rows", "rows to fit on have"); err != nil {
 		return err
 	}
 	switch {
@@ -178,7 +178,7 @@ func (in FitOptions) withOthers(err error, t ood.Training) error {
 	}
 	var others []string
 	for _, m := range Methods() {
-		if !m.Control && !m.Intervals() && m.CheckBatch(in.Cal, "") == nil && m.Check(t, nil) == nil {
+		if !m.Control && !m.Needs.Targets && m.CheckBatch(in.Cal, "") == nil && m.Check(t, nil) == nil {
 			others = append(others, m.Name)
 		}
 	}

@@ -26,7 +26,7 @@ func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 			in.Quantiles, in.QuantileParams = named("quantile-forest")[0], ood.Params{"n_estimators": 50, "min_samples_leaf": 5}
 		}
 	}
-	if !in.Quantiles.Intervals() {
+	if !in.Quantiles.Needs.Targets {
 		return in, fmt.Errorf("method %s is a detector, and predicts no quantiles", in.Quantiles.Name)
 	}
 	if err := whole(in.Quantiles); err != nil {
@@ -68,7 +68,7 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) er
 func (in FitOptions) fittedLevels() []float64 {
 	alpha := 1 - in.Level
 	levels := []float64{alpha / 2, 1 - alpha/2}
-	if in.Quantiles.Needs&ood.NeedLevels != 0 {
+	if in.Quantiles.Needs.Levels {
 		levels = append(levels, .25, .5, .75)
 	}
 	slices.Sort(levels)

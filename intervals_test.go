@@ -39,14 +39,14 @@ func (shapedTrainer) Train(_ context.Context, p train.Problem) ([]train.Network,
 // Every quantile method is attached, saved and read, and predicts the same.
 func TestEveryQuantileMethod(t *testing.T) {
 	for _, m := range attach.Methods() {
-		if !m.Intervals() {
+		if !m.Needs.Targets {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
 			in := regressor(1, 80, 2)
 			in.SkipDetector, in.Trainer = true, shapedTrainer{}
 			in.Quantiles = m
-			if m.Needs&ood.NeedTrainer == 0 {
+			if !m.Needs.Trainer {
 				in.Trainer = nil
 				in.QuantileParams = ood.Params{"n_estimators": 5.}
 			}

@@ -73,7 +73,7 @@ func TestLayersThatDoNotFit(t *testing.T) {
 	}
 	in.Cal.Layers, in.Batch.Layers, in.Base.Layers = nil, nil, nil
 	var need *ood.NeedError
-	if _, err := attach.Fit(t.Context(), in); !errors.As(err, &need) || need.Need != ood.NeedLayers {
+	if _, err := attach.Fit(t.Context(), in); !errors.As(err, &need) || !need.Need.Layers {
 		t.Errorf("no layers: %v", err)
 	}
 }

@@ -86,16 +86,16 @@ func TestDetectorThatRunsTheNetwork(t *testing.T) {
 	var absent *ood.NeedError
 	alone := in.Batch
 	alone.Network = nil
-	if _, err := predict(stored, attach.Rows{Batch: alone}, attach.PredictOptions{}); !errors.As(err, &absent) || absent.Need != ood.NeedNetwork {
+	if _, err := predict(stored, attach.Rows{Batch: alone}, attach.PredictOptions{}); !errors.As(err, &absent) || !absent.Need.Network {
 		t.Errorf("without the network: %v", err)
 	}
 	bare := in.Batch
 	bare.Inputs = nil
-	if _, err := predict(stored, attach.Rows{Batch: bare}, attach.PredictOptions{}); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
+	if _, err := predict(stored, attach.Rows{Batch: bare}, attach.PredictOptions{}); !errors.As(err, &absent) || !absent.Need.Inputs {
 		t.Errorf("without inputs: %v", err)
 	}
 	in.Batch.Inputs = nil
-	if _, err := attach.Fit(context.Background(), in); !errors.As(err, &absent) || absent.Need != ood.NeedInputs {
+	if _, err := attach.Fit(context.Background(), in); !errors.As(err, &absent) || !absent.Need.Inputs {
 		t.Errorf("fitted without inputs: %v", err)
 	}
 	if !bytes.Equal(mustWrite(t, b), mustWrite(t, stored)) {

@@ -224,7 +224,7 @@ func (e *methodEntry) restored(of string, intervals bool, arrays map[string]rows
 		return nil, nil
 	}
 	method, ok := MethodByName(e.Method, own...)
-	if !ok || method.Intervals() != intervals {
+	if !ok || method.Needs.Targets != intervals {
 		return nil, fmt.Errorf("%w %q: neither this version of attach nor the program has such a %s: upgrade attach, or pass the method where files are opened and saved", ErrUnknownMethod, e.Method, of)
 	}
 	if err := cmp.Or(scalars(e.Params), scalars(e.State)); err != nil {

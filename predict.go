@@ -130,7 +130,7 @@ type Rows struct {
 // RunsNetwork says that the detector scores by running the base network, so
 // that prediction needs rows with a Network and Inputs.
 func (b *Bundle) RunsNetwork() bool {
-	return b.Detector != nil && b.Detector.Scorer.Method().Needs&(ood.NeedNetwork|ood.NeedDropout) != 0
+	return b.Detector != nil && (b.Detector.Scorer.Method().Needs.Network || b.Detector.Scorer.Method().Needs.Dropout)
 }
 
 // Predictor predicts block after block with one choice of levels. It is made by
@@ -278,11 +278,10 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	if given.Features.Cols == 0 {
 		return fmt.Errorf("the rows carry no features, and the bundle was fitted on %d", p.bundle.Base.Width)
 	}
-	reads := ood.NeedFeatures | ood.NeedLogits
-	if p.scorer != nil {
-		reads |= p.scorer.Method().Needs
+	if p.scorer == nil || !p.scorer.Method().Needs.Layers {
+		given.Layers = nil // which nothing reads
 	}
-	if err := given.Parts(reads).Widths().Check(p.widths, "the rows", "the bundle was fitted on"); err != nil {
+	if err := given.Parts().Widths().Check(p.widths, "the rows", "the bundle was fitted on"); err != nil {
 		return err
 	}
 	switch grouped := p.bundle.Calibration.Groups != nil; {
@@ -291,7 +290,7 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	case !grouped && r.Groups != nil:
 		return errors.New("the rows have groups, and the bundle's intervals are not calibrated by group")
 	}
-	return p.bundle.Base.checkFinite(given, reads, "")
+	return p.bundle.Base.checkFinite(given, "")
 }
 
 // detect scores the rows; unknown, or nil, says of which the quantile head

@@ -14,7 +14,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-func methods() []ood.Method { return slices.DeleteFunc(attach.Methods(), ood.Method.Intervals) }
+func methods() []ood.Method {
+	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return m.Needs.Targets })
+}
 
 func near(a, b, tolerance float64) bool {
 	return a == b || math.Abs(a-b) <= tolerance*max(math.Abs(a), math.Abs(b), 1)

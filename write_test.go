@@ -99,7 +99,7 @@ func TestEveryRegisteredMethodIsSaved(t *testing.T) {
 	batch := blob(1, 80, 8, 3, 0)
 	batch.Inputs, batch.Layers, batch.Network = inputsOf(batch), layersOf(batch), summing{3}
 	for _, m := range methods() {
-		if m.Needs&(ood.NeedTrainer|ood.NeedOutliers) != 0 {
+		if m.Needs.Trainer || m.Needs.Outliers {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
@@ -308,7 +308,7 @@ func (f *forgetful) Score(_ context.Context, dst []float64, b ood.Batch) error {
 func TestUntaggedFields(t *testing.T) {
 	in := classifier(60)
 	in.Method = ood.Method{
-		Name: "forgetful", Needs: ood.NeedFeatures,
+		Name: "forgetful", Needs: ood.Needs{Features: true},
 		Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 			return &forgetful{t.Features.Data[0]}, nil
 		},
@@ -337,7 +337,7 @@ func (m *marginal) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 }
 
 var marginalQuantiles = ood.Method{
-	Name: "marginal", Needs: ood.NeedFeatures | ood.NeedTargets,
+	Name: "marginal", Needs: ood.Needs{Features: true, Targets: true},
 	Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 		m := &marginal{matrix(t.Targets.Cols, t.Targets.Rows)}
 		for i, v := range t.Targets.Data {

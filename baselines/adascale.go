@@ -23,7 +23,7 @@ var adascaleMethod = ood.Method{
 		"up that gradient: shift times the change of the largest shifted percent of the features plus the largest percent kept of them as they are then, ranked among " +
 		"the same of training rows, `samples` of them. low and high are what the authors begin their search on out-of-domain rows with and what SCALE has; no such row chose them.",
 	Ref:   "Regmi 2025, arXiv:2503.08023",
-	Needs: ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights | ood.NeedInputs | ood.NeedNetwork,
+	Needs: ood.Needs{Features: true, Logits: true, Weights: true, Inputs: true, Network: true},
 	Params: []ood.Param{
 		{Name: "scales", Default: scalesFeatures, Takes: "of=" + scalesFeatures + "|" + scalesLogits, Sweep: []any{scalesFeatures, scalesLogits}},
 		{Name: "low", Default: 60, Takes: "least=0,below=100"}, {Name: "high", Default: 85, Takes: "least=0,below=100", Sweep: []any{65, 75, 85, 95}},
@@ -71,7 +71,7 @@ func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 		return nil, fmt.Errorf("parameter %q is %v, below %q of %v", "high", s.High, "low", s.Low)
 	}
 	if t.Inputs == nil {
-		return nil, &ood.NeedError{Method: "adascale", Need: ood.NeedInputs, Where: "the rows to fit with"}
+		return nil, &ood.NeedError{Method: "adascale", Need: ood.Needs{Inputs: true}, Where: "the rows to fit with"}
 	}
 	n := min(p.Int("samples"), t.Len())
 	type key struct {

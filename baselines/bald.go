@@ -17,7 +17,7 @@ var baldMethod = ood.Method{
 		"dropout says: that is not what the network was trained with, the scores are those of bald-features, and they are " +
 		"marked \"inserted dropout\". A network's own layers keep their rates.",
 	Ref:    "Houlsby et al. 2011, arXiv:1112.5745; Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
-	Needs:  ood.NeedLogits | ood.NeedInputs | ood.NeedDropout,
+	Needs:  ood.Needs{Logits: true, Inputs: true, Dropout: true},
 	Memory: passesMemory(64),
 	Params: append(baldParams(), ood.Param{Name: "dropout", Default: .5, Takes: "least=0,below=1"}),
 	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {

@@ -12,7 +12,7 @@ var baldFeaturesMethod = ood.Method{
 		"with the probability that the parameter dropout says." + baldScores + " Where the network has no dropout there, that is not " +
 		"what it was trained with.",
 	Ref:    "after Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
-	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: passesMemory(1),
 	Params: append(baldParams(), ood.Param{Name: "dropout", Default: .5, Takes: "positive,below=1"}),
 	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {

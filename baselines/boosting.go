@@ -24,7 +24,7 @@ var boostingMethod = ood.Method{
 		"bins=0 looks at every split where there are few rows and at those between 255 bins where there are many; bins=-1 always at every split. " +
 		"Several targets have models each.",
 	Ref:   "Friedman 2001; Tagasovska & Lopez-Paz 2019, table 1 and appendix C",
-	Needs: ood.NeedFeatures | ood.NeedTargets | ood.NeedLevels,
+	Needs: ood.Needs{Features: true, Targets: true, Levels: true},
 	Params: append([]ood.Param{
 		{Name: "n_estimators", Default: 100, Takes: treeCount, Sweep: []any{100, 1000}},
 		{Name: "max_depth", Default: 3, Takes: "count,least=0", Sweep: []any{3, 9, 10}},

@@ -20,7 +20,7 @@ var cadrefMethod = ood.Method{
 		"of features which differ in the direction of the class's weight, divided by the row's log Σ exp(logits), and that of the others, divided by what " +
 		"this is on average. A row's log Σ exp(logits) counts as a thousandth of the average where it is below that. decoupled=false leaves the error whole, which is CARef.",
 	Ref:    "Ling et al. 2025, arXiv:2503.00325",
-	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{{Name: "decoupled", Default: true, Sweep: []any{true, false}}},
 	Fit:    fitCADRef,
 	New:    func() any { return &cadref{} },

@@ -26,7 +26,7 @@ func TestCompareAll(t *testing.T) {
 	c.Training.Trainer = nil
 	trained := 0
 	for _, m := range detectors {
-		if m.Needs&ood.NeedTrainer != 0 {
+		if m.Needs.Trainer {
 			trained++
 		}
 	}

@@ -17,7 +17,7 @@ var conditionalGaussianMethod = ood.Method{
 	Doc: "A network predicts mean and variance of a Gaussian, by its likelihood; quantiles are those of the Gaussian." +
 		networks.Doc,
 	Ref:    "Nix & Weigend 1994; Lakshminarayanan, Pritzel & Blundell 2017, section 2.2",
-	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets,
+	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true},
 	Memory: networks.Memory,
 	Params: networks.Params(0.),
 	Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {

@@ -25,14 +25,14 @@ func (c conformance) state(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %v", c.configs[k], err)
 		}
-		if c.Needs&(ood.NeedNetwork|ood.NeedDropout) != 0 {
+		if c.Needs.Network || c.Needs.Dropout {
 			var absent *ood.NeedError
-			if _, err := back.Score(background, nil, c.out); !errors.As(err, &absent) || absent.Need&c.Needs == 0 {
+			if _, err := back.Score(background, nil, c.out); !errors.As(err, &absent) || c.among(absent.Need) != absent.Need {
 				t.Errorf("%v: restored, and without a network: %v", c.configs[k], err)
 			}
 			out.Network = c.training.Network
 		}
-		if want := c.predict(t, s, c.out); !slices.Equal(want, c.predict(t, back, out)) && !(c.Intervals() && c.near(want, c.predict(t, back, out))) {
+		if want := c.predict(t, s, c.out); !slices.Equal(want, c.predict(t, back, out)) && !(c.Needs.Targets && c.near(want, c.predict(t, back, out))) {
 			t.Errorf("%v: restored, it scores otherwise", c.configs[k])
 		}
 		if got, want := fmt.Sprint(back.State()), fmt.Sprint(s.State()); got != want {
@@ -74,7 +74,7 @@ func (c conformance) damagedState(t *testing.T) {
 	few := c.out.Slice(0, 2)
 	few.Network = c.training.Network
 	tolerated := func(change func(s rows.State)) {
-		if back, err := restore(change); err == nil && c.Intervals() {
+		if back, err := restore(change); err == nil && c.Needs.Targets {
 			back.Quantiles(few.Features, levels)
 		} else if err == nil {
 			_, _ = back.Score(background, nil, few)
@@ -195,7 +195,7 @@ func FuzzRestoreIntervals(f *testing.F) {
 	var states []rows.State
 	var methods []ood.Method
 	for _, m := range attach.Methods() {
-		if !m.Intervals() {
+		if !m.Needs.Targets {
 			continue
 		}
 		s, err := ood.Fit(background, m, regression(x, y, .1, .9), configurations(m)[0])

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -39,7 +40,7 @@ func method(name string) ood.Method {
 	return m
 }
 
-var detectors = slices.DeleteFunc(attach.Methods(), ood.Method.Intervals)
+var detectors = slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return m.Needs.Targets })
 
 // conformance is what a method is held to the contract of ood.Method with.
 type conformance struct {
@@ -153,7 +154,14 @@ func (c conformance) refit(training ood.Training) (*ood.Scorer, error) {
 }
 
 // reads says whether the method needs any of these to fit.
-func (c conformance) reads(n ood.Needs) bool { return c.Needs&n != 0 }
+// among are the needs of n that the method has.
+func (c conformance) among(n ood.Needs) ood.Needs {
+	all, has := reflect.ValueOf(&n).Elem(), reflect.ValueOf(c.Needs)
+	for i := range all.NumField() {
+		all.Field(i).SetBool(all.Field(i).Bool() && has.Field(i).Bool())
+	}
+	return n
+}
 
 func score(t *testing.T, s *ood.Scorer, b ood.Batch) []float64 {
 	t.Helper()
@@ -171,7 +179,7 @@ func score(t *testing.T, s *ood.Scorer, b ood.Batch) []float64 {
 // target.
 func predictions(t *testing.T, s *ood.Scorer, b ood.Batch, levels []float64) []float64 {
 	t.Helper()
-	if !s.Method().Intervals() {
+	if !s.Method().Needs.Targets {
 		return score(t, s, b)
 	}
 	var all []float64
@@ -188,7 +196,7 @@ func (c conformance) predict(t *testing.T, s *ood.Scorer, b ood.Batch) []float64
 
 // each are the numbers that a row has.
 func (c conformance) each() int {
-	if c.Intervals() {
+	if c.Needs.Targets {
 		return c.training.Targets.Cols * len(levels)
 	}
 	return 1
@@ -206,7 +214,7 @@ func near(a, b []float64, tolerance float64) bool {
 // near allows for products of matrices, which round by where rows lie; quantiles
 // are float32, and differences of larger numbers.
 func (c conformance) near(a, b []float64) bool {
-	if c.Intervals() {
+	if c.Needs.Targets {
 		return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Abs(x-y) <= 1e-5*max(math.Abs(x), 1) })
 	}
 	return near(a, b, 1e-6)
@@ -252,7 +260,7 @@ func (c conformance) finite(t *testing.T) {
 			if !finite(all) {
 				t.Fatalf("%v: not all of %v are finite", c.configs[k], all)
 			}
-			if !c.Intervals() {
+			if !c.Needs.Targets {
 				continue
 			}
 			for q := range slices.Chunk(all, len(levels)) {
@@ -284,7 +292,7 @@ func (c conformance) rowOrder(t *testing.T) {
 			if alone := c.predict(t, s, c.out.Slice(i, i+1)); !c.near(alone, c.at(want, i)) {
 				t.Errorf("%v: row %d alone has %v, with others %v", c.configs[k], i, alone, c.at(want, i))
 			}
-			if level := i + 1; c.Intervals() && !c.near(predictions(t, s, c.out.Slice(i, i+1), levels[level:level+1])[:1], c.at(want, i)[level:level+1]) {
+			if level := i + 1; c.Needs.Targets && !c.near(predictions(t, s, c.out.Slice(i, i+1), levels[level:level+1])[:1], c.at(want, i)[level:level+1]) {
 				t.Errorf("%v: level %v of row %d depends on the levels beside it", c.configs[k], levels[level], i)
 			}
 		}
@@ -294,7 +302,7 @@ func (c conformance) rowOrder(t *testing.T) {
 // grid holds that what is fitted or scored together is what it is alone.
 func (c conformance) grid(t *testing.T) {
 	var together [][]float64
-	if !c.Intervals() {
+	if !c.Needs.Targets {
 		var err error
 		if together, err = ood.ScoreGrid(background, c.scorers, c.out, nil); err != nil {
 			t.Fatal(err)
@@ -319,7 +327,7 @@ func (c conformance) seed(t *testing.T) {
 		if !slices.Equal(c.predict(t, c.fit(t, c.training, p), c.out), want) {
 			t.Errorf("%v: two fits with one seed differ", p)
 		}
-		if c.Needs == 0 && slices.Equal(c.predict(t, c.fit(t, other, p), c.out), want) {
+		if c.Needs == (ood.Needs{}) && slices.Equal(c.predict(t, c.fit(t, other, p), c.out), want) {
 			t.Errorf("%v: it reads nothing, and the seed does not matter", p)
 		}
 	}
@@ -329,14 +337,14 @@ func (c conformance) seed(t *testing.T) {
 // the quantiles of all targets.
 func (c conformance) betterThanChance(t *testing.T) {
 	training := c.many
-	if c.Intervals() {
+	if c.Needs.Targets {
 		training = c.spread
 	}
-	if c.reads(ood.NeedTrainer) {
+	if c.Needs.Trainer {
 		training.Trainer = engine(t)
 	}
 	s := c.fit(t, training, nil)
-	if c.Intervals() {
+	if c.Needs.Targets {
 		y, all := c.outTargets, training.Targets
 		q := s.Quantiles(c.out.Features, training.Levels)
 		for target := range y.Cols {
@@ -364,7 +372,7 @@ func (c conformance) betterThanChance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	switch blind := c.Control && !c.reads(ood.NeedOutliers); {
+	switch blind := c.Control && !c.Needs.Outliers; {
 	case blind && (auroc < .35 || auroc > .65):
 		t.Errorf("AUROC of a control is %.3f", auroc)
 	case !blind && auroc < .75:
@@ -375,19 +383,19 @@ func (c conformance) betterThanChance(t *testing.T) {
 func (c conformance) needs(t *testing.T) {
 	enough := c.training
 	for need, remove := range map[ood.Needs]func(*ood.Training){
-		ood.NeedFeatures: func(t *ood.Training) { t.Features = blas32.General{} },
-		ood.NeedLogits:   func(t *ood.Training) { t.Logits = blas32.General{} },
-		ood.NeedLabels:   func(t *ood.Training) { t.Labels = nil },
-		ood.NeedWeights:  func(t *ood.Training) { t.Last = nil },
-		ood.NeedTrainer:  func(t *ood.Training) { t.Trainer = nil },
-		ood.NeedOutliers: func(t *ood.Training) { t.Outliers = ood.Batch{} },
-		ood.NeedLayers:   func(t *ood.Training) { t.Layers = nil },
-		ood.NeedTargets:  func(t *ood.Training) { t.Targets = blas32.General{} },
+		{Features: true}: func(t *ood.Training) { t.Features = blas32.General{} },
+		{Logits: true}:   func(t *ood.Training) { t.Logits = blas32.General{} },
+		{Labels: true}:   func(t *ood.Training) { t.Labels = nil },
+		{Weights: true}:  func(t *ood.Training) { t.Last = nil },
+		{Trainer: true}:  func(t *ood.Training) { t.Trainer = nil },
+		{Outliers: true}: func(t *ood.Training) { t.Outliers = ood.Batch{} },
+		{Layers: true}:   func(t *ood.Training) { t.Layers = nil },
+		{Targets: true}:  func(t *ood.Training) { t.Targets = blas32.General{} },
 
-		ood.NeedNetwork | ood.NeedDropout: func(t *ood.Training) { t.Network = nil },
-		ood.NeedLevels | ood.NeedEnds:     func(t *ood.Training) { t.Levels = nil },
+		{Network: true, Dropout: true}: func(t *ood.Training) { t.Network = nil },
+		{Levels: true, Ends: true}:     func(t *ood.Training) { t.Levels = nil },
 	} {
-		if need &= c.Needs; need == 0 {
+		if need = c.among(need); need == (ood.Needs{}) {
 			remove(&enough)
 			continue
 		}
@@ -401,19 +409,19 @@ func (c conformance) needs(t *testing.T) {
 	}
 	enough.Inputs = nil
 	var absent *ood.NeedError
-	if _, err := c.refit(enough); c.Needs != 0 && err != nil && !errors.Is(err, classes.ErrNoClasses) && !(errors.As(err, &absent) && absent.Need == ood.NeedInputs) {
+	if _, err := c.refit(enough); c.Needs != (ood.Needs{}) && err != nil && !errors.Is(err, classes.ErrNoClasses) && !(errors.As(err, &absent) && absent.Need.Inputs) {
 		t.Errorf("does not fit with what it needs alone: %v", err)
 	}
 	s := c.scorers[0]
-	if c.Intervals() {
+	if c.Needs.Targets {
 		return
 	}
-	if _, err := s.Score(background, nil, ood.Batch{}); err == nil && c.Needs != 0 {
+	if _, err := s.Score(background, nil, ood.Batch{}); err == nil && c.Needs != (ood.Needs{}) {
 		t.Error("scores a batch without anything in it")
 	}
 	bare := c.out
 	bare.Inputs = nil
-	if _, err := s.Score(background, nil, bare); c.reads(ood.NeedInputs) && (!errors.As(err, &absent) || absent.Need != ood.NeedInputs) {
+	if _, err := s.Score(background, nil, bare); c.Needs.Inputs && (!errors.As(err, &absent) || !absent.Need.Inputs) {
 		t.Errorf("without inputs it scores (%v)", err)
 	}
 }
@@ -444,7 +452,7 @@ func (c conformance) sizes(t *testing.T) {
 		}()
 		f()
 	}
-	if c.Intervals() {
+	if c.Needs.Targets {
 		panics("rows of the wrong width", func() { s.Quantiles(zeros(2, toyWidth+1), levels) })
 		return
 	}
@@ -458,7 +466,7 @@ func (c conformance) sizes(t *testing.T) {
 	}
 	for _, cols := range []int{1, toyWidth - 1, toyWidth + 1} {
 		b := ood.Batch{Features: zeros(4, cols), Logits: zeros(4, cols+20)}
-		if _, err := s.Score(background, nil, b); err == nil && c.Needs != 0 {
+		if _, err := s.Score(background, nil, b); err == nil && c.Needs != (ood.Needs{}) {
 			t.Errorf("scores rows of %d features and %d logits", cols, cols+20)
 		}
 	}
@@ -471,7 +479,7 @@ func (c conformance) cancelled(t *testing.T) {
 	if _, err := ood.Fit(ctx, c.Method, c.training, c.configs[0]); !errors.Is(err, context.Canceled) {
 		t.Errorf("fit: %v", err)
 	}
-	if c.Intervals() {
+	if c.Needs.Targets {
 		return
 	}
 	if _, err := c.scorers[0].Score(ctx, nil, c.out); !errors.Is(err, context.Canceled) {
@@ -530,7 +538,7 @@ func (c conformance) parameters(t *testing.T) {
 
 // targets and levels that nobody can learn are refused.
 func (c conformance) targets(t *testing.T) {
-	if !c.Intervals() {
+	if !c.Needs.Targets {
 		return
 	}
 	for what, change := range map[string]func(*ood.Training){
@@ -547,7 +555,7 @@ func (c conformance) targets(t *testing.T) {
 	}
 	three := c.training
 	three.Levels = []float64{.1, .5, .9}
-	if _, err := c.refit(three); c.reads(ood.NeedEnds) != (err != nil) {
+	if _, err := c.refit(three); c.Needs.Ends != (err != nil) {
 		t.Errorf("three levels: %v", err)
 	}
 }
@@ -571,7 +579,7 @@ func (c conformance) untouched(t *testing.T) {
 	copied.Labels, copied.Inputs, copied.Network = c.training.Labels, c.training.Inputs, c.training.Network
 	s := c.fit(t, copied, c.configs[0])
 	want := c.predict(t, s, c.in)
-	for _, p := range copied.Parts(^ood.Needs(0)) {
+	for _, p := range copied.Parts() {
 		clear(p.Data)
 	}
 	if !slices.Equal(c.predict(t, s, c.in), want) {
@@ -589,16 +597,16 @@ func spoilt(m blas32.General, row int, v float64) blas32.General {
 func (c conformance) notFinite(t *testing.T) {
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		for need, spoil := range map[ood.Needs]func(*ood.Training){
-			ood.NeedFeatures: func(t *ood.Training) { t.Features = spoilt(t.Features, 17, v) },
-			ood.NeedLogits:   func(t *ood.Training) { t.Logits = spoilt(t.Logits, 17, v) },
-			ood.NeedLayers:   func(t *ood.Training) { t.Layers = []blas32.General{t.Layers[0], spoilt(t.Layers[1], 17, v)} },
-			ood.NeedOutliers: func(t *ood.Training) { t.Outliers.Features = spoilt(t.Outliers.Features, 17, v) },
-			ood.NeedTargets:  func(t *ood.Training) { t.Targets = spoilt(t.Targets, 17, v) },
+			{Features: true}: func(t *ood.Training) { t.Features = spoilt(t.Features, 17, v) },
+			{Logits: true}:   func(t *ood.Training) { t.Logits = spoilt(t.Logits, 17, v) },
+			{Layers: true}:   func(t *ood.Training) { t.Layers = []blas32.General{t.Layers[0], spoilt(t.Layers[1], 17, v)} },
+			{Outliers: true}: func(t *ood.Training) { t.Outliers.Features = spoilt(t.Outliers.Features, 17, v) },
+			{Targets: true}:  func(t *ood.Training) { t.Targets = spoilt(t.Targets, 17, v) },
 		} {
 			training := c.training
 			spoil(&training)
 			var broken *rows.NotFiniteError
-			if _, err := c.refit(training); c.reads(need) && (!errors.As(err, &broken) || broken.Row != 17) {
+			if _, err := c.refit(training); c.among(need) == need && (!errors.As(err, &broken) || broken.Row != 17) {
 				t.Errorf("%v in row 17 of %v to fit with: %v", v, need, err)
 			}
 		}
@@ -616,7 +624,7 @@ func (c conformance) notFinite(t *testing.T) {
 	want, got := c.predict(t, c.scorers[0], c.in), c.predict(t, c.scorers[0], b)
 	for i := range c.in.Len() {
 		switch at := c.at(got, i); {
-		case i == 3 && c.Needs != 0 && slices.ContainsFunc(at, func(v float64) bool { return !math.IsNaN(v) }):
+		case i == 3 && c.Needs != (ood.Needs{}) && slices.ContainsFunc(at, func(v float64) bool { return !math.IsNaN(v) }):
 			t.Errorf("a row with NaN has %v", at)
 		case i != 3 && !c.near(at, c.at(want, i)):
 			t.Errorf("NaN in row 3 changes row %d", i)
@@ -654,7 +662,7 @@ func (c conformance) huge(t *testing.T) {
 				features := both
 				features.Logits = few.Logits
 				for _, b := range []ood.Batch{features, both} {
-					if got := c.predict(t, s, b); !c.Intervals() && slices.Contains(got, math.Inf(-1)) {
+					if got := c.predict(t, s, b); !c.Needs.Targets && slices.Contains(got, math.Inf(-1)) {
 						t.Errorf("%v: rows of %v (%s) score %v", c.configs[k], v, name, got)
 					}
 				}
@@ -697,7 +705,7 @@ func (c conformance) degenerate(t *testing.T) {
 		training.Batch, training.Targets = training.Batch.Slice(0, d.rows), rows.Slice(training.Targets, 0, d.rows)
 		changed := batches.Map(training.Batch, strided)
 		changed.Labels, changed.Inputs, changed.Network = training.Labels, training.Inputs, training.Network
-		for _, p := range changed.Parts(^ood.Needs(0)) {
+		for _, p := range changed.Parts() {
 			for i := range d.rows {
 				if p.Name == "features" || !d.mustFit {
 					d.change(rows.Row(*p.General, i))
@@ -758,13 +766,13 @@ func (c conformance) wide(t *testing.T) {
 func TestFusedBindsItsComponents(t *testing.T) {
 	geometrical := method("geometrical")
 	m := heads.Fused("with-network", "fisher", heads.Component{Method: geometrical}, heads.Component{Method: method("certificates")})
-	if m.Needs != geometrical.Needs|ood.NeedFeatures {
+	if m.Needs != geometrical.Needs.Or(ood.Needs{Features: true}) {
 		t.Errorf("needs %v", m.Needs)
 	}
 	c := newConformance(t, m, newToyRows())
 	c.state(t)
 	c.Method = method("fused")
-	if c.fit(t, c.training, nil).Method().Needs&ood.NeedNetwork != 0 {
+	if c.fit(t, c.training, nil).Method().Needs.Network {
 		t.Error("bound to a network that it does not run")
 	}
 }

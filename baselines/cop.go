@@ -22,7 +22,7 @@ var copMethod = ood.Method{
 		"training features, as many as explain the share of the variance that the parameter says: the reconstruction error of " +
 		"kernel PCA under a cosine kernel. One component at least is left out.",
 	Ref:    "Fang et al. 2024, arXiv:2402.02949, CoP",
-	Needs:  ood.NeedFeatures,
+	Needs:  ood.Needs{Features: true},
 	Memory: squares(eigen.Squares),
 	Params: []ood.Param{explained(.85, .7, .85, .9, .95, .99)},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {

@@ -20,7 +20,7 @@ var coreMethod = ood.Method{
 		"of the training features of the predicted class, after what lies along this class's weights is taken off both. Classes of the training " +
 		"rows are the labels where there are any, else the largest logit; a class without rows has a cosine of 0.",
 	Ref:   "Yang, Kim & Bahk 2026, arXiv:2603.18290",
-	Needs: ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Needs: ood.Needs{Features: true, Logits: true, Weights: true},
 	Fit:   fitCORE,
 	New:   func() any { return &core{} },
 }

@@ -20,7 +20,7 @@ var corpMethod = ood.Method{
 		"approximated by random Fourier features, with as many components as explain the share variance. frequencies is " +
 		"the number of random features, and 0 stands for four times that of the features but no more than 2048.",
 	Ref:   "Fang et al. 2024, arXiv:2402.02949, CoRP; Rahimi & Recht 2007",
-	Needs: ood.NeedFeatures,
+	Needs: ood.Needs{Features: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		m := p.Int("frequencies")
 		if m == 0 {

@@ -16,7 +16,7 @@ var covarianceMethod = ood.Method{
 	Doc: "φᵀ(FᵀF+λI)⁻¹φ with F the training features: the variance that Bayesian linear regression " +
 		"on the features has at φ, up to a constant.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
-	Needs:  ood.NeedFeatures,
+	Needs:  ood.Needs{Features: true},
 	Memory: squares(eigen.Squares + 1),
 	Params: []ood.Param{{Name: "lambda", Default: 1e-3, Takes: "positive", Sweep: []any{1e-5, 1e-3, 1e-1, 1}}},
 	Fit:    fitCovariance,

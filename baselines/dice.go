@@ -15,7 +15,7 @@ var diceMethod = ood.Method{
 	Doc: "Energy of the logits that the last layer makes with its less important weights set to 0: those whose product with the training " +
 		"features' mean is not above a percentile of all such products.",
 	Ref:    "Sun & Li 2022, arXiv:2111.09805",
-	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{percentile(90, 10, 30, 50, 70, 90, 99)},
 	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		s := &dice{newLastLayer(t)}

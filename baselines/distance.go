@@ -14,7 +14,7 @@ var distanceMethod = ood.Method{
 	Doc: "Percentile of the Euclidean distances to the training features. " +
 		"percentile=0 is the distance to the nearest of them; between two of them it is interpolated linearly.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
-	Needs:  ood.NeedFeatures,
+	Needs:  ood.Needs{Features: true},
 	Params: []ood.Param{{Name: "percentile", Default: 0, Takes: "least=0,most=100", Sweep: []any{0, 1, 10, 50}}},
 	Fit:    fitDistance,
 	New:    func() any { return &distance{} },

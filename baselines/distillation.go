@@ -17,7 +17,7 @@ var distillationMethod = ood.Method{
 		"them by Adam and squared error; the score is the student's mean squared error. Fitting holds the labels, " +
 		"rows times k floats, in memory.",
 	Ref:   "Burda et al. 2019, as in Tagasovska & Lopez-Paz 2019, table 2",
-	Needs: ood.NeedFeatures | ood.NeedTrainer,
+	Needs: ood.Needs{Features: true, Trainer: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		return p.Float("k") * (networks.Bytes*float64(t.Features.Cols) + 4*float64(t.Len()))
 	},

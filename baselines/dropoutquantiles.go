@@ -23,7 +23,7 @@ var dropoutQuantilesMethod = ood.Method{
 	Doc: "A network is trained on the squared error with dropout, and predicts with dropout 1000 times; quantiles are the " +
 		"empirical ones of these passes, which do not know of the noise in the targets." + networks.Doc,
 	Ref:    "Gal & Ghahramani 2016; Tagasovska & Lopez-Paz 2019, table 1",
-	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets,
+	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true},
 	Memory: networks.Memory,
 	Params: networks.Params(.1, .25, .5, .75),
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {

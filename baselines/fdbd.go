@@ -18,7 +18,7 @@ var fdbdMethod = ood.Method{
 	Doc: "Minus the mean of (z_y − z_k)/‖w_y − w_k‖ over all classes k but the predicted one, y: the distances from the features to the " +
 		"last layer's decision boundaries, divided by the features' distance from the training mean, or by their norm where centred is false.",
 	Ref:    "Liu & Qin 2024, arXiv:2312.11536",
-	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: classSquared,
 	Params: []ood.Param{{Name: "centred", Default: true, Sweep: []any{true, false}}},
 	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {

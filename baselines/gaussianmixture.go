@@ -18,7 +18,7 @@ var gaussianMixtureMethod = ood.Method{
 		"expectation maximisation from k-means clusters until the mean log density changes by less than .001, or 100 times. lambda is " +
 		"added to every variance. k stops at the number of distinct training rows.",
 	Ref:   "Dempster, Laird & Rubin 1977; as scikit-learn's GaussianMixture",
-	Needs: ood.NeedFeatures,
+	Needs: ood.Needs{Features: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		if p["covariance"].(string) == "diag" {
 			return 0

@@ -16,7 +16,7 @@ var genMethod = ood.Method{
 	Doc: "Generalised entropy Σ pᵞ(1−p)ᵞ over the `top` largest entries p of softmax(logits), with γ the parameter gamma. " +
 		"Networks with fewer classes than top have all of them summed.",
 	Ref:   "Liu, Lochman & Zach 2023, CVPR 2023, pages 23946–23955",
-	Needs: ood.NeedLogits,
+	Needs: ood.Needs{Logits: true},
 	// The sweep of OpenOOD, less the values of top that are beyond a hundred.
 	Params: []ood.Param{
 		{Name: "gamma", Default: .1, Takes: "positive", Sweep: []any{.01, .1, .5, 1, 2, 5, 10}},

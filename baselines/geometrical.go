@@ -16,7 +16,7 @@ var geometricalMethod = ood.Method{
 		"the paper's grid lacks, give minus the exact distance to the decision boundary between the two classes of the network " +
 		"made linear around the input; that of the softmax agrees with it near the boundary alone.",
 	Ref:   "geometrical margin, Tagasovska & Lopez-Paz 2019, table 2; the distance: Elsayed et al. 2018, arXiv:1803.05598",
-	Needs: ood.NeedLogits | ood.NeedInputs | ood.NeedNetwork,
+	Needs: ood.Needs{Logits: true, Inputs: true, Network: true},
 	Params: []ood.Param{
 		{Name: "temperature", Default: 1, Takes: "positive"},
 		{Name: "gradient", Default: gradientMargin, Takes: "of=" + gradientMargin + "|" + gradientSum}, {Name: "logits", Default: false},

@@ -14,7 +14,7 @@ var geometricalFeaturesMethod = ood.Method{
 	Doc: "Minus the Euclidean distance from the features to the nearest decision boundary of the last layer: the least of " +
 		"(z_y − z_k)/‖w_y − w_k‖ over all classes k, with y the predicted class.",
 	Ref:    "after the geometrical margin of Tagasovska & Lopez-Paz 2019, table 2; Elsayed et al. 2018, arXiv:1803.05598",
-	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: classSquared,
 	Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 		return &geometricalFeatures{boundaries{lastLayer: newLastLayer(t)}}, nil

@@ -13,7 +13,7 @@ var gradNormMethod = ood.Method{
 	Doc: "Minus the sum of absolute values of the gradient of KL(uniform ‖ softmax(logits / temperature)) with respect to the last " +
 		"layer's weights, in closed form: ‖φ‖₁ · ‖softmax(logits / temperature) − 1/c‖₁ / temperature. It is larger in-domain.",
 	Ref:    "Huang, Geng & Li 2021, arXiv:2110.00218",
-	Needs:  ood.NeedFeatures | ood.NeedLogits,
+	Needs:  ood.Needs{Features: true, Logits: true},
 	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive", Sweep: []any{1}}},
 	Fit: func(_ context.Context, _ ood.Training, p ood.Params) (any, error) {
 		return &gradNorm{p.Float("temperature")}, nil

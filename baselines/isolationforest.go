@@ -15,7 +15,7 @@ var isolationForestMethod = ood.Method{
 	Doc: "Isolation forest: 2 to the power of minus the mean number of random splits that isolate the row, over what it is for a " +
 		"random search tree. Each of the trees is grown on samples training rows drawn without replacement, or all where they are fewer.",
 	Ref:   "Liu, Ting & Zhou 2008, doi:10.1109/ICDM.2008.17, eq. 2; as scikit-learn's IsolationForest",
-	Needs: ood.NeedFeatures,
+	Needs: ood.Needs{Features: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		nodes := 2 * min(p.Float("samples"), float64(t.Len()))
 		return 32 * nodes * p.Float("trees")

@@ -18,7 +18,7 @@ var klMatchingMethod = ood.Method{
 	Doc: "The least KL(softmax(logits) ‖ d) over the typical distributions d, in nats: for each class, the mean of softmax(logits) " +
 		"over the training rows predicted as that class. No labels are needed. Classes that are never predicted have no d.",
 	Ref:   "Hendrycks et al. 2022, arXiv:1911.11132",
-	Needs: ood.NeedLogits,
+	Needs: ood.Needs{Logits: true},
 	Fit:   fitKLMatching,
 	New:   func() any { return &klMatching{} },
 }

@@ -14,7 +14,7 @@ var knnMethod = ood.Method{
 	Doc: "Euclidean distance to the k-th nearest of the training features, found by exhaustive search, with all features " +
 		"scaled to unit norm. k below 1 is a share of the training rows, as the paper lets k grow with them, and k stops at all of them.",
 	Ref:    "Sun et al. 2022, arXiv:2204.06507, eq. 3",
-	Needs:  ood.NeedFeatures,
+	Needs:  ood.Needs{Features: true},
 	Params: []ood.Param{{Name: "k", Default: .001, Takes: "share,positive", Sweep: []any{.001, 1, 10, 50, 100, 200, 500, 1000}}},
 	Fit:    fitKNN,
 	New:    func() any { return &knn{} },

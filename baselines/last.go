@@ -112,7 +112,7 @@ type reshaped struct {
 // reshapingMethod completes the description of a method that changes a row by a
 // percentile of its own features.
 func reshapingMethod(s ood.Method, change func(dst, phi []float32, largest largestFeatures) float64) ood.Method {
-	s.Needs = ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights
+	s.Needs = ood.Needs{Features: true, Logits: true, Weights: true}
 	s.Fit = func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		return &reshaped{newLastLayer(t), p.Float("percentile"), change}, nil
 	}

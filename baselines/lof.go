@@ -18,7 +18,7 @@ var lofMethod = ood.Method{
 	Doc: "Local outlier factor: the local reachability density of the k nearest training rows, on average, over that of the " +
 		"row itself. About 1 in-domain. k stops short of the number of training rows.",
 	Ref:   "Breunig et al. 2000, doi:10.1145/342009.335388; as scikit-learn's LocalOutlierFactor with novelty=True",
-	Needs: ood.NeedFeatures,
+	Needs: ood.Needs{Features: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		n := float64(t.Len())
 		return 16 * n * min(p.Float("k"), n)

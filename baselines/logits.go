@@ -27,7 +27,7 @@ type logitForm struct {
 // is set.
 func logitMethod(s ood.Method, row func(z []float32, temperature float64) float64, nodes func(z graph.Tensor, temperature float64) graph.Tensor) ood.Method {
 	form := logitForm{row, nodes}
-	s.Needs = ood.NeedLogits
+	s.Needs = ood.Needs{Logits: true}
 	s.Fit = func(_ context.Context, _ ood.Training, p ood.Params) (any, error) {
 		temperature, _ := p["temperature"].(float64)
 		if p["logits"] == true {

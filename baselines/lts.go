@@ -14,7 +14,7 @@ var ltsMethod = ood.Method{
 	Doc: "Energy of the logits after all are multiplied by the square of (sum of all features / sum of those above a percentile of them), " +
 		"negative features counting as 0.",
 	Ref:    "Djurisic, Liu & Nikolić 2024, arXiv:2409.01175",
-	Needs:  ood.NeedFeatures | ood.NeedLogits,
+	Needs:  ood.Needs{Features: true, Logits: true},
 	Params: []ood.Param{percentile(95, 65, 70, 75, 80, 85, 90, 95)},
 	Fit: func(_ context.Context, _ ood.Training, p ood.Params) (any, error) {
 		return &lts{p.Float("percentile")}, nil

@@ -19,7 +19,7 @@ var mahalanobisMethod = ood.Method{
 		"exponent of 1 that is Mahalanobis++, and 0 takes the one between 0 and 1.5 under which distances spread most as those of Gaussian rows.",
 	Ref: "Lee et al. 2018, arXiv:1807.03888, eq. 2, on the features alone; shrinkage: Ledoit & Wolf 2004; unit_norm: Mueller & Hein 2025, " +
 		"arXiv:2505.18032; exponent: Janiak et al. 2025, arXiv:2510.15202",
-	Needs:  ood.NeedFeatures,
+	Needs:  ood.Needs{Features: true},
 	Memory: squares(eigen.Squares + 1),
 	Params: append(classes.Radial(), classes.Shrinkage(0, 0, .01, .1)),
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {

@@ -21,7 +21,7 @@ var mahalanobisLayersMethod = ood.Method{
 		"mahalanobis, for each layer on its own.",
 	Ref: "Lee et al. 2018, arXiv:1807.03888, eq. 2 and the feature ensemble of section 2.2, with layers weighed alike in place of a regression on " +
 		"out-of-domain rows",
-	Needs: ood.NeedLayers,
+	Needs: ood.Needs{Layers: true},
 	Memory: func(t ood.Training, _ ood.Params) float64 {
 		var widest, stored float64
 		for _, l := range t.Layers {

@@ -14,7 +14,7 @@ var nciMethod = ood.Method{
 	Doc: "Minus the length of the predicted class's weights projected on φ − μ, with μ the mean of the training features, and minus " +
 		"alpha·‖φ‖₁: features in-domain lie along the weights of their class, and far from the origin.",
 	Ref:    "Liu & Qin 2025, arXiv:2311.01479",
-	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{{Name: "alpha", Default: 1e-4, Takes: "least=0", Sweep: []any{1e-4, 1e-3, 1e-2, 1e-1}}},
 	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		return &nci{newLastLayer(t), featureMeans(t), p.Float("alpha")}, nil

@@ -20,7 +20,7 @@ var necoMethod = ood.Method{
 		"share of the features, and k=0 stands for one less than there are logits: the dimension of the simplex that class " +
 		"means collapse to. k stops short of all features.",
 	Ref:    "Ben Ammar et al. 2024, arXiv:2310.06823, eq. 6",
-	Needs:  ood.NeedFeatures | ood.NeedLogits,
+	Needs:  ood.Needs{Features: true, Logits: true},
 	Memory: squares(eigen.Squares),
 	Params: []ood.Param{{Name: "max_logit", Default: false, Sweep: []any{false, true}}, {Name: "k", Default: 0, Takes: "share", Sweep: []any{0, .25, .5, 100}}},
 	Fit:    fitNECO,

@@ -19,7 +19,7 @@ var nnGuideMethod = ood.Method{
 		"norm, each times log Σ exp(logits) of its training row. All training rows are kept: fit with a sample of them where they are many, " +
 		"as the paper does with 1 % of ImageNet.",
 	Ref:    "Park, Jung & Teoh 2023, arXiv:2309.14888",
-	Needs:  ood.NeedFeatures | ood.NeedLogits,
+	Needs:  ood.Needs{Features: true, Logits: true},
 	Params: []ood.Param{{Name: "k", Default: 10, Takes: "count", Sweep: []any{1, 10, 50, 100}}},
 	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		type key struct{}

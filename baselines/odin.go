@@ -16,7 +16,7 @@ var odinMethod = ood.Method{
 		"epsilon is in units of the raw input, pixels in [0,1]: where the preprocessing divides by a standard deviation, so is the step. " +
 		"Inputs that come without preprocessing are taken as they are.",
 	Ref:    "Liang, Li & Srikant 2018, equations 1 and 2, arXiv:1706.02690",
-	Needs:  ood.NeedLogits | ood.NeedInputs | ood.NeedNetwork,
+	Needs:  ood.Needs{Logits: true, Inputs: true, Network: true},
 	Params: odinParams(),
 	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		s := &odin{odinStep: odinStep{p.Float("temperature"), p.Float("epsilon")}, Axis: t.InputScale.Axis, Scale: t.InputScale.Factor}

@@ -18,7 +18,7 @@ var odinFeaturesMethod = ood.Method{
 		"softmax((W(φ+ε·s)+b) / temperature), with s the signs of the gradient of log softmax of the predicted class with respect to φ. " +
 		"epsilon is in units of the features.",
 	Ref:   "after Liang, Li & Srikant 2018, arXiv:1706.02690",
-	Needs: ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Needs: ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{
 		{Name: "temperature", Default: 1000, Takes: "positive", Sweep: []any{100, 1000, 10000}},
 		{Name: "epsilon", Default: .0014, Takes: "least=0", Sweep: []any{.014, .0014, .00014}},

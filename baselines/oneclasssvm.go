@@ -18,7 +18,7 @@ var oneClassSVMMethod = ood.Method{
 		"sequential minimal optimisation. nu bounds the share of training rows outside of the boundary from above and that of support " +
 		"vectors from below; gamma=0 stands for 1/(h·variance) of the h training features. At most rows training rows are used, drawn by the seed where there are more.",
 	Ref:   "Schölkopf et al. 2001, doi:10.1162/089976601750264965; as scikit-learn's OneClassSVM",
-	Needs: ood.NeedFeatures,
+	Needs: ood.Needs{Features: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		n := min(p.Float("rows"), float64(t.Len()))
 		return 4*n*n + 16*n*float64(t.Features.Cols)

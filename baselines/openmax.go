@@ -21,7 +21,7 @@ var openMaxMethod = ood.Method{
 		"contradict are left out, as in the paper. Every row is unusual for a class without examples. Classes need several times as many " +
 		"training rows as tail.",
 	Ref:    "Bendale & Boult 2016, arXiv:1511.06233",
-	Needs:  ood.NeedLogits,
+	Needs:  ood.Needs{Logits: true},
 	Params: []ood.Param{{Name: "tail", Default: 20, Takes: "count", Sweep: []any{20, 50}}, {Name: "alpha", Default: 10, Takes: "count", Sweep: []any{3, 10}}},
 	Fit:    fitOpenMax,
 	New:    func() any { return &openMax{} },

@@ -18,7 +18,7 @@ var oracleMethod = ood.Method{
 		"reach if it were shown out-of-domain rows beforehand. The score is the log-odds; lambda weighs ½‖w‖² " +
 		"against the summed loss. compare fits it with a random half of the out-of-domain rows and measures it on the other half.",
 	Ref:     "control, Tagasovska & Lopez-Paz 2019, table 2",
-	Needs:   ood.NeedFeatures | ood.NeedOutliers,
+	Needs:   ood.Needs{Features: true, Outliers: true},
 	Control: true,
 	Params:  []ood.Param{{Name: "lambda", Default: 1, Takes: "positive"}},
 	Fit:     fitOracle,

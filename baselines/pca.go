@@ -18,7 +18,7 @@ var pcaMethod = ood.Method{
 		"mean, signs and all, as the paper's experiments do: the largest entry of every component is taken " +
 		"as positive. k stops at the number of features, and k below 1 is a share of it.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2; squared norm: Hawkins 1974",
-	Needs:  ood.NeedFeatures,
+	Needs:  ood.Needs{Features: true},
 	Memory: squares(eigen.Squares),
 	Params: []ood.Param{
 		{Name: "square", Default: true, Sweep: []any{false, true}},

@@ -20,7 +20,7 @@ var pnmlMethod = ood.Method{
 		"number of classes. κ is q/(1+q) with q = φᵀ(FᵀF)⁺φ for training features F: features in a direction that training rows hardly fill have more regret. " +
 		"All features are scaled to unit norm, also before the last layer.",
 	Ref:    "Bibas, Feder & Hassner 2021, arXiv:2110.09246",
-	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: squares(eigen.Squares + 1),
 	Fit:    fitPNML,
 	New:    func() any { return &pnml{} },

@@ -18,7 +18,7 @@ var qualityDrivenMethod = ood.Method{
 		"against their soft coverage. The ends stand for the two levels asked in the fit; between them quantiles are linear " +
 		"in the level, beyond them constant." + networks.Doc,
 	Ref:    "Pearce, Brintrup, Zaki & Neely 2018, equation 15",
-	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets | ood.NeedEnds,
+	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true, Ends: true},
 	Memory: networks.Memory,
 	Params: networks.Params(0.),
 	Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {

@@ -19,7 +19,7 @@ var quantileForestMethod = ood.Method{
 		"bins=0 looks at every split where there are few rows and at those between 255 bins where there are many; bins=-1 always at every split. " +
 		"Several targets have a forest each.",
 	Ref:   "Meinshausen 2006; Tagasovska & Lopez-Paz 2019, table 1 and appendix C",
-	Needs: ood.NeedFeatures | ood.NeedTargets,
+	Needs: ood.Needs{Features: true, Targets: true},
 	Params: append([]ood.Param{
 		{Name: "n_estimators", Default: 100, Takes: treeCount, Sweep: []any{100, 1000}},
 		{Name: "min_samples_split", Default: 2, Takes: "count,least=2", Sweep: []any{3, 9, 15}},

@@ -13,7 +13,7 @@ var reactMethod = ood.Method{
 	Doc: "Energy of the logits after features are clipped from above at a percentile of all features of all training rows. Applied to the " +
 		"features that the last layer takes, averaged over space.",
 	Ref:    "Sun, Guo & Li 2021, arXiv:2111.12797",
-	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{percentile(90, 85, 90, 95, 99)},
 	Fit:    fitReAct,
 	New:    func() any { return &react{} },

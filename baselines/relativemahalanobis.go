@@ -15,7 +15,7 @@ var relativeMahalanobisMethod = ood.Method{
 	Doc: "Squared Mahalanobis distance to the nearest class mean, as mahalanobis has it, less the one under a single Gaussian " +
 		"fitted to all training features. Classes are the labels where there are any, else the largest logit. unit_norm and exponent are as there.",
 	Ref:    "Ren et al. 2021, arXiv:2106.09022, eq. 4; unit_norm: Mueller & Hein 2025, arXiv:2505.18032",
-	Needs:  ood.NeedFeatures,
+	Needs:  ood.Needs{Features: true},
 	Memory: squares(eigen.Squares + 3),
 	Params: append(classes.Radial(), classes.Shrinkage(0, 0, .01, .1)),
 	Fit:    fitRelativeMahalanobis,

@@ -23,7 +23,7 @@ var residualMethod = ood.Method{
 	Doc: "Norm of what remains of the features outside the k principal components of the training features, both seen from " +
 		"the point −W⁺b where the last layer's logits are nearest 0. k below 1 is a share of the features, and k stops short of all.",
 	Ref:    "Wang et al. 2022, arXiv:2203.10807, eq. 3",
-	Needs:  ood.NeedFeatures | ood.NeedWeights,
+	Needs:  ood.Needs{Features: true, Weights: true},
 	Memory: squares(eigen.Squares),
 	Params: []ood.Param{{Name: "k", Default: .5, Takes: "share,positive", Sweep: []any{.25, .5, .75, 512, 1000}}},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {

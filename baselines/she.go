@@ -15,7 +15,7 @@ var sheMethod = ood.Method{
 		"training features predicted as that class. Where labels are given, rows that they contradict are left out of the patterns, as in " +
 		"the paper. A class that no row is an example of has a pattern of zeros.",
 	Ref:   "Zhang et al. 2023, ICLR, OpenReview KkazG4lgKL",
-	Needs: ood.NeedFeatures | ood.NeedLogits,
+	Needs: ood.Needs{Features: true, Logits: true},
 	Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 		classes, err := correctClasses(t)
 		if err != nil {

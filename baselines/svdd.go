@@ -17,7 +17,7 @@ var svddMethod = ood.Method{
 		"is trained by Adam to map the training rows to one centre, the mean of its outputs before training; the score is the mean " +
 		"squared difference from the centre.",
 	Ref:    "Ruff et al. 2018, as in Tagasovska & Lopez-Paz 2019, table 2",
-	Needs:  ood.NeedFeatures | ood.NeedTrainer,
+	Needs:  ood.Needs{Features: true, Trainer: true},
 	Memory: func(t ood.Training, p ood.Params) float64 { return smallNetwork(t, smallHidden, p.Float("k")) },
 	Params: smallNetworkParams(),
 	Fit:    fitSVDD,

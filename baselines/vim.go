@@ -17,7 +17,7 @@ var vimMethod = ood.Method{
 	Doc: "α times the norm that residual scores with, less the energy log Σ exp(logits). α is the mean of the largest logit over " +
 		"the mean of the norm, on the training rows. k below 1 is a share of the features, and k stops short of all.",
 	Ref:    "Wang et al. 2022, arXiv:2203.10807, eqs. 5 and 8",
-	Needs:  ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: squares(eigen.Squares),
 	Params: []ood.Param{{Name: "k", Default: .5, Takes: "share,positive", Sweep: []any{.25, .5, .75, 256, 1000}}},
 	Fit:    fitViM,

@@ -14,7 +14,7 @@ var vraMethod = ood.Method{
 	Doc: "Energy of the logits after each feature is clipped from above at a percentile of its own on the training rows, and set to 0 below " +
 		"a lower one; below=clip raises it to that one instead. high must not be less than low. Applied to the features that the last layer takes, averaged over space.",
 	Ref:   "Xu, Lian, Liu & Tao 2023, arXiv:2302.11716; below=clip: as pytorch-ood's VRA",
-	Needs: ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Needs: ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{
 		{Name: "low", Default: 60, Takes: "least=0,most=100"}, {Name: "high", Default: 90, Takes: "least=0,most=100"},
 		{Name: "below", Default: belowZero, Takes: "of=" + belowZero + "|" + belowClip},

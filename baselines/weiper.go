@@ -23,7 +23,7 @@ var weiperMethod = ood.Method{
 		"vectors w noise of a random direction and of norm distance·‖w‖ is added, drawn by the seed. Histograms have `bins` bins between the least and the largest on the " +
 		"training rows; a row's is smoothed over as many bins as smoothing and smoothing_logits say.",
 	Ref:   "Granz, Heurich & Landgraf 2024, arXiv:2405.17164",
-	Needs: ood.NeedFeatures | ood.NeedLogits | ood.NeedWeights,
+	Needs: ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		return 12 * p.Float("repeats") * float64(t.Logits.Cols) * float64(t.Features.Cols+weiperRows)
 	},

@@ -25,7 +25,7 @@ var certificatesMethod = ood.Method{
 		"the number of features, k below 1 is a share of it. lambda=0 is the hard constraint CᵀC=I, other " +
 		"values weigh the penalty λ·mean((CᵀC−I)²). unit_norm scales rows to norm 1, centred subtracts the mean.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, section 3",
-	Needs:  ood.NeedFeatures,
+	Needs:  ood.Needs{Features: true},
 	Memory: func(t ood.Training, _ ood.Params) float64 { return eigen.Squares * square(t.Features.Cols) },
 	Params: []ood.Param{
 		{Name: "k", Default: 0, Takes: "share"}, {Name: "lambda", Default: 0, Takes: "least=0"}, {Name: "unit_norm", Default: true},

@@ -18,7 +18,7 @@ var certificatesClassMethod = ood.Method{
 		"the training rows predicted to be of a class, solved exactly; the score is the mean square of those of the row's predicted class. A class predicted " +
 		"for fewer training rows than say which functions to take (the number of features less k) has the certificates of all rows. k=0 takes half of the number of features, k below 1 is a share of it. unit_norm scales rows to norm 1.",
 	Ref:   "Tagasovska & Lopez-Paz 2019, section 3, for each predicted class",
-	Needs: ood.NeedFeatures | ood.NeedLogits,
+	Needs: ood.Needs{Features: true, Logits: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		h := t.Features.Cols
 		k := classCertificatesOf(p, h)

@@ -28,7 +28,7 @@ var certificatesNonlinearMethod = ood.Method{
 		"moment of the outputs on isotropic noise, which is CᵀC for linear ones. The score is mean sigmoid(f)² for loss=bce. " +
 		"k=0 is the number of features, 32 at most, k below 1 a share of them. Rows are centred and divided by one number, with unit_norm after scaling each to norm 1.",
 	Ref:   "Tagasovska & Lopez-Paz 2019, section 3; Gulrajani et al. 2017",
-	Needs: ood.NeedFeatures | ood.NeedTrainer,
+	Needs: ood.Needs{Features: true, Trainer: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		h, k := t.Features.Cols, p.Count("k", t.Features.Cols)
 		return networks.Bytes*p.Float("hidden")*float64(h+k) + 2*square(k)

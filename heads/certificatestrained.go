@@ -18,7 +18,7 @@ var certificatesTrainedMethod = ood.Method{
 		"loss=task is bce for a classifier and mse for a regressor. " +
 		"k, unit_norm and centred as in certificates.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, section 3",
-	Needs:  ood.NeedFeatures | ood.NeedTrainer,
+	Needs:  ood.Needs{Features: true, Trainer: true},
 	Memory: trainedMemory,
 	Params: append(trainedParams(), ood.Param{Name: "lambda", Default: 10, Takes: "least=0", Sweep: []any{1, 10}}),
 	Fit:    fitTrained,
@@ -30,7 +30,7 @@ var certificatesUnregularisedMethod = ood.Method{
 	Doc: "certificates-trained with lambda=0: nothing but the random start and the number of steps keeps " +
 		"the linear functions apart and away from 0.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
-	Needs:  ood.NeedFeatures | ood.NeedTrainer,
+	Needs:  ood.Needs{Features: true, Trainer: true},
 	Memory: trainedMemory,
 	Params: trainedParams(),
 	Fit:    fitTrained,

@@ -118,7 +118,7 @@ func Fused(name, combine string, components ...Component) ood.Method {
 		New:    f.empty,
 	}
 	for _, c := range f.components {
-		m.Needs |= c.Method.Needs
+		m.Needs = m.Needs.Or(c.Method.Needs)
 		m.Control = m.Control || c.Method.Control
 	}
 	return m

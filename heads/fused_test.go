@@ -16,7 +16,7 @@ import (
 
 // given scores rows with their only feature.
 var given = ood.Method{
-	Name: "given", Doc: "The feature.", Needs: ood.NeedFeatures,
+	Name: "given", Doc: "The feature.", Needs: ood.Needs{Features: true},
 	Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &feature{}, nil },
 	New: func() any { return &feature{} },
 }
@@ -111,7 +111,7 @@ func TestFusedCalibratesOutOfFold(t *testing.T) {
 	}
 	var fits []int
 	seen := ood.Method{
-		Name: "seen", Doc: "1 for a row fitted with, else 0.", Needs: ood.NeedFeatures,
+		Name: "seen", Doc: "1 for a row fitted with, else 0.", Needs: ood.Needs{Features: true},
 		Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 			fits = append(fits, t.Len())
 			return &known{slices.Clone(t.Features.Data)}, nil

@@ -15,7 +15,7 @@ var sqrMethod = ood.Method{
 	Doc: "Simultaneous quantile regression: a network takes the level as one more input and learns the pinball loss of " +
 		"all levels at once; predictions are sorted on a grid of levels." + networks.Doc,
 	Ref:    "Tagasovska & Lopez-Paz 2019, section 2",
-	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets,
+	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true},
 	Memory: networks.Memory,
 	Params: networks.Params(0.),
 	Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
@@ -29,7 +29,7 @@ var sqrTwoLevelMethod = ood.Method{
 	Doc: "Simultaneous quantile regression trained on the two ends of an interval only; levels between are " +
 		"interpolated, those beyond are the ends." + networks.Doc,
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 1",
-	Needs:  ood.NeedFeatures | ood.NeedTrainer | ood.NeedTargets | ood.NeedEnds,
+	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true, Ends: true},
 	Memory: networks.Memory,
 	Params: networks.Params(0.),
 	Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {

@@ -30,18 +30,20 @@ type Batch struct {
 	Block InputBlock
 }
 
-// Parts are the matrices that the batch has among needs, each with the Name that
-// errors and files have for it; what is set in them is set in the batch.
-func (b *Batch) Parts(needs Needs) parts.Parts {
-	return slices.DeleteFunc(parts.Of(&b.Features, &b.Logits, b.Layers), func(p parts.Part) bool {
-		need := NeedLayers
+// Parts are the matrices that the batch has, each with the Name that errors and
+// files have for it; what is set in them is set in the batch.
+func (b *Batch) Parts() parts.Parts { return parts.Of(&b.Features, &b.Logits, b.Layers) }
+
+// needed are the parts among needs.
+func (b *Batch) needed(needs Needs) parts.Parts {
+	return slices.DeleteFunc(b.Parts(), func(p parts.Part) bool {
 		switch p.Name {
 		case "features":
-			need = NeedFeatures
+			return !needs.Features
 		case "logits":
-			need = NeedLogits
+			return !needs.Logits
 		}
-		return needs&need == 0
+		return !needs.Layers
 	})
 }
 
@@ -49,7 +51,7 @@ func (b *Batch) Parts(needs Needs) parts.Parts {
 // nor inputs.
 func (b Batch) mapped(become func(blas32.General) blas32.General) Batch {
 	s := Batch{Features: b.Features, Logits: b.Logits, Layers: slices.Clone(b.Layers), Network: b.Network}
-	for _, p := range s.Parts(needsParts) {
+	for _, p := range s.Parts() {
 		*p.General = become(*p.General)
 	}
 	return s
@@ -57,7 +59,7 @@ func (b Batch) mapped(become func(blas32.General) blas32.General) Batch {
 
 // Len is the number of rows.
 func (b Batch) Len() int {
-	for _, p := range b.Parts(needsParts) {
+	for _, p := range b.Parts() {
 		return p.Rows
 	}
 	if b.Labels == nil && b.Inputs != nil {
@@ -102,7 +104,7 @@ func (b Batch) Select(picked []int) Batch {
 // rows in each, and, where there are logits, every label in [0,c).
 func (b Batch) Validate() error {
 	n := b.Len()
-	for _, p := range b.Parts(needsParts) {
+	for _, p := range b.Parts() {
 		if err := rows.Whole(*p.General); err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}

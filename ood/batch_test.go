@@ -73,7 +73,7 @@ func (*constant) Score(context.Context, []float64, ood.Batch) error { return nil
 
 // Inputs that a method does not read are not copied to score with it.
 func TestScoreLeavesInputs(t *testing.T) {
-	m := ood.Method{Name: "m", Needs: ood.NeedFeatures, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &constant{}, nil }}
+	m := ood.Method{Name: "m", Needs: ood.Needs{Features: true}, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &constant{}, nil }}
 	times := 0
 	b := ood.Batch{Features: matrix(4, 2), Inputs: selecting{ood.InputsOf(ood.BlockOf([]int{4, 1}, make([]float32, 4))), &times}}
 	s, err := ood.Fit(context.Background(), m, ood.Training{Batch: b}, nil)
@@ -90,7 +90,7 @@ func TestMethodsAreChecked(t *testing.T) {
 	b := ood.Batch{Features: matrix(4, 2)}
 	for _, made := range []any{nil, 3, constant{}, &struct{}{}} {
 		fit := func(context.Context, ood.Training, ood.Params) (any, error) { return made, nil }
-		m := ood.Method{Name: "m", Needs: ood.NeedFeatures, Fit: fit, New: func() any { return made }}
+		m := ood.Method{Name: "m", Needs: ood.Needs{Features: true}, Fit: fit, New: func() any { return made }}
 		if _, err := ood.Fit(t.Context(), m, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), `"m": its Fit returned`) {
 			t.Errorf("a Fit that makes %T is %v", made, err)
 		}
@@ -103,7 +103,7 @@ func TestMethodsAreChecked(t *testing.T) {
 			t.Errorf("a New that makes %T is %v", made, err)
 		}
 	}
-	m := ood.Method{Name: "m", Needs: ood.NeedFeatures, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &hidden{mean: 1}, nil }}
+	m := ood.Method{Name: "m", Needs: ood.Needs{Features: true}, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &hidden{mean: 1}, nil }}
 	if _, err := ood.Fit(t.Context(), m, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), "the field mean of *ood_test.hidden has a tag") {
 		t.Error(err)
 	}
@@ -126,9 +126,9 @@ func TestFitRefusesShortMatrices(t *testing.T) {
 	to.Validation, to.ValidationTargets = matrix(4, 2), short
 	layer.Last = &ood.Linear{Weight: short}
 	for what, t1 := range map[string]ood.Training{"targets": targets, "validation rows": validation, "validation targets": to, "the last layer's weights": layer} {
-		m := ood.Method{Name: "m", Needs: ood.NeedFeatures | ood.NeedTargets, Fit: fit}
+		m := ood.Method{Name: "m", Needs: ood.Needs{Features: true, Targets: true}, Fit: fit}
 		if t1.Last != nil {
-			m.Needs = ood.NeedFeatures | ood.NeedWeights
+			m.Needs = ood.Needs{Features: true, Weights: true}
 		}
 		if _, err := ood.Fit(context.Background(), m, t1, nil); err == nil || !strings.HasPrefix(err.Error(), what+": 5 numbers are too few") {
 			t.Errorf("%s: %v", what, err)
@@ -153,12 +153,12 @@ func TestBatchLayers(t *testing.T) {
 	if b.Slice(0, 4).Select(nil).Layers[0].Rows != 0 || len((ood.Batch{Features: b.Features}).Select([]int{1}).Layers) > 0 {
 		t.Error("selecting makes up layers")
 	}
-	m := ood.Method{Name: "m", Needs: ood.NeedLayers}
+	m := ood.Method{Name: "m", Needs: ood.Needs{Layers: true}}
 	if err := m.CheckBatch(b, "the rows to score"); err != nil {
 		t.Error(err)
 	}
 	var need *ood.NeedError
-	if err := m.Check(ood.Training{Batch: ood.Batch{Features: b.Features}}, nil); !errors.As(err, &need) || need.Need != ood.NeedLayers {
+	if err := m.Check(ood.Training{Batch: ood.Batch{Features: b.Features}}, nil); !errors.As(err, &need) || !need.Need.Layers {
 		t.Error(err)
 	}
 }
@@ -196,16 +196,16 @@ func TestBatchValidate(t *testing.T) {
 }
 
 func TestNeeds(t *testing.T) {
-	m := ood.Method{Name: "covariance", Needs: ood.NeedFeatures}
+	m := ood.Method{Name: "covariance", Needs: ood.Needs{Features: true}}
 	err := m.CheckBatch(ood.Batch{Logits: matrix(2, 2)}, "the rows to score")
 	if want := `method "covariance" needs features: the rows to score carry none`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	var need *ood.NeedError
-	if !errors.As(err, &need) || need.Need != ood.NeedFeatures || need.Method != "covariance" {
+	if !errors.As(err, &need) || !need.Need.Features || need.Method != "covariance" {
 		t.Errorf("%#v", err)
 	}
-	m.Needs |= ood.NeedLabels | ood.NeedWeights | ood.NeedTrainer | ood.NeedOutliers
+	m.Needs = m.Needs.Or(ood.Needs{Labels: true, Weights: true, Trainer: true, Outliers: true})
 	// Labels and abilities are for fitting only.
 	if err := m.CheckBatch(ood.Batch{Features: matrix(2, 2)}, "the rows to score"); err != nil {
 		t.Error(err)
@@ -226,18 +226,18 @@ func TestNeeds(t *testing.T) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
-	entropy := ood.Method{Name: "entropy", Needs: ood.NeedLogits}
+	entropy := ood.Method{Name: "entropy", Needs: ood.Needs{Logits: true}}
 	err = entropy.Check(ood.Training{Batch: ood.Batch{Features: matrix(2, 2)}, Regression: true}, nil)
 	if want := `method "entropy" needs logits: the rows of a regressor carry none`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
-	if got := (ood.NeedFeatures | ood.NeedWeights).String(); got != "features, the last layer's weights" {
+	if got := (ood.Needs{Features: true, Weights: true}).String(); got != "features, the last layer's weights" {
 		t.Error(got)
 	}
 }
 
 func ExampleMethod_Check() {
-	err := ood.Method{Name: "norm", Needs: ood.NeedFeatures}.Check(ood.Training{}, nil)
+	err := ood.Method{Name: "norm", Needs: ood.Needs{Features: true}}.Check(ood.Training{}, nil)
 	var need *ood.NeedError
 	fmt.Println(errors.As(err, &need), strings.ToUpper(err.Error()[:1])+err.Error()[1:])
 	// Output: true Method "norm" needs features: the rows to fit with carry none

@@ -32,7 +32,7 @@ func (s *norms) Score(_ context.Context, dst []float64, b ood.Batch) error {
 // parameters and states are checked before it sees them.
 func ExampleMethod() {
 	m := ood.Method{
-		Name: "norms", Doc: "How far the norm of the features is from its mean.", Needs: ood.NeedFeatures,
+		Name: "norms", Doc: "How far the norm of the features is from its mean.", Needs: ood.Needs{Features: true},
 		Params: []ood.Param{{Name: "power", Default: 1, Takes: "positive", Sweep: []any{1, 2}}},
 		Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 			s := &norms{Power: p.Float("power")}

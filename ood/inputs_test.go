@@ -137,12 +137,12 @@ func TestBatchInputs(t *testing.T) {
 	if b.Validate() == nil {
 		t.Error("one label for four inputs is accepted")
 	}
-	m := ood.Method{Name: "m", Needs: ood.NeedInputs | ood.NeedNetwork}
+	m := ood.Method{Name: "m", Needs: ood.Needs{Inputs: true, Network: true}}
 	var need *ood.NeedError
-	if err := m.Check(ood.Training{}, nil); !errors.As(err, &need) || need.Need != ood.NeedNetwork {
+	if err := m.Check(ood.Training{}, nil); !errors.As(err, &need) || !need.Need.Network {
 		t.Errorf("error %v, want that the network is needed", err)
 	}
-	if err := m.CheckBatch(ood.Batch{}, "the rows to score"); !errors.As(err, &need) || need.Need != ood.NeedInputs {
+	if err := m.CheckBatch(ood.Batch{}, "the rows to score"); !errors.As(err, &need) || !need.Need.Inputs {
 		t.Errorf("error %v, want that inputs are needed", err)
 	}
 	if err := m.CheckBatch(b, "the rows to score"); err != nil {

@@ -26,7 +26,7 @@ func (m Method) Check(t Training, p Params) error {
 	if t.Logits.Cols > 0 {
 		what += fmt.Sprintf(", %d logits", t.Logits.Cols)
 	}
-	if m.Needs&NeedLayers != 0 {
+	if m.Needs.Layers {
 		for _, l := range t.Layers {
 			what += fmt.Sprintf(", %d in a layer", l.Cols)
 		}

@@ -77,10 +77,6 @@ type Method struct {
 	New func() any
 }
 
-// Intervals says that the method predicts quantiles of targets, and is no
-// detector.
-func (m Method) Intervals() bool { return m.Needs&NeedTargets != 0 }
-
 // Default is the configuration used without a sweep.
 func (m Method) Default() Params {
 	var all Params

@@ -73,7 +73,7 @@ func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Score
 		if err := m.checkFitted("Fit", fitted); err != nil {
 			return nil, err
 		}
-		scorers[i] = &Scorer{method: m, fitted: fitted, widths: t.Parts(m.Needs).Widths(), network: t.Network}
+		scorers[i] = &Scorer{method: m, fitted: fitted, widths: t.needed(m.Needs).Widths(), network: t.Network}
 		t.Progress(1)
 	}
 	return scorers, ctx.Err()
@@ -83,7 +83,7 @@ func FitGrid(ctx context.Context, m Method, t Training, grid []Params) ([]*Score
 func (m Method) checkFitted(maker string, fitted any) error {
 	_, able := fitted.(Detector)
 	want := "Detector"
-	if m.Intervals() {
+	if m.Needs.Targets {
 		_, able = fitted.(QuantileRegressor)
 		want = "QuantileRegressor"
 	}
@@ -121,19 +121,19 @@ func (m Method) checkTraining(t Training) error {
 	if t.Len() == 0 {
 		return &rows.TooFewRowsError{What: m.Name, Need: 1}
 	}
-	if err := t.Parts(needsParts).CheckFinite(""); err != nil {
+	if err := t.Parts().CheckFinite(""); err != nil {
 		return err
 	}
-	if m.Intervals() {
+	if m.Needs.Targets {
 		if err := m.checkTargets(t); err != nil {
 			return err
 		}
 	}
-	if m.Needs&NeedLogits != 0 && t.Logits.Cols < 2 {
+	if m.Needs.Logits && t.Logits.Cols < 2 {
 		// A single logit has a softmax of 1, whatever it is.
 		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", t.Logits.Cols)
 	}
-	if m.Needs&NeedWeights != 0 {
+	if m.Needs.Weights {
 		return t.Last.check(t.Features.Cols, t.Logits.Cols)
 	}
 	return nil
@@ -145,7 +145,7 @@ func (m Method) checkTargets(t Training) error {
 	switch {
 	case t.Targets.Rows != t.Len():
 		return fmt.Errorf("%d rows but %d of targets", t.Len(), t.Targets.Rows)
-	case m.Needs&NeedEnds != 0 && len(t.Levels) != 2:
+	case m.Needs.Ends && len(t.Levels) != 2:
 		return fmt.Errorf("the ends of an interval are two levels, not %d", len(t.Levels))
 	case v.Rows > 0 && (v.Cols != t.Features.Cols || t.ValidationTargets.Cols != t.Targets.Cols || t.ValidationTargets.Rows != v.Rows):
 		return fmt.Errorf("validation rows are of %d×%d and their targets of %d×%d, those to train on of %d and %d columns",
@@ -228,7 +228,7 @@ func score(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch, progre
 	if err := s.check(b); err != nil {
 		return err
 	}
-	if s.method.Needs&needsNetwork != 0 {
+	if s.method.Needs.Network || s.method.Needs.Dropout {
 		return scoreInputs(ctx, grid, dst, b, progress)
 	}
 	n := b.Len()
@@ -257,9 +257,6 @@ func scoreBlock(ctx context.Context, grid []*Scorer, dst [][]float64, first int,
 	return nil
 }
 
-// needsNetwork are the needs of methods that run the network.
-const needsNetwork = NeedNetwork | NeedDropout
-
 // inputRows is the number of inputs that a method runs the network on at once.
 const inputRows = 64
 
@@ -270,7 +267,7 @@ func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch, 
 		b.Network = s.network
 	}
 	if b.Network == nil {
-		return &NeedError{Method: s.method.Name, Need: s.method.Needs & needsNetwork, Where: "scorers that were stored"}
+		return &NeedError{Method: s.method.Name, Need: Needs{Network: s.method.Needs.Network, Dropout: s.method.Needs.Dropout}, Where: "scorers that were stored"}
 	}
 	if b.Inputs.Len() != b.Len() {
 		return fmt.Errorf("%d rows but %d of inputs", b.Len(), b.Inputs.Len())
@@ -307,11 +304,11 @@ func (s *Scorer) check(b Batch) error {
 	if err := s.method.CheckBatch(b, "the rows to score"); err != nil {
 		return err
 	}
-	if err := b.Parts(s.method.Needs).Widths().Check(s.widths, "the rows", fmt.Sprintf("method %q was fitted with", s.method.Name)); err != nil {
+	if err := b.needed(s.method.Needs).Widths().Check(s.widths, "the rows", fmt.Sprintf("method %q was fitted with", s.method.Name)); err != nil {
 		return err
 	}
 	n := b.Len()
-	for _, p := range b.Parts(s.method.Needs) {
+	for _, p := range b.needed(s.method.Needs) {
 		if p.Rows != n {
 			return fmt.Errorf("%d rows but %d of %s", n, p.Rows, p.Name)
 		}
@@ -354,7 +351,7 @@ func Restore(m Method, st rows.State) (*Scorer, error) {
 		s.widths[part] = int(n)
 		room -= int(n)
 	}
-	if names := s.widths.Names(); s.zeros().has() != m.Needs&needsParts || len(names) != len(s.widths) {
+	if names := s.widths.Names(); s.zeros().has() != m.Needs.parts() || len(names) != len(s.widths) {
 		return nil, fmt.Errorf("it was fitted on rows of %s, and the method needs %s", cmp.Or(strings.Join(names, ", "), "no widths"), m.Needs)
 	}
 	if err := rows.Restore(s.fitted, own, s.widths); err != nil {
@@ -383,10 +380,10 @@ func (s *Scorer) try() (err error) {
 			err = errors.New("its arrays do not fit the widths of the rows")
 		}
 	}()
-	if s.method.Needs&(NeedInputs|NeedNetwork|NeedDropout) != 0 || s.method.Needs == 0 {
+	if s.method.Needs.Inputs || s.method.Needs.Network || s.method.Needs.Dropout || s.method.Needs == (Needs{}) {
 		return nil
 	}
-	if s.method.Intervals() {
+	if s.method.Needs.Targets {
 		s.Quantiles(s.zeros().Features, []float64{.5})
 		return nil
 	}

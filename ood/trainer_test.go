@@ -36,7 +36,7 @@ func TestTrainersAreChecked(t *testing.T) {
 		"weight of layer 0 has +Inf": {notFinite},
 	} {
 		m := ood.Method{
-			Name: "trained", Needs: ood.NeedFeatures | ood.NeedTrainer,
+			Name: "trained", Needs: ood.Needs{Features: true, Trainer: true},
 			Fit: func(ctx context.Context, tr ood.Training, _ ood.Params) (any, error) {
 				_, err := tr.Trainer.Train(ctx, train.Problem{X: tr.Features, Conditional: true, Outputs: 2, Models: make([]train.ModelConfig, 1)})
 				return &constant{}, err

@@ -17,7 +17,7 @@ import (
 // nor inputs.
 func Map(b ood.Batch, become func(blas32.General) blas32.General) ood.Batch {
 	s := ood.Batch{Features: b.Features, Logits: b.Logits, Layers: slices.Clone(b.Layers)}
-	for _, p := range s.Parts(^ood.Needs(0)) {
+	for _, p := range s.Parts() {
 		*p.General = become(*p.General)
 	}
 	return s
@@ -27,10 +27,10 @@ func Map(b ood.Batch, become func(blas32.General) blas32.General) ood.Batch {
 // wide unless b has none; labels and inputs it leaves alone. It grows matrices as
 // append does.
 func Append(b *ood.Batch, more ood.Batch) error {
-	below, to := more.Parts(^ood.Needs(0)), b.Parts(^ood.Needs(0))
+	below, to := more.Parts(), b.Parts()
 	if len(to) == 0 {
 		*b = Map(more, func(m blas32.General) blas32.General { return blas32.General{Cols: m.Cols, Stride: m.Cols} })
-		to = b.Parts(^ood.Needs(0))
+		to = b.Parts()
 	}
 	if !slices.EqualFunc(to, below, func(a, b parts.Part) bool { return a.Name == b.Name }) {
 		return fmt.Errorf("rows have other parts (%s) than those before them (%s)", names(below), names(to))

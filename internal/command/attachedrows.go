@@ -9,7 +9,6 @@ import (
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/ood"
 )
 
 // attachedRows are rows that M.attach is used on: a model's features or
@@ -95,7 +94,7 @@ func (f *attached) precomputed(ctx context.Context, x, y string, of inputs.Slice
 	base := f.bundle.Base
 	want := inputs.Widths{Says: "the bundle was fitted on", Widths: base.Widths()}
 	if len(base.Layers) == 0 {
-		want.Skip = ood.NeedLayers
+		want.Layerless = true
 	}
 	last, err := loadWeights(f.weights, want)
 	if err != nil {

@@ -91,7 +91,7 @@ func (m *comparing) setMethods(list string) error {
 	m.job.Methods = nil
 	for name := range strings.SplitSeq(list, ",") {
 		method, ok := attach.MethodByName(strings.TrimSpace(name))
-		if !ok || method.Intervals() {
+		if !ok || method.Needs.Targets {
 			return fmt.Errorf("--methods: there is no method %q; `attach methods` lists them", name)
 		}
 		if slices.ContainsFunc(m.job.Methods, func(other ood.Method) bool { return other.Name == method.Name }) {
@@ -104,7 +104,7 @@ func (m *comparing) setMethods(list string) error {
 
 // layerless says that no method looks at earlier layers.
 func (m *comparing) layerless() bool {
-	return !slices.ContainsFunc(m.job.Methods, func(m ood.Method) bool { return m.Needs&ood.NeedLayers != 0 })
+	return !slices.ContainsFunc(m.job.Methods, func(m ood.Method) bool { return m.Needs.Layers })
 }
 
 func (m *comparing) run(c *cli.Context) error {

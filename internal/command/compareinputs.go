@@ -185,7 +185,7 @@ func (m *comparing) readFeatures() error {
 		if t.Len() > 0 {
 			wants = append(wants, widthsOf(m.fit, t.Batch))
 		} else if m.layerless() {
-			wants = append(wants, inputs.Widths{Skip: ood.NeedLayers})
+			wants = append(wants, inputs.Widths{Layerless: true})
 		}
 		b, _, err := openLayerFeatures(m.stderr, path, of, m.weights, t.Last, wants...)
 		if err == nil {

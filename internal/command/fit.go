@@ -12,7 +12,6 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/ood"
 )
 
 // fitting is a call of attach fit.
@@ -98,7 +97,7 @@ func tasks() rule { return oneOf(string(attach.Classification), string(attach.Re
 
 func (f *fitting) setMethod(name string) error {
 	var ok bool
-	if f.in.Method, ok = attach.MethodByName(name); !ok || f.in.Method.Intervals() {
+	if f.in.Method, ok = attach.MethodByName(name); !ok || f.in.Method.Needs.Targets {
 		return fmt.Errorf("--method %q is not known; `attach methods` lists them", name)
 	}
 	return nil
@@ -107,7 +106,7 @@ func (f *fitting) setMethod(name string) error {
 // layerless says that there is no detector, or one that does not look at
 // earlier layers.
 func (f *fitting) layerless() bool {
-	return f.in.SkipDetector || f.in.Method.Name != "" && f.in.Method.Needs&ood.NeedLayers == 0
+	return f.in.SkipDetector || f.in.Method.Name != "" && !f.in.Method.Needs.Layers
 }
 
 func (f *fitting) run(c *cli.Context) error {

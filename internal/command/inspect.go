@@ -159,31 +159,23 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 
 // methodsThatWork lists the methods whose needs the model itself can meet.
 func methodsThatWork(info featurize.Info, differentiable bool) []string {
-	has := ood.NeedTrainer | ood.NeedLabels
+	has := ood.Needs{Trainer: true, Labels: true}
 	if info.Feature != nil {
-		has |= ood.NeedFeatures | ood.NeedLogits | ood.NeedInputs
-		if info.Feature.Of == nil {
-			has |= ood.NeedDropout // before the last layer, where there is none of the network's own
-		}
-		if differentiable {
-			has |= ood.NeedNetwork
-		}
-		if info.Exact {
-			has |= ood.NeedWeights
-		}
-		if len(info.Layers) > 0 {
-			has |= ood.NeedLayers
-		}
+		has.Features, has.Logits, has.Inputs = true, true, true
+		has.Dropout = info.Feature.Of == nil // before the last layer, where there is none of the network's own
+		has.Network = differentiable
+		has.Weights = info.Exact
+		has.Layers = len(info.Layers) > 0
 	}
 	switch info.Task {
 	case attach.Regression:
-		has &^= ood.NeedLogits | ood.NeedLabels
+		has.Logits, has.Labels = false, false
 	case attach.Embedding:
-		has &^= ood.NeedLogits | ood.NeedDropout
+		has.Logits, has.Dropout = false, false
 	}
 	var names []string
 	for _, m := range detectors() {
-		if m.Needs&^has == 0 {
+		if m.Needs.Or(has) == has {
 			names = append(names, m.Name)
 		}
 	}

@@ -31,7 +31,7 @@ func (v *intervals) headOptions() table {
 		{name: "dropout", to: &v.dropout, must: belowOne, usage: "SHARE: share of the quantile head's hidden units that are dropped in training; the rate of the detector bald is --param dropout=SHARE"},
 	}
 	for _, m := range intervalMethods() {
-		if m.Needs&ood.NeedTrainer == 0 {
+		if !m.Needs.Trainer {
 			trained.unless(idle("with --interval "+m.Name, func() bool { return v.method.Name == m.Name }))
 		}
 	}
@@ -43,7 +43,7 @@ func (v *intervals) headOptions() table {
 
 func (v *intervals) setMethod(name string) error {
 	m, _ := attach.MethodByName(name)
-	if !m.Intervals() {
+	if !m.Needs.Targets {
 		return fmt.Errorf("--interval %q is not known; it must be one of %s", name, names(intervalMethods()))
 	}
 	v.method = m

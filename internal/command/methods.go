@@ -58,11 +58,13 @@ func (l *listing) run(c *cli.Context) error {
 }
 
 // detectors are the methods that score rows.
-func detectors() []ood.Method { return slices.DeleteFunc(attach.Methods(), ood.Method.Intervals) }
+func detectors() []ood.Method {
+	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return m.Needs.Targets })
+}
 
 // intervalMethods are those that the quantile head can be.
 func intervalMethods() []ood.Method {
-	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return !m.Intervals() })
+	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return !m.Needs.Targets })
 }
 
 func names(methods []ood.Method) string {
@@ -88,7 +90,9 @@ func listed(methods []ood.Method) []entry {
 	var all []entry
 	for _, m := range methods {
 		e := entry{m.Name, m.Doc, m.Ref, []string{}, m.Control, ood.Params{}, []ood.Params{}}
-		if needs := m.Needs &^ (ood.NeedTargets | ood.NeedLevels | ood.NeedEnds); needs != 0 {
+		needs := m.Needs
+		needs.Targets, needs.Levels, needs.Ends = false, false, false // of all interval methods
+		if needs != (ood.Needs{}) {
 			e.Needs = strings.Split(needs.String(), ", ")
 		}
 		maps.Copy(e.Default, m.Default())

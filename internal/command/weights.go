@@ -20,9 +20,9 @@ func loadWeights(path string, wants ...inputs.Widths) (*ood.Linear, error) {
 
 // widthsOf are what precomputed rows must be like to go with those of path.
 func widthsOf(path string, b ood.Batch) inputs.Widths {
-	w := inputs.Widths{Says: "those of " + path + " have", Widths: b.Parts(^ood.Needs(0)).Widths()}
+	w := inputs.Widths{Says: "those of " + path + " have", Widths: b.Parts().Widths()}
 	if len(b.Layers) == 0 {
-		w.Skip = ood.NeedLayers
+		w.Layerless = true
 	}
 	return w
 }

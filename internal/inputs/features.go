@@ -80,8 +80,8 @@ type Widths struct {
 	// Says begins the clause of an error that ends in the width, such as "the
 	// bundle was fitted on".
 	Says         string
-	parts.Widths           // of parts; of others any will do
-	Skip         ood.Needs // parts that are not read
+	parts.Widths      // of parts; of others any will do
+	Layerless    bool // earlier layers are not read
 }
 
 // featureFile is the headers of precomputed rows.
@@ -117,11 +117,7 @@ func (f *featureFile) open(path string, wants []Widths) error {
 	if err != nil {
 		return err
 	}
-	needs := ^ood.Needs(0)
-	for _, w := range wants {
-		needs &^= w.Skip
-	}
-	layers := needs&ood.NeedLayers != 0
+	layers := !slices.ContainsFunc(wants, func(w Widths) bool { return w.Layerless })
 	if layers && z.Has(parts.Layer(maxLayers)) {
 		return fmt.Errorf("%s: it holds %s; at most %d earlier layers are read", path, parts.Layer(maxLayers), maxLayers)
 	}
@@ -243,7 +239,7 @@ const maxLayers = 1000
 // from, labels included where it has any.
 func FeatureArrays(b ood.Batch) map[string]rows.Array {
 	arrays := map[string]rows.Array{}
-	for _, p := range b.Parts(^ood.Needs(0)) {
+	for _, p := range b.Parts() {
 		arrays[p.Name] = rows.ArrayOf(*p.General)
 	}
 	if b.Labels != nil {

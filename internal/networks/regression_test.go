@@ -14,7 +14,7 @@ import (
 // method trains networks alone.
 func method(p train.Problem) ood.Method {
 	return ood.Method{
-		Name: "test", Needs: ood.NeedFeatures | ood.NeedTargets | ood.NeedTrainer, Params: Params(0.),
+		Name: "test", Needs: ood.Needs{Features: true, Targets: true, Trainer: true}, Params: Params(0.),
 		Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 			n, err := Train(ctx, t, p)
 			return &Conditional{Regression: n}, err

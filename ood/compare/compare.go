@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/attach-uncertainty/attach/internal/paired"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -26,7 +27,7 @@ type Options struct {
 	// method is fitted once for all of them.
 	OutSets []OutSet
 	// OutlierShare is the share of the out-of-domain rows of every set, drawn at
-	// random by Training.Seed, that methods with NeedOutliers are fitted with,
+	// random by Training.Seed, that methods that need Outliers are fitted with,
 	// those of all sets together, and not measured on. 0 stands for one half.
 	// Where Training.Outliers are given they are fitted with, and measured on
 	// all rows, which must hold none of them.
@@ -165,27 +166,30 @@ func (c Options) validate() error {
 	if err := c.checkOutSets(); err != nil {
 		return err
 	}
-	type part struct {
+	type named struct {
 		name string
 		b    ood.Batch
 	}
-	parts := []part{{"rows to fit with", c.Training.Batch}, {"in-domain rows", c.In}}
+	given := []named{{"rows to fit with", c.Training.Batch}, {"in-domain rows", c.In}}
 	for _, s := range c.outSets() {
-		parts = append(parts, part{s.outRows(), s.Batch})
+		given = append(given, named{s.outRows(), s.Batch})
 	}
-	reads := ood.NeedFeatures | ood.NeedLogits
-	for _, m := range c.Methods {
-		reads |= m.Needs
+	layers := slices.ContainsFunc(c.Methods, func(m ood.Method) bool { return m.Needs.Layers })
+	read := func(b ood.Batch) parts.Widths {
+		if !layers {
+			b.Layers = nil
+		}
+		return b.Parts().Widths()
 	}
-	want := c.Training.Parts(reads).Widths()
-	for _, part := range parts {
+	want := read(c.Training.Batch)
+	for _, part := range given {
 		if err := part.b.Validate(); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)
 		}
 		if part.b.Len() == 0 {
 			return fmt.Errorf("%s: there are none", part.name)
 		}
-		if err := part.b.Parts(reads).Widths().Check(want, part.name, "the rows to fit with have"); err != nil {
+		if err := read(part.b).Check(want, part.name, "the rows to fit with have"); err != nil {
 			return err
 		}
 	}

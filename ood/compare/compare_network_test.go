@@ -41,7 +41,7 @@ func withInputs(x ...float32) ood.Batch {
 
 func TestCompareOnNetwork(t *testing.T) {
 	m := ood.Method{
-		Name: "gradient", Needs: ood.NeedInputs | ood.NeedNetwork,
+		Name: "gradient", Needs: ood.Needs{Inputs: true, Network: true},
 		Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 			return &gradientScorer{t.Seed}, nil
 		},

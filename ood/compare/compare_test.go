@@ -46,7 +46,7 @@ func fitNorm(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 }
 
 var normMethod = ood.Method{
-	Name: "norm", Doc: "Norm.", Needs: ood.NeedFeatures,
+	Name: "norm", Doc: "Norm.", Needs: ood.Needs{Features: true},
 	Params: []ood.Param{{Name: "factor", Default: 1, Sweep: []any{1, -1, 0, 100}}},
 	Fit:    fitNorm,
 	New:    func() any { return &norm{} },
@@ -68,7 +68,7 @@ func TestCompareJSON(t *testing.T) {
 	control, trained, broken := normMethod, normMethod, normMethod
 	control.Name, control.Control, control.Params = "control", true, nil
 	control.Fit = func(context.Context, ood.Training, ood.Params) (any, error) { return &norm{1}, nil }
-	trained.Name, trained.Needs = "trained", ood.NeedFeatures|ood.NeedTrainer
+	trained.Name, trained.Needs = "trained", ood.Needs{Features: true, Trainer: true}
 	broken.Name, broken.Sweep = "broken", []ood.Params{{"factor": 0.}}
 	c := comparison(normMethod, control, trained, broken)
 	c.Sweep = true

@@ -14,7 +14,7 @@ import (
 // oracleMethod remembers the outliers it was fitted with.
 func oracleMethod(seen *[]float32) ood.Method {
 	m := normMethod
-	m.Name, m.Needs, m.Control = "oracle", ood.NeedFeatures|ood.NeedOutliers, true
+	m.Name, m.Needs, m.Control = "oracle", ood.Needs{Features: true, Outliers: true}, true
 	m.Fit = func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		*seen = slices.Clone(t.Outliers.Features.Data)
 		return fitNorm(ctx, t, p)

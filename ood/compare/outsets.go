@@ -55,7 +55,7 @@ func (c Options) checkOutSets() error {
 // divided is the comparison as a method sees it: for oracles, rows of every set
 // that are to be fitted with are taken from those to measure on.
 func (c Options) divided(m ood.Method) (Options, error) {
-	if m.Needs&ood.NeedOutliers == 0 || c.Training.Outliers.Len() > 0 {
+	if !m.Needs.Outliers || c.Training.Outliers.Len() > 0 {
 		return c, nil
 	}
 	sets := slices.Clone(c.outSets())

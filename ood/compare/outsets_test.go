@@ -211,7 +211,7 @@ func TestCompareRefusesOutSets(t *testing.T) {
 // The set that lacks what a method needs is named.
 func TestCompareNamesTheSetThatLacks(t *testing.T) {
 	m := normMethod
-	m.Needs |= ood.NeedLogits
+	m.Needs.Logits = true
 	c := withSets(m)
 	c.Training.Logits, c.In.Logits = rows.New(c.Training.Len(), 2), rows.New(c.In.Len(), 2)
 	for i := range c.OutSets {

@@ -115,7 +115,7 @@ func Select(ctx context.Context, s Selection) (*Selected, error) {
 		switch {
 		case m.Control:
 			chosen.Skipped = append(chosen.Skipped, Skipped{m.Name, fmt.Sprintf("method %q is a control", m.Name)})
-		case m.Needs&(ood.NeedInputs|ood.NeedNetwork|ood.NeedDropout) != 0:
+		case m.Needs.Inputs || m.Needs.Network || m.Needs.Dropout:
 			chosen.Skipped = append(chosen.Skipped, Skipped{m.Name, fmt.Sprintf("method %q runs the network, which rows made of features cannot be put through", m.Name)})
 		default:
 			methods = append(methods, m)

@@ -194,7 +194,7 @@ func TestSelectHoldsClassesOut(t *testing.T) {
 func TestSelectRanks(t *testing.T) {
 	control, running := normMethod, normMethod
 	control.Name, control.Control = "control", true
-	running.Name, running.Needs = "running", ood.NeedNetwork
+	running.Name, running.Needs = "running", ood.Needs{Network: true}
 	var last float64
 	s := compare.Selection{
 		Methods: []ood.Method{control, normMethod, running}, Training: classRows(60), Criterion: "mixed", Sweep: true,

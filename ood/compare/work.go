@@ -211,7 +211,7 @@ func (r *result) measure(ctx context.Context, w *work) {
 // report puts the results together, in the order of the grid.
 func (w *work) report() MethodReport {
 	r := MethodReport{Name: w.m.Name, Control: w.m.Control, Configs: []Config{}}
-	if w.m.Needs&ood.NeedOutliers != 0 {
+	if w.m.Needs.Outliers {
 		r.NOutliers = w.c.Training.Outliers.Len()
 		for _, s := range w.c.outSets() {
 			r.NOut += s.Len()

@@ -98,7 +98,7 @@ func run(ctx context.Context, s *experiment.Settings, p intervals.Plan) error {
 
 func caseOf(set string, seed int, m ood.Method, coverage float64, epochs int) intervals.Case {
 	k := intervals.CaseOf(set, seed, m.Name, m.Default(), coverage)
-	if m.Needs&ood.NeedTrainer != 0 {
+	if m.Needs.Trainer {
 		k.Epochs = epochs
 	}
 	return k
@@ -110,7 +110,7 @@ func measure(ctx context.Context, s *experiment.Settings, m ood.Method, data uci
 	levels := intervals.LevelsOf(k.Coverage)
 	alpha := 2 * levels[0]
 	p := ood.Params{}
-	if m.Needs&ood.NeedTrainer != 0 {
+	if m.Needs.Trainer {
 		p["epochs"] = s.Epochs
 	}
 	f, err := ood.Fit(ctx, m, ood.Training{

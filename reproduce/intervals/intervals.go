@@ -50,7 +50,7 @@ func Define(flags *flag.FlagSet, s *experiment.Settings) func() (Plan, error) {
 }
 
 func methods() []ood.Method {
-	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return !m.Intervals() })
+	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return !m.Needs.Targets })
 }
 
 // Case is what a line of results was measured with.

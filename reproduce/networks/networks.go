@@ -159,7 +159,7 @@ func (p *Plan) Check(ctx context.Context, drop func(m ood.Method) bool, whyNone 
 	if p.Rows, err = rowLimits(p.rows); err != nil {
 		return err
 	}
-	if p.Methods, err = experiment.Choose("--methods", "method", p.MethodNames, slices.DeleteFunc(attach.Methods(), ood.Method.Intervals), func(m ood.Method) string { return m.Name }); err != nil {
+	if p.Methods, err = experiment.Choose("--methods", "method", p.MethodNames, slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return m.Needs.Targets }), func(m ood.Method) string { return m.Name }); err != nil {
 		return err
 	}
 	if p.Methods = slices.DeleteFunc(p.Methods, drop); len(p.Methods) == 0 {
@@ -227,7 +227,7 @@ func rowLimits(text string) (rows [3]int, err error) {
 }
 
 // RunsNetwork says whether a method runs the network on every row.
-func RunsNetwork(m ood.Method) bool { return m.Needs&(ood.NeedNetwork|ood.NeedDropout) != 0 }
+func RunsNetwork(m ood.Method) bool { return m.Needs.Network || m.Needs.Dropout }
 
 // UseRuntimeBLAS has large products computed by ONNX Runtime until stop is
 // called.

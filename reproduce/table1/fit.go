@@ -106,7 +106,7 @@ func (f fitting) run(ctx context.Context, trainer train.Trainer, progress func(s
 	}
 	for g := range configs {
 		crossing := 0.
-		if c, ok := fitted[g].Fitted().(*networks.Conditional); ok && f.method.Needs&ood.NeedEnds == 0 {
+		if c, ok := fitted[g].Fitted().(*networks.Conditional); ok && !f.method.Needs.Ends {
 			crossing = c.CrossingRate(x[2])
 		}
 		for c, coverage := range f.coverages {
@@ -148,7 +148,7 @@ func settingsOf(m ood.Method, small bool, dropout []float64, averaging float64) 
 		if small && !inSmallGrid(m, i) {
 			continue
 		}
-		if m.Needs&ood.NeedTrainer == 0 {
+		if !m.Needs.Trainer {
 			grid = append(grid, config)
 			continue
 		}
@@ -170,7 +170,7 @@ func settingsOf(m ood.Method, small bool, dropout []float64, averaging float64) 
 
 func inSmallGrid(m ood.Method, i int) bool {
 	config := m.Grid()[i]
-	if m.Needs&ood.NeedTrainer == 0 {
+	if !m.Needs.Trainer {
 		// A thousand trees cost little more than the first hundred of them, and
 		// with the grid's learning rates a hundred are hardly a start.
 		leaf, leaves := config["min_samples_leaf"]

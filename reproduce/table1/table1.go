@@ -12,7 +12,6 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/train"
-	"github.com/attach-uncertainty/attach/ood"
 
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
@@ -110,7 +109,7 @@ func (s *settings) jobs(ctx context.Context, results *store) (jobs []experiment.
 		for seed := range s.Seeds {
 			for _, m := range s.Methods {
 				together := [][]float64{s.Coverages}
-				if m.Needs&(ood.NeedLevels|ood.NeedEnds) != 0 {
+				if m.Needs.Levels || m.Needs.Ends {
 					together = nil
 					for _, c := range s.Coverages {
 						together = append(together, []float64{c})
@@ -147,7 +146,7 @@ func (f fitting) job(trainer train.Trainer, results *store) experiment.Job {
 // fill takes the settings that have no results, and returns the keys of all.
 func (f *fitting) fill(s *settings, results *store) (all []intervals.Case) {
 	keep := ""
-	if f.method.Needs&ood.NeedTrainer != 0 {
+	if f.method.Needs.Trainer {
 		f.best, keep = s.keep == "best", s.keep
 		if f.epochs = s.Epochs; f.epochs == 0 {
 			f.epochs = networks.DefaultEpochs(len(experiment.SplitRows(f.data.X.Rows, 0).Fit), 64)

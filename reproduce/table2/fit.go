@@ -105,7 +105,7 @@ func (f fitting) run(ctx context.Context, im *networks.Images, progress func(sha
 	if networks.RunsNetwork(m) {
 		c.In, outs = im.FewIn, im.FewOuts
 	}
-	if m.Needs&ood.NeedOutliers == 0 {
+	if !m.Needs.Outliers {
 		return f.measure(ctx, c, outs)
 	}
 	var records []record
