@@ -25,6 +25,3 @@ var (
 
 // NotFiniteError says which number of the rows is not finite.
 type NotFiniteError = rows.NotFiniteError
-
-// TooFewRowsError says that a fit needs more rows than it was given.
-type TooFewRowsError = rows.TooFewRowsError

@@ -25,8 +25,6 @@ const (
 	DefaultAlpha = 0.05
 	// DefaultLevel is the default coverage of intervals.
 	DefaultLevel = 0.9
-	// DefaultCalFraction is the default share of rows to calibrate on.
-	DefaultCalFraction = rows.DefaultFraction
 )
 
 // DefaultMethods are the detectors that Fit tries in turn where none is named:
@@ -72,7 +70,7 @@ type FitOptions struct {
 	Targets blas32.General
 	// Cal and CalTargets are rows that neither network nor heads were trained
 	// on. Without them CalFraction of the rows of Batch, 0 stands for
-	// DefaultCalFraction, is split off at random by Seed.
+	// .2, is split off at random by Seed.
 	Cal         ood.Batch
 	CalTargets  blas32.General
 	CalFraction float64
@@ -193,7 +191,7 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 		in.Level = DefaultLevel
 	}
 	if in.CalFraction == 0 {
-		in.CalFraction = DefaultCalFraction
+		in.CalFraction = rows.DefaultFraction
 	}
 	if in.Log == nil {
 		in.Log = slog.New(slog.DiscardHandler)

@@ -80,10 +80,10 @@ func TestDistributionByHand(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ level, want float64 }{{0, 11}, {0.2, 11}, {0.3, 11.5}, {0.5, 12}, {0.7, 13}, {0.9, 14}} {
-		near(t, "interpolated quantile", d.Interpolated(tt.level), tt.want, 1e-12)
+		near(t, "interpolated quantile", d.interpolated(tt.level), tt.want, 1e-12)
 	}
 	none := q.Distribution(PredictiveSystem{}, point(0, 1))
-	if none.CDF(3, 1) != 1 || none.CDF(3, 0) != 0 || !math.IsInf(none.Quantile(0.5, 0), 1) || !math.IsNaN(none.Interpolated(0.5)) {
+	if none.CDF(3, 1) != 1 || none.CDF(3, 0) != 0 || !math.IsInf(none.Quantile(0.5, 0), 1) || !math.IsNaN(none.interpolated(0.5)) {
 		t.Error("a distribution without calibration rows says something")
 	}
 	if !math.IsNaN(d.CDF(nan, 0.5)) {
@@ -131,7 +131,7 @@ func TestDistributionInverse(t *testing.T) {
 			if before, after := d.CDF(c-1e-6, tau), d.CDF(c+1e-6, tau); before >= level || after < level {
 				t.Fatalf("around quantile %v, %v, the distribution function is %v and %v", level, c, before, after)
 			}
-			if lo, mid, hi := d.Quantile(level, 1), d.Interpolated(level), d.Quantile(level, 0); lo > mid+1e-9 && lo > d.Interpolated(0) || mid > hi+1e-9 {
+			if lo, mid, hi := d.Quantile(level, 1), d.interpolated(level), d.Quantile(level, 0); lo > mid+1e-9 && lo > d.interpolated(0) || mid > hi+1e-9 {
 				t.Fatalf("interpolated quantile %v is not between %v and %v", mid, lo, hi)
 			}
 		}

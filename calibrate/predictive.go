@@ -68,12 +68,12 @@ func (d Distribution) Quantile(level, tau float64) float64 {
 	}
 }
 
-// Interpolated is a quantile function without jumps and infinities: linear
+// interpolated is a quantile function without jumps and infinities: linear
 // between the targets of the calibration scores, of which the i-th smallest of
 // n has the level i/(n+1), and constant beyond the outermost. It lies between
 // Quantile(level, 1) and Quantile(level, 0) where the scores reach, and makes
 // no promise of its own. It is NaN without calibration rows.
-func (d Distribution) Interpolated(level float64) float64 {
+func (d Distribution) interpolated(level float64) float64 {
 	n := len(d.scores)
 	if n == 0 || math.IsNaN(level) {
 		return math.NaN()

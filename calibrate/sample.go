@@ -13,7 +13,7 @@ const (
 )
 
 // Sample fills dst with independent draws from the distribution, by inverse
-// transform of Interpolated: they are finite, and none lies beyond the targets of
+// transform of a quantile function linear between targets: they are finite, and none lies beyond the targets of
 // the least and the largest calibration score, where the distribution has 1/(n+1)
 // of its probability each. Without calibration rows they are ±Inf. Equal seed and
 // row give equal draws; row numbers what is drawn for, so that a row's draws do not
@@ -28,7 +28,7 @@ func (d Distribution) Sample(dst []float64, seed, row uint64) {
 		for level == 0 {
 			level = rng.Float64()
 		}
-		if dst[i] = d.Interpolated(level); len(d.scores) == 0 {
+		if dst[i] = d.interpolated(level); len(d.scores) == 0 {
 			dst[i] = math.Copysign(math.Inf(1), level-.5)
 		}
 	}

@@ -19,10 +19,10 @@ import (
 // XGBoost are exported to.
 const classical = "ai.onnx.ml"
 
-// InputsAndOutputs is the name, as Options.Feature and Info.Feature have it, of
+// besideName is the name, as Options.Feature and Info.Feature have it, of
 // the feature of a model without a linear layer: what its trees or its like read,
 // else its inputs, and its own answers beside them. See Feature.Of.
-const InputsAndOutputs = "attach/inputs-and-outputs"
+const besideName = "attach/inputs-and-outputs"
 
 // estimators are the operators of the classical domain that answer, rather than
 // prepare what another reads.
@@ -45,7 +45,7 @@ func (s source) inputsAndOutputs(p *place) view {
 	if reads == nil {
 		return view{}
 	}
-	return view{tensor: InputsAndOutputs, beside: append(reads, p.answers)}
+	return view{tensor: besideName, beside: append(reads, p.answers)}
 }
 
 // firstRead is what the estimators before a tensor read that read no other's

@@ -24,7 +24,7 @@ type GradientOptions struct {
 	// a *GradientError. That of rows of tokens that differ in length comes back as long
 	// as each row.
 	Tensor string
-	// Batch is the number of rows in one run. By default it is Model.Batch, or
+	// Batch is the number of rows in one run. By default it is that of Options, or
 	// less for large inputs: the activations of a whole batch are kept. A
 	// model with a fixed batch overrides it.
 	Batch int

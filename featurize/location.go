@@ -67,7 +67,7 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 			return l, err
 		}
 	}
-	if p.node == nil && (o.Feature == "" || o.Feature == InputsAndOutputs) {
+	if p.node == nil && (o.Feature == "" || o.Feature == besideName) {
 		if p.feature = s.inputsAndOutputs(p); p.feature.beside != nil {
 			p.because("it is not a linear layer that answers")
 		}

@@ -206,13 +206,6 @@ func (m *Model) InputShape() []int {
 	return slices.Clone(in.dims[1:])
 }
 
-// Batch returns the number of rows in one run: blocks of rows of that size, or
-// of multiples of it, are the most convenient ones.
-func (m *Model) Batch() int { return m.batch }
-
-// SHA256 returns the hexadecimal digest of the model, external data included.
-func (m *Model) SHA256() string { return m.sha }
-
 // Base is what a bundle says of the model: Attached reads the same tensors.
 func (m *Model) Base(task attach.Task) attach.Base {
 	several := m.info.Normaliser == "Sigmoid" || m.info.MultiLabel

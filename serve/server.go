@@ -169,7 +169,7 @@ func (s *Server) load(ctx context.Context, e *entry, path string) error {
 	if unused {
 		old.close()
 	}
-	s.o.Log.Info("model loaded", "model", e.name, "version", e.version, "file", file, "sha256", m.net.SHA256(), "seconds", time.Since(began).Seconds())
+	s.o.Log.Info("model loaded", "model", e.name, "version", e.version, "file", file, "sha256", m.net.Base("").SHA256, "seconds", time.Since(began).Seconds())
 	return nil
 }
 

@@ -134,7 +134,7 @@ func (m *comparing) run(c *cli.Context) error {
 		return err
 	}
 	if m.model != nil {
-		r.Model, r.ModelSHA256 = m.path, m.model.SHA256()
+		r.Model, r.ModelSHA256 = m.path, m.model.Base("").SHA256
 	}
 	m.note()
 	return m.print(c.Context, c.App.Writer, r)

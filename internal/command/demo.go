@@ -142,7 +142,7 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 	if set.Report, err = m.measure(ctx); err != nil {
 		return set, nil, err
 	}
-	set.Report.Model, set.Report.ModelSHA256 = name+".onnx", m.model.SHA256()
+	set.Report.Model, set.Report.ModelSHA256 = name+".onnx", m.model.Base("").SHA256
 	printf(d.stdout, "%s: ", name)
 	if err := printReport(d.stdout, set.Report); err != nil {
 		return set, nil, err

@@ -30,7 +30,7 @@ type fitting struct {
 }
 
 func fitCommand() *cli.Command {
-	f := &fitting{in: attach.FitOptions{Alpha: attach.DefaultAlpha, Level: attach.DefaultLevel, CalFraction: attach.DefaultCalFraction, Stays: true}}
+	f := &fitting{in: attach.FitOptions{Alpha: attach.DefaultAlpha, Level: attach.DefaultLevel, CalFraction: rows.DefaultFraction, Stays: true}}
 	in := &f.in
 	task := func(t attach.Task) func() bool { return func() bool { return in.Base.Task == t } }
 	regression := task(attach.Regression)
@@ -129,7 +129,7 @@ func (f *fitting) run(c *cli.Context) error {
 		f.keepBack()
 	}
 	b, err := f.fit(c.Context, "fit")
-	if few := (*attach.TooFewRowsError)(nil); errors.As(err, &few) {
+	if few := (*rows.TooFewRowsError)(nil); errors.As(err, &few) {
 		err = inFile(f.x.x, err)
 	}
 	if err != nil {

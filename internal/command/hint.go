@@ -9,6 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -18,7 +19,7 @@ import (
 // given.
 func hinted(err error, useful func(flag string) bool) error {
 	width := (*parts.WidthError)(nil)
-	few := (*attach.TooFewRowsError)(nil)
+	few := (*rows.TooFewRowsError)(nil)
 	install := (*ort.InstallError)(nil)
 	noLayer := (*featurize.NoLinearLayerError)(nil)
 	layer := (*featurize.LayerError)(nil)
