@@ -28,9 +28,10 @@ import (
 // calibrate.Ranks, and its evidence is what it has won: an e-value, of which 1 is none
 // and 1/δ what is reached with probability δ at most.
 //
-// With few calibration rows there are shares of out-of-domain rows that no monitor
-// notices, as the calibration rows may have been so unlucky: of rows that score
-// above all n, those below log(1/δ)/n.
+// With few calibration rows no monitor notices small shares of rows from elsewhere:
+// that a share s of all rows scores above all n calibration rows happens with
+// probability (1−s)^n though nothing has changed. And rows that score lower than the
+// calibration rows are not what it looks for.
 //
 // Scores that tie are told apart by random keys, so that the law holds for them too,
 // and evidence depends on the seed where, and only where, there are ties.
@@ -124,13 +125,16 @@ func (m *Monitor) Add(score float64) {
 // a new Monitor.
 //
 // What is promised then holds of all rows together, if when parts are merged does
-// not depend on their scores. The law of ranks is that of rows of several replicas in
-// any order, as all of them are compared with the same calibration rows, so that
-// counts of ranks can be added up. Evidence cannot be: if two replicas watch on their
-// own, the mean of their evidence is an e-value at any time that is fixed beforehand,
-// but it may reach 1/δ at some time with a probability above δ, as what one has seen
-// tells of the calibration rows, and so of what the other will see. If each of R
-// replicas alarms at δ/R on its own, any alarms falsely with probability at most δ.
+// not depend on their scores. All are compared with the same calibration rows, so that
+// the law of ranks is that of the rows of all replicas in any order, and their counts
+// can be added up.
+//
+// Evidence cannot be: what one replica has seen tells of the calibration rows, and so
+// of what another will see. The mean of the evidence of monitors of the same
+// calibration rows is an e-value at a time that is fixed beforehand, but not at one
+// that is chosen by a look at them, and so it is not said how often it ever reaches
+// 1/δ. Where R replicas each alarm at δ/R on their own, any alarms falsely with
+// probability at most δ.
 func (m *Monitor) Merge(part *Monitor) error {
 	if m == part {
 		return errors.New("a monitor is no part of itself")

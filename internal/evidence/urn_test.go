@@ -153,3 +153,36 @@ func TestUrnKeepsItsNumbers(t *testing.T) {
 		clone(t, n, u)
 	}
 }
+
+// TestMeanOfUrnsIsNoEvidence: two urns of the same calibration rows are martingales
+// each, but who sees both can stop where their mean is more than 1 on average. This is
+// why Merge adds up rows.
+func TestMeanOfUrnsIsNoEvidence(t *testing.T) {
+	const n, rows = 1, 5
+	var best func(a, b *Urn) float64
+	best = func(a, b *Urn) float64 {
+		now := (a.Capital() + b.Capital()) / 2
+		if a.Rows == rows {
+			return now
+		}
+		var later float64
+		for _, ranks := range [][2]int{{1, 1}, {1, 2}, {2, 1}, {2, 2}} {
+			nextA, nextB := clone(t, n, a), clone(t, n, b)
+			p := 1.
+			counts := [2]int{a.Seen[0] + b.Seen[0], a.Rows + b.Rows - a.Seen[0] - b.Seen[0]}
+			for i, rank := range ranks {
+				p *= float64(1+counts[rank-1]) / float64(n+1+a.Rows+b.Rows+i)
+				counts[rank-1]++
+			}
+			nextA.Add(hits(a, ranks[0]))
+			nextB.Add(hits(b, ranks[1]))
+			later += p * best(nextA, nextB)
+		}
+		return max(now, later)
+	}
+	if value := best(NewUrn(n), NewUrn(n)); value < 1.001 {
+		t.Errorf("the mean is %v where it is best to stop", value)
+	} else {
+		t.Logf("the mean is %v where it is best to stop", value)
+	}
+}

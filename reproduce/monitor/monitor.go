@@ -91,15 +91,15 @@ func watchers(calibration []float64, seed uint64) ([]watcher, error) {
 		return nil, err
 	}
 	all := []watcher{m}
-	ranks := newSequential(calibration, seed)
+	ranks := newSequential(calibration, rand.New(rand.NewPCG(seed, 2)).Float64)
 	var p float64
-	for i, m := range slices.Concat(martingales(false), martingales(true)) {
+	for i, m := range martingales() {
 		all = append(all, watcher{m.name, func(score float64) {
 			if i == 0 {
 				p = ranks.pValue(score)
 			}
 			m.add(p)
-		}, m.alarm})
+		}, m.alarm}, watcher{m.name + ", restarted", func(float64) {}, m.alarmRestarted})
 	}
 	return all, nil
 }
@@ -140,7 +140,7 @@ func alarms(ctx context.Context, s *experiment.Settings, steps int) error {
 					if err != nil {
 						return err
 					}
-					others := martingales(false)
+					others := martingales()
 					few := 0
 					if seed%5 == 0 {
 						few = steps / 10
@@ -290,8 +290,8 @@ func drifts(ctx context.Context, s *experiment.Settings) error {
 	var jobs []experiment.Job
 	for _, n := range []int{200, 1000, 10000} {
 		for _, kind := range []struct{ share, mean float64 }{{.01, 3}, {.05, 3}, {.2, 3}, {1, .25}} {
-			for _, before := range []int{0, 10000} {
-				d := &drift{set: "normal", n: n, before: before, share: kind.share, kind: fmt.Sprintf("%g sd higher", kind.mean), rows: 20000}
+			for _, before := range []int{0, 5000} {
+				d := &drift{set: "normal", n: n, before: before, share: kind.share, kind: fmt.Sprintf("%g sd higher", kind.mean), rows: 10000}
 				cells = append(cells, d)
 				jobs = append(jobs, experiment.Job{
 					Kind: "drift", Cost: 1, What: fmt.Sprintf("n_cal %d, %s", n, d.kind),

@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 )
 
@@ -12,26 +11,28 @@ type martingale struct {
 	name string
 	// bet is the logarithm of what the capital is multiplied by.
 	bet func(p float64) float64
-	// restarted says that it is nonconform's mixture over all times to begin at.
-	restarted bool
 
-	step, log, active float64
-	highest           float64
+	step, active float64
+	// log is that of the capital, and restarted of nonconform's mixture over all
+	// times to begin at, and the highest are those that they ever were.
+	log, restarted, highest, highestRestarted float64
 }
 
 func (m *martingale) add(p float64) {
 	m.step++
 	bet := m.bet(p)
 	m.log += bet
-	value := m.log
-	if m.restarted {
-		m.active = bet + logSum(m.active, -math.Log(m.step)-math.Log(m.step+1))
-		value = logSum(m.active, -math.Log(m.step+1))
-	}
-	m.highest = max(m.highest, value)
+	m.active = bet + logSum(m.active, -math.Log(m.step)-math.Log(m.step+1))
+	m.restarted = logSum(m.active, -math.Log(m.step+1))
+	m.highest = max(m.highest, m.log)
+	m.highestRestarted = max(m.highestRestarted, m.restarted)
 }
 
 func (m *martingale) alarm(delta float64) bool { return m.highest >= -math.Log(delta) }
+
+func (m *martingale) alarmRestarted(delta float64) bool {
+	return m.highestRestarted >= -math.Log(delta)
+}
 
 func logSum(values ...float64) float64 {
 	most := slices.Max(values)
@@ -46,13 +47,10 @@ func logSum(values ...float64) float64 {
 }
 
 // martingales are nonconform's with its defaults.
-func martingales(restarted bool) []*martingale {
+func martingales() []*martingale {
 	all := []*martingale{{name: "power", bet: power}, {name: "mixture", bet: mixture()}, {name: "jumper", bet: jumper()}}
 	for _, m := range all {
 		m.active = math.Inf(-1)
-		if m.restarted = restarted; restarted {
-			m.name += ", restarted"
-		}
 	}
 	return all
 }
@@ -61,13 +59,15 @@ func power(p float64) float64 { return math.Log(.5) - .5*math.Log(p) }
 
 // mixture is of a hundred power martingales.
 func mixture() func(p float64) float64 {
-	logs := make([]float64, 100)
+	logs, of := make([]float64, 100), make([]float64, 100)
+	for i := range of {
+		of[i] = math.Log(.01 + .01*float64(i))
+	}
 	var before float64
 	return func(p float64) float64 {
 		log := math.Log(p)
 		for i := range logs {
-			e := .01 + .01*float64(i)
-			logs[i] += math.Log(e) + (e-1)*log
+			logs[i] += of[i] + (.01+.01*float64(i)-1)*log
 		}
 		now := logSum(logs...) - math.Log(float64(len(logs)))
 		bet := now - before
@@ -97,12 +97,12 @@ func jumper() func(p float64) float64 {
 // p-values of exchangeable scores are independent: nonconform's
 // SequentialRankConformalizer.
 type sequential struct {
-	sorted []float64
-	rng    *rand.Rand
+	sorted  []float64
+	uniform func() float64
 }
 
-func newSequential(calibration []float64, seed uint64) *sequential {
-	s := &sequential{slices.Clone(calibration), rand.New(rand.NewPCG(seed, 2))}
+func newSequential(calibration []float64, uniform func() float64) *sequential {
+	s := &sequential{slices.Clone(calibration), uniform}
 	slices.Sort(s.sorted)
 	return s
 }
@@ -114,8 +114,7 @@ func (s *sequential) pValue(score float64) float64 {
 		high++
 	}
 	n := len(s.sorted)
-	// Python's numbers can be 0, of which power martingales have no logarithm.
-	p := (float64(n-high) + (1-s.rng.Float64())*float64(high-low+1)) / float64(n+1)
+	p := (float64(n-high) + s.uniform()*float64(high-low+1)) / float64(n+1)
 	s.sorted = slices.Insert(s.sorted, low, score)
 	return p
 }
