@@ -63,8 +63,9 @@ func (u *Urn) Add(looks int) {
 	each, last := u.release(1)
 	all := float64(u.n + 1 + u.Rows)
 	var odds, sum float64
-	// A sum for each share, as the processor adds up several at once.
-	var totals [4]float64
+	// Four sums, as the processor adds up several at once.
+	var total0, total1, total2, total3 float64
+	share := elsewhere
 	for j := range u.Bets {
 		switch {
 		case j == len(u.at):
@@ -76,14 +77,18 @@ func (u *Urn) Add(looks int) {
 		default:
 			odds = 0
 		}
-		bets := &u.Bets[j]
-		for i, share := range elsewhere {
-			bets[i] = (bets[i] + each) * (1 - share + share*odds)
-			totals[i] += bets[i]
-		}
+		bets, gain := &u.Bets[j], odds-1
+		bets[0] = (bets[0] + each) * (1 + share[0]*gain)
+		bets[1] = (bets[1] + each) * (1 + share[1]*gain)
+		bets[2] = (bets[2] + each) * (1 + share[2]*gain)
+		bets[3] = (bets[3] + each) * (1 + share[3]*gain)
+		total0 += bets[0]
+		total1 += bets[1]
+		total2 += bets[2]
+		total3 += bets[3]
 	}
 	u.Rows++
-	u.settle(totals[0] + totals[1] + totals[2] + totals[3])
+	u.settle(total0 + total1 + total2 + total3)
 }
 
 // Merge takes rows of which so many have a rank of at most each of the looks, all at

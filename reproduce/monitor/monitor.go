@@ -13,10 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/reproduce/audits"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
@@ -28,6 +26,7 @@ var Experiment = experiment.Experiment{
 	Doc:          "false alarms of a monitor of drift, and how soon it notices it, beside other martingales",
 	Shared:       []string{"data", "models", "sets", "seeds", "parallel", "out", "ort-lib"},
 	OptionalData: true,
+	Resumes:      true,
 	New: func(flags *flag.FlagSet, s *experiment.Settings) func(ctx context.Context) error {
 		experiment.Redefine(flags, "seeds", "1000", "number of streams; of drift a tenth")
 		p := &networks.Plan{Settings: s, NetworkRows: 1}
@@ -102,108 +101,6 @@ func watchers(calibration []float64, seed uint64) ([]watcher, error) {
 		}, m.alarm}, watcher{m.name + ", restarted", func(float64) {}, m.alarmRestarted})
 	}
 	return all, nil
-}
-
-// tally is how many of so many streams alarm.
-type tally struct {
-	name    string
-	n, rows int
-	streams int
-	delta   float64
-	alarms  int
-}
-
-// alarms counts those of streams like their calibration rows. Scores are uniform:
-// ranks are the same whatever their law.
-func alarms(ctx context.Context, s *experiment.Settings, steps int) error {
-	var mu sync.Mutex
-	counts := map[tally]int{}
-	var jobs []experiment.Job
-	// The others, whose every step takes a hundred logarithms and exponentials, get a
-	// fifth of the streams and a tenth of the rows.
-	sizes := []int{200, 1000, 10000}
-	for _, n := range sizes {
-		for seed := range s.Seeds {
-			jobs = append(jobs, experiment.Job{
-				Kind: "alarms", Cost: float64(steps), What: fmt.Sprintf("stream %d with n_cal %d", seed, n), Seed: seed,
-				Run: func(ctx context.Context, progress func(share float64)) error {
-					rng := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
-					calibration := make([]float64, n)
-					for i := range calibration {
-						calibration[i] = rng.Float64()
-					}
-					m, err := ours(calibration, uint64(seed))
-					if err != nil {
-						return err
-					}
-					c, err := calibrate.NewConformal(calibration)
-					if err != nil {
-						return err
-					}
-					others := martingales()
-					few := 0
-					if seed%5 == 0 {
-						few = steps / 10
-					}
-					for t := range steps {
-						if t%10000 == 0 && ctx.Err() != nil {
-							return ctx.Err()
-						}
-						score := rng.Float64()
-						m.add(score)
-						if t < few {
-							p := c.PValue(score)
-							for _, o := range others {
-								o.add(p)
-							}
-						}
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					for _, delta := range deltas() {
-						count := func(name string, rows int, alarmed bool) {
-							t := tally{name: name, n: n, rows: rows, delta: delta}
-							t.streams = s.Seeds
-							if rows < steps {
-								t.streams = (s.Seeds + 4) / 5
-							}
-							counts[t] += int(experiment.Indicator(alarmed))
-						}
-						count(m.name, steps, m.alarm(delta))
-						if few > 0 {
-							for _, o := range others {
-								count(o.name+" of fixed p-values", few, o.alarm(delta))
-							}
-						}
-					}
-					return nil
-				},
-			})
-		}
-	}
-	if err := experiment.RunJobs(ctx, s, jobs); err != nil {
-		return err
-	}
-	var all []tally
-	for t, count := range counts {
-		t.alarms = count
-		all = append(all, t)
-	}
-	slices.SortFunc(all, func(a, b tally) int {
-		if a.name != b.name {
-			return strings.Compare(a.name, b.name)
-		}
-		if a.n != b.n {
-			return a.n - b.n
-		}
-		return int(math.Copysign(1, b.delta-a.delta))
-	})
-	lines := [][]string{{"monitor", "n_cal", "rows", "streams", "delta", "false_alarms"}}
-	for _, t := range all {
-		fmt.Fprintf(s.Stdout, "%-24s n_cal %5d: of %4d streams of %7d rows %3d alarm at %g\n", t.name, t.n, t.streams, t.rows, t.alarms, t.delta)
-		lines = append(lines, []string{t.name, strconv.Itoa(t.n), strconv.Itoa(t.rows), strconv.Itoa(t.streams), experiment.Digits(t.delta, 3), strconv.Itoa(t.alarms)})
-	}
-	return experiment.WriteCSV(filepath.Join(s.Out, "alarms.csv"), lines)
 }
 
 // drift is a change of a stream after so many rows.

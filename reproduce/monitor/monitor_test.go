@@ -47,3 +47,51 @@ func TestMartingalesAreNonconforms(t *testing.T) {
 		}
 	}
 }
+
+// TestDrift: what is counted as noticed, before and after the change.
+func TestDrift(t *testing.T) {
+	calibration := make([]float64, 999)
+	for i := range calibration {
+		calibration[i] = float64(i)
+	}
+	high := func(from, to int) func(int) (float64, bool) {
+		return func(t int) (float64, bool) {
+			if t >= from {
+				return 1e6, t < to
+			}
+			return float64(t * 7919 % 999), true
+		}
+	}
+	d := &drift{before: 50, rows: 100}
+	for _, stream := range []func(int) (float64, bool){high(50, 1000), high(50, 1000), high(50, 1000), high(20, 1000), high(50, 51)} {
+		if err := d.measure(calibration, 1, stream); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const name = "attach.Monitor"
+	if d.streams != 5 || d.early[name] != 1 || len(d.delays[name]) != 3 || len(d.order) != 7 {
+		t.Errorf("%+v", d)
+	}
+	if m := d.median(name); !(m >= 2 && m < 30) {
+		t.Errorf("noticed after %v rows", m)
+	}
+	if m := (&drift{streams: 3, delays: map[string][]float64{name: {5}}}).median(name); !math.IsInf(m, 1) {
+		t.Errorf("median %v, though most never alarm", m)
+	}
+}
+
+// TestStill: what alarms in a stream in which nothing changes is counted by its delta.
+func TestStill(t *testing.T) {
+	found, err := still(t.Context(), 200, 1000, 10)
+	if err != nil || len(found) != 4 {
+		t.Fatal(found, err)
+	}
+	for _, o := range found {
+		if want := map[bool]int{true: 1000, false: 100}[o.Monitor == "attach.Monitor"]; o.Rows != want || o.N != 200 || o.Seed != 10 {
+			t.Errorf("%+v", o)
+		}
+	}
+	if found, err = still(t.Context(), 200, 1000, 11); err != nil || len(found) != 1 {
+		t.Errorf("%v, %v: the others get a tenth of the streams", found, err)
+	}
+}
