@@ -78,7 +78,7 @@ def measure(command):
     _, status, used = os.wait4(process.pid, 0)
     if status:
         sys.exit(f"{command} failed")
-    return time.perf_counter() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss / 1000
+    return time.perf_counter() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6
 
 
 def table(n, commands, out):
