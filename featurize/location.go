@@ -114,11 +114,7 @@ func (l location) views() []view {
 
 // expose makes the session that maps rows to views.
 func (s source) expose(ctx context.Context, views []view) (*ort.Session, error) {
-	names := exposedNames()
-	for i := range views {
-		names = append(names, fmt.Sprintf("attach/layer/%d", i))
-	}
-	names = names[:len(views)]
+	names := namesOf(views)
 	model := exposed(s.g, s.inputs, views, names)
 	session, err := s.rt.NewSession(ctx, ort.Model{Proto: model, Dir: s.dir}, s.inputs.feeds(), names)
 	if err != nil {

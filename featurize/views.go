@@ -21,6 +21,15 @@ const (
 // exposedNames are those of a Model's views: φ and the logits.
 func exposedNames() []string { return []string{featuresName, logitsName} }
 
+// namesOf are those of these and earlier layers.
+func namesOf(views []view) []string {
+	names := exposedNames()
+	for i := range views {
+		names = append(names, fmt.Sprintf("attach/layer/%d", i))
+	}
+	return names[:len(views)]
+}
+
 // view is a tensor of the graph seen as n rows of floats.
 type view struct {
 	tensor string

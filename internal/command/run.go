@@ -102,6 +102,8 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			fitCommand(),
 			predictCommand(),
 			evaluateCommand(),
+			exportCommand(),
+			verifyCommand(),
 			auditCommand(nil),
 			mergeCommand(),
 			serveCommand(),

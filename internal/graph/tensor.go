@@ -30,6 +30,12 @@ func Of(b *onnx.Builder, name string, elem pb.TensorProto_DataType, cols int) Te
 	return Tensor{b, name, elem, cols}
 }
 
+// Columned is x, known to have so many columns.
+func (x Tensor) Columned(n int) Tensor {
+	x.cols = n
+	return x
+}
+
 // Name is its name in the graph.
 func (x Tensor) Name() string { return x.name }
 
@@ -208,6 +214,12 @@ func (x Tensor) Less(v any) Tensor {
 	return c
 }
 
+// Not is where c, as Less has it, does not hold.
+func (c Tensor) Not() Tensor { return c.node("Not", c.name) }
+
+// Or is where c or v, as Less has them, hold.
+func (c Tensor) Or(v Tensor) Tensor { return c.with("Or", v) }
+
 // Choose is a where c, as Less has it, holds, and else b.
 func (c Tensor) Choose(a Tensor, b any) Tensor {
 	p, q := a.operands(b)
@@ -227,6 +239,22 @@ func (x Tensor) Log() Tensor { return x.node("Log", x.name) }
 
 // Sqrt is the square root.
 func (x Tensor) Sqrt() Tensor { return x.node("Sqrt", x.name) }
+
+// Floor is the largest whole number that is not above x.
+func (x Tensor) Floor() Tensor { return x.node("Floor", x.name) }
+
+// IsNaN is whether x, of float32, is NaN.
+func (x Tensor) IsNaN() Tensor {
+	x = x.node("IsNaN", x.name)
+	x.elem = pb.TensorProto_BOOL
+	return x
+}
+
+// CumSum is the sum of the columns before each, from operator set 11 on.
+func (x Tensor) CumSum() Tensor {
+	x.name = x.b.Node("CumSum", []string{x.name, x.b.Const(int64(-1))}, onnx.Attr("exclusive", 1))
+	return x
+}
 
 // Neg is −x.
 func (x Tensor) Neg() Tensor { return x.node("Neg", x.name) }

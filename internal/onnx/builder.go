@@ -110,6 +110,31 @@ func (b *Builder) Input(name string, t pb.TensorProto_DataType, dims ...any) str
 	return name
 }
 
+// Optional declares an input of the graph under a name of the caller's choice, made
+// unique, that has a value where nobody gives one. See Const for values.
+func (b *Builder) Optional(name string, value any, dims ...any) string {
+	t := Tensor(value)
+	name = b.fresh(name)
+	t.Name = proto.String(name)
+	b.model.Graph.Input = append(b.model.Graph.Input, ValueInfo(name, pb.TensorProto_DataType(t.GetDataType()), dims...))
+	b.model.Graph.Initializer = append(b.model.Graph.Initializer, t)
+	return name
+}
+
+// Describe says what the input or output of a name is.
+func (b *Builder) Describe(name, doc string) {
+	for _, v := range append(b.model.Graph.Input[:len(b.model.Graph.Input):len(b.model.Graph.Input)], b.model.Graph.Output...) {
+		if v.GetName() == name {
+			v.DocString = proto.String(doc)
+		}
+	}
+}
+
+// Note adds an entry to the model's metadata.
+func (b *Builder) Note(key, value string) {
+	b.model.MetadataProps = append(b.model.MetadataProps, &pb.StringStringEntryProto{Key: proto.String(key), Value: proto.String(value)})
+}
+
 // Output declares a tensor as an output of the graph under its own name.
 func (b *Builder) Output(tensor string, t pb.TensorProto_DataType, dims ...any) {
 	b.model.Graph.Output = append(b.model.Graph.Output, ValueInfo(tensor, t, dims...))

@@ -1,0 +1,327 @@
+package attach
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/internal/parts"
+)
+
+// graphWriter appends what a bundle says of rows to a graph.
+type graphWriter struct {
+	bundle *Bundle
+	b      *onnx.Builder
+	o      graph.Options
+	rows   graph.Batch  // as methods see them
+	alpha  graph.Tensor // [1], as the caller of the graph gives it, and so level
+	level  graph.Tensor
+}
+
+// WriteGraph appends what the bundle says of rows to a graph, which holds their
+// parts, n×width and float32, and returns what it does not append, and why. It is
+// what featurize.Export is made of. A method that cannot be written is an error.
+func (b *Bundle) WriteGraph(to *onnx.Builder, rows graph.Batch, o graph.Options) (left []string, err error) {
+	o.Alpha, o.Level, o.Sets = cmp.Or(o.Alpha, b.Calibration.Alpha), cmp.Or(o.Level, b.Calibration.Level), cmp.Or(o.Sets, string(calibrate.LAC))
+	if err := checkLevels(o.Level, o.Alpha); err != nil {
+		return nil, err
+	}
+	w := &graphWriter{bundle: b, b: to, o: o, rows: rows}
+	defer to.SetScope(to.SetScope("attach/"))
+	if b.Base.Standardised {
+		w.standardise()
+	}
+	if logits := &w.rows.Logits; b.Base.Task == Classification && logits.Cols() == 1 {
+		*logits = logits.Mul(0.).Concat(*logits)
+	}
+	var known *graph.Tensor
+	switch {
+	case b.Quantiles != nil:
+		if known, err = w.quantiles(); err != nil {
+			return nil, err
+		}
+		if b.Calibration.Groups != nil {
+			left = append(left, "intervals, which are calibrated by group: rows of a graph have none")
+		}
+	case b.Base.Task == Classification && w.rows.Logits.Cols() > 0:
+		w.probabilities()
+		why, err := w.set()
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			left = append(left, "sets of classes: "+why)
+		}
+	}
+	if b.Detector != nil {
+		if err := w.detect(known); err != nil {
+			return nil, err
+		}
+	}
+	w.describe()
+	return left, nil
+}
+
+// standardise does what Scaling.Apply does; a row with an infinity becomes NaN.
+func (w *graphWriter) standardise() {
+	s, x := w.bundle.scaling, w.rows.Features
+	inverse := make([]float64, len(s.Deviation))
+	for j, d := range s.Deviation {
+		if d > 0 {
+			inverse[j] = 1 / d
+		}
+	}
+	x = x.IsNaN().Choose(x.Constant(single(s.Mean)), x)
+	scaled := x.Double().Sub(s.Mean).Mul(inverse)
+	w.rows.Features = scaled.Max(-math.MaxFloat32).Min(math.MaxFloat32).Single().Add(x.Mul(0.))
+}
+
+func single(v []float64) []float32 {
+	s := make([]float32, len(v))
+	for i, x := range v {
+		s[i] = float32(x)
+	}
+	return s
+}
+
+// output declares what x is under its name, n×dims.
+func (w *graphWriter) output(name string, x graph.Tensor, elem pb.TensorProto_DataType, doc string, dims ...int) {
+	shape, declared := []int64{-1}, []any{w.o.Rows}
+	for _, d := range dims {
+		shape, declared = append(shape, int64(d)), append(declared, d)
+	}
+	scope := w.b.SetScope("")
+	w.b.OutputAs(name, x.To(elem).Reshape(shape...).Name(), elem, declared...)
+	w.b.Describe(name, doc)
+	w.b.SetScope(scope)
+}
+
+// optional declares a number that the caller of the graph may give.
+func (w *graphWriter) optional(name string, value float64, doc string) graph.Tensor {
+	scope := w.b.SetScope("")
+	w.b.Optional(name, []float32{float32(value)}, 1)
+	w.b.Describe(name, doc)
+	w.b.SetScope(scope)
+	return graph.Of(w.b, name, pb.TensorProto_FLOAT, 1)
+}
+
+// levelInput is the level that the caller of the graph gives.
+func (w *graphWriter) levelInput() graph.Tensor {
+	if w.level.Name() == "" {
+		w.level = w.optional(graph.Level, w.o.Level, fmt.Sprintf("Optional: the probability that intervals and sets cover, between 0 and 1, %v where it is not given.", w.o.Level))
+	}
+	return w.level
+}
+
+// detect writes the score, its p-value and the flag; known, if not nil, says of
+// which rows the quantile head knows something.
+func (w *graphWriter) detect(known *graph.Tensor) error {
+	d := w.bundle.Detector
+	var reads graph.Batch
+	for _, name := range d.Scorer.Widths().Names() {
+		parts.Set(&reads.Features, &reads.Logits, &reads.Layers, name, w.rows.Part(name))
+	}
+	score, err := graph.Score(d.Scorer.Fitted(), reads)
+	if err != nil {
+		return fmt.Errorf("%s cannot be exported: %w", d.Method, err)
+	}
+	if known != nil {
+		score = known.Choose(score, math.Inf(1))
+	}
+	score = score.Less(math.Inf(1)).Choose(score, math.Inf(1)) // and not NaN
+	w.output(graph.OODScore, score, pb.TensorProto_FLOAT, fmt.Sprintf("Score of %s: higher is more likely out-of-domain; infinite for a row that is not finite.", d.Method))
+	c, err := calibrate.NewConformal(w.bundle.Calibration.OOD)
+	if err != nil {
+		return err
+	}
+	n := float64(len(c.Scores))
+	above := make([]float64, len(c.Scores)) // so that "less" is "at least", and NaN is neither
+	for i, s := range c.Scores {
+		above[i] = math.Nextafter(s, math.Inf(1))
+	}
+	p := score.Less(above).Count().Double().Add(1.).Div(n + 1).Single()
+	w.output(graph.PValue, p, pb.TensorProto_FLOAT, "Conformal p-value: the share of in-domain rows that score at least as high. Small is out-of-domain; "+
+		"its promise is in the model's metadata.")
+	w.alpha = w.optional(graph.Alpha, w.o.Alpha, fmt.Sprintf("Optional: the share of in-domain rows that may be flagged by mistake, between 0 and 1, %v where it is not given.", w.o.Alpha))
+	w.output(graph.IsOOD, w.alpha.Less(p).Not(), pb.TensorProto_BOOL, "Whether the p-value is at most "+graph.Alpha+".")
+	return nil
+}
+
+// probabilities writes those that Prediction.Confidence is the largest of.
+func (w *graphWriter) probabilities() {
+	t := cmp.Or(w.bundle.Calibration.Temperature, 1)
+	z := w.rows.Logits.Double().Div(t)
+	p := z.Sub(z.LogSumExp()).Exp()
+	if w.bundle.Base.Sigmoid {
+		p = z.Sigmoid()
+	}
+	w.output(graph.Probabilities, p, pb.TensorProto_FLOAT, fmt.Sprintf("Probabilities of the classes: logits divided by the temperature %.6g.", t), z.Cols())
+}
+
+// set writes which classes are in the set, or says why there is none.
+func (w *graphWriter) set() (why string, err error) {
+	c := w.bundle.Calibration.TrueClasses
+	switch kind := calibrate.SetScore(w.o.Sets); {
+	case w.o.Sets == "none":
+		return "", nil
+	case kind != calibrate.LAC && kind != calibrate.APS:
+		return "", fmt.Errorf("sets ranked by %q are not written to graphs: choose %s or %s", kind, calibrate.LAC, calibrate.APS)
+	case w.bundle.Base.Sigmoid:
+		return "each of the outputs is a sigmoid of its own", nil
+	case len(c.Labels) == 0:
+		return "the calibration rows had no labels", nil
+	case kind != calibrate.LAC && w.b.Opset() < 11:
+		return "", fmt.Errorf("sets ranked by %s need operator set 11, and the model is of %d: choose %s, or export the model anew", kind, w.b.Opset(), calibrate.LAC)
+	}
+	scores := c.Above
+	if w.o.Sets == string(calibrate.LAC) {
+		scores = make([]float64, len(c.True))
+		for i, p := range c.True {
+			scores[i] = 1 - p
+		}
+	}
+	limit := w.limit(w.rows.Logits.Constant(scores), len(scores))
+	z := w.rows.Logits.Double()
+	p := z.Sub(z.LogSumExp()).Exp()
+	in := z.Less(z.RowMax()).Not()
+	if w.o.Sets == string(calibrate.LAC) {
+		in = in.Or(limit.Less(p.Neg().Add(1.)).Not())
+	} else {
+		ranked, _ := p.Top(z.Cols())
+		// Scores rise: the classes in the set are those above the last that is.
+		least := limit.Less(ranked.CumSum()).Choose(ranked.Mul(0.).Add(2.), ranked).RowMin()
+		in = in.Or(p.Less(least).Not())
+	}
+	w.output(graph.PredictionSet, in, pb.TensorProto_BOOL, fmt.Sprintf("Which classes are in the set (%s) that holds the true one with probability %s.", w.o.Sets, graph.Level), z.Cols())
+	return "", nil
+}
+
+// limit is the score of the rank that the level asks for, of n scores, a vector:
+// infinite where they are too few.
+func (w *graphWriter) limit(scores graph.Tensor, n int) graph.Tensor {
+	sorted := scores.Double().Reshape(1, -1).Columned(n).Concat(scores.Constant([]float64{math.Inf(1)}, 1, 1)).Sorted()
+	// The level is float32, and off by as much.
+	missed := w.levelInput().Double().Neg().Add(1 + 6e-8).Mul(float64(n + 1)).Floor()
+	rank := missed.Neg().Add(float64(n)).Max(0.)
+	return rank.To(pb.TensorProto_INT64).Look(sorted.Reshape(-1))
+}
+
+// quantiles writes quantiles and intervals, and returns of which rows, n×1, the
+// head knows something.
+func (w *graphWriter) quantiles() (*graph.Tensor, error) {
+	c := w.bundle.Calibration
+	levels, targets := c.Quantiles[0].Levels, len(c.Quantiles)
+	q, err := graph.Quantiles(w.bundle.Quantiles.Scorer.Fitted(), w.rows.Features, levels)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be exported: %w", w.bundle.Quantiles.Method, err)
+	}
+	if w.bundle.Base.Residual {
+		q = q.Add(w.rows.Logits.Reshape(-1, int64(targets), 1))
+	}
+	q = q.Double()
+	reach, ends := make([]float64, targets), make([]float64, len(levels))
+	for t, of := range c.Quantiles {
+		reach[t] = math.Nextafter(reachOf(of), math.Inf(1))
+	}
+	for i, l := range levels {
+		ends[i] = endless(l, 0)
+	}
+	size := q.Max(q.Neg()).RowMax().Add(q.Mul(0.).Sum()) // n×targets×1
+	known := size.Less(q.Constant(reach, targets, 1))
+	w.output(graph.QuantilesOut, known.Choose(q, q.Constant(ends)), pb.TensorProto_FLOAT,
+		"Quantiles of the targets, as the head has them, at the levels in the model's metadata: not conformalized.", targets, len(levels))
+	if c.Groups == nil {
+		w.intervals(q, known)
+	}
+	unknown := known.Not().Count().Reshape(-1, int64(targets)).Sum()
+	every := unknown.Less(1.)
+	return &every, nil
+}
+
+// intervals writes both ends of conformalized intervals of all targets.
+func (w *graphWriter) intervals(q, known graph.Tensor) {
+	c := w.bundle.Calibration
+	levels := c.Quantiles[0].Levels
+	half := w.levelInput().Double().Neg().Add(1.).Div(2.)
+	low, high := weights(half, levels), weights(half.Neg().Add(1.), levels)
+	var margins []graph.Tensor
+	for _, of := range c.Quantiles {
+		n := len(of.Y)
+		grid := q.Constant(of.Grid, n, len(levels)).Double()
+		y := q.Constant(of.Y, n, 1).Double()
+		scores := grid.Mul(low).Sum().Sub(y).Max(y.Sub(grid.Mul(high).Sum()))
+		margins = append(margins, w.limit(scores.Reshape(-1), n))
+	}
+	margin := margins[0].Concat(margins[1:]...).Reshape(1, int64(len(margins)), 1)
+	margin = margin.Columned(1)
+	lo, hi := q.Mul(low).Sum(), q.Mul(high).Sum()
+	lower, upper := lo.Sub(margin), hi.Add(margin)
+	crossed, middle := upper.Less(lower), hi.Sub(lo).Div(2.).Add(lo)
+	end := func(name, which string, end graph.Tensor, otherwise float64) {
+		end = known.Choose(crossed.Choose(middle, end), otherwise)
+		w.output(name, end, pb.TensorProto_FLOAT, fmt.Sprintf("The %s end of the interval that covers a target with probability %s; infinite where calibration rows are too few.", which, graph.Level), len(margins))
+	}
+	end(graph.Lower, "lower", lower, math.Inf(-1))
+	end(graph.Upper, "upper", upper, math.Inf(1))
+}
+
+// weights are those that quantiles at levels have in the one at tau, [1], as
+// calibrate.QuantileCalibration.Quantile has it.
+func weights(tau graph.Tensor, levels []float64) graph.Tensor {
+	n := len(levels)
+	up, upAt, down, downAt := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	upAt[0], downAt[n-1] = 1, 1
+	for i := 1; i < n; i++ {
+		step := levels[i] - levels[i-1]
+		up[i], upAt[i] = 1/step, -levels[i-1]/step
+		down[i-1], downAt[i-1] = -1/step, levels[i]/step
+	}
+	rising := tau.Mul(up).Add(upAt)
+	return rising.Min(tau.Mul(down).Add(downAt)).Min(1.).Max(0.)
+}
+
+// describe writes what the numbers mean into the model's metadata.
+func (w *graphWriter) describe() {
+	b, c := w.bundle, w.bundle.Calibration
+	note := func(key string, value any) { w.b.Note("attach."+key, fmt.Sprint(value)) }
+	note("library", Version())
+	note("promise", b.Promise())
+	note("calibration_rows", c.NCal)
+	note("alpha", w.o.Alpha)
+	note("level", w.o.Level)
+	note("sets", w.o.Sets)
+	if b.Detector != nil {
+		note("detector", strings.TrimSpace(b.Detector.Method+" "+b.Detector.Params.String()))
+		note("least_p_value", strconv.FormatFloat(b.LeastPValue(), 'g', 6, 64))
+	}
+	if b.Quantiles != nil {
+		note("quantile_head", strings.TrimSpace(b.Quantiles.Method+" "+b.Quantiles.Params.String()))
+		levels, _ := json.Marshal(c.Quantiles[0].Levels)
+		note("quantile_levels", string(levels))
+	}
+	if c.Temperature > 0 {
+		note("temperature", c.Temperature)
+	}
+	for _, names := range []struct {
+		key  string
+		list []string
+	}{{"classes", b.Base.Classes}, {"columns", b.Base.Columns}, {"targets", b.Base.Targets}} {
+		if len(names.list) > 0 {
+			text, _ := json.Marshal(names.list)
+			note(names.key, string(text))
+		}
+	}
+	if b.Preprocess != nil {
+		note("preprocess", string(b.Preprocess))
+	}
+	if b.Base.SHA256 != "" {
+		note("base_sha256", b.Base.SHA256)
+	}
+}

@@ -1,0 +1,226 @@
+package featurize
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/internal/parts"
+)
+
+// ExportOptions configures Export. The zero value takes the bundle's model, levels
+// and rates.
+type ExportOptions struct {
+	Options // only how the model is run, to see how it is read
+	// Model is where the model is, as OpenFor takes it.
+	Model string
+	// OnlyHeads asks for a graph that takes features, logits and earlier layers, under
+	// these names (layer_0, layer_1 …), in place of the model's inputs.
+	OnlyHeads bool
+	// Sets ranks the classes of sets: LAC (also "") or APS; NoSets asks for none.
+	Sets   calibrate.SetScore
+	NoSets bool
+	// Alpha and Level are what the graph's optional inputs are where nobody gives
+	// them; 0 is the bundle's.
+	Alpha, Level float64
+}
+
+// Exported is what Export wrote.
+type Exported struct {
+	// Data is the file beside the model that holds its weights, or empty.
+	Data string
+	// Outputs are the names of the outputs that were added, Inputs those of the
+	// optional inputs.
+	Outputs, Inputs []string
+	// Notes say what was left out or changed, and why.
+	Notes []string
+}
+
+// Export writes an ONNX model to path that is the one that a bundle was fitted on
+// with what the bundle says of rows as further outputs, tensors all. They are
+// named in docs/export.md. Their arithmetic is Predictor.Predict's on the very
+// features that Attached makes of rows. Nothing is written where a method has no
+// graph: its error says why.
+func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions) (Exported, error) {
+	sets := string(o.Sets)
+	if o.NoSets {
+		sets = "none"
+	}
+	e := exporting{bundle: b, o: graph.Options{Alpha: o.Alpha, Level: o.Level, Sets: sets, Rows: "rows"}}
+	var err error
+	if o.OnlyHeads {
+		e.heads()
+	} else {
+		err = e.base(ctx, o)
+	}
+	if err != nil {
+		return e.done, err
+	}
+	left, err := b.WriteGraph(e.to, e.rows, e.o)
+	if err != nil {
+		return e.done, err
+	}
+	e.done.Notes = append(e.done.Notes, left...)
+	m, err := e.to.Model()
+	if err != nil {
+		return e.done, err
+	}
+	own := func(list []*pb.ValueInfoProto) (names []string) {
+		for _, v := range list {
+			if strings.HasPrefix(v.GetName(), ownPrefix) {
+				names = append(names, v.GetName())
+			}
+		}
+		return names
+	}
+	e.done.Outputs, e.done.Inputs = own(m.GetGraph().GetOutput()), own(m.GetGraph().GetInput())
+	e.done.Data, err = onnx.Save(ctx, m, e.dir, path)
+	return e.done, err
+}
+
+// ownPrefix begins the names of the outputs and optional inputs that are added.
+const ownPrefix = "attach."
+
+// exporting is a graph that a bundle is written to.
+type exporting struct {
+	bundle *attach.Bundle
+	o      graph.Options
+	to     *onnx.Builder
+	rows   graph.Batch
+	dir    string // of external data
+	done   Exported
+}
+
+// headsOpset is the operator set of a graph without a model.
+const headsOpset = 17
+
+// heads begins a graph that takes features.
+func (e *exporting) heads() {
+	b := e.bundle
+	e.to = onnx.NewBuilder("attach", headsOpset)
+	widths := b.Base.Widths()
+	if b.Detector != nil {
+		for name, n := range b.Detector.Scorer.Widths() {
+			if b.Base.Task != attach.Classification || name != "logits" { // of which one may be read as two
+				widths[name] = cmp.Or(widths[name], n)
+			}
+		}
+	}
+	for _, name := range widths.Names() {
+		if reads := b.Detector != nil && b.Detector.Scorer.Widths()[name] > 0; name == "logits" && !reads && b.Base.Task != attach.Classification && !b.Base.Residual {
+			continue
+		}
+		x := graph.Of(e.to, e.to.Input(name, pb.TensorProto_FLOAT, e.o.Rows, widths[name]), pb.TensorProto_FLOAT, widths[name])
+		parts.Set(&e.rows.Features, &e.rows.Logits, &e.rows.Layers, name, x)
+	}
+	e.to.Note("attach.heads_only", "true")
+}
+
+// base begins with the model, and the tensors of it that rows are read from.
+func (e *exporting) base(ctx context.Context, o ExportOptions) error {
+	a, err := OpenFor(ctx, e.bundle, o.Model, o.Options)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	g, err := load(a.path)
+	if err != nil {
+		return err
+	}
+	e.dir = filepath.Dir(a.path)
+	for _, v := range append(g.Outputs(), g.Model.GetGraph().GetInput()...) {
+		if strings.HasPrefix(v.GetName(), ownPrefix) {
+			return fmt.Errorf("%s has %s already: export from the model that it was made of", a.path, v.GetName())
+		}
+	}
+	if err := e.raise(g); err != nil {
+		return fmt.Errorf("%s: %w", a.path, err)
+	}
+	e.tensors(g)
+	body := g.Model.GetGraph()
+	names := namesOf(a.views)
+	for i, name := range names { // what is read of the result again has others
+		names[i] = "attach/rows" + strings.TrimPrefix(name, "attach")
+	}
+	for i, v := range a.views {
+		if i == 1 && a.info.Logits == "" {
+			continue
+		}
+		body.Node = append(body.Node, v.nodes(names[i])...)
+	}
+	in := a.Model.inputs[0]
+	if n := a.Model.inputs.fixedBatch(); n > 0 {
+		e.o.Rows = n
+	} else if len(in.axes) > 0 && in.axes[0] != "" {
+		e.o.Rows = in.axes[0]
+	}
+	e.to = onnx.Extend(g.Model)
+	of := func(i, width int) graph.Tensor {
+		return graph.Of(e.to, names[i], pb.TensorProto_FLOAT, width)
+	}
+	e.rows.Features = of(0, e.bundle.Base.Width)
+	if a.info.Logits != "" {
+		e.rows.Logits = of(1, cmp.Or(e.bundle.Base.Outputs, a.info.OutputsWidth))
+	}
+	for i, l := range e.bundle.Base.Layers {
+		e.rows.Layers = append(e.rows.Layers, of(2+i, l.Width))
+	}
+	return nil
+}
+
+// leastOpset is the oldest operator set that has all that is added, and leastIR the
+// version of the format that knows inputs with defaults.
+const leastOpset, leastIR = 9, 4
+
+// changed are operators that sets 8 and 9 gave another form.
+var changed = []string{"Upsample", "Scan"}
+
+// raise has a model take what is added: an older operator set becomes the oldest
+// that does, where the model's nodes mean the same in it.
+func (e *exporting) raise(g *onnx.Graph) error {
+	m := g.Model
+	if old := g.Opset(); old < leastOpset {
+		stuck := func(n *pb.NodeProto) bool {
+			return onnx.IsDefault(n.GetDomain()) && (slices.Contains(changed, n.GetOpType()) || onnx.AttributeInt(n, "spatial", 1) == 0)
+		}
+		if at := slices.IndexFunc(m.GetGraph().GetNode(), stuck); old < 7 || at >= 0 {
+			return fmt.Errorf("it is of operator set %d and what is added needs %d, in which it would mean something else: export the model anew in a later one, and fit to that", old, leastOpset)
+		}
+		for _, i := range m.GetOpsetImport() {
+			if onnx.IsDefault(i.GetDomain()) {
+				i.Version = ptr(int64(leastOpset))
+			}
+		}
+		e.done.Notes = append(e.done.Notes, fmt.Sprintf("the model's operator set %d became %d", old, leastOpset))
+	}
+	if old := m.GetIrVersion(); old < leastIR {
+		// Initializers were inputs too, and no longer need be.
+		body := m.GetGraph()
+		body.Input = g.Inputs()
+		m.IrVersion = ptr(int64(leastIR))
+		e.done.Notes = append(e.done.Notes, fmt.Sprintf("the model's IR version %d became %d", old, leastIR))
+	}
+	return nil
+}
+
+// tensors gives out what a ZipMap is made of in place of its maps, which many
+// runtimes cannot return.
+func (e *exporting) tensors(g *onnx.Graph) {
+	for i, v := range g.Outputs() {
+		n := g.Producer(v.GetName())
+		if n == nil || n.GetOpType() != "ZipMap" || len(n.GetInput()) != 1 {
+			continue
+		}
+		n.OpType, n.Domain, n.Attribute = ptr("Identity"), nil, nil
+		g.Outputs()[i] = onnx.ValueInfo(v.GetName(), pb.TensorProto_FLOAT, -1, -1)
+		e.done.Notes = append(e.done.Notes, fmt.Sprintf("the output %q is a tensor of probabilities, and was a sequence of maps", v.GetName()))
+	}
+}

@@ -1,0 +1,390 @@
+package featurize
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/softmax"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Agreement is how far an exported model is from its bundle.
+type Agreement struct {
+	Rows    int
+	Outputs []OutputAgreement
+}
+
+// OutputAgreement is how far one output is.
+type OutputAgreement struct {
+	Name string
+	// Largest is the largest difference of a number from the bundle's, as a share of
+	// that, or of 1 (ends and quantiles: of what targets are in the middle) where it is
+	// smaller. Of flags and sets it is 0.
+	Largest float64
+	// Differ are the rows that differ: numbers by more than 1e-5 of these, and
+	// p-values, flags and sets where no tie of that size explains it. First is the first.
+	Differ, First int
+	// Ties are the rows of which a tie does: a calibration score, or the bound of a set,
+	// is as near as rounding moves scores.
+	Ties int
+}
+
+const (
+	// agrees is by how much numbers may differ.
+	agrees = 1e-5
+	// tieTolerance is how near to another score one may be moved past it, as a share
+	// of what scores are: float32 features alone are some 1e-7 apart from one way to
+	// run a network to another, and some scores are small differences of them.
+	tieTolerance = 1e-4
+)
+
+// Disagreement is empty where all agrees, and else says in a sentence what does not.
+func (a Agreement) Disagreement() string {
+	for _, o := range a.Outputs {
+		if o.Differ > 0 {
+			return fmt.Sprintf("%s differs in %d of %s, the first of which is row %d (counted from 0); the largest difference is %.2g", o.Name, o.Differ, rows.Count(a.Rows, "row"), o.First, o.Largest)
+		}
+	}
+	return ""
+}
+
+// Verify runs the model that Export wrote to path beside the bundle that a was
+// opened for, on the same rows.
+func (a *Attached) Verify(ctx context.Context, b *attach.Bundle, path string, blocks iter.Seq2[ood.InputBlock, error]) (Agreement, error) {
+	e, err := openExported(ctx, b, path, a.rt)
+	if err != nil {
+		return Agreement{}, err
+	}
+	defer e.session.Close()
+	e.Model.batch, e.Model.positions, e.Model.fixed, e.Model.texts, e.Model.pads = a.batch, a.positions, a.fixed, a.texts, a.pads
+	for x, err := range blocks {
+		if err != nil {
+			return e.done, err
+		}
+		r, err := a.all(ctx, x)
+		if err != nil {
+			return e.done, err
+		}
+		if e.heads {
+			x = blockOf(r.Batch, e.Model.inputs)
+		}
+		if err := e.compare(ctx, r, x); err != nil {
+			return e.done, err
+		}
+	}
+	return e.done, nil
+}
+
+// VerifyHeads is Attached.Verify for heads that were exported alone, and rows of
+// features.
+func VerifyHeads(ctx context.Context, b *attach.Bundle, path string, o Runtime, batches iter.Seq2[attach.Rows, error]) (Agreement, error) {
+	rt, err := ort.Open(ctx, o)
+	if err != nil {
+		return Agreement{}, err
+	}
+	defer rt.Close()
+	e, err := openExported(ctx, b, path, rt)
+	if err != nil {
+		return Agreement{}, err
+	}
+	defer e.session.Close()
+	if !e.heads {
+		return Agreement{}, fmt.Errorf("%s takes the model's inputs, and these rows are features", path)
+	}
+	for r, err := range batches {
+		if err == nil {
+			err = e.compare(ctx, r, blockOf(r.Batch, e.Model.inputs))
+		}
+		if err != nil {
+			return e.done, err
+		}
+	}
+	return e.done, nil
+}
+
+// blockOf are the parts of rows as inputs of heads.
+func blockOf(b ood.Batch, in inputs) (x ood.InputBlock) {
+	for _, p := range b.Parts() {
+		if in.find(p.Name) == nil {
+			continue
+		}
+		every := make([]int, p.Rows)
+		for i := range every {
+			every[i] = i
+		}
+		x.Tensors = append(x.Tensors, ood.Tensor{Name: p.Name, Shape: []int{p.Rows, p.Cols}, Data: rows.Select(*p.General, every).Data})
+	}
+	return x
+}
+
+// exportedModel is a model that Export wrote.
+type exportedModel struct {
+	*Model
+	names     []string // of its outputs
+	heads     bool
+	predictor *attach.Predictor
+	bundle    *attach.Bundle
+	level     float64
+	sets      calibrate.SetScore
+	limit     float64 // that sets have
+	scores    calibrate.Conformal
+	alpha     float64
+	scales    map[string]float64
+	done      Agreement
+}
+
+func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Runtime) (*exportedModel, error) {
+	g, err := load(path)
+	if err != nil {
+		return nil, err
+	}
+	e := &exportedModel{Model: &Model{path: path, batch: 1024}, bundle: b, scales: map[string]float64{}}
+	notes := map[string]string{}
+	for _, p := range g.Model.GetMetadataProps() {
+		notes[p.GetKey()] = p.GetValue()
+	}
+	var views []view
+	for _, v := range g.Outputs() {
+		if strings.HasPrefix(v.GetName(), ownPrefix) {
+			e.names, views = append(e.names, v.GetName()), append(views, view{tensor: v.GetName()})
+		}
+	}
+	e.heads = notes["attach.heads_only"] == "true"
+	switch {
+	case len(e.names) == 0:
+		return nil, fmt.Errorf("%s has no outputs of attach: `attach export` writes such models", path)
+	case notes["attach.base_sha256"] != b.Base.SHA256:
+		return nil, fmt.Errorf("%s was exported for another model than the bundle's", path)
+	}
+	if e.Model.inputs, err = findInputs(g, filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	var bad [2]error
+	e.level, bad[0] = strconv.ParseFloat(notes["attach.level"], 64)
+	e.alpha, bad[1] = strconv.ParseFloat(notes["attach.alpha"], 64)
+	if err := cmp.Or(bad[:]...); err != nil {
+		return nil, fmt.Errorf("%s does not say its levels: %w", path, err)
+	}
+	o := attach.PredictOptions{Level: e.level, Alpha: e.alpha}
+	if slices.Contains(e.names, graph.PredictionSet) {
+		o.Sets = calibrate.SetScore(notes["attach.sets"])
+		scores := slices.Clone(b.Calibration.TrueClasses.Above)
+		if o.Sets == calibrate.LAC {
+			for i, p := range b.Calibration.TrueClasses.True {
+				scores[i] = 1 - p
+			}
+		}
+		c, err := calibrate.NewConformal(scores)
+		if err != nil {
+			return nil, err
+		}
+		e.sets, e.limit = o.Sets, c.Threshold((1-e.level)*(1+1e-12))
+	}
+	if len(b.Calibration.Quantiles) > 0 {
+		levels := b.Calibration.Quantiles[0].Levels
+		o.Levels = levels
+	}
+	if e.predictor, err = b.Predictor(o); err != nil {
+		return nil, err
+	}
+	if e.scores, err = calibrate.NewConformal(b.Calibration.OOD); err != nil {
+		return nil, err
+	}
+	s := source{constants: newConstants(g, filepath.Dir(path), rt, e.Model.inputs...), inputs: e.Model.inputs}
+	if e.session, err = s.expose(ctx, views); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, name := range e.names {
+		e.done.Outputs = append(e.done.Outputs, OutputAgreement{Name: name})
+	}
+	return e, nil
+}
+
+// outputs runs the model on a block of rows.
+func (e *exportedModel) outputs(ctx context.Context, x ood.InputBlock) ([]blas32.General, error) {
+	run := func(ctx context.Context, c chunk) (b ood.Batch, err error) {
+		in, err := e.Model.inputs.wrap(c.tensors)
+		if err != nil {
+			return b, err
+		}
+		defer closeAll(in)
+		out, err := e.session.Run(ctx, in)
+		if err != nil {
+			return b, runError(ctx, c, err)
+		}
+		defer closeAll(out)
+		for i, t := range out {
+			v, err := asRows(t, c.rows)
+			if err != nil {
+				return b, fmt.Errorf("%s comes out with %w", e.names[i], err)
+			}
+			v.Rows, v.Data = c.n, slices.Clone(v.Data[:c.n*v.Cols])
+			b.Layers = append(b.Layers, v)
+		}
+		b.Features = rows.New(c.n, 1) // which counts the rows
+		return b, nil
+	}
+	var all ood.Batch
+	for b, err := range stream(ctx, newFeeder(e.Model, e.Model.batch, e.Model.positions), Slice(x), run, inPlaces) {
+		if err == nil {
+			err = appendTo(&all, b, -1)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all.Layers, nil
+}
+
+// compare runs both on rows.
+func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputBlock) error {
+	if e.bundle.Calibration.Groups != nil && r.Groups == nil {
+		r.Groups = make([]string, r.Len()) // whose intervals are not exported
+	}
+	want, err := e.predictor.Predict(ctx, r)
+	if err != nil {
+		return err
+	}
+	got, err := e.outputs(ctx, x)
+	if err != nil {
+		return err
+	}
+	for k, name := range e.names {
+		if got[k].Rows != len(want) {
+			return fmt.Errorf("%s has %s of %s", name, rows.Count(got[k].Rows, "value"), rows.Count(len(want), "row"))
+		}
+		for i, p := range want {
+			e.row(&e.done.Outputs[k], rows.Row(got[k], i), p, r.Batch, i)
+		}
+	}
+	e.done.Rows += len(want)
+	return nil
+}
+
+// row compares what an output says of row i.
+func (e *exportedModel) row(o *OutputAgreement, got []float32, p attach.Prediction, b ood.Batch, i int) {
+	note := func(same, tie bool) {
+		switch {
+		case same:
+		case tie:
+			o.Ties++
+		default:
+			if o.Differ == 0 {
+				o.First = e.done.Rows + i
+			}
+			o.Differ++
+		}
+	}
+	numbers := func(want []float64, scale float64) {
+		same := len(got) == len(want)
+		for j := 0; same && j < len(want); j++ {
+			if float32(want[j]) == got[j] || want[j] != want[j] && got[j] != got[j] {
+				continue
+			}
+			off := math.Abs(float64(got[j])-want[j]) / max(math.Abs(want[j]), scale)
+			if off != off {
+				off = math.Inf(1)
+			}
+			o.Largest = max(o.Largest, off)
+			same = off <= agrees
+		}
+		note(same, false)
+	}
+	near := tieTolerance * max(math.Abs(p.Score), e.scale(graph.OODScore))
+	high, low := e.scores.PValue(p.Score-near), e.scores.PValue(p.Score+near)
+	switch o.Name {
+	case graph.OODScore:
+		numbers([]float64{p.Score}, 1)
+	case graph.PValue:
+		o.Largest = max(o.Largest, math.Abs(float64(got[0])-p.PValue))
+		note(got[0] == float32(p.PValue), got[0] >= float32(low) && got[0] <= float32(high))
+	case graph.IsOOD:
+		note((got[0] != 0) == p.Flag, (low <= e.alpha) != (high <= e.alpha))
+	case graph.Lower, graph.Upper, graph.QuantilesOut:
+		var want []float64
+		for _, t := range p.Targets {
+			switch o.Name {
+			case graph.Lower:
+				want = append(want, t.Lower)
+			case graph.Upper:
+				want = append(want, t.Upper)
+			default:
+				want = append(want, t.Quantiles...)
+			}
+		}
+		numbers(want, e.scale(o.Name))
+	case graph.Probabilities, graph.PredictionSet:
+		z := rows.Row(b.Logits, i)
+		if len(z) == 1 {
+			z = []float32{0, z[0]}
+		}
+		if o.Name == graph.Probabilities {
+			t := cmp.Or(e.bundle.Calibration.Temperature, 1)
+			of, want := softmax.New(z, t), make([]float64, len(z))
+			for j, v := range z {
+				if want[j] = of.Of(v, t); e.bundle.Base.Sigmoid {
+					want[j] = 1 / (1 + math.Exp(-float64(v)/t))
+				}
+			}
+			numbers(want, 1)
+			return
+		}
+		same, tie := len(got) == len(z), true
+		of := softmax.New(z, 1)
+		for j := 0; same && j < len(z); j++ {
+			if (got[j] != 0) == slices.Contains(p.Set, j) {
+				continue
+			}
+			score := 1 - of.Of(z[j], 1)
+			if e.sets == calibrate.APS {
+				score = 0
+				for k, v := range z {
+					if v > z[j] || v == z[j] && k < j {
+						score += of.Of(v, 1)
+					}
+				}
+			}
+			same, tie = false, math.Abs(score-e.limit) <= agrees
+		}
+		note(same, tie)
+	}
+}
+
+// scale is what numbers of an output are in the middle.
+func (e *exportedModel) scale(name string) float64 {
+	if v, ok := e.scales[name]; ok {
+		return v
+	}
+	var sizes []float64
+	if name == graph.OODScore {
+		for _, s := range e.scores.Scores {
+			sizes = append(sizes, math.Abs(s))
+		}
+	} else {
+		for _, q := range e.bundle.Calibration.Quantiles {
+			for _, y := range q.Y {
+				sizes = append(sizes, math.Abs(float64(y)))
+			}
+		}
+	}
+	slices.Sort(sizes)
+	if len(sizes) == 0 {
+		return 0
+	}
+	e.scales[name] = sizes[len(sizes)/2]
+	return e.scales[name]
+}

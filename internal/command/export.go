@@ -1,0 +1,136 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// exporting is a call of attach export.
+type exporting struct {
+	attached
+	out   string
+	heads bool
+}
+
+func exportCommand() *cli.Command {
+	f := &exporting{}
+	whole := idle("with --only-heads", func() bool { return f.heads })
+	classless := idle("for a network that answers no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification }))
+	f.table = join(table{
+		{name: "o", to: &f.out, needed: true, file: resultFile, must: ends(".onnx"), usage: "FILE: .onnx to write"},
+		{name: "only-heads", to: &f.heads, usage: "write a graph that takes features, logits and earlier layers, as `attach features` writes them, in place of the model's inputs"},
+		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since", never: []never{whole}},
+		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: what the optional input attach.alpha is where it is not given, instead of what fit was given", never: []never{idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))}},
+		{name: "level", to: &f.o.Level, must: share, usage: "PROBABILITY: what the optional input attach.level is where it is not given, instead of what fit was given", never: f.levelless()},
+		{name: "sets", to: &f.sets, must: oneOf("lac", "aps", "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest (default), aps, which are larger for harder inputs, or none", never: []never{classless}},
+	}, f.runtimeOptions().unless(whole))
+	return f.command(cli.Command{
+		Name:      "export",
+		Usage:     "write the model with M.attach inside: scores, p-values, flags, intervals and sets as outputs",
+		UsageText: "attach export M.attach -o OUT.onnx",
+		Description: "OUT.onnx has the inputs and outputs of the model and, as far as M.attach has them, `attach.p_value`, `attach.ood_score`, `attach.is_ood`, `attach.lower`, " +
+			"`attach.upper`, `attach.quantiles`, `attach.prediction_set` and `attach.probabilities`, tensors all. `attach.alpha` and `attach.level` are inputs that nobody has to give. " +
+			"Any ONNX Runtime runs it. docs/export.md says what each is, and shows it in Python, JavaScript and C#.\n\n" +
+			"`attach verify` compares it with M.attach.",
+	}, argument{name: "M.attach", to: &f.path}, f.begin, f.log, f.writable, f.run)
+}
+
+func (f *exporting) run(c *cli.Context) error {
+	var err error
+	if f.bundle, err = attach.Open(f.path); err != nil {
+		return err
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	if f.bundle.Base.Alone() && !f.heads {
+		return usagef("%s was fitted on features alone, and there is no model to add to; pass --only-heads", f.path)
+	}
+	base := cmp.Or(f.moved, f.bundle.Base.Path)
+	if err := f.keeps(source{base, f.path}); err != nil {
+		return err
+	}
+	done, err := featurize.Export(c.Context, f.bundle, f.out, featurize.ExportOptions{
+		Options: f.Options, Model: f.moved, OnlyHeads: f.heads, Sets: calibrate.SetScore(strings.TrimSuffix(f.sets, "none")), NoSets: f.sets == "none",
+		Alpha: f.o.Alpha, Level: f.o.Level,
+	})
+	if err != nil {
+		return err
+	}
+	for _, note := range done.Notes {
+		fmt.Fprintf(f.stderr, "note: %s\n", note)
+	}
+	files := f.out
+	if done.Data != "" {
+		files += " and " + done.Data
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "%s: outputs %s; optional inputs %s\n", files, strings.Join(done.Outputs, ", "), strings.Join(done.Inputs, ", "))
+	return err
+}
+
+// verifying is a call of attach verify.
+type verifying struct {
+	attached
+	files []string // what export wrote, and M.attach
+}
+
+func verifyCommand() *cli.Command {
+	f := &verifying{}
+	features, model := f.attachedOptions()
+	f.table = join(table{
+		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to compare on: " + inputKinds + "; with --features, what `attach features` writes"},
+	}, features, model)
+	return f.command(cli.Command{
+		Name:      "verify",
+		Usage:     "compare a model that export wrote with M.attach",
+		UsageText: "attach verify OUT.onnx M.attach --x INPUTS",
+		Description: "Runs both on the same rows and prints, of each output, the largest difference and how many rows differ: scores, ends and quantiles by more than 1e-5 " +
+			"of what they are, flags, p-values and sets at all. Ties are rows that stand so near a calibration score or a bound that rounding decides. The exit status is 3 where any differs.",
+	}, argument{name: "OUT.onnx and M.attach", list: &f.files}, f.named, f.begin, f.log, f.run)
+}
+
+// named is a step that tells the two files apart.
+func (f *verifying) named(c *cli.Context) error {
+	if len(f.files) != 2 {
+		return usagef("%s needs OUT.onnx and M.attach, and not %s; see `%[1]s --help`", path(c), rows.Count(len(f.files), "file"))
+	}
+	f.path = f.files[1]
+	return nil
+}
+
+func (f *verifying) run(c *cli.Context) error {
+	_, stop, err := f.load(c.Context)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	defer f.closeModel()
+	set, err := f.openRows(c.Context, f.x, "", f.rows)
+	if err != nil {
+		return err
+	}
+	var a featurize.Agreement
+	if set.set == nil {
+		a, err = featurize.VerifyHeads(c.Context, f.bundle, f.files[0], f.Runtime, set.blocks(false))
+	} else {
+		a, err = f.net.Verify(c.Context, f.bundle, f.files[0], set.set.Blocks(c.Context, blockRows(set.set)))
+	}
+	if err != nil {
+		return inFile(f.x, err)
+	}
+	for _, o := range a.Outputs {
+		fmt.Fprintf(c.App.Writer, "%-22s %s, largest difference %.1e, %d differ, %d tie\n", o.Name, rows.Count(a.Rows, "row"), o.Largest, o.Differ, o.Ties)
+	}
+	if says := a.Disagreement(); says != "" {
+		return &gateError{says}
+	}
+	return nil
+}
