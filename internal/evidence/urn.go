@@ -11,9 +11,10 @@ import "math"
 // with probability at most δ (Ville).
 //
 // Each bet is that of all rows a share ε comes from elsewhere, and the others from the
-// urn. Rows from elsewhere have a rank of at most k, one of Looks, and within it the
+// urn. Rows from elsewhere have a rank of at most k, one of Looks, and below it the
 // urn's law, or are of all these kinds alike, as where the density of p-values falls
-// like 1/p. Which bet is right, and since when, is not known, so that a part of the
+// like 1/p, or of the three widest kinds, as where all rows are shifted a little. Which
+// bet is right, and since when, is not known, so that a part of the
 // capital is not bet yet, and goes to all of them little by little: after t rows about
 // t^−¼ of it is left. So rows that change after a million others are noticed not much
 // later than at the beginning.
@@ -31,14 +32,17 @@ type UrnState struct {
 	Rows int
 	Seen []int   // rows up to each of the looks
 	Idle float64 // the capital that is not bet
-	// Bets are the capital of bets on each of the looks, and last on all of them, on
-	// each of the shares from elsewhere.
+	// Bets are the capital of bets on each of the looks, on the widest of them together,
+	// and on all together, on each of the shares from elsewhere.
 	Bets [][4]float64
 	Peak float64 // the most that the capital ever was
 }
 
 // elsewhere are the shares of rows from elsewhere that are bet on.
 var elsewhere = [4]float64{1. / 128, 1. / 32, 1. / 8, 1. / 2}
+
+// widest is how many of the looks are bet on together, besides all.
+const widest = 3
 
 // release is the part of the idle capital that goes to the bets in a time in which
 // rows double, about.
@@ -51,7 +55,7 @@ const mostCapital = 1e100
 func NewUrn(n int) *Urn {
 	at := Looks(n)
 	return &Urn{n: n, at: at, UrnState: UrnState{
-		Seen: make([]int, len(at)), Idle: 1, Bets: make([][4]float64, len(at)+1), Peak: 1,
+		Seen: make([]int, len(at)), Idle: 1, Bets: make([][4]float64, len(at)+2), Peak: 1,
 	}}
 }
 
@@ -60,20 +64,25 @@ func (u *Urn) Looks() []int { return u.at }
 
 // Add takes a row with a rank of at most the first so many of the looks.
 func (u *Urn) Add(looks int) {
-	each, last := u.release(1)
+	each, together := u.release(1)
 	all := float64(u.n + 1 + u.Rows)
-	var odds, sum float64
+	wide := min(widest, len(u.at))
+	var odds, sum, sumWide float64
 	// Four sums, as the processor adds up several at once.
 	var total0, total1, total2, total3 float64
 	share := elsewhere
 	for j := range u.Bets {
 		switch {
-		case j == len(u.at):
-			each, odds = last, sum/float64(len(u.at))
 		case j < looks:
 			odds = all / float64(u.at[j]+u.Seen[j])
-			sum += odds
+			if sum += odds; j < wide {
+				sumWide = sum
+			}
 			u.Seen[j]++
+		case j == len(u.at):
+			each, odds = together, sumWide/float64(wide)
+		case j > len(u.at):
+			odds = sum / float64(len(u.at))
 		default:
 			odds = 0
 		}
@@ -94,18 +103,18 @@ func (u *Urn) Add(looks int) {
 // Merge takes rows of which so many have a rank of at most each of the looks, all at
 // once: in whatever order they came, the bets are the same.
 //
-// By the law their ranks, sorted by Looks, are Dirichlet-multinomial: of the parameters
-// that as many rows of each kind would give. A bet moves these as it moves probabilities, which
-// for one row is what Add bets.
+// By the law the counts of ranks between looks are Dirichlet-multinomial, and its
+// parameters are in proportion to the probabilities of the next row. A bet changes the
+// parameters as it changes these, which for one row is what Add bets.
 func (u *Urn) Merge(rows int, seen []int) {
 	if rows == 0 {
 		return
 	}
-	each, last := u.release(rows)
+	each, together := u.release(rows)
 	all := float64(u.n + 1 + u.Rows)
 	for j := range u.Bets {
 		if j == len(u.at) {
-			each = last
+			each = together
 		}
 		for i, share := range elsewhere {
 			u.Bets[j][i] += each
@@ -119,14 +128,17 @@ func (u *Urn) Merge(rows int, seen []int) {
 	u.settle(u.Capital() - u.Idle)
 }
 
-// won is the logarithm of what a bet on look j, or after the last on all, multiplies its
-// capital by.
+// won is the logarithm of what bet j on a share multiplies its capital by.
 func (u *Urn) won(all float64, rows int, seen []int, j int, share float64) float64 {
 	if j < len(u.at) {
 		in := float64(u.at[j] + u.Seen[j])
 		out := all - in
 		hits, misses := float64(seen[j]), float64(rows-seen[j])
 		return rising(in+share*out, hits) - rising(in, hits) + rising((1-share)*out, misses) - rising(out, misses)
+	}
+	on := len(u.at)
+	if j == on {
+		on = min(widest, on)
 	}
 	var log, odds float64
 	above, more := all, rows // up to the look before
@@ -138,8 +150,8 @@ func (u *Urn) won(all float64, rows int, seen []int, j int, share float64) float
 		}
 		law, hits := above-upto, float64(more-count)
 		log += rising(law*(1-share+share*odds), hits) - rising(law, hits)
-		if k < len(u.at) {
-			odds += all / upto / float64(len(u.at))
+		if k < on {
+			odds += all / upto / float64(on)
 		}
 		above, more = upto, count
 	}
@@ -154,11 +166,11 @@ func rising(a, m float64) float64 {
 }
 
 // release takes what is bet from now on, with so many rows at hand, off the idle
-// capital: half of it is for bets on one look, and half for those on all.
-func (u *Urn) release(rows int) (each, last float64) {
+// capital: a third is for bets on one look, and one for each of those on several.
+func (u *Urn) release(rows int) (each, together float64) {
 	bet := u.Idle * release * float64(rows) / float64(u.Rows+rows)
 	u.Idle -= bet
-	bet /= 2 * float64(len(elsewhere))
+	bet /= 3 * float64(len(elsewhere))
 	return bet / float64(len(u.at)), bet
 }
 
