@@ -16,7 +16,7 @@ var mahalanobisMethod = ood.Method{
 		"about their class's mean. Classes are the labels where there are any, else the largest logit. The covariance is " +
 		"pseudo-inverted, so that directions in which no training row varies do not count; shrinkage above 0 mixes that share of " +
 		"a multiple of the identity into it, and then they do. unit_norm divides rows by their norm to the power of exponent first: with an " +
-		"exponent of 1 that is Mahalanobis++, and 0 takes the one between 0 and 1.5 under which distances spread most as those of Gaussian rows.",
+		"exponent of 1 that is Mahalanobis++, and 0 takes the one, from 0 to 1.5, that tells best a fifth of the training rows, held out, from means of two of them.",
 	Ref: "Lee et al. 2018, arXiv:1807.03888, eq. 2, on the features alone; shrinkage: Ledoit & Wolf 2004; unit_norm: Mueller & Hein 2025, " +
 		"arXiv:2505.18032; exponent: Janiak et al. 2025, arXiv:2510.15202",
 	Needs:  ood.Needs{Features: true},

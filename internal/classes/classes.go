@@ -3,17 +3,17 @@
 package classes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
-	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
@@ -63,6 +63,10 @@ func (c Cloud) Rows(b ood.Batch) blas32.General {
 	if c.Layer != Features {
 		x = b.Layers[c.Layer]
 	}
+	return c.scaled(x)
+}
+
+func (c Cloud) scaled(x blas32.General) blas32.General {
 	if c.Exponent == 0 {
 		return x
 	}
@@ -135,37 +139,63 @@ func Radial() []ood.Param {
 }
 
 // Scaled is the cloud of the rows as the parameters of Radial say. An exponent of
-// 0 asks for the one among steps of a quarter whose distances to the nearest class
-// spread most as those of a Gaussian's rows: their variance is 2/r of their
-// squared mean in r dimensions (Mardia 1970, doi:10.1093/biomet/57.3.519).
+// 0 asks for the one among steps of a quarter, up to 1.5, whose distances tell best
+// a fifth of the rows, held out, from the means of two of them of different
+// classes; 1 where several do.
 func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud, error) {
 	c.Exponent = p.Float("exponent")
-	if !p["unit_norm"].(bool) {
+	switch {
+	case !p["unit_norm"].(bool):
 		c.Exponent = 0
 		return c, nil
-	}
-	if c.Exponent > 0 {
+	case c.Exponent > 0 || t.Len() < 2*heldPart:
+		c.Exponent = cmp.Or(c.Exponent, 1)
 		return c, nil
 	}
-	least, best := math.Inf(1), 1.
-	distances := make([]float64, t.Len())
-	for step := range 7 {
-		c.Exponent = float64(step) / 4
-		g, err := c.Fit(ctx, t, p)
+	of, err := c.classes(t)
+	if err != nil {
+		return c, err
+	}
+	held := rows.Folds(t.Len(), heldPart, t.Seed)[0]
+	part, in := sharing.Without(t, held), c.Rows(t.Batch.Select(held))
+	mixed := rows.New(in.Rows, in.Cols)
+	for i := range held {
+		with := (i + len(held)/2) % len(held)
+		for try := 1; of.of[held[with]] == of.of[held[i]] && try < len(held); try++ {
+			with = (with + 1) % len(held)
+		}
+		for j, v := range rows.Row(in, i) {
+			rows.Row(mixed, i)[j] = (v + rows.Row(in, with)[j]) / 2
+		}
+	}
+	most, best := 0., 1.
+	for _, exponent := range []float64{1, .75, 1.25, .5, 1.5, .25, 0} {
+		c.Exponent = exponent
+		g, err := c.Fit(ctx, part, p)
 		if err != nil {
 			return c, err
 		}
-		if err := g.Nearest(ctx, distances, c.Rows(t.Batch)); err != nil {
+		var distances [2][]float64
+		for k, x := range []blas32.General{in, mixed} {
+			distances[k] = make([]float64, x.Rows)
+			if err := g.Nearest(ctx, distances[k], c.scaled(x)); err != nil {
+				return c, err
+			}
+		}
+		auroc, err := measure.AUROC(distances[0], distances[1])
+		if err != nil {
 			return c, err
 		}
-		mean, variance := stat.PopMeanVariance(distances, nil)
-		if off := math.Abs(math.Log(variance / (mean * mean) * float64(g.Projection.Cols) / 2)); off < least {
-			least, best = off, c.Exponent
+		if auroc > most {
+			most, best = auroc, exponent
 		}
 	}
 	c.Exponent = best
 	return c, nil
 }
+
+// heldPart is the part of rows that is held out to choose an exponent with.
+const heldPart = 5
 
 // Shrinkage is the parameter "shrinkage".
 func Shrinkage(otherwise float64, sweep ...any) ood.Param {
