@@ -3,6 +3,7 @@ package attach
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -44,10 +45,13 @@ func (b *Bundle) WriteGraph(to *onnx.Builder, rows graph.Batch, o graph.Options)
 	var known *graph.Tensor
 	switch {
 	case b.Quantiles != nil:
-		if known, err = w.quantiles(); err != nil {
+		known, err = w.quantiles()
+		switch none := (*graph.Refusal)(nil); {
+		case errors.As(err, &none) && b.Detector != nil:
+			left = append(left, "quantiles and intervals: "+err.Error())
+		case err != nil:
 			return nil, err
-		}
-		if b.Calibration.Groups != nil {
+		case b.Calibration.Groups != nil:
 			left = append(left, "intervals, which are calibrated by group: rows of a graph have none")
 		}
 	case b.Base.Task == Classification && w.rows.Logits.Cols() > 0:

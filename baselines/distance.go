@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -66,4 +67,15 @@ func (s *distance) Score(ctx context.Context, dst []float64, b ood.Batch) error 
 		dst[i] = d + share*(of[high][i]-d)
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *distance) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	low, high, share := ranksOf(s.Percentile, s.Train.Rows)
+	of, err := s.index.DistancesGraph(b.Features, low, high)
+	if err != nil {
+		return of, err
+	}
+	below := of.Columns(0, 1)
+	return of.Columns(1, 2).Sub(below).Mul(share).Add(below), nil
 }

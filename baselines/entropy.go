@@ -3,6 +3,7 @@ package baselines
 import (
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -12,7 +13,7 @@ var entropyMethod = logitMethod(ood.Method{
 	Doc:    "Entropy of softmax(logits / temperature), in nats.",
 	Ref:    "Shannon 1948; as a baseline in Tagasovska & Lopez-Paz 2019, table 2",
 	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive", Sweep: []any{1, 2, 10}}},
-}, entropy, nil)
+}, entropy, entropyGraph)
 
 func entropy(z []float32, temperature float64) float64 {
 	s := softmax.New(z, temperature)
@@ -29,4 +30,15 @@ func entropy(z []float32, temperature float64) float64 {
 		}
 	}
 	return math.Log1p(s.Excess) - sum/(1+s.Excess)
+}
+
+func entropyGraph(z graph.Tensor, temperature float64) graph.Tensor {
+	if z.Cols() == 1 {
+		return z.Mul(0.)
+	}
+	below, _ := z.Div(temperature).Top(z.Cols())
+	below = below.Columns(1, z.Cols()).Sub(below.Columns(0, 1)).Max(-700.) // whose exponential is above 0
+	e := below.Exp()
+	excess := e.Sum()
+	return excess.Log1p().Sub(below.Mul(e).Sum().Div(excess.Add(1.)))
 }

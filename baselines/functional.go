@@ -3,6 +3,7 @@ package baselines
 import (
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -14,7 +15,7 @@ var functionalMethod = logitMethod(ood.Method{
 	Ref:    "functional margin, Tagasovska & Lopez-Paz 2019, table 2",
 	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive"}, {Name: "logits", Default: false}},
 	Sweep:  temperaturesOrLogits(),
-}, minusMargin, nil)
+}, minusMargin, minusMarginGraph)
 
 func minusMargin(z []float32, temperature float64) float64 {
 	first, second := math.Inf(-1), math.Inf(-1)
@@ -33,4 +34,14 @@ func minusMargin(z []float32, temperature float64) float64 {
 		return second - first
 	}
 	return math.Expm1((second-first)/temperature) * softmax.New(z, temperature).Largest()
+}
+
+func minusMarginGraph(z graph.Tensor, temperature float64) graph.Tensor {
+	two, _ := z.Top(2)
+	margin := two.Columns(1, 2).Sub(two.Columns(0, 1))
+	if temperature == 0 {
+		return margin
+	}
+	z = z.Div(temperature)
+	return margin.Div(temperature).Exp().Sub(1.).Div(z.Sub(z.RowMax()).Exp().Sum())
 }

@@ -3,6 +3,7 @@ package baselines
 import (
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -13,7 +14,7 @@ var largestMethod = logitMethod(ood.Method{
 	Ref:    "Hendrycks & Gimpel 2017, arXiv:1610.02136; on logits: Hendrycks et al. 2022, arXiv:1911.11132",
 	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive"}, {Name: "logits", Default: false}},
 	Sweep:  temperaturesOrLogits(),
-}, minusLargest, nil)
+}, minusLargest, minusLargestGraph)
 
 func temperaturesOrLogits() []ood.Params {
 	return []ood.Params{{"temperature": 1.}, {"temperature": 2.}, {"temperature": 10.}, {"logits": true}}
@@ -24,4 +25,12 @@ func minusLargest(z []float32, temperature float64) float64 {
 		return -float64(slices.Max(z))
 	}
 	return -softmax.New(z, temperature).Largest()
+}
+
+func minusLargestGraph(z graph.Tensor, temperature float64) graph.Tensor {
+	if temperature == 0 {
+		return z.RowMax().Neg()
+	}
+	z = z.Div(temperature)
+	return z.Sub(z.RowMax()).Exp().Sum().Neg().Reciprocal()
 }

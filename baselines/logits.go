@@ -49,8 +49,5 @@ func (s *logitScore) Score(_ context.Context, dst []float64, b ood.Batch) error 
 
 // ScoreGraph implements graph.Detector.
 func (s *logitScore) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	if s.nodes == nil {
-		return graph.Tensor{}, graph.Refuse("not yet")
-	}
 	return s.nodes(b.Logits.Double(), s.Temperature), nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/internal/trees"
 	"github.com/attach-uncertainty/attach/ood"
@@ -105,4 +106,9 @@ func targetColumn(y blas32.General, t int) []float32 {
 		column[i] = y.Data[i*y.Stride+t]
 	}
 	return column
+}
+
+// QuantilesGraph implements graph.QuantileRegressor.
+func (f *quantileForest) QuantilesGraph(graph.Tensor, []float64) (graph.Tensor, error) {
+	return graph.Tensor{}, graph.Refuse("its leaves remember training targets, which operators of ONNX do not weigh: sqr and conditional-gaussian have graphs")
 }

@@ -256,6 +256,9 @@ func (x Tensor) CumSum() Tensor {
 	return x
 }
 
+// Reciprocal is 1/x.
+func (x Tensor) Reciprocal() Tensor { return x.node("Reciprocal", x.name) }
+
 // Neg is −x.
 func (x Tensor) Neg() Tensor { return x.node("Neg", x.name) }
 
