@@ -46,8 +46,37 @@ type record struct {
 
 // configsOf are the configurations of a method to measure.
 func (s *settings) configsOf(m ood.Method) []ood.Params {
-	if grid := m.Grid(); s.full() && len(grid) > 0 {
-		return grid
+	var configs []ood.Params
+	switch s.grid {
+	case "full":
+		configs = m.Grid()
+	case "paper":
+		seen := map[string]bool{}
+		for _, r := range paperRows() {
+			if r.method != m.Name {
+				continue
+			}
+			for _, config := range r.configs(m) {
+				if !seen[config.String()] {
+					seen[config.String()] = true
+					configs = append(configs, config)
+				}
+			}
+		}
+	}
+	if len(configs) == 0 {
+		return []ood.Params{m.Default()}
+	}
+	return configs
+}
+
+// configs are those of a row, of which one may come up more than once.
+func (r paperRow) configs(m ood.Method) []ood.Params {
+	switch {
+	case r.grid != nil:
+		return r.grid
+	case len(m.Grid()) > 0:
+		return m.Grid()
 	}
 	return []ood.Params{m.Default()}
 }

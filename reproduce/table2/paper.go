@@ -1,51 +1,90 @@
 package table2
 
-import "github.com/attach-uncertainty/attach/reproduce/networks"
+import "github.com/attach-uncertainty/attach/ood"
 
 // meanStd is a cell of the paper's table of AUROC.
 type meanStd struct{ mean, std float64 }
 
-// paperTable2 is table 2 of Tagasovska & Lopez-Paz (2019): AUROC of the five
-// other classes, by the name that a method has here and by set. Means and
-// standard deviations are over hyper-parameters and both architectures
-// (PreActResNet18 and VGG). Their BALD trains the network anew.
-func paperTable2() map[string]map[string]meanStd {
-	sets := []string{"cifar10", "fashion", "mnist", "svhn"}
-	table := map[string]map[string]meanStd{}
-	for method, cells := range map[string][4]meanStd{
-		"covariance":   {{.64, 0}, {.71, .13}, {.81, 0}, {.56, 0}},
-		"distance":     {{.60, .11}, {.73, .10}, {.74, .10}, {.64, .13}},
-		"distillation": {{.53, .01}, {.62, .03}, {.71, .05}, {.56, .03}},
-		"entropy":      {{.80, .01}, {.86, .01}, {.91, .01}, {.93, .01}},
-		"functional":   {{.79, 0}, {.87, .02}, {.92, .01}, {.92, 0}},
-		"geometrical":  {{.70, .11}, {.66, .07}, {.75, .10}, {.77, .13}},
-		"largest":      {{.78, .02}, {.85, .02}, {.89, .01}, {.93, .01}},
-		"odin":         {{.74, .09}, {.84, 0}, {.89, 0}, {.88, .08}},
-		"pca":          {{.60, .09}, {.57, .07}, {.64, .06}, {.55, .03}},
-		"random":       {{.50, 0}, {.51, 0}, {.51, 0}, {.50, 0}},
-		"svdd":         {{.52, .01}, {.54, .03}, {.59, .03}, {.51, .01}},
-		"bald":         {{.80, .04}, {.95, .02}, {.95, .02}, {.90, .01}},
+// paperSets are the sets of the paper's table, in its order.
+func paperSets() []string { return []string{"cifar10", "fashion", "mnist", "svhn"} }
 
-		"certificates-trained":       {{.83, .01}, {.92, 0}, {.95, 0}, {.91, 0}},
-		"certificates-unregularised": {{.78, 0}, {.87, 0}, {.91, 0}, {.88, 0}},
-
-		"oracle": {{.94, 0}, {1, 0}, {1, 0}, {.99, 0}},
-	} {
-		table[method] = map[string]meanStd{}
-		for i, set := range sets {
-			table[method][set] = cells[i]
-		}
-	}
-	// The paper has one row of certificates, trained ones.
-	table["certificates"] = table["certificates-trained"]
-	return table
+// paperRow is a row of the paper's table: a method over the grid that the paper
+// ran. A row without figures is one of ours, beside those.
+type paperRow struct {
+	name, method string
+	grid         []ood.Params // nil is the method's own
+	figures      []meanStd    // of paperSets; nil where the paper has none
 }
 
-// paperAUROC is the paper's figure beside ours: of the other five classes alone.
-func paperAUROC(n networks.Network, out, method string) (meanStd, bool) {
-	if out != networks.OtherClasses {
-		return meanStd{}, false
+// paperRows are table 2 of Tagasovska & Lopez-Paz (2019): AUROC of the five other
+// classes, mean and standard deviation over the grid of its appendix. Where the
+// authors' released sweep has less, as for certificates, or more, as for both ends
+// of PCA, the grid is that. Their networks are a PreActResNet18 and a VGG of 200
+// epochs, and their BALD trains the network anew; SVDD does so too, and works on
+// features here.
+func paperRows() []paperRow {
+	certificates := func(loss string, epochs float64, lambdas ...any) []ood.Params {
+		return product(ood.Params{"loss": loss, "k": 100., "epochs": epochs}, axis{"lambda", lambdas})
 	}
-	cell, ok := paperTable2()[method][n.Set]
-	return cell, ok
+	// A temperature does not enter the logits, which the grid has at each of three.
+	margins := func(more ood.Params) []ood.Params {
+		all := product(more, axis{"temperature", []any{1., 2., 10.}})
+		for range 3 {
+			all = append(all, product(more, axis{"logits", []any{true}})...)
+		}
+		return all
+	}
+	small := product(nil, axis{"k", []any{100., 1000.}}, axis{"epochs", []any{10., 100.}})
+	pca := func(square bool) []ood.Params {
+		return product(ood.Params{"square": square}, axis{"where", []any{"bottom", "top"}}, axis{"k", []any{1., 10., 100.}})
+	}
+	return []paperRow{
+		{"covariance", "covariance", product(nil, axis{"lambda", []any{1e-5, 1e-3, 1e-1, 1.}}), []meanStd{{.64, 0}, {.71, .13}, {.81, 0}, {.56, 0}}},
+		{"distance", "distance", product(nil, axis{"percentile", []any{0., 1., 10., 50.}}), []meanStd{{.60, .11}, {.73, .10}, {.74, .10}, {.64, .13}}},
+		{"distillation", "distillation", small, []meanStd{{.53, .01}, {.62, .03}, {.71, .05}, {.56, .03}}},
+		{"entropy", "entropy", product(nil, axis{"temperature", []any{1., 2., 10.}}), []meanStd{{.80, .01}, {.86, .01}, {.91, .01}, {.93, .01}}},
+		{"functional", "functional", margins(nil), []meanStd{{.79, 0}, {.87, .02}, {.92, .01}, {.92, 0}}},
+		{"geometrical", "geometrical", margins(ood.Params{"gradient": "sum"}), []meanStd{{.70, .11}, {.66, .07}, {.75, .10}, {.77, .13}}},
+		{"largest", "largest", margins(nil), []meanStd{{.78, .02}, {.85, .02}, {.89, .01}, {.93, .01}}},
+		{"ODIN", "odin", product(nil, axis{"epsilon", []any{.014, .0014, .00014}}, axis{"temperature", []any{100., 1000., 10000.}}), []meanStd{{.74, .09}, {.84, 0}, {.89, 0}, {.88, .08}}},
+		{"PCA", "pca", pca(false), []meanStd{{.60, .09}, {.57, .07}, {.64, .06}, {.55, .03}}},
+		{"PCA, squared norm", "pca", pca(true), nil},
+		{"random", "random", nil, []meanStd{{.50, 0}, {.51, 0}, {.51, 0}, {.50, 0}}},
+		{"SVDD", "svdd", small, []meanStd{{.52, .01}, {.54, .03}, {.59, .03}, {.51, .01}}},
+		{"BALD", "bald", []ood.Params{{"passes": 100.}}, []meanStd{{.80, .04}, {.95, .02}, {.95, .02}, {.90, .01}}},
+		{"OCs", "certificates-trained", certificates("bce", 10, 0., 1., 10.), []meanStd{{.83, .01}, {.92, 0}, {.95, 0}, {.91, 0}}},
+		{"OCs, lambda 1 and 10", "certificates-trained", certificates("bce", 10, 1., 10.), nil},
+		{"unregularized OCs", "certificates-trained", certificates("bce", 10, 0.), []meanStd{{.78, 0}, {.87, 0}, {.91, 0}, {.88, 0}}},
+		{"OCs, 100 epochs", "certificates-trained", certificates("bce", 100, 0., 1., 10.), nil},
+		{"OCs, squared errors", "certificates-trained", certificates("mse", 10, 0., 1., 10.), nil},
+		{"OCs, absolute errors", "certificates-trained", certificates("l1", 10, 0., 1., 10.), nil},
+		{"OCs, pinball losses", "certificates-trained", certificates("pinball", 10, 0., 1., 10.), nil},
+		{"certificates, exact", "certificates", nil, nil},
+		{"oracle", "oracle", nil, []meanStd{{.94, 0}, {1, 0}, {1, 0}, {.99, 0}}},
+	}
+}
+
+// axis is the values of a parameter.
+type axis struct {
+	name   string
+	values []any
+}
+
+// product has every combination of the values, beside the parameters of all.
+func product(all ood.Params, axes ...axis) []ood.Params {
+	grid := []ood.Params{all}
+	for _, a := range axes {
+		var longer []ood.Params
+		for _, p := range grid {
+			for _, v := range a.values {
+				q := ood.Params{a.name: v}
+				for name, value := range p {
+					q[name] = value
+				}
+				longer = append(longer, q)
+			}
+		}
+		grid = longer
+	}
+	return grid
 }

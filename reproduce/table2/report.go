@@ -21,6 +21,9 @@ func (s *settings) report(results *store) error {
 	all := standings(s.Methods, pairs)
 	text := new(strings.Builder)
 	s.printHead(text)
+	if s.grid == "paper" {
+		return s.reportPaper(pairs, text)
+	}
 	for i := 0; i < len(pairs); {
 		next := i
 		for next < len(pairs) && pairs[next].network.Name == pairs[i].network.Name {
@@ -29,7 +32,6 @@ func (s *settings) report(results *store) error {
 		s.printNetwork(text, pairs[i:next])
 		i = next
 	}
-	s.printPaper(text, pairs)
 	s.printStandings(text, all, pairs)
 	s.printNotes(text, pairs)
 	if _, err := io.WriteString(s.Stdout, text.String()); err != nil {
@@ -56,8 +58,11 @@ func (s *settings) printHead(w io.Writer) {
 		return "at most " + strconv.Itoa(n)
 	}
 	grid := "default configurations"
-	if s.full() {
+	switch s.grid {
+	case "full":
 		grid = "mean ± standard deviation over each method's grid"
+	case "paper":
+		grid = "mean ± standard deviation over the paper's grid"
 	}
 	fmt.Fprintf(w, "AUROC, out-of-domain is the positive class: %s, seed %d; rows to fit with: %s, in-domain: %s, out-of-domain: %s of each set\n",
 		grid, s.Seed, rows(s.Rows[0]), rows(s.Rows[1]), rows(s.Rows[2]))
@@ -94,10 +99,6 @@ func (c cell) text() string {
 	return experiment.Short(c.auroc.Mean, 3) + "±" + experiment.Short(c.auroc.Std, 3)
 }
 
-func (m meanStd) String() string {
-	return experiment.Short(m.mean, 2) + "±" + experiment.Short(m.std, 2)
-}
-
 // printNetwork is one table: methods by a network's out-of-domain sets.
 func (s *settings) printNetwork(w io.Writer, pairs []pair) {
 	n := pairs[0].network
@@ -106,10 +107,7 @@ func (s *settings) printNetwork(w io.Writer, pairs []pair) {
 		fmt.Fprintf(w, ", classes %s", strings.Trim(fmt.Sprint(networks.FiveIn()), "[]"))
 	}
 	fmt.Fprintf(w, "; accuracy in-domain %s\n", experiment.Short(1-pairs[0].error, 3))
-	columns := []string{}
-	if n.FiveClass {
-		columns = append(columns, "paper, "+networks.OtherClasses)
-	}
+	var columns []string
 	for _, p := range pairs {
 		columns = append(columns, p.out)
 	}
@@ -125,13 +123,6 @@ func (s *settings) printNetwork(w io.Writer, pairs []pair) {
 	}
 	for _, m := range slices.SortedStableFunc(slices.Values(s.Methods), func(a, b ood.Method) int { return cmp.Compare(sum(b), sum(a)) }) {
 		var cells []string
-		if n.FiveClass {
-			paper, ok := paperAUROC(n.Network, networks.OtherClasses, m.Name)
-			cells = append(cells, "")
-			if ok {
-				cells[0] = paper.String()
-			}
-		}
 		for _, p := range pairs {
 			cells = append(cells, p.cells[m.Name].text())
 		}
@@ -147,33 +138,53 @@ func printRow(w io.Writer, name string, cells []string) {
 	fmt.Fprintln(w, strings.TrimRight(line, " "))
 }
 
-// printPaper is the paper's table with ours beside it, of every set's networks.
-func (s *settings) printPaper(w io.Writer, pairs []pair) {
-	sets := []string{"cifar10", "fashion", "mnist", "svhn"}
-	fmt.Fprintf(w, "\nThe paper's table (five other classes): the paper's figure | ours, a network each\n")
-	printRow(w, "", sets)
-	for _, m := range s.Methods {
-		var cells []string
-		for _, set := range sets {
-			paper, ok := paperTable2()[m.Name][set]
-			if !ok {
-				break
+// reportPaper is the paper's table with ours beside it, of every set's networks.
+func (s *settings) reportPaper(pairs []pair, w *strings.Builder) error {
+	header, rule := "| |", "|---|"
+	for _, set := range paperSets() {
+		header, rule = header+fmt.Sprintf(" %s: paper | ours |", set), rule+"---|---|"
+	}
+	fmt.Fprintf(w, "\nThe five other classes, in brackets configurations; ours of a network each\n\n%s\n%s\n", header, rule)
+	lines := [][]string{{"row", "method", "network", "set", "configs", "auroc", "auroc_std", "paper_auroc", "paper_auroc_std", "n_fit", "n_in", "n_out", "fit_seconds", "failed"}}
+	for _, r := range paperRows() {
+		if !slices.ContainsFunc(s.Methods, func(m ood.Method) bool { return m.Name == r.method }) {
+			continue
+		}
+		line, configs := "", 0
+		for i, set := range paperSets() {
+			paper, printed := "–", []string{"", ""}
+			if r.figures != nil {
+				f := r.figures[i]
+				paper = experiment.Short(f.mean, 2) + " ± " + experiment.Short(f.std, 2)
+				printed = []string{number(f.mean), number(f.std)}
 			}
 			var ours []string
 			for _, q := range pairs {
-				if q.out == networks.OtherClasses && q.network.Set == set {
-					ours = append(ours, q.cells[m.Name].text())
+				if q.out != networks.OtherClasses || q.network.Set != set {
+					continue
 				}
+				c := q.rows[r.name]
+				ours, configs = append(ours, strings.Replace(c.text(), "±", " ± ", 1)), max(configs, c.auroc.N)
+				figures := []string{"", ""}
+				if !c.none() {
+					figures = []string{number(c.auroc.Mean), number(c.auroc.Std)}
+				}
+				lines = append(lines, slices.Concat([]string{r.name, r.method, q.network.Name, set, strconv.Itoa(c.auroc.N)}, figures, printed,
+					[]string{strconv.Itoa(c.fit), strconv.Itoa(c.in), strconv.Itoa(c.out), number(c.seconds), c.failed}))
 			}
-			if ours == nil {
-				ours = []string{"not run"}
-			}
-			cells = append(cells, paper.String()+"|"+strings.Join(ours, " "))
+			line += fmt.Sprintf(" %s | %s |", paper, cmp.Or(strings.Join(ours, ", "), "not run"))
 		}
-		if cells != nil {
-			printRow(w, mark(m), cells)
-		}
+		fmt.Fprintf(w, "| %s (%d) |%s\n", r.name, configs, line)
 	}
+	s.printNotes(w, pairs)
+	if _, err := io.WriteString(s.Stdout, w.String()); err != nil {
+		return err
+	}
+	path := filepath.Join(s.Out, "table2-paper")
+	if err := experiment.WriteText(path+".txt", w.String()); err != nil {
+		return err
+	}
+	return experiment.WriteCSV(path+".csv", lines)
 }
 
 func (s *settings) printStandings(w io.Writer, all []standing, pairs []pair) {
@@ -256,7 +267,7 @@ func (s *settings) printNotes(w io.Writer, pairs []pair) {
 func (s *settings) pairLines(pairs []pair) [][]string {
 	lines := [][]string{{
 		"network", "trained_on", "out", "method", "competes", "configs", "auroc", "auroc_std", "auroc_max", "fpr95_in", "fpr95_in_std",
-		"paper_auroc", "paper_auroc_std", "n_fit", "n_in", "n_out", "fit_seconds", "score_us", "failed",
+		"n_fit", "n_in", "n_out", "fit_seconds", "score_us", "failed",
 	}}
 	for _, q := range pairs {
 		for _, m := range s.Methods {
@@ -265,12 +276,8 @@ func (s *settings) pairLines(pairs []pair) [][]string {
 			if !c.none() {
 				figures = []string{number(c.auroc.Mean), number(c.auroc.Std), number(c.auroc.Max), number(c.fpr95.Mean), number(c.fpr95.Std)}
 			}
-			printed := []string{"", ""}
-			if paper, ok := paperAUROC(q.network.Network, q.out, m.Name); ok {
-				printed = []string{number(paper.mean), number(paper.std)}
-			}
 			lines = append(lines, slices.Concat(
-				[]string{q.network.Name, q.network.Set, q.out, m.Name, strconv.FormatBool(competes(m)), strconv.Itoa(c.auroc.N)}, figures, printed,
+				[]string{q.network.Name, q.network.Set, q.out, m.Name, strconv.FormatBool(competes(m)), strconv.Itoa(c.auroc.N)}, figures,
 				[]string{strconv.Itoa(c.fit), strconv.Itoa(c.in), strconv.Itoa(c.out), number(c.seconds), number(c.micros), c.failed},
 			))
 		}

@@ -33,6 +33,7 @@ type pair struct {
 	out     string
 	error   float64 // of the network, on the in-domain rows
 	cells   map[string]cell
+	rows    map[string]cell // of paperRows, with their grid
 }
 
 func (p pair) name() string { return p.network.Name + " / " + p.out }
@@ -52,20 +53,34 @@ func (s *settings) pairs(results *store) []pair {
 	var all []pair
 	for _, n := range s.Networks {
 		for _, out := range n.Outs() {
-			one := pair{network: n, out: out, cells: map[string]cell{}}
+			one := pair{network: n, out: out, cells: map[string]cell{}, rows: map[string]cell{}}
 			rows := 0 // that the network's error is of: some methods see few
 			for _, m := range s.Methods {
 				j := fitting{network: n, method: m, rows: s.rowsOf(m), seed: s.Seed}
-				var records []record
-				for _, config := range s.configsOf(m) {
-					if r, ok := results.Records[j.keyOf(out, config)]; ok {
-						records = append(records, r)
-						if r.Failed == "" && r.In > rows {
-							rows, one.error = r.In, r.Error
+				recordsOf := func(configs []ood.Params) []record {
+					var records []record
+					for _, config := range configs {
+						if r, ok := results.Records[j.keyOf(out, config)]; ok {
+							records = append(records, r)
 						}
+					}
+					return records
+				}
+				records := recordsOf(s.configsOf(m))
+				for _, r := range records {
+					if r.Failed == "" && r.In > rows {
+						rows, one.error = r.In, r.Error
 					}
 				}
 				one.cells[m.Name] = cellOf(records)
+				if s.grid != "paper" {
+					continue
+				}
+				for _, r := range paperRows() {
+					if r.method == m.Name {
+						one.rows[r.name] = cellOf(recordsOf(r.configs(m)))
+					}
+				}
 			}
 			all = append(all, one)
 		}

@@ -32,7 +32,7 @@ var Experiment = experiment.Experiment{
 	New: func(flags *flag.FlagSet, shared *experiment.Settings) func(ctx context.Context) error {
 		s := &settings{Plan: networks.Plan{Settings: shared}}
 		s.Define(flags, "0")
-		flags.StringVar(&s.grid, "grid", "default", "configurations of each method: its `default` alone, or its full grid, the mean and standard deviation over which are shown")
+		flags.StringVar(&s.grid, "grid", "default", "configurations of each method: its `default` alone, its full grid, or the paper's, for a table of the paper's figures beside ours; mean and standard deviation over a grid are shown")
 		flags.BoolVar(&s.networkMethods, "network-methods", true, "measure methods that run the network on every row too")
 		flags.IntVar(&s.NetworkRows, "network-rows", 500, "at most `N` rows of every set for methods that run the network (0: as all others)")
 		flags.DurationVar(&s.limit, "limit", 0, "longest `time` for a method on a network, such as 10m; beyond it the table says so (0: none)")
@@ -52,8 +52,6 @@ type settings struct {
 	networkMethods, reportOnly bool
 	limit                      time.Duration
 }
-
-func (s *settings) full() bool { return s.grid == "full" }
 
 type store = experiment.Store[key, record]
 
@@ -78,13 +76,16 @@ func (s *settings) run(ctx context.Context) error {
 
 func (s *settings) check(ctx context.Context) error {
 	switch {
-	case s.grid != "full" && s.grid != "default":
-		return experiment.Usagef("--grid is default or full, not %q", s.grid)
+	case s.grid != "full" && s.grid != "default" && s.grid != "paper":
+		return experiment.Usagef("--grid is default, full or paper, not %q", s.grid)
 	case s.NetworkRows < 0 || s.limit < 0:
 		return experiment.Usagef("--network-rows and --limit must not be negative")
 	}
-	drop := func(m ood.Method) bool { return !s.networkMethods && networks.RunsNetwork(m) }
-	if err := s.Check(ctx, drop, "only methods that run the network, which --network-methods=false leaves out"); err != nil {
+	drop := func(m ood.Method) bool {
+		unpublished := s.grid == "paper" && !slices.ContainsFunc(paperRows(), func(r paperRow) bool { return r.method == m.Name })
+		return unpublished || !s.networkMethods && networks.RunsNetwork(m)
+	}
+	if err := s.Check(ctx, drop, "only methods that --network-methods=false or --grid=paper leaves out"); err != nil {
 		return err
 	}
 	// Those that run the network take longest.

@@ -29,7 +29,6 @@ func TestPaperTable2(t *testing.T) {
 	_, table, _ := strings.Cut(string(tex), "ROC AUC means and standard deviations")
 	table, _, _ = strings.Cut(table, `\end{tabular}`)
 	cell := regexp.MustCompile(`([\d.]+) \\pm ([\d.]+)`)
-	names := map[string]string{`\textbf{OCs (ours)}`: "certificates-trained", "unregularized OCs": "certificates-unregularised", `BALD$^\dagger$`: "bald"}
 	rows := 0
 	for line := range strings.Lines(table) {
 		name, figures, _ := strings.Cut(line, "&")
@@ -38,24 +37,50 @@ func TestPaperTable2(t *testing.T) {
 			continue
 		}
 		rows++
-		name = strings.TrimSpace(name)
-		method := strings.ToLower(name)
-		if known, ok := names[name]; ok {
-			method = known
+		name = strings.NewReplacer(`\textbf{OCs (ours)}`, "OCs", `$^\dagger$`, "").Replace(strings.TrimSpace(name))
+		i := slices.IndexFunc(paperRows(), func(r paperRow) bool { return r.name == name })
+		if i < 0 {
+			t.Errorf("there is no row %q", name)
+			continue
 		}
-		if _, ok := attach.MethodByName(method); !ok {
-			t.Errorf("there is no method %q for the row %q", method, name)
-		}
-		for i, set := range []string{"cifar10", "fashion", "mnist", "svhn"} {
-			mean, _ := strconv.ParseFloat(found[i][1], 64)
-			std, _ := strconv.ParseFloat(found[i][2], 64)
-			if got, ok := paperTable2()[method][set]; !ok || got != (meanStd{mean, std}) {
-				t.Errorf("%s on %s: %v, want %v±%v", method, set, got, mean, std)
+		for j, set := range paperSets() {
+			mean, _ := strconv.ParseFloat(found[j][1], 64)
+			std, _ := strconv.ParseFloat(found[j][2], 64)
+			if got := paperRows()[i].figures[j]; got != (meanStd{mean, std}) {
+				t.Errorf("%s on %s: %v, want %v±%v", name, set, got, mean, std)
 			}
 		}
 	}
-	if want := len(paperTable2()) - 1; rows != want { // certificates have the row of trained ones
-		t.Errorf("%d rows in the paper, %d here", rows, want)
+	published := 0
+	for _, r := range paperRows() {
+		published += int(experiment.Indicator(r.figures != nil))
+	}
+	if rows != published {
+		t.Errorf("%d rows in the paper, %d here", rows, published)
+	}
+}
+
+// TestPaperGrid holds that methods take the paper's grids, and how many
+// configurations those have.
+func TestPaperGrid(t *testing.T) {
+	want := map[string]int{
+		"covariance": 4, "distance": 4, "distillation": 4, "entropy": 3, "functional": 6, "geometrical": 6, "largest": 6, "ODIN": 9, "PCA": 6,
+		"SVDD": 4, "BALD": 1, "OCs": 3, "unregularized OCs": 1, "random": 1, "oracle": 1,
+	}
+	for _, r := range paperRows() {
+		m, ok := attach.MethodByName(r.method)
+		if !ok {
+			t.Fatalf("there is no method %q for the row %q", r.method, r.name)
+		}
+		configs := r.configs(m)
+		for _, c := range configs {
+			if _, err := m.With(c); err != nil {
+				t.Errorf("%s: %v", r.name, err)
+			}
+		}
+		if n, ok := want[r.name]; ok && len(configs) != n {
+			t.Errorf("%s has %d configurations, want %d", r.name, len(configs), n)
+		}
 	}
 }
 
@@ -146,7 +171,7 @@ func TestTable2(t *testing.T) {
 		t.Fatalf("exit status %d: %s", code, stderr)
 	}
 	for _, want := range []string{
-		"mnist_cnn, trained on mnist; accuracy in-domain", "svhn_preact18: not run", "odin*", "random†", "paper's figure",
+		"mnist_cnn, trained on mnist; accuracy in-domain", "svhn_preact18: not run", "odin*", "random†",
 		"certificates: rank ", "certificates: mean AUROC .", "best single .",
 	} {
 		if !strings.Contains(first, want) {
@@ -250,13 +275,30 @@ func TestTable2Notes(t *testing.T) {
 func TestUsage(t *testing.T) {
 	t.Setenv("ATTACH_DATA", t.TempDir())
 	experimenttest.Refused(t, Experiment, map[string][]string{
-		"--grid is default or full":    {"--grid", "small"},
+		"--grid is default, full or":   {"--grid", "small"},
 		"--rows is N or FIT,IN,OUT":    {"--rows", "1,2"},
 		`no method "magic"`:            {"--methods", "magic"},
 		`no network "alexnet"`:         {"--sets", "alexnet"},
-		"only methods that run the ne": {"--methods", "odin", "--network-methods=false", "--sets", "mnist_cnn"},
+		"only methods that --network-": {"--methods", "odin", "--network-methods=false", "--sets", "mnist_cnn"},
 		"--network-rows":               {"--network-rows", "-1"},
 		"names knn twice":              {"--methods", "knn,lof,knn"},
 		"names mnist_cnn twice":        {"--sets", "mnist_cnn,mnist_cnn"},
 	})
+}
+
+// TestPaperTable measures one row of the paper's table over its grid.
+func TestPaperTable(t *testing.T) {
+	data, models := experimenttest.Digits(t)
+	out := t.TempDir()
+	code, stdout, stderr := experimenttest.Run(t, Experiment, "--data", data, "--models", models, "--out", out, "--rows", "80,40,40", "--grid", "paper", "--methods", "entropy,knn,certificates-trained")
+	if code != 0 {
+		t.Fatalf("exit status %d: %s", code, stderr)
+	}
+	if !strings.Contains(stdout, "| entropy (") || !strings.Contains(stdout, "| OCs, squared errors (") || strings.Contains(stdout, "knn") {
+		t.Errorf("prints\n%s", stdout)
+	}
+	if n := len(readRecords(t, out)); n != 3+3+3+3+3+3 {
+		t.Errorf("%d records, want three temperatures and five losses or numbers of epochs by three penalties", n)
+	}
+	experimenttest.Written(t, out, 1, "table2-paper.csv", "table2-paper.txt")
 }
