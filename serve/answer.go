@@ -32,21 +32,7 @@ func (c *call) compose(e *entry, m *model) int {
 	}
 	b = append(b, `,"outputs":[`...)
 	first := true
-	each := func(visit func(o *output, binary bool)) {
-		for i := range m.outputs {
-			if o := &m.outputs[i]; len(c.outputs) == 0 && c.wants(o) {
-				visit(o, c.binary)
-			}
-		}
-		for _, w := range c.outputs {
-			for i := range m.outputs {
-				if o := &m.outputs[i]; o.name == w.name {
-					visit(o, w.form == asBinary || w.form == asUsual && c.binary)
-				}
-			}
-		}
-	}
-	each(func(o *output, binary bool) {
+	c.each(m, func(o *output, binary bool) {
 		if !first {
 			b = append(b, ',')
 		}
@@ -76,7 +62,7 @@ func (c *call) compose(e *entry, m *model) int {
 	})
 	b = append(b, "]}"...)
 	header := len(b)
-	each(func(o *output, binary bool) {
+	c.each(m, func(o *output, binary bool) {
 		if binary {
 			c.shape = o.dims(c.shape[:0], &c.request, c.job.predictions)
 			b = o.appendBinary(b, c.job.predictions, width(c.shape))
@@ -84,4 +70,20 @@ func (c *call) compose(e *entry, m *model) int {
 	})
 	c.answer = b
 	return header
+}
+
+// each visits the outputs that the call is answered with.
+func (c *call) each(m *model, visit func(o *output, binary bool)) {
+	for i := range m.outputs {
+		if o := &m.outputs[i]; len(c.outputs) == 0 && c.wants(o) {
+			visit(o, c.binary)
+		}
+	}
+	for _, w := range c.outputs {
+		for i := range m.outputs {
+			if o := &m.outputs[i]; o.name == w.name {
+				visit(o, w.form == asBinary || w.form == asUsual && c.binary)
+			}
+		}
+	}
 }

@@ -18,10 +18,10 @@ type job struct {
 	groups    []string // of the rows, or nil
 	predictor *attach.Predictor
 
-	came, taken time.Time           // to the queue, and out of it
-	predictions []attach.Prediction // a row, once done
-	err         error
-	done        chan struct{} // has room for one
+	came, taken, ended time.Time           // to the queue, out of it, and done
+	predictions        []attach.Prediction // a row, once done
+	err                error
+	done               chan struct{} // has room for one
 }
 
 // batcher joins the jobs that wait for a model. Its workers take turns: while the
@@ -52,7 +52,9 @@ func (b *batcher) start(run func(batch []*job)) {
 					return
 				}
 				run(batch)
+				now := time.Now()
 				for i, j := range batch {
+					j.ended = now
 					j.done <- struct{}{}
 					batch[i] = nil
 				}
@@ -122,8 +124,8 @@ func (b *batcher) take(batch []*job) []*job {
 			break
 		}
 		alarm := time.AfterFunc(left, func() {
-			b.mu.Lock() // not before Wait
-			b.mu.Unlock()
+			b.mu.Lock() // so that it is not before Wait
+			defer b.mu.Unlock()
 			b.arrived.Broadcast()
 		})
 		b.arrived.Wait()

@@ -3,8 +3,13 @@ package serve
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -87,8 +92,10 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 		c.job.ctx, cancel = context.WithTimeout(ctx, c.timeout)
 		defer cancel()
 	}
-	if err := m.batcher.do(&c.job); err != nil {
-		return timedOut(err)
+	if err := m.batcher.do(&c.job); errors.Is(err, context.DeadlineExceeded) {
+		return errTimeout
+	} else if err != nil {
+		return err
 	}
 	alpha := cmp.Or(c.alpha, m.bundle.Calibration.Alpha)
 	for i := range c.job.predictions {
@@ -99,13 +106,48 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 	return write(m)
 }
 
-// timedOut says in a sentence that time is up.
-func timedOut(err error) error {
-	if err == context.DeadlineExceeded {
-		return refuse(http.StatusServiceUnavailable, "the request took longer than it may; try again later")
-	}
-	return err
-}
-
 // since is the time since then, in seconds.
 func since(t time.Time) float64 { return time.Since(t).Seconds() }
+
+// ended logs, counts and traces the end of a request.
+func (s *Server) ended(ctx context.Context, protocol string, e *entry, c *call, err error, began time.Time) {
+	status := statusOf(err)
+	e.metrics.ended(protocol, status, since(began))
+	s.trace(ctx, protocol, e, c, err, began)
+	level := levelOf(err)
+	if !s.o.Log.Enabled(ctx, level) {
+		return
+	}
+	args := []any{"protocol", protocol, "model", e.name, "version", e.version, "status", status, "seconds", since(began)}
+	if c.id != "" {
+		args = append(args, "id", c.id)
+	}
+	if err != nil {
+		args = append(args, "error", err.Error())
+	}
+	s.o.Log.Log(ctx, level, "request", args...)
+}
+
+// trace tells of a request and of how long it waited and was run. Nothing is told
+// before its end, so that a server without a tracer spends nothing on it.
+func (s *Server) trace(ctx context.Context, protocol string, e *entry, c *call, err error, began time.Time) {
+	if s.tracer == nil {
+		return
+	}
+	ctx, span := s.tracer.Start(ctx, "infer "+e.name, trace.WithTimestamp(began), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("model", e.name), attribute.String("version", e.version), attribute.String("protocol", protocol),
+		attribute.Int("rows", len(c.job.predictions)), attribute.Int("http.response.status_code", statusOf(err))))
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+	}
+	part := func(name string, begin, end time.Time) {
+		_, span := s.tracer.Start(ctx, name, trace.WithTimestamp(begin))
+		span.End(trace.WithTimestamp(end))
+	}
+	if j := &c.job; !j.taken.IsZero() {
+		part("prepare", began, j.came)
+		part("queue", j.came, j.taken)
+		part("run", j.taken, j.ended)
+	}
+	span.End()
+}

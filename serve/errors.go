@@ -28,6 +28,9 @@ func badRequest(format string, args ...any) error {
 	return refuse(http.StatusBadRequest, format, args...)
 }
 
+// errTimeout is of a request that takes too long.
+var errTimeout = &refusal{http.StatusServiceUnavailable, "the request took longer than it may; try again later"}
+
 // statusClientGone is what logs and metrics have for a client that did not wait.
 const statusClientGone = 499
 
@@ -41,8 +44,6 @@ func statusOf(err error) int {
 		return http.StatusOK
 	case errors.As(err, &known):
 		return known.status
-	case errors.Is(err, context.DeadlineExceeded):
-		return http.StatusServiceUnavailable
 	case errors.Is(err, context.Canceled):
 		return statusClientGone
 	case errors.As(err, &failed):
@@ -62,9 +63,9 @@ func levelOf(err error) slog.Level {
 	return slog.LevelDebug
 }
 
-// codeOf is the gRPC code of an HTTP status.
-func codeOf(status int) codes.Code {
-	switch status {
+// codeOf is the gRPC code of an error.
+func codeOf(err error) codes.Code {
+	switch status := statusOf(err); status {
 	case http.StatusOK:
 		return codes.OK
 	case http.StatusNotFound:
@@ -72,9 +73,10 @@ func codeOf(status int) codes.Code {
 	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
 		return codes.ResourceExhausted
 	case http.StatusServiceUnavailable:
+		if errors.Is(err, errTimeout) {
+			return codes.DeadlineExceeded
+		}
 		return codes.Unavailable
-	case http.StatusRequestTimeout:
-		return codes.DeadlineExceeded
 	case statusClientGone:
 		return codes.Canceled
 	case http.StatusInternalServerError:

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"unicode/utf8"
 	"unsafe"
@@ -230,19 +229,6 @@ func (s *scanner) integer() (int64, error) {
 		return 0, fmt.Errorf("%.40s is not a whole number of 64 bits", text)
 	}
 	return v, nil
-}
-
-// float reads a number that float64 holds.
-func (s *scanner) float() (float64, error) {
-	text, _, err := s.number()
-	if err != nil {
-		return 0, err
-	}
-	v, err := strconv.ParseFloat(text, 64)
-	if math.IsInf(v, 0) {
-		return 0, fmt.Errorf("%.40s is larger than any number of 64 bits", text)
-	}
-	return v, err
 }
 
 // bool reads true or false.

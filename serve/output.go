@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/inference"
 )
 
 // output is something that a bundle says of each row.
@@ -165,6 +166,29 @@ func (o *output) bytes(all []attach.Prediction, width int) int {
 		n += 4 + len(o.text(&all[row]))
 	}
 	return n
+}
+
+// contents are the values of all rows as gRPC has them typed.
+func (o *output) contents(all []attach.Prediction, width int) *inference.InferTensorContents {
+	c := &inference.InferTensorContents{}
+	for row := range all {
+		p := &all[row]
+		if o.text != nil {
+			c.BytesContents = append(c.BytesContents, []byte(o.text(p)))
+			continue
+		}
+		for i := range width {
+			switch v := o.number(p, i); o.datatype {
+			case "BOOL":
+				c.BoolContents = append(c.BoolContents, v != 0)
+			case "INT64":
+				c.Int64Contents = append(c.Int64Contents, int64(v))
+			default:
+				c.Fp64Contents = append(c.Fp64Contents, v)
+			}
+		}
+	}
+	return c
 }
 
 // appendJSON appends the values of all rows as a flat array. What JSON has no

@@ -200,7 +200,7 @@ func (s *scanner) input(t *tensor, given *[]byte) error {
 				if err == nil && len(t.shape) > mostAxes {
 					err = fmt.Errorf("a shape has more than %d axes", mostAxes)
 				}
-				t.shape = append(t.shape, int(min(max(d, -1), math.MaxInt32+1)))
+				t.shape = append(t.shape, clamp(d))
 				return err
 			})
 		case "data":
@@ -277,3 +277,6 @@ func (w *wanted) set(name string, v parameter) error {
 	}
 	return nil
 }
+
+// clamp is an axis, where one that is far too large is too large.
+func clamp(d int64) int { return int(min(max(d, -1), math.MaxInt32)) }

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/attach-uncertainty/attach"
 )
 
@@ -91,8 +93,8 @@ func writeError(w http.ResponseWriter, err error) {
 	writeJSON(w, status, map[string]string{"error": err.Error()})
 }
 
-// metadata is a server's or a model's.
-type metadata struct {
+// described is a server's or a model's.
+type described struct {
 	Name       string           `json:"name"`
 	Version    string           `json:"version,omitempty"`
 	Extensions []string         `json:"extensions,omitempty"`
@@ -108,11 +110,11 @@ type tensorMetadata struct {
 	Shape    []int64 `json:"shape"`
 }
 
-func serverMetadata() metadata {
-	return metadata{Name: "attach", Version: attach.Version(), Extensions: []string{"binary_tensor_data", "parameters"}}
+func serverMetadata() described {
+	return described{Name: "attach", Version: attach.Version(), Extensions: []string{"binary_tensor_data", "parameters"}}
 }
 
-func (s *Server) modelMetadata(name, version string) (md metadata, err error) {
+func (s *Server) modelMetadata(name, version string) (md described, err error) {
 	e, err := s.find(name, version)
 	if err != nil {
 		return md, err
@@ -122,7 +124,7 @@ func (s *Server) modelMetadata(name, version string) (md metadata, err error) {
 		return md, err
 	}
 	defer e.release(m)
-	md = metadata{Name: e.name, Versions: s.versions(e.name), Platform: "onnx_onnxv1"}
+	md = described{Name: e.name, Versions: s.versions(e.name), Platform: "onnx_onnxv1"}
 	add := func(list *[]tensorMetadata, name, datatype string, shape []int) {
 		t := tensorMetadata{name, datatype, make([]int64, len(shape))}
 		for i, d := range shape {
@@ -171,24 +173,11 @@ func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		writeError(w, err)
 	}
-	e.metrics.ended("http", statusOf(err), since(began))
-	s.log(r.Context(), "http", e, &c.request, err, began)
-}
-
-// log writes a line of a request: of those that are the server's fault as errors.
-func (s *Server) log(ctx context.Context, protocol string, e *entry, r *request, err error, began time.Time) {
-	level := levelOf(err)
-	if !s.o.Log.Enabled(ctx, level) {
-		return
+	ctx := r.Context()
+	if s.tracer != nil {
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
 	}
-	args := []any{"protocol", protocol, "model", e.name, "version", e.version, "status", statusOf(err), "seconds", since(began)}
-	if r.id != "" {
-		args = append(args, "id", r.id)
-	}
-	if err != nil {
-		args = append(args, "error", err.Error())
-	}
-	s.o.Log.Log(ctx, level, "request", args...)
+	s.ended(ctx, "http", e, c, err, began)
 }
 
 func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *entry) error {

@@ -1,21 +1,37 @@
 package serve_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/inference"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
@@ -180,6 +196,346 @@ func TestInfer(t *testing.T) {
 			if got := a.data(name); !slices.Equal(got, []any{value}) {
 				t.Errorf("%s is %v, want %v", name, got, value)
 			}
+		}
+	}
+}
+
+// request is a request of tensors of digits, of which the numbers are all v.
+func tensorRequest(rows int, v float32, more string) string {
+	data := strings.TrimSuffix(strings.Repeat(fmt.Sprint(v)+",", rows*24*24), ",")
+	return fmt.Sprintf(`{%s"inputs": [{"name": "input", "datatype": "FP32", "shape": [%d, 1, 24, 24], "data": [%s]}]}`, more, rows, data)
+}
+
+// What is wrong with a request is said in one sentence, and the next is answered.
+func TestRefuses(t *testing.T) {
+	_, url, _ := digits(t, serve.Options{MaxBodySize: 1 << 16})
+	infer := "/v2/models/digits/infer"
+	for _, c := range []struct {
+		path, body string
+		status     int
+		words      string
+	}{
+		{"/v2/models/nope/infer", "{}", 404, `no model "nope"`},
+		{"/v2/models/digits/versions/2/infer", "{}", 404, `no version "2"`},
+		{"/v2/models/digits", "{}", 405, "use GET"},
+		{"/v3", "", 404, "nothing at"},
+		{infer, `{"inputs": [`, 400, "JSON"},
+		{infer, `{}`, 400, `takes "input" (FP32 of [-1 1 24 24])`},
+		{infer, strings.Replace(tensorRequest(1, 0, ""), "FP32", "FP64", 1), 400, "is FP64, the model takes FP32"},
+		{infer, strings.Replace(tensorRequest(1, 0, ""), "1, 1, 24, 24", "1, 576", 1), 400, "has the shape [1 576]"},
+		{infer, strings.Replace(tensorRequest(1, 0, ""), `"input"`, `"other"`, 1), 400, `no input "other"`},
+		{infer, strings.Replace(tensorRequest(1, 0, ""), "[0,", "[NaN,", 1), 400, "stands 'N' where"},
+		{infer, strings.Replace(tensorRequest(1, 0, ""), "[0,", "[", 1), 400, "575 elements"},
+		{infer, tensorRequest(1, 0, `"parameters": {"level": 1}, `), 400, "level is 1"},
+		{infer, tensorRequest(1, 0, `"parameters": {"quantiles": 0.5}, `), 400, "no quantile head"},
+		{infer, tensorRequest(1, 0, `"outputs": [{"name": "nope"}], `), 400, `no output "nope"; it has class, confidence`},
+		{infer, tensorRequest(1, 0, `"outputs": [{"name": "flag"}, {"name": "flag"}], `), 400, "twice"},
+		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": ["?"]}]}`, 400, "no base64"},
+		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": ["AAAA"]}]}`, 400, "image 0 (counted from 0)"},
+		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [0], "data": []}]}`, 400, "no rows"},
+		{infer, tensorRequest(60, 0.25, ""), 413, "larger than 65536 bytes"},
+	} {
+		status, a := post(t, url+c.path, c.body)
+		if status != c.status || !strings.Contains(a.Error, c.words) || strings.Contains(a.Error, "\n") {
+			t.Errorf("%s %.60s: status %d, error %q, want %d that says %q", c.path, c.body, status, a.Error, c.status, c.words)
+		}
+	}
+	for _, c := range []struct {
+		key, value string
+		status     int
+	}{
+		{"Inference-Header-Content-Length", "99999999", 400}, {"Inference-Header-Content-Length", "-1", 400}, {"Inference-Header-Content-Length", "x", 400},
+		{"Content-Encoding", "br", 415}, {"Content-Encoding", "gzip", 400},
+	} {
+		r, err := http.NewRequest("POST", url+infer, strings.NewReader(tensorRequest(1, 0, "")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set(c.key, c.value)
+		w, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Body.Close()
+		if w.StatusCode != c.status {
+			t.Errorf("%s: %s: status %d, want %d", c.key, c.value, w.StatusCode, c.status)
+		}
+	}
+	// NaN in binary is a number to the parser and none to the model.
+	header := `{"inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 1, 24, 24], "parameters": {"binary_data_size": 2304}}]}`
+	for _, c := range []struct {
+		raw    []byte
+		status int
+	}{{bytes.Repeat([]byte{0, 0, 0xc0, 0x7f}, 576), 400}, {make([]byte, 2303), 400}, {make([]byte, 2305), 400}, {make([]byte, 2304), 200}} {
+		r, err := http.NewRequest("POST", url+infer, io.MultiReader(strings.NewReader(header), bytes.NewReader(c.raw)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Inference-Header-Content-Length", fmt.Sprint(len(header)))
+		w, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Body.Close()
+		if w.StatusCode != c.status {
+			t.Errorf("%d bytes of binary data: status %d, want %d", len(c.raw), w.StatusCode, c.status)
+		}
+	}
+}
+
+// A body that does not come is not waited for longer than the timeout.
+func TestSlowBody(t *testing.T) {
+	_, url, _ := digits(t, serve.Options{Timeout: 200 * time.Millisecond})
+	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "POST /v2/models/digits/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+	c.SetReadDeadline(time.Now().Add(30 * time.Second))
+	answer, err := io.ReadAll(c)
+	if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 408 ")) {
+		t.Errorf("answer %.100q, error %v", answer, err)
+	}
+}
+
+// Requests that are run together, while the file is opened anew and clients go away,
+// are answered as each is alone.
+func TestTogether(t *testing.T) {
+	s, url, _ := digits(t, serve.Options{MaxBatchSize: 8})
+	var want []answer
+	body := func(i int) string {
+		more := ""
+		if i%3 == 0 {
+			more = fmt.Sprintf(`"parameters": {"level": 0.%d, "alpha": 0.%d}, `, 5+i, 1+i)
+		}
+		return tensorRequest(1+i%3, float32(i)/5, more)
+	}
+	for i := range 5 {
+		status, a := post(t, url+"/v2/models/digits/infer", body(i))
+		if status != 200 {
+			t.Fatalf("status %d: %s", status, a.Error)
+		}
+		want = append(want, a)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var around, clients sync.WaitGroup
+	around.Go(func() {
+		for ctx.Err() == nil {
+			if err := s.Reload(ctx); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		}
+	})
+	around.Go(func() {
+		for ctx.Err() == nil {
+			short, cancel := context.WithTimeout(ctx, time.Millisecond)
+			r, _ := http.NewRequestWithContext(short, "POST", url+"/v2/models/digits/infer", strings.NewReader(body(4)))
+			if w, err := http.DefaultClient.Do(r); err == nil {
+				w.Body.Close()
+			}
+			cancel()
+		}
+	})
+	for k := range 8 {
+		clients.Go(func() {
+			for n := range 10 {
+				i := (k + n) % 5
+				status, a := post(t, url+"/v2/models/digits/infer", body(i))
+				if status != 200 || !near(a, want[i]) {
+					t.Errorf("request %d: status %d, answer %+v, want %+v", i, status, a, want[i])
+				}
+			}
+		})
+	}
+	clients.Wait()
+	cancel()
+	around.Wait()
+}
+
+// near says whether answers agree but for the last digits, in which runs of other
+// sizes differ.
+func near(a, b answer) bool {
+	if len(a.Outputs) != len(b.Outputs) {
+		return false
+	}
+	for i, o := range a.Outputs {
+		same := func(x, y any) bool {
+			f, is := x.(float64)
+			g, _ := y.(float64)
+			return is && math.Abs(f-g) <= 1e-5*max(1, math.Abs(f)) || !is && x == y
+		}
+		if !slices.EqualFunc(o.Data, b.Outputs[i].Data, same) {
+			return false
+		}
+	}
+	return true
+}
+
+// Of more requests than may wait, some are told to come again, and none fails.
+func TestOverload(t *testing.T) {
+	_, url, _ := digits(t, serve.Options{MaxBatchSize: 1, MaxQueueSize: 1})
+	var clients sync.WaitGroup
+	var busy, done atomic.Int32
+	for range 16 {
+		clients.Go(func() {
+			for range 5 {
+				switch status, a := post(t, url+"/v2/models/digits/infer", tensorRequest(8, 0, "")); status {
+				case 200:
+					done.Add(1)
+				case 429:
+					busy.Add(1)
+				default:
+					t.Errorf("status %d: %s", status, a.Error)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	if done.Load() == 0 || busy.Load() == 0 {
+		t.Errorf("%d requests were answered, %d refused", done.Load(), busy.Load())
+	}
+	// A body that is larger than all may hold together is refused before it is read.
+	r, err := http.NewRequest("POST", url+"/v2/models/digits/infer", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader("x")), 1<<40
+	if w, err := http.DefaultClient.Do(r); err == nil {
+		defer w.Body.Close()
+		if w.StatusCode != 413 {
+			t.Errorf("status %d of a body of a tebibyte", w.StatusCode)
+		}
+	}
+}
+
+// A file that takes the place of another is served, and one that is damaged is not.
+func TestWatch(t *testing.T) {
+	s, url, path := digits(t, serve.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() { s.Watch(ctx, 10*time.Millisecond) })
+	defer watching.Wait()
+	defer cancel()
+	names := func() []string {
+		var md struct{ Outputs []struct{ Name string } }
+		r, err := http.Get(url + "/v2/models/digits")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		if err := json.NewDecoder(r.Body).Decode(&md); err != nil {
+			t.Fatal(err)
+		}
+		var list []string
+		for _, o := range md.Outputs {
+			list = append(list, o.Name)
+		}
+		return list
+	}
+	if err := os.WriteFile(path, []byte("damaged"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if !slices.Contains(names(), "set") {
+		t.Fatalf("outputs %v", names())
+	}
+	b, err := attach.Open(path)
+	if err == nil {
+		t.Fatal("a damaged file is opened")
+	}
+	other := filepath.Join(t.TempDir(), "other.attach")
+	if err := attachDigits(ctx, other, ood.Method{}); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = attach.Open(other); err != nil {
+		t.Fatal(err)
+	}
+	b.Calibration.TrueClasses = calibrate.ClassCalibration{}
+	if err := b.Save(ctx, path); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); slices.Contains(names(), "set"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the new file is not served")
+		}
+	}
+}
+
+// gRPC answers as REST does, and says what is wrong by its codes.
+func TestGRPC(t *testing.T) {
+	s, url, _ := digits(t, serve.Options{})
+	g := grpc.NewServer()
+	s.Register(g)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go g.Serve(l)
+	defer g.Stop()
+	c, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	call := func(method string, in, out proto.Message) error {
+		return c.Invoke(t.Context(), "/inference.GRPCInferenceService/"+method, in, out)
+	}
+	var live inference.ServerLiveResponse
+	var ready inference.ServerReadyResponse
+	var modelReady inference.ModelReadyResponse
+	var about inference.ServerMetadataResponse
+	var md inference.ModelMetadataResponse
+	if err := cmp.Or(call("ServerLive", &inference.ServerLiveRequest{}, &live), call("ServerReady", &inference.ServerReadyRequest{}, &ready),
+		call("ModelReady", &inference.ModelReadyRequest{Name: "digits", Version: "1"}, &modelReady), call("ServerMetadata", &inference.ServerMetadataRequest{}, &about),
+		call("ModelMetadata", &inference.ModelMetadataRequest{Name: "digits"}, &md)); err != nil {
+		t.Fatal(err)
+	}
+	if !live.Live || !ready.Ready || !modelReady.Ready || about.Name != "attach" || md.Platform != "onnx_onnxv1" || md.Inputs[0].Name != "input" {
+		t.Errorf("live %v, ready %v, model ready %v, server %v, model %v", live.Live, ready.Ready, modelReady.Ready, &about, &md)
+	}
+	content, err := os.ReadFile(digit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, want := post(t, url+"/v2/models/digits/infer", fmt.Sprintf(`{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": [%q]}]}`, base64.StdEncoding.EncodeToString(content)))
+	image := &inference.ModelInferRequest_InferInputTensor{Name: "image", Datatype: "BYTES", Shape: []int64{1}}
+	for _, in := range []*inference.ModelInferRequest{
+		{ModelName: "digits", Id: "7", Inputs: []*inference.ModelInferRequest_InferInputTensor{image}, RawInputContents: [][]byte{append(binary.LittleEndian.AppendUint32(nil, uint32(len(content))), content...)}},
+		{ModelName: "digits", Id: "7", Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "image", Datatype: "BYTES", Shape: []int64{1}, Contents: &inference.InferTensorContents{BytesContents: [][]byte{content}}}}},
+	} {
+		in.Outputs = []*inference.ModelInferRequest_InferRequestedOutputTensor{{Name: "p_value"}, {Name: "class"}}
+		in.Parameters = map[string]*inference.InferParameter{"alpha": {ParameterChoice: &inference.InferParameter_DoubleParam{DoubleParam: .5}}}
+		var out inference.ModelInferResponse
+		if err := call("ModelInfer", in, &out); err != nil {
+			t.Fatal(err)
+		}
+		var p float64
+		if in.RawInputContents != nil {
+			p = math.Float64frombits(binary.LittleEndian.Uint64(out.RawOutputContents[0]))
+		} else {
+			p = out.Outputs[0].Contents.Fp64Contents[0]
+		}
+		if out.Id != "7" || len(out.Outputs) != 2 || out.Outputs[1].Name != "class" || any(p) != want.data("p_value")[0] {
+			t.Errorf("answer %v, want the p-value %v", &out, want.data("p_value"))
+		}
+	}
+	many := &inference.ModelInferRequest_InferInputTensor{Name: "input", Datatype: "FP32", Shape: []int64{1, 1, 24, 24}, Contents: &inference.InferTensorContents{Fp32Contents: make([]float32, 575)}}
+	for _, refused := range []struct {
+		in   *inference.ModelInferRequest
+		code codes.Code
+	}{
+		{&inference.ModelInferRequest{ModelName: "nope"}, codes.NotFound},
+		{&inference.ModelInferRequest{ModelName: "digits"}, codes.InvalidArgument},
+		{&inference.ModelInferRequest{ModelName: "digits", Inputs: []*inference.ModelInferRequest_InferInputTensor{many}}, codes.InvalidArgument},
+		{&inference.ModelInferRequest{ModelName: "digits", Inputs: []*inference.ModelInferRequest_InferInputTensor{many}, RawInputContents: [][]byte{make([]byte, 2304)}}, codes.InvalidArgument},
+		{&inference.ModelInferRequest{ModelName: "digits", Inputs: []*inference.ModelInferRequest_InferInputTensor{image}, RawInputContents: [][]byte{{255, 255, 255, 255}}}, codes.InvalidArgument},
+		{&inference.ModelInferRequest{ModelName: "digits", Inputs: []*inference.ModelInferRequest_InferInputTensor{image}, RawInputContents: [][]byte{{}, {}}}, codes.InvalidArgument},
+	} {
+		err := call("ModelInfer", refused.in, &inference.ModelInferResponse{})
+		if status.Code(err) != refused.code {
+			t.Errorf("%.100v: error %v, want %v", refused.in, err, refused.code)
 		}
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -44,6 +46,9 @@ type Options struct {
 	Timeout time.Duration
 	// Log gets what happens; nil discards.
 	Log *slog.Logger
+	// Tracing gets a span of each request for predictions, which belongs to the trace
+	// that its traceparent names; nil is none.
+	Tracing trace.TracerProvider
 }
 
 // Server answers the Open Inference Protocol, version 2, for files that were
@@ -56,6 +61,7 @@ type Server struct {
 	calls sync.Pool    // of *call
 	held  atomic.Int64 // bytes of all requests
 	metrics
+	tracer trace.Tracer // or nil
 
 	loading sync.Mutex // one file is opened at a time
 	mu      sync.RWMutex
@@ -84,6 +90,9 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, metrics: newMetrics()}
+	if o.Tracing != nil {
+		s.tracer = o.Tracing.Tracer("github.com/attach-uncertainty/attach/serve")
+	}
 	s.calls.New = func() any { return s.newCall() }
 	s.mux = s.routes()
 	return s

@@ -26,7 +26,7 @@ type tensor struct {
 // mostAxes and mostElements bound shapes.
 const (
 	mostAxes     = 32
-	mostElements = math.MaxInt32
+	mostElements = math.MaxInt32 - 1
 )
 
 // size is how many bytes an element of a datatype takes, 0 where that differs and
@@ -75,7 +75,7 @@ func (t *tensor) measure() error {
 		switch {
 		case d < 0:
 			return badRequest("the input %.100q has the shape %v: an axis of a request is not negative", t.name, t.shape)
-		case d > 0 && t.elements > mostElements/d:
+		case d > mostElements || d > 0 && t.elements > mostElements/d:
 			return badRequest("the input %.100q has the shape %v, which is too large", t.name, t.shape)
 		}
 		t.elements *= d

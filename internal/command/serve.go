@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -18,6 +19,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/urfave/cli/v2"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/tap"
 
 	"github.com/attach-uncertainty/attach/serve"
 )
@@ -27,15 +36,17 @@ type serving struct {
 	table
 	place
 	models                    []string
-	http                      string
+	http, grpc                string
+	traces                    bool
 	batch, delay, queue, body int
 	timeout, grace            float64
 }
 
 func serveCommand() *cli.Command {
-	f := &serving{http: "localhost:8080", batch: 64, queue: 1024, body: 64 << 20, timeout: 30, grace: 30}
+	f := &serving{http: "localhost:8080", grpc: "localhost:9000", batch: 64, queue: 1024, body: 64 << 20, timeout: 30, grace: 30}
 	f.table = join(table{
 		{name: "http", to: &f.http, usage: "ADDRESS: where REST, and metrics at /metrics, are served; :8080 is port 8080 of every interface"},
+		{name: "grpc", to: &f.grpc, usage: "ADDRESS: where gRPC is served; empty is nowhere"},
 	}, table{
 		{name: "max_batch_size", to: &f.batch, must: atLeast(1), usage: "N: rows of several requests that are run at once at most"},
 		{name: "max_queue_delay_microseconds", to: &f.delay, must: atLeast(0), usage: "N: how long the first request of a batch waits for others; with 0 requests that come while others are run make the next batch"},
@@ -43,11 +54,12 @@ func serveCommand() *cli.Command {
 		{name: "max-body", to: &f.body, must: atLeast(1), usage: "BYTES: of a request at most; all together hold 16 times that"},
 		{name: "timeout", to: &f.timeout, must: positive, usage: "SECONDS: that a request may take"},
 		{name: "grace", to: &f.grace, must: notNegative, usage: "SECONDS: that requests on their way may take once the server is told to end"},
+		{name: "traces", to: &f.traces, usage: "send OpenTelemetry traces over OTLP/HTTP, to where the standard variables OTEL_EXPORTER_OTLP_… say"},
 	}, f.runtimeOptions())
 	return f.command(cli.Command{
 		Name:      "serve",
-		Usage:     "answer requests for predictions over REST",
-		UsageText: "attach serve [NAME=]M.attach… [--http :8080]",
+		Usage:     "answer requests for predictions over REST and gRPC",
+		UsageText: "attach serve [NAME=]M.attach… [--http :8080] [--grpc :9000]",
 		Description: "Answers the Open Inference Protocol, version 2, with what `attach predict` writes: `class`, `confidence`, `set`, `prediction`, `lower`, `upper`, `ood_score`, `p_value`, `flag`. " +
 			"A model's name is the file's without .attach, its version 1; NAME/VERSION= says others, and a folder stands for the one file in it.\n\n" +
 			"A file that changes, or the network of one, is opened anew without a request being dropped, and all are on SIGHUP. What cannot be opened then is served as it was.\n\n" +
@@ -65,26 +77,22 @@ func (f *serving) run(c *cli.Context) error {
 		return err
 	}
 	defer stop()
-	s := serve.New(serve.Options{
-		Runtime: f.Runtime, MaxBatchSize: f.batch, MaxQueueDelay: time.Duration(f.delay) * time.Microsecond, MaxQueueSize: f.queue,
-		MaxBodySize: int64(f.body), Timeout: seconds(f.timeout), Log: f.Log,
-	})
-	defer s.Close()
-	listener, err := net.Listen("tcp", f.http)
+	tracing, flush, err := f.tracing(ctx)
 	if err != nil {
 		return err
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(s, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	mux := http.NewServeMux()
-	mux.Handle("/", s)
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: seconds(f.timeout), IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(f.Log.Handler(), slog.LevelDebug)}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	f.Log.Info("listening", "http", listener.Addr().String())
+	defer flush()
+	s := serve.New(serve.Options{
+		Runtime: f.Runtime, MaxBatchSize: f.batch, MaxQueueDelay: time.Duration(f.delay) * time.Microsecond, MaxQueueSize: f.queue,
+		MaxBodySize: int64(f.body), Timeout: seconds(f.timeout), Log: f.Log, Tracing: tracing,
+	})
+	defer s.Close()
+	listeners, err := f.listen(s)
+	if err != nil {
+		return err
+	}
 	if err := f.load(ctx, s); err != nil {
-		server.Close()
+		listeners.cut()
 		return err
 	}
 	f.Log.Info("ready")
@@ -97,7 +105,7 @@ func (f *serving) run(c *cli.Context) error {
 		case <-hangups:
 			s.Reload(ctx)
 			continue
-		case err := <-failed:
+		case err := <-listeners.failed:
 			return err
 		case <-ctx.Done():
 		}
@@ -106,10 +114,108 @@ func (f *serving) run(c *cli.Context) error {
 	f.Log.Info("ending")
 	ending, end := context.WithTimeout(context.WithoutCancel(ctx), seconds(f.grace))
 	defer end()
-	if err := server.Shutdown(ending); err != nil {
-		return fmt.Errorf("requests on their way were cut off after %g s: %w", f.grace, err)
+	if !listeners.drain(ending) {
+		return fmt.Errorf("requests on their way were cut off after %g s", f.grace)
 	}
 	return nil
+}
+
+// listeners are what clients connect to.
+type listeners struct {
+	http   *http.Server
+	grpc   *grpc.Server // or nil
+	failed chan error   // gets the error that ends one
+}
+
+// listen takes connections from now on, before models are loaded, so that who asks
+// is told that they are not ready.
+func (f *serving) listen(s *serve.Server) (*listeners, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(s, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("/", s)
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	l := &listeners{failed: make(chan error, 2)}
+	l.http = &http.Server{Handler: mux, ReadHeaderTimeout: seconds(f.timeout), IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(f.Log.Handler(), slog.LevelDebug)}
+	if err := f.accept(l, "http", f.http, l.http.Serve); err != nil || f.grpc == "" {
+		return l, err
+	}
+	l.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(f.body), grpc.MaxConcurrentStreams(uint32(min(f.queue, math.MaxInt32))), grpc.InTapHandle(f.inTime))
+	s.Register(l.grpc)
+	err := f.accept(l, "grpc", f.grpc, l.grpc.Serve)
+	if err != nil {
+		l.cut()
+	}
+	return l, err
+}
+
+// accept has connections to an address served.
+func (f *serving) accept(l *listeners, protocol, address string, serve func(net.Listener) error) error {
+	socket, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	f.Log.Info("listening", protocol, socket.Addr().String())
+	go func() { l.failed <- serve(socket) }()
+	return nil
+}
+
+// inTime ends calls whose message does not come in time. What it takes ends with the
+// call.
+func (f *serving) inTime(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	ctx, cancel := context.WithTimeout(ctx, seconds(f.timeout))
+	context.AfterFunc(ctx, cancel)
+	return ctx, nil
+}
+
+// drain takes no more requests and waits for those on their way, which are cut off
+// when ctx ends.
+func (l *listeners) drain(ctx context.Context) bool {
+	defer l.cut()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if l.grpc != nil {
+			l.grpc.GracefulStop()
+		}
+	}()
+	err := l.http.Shutdown(ctx)
+	select {
+	case <-done:
+		return err == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// cut ends all connections.
+func (l *listeners) cut() {
+	l.http.Close()
+	if l.grpc != nil {
+		l.grpc.Stop()
+	}
+}
+
+// tracing is where traces go, nil is nowhere; flush sends what is left of them.
+func (f *serving) tracing(ctx context.Context) (p trace.TracerProvider, flush func(), err error) {
+	if !f.traces {
+		return nil, func() {}, nil
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { f.Log.Warn("traces not sent", "error", err.Error()) }))
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("traces cannot be sent: %w", err)
+	}
+	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "attach")), resource.WithFromEnv())
+	if err != nil {
+		return nil, nil, fmt.Errorf("traces cannot be sent: %w", err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
+	return provider, func() {
+		ending, end := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer end()
+		provider.Shutdown(ending)
+	}, nil
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -1,0 +1,214 @@
+package serve
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/attach-uncertainty/attach/internal/inference"
+)
+
+// serviceName is the protocol's on the wire.
+const serviceName = "inference.GRPCInferenceService"
+
+// Register adds the protocol's gRPC service to a server, which bounds the size of
+// messages and what it is told of the other end by itself.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	r.RegisterService(&grpc.ServiceDesc{
+		ServiceName: serviceName,
+		HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{
+			method("ServerLive", (*Server).serverLive),
+			method("ServerReady", (*Server).serverReady),
+			method("ModelReady", (*Server).modelReady),
+			method("ServerMetadata", (*Server).serverMetadata),
+			method("ModelMetadata", (*Server).modelMetadataMessage),
+			method("ModelInfer", (*Server).modelInfer),
+		},
+	}, s)
+}
+
+// method is a call with one message that is answered with one.
+func method[Request, Response any](name string, answer func(*Server, context.Context, *Request) (*Response, error)) grpc.MethodDesc {
+	return grpc.MethodDesc{MethodName: name, Handler: func(server any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+		in := new(Request)
+		if err := decode(in); err != nil {
+			return nil, err
+		}
+		handle := func(ctx context.Context, in any) (any, error) {
+			out, err := answer(server.(*Server), ctx, in.(*Request))
+			if err != nil {
+				return nil, status.Error(codeOf(err), err.Error())
+			}
+			return out, nil
+		}
+		if intercept == nil {
+			return handle(ctx, in)
+		}
+		return intercept(ctx, in, &grpc.UnaryServerInfo{Server: server, FullMethod: "/" + serviceName + "/" + name}, handle)
+	}}
+}
+
+func (s *Server) serverLive(context.Context, *inference.ServerLiveRequest) (*inference.ServerLiveResponse, error) {
+	return &inference.ServerLiveResponse{Live: true}, nil
+}
+
+func (s *Server) serverReady(context.Context, *inference.ServerReadyRequest) (*inference.ServerReadyResponse, error) {
+	return &inference.ServerReadyResponse{Ready: s.ready()}, nil
+}
+
+func (s *Server) modelReady(_ context.Context, in *inference.ModelReadyRequest) (*inference.ModelReadyResponse, error) {
+	e, err := s.find(in.GetName(), in.GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	return &inference.ModelReadyResponse{Ready: e.ready()}, nil
+}
+
+func (s *Server) serverMetadata(context.Context, *inference.ServerMetadataRequest) (*inference.ServerMetadataResponse, error) {
+	md := serverMetadata()
+	return &inference.ServerMetadataResponse{Name: md.Name, Version: md.Version, Extensions: md.Extensions}, nil
+}
+
+func (s *Server) modelMetadataMessage(_ context.Context, in *inference.ModelMetadataRequest) (*inference.ModelMetadataResponse, error) {
+	md, err := s.modelMetadata(in.GetName(), in.GetVersion())
+	out := &inference.ModelMetadataResponse{Name: md.Name, Versions: md.Versions, Platform: md.Platform}
+	for _, t := range md.Inputs {
+		out.Inputs = append(out.Inputs, &inference.ModelMetadataResponse_TensorMetadata{Name: t.Name, Datatype: t.Datatype, Shape: t.Shape})
+	}
+	for _, t := range md.Outputs {
+		out.Outputs = append(out.Outputs, &inference.ModelMetadataResponse_TensorMetadata{Name: t.Name, Datatype: t.Datatype, Shape: t.Shape})
+	}
+	return out, err
+}
+
+func (s *Server) modelInfer(ctx context.Context, in *inference.ModelInferRequest) (*inference.ModelInferResponse, error) {
+	began := time.Now()
+	e, err := s.find(in.GetModelName(), in.GetModelVersion())
+	if err != nil {
+		return nil, err
+	}
+	c := s.calls.Get().(*call)
+	defer s.free(c)
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	var out *inference.ModelInferResponse
+	if err = c.read(in); err == nil {
+		err = s.infer(ctx, c, e, func(m *model) error {
+			out = c.message(e, m, len(in.GetRawInputContents()) > 0)
+			return nil
+		})
+	}
+	if s.tracer != nil {
+		md, _ := metadata.FromIncomingContext(ctx)
+		ctx = propagation.TraceContext{}.Extract(ctx, carrier(md))
+	}
+	s.ended(ctx, "grpc", e, c, err, began)
+	return out, err
+}
+
+// read makes the call's request of a message.
+func (c *call) read(in *inference.ModelInferRequest) error {
+	bytes := int64(0)
+	for _, raw := range in.GetRawInputContents() {
+		bytes += int64(len(raw))
+	}
+	for _, t := range in.GetInputs() {
+		bytes += 8 * int64(contentsOf(t.GetContents()))
+	}
+	if err := c.hold(bytes); err != nil {
+		return err
+	}
+	c.id = in.GetId()
+	for name, v := range in.GetParameters() {
+		if err := c.set(name, parameterOf(v)); err != nil {
+			return err
+		}
+	}
+	raws := in.GetRawInputContents()
+	if len(raws) > 0 && len(raws) != len(in.GetInputs()) {
+		return badRequest("the request has %d inputs and %d raw_input_contents; there must be one for each input, or none", len(in.GetInputs()), len(raws))
+	}
+	for i, given := range in.GetInputs() {
+		t := c.addInput()
+		t.name, t.datatype = given.GetName(), given.GetDatatype()
+		for _, d := range given.GetShape() {
+			t.shape = append(t.shape, clamp(d))
+		}
+		switch {
+		case len(raws) == 0:
+			if t.contents = given.GetContents(); t.contents == nil {
+				t.contents = &inference.InferTensorContents{}
+			}
+		case given.GetContents() != nil:
+			return badRequest("the input %.100q has contents beside raw_input_contents; there must be one or the other", t.name)
+		default:
+			t.raw = append(raws[i][:0:0], raws[i]...)
+		}
+		if err := t.measure(); err != nil {
+			return err
+		}
+	}
+	for _, o := range in.GetOutputs() {
+		w := wanted{name: o.GetName()}
+		for name, v := range o.GetParameters() {
+			if err := w.set(name, parameterOf(v)); err != nil {
+				return err
+			}
+		}
+		c.outputs = append(c.outputs, w)
+	}
+	return nil
+}
+
+func parameterOf(v *inference.InferParameter) parameter {
+	switch v := v.GetParameterChoice().(type) {
+	case *inference.InferParameter_BoolParam:
+		return parameter{strconv.FormatBool(v.BoolParam)}
+	case *inference.InferParameter_Int64Param:
+		return parameter{strconv.FormatInt(v.Int64Param, 10)}
+	case *inference.InferParameter_Uint64Param:
+		return parameter{strconv.FormatUint(v.Uint64Param, 10)}
+	case *inference.InferParameter_DoubleParam:
+		return parameter{strconv.FormatFloat(v.DoubleParam, 'g', -1, 64)}
+	}
+	return parameter{v.GetStringParam()}
+}
+
+// message is the answer, with raw contents for those who sent such.
+func (c *call) message(e *entry, m *model, raw bool) *inference.ModelInferResponse {
+	out := &inference.ModelInferResponse{ModelName: e.name, ModelVersion: e.version, Id: c.id}
+	c.each(m, func(o *output, _ bool) {
+		c.shape = o.dims(c.shape[:0], &c.request, c.job.predictions)
+		t := &inference.ModelInferResponse_InferOutputTensor{Name: o.name, Datatype: o.datatype}
+		for _, d := range c.shape {
+			t.Shape = append(t.Shape, int64(d))
+		}
+		out.Outputs = append(out.Outputs, t)
+		n := width(c.shape)
+		if raw {
+			b := make([]byte, 0, o.bytes(c.job.predictions, n))
+			out.RawOutputContents = append(out.RawOutputContents, o.appendBinary(b, c.job.predictions, n))
+			return
+		}
+		t.Contents = o.contents(c.job.predictions, n)
+	})
+	return out
+}
+
+// carrier are the metadata of a call, as headers that name its trace.
+type carrier metadata.MD
+
+func (c carrier) Get(key string) string { return strings.Join(metadata.MD(c).Get(key), ",") }
+
+func (c carrier) Set(key, value string) { metadata.MD(c).Set(key, value) }
+
+func (c carrier) Keys() []string { return slices.Collect(maps.Keys(c)) }

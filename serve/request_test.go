@@ -1,0 +1,196 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	var r request
+	raw := binary.LittleEndian.AppendUint32(nil, math.Float32bits(1.5))
+	err := r.parse([]byte(` {"id": "a\u00e9", "unknown": [{"x": null}], "parameters": {"alpha": ".01", "level": 0.8, "quantiles": ".1,.9", "timeout": 5000, "binary_data_output": true},
+		"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [[1, -2.5e1, 3]]}, {"name": "y", "datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": 4}}],
+		"outputs": [{"name": "flag", "parameters": {"binary_data": false}}]} `), raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.id != "aé" || r.alpha != .01 || r.level != .8 || !slices.Equal(r.levels, []float64{.1, .9}) || r.timeout.Milliseconds() != 5 || !r.binary || len(r.outputs) != 1 || r.outputs[0] != (wanted{"flag", asJSON}) {
+		t.Errorf("read as %+v", r)
+	}
+	for i, want := range [][]float32{{1, -25, 3}, {1.5}} {
+		got, err := r.inputs[i].floats(nil)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s is %v, want %v, error %v", r.inputs[i].name, got, want, err)
+		}
+	}
+}
+
+// What is no request is refused in one sentence.
+func TestParseRefuses(t *testing.T) {
+	input := func(s string) string { return `{"inputs": [{"name": "x", ` + s + `}]}` }
+	for body, words := range map[string]string{
+		``:                                        "ends where an object should be",
+		`[]`:                                      "stands '[' where an object",
+		`{"inputs": [`:                            "ends where an object should be",
+		`{"inputs": []} x`:                        "where the end should be",
+		`{"parameters": {"alpha": 2}}`:            "between 0 and 1",
+		`{"parameters": {"alpha": "NaN"}}`:        "between 0 and 1",
+		`{"parameters": {"alpah": 0.1}}`:          `no parameter "alpah"`,
+		`{"parameters": {"quantiles": ".1,.1"}}`:  "twice",
+		`{"parameters": {"timeout": -1}}`:         "microseconds",
+		input(`"datatype": "FP32", "shape": [1]`): "neither data nor",
+		input(`"datatype": "FP31", "shape": [1], "data": [1]`):                                        "FP31",
+		input(`"datatype": "FP32", "shape": [], "data": 1`):                                           "0 axes",
+		input(`"datatype": "FP32", "shape": [-1], "data": [1]`):                                       "not negative",
+		input(`"datatype": "FP32", "shape": [1.5], "data": [1]`):                                      "whole number",
+		input(`"datatype": "FP32", "shape": [99999999, 99999999], "data": [1]`):                       "too large",
+		input(`"datatype": "FP32", "shape": [9223372036854775807], "data": [1]`):                      "too large",
+		input(`"datatype": "FP32", "shape": [99999999999999999999], "data": [1]`):                     "whole number",
+		input(`"datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": 4}`):              "0 bytes are left",
+		input(`"datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": -4}`):             "must not be negative",
+		input(`"datatype": "FP32", "shape": [1], "data": [1], "parameters": {"binary_data_size": 4}`): "both data and",
+		input(`"datatype": "FP32", "shape": [1], "data": ` + strings.Repeat("[", 1000)):               "nested too deeply",
+	} {
+		var r request
+		err := r.parse([]byte(body), nil)
+		if err == nil || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "\n") || statusOf(err) != 400 {
+			t.Errorf("%.100s: error %v, want one that says %q", body, err, words)
+		}
+	}
+	for _, c := range []struct{ datatype, data, words string }{
+		{"FP32", `[1, 2`, "ends where"}, {"FP32", `[1]`, "1 elements"}, {"FP32", `[1, 2, 3]`, "3 elements"}, {"FP32", `[1, null]`, "where a number"},
+		{"FP32", `[1, NaN]`, "where a number"}, {"FP32", `[1, 1e39]`, "too large for a float32"}, {"FP32", `{"a": 1}`, "where an array"}, {"FP32", `[1, "2"]`, "where a number"},
+		{"INT8", `[1, 128]`, "is no INT8"}, {"INT8", `[1, 1.5]`, "is no INT8"}, {"UINT8", `[-1, 1]`, "is no UINT8"}, {"INT64", `[1, 16777217]`, "outside"}, {"BOOL", `[true, 2]`, "where true or false"},
+	} {
+		x := tensor{name: "x", datatype: c.datatype, shape: []int{2}, text: []byte(c.data)}
+		if err := x.measure(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.floats(nil); err == nil || !strings.Contains(err.Error(), c.words) || statusOf(err) != 400 {
+			t.Errorf("%s %s: error %v, want one that says %q", c.datatype, c.data, err, c.words)
+		}
+	}
+}
+
+// reference is a request as encoding/json reads it.
+type reference struct {
+	ID     *string
+	Inputs []struct {
+		Name, Datatype string
+		Shape          []json.Number
+		Data           json.RawMessage
+	}
+}
+
+// What is read of a request is what encoding/json reads of it, and nothing that is
+// no JSON is taken.
+func FuzzREST(f *testing.F) {
+	for _, seed := range []string{
+		`{"id": "a", "inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 1], "data": [[1], [2.5e0]]}]}`,
+		`{"inputs": [{"name": "\u00e9\ud83d\ude00", "datatype": "BYTES", "shape": [1], "data": ["YQ=="]}], "outputs": [{"name": "p_value", "parameters": {"binary_data": true}}]}`,
+		`{"parameters": {"alpha": 0.1, "level": ".9", "quantiles": ".1,.2"}, "inputs": [{"name": "x", "datatype": "INT8", "shape": [3], "parameters": {"binary_data_size": 3}}]}abc`,
+		`{"inputs": [{"name": "b", "datatype": "BOOL", "shape": [2], "data": [true, false]}]}`,
+	} {
+		f.Add([]byte(seed), len(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte, header int) {
+		header = min(max(header, 0), len(body))
+		var r request
+		if r.parse(body[:header:header], body[header:]) != nil {
+			return
+		}
+		var want reference
+		if !json.Valid(body[:header]) {
+			t.Fatalf("%q is no JSON", body[:header])
+		}
+		// Keys that differ in case, and those that come twice, are read otherwise there.
+		same := json.Unmarshal(body[:header], &want) == nil && len(want.Inputs) == len(r.inputs)
+		for i := range r.inputs {
+			x := &r.inputs[i]
+			numbers, err := x.floats(nil)
+			if err == nil && len(numbers) != x.elements {
+				t.Fatalf("%d numbers of %d", len(numbers), x.elements)
+			}
+			if err == nil && x.text != nil {
+				var nested any
+				d := json.NewDecoder(bytes.NewReader(x.text))
+				d.UseNumber()
+				if d.Decode(&nested) != nil {
+					t.Fatalf("%q is no JSON", x.text)
+				}
+				if flat := flatten(nil, nested); !slices.Equal(flat, numbers) {
+					t.Fatalf("%q is read as %v, want %v", x.text, numbers, flat)
+				}
+			}
+			n := 0
+			if x.bytes(true, func([]byte) error { n++; return nil }) == nil && n != x.elements {
+				t.Fatalf("%d elements of %d", n, x.elements)
+			}
+			if same && strings.Count(string(body), `"name"`) == len(want.Inputs) && len(r.outputs) == 0 && want.Inputs[i].Name != "" && want.Inputs[i].Name != x.name {
+				t.Fatalf("name %q, want %q", x.name, want.Inputs[i].Name)
+			}
+		}
+	})
+}
+
+// flatten is the numbers of nested arrays.
+func flatten(dst []float32, v any) []float32 {
+	switch v := v.(type) {
+	case []any:
+		for _, x := range v {
+			dst = flatten(dst, x)
+		}
+	case json.Number:
+		x, _ := strconv.ParseFloat(string(v), 32)
+		dst = append(dst, float32(x))
+	case bool:
+		if v {
+			return append(dst, 1)
+		}
+		dst = append(dst, 0)
+	}
+	return dst
+}
+
+// Binary tensors that are taken have as many elements as their shapes say, and all
+// of their bytes.
+func FuzzBinary(f *testing.F) {
+	for i, datatype := range []string{"BOOL", "INT8", "UINT8", "INT16", "UINT16", "FP16", "INT32", "UINT32", "FP32", "INT64", "UINT64", "FP64", "BYTES"} {
+		f.Add(i, 2, 1, make([]byte, 16))
+		f.Add(i, 1, 1, append([]byte{4, 0, 0, 0}, datatype[:4]...))
+	}
+	datatypes := []string{"BOOL", "INT8", "UINT8", "INT16", "UINT16", "FP16", "INT32", "UINT32", "FP32", "INT64", "UINT64", "FP64", "BYTES"}
+	f.Fuzz(func(t *testing.T, datatype, rows, columns int, raw []byte) {
+		x := tensor{name: "x", datatype: datatypes[uint(datatype)%uint(len(datatypes))], shape: []int{rows, columns}, raw: raw}
+		if x.raw == nil {
+			x.raw = []byte{}
+		}
+		if x.measure() != nil {
+			return
+		}
+		if x.datatype == "BYTES" {
+			n, total := 0, 0
+			if x.bytes(false, func(b []byte) error { n, total = n+1, total+4+len(b); return nil }) == nil && (n != x.elements || total != len(raw)) {
+				t.Fatalf("%d elements of %d bytes, want %d of %d", n, total, x.elements, len(raw))
+			}
+			return
+		}
+		got, err := x.floats(nil)
+		if err == nil && (len(got) != x.elements || x.elements*size(x.datatype) != len(raw)) {
+			t.Fatalf("%d numbers of %d bytes of %s of shape %v", len(got), len(raw), x.datatype, x.shape)
+		}
+		if err == nil && x.datatype == "FP32" {
+			for i, v := range got {
+				if math.Float32bits(v) != binary.LittleEndian.Uint32(raw[4*i:]) {
+					t.Fatalf("number %d is %v", i, v)
+				}
+			}
+		}
+	})
+}
