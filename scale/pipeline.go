@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +30,7 @@ type score struct {
 	Args  []string // of attach audit
 	Dir   string   // that paths among them are of
 	Parts string   // folder or URL
+	Run   string   // what the file turn is to hold
 }
 
 // ProcessElement scores a shard. What is wrong with it is left beside the parts, for
@@ -34,7 +38,10 @@ type score struct {
 func (s *score) ProcessElement(ctx context.Context, shard command.AuditShard) error {
 	w, err := session(s)
 	if err == nil {
-		err = w.score(ctx, s.Parts, shard)
+		err = w.score(ctx, s, shard)
+	}
+	if errors.Is(err, errOver) {
+		return nil
 	}
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -43,16 +50,49 @@ func (s *score) ProcessElement(ctx context.Context, shard command.AuditShard) er
 	return w.storage.put(ctx, s.Parts, name, bytes.NewBufferString(err.Error()))
 }
 
+// turn is the file among the parts that says whose turn it is: a job whose program was
+// killed goes on by itself, and ends when the audit is begun again.
+const turn = "runs.txt"
+
+// errOver ends what is scored for a program that is no more.
+var errOver = errors.New("the audit was begun again elsewhere meanwhile, and goes on there")
+
+// current returns errOver where the audit was begun again since, or is done.
+func (s *storage) current(ctx context.Context, parts, of string) error {
+	paths, release, err := s.have(ctx, parts, turn)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if len(paths) == 1 {
+		content, err := os.ReadFile(paths[0])
+		if err == nil && string(content) == of {
+			return nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return errOver
+}
+
 // failed ends the names of files that say why a shard could not be scored.
 const failed = "failed.txt"
 
-func (w *worker) score(ctx context.Context, parts string, shard command.AuditShard) error {
+func (w *worker) score(ctx context.Context, s *score, shard command.AuditShard) error {
+	if err := w.storage.current(ctx, s.Parts, s.Run); err != nil {
+		return err
+	}
+	parts := s.Parts
 	have, release, err := w.storage.have(ctx, parts, command.PartPattern(shard))
 	if err != nil {
 		return err
 	}
 	defer release()
 	return w.Score(ctx, shard, have, func(name string, part io.WriterTo) error {
+		if err := w.storage.current(ctx, parts, s.Run); err != nil {
+			return err
+		}
 		return w.storage.put(ctx, parts, name, part)
 	})
 }
@@ -139,10 +179,17 @@ func (e *engine) Score(ctx context.Context, shards []command.AuditShard, parts s
 	if e.cloud != "" {
 		to = under(e.cloud, "parts")
 	}
+	token := rand.Text()
+	if err := e.put(ctx, to, turn, bytes.NewBufferString(token)); err != nil {
+		return err
+	}
 	p, s := beam.NewPipelineWithRoot()
-	beam.ParDo0(s, &score{Args: e.args, Dir: dir, Parts: to}, beam.Reshuffle(s, beam.CreateList(s, shards)))
+	beam.ParDo0(s, &score{Args: e.args, Dir: dir, Parts: to, Run: token}, beam.Reshuffle(s, beam.CreateList(s, shards)))
 	if err := beamx.Run(ctx, p); err != nil {
 		return fmt.Errorf("the runner gave up: %w", err)
+	}
+	if err := e.current(ctx, to, token); err != nil {
+		return fmt.Errorf("%s: %w", e.dir, err)
 	}
 	if e.cloud != "" {
 		if err := e.get(ctx, to, "*", parts); err != nil {

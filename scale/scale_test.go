@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -116,6 +117,9 @@ func TestPrism(t *testing.T) {
 	}
 	ok("m.attach", "--x", "part-*.npz", "-o", "prism", "--every", "3")
 	same(t, "prism", want)
+	if !bytes.Equal(read(t, "prism/scores.parquet"), read(t, "single/scores.parquet")) {
+		t.Error("prism/scores.parquet is not what attach audit writes")
+	}
 
 	bucket := "file://" + dir
 	ok(bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3")
@@ -148,6 +152,17 @@ func TestPrism(t *testing.T) {
 	}
 	ok("m.attach", "--x", "part-*.npz", "-o", "again", "--every", "3")
 	same(t, "again", want)
+}
+
+// TestVersions: scores.parquet has the same bytes where it is packed by the same code.
+func TestVersions(t *testing.T) {
+	ours, theirs := string(read(t, "go.mod")), string(read(t, "../go.mod"))
+	for _, module := range []string{"github.com/parquet-go/parquet-go", "github.com/klauspost/compress"} {
+		find := regexp.MustCompile(regexp.QuoteMeta(module) + ` v\S+`)
+		if a, b := find.FindString(ours), find.FindString(theirs); a == "" || a != b {
+			t.Errorf("%q and %q", a, b)
+		}
+	}
 }
 
 // TestFlags: no flag of attach audit is one of Beam's.

@@ -21,6 +21,7 @@ import (
 	"gocloud.dev/gcerrors"
 
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/command"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 )
 
@@ -319,8 +320,10 @@ func (s *storage) audit(ctx context.Context, from string) (dir string, err error
 	if err := os.Mkdir(filepath.Join(dir, "parts"), 0o777); err != nil {
 		return "", err
 	}
-	if err := s.get(ctx, from, "*", dir); err != nil {
-		return "", err
+	for _, name := range []string{"scores.parquet", "audit.json", "report.html", "run.json"} {
+		if err := s.get(ctx, from, name, dir); err != nil {
+			return "", err
+		}
 	}
 	return dir, s.get(ctx, under(from, "parts"), "*.parquet", filepath.Join(dir, "parts"))
 }
@@ -360,6 +363,9 @@ func (s *storage) bring(ctx context.Context, dir, to string) error {
 		return err
 	}
 	for _, o := range left {
+		if !command.OfParts(path.Base(o.Key)) {
+			continue
+		}
 		if err := b.Delete(ctx, o.Key); err != nil {
 			return err
 		}

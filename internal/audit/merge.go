@@ -118,7 +118,11 @@ func (w *Whole) each(ctx context.Context, use func(at Range, cells []pq.Values, 
 			c.Close()
 		}
 	}()
-	for i, s := range w.segments {
+	left := map[*File]int{} // segments
+	for _, s := range w.segments {
+		left[s.file]++
+	}
+	for _, s := range w.segments {
 		c := open[s.file]
 		if c == nil {
 			rows, err := pq.Open(s.file.path)
@@ -141,7 +145,7 @@ func (w *Whole) each(ctx context.Context, use func(at Range, cells []pq.Values, 
 			}
 			at += n
 		}
-		if !slices.ContainsFunc(w.segments[i+1:], func(o segment) bool { return o.file == s.file }) {
+		if left[s.file]--; left[s.file] == 0 {
 			c.Close()
 			delete(open, s.file)
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	pq "github.com/attach-uncertainty/attach/internal/parquet"
 )
@@ -75,7 +74,7 @@ const (
 func newWriter(to io.Writer, id Identity) *writer {
 	c := id.columns()
 	return &writer{columns: c, w: parquet.NewGenericWriter[any](to, c.schema(), parquet.Compression(&parquet.Snappy), parquet.PageBufferSize(1<<16),
-		parquet.CreatedBy("attach", attach.Version(), ""))}
+		parquet.CreatedBy("attach", "", ""))}
 }
 
 // add begins a row, whose values follow in the order of columns.

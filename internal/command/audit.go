@@ -161,7 +161,9 @@ func (f *auditing) run(c *cli.Context) error {
 	}
 	p.end()
 	a, err := d.finish(ctx, f.look(names))
-	if err != nil {
+	if err != nil && strings.Contains(err.Error(), d.parts()+string(filepath.Separator)) {
+		return fmt.Errorf("%w; remove what is wrong there to have its rows scored again", err)
+	} else if err != nil {
 		return kept(err)
 	}
 	printAudit(c.App.Writer, a, f.dir)
@@ -270,7 +272,6 @@ func resolved(path string) string {
 
 // score scores what the folder lacks.
 func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, shards []shard, p *progress) error {
-	have := d.ranges()
 	done := 0
 	for i, one := range shards {
 		if d.complete(one.name) {
@@ -281,7 +282,7 @@ func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, s
 			return err
 		}
 		save := func(part *audit.Part) error { return d.save(ctx, i, part) }
-		err = scoreShard(ctx, s, one, r, have, save, func(at, rows int) {
+		err = scoreShard(ctx, s, one, r, d.have[one.name], save, func(at, rows int) {
 			done += rows
 			p.share((float64(i)+min(1, float64(at)/float64(r.Len)))/float64(len(shards)), p.rate(done)+inShards(i, len(shards)))
 		})

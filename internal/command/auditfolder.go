@@ -26,7 +26,18 @@ type auditFolder struct {
 	dir   string
 	id    audit.Identity
 	files []*audit.File
-	made  bool // the folder was not there
+	have  map[string][]audit.Range // of files, by shard
+	made  bool                     // the folder was not there
+}
+
+func (d *auditFolder) add(f *audit.File) {
+	if d.have == nil {
+		d.have = map[string][]audit.Range{}
+	}
+	d.files = append(d.files, f)
+	for _, r := range f.Ranges {
+		d.have[r.Shard] = append(d.have[r.Shard], r)
+	}
 }
 
 // auditRun is what run.json holds.
@@ -81,7 +92,7 @@ func openAuditFolder(ctx context.Context, dir string, id audit.Identity, shards 
 		if err := d.same(auditRun{done.Identity, done.Shards()}, run); err != nil {
 			return nil, err
 		}
-		d.files = []*audit.File{done}
+		d.add(done)
 		return d, nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w; write to another folder", err)
@@ -119,7 +130,7 @@ func (d *auditFolder) take(note []byte, run auditRun) error {
 		if err != nil {
 			return fmt.Errorf("%w; remove it to have its rows scored again", err)
 		}
-		d.files = append(d.files, part)
+		d.add(part)
 	}
 	if d.files == nil {
 		return nil
@@ -206,23 +217,10 @@ func firstOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// ranges are the rows that were scored.
-func (d *auditFolder) ranges() (all []audit.Range) {
-	for _, f := range d.files {
-		all = append(all, f.Ranges...)
-	}
-	return all
-}
-
 // complete says that all rows of a shard were scored.
 func (d *auditFolder) complete(name string) bool {
-	have := d.ranges()
-	for _, r := range have {
-		if r.Shard == name {
-			return len(audit.Gaps(name, r.Of, have)) == 0
-		}
-	}
-	return false
+	have := d.have[name]
+	return have != nil && len(audit.Gaps(name, have[0].Of, have)) == 0
 }
 
 // unchanged refuses a shard that has more or fewer rows than when it was begun.
@@ -263,7 +261,7 @@ func (d *auditFolder) save(ctx context.Context, shard int, p *audit.Part) error 
 		return err
 	}
 	f.Asked(d.id)
-	d.files = append(d.files, f)
+	d.add(f)
 	return nil
 }
 
