@@ -164,24 +164,6 @@ func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(s
 	return nil
 }
 
-// FitInputs are the images that the features to fit with are of.
-func (p *Plan) FitInputs(ctx context.Context, n Measured, im *Images) (ood.Inputs, error) {
-	layout := im.Model.Info().Layout
-	o, err := n.reading(p.Models, layout, im.Model.InputShape())
-	if err != nil {
-		return nil, err
-	}
-	set, err := n.parts(p.Data)[0].open(ctx, o, p.Rows[0], p.Seed)
-	if err != nil {
-		return nil, err
-	}
-	x, err := set.All(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return ood.InputsOf(ood.BlockOf(append([]int{x.Rows}, set.Shape()...), x.Data)), nil
-}
-
 // layersKey tells features with some earlier layers from those with others.
 func layersKey(model *featurize.Model) string {
 	var names []string

@@ -128,9 +128,6 @@ func choices(ctx context.Context, p *networks.Plan, n networks.Measured) (r reco
 	}
 	defer im.Model.Close()
 	t := im.Training
-	if t.Inputs, err = p.FitInputs(ctx, n, im); err != nil {
-		return r, err
-	}
 	report, err := compare.Run(ctx, compare.Options{Methods: p.Methods, Training: t, In: im.In, OutSets: im.Outs})
 	if err != nil {
 		return r, err
