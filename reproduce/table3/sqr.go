@@ -1,11 +1,14 @@
 package table3
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/attach-uncertainty/attach/internal/train"
 )
@@ -116,10 +119,9 @@ func (s sqr) score(ctx context.Context, pairs []pair, progress func(float64)) (m
 	}
 	verdicts := map[string][]verdict{}
 	for _, pool := range pools() {
-		// What each row of a pair adds to its score.
-		added := make([][]float64, len(pairs))
+		shares := make([]share, len(pairs))
 		for i, p := range pairs {
-			added[i] = make([]float64, len(p.x))
+			shares[i] = newShare(len(p.x))
 		}
 		for k, h := range halves {
 			x, y := scores[h.pair][0], scores[h.pair][1]
@@ -127,16 +129,58 @@ func (s sqr) score(ctx context.Context, pairs []pair, progress func(float64)) (m
 			if h.reverse {
 				x, y, sign = y, x, 1
 			}
-			losses := codeLengths(networks[k], pool.of(len(x)), pick(x, h.test), pick(y, h.test))
-			for t, row := range h.test {
-				added[h.pair][row] += sign * losses[t] / float64(len(h.test)*s.seeds)
-			}
+			weight := sign / float64(len(h.test)*s.seeds)
+			shares[h.pair].add(h, weight, codeLengths(networks[k], pool.of(len(x)), pick(x, h.test), pick(y, h.test)))
 		}
-		for i, a := range added {
-			verdicts[pool.method] = append(verdicts[pool.method], bootstrap(a, rand.New(rand.NewPCG(uint64(i), 2))))
+		for i, a := range shares {
+			verdicts[pool.method] = append(verdicts[pool.method], bootstrap(a.score, a.ranked(scores[i]), rand.New(rand.NewPCG(uint64(i), 2))))
 		}
 	}
 	return verdicts, nil
+}
+
+// share is the score of a pair, and what each of its rows adds to the part of it
+// that is of conditional quantiles.
+type share struct {
+	score float64
+	added []float64
+	by    [2][]float64 // by how much a row's share grows with its x and its y
+}
+
+func newShare(rows int) share {
+	return share{added: make([]float64, rows), by: [2][]float64{make([]float64, rows), make([]float64, rows)}}
+}
+
+func (s *share) add(h half, weight float64, c codes) {
+	cause, effect := s.by[0], s.by[1]
+	if h.reverse {
+		cause, effect = effect, cause
+	}
+	for t, row := range h.test {
+		s.score += weight * (c.marginal[t] + c.conditional[t])
+		s.added[row] += weight * c.conditional[t]
+		cause[row] += weight * c.byCause[t]
+		effect[row] += weight * c.byEffect[t]
+	}
+}
+
+// ranked is what rows add to the score where rows that are drawn anew are ranked
+// anew, to first order: a row moves the normal scores of all rows above it.
+// Losses of marginal quantiles are then the same in every draw.
+func (s *share) ranked(scores [2][]float64) []float64 {
+	n := float64(len(s.added))
+	out := slices.Clone(s.added)
+	for d, of := range scores {
+		order := rangeOf(len(of))
+		slices.SortFunc(order, func(i, j int) int { return cmp.Compare(of[j], of[i]) })
+		var above float64
+		for _, row := range order {
+			above += s.by[d][row] / distuv.UnitNormal.Prob(of[row]) / n
+			out[row] += above
+		}
+	}
+	floats.AddConst((s.score-floats.Sum(out))/n, out)
+	return out
 }
 
 func pick(v []float64, rows []int) []float64 {
@@ -147,45 +191,52 @@ func pick(v []float64, rows []int) []float64 {
 	return out
 }
 
-// codeLengths are, of each row, the weighted losses of the marginal quantiles of
-// x and of the network's quantiles of y.
-func codeLengths(n train.Network, pool pooled, x, y []float64) []float64 {
-	out := make([]float64, len(x))
+// codes are, of each row, the weighted losses of the marginal quantiles of the
+// cause and of the network's quantiles of the effect, and by how much the latter
+// grow with either.
+type codes struct{ marginal, conditional, byCause, byEffect []float64 }
+
+func codeLengths(n train.Network, pool pooled, x, y []float64) codes {
+	c := codes{make([]float64, len(x)), make([]float64, len(x)), make([]float64, len(x)), make([]float64, len(x))}
 	sorted := slices.Sorted(slices.Values(x))
-	in := blas32.General{Rows: len(x), Cols: 2, Stride: 2, Data: make([]float32, 2*len(x))}
+	const step = 1e-2
+	in := blas32.General{Rows: 2 * len(x), Cols: 2, Stride: 2, Data: make([]float32, 4*len(x))}
 	for l, tau := range pool.levels {
 		marginal := quantileOf(sorted, tau)
 		for i, v := range x {
-			in.Data[2*i], in.Data[2*i+1] = float32(v), float32((tau-.5)*12)
+			copy(in.Data[4*i:], []float32{float32(v), float32((tau - .5) * 12), float32(v + step), float32((tau - .5) * 12)})
 		}
-		predicted := n.Apply(in)
+		predicted := n.Apply(in).Data
 		for i := range x {
-			out[i] += pool.weights[l] * (pinball(tau, x[i]-marginal) + pinball(tau, y[i]-float64(predicted.Data[i])))
+			at, beside := float64(predicted[2*i]), float64(predicted[2*i+1])
+			c.marginal[i] += pool.weights[l] * pinball(tau, x[i]-marginal)
+			c.conditional[i] += pool.weights[l] * pinball(tau, y[i]-at)
+			slope := tau
+			if y[i] < at {
+				slope--
+			}
+			c.byEffect[i] += pool.weights[l] * slope
+			c.byCause[i] -= pool.weights[l] * slope * (beside - at) / step
 		}
 	}
-	return out
+	return c
 }
 
 // pinball is the loss of a quantile that misses by so much.
 func pinball(tau, miss float64) float64 { return max(tau*miss, (tau-1)*miss) }
 
-// bootstrap sums what rows add up to, and says how often rows drawn with
-// replacement do not come to the same side of 0. Networks stay as they are.
-func bootstrap(added []float64, rng *rand.Rand) verdict {
-	var v verdict
-	for _, a := range added {
-		v.score += a
-	}
+// bootstrap says how often rows drawn with replacement do not come to the side of 0
+// that the score, the sum of what they add, is on. Networks stay as they are.
+func bootstrap(score float64, added []float64, rng *rand.Rand) verdict {
 	other := 0
 	for range resamples {
 		var sum float64
 		for range added {
 			sum += added[rng.IntN(len(added))]
 		}
-		if sum*v.score <= 0 {
+		if sum*score <= 0 {
 			other++
 		}
 	}
-	v.p = min(2*float64(other+1)/(resamples+1), 1)
-	return v
+	return verdict{score, min(2*float64(other+1)/(resamples+1), 1)}
 }

@@ -1,0 +1,61 @@
+package table3
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/attach-uncertainty/attach/internal/train"
+)
+
+// TestRanked compares the spread of scores, where what rows add is drawn anew, with
+// that where rows are drawn, ranked and scored anew.
+func TestRanked(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	const n = 400
+	x, y := make([]float64, n), make([]float64, n)
+	for i := range x {
+		x[i] = rng.NormFloat64()
+		y[i] = x[i]*x[i] + x[i] + .5*rng.NormFloat64()
+	}
+	scores := [2][]float64{normalScores(x, rng), normalScores(y, rng)}
+	// Two networks of a hidden layer, as those that are trained.
+	var networks [2]train.Network
+	for d, w := range [][]float32{{1.2, -.7, .1, .12}, {.6, .2, -.1, .1}} {
+		networks[d].Layers = []train.Layer{
+			{W: blas32.General{Rows: 2, Cols: 3, Stride: 3, Data: []float32{1, -1, 0, 0, 0, 1}}, B: []float32{0, .2, 6}},
+			{W: blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: w[:3]}, B: []float32{-w[3] * 6}},
+		}
+	}
+	pool, all := pools()[2], rangeOf(n)
+	of := func(x, y []float64) share {
+		s := newShare(n)
+		for d, sign := range []float64{-1, 1} {
+			s.add(half{reverse: d == 1, test: all}, sign/n, codeLengths(networks[d], pool, x, y))
+			x, y = y, x
+		}
+		return s
+	}
+	s := of(scores[0], scores[1])
+	added := s.ranked(scores)
+	var quick, full []float64
+	for range 400 {
+		rows := make([]int, n)
+		var sum float64
+		for i := range rows {
+			rows[i] = rng.IntN(n)
+			sum += added[rows[i]]
+		}
+		quick = append(quick, sum)
+		full = append(full, of(normalScores(pick(x, rows), rng), normalScores(pick(y, rows), rng)).score)
+	}
+	if got, want := stat.StdDev(quick, nil), stat.StdDev(full, nil); math.Abs(got/want-1) > .2 {
+		t.Errorf("scores spread by %v, want %v", got, want)
+	}
+	if got, want := stat.Mean(quick, nil), s.score; math.Abs(got-want) > .2*stat.StdDev(full, nil) {
+		t.Errorf("the mean of scores drawn anew is %v, want %v", got, want)
+	}
+}
