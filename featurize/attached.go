@@ -112,7 +112,7 @@ func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image
 			return attach.Rows{}, fmt.Errorf("image %d is %v after preprocessing, those before it are %v", i, shape, x.Shape[1:])
 		}
 	}
-	return a.all(ctx, ood.InputBlock{Tensors: []ood.Tensor{x}})
+	return a.Run(ctx, ood.InputBlock{Tensors: []ood.Tensor{x}})
 }
 
 // Texts predicts texts: it tokenizes them, runs the network on all of them at once,
@@ -125,7 +125,7 @@ func (a *Attached) Texts(ctx context.Context, p *attach.Predictor, texts ...stri
 	if len(texts) == 0 {
 		return nil, errors.New("there are no texts")
 	}
-	r, err := a.all(ctx, ood.InputBlock{Tensors: []ood.Tensor{{Shape: []int{len(texts)}, Strings: texts}}})
+	r, err := a.Run(ctx, ood.InputBlock{Tensors: []ood.Tensor{{Shape: []int{len(texts)}, Strings: texts}}})
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, er
 		for x, err := range blocks {
 			var r attach.Rows
 			if err == nil {
-				r, err = a.all(ctx, x)
+				r, err = a.Run(ctx, x)
 			}
 			if !yield(r, err) || err != nil {
 				return
@@ -157,8 +157,18 @@ func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, er
 	}
 }
 
-func (a *Attached) all(ctx context.Context, x ood.InputBlock) (r attach.Rows, err error) {
-	r.Batch, err = a.All(ctx, Slice(x), -1, nil)
+// Run runs the network on a block of rows, all of which are at hand, as Rows does.
+// Rows that fit into one run are neither copied nor handed to another goroutine.
+func (a *Attached) Run(ctx context.Context, x ood.InputBlock) (r attach.Rows, err error) {
+	once, err := a.once(ctx, x)
+	switch {
+	case err != nil:
+		return r, err
+	case once != nil:
+		r.Batch = *once
+	default:
+		r.Batch, err = a.All(ctx, Slice(x), -1, nil)
+	}
 	if err == nil && a.inputs {
 		r.Inputs, r.Network = ood.InputsOf(x), a.Network()
 	}

@@ -109,6 +109,23 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	return b, nil
 }
 
+// once runs the network on rows that fit into one run, and is nil for others.
+func (m *Model) once(ctx context.Context, x ood.InputBlock) (*ood.Batch, error) {
+	n := x.Rows()
+	if m.fixed || m.texts != nil || n == 0 || n > m.batch {
+		return nil, nil
+	}
+	list, err := m.inputs.take(x, 0)
+	if err != nil || ragged(list) {
+		return nil, err
+	}
+	if each := m.inputs.positions(list); each > 0 && m.positions > 0 && n > max(1, m.positions/each) {
+		return nil, nil
+	}
+	b, err := m.run(ctx, chunk{tensors: list, rows: n, n: n})
+	return &b, err
+}
+
 func runError(ctx context.Context, c chunk, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

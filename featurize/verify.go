@@ -75,7 +75,7 @@ func (a *Attached) Verify(ctx context.Context, b *attach.Bundle, path string, bl
 		if err != nil {
 			return e.done, err
 		}
-		r, err := a.all(ctx, x)
+		r, err := a.Run(ctx, x)
 		if err != nil {
 			return e.done, err
 		}

@@ -102,7 +102,7 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 		p := &c.job.predictions[i]
 		p.Flag = p.PValue <= alpha
 	}
-	e.metrics.answered(c)
+	e.metrics.answered(c, m.monitor)
 	return write(m)
 }
 

@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/attach-uncertainty/attach"
 )
 
 // metrics are those of all models.
@@ -15,6 +17,8 @@ type metrics struct {
 	pValues  *prometheus.HistogramVec
 	flagged  *prometheus.CounterVec
 	reloaded *prometheus.CounterVec
+	evidence *prometheus.Desc
+	alarm    *prometheus.Desc
 }
 
 // modelMetrics are those of a version of a model.
@@ -43,6 +47,8 @@ func newMetrics() metrics {
 		pValues:  histogram("p_value", "P-values of rows. Among rows like the calibration rows a share of p has p-values up to p.", []float64{.001, .005, .01, .02, .05, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1}),
 		flagged:  counter("flagged_rows_total", "Rows that were flagged."),
 		reloaded: counter("reloads_total", "Files that were opened anew, by whether that was done or failed.", "result"),
+		evidence: prometheus.NewDesc("attach_drift_evidence", "What a monitor of drift has won, an e-value: with probability 1/x it ever reaches x while rows are like the calibration rows.", of, nil),
+		alarm:    prometheus.NewDesc("attach_drift_alarm", "1 once that evidence has reached 100, which it ever does without drift with probability 0.01 at most.", of, nil),
 	}
 }
 
@@ -51,12 +57,29 @@ func (s *Server) Describe(to chan<- *prometheus.Desc) {
 	for _, c := range s.metrics.collectors() {
 		c.Describe(to)
 	}
+	to <- s.metrics.evidence
+	to <- s.metrics.alarm
 }
+
+// drift is the probability that a model's monitor ever alarms without drift.
+const drift = .01
 
 // Collect is of a prometheus.Collector.
 func (s *Server) Collect(to chan<- prometheus.Metric) {
 	for _, c := range s.metrics.collectors() {
 		c.Collect(to)
+	}
+	for _, e := range s.all() {
+		monitor, err := s.Monitor(e.name, e.version)
+		if err != nil {
+			continue
+		}
+		alarm := 0.
+		if monitor.Alarm(drift) {
+			alarm = 1
+		}
+		to <- prometheus.MustNewConstMetric(s.metrics.evidence, prometheus.GaugeValue, monitor.Evidence(), e.name, e.version)
+		to <- prometheus.MustNewConstMetric(s.metrics.alarm, prometheus.GaugeValue, alarm, e.name, e.version)
 	}
 }
 
@@ -78,8 +101,8 @@ func (m *modelMetrics) ended(protocol string, status int, seconds float64) {
 	m.all.seconds.WithLabelValues(m.name, m.version, protocol).Observe(seconds)
 }
 
-// answered counts what a call was told.
-func (m *modelMetrics) answered(c *call) {
+// answered counts what a call was told, and shows its rows to the monitor, or nil.
+func (m *modelMetrics) answered(c *call, monitor *attach.Monitor) {
 	m.queued.Observe(c.job.taken.Sub(c.job.came).Seconds())
 	m.rows.Observe(float64(len(c.job.predictions)))
 	flagged := 0
@@ -87,6 +110,9 @@ func (m *modelMetrics) answered(c *call) {
 		p := &c.job.predictions[i]
 		if p.Score == p.Score {
 			m.pValues.Observe(p.PValue)
+			if monitor != nil {
+				monitor.Add(p.Score)
+			}
 		}
 		if p.Flag {
 			flagged++

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ type model struct {
 	nan     []bool         // of which of them NaN are gaps
 	image   string         // the input that images become; "" where it is not known
 	outputs []output
+	monitor *attach.Monitor // nil without a detector that is calibrated
 	batcher batcher
 	users   int // requests that hold it; of the entry's lock
 
@@ -74,6 +76,13 @@ func (s *Server) open(ctx context.Context, path string) (*model, error) {
 	if _, err := m.predictor(&request{}); err != nil {
 		net.Close()
 		return nil, err
+	}
+	if scores := b.Calibration.OOD; len(scores) > 0 {
+		// Replicas bet with seeds of their own, so that their evidence can be merged.
+		if m.monitor, err = attach.NewMonitor(scores, rand.Uint64()); err != nil {
+			net.Close()
+			return nil, err
+		}
 	}
 	m.batcher = batcher{rows: s.o.MaxBatchSize, delay: s.o.MaxQueueDelay, queue: s.o.MaxQueueSize}
 	m.batcher.start(m.run)
@@ -387,7 +396,7 @@ func (m *model) runTogether(batch []*job) (err error) {
 		return m.runAlone(batch[0])
 	}
 	slices.SortStableFunc(batch, func(a, b *job) int { return cmp.Compare(predictorRank(batch, a), predictorRank(batch, b)) })
-	all, err := m.rows(context.Background(), join(batch))
+	all, err := m.net.Run(context.Background(), join(batch))
 	if err != nil {
 		return err
 	}
@@ -436,7 +445,7 @@ func (m *model) runAlone(j *job) error {
 			block = j.block.Slice(i, end)
 			block.Start = 0
 		}
-		r, err := m.rows(j.ctx, block)
+		r, err := m.net.Run(j.ctx, block)
 		if err != nil {
 			return err
 		}
@@ -454,15 +463,6 @@ func (m *model) runAlone(j *job) error {
 		j.predictions = append(j.predictions, some...)
 	}
 	return nil
-}
-
-// rows runs the network.
-func (m *model) rows(ctx context.Context, x ood.InputBlock) (all attach.Rows, err error) {
-	all.Batch, err = m.net.All(ctx, featurize.Slice(x), x.Rows(), nil)
-	if err == nil && m.bundle.RunsNetwork() {
-		all.Inputs, all.Network = ood.InputsOf(x), m.net.Network()
-	}
-	return all, err
 }
 
 // join is the rows of all jobs, one below the other.

@@ -19,6 +19,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -172,6 +173,10 @@ func (s *Server) load(ctx context.Context, e *entry, path string) error {
 	seen.add(m.bundle.Base.Path)
 	e.mu.Lock()
 	old := e.current
+	// What was seen of rows goes on counting where they are judged as before.
+	if old != nil && slices.Equal(old.bundle.Calibration.OOD, m.bundle.Calibration.OOD) {
+		m.monitor = old.monitor
+	}
 	e.current, e.path, e.seen = m, path, seen
 	unused := old != nil && old.users == 0
 	e.mu.Unlock()
@@ -343,6 +348,25 @@ func (e *entry) ready() bool {
 func (s *Server) ready() bool {
 	all := s.all()
 	return len(all) > 0 && !slices.ContainsFunc(all, func(e *entry) bool { return !e.ready() })
+}
+
+// Monitor is what watches the rows of a model for drift, from when it was loaded until
+// a file with other calibration rows takes its place; a version that is empty is the
+// latest. A program may save it, and restore it after Load.
+func (s *Server) Monitor(name, version string) (*attach.Monitor, error) {
+	e, err := s.find(name, version)
+	if err != nil {
+		return nil, err
+	}
+	m, err := e.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer e.release(m)
+	if m.monitor == nil {
+		return nil, fmt.Errorf("the model %q has no calibrated detector, which drift is noticed by", name)
+	}
+	return m.monitor, nil
 }
 
 // versions are those of a model, the latest first.

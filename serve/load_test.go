@@ -1,0 +1,208 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// network is one that load is put on.
+type network struct {
+	path  string
+	shape []int // of a row
+	rows  int   // that are fitted on, of noise
+}
+
+func (n network) noise(rows int, seed uint64) ood.InputBlock {
+	r := rand.New(rand.NewPCG(seed, 0))
+	x := make([]float32, imagesOf(append([]int{rows}, n.shape...)))
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return ood.BlockOf(append([]int{rows}, n.shape...), x)
+}
+
+// attached is a file of the default detector and of sets on noise.
+func (n network) attached(tb testing.TB) string {
+	ctx := context.Background()
+	m, err := featurize.Open(ctx, n.path, featurize.Options{EarlierLayers: featurize.DefaultEarlierLayers})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer m.Close()
+	in := attach.FitOptions{Base: m.Base(attach.Classification), Last: m.Last()}
+	for i, to := range []*ood.Batch{&in.Batch, &in.Cal} {
+		if *to, err = m.All(ctx, featurize.Slice(n.noise(n.rows, uint64(i))), n.rows, nil); err != nil {
+			tb.Fatal(err)
+		}
+		for row := range n.rows {
+			to.Labels = append(to.Labels, row%to.Logits.Cols)
+		}
+	}
+	b, err := attach.Fit(ctx, in)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	path := filepath.Join(tb.TempDir(), "noise.attach")
+	if err := b.Save(ctx, path); err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+// bare answers with the network's logits, with the batching of a Server and nothing
+// else.
+func (n network) bare(tb testing.TB) http.Handler {
+	ctx := context.Background()
+	rt, err := ort.Open(ctx, ort.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	graph, err := onnx.Load(n.path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	session, err := rt.NewSession(ctx, ort.Model{Proto: graph.Model, Dir: filepath.Dir(n.path)}, nil, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	b := &batcher{rows: 64, queue: 1024}
+	b.start(func(batch []*job) {
+		x := join(batch).Tensors[0]
+		dims := make([]int64, len(x.Shape))
+		for i, d := range x.Shape {
+			dims[i] = int64(d)
+		}
+		in, err := ort.NewTensor(dims, x.Data)
+		if err != nil {
+			panic(err)
+		}
+		defer in.Close()
+		out, err := session.Run(ctx, []*ort.Tensor{in})
+		if err != nil {
+			panic(err)
+		}
+		defer out[0].Close()
+		logits := out[0].Float32s()
+		for i, j := range batch {
+			each := len(logits) / len(batch)
+			j.groups = []string{fmt.Sprint(logits[i*each : (i+1)*each])}
+		}
+	})
+	tb.Cleanup(func() {
+		b.close()
+		session.Close()
+		rt.Close()
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		header, _ := strconv.Atoi(r.Header.Get(headerLength))
+		data := make([]float32, (len(body)-header)/4)
+		for i := range data {
+			data[i] = math.Float32frombits(binary.LittleEndian.Uint32(body[header+4*i:]))
+		}
+		j := &job{ctx: r.Context(), block: ood.BlockOf(append([]int{1}, n.shape...), data), done: make(chan struct{}, 1)}
+		if b.do(j) == nil {
+			io.WriteString(w, j.groups[0])
+		}
+	})
+}
+
+// BenchmarkLoad puts clients on a Server and on the bare handler. Of each it says
+// how many requests were answered a second, and in what time.
+func BenchmarkLoad(b *testing.B) {
+	networks := []network{{"../testmodels/digits_resnet.onnx", []int{1, 24, 24}, 400}}
+	if os.Getenv("ATTACH_DATA") != "" && testing.Verbose() {
+		networks = append(networks,
+			network{os.Getenv("ATTACH_DATA") + "/../models/cifar10_resnet20.onnx", []int{3, 32, 32}, 400},
+			network{os.Getenv("ATTACH_DATA") + "/../models/cifar10_preact18.onnx", []int{3, 32, 32}, 200})
+	}
+	for _, n := range networks {
+		s := New(Options{})
+		if err := s.Load(context.Background(), "m", "", n.attached(b)); err != nil {
+			b.Fatal(err)
+		}
+		defer s.Close()
+		header := fmt.Sprintf(`{"inputs": [{"name": %q, "datatype": "FP32", "shape": [1, %d, %d, %d], "parameters": {"binary_data_size": %d}}]}`,
+			s.entries[0].current.inputs[0].Name, n.shape[0], n.shape[1], n.shape[2], 4*width(append([]int{1}, n.shape...)))
+		body := []byte(header)
+		for _, v := range n.noise(1, 7).Tensors[0].Data {
+			body = binary.LittleEndian.AppendUint32(body, math.Float32bits(v))
+		}
+		for _, clients := range []int{1, 8, 64} {
+			for name, handler := range map[string]http.Handler{"bare": n.bare(b), "attach": s} {
+				b.Run(fmt.Sprintf("%s/clients=%d/%s", filepath.Base(n.path), clients, name), func(b *testing.B) {
+					load(b, handler, clients, body, len(header))
+				})
+			}
+		}
+	}
+}
+
+// load has clients send the body b.N times together.
+func load(b *testing.B, handler http.Handler, clients int, body []byte, header int) {
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	defer client.CloseIdleConnections()
+	var mu sync.Mutex
+	var all []time.Duration
+	var group sync.WaitGroup
+	began := time.Now()
+	for k := range clients {
+		group.Go(func() {
+			var own []time.Duration
+			for i := k; i < b.N; i += clients {
+				r, err := http.NewRequest("POST", server.URL+"/v2/models/m/infer", bytes.NewReader(body))
+				if err != nil {
+					panic(err)
+				}
+				r.Header.Set(headerLength, strconv.Itoa(header))
+				sent := time.Now()
+				w, err := client.Do(r)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				io.Copy(io.Discard, w.Body)
+				w.Body.Close()
+				if w.StatusCode != 200 {
+					b.Errorf("status %d", w.StatusCode)
+					return
+				}
+				own = append(own, time.Since(sent))
+			}
+			mu.Lock()
+			all = append(all, own...)
+			mu.Unlock()
+		})
+	}
+	group.Wait()
+	took := time.Since(began).Seconds()
+	slices.Sort(all)
+	b.ReportMetric(float64(len(all))/took, "req/s")
+	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
+}
