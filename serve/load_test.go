@@ -130,8 +130,8 @@ func (n network) bare(tb testing.TB) http.Handler {
 	})
 }
 
-// BenchmarkLoad puts clients on a Server and on the bare handler. Of each it says
-// how many requests were answered a second, and in what time.
+// BenchmarkLoad puts clients on a Server and on the bare handler, in turns. Of each it
+// says how many requests were answered a second, and in what time: medians of rounds.
 func BenchmarkLoad(b *testing.B) {
 	networks := []network{{"../testmodels/digits_resnet.onnx", []int{1, 24, 24}, 400}}
 	if os.Getenv("ATTACH_DATA") != "" && testing.Verbose() {
@@ -151,18 +151,40 @@ func BenchmarkLoad(b *testing.B) {
 		for _, v := range n.noise(1, 7).Tensors[0].Data {
 			body = binary.LittleEndian.AppendUint32(body, math.Float32bits(v))
 		}
+		handlers := []http.Handler{n.bare(b), s}
 		for _, clients := range []int{1, 8, 64} {
-			for name, handler := range map[string]http.Handler{"bare": n.bare(b), "attach": s} {
-				b.Run(fmt.Sprintf("%s/clients=%d/%s", filepath.Base(n.path), clients, name), func(b *testing.B) {
-					load(b, handler, clients, body, len(header))
-				})
-			}
+			b.Run(fmt.Sprintf("%s/clients=%d", filepath.Base(n.path), clients), func(b *testing.B) {
+				var rates, ratios, p50, p99 [2][]float64
+				for range rounds {
+					for i, handler := range handlers {
+						rate, half, most := load(b, handler, clients, body, len(header))
+						rates[i], p50[i], p99[i] = append(rates[i], rate), append(p50[i], half), append(p99[i], most)
+					}
+					last := len(rates[0]) - 1
+					ratios[0] = append(ratios[0], rates[1][last]/rates[0][last])
+				}
+				for i, name := range []string{"bare", "attach"} {
+					b.ReportMetric(median(rates[i]), name+"-req/s")
+					b.ReportMetric(median(p50[i]), name+"-p50-ms")
+					b.ReportMetric(median(p99[i]), name+"-p99-ms")
+				}
+				b.ReportMetric(median(ratios[0]), "ratio")
+			})
 		}
 	}
 }
 
-// load has clients send the body b.N times together.
-func load(b *testing.B, handler http.Handler, clients int, body []byte, header int) {
+// rounds is how often the two take turns.
+const rounds = 9
+
+func median(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
+}
+
+// load has clients send the body b.N times together, and returns the rate of answers
+// and the time of half of them and of all but a hundredth, in milliseconds.
+func load(b *testing.B, handler http.Handler, clients int, body []byte, header int) (rate, p50, p99 float64) {
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
@@ -202,7 +224,35 @@ func load(b *testing.B, handler http.Handler, clients int, body []byte, header i
 	group.Wait()
 	took := time.Since(began).Seconds()
 	slices.Sort(all)
-	b.ReportMetric(float64(len(all))/took, "req/s")
-	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "p50-ms")
-	b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
+	ms := func(i int) float64 { return float64(all[i].Microseconds()) / 1000 }
+	return float64(len(all)) / took, ms(len(all) / 2), ms(len(all) * 99 / 100)
+}
+
+// BenchmarkInfer is a request without HTTP: its allocations are those of the answer
+// and of the runtime's binding.
+func BenchmarkInfer(b *testing.B) {
+	n := network{"../testmodels/digits_resnet.onnx", []int{1, 24, 24}, 400}
+	s := New(Options{})
+	if err := s.Load(context.Background(), "m", "", n.attached(b)); err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	for _, rows := range []int{1, 32} {
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
+			text := []byte(fmt.Sprintf(`{"inputs": [{"name": %q, "datatype": "FP32", "shape": [%d, 1, 24, 24], "parameters": {"binary_data_size": %d}}]}`, s.entries[0].current.inputs[0].Name, rows, 4*rows*24*24))
+			raw := make([]byte, 4*rows*24*24)
+			ctx := context.Background()
+			b.ReportAllocs()
+			for b.Loop() {
+				c := s.calls.Get().(*call)
+				if err := c.parse(text, raw); err != nil {
+					b.Fatal(err)
+				}
+				if err := s.infer(ctx, c, s.entries[0], func(m *model) error { c.compose(s.entries[0], m); return nil }); err != nil {
+					b.Fatal(err)
+				}
+				s.free(c)
+			}
+		})
+	}
 }
