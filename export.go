@@ -102,7 +102,8 @@ func (w *graphWriter) output(name string, x graph.Tensor, elem pb.TensorProto_Da
 		shape, declared = append(shape, int64(d)), append(declared, d)
 	}
 	scope := w.b.SetScope("")
-	w.b.OutputAs(name, x.To(elem).Reshape(shape...).Name(), elem, declared...)
+	w.b.Append(onnx.Node{Op: "Reshape", Inputs: []string{x.To(elem).Name(), w.b.Const(shape)}, Outputs: []string{w.b.Fresh(name)}})
+	w.b.Output(name, elem, declared...)
 	w.b.Describe(name, doc)
 	w.b.SetScope(scope)
 }
@@ -150,7 +151,7 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 	for i, s := range c.Scores {
 		above[i] = math.Nextafter(s, math.Inf(1))
 	}
-	p := score.Less(above).Count().Double().Add(1.).Div(n + 1).Single()
+	p := score.Less(above).Single().Sum().Add(1.).Div(n + 1)
 	w.output(graph.PValue, p, pb.TensorProto_FLOAT, "Conformal p-value: the share of in-domain rows that score at least as high. Small is out-of-domain; "+
 		"its promise is in the model's metadata.")
 	w.alpha = w.optional(graph.Alpha, w.o.Alpha, fmt.Sprintf("Optional: the share of in-domain rows that may be flagged by mistake, between 0 and 1, %v where it is not given.", w.o.Alpha))
@@ -162,7 +163,7 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 func (w *graphWriter) probabilities() {
 	t := cmp.Or(w.bundle.Calibration.Temperature, 1)
 	z := w.rows.Logits.Double().Div(t)
-	p := z.Sub(z.LogSumExp()).Exp()
+	p := z.Softmax()
 	if w.bundle.Base.Sigmoid {
 		p = z.Sigmoid()
 	}
@@ -193,7 +194,7 @@ func (w *graphWriter) set() (why string, err error) {
 	}
 	limit := w.limit(w.rows.Logits.Constant(scores), len(scores))
 	z := w.rows.Logits.Double()
-	p := z.Sub(z.LogSumExp()).Exp()
+	p := z.Softmax()
 	in := z.Less(z.RowMax()).Not()
 	if w.o.Sets == string(calibrate.LAC) {
 		in = in.Or(limit.Less(p.Neg().Add(1.)).Not())

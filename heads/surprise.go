@@ -94,19 +94,24 @@ func (s surprise) of(score float64) float64 {
 func (s surprise) graph(score graph.Tensor) graph.Tensor {
 	knots := slices.Compact(slices.Clone(s.Scores))
 	last := len(knots) - 1
-	// Before the first of the knots, and from each on: where, how high, how steep.
-	at, value, slope := make([]float64, last+2), make([]float64, last+2), make([]float64, last+2)
-	for i, v := range knots {
-		at[i+1], value[i+1] = v, -math.Log(s.PValue(v))
-		if i > 0 {
-			slope[i] = (value[i+1] - value[i]) / (v - knots[i-1])
-		}
+	// By how many knots are above: none from the last on, and all before the first,
+	// where nothing surprises.
+	slope, start := make([]float64, last+2), make([]float64, last+2)
+	for i := range last {
+		low, high := -math.Log(s.PValue(knots[i])), -math.Log(s.PValue(knots[i+1]))
+		slope[last-i] = (high - low) / (knots[i+1] - knots[i])
+		start[last-i] = low - slope[last-i]*knots[i]
 	}
-	piece := score.Less(knots).Count().Sub(float64(last + 1)).Neg()
-	inside := piece.Look(slope).Mul(score.Sub(piece.Look(at))).Add(piece.Look(value))
-	excess := score.Sub(knots[last]).Div(s.scale)
+	above := score.Less(knots).Count()
+	inside := above.Look(slope).Mul(score).Add(above.Look(start))
+	least := -math.Log(s.PValue(knots[last]))
+	// What is above the largest, in units of the tail.
+	tail := func(unit, from float64) graph.Tensor { return score.Mul(1 / unit).Add(from - knots[last]/unit) }
+	var beyond graph.Tensor
 	if s.shape > 0 {
-		excess = excess.Mul(s.shape).Add(1.).Log().Div(s.shape)
+		beyond = tail(s.scale/s.shape, 1).Log().Mul(1 / s.shape).Add(least)
+	} else {
+		beyond = tail(s.scale, least)
 	}
-	return score.Less(knots[last]).Choose(inside, excess.Add(value[last+1]).Min(largestSurprise))
+	return score.Less(knots[last]).Choose(inside, beyond.Min(largestSurprise))
 }

@@ -75,8 +75,11 @@ func (c Classes) Nearest(ctx context.Context, dst []float64, x blas32.General) e
 func (c Classes) NearestGraph(x graph.Tensor) graph.Tensor {
 	white := c.graph(x)
 	means := white.Constant(c.Means)
-	nearest := white.MatMulT(means, c.Means.Rows).Mul(-2.).Double().Add(c.norms).ArgMin()
-	return white.Double().Sub(nearest.Rows(means).Double()).Square().Sum()
+	at := means // of a single class
+	if c.Means.Rows > 1 {
+		at = white.Affine(-2, means, c.norms).ArgMin().Rows(means)
+	}
+	return white.Double().Sub(at).SumSquares()
 }
 
 type real interface{ float32 | float64 }

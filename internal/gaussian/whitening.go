@@ -121,5 +121,5 @@ func (w Whitening) graph(x graph.Tensor) graph.Tensor {
 
 // DistancesGraph writes what Distances computes of x, n×h.
 func (w Whitening) DistancesGraph(x graph.Tensor) graph.Tensor {
-	return w.graph(x).Double().Square().Sum()
+	return w.graph(x).Double().SumSquares()
 }

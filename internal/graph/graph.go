@@ -50,13 +50,13 @@ func Score(fitted any, b Batch) (Tensor, error) {
 	if err != nil {
 		return Tensor{}, err
 	}
-	score = score.Double()
+	var read []Tensor
 	for _, part := range append([]Tensor{b.Features, b.Logits}, b.Layers...) {
 		if part.name != "" {
-			score = score.Add(part.Mul(0.).Sum())
+			read = append(read, part)
 		}
 	}
-	return score, nil
+	return score.Double().Add(read[0].Concat(read[1:]...).Mul(0.).Sum()), nil
 }
 
 // Unguarded is Score, with any score for a row that is not finite.

@@ -302,10 +302,16 @@ func (x Tensor) RowMax() Tensor { return x.reduce("ReduceMax") }
 // RowMin is the smallest along it.
 func (x Tensor) RowMin() Tensor { return x.reduce("ReduceMin") }
 
+// SumSquares is the sum of squares along it.
+func (x Tensor) SumSquares() Tensor { return x.reduce("ReduceSumSquare") }
+
 // LogSumExp is log Σ eˣ along it.
-func (x Tensor) LogSumExp() Tensor {
-	most := x.RowMax()
-	return x.Sub(most).Exp().Sum().Log().Add(most)
+func (x Tensor) LogSumExp() Tensor { return x.reduce("ReduceLogSumExp") }
+
+// Softmax is eˣ / Σ eˣ along it, of matrices.
+func (x Tensor) Softmax() Tensor {
+	x.name = x.b.Node("Softmax", []string{x.name}, onnx.Attr("axis", 1))
+	return x
 }
 
 // ArgMax is where the largest along it is, the first of equals: what Rows and
@@ -392,6 +398,15 @@ func (x Tensor) MatMul(w any) Tensor {
 	return out
 }
 
+// Affine is factor·x·wᵀ + c for a matrix w, as MatMul takes one, in the precision of
+// w, and a row c of numbers.
+func (x Tensor) Affine(factor float64, w any, c []float64) Tensor {
+	m := x.matrix(w)
+	x = x.To(m.elem)
+	_, row := x.operands(c)
+	return Tensor{x.b, x.b.Node("Gemm", []string{x.name, m.name, row.name}, onnx.Attr("alpha", factor), onnx.Attr("transB", 1)), m.elem, row.cols}
+}
+
 // MatMulT is the product x·wᵀ of matrices. w has n rows.
 func (x Tensor) MatMulT(w any, n int) Tensor {
 	m := x.matrix(w)
@@ -461,4 +476,4 @@ func (x Tensor) Reshape(shape ...int64) Tensor {
 func (x Tensor) Unit() Tensor { return x.Double().Div(x.Norm().Max(1e-300)) }
 
 // Norm is the Euclidean norm of rows, in float64.
-func (x Tensor) Norm() Tensor { return x.Double().Square().Sum().Sqrt() }
+func (x Tensor) Norm() Tensor { return x.Double().SumSquares().Sqrt() }
