@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/pixels"
 )
 
 // maxEdge bounds sizes in a preprocessing file.
@@ -44,7 +46,7 @@ func Parse(config []byte) (*Pipeline, error) {
 	}
 	if k.flag("do_resize", k.given("size")) {
 		p.resize = k.size("size", !squareless)
-		p.resample = filter(k.integer("resample", int(bilinear), 0, len(filters)-1))
+		p.resample = pixels.Filter(k.integer("resample", int(pixels.Bilinear), 0, int(pixels.Hamming)))
 	}
 	if k.flag("do_center_crop", k.given("crop_size")) {
 		p.crop = k.box("crop_size")
@@ -172,7 +174,7 @@ func (p *Pipeline) check() error {
 		return fmt.Errorf("image_mean has %d entries for images of %d channels", len(p.mean), p.channels)
 	case slices.Contains(p.std, 0):
 		return errors.New("image_std: 0 cannot be divided by")
-	case p.resample < 0 || int(p.resample) >= len(filters):
+	case p.resample < 0 || p.resample > pixels.Hamming:
 		return fmt.Errorf("resample: %d is not known; use 0 (nearest), 1 (Lanczos), 2 (bilinear), 3 (bicubic), 4 (box) or 5 (Hamming)", p.resample)
 	}
 	return nil

@@ -11,8 +11,26 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"io"
 	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/pixels"
 )
+
+// ErrImage is wrapped by the error of what cannot be decoded, or is too large.
+var ErrImage = pixels.ErrImage
+
+// Decode decodes a PNG, JPEG, GIF, BMP, TIFF or WebP image to RGB. One over 2²⁷
+// pixels is refused before memory is taken for it. Alpha is dropped, 16-bit
+// levels lose their low byte, EXIF rotation is not applied, and of a GIF the
+// first frame is taken. A reader that is an io.Seeker is at its beginning.
+func Decode(r io.Reader) (image.Image, error) {
+	m, err := pixels.Decode(r)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
 
 // Pipeline is how images become a network's input, in this order: colour
 // conversion, resizing, centre crop, centred padding, channel order, rescaling,
@@ -21,7 +39,7 @@ type Pipeline struct {
 	// channels is 3 (RGB) or 1 (grey), or 0: as many as pixels have.
 	channels int
 	resize   size
-	resample filter
+	resample pixels.Filter
 	crop     box // the centre of it; an image that is smaller is padded with zeros
 	pad      box // with zeros and centred; a larger image is an error
 	// flip turns RGB into BGR. It precedes rescaling and normalisation, so mean
@@ -71,7 +89,7 @@ func (p *Pipeline) Slopes() []float32 {
 // Shape is the shape of what an image of so many pixels and channels becomes.
 // An image of a file has three channels.
 func (p *Pipeline) Shape(height, width, channels int) ([]int, error) {
-	if err := checkArea(height, width); err != nil {
+	if err := pixels.CheckArea(height, width); err != nil {
 		return nil, err
 	}
 	if p.channels > 0 {
@@ -97,16 +115,15 @@ func (p *Pipeline) Shape(height, width, channels int) ([]int, error) {
 		h, w = p.pad.Height, p.pad.Width
 	}
 	if p.last {
-		return []int{h, w, channels}, checkArea(h, w)
+		return []int{h, w, channels}, pixels.CheckArea(h, w)
 	}
-	return []int{channels, h, w}, checkArea(h, w)
+	return []int{channels, h, w}, pixels.CheckArea(h, w)
 }
 
 // Append appends what img becomes to dst, one float32 after another, and returns
 // its shape: channels × height × width, or channels last. Images that follow one
-// another in dst make a batch where their shapes are equal. [Pixels] of one
-// channel keep it where the configuration does not say how many there are; every
-// other image has three.
+// another in dst make a batch where their shapes are equal. An image has three
+// channels where the configuration does not say how many.
 func (p *Pipeline) Append(dst []float32, img image.Image) ([]float32, []int, error) {
 	if img == nil {
 		return dst, nil, errors.New("it is nil")
@@ -115,30 +132,30 @@ func (p *Pipeline) Append(dst []float32, img image.Image) ([]float32, []int, err
 		return dst, nil, errors.New("the pipeline is empty: Parse makes one")
 	}
 	at := img.Bounds()
-	if err := checkArea(at.Dy(), at.Dx()); err != nil {
+	if err := pixels.CheckArea(at.Dy(), at.Dx()); err != nil {
 		return dst, nil, err
 	}
-	if m, ok := img.(*Pixels); ok && (m.Channels != 1 && m.Channels != 3 && m.Channels != 4 || len(m.Pix) != m.Height*m.Width*m.Channels) {
+	if m, ok := img.(*pixels.Image); ok && (m.Channels != 1 && m.Channels != 3 && m.Channels != 4 || len(m.Pix) != m.Height*m.Width*m.Channels) {
 		return dst, nil, fmt.Errorf("%d levels are no image of %d×%d with %d channels, of which there are 1, 3 or 4", len(m.Pix), m.Height, m.Width, m.Channels)
 	}
-	m := fromImage(img)
+	m := pixels.From(img)
 	shape, err := p.Shape(m.Height, m.Width, m.Channels)
 	if err != nil {
 		return dst, nil, err
 	}
 	if p.channels > 0 {
-		m = m.convert(p.channels)
+		m = m.Convert(p.channels)
 	}
 	h, w, err := p.resize.of(m.Height, m.Width)
 	if err != nil {
 		return dst, nil, err
 	}
-	m = m.resize(h, w, p.resample)
+	m = m.Resize(h, w, p.resample)
 	if p.crop.set() {
-		m = m.centre(p.crop.Height, p.crop.Width)
+		m = m.Centre(p.crop.Height, p.crop.Width)
 	}
 	if p.pad.set() {
-		m = m.padded(p.pad.Height, p.pad.Width)
+		m = m.Padded(p.pad.Height, p.pad.Width)
 	}
 	start := len(dst)
 	dst = slices.Grow(dst, len(m.Pix))[:start+len(m.Pix)]

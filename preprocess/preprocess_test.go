@@ -3,21 +3,44 @@ package preprocess
 import (
 	"image"
 	"image/color"
-	"image/draw"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/pixels"
 )
 
 // TestProcessors compares with Hugging Face's image processors, each run with
 // the very file that is read here.
 func TestProcessors(t *testing.T) {
-	photo := decode(t, "photo.png")
-	for _, name := range references(t, "processed.npz") {
-		shape, want := reference[float32](t, "processed.npz", name)
+	f, err := os.Open("testdata/photo.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	photo, err := Decode(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := npy.OpenNPZ("testdata/processed.npz") // which testdata/make.py wrote
+	if err != nil || len(z.Names()) == 0 {
+		t.Fatalf("no references, error %v", err)
+	}
+	for _, name := range z.Names() {
+		l, err := z.Entry(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := l.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shape, want := a.Shape, a.Data.([]float32)
 		config, err := os.ReadFile(filepath.Join("testdata", name+".preprocess.json"))
 		if err != nil {
 			t.Fatal(err)
@@ -52,32 +75,17 @@ func TestProcessors(t *testing.T) {
 	}
 }
 
-// Images that are no Pixels become the same as those of their kind that are.
-func TestImages(t *testing.T) {
+// TestAppend holds what shape an image becomes, and which are refused.
+func TestAppend(t *testing.T) {
+	levels := func(h, w, c int, pix []uint8) image.Image {
+		return &pixels.Image{Height: h, Width: w, Channels: c, Pix: pix}
+	}
 	grey := image.NewGray(image.Rect(1, 1, 4, 3))
-	deep := image.NewGray16(grey.Rect)
-	want := &Pixels{2, 3, 3, nil}
-	for i := range grey.Pix {
-		grey.Pix[i] = uint8(40 * i)
-		deep.SetGray16(1+i%3, 1+i/3, color.Gray16{uint16(40*i)<<8 + 7})
-		want.Pix = append(want.Pix, uint8(40*i), uint8(40*i), uint8(40*i))
-	}
-	part := image.NewGray(image.Rect(0, 0, 9, 9))
-	draw.Draw(part, grey.Rect, grey, grey.Rect.Min, draw.Src)
-	four := &Pixels{2, 3, 4, nil}
-	for i := range 6 {
-		four.Pix = append(append(four.Pix, want.Pix[3*i:3*i+3]...), 3)
-	}
-	for name, img := range map[string]image.Image{"grey": grey, "16 bits": deep, "part": part.SubImage(grey.Rect), "alpha": four, "any": struct{ image.Image }{want}} {
-		if got := fromImage(img); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
-	}
 	p := parse(t, `{"do_rescale": false}`)
 	for _, c := range []struct {
 		img  image.Image
 		want []int
-	}{{grey, []int{3, 2, 3}}, {&Pixels{2, 3, 1, grey.Pix}, []int{1, 2, 3}}} {
+	}{{grey, []int{3, 2, 3}}, {levels(2, 3, 1, grey.Pix), []int{1, 2, 3}}} {
 		if _, shape, err := p.Append(nil, c.img); err != nil || !slices.Equal(shape, c.want) {
 			t.Errorf("shape %v, want %v, error %v", shape, c.want, err)
 		}
@@ -86,7 +94,7 @@ func TestImages(t *testing.T) {
 		t.Error("no error of a pipeline that is empty")
 	}
 	for _, c := range []image.Image{
-		&Pixels{}, &Pixels{1, 1 << 17, 1, nil}, &Pixels{2, 3, 3, nil}, &Pixels{1, 1, 2, []uint8{1, 2}},
+		&pixels.Image{}, levels(1, 1<<17, 1, nil), levels(2, 3, 3, nil), levels(1, 1, 2, []uint8{1, 2}),
 		image.NewUniform(color.Black), &image.Gray{Rect: image.Rectangle{Max: image.Point{-1, 2}}},
 	} {
 		if dst, _, err := p.Append([]float32{1}, c); err == nil || len(dst) != 1 {
@@ -109,14 +117,14 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]Pipeline{
 		`{}`:                    {rescale: 1. / 255},
 		`{"do_rescale": false}`: {},
-		`{"size": 8}`:           {rescale: 1. / 255, resize: size{box: box{8, 8}}, resample: bilinear},
+		`{"size": 8}`:           {rescale: 1. / 255, resize: size{box: box{8, 8}}, resample: pixels.Bilinear},
 		`{"size": 8, "do_resize": false, "unknown": [1]}`: {rescale: 1. / 255},
 		`{"size": 8, "crop_pct": null, "resample": 3, "feature_extractor_type": "CLIPFeatureExtractor"}`: {
-			rescale: 1. / 255, resize: size{ShortestEdge: 8}, resample: bicubic},
+			rescale: 1. / 255, resize: size{ShortestEdge: 8}, resample: pixels.Bicubic},
 		`{"do_resize": true, "size": 224, "crop_pct": 0.875, "resample": 3}`: {
-			rescale: 1. / 255, resize: size{ShortestEdge: 256}, resample: bicubic, crop: box{224, 224}},
+			rescale: 1. / 255, resize: size{ShortestEdge: 256}, resample: pixels.Bicubic, crop: box{224, 224}},
 		`{"do_resize": true, "size": {"shortest_edge": 384}, "crop_pct": 0.875}`: {
-			rescale: 1. / 255, resize: size{box: box{384, 384}}, resample: bilinear},
+			rescale: 1. / 255, resize: size{box: box{384, 384}}, resample: pixels.Bilinear},
 		`{"image_mean": [0.5], "image_std": [0.25]}`:                           {rescale: 1. / 255, channels: 1, mean: []float64{.5}, std: []float64{.25}},
 		`{"image_mean": 0.5, "image_std": 0.25}`:                               {rescale: 1. / 255, mean: []float64{.5}, std: []float64{.25}},
 		`{"image_mean": [0.5, 0.4, 0.3], "image_std": [0.1, 0.2, 0.3]}`:        {rescale: 1. / 255, channels: 3, mean: mean, std: std},
@@ -195,26 +203,6 @@ func TestSizeOf(t *testing.T) {
 	}
 }
 
-func TestWindow(t *testing.T) {
-	m := &Pixels{2, 3, 1, []uint8{1, 2, 3, 4, 5, 6}}
-	for _, c := range []struct {
-		got  *Pixels
-		want []uint8
-	}{
-		{m.centre(2, 3), []uint8{1, 2, 3, 4, 5, 6}},
-		{m.centre(1, 1), []uint8{2}},
-		{m.centre(1, 2), []uint8{1, 2}},
-		{m.centre(3, 3), []uint8{0, 0, 0, 1, 2, 3, 4, 5, 6}},
-		{m.padded(3, 4), []uint8{1, 2, 3, 0, 4, 5, 6, 0, 0, 0, 0, 0}},
-		{m.padded(4, 5), []uint8{0, 0, 0, 0, 0, 0, 1, 2, 3, 0, 0, 4, 5, 6, 0, 0, 0, 0, 0, 0}},
-		{m.window(5, 5, 1, 1), []uint8{0}},
-	} {
-		if !slices.Equal(c.got.Pix, c.want) {
-			t.Errorf("got %v, want %v", c.got.Pix, c.want)
-		}
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	paths, err := filepath.Glob("testdata/*.preprocess.json")
 	if err != nil || len(paths) < 8 {
@@ -238,7 +226,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil || shape[0]*shape[1]*shape[2] > 1<<20 {
 			return
 		}
-		data, same, err := p.Append(nil, newPixels(3, 4, 3))
+		data, same, err := p.Append(nil, pixels.New(3, 4, 3))
 		if err != nil || !slices.Equal(shape, same) || len(data) != shape[0]*shape[1]*shape[2] {
 			t.Fatalf("%d numbers of shape %v, error %v; want shape %v", len(data), same, err, shape)
 		}
@@ -271,5 +259,18 @@ func TestSlopes(t *testing.T) {
 				t.Errorf("%s: channel %d moves by %v over all levels, want %v", config, c, step, slope)
 			}
 		}
+	}
+}
+
+// wantError checks that an error is one sentence that says some words.
+func wantError(t *testing.T, err error, words string) {
+	t.Helper()
+	switch {
+	case err == nil:
+		t.Errorf("no error that says %q", words)
+	case !strings.Contains(err.Error(), words):
+		t.Errorf("error %q; want it to say %q", err, words)
+	case strings.Contains(err.Error(), "\n") || strings.HasSuffix(err.Error(), "."):
+		t.Errorf("error %q is not one sentence without a period", err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/imagesize"
+	"github.com/attach-uncertainty/attach/internal/pixels"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -308,7 +309,7 @@ func imagesOf(shape []int) int { return shape[0] * width(shape) }
 
 // takeImage appends what an image becomes to the call's numbers.
 func (m *model) takeImage(c *call, file []byte) ([]int, error) {
-	h, w, err := preprocess.Size(bytes.NewReader(file))
+	h, w, err := pixels.Size(bytes.NewReader(file))
 	if err != nil {
 		return nil, err
 	}
@@ -324,11 +325,11 @@ func (m *model) takeImage(c *call, file []byte) ([]int, error) {
 	if err := c.hold(4 * int64(width(append([]int{1}, shape...)))); err != nil {
 		return nil, err
 	}
-	pixels := 8 * int64(h) * int64(w)
-	if err := c.hold(pixels); err != nil {
+	decoded := 8 * int64(h) * int64(w)
+	if err := c.hold(decoded); err != nil {
 		return nil, err
 	}
-	defer c.letGo(pixels)
+	defer c.letGo(decoded)
 	var img image.Image
 	if img, err = preprocess.Decode(bytes.NewReader(file)); err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/attach-uncertainty/attach/internal/imagesize"
+	"github.com/attach-uncertainty/attach/internal/pixels"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -51,7 +52,7 @@ func newImageSource(ctx context.Context, path string, from pictures, input strin
 	if o.Preprocess == nil {
 		return nil, fmt.Errorf("%s: %w", path, ErrPreprocess)
 	}
-	src := &imageSource{pictures: from, pipe: o.Preprocess.In(o.Layout), layout: o.Layout, room: semaphore.NewWeighted(preprocess.MaxPixels)}
+	src := &imageSource{pictures: from, pipe: o.Preprocess.In(o.Layout), layout: o.Layout, room: semaphore.NewWeighted(pixels.MaxPixels)}
 	if o.SkipBad {
 		if err := src.dropBad(ctx); err != nil {
 			return nil, err
@@ -125,19 +126,19 @@ func (m *imageSource) size(i int) (h, w int, err error) {
 		return 0, 0, inRow(m.path(i), err)
 	}
 	defer file.Close()
-	h, w, err = preprocess.Size(file)
+	h, w, err = pixels.Size(file)
 	return h, w, inRow(m.path(i), err)
 }
 
 // pixels hands the images of rows to use, out of order, and several at once.
-func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m *preprocess.Pixels)) error {
+func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m *pixels.Image)) error {
 	order := inOrder(rows)
 	a, err := m.pictures.open()
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	return m.each(ctx, a, pick(rows, order), anySize, func(i int, m *preprocess.Pixels) error {
+	return m.each(ctx, a, pick(rows, order), anySize, func(i int, m *pixels.Image) error {
 		use(order[i], m)
 		return nil
 	})
@@ -147,7 +148,7 @@ func anySize(h, w int) error { return nil }
 
 // each decodes the images of rows, unless fits refuses their sizes, and hands them
 // to use.
-func (m *imageSource) each(ctx context.Context, a album, rows []int, fits func(h, w int) error, use func(k int, m *preprocess.Pixels) error) error {
+func (m *imageSource) each(ctx context.Context, a album, rows []int, fits func(h, w int) error, use func(k int, m *pixels.Image) error) error {
 	g, all := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for k, i := range rows {
@@ -157,7 +158,7 @@ func (m *imageSource) each(ctx context.Context, a album, rows []int, fits func(h
 		open, err := a.picture(m.at(i))
 		g.Go(func() error {
 			if err == nil {
-				err = m.decode(all, open, fits, func(pixels *preprocess.Pixels) error { return use(k, pixels) })
+				err = m.decode(all, open, fits, func(img *pixels.Image) error { return use(k, img) })
 			}
 			return inRow(m.path(i), err)
 		})
@@ -174,7 +175,7 @@ func inRow(path string, err error) error {
 }
 
 // decode waits until there is room for the image's pixels.
-func (m *imageSource) decode(ctx context.Context, open func() (io.ReadSeekCloser, error), fits func(h, w int) error, use func(*preprocess.Pixels) error) error {
+func (m *imageSource) decode(ctx context.Context, open func() (io.ReadSeekCloser, error), fits func(h, w int) error, use func(*pixels.Image) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -183,7 +184,7 @@ func (m *imageSource) decode(ctx context.Context, open func() (io.ReadSeekCloser
 		return err
 	}
 	defer file.Close()
-	h, w, err := preprocess.Size(file)
+	h, w, err := pixels.Size(file)
 	if err == nil {
 		err = fits(h, w)
 	}
@@ -198,17 +199,17 @@ func (m *imageSource) decode(ctx context.Context, open func() (io.ReadSeekCloser
 		return err
 	}
 	defer func() {
-		if held > preprocess.MaxPixels/4 {
+		if held > pixels.MaxPixels/4 {
 			// Else the next image is decoded beside what is left of this one.
 			runtime.GC()
 		}
 		m.room.Release(held)
 	}()
-	pixels, err := preprocess.Decode(file)
+	img, err := pixels.Decode(file)
 	if err != nil {
 		return err
 	}
-	return use(pixels)
+	return use(img)
 }
 
 // imageReader reads rows of images.
@@ -229,9 +230,9 @@ func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error 
 		}
 		return err
 	}
-	return m.each(ctx, r.album, idx, fits, func(k int, pixels *preprocess.Pixels) error {
+	return m.each(ctx, r.album, idx, fits, func(k int, img *pixels.Image) error {
 		row := dst[k*width : k*width : (k+1)*width]
-		_, _, err := m.pipe.Append(row, pixels)
+		_, _, err := m.pipe.Append(row, img)
 		return err
 	})
 }
@@ -256,7 +257,7 @@ func (m *imageSource) dropBad(ctx context.Context) error {
 			return inRow(m.path(i), err)
 		}
 		g.Go(func() error {
-			good[i] = m.decode(ctx, open, anySize, func(*preprocess.Pixels) error { return nil }) == nil
+			good[i] = m.decode(ctx, open, anySize, func(*pixels.Image) error { return nil }) == nil
 			return nil
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/pixels"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
@@ -33,8 +34,8 @@ func frameOf(shape []int) (frame, bool) {
 }
 
 // pixels views or rearranges a row.
-func (f frame) pixels(row []uint8) *preprocess.Pixels {
-	out := &preprocess.Pixels{Height: f.h, Width: f.w, Channels: f.c, Pix: row}
+func (f frame) pixels(row []uint8) *pixels.Image {
+	out := &pixels.Image{Height: f.h, Width: f.w, Channels: f.c, Pix: row}
 	if !f.planar {
 		return out
 	}
@@ -85,7 +86,7 @@ func (p *pixelSource) open() (reader, error) {
 	return filled{&pixelReader{c, p}, p.none}, nil
 }
 
-func (p *pixelSource) pixels(ctx context.Context, rows []int, use func(k int, m *preprocess.Pixels)) error {
+func (p *pixelSource) pixels(ctx context.Context, rows []int, use func(k int, m *pixels.Image)) error {
 	c, err := p.l.Open()
 	if err != nil {
 		return err

@@ -1,17 +1,17 @@
-package preprocess
+package pixels
 
 import "math"
 
-// filter is a way of resizing, numbered as in Pillow and torchvision.
-type filter int
+// Filter is a way of resizing, numbered as in Pillow and torchvision.
+type Filter int
 
 const (
-	nearest  filter = 0
-	lanczos  filter = 1
-	bilinear filter = 2
-	bicubic  filter = 3 // with a = −0.5
-	boxArea  filter = 4
-	hamming  filter = 5
+	Nearest  Filter = 0
+	Lanczos  Filter = 1
+	Bilinear Filter = 2
+	Bicubic  Filter = 3 // with a = −0.5
+	Box      Filter = 4
+	Hamming  Filter = 5
 )
 
 // kernel is a resampling kernel and the distance at which it ends.
@@ -22,11 +22,11 @@ type kernel struct {
 
 // filters are the kernels by filter; that of nearest is unused.
 var filters = [...]kernel{
-	lanczos: {3, func(x float64) float64 { return sinc(x) * sinc(x/3) }},
-	bilinear: {1, func(x float64) float64 {
+	Lanczos: {3, func(x float64) float64 { return sinc(x) * sinc(x/3) }},
+	Bilinear: {1, func(x float64) float64 {
 		return max(0, 1-math.Abs(x))
 	}},
-	bicubic: {2, func(x float64) float64 {
+	Bicubic: {2, func(x float64) float64 {
 		const a = -0.5
 		x = math.Abs(x)
 		if x < 1 {
@@ -34,13 +34,13 @@ var filters = [...]kernel{
 		}
 		return (((x-5)*x+8)*x - 4) * a
 	}},
-	boxArea: {0.5, func(x float64) float64 {
+	Box: {0.5, func(x float64) float64 {
 		if x > -0.5 && x <= 0.5 {
 			return 1
 		}
 		return 0
 	}},
-	hamming: {1, func(x float64) float64 { return sinc(x) * (0.54 + 0.46*math.Cos(math.Pi*x)) }},
+	Hamming: {1, func(x float64) float64 { return sinc(x) * (0.54 + 0.46*math.Cos(math.Pi*x)) }},
 }
 
 func sinc(x float64) float64 {
@@ -93,10 +93,10 @@ func weigh(in, out int, k kernel) []taps {
 	return all
 }
 
-// resize returns m at h×w. Like Pillow's Image.resize it convolves rows, rounds
+// Resize returns m at h×w. Like Pillow's Image.resize it convolves rows, rounds
 // to bytes, then convolves columns.
-func (m *Pixels) resize(h, w int, f filter) *Pixels {
-	if f == nearest {
+func (m *Image) Resize(h, w int, f Filter) *Image {
+	if f == Nearest {
 		return m.nearest(h, w)
 	}
 	if w != m.Width {
@@ -109,16 +109,16 @@ func (m *Pixels) resize(h, w int, f filter) *Pixels {
 }
 
 // Within returns m, or a smaller picture of it no side of which is longer than edge.
-func (m *Pixels) Within(edge int) *Pixels {
+func (m *Image) Within(edge int) *Image {
 	long := max(m.Height, m.Width)
 	if long <= edge {
 		return m
 	}
-	return m.resize(max(1, m.Height*edge/long), max(1, m.Width*edge/long), bilinear)
+	return m.Resize(max(1, m.Height*edge/long), max(1, m.Width*edge/long), Bilinear)
 }
 
-func (m *Pixels) resizeRows(w int, all []taps) *Pixels {
-	out := newPixels(m.Height, w, m.Channels)
+func (m *Image) resizeRows(w int, all []taps) *Image {
+	out := New(m.Height, w, m.Channels)
 	for y := range m.Height {
 		src := m.Pix[y*m.Width*m.Channels : (y+1)*m.Width*m.Channels]
 		dst := out.Pix[y*w*m.Channels : (y+1)*w*m.Channels]
@@ -154,8 +154,8 @@ func (m *Pixels) resizeRows(w int, all []taps) *Pixels {
 	return out
 }
 
-func (m *Pixels) resizeColumns(h int, all []taps) *Pixels {
-	out := newPixels(h, m.Width, m.Channels)
+func (m *Image) resizeColumns(h int, all []taps) *Image {
+	out := New(h, m.Width, m.Channels)
 	n := m.Width * m.Channels
 	sums := make([]int32, n)
 	for y, t := range all {
@@ -189,11 +189,11 @@ func clip(v int32) uint8 {
 	return uint8(min(max(v>>fraction, 0), 255))
 }
 
-func (m *Pixels) nearest(h, w int) *Pixels {
+func (m *Image) nearest(h, w int) *Image {
 	if h == m.Height && w == m.Width {
 		return m
 	}
-	out := newPixels(h, w, m.Channels)
+	out := New(h, w, m.Channels)
 	columns := middles(m.Width, w)
 	for y, sy := range middles(m.Height, h) {
 		for x, sx := range columns {

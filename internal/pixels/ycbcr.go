@@ -1,4 +1,4 @@
-package preprocess
+package pixels
 
 import (
 	"image"
@@ -8,10 +8,10 @@ import (
 // resolution is interpolated with the weights 3:1 that libjpeg (and so Pillow)
 // uses; the standard library repeats samples, which differs by tens of levels
 // at coloured edges.
-func fromYCbCr(img *image.YCbCr) *Pixels {
+func fromYCbCr(img *image.YCbCr) *Image {
 	b := img.Bounds()
 	w, h := b.Dx(), b.Dy()
-	out := newPixels(h, w, 3)
+	out := New(h, w, 3)
 	cb := chroma{img: img, plane: img.Cb}
 	cr := chroma{img: img, plane: img.Cr}
 	cbRow, crRow := make([]uint8, w), make([]uint8, w)

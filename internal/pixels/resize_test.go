@@ -1,4 +1,4 @@
-package preprocess
+package pixels
 
 import (
 	"fmt"
@@ -10,16 +10,16 @@ import (
 func TestResize(t *testing.T) {
 	photo := decode(t, "photo.png")
 	for _, name := range references(t, "resized.npz") {
-		shape, want := reference[uint8](t, "resized.npz", name)
+		shape, want := reference(t, "resized.npz", name)
 		var f, h, w int
 		if _, err := fmt.Sscanf(name, "%d_%dx%d", &f, &h, &w); err != nil {
 			t.Fatal(err)
 		}
 		m := photo
 		if len(shape) == 2 {
-			m = m.convert(1)
+			m = m.Convert(1)
 		}
-		m = m.resize(h, w, filter(f))
+		m = m.Resize(h, w, Filter(f))
 		if m.Height != shape[0] || m.Width != shape[1] {
 			t.Errorf("%s: got %d×%d", name, m.Height, m.Width)
 		} else if d := distance(m.Pix, want); d > 0 {
@@ -31,7 +31,7 @@ func TestResize(t *testing.T) {
 // TestTaps checks that weights sum to one and lie within the image, whatever
 // the sizes.
 func TestTaps(t *testing.T) {
-	for f := int(lanczos); f < len(filters); f++ {
+	for f := int(Lanczos); f < len(filters); f++ {
 		for _, size := range [][2]int{{1, 1}, {1, 9}, {9, 1}, {1000, 3}, {3, 1000}, {224, 256}, {375, 256}} {
 			for i, tap := range weigh(size[0], size[1], filters[f]) {
 				sum := 0
@@ -50,12 +50,12 @@ func TestTaps(t *testing.T) {
 }
 
 func TestConstantStaysConstant(t *testing.T) {
-	m := newPixels(5, 7, 3)
+	m := New(5, 7, 3)
 	for i := range m.Pix {
 		m.Pix[i] = 200
 	}
 	for f := range filters {
-		for _, v := range m.resize(11, 3, filter(f)).Pix {
+		for _, v := range m.Resize(11, 3, Filter(f)).Pix {
 			if v != 200 {
 				t.Fatalf("filter %d: level %d", f, v)
 			}
@@ -65,14 +65,14 @@ func TestConstantStaysConstant(t *testing.T) {
 
 // TestWithin: the longer side is as long as asked, and what is smaller stays.
 func TestWithin(t *testing.T) {
-	m := newPixels(300, 200, 3)
+	m := New(300, 200, 3)
 	for i := range m.Pix {
 		m.Pix[i] = 7
 	}
 	if small := m.Within(60); small.Height != 60 || small.Width != 40 || small.Pix[60*40] != 7 {
 		t.Errorf("%d×%d", small.Height, small.Width)
 	}
-	if thin := newPixels(1, 1000, 1).Within(10); thin.Height != 1 || thin.Width != 10 {
+	if thin := New(1, 1000, 1).Within(10); thin.Height != 1 || thin.Width != 10 {
 		t.Errorf("a thin picture becomes %d×%d", thin.Height, thin.Width)
 	}
 	if m.Within(300) != m {
@@ -81,11 +81,11 @@ func TestWithin(t *testing.T) {
 }
 
 func BenchmarkResize(b *testing.B) {
-	m := newPixels(375, 500, 3)
+	m := New(375, 500, 3)
 	for i := range m.Pix {
 		m.Pix[i] = uint8(i * 2654435761 >> 24)
 	}
 	for b.Loop() {
-		m.resize(256, 341, bilinear)
+		m.Resize(256, 341, Bilinear)
 	}
 }

@@ -1,4 +1,4 @@
-package preprocess
+package pixels
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ func TestResizePhotographs(t *testing.T) {
 	folder := filepath.Join(data, "imagenet_sample")
 	python := pythontest.Find(t, "PIL", "numpy")
 	out := filepath.Join(t.TempDir(), "pillow.npz")
-	if b, err := exec.Command(python, "testdata/resize_folder.py", folder, out).CombinedOutput(); err != nil {
+	if b, err := exec.Command(python, testdata+"/resize_folder.py", folder, out).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
 	files, err := filepath.Glob(filepath.Join(folder, "*.jpg"))
@@ -34,13 +34,13 @@ func TestResizePhotographs(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		make func(m *Pixels) *Pixels
+		make func(m *Image) *Image
 	}{
-		{"decoded", func(m *Pixels) *Pixels { return m }},
-		{"bilinear256", func(m *Pixels) *Pixels { return m.resize(256, 256, bilinear).centre(224, 224) }},
-		{"bicubic256", func(m *Pixels) *Pixels { return m.resize(256, 256, bicubic).centre(224, 224) }},
-		{"bilinear96", func(m *Pixels) *Pixels { return m.resize(96, 96, bilinear) }},
-		{"bicubic96", func(m *Pixels) *Pixels { return m.resize(96, 96, bicubic) }},
+		{"decoded", func(m *Image) *Image { return m }},
+		{"bilinear256", func(m *Image) *Image { return m.Resize(256, 256, Bilinear).Centre(224, 224) }},
+		{"bicubic256", func(m *Image) *Image { return m.Resize(256, 256, Bicubic).Centre(224, 224) }},
+		{"bilinear96", func(m *Image) *Image { return m.Resize(96, 96, Bilinear) }},
+		{"bicubic96", func(m *Image) *Image { return m.Resize(96, 96, Bicubic) }},
 	} {
 		l, err := z.Entry(c.name)
 		if err != nil {

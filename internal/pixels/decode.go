@@ -1,4 +1,4 @@
-package preprocess
+package pixels
 
 import (
 	"bufio"
@@ -30,17 +30,14 @@ func Size(r io.Reader) (height, width int, err error) {
 	case cfg.Width < 1 || cfg.Height < 1:
 		return 0, 0, fmt.Errorf("%w: its size is %d×%d", ErrImage, cfg.Height, cfg.Width)
 	}
-	if err := checkArea(cfg.Height, cfg.Width); err != nil {
+	if err := CheckArea(cfg.Height, cfg.Width); err != nil {
 		return 0, 0, fmt.Errorf("%w: %w", ErrImage, err)
 	}
 	return cfg.Height, cfg.Width, nil
 }
 
-// Decode decodes a PNG, JPEG, GIF, BMP, TIFF or WebP image, once [Size] takes it,
-// to RGB. Alpha is dropped, 16-bit levels lose their low byte, EXIF rotation is
-// not applied, and of a GIF the first frame is taken. A reader that is an
-// io.Seeker is at its beginning.
-func Decode(r io.Reader) (m *Pixels, err error) {
+// Decode decodes an image to RGB, once [Size] takes it.
+func Decode(r io.Reader) (m *Image, err error) {
 	defer recovered(&err)
 	var h, w int
 	if s, ok := r.(io.Seeker); ok {
@@ -62,7 +59,7 @@ func Decode(r io.Reader) (m *Pixels, err error) {
 	if y, ok := img.(*image.YCbCr); ok && format == "webp" {
 		return fromVP8(y), nil
 	}
-	m = fromImage(img)
+	m = From(img)
 	if at := img.Bounds(); format == "gif" && at != image.Rect(0, 0, w, h) {
 		// The frame covers part of the screen; the rest is black.
 		m = m.window(-at.Min.Y, -at.Min.X, h, w)

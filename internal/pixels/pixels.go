@@ -1,25 +1,26 @@
-package preprocess
+// Package pixels decodes images, and crops, pads and resizes them as Pillow does.
+package pixels
 
 import (
 	"image"
 	"image/color"
 )
 
-// Pixels is an 8-bit image: rows of interleaved channels, 1 (grey), 3 (RGB) or 4
+// Image is an 8-bit image: rows of interleaved channels, 1 (grey), 3 (RGB) or 4
 // (RGBA, whose alpha is dropped).
-type Pixels struct {
+type Image struct {
 	Height, Width, Channels int
 	Pix                     []uint8
 }
 
 // ColorModel implements image.Image.
-func (m *Pixels) ColorModel() color.Model { return color.NRGBAModel }
+func (m *Image) ColorModel() color.Model { return color.NRGBAModel }
 
 // Bounds implements image.Image.
-func (m *Pixels) Bounds() image.Rectangle { return image.Rect(0, 0, m.Width, m.Height) }
+func (m *Image) Bounds() image.Rectangle { return image.Rect(0, 0, m.Width, m.Height) }
 
 // At implements image.Image.
-func (m *Pixels) At(x, y int) color.Color {
+func (m *Image) At(x, y int) color.Color {
 	p := m.Pix[(y*m.Width+x)*m.Channels:]
 	if m.Channels < 3 {
 		return color.NRGBA{p[0], p[0], p[0], 255}
@@ -27,17 +28,17 @@ func (m *Pixels) At(x, y int) color.Color {
 	return color.NRGBA{p[0], p[1], p[2], 255}
 }
 
-func newPixels(h, w, c int) *Pixels {
-	return &Pixels{h, w, c, make([]uint8, h*w*c)}
+func New(h, w, c int) *Image {
+	return &Image{h, w, c, make([]uint8, h*w*c)}
 }
 
-// convert returns m with 1 or 3 channels. Alpha is dropped, as Pillow's
+// Convert returns m with 1 or 3 channels. Alpha is dropped, as Pillow's
 // convert("RGB") does; grey is ITU-R 601 luma.
-func (m *Pixels) convert(c int) *Pixels {
+func (m *Image) Convert(c int) *Image {
 	if m.Channels == c {
 		return m
 	}
-	out := newPixels(m.Height, m.Width, c)
+	out := New(m.Height, m.Width, c)
 	for i := range m.Height * m.Width {
 		p := m.Pix[i*m.Channels : (i+1)*m.Channels]
 		q := out.Pix[i*c : (i+1)*c]
@@ -57,19 +58,19 @@ func luma(r, g, b uint8) uint8 {
 	return uint8((uint32(r)*19595 + uint32(g)*38470 + uint32(b)*7471 + 1<<15) >> 16)
 }
 
-// fromImage returns an image's pixels: three channels, or one if it is Pixels of
+// From returns an image's pixels: three channels, or one if it is Pixels of
 // one. Sixteen-bit levels lose their low byte, and alpha is dropped.
-func fromImage(img image.Image) *Pixels {
+func From(img image.Image) *Image {
 	b := img.Bounds()
 	w, h := b.Dx(), b.Dy()
 	switch img := img.(type) {
-	case *Pixels:
+	case *Image:
 		if img.Channels == 4 {
-			return img.convert(3)
+			return img.Convert(3)
 		}
 		return img
 	case *image.Gray:
-		out := newPixels(h, w, 3)
+		out := New(h, w, 3)
 		for i := range h * w {
 			v := img.Pix[i/w*img.Stride+i%w]
 			out.Pix[3*i], out.Pix[3*i+1], out.Pix[3*i+2] = v, v, v
@@ -94,7 +95,7 @@ func fromImage(img image.Image) *Pixels {
 	case *image.NYCbCrA: // only WebP has these
 		return fromVP8(&img.YCbCr)
 	}
-	out := newPixels(h, w, 3)
+	out := New(h, w, 3)
 	for i := range h * w {
 		q := rgb(img.At(b.Min.X+i%w, b.Min.Y+i/w))
 		copy(out.Pix[3*i:], q[:])
@@ -107,13 +108,13 @@ func rgb(c color.Color) [3]uint8 {
 	return [3]uint8{uint8(q.R >> 8), uint8(q.G >> 8), uint8(q.B >> 8)}
 }
 
-func fromPalette(img *image.Paletted) *Pixels {
+func fromPalette(img *image.Paletted) *Image {
 	var levels [256][3]uint8
 	for i, c := range img.Palette {
 		levels[i] = rgb(c)
 	}
 	b := img.Bounds()
-	out := newPixels(b.Dy(), b.Dx(), 3)
+	out := New(b.Dy(), b.Dx(), 3)
 	for y := range out.Height {
 		dst := out.Pix[y*out.Width*3 : (y+1)*out.Width*3]
 		for x, i := range img.Pix[y*img.Stride:][:out.Width] {
@@ -125,8 +126,8 @@ func fromPalette(img *image.Paletted) *Pixels {
 
 // fromQuads takes three of four samples, each of size bytes with the high one
 // first.
-func fromQuads(h, w, size int, row func(y int) []uint8) *Pixels {
-	out := newPixels(h, w, 3)
+func fromQuads(h, w, size int, row func(y int) []uint8) *Image {
+	out := New(h, w, 3)
 	for y := range h {
 		src := row(y)
 		dst := out.Pix[y*w*3 : (y+1)*w*3]

@@ -1,4 +1,4 @@
-package preprocess
+package pixels
 
 import (
 	"bytes"
@@ -12,10 +12,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/npy"
 )
 
-// reference reads an array that testdata/make.py wrote.
-func reference[T uint8 | float32](t *testing.T, file, name string) ([]int, []T) {
+// testdata is the folder of pictures, what Pillow makes of them, and the script
+// that wrote both.
+const testdata = "../../preprocess/testdata"
+
+// reference reads an array that make.py wrote.
+func reference(t *testing.T, file, name string) ([]int, []uint8) {
 	t.Helper()
-	z, err := npy.OpenNPZ(filepath.Join("testdata", file))
+	z, err := npy.OpenNPZ(filepath.Join(testdata, file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,12 +31,12 @@ func reference[T uint8 | float32](t *testing.T, file, name string) ([]int, []T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a.Shape, a.Data.([]T)
+	return a.Shape, a.Data.([]uint8)
 }
 
 func references(t *testing.T, file string) []string {
 	t.Helper()
-	z, err := npy.OpenNPZ(filepath.Join("testdata", file))
+	z, err := npy.OpenNPZ(filepath.Join(testdata, file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,14 +58,14 @@ func distance(a, b []uint8) int {
 // TestDecode compares every kind of image, pixel by pixel, with Pillow.
 func TestDecode(t *testing.T) {
 	for _, name := range references(t, "decoded.npz") {
-		shape, want := reference[uint8](t, "decoded.npz", name)
-		path := filepath.Join("testdata", name)
+		shape, want := reference(t, "decoded.npz", name)
+		path := filepath.Join(testdata, name)
 		if _, err := os.Stat(path); err != nil {
-			path = filepath.Join("testdata", "jpeg", name)
+			path = filepath.Join(testdata, "jpeg", name)
 		}
-		m := decode(t, strings.TrimPrefix(path, "testdata"))
+		m := decode(t, strings.TrimPrefix(path, testdata))
 		if len(shape) == 2 {
-			m = m.convert(1)
+			m = m.Convert(1)
 		}
 		if m.Height != shape[0] || m.Width != shape[1] {
 			t.Errorf("%s: %d×%d, want %v", name, m.Height, m.Width, shape)
@@ -78,11 +82,11 @@ func TestDecode(t *testing.T) {
 }
 
 func TestDecodeErrors(t *testing.T) {
-	png, err := os.ReadFile("testdata/rgb.png")
+	png, err := os.ReadFile(testdata + "/rgb.png")
 	if err != nil {
 		t.Fatal(err)
 	}
-	jpeg, err := os.ReadFile("testdata/jpeg/420.jpg")
+	jpeg, err := os.ReadFile(testdata + "/jpeg/420.jpg")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,9 +111,9 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
-func decode(t testing.TB, name string) *Pixels {
+func decode(t testing.TB, name string) *Image {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name))
+	f, err := os.Open(filepath.Join(testdata, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,17 +123,4 @@ func decode(t testing.TB, name string) *Pixels {
 		t.Fatalf("%s: %v", name, err)
 	}
 	return m
-}
-
-// wantError checks that an error is one sentence that says some words.
-func wantError(t *testing.T, err error, words string) {
-	t.Helper()
-	switch {
-	case err == nil:
-		t.Errorf("no error that says %q", words)
-	case !strings.Contains(err.Error(), words):
-		t.Errorf("error %q; want it to say %q", err, words)
-	case strings.Contains(err.Error(), "\n") || strings.HasSuffix(err.Error(), "."):
-		t.Errorf("error %q is not one sentence without a period", err)
-	}
 }

@@ -1,4 +1,4 @@
-package preprocess
+package pixels
 
 import "image"
 
@@ -6,10 +6,10 @@ import "image"
 // video, luma in 16…235 and chroma in 16…240 (ITU-R 601), while the standard
 // library's image.YCbCr means the full range. Chroma is interpolated, and
 // everything rounded, as in libwebp.
-func fromVP8(img *image.YCbCr) *Pixels {
+func fromVP8(img *image.YCbCr) *Image {
 	b := img.Bounds()
 	w, h := b.Dx(), b.Dy()
-	out := newPixels(h, w, 3)
+	out := New(h, w, 3)
 	for y := range h {
 		near := y / 2
 		far := min(max(near-1+2*(y%2), 0), (h+1)/2-1)
