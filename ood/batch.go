@@ -59,10 +59,14 @@ func (b Batch) mapped(become func(blas32.General) blas32.General) Batch {
 
 // Len is the number of rows.
 func (b Batch) Len() int {
-	for _, p := range b.Parts() {
-		return p.Rows
-	}
-	if b.Labels == nil && b.Inputs != nil {
+	switch {
+	case b.Features.Cols != 0:
+		return b.Features.Rows
+	case b.Logits.Cols != 0:
+		return b.Logits.Rows
+	case len(b.Layers) > 0:
+		return b.Layers[0].Rows
+	case b.Labels == nil && b.Inputs != nil:
 		return b.Inputs.Len()
 	}
 	return len(b.Labels)

@@ -21,11 +21,12 @@ type Parts []Part
 
 // Of are the parts that there are; what is set in them is set in these.
 func Of(features, logits *blas32.General, layers []blas32.General) Parts {
-	var all Parts
-	for _, p := range (Parts{{"features", features}, {"logits", logits}}) {
-		if p.Cols != 0 {
-			all = append(all, p)
-		}
+	all := make(Parts, 0, 2+len(layers))
+	if features.Cols != 0 {
+		all = append(all, Part{"features", features})
+	}
+	if logits.Cols != 0 {
+		all = append(all, Part{"logits", logits})
 	}
 	for i := range layers {
 		all = append(all, Part{Layer(i), &layers[i]})
@@ -46,7 +47,13 @@ func Set[Matrix any](features, logits *Matrix, layers *[]Matrix, name string, m 
 }
 
 // Layer is what errors and files call earlier layer i, from 0.
-func Layer(i int) string { return fmt.Sprintf("layer_%d", i) }
+func Layer(i int) string {
+	first := [...]string{"layer_0", "layer_1", "layer_2", "layer_3", "layer_4", "layer_5", "layer_6", "layer_7"}
+	if i >= 0 && i < len(first) {
+		return first[i] // without taking memory, for services that ask again and again
+	}
+	return fmt.Sprintf("layer_%d", i)
+}
 
 // Names are the names of parts for which has holds: of earlier layers, if they are
 // asked for, those before the first that is absent.
