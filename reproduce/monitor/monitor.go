@@ -26,7 +26,6 @@ var Experiment = experiment.Experiment{
 	Doc:          "false alarms of a monitor of drift, and how soon it notices it, beside other martingales",
 	Shared:       []string{"data", "models", "sets", "seeds", "parallel", "out", "ort-lib"},
 	OptionalData: true,
-	Resumes:      true,
 	New: func(flags *flag.FlagSet, s *experiment.Settings) func(ctx context.Context) error {
 		experiment.Redefine(flags, "seeds", "1000", "number of streams; of drift a tenth")
 		p := &networks.Plan{Settings: s, NetworkRows: 1}
