@@ -1,0 +1,55 @@
+package onnx
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// TestSave writes a model with its weights inside, beside, and inside again.
+func TestSave(t *testing.T) {
+	want := make([]float32, 3000)
+	for i := range want {
+		want[i] = float32(i) / 7
+	}
+	b := NewBuilder("test", 17)
+	x := b.Input("x", pb.TensorProto_FLOAT, 3000)
+	b.OutputAs("y", b.Node("Add", []string{x, b.Initializer("w", want)}), pb.TensorProto_FLOAT, 3000)
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	at := filepath.Join(dir, "m.onnx")
+	for _, step := range []struct {
+		most int64
+		data string
+	}{{mostInline, ""}, {0, at + ".data"}, {mostInline, ""}} {
+		data, err := save(context.Background(), m, dir, at, step.most)
+		if err != nil || data != step.data {
+			t.Fatalf("weights in %q (%v)", data, err)
+		}
+		g, err := Load(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckExternal(g.Model, dir); err != nil {
+			t.Fatal(err)
+		}
+		w, _ := g.Const("w")
+		if got, _, err := Float32s(w, dir); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("weights come back otherwise (%v)", err)
+		}
+		m = g.Model
+	}
+	if _, err := save(context.Background(), m, dir, filepath.Join(dir, "no", "m.onnx"), 0); err == nil {
+		t.Error("writes to a folder that is not there")
+	}
+	if list, _ := os.ReadDir(dir); len(list) != 2 {
+		t.Errorf("%d files are left", len(list))
+	}
+}
