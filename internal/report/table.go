@@ -41,8 +41,8 @@ func metrics() []column {
 }
 
 // summary is the value of one of the metrics.
-func summary(s compare.Summaries, ci *measure.Intervals, field int) value {
-	of := figures.Of[compare.Summary](&s)[field]
+func summary(s measure.Summaries, ci *measure.Intervals, field int) value {
+	of := figures.Of[measure.Summary](&s)[field]
 	v := value{mean: of.Mean, std: of.Std}
 	if ci != nil {
 		v.ci = figures.Of[[2]float64](ci)[field]
@@ -100,7 +100,7 @@ func setColumns(r *compare.Report, methods []compare.MethodReport) []column {
 	}
 	list = append(list, column{Head: "mean", Title: "Mean AUROC over all sets.", digits: 3})
 	for _, m := range methods {
-		all := slices.Concat(m.Sets, m.Groups, []compare.SetSummaries{{Summaries: m.Summaries, CI: m.CI}})
+		all := slices.Concat(m.Sets, m.Groups, []measure.SetSummaries{{Summaries: m.Summaries, CI: m.CI}})
 		for i, s := range all {
 			list[i].values = append(list[i].values, summary(s.Summaries, s.CI, 0))
 		}

@@ -20,13 +20,6 @@ type OutSet struct {
 	ood.Batch
 }
 
-// Set describes an OutSet in a report.
-type Set struct {
-	Name  string `json:"name"`
-	Group string `json:"group,omitempty"`
-	N     int    `json:"n"`
-}
-
 // outSets is the sets to score: where there is but Out, one without a name.
 func (c Options) outSets() []OutSet {
 	if len(c.OutSets) > 0 {

@@ -48,7 +48,7 @@ func TestCompareOutSets(t *testing.T) {
 	if fits != 1 {
 		t.Errorf("%d fits for four sets", fits)
 	}
-	if r.NOut != 7 || !slices.Equal(r.Sets, []compare.Set{{"a", "near", 2}, {"b", "far", 1}, {"c", "near", 3}, {"d", "", 1}}) {
+	if r.NOut != 7 || !slices.Equal(r.Sets, []measure.Set{{Name: "a", Group: "near", N: 2}, {Name: "b", Group: "far", N: 1}, {Name: "c", Group: "near", N: 3}, {Name: "d", N: 1}}) {
 		t.Errorf("%d rows in %v", r.NOut, r.Sets)
 	}
 	m, conf := r.Methods[0], r.Methods[0].Configs[0]

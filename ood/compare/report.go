@@ -2,7 +2,6 @@ package compare
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/measure"
@@ -23,7 +22,7 @@ type Report struct {
 	// Sets are the out-of-domain sets; nil where there is but one without a
 	// name. All other figures are then means over the sets, each set counted
 	// alike however many rows it has.
-	Sets []Set `json:"sets,omitempty"`
+	Sets []measure.Set `json:"sets,omitempty"`
 	// Resamples is how many the confidence intervals come from; 0 means that
 	// there are none.
 	Resamples int `json:"resamples,omitempty"`
@@ -61,14 +60,14 @@ type MethodReport struct {
 	// absent from the JSON form where nothing does.
 	Variant string `json:"variant,omitempty"`
 
-	Summaries         // inlined
-	AURC      Summary `json:"aurc,omitzero"` // absent where the network's errors are not known
+	measure.Summaries                 // inlined
+	AURC              measure.Summary `json:"aurc,omitzero"` // absent where the network's errors are not known
 	// CI holds the intervals of the means over the configurations.
 	CI *measure.Intervals `json:"ci,omitempty"`
 	// Sets and Groups are the same by set and by group of sets; absent where
 	// the only set has no name.
-	Sets   []SetSummaries `json:"sets,omitempty"`
-	Groups []SetSummaries `json:"groups,omitempty"`
+	Sets   []measure.SetSummaries `json:"sets,omitempty"`
+	Groups []measure.SetSummaries `json:"groups,omitempty"`
 
 	// FitSeconds is the wall-clock time that fitting all configurations took,
 	// added up where several were fitted at a time.
@@ -82,25 +81,6 @@ type MethodReport struct {
 	unable error // why the network cannot do what the method asks of it, or nil
 }
 
-// Summaries are those of every metric over the configurations that did not
-// fail; each is absent from the JSON form where all failed.
-type Summaries struct {
-	AUROC          Summary `json:"auroc,omitzero"`
-	FPR95          Summary `json:"fpr95,omitzero"`
-	AUPRIn         Summary `json:"aupr_in,omitzero"`
-	AUPROut        Summary `json:"aupr_out,omitzero"`
-	FPR95In        Summary `json:"fpr95_in,omitzero"`
-	DetectionError Summary `json:"detection_error,omitzero"`
-}
-
-// SetSummaries are the summaries on one out-of-domain set, or of the mean over
-// the sets of a group.
-type SetSummaries struct {
-	Name string `json:"name"`
-	Summaries
-	CI *measure.Intervals `json:"ci,omitempty"`
-}
-
 // Config is what one configuration reached.
 type Config struct {
 	Params          ood.Params `json:"params"`
@@ -111,20 +91,12 @@ type Config struct {
 	CI   *measure.Intervals `json:"ci,omitempty"`
 	// Sets and Groups are the same by set and by group of sets; absent where
 	// the only set has no name.
-	Sets   []SetMetrics `json:"sets,omitempty"`
-	Groups []SetMetrics `json:"groups,omitempty"`
+	Sets   []measure.SetMetrics `json:"sets,omitempty"`
+	Groups []measure.SetMetrics `json:"groups,omitempty"`
 	// In and Out are the scores of the in-domain rows and, set by set, of the
 	// out-of-domain rows measured on; absent from the JSON form.
 	In  []float64   `json:"-"`
 	Out [][]float64 `json:"-"`
-}
-
-// SetMetrics are those on one out-of-domain set, or their mean over the sets of
-// a group.
-type SetMetrics struct {
-	Name string `json:"name"`
-	measure.Metrics
-	CI *measure.Intervals `json:"ci,omitempty"`
 }
 
 // Failed is a configuration that could not be fitted or scored.
@@ -137,31 +109,6 @@ type Failed struct {
 type Skipped struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
-}
-
-// Summary is the mean, the standard deviation and the largest value over the
-// configurations of a method. The standard deviation is that of a population
-// (divided by n, as numpy.std), so that a single configuration has 0.
-type Summary struct {
-	Mean float64 `json:"mean"`
-	Std  float64 `json:"std"`
-	Max  float64 `json:"max"`
-	N    int     `json:"-"` // configurations summarised; 0 means there is no value
-}
-
-func summarise(x []float64) Summary {
-	if len(x) == 0 {
-		return Summary{}
-	}
-	s := Summary{Max: slices.Max(x), N: len(x)}
-	for _, v := range x {
-		s.Mean += v / float64(len(x))
-	}
-	for _, v := range x {
-		s.Std += (v - s.Mean) * (v - s.Mean) / float64(len(x))
-	}
-	s.Std = math.Sqrt(s.Std)
-	return s
 }
 
 // Ranked returns the methods by falling mean AUROC, those with no result last.

@@ -47,18 +47,18 @@ func (v view) of(r result) []measure.Metrics {
 
 // over summarises what configurations reached; the intervals are those of their
 // mean.
-func (v view) over(done []result, areas [][]float64) (Summaries, *measure.Intervals) {
-	var s Summaries
+func (v view) over(done []result, areas [][]float64) (measure.Summaries, *measure.Intervals) {
+	var s measure.Summaries
 	all := make([][]measure.Metrics, len(done))
 	for i, d := range done {
 		all[i] = v.of(d)
 	}
 	x := make([]float64, len(all))
-	for f, to := range figures.Of[Summary](&s) {
+	for f, to := range figures.Of[measure.Summary](&s) {
 		for i := range all {
 			x[i] = *figures.Of[float64](&all[i][0])[f]
 		}
-		*to = summarise(x)
+		*to = measure.Summarise(x)
 	}
 	return s, intervals(mean(all), areas)
 }
@@ -79,22 +79,22 @@ func (r *MethodReport) summarise(sets []OutSet, done []result) {
 		r.Configs = append(r.Configs, conf)
 	}
 	r.Summaries, r.CI = all.over(done, drawnAreas)
-	r.AURC = summarise(areas)
+	r.AURC = measure.Summarise(areas)
 	for _, v := range single {
 		s, ci := v.over(done, nil)
-		r.Sets = append(r.Sets, SetSummaries{v.name, s, ci})
+		r.Sets = append(r.Sets, measure.SetSummaries{Name: v.name, Summaries: s, CI: ci})
 	}
 	for _, v := range grouped {
 		s, ci := v.over(done, nil)
-		r.Groups = append(r.Groups, SetSummaries{v.name, s, ci})
+		r.Groups = append(r.Groups, measure.SetSummaries{Name: v.name, Summaries: s, CI: ci})
 	}
 }
 
-func (r result) listed(views []view) []SetMetrics {
-	var list []SetMetrics
+func (r result) listed(views []view) []measure.SetMetrics {
+	var list []measure.SetMetrics
 	for _, v := range views {
 		on := v.of(r)
-		list = append(list, SetMetrics{v.name, on[0], intervals(on, nil)})
+		list = append(list, measure.SetMetrics{Name: v.name, Metrics: on[0], CI: intervals(on, nil)})
 	}
 	return list
 }

@@ -1,0 +1,66 @@
+package measure
+
+import (
+	"math"
+	"slices"
+)
+
+// Summary is the mean, the standard deviation and the largest value over the
+// configurations of a method. The standard deviation is that of a population
+// (divided by n, as numpy.std), so that a single configuration has 0.
+type Summary struct {
+	Mean float64 `json:"mean"`
+	Std  float64 `json:"std"`
+	Max  float64 `json:"max"`
+	N    int     `json:"-"` // configurations summarised; 0 means there is no value
+}
+
+// Summarise summarises x, which may be empty.
+func Summarise(x []float64) Summary {
+	if len(x) == 0 {
+		return Summary{}
+	}
+	s := Summary{Max: slices.Max(x), N: len(x)}
+	for _, v := range x {
+		s.Mean += v / float64(len(x))
+	}
+	for _, v := range x {
+		s.Std += (v - s.Mean) * (v - s.Mean) / float64(len(x))
+	}
+	s.Std = math.Sqrt(s.Std)
+	return s
+}
+
+// Summaries are those of every metric over the configurations that did not
+// fail; each is absent from the JSON form where all failed.
+type Summaries struct {
+	AUROC          Summary `json:"auroc,omitzero"`
+	FPR95          Summary `json:"fpr95,omitzero"`
+	AUPRIn         Summary `json:"aupr_in,omitzero"`
+	AUPROut        Summary `json:"aupr_out,omitzero"`
+	FPR95In        Summary `json:"fpr95_in,omitzero"`
+	DetectionError Summary `json:"detection_error,omitzero"`
+}
+
+// Set is an out-of-domain set of N rows.
+type Set struct {
+	Name  string `json:"name"`
+	Group string `json:"group,omitempty"`
+	N     int    `json:"n"`
+}
+
+// SetSummaries are the summaries on one out-of-domain set, or of the mean over
+// the sets of a group.
+type SetSummaries struct {
+	Name string `json:"name"`
+	Summaries
+	CI *Intervals `json:"ci,omitempty"`
+}
+
+// SetMetrics are those on one out-of-domain set, or their mean over the sets of
+// a group.
+type SetMetrics struct {
+	Name string `json:"name"`
+	Metrics
+	CI *Intervals `json:"ci,omitempty"`
+}
