@@ -78,7 +78,7 @@ func (b *batcher) do(j *job) error {
 	b.mu.Lock()
 	if len(b.waiting) >= b.queue {
 		b.mu.Unlock()
-		return refuse(http.StatusTooManyRequests, "%d requests wait for the model already; try again later", b.queue)
+		return b.crowded()
 	}
 	b.waiting = append(b.waiting, j)
 	b.mu.Unlock()
@@ -93,6 +93,20 @@ func (b *batcher) do(j *job) error {
 	}
 	<-j.done
 	return j.err
+}
+
+// room refuses a job that could not wait, before anything is done for it.
+func (b *batcher) room() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) >= b.queue {
+		return b.crowded()
+	}
+	return nil
+}
+
+func (b *batcher) crowded() error {
+	return refuse(http.StatusTooManyRequests, "%d requests wait for the model already; try again later", b.queue)
 }
 
 // withdraw takes a job that still waits out of the queue.

@@ -101,7 +101,10 @@ func (s *Server) modelInfer(ctx context.Context, in *inference.ModelInferRequest
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	var out *inference.ModelInferResponse
-	if err = c.read(in); err == nil {
+	if err = e.room(); err == nil {
+		err = c.read(in)
+	}
+	if err == nil {
 		err = s.infer(ctx, c, e, func(m *model) error {
 			out = c.message(e, m, len(in.GetRawInputContents()) > 0)
 			return nil

@@ -181,6 +181,9 @@ func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *entry) error {
+	if err := e.room(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeout)
 	defer cancel()
 	control := http.NewResponseController(w)

@@ -327,6 +327,16 @@ func (e *entry) acquire() (*model, error) {
 	return e.current, nil
 }
 
+// room refuses a request that could not wait for the model.
+func (e *entry) room() error {
+	m, err := e.acquire()
+	if err != nil {
+		return err
+	}
+	defer e.release(m)
+	return m.batcher.room()
+}
+
 // release closes a model that another took the place of, after its last request.
 func (e *entry) release(m *model) {
 	e.mu.Lock()

@@ -25,6 +25,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/tap"
 
@@ -149,6 +150,9 @@ func (f *serving) listen(s *serve.Server) (*listeners, error) {
 	return l, err
 }
 
+// mostConnections bounds the memory that those take who connect; others wait.
+const mostConnections = 4096
+
 // accept has connections to an address served.
 func (f *serving) accept(l *listeners, protocol, address string, serve func(net.Listener) error) error {
 	socket, err := net.Listen("tcp", address)
@@ -156,7 +160,7 @@ func (f *serving) accept(l *listeners, protocol, address string, serve func(net.
 		return err
 	}
 	f.Log.Info("listening", protocol, socket.Addr().String())
-	go func() { l.failed <- serve(socket) }()
+	go func() { l.failed <- serve(netutil.LimitListener(socket, mostConnections)) }()
 	return nil
 }
 
