@@ -118,7 +118,7 @@ func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 // them alike share it.
 func (n nudge) features(ctx context.Context, b ood.Batch) (blas32.General, error) {
 	return sharing.Cached(b, n, func() (blas32.General, error) {
-		_, g, err := gradientOf(ctx, b, ood.Scalar{Kind: ood.Top})
+		_, g, err := gradientOf(ctx, b, ood.Scalar{Top: true})
 		if err != nil {
 			return blas32.General{}, err
 		}

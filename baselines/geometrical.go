@@ -49,9 +49,9 @@ type geometrical struct {
 // scalar is what is differentiated.
 func (s *geometrical) scalar() ood.Scalar {
 	if s.Gradient == gradientSum {
-		return ood.Scalar{Kind: ood.Sum}
+		return ood.Scalar{Sum: true}
 	}
-	return ood.Scalar{Kind: ood.TopTwo, Softmax: s.Temperature > 0, Temperature: s.Temperature}
+	return ood.Scalar{TopTwo: true, Softmax: s.Temperature > 0, Temperature: s.Temperature}
 }
 
 // Score implements ood.Detector. Scorers that differentiate the same share the

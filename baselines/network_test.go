@@ -115,24 +115,25 @@ func upstream(z []float64, of ood.Scalar) []float64 {
 	up := make([]float64, len(z))
 	for k := range up {
 		switch {
-		case of.Kind == ood.Sum:
+		case of.Sum:
 			up[k] = 1
-		case of.Kind == ood.Top:
+		case of.Top:
 			up[first] = 1
-		case of.Kind == ood.LogSoftmaxTop:
-			up[k] = -p[k] / t
-		case of.Kind == ood.TopTwo && of.Softmax:
+		case of.TopTwo && of.Softmax:
 			up[k] = -p[k] * (p[first] - p[second]) / t
+		case !of.TopTwo:
+			up[k] = -p[k] / t
 		}
 	}
 	switch {
-	case of.Kind == ood.LogSoftmaxTop:
-		up[first] += 1 / t
-	case of.Kind == ood.TopTwo && of.Softmax:
+	case of.Sum || of.Top:
+	case of.TopTwo && of.Softmax:
 		up[first] += p[first] / t
 		up[second] -= p[second] / t
-	case of.Kind == ood.TopTwo:
+	case of.TopTwo:
 		up[first], up[second] = 1, -1
+	default:
+		up[first] += 1 / t
 	}
 	return up
 }

@@ -31,7 +31,7 @@ func TestDigitsGradients(t *testing.T) {
 		}
 		var wait sync.WaitGroup
 		for key, of := range map[string]ood.Scalar{
-			"top": {}, "warm": {Temperature: 1000}, "sum": {Kind: ood.Sum}, "two": {Kind: ood.TopTwo},
+			"top": {}, "warm": {Temperature: 1000}, "sum": {Sum: true}, "two": {TopTwo: true},
 		} {
 			_, want := entry(t, reference, name+"_"+key)
 			wait.Go(func() {
@@ -137,11 +137,11 @@ func TestGradientErrors(t *testing.T) {
 	bad := noise(6)
 	bad[4] = float32(math.NaN())
 	for want, err := range map[string]error{
-		"no output 2":  first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Logit, Index: 2}}),
-		"temperature":  first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Temperature: -1}}),
-		`"nothing"`:    first(context.Background(), noise(6), featurize.GradientOptions{Tensor: "nothing"}),
-		"row 1":        first(context.Background(), bad, featurize.GradientOptions{}),
-		"unknown kind": first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Kind: 9}}),
+		"no output 2":   first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 2}}),
+		"temperature":   first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Temperature: -1}}),
+		`"nothing"`:     first(context.Background(), noise(6), featurize.GradientOptions{Tensor: "nothing"}),
+		"row 1":         first(context.Background(), bad, featurize.GradientOptions{}),
+		"one at a time": first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Sum: true, Top: true}}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %q", err, want)

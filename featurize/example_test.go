@@ -73,7 +73,7 @@ func ExampleModel_Gradients() {
 	}
 	defer m.Close()
 	images := featurize.Slice(ood.BlockOf([]int{4, 3, 224, 224}, make([]float32, 4*3*224*224)))
-	o := featurize.GradientOptions{Of: ood.Scalar{Kind: ood.LogSoftmaxTop, Temperature: 1000}}
+	o := featurize.GradientOptions{Of: ood.Scalar{Temperature: 1000}}
 	for batch, err := range m.Gradients(ctx, images, o) {
 		if err != nil {
 			log.Fatal(err)

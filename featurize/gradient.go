@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/autodiff"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -14,15 +15,14 @@ import (
 // GradientOptions says what Gradients differentiates. The zero value is the
 // log-softmax of the predicted class with respect to the input.
 type GradientOptions struct {
-	// Of is the scalar of each row. The error for one of outputs that the
-	// network does not have is a *GradientError.
+	// Of is the scalar of each row. One of outputs that the network does not have is
+	// an error.
 	Of ood.Scalar
 	// Tensor names what to differentiate with respect to: any tensor that the
 	// model makes from its inputs and that has the rows first. By default it is
 	// the only input, or the only one of real numbers that is no mask, and where there
-	// is none the error wraps ood.ErrNotDifferentiable. The error for another tensor is
-	// a *GradientError. That of rows of tokens that differ in length comes back as long
-	// as each row.
+	// is none the error wraps ood.ErrNotDifferentiable. Another tensor is an
+	// error. That of rows of tokens that differ in length comes back as long as each row.
 	Tensor string
 	// Batch is the number of rows in one run. By default it is that of Options, or
 	// less for large inputs: the activations of a whole batch are kept. A
@@ -57,7 +57,8 @@ func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[ood.InputBlock, er
 			yield(GradientBatch{}, err)
 			return
 		}
-		key := gradientKey{kind: o.Of.Kind, softmax: o.Of.Softmax, tensor: o.Tensor}
+		key := gradientKey{of: o.Of, tensor: o.Tensor}
+		key.of.Temperature, key.of.Index = 0, 0 // which the graph takes as inputs
 		d, err := m.differentiated(ctx, key)
 		if err != nil {
 			yield(GradientBatch{}, err)
@@ -77,9 +78,9 @@ func (m *Model) checkGradient(o GradientOptions) error {
 	switch {
 	case o.Of.Temperature < 0 || !rows.Finite(o.Of.Temperature):
 		return fmt.Errorf("the temperature is %v, it must be a positive number", o.Of.Temperature)
-	case o.Of.Kind < ood.LogSoftmaxTop || o.Of.Kind > ood.Top:
-		return fmt.Errorf("unknown kind of scalar %d", o.Of.Kind)
-	case o.Of.Kind == ood.Logit && o.Of.Index < 0:
+	case kinds(o.Of) > 1:
+		return fmt.Errorf("scalars are differentiated one at a time, and these are several: %+v", o.Of)
+	case o.Of.Logit && o.Of.Index < 0:
 		return scalarErrorf("there is no output %d, they are counted from 0", o.Of.Index)
 	}
 	if m.info.Logits == "" {
@@ -91,12 +92,22 @@ func (m *Model) checkGradient(o GradientOptions) error {
 	return o.checkOutputs(m.info.OutputsWidth)
 }
 
+// kinds is how many kinds of scalar are asked for; none is the log-softmax.
+func kinds(of ood.Scalar) (n int) {
+	for _, asked := range []bool{of.Sum, of.TopTwo, of.Logit, of.Top} {
+		if asked {
+			n++
+		}
+	}
+	return n
+}
+
 // checkOutputs says whether a network with c outputs has the scalar.
 func (o GradientOptions) checkOutputs(c int) error {
 	switch {
-	case o.Of.Kind == ood.Logit && o.Of.Index >= c:
+	case o.Of.Logit && o.Of.Index >= c:
 		return scalarErrorf("there is no output %d, the network has %d, counted from 0", o.Of.Index, c)
-	case c == 1 && (o.Of.Kind == ood.LogSoftmaxTop || o.Of.Kind == ood.TopTwo):
+	case c == 1 && (kinds(o.Of) == 0 || o.Of.TopTwo):
 		return scalarErrorf("the network has one output: differentiate it itself, or the sum, and not a function of several classes")
 	}
 	return nil
@@ -161,7 +172,7 @@ func takeGradient(c chunk, t *ort.Tensor, tensor string) (ood.Tensor, error) {
 	shape := t.Shape()
 	data := float32s(t)
 	if len(shape) == 0 || int(shape[0]) != c.rows || len(data)%c.rows != 0 {
-		return ood.Tensor{}, &GradientError{tensor, fmt.Sprintf("its gradient has shape %v for %d rows, so that its first axis is not that of the rows", shape, c.rows)}
+		return ood.Tensor{}, &autodiff.TensorError{Tensor: tensor, Reason: fmt.Sprintf("its gradient has shape %v for %d rows, so that its first axis is not that of the rows", shape, c.rows)}
 	}
 	width := len(data) / c.rows
 	own := []int{c.n}
@@ -175,18 +186,6 @@ func takeGradient(c chunk, t *ort.Tensor, tensor string) (ood.Tensor, error) {
 	return ood.Tensor{Name: tensor, Shape: own, Data: data}, nil
 }
 
-// GradientError says that a network does not have the outputs that a scalar is of
-// or, where Tensor is not empty, that this is none to differentiate with respect
-// to.
-type GradientError struct{ Tensor, Reason string }
-
-func (e *GradientError) Error() string {
-	if e.Tensor == "" {
-		return e.Reason
-	}
-	return fmt.Sprintf("cannot differentiate with respect to tensor %q: %s", e.Tensor, e.Reason)
-}
-
 func scalarErrorf(format string, args ...any) error {
-	return &GradientError{Reason: fmt.Sprintf(format, args...)}
+	return &autodiff.TensorError{Reason: fmt.Sprintf(format, args...)}
 }

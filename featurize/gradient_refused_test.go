@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/autodiff"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/ood"
@@ -46,15 +47,15 @@ func TestGradientUnknownWidth(t *testing.T) {
 			o     featurize.GradientOptions
 			want  string
 		}{
-			{15, featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Logit, Index: 15}}, "there is no output 15, the network has 15"},
-			{15, featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Logit, Index: 14}}, ""},
+			{15, featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 15}}, "there is no output 15, the network has 15"},
+			{15, featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 14}}, ""},
 			{15, featurize.GradientOptions{}, ""},
 			{1, featurize.GradientOptions{}, "the network has one output"},
-			{1, featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Logit, Index: 1}}, "there is no output 1"},
-			{1, featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Logit}}, ""},
+			{1, featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 1}}, "there is no output 1"},
+			{1, featurize.GradientOptions{Of: ood.Scalar{Logit: true}}, ""},
 		} {
 			err := gradientError(unknown(k.width), []int{2, 5, 3}, x, k.o)
-			var scalar *featurize.GradientError
+			var scalar *autodiff.TensorError
 			if k.want == "" && err != nil || k.want != "" && (!errors.As(err, &scalar) || scalar.Tensor != "" || !strings.Contains(err.Error(), k.want)) {
 				t.Errorf("opset %d, %d outputs, %+v: error %v, want %q", opset, k.width, k.o.Of, err, k.want)
 			}
@@ -82,7 +83,7 @@ func TestGradientConstant(t *testing.T) {
 			"nothing":  "not made from a tensor of that name",
 		} {
 			err := gradientError(m, []int{2, 3}, noise(6), featurize.GradientOptions{Tensor: tensor})
-			var refused *featurize.GradientError
+			var refused *autodiff.TensorError
 			if !errors.As(err, &refused) || refused.Tensor != tensor || !strings.Contains(err.Error(), want) {
 				t.Errorf("opset %d, tensor %q: error %v, want %q", opset, tensor, err, want)
 			}

@@ -29,22 +29,22 @@ func scalarOf(z []float64, s ood.Scalar, top int) float64 {
 		}
 		return z[i]
 	}
-	switch s.Kind {
-	case ood.LogSoftmaxTop:
-		return z[top]/t - math.Log(sum)
-	case ood.Sum:
+	switch {
+	case s.Sum:
 		total := 0.0
 		for i := range z {
 			total += z[i]
 		}
 		return total
-	case ood.Top:
+	case s.Top:
 		return z[top]
-	case ood.TopTwo:
+	case s.TopTwo:
 		second := 1 - top // there are two classes
 		return p(top) - p(second)
+	case s.Logit:
+		return p(s.Index)
 	}
-	return p(s.Index)
+	return z[top]/t - math.Log(sum)
 }
 
 // forward is the tiny network on one row, in double precision.
@@ -117,8 +117,8 @@ func TestGradients(t *testing.T) {
 		}, "n", 3)
 		m := open(t, rt, path, featurize.Options{Batch: 4})
 		for _, s := range []ood.Scalar{
-			{}, {Temperature: 10}, {Kind: ood.Sum}, {Kind: ood.TopTwo}, {Kind: ood.TopTwo, Softmax: true, Temperature: 2},
-			{Kind: ood.Logit}, {Kind: ood.Logit, Index: 1}, {Kind: ood.Logit, Index: 1, Softmax: true}, {Kind: ood.Top},
+			{}, {Temperature: 10}, {Sum: true}, {TopTwo: true}, {TopTwo: true, Softmax: true, Temperature: 2},
+			{Logit: true}, {Logit: true, Index: 1}, {Logit: true, Index: 1, Softmax: true}, {Top: true},
 		} {
 			got := gradients(t, m, []int{7, 3}, x, featurize.GradientOptions{Of: s})
 			if len(got.Gradient.Shape) != 2 || got.Gradient.Shape[0] != 7 || got.Gradient.Shape[1] != 3 {
@@ -128,7 +128,7 @@ func TestGradients(t *testing.T) {
 			near(t, "φ", got.Features.Data, trunkOf(x), 1e-6)
 			near(t, "logits", got.Logits.Data, affine(trunkOf(x), headW, headB, h), 1e-6)
 		}
-		got := gradients(t, m, []int{7, 3}, x, featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Logit, Index: 1}, Tensor: m.Info().Feature.Tensor})
+		got := gradients(t, m, []int{7, 3}, x, featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 1}, Tensor: m.Info().Feature.Tensor})
 		for i := range 7 {
 			near(t, "the gradient with respect to φ", got.Gradient.Data[i*h:(i+1)*h], headW[h:], 1e-6)
 		}
@@ -142,8 +142,8 @@ func TestGradientSure(t *testing.T) {
 	x := []float32{4, 8, 36}
 	got := gradients(t, m, []int{1, 3}, x, featurize.GradientOptions{})
 	z := forward([]float64{4, 8, 36})
-	rest := 1 / (1 + math.Exp(math.Abs(z[1]-z[0])))     // 1 − p of the top class
-	want := gradientOf(x, ood.Scalar{Kind: ood.TopTwo}) // of z_top − z_other
+	rest := 1 / (1 + math.Exp(math.Abs(z[1]-z[0]))) // 1 − p of the top class
+	want := gradientOf(x, ood.Scalar{TopTwo: true}) // of z_top − z_other
 	for i := range want {
 		want[i] *= float32(rest)
 	}
@@ -175,9 +175,9 @@ func TestGradientSureSoftmax(t *testing.T) {
 			out(b, b.Node("MatMul", []string{x, b.Initializer("W", identity, classes, classes)}), "n", classes)
 		}, "n", classes), featurize.Options{})
 		for _, s := range []ood.Scalar{
-			{Kind: ood.TopTwo, Softmax: true}, {Kind: ood.TopTwo, Softmax: true, Temperature: 2},
-			{Kind: ood.Logit, Softmax: true}, {Kind: ood.Logit, Index: 1, Softmax: true}, {Kind: ood.Logit, Index: 2, Softmax: true},
-			{Kind: ood.Sum, Softmax: true},
+			{TopTwo: true, Softmax: true}, {TopTwo: true, Softmax: true, Temperature: 2},
+			{Logit: true, Softmax: true}, {Logit: true, Index: 1, Softmax: true}, {Logit: true, Index: 2, Softmax: true},
+			{Sum: true, Softmax: true},
 		} {
 			got := gradients(t, m, []int{len(z) / classes, classes}, z, featurize.GradientOptions{Of: s})
 			for i, v := range got.Gradient.Data {
@@ -196,14 +196,14 @@ func TestGradientSureSoftmax(t *testing.T) {
 func softmaxGradient(z []float32, s ood.Scalar) []float64 {
 	temperature := max(s.Temperature, 1)
 	v := make([]float64, len(z))
-	switch s.Kind {
-	case ood.TopTwo:
+	switch {
+	case s.TopTwo:
 		order := []int{0, 1, 2, 3}
 		slices.SortFunc(order, func(i, j int) int { return cmp.Compare(z[j], z[i]) })
 		v[order[0]], v[order[1]] = 1, -1
-	case ood.Logit:
+	case s.Logit:
 		v[s.Index] = 1
-	case ood.Sum:
+	case s.Sum:
 		for i := range v {
 			v[i] = 1
 		}

@@ -21,9 +21,8 @@ const gradientName = "attach/gradient"
 
 // gradientKey is what a gradient's graph is made for.
 type gradientKey struct {
-	kind    ood.ScalarKind
-	softmax bool
-	tensor  string
+	of     ood.Scalar // but its temperature and index
+	tensor string
 }
 
 // differentiated is a network with its gradient: one session, or, where the
@@ -56,7 +55,7 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 	if errors.Is(err, autodiff.ErrOpset) {
 		d, err = k.separate(ctx)
 	}
-	var refused *GradientError
+	var refused *autodiff.TensorError
 	var unsupported *autodiff.UnsupportedError
 	switch {
 	case errors.As(err, &unsupported):
@@ -145,7 +144,7 @@ func (k kind) merged(ctx context.Context) (*differentiated, error) {
 	if b.Opset() < 13 {
 		return nil, autodiff.ErrOpset
 	}
-	gradients, err := autodiff.Gradient(b, []autodiff.Seed{{Output: logitsName, Upstream: s.upstream(k.key)}}, wrt)
+	gradients, err := autodiff.Gradient(b, []autodiff.Seed{{Output: logitsName, Upstream: s.upstream(k.key.of)}}, wrt)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +166,7 @@ func (k kind) separate(ctx context.Context) (*differentiated, error) {
 	}
 	back := autodiff.NewSeparate(index, k.dir)
 	s := scalarGraph{b: back.Builder(), classes: k.info.OutputsWidth}
-	gradients, err := back.Gradient([]autodiff.Seed{{Output: logitsName, Upstream: s.upstream(k.key)}}, wrt)
+	gradients, err := back.Gradient([]autodiff.Seed{{Output: logitsName, Upstream: s.upstream(k.key.of)}}, wrt)
 	if err != nil {
 		return nil, err
 	}
@@ -244,9 +243,9 @@ func (k kind) with(g *onnx.Graph) ([]string, error) {
 	switch {
 	case slices.ContainsFunc(k.inputs.feeds(), func(feed string) bool { return made[feed] }):
 	case g.Producer(tensor) != nil || constant:
-		return nil, &GradientError{tensor, "it does not depend on the model's input, and is the same for every row"}
+		return nil, &autodiff.TensorError{Tensor: tensor, Reason: "it does not depend on the model's input, and is the same for every row"}
 	default:
-		return nil, &GradientError{tensor, "the logits are not made from a tensor of that name"}
+		return nil, &autodiff.TensorError{Tensor: tensor, Reason: "the logits are not made from a tensor of that name"}
 	}
 	in := k.inputs.find(tensor)
 	if in == nil || in.real() {
@@ -295,10 +294,10 @@ func (d *differentiated) scalarInputs(o GradientOptions) (list []*ort.Tensor, er
 		}
 		err = errors.Join(err, e)
 	}
-	if d.key.kind == ood.Logit {
+	if d.key.of.Logit {
 		add(ort.NewTensor([]int64{1}, []int64{int64(o.Of.Index)}))
 	}
-	if d.key.kind == ood.LogSoftmaxTop || d.key.softmax {
+	if kinds(d.key.of) == 0 || d.key.of.Softmax {
 		add(ort.NewTensor([]int64{1}, []float32{float32(cmp.Or(o.Of.Temperature, 1))}))
 	}
 	return list, err

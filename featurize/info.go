@@ -118,13 +118,6 @@ func (e *NoLinearLayerError) Error() string {
 	return "no linear layer was found: " + e.Reason + "; name a tensor as the feature" + some(", such as", e.Info.Candidates)
 }
 
-// LayerError is an error of what is read beside φ: without earlier layers
-// (Options.EarlierLayers and Options.Layers) the network may run.
-type LayerError struct{ Err error }
-
-func (e *LayerError) Error() string { return e.Err.Error() }
-func (e *LayerError) Unwrap() error { return e.Err }
-
 // some names the first candidates.
 func some(lead string, list []Candidate) string {
 	if len(list) == 0 {

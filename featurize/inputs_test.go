@@ -142,7 +142,7 @@ func TestInputsGradient(t *testing.T) {
 	m := open(t, runtime(t), save(t, model), featurize.Options{Batch: 2})
 	rows, times := noise(9), []float32{1, 2, 3}
 	block := rowsOf(floats("z", times, 3, 1), floats("x", rows, 3, 3))
-	got, g, err := m.Network().Gradient(context.Background(), block, ood.Scalar{Kind: ood.Logit, Index: 1})
+	got, g, err := m.Network().Gradient(context.Background(), block, ood.Scalar{Logit: true, Index: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,7 +152,7 @@ func TestOldOpsets(t *testing.T) {
 			}
 			x := noise(size)
 			for _, o := range []featurize.GradientOptions{
-				{}, {Of: ood.Scalar{Kind: ood.TopTwo}}, {Tensor: recent.Info().Feature.Tensor, Of: ood.Scalar{Kind: ood.Logit, Index: 1}},
+				{}, {Of: ood.Scalar{TopTwo: true}}, {Tensor: recent.Info().Feature.Tensor, Of: ood.Scalar{Logit: true, Index: 1}},
 			} {
 				want := gradients(t, recent, shape, x, o)
 				for _, opset := range []int64{11, 9, 7} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -62,7 +63,7 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 	for i, t := range out[2:] {
 		layer, err := asRows(t, n)
 		if err != nil {
-			return p, &LayerError{fmt.Errorf("layer %q comes out with %w", info.Layers[i].Tensor, err)}
+			return p, &parts.LayerError{Err: fmt.Errorf("layer %q comes out with %w", info.Layers[i].Tensor, err)}
 		}
 		p.info.Layers[i].Width = layer.Cols
 	}

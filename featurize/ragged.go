@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/autodiff"
 	"github.com/attach-uncertainty/attach/internal/batches"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -161,7 +162,7 @@ func gradientInPlaces(all []GradientBatch, places []int) (GradientBatch, error) 
 	for i, g := range all {
 		parts[i] = g.Batch
 		if !slices.Equal(g.Gradient.Shape[along:], joined.Shape[along:]) {
-			return GradientBatch{}, &GradientError{joined.Name, fmt.Sprintf("its rows differ in more than the length of their first axis: some are %s, others %s",
+			return GradientBatch{}, &autodiff.TensorError{Tensor: joined.Name, Reason: fmt.Sprintf("its rows differ in more than the length of their first axis: some are %s, others %s",
 				times(joined.Shape), times(g.Gradient.Shape))}
 		}
 		if along == 2 {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/autodiff"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/ood"
@@ -116,7 +117,7 @@ func TestRaggedGradient(t *testing.T) {
 	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{})
 	block, means := sentences(someLengths...)
 	ctx := context.Background()
-	o := featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Logit, Index: 1}, Tensor: "embedded"}
+	o := featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 1}, Tensor: "embedded"}
 	var got featurize.GradientBatch
 	for g, err := range m.Gradients(ctx, featurize.Slice(block), o) {
 		if err != nil {
@@ -145,7 +146,7 @@ func TestRaggedGradient(t *testing.T) {
 	}
 	near(t, "the gradient", got.Gradient.Data, want, 1e-5)
 	// Ids have none, and the sentence says what has.
-	_, _, err := m.Network().Gradient(ctx, block, ood.Scalar{Kind: ood.Sum})
+	_, _, err := m.Network().Gradient(ctx, block, ood.Scalar{Sum: true})
 	if !errors.Is(err, ood.ErrNotDifferentiable) || !strings.Contains(err.Error(), "real numbers") {
 		t.Errorf("with respect to ids: %v", err)
 	}
@@ -159,7 +160,7 @@ func TestRaggedGradient(t *testing.T) {
 func TestRaggedGradientOfOtherAxes(t *testing.T) {
 	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{})
 	block, _ := sentences(3, 5)
-	o := featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Sum}, Tensor: "column"}
+	o := featurize.GradientOptions{Of: ood.Scalar{Sum: true}, Tensor: "column"}
 	for g, err := range m.Gradients(context.Background(), featurize.Slice(block), o) {
 		if err != nil || g.Gradient.Lengths != nil || !slices.Equal(g.Gradient.Shape, []int{2, 3, 1}) {
 			t.Errorf("lengths %v, shape %v (%v)", g.Gradient.Lengths, g.Gradient.Shape, err)
@@ -167,7 +168,7 @@ func TestRaggedGradientOfOtherAxes(t *testing.T) {
 	}
 	o.Tensor = "turned"
 	for g, err := range m.Gradients(context.Background(), featurize.Slice(block), o) {
-		var refused *featurize.GradientError
+		var refused *autodiff.TensorError
 		if !errors.As(err, &refused) {
 			t.Errorf("lengths %v, shape %v, %d numbers (%v)", g.Gradient.Lengths, g.Gradient.Shape, len(g.Gradient.Data), err)
 		}

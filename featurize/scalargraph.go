@@ -20,15 +20,15 @@ type scalarGraph struct {
 	inputs  []string
 }
 
-func (s *scalarGraph) upstream(key gradientKey) string {
+func (s *scalarGraph) upstream(of ood.Scalar) string {
 	switch {
-	case key.kind == ood.LogSoftmaxTop:
+	case kinds(of) == 0:
 		return s.logSoftmaxTop()
-	case !key.softmax || key.kind == ood.Top:
-		return s.b.Node("Expand", []string{s.direction(key.kind), s.b.Node("Shape", []string{logitsName})})
-	case key.kind == ood.TopTwo:
+	case !of.Softmax || of.Top:
+		return s.b.Node("Expand", []string{s.direction(of), s.b.Node("Shape", []string{logitsName})})
+	case of.TopTwo:
 		return s.softmaxTopTwo()
-	case key.kind == ood.Logit:
+	case of.Logit:
 		return s.softmaxOf()
 	}
 	// Probabilities add up to 1, whatever the logits.
@@ -62,7 +62,7 @@ func (s *scalarGraph) softmaxTopTwo() string {
 // softmaxOf is ∇ p_i = p ∘ ((1 − p_i)·e_i − p_i·(1 − e_i))/T for the class i
 // that is fed.
 func (s *scalarGraph) softmaxOf() string {
-	own := s.direction(ood.Logit)
+	own := s.direction(ood.Scalar{Logit: true})
 	t := s.temperature()
 	p := s.softmax(t)
 	others := s.not(own)
@@ -71,13 +71,13 @@ func (s *scalarGraph) softmaxOf() string {
 }
 
 // direction is the gradient of a scalar of the logits themselves.
-func (s *scalarGraph) direction(kind ood.ScalarKind) string {
-	switch kind {
-	case ood.Logit:
+func (s *scalarGraph) direction(of ood.Scalar) string {
+	switch {
+	case of.Logit:
 		return s.oneHot(s.input(indexName, pb.TensorProto_INT64, 1))
-	case ood.TopTwo:
+	case of.TopTwo:
 		return s.sub(s.topTwo())
-	case ood.Top:
+	case of.Top:
 		return s.top()
 	}
 	return s.number(1)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/batches"
 	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -102,7 +103,7 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 		l := m.info.Layers[i]
 		layer, err := m.take(c, t, fmt.Sprintf("layer %q", l.Tensor), l.Width)
 		if err != nil {
-			return b, &LayerError{err}
+			return b, &parts.LayerError{Err: err}
 		}
 		b.Layers = append(b.Layers, layer)
 	}

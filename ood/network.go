@@ -36,30 +36,18 @@ var ErrNotDifferentiable = errors.New("the network cannot be differentiated")
 // ErrNoDropout says that a network has no dropout to switch on.
 var ErrNoDropout = errors.New("the network has no dropout layers and no rate was given to insert one")
 
-// ScalarKind is which function of a row's logits z is differentiated.
-type ScalarKind int
-
-const (
-	// LogSoftmaxTop is log softmax(z/T)_k for k = argmax z, which is held
-	// fast. T is Scalar.Temperature.
-	LogSoftmaxTop ScalarKind = iota
-	// Sum is Σ z.
-	Sum
-	// TopTwo is the difference between the largest output and the next.
-	TopTwo
-	// Logit is output Scalar.Index.
-	Logit
-	// Top is the largest output.
-	Top
-)
-
-// Scalar is a function of a row's logits, to be differentiated.
+// Scalar is a function of a row's logits z, to be differentiated: one of Sum,
+// TopTwo, Logit and Top, or, where none is asked for, log softmax(z/T)_k for
+// k = argmax z, which is held fast.
 type Scalar struct {
-	Kind ScalarKind
-	// Temperature divides the logits before a softmax; 0 means 1.
+	Sum    bool // Σ z
+	TopTwo bool // the difference between the largest output and the next
+	Logit  bool // output Index
+	Top    bool // the largest output
+
+	// Temperature is T; 0 means 1.
 	Temperature float64
-	// Index is the output that Logit takes.
-	Index int
+	Index       int
 	// Softmax takes the outputs of TopTwo and Logit to be softmax(z/T)
 	// rather than z.
 	Softmax bool

@@ -13,6 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/autodiff"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -31,13 +32,13 @@ type differentiating struct {
 }
 
 func gradientCommand() *cli.Command {
-	g := &differentiating{scalar: "logsoftmax", of: ood.Scalar{Kind: ood.LogSoftmaxTop, Temperature: 1}}
+	g := &differentiating{scalar: "logsoftmax", of: ood.Scalar{Temperature: 1}}
 	g.table = join(table{
 		{name: "x", to: &g.x, needed: true, file: rowFile, usage: "INPUTS: rows to differentiate at: " + inputKinds},
 		{name: "of", to: g.setScalar, usage: "SCALAR: what to differentiate: logsoftmax of the predicted class, sum of the outputs, " +
 			"logit:K for output K from 0, top2 for the difference of the two largest (default: logsoftmax)"},
 		{name: "temperature", to: &g.of.Temperature, must: positive, usage: "T: what divides the logits before the softmax",
-			never: []never{{func() bool { return g.of.Kind != ood.LogSoftmaxTop }, "belongs to --of logsoftmax"}}},
+			never: []never{{func() bool { return g.of.Sum || g.of.TopTwo || g.of.Logit }, "belongs to --of logsoftmax"}}},
 		{name: "wrt", to: &g.wrt, usage: "TENSOR: what to differentiate with respect to, an input or what is made of it (default: the only input of real numbers)"},
 		{name: "o", to: &g.out, needed: true, file: resultFile, must: ends(".npz"), usage: "FILE: .npz to write"},
 	}, table{sliceOption("rows", "--x", &g.rows)}, g.rowOptions(&g.table), g.modelOptions(), g.batchOption("as many as 8 images of 224×224 weigh"), g.runtimeOptions())
@@ -154,7 +155,7 @@ func writePadded(z *npy.NPZWriter, held []ood.Tensor, n int) error {
 // explain says which flag asks for what the model does not have, or else
 // in which file an error was found.
 func (g *differentiating) explain(path string, err error) error {
-	var refused *featurize.GradientError
+	var refused *autodiff.TensorError
 	switch {
 	case !errors.As(err, &refused):
 	case refused.Tensor == "":
@@ -168,13 +169,12 @@ func (g *differentiating) explain(path string, err error) error {
 // setScalar reads --of.
 func (g *differentiating) setScalar(of string) error {
 	g.scalar = of
-	kinds := map[string]ood.ScalarKind{"logsoftmax": ood.LogSoftmaxTop, "sum": ood.Sum, "top2": ood.TopTwo, "logit": ood.Logit}
 	name, index, indexed := strings.Cut(of, ":")
-	kind, known := kinds[name]
-	if !known || indexed != (kind == ood.Logit) {
+	g.of.Sum, g.of.TopTwo, g.of.Logit = name == "sum", name == "top2", name == "logit"
+	known := name == "logsoftmax" || g.of.Sum || g.of.TopTwo || g.of.Logit
+	if !known || indexed != g.of.Logit {
 		return fmt.Errorf("--of is %q; it must be logsoftmax, sum, logit:K or top2", of)
 	}
-	g.of.Kind = kind
 	if !indexed {
 		return nil
 	}

@@ -22,7 +22,7 @@ func hinted(err error, useful func(flag string) bool) error {
 	few := (*rows.TooFewRowsError)(nil)
 	install := (*ort.InstallError)(nil)
 	noLayer := (*featurize.NoLinearLayerError)(nil)
-	layer := (*featurize.LayerError)(nil)
+	layer := (*parts.LayerError)(nil)
 	columns := (*inputs.ColumnsError)(nil)
 	text := (*inputs.TextColumnsError)(nil)
 	tooMany := errors.As(err, &columns)

@@ -58,7 +58,7 @@ func (v *inspecting) run(c *cli.Context) error {
 		return err
 	}
 	defer model.Close()
-	gradient := differentiable(c.Context, model, featurize.GradientOptions{Of: ood.Scalar{Kind: ood.Sum}})
+	gradient := differentiable(c.Context, model, featurize.GradientOptions{Of: ood.Scalar{Sum: true}})
 	if err := c.Context.Err(); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (n pairedNetwork) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch
 }
 
 func (n pairedNetwork) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, ood.Tensor, error) {
-	b, g, err := n.Network.Gradient(ctx, x, ood.Scalar{Kind: ood.Logit})
+	b, g, err := n.Network.Gradient(ctx, x, ood.Scalar{Logit: true})
 	if err != nil {
 		return b, g, err
 	}
@@ -62,13 +62,10 @@ func pairSlope(of ood.Scalar, z float64) float64 {
 	if of.Softmax {
 		slope = one * (1 - one) / t
 	}
-	switch of.Kind {
-	case ood.LogSoftmaxTop:
-		if z > 0 {
-			return (1 - one) / t
-		}
-		return -one / t
-	case ood.TopTwo:
+	switch {
+	case of.Sum || of.Top:
+		return 1
+	case of.TopTwo:
 		if of.Softmax {
 			slope *= 2
 		}
@@ -76,11 +73,13 @@ func pairSlope(of ood.Scalar, z float64) float64 {
 			return slope
 		}
 		return -slope
-	case ood.Logit:
+	case of.Logit:
 		if of.Index == 0 && of.Softmax {
 			return -slope
 		}
 		return slope * float64(of.Index)
+	case z > 0:
+		return (1 - one) / t
 	}
-	return 1
+	return -one / t
 }
