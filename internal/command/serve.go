@@ -29,7 +29,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/tap"
 
-	"github.com/attach-uncertainty/attach/serve"
+	"github.com/attach-uncertainty/attach/featurize/serve"
 )
 
 // serving is a call of attach serve.

@@ -92,7 +92,7 @@ func New(o Options) *Server {
 	}
 	s := &Server{o: o, metrics: newMetrics()}
 	if o.Tracing != nil {
-		s.tracer = o.Tracing.Tracer("github.com/attach-uncertainty/attach/serve")
+		s.tracer = o.Tracing.Tracer("github.com/attach-uncertainty/attach/featurize/serve")
 	}
 	s.calls.New = func() any { return s.newCall() }
 	s.mux = s.routes()

@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	"github.com/attach-uncertainty/attach/featurize/serve"
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/serve"
 )
 
 // A program answers requests for predictions beside its own routes.

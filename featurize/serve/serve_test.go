@@ -31,18 +31,18 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/featurize/serve"
 	"github.com/attach-uncertainty/attach/internal/inference"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
-	"github.com/attach-uncertainty/attach/serve"
 )
 
-const digit = "../testmodels/images/3/0.png"
+const digit = "../../testmodels/images/3/0.png"
 
 // attachDigits attaches a detector to the network of digits, and calibrates sets.
 func attachDigits(ctx context.Context, path string, m ood.Method) error {
-	raw, err := os.ReadFile("../testmodels/digits.preprocess.json")
+	raw, err := os.ReadFile("../../testmodels/digits.preprocess.json")
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func attachDigits(ctx context.Context, path string, m ood.Method) error {
 	if err != nil {
 		return err
 	}
-	model, err := featurize.Open(ctx, "../testmodels/digits_resnet.onnx", featurize.Options{EarlierLayers: 3})
+	model, err := featurize.Open(ctx, "../../testmodels/digits_resnet.onnx", featurize.Options{EarlierLayers: 3})
 	if err != nil {
 		return err
 	}
@@ -68,10 +68,10 @@ func attachDigits(ctx context.Context, path string, m ood.Method) error {
 		return b, err
 	}
 	in := attach.FitOptions{Base: model.Base(attach.Classification), Preprocess: raw, Layout: "nchw", Method: m, Last: model.Last()}
-	if in.Batch, err = read("../testmodels/digits_fit.npz", 400); err != nil {
+	if in.Batch, err = read("../../testmodels/digits_fit.npz", 400); err != nil {
 		return err
 	}
-	if in.Cal, err = read("../testmodels/digits_cal.npz", 300); err != nil {
+	if in.Cal, err = read("../../testmodels/digits_cal.npz", 300); err != nil {
 		return err
 	}
 	b, err := attach.Fit(ctx, in)

@@ -133,7 +133,7 @@ func (n network) bare(tb testing.TB) http.Handler {
 // BenchmarkLoad puts clients on a Server and on the bare handler, in turns. Of each it
 // says how many requests were answered a second, and in what time: medians of rounds.
 func BenchmarkLoad(b *testing.B) {
-	networks := []network{{"../testmodels/digits_resnet.onnx", []int{1, 24, 24}, 400}}
+	networks := []network{{"../../testmodels/digits_resnet.onnx", []int{1, 24, 24}, 400}}
 	if os.Getenv("ATTACH_DATA") != "" && testing.Verbose() {
 		networks = append(networks,
 			network{os.Getenv("ATTACH_DATA") + "/../models/cifar10_resnet20.onnx", []int{3, 32, 32}, 400},
@@ -231,7 +231,7 @@ func load(b *testing.B, handler http.Handler, clients int, body []byte, header i
 // BenchmarkInfer is a request without HTTP: its allocations are those of the answer
 // and of the runtime's binding.
 func BenchmarkInfer(b *testing.B) {
-	n := network{"../testmodels/digits_resnet.onnx", []int{1, 24, 24}, 400}
+	n := network{"../../testmodels/digits_resnet.onnx", []int{1, 24, 24}, 400}
 	s := New(Options{})
 	if err := s.Load(context.Background(), "m", "", n.attached(b)); err != nil {
 		b.Fatal(err)
