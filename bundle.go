@@ -55,7 +55,7 @@ type Base struct {
 	// Path of the model. In memory it is a path that this process can open;
 	// in a file it is relative to the folder of the bundle.
 	Path    string `json:"path,omitempty"`
-	SHA256  string `json:"sha256,omitempty"`  // in small hex digits, over the model file and its external data
+	SHA256  string `json:"sha256,omitempty"`  // in small hex digits, over the model file and its external data; empty of features that came without it
 	Feature string `json:"feature,omitempty"` // name of the tensor φ
 	Output  string `json:"output,omitempty"`  // name of the output that the logits were read from
 	Task    Task   `json:"task"`
@@ -82,9 +82,6 @@ type Base struct {
 	// network's own predictions, which are added back. Rows then need logits.
 	Residual bool `json:"residual,omitempty"`
 }
-
-// Alone reports whether no network is known, only features that came without it.
-func (b Base) Alone() bool { return b.SHA256 == "" }
 
 // Widths are the columns of the network's parts, as far as they are known.
 func (b Base) Widths() parts.Widths {
@@ -176,7 +173,7 @@ func (b *Bundle) Promise() string {
 }
 
 // LeastPValue is the least p-value that calibration rows so few allow, 1/(n+1):
-// at a smaller alpha nothing is flagged. See calibrate.LeastRows. It is 1 without
+// at a smaller alpha nothing is flagged. It is 1 without
 // a detector.
 func (b *Bundle) LeastPValue() float64 {
 	return 1 / float64(len(b.Calibration.OOD)+1)
@@ -186,7 +183,7 @@ func (b *Bundle) LeastPValue() float64 {
 // argument is the hex SHA-256 of the model at hand.
 func (b *Bundle) Check(sha256 string) error {
 	switch {
-	case b.Base.Alone():
+	case b.Base.SHA256 == "":
 		return fmt.Errorf("%w: the bundle was fitted on features alone and names no model", ErrWrongModel)
 	case b.Base.SHA256 != sha256:
 		return fmt.Errorf("%w: the bundle was fitted on %s, this one is %s",

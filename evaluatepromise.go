@@ -6,7 +6,6 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
@@ -67,14 +66,14 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 	if p.covers() {
 		misses = p.Rows - p.Count
 	}
-	m := evidence.Misses{Allowed: int(math.Round((1 - calibrate.ExpectedCoverage(n, alpha)) * float64(n+1))), Calibration: n}
+	m := evidence.Misses{Allowed: int(math.Round((1 - evidence.ExpectedCoverage(n, alpha)) * float64(n+1))), Calibration: n}
 	twice, limit := min(2*alpha, (1+alpha)/2), doubt/float64(together)
 	p.Probability, p.Verdict, p.Says = m.AtLeast(misses, p.Rows), Kept, p.seen()
 	switch {
 	case m.Allowed == 0:
 		p.Verdict = TooFewRows
 		p.Says += fmt.Sprintf(", and %s too few to promise anything", singular(n, "calibration rows are"))
-		p.Do = fmt.Sprintf("calibrate with at least %d rows", calibrate.LeastRows(alpha*(1+1e-12)))
+		p.Do = fmt.Sprintf("calibrate with at least %d rows", evidence.LeastRows(alpha*(1+1e-12)))
 	case p.Probability < limit:
 		p.Verdict = Broken
 		p.Says += p.times(float64(misses) / float64(p.Rows) / alpha)

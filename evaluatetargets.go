@@ -22,7 +22,7 @@ const mostPoints = 2000
 
 // target is what is kept of one target of a regressor.
 type target struct {
-	systems              map[string]calibrate.PredictiveSystem // by group
+	systems              map[string]func([]float32) calibrate.Distribution // by group
 	truth, value, median []float64
 	lower, upper         []float64 // at the predictor's level
 	levels               []covers  // by level
@@ -74,8 +74,7 @@ func (g *gathering) addTargets(predictions [][]Prediction, r Rows) error {
 				group = r.Groups[i]
 			}
 			if system, known := to.systems[group]; known {
-				d := g.bundle.Calibration.Quantiles[t].Distribution(system, band)
-				to.calibrated = append(to.calibrated, d.CDF(truth, .5))
+				to.calibrated = append(to.calibrated, system(band).CDF(truth, .5))
 			}
 		}
 		if n := len(f.Y); n > 0 {
@@ -107,7 +106,7 @@ func (g *gathering) newTargets(n int) error {
 	for t := range g.targets {
 		to := &g.targets[t]
 		to.levels, to.pinball = make([]covers, len(g.at)), make([]float64, len(g.at[g.main].o.Levels))
-		to.systems = map[string]calibrate.PredictiveSystem{}
+		to.systems = map[string]func([]float32) calibrate.Distribution{}
 		for group, c := range g.at[g.main].calibrated {
 			var err error
 			if to.systems[group], err = c.targets[t].PredictiveSystem(); err != nil {
@@ -261,7 +260,7 @@ func (g *gathering) pitOfCalibration(t int) []float64 {
 	q, system := g.bundle.Calibration.Quantiles[t], g.targets[t].systems[""]
 	levels := make([]float64, len(q.Y))
 	for i, y := range q.Y {
-		levels[i] = q.Distribution(system, q.Grid[i*len(q.Levels):(i+1)*len(q.Levels)]).CDF(float64(y), .5)
+		levels[i] = system(q.Grid[i*len(q.Levels):(i+1)*len(q.Levels)]).CDF(float64(y), .5)
 	}
 	slices.Sort(levels)
 	return levels

@@ -20,13 +20,6 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-const (
-	// DefaultAlpha is the default false-alarm rate.
-	DefaultAlpha = 0.05
-	// DefaultLevel is the default coverage of intervals.
-	DefaultLevel = 0.9
-)
-
 // DefaultMethods are the detectors that Fit tries in turn where none is named:
 // p-values of certificates coupled with the logits and of earlier layers fused,
 // for classifiers; without earlier layers, those of such certificates and ViM,
@@ -105,8 +98,8 @@ type FitOptions struct {
 	// calibrated with are not read.
 	Groups, CalGroups []string
 
-	Alpha float64 // default false-alarm rate; 0 stands for DefaultAlpha
-	Level float64 // default interval coverage; 0 stands for DefaultLevel
+	Alpha float64 // default false-alarm rate; 0 stands for .05
+	Level float64 // default interval coverage; 0 stands for .9
 	Seed  uint64
 
 	Log *slog.Logger // is told which default detector could not be fitted, and why; nil discards
@@ -185,10 +178,10 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 
 func (in FitOptions) withDefaults() (FitOptions, error) {
 	if in.Alpha == 0 {
-		in.Alpha = DefaultAlpha
+		in.Alpha = rows.DefaultAlpha
 	}
 	if in.Level == 0 {
-		in.Level = DefaultLevel
+		in.Level = rows.DefaultLevel
 	}
 	if in.CalFraction == 0 {
 		in.CalFraction = rows.DefaultFraction

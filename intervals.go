@@ -13,7 +13,7 @@ type calibrated struct {
 	calibrate.Intervals
 	targets []calibrate.QuantileCalibration
 	reach   []float64 // by target, as reachOf says
-	systems []calibrate.PredictiveSystem
+	systems []func(quantiles []float32) calibrate.Distribution
 }
 
 // calibrate prepares intervals and samples of every group.
@@ -71,7 +71,7 @@ func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*ca
 func (c *calibrated) sample(dst []float64, band []float32, t int, known bool, seed, row uint64) {
 	var d calibrate.Distribution // of which nothing is known
 	if known && len(dst) > 0 {
-		d = c.targets[t].Distribution(c.systems[t], band)
+		d = c.systems[t](band)
 	}
 	d.Sample(dst, seed, row)
 }

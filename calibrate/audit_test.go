@@ -258,16 +258,6 @@ func TestRanks(t *testing.T) {
 	if whole.Rows() != 100 || !reflect.DeepEqual(merged, whole) {
 		t.Errorf("parts come to %v, the whole to %v", merged, whole)
 	}
-	raw, err := json.Marshal(whole)
-	var back calibrate.Ranks
-	if err != nil || json.Unmarshal(raw, &back) != nil || !reflect.DeepEqual(back, whole) {
-		t.Errorf("%v is read as %v", whole, back)
-	}
-	for _, bad := range []string{"[]", "[1,-2]", "{}", "[1.5]", "null"} {
-		if json.Unmarshal([]byte(bad), &back) == nil {
-			t.Errorf("%s is read", bad)
-		}
-	}
 	for _, p := range []float64{0, .1, .18, 1.2, -.5, math.NaN(), math.Inf(1)} {
 		if whole.Add(p) == nil {
 			t.Errorf("p-value %v of 5 calibration rows is counted", p)

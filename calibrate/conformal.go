@@ -37,24 +37,6 @@ func (c Conformal) PValue(s float64) float64 {
 	return float64(1+atLeast) / float64(n+1)
 }
 
-// LeastRows is the least number n of calibration rows with which anything can be
-// flagged at false-alarm rate α: ⌈1/α⌉−1, of which 1/(n+1), the least p-value, is
-// at most α. It is math.MaxInt for an α that no number of rows serves.
-func LeastRows(alpha float64) int {
-	n := math.Ceil(1/alpha) - 1
-	if !(n < 1<<53) {
-		return math.MaxInt
-	}
-	// The quotient is rounded, as p-values are.
-	if n > 0 && 1/n <= alpha {
-		n--
-	}
-	if 1/(n+1) > alpha {
-		n++
-	}
-	return max(int(n), 0)
-}
-
 // Threshold is the ⌈(1−α)(n+1)⌉-th smallest calibration score: flagging the
 // scores above it raises a false alarm with probability at most α. It is +Inf
 // where n is too small, that is α < 1/(n+1), and −Inf for α ≥ 1.

@@ -50,8 +50,8 @@ func cqrScores(lower, upper, y []float64) ([]float64, error) {
 // That is for a τ of 0. Where scores tie, as they do where targets or quantiles
 // take few values, such as counts, grades or the leaves of trees, it covers more
 // than is promised. With τ drawn uniformly from (0,1) for each row it covers with
-// probability ExpectedCoverage(n, α), no less and no more: τ decides whether
-// targets that score exactly the margin are covered. The interval is then either
+// probability ⌈(1−α)(n+1)⌉/(n+1), no less and no more: τ decides whether targets
+// that score exactly the margin are covered. The interval is then either
 // closed or open, and without ties the two cover alike. An open end is moved
 // inwards to the next floating-point number whose score is less than the margin,
 // so that in either case the interval covers y if lower ≤ y ≤ upper, in float64.

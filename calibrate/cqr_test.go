@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
 func TestCQRMargin(t *testing.T) {
@@ -24,7 +26,7 @@ func TestCQRMargin(t *testing.T) {
 	for _, tt := range []struct{ alpha, margin float64 }{
 		{0.1, math.Inf(1)}, {0.2, 2}, {1 - 0.8, 2}, {0.4, 0.25}, {1 - 0.6, 0.25}, {0.8, -0.5},
 	} {
-		if got := upper(c.Scores, forgive(tt.alpha)); got != tt.margin {
+		if got := upper(c.Scores, evidence.Forgive(tt.alpha)); got != tt.margin {
 			t.Errorf("margin at %v is %v, want %v", tt.alpha, got, tt.margin)
 		}
 	}
@@ -82,7 +84,7 @@ func TestCQRCoverage(t *testing.T) {
 		}
 	}
 	for a, alpha := range alphas {
-		got, want := covered[a]/repeats, ExpectedCoverage(n, alpha)
+		got, want := covered[a]/repeats, evidence.ExpectedCoverage(n, alpha)
 		if se := math.Sqrt(want * (1 - want) / repeats); math.Abs(got-want) > 4*se {
 			t.Errorf("α=%v: coverage %v, want %v ± %v", alpha, got, want, 4*se)
 		}

@@ -72,23 +72,23 @@ func ExampleQuantileCalibration_PredictiveSystem() {
 		Grid:   []float32{0, 1, 2, 0, 1, 2, 0, 1, 2},
 		Y:      []float32{1, 3, 0.5},
 	}
-	s, err := q.PredictiveSystem()
+	distribution, err := q.PredictiveSystem()
 	if err != nil {
 		panic(err)
 	}
-	d := q.Distribution(s, []float32{10, 20, 30})
+	d := distribution([]float32{10, 20, 30})
 	fmt.Println(d.Quantile(0.25, 0), d.Quantile(0.5, 0), d.Quantile(0.75, 0))
 	// Output: 15 20 40
 }
 
 func ExampleDistribution_Sample() {
 	q := calibrate.QuantileCalibration{Levels: []float64{0.5}, Grid: make([]float32, 4), Y: []float32{-1, 0, 1, 3}}
-	s, err := q.PredictiveSystem()
+	distribution, err := q.PredictiveSystem()
 	if err != nil {
 		panic(err)
 	}
 	draws := make([]float64, 5)
-	q.Distribution(s, []float32{10}).Sample(draws, 1, 0)
+	distribution([]float32{10}).Sample(draws, 1, 0)
 	for _, v := range draws {
 		fmt.Println(9 <= v && v <= 13)
 	}

@@ -5,13 +5,15 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
 // coverage of repeats trials must be ExpectedCoverage within four standard
 // errors.
 func coverage(t *testing.T, what string, covered, repeats, n int, alpha float64) {
 	t.Helper()
-	got, want := float64(covered)/float64(repeats), ExpectedCoverage(n, alpha)
+	got, want := float64(covered)/float64(repeats), evidence.ExpectedCoverage(n, alpha)
 	if se := math.Sqrt(want * (1 - want) / float64(repeats)); math.Abs(got-want) > 4*se {
 		t.Errorf("%s, α=%v: coverage %.4f, want %.4f ± %.4f", what, alpha, got, want, 4*se)
 	}
@@ -178,13 +180,13 @@ func TestPredictiveSystemCoverage(t *testing.T) {
 				x, y := draw()
 				q.Grid, q.Y = append(q.Grid, grid(x)...), append(q.Y, float32(y))
 			}
-			s, err := q.PredictiveSystem()
+			distribution, err := q.PredictiveSystem()
 			if err != nil {
 				t.Fatal(err)
 			}
 			x, y := draw()
 			y = float64(float32(y))
-			d := q.Distribution(s, grid(x))
+			d := distribution(grid(x))
 			pit = append(pit, d.CDF(y, rng.Float64()))
 			for k, p := range probabilities {
 				if y <= d.Quantile(p, 0) {

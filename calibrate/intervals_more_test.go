@@ -64,8 +64,8 @@ func TestJointWithoutWidth(t *testing.T) {
 }
 
 func TestDistributionByHand(t *testing.T) {
-	q, s := points(t, []float64{0, 0, 0, 0}, nil, []float64{2, 1, 2, 4})
-	d := q.Distribution(s, point(10, 1))
+	q, distribution := points(t, []float64{0, 0, 0, 0}, nil, []float64{2, 1, 2, 4})
+	d := distribution(point(10, 1))
 	for _, tt := range []struct{ y, tau, want float64 }{
 		{10, 0, 0}, {10, 1, 0.2}, {11, 0, 0}, {11, 1, 0.4}, {11.5, 0.5, 0.3}, {12, 0, 0.2}, {12, 0.5, 0.5}, {12, 1, 0.8},
 		{13, 0, 0.6}, {20, 0, 0.8}, {20, 1, 1},
@@ -82,7 +82,7 @@ func TestDistributionByHand(t *testing.T) {
 	for _, tt := range []struct{ level, want float64 }{{0, 11}, {0.2, 11}, {0.3, 11.5}, {0.5, 12}, {0.7, 13}, {0.9, 14}} {
 		near(t, "interpolated quantile", d.interpolated(tt.level), tt.want, 1e-12)
 	}
-	none := q.Distribution(PredictiveSystem{}, point(0, 1))
+	none := Distribution{q: q, row: point(0, 1)}
 	if none.CDF(3, 1) != 1 || none.CDF(3, 0) != 0 || !math.IsInf(none.Quantile(0.5, 0), 1) || !math.IsNaN(none.interpolated(0.5)) {
 		t.Error("a distribution without calibration rows says something")
 	}
@@ -109,11 +109,11 @@ func TestDistributionInverse(t *testing.T) {
 		for range 15 {
 			q.Grid, q.Y = append(q.Grid, row()...), append(q.Y, float32(rng.IntN(12)-3))
 		}
-		s, err := q.PredictiveSystem()
+		distribution, err := q.PredictiveSystem()
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := q.Distribution(s, row())
+		d := distribution(row())
 		last := -inf
 		for y := -9.0; y < 15; y += 0.25 {
 			if v := q.levelOf(d.row, y); v <= last {
@@ -143,8 +143,8 @@ func TestDistributionInverse(t *testing.T) {
 func TestSample(t *testing.T) {
 	const n = 40000
 	draws := make([]float64, n)
-	q, s := points(t, make([]float64, 9), nil, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9})
-	q.Distribution(s, point(100, 2)).Sample(draws, 1, 1)
+	_, distribution := points(t, make([]float64, 9), nil, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9})
+	distribution(point(100, 2)).Sample(draws, 1, 1)
 	below := 0
 	for _, v := range draws {
 		if v < 102 || v > 118 {
@@ -156,8 +156,8 @@ func TestSample(t *testing.T) {
 	}
 	near(t, "share of draws", float64(below)/n, 0.3, 4*math.Sqrt(0.21/n))
 	again, other := make([]float64, 4), make([]float64, 4)
-	q.Distribution(s, point(100, 2)).Sample(again, 1, 1)
-	q.Distribution(s, point(100, 2)).Sample(other, 1, 2)
+	distribution(point(100, 2)).Sample(again, 1, 1)
+	distribution(point(100, 2)).Sample(other, 1, 2)
 	if !slices.Equal(again, draws[:4]) || slices.Equal(again, other) {
 		t.Errorf("draws %v and %v of the rows 1 and 2, first %v", again, other, draws[:4])
 	}
@@ -198,11 +198,12 @@ func TestIntervalsRefuse(t *testing.T) {
 			t.Errorf("%s was accepted", name)
 		}
 	}
-	d := QuantileCalibration{Levels: []float64{0.5}}.Distribution(PredictiveSystem{}, []float32{0})
+	_, system := points(t, one, nil, one)
+	d := Distribution{q: QuantileCalibration{Levels: []float64{0.5}}, row: []float32{0}}
 	for name, call := range map[string]func(){
 		"side":            func() { _, _ = newOneSided("left", one, one) },
 		"by group length": func() { q.ByGroup(nil) },
-		"row":             func() { q.Distribution(PredictiveSystem{}, nil) },
+		"row":             func() { system(nil) },
 		"τ":               func() { d.CDF(0, 2) },
 		"level":           func() { d.Quantile(nan, 0) },
 	} {

@@ -95,7 +95,7 @@ func point(predicted, scale float64) []float32 {
 }
 
 // points calibrates point predictions, of scale 1 where scale is nil.
-func points(t *testing.T, predicted, scale, y []float64) (QuantileCalibration, PredictiveSystem) {
+func points(t *testing.T, predicted, scale, y []float64) (QuantileCalibration, func([]float32) Distribution) {
 	t.Helper()
 	q := QuantileCalibration{Levels: []float64{0.25, 0.75}}
 	for i, p := range predicted {
@@ -127,10 +127,10 @@ func TestOneSidedReference(t *testing.T) {
 
 func TestPredictiveSystemReference(t *testing.T) {
 	r := readIntervals(t)
-	q, scaled := points(t, r.Predicted, r.Scale, r.Y)
+	_, scaled := points(t, r.Predicted, r.Scale, r.Y)
 	_, plain := points(t, r.Predicted, nil, r.Y)
 	for i, p := range r.New {
-		d := q.Distribution(scaled, point(p, r.NewScale[i]))
+		d := scaled(point(p, r.NewScale[i]))
 		near(t, "CDF", d.CDF(r.At[i], r.Tau[i]), r.CDF[i], 1e-12)
 		for l, level := range r.HigherLevels {
 			finite(t, "upper quantile", d.Quantile(level, 0), r.Higher[i][l], 1)
@@ -138,7 +138,7 @@ func TestPredictiveSystemReference(t *testing.T) {
 		for l, level := range r.LowerLevels {
 			finite(t, "lower quantile", d.Quantile(level, 1), r.Lower[i][l], -1)
 		}
-		d = q.Distribution(plain, point(p, 1))
+		d = plain(point(p, 1))
 		near(t, "CDF without scales", d.CDF(r.At[i], r.Tau[i]), r.CDFPlain[i], 1e-12)
 		near(t, "upper CDF", d.CDF(r.At[i], 1), r.CDFUpper[i], 1e-12)
 	}

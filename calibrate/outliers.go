@@ -76,7 +76,7 @@ func (b OutlierBounds) Outliers(group Ranks) int {
 // a group, or of all, with p-values of at most p are inliers. It is 0 where there
 // are none.
 func (b OutlierBounds) FDP(group Ranks, p float64) float64 {
-	k := max(0, min(len(group), int(math.Floor(p*float64(len(group))*(1+rankSlack)))))
+	k := max(0, min(len(group), int(math.Floor(p*float64(len(group))*(1+evidence.Slack)))))
 	rows := group.below(k)
 	if rows == 0 {
 		return 0

@@ -3,14 +3,16 @@ package calibrate
 import (
 	"fmt"
 	"math"
+
+	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
-// PredictiveSystem is a split conformal predictive system: it turns forecasts
-// into calibrated distribution functions. Scores are the conformity scores
-// of the calibration rows, increasing; a score grows strictly with the target.
+// Distribution is the conformal predictive distribution of one row, by a split
+// conformal predictive system, whose conformity scores grow strictly with the
+// target.
 //
-// The distribution function of a new row at y is, with n calibration rows of
-// which l have a lower score than y and e the same,
+// The distribution function at y is, with n calibration rows of which l have a
+// lower score than y and e the same,
 //
 //	Q(y, τ) = (l + τ·(e+1)) / (n+1),  τ in [0,1].
 //
@@ -25,18 +27,13 @@ import (
 // Distributions Based on Conformal Prediction; Vovk, Petej, Nouretdinov,
 // Manokhin & Gammerman (2020), Computationally Efficient Versions of Conformal
 // Predictive Distributions, section 4.
-type PredictiveSystem struct {
-	Scores []float64
-}
-
-// Distribution is the conformal predictive distribution of one row.
 type Distribution struct {
 	scores []float64 // of the calibration rows, increasing
 	q      QuantileCalibration
 	row    []float32
 }
 
-// CDF is Q(y, τ) of PredictiveSystem, NaN for a y that is NaN. It panics if τ
+// CDF is Q(y, τ), NaN for a y that is NaN. It panics if τ
 // is not in [0,1].
 func (d Distribution) CDF(y, tau float64) float64 {
 	checkTau(tau)
@@ -58,7 +55,7 @@ func (d Distribution) Quantile(level, tau float64) float64 {
 	if !(level >= 0 && level <= 1) {
 		panic(fmt.Sprintf("calibrate: quantile level %v is not between 0 and 1", level))
 	}
-	switch k := math.Ceil(level*float64(len(d.scores)+1)*(1-rankSlack) - tau); {
+	switch k := math.Ceil(level*float64(len(d.scores)+1)*(1-evidence.Slack) - tau); {
 	case k < 1:
 		return math.Inf(-1)
 	case int(k) > len(d.scores):

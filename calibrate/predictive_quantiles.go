@@ -18,26 +18,28 @@ import (
 // Reference: Vovk, Petej, Toccaceli, Gammerman, Ahlberg & Carlsson (2020), Conformal
 // Calibrators, with Chernozhukov, Wüthrich & Zhu (2021), Distributional
 // Conformal Prediction, for forecasts by quantiles.
-func (q QuantileCalibration) PredictiveSystem() (PredictiveSystem, error) {
+//
+// What it returns makes the distribution of a row of its quantiles at q.Levels,
+// which the distribution shares.
+func (q QuantileCalibration) PredictiveSystem() (func(quantiles []float32) Distribution, error) {
 	if err := q.Validate(); err != nil {
-		return PredictiveSystem{}, err
+		return nil, err
 	}
 	l := len(q.Levels)
 	scores := make([]float64, len(q.Y))
 	for i, y := range q.Y {
 		scores[i] = q.levelOf(q.Grid[i*l:(i+1)*l], float64(y))
 	}
-	s, err := sortedCopy(scores)
-	return PredictiveSystem{Scores: s}, err
-}
-
-// Distribution is the conformal predictive distribution of a row with quantiles
-// row at q.Levels, by the system that PredictiveSystem returned. It shares row.
-func (q QuantileCalibration) Distribution(s PredictiveSystem, row []float32) Distribution {
-	if len(row) != len(q.Levels) {
-		panic("calibrate: levels and quantiles differ in length")
+	scores, err := sortedCopy(scores)
+	if err != nil {
+		return nil, err
 	}
-	return Distribution{scores: s.Scores, q: q, row: row}
+	return func(quantiles []float32) Distribution {
+		if len(quantiles) != l {
+			panic("calibrate: levels and quantiles differ in length")
+		}
+		return Distribution{scores, q, quantiles}
+	}, nil
 }
 
 // levelOf is the score of y, strictly increasing in it.

@@ -1,7 +1,6 @@
 package calibrate
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 )
@@ -67,22 +66,4 @@ func (r Ranks) below(k int) int {
 		sum += count
 	}
 	return sum
-}
-
-// UnmarshalJSON reads the counts, an array, and refuses negative ones and none.
-func (r *Ranks) UnmarshalJSON(data []byte) error {
-	var counts []int
-	if err := json.Unmarshal(data, &counts); err != nil {
-		return err
-	}
-	if len(counts) == 0 {
-		return fmt.Errorf("ranks have no counts")
-	}
-	for k, count := range counts {
-		if count < 0 {
-			return fmt.Errorf("rank %d is counted %d times", k, count)
-		}
-	}
-	*r = counts
-	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
 type reference struct {
@@ -198,7 +200,7 @@ func TestSetsCoverage(t *testing.T) {
 					}
 				}
 				drawn[part]++
-				want[part] += ExpectedCoverage(of, alpha)
+				want[part] += evidence.ExpectedCoverage(of, alpha)
 				if slices.Contains(s.Predict(z, uint64(r))[0], label) {
 					covered[part]++
 				}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
 // tied are rows of few values: quantiles, targets and, for a joint box, two of
@@ -109,7 +111,7 @@ func TestSmoothedCoverageIsExact(t *testing.T) {
 						plain += cells
 					}
 				}
-				want := int(math.Round(ExpectedCoverage(n, alpha) * (n + 1) * cells))
+				want := int(math.Round(evidence.ExpectedCoverage(n, alpha) * (n + 1) * cells))
 				if smoothed != want || plain < want {
 					t.Fatalf("%s, α=%v: of %d, %d are covered smoothed and %d plainly, want %d, by rows %v", name, alpha, (n+1)*cells, smoothed, plain, want, rows)
 				}

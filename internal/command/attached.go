@@ -33,9 +33,9 @@ func (f *attached) opened(is func(*attach.Bundle) bool) func() bool {
 
 // attachedOptions are those for rows of features, and of how a model is run.
 func (f *attached) attachedOptions() (features, model table) {
-	runs := idle("where the model is run", f.opened(func(b *attach.Bundle) bool { return !b.Base.Alone() && !f.asFeatures }))
+	runs := idle("where the model is run", f.opened(func(b *attach.Bundle) bool { return b.Base.SHA256 != "" && !f.asFeatures }))
 	asFeatures := idle("with --features", func() bool { return f.asFeatures })
-	alone := idle("for heads that were fitted on features alone", f.opened(func(b *attach.Bundle) bool { return b.Base.Alone() }))
+	alone := idle("for heads that were fitted on features alone", f.opened(func(b *attach.Bundle) bool { return b.Base.SHA256 == "" }))
 	regressor := idle("for a regressor, which has no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression }))
 	model = join(table{
 		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since"},

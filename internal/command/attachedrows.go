@@ -51,7 +51,7 @@ func (r *attachedRows) blocks(truth bool) iter.Seq2[attach.Rows, error] {
 // that is empty, there.
 func (f *attached) openRows(ctx context.Context, x, y string, of inputs.Slice) (*attachedRows, error) {
 	b := f.bundle
-	if f.asFeatures || b.Base.Alone() {
+	if f.asFeatures || b.Base.SHA256 == "" {
 		return f.precomputed(ctx, x, y, of)
 	}
 	if f.net == nil {

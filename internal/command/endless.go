@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -23,7 +23,7 @@ func noteEndless(w io.Writer, b *attach.Bundle, level float64, groups []string) 
 		return
 	}
 	level = cmp.Or(level, b.Calibration.Level)
-	endless := func(rows int) bool { return calibrate.ExpectedCoverage(rows, 1-level) == 1 }
+	endless := func(rows int) bool { return evidence.ExpectedCoverage(rows, 1-level) == 1 }
 	if b.Calibration.Groups == nil {
 		if n := b.Calibration.NCal; endless(n) {
 			printf(w, "note: intervals at level %g are endless: calibration rows are too few, %d\n", level, n)
@@ -57,7 +57,7 @@ func silent(b *attach.Bundle, alpha float64) string {
 		return ""
 	}
 	return fmt.Sprintf("nothing can be flagged at alpha %g: with %s the least p-value is %.3g; it takes %d rows, or a larger --alpha",
-		alpha, rows.Count(b.Calibration.NCal, "calibration row"), b.LeastPValue(), calibrate.LeastRows(alpha))
+		alpha, rows.Count(b.Calibration.NCal, "calibration row"), b.LeastPValue(), evidence.LeastRows(alpha))
 }
 
 // noteSilent prints what silent says.

@@ -51,7 +51,7 @@ func (f *exporting) run(c *cli.Context) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	if f.bundle.Base.Alone() && !f.heads {
+	if f.bundle.Base.SHA256 == "" && !f.heads {
 		return usagef("%s was fitted on features alone, and there is no model to add to; pass --only-heads", f.path)
 	}
 	base := cmp.Or(f.moved, f.bundle.Base.Path)

@@ -30,7 +30,7 @@ type fitting struct {
 }
 
 func fitCommand() *cli.Command {
-	f := &fitting{in: attach.FitOptions{Alpha: attach.DefaultAlpha, Level: attach.DefaultLevel, CalFraction: rows.DefaultFraction, Stays: true}}
+	f := &fitting{in: attach.FitOptions{Alpha: rows.DefaultAlpha, Level: rows.DefaultLevel, CalFraction: rows.DefaultFraction, Stays: true}}
 	in := &f.in
 	task := func(t attach.Task) func() bool { return func() bool { return in.Base.Task == t } }
 	regression := task(attach.Regression)

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
@@ -84,7 +84,7 @@ func describeBundle(b *attach.Bundle) bundleInfo {
 	cal := b.Calibration
 	info := bundleInfo{
 		Library: b.Library, Base: b.Base, Preprocess: b.Preprocess, Layout: b.Layout, Text: b.Text, Targets: len(cal.Quantiles), Sets: len(cal.TrueClasses.Labels) > 0,
-		Calibration: cal, AlphaRows: calibrate.LeastRows(cal.Alpha), Promise: b.Promise(),
+		Calibration: cal, AlphaRows: evidence.LeastRows(cal.Alpha), Promise: b.Promise(),
 	}
 	if d := b.Detector; d != nil {
 		least := b.LeastPValue()

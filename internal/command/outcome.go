@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
@@ -39,7 +38,7 @@ func (o *outcome) flags(b *attach.Bundle, alpha float64) string {
 	if b.Detector == nil || b.LeastPValue() > alpha {
 		return ""
 	}
-	mistakes := float64(o.rows) * (1 - calibrate.ExpectedCoverage(len(b.Calibration.OOD), alpha))
+	mistakes := float64(o.rows) * (1 - evidence.ExpectedCoverage(len(b.Calibration.OOD), alpha))
 	expected := fmt.Sprintf("about %.0f", mistakes)
 	if mistakes < .5 {
 		expected = "fewer than 1"

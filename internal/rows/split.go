@@ -10,6 +10,13 @@ import (
 // nothing else is asked.
 const DefaultFraction = 0.2
 
+// DefaultAlpha is the rate of false alarms, and DefaultLevel the coverage of
+// intervals, where nothing else is asked.
+const (
+	DefaultAlpha = 0.05
+	DefaultLevel = 0.9
+)
+
 // Split divides the rows 0…n−1 at random into rows to fit on and rows to
 // calibrate on. The calibration part has round(fraction·n) rows, and neither
 // part is empty if n ≥ 2 and fraction < 1. Both are increasing. The same

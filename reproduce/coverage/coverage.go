@@ -17,7 +17,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
@@ -158,7 +158,7 @@ func rowsOf(s *experiment.Settings, p intervals.Plan, results *experiment.Store[
 					raw, rawWidth, width = append(raw, r.Raw.PICP), append(rawWidth, r.Raw.MPIW), append(width, r.CQR.Width())
 				}
 				alpha := 2 * intervals.LevelsOf(coverage)[0]
-				one.expected = calibrate.ExpectedCoverage(one.nCal, alpha)
+				one.expected = evidence.ExpectedCoverage(one.nCal, alpha)
 				one.stderr = intervals.CoverageError(one.nCal, one.nTest, alpha) / math.Sqrt(float64(s.Seeds))
 				one.mean, one.seen = stat.MeanStdDev(covered, nil)
 				one.seen /= math.Sqrt(float64(s.Seeds))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -185,7 +186,7 @@ func (e Ends) Smoothed(cal Ends, alpha float64, seed uint64) (covered, tied floa
 // Reference: Vovk (2012), Conditional Validity of Inductive Conformal
 // Predictors, proposition 2a.
 func CoverageError(nCal, nTest int, alpha float64) float64 {
-	p := calibrate.ExpectedCoverage(nCal, alpha)
+	p := evidence.ExpectedCoverage(nCal, alpha)
 	n, m := float64(nCal), float64(nTest)
 	return math.Sqrt(p * (1 - p) * (n + 1 + m) / (m * (n + 2)))
 }
