@@ -1,6 +1,9 @@
 package baselines
 
-import "github.com/attach-uncertainty/attach/ood"
+import (
+	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/ood"
+)
 
 var ashBMethod = reshapingMethod(ood.Method{
 	Name: "ash-b",
@@ -9,9 +12,11 @@ var ashBMethod = reshapingMethod(ood.Method{
 		"layer takes, averaged over space. Equal features are pruned from the last.",
 	Ref:    "Djurisic, Bozanic, Ashok & Liu 2023, arXiv:2209.09858",
 	Params: []ood.Param{percentile(90, 65, 70, 75, 80, 85, 90, 95)},
-}, func(dst, phi []float32, largest largestFeatures) float64 {
+}, reshaping{func(dst, phi []float32, largest largestFeatures) float64 {
 	for j := range largest.places(phi) {
 		dst[j] = 1
 	}
 	return largest.all / float64(largest.k)
-})
+}, func(phi, largest, at graph.Tensor) (changed, factor graph.Tensor) {
+	return phi.Mul(0.).Scatter(largest.Mul(0.).Add(1.), at), phi.Double().Sum().Div(float64(largest.Cols()))
+}})

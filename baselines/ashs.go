@@ -1,6 +1,9 @@
 package baselines
 
-import "github.com/attach-uncertainty/attach/ood"
+import (
+	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/ood"
+)
 
 var ashSMethod = reshapingMethod(ood.Method{
 	Name: "ash-s",
@@ -9,9 +12,11 @@ var ashSMethod = reshapingMethod(ood.Method{
 		"averaged over space. Equal features are pruned from the last.",
 	Ref:    "Djurisic, Bozanic, Ashok & Liu 2023, arXiv:2209.09858",
 	Params: []ood.Param{percentile(90, 65, 70, 75, 80, 85, 90, 95)},
-}, func(dst, phi []float32, largest largestFeatures) float64 {
+}, reshaping{func(dst, phi []float32, largest largestFeatures) float64 {
 	for j := range largest.places(phi) {
 		dst[j] = phi[j]
 	}
 	return largest.sharpening(len(phi))
-})
+}, func(phi, largest, at graph.Tensor) (changed, factor graph.Tensor) {
+	return phi.Mul(0.).Scatter(largest, at), sharpeningGraph(phi, largest)
+}})

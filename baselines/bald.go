@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -92,4 +93,9 @@ func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = s.score(z, c)
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *bald) ScoreGraph(graph.Batch) (graph.Tensor, error) {
+	return graph.Tensor{}, graph.Refuse("it runs the network with its dropout: bald-features has a graph")
 }

@@ -78,12 +78,11 @@ func (s *cadref) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 		}
 	}
 	x, class := b.Features.Double(), b.Logits.ArgMax()
-	absolute := func(v graph.Tensor) graph.Tensor { return v.Max(v.Neg()) }
 	off := x.Sub(class.Rows(s.Means))
-	whole := absolute(off).Sum()
+	whole := off.Abs().Sum()
 	if s.Decoupled {
 		along := off.Mul(class.Rows(signs))
 		whole = along.Max(0.).Sum().Div(b.Logits.Double().LogSumExp().Max(s.LogSum / 1000)).Add(along.Neg().Max(0.).Sum().Div(s.LogSum))
 	}
-	return whole.Div(absolute(x).Sum().Max(math.SmallestNonzeroFloat32)), nil
+	return whole.Div(x.Abs().Sum().Max(math.SmallestNonzeroFloat32)), nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -51,6 +52,11 @@ func directions(x blas32.General) blas64.General {
 func (s *cop) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	s.left(dst, directions(b.Features))
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *cop) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	return s.leftGraph(b.Features.Unit()), nil
 }
 
 // principal are principal components of a map of the features to m dimensions,
@@ -130,4 +136,11 @@ func (s principal) left(dst []float64, of blas64.General) {
 	for i := range dst {
 		dst[i] = blas64.Nrm2(dense.Vector(dense.Row(of, i)))
 	}
+}
+
+// leftGraph writes what left does.
+func (s principal) leftGraph(of graph.Tensor) graph.Tensor {
+	of = of.Sub(s.Mean)
+	components := of.Constant(graph.Compact(s.Components))
+	return of.Sub(of.MatMul(components).MatMulT(components, len(s.Mean)).Double()).Norm()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -106,4 +107,10 @@ func (f fourier) of(x blas32.General) blas64.General {
 func (s *corp) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	s.left(dst, s.of(b.Features))
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *corp) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	scale := math.Sqrt(2 / float64(len(s.Phases)))
+	return s.leftGraph(b.Features.Unit().MatMul(s.Frequencies).Add(s.Phases).Cos().Mul(scale)), nil
 }

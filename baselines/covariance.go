@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -49,4 +50,9 @@ func (s *covariance) Score(_ context.Context, dst []float64, b ood.Batch) error 
 		dst[i] = dense.SquaredNorm(dense.Row(y, i))
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *covariance) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	return b.Features.Double().MatMul(s.Projection).SumSquares(), nil
 }

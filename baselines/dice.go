@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -49,4 +50,9 @@ func (s *dice) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = -floats.LogSumExp(z)
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *dice) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	return s.energyGraph(b.Features), nil
 }

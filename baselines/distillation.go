@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/train"
@@ -62,4 +63,10 @@ func (s *distillation) Score(_ context.Context, dst []float64, b ood.Batch) erro
 		dst[i] = squaredDistance(row(taught, i), row(learnt, i))
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *distillation) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	taught, learnt := networks.Graph(s.Teacher, b.Features), networks.Graph(s.Student, b.Features)
+	return taught.Double().Sub(learnt.Double()).Square().Mean(), nil
 }

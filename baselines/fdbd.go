@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -52,6 +53,15 @@ func (s *fdbd) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = -sum / float64(len(z)-1) / max(out, math.SmallestNonzeroFloat32)
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *fdbd) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	z := s.logitsGraph(b.Features)
+	s.from(0) // works all out
+	sum := z.RowMax().Sub(z).Div(z.ArgMax().Rows(s.distances)).Sum()
+	out := b.Features.Double().Sub(s.Origin).Norm().Max(math.SmallestNonzeroFloat32)
+	return sum.Div(float64(1 - z.Cols())).Div(out), nil
 }
 
 // boundaries is a last layer with what its decision boundaries are made of.

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/kmeans"
 	"github.com/attach-uncertainty/attach/internal/mixture"
 	"github.com/attach-uncertainty/attach/internal/sharing"
@@ -60,4 +61,12 @@ func (s *gaussianMixture) Score(_ context.Context, dst []float64, b ood.Batch) e
 	s.LogDensities(dst, b.Features)
 	floats.Scale(-1, dst)
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *gaussianMixture) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	if size := 8 * len(s.Precisions.Data); size > graph.MostBank {
+		return graph.Tensor{}, graph.Refuse("its covariances are %d MB, and a graph holds %d MB at most: fit it with covariance=diag or a smaller k", size>>20, graph.MostBank>>20)
+	}
+	return s.LogDensitiesGraph(b.Features).Neg(), nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -47,6 +48,21 @@ func (s *gen) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = s.entropy(row(sorted, i))
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *gen) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	c := b.Logits.Cols()
+	sorted, _ := b.Logits.Double().Top(c)
+	below := sorted.Columns(1, c).Sub(sorted.Columns(0, 1))
+	excess := below.Exp().Sum()
+	logSum := excess.Log1p()
+	sum := excess.Log().Sub(logSum.Mul(2.)).Mul(s.Gamma).Exp()
+	if top := min(s.Top, c); top > 1 {
+		logP := below.Columns(0, top-1).Sub(logSum)
+		sum = sum.Add(logP.Exp().Neg().Add(1.).Log().Add(logP).Mul(s.Gamma).Exp().Sum())
+	}
+	return sum, nil
 }
 
 // entropy takes logits in rising order. It works with logarithms, since a small

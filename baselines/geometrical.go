@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -66,6 +67,11 @@ func (s *geometrical) Score(ctx context.Context, dst []float64, b ood.Batch) err
 		dst[i] = minusMargin(row(z, i), s.Temperature) / norm(g.Data[i*width:(i+1)*width])
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *geometrical) ScoreGraph(graph.Batch) (graph.Tensor, error) {
+	return graph.Tensor{}, graph.Refuse("it runs the network with its gradient: geometrical-features has a graph")
 }
 
 // norm is the Euclidean length of v. Where all of v is 0, to float32, it is the

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -37,4 +38,12 @@ func (s *geometricalFeatures) Score(_ context.Context, dst []float64, b ood.Batc
 		dst[i] = -least
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *geometricalFeatures) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	z := s.logitsGraph(b.Features)
+	s.from(0) // works all out
+	class := z.ArgMax()
+	return class.Others(z.Cols()).Choose(z.RowMax().Sub(z).Div(class.Rows(s.distances)), math.MaxFloat64).RowMin().Neg(), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -40,4 +41,10 @@ func (s *gradNorm) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = -features * output / s.Temperature
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *gradNorm) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	output := b.Logits.Double().Div(s.Temperature).Softmax().Sub(1 / float64(b.Logits.Cols())).Abs().Sum()
+	return b.Features.Double().Abs().Sum().Mul(output).Div(-s.Temperature), nil
 }

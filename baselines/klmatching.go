@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -74,4 +75,11 @@ func (s *klMatching) Score(_ context.Context, dst []float64, b ood.Batch) error 
 		dst[i] = -entropy(row(b.Logits, i), 1) - slices.Max(cross.Data[i*k:(i+1)*k])
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *klMatching) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	z := b.Logits.Double()
+	cross := z.Softmax().MatMulT(s.Logs, s.Logs.Rows)
+	return entropyGraph(z, 1).Add(cross.RowMax()).Neg(), nil
 }

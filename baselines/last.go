@@ -96,27 +96,44 @@ func (l lastLayer) energies(energies []float64, x blas32.General, change func(ds
 	}
 }
 
+// productGraph writes what product makes of x.
+func (l lastLayer) productGraph(x graph.Tensor) graph.Tensor {
+	y := x.Single().MatMulT(l.Weight, len(l.Bias)).Double()
+	return y.Add(y.Mul(0.).Sum())
+}
+
+// logitsGraph writes what the layer makes of x.
+func (l lastLayer) logitsGraph(x graph.Tensor) graph.Tensor { return l.productGraph(x).Add(l.Bias) }
+
 // energyGraph writes the energy of the logits that the layer makes of changed
 // features.
 func (l lastLayer) energyGraph(x graph.Tensor) graph.Tensor {
-	return x.Single().MatMulT(l.Weight, len(l.Bias)).Double().Add(l.Bias).LogSumExp().Neg()
+	return l.logitsGraph(x).LogSumExp().Neg()
 }
 
 // reshaped scores with the energy of what a row's largest features make of it.
 type reshaped struct {
 	lastLayer
 	Percentile float64 `state:"percentile,least=0,below=100"`
-	change     func(dst, phi []float32, largest largestFeatures) float64
+	reshaping
+}
+
+// reshaping is what a row, of which the largest features are known, becomes, and a
+// factor that it is still to be multiplied with: of numbers, and as nodes of a
+// graph.
+type reshaping struct {
+	change func(dst, phi []float32, largest largestFeatures) float64
+	nodes  func(phi, largest, at graph.Tensor) (changed, factor graph.Tensor)
 }
 
 // reshapingMethod completes the description of a method that changes a row by a
 // percentile of its own features.
-func reshapingMethod(s ood.Method, change func(dst, phi []float32, largest largestFeatures) float64) ood.Method {
+func reshapingMethod(s ood.Method, r reshaping) ood.Method {
 	s.Needs = ood.Needs{Features: true, Logits: true, Weights: true}
 	s.Fit = func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
-		return &reshaped{newLastLayer(t), p.Float("percentile"), change}, nil
+		return &reshaped{newLastLayer(t), p.Float("percentile"), r}, nil
 	}
-	s.New = func() any { return &reshaped{change: change} }
+	s.New = func() any { return &reshaped{reshaping: r} }
 	return s
 }
 
@@ -129,6 +146,13 @@ func (s *reshaped) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		return s.change(changed, phi, largestOf(phi, k, scratch))
 	})
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *reshaped) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	largest, at := b.Features.Top(countAbove(s.Percentile, b.Features.Cols()))
+	changed, factor := s.nodes(b.Features, largest, at)
+	return s.productGraph(changed).Mul(factor).Add(s.Bias).LogSumExp().Neg(), nil
 }
 
 // countAbove is how many of h features lie above a percentile of them, at least 1.
@@ -198,4 +222,15 @@ func (l largestFeatures) ratio(h int) float64 {
 		return float64(h) / float64(l.k)
 	}
 	return l.all / l.sum
+}
+
+// ratioGraph writes ratio for rows and their largest features.
+func ratioGraph(x, largest graph.Tensor) graph.Tensor {
+	sum := largest.Double().Sum()
+	return sum.Neg().Less(0.).Choose(x.Double().Sum().Div(sum), float64(x.Cols())/float64(largest.Cols()))
+}
+
+// sharpeningGraph is ratioGraph for sharpening.
+func sharpeningGraph(x, largest graph.Tensor) graph.Tensor {
+	return ratioGraph(x, largest).Min(float64(largestSharpening)).Exp()
 }

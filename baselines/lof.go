@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
@@ -92,6 +93,16 @@ func (s *lof) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = s.factor(near[:min(s.K, len(near))])
 	}
 	return err
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *lof) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	distances, at, err := s.index.NearestGraph(b.Features, s.K)
+	if err != nil {
+		return graph.Tensor{}, err
+	}
+	reached := distances.Max(at.Look(s.Reach)).Mean().Add(1e-10)
+	return at.Look(s.Density).Mean().Mul(reached), nil
 }
 
 // factor is the local outlier factor of a row with these neighbours.

@@ -39,12 +39,8 @@ func (s *lts) Score(_ context.Context, dst []float64, b ood.Batch) error {
 // ScoreGraph implements graph.Detector.
 func (s *lts) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	x := b.Features.Relu()
-	h := x.Cols()
-	k := countAbove(s.Percentile, h)
-	largest, _ := x.Top(k)
-	sum := largest.Double().Sum()
-	ratio := sum.Neg().Less(0.).Choose(x.Double().Sum().Div(sum), float64(h)/float64(k))
-	return b.Logits.Double().Mul(ratio.Square()).LogSumExp().Neg(), nil
+	largest, _ := x.Top(countAbove(s.Percentile, x.Cols()))
+	return b.Logits.Double().Mul(ratioGraph(x, largest).Square()).LogSumExp().Neg(), nil
 }
 
 // positiveShare is room for finding how much of a row lies in its largest

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -43,4 +44,12 @@ func (s *nci) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = -dot/max(out, math.SmallestNonzeroFloat32) - s.Alpha*size
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *nci) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	w := s.logitsGraph(b.Features).ArgMax().Rows(s.Weight)
+	d := b.Features.Double().Sub(s.Mean)
+	along := d.Mul(w).Sum().Div(d.Norm().Max(math.SmallestNonzeroFloat32))
+	return along.Neg().Sub(b.Features.Double().Abs().Sum().Mul(s.Alpha)), nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
@@ -101,4 +102,14 @@ func (s *neco) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		}
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *neco) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	x := b.Features.Double().Sub(s.Mean)
+	score := x.MatMul(s.Components).SumSquares().Div(x.Mul(s.Scale).SumSquares().Max(1e-300)).Sqrt().Neg()
+	if s.MaxLogit {
+		return score.Mul(b.Logits.RowMax()), nil
+	}
+	return score, nil
 }

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
@@ -72,6 +73,16 @@ func (s *nnGuide) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = energy(row(b.Logits, i), 1) * found[i].mean()
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *nnGuide) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	n, h := s.Bank.Rows, s.Bank.Cols
+	if err := graph.CheckBank(n, h, 4); err != nil {
+		return graph.Tensor{}, err
+	}
+	near, _ := b.Features.Unit().Single().MatMulT(s.Bank, n).Double().Mul(s.Scale).Top(min(s.K, n))
+	return energyGraph(b.Logits, 1).Mul(near.Mean()), nil
 }
 
 // guide is what is known of the training rows most like a row.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -70,6 +71,11 @@ func (s *odin) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = minusLargest(row(z, i), s.Temperature)
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *odin) ScoreGraph(graph.Batch) (graph.Tensor, error) {
+	return graph.Tensor{}, graph.Refuse("it runs the network with its gradient: odin-features has a graph")
 }
 
 // check refuses factors that are not positive numbers.

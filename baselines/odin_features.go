@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/internal/softmax"
@@ -50,6 +51,17 @@ func (s *odinFeatures) Score(_ context.Context, dst []float64, b ood.Batch) erro
 		dst[i] = minusLargest(moved, s.Temperature)
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *odinFeatures) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	z := s.logitsGraph(b.Features)
+	scaled := z.Single().Double().Div(s.Temperature)
+	// The signs are those of Σ exp(z_k/T)·(w_y − w_k) as well.
+	others := scaled.ArgMax().Others(z.Cols()).Choose(scaled.Sub(scaled.RowMax()).Exp(), 0.)
+	upstream := scaled.ArgMax().Others(z.Cols()).Choose(others.Neg(), others.Sum())
+	slopes := s.productGraph(upstream.Single().MatMul(s.Weight).Sign())
+	return minusLargestGraph(z.Add(slopes.Mul(s.Epsilon)).Single().Double(), s.Temperature), nil
 }
 
 // slopes are what a step of 1 adds to the logits of every row: W·s, with s the

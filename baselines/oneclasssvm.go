@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/oneclass"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -100,4 +101,12 @@ func (s *oneClassSVM) Score(_ context.Context, dst []float64, b ood.Batch) error
 		dst[i] = s.Rho - sum
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *oneClassSVM) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	if err := graph.CheckBank(s.Vectors.Rows, s.Vectors.Cols, 8); err != nil {
+		return graph.Tensor{}, err
+	}
+	return s.kernel.SumsGraph(b.Features, s.Coefficients).Neg().Add(s.Rho), nil
 }

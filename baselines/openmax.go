@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/weibull"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -79,6 +80,29 @@ func (s *openMax) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = s.unknown(row(b.Logits, i), order, revised)
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *openMax) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	c := b.Logits.Cols()
+	alpha := min(s.Alpha, c)
+	sorted, at := b.Logits.Double().Top(c)
+	z, at := sorted.Columns(0, alpha), at.Columns(0, alpha)
+	means := at.Rows(s.Means).Reshape(-1, int64(alpha), int64(c))
+	over := b.Logits.Double().Reshape(-1, 1, int64(c)).Sub(means).Norm().Reshape(-1, int64(alpha)).Sub(at.Look(s.Largest)).Div(at.Look(s.At))
+	shape := at.Look(s.Shape)
+	log := over.Max(-1.).Log1p()
+	unusual := shape.Mul(log).Add(at.Look(s.Ratio)).Exp().Neg().Exp().Neg().Add(1.)
+	weight := make([]float64, alpha)
+	for i := range weight {
+		weight[i] = float64(alpha-i) / float64(alpha)
+	}
+	moved := shape.Neg().Less(0.).Choose(unusual, 1.).Mul(weight).Mul(z)
+	revised := z.Sub(moved)
+	if alpha < c {
+		revised = revised.Concat(sorted.Columns(alpha, c))
+	}
+	return moved.Sum().Sub(revised.LogSumExp()), nil
 }
 
 // unknown is the log-odds of the unknown class: a probability would be 1 or 0

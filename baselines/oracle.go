@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/logistic"
 	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -65,4 +66,9 @@ func (s *oracle) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = logistic.LogOdds(row(b.Features, i), s.Weight, s.Bias)
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *oracle) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	return b.Features.Double().Mul(s.Weight).Sum().Add(s.Bias), nil
 }

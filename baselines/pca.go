@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -59,4 +60,13 @@ func (s *pca) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		}
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *pca) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	y := b.Features.Double().Sub(s.Mean).MatMul(s.Components)
+	if s.Square {
+		return y.SumSquares(), nil
+	}
+	return y.Mean(), nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -51,6 +52,11 @@ func (s *random) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = float64(h>>11) / (1 << 53)
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *random) ScoreGraph(graph.Batch) (graph.Tensor, error) {
+	return graph.Tensor{}, graph.Refuse("it hashes the bits of a row")
 }
 
 // mix is the step of SplitMix64 (Steele, Lea & Flood 2014).

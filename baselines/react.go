@@ -3,6 +3,7 @@ package baselines
 import (
 	"context"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
@@ -46,6 +47,11 @@ func (s *react) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		return 1
 	})
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *react) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	return s.energyGraph(b.Features.Min(s.Clip)), nil
 }
 
 // percentile is the parameter of that name.

@@ -1,6 +1,9 @@
 package baselines
 
-import "github.com/attach-uncertainty/attach/ood"
+import (
+	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/ood"
+)
 
 var scaleMethod = reshapingMethod(ood.Method{
 	Name: "scale",
@@ -8,7 +11,9 @@ var scaleMethod = reshapingMethod(ood.Method{
 		"Made for features after a ReLU, and applied to those that the last layer takes, averaged over space.",
 	Ref:    "Xu, Chen, Franchi & Yao 2024, arXiv:2310.00227",
 	Params: []ood.Param{percentile(85, 65, 70, 75, 80, 85, 90, 95)},
-}, func(dst, phi []float32, largest largestFeatures) float64 {
+}, reshaping{func(dst, phi []float32, largest largestFeatures) float64 {
 	copy(dst, phi)
 	return largest.sharpening(len(phi))
-})
+}, func(phi, largest, _ graph.Tensor) (changed, factor graph.Tensor) {
+	return phi, sharpeningGraph(phi, largest)
+}})

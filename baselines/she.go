@@ -5,6 +5,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -41,4 +42,9 @@ func (s *she) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		}
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *she) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	return b.Features.Double().Mul(b.Logits.ArgMax().Rows(s.Patterns)).Sum().Neg(), nil
 }

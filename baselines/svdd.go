@@ -7,6 +7,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -74,4 +76,9 @@ func (s *svdd) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		dst[i] = squaredDistance(row(out, i), s.Centre)
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *svdd) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	return networks.Graph(s.Network, b.Features).Double().Sub(s.Centre).Square().Mean(), nil
 }

@@ -85,3 +85,13 @@ var noGraph = &Refusal{"it cannot be written as a graph of ONNX operators"}
 // MostBank bounds the training rows that a graph holds, in bytes: what a model
 // file should hold, and a browser.
 const MostBank = 256 << 20
+
+// CheckBank refuses more rows of h numbers, of so many bytes each, than a graph
+// holds.
+func CheckBank(n, h, each int) error {
+	size := each * n * h
+	if size <= MostBank {
+		return nil
+	}
+	return Refuse("it keeps %d rows of %d features to compare with, %d MB, and a graph holds %d MB at most: fit it on fewer rows", n, h, size>>20, MostBank>>20)
+}

@@ -240,6 +240,15 @@ func (x Tensor) Log() Tensor { return x.node("Log", x.name) }
 // Sqrt is the square root.
 func (x Tensor) Sqrt() Tensor { return x.node("Sqrt", x.name) }
 
+// Cos is the cosine.
+func (x Tensor) Cos() Tensor { return x.node("Cos", x.name) }
+
+// Abs is what x is without its sign.
+func (x Tensor) Abs() Tensor { return x.node("Abs", x.name) }
+
+// Sign is −1, 0 or 1.
+func (x Tensor) Sign() Tensor { return x.node("Sign", x.name) }
+
 // Floor is the largest whole number that is not above x.
 func (x Tensor) Floor() Tensor { return x.node("Floor", x.name) }
 
@@ -271,11 +280,11 @@ func (x Tensor) Relu() Tensor { return x.node("Relu", x.name) }
 // Square is x².
 func (x Tensor) Square() Tensor { return x.node("Mul", x.name, x.name) }
 
-// Log1p is log(1 + x) for x of at least 0, precise where x is small.
+// Log1p is log(1 + x), precise where x is small.
 func (x Tensor) Log1p() Tensor {
 	whole := x.Add(1.)
 	off := whole.Sub(1.) // what of x was not rounded away, as log(whole) has it
-	return off.Mul(-1.).Less(0.).Choose(whole.Log().Mul(x.Div(off)), x)
+	return off.Square().Neg().Less(0.).Choose(whole.Log().Mul(x.Div(off)), x)
 }
 
 // reduce reduces the last axis to 1. Operator set 18 made the axes an input, that
@@ -439,6 +448,27 @@ func (x Tensor) Rows(w any) Tensor {
 func (x Tensor) Look(table any) Tensor {
 	t := x.matrix(table)
 	return Tensor{x.b, x.b.Node("Gather", []string{t.name, x.name}), t.elem, x.cols}
+}
+
+// Scatter is x, a matrix, with values in the columns that at says, as Top has them.
+func (x Tensor) Scatter(values, at Tensor) Tensor {
+	op := "ScatterElements"
+	if x.b.Opset() < 11 {
+		op = "Scatter"
+	}
+	x.name = x.b.Node(op, []string{x.name, at.name, values.name}, onnx.Attr("axis", 1))
+	return x
+}
+
+// Others is where, of n columns, those are that x, n×1, does not say: what Choose
+// takes.
+func (x Tensor) Others(n int) Tensor {
+	columns := make([]int64, n)
+	for i := range columns {
+		columns[i] = int64(i)
+	}
+	all := x.Constant(columns)
+	return all.Less(x).Or(x.Less(all))
 }
 
 // Columns are the columns from i up to j.

@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -116,6 +117,24 @@ func (m *Gaussians) LogDensities(dst []float64, x blas32.General) {
 	for i := range dst {
 		dst[i] = floats.LogSumExp(dense.Row(joint, i))
 	}
+}
+
+// LogDensitiesGraph writes what LogDensities computes of the rows of x.
+func (m *Gaussians) LogDensitiesGraph(x graph.Tensor) graph.Tensor {
+	h := float64(m.Means.Cols)
+	var distances []graph.Tensor
+	constants := make([]float64, m.Means.Rows)
+	for c := range constants {
+		d := x.Double().Sub(dense.Row(m.Means, c))
+		if p := m.precision(c); m.Full {
+			d = d.MatMul(p)
+		} else {
+			d = d.Mul(p.Data)
+		}
+		distances = append(distances, d.SumSquares())
+		constants[c] = m.LogWeights[c] + m.logDets[c] - h*math.Log(2*math.Pi)/2
+	}
+	return distances[0].Concat(distances[1:]...).Mul(-.5).Add(constants).LogSumExp()
 }
 
 // joint is the logarithms of weight times density of rows under every

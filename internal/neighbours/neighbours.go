@@ -204,7 +204,7 @@ func (x *Index) Distances(ctx context.Context, q blas32.General, ranks []int) (m
 }
 
 // DistancesGraph writes what Distances computes of q for the ranks, n×ranks. Index
-// rows of more than graph.MostBank are refused.
+// rows that graph.CheckBank refuses are refused.
 func (x *Index) DistancesGraph(q graph.Tensor, ranks ...int) (graph.Tensor, error) {
 	a, bank, err := x.graph(q)
 	if err != nil {
@@ -218,11 +218,23 @@ func (x *Index) DistancesGraph(q graph.Tensor, ranks ...int) (graph.Tensor, erro
 	return all[0].Concat(all[1:]...), nil
 }
 
+// NearestGraph writes how far the k nearest rows of the index are from the rows of
+// q, nearest first, and which they are, n×k. It refuses what DistancesGraph does.
+func (x *Index) NearestGraph(q graph.Tensor, k int) (distances, at graph.Tensor, err error) {
+	a, bank, err := x.graph(q)
+	if err != nil {
+		return a, a, err
+	}
+	_, at = x.nearestGraph(a, bank, k)
+	near := at.Rows(bank).Reshape(-1, int64(k), int64(a.Cols())).Double()
+	return a.Double().Reshape(-1, 1, int64(a.Cols())).Sub(near).Norm().Reshape(-1, int64(k)), at, nil
+}
+
 // graph writes the rows to search for, scaled and centred, and those of the index.
 func (x *Index) graph(q graph.Tensor) (a, bank graph.Tensor, err error) {
 	n, h := x.Rows.Rows, x.Rows.Cols
-	if size := 4 * n * h; size > graph.MostBank {
-		return a, bank, graph.Refuse("it keeps %d rows of %d features to compare with, %d MB, and a graph holds %d MB at most: fit it on fewer rows", n, h, size>>20, graph.MostBank>>20)
+	if err := graph.CheckBank(n, h, 4); err != nil {
+		return a, bank, err
 	}
 	a = q.Double()
 	if x.scale != nil {

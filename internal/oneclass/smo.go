@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -49,6 +50,13 @@ func (k *Kernel) Sums(dst []float64, x blas32.General, coefficients []float64) {
 			dst[i] += coefficients[j] * k.of(j, product, square)
 		}
 	}
+}
+
+// SumsGraph writes what Sums computes of the rows of x.
+func (k *Kernel) SumsGraph(x graph.Tensor, coefficients []float64) graph.Tensor {
+	x = x.Double().Sub(k.mean)
+	d := x.MatMulT(k.rows, k.rows.Rows).Mul(-2.).Add(k.squares).Add(x.SumSquares()).Max(0.)
+	return d.Mul(-k.gamma).Exp().Mul(coefficients).Sum()
 }
 
 // of is the kernel of row i and one that has the given product with it and the
