@@ -137,7 +137,7 @@ func (n nudge) features(ctx context.Context, b ood.Batch) (blas32.General, error
 				to.Data[first+j] += float32(n.Epsilon * sign(slopes[j]))
 			}
 		}
-		out, err := b.Network.Forward(ctx, b.Block.With(to))
+		out, err := b.Network.Forward(ctx, replaced(b.Block, to))
 		if err == nil && out.Features.Rows != b.Block.Rows() {
 			err = fmt.Errorf("the network gives %d rows of features for %d inputs", out.Features.Rows, b.Block.Rows())
 		}

@@ -3,6 +3,7 @@ package baselines
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -17,6 +18,14 @@ func forward(ctx context.Context, n ood.Network, x ood.InputBlock) (blas32.Gener
 		return blas32.General{}, err
 	}
 	return b.Logits, checkLogits(b.Logits, x.Rows())
+}
+
+// replaced is the block with another tensor in place of the one of its name, which
+// has as many rows.
+func replaced(b ood.InputBlock, t ood.Tensor) ood.InputBlock {
+	b.Tensors = slices.Clone(b.Tensors)
+	*b.Find(t.Name) = t
+	return b
 }
 
 // gradientOf returns the logits of the block's inputs and the gradient of a

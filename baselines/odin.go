@@ -63,7 +63,7 @@ func (s *odin) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	moved := g
 	moved.Data = make([]float32, len(g.Data))
 	s.move(moved.Data, x.Find(g.Name).Data, g.Data, steps)
-	z, err := forward(ctx, b.Network, x.With(moved))
+	z, err := forward(ctx, b.Network, replaced(x, moved))
 	if err != nil {
 		return err
 	}

@@ -22,25 +22,23 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Agreement is how far an exported model is from its bundle.
+// Agreement is how far an exported model is from its bundle, output by output.
 type Agreement struct {
 	Rows    int
-	Outputs []OutputAgreement
-}
-
-// OutputAgreement is how far one output is.
-type OutputAgreement struct {
-	Name string
-	// Largest is the largest difference of a number from the bundle's, as a share of
-	// that, or of 1 (ends and quantiles: of what targets are in the middle) where it is
-	// smaller. Of flags and sets it is 0.
-	Largest float64
-	// Differ are the rows that differ: numbers by more than 1e-5 of these (scores of a whole model: 1e-4), and
-	// p-values, flags and sets where no tie of that size explains it. First is the first.
-	Differ, First int
-	// Ties are the rows of which a tie does: a calibration score, or the bound of a set,
-	// is as near as rounding moves scores.
-	Ties int
+	Outputs []struct {
+		Name string
+		// Largest is the largest difference of a number from the bundle's, as a share of
+		// that, or of 1 (ends and quantiles: of what targets are in the middle) where it is
+		// smaller. Of flags and sets it is 0.
+		Largest float64
+		// Differ are the rows that differ: numbers by more than 1e-5 of these (scores of a
+		// whole model: 1e-4), and p-values, flags and sets where no tie of that size explains
+		// it. First is the first.
+		Differ, First int
+		// Ties are the rows of which a tie does: a calibration score, or the bound of a set,
+		// is as near as rounding moves scores.
+		Ties int
+	}
 }
 
 const (
@@ -210,8 +208,9 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 	if e.session, err = s.expose(ctx, views); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	for _, name := range e.names {
-		e.done.Outputs = append(e.done.Outputs, OutputAgreement{Name: name})
+	e.done.Outputs = slices.Grow(e.done.Outputs, len(e.names))[:len(e.names)]
+	for k, name := range e.names {
+		e.done.Outputs[k].Name = name
 	}
 	return e, nil
 }
@@ -270,15 +269,16 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 			return fmt.Errorf("%s has %s of %s", name, rows.Count(got[k].Rows, "value"), rows.Count(len(want), "row"))
 		}
 		for i, p := range want {
-			e.row(&e.done.Outputs[k], rows.Row(got[k], i), p, r.Batch, i)
+			e.row(k, rows.Row(got[k], i), p, r.Batch, i)
 		}
 	}
 	e.done.Rows += len(want)
 	return nil
 }
 
-// row compares what an output says of row i.
-func (e *exportedModel) row(o *OutputAgreement, got []float32, p attach.Prediction, b ood.Batch, i int) {
+// row compares what output k says of row i.
+func (e *exportedModel) row(k int, got []float32, p attach.Prediction, b ood.Batch, i int) {
+	o := &e.done.Outputs[k]
 	note := func(same, tie bool) {
 		switch {
 		case same:

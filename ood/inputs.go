@@ -69,14 +69,6 @@ func (b InputBlock) Find(name string) *Tensor {
 	return nil
 }
 
-// With is the block with another tensor in place of the one of its name, which
-// has as many rows.
-func (b InputBlock) With(t Tensor) InputBlock {
-	b.Tensors = slices.Clone(b.Tensors)
-	*b.Find(t.Name) = t
-	return b
-}
-
 // Slice is the rows from i up to, not including, j.
 func (b InputBlock) Slice(i, j int) InputBlock {
 	s := InputBlock{Start: b.Start + i}

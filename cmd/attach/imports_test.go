@@ -2,8 +2,12 @@ package main
 
 import (
 	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +78,84 @@ func TestImports(t *testing.T) {
 			}
 		}
 	}
+}
+
+// mostExported is how many names the packages outside internal/ export, methods
+// with them.
+const mostExported = 281
+
+// TestExported holds that the number grows only on purpose: every exported name
+// is a promise to programs that import it, and most of what is added needs none.
+// Who adds one that users have to name raises mostExported; who takes one away
+// lowers it.
+func TestExported(t *testing.T) {
+	total, of := 0, map[string]int{}
+	for path := range list(t, "./...") {
+		pkg := room(path)
+		if slices.Contains(strings.Split(pkg, "/"), "internal") || pkg == "cmd/attach" {
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join("../..", pkg, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s has %d files, error %v", pkg, len(files), err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			of[pkg] += exported(f)
+		}
+		total += of[pkg]
+	}
+	if total > mostExported {
+		t.Errorf("%d names are exported, more than %d: unexport what no user has to name, or raise mostExported; by package: %v", total, mostExported, of)
+	}
+}
+
+// exported counts the names that a file exports, and the methods of those that are
+// types.
+func exported(f *ast.File) (n int) {
+	count := func(names ...*ast.Ident) {
+		for _, name := range names {
+			if name.IsExported() {
+				n++
+			}
+		}
+	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil || ast.IsExported(receiver(d)) {
+				count(d.Name)
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				switch s := s.(type) {
+				case *ast.TypeSpec:
+					count(s.Name)
+				case *ast.ValueSpec:
+					count(s.Names...)
+				}
+			}
+		}
+	}
+	return n
+}
+
+// receiver names the type of a method.
+func receiver(d *ast.FuncDecl) string {
+	of := d.Recv.List[0].Type
+	if star, ok := of.(*ast.StarExpr); ok {
+		of = star.X
+	}
+	if name, ok := of.(*ast.Ident); ok {
+		return name.Name
+	}
+	return ""
 }
 
 // TestBinding holds that the binding of the runtime stays replaceable.
