@@ -32,12 +32,18 @@ const (
 	// Reference: Angelopoulos, Bates, Malik & Jordan (2021), Uncertainty Sets for
 	// Image Classifiers using Conformal Prediction.
 	RAPS SetScore = "raps"
+	// SAPS is 0 for the most probable class, and for others its probability and a
+	// penalty for each class between: of the probabilities only the largest counts.
+	// Reference: Huang, Xi, Zhang, Yao, Qiu & Wei (2024), Conformal Prediction for
+	// Deep Classifier via Label Ranking.
+	SAPS SetScore = "saps"
 )
 
 // Defaults of SetOptions.
 const (
 	defaultPenalty = .01
 	defaultFree    = 5
+	defaultWeight  = .2
 )
 
 // SetOptions chooses prediction sets.
@@ -51,27 +57,38 @@ type SetOptions struct {
 	// World, section 4.5.
 	ByClass bool
 	// Smoothed covers no more often than is promised: APS and RAPS count a random
-	// share of p_c too, as their papers do, and may be empty; for LAC a random number
+	// share of p_c too, and SAPS of a penalty or, for the most probable class, of its
+	// probability, as their papers do, and may be empty; for LAC a random number
 	// decides whether classes that score just the threshold belong to the set. It is
 	// drawn for each row, by Seed and the row's number.
 	Smoothed bool
 	Seed     uint64
-	// Penalty of RAPS for each rank beyond Free; 0 stands for 0.01, and for 5.
+	// Penalty of RAPS for each rank beyond Free; 0 stands for 0.01, and for 5. That of
+	// SAPS is for each rank, and 0 stands for 0.2.
 	Penalty float64
 	Free    int
 }
 
-// score is that of a class with probability p, rank classes above it, and share
-// of its own probability counted. Products are rounded before they are added, on
-// every machine.
-func (o SetOptions) score(p, above float64, rank int, share float64) float64 {
-	switch o.Score {
-	case LAC:
-		return 1 - p
-	case RAPS:
-		return above + float64(share*p) + float64(o.Penalty*float64(max(rank+1-o.Free, 0)))
+// ranked is a class among the others of its row: its probability, that of all
+// which rank above it, how many these are, and the largest of the row.
+type ranked struct {
+	p, above float64
+	rank     int
+	top      float64
+}
+
+// score is that of a class with a share of its own probability counted. Products
+// are rounded before they are added, on every machine.
+func (o SetOptions) score(c ranked, share float64) float64 {
+	switch {
+	case o.Score == LAC:
+		return 1 - c.p
+	case o.Score == RAPS:
+		return c.above + float64(share*c.p) + float64(o.Penalty*float64(max(c.rank+1-o.Free, 0)))
+	case o.Score == SAPS && c.rank > 0:
+		return c.top + float64(o.Penalty*(float64(c.rank-1)+share))
 	}
-	return above + float64(share*p)
+	return c.above + float64(share*c.p)
 }
 
 // Sets are sets of classes that hold the true class with probability 1−α.
@@ -88,11 +105,14 @@ type Sets struct {
 // class can only add coverage.
 func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 	switch o.Score {
+	case SAPS:
+		o.Penalty = cmp.Or(o.Penalty, defaultWeight)
 	case LAC, APS, RAPS:
+		o.Penalty = cmp.Or(o.Penalty, defaultPenalty)
 	default:
-		return Sets{}, fmt.Errorf("score %q of sets is not one of lac, aps, raps", o.Score)
+		return Sets{}, fmt.Errorf("score %q of sets is not one of lac, aps, raps, saps", o.Score)
 	}
-	o.Penalty, o.Free = cmp.Or(o.Penalty, defaultPenalty), cmp.Or(o.Free, defaultFree)
+	o.Free = cmp.Or(o.Free, defaultFree)
 	if !(o.Penalty > 0) || o.Free < 0 {
 		return Sets{}, fmt.Errorf("a penalty of %v beyond rank %d is none", o.Penalty, o.Free)
 	}
@@ -108,7 +128,7 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 		if o.Smoothed {
 			share = uniform(o.Seed, uint64(i), calibrationStream)
 		}
-		parts[label] = append(parts[label], o.score(c.True[i], c.Above[i], c.Ranks[i], share))
+		parts[label] = append(parts[label], o.score(ranked{c.True[i], c.Above[i], c.Ranks[i], c.Top[i]}, share))
 	}
 	s := Sets{o: o, most: math.Inf(-1)}
 	for _, scores := range parts {
@@ -141,7 +161,7 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 	if len(s.limits) == 0 || s.o.ByClass && len(s.limits) < logits.Cols {
 		most = math.Inf(1) // of classes without calibration rows
 	}
-	var ranked ranking
+	var order ranking
 	for i := range logits.Rows {
 		z, start := rows.Row(logits, i), len(all)
 		var tau float64
@@ -153,21 +173,22 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 			// Most of many classes need no exponential to be left out.
 			least := p.Max + math.Log((1-most)*(1+p.Excess)) - 1e-6
 			for c, v := range z {
-				if !(float64(v) < least) && s.limit(c).at(tau).covers(s.o.score(p.Of(v, 1), 0, 0, 0)) {
+				if !(float64(v) < least) && s.limit(c).at(tau).covers(s.o.score(ranked{p: p.Of(v, 1)}, 0)) {
 					all = append(all, c)
 				}
 			}
 			ends[i] = len(all)
 			continue
 		}
-		ranked.reset(z)
-		for above, rank := 0., 0; rank < len(z) && above <= most; rank++ {
-			c := ranked.next()
-			own := p.Of(z[c], 1)
-			if s.o.score(own, above, rank, tau) <= s.limit(c).score {
+		order.reset(z)
+		at := ranked{top: p.Largest()}
+		for ; at.rank < len(z) && s.o.score(at, 0) <= most; at.rank++ {
+			c := order.next()
+			at.p = p.Of(z[c], 1)
+			if s.o.score(at, tau) <= s.limit(c).score {
 				all = append(all, c)
 			}
-			above += own
+			at.above += at.p
 		}
 		slices.Sort(all[start:])
 		ends[i] = len(all)

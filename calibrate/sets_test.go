@@ -139,11 +139,11 @@ func TestSetsOfCalibrationRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, score := range []SetScore{LAC, APS, RAPS} {
+	for _, score := range []SetScore{LAC, APS, RAPS, SAPS} {
 		s := mustSets(t, z, labels, SetOptions{Score: score}, .5)
 		var scores []float64
 		for i := range c.Labels {
-			scores = append(scores, s.o.score(c.True[i], c.Above[i], c.Ranks[i], 0))
+			scores = append(scores, s.o.score(ranked{c.True[i], c.Above[i], c.Ranks[i], c.Top[i]}, 0))
 		}
 		slices.Sort(scores)
 		for k := 1; k < n; k++ {
@@ -179,7 +179,7 @@ func drawClasses(rng *rand.Rand, rows, classes int) (blas32.General, []int) {
 // by class, rows of each class.
 func TestSetsCoverage(t *testing.T) {
 	const repeats, n, classes, alpha = 12000, 29, 3, 0.2
-	for _, score := range []SetScore{LAC, APS, RAPS} {
+	for _, score := range []SetScore{LAC, APS, RAPS, SAPS} {
 		for _, o := range []SetOptions{{}, {Smoothed: true}, {ByClass: true}, {ByClass: true, Smoothed: true}} {
 			o.Score, o.Free, o.Penalty = score, 1, .1
 			rng := rand.New(rand.NewPCG(7, 8))

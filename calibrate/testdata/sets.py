@@ -4,8 +4,8 @@ Run with Python 3, PyTorch, TorchCP and MAPIE:
     python3 sets.py > sets.json
 Made with Python 3.11.2, PyTorch 1.13.0, TorchCP 1.2.1, MAPIE 1.6.0. TorchCP
 subtracts a random share of a class's own probability from its scores of APS and
-RAPS; here the whole of it. MAPIE's APS and RAPS draw at calibration whatever is
-asked for, so that it has LAC alone in common.
+RAPS, and of a penalty from those of SAPS; here the whole of it. MAPIE's APS and
+RAPS draw at calibration whatever is asked for, so that it has LAC alone in common.
 """
 import json
 
@@ -14,12 +14,21 @@ import torch
 from mapie.classification import SplitConformalClassifier
 from scipy.special import softmax
 from torchcp.classification.predictor import ClassConditionalPredictor, SplitPredictor
-from torchcp.classification.score import APS, LAC, RAPS
+from torchcp.classification.score import APS, LAC, RAPS, SAPS
 
 torch.set_default_dtype(torch.float64)
 rng = np.random.default_rng(11)
 torch.rand = lambda *shape, device=None: torch.ones(*shape)
-SCORES = {"lac": LAC(), "aps": APS(randomized=True), "raps": RAPS(penalty=0.01, kreg=5, randomized=True)}
+
+
+class Alike(SAPS):
+    """SAPS that counts u of the largest probability when it calibrates, too: TorchCP's
+    counts 1 − u there, which is the same only where u is drawn."""
+
+    _calculate_single_label = lambda self, probs, label: self._calculate_all_label(probs).gather(1, label.view(-1, 1))[:, 0]
+
+
+SCORES = {"lac": LAC(), "aps": APS(randomized=True), "raps": RAPS(penalty=0.01, kreg=5, randomized=True), "saps": Alike(randomized=True)}
 
 
 class Given:

@@ -68,7 +68,7 @@ func (f *attached) setOptions() table {
 		{name: "smoothed", to: &f.o.Smoothed, never: without,
 			usage: "cover no more often than asked where targets or quantiles take few values, and for sets, some of which are then empty: each row draws what belongs to its interval or set"},
 	}, table{
-		{name: "sets", to: &f.sets, must: oneOf("lac", "aps", "raps", "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps or raps, which are larger for harder inputs, or none (default: lac where labels were given to fit)"},
+		{name: "sets", to: &f.sets, must: oneOf("lac", "aps", "raps", "saps", "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps, raps or saps, which are larger for harder inputs, or none (default: lac where labels were given to fit)"},
 		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: without[1:]},
 		{name: "error", to: &f.o.Error, must: share, usage: "SHARE: accept inputs among which at most this share is classified wrong, with 95 % confidence: those that are not flagged and of which the network is surest"},
 	}.unless(idle("for a network that answers no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification }))))

@@ -16,7 +16,7 @@ import torch
 from mapie.classification import SplitConformalClassifier
 from scipy.special import softmax
 from torchcp.classification.predictor import ClassConditionalPredictor, SplitPredictor
-from torchcp.classification.score import APS, LAC, RAPS
+from torchcp.classification.score import APS, LAC, RAPS, SAPS
 
 torch.set_default_dtype(torch.float64)
 ALPHA, CAL = 0.1, 2000
@@ -33,6 +33,13 @@ class Given:
     fit = lambda self, x, y: self
     predict_proba = lambda self, z: softmax(z, axis=1)
     predict = lambda self, z: z.argmax(1)
+
+
+class Alike(SAPS):
+    """SAPS that counts u of the largest probability when it calibrates, too: TorchCP's
+    counts 1 − u there, which is the same only where u is drawn."""
+
+    _calculate_single_label = lambda self, probs, label: self._calculate_all_label(probs).gather(1, label.view(-1, 1))[:, 0]
 
 
 def attach(command, z, y, cal, test, *flags):
@@ -73,7 +80,7 @@ for path in sys.argv[3:]:
         order = np.random.default_rng(seed).permutation(len(y))
         at = z, y, order[:CAL], order[CAL:]
         raps = RAPS(penalty=0.01, kreg=5, randomized=True)
-        ours = {s + more: attach(command, *at, "--sets", s, *flags) for s in ("lac", "aps", "raps")
+        ours = {s + more: attach(command, *at, "--sets", s, *flags) for s in ("lac", "aps", "raps", "saps")
                 for more, flags in (("", ()), (" by class", ("--by-class",)), (" smoothed", ("--smoothed", "--seed", str(seed))))}
         theirs = {
             "TorchCP lac": torchcp(SplitPredictor, LAC(), *at), "TorchCP lac by class": torchcp(ClassConditionalPredictor, LAC(), *at),
@@ -81,6 +88,9 @@ for path in sys.argv[3:]:
             "TorchCP aps by class, u=1": torchcp(ClassConditionalPredictor, APS(randomized=True), *at, share=1.0),
             "TorchCP raps, u=1": torchcp(SplitPredictor, raps, *at, share=1.0),
             "TorchCP raps by class, u=1": torchcp(ClassConditionalPredictor, raps, *at, share=1.0),
+            "TorchCP saps, u=1": torchcp(SplitPredictor, Alike(), *at, share=1.0),
+            "TorchCP saps by class, u=1": torchcp(ClassConditionalPredictor, Alike(), *at, share=1.0),
+            "TorchCP saps, randomised": torchcp(SplitPredictor, SAPS(), *at),
             "TorchCP aps, not randomised": torchcp(SplitPredictor, APS(randomized=False), *at),
             "TorchCP aps, randomised": torchcp(SplitPredictor, APS(randomized=True), *at),
             "TorchCP raps, randomised": torchcp(SplitPredictor, raps, *at),
