@@ -167,8 +167,11 @@ func (m *model) take(c *call) error {
 	total := 0
 	for i := range c.inputs {
 		if t := &c.inputs[i]; t.datatype != "BYTES" {
-			total += t.elements
+			total += t.brings()
 		}
+	}
+	if err := c.hold(4 * int64(total)); err != nil {
+		return err
 	}
 	c.numbers = slices.Grow(c.numbers, total)
 	for i := range c.inputs {
@@ -264,7 +267,7 @@ func fits(shape, takes []int) bool {
 }
 
 func (m *model) takeTexts(c *call, t *tensor, shape []int) error {
-	list := make([]string, 0, t.elements)
+	list := make([]string, 0, t.brings())
 	err := t.bytes(false, func(element []byte) error {
 		if !utf8.Valid(element) {
 			return badRequest("element %d of the input %.100q is no UTF-8", len(list), t.name)

@@ -105,6 +105,9 @@ const mostQuantiles = 100
 
 // shares reads a list such as ".1,.5,.9".
 func (v parameter) shares(name string, dst []float64) ([]float64, error) {
+	if len(v.text) > 32*mostQuantiles {
+		return dst, badRequest("the parameter %s has %d characters; it may have %d", name, len(v.text), 32*mostQuantiles)
+	}
 	for field := range strings.SplitSeq(v.text, ",") {
 		x, err := parameter{text: field}.share(name)
 		switch {

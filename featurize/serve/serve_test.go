@@ -233,6 +233,10 @@ func TestRefuses(t *testing.T) {
 		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": ["?"]}]}`, 400, "no base64"},
 		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": ["AAAA"]}]}`, 400, "image 0 (counted from 0)"},
 		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [0], "data": []}]}`, 400, "no rows"},
+		// Shapes cost nothing to send: the first case would take 800 GB, the second 16.
+		{infer, fmt.Sprintf(`{"inputs": [%s]}`, strings.TrimSuffix(strings.Repeat(`{"name": "a", "datatype": "FP32", "shape": [1, 2147483646], "data": []},`, 100), ",")), 400, "no input"},
+		{infer, `{"inputs": [{"name": "a", "datatype": "FP32", "shape": [65536, 32767], "data": []}, {"name": "b", "datatype": "FP32", "shape": [65536, 32767], "data": []}]}`, 400, "no input"},
+		{infer, tensorRequest(1, 0, `"parameters": {"quantiles": ".5`+strings.Repeat(" ", 1<<13)+`"}, `), 400, "characters"},
 		{infer, tensorRequest(60, 0.25, ""), 413, "larger than 65536 bytes"},
 	} {
 		status, a := post(t, url+c.path, c.body)

@@ -83,6 +83,17 @@ func (t *tensor) measure() error {
 	return nil
 }
 
+// brings is how many elements the data have at most, whatever the shape asks for.
+func (t *tensor) brings() int {
+	n := len(t.text) / 2
+	if t.contents != nil {
+		n = contentsOf(t.contents)
+	} else if t.raw != nil {
+		n = len(t.raw)
+	}
+	return min(n, t.elements)
+}
+
 func (t *tensor) miscount(n int) error {
 	return badRequest("the input %.100q has %d elements, its shape %v asks for %d", t.name, n, t.shape, t.elements)
 }
@@ -292,7 +303,7 @@ func (t *tensor) typed(dst []float32) ([]float32, error) {
 		}
 		return nil
 	}
-	dst = slices.Grow(dst, min(t.elements, contentsOf(c)))
+	dst = slices.Grow(dst, t.brings())
 	var err error
 	switch t.datatype {
 	case "FP32":

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -234,8 +235,9 @@ func (f *serving) load(ctx context.Context, s *serve.Server) error {
 			called = strings.TrimSuffix(filepath.Base(filepath.Clean(arg)), ".attach")
 		}
 		name, version, _ := strings.Cut(called, "/")
+		called = name + "/" + cmp.Or(version, "1")
 		if slices.Contains(names, called) {
-			return usagef("two models are called %s; give one another name or version, as in %[1]s/2=%s", called, path)
+			return usagef("two models are called %s; give one another name or version, as in %s/2=%s", called, name, path)
 		}
 		names = append(names, called)
 		if err := s.Load(ctx, name, version, path); err != nil {

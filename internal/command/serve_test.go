@@ -51,7 +51,7 @@ func TestServe(t *testing.T) {
 		"--preprocess", "../../testmodels/digits.preprocess.json", "-o", path}, nil, &out, &errs); code != 0 {
 		t.Fatalf("fit: %d, %s", code, &errs)
 	}
-	if code := Run(t.Context(), []string{"serve", path, "digits=" + path, "--http", "127.0.0.1:0", "--grpc", ""}, nil, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "two models are called digits") {
+	if code := Run(t.Context(), []string{"serve", path, "digits/1=" + path, "--http", "127.0.0.1:0", "--grpc", ""}, nil, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "two models are called digits") {
 		t.Errorf("two models of a name: %d, %s", code, &errs)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
