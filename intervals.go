@@ -50,7 +50,7 @@ func (p *Predictor) calibrate() error {
 func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*calibrated, error) {
 	c := &calibrated{targets: targets}
 	var err error
-	o := calibrate.IntervalOptions{Side: p.o.Side, Joint: p.o.Joint, Smoothed: p.o.Smoothed, Seed: p.o.Seed}
+	o := calibrate.IntervalOptions{Side: p.o.Side, Joint: p.o.Joint, Smoothed: p.o.Smoothed, Seed: p.o.Seed, Score: p.o.IntervalScore}
 	if c.Intervals, err = calibrate.NewIntervals(targets, o, 1-p.o.Level); err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (b *Bundle) checkIntervals(o PredictOptions) error {
 	default:
 		return fmt.Errorf("side %q is neither %s nor %s", o.Side, calibrate.Lower, calibrate.Upper)
 	}
-	chosen := o.Side != "" || o.Joint || o.Smoothed && o.Sets == "" || o.Samples != 0
+	chosen := o.Side != "" || o.Joint || o.IntervalScore != "" || o.Smoothed && o.Sets == "" || o.Samples != 0
 	switch {
 	case o.Samples < 0:
 		return fmt.Errorf("%d samples of a row cannot be drawn", o.Samples)

@@ -198,6 +198,9 @@ func TestSidesAndBoxesCover(t *testing.T) {
 	meanCoverage(t, "lower", want, trial(attach.PredictOptions{Side: calibrate.Lower}))
 	meanCoverage(t, "upper", want, trial(attach.PredictOptions{Side: calibrate.Upper}))
 	meanCoverage(t, "joint", want, trial(attach.PredictOptions{Joint: true}))
+	for _, score := range []string{"cqr-r", "cqr-m", "cir"} {
+		meanCoverage(t, score, want, trial(attach.PredictOptions{IntervalScore: score}))
+	}
 }
 
 // Where targets are whole numbers, and so are the ends of intervals, plain ones
@@ -400,6 +403,9 @@ func TestIntervalErrors(t *testing.T) {
 	}{
 		"side":                {plain, attach.PredictOptions{Side: "left"}, attach.Rows{}, `side "left"`},
 		"joint side":          {plain, attach.PredictOptions{Side: calibrate.Lower, Joint: true}, attach.Rows{}, "both sides"},
+		"score":               {plain, attach.PredictOptions{IntervalScore: "cqr-x"}, attach.Rows{}, `score "cqr-x"`},
+		"score side":          {plain, attach.PredictOptions{Side: calibrate.Lower, IntervalScore: "cir"}, attach.Rows{}, "for a side or for a score"},
+		"score, no head":      {mustFit(t, noHead), attach.PredictOptions{IntervalScore: "cir"}, attach.Rows{}, "no calibrated quantile head"},
 		"samples":             {plain, attach.PredictOptions{Samples: -1}, attach.Rows{}, "-1 samples"},
 		"samples, classes":    {mustFit(t, classes), attach.PredictOptions{Samples: 1}, attach.Rows{}, "no calibrated quantile head"},
 		"side, no head":       {mustFit(t, noHead), attach.PredictOptions{Side: calibrate.Upper}, attach.Rows{}, "no calibrated quantile head"},

@@ -32,6 +32,9 @@ type PredictOptions struct {
 	// Joint asks for intervals that cover all targets of a row at once with
 	// probability Level, in place of each on its own.
 	Joint bool
+	// IntervalScore, if not empty, is what intervals with two ends are calibrated by:
+	// see calibrate.IntervalOptions.Score.
+	IntervalScore string
 	// Sets, if not empty, asks for the set of classes that holds the true one with
 	// probability Level, ranked by this score; ByClass, that it does so for rows of
 	// each class. A classifier whose outputs are a softmax, calibrated with labels,

@@ -21,24 +21,14 @@ func NewCQR(lower, upper, y []float64) (CQR, error) {
 	if len(lower) != len(y) || len(upper) != len(y) {
 		panic("calibrate: quantiles and targets differ in length")
 	}
-	all, err := cqrScores(lower, upper, y)
-	if err != nil {
-		return CQR{}, err
-	}
-	s, err := sortedCopy(all)
-	return CQR{Scores: s}, err
-}
-
-// cqrScores are max(lower−y, y−upper), rounded up, element by element.
-func cqrScores(lower, upper, y []float64) ([]float64, error) {
-	out := make([]float64, len(y))
+	scores := make([]float64, len(y))
 	for i := range y {
-		out[i] = max(minusUp(lower[i], y[i]), minusUp(y[i], upper[i]))
-		if math.IsNaN(out[i]) {
-			return nil, fmt.Errorf("calibration row %d has a quantile or a target that is not a number", i)
+		if scores[i] = (core{lower[i], upper[i], 1, 1}).score(y[i]); math.IsNaN(scores[i]) {
+			return CQR{}, fmt.Errorf("calibration row %d has a quantile or a target that is not a number", i)
 		}
 	}
-	return out, nil
+	s, err := sortedCopy(scores)
+	return CQR{Scores: s}, err
 }
 
 // Interval is [lo−margin, hi+margin], rounded inwards, where the margin is the
@@ -62,11 +52,8 @@ func cqrScores(lower, upper, y []float64) ([]float64, error) {
 // Reference for τ: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a
 // Random World, section 2.2, smoothed conformal predictors.
 func (c CQR) Interval(lo, hi, alpha, tau float64) (lower, upper float64) {
-	lower, upper = smoothed(c.Scores, alpha, tau).interval(lo, hi, 1)
-	if tau == 0 && lower > upper {
-		return midpoint(lo, hi)
-	}
-	return lower, upper
+	a, b := joint(c).box([]core{{lo, hi, 1, 1}}, alpha, tau)
+	return a[0], b[0]
 }
 
 func midpoint(lo, hi float64) (float64, float64) {

@@ -44,6 +44,18 @@ func TestCQRMargin(t *testing.T) {
 	}
 }
 
+// intervalOf is the interval of a row of quantiles.
+func intervalOf(t *testing.T, q QuantileCalibration, o IntervalOptions, row []float32, alpha float64) (lower, upper float64) {
+	t.Helper()
+	v, err := NewIntervals([]QuantileCalibration{q}, o, alpha)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lo, hi [1]float64
+	v.Predict(lo[:], hi[:], [][]float32{row}, 0)
+	return lo[0], hi[0]
+}
+
 // Quantiles that are far too narrow, and skewed, reach the coverage that the
 // theory gives, at every level that is asked of one calibration.
 func TestCQRCoverage(t *testing.T) {
@@ -72,12 +84,7 @@ func TestCQRCoverage(t *testing.T) {
 		}
 		x, y := draw()
 		for a, alpha := range alphas {
-			c, err := q.central(alpha)
-			if err != nil {
-				t.Fatal(err)
-			}
-			row := predict(x)
-			lo, hi := c.Interval(q.Quantile(row, alpha/2), q.Quantile(row, 1-alpha/2), alpha, 0)
+			lo, hi := intervalOf(t, q, IntervalOptions{}, predict(x), alpha)
 			if lo <= y && y <= hi {
 				covered[a]++
 			}
@@ -102,7 +109,7 @@ func TestQuantileCalibrationRefuses(t *testing.T) {
 		"level beyond 1": {Levels: []float64{0.1, 1.9}, Grid: good.Grid, Y: good.Y},
 		"level twice":    {Levels: []float64{0.1, 0.1}, Grid: good.Grid, Y: good.Y},
 	} {
-		if _, err := q.central(0.1); err == nil {
+		if _, err := NewIntervals([]QuantileCalibration{q}, IntervalOptions{}, .1); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // IntervalOptions chooses intervals.
@@ -19,6 +20,30 @@ type IntervalOptions struct {
 	// number.
 	Smoothed bool
 	Seed     uint64
+	// Score names the score that calibrates intervals with two ends, "" being "cqr".
+	// Of each, an interval begins between two quantiles and grows or shrinks by
+	// what covers the calibration rows:
+	//
+	//   - "cqr": between the quantiles α/2 and 1−α/2, by the same at both ends of
+	//     all rows, or where Joint by shares of the width;
+	//   - "cqr-r": by the same share of that width;
+	//   - "cqr-m": by the same share of each end's distance from the median, so that
+	//     ends of skewed forecasts move by different amounts. Where that is 0, of
+	//     quantiles that are equal, a target beyond scores +Inf, and with a
+	//     share α of such calibration rows intervals are endless;
+	//   - "cir": between those two quantiles whose levels differ by 1−α that are
+	//     nearest to each other, by the same at both ends.
+	//
+	// What a score takes of a row besides its target is its quantiles alone. Scores
+	// of the calibration rows and of a new row are thus exchangeable where rows are,
+	// and with probability at least 1−α the new one is among the ⌈(1−α)(n+1)⌉ least:
+	// all keep the promise. They differ in width, and in which rows miss.
+	//
+	// References: Sesia & Candès (2020), A Comparison of Some Conformal Quantile
+	// Regression Methods (CQR-r, and CQR-m of Kivaranovic, Johnson & Leeb, 2020);
+	// Guo, Luo & Zhou (2026), Fast Conformal Prediction Using Conditional Interquantile
+	// Intervals, whose intervals grow by whole steps between levels.
+	Score string
 }
 
 // Intervals are the calibrated intervals of one target or several.
@@ -26,27 +51,26 @@ type Intervals struct {
 	o       IntervalOptions
 	alpha   float64
 	targets []QuantileCalibration
-	cqr     []CQR      // by target, for intervals with two ends
+	boxes   []joint    // with two ends: of each target or, for a joint box, of all
 	sided   []oneSided // by target, for those with one
-	joint   joint      // for a box
 }
 
-// NewIntervals calibrates intervals that miss with probability at most α, between
-// the quantiles α/2 and 1−α/2 or, with one end, beyond α or 1−α. All targets
-// are of the same calibration rows, of which there may be none.
+// NewIntervals calibrates intervals that miss with probability at most α, around
+// quantiles that IntervalOptions.Score says or, with one end, beyond α or 1−α. All
+// targets are of the same calibration rows, of which there may be none.
 func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float64) (v Intervals, err error) {
 	switch {
 	case o.Side != "" && o.Side != Lower && o.Side != Upper:
 		return v, fmt.Errorf("side %q is neither lower nor upper", o.Side)
 	case o.Side != "" && o.Joint:
 		return v, errors.New("a joint box has both sides: ask for a side or for a joint box")
+	case !slices.Contains([]string{"", "cqr", "cqr-r", "cqr-m", "cir"}, o.Score):
+		return v, fmt.Errorf("score %q of intervals is none of cqr, cqr-r, cqr-m and cir", o.Score)
+	case o.Side != "" && o.Score != "":
+		return v, errors.New("intervals with one end have one score: ask for a side or for a score")
 	}
 	v = Intervals{o: o, alpha: alpha, targets: targets}
-	if o.Joint {
-		v.joint, err = jointOf(targets, alpha)
-		return v, err
-	}
-	for _, q := range targets {
+	for t, q := range targets {
 		if o.Side != "" {
 			one, err := q.side(o.Side, alpha)
 			if err != nil {
@@ -55,11 +79,20 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 			v.sided = append(v.sided, one)
 			continue
 		}
-		cqr, err := q.central(alpha)
+		if !o.Joint {
+			one, err := o.jointOf(targets[t:t+1], alpha)
+			if err != nil {
+				return v, err
+			}
+			v.boxes = append(v.boxes, one)
+		}
+	}
+	if o.Joint {
+		all, err := o.jointOf(targets, alpha)
 		if err != nil {
 			return v, err
 		}
-		v.cqr = append(v.cqr, cqr)
+		v.boxes = []joint{all}
 	}
 	return v, nil
 }
@@ -75,6 +108,7 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 		}
 		return uniform(v.o.Seed, row*uint64(len(v.targets))+uint64(target), tauStream)
 	}
+	var cores []core
 	for t, q := range v.targets {
 		lower[t], upper[t] = math.Inf(-1), math.Inf(1)
 		switch v.o.Side {
@@ -83,16 +117,14 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 		case Upper:
 			upper[t] = v.sided[t].bound(q.Quantile(quantiles[t], Upper.level(v.alpha)), v.alpha, tau(t))
 		default:
-			lower[t], upper[t] = q.Quantile(quantiles[t], v.alpha/2), q.Quantile(quantiles[t], 1-v.alpha/2)
-		}
-		if v.cqr != nil {
-			lower[t], upper[t] = v.cqr[t].Interval(lower[t], upper[t], v.alpha, tau(t))
+			cores = append(cores, v.o.core(q, quantiles[t], v.alpha))
 		}
 	}
-	if v.o.Joint {
-		lo, hi := v.joint.box(lower, upper, v.alpha, tau(0))
-		copy(lower, lo)
-		copy(upper, hi)
+	for b, box := range v.boxes {
+		width := len(v.targets) / len(v.boxes) // one target, or all
+		lo, hi := box.box(cores[b*width:(b+1)*width], v.alpha, tau(b))
+		copy(lower[b*width:], lo)
+		copy(upper[b*width:], hi)
 	}
 	if v.o.Smoothed {
 		for t := range lower {

@@ -53,11 +53,8 @@ func TestByGroupCoverage(t *testing.T) {
 			x := rng.Float64()
 			y := x + noise[g]*rng.NormFloat64()
 			for a, alpha := range alphas {
-				c, err := parts[name].central(alpha)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if lo, hi := c.Interval(x-0.2, x+0.1, alpha, 0); lo <= y && y <= hi {
+				row := []float32{float32(x - .2), float32(x + .1)}
+				if lo, hi := intervalOf(t, parts[name], IntervalOptions{}, row, alpha); lo <= y && y <= hi {
 					covered[name][a]++
 				}
 			}
@@ -135,11 +132,11 @@ func TestJointCoverage(t *testing.T) {
 	all, first := 0, 0
 	for range repeats {
 		lo, hi, y := rows(n + 1)
-		j, err := newJoint(lo[:n*targets], hi[:n*targets], y[:n*targets], targets)
+		j, err := newJoint(byWidth(lo[:n*targets], hi[:n*targets]), y[:n*targets], targets)
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, b := j.box(lo[n*targets:], hi[n*targets:], alpha, 0)
+		a, b := j.box(byWidth(lo[n*targets:], hi[n*targets:]), alpha, 0)
 		inside := 0
 		for t, v := range y[n*targets:] {
 			if a[t] <= v && v <= b[t] {

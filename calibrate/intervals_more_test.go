@@ -43,10 +43,19 @@ func TestByGroup(t *testing.T) {
 	}
 }
 
+// byWidth are cores that grow by shares of their widths.
+func byWidth(lo, hi []float64) []core {
+	cores := make([]core, len(lo))
+	for i := range lo {
+		cores[i] = core{lo[i], hi[i], hi[i] - lo[i], hi[i] - lo[i]}
+	}
+	return cores
+}
+
 // Intervals without a width have the score 0 where they hit and +Inf where
 // they miss; a margin of either sign keeps boxes in order.
 func TestJointWithoutWidth(t *testing.T) {
-	j, err := newJoint([]float64{1, 1, 0, 0}, []float64{1, 1, 2, 2}, []float64{1, 5, 1, 0.5}, 1)
+	j, err := newJoint(byWidth([]float64{1, 1, 0, 0}, []float64{1, 1, 2, 2}), []float64{1, 5, 1, 0.5}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +63,11 @@ func TestJointWithoutWidth(t *testing.T) {
 		t.Errorf("scores %v, want %v", j.Scores, want)
 	}
 	for _, tt := range []struct{ alpha, lo, hi float64 }{{0.4, 7, 7}, {0.2, -inf, inf}, {0.1, -inf, inf}} {
-		if lo, hi := j.box([]float64{7}, []float64{7}, tt.alpha, 0); lo[0] != tt.lo || hi[0] != tt.hi {
+		if lo, hi := j.box(byWidth([]float64{7}, []float64{7}), tt.alpha, 0); lo[0] != tt.lo || hi[0] != tt.hi {
 			t.Errorf("box at %v is [%v, %v], want [%v, %v]", tt.alpha, lo, hi, tt.lo, tt.hi)
 		}
 	}
-	if lo, hi := j.box([]float64{0}, []float64{4}, 0.8, 0); lo[0] != 2 || hi[0] != 2 {
+	if lo, hi := j.box(byWidth([]float64{0}, []float64{4}), 0.8, 0); lo[0] != 2 || hi[0] != 2 {
 		t.Errorf("box [%v, %v], want the midpoint", lo, hi)
 	}
 }
@@ -177,13 +186,16 @@ func TestIntervalsRefuse(t *testing.T) {
 	one, bad := []float64{1}, []float64{nan}
 	q := QuantileCalibration{Levels: []float64{0.5}, Grid: []float32{1}, Y: []float32{float32(nan)}}
 	for name, fit := range map[string]func() error{
-		"one-sided":       func() error { _, err := newOneSided(Lower, one, bad); return err },
-		"joint":           func() error { _, err := newJoint(one, one, bad, 1); return err },
-		"joint crossing":  func() error { _, err := newJoint([]float64{2}, one, one, 1); return err },
-		"joint of none":   func() error { _, err := jointOf(nil, 0.1); return err },
-		"joint of levels": func() error { _, err := jointOf([]QuantileCalibration{{}}, 0.1); return err },
+		"one-sided":      func() error { _, err := newOneSided(Lower, one, bad); return err },
+		"joint":          func() error { _, err := newJoint(byWidth(one, one), bad, 1); return err },
+		"joint crossing": func() error { _, err := newJoint(byWidth([]float64{2}, one), one, 1); return err },
+		"joint of none":  func() error { _, err := IntervalOptions{Joint: true}.jointOf(nil, 0.1); return err },
+		"joint of levels": func() error {
+			_, err := IntervalOptions{Joint: true}.jointOf([]QuantileCalibration{{}}, 0.1)
+			return err
+		},
 		"joint of rows": func() error {
-			_, err := jointOf([]QuantileCalibration{{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, {Levels: q.Levels}}, 0.1)
+			_, err := IntervalOptions{Joint: true}.jointOf([]QuantileCalibration{{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, {Levels: q.Levels}}, 0.1)
 			return err
 		},
 		"system of quantiles": func() error { _, err := q.PredictiveSystem(); return err },
@@ -192,6 +204,11 @@ func TestIntervalsRefuse(t *testing.T) {
 			_, err := NewIntervals([]QuantileCalibration{q}, IntervalOptions{Side: "left"}, 0.1)
 			return err
 		},
+		"side and score": func() error {
+			_, err := NewIntervals(nil, IntervalOptions{Side: Lower, Score: "cir"}, 0.1)
+			return err
+		},
+		"no score":        func() error { _, err := NewIntervals(nil, IntervalOptions{Score: "cqr-x"}, 0.1); return err },
 		"side of nothing": func() error { _, err := QuantileCalibration{}.side(Lower, 0.1); return err },
 	} {
 		if fit() == nil {

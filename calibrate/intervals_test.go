@@ -71,20 +71,12 @@ func TestByGroupReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, p := range r.New {
-			c, err := parts[strconv.Itoa(r.NewGroups[i])].central(alpha)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lo, hi := c.Interval(p, p, alpha, 0)
+			lo, hi := intervalOf(t, parts[strconv.Itoa(r.NewGroups[i])], IntervalOptions{}, []float32{float32(p)}, alpha)
 			finite(t, "lower end", lo, want[i][0], -1)
 			finite(t, "upper end", hi, want[i][1], 1)
 		}
 	}
-	c, err := parts["2"].central(0.1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if lo, hi := c.Interval(0, 0, 0.1, 0); !math.IsInf(lo, -1) || !math.IsInf(hi, 1) {
+	if lo, hi := intervalOf(t, parts["2"], IntervalOptions{}, []float32{0}, .1); !math.IsInf(lo, -1) || !math.IsInf(hi, 1) {
 		t.Errorf("a group of five rows has [%v, %v] at a level that needs nine", lo, hi)
 	}
 }
@@ -147,13 +139,13 @@ func TestPredictiveSystemReference(t *testing.T) {
 func TestJointReference(t *testing.T) {
 	j := readIntervals(t).Joint
 	n := len(j.Y)
-	c, err := newJoint(j.Lo[:n], j.Hi[:n], j.Y, j.Targets)
+	c, err := newJoint(byWidth(j.Lo[:n], j.Hi[:n]), j.Y, j.Targets)
 	if err != nil {
 		t.Fatal(err)
 	}
 	near(t, "margin", upper(c.Scores, 0.1), j.Margin, 1e-12)
 	for at := n; at < len(j.Lo); at += j.Targets {
-		lo, hi := c.box(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets], 0.1, 0)
+		lo, hi := c.box(byWidth(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets]), 0.1, 0)
 		for k := range lo {
 			near(t, "lower end", lo[k], j.Box[at-n+k][0], 1e-12)
 			near(t, "upper end", hi[k], j.Box[at-n+k][1], 1e-12)

@@ -30,18 +30,6 @@ func (q QuantileCalibration) Validate() error {
 	return nil
 }
 
-// central returns the calibration of the central interval between the quantiles
-// α/2 and 1−α/2. Outside the grid quantiles are constant, so that for a very
-// small α the margin alone carries the tail.
-func (q QuantileCalibration) central(alpha float64) (CQR, error) {
-	if err := q.Validate(); err != nil {
-		return CQR{}, err
-	}
-	lo, y := q.at(alpha / 2)
-	hi, _ := q.at(1 - alpha/2)
-	return NewCQR(lo, hi, y)
-}
-
 // at are the rows' quantiles at a level, and their targets.
 func (q QuantileCalibration) at(level float64) (quantiles, y []float64) {
 	l := len(q.Levels)
@@ -52,8 +40,8 @@ func (q QuantileCalibration) at(level float64) (quantiles, y []float64) {
 }
 
 // Quantile reads the quantile at a level from one row of quantiles at Levels:
-// linear between levels, constant outside. Ends of intervals are
-// read this way. It panics unless row has an entry for each of Levels, one or more.
+// linear between levels, constant outside, so that for a very small α the margin alone
+// carries the tail. Ends of intervals are read this way. It panics unless row has an entry for each of Levels, one or more.
 func (q QuantileCalibration) Quantile(row []float32, level float64) float64 {
 	return float64(quantile.Interpolate(q.Levels, row, level))
 }

@@ -50,6 +50,20 @@ var covering = map[string]func(t *testing.T, rows []tied, row tied, alpha, tau f
 		return sideCovers(t, Upper, rows, row, alpha, tau)
 	},
 	"box": boxCovers,
+	"uneven": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
+		uneven := func(r tied) []core { return []core{{r.lo[0], r.hi[0], r.hi[0] - r.lo[0], .3}} }
+		var cores []core
+		_, _, y := columns(rows, 0)
+		for _, r := range rows {
+			cores = append(cores, uneven(r)...)
+		}
+		j, err := newJoint(cores, y, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := j.box(uneven(row), alpha, max(tau, 0))
+		return a[0] <= row.y[0] && row.y[0] <= b[0]
+	},
 }
 
 func sideCovers(t *testing.T, side Side, rows []tied, row tied, alpha, tau float64) bool {
@@ -73,13 +87,13 @@ func boxCovers(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
 	for _, r := range rows {
 		lo, hi, y = append(lo, r.lo[:]...), append(hi, r.hi[:]...), append(y, r.y[:]...)
 	}
-	j, err := newJoint(lo, hi, y, 2)
+	j, err := newJoint(byWidth(lo, hi), y, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := j.box(row.lo[:], row.hi[:], alpha, 0)
+	a, b := j.box(byWidth(row.lo[:], row.hi[:]), alpha, 0)
 	if tau >= 0 {
-		a, b = j.box(row.lo[:], row.hi[:], alpha, tau)
+		a, b = j.box(byWidth(row.lo[:], row.hi[:]), alpha, tau)
 	}
 	return a[0] <= row.y[0] && row.y[0] <= b[0] && a[1] <= row.y[1] && row.y[1] <= b[1]
 }

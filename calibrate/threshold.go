@@ -50,12 +50,6 @@ func (t threshold) lowerEnd(quantile, scale float64) float64 {
 	return 0 - t.upperEnd(-quantile, scale)
 }
 
-// interval holds the y that are covered where the score of y is the larger of
-// those of its ends. Where none is, lower exceeds upper.
-func (t threshold) interval(lo, hi, scale float64) (lower, upper float64) {
-	return t.lowerEnd(lo, scale), t.upperEnd(hi, scale)
-}
-
 // minusUp is a−b, rounded up. The error of the difference is exact.
 //
 // Reference: Knuth (1997), The Art of Computer Programming, volume 2, section

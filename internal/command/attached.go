@@ -67,6 +67,11 @@ func (f *attached) setOptions() table {
 	return join(table{
 		{name: "smoothed", to: &f.o.Smoothed, never: without,
 			usage: "cover no more often than asked where targets or quantiles take few values, and for sets, some of which are then empty: each row draws what belongs to its interval or set"},
+		{name: "interval-score", to: &f.o.IntervalScore, must: oneOf("cqr", "cqr-r", "cqr-m", "cir"),
+			usage: "WHICH: intervals that grow by the same everywhere (cqr), by shares of their width (cqr-r) or of each end's distance from the median (cqr-m), or from the narrowest between quantiles (cir)",
+			never: []never{
+				idle("for heads without intervals, such as a classifier's", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })),
+			}},
 	}, table{
 		{name: "sets", to: &f.sets, must: oneOf("lac", "aps", "raps", "saps", "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps, raps or saps, which are larger for harder inputs, or none (default: lac where labels were given to fit)"},
 		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: without[1:]},

@@ -35,8 +35,11 @@ func predictCommand() *cli.Command {
 	noDetector := idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))
 	ungrouped := idle("for heads that were fitted without it", f.opened(func(b *attach.Bundle) bool { return b.Calibration.Groups == nil }))
 	undrawn := idle("without --samples or --smoothed", func() bool { return f.o.Samples == 0 && !f.o.Smoothed })
-	joint := func(side string) never {
-		return never{func() bool { return f.o.Joint && f.side == side }, side + " and --joint exclude each other"}
+	apart := func(side string) []never {
+		return []never{
+			{func() bool { return f.o.Joint && f.side == side }, side + " and --joint exclude each other"},
+			{func() bool { return f.o.IntervalScore != "" && f.side == side }, side + " and --interval-score exclude each other"},
+		}
 	}
 	features, model := f.attachedOptions()
 	f.table = join(table{
@@ -48,7 +51,7 @@ func predictCommand() *cli.Command {
 		{name: "seed", to: &f.o.Seed, never: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples and --smoothed"},
 	}, table{
 		{name: "quantiles", to: f.setLevels, usage: "LEVELS: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
-		{name: "side", to: &f.side, must: oneOf("both", string(calibrate.Lower), string(calibrate.Upper)), never: []never{joint(string(calibrate.Lower)), joint(string(calibrate.Upper))},
+		{name: "side", to: &f.side, must: oneOf("both", string(calibrate.Lower), string(calibrate.Upper)), never: append(apart(string(calibrate.Lower)), apart(string(calibrate.Upper))...),
 			usage: "WHICH: both ends of intervals, or lower or upper: that one alone, missed as seldom as both together"},
 		{name: "joint", to: &f.o.Joint, usage: "widen the intervals of several targets so that all of a row's are covered at once"},
 		{name: "samples", to: &f.o.Samples, must: between(1, mostSamples), usage: "N: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},

@@ -1,0 +1,46 @@
+package calibrate
+
+// core is the interval of quantiles that a row's calibrated interval grows from or
+// shrinks into, by below and above for a unit of the score.
+type core struct{ lo, hi, below, above float64 }
+
+// score is how far a target lies outside the core, negative within, rounded up.
+func (c core) score(y float64) float64 {
+	return max(scaled(minusUp(c.lo, y), c.below), scaled(minusUp(y, c.hi), c.above))
+}
+
+// core is that of a row of quantiles, which knows nothing of the row's target.
+func (o IntervalOptions) core(q QuantileCalibration, row []float32, alpha float64) core {
+	c := core{q.Quantile(row, alpha/2), q.Quantile(row, 1-alpha/2), 1, 1}
+	if o.Score == "cir" {
+		c.lo, c.hi = q.narrowest(row, 1-alpha)
+	}
+	switch {
+	case o.Score == "cqr-m":
+		median := q.Quantile(row, .5)
+		c.below, c.above = median-c.lo, c.hi-median
+	case o.Score == "cqr-r" || o.Joint:
+		c.below, c.above = c.hi-c.lo, c.hi-c.lo
+	}
+	return c
+}
+
+// narrowest are the ends of the narrowest interval between quantiles whose levels
+// differ by mass: the central one, unless another within Levels is narrower. The
+// width is piecewise linear in the lower level, and least where either end is at one
+// of Levels.
+func (q QuantileCalibration) narrowest(row []float32, mass float64) (lo, hi float64) {
+	tail := (1 - mass) / 2
+	lo, hi = q.Quantile(row, tail), q.Quantile(row, 1-tail)
+	last := q.Levels[len(q.Levels)-1]
+	for _, level := range q.Levels {
+		for _, from := range [2]float64{level, level - mass} {
+			if to := from + mass; from >= q.Levels[0] && to <= last {
+				if a, b := q.Quantile(row, from), q.Quantile(row, to); b-a < hi-lo {
+					lo, hi = a, b
+				}
+			}
+		}
+	}
+	return lo, hi
+}

@@ -1,0 +1,172 @@
+package calibrate
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+)
+
+// TestScoresReference compares with TorchCP; see the script beside the file.
+func TestScoresReference(t *testing.T) {
+	raw, err := os.ReadFile("testdata/scores.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r struct {
+		Alpha     float64
+		Quantiles [][]float32
+		Y         []float32
+		R         [][2]float64 `json:"cqr-r"`
+		M         [][2]float64 `json:"cqr-m"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatal(err)
+	}
+	q := QuantileCalibration{Levels: []float64{r.Alpha / 2, .5, 1 - r.Alpha/2}, Y: r.Y}
+	for _, row := range r.Quantiles[:len(r.Y)] {
+		q.Grid = append(q.Grid, row...)
+	}
+	for score, want := range map[string][][2]float64{"cqr-r": r.R, "cqr-m": r.M} {
+		if len(want) == 0 {
+			t.Errorf("no intervals of %s", score)
+		}
+		for i, ends := range want {
+			lo, hi := intervalOf(t, q, IntervalOptions{Score: score}, r.Quantiles[len(r.Y)+i], r.Alpha)
+			near(t, score+" lower end", lo, ends[0], 1e-5)
+			near(t, score+" upper end", hi, ends[1], 1e-5)
+		}
+	}
+}
+
+// exponential are quantiles of x plus an exponential variable of mean 1+x.
+func exponential(x float64, levels []float64) []float32 {
+	row := make([]float32, len(levels))
+	for l, level := range levels {
+		row[l] = float32(x - (1+x)*math.Log1p(-level))
+	}
+	return row
+}
+
+// The narrowest interval of an exponential variable begins at its least value and
+// ends at the quantile 1−α, at (1+x)·ln 1/α; that of its mirror image ends at the
+// largest; and a symmetric one keeps its central interval.
+func TestNarrowest(t *testing.T) {
+	var levels []float64
+	for l := .001; l < 1; l += .001 {
+		levels = append(levels, l)
+	}
+	q := QuantileCalibration{Levels: levels}
+	row := exponential(2, levels)
+	mirrored, even := make([]float32, len(row)), make([]float32, len(row))
+	for l := range row {
+		mirrored[l], even[l] = -row[len(row)-1-l], float32(l)
+	}
+	for _, alpha := range []float64{.05, .1, .4} {
+		lo, hi := q.narrowest(row, 1-alpha)
+		near(t, "lower end", lo, 2-3*math.Log(.999), 1e-6)
+		near(t, "upper end", hi, 2-3*math.Log(alpha-.001), 1e-5)
+		a, b := q.narrowest(mirrored, 1-alpha)
+		near(t, "mirrored lower end", a, -hi, 1e-5)
+		near(t, "mirrored upper end", b, -lo, 1e-5)
+		a, b = q.narrowest(even, 1-alpha)
+		near(t, "width of an even one", b-a, 1000*(1-alpha), 1e-6)
+	}
+	// .9989 is more than levels span.
+	if a, b := q.narrowest(row, .9989); a != q.Quantile(row, .00055) || b != q.Quantile(row, .99945) {
+		t.Errorf("from %v to %v beyond all levels, want the central interval", a, b)
+	}
+	// No pair of levels, a fine grid of them, has a narrower interval.
+	rng := rand.New(rand.NewPCG(41, 1))
+	coarse := QuantileCalibration{Levels: []float64{.01, .05, .2, .45, .5, .8, .85, .99}}
+	for range 200 {
+		row, at := make([]float32, len(coarse.Levels)), 0.
+		for l := range row {
+			at += rng.ExpFloat64()
+			row[l] = float32(at)
+		}
+		mass := .1 + .85*rng.Float64()
+		lo, hi := coarse.narrowest(row, mass)
+		for from := .01; from+mass <= .99; from += .0007 {
+			if a, b := coarse.Quantile(row, from), coarse.Quantile(row, from+mass); b-a < hi-lo-1e-5 {
+				t.Fatalf("from %v to %v is narrower than from %v to %v, of mass %v", a, b, lo, hi, mass)
+			}
+		}
+	}
+}
+
+// Whatever the quantiles, which here are wrong in place, spread and form, each score
+// covers as often as the theory says, one target or two at once.
+func TestScoresCover(t *testing.T) {
+	const repeats, n = 3000, 29
+	levels := []float64{.02, .1, .3, .5, .7, .9, .98}
+	predict := func(x float64) []float32 { return exponential(x+.3*x*x, levels) }
+	for _, score := range []string{"cqr", "cqr-r", "cqr-m", "cir"} {
+		rng := rand.New(rand.NewPCG(42, 1))
+		for _, alpha := range []float64{.1, .3} {
+			alone, both := 0, 0
+			for range repeats {
+				targets := []QuantileCalibration{{Levels: levels}, {Levels: levels}}
+				var row [][]float32
+				var y []float64
+				for i := range n + 1 {
+					x, v := skewed(rng)
+					v = float64(float32(v))
+					other := float64(float32(10 * (v + x*rng.NormFloat64())))
+					if i == n {
+						row, y = [][]float32{predict(x), predict(-x)}, []float64{v, other}
+						break
+					}
+					for t, of := range []float64{x, -x} {
+						targets[t].Grid, targets[t].Y = append(targets[t].Grid, predict(of)...), append(targets[t].Y, float32([]float64{v, other}[t]))
+					}
+				}
+				if lo, hi := intervalOf(t, targets[0], IntervalOptions{Score: score}, row[0], alpha); lo <= y[0] && y[0] <= hi {
+					alone++
+				}
+				v, err := NewIntervals(targets, IntervalOptions{Score: score, Joint: true}, alpha)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var lo, hi [2]float64
+				v.Predict(lo[:], hi[:], row, 0)
+				if lo[0] <= y[0] && y[0] <= hi[0] && lo[1] <= y[1] && y[1] <= hi[1] {
+					both++
+				}
+			}
+			coverage(t, score, alone, repeats, n, alpha)
+			coverage(t, score+", jointly", both, repeats, n, alpha)
+		}
+	}
+}
+
+// With the right quantiles of exponential variables, the interval by cir is as much
+// narrower as theory has it, ln 1/α of ln (2−α)/α, and CQR-m moves its ends by shares
+// of their distances from the median.
+func TestScoresOfSkewed(t *testing.T) {
+	const n, alpha = 20000, .1
+	var levels []float64
+	for l := .005; l < 1; l += .005 {
+		levels = append(levels, l)
+	}
+	rng := rand.New(rand.NewPCG(43, 1))
+	q := QuantileCalibration{Levels: levels}
+	for range n {
+		x := rng.Float64()
+		q.Grid, q.Y = append(q.Grid, exponential(x, levels)...), append(q.Y, float32(x+(1+x)*rng.ExpFloat64()))
+	}
+	row := exponential(.5, levels)
+	width := func(score string) float64 {
+		lo, hi := intervalOf(t, q, IntervalOptions{Score: score}, row, alpha)
+		return hi - lo
+	}
+	near(t, "width by cqr", width("cqr"), 1.5*math.Log((2-alpha)/alpha), .1)
+	near(t, "share of it by cir", width("cir")/width("cqr"), math.Log(1/alpha)/math.Log((2-alpha)/alpha), .03)
+	lo, hi := intervalOf(t, q, IntervalOptions{Score: "cqr-m"}, row, .6)
+	low, median, high := q.Quantile(row, .3), q.Quantile(row, .5), q.Quantile(row, .7)
+	near(t, "share of the distances by cqr-m", (low-lo)/(median-low), (hi-high)/(high-median), 1e-9)
+	if (hi-high)*(low-lo) == 0 {
+		t.Error("CQR-m moved nothing")
+	}
+}

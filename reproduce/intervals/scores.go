@@ -1,0 +1,193 @@
+package intervals
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/slab"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/uci"
+)
+
+// Scores is what the command runs.
+var Scores = experiment.Experiment{
+	Name:    "scores",
+	Doc:     "width and coverage of intervals by what calibrates them, on the UCI regression sets",
+	Shared:  []string{"data", "sets", "methods", "seeds", "epochs", "parallel", "out", "ort-lib"},
+	Resumes: true,
+	New: func(flags *flag.FlagSet, s *experiment.Settings) func(ctx context.Context) error {
+		plan := Define(flags, s)
+		experiment.Redefine(flags, "coverage", ".9", "coverages of intervals, `.95,.9,.99`")
+		return func(ctx context.Context) error {
+			if s.MethodNames == nil {
+				s.MethodNames = []string{"sqr"}
+			}
+			p, err := plan()
+			if err != nil {
+				return err
+			}
+			return measureScores(ctx, s, p)
+		}
+	},
+}
+
+// scored is what intervals do on one split by each of the scores.
+type scored struct {
+	Case
+	Skew   float64    `json:"skew"` // mean over rows of how far the head's median is off the middle, 0 to 1
+	Scores []Measured `json:"scores"`
+	Slabs  []float64  `json:"slabs"` // coverage of the worst
+}
+
+func scoreNames() []string { return []string{"cqr", "cqr-r", "cqr-m", "cir"} }
+
+func measureScores(ctx context.Context, s *experiment.Settings, p Plan) error {
+	results, err := experiment.OpenStore[Case, scored](filepath.Join(s.Out, "scores.jsonl"))
+	if err != nil {
+		return err
+	}
+	defer results.Close()
+	var jobs []experiment.Job
+	var cases []Case // of the first seed
+	for _, coverage := range p.Coverages {
+		for _, m := range p.Methods {
+			for _, set := range p.Sets {
+				data, err := set.Read(ctx, s.Data)
+				if err != nil {
+					return err
+				}
+				for seed := range s.Seeds {
+					k := CaseOf(set.Name, seed, m.Name, m.Default(), coverage)
+					if m.Needs.Trainer {
+						k.Epochs = s.Epochs
+					}
+					if seed == 0 {
+						cases = append(cases, k)
+					}
+					if results.Has(k) {
+						continue
+					}
+					jobs = append(jobs, experiment.Job{
+						Kind: m.Name, Cost: float64(data.X.Rows), Seed: seed,
+						What: fmt.Sprintf("%s, seed %d, %s, %g %%", set.Name, seed, m.Name, 100*coverage),
+						Run: func(ctx context.Context, progress func(float64)) error {
+							r, err := measureScored(ctx, s, m, data, k, progress)
+							if err != nil {
+								return err
+							}
+							return results.Add([]scored{r})
+						},
+					})
+				}
+			}
+		}
+	}
+	if err := experiment.RunJobs(ctx, s, jobs); err != nil {
+		return err
+	}
+	showScores(s.Stdout, cases, s.Seeds, results.Records)
+	return nil
+}
+
+// measureScored fits on two fifths of the rows, calibrates on one and measures on
+// the others, so that slabs of small sets hold some.
+func measureScored(ctx context.Context, s *experiment.Settings, m ood.Method, data uci.Data, k Case, progress func(float64)) (scored, error) {
+	order := rand.New(rand.NewPCG(uint64(k.Seed), 5)).Perm(data.X.Rows)
+	n := len(order) / 5
+	fit, cal, test := order[3*n:], order[:n], order[n:3*n]
+	params := ood.Params{}
+	if m.Needs.Trainer {
+		params["epochs"] = s.Epochs
+	}
+	b, err := attach.Fit(ctx, attach.FitOptions{
+		Base:  attach.Base{Task: attach.Regression},
+		Batch: ood.Batch{Features: experiment.Pick(data.X, fit)}, Targets: experiment.Pick(data.Y, fit),
+		Cal: ood.Batch{Features: experiment.Pick(data.X, cal)}, CalTargets: experiment.Pick(data.Y, cal),
+		Quantiles: m, QuantileParams: params, SkipDetector: true, Trainer: s.Trainer, Level: k.Coverage, Seed: uint64(k.Seed),
+		Progress: func(_ string, share float64) { progress(share) },
+	})
+	if err != nil {
+		return scored{}, err
+	}
+	x, y := experiment.Pick(data.X, test), experiment.Column(experiment.Pick(data.Y, test))
+	r := scored{Case: k}
+	var covered [][]bool
+	alpha := 2 * LevelsOf(k.Coverage)[0]
+	for _, score := range scoreNames() {
+		o := attach.PredictOptions{IntervalScore: score, Levels: []float64{alpha / 2, .5, 1 - alpha/2}}
+		predictor, err := b.Predictor(o)
+		if err != nil {
+			return r, err
+		}
+		rows, err := predictor.Predict(ctx, attach.Rows{Batch: ood.Batch{Features: x}})
+		if err != nil {
+			return r, err
+		}
+		e, skew, within := Ends{Y: y}, 0., []bool(nil)
+		for i, row := range rows {
+			t := row.Targets[0]
+			e.Lower, e.Upper = append(e.Lower, t.Lower), append(e.Upper, t.Upper)
+			within = append(within, t.Lower <= y[i] && y[i] <= t.Upper)
+			if q := t.Quantiles; q[2] > q[0] {
+				skew += math.Abs(q[2]+q[0]-2*q[1]) / (q[2] - q[0])
+			}
+		}
+		one := e.Measure(alpha, data.Spread)
+		one.PICP = e.Closed()
+		if math.IsInf(one.MPIW, 1) {
+			one = Measured{PICP: one.PICP, Unbounded: true}
+		}
+		r.Scores, r.Skew, covered = append(r.Scores, one), skew/float64(len(rows)), append(covered, within)
+	}
+	for _, worst := range slab.Worst(ctx, x, covered, uint64(k.Seed)) {
+		r.Slabs = append(r.Slabs, float64(worst.Covered)/float64(max(worst.Rows, 1)))
+	}
+	return r, ctx.Err()
+}
+
+// showScores prints a line a set, those whose forecasts are most skewed first.
+func showScores(w io.Writer, cases []Case, seeds int, records map[Case]scored) {
+	splits := func(k Case) []scored {
+		var all []scored
+		for k.Seed = range seeds {
+			all = append(all, records[k])
+		}
+		return all
+	}
+	mean := func(k Case, of func(scored) float64) float64 {
+		var values []float64
+		for _, r := range splits(k) {
+			values = append(values, of(r))
+		}
+		return stat.Mean(values, nil)
+	}
+	skew := func(k Case) float64 { return mean(k, func(r scored) float64 { return r.Skew }) }
+	slices.SortFunc(cases, func(a, b Case) int {
+		return cmp.Or(cmp.Compare(a.Coverage, b.Coverage), cmp.Compare(a.Method, b.Method), cmp.Compare(skew(b), skew(a)))
+	})
+	fmt.Fprintf(w, "coverage, width over the target's range and coverage of the worst slab, mean over %d splits; skew: how far medians are off the middle\n", seeds)
+	fmt.Fprintf(w, "%-9s %-21s %5s %5s", "set", "method", "level", "skew")
+	for _, name := range scoreNames() {
+		fmt.Fprintf(w, "  %-18s", name)
+	}
+	fmt.Fprintln(w)
+	for _, k := range cases {
+		fmt.Fprintf(w, "%-9s %-21s %5g %5.2f", k.Set, k.Method, k.Coverage, skew(k))
+		for i := range scoreNames() {
+			width := mean(k, func(r scored) float64 { return r.Scores[i].Width() })
+			fmt.Fprintf(w, "  %.3f %6s %.3f", mean(k, func(r scored) float64 { return r.Scores[i].PICP }), experiment.Short(width, 4), mean(k, func(r scored) float64 { return r.Slabs[i] }))
+		}
+		fmt.Fprintln(w)
+	}
+}
