@@ -41,6 +41,8 @@ type PredictOptions struct {
 	// has them: see Calibration.TrueClasses and calibrate.SetOptions.
 	Sets    calibrate.SetScore
 	ByClass bool
+	// VennAbers asks for Prediction.Right, which needs what Sets does.
+	VennAbers bool
 	// Error, if not 0, is the share of errors that there may be among rows that are
 	// accepted: see Prediction.Accept. It needs what Sets does.
 	Error float64
@@ -67,6 +69,11 @@ type Prediction struct {
 	Class      int
 	Name       string
 	Confidence float64
+	// Right are two probabilities that Class is right, the lower one first: see
+	// calibrate.ClassCalibration.VennAbers. They are of the logits without a
+	// temperature, which Confidence has. They are 0 where they are not asked for, and
+	// NaN where the row has no logits.
+	Right [2]float64
 	// Set are the classes that PredictOptions.Sets asks for, in increasing order, or
 	// Class alone where that has none, which can only add coverage. Only where
 	// Smoothed it may be empty. It is nil where none is asked for or the row has no
@@ -145,10 +152,11 @@ type Predictor struct {
 	calibrated map[string]*calibrated // by group, "" where there are none; nil without a calibration
 	unseen     *calibrated            // of a group without calibration rows
 	ood        calibrate.Conformal
-	sets       *calibrate.Sets      // nil where none are asked for
-	selective  *calibrate.Selective // nil where nothing is to be accepted
-	scorer     *ood.Scorer          // of the detector, or nil
-	widths     parts.Widths         // of the rows that the bundle was fitted on
+	sets       *calibrate.Sets                    // nil where none are asked for
+	selective  *calibrate.Selective               // nil where nothing is to be accepted
+	right      func(top float64) (p0, p1 float64) // nil where it is not asked for
+	scorer     *ood.Scorer                        // of the detector, or nil
+	widths     parts.Widths                       // of the rows that the bundle was fitted on
 }
 
 // Predictor prepares prediction: levels are checked and calibrated once.
@@ -240,6 +248,7 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	case Classification:
 		p.bundle.classify(out, r.Logits)
 		p.set(out, r)
+		p.bound(out, r.Logits)
 	case Regression:
 		if unknown, err = p.regress(out, r); err != nil {
 			return nil, err

@@ -3,23 +3,29 @@ package attach
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 )
 
 // checkSets refuses sets and an error that the bundle cannot promise.
 func (b *Bundle) checkSets(o PredictOptions) error {
 	asked := "sets of classes"
-	if o.Sets == "" {
+	switch {
+	case o.Sets != "":
+	case o.Error != 0:
 		asked = "a share of errors"
+	default:
+		asked = "Venn–Abers bounds"
 	}
 	switch {
 	case o.ByClass && o.Sets == "":
 		return errors.New("sets are to be calibrated by class, and none are asked for")
-	case o.Sets == "" && o.Error == 0:
+	case o.Sets == "" && o.Error == 0 && !o.VennAbers:
 		return nil
 	case b.Base.Task != Classification:
 		return fmt.Errorf("%s: the network answers no classes", asked)
@@ -40,6 +46,9 @@ func (p *Predictor) calibrateClasses() error {
 			return err
 		}
 		p.sets = &sets
+	}
+	if p.o.VennAbers {
+		p.right = c.TrueClasses.VennAbers()
 	}
 	if p.o.Error == 0 {
 		return nil
@@ -75,12 +84,24 @@ func (p *Predictor) set(out []Prediction, r Rows) {
 	}
 }
 
+// bound sets what is known of how likely the classes are right.
+func (p *Predictor) bound(out []Prediction, logits blas32.General) {
+	if p.right == nil {
+		return
+	}
+	for i := range out {
+		out[i].Right = [2]float64{math.NaN(), math.NaN()}
+		if logits.Cols > 0 {
+			out[i].Right[0], out[i].Right[1] = p.right(softmax.New(rows.Row(logits, i), 1).Largest())
+		}
+	}
+}
+
 func (p *Predictor) accept(out []Prediction, logits blas32.General) {
 	if p.selective == nil || logits.Cols == 0 {
 		return
 	}
 	for i := range out {
-		z := logits.Data[i*logits.Stride : i*logits.Stride+logits.Cols]
-		out[i].Accept = softmax.New(z, 1).Largest() > p.selective.Confidence && (p.scorer == nil || p.within(out[i].Score))
+		out[i].Accept = softmax.New(rows.Row(logits, i), 1).Largest() > p.selective.Confidence && (p.scorer == nil || p.within(out[i].Score))
 	}
 }

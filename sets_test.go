@@ -171,6 +171,37 @@ func drawn(seed uint64, n int) ood.Batch {
 	return b
 }
 
+// TestRight: the bounds of the probability that a class is right are those of its
+// largest probability, by the file too, and the truth lies between.
+func TestRight(t *testing.T) {
+	in := classifier(400)
+	in.Cal = drawn(2, 2000)
+	b := mustFit(t, in)
+	bounds := b.Calibration.TrueClasses.VennAbers()
+	fresh := drawn(3, 8000)
+	var low, high, right float64
+	back, err := read(mustWrite(t, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range mustPredict(t, back, fresh, attach.PredictOptions{VennAbers: true}) {
+		p0, p1 := bounds(softmax.New(fresh.Logits.Data[3*i:3*i+3], 1).Largest())
+		if row.Right != [2]float64{p0, p1} || !(p0 < p1) {
+			t.Fatalf("row %d has the bounds %v, want %v and %v", i, row.Right, p0, p1)
+		}
+		low, high = low+p0/8000, high+p1/8000
+		if row.Class == fresh.Labels[i] {
+			right += 1. / 8000
+		}
+	}
+	if right < low-.02 || right > high+.02 || high-low > .1 {
+		t.Errorf("a share %v of rows is right, between %v and %v", right, low, high)
+	}
+	if row := mustPredict(t, back, fresh, attach.PredictOptions{})[0]; row.Right != [2]float64{} {
+		t.Errorf("bounds that nobody asked for are %v", row.Right)
+	}
+}
+
 func TestSetsOfOneLogit(t *testing.T) {
 	in := classifier(100)
 	in.Base.Classes = nil
@@ -196,6 +227,7 @@ func TestSetsRefused(t *testing.T) {
 	}{
 		"had no labels": {unlabelled, attach.PredictOptions{Sets: calibrate.LAC}},
 		"a share of errors: the calibration rows had no labels": {unlabelled, attach.PredictOptions{Error: .1}},
+		"Venn–Abers bounds: the calibration rows had no labels": {unlabelled, attach.PredictOptions{VennAbers: true}},
 		"sigmoid of its own":   {sigmoid, attach.PredictOptions{Sets: calibrate.LAC}},
 		"answers no classes":   {regressor(1, 60, 1), attach.PredictOptions{Sets: calibrate.LAC}},
 		`"lack" of sets`:       {classifier(60), attach.PredictOptions{Sets: "lack"}},

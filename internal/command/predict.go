@@ -48,6 +48,8 @@ func predictCommand() *cli.Command {
 	}, features, table{
 		{name: "level", to: &f.o.Level, must: share, never: f.levelless(), usage: "PROBABILITY: how likely an interval is to cover the target, or a set to hold the class, instead of what fit was given"},
 	}, f.setOptions(), table{
+		{name: "venn-abers", to: &f.o.VennAbers, usage: "write two probabilities that the class is right, one of which is calibrated whatever the network's are: confidence_low and confidence_high"},
+	}.unless(idle("for a network that answers no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification }))), table{
 		{name: "seed", to: &f.o.Seed, never: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples and --smoothed"},
 	}, table{
 		{name: "quantiles", to: f.setLevels, usage: "LEVELS: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
@@ -152,8 +154,8 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, row
 			return inFile(f.x, err)
 		}
 		if fields == nil {
-			if prediction.Class < 0 && (f.sets != "" && f.sets != "none" || f.o.Error != 0) {
-				return inFile(f.x, errors.New("the rows have no logits, which --sets and --error need; --weights makes them of features"))
+			if prediction.Class < 0 && (f.sets != "" && f.sets != "none" || f.o.Error != 0 || f.o.VennAbers) {
+				return inFile(f.x, errors.New("the rows have no logits, which --sets, --error and --venn-abers need; --weights makes them of features"))
 			}
 			fields = predictionFields(prediction, f.o, f.bundle.Base.Classes)
 		}
@@ -202,6 +204,10 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 			add("class_name", func(p attach.Prediction) any { return p.Name })
 		}
 		add("confidence", func(p attach.Prediction) any { return number{x: p.Confidence} })
+		if o.VennAbers {
+			add("confidence_low", func(p attach.Prediction) any { return number{x: p.Right[0]} })
+			add("confidence_high", func(p attach.Prediction) any { return number{x: p.Right[1]} })
+		}
 	}
 	if first.Set != nil {
 		add("set", func(p attach.Prediction) any { return p.Set })
