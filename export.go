@@ -129,9 +129,6 @@ func (w *graphWriter) levelInput() graph.Tensor {
 // which rows the quantile head knows something.
 func (w *graphWriter) detect(known *graph.Tensor) error {
 	d := w.bundle.Detector
-	if w.bundle.RunsNetwork() {
-		return fmt.Errorf("%s cannot be exported: it runs the network again, with its gradient or with dropout", d.Method)
-	}
 	var reads graph.Batch
 	for _, name := range d.Scorer.Widths().Names() {
 		parts.Set(&reads.Features, &reads.Logits, &reads.Layers, name, w.rows.Part(name))

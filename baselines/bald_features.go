@@ -3,6 +3,7 @@ package baselines
 import (
 	"context"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -29,4 +30,13 @@ type baldFeatures struct {
 // Score implements ood.Detector.
 func (s *baldFeatures) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return s.each(ctx, b, func(i, c int, z []float32) { dst[i] = s.score(z, c) })
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *baldFeatures) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	z, err := s.graph(b.Features)
+	if err != nil {
+		return z, err
+	}
+	return s.scoreGraph(z, s.Count), nil
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/internal/trees"
 	"github.com/attach-uncertainty/attach/ood"
@@ -105,6 +106,30 @@ func (b *boosting) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 		}
 	}
 	return q
+}
+
+// QuantilesGraph implements graph.QuantileRegressor.
+func (b *boosting) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
+	var all trees.Trees
+	var values []float64
+	for _, m := range b.Models {
+		all, values = append(all, m.Trees...), append(values, m.Values...)
+	}
+	found, err := all.Graph(x, values)
+	if err != nil {
+		return found, err
+	}
+	var targets, grid []graph.Tensor
+	first := 0
+	for _, m := range b.Models {
+		next := first + len(m.Trees)
+		grid = append(grid, found.Columns(first, next).Sum().Mul(m.LearningRate).Add(m.Base).Single())
+		first = next
+		if len(grid) == len(b.Levels) {
+			targets, grid = append(targets, grid[0].Concat(grid[1:]...).Sorted().Interpolate(b.Levels, levels)), nil
+		}
+	}
+	return graph.Stack(targets), nil
 }
 
 // shareOf turns steps that are done in several goroutines into calls of

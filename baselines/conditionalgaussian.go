@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
@@ -42,10 +43,7 @@ func (g *conditionalGaussian) Restored() error { return g.Check(0, 2) }
 // Quantiles implements ood.QuantileRegressor.
 func (g *conditionalGaussian) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	q := ood.NewQuantiles(x.Rows, len(g.Networks), levels)
-	deviations := make([]float64, len(levels))
-	for l, tau := range levels {
-		deviations[l] = distuv.UnitNormal.Quantile(tau)
-	}
+	deviations := normalQuantiles(levels)
 	g.EachBlock(x, func(first, t int, rows blas32.General) {
 		z := g.Networks[t].Apply(rows)
 		for i := range z.Rows {
@@ -57,5 +55,25 @@ func (g *conditionalGaussian) Quantiles(x blas32.General, levels []float64) ood.
 			}
 		}
 	})
+	return q
+}
+
+// QuantilesGraph implements graph.QuantileRegressor.
+func (g *conditionalGaussian) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
+	deviations := normalQuantiles(levels)
+	return g.EachGraph(x, func(t int, x graph.Tensor) graph.Tensor {
+		z := networks.Graph(g.Networks[t], x).Double()
+		mean, v := z.Columns(0, 1), z.Columns(1, 2)
+		variance := v.Max(0.).Add(v.Abs().Neg().Exp().Log1p()).Add(1e-3)
+		return variance.Sqrt().Mul(deviations).Add(mean)
+	}), nil
+}
+
+// normalQuantiles are those of the standard normal distribution.
+func normalQuantiles(levels []float64) []float64 {
+	q := make([]float64, len(levels))
+	for l, tau := range levels {
+		q[l] = distuv.UnitNormal.Quantile(tau)
+	}
 	return q
 }

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/train"
@@ -62,6 +63,17 @@ func (d *dropoutQuantiles) Quantiles(x blas32.General, levels []float64) ood.Qua
 		}
 	})
 	return q
+}
+
+// QuantilesGraph implements graph.QuantileRegressor.
+func (d *dropoutQuantiles) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
+	var grid []float64
+	for i := range dropoutPasses {
+		grid = append(grid, float64(i)/(dropoutPasses-1))
+	}
+	return d.EachGraph(x, func(t int, x graph.Tensor) graph.Tensor {
+		return thin(d.Networks[t], d.Rate, d.Seed+uint64(t)).graph(x).Sorted().Interpolate(grid, levels)
+	}), nil
 }
 
 // empirical is the quantile of increasing values, linear between order
@@ -123,13 +135,42 @@ func (t thinned) apply(x blas32.General) blas32.General {
 	return out
 }
 
-// outputs applies the last layer to hidden units a, once for each mask.
-func (t thinned) outputs(dst, a blas32.General, masks []float32) {
+// graph writes what apply returns.
+func (t thinned) graph(x graph.Tensor) graph.Tensor {
+	layers := t.network.Layers
+	last := len(layers) - 1
+	layer := func(k int, x graph.Tensor) graph.Tensor {
+		return networks.Graph(train.Network{Layers: layers[k : k+1]}, x)
+	}
+	if last == 0 {
+		return layer(0, x).Add(make([]float32, dropoutPasses))
+	}
+	a, w, b := layer(0, x).Relu(), t.lastWeights(t.masks[last-1]), float64(layers[last].B[0])
+	if last == 1 {
+		return a.MatMulT(w, dropoutPasses).Add(b)
+	}
+	a = a.Reshape(-1, 1, int64(a.Cols()))
+	for k := 1; k < last; k++ {
+		a = layer(k, a.Mul(a.Constant(t.masks[k-1], dropoutPasses, a.Cols()))).Relu() // rows × passes × units
+	}
+	return a.Mul(a.Constant(w)).Sum().Reshape(-1, dropoutPasses).Add(b)
+}
+
+// lastWeights are those of the last layer after the units that passes drop, passes
+// × units.
+func (t thinned) lastWeights(masks []float32) blas32.General {
 	l := t.network.Layers[len(t.network.Layers)-1]
-	w := rows.New(dst.Cols, l.W.Rows) // passes × units
+	w := rows.New(len(masks)/l.W.Rows, l.W.Rows)
 	for i, m := range masks {
 		w.Data[i] = m * l.W.Data[i%l.W.Rows*l.W.Stride]
 	}
+	return w
+}
+
+// outputs applies the last layer to hidden units a, once for each mask.
+func (t thinned) outputs(dst, a blas32.General, masks []float32) {
+	l := t.network.Layers[len(t.network.Layers)-1]
+	w := t.lastWeights(masks)
 	for i := range dst.Rows {
 		for p := range dst.Cols {
 			dst.Data[i*dst.Stride+p] = l.B[0]

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/trees"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -80,4 +81,17 @@ func (s *isolationForest) Score(_ context.Context, dst []float64, b ood.Batch) e
 		}
 	}
 	return nil
+}
+
+// ScoreGraph implements graph.Detector.
+func (s *isolationForest) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+	paths, err := s.Trees.Graph(b.Features, s.Paths)
+	if err != nil {
+		return paths, err
+	}
+	sum, whole := paths.Sum(), trees.SearchPath(s.Samples)*float64(len(s.Trees))
+	if whole > 0 {
+		return sum.Mul(-math.Ln2 / whole).Exp(), nil
+	}
+	return sum.Mul(0.).Add(.5), nil
 }

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
@@ -60,6 +61,17 @@ func (p lastPasses) each(ctx context.Context, b ood.Batch, visit func(i, c int, 
 		}
 	}
 	return ctx.Err()
+}
+
+// graph writes the logits of every pass, (rows·passes)×c.
+func (p lastPasses) graph(x graph.Tensor) (graph.Tensor, error) {
+	c, h := p.Weight.Rows, p.Weight.Cols
+	if size := 4 * p.Count * c * h; size > graph.MostBank {
+		return x, graph.Refuse("the weights of %d passes are %d MB, and a graph holds %d MB at most: fit it with fewer passes", p.Count, size>>20, graph.MostBank>>20)
+	}
+	drawn := rows.New(p.Count*c, h)
+	p.draw(drawn, 0)
+	return x.MatMulT(drawn, drawn.Rows).Reshape(-1, int64(c)).Add(p.Bias).Double(), nil
 }
 
 // draw fills w with the weights of consecutive passes from s on. What is kept is
@@ -130,6 +142,29 @@ func (d disagreement) score(z []float32, c int) float64 {
 		sum += (p - mean[i%c]) * (p - mean[i%c])
 	}
 	return sum / float64(len(z))
+}
+
+// scoreGraph writes score for logits of passes, (rows·passes)×c.
+func (d disagreement) scoreGraph(z graph.Tensor, passes int) graph.Tensor {
+	c := z.Cols()
+	p := z.Softmax().Reshape(-1, int64(passes), int64(c))
+	share := make([]float64, passes)
+	for s := range share {
+		share[s] = 1 / float64(passes)
+	}
+	mean := p.Constant(share, 1, passes).MatMul(p)
+	if d.Of == passVariance {
+		return p.Sub(mean).Square().Reshape(-1, int64(passes*c)).Mean()
+	}
+	sorted, _ := mean.Reshape(-1, int64(c)).Top(c)
+	others := sorted.Columns(1, c)
+	rest := others.Sum().Min(1.)
+	top := rest.Neg().Add(1.).Max(1e-300)
+	whole := others.Mul(others.Max(1e-300).Log()).Sum().Add(top.Mul(rest.Neg().Log1p())).Neg()
+	if d.Of == predictiveEntropy {
+		return whole
+	}
+	return whole.Sub(entropyGraph(z, 1).Reshape(-1, int64(passes)).Mean()).Max(0.)
 }
 
 // entropyOf is the entropy of p in nats, precise where one class has nearly all

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/internal/train"
@@ -58,4 +59,11 @@ func (d *qualityDriven) Quantiles(x blas32.General, levels []float64) ood.Quanti
 		}
 	})
 	return q
+}
+
+// QuantilesGraph implements graph.QuantileRegressor.
+func (d *qualityDriven) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
+	return d.EachGraph(x, func(t int, x graph.Tensor) graph.Tensor {
+		return networks.Graph(d.Networks[t], x).Sorted().Interpolate(d.Levels, levels)
+	}), nil
 }

@@ -444,6 +444,13 @@ func (x Tensor) Rows(w any) Tensor {
 	return Tensor{x.b, x.b.Node("Gather", []string{m.name, x.Reshape(-1).name}), m.elem, m.cols}
 }
 
+// RowNumbers are the numbers of x's rows from 0, n×1.
+func (x Tensor) RowNumbers() Tensor {
+	places := x.b.Node("NonZero", []string{x.Columns(0, 1).Mul(0.).Add(1.).name}) // 2×n
+	first := Tensor{x.b, x.b.Node("Gather", []string{places, x.b.Const(int64(0))}), pb.TensorProto_INT64, 1}
+	return first.Reshape(-1, 1)
+}
+
 // Look is what a vector, as Constant takes one or a tensor, holds where x says.
 func (x Tensor) Look(table any) Tensor {
 	t := x.matrix(table)
