@@ -9,11 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/blas/blas32"
+
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -34,13 +37,15 @@ const (
 var fusedMethod = Fused("fused", harmonic, Component{Method: certificatesCoupledMethod}, Component{Method: baseline("vim")})
 
 // fusedLayersMethod fuses certificates of the last layer with what earlier layers
-// show: the former tell new classes, the latter another kind of input. Since
-// these are seen there, the last layer's logits count more than where it stands
-// alone, and the length of features, which is short where nothing is
-// recognised, is left in.
+// show: the former tell new classes, the latter another kind of input, of whose
+// strangeness the length of a row there tells some, and its direction some. Both
+// are squared, for between rows that are not strange to them they tell nothing, and
+// count more where the network is not sure of the rows fitted on, and its last layer
+// knows little.
 var fusedLayersMethod = Fused("fused-layers", fisher,
-	Component{Method: certificatesCoupledMethod, Params: ood.Params{"unit_norm": false, "weight": .67}, Weight: 2},
-	Component{Method: baseline("mahalanobis-layers")})
+	Component{Method: certificatesCoupledMethod},
+	Component{Method: baseline("mahalanobis-layers"), Weight: .075, Unsure: .4, Squared: true},
+	Component{Method: baseline("mahalanobis-layers"), Params: ood.Params{"unit_norm": true}, Weight: .075, Unsure: .4, Squared: true})
 
 func baseline(name string) ood.Method {
 	all := baselines.All()
@@ -52,57 +57,71 @@ type Component struct {
 	Method ood.Method
 	// Params replace its default parameters.
 	Params ood.Params
-	// Weight is how much its p-value counts, 0 stands for 1; those of all
+	// Weight is how much its −log p counts, 0 stands for 1; those of all
 	// components are divided by their sum.
 	Weight float64
+	// Unsure is how much is added to Weight times what the network's largest
+	// probability is below 1 on average on the training rows.
+	Unsure float64
+	// Squared says that the square of −log p counts in its place.
+	Squared bool
+}
+
+// says is the component in words.
+func (c Component) says() string {
+	s := c.Method.Name
+	if len(c.Params) > 0 {
+		s += " (" + c.Params.String() + ")"
+	}
+	if c.Squared {
+		s += ", squared"
+	}
+	return s
 }
 
 // Fused returns a method that combines the conformal p-values of its
 // components, by "fisher" or "harmonic", which is the default of its parameter
 // combine. Each fifth of the rows, drawn by the seed, is scored by components
 // fitted with the others, which calibrates those fitted with all rows. It panics
-// if there are no components, two of them have one name, a method lacks a
-// parameter, a weight is not positive and finite or there is no such combination.
+// if there are no components, two of them are the same method with the same
+// parameters, a method lacks a parameter, a weight is not positive and finite or there
+// is no such combination.
 func Fused(name, combine string, components ...Component) ood.Method {
 	f := fusion{}
-	var sum float64
+	said := map[string]bool{}
 	for _, c := range components {
 		c.Weight = cmp.Or(c.Weight, 1)
-		if !(c.Weight > 0) || math.IsInf(c.Weight, 1) {
-			panic(fmt.Sprintf("heads: weight %v of %s is not positive", c.Weight, c.Method.Name))
+		if !(c.Weight > 0 && c.Unsure >= 0) || math.IsInf(c.Weight+c.Unsure, 1) {
+			panic(fmt.Sprintf("heads: weights %v and %v of %s are not positive", c.Weight, c.Unsure, c.Method.Name))
 		}
 		if _, err := c.Method.With(c.Params); err != nil {
 			panic("heads: " + err.Error())
 		}
-		sum += c.Weight
+		said[c.Method.Name+c.Params.String()] = true
 		f.components = append(f.components, c)
 	}
-	for i := range f.components {
-		f.components[i].Weight /= sum
-	}
-	names := f.names()
-	if len(names) == 0 || len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names) {
+	if len(components) == 0 || len(said) < len(components) {
 		panic("heads: a fused method needs components, each of them once")
 	}
 	other, ok := map[string]string{fisher: harmonic, harmonic: fisher}[combine]
 	if !ok {
 		panic("heads: no such combination: " + combine)
 	}
-	var listed []string
+	var listed, shares []string
 	weighing := ""
-	for i, c := range components {
-		says := names[i]
-		if len(c.Params) > 0 {
-			says += " (" + c.Params.String() + ")"
+	for _, c := range f.components {
+		listed = append(listed, c.says())
+		share := fmt.Sprintf("%.3g", c.Weight)
+		if c.Unsure > 0 {
+			share += fmt.Sprintf(" + %.3g u", c.Unsure)
+			weighing = ", u being what the largest probability is below 1 on average on the training rows"
 		}
-		listed = append(listed, says)
+		shares = append(shares, share)
 	}
-	if !f.equal() {
-		var shares []string
-		for _, c := range f.components {
-			shares = append(shares, fmt.Sprintf("%.2g", c.Weight))
-		}
-		weighing = ", in both of which they count " + strings.Join(shares, ", ")
+	if f.equal() {
+		weighing = ""
+	} else {
+		weighing = ", in both of which they count " + strings.Join(shares, ", ") + weighing
 	}
 	m := ood.Method{
 		Name: name,
@@ -119,6 +138,7 @@ func Fused(name, combine string, components ...Component) ood.Method {
 	}
 	for _, c := range f.components {
 		m.Needs = m.Needs.Or(c.Method.Needs)
+		m.Needs.Logits = m.Needs.Logits || c.Unsure > 0
 		m.Control = m.Control || c.Method.Control
 	}
 	return m
@@ -126,20 +146,32 @@ func Fused(name, combine string, components ...Component) ood.Method {
 
 // fusion is a fused method before it is fitted.
 type fusion struct {
-	components []Component // whose weights add up to 1
+	components []Component
 }
 
 // equal says whether the components count alike.
 func (f fusion) equal() bool {
-	return !slices.ContainsFunc(f.components, func(c Component) bool { return c.Weight != f.components[0].Weight })
+	return !slices.ContainsFunc(f.components, func(c Component) bool {
+		return c.Weight != f.components[0].Weight || c.Unsure != f.components[0].Unsure
+	})
 }
 
-func (f fusion) names() []string {
-	names := make([]string, len(f.components))
-	for i, c := range f.components {
-		names[i] = c.Method.Name
+// weights are those of the components, which add up to 1, for a network with these
+// logits of the training rows.
+func (f fusion) weights(logits blas32.General) []float64 {
+	var sure, sum float64
+	for r := range logits.Rows {
+		sure += softmax.New(rows.Row(logits, r), 1).Largest() / float64(logits.Rows)
 	}
-	return names
+	w := make([]float64, len(f.components))
+	for i, c := range f.components {
+		w[i] = c.Weight + c.Unsure*(1-sure)
+		sum += w[i]
+	}
+	for i := range w {
+		w[i] /= sum
+	}
+	return w
 }
 
 // memory is that of the largest component, while scorers of the others are
@@ -161,11 +193,12 @@ type fused struct {
 
 // fusedPart is a fitted component.
 type fusedPart struct {
-	Name   string    `state:"method"`
-	Weight float64   `state:"weight,positive"` // of all parts they add up to 1
-	Fitted component `state:"fitted"`
-	Scores []float64 `state:"calibration[n],rising"` // out of fold
-	log    surprise
+	Name    string    `state:"method"`
+	Weight  float64   `state:"weight,positive"` // of all parts they add up to 1
+	Squared bool      `state:"squared"`
+	Fitted  component `state:"fitted"`
+	Scores  []float64 `state:"calibration[n],rising"` // out of fold
+	log     surprise
 }
 
 // component has the state that its method gives it.
@@ -261,7 +294,7 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 			held[i] = append(held[i], scores...)
 		}
 	}
-	parts := make([]*fusedPart, len(f.components))
+	parts, weights := make([]*fusedPart, len(f.components)), f.weights(t.Logits)
 	for i, c := range f.components {
 		s, err := fit(c, t)
 		if err != nil {
@@ -271,7 +304,7 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Method.Name, err)
 		}
-		parts[i] = &fusedPart{c.Method.Name, c.Weight, component{c.Method, s}, p.Scores, newSurprise(p)}
+		parts[i] = &fusedPart{c.Method.Name, weights[i], c.Squared, component{c.Method, s}, p.Scores, newSurprise(p)}
 	}
 	return parts, nil
 }
@@ -302,7 +335,7 @@ func (s *fused) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// surprises are −log p of the rows, by component.
+// surprises are −log p of the rows, or its square, by component.
 func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error) {
 	if b.Block.Rows() > 0 {
 		b.Inputs = ood.InputsOf(b.Block)
@@ -315,12 +348,15 @@ func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error)
 		}
 		for r, v := range all[i] {
 			all[i][r] = p.log.of(v)
+			if p.Squared {
+				all[i][r] = min(all[i][r]*all[i][r], largestSurprise)
+			}
 		}
 	}
 	return all, nil
 }
 
-// combined fuses −log p of the components.
+// combined fuses what surprises are of the components.
 func (s *fused) combined(surprises []float64) float64 {
 	var sum float64
 	if s.Combine == fisher {
@@ -355,6 +391,9 @@ func (s *fused) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 			return score, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		all[i] = p.log.graph(score.Double())
+		if p.Squared {
+			all[i] = all[i].Square().Min(largestSurprise)
+		}
 	}
 	surprises, weights := all[0].Concat(all[1:]...), make([]float64, len(all))
 	for i, p := range s.Parts {

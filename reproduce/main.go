@@ -21,6 +21,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/figure1"
 	"github.com/attach-uncertainty/attach/reproduce/figure2"
+	"github.com/attach-uncertainty/attach/reproduce/fusion"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 	"github.com/attach-uncertainty/attach/reproduce/monitor"
 	"github.com/attach-uncertainty/attach/reproduce/selection"
@@ -35,7 +36,7 @@ import (
 
 var experiments = []experiment.Experiment{
 	coverage.Experiment, california.Experiment, table1.Experiment, table2.Experiment, table3.Experiment, sweep.Experiment, star.Experiment, abalone.Experiment,
-	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, monitor.Experiment,
+	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, monitor.Experiment, fusion.Experiment,
 }
 
 func main() {

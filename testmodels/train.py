@@ -107,6 +107,43 @@ class VGG(nn.Module):
         return self.fc(self.features(x))
 
 
+class Block(nn.Module):
+    """A layer of a transformer: LayerNorm before attention and before the dense part."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.dense = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+
+    def forward(self, x):
+        n, t, width = x.shape
+        q, k, v = self.qkv(self.norm1(x)).reshape(n, t, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        weights = (q @ k.transpose(2, 3) * (width // self.heads) ** -0.5).softmax(3)
+        x = x + self.out((weights @ v).transpose(1, 2).reshape(n, t, width))
+        return x + self.dense(self.norm2(x))
+
+
+class ViT(nn.Module):
+    """A vision transformer (Dosovitskiy et al. 2021) of 4×4 patches of a 32×32
+    image; φ is the mean over them, as SimpleViT has it."""
+
+    def __init__(self, channels, classes, width, depth):
+        super().__init__()
+        self.patches = nn.Conv2d(channels, width, 4, 4)
+        self.places = nn.Parameter(torch.randn(1, 64, width) * 0.02)
+        self.blocks = nn.Sequential(*(Block(width, 4) for _ in range(depth)))
+        self.norm = nn.LayerNorm(width)
+        self.fc = nn.Linear(width, classes)
+
+    def features(self, x):
+        return self.norm(self.blocks(self.patches(x).flatten(2).transpose(1, 2) + self.places)).mean(1)
+
+    def forward(self, x):
+        return self.fc(self.features(x))
+
+
 VGG_PLANS = {
     "vgg11": [64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"],
     "vgg13": [64, 64, "M", 128, 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"],
@@ -121,6 +158,8 @@ def build(arch, channels, classes, width):
     if arch == "vgg":
         plan = [16, 16, "M", 32, 32, "M", 64, 64, "M"]
         return VGG(channels, classes, plan, norm=False, spatial=3, hidden=128)
+    if arch == "vit":
+        return ViT(channels, classes, round(width * 96), depth=4)
     if arch == "preact18":
         widths = [round(width * c) for c in (64, 128, 256, 512)]
         return PreActResNet(channels, classes, widths, blocks=2, final_norm=False)
@@ -230,12 +269,12 @@ def export(net, example, path, keep):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    p.add_argument("--arch", required=True, choices=["resnet", "vgg", "preact18", *VGG_PLANS])
+    p.add_argument("--arch", required=True, choices=["resnet", "vgg", "vit", "preact18", *VGG_PLANS])
     p.add_argument("--out", required=True, help="ONNX file to write")
     p.add_argument("--data", help="npz to train on; default: digits rendered by render.py")
     p.add_argument("--test", help="npz to measure accuracy on")
     p.add_argument("--classes", default="", help="labels to keep, in the order of the outputs")
-    p.add_argument("--width", type=float, default=1, help="factor on preact18's and vgg*'s channels")
+    p.add_argument("--width", type=float, default=1, help="factor on preact18's, vgg*'s and vit's channels")
     p.add_argument("--rows", type=int, default=0, help="training rows (default: 16000 rendered, or all of --data)")
     p.add_argument("--epochs", type=int, default=6)
     p.add_argument("--batch", type=int, default=64)

@@ -3,7 +3,7 @@ from their components: certificates of all classes alike, ViM and Mahalanobis
 distances in earlier layers.
 """
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 from scipy.stats import combine_pvalues, genpareto
 
 from fixture import Problem, f32, permutation
@@ -63,10 +63,14 @@ def vim(fit):
     return lambda b: alpha * residual(b[0]) - logsumexp(b[1], axis=1)
 
 
-def layers(fit):
-    distances = [nearest(l, fit[1].argmax(1)) for l in fit[2:]]
-    scales = [d(l).mean() for d, l in zip(distances, fit[2:])]
-    return lambda b: np.mean([d(l) / s for d, l, s in zip(distances, b[2:], scales)], axis=0)
+def layers(scaled):
+    of = unit if scaled else lambda x: x
+
+    def fitted(fit):
+        distances = [nearest(f32(of(l)), fit[1].argmax(1)) for l in fit[2:]]
+        scales = [d(f32(of(l))).mean() for d, l in zip(distances, fit[2:])]
+        return lambda b: np.mean([d(f32(of(l))) / s for d, l, s in zip(distances, b[2:], scales)], axis=0)
+    return fitted
 
 
 def pvalues(c, s):
@@ -101,14 +105,17 @@ def surprise(fitted):
 
 
 problem = Problem("numpy", "scipy", tolerance=1e-4, absolute=1e-5, train=named(train), test=named(test), last={"weight": weight, "bias": bias})
-for method, components, weights in [
-    ("fused", [coupled(True, 1), vim], [0.5, 0.5]),
-    ("fused-layers", [coupled(False, 0.67), layers], [2 / 3, 1 / 3]),
+unsure = 1 - softmax(train[1], axis=1).max(1).mean()
+earlier = 0.075 + 0.4 * unsure
+for method, components, weights, powers in [
+    ("fused", [coupled(True, 1), vim], [1, 1], [1, 1]),
+    ("fused-layers", [coupled(True, 1), layers(False), layers(True)], [1, earlier, earlier], [1, 2, 2]),
 ]:
-    log_p = np.stack([surprise(c) for c in components], 1)
-    fisher = -2 * len(weights) * log_p @ np.array(weights)
-    if weights[0] == weights[1]:
-        assert np.allclose(fisher, [combine_pvalues(np.exp(p), "fisher")[0] for p in log_p])
+    weights = np.array(weights) / sum(weights)
+    surprises = np.stack([(-surprise(c)) ** q for c, q in zip(components, powers)], 1)
+    fisher = 2 * len(weights) * surprises @ weights
+    if method == "fused":
+        assert np.allclose(fisher, [combine_pvalues(np.exp(-p), "fisher")[0] for p in surprises])
     problem.put(method, {"combine": "fisher"}, fisher)
-    problem.put(method, {"combine": "harmonic"}, logsumexp(-log_p, axis=1, b=weights))
+    problem.put(method, {"combine": "harmonic"}, logsumexp(surprises, axis=1, b=weights))
 problem.write("fused.json")

@@ -32,10 +32,10 @@ var Experiment = experiment.Experiment{
 		p := &networks.Plan{Settings: s, NetworkRows: 1}
 		p.Define(flags, "4000,0,2000")
 		sets := flags.Lookup("sets")
-		sets.Usage += " and " + Texts + ", of which all rows are taken (default mnist_cnn, cifar10_resnet20 and " + Texts + ")"
+		sets.Usage += " and " + networks.Texts + ", of which all rows are taken (default mnist_cnn, cifar10_resnet20 and " + networks.Texts + ")"
 		return func(ctx context.Context) error {
 			if s.Sets == nil {
-				s.Sets = []string{"mnist_cnn", "cifar10_resnet20", Texts}
+				s.Sets = []string{"mnist_cnn", "cifar10_resnet20", networks.Texts}
 			}
 			return run(ctx, p)
 		}

@@ -4,19 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
-
-// Texts is the folder of a classifier of texts, of CLINC150.
-const Texts = "clinc_bert"
 
 // Pool is scores of rows that neither network nor detector was trained on.
 type Pool struct {
@@ -29,7 +23,7 @@ type Pool struct {
 func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
 	var pools []Pool
 	chosen := p.Sets
-	if p.Sets = slices.DeleteFunc(slices.Clone(chosen), func(name string) bool { return name == Texts }); len(p.Sets) > 0 {
+	if p.Sets = slices.DeleteFunc(slices.Clone(chosen), func(name string) bool { return name == networks.Texts }); len(p.Sets) > 0 {
 		if err := p.Check(ctx, networks.RunsNetwork, "only methods that run the network"); err != nil {
 			return nil, err
 		}
@@ -67,8 +61,8 @@ func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
 			return scoresOf(ctx, n.Name, im.Training, []ood.Batch{im.In}, outs)
 		})
 	}
-	if slices.Contains(chosen, Texts) {
-		add(Texts, func(ctx context.Context, progress func(share float64)) (Pool, error) {
+	if slices.Contains(chosen, networks.Texts) {
+		add(networks.Texts, func(ctx context.Context, progress func(share float64)) (Pool, error) {
 			return ofTexts(ctx, p, progress)
 		})
 	}
@@ -103,43 +97,11 @@ func scoresOf(ctx context.Context, name string, t ood.Training, ins, outs []ood.
 // ofTexts scores the validation and test rows of CLINC150, and its out-of-scope ones,
 // by a detector fitted on its training rows.
 func ofTexts(ctx context.Context, p *networks.Plan, progress func(share float64)) (Pool, error) {
-	models := p.Models
-	if models == "" {
-		models = filepath.Join(p.Data, "..", "models")
-	}
-	model, err := featurize.Open(ctx, filepath.Join(models, Texts), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
+	model, batches, err := p.ReadTexts(ctx, []string{"train", "val", "test", "oos_val", "oos_test"}, progress)
 	if err != nil {
 		return Pool{}, err
 	}
 	defer model.Close()
-	info := model.Info()
-	var takes []inputs.Takes
-	for _, v := range info.Inputs {
-		t := inputs.Takes{Name: v.Name, DType: v.DType, Optional: v.Optional}
-		for _, d := range v.Shape {
-			t.Shape = append(t.Shape, int(d))
-		}
-		takes = append(takes, t)
-	}
-	files := []string{"train", "val", "test", "oos_val", "oos_test"}
-	batches := make([]ood.Batch, len(files))
-	for i, file := range files {
-		o := inputs.Options{Takes: takes, HasText: true, Text: []string{"text"}, Ignore: []string{"intent"}, Outputs: info.OutputsWidth}
-		if i == 0 {
-			o.Ignore, o.Targets, o.Classes = nil, []string{"intent"}, info.Classes
-		}
-		set, err := inputs.Open(ctx, filepath.Join(p.Data, "clinc150", file+".csv"), o)
-		if err != nil {
-			return Pool{}, err
-		}
-		batches[i], err = model.All(ctx, set.Blocks(ctx, 64), set.Len(), func(done int) {
-			progress((float64(i) + float64(done)/float64(set.Len())) / float64(len(files)))
-		})
-		if err != nil {
-			return Pool{}, err
-		}
-		batches[i].Labels = set.Labels
-	}
 	t := ood.Training{Batch: batches[0], Last: model.Last(), Trainer: p.Trainer, Seed: p.Seed}
-	return scoresOf(ctx, Texts, t, batches[1:3], batches[3:])
+	return scoresOf(ctx, networks.Texts, t, batches[1:3], batches[3:])
 }

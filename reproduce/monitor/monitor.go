@@ -31,7 +31,7 @@ var Experiment = experiment.Experiment{
 		p := &networks.Plan{Settings: s, NetworkRows: 1}
 		p.Define(flags, "4000,0,0")
 		sets := flags.Lookup("sets")
-		sets.Usage += " and " + audits.Texts + ", of which all rows are taken (default mnist_cnn, cifar10_resnet20 and " + audits.Texts + ")"
+		sets.Usage += " and " + networks.Texts + ", of which all rows are taken (default mnist_cnn, cifar10_resnet20 and " + networks.Texts + ")"
 		steps := flags.Int("steps", 1000000, "rows of a stream in which nothing changes")
 		parts := flags.String("parts", "", "only these `parts`, a,b, of alarms, drift and networks")
 		return func(ctx context.Context) error {
@@ -234,7 +234,7 @@ func ofNetworks(ctx context.Context, p *networks.Plan) error {
 		return nil
 	}
 	if p.Sets == nil {
-		p.Sets = []string{"mnist_cnn", "cifar10_resnet20", audits.Texts}
+		p.Sets = []string{"mnist_cnn", "cifar10_resnet20", networks.Texts}
 	}
 	pools, err := audits.Scored(ctx, p)
 	if err != nil {

@@ -1,0 +1,55 @@
+package networks
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Texts is the folder of a classifier of texts, of CLINC150.
+const Texts = "clinc_bert"
+
+// ReadTexts runs the classifier of texts on files of CLINC150, such as "val", and
+// returns it with its rows of each, with labels where a file has in-scope ones.
+func (p *Plan) ReadTexts(ctx context.Context, files []string, progress func(share float64)) (*featurize.Model, []ood.Batch, error) {
+	models := p.Models
+	if models == "" {
+		models = filepath.Join(p.Data, "..", "models")
+	}
+	model, err := featurize.Open(ctx, filepath.Join(models, Texts), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
+	if err != nil {
+		return nil, nil, err
+	}
+	info := model.Info()
+	var takes []inputs.Takes
+	for _, v := range info.Inputs {
+		t := inputs.Takes{Name: v.Name, DType: v.DType, Optional: v.Optional}
+		for _, d := range v.Shape {
+			t.Shape = append(t.Shape, int(d))
+		}
+		takes = append(takes, t)
+	}
+	batches := make([]ood.Batch, len(files))
+	for i, file := range files {
+		o := inputs.Options{Takes: takes, HasText: true, Text: []string{"text"}, Targets: []string{"intent"}, Classes: info.Classes, Outputs: info.OutputsWidth}
+		if slices.Contains([]string{"oos_val", "oos_test"}, file) {
+			o.Targets, o.Classes, o.Ignore = nil, nil, []string{"intent"}
+		}
+		set, err := inputs.Open(ctx, filepath.Join(p.Data, "clinc150", file+".csv"), o)
+		if err == nil {
+			batches[i], err = model.All(ctx, set.Blocks(ctx, 64), set.Len(), func(done int) {
+				progress((float64(i) + float64(done)/float64(set.Len())) / float64(len(files)))
+			})
+		}
+		if err != nil {
+			model.Close()
+			return nil, nil, err
+		}
+		batches[i].Labels = set.Labels
+	}
+	return model, batches, nil
+}
