@@ -68,7 +68,9 @@ func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions)
 	if err != nil {
 		return e.done, err
 	}
-	e.done.Notes = append(e.done.Notes, left...)
+	for _, what := range left {
+		e.done.Notes = append(e.done.Notes, "left out: "+what)
+	}
 	m, err := e.to.Model()
 	if err != nil {
 		return e.done, err

@@ -86,6 +86,9 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 	if err := m.take(c); err != nil {
 		return err
 	}
+	if err := c.hold(m.answers(c)); err != nil {
+		return err
+	}
 	c.job.ctx = ctx
 	if c.timeout > 0 {
 		var cancel context.CancelFunc

@@ -50,12 +50,8 @@ type predictorKey struct {
 // mostPredictors bounds those that are kept.
 const mostPredictors = 64
 
-// open opens the file at path and its network.
-func (s *Server) open(ctx context.Context, path string) (*model, error) {
-	b, err := attach.Open(path, s.o.Methods...)
-	if err != nil {
-		return nil, err
-	}
+// open opens the network of a file.
+func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 	net, err := featurize.OpenFor(ctx, b, "", featurize.Options{Runtime: s.o.Runtime})
 	if err != nil {
 		return nil, err
@@ -339,6 +335,16 @@ func (m *model) takeImage(c *call, file []byte) ([]int, error) {
 	}
 	c.numbers, shape, err = m.net.Preprocess.Append(c.numbers, img)
 	return shape, err
+}
+
+// answers is how many bytes the long ones of a call's answers take at most, in
+// predictions and as text.
+func (m *model) answers(c *call) int64 {
+	values := max(1, m.bundle.Base.Outputs) * len(c.levels)
+	if slices.ContainsFunc(m.outputs, func(o output) bool { return o.name == setOutput && c.wants(&o) }) {
+		values += m.bundle.Base.Outputs
+	}
+	return 32 * int64(c.job.block.Rows()) * int64(values)
 }
 
 // complete refuses rows that lack an input.

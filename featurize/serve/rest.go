@@ -245,12 +245,14 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call) error
 	default:
 		return refuse(http.StatusUnsupportedMediaType, "the Content-Encoding %.40q is not known; gzip and deflate are", encoding)
 	}
-	if err == nil && plain && r.ContentLength >= 0 {
-		err = c.grow(r.ContentLength)
-	}
 	for err == nil {
 		if len(c.body) == cap(c.body) || c.held < int64(len(c.body))+1 {
-			if err = c.grow(int64(max(2*len(c.body), 4096))); err != nil {
+			// Who says that much will come, and sends little, holds little.
+			room := max(2*int64(len(c.body)), 64<<10)
+			if plain && r.ContentLength >= 0 {
+				room = min(room, r.ContentLength)
+			}
+			if err = c.grow(room); err != nil {
 				break
 			}
 		}

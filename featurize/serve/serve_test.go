@@ -460,11 +460,36 @@ func TestWatch(t *testing.T) {
 	if err := b.Save(ctx, path); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); slices.Contains(names(), "set"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the new file is not served")
+	served := func(set bool) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); slices.Contains(names(), "set") != set; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the new file is not served")
+			}
 		}
 	}
+	served(false)
+	// The network of a new file may come after it.
+	raw, err := os.ReadFile("../../testmodels/digits_resnet.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := filepath.Join(t.TempDir(), "late.onnx")
+	if b, err = attach.Open(other); err != nil {
+		t.Fatal(err)
+	}
+	b.Base.Path = late
+	if err := b.Save(ctx, path); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if slices.Contains(names(), "set") {
+		t.Fatal("a file without its network is served")
+	}
+	if err := os.WriteFile(late, raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	served(true)
 }
 
 // gRPC answers as REST does, and says what is wrong by its codes.

@@ -160,9 +160,14 @@ func (s *Server) load(ctx context.Context, e *entry, path string) error {
 	began := time.Now()
 	file, err := find(path)
 	seen := stampOf(file)
+	var b *attach.Bundle
+	if err == nil {
+		b, err = attach.Open(file, s.o.Methods...)
+	}
 	var m *model
 	if err == nil {
-		m, err = s.open(ctx, file)
+		seen.add(b.Base.Path) // also where it is not there yet, so that its coming is noticed
+		m, err = s.open(ctx, b)
 	}
 	if err != nil {
 		e.mu.Lock()
@@ -170,7 +175,6 @@ func (s *Server) load(ctx context.Context, e *entry, path string) error {
 		e.mu.Unlock()
 		return fmt.Errorf("model %s, version %s: %w", e.name, e.version, err)
 	}
-	seen.add(m.bundle.Base.Path)
 	e.mu.Lock()
 	old := e.current
 	// What was seen of rows goes on counting where they are judged as before.

@@ -20,6 +20,7 @@ type attached struct {
 	rows           inputs.Slice // of x
 	moved, weights string       // moved: where the model is now
 	asFeatures     bool
+	groupless      bool                // rows may come without the groups that intervals have
 	bundle         *attach.Bundle      // nil until it is opened
 	net            *featurize.Attached // nil until rows that it is run on are
 	sets           string
@@ -101,7 +102,7 @@ func (f *attached) load(ctx context.Context) (p *attach.Predictor, stop func(), 
 	if err := cmp.Or(f.check(), f.renameClasses(f.bundle)); err != nil {
 		return nil, nil, err
 	}
-	if f.bundle.Calibration.Groups != nil && f.inputs.Groups == "" {
+	if f.bundle.Calibration.Groups != nil && f.inputs.Groups == "" && !f.groupless {
 		return nil, nil, usagef("%s was calibrated by group; say with --groups where the rows' groups are", f.path)
 	}
 	f.chooseSets()

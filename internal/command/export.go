@@ -83,7 +83,7 @@ type verifying struct {
 }
 
 func verifyCommand() *cli.Command {
-	f := &verifying{}
+	f := &verifying{attached: attached{groupless: true}}
 	features, model := f.attachedOptions()
 	f.table = join(table{
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to compare on: " + inputKinds + "; with --features, what `attach features` writes"},
@@ -123,8 +123,11 @@ func (f *verifying) run(c *cli.Context) error {
 	} else {
 		a, err = f.net.Verify(c.Context, f.bundle, f.files[0], set.set.Blocks(c.Context, blockRows(set.set)))
 	}
+	if err != nil && !strings.Contains(err.Error(), f.files[0]) {
+		err = inFile(f.x, err)
+	}
 	if err != nil {
-		return inFile(f.x, err)
+		return err
 	}
 	for _, o := range a.Outputs {
 		fmt.Fprintf(c.App.Writer, "%-22s %s, largest difference %.1e, %d differ, %d tie\n", o.Name, rows.Count(a.Rows, "row"), o.Largest, o.Differ, o.Ties)

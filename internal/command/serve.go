@@ -28,6 +28,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/tap"
 
 	"github.com/attach-uncertainty/attach/featurize/serve"
@@ -138,11 +139,12 @@ func (f *serving) listen(s *serve.Server) (*listeners, error) {
 	mux.Handle("/", s)
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	l := &listeners{failed: make(chan error, 2)}
-	l.http = &http.Server{Handler: mux, ReadHeaderTimeout: seconds(f.timeout), IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(f.Log.Handler(), slog.LevelDebug)}
+	l.http = &http.Server{Handler: mux, ReadHeaderTimeout: seconds(f.timeout), IdleTimeout: mostIdle, MaxHeaderBytes: mostHeader, ErrorLog: slog.NewLogLogger(f.Log.Handler(), slog.LevelDebug)}
 	if err := f.accept(l, "http", f.http, l.http.Serve); err != nil || f.grpc == "" {
 		return l, err
 	}
-	l.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(f.body), grpc.MaxConcurrentStreams(uint32(min(f.queue, math.MaxInt32))), grpc.InTapHandle(f.inTime))
+	l.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(f.body), grpc.MaxConcurrentStreams(uint32(min(f.queue, math.MaxInt32))), grpc.InTapHandle(f.inTime),
+		grpc.MaxHeaderListSize(mostHeader), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: mostIdle}))
 	s.Register(l.grpc)
 	err := f.accept(l, "grpc", f.grpc, l.grpc.Serve)
 	if err != nil {
@@ -151,8 +153,12 @@ func (f *serving) listen(s *serve.Server) (*listeners, error) {
 	return l, err
 }
 
-// mostConnections bounds the memory that those take who connect; others wait.
-const mostConnections = 4096
+// What those may take who connect and ask nothing.
+const (
+	mostConnections = 4096 // others wait
+	mostHeader      = 64 << 10
+	mostIdle        = 2 * time.Minute // after which a connection is closed
+)
 
 // accept has connections to an address served.
 func (f *serving) accept(l *listeners, protocol, address string, serve func(net.Listener) error) error {

@@ -3,10 +3,16 @@ package command
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -76,5 +82,111 @@ func TestServe(t *testing.T) {
 	cancel()
 	if code := <-ended; code != exitDone {
 		t.Errorf("it ends with %d: %s", code, log.all.String())
+	}
+}
+
+// Rows of integers, of half precision, of texts and of groups are answered as predict
+// writes of them.
+func TestServeKinds(t *testing.T) {
+	dir, models := t.TempDir(), "../../testmodels/"
+	call := func(args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := Run(t.Context(), args, nil, &out, &errs); code != exitDone {
+			t.Fatalf("%s: %d, %s", args, code, &errs)
+		}
+		return out.String()
+	}
+	zeros := func(name, datatype string, shape ...int) string {
+		n := 1
+		for _, d := range shape {
+			n *= d
+		}
+		list, _ := json.Marshal(shape)
+		return fmt.Sprintf(`{"name": %q, "datatype": %q, "shape": %s, "data": [%s]}`, name, datatype, list, strings.TrimSuffix(strings.Repeat("1,", n), ","))
+	}
+	kinds := []struct {
+		name   string
+		fit    []string
+		inputs string
+		rows   string // that predict reads
+		like   string // of a table's columns
+	}{
+		{"tokens", []string{models + "odd/tokens.onnx", "--x", models + "odd/tokens.npz"}, zeros("input_ids", "INT64", 1, 5) + "," + zeros("attention_mask", "INT64", 1, 5), "", ""},
+		{"half", []string{models + "odd/float16.onnx", "--x", models + "odd/float16.npz"}, zeros("x", "FP16", 1, 6), "", ""},
+		{"text", []string{models + "text", "--x", models + "text/fit.csv", "--target", "intent"},
+			`{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["book a table for ten"]}`, "text\nbook a table for ten\n", "p_value"},
+		{"groups", []string{models + "tables/ridge.onnx", "--x", filepath.Join(dir, "hours.csv"), "--target", "hours", "--groups", "site"},
+			zeros("x", "FP32", 1, 4) + `, {"name": "group", "datatype": "BYTES", "shape": [1], "data": ["a"]}`, "temperature,age,load,voltage,site\n1,1,1,1,a\n", "lower"},
+	}
+	hours, err := os.ReadFile(models + "tables/hours_fit.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Split(strings.TrimSpace(string(hours)), "\n")
+	for i := range rows {
+		rows[i] += "," + []string{"a", "b"}[i%2]
+	}
+	rows[0] = strings.TrimSuffix(rows[0], ",a") + ",site"
+	if err := os.WriteFile(filepath.Join(dir, "hours.csv"), []byte(strings.Join(rows, "\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"serve", "--http", "127.0.0.1:0", "--grpc", ""}
+	for _, k := range kinds {
+		path := filepath.Join(dir, k.name+".attach")
+		call(append(append([]string{"fit"}, k.fit...), "-o", path)...)
+		args = append(args, path)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	log, ended := &lines{}, make(chan int)
+	go func() { ended <- Run(ctx, args, nil, io.Discard, log) }()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	address := log.find(t, "listening", "http")
+	log.find(t, "ready", "level")
+	for _, k := range kinds {
+		r, err := http.Post("http://"+address+"/v2/models/"+k.name+"/infer", "application/json", strings.NewReader(`{"inputs": [`+k.inputs+`]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer struct {
+			Outputs []struct {
+				Name string
+				Data []any
+			}
+			Error string
+		}
+		err = json.NewDecoder(r.Body).Decode(&answer)
+		r.Body.Close()
+		if err != nil || r.StatusCode != http.StatusOK {
+			t.Errorf("%s: status %d, %s, error %v", k.name, r.StatusCode, answer.Error, err)
+			continue
+		}
+		if k.rows == "" {
+			continue
+		}
+		file := filepath.Join(dir, k.name+".csv")
+		if err := os.WriteFile(file, []byte(k.rows), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		more := []string{}
+		if k.name == "groups" {
+			more = []string{"--groups", "site"}
+		}
+		table, err := csv.NewReader(strings.NewReader(call(append([]string{"predict", filepath.Join(dir, k.name+".attach"), "--x", file}, more...)...))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := strconv.ParseFloat(table[1][slices.Index(table[0], k.like)], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range answer.Outputs {
+			if got := o.Data[0]; o.Name == k.like && math.Abs(got.(float64)-want) > 1e-6*math.Abs(want) {
+				t.Errorf("%s: %s is %v, predict says %v", k.name, k.like, got, want)
+			}
+		}
 	}
 }
