@@ -63,8 +63,13 @@ func pairSlope(of ood.Scalar, z float64) float64 {
 		slope = one * (1 - one) / t
 	}
 	switch {
-	case of.Sum || of.Top:
+	case of.Sum:
 		return 1
+	case of.Top:
+		if z > 0 {
+			return 1
+		}
+		return 0
 	case of.TopTwo:
 		if of.Softmax {
 			slope *= 2
