@@ -37,10 +37,10 @@ type PredictOptions struct {
 	IntervalScore string
 	// Sets, if not empty, asks for the set of classes that holds the true one with
 	// probability Level, ranked by this score; ByClass, that it does so for rows of
-	// each class. A classifier whose outputs are a softmax, calibrated with labels,
+	// each class; ByCluster, for rows of each cluster of classes, by Seed. A classifier whose outputs are a softmax, calibrated with labels,
 	// has them: see Calibration.TrueClasses and calibrate.SetOptions.
-	Sets    calibrate.SetScore
-	ByClass bool
+	Sets               calibrate.SetScore
+	ByClass, ByCluster bool
 	// VennAbers asks for Prediction.Right, which needs what Sets does.
 	VennAbers bool
 	// Error, if not 0, is the share of errors that there may be among rows that are

@@ -23,8 +23,8 @@ func (b *Bundle) checkSets(o PredictOptions) error {
 		asked = "Venn–Abers bounds"
 	}
 	switch {
-	case o.ByClass && o.Sets == "":
-		return errors.New("sets are to be calibrated by class, and none are asked for")
+	case (o.ByClass || o.ByCluster) && o.Sets == "":
+		return errors.New("sets are to be calibrated by class or cluster, and none are asked for")
 	case o.Sets == "" && o.Error == 0 && !o.VennAbers:
 		return nil
 	case b.Base.Task != Classification:
@@ -41,7 +41,7 @@ func (b *Bundle) checkSets(o PredictOptions) error {
 func (p *Predictor) calibrateClasses() error {
 	c := p.bundle.Calibration
 	if p.o.Sets != "" {
-		sets, err := c.TrueClasses.Sets(calibrate.SetOptions{Score: p.o.Sets, ByClass: p.o.ByClass, Smoothed: p.o.Smoothed, Seed: p.o.Seed}, 1-p.o.Level)
+		sets, err := c.TrueClasses.Sets(calibrate.SetOptions{Score: p.o.Sets, ByClass: p.o.ByClass, ByCluster: p.o.ByCluster, Smoothed: p.o.Smoothed, Seed: p.o.Seed}, 1-p.o.Level)
 		if err != nil {
 			return err
 		}

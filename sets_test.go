@@ -29,7 +29,7 @@ func TestSetsOfRows(t *testing.T) {
 	}
 	fresh := blob(3, 4000, 8, 3, 0)
 	for _, o := range []attach.PredictOptions{
-		{Sets: calibrate.LAC}, {Sets: calibrate.APS, ByClass: true}, {Sets: calibrate.RAPS}, {Sets: calibrate.APS, Smoothed: true, Seed: 4}, {Sets: calibrate.LAC, ByClass: true, Level: .92},
+		{Sets: calibrate.LAC}, {Sets: calibrate.APS, ByClass: true}, {Sets: calibrate.RAPS}, {Sets: calibrate.SAPS, ByCluster: true, Seed: 3}, {Sets: calibrate.APS, Smoothed: true, Seed: 4}, {Sets: calibrate.LAC, ByClass: true, Level: .92},
 	} {
 		p := mustPredict(t, b, fresh, o)
 		if !same(p, mustPredict(t, back, fresh, o)) {
@@ -232,6 +232,7 @@ func TestSetsRefused(t *testing.T) {
 		"answers no classes":   {regressor(1, 60, 1), attach.PredictOptions{Sets: calibrate.LAC}},
 		`"lack" of sets`:       {classifier(60), attach.PredictOptions{Sets: "lack"}},
 		"none are asked for":   {classifier(60), attach.PredictOptions{ByClass: true}},
+		"not by cluster too":   {classifier(60), attach.PredictOptions{Sets: calibrate.LAC, ByClass: true, ByCluster: true}},
 		"share of errors 1 is": {classifier(60), attach.PredictOptions{Error: 1}},
 	} {
 		_, err := mustFit(t, tt.in).Predictor(tt.o)

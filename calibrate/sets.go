@@ -3,6 +3,7 @@ package calibrate
 import (
 	"cmp"
 	"container/heap"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -56,6 +57,14 @@ type SetOptions struct {
 	// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random
 	// World, section 4.5.
 	ByClass bool
+	// ByCluster calibrates clusters of classes whose scores are alike, each on the rows
+	// of its own, so that each cluster is covered with the probability that is promised:
+	// nearly what ByClass does where classes have too few rows of their own. Part of
+	// the calibration rows, drawn by Seed, finds the clusters, and the others calibrate;
+	// classes of too few rows are a cluster together.
+	// Reference: Ding, Angelopoulos, Bates, Jordan & Tibshirani (2023),
+	// Class-Conditional Conformal Prediction with Many Classes.
+	ByCluster bool
 	// Smoothed covers no more often than is promised: APS and RAPS count a random
 	// share of p_c too, and SAPS of a penalty or, for the most probable class, of its
 	// probability, as their papers do, and may be empty; for LAC a random number
@@ -94,7 +103,8 @@ func (o SetOptions) score(c ranked, share float64) float64 {
 // Sets are sets of classes that hold the true class with probability 1−α.
 type Sets struct {
 	o      SetOptions
-	limits []limit // of all classes, or one for each
+	limits []limit // of all classes, or one for each, or for each cluster
+	of     []int   // clusters of classes
 	most   float64 // largest score of any limit
 }
 
@@ -116,21 +126,32 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 	if !(o.Penalty > 0) || o.Free < 0 {
 		return Sets{}, fmt.Errorf("a penalty of %v beyond rank %d is none", o.Penalty, o.Free)
 	}
-	var parts [][]float64
-	for i, label := range c.Labels {
-		if !o.ByClass {
-			label = 0
-		}
-		for len(parts) <= label {
-			parts = append(parts, nil)
-		}
+	if o.ByClass && o.ByCluster {
+		return Sets{}, errors.New("sets by class are not by cluster too")
+	}
+	scores := make([]float64, len(c.Labels))
+	for i := range scores {
 		var share float64
 		if o.Smoothed {
 			share = uniform(o.Seed, uint64(i), calibrationStream)
 		}
-		parts[label] = append(parts[label], o.score(ranked{c.True[i], c.Above[i], c.Ranks[i], c.Top[i]}, share))
+		scores[i] = o.score(ranked{c.True[i], c.Above[i], c.Ranks[i], c.Top[i]}, share)
 	}
 	s := Sets{o: o, most: math.Inf(-1)}
+	var served []bool
+	if o.ByCluster && len(scores) > 0 {
+		s.of, served = clusters(c.Labels, scores, alpha, o.Seed)
+	}
+	parts := make([][]float64, 1)
+	for i, label := range c.Labels {
+		part := s.part(label)
+		for len(parts) <= part {
+			parts = append(parts, nil)
+		}
+		if served == nil || !served[i] {
+			parts[part] = append(parts[part], scores[i])
+		}
+	}
 	for _, scores := range parts {
 		sorted, err := sortedCopy(scores)
 		if err != nil {
@@ -142,13 +163,21 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 	return s, nil
 }
 
+// part is that which a class is calibrated in.
+func (s Sets) part(class int) int {
+	switch {
+	case s.o.ByClass:
+		return class
+	case class < len(s.of):
+		return s.of[class]
+	}
+	return 0
+}
+
 // limit is that of a class.
 func (s Sets) limit(class int) limit {
-	switch {
-	case !s.o.ByClass && len(s.limits) > 0:
-		return s.limits[0]
-	case class < len(s.limits):
-		return s.limits[class]
+	if part := s.part(class); part < len(s.limits) {
+		return s.limits[part]
 	}
 	return limitAt(nil, 0)
 }

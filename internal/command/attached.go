@@ -75,7 +75,8 @@ func (f *attached) setOptions() table {
 			}},
 	}, table{
 		{name: "sets", to: &f.sets, must: oneOf("lac", "aps", "raps", "saps", "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps, raps or saps, which are larger for harder inputs, or none (default: lac where labels were given to fit)"},
-		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: without[1:]},
+		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: append(without[1:], never{func() bool { return f.o.ByCluster }, "--by-class and --by-cluster exclude each other"})},
+		{name: "by-cluster", to: &f.o.ByCluster, usage: "let sets hold the right class as often for inputs of each cluster of classes that are as hard, for many classes of few calibration rows", never: without[1:]},
 		{name: "error", to: &f.o.Error, must: share, usage: "SHARE: accept inputs among which at most this share is classified wrong, with 95 % confidence: those that are not flagged and of which the network is surest"},
 	}.unless(idle("for a network that answers no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification }))))
 }
@@ -84,7 +85,7 @@ func (f *attached) setOptions() table {
 // file has what they need or another option asks for them.
 func (f *attached) chooseSets() {
 	classifies := f.bundle.Base.Task == attach.Classification
-	asked := f.o.ByClass || classifies && (f.o.Level != 0 || f.o.Smoothed)
+	asked := f.o.ByClass || f.o.ByCluster || classifies && (f.o.Level != 0 || f.o.Smoothed)
 	switch {
 	case f.sets != "":
 		f.o.Sets = calibrate.SetScore(strings.TrimSuffix(f.sets, "none"))

@@ -34,7 +34,7 @@ func predictCommand() *cli.Command {
 	noHead := idle("for heads without intervals, such as a classifier's", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
 	noDetector := idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))
 	ungrouped := idle("for heads that were fitted without it", f.opened(func(b *attach.Bundle) bool { return b.Calibration.Groups == nil }))
-	undrawn := idle("without --samples or --smoothed", func() bool { return f.o.Samples == 0 && !f.o.Smoothed })
+	undrawn := idle("without --samples, --smoothed or --by-cluster", func() bool { return f.o.Samples == 0 && !f.o.Smoothed && !f.o.ByCluster })
 	apart := func(side string) []never {
 		return []never{
 			{func() bool { return f.o.Joint && f.side == side }, side + " and --joint exclude each other"},
@@ -50,7 +50,7 @@ func predictCommand() *cli.Command {
 	}, f.setOptions(), table{
 		{name: "venn-abers", to: &f.o.VennAbers, usage: "write two probabilities that the class is right, one of which is calibrated whatever the network's are: confidence_low and confidence_high"},
 	}.unless(idle("for a network that answers no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification }))), table{
-		{name: "seed", to: &f.o.Seed, never: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples and --smoothed"},
+		{name: "seed", to: &f.o.Seed, never: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples, --smoothed and --by-cluster"},
 	}, table{
 		{name: "quantiles", to: f.setLevels, usage: "LEVELS: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
 		{name: "side", to: &f.side, must: oneOf("both", string(calibrate.Lower), string(calibrate.Upper)), never: append(apart(string(calibrate.Lower)), apart(string(calibrate.Upper))...),

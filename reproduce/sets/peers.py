@@ -13,6 +13,7 @@ import tempfile
 
 import numpy as np
 import torch
+from mapie._venn_abers import VennAbers
 from mapie.classification import SplitConformalClassifier
 from scipy.special import softmax
 from torchcp.classification.predictor import ClassConditionalPredictor, SplitPredictor
@@ -50,10 +51,26 @@ def attach(command, z, y, cal, test, *flags):
         run = lambda *args: subprocess.run([command, *args], check=True, capture_output=True, cwd=folder)
         run("fit", "--x", "test.npz", "--cal", "cal.npz", "--task", "classification", "--method", "entropy", "-o", "m.attach")
         run("predict", "m.attach", "--x", "test.npz", "-o", "out.npz", *flags)
-        out = np.load(f / "out.npz")
+        out = dict(np.load(f / "out.npz"))
+        if "set" not in out:
+            return out
         sets = np.zeros((len(test), z.shape[1]), bool)
         sets[np.repeat(np.arange(len(test)), out["set_size"]), out["set"]] = True
         return sets
+
+
+def bounds(command, z, y, cal, test):
+    """Width, share of right rows below, within and above on average, Brier scores of
+    confidence and of the bounds' one probability, and how far MAPIE's bounds are off."""
+    out = attach(command, z, y, cal, test, "--venn-abers", "--sets", "none")
+    low, high = out["confidence_low"], out["confidence_high"]
+    right = z.argmax(1) == y
+    top = softmax(z.astype(float), axis=1).max(1)
+    model = VennAbers()
+    model.fit(np.column_stack([1 - top[cal], top[cal]]), right[cal].astype(int))
+    theirs = model.predict_proba(np.column_stack([1 - top[test], top[test]]))[1]
+    one, right = high / (1 - low + high), right[test]
+    return low.mean(), right.mean(), high.mean(), (high - low).mean(), np.mean((out["confidence"] - right) ** 2), np.mean((one - right) ** 2), np.abs(theirs - np.column_stack([low, high])).max()
 
 
 def torchcp(predictor, score, z, y, cal, test, share=None):
@@ -75,10 +92,11 @@ command, splits = sys.argv[1], int(sys.argv[2])
 for path in sys.argv[3:]:
     data = np.load(path)
     z, y = data["logits"].astype(np.float32), data["labels"].astype(np.int64)
-    found, same = {}, {}
+    found, same, likely = {}, {}, []
     for seed in range(splits):
         order = np.random.default_rng(seed).permutation(len(y))
         at = z, y, order[:CAL], order[CAL:]
+        likely.append(bounds(command, *at))
         raps = RAPS(penalty=0.01, kreg=5, randomized=True)
         ours = {s + more: attach(command, *at, "--sets", s, *flags) for s in ("lac", "aps", "raps", "saps")
                 for more, flags in (("", ()), (" by class", ("--by-class",)), (" smoothed", ("--smoothed", "--seed", str(seed))))}
@@ -106,6 +124,9 @@ for path in sys.argv[3:]:
                 theirs[name][empty, z[order[CAL:]][empty].argmax(1)] = True
                 same[name] = same.get(name, 0) + int((ours[which] != theirs[name]).any(1).sum())
     print(f"{pathlib.Path(path).stem}: {splits} splits, {CAL} rows to calibrate on, {len(y) - CAL} to test")
+    low, right, high, width, before, after, _ = np.mean(likely, axis=0)
+    print(f"  Venn-Abers: a share {right:.3f} is right, between {low:.3f} and {high:.3f}, width {width:.4f}; Brier score of the confidence {before:.4f}, "
+          f"of the bounds {after:.4f}; MAPIE's differ by at most {np.max(likely, axis=0)[-1]:.1e}")
     for name in sorted(found):
         covered, size, empty = np.mean(found[name], axis=0)
         differ = f"  {same[name]} sets differ" if name in same else ""

@@ -1,0 +1,93 @@
+package calibrate
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+)
+
+// TestClusters compares with TorchCP, whose classes of too few rows are in every set.
+func TestClusters(t *testing.T) {
+	b, err := os.ReadFile("testdata/clusters.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want struct {
+		Scores []float64
+		Labels []int
+		Served []bool
+		Of     []int
+		Limits []*float64
+	}
+	if err := json.Unmarshal(b, &want); err != nil {
+		t.Fatal(err)
+	}
+	parts := make([][]float64, len(want.Of))
+	for i, label := range want.Labels {
+		if want.Served[i] && want.Of[label] >= 0 {
+			parts[label] = append(parts[label], want.Scores[i])
+		}
+	}
+	of, scores, pairs := divide(parts, 3, 1), map[int][]float64{}, map[[2]int]bool{}
+	for i, label := range want.Labels {
+		if !want.Served[i] {
+			scores[of[label]] = append(scores[of[label]], want.Scores[i])
+		}
+	}
+	for class, cluster := range of {
+		pairs[[2]int{cluster, want.Of[class]}] = true
+		if (cluster == 0) != (want.Limits[class] == nil) {
+			t.Fatalf("class %d is in cluster %d", class, cluster)
+		}
+		if cluster == 0 {
+			continue
+		}
+		slices.Sort(scores[cluster])
+		if got := limitAt(scores[cluster], .1).score; math.Abs(got-*want.Limits[class]) > 1e-9 {
+			t.Errorf("class %d has the threshold %v, want %v", class, got, *want.Limits[class])
+		}
+	}
+	if len(pairs) != 4 {
+		t.Errorf("clusters are %v, want %v", of, want.Of)
+	}
+}
+
+// TestClusterCoverage: sets by cluster cover as often as is promised, and classes
+// that are hard more often than sets for all classes do.
+func TestClusterCoverage(t *testing.T) {
+	const repeats, n, classes, alpha = 150, 700, 30, .1
+	covered, hard := map[bool]float64{}, map[bool]float64{}
+	var rows, hardRows float64
+	rng := rand.New(rand.NewPCG(9, 10))
+	for r := range repeats {
+		z, labels := drawClasses(rng, n, classes)
+		fresh, truth := drawClasses(rng, 200, classes)
+		for _, byCluster := range []bool{false, true} {
+			sets := mustSets(t, z, labels, SetOptions{Score: LAC, ByCluster: byCluster, Seed: uint64(r)}, alpha).Predict(fresh, 0)
+			for i, set := range sets {
+				if !slices.Contains(set, truth[i]) {
+					continue
+				}
+				covered[byCluster]++
+				if truth[i]%3 == 0 {
+					hard[byCluster]++
+				}
+			}
+		}
+		for _, label := range truth {
+			rows++
+			if label%3 == 0 {
+				hardRows++
+			}
+		}
+	}
+	if got := covered[true] / rows; got < 1-alpha-.01 || got > 1-alpha+.03 {
+		t.Errorf("sets by cluster cover %v", got)
+	}
+	if with, without := hard[true]/hardRows, hard[false]/hardRows; with < without+.005 {
+		t.Errorf("sets by cluster cover %v of hard classes, and for all classes %v", with, without)
+	}
+}
