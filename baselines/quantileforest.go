@@ -109,6 +109,14 @@ func targetColumn(y blas32.General, t int) []float32 {
 }
 
 // QuantilesGraph implements graph.QuantileRegressor.
-func (f *quantileForest) QuantilesGraph(graph.Tensor, []float64) (graph.Tensor, error) {
-	return graph.Tensor{}, graph.Refuse("its leaves remember training targets, which operators of ONNX do not weigh: sqr and conditional-gaussian have graphs")
+func (f *quantileForest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
+	var targets []graph.Tensor
+	for _, forest := range f.Forests {
+		q, err := forest.QuantilesGraph(x, levels)
+		if err != nil {
+			return q, err
+		}
+		targets = append(targets, q)
+	}
+	return graph.Stack(targets), nil
 }

@@ -259,8 +259,15 @@ func (x Tensor) IsNaN() Tensor {
 	return x
 }
 
-// CumSum is the sum of the columns before each, from operator set 11 on.
+// CumSum is the sum of the columns before each.
 func (x Tensor) CumSum() Tensor {
+	if x.b.Opset() < 11 {
+		sums := x
+		for shift := 1; shift < x.cols; shift *= 2 {
+			sums = sums.Add(sums.Columns(0, shift).Mul(0.).Concat(sums.Columns(0, x.cols-shift)))
+		}
+		return sums.Sub(x)
+	}
 	x.name = x.b.Node("CumSum", []string{x.name, x.b.Const(int64(-1))}, onnx.Attr("exclusive", 1))
 	return x
 }

@@ -2,6 +2,7 @@ package trees
 
 import (
 	"math"
+	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
@@ -49,4 +50,56 @@ func (t Trees) Graph(x graph.Tensor, values []float64) (graph.Tensor, error) {
 		at = at.Look(lefts).Add(at.Look(thresholds).Less(v).To(pb.TensorProto_INT64))
 	}
 	return at.Look(held), nil
+}
+
+// mostMembers bounds the training targets that a graph sorts for a row.
+const mostMembers = 1 << 13
+
+// QuantilesGraph writes what Quantiles computes of the rows of x, n × levels.
+func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
+	// By leaf, the distinct positions in Values and the shares of each.
+	var positions, shares [][]float64
+	numbers, members, most := make([]float64, len(f.Sizes)), f.Members, 0
+	for l, size := range f.Sizes {
+		numbers[l] = float64(l)
+		var at, share []float64
+		for _, m := range members[:size] {
+			if last := len(at) - 1; last >= 0 && at[last] == float64(m) {
+				share[last] += 1 / float64(size)
+				continue
+			}
+			at, share = append(at, float64(m)), append(share, 1/float64(size))
+		}
+		positions, shares = append(positions, at), append(shares, share)
+		members, most = members[size:], max(most, len(at))
+	}
+	trees := len(f.Trees)
+	k := trees * most
+	if k > mostMembers || 16*len(numbers)*most > graph.MostBank {
+		return graph.Tensor{}, graph.Refuse("its %d trees have leaves of up to %d training targets, which are too many to sort in a graph: fit it with fewer trees and no max_depth, or fit gradient-boosting or sqr", trees, most)
+	}
+	var position, share []float64 // leaves × most
+	for l := range numbers {
+		missing := most - len(positions[l])
+		position = append(append(position, positions[l]...), slices.Repeat([]float64{float64(len(f.Values))}, missing)...)
+		share = append(append(share, shares[l]...), make([]float64, missing)...)
+	}
+	leaf, err := f.Trees.Graph(x, numbers)
+	if err != nil {
+		return leaf, err
+	}
+	member, want := make([]float64, most), make([]float64, len(levels))
+	for i := range member {
+		member[i] = float64(i)
+	}
+	for l, tau := range levels {
+		want[l] = min(wanted(tau, trees), float64(trees)*(1-1e-9))
+	}
+	at := leaf.Mul(float64(most)).Reshape(-1, int64(trees), 1).Add(member).Reshape(-1, int64(k)).To(pb.TensorProto_INT64)
+	sorted, order := at.Look(position).Least(k)
+	row := x.RowNumbers().Mul(float64(k))
+	weight := order.Add(row).Look(at.Look(share).Reshape(-1))
+	sums := weight.CumSum().Add(weight)
+	less := sums.Reshape(-1, 1, int64(k)).Less(sums.Constant(want, len(want), 1)).Count().Reshape(-1, int64(len(want)))
+	return less.Add(row).Look(sorted.Reshape(-1)).To(pb.TensorProto_INT64).Look(f.Values), nil
 }

@@ -127,10 +127,7 @@ func (r *reader) descend(x blas32.General, lo, hi int) {
 func (r *reader) row(dst []float32, i int, levels []float64) {
 	r.gather(r.falls[i*len(r.Trees) : (i+1)*len(r.Trees)])
 	for l, tau := range levels {
-		// The weights of every tree add up to one, and rounding may leave a sum
-		// short of the level that it equals.
-		want := max(tau*float64(len(r.Trees))-1e-9, math.SmallestNonzeroFloat64)
-		dst[l] = r.Values[r.rank(want)]
+		dst[l] = r.Values[r.rank(wanted(tau, len(r.Trees)))]
 	}
 	for b, marked := range r.marked {
 		if marked {
@@ -209,4 +206,11 @@ func (r *reader) rank(want float64) int {
 		}
 	}
 	return min(first+last, len(r.Values)-1)
+}
+
+// wanted is what weights add up to at a level at least.
+func wanted(level float64, trees int) float64 {
+	// The weights of every tree add up to one, and rounding may leave a sum
+	// short of the level that it equals.
+	return max(level*float64(trees)-1e-9, math.SmallestNonzeroFloat64)
 }
