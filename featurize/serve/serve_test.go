@@ -445,15 +445,15 @@ func TestWatch(t *testing.T) {
 	if !slices.Contains(names(), "set") {
 		t.Fatalf("outputs %v", names())
 	}
-	b, err := attach.Open(path)
-	if err == nil {
+	if _, err := attach.Open(path); err == nil {
 		t.Fatal("a damaged file is opened")
 	}
 	other := filepath.Join(t.TempDir(), "other.attach")
 	if err := attachDigits(ctx, other, ood.Method{}); err != nil {
 		t.Fatal(err)
 	}
-	if b, err = attach.Open(other); err != nil {
+	b, err := attach.Open(other)
+	if err != nil {
 		t.Fatal(err)
 	}
 	b.Calibration.TrueClasses = calibrate.ClassCalibration{}
