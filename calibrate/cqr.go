@@ -52,11 +52,7 @@ func NewCQR(lower, upper, y []float64) (CQR, error) {
 // Reference for τ: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a
 // Random World, section 2.2, smoothed conformal predictors.
 func (c CQR) Interval(lo, hi, alpha, tau float64) (lower, upper float64) {
-	a, b := joint(c).box([]core{{lo, hi, 1, 1}}, alpha, tau)
+	var a, b [1]float64
+	joint(c).box(a[:], b[:], []core{{lo, hi, 1, 1}}, alpha, tau)
 	return a[0], b[0]
-}
-
-func midpoint(lo, hi float64) (float64, float64) {
-	mid := lo + (hi-lo)/2
-	return mid, mid
 }

@@ -108,7 +108,8 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 		}
 		return uniform(v.o.Seed, row*uint64(len(v.targets))+uint64(target), tauStream)
 	}
-	var cores []core
+	var few [4]core // of most rows, without an allocation
+	cores := few[:0]
 	for t, q := range v.targets {
 		lower[t], upper[t] = math.Inf(-1), math.Inf(1)
 		switch v.o.Side {
@@ -122,9 +123,7 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 	}
 	for b, box := range v.boxes {
 		width := len(v.targets) / len(v.boxes) // one target, or all
-		lo, hi := box.box(cores[b*width:(b+1)*width], v.alpha, tau(b))
-		copy(lower[b*width:], lo)
-		copy(upper[b*width:], hi)
+		box.box(lower[b*width:], upper[b*width:], cores[b*width:(b+1)*width], v.alpha, tau(b))
 	}
 	if v.o.Smoothed {
 		for t := range lower {

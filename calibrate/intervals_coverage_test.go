@@ -136,7 +136,7 @@ func TestJointCoverage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, b := j.box(byWidth(lo[n*targets:], hi[n*targets:]), alpha, 0)
+		a, b := boxOf(j, byWidth(lo[n*targets:], hi[n*targets:]), alpha, 0)
 		inside := 0
 		for t, v := range y[n*targets:] {
 			if a[t] <= v && v <= b[t] {

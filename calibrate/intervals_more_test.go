@@ -52,6 +52,12 @@ func byWidth(lo, hi []float64) []core {
 	return cores
 }
 
+func boxOf(j joint, cores []core, alpha, tau float64) (lower, upper []float64) {
+	lower, upper = make([]float64, len(cores)), make([]float64, len(cores))
+	j.box(lower, upper, cores, alpha, tau)
+	return lower, upper
+}
+
 // Intervals without a width have the score 0 where they hit and +Inf where
 // they miss; a margin of either sign keeps boxes in order.
 func TestJointWithoutWidth(t *testing.T) {
@@ -63,11 +69,11 @@ func TestJointWithoutWidth(t *testing.T) {
 		t.Errorf("scores %v, want %v", j.Scores, want)
 	}
 	for _, tt := range []struct{ alpha, lo, hi float64 }{{0.4, 7, 7}, {0.2, -inf, inf}, {0.1, -inf, inf}} {
-		if lo, hi := j.box(byWidth([]float64{7}, []float64{7}), tt.alpha, 0); lo[0] != tt.lo || hi[0] != tt.hi {
+		if lo, hi := boxOf(j, byWidth([]float64{7}, []float64{7}), tt.alpha, 0); lo[0] != tt.lo || hi[0] != tt.hi {
 			t.Errorf("box at %v is [%v, %v], want [%v, %v]", tt.alpha, lo, hi, tt.lo, tt.hi)
 		}
 	}
-	if lo, hi := j.box(byWidth([]float64{0}, []float64{4}), 0.8, 0); lo[0] != 2 || hi[0] != 2 {
+	if lo, hi := boxOf(j, byWidth([]float64{0}, []float64{4}), 0.8, 0); lo[0] != 2 || hi[0] != 2 {
 		t.Errorf("box [%v, %v], want the midpoint", lo, hi)
 	}
 }

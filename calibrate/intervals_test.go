@@ -145,7 +145,7 @@ func TestJointReference(t *testing.T) {
 	}
 	near(t, "margin", upper(c.Scores, 0.1), j.Margin, 1e-12)
 	for at := n; at < len(j.Lo); at += j.Targets {
-		lo, hi := c.box(byWidth(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets]), 0.1, 0)
+		lo, hi := boxOf(c, byWidth(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets]), 0.1, 0)
 		for k := range lo {
 			near(t, "lower end", lo[k], j.Box[at-n+k][0], 1e-12)
 			near(t, "upper end", hi[k], j.Box[at-n+k][1], 1e-12)

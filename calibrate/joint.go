@@ -42,19 +42,18 @@ func newJoint(cores []core, y []float64, targets int) (joint, error) {
 	return joint{scores}, err
 }
 
-// box is the box at α of a row with a core for each target, rounded inwards, and
-// smoothed as CQR.Interval says of intervals: one τ opens or closes the box as a
-// whole, and a box with an empty interval is empty.
-func (j joint) box(cores []core, alpha, tau float64) (lower, upper []float64) {
+// box writes the ends of the box at α of a row with a core for each target, rounded
+// inwards, and smoothed as CQR.Interval says of intervals: one τ opens or closes the
+// box as a whole, and a box with an empty interval is empty.
+func (j joint) box(lower, upper []float64, cores []core, alpha, tau float64) {
 	limit := smoothed(j.Scores, alpha, tau)
-	lower, upper = make([]float64, len(cores)), make([]float64, len(cores))
 	for t, c := range cores {
 		lower[t], upper[t] = limit.lowerEnd(c.lo, c.below), limit.upperEnd(c.hi, c.above)
 		if tau == 0 && lower[t] > upper[t] {
-			lower[t], upper[t] = midpoint(c.lo, c.hi)
+			lower[t] = c.lo + (c.hi-c.lo)/2
+			upper[t] = lower[t]
 		}
 	}
-	return lower, upper
 }
 
 // jointOf calibrates, from the calibration of each target on the same rows, the box

@@ -61,7 +61,7 @@ var covering = map[string]func(t *testing.T, rows []tied, row tied, alpha, tau f
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, b := j.box(uneven(row), alpha, max(tau, 0))
+		a, b := boxOf(j, uneven(row), alpha, max(tau, 0))
 		return a[0] <= row.y[0] && row.y[0] <= b[0]
 	},
 }
@@ -91,9 +91,9 @@ func boxCovers(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := j.box(byWidth(row.lo[:], row.hi[:]), alpha, 0)
+	a, b := boxOf(j, byWidth(row.lo[:], row.hi[:]), alpha, 0)
 	if tau >= 0 {
-		a, b = j.box(byWidth(row.lo[:], row.hi[:]), alpha, tau)
+		a, b = boxOf(j, byWidth(row.lo[:], row.hi[:]), alpha, tau)
 	}
 	return a[0] <= row.y[0] && row.y[0] <= b[0] && a[1] <= row.y[1] && row.y[1] <= b[1]
 }
