@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -146,12 +147,16 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 	if err != nil {
 		return err
 	}
-	n := float64(len(c.Scores))
-	above := make([]float64, len(c.Scores)) // so that "less" is "at least", and NaN is neither
+	n := len(c.Scores)
+	above := make([]float64, n) // so that "less" is "at least", and NaN is neither
 	for i, s := range c.Scores {
 		above[i] = math.Nextafter(s, math.Inf(1))
 	}
-	p := score.Less(above).Single().Sum().Add(1.).Div(n + 1)
+	table := make([]float32, n+1)
+	for i := range table {
+		table[i] = float32(i+1) / float32(n+1)
+	}
+	p := score.Less(above).Count().Look(table)
 	w.output(graph.PValue, p, pb.TensorProto_FLOAT, "Conformal p-value: the share of in-domain rows that score at least as high. Small is out-of-domain; "+
 		"its promise is in the model's metadata.")
 	w.alpha = w.optional(graph.Alpha, w.o.Alpha, fmt.Sprintf("Optional: the share of in-domain rows that may be flagged by mistake, between 0 and 1, %v where it is not given.", w.o.Alpha))
@@ -162,7 +167,7 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 // probabilities writes those that Prediction.Confidence is the largest of.
 func (w *graphWriter) probabilities() {
 	t := cmp.Or(w.bundle.Calibration.Temperature, 1)
-	z := w.rows.Logits.Double().Div(t)
+	z := w.rows.Logits.Mul(1 / t)
 	p := z.Softmax()
 	if w.bundle.Base.Sigmoid {
 		p = z.Sigmoid()
@@ -192,30 +197,31 @@ func (w *graphWriter) set() (why string, err error) {
 			scores[i] = 1 - p
 		}
 	}
-	limit := w.limit(w.rows.Logits.Constant(scores), len(scores))
+	sorted := append(slices.Sorted(slices.Values(scores)), math.Inf(1))
+	limit := w.limit(w.rows.Logits.Constant(sorted))
 	z := w.rows.Logits.Double()
 	p := z.Softmax()
-	in := z.Less(z.RowMax()).Not()
+	var out graph.Tensor // of the set: the likeliest class never is
 	if w.o.Sets == string(calibrate.LAC) {
-		in = in.Or(limit.Less(p.Neg().Add(1.)).Not())
+		score := p.Constant([]float64{1}).Sub(p)
+		out = limit.Max(score.RowMin()).Less(score)
 	} else {
 		ranked, _ := p.Top(z.Cols())
 		// Scores rise: the classes in the set are those above the last that is.
 		least := limit.Less(ranked.CumSum()).Choose(ranked.Mul(0.).Add(2.), ranked).RowMin()
-		in = in.Or(p.Less(least).Not())
+		out = p.Less(least.Min(ranked.RowMax()))
 	}
-	w.output(graph.PredictionSet, in, pb.TensorProto_BOOL, fmt.Sprintf("Which classes are in the set (%s) that holds the true one with probability %s.", w.o.Sets, graph.Level), z.Cols())
+	w.output(graph.PredictionSet, out.Not(), pb.TensorProto_BOOL, fmt.Sprintf("Which classes are in the set (%s) that holds the true one with probability %s.", w.o.Sets, graph.Level), z.Cols())
 	return "", nil
 }
 
-// limit is the score of the rank that the level asks for, of n scores, a vector:
-// infinite where they are too few.
-func (w *graphWriter) limit(scores graph.Tensor, n int) graph.Tensor {
-	sorted := scores.Double().Reshape(1, -1).Columned(n).Concat(scores.Constant([]float64{math.Inf(1)}, 1, 1)).Sorted()
-	// The level is float32, and off by as much.
-	missed := w.levelInput().Double().Neg().Add(1 + 6e-8).Mul(float64(n + 1)).Floor()
-	rank := missed.Neg().Add(float64(n)).Max(0.)
-	return rank.To(pb.TensorProto_INT64).Look(sorted.Reshape(-1))
+// limit is the score of the rank that the level asks for, of n rising scores and
+// an infinity, a vector.
+func (w *graphWriter) limit(scores graph.Tensor) graph.Tensor {
+	// The level is float32, and off by as much: ranks count from 0, and are those below
+	// its share of n + 1.
+	below := w.levelInput().Double().Mul(float64(scores.Cols()) * (1 - 6e-8))
+	return below.To(pb.TensorProto_INT64).Look(scores)
 }
 
 // quantiles writes quantiles and intervals, and returns of which rows, n×1, the
@@ -262,7 +268,8 @@ func (w *graphWriter) intervals(q, known graph.Tensor) {
 		grid := q.Constant(of.Grid, n, len(levels)).Double()
 		y := q.Constant(of.Y, n, 1).Double()
 		scores := grid.Mul(low).Sum().Sub(y).Max(y.Sub(grid.Mul(high).Sum()))
-		margins = append(margins, w.limit(scores.Reshape(-1), n))
+		rising := scores.Reshape(1, int64(n)).Concat(scores.Constant([]float64{math.Inf(1)}, 1, 1)).Sorted()
+		margins = append(margins, w.limit(rising.Reshape(int64(n+1))))
 	}
 	margin := margins[0].Concat(margins[1:]...).Reshape(1, int64(len(margins)), 1)
 	margin = margin.Columned(1)

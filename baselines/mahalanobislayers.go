@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/attach-uncertainty/attach/internal/classes"
+	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/internal/graph"
@@ -99,13 +100,17 @@ func (s *mahalanobisLayers) Score(ctx context.Context, dst []float64, b ood.Batc
 
 // ScoreGraph implements graph.Detector.
 func (s *mahalanobisLayers) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	var sum graph.Tensor
-	for i, c := range s.Layers {
-		share := c.NearestGraph(s.cloud(i).Graph(b)).Sqrt().Div(s.Scales[i] * float64(len(s.Layers)))
-		if i > 0 {
-			share = sum.Add(share)
+	x, shares := make([]graph.Tensor, len(s.Layers)), dense.New(len(s.Layers), 1)
+	for i, exponent := range s.Exponents {
+		if exponent == 1 {
+			x[i] = b.Layers[i].Normalised()
+		} else {
+			x[i] = s.cloud(i).Graph(b)
 		}
-		sum = share
+		shares.Data[i] = 1 / (s.Scales[i] * float64(len(s.Layers)))
 	}
-	return sum, nil
+	return gaussian.NearestGraph(s.Layers, x).Linear(shares, []float64{0}), nil
 }
+
+// CarriesNaN implements graph.Carrier: squares are added up.
+func (s *mahalanobisLayers) CarriesNaN() bool { return true }

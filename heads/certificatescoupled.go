@@ -101,11 +101,14 @@ func (s *coupled) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 func (s *coupled) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	x := b.Features
 	if s.UnitNorm {
-		x = x.Unit().Single()
+		x = x.Normalised()
 	}
-	score := s.NearestGraph(x).Div(float64(s.Projection.Cols)).Sqrt().Mul(s.Alpha)
+	score := gaussian.NearestGraph([]gaussian.Classes{s.Classes}, []graph.Tensor{x}).Mul(s.Alpha / math.Sqrt(float64(s.Projection.Cols)))
 	if s.Weight > 0 {
 		score = score.Sub(b.Logits.Double().LogSumExp())
 	}
-	return score, nil
+	return score.Marked(b.Logits), nil
 }
+
+// CarriesNaN implements graph.Carrier.
+func (s *coupled) CarriesNaN() bool { return true }

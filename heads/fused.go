@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
@@ -382,26 +383,38 @@ func (s *fused) Variant(n ood.Network) string {
 	return ""
 }
 
+// CarriesNaN implements graph.Carrier.
+func (s *fused) CarriesNaN() bool {
+	return !slices.ContainsFunc(s.Parts, func(p *fusedPart) bool { return !graph.Carries(p.Fitted.Fitted()) })
+}
+
 // ScoreGraph implements graph.Detector.
 func (s *fused) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	all := make([]graph.Tensor, len(s.Parts))
+	var scores []graph.Tensor
+	var logs []surprise
+	powers := make([]float64, len(s.Parts))
+	weights := blas64.General{Rows: len(s.Parts), Cols: 1, Stride: 1, Data: make([]float64, len(s.Parts))}
 	for i, p := range s.Parts {
 		score, err := graph.Unguarded(p.Fitted.Fitted(), b)
 		if err != nil {
 			return score, fmt.Errorf("%s: %w", p.Name, err)
 		}
-		all[i] = p.log.graph(score.Double())
+		scores, logs, weights.Data[i] = append(scores, score.Double()), append(logs, p.log), p.Weight
+		powers[i] = 1
 		if p.Squared {
-			all[i] = all[i].Square().Min(largestSurprise)
+			powers[i] = 2
 		}
 	}
-	surprises, weights := all[0].Concat(all[1:]...), make([]float64, len(all))
-	for i, p := range s.Parts {
-		weights[i] = p.Weight
+	all := surprises(logs, scores[0].Concat(scores[1:]...))
+	if slices.Contains(powers, 2) {
+		all = all.Pow(powers)
 	}
 	if s.Combine == fisher {
-		return surprises.Mul(weights).Sum().Mul(2 * float64(len(all))), nil
+		for i := range weights.Data {
+			weights.Data[i] *= 2 * float64(len(s.Parts))
+		}
+		return all.Linear(weights, []float64{0}), nil
 	}
-	largest := surprises.RowMax()
-	return surprises.Sub(largest).Exp().Mul(weights).Sum().Log().Add(largest), nil
+	largest := all.RowMax()
+	return all.Sub(largest).Exp().MatMul(weights).Log().Add(largest), nil
 }

@@ -90,28 +90,48 @@ func (s surprise) of(score float64) float64 {
 	return min(excess-math.Log(s.PValue(s.Scores[n-1])), largestSurprise)
 }
 
-// graph writes of for scores, n×1, as what is linear between calibration scores.
-func (s surprise) graph(score graph.Tensor) graph.Tensor {
-	knots := slices.Compact(slices.Clone(s.Scores))
-	last := len(knots) - 1
-	// By how many knots are above: none from the last on, and all before the first,
-	// where nothing surprises.
-	slope, start := make([]float64, last+2), make([]float64, last+2)
-	for i := range last {
-		low, high := -math.Log(s.PValue(knots[i])), -math.Log(s.PValue(knots[i+1]))
-		slope[last-i] = (high - low) / (knots[i+1] - knots[i])
-		start[last-i] = low - slope[last-i]*knots[i]
+// surprises writes of for scores, n×parts, as what is linear between calibration
+// scores, and the logarithm of what is above them. All parts share the nodes.
+func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
+	knots, most := make([][]float64, len(parts)), 0
+	for i, s := range parts {
+		knots[i] = slices.Compact(slices.Clone(s.Scores))
+		most = max(most, len(knots[i]))
 	}
-	above := score.Less(knots).Count()
-	inside := above.Look(slope).Mul(score).Add(above.Look(start))
-	least := -math.Log(s.PValue(knots[last]))
-	// What is above the largest, in units of the tail.
-	tail := func(unit, from float64) graph.Tensor { return score.Mul(1 / unit).Add(from - knots[last]/unit) }
-	var beyond graph.Tensor
-	if s.shape > 0 {
-		beyond = tail(s.scale/s.shape, 1).Log().Mul(1 / s.shape).Add(least)
-	} else {
-		beyond = tail(s.scale, least)
+	var all, slope, start, unit, from, share []float64
+	var first []int64
+	heavy := false
+	for i, s := range parts {
+		last := len(knots[i]) - 1
+		least := -math.Log(s.PValue(knots[i][last]))
+		// By how many knots are above: none from the last on, and all before the first,
+		// where nothing surprises.
+		slopes, starts := make([]float64, most+1), make([]float64, most+1)
+		if s.shape > 0 {
+			heavy = true
+			starts[0] = least
+			unit, from, share = append(unit, s.shape/s.scale), append(from, 1-knots[i][last]*s.shape/s.scale), append(share, 1/s.shape)
+		} else {
+			slopes[0], starts[0] = 1/s.scale, least-knots[i][last]/s.scale
+			unit, from, share = append(unit, 0), append(from, 1), append(share, 0)
+		}
+		for k := range last {
+			low, high := -math.Log(s.PValue(knots[i][k])), -math.Log(s.PValue(knots[i][k+1]))
+			slopes[last-k] = (high - low) / (knots[i][k+1] - knots[i][k])
+			starts[last-k] = low - slopes[last-k]*knots[i][k]
+		}
+		slope, start, first = append(slope, slopes...), append(start, starts...), append(first, int64(len(all)+i))
+		all = append(all, knots[i]...)
+		for range most - len(knots[i]) {
+			all = append(all, math.Inf(-1)) // which are above nothing
+		}
 	}
-	return score.Less(knots[last]).Choose(inside, beyond.Min(largestSurprise))
+	column := func(v []float64) graph.Tensor { return scores.Constant(v, len(v), 1) }
+	x := scores.Reshape(-1, int64(len(parts)), 1)
+	at := x.Less(scores.Constant(all, len(parts), most)).Count().Add(scores.Constant(first, len(parts), 1))
+	y := at.Look(slope).Mul(x).Add(at.Look(start))
+	if heavy {
+		y = y.Add(x.Mul(column(unit)).Add(column(from)).Max(1.).Log().Mul(column(share)))
+	}
+	return y.Reshape(-1, int64(len(parts)))
 }

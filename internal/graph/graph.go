@@ -42,21 +42,36 @@ func (e *Refusal) Error() string { return e.Why }
 // Refuse is a Refusal, formatted.
 func Refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
 
+// Carrier is a Detector whose score of a row that is not finite is NaN or +Inf,
+// if it says so.
+type Carrier interface {
+	CarriesNaN() bool
+}
+
+// Carries is whether what a detector fitted is a Carrier that says so.
+func Carries(fitted any) bool {
+	c, ok := fitted.(Carrier)
+	return ok && c.CarriesNaN()
+}
+
 // Score writes the score of what a detector fitted for the rows of b, which has
 // the parts that the detector reads, all of the same graph. A row that is not
-// finite scores NaN.
+// finite scores NaN or +Inf.
 func Score(fitted any, b Batch) (Tensor, error) {
 	score, err := Unguarded(fitted, b)
 	if err != nil {
 		return Tensor{}, err
 	}
-	var read []Tensor
+	score = score.Double()
+	if Carries(fitted) {
+		return score, nil
+	}
 	for _, part := range append([]Tensor{b.Features, b.Logits}, b.Layers...) {
 		if part.name != "" {
-			read = append(read, part)
+			score = score.Marked(part)
 		}
 	}
-	return score.Double().Add(read[0].Concat(read[1:]...).Mul(0.).Sum()), nil
+	return score, nil
 }
 
 // Unguarded is Score, with any score for a row that is not finite.

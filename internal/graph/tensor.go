@@ -201,6 +201,9 @@ func (x Tensor) Mul(v any) Tensor { return x.with("Mul", v) }
 // Div is x / v.
 func (x Tensor) Div(v any) Tensor { return x.with("Div", v) }
 
+// Pow is x to the power of v.
+func (x Tensor) Pow(v any) Tensor { return x.with("Pow", v) }
+
 // Max is the larger of x and v.
 func (x Tensor) Max(v any) Tensor { return x.with("Max", v) }
 
@@ -423,6 +426,25 @@ func (x Tensor) Affine(factor float64, w any, c []float64) Tensor {
 	return Tensor{x.b, x.b.Node("Gemm", []string{x.name, m.name, row.name}, onnx.Attr("alpha", factor), onnx.Attr("transB", 1)), m.elem, row.cols}
 }
 
+// Linear is x·w + c for a matrix w, as MatMul takes one, in the precision of w, and
+// a row c of numbers.
+func (x Tensor) Linear(w any, c []float64) Tensor {
+	m := x.matrix(w)
+	_, row := Tensor{b: x.b, elem: m.elem}.operands(c)
+	return x.MulAdd(m, row)
+}
+
+// MulAdd is x·w + c for matrices, all but c as in Linear.
+func (x Tensor) MulAdd(w any, c Tensor) Tensor {
+	m := x.matrix(w)
+	return Tensor{x.b, x.b.Node("Gemm", []string{x.To(m.elem).name, m.name, c.To(m.elem).name}), m.elem, m.cols}
+}
+
+// Marked is x, n×1, or NaN in the rows in which a matrix is not finite.
+func (x Tensor) Marked(of Tensor) Tensor {
+	return of.MulAdd(of.Constant(make([]float64, of.cols), of.cols, 1), x)
+}
+
 // MatMulT is the product x·wᵀ of matrices. w has n rows.
 func (x Tensor) MatMulT(w any, n int) Tensor {
 	m := x.matrix(w)
@@ -518,6 +540,11 @@ func (x Tensor) Reshape(shape ...int64) Tensor {
 
 // Unit are rows scaled to norm 1, in float64; rows of zeros stay zero.
 func (x Tensor) Unit() Tensor { return x.Double().Div(x.Norm().Max(1e-300)) }
+
+// Normalised is x scaled as Unit does, in float32 throughout.
+func (x Tensor) Normalised() Tensor {
+	return Tensor{x.b, x.b.Node("LpNormalization", []string{x.name}, onnx.Attr("axis", -1), onnx.Attr("p", 2)), x.elem, x.cols}
+}
 
 // Norm is the Euclidean norm of rows, in float64.
 func (x Tensor) Norm() Tensor { return x.Double().SumSquares().Sqrt() }
