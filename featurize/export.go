@@ -182,14 +182,12 @@ func (e *exporting) base(ctx context.Context, o ExportOptions) error {
 // version of the format that knows inputs with defaults.
 const leastOpset, leastIR = 9, 4
 
-// changed are operators that sets 8 and 9 gave another form.
-var changed = []string{"Upsample", "Scan"}
-
 // raise has a model take what is added: an older operator set becomes the oldest
 // that does, where the model's nodes mean the same in it.
 func (e *exporting) raise(g *onnx.Graph) error {
 	m := g.Model
 	if old := g.Opset(); old < leastOpset {
+		changed := []string{"Upsample", "Scan"} // to which sets 8 and 9 gave another form
 		stuck := func(n *pb.NodeProto) bool {
 			return onnx.IsDefault(n.GetDomain()) && (slices.Contains(changed, n.GetOpType()) || onnx.AttributeInt(n, "spatial", 1) == 0)
 		}

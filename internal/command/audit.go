@@ -218,26 +218,41 @@ func (f *auditing) expand(ctx context.Context, option string, list inputList) (a
 		}
 	}
 	slices.SortFunc(all, func(a, b shard) int { return cmp.Compare(a.name, b.name) })
-	for i := range max(len(all)-1, 0) {
-		if all[i].name == all[i+1].name {
-			return nil, usagef("%s names %s twice; each input is to be named once", option, all[i].name)
+	seen := map[string]string{} // names, by where they lead
+	for _, one := range all {
+		switch before, twice := seen[leadsTo(one.path)]; {
+		case !twice:
+			seen[leadsTo(one.path)] = one.name
+		case before == one.name:
+			return nil, usagef("%s names %s twice; each input is to be named once", option, one.name)
+		default:
+			return nil, usagef("%s names %s and %s, which are one file or folder; each input is to be named once", option, before, one.name)
 		}
 	}
 	return all, nil
+}
+
+// leadsTo tells inputs apart, whatever they are called: two names that lead to one have
+// the same.
+func leadsTo(path string) string {
+	if isURL(path) {
+		return audit.Name(path)
+	}
+	return filepath.ToSlash(resolved(path))
 }
 
 // apart refuses inputs that are within others, and a folder for results within inputs.
 func (f *auditing) apart(shards []shard) error {
 	to := resolved(f.dir)
 	written := slices.Clone(f.shards)
-	names := map[string]bool{}
+	names := map[string]string{} // by where they lead
 	for _, one := range shards {
-		names[one.name], written = true, append(written, one.path)
+		names[leadsTo(one.path)], written = one.name, append(written, one.path)
 	}
 	for _, one := range shards {
-		for at := slash.Dir(one.name); at != slash.Dir(at); at = slash.Dir(at) {
-			if names[at] {
-				return usagef("--x names %s and %s within it; each input is to be named once", at, one.name)
+		for at := slash.Dir(leadsTo(one.path)); at != slash.Dir(at); at = slash.Dir(at) {
+			if outer, within := names[at]; within {
+				return usagef("--x names %s and %s within it; each input is to be named once", outer, one.name)
 			}
 		}
 	}
