@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -250,6 +251,30 @@ func TestBlocks(t *testing.T) {
 	empty, err := predictor.Predict(context.Background(), attach.Rows{Batch: in.Batch.Slice(0, 0)})
 	if err != nil || len(empty) != 0 {
 		t.Errorf("an empty block gives %v, %v", empty, err)
+	}
+}
+
+// Predict takes little memory beside its answers, however many rows there are.
+func TestPredictAllocates(t *testing.T) {
+	in := classifier(300)
+	in.Method, in.Last = ood.Method{}, sums(3, 8)
+	in.Batch.Layers = layersOf(in.Batch)
+	in.Base.Layers = []attach.Layer{{Tensor: "relu1"}, {Tensor: "relu2"}}
+	p, err := mustFit(t, in).Predictor(attach.PredictOptions{Sets: calibrate.LAC})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 64} {
+		rows := attach.Rows{Batch: in.Batch.Slice(0, n)}
+		rows.Labels = nil
+		allocations := testing.AllocsPerRun(20, func() {
+			if _, err := p.Predict(context.Background(), rows); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if allocations > 35 {
+			t.Errorf("%v allocations for %d rows", allocations, n)
+		}
 	}
 }
 

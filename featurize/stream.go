@@ -99,9 +99,10 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	if err != nil {
 		return b, err
 	}
+	b.Layers = slices.Grow(b.Layers, len(m.info.Layers))
 	for i, t := range out[2:] {
 		l := m.info.Layers[i]
-		layer, err := m.take(c, t, fmt.Sprintf("layer %q", l.Tensor), l.Width)
+		layer, err := m.take(c, t, "layer \""+l.Tensor+"\"", l.Width)
 		if err != nil {
 			return b, &parts.LayerError{Err: err}
 		}

@@ -338,13 +338,11 @@ func (s *fused) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 
 // surprises are −log p of the rows, or its square, by component.
 func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error) {
-	if b.Block.Rows() > 0 {
-		b.Inputs = ood.InputsOf(b.Block)
-	}
 	all := make([][]float64, len(s.Parts))
 	for i, p := range s.Parts {
-		var err error
-		if all[i], err = p.Fitted.Score(ctx, nil, b); err != nil {
+		all[i] = make([]float64, b.Len())
+		// The rows were checked for all components when they were for the fusion.
+		if err := p.Fitted.Fitted().(ood.Detector).Score(ctx, all[i], b); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		for r, v := range all[i] {

@@ -232,10 +232,14 @@ func score(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch, progre
 		return scoreInputs(ctx, grid, dst, b, progress)
 	}
 	n := b.Len()
-	b.Inputs = nil // which every block would copy its own of
+	b.Inputs, b.Cache = nil, nil // of the former every block would copy its own
 	for i := 0; i < n; i += blockRows {
 		end := min(i+blockRows, n)
-		if err := scoreBlock(ctx, grid, dst, i, b.Slice(i, end)); err != nil {
+		block := b
+		if n > blockRows {
+			block = b.Slice(i, end)
+		}
+		if err := scoreBlock(ctx, grid, dst, i, block); err != nil {
 			return err
 		}
 		progress.Tell(float64(end) / float64(n))
@@ -245,7 +249,9 @@ func score(ctx context.Context, grid []*Scorer, dst [][]float64, b Batch, progre
 
 // scoreBlock scores consecutive rows, from the one called first.
 func scoreBlock(ctx context.Context, grid []*Scorer, dst [][]float64, first int, block Batch) error {
-	block.Cache = &sync.Map{}
+	if len(grid) > 1 {
+		block.Cache = &sync.Map{}
+	}
 	for k, other := range grid {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -304,11 +310,12 @@ func (s *Scorer) check(b Batch) error {
 	if err := s.method.CheckBatch(b, "the rows to score"); err != nil {
 		return err
 	}
-	if err := b.needed(s.method.Needs).Widths().Check(s.widths, "the rows", fmt.Sprintf("method %q was fitted with", s.method.Name)); err != nil {
+	needed := b.needed(s.method.Needs)
+	if err := needed.Widths().Check(s.widths, "the rows", fmt.Sprintf("method %q was fitted with", s.method.Name)); err != nil {
 		return err
 	}
 	n := b.Len()
-	for _, p := range b.needed(s.method.Needs) {
+	for _, p := range needed {
 		if p.Rows != n {
 			return fmt.Errorf("%d rows but %d of %s", n, p.Rows, p.Name)
 		}

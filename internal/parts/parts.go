@@ -58,8 +58,8 @@ func Layer(i int) string {
 // Names are the names of parts for which has holds: of earlier layers, if they are
 // asked for, those before the first that is absent.
 func Names(has func(name string) bool, layers bool) []string {
-	var names []string
-	for _, name := range []string{"features", "logits"} {
+	names := make([]string, 0, 8)
+	for _, name := range [...]string{"features", "logits"} {
 		if has(name) {
 			names = append(names, name)
 		}
