@@ -252,12 +252,13 @@ func TestTrueClassesRefused(t *testing.T) {
 	in := classifier(200)
 	in.Cal = blob(2, 100, 8, 3, 0)
 	for says, spoil := range map[string]func(b *attach.Bundle, c *calibrate.ClassCalibration){
-		"has label 3 of 3":                              func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Labels[7] = 3 },
-		"ranks hold -1":                                 func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Ranks[7] = -1 },
-		"calibration row 0 has label":                   func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Ranks[0] = 1 - min(c.Ranks[0], 1) },
-		"which no softmax gives":                        func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.True[7] = 1.5 },
-		`array "calibration/top"`:                       func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Top[7] = math.NaN() },
-		"of 100, 100, 100, 100 and 99 calibration rows": func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Ranks = c.Ranks[1:] },
+		"has label 3 of 3":                                   func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Labels[7] = 3 },
+		"ranks hold -1":                                      func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Ranks[7] = -1 },
+		"calibration row 0 has label":                        func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Ranks[0] = 1 - min(c.Ranks[0], 1) },
+		"which no softmax gives":                             func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.True[7] = 1.5 },
+		`array "calibration/top"`:                            func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Top[7] = math.NaN() },
+		"of 100, 100, 100, 100, 100 and 99 calibration rows": func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Ranks = c.Ranks[1:] },
+		"and the probabilities":                              func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Grown[7] = 1 - min(math.Ceil(c.Grown[7]), 1) },
 		"labels of calibration rows for a network without a": func(b *attach.Bundle, _ *calibrate.ClassCalibration) {
 			b.Base.Sigmoid, b.Calibration.Temperature = true, 0
 		},

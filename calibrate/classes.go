@@ -20,6 +20,7 @@ type ClassCalibration struct {
 	Above  []float64 // total probability of the classes that rank above it
 	Ranks  []int     // how many these are
 	Top    []float64 // largest probability of any class
+	Grown  []float64 // total probability of the classes that an ordinal set takes before it
 }
 
 // NewClassCalibration reads the logits, n×c, and the labels, in [0,c), of
@@ -31,8 +32,10 @@ func NewClassCalibration(logits blas32.General, labels []int) (ClassCalibration,
 	n := len(labels)
 	c := ClassCalibration{
 		Labels: slices.Clone(labels), True: make([]float64, n), Above: make([]float64, n), Ranks: make([]int, n), Top: make([]float64, n),
+		Grown: make([]float64, n),
 	}
 	var above []float32
+	var set growth
 	for i, label := range labels {
 		z := rows.Row(logits, i)
 		above = above[:0]
@@ -48,6 +51,10 @@ func NewClassCalibration(logits blas32.General, labels []int) (ClassCalibration,
 			c.Above[i] += p.Of(v, 1)
 		}
 		c.True[i], c.Ranks[i], c.Top[i] = p.Of(z[label], 1), len(above), p.Largest()
+		set.reset(z)
+		for class := set.next(); class != label; class = set.next() {
+			c.Grown[i] += p.Of(z[class], 1)
+		}
 	}
 	return c, nil
 }

@@ -38,6 +38,14 @@ const (
 	// Reference: Huang, Xi, Zhang, Yao, Qiu & Wei (2024), Conformal Prediction for
 	// Deep Classifier via Label Ranking.
 	SAPS SetScore = "saps"
+	// Ordinal is for classes that have an order, that of their numbers, and sets
+	// without gaps: the total probability of the classes that are taken before c, where
+	// the most probable is taken first, and then of the two beside those taken always the
+	// more probable. One threshold of all classes keeps sets without gaps: it has none
+	// by class or cluster.
+	// Reference: Lu, Angelopoulos & Pomerantz (2022), Improving Trustworthiness of AI
+	// Disease Severity Rating in Medical Imaging with Ordinal Conformal Prediction Sets.
+	Ordinal SetScore = "ordinal"
 )
 
 // Defaults of SetOptions.
@@ -65,7 +73,7 @@ type SetOptions struct {
 	// Reference: Ding, Angelopoulos, Bates, Jordan & Tibshirani (2023),
 	// Class-Conditional Conformal Prediction with Many Classes.
 	ByCluster bool
-	// Smoothed covers no more often than is promised: APS and RAPS count a random
+	// Smoothed covers no more often than is promised: APS, RAPS and Ordinal count a random
 	// share of p_c too, and SAPS of a penalty or, for the most probable class, of its
 	// probability, as their papers do, and may be empty; for LAC a random number
 	// decides whether classes that score just the threshold belong to the set. It is
@@ -79,7 +87,8 @@ type SetOptions struct {
 }
 
 // ranked is a class among the others of its row: its probability, that of all
-// which rank above it, how many these are, and the largest of the row.
+// which rank above it or are taken before it, how many these are, and the largest of
+// the row.
 type ranked struct {
 	p, above float64
 	rank     int
@@ -117,25 +126,31 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 	switch o.Score {
 	case SAPS:
 		o.Penalty = cmp.Or(o.Penalty, defaultWeight)
-	case LAC, APS, RAPS:
+	case LAC, APS, RAPS, Ordinal:
 		o.Penalty = cmp.Or(o.Penalty, defaultPenalty)
 	default:
-		return Sets{}, fmt.Errorf("score %q of sets is not one of lac, aps, raps, saps", o.Score)
+		return Sets{}, fmt.Errorf("score %q of sets is not one of lac, aps, raps, saps, ordinal", o.Score)
 	}
 	o.Free = cmp.Or(o.Free, defaultFree)
 	if !(o.Penalty > 0) || o.Free < 0 {
 		return Sets{}, fmt.Errorf("a penalty of %v beyond rank %d is none", o.Penalty, o.Free)
 	}
-	if o.ByClass && o.ByCluster {
+	switch {
+	case o.ByClass && o.ByCluster:
 		return Sets{}, errors.New("sets by class are not by cluster too")
+	case o.Score == Ordinal && (o.ByClass || o.ByCluster):
+		return Sets{}, errors.New("ordinal sets have one threshold, without which they had gaps: ask for others by class or cluster")
 	}
-	scores := make([]float64, len(c.Labels))
+	scores, above := make([]float64, len(c.Labels)), c.Above
+	if o.Score == Ordinal {
+		above = c.Grown
+	}
 	for i := range scores {
 		var share float64
 		if o.Smoothed {
 			share = uniform(o.Seed, uint64(i), calibrationStream)
 		}
-		scores[i] = o.score(ranked{c.True[i], c.Above[i], c.Ranks[i], c.Top[i]}, share)
+		scores[i] = o.score(ranked{c.True[i], above[i], c.Ranks[i], c.Top[i]}, share)
 	}
 	s := Sets{o: o, most: math.Inf(-1)}
 	var served []bool
@@ -190,7 +205,13 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 	if len(s.limits) == 0 || s.o.ByClass && len(s.limits) < logits.Cols {
 		most = math.Inf(1) // of classes without calibration rows
 	}
-	var order ranking
+	var order interface {
+		reset(z []float32)
+		next() int
+	} = new(ranking)
+	if s.o.Score == Ordinal {
+		order = new(growth)
+	}
 	for i := range logits.Rows {
 		z, start := rows.Row(logits, i), len(all)
 		var tau float64
@@ -227,6 +248,27 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 		sets[i], start = all[start:end:end], end
 	}
 	return sets
+}
+
+// growth yields classes as ordinal sets take them, of two that are equal that of the
+// larger number.
+type growth struct {
+	z      []float32
+	lo, hi int // what is taken, hi not included
+}
+
+func (g *growth) reset(z []float32) {
+	top := softmax.New(z, 1).Top
+	*g = growth{z, top, top}
+}
+
+func (g *growth) next() int {
+	if g.lo > 0 && (g.hi == len(g.z) || g.lo < g.hi && g.z[g.lo-1] > g.z[g.hi]) {
+		g.lo--
+		return g.lo
+	}
+	g.hi++
+	return g.hi - 1
 }
 
 // ranking yields classes by falling logit, those of equal logits by index: a

@@ -139,11 +139,15 @@ func TestSetsOfCalibrationRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, score := range []SetScore{LAC, APS, RAPS, SAPS} {
+	for _, score := range []SetScore{LAC, APS, RAPS, SAPS, Ordinal} {
 		s := mustSets(t, z, labels, SetOptions{Score: score}, .5)
 		var scores []float64
+		above := c.Above
+		if score == Ordinal {
+			above = c.Grown
+		}
 		for i := range c.Labels {
-			scores = append(scores, s.o.score(ranked{c.True[i], c.Above[i], c.Ranks[i], c.Top[i]}, 0))
+			scores = append(scores, s.o.score(ranked{c.True[i], above[i], c.Ranks[i], c.Top[i]}, 0))
 		}
 		slices.Sort(scores)
 		for k := 1; k < n; k++ {
@@ -151,6 +155,9 @@ func TestSetsOfCalibrationRows(t *testing.T) {
 			for i, set := range sets {
 				if slices.Contains(set, labels[i]) {
 					covered++
+				}
+				if score == Ordinal && set[len(set)-1]-set[0] != len(set)-1 {
+					t.Fatalf("the set %v has a gap", set)
 				}
 			}
 			if below, equal := ties(scores, scores[k-1]); covered != below+equal || score == LAC && covered != k {
@@ -179,8 +186,11 @@ func drawClasses(rng *rand.Rand, rows, classes int) (blas32.General, []int) {
 // by class, rows of each class.
 func TestSetsCoverage(t *testing.T) {
 	const repeats, n, classes, alpha = 12000, 29, 3, 0.2
-	for _, score := range []SetScore{LAC, APS, RAPS, SAPS} {
+	for _, score := range []SetScore{LAC, APS, RAPS, SAPS, Ordinal} {
 		for _, o := range []SetOptions{{}, {Smoothed: true}, {ByClass: true}, {ByClass: true, Smoothed: true}} {
+			if score == Ordinal && o.ByClass {
+				continue
+			}
 			o.Score, o.Free, o.Penalty = score, 1, .1
 			rng := rand.New(rand.NewPCG(7, 8))
 			var covered, want, drawn [classes]float64

@@ -4,7 +4,8 @@ Run with Python 3, PyTorch, TorchCP and MAPIE:
     python3 sets.py > sets.json
 Made with Python 3.11.2, PyTorch 1.13.0, TorchCP 1.2.1, MAPIE 1.6.0. TorchCP
 subtracts a random share of a class's own probability from its scores of APS and
-RAPS, and of a penalty from those of SAPS; here the whole of it. MAPIE's APS and
+RAPS, and of a penalty from those of SAPS; here the whole of it. It has no ordinal
+sets: those here are grown step by step, as Lu, Angelopoulos & Pomerantz (2022) say. MAPIE's APS and
 RAPS draw at calibration whatever is asked for, so that it has LAC alone in common.
 """
 import json
@@ -44,6 +45,30 @@ class Given:
     predict = lambda self, z: z.argmax(1)
 
 
+def grown(p):
+    """Sets of classes from the most probable on, each with its probability."""
+    taken = {int(p.argmax())}
+    while True:
+        yield sorted(taken), sum(p[c] for c in taken)
+        beside = [c for c in (min(taken) - 1, max(taken) + 1) if 0 <= c < len(p)]
+        if not beside:
+            return
+        taken.add(max(beside, key=lambda c: p[c]))
+
+
+def ordinal(p, number):
+    """The first set whose probability exceeds a number, or all classes."""
+    return next((s for s, mass in grown(p) if mass > number), list(range(len(p))))
+
+
+def ordinals(p, y, n, alpha):
+    """Sets by the least number for which enough of the first n hold their class."""
+    numbers = sorted({0.0} | {mass for row in p[:n] for _, mass in grown(row)})
+    enough = np.ceil((n + 1) * (1 - alpha))
+    least = next(number for number in numbers if sum(y[i] in ordinal(p[i], number) for i in range(n)) >= enough)
+    return [ordinal(row, least) for row in p[n:]]
+
+
 def problem(n, m, c, spread, alpha):
     z = rng.normal(0, spread, (n + m, c)).astype(np.float32)
     y = np.array([rng.choice(c, p=p) for p in softmax(z.astype(float) * 0.8, axis=1)])
@@ -55,6 +80,7 @@ def problem(n, m, c, spread, alpha):
             p.calculate_threshold(logits[:n], labels[:n], alpha)
             sets = p.predict_with_logits(logits[n:]).tolist()
             out["sets"][name + suffix] = [np.flatnonzero(s).tolist() for s in sets]
+    out["sets"]["ordinal"] = ordinals(softmax(z.astype(float), axis=1), y, n, alpha)
     mapie = SplitConformalClassifier(Given(c), confidence_level=1 - alpha, conformity_score="lac", prefit=True)
     mapie.conformalize(z[:n].astype(float), y[:n])
     _, sets = mapie.predict_set(z[n:].astype(float))

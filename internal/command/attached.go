@@ -65,6 +65,9 @@ func (f *attached) levelless() []never {
 // setOptions are those of sets, and of intervals as well as sets.
 func (f *attached) setOptions() table {
 	without := f.levelless()
+	apart := append(without[1:],
+		idle("with --sets ordinal, which have one threshold", func() bool { return f.sets == string(calibrate.Ordinal) }),
+		never{func() bool { return f.o.ByClass && f.o.ByCluster }, "excludes the other of --by-class and --by-cluster"})
 	return join(table{
 		{name: "smoothed", to: &f.o.Smoothed, never: without,
 			usage: "cover no more often than asked where targets or quantiles take few values, and for sets, some of which are then empty: each row draws what belongs to its interval or set"},
@@ -74,9 +77,9 @@ func (f *attached) setOptions() table {
 				idle("for heads without intervals, such as a classifier's", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })),
 			}},
 	}, table{
-		{name: "sets", to: &f.sets, must: oneOf("lac", "aps", "raps", "saps", "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps, raps or saps, which are larger for harder inputs, or none (default: lac where labels were given to fit)"},
-		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: append(without[1:], never{func() bool { return f.o.ByCluster }, "--by-class and --by-cluster exclude each other"})},
-		{name: "by-cluster", to: &f.o.ByCluster, usage: "let sets hold the right class as often for inputs of each cluster of classes that are as hard, for many classes of few calibration rows", never: without[1:]},
+		{name: "sets", to: &f.sets, must: oneOf("lac", "aps", "raps", "saps", "ordinal", "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps, raps or saps, which are larger for harder inputs, ordinal, without gaps where classes have an order, or none (default: lac where labels were given to fit)"},
+		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: apart},
+		{name: "by-cluster", to: &f.o.ByCluster, usage: "let sets hold the right class as often for inputs of each cluster of classes that are as hard, for many classes of few calibration rows", never: apart},
 		{name: "error", to: &f.o.Error, must: share, usage: "SHARE: accept inputs among which at most this share is classified wrong, with 95 % confidence: those that are not flagged and of which the network is surest"},
 	}.unless(idle("for a network that answers no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification }))))
 }
