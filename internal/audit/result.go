@@ -545,6 +545,15 @@ func features(list []keptRow) blas32.General {
 	return x
 }
 
+// Of names what was audited: its file or folder, or one of them.
+func (a *Audit) Of() string {
+	name := a.Shards[0].Name
+	if n := len(a.Shards); n > 1 {
+		name += fmt.Sprintf(" and %d more", n-1)
+	}
+	return name
+}
+
 // Unnamed says that there are many more outliers than discoveries.
 func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries }
 
@@ -555,25 +564,25 @@ func (a *Audit) notes(own int) {
 	if a.Conditional {
 		kind = fmt.Sprintf("on average over draws of audited rows, for a share %g of all calibration sets", 1-a.Delta)
 	}
-	say("Of the discoveries at most a share %g is false, %s, where inliers are drawn like the %d calibration rows.", a.FDR, kind, a.Calibration)
+	say("Of the discoveries at most a share %g is false, %s, where inliers are drawn like the %s.", a.FDR, kind, rows.Count(a.Calibration, "calibration row"))
 	say("Bounds all hold at once with probability %g, whichever threshold or group is looked at.", 1-a.Delta)
 	if a.Unnamed() {
-		say("At least %d of the inputs are outliers, and of %d it can be said which they are: others score as high as some calibration rows do. The highest scores come first, and groups tell where outliers are.", a.Outliers, a.Discoveries)
+		say("There must be at least %s among the inputs, against %s: the rest of the outliers cannot be told, one by one, from inputs like the calibration rows. The highest scores come first, and groups tell where outliers are.", rows.Count(a.Outliers, "outlier"), rows.Count(a.Discoveries, "discovery"))
 	}
 	if a.Discoveries == 0 && a.Least > 1 {
-		say("With %d calibration rows nothing is a discovery unless %d of these %d inputs score as high as none of them; calibrate with more rows, or look at bounds.", a.Calibration, a.Least, a.Inputs)
+		say("With %s nothing is a discovery unless %d of these %d inputs score higher than all of them; calibrate with more rows, or look at bounds.", rows.Count(a.Calibration, "calibration row"), a.Least, a.Inputs)
 	}
-	say("The promise is broken by copies among the inputs and by frames of a video, which count as many witnesses where they are one, and by calibration rows that the network or heads were trained on.")
+	say("The promise is broken by copies among the inputs and by frames of a video, each of which counts as a witness of its own, and by calibration rows that the network or heads were trained on.")
 	if a.HeldOut == attach.SplitOff {
 		say("The calibration rows were split off the rows fitted on: if the network was trained on these, more inputs are discoveries than should be.")
 	}
 	if n := len(a.Duplicates); n > 0 {
-		say("Among the %d highest scores there are %s of inputs that are nearly the same; each counts as many.", len(a.Worst), rows.Count(n, "group"))
+		say("The %d highest scores hold %s of inputs that are nearly the same, each of which counts for itself.", len(a.Worst), rows.Count(n, "group"))
 	}
 	if a.LikeFitted != nil && *a.LikeFitted > 0 {
 		say("%s nearly the same as one fitted on, which the column like_fitted of %s names: such inputs score low, and their p-values mean nothing.", rows.Count(*a.LikeFitted, "input")+map[bool]string{true: " is", false: " are"}[*a.LikeFitted == 1], Scores)
 	}
 	if a.Shift.Lower < .01 {
-		say("Fewer inputs score high than of rows like the calibration rows (p = %.3g), as of inputs that were trained on.", a.Shift.Lower)
+		say("Fewer inputs score high than if all were like the calibration rows (p = %.3g), as where the network was trained on them.", a.Shift.Lower)
 	}
 }

@@ -450,7 +450,7 @@ func (f *auditing) look(shards []shard) func(ctx context.Context, name string, r
 
 // printAudit says in a few lines what was found.
 func printAudit(w io.Writer, a *audit.Audit, dir string) {
-	printf(w, "%s audited in %s, %s\n", rows.Count(a.Inputs, "input"), rows.Count(len(a.Shards), "file"), rows.Count(a.Calibration, "calibration row"))
+	printf(w, "%s audited in %s, %s\n", rows.Count(a.Inputs, "input"), a.Of(), rows.Count(a.Calibration, "calibration row"))
 	falsely := ""
 	if a.Discoveries > 0 {
 		falsely = fmt.Sprintf("; with probability %g at most %.3g %% of these are false", 1-a.Delta, 100*a.FDP)
@@ -476,9 +476,9 @@ func printAudit(w io.Writer, a *audit.Audit, dir string) {
 		printf(w, "copies        %d nearly the same as a row of --fitted\n", *a.LikeFitted)
 	}
 	if a.Unnamed() {
-		printf(w, "note: which inputs the others are cannot be said at that rate: they score as high as some calibration rows do; the report has the highest first\n")
+		printf(w, "note: there are more outliers than discoveries: the rest cannot be told, one by one, from inputs like the calibration rows; the report has the highest scores first\n")
 	} else if a.Discoveries == 0 && a.Least > 1 {
-		printf(w, "note: with %d calibration rows nothing is a discovery unless %d inputs score as high as none of them\n", a.Calibration, a.Least)
+		printf(w, "note: with %s nothing is a discovery unless %d inputs score higher than all of them\n", rows.Count(a.Calibration, "calibration row"), a.Least)
 	}
 	printf(w, "%s\n", filepath.Join(dir, "report.html"))
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -13,20 +14,35 @@ import (
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
-// mostGroups is how many groups of a kind are shown.
-const mostGroups = 500
+// What bounds a page, whatever was audited.
+const (
+	mostGroups   = 300 // of a kind
+	mostTargets  = 10
+	mostLetters  = 160     // of a name
+	mostShards   = 20      // on a command line
+	mostPictures = 5 << 19 // bytes of all
+)
 
 // Audit is the page of an audit.
 func Audit(a *audit.Audit) Page {
 	p := Page{
 		Title: "What does not belong",
-		Lead:  fmt.Sprintf("%s of %s, compared with %s.", rows.Count(a.Inputs, "input"), rows.Count(len(a.Shards), "file"), rows.Count(a.Calibration, "calibration row")),
+		Lead:  fmt.Sprintf("%s of %s, compared with %s.", rows.Count(a.Inputs, "input"), a.Of(), rows.Count(a.Calibration, "calibration row")),
+	}
+	if n := len(a.Targets); n > mostTargets {
+		first := *a
+		first.Targets, first.Intervals = a.Targets[:mostTargets], a.Intervals[:mostTargets]
+		a, p.Lead = &first, p.Lead+fmt.Sprintf(" Of %d targets the first %d are shown; audit.json has all.", n, mostTargets)
 	}
 	fact := func(value, label string) { p.Facts = append(p.Facts, Fact{value, label}) }
-	fact(strconv.Itoa(a.Outliers), fmt.Sprintf("outliers at least, %s of the inputs, with probability %g", percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta))
-	fact(strconv.Itoa(a.Discoveries), fmt.Sprintf("discoveries at a false discovery rate of %g", a.FDR))
+	count := func(n int, one, label string) {
+		value, noun, _ := strings.Cut(rows.Count(n, one), " ")
+		fact(value, noun+label)
+	}
+	count(a.Outliers, "outlier", fmt.Sprintf(" at least, %s of the inputs, with probability %g", percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta))
+	count(a.Discoveries, "discovery", fmt.Sprintf(" at a false discovery rate of %g", a.FDR))
 	if a.Discoveries > 0 {
-		fact(percent(a.FDP), fmt.Sprintf("of them are false at most, with probability %g", 1-a.Delta))
+		fact(percent(a.FDP), fmt.Sprintf("of discoveries are false at most, with probability %g", 1-a.Delta))
 	}
 	fact(least(a.Shift.Higher), "probability that so many score so high if all are like the calibration rows")
 	if a.LikeFitted != nil {
@@ -46,14 +62,14 @@ func Audit(a *audit.Audit) Page {
 
 // intervals are how wide those of each target are, and how often they hold it.
 func intervals(a *audit.Audit) block {
-	b := block{Title: "Intervals", Lead: fmt.Sprintf("At a false discovery rate of %g so many are wider than those of the calibration rows. A share %g of the targets is to lie within.", a.FDR, a.Level)}
+	b := block{Title: "Intervals", Lead: fmt.Sprintf("How many are wider than those of the calibration rows, at a false discovery rate of %g. Of the targets a share %g is to lie within.", a.FDR, a.Level)}
 	all := a.Intervals
 	var g grid
-	g.text("target", each(all, func(of audit.Interval) string { return of.Name }))
-	g.numbers("stand out", "intervals that are wider than those of the calibration rows", each(all, func(of audit.Interval) float64 { return float64(of.Wide) }), whole)
+	g.text("target", each(all, func(of audit.Interval) string { return brief(of.Name) }))
+	g.numbers("stand out", "intervals that are wider than those of the calibration rows", each(all, func(of audit.Interval) float64 { return float64(of.Wide) }), wholes)
 	g.numbers("p of all", "the probability that so many are so wide if all are like those of the calibration rows", each(all, func(of audit.Interval) float64 { return of.Shift.Higher }), fourDigits)
 	if slices.ContainsFunc(all, func(of audit.Interval) bool { return of.Known > 0 }) {
-		g.numbers("with target", "", each(all, func(of audit.Interval) float64 { return float64(of.Known) }), whole)
+		g.numbers("with target", "", each(all, func(of audit.Interval) float64 { return float64(of.Known) }), wholes)
 		g.numbers("covered", "the share of targets within their intervals", each(all, func(of audit.Interval) float64 {
 			if of.Known == 0 {
 				return math.NaN()
@@ -65,7 +81,7 @@ func intervals(a *audit.Audit) block {
 	for k, of := range all {
 		w := grid{Title: capital(targetHead("the widest", of.Name, k, a))}
 		number := func(name string, x func(r audit.Row) float64) { w.numbers(name, "", each(of.Widest, x), fourDigits) }
-		w.text("input", each(of.Widest, func(r audit.Row) string { return r.Key }))
+		w.text("input", each(of.Widest, func(r audit.Row) string { return brief(r.Key) }))
 		number("width", func(r audit.Row) float64 { return float64(r.Upper[k] - r.Lower[k]) })
 		number("prediction", func(r audit.Row) float64 { return float64(r.Prediction[k]) })
 		number("lower", func(r audit.Row) float64 { return float64(r.Lower[k]) })
@@ -86,27 +102,62 @@ func least(p float64) string {
 
 // reproduced is what was audited with what.
 func reproduced(a *audit.Audit) block {
-	b := block{Title: "How to reproduce", Lead: "attach audit with the file of this SHA-256, these inputs and options gives the same audit.json, to the byte."}
-	fact := func(label, value string) { b.Facts = append(b.Facts, Fact{value, label}) }
-	fact("SHA-256 of M.attach", a.Bundle)
-	if a.Model != "" {
-		fact("SHA-256 of the network", a.Model)
+	b := block{Title: "How to reproduce", Lead: "With the files of these SHA-256 this gives the same audit.json, to the byte, from the folder that names are relative to. What was said of how inputs are read, such as --target or --text, is not in audit.json: say it again."}
+	b.Code = "attach audit M.attach"
+	if len(a.Shards) > mostShards {
+		b.Code = "jq -r '.shards[].name' audit.json > inputs.txt\n" + b.Code + " --x @inputs.txt"
+	} else {
+		for _, s := range a.Shards {
+			b.Code += " --x " + quoted(s.Name)
+		}
 	}
-	options := fmt.Sprintf("--fdr %g --delta %g --alpha %g", a.FDR, a.Delta, a.Alpha)
-	if a.Level > 0 {
-		options += fmt.Sprintf(" --level %g", a.Level)
+	b.Code += fmt.Sprintf(" -o again --fdr %g --delta %g --alpha %g", a.FDR, a.Delta, a.Alpha)
+	for _, option := range []struct {
+		given bool
+		says  string
+	}{
+		{a.Level > 0, fmt.Sprintf("--level %g", a.Level)},
+		{a.Conditional, "--conditional"},
+		{a.Every > 0, fmt.Sprintf("--every %d", a.Every)},
+		{a.Limit > 0, fmt.Sprintf("--limit %d", a.Limit)},
+		{a.Grouped, "--groups NAME"},
+		{a.Preprocess != "", "--preprocess FILE"},
+		{a.Fitted != "", "--fitted INPUTS"},
+	} {
+		if option.given {
+			b.Code += " " + option.says
+		}
 	}
-	if a.Conditional {
-		options += " --conditional"
+	for _, f := range []Fact{
+		{a.Bundle, "M.attach, SHA-256"}, {a.Model, "its network, SHA-256"}, {a.Preprocess, "--preprocess, SHA-256"},
+		{a.Fitted, "--fitted, SHA-256 of names and content"}, {attach.Version(), "version of attach"},
+	} {
+		if f.Value != "" {
+			b.Facts = append(b.Facts, f)
+		}
 	}
-	if a.Every > 0 {
-		options += fmt.Sprintf(" --every %d", a.Every)
-	}
-	if a.Limit > 0 {
-		options += fmt.Sprintf(" --limit %d", a.Limit)
-	}
-	fact("options", options)
 	return b
+}
+
+// quoted is a name as a shell takes it.
+func quoted(name string) string {
+	if strings.HasPrefix(name, "@") { // a list otherwise
+		name = "./" + name
+	}
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,%@") == "" {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}
+
+// brief is a name that is cut short in its middle.
+func brief(name string) string {
+	letters := []rune(name)
+	n := len(letters)
+	if n <= mostLetters {
+		return name
+	}
+	return string(letters[:mostLetters/2]) + "…" + string(letters[n-mostLetters/2:])
 }
 
 // promised is what is promised, and what p-values look like.
@@ -124,15 +175,19 @@ func promised(a *audit.Audit) block {
 		}
 		b.Notes = append(b.Notes, verdict{Word: word, Says: says})
 	}
-	g := grid{Title: "Any threshold"}
+	g := grid{Title: "Inputs up to any p-value"}
 	var p, n, fdp []float64
 	for _, t := range a.Thresholds {
-		p, n, fdp = append(p, t.PValue), append(n, float64(t.Inputs)), append(fdp, t.FDP)
+		if t.Inputs > 0 {
+			p, n, fdp = append(p, t.PValue), append(n, float64(t.Inputs)), append(fdp, t.FDP)
+		}
 	}
 	g.numbers("p-value up to", "", p, fourDigits)
-	g.numbers("inputs", "", n, whole)
+	g.numbers("inputs", "", n, wholes)
 	g.numbers("false at most", "the share of inputs that are like the calibration rows after all", fdp, percent)
-	b.Tables = []grid{g}
+	if len(p) > 0 {
+		b.Tables = []grid{g}
+	}
 	return b
 }
 
@@ -160,21 +215,23 @@ func plane(a *audit.Audit) (*chart, error) {
 	return &c, nil
 }
 
-func whole(x float64) string { return strconv.FormatFloat(x, 'f', 0, 64) }
-
 // shownWorst are the inputs with the highest scores.
 func shownWorst(a *audit.Audit) *block {
 	if len(a.Worst) == 0 {
 		return nil
 	}
-	b := block{Title: "The most unlike the domain first"}
+	b := block{Title: "The most unlike the domain first", Filter: true, By: map[int]string{}}
 	if n := len(a.Worst); n < a.Inputs {
 		b.Lead = fmt.Sprintf("The first %d of %d.", n, a.Inputs)
 	}
 	var g grid
 	text := func(name string, of func(r audit.Row) string) { g.text(name, each(a.Worst, of)) }
+	by := func(name string, of func(r audit.Row) string) {
+		b.By[len(g.Heads)] = name
+		text(name, func(r audit.Row) string { return brief(of(r)) })
+	}
 	number := func(name string, of func(r audit.Row) float64) { g.numbers(name, "", each(a.Worst, of), fourDigits) }
-	text("input", func(r audit.Row) string { return r.Key })
+	text("input", func(r audit.Row) string { return brief(r.Key) })
 	if slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.Shown != nil && r.Shown.Text != "" }) {
 		text("text", func(r audit.Row) string {
 			if r.Shown == nil {
@@ -186,15 +243,18 @@ func shownWorst(a *audit.Audit) *block {
 	number("p-value", func(r audit.Row) float64 { return r.PValue })
 	number("score", func(r audit.Row) float64 { return float64(r.Score) })
 	text("discovery", func(r audit.Row) string { return map[bool]string{true: "yes", false: "no"}[r.Discovery] })
-	folders := slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.Folder != a.Worst[0].Folder })
-	if folders {
-		text("folder", func(r audit.Row) string { return r.Folder })
+	first := a.Worst[0]
+	switch within := func(r audit.Row) bool { return r.Folder == r.Shard || strings.HasPrefix(r.Folder, r.Shard+"/") }; {
+	case slices.ContainsFunc(a.Worst, within) && slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.Folder != first.Folder }):
+		by("folder", func(r audit.Row) string { return r.Folder })
+	case slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.Shard != first.Shard }):
+		by("file", func(r audit.Row) string { return r.Shard })
 	}
 	if slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.LikeFitted != "" }) {
-		text("like fitted row", func(r audit.Row) string { return r.LikeFitted })
+		text("like fitted row", func(r audit.Row) string { return brief(r.LikeFitted) })
 	}
 	if a.Task == attach.Classification {
-		text("class", className)
+		by("class", className)
 		number("confidence", func(r audit.Row) float64 { return float64(*r.Confidence) })
 	}
 	for k, name := range a.Targets {
@@ -202,50 +262,36 @@ func shownWorst(a *audit.Audit) *block {
 		number(targetHead("lower", name, k, a), func(r audit.Row) float64 { return float64(r.Lower[k]) })
 		number(targetHead("upper", name, k, a), func(r audit.Row) float64 { return float64(r.Upper[k]) })
 	}
-	b.Filter = true
 	left := mostPictures
-	var images []picture
-	for _, r := range a.Worst {
+	for i, r := range a.Worst {
 		if r.Shown == nil || len(r.Shown.Picture) == 0 || left < len(r.Shown.Picture) {
 			continue
 		}
 		left -= len(r.Shown.Picture)
-		pic := picture{Encoded: r.Shown.Picture, Caption: r.Key, Facts: []Fact{{fourDigits(r.PValue), "p-value"}, {fourDigits(float64(r.Score)), "score"}}}
+		pic := picture{Row: i, Encoded: r.Shown.Picture, Caption: brief(r.Key), Facts: []Fact{{fourDigits(r.PValue), "p-value"}, {fourDigits(float64(r.Score)), "score"}}}
 		if r.Class != nil {
-			pic.Facts = append(pic.Facts, Fact{className(r), "class"})
+			pic.Facts = append(pic.Facts, Fact{brief(className(r)), "class"})
 		}
-		if folders {
-			pic.Facts = append(pic.Facts, Fact{r.Folder, "folder"})
-		}
-		images = append(images, pic)
+		b.Pictures = append(b.Pictures, pic)
 	}
-	b.Pictures, b.Tables = images, []grid{g}
+	b.Tables = []grid{g}
 	return &b
 }
 
-// mostPictures bounds the bytes of all pictures.
-const mostPictures = 3 << 20
-
 func className(r audit.Row) string {
-	if r.ClassName != "" {
-		return r.ClassName
-	}
-	return strconv.Itoa(*r.Class)
+	return cmp.Or(r.ClassName, strconv.Itoa(*r.Class))
 }
 
 func targetHead(of, name string, k int, a *audit.Audit) string {
 	if len(a.Targets) == 1 {
 		return of
 	}
-	if name == "" {
-		name = strconv.Itoa(k)
-	}
-	return of + " of " + name
+	return of + " of " + brief(cmp.Or(name, strconv.Itoa(k)))
 }
 
 // groups are tables of the groups of each kind.
 func groups(a *audit.Audit) []block {
-	titles := map[string]string{"shard": "By file", "folder": "By folder", "group": "By group", "class": "By predicted class"}
+	titles := map[string]string{"shard": "By file or folder", "folder": "By folder", "group": "By group", "class": "By predicted class"}
 	var list []block
 	for i := 0; i < len(a.Groups); {
 		j := i
@@ -254,20 +300,26 @@ func groups(a *audit.Audit) []block {
 		}
 		all := a.Groups[i:j]
 		b := block{Title: titles[a.Groups[i].Kind]}
-		if i = j; all[0].Kind == "folder" && len(all) == 1 && all[0].Inputs == a.Inputs {
+		if i = j; all[0].Kind != "class" && len(all) == 1 && all[0].Inputs == a.Inputs {
 			continue // one that holds all says nothing more
 		}
-		if len(all) > mostGroups {
-			b.Lead = fmt.Sprintf("The first %d of %d; audit.json has all.", mostGroups, len(all))
-			all = all[:mostGroups]
+		all = slices.SortedStableFunc(slices.Values(all), func(a, b audit.Group) int {
+			return cmp.Or(cmp.Compare(b.Outliers, a.Outliers), cmp.Compare(b.Discoveries, a.Discoveries))
+		})
+		if n := len(all); n > 1 {
+			b.Lead = "Those with the most outliers first"
+			if n > mostGroups {
+				all, b.Lead = all[:mostGroups], fmt.Sprintf("%s, %d of %d; audit.json has all", b.Lead, mostGroups, n)
+			}
+			b.Lead += "."
 		}
 		var g grid
-		g.text("name", each(all, func(g audit.Group) string { return g.Name }))
-		g.numbers("inputs", "", each(all, func(g audit.Group) float64 { return float64(g.Inputs) }), whole)
-		g.numbers("discoveries", "", each(all, func(g audit.Group) float64 { return float64(g.Discoveries) }), whole)
-		g.numbers("outliers at least", "", each(all, func(g audit.Group) float64 { return float64(g.Outliers) }), whole)
+		g.text("name", each(all, func(g audit.Group) string { return brief(g.Name) }))
+		g.numbers("inputs", "", each(all, func(g audit.Group) float64 { return float64(g.Inputs) }), wholes)
+		g.numbers("discoveries", "", each(all, func(g audit.Group) float64 { return float64(g.Discoveries) }), wholes)
+		g.numbers("outliers at least", "", each(all, func(g audit.Group) float64 { return float64(g.Outliers) }), wholes)
 		if a.LikeFitted != nil {
-			g.numbers("like fitted rows", "inputs that are nearly the same as a row fitted on", each(all, func(g audit.Group) float64 { return float64(g.LikeFitted) }), whole)
+			g.numbers("like fitted rows", "inputs that are nearly the same as a row fitted on", each(all, func(g audit.Group) float64 { return float64(g.LikeFitted) }), wholes)
 		}
 		for k, name := range a.Targets {
 			covered := each(all, func(g audit.Group) float64 {
@@ -286,22 +338,18 @@ func groups(a *audit.Audit) []block {
 	}
 	if len(a.Duplicates) > 0 {
 		var g grid
-		g.text("inputs", each(a.Duplicates, func(keys []string) string { return strings.Join(keys, ", ") }))
-		list = append(list, block{Title: "Nearly the same", Lead: "Inputs among those with the highest scores whose features are nearer than almost all inputs are to any other: each counts, where there may be one.", Tables: []grid{g}})
+		g.text("inputs", each(a.Duplicates, func(keys []string) string { return strings.Join(each(keys, brief), ", ") }))
+		list = append(list, block{Title: "Nearly the same", Lead: "Inputs among those with the highest scores whose features are nearer to each other than almost any two are. Each of a line counts for itself, though it may be a copy.", Tables: []grid{g}})
 	}
 	return list
 }
 
 // shares are how often classes are predicted here and of calibration rows.
 func shares(a *audit.Audit) grid {
-	g := grid{Title: "How often classes are predicted"}
-	all := a.Classes[:min(mostGroups, len(a.Classes))]
-	g.text("class", each(all, func(c audit.Class) string {
-		if c.Name == "" {
-			return strconv.Itoa(c.Class)
-		}
-		return c.Name
-	}))
+	g := grid{Title: "How often classes are predicted, the least likely shares first"}
+	all := slices.SortedStableFunc(slices.Values(a.Classes), func(a, b audit.Class) int { return cmp.Compare(a.PValue, b.PValue) })
+	all = all[:min(mostGroups, len(all))]
+	g.text("class", each(all, func(c audit.Class) string { return brief(cmp.Or(c.Name, strconv.Itoa(c.Class))) }))
 	g.numbers("here", "", each(all, func(c audit.Class) float64 { return c.Audited }), percent)
 	g.numbers("of calibration rows", "", each(all, func(c audit.Class) float64 { return c.Calibration }), percent)
 	g.numbers("p", "the probability that any class differs as much if all are alike", each(all, func(c audit.Class) float64 { return c.PValue }), fourDigits)

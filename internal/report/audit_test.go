@@ -1,12 +1,14 @@
 package report
 
 import (
+	"fmt"
 	"html"
 	"image"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,7 +26,8 @@ func audited(t *testing.T, name string) *audit.Audit {
 	a := &audit.Audit{
 		Inputs: 9, Discoveries: 2, Outliers: 1, FDP: .25, PValues: make([]int, 20), Notes: []string{name},
 		Thresholds: []audit.Threshold{{PValue: .01, Inputs: 2, FDP: .25}},
-		Groups:     []audit.Group{{Kind: "shard", Name: name, Inputs: 9, Discoveries: 2, Outliers: 1}, {Kind: "class", Name: name, Inputs: 9}},
+		Shards:     []audit.Shard{{Name: name}, {Name: "b"}},
+		Groups:     []audit.Group{{Kind: "shard", Name: "b", Inputs: 5}, {Kind: "shard", Name: name, Inputs: 4, Discoveries: 2, Outliers: 1}, {Kind: "class", Name: name, Inputs: 9}},
 		Classes:    []audit.Class{{Class: 1, Name: name, Audited: .75, PValue: .01}},
 		Worst: []audit.Row{
 			{Key: name, Score: audit.JSONFloat(math.Inf(1)), Class: &class, ClassName: name, Confidence: &confidence, Folder: name, Discovery: true, Shown: &audit.Shown{Picture: picture}},
@@ -39,7 +42,7 @@ func audited(t *testing.T, name string) *audit.Audit {
 func TestAudit(t *testing.T) {
 	page := written(t, Audit(audited(t, "photos/7.jpg")))
 	sound(t, page)
-	for _, want := range []string{"<h1>What does not belong</h1>", "outliers at least, 11.1 % of the inputs", "9 inputs of 0 files, compared with 100 calibration rows.", `src="data:image/png;base64,`, "By file", "How often classes are predicted", "Nearly the same", "--fdr 0.1 --delta 0.05", "75.0 %"} {
+	for _, want := range []string{"<h1>What does not belong</h1>", "outlier at least, 11.1 % of the inputs", "9 inputs of photos/7.jpg and 1 more, compared with 100 calibration rows.", `src="data:image/png;base64,`, "By file or folder", "How often classes are predicted", "Nearly the same", "attach audit M.attach --x photos/7.jpg --x b -o again --fdr 0.1 --delta 0.05", "75.0 %"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -63,6 +66,57 @@ func TestAuditOfRegressor(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
+	}
+}
+
+// TestAuditIsBounded: the page is small whatever was audited.
+func TestAuditIsBounded(t *testing.T) {
+	a := audited(t, "a")
+	long := strings.Repeat("深い/フォルダ", 500)
+	var row audit.Row
+	picture := append([]byte("\x89PNG"), make([]byte, 30<<10)...)
+	a.Worst[0].Shown, a.Task, a.Classes = &audit.Shown{Picture: picture}, attach.Regression, nil
+	for k := range 300 {
+		name := fmt.Sprint(k, long)
+		a.Targets = append(a.Targets, name)
+		for _, kind := range audit.Kinds() {
+			a.Groups = append(a.Groups, audit.Group{Kind: kind, Name: name})
+		}
+		a.Shards = append(a.Shards, audit.Shard{Name: name})
+		row = a.Worst[0]
+		row.Key, row.Folder, row.LikeFitted, row.Class = name, name, name, nil
+		row.Prediction, row.Lower, row.Upper = make([]audit.JSONFloat, 300), make([]audit.JSONFloat, 300), make([]audit.JSONFloat, 300)
+		a.Worst = append(a.Worst, row)
+	}
+	slices.SortStableFunc(a.Groups, func(x, y audit.Group) int { return strings.Compare(x.Kind, y.Kind) })
+	a.Worst = a.Worst[2:202]
+	for _, name := range a.Targets {
+		a.Intervals = append(a.Intervals, audit.Interval{Name: name, Widest: a.Worst[:20]})
+	}
+	page := written(t, Audit(a))
+	sound(t, page)
+	if len(page) > 5_000_000 {
+		t.Errorf("the page has %d bytes", len(page))
+	}
+	if want := "jq -r &#39;.shards[].name&#39; audit.json &gt; inputs.txt\nattach audit M.attach --x @inputs.txt -o again"; !strings.Contains(page, want) {
+		t.Errorf("the page lacks %q", want)
+	}
+}
+
+// TestQuoted: a shell reads names as they are.
+func TestQuoted(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("there is no shell")
+	}
+	for _, name := range []string{"photos/7.jpg", "it's $HOME *.npz", "~", "a\nb", `\"`, "#a", ""} {
+		got, err := exec.Command(sh, "-c", "printf %s "+quoted(name)).Output()
+		if string(got) != name || err != nil {
+			t.Errorf("%q is read as %q: %v", name, got, err)
+		}
+	}
+	if got := quoted("@list"); got != "./@list" {
+		t.Error(got)
 	}
 }
 
@@ -91,7 +145,31 @@ const script = `<script>
   box.dispatchEvent(new Event('input'));
   const shown = [...table.tBodies[0].rows].filter((r) => r.offsetParent !== null);
   want(shown.length === 1 && shown[0].cells[0].textContent === before, shown.length + ' rows are shown');
-  want(document.querySelector('.filter output').textContent === '1 of 3', 'the filter says ' + document.querySelector('.filter output').textContent);
+  const says = document.querySelector('.filter output');
+  want(says.textContent === '1 of 3', 'the filter says ' + says.textContent);
+  want(document.querySelector('figure').offsetParent !== null, 'the picture of a row that is shown is not');
+  box.value = '';
+  const by = document.querySelector('.filter select');
+  want(by.closest('label').textContent.startsWith('grouped by') && by.tabIndex === 0, 'the choice of groups has no name or cannot be reached');
+  const choose = (name) => {
+    by.value = [...by.options].find((o) => o.text === name).value;
+    by.dispatchEvent(new Event('change')); // as arrows do
+  };
+  const groups = () => [...document.querySelectorAll('.group th, .group h3')].filter((h) => h.offsetParent !== null).map((h) => h.textContent).join();
+  choose('folder');
+  want(groups() === 'photos 1,elsewhere 2,photos 1', 'grouped by folder: ' + groups());
+  want(says.textContent === 'in 2 groups', 'groups are said to be ' + says.textContent);
+  button.click();
+  const names = [...table.querySelectorAll('tr[data-m]')].map((r) => r.cells[0].textContent).join();
+  want(names === before + ',b,c', 'sorted within groups: ' + names);
+  choose('class');
+  want(groups() === 'dog 2,cat 1,dog 1', 'grouped by class: ' + groups());
+  box.value = 'elsewhere';
+  box.dispatchEvent(new Event('input'));
+  want(groups() === 'dog 1,cat 1', 'filtered, groups are ' + groups());
+  box.value = '';
+  choose('nothing');
+  want(groups() === '' && table.tBodies.length === 1 && table.tBodies[0].rows.length === 3 && document.querySelectorAll('.cards').length === 1, 'groups are left');
   for (const image of document.images) want(image.complete && image.naturalWidth > 0 && image.alt, 'a picture is not shown');
   for (const svg of document.querySelectorAll('svg')) want(svg.getAttribute('aria-label'), 'a chart has no name');
   want(performance.getEntriesByType('resource').every((r) => r.name.startsWith('data:')), 'something is fetched');
@@ -114,7 +192,13 @@ func TestAuditInBrowser(t *testing.T) {
 		t.Skip("there is no Chromium")
 	}
 	path := filepath.Join(t.TempDir(), "report.html")
-	page := strings.Replace(written(t, Audit(audited(t, "photos/7.jpg"))), "</body>", script+"</body>", 1)
+	a := audited(t, "photos/7.jpg")
+	a.Worst = append(a.Worst, a.Worst[1])
+	for i, of := range [][3]string{{"photos/7.jpg", "photos", "dog"}, {"b", "elsewhere", "cat"}, {"c", "elsewhere", "dog"}} {
+		r := &a.Worst[i]
+		r.Key, r.Shard, r.Folder, r.ClassName = of[0], of[1], of[1], of[2]
+	}
+	page := strings.Replace(written(t, Audit(a)), "</body>", script+"</body>", 1)
 	if err := os.WriteFile(path, []byte(page), 0o666); err != nil {
 		t.Fatal(err)
 	}

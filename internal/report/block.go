@@ -24,8 +24,11 @@ type block struct {
 	Charts      []chart
 	Tables      []grid
 	Pictures    []picture
-	// Filter says that rows and pictures may be filtered by what they say.
+	// Filter says that rows of the first table, and their pictures, may be filtered by
+	// what they say, and By which columns they may be grouped by.
 	Filter bool
+	By     map[int]string
+	Code   string // of a shell
 }
 
 // verdict is a sentence that was judged.
@@ -51,6 +54,7 @@ type head struct {
 
 // picture is an image, and what is said of it.
 type picture struct {
+	Row     int // of the table
 	Image   image.Image
 	Encoded []byte // in place of Image
 	Caption string
@@ -97,7 +101,7 @@ func (g grid) Off() bool {
 // text adds a column of words.
 func (g *grid) text(name string, words []string) {
 	g.Heads = append(g.Heads, head{Text: name, IsText: true})
-	g.column(len(words), func(i int) cell { return cell{Text: words[i], Key: words[i], Words: true} })
+	g.column(len(words), func(i int) cell { return cell{Text: words[i], Words: true} })
 }
 
 // numbers adds a column, empty where a number is NaN.

@@ -45,31 +45,54 @@ for (const table of document.querySelectorAll('table.sortable')) {
       for (const h of heads) h.removeAttribute('aria-sort');
       th.setAttribute('aria-sort', way);
       const sign = way === 'ascending' ? 1 : -1;
-      const rows = [...table.tBodies[0].rows];
-      const key = (r) => r.cells[column].dataset.v ?? '';
-      rows.sort((a, b) => {
+      const key = (r) => r.cells[column].dataset.v ?? (th.dataset.text ? r.cells[column].textContent : '');
+      const order = (a, b) => {
         const x = key(a), y = key(b);
         if ((x === '') !== (y === '')) return x === '' ? 1 : -1;
         const n = th.dataset.text ? x.localeCompare(y) : Number(x) - Number(y);
         return sign * n || a.dataset.m - b.dataset.m;
-      });
-      table.tBodies[0].append(...rows);
+      };
+      for (const body of table.tBodies) body.append(...[...body.querySelectorAll('[data-m]')].sort(order));
     });
   });
 }
 for (const filter of document.querySelectorAll('.filter')) {
   filter.hidden = false;
   const section = filter.closest('section');
-  const all = [...section.querySelectorAll('tbody tr, .cards figure')];
-  const input = filter.querySelector('input'), output = filter.querySelector('output');
-  input.addEventListener('input', () => {
+  const lists = [...section.querySelectorAll('tbody, .cards')].map((list) => [list, [...list.children]]);
+  const rows = lists[0][1]; // pictures are of them
+  const [input, by] = filter.querySelectorAll('input, select'), output = filter.querySelector('output');
+  const show = () => {
     const words = input.value.toLowerCase().split(/\s+/);
-    let shown = 0;
-    for (const one of all) {
-      const text = one.textContent.toLowerCase();
-      one.hidden = !words.every((w) => text.includes(w));
-      if (!one.hidden) shown++;
+    for (const row of rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !words.every((w) => text.includes(w));
     }
-    output.textContent = input.value ? `${shown} of ${all.length}` : '';
+    for (const one of section.querySelectorAll('figure')) one.hidden = rows[one.dataset.m].hidden;
+    for (const group of section.querySelectorAll('.group')) {
+      const shown = group.querySelectorAll('[data-m]:not([hidden])').length;
+      group.hidden = shown === 0;
+      group.querySelector('small').textContent = shown;
+    }
+    const groups = section.querySelectorAll('tbody.group:not([hidden])').length;
+    const says = [input.value && `${rows.filter((row) => !row.hidden).length} of ${rows.length}`, groups > 1 && `in ${groups} groups`];
+    output.textContent = says.filter(Boolean).join(' ');
+  };
+  input.addEventListener('input', show);
+  by?.addEventListener('change', () => {
+    for (const h of section.querySelectorAll('[aria-sort]')) h.removeAttribute('aria-sort');
+    for (const group of section.querySelectorAll('.group')) group.remove();
+    for (const [list, all] of lists) {
+      list.append(...all);
+      for (const [name, some] of by.value ? Map.groupBy(all, (one) => rows[one.dataset.m].cells[by.value].textContent) : []) {
+        const group = list.cloneNode();
+        group.className += ' group';
+        group.innerHTML = list.matches('tbody') ? '<tr><th colspan="99" scope="rowgroup"><span></span> <small></small></th></tr>' : '<h3><span></span> <small></small></h3>';
+        group.querySelector('span').textContent = name;
+        group.append(...some);
+        list.before(group);
+      }
+    }
+    show();
   });
 }
