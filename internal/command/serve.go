@@ -39,7 +39,7 @@ type serving struct {
 	table
 	place
 	models                    []string
-	http, grpc                string
+	http, grpc, monitorState  string
 	traces                    bool
 	batch, delay, queue, body int
 	timeout, grace            float64
@@ -57,6 +57,7 @@ func serveCommand() *cli.Command {
 		{name: "max-body", to: &f.body, must: atLeast(1), usage: "BYTES: of a request at most; all together hold 16 times that"},
 		{name: "timeout", to: &f.timeout, must: positive, usage: "SECONDS: that a request may take"},
 		{name: "grace", to: &f.grace, must: notNegative, usage: "SECONDS: that requests on their way may take once the server is told to end"},
+		{name: "monitor-state", to: &f.monitorState, usage: "DIR: where evidence of drift is kept over restarts, a small file for each model; of one server alone"},
 		{name: "traces", to: &f.traces, usage: "send OpenTelemetry traces over OTLP/HTTP, to where the standard variables OTEL_EXPORTER_OTLP_… say"},
 	}, f.runtimeOptions())
 	return f.command(cli.Command{
@@ -94,7 +95,12 @@ func (f *serving) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.load(ctx, s); err != nil {
+	kept, err := openMonitors(f.monitorState, s)
+	if err == nil {
+		defer kept.unlock()
+		err = f.load(ctx, s, kept)
+	}
+	if err != nil {
 		listeners.cut()
 		return err
 	}
@@ -103,8 +109,15 @@ func (f *serving) run(c *cli.Context) error {
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	go s.Watch(ctx, time.Second)
+	saves := time.NewTicker(eachSave)
+	defer saves.Stop()
 	for {
 		select {
+		case <-saves.C:
+			if err := kept.save(ctx); err != nil {
+				f.Log.Error("monitors not saved", "error", err.Error())
+			}
+			continue
 		case <-hangups:
 			s.Reload(ctx)
 			continue
@@ -118,9 +131,9 @@ func (f *serving) run(c *cli.Context) error {
 	ending, end := context.WithTimeout(context.WithoutCancel(ctx), seconds(f.grace))
 	defer end()
 	if !listeners.drain(ending) {
-		return fmt.Errorf("requests on their way were cut off after %g s", f.grace)
+		err = fmt.Errorf("requests on their way were cut off after %g s", f.grace)
 	}
-	return nil
+	return cmp.Or(err, kept.save(context.WithoutCancel(ctx)))
 }
 
 // listeners are what clients connect to.
@@ -231,8 +244,8 @@ func (f *serving) tracing(ctx context.Context) (p trace.TracerProvider, flush fu
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// load opens the models that arguments name.
-func (f *serving) load(ctx context.Context, s *serve.Server) error {
+// load opens the models that arguments name, whose monitors go on.
+func (f *serving) load(ctx context.Context, s *serve.Server, kept *monitors) error {
 	var names []string
 	for _, arg := range f.models {
 		called, path, given := strings.Cut(arg, "=")
@@ -247,6 +260,9 @@ func (f *serving) load(ctx context.Context, s *serve.Server) error {
 		}
 		names = append(names, called)
 		if err := s.Load(ctx, name, version, path); err != nil {
+			return err
+		}
+		if err := kept.restore(called); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/attach-uncertainty/attach"
 )
 
 // lines is what a command logs while it runs.
@@ -49,6 +51,23 @@ func (l *lines) find(t *testing.T, message, key string) string {
 	return ""
 }
 
+// server runs attach serve until it is ready, and gives its address. end tells it to
+// end, and gives its exit status and what it said.
+func server(t *testing.T, args ...string) (address string, end func() (code int, said string)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	log, ended := &lines{}, make(chan int, 1)
+	go func() {
+		ended <- Run(ctx, append([]string{"serve", "--http", "127.0.0.1:0"}, args...), nil, io.Discard, log)
+	}()
+	address = "http://" + log.find(t, "listening", "http")
+	log.find(t, "ready", "level")
+	return address, func() (int, string) {
+		cancel()
+		return <-ended, log.all.String()
+	}
+}
+
 // A server that is told to end is done.
 func TestServe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "digits.attach")
@@ -60,16 +79,9 @@ func TestServe(t *testing.T) {
 	if code := Run(t.Context(), []string{"serve", path, "digits/1=" + path, "--http", "127.0.0.1:0", "--grpc", ""}, nil, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "two models are called digits") {
 		t.Errorf("two models of a name: %d, %s", code, &errs)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	log := &lines{}
-	ended := make(chan int)
-	go func() {
-		ended <- Run(ctx, []string{"serve", "numbers/2=" + path, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"}, nil, io.Discard, log)
-	}()
-	address := log.find(t, "listening", "http")
-	log.find(t, "ready", "level")
+	address, end := server(t, "numbers/2="+path, "--grpc", "127.0.0.1:0")
 	for path, words := range map[string]string{"/v2/health/ready": "true", "/v2/models/numbers": `"versions":["2"]`, "/metrics": "attach_drift_evidence", "/v2/models/digits": "there is no model"} {
-		r, err := http.Get("http://" + address + path)
+		r, err := http.Get(address + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,10 +91,75 @@ func TestServe(t *testing.T) {
 			t.Errorf("%s: %s, error %v, want %q", path, body, err, words)
 		}
 	}
-	cancel()
-	if code := <-ended; code != exitDone {
-		t.Errorf("it ends with %d: %s", code, log.all.String())
+	if code, said := end(); code != exitDone {
+		t.Errorf("it ends with %d: %s", code, said)
 	}
+}
+
+// Evidence of drift is kept over restarts, and is not taken for that of a file with
+// other calibration rows.
+func TestServeKeepsMonitors(t *testing.T) {
+	dir := t.TempDir()
+	state := filepath.Join(dir, "state")
+	var out, errs bytes.Buffer
+	fit := func(name, rows string) string {
+		path := filepath.Join(dir, name)
+		if code := Run(t.Context(), []string{"fit", "../../testmodels/digits_resnet.onnx", "--x", "../../testmodels/digits_fit.npz", "--rows", rows, "--preprocess", "../../testmodels/digits.preprocess.json", "-o", path}, nil, &out, &errs); code != 0 {
+			t.Fatalf("fit: %d, %s", code, &errs)
+		}
+		return path
+	}
+	refused := func(model string) (int, string) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		errs.Reset()
+		return Run(ctx, []string{"serve", model, "--http", "127.0.0.1:0", "--grpc", "", "--monitor-state", state}, nil, &out, &errs), errs.String()
+	}
+	path := fit("m.attach", ":80")
+	b, err := attach.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows := 1; rows <= 2; rows++ {
+		address, end := server(t, path, "--grpc", "", "--monitor-state", state)
+		r, err := http.Post(address+"/v2/models/m/infer", "", strings.NewReader(`{"inputs": [`+ones("input", "FP32", 1, 1, 24, 24)+`]}`))
+		if err != nil || r.StatusCode != http.StatusOK {
+			t.Fatal(r, err)
+		}
+		r.Body.Close()
+		if rows == 2 {
+			if code, said := refused(path); code != exitFailed || !strings.Contains(said, "another process") {
+				t.Errorf("two servers of a folder: %d, %s", code, said)
+			}
+		}
+		if code, said := end(); code != exitDone {
+			t.Fatalf("it ends with %d: %s", code, said)
+		}
+		m, err := attach.NewMonitor(b.Calibration.OOD, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		saved, err := os.ReadFile(filepath.Join(state, "m%2F1.monitor"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.UnmarshalBinary(saved); err != nil || m.Rows() != rows {
+			t.Errorf("a monitor of %d rows was saved, want %d; error %v", m.Rows(), rows, err)
+		}
+	}
+	if code, said := refused("m=" + fit("other.attach", ":60")); code != exitFailed || !strings.Contains(said, "m%2F1.monitor: the monitor's calibration scores are others") {
+		t.Errorf("a monitor of another file: %d, %s", code, said)
+	}
+}
+
+// ones is an input of ones, in JSON.
+func ones(name, datatype string, shape ...int) string {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	list, _ := json.Marshal(shape)
+	return fmt.Sprintf(`{"name": %q, "datatype": %q, "shape": %s, "data": [%s]}`, name, datatype, list, strings.TrimSuffix(strings.Repeat("1,", n), ","))
 }
 
 // Rows of integers, of half precision, of texts and of groups are answered as predict
@@ -97,14 +174,6 @@ func TestServeKinds(t *testing.T) {
 		}
 		return out.String()
 	}
-	zeros := func(name, datatype string, shape ...int) string {
-		n := 1
-		for _, d := range shape {
-			n *= d
-		}
-		list, _ := json.Marshal(shape)
-		return fmt.Sprintf(`{"name": %q, "datatype": %q, "shape": %s, "data": [%s]}`, name, datatype, list, strings.TrimSuffix(strings.Repeat("1,", n), ","))
-	}
 	kinds := []struct {
 		name   string
 		fit    []string
@@ -112,12 +181,12 @@ func TestServeKinds(t *testing.T) {
 		rows   string // that predict reads
 		like   string // of a table's columns
 	}{
-		{"tokens", []string{models + "odd/tokens.onnx", "--x", models + "odd/tokens.npz"}, zeros("input_ids", "INT64", 1, 5) + "," + zeros("attention_mask", "INT64", 1, 5), "", ""},
-		{"half", []string{models + "odd/float16.onnx", "--x", models + "odd/float16.npz"}, zeros("x", "FP16", 1, 6), "", ""},
+		{"tokens", []string{models + "odd/tokens.onnx", "--x", models + "odd/tokens.npz"}, ones("input_ids", "INT64", 1, 5) + "," + ones("attention_mask", "INT64", 1, 5), "", ""},
+		{"half", []string{models + "odd/float16.onnx", "--x", models + "odd/float16.npz"}, ones("x", "FP16", 1, 6), "", ""},
 		{"text", []string{models + "text", "--x", models + "text/fit.csv", "--target", "intent"},
 			`{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["book a table for ten"]}`, "text\nbook a table for ten\n", "p_value"},
 		{"groups", []string{models + "tables/ridge.onnx", "--x", filepath.Join(dir, "hours.csv"), "--target", "hours", "--groups", "site"},
-			zeros("x", "FP32", 1, 4) + `, {"name": "group", "datatype": "BYTES", "shape": [1], "data": ["a"]}`, "temperature,age,load,voltage,site\n1,1,1,1,a\n", "lower"},
+			ones("x", "FP32", 1, 4) + `, {"name": "group", "datatype": "BYTES", "shape": [1], "data": ["a"]}`, "temperature,age,load,voltage,site\n1,1,1,1,a\n", "lower"},
 	}
 	hours, err := os.ReadFile(models + "tables/hours_fit.csv")
 	if err != nil {
@@ -131,23 +200,16 @@ func TestServeKinds(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "hours.csv"), []byte(strings.Join(rows, "\n")), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"serve", "--http", "127.0.0.1:0", "--grpc", ""}
+	args := []string{"--grpc", ""}
 	for _, k := range kinds {
 		path := filepath.Join(dir, k.name+".attach")
 		call(append(append([]string{"fit"}, k.fit...), "-o", path)...)
 		args = append(args, path)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	log, ended := &lines{}, make(chan int)
-	go func() { ended <- Run(ctx, args, nil, io.Discard, log) }()
-	defer func() {
-		cancel()
-		<-ended
-	}()
-	address := log.find(t, "listening", "http")
-	log.find(t, "ready", "level")
+	address, end := server(t, args...)
+	defer end()
 	for _, k := range kinds {
-		r, err := http.Post("http://"+address+"/v2/models/"+k.name+"/infer", "application/json", strings.NewReader(`{"inputs": [`+k.inputs+`]}`))
+		r, err := http.Post(address+"/v2/models/"+k.name+"/infer", "application/json", strings.NewReader(`{"inputs": [`+k.inputs+`]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
