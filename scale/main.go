@@ -61,7 +61,11 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		return 0, err
 	}
 	var says bytes.Buffer
-	code = command.RunAudit(ctx, e.args, &says, os.Stderr, e)
+	var stderr io.Writer = os.Stderr
+	if e.cloud != "" {
+		stderr = naming{e}
+	}
+	code = command.RunAudit(ctx, e.args, &says, stderr, e)
 	if err := e.finish(ctx); err != nil {
 		return 0, err
 	}

@@ -134,8 +134,9 @@ func session(s *score) (*worker, error) {
 type engine struct {
 	*storage
 	args  []string
-	dir   string // where the audit is written to
-	cloud string // URL that it is brought to, or empty
+	dir   string   // where the audit is written to
+	cloud string   // URL that it is brought to, or empty
+	taken []string // files of parts that were there
 }
 
 // newEngine prepares for an audit with arguments, in which a folder stands for the
@@ -161,6 +162,13 @@ func newEngine(ctx context.Context, s *storage, args []string) (*engine, error) 
 		if e.dir, err = s.audit(ctx, to); err != nil {
 			return nil, err
 		}
+		parts, err := os.ReadDir(filepath.Join(e.dir, "parts"))
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range parts {
+			e.taken = append(e.taken, p.Name())
+		}
 		args[i] = strings.Replace(args[i], to, e.dir, 1)
 	}
 	return e, nil
@@ -183,6 +191,11 @@ func (e *engine) Score(ctx context.Context, shards []command.AuditShard, parts s
 	if err := e.put(ctx, to, turn, bytes.NewBufferString(token)); err != nil {
 		return err
 	}
+	if e.cloud != "" {
+		if err := e.begin(ctx, to, parts); err != nil {
+			return err
+		}
+	}
 	p, s := beam.NewPipelineWithRoot()
 	beam.ParDo0(s, &score{Args: e.args, Dir: dir, Parts: to, Run: token}, beam.Reshuffle(s, beam.CreateList(s, shards)))
 	if err := beamx.Run(ctx, p); err != nil {
@@ -197,6 +210,19 @@ func (e *engine) Score(ctx context.Context, shards []command.AuditShard, parts s
 		}
 	}
 	return whatFailed(parts)
+}
+
+// begin makes the folder of parts in the cloud what it is here, and brings there what
+// says of which audit they are, in that order.
+func (e *engine) begin(ctx context.Context, to, parts string) error {
+	if err := e.prune(ctx, to, parts, e.taken); err != nil {
+		return err
+	}
+	note, err := os.ReadFile(filepath.Join(e.dir, "run.json"))
+	if err != nil {
+		return err
+	}
+	return e.put(ctx, e.cloud, "run.json", bytes.NewBuffer(note))
 }
 
 // whatFailed is why shards could not be scored, or nil.
@@ -231,4 +257,12 @@ func (e *engine) named(text string) string {
 	}
 	at, _, _ := strings.Cut(e.cloud, "?")
 	return strings.ReplaceAll(text, e.dir, strings.TrimSuffix(at, "/"))
+}
+
+// naming writes to standard error what names the URL.
+type naming struct{ *engine }
+
+func (n naming) Write(p []byte) (int, error) {
+	_, err := io.WriteString(os.Stderr, n.named(string(p)))
+	return len(p), err
 }

@@ -124,7 +124,7 @@ func TestPrism(t *testing.T) {
 	bucket := "file://" + dir
 	ok(bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3")
 	same(t, "cloud", want)
-	if left, _ := filepath.Glob("cloud/*.*"); len(left) != 3 {
+	if left, _ := filepath.Glob("cloud/*"); len(left) != 4 {
 		t.Errorf("in the bucket are %v", left)
 	}
 	// Keys hold names as they are written.
@@ -152,6 +152,39 @@ func TestPrism(t *testing.T) {
 	}
 	ok("m.attach", "--x", "part-*.npz", "-o", "again", "--every", "3")
 	same(t, "again", want)
+
+	// So it is in a bucket, where a part was damaged and a file changed meanwhile.
+	if err := os.WriteFile("part-3.npz", []byte("PK"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	cloud := []string{"m.attach", "--x", bucket + "/part-{0..1}.npz", "--x", bucket + "/part-[2-4]*.npz", "-o", bucket + "/again2", "--every=3"}
+	if out, err := scale(t.Context(), t, nil, cloud...).CombinedOutput(); err == nil || !strings.Contains(string(out), "part-3.npz: ") {
+		t.Errorf("%v: %s", err, out)
+	}
+	parts, _ := filepath.Glob("again2/parts/*.parquet")
+	if len(parts) != 4 {
+		t.Fatalf("the parts are %v", parts)
+	}
+	damaged := read(t, parts[0])
+	damaged[len(damaged)/2] ^= 1
+	if err := os.WriteFile(parts[0], damaged, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	copyFile(t, "part-2.npz", "part-1.npz")
+	if err := os.WriteFile("part-3.npz", good, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out, err = scale(t.Context(), t, nil, cloud...).CombinedOutput()
+	if err != nil || strings.Count(string(out), "note: ") != 2 || !strings.Contains(string(out), "note: "+bucket+"/again2/parts/000000-000000000000.parquet: ") || !strings.Contains(string(out), "/part-1.npz changed (") {
+		t.Errorf("%v: %s", err, out)
+	}
+	cloud[6] = bucket + "/new"
+	ok(cloud...)
+	same(t, "again2", read(t, "new/audit.json"))
+	copyFile(t, "part-0.npz", "part-1.npz")
+	if out, err := scale(t.Context(), t, nil, cloud...).CombinedOutput(); err == nil || !strings.Contains(string(out), "/part-1.npz before it changed (") {
+		t.Errorf("%v: %s", err, out)
+	}
 }
 
 // TestVersions: scores.parquet has the same bytes where it is packed by the same code.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +20,6 @@ import (
 	_ "gocloud.dev/blob/fileblob" // file://
 	_ "gocloud.dev/blob/gcsblob"  // gs://
 	_ "gocloud.dev/blob/s3blob"   // s3://
-	"gocloud.dev/gcerrors"
 
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/command"
@@ -175,6 +176,81 @@ func (s *storage) shards(ctx context.Context, name string) (shards []string, err
 	}
 	slices.Sort(shards)
 	return shards, nil
+}
+
+// Stamps look at the files and folders of URLs: what lies in one folder is listed
+// together.
+func (s *storage) Stamps(ctx context.Context, urls []string) ([]command.Stamp, error) {
+	type folder struct {
+		bucket *blob.Bucket
+		prefix string // that all names in it begin with
+		files  map[string]*blob.ListObject
+	}
+	type place struct {
+		bucket *blob.Bucket
+		dir    string
+	}
+	folders := map[place]*folder{}
+	at := make([]place, len(urls))
+	keys := make([]string, len(urls))
+	for i, name := range urls {
+		b, key, err := s.open(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		at[i], keys[i] = place{b, path.Dir(key)}, key
+		if f := folders[at[i]]; f == nil {
+			folders[at[i]] = &folder{bucket: b, prefix: key}
+		} else {
+			for !strings.HasPrefix(key, f.prefix) {
+				f.prefix = f.prefix[:len(f.prefix)-1]
+			}
+		}
+	}
+	stamps := make([]command.Stamp, len(urls))
+	for i, name := range urls {
+		f := folders[at[i]]
+		if f.files == nil {
+			found, err := list(ctx, f.bucket, f.prefix, "/")
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			f.files = map[string]*blob.ListObject{}
+			for _, o := range found {
+				if !o.IsDir {
+					f.files[o.Key] = o
+				}
+			}
+		}
+		if o := f.files[keys[i]]; o != nil {
+			stamps[i] = stampOf([]*blob.ListObject{o})
+			continue
+		}
+		found, err := list(ctx, f.bucket, keys[i]+"/", "")
+		if err == nil && len(found) == 0 {
+			err = fs.ErrNotExist
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		stamps[i] = stampOf(found)
+		stamps[i].Files = len(found)
+	}
+	return stamps, nil
+}
+
+// stampOf is of all objects, and of what the storage knows of their content.
+func stampOf(all []*blob.ListObject) (stamp command.Stamp) {
+	members := sha256.New()
+	for _, o := range all {
+		stamp.Size += o.Size
+		if o.ModTime.After(stamp.Modified) {
+			stamp.Modified = o.ModTime.UTC()
+		}
+		fmt.Fprintf(members, "%q %d %d %x\n", o.Key, o.Size, o.ModTime.UnixNano(), o.MD5)
+	}
+	stamp.Members = hex.EncodeToString(members.Sum(nil))
+	return stamp
 }
 
 // isFile says whether a key is that of a file.
@@ -370,8 +446,38 @@ func (s *storage) bring(ctx context.Context, dir, to string) error {
 			return err
 		}
 	}
-	if err := b.Delete(ctx, key+"/run.json"); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+	return s.sweep(to)
+}
+
+// prune removes from the folder of a URL what says that shards failed, and those of
+// some files that a copy of the folder lacks now.
+func (s *storage) prune(ctx context.Context, folder, like string, some []string) error {
+	b, key, err := s.open(ctx, folder)
+	if err != nil {
 		return err
 	}
+	found, err := list(ctx, b, key+"/", "/")
+	if err != nil {
+		return fmt.Errorf("%s: %w", folder, err)
+	}
+	for _, o := range found {
+		name := path.Base(o.Key)
+		_, gone := os.Stat(filepath.Join(like, name))
+		if strings.HasSuffix(name, failed) || slices.Contains(some, name) && errors.Is(gone, fs.ErrNotExist) {
+			if err := b.Delete(ctx, o.Key); err != nil {
+				return fmt.Errorf("%s: %w", folder, err)
+			}
+		}
+	}
+	return nil
+}
+
+// sweep removes the folder of parts that a URL of a disk leaves when these are gone.
+func (s *storage) sweep(to string) error {
+	u, err := url.Parse(under(to, "parts"))
+	if err != nil || u.Scheme != "file" {
+		return err
+	}
+	os.Remove(filepath.FromSlash(u.Path)) // unless it holds what is another's
 	return nil
 }

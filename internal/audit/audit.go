@@ -126,7 +126,12 @@ type Range struct {
 	Of    int    `json:"of"`
 	Start int    `json:"start"`
 	End   int    `json:"end"`
+	// Digest is of what the rows hold: those of ranges add up to that of all their rows.
+	Digest uint64 `json:"digest,string"`
 }
+
+// whole says that a range is all rows of a shard.
+func (r Range) whole() bool { return r.Start == 0 && r.End == r.Of }
 
 // Gaps are the rows of a shard, of those that are audited, that ranges lack.
 func Gaps(shard string, of int, have []Range) (gaps [][2]int) {
@@ -145,8 +150,10 @@ func Gaps(shard string, of int, have []Range) (gaps [][2]int) {
 	return gaps
 }
 
+// byStart is the order of ranges. Different shards that are called the same, of audits
+// that are whole, are in the order of their digests.
 func byStart(a, b Range) int {
-	return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Start, b.Start))
+	return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Start, b.Start), cmp.Compare(a.Digest, b.Digest))
 }
 
 // Selected is which of n rows of a shard are audited: every so-many-th, and of these

@@ -98,18 +98,26 @@ func shards() map[string]ood.Batch {
 func files(t *testing.T, s *Scorer, shards map[string]ood.Batch, names []string, cut func(n int) []int) []*File {
 	t.Helper()
 	var list []*File
+	scoring := s.Begin(func(p *Part) error {
+		list = append(list, open(t, p))
+		return nil
+	})
 	for _, name := range names {
 		r := inMemory(name, shards[name])
 		from := 0
 		for _, to := range append(cut(r.Len), r.Len) {
-			for part, err := range s.Parts(context.Background(), name, r, from, to, nil) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				list = append(list, open(t, part))
+			err := scoring.Rows(context.Background(), name, r, from, to, nil)
+			if err == nil && (to < r.Len || r.Len%2 == 0) { // else rows of another shard follow
+				err = scoring.Flush()
+			}
+			if err != nil {
+				t.Fatal(err)
 			}
 			from = to
 		}
+	}
+	if err := scoring.Flush(); err != nil {
+		t.Fatal(err)
 	}
 	return list
 }
@@ -335,16 +343,16 @@ func TestJoinRefuses(t *testing.T) {
 	}
 }
 
-// TestParts: rows that cannot be read end a shard, and those before a part's end are
-// kept.
+// TestParts: rows that cannot be read end a shard, and those before the last batch are
+// kept, in a part with those of a shard before it.
 func TestParts(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := inMemory("x.npz", sample(50, 1, 0))
-	good := r.Batches
-	r.Batches = func(ctx context.Context, from int) iter.Seq2[attach.Rows, error] {
+	bad := inMemory("x.npz", sample(45, 1, 0))
+	good := bad.Batches
+	bad.Batches = func(ctx context.Context, from int) iter.Seq2[attach.Rows, error] {
 		return func(yield func(attach.Rows, error) bool) {
 			for b, err := range good(ctx, from) {
 				if !yield(b, err) {
@@ -354,15 +362,114 @@ func TestParts(t *testing.T) {
 			yield(attach.Rows{}, iotest.ErrTimeout)
 		}
 	}
-	n := 0
-	var last error
-	for part, err := range s.Parts(context.Background(), "x.npz", r, 0, 100, nil) {
-		if last = err; err == nil {
-			n += part.Range().End
+	var ranges [][]Range
+	scoring := s.Begin(func(p *Part) error {
+		ranges = append(ranges, p.Ranges)
+		return nil
+	})
+	if err := scoring.Rows(context.Background(), "w.npz", inMemory("w.npz", sample(7, 2, 0)), 0, 7, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := scoring.Rows(context.Background(), "x.npz", bad, 0, 100, nil); !errors.Is(err, iotest.ErrTimeout) {
+		t.Error(err)
+	}
+	if err := scoring.Flush(); err != nil || len(ranges) != 1 || len(ranges[0]) != 2 || ranges[0][0].End != 7 || ranges[0][1].End != 40 {
+		t.Errorf("%v, %v", ranges, err)
+	}
+}
+
+// TestSameName: files that are called the same on two machines are merged where they
+// hold other rows, in any order, and refused where they hold the same.
+func TestSameName(t *testing.T) {
+	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	audit := func(shift float64, seed uint64) *File {
+		dir, _ := finish(t, files(t, s, map[string]ood.Batch{"a/x.npz": sample(300, seed, shift), "b.npz": sample(20, 7+seed, 0)}, []string{"a/x.npz", "b.npz"}, func(int) []int { return []int{10} }))
+		f, err := OpenFile(filepath.Join(dir, Scores))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	one, two, three, again := audit(0, 1), audit(4, 2), audit(2, 3), audit(4, 2)
+	want, a := finish(t, []*File{one, two, three})
+	if a.Inputs != 960 || len(a.Shards) != 6 || a.Shards[0].Name != "a/x.npz" || a.Shards[2].Name != "a/x.npz" || len(a.Groups) != 2+2+3 {
+		t.Errorf("%d inputs, %+v, %+v", a.Inputs, a.Shards, a.Groups)
+	}
+	for i, r := range a.Worst {
+		if r.PValue == 0 || i > 0 && r.Score > a.Worst[i-1].Score {
+			t.Errorf("%+v stands at %d", r, i)
 		}
 	}
-	if n != 0 || !errors.Is(last, iotest.ErrTimeout) {
-		t.Errorf("%d rows, %v", n, last)
+	both, _ := finish(t, []*File{three, one})
+	merged, err := OpenFile(filepath.Join(both, Scores))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range [][]*File{{two, three, one}, {two, merged}, {merged, two}} {
+		got, _ := finish(t, list)
+		for _, name := range []string{"audit.json", Scores} {
+			one, err1 := os.ReadFile(filepath.Join(want, name))
+			two, err2 := os.ReadFile(filepath.Join(got, name))
+			if err := errors.Join(err1, err2); err != nil || !bytes.Equal(one, two) {
+				t.Errorf("%s differs, %v", name, err)
+			}
+		}
+	}
+	for _, list := range [][]*File{{two, again}, {one, two, three, again}, {merged, two, again}, {one, merged}} {
+		if _, err := Join(list); err == nil || !strings.Contains(err.Error(), "both have rows of a/x.npz; each input is to be audited once") {
+			t.Error(err)
+		}
+	}
+}
+
+// TestDamage: no bit of a file of scores changes what is said of it without being
+// noticed.
+func TestDamage(t *testing.T) {
+	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := files(t, s, shards(), []string{"good/0.npz"}, whole)[0]
+	content, err := os.ReadFile(f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, a := finish(t, []*File{f})
+	a.kept = kept{}
+	want, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	path := filepath.Join(t.TempDir(), "x.parquet")
+	noticed := 0
+	for range 300 {
+		at := r.IntN(len(content))
+		changed := bytes.Clone(content)
+		changed[at] ^= 1 << r.IntN(8)
+		if err := os.WriteFile(path, changed, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		file, err := OpenFile(path)
+		if err == nil {
+			err = file.Check(context.Background())
+		}
+		if err != nil {
+			if noticed++; !Damaged(err) {
+				t.Errorf("byte %d: %v", at, err)
+			}
+			continue
+		}
+		_, a := finish(t, []*File{file})
+		if got, err := json.Marshal(a); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("byte %d was not noticed, %v", at, err)
+		}
+	}
+	if noticed < 200 {
+		t.Errorf("%d of 300 were noticed", noticed)
 	}
 }
 

@@ -3,6 +3,7 @@ package audit
 import (
 	"cmp"
 	"hash/fnv"
+	"math"
 	"slices"
 )
 
@@ -15,11 +16,13 @@ const (
 
 // keptRow is a row whose features are kept.
 type keptRow struct {
-	Key   string    `json:"key"`
-	Shard string    `json:"shard"`
-	At    int       `json:"at"` // among the audited rows of the shard
-	Score floatBits `json:"score"`
-	Hash  uint64    `json:"hash"`
+	Key   string `json:"key"`
+	Shard string `json:"shard"`
+	At    int    `json:"at"` // among the audited rows of the shard
+	// Digest is that of the shard's rows once all are known: others may be called the same.
+	Digest uint64    `json:"digest,omitempty,string"`
+	Score  floatBits `json:"score"`
+	Hash   uint64    `json:"hash"`
 	// Features are those that the network makes of the row.
 	Features floats `json:"features"`
 	// Shown is what people see of the row, where it is known.
@@ -42,7 +45,7 @@ type kept struct {
 
 // before is the order of rows in an audit.
 func (r keptRow) before(o keptRow) int {
-	return cmp.Or(cmp.Compare(r.Shard, o.Shard), cmp.Compare(r.At, o.At))
+	return cmp.Or(cmp.Compare(r.Shard, o.Shard), cmp.Compare(r.Digest, o.Digest), cmp.Compare(r.At, o.At))
 }
 
 func worse(a, b keptRow) int {
@@ -85,8 +88,21 @@ func (k *kept) merge(others kept) {
 func hash(key string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(key))
-	// FNV leaves the first bits of short keys alike.
-	x := h.Sum64()
+	return mixed(h.Sum64()) // FNV leaves the first bits of short keys alike
+}
+
+// digest is of a row of a shard.
+func digest(at int, features []float32) uint64 {
+	h := mixed(uint64(at) + 1)
+	for _, v := range features {
+		h = (h ^ uint64(math.Float32bits(v))) * 0x9e3779b97f4a7c15
+		h ^= h >> 32
+	}
+	return mixed(h)
+}
+
+// mixed makes each bit depend on all.
+func mixed(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
 	x ^= x >> 33

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,6 +23,7 @@ type segment struct {
 	Range
 	file  *File
 	first int // row of the file that is the range's first
+	shard int // of the whole
 }
 
 // Whole is files of scores that together hold all rows of their shards.
@@ -48,46 +50,79 @@ func Join(files []*File) (*Whole, error) {
 		}
 		first := 0
 		for _, r := range f.Ranges {
-			w.segments = append(w.segments, segment{r, f, first})
+			w.segments = append(w.segments, segment{Range: r, file: f, first: first})
 			first += r.End - r.Start
-		}
-		if err := w.count(f); err != nil {
-			return nil, err
 		}
 	}
 	slices.SortStableFunc(w.segments, func(a, b segment) int { return byStart(a.Range, b.Range) })
-	for i, s := range w.segments {
-		last := len(w.Shards) - 1
-		switch {
-		case last >= 0 && w.Shards[last].Shard == s.Shard && (w.Shards[last].Of != s.Of || w.Shards[last].Rows != s.Rows):
-			return nil, fmt.Errorf("%s and %s have %d and %d rows of %s; it changed between them", w.segments[i-1].file.path, s.file.path, w.Shards[last].Rows, s.Rows, s.Shard)
-		case last >= 0 && w.Shards[last].Shard == s.Shard && s.Start < w.Shards[last].End:
-			return nil, fmt.Errorf("%s and %s both have rows of %s; each input is to be audited once", w.segments[i-1].file.path, s.file.path, s.Shard)
-		case last >= 0 && w.Shards[last].Shard == s.Shard && s.Start == w.Shards[last].End:
-			w.Shards[last].End = s.End
-		case s.Start > 0:
-			return nil, fmt.Errorf("rows of %s are missing before row %d; audit it again", s.Shard, s.Start)
-		case last >= 0 && w.Shards[last].End < w.Shards[last].Of:
-			return nil, fmt.Errorf("rows of %s are missing from row %d on; audit it again", w.Shards[last].Shard, w.Shards[last].End)
-		default:
-			w.Shards = append(w.Shards, s.Range)
-		}
+	if err := w.line(); err != nil {
+		return nil, err
 	}
-	if last := w.Shards[len(w.Shards)-1]; last.End < last.Of {
-		return nil, fmt.Errorf("rows of %s are missing from row %d on; audit it again", last.Shard, last.End)
+	digests := map[string]uint64{} // of shards, by name
+	for _, s := range w.Shards {
+		digests[s.Shard] = s.Digest
+	}
+	for _, f := range files {
+		if err := w.count(f, digests); err != nil {
+			return nil, err
+		}
 	}
 	return w, nil
 }
 
+// line puts segments, which are in order, together to shards.
+func (w *Whole) line() error {
+	for i, s := range w.segments {
+		last := len(w.Shards) - 1
+		var before Range
+		if last >= 0 && w.Shards[last].Shard == s.Shard {
+			before = w.Shards[last]
+		}
+		// Another file is called the same, on another machine.
+		other := before.whole() && s.whole() && before.Digest != s.Digest
+		switch {
+		case before.Of == 0 || other:
+			if last >= 0 && w.Shards[last].End < w.Shards[last].Of {
+				return fmt.Errorf("rows of %s are missing from row %d on; audit it again", w.Shards[last].Shard, w.Shards[last].End)
+			}
+			if s.Start > 0 {
+				return fmt.Errorf("rows of %s are missing before row %d; audit it again", s.Shard, s.Start)
+			}
+			w.Shards = append(w.Shards, s.Range)
+		case before.Of != s.Of || before.Rows != s.Rows:
+			return fmt.Errorf("%s and %s have %d and %d rows of %s; it changed between them", w.segments[i-1].file.path, s.file.path, before.Rows, s.Rows, s.Shard)
+		case s.Start < before.End:
+			return fmt.Errorf("%s and %s both have rows of %s; each input is to be audited once", w.segments[i-1].file.path, s.file.path, s.Shard)
+		case s.Start > before.End:
+			return fmt.Errorf("rows of %s are missing before row %d; audit it again", s.Shard, s.Start)
+		default:
+			w.Shards[last].End = s.End
+			w.Shards[last].Digest += s.Digest
+		}
+		w.segments[i].shard = len(w.Shards) - 1
+	}
+	if last := w.Shards[len(w.Shards)-1]; last.End < last.Of {
+		return fmt.Errorf("rows of %s are missing from row %d on; audit it again", last.Shard, last.End)
+	}
+	return nil
+}
+
 // count adds the counts of a file, whose header is read again: those of all files
-// together would take much memory.
-func (w *Whole) count(f *File) error {
+// together would take much memory. Digests are those of shards by their names, for
+// rows that do not know theirs: those of parts, no two of whose shards are called the
+// same.
+func (w *Whole) count(f *File, digests map[string]uint64) error {
 	h, _, err := readHeader(f.path)
 	if err != nil {
 		return err
 	}
 	if len(w.kept.Drawn) > 0 && len(h.Kept.Drawn) > 0 && len(w.kept.Drawn[0].Features) != len(h.Kept.Drawn[0].Features) {
 		return fmt.Errorf("%s: its features are not as many as those of other files", f.path)
+	}
+	for _, list := range [][]keptRow{h.Kept.Worst, h.Kept.Drawn} {
+		for i, r := range list {
+			list[i].Digest = cmp.Or(r.Digest, digests[r.Shard])
+		}
 	}
 	w.kept.merge(h.Kept)
 	err = h.Ranks.addTo(w.ranks)
@@ -106,7 +141,7 @@ func (w *Whole) count(f *File) error {
 const readRows = 1 << 10
 
 // each hands on the rows in order, so many at a time, as columns.
-func (w *Whole) each(ctx context.Context, use func(at Range, cells []pq.Values, n int) error) error {
+func (w *Whole) each(ctx context.Context, use func(of segment, at Range, cells []pq.Values, n int) error) error {
 	names := w.columns().names
 	all := make([]int, len(names))
 	for i := range all {
@@ -140,7 +175,7 @@ func (w *Whole) each(ctx context.Context, use func(at Range, cells []pq.Values, 
 			if err != nil {
 				return err
 			}
-			if err := use(Range{Shard: s.Shard, Start: at, End: at + n}, cells, n); err != nil {
+			if err := use(s, Range{Shard: s.Shard, Start: at, End: at + n}, cells, n); err != nil {
 				return err
 			}
 			at += n
@@ -166,7 +201,7 @@ func (w *Whole) WriteScores(ctx context.Context, to io.Writer) (*Audit, error) {
 	columns := out.columns
 	last := len(columns.names) - 1
 	p := columns.at["p_value"]
-	err = w.each(ctx, func(at Range, cells []pq.Values, n int) error {
+	err = w.each(ctx, func(of segment, at Range, cells []pq.Values, n int) error {
 		for i := range n {
 			is := t.discovered(cells[p].Numbers[i])
 			for j, c := range cells[:last] {
@@ -184,7 +219,7 @@ func (w *Whole) WriteScores(ctx context.Context, to io.Writer) (*Audit, error) {
 				return err
 			}
 		}
-		t.add(columns, at, cells, n)
+		t.add(columns, of.shard, at, cells, n)
 		return nil
 	})
 	if err != nil {

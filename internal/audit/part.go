@@ -2,9 +2,11 @@ package audit
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 	"slices"
@@ -16,8 +18,14 @@ import (
 	pq "github.com/attach-uncertainty/attach/internal/parquet"
 )
 
-// headerKey is where a file of scores keeps its header.
-const headerKey = "attach.audit"
+const (
+	// headerKey is where a file of scores keeps its header, and sumKey its checksum:
+	// pages have their own.
+	headerKey = "attach.audit"
+	sumKey    = "attach.audit.crc32"
+)
+
+func sum(text []byte) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE(text)) }
 
 // header is what stands beside the rows of a file of scores.
 type header struct {
@@ -127,26 +135,28 @@ func (w *writer) close(h header) error {
 		return err
 	}
 	w.w.SetKeyValueMetadata(headerKey, string(encoded))
+	w.w.SetKeyValueMetadata(sumKey, sum(encoded))
 	return w.w.Close()
 }
 
-// Part is consecutive rows of a shard, scored.
+// Part is rows that were scored: consecutive ones of a shard, or of several.
 type Part struct {
 	header
 	bytes  bytes.Buffer
 	w      *writer
 	ranks  calibrate.Ranks
 	widths []calibrate.Ranks
+	rows   int
 }
 
-// Range is which rows the part is.
-func (p *Part) Range() Range { return p.Ranges[0] }
+// First is which rows the part begins with.
+func (p *Part) First() Range { return p.Ranges[0] }
 
 // WriteTo writes the file of the part.
 func (p *Part) WriteTo(w io.Writer) (int64, error) { return p.bytes.WriteTo(w) }
 
-func newPart(id Identity, shard string, rows, of, start int) *Part {
-	p := &Part{header: header{Identity: id, Ranges: []Range{{Shard: shard, Rows: rows, Of: of, Start: start, End: start}}}, ranks: calibrate.NewRanks(id.Calibration)}
+func newPart(id Identity) *Part {
+	p := &Part{header: header{Identity: id}, ranks: calibrate.NewRanks(id.Calibration)}
 	p.w = newWriter(&p.bytes, id)
 	for range id.Targets {
 		p.widths = append(p.widths, calibrate.NewRanks(id.Calibration))
@@ -194,6 +204,9 @@ func readHeader(path string) (*header, *pq.File, error) {
 	if !ok {
 		return nil, nil, wrong("it has no header")
 	}
+	if should, _ := rows.Metadata(sumKey); should != sum([]byte(text)) {
+		return nil, nil, wrong("its header is damaged")
+	}
 	if err := json.Unmarshal([]byte(text), h); err != nil {
 		return nil, nil, wrong(err)
 	}
@@ -221,6 +234,22 @@ func readHeader(path string) (*header, *pq.File, error) {
 		width = len(r.Features)
 	}
 	return h, rows, nil
+}
+
+// Damaged says that an error is of a file of scores that is not as it was written.
+func Damaged(err error) bool { return errors.Is(err, pq.ErrFormat) || errors.Is(err, ErrNoScores) }
+
+// Check reads all rows of the file, whose error, where they are damaged, is said by
+// Damaged.
+func (f *File) Check(ctx context.Context) error {
+	w := &Whole{Identity: f.Identity}
+	for _, r := range f.Ranges {
+		w.segments = append(w.segments, segment{Range: r, file: f})
+		if n := len(w.segments); n > 1 {
+			w.segments[n-1].first = w.segments[n-2].first + w.segments[n-2].End - w.segments[n-2].Start
+		}
+	}
+	return w.each(ctx, func(segment, Range, []pq.Values, int) error { return nil })
 }
 
 // Path is where the file lies.

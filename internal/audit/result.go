@@ -148,8 +148,8 @@ type tally struct {
 	halves []int
 	groups map[groupKey]*counts
 
-	widths  [][]float64    // of the widest intervals, a target each
-	shown   map[string]int // keys of the worst rows, and their places
+	widths  [][]float64         // of the widest intervals, a target each
+	shown   map[int]map[int]int // places of the worst rows, by shard and row
 	scratch calibrate.Ranks
 }
 
@@ -219,7 +219,7 @@ func (w *Whole) begin() (*tally, error) {
 	for _, s := range w.Shards {
 		a.Shards = append(a.Shards, Shard{s.Shard, s.Rows, s.Of})
 	}
-	t := &tally{w: w, a: a, halves: halves(w.Calibration), groups: map[groupKey]*counts{}, shown: map[string]int{}, scratch: calibrate.NewRanks(w.Calibration)}
+	t := &tally{w: w, a: a, halves: halves(w.Calibration), groups: map[groupKey]*counts{}, shown: map[int]map[int]int{}, scratch: calibrate.NewRanks(w.Calibration)}
 	o := calibrate.DiscoveryOptions{FDR: w.FDR}
 	if w.Conditional {
 		o.Delta = w.Delta
@@ -264,8 +264,20 @@ func (w *Whole) begin() (*tally, error) {
 		a.LikeFitted = new(int)
 	}
 	a.Worst = make([]Row, len(w.kept.Worst))
+	type called struct {
+		shard  string
+		digest uint64
+	}
+	at := map[called]map[int]int{}
 	for i, r := range w.kept.Worst {
-		t.shown[r.Key] = i
+		of := called{r.Shard, r.Digest}
+		if at[of] == nil {
+			at[of] = map[int]int{}
+		}
+		at[of][r.At] = i
+	}
+	for k, s := range w.Shards {
+		t.shown[k] = at[called{s.Shard, s.Digest}]
 	}
 	return t, nil
 }
@@ -294,11 +306,11 @@ func sixDigits(x float64) float64 {
 // discovered says whether a p-value is that of a discovery.
 func (t *tally) discovered(p float64) bool { return p <= t.a.PValue }
 
-// add counts n rows, which are columns.
-func (t *tally) add(of *columns, at Range, cells []pq.Values, n int) {
+// add counts n rows of a shard, which are columns.
+func (t *tally) add(of *columns, number int, at Range, cells []pq.Values, n int) {
 	w := t.w
 	p := cells[of.at["p_value"]].Numbers
-	keys, folders := cells[of.at["key"]].Bytes, cells[of.at["folder"]].Bytes
+	folders, shown := cells[of.at["folder"]].Bytes, t.shown[number]
 	var groups, like [][]byte
 	var classes []float64
 	var classNames [][]byte
@@ -356,7 +368,7 @@ func (t *tally) add(of *columns, at Range, cells []pq.Values, n int) {
 			c := t.group(groupKey{kind: ofClass, class: int(classes[i])}, string(classNames[i]))
 			count(c)
 		}
-		if place, ok := t.shown[string(keys[i])]; ok {
+		if place, ok := shown[at.Start+i]; ok {
 			t.a.Worst[place] = t.row(of, at, cells, i, is)
 			t.a.Worst[place].Shown = w.kept.Worst[place].Shown
 		}

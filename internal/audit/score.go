@@ -130,36 +130,80 @@ const (
 	partTime = 20 * time.Second
 )
 
-// Parts scores rows of a shard from one up to, not including, another, and yields
-// them part by part.
-func (s *Scorer) Parts(ctx context.Context, shard string, r Rows, from, to int, progress func(rows int)) iter.Seq2[*Part, error] {
-	return func(yield func(*Part, error) bool) {
-		at := from
-		part, began := newPart(s.Identity, shard, r.N, r.Len, at), time.Now()
-		for batch, err := range r.Batches(ctx, from) {
-			if err == nil && at+batch.Len() > to { // rows of another part follow
-				batch = cut(batch, to-at)
-			}
-			if err == nil {
-				err = s.add(ctx, part, r, at, batch)
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			at += batch.Len()
-			if progress != nil {
-				progress(batch.Len())
-			}
-			if at < to && at-part.Ranges[0].Start < partRows && (s.PartTime == 0 || time.Since(began) < s.PartTime) {
-				continue
-			}
-			if err := part.close(); !yield(part, err) || err != nil || at >= to {
-				return
-			}
-			part, began = newPart(s.Identity, shard, r.N, r.Len, at), time.Now()
-		}
+// Scoring makes parts of rows as these are scored, of several shards where they are
+// small. It is not safe for concurrent use.
+type Scoring struct {
+	s     *Scorer
+	save  func(*Part) error
+	part  *Part // being made, or nil
+	began time.Time
+}
+
+// Begin scores rows into parts, each of which is handed to save. Flush ends the last.
+func (s *Scorer) Begin(save func(*Part) error) *Scoring { return &Scoring{s: s, save: save} }
+
+// Flush saves the rows that were scored and not saved yet.
+func (c *Scoring) Flush() error {
+	part := c.part
+	if c.part = nil; part == nil {
+		return nil
 	}
+	if err := part.close(); err != nil {
+		return err
+	}
+	return c.save(part)
+}
+
+// Rows scores rows of a shard from one up to, not including, another. Where they cannot
+// be read those before are kept, but for the last batch: it may have been cut short, and
+// what a row scores may depend on its batch.
+func (c *Scoring) Rows(ctx context.Context, shard string, r Rows, from, to int, progress func(rows int)) error {
+	at, have := from, attach.Rows{}
+	for batch, err := range r.Batches(ctx, from) {
+		if err != nil {
+			return err
+		}
+		if n := have.Len(); n > 0 {
+			if err := c.add(ctx, shard, r, at, have, progress); err != nil {
+				return err
+			}
+			at += n
+		}
+		if have = batch; at+have.Len() < to {
+			continue
+		}
+		if at+have.Len() > to { // rows of another part follow
+			have = cut(have, to-at)
+		}
+		break
+	}
+	if have.Len() == 0 {
+		return nil
+	}
+	return c.add(ctx, shard, r, at, have, progress)
+}
+
+// add scores a batch into the part that is being made, and saves it where it is full.
+func (c *Scoring) add(ctx context.Context, shard string, r Rows, at int, batch attach.Rows, progress func(rows int)) error {
+	if c.part == nil {
+		c.part, c.began = newPart(c.s.Identity), time.Now()
+	}
+	p := c.part
+	if last := len(p.Ranges) - 1; last < 0 || p.Ranges[last].Shard != shard || p.Ranges[last].End != at {
+		p.Ranges = append(p.Ranges, Range{Shard: shard, Rows: r.N, Of: r.Len, Start: at, End: at})
+	}
+	if err := c.s.add(ctx, p, r, at, batch); err != nil {
+		c.part = nil // it has some of the rows
+		return err
+	}
+	if progress != nil {
+		progress(batch.Len())
+	}
+	p.rows += batch.Len()
+	if p.rows < partRows && (c.s.PartTime == 0 || time.Since(c.began) < c.s.PartTime) {
+		return nil
+	}
+	return c.Flush()
 }
 
 // cut is the first rows of a batch.
@@ -195,11 +239,11 @@ func (s *Scorer) add(ctx context.Context, part *Part, r Rows, at int, batch atta
 			return err
 		}
 	}
-	w := part.w
+	w, of := part.w, &part.Ranges[len(part.Ranges)-1]
 	for i, p := range all {
 		key, folder, number := r.Name(at + i)
 		w.text(key)
-		w.text(part.Ranges[0].Shard)
+		w.text(of.Shard)
 		w.whole(number)
 		w.text(folder)
 		if s.Grouped {
@@ -235,14 +279,15 @@ func (s *Scorer) add(ctx context.Context, part *Part, r Rows, at int, batch atta
 		if err := part.ranks.Add(p.PValue); err != nil {
 			return err
 		}
-		part.Kept.add(keptRow{Key: key, Shard: part.Ranges[0].Shard, At: at + i, Score: floatBits(p.Score), Hash: hash(key)}, func() floats {
+		of.Digest += digest(at+i, rows.Row(batch.Features, i))
+		part.Kept.add(keptRow{Key: key, Shard: of.Shard, At: at + i, Score: floatBits(p.Score), Hash: hash(key)}, func() floats {
 			return slices.Clone(floats(rows.Row(batch.Features, i)))
 		})
 		if err := w.end(); err != nil {
 			return err
 		}
 	}
-	part.Ranges[0].End = at + len(all)
+	of.End = at + len(all)
 	return nil
 }
 

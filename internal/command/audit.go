@@ -132,6 +132,13 @@ func (f *auditing) run(c *cli.Context) error {
 	if err := f.apart(names); err != nil {
 		return err
 	}
+	sources, err := f.sources(ctx, names)
+	if err != nil {
+		return err
+	}
+	if one, other, found := twice(sources); found {
+		return usagef("--x names %s and %s, which are one file; each input is to be named once", one.Name, other.Name)
+	}
 	_, before := os.Stat(f.dir)
 	if err := os.MkdirAll(f.dir, 0o777); err != nil {
 		return notFolder(f.dir, err)
@@ -141,7 +148,7 @@ func (f *auditing) run(c *cli.Context) error {
 		return err
 	}
 	defer unlock()
-	d, err := openAuditFolder(ctx, f.dir, scorer.Identity, names)
+	d, err := openAuditFolder(ctx, f.dir, scorer.Identity, sources, f.stderr)
 	if err != nil {
 		return err
 	}
@@ -160,9 +167,16 @@ func (f *auditing) run(c *cli.Context) error {
 		return kept(err)
 	}
 	p.end()
+	now, err := f.sources(ctx, names)
+	if err != nil {
+		return kept(err)
+	}
+	if changed, how := changes(sources, now); changed != nil {
+		return fmt.Errorf("%s changed while it was audited (%s); the same command scores it again, and what else was scored is kept", firstOf(changed), how)
+	}
 	a, err := d.finish(ctx, f.look(names))
-	if err != nil && strings.Contains(err.Error(), d.parts()+string(filepath.Separator)) {
-		return fmt.Errorf("%w; remove what is wrong there to have its rows scored again", err)
+	if audit.Damaged(err) && d.finished() {
+		return d.mend(err)
 	} else if err != nil {
 		return kept(err)
 	}
@@ -203,8 +217,8 @@ func (f *auditing) scorer(ctx context.Context) (*audit.Scorer, error) {
 	return s, nil
 }
 
-// shard is one of what is audited: its name in keys, and its path.
-type shard struct{ name, path string }
+// shard is one of what is audited: its name in keys, its path, and where that leads.
+type shard struct{ name, path, leads string }
 
 // expand are the shards that an option names, sorted by their names.
 func (f *auditing) expand(ctx context.Context, option string, list inputList) (all []shard, err error) {
@@ -214,15 +228,15 @@ func (f *auditing) expand(ctx context.Context, option string, list inputList) (a
 			return nil, err
 		}
 		for _, p := range paths {
-			all = append(all, shard{audit.Name(p), p})
+			all = append(all, shard{audit.Name(p), p, leadsTo(p)})
 		}
 	}
 	slices.SortFunc(all, func(a, b shard) int { return cmp.Compare(a.name, b.name) })
 	seen := map[string]string{} // names, by where they lead
 	for _, one := range all {
-		switch before, twice := seen[leadsTo(one.path)]; {
+		switch before, twice := seen[one.leads]; {
 		case !twice:
-			seen[leadsTo(one.path)] = one.name
+			seen[one.leads] = one.name
 		case before == one.name:
 			return nil, usagef("%s names %s twice; each input is to be named once", option, one.name)
 		default:
@@ -244,27 +258,30 @@ func leadsTo(path string) string {
 // apart refuses inputs that are within others, and a folder for results within inputs.
 func (f *auditing) apart(shards []shard) error {
 	to := resolved(f.dir)
-	written := slices.Clone(f.shards)
 	names := map[string]string{} // by where they lead
 	for _, one := range shards {
-		names[leadsTo(one.path)], written = one.name, append(written, one.path)
+		names[one.leads] = one.name
 	}
 	for _, one := range shards {
-		for at := slash.Dir(leadsTo(one.path)); at != slash.Dir(at); at = slash.Dir(at) {
+		for at := slash.Dir(one.leads); at != slash.Dir(at); at = slash.Dir(at) {
 			if outer, within := names[at]; within {
 				return usagef("--x names %s and %s within it; each input is to be named once", outer, one.name)
 			}
 		}
 	}
-	for _, name := range written {
-		if isURL(name) {
-			continue
-		}
-		if rel, err := filepath.Rel(resolved(name), to); err == nil && filepath.IsLocal(rel) {
-			return usagef("-o %s lies in %s, which --x names; write to another folder", f.dir, name)
+	for _, name := range f.shards {
+		if !isURL(name) {
+			names[filepath.ToSlash(resolved(name))] = name
 		}
 	}
-	return nil
+	for at := filepath.ToSlash(to); ; at = slash.Dir(at) {
+		if name, within := names[at]; within {
+			return usagef("-o %s lies in %s, which --x names; write to another folder", f.dir, name)
+		}
+		if at == slash.Dir(at) {
+			return nil
+		}
+	}
 }
 
 // resolved is a path without links, as far as it exists.
@@ -286,31 +303,41 @@ func resolved(path string) string {
 }
 
 // score scores what the folder lacks.
-func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, shards []shard, p *progress) error {
+func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, shards []shard, p *progress) (err error) {
+	numbers := map[string]int{}
+	for i, one := range shards {
+		numbers[one.name] = i
+	}
+	var unsaved error
+	scoring := s.Begin(func(part *audit.Part) error {
+		unsaved = d.save(ctx, numbers[part.First().Shard], part)
+		return unsaved
+	})
 	done := 0
 	for i, one := range shards {
 		if d.complete(one.name) {
 			continue
 		}
 		r, err := f.shardRows(ctx, one, f.id)
-		if err != nil {
-			return err
+		if err == nil {
+			err = scoreShard(ctx, scoring, one, r, d.have[one.name], func(at, rows int) {
+				done += rows
+				p.share((float64(i)+min(1, float64(at)/float64(r.Len)))/float64(len(shards)), p.rate(done)+inShards(i, len(shards)))
+			})
 		}
-		save := func(part *audit.Part) error { return d.save(ctx, i, part) }
-		err = scoreShard(ctx, s, one, r, d.have[one.name], save, func(at, rows int) {
-			done += rows
-			p.share((float64(i)+min(1, float64(at)/float64(r.Len)))/float64(len(shards)), p.rate(done)+inShards(i, len(shards)))
-		})
+		if err != nil && unsaved == nil && ctx.Err() == nil {
+			unsaved = scoring.Flush()
+		}
 		if err != nil {
-			return err
+			return cmp.Or(unsaved, err)
 		}
 	}
-	return nil
+	return scoring.Flush()
 }
 
-// scoreShard scores what is lacking of a shard that is open, and has parts saved. It
-// tells progress up to which row it came, and with how many more.
-func scoreShard(ctx context.Context, s *audit.Scorer, one shard, r audit.Rows, have []audit.Range, save func(*audit.Part) error, progress func(at, rows int)) error {
+// scoreShard scores what is lacking of a shard that is open. It tells progress up to
+// which row it came, and with how many more.
+func scoreShard(ctx context.Context, scoring *audit.Scoring, one shard, r audit.Rows, have []audit.Range, progress func(at, rows int)) error {
 	if err := unchanged(one.name, r.N, have); err != nil {
 		return err
 	}
@@ -320,13 +347,8 @@ func scoreShard(ctx context.Context, s *audit.Scorer, one shard, r audit.Rows, h
 			at += rows
 			progress(at, rows)
 		}
-		for part, err := range s.Parts(ctx, one.name, r, gap[0], gap[1], counted) {
-			if err != nil {
-				return inFile(one.path, err)
-			}
-			if err := save(part); err != nil {
-				return err
-			}
+		if err := scoring.Rows(ctx, one.name, r, gap[0], gap[1], counted); err != nil {
+			return inFile(one.path, err)
 		}
 	}
 	return nil

@@ -26,6 +26,29 @@ func TestAuditPage(t *testing.T) {
 	for _, name := range audit.Kinds() {
 		keys[name] = true
 	}
+	left := map[string]string{} // what is said of when keys are left out, by key
+	for line := range strings.Lines(string(content)) {
+		if cells := strings.Split(line, "|"); len(cells) == 5 {
+			for i, name := range strings.Split(cells[1], "`") {
+				if i%2 == 1 {
+					left[name] = strings.TrimSpace(cells[3])
+				}
+			}
+		}
+	}
+	optional := 0
+	for _, of := range reflect.VisibleFields(reflect.TypeFor[audit.Audit]()) {
+		key, may, _ := strings.Cut(of.Tag.Get("json"), ",")
+		if may != "omitempty" {
+			continue
+		}
+		if optional++; left[key] == "" {
+			t.Errorf("docs/audit.md does not say when `%s` is left out", key)
+		}
+	}
+	if optional < 10 {
+		t.Errorf("%d keys may be left out", optional)
+	}
 	for key := range keys {
 		if !strings.Contains(string(content), "`"+key+"`") {
 			t.Errorf("docs/audit.md lacks `%s`", key)

@@ -20,14 +20,16 @@ import (
 )
 
 // auditFolder is where an audit is written to. While it runs, files of parts lie in
-// the folder parts, each whole, and run.json says what they are of; in the end there
-// are the three results, of which scores.parquet holds all that others follow from.
+// the folder parts, each whole; in the end there are the three results, of which
+// scores.parquet holds all that others follow from. Run.json says what was audited.
 type auditFolder struct {
-	dir   string
-	id    audit.Identity
-	files []*audit.File
-	have  map[string][]audit.Range // of files, by shard
-	made  bool                     // the folder was not there
+	dir    string
+	id     audit.Identity
+	shards []auditSource
+	files  []*audit.File
+	have   map[string][]audit.Range // of files, by shard
+	made   bool                     // the folder was not there
+	stderr io.Writer
 }
 
 func (d *auditFolder) add(f *audit.File) {
@@ -43,7 +45,7 @@ func (d *auditFolder) add(f *audit.File) {
 // auditRun is what run.json holds.
 type auditRun struct {
 	audit.Identity
-	Shards []string `json:"shards"`
+	Shards []auditSource `json:"shards"`
 }
 
 func (d *auditFolder) scores() string { return filepath.Join(d.dir, audit.Scores) }
@@ -78,81 +80,156 @@ func (d *auditFolder) stray() error {
 	return nil
 }
 
-// openAuditFolder takes up what is in the folder of this audit.
-func openAuditFolder(ctx context.Context, dir string, id audit.Identity, shards []shard) (*auditFolder, error) {
-	d := &auditFolder{dir: dir, id: id}
-	run := auditRun{Identity: id}
-	for _, s := range shards {
-		run.Shards = append(run.Shards, s.name)
+// noted is what run.json says.
+func (d *auditFolder) noted() (run auditRun, err error) {
+	content, err := os.ReadFile(d.note())
+	if err != nil {
+		return run, err
 	}
+	if err := json.Unmarshal(content, &run); err != nil {
+		return run, fmt.Errorf("%s: it is not what an audit wrote: %w; write to another folder", d.note(), err)
+	}
+	return run, nil
+}
+
+// begin notes what is audited.
+func (d *auditFolder) begin(ctx context.Context, run auditRun) error {
+	return atomicfile.WriteFile(ctx, d.note(), func(w io.Writer) error { return writeJSON(w, run) })
+}
+
+// openAuditFolder takes up what is in the folder of this audit.
+func openAuditFolder(ctx context.Context, dir string, id audit.Identity, shards []auditSource, stderr io.Writer) (*auditFolder, error) {
+	d := &auditFolder{dir: dir, id: id, shards: shards, stderr: stderr}
+	run := auditRun{id, shards}
+	before, noNote := d.noted()
+	begun := !errors.Is(noNote, fs.ErrNotExist)
 	done, err := audit.OpenFile(d.scores())
 	switch {
 	case err == nil:
-		done.Asked(id)
-		if err := d.same(auditRun{done.Identity, done.Shards()}, run); err != nil {
-			return nil, err
-		}
-		d.add(done)
-		return d, nil
+		return d, d.again(done, before, noNote, run)
+	case begun && audit.Damaged(err):
+		return nil, d.mend(err)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w; write to another folder", err)
 	}
-	content, err := os.ReadFile(d.note())
-	if errors.Is(err, fs.ErrNotExist) {
-		err = d.stray()
-	} else if err == nil {
-		err = d.take(content, run)
+	if !begun {
+		if err = d.stray(); err == nil {
+			err = d.clear() // of parts it is not known what they are of
+		}
+	} else {
+		err = d.take(ctx, before, noNote, run)
+	}
+	if err == nil {
+		err = d.begin(ctx, run)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if len(d.files) == 0 { // nothing was scored that belongs to what is noted
-		if err := atomicfile.WriteFile(ctx, d.note(), func(w io.Writer) error { return writeJSON(w, run) }); err != nil {
-			return nil, err
-		}
-	}
 	return d, notFolder(d.parts(), os.MkdirAll(d.parts(), 0o777))
 }
 
-// take takes up the parts of an audit that is noted.
-func (d *auditFolder) take(note []byte, run auditRun) error {
-	names, err := d.written()
+// again takes up an audit that is finished.
+func (d *auditFolder) again(done *audit.File, before auditRun, noNote error, run auditRun) error {
+	done.Asked(d.id)
+	if err := d.same(done.Identity, done.Shards(), run); err != nil {
+		return err
+	}
+	if errors.Is(noNote, fs.ErrNotExist) {
+		return fmt.Errorf("%s is not there any more, which said what was audited; write to another folder", d.note())
+	}
+	if noNote != nil {
+		return noNote
+	}
+	if changed, how := changes(before.Shards, run.Shards); changed != nil {
+		return fmt.Errorf("%s holds the audit of %s before it changed (%s); to audit it anew, write to another folder, or remove %s", d.dir, firstOf(changed), how, d.scores())
+	}
+	d.add(done)
+	return nil
+}
+
+// finished says that the results of the audit are there.
+func (d *auditFolder) finished() bool { return len(d.files) == 1 && d.files[0].Path() == d.scores() }
+
+// mend says what to do about scores.parquet that is damaged.
+func (d *auditFolder) mend(err error) error {
+	return fmt.Errorf("%w; remove it, and the same command scores all again", err)
+}
+
+// take takes up the parts of an audit that is noted, but for those that are damaged or
+// of what changed since.
+func (d *auditFolder) take(ctx context.Context, before auditRun, noNote error, run auditRun) error {
+	written, err := d.written()
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
+	var parts []*audit.File
+	for _, name := range written {
 		path := filepath.Join(d.parts(), name)
 		if filepath.Ext(path) != ".parquet" {
 			os.Remove(path) // of a part that was not completed
 			continue
 		}
 		part, err := audit.OpenFile(path)
-		if err != nil {
-			return fmt.Errorf("%w; remove it to have its rows scored again", err)
+		if err == nil {
+			err = part.Check(ctx)
 		}
-		d.add(part)
+		if audit.Damaged(err) {
+			printf(d.stderr, "note: %v; its rows are scored again\n", err)
+			err = os.Remove(path)
+		} else {
+			parts = append(parts, part)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if d.files == nil {
+	if parts == nil {
 		return nil
 	}
-	var before auditRun
-	if err := json.Unmarshal(note, &before); err != nil {
-		return fmt.Errorf("%s: it is not what an audit wrote: %w; write to another folder", d.note(), err)
+	if noNote != nil {
+		return noNote
 	}
 	before.FDR, before.Delta, before.Conditional = d.id.FDR, d.id.Delta, d.id.Conditional
-	if err := d.same(before, run); err != nil {
+	if err := d.same(before.Identity, sourceNames(before.Shards), run); err != nil {
 		return err
 	}
-	for _, part := range d.files {
-		part.Asked(d.id)
-		why := part.Differs(d.id)
+	scored, is := map[string]bool{}, map[string]bool{} // is: audited here, and as it was
+	for _, part := range parts {
 		for _, name := range part.Shards() {
-			if why == "" && !slices.Contains(run.Shards, name) {
+			scored[name] = true
+		}
+	}
+	var begun []auditSource
+	for _, s := range run.Shards {
+		if is[s.Name] = true; scored[s.Name] {
+			begun = append(begun, s)
+		}
+	}
+	changed, how := changes(before.Shards, begun)
+	if changed != nil {
+		printf(d.stderr, "note: %s changed (%s); what was scored of it is scored again\n", firstOf(changed), how)
+	}
+	for _, name := range changed {
+		is[name] = false
+	}
+	for _, part := range parts {
+		part.Asked(d.id)
+		why, stale := part.Differs(d.id), false
+		for _, name := range part.Shards() {
+			as, known := is[name]
+			if stale = stale || !as; why == "" && !known {
 				why = "it is of " + name + ", which is not audited here"
 			}
 		}
-		if why != "" {
+		switch {
+		case why != "":
 			return fmt.Errorf("%s: %s; write to another folder", part.Path(), why)
+		case stale:
+			if err := os.Remove(part.Path()); err != nil {
+				return err
+			}
+		default:
+			d.add(part)
 		}
 	}
 	return nil
@@ -172,22 +249,23 @@ func (d *auditFolder) written() (names []string, err error) {
 	return names, notFolder(d.parts(), err)
 }
 
-// clear removes what there is beside results.
+// clear removes parts, and what a kill left of results that were not completed.
 func (d *auditFolder) clear() error {
 	names, err := d.written()
 	for _, name := range names {
 		err = cmp.Or(err, os.Remove(filepath.Join(d.parts(), name)))
 	}
 	os.Remove(d.parts()) // unless it holds what is another's
-	if gone := os.Remove(d.note()); !errors.Is(gone, fs.ErrNotExist) {
-		err = cmp.Or(err, gone)
+	left, unread := filepath.Glob(filepath.Join(d.dir, ".attach-*.tmp"))
+	for _, path := range left {
+		err = cmp.Or(err, os.Remove(path))
 	}
-	return cmp.Or(err, d.sweep())
+	return cmp.Or(err, unread)
 }
 
 // abandon leaves nothing behind where nothing was scored.
 func (d *auditFolder) abandon() error {
-	err := d.clear()
+	err := cmp.Or(d.clear(), os.Remove(d.note()))
 	if d.made {
 		os.Remove(d.dir)
 	}
@@ -195,10 +273,10 @@ func (d *auditFolder) abandon() error {
 }
 
 // same refuses to go on with another audit.
-func (d *auditFolder) same(before, now auditRun) error {
+func (d *auditFolder) same(before audit.Identity, shards []string, now auditRun) error {
 	why := before.Differs(now.Identity)
-	if why == "" && !slices.Equal(before.Shards, now.Shards) {
-		why = "it is of " + firstOf(before.Shards) + ", and here are " + firstOf(now.Shards)
+	if here := sourceNames(now.Shards); why == "" && !slices.Equal(shards, here) {
+		why = "it is of " + firstOf(shards) + ", and here are " + firstOf(here)
 	} else if why != "" {
 		why = strings.Replace(strings.Replace(why, "in one", "there", 1), "in the other", "here", 1)
 	}
@@ -248,7 +326,7 @@ func partName(shard, start int) string { return fmt.Sprintf("%06d-%012d.parquet"
 
 // save writes a part.
 func (d *auditFolder) save(ctx context.Context, shard int, p *audit.Part) error {
-	path := filepath.Join(d.parts(), partName(shard, p.Range().Start))
+	path := filepath.Join(d.parts(), partName(shard, p.First().Start))
 	err := atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		_, err := p.WriteTo(w)
 		return err
@@ -272,13 +350,4 @@ func (d *auditFolder) finish(ctx context.Context, look func(ctx context.Context,
 		return nil, err
 	}
 	return a, d.clear()
-}
-
-// sweep removes what a kill left of results that were not completed.
-func (d *auditFolder) sweep() error {
-	left, err := filepath.Glob(filepath.Join(d.dir, ".attach-*.tmp"))
-	for _, path := range left {
-		err = errors.Join(err, os.Remove(path))
-	}
-	return err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -28,12 +29,16 @@ type Storage interface {
 	// Fetch brings the file or folder of a URL to this machine, under its own name,
 	// until release is called or the process ends.
 	Fetch(ctx context.Context, url string) (path string, release func(), err error)
+	// Stamps are those of the files and folders of URLs, which name no patterns.
+	Stamps(ctx context.Context, urls []string) ([]Stamp, error)
 }
 
-// AuditShard is a shard of an audit: its number, and its path or URL.
+// AuditShard is a shard of an audit: its number, its path or URL, and which of its rows
+// were scored before.
 type AuditShard struct {
 	Number int
 	Path   string
+	Have   []audit.Range
 }
 
 // RunAudit is as Run with "audit" before args, but that engine scores.
@@ -83,14 +88,14 @@ func (f *auditing) elsewhere(ctx context.Context, _ *audit.Scorer, d *auditFolde
 	var lacking []AuditShard
 	for i, one := range shards {
 		if !d.complete(one.name) {
-			lacking = append(lacking, AuditShard{i, one.path})
+			lacking = append(lacking, AuditShard{i, one.path, d.have[one.name]})
 		}
 	}
 	if lacking == nil {
 		return nil
 	}
 	err := f.engine.Score(ctx, lacking, d.parts())
-	done, unread := openAuditFolder(ctx, d.dir, d.id, shards)
+	done, unread := openAuditFolder(ctx, d.dir, d.id, d.shards, d.stderr)
 	if unread == nil {
 		*d = *done
 	}
@@ -130,8 +135,8 @@ func NewAuditWorker(ctx context.Context, args []string, stderr io.Writer, storag
 // Score scores what is lacking of a shard, of which the files at have were scored, and
 // has every part saved under its name.
 func (w *AuditWorker) Score(ctx context.Context, s AuditShard, have []string, save func(name string, part io.WriterTo) error) error {
-	one := shard{audit.Name(s.Path), s.Path}
-	var ranges []audit.Range
+	one := shard{name: audit.Name(s.Path), path: s.Path}
+	ranges := slices.Clone(s.Have)
 	for _, path := range have {
 		part, err := audit.OpenFile(path)
 		if err != nil {
@@ -150,10 +155,12 @@ func (w *AuditWorker) Score(ctx context.Context, s AuditShard, have []string, sa
 	w.opening.Lock()
 	r, err := w.f.shardRows(ctx, one, w.f.id)
 	w.opening.Unlock()
+	scoring := w.scorer.Begin(func(p *audit.Part) error { return save(partName(s.Number, p.First().Start), p) })
 	if err == nil {
-		err = scoreShard(ctx, w.scorer, one, r, ranges, func(p *audit.Part) error {
-			return save(partName(s.Number, p.Range().Start), p)
-		}, func(int, int) {})
+		err = scoreShard(ctx, scoring, one, r, ranges, func(int, int) {})
+	}
+	if err == nil {
+		err = scoring.Flush()
 	}
 	if err != nil {
 		return hinted(err, w.f.table.useful)

@@ -1,11 +1,13 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -41,6 +43,7 @@ func mergeCommand() *cli.Command {
 
 func (f *merging) run(c *cli.Context) error {
 	d := &auditFolder{dir: f.dir}
+	var run auditRun
 	for _, dir := range f.audits {
 		if sameFile(dir, f.dir) {
 			return usagef("-o %s is one of the audits to merge; write to another folder", f.dir)
@@ -54,31 +57,60 @@ func (f *merging) run(c *cli.Context) error {
 			return fmt.Errorf("%s: there is no audit in it: no scores.parquet", dir)
 		}
 		if err != nil {
+			return spoilt(err)
+		}
+		noted, err := one.noted()
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%s is not there any more, which said what was audited; audit it again", one.note())
+		}
+		if err != nil {
 			return err
 		}
 		d.files = append(d.files, file)
+		run.Identity, run.Shards = noted.Identity, append(run.Shards, noted.Shards...)
+	}
+	if _, err := audit.Join(d.files); err != nil {
+		return spoilt(err)
+	}
+	slices.SortFunc(run.Shards, func(a, b auditSource) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Place, b.Place)) })
+	if one, other, found := twice(run.Shards); found && one.Name == other.Name {
+		return fmt.Errorf("two of these audits have rows of %s, which changed between them; each input is to be audited once", one.Name)
+	} else if found {
+		return fmt.Errorf("these audits have rows of %s and of %s, which are one file; each input is to be audited once", one.Name, other.Name)
 	}
 	if err := d.free(); err != nil {
 		return err
 	}
-	if _, err := os.Stat(f.dir); err == nil {
-		unlock, err := lockFolder(f.dir)
-		if err != nil {
-			return err
-		}
-		defer unlock()
+	if err := os.MkdirAll(f.dir, 0o777); err != nil {
+		return notFolder(f.dir, err)
+	}
+	unlock, err := lockFolder(f.dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := d.begin(c.Context, run); err != nil {
+		return err
 	}
 	a, err := d.finish(c.Context, nil)
 	if err != nil {
-		return err
+		return spoilt(err)
 	}
 	printAudit(c.App.Writer, a, f.dir)
 	return checkAuditGates(f.gates, a)
 }
 
+// spoilt says what to do about scores that are damaged.
+func spoilt(err error) error {
+	if audit.Damaged(err) {
+		return fmt.Errorf("%w; remove it, and audit again what it was of", err)
+	}
+	return err
+}
+
 // free refuses a folder that holds an audit, but what a merge that was killed left.
 func (d *auditFolder) free() error {
-	_, begun := os.Stat(d.note())
+	_, begun := os.Stat(d.parts())
 	_, scored := os.Stat(d.scores())
 	_, shown := os.Stat(filepath.Join(d.dir, "report.html"))
 	switch {

@@ -26,7 +26,7 @@ type folder struct {
 }
 
 func openFolder(ctx context.Context, root string, o Options) (*Set, error) {
-	files, err := listImages(ctx, root)
+	files, err := Images(ctx, root)
 	if err != nil {
 		return nil, err
 	}
@@ -51,9 +51,9 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 	return s, err
 }
 
-// listImages returns the images below root, sorted by their path. Hidden files and
+// Images returns the images below root, sorted by their path. Hidden files and
 // folders are passed over.
-func listImages(ctx context.Context, root string) (files []string, err error) {
+func Images(ctx context.Context, root string) (files []string, err error) {
 	dir, err := filepath.EvalSymlinks(root)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,174 @@
+package command
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/regular"
+)
+
+// Stamp is how a file or folder looks from outside. It differs once that was changed.
+type Stamp struct {
+	Size     int64     `json:"size"`
+	Modified time.Time `json:"modified"`
+	// Files are how many a folder holds, and Members is of their names, sizes and times.
+	Files   int    `json:"files,omitempty"`
+	Members string `json:"members,omitempty"`
+}
+
+// same says that nothing was changed between two stamps.
+func (s Stamp) same(other Stamp) bool {
+	return s.Size == other.Size && s.Modified.Equal(other.Modified) && s.Files == other.Files && s.Members == other.Members
+}
+
+// String says what people see of it.
+func (s Stamp) String() string {
+	at := fmt.Sprintf("%d bytes of %s", s.Size, s.Modified.Format(time.RFC3339Nano))
+	if s.Files > 0 {
+		return fmt.Sprintf("%d files with %s", s.Files, at)
+	}
+	return at
+}
+
+// auditSource is a shard as it was when it was begun with.
+type auditSource struct {
+	Name string `json:"name"`
+	Stamp
+	// Place and Number tell files apart that lie on one machine: where one is, links
+	// followed, and what the disk calls it, both with the machine.
+	Place  string `json:"place"`
+	Number string `json:"number,omitempty"`
+}
+
+// sources look at shards from outside.
+func (f *auditing) sources(ctx context.Context, shards []shard) (list []auditSource, err error) {
+	var urls []string
+	for _, one := range shards {
+		if isURL(one.path) {
+			urls = append(urls, one.path)
+		}
+	}
+	var stamps []Stamp
+	if urls != nil {
+		if stamps, err = f.engine.Stamps(ctx, urls); err != nil {
+			return nil, err
+		}
+	}
+	here := machine()
+	for _, one := range shards {
+		s := auditSource{Name: one.name}
+		if isURL(one.path) {
+			s.Stamp, stamps, s.Place = stamps[0], stamps[1:], hidden(one.leads)
+		} else {
+			number := ""
+			if s.Stamp, number, err = stampOf(ctx, one.path); err != nil {
+				return nil, err
+			}
+			s.Place = hidden(here, one.leads)
+			if number != "" {
+				s.Number = hidden(here, number)
+			}
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// machine is what tells this machine from others.
+func machine() string {
+	name, _ := os.Hostname()
+	id, _ := os.ReadFile("/etc/machine-id")
+	return name + " " + string(id)
+}
+
+// hidden is of texts that are others' to know.
+func hidden(texts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(texts, "\n")))
+	return hex.EncodeToString(sum[:12])
+}
+
+// stampOf looks at a file or at a folder of images.
+func stampOf(ctx context.Context, path string) (s Stamp, number string, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return s, "", err
+	}
+	if !info.IsDir() {
+		return Stamp{Size: info.Size(), Modified: info.ModTime().UTC()}, regular.Number(info), nil
+	}
+	files, err := inputs.Images(ctx, path)
+	if err != nil {
+		return s, "", err
+	}
+	members := sha256.New()
+	for _, name := range files {
+		info, err := os.Stat(filepath.Join(path, filepath.FromSlash(name)))
+		if err != nil { // a link to nothing: what it means is for who reads it
+			fmt.Fprintf(members, "%q\n", name)
+			continue
+		}
+		s.add(info.Size(), info.ModTime())
+		fmt.Fprintf(members, "%q %d %d\n", name, info.Size(), info.ModTime().UnixNano())
+	}
+	s.Files, s.Members = len(files), hex.EncodeToString(members.Sum(nil))
+	return s, regular.Number(info), nil
+}
+
+// add counts a file of a folder.
+func (s *Stamp) add(size int64, modified time.Time) {
+	if s.Size += size; modified.After(s.Modified) {
+		s.Modified = modified.UTC()
+	}
+}
+
+// changes are the sources that are not what they were, with how they were. Both lists
+// have the same names.
+func changes(before, now []auditSource) (changed []string, how string) {
+	was := map[string]auditSource{}
+	for _, s := range before {
+		was[s.Name] = s
+	}
+	for _, s := range now {
+		if b := was[s.Name]; !s.same(b.Stamp) {
+			if changed = append(changed, s.Name); len(changed) == 1 {
+				how = fmt.Sprintf("it was %v and is %v", b.Stamp, s.Stamp)
+			}
+		}
+	}
+	return changed, how
+}
+
+// twice finds two sources that are one file: at the same place, whatever it holds now,
+// or by other names. A disk uses its numbers again for other files, which are changed at
+// other times.
+func twice(list []auditSource) (one, other auditSource, found bool) {
+	seen := map[string]auditSource{}
+	for _, s := range list {
+		keys := []string{s.Place}
+		if s.Number != "" {
+			keys = append(keys, fmt.Sprint(s.Number, s.Size, s.Modified.UnixNano(), s.Members))
+		}
+		for _, key := range keys {
+			if before, is := seen[key]; is {
+				return before, s, true
+			}
+			seen[key] = s
+		}
+	}
+	return one, other, false
+}
+
+// sourceNames are those of sources.
+func sourceNames(list []auditSource) (names []string) {
+	for _, s := range list {
+		names = append(names, s.Name)
+	}
+	return names
+}
