@@ -37,14 +37,14 @@ type model struct {
 	users   int // requests that hold it; of the entry's lock
 
 	mu         sync.Mutex
-	predictors map[predictorKey]*attach.Predictor
+	predictors map[predictorKey]func() (*attach.Predictor, error)
 }
 
 // predictorKey is what predictors differ by. Alpha is compared with p-values.
 type predictorKey struct {
-	level     float64
-	quantiles string
-	sets      bool
+	level              float64
+	quantiles, sets    string
+	byClass, byCluster bool
 }
 
 // mostPredictors bounds those that are kept.
@@ -56,7 +56,7 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &model{bundle: b, net: net, inputs: net.Base(b.Base.Task).Inputs, outputs: outputsOf(b), predictors: map[predictorKey]*attach.Predictor{}}
+	m := &model{bundle: b, net: net, inputs: net.Base(b.Base.Task).Inputs, outputs: outputsOf(b), predictors: map[predictorKey]func() (*attach.Predictor, error){}}
 	for _, v := range net.Info().Inputs {
 		if slices.ContainsFunc(m.inputs, func(in attach.Input) bool { return in.Name == v.Name }) {
 			m.needed, m.nan = append(m.needed, !v.Optional), append(m.nan, v.NaN)
@@ -102,30 +102,26 @@ func (r *request) wants(o *output) bool {
 
 // predictor is the one for what a request asks.
 func (m *model) predictor(r *request) (*attach.Predictor, error) {
-	key := predictorKey{level: r.level, quantiles: r.quantiles}
+	key := predictorKey{r.level, r.quantiles, r.sets, r.byClass, r.byCluster}
 	for i := range m.outputs {
-		o := &m.outputs[i]
-		key.sets = key.sets || o.name == setOutput && r.wants(o)
+		if o := &m.outputs[i]; o.name == setOutput && r.wants(o) {
+			key.sets = cmp.Or(key.sets, string(calibrate.LAC))
+		}
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if p := m.predictors[key]; p != nil {
-		return p, nil
+	p := m.predictors[key]
+	if p == nil {
+		if len(m.predictors) == mostPredictors {
+			clear(m.predictors)
+		}
+		key.quantiles, key.sets = strings.Clone(key.quantiles), strings.Clone(key.sets)
+		o := attach.PredictOptions{Level: r.level, Levels: slices.Clone(r.levels), Sets: calibrate.SetScore(key.sets), ByClass: r.byClass, ByCluster: r.byCluster}
+		// Who asks for another does not wait until this one is made.
+		p = sync.OnceValues(func() (*attach.Predictor, error) { return m.bundle.Predictor(o) })
+		m.predictors[key] = p
 	}
-	o := attach.PredictOptions{Level: r.level, Levels: slices.Clone(r.levels)}
-	if key.sets {
-		o.Sets = calibrate.LAC
-	}
-	p, err := m.bundle.Predictor(o)
-	if err != nil {
-		return nil, err
-	}
-	if len(m.predictors) == mostPredictors {
-		clear(m.predictors)
-	}
-	key.quantiles = strings.Clone(key.quantiles)
-	m.predictors[key] = p
-	return p, nil
+	m.mu.Unlock()
+	return p()
 }
 
 // check refuses a request for outputs that the model does not have.

@@ -17,10 +17,12 @@ type request struct {
 	binary  bool     // outputs are, unless one says otherwise
 
 	// Of parameters, 0 or empty where the request leaves them to the file.
-	alpha, level float64
-	quantiles    string
-	levels       []float64 // that quantiles lists
-	timeout      time.Duration
+	alpha, level       float64
+	quantiles          string
+	levels             []float64 // that quantiles lists
+	sets               string    // their score
+	byClass, byCluster bool
+	timeout            time.Duration
 }
 
 // wanted is an output that a client asks for.
@@ -62,6 +64,14 @@ func (r *request) set(name string, v parameter) (err error) {
 	case "quantiles":
 		r.quantiles = v.text
 		r.levels, err = v.shares(name, r.levels[:0])
+	case "sets":
+		if r.sets = v.text; len(v.text) > 100 {
+			err = badRequest("the parameter sets has %d characters", len(v.text))
+		}
+	case "by_class":
+		r.byClass, err = v.bool(name)
+	case "by_cluster":
+		r.byCluster, err = v.bool(name)
 	case "timeout":
 		var us float64
 		if us, err = v.number(name); err == nil && !(us >= 0) {
@@ -74,7 +84,7 @@ func (r *request) set(name string, v parameter) (err error) {
 		// Clients send them, and they say nothing of the answer.
 	default:
 		// A misspelled alpha must not pass for none.
-		err = badRequest("there is no parameter %.100q of requests; there are alpha, level, quantiles, timeout and binary_data_output", name)
+		err = badRequest("there is no parameter %.100q of requests; there are alpha, level, quantiles, sets, by_class, by_cluster, timeout and binary_data_output", name)
 	}
 	return err
 }

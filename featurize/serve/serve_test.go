@@ -228,6 +228,8 @@ func TestRefuses(t *testing.T) {
 		{infer, strings.Replace(tensorRequest(1, 0, ""), "[0,", "[", 1), 400, "575 elements"},
 		{infer, tensorRequest(1, 0, `"parameters": {"level": 1}, `), 400, "level is 1"},
 		{infer, tensorRequest(1, 0, `"parameters": {"quantiles": 0.5}, `), 400, "no quantile head"},
+		{infer, tensorRequest(1, 0, `"parameters": {"sets": "best"}, `), 400, `"best" of sets is not one of lac`},
+		{infer, tensorRequest(1, 0, `"parameters": {"by_class": true, "by_cluster": true}, `), 400, "by class are not by cluster"},
 		{infer, tensorRequest(1, 0, `"outputs": [{"name": "nope"}], `), 400, `no output "nope"; it has class, confidence`},
 		{infer, tensorRequest(1, 0, `"outputs": [{"name": "flag"}, {"name": "flag"}], `), 400, "twice"},
 		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": ["?"]}]}`, 400, "no base64"},

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -66,6 +67,16 @@ func server(t *testing.T, args ...string) (address string, end func() (code int,
 		cancel()
 		return <-ended, log.all.String()
 	}
+}
+
+// succeed runs a command, and gives what it writes.
+func succeed(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := Run(t.Context(), args, nil, &out, &errs); code != exitDone {
+		t.Fatalf("%s: %d, %s", args, code, &errs)
+	}
+	return out.String()
 }
 
 // A server that is told to end is done.
@@ -162,18 +173,78 @@ func ones(name, datatype string, shape ...int) string {
 	return fmt.Sprintf(`{"name": %q, "datatype": %q, "shape": %s, "data": [%s]}`, name, datatype, list, strings.TrimSuffix(strings.Repeat("1,", n), ","))
 }
 
+// Sets of every kind are answered as predict writes them.
+func TestServeSets(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m.attach")
+	succeed(t, "fit", "../../testmodels/digits_resnet.onnx", "--x", "../../testmodels/digits_fit.npz", "--rows", ":300", "--cal", "../../testmodels/digits_cal.npz",
+		"--preprocess", "../../testmodels/digits.preprocess.json", "-o", path)
+	files, err := filepath.Glob("../../testmodels/images/*/*.png")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d pictures, error %v", len(files), err)
+	}
+	var images []string
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		images = append(images, `"`+base64.StdEncoding.EncodeToString(content)+`"`)
+	}
+	inputs := fmt.Sprintf(`{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [%d], "data": [%s]}], "outputs": [{"name": "set"}], "parameters": {`, len(files), strings.Join(images, ","))
+	address, end := server(t, path, "--grpc", "")
+	defer end()
+	for _, kind := range []struct{ level, parameters, flags string }{
+		{"0.998", `"sets": "lac"`, "--sets lac"}, {"0.998", `"sets": "aps"`, "--sets aps"}, {"0.998", `"sets": "raps"`, "--sets raps"}, {"0.998", `"sets": "saps"`, "--sets saps"}, {"0.998", `"sets": "ordinal"`, "--sets ordinal"},
+		{"0.985", `"sets": "saps", "by_class": true`, "--sets saps --by-class"}, {"0.998", `"sets": "lac", "by_cluster": true`, "--sets lac --by-cluster"}, {"0.998", `"by_cluster": "true"`, "--by-cluster"},
+	} {
+		r, err := http.Post(address+"/v2/models/m/infer", "", strings.NewReader(inputs+kind.parameters+`, "level": `+kind.level+`}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer struct {
+			Outputs []struct {
+				Shape []int
+				Data  []int
+			}
+			Error string
+		}
+		err = json.NewDecoder(r.Body).Decode(&answer)
+		r.Body.Close()
+		if err != nil || r.StatusCode != http.StatusOK {
+			t.Errorf("%s: status %d, %s, error %v", kind.flags, r.StatusCode, answer.Error, err)
+			continue
+		}
+		succeed(t, append([]string{"predict", path, "--x", "../../testmodels/images", "--level", kind.level, "-o", filepath.Join(dir, "p.jsonl")}, strings.Fields(kind.flags)...)...)
+		table, err := os.ReadFile(filepath.Join(dir, "p.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		width, classes := answer.Outputs[0].Shape[1], 0
+		for i, line := range strings.Split(strings.TrimSpace(string(table)), "\n") {
+			var want struct{ Set []int }
+			if err := json.Unmarshal([]byte(line), &want); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			got := answer.Outputs[0].Data[i*width : (i+1)*width]
+			if n := slices.Index(got, -1); n >= 0 {
+				got = got[:n]
+			}
+			if !slices.Equal(got, want.Set) {
+				t.Errorf("%s: the set of row %d is %v, predict says %v", kind.flags, i, got, want.Set)
+			}
+			classes += len(got)
+		}
+		if classes <= len(files) || classes == 10*len(files) {
+			t.Errorf("%s: the sets of %d rows have %d classes, which tells little", kind.flags, len(files), classes)
+		}
+	}
+}
+
 // Rows of integers, of half precision, of texts and of groups are answered as predict
 // writes of them.
 func TestServeKinds(t *testing.T) {
 	dir, models := t.TempDir(), "../../testmodels/"
-	call := func(args ...string) string {
-		t.Helper()
-		var out, errs bytes.Buffer
-		if code := Run(t.Context(), args, nil, &out, &errs); code != exitDone {
-			t.Fatalf("%s: %d, %s", args, code, &errs)
-		}
-		return out.String()
-	}
 	kinds := []struct {
 		name   string
 		fit    []string
@@ -203,7 +274,7 @@ func TestServeKinds(t *testing.T) {
 	args := []string{"--grpc", ""}
 	for _, k := range kinds {
 		path := filepath.Join(dir, k.name+".attach")
-		call(append(append([]string{"fit"}, k.fit...), "-o", path)...)
+		succeed(t, append(append([]string{"fit"}, k.fit...), "-o", path)...)
 		args = append(args, path)
 	}
 	address, end := server(t, args...)
@@ -237,7 +308,7 @@ func TestServeKinds(t *testing.T) {
 		if k.name == "groups" {
 			more = []string{"--groups", "site"}
 		}
-		table, err := csv.NewReader(strings.NewReader(call(append([]string{"predict", filepath.Join(dir, k.name+".attach"), "--x", file}, more...)...))).ReadAll()
+		table, err := csv.NewReader(strings.NewReader(succeed(t, append([]string{"predict", filepath.Join(dir, k.name+".attach"), "--x", file}, more...)...))).ReadAll()
 		if err != nil {
 			t.Fatal(err)
 		}
