@@ -29,7 +29,7 @@ func Decode(r io.Reader) (image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m, nil
+	return pixels.From(m), nil
 }
 
 // Pipeline is how images become a network's input, in this order: colour
@@ -135,22 +135,25 @@ func (p *Pipeline) Append(dst []float32, img image.Image) ([]float32, []int, err
 	if err := pixels.CheckArea(at.Dy(), at.Dx()); err != nil {
 		return dst, nil, err
 	}
-	if m, ok := img.(*pixels.Image); ok && (m.Channels != 1 && m.Channels != 3 && m.Channels != 4 || len(m.Pix) != m.Height*m.Width*m.Channels) {
-		return dst, nil, fmt.Errorf("%d levels are no image of %d×%d with %d channels, of which there are 1, 3 or 4", len(m.Pix), m.Height, m.Width, m.Channels)
+	channels := 3
+	if m, ok := img.(*pixels.Image); ok {
+		if m.Channels != 1 && m.Channels != 3 && m.Channels != 4 || len(m.Pix) != m.Height*m.Width*m.Channels {
+			return dst, nil, fmt.Errorf("%d levels are no image of %d×%d with %d channels, of which there are 1, 3 or 4", len(m.Pix), m.Height, m.Width, m.Channels)
+		}
+		channels = min(m.Channels, 3)
 	}
-	m := pixels.From(img)
-	shape, err := p.Shape(m.Height, m.Width, m.Channels)
+	shape, err := p.Shape(at.Dy(), at.Dx(), channels)
 	if err != nil {
 		return dst, nil, err
 	}
-	if p.channels > 0 {
-		m = m.Convert(p.channels)
+	if p.channels > 0 && p.channels != channels {
+		img = pixels.From(img).Convert(p.channels)
 	}
-	h, w, err := p.resize.of(m.Height, m.Width)
+	h, w, err := p.resize.of(at.Dy(), at.Dx())
 	if err != nil {
 		return dst, nil, err
 	}
-	m = m.Resize(h, w, p.resample)
+	m := pixels.Resize(img, h, w, p.resample)
 	if p.crop.set() {
 		m = m.Centre(p.crop.Height, p.crop.Width)
 	}

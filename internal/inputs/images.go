@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"image"
 	"io"
 	"runtime"
 	"slices"
@@ -131,14 +132,14 @@ func (m *imageSource) size(i int) (h, w int, err error) {
 }
 
 // pixels hands the images of rows to use, out of order, and several at once.
-func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m *pixels.Image)) error {
+func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m image.Image)) error {
 	order := inOrder(rows)
 	a, err := m.pictures.open()
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	return m.each(ctx, a, pick(rows, order), anySize, func(i int, m *pixels.Image) error {
+	return m.each(ctx, a, pick(rows, order), anySize, func(i int, m image.Image) error {
 		use(order[i], m)
 		return nil
 	})
@@ -148,7 +149,7 @@ func anySize(h, w int) error { return nil }
 
 // each decodes the images of rows, unless fits refuses their sizes, and hands them
 // to use.
-func (m *imageSource) each(ctx context.Context, a album, rows []int, fits func(h, w int) error, use func(k int, m *pixels.Image) error) error {
+func (m *imageSource) each(ctx context.Context, a album, rows []int, fits func(h, w int) error, use func(k int, m image.Image) error) error {
 	g, all := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for k, i := range rows {
@@ -158,7 +159,7 @@ func (m *imageSource) each(ctx context.Context, a album, rows []int, fits func(h
 		open, err := a.picture(m.at(i))
 		g.Go(func() error {
 			if err == nil {
-				err = m.decode(all, open, fits, func(img *pixels.Image) error { return use(k, img) })
+				err = m.decode(all, open, fits, func(img image.Image) error { return use(k, img) })
 			}
 			return inRow(m.path(i), err)
 		})
@@ -175,7 +176,7 @@ func inRow(path string, err error) error {
 }
 
 // decode waits until there is room for the image's pixels.
-func (m *imageSource) decode(ctx context.Context, open func() (io.ReadSeekCloser, error), fits func(h, w int) error, use func(*pixels.Image) error) error {
+func (m *imageSource) decode(ctx context.Context, open func() (io.ReadSeekCloser, error), fits func(h, w int) error, use func(image.Image) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -230,7 +231,7 @@ func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error 
 		}
 		return err
 	}
-	return m.each(ctx, r.album, idx, fits, func(k int, img *pixels.Image) error {
+	return m.each(ctx, r.album, idx, fits, func(k int, img image.Image) error {
 		row := dst[k*width : k*width : (k+1)*width]
 		_, _, err := m.pipe.Append(row, img)
 		return err
@@ -257,7 +258,7 @@ func (m *imageSource) dropBad(ctx context.Context) error {
 			return inRow(m.path(i), err)
 		}
 		g.Go(func() error {
-			good[i] = m.decode(ctx, open, anySize, func(*pixels.Image) error { return nil }) == nil
+			good[i] = m.decode(ctx, open, anySize, func(image.Image) error { return nil }) == nil
 			return nil
 		})
 	}

@@ -3,6 +3,7 @@ package inputs
 import (
 	"context"
 	"fmt"
+	"image"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
@@ -86,7 +87,7 @@ func (p *pixelSource) open() (reader, error) {
 	return filled{&pixelReader{c, p}, p.none}, nil
 }
 
-func (p *pixelSource) pixels(ctx context.Context, rows []int, use func(k int, m *pixels.Image)) error {
+func (p *pixelSource) pixels(ctx context.Context, rows []int, use func(k int, m image.Image)) error {
 	c, err := p.l.Open()
 	if err != nil {
 		return err

@@ -95,7 +95,7 @@ const thumbnailEdge = 192
 // pictured is a source of images.
 type pictured interface {
 	// pixels hands the k-th of the rows to use, in any order and maybe several at once.
-	pixels(ctx context.Context, rows []int, use func(k int, m *pixels.Image)) error
+	pixels(ctx context.Context, rows []int, use func(k int, m image.Image)) error
 }
 
 // Thumbnails returns rows, images or rows of an array of pixels, as small pictures
@@ -110,7 +110,7 @@ func (s *Set) Thumbnails(ctx context.Context, rows []int) ([]image.Image, error)
 		of[k] = s.Row(i)
 	}
 	small := make([]image.Image, len(rows))
-	if err := src.pixels(ctx, of, func(k int, m *pixels.Image) { small[k] = m.Within(thumbnailEdge) }); err != nil {
+	if err := src.pixels(ctx, of, func(k int, m image.Image) { small[k] = pixels.Within(m, thumbnailEdge).RGBA() }); err != nil {
 		return nil, err
 	}
 	return small, nil

@@ -36,8 +36,9 @@ func Size(r io.Reader) (height, width int, err error) {
 	return cfg.Height, cfg.Width, nil
 }
 
-// Decode decodes an image to RGB, once [Size] takes it.
-func Decode(r io.Reader) (m *Image, err error) {
+// Decode decodes an image, once [Size] takes it, to RGB or, of JPEG, to what [From]
+// and [Resize] make RGB of.
+func Decode(r io.Reader) (m image.Image, err error) {
 	defer recovered(&err)
 	var h, w int
 	if s, ok := r.(io.Seeker); ok {
@@ -58,13 +59,15 @@ func Decode(r io.Reader) (m *Image, err error) {
 	}
 	if y, ok := img.(*image.YCbCr); ok && format == "webp" {
 		return fromVP8(y), nil
+	} else if ok {
+		return y, nil
 	}
-	m = From(img)
+	rgb := From(img)
 	if at := img.Bounds(); format == "gif" && at != image.Rect(0, 0, w, h) {
 		// The frame covers part of the screen; the rest is black.
-		m = m.window(-at.Min.Y, -at.Min.X, h, w)
+		rgb = rgb.window(-at.Min.Y, -at.Min.X, h, w)
 	}
-	return m, nil
+	return rgb, nil
 }
 
 // recovered makes an error of a panic. Decoders of images meet files that nobody

@@ -3,6 +3,7 @@ package pixels
 import (
 	"bytes"
 	"errors"
+	"image"
 	"io"
 	"os"
 	"path/filepath"
@@ -106,7 +107,7 @@ func TestDecodeErrors(t *testing.T) {
 			}
 		}
 	}
-	if m, err := Decode(io.MultiReader(bytes.NewReader(png))); err != nil || m.Height != 29 || m.Width != 37 {
+	if m, err := Decode(io.MultiReader(bytes.NewReader(png))); err != nil || m.Bounds() != image.Rect(0, 0, 37, 29) {
 		t.Errorf("without seeking: %v", err)
 	}
 }
@@ -122,5 +123,5 @@ func decode(t testing.TB, name string) *Image {
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	return m
+	return From(m)
 }

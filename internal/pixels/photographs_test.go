@@ -2,6 +2,7 @@ package pixels
 
 import (
 	"bytes"
+	"image"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,13 +35,13 @@ func TestResizePhotographs(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		make func(m *Image) *Image
+		make func(m image.Image) *Image
 	}{
-		{"decoded", func(m *Image) *Image { return m }},
-		{"bilinear256", func(m *Image) *Image { return m.Resize(256, 256, Bilinear).Centre(224, 224) }},
-		{"bicubic256", func(m *Image) *Image { return m.Resize(256, 256, Bicubic).Centre(224, 224) }},
-		{"bilinear96", func(m *Image) *Image { return m.Resize(96, 96, Bilinear) }},
-		{"bicubic96", func(m *Image) *Image { return m.Resize(96, 96, Bicubic) }},
+		{"decoded", From},
+		{"bilinear256", func(m image.Image) *Image { return Resize(m, 256, 256, Bilinear).Centre(224, 224) }},
+		{"bicubic256", func(m image.Image) *Image { return Resize(m, 256, 256, Bicubic).Centre(224, 224) }},
+		{"bilinear96", func(m image.Image) *Image { return Resize(m, 96, 96, Bilinear) }},
+		{"bicubic96", func(m image.Image) *Image { return Resize(m, 96, 96, Bicubic) }},
 	} {
 		l, err := z.Entry(c.name)
 		if err != nil {

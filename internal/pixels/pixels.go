@@ -28,6 +28,15 @@ func (m *Image) At(x, y int) color.Color {
 	return color.NRGBA{p[0], p[1], p[2], 255}
 }
 
+// RGBA returns m as encoders of images are quick with it.
+func (m *Image) RGBA() *image.RGBA {
+	out := image.NewRGBA(m.Bounds())
+	for i, p := 0, m.Convert(3).Pix; i < len(out.Pix); i, p = i+4, p[3:] {
+		out.Pix[i], out.Pix[i+1], out.Pix[i+2], out.Pix[i+3] = p[0], p[1], p[2], 255
+	}
+	return out
+}
+
 func New(h, w, c int) *Image {
 	return &Image{h, w, c, make([]uint8, h*w*c)}
 }

@@ -1,6 +1,9 @@
 package pixels
 
-import "math"
+import (
+	"image"
+	"math"
+)
 
 // Filter is a way of resizing, numbered as in Pillow and torchvision.
 type Filter int
@@ -93,6 +96,16 @@ func weigh(in, out int, k kernel) []taps {
 	return all
 }
 
+// Resize returns an image at h×w, with the channels of [From].
+func Resize(img image.Image, h, w int, f Filter) *Image {
+	at := img.Bounds()
+	if y, ok := img.(*image.YCbCr); ok && f != Nearest && w != at.Dx() {
+		// Its rows become RGB as they are resized.
+		return resizeRows(newPlanes(y), at.Dy(), at.Dx(), 3, weigh(at.Dx(), w, filters[f])).Resize(h, w, f)
+	}
+	return From(img).Resize(h, w, f)
+}
+
 // Resize returns m at h×w. Like Pillow's Image.resize it convolves rows, rounds
 // to bytes, then convolves columns.
 func (m *Image) Resize(h, w int, f Filter) *Image {
@@ -100,7 +113,7 @@ func (m *Image) Resize(h, w int, f Filter) *Image {
 		return m.nearest(h, w)
 	}
 	if w != m.Width {
-		m = m.resizeRows(w, weigh(m.Width, w, filters[f]))
+		m = resizeRows(m, m.Height, m.Width, m.Channels, weigh(m.Width, w, filters[f]))
 	}
 	if h != m.Height {
 		m = m.resizeColumns(h, weigh(m.Height, h, filters[f]))
@@ -108,50 +121,68 @@ func (m *Image) Resize(h, w int, f Filter) *Image {
 	return m
 }
 
-// Within returns m, or a smaller picture of it no side of which is longer than edge.
-func (m *Image) Within(edge int) *Image {
-	long := max(m.Height, m.Width)
-	if long <= edge {
-		return m
+// Within returns an image or, where a side of it is longer than edge, a smaller
+// picture of it.
+func Within(img image.Image, edge int) *Image {
+	at := img.Bounds()
+	h, w := at.Dy(), at.Dx()
+	if long := max(h, w); long > edge {
+		h, w = max(1, h*edge/long), max(1, w*edge/long)
 	}
-	return m.Resize(max(1, m.Height*edge/long), max(1, m.Width*edge/long), Bilinear)
+	return Resize(img, h, w, Bilinear)
 }
 
-func (m *Image) resizeRows(w int, all []taps) *Image {
-	out := New(m.Height, w, m.Channels)
-	for y := range m.Height {
-		src := m.Pix[y*m.Width*m.Channels : (y+1)*m.Width*m.Channels]
-		dst := out.Pix[y*w*m.Channels : (y+1)*w*m.Channels]
-		if m.Channels == 3 {
-			for x, t := range all {
-				s, v := src[3*t.first:], t.weights
-				r, g, b := int32(1<<(fraction-1)), int32(1<<(fraction-1)), int32(1<<(fraction-1))
-				for len(v) >= 4 && len(s) >= 12 { // four at a time take two thirds of the time
-					r += v[0]*int32(s[0]) + v[1]*int32(s[3]) + v[2]*int32(s[6]) + v[3]*int32(s[9])
-					g += v[0]*int32(s[1]) + v[1]*int32(s[4]) + v[2]*int32(s[7]) + v[3]*int32(s[10])
-					b += v[0]*int32(s[2]) + v[1]*int32(s[5]) + v[2]*int32(s[8]) + v[3]*int32(s[11])
-					s, v = s[12:], v[4:]
-				}
-				for i, v := range v {
-					r += v * int32(s[3*i])
-					g += v * int32(s[3*i+1])
-					b += v * int32(s[3*i+2])
-				}
-				dst[3*x], dst[3*x+1], dst[3*x+2] = clip(r), clip(g), clip(b)
-			}
-			continue
-		}
+// resizeRows makes a sample for each of the taps out of rows of w pixels.
+func resizeRows(rows pairs, h, w, channels int, all []taps) *Image {
+	out := New(h, len(all), channels)
+	src := make([]uint64, w*channels)
+	n := len(all) * channels
+	for y := 0; y < h; y += 2 {
+		rows.pair(y, src)
+		// Where there is no second row the first is written over what stands for it.
+		first, second := out.Pix[y*n:][:n], out.Pix[min(y+1, h-1)*n:][:n]
 		for x, t := range all {
-			for c := range m.Channels {
-				sum := int32(1 << (fraction - 1))
+			s := src[t.first*channels:]
+			if channels == 3 {
+				r, g, b := weighted3(s, t.weights)
+				p, q := first[3*x:3*x+3:3*x+3], second[3*x:3*x+3:3*x+3]
+				q[0], q[1], q[2] = clip(high(r)), clip(high(g)), clip(high(b))
+				p[0], p[1], p[2] = clip(int32(r)), clip(int32(g)), clip(int32(b))
+				continue
+			}
+			for c := range channels {
+				sum := uint64(rounding)
 				for i, v := range t.weights {
-					sum += v * int32(src[(t.first+i)*m.Channels+c])
+					sum += uint64(v) * s[i*channels+c]
 				}
-				dst[x*m.Channels+c] = clip(sum)
+				second[x*channels+c] = clip(high(sum))
+				first[x*channels+c] = clip(int32(sum))
 			}
 		}
 	}
 	return out
+}
+
+// rounding is half a level in both lanes.
+const rounding = each << (fraction - 1)
+
+// weighted3 is a pixel of weighted ones.
+func weighted3(s []uint64, v []int32) (r, g, b uint64) {
+	r, g, b = rounding, rounding, rounding
+	for len(v) >= 4 && len(s) >= 12 { // four at a time take two thirds of the time
+		v0, v1, v2, v3 := uint64(v[0]), uint64(v[1]), uint64(v[2]), uint64(v[3])
+		r += v0*s[0] + v1*s[3] + v2*s[6] + v3*s[9]
+		g += v0*s[1] + v1*s[4] + v2*s[7] + v3*s[10]
+		b += v0*s[2] + v1*s[5] + v2*s[8] + v3*s[11]
+		s, v = s[12:], v[4:]
+	}
+	for i, v := range v {
+		v, s := uint64(v), s[3*i:3*i+3:3*i+3]
+		r += v * s[0]
+		g += v * s[1]
+		b += v * s[2]
+	}
+	return r, g, b
 }
 
 func (m *Image) resizeColumns(h int, all []taps) *Image {

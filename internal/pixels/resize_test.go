@@ -69,13 +69,13 @@ func TestWithin(t *testing.T) {
 	for i := range m.Pix {
 		m.Pix[i] = 7
 	}
-	if small := m.Within(60); small.Height != 60 || small.Width != 40 || small.Pix[60*40] != 7 {
+	if small := Within(m, 60); small.Height != 60 || small.Width != 40 || small.Pix[60*40] != 7 {
 		t.Errorf("%d×%d", small.Height, small.Width)
 	}
-	if thin := New(1, 1000, 1).Within(10); thin.Height != 1 || thin.Width != 10 {
+	if thin := Within(New(1, 1000, 1), 10); thin.Height != 1 || thin.Width != 10 {
 		t.Errorf("a thin picture becomes %d×%d", thin.Height, thin.Width)
 	}
-	if m.Within(300) != m {
+	if Within(m, 300) != m {
 		t.Error("a picture that is small enough is changed")
 	}
 }

@@ -44,3 +44,5 @@ func fromStudio(luma uint8, u, v int32) (r, g, b uint8) {
 		limit((y - u*6419>>8 - v*13320>>8 + 8708) >> 6),
 		limit((y + u*33050>>8 - 17685) >> 6)
 }
+
+func limit(v int32) uint8 { return uint8(min(max(v, 0), 255)) }
