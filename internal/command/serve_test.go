@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/csv"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +21,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/attach-uncertainty/attach"
 )
@@ -173,6 +180,89 @@ func ones(name, datatype string, shape ...int) string {
 	return fmt.Sprintf(`{"name": %q, "datatype": %q, "shape": %s, "data": [%s]}`, name, datatype, list, strings.TrimSuffix(strings.Repeat("1,", n), ","))
 }
 
+// Traces have a span for each request, in the trace that the request belongs to, and
+// below it what became of it.
+func TestServeTraces(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.attach")
+	succeed(t, "fit", "../../testmodels/odd/tokens.onnx", "--x", "../../testmodels/odd/tokens.npz", "-o", path)
+	var mu sync.Mutex
+	var spans []*tracepb.Span
+	services := map[string]bool{}
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var sent collectorpb.ExportTraceServiceRequest
+		if err == nil {
+			err = proto.Unmarshal(body, &sent)
+		}
+		if err != nil || r.URL.Path != "/v1/traces" {
+			t.Errorf("%s: %v", r.URL, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, of := range sent.ResourceSpans {
+			for _, a := range of.Resource.Attributes {
+				services[a.Key+"="+a.Value.GetStringValue()] = true
+			}
+			for _, scope := range of.ScopeSpans {
+				spans = append(spans, scope.Spans...)
+			}
+		}
+	}))
+	defer receiver.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.URL)
+	address, end := server(t, path, "--grpc", "", "--traces")
+	good := `{"inputs": [` + ones("input_ids", "INT64", 1, 5) + "," + ones("attention_mask", "INT64", 1, 5) + `]}`
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	for _, body := range []string{good, good, `{}`} {
+		r, err := http.NewRequest("POST", address+"/v2/models/m/infer", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("traceparent", "00-"+trace+"-b7ad6b7169203331-01")
+		w, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Body.Close()
+	}
+	if code, said := end(); code != exitDone {
+		t.Fatalf("it ends with %d: %s", code, said)
+	}
+	parents, statuses, failed := map[string]string{}, map[int64]int{}, 0
+	for _, s := range spans {
+		if hex.EncodeToString(s.TraceId) != trace || s.EndTimeUnixNano < s.StartTimeUnixNano {
+			t.Errorf("the span %s is of the trace %x, from %d to %d", s.Name, s.TraceId, s.StartTimeUnixNano, s.EndTimeUnixNano)
+		}
+		if s.Name != "infer m" {
+			continue
+		}
+		parents[string(s.SpanId)] = ""
+		for _, a := range s.Attributes {
+			if a.Key == "http.response.status_code" {
+				statuses[a.Value.GetIntValue()]++
+			}
+		}
+		if s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR {
+			failed++
+		}
+		if hex.EncodeToString(s.ParentSpanId) != "b7ad6b7169203331" || s.Kind != tracepb.Span_SPAN_KIND_SERVER {
+			t.Errorf("the span is a %v below %x", s.Kind, s.ParentSpanId)
+		}
+	}
+	if len(parents) != 3 || statuses[200] != 2 || statuses[400] != 1 || failed != 1 || !services["service.name=attach"] {
+		t.Errorf("of three requests there are %d spans, with statuses %v and %d errors, from %v", len(parents), statuses, failed, services)
+	}
+	for _, s := range spans {
+		if below, known := parents[string(s.ParentSpanId)]; known {
+			parents[string(s.ParentSpanId)] = below + s.Name + " "
+		}
+	}
+	below := slices.Sorted(maps.Values(parents))
+	if want := []string{"", "prepare queue run ", "prepare queue run "}; !slices.Equal(below, want) {
+		t.Errorf("below the spans are %q, want %q", below, want)
+	}
+}
+
 // Sets of every kind are answered as predict writes them.
 func TestServeSets(t *testing.T) {
 	dir := t.TempDir()
@@ -252,8 +342,9 @@ func TestServeKinds(t *testing.T) {
 		rows   string // that predict reads
 		like   string // of a table's columns
 	}{
-		{"tokens", []string{models + "odd/tokens.onnx", "--x", models + "odd/tokens.npz"}, ones("input_ids", "INT64", 1, 5) + "," + ones("attention_mask", "INT64", 1, 5), "", ""},
-		{"half", []string{models + "odd/float16.onnx", "--x", models + "odd/float16.npz"}, ones("x", "FP16", 1, 6), "", ""},
+		{"tokens", []string{models + "odd/tokens.onnx", "--x", models + "odd/tokens.npz"}, ones("input_ids", "INT64", 1, 5) + "," + ones("attention_mask", "INT64", 1, 5),
+			`{"input_ids": [1, 1, 1, 1, 1], "attention_mask": [1, 1, 1, 1, 1]}`, "ood_score"},
+		{"half", []string{models + "odd/float16.onnx", "--x", models + "odd/float16.npz"}, ones("x", "FP16", 1, 6), `{"x": [1, 1, 1, 1, 1, 1]}`, "ood_score"},
 		{"text", []string{models + "text", "--x", models + "text/fit.csv", "--target", "intent"},
 			`{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["book a table for ten"]}`, "text\nbook a table for ten\n", "p_value"},
 		{"groups", []string{models + "tables/ridge.onnx", "--x", filepath.Join(dir, "hours.csv"), "--target", "hours", "--groups", "site"},
@@ -297,10 +388,10 @@ func TestServeKinds(t *testing.T) {
 			t.Errorf("%s: status %d, %s, error %v", k.name, r.StatusCode, answer.Error, err)
 			continue
 		}
-		if k.rows == "" {
-			continue
-		}
 		file := filepath.Join(dir, k.name+".csv")
+		if k.rows[0] == '{' {
+			file = filepath.Join(dir, k.name+".jsonl")
+		}
 		if err := os.WriteFile(file, []byte(k.rows), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -316,10 +407,18 @@ func TestServeKinds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		compared := false
 		for _, o := range answer.Outputs {
-			if got := o.Data[0]; o.Name == k.like && math.Abs(got.(float64)-want) > 1e-6*math.Abs(want) {
+			if o.Name != k.like {
+				continue
+			}
+			compared = true
+			if got := o.Data[0].(float64); math.Abs(got-want) > 1e-6*math.Abs(want) {
 				t.Errorf("%s: %s is %v, predict says %v", k.name, k.like, got, want)
 			}
+		}
+		if !compared {
+			t.Errorf("%s: there is no output %s", k.name, k.like)
 		}
 	}
 }
