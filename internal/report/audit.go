@@ -16,11 +16,11 @@ import (
 
 // What bounds a page, whatever was audited.
 const (
-	mostGroups   = 300 // of a kind
+	mostGroups   = 250 // of a kind
 	mostTargets  = 10
-	mostLetters  = 160     // of a name
+	mostLetters  = 240     // of a name or text
 	mostShards   = 20      // on a command line
-	mostPictures = 5 << 19 // bytes of all
+	mostPictures = 9 << 18 // bytes of all
 )
 
 // Audit is the page of an audit.
@@ -102,7 +102,7 @@ func least(p float64) string {
 
 // reproduced is what was audited with what.
 func reproduced(a *audit.Audit) block {
-	b := block{Title: "How to reproduce", Lead: "With the files of these SHA-256 this gives the same audit.json, to the byte, from the folder that names are relative to. What was said of how inputs are read, such as --target or --text, is not in audit.json: say it again."}
+	b := block{Title: "How to reproduce", Lead: "With the files of these SHA-256 this gives the same audit.json, to the byte, from the folder that names are relative to. Where M.attach lies, names in capitals, and what was said of how inputs are read, such as --target, are not in audit.json: fill them in."}
 	b.Code = "attach audit M.attach"
 	if len(a.Shards) > mostShards {
 		b.Code = "jq -r '.shards[].name' audit.json > inputs.txt\n" + b.Code + " --x @inputs.txt"
@@ -150,7 +150,7 @@ func quoted(name string) string {
 	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
 
-// brief is a name that is cut short in its middle.
+// brief leaves out the middle of a long name.
 func brief(name string) string {
 	letters := []rune(name)
 	n := len(letters)
@@ -225,13 +225,13 @@ func shownWorst(a *audit.Audit) *block {
 		b.Lead = fmt.Sprintf("The first %d of %d.", n, a.Inputs)
 	}
 	var g grid
-	text := func(name string, of func(r audit.Row) string) { g.text(name, each(a.Worst, of)) }
+	text := func(name string, of func(r audit.Row) string) { g.text(name, each(each(a.Worst, of), brief)) }
 	by := func(name string, of func(r audit.Row) string) {
 		b.By[len(g.Heads)] = name
-		text(name, func(r audit.Row) string { return brief(of(r)) })
+		text(name, of)
 	}
 	number := func(name string, of func(r audit.Row) float64) { g.numbers(name, "", each(a.Worst, of), fourDigits) }
-	text("input", func(r audit.Row) string { return brief(r.Key) })
+	text("input", func(r audit.Row) string { return r.Key })
 	if slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.Shown != nil && r.Shown.Text != "" }) {
 		text("text", func(r audit.Row) string {
 			if r.Shown == nil {
@@ -250,8 +250,11 @@ func shownWorst(a *audit.Audit) *block {
 	case slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.Shard != first.Shard }):
 		by("file", func(r audit.Row) string { return r.Shard })
 	}
+	if len(b.By) > 0 { // inputs are named by it
+		g.hide()
+	}
 	if slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.LikeFitted != "" }) {
-		text("like fitted row", func(r audit.Row) string { return brief(r.LikeFitted) })
+		text("like fitted row", func(r audit.Row) string { return r.LikeFitted })
 	}
 	if a.Task == attach.Classification {
 		by("class", className)

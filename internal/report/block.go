@@ -50,6 +50,7 @@ type head struct {
 	Text, Title string
 	Low, High   string
 	IsText      bool // the column is sorted as text
+	Hidden      bool
 }
 
 // picture is an image, and what is said of it.
@@ -102,6 +103,15 @@ func (g grid) Off() bool {
 func (g *grid) text(name string, words []string) {
 	g.Heads = append(g.Heads, head{Text: name, IsText: true})
 	g.column(len(words), func(i int) cell { return cell{Text: words[i], Words: true} })
+}
+
+// hide keeps the last column from being shown: others say the same.
+func (g *grid) hide() {
+	last := len(g.Heads) - 1
+	g.Heads[last].Hidden = true
+	for _, row := range g.Rows {
+		row[last].Hidden = true
+	}
 }
 
 // numbers adds a column, empty where a number is NaN.

@@ -6,7 +6,6 @@ package report
 import (
 	"bytes"
 	"embed"
-	_ "embed"
 	"encoding/base64"
 	"fmt"
 	"html/template"

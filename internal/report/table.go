@@ -170,7 +170,7 @@ type cell struct {
 	Text, Spread, Range string
 	Key                 string
 	Best                bool
-	Words               bool   // of a column of words
+	Words, Hidden       bool   // of a column of words, or one that is not shown
 	Forest              *glyph // beside it, or nil
 }
 
