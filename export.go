@@ -96,17 +96,19 @@ func single(v []float64) []float32 {
 	return s
 }
 
-// output declares what x is under its name, n×dims.
-func (w *graphWriter) output(name string, x graph.Tensor, elem pb.TensorProto_DataType, doc string, dims ...int) {
-	shape, declared := []int64{-1}, []any{w.o.Rows}
+// output declares x, which was just made, n×dims, under a name.
+func (w *graphWriter) output(name string, x graph.Tensor, elem pb.TensorProto_DataType, doc string, dims ...int) graph.Tensor {
+	declared := []any{w.o.Rows}
 	for _, d := range dims {
-		shape, declared = append(shape, int64(d)), append(declared, d)
+		declared = append(declared, d)
 	}
+	x = x.To(elem)
 	scope := w.b.SetScope("")
-	w.b.Append(onnx.Node{Op: "Reshape", Inputs: []string{x.To(elem).Name(), w.b.Const(shape)}, Outputs: []string{w.b.Fresh(name)}})
+	x = x.Named(name)
 	w.b.Output(name, elem, declared...)
 	w.b.Describe(name, doc)
 	w.b.SetScope(scope)
+	return x
 }
 
 // optional declares a number that the caller of the graph may give.
@@ -141,8 +143,8 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 	if known != nil {
 		score = known.Choose(score, math.Inf(1))
 	}
-	score = score.Less(math.Inf(1)).Choose(score, math.Inf(1)) // and not NaN
-	w.output(graph.OODScore, score, pb.TensorProto_FLOAT, fmt.Sprintf("Score of %s: higher is more likely out-of-domain; infinite for a row that is not finite.", d.Method))
+	high := score.Less(math.Inf(1)).Choose(score, math.Inf(1)) // and not NaN
+	w.output(graph.OODScore, high.Reshape(-1), pb.TensorProto_FLOAT, fmt.Sprintf("Score of %s: higher is more likely out-of-domain; infinite for a row that is not finite.", d.Method))
 	c, err := calibrate.NewConformal(w.bundle.Calibration.OOD)
 	if err != nil {
 		return err
@@ -156,8 +158,8 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 	for i := range table {
 		table[i] = float32(i+1) / float32(n+1)
 	}
-	p := score.Less(above).Count().Look(table)
-	w.output(graph.PValue, p, pb.TensorProto_FLOAT, "Conformal p-value: the share of in-domain rows that score at least as high. Small is out-of-domain; "+
+	p := score.Less(above).Count(1).Look(table)
+	p = w.output(graph.PValue, p, pb.TensorProto_FLOAT, "Conformal p-value: the share of in-domain rows that score at least as high. Small is out-of-domain; "+
 		"its promise is in the model's metadata.")
 	w.alpha = w.optional(graph.Alpha, w.o.Alpha, fmt.Sprintf("Optional: the share of in-domain rows that may be flagged by mistake, between 0 and 1, %v where it is not given.", w.o.Alpha))
 	w.output(graph.IsOOD, w.alpha.Less(p).Not(), pb.TensorProto_BOOL, "Whether the p-value is at most "+graph.Alpha+".")
@@ -190,22 +192,15 @@ func (w *graphWriter) set() (why string, err error) {
 	case kind != calibrate.LAC && w.b.Opset() < 11:
 		return "", fmt.Errorf("sets ranked by %s need operator set 11, and the model is of %d: choose %s, or export the model anew", kind, w.b.Opset(), calibrate.LAC)
 	}
-	scores := c.Above
-	if w.o.Sets == string(calibrate.LAC) {
-		scores = make([]float64, len(c.True))
-		for i, p := range c.True {
-			scores[i] = 1 - p
-		}
-	}
-	sorted := append(slices.Sorted(slices.Values(scores)), math.Inf(1))
-	limit := w.limit(w.rows.Logits.Constant(sorted))
 	z := w.rows.Logits.Double()
 	p := z.Softmax()
 	var out graph.Tensor // of the set: the likeliest class never is
 	if w.o.Sets == string(calibrate.LAC) {
-		score := p.Constant([]float64{1}).Sub(p)
-		out = limit.Max(score.RowMin()).Less(score)
+		falling := append([]float64{math.Inf(-1)}, slices.Sorted(slices.Values(c.True))...)
+		slices.Reverse(falling)
+		out = p.Less(w.limit(z.Constant(falling)).Min(p.RowMax()))
 	} else {
+		limit := w.limit(z.Constant(append(slices.Sorted(slices.Values(c.Above)), math.Inf(1))))
 		ranked, _ := p.Top(z.Cols())
 		// Scores rise: the classes in the set are those above the last that is.
 		least := limit.Less(ranked.CumSum()).Choose(ranked.Mul(0.).Add(2.), ranked).RowMin()
@@ -215,8 +210,8 @@ func (w *graphWriter) set() (why string, err error) {
 	return "", nil
 }
 
-// limit is the score of the rank that the level asks for, of n rising scores and
-// an infinity, a vector.
+// limit is the score of the rank that the level asks for, of n scores from that
+// which includes least on and an infinity, a vector.
 func (w *graphWriter) limit(scores graph.Tensor) graph.Tensor {
 	// The level is float32, and off by as much: ranks count from 0, and are those below
 	// its share of n + 1.
@@ -251,7 +246,7 @@ func (w *graphWriter) quantiles() (*graph.Tensor, error) {
 	if c.Groups == nil {
 		w.intervals(q, known)
 	}
-	unknown := known.Not().Count().Reshape(-1, int64(targets)).Sum()
+	unknown := known.Not().Count(targets).Sum()
 	every := unknown.Less(1.)
 	return &every, nil
 }
@@ -277,7 +272,7 @@ func (w *graphWriter) intervals(q, known graph.Tensor) {
 	lower, upper := lo.Sub(margin), hi.Add(margin)
 	crossed, middle := upper.Less(lower), hi.Sub(lo).Div(2.).Add(lo)
 	end := func(name, which string, end graph.Tensor, otherwise float64) {
-		end = known.Choose(crossed.Choose(middle, end), otherwise)
+		end = known.Choose(crossed.Choose(middle, end), otherwise).Reshape(-1, int64(len(margins)))
 		w.output(name, end, pb.TensorProto_FLOAT, fmt.Sprintf("The %s end of the interval that covers a target with probability %s; infinite where calibration rows are too few.", which, graph.Level), len(margins))
 	}
 	end(graph.Lower, "lower", lower, math.Inf(-1))

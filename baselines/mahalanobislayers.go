@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/attach-uncertainty/attach/internal/classes"
-	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/internal/graph"
@@ -100,16 +99,22 @@ func (s *mahalanobisLayers) Score(ctx context.Context, dst []float64, b ood.Batc
 
 // ScoreGraph implements graph.Detector.
 func (s *mahalanobisLayers) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	x, shares := make([]graph.Tensor, len(s.Layers)), dense.New(len(s.Layers), 1)
+	return s.Sum(b).Graph(), nil
+}
+
+// Sum implements gaussian.Summed.
+func (s *mahalanobisLayers) Sum(b graph.Batch) gaussian.Sum {
+	sum := gaussian.Sum{Classes: s.Layers}
 	for i, exponent := range s.Exponents {
+		var x graph.Tensor
 		if exponent == 1 {
-			x[i] = b.Layers[i].Normalised()
+			x = b.Layers[i].Normalised()
 		} else {
-			x[i] = s.cloud(i).Graph(b)
+			x = s.cloud(i).Graph(b)
 		}
-		shares.Data[i] = 1 / (s.Scales[i] * float64(len(s.Layers)))
+		sum.Rows, sum.Weights = append(sum.Rows, x), append(sum.Weights, 1/(s.Scales[i]*float64(len(s.Layers))))
 	}
-	return gaussian.NearestGraph(s.Layers, x).Linear(shares, []float64{0}), nil
+	return sum
 }
 
 // CarriesNaN implements graph.Carrier: squares are added up.

@@ -88,8 +88,12 @@ func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions)
 	return e.done, err
 }
 
-// ownPrefix begins the names of the outputs and optional inputs that are added.
-const ownPrefix = "attach."
+const (
+	// ownPrefix begins the names of the outputs and optional inputs that are added.
+	ownPrefix = "attach."
+	// rowsPrefix begins those of the tensors that rows are read from.
+	rowsPrefix = "attach/rows/"
+)
 
 // exporting is a graph that a bundle is written to.
 type exporting struct {
@@ -148,9 +152,9 @@ func (e *exporting) base(ctx context.Context, o ExportOptions) error {
 	}
 	e.tensors(g)
 	body := g.Model.GetGraph()
-	names := namesOf(a.views)
-	for i, name := range names { // what is read of the result again has others
-		names[i] = "attach/rows" + strings.TrimPrefix(name, "attach")
+	names := []string{rowsPrefix + "features", rowsPrefix + "logits"}
+	for i := range a.views[2:] {
+		names = append(names, rowsPrefix+parts.Layer(i))
 	}
 	for i, v := range a.views {
 		if i == 1 && a.info.Logits == "" {

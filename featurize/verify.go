@@ -17,6 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
@@ -24,28 +25,36 @@ import (
 
 // Agreement is how far an exported model is from its bundle, output by output.
 type Agreement struct {
-	Rows    int
+	Rows int
+	// Network is the largest difference of what the network makes of a row from what
+	// the exported one does, as a share of the row's largest number: the outputs are
+	// compared on what the exported one makes. 0 for heads alone.
+	Network float64
 	Outputs []struct {
 		Name string
 		// Largest is the largest difference of a number from the bundle's, as a share of
 		// that, or of 1 (ends and quantiles: of what targets are in the middle) where it is
 		// smaller. Of flags and sets it is 0.
 		Largest float64
-		// Differ are the rows that differ: numbers by more than 1e-5 of these (scores of a
-		// whole model: 1e-4), and p-values, flags and sets where no tie of that size explains
-		// it. First is the first.
+		// Differ are the rows that differ: numbers by more than 1e-5 of these, scores by more
+		// than 1e-4, and p-values, flags and sets where no tie explains it. First is the
+		// first.
 		Differ, First int
-		// Ties are the rows of which a tie does: a calibration score, or the bound of a set,
-		// is as near as rounding moves scores.
+		// Ties are the rows of which one does: a calibration score, or the bound of a set, is
+		// as near as rounding moves scores. Scores differ by more than 1e-5 where those of a
+		// part lie as near to each other.
 		Ties int
 	}
 }
 
 const (
-	// agrees is by how much numbers may differ, and magnified by how much scores of a
-	// network: with more outputs the runtime fuses its operators otherwise, features
-	// are some 1e-6 off, and log p-values in the tail magnify that.
+	// agrees is by how much numbers may differ, and magnified by how much scores may:
+	// fused ones interpolate log p-values, which magnify the rounding of float32 between
+	// calibration scores that are nearly the same.
 	agrees, magnified = 1e-5, 1e-4
+	// sameNetwork is by how much what a network makes of a row may: with more outputs
+	// the runtime fuses its operators otherwise.
+	sameNetwork = 1e-3
 	// tieTolerance is how near to another score one may be moved past it, as a share
 	// of what scores are: float32 features alone are some 1e-7 apart from one way to
 	// run a network to another, and some scores are small differences of them.
@@ -58,6 +67,9 @@ func (a Agreement) Disagreement() string {
 		if o.Differ > 0 {
 			return fmt.Sprintf("%s differs in %d of %s, the first of which is row %d (counted from 0); the largest difference is %.2g", o.Name, o.Differ, rows.Count(a.Rows, "row"), o.First, o.Largest)
 		}
+	}
+	if a.Network > sameNetwork {
+		return fmt.Sprintf("the exported network makes other features of the rows: the largest difference is %.2g of a row's largest number", a.Network)
 	}
 	return ""
 }
@@ -135,6 +147,7 @@ func blockOf(b ood.Batch, in inputs) (x ood.InputBlock) {
 type exportedModel struct {
 	*Model
 	names     []string // of its outputs
+	parts     []string // of rows, which follow them
 	heads     bool
 	predictor *attach.Predictor
 	bundle    *attach.Bundle
@@ -169,6 +182,9 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 		return nil, fmt.Errorf("%s has no outputs of attach: `attach export` writes such models", path)
 	case notes["attach.base_sha256"] != b.Base.SHA256:
 		return nil, fmt.Errorf("%s was exported for another model than the bundle's", path)
+	}
+	for _, part := range parts.Names(func(part string) bool { return g.Producer(rowsPrefix+part) != nil }, true) {
+		e.parts, views = append(e.parts, part), append(views, view{tensor: rowsPrefix + part})
 	}
 	if e.Model.inputs, err = findInputs(g, filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -215,7 +231,7 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 	return e, nil
 }
 
-// outputs runs the model on a block of rows.
+// outputs runs the model on a block of rows: its outputs, then the parts of the rows.
 func (e *exportedModel) outputs(ctx context.Context, x ood.InputBlock) ([]blas32.General, error) {
 	run := func(ctx context.Context, c chunk) (b ood.Batch, err error) {
 		in, err := e.Model.inputs.wrap(c.tensors)
@@ -231,7 +247,7 @@ func (e *exportedModel) outputs(ctx context.Context, x ood.InputBlock) ([]blas32
 		for i, t := range out {
 			v, err := asRows(t, c.rows)
 			if err != nil {
-				return b, fmt.Errorf("%s comes out with %w", e.names[i], err)
+				return b, fmt.Errorf("%s comes out with %w", slices.Concat(e.names, e.parts)[i], err)
 			}
 			v.Rows, v.Data = c.n, slices.Clone(v.Data[:c.n*v.Cols])
 			b.Layers = append(b.Layers, v)
@@ -256,11 +272,25 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 	if e.bundle.Calibration.Groups != nil && r.Groups == nil {
 		r.Groups = make([]string, r.Len()) // whose intervals are not exported
 	}
-	want, err := e.predictor.Predict(ctx, r)
+	got, err := e.outputs(ctx, x)
 	if err != nil {
 		return err
 	}
-	got, err := e.outputs(ctx, x)
+	for _, p := range r.Batch.Parts() {
+		i := slices.Index(e.parts, p.Name)
+		if i < 0 {
+			continue
+		}
+		own := got[len(e.names)+i]
+		if own.Rows != p.Rows || own.Cols != p.Cols {
+			return fmt.Errorf("%s makes %s of %d×%d, and the bundle's network of %d×%d", e.path, p.Name, own.Rows, own.Cols, p.Rows, p.Cols)
+		}
+		for k := range own.Rows {
+			e.done.Network = max(e.done.Network, apart(rows.Row(own, k), rows.Row(*p.General, k)))
+		}
+		*p.General = own
+	}
+	want, err := e.predictor.Predict(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -274,6 +304,21 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 	}
 	e.done.Rows += len(want)
 	return nil
+}
+
+// apart is the largest difference of a from b, as a share of the largest number of b.
+func apart(a, b []float32) float64 {
+	var most, largest float64
+	for j, v := range b {
+		if off := math.Abs(float64(a[j]) - float64(v)); off > most { // and not NaN, which scores show
+			most = off
+		}
+		largest = max(largest, math.Abs(float64(v)))
+	}
+	if most == 0 {
+		return 0
+	}
+	return most / largest
 }
 
 // row compares what output k says of row i.
@@ -291,10 +336,9 @@ func (e *exportedModel) row(k int, got []float32, p attach.Prediction, b ood.Bat
 			o.Differ++
 		}
 	}
-	within := agrees
 	numbers := func(want []float64, scale float64) {
-		same := len(got) == len(want)
-		for j := 0; same && j < len(want); j++ {
+		var largest float64
+		for j := range want {
 			if float32(want[j]) == got[j] || want[j] != want[j] && got[j] != got[j] {
 				continue
 			}
@@ -302,18 +346,15 @@ func (e *exportedModel) row(k int, got []float32, p attach.Prediction, b ood.Bat
 			if off != off {
 				off = math.Inf(1)
 			}
-			o.Largest = max(o.Largest, off)
-			same = off <= within
+			largest = max(largest, off)
 		}
-		note(same, false)
+		o.Largest = max(o.Largest, largest)
+		note(largest <= agrees, o.Name == graph.OODScore && largest <= magnified)
 	}
 	near := tieTolerance * max(math.Abs(p.Score), e.scale(graph.OODScore))
 	high, low := e.scores.PValue(p.Score-near), e.scores.PValue(p.Score+near)
 	switch o.Name {
 	case graph.OODScore:
-		if !e.heads {
-			within = magnified
-		}
 		numbers([]float64{p.Score}, 1)
 	case graph.PValue:
 		o.Largest = max(o.Largest, math.Abs(float64(got[0])-p.PValue))

@@ -98,16 +98,23 @@ func (s *coupled) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 }
 
 // ScoreGraph implements graph.Detector.
-func (s *coupled) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
+func (s *coupled) ScoreGraph(b graph.Batch) (graph.Tensor, error) { return s.Sum(b).Graph(), nil }
+
+// Sum implements gaussian.Summed.
+func (s *coupled) Sum(b graph.Batch) gaussian.Sum {
 	x := b.Features
 	if s.UnitNorm {
 		x = x.Normalised()
 	}
-	score := gaussian.NearestGraph([]gaussian.Classes{s.Classes}, []graph.Tensor{x}).Mul(s.Alpha / math.Sqrt(float64(s.Projection.Cols)))
-	if s.Weight > 0 {
-		score = score.Sub(b.Logits.Double().LogSumExp())
+	z := b.Logits.Double()
+	sum := gaussian.Sum{
+		Classes: []gaussian.Classes{s.Classes}, Rows: []graph.Tensor{x}, Others: []graph.Tensor{z},
+		Weights: append([]float64{s.Alpha / math.Sqrt(float64(s.Projection.Cols))}, make([]float64, z.Cols())...),
 	}
-	return score.Marked(b.Logits), nil
+	if s.Weight > 0 {
+		sum.Others, sum.Weights = append(sum.Others, z.LogSumExp()), append(sum.Weights, -1)
+	}
+	return sum
 }
 
 // CarriesNaN implements graph.Carrier.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
@@ -388,22 +389,26 @@ func (s *fused) CarriesNaN() bool {
 
 // ScoreGraph implements graph.Detector.
 func (s *fused) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	var scores []graph.Tensor
 	var logs []surprise
-	powers := make([]float64, len(s.Parts))
+	sums, powers := make([]gaussian.Sum, len(s.Parts)), make([]float64, len(s.Parts))
 	weights := blas64.General{Rows: len(s.Parts), Cols: 1, Stride: 1, Data: make([]float64, len(s.Parts))}
 	for i, p := range s.Parts {
-		score, err := graph.Unguarded(p.Fitted.Fitted(), b)
-		if err != nil {
-			return score, fmt.Errorf("%s: %w", p.Name, err)
+		if d, ok := p.Fitted.Fitted().(gaussian.Summed); ok {
+			sums[i] = d.Sum(b)
+		} else {
+			score, err := graph.Unguarded(p.Fitted.Fitted(), b)
+			if err != nil {
+				return score, fmt.Errorf("%s: %w", p.Name, err)
+			}
+			sums[i] = gaussian.Sum{Others: []graph.Tensor{score}, Weights: []float64{1}}
 		}
-		scores, logs, weights.Data[i] = append(scores, score.Double()), append(logs, p.log), p.Weight
-		powers[i] = 1
+		logs, weights.Data[i], powers[i] = append(logs, p.log), p.Weight, 1
 		if p.Squared {
 			powers[i] = 2
 		}
 	}
-	all := surprises(logs, scores[0].Concat(scores[1:]...))
+	columns, shares := gaussian.Columns(sums)
+	all := surprises(logs, columns.MatMul(shares))
 	if slices.Contains(powers, 2) {
 		all = all.Pow(powers)
 	}
@@ -411,7 +416,7 @@ func (s *fused) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 		for i := range weights.Data {
 			weights.Data[i] *= 2 * float64(len(s.Parts))
 		}
-		return all.Linear(weights, []float64{0}), nil
+		return all.MatMul(weights), nil
 	}
 	largest := all.RowMax()
 	return all.Sub(largest).Exp().MatMul(weights).Log().Add(largest), nil

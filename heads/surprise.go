@@ -99,7 +99,7 @@ func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 		most = max(most, len(knots[i]))
 	}
 	var all, slope, start, unit, from, share []float64
-	var first []int64
+	var first []int32
 	heavy := false
 	for i, s := range parts {
 		last := len(knots[i]) - 1
@@ -120,18 +120,17 @@ func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 			slopes[last-k] = (high - low) / (knots[i][k+1] - knots[i][k])
 			starts[last-k] = low - slopes[last-k]*knots[i][k]
 		}
-		slope, start, first = append(slope, slopes...), append(start, starts...), append(first, int64(len(all)+i))
+		slope, start, first = append(slope, slopes...), append(start, starts...), append(first, int32(len(all)+i))
 		all = append(all, knots[i]...)
 		for range most - len(knots[i]) {
 			all = append(all, math.Inf(-1)) // which are above nothing
 		}
 	}
-	column := func(v []float64) graph.Tensor { return scores.Constant(v, len(v), 1) }
-	x := scores.Reshape(-1, int64(len(parts)), 1)
-	at := x.Less(scores.Constant(all, len(parts), most)).Count().Add(scores.Constant(first, len(parts), 1))
-	y := at.Look(slope).Mul(x).Add(at.Look(start))
+	above := scores.Reshape(-1, int64(len(parts)), 1).Less(scores.Constant(all, len(parts), most)).Count(len(parts))
+	at := above.Add(scores.Constant(first))
+	y := at.Look(slope).Mul(scores).Add(at.Look(start))
 	if heavy {
-		y = y.Add(x.Mul(column(unit)).Add(column(from)).Max(1.).Log().Mul(column(share)))
+		y = y.Add(scores.Mul(unit).Add(from).Max(1.).Log().Mul(share))
 	}
-	return y.Reshape(-1, int64(len(parts)))
+	return y
 }

@@ -92,8 +92,9 @@ func verifyCommand() *cli.Command {
 		Name:      "verify",
 		Usage:     "compare a model that export wrote with M.attach",
 		UsageText: "attach verify OUT.onnx M.attach --x INPUTS",
-		Description: "Runs both on the same rows and prints, of each output, the largest difference and how many rows differ: scores, ends and quantiles by more than 1e-5 " +
-			"of what they are, flags, p-values and sets at all. Ties are rows that stand so near a calibration score or a bound that rounding decides. The exit status is 3 where any differs.",
+		Description: "Runs both on the same rows and prints, of each output, the largest difference and how many rows differ: ends, quantiles and probabilities by more than 1e-5 " +
+			"of what they are, scores by more than 1e-4, flags, p-values and sets at all. Ties are rows that stand so near a calibration score or a bound that rounding decides, and scores that differ by more than 1e-5. " +
+			"Outputs are compared on the features that the exported network makes; how far these are from the bundle's network's is printed apart. The exit status is 3 where any differs.",
 	}, argument{name: "OUT.onnx and M.attach", list: &f.files}, f.named, f.begin, f.log, f.run)
 }
 
@@ -131,6 +132,9 @@ func (f *verifying) run(c *cli.Context) error {
 	}
 	for _, o := range a.Outputs {
 		fmt.Fprintf(c.App.Writer, "%-22s %s, largest difference %.1e, %d differ, %d tie\n", o.Name, rows.Count(a.Rows, "row"), o.Largest, o.Differ, o.Ties)
+	}
+	if a.Network > 0 {
+		fmt.Fprintf(c.App.Writer, "network: features, logits and layers differ by %.1e of a row's largest at most; the rest is compared on the exported ones\n", a.Network)
 	}
 	if says := a.Disagreement(); says != "" {
 		return &gateError{says}

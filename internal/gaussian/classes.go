@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"sync"
 
 	"gonum.org/v1/gonum/blas"
@@ -81,54 +80,6 @@ func (c Classes) NearestGraph(x graph.Tensor) graph.Tensor {
 		at = white.Affine(-2, means, c.norms).ArgMin().Rows(means)
 	}
 	return white.Double().Sub(at).SumSquares()
-}
-
-// NearestGraph writes the distances of rows, each list of them n×h, to the nearest
-// of their own classes, n×lists: few nodes, for those alone cost time where n is
-// small.
-func NearestGraph(all []Classes, x []graph.Tensor) graph.Tensor {
-	var width, classes int
-	for _, c := range all {
-		width, classes = width+c.Means.Cols, classes+c.Means.Rows
-	}
-	one := func(i int) graph.Tensor { return all[i].NearestGraph(x[i]) }
-	same := !slices.ContainsFunc(all, func(c Classes) bool { return c.Means.Rows != all[0].Means.Rows })
-	if !same || width*classes > leastSingle {
-		first := one(0)
-		var rest []graph.Tensor
-		for i := range all[1:] {
-			rest = append(rest, one(i+1))
-		}
-		return beside(append([]graph.Tensor{first}, rest...)).Sqrt()
-	}
-	var white []graph.Tensor
-	means, own := dense.New(width, classes), dense.New(width, len(all))
-	var norms []float64
-	k, y := 0, 0
-	for i, c := range all {
-		white = append(white, c.compact(x[i]).Double())
-		m := double(c.Means)
-		for row := range m.Rows {
-			for j, v := range dense.Row(m, row) {
-				means.Data[(k+j)*means.Stride+y+row] = -2 * v
-			}
-		}
-		for j := range m.Cols {
-			own.Data[(k+j)*own.Stride+i] = 1
-		}
-		norms, k, y = append(norms, c.norms...), k+m.Cols, y+m.Rows
-	}
-	// Sums are of float64, in which squares of float32 are exact.
-	w := beside(white)
-	least := w.Linear(means, norms).Reshape(-1, int64(len(all)), int64(all[0].Means.Rows)).RowMin().Reshape(-1, int64(len(all)))
-	return w.Square().MulAdd(own, least).Abs().Sqrt()
-}
-
-func beside(x []graph.Tensor) graph.Tensor {
-	if len(x) == 1 {
-		return x[0]
-	}
-	return x[0].Concat(x[1:]...)
 }
 
 type real interface{ float32 | float64 }

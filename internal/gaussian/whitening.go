@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -96,7 +95,7 @@ const (
 	mostAmplified = 1e4
 	// leastSingle is the number of elements of P from which on float32 gains
 	// time.
-	leastSingle = 1 << 16
+	leastSingle = 1 << 12
 )
 
 func newWhitening(mean []float64, p blas64.General, covariance *mat.SymDense) Whitening {
@@ -118,26 +117,6 @@ func (w Whitening) Distances(ctx context.Context, dst []float64, x blas32.Genera
 // graph writes whitened rows.
 func (w Whitening) graph(x graph.Tensor) graph.Tensor {
 	return x.Double().Sub(w.Mean).MatMul(w.Projection)
-}
-
-// compact writes whitened rows in one product, with the precision of the
-// projection.
-func (w Whitening) compact(x graph.Tensor) graph.Tensor {
-	p := double(w.Projection)
-	rest := slices.Clone(w.Mean) // of the mean, once what float32 holds of it is taken off
-	if w.Projection.Single != nil {
-		near := make([]float32, len(rest))
-		for i, m := range w.Mean {
-			near[i] = float32(m)
-			rest[i] -= float64(near[i])
-		}
-		x = x.Sub(near)
-	}
-	shift := make([]float64, p.Cols)
-	for i, m := range rest {
-		blas64.Axpy(-m, dense.Vector(dense.Row(p, i)), dense.Vector(shift))
-	}
-	return x.Linear(w.Projection, shift)
 }
 
 // DistancesGraph writes what Distances computes of x, n×h.

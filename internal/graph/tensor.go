@@ -36,6 +36,13 @@ func (x Tensor) Columned(n int) Tensor {
 	return x
 }
 
+// Named is x, made by the node that was appended last, under a name of the caller's
+// choice, made unique.
+func (x Tensor) Named(name string) Tensor {
+	x.name = x.b.Rename(x.name, name)
+	return x
+}
+
 // Name is its name in the graph.
 func (x Tensor) Name() string { return x.name }
 
@@ -62,7 +69,7 @@ func (x Tensor) Single() Tensor { return x.To(pb.TensorProto_FLOAT) }
 
 // Constant is a matrix in the graph of x: a rows.Matrix or blas32.General or
 // blas64.General, of its own precision, or a list of numbers ([]float64,
-// []float32, []int64), of a shape or as a vector.
+// []float32, []int64, []int32), of a shape or as a vector.
 func (x Tensor) Constant(v any, shape ...int) Tensor {
 	if shape != nil {
 		return x.constant(v, shape...)
@@ -83,8 +90,26 @@ func (x Tensor) Constant(v any, shape ...int) Tensor {
 		return x.constant(v, len(v))
 	case []int64:
 		return x.constant(v, len(v))
+	case []int32:
+		return x.constant(v, len(v))
 	}
 	panic(fmt.Sprintf("graph: a constant of type %T", v))
+}
+
+// Numbers is Constant of numbers with the type of x.
+func (x Tensor) Numbers(v []float64, shape ...int) Tensor {
+	if x.elem == pb.TensorProto_DOUBLE {
+		return x.constant(v, shape...)
+	}
+	return x.constant(single(v), shape...)
+}
+
+func single(v []float64) []float32 {
+	s := make([]float32, len(v))
+	for i, f := range v {
+		s[i] = float32(f)
+	}
+	return s
 }
 
 func packed[T any](data []T, n, cols, stride int) []T {
@@ -113,6 +138,8 @@ func (x Tensor) constant(v any, shape ...int) Tensor {
 		c.elem = pb.TensorProto_DOUBLE
 	case []int64:
 		c.elem = pb.TensorProto_INT64
+	case []int32:
+		c.elem = pb.TensorProto_INT32
 	}
 	if size > 1<<12 {
 		c.name = x.b.Initializer("weights", v, dims...)
@@ -155,17 +182,12 @@ func (x Tensor) operands(v any) (a, b Tensor) {
 			return x, Tensor{x.b, x.b.Const(v), x.elem, 1}
 		case pb.TensorProto_INT64:
 			return x, Tensor{x.b, x.b.Const(int64(v)), x.elem, 1}
+		case pb.TensorProto_INT32:
+			return x, Tensor{x.b, x.b.Const(int32(v)), x.elem, 1}
 		}
 		return x, Tensor{x.b, x.b.Const(float32(v)), x.elem, 1}
 	case []float64:
-		if x.elem == pb.TensorProto_DOUBLE {
-			return x, x.Constant(v)
-		}
-		single := make([]float32, len(v))
-		for i, f := range v {
-			single[i] = float32(f)
-		}
-		return x, x.Constant(single)
+		return x, x.Numbers(v, len(v))
 	case []float32:
 		if x.elem != pb.TensorProto_DOUBLE {
 			return x, x.Constant(v)
@@ -231,8 +253,11 @@ func (c Tensor) Choose(a Tensor, b any) Tensor {
 	return out
 }
 
-// Count is in how many columns c, as Less has it, holds.
-func (c Tensor) Count() Tensor { return c.To(pb.TensorProto_INT64).Sum() }
+// Count is in how many columns c, as Less has it, holds, of which there are cols in
+// the axis before: what Look takes. The last axis goes.
+func (c Tensor) Count(cols int) Tensor {
+	return c.To(pb.TensorProto_INT32).Reduce("ReduceSum", -1, cols)
+}
 
 // Exp is eˣ.
 func (x Tensor) Exp() Tensor { return x.node("Exp", x.name) }
@@ -297,16 +322,23 @@ func (x Tensor) Log1p() Tensor {
 	return off.Square().Neg().Less(0.).Choose(whole.Log().Mul(x.Div(off)), x)
 }
 
-// reduce reduces the last axis to 1. Operator set 18 made the axes an input, that
-// of sums 13.
-func (x Tensor) reduce(op string) Tensor {
+// reduce reduces the last axis to 1.
+func (x Tensor) reduce(op string) Tensor { return x.over(op, -1, 1, 1) }
+
+// Reduce is x without an axis, of which an operator such as ReduceMin makes one
+// number. Then cols is the size of the last axis.
+func (x Tensor) Reduce(op string, axis, cols int) Tensor { return x.over(op, axis, 0, cols) }
+
+// over keeps the axis, of size 1, if keep is 1. Operator set 18 made the axes an
+// input, that of sums 13.
+func (x Tensor) over(op string, axis, keep, cols int) Tensor {
+	axes, inputs, attrs := []int64{int64(axis)}, []string{x.name}, []*pb.AttributeProto{onnx.Attr("keepdims", keep)}
 	if opset := x.b.Opset(); opset >= 18 || opset >= 13 && op == "ReduceSum" {
-		x.name = x.b.Node(op, []string{x.name, x.b.Const([]int64{-1})})
+		inputs = append(inputs, x.b.Const(axes))
 	} else {
-		x.name = x.b.Node(op, []string{x.name}, onnx.Attr("axes", []int64{-1}))
+		attrs = append(attrs, onnx.Attr("axes", axes))
 	}
-	x.cols = 1
-	return x
+	return Tensor{x.b, x.b.Node(op, inputs, attrs...), x.elem, cols}
 }
 
 // Sum is the sum along the last axis, which stays, of size 1.
@@ -426,15 +458,7 @@ func (x Tensor) Affine(factor float64, w any, c []float64) Tensor {
 	return Tensor{x.b, x.b.Node("Gemm", []string{x.name, m.name, row.name}, onnx.Attr("alpha", factor), onnx.Attr("transB", 1)), m.elem, row.cols}
 }
 
-// Linear is x·w + c for a matrix w, as MatMul takes one, in the precision of w, and
-// a row c of numbers.
-func (x Tensor) Linear(w any, c []float64) Tensor {
-	m := x.matrix(w)
-	_, row := Tensor{b: x.b, elem: m.elem}.operands(c)
-	return x.MulAdd(m, row)
-}
-
-// MulAdd is x·w + c for matrices, all but c as in Linear.
+// MulAdd is x·w + c for matrices, w as MatMul takes one and in its precision.
 func (x Tensor) MulAdd(w any, c Tensor) Tensor {
 	m := x.matrix(w)
 	return Tensor{x.b, x.b.Node("Gemm", []string{x.To(m.elem).name, m.name, c.To(m.elem).name}), m.elem, m.cols}

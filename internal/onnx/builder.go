@@ -256,6 +256,17 @@ func (b *Builder) fresh(hint string) string {
 	return name
 }
 
+// Rename gives the output of the node that was appended last another name, made
+// unique, and returns it.
+func (b *Builder) Rename(tensor, name string) string {
+	node := b.model.Graph.Node[len(b.model.Graph.Node)-1]
+	if len(node.Output) != 1 || node.Output[0] != tensor {
+		panic("onnx: the last node does not make " + tensor)
+	}
+	node.Output[0] = b.fresh(name)
+	return node.Output[0]
+}
+
 // Model returns the model after a check that every node reads tensors made
 // before it, every name is made once, every output exists, and every domain
 // is imported.

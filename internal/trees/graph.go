@@ -100,6 +100,6 @@ func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor,
 	row := x.RowNumbers().Mul(float64(k))
 	weight := order.Add(row).Look(at.Look(share).Reshape(-1))
 	sums := weight.CumSum().Add(weight)
-	less := sums.Reshape(-1, 1, int64(k)).Less(sums.Constant(want, len(want), 1)).Count().Reshape(-1, int64(len(want)))
+	less := sums.Reshape(-1, 1, int64(k)).Less(sums.Constant(want, len(want), 1)).Count(len(want)).To(pb.TensorProto_INT64)
 	return less.Add(row).Look(sorted.Reshape(-1)).To(pb.TensorProto_INT64).Look(f.Values), nil
 }
