@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
@@ -37,6 +38,8 @@ type Evaluation struct {
 	Flags   *FlagEvaluation    `json:"flags,omitempty"`
 	Classes *ClassEvaluation   `json:"classes,omitempty"` // of a classifier
 	Targets []TargetEvaluation `json:"targets,omitempty"` // of a regressor, in the order of its outputs
+	// IntervalScore is what intervals of a regressor are calibrated by.
+	IntervalScore string `json:"interval_score,omitempty"`
 	// Joint is by level, with PredictOptions.Joint, how often all targets of a row are
 	// covered.
 	Joint  []Coverage        `json:"joint,omitempty"`
@@ -140,6 +143,10 @@ type ClassEvaluation struct {
 	AURC         float64     `json:"aurc"`
 	AURCScore    *float64    `json:"aurc_score,omitempty"`
 	Sets         []Coverage  `json:"sets,omitempty"` // by level
+	// SetScore is what sets rank classes by, and SetParts what they are promised of apart,
+	// "class" or "cluster", or empty where they are promised of all rows.
+	SetScore calibrate.SetScore `json:"set_score,omitempty"`
+	SetParts string             `json:"set_parts,omitempty"`
 	// Accepted are the rows that PredictOptions.Error accepts, Errors the wrong ones
 	// among them.
 	Accepted *Rate `json:"accepted,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -517,6 +519,161 @@ func TestEvaluateOneRow(t *testing.T) {
 	for _, p := range e.Promises {
 		if !strings.Contains(p.Says, map[string]string{"false_alarms": " of 1 row is flagged ", "sets": " of 1 label is in its set "}[p.Kind]) {
 			t.Error(p.Says)
+		}
+	}
+}
+
+// TestEvaluateFlagsByClass: a class that scores higher than others is flagged too often
+// by p-values among all, and as often as asked by those among its own, which promises
+// of each predicted class say.
+func TestEvaluateFlagsByClass(t *testing.T) {
+	in := classifier(300)
+	in.Method, in.Cal = method("covariance"), harder(2, 1500)
+	b, fresh := mustFit(t, in), blocksOf(harder(3, 3000), blas32.General{}, nil)
+	each := mustEvaluate(t, b, fresh, attach.PredictOptions{FlagByClass: true}, attach.EvaluateOptions{})
+	named := map[string]bool{}
+	rows := 0
+	for _, p := range each.Promises {
+		if p.Asked != .05 {
+			continue
+		}
+		if p.Kind != "false_alarms" || p.Part != "predicted class" || p.Verdict != attach.Kept {
+			t.Errorf("a promise is %+v", p)
+		}
+		named[p.Name] = true
+		rows += p.Rows
+	}
+	if len(named) != 3 || rows != each.Rows {
+		t.Errorf("promises are of %v and %d rows", named, rows)
+	}
+	share := func(o attach.PredictOptions) float64 {
+		flagged, of := 0., 0.
+		for _, p := range mustPredict(t, b, harder(3, 3000), o) {
+			if p.Class == 2 {
+				of++
+				if p.Flag {
+					flagged++
+				}
+			}
+		}
+		return flagged / of
+	}
+	if all, each := share(attach.PredictOptions{}), share(attach.PredictOptions{FlagByClass: true}); all < .1 || each > .07 {
+		t.Errorf("of the hard class %.3f is flagged among all, %.3f among its own", all, each)
+	}
+	if got := floats.Sum(each.Flags.PValues.Expected); math.Abs(got-float64(each.Rows)) > 1e-6 {
+		t.Errorf("%v p-values are expected of %d rows", got, each.Rows)
+	}
+	var seen int
+	for i, p := range mustPredict(t, b, harder(3, 3000), attach.PredictOptions{FlagByClass: true}) {
+		if p.Flag != (p.PValue <= .05) {
+			t.Fatalf("row %d has p-value %v, flag %v", i, p.PValue, p.Flag)
+		}
+		if p.Flag {
+			seen++
+		}
+	}
+	for _, r := range each.Flags.At {
+		if r.Asked == .05 && r.Count != seen {
+			t.Errorf("%d are flagged, and %d said to be", seen, r.Count)
+		}
+	}
+}
+
+// harder are rows whose last class, as it is predicted, is spread wider.
+func harder(seed uint64, n int) ood.Batch {
+	b := blob(seed, n, 8, 3, 0)
+	for i := range b.Labels {
+		if softmax.New(b.Logits.Data[3*i:3*i+3], 1).Top == 2 {
+			row := b.Features.Data[i*b.Features.Stride:][:b.Features.Cols]
+			for j := range row {
+				row[j] *= 1.3
+			}
+		}
+	}
+	return b
+}
+
+// TestFlagByClassRefused says what p-values by class need.
+func TestFlagByClassRefused(t *testing.T) {
+	r := mustFit(t, regressor(1, 200, 1))
+	if _, err := r.Predictor(attach.PredictOptions{FlagByClass: true}); err == nil || !strings.Contains(err.Error(), "answers no classes") {
+		t.Errorf("a regressor: %v", err)
+	}
+	c := mustFit(t, classifier(200))
+	batch := blob(9, 5, 8, 3, 0)
+	batch.Logits = blas32.General{}
+	if _, err := predict(c, attach.Rows{Batch: batch}, attach.PredictOptions{FlagByClass: true}); err == nil {
+		t.Error("rows without logits were accepted")
+	}
+}
+
+// TestEvaluateClusters: sets by cluster are judged cluster by cluster, by as many rows
+// as calibrated each.
+func TestEvaluateClusters(t *testing.T) {
+	many := func(seed uint64, n int) ood.Batch { // classes of which every other is answered at random
+		b, rng := blob(seed, n, 8, 12, 0), rand.New(rand.NewPCG(seed, 17))
+		for i, label := range b.Labels {
+			b.Logits.Data[12*i+label] += 4
+			if label%2 == 1 {
+				b.Logits.Data[12*i+rng.IntN(12)] += 6
+			}
+		}
+		return b
+	}
+	in := classifier(300)
+	in.Base.Classes, in.Batch, in.Cal = nil, many(4, 300), many(5, 600)
+	b, fresh := mustFit(t, in), many(6, 2000)
+	o := attach.PredictOptions{Sets: calibrate.APS, ByCluster: true, Level: .8, Seed: 1}
+	e := mustEvaluate(t, b, blocksOf(fresh, blas32.General{}, nil), o, attach.EvaluateOptions{})
+	sets, err := b.Calibration.TrueClasses.Sets(calibrate.SetOptions{Score: o.Sets, ByCluster: true, Seed: 1}, .2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Classes.SetScore != calibrate.APS || e.Classes.SetParts != "cluster" {
+		t.Errorf("sets are by %q, %q", e.Classes.SetScore, e.Classes.SetParts)
+	}
+	covered, rows := map[int]int{}, map[int]int{}
+	for i, p := range mustPredict(t, b, fresh, o) {
+		part, _ := sets.Part(fresh.Labels[i])
+		rows[part]++
+		if slices.Contains(p.Set, fresh.Labels[i]) {
+			covered[part]++
+		}
+	}
+	found := 0
+	for _, p := range e.Promises {
+		if p.Kind != "sets" {
+			continue
+		}
+		for part, n := range rows {
+			if n == p.Rows && covered[part] == p.Count {
+				found++
+			}
+		}
+		if len(rows) > 1 && (p.Part != "cluster" || p.Name == "") {
+			t.Errorf("a promise is of %q %q", p.Part, p.Name)
+		}
+	}
+	if found != len(rows) || found < 2 {
+		t.Errorf("%d clusters, %v rows, and %d promises of them", len(rows), rows, found)
+	}
+}
+
+// TestEvaluateIntervalScore: intervals are named for their score, and by rcp judged by
+// the half of the calibration rows that calibrates.
+func TestEvaluateIntervalScore(t *testing.T) {
+	b := mustFit(t, regressor(1, 300, 1))
+	fresh := regressor(2, 300, 1)
+	for asked, want := range map[string]string{"": "cqr", "cir": "cir", "rcp": "rcp"} {
+		e := mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, nil), attach.PredictOptions{IntervalScore: asked, Level: .98}, attach.EvaluateOptions{})
+		if e.IntervalScore != want {
+			t.Errorf("%q is called %q", asked, e.IntervalScore)
+		}
+		for _, p := range e.Promises {
+			if few := strings.Contains(p.Says, "calibration rows are too few to promise"); p.Kind == "coverage" && few != (want == "rcp") {
+				t.Errorf("by %s of 60 calibration rows: %s", want, p.Says)
+			}
 		}
 	}
 }

@@ -2,8 +2,10 @@ package attach
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -118,10 +120,12 @@ func (g *gathering) sets(ctx context.Context, e *Evaluation, out *ClassEvaluatio
 	}
 	labels := g.byLabel()
 	var all []*Coverage
-	out.Sets = make([]Coverage, len(g.at))
-	counts := map[int]int{} // calibration rows, by class, of which several may have one name
-	for _, label := range g.bundle.Calibration.TrueClasses.Labels {
-		counts[label]++
+	out.Sets, out.SetScore = make([]Coverage, len(g.at)), p.o.Sets
+	switch {
+	case p.o.ByClass:
+		out.SetParts = "class"
+	case p.o.ByCluster:
+		out.SetParts = "cluster"
 	}
 	for k, sets := range g.classes.sets {
 		c := &out.Sets[k]
@@ -134,22 +138,51 @@ func (g *gathering) sets(ctx context.Context, e *Evaluation, out *ClassEvaluatio
 			c.Sizes[int(size)]++
 		}
 		c.ByClass = labels.rates(func(i int) bool { return sets.covered[i] }, sets.width)
-		right := func(accuracy Rate) float64 {
-			if p.o.Smoothed {
-				return 0
-			}
-			return accuracy.Share
-		}
-		if !p.o.ByClass {
-			e.promise(Promise{Kind: "sets", Rate: c.Rate, right: right(*out.Accuracy)}, g.bundle.Calibration.NCal, 1-c.Asked, 1)
-			continue
-		}
-		for i, r := range c.ByClass {
+		parts, counts := g.setParts(k)
+		accuracy := parts.rates(func(i int) bool { return g.classes.top[i] == g.labels[i] }, nil)
+		rates := parts.rates(func(i int) bool { return sets.covered[i] }, sets.width)
+		for i, r := range rates {
 			r.Asked = c.Asked
-			e.promise(Promise{Kind: "sets", Rate: r, right: right(out.ByClass[i])}, counts[r.part], 1-c.Asked, len(c.ByClass))
+			one := Promise{Kind: "sets", Rate: r, right: accuracy[i].Share}
+			if r.Name != "" {
+				one.Part = out.SetParts
+			}
+			if p.o.Smoothed {
+				one.right = 0 // and sets may be empty
+			}
+			e.promise(one, counts[r.part], 1-c.Asked, len(rates))
 		}
 	}
 	g.worstSlabs(ctx, all, g.classes.sets)
+}
+
+// setParts divides rows to those that sets of a level are promised of apart, with
+// how many rows each was calibrated on.
+func (g *gathering) setParts(level int) (p parting, counts []int) {
+	sets, names := g.at[level].sets, map[int][]string{}
+	for class := range g.byLabel().names {
+		part, n := sets.Part(class)
+		for len(counts) <= part {
+			counts = append(counts, 0)
+		}
+		counts[part] = n
+		names[part] = append(names[part], g.className(class))
+	}
+	for part := range counts {
+		of := names[part]
+		if n := len(of) - mostNoted; n > 0 {
+			of = append(of[:mostNoted:mostNoted], fmt.Sprintf("and %d more", n))
+		}
+		p.names = append(p.names, strings.Join(of, ", "))
+	}
+	if len(names) == 1 && !g.at[level].o.ByClass {
+		p.names[len(counts)-1] = "" // of all
+	}
+	for _, label := range g.labels {
+		part, _ := sets.Part(label)
+		p.of = append(p.of, part)
+	}
+	return p, counts
 }
 
 // reliability compares confidence with how often it is right.

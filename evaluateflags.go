@@ -3,7 +3,10 @@ package attach
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/measure"
@@ -11,14 +14,23 @@ import (
 
 // flags evaluates scores of rows from the domain.
 func (g *gathering) flags(e *Evaluation) *FlagEvaluation {
-	f := &FlagEvaluation{At: flagged(g.pValues, g.o.Alphas), PValues: g.pHistogram(g.pValues)}
-	cal := g.at[g.main].ood.Scores
+	f := &FlagEvaluation{At: flagged(g.pValues, g.o.Alphas), PValues: g.pHistogram(g.pValues, g.predicted)}
+	p := g.at[g.main]
+	cal := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
 	distance, probability := evidence.Kolmogorov(cal, slices.Sorted(slices.Values(g.scores)))
 	f.PValues.Distance, f.PValues.Probability = &distance, &probability
 	alarm := func(i int) bool { return g.pValues[i] <= e.Alpha }
 	f.ByClass, f.ByGroup = g.byLabel().rates(alarm, nil), g.byGroup().rates(alarm, nil)
 	for _, r := range f.At {
-		e.promise(Promise{Kind: "false_alarms", Rate: r}, len(cal), r.Asked, 1)
+		if !p.o.FlagByClass {
+			e.promise(Promise{Kind: "false_alarms", Rate: r}, len(cal), r.Asked, 1)
+			continue
+		}
+		of := g.byPredicted().rates(func(i int) bool { return g.pValues[i] <= r.Asked }, nil)
+		for _, one := range of {
+			one.Asked = r.Asked
+			e.promise(Promise{Kind: "false_alarms", Rate: one, Part: "predicted class"}, len(p.flagged(one.part).Scores), r.Asked, len(of))
+		}
 	}
 	return f
 }
@@ -33,14 +45,22 @@ func flagged(pValues, alphas []float64) []Rate {
 	return list
 }
 
-// pHistogram is of p-values.
-func (g *gathering) pHistogram(pValues []float64) Histogram {
-	return Histogram{Counts: evidence.Counts(pValues), Expected: evidence.PValues(len(pValues), len(g.bundle.Calibration.OOD))}
+// pHistogram is of p-values of rows that are predicted to be of these classes.
+func (g *gathering) pHistogram(pValues []float64, predicted []int) Histogram {
+	h, rows := Histogram{Counts: evidence.Counts(pValues), Expected: make([]float64, evidence.Bins)}, map[int]int{}
+	for _, class := range predicted {
+		rows[len(g.at[g.main].flagged(class).Scores)]++
+	}
+	for _, n := range slices.Sorted(maps.Keys(rows)) {
+		floats.Add(h.Expected, evidence.PValues(rows[n], n))
+	}
+	return h
 }
 
 // others evaluates scores of rows from elsewhere.
 func (g *gathering) others(ctx context.Context) (*OthersEvaluation, error) {
 	var scores, pValues []float64
+	var predicted []int
 	p := *g.at[g.main]
 	p.o.Levels = nil
 	for r, err := range g.o.Others {
@@ -58,7 +78,7 @@ func (g *gathering) others(ctx context.Context) (*OthersEvaluation, error) {
 			return nil, err
 		}
 		for _, one := range predictions {
-			scores, pValues = append(scores, one.Score), append(pValues, one.PValue)
+			scores, pValues, predicted = append(scores, one.Score), append(pValues, one.PValue), append(predicted, one.Class)
 		}
 	}
 	if len(scores) == 0 {
@@ -68,5 +88,5 @@ func (g *gathering) others(ctx context.Context) (*OthersEvaluation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &OthersEvaluation{Rows: len(scores), At: flagged(pValues, g.o.Alphas), PValues: g.pHistogram(pValues), AUROC: m.AUROC, FPR95: m.FPR95}, nil
+	return &OthersEvaluation{Rows: len(scores), At: flagged(pValues, g.o.Alphas), PValues: g.pHistogram(pValues, predicted), AUROC: m.AUROC, FPR95: m.FPR95}, nil
 }

@@ -15,16 +15,18 @@ type gathering struct {
 	at     []*Predictor // by level; the one at main has the detector and everything else that was asked for
 	main   int
 
-	n        int
-	has      [len(beside)]bool
-	scores   []float64
-	pValues  []float64
-	groups   []string
-	labels   []int
-	classes  classes
-	targets  []target
-	joint    []covers // by level
-	features reservoir
+	n       int
+	has     [len(beside)]bool
+	scores  []float64
+	pValues []float64
+	groups  []string
+	labels  []int
+	// predicted are the classes, or −1.
+	predicted []int
+	classes   classes
+	targets   []target
+	joint     []covers // by level
+	features  reservoir
 }
 
 // beside are what all rows come with, or none.
@@ -89,7 +91,7 @@ func (g *gathering) add(ctx context.Context, r Rows) error {
 		return nil
 	}
 	for _, one := range main {
-		g.scores, g.pValues = append(g.scores, one.Score), append(g.pValues, one.PValue)
+		g.scores, g.pValues, g.predicted = append(g.scores, one.Score), append(g.pValues, one.PValue), append(g.predicted, one.Class)
 	}
 	g.groups = append(g.groups, groups...)
 	if g.bundle.Base.Task == Classification {

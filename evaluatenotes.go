@@ -97,7 +97,7 @@ func (e *Evaluation) blame(of func(Promise) bool) {
 // calibration row than calibration rows do to each other there: the network adds
 // up otherwise from block to block.
 func (g *gathering) calibratedWith() int {
-	all := g.at[g.main].ood.Scores
+	all := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
 	sorted := slices.Compact(slices.Clone(all))
 	if 50*len(sorted) < 49*len(all) { // others score alike, too
 		return 0

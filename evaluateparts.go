@@ -15,12 +15,16 @@ type parting struct {
 	of    []int // the part of each row
 }
 
-func (g *gathering) byLabel() parting {
-	if g.labels == nil {
+func (g *gathering) byLabel() parting { return g.byClass(g.labels) }
+
+func (g *gathering) byPredicted() parting { return g.byClass(g.predicted) }
+
+func (g *gathering) byClass(of []int) parting {
+	if of == nil {
 		return parting{}
 	}
-	p := parting{of: g.labels}
-	for c := range slices.Max(g.labels) + 1 {
+	p := parting{of: of}
+	for c := range slices.Max(of) + 1 {
 		p.names = append(p.names, g.className(c))
 	}
 	return p

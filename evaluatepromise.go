@@ -42,8 +42,9 @@ type Promise struct {
 	Target int    `json:"target,omitempty"` // number of the target, from 0
 	// Rate is of the rows that are flagged, covered or wrong; Asked is the share at
 	// most or, of coverage and sets, at least; Name is the group or class that alone is
-	// promised.
+	// promised, and Part what that is: group, class, cluster or predicted class.
 	Rate
+	Part string `json:"part,omitempty"`
 	// Probability is that of so many misses or more, were the promise kept.
 	Probability float64 `json:"probability"`
 	Verdict     Verdict `json:"verdict"`

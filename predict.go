@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -26,6 +27,13 @@ type PredictOptions struct {
 	// Alpha is the false-alarm rate of flags; 0 is the bundle's. Below
 	// Bundle.LeastPValue nothing is flagged.
 	Alpha float64
+	// FlagByClass has a row's score ranked among those of the calibration rows that the
+	// network predicts the same class of, in place of all: p-values and flags then
+	// promise as much of the rows of each predicted class alone. Of a class that n of
+	// these are predicted to be of, no p-value is below 1/(n+1).
+	// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random
+	// World, section 4.5.
+	FlagByClass bool
 	// Side, if not empty, asks for intervals with one end, which miss on that
 	// side with probability at most 1−Level.
 	Side calibrate.Side
@@ -147,11 +155,11 @@ func (b *Bundle) RunsNetwork() bool {
 // [Bundle.Predictor], and safe for concurrent use.
 type Predictor struct {
 	bundle     *Bundle
-	o          PredictOptions         // with the bundle's Level and Alpha in place of 0
-	banded     []float64              // levels that intervals are interpolated between
-	calibrated map[string]*calibrated // by group, "" where there are none; nil without a calibration
-	unseen     *calibrated            // of a group without calibration rows
-	ood        calibrate.Conformal
+	o          PredictOptions                     // with the bundle's Level and Alpha in place of 0
+	banded     []float64                          // levels that intervals are interpolated between
+	calibrated map[string]*calibrated             // by group, "" where there are none; nil without a calibration
+	unseen     *calibrated                        // of a group without calibration rows
+	ood        []calibrate.Conformal              // of all rows or, with FlagByClass, by predicted class
 	sets       *calibrate.Sets                    // nil where none are asked for
 	selective  *calibrate.Selective               // nil where nothing is to be accepted
 	right      func(top float64) (p0, p1 float64) // nil where it is not asked for
@@ -180,8 +188,7 @@ func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 	if b.Detector != nil {
 		p.scorer = b.Detector.Scorer
 	}
-	var err error
-	if p.ood, err = calibrate.NewConformal(b.Calibration.OOD); err != nil {
+	if err := p.calibrateFlags(); err != nil {
 		return nil, err
 	}
 	if err := p.calibrateClasses(); err != nil {
@@ -246,6 +253,9 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	var err error
 	switch p.bundle.Base.Task {
 	case Classification:
+		if p.o.FlagByClass && r.Logits.Cols == 0 {
+			return nil, errors.New("p-values by class: the rows have no logits, which predict the class")
+		}
 		p.bundle.classify(out, r.Logits)
 		p.set(out, r)
 		p.bound(out, r.Logits)
@@ -305,6 +315,43 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	return p.bundle.Base.checkFinite(given, "")
 }
 
+// calibrateFlags prepares what p-values are ranks among.
+func (p *Predictor) calibrateFlags() error {
+	c := p.bundle.Calibration
+	parts := [][]float64{c.OOD}
+	if p.o.FlagByClass {
+		switch {
+		case len(c.OOD) == 0:
+			return errors.New("p-values by class: the bundle has no detector")
+		case len(c.Predicted) == 0:
+			return errors.New("p-values by class: the network answers no classes, or the calibration rows had no logits")
+		}
+		parts = make([][]float64, slices.Max(c.Predicted)+1)
+		for i, class := range c.Predicted {
+			parts[class] = append(parts[class], c.OOD[i])
+		}
+	}
+	for _, scores := range parts {
+		one, err := calibrate.NewConformal(scores)
+		if err != nil {
+			return err
+		}
+		p.ood = append(p.ood, one)
+	}
+	return nil
+}
+
+// flagged is what rows of a predicted class are flagged by.
+func (p *Predictor) flagged(class int) calibrate.Conformal {
+	switch {
+	case !p.o.FlagByClass:
+		return p.ood[0]
+	case class < len(p.ood):
+		return p.ood[class]
+	}
+	return calibrate.Conformal{} // of a class that no calibration row is predicted to be of
+}
+
 // detect scores the rows; unknown, or nil, says of which the quantile head
 // knows nothing.
 func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknown []bool) error {
@@ -322,11 +369,11 @@ func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknow
 		}
 		out[i].Score = scores[i]
 	}
-	if len(p.ood.Scores) == 0 {
+	if len(p.bundle.Calibration.OOD) == 0 {
 		return nil
 	}
 	for i, s := range scores {
-		v := p.ood.PValue(s)
+		v := p.flagged(out[i].Class).PValue(s)
 		out[i].PValue, out[i].Flag = v, v <= p.o.Alpha
 	}
 	return nil

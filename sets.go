@@ -57,7 +57,11 @@ func (p *Predictor) calibrateClasses() error {
 	if c.OOD != nil {
 		kept = make([]bool, len(c.OOD))
 		for i, s := range c.OOD {
-			kept[i] = p.within(s)
+			class := 0
+			if c.Predicted != nil {
+				class = c.Predicted[i]
+			}
+			kept[i] = p.within(class, s)
 		}
 	}
 	s, err := c.TrueClasses.Selective(kept, p.o.Error)
@@ -65,9 +69,12 @@ func (p *Predictor) calibrateClasses() error {
 	return err
 }
 
-// within says that a score is below the largest that is not flagged. Calibration
+// within says that a score is below the largest that is not flagged of its predicted
+// class. Calibration
 // rows of such scores are independent given that one, as their errors must be.
-func (p *Predictor) within(score float64) bool { return score < p.ood.Threshold(p.o.Alpha) }
+func (p *Predictor) within(class int, score float64) bool {
+	return score < p.flagged(class).Threshold(p.o.Alpha)
+}
 
 // Selective is what calibration rows say of PredictOptions.Error, or nil where it is 0.
 func (p *Predictor) Selective() *calibrate.Selective { return p.selective }
@@ -102,6 +109,6 @@ func (p *Predictor) accept(out []Prediction, logits blas32.General) {
 		return
 	}
 	for i := range out {
-		out[i].Accept = softmax.New(rows.Row(logits, i), 1).Largest() > p.selective.Confidence && (p.scorer == nil || p.within(out[i].Score))
+		out[i].Accept = softmax.New(rows.Row(logits, i), 1).Largest() > p.selective.Confidence && (p.scorer == nil || p.within(out[i].Class, out[i].Score))
 	}
 }

@@ -9,8 +9,10 @@ func (c core) score(y float64) float64 {
 	return max(scaled(minusUp(c.lo, y), c.below), scaled(minusUp(y, c.hi), c.above))
 }
 
-// core is that of a row of quantiles, which knows nothing of the row's target.
-func (o IntervalOptions) core(q QuantileCalibration, row []float32, alpha float64) core {
+// core is that of a row of quantiles, which knows nothing of the row's target. By
+// what the rectifier expects of the row, it is moved at once; one that this would turn
+// inside out becomes its midpoint.
+func (o IntervalOptions) core(q QuantileCalibration, row []float32, alpha float64, r rectifier) core {
 	c := core{q.Quantile(row, alpha/2), q.Quantile(row, 1-alpha/2), 1, 1}
 	if o.Score == "cir" {
 		c.lo, c.hi = q.narrowest(row, 1-alpha)
@@ -21,6 +23,12 @@ func (o IntervalOptions) core(q QuantileCalibration, row []float32, alpha float6
 		c.below, c.above = median-c.lo, c.hi-median
 	case o.Score == "cqr-r" || o.Joint:
 		c.below, c.above = c.hi-c.lo, c.hi-c.lo
+	}
+	if by := r.of(row); by != 0 {
+		if c.lo, c.hi = c.lo-by, c.hi+by; c.lo > c.hi {
+			c.lo += (c.hi - c.lo) / 2
+			c.hi = c.lo
+		}
 	}
 	return c
 }

@@ -99,10 +99,14 @@ func TestNarrowest(t *testing.T) {
 // Whatever the quantiles, which here are wrong in place, spread and form, each score
 // covers as often as the theory says, one target or two at once.
 func TestScoresCover(t *testing.T) {
-	const repeats, n = 3000, 29
+	const repeats, all = 3000, 29
 	levels := []float64{.02, .1, .3, .5, .7, .9, .98}
 	predict := func(x float64) []float32 { return exponential(x+.3*x*x, levels) }
-	for _, score := range []string{"cqr", "cqr-r", "cqr-m", "cir"} {
+	for _, score := range []string{"cqr", "cqr-r", "cqr-m", "cir", "rcp"} {
+		n := all
+		if score == "rcp" {
+			n -= n / 2 // of which half calibrate
+		}
 		rng := rand.New(rand.NewPCG(42, 1))
 		for _, alpha := range []float64{.1, .3} {
 			alone, both := 0, 0
@@ -110,11 +114,11 @@ func TestScoresCover(t *testing.T) {
 				targets := []QuantileCalibration{{Levels: levels}, {Levels: levels}}
 				var row [][]float32
 				var y []float64
-				for i := range n + 1 {
+				for i := range all + 1 {
 					x, v := skewed(rng)
 					v = float64(float32(v))
 					other := float64(float32(10 * (v + x*rng.NormFloat64())))
-					if i == n {
+					if i == all {
 						row, y = [][]float32{predict(x), predict(-x)}, []float64{v, other}
 						break
 					}

@@ -32,7 +32,12 @@ type IntervalOptions struct {
 	//     quantiles that are equal, a target beyond scores +Inf, and with a
 	//     share α of such calibration rows intervals are endless;
 	//   - "cir": between those two quantiles whose levels differ by 1−α that are
-	//     nearest to each other, by the same at both ends.
+	//     nearest to each other, by the same at both ends;
+	//   - "rcp": from what "cqr" does, moved outwards by the quantile 1−α that the score of
+	//     a row with such predicted quantiles has, which half of the calibration rows,
+	//     drawn by Seed, teach a forest; by the same at both ends. The other half
+	//     calibrates. Where the head is too sure intervals are wider, and where it is
+	//     not sure enough narrower.
 	//
 	// What a score takes of a row besides its target is its quantiles alone. Scores
 	// of the calibration rows and of a new row are thus exchangeable where rows are,
@@ -42,7 +47,9 @@ type IntervalOptions struct {
 	// References: Sesia & Candès (2020), A Comparison of Some Conformal Quantile
 	// Regression Methods (CQR-r, and CQR-m of Kivaranovic, Johnson & Leeb, 2020);
 	// Guo, Luo & Zhou (2026), Fast Conformal Prediction Using Conditional Interquantile
-	// Intervals, whose intervals grow by whole steps between levels.
+	// Intervals, whose intervals grow by whole steps between levels; Plassier et al. (2025),
+	// Rectifying Conformity Scores for Better Conditional Coverage, with the adjustment
+	// t + v, whose quantiles are learnt of inputs.
 	Score string
 }
 
@@ -51,8 +58,9 @@ type Intervals struct {
 	o       IntervalOptions
 	alpha   float64
 	targets []QuantileCalibration
-	boxes   []joint    // with two ends: of each target or, for a joint box, of all
-	sided   []oneSided // by target, for those with one
+	by      []rectifier // by target
+	boxes   []joint     // with two ends: of each target or, for a joint box, of all
+	sided   []oneSided  // by target, for those with one
 }
 
 // NewIntervals calibrates intervals that miss with probability at most α, around
@@ -64,13 +72,16 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 		return v, fmt.Errorf("side %q is neither lower nor upper", o.Side)
 	case o.Side != "" && o.Joint:
 		return v, errors.New("a joint box has both sides: ask for a side or for a joint box")
-	case !slices.Contains([]string{"", "cqr", "cqr-r", "cqr-m", "cir"}, o.Score):
-		return v, fmt.Errorf("score %q of intervals is none of cqr, cqr-r, cqr-m and cir", o.Score)
+	case !slices.Contains([]string{"", "cqr", "cqr-r", "cqr-m", "cir", "rcp"}, o.Score):
+		return v, fmt.Errorf("score %q of intervals is none of cqr, cqr-r, cqr-m, cir and rcp", o.Score)
 	case o.Side != "" && o.Score != "":
 		return v, errors.New("intervals with one end have one score: ask for a side or for a score")
 	}
-	v = Intervals{o: o, alpha: alpha, targets: targets}
-	for t, q := range targets {
+	v = Intervals{o: o, alpha: alpha}
+	if v.targets, v.by, err = o.rectifiers(targets, alpha); err != nil {
+		return v, err
+	}
+	for t, q := range v.targets {
 		if o.Side != "" {
 			one, err := q.side(o.Side, alpha)
 			if err != nil {
@@ -80,7 +91,7 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 			continue
 		}
 		if !o.Joint {
-			one, err := o.jointOf(targets[t:t+1], alpha)
+			one, err := o.jointOf(v.targets[t:t+1], alpha, v.by[t:t+1])
 			if err != nil {
 				return v, err
 			}
@@ -88,7 +99,7 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 		}
 	}
 	if o.Joint {
-		all, err := o.jointOf(targets, alpha)
+		all, err := o.jointOf(v.targets, alpha, v.by)
 		if err != nil {
 			return v, err
 		}
@@ -118,7 +129,7 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 		case Upper:
 			upper[t] = v.sided[t].bound(q.Quantile(quantiles[t], Upper.level(v.alpha)), v.alpha, tau(t))
 		default:
-			cores = append(cores, v.o.core(q, quantiles[t], v.alpha))
+			cores = append(cores, v.o.core(q, quantiles[t], v.alpha, v.by[t]))
 		}
 	}
 	for b, box := range v.boxes {

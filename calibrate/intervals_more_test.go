@@ -195,13 +195,13 @@ func TestIntervalsRefuse(t *testing.T) {
 		"one-sided":      func() error { _, err := newOneSided(Lower, one, bad); return err },
 		"joint":          func() error { _, err := newJoint(byWidth(one, one), bad, 1); return err },
 		"joint crossing": func() error { _, err := newJoint(byWidth([]float64{2}, one), one, 1); return err },
-		"joint of none":  func() error { _, err := IntervalOptions{Joint: true}.jointOf(nil, 0.1); return err },
+		"joint of none":  func() error { _, err := IntervalOptions{Joint: true}.jointOf(nil, 0.1, nil); return err },
 		"joint of levels": func() error {
-			_, err := IntervalOptions{Joint: true}.jointOf([]QuantileCalibration{{}}, 0.1)
+			_, err := IntervalOptions{Joint: true}.jointOf([]QuantileCalibration{{}}, 0.1, make([]rectifier, 1))
 			return err
 		},
 		"joint of rows": func() error {
-			_, err := IntervalOptions{Joint: true}.jointOf([]QuantileCalibration{{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, {Levels: q.Levels}}, 0.1)
+			_, err := IntervalOptions{Joint: true}.jointOf([]QuantileCalibration{{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, {Levels: q.Levels}}, 0.1, make([]rectifier, 2))
 			return err
 		},
 		"system of quantiles": func() error { _, err := q.PredictiveSystem(); return err },

@@ -58,7 +58,7 @@ func (j joint) box(lower, upper []float64, cores []core, alpha, tau float64) {
 
 // jointOf calibrates, from the calibration of each target on the same rows, the box
 // of all their intervals.
-func (o IntervalOptions) jointOf(targets []QuantileCalibration, alpha float64) (joint, error) {
+func (o IntervalOptions) jointOf(targets []QuantileCalibration, alpha float64, by []rectifier) (joint, error) {
 	if len(targets) == 0 {
 		return joint{}, errors.New("a joint region needs a target")
 	}
@@ -73,7 +73,7 @@ func (o IntervalOptions) jointOf(targets []QuantileCalibration, alpha float64) (
 		}
 		l := len(q.Levels)
 		for i := range n {
-			cores[i*t+k], y[i*t+k] = o.core(q, q.Grid[i*l:(i+1)*l], alpha), float64(q.Y[i])
+			cores[i*t+k], y[i*t+k] = o.core(q, q.Grid[i*l:(i+1)*l], alpha, by[k]), float64(q.Y[i])
 		}
 	}
 	return newJoint(cores, y, t)

@@ -113,6 +113,7 @@ func (o SetOptions) score(c ranked, share float64) float64 {
 type Sets struct {
 	o      SetOptions
 	limits []limit // of all classes, or one for each, or for each cluster
+	rows   []int   // that these are of
 	of     []int   // clusters of classes
 	most   float64 // largest score of any limit
 }
@@ -172,13 +173,21 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 		if err != nil {
 			return Sets{}, err
 		}
-		s.limits = append(s.limits, limitAt(sorted, alpha))
+		s.limits, s.rows = append(s.limits, limitAt(sorted, alpha)), append(s.rows, len(sorted))
 		s.most = max(s.most, s.limits[len(s.limits)-1].score)
 	}
 	return s, nil
 }
 
-// part is that which a class is calibrated in.
+// Part is the number of the part that a class is calibrated in, alone, with its
+// cluster or with all classes, and how many calibration rows set that part's threshold.
+func (s Sets) Part(class int) (part, rows int) {
+	if part = s.part(class); part < len(s.rows) {
+		rows = s.rows[part]
+	}
+	return part, rows
+}
+
 func (s Sets) part(class int) int {
 	switch {
 	case s.o.ByClass:

@@ -12,12 +12,13 @@ func uniform(seed, row, stream uint64) float64 {
 }
 
 // tauStream keeps the random number τ that breaks the ties of a row apart from
-// other uses of the same seed, calibrationStream what calibration rows draw, and clusterStream
-// which of them divide classes into clusters.
+// other uses of the same seed, calibrationStream what calibration rows draw, clusterStream
+// which of them divide classes into clusters, and rectifyStream which learn scores.
 const (
 	tauStream         = 0x746175
 	calibrationStream = 0x63616c
 	clusterStream     = 0x636c75
+	rectifyStream     = 0x726370
 )
 
 // limit is the threshold at α of rows that draw a τ each: open where τ exceeds

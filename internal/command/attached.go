@@ -71,8 +71,8 @@ func (f *attached) setOptions() table {
 	return join(table{
 		{name: "smoothed", to: &f.o.Smoothed, never: without,
 			usage: "cover no more often than asked where targets or quantiles take few values, and for sets, some of which are then empty: each row draws what belongs to its interval or set"},
-		{name: "interval-score", to: &f.o.IntervalScore, must: oneOf("cqr", "cqr-r", "cqr-m", "cir"),
-			usage: "WHICH: intervals that grow by the same everywhere (cqr), by shares of their width (cqr-r) or of each end's distance from the median (cqr-m), or from the narrowest between quantiles (cir)",
+		{name: "interval-score", to: &f.o.IntervalScore, must: oneOf("cqr", "cqr-r", "cqr-m", "cir", "rcp"),
+			usage: "WHICH: intervals that grow by the same everywhere (cqr), by shares of their width (cqr-r) or of each end's distance from the median (cqr-m), from the narrowest between quantiles (cir), or from where forecasts like it were off by so much among half of the calibration rows (rcp)",
 			never: []never{
 				idle("for heads without intervals, such as a classifier's", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })),
 			}},
@@ -82,6 +82,14 @@ func (f *attached) setOptions() table {
 		{name: "by-cluster", to: &f.o.ByCluster, usage: "let sets hold the right class as often for inputs of each cluster of classes that are as hard, for many classes of few calibration rows", never: apart},
 		{name: "error", to: &f.o.Error, must: share, usage: "SHARE: accept inputs among which at most this share is classified wrong, with 95 % confidence: those that are not flagged and of which the network is surest"},
 	}.unless(idle("for a network that answers no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification }))))
+}
+
+// flagByClassOption is that of p-values among rows of the same predicted class.
+func (f *attached) flagByClassOption(noDetector never) *option {
+	return &option{
+		name: "flag-by-class", to: &f.o.FlagByClass, usage: "rank scores among those of calibration rows of the same predicted class: false alarms are then as rare among inputs of each",
+		never: []never{noDetector, idle("for a network that answers no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification }))},
+	}
 }
 
 // chooseSets says which sets are wanted: without --sets those of lac, where the

@@ -15,15 +15,19 @@ import (
 // namedGroups is how many groups a note names.
 const namedGroups = 5
 
-// noteEndless says which intervals at level, 0 for the bundle's own, are endless
-// for want of calibration rows: all of them or, where they are calibrated group
-// by group, those of some of the groups.
-func noteEndless(w io.Writer, b *attach.Bundle, level float64, groups []string) {
+// noteEndless says which intervals are endless for want of calibration rows: all of
+// them or, where they are calibrated group by group, those of some of the groups.
+func noteEndless(w io.Writer, b *attach.Bundle, o attach.PredictOptions, groups []string) {
 	if len(b.Calibration.Quantiles) == 0 {
 		return
 	}
-	level = cmp.Or(level, b.Calibration.Level)
-	endless := func(rows int) bool { return evidence.ExpectedCoverage(rows, 1-level) == 1 }
+	level := cmp.Or(o.Level, b.Calibration.Level)
+	endless := func(rows int) bool {
+		if o.IntervalScore == "rcp" {
+			rows -= rows / 2 // which learn
+		}
+		return evidence.ExpectedCoverage(rows, 1-level) == 1
+	}
 	if b.Calibration.Groups == nil {
 		if n := b.Calibration.NCal; endless(n) {
 			printf(w, "note: intervals at level %g are endless: calibration rows are too few, %d\n", level, n)
@@ -49,20 +53,32 @@ func noteEndless(w io.Writer, b *attach.Bundle, level float64, groups []string) 
 	printf(w, "note: intervals at level %g are endless for groups with too few calibration rows: %s\n", level, strings.Join(few, ", "))
 }
 
-// silent says that nothing can be flagged at alpha, 0 for the bundle's own, for
-// want of calibration rows; it is "" where something can.
-func silent(b *attach.Bundle, alpha float64) string {
-	alpha = cmp.Or(alpha, b.Calibration.Alpha)
-	if b.Detector == nil || b.LeastPValue() <= alpha {
+// silent says what cannot be flagged for want of calibration rows, all or rows of
+// some predicted classes; it is "" where all can.
+func silent(b *attach.Bundle, o attach.PredictOptions) string {
+	alpha := cmp.Or(o.Alpha, b.Calibration.Alpha)
+	switch {
+	case b.Detector == nil:
 		return ""
+	case b.LeastPValue() <= alpha:
+		few, classes, among := 0, max(b.Base.Outputs, 2), rankedAmong(b, o)
+		for class := range classes {
+			if among(class) < evidence.LeastRows(alpha) {
+				few++
+			}
+		}
+		if few == 0 {
+			return ""
+		}
+		return fmt.Sprintf("nothing can be flagged at alpha %g of %d of %d predicted classes, each of fewer than %s", alpha, few, classes, rows.Count(evidence.LeastRows(alpha), "calibration row"))
 	}
 	return fmt.Sprintf("nothing can be flagged at alpha %g: with %s the least p-value is %.3g; it takes %d rows, or a larger --alpha",
 		alpha, rows.Count(b.Calibration.NCal, "calibration row"), b.LeastPValue(), evidence.LeastRows(alpha))
 }
 
 // noteSilent prints what silent says.
-func noteSilent(w io.Writer, b *attach.Bundle, alpha float64) {
-	if says := silent(b, alpha); says != "" {
+func noteSilent(w io.Writer, b *attach.Bundle, o attach.PredictOptions) {
+	if says := silent(b, o); says != "" {
 		fmt.Fprintln(w, "note: "+says)
 	}
 }

@@ -38,8 +38,9 @@ func evaluateCommand() *cli.Command {
 	}, features, table{
 		{name: "level", to: f.setLevels, usage: "LEVELS: levels of intervals or sets, such as .8,.9; the first is the one that groups and pictures are of, instead of what fit was given", never: f.levelless()},
 		{name: "alpha", to: f.setAlphas, usage: "SHARES: shares of in-domain inputs that may be flagged by mistake; the first instead of what fit was given, the others instead of .01,.05,.1", never: []never{noDetector}},
+		f.flagByClassOption(noDetector),
 	}, f.setOptions(), f.groupsOption(", to show coverage and flags by group"), table{
-		{name: "seed", to: &f.o.Seed, usage: "N: seed of all that is drawn: the rows of pictures and slabs, and --smoothed"},
+		{name: "seed", to: &f.o.Seed, usage: "N: seed of all that is drawn: the rows of pictures and slabs, --smoothed, --by-cluster and --interval-score rcp"},
 		{name: "json", to: &f.json, usage: "print JSON"},
 		{name: "report", to: &f.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a page to, with all of it drawn"},
 		{name: "fail-if", to: &f.failIf, usage: "GATE: exit with status 3 if that is so: broken, where any promise is, or a figure and a bound such as coverage<.88; repeat for more"},

@@ -76,7 +76,7 @@ func TestPrintManyGroups(t *testing.T) {
 func TestPromisesOfManyClasses(t *testing.T) {
 	e := &attach.Evaluation{Task: attach.Classification}
 	for k := range 1000 {
-		p := attach.Promise{Kind: "sets", Rate: attach.Rate{Name: strconv.Itoa(k), Asked: .9}, Verdict: attach.TooFewRows, Says: "little", Do: "calibrate with more"}
+		p := attach.Promise{Kind: "sets", Part: "class", Rate: attach.Rate{Name: strconv.Itoa(k), Asked: .9}, Verdict: attach.TooFewRows, Says: "little", Do: "calibrate with more"}
 		if k%100 == 50 {
 			p.Verdict = attach.Kept
 		}

@@ -44,7 +44,7 @@ func printEvaluation(to io.Writer, e *attach.Evaluation) error {
 	for i, target := range e.Targets {
 		t.target(e, i, target)
 	}
-	t.coverage("all targets at once", e, e.Joint)
+	t.coverage("all targets at once, "+e.IntervalScore, e, e.Joint)
 	_, err := io.WriteString(to, w.String())
 	return err
 }
@@ -52,13 +52,9 @@ func printEvaluation(to io.Writer, e *attach.Evaluation) error {
 // printPromises prints a sentence for each promise, and what to do once, for those
 // that are broken first. Those of groups that are kept, or many, are counted.
 func printPromises(w io.Writer, e *attach.Evaluation) {
-	part := "group"
-	if e.Task == attach.Classification {
-		part = "class"
-	}
 	type tally struct {
-		verdict attach.Verdict
-		kind    string
+		verdict    attach.Verdict
+		kind, part string
 	}
 	counted, made := map[tally]int{}, map[string]int{}
 	said := map[attach.Verdict]int{attach.Broken: mostNamed, attach.TooFewRows: mostNamed}
@@ -72,14 +68,14 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 		if p.Name != "" {
 			kind := fmt.Sprintf("%s at %g", name, p.Asked)
 			made[kind]++
-			one := tally{p.Verdict, kind}
+			one := tally{p.Verdict, kind, p.Part}
 			if counted[one] == 0 {
 				tallies = append(tallies, one)
 			}
 			if counted[one]++; counted[one] > said[p.Verdict] {
 				continue
 			}
-			name += " of " + part + " " + p.Name
+			name += " of " + p.Part + " " + p.Name
 		}
 		says := p.Says
 		if p.Verdict == attach.TooFewRows {
@@ -99,7 +95,7 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 			more = " more"
 		}
 		if n := counted[one] - said[one.verdict]; n > 0 {
-			printf(w, "%-12s  %s, in %d%s of %s\n", one.verdict, one.kind, n, more, rows.Count(made[one.kind], part))
+			printf(w, "%-12s  %s, in %d%s of %s\n", one.verdict, one.kind, n, more, rows.Count(made[one.kind], one.part))
 		}
 	}
 	for _, do := range append(todo[attach.Broken], todo[attach.Kept]...) {
@@ -210,7 +206,11 @@ func (t figureTables) classes(e *attach.Evaluation, c *attach.ClassEvaluation) {
 	t.line("AURC %.4g by confidence, %s by score", c.AURC, optional(c.AURCScore))
 	t.parts("accuracy by class", "least", c.ByClass, "")
 	t.parts("accuracy by group", "least", c.ByGroup, "")
-	t.coverage("sets", e, c.Sets)
+	name := "sets, " + string(c.SetScore)
+	if c.SetParts != "" {
+		name += " by " + c.SetParts
+	}
+	t.coverage(name, e, c.Sets)
 }
 
 // correct are the rows that are not errors.
@@ -226,7 +226,7 @@ func (t figureTables) target(e *attach.Evaluation, i int, one attach.TargetEvalu
 	if len(e.Targets) > 1 {
 		name = targetName(e, i)
 	}
-	t.coverage(name, e, one.Coverage)
+	t.coverage(name+", "+e.IntervalScore, e, one.Coverage)
 	if one.RMSE != nil {
 		t.line("%s: RMSE %s, MAE %s, R² %s of the network's own prediction; CRPS %s of the head's", name, optional(one.RMSE), optional(one.MAE), optional(one.R2), optional(one.CRPS))
 	}

@@ -47,8 +47,8 @@ func (f *fitting) note(b *attach.Bundle) {
 	if !seen && !trees {
 		notePromise(w, "note", b)
 	}
-	noteEndless(w, b, 0, b.Calibration.Groups)
-	noteSilent(w, b, 0)
+	noteEndless(w, b, attach.PredictOptions{}, b.Calibration.Groups)
+	noteSilent(w, b, attach.PredictOptions{})
 	if b.Detector != nil && b.Detector.Scorer.Variant(nil) != "" {
 		printf(w, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, b.Detector.Scorer.Variant(nil))
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/report"
 )
@@ -115,10 +114,13 @@ func (f *predicting) writeFlags(ctx context.Context, rows *attachedRows) error {
 	alpha := cmp.Or(f.o.Alpha, c.Alpha)
 	page := report.Flags{
 		Bundle: filepath.Base(f.path), Rows: filepath.Base(f.x), N: f.came.flagged,
-		Says:    cmp.Or(f.came.flags(b, f.o.Alpha), silent(b, f.o.Alpha)),
-		PValues: attach.Histogram{Counts: f.came.pValues[:], Expected: evidence.PValues(f.came.rows, len(c.OOD))},
+		Says:    cmp.Or(f.came.flags(b, f.o), silent(b, f.o)),
+		PValues: attach.Histogram{Counts: f.came.pValues[:], Expected: f.came.expected(b, f.o)},
 		Promise: fmt.Sprintf("Of rows like the %d calibration rows at most %g %% are flagged, on average. A p-value is the share of them that look at least as strange.", c.NCal, 100*alpha),
 		Columns: f.worst.columns(),
+	}
+	if f.o.FlagByClass {
+		page.Promise += " Both are of those of its predicted class alone."
 	}
 	fact := func(value, label string) { page.Facts = append(page.Facts, report.Fact{Value: value, Label: label}) }
 	fact(fmt.Sprintf("%d of %d", f.came.flagged, f.came.rows), "flagged")

@@ -4,6 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/evidence"
@@ -12,12 +16,17 @@ import (
 // outcome is what came out of a prediction, in a few numbers.
 type outcome struct {
 	rows, flagged, accepted int
-	sets, inSets            int // rows that have a set of classes, and the classes in all of them
+	sets, inSets            int         // rows that have a set of classes, and the classes in all of them
+	predicted               map[int]int // rows by predicted class
 	pValues                 [evidence.Bins]int
 }
 
 func (o *outcome) add(p attach.Prediction) {
 	o.rows++
+	if o.predicted == nil {
+		o.predicted = map[int]int{}
+	}
+	o.predicted[p.Class]++
 	o.pValues[evidence.Bin(p.PValue, evidence.Bins)]++
 	if p.Flag {
 		o.flagged++
@@ -31,14 +40,39 @@ func (o *outcome) add(p attach.Prediction) {
 	}
 }
 
-// flags is a sentence on how many rows were flagged at alpha, 0 for the
-// bundle's own, and how many of them would be by mistake; "" where none can be.
-func (o *outcome) flags(b *attach.Bundle, alpha float64) string {
-	alpha = cmp.Or(alpha, b.Calibration.Alpha)
+// rankedAmong is how many calibration rows the score of a row is ranked among, by the
+// row's predicted class.
+func rankedAmong(b *attach.Bundle, o attach.PredictOptions) func(class int) int {
+	if !o.FlagByClass {
+		return func(int) int { return len(b.Calibration.OOD) }
+	}
+	counts := map[int]int{}
+	for _, class := range b.Calibration.Predicted {
+		counts[class]++
+	}
+	return func(class int) int { return counts[class] }
+}
+
+// expected are the p-values that so many rows would have if all were in-domain.
+func (o *outcome) expected(b *attach.Bundle, asked attach.PredictOptions) []float64 {
+	among, all := rankedAmong(b, asked), make([]float64, evidence.Bins)
+	for _, class := range slices.Sorted(maps.Keys(o.predicted)) {
+		floats.Add(all, evidence.PValues(o.predicted[class], among(class)))
+	}
+	return all
+}
+
+// flags is a sentence on how many rows were flagged, and how many of them would be by
+// mistake; "" where none can be.
+func (o *outcome) flags(b *attach.Bundle, asked attach.PredictOptions) string {
+	alpha := cmp.Or(asked.Alpha, b.Calibration.Alpha)
 	if b.Detector == nil || b.LeastPValue() > alpha {
 		return ""
 	}
-	mistakes := float64(o.rows) * (1 - evidence.ExpectedCoverage(len(b.Calibration.OOD), alpha))
+	among, mistakes := rankedAmong(b, asked), 0.
+	for _, class := range slices.Sorted(maps.Keys(o.predicted)) {
+		mistakes += float64(o.predicted[class]) * (1 - evidence.ExpectedCoverage(among(class), alpha))
+	}
 	expected := fmt.Sprintf("about %.0f", mistakes)
 	if mistakes < .5 {
 		expected = "fewer than 1"
@@ -53,7 +87,7 @@ func (o *outcome) say(w io.Writer, b *attach.Bundle, asked attach.PredictOptions
 	if o.sets > 0 {
 		fmt.Fprintf(w, "sets at level %g hold %.3g classes on average\n", cmp.Or(asked.Level, b.Calibration.Level), o.meanSet())
 	}
-	if flags := o.flags(b, asked.Alpha); flags != "" {
+	if flags := o.flags(b, asked); flags != "" {
 		fmt.Fprintln(w, flags)
 	}
 }

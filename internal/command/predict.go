@@ -34,7 +34,9 @@ func predictCommand() *cli.Command {
 	noHead := idle("for heads without intervals, such as a classifier's", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
 	noDetector := idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))
 	ungrouped := idle("for heads that were fitted without it", f.opened(func(b *attach.Bundle) bool { return b.Calibration.Groups == nil }))
-	undrawn := idle("without --samples, --smoothed or --by-cluster", func() bool { return f.o.Samples == 0 && !f.o.Smoothed && !f.o.ByCluster })
+	undrawn := idle("without --samples, --smoothed, --by-cluster or --interval-score rcp", func() bool {
+		return f.o.Samples == 0 && !f.o.Smoothed && !f.o.ByCluster && f.o.IntervalScore != "rcp"
+	})
 	apart := func(side string) []never {
 		return []never{
 			{func() bool { return f.o.Joint && f.side == side }, side + " and --joint exclude each other"},
@@ -50,7 +52,7 @@ func predictCommand() *cli.Command {
 	}, f.setOptions(), table{
 		{name: "venn-abers", to: &f.o.VennAbers, usage: "write two probabilities that the class is right, one of which is calibrated whatever the network's are: confidence_low and confidence_high"},
 	}.unless(idle("for a network that answers no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification }))), table{
-		{name: "seed", to: &f.o.Seed, never: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples, --smoothed and --by-cluster"},
+		{name: "seed", to: &f.o.Seed, never: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples, --smoothed, --by-cluster and --interval-score rcp"},
 	}, table{
 		{name: "quantiles", to: f.setLevels, usage: "LEVELS: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
 		{name: "side", to: &f.side, must: oneOf("both", string(calibrate.Lower), string(calibrate.Upper)), never: append(apart(string(calibrate.Lower)), apart(string(calibrate.Upper))...),
@@ -59,6 +61,7 @@ func predictCommand() *cli.Command {
 		{name: "samples", to: &f.o.Samples, must: between(1, mostSamples), usage: "N: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},
 	}.unless(noHead), f.groupsOption(", for heads that were fitted with --groups", ungrouped), table{
 		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake, instead of what fit was given", never: []never{noDetector}},
+		f.flagByClassOption(noDetector),
 		{name: "report", to: &f.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a page to of what is flagged, the worst first, with pictures of images", never: []never{noDetector}},
 	}, model)
 	return f.command(cli.Command{
@@ -130,8 +133,8 @@ func (f *predicting) run(c *cli.Context) error {
 		}
 	}
 	f.noteTruncated(f.x)
-	noteEndless(f.stderr, f.bundle, f.o.Level, rows.known.groups)
-	noteSilent(f.stderr, f.bundle, f.o.Alpha)
+	noteEndless(f.stderr, f.bundle, f.o, rows.known.groups)
+	noteSilent(f.stderr, f.bundle, f.o)
 	noteSets(f.stderr, f.bundle, f.o)
 	if f.bundle.Calibration.HeldOut == attach.SplitOff {
 		notePromise(f.stderr, "note", f.bundle)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -173,12 +174,8 @@ func what(e *attach.Evaluation, p attach.Promise) string {
 	case "selective_error":
 		says = fmt.Sprintf("Error of at most %g among accepted rows", p.Asked)
 	}
-	switch {
-	case p.Name == "":
-	case p.Kind == "sets":
-		says += ", class " + p.Name
-	default:
-		says += ", group " + p.Name
+	if p.Name != "" {
+		says += ", " + p.Part + " " + p.Name
 	}
 	return says + ":"
 }
@@ -251,7 +248,7 @@ func classes(e *attach.Evaluation) []block {
 	}
 	blocks := []block{b}
 	if len(c.Sets) > 0 {
-		s := block{Title: "Sets of classes", Tables: []grid{byLevel(c.Sets, "size")}}
+		s := block{Title: strings.TrimSuffix("Sets of classes, "+string(c.SetScore), ", "), Tables: []grid{byLevel(c.Sets, "size")}}
 		if of := atLevel(c.Sets, e.Level); of != nil && len(of.Sizes) > 0 {
 			s.Charts = append(s.Charts, sizes(*of))
 		}
@@ -282,6 +279,9 @@ func byLevel(list []attach.Coverage, width string) grid {
 func target(e *attach.Evaluation, i int) block {
 	t := e.Targets[i]
 	b := block{Title: "Intervals" + ofTarget(e, i)}
+	if e.IntervalScore != "" {
+		b.Title += ", " + e.IntervalScore
+	}
 	fact := func(x *float64, label string) {
 		if x != nil {
 			b.Facts = append(b.Facts, Fact{threeDigits(*x), label})

@@ -227,6 +227,7 @@ func TestEvaluationSays(t *testing.T) {
 
 func TestEvaluationOfRegressor(t *testing.T) {
 	e := regressed(2, 3)
+	e.IntervalScore = "cir"
 	page := written(t, Evaluation("m.attach", "test.csv", e))
 	sound(t, page)
 	held, missed := 0, 0
@@ -248,7 +249,7 @@ func TestEvaluationOfRegressor(t *testing.T) {
 			t.Errorf("the levels of targets lack %q:\n%s", want, p)
 		}
 	}
-	for _, want := range []string{"<h2>Intervals, target 1</h2>", "By tenth of the prediction", "<td class=\"words\">3 to 4</td>", "worst slab", "80.0 % (72.0–88.0)", "All targets at once", "covered, target 1"} {
+	for _, want := range []string{"<h2>Intervals, target 1, cir</h2>", "By tenth of the prediction", "<td class=\"words\">3 to 4</td>", "worst slab", "80.0 % (72.0–88.0)", "All targets at once", "covered, target 1"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -275,7 +276,7 @@ func TestEvaluationOfLittle(t *testing.T) {
 	}
 	many := regressed(1, 40)
 	for i := range 60 {
-		many.Promises = append(many.Promises, attach.Promise{Kind: []string{"coverage", "sets"}[i%2], Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: attach.Kept, Do: "look again"})
+		many.Promises = append(many.Promises, attach.Promise{Kind: []string{"coverage", "sets"}[i%2], Part: []string{"group", "class"}[i%2], Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: attach.Kept, Do: "look again"})
 	}
 	page := written(t, Evaluation("m.attach", "x.csv", many))
 	if !strings.Contains(page, "<summary>53 more</summary>") {

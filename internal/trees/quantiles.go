@@ -71,7 +71,7 @@ func (f *Forest) Quantiles(dst []float32, x blas32.General, levels []float64) {
 	chunks := (x.Rows + rowsAtOnce - 1) / rowsAtOnce
 	inParallel(threads, chunks, func(worker, c int) {
 		if readers[worker] == nil {
-			readers[worker] = newReader(f)
+			readers[worker] = newReader(f, min(rowsAtOnce, x.Rows))
 		}
 		r := readers[worker]
 		lo, hi := c*rowsAtOnce, min((c+1)*rowsAtOnce, x.Rows)
@@ -102,11 +102,11 @@ type largeLeafAt struct {
 	weight          float64
 }
 
-func newReader(f *Forest) *reader {
+func newReader(f *Forest, rows int) *reader {
 	size := f.blockSize()
 	return &reader{
 		Forest: f, size: size,
-		falls: make([]int32, rowsAtOnce*len(f.Trees)),
+		falls: make([]int32, rows*len(f.Trees)),
 		fine:  make([]float64, blocks*size),
 		local: make([]float64, size),
 	}

@@ -50,7 +50,7 @@ type scored struct {
 	Slabs  []float64  `json:"slabs"` // coverage of the worst
 }
 
-func scoreNames() []string { return []string{"cqr", "cqr-r", "cqr-m", "cir"} }
+func scoreNames() []string { return []string{"cqr", "cqr-r", "cqr-m", "cir", "rcp"} }
 
 func measureScores(ctx context.Context, s *experiment.Settings, p Plan) error {
 	results, err := experiment.OpenStore[Case, scored](filepath.Join(s.Out, "scores.jsonl"))

@@ -1,0 +1,102 @@
+package calibrate
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// misjudged are rows of forecasts that know the middle of a target and nothing of its
+// spread, which grows with it.
+func misjudged(rng *rand.Rand, n int) QuantileCalibration {
+	q := QuantileCalibration{Levels: []float64{.05, .5, .95}}
+	for range n {
+		x := rng.Float64()
+		q.Grid = append(q.Grid, float32(x-1), float32(x), float32(x+1))
+		q.Y = append(q.Y, float32(x+spread(x)*rng.NormFloat64()))
+	}
+	return q
+}
+
+func spread(x float64) float64 { return .2 + 2*x }
+
+// Where forecasts misjudge the spread of a target, intervals by rcp are nearly those of
+// a normal variable of the right one, in every part; those by cqr are as wide everywhere.
+func TestRectified(t *testing.T) {
+	const n, alpha, z = 40000, .1, 1.6449
+	q := misjudged(rand.New(rand.NewPCG(51, 1)), n)
+	rcp, err := NewIntervals([]QuantileCalibration{q}, IntervalOptions{Score: "rcp"}, alpha)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lo, hi [1]float64
+	for part := .05; part < 1; part += .1 {
+		got := 0.
+		for x := part - .05; x < part+.05; x += .001 {
+			row := []float32{float32(x - 1), float32(x), float32(x + 1)}
+			rcp.Predict(lo[:], hi[:], [][]float32{row}, 0)
+			got += (hi[0] - lo[0]) / 200
+		}
+		if want := z * spread(part); math.Abs(got/want-1) > .1 {
+			t.Errorf("about %.2f half the width is %.3f, want %.3f", part, got, want)
+		}
+	}
+}
+
+// An interval ends where what the rectifier says of the row and the margin put it,
+// which is that rank of the scores, less what it says, of the rows that did not teach it.
+func TestRectifiedByHand(t *testing.T) {
+	const n, alpha = 401, .2
+	q := misjudged(rand.New(rand.NewPCG(52, 1)), n)
+	v, err := NewIntervals([]QuantileCalibration{q}, IntervalOptions{Score: "rcp", Seed: 3}, alpha)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := v.targets[0]
+	if len(left.Y) != n-n/2 || v.by[0].forest == nil {
+		t.Fatalf("%d of %d rows calibrate", len(left.Y), n)
+	}
+	margins := make([]float64, len(left.Y))
+	for i, y := range left.Y {
+		row := left.Grid[3*i : 3*i+3]
+		a, b := left.Quantile(row, alpha/2), left.Quantile(row, 1-alpha/2)
+		margins[i] = max(a-float64(y), float64(y)-b) - v.by[0].of(row)
+	}
+	slices.Sort(margins)
+	margin := margins[int(math.Ceil((1-alpha)*float64(len(margins)+1)))-1]
+	row := []float32{-.6, .4, 1.4}
+	by := v.by[0].of(row)
+	if by == 0 {
+		t.Error("nothing was learnt")
+	}
+	var lo, hi [1]float64
+	v.Predict(lo[:], hi[:], [][]float32{row}, 0)
+	near(t, "lower end", lo[0], q.Quantile(row, alpha/2)-by-margin, 1e-9)
+	near(t, "upper end", hi[0], q.Quantile(row, 1-alpha/2)+by+margin, 1e-9)
+}
+
+// With half of few rows to learn of, which a forest divides, and the other half to
+// calibrate, coverage is that of the half.
+func TestRectifiedCovers(t *testing.T) {
+	const repeats, n, alpha = 1000, 99, .2
+	rng := rand.New(rand.NewPCG(53, 1))
+	covered := 0
+	for r := range repeats {
+		q, fresh := misjudged(rng, n), misjudged(rng, 1)
+		o := IntervalOptions{Score: "rcp", Seed: uint64(r), Smoothed: true}
+		if lo, hi := intervalOf(t, q, o, fresh.Grid, alpha); lo <= float64(fresh.Y[0]) && float64(fresh.Y[0]) <= hi {
+			covered++
+		}
+	}
+	coverage(t, "rcp", covered, repeats, n-n/2, alpha)
+}
+
+// What has no score that a forest could learn is refused.
+func TestRectifiedRefuses(t *testing.T) {
+	q := misjudged(rand.New(rand.NewPCG(54, 1)), 40)
+	q.Y = slices.Repeat([]float32{float32(math.Inf(1))}, 40)
+	if _, err := NewIntervals([]QuantileCalibration{q}, IntervalOptions{Score: "rcp"}, .1); err == nil {
+		t.Error("endless targets were accepted")
+	}
+}
