@@ -55,7 +55,7 @@ type head struct {
 
 // picture is an image, and what is said of it.
 type picture struct {
-	Row     int // of the table
+	Row     int // of the table, where there is one
 	Image   image.Image
 	Encoded []byte // in place of Image
 	Caption string
