@@ -3,8 +3,6 @@ package audit
 import (
 	"math"
 
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/attach-uncertainty/attach/internal/eigen"
@@ -33,29 +31,24 @@ func (a *Audit) Projection() ([]Point, error) {
 	if n < 3 || len(list[0].Features) < 2 {
 		return nil, nil
 	}
-	x := rows.New(n, len(list[0].Features))
-	mean := make([]float64, x.Cols)
+	x := mat.NewDense(n, len(list[0].Features), nil)
+	_, width := x.Dims()
+	mean := make([]float64, width)
 	for i, r := range list {
 		scale := rows.InverseNorm(r.Features)
 		for j, v := range r.Features {
-			u := scale * float64(v)
-			rows.Row(x, i)[j] = float32(u)
-			mean[j] += u / float64(n)
+			x.Set(i, j, scale*float64(v))
+			mean[j] += scale * float64(v) / float64(n)
 		}
 	}
 	for i := range n {
-		for j := range mean {
-			rows.Row(x, i)[j] -= float32(mean[j])
+		for j, v := range mean {
+			x.Set(i, j, x.At(i, j)-v)
 		}
 	}
-	gram := rows.New(n, n)
-	blas32.Gemm(blas.NoTrans, blas.Trans, 1, x, x, 0, gram)
+	// Of float32 numbers the picture would depend on who multiplies them.
 	sym := mat.NewSymDense(n, nil)
-	for i := range n {
-		for j := i; j < n; j++ {
-			sym.SetSym(i, j, float64(gram.Data[i*gram.Stride+j]))
-		}
-	}
+	sym.SymOuterK(1, x)
 	values, vectors, err := eigen.Sym(sym)
 	if err != nil {
 		return nil, err
