@@ -147,6 +147,7 @@ type Part struct {
 	ranks  calibrate.Ranks
 	widths []calibrate.Ranks
 	rows   int
+	torn   bool // it has some of the rows of a batch
 }
 
 // First is which rows the part begins with.

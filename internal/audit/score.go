@@ -189,17 +189,15 @@ func (c *Scoring) add(ctx context.Context, shard string, r Rows, at int, batch a
 		c.part, c.began = newPart(c.s.Identity), time.Now()
 	}
 	p := c.part
-	if last := len(p.Ranges) - 1; last < 0 || p.Ranges[last].Shard != shard || p.Ranges[last].End != at {
-		p.Ranges = append(p.Ranges, Range{Shard: shard, Rows: r.N, Of: r.Len, Start: at, End: at})
-	}
-	if err := c.s.add(ctx, p, r, at, batch); err != nil {
-		c.part = nil // it has some of the rows
+	if err := c.s.add(ctx, p, shard, r, at, batch); err != nil {
+		if p.rows == 0 || p.torn {
+			c.part = nil
+		}
 		return err
 	}
 	if progress != nil {
 		progress(batch.Len())
 	}
-	p.rows += batch.Len()
 	if p.rows < partRows && (c.s.PartTime == 0 || time.Since(c.began) < c.s.PartTime) {
 		return nil
 	}
@@ -223,7 +221,7 @@ func cut(b attach.Rows, n int) attach.Rows {
 }
 
 // add scores a batch of rows, the first of which is at.
-func (s *Scorer) add(ctx context.Context, part *Part, r Rows, at int, batch attach.Rows) error {
+func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at int, batch attach.Rows) error {
 	targets, groups := batch.Targets, batch.Groups
 	if !s.grouped { // predictions know of groups only where intervals are by group
 		batch.Groups = nil
@@ -239,7 +237,12 @@ func (s *Scorer) add(ctx context.Context, part *Part, r Rows, at int, batch atta
 			return err
 		}
 	}
-	w, of := part.w, &part.Ranges[len(part.Ranges)-1]
+	last := len(part.Ranges) - 1
+	if last < 0 || part.Ranges[last].Shard != shard || part.Ranges[last].End != at {
+		part.Ranges, last = append(part.Ranges, Range{Shard: shard, Rows: r.N, Of: r.Len, Start: at, End: at}), last+1
+	}
+	part.torn = true
+	w, of := part.w, &part.Ranges[last]
 	for i, p := range all {
 		key, folder, number := r.Name(at + i)
 		w.text(key)
@@ -288,6 +291,8 @@ func (s *Scorer) add(ctx context.Context, part *Part, r Rows, at int, batch atta
 		}
 	}
 	of.End = at + len(all)
+	part.rows += len(all)
+	part.torn = false
 	return nil
 }
 

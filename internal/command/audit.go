@@ -250,7 +250,7 @@ func (f *auditing) expand(ctx context.Context, option string, list inputList) (a
 // the same.
 func leadsTo(path string) string {
 	if isURL(path) {
-		return audit.Name(path)
+		return slash.Clean(audit.Name(path))
 	}
 	return filepath.ToSlash(resolved(path))
 }
@@ -310,7 +310,8 @@ func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, s
 	}
 	var unsaved error
 	scoring := s.Begin(func(part *audit.Part) error {
-		unsaved = d.save(ctx, numbers[part.First().Shard], part)
+		// What is scored is saved after an interruption too.
+		unsaved = d.save(context.WithoutCancel(ctx), numbers[part.First().Shard], part)
 		return unsaved
 	})
 	done := 0
@@ -325,7 +326,7 @@ func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, s
 				p.share((float64(i)+min(1, float64(at)/float64(r.Len)))/float64(len(shards)), p.rate(done)+inShards(i, len(shards)))
 			})
 		}
-		if err != nil && unsaved == nil && ctx.Err() == nil {
+		if err != nil && unsaved == nil {
 			unsaved = scoring.Flush()
 		}
 		if err != nil {

@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	slash "path"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/attach-uncertainty/attach/internal/inputs"
@@ -41,11 +41,15 @@ func (s Stamp) String() string {
 type auditSource struct {
 	Name string `json:"name"`
 	Stamp
-	// Place and Number tell files apart that lie on one machine: where one is, links
-	// followed, and what the disk calls it, both with the machine.
-	Place  string `json:"place"`
-	Number string `json:"number,omitempty"`
+	// Machine, Path, links followed, and Number, which is what the disk calls it, tell
+	// files apart. That of a URL is on no machine.
+	Machine string `json:"machine,omitempty"`
+	Path    string `json:"path"`
+	Number  string `json:"number,omitempty"`
 }
+
+// place is where a source lies.
+func (s auditSource) place() string { return s.Machine + ":" + s.Path }
 
 // sources look at shards from outside.
 func (f *auditing) sources(ctx context.Context, shards []shard) (list []auditSource, err error) {
@@ -63,17 +67,13 @@ func (f *auditing) sources(ctx context.Context, shards []shard) (list []auditSou
 	}
 	here := machine()
 	for _, one := range shards {
-		s := auditSource{Name: one.name}
+		s := auditSource{Name: one.name, Path: one.leads}
 		if isURL(one.path) {
-			s.Stamp, stamps, s.Place = stamps[0], stamps[1:], hidden(one.leads)
+			s.Stamp, stamps = stamps[0], stamps[1:]
 		} else {
-			number := ""
-			if s.Stamp, number, err = stampOf(ctx, one.path); err != nil {
+			s.Machine = here
+			if s.Stamp, s.Number, err = stampOf(ctx, one.path); err != nil {
 				return nil, err
-			}
-			s.Place = hidden(here, one.leads)
-			if number != "" {
-				s.Number = hidden(here, number)
 			}
 		}
 		list = append(list, s)
@@ -81,17 +81,12 @@ func (f *auditing) sources(ctx context.Context, shards []shard) (list []auditSou
 	return list, nil
 }
 
-// machine is what tells this machine from others.
+// machine tells this machine from others, and no more of it.
 func machine() string {
 	name, _ := os.Hostname()
 	id, _ := os.ReadFile("/etc/machine-id")
-	return name + " " + string(id)
-}
-
-// hidden is of texts that are others' to know.
-func hidden(texts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(texts, "\n")))
-	return hex.EncodeToString(sum[:12])
+	sum := sha256.Sum256(append(id, name...))
+	return hex.EncodeToString(sum[:8])
 }
 
 // stampOf looks at a file or at a folder of images.
@@ -145,21 +140,30 @@ func changes(before, now []auditSource) (changed []string, how string) {
 	return changed, how
 }
 
-// twice finds two sources that are one file: at the same place, whatever it holds now,
-// or by other names. A disk uses its numbers again for other files, which are changed at
-// other times.
+// twice finds two sources that are one file, at the same place, whatever it holds now,
+// or by other names, or one of which lies in the other. A disk uses its numbers again for
+// other files, which are changed at other times.
 func twice(list []auditSource) (one, other auditSource, found bool) {
 	seen := map[string]auditSource{}
 	for _, s := range list {
-		keys := []string{s.Place}
+		keys := []string{s.place()}
 		if s.Number != "" {
-			keys = append(keys, fmt.Sprint(s.Number, s.Size, s.Modified.UnixNano(), s.Members))
+			keys = append(keys, fmt.Sprint(s.Machine, s.Number, s.Size, s.Modified.UnixNano(), s.Members))
 		}
 		for _, key := range keys {
 			if before, is := seen[key]; is {
 				return before, s, true
 			}
 			seen[key] = s
+		}
+	}
+	for _, s := range list {
+		within := s
+		for s.Path != slash.Dir(s.Path) {
+			s.Path = slash.Dir(s.Path)
+			if outer, is := seen[s.place()]; is {
+				return outer, within, true
+			}
 		}
 	}
 	return one, other, false

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -72,9 +73,13 @@ func (f *merging) run(c *cli.Context) error {
 	if _, err := audit.Join(d.files); err != nil {
 		return spoilt(err)
 	}
-	slices.SortFunc(run.Shards, func(a, b auditSource) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Place, b.Place)) })
+	slices.SortFunc(run.Shards, func(a, b auditSource) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.place(), b.place()))
+	})
 	if one, other, found := twice(run.Shards); found && one.Name == other.Name {
 		return fmt.Errorf("two of these audits have rows of %s, which changed between them; each input is to be audited once", one.Name)
+	} else if found && strings.HasPrefix(other.Path, one.Path+"/") {
+		return fmt.Errorf("these audits have rows of %s and of %s within it; each input is to be audited once", one.Name, other.Name)
 	} else if found {
 		return fmt.Errorf("these audits have rows of %s and of %s, which are one file; each input is to be audited once", one.Name, other.Name)
 	}
