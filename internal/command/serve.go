@@ -32,6 +32,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/attach-uncertainty/attach/featurize/serve"
+	"github.com/attach-uncertainty/attach/internal/ort"
 )
 
 // serving is a call of attach serve.
@@ -74,6 +75,7 @@ func serveCommand() *cli.Command {
 func (f *serving) run(c *cli.Context) error {
 	allow(c.Context, seconds(f.grace)+grace)
 	f.Log = slog.New(slog.NewJSONHandler(c.App.ErrWriter, &slog.HandlerOptions{Level: levelOf(f.verbose)}))
+	ort.UnmapLarge()
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
 	stop, err := f.products(ctx)
