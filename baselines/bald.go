@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -13,16 +16,20 @@ const baldScores = " score=predictive-entropy is the entropy of the mean softmax
 
 var baldMethod = ood.Method{
 	Name: "bald",
-	Doc: "Mutual information between the predicted class and the pass, over passes with the network's dropout layers switched on." +
+	Doc: "Mutual information between the predicted class and the pass or, of a regressor, variance of its outputs, over passes with the network's dropout layers switched on (MC dropout)." +
 		baldScores + " A network without dropout layers gets one before the last linear layer, of the rate that the parameter " +
 		"dropout says: that is not what the network was trained with, the scores are those of bald-features, and they are " +
-		"marked \"inserted dropout\". A network's own layers keep their rates.",
-	Ref:    "Houlsby et al. 2011, arXiv:1112.5745; Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
+		"marked \"inserted dropout\". A network's own layers keep their rates. Of a regressor all scores are the variance over passes, " +
+		"each output's over its variance among the rows fitted on, averaged: where noise has one variance, mutual information grows with it.",
+	Ref:    "Houlsby et al. 2011, arXiv:1112.5745; Gal, Islam & Ghahramani 2017, arXiv:1703.02910; of regressors Gal & Ghahramani 2016, arXiv:1506.02142",
 	Needs:  ood.Needs{Logits: true, Inputs: true, Dropout: true},
 	Memory: passesMemory(64),
 	Params: append(baldParams(), ood.Param{Name: "dropout", Default: .5, Takes: "least=0,below=1"}),
 	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		s := &bald{Count: p.Int("passes"), Rate: p.Float("dropout"), Seed: t.Seed, disagreement: disagreement{p["score"].(string)}}
+		if t.Regression {
+			s.Regressed = []regressed{{spreads(t.Logits)}}
+		}
 		if t.Network.Dropouts() > 0 {
 			return s, nil
 		}
@@ -50,9 +57,16 @@ type bald struct {
 	Count int     `state:"passes,least=1,below=100001"`
 	Rate  float64 `state:"dropout,least=0,below=1"`
 	Seed  uint64  `state:"seed"`
+	// Regressed is what is known of a regressor's outputs, and empty of a classifier.
+	Regressed []regressed `state:"regressed"`
 	// Last is the last layer where the network has no dropout, and the layer
 	// inserted before it is all there is to run.
 	Last []lastLayer `state:"last"`
+}
+
+// regressed are the variances of outputs, 1 where that is 0.
+type regressed struct {
+	Spread []float64 `state:"spread[outputs],positive"`
 }
 
 // Variant says that dropout stands in that the network n lacks.
@@ -70,7 +84,7 @@ func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		if b.Features.Cols != l.Weight.Cols {
 			return fmt.Errorf("the rows have %d features, and bald was fitted with %d", b.Features.Cols, l.Weight.Cols)
 		}
-		return lastPasses{l, s.Count, s.Rate, s.Seed}.each(ctx, b, func(i, c int, z []float32) { dst[i] = s.score(z, c) })
+		return lastPasses{l, s.Count, s.Rate, s.Seed}.each(ctx, b, func(i, c int, z []float32) { dst[i] = s.of(z, c) })
 	}
 	all, err := b.Network.Dropout(ctx, b.Block, s.Count, s.Rate, s.Seed)
 	if err != nil {
@@ -81,8 +95,13 @@ func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	if c*s.Count*n != len(all) {
 		return fmt.Errorf("the network gives %d outputs for %d rows and %d passes", len(all), n, s.Count)
 	}
-	if err := checkClasses(c); err != nil {
-		return err
+	switch {
+	case len(s.Regressed) == 0:
+		if err := checkClasses(c); err != nil {
+			return err
+		}
+	case len(s.Regressed[0].Spread) != c:
+		return fmt.Errorf("the network gives %d outputs, and bald was fitted to %d", c, len(s.Regressed[0].Spread))
 	}
 	z := make([]float32, 0, s.Count*c)
 	for i := range n {
@@ -90,9 +109,39 @@ func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		for pass := range s.Count {
 			z = append(z, all[(pass*n+i)*c:(pass*n+i+1)*c]...)
 		}
-		dst[i] = s.score(z, c)
+		dst[i] = s.of(z, c)
 	}
 	return nil
+}
+
+// of is the score of the outputs z, passes×c.
+func (s *bald) of(z []float32, c int) float64 {
+	if len(s.Regressed) == 0 {
+		return s.score(z, c)
+	}
+	var sum float64
+	column := make([]float64, len(z)/c)
+	for k, spread := range s.Regressed[0].Spread {
+		for pass := range column {
+			column[pass] = float64(z[pass*c+k])
+		}
+		sum += stat.PopVariance(column, nil) / spread
+	}
+	return sum / float64(c)
+}
+
+// spreads are the variances of columns, 1 where that is 0.
+func spreads(m blas32.General) []float64 {
+	list, column := make([]float64, m.Cols), make([]float64, m.Rows)
+	for k := range list {
+		for i := range column {
+			column[i] = float64(row(m, i)[k])
+		}
+		if list[k] = stat.PopVariance(column, nil); list[k] == 0 {
+			list[k] = 1
+		}
+	}
+	return list
 }
 
 // ScoreGraph implements graph.Detector.

@@ -1,7 +1,11 @@
 package baselines_test
 
 import (
+	"math"
+	"math/rand/v2"
 	"testing"
+
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -37,5 +41,64 @@ func TestBALDInserted(t *testing.T) {
 		if got := s.Variant(network); got != k.want {
 			t.Errorf("%s, restored: %q, want %q", k.name, got, k.want)
 		}
+	}
+}
+
+// Of a regressor BALD is the variance over passes: dropping unit j of rate p before the
+// last layer makes that Σⱼ w²ⱼ φ²ⱼ p/(1−p), by the network's own layer and by one that
+// stands in for it.
+func TestBALDOfRegressor(t *testing.T) {
+	const n, h, outputs, rate = 6, 5, 2, .3
+	rng := rand.New(rand.NewPCG(5, 1))
+	last := &ood.Linear{Weight: zeros(outputs, h), Bias: make([]float32, outputs)}
+	for i := range last.Weight.Data {
+		last.Weight.Data[i] = float32(rng.NormFloat64() * float64(1+9*(i/h)))
+	}
+	b := ood.Batch{Features: zeros(n, h), Logits: zeros(n, outputs)}
+	for i := range b.Features.Data {
+		b.Features.Data[i] = float32(rng.NormFloat64())
+	}
+	b.Inputs = ood.InputsOf(ood.BlockOf([]int{n, h}, b.Features.Data))
+	want := make([]float64, n)
+	for k := range outputs {
+		column, variance := make([]float64, n), make([]float64, n)
+		for i := range n {
+			for j := range h {
+				v := float64(last.Weight.Data[k*h+j]) * float64(b.Features.Data[i*h+j])
+				column[i] += v
+				variance[i] += v * v * rate / (1 - rate)
+			}
+			b.Logits.Data[i*outputs+k] = float32(column[i])
+		}
+		for i, v := range variance {
+			want[i] += v / stat.PopVariance(column, nil) / outputs
+		}
+	}
+	same := func(v float64) float64 { return v }
+	for name, own := range map[string]float64{"own": rate, "inserted": 0} {
+		b.Network = twoLayers{act: same, slope: func(float64) float64 { return 1 }, last: last, rate: own}
+		s, err := ood.Fit(background, method("bald"), ood.Training{Batch: b, Last: last, Regression: true}, ood.Params{"passes": 20000, "dropout": rate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err = ood.Restore(method("bald"), s.State()); err != nil {
+			t.Fatal(err)
+		}
+		if name == "inserted" && s.Variant(nil) == "" {
+			t.Error("dropout that stands in is not marked")
+		}
+		got, err := s.Score(background, nil, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want {
+			if math.Abs(got[i]/want[i]-1) > .06 {
+				t.Errorf("%s, row %d: %v, want %v", name, i, got[i], want[i])
+			}
+		}
+	}
+	single := ood.Batch{Features: b.Features, Inputs: b.Inputs, Network: twoLayers{act: same, last: last}, Logits: zeros(n, 1)}
+	if _, err := ood.Fit(background, method("bald"), ood.Training{Batch: single, Regression: true}, ood.Params{"dropout": 0.}); err == nil {
+		t.Error("a network without dropout was accepted at a rate of 0")
 	}
 }

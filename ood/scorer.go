@@ -129,8 +129,9 @@ func (m Method) checkTraining(t Training) error {
 			return err
 		}
 	}
-	if m.Needs.Logits && t.Logits.Cols < 2 {
-		// A single logit has a softmax of 1, whatever it is.
+	if m.Needs.Logits && t.Logits.Cols < 2 && !(t.Regression && m.Needs.Dropout) {
+		// A single logit has a softmax of 1, whatever it is. Passes with dropout are
+		// compared without one.
 		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", t.Logits.Cols)
 	}
 	if m.Needs.Weights {
