@@ -25,7 +25,7 @@ var ErrImage = pixels.ErrImage
 // levels lose their low byte, EXIF rotation is not applied, and of a GIF the
 // first frame is taken. A reader that is an io.Seeker is at its beginning.
 func Decode(r io.Reader) (image.Image, error) {
-	m, err := pixels.Decode(r)
+	m, err := pixels.Decode(r, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -108,7 +108,7 @@ func (m *imageSource) open() (reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return filled{&imageReader{a, m}, m.none}, nil
+	return filled{&imageReader{a, m, make([]byte, 16<<20)}, m.none}, nil
 }
 
 // size is the height and width of the image of row i.
@@ -185,20 +185,7 @@ func (m *imageSource) decode(ctx context.Context, open func() (io.ReadSeekCloser
 		return err
 	}
 	defer file.Close()
-	h, w, err := pixels.Size(file)
-	if err == nil {
-		err = fits(h, w)
-	}
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		return err
-	}
-	held := int64(h) * int64(w)
-	if err := m.room.Acquire(ctx, held); err != nil {
-		return err
-	}
+	var held int64
 	defer func() {
 		if held > pixels.MaxPixels/4 {
 			// Else the next image is decoded beside what is left of this one.
@@ -206,7 +193,17 @@ func (m *imageSource) decode(ctx context.Context, open func() (io.ReadSeekCloser
 		}
 		m.room.Release(held)
 	}()
-	img, err := pixels.Decode(file)
+	img, err := pixels.Decode(file, func(h, w int) error {
+		if err := fits(h, w); err != nil {
+			return err
+		}
+		n := int64(h) * int64(w)
+		if err := m.room.Acquire(ctx, n); err != nil {
+			return err
+		}
+		held = n
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -217,6 +214,9 @@ func (m *imageSource) decode(ctx context.Context, open func() (io.ReadSeekCloser
 type imageReader struct {
 	album
 	src *imageSource
+	// ballast is never touched, so that it takes no memory. Garbage is collected when there
+	// is as much of it, where else it would be after every few images.
+	ballast []byte
 }
 
 func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error {

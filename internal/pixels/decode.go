@@ -36,24 +36,29 @@ func Size(r io.Reader) (height, width int, err error) {
 	return cfg.Height, cfg.Width, nil
 }
 
-// Decode decodes an image, once [Size] takes it, to RGB or, of JPEG, to what [From]
-// and [Resize] make RGB of.
-func Decode(r io.Reader) (m image.Image, err error) {
+// Decode decodes an image, once [Size] and take, where that is not nil, take its size,
+// to RGB or, of JPEG, to what [From] and [Resize] make RGB of.
+func Decode(r io.Reader, take func(h, w int) error) (m image.Image, err error) {
 	defer recovered(&err)
 	var h, w int
-	if s, ok := r.(io.Seeker); ok {
-		if h, w, err = Size(r); err == nil {
-			_, err = s.Seek(0, io.SeekStart)
-		}
+	s, seeks := r.(io.Seeker)
+	if seeks {
+		h, w, err = Size(r)
 	} else {
 		var head bytes.Buffer
 		h, w, err = Size(io.TeeReader(r, &head))
 		r = io.MultiReader(&head, r)
 	}
+	if err == nil && take != nil {
+		err = take(h, w)
+	}
+	if err == nil && seeks {
+		_, err = s.Seek(0, io.SeekStart)
+	}
 	if err != nil {
 		return nil, err
 	}
-	img, format, err := image.Decode(bufio.NewReaderSize(r, 1<<16))
+	img, format, err := image.Decode(bufio.NewReaderSize(r, 1<<14))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrImage, err)
 	}

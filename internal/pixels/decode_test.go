@@ -102,12 +102,12 @@ func TestDecodeErrors(t *testing.T) {
 		"too large": {[]byte("GIF89a\xff\xff\xff\xff\x00\x00\x00"), "an image of 65535×65535 is over the limit of 134217728 pixels"},
 	} {
 		for _, r := range []io.Reader{bytes.NewReader(c.b), io.MultiReader(bytes.NewReader(c.b))} {
-			if m, err := Decode(r); m != nil || !errors.Is(err, ErrImage) || !strings.Contains(err.Error(), c.words) {
+			if m, err := Decode(r, nil); m != nil || !errors.Is(err, ErrImage) || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("%s: error %v, want it to say %q", name, err, c.words)
 			}
 		}
 	}
-	if m, err := Decode(io.MultiReader(bytes.NewReader(png))); err != nil || m.Bounds() != image.Rect(0, 0, 37, 29) {
+	if m, err := Decode(io.MultiReader(bytes.NewReader(png)), nil); err != nil || m.Bounds() != image.Rect(0, 0, 37, 29) {
 		t.Errorf("without seeking: %v", err)
 	}
 }
@@ -119,7 +119,7 @@ func decode(t testing.TB, name string) *Image {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	m, err := Decode(f)
+	m, err := Decode(f, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}

@@ -61,7 +61,7 @@ func TestResizePhotographs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := Decode(bytes.NewReader(b))
+			m, err := Decode(bytes.NewReader(b), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
