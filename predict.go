@@ -49,6 +49,9 @@ type PredictOptions struct {
 	// has them: see Calibration.TrueClasses and calibrate.SetOptions.
 	Sets               calibrate.SetScore
 	ByClass, ByCluster bool
+	// ClassPValues asks for Prediction.ClassPValues, by the score of Sets and what it is
+	// calibrated by.
+	ClassPValues bool
 	// VennAbers asks for Prediction.Right, which needs what Sets does.
 	VennAbers bool
 	// Error, if not 0, is the share of errors that there may be among rows that are
@@ -87,6 +90,9 @@ type Prediction struct {
 	// Smoothed it may be empty. It is nil where none is asked for or the row has no
 	// logits.
 	Set []int
+	// ClassPValues are the conformal p-values of all classes: see calibrate.Sets.PValues.
+	// They are nil where they are not asked for or the row has no logits.
+	ClassPValues []float64
 
 	Targets []Target // of a regressor
 

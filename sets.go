@@ -25,6 +25,8 @@ func (b *Bundle) checkSets(o PredictOptions) error {
 	switch {
 	case (o.ByClass || o.ByCluster) && o.Sets == "":
 		return errors.New("sets are to be calibrated by class or cluster, and none are asked for")
+	case o.ClassPValues && o.Sets == "":
+		return errors.New("p-values of classes are by the score of sets, and none are asked for")
 	case o.Sets == "" && o.Error == 0 && !o.VennAbers:
 		return nil
 	case b.Base.Task != Classification:
@@ -88,6 +90,13 @@ func (p *Predictor) set(out []Prediction, r Rows) {
 			set = []int{out[i].Class}
 		}
 		out[i].Set = set
+	}
+	if !p.o.ClassPValues {
+		return
+	}
+	all, c := p.sets.PValues(r.Logits, uint64(r.First)), r.Logits.Cols
+	for i := range out {
+		out[i].ClassPValues = all[i*c : (i+1)*c : (i+1)*c]
 	}
 }
 

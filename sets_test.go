@@ -268,3 +268,26 @@ func TestTrueClassesRefused(t *testing.T) {
 		refusesToWrite(t, b, says)
 	}
 }
+
+// TestClassPValues: those of a predictor are those of its sets, by the row's number,
+// and need sets.
+func TestClassPValues(t *testing.T) {
+	in := classifier(200)
+	in.Cal = drawn(5, 300)
+	b, fresh := mustFit(t, in), drawn(6, 40)
+	o := attach.PredictOptions{Sets: calibrate.APS, Smoothed: true, Seed: 3, ClassPValues: true}
+	for i, p := range mustPredict(t, b, fresh, o) {
+		var set []int
+		for c, v := range p.ClassPValues {
+			if v > .1 {
+				set = append(set, c)
+			}
+		}
+		if len(p.ClassPValues) != 3 || !slices.Equal(set, p.Set) {
+			t.Fatalf("row %d: set %v, p-values %v", i, p.Set, p.ClassPValues)
+		}
+	}
+	if _, err := b.Predictor(attach.PredictOptions{ClassPValues: true}); err == nil {
+		t.Error("p-values without sets were accepted")
+	}
+}

@@ -112,10 +112,10 @@ func (o SetOptions) score(c ranked, share float64) float64 {
 // Sets are sets of classes that hold the true class with probability 1−α.
 type Sets struct {
 	o      SetOptions
-	limits []limit // of all classes, or one for each, or for each cluster
-	rows   []int   // that these are of
-	of     []int   // clusters of classes
-	most   float64 // largest score of any limit
+	limits []limit     // of all classes, or one for each, or for each cluster
+	scores [][]float64 // that these are of, increasing
+	of     []int       // clusters of classes
+	most   float64     // largest score of any limit
 }
 
 // Sets calibrates sets that miss the true class with probability at most α: a
@@ -173,7 +173,7 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 		if err != nil {
 			return Sets{}, err
 		}
-		s.limits, s.rows = append(s.limits, limitAt(sorted, alpha)), append(s.rows, len(sorted))
+		s.limits, s.scores = append(s.limits, limitAt(sorted, alpha)), append(s.scores, sorted)
 		s.most = max(s.most, s.limits[len(s.limits)-1].score)
 	}
 	return s, nil
@@ -182,8 +182,8 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 // Part is the number of the part that a class is calibrated in, alone, with its
 // cluster or with all classes, and how many calibration rows set that part's threshold.
 func (s Sets) Part(class int) (part, rows int) {
-	if part = s.part(class); part < len(s.rows) {
-		rows = s.rows[part]
+	if part = s.part(class); part < len(s.scores) {
+		rows = len(s.scores[part])
 	}
 	return part, rows
 }
@@ -214,13 +214,7 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 	if len(s.limits) == 0 || s.o.ByClass && len(s.limits) < logits.Cols {
 		most = math.Inf(1) // of classes without calibration rows
 	}
-	var order interface {
-		reset(z []float32)
-		next() int
-	} = new(ranking)
-	if s.o.Score == Ordinal {
-		order = new(growth)
-	}
+	order := s.order()
 	for i := range logits.Rows {
 		z, start := rows.Row(logits, i), len(all)
 		var tau float64
@@ -257,6 +251,50 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 		sets[i], start = all[start:end:end], end
 	}
 	return sets
+}
+
+// PValues returns the p-value of every class of every row of logits, n×c, row by row:
+// the share, of the calibration rows of the class's part and the row itself, whose class
+// scores at least as high. Where a row is of a class, its p-value is α or less with
+// probability at most α: the classes above α are the set at level 1−α, before one that
+// is empty is given the most probable, and before Smoothed breaks ties of LAC.
+//
+// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random
+// World, section 4.5.
+func (s Sets) PValues(logits blas32.General, first uint64) []float64 {
+	all, order := make([]float64, logits.Rows*logits.Cols), s.order()
+	for i := range logits.Rows {
+		z := rows.Row(logits, i)
+		var tau float64
+		if s.o.Smoothed && s.o.Score != LAC {
+			tau = uniform(s.o.Seed, first+uint64(i), tauStream)
+		}
+		p := softmax.New(z, 1)
+		order.reset(z)
+		at := ranked{top: p.Largest()}
+		for ; at.rank < len(z); at.rank++ {
+			c := order.next()
+			at.p = p.Of(z[c], 1)
+			var scores []float64
+			if part := s.part(c); part < len(s.scores) {
+				scores = s.scores[part]
+			}
+			all[i*logits.Cols+c] = Conformal{scores}.PValue(s.o.score(at, tau))
+			at.above += at.p
+		}
+	}
+	return all
+}
+
+// order is that in which scores add up probabilities.
+func (s Sets) order() interface {
+	reset(z []float32)
+	next() int
+} {
+	if s.o.Score == Ordinal {
+		return new(growth)
+	}
+	return new(ranking)
 }
 
 // growth yields classes as ordinal sets take them, of two that are equal that of the

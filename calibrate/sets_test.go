@@ -226,3 +226,58 @@ func TestSetsCoverage(t *testing.T) {
 		}
 	}
 }
+
+// TestPValuesOfClasses compares with crepes.
+func TestPValuesOfClasses(t *testing.T) {
+	b, err := os.ReadFile("testdata/pvalues.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r struct {
+		Logits     []float32
+		Labels     []int
+		N, Classes int
+		All        []float64
+		ByClass    []float64 `json:"by_class"`
+	}
+	if err := json.Unmarshal(b, &r); err != nil || len(r.All) == 0 {
+		t.Fatalf("%d p-values, error %v", len(r.All), err)
+	}
+	cal, fresh := matrix(r.Logits[:r.N*r.Classes], r.Classes), matrix(r.Logits[r.N*r.Classes:], r.Classes)
+	for byClass, want := range map[bool][]float64{false: r.All, true: r.ByClass} {
+		s := mustSets(t, cal, r.Labels[:r.N], SetOptions{Score: LAC, ByClass: byClass}, .1)
+		for i, got := range s.PValues(fresh, 0) {
+			near(t, "p-value", got, want[i], 1e-12)
+		}
+	}
+}
+
+// TestPValuesMakeSets: the classes of p-values above α are the set at 1−α, whatever
+// ranks them and draws, but for ties of LAC that are broken.
+func TestPValuesMakeSets(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	z, labels := drawClasses(rng, 150, 6)
+	fresh, _ := drawClasses(rng, 40, 7) // one more than there are labels of
+	for _, score := range []SetScore{LAC, APS, RAPS, SAPS, Ordinal} {
+		for _, o := range []SetOptions{{}, {ByClass: true}, {ByCluster: true}, {Smoothed: true, Seed: 4}} {
+			if o.Score = score; score == Ordinal && (o.ByClass || o.ByCluster) || score == LAC && o.Smoothed {
+				continue
+			}
+			for _, alpha := range []float64{.01, .1, .37, .5, .9} {
+				s := mustSets(t, z, labels, o, alpha)
+				p := s.PValues(fresh, 3)
+				for i, set := range s.Predict(fresh, 3) {
+					var want []int
+					for c, v := range p[i*7 : i*7+7] {
+						if v > alpha {
+							want = append(want, c)
+						}
+					}
+					if !slices.Equal(set, want) {
+						t.Fatalf("%+v at %v, row %d: set %v, by p-values %v of %v", o, alpha, i, set, want, p[i*7:i*7+7])
+					}
+				}
+			}
+		}
+	}
+}

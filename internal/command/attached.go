@@ -96,7 +96,7 @@ func (f *attached) flagByClassOption(noDetector never) *option {
 // file has what they need or another option asks for them.
 func (f *attached) chooseSets() {
 	classifies := f.bundle.Base.Task == attach.Classification
-	asked := f.o.ByClass || f.o.ByCluster || classifies && (f.o.Level != 0 || f.o.Smoothed)
+	asked := f.o.ByClass || f.o.ByCluster || f.o.ClassPValues || classifies && (f.o.Level != 0 || f.o.Smoothed)
 	switch {
 	case f.sets != "":
 		f.o.Sets = calibrate.SetScore(strings.TrimSuffix(f.sets, "none"))

@@ -50,6 +50,7 @@ func predictCommand() *cli.Command {
 	}, features, table{
 		{name: "level", to: &f.o.Level, must: share, never: f.levelless(), usage: "PROBABILITY: how likely an interval is to cover the target, or a set to hold the class, instead of what fit was given"},
 	}, f.setOptions(), table{
+		{name: "class-p-values", to: &f.o.ClassPValues, never: f.levelless()[1:], usage: "write the conformal p-value of each class, by the score of --sets: the classes above 1 − level are the set at that level"},
 		{name: "venn-abers", to: &f.o.VennAbers, usage: "write two probabilities that the class is right, one of which is calibrated whatever the network's are: confidence_low and confidence_high"},
 	}.unless(idle("for a network that answers no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification }))), table{
 		{name: "seed", to: &f.o.Seed, never: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples, --smoothed, --by-cluster and --interval-score rcp"},
@@ -218,6 +219,15 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 			add("set_names", func(p attach.Prediction) any { return namesOf(p.Set, classes) })
 		}
 		add("set_size", func(p attach.Prediction) any { return len(p.Set) })
+	}
+	if first.ClassPValues != nil {
+		add("class_p_value", func(p attach.Prediction) any {
+			list := make([]number, len(p.ClassPValues))
+			for c, v := range p.ClassPValues {
+				list[c].x = v
+			}
+			return list
+		})
 	}
 	target("prediction", false, func(t attach.Target) float64 { return t.Value })
 	target("median", false, func(t attach.Target) float64 { return t.Median })
