@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,9 +22,9 @@ import (
 )
 
 // registered tells Beam of what it runs by name; it is to be called before beam.Init.
-func registered() { register.DoFn2x1[context.Context, command.AuditShard, error](&score{}) }
+func registered() { register.DoFn2x1[context.Context, string, error](&score{}) }
 
-// score is the whole of the pipeline: it scores a shard and puts its parts into a
+// score is the whole of the pipeline: it scores shards and puts their parts into a
 // folder. Nothing comes out of it, so that what a runner does twice is there once:
 // parts of the same rows have the same name and the same bytes.
 type score struct {
@@ -33,12 +34,15 @@ type score struct {
 	Run   string   // what the file turn is to hold
 }
 
-// ProcessElement scores a shard. What is wrong with it is left beside the parts, for
-// the one who asked: a runner would stop the other shards and try the same again.
-func (s *score) ProcessElement(ctx context.Context, shard command.AuditShard) error {
+// ProcessElement scores shards, which are a list of command.AuditShard as JSON.
+func (s *score) ProcessElement(ctx context.Context, list string) error {
+	var shards []command.AuditShard
+	if err := json.Unmarshal([]byte(list), &shards); err != nil {
+		return err
+	}
 	w, err := session(s)
 	if err == nil {
-		err = w.score(ctx, s, shard)
+		err = w.score(ctx, s, shards)
 	}
 	if errors.Is(err, errOver) {
 		return nil
@@ -46,8 +50,13 @@ func (s *score) ProcessElement(ctx context.Context, shard command.AuditShard) er
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	name := strings.TrimSuffix(command.PartPattern(shard), "*.parquet") + failed
-	return w.storage.put(ctx, s.Parts, name, bytes.NewBufferString(err.Error()))
+	return w.fail(ctx, s, shards[0], err)
+}
+
+// fail leaves what is wrong with a shard beside the parts, for the one who asked: a
+// runner would stop the other shards and try the same again.
+func (w *worker) fail(ctx context.Context, s *score, shard command.AuditShard, why error) error {
+	return w.storage.put(ctx, s.Parts, command.FailedName(shard), bytes.NewBufferString(why.Error()))
 }
 
 // turn is the file among the parts that says whose turn it is: a job whose program was
@@ -59,7 +68,7 @@ var errOver = errors.New("the audit was begun again elsewhere meanwhile, and goe
 
 // current returns errOver where the audit was begun again since, or is done.
 func (s *storage) current(ctx context.Context, parts, of string) error {
-	paths, release, err := s.have(ctx, parts, turn)
+	paths, release, err := s.have(ctx, parts, turn, func(string) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -79,22 +88,55 @@ func (s *storage) current(ctx context.Context, parts, of string) error {
 // failed ends the names of files that say why a shard could not be scored.
 const failed = "failed.txt"
 
-func (w *worker) score(ctx context.Context, s *score, shard command.AuditShard) error {
+func (w *worker) score(ctx context.Context, s *score, shards []command.AuditShard) error {
 	if err := w.storage.current(ctx, s.Parts, s.Run); err != nil {
 		return err
 	}
-	parts := s.Parts
-	have, release, err := w.storage.have(ctx, parts, command.PartPattern(shard))
+	from, to := shards[0].Number, shards[len(shards)-1].Number
+	have, release, err := w.storage.have(ctx, s.Parts, common(from, to), func(name string) bool { return command.PartsOf(name, from, to) })
 	if err != nil {
 		return err
 	}
 	defer release()
-	return w.Score(ctx, shard, have, func(name string, part io.WriterTo) error {
-		if err := w.storage.current(ctx, parts, s.Run); err != nil {
+	return w.Score(ctx, shards, have, func(name string, part io.WriterTo) error {
+		if err := w.storage.current(ctx, s.Parts, s.Run); err != nil {
 			return err
 		}
-		return w.storage.put(ctx, parts, name, part)
-	})
+		return w.storage.put(ctx, s.Parts, name, part)
+	}, func(shard command.AuditShard, why error) error { return w.fail(ctx, s, shard, why) })
+}
+
+// common is what names of parts of shards from one number to another begin with.
+func common(from, to int) string {
+	a, b := fmt.Sprintf("%06d", from), fmt.Sprintf("%06d", to)
+	for n := range a {
+		if len(a) != len(b) || a[n] != b[n] {
+			return a[:n]
+		}
+	}
+	return a
+}
+
+const (
+	// Small shards are scored together: so many, or of so many bytes.
+	mostTogether  = 256
+	bytesTogether = 1 << 18
+)
+
+// elements are lists of shards, as JSON.
+func elements(shards []command.AuditShard) (all []string, err error) {
+	for len(shards) > 0 {
+		n, size := 1, shards[0].Size
+		for ; n < min(len(shards), mostTogether) && size+shards[n].Size <= bytesTogether; n++ {
+			size += shards[n].Size
+		}
+		list, err := json.Marshal(shards[:n])
+		if err != nil {
+			return nil, err
+		}
+		all, shards = append(all, string(list)), shards[n:]
+	}
+	return all, nil
 }
 
 // worker is what a process holds once, whatever the runner starts in it.
@@ -196,8 +238,12 @@ func (e *engine) Score(ctx context.Context, shards []command.AuditShard, parts s
 			return err
 		}
 	}
+	lists, err := elements(shards)
+	if err != nil {
+		return err
+	}
 	p, s := beam.NewPipelineWithRoot()
-	beam.ParDo0(s, &score{Args: e.args, Dir: dir, Parts: to, Run: token}, beam.Reshuffle(s, beam.CreateList(s, shards)))
+	beam.ParDo0(s, &score{Args: e.args, Dir: dir, Parts: to, Run: token}, beam.Reshuffle(s, beam.CreateList(s, lists)))
 	if err := beamx.Run(ctx, p); err != nil {
 		return fmt.Errorf("the runner gave up: %w", err)
 	}
@@ -205,7 +251,7 @@ func (e *engine) Score(ctx context.Context, shards []command.AuditShard, parts s
 		return fmt.Errorf("%s: %w", e.dir, err)
 	}
 	if e.cloud != "" {
-		if err := e.get(ctx, to, "*", parts); err != nil {
+		if err := e.get(ctx, to, "", func(string) bool { return true }, parts); err != nil {
 			return err
 		}
 	}

@@ -187,6 +187,63 @@ func TestPrism(t *testing.T) {
 	}
 }
 
+// TestTogether: small files are scored together, one that is bad stops no other, and what
+// is lacking is what is scored then.
+func TestTogether(t *testing.T) {
+	models, err := filepath.Abs("../testmodels")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	attach(t, "fit", models+"/toy_regressor.onnx", "--x", models+"/toy_fit.npz", "--cal", models+"/toy_cal.npz", "--no-quantiles", "-o", "m.attach")
+	const bad = "007.csv"
+	for i := range 300 {
+		if err := os.WriteFile(fmt.Sprintf("%03d.csv", i), fmt.Appendf(nil, "x\n%d\n", i%9), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	attach(t, "audit", "m.attach", "--x", "[0-9]*.csv", "-o", "single")
+	good := read(t, bad)
+	if err := os.WriteFile(bad, []byte("x\nno number\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out, err := scale(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "-o", "out").CombinedOutput()
+	if err == nil || !strings.HasPrefix(string(out), "attach: "+bad+": ") {
+		t.Errorf("%v: %s", err, out)
+	}
+	parts, _ := filepath.Glob("out/parts/*.parquet")
+	if len(parts) != 2 || filepath.Base(parts[1])[:6] != "000256" {
+		t.Errorf("the parts are %v", parts)
+	}
+	if err := os.WriteFile(bad, good, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := scale(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "-o", "out").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	same(t, "out", read(t, "single/audit.json"))
+	if !bytes.Equal(read(t, "out/scores.parquet"), read(t, "single/scores.parquet")) {
+		t.Error("out/scores.parquet is not what attach audit writes")
+	}
+}
+
+// TestCommon: parts of shards from one to another are among those whose names begin so.
+func TestCommon(t *testing.T) {
+	for _, c := range []struct {
+		from, to int
+		want     string
+	}{{7, 7, "000007"}, {256, 511, "000"}, {256, 299, "0002"}, {999999, 1000000, ""}} {
+		if got := common(c.from, c.to); got != c.want {
+			t.Errorf("%d to %d: %q", c.from, c.to, got)
+		}
+	}
+	for name, want := range map[string]bool{"000256-000000000000.parquet": true, "000255-000000000000.parquet": false, "000260-failed.txt": false, "runs.txt": false, "300-1.parquet": false} {
+		if command.PartsOf(name, 256, 511) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
+	}
+}
+
 // TestVersions: scores.parquet has the same bytes where it is packed by the same code.
 func TestVersions(t *testing.T) {
 	ours, theirs := string(read(t, "go.mod")), string(read(t, "../go.mod"))

@@ -314,38 +314,43 @@ func download(ctx context.Context, b *blob.Bucket, key, to string) error {
 	})
 }
 
-// have are the files of a folder with names like that, as paths until release is
-// called.
-func (s *storage) have(ctx context.Context, folder, pattern string) (paths []string, release func(), err error) {
-	if !strings.Contains(folder, "://") {
-		paths, err = filepath.Glob(filepath.Join(folder, pattern))
-		return paths, func() {}, err
+// have are the files of a folder whose names begin so and are some, as paths until
+// release is called.
+func (s *storage) have(ctx context.Context, folder, prefix string, some func(name string) bool) (paths []string, release func(), err error) {
+	release = func() {}
+	if strings.Contains(folder, "://") {
+		dir, err := copies()
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := s.get(ctx, folder, prefix, some, dir); err != nil {
+			return nil, nil, err
+		}
+		folder, release = dir, func() { os.RemoveAll(dir) }
 	}
-	dir, err := copies()
-	if err != nil {
-		return nil, nil, err
+	entries, err := os.ReadDir(folder)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) && some(e.Name()) {
+			paths = append(paths, filepath.Join(folder, e.Name()))
+		}
 	}
-	if err = s.get(ctx, folder, pattern, dir); err == nil {
-		paths, err = filepath.Glob(filepath.Join(dir, pattern))
-	}
-	return paths, func() { os.RemoveAll(dir) }, err
+	return paths, release, err
 }
 
-// get copies the files of the folder of a URL with names like that to another, but for
-// those that are there.
-func (s *storage) get(ctx context.Context, folder, pattern, to string) error {
+// get copies the files of the folder of a URL whose names begin so and are some to
+// another, but for those that are there.
+func (s *storage) get(ctx context.Context, folder, prefix string, some func(name string) bool, to string) error {
 	b, key, err := s.open(ctx, folder)
 	if err != nil {
 		return err
 	}
-	before, _, _ := strings.Cut(pattern, "*")
-	found, err := list(ctx, b, key+"/"+before, "/")
+	found, err := list(ctx, b, key+"/"+prefix, "/")
 	if err != nil {
 		return fmt.Errorf("%s: %w", folder, err)
 	}
 	for _, o := range found {
 		name := filepath.Join(to, path.Base(o.Key))
-		if ok, _ := path.Match(pattern, path.Base(o.Key)); !ok || o.IsDir {
+		if o.IsDir || !some(path.Base(o.Key)) {
 			continue
 		}
 		if _, err := os.Stat(name); err == nil {
@@ -397,11 +402,12 @@ func (s *storage) audit(ctx context.Context, from string) (dir string, err error
 		return "", err
 	}
 	for _, name := range []string{"scores.parquet", "audit.json", "report.html", "run.json"} {
-		if err := s.get(ctx, from, name, dir); err != nil {
+		if err := s.get(ctx, from, name, func(is string) bool { return is == name }, dir); err != nil {
 			return "", err
 		}
 	}
-	return dir, s.get(ctx, under(from, "parts"), "*.parquet", filepath.Join(dir, "parts"))
+	whole := func(name string) bool { return strings.HasSuffix(name, ".parquet") }
+	return dir, s.get(ctx, under(from, "parts"), "", whole, filepath.Join(dir, "parts"))
 }
 
 // bring makes the folder of a URL what a folder is, and removes parts that went into

@@ -3,8 +3,10 @@ package command
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -33,11 +35,12 @@ type Storage interface {
 	Stamps(ctx context.Context, urls []string) ([]Stamp, error)
 }
 
-// AuditShard is a shard of an audit: its number, its path or URL, and which of its rows
-// were scored before.
+// AuditShard is a shard of an audit: its number, its path or URL, how many bytes it has,
+// and which of its rows were scored before.
 type AuditShard struct {
 	Number int
 	Path   string
+	Size   int64
 	Have   []audit.Range
 }
 
@@ -88,7 +91,7 @@ func (f *auditing) elsewhere(ctx context.Context, _ *audit.Scorer, d *auditFolde
 	var lacking []AuditShard
 	for i, one := range shards {
 		if !d.complete(one.name) {
-			lacking = append(lacking, AuditShard{i, one.path, d.have[one.name]})
+			lacking = append(lacking, AuditShard{i, one.path, d.shards[i].Size, d.have[one.name]})
 		}
 	}
 	if lacking == nil {
@@ -132,18 +135,43 @@ func NewAuditWorker(ctx context.Context, args []string, stderr io.Writer, storag
 	return w, nil
 }
 
-// Score scores what is lacking of a shard, of which the files at have were scored, and
-// has every part saved under its name.
-func (w *AuditWorker) Score(ctx context.Context, s AuditShard, have []string, save func(name string, part io.WriterTo) error) error {
-	one := shard{name: audit.Name(s.Path), path: s.Path}
-	ranges := slices.Clone(s.Have)
+// Score scores what is lacking of shards, of which the files at have were scored, and
+// has every part saved under its name. What is wrong with a shard alone is said to
+// failed, and the others are scored.
+func (w *AuditWorker) Score(ctx context.Context, shards []AuditShard, have []string, save func(name string, part io.WriterTo) error, failed func(s AuditShard, why error) error) error {
+	ranges, numbers := map[string][]audit.Range{}, map[string]int{}
+	for _, s := range shards {
+		name := audit.Name(s.Path)
+		ranges[name], numbers[name] = slices.Clone(s.Have), s.Number
+	}
 	for _, path := range have {
 		part, err := audit.OpenFile(path)
 		if err != nil {
 			return err
 		}
-		ranges = append(ranges, part.Ranges...)
+		for _, r := range part.Ranges {
+			ranges[r.Shard] = append(ranges[r.Shard], r)
+		}
 	}
+	var unsaved error
+	scoring := w.scorer.Begin(func(p *audit.Part) error {
+		unsaved = save(partName(numbers[p.First().Shard], p.First().Start), p)
+		return unsaved
+	})
+	for _, s := range shards {
+		err := w.score(ctx, scoring, s, ranges[audit.Name(s.Path)])
+		if err != nil && unsaved == nil && ctx.Err() == nil {
+			err = failed(s, hinted(err, w.f.table.useful))
+		}
+		if err = cmp.Or(unsaved, err); err != nil {
+			return err
+		}
+	}
+	return scoring.Flush()
+}
+
+func (w *AuditWorker) score(ctx context.Context, scoring *audit.Scoring, s AuditShard, have []audit.Range) error {
+	one := shard{name: audit.Name(s.Path), path: s.Path}
 	if isURL(s.Path) {
 		path, release, err := w.storage.Fetch(ctx, s.Path)
 		if err != nil {
@@ -155,18 +183,18 @@ func (w *AuditWorker) Score(ctx context.Context, s AuditShard, have []string, sa
 	w.opening.Lock()
 	r, err := w.f.shardRows(ctx, one, w.f.id)
 	w.opening.Unlock()
-	scoring := w.scorer.Begin(func(p *audit.Part) error { return save(partName(s.Number, p.First().Start), p) })
-	if err == nil {
-		err = scoreShard(ctx, scoring, one, r, ranges, func(int, int) {})
-	}
-	if err == nil {
-		err = scoring.Flush()
-	}
 	if err != nil {
-		return hinted(err, w.f.table.useful)
+		return err
 	}
-	return nil
+	return scoreShard(ctx, scoring, one, r, have, func(int, int) {})
 }
 
-// PartPattern is what the files of parts of a shard are called.
-func PartPattern(s AuditShard) string { return partName(s.Number, 0)[:7] + "*.parquet" }
+// PartsOf says whether a file is a part that begins with one of the shards from one to
+// another, by their numbers.
+func PartsOf(name string, from, to int) bool {
+	number, err := strconv.Atoi(name[:max(0, strings.IndexByte(name, '-'))])
+	return err == nil && from <= number && number <= to && OfParts(name) && strings.HasSuffix(name, ".parquet")
+}
+
+// FailedName is what the file is called that says why a shard could not be scored.
+func FailedName(s AuditShard) string { return fmt.Sprintf("%06d-failed.txt", s.Number) }
