@@ -154,11 +154,12 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 	for i, s := range c.Scores {
 		above[i] = math.Nextafter(s, math.Inf(1))
 	}
-	table := make([]float32, n+1)
-	for i := range table {
+	at, width := score.Above(above)
+	table := make([]float32, width)
+	for i := range n + 1 {
 		table[i] = float32(i+1) / float32(n+1)
 	}
-	p := score.Less(above).Count(1).Look(table)
+	p := at.Look(table)
 	p = w.output(graph.PValue, p, pb.TensorProto_FLOAT, "Conformal p-value: the share of in-domain rows that score at least as high. Small is out-of-domain; "+
 		"its promise is in the model's metadata.")
 	w.alpha = w.optional(graph.Alpha, w.o.Alpha, fmt.Sprintf("Optional: the share of in-domain rows that may be flagged by mistake, between 0 and 1, %v where it is not given.", w.o.Alpha))
@@ -183,8 +184,8 @@ func (w *graphWriter) set() (why string, err error) {
 	switch kind := calibrate.SetScore(w.o.Sets); {
 	case w.o.Sets == "none":
 		return "", nil
-	case kind != calibrate.LAC && kind != calibrate.APS:
-		return "", fmt.Errorf("sets ranked by %q are not written to graphs: choose %s or %s", kind, calibrate.LAC, calibrate.APS)
+	case !slices.Contains([]calibrate.SetScore{calibrate.LAC, calibrate.APS, calibrate.RAPS, calibrate.SAPS}, kind):
+		return "", fmt.Errorf("sets ranked by %q are not written to graphs: choose %s, %s, %s or %s", kind, calibrate.LAC, calibrate.APS, calibrate.RAPS, calibrate.SAPS)
 	case w.bundle.Base.Sigmoid:
 		return "each of the outputs is a sigmoid of its own", nil
 	case len(c.Labels) == 0:
@@ -193,21 +194,39 @@ func (w *graphWriter) set() (why string, err error) {
 		return "", fmt.Errorf("sets ranked by %s need operator set 11, and the model is of %d: choose %s, or export the model anew", kind, w.b.Opset(), calibrate.LAC)
 	}
 	z := w.rows.Logits.Double()
-	p := z.Softmax()
+	p, o := z.Softmax(), calibrate.SetOptions{Score: calibrate.SetScore(w.o.Sets)}
 	var out graph.Tensor // of the set: the likeliest class never is
-	if w.o.Sets == string(calibrate.LAC) {
+	if o.Score == calibrate.LAC {
 		falling := append([]float64{math.Inf(-1)}, slices.Sorted(slices.Values(c.True))...)
 		slices.Reverse(falling)
 		out = p.Less(w.limit(z.Constant(falling)).Min(p.RowMax()))
 	} else {
-		limit := w.limit(z.Constant(append(slices.Sorted(slices.Values(c.Above)), math.Inf(1))))
+		limit := w.limit(z.Constant(append(slices.Sorted(slices.Values(c.Scores(o))), math.Inf(1))))
 		ranked, _ := p.Top(z.Cols())
 		// Scores rise: the classes in the set are those above the last that is.
-		least := limit.Less(ranked.CumSum()).Choose(ranked.Mul(0.).Add(2.), ranked).RowMin()
+		least := limit.Less(rankedGraph(ranked, o)).Choose(ranked.Mul(0.).Add(2.), ranked).RowMin()
 		out = p.Less(least.Min(ranked.RowMax()))
 	}
 	w.output(graph.PredictionSet, out.Not(), pb.TensorProto_BOOL, fmt.Sprintf("Which classes are in the set (%s) that holds the true one with probability %s.", w.o.Sets, graph.Level), z.Cols())
 	return "", nil
+}
+
+// rankedGraph are the scores of classes in the order of falling probabilities.
+func rankedGraph(p graph.Tensor, o calibrate.SetOptions) graph.Tensor {
+	n := p.Cols()
+	zero, above := make([]float64, n), make([]float64, n)
+	ranks := calibrate.ClassCalibration{Labels: make([]int, n), True: zero, Above: zero, Top: zero, Ranks: make([]int, n)}
+	for k := range n {
+		ranks.Ranks[k], above[k] = k, min(float64(k), 1)
+	}
+	scores := p.CumSum()
+	if o.Score == calibrate.SAPS {
+		scores = p.Columns(0, 1).Mul(above)
+	}
+	if o.Score == calibrate.APS {
+		return scores
+	}
+	return scores.Add(ranks.Scores(o)) // penalties, where probabilities are 0
 }
 
 // limit is the score of the rank that the level asks for, of n scores from that

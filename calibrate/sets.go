@@ -86,6 +86,16 @@ type SetOptions struct {
 	Free    int
 }
 
+// filled has the defaults.
+func (o SetOptions) filled() SetOptions {
+	penalty := defaultPenalty
+	if o.Score == SAPS {
+		penalty = defaultWeight
+	}
+	o.Penalty, o.Free = cmp.Or(o.Penalty, penalty), cmp.Or(o.Free, defaultFree)
+	return o
+}
+
 // ranked is a class among the others of its row: its probability, that of all
 // which rank above it or are taken before it, how many these are, and the largest of
 // the row.
@@ -124,15 +134,10 @@ type Sets struct {
 // all classes. Of LAC, or smoothed, it may be empty; adding the most probable
 // class can only add coverage.
 func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
-	switch o.Score {
-	case SAPS:
-		o.Penalty = cmp.Or(o.Penalty, defaultWeight)
-	case LAC, APS, RAPS, Ordinal:
-		o.Penalty = cmp.Or(o.Penalty, defaultPenalty)
-	default:
+	if !slices.Contains([]SetScore{LAC, APS, RAPS, SAPS, Ordinal}, o.Score) {
 		return Sets{}, fmt.Errorf("score %q of sets is not one of lac, aps, raps, saps, ordinal", o.Score)
 	}
-	o.Free = cmp.Or(o.Free, defaultFree)
+	o = o.filled()
 	if !(o.Penalty > 0) || o.Free < 0 {
 		return Sets{}, fmt.Errorf("a penalty of %v beyond rank %d is none", o.Penalty, o.Free)
 	}
@@ -142,17 +147,7 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 	case o.Score == Ordinal && (o.ByClass || o.ByCluster):
 		return Sets{}, errors.New("ordinal sets have one threshold, without which they had gaps: ask for others by class or cluster")
 	}
-	scores, above := make([]float64, len(c.Labels)), c.Above
-	if o.Score == Ordinal {
-		above = c.Grown
-	}
-	for i := range scores {
-		var share float64
-		if o.Smoothed {
-			share = uniform(o.Seed, uint64(i), calibrationStream)
-		}
-		scores[i] = o.score(ranked{c.True[i], above[i], c.Ranks[i], c.Top[i]}, share)
-	}
+	scores := c.Scores(o)
 	s := Sets{o: o, most: math.Inf(-1)}
 	var served []bool
 	if o.ByCluster && len(scores) > 0 {
@@ -186,6 +181,23 @@ func (s Sets) Part(class int) (part, rows int) {
 		rows = len(s.scores[part])
 	}
 	return part, rows
+}
+
+// Scores are those of the true classes, by which Sets are calibrated.
+func (c ClassCalibration) Scores(o SetOptions) []float64 {
+	o = o.filled()
+	scores, above := make([]float64, len(c.Labels)), c.Above
+	if o.Score == Ordinal {
+		above = c.Grown
+	}
+	for i := range scores {
+		var share float64
+		if o.Smoothed {
+			share = uniform(o.Seed, uint64(i), calibrationStream)
+		}
+		scores[i] = o.score(ranked{c.True[i], above[i], c.Ranks[i], c.Top[i]}, share)
+	}
+	return scores
 }
 
 func (s Sets) part(class int) int {

@@ -25,7 +25,8 @@ type ExportOptions struct {
 	// OnlyHeads asks for a graph that takes features, logits and earlier layers, under
 	// these names (layer_0, layer_1 …), in place of the model's inputs.
 	OnlyHeads bool
-	// Sets ranks the classes of sets: LAC (also "") or APS; NoSets asks for none.
+	// Sets ranks the classes of sets: LAC (also ""), APS, RAPS or SAPS; NoSets asks for
+	// none.
 	Sets   calibrate.SetScore
 	NoSets bool
 	// Alpha and Level are what the graph's optional inputs are where nobody gives

@@ -37,12 +37,12 @@ type Agreement struct {
 		// smaller. Of flags and sets it is 0.
 		Largest float64
 		// Differ are the rows that differ: numbers by more than 1e-5 of these, scores by more
-		// than 1e-4, and p-values, flags and sets where no tie explains it. First is the
+		// than 1e-3, and p-values, flags and sets where no tie explains it. First is the
 		// first.
 		Differ, First int
-		// Ties are the rows of which one does: a calibration score, or the bound of a set, is
-		// as near as rounding moves scores. Scores differ by more than 1e-5 where those of a
-		// part lie as near to each other.
+		// Ties are the rows of which one does: a calibration score lies between the two
+		// scores of a row, or the bound of a set as near. Scores that differ by more than
+		// 1e-5 are ties too, where those of a part lie near to each other.
 		Ties int
 	}
 }
@@ -51,14 +51,12 @@ const (
 	// agrees is by how much numbers may differ, and magnified by how much scores may:
 	// fused ones interpolate log p-values, which magnify the rounding of float32 between
 	// calibration scores that are nearly the same.
-	agrees, magnified = 1e-5, 1e-4
+	agrees, magnified = 1e-5, 1e-3
 	// sameNetwork is by how much what a network makes of a row may: with more outputs
 	// the runtime fuses its operators otherwise.
 	sameNetwork = 1e-3
-	// tieTolerance is how near to another score one may be moved past it, as a share
-	// of what scores are: float32 features alone are some 1e-7 apart from one way to
-	// run a network to another, and some scores are small differences of them.
-	tieTolerance = 1e-4
+	// rounding is that of a score as the model gives it out, in float32, and some.
+	rounding = 1e-6
 )
 
 // Disagreement is empty where all agrees, and else says in a sentence what does not.
@@ -198,13 +196,7 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 	o := attach.PredictOptions{Level: e.level, Alpha: e.alpha}
 	if slices.Contains(e.names, graph.PredictionSet) {
 		o.Sets = calibrate.SetScore(notes["attach.sets"])
-		scores := slices.Clone(b.Calibration.TrueClasses.Above)
-		if o.Sets == calibrate.LAC {
-			for i, p := range b.Calibration.TrueClasses.True {
-				scores[i] = 1 - p
-			}
-		}
-		c, err := calibrate.NewConformal(scores)
+		c, err := calibrate.NewConformal(b.Calibration.TrueClasses.Scores(calibrate.SetOptions{Score: o.Sets}))
 		if err != nil {
 			return nil, err
 		}
@@ -294,12 +286,17 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 	if err != nil {
 		return err
 	}
+	scores := slices.Index(e.names, graph.OODScore)
 	for k, name := range e.names {
 		if got[k].Rows != len(want) {
 			return fmt.Errorf("%s has %s of %s", name, rows.Count(got[k].Rows, "value"), rows.Count(len(want), "row"))
 		}
 		for i, p := range want {
-			e.row(k, rows.Row(got[k], i), p, r.Batch, i)
+			score := p.Score
+			if scores >= 0 {
+				score = float64(got[scores].Data[i*got[scores].Stride])
+			}
+			e.row(k, rows.Row(got[k], i), p, score, r.Batch, i)
 		}
 	}
 	e.done.Rows += len(want)
@@ -321,8 +318,8 @@ func apart(a, b []float32) float64 {
 	return most / largest
 }
 
-// row compares what output k says of row i.
-func (e *exportedModel) row(k int, got []float32, p attach.Prediction, b ood.Batch, i int) {
+// row compares what output k says of row i, of which the model says this score.
+func (e *exportedModel) row(k int, got []float32, p attach.Prediction, score float64, b ood.Batch, i int) {
 	o := &e.done.Outputs[k]
 	note := func(same, tie bool) {
 		switch {
@@ -351,7 +348,10 @@ func (e *exportedModel) row(k int, got []float32, p attach.Prediction, b ood.Bat
 		o.Largest = max(o.Largest, largest)
 		note(largest <= agrees, o.Name == graph.OODScore && largest <= magnified)
 	}
-	near := tieTolerance * max(math.Abs(p.Score), e.scale(graph.OODScore))
+	near := rounding * max(math.Abs(p.Score), e.scale(graph.OODScore))
+	if off := math.Abs(score - p.Score); off <= magnified*max(math.Abs(p.Score), 1) {
+		near += off
+	}
 	high, low := e.scores.PValue(p.Score-near), e.scores.PValue(p.Score+near)
 	switch o.Name {
 	case graph.OODScore:
@@ -396,16 +396,14 @@ func (e *exportedModel) row(k int, got []float32, p attach.Prediction, b ood.Bat
 			if (got[j] != 0) == slices.Contains(p.Set, j) {
 				continue
 			}
-			score := 1 - of.Of(z[j], 1)
-			if e.sets == calibrate.APS {
-				score = 0
-				for k, v := range z {
-					if v > z[j] || v == z[j] && k < j {
-						score += of.Of(v, 1)
-					}
+			at := calibrate.ClassCalibration{Labels: []int{j}, True: []float64{of.Of(z[j], 1)}, Above: []float64{0}, Ranks: []int{0}, Top: []float64{of.Largest()}}
+			for k, v := range z {
+				if v > z[j] || v == z[j] && k < j {
+					at.Above[0] += of.Of(v, 1)
+					at.Ranks[0]++
 				}
 			}
-			same, tie = false, math.Abs(score-e.limit) <= agrees
+			same, tie = false, math.Abs(at.Scores(calibrate.SetOptions{Score: e.sets})[0]-e.limit) <= agrees
 		}
 		note(same, tie)
 	}

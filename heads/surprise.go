@@ -93,20 +93,19 @@ func (s surprise) of(score float64) float64 {
 // surprises writes of for scores, n×parts, as what is linear between calibration
 // scores, and the logarithm of what is above them. All parts share the nodes.
 func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
-	knots, most := make([][]float64, len(parts)), 0
+	knots := make([][]float64, len(parts))
 	for i, s := range parts {
 		knots[i] = slices.Compact(slices.Clone(s.Scores))
-		most = max(most, len(knots[i]))
 	}
-	var all, slope, start, unit, from, share []float64
-	var first []int32
+	at, width := scores.Reshape(-1, int64(len(parts)), 1).Above(knots...)
+	var slope, start, unit, from, share []float64
 	heavy := false
 	for i, s := range parts {
 		last := len(knots[i]) - 1
 		least := -math.Log(s.PValue(knots[i][last]))
 		// By how many knots are above: none from the last on, and all before the first,
 		// where nothing surprises.
-		slopes, starts := make([]float64, most+1), make([]float64, most+1)
+		slopes, starts := make([]float64, width), make([]float64, width)
 		if s.shape > 0 {
 			heavy = true
 			starts[0] = least
@@ -120,14 +119,8 @@ func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 			slopes[last-k] = (high - low) / (knots[i][k+1] - knots[i][k])
 			starts[last-k] = low - slopes[last-k]*knots[i][k]
 		}
-		slope, start, first = append(slope, slopes...), append(start, starts...), append(first, int32(len(all)+i))
-		all = append(all, knots[i]...)
-		for range most - len(knots[i]) {
-			all = append(all, math.Inf(-1)) // which are above nothing
-		}
+		slope, start = append(slope, slopes...), append(start, starts...)
 	}
-	above := scores.Reshape(-1, int64(len(parts)), 1).Less(scores.Constant(all, len(parts), most)).Count(len(parts))
-	at := above.Add(scores.Constant(first))
 	y := at.Look(slope).Mul(scores).Add(at.Look(start))
 	if heavy {
 		y = y.Add(scores.Mul(unit).Add(from).Max(1.).Log().Mul(share))

@@ -1,18 +1,21 @@
-"""Latency of an exported model over the model alone: python latency.py MODEL.onnx OUT.onnx NAME=SHAPE [threads]. Alternating runs, medians."""
+"""Latency of exported models over the model alone: python latency.py BATCH THREADS RUNS MODEL.onnx NAME=SHAPE OUT.onnx...
+THREADS 0 is the runtime's default. Runs alternate in random order; four sessions of each file, for one session differs from another by a hundredth."""
 import sys, time, numpy as np, onnxruntime as ort
-base, out, spec = sys.argv[1:4]
-threads = int(sys.argv[4]) if len(sys.argv) > 4 else 1
-name, shape = spec.split("="); shape = [int(v) for v in shape.split("x")]
-def session(f):
-    o = ort.SessionOptions(); o.log_severity_level = 3; o.intra_op_num_threads = threads
-    return ort.InferenceSession(f, o, providers=["CPUExecutionProvider"])
-a, b = session(base), session(out)
-for n in (1, 32):
-    x = np.random.default_rng(0).standard_normal([n] + shape).astype(np.float32)
-    ta, tb, ratios = [], [], []
-    for i in range(400 if n == 1 else 40):
-        pair = {}
-        for which in ((a, b) if i % 2 else (b, a)):
-            t = time.perf_counter(); which.run(None, {name: x}); pair[which] = time.perf_counter() - t
-        ta.append(pair[a]); tb.append(pair[b]); ratios.append(pair[b] / pair[a])
-    print(f"batch {n}: {1e3*np.median(ta):.3f} ms bare, {1e3*np.median(tb):.3f} ms exported, ratio of medians {np.median(tb)/np.median(ta):.4f}, median of ratios {np.median(ratios):.4f}, least {1e3*min(ta):.3f} and {1e3*min(tb):.3f}")
+n, threads, runs = map(int, sys.argv[1:4])
+name, shape = sys.argv[5].split("="); shape = [int(v) for v in shape.split("x")]
+files, sessions = [sys.argv[4], *sys.argv[6:]], []
+for _ in range(4):
+    for f in files:
+        o = ort.SessionOptions(); o.log_severity_level = 3; o.intra_op_num_threads = threads
+        sessions.append((f, ort.InferenceSession(f, o, providers=["CPUExecutionProvider"])))
+rng = np.random.default_rng(0)
+x = {name: rng.standard_normal([n] + shape).astype(np.float32)}
+took = {f: [] for f in files}
+for i in range(runs // 4 + 2):
+    for k in rng.permutation(len(sessions)):
+        t = time.perf_counter(); sessions[k][1].run(None, x); t = time.perf_counter() - t
+        if i > 1: took[sessions[k][0]].append(1e3 * t)
+bare = np.quantile(took[files[0]], [.25, .5, .75])
+for f in files:
+    q = np.quantile(took[f], [.25, .5, .75])
+    print(f"{f}: {len(took[f])} runs of {n} rows, median {q[1]:.3f} ms, quartiles {q[0]:.3f} and {q[2]:.3f}; of the bare model's {q[1]/bare[1]:.4f}, {q[0]/bare[0]:.4f} and {q[2]/bare[2]:.4f}")

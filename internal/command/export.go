@@ -30,7 +30,7 @@ func exportCommand() *cli.Command {
 		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since", never: []never{whole}},
 		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: what the optional input attach.alpha is where it is not given, instead of what fit was given", never: []never{idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))}},
 		{name: "level", to: &f.o.Level, must: share, usage: "PROBABILITY: what the optional input attach.level is where it is not given, instead of what fit was given", never: f.levelless()},
-		{name: "sets", to: &f.sets, must: oneOf("lac", "aps", "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest (default), aps, which are larger for harder inputs, or none", never: []never{classless}},
+		{name: "sets", to: &f.sets, must: oneOf("lac", "aps", "raps", "saps", "none"), usage: "WHICH: sets of classes that hold the right one, as those of `attach predict --sets`: lac, which are smallest (default), aps, raps, saps, or none", never: []never{classless}},
 	}, f.runtimeOptions().unless(whole))
 	return f.command(cli.Command{
 		Name:      "export",
@@ -93,7 +93,7 @@ func verifyCommand() *cli.Command {
 		Usage:     "compare a model that export wrote with M.attach",
 		UsageText: "attach verify OUT.onnx M.attach --x INPUTS",
 		Description: "Runs both on the same rows and prints, of each output, the largest difference and how many rows differ: ends, quantiles and probabilities by more than 1e-5 " +
-			"of what they are, scores by more than 1e-4, flags, p-values and sets at all. Ties are rows that stand so near a calibration score or a bound that rounding decides, and scores that differ by more than 1e-5. " +
+			"of what they are, scores by more than 1e-3, flags, p-values and sets at all. Ties are rows that stand so near a calibration score or a bound that rounding decides, and scores that differ by more than 1e-5: between calibration scores that are nearly the same, rounding is magnified. " +
 			"Outputs are compared on the features that the exported network makes; how far these are from the bundle's network's is printed apart. The exit status is 3 where any differs.",
 	}, argument{name: "OUT.onnx and M.attach", list: &f.files}, f.named, f.begin, f.log, f.run)
 }
