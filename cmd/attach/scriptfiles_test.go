@@ -109,7 +109,7 @@ func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
 			break
 		}
 	}
-	const most = 200
+	const most = 50
 	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
 	for kills := range most {
 		cmd := exec.Command(path, args[1:]...)
@@ -129,7 +129,7 @@ func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
 				ts.Fatalf("attach was killed %d times, want %d", kills, least)
 			}
 			return
-		case <-time.After(time.Duration(100+random.IntN(200+20*kills)) * time.Millisecond):
+		case <-time.After(time.Duration(math.Pow(1.15, float64(kills)) * (1 + random.Float64()) * float64(100*time.Millisecond))):
 			ts.Check(cmd.Process.Kill())
 			<-done
 		}
