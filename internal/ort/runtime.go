@@ -190,8 +190,9 @@ func (r *Runtime) newSessionOptions(provider string) (so *onnxruntime_go.Session
 			so, err = nil, sentence(err)
 		}
 	}()
-	// Idle threads of the pool would otherwise spin and take the cores away from Go.
-	if err = so.AddSessionConfigEntry("session.intra_op.allow_spinning", "0"); err != nil {
+	// Idle threads of the pool look for work in a loop: for as long as the next operator may take to come, and no longer, since
+	// they take the cores away from Go.
+	if err = so.AddSessionConfigEntry("session.intra_op.spin_duration_us", "50"); err != nil {
 		return so, err
 	}
 	threads := r.opts.Threads
