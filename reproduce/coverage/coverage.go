@@ -60,48 +60,12 @@ func run(ctx context.Context, s *experiment.Settings, p intervals.Plan) error {
 		return err
 	}
 	defer results.Close()
-	var jobs []experiment.Job
-	for _, set := range p.Sets {
-		data, err := set.Read(ctx, s.Data)
-		if err != nil {
-			return err
-		}
-		for seed := range s.Seeds {
-			for _, m := range p.Methods {
-				for _, coverage := range p.Coverages {
-					k := caseOf(set.Name, seed, m, coverage, s.Epochs)
-					if results.Has(k) {
-						continue
-					}
-					jobs = append(jobs, experiment.Job{
-						Kind: m.Name, Cost: float64(data.X.Rows), Seed: seed,
-						What: fmt.Sprintf("%s, seed %d, %s, %g %%", set.Name, seed, m.Name, 100*coverage),
-						Run: func(ctx context.Context, progress func(float64)) error {
-							r, err := measure(ctx, s, m, data, k, progress)
-							if err != nil {
-								return err
-							}
-							return results.Add([]record{r})
-						},
-					})
-				}
-			}
-		}
-	}
-	if err := experiment.RunJobs(ctx, s, jobs); err != nil {
+	if _, err := intervals.RunDefaults(ctx, s, p, results, measure); err != nil {
 		return err
 	}
 	rows := rowsOf(s, p, results)
 	show(s.Stdout, rows)
 	return experiment.WriteCSV(filepath.Join(s.Out, "coverage.csv"), lines(rows))
-}
-
-func caseOf(set string, seed int, m ood.Method, coverage float64, epochs int) intervals.Case {
-	k := intervals.CaseOf(set, seed, m.Name, m.Default(), coverage)
-	if m.Needs.Trainer {
-		k.Epochs = epochs
-	}
-	return k
 }
 
 // measure fits a method with its defaults to one split, and calibrates it.
@@ -152,7 +116,7 @@ func rowsOf(s *experiment.Settings, p intervals.Plan, results *experiment.Store[
 				one := row{set: set.Name, method: m.Name, coverage: coverage, seeds: s.Seeds}
 				var covered, smoothed, tied, raw, rawWidth, width []float64
 				for seed := range s.Seeds {
-					r := results.Records[caseOf(set.Name, seed, m, coverage, s.Epochs)]
+					r := results.Records[intervals.CaseOfDefault(set.Name, seed, m, coverage, s.Epochs)]
 					one.nCal, one.nTest = r.NCal, r.NTest
 					covered, smoothed, tied = append(covered, r.CQR.PICP), append(smoothed, r.Smoothed), append(tied, r.Tied)
 					raw, rawWidth, width = append(raw, r.Raw.PICP), append(rawWidth, r.Raw.MPIW), append(width, r.CQR.Width())

@@ -3,7 +3,9 @@
 package intervals
 
 import (
+	"context"
 	"flag"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -70,6 +72,54 @@ func (k Case) Key() Case { return k }
 // CaseOf is a method with a setting on one split of a set.
 func CaseOf(set string, seed int, method string, config ood.Params, coverage float64) Case {
 	return Case{Set: set, Seed: seed, Method: method, Config: config.String(), Coverage: coverage}
+}
+
+// CaseOfDefault is a method with its defaults on one split of a set.
+func CaseOfDefault(set string, seed int, m ood.Method, coverage float64, epochs int) Case {
+	k := CaseOf(set, seed, m.Name, m.Default(), coverage)
+	if m.Needs.Trainer {
+		k.Epochs = epochs
+	}
+	return k
+}
+
+// RunDefaults measures what results lack of every method with its defaults, and
+// returns the cases of the first seed.
+func RunDefaults[R experiment.Keyed[Case]](ctx context.Context, s *experiment.Settings, p Plan, results *experiment.Store[Case, R],
+	measure func(ctx context.Context, s *experiment.Settings, m ood.Method, data uci.Data, k Case, progress func(float64)) (R, error),
+) (cases []Case, err error) {
+	var jobs []experiment.Job
+	for _, coverage := range p.Coverages {
+		for _, m := range p.Methods {
+			for _, set := range p.Sets {
+				data, err := set.Read(ctx, s.Data)
+				if err != nil {
+					return nil, err
+				}
+				for seed := range s.Seeds {
+					k := CaseOfDefault(set.Name, seed, m, coverage, s.Epochs)
+					if seed == 0 {
+						cases = append(cases, k)
+					}
+					if results.Has(k) {
+						continue
+					}
+					jobs = append(jobs, experiment.Job{
+						Kind: m.Name, Cost: float64(data.X.Rows), Seed: seed,
+						What: fmt.Sprintf("%s, seed %d, %s, %g %%", set.Name, seed, m.Name, 100*coverage),
+						Run: func(ctx context.Context, progress func(float64)) error {
+							r, err := measure(ctx, s, m, data, k, progress)
+							if err != nil {
+								return err
+							}
+							return results.Add([]R{r})
+						},
+					})
+				}
+			}
+		}
+	}
+	return cases, experiment.RunJobs(ctx, s, jobs)
 }
 
 // Measured is coverage and width of intervals, the width divided by the range

@@ -58,42 +58,8 @@ func measureScores(ctx context.Context, s *experiment.Settings, p Plan) error {
 		return err
 	}
 	defer results.Close()
-	var jobs []experiment.Job
-	var cases []Case // of the first seed
-	for _, coverage := range p.Coverages {
-		for _, m := range p.Methods {
-			for _, set := range p.Sets {
-				data, err := set.Read(ctx, s.Data)
-				if err != nil {
-					return err
-				}
-				for seed := range s.Seeds {
-					k := CaseOf(set.Name, seed, m.Name, m.Default(), coverage)
-					if m.Needs.Trainer {
-						k.Epochs = s.Epochs
-					}
-					if seed == 0 {
-						cases = append(cases, k)
-					}
-					if results.Has(k) {
-						continue
-					}
-					jobs = append(jobs, experiment.Job{
-						Kind: m.Name, Cost: float64(data.X.Rows), Seed: seed,
-						What: fmt.Sprintf("%s, seed %d, %s, %g %%", set.Name, seed, m.Name, 100*coverage),
-						Run: func(ctx context.Context, progress func(float64)) error {
-							r, err := measureScored(ctx, s, m, data, k, progress)
-							if err != nil {
-								return err
-							}
-							return results.Add([]scored{r})
-						},
-					})
-				}
-			}
-		}
-	}
-	if err := experiment.RunJobs(ctx, s, jobs); err != nil {
+	cases, err := RunDefaults(ctx, s, p, results, measureScored)
+	if err != nil {
 		return err
 	}
 	showScores(s.Stdout, cases, s.Seeds, results.Records)
