@@ -211,7 +211,9 @@ func Version() string {
 	mod := &info.Main
 	for _, dep := range info.Deps {
 		if dep.Path == module {
-			mod = dep
+			if mod = dep; dep.Replace != nil {
+				mod = dep.Replace
+			}
 		}
 	}
 	if mod.Path != module || mod.Version == "" || mod.Version == "(devel)" {

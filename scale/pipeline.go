@@ -273,7 +273,13 @@ func (e *engine) begin(ctx context.Context, to, parts string) error {
 
 // whatFailed is why shards could not be scored, or nil.
 func whatFailed(parts string) error {
-	all, err := filepath.Glob(filepath.Join(parts, "*"+failed))
+	entries, err := os.ReadDir(parts)
+	var all []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), failed) {
+			all = append(all, filepath.Join(parts, e.Name()))
+		}
+	}
 	if err != nil || all == nil {
 		return err
 	}

@@ -211,6 +211,9 @@ func TestTogether(t *testing.T) {
 	if err == nil || !strings.HasPrefix(string(out), "attach: "+bad+": ") {
 		t.Errorf("%v: %s", err, out)
 	}
+	if out, err := scale(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "-o", "out[1]").CombinedOutput(); err == nil || !strings.HasPrefix(string(out), "attach: "+bad+": ") {
+		t.Errorf("%v: %s", err, out)
+	}
 	parts, _ := filepath.Glob("out/parts/*.parquet")
 	if len(parts) != 2 || filepath.Base(parts[1])[:6] != "000256" {
 		t.Errorf("the parts are %v", parts)

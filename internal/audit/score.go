@@ -5,7 +5,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"sort"
 	"sync"
 	"time"
 
@@ -265,7 +264,7 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 			w.number(t.Value)
 			w.number(t.Lower)
 			w.number(t.Upper)
-			width := pValue(s.widths[k], t.Quantiles[1]-t.Quantiles[0])
+			width := calibrate.Conformal{Scores: s.widths[k]}.PValue(t.Quantiles[1] - t.Quantiles[0])
 			w.number(width)
 			if err := part.widths[k].Add(width); err != nil {
 				return err
@@ -294,14 +293,4 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 	part.rows += len(all)
 	part.torn = false
 	return nil
-}
-
-// pValue is the share of calibration rows with at least that width, and the row's
-// own; of a NaN it is the least.
-func pValue(sorted []float64, width float64) float64 {
-	n := len(sorted)
-	if math.IsNaN(width) {
-		width = math.Inf(1)
-	}
-	return float64(1+n-sort.SearchFloat64s(sorted, width)) / float64(n+1)
 }

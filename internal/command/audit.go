@@ -167,6 +167,11 @@ func (f *auditing) run(c *cli.Context) error {
 		return kept(err)
 	}
 	p.end()
+	for _, one := range names {
+		if !d.complete(one.name) {
+			return kept(fmt.Errorf("%s: not all of its rows were scored, and no reason is known", one.name))
+		}
+	}
 	now, err := f.sources(ctx, names)
 	if err != nil {
 		return kept(err)

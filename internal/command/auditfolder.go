@@ -106,7 +106,7 @@ func openAuditFolder(ctx context.Context, dir string, id audit.Identity, shards 
 	done, err := audit.OpenFile(d.scores())
 	switch {
 	case err == nil:
-		return d, d.again(done, before, noNote, run)
+		return d, d.again(ctx, done, before, noNote, run)
 	case begun && audit.Damaged(err):
 		return nil, d.mend(err)
 	case !errors.Is(err, fs.ErrNotExist):
@@ -129,7 +129,7 @@ func openAuditFolder(ctx context.Context, dir string, id audit.Identity, shards 
 }
 
 // again takes up an audit that is finished.
-func (d *auditFolder) again(done *audit.File, before auditRun, noNote error, run auditRun) error {
+func (d *auditFolder) again(ctx context.Context, done *audit.File, before auditRun, noNote error, run auditRun) error {
 	done.Asked(d.id)
 	if err := d.same(done.Identity, done.Shards(), run); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (d *auditFolder) again(done *audit.File, before auditRun, noNote error, run
 		return fmt.Errorf("%s holds the audit of %s before it changed (%s); to audit it anew, write to another folder, or remove %s", d.dir, firstOf(changed), how, d.scores())
 	}
 	d.add(done)
-	return nil
+	return d.begin(ctx, run)
 }
 
 // finished says that the results of the audit are there.
@@ -256,9 +256,11 @@ func (d *auditFolder) clear() error {
 		err = cmp.Or(err, os.Remove(filepath.Join(d.parts(), name)))
 	}
 	os.Remove(d.parts()) // unless it holds what is another's
-	left, unread := filepath.Glob(filepath.Join(d.dir, ".attach-*.tmp"))
-	for _, path := range left {
-		err = cmp.Or(err, os.Remove(path))
+	entries, unread := os.ReadDir(d.dir)
+	for _, e := range entries {
+		if left, _ := filepath.Match(".attach-*.tmp", e.Name()); left {
+			err = cmp.Or(err, os.Remove(filepath.Join(d.dir, e.Name())))
+		}
 	}
 	return cmp.Or(err, unread)
 }

@@ -183,5 +183,5 @@ func gatesFailed(failed []string) error {
 	if failed == nil {
 		return nil
 	}
-	return &gateError{"a gate does not hold: " + strings.Join(failed, ", ")}
+	return &gateError{"fails: " + strings.Join(failed, ", ")}
 }

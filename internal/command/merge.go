@@ -83,9 +83,6 @@ func (f *merging) run(c *cli.Context) error {
 	} else if found {
 		return fmt.Errorf("these audits have rows of %s and of %s, which are one file; each input is to be audited once", one.Name, other.Name)
 	}
-	if err := d.free(); err != nil {
-		return err
-	}
 	if err := os.MkdirAll(f.dir, 0o777); err != nil {
 		return notFolder(f.dir, err)
 	}
@@ -94,6 +91,9 @@ func (f *merging) run(c *cli.Context) error {
 		return err
 	}
 	defer unlock()
+	if err := d.free(); err != nil {
+		return err
+	}
 	if err := d.begin(c.Context, run); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ const (
 const interrupted = "attach: interrupted; nothing unfinished was left behind"
 
 // Run executes the command with args, which exclude the program's name, and
-// returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 a gate does not hold. Results go to
+// returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 a gate fails. Results go to
 // stdout; one line that says what went wrong, notes and progress go to stderr.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return status(ctx, run(ctx, newApp(stdin, stdout, stderr), args), stderr)

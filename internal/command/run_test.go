@@ -124,7 +124,7 @@ func TestFullStdout(t *testing.T) {
 	}
 }
 
-// TestGateStatus: a gate that does not hold has a status of its own, and is said
+// TestGateStatus: a gate that fails has a status of its own, and is said
 // after the result.
 func TestGateStatus(t *testing.T) {
 	inLibrary(t)
@@ -139,7 +139,7 @@ func TestGateStatus(t *testing.T) {
 		code       int
 	}{
 		{"coverage<0", "", exitDone},
-		{"coverage<.999", "attach: a gate does not hold: coverage<.999 (it is ", exitGate},
+		{"coverage<.999", "attach: fails: coverage<.999 (it is ", exitGate},
 		{"coverage@.5<.999", "attach: --fail-if coverage@.5<.999: there is no such figure of these rows at 0.5; ask for it with --level or --alpha\n", exitFailed},
 		{"auroc<.5", "attach: --fail-if auroc<.5: there is no such figure of these rows; it is of those of --out\n", exitFailed},
 		{"coverage@2<.5", "attach: --fail-if is \"coverage@2<.5\"; it must be broken, or ", exitUsage},
