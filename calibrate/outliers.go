@@ -36,7 +36,8 @@ type OutlierBounds struct {
 //
 // What holds of all groups at once says little of a small one. A group chosen without
 // a look at its rows can be bounded by its own ranks, with delta divided by the
-// number of such groups.
+// number of such groups. Bounds that hold at once add up over groups that share no
+// row: all rows have as many outliers as these together, or more.
 //
 // References: Song, Jin & Candès (2026), Everywhere Valid Bounds on False Discovery
 // Proportions in Conformal Inference; Magnani, Sesia & Solari (2023), Collective

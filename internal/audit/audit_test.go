@@ -19,6 +19,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -255,8 +256,8 @@ func TestCounts(t *testing.T) {
 		t.Errorf("%d discoveries up to %v, want %+v, %v", a.Discoveries, a.PValue, d, err)
 	}
 	bounds, err := groups[""].OutlierBounds(.05)
-	if err != nil || bounds.Outliers(groups[""]) != a.Outliers || bounds.FDP(groups[""], d.PValue) != a.FDP {
-		t.Errorf("%d outliers, %v false, %v", a.Outliers, a.FDP, err)
+	if err != nil || bounds.FDP(groups[""], d.PValue) != a.FDP {
+		t.Errorf("%v false, %v", a.FDP, err)
 	}
 	if len(a.Groups) != 4+2+3 {
 		t.Fatalf("%d groups: %+v", len(a.Groups), a.Groups)
@@ -274,6 +275,10 @@ func TestCounts(t *testing.T) {
 		if g.Inputs != r.Rows() || g.Outliers != want || g.Discoveries != found[g.Kind+" "+g.Name] {
 			t.Errorf("%+v; want %d inputs, %d outliers, %d discoveries", g, r.Rows(), want, found[g.Kind+" "+g.Name])
 		}
+	}
+	// All outliers that any bound finds are in one file.
+	if all := a.Groups[0].Outliers; a.Groups[0].Name != "bad/0.npz" || all <= bounds.Outliers(groups[""]) || a.Outliers != all {
+		t.Errorf("%d outliers, and %d of %+v", a.Outliers, bounds.Outliers(groups[""]), a.Groups[0])
 	}
 	for i, r := range a.Worst {
 		if r.PValue != ps[r.Key] || r.Discovery != (r.PValue <= a.PValue) || i > 0 && r.Score > a.Worst[i-1].Score {
@@ -298,7 +303,7 @@ func TestHalves(t *testing.T) {
 	for range 200 {
 		n := 1 + r.IntN(300)
 		w := &Whole{Identity: Identity{Calibration: n, FDR: .1, Delta: .1}, ranks: calibrate.NewRanks(n)}
-		tally := &tally{w: w, halves: halves(n), scratch: calibrate.NewRanks(n)}
+		tally := &tally{w: w, halves: evidence.Looks(n), scratch: calibrate.NewRanks(n)}
 		all := calibrate.NewRanks(n)
 		c := &counts{halves: make([]int, len(tally.halves)+1)}
 		power := 1 + 4*r.Float64()
@@ -312,6 +317,84 @@ func TestHalves(t *testing.T) {
 		two, err2 := coarse.OutlierBounds(.05)
 		if err := errors.Join(err1, err2); err != nil || one.Outliers(all) != two.Outliers(coarse) || one.Outliers(all) != one.Outliers(coarse) || all.Rows() != coarse.Rows() {
 			t.Fatalf("of %d calibration rows: %d and %d outliers, %v", n, one.Outliers(all), two.Outliers(coarse), err)
+		}
+	}
+}
+
+// TestBoundsHoldAtOnce: in no more than a share Delta of draws any bound exceeds the
+// outliers that there are, of a file, a folder, a group, a class, or all; files with
+// outliers add up.
+func TestBoundsHoldAtOnce(t *testing.T) {
+	const n, files, each, trials, delta = 200, 12, 40, 300, .2
+	for _, share := range []int{0, 30} { // of each of three files, in rows
+		r := rand.New(rand.NewPCG(5, uint64(share)))
+		wrong, sum, found := 0, 0, 0
+		for range trials {
+			w := &Whole{Identity: Identity{Calibration: n, FDR: .1, Delta: delta}, ranks: calibrate.NewRanks(n)}
+			at := evidence.Looks(n)
+			y := &tally{w: w, a: &Audit{Inputs: files * each}, halves: at, groups: map[groupKey]*counts{}, scratch: calibrate.NewRanks(n)}
+			cal := make([]float64, n)
+			for i := range cal {
+				cal[i] = r.NormFloat64()
+			}
+			slices.Sort(cal)
+			truth := map[*counts]int{}
+			for f := range files {
+				// Four files lie in each of two folders; the others are folders of two.
+				shard, folder := y.group(groupKey{kind: ofShard, name: fmt.Sprint(f)}, ""), fmt.Sprint("of ", f/4)
+				for i := range each {
+					if f >= 8 {
+						folder = fmt.Sprint(f, "/", i%2)
+					}
+					is := f%4 == 0 && i < share
+					score := r.NormFloat64()
+					if is {
+						score += 2.5
+					}
+					at, _ := slices.BinarySearch(cal, score)
+					rank := 1 + n - at
+					w.ranks[rank-1]++
+					in := y.group(groupKey{kind: ofFolder, name: folder}, "")
+					shard.lies(in)
+					in.lies(shard)
+					for _, c := range []*counts{shard, in, y.group(groupKey{kind: ofGroup, name: fmt.Sprint(i % 5)}, ""), y.group(groupKey{kind: ofClass, class: rank % 3}, "")} {
+						c.rows++
+						c.halves[half(y.halves, rank)]++
+						if is {
+							truth[c]++
+						}
+					}
+				}
+			}
+			var err error
+			if y.bounds, err = w.ranks.OutlierBounds(delta / 2); err != nil {
+				t.Fatal(err)
+			}
+			y.a.Outliers = y.bounds.Outliers(w.ranks)
+			sum += y.a.Outliers
+			if err := y.bound(); err != nil {
+				t.Fatal(err)
+			}
+			found += y.a.Outliers
+			bad := y.a.Outliers > 3*share
+			var all [ofClass + 1]int
+			for key, c := range y.groups {
+				bad = bad || c.outliers > truth[c]
+				all[key.kind] += c.outliers
+			}
+			if slices.Max(all[:]) > y.a.Outliers {
+				t.Fatalf("%d outliers, and by kinds of groups %v", y.a.Outliers, all)
+			}
+			if bad {
+				wrong++
+			}
+		}
+		t.Logf("%d outliers: bounds are violated in %d of %d draws; %.1f are found, %.1f by the bound of all", 3*share, wrong, trials, float64(found)/trials, float64(sum)/trials)
+		if limit := delta + 2*math.Sqrt(delta*(1-delta)/trials); float64(wrong)/trials > limit {
+			t.Errorf("%d outliers: bounds are violated in %d of %d draws", 3*share, wrong, trials)
+		}
+		if share > 0 && found <= sum {
+			t.Errorf("%d outliers are found, %d by the bound of all", found, sum)
 		}
 	}
 }

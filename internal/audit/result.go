@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -145,7 +146,7 @@ type tally struct {
 	w      *Whole
 	a      *Audit
 	bounds calibrate.OutlierBounds // at half of Delta
-	halves []int
+	halves []int                   // evidence.Looks, all that bounds look at
 	groups map[groupKey]*counts
 
 	widths  [][]float64         // of the widest intervals, a target each
@@ -176,17 +177,19 @@ type counts struct {
 	like             int // rows fitted on
 	halves           []int
 	known, covered   []int // of targets
+	outliers         int
+	// within is the folder that holds all rows of a shard, or the shard that holds all of
+	// a folder, or nil.
+	within *counts
 }
 
-// halves are the ranks up to which the inliers of a group are counted: those of the
-// p-values ½, ¼, … down to the least, which is all that bounds look at.
-func halves(n int) (at []int) {
-	for part := 2; ; part *= 2 {
-		k := (n + part) / part
-		at = append(at, k)
-		if k == 1 {
-			return at
-		}
+// lies says that the next row, too, is of another group.
+func (c *counts) lies(in *counts) {
+	switch {
+	case c.rows == 0:
+		c.within = in
+	case c.within != in:
+		c.within = nil
 	}
 }
 
@@ -219,7 +222,7 @@ func (w *Whole) begin() (*tally, error) {
 	for _, s := range w.Shards {
 		a.Shards = append(a.Shards, Shard{s.Shard, s.Rows, s.Of})
 	}
-	t := &tally{w: w, a: a, halves: halves(w.Calibration), groups: map[groupKey]*counts{}, shown: map[int]map[int]int{}, scratch: calibrate.NewRanks(w.Calibration)}
+	t := &tally{w: w, a: a, halves: evidence.Looks(w.Calibration), groups: map[groupKey]*counts{}, shown: map[int]map[int]int{}, scratch: calibrate.NewRanks(w.Calibration)}
 	o := calibrate.DiscoveryOptions{FDR: w.FDR}
 	if w.Conditional {
 		o.Delta = w.Delta
@@ -359,8 +362,11 @@ func (t *tally) add(of *columns, number int, at Range, cells []pq.Values, n int)
 				}
 			}
 		}
+		folder := t.named(ofFolder, folders[i])
+		shard.lies(folder)
+		folder.lies(shard)
 		count(shard)
-		count(t.named(ofFolder, folders[i]))
+		count(folder)
 		if groups != nil {
 			count(t.named(ofGroup, groups[i]))
 		}
@@ -451,32 +457,18 @@ func (t *tally) row(of *columns, at Range, cells []pq.Values, i int, is bool) Ro
 // end says what follows from all rows.
 func (t *tally) end(ctx context.Context) (*Audit, error) {
 	a := t.a
-	order := make([]groupKey, 0, len(t.groups))
-	own := 0 // groups with bounds of their own
-	for key, c := range t.groups {
-		if key.kind == ofFolder && t.isShard(key.name, c) {
-			continue
-		}
-		order = append(order, key)
-		if key.kind != ofClass {
-			own++
-		}
+	if err := t.bound(); err != nil {
+		return nil, err
 	}
-	slices.SortFunc(order, func(a, b groupKey) int {
+	order := slices.SortedFunc(maps.Keys(t.groups), func(a, b groupKey) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.class, b.class), cmp.Compare(a.name, b.name))
 	})
 	for _, key := range order {
-		c := t.groups[key]
-		g := Group{Kind: Kinds()[key.kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered, LikeFitted: c.like}
-		ranks := t.ranksOf(c)
-		g.Outliers = t.bounds.Outliers(ranks)
-		if key.kind != ofClass {
-			bounds, err := ranks.OutlierBounds(t.w.Delta / 2 / float64(own))
-			if err != nil {
-				return nil, err
-			}
-			g.Outliers = max(g.Outliers, bounds.Outliers(ranks))
+		if t.isShard(key) {
+			continue
 		}
+		c := t.groups[key]
+		g := Group{Kind: Kinds()[key.kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered, Outliers: c.outliers, LikeFitted: c.like}
 		if slices.ContainsFunc(c.known, func(n int) bool { return n > 0 }) {
 			g.Known, g.Covered = c.known, c.covered
 		}
@@ -488,14 +480,62 @@ func (t *tally) end(ctx context.Context) (*Audit, error) {
 	if err := t.duplicates(ctx); err != nil {
 		return nil, err
 	}
-	a.notes(own)
+	a.notes()
 	return a, nil
 }
 
-// isShard says that a folder is a shard's, and holds no other.
-func (t *tally) isShard(name string, c *counts) bool {
-	s, ok := t.groups[groupKey{kind: ofShard, name: name}]
-	return ok && s.rows == c.rows
+// bound says how many outliers there are at least in each group and in all. Half of
+// Delta is of the bounds that hold of any group, and half is divided among the groups
+// that are known without a look at their rows. So all hold at once, and those of
+// groups that share no row add up.
+func (t *tally) bound() error {
+	own := 0
+	for key := range t.groups {
+		if key.kind != ofClass && !t.isShard(key) {
+			own++
+		}
+	}
+	for key, c := range t.groups {
+		ranks := t.ranksOf(c)
+		c.outliers = t.bounds.Outliers(ranks)
+		if key.kind == ofClass || t.isShard(key) {
+			continue
+		}
+		bounds, err := ranks.OutlierBounds(t.w.Delta / 2 / float64(own))
+		if err != nil {
+			return err
+		}
+		c.outliers = max(c.outliers, bounds.Outliers(ranks))
+	}
+	inside := map[*counts]int{}
+	for _, c := range t.groups {
+		if c.within != nil {
+			inside[c.within] += c.outliers
+		}
+	}
+	var all [ofClass]int
+	for key, c := range t.groups {
+		c.outliers = max(c.outliers, inside[c])
+		if key.kind != ofClass {
+			all[key.kind] += c.outliers
+		}
+	}
+	t.a.Outliers = max(t.a.Outliers, slices.Max(all[:]))
+	for _, c := range t.groups {
+		if c.rows == t.a.Inputs {
+			c.outliers = t.a.Outliers
+		}
+	}
+	return nil
+}
+
+// isShard says that a folder has the name and the rows of a shard.
+func (t *tally) isShard(key groupKey) bool {
+	if key.kind != ofFolder {
+		return false
+	}
+	folder, shard := t.groups[key], t.groups[groupKey{kind: ofShard, name: key.name}]
+	return shard != nil && folder.within == shard && shard.within == folder
 }
 
 // shares compares predicted classes with those of calibration rows.
@@ -570,19 +610,22 @@ func (a *Audit) Of() string {
 func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries }
 
 // notes say in sentences what is to be known.
-func (a *Audit) notes(own int) {
+func (a *Audit) notes() {
 	say := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
 	kind := "on average over draws of calibration and audited rows"
 	if a.Conditional {
 		kind = fmt.Sprintf("on average over draws of audited rows, for a share %g of all calibration sets", 1-a.Delta)
 	}
 	say("Of the discoveries at most a share %g is false, %s, where inliers are drawn like the %s.", a.FDR, kind, rows.Count(a.Calibration, "calibration row"))
-	say("Bounds all hold at once with probability %g, whichever threshold or group is looked at.", 1-a.Delta)
+	say("Bounds all hold at once with probability %g, whichever threshold or group is looked at; those of groups that share no input may be added up.", 1-a.Delta)
 	if a.Unnamed() {
 		say("There must be at least %s among the inputs, against %s: the rest of the outliers cannot be told, one by one, from inputs like the calibration rows. The highest scores come first, and groups tell where outliers are.", rows.Count(a.Outliers, "outlier"), rows.Count(a.Discoveries, "discovery"))
 	}
 	if a.Discoveries == 0 && a.Least > 1 {
-		say("With %s nothing is a discovery unless %d of these %d inputs score higher than all of them; calibrate with more rows, or look at bounds.", rows.Count(a.Calibration, "calibration row"), a.Least, a.Inputs)
+		say("With %s nothing is a discovery unless %d of these %d inputs score higher than all of them, and %d do; calibrate with more rows, or look at bounds.", rows.Count(a.Calibration, "calibration row"), a.Least, a.Inputs, a.Thresholds[0].Inputs)
+	}
+	if a.Discoveries == 0 && a.Storey.Discoveries > 0 {
+		say("Storey's procedure, which estimates how many inputs are inliers, has %s at the same rate, those with p-values up to %.3g.", rows.Count(a.Storey.Discoveries, "discovery"), a.Storey.PValue)
 	}
 	say("The promise is broken by copies among the inputs and by frames of a video, each of which counts as a witness of its own, and by calibration rows that the network or heads were trained on.")
 	if a.HeldOut == attach.SplitOff {

@@ -20,6 +20,7 @@ const (
 	mostTargets  = 10
 	mostLetters  = 240     // of a name or text
 	mostShards   = 20      // on a command line
+	mostListed   = 1 << 18 // bytes of their names
 	mostPictures = 9 << 18 // bytes of all
 )
 
@@ -86,7 +87,7 @@ func intervals(a *audit.Audit) block {
 		number("prediction", func(r audit.Row) float64 { return float64(r.Prediction[k]) })
 		number("lower", func(r audit.Row) float64 { return float64(r.Lower[k]) })
 		number("upper", func(r audit.Row) float64 { return float64(r.Upper[k]) })
-		number("p-value", func(r audit.Row) float64 { return r.PValue })
+		number("p-value of the score", func(r audit.Row) float64 { return r.PValue })
 		b.Tables = append(b.Tables, w)
 	}
 	return b
@@ -102,15 +103,25 @@ func least(p float64) string {
 
 // reproduced is what was audited with what.
 func reproduced(a *audit.Audit) block {
-	b := block{Title: "How to reproduce", Lead: "With the files of these SHA-256 this gives the same audit.json, to the byte, from the folder that names are relative to. Where M.attach lies, names in capitals, and what was said of how inputs are read, such as --target, are not in audit.json: fill them in."}
+	b := block{Title: "How to reproduce", Lead: "With the files of these SHA-256 this gives the same audit.json, to the byte, from the folder that names are relative to."}
 	b.Code = "attach audit M.attach"
-	if len(a.Shards) > mostShards {
-		b.Code = "jq -r '.shards[].name' audit.json > inputs.txt\n" + b.Code + " --x @inputs.txt"
-	} else {
-		for _, s := range a.Shards {
-			b.Code += " --x " + quoted(s.Name)
+	names := each(a.Shards, func(s audit.Shard) string { return s.Name })
+	switch n := len(strings.Join(names, "\n")); {
+	case len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names):
+		b.Lead = "Different files of the audits that were merged are called the same, so that no command names all. With the files of these SHA-256 audits of each, where it lies, give the same audit.json, to the byte, once attach merge makes one of them."
+		b.Code += " --x INPUTS"
+	case n > mostListed:
+		b.Lead += " AUDIT is the folder of this page."
+		b.Code = "jq -r '.shards[].name' AUDIT/audit.json > inputs.txt\n" + b.Code + " --x @inputs.txt"
+	case len(names) > mostShards:
+		const end = "END-OF-INPUTS"
+		b.Code = "cat > inputs.txt <<'" + end + "'\n" + strings.Join(each(names, unlisted), "\n") + "\n" + end + "\n" + b.Code + " --x @inputs.txt"
+	default:
+		for _, name := range names {
+			b.Code += " --x " + quoted(name)
 		}
 	}
+	b.Lead += " Where M.attach lies, names in capitals, and what was said of how inputs are read, such as --target, are not in audit.json: fill them in."
 	b.Code += fmt.Sprintf(" -o again --fdr %g --delta %g --alpha %g", a.FDR, a.Delta, a.Alpha)
 	for _, option := range []struct {
 		given bool
@@ -141,13 +152,19 @@ func reproduced(a *audit.Audit) block {
 
 // quoted is a name as a shell takes it.
 func quoted(name string) string {
-	if strings.HasPrefix(name, "@") { // a list otherwise
-		name = "./" + name
-	}
+	name = unlisted(name)
 	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,%@") == "" {
 		return name
 	}
 	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}
+
+// unlisted is a name that is not taken for that of a list.
+func unlisted(name string) string {
+	if strings.HasPrefix(name, "@") {
+		return "./" + name
+	}
+	return name
 }
 
 // brief leaves out the middle of a long name.
@@ -352,7 +369,12 @@ func shares(a *audit.Audit) grid {
 	g := grid{Title: "How often classes are predicted, the least likely shares first"}
 	all := slices.SortedStableFunc(slices.Values(a.Classes), func(a, b audit.Class) int { return cmp.Compare(a.PValue, b.PValue) })
 	all = all[:min(mostGroups, len(all))]
-	g.text("class", each(all, func(c audit.Class) string { return brief(cmp.Or(c.Name, strconv.Itoa(c.Class))) }))
+	g.text("class", each(all, func(c audit.Class) string {
+		if number := strconv.Itoa(c.Class); c.Name == "" || c.Name == number { // only predictions bring names
+			return "class " + number
+		}
+		return brief(c.Name)
+	}))
 	g.numbers("here", "", each(all, func(c audit.Class) float64 { return c.Audited }), percent)
 	g.numbers("of calibration rows", "", each(all, func(c audit.Class) float64 { return c.Calibration }), percent)
 	g.numbers("p", "the probability that any class differs as much if all are alike", each(all, func(c audit.Class) float64 { return c.PValue }), fourDigits)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"html"
 	"image"
@@ -98,8 +99,35 @@ func TestAuditIsBounded(t *testing.T) {
 	if len(page) > 5_000_000 {
 		t.Errorf("the page has %d bytes", len(page))
 	}
-	if want := "jq -r &#39;.shards[].name&#39; audit.json &gt; inputs.txt\nattach audit M.attach --x @inputs.txt -o again"; !strings.Contains(page, want) {
+	if want := "jq -r &#39;.shards[].name&#39; AUDIT/audit.json &gt; inputs.txt\nattach audit M.attach --x @inputs.txt -o again"; !strings.Contains(page, want) {
 		t.Errorf("the page lacks %q", want)
+	}
+}
+
+// TestAuditIsRepeated: a shell that is given the command line of a page writes the
+// list of its inputs, and files that are called the same are in no command.
+func TestAuditIsRepeated(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("there is no shell")
+	}
+	a := audited(t, "it's $HOME `ls` \\n *.npz")
+	for k := range mostShards {
+		a.Shards = append(a.Shards, audit.Shard{Name: fmt.Sprintf("%d é.npz", k)})
+	}
+	a.Shards = append(a.Shards, audit.Shard{Name: "@list"})
+	dir := t.TempDir()
+	cmd := exec.Command(sh, "-c", "attach() { printf '%s ' \"$@\"; }\n"+reproduced(a).Code)
+	cmd.Dir = dir
+	says, err1 := cmd.CombinedOutput()
+	list, err2 := os.ReadFile(filepath.Join(dir, "inputs.txt"))
+	lines := strings.Split(strings.TrimSpace(string(list)), "\n")
+	if err := errors.Join(err1, err2); err != nil || len(lines) != len(a.Shards) || lines[0] != a.Shards[0].Name || lines[len(lines)-1] != "./@list" || !strings.HasPrefix(string(says), "audit M.attach --x @inputs.txt -o again") {
+		t.Errorf("%s, %q, %v", says, lines, err)
+	}
+	a.Shards = append(a.Shards[:2], a.Shards[1])
+	if b := reproduced(a); !strings.Contains(b.Lead, "called the same") || !strings.HasPrefix(b.Code, "attach audit M.attach --x INPUTS -o") {
+		t.Errorf("%+v", b)
 	}
 }
 
