@@ -54,9 +54,14 @@ func (s *score) ProcessElement(ctx context.Context, list string) error {
 }
 
 // fail leaves what is wrong with a shard beside the parts, for the one who asked: a
-// runner would stop the other shards and try the same again.
+// runner would stop the other shards and try the same again. Of one that is left out it
+// says nothing.
 func (w *worker) fail(ctx context.Context, s *score, shard command.AuditShard, why error) error {
-	return w.storage.put(ctx, s.Parts, command.FailedName(shard), bytes.NewBufferString(why.Error()))
+	says := ""
+	if why != nil {
+		says = why.Error()
+	}
+	return w.storage.put(ctx, s.Parts, command.FailedName(shard), bytes.NewBufferString(says))
 }
 
 // turn is the file among the parts that says whose turn it is: a job whose program was
@@ -276,7 +281,7 @@ func whatFailed(parts string) error {
 	entries, err := os.ReadDir(parts)
 	var all []string
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), failed) {
+		if info, err := e.Info(); err == nil && info.Size() > 0 && strings.HasSuffix(e.Name(), failed) {
 			all = append(all, filepath.Join(parts, e.Name()))
 		}
 	}

@@ -218,6 +218,18 @@ func TestTogether(t *testing.T) {
 	if len(parts) != 2 || filepath.Base(parts[1])[:6] != "000256" {
 		t.Errorf("the parts are %v", parts)
 	}
+	// One without rows is left out where that is asked for.
+	if err := os.WriteFile(bad, []byte("x\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		out, err = scale(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "--skip-bad", "-o", "out2").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "note: left out 1 file without rows: "+bad) {
+			t.Errorf("%v: %s", err, out)
+		}
+	}
+	attach(t, "audit", "m.attach", "--x", "[0-9]*.csv", "--skip-bad", "-o", "single2")
+	same(t, "out2", read(t, "single2/audit.json"))
 	if err := os.WriteFile(bad, good, 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -48,11 +48,30 @@ type Identity struct {
 	Targets []string `json:"targets,omitempty"`
 	Grouped bool     `json:"grouped,omitempty"`
 	// Fitted is the digest of the rows fitted on that inputs are compared with, or empty.
-	Fitted string `json:"fitted_sha256,omitempty"`
+	Fitted  string  `json:"fitted_sha256,omitempty"`
+	Reading Reading `json:"reading,omitzero"`
+}
+
+// Reading is how inputs are read, as far as it was said.
+type Reading struct {
+	Features bool     `json:"features,omitempty"`
+	Groups   string   `json:"groups,omitempty"`
+	Target   []string `json:"target,omitempty"`
+	Text     []string `json:"text,omitempty"`
+	Ignore   []string `json:"ignore,omitempty"`
+	Classes  []int    `json:"classes,omitempty"`
+	Labels   bool     `json:"labels,omitempty"`
+	SkipBad  bool     `json:"skip_bad,omitempty"`
+	// ClassNames and Weights are digests: of the names, and of the file.
+	ClassNames string `json:"class_names_sha256,omitempty"`
+	Weights    string `json:"weights_sha256,omitempty"`
 }
 
 // Differs says in which option two identities differ, with both values, or "".
 func (id Identity) Differs(other Identity) string {
+	if id.Bundle != other.Bundle {
+		return "each was made with another M.attach"
+	}
 	a, b := id.fields(), other.fields()
 	for i, name := range a.names {
 		if a.values[i] != b.values[i] {
@@ -73,9 +92,15 @@ func (id Identity) fields() identityFields {
 	if err := json.Unmarshal(encoded, &all); err != nil {
 		panic(err)
 	}
+	if reading := all["reading"]; reading != nil {
+		if err := json.Unmarshal(reading, &all); err != nil {
+			panic(err)
+		}
+	}
 	var f identityFields
 	for _, name := range []string{
-		"bundle_sha256", "model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "predicted", "alpha", "level",
+		"features", "groups", "target", "text", "ignore", "classes", "labels", "skip_bad", "class_names_sha256", "weights_sha256",
+		"model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "predicted", "alpha", "level",
 		"fdr", "delta", "conditional", "every", "limit", "targets", "grouped", "fitted_sha256",
 	} {
 		f.names, f.values = append(f.names, name), append(f.values, string(all[name]))

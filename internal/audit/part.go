@@ -257,9 +257,14 @@ func (f *File) Check(ctx context.Context) error {
 func (f *File) Path() string { return f.path }
 
 // Asked takes another false discovery rate and what belongs to it, which scores do not
-// depend on.
-func (f *File) Asked(id Identity) {
-	f.FDR, f.Delta, f.Conditional = id.FDR, id.Delta, id.Conditional
+// depend on, and that what is bad is left out, as there was nothing bad.
+func (f *File) Asked(id Identity) { f.Identity = f.Identity.Asked(id) }
+
+// Asked is as that of a File.
+func (id Identity) Asked(other Identity) Identity {
+	id.FDR, id.Delta, id.Conditional = other.FDR, other.Delta, other.Conditional
+	id.Reading.SkipBad = id.Reading.SkipBad || other.Reading.SkipBad
+	return id
 }
 
 // Shards are the names of the shards that rows are of.

@@ -5,9 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	slash "path"
 	"path/filepath"
@@ -60,6 +63,8 @@ func (f *auditing) command(run func(*cli.Context) error) *cli.Command {
 	features = slices.DeleteFunc(features, func(o *option) bool { return o.name == "rows" })
 	noIntervals := idle("for heads without intervals", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
 	asFeatures := idle("with --features", func() bool { return f.asFeatures })
+	skip := model.find("skip-bad")
+	skip.usage, skip.never = "leave out images that cannot be read, and files that have no rows, and count them", nil
 	f.table = join(table{
 		{name: "x", to: &f.shards, needed: true, file: rowFile, usage: "INPUTS: what to audit: " + inputKinds + ", a folder of such files, a pattern such as 'day-*.parquet', or @FILE with a name a line; repeat for more"},
 		{name: "o", to: &f.dir, needed: true, usage: "DIR: folder to write scores.parquet, audit.json and report.html to; what is there of the same audit is gone on from"},
@@ -167,8 +172,14 @@ func (f *auditing) run(c *cli.Context) error {
 		return kept(err)
 	}
 	p.end()
+	if d.files == nil {
+		return cmp.Or(d.abandon(), fmt.Errorf("%s: %w", firstOf(sourceNames(sources)), inputs.ErrEmpty))
+	}
+	if n := len(d.empty); n > 0 {
+		printf(f.stderr, "note: left out %s without rows: %s\n", rows.Count(n, "file"), firstOf(slices.Sorted(maps.Keys(d.empty))))
+	}
 	for _, one := range names {
-		if !d.complete(one.name) {
+		if !d.complete(one.name) && !d.empty[one.name] {
 			return kept(fmt.Errorf("%s: not all of its rows were scored, and no reason is known", one.name))
 		}
 	}
@@ -189,9 +200,31 @@ func (f *auditing) run(c *cli.Context) error {
 	return checkAuditGates(f.gates, a)
 }
 
-// kept says that an audit may be gone on with.
-func kept(err error) error {
-	return fmt.Errorf("%w; what was scored before is kept, and the same command goes on from there", err)
+// keptError is of an audit that may be gone on with.
+type keptError struct{ error }
+
+func (e keptError) Error() string {
+	if errors.Is(e.error, inputs.ErrEmpty) { // it says what to do
+		return e.error.Error() + "; what was scored before is kept"
+	}
+	return e.error.Error() + "; " + keptSo
+}
+
+func (e keptError) Unwrap() error { return e.error }
+
+const keptSo = "what was scored before is kept, and the same command goes on from there"
+
+func kept(err error) error { return keptError{err} }
+
+// unread says what to do about a shard that cannot be read.
+func unread(err error) error {
+	switch {
+	case errors.Is(err, inputs.ErrEmpty):
+		return fmt.Errorf("%w; leave it out, or pass --skip-bad to go on without such files", err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w; let this user read it, or leave it out", err)
+	}
+	return err
 }
 
 // scorer is that of the bundle with the options.
@@ -212,6 +245,17 @@ func (f *auditing) scorer(ctx context.Context) (*audit.Scorer, error) {
 		id.Preprocess = hex.EncodeToString(sum[:])
 	}
 	id.Grouped = f.inputs.Groups != ""
+	in := f.inputs
+	id.Reading = audit.Reading{Features: f.asFeatures, Groups: in.Groups, Target: in.Targets, Text: in.Text, Ignore: in.Ignore, Classes: f.classes, Labels: in.Labels, SkipBad: in.SkipBad}
+	if f.reading.names != "" {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%q", in.Classes))
+		id.Reading.ClassNames = hex.EncodeToString(sum[:])
+	}
+	if f.weights != "" {
+		if id.Reading.Weights, err = regular.SHA256(f.weights); err != nil {
+			return nil, err
+		}
+	}
 	s, err := audit.NewScorer(f.bundle, id)
 	if err != nil {
 		return nil, err
@@ -325,7 +369,11 @@ func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, s
 			continue
 		}
 		r, err := f.shardRows(ctx, one, f.id)
-		if err == nil {
+		if f.inputs.SkipBad && errors.Is(err, inputs.ErrEmpty) {
+			d.without(one.name)
+			continue
+		}
+		if err = unread(err); err == nil {
 			err = scoreShard(ctx, scoring, one, r, d.have[one.name], func(at, rows int) {
 				done += rows
 				p.share((float64(i)+min(1, float64(at)/float64(r.Len)))/float64(len(shards)), p.rate(done)+inShards(i, len(shards)))

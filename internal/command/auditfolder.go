@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/report"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // auditFolder is where an audit is written to. While it runs, files of parts lie in
@@ -28,6 +30,7 @@ type auditFolder struct {
 	shards []auditSource
 	files  []*audit.File
 	have   map[string][]audit.Range // of files, by shard
+	empty  map[string]bool          // shards that have no rows and are left out
 	made   bool                     // the folder was not there
 	stderr io.Writer
 }
@@ -40,6 +43,14 @@ func (d *auditFolder) add(f *audit.File) {
 	for _, r := range f.Ranges {
 		d.have[r.Shard] = append(d.have[r.Shard], r)
 	}
+}
+
+// without leaves out a shard that has no rows.
+func (d *auditFolder) without(shard string) {
+	if d.empty == nil {
+		d.empty = map[string]bool{}
+	}
+	d.empty[shard] = true
 }
 
 // auditRun is what run.json holds.
@@ -71,7 +82,7 @@ func notFolder(dir string, err error) error {
 
 // stray refuses a folder with results that no audit goes on from: they are another's.
 func (d *auditFolder) stray() error {
-	for _, name := range []string{"audit.json", "report.html"} {
+	for _, name := range []string{audit.Scores, "audit.json", "report.html"} {
 		path := filepath.Join(d.dir, name)
 		if _, err := os.Lstat(path); err == nil {
 			return fmt.Errorf("%s would be replaced, and no audit that goes on here wrote it; write to another folder", path)
@@ -86,8 +97,8 @@ func (d *auditFolder) noted() (run auditRun, err error) {
 	if err != nil {
 		return run, err
 	}
-	if err := json.Unmarshal(content, &run); err != nil {
-		return run, fmt.Errorf("%s: it is not what an audit wrote: %w; write to another folder", d.note(), err)
+	if err := json.Unmarshal(content, &run); err != nil || run.Bundle == "" || run.Shards == nil {
+		return run, fmt.Errorf("%s: it is not what an audit wrote", d.note())
 	}
 	return run, nil
 }
@@ -101,23 +112,26 @@ func (d *auditFolder) begin(ctx context.Context, run auditRun) error {
 func openAuditFolder(ctx context.Context, dir string, id audit.Identity, shards []auditSource, stderr io.Writer) (*auditFolder, error) {
 	d := &auditFolder{dir: dir, id: id, shards: shards, stderr: stderr}
 	run := auditRun{id, shards}
-	before, noNote := d.noted()
-	begun := !errors.Is(noNote, fs.ErrNotExist)
+	before, err := d.noted()
+	begun := !errors.Is(err, fs.ErrNotExist)
+	if begun && err != nil {
+		return nil, fmt.Errorf("%w; write to another folder", err)
+	}
 	done, err := audit.OpenFile(d.scores())
 	switch {
 	case err == nil:
-		return d, d.again(ctx, done, before, noNote, run)
+		if more, err := d.again(ctx, done, before, begun, run); err != nil || !more {
+			return d, err
+		}
 	case begun && audit.Damaged(err):
 		return nil, d.mend(err)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w; write to another folder", err)
 	}
-	if !begun {
-		if err = d.stray(); err == nil {
-			err = d.clear() // of parts it is not known what they are of
-		}
-	} else {
-		err = d.take(ctx, before, noNote, run)
+	if begun {
+		err = d.take(ctx, before, run)
+	} else if err = d.stray(); err == nil {
+		err = d.clear() // of parts it is not known what they are of
 	}
 	if err == nil {
 		err = d.begin(ctx, run)
@@ -128,23 +142,46 @@ func openAuditFolder(ctx context.Context, dir string, id audit.Identity, shards 
 	return d, notFolder(d.parts(), os.MkdirAll(d.parts(), 0o777))
 }
 
-// again takes up an audit that is finished.
-func (d *auditFolder) again(ctx context.Context, done *audit.File, before auditRun, noNote error, run auditRun) error {
+// again takes up an audit that is finished. Where more is audited now its scores become
+// a part of those.
+func (d *auditFolder) again(ctx context.Context, done *audit.File, before auditRun, begun bool, run auditRun) (more bool, err error) {
 	done.Asked(d.id)
-	if err := d.same(done.Identity, done.Shards(), run); err != nil {
-		return err
+	if err := d.same(done.Identity); err != nil {
+		return false, err
 	}
-	if errors.Is(noNote, fs.ErrNotExist) {
-		return fmt.Errorf("%s is not there any more, which said what was audited; write to another folder", d.note())
+	if !begun {
+		return false, fmt.Errorf("%s is not there any more, which said what was audited; write to another folder", d.note())
 	}
-	if noNote != nil {
-		return noNote
+	is := map[string]auditSource{}
+	for _, s := range run.Shards {
+		is[s.Name] = s
 	}
-	if changed, how := changes(before.Shards, run.Shards); changed != nil {
-		return fmt.Errorf("%s holds the audit of %s before it changed (%s); to audit it anew, write to another folder, or remove %s", d.dir, firstOf(changed), how, d.scores())
+	var still []auditSource
+	gone := false
+	scored := done.Shards()
+	for _, s := range before.Shards {
+		now, here := is[s.Name]
+		if here {
+			still = append(still, now)
+			delete(is, s.Name)
+		} else if _, has := slices.BinarySearch(scored, s.Name); has {
+			gone = true
+		}
 	}
-	d.add(done)
-	return d.begin(ctx, run)
+	if gone {
+		return false, fmt.Errorf("%s holds another audit: it is of %s, and here are %s; write to another folder", d.dir, firstOf(sourceNames(before.Shards)), firstOf(sourceNames(run.Shards)))
+	}
+	if changed, how := changes(before.Shards, still); changed != nil {
+		return false, fmt.Errorf("%s holds the audit of %s before it changed (%s); to audit it anew, write to another folder, or remove %s", d.dir, firstOf(changed), how, d.scores())
+	}
+	if len(is) == 0 {
+		d.add(done)
+		return false, d.begin(ctx, run)
+	}
+	if err := cmp.Or(d.clear(), os.MkdirAll(d.parts(), 0o777)); err != nil {
+		return false, notFolder(d.parts(), err)
+	}
+	return true, os.Rename(d.scores(), filepath.Join(d.parts(), partName(0, 0)))
 }
 
 // finished says that the results of the audit are there.
@@ -155,14 +192,15 @@ func (d *auditFolder) mend(err error) error {
 	return fmt.Errorf("%w; remove it, and the same command scores all again", err)
 }
 
-// take takes up the parts of an audit that is noted, but for those that are damaged or
-// of what changed since.
-func (d *auditFolder) take(ctx context.Context, before auditRun, noNote error, run auditRun) error {
+// take takes up the parts of an audit that is noted, but for those that are damaged, or
+// of what changed since or is not audited any more.
+func (d *auditFolder) take(ctx context.Context, before, run auditRun) error {
 	written, err := d.written()
 	if err != nil {
 		return err
 	}
 	var parts []*audit.File
+	have := map[string][]audit.Range{}
 	for _, name := range written {
 		path := filepath.Join(d.parts(), name)
 		if filepath.Ext(path) != ".parquet" {
@@ -176,8 +214,11 @@ func (d *auditFolder) take(ctx context.Context, before auditRun, noNote error, r
 		if audit.Damaged(err) {
 			printf(d.stderr, "note: %v; its rows are scored again\n", err)
 			err = os.Remove(path)
-		} else {
+		} else if err == nil {
 			parts = append(parts, part)
+			for _, r := range part.Ranges {
+				have[r.Shard] = append(have[r.Shard], r)
+			}
 		}
 		if err != nil {
 			return err
@@ -186,51 +227,91 @@ func (d *auditFolder) take(ctx context.Context, before auditRun, noNote error, r
 	if parts == nil {
 		return nil
 	}
-	if noNote != nil {
-		return noNote
-	}
-	before.FDR, before.Delta, before.Conditional = d.id.FDR, d.id.Delta, d.id.Conditional
-	if err := d.same(before.Identity, sourceNames(before.Shards), run); err != nil {
+	if err := d.same(before.Identity.Asked(d.id)); err != nil {
 		return err
 	}
-	scored, is := map[string]bool{}, map[string]bool{} // is: audited here, and as it was
-	for _, part := range parts {
-		for _, name := range part.Shards() {
-			scored[name] = true
-		}
-	}
+	number := map[string]int{}
 	var begun []auditSource
-	for _, s := range run.Shards {
-		if is[s.Name] = true; scored[s.Name] {
+	for i, s := range run.Shards {
+		if number[s.Name] = i; have[s.Name] != nil {
 			begun = append(begun, s)
 		}
 	}
+	stale := map[string]bool{} // shards
 	changed, how := changes(before.Shards, begun)
+	for _, name := range changed {
+		stale[name] = true
+	}
+	var gone []string
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		_, named := number[name]
+		if !named {
+			gone = append(gone, name)
+		}
+		// What is bad is left out now, so that others are the rows from there on.
+		fewer := d.id.Reading.SkipBad && !before.Reading.SkipBad && len(audit.Gaps(name, have[name][0].Of, have[name])) > 0
+		stale[name] = stale[name] || !named || fewer
+	}
 	if changed != nil {
 		printf(d.stderr, "note: %s changed (%s); what was scored of it is scored again\n", firstOf(changed), how)
 	}
-	for _, name := range changed {
-		is[name] = false
+	if gone != nil {
+		printf(d.stderr, "note: %s is not named any more; what was scored of it is left out\n", firstOf(gone))
 	}
+	beside := map[string]bool{}
+	good := parts[:0]
 	for _, part := range parts {
 		part.Asked(d.id)
-		why, stale := part.Differs(d.id), false
+		if why := part.Differs(d.id); why != "" {
+			return fmt.Errorf("%s: %s; write to another folder", part.Path(), why)
+		}
+		if !slices.ContainsFunc(part.Shards(), func(name string) bool { return stale[name] }) {
+			good = append(good, part)
+			continue
+		}
 		for _, name := range part.Shards() {
-			as, known := is[name]
-			if stale = stale || !as; why == "" && !known {
-				why = "it is of " + name + ", which is not audited here"
+			if !stale[name] {
+				beside[name] = true
 			}
 		}
-		switch {
-		case why != "":
-			return fmt.Errorf("%s: %s; write to another folder", part.Path(), why)
-		case stale:
-			if err := os.Remove(part.Path()); err != nil {
-				return err
+		if err := os.Remove(part.Path()); err != nil {
+			return err
+		}
+	}
+	if n := len(beside); n > 0 {
+		printf(d.stderr, "note: so is what was scored of %s in the same part\n", rows.Count(n, "other file"))
+	}
+	return d.renumber(good, number)
+}
+
+// renumber adds parts, called as these shards are numbered. Shards are in the order of
+// their names, so that some part can always be renamed to what no other is called.
+func (d *auditFolder) renumber(parts []*audit.File, number map[string]int) error {
+	for len(parts) > 0 {
+		var left []*audit.File
+		for _, part := range parts {
+			to := filepath.Join(d.parts(), partName(number[part.Ranges[0].Shard], part.Ranges[0].Start))
+			if to != part.Path() {
+				if _, err := os.Lstat(to); err == nil {
+					left = append(left, part)
+					continue
+				}
+				if err := os.Rename(part.Path(), to); err != nil {
+					return err
+				}
+				moved, err := audit.OpenFile(to)
+				if err != nil {
+					return err
+				}
+				moved.Asked(d.id)
+				part = moved
 			}
-		default:
 			d.add(part)
 		}
+		if len(left) == len(parts) { // no audit wrote them
+			return fmt.Errorf("%s: its rows are in another part too; write to another folder", left[0].Path())
+		}
+		parts = left
 	}
 	return nil
 }
@@ -275,16 +356,12 @@ func (d *auditFolder) abandon() error {
 }
 
 // same refuses to go on with another audit.
-func (d *auditFolder) same(before audit.Identity, shards []string, now auditRun) error {
-	why := before.Differs(now.Identity)
-	if here := sourceNames(now.Shards); why == "" && !slices.Equal(shards, here) {
-		why = "it is of " + firstOf(shards) + ", and here are " + firstOf(here)
-	} else if why != "" {
-		why = strings.Replace(strings.Replace(why, "in one", "there", 1), "in the other", "here", 1)
-	}
+func (d *auditFolder) same(before audit.Identity) error {
+	why := before.Differs(d.id)
 	if why == "" {
 		return nil
 	}
+	why = strings.Replace(strings.Replace(why, "in one", "there", 1), "in the other", "here", 1)
 	return fmt.Errorf("%s holds another audit: %s; write to another folder", d.dir, why)
 }
 

@@ -3,8 +3,11 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,9 +100,19 @@ func (f *auditing) elsewhere(ctx context.Context, _ *audit.Scorer, d *auditFolde
 	if lacking == nil {
 		return nil
 	}
+	if err := os.MkdirAll(d.parts(), 0o777); err != nil {
+		return notFolder(d.parts(), err)
+	}
 	err := f.engine.Score(ctx, lacking, d.parts())
+	empty := map[string]bool{}
+	for _, s := range lacking {
+		if info, unfound := os.Stat(filepath.Join(d.parts(), FailedName(s))); unfound == nil && info.Size() == 0 {
+			empty[audit.Name(s.Path)] = true
+		}
+	}
 	done, unread := openAuditFolder(ctx, d.dir, d.id, d.shards, d.stderr)
 	if unread == nil {
+		done.made, done.empty = d.made, empty
 		*d = *done
 	}
 	return cmp.Or(err, unread)
@@ -137,7 +150,7 @@ func NewAuditWorker(ctx context.Context, args []string, stderr io.Writer, storag
 
 // Score scores what is lacking of shards, of which the files at have were scored, and
 // has every part saved under its name. What is wrong with a shard alone is said to
-// failed, and the others are scored.
+// failed, and the others are scored; nil is of one that has no rows and is left out.
 func (w *AuditWorker) Score(ctx context.Context, shards []AuditShard, have []string, save func(name string, part io.WriterTo) error, failed func(s AuditShard, why error) error) error {
 	ranges, numbers := map[string][]audit.Range{}, map[string]int{}
 	for _, s := range shards {
@@ -161,7 +174,11 @@ func (w *AuditWorker) Score(ctx context.Context, shards []AuditShard, have []str
 	for _, s := range shards {
 		err := w.score(ctx, scoring, s, ranges[audit.Name(s.Path)])
 		if err != nil && unsaved == nil && ctx.Err() == nil {
-			err = failed(s, hinted(err, w.f.table.useful))
+			why := hinted(unread(err), w.f.table.useful)
+			if w.scorer.Reading.SkipBad && errors.Is(err, inputs.ErrEmpty) {
+				why = nil
+			}
+			err = failed(s, why)
 		}
 		if err = cmp.Or(unsaved, err); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -45,6 +46,8 @@ func mergeCommand() *cli.Command {
 func (f *merging) run(c *cli.Context) error {
 	d := &auditFolder{dir: f.dir}
 	var run auditRun
+	var skip audit.Identity
+	var sources [][]auditSource // of each
 	for _, dir := range f.audits {
 		if sameFile(dir, f.dir) {
 			return usagef("-o %s is one of the audits to merge; write to another folder", f.dir)
@@ -62,14 +65,22 @@ func (f *merging) run(c *cli.Context) error {
 		}
 		noted, err := one.noted()
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%s is not there any more, which said what was audited; audit it again", one.note())
+			err = fmt.Errorf("%s is not there any more, which said what was audited", one.note())
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("%w; audit it again", err)
 		}
 		d.files = append(d.files, file)
-		run.Identity, run.Shards = noted.Identity, append(run.Shards, noted.Shards...)
+		run.Shards = append(run.Shards, noted.Shards...)
+		skip.Reading.SkipBad = skip.Reading.SkipBad || file.Reading.SkipBad
+		sources = append(sources, noted.Shards)
 	}
+	// What was read without leaving anything out has nothing that is left out.
+	for _, file := range d.files {
+		skip.FDR, skip.Delta, skip.Conditional = file.FDR, file.Delta, file.Conditional
+		file.Asked(skip)
+	}
+	run.Identity = d.files[0].Identity
 	if _, err := audit.Join(d.files); err != nil {
 		return spoilt(err)
 	}
@@ -83,6 +94,9 @@ func (f *merging) run(c *cli.Context) error {
 	} else if found {
 		return fmt.Errorf("these audits have rows of %s and of %s, which are one file; each input is to be audited once", one.Name, other.Name)
 	}
+	if one, other, found := linked(d.files, sources); found {
+		return fmt.Errorf("these audits have rows of %s and of %s, which are one file; each input is to be audited once", one, other)
+	}
 	if err := os.MkdirAll(f.dir, 0o777); err != nil {
 		return notFolder(f.dir, err)
 	}
@@ -91,7 +105,7 @@ func (f *merging) run(c *cli.Context) error {
 		return err
 	}
 	defer unlock()
-	if err := d.free(); err != nil {
+	if err := d.free(run); err != nil {
 		return err
 	}
 	if err := d.begin(c.Context, run); err != nil {
@@ -113,16 +127,41 @@ func spoilt(err error) error {
 	return err
 }
 
-// free refuses a folder that holds an audit, but what a merge that was killed left.
-func (d *auditFolder) free() error {
+// linked finds a file of one audit that is a file of another by another name: the disk
+// calls it the same, and its rows are.
+func linked(files []*audit.File, sources [][]auditSource) (one, other string, found bool) {
+	known := map[string]string{} // names
+	for i, file := range files {
+		rows := map[string]audit.Range{}
+		for _, r := range file.Ranges {
+			rows[r.Shard] = r
+		}
+		for _, s := range sources[i] {
+			r := rows[s.Name]
+			key := fmt.Sprint(s.Machine, s.Number, r.Rows, r.Of, r.Digest)
+			if before, is := known[key]; is && s.Number != "" {
+				return before, s.Name, true
+			}
+			known[key] = s.Name
+		}
+	}
+	return "", "", false
+}
+
+// free refuses a folder that holds an audit or what is another's, but not what this
+// merge left when it was killed.
+func (d *auditFolder) free(run auditRun) error {
+	before, err := d.noted()
 	_, begun := os.Stat(d.parts())
 	_, scored := os.Stat(d.scores())
 	_, shown := os.Stat(filepath.Join(d.dir, "report.html"))
 	switch {
-	case begun == nil, scored == nil && shown == nil:
+	case errors.Is(err, fs.ErrNotExist) && begun != nil:
+		return d.stray()
+	case err != nil && begun != nil:
+		return fmt.Errorf("%w; write to another folder", err)
+	case begun == nil, scored == nil && shown == nil, !reflect.DeepEqual(before, run):
 		return fmt.Errorf("%s holds an audit; write to another folder", d.dir)
-	case scored == nil:
-		return nil
 	}
-	return d.stray()
+	return nil
 }

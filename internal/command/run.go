@@ -39,7 +39,11 @@ func status(ctx context.Context, err error, stderr io.Writer) int {
 		return exitDone
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintln(stderr, interrupted)
+		if errors.As(err, &keptError{}) {
+			fmt.Fprintln(stderr, "attach: interrupted; "+keptSo)
+		} else {
+			fmt.Fprintln(stderr, interrupted)
+		}
 		return exitFailed
 	}
 	fmt.Fprintf(stderr, "attach: %s\n", sentence(err))
