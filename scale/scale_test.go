@@ -104,6 +104,11 @@ func figures(t *testing.T, content []byte) (a audit.Audit) {
 // TestPrism: the audit in this process, to a folder and to a bucket, out of files and out
 // of one, and after a kill, is that of attach audit.
 func TestPrism(t *testing.T) {
+	network, err := filepath.Abs("../testmodels/digits_resnet.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	network = "file://" + network
 	want := folder(t)
 	dir, err := os.Getwd()
 	if err != nil {
@@ -152,6 +157,26 @@ func TestPrism(t *testing.T) {
 	}
 	ok("m.attach", "--x", "part-*.npz", "-o", "again", "--every", "3")
 	same(t, "again", want)
+
+	// What was brought here is named by its URL, and a network that does not come with
+	// its bundle can be.
+	if err := os.WriteFile("bad.npz", []byte("PK"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	brought := t.TempDir()
+	t.Setenv("TMPDIR", brought)
+	for _, c := range []struct {
+		model []string
+		want  string
+	}{
+		{nil, "attach: " + bucket + "/m.attach: the network that it was fitted for is not on this machine; name the network's URL with --model\n"},
+		{[]string{"--model", network}, "attach: " + bucket + "/bad.npz: not a valid NumPy file: it is no archive, or one cut short"},
+	} {
+		out, err := scale(t.Context(), t, nil, append([]string{bucket + "/m.attach", "--x", bucket + "/bad.npz", "-o", "named"}, c.model...)...).CombinedOutput()
+		if err == nil || !strings.HasPrefix(string(out), c.want) || strings.Contains(string(out), brought) {
+			t.Errorf("%v: %s", err, out)
+		}
+	}
 
 	// So it is in a bucket, where a part was damaged and a file changed meanwhile.
 	if err := os.WriteFile("part-3.npz", []byte("PK"), 0o666); err != nil {

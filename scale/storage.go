@@ -150,7 +150,7 @@ func (s *storage) shards(ctx context.Context, name string) (shards []string, err
 			}
 		}
 		if shards == nil {
-			err = fmt.Errorf("no file is called so: %w", fs.ErrNotExist)
+			err = errors.New("no file is called so")
 		}
 		return shards, err
 	}

@@ -37,7 +37,8 @@ type auditing struct {
 	id     audit.Identity
 	failIf []string
 	gates  []gate
-	engine Engine // nil: this process scores
+	engine Engine            // nil: this process scores
+	urls   map[string]string // of files that it brought here, by their paths
 }
 
 // inputList are inputs that are named one after another.
@@ -83,7 +84,7 @@ func (f *auditing) command(run func(*cli.Context) error) *cli.Command {
 			"Memory does not grow with the number of inputs. After an interruption the same command goes on where it was; `attach merge` makes one audit of several.\n\n" +
 			"Discoveries are the inputs called outliers: at most a share --fdr of them is false, on average. Bounds hold for every threshold, folder and predicted class at once. docs/audit.md says what each promises, what breaks it, and what each key of audit.json is.\n\n" +
 			"Figures for --fail-if: " + listOf(auditFigures()) + ". A bound between 0 and 1 on a number of inputs is a share of all.",
-	}, argument{name: "M.attach", to: &f.path}, f.choose, f.fetch, f.begin, f.log, run)
+	}, argument{name: "M.attach", to: &f.path}, f.choose, f.fetch, func(c *cli.Context) error { return f.named(f.begin(c)) }, f.log, func(c *cli.Context) error { return f.named(run(c)) })
 }
 
 // promiseOptions are those that scores do not depend on.

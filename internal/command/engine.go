@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 )
@@ -76,9 +77,36 @@ func (f *auditing) fetch(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		*name = path
+		if f.urls == nil {
+			f.urls = map[string]string{}
+		}
+		*name, f.urls[path] = path, *name
 	}
 	return nil
+}
+
+// fetchedError is of a file that was brought here, and names its URL.
+type fetchedError struct {
+	error
+	path, url string
+}
+
+func (e fetchedError) Error() string { return strings.ReplaceAll(e.error.Error(), e.path, e.url) }
+
+func (e fetchedError) Unwrap() error { return e.error }
+
+// named has an error name URLs in place of what was brought here.
+func (f *auditing) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	if url := f.urls[f.path]; url != "" && f.moved == "" && errors.Is(err, attach.ErrNoModel) {
+		return usagef("%s: the network that it was fitted for is not on this machine; name the network's URL with --model", url)
+	}
+	for path, url := range f.urls {
+		err = fetchedError{err, path, url}
+	}
+	return err
 }
 
 // shardsOf are the files and folders that a name stands for.
@@ -200,10 +228,13 @@ func (w *AuditWorker) score(ctx context.Context, scoring *audit.Scoring, s Audit
 	w.opening.Lock()
 	r, err := w.f.shardRows(ctx, one, w.f.id)
 	w.opening.Unlock()
-	if err != nil {
-		return err
+	if err == nil {
+		err = scoreShard(ctx, scoring, one, r, have, func(int, int) {})
 	}
-	return scoreShard(ctx, scoring, one, r, have, func(int, int) {})
+	if err = w.f.named(err); err != nil && one.path != s.Path {
+		err = fetchedError{err, one.path, s.Path}
+	}
+	return err
 }
 
 // PartsOf says whether a file is a part that begins with one of the shards from one to

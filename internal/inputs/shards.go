@@ -3,7 +3,6 @@ package inputs
 import (
 	"bufio"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,7 +48,7 @@ func Shards(name string) (shards []string, err error) {
 				return nil, fmt.Errorf("%s: it is no pattern of file names; write * for any letters, ? for one", one)
 			}
 			if len(some) == 0 {
-				return nil, fmt.Errorf("%s: no file is called so: %w", one, fs.ErrNotExist)
+				return nil, fmt.Errorf("%s: no file is called so", one)
 			}
 			for _, s := range some {
 				more := []string{s}

@@ -42,6 +42,9 @@ func OpenNPZ(path string) (*NPZ, error) {
 func newNPZ(path string, from source, size int64) (*NPZ, error) {
 	z, err := zip.NewReader(from, size)
 	if err != nil {
+		if errors.Is(err, zip.ErrFormat) {
+			return nil, fmt.Errorf("%s: %w: it is no archive, or one cut short", path, ErrFormat)
+		}
 		return nil, fmt.Errorf("%s: %w: %v", path, ErrFormat, err)
 	}
 	// The file is opened for every read of it.
