@@ -24,6 +24,9 @@
 //	                     the true class, its softmax probability, those of the classes
 //	                     that rank above it added up, how many these are, and the
 //	                     largest probability
+//	calibration/grown.npy
+//	                     those of the classes that an ordinal set takes before it
+//	                     added up; files from before there were such sets lack it
 //	calibration/predicted.npy
 //	                     the class predicted of each of them
 //	calibration/quantiles.npy, calibration/targets.npy
@@ -45,8 +48,8 @@
 // # Compatibility
 //
 // The manifest's "format" is an integer. Every later version of this package
-// reads every earlier format. Whatever is added gets the next number, and an older
-// reader refuses it with [ErrNewerFormat]. That the zip holds manifest.json with
+// reads every earlier format. What is added gets the next number once a release reads
+// the last, and an older reader refuses it with [ErrNewerFormat]. That the zip holds manifest.json with
 // "format" at its top level never changes.
 //
 // # What is refused

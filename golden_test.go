@@ -85,6 +85,11 @@ func TestGolden(t *testing.T) {
 			}
 			name := strings.TrimSuffix(filepath.Base(path), ".attach")
 			comparePredictions(t, goldenPrediction(t, name, b), want)
+			if len(b.Calibration.TrueClasses.Labels) > 0 {
+				if _, err := b.Predictor(attach.PredictOptions{Sets: calibrate.Ordinal}); err == nil || !strings.Contains(err.Error(), "fit again") {
+					t.Errorf("sets that are younger than the file: error %v, want one that says to fit again", err)
+				}
+			}
 			if err := b.Write(&bytes.Buffer{}); err != nil {
 				t.Errorf("it cannot be written again: %v", err)
 			}

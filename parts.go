@@ -52,7 +52,9 @@ func (c Calibration) state() (rows.State, error) {
 	if k := c.TrueClasses; len(k.Labels) > 0 {
 		s.Arrays["labels"], s.Arrays["ranks"] = vector(k.Labels), vector(k.Ranks)
 		s.Arrays["true"], s.Arrays["above"], s.Arrays["top"] = rows.Vector(k.True), rows.Vector(k.Above), rows.Vector(k.Top)
-		s.Arrays["grown"] = rows.Vector(k.Grown)
+		if k.Grown != nil {
+			s.Arrays["grown"] = rows.Vector(k.Grown)
+		}
 	}
 	if len(c.Predicted) > 0 {
 		s.Arrays["predicted"] = vector(c.Predicted)
@@ -154,7 +156,9 @@ func (c *Calibration) restoreClasses(s rows.State) error {
 	var all [4]error
 	k.True, all[0] = s.Float64s("true")
 	k.Above, all[1] = s.Float64s("above")
-	k.Grown, all[3] = s.Float64s("grown")
+	if _, there := s.Arrays["grown"]; there {
+		k.Grown, all[3] = s.Float64s("grown")
+	}
 	if k.Top, all[2] = s.Float64s("top"); cmp.Or(all[:]...) != nil {
 		return fmt.Errorf("%w: calibration: %w", ErrDamaged, cmp.Or(all[:]...))
 	}
@@ -285,12 +289,15 @@ func (b *Bundle) checkClasses() error {
 		return nil
 	case b.Base.Task != Classification || b.Base.Sigmoid || b.Base.Outputs == 0:
 		return errors.New("it holds labels of calibration rows for a network without a softmax")
-	case n != b.Calibration.NCal || len(c.True) != n || len(c.Above) != n || len(c.Ranks) != n || len(c.Top) != n || len(c.Grown) != n:
+	case n != b.Calibration.NCal || len(c.True) != n || len(c.Above) != n || len(c.Ranks) != n || len(c.Top) != n || c.Grown != nil && len(c.Grown) != n:
 		return fmt.Errorf("there are labels, probabilities and ranks of %d, %d, %d, %d, %d and %d calibration rows where there must be %d",
 			n, len(c.True), len(c.Above), len(c.Top), len(c.Grown), len(c.Ranks), b.Calibration.NCal)
 	}
 	for i, label := range c.Labels {
-		p, above, top, grown := c.True[i], c.Above[i], c.Top[i], c.Grown[i]
+		p, above, top, grown := c.True[i], c.Above[i], c.Top[i], c.Above[i]
+		if c.Grown != nil {
+			grown = c.Grown[i]
+		}
 		first := c.Ranks[i] == 0
 		if label >= classes || c.Ranks[i] >= classes || !(p >= 0 && p <= top && top <= 1 && above >= 0 && above < 1.001 && grown >= 0 && grown < 1.001) ||
 			first != (grown == 0) || first != (above == 0) || first && p != top {

@@ -35,6 +35,9 @@ func TestBALDInserted(t *testing.T) {
 		if got := s.Variant(nil); got != k.want {
 			t.Errorf("%s: %q, want %q", k.name, got, k.want)
 		}
+		if regressed, there := s.State().Params["regressed"]; there {
+			t.Errorf("%s: of a classifier it holds what is known of a regressor's outputs, %v", k.name, regressed)
+		}
 		if s, err = ood.Restore(k.method, s.State()); err != nil {
 			t.Fatal(err)
 		}

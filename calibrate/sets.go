@@ -144,6 +144,8 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 	switch {
 	case o.ByClass && o.ByCluster:
 		return Sets{}, errors.New("sets by class are not by cluster too")
+	case o.Score == Ordinal && len(c.Grown) != len(c.Labels):
+		return Sets{}, errors.New("ordinal sets need of calibration rows what fits did not keep before there were such sets: fit again")
 	case o.Score == Ordinal && (o.ByClass || o.ByCluster):
 		return Sets{}, errors.New("ordinal sets have one threshold, without which they had gaps: ask for others by class or cluster")
 	}
@@ -200,6 +202,7 @@ func (c ClassCalibration) Scores(o SetOptions) []float64 {
 	return scores
 }
 
+// part is that which a class is calibrated in.
 func (s Sets) part(class int) int {
 	switch {
 	case s.o.ByClass:
