@@ -23,8 +23,8 @@ type graphWriter struct {
 	b      *onnx.Builder
 	o      graph.Options
 	rows   graph.Batch  // as methods see them
-	alpha  graph.Tensor // [1], as the caller of the graph gives it, and so level
-	level  graph.Tensor
+	alpha  graph.Tensor // [1], as the caller of the graph gives it
+	level  graph.Tensor // [1], and so this one, but in [0, 1]
 }
 
 // WriteGraph appends what the bundle says of rows to a graph, which holds their
@@ -83,17 +83,9 @@ func (w *graphWriter) standardise() {
 			inverse[j] = 1 / d
 		}
 	}
-	x = x.IsNaN().Choose(x.Constant(single(s.Mean)), x)
+	x = x.IsNaN().Choose(x.Numbers(s.Mean, len(s.Mean)), x)
 	scaled := x.Double().Sub(s.Mean).Mul(inverse)
 	w.rows.Features = scaled.Max(-math.MaxFloat32).Min(math.MaxFloat32).Single().Add(x.Mul(0.))
-}
-
-func single(v []float64) []float32 {
-	s := make([]float32, len(v))
-	for i, x := range v {
-		s[i] = float32(x)
-	}
-	return s
 }
 
 // output declares x, which was just made, n×dims, under a name.
@@ -123,7 +115,8 @@ func (w *graphWriter) optional(name string, value float64, doc string) graph.Ten
 // levelInput is the level that the caller of the graph gives.
 func (w *graphWriter) levelInput() graph.Tensor {
 	if w.level.Name() == "" {
-		w.level = w.optional(graph.Level, w.o.Level, fmt.Sprintf("Optional: the probability that intervals and sets cover, between 0 and 1, %v where it is not given.", w.o.Level))
+		given := w.optional(graph.Level, w.o.Level, fmt.Sprintf("Optional: the probability that intervals and sets cover, in (0, 1), %v where it is not given. 0 stands in for what is below, 1 for what is above and for NaN.", w.o.Level))
+		w.level = given.Less(1.).Choose(given, 1.).Max(0.)
 	}
 	return w.level
 }
@@ -162,7 +155,7 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 	p := at.Look(table)
 	p = w.output(graph.PValue, p, pb.TensorProto_FLOAT, "Conformal p-value: the share of in-domain rows that score at least as high. Small is out-of-domain; "+
 		"its promise is in the model's metadata.")
-	w.alpha = w.optional(graph.Alpha, w.o.Alpha, fmt.Sprintf("Optional: the share of in-domain rows that may be flagged by mistake, between 0 and 1, %v where it is not given.", w.o.Alpha))
+	w.alpha = w.optional(graph.Alpha, w.o.Alpha, fmt.Sprintf("Optional: the share of in-domain rows that may be flagged by mistake, in (0, 1), %v where it is not given. With NaN every row is flagged.", w.o.Alpha))
 	w.output(graph.IsOOD, w.alpha.Less(p).Not(), pb.TensorProto_BOOL, "Whether the p-value is at most "+graph.Alpha+".")
 	return nil
 }

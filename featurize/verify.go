@@ -196,18 +196,20 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 	o := attach.PredictOptions{Level: e.level, Alpha: e.alpha}
 	if slices.Contains(e.names, graph.PredictionSet) {
 		o.Sets = calibrate.SetScore(notes["attach.sets"])
-		c, err := calibrate.NewConformal(b.Calibration.TrueClasses.Scores(calibrate.SetOptions{Score: o.Sets}))
-		if err != nil {
-			return nil, err
-		}
-		e.sets, e.limit = o.Sets, c.Threshold((1-e.level)*(1+1e-12))
 	}
 	if len(b.Calibration.Quantiles) > 0 {
 		levels := b.Calibration.Quantiles[0].Levels
 		o.Levels = levels
 	}
 	if e.predictor, err = b.Predictor(o); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s does not go with the bundle: %w", path, err)
+	}
+	if o.Sets != "" {
+		c, err := calibrate.NewConformal(b.Calibration.TrueClasses.Scores(calibrate.SetOptions{Score: o.Sets}))
+		if err != nil {
+			return nil, err
+		}
+		e.sets, e.limit = o.Sets, c.Threshold((1-e.level)*(1+1e-12))
 	}
 	if e.scores, err = calibrate.NewConformal(b.Calibration.OOD); err != nil {
 		return nil, err
@@ -286,11 +288,19 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 	if err != nil {
 		return err
 	}
-	scores := slices.Index(e.names, graph.OODScore)
 	for k, name := range e.names {
 		if got[k].Rows != len(want) {
-			return fmt.Errorf("%s has %s of %s", name, rows.Count(got[k].Rows, "value"), rows.Count(len(want), "row"))
+			return fmt.Errorf("%s: %s is of %s, where %d were given", e.path, name, rows.Count(got[k].Rows, "row"), len(want))
 		}
+		if len(want) == 0 {
+			continue
+		}
+		if own := width(name, want[0], r.Batch); got[k].Cols != own {
+			return fmt.Errorf("%s: %s has %s a row, and the bundle %d", e.path, name, rows.Count(got[k].Cols, "number"), own)
+		}
+	}
+	scores := slices.Index(e.names, graph.OODScore)
+	for k := range e.names {
 		for i, p := range want {
 			score := p.Score
 			if scores >= 0 {
@@ -303,7 +313,28 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 	return nil
 }
 
-// apart is the largest difference of a from b, as a share of the largest number of b.
+// width is how many numbers the bundle has of a row where the output of a name is.
+func width(name string, p attach.Prediction, b ood.Batch) int {
+	switch name {
+	case graph.Lower, graph.Upper:
+		return len(p.Targets)
+	case graph.QuantilesOut:
+		n := 0
+		for _, t := range p.Targets {
+			n += len(t.Quantiles)
+		}
+		return n
+	case graph.Probabilities, graph.PredictionSet:
+		if b.Logits.Cols == 1 {
+			return 2
+		}
+		return b.Logits.Cols
+	}
+	return 1
+}
+
+// apart is the largest difference of a from b, as a share of the largest number of b,
+// or of 1 where that is 0.
 func apart(a, b []float32) float64 {
 	var most, largest float64
 	for j, v := range b {
@@ -312,8 +343,8 @@ func apart(a, b []float32) float64 {
 		}
 		largest = max(largest, math.Abs(float64(v)))
 	}
-	if most == 0 {
-		return 0
+	if largest == 0 {
+		return most
 	}
 	return most / largest
 }
@@ -390,7 +421,7 @@ func (e *exportedModel) row(k int, got []float32, p attach.Prediction, score flo
 			numbers(want, 1)
 			return
 		}
-		same, tie := len(got) == len(z), true
+		same, tie := true, true
 		of := softmax.New(z, 1)
 		for j := 0; same && j < len(z); j++ {
 			if (got[j] != 0) == slices.Contains(p.Set, j) {

@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -94,7 +95,7 @@ func verifyCommand() *cli.Command {
 		UsageText: "attach verify OUT.onnx M.attach --x INPUTS",
 		Description: "Runs both on the same rows and prints, of each output, the largest difference and how many rows differ: ends, quantiles and probabilities by more than 1e-5 " +
 			"of what they are, scores by more than 1e-3, flags, p-values and sets at all. Ties are rows that stand so near a calibration score or a bound that rounding decides, and scores that differ by more than 1e-5: between calibration scores that are nearly the same, rounding is magnified. " +
-			"Outputs are compared on the features that the exported network makes; how far these are from the bundle's network's is printed apart. The exit status is 3 where any differs.",
+			"Outputs are compared on the features that the exported network makes; how far these are from the bundle's network's is printed apart. The exit status is 3 where any row differs, and where these features do by more than 1e-3 of a row's largest number.",
 	}, argument{name: "OUT.onnx and M.attach", list: &f.files}, f.named, f.begin, f.log, f.run)
 }
 
@@ -103,7 +104,9 @@ func (f *verifying) named(c *cli.Context) error {
 	if len(f.files) != 2 {
 		return usagef("%s needs OUT.onnx and M.attach, and not %s; see `%[1]s --help`", path(c), rows.Count(len(f.files), "file"))
 	}
-	f.path = f.files[1]
+	if f.path = f.files[1]; filepath.Ext(f.path) == ".onnx" && filepath.Ext(f.files[0]) != ".onnx" {
+		return usagef("%s takes OUT.onnx first and M.attach second: %s and %s", path(c), f.path, f.files[0])
+	}
 	return nil
 }
 

@@ -1,0 +1,146 @@
+package featurize_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// fourClasses is a bundle of a classifier without a network, and its rows.
+func fourClasses(t *testing.T, labelled bool) (*attach.Bundle, ood.Batch) {
+	t.Helper()
+	const n, h, c = 120, 3, 4
+	b := ood.Batch{
+		Features: blas32.General{Rows: n, Cols: h, Stride: h, Data: noise(n * h)},
+		Logits:   blas32.General{Rows: n, Cols: c, Stride: c, Data: noise(n * (h + c))[n*h:]},
+	}
+	energy, _ := attach.MethodByName("energy")
+	in := attach.FitOptions{Base: attach.Base{Task: attach.Classification}, Batch: b, Method: energy}
+	if labelled {
+		in.Batch.Labels = make([]int, n)
+		for i := range n {
+			in.Batch.Labels[i] = i % c
+		}
+	}
+	bundle, err := attach.Fit(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bundle, b
+}
+
+// verify compares heads with a bundle on rows.
+func verify(t *testing.T, bundle *attach.Bundle, path string, b ood.Batch) (featurize.Agreement, error) {
+	o := featurize.Runtime{Library: orttest.Open(t).Library().Path, Provider: "cpu"}
+	return featurize.VerifyHeads(t.Context(), bundle, path, o, func(yield func(attach.Rows, error) bool) { yield(attach.Rows{Batch: b}, nil) })
+}
+
+// TestVerifyOtherOutputs: outputs of another width, or of other rows, than the bundle's
+// are refused in one sentence.
+func TestVerifyOtherOutputs(t *testing.T) {
+	bundle, b := fourClasses(t, true)
+	for name, tt := range map[string]struct {
+		make func(x graph.Tensor) graph.Tensor
+		want string
+	}{
+		graph.Probabilities: {func(x graph.Tensor) graph.Tensor { return x.Columns(0, 3) }, "has 3 numbers a row, and the bundle 4"},
+		graph.PredictionSet: {func(x graph.Tensor) graph.Tensor { return x.Columns(0, 1) }, "has 1 number a row, and the bundle 4"},
+		graph.OODScore:      {func(x graph.Tensor) graph.Tensor { return x }, "has 4 numbers a row, and the bundle 1"},
+	} {
+		to := onnx.NewBuilder("attach", 17)
+		x := graph.Of(to, to.Input("logits", pb.TensorProto_FLOAT, "rows", 4), pb.TensorProto_FLOAT, 4)
+		out := tt.make(x.Mul(1.)).Named(name)
+		to.Output(name, pb.TensorProto_FLOAT, "rows", out.Cols())
+		for key, value := range map[string]string{"heads_only": "true", "level": ".9", "alpha": ".1", "base_sha256": "", "sets": "lac"} {
+			to.Note("attach."+key, value)
+		}
+		m, err := to.Model()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "heads.onnx")
+		if _, err := onnx.Save(t.Context(), m, "", path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := verify(t, bundle, path, b); err == nil || !strings.Contains(err.Error(), path+": "+name+" "+tt.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want one line that says %q", name, err, tt.want)
+		}
+	}
+}
+
+// TestVerifyOtherBundle: sets of a bundle that has none are what the error is about.
+func TestVerifyOtherBundle(t *testing.T) {
+	bundle, b := fourClasses(t, true)
+	path := filepath.Join(t.TempDir(), "heads.onnx")
+	if _, err := featurize.Export(t.Context(), bundle, path, featurize.ExportOptions{OnlyHeads: true}); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := verify(t, bundle, path, b); err != nil || a.Disagreement() != "" || a.Rows != 120 {
+		t.Fatalf("%+v, error %v", a, err)
+	}
+	other, _ := fourClasses(t, false)
+	if _, err := verify(t, other, path, b); err == nil || !strings.Contains(err.Error(), path+" does not go with the bundle: ") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestExportedLevels: a level that is none holds as much as the nearest that is one, and
+// all where there is none.
+func TestExportedLevels(t *testing.T) {
+	bundle, b := fourClasses(t, true)
+	for _, sets := range []string{"lac", "aps"} {
+		path := filepath.Join(t.TempDir(), "heads.onnx")
+		if _, err := featurize.Export(t.Context(), bundle, path, featurize.ExportOptions{OnlyHeads: true, Sets: calibrate.SetScore(sets)}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := orttest.Open(t).NewSession(t.Context(), load(t, path), []string{"features", "logits", graph.Level}, []string{graph.PredictionSet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		at := func(level float64) string {
+			var in []*ort.Tensor
+			for _, given := range []struct {
+				shape []int64
+				data  []float32
+			}{{[]int64{120, 3}, b.Features.Data}, {[]int64{120, 4}, b.Logits.Data}, {[]int64{1}, []float32{float32(level)}}} {
+				x, err := ort.NewTensor(given.shape, slices.Clone(given.data))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer x.Close()
+				in = append(in, x)
+			}
+			out, err := s.Run(context.Background(), in)
+			if err != nil {
+				return err.Error()
+			}
+			defer out[0].Close()
+			return fmt.Sprint(out[0].AppendFloat32s(nil))
+		}
+		for level, like := range map[float64]float64{2: 1, math.Inf(1): 1, -.5: 1e-6, -3: 1e-6, math.Inf(-1): 1e-6, 0: 1e-6, 1: .9999999} {
+			if got, want := at(level), at(like); got != want {
+				t.Errorf("%s at level %v: %.200s, want that at %v, %.200s", sets, level, got, like, want)
+			}
+		}
+		if got := at(math.NaN()); got != at(1) || strings.Contains(got, "0") {
+			t.Errorf("%s at level NaN: %.200s, want all classes", sets, got)
+		}
+	}
+}
