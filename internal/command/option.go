@@ -239,6 +239,13 @@ func notNegative(value any) string {
 	return must(v >= 0 && !math.IsInf(v, 0), "it must not be negative")
 }
 
+// upTo is a rule of numbers that also have a bound.
+func upTo(most float64, also rule) rule {
+	return func(value any) string {
+		return cmp.Or(also(value), must(value.(float64) <= most, fmt.Sprintf("it must be at most %.0f", most)))
+	}
+}
+
 func belowOne(value any) string {
 	v := value.(float64)
 	return must(v >= 0 && v < 1, "it must be at least 0 and below 1")

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/atomicfile"
 )
 
 // Exit codes of the command.
@@ -38,7 +39,7 @@ func status(ctx context.Context, err error, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && isInterrupt(err) {
 		if errors.As(err, &keptError{}) {
 			fmt.Fprintln(stderr, "attach: interrupted; "+keptSo)
 		} else {
@@ -56,6 +57,12 @@ func status(ctx context.Context, err error, stderr io.Writer) int {
 		return exitGate
 	}
 	return exitFailed
+}
+
+// isInterrupt says whether an error is of the interruption alone, which closes files that
+// are written.
+func isInterrupt(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, atomicfile.ErrAborted) || errors.Is(err, fs.ErrClosed)
 }
 
 func run(ctx context.Context, app *cli.App, args []string) error {

@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -49,15 +50,15 @@ type serving struct {
 func serveCommand() *cli.Command {
 	f := &serving{http: "localhost:8080", grpc: "localhost:9000", batch: 64, queue: 1024, body: 64 << 20, timeout: 30, grace: 30}
 	f.table = join(table{
-		{name: "http", to: &f.http, usage: "ADDRESS: where REST, and metrics at /metrics, are served; :8080 is port 8080 of every interface"},
-		{name: "grpc", to: &f.grpc, usage: "ADDRESS: where gRPC is served; empty is nowhere"},
+		{name: "http", to: &f.http, must: address, usage: "ADDRESS: where REST, and metrics at /metrics, are served; :8080 is port 8080 of every interface"},
+		{name: "grpc", to: &f.grpc, must: addressOrNone, usage: "ADDRESS: where gRPC is served; empty is nowhere"},
 	}, table{
 		{name: "max_batch_size", to: &f.batch, must: atLeast(1), usage: "N: rows of several requests that are run at once at most"},
-		{name: "max_queue_delay_microseconds", to: &f.delay, must: atLeast(0), usage: "N: how long the first request of a batch waits for others; with 0 requests that come while others are run make the next batch"},
+		{name: "max_queue_delay_microseconds", to: &f.delay, must: between(0, 1e9), usage: "N: how long the first request of a batch waits for others; with 0 requests that come while others are run make the next batch"},
 		{name: "max-queue", to: &f.queue, must: atLeast(1), usage: "N: requests that wait for a model at most; others are answered with 429"},
-		{name: "max-body", to: &f.body, must: atLeast(1), usage: "BYTES: of a request at most; all together hold 16 times that"},
-		{name: "timeout", to: &f.timeout, must: positive, usage: "SECONDS: that a request may take"},
-		{name: "grace", to: &f.grace, must: notNegative, usage: "SECONDS: that requests on their way may take once the server is told to end"},
+		{name: "max-body", to: &f.body, must: between(1, 1<<40), usage: "BYTES: of a request at most; all together hold 16 times that"},
+		{name: "timeout", to: &f.timeout, must: upTo(mostSeconds, positive), usage: "SECONDS: that a request may take"},
+		{name: "grace", to: &f.grace, must: upTo(mostSeconds, notNegative), usage: "SECONDS: that requests on their way may take once the server is told to end"},
 		{name: "monitor-state", to: &f.monitorState, usage: "DIR: where evidence of drift is kept over restarts, a small file for each model; of one server alone"},
 		{name: "traces", to: &f.traces, usage: "send OpenTelemetry traces over OTLP/HTTP, to where the standard variables OTEL_EXPORTER_OTLP_… say"},
 	}, f.runtimeOptions())
@@ -97,10 +98,13 @@ func (f *serving) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	kept, err := openMonitors(f.monitorState, s)
+	kept, err := openMonitors(f.monitorState, s, f.Log)
 	if err == nil {
 		defer kept.unlock()
 		err = f.load(ctx, s, kept)
+	}
+	if err == nil {
+		err = kept.save(ctx) // what cannot be written is told of at the start
 	}
 	if err != nil {
 		listeners.cut()
@@ -124,7 +128,7 @@ func (f *serving) run(c *cli.Context) error {
 			s.Reload(ctx)
 			continue
 		case err := <-listeners.failed:
-			return err
+			return errors.Join(err, kept.save(context.WithoutCancel(ctx)))
 		case <-ctx.Done():
 		}
 		break
@@ -135,7 +139,7 @@ func (f *serving) run(c *cli.Context) error {
 	if !listeners.drain(ending) {
 		err = fmt.Errorf("requests on their way were cut off after %g s", f.grace)
 	}
-	return cmp.Or(err, kept.save(context.WithoutCancel(ctx)))
+	return errors.Join(err, kept.save(context.WithoutCancel(ctx)))
 }
 
 // listeners are what clients connect to.
@@ -179,7 +183,7 @@ const (
 func (f *serving) accept(l *listeners, protocol, address string, serve func(net.Listener) error) error {
 	socket, err := net.Listen("tcp", address)
 	if err != nil {
-		return err
+		return fmt.Errorf("--%s: %w", protocol, err)
 	}
 	f.Log.Info("listening", protocol, socket.Addr().String())
 	go func() { l.failed <- serve(netutil.LimitListener(socket, mostConnections)) }()
@@ -244,7 +248,23 @@ func (f *serving) tracing(ctx context.Context) (p trace.TracerProvider, flush fu
 	}, nil
 }
 
+// mostSeconds are those of a flag at most, 31 years: a time.Duration holds 292.
+const mostSeconds = 1e9
+
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// address is the rule of where connections are taken.
+func address(value any) string {
+	_, port, err := net.SplitHostPort(value.(string))
+	return must(err == nil && port != "", "it must be HOST:PORT, or :PORT for every interface")
+}
+
+func addressOrNone(value any) string {
+	if value == "" {
+		return ""
+	}
+	return address(value)
+}
 
 // load opens the models that arguments name, whose monitors go on.
 func (f *serving) load(ctx context.Context, s *serve.Server, kept *monitors) error {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/csv"
@@ -11,6 +12,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -114,8 +116,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// Evidence of drift is kept over restarts, and is not taken for that of a file with
-// other calibration rows.
+// Evidence of drift is kept over restarts, and begins anew with a file of other
+// calibration rows.
 func TestServeKeepsMonitors(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
@@ -165,8 +167,74 @@ func TestServeKeepsMonitors(t *testing.T) {
 			t.Errorf("a monitor of %d rows was saved, want %d; error %v", m.Rows(), rows, err)
 		}
 	}
-	if code, said := refused("m=" + fit("other.attach", ":60")); code != exitFailed || !strings.Contains(said, "m%2F1.monitor: the monitor's calibration scores are others") {
+	_, end := server(t, "m="+fit("other.attach", ":60"), "--grpc", "", "--monitor-state", state)
+	if code, said := end(); code != exitDone || !strings.Contains(said, "the monitor begins anew") || !strings.Contains(said, "calibration scores are others") {
 		t.Errorf("a monitor of another file: %d, %s", code, said)
+	}
+	// What cannot be written is noticed at the start.
+	kept := filepath.Join(state, "m%2F1.monitor")
+	if err := cmp.Or(os.Remove(kept), os.Symlink(filepath.Join(dir, "nowhere", "file"), kept)); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := refused(path); code != exitFailed || !strings.Contains(said, "attach: --monitor-state: cannot write") {
+		t.Errorf("a folder that cannot be written: %d, %s", code, said)
+	}
+}
+
+// A server that is told to end says what it could not do of that.
+func TestServeEnds(t *testing.T) {
+	dir := t.TempDir()
+	path, state := filepath.Join(dir, "m.attach"), filepath.Join(dir, "state")
+	succeed(t, "fit", "../../testmodels/digits_resnet.onnx", "--x", "../../testmodels/digits_fit.npz", "--rows", ":80", "--preprocess", "../../testmodels/digits.preprocess.json", "-o", path)
+	address, end := server(t, path, "--grpc", "", "--monitor-state", state, "--grace", "0.1")
+	r, err := http.Post(address+"/v2/models/m/infer", "", strings.NewReader(`{"inputs": [`+ones("input", "FP32", 1, 1, 24, 24)+`]}`))
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Fatal(r, err)
+	}
+	r.Body.Close()
+	slow, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	fmt.Fprintf(slow, "POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n")
+	if _, err := slow.Read(make([]byte, 1)); err != nil { // the request is on its way
+		t.Fatal(err)
+	}
+	if err := os.Rename(state, state+"s"); err != nil {
+		t.Fatal(err)
+	}
+	code, said := end()
+	for _, words := range []string{"cut off after 0.1 s", "--monitor-state: cannot write"} {
+		if code != exitFailed || !strings.Contains(said, words) || strings.Contains(said, interrupted) {
+			t.Errorf("it ends with %d: %s, want %q", code, said, words)
+		}
+	}
+}
+
+// Flags that mean nothing to a server are named.
+func TestServeFlags(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for flag, words := range map[string]string{
+		"--http=": "--http is empty; it must be HOST:PORT", "--http=nonsense": `--http is "nonsense"; it must be HOST:PORT`, "--http=localhost:": "it must be HOST:PORT", "--grpc=nonsense": "--grpc is",
+		"--http=localhost:no": "--http: ", "--monitor-state=" + file: "--monitor-state: " + file, "--timeout=1e10": "--timeout is 1e+10; it must be at most 1000000000", "--grace=1e300": "--grace is 1e+300; it must be at most",
+		"--max_queue_delay_microseconds=10000000000": "at most 1000000000", "--max-body=9223372036854775807": "--max-body is",
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		var errs bytes.Buffer
+		args := []string{"serve", "nowhere.attach", flag}
+		for _, other := range []string{"--http=localhost:0", "--grpc="} {
+			if name, _, _ := strings.Cut(other, "="); !strings.HasPrefix(flag, name) {
+				args = append(args, other)
+			}
+		}
+		if code := Run(ctx, args, nil, io.Discard, &errs); code == exitDone || !strings.Contains(errs.String(), words) {
+			t.Errorf("%s: %d, %s, want %q", flag, code, &errs, words)
+		}
+		cancel()
 	}
 }
 

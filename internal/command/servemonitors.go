@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 type monitors struct {
 	dir    string // empty is nowhere
 	server *serve.Server
+	log    *slog.Logger
 	saved  map[string][]byte // by model
 	unlock func()
 }
@@ -30,13 +32,13 @@ type monitors struct {
 // machine fails.
 const eachSave = 10 * time.Second
 
-func openMonitors(dir string, s *serve.Server) (*monitors, error) {
-	k := &monitors{dir: dir, server: s, saved: map[string][]byte{}, unlock: func() {}}
+func openMonitors(dir string, s *serve.Server, log *slog.Logger) (*monitors, error) {
+	k := &monitors{dir: dir, server: s, log: log, saved: map[string][]byte{}, unlock: func() {}}
 	if dir == "" {
 		return k, nil
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--monitor-state: %w", err)
 	}
 	var err error
 	if k.unlock, err = atomicfile.Lock(dir); err != nil {
@@ -66,9 +68,8 @@ func (k *monitors) restore(model string) error {
 		return err
 	}
 	if err := m.UnmarshalBinary(state); err != nil {
-		return fmt.Errorf("%s: %w; what it tells of drift is not true of the model %s: move it away to begin anew", k.file(model), err, model)
+		k.log.Warn("the monitor begins anew: what was kept is not of the model", "model", model, "file", k.file(model), "error", err.Error())
 	}
-	k.saved[model] = state
 	return nil
 }
 
@@ -90,6 +91,9 @@ func (k *monitors) save(ctx context.Context) error {
 		}
 		if err == nil {
 			k.saved[model] = state
+		}
+		if err != nil {
+			err = fmt.Errorf("--monitor-state: %w", err)
 		}
 		errs = append(errs, err)
 	}
