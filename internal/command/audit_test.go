@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"os"
 	"reflect"
 	"strings"
@@ -53,5 +54,15 @@ func TestAuditPage(t *testing.T) {
 		if !strings.Contains(string(content), "`"+key+"`") {
 			t.Errorf("docs/audit.md lacks `%s`", key)
 		}
+	}
+}
+
+// TestInterrupted: an audit that is interrupted says that what was scored is kept.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stderr strings.Builder
+	if code := status(ctx, kept(ctx.Err()), &stderr); code != exitFailed || stderr.String() != "attach: interrupted; what was scored before is kept, and the same command goes on from there\n" {
+		t.Errorf("%d: %s", code, &stderr)
 	}
 }

@@ -158,15 +158,18 @@ func (d *auditFolder) again(ctx context.Context, done *audit.File, before auditR
 	}
 	var still []auditSource
 	gone := false
-	scored := done.Shards()
+	names := done.Shards()
+	scored := func(s auditSource) bool {
+		_, has := slices.BinarySearch(names, s.Name)
+		return has
+	}
 	for _, s := range before.Shards {
 		now, here := is[s.Name]
 		if here {
 			still = append(still, now)
 			delete(is, s.Name)
-		} else if _, has := slices.BinarySearch(scored, s.Name); has {
-			gone = true
 		}
+		gone = gone || !here && scored(s)
 	}
 	if gone {
 		return false, fmt.Errorf("%s holds another audit: it is of %s, and here are %s; write to another folder", d.dir, firstOf(sourceNames(before.Shards)), firstOf(sourceNames(run.Shards)))
@@ -174,7 +177,7 @@ func (d *auditFolder) again(ctx context.Context, done *audit.File, before auditR
 	if changed, how := changes(before.Shards, still); changed != nil {
 		return false, fmt.Errorf("%s holds the audit of %s before it changed (%s); to audit it anew, write to another folder, or remove %s", d.dir, firstOf(changed), how, d.scores())
 	}
-	if len(is) == 0 {
+	if !slices.ContainsFunc(run.Shards, func(s auditSource) bool { return !scored(s) }) {
 		d.add(done)
 		return false, d.begin(ctx, run)
 	}
@@ -279,7 +282,7 @@ func (d *auditFolder) take(ctx context.Context, before, run auditRun) error {
 		}
 	}
 	if n := len(beside); n > 0 {
-		printf(d.stderr, "note: so is what was scored of %s in the same part\n", rows.Count(n, "other file"))
+		printf(d.stderr, "note: what was scored of %s in the same part is scored again\n", rows.Count(n, "other file"))
 	}
 	return d.renumber(good, number)
 }
