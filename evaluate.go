@@ -98,7 +98,7 @@ type Histogram struct {
 	// Distance is the largest between the distribution functions of fresh and of
 	// calibration rows, and Probability about that of one as large where both are
 	// alike (Kolmogorov and Smirnov); nil where calibration rows say nothing of these
-	// numbers.
+	// numbers, and of p-values by predicted class.
 	Distance    *float64 `json:"distance,omitempty"`
 	Probability *float64 `json:"probability,omitempty"`
 }

@@ -546,6 +546,10 @@ func TestEvaluateFlagsByClass(t *testing.T) {
 	if len(named) != 3 || rows != each.Rows {
 		t.Errorf("promises are of %v and %d rows", named, rows)
 	}
+	// Scores of all classes together are not what these p-values are of.
+	if p := each.Flags.PValues; p.Probability != nil || p.Distance != nil {
+		t.Errorf("p-values by class are compared with those of the calibration rows: %v, %v", *p.Distance, *p.Probability)
+	}
 	share := func(o attach.PredictOptions) float64 {
 		flagged, of := 0., 0.
 		for _, p := range mustPredict(t, b, harder(3, 3000), o) {
@@ -673,6 +677,10 @@ func TestEvaluateIntervalScore(t *testing.T) {
 		for _, p := range e.Promises {
 			if few := strings.Contains(p.Says, "calibration rows are too few to promise"); p.Kind == "coverage" && few != (want == "rcp") {
 				t.Errorf("by %s of 60 calibration rows: %s", want, p.Says)
+			}
+			// 49 of 97 calibrate, and of 48 none would end at this level.
+			if p.Kind == "coverage" && want == "rcp" && p.Do != "calibrate with at least 97 rows, of which half learn the scores" {
+				t.Errorf("by rcp of 60 calibration rows: %s; %s", p.Says, p.Do)
 			}
 		}
 	}

@@ -17,8 +17,10 @@ func (g *gathering) flags(e *Evaluation) *FlagEvaluation {
 	f := &FlagEvaluation{At: flagged(g.pValues, g.o.Alphas), PValues: g.pHistogram(g.pValues, g.predicted)}
 	p := g.at[g.main]
 	cal := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
-	distance, probability := evidence.Kolmogorov(cal, slices.Sorted(slices.Values(g.scores)))
-	f.PValues.Distance, f.PValues.Probability = &distance, &probability
+	if !p.o.FlagByClass { // which ranks scores otherwise
+		distance, probability := evidence.Kolmogorov(cal, slices.Sorted(slices.Values(g.scores)))
+		f.PValues.Distance, f.PValues.Probability = &distance, &probability
+	}
 	alarm := func(i int) bool { return g.pValues[i] <= e.Alpha }
 	f.ByClass, f.ByGroup = g.byLabel().rates(alarm, nil), g.byGroup().rates(alarm, nil)
 	for _, r := range f.At {

@@ -61,11 +61,19 @@ type Promise struct {
 func (p Promise) covers() bool { return p.Kind != "false_alarms" && p.Kind != "selective_error" }
 
 // promise judges one that n calibration rows make, of misses with probability
-// alpha, and keeps it; it is one of so many that are made at once.
+// alpha, and keeps it; it is one of so many that are made at once. Of intervals by rcp
+// half of the calibration rows make it.
 func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 	misses := p.Count
 	if p.covers() {
 		misses = p.Rows - p.Count
+	}
+	more := func(format string, n int) string { return fmt.Sprintf("calibrate with "+format, n) }
+	if e.IntervalScore == "rcp" && strings.HasSuffix(p.Kind, "coverage") {
+		n = evidence.Halved(n)
+		more = func(format string, n int) string {
+			return fmt.Sprintf("calibrate with "+format+", of which half learn the scores", evidence.Whole(n))
+		}
 	}
 	m := evidence.Misses{Allowed: int(math.Round((1 - evidence.ExpectedCoverage(n, alpha)) * float64(n+1))), Calibration: n}
 	twice, limit := min(2*alpha, (1+alpha)/2), doubt/float64(together)
@@ -74,7 +82,7 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 	case m.Allowed == 0:
 		p.Verdict = TooFewRows
 		p.Says += fmt.Sprintf(", and %s too few to promise anything", singular(n, "calibration rows are"))
-		p.Do = fmt.Sprintf("calibrate with at least %d rows", evidence.LeastRows(alpha*(1+1e-12)))
+		p.Do = more("at least %d rows", evidence.LeastRows(evidence.Forgive(alpha)))
 	case p.Probability < limit:
 		p.Verdict = Broken
 		p.Says += p.times(float64(misses) / float64(p.Rows) / alpha)
@@ -83,7 +91,7 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 		p.Verdict = TooFewRows
 		p.Says += fmt.Sprintf(", too few to tell: with %s even twice as many may be chance", rows.Count(n, "calibration row"))
 		if rows := evidence.CalibrationFor(alpha, limit, twice); rows > 0 {
-			p.Do = fmt.Sprintf("calibrate with %d rows or more", rows)
+			p.Do = more("%d rows or more", rows)
 		}
 	case m.Power(p.Rows, limit, twice) < power:
 		p.Verdict = TooFewRows
@@ -94,7 +102,7 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 				p.Do += " of " + p.Name
 			}
 			if rows > 5*n {
-				p.Do += fmt.Sprintf(", or calibrate with many more than %d", n)
+				p.Do += ", or " + more("many more than %d", n)
 			}
 		}
 	case 1-m.AtLeast(misses+1, p.Rows) >= limit:

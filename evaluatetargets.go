@@ -169,22 +169,15 @@ func (g *gathering) promises(e *Evaluation, p Promise, c Coverage) {
 	for _, name := range g.bundle.Calibration.Groups {
 		groups[name]++
 	}
-	// calibrating is how many of n rows set the ends of intervals.
-	calibrating := func(n int) int {
-		if e.IntervalScore == "rcp" {
-			return n - n/2
-		}
-		return n
-	}
 	if len(groups) == 0 {
 		p.Rate = c.Rate
-		e.promise(p, calibrating(g.bundle.Calibration.NCal), 1-c.Asked, 1)
+		e.promise(p, g.bundle.Calibration.NCal, 1-c.Asked, 1)
 		return
 	}
 	for _, r := range c.ByGroup {
 		p.Rate = r
 		p.Asked, p.Name, p.Part = c.Asked, cmp.Or(r.Name, `""`), "group" // of all rows it would be empty
-		e.promise(p, calibrating(groups[r.Name]), 1-c.Asked, len(c.ByGroup))
+		e.promise(p, groups[r.Name], 1-c.Asked, len(c.ByGroup))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/trees"
 )
 
@@ -34,14 +35,18 @@ func (o IntervalOptions) rectifiers(targets []QuantileCalibration, alpha float64
 	if o.Score != "rcp" {
 		return targets, all, nil
 	}
+	var order []int
 	for t, q := range targets {
 		if err := q.Validate(); err != nil {
 			return nil, nil, err
 		}
-		order := rand.New(rand.NewPCG(o.Seed, rectifyStream)).Perm(len(q.Y))
-		learn := q.rows(order[:len(order)/2])
-		left = append(left, q.rows(order[len(order)/2:]))
-		if all[t], err = o.learn(learn, alpha); err != nil {
+		n := len(q.Y)
+		if len(order) != n {
+			order = rand.New(rand.NewPCG(o.Seed, rectifyStream)).Perm(n)
+		}
+		learn := n - evidence.Halved(n)
+		left = append(left, q.rows(order[learn:]))
+		if all[t], err = o.learn(q.rows(order[:learn]), alpha); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -24,7 +24,7 @@ func noteEndless(w io.Writer, b *attach.Bundle, o attach.PredictOptions, groups 
 	level := cmp.Or(o.Level, b.Calibration.Level)
 	endless := func(rows int) bool {
 		if o.IntervalScore == "rcp" {
-			rows -= rows / 2 // which learn
+			rows = evidence.Halved(rows)
 		}
 		return evidence.ExpectedCoverage(rows, 1-level) == 1
 	}

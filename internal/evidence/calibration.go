@@ -50,3 +50,10 @@ func LeastRows(alpha float64) int {
 	}
 	return max(int(n), 0)
 }
+
+// Halved is how many of n calibration rows calibrate where the others learn what is to
+// be calibrated.
+func Halved(n int) int { return n - n/2 }
+
+// Whole is the least number of calibration rows of which n calibrate, so Halved.
+func Whole(n int) int { return 2*n - 1 }
