@@ -80,9 +80,6 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 	if err := m.check(&c.request); err != nil {
 		return err
 	}
-	if c.job.predictor, err = m.predictor(&c.request); err != nil {
-		return err
-	}
 	if err := m.take(c); err != nil {
 		return err
 	}
@@ -95,9 +92,16 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 		c.job.ctx, cancel = context.WithTimeout(ctx, c.timeout)
 		defer cancel()
 	}
-	if err := m.batcher.do(&c.job); errors.Is(err, context.DeadlineExceeded) {
+	c.job.predictor, err = m.predictor(c.job.ctx, &c.request)
+	if err == nil {
+		err = m.batcher.do(&c.job)
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return errOwnTimeout
+	case errors.Is(err, context.DeadlineExceeded):
 		return errTimeout
-	} else if err != nil {
+	case err != nil:
 		return err
 	}
 	alpha := cmp.Or(c.alpha, m.bundle.Calibration.Alpha)

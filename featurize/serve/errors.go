@@ -28,8 +28,11 @@ func badRequest(format string, args ...any) error {
 	return refuse(http.StatusBadRequest, format, args...)
 }
 
-// errTimeout is of a request that takes too long.
-var errTimeout = &refusal{http.StatusServiceUnavailable, "the request took longer than it may; try again later"}
+// Errors of a request that takes too long, for the server or for who sent it.
+var (
+	errTimeout    = &refusal{http.StatusServiceUnavailable, "the request took longer than it may; try again later"}
+	errOwnTimeout = &refusal{http.StatusServiceUnavailable, "the request took longer than its parameter timeout says"}
+)
 
 // statusClientGone is what logs and metrics have for a client that did not wait.
 const statusClientGone = 499
@@ -73,7 +76,7 @@ func codeOf(err error) codes.Code {
 	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
 		return codes.ResourceExhausted
 	case http.StatusServiceUnavailable:
-		if errors.Is(err, errTimeout) {
+		if errors.Is(err, errTimeout) || errors.Is(err, errOwnTimeout) {
 			return codes.DeadlineExceeded
 		}
 		return codes.Unavailable

@@ -69,7 +69,8 @@ func (s *scanner) more(first bool, close byte) (bool, error) {
 	return true, nil
 }
 
-// object calls each with the name of every member, to read its value.
+// object calls each with the name of every member, to read its value. One that is null
+// is absent.
 func (s *scanner) object(each func(name string) error) error {
 	if err := s.take('{', "an object"); err != nil {
 		return err
@@ -83,7 +84,7 @@ func (s *scanner) object(each func(name string) error) error {
 		if err == nil {
 			err = s.take(':', "a colon")
 		}
-		if err == nil {
+		if err == nil && !s.literal("null") {
 			err = each(name)
 		}
 		if err != nil {

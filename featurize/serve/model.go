@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -37,7 +38,8 @@ type model struct {
 	users   int // requests that hold it; of the entry's lock
 
 	mu         sync.Mutex
-	predictors map[predictorKey]func() (*attach.Predictor, error)
+	predictors map[predictorKey]*attach.Predictor
+	making     chan struct{} // has room for who makes one
 }
 
 // predictorKey is what predictors differ by. Alpha is compared with p-values.
@@ -56,7 +58,7 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &model{bundle: b, net: net, inputs: net.Base(b.Base.Task).Inputs, outputs: outputsOf(b), predictors: map[predictorKey]func() (*attach.Predictor, error){}}
+	m := &model{bundle: b, net: net, inputs: net.Base(b.Base.Task).Inputs, outputs: outputsOf(b), predictors: map[predictorKey]*attach.Predictor{}, making: make(chan struct{}, 1)}
 	for _, v := range net.Info().Inputs {
 		if slices.ContainsFunc(m.inputs, func(in attach.Input) bool { return in.Name == v.Name }) {
 			m.needed, m.nan = append(m.needed, !v.Optional), append(m.nan, v.NaN)
@@ -70,7 +72,7 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 		}
 	}
 	// The default is what a classifier or regressor that is asked for everything needs.
-	if _, err := m.predictor(&request{}); err != nil {
+	if _, err := m.predictor(ctx, &request{}); err != nil {
 		net.Close()
 		return nil, err
 	}
@@ -95,33 +97,52 @@ func (m *model) close() {
 // wants says whether a request asks for an output.
 func (r *request) wants(o *output) bool {
 	if len(r.outputs) == 0 {
-		return !o.optional || o.name == quantilesOutput && len(r.levels) > 0
+		return (!o.optional || o.name == quantilesOutput && len(r.levels) > 0) && !(o.name == setOutput && r.sets == noSets)
 	}
 	return slices.ContainsFunc(r.outputs, func(w wanted) bool { return w.name == o.name })
 }
 
-// predictor is the one for what a request asks.
-func (m *model) predictor(r *request) (*attach.Predictor, error) {
+// predictor is the one for what a request asks. One is made at a time, since
+// calibration takes memory and time; who asks for one that is there does not wait.
+func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, error) {
 	key := predictorKey{r.level, r.quantiles, r.sets, r.byClass, r.byCluster}
-	for i := range m.outputs {
-		if o := &m.outputs[i]; o.name == setOutput && r.wants(o) {
-			key.sets = cmp.Or(key.sets, string(calibrate.LAC))
-		}
+	switch {
+	case key.sets == noSets:
+		key.sets = ""
+	case key.sets == "" && (r.byClass || r.byCluster || slices.ContainsFunc(m.outputs, func(o output) bool { return o.name == setOutput && r.wants(&o) })):
+		key.sets = string(calibrate.LAC)
+	}
+	if p := m.made(key); p != nil {
+		return p, nil
+	}
+	select {
+	case m.making <- struct{}{}:
+		defer func() { <-m.making }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if p := m.made(key); p != nil {
+		return p, nil
+	}
+	key.quantiles, key.sets = strings.Clone(key.quantiles), strings.Clone(key.sets)
+	p, err := m.bundle.Predictor(attach.PredictOptions{Level: r.level, Levels: slices.Clone(r.levels), Sets: calibrate.SetScore(key.sets), ByClass: r.byClass, ByCluster: r.byCluster})
+	if err != nil {
+		return nil, err
 	}
 	m.mu.Lock()
-	p := m.predictors[key]
-	if p == nil {
-		if len(m.predictors) == mostPredictors {
-			clear(m.predictors)
-		}
-		key.quantiles, key.sets = strings.Clone(key.quantiles), strings.Clone(key.sets)
-		o := attach.PredictOptions{Level: r.level, Levels: slices.Clone(r.levels), Sets: calibrate.SetScore(key.sets), ByClass: r.byClass, ByCluster: r.byCluster}
-		// Who asks for another does not wait until this one is made.
-		p = sync.OnceValues(func() (*attach.Predictor, error) { return m.bundle.Predictor(o) })
-		m.predictors[key] = p
+	defer m.mu.Unlock()
+	if len(m.predictors) == mostPredictors {
+		clear(m.predictors)
 	}
-	m.mu.Unlock()
-	return p()
+	m.predictors[key] = p
+	return p, nil
+}
+
+// made is the predictor that was made for a key, or nil.
+func (m *model) made(key predictorKey) *attach.Predictor {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.predictors[key]
 }
 
 // check refuses a request for outputs that the model does not have.
@@ -132,6 +153,8 @@ func (m *model) check(r *request) error {
 			return badRequest("the output %.100q is asked for twice", w.name)
 		case !slices.ContainsFunc(m.outputs, func(o output) bool { return o.name == w.name }):
 			return badRequest("the model has no output %.100q; it has %s", w.name, m.outputNames())
+		case w.name == setOutput && r.sets == noSets:
+			return badRequest("the output set is asked for, and the parameter sets is none")
 		case w.name == quantilesOutput && len(r.levels) == 0:
 			return badRequest("the output quantiles needs the parameter quantiles, such as \".1,.5,.9\"")
 		}
@@ -453,14 +476,14 @@ func (m *model) runAlone(j *job) error {
 		}
 		r, err := m.net.Run(j.ctx, block)
 		if err != nil {
-			return err
+			return m.found(err, block, i)
 		}
 		if j.groups != nil {
 			r.Groups = j.groups[i:end]
 		}
 		some, err := j.predictor.Predict(j.ctx, r)
 		if err != nil {
-			return err
+			return m.found(err, block, i)
 		}
 		if n <= m.batcher.rows {
 			j.predictions = some
@@ -469,6 +492,23 @@ func (m *model) runAlone(j *job) error {
 		j.predictions = append(j.predictions, some...)
 	}
 	return nil
+}
+
+// found says what inputs an error is of that rows of theirs make the network answer, in a
+// block that begins at a row.
+func (m *model) found(err error, block ood.InputBlock, begin int) error {
+	if statusOf(err) != http.StatusBadRequest || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	names := make([]string, len(block.Tensors))
+	for i, t := range block.Tensors {
+		names[i] = strconv.Quote(t.Name)
+	}
+	where := "the input " + strings.Join(names, " and ")
+	if begin > 0 {
+		where += fmt.Sprintf(", its rows from %d on", begin)
+	}
+	return fmt.Errorf("%s: %w", where, err)
 }
 
 // join is the rows of all jobs, one below the other.

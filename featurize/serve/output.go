@@ -60,6 +60,7 @@ func outputsOf(b *attach.Bundle) []output {
 
 const (
 	setOutput       = "set"
+	noSets          = "none" // of the parameter sets
 	quantilesOutput = "quantiles"
 )
 

@@ -65,7 +65,10 @@ func (r *request) set(name string, v parameter) (err error) {
 		r.quantiles = v.text
 		r.levels, err = v.shares(name, r.levels[:0])
 	case "sets":
-		if r.sets = v.text; len(v.text) > 100 {
+		switch r.sets = v.text; {
+		case v.text == "":
+			err = badRequest("the parameter sets is empty; leave it out, or say none")
+		case len(v.text) > 100:
 			err = badRequest("the parameter sets has %d characters", len(v.text))
 		}
 	case "by_class":
@@ -292,4 +295,4 @@ func (w *wanted) set(name string, v parameter) error {
 }
 
 // clamp is an axis, where one that is far too large is too large.
-func clamp(d int64) int { return int(min(max(d, -1), math.MaxInt32)) }
+func clamp(d int64) int { return int(min(max(d, math.MinInt), math.MaxInt)) }

@@ -208,7 +208,7 @@ func tensorRequest(rows int, v float32, more string) string {
 
 // What is wrong with a request is said in one sentence, and the next is answered.
 func TestRefuses(t *testing.T) {
-	_, url, _ := digits(t, serve.Options{MaxBodySize: 1 << 16})
+	_, url, _ := digits(t, serve.Options{MaxBodySize: 1 << 16, MaxBatchSize: 4})
 	infer := "/v2/models/digits/infer"
 	for _, c := range []struct {
 		path, body string
@@ -230,6 +230,10 @@ func TestRefuses(t *testing.T) {
 		{infer, tensorRequest(1, 0, `"parameters": {"quantiles": 0.5}, `), 400, "no quantile head"},
 		{infer, tensorRequest(1, 0, `"parameters": {"sets": "best"}, `), 400, `"best" of sets is not one of lac`},
 		{infer, tensorRequest(1, 0, `"parameters": {"by_class": true, "by_cluster": true}, `), 400, "by class are not by cluster"},
+		{infer, tensorRequest(1, 0, `"parameters": {"sets": "none"}, "outputs": [{"name": "set"}], `), 400, "the output set is asked for"},
+		{infer, tensorRequest(1, 0, `"parameters": {"timeout": 1}, `), 503, "than its parameter timeout says"},
+		{infer, strings.Replace(tensorRequest(5, 3e38, ""), "[3e+38"+strings.Repeat(",3e+38", 4*24*24-1), "[1"+strings.Repeat(",1", 4*24*24-1), 1), 400, `the input "input", its rows from 4 on: row 0 (counted from 0) of the model's feature`},
+		{infer, strings.Replace(tensorRequest(2, 3e38, ""), "[3e+38", "[1", 1), 400, `the input "input": row 0 (counted from 0) of the model's feature`},
 		{infer, tensorRequest(1, 0, `"outputs": [{"name": "nope"}], `), 400, `no output "nope"; it has class, confidence`},
 		{infer, tensorRequest(1, 0, `"outputs": [{"name": "flag"}, {"name": "flag"}], `), 400, "twice"},
 		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": ["?"]}]}`, 400, "no base64"},
@@ -285,6 +289,20 @@ func TestRefuses(t *testing.T) {
 		w.Body.Close()
 		if w.StatusCode != c.status {
 			t.Errorf("%d bytes of binary data: status %d, want %d", len(c.raw), w.StatusCode, c.status)
+		}
+	}
+}
+
+// Parameters of sets are taken whether the request asks for sets or not.
+func TestSets(t *testing.T) {
+	_, url, _ := digits(t, serve.Options{})
+	for more, sets := range map[string]bool{
+		`"parameters": {"sets": "none"}, `: false, `"parameters": {"sets": "aps"}, `: true, `"parameters": {"by_class": true}, `: true,
+		`"parameters": {"by_class": true}, "outputs": [{"name": "flag"}], `: false, `"parameters": {"sets": "ordinal"}, "outputs": [{"name": "flag"}], `: false,
+	} {
+		status, a := post(t, url+"/v2/models/digits/infer", tensorRequest(1, 0, more))
+		if status != 200 || (a.data("set") != nil) != sets || a.data("flag") == nil {
+			t.Errorf("%s: status %d, %s, sets %v", more, status, a.Error, a.data("set"))
 		}
 	}
 }

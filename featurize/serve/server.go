@@ -197,11 +197,13 @@ func find(path string) (string, error) {
 		return path, err
 	}
 	files, err := filepath.Glob(filepath.Join(filepath.Clean(path), "*.attach"))
-	if err == nil && len(files) != 1 {
-		err = fmt.Errorf("%s: the folder has %d files that end in .attach, and one is taken", path, len(files))
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return path, err
+	case len(files) == 0:
+		return path, fmt.Errorf("%s: the folder has no file that ends in .attach", path)
+	case len(files) > 1:
+		return path, fmt.Errorf("%s: the folder has %d files that end in .attach; name one of them", path, len(files))
 	}
 	return files[0], nil
 }

@@ -475,6 +475,17 @@ func TestServeKinds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if k.name == "groups" {
+			r, err := http.Post(address+"/v2/models/groups/infer", "application/json", strings.NewReader(`{"parameters": {"by_class": true}, "inputs": [`+k.inputs+`]}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			said, err := io.ReadAll(r.Body)
+			r.Body.Close()
+			if err != nil || r.StatusCode != http.StatusBadRequest || !strings.Contains(string(said), "answers no classes") {
+				t.Errorf("sets by class of a regressor: status %d, %s, error %v", r.StatusCode, said, err)
+			}
+		}
 		compared := false
 		for _, o := range answer.Outputs {
 			if o.Name != k.like {
