@@ -139,7 +139,11 @@ func (f *serving) run(c *cli.Context) error {
 	if !listeners.drain(ending) {
 		err = fmt.Errorf("requests on their way were cut off after %g s", f.grace)
 	}
-	return errors.Join(err, kept.save(context.WithoutCancel(ctx)))
+	if err = errors.Join(err, kept.save(context.WithoutCancel(ctx))); err != nil {
+		// The process may be ended while a network still runs.
+		f.Log.Error("not ended well", "error", err.Error())
+	}
+	return err
 }
 
 // listeners are what clients connect to.

@@ -205,7 +205,7 @@ func TestServeEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, said := end()
-	for _, words := range []string{"cut off after 0.1 s", "--monitor-state: cannot write"} {
+	for _, words := range []string{"cut off after 0.1 s", "--monitor-state: cannot write", `"msg":"not ended well"`} {
 		if code != exitFailed || !strings.Contains(said, words) || strings.Contains(said, interrupted) {
 			t.Errorf("it ends with %d: %s, want %q", code, said, words)
 		}
