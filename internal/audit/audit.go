@@ -43,10 +43,8 @@ type Identity struct {
 	// Every and Limit say which rows of a shard are audited, 0 being all.
 	Every int `json:"every,omitempty"`
 	Limit int `json:"limit,omitempty"`
-	// Targets are the names of what a regressor with intervals predicts, and Grouped says
-	// that rows bring groups.
+	// Targets are the names of what a regressor with intervals predicts.
 	Targets []string `json:"targets,omitempty"`
-	Grouped bool     `json:"grouped,omitempty"`
 	// Fitted is the digest of the rows fitted on that inputs are compared with, or empty.
 	Fitted  string  `json:"fitted_sha256,omitempty"`
 	Reading Reading `json:"reading,omitzero"`
@@ -101,7 +99,7 @@ func (id Identity) fields() identityFields {
 	for _, name := range []string{
 		"features", "groups", "target", "text", "ignore", "classes", "labels", "skip_bad", "class_names_sha256", "weights_sha256",
 		"model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "predicted", "alpha", "level",
-		"fdr", "delta", "conditional", "every", "limit", "targets", "grouped", "fitted_sha256",
+		"fdr", "delta", "conditional", "every", "limit", "targets", "fitted_sha256",
 	} {
 		f.names, f.values = append(f.names, name), append(f.values, string(all[name]))
 	}

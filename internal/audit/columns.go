@@ -28,7 +28,7 @@ func (id Identity) columns() *columns {
 	add("shard", few)
 	add("row", parquet.Int(64))
 	add("folder", few)
-	if id.Grouped {
+	if id.Reading.Groups != "" {
 		add("group", few)
 	}
 	if id.Fitted != "" {

@@ -317,7 +317,7 @@ func (t *tally) add(of *columns, number int, at Range, cells []pq.Values, n int)
 	var groups, like [][]byte
 	var classes []float64
 	var classNames [][]byte
-	if w.Grouped {
+	if w.Reading.Groups != "" {
 		groups = cells[of.at["group"]].Bytes
 	}
 	if w.Fitted != "" {

@@ -248,7 +248,7 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 		w.text(of.Shard)
 		w.whole(number)
 		w.text(folder)
-		if s.Grouped {
+		if s.Reading.Groups != "" {
 			w.text(groups[i])
 		}
 		if like != nil {

@@ -245,7 +245,6 @@ func (f *auditing) scorer(ctx context.Context) (*audit.Scorer, error) {
 		sum := sha256.Sum256(f.raw)
 		id.Preprocess = hex.EncodeToString(sum[:])
 	}
-	id.Grouped = f.inputs.Groups != ""
 	in := f.inputs
 	id.Reading = audit.Reading{Features: f.asFeatures, Groups: in.Groups, Target: in.Targets, Text: in.Text, Ignore: in.Ignore, Classes: f.classes, Labels: in.Labels, SkipBad: in.SkipBad}
 	if f.reading.names != "" {
@@ -555,7 +554,7 @@ func printAudit(w io.Writer, a *audit.Audit, dir string) {
 	if a.Unnamed() {
 		printf(w, "note: there are more outliers than discoveries: the rest cannot be told, one by one, from inputs like the calibration rows; the report has the highest scores first\n")
 	} else if a.Discoveries == 0 && a.Least > 1 {
-		printf(w, "note: with %s nothing is a discovery unless %d inputs score higher than all of them\n", rows.Count(a.Calibration, "calibration row"), a.Least)
+		printf(w, "note: with %s nothing is a discovery unless %d inputs score higher than all of them, and %d do\n", rows.Count(a.Calibration, "calibration row"), a.Least, a.Thresholds[0].Inputs)
 	}
 	printf(w, "%s\n", filepath.Join(dir, "report.html"))
 }

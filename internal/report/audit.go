@@ -121,8 +121,10 @@ func reproduced(a *audit.Audit) block {
 			b.Code += " --x " + quoted(name)
 		}
 	}
-	b.Lead += " Where M.attach lies, names in capitals, and what was said of how inputs are read, such as --target, are not in audit.json: fill them in."
+	b.Lead += " Where M.attach lies and names in capitals are not in audit.json: fill them in."
 	b.Code += fmt.Sprintf(" -o again --fdr %g --delta %g --alpha %g", a.FDR, a.Delta, a.Alpha)
+	read := a.Reading
+	list := func(names []string) string { return quoted(strings.Join(names, ",")) }
 	for _, option := range []struct {
 		given bool
 		says  string
@@ -131,7 +133,16 @@ func reproduced(a *audit.Audit) block {
 		{a.Conditional, "--conditional"},
 		{a.Every > 0, fmt.Sprintf("--every %d", a.Every)},
 		{a.Limit > 0, fmt.Sprintf("--limit %d", a.Limit)},
-		{a.Grouped, "--groups NAME"},
+		{read.Features, "--features"},
+		{read.Groups != "", "--groups " + quoted(read.Groups)},
+		{read.Target != nil, "--target " + list(read.Target)},
+		{read.Text != nil, "--text " + list(read.Text)},
+		{read.Ignore != nil, "--ignore " + list(read.Ignore)},
+		{read.Classes != nil, "--classes " + list(each(read.Classes, strconv.Itoa))},
+		{read.Labels, "--labels"},
+		{read.SkipBad, "--skip-bad"},
+		{read.ClassNames != "", "--class-names NAMES"},
+		{read.Weights != "", "--weights FILE"},
 		{a.Preprocess != "", "--preprocess FILE"},
 		{a.Fitted != "", "--fitted INPUTS"},
 	} {
@@ -140,7 +151,7 @@ func reproduced(a *audit.Audit) block {
 		}
 	}
 	for _, f := range []Fact{
-		{a.Bundle, "M.attach, SHA-256"}, {a.Model, "its network, SHA-256"}, {a.Preprocess, "--preprocess, SHA-256"},
+		{a.Bundle, "M.attach, SHA-256"}, {a.Model, "its network, SHA-256"}, {a.Preprocess, "--preprocess, SHA-256"}, {read.Weights, "--weights, SHA-256"},
 		{a.Fitted, "--fitted, SHA-256 of names and content"}, {attach.Version(), "version of attach"},
 	} {
 		if f.Value != "" {
