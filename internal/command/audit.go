@@ -143,7 +143,7 @@ func (f *auditing) run(c *cli.Context) error {
 		return err
 	}
 	if one, other, found := twice(sources); found {
-		return usagef("--x names %s and %s, which are one file; each input is to be named once", one.Name, other.Name)
+		return usagef("--x names %s and %s%s; each input is to be named once", one.Name, other.Name, one.related(other))
 	}
 	_, before := os.Stat(f.dir)
 	if err := os.MkdirAll(f.dir, 0o777); err != nil {
@@ -304,19 +304,12 @@ func leadsTo(path string) string {
 	return filepath.ToSlash(resolved(path))
 }
 
-// apart refuses inputs that are within others, and a folder for results within inputs.
+// apart refuses a folder for results within inputs.
 func (f *auditing) apart(shards []shard) error {
 	to := resolved(f.dir)
 	names := map[string]string{} // by where they lead
 	for _, one := range shards {
 		names[one.leads] = one.name
-	}
-	for _, one := range shards {
-		for at := slash.Dir(one.leads); at != slash.Dir(at); at = slash.Dir(at) {
-			if outer, within := names[at]; within {
-				return usagef("--x names %s and %s within it; each input is to be named once", outer, one.name)
-			}
-		}
 	}
 	for _, name := range f.shards {
 		if !isURL(name) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	slash "path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/attach-uncertainty/attach/internal/inputs"
@@ -50,6 +51,14 @@ type auditSource struct {
 
 // place is where a source lies.
 func (s auditSource) place() string { return s.Machine + ":" + s.Path }
+
+// related says how two sources that [twice] found have the same rows.
+func (s auditSource) related(other auditSource) string {
+	if strings.HasPrefix(other.Path, s.Path+"/") {
+		return " within it"
+	}
+	return ", which are one file"
+}
 
 // sources look at shards from outside.
 func (f *auditing) sources(ctx context.Context, shards []shard) (list []auditSource, err error) {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -89,10 +88,8 @@ func (f *merging) run(c *cli.Context) error {
 	})
 	if one, other, found := twice(run.Shards); found && one.Name == other.Name {
 		return fmt.Errorf("two of these audits have rows of %s, which changed between them; each input is to be audited once", one.Name)
-	} else if found && strings.HasPrefix(other.Path, one.Path+"/") {
-		return fmt.Errorf("these audits have rows of %s and of %s within it; each input is to be audited once", one.Name, other.Name)
 	} else if found {
-		return fmt.Errorf("these audits have rows of %s and of %s, which are one file; each input is to be audited once", one.Name, other.Name)
+		return fmt.Errorf("these audits have rows of %s and of %s%s; each input is to be audited once", one.Name, other.Name, one.related(other))
 	}
 	if one, other, found := linked(d.files, sources); found {
 		return fmt.Errorf("these audits have rows of %s and of %s, which are one file; each input is to be audited once", one, other)

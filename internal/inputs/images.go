@@ -214,8 +214,8 @@ func (m *imageSource) decode(ctx context.Context, open func() (io.ReadSeekCloser
 type imageReader struct {
 	album
 	src *imageSource
-	// ballast is never touched, so that it takes no memory. Garbage is collected when there
-	// is as much of it, where else it would be after every few images.
+	// ballast is never read. Garbage is collected when there is as much of it, where else
+	// it would be after every few images, and stays in memory until then.
 	ballast []byte
 }
 
