@@ -9,7 +9,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // format is the newest format version that this package reads.
@@ -38,8 +37,8 @@ type Bundle struct {
 	// input, with Hugging Face's keys, or nil. Its numbers are kept to the
 	// letter, its white space is not.
 	Preprocess json.RawMessage
-	// Layout is the order of axes of the network's image input, or empty.
-	Layout preprocess.Layout
+	// Layout is the order of axes of the network's image input, "nchw" or "nhwc", or empty.
+	Layout string
 	// Text is how texts become the network's input, or nil.
 	Text *Text
 
@@ -112,25 +111,23 @@ type Fitted struct {
 	Scorer *ood.Scorer
 }
 
-// HeldOut says where calibration rows came from, and with it what calibration
-// may promise.
-type HeldOut string
-
+// Where calibration rows came from.
 const (
-	// Given rows were held out by the user from the network and the heads.
-	Given HeldOut = "given"
-	// SplitOff rows were split off the rows to fit on. The heads have not
-	// seen them; the network may have.
-	SplitOff HeldOut = "split"
+	given    = "given"
+	splitOff = "split"
 )
 
 // Calibration holds what held-out in-domain rows taught. Scores are stored,
 // not thresholds, so that levels stay adjustable.
 type Calibration struct {
-	HeldOut HeldOut `json:"held_out,omitempty"`
-	NFit    int     `json:"n_fit"` // rows that the heads were fitted on
-	NCal    int     `json:"n_cal"` // rows that they were calibrated on
-	Seed    uint64  `json:"seed"`
+	// HeldOut says where calibration rows came from, and with it what calibration may
+	// promise: "given" ones were held out by the user from the network and the heads;
+	// "split" ones were split off the rows to fit on, so that the heads have not seen
+	// them, and the network may have.
+	HeldOut string `json:"held_out,omitempty"`
+	NFit    int    `json:"n_fit"` // rows that the heads were fitted on
+	NCal    int    `json:"n_cal"` // rows that they were calibrated on
+	Seed    uint64 `json:"seed"`
 	// Alpha is the default false-alarm rate of flags, Level the default
 	// probability that an interval covers the target.
 	Alpha float64 `json:"alpha"`
@@ -159,9 +156,9 @@ type Calibration struct {
 // Promise says in one sentence what calibrated numbers mean for this bundle.
 func (b *Bundle) Promise() string {
 	switch b.Calibration.HeldOut {
-	case Given:
+	case given:
 		return "coverage and p-values hold for inputs drawn like the calibration rows, which neither network nor heads have seen"
-	case SplitOff:
+	case splitOff:
 		trees := ""
 		if b.Base.Standardised {
 			trees = " (far less around trees and their like, which nearly know such rows by heart)"

@@ -7,7 +7,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/calibrate"
 )
 
 // TestEmbedding: a network that answers nothing is watched, and has neither classes
@@ -35,7 +34,7 @@ func TestEmbedding(t *testing.T) {
 	if e.Flags == nil || e.Classes != nil || len(e.Targets) > 0 {
 		t.Errorf("evaluated %+v", e)
 	}
-	if _, err := b.Predictor(attach.PredictOptions{Sets: calibrate.LAC}); err == nil || !strings.HasSuffix(err.Error(), "the network answers no classes") {
+	if _, err := b.Predictor(attach.PredictOptions{Sets: "lac"}); err == nil || !strings.HasSuffix(err.Error(), "the network answers no classes") {
 		t.Errorf("error %v of sets", err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
@@ -28,7 +27,7 @@ type Evaluation struct {
 	Task    Task    `json:"task"`
 	Rows    int     `json:"rows"`
 	NCal    int     `json:"n_cal"` // rows that the bundle was calibrated on
-	HeldOut HeldOut `json:"held_out,omitempty"`
+	HeldOut string  `json:"held_out,omitempty"`
 	Alpha   float64 `json:"alpha"`
 	Level   float64 `json:"level"`
 	// Promises are those of the bundle: of flags, then of intervals or sets.
@@ -145,8 +144,8 @@ type ClassEvaluation struct {
 	Sets         []Coverage  `json:"sets,omitempty"` // by level
 	// SetScore is what sets rank classes by, and SetParts what they are promised of apart,
 	// "class" or "cluster", or empty where they are promised of all rows.
-	SetScore calibrate.SetScore `json:"set_score,omitempty"`
-	SetParts string             `json:"set_parts,omitempty"`
+	SetScore string `json:"set_score,omitempty"`
+	SetParts string `json:"set_parts,omitempty"`
 	// Accepted are the rows that PredictOptions.Error accepts, Errors the wrong ones
 	// among them.
 	Accepted *Rate `json:"accepted,omitempty"`

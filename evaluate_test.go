@@ -180,7 +180,7 @@ func TestEvaluateSets(t *testing.T) {
 	in.Cal = blob(2, 1500, 8, 3, 0)
 	b := mustFit(t, in)
 	batch := blob(9, 1200, 8, 3, 0)
-	o := attach.PredictOptions{Sets: calibrate.APS, ByClass: true, Error: .25}
+	o := attach.PredictOptions{Sets: "aps", ByClass: true, Error: .25}
 	e := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), o, attach.EvaluateOptions{Levels: []float64{.8}})
 	for k, level := range []float64{.8, .9} {
 		o.Level = level
@@ -209,7 +209,7 @@ func TestEvaluateSets(t *testing.T) {
 	kinds := map[string]int{}
 	for _, p := range e.Promises {
 		kinds[p.Kind]++
-		if p.Verdict == attach.Broken {
+		if p.Verdict == "broken" {
 			t.Errorf("%+v", p)
 		}
 	}
@@ -231,9 +231,9 @@ func TestEvaluateClassesOfOneName(t *testing.T) {
 	}
 	in.Cal.Labels = rare
 	in.Base.Classes = []string{"crane", "crane", "dog"}
-	e := mustEvaluate(t, mustFit(t, in), blocksOf(blob(9, 1200, 8, 3, 0), blas32.General{}, nil), attach.PredictOptions{Sets: calibrate.LAC, ByClass: true}, attach.EvaluateOptions{})
+	e := mustEvaluate(t, mustFit(t, in), blocksOf(blob(9, 1200, 8, 3, 0), blas32.General{}, nil), attach.PredictOptions{Sets: "lac", ByClass: true}, attach.EvaluateOptions{})
 	sets := slices.DeleteFunc(e.Promises, func(p attach.Promise) bool { return p.Kind != "sets" })
-	if len(sets) != 3 || sets[1].Verdict != attach.TooFewRows || !strings.Contains(sets[1].Says, "calibration rows are too few to promise anything") {
+	if len(sets) != 3 || sets[1].Verdict != "too few rows" || !strings.Contains(sets[1].Says, "calibration rows are too few to promise anything") {
 		t.Errorf("%+v", sets)
 	}
 }
@@ -249,12 +249,12 @@ func TestEvaluateSetsOfASureNetwork(t *testing.T) {
 		o    attach.PredictOptions
 		says string
 	}{
-		{attach.PredictOptions{Sets: calibrate.LAC, Level: .5}, "alone is right of"},
-		{attach.PredictOptions{Sets: calibrate.APS, Level: .5, ByClass: true}, "alone is right of"},
-		{attach.PredictOptions{Sets: calibrate.LAC, Level: .5, Smoothed: true}, "asked for 50 %"},
+		{attach.PredictOptions{Sets: "lac", Level: .5}, "alone is right of"},
+		{attach.PredictOptions{Sets: "aps", Level: .5, ByClass: true}, "alone is right of"},
+		{attach.PredictOptions{Sets: "lac", Level: .5, Smoothed: true}, "asked for 50 %"},
 	} {
 		for _, p := range mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), tt.o, attach.EvaluateOptions{}).Promises {
-			if p.Kind == "sets" && (p.Verdict != attach.Kept || p.Do != "" || !strings.Contains(p.Says, tt.says)) {
+			if p.Kind == "sets" && (p.Verdict != "kept" || p.Do != "" || !strings.Contains(p.Says, tt.says)) {
 				t.Errorf("%+v: %+v", tt.o, p)
 			}
 		}
@@ -317,15 +317,15 @@ func TestEvaluateVerdicts(t *testing.T) {
 		b       *attach.Bundle
 		rows    attach.FitOptions
 		n       int
-		verdict attach.Verdict
+		verdict string
 		do      string
 	}{
-		{"good", given, test, 1500, attach.Kept, ""},
-		{"spread", given, spread, 1500, attach.Broken, "look what has changed since calibration"},
-		{"spread, split off", b, spread, 1500, attach.Broken, "calibrate with rows that the network has not seen"},
-		{"few", given, test, 20, attach.TooFewRows, "evaluate on "},
-		{"a high level", given, test, 1500, attach.TooFewRows, "calibrate with at least 9999 rows"},
-		{"few calibration rows", mustFit(t, few), test, 1500, attach.TooFewRows, "calibrate with at least 9 rows"},
+		{"good", given, test, 1500, "kept", ""},
+		{"spread", given, spread, 1500, "broken", "look what has changed since calibration"},
+		{"spread, split off", b, spread, 1500, "broken", "calibrate with rows that the network has not seen"},
+		{"few", given, test, 20, "too few rows", "evaluate on "},
+		{"a high level", given, test, 1500, "too few rows", "calibrate with at least 9999 rows"},
+		{"few calibration rows", mustFit(t, few), test, 1500, "too few rows", "calibrate with at least 9 rows"},
 	} {
 		predictor := attach.PredictOptions{}
 		if tt.name == "few calibration rows" {
@@ -443,7 +443,7 @@ func TestEvaluateJoint(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{Side: calibrate.Lower}, attach.EvaluateOptions{})
+	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{Side: "lower"}, attach.EvaluateOptions{})
 	if c := e.Targets[0].Coverage[0]; c.Width != nil || c.Endless != 500 || math.Abs(c.Share-.9) > .06 || e.Targets[0].Points != nil {
 		t.Errorf("%+v", c)
 	}
@@ -470,7 +470,7 @@ func TestEvaluateAccepted(t *testing.T) {
 	}
 	harder := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{Error: .25}, attach.EvaluateOptions{})
 	p := harder.Promises[len(harder.Promises)-1]
-	if p.Kind != "selective_error" || p.Verdict != attach.Broken || !strings.Contains(p.Says, " times as many errors as promised") {
+	if p.Kind != "selective_error" || p.Verdict != "broken" || !strings.Contains(p.Says, " times as many errors as promised") {
 		t.Errorf("%+v", p)
 	}
 }
@@ -483,7 +483,7 @@ func TestEvaluateLess(t *testing.T) {
 	calm := blob(9, 1200, 8, 3, 0)
 	copy(calm.Features.Data, make([]float32, len(calm.Features.Data)))
 	e := mustEvaluate(t, mustFit(t, in), blocksOf(calm, blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
-	if p := e.Promises[1]; p.Verdict != attach.Kept || !strings.HasSuffix(p.Says, ", far fewer than asked") || p.Do == "" {
+	if p := e.Promises[1]; p.Verdict != "kept" || !strings.HasSuffix(p.Says, ", far fewer than asked") || p.Do == "" {
 		t.Errorf("%+v", p)
 	}
 
@@ -537,7 +537,7 @@ func TestEvaluateFlagsByClass(t *testing.T) {
 		if p.Asked != .05 {
 			continue
 		}
-		if p.Kind != "false_alarms" || p.Part != "predicted class" || p.Verdict != attach.Kept {
+		if p.Kind != "false_alarms" || p.Part != "predicted class" || p.Verdict != "kept" {
 			t.Errorf("a promise is %+v", p)
 		}
 		named[p.Name] = true
@@ -628,13 +628,13 @@ func TestEvaluateClusters(t *testing.T) {
 	in := classifier(300)
 	in.Base.Classes, in.Batch, in.Cal = nil, many(4, 300), many(5, 600)
 	b, fresh := mustFit(t, in), many(6, 2000)
-	o := attach.PredictOptions{Sets: calibrate.APS, ByCluster: true, Level: .8, Seed: 1}
+	o := attach.PredictOptions{Sets: "aps", ByCluster: true, Level: .8, Seed: 1}
 	e := mustEvaluate(t, b, blocksOf(fresh, blas32.General{}, nil), o, attach.EvaluateOptions{})
 	sets, err := b.Calibration.TrueClasses.Sets(calibrate.SetOptions{Score: o.Sets, ByCluster: true, Seed: 1}, .2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Classes.SetScore != calibrate.APS || e.Classes.SetParts != "cluster" {
+	if e.Classes.SetScore != "aps" || e.Classes.SetParts != "cluster" {
 		t.Errorf("sets are by %q, %q", e.Classes.SetScore, e.Classes.SetParts)
 	}
 	covered, rows := map[int]int{}, map[int]int{}

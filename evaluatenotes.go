@@ -87,7 +87,7 @@ func (g *gathering) note(e *Evaluation) {
 // blame has broken promises say what the last note does, which knows the cause.
 func (e *Evaluation) blame(of func(Promise) bool) {
 	for i, p := range e.Promises {
-		if p.Verdict == Broken && !p.Explained && of(p) {
+		if p.Verdict == broken && !p.Explained && of(p) {
 			e.Promises[i].Explained, e.Promises[i].Do = true, "first "+e.Notes[len(e.Notes)-1].Do+" (a note says why), then evaluate again"
 		}
 	}
@@ -128,7 +128,7 @@ func (g *gathering) noteTemperature(add func(do, format string, args ...any), c 
 		return
 	}
 	do := "calibrate with rows like these"
-	if g.bundle.Calibration.HeldOut == SplitOff {
+	if g.bundle.Calibration.HeldOut == splitOff {
 		do = "calibrate with rows that the network has not seen"
 	}
 	add(do, "confidence at temperature %.3g is worse than the network's own on these rows, by more than chance: NLL is %.4g instead of %.4g", c.Temperature, *c.After.NLL, *c.Before.NLL)
@@ -179,7 +179,7 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 		return false
 	case c.Calibration != nil && c.Accuracy.High < c.Calibration.Low:
 		says, do := "accuracy is below that on the calibration rows, %s: these rows are harder, or unlike them", "look what has changed"
-		if g.bundle.Calibration.HeldOut == SplitOff {
+		if g.bundle.Calibration.HeldOut == splitOff {
 			says = "accuracy is below that on the calibration rows, %s, which were split off the rows fitted on: the network was trained on them, or these rows are harder, or prepared otherwise"
 			do = "look how inputs are prepared, and calibrate with rows that it has not seen"
 		}

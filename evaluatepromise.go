@@ -10,19 +10,11 @@ import (
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
-// Verdict says whether a promise is kept.
-type Verdict string
-
+// Verdicts on promises.
 const (
-	// Kept: nothing speaks against it, and rows were enough to notice if it were
-	// broken by a factor of two.
-	Kept Verdict = "kept"
-	// Broken: a kept promise would be missed as far less than once in a hundred
-	// times.
-	Broken Verdict = "broken"
-	// TooFewRows: had the promise been broken by a factor of two, it would have
-	// passed unnoticed more than one time in five.
-	TooFewRows Verdict = "too few rows"
+	kept       = "kept"
+	broken     = "broken"
+	tooFewRows = "too few rows"
 )
 
 const (
@@ -47,9 +39,14 @@ type Promise struct {
 	Part string `json:"part,omitempty"`
 	// Probability is that of so many misses or more, were the promise kept.
 	Probability float64 `json:"probability"`
-	Verdict     Verdict `json:"verdict"`
-	Says        string  `json:"says"`         // in one sentence
-	Do          string  `json:"do,omitempty"` // what to do about it
+	// Verdict is "kept" where nothing speaks against it, and rows were enough to notice
+	// if it were broken by a factor of two; "broken" where a kept promise would be
+	// missed as far less than once in a hundred times; and "too few rows" where, had it
+	// been broken by a factor of two, that would have passed unnoticed more than one time
+	// in five.
+	Verdict string `json:"verdict"`
+	Says    string `json:"says"`         // in one sentence
+	Do      string `json:"do,omitempty"` // what to do about it
 	// Explained says that a note knows why the promise is broken: what to do about
 	// that comes before all else.
 	Explained bool `json:"explained,omitempty"`
@@ -77,24 +74,24 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 	}
 	m := evidence.Misses{Allowed: int(math.Round((1 - evidence.ExpectedCoverage(n, alpha)) * float64(n+1))), Calibration: n}
 	twice, limit := min(2*alpha, (1+alpha)/2), doubt/float64(together)
-	p.Probability, p.Verdict, p.Says = m.AtLeast(misses, p.Rows), Kept, p.seen()
+	p.Probability, p.Verdict, p.Says = m.AtLeast(misses, p.Rows), kept, p.seen()
 	switch {
 	case m.Allowed == 0:
-		p.Verdict = TooFewRows
+		p.Verdict = tooFewRows
 		p.Says += fmt.Sprintf(", and %s too few to promise anything", singular(n, "calibration rows are"))
 		p.Do = more("at least %d rows", evidence.LeastRows(evidence.Forgive(alpha)))
 	case p.Probability < limit:
-		p.Verdict = Broken
+		p.Verdict = broken
 		p.Says += p.times(float64(misses) / float64(p.Rows) / alpha)
 		p.Do = e.mend()
 	case !m.Telling(limit, twice):
-		p.Verdict = TooFewRows
+		p.Verdict = tooFewRows
 		p.Says += fmt.Sprintf(", too few to tell: with %s even twice as many may be chance", rows.Count(n, "calibration row"))
 		if rows := evidence.CalibrationFor(alpha, limit, twice); rows > 0 {
 			p.Do = more("%d rows or more", rows)
 		}
 	case m.Power(p.Rows, limit, twice) < power:
-		p.Verdict = TooFewRows
+		p.Verdict = tooFewRows
 		p.Says += ", too few to tell: twice as many could pass unnoticed"
 		if rows := m.RowsFor(power, limit, twice); rows > 0 {
 			p.Do = fmt.Sprintf("evaluate on %d rows or more", rows)
@@ -123,15 +120,15 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 // calibration rows' with 95 % confidence: of errors among accepted rows that are
 // independent.
 func (e *Evaluation) judgeError(r Rate) {
-	p := Promise{Kind: "selective_error", Rate: r, Probability: evidence.Binomial(r.Count, r.Rows, r.Asked), Verdict: Kept}
+	p := Promise{Kind: "selective_error", Rate: r, Probability: evidence.Binomial(r.Count, r.Rows, r.Asked), Verdict: kept}
 	p.Says = p.seen()
 	critical := sort.Search(r.Rows+1, func(k int) bool { return evidence.Binomial(k, r.Rows, r.Asked) < doubt })
 	switch {
 	case p.Probability < doubt:
-		p.Verdict, p.Do = Broken, e.mend()
+		p.Verdict, p.Do = broken, e.mend()
 		p.Says += p.times(r.Share / r.Asked)
 	case evidence.Binomial(critical, r.Rows, min(2*r.Asked, (1+r.Asked)/2)) < power:
-		p.Verdict, p.Do = TooFewRows, "evaluate on more rows"
+		p.Verdict, p.Do = tooFewRows, "evaluate on more rows"
 		p.Says += ", too few to tell: twice as many could pass unnoticed"
 	}
 	e.Promises = append(e.Promises, p)
@@ -178,7 +175,7 @@ func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
 
 // mend says what to do about a broken promise.
 func (e *Evaluation) mend() string {
-	if e.HeldOut == SplitOff {
+	if e.HeldOut == splitOff {
 		return "calibrate with rows that the network has not seen: those calibrated with were split off the rows fitted on"
 	}
 	return "look what has changed since calibration, first how inputs are prepared, or calibrate with rows like these"

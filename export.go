@@ -31,7 +31,7 @@ type graphWriter struct {
 // parts, n×width and float32, and returns what it does not append, and why. It is
 // what featurize.Export is made of. A method that cannot be written is an error.
 func (b *Bundle) WriteGraph(to *onnx.Builder, rows graph.Batch, o graph.Options) (left []string, err error) {
-	o.Alpha, o.Level, o.Sets = cmp.Or(o.Alpha, b.Calibration.Alpha), cmp.Or(o.Level, b.Calibration.Level), cmp.Or(o.Sets, string(calibrate.LAC))
+	o.Alpha, o.Level, o.Sets = cmp.Or(o.Alpha, b.Calibration.Alpha), cmp.Or(o.Level, b.Calibration.Level), cmp.Or(o.Sets, "lac")
 	if err := checkLevels(o.Level, o.Alpha); err != nil {
 		return nil, err
 	}
@@ -174,22 +174,22 @@ func (w *graphWriter) probabilities() {
 // set writes which classes are in the set, or says why there is none.
 func (w *graphWriter) set() (why string, err error) {
 	c := w.bundle.Calibration.TrueClasses
-	switch kind := calibrate.SetScore(w.o.Sets); {
+	switch kind := w.o.Sets; {
 	case w.o.Sets == "none":
 		return "", nil
-	case !slices.Contains([]calibrate.SetScore{calibrate.LAC, calibrate.APS, calibrate.RAPS, calibrate.SAPS}, kind):
-		return "", fmt.Errorf("sets ranked by %q are not written to graphs: choose %s, %s, %s or %s", kind, calibrate.LAC, calibrate.APS, calibrate.RAPS, calibrate.SAPS)
+	case !slices.Contains([]string{"lac", "aps", "raps", "saps"}, kind):
+		return "", fmt.Errorf("sets ranked by %q are not written to graphs: choose lac, aps, raps or saps", kind)
 	case w.bundle.Base.Sigmoid:
 		return "each of the outputs is a sigmoid of its own", nil
 	case len(c.Labels) == 0:
 		return "the calibration rows had no labels", nil
-	case kind != calibrate.LAC && w.b.Opset() < 11:
-		return "", fmt.Errorf("sets ranked by %s need operator set 11, and the model is of %d: choose %s, or export the model anew", kind, w.b.Opset(), calibrate.LAC)
+	case kind != "lac" && w.b.Opset() < 11:
+		return "", fmt.Errorf("sets ranked by %s need operator set 11, and the model is of %d: choose lac, or export the model anew", kind, w.b.Opset())
 	}
 	z := w.rows.Logits.Double()
-	p, o := z.Softmax(), calibrate.SetOptions{Score: calibrate.SetScore(w.o.Sets)}
+	p, o := z.Softmax(), calibrate.SetOptions{Score: w.o.Sets}
 	var out graph.Tensor // of the set: the likeliest class never is
-	if o.Score == calibrate.LAC {
+	if o.Score == "lac" {
 		falling := append([]float64{math.Inf(-1)}, slices.Sorted(slices.Values(c.True))...)
 		slices.Reverse(falling)
 		out = p.Less(w.limit(z.Constant(falling)).Min(p.RowMax()))
@@ -213,10 +213,10 @@ func rankedGraph(p graph.Tensor, o calibrate.SetOptions) graph.Tensor {
 		ranks.Ranks[k], above[k] = k, min(float64(k), 1)
 	}
 	scores := p.CumSum()
-	if o.Score == calibrate.SAPS {
+	if o.Score == "saps" {
 		scores = p.Columns(0, 1).Mul(above)
 	}
-	if o.Score == calibrate.APS {
+	if o.Score == "aps" {
 		return scores
 	}
 	return scores.Add(ranks.Scores(o)) // penalties, where probabilities are 0

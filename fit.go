@@ -17,7 +17,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // DefaultMethods are the detectors that Fit tries in turn where none is named:
@@ -54,7 +53,7 @@ type FitOptions struct {
 	// detector does not read them.
 	Base       Base
 	Preprocess json.RawMessage
-	Layout     preprocess.Layout
+	Layout     string // "nchw", "nhwc" or, where the network takes no images, empty
 	Text       *Text
 
 	// Batch holds n in-domain rows: features, and for most methods logits and
@@ -226,12 +225,12 @@ type division struct {
 	fit, cal     ood.Batch
 	fitTo, calTo blas32.General // targets
 	calGroups    []string
-	heldOut      HeldOut
+	heldOut      string
 }
 
 func (in FitOptions) divide() (division, error) {
 	if in.Cal.Len() > 0 {
-		return division{in.Batch, in.Cal, in.Targets, in.CalTargets, in.CalGroups, Given}, nil
+		return division{in.Batch, in.Cal, in.Targets, in.CalTargets, in.CalGroups, given}, nil
 	}
 	if in.Batch.Len() < 2 {
 		return division{}, errors.New("one row is too few to fit on and to calibrate on: give more rows, or calibration rows of their own")
@@ -239,7 +238,7 @@ func (in FitOptions) divide() (division, error) {
 	fit, cal := rows.Split(in.Batch.Len(), in.CalFraction, in.Seed)
 	d := division{
 		fit: in.Batch.Select(fit), cal: in.Batch.Select(cal),
-		fitTo: rows.Select(in.Targets, fit), calTo: rows.Select(in.Targets, cal), heldOut: SplitOff,
+		fitTo: rows.Select(in.Targets, fit), calTo: rows.Select(in.Targets, cal), heldOut: splitOff,
 	}
 	if in.Groups != nil {
 		for _, i := range cal {
@@ -343,7 +342,7 @@ func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d division) err
 	in.Cal = d.cal // split off, where none are given
 	t := ood.Training{
 		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, InputScale: in.InputScale,
-		Regression: in.Base.Task == Regression, Stays: in.Stays || d.heldOut == SplitOff,
+		Regression: in.Base.Task == Regression, Stays: in.Stays || d.heldOut == splitOff,
 		Progress: func(share float64) { in.Progress("detector", share) },
 	}
 	if in.readsLayers(t) {

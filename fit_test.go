@@ -30,7 +30,7 @@ func TestFitSplits(t *testing.T) {
 	if c.NFit != 70 || c.NCal != 30 || len(c.OOD) != 30 || len(c.Quantiles) != 2 || len(c.Quantiles[1].Y) != 30 || seen.X.Rows != 70 {
 		t.Errorf("fitted %d (trained on %d), calibrated %d: want 70 and 30", c.NFit, seen.X.Rows, c.NCal)
 	}
-	if c.HeldOut != attach.SplitOff || !strings.Contains(b.Promise(), "promise more") {
+	if c.HeldOut != "split" || !strings.Contains(b.Promise(), "promise more") {
 		t.Errorf("calibration rows are %q: %s", c.HeldOut, b.Promise())
 	}
 	if b.Base.Width != 4 || b.Base.Outputs != 2 {
@@ -49,7 +49,7 @@ func TestFitGivenCalibrationRows(t *testing.T) {
 	in.Cal, in.CalTargets = other.Batch, other.Targets
 	b := mustFit(t, in)
 	c := b.Calibration
-	if c.NFit != 100 || c.NCal != 17 || c.HeldOut != attach.Given {
+	if c.NFit != 100 || c.NCal != 17 || c.HeldOut != "given" {
 		t.Errorf("fitted %d, calibrated %d rows that are %q", c.NFit, c.NCal, c.HeldOut)
 	}
 	if !slices.Equal(c.Quantiles[0].Y, other.Targets.Data) {

@@ -44,7 +44,7 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) er
 	}
 	t := ood.Training{
 		Batch: d.fit, Targets: targets, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
-		Stays: in.Stays || d.heldOut == SplitOff, Progress: func(share float64) { in.Progress("quantiles", share) },
+		Stays: in.Stays || d.heldOut == splitOff, Progress: func(share float64) { in.Progress("quantiles", share) },
 	}
 	if err := in.Quantiles.Check(t, in.QuantileParams); err != nil {
 		return fmt.Errorf("quantile head: %w", err)

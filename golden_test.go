@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -86,7 +85,7 @@ func TestGolden(t *testing.T) {
 			name := strings.TrimSuffix(filepath.Base(path), ".attach")
 			comparePredictions(t, goldenPrediction(t, name, b), want)
 			if len(b.Calibration.TrueClasses.Labels) > 0 {
-				if _, err := b.Predictor(attach.PredictOptions{Sets: calibrate.Ordinal}); err == nil || !strings.Contains(err.Error(), "fit again") {
+				if _, err := b.Predictor(attach.PredictOptions{Sets: "ordinal"}); err == nil || !strings.Contains(err.Error(), "fit again") {
 					t.Errorf("sets that are younger than the file: error %v, want one that says to fit again", err)
 				}
 			}
@@ -109,7 +108,7 @@ func TestGolden(t *testing.T) {
 
 func goldenPrediction(t *testing.T, name string, b *attach.Bundle) []attach.Prediction {
 	r := attach.Rows{Batch: goldens()[name].Batch.Slice(0, 5)}
-	o := attach.PredictOptions{Sets: calibrate.LAC, Error: .5, Level: .6}
+	o := attach.PredictOptions{Sets: "lac", Error: .5, Level: .6}
 	if b.Quantiles != nil {
 		o = attach.PredictOptions{Levels: []float64{0.1, 0.5}, Level: 0.8}
 	}

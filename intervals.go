@@ -78,11 +78,6 @@ func (c *calibrated) sample(dst []float64, band []float32, t int, known bool, se
 
 // checkIntervals refuses choices that the bundle cannot serve.
 func (b *Bundle) checkIntervals(o PredictOptions) error {
-	switch o.Side {
-	case "", calibrate.Lower, calibrate.Upper:
-	default:
-		return fmt.Errorf("side %q is neither %s nor %s", o.Side, calibrate.Lower, calibrate.Upper)
-	}
 	chosen := o.Side != "" || o.Joint || o.IntervalScore != "" || o.Smoothed && o.Sets == "" || o.Samples != 0
 	switch {
 	case o.Samples < 0:

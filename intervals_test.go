@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -165,7 +164,7 @@ func TestUnseenGroup(t *testing.T) {
 	in.Groups = groupsOf(in.Batch)
 	b := mustFit(t, in)
 	r := attach.Rows{Batch: in.Batch.Slice(0, 2), Groups: []string{"plus", "never"}}
-	for _, o := range []attach.PredictOptions{{Level: 0.5, Samples: 2}, {Level: 0.5, Joint: true}, {Level: 0.5, Side: calibrate.Upper}} {
+	for _, o := range []attach.PredictOptions{{Level: 0.5, Samples: 2}, {Level: 0.5, Joint: true}, {Level: 0.5, Side: "upper"}} {
 		p := cells(predictRows(t, b, r, o))
 		if math.IsInf(p[0].Upper, 1) || !math.IsInf(p[2].Upper, 1) || !math.IsInf(p[3].Lower, -1) {
 			t.Errorf("%+v: %+v", o, p)
@@ -188,15 +187,15 @@ func TestSidesAndBoxesCover(t *testing.T) {
 			test := regressor(seed+1000, 200, 2)
 			p := mustPredict(t, mustFit(t, in), test.Batch, o)
 			for _, c := range cells(p) {
-				if o.Side == calibrate.Lower && !math.IsInf(c.Upper, 1) || o.Side == calibrate.Upper && !math.IsInf(c.Lower, -1) {
+				if o.Side == "lower" && !math.IsInf(c.Upper, 1) || o.Side == "upper" && !math.IsInf(c.Lower, -1) {
 					t.Fatalf("side %s: [%v, %v]", o.Side, c.Lower, c.Upper)
 				}
 			}
 			return covered(p, test, o.Joint)
 		}
 	}
-	meanCoverage(t, "lower", want, trial(attach.PredictOptions{Side: calibrate.Lower}))
-	meanCoverage(t, "upper", want, trial(attach.PredictOptions{Side: calibrate.Upper}))
+	meanCoverage(t, "lower", want, trial(attach.PredictOptions{Side: "lower"}))
+	meanCoverage(t, "upper", want, trial(attach.PredictOptions{Side: "upper"}))
 	meanCoverage(t, "joint", want, trial(attach.PredictOptions{Joint: true}))
 	for _, score := range []string{"cqr-r", "cqr-m", "cir"} {
 		meanCoverage(t, score, want, trial(attach.PredictOptions{IntervalScore: score}))
@@ -217,7 +216,7 @@ func TestSmoothedCovers(t *testing.T) {
 		return in
 	}
 	kinds := map[string]attach.PredictOptions{
-		"interval": {}, "lower": {Side: calibrate.Lower}, "upper": {Side: calibrate.Upper}, "joint": {Joint: true},
+		"interval": {}, "lower": {Side: "lower"}, "upper": {Side: "upper"}, "joint": {Joint: true},
 	}
 	plain, smoothed := map[string][]float64{}, map[string][]float64{}
 	for seed := range uint64(seeds) {
@@ -402,13 +401,13 @@ func TestIntervalErrors(t *testing.T) {
 		want string
 	}{
 		"side":                {plain, attach.PredictOptions{Side: "left"}, attach.Rows{}, `side "left"`},
-		"joint side":          {plain, attach.PredictOptions{Side: calibrate.Lower, Joint: true}, attach.Rows{}, "both sides"},
+		"joint side":          {plain, attach.PredictOptions{Side: "lower", Joint: true}, attach.Rows{}, "both sides"},
 		"score":               {plain, attach.PredictOptions{IntervalScore: "cqr-x"}, attach.Rows{}, `score "cqr-x"`},
-		"score side":          {plain, attach.PredictOptions{Side: calibrate.Lower, IntervalScore: "cir"}, attach.Rows{}, "for a side or for a score"},
+		"score side":          {plain, attach.PredictOptions{Side: "lower", IntervalScore: "cir"}, attach.Rows{}, "for a side or for a score"},
 		"score, no head":      {mustFit(t, noHead), attach.PredictOptions{IntervalScore: "cir"}, attach.Rows{}, "no calibrated quantile head"},
 		"samples":             {plain, attach.PredictOptions{Samples: -1}, attach.Rows{}, "-1 samples"},
 		"samples, classes":    {mustFit(t, classes), attach.PredictOptions{Samples: 1}, attach.Rows{}, "no calibrated quantile head"},
-		"side, no head":       {mustFit(t, noHead), attach.PredictOptions{Side: calibrate.Upper}, attach.Rows{}, "no calibrated quantile head"},
+		"side, no head":       {mustFit(t, noHead), attach.PredictOptions{Side: "upper"}, attach.Rows{}, "no calibrated quantile head"},
 		"smoothed, no head":   {mustFit(t, noHead), attach.PredictOptions{Smoothed: true}, attach.Rows{}, "no calibrated quantile head"},
 		"groups of none":      {plain, attach.PredictOptions{}, attach.Rows{Batch: in.Batch, Groups: in.Groups}, "not calibrated by group"},
 		"no groups":           {grouped, attach.PredictOptions{}, attach.Rows{Batch: in.Batch}, "0 groups for 60 rows"},

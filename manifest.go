@@ -9,21 +9,20 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // manifest is manifest.json.
 type manifest struct {
-	Format      int               `json:"format"`
-	Library     library           `json:"library"`
-	Model       Base              `json:"model"`
-	Preprocess  json.RawMessage   `json:"preprocess,omitempty"`
-	Layout      preprocess.Layout `json:"layout,omitempty"`
-	Text        *Text             `json:"text,omitempty"`
-	Detector    *methodEntry      `json:"detector,omitempty"`
-	Quantiles   *methodEntry      `json:"quantiles,omitempty"`
-	Calibration calibration       `json:"calibration"`
-	Arrays      []arrayEntry      `json:"arrays"`
+	Format      int             `json:"format"`
+	Library     library         `json:"library"`
+	Model       Base            `json:"model"`
+	Preprocess  json.RawMessage `json:"preprocess,omitempty"`
+	Layout      string          `json:"layout,omitempty"`
+	Text        *Text           `json:"text,omitempty"`
+	Detector    *methodEntry    `json:"detector,omitempty"`
+	Quantiles   *methodEntry    `json:"quantiles,omitempty"`
+	Calibration calibration     `json:"calibration"`
+	Arrays      []arrayEntry    `json:"arrays"`
 }
 
 type library struct {
@@ -120,14 +119,14 @@ func (m manifest) check() error {
 		return fmt.Errorf("the manifest gives %d earlier layers, with widths that are not positive or too large together", len(m.Model.Layers))
 	case strings.Trim(m.Model.SHA256, "0123456789abcdef") != "":
 		return fmt.Errorf("the model's sha256 is %q", abbreviate(m.Model.SHA256))
-	case m.Layout != "" && m.Layout != preprocess.NCHW && m.Layout != preprocess.NHWC:
+	case m.Layout != "" && m.Layout != "nchw" && m.Layout != "nhwc":
 		return fmt.Errorf("the layout is %q, and not nchw or nhwc", m.Layout)
 	case m.Model.Sigmoid && !classifies:
 		return errors.New("a regressor's outputs are said to be probabilities")
 	case m.Model.Residual && classifies:
 		return errors.New("a classifier is said to have a quantile head")
-	case c.HeldOut != Given && c.HeldOut != SplitOff:
-		return fmt.Errorf("the calibration rows are said to be %q", c.HeldOut)
+	case c.HeldOut != given && c.HeldOut != splitOff:
+		return fmt.Errorf("the calibration rows are said to be %q, and not given or split", c.HeldOut)
 	case c.NFit < 1 || c.NCal < 1:
 		return fmt.Errorf("the manifest gives %d rows fitted on and %d calibrated on", c.NFit, c.NCal)
 	case c.Temperature != 0 && (!classifies || m.Model.Sigmoid || c.Temperature < 0):

@@ -34,9 +34,9 @@ type PredictOptions struct {
 	// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random
 	// World, section 4.5.
 	FlagByClass bool
-	// Side, if not empty, asks for intervals with one end, which miss on that
-	// side with probability at most 1−Level.
-	Side calibrate.Side
+	// Side, if not empty, asks for intervals with one end, "lower" or "upper", which
+	// miss on that side with probability at most 1−Level.
+	Side string
 	// Joint asks for intervals that cover all targets of a row at once with
 	// probability Level, in place of each on its own.
 	Joint bool
@@ -44,10 +44,12 @@ type PredictOptions struct {
 	// see calibrate.IntervalOptions.Score.
 	IntervalScore string
 	// Sets, if not empty, asks for the set of classes that holds the true one with
-	// probability Level, ranked by this score; ByClass, that it does so for rows of
-	// each class; ByCluster, for rows of each cluster of classes, by Seed. A classifier whose outputs are a softmax, calibrated with labels,
-	// has them: see Calibration.TrueClasses and calibrate.SetOptions.
-	Sets               calibrate.SetScore
+	// probability Level, ranked by this score, "lac", "aps", "raps", "saps" or "ordinal"
+	// as calibrate.SetOptions.Score says; ByClass, that it does so for rows of each
+	// class; ByCluster, for rows of each cluster of classes, by Seed. A classifier whose
+	// outputs are a softmax, calibrated with labels, has them: see
+	// Calibration.TrueClasses.
+	Sets               string
 	ByClass, ByCluster bool
 	// ClassPValues asks for Prediction.ClassPValues, by the score of Sets and what it is
 	// calibrated by.

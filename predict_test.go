@@ -11,7 +11,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -260,7 +259,7 @@ func TestPredictAllocates(t *testing.T) {
 	in.Method, in.Last = ood.Method{}, sums(3, 8)
 	in.Batch.Layers = layersOf(in.Batch)
 	in.Base.Layers = []attach.Layer{{Tensor: "relu1"}, {Tensor: "relu2"}}
-	p, err := mustFit(t, in).Predictor(attach.PredictOptions{Sets: calibrate.LAC})
+	p, err := mustFit(t, in).Predictor(attach.PredictOptions{Sets: "lac"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func TestSetsOfRows(t *testing.T) {
 	}
 	fresh := blob(3, 4000, 8, 3, 0)
 	for _, o := range []attach.PredictOptions{
-		{Sets: calibrate.LAC}, {Sets: calibrate.APS, ByClass: true}, {Sets: calibrate.RAPS}, {Sets: calibrate.SAPS, ByCluster: true, Seed: 3}, {Sets: calibrate.APS, Smoothed: true, Seed: 4}, {Sets: calibrate.LAC, ByClass: true, Level: .92},
+		{Sets: "lac"}, {Sets: "aps", ByClass: true}, {Sets: "raps"}, {Sets: "saps", ByCluster: true, Seed: 3}, {Sets: "aps", Smoothed: true, Seed: 4}, {Sets: "lac", ByClass: true, Level: .92},
 	} {
 		p := mustPredict(t, b, fresh, o)
 		if !same(p, mustPredict(t, back, fresh, o)) {
@@ -73,7 +73,7 @@ func TestSetsOfRows(t *testing.T) {
 				held++
 			}
 		}
-		if want := 360; !o.ByClass && o.Sets == calibrate.LAC && held != want {
+		if want := 360; !o.ByClass && o.Sets == "lac" && held != want {
 			t.Errorf("%+v: sets cover %d calibration rows, want %d", o, held, want)
 		}
 	}
@@ -87,7 +87,7 @@ func TestSetsAreNotEmpty(t *testing.T) {
 	b := mustFit(t, in)
 	fresh := blob(3, 1000, 8, 3, 0)
 	for _, o := range []attach.PredictOptions{
-		{Sets: calibrate.LAC, Level: .4}, {Sets: calibrate.LAC, Level: .4, ByClass: true}, {Sets: calibrate.LAC, Level: .4, Smoothed: true}, {Sets: calibrate.APS, Smoothed: true},
+		{Sets: "lac", Level: .4}, {Sets: "lac", Level: .4, ByClass: true}, {Sets: "lac", Level: .4, Smoothed: true}, {Sets: "aps", Smoothed: true},
 	} {
 		sets, err := b.Calibration.TrueClasses.Sets(calibrate.SetOptions{Score: o.Sets, ByClass: o.ByClass, Smoothed: o.Smoothed}, 1-cmp.Or(o.Level, .9))
 		if err != nil {
@@ -118,7 +118,7 @@ func TestSelective(t *testing.T) {
 	in := classifier(400)
 	in.Cal = drawn(2, 4000)
 	b := mustFit(t, in)
-	o := attach.PredictOptions{Error: .1, Sets: calibrate.LAC}
+	o := attach.PredictOptions{Error: .1, Sets: "lac"}
 	predictor, err := b.Predictor(o)
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestSetsOfOneLogit(t *testing.T) {
 		in.Batch.Labels[i] = i % 2
 	}
 	b := mustFit(t, in)
-	for i, row := range mustPredict(t, b, in.Batch, attach.PredictOptions{Sets: calibrate.LAC, Level: .99}) {
+	for i, row := range mustPredict(t, b, in.Batch, attach.PredictOptions{Sets: "lac", Level: .99}) {
 		if !slices.Equal(row.Set, []int{0, 1}) {
 			t.Fatalf("row %d has the set %v of two classes", i, row.Set)
 		}
@@ -225,14 +225,14 @@ func TestSetsRefused(t *testing.T) {
 		in attach.FitOptions
 		o  attach.PredictOptions
 	}{
-		"had no labels": {unlabelled, attach.PredictOptions{Sets: calibrate.LAC}},
+		"had no labels": {unlabelled, attach.PredictOptions{Sets: "lac"}},
 		"a share of errors: the calibration rows had no labels": {unlabelled, attach.PredictOptions{Error: .1}},
 		"Venn–Abers bounds: the calibration rows had no labels": {unlabelled, attach.PredictOptions{VennAbers: true}},
-		"sigmoid of its own":   {sigmoid, attach.PredictOptions{Sets: calibrate.LAC}},
-		"answers no classes":   {regressor(1, 60, 1), attach.PredictOptions{Sets: calibrate.LAC}},
+		"sigmoid of its own":   {sigmoid, attach.PredictOptions{Sets: "lac"}},
+		"answers no classes":   {regressor(1, 60, 1), attach.PredictOptions{Sets: "lac"}},
 		`"lack" of sets`:       {classifier(60), attach.PredictOptions{Sets: "lack"}},
 		"none are asked for":   {classifier(60), attach.PredictOptions{ByClass: true}},
-		"not by cluster too":   {classifier(60), attach.PredictOptions{Sets: calibrate.LAC, ByClass: true, ByCluster: true}},
+		"not by cluster too":   {classifier(60), attach.PredictOptions{Sets: "lac", ByClass: true, ByCluster: true}},
 		"share of errors 1 is": {classifier(60), attach.PredictOptions{Error: 1}},
 	} {
 		_, err := mustFit(t, tt.in).Predictor(tt.o)
@@ -275,7 +275,7 @@ func TestClassPValues(t *testing.T) {
 	in := classifier(200)
 	in.Cal = drawn(5, 300)
 	b, fresh := mustFit(t, in), drawn(6, 40)
-	o := attach.PredictOptions{Sets: calibrate.APS, Smoothed: true, Seed: 3, ClassPValues: true}
+	o := attach.PredictOptions{Sets: "aps", Smoothed: true, Seed: 3, ClassPValues: true}
 	for i, p := range mustPredict(t, b, fresh, o) {
 		var set []int
 		for c, v := range p.ClassPValues {

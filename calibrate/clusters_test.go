@@ -66,7 +66,7 @@ func TestClusterCoverage(t *testing.T) {
 		z, labels := drawClasses(rng, n, classes)
 		fresh, truth := drawClasses(rng, 200, classes)
 		for _, byCluster := range []bool{false, true} {
-			sets := mustSets(t, z, labels, SetOptions{Score: LAC, ByCluster: byCluster, Seed: uint64(r)}, alpha).Predict(fresh, 0)
+			sets := mustSets(t, z, labels, SetOptions{Score: "lac", ByCluster: byCluster, Seed: uint64(r)}, alpha).Predict(fresh, 0)
 			for i, set := range sets {
 				if !slices.Contains(set, truth[i]) {
 					continue

@@ -11,7 +11,7 @@ func ExampleNewIntervals() {
 	// plain interval covers them all, where 5/8 are promised.
 	q := calibrate.QuantileCalibration{Levels: []float64{0.5}, Grid: []float32{5, 5, 5, 5, 5, 5, 5}, Y: []float32{5, 6, 4, 5, 6, 5, 4}}
 	lower, upper := make([]float64, 1), make([]float64, 1)
-	for _, o := range []calibrate.IntervalOptions{{}, {Side: calibrate.Lower}, {Smoothed: true, Seed: 1}} {
+	for _, o := range []calibrate.IntervalOptions{{}, {Side: "lower"}, {Smoothed: true, Seed: 1}} {
 		v, err := calibrate.NewIntervals([]calibrate.QuantileCalibration{q}, o, 0.375)
 		if err != nil {
 			panic(err)

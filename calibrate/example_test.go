@@ -54,7 +54,7 @@ func ExampleSets() {
 	if err != nil {
 		panic(err)
 	}
-	s, err := c.Sets(calibrate.SetOptions{Score: calibrate.LAC}, 0.2)
+	s, err := c.Sets(calibrate.SetOptions{Score: "lac"}, 0.2)
 	if err != nil {
 		panic(err)
 	}

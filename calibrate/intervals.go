@@ -9,9 +9,9 @@ import (
 
 // IntervalOptions chooses intervals.
 type IntervalOptions struct {
-	// Side, if not empty, asks for intervals with one end, which miss on that side
-	// with probability at most α.
-	Side Side
+	// Side, if not empty, asks for intervals with one end, "lower", which is [end, +Inf),
+	// or "upper", (−Inf, end], which miss on that side with probability at most α.
+	Side string
 	// Joint asks for intervals that cover all targets of a row at once with
 	// probability 1−α, in place of each on its own.
 	Joint bool
@@ -68,7 +68,7 @@ type Intervals struct {
 // targets are of the same calibration rows, of which there may be none.
 func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float64) (v Intervals, err error) {
 	switch {
-	case o.Side != "" && o.Side != Lower && o.Side != Upper:
+	case o.Side != "" && o.Side != "lower" && o.Side != "upper":
 		return v, fmt.Errorf("side %q is neither lower nor upper", o.Side)
 	case o.Side != "" && o.Joint:
 		return v, errors.New("a joint box has both sides: ask for a side or for a joint box")
@@ -123,13 +123,15 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 	cores := few[:0]
 	for t, q := range v.targets {
 		lower[t], upper[t] = math.Inf(-1), math.Inf(1)
-		switch v.o.Side {
-		case Lower:
-			lower[t] = v.sided[t].bound(q.Quantile(quantiles[t], Lower.level(v.alpha)), v.alpha, tau(t))
-		case Upper:
-			upper[t] = v.sided[t].bound(q.Quantile(quantiles[t], Upper.level(v.alpha)), v.alpha, tau(t))
-		default:
+		if v.o.Side == "" {
 			cores = append(cores, v.o.core(q, quantiles[t], v.alpha, v.by[t]))
+			continue
+		}
+		end := v.sided[t].bound(q.Quantile(quantiles[t], sidedLevel(v.o.Side, v.alpha)), v.alpha, tau(t))
+		if v.o.Side == "lower" {
+			lower[t] = end
+		} else {
+			upper[t] = end
 		}
 	}
 	for b, box := range v.boxes {

@@ -79,7 +79,7 @@ func TestOneSidedCoverage(t *testing.T) {
 		return row
 	}
 	alphas := []float64{0.05, 0.2, 0.4}
-	covered := map[Side][]int{Lower: make([]int, 3), Upper: make([]int, 3)}
+	covered := map[string][]int{"lower": make([]int, 3), "upper": make([]int, 3)}
 	for range repeats {
 		q := QuantileCalibration{Levels: levels}
 		for range n {
@@ -94,8 +94,8 @@ func TestOneSidedCoverage(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				bound := o.bound(q.Quantile(grid(x), side.level(alpha)), alpha, 0)
-				if side == Lower && bound <= y || side == Upper && y <= bound {
+				bound := o.bound(q.Quantile(grid(x), sidedLevel(side, alpha)), alpha, 0)
+				if side == "lower" && bound <= y || side == "upper" && y <= bound {
 					count[a]++
 				}
 			}

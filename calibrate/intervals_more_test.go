@@ -10,7 +10,7 @@ import (
 var nan, inf = math.NaN(), math.Inf(1)
 
 func TestOneSided(t *testing.T) {
-	o, err := newOneSided(Upper, []float64{0, 0, 0, 0}, []float64{3, -1, 0.5, 2})
+	o, err := newOneSided("upper", []float64{0, 0, 0, 0}, []float64{3, -1, 0.5, 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +19,7 @@ func TestOneSided(t *testing.T) {
 			t.Errorf("upper bound at %v is %v, want %v", tt.alpha, got, tt.want)
 		}
 	}
-	o, err = newOneSided(Lower, []float64{0, 0, 0, 0}, []float64{3, -1, 0.5, 2})
+	o, err = newOneSided("lower", []float64{0, 0, 0, 0}, []float64{3, -1, 0.5, 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +31,8 @@ func TestOneSided(t *testing.T) {
 }
 
 func TestSideLevel(t *testing.T) {
-	near(t, "level of a lower bound", Lower.level(0.1), 0.1, 0)
-	near(t, "level of an upper bound", Upper.level(0.1), 0.9, 0)
+	near(t, "level of a lower bound", sidedLevel("lower", 0.1), 0.1, 0)
+	near(t, "level of an upper bound", sidedLevel("upper", 0.1), 0.9, 0)
 }
 
 func TestByGroup(t *testing.T) {
@@ -192,7 +192,7 @@ func TestIntervalsRefuse(t *testing.T) {
 	one, bad := []float64{1}, []float64{nan}
 	q := QuantileCalibration{Levels: []float64{0.5}, Grid: []float32{1}, Y: []float32{float32(nan)}}
 	for name, fit := range map[string]func() error{
-		"one-sided":      func() error { _, err := newOneSided(Lower, one, bad); return err },
+		"one-sided":      func() error { _, err := newOneSided("lower", one, bad); return err },
 		"joint":          func() error { _, err := newJoint(byWidth(one, one), bad, 1); return err },
 		"joint crossing": func() error { _, err := newJoint(byWidth([]float64{2}, one), one, 1); return err },
 		"joint of none":  func() error { _, err := IntervalOptions{Joint: true}.jointOf(nil, 0.1, nil); return err },
@@ -211,11 +211,11 @@ func TestIntervalsRefuse(t *testing.T) {
 			return err
 		},
 		"side and score": func() error {
-			_, err := NewIntervals(nil, IntervalOptions{Side: Lower, Score: "cir"}, 0.1)
+			_, err := NewIntervals(nil, IntervalOptions{Side: "lower", Score: "cir"}, 0.1)
 			return err
 		},
 		"no score":        func() error { _, err := NewIntervals(nil, IntervalOptions{Score: "cqr-x"}, 0.1); return err },
-		"side of nothing": func() error { _, err := QuantileCalibration{}.side(Lower, 0.1); return err },
+		"side of nothing": func() error { _, err := QuantileCalibration{}.side("lower", 0.1); return err },
 	} {
 		if fit() == nil {
 			t.Errorf("%s was accepted", name)
@@ -224,7 +224,6 @@ func TestIntervalsRefuse(t *testing.T) {
 	_, system := points(t, one, nil, one)
 	d := Distribution{q: QuantileCalibration{Levels: []float64{0.5}}, row: []float32{0}}
 	for name, call := range map[string]func(){
-		"side":            func() { _, _ = newOneSided("left", one, one) },
 		"by group length": func() { q.ByGroup(nil) },
 		"row":             func() { system(nil) },
 		"τ":               func() { d.CDF(0, 2) },

@@ -106,7 +106,7 @@ func points(t *testing.T, predicted, scale, y []float64) (QuantileCalibration, f
 
 func TestOneSidedReference(t *testing.T) {
 	r := readIntervals(t)
-	for side, want := range map[Side][]float64{Lower: r.LowerBounds, Upper: r.UpperBounds} {
+	for side, want := range map[string][]float64{"lower": r.LowerBounds, "upper": r.UpperBounds} {
 		o, err := newOneSided(side, r.Predicted, r.Y)
 		if err != nil {
 			t.Fatal(err)

@@ -14,40 +14,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/softmax"
 )
 
-// SetScore says how prediction sets rank a class.
-type SetScore string
-
-const (
-	// LAC is 1 − p_c: the smallest sets on average, which may be empty.
-	// Reference: Sadinle, Lei & Wasserman (2019), Least Ambiguous Set-Valued
-	// Classifiers with Bounded Error Levels.
-	LAC SetScore = "lac"
-	// APS is the total probability of the classes that rank above c: larger sets
-	// for harder inputs, none of which is empty unless they are smoothed. To count
-	// p_c itself, as some do, would leave out the classes that a network is surest
-	// of.
-	// Reference: Romano, Sesia & Candès (2020), Classification with Valid and
-	// Adaptive Coverage.
-	APS SetScore = "aps"
-	// RAPS is APS with a penalty on classes of low rank: fewer large sets.
-	// Reference: Angelopoulos, Bates, Malik & Jordan (2021), Uncertainty Sets for
-	// Image Classifiers using Conformal Prediction.
-	RAPS SetScore = "raps"
-	// SAPS is 0 for the most probable class, and for others its probability and a
-	// penalty for each class between: of the probabilities only the largest counts.
-	// Reference: Huang, Xi, Zhang, Yao, Qiu & Wei (2024), Conformal Prediction for
-	// Deep Classifier via Label Ranking.
-	SAPS SetScore = "saps"
-	// Ordinal is for classes that have an order, that of their numbers, and sets
-	// without gaps: the total probability of the classes that are taken before c, where
-	// the most probable is taken first, and then of the two beside those taken always the
-	// more probable. One threshold of all classes keeps sets without gaps: it has none
-	// by class or cluster.
-	// Reference: Lu, Angelopoulos & Pomerantz (2022), Improving Trustworthiness of AI
-	// Disease Severity Rating in Medical Imaging with Ordinal Conformal Prediction Sets.
-	Ordinal SetScore = "ordinal"
-)
-
 // Defaults of SetOptions.
 const (
 	defaultPenalty = .01
@@ -57,7 +23,30 @@ const (
 
 // SetOptions chooses prediction sets.
 type SetOptions struct {
-	Score SetScore
+	// Score names how classes c are ranked, of which p_c are the probabilities:
+	//
+	//   - "lac": by 1 − p_c; the smallest sets on average, which may be empty;
+	//   - "aps": by the total probability of the classes that rank above c; larger sets
+	//     for harder inputs, none of which is empty unless they are smoothed. To count
+	//     p_c itself, as some do, would leave out the classes that a network is surest
+	//     of;
+	//   - "raps": as "aps", with a penalty on classes of low rank; fewer large sets;
+	//   - "saps": by 0 for the most probable class, and for others by its probability and
+	//     a penalty for each class between; of the probabilities only the largest counts;
+	//   - "ordinal": for classes that have an order, that of their numbers, and sets
+	//     without gaps, by the total probability of the classes that are taken before c,
+	//     where the most probable is taken first, and then of the two beside those taken
+	//     always the more probable. One threshold of all classes keeps sets without gaps:
+	//     it has none by class or cluster.
+	//
+	// References: Sadinle, Lei & Wasserman (2019), Least Ambiguous Set-Valued Classifiers
+	// with Bounded Error Levels (LAC); Romano, Sesia & Candès (2020), Classification with
+	// Valid and Adaptive Coverage (APS); Angelopoulos, Bates, Malik & Jordan (2021),
+	// Uncertainty Sets for Image Classifiers using Conformal Prediction (RAPS); Huang, Xi,
+	// Zhang, Yao, Qiu & Wei (2024), Conformal Prediction for Deep Classifier via Label
+	// Ranking (SAPS); Lu, Angelopoulos & Pomerantz (2022), Improving Trustworthiness of AI
+	// Disease Severity Rating in Medical Imaging with Ordinal Conformal Prediction Sets.
+	Score string
 	// ByClass calibrates each class on the rows of it alone, so that every class
 	// is covered with the probability that is promised, and not only their
 	// mixture; sets are larger. A class of fewer than 1/α − 1 calibration rows is in
@@ -89,7 +78,7 @@ type SetOptions struct {
 // filled has the defaults.
 func (o SetOptions) filled() SetOptions {
 	penalty := defaultPenalty
-	if o.Score == SAPS {
+	if o.Score == "saps" {
 		penalty = defaultWeight
 	}
 	o.Penalty, o.Free = cmp.Or(o.Penalty, penalty), cmp.Or(o.Free, defaultFree)
@@ -109,11 +98,11 @@ type ranked struct {
 // are rounded before they are added, on every machine.
 func (o SetOptions) score(c ranked, share float64) float64 {
 	switch {
-	case o.Score == LAC:
+	case o.Score == "lac":
 		return 1 - c.p
-	case o.Score == RAPS:
+	case o.Score == "raps":
 		return c.above + float64(share*c.p) + float64(o.Penalty*float64(max(c.rank+1-o.Free, 0)))
-	case o.Score == SAPS && c.rank > 0:
+	case o.Score == "saps" && c.rank > 0:
 		return c.top + float64(o.Penalty*(float64(c.rank-1)+share))
 	}
 	return c.above + float64(share*c.p)
@@ -134,7 +123,7 @@ type Sets struct {
 // all classes. Of LAC, or smoothed, it may be empty; adding the most probable
 // class can only add coverage.
 func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
-	if !slices.Contains([]SetScore{LAC, APS, RAPS, SAPS, Ordinal}, o.Score) {
+	if !slices.Contains([]string{"lac", "aps", "raps", "saps", "ordinal"}, o.Score) {
 		return Sets{}, fmt.Errorf("score %q of sets is not one of lac, aps, raps, saps, ordinal", o.Score)
 	}
 	o = o.filled()
@@ -144,9 +133,9 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 	switch {
 	case o.ByClass && o.ByCluster:
 		return Sets{}, errors.New("sets by class are not by cluster too")
-	case o.Score == Ordinal && len(c.Grown) != len(c.Labels):
+	case o.Score == "ordinal" && len(c.Grown) != len(c.Labels):
 		return Sets{}, errors.New("ordinal sets need of calibration rows what fits did not keep before there were such sets: fit again")
-	case o.Score == Ordinal && (o.ByClass || o.ByCluster):
+	case o.Score == "ordinal" && (o.ByClass || o.ByCluster):
 		return Sets{}, errors.New("ordinal sets have one threshold, without which they had gaps: ask for others by class or cluster")
 	}
 	scores := c.Scores(o)
@@ -189,7 +178,7 @@ func (s Sets) Part(class int) (part, rows int) {
 func (c ClassCalibration) Scores(o SetOptions) []float64 {
 	o = o.filled()
 	scores, above := make([]float64, len(c.Labels)), c.Above
-	if o.Score == Ordinal {
+	if o.Score == "ordinal" {
 		above = c.Grown
 	}
 	for i := range scores {
@@ -237,7 +226,7 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 			tau = uniform(s.o.Seed, first+uint64(i), tauStream)
 		}
 		p := softmax.New(z, 1)
-		if s.o.Score == LAC {
+		if s.o.Score == "lac" {
 			// Most of many classes need no exponential to be left out.
 			least := p.Max + math.Log((1-most)*(1+p.Excess)) - 1e-6
 			for c, v := range z {
@@ -281,7 +270,7 @@ func (s Sets) PValues(logits blas32.General, first uint64) []float64 {
 	for i := range logits.Rows {
 		z := rows.Row(logits, i)
 		var tau float64
-		if s.o.Smoothed && s.o.Score != LAC {
+		if s.o.Smoothed && s.o.Score != "lac" {
 			tau = uniform(s.o.Seed, first+uint64(i), tauStream)
 		}
 		p := softmax.New(z, 1)
@@ -306,7 +295,7 @@ func (s Sets) order() interface {
 	reset(z []float32)
 	next() int
 } {
-	if s.o.Score == Ordinal {
+	if s.o.Score == "ordinal" {
 		return new(growth)
 	}
 	return new(ranking)

@@ -113,7 +113,7 @@ func TestSets(t *testing.T) {
 		cal, fresh := matrix(p.Logits[:p.N*p.Classes], p.Classes), matrix(p.Logits[p.N*p.Classes:], p.Classes)
 		for name, want := range p.Sets {
 			score, byClass := strings.CutSuffix(name, " by class")
-			o := SetOptions{Score: SetScore(score), ByClass: byClass}
+			o := SetOptions{Score: score, ByClass: byClass}
 			if len(want) == 0 {
 				t.Errorf("problem %d has no sets of %s", i, name)
 			}
@@ -139,11 +139,11 @@ func TestSetsOfCalibrationRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, score := range []SetScore{LAC, APS, RAPS, SAPS, Ordinal} {
+	for _, score := range []string{"lac", "aps", "raps", "saps", "ordinal"} {
 		s := mustSets(t, z, labels, SetOptions{Score: score}, .5)
 		var scores []float64
 		above := c.Above
-		if score == Ordinal {
+		if score == "ordinal" {
 			above = c.Grown
 		}
 		for i := range c.Labels {
@@ -156,11 +156,11 @@ func TestSetsOfCalibrationRows(t *testing.T) {
 				if slices.Contains(set, labels[i]) {
 					covered++
 				}
-				if score == Ordinal && set[len(set)-1]-set[0] != len(set)-1 {
+				if score == "ordinal" && set[len(set)-1]-set[0] != len(set)-1 {
 					t.Fatalf("the set %v has a gap", set)
 				}
 			}
-			if below, equal := ties(scores, scores[k-1]); covered != below+equal || score == LAC && covered != k {
+			if below, equal := ties(scores, scores[k-1]); covered != below+equal || score == "lac" && covered != k {
 				t.Fatalf("%s: the %d smallest scores cover %d calibration rows", score, k, covered)
 			}
 		}
@@ -186,9 +186,9 @@ func drawClasses(rng *rand.Rand, rows, classes int) (blas32.General, []int) {
 // by class, rows of each class.
 func TestSetsCoverage(t *testing.T) {
 	const repeats, n, classes, alpha = 12000, 29, 3, 0.2
-	for _, score := range []SetScore{LAC, APS, RAPS, SAPS, Ordinal} {
+	for _, score := range []string{"lac", "aps", "raps", "saps", "ordinal"} {
 		for _, o := range []SetOptions{{}, {Smoothed: true}, {ByClass: true}, {ByClass: true, Smoothed: true}} {
-			if score == Ordinal && o.ByClass {
+			if score == "ordinal" && o.ByClass {
 				continue
 			}
 			o.Score, o.Free, o.Penalty = score, 1, .1
@@ -218,7 +218,7 @@ func TestSetsCoverage(t *testing.T) {
 			for part, m := range drawn {
 				got, want := covered[part]/m, want[part]/m
 				// Classes of the first rank all score 0 unless a random share is counted.
-				tied := score != LAC && !o.Smoothed
+				tied := score != "lac" && !o.Smoothed
 				if se := math.Sqrt(want * (1 - want) / m); m > 0 && (got < want-4*se || !tied && got > want+4*se) {
 					t.Errorf("%+v, part %d: coverage %v, want %v ± %v", o, part, got, want, 4*se)
 				}
@@ -245,7 +245,7 @@ func TestPValuesOfClasses(t *testing.T) {
 	}
 	cal, fresh := matrix(r.Logits[:r.N*r.Classes], r.Classes), matrix(r.Logits[r.N*r.Classes:], r.Classes)
 	for byClass, want := range map[bool][]float64{false: r.All, true: r.ByClass} {
-		s := mustSets(t, cal, r.Labels[:r.N], SetOptions{Score: LAC, ByClass: byClass}, .1)
+		s := mustSets(t, cal, r.Labels[:r.N], SetOptions{Score: "lac", ByClass: byClass}, .1)
 		for i, got := range s.PValues(fresh, 0) {
 			near(t, "p-value", got, want[i], 1e-12)
 		}
@@ -258,9 +258,9 @@ func TestPValuesMakeSets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	z, labels := drawClasses(rng, 150, 6)
 	fresh, _ := drawClasses(rng, 40, 7) // one more than there are labels of
-	for _, score := range []SetScore{LAC, APS, RAPS, SAPS, Ordinal} {
+	for _, score := range []string{"lac", "aps", "raps", "saps", "ordinal"} {
 		for _, o := range []SetOptions{{}, {ByClass: true}, {ByCluster: true}, {Smoothed: true, Seed: 4}} {
-			if o.Score = score; score == Ordinal && (o.ByClass || o.ByCluster) || score == LAC && o.Smoothed {
+			if o.Score = score; score == "ordinal" && (o.ByClass || o.ByCluster) || score == "lac" && o.Smoothed {
 				continue
 			}
 			for _, alpha := range []float64{.01, .1, .37, .5, .9} {

@@ -44,10 +44,10 @@ var covering = map[string]func(t *testing.T, rows []tied, row tied, alpha, tau f
 		return lower <= row.y[0] && row.y[0] <= upper
 	},
 	"lower": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
-		return sideCovers(t, Lower, rows, row, alpha, tau)
+		return sideCovers(t, "lower", rows, row, alpha, tau)
 	},
 	"upper": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
-		return sideCovers(t, Upper, rows, row, alpha, tau)
+		return sideCovers(t, "upper", rows, row, alpha, tau)
 	},
 	"box": boxCovers,
 	"uneven": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
@@ -66,7 +66,7 @@ var covering = map[string]func(t *testing.T, rows []tied, row tied, alpha, tau f
 	},
 }
 
-func sideCovers(t *testing.T, side Side, rows []tied, row tied, alpha, tau float64) bool {
+func sideCovers(t *testing.T, side string, rows []tied, row tied, alpha, tau float64) bool {
 	lo, _, y := columns(rows, 0)
 	o, err := newOneSided(side, lo, y)
 	if err != nil {
@@ -76,7 +76,7 @@ func sideCovers(t *testing.T, side Side, rows []tied, row tied, alpha, tau float
 	if tau >= 0 {
 		bound = o.bound(row.lo[0], alpha, tau)
 	}
-	if side == Lower {
+	if side == "lower" {
 		return bound <= row.y[0]
 	}
 	return row.y[0] <= bound

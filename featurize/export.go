@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
@@ -25,10 +24,9 @@ type ExportOptions struct {
 	// OnlyHeads asks for a graph that takes features, logits and earlier layers, under
 	// these names (layer_0, layer_1 …), in place of the model's inputs.
 	OnlyHeads bool
-	// Sets ranks the classes of sets: LAC (also ""), APS, RAPS or SAPS; NoSets asks for
-	// none.
-	Sets   calibrate.SetScore
-	NoSets bool
+	// Sets ranks the classes of sets as attach.PredictOptions.Sets does: "lac" (also ""),
+	// "aps", "raps" or "saps"; "none" asks for no sets.
+	Sets string
 	// Alpha and Level are what the graph's optional inputs are where nobody gives
 	// them; 0 is the bundle's.
 	Alpha, Level float64
@@ -51,11 +49,7 @@ type Exported struct {
 // features that Attached makes of rows. Nothing is written where a method has no
 // graph: its error says why.
 func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions) (Exported, error) {
-	sets := string(o.Sets)
-	if o.NoSets {
-		sets = "none"
-	}
-	e := exporting{bundle: b, o: graph.Options{Alpha: o.Alpha, Level: o.Level, Sets: sets, Rows: "rows"}}
+	e := exporting{bundle: b, o: graph.Options{Alpha: o.Alpha, Level: o.Level, Sets: o.Sets, Rows: "rows"}}
 	var err error
 	if o.OnlyHeads {
 		e.heads()

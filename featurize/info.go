@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // Info says what a model is and what was found in it.
@@ -36,11 +35,11 @@ type Info struct {
 	ExactReason string   `json:"exact_reason,omitempty"`
 	ExactError  *float64 `json:"exact_error,omitempty"`
 
-	Output     string            `json:"output"`               // the model's output that was used
-	Logits     string            `json:"logits"`               // the tensor that logits are read from
-	Normaliser string            `json:"normaliser,omitempty"` // the operator between the two, if any
-	FixedBatch int               `json:"fixed_batch,omitempty"`
-	Layout     preprocess.Layout `json:"layout,omitempty"` // of inputs that are images
+	Output     string `json:"output"`               // the model's output that was used
+	Logits     string `json:"logits"`               // the tensor that logits are read from
+	Normaliser string `json:"normaliser,omitempty"` // the operator between the two, if any
+	FixedBatch int    `json:"fixed_batch,omitempty"`
+	Layout     string `json:"layout,omitempty"` // of inputs that are images: "nchw" or "nhwc"
 
 	// Folder is where an exporter wrote the model, or empty, and what was found there
 	// follows: names of the classes, which the model itself may give too and which are

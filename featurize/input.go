@@ -11,7 +11,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // input is one of the tensors that the network wants to be fed.
@@ -163,16 +162,16 @@ func (list inputs) images() *input {
 }
 
 // layout says where the channels of an image input are.
-func (in input) layout() preprocess.Layout {
+func (in input) layout() string {
 	if len(in.dims) != 4 {
 		return ""
 	}
 	channels := func(d int) bool { return d == 1 || d == 3 || d == 4 }
 	switch {
 	case channels(in.dims[1]):
-		return preprocess.NCHW
+		return "nchw"
 	case channels(in.dims[3]):
-		return preprocess.NHWC
+		return "nhwc"
 	}
 	return ""
 }

@@ -150,7 +150,7 @@ type exportedModel struct {
 	predictor *attach.Predictor
 	bundle    *attach.Bundle
 	level     float64
-	sets      calibrate.SetScore
+	sets      string
 	limit     float64 // that sets have
 	scores    calibrate.Conformal
 	alpha     float64
@@ -195,7 +195,7 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 	}
 	o := attach.PredictOptions{Level: e.level, Alpha: e.alpha}
 	if slices.Contains(e.names, graph.PredictionSet) {
-		o.Sets = calibrate.SetScore(notes["attach.sets"])
+		o.Sets = notes["attach.sets"]
 	}
 	if len(b.Calibration.Quantiles) > 0 {
 		levels := b.Calibration.Quantiles[0].Levels

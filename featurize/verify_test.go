@@ -12,7 +12,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/onnx"
@@ -106,7 +105,7 @@ func TestExportedLevels(t *testing.T) {
 	bundle, b := fourClasses(t, true)
 	for _, sets := range []string{"lac", "aps"} {
 		path := filepath.Join(t.TempDir(), "heads.onnx")
-		if _, err := featurize.Export(t.Context(), bundle, path, featurize.ExportOptions{OnlyHeads: true, Sets: calibrate.SetScore(sets)}); err != nil {
+		if _, err := featurize.Export(t.Context(), bundle, path, featurize.ExportOptions{OnlyHeads: true, Sets: sets}); err != nil {
 			t.Fatal(err)
 		}
 		s, err := orttest.Open(t).NewSession(t.Context(), load(t, path), []string{"features", "logits", graph.Level}, []string{graph.PredictionSet})

@@ -54,18 +54,11 @@ type Pipeline struct {
 	last   bool // channels are the last axis
 }
 
-// Layout is the order of an image's axes as a network takes it.
-type Layout string
-
-const (
-	NCHW Layout = "nchw" // channels × height × width
-	NHWC Layout = "nhwc" // height × width × channels, as TensorFlow exports
-)
-
-// In is p for networks that take images so, or p where layout is empty. What
-// [Parse] returns makes NCHW.
-func (p Pipeline) In(layout Layout) *Pipeline {
-	p.last = layout == NHWC || layout == "" && p.last
+// In is p for networks that take images in a layout, "nchw", which is channels ×
+// height × width, or "nhwc", height × width × channels, as TensorFlow exports; or p
+// where layout is empty. What [Parse] returns makes "nchw".
+func (p Pipeline) In(layout string) *Pipeline {
+	p.last = layout == "nhwc" || layout == "" && p.last
 	return &p
 }
 

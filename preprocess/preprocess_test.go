@@ -61,7 +61,7 @@ func TestProcessors(t *testing.T) {
 				break
 			}
 		}
-		last, have, err := p.In(NHWC).Append(nil, photo)
+		last, have, err := p.In("nhwc").Append(nil, photo)
 		if err != nil || !slices.Equal(have, []int{shape[1], shape[2], shape[0]}) {
 			t.Errorf("%s, channels last: shape %v, error %v", name, have, err)
 			continue

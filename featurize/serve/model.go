@@ -16,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/imagesize"
 	"github.com/attach-uncertainty/attach/internal/pixels"
@@ -110,7 +109,7 @@ func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, e
 	case key.sets == noSets:
 		key.sets = ""
 	case key.sets == "" && (r.byClass || r.byCluster || slices.ContainsFunc(m.outputs, func(o output) bool { return o.name == setOutput && r.wants(&o) })):
-		key.sets = string(calibrate.LAC)
+		key.sets = "lac"
 	}
 	if p := m.made(key); p != nil {
 		return p, nil
@@ -125,7 +124,7 @@ func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, e
 		return p, nil
 	}
 	key.quantiles, key.sets = strings.Clone(key.quantiles), strings.Clone(key.sets)
-	p, err := m.bundle.Predictor(attach.PredictOptions{Level: r.level, Levels: slices.Clone(r.levels), Sets: calibrate.SetScore(key.sets), ByClass: r.byClass, ByCluster: r.byCluster})
+	p, err := m.bundle.Predictor(attach.PredictOptions{Level: r.level, Levels: slices.Clone(r.levels), Sets: key.sets, ByClass: r.byClass, ByCluster: r.byCluster})
 	if err != nil {
 		return nil, err
 	}

@@ -29,8 +29,8 @@ type Identity struct {
 	Preprocess string      `json:"preprocess_sha256,omitempty"`
 	Task       attach.Task `json:"task"`
 	// Calibration is how many scores p-values are of, and HeldOut where they came from.
-	Calibration int            `json:"calibration_rows"`
-	HeldOut     attach.HeldOut `json:"held_out,omitempty"`
+	Calibration int    `json:"calibration_rows"`
+	HeldOut     string `json:"held_out,omitempty"`
 	// Predicted is how many calibration rows are predicted each class, or nil.
 	Predicted []int   `json:"predicted,omitempty"`
 	Alpha     float64 `json:"alpha"`

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 )
@@ -66,7 +65,7 @@ func (f *attached) levelless() []never {
 func (f *attached) setOptions() table {
 	without := f.levelless()
 	apart := append(without[1:],
-		idle("with --sets ordinal, which have one threshold", func() bool { return f.sets == string(calibrate.Ordinal) }),
+		idle("with --sets ordinal, which have one threshold", func() bool { return f.sets == "ordinal" }),
 		never{func() bool { return f.o.ByClass && f.o.ByCluster }, "excludes the other of --by-class and --by-cluster"})
 	return join(table{
 		{name: "smoothed", to: &f.o.Smoothed, never: without,
@@ -99,9 +98,9 @@ func (f *attached) chooseSets() {
 	asked := f.o.ByClass || f.o.ByCluster || f.o.ClassPValues || classifies && (f.o.Level != 0 || f.o.Smoothed)
 	switch {
 	case f.sets != "":
-		f.o.Sets = calibrate.SetScore(strings.TrimSuffix(f.sets, "none"))
+		f.o.Sets = strings.TrimSuffix(f.sets, "none")
 	case asked || classifies && len(f.bundle.Calibration.TrueClasses.Labels) > 0:
-		f.o.Sets = calibrate.LAC
+		f.o.Sets = "lac"
 	}
 }
 

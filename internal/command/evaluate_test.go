@@ -76,12 +76,12 @@ func TestPrintManyGroups(t *testing.T) {
 func TestPromisesOfManyClasses(t *testing.T) {
 	e := &attach.Evaluation{Task: attach.Classification}
 	for k := range 1000 {
-		p := attach.Promise{Kind: "sets", Part: "class", Rate: attach.Rate{Name: strconv.Itoa(k), Asked: .9}, Verdict: attach.TooFewRows, Says: "little", Do: "calibrate with more"}
+		p := attach.Promise{Kind: "sets", Part: "class", Rate: attach.Rate{Name: strconv.Itoa(k), Asked: .9}, Verdict: "too few rows", Says: "little", Do: "calibrate with more"}
 		if k%100 == 50 {
-			p.Verdict = attach.Kept
+			p.Verdict = "kept"
 		}
 		if k >= 995 {
-			p.Verdict = attach.Broken
+			p.Verdict = "broken"
 		}
 		e.Promises = append(e.Promises, p)
 	}
@@ -112,7 +112,7 @@ func TestFigures(t *testing.T) {
 	}
 	e := &attach.Evaluation{
 		Alpha: .05, Level: .9,
-		Promises: []attach.Promise{{Verdict: attach.Broken}, {Verdict: attach.Kept}, {Verdict: attach.TooFewRows}, {Verdict: attach.Broken}},
+		Promises: []attach.Promise{{Verdict: "broken"}, {Verdict: "kept"}, {Verdict: "too few rows"}, {Verdict: "broken"}},
 		Flags:    &attach.FlagEvaluation{At: []attach.Rate{at(.01, 10), at(.05, 11)}, PValues: attach.Histogram{Probability: x(12)}},
 		Others:   &attach.OthersEvaluation{At: []attach.Rate{at(.01, 13), at(.05, 14)}, AUROC: 15, FPR95: 16},
 		Classes: &attach.ClassEvaluation{

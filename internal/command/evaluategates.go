@@ -36,7 +36,7 @@ func figures() []string {
 func figuresAt(e *attach.Evaluation, at float64) map[string][]float64 {
 	m := map[string][]float64{"broken": {0}}
 	for _, p := range e.Promises {
-		if p.Verdict == attach.Broken {
+		if p.Verdict == "broken" {
 			m["broken"][0]++
 		}
 	}

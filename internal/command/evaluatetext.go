@@ -53,13 +53,13 @@ func printEvaluation(to io.Writer, e *attach.Evaluation) error {
 // that are broken first. Those of groups that are kept, or many, are counted.
 func printPromises(w io.Writer, e *attach.Evaluation) {
 	type tally struct {
-		verdict    attach.Verdict
+		verdict    string
 		kind, part string
 	}
 	counted, made := map[tally]int{}, map[string]int{}
-	said := map[attach.Verdict]int{attach.Broken: mostNamed, attach.TooFewRows: mostNamed}
+	said := map[string]int{"broken": mostNamed, "too few rows": mostNamed}
 	var tallies []tally
-	todo, explained := map[attach.Verdict][]string{}, 0
+	todo, explained := map[string][]string{}, 0
 	for _, p := range e.Promises {
 		name := strings.ReplaceAll(p.Kind, "_", " ")
 		if len(e.Targets) > 1 && p.Kind == "coverage" {
@@ -78,7 +78,7 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 			name += " of " + p.Part + " " + p.Name
 		}
 		says := p.Says
-		if p.Verdict == attach.TooFewRows {
+		if p.Verdict == "too few rows" {
 			says = advice(p.Says, p.Do)
 		} else if p.Do != "" && !slices.Contains(todo[p.Verdict], p.Do) {
 			at := len(todo[p.Verdict])
@@ -98,7 +98,7 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 			printf(w, "%-12s  %s, in %d%s of %s\n", one.verdict, one.kind, n, more, rows.Count(made[one.kind], one.part))
 		}
 	}
-	for _, do := range append(todo[attach.Broken], todo[attach.Kept]...) {
+	for _, do := range append(todo["broken"], todo["kept"]...) {
 		if strings.HasPrefix(do, "calibrate with ") {
 			do += " (attach fit --cal)"
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
@@ -60,7 +59,7 @@ func (f *exporting) run(c *cli.Context) error {
 		return err
 	}
 	done, err := featurize.Export(c.Context, f.bundle, f.out, featurize.ExportOptions{
-		Options: f.Options, Model: f.moved, OnlyHeads: f.heads, Sets: calibrate.SetScore(strings.TrimSuffix(f.sets, "none")), NoSets: f.sets == "none",
+		Options: f.Options, Model: f.moved, OnlyHeads: f.heads, Sets: f.sets,
 		Alpha: f.o.Alpha, Level: f.o.Level,
 	})
 	if err != nil {

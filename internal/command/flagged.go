@@ -130,7 +130,7 @@ func (f *predicting) writeFlags(ctx context.Context, rows *attachedRows) error {
 	if f.o.Error > 0 {
 		fact(fmt.Sprintf("%d of %d", f.came.accepted, f.came.rows), fmt.Sprintf("accepted at an error of %g", f.o.Error))
 	}
-	if c.HeldOut == attach.SplitOff {
+	if c.HeldOut == "split" {
 		page.Caution = b.Promise()
 	}
 	if rows.set != nil && len(f.worst) > 0 {

@@ -15,7 +15,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // isBundle says whether the file at path is named like a bundle or begins like
@@ -44,13 +43,13 @@ const namedValues = 20
 type bundleInfo struct {
 	Library string `json:"library"` // version that wrote it
 	attach.Base
-	Preprocess json.RawMessage   `json:"preprocess,omitempty"`
-	Layout     preprocess.Layout `json:"layout,omitempty"`
-	Text       *attach.Text      `json:"text,omitempty"`
-	Detector   *methodInfo       `json:"detector,omitempty"`
-	Intervals  *methodInfo       `json:"intervals,omitempty"`
-	Targets    int               `json:"targets"` // of Intervals
-	Sets       bool              `json:"sets"`    // of classes can be predicted
+	Preprocess json.RawMessage `json:"preprocess,omitempty"`
+	Layout     string          `json:"layout,omitempty"`
+	Text       *attach.Text    `json:"text,omitempty"`
+	Detector   *methodInfo     `json:"detector,omitempty"`
+	Intervals  *methodInfo     `json:"intervals,omitempty"`
+	Targets    int             `json:"targets"` // of Intervals
+	Sets       bool            `json:"sets"`    // of classes can be predicted
 	attach.Calibration
 	Groups      map[string]int `json:"groups,omitempty"`        // calibration rows of each
 	LeastPValue *float64       `json:"least_p_value,omitempty"` // nil without a detector

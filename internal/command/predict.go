@@ -14,7 +14,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 )
 
@@ -56,7 +55,7 @@ func predictCommand() *cli.Command {
 		{name: "seed", to: &f.o.Seed, never: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples, --smoothed, --by-cluster and --interval-score rcp"},
 	}, table{
 		{name: "quantiles", to: f.setLevels, usage: "LEVELS: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
-		{name: "side", to: &f.side, must: oneOf("both", string(calibrate.Lower), string(calibrate.Upper)), never: append(apart(string(calibrate.Lower)), apart(string(calibrate.Upper))...),
+		{name: "side", to: &f.side, must: oneOf("both", "lower", "upper"), never: append(apart("lower"), apart("upper")...),
 			usage: "WHICH: both ends of intervals, or lower or upper: that one alone, missed as seldom as both together"},
 		{name: "joint", to: &f.o.Joint, usage: "widen the intervals of several targets so that all of a row's are covered at once"},
 		{name: "samples", to: &f.o.Samples, must: between(1, mostSamples), usage: "N: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},
@@ -105,7 +104,7 @@ func parseShares(option, list string) ([]float64, error) {
 func (f *predicting) run(c *cli.Context) error {
 	f.inputs.SkipOdd = len(f.classes) == 0
 	if f.side != "both" {
-		f.o.Side = calibrate.Side(f.side)
+		f.o.Side = f.side
 	}
 	predictor, stop, err := f.load(c.Context)
 	if err != nil {
@@ -137,7 +136,7 @@ func (f *predicting) run(c *cli.Context) error {
 	noteEndless(f.stderr, f.bundle, f.o, rows.known.groups)
 	noteSilent(f.stderr, f.bundle, f.o)
 	noteSets(f.stderr, f.bundle, f.o)
-	if f.bundle.Calibration.HeldOut == attach.SplitOff {
+	if f.bundle.Calibration.HeldOut == "split" {
 		notePromise(f.stderr, "note", f.bundle)
 	}
 	f.came.noteAccepted(f.stderr, predictor.Selective(), f.o.Error)

@@ -5,8 +5,6 @@ package imagesize
 import (
 	"fmt"
 	"strings"
-
-	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // Fits says whether what an image becomes is what the model takes, of which -1 is
@@ -21,17 +19,17 @@ func Fits(shape, takes []int) bool {
 
 // Misfit is the error of an image of h×w pixels that becomes another shape than
 // the model takes. It says how preprocessing would make such a shape of it.
-func Misfit(layout preprocess.Layout, h, w int, shape, takes []int) error {
+func Misfit(layout string, h, w int, shape, takes []int) error {
 	return fmt.Errorf("the image is of %d×%d pixels, and %s after preprocessing, where the model takes %s; %s", h, w, Times(shape), Times(takes), advice(layout, shape, takes))
 }
 
 // advice is what preprocessing says to make images of one shape another.
-func advice(layout preprocess.Layout, have, want []int) string {
+func advice(layout string, have, want []int) string {
 	if len(want) != 3 {
 		return "it does not take images as they are"
 	}
 	size, channel := 1, 0
-	if layout == preprocess.NHWC {
+	if layout == "nhwc" {
 		size, channel = 0, 2
 	}
 	var keys []string

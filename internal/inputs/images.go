@@ -43,7 +43,7 @@ type imageSource struct {
 	kept   []int // of the pictures, or nil for all of them
 	none   ood.Tensor
 	pipe   *preprocess.Pipeline
-	layout preprocess.Layout
+	layout string
 	// room is for the pixels of images that are decoded at the same time.
 	room *semaphore.Weighted
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/attach-uncertainty/attach/internal/imagesize"
-	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // CheckImages returns an error where the rows are images and, prepared, not of
@@ -12,7 +11,7 @@ import (
 // image is and how preprocessing would make such a shape of it.
 func (s *Set) CheckImages(takes []int) error {
 	var name string
-	var layout preprocess.Layout
+	var layout string
 	var h, w int
 	var shape []int
 	if src, ok := find[*imageSource](s.src); ok {

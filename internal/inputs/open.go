@@ -20,7 +20,7 @@ type Options struct {
 	// Layout is the model's order of axes, that of Preprocess where empty. It
 	// matters for images and uint8 arrays only; other arrays are passed on as
 	// they are.
-	Layout preprocess.Layout
+	Layout string
 	// Labels takes the first-level sub-folder of each image as its class.
 	// Classes are numbered in the sorted order of the folders' names, or as in
 	// Classes where it has them all.
@@ -68,7 +68,7 @@ func (o Options) InputScale() (s ood.InputScale) {
 		return s
 	}
 	s.Factor = o.Preprocess.Slopes()
-	if o.Layout == preprocess.NHWC {
+	if o.Layout == "nhwc" {
 		s.Axis = 2
 	}
 	return s
@@ -89,7 +89,7 @@ var ErrNoPixels = errors.New("name images, or save their pixels as uint8")
 // name the file.
 func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	switch o.Layout {
-	case "", preprocess.NCHW, preprocess.NHWC:
+	case "", "nchw", "nhwc":
 	default:
 		return nil, fmt.Errorf("layout %q is not known; use nchw or nhwc", o.Layout)
 	}

@@ -55,7 +55,7 @@ type pixelSource struct {
 	arraySource
 	frame  frame
 	pipe   *preprocess.Pipeline
-	layout preprocess.Layout
+	layout string
 	width  int // of a row after preprocessing
 }
 

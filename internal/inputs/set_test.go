@@ -81,12 +81,12 @@ func TestPixelArrays(t *testing.T) {
 		name  string
 		shape []int
 		p     *preprocess.Pipeline
-		l     preprocess.Layout
+		l     string
 		want  []int
 		at    map[int]float32 // of row 1, whose pixels are 12, 13 …
 	}{
 		{"H×W×C", []int{2, 2, 2, 3}, rgb, "", []int{3, 2, 2}, map[int]float32{0: 2*12./255 - 1, 1: 2*15./255 - 1, 4: 4 * (13./255 - .5), 11: 23./255 - .5}},
-		{"H×W×C, NHWC", []int{2, 2, 2, 3}, rgb, preprocess.NHWC, []int{2, 2, 3}, map[int]float32{0: 2*12./255 - 1, 1: 4 * (13./255 - .5), 3: 2*15./255 - 1}},
+		{"H×W×C, NHWC", []int{2, 2, 2, 3}, rgb, "nhwc", []int{2, 2, 3}, map[int]float32{0: 2*12./255 - 1, 1: 4 * (13./255 - .5), 3: 2*15./255 - 1}},
 		{"C×H×W", []int{2, 3, 2, 2}, rgb, "", []int{3, 2, 2}, map[int]float32{0: 2*12./255 - 1, 1: 2*13./255 - 1, 4: 4 * (16./255 - .5)}},
 		{"H×W", []int{2, 3, 4}, grey, "", []int{1, 4, 4}, map[int]float32{0: 12, 11: 23, 12: 0}},
 		{"H×W, any channels", []int{2, 3, 4}, plain(t), "", []int{1, 3, 4}, map[int]float32{0: 12}},

@@ -52,7 +52,7 @@ func headline(e *attach.Evaluation) []Fact {
 		p.Name = ""
 		kind := what(e, p)
 		before, met := kinds[kind]
-		kinds[kind] = p.Verdict == attach.Kept && (before || !met)
+		kinds[kind] = p.Verdict == "kept" && (before || !met)
 	}
 	if n := len(kinds); n > 0 {
 		kept := 0
@@ -136,12 +136,12 @@ const openVerdicts = 10
 // what to know beside them.
 func promises(e *attach.Evaluation) block {
 	b := block{Title: "Promises"}
-	kinds := map[attach.Verdict]string{attach.Broken: "bad", attach.TooFewRows: "open", attach.Kept: "good"}
-	order := map[attach.Verdict]int{attach.Broken: 0, attach.TooFewRows: 1, attach.Kept: 2}
+	kinds := map[string]string{"broken": "bad", "too few rows": "open", "kept": "good"}
+	order := map[string]int{"broken": 0, "too few rows": 1, "kept": 2}
 	sorted := slices.SortedStableFunc(slices.Values(e.Promises), func(a, b attach.Promise) int { return cmp.Compare(order[a.Verdict], order[b.Verdict]) })
 	said := map[string]bool{}
 	for _, p := range sorted {
-		v := verdict{Word: string(p.Verdict), Kind: kinds[p.Verdict], What: what(e, p), Says: p.Says}
+		v := verdict{Word: p.Verdict, Kind: kinds[p.Verdict], What: what(e, p), Says: p.Says}
 		if !said[p.Do] {
 			v.Do, said[p.Do] = capital(p.Do), true
 		}

@@ -70,9 +70,9 @@ func classified(classes, groups int) *attach.Evaluation {
 	e := &attach.Evaluation{
 		Task: attach.Classification, Rows: 1000, NCal: 500, Alpha: .05, Level: .9,
 		Promises: []attach.Promise{
-			{Kind: "false_alarms", Rate: alarm, Verdict: attach.Kept, Says: "5.2 % of 1000 rows are flagged"},
-			{Kind: "sets", Rate: rateOf("", .9, 700, 1000), Verdict: attach.Broken, Says: "70 % are held", Do: "calibrate again"},
-			{Kind: "selective_error", Rate: rateOf("", .01, 1, 20), Verdict: attach.TooFewRows, Says: "5 % are wrong", Do: "take more rows"},
+			{Kind: "false_alarms", Rate: alarm, Verdict: "kept", Says: "5.2 % of 1000 rows are flagged"},
+			{Kind: "sets", Rate: rateOf("", .9, 700, 1000), Verdict: "broken", Says: "70 % are held", Do: "calibrate again"},
+			{Kind: "selective_error", Rate: rateOf("", .01, 1, 20), Verdict: "too few rows", Says: "5 % are wrong", Do: "take more rows"},
 		},
 		Notes: []attach.Note{{Says: "Something looks wrong", Do: "look"}},
 		Flags: &attach.FlagEvaluation{At: []attach.Rate{rateOf("", .01, 12, 1000), alarm}, PValues: histogramOf(70, 50, 30, 50),
@@ -276,7 +276,7 @@ func TestEvaluationOfLittle(t *testing.T) {
 	}
 	many := regressed(1, 40)
 	for i := range 60 {
-		many.Promises = append(many.Promises, attach.Promise{Kind: []string{"coverage", "sets"}[i%2], Part: []string{"group", "class"}[i%2], Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: attach.Kept, Do: "look again"})
+		many.Promises = append(many.Promises, attach.Promise{Kind: []string{"coverage", "sets"}[i%2], Part: []string{"group", "class"}[i%2], Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: "kept", Do: "look again"})
 	}
 	page := written(t, Evaluation("m.attach", "x.csv", many))
 	if !strings.Contains(page, "<summary>53 more</summary>") {

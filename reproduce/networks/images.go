@@ -26,12 +26,12 @@ import (
 // that are smaller padded to its size with black, centred. Larger ones are an
 // error.
 // shape is that of the network's input without the number of rows.
-func (n Network) reading(models string, layout preprocess.Layout, shape []int) (inputs.Options, error) {
+func (n Network) reading(models string, layout string, shape []int) (inputs.Options, error) {
 	if len(shape) != 3 || slices.Min(shape) < 1 {
 		return inputs.Options{}, fmt.Errorf("the network takes rows of shape %v, and images of one size are wanted", shape)
 	}
 	size := map[string]int{"height": shape[1], "width": shape[2]}
-	if layout == preprocess.NHWC {
+	if layout == "nhwc" {
 		size = map[string]int{"height": shape[0], "width": shape[1]}
 	}
 	config := map[string]any{"do_convert_rgb": true}

@@ -44,17 +44,17 @@ func TestForeignImages(t *testing.T) {
 		what   string
 		n      Network
 		file   string
-		layout preprocess.Layout
+		layout string
 		shape  []int
 		want   []float32 // times 255
 	}{
 		// ITU-R 601: red 76, green 150, blue 29. Padding is black, −1 here.
-		{"grey", Network{preprocess: "gray"}, colors, preprocess.NCHW, []int{1, 2, 2}, []float32{2*76 - 255, 2*150 - 255, 2*29 - 255, 255}},
-		{"grey, padded", Network{preprocess: "gray"}, colors, preprocess.NCHW, []int{1, 4, 4}, []float32{
+		{"grey", Network{preprocess: "gray"}, colors, "nchw", []int{1, 2, 2}, []float32{2*76 - 255, 2*150 - 255, 2*29 - 255, 255}},
+		{"grey, padded", Network{preprocess: "gray"}, colors, "nchw", []int{1, 4, 4}, []float32{
 			-255, -255, -255, -255, -255, 2*76 - 255, 2*150 - 255, -255, -255, 2*29 - 255, 255, -255, -255, -255, -255, -255,
 		}},
-		{"repeated", Network{}, grey, preprocess.NCHW, []int{3, 2, 2}, []float32{51, 102, 153, 255, 51, 102, 153, 255, 51, 102, 153, 255}},
-		{"repeated, channels last", Network{}, grey, preprocess.NHWC, []int{2, 2, 3}, []float32{51, 51, 51, 102, 102, 102, 153, 153, 153, 255, 255, 255}},
+		{"repeated", Network{}, grey, "nchw", []int{3, 2, 2}, []float32{51, 102, 153, 255, 51, 102, 153, 255, 51, 102, 153, 255}},
+		{"repeated, channels last", Network{}, grey, "nhwc", []int{2, 2, 3}, []float32{51, 51, 51, 102, 102, 102, 153, 153, 153, 255, 255, 255}},
 	} {
 		o, err := c.n.reading(dir, c.layout, c.shape)
 		if err != nil {
@@ -74,7 +74,7 @@ func TestForeignImages(t *testing.T) {
 			}
 		}
 	}
-	o, err := Network{}.reading(dir, preprocess.NCHW, []int{3, 1, 1})
+	o, err := Network{}.reading(dir, "nchw", []int{3, 1, 1})
 	if err == nil {
 		_, err = part{file: grey}.open(t.Context(), o, 0, 0)
 	}

@@ -60,7 +60,7 @@ func run(ctx context.Context, s *experiment.Settings, path string, cal int) erro
 	}
 	fmt.Fprintf(s.Stdout, "%s: %d rows of %d classes, %.3f of them right, %d to calibrate on; %d splits\n",
 		strings.TrimSuffix(filepath.Base(path), ".npz"), b.Len(), b.Logits.Cols, 1-errorAbove(all, 0).share, cal, s.Seeds)
-	for _, o := range []calibrate.SetOptions{{Score: calibrate.LAC}, {Score: calibrate.APS}, {Score: calibrate.RAPS}, {Score: calibrate.SAPS}} {
+	for _, o := range []calibrate.SetOptions{{Score: "lac"}, {Score: "aps"}, {Score: "raps"}, {Score: "saps"}} {
 		for _, more := range []string{"", ", smoothed", ", by class", ", by cluster"} {
 			o.Smoothed, o.ByClass, o.ByCluster = more == ", smoothed", more == ", by class", more == ", by cluster"
 			covered, size, worst := make([]float64, s.Seeds), make([]float64, s.Seeds), make([]float64, s.Seeds)
