@@ -2,8 +2,6 @@ package fit
 
 import (
 	"math"
-
-	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // Adam's constants (Kingma and Ba 2015).
@@ -21,30 +19,21 @@ const (
 //
 // where rate and ε′ hold the learning rate and the correction of the bias.
 
-// adamInputs are the names of the optimiser's inputs; those that are "" are
-// not needed.
+// adamInputs are the names of the optimiser's inputs.
 type adamInputs struct {
 	w, m, v, rate, epsilon string
-	lr, l2, keep           string
+	hyper                  map[string]string // by the names of hyper-parameters
 }
 
 func (s *step) adamInputs() adamInputs {
-	var in adamInputs
+	in := adamInputs{hyper: map[string]string{}}
 	in.w = s.flatInput("w", s.flat)
 	in.m = s.flatInput("m", s.flat)
 	in.v = s.flatInput("v", s.flat)
 	in.rate = s.flatInput("rate", 1)
 	in.epsilon = s.flatInput("epsilon", 1)
 	for _, h := range s.hyper() {
-		name := s.flatInput(h.name, len(h.values))
-		switch h.name {
-		case "lr":
-			in.lr = name
-		case "l2":
-			in.l2 = name
-		case "keep":
-			in.keep = name
-		}
+		in.hyper[h.name] = s.flatInput(h.name, len(h.values))
 	}
 	return in
 }
@@ -58,21 +47,14 @@ type hyperparameter struct {
 // hyper returns the hyper-parameters that the step needs.
 func (p *plan) hyper() []hyperparameter {
 	var list []hyperparameter
-	add := func(name string, neutral float64, value func(train.ModelConfig) float64) {
-		v, same := p.uniform(value)
-		switch {
-		case same && v == neutral:
-		case same:
-			list = append(list, hyperparameter{name, []float32{float32(v)}})
-		default:
-			list = append(list, hyperparameter{name, p.spread(value)})
-		}
-	}
 	if _, same := p.uniform(learningRate); !same {
-		add("lr", 1, learningRate)
+		list = append(list, hyperparameter{"lr", p.spread(learningRate)})
 	}
-	add("l2", 0, l2)
-	add("keep", 1, keep)
+	if decay, same := p.uniform(weightDecay); !same {
+		list = append(list, hyperparameter{"l2", p.spread(weightDecay)})
+	} else if decay != 0 {
+		list = append(list, hyperparameter{"l2", []float32{float32(decay)}})
+	}
 	return list
 }
 
@@ -80,17 +62,14 @@ func (p *plan) hyper() []hyperparameter {
 // after it.
 func (s *step) adam(in adamInputs, g string) []string {
 	w := in.w
-	if in.l2 != "" {
-		g = s.node("Add", g, s.node("Mul", in.l2, w))
+	if decay, is := in.hyper["l2"]; is {
+		g = s.node("Add", g, s.node("Mul", decay, w))
 	}
 	m := s.node("Add", s.node("Mul", in.m, s.b.Const(float32(beta1))), g)
 	v := s.node("Add", s.node("Mul", in.v, s.b.Const(float32(beta2))), s.node("Mul", g, g))
 	move := s.node("Div", m, s.node("Add", s.node("Sqrt", v), in.epsilon))
-	if in.lr != "" {
-		move = s.node("Mul", move, in.lr)
-	}
-	if in.keep != "" {
-		w = s.node("Mul", w, in.keep)
+	if rate, is := in.hyper["lr"]; is {
+		move = s.node("Mul", move, rate)
 	}
 	w = s.node("Sub", w, s.node("Mul", move, in.rate))
 	for _, out := range []string{w, m, v} {

@@ -125,19 +125,11 @@ func qualityDriven(s *step, z string) string {
 	share := s.node("Max", s.mean(captured), s.b.Const(float32(1/float64(s.rows))))
 	width = s.node("Div", width, share)
 
-	softening := s.b.Const(float32(orDefault(s.Softening, 160)))
-	soft := func(r string) string { return s.node("Sigmoid", s.node("Mul", r, softening)) }
+	soft := func(r string) string { return s.node("Sigmoid", s.node("Mul", r, s.b.Const(float32(160)))) }
 	coverage := s.mean(s.node("Mul", soft(below), soft(above)))
 	wanted := s.Levels[1] - s.Levels[0]
 	short := s.node("Relu", s.node("Sub", s.b.Const(float32(wanted)), coverage))
-	weight := orDefault(s.Lambda, 15) * float64(s.penaltyRows) / (wanted * (1 - wanted))
+	weight := 15 * float64(s.penaltyRows) / (wanted * (1 - wanted))
 	penalty := s.node("Mul", s.node("Mul", short, short), s.b.Const(float32(weight)))
 	return s.node("Add", width, penalty)
-}
-
-func orDefault(v, otherwise float64) float64 {
-	if v == 0 {
-		return otherwise
-	}
-	return v
 }

@@ -83,8 +83,6 @@ func check(p train.Problem) error {
 		return fmt.Errorf("unknown loss %q, want bce, mse, l1, pinball, sigmoid-pinball, gaussian-nll or quality-driven", p.Loss)
 	case p.Y.Rows == 0 && pairs(p.Loss):
 		return fmt.Errorf("the %s loss needs targets", p.Loss)
-	case p.Lambda < 0 || p.Softening < 0:
-		return fmt.Errorf("constants of the quality-driven loss are positive, got %v and %v", p.Lambda, p.Softening)
 	}
 	in, weights := float64(p.X.Cols), 0.
 	for _, h := range p.Hidden {
@@ -267,21 +265,7 @@ func (p *plan) spread(value func(train.ModelConfig) float64) []float32 {
 
 func learningRate(m train.ModelConfig) float64 { return m.LearningRate }
 
-// l2 is the weight decay that enters the gradient.
-func l2(m train.ModelConfig) float64 {
-	if m.Decoupled {
-		return 0
-	}
-	return m.WeightDecay
-}
-
-// keep is the factor that decoupled weight decay leaves of a weight.
-func keep(m train.ModelConfig) float64 {
-	if m.Decoupled {
-		return 1 - m.LearningRate*m.WeightDecay
-	}
-	return 1
-}
+func weightDecay(m train.ModelConfig) float64 { return m.WeightDecay }
 
 func dropout(m train.ModelConfig) float64 { return m.Dropout }
 

@@ -82,7 +82,7 @@ func buildStep(p *plan, rows int) (stepGraph, error) {
 		return stepGraph{}, err
 	}
 	outputs := s.adam(optimiser, s.flatten(gradients))
-	s.b.Output(loss, float, s.anyDims(1, 1)...)
+	s.b.Output(loss, float, anys(s.dims(1, 1))...)
 	m, err := s.b.Model()
 	if err != nil {
 		return stepGraph{}, err
@@ -184,11 +184,7 @@ func (s *step) nodeWith(op string, inputs []string, attrs ...*pb.AttributeProto)
 // input declares a float input of axis×dims, where axis is dropped if there is
 // one model.
 func (s *step) input(name string, axis int, dims ...int) string {
-	var shape []any
-	for _, d := range s.shape(axis, dims...) {
-		shape = append(shape, d)
-	}
-	return s.flatInput(name, shape...)
+	return s.flatInput(name, anys(s.shape(axis, dims...))...)
 }
 
 func (s *step) flatInput(name string, shape ...any) string {
@@ -200,9 +196,9 @@ func (s *step) flatInput(name string, shape ...any) string {
 // dims is the shape of a tensor with the model axis.
 func (s *step) dims(dims ...int) []int64 { return s.shape(s.models, dims...) }
 
-func (s *step) anyDims(dims ...int) []any {
+func anys(shape []int64) []any {
 	var out []any
-	for _, d := range s.dims(dims...) {
+	for _, d := range shape {
 		out = append(out, d)
 	}
 	return out

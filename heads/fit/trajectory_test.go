@@ -14,19 +14,19 @@ import (
 
 // trajectory is a case of testdata/trajectory.json; see the script beside it.
 type trajectory struct {
-	Name                         string
-	Hidden                       []int
-	Outputs, Targets, Target     int
-	Loss                         train.Loss
-	Conditional, Bias, Decoupled bool
-	Levels                       []float64
-	Penalty, Decay, Rate         float64
-	Batch                        int
-	X, Y                         []float32
-	Initial, Final               []struct{ W, B []float32 }
-	Orders                       [][]int32
-	Taus                         [][]float32
-	Losses                       []float64
+	Name                     string
+	Hidden                   []int
+	Outputs, Targets, Target int
+	Loss                     train.Loss
+	Conditional, Bias        bool
+	Levels                   []float64
+	Penalty, Decay, Rate     float64
+	Batch                    int
+	X, Y                     []float32
+	Initial, Final           []struct{ W, B []float32 }
+	Orders                   [][]int32
+	Taus                     [][]float32
+	Losses                   []float64
 
 	Shared              bool // y is one row
 	Gradient, Diversity float64
@@ -35,13 +35,13 @@ type trajectory struct {
 		Pick      []int32
 	}
 
-	Softening, Factor, Averaging float64
-	Tolerance                    float64
-	Every, Epoch                 int
-	At                           []float64
-	HeldX                        []float32 `json:"held_x"`
-	HeldY                        []float32 `json:"held_y"`
-	Best                         float64
+	Averaging, Tolerance float64
+	Validated            bool
+	Epoch                int
+	At                   []float64
+	HeldX                []float32 `json:"held_x"`
+	HeldY                []float32 `json:"held_y"`
+	Best                 float64
 }
 
 func (c *trajectory) problem() train.Problem {
@@ -55,15 +55,14 @@ func (c *trajectory) problem() train.Problem {
 		Loss: c.Loss, Conditional: c.Conditional, Levels: c.Levels,
 		Epochs: len(c.Orders), BatchSize: c.Batch,
 		Models: []train.ModelConfig{{
-			LearningRate: c.Rate, WeightDecay: c.Decay, Decoupled: c.Decoupled,
+			LearningRate: c.Rate, WeightDecay: c.Decay,
 			Orthonormal: c.Penalty, Target: c.Target, Averaging: c.Averaging,
 			GradientPenalty: c.Gradient, Diversity: c.Diversity,
 		}},
-		Lambda: c.Factor, Softening: c.Softening,
 	}
-	if c.Every > 0 {
+	if c.Validated {
 		held := len(c.HeldX) / p.X.Cols
-		p.Validation = &train.Validation{X: matrix(c.HeldX, held), Y: matrix(c.HeldY, held), Every: c.Every, Levels: c.At}
+		p.Validation = &train.Validation{X: matrix(c.HeldX, held), Y: matrix(c.HeldY, held), Levels: c.At}
 	}
 	if c.Targets > 0 {
 		p.Y = matrix(c.Y, rows)
@@ -94,7 +93,7 @@ func TestTrajectory(t *testing.T) {
 				if beside != "alone" {
 					other := p.Models[0]
 					other.LearningRate /= 2
-					other.WeightDecay, other.Decoupled = 0.05, !other.Decoupled
+					other.WeightDecay = 0.05
 					p.Models = append(p.Models, other)
 				}
 				if beside == "of two seeds" {

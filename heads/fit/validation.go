@@ -42,8 +42,6 @@ func checkValidation(p train.Problem, v train.Validation) error {
 		return fmt.Errorf("validation rows are %d×%d, and those to train on have %d columns", v.X.Rows, v.X.Cols, p.X.Cols)
 	case p.Y.Rows > 0 && (v.Y.Rows != v.X.Rows || v.Y.Cols != p.Y.Cols):
 		return fmt.Errorf("validation targets are %d×%d for %d rows and %d targets", v.Y.Rows, v.Y.Cols, v.X.Rows, p.Y.Cols)
-	case v.Every < 0:
-		return fmt.Errorf("epochs between validations are not negative, got %d", v.Every)
 	case len(v.Levels) > 0 && !p.Conditional:
 		return errors.New("levels to validate at need a conditional network")
 	}
@@ -68,9 +66,6 @@ func newValidation(ctx context.Context, r *ort.Runtime, p *plan) (*validation, e
 	}
 	for m := range v.best {
 		v.best[m] = math.Inf(1)
-	}
-	if v.rows.Every == 0 {
-		v.rows.Every = max(p.Epochs/100, 1)
 	}
 	if p.Conditional {
 		v.tau = v.levels()
@@ -130,13 +125,15 @@ func buildEvaluation(p *plan, rows int) (stepGraph, error) {
 	s.penaltyRows = p.batch
 	x := s.dataInputs()
 	loss := s.mean(losses[p.Loss](s, s.network(x, s.weightInputs(), nil)))
-	s.b.Output(loss, float, s.anyDims(1, 1)...)
+	s.b.Output(loss, float, anys(s.dims(1, 1))...)
 	m, err := s.b.Model()
 	return stepGraph{model: m, inputs: s.inputs, outputs: []string{loss}}, err
 }
 
 // due says whether weights after an epoch, counted from 1, are evaluated.
-func (v *validation) due(epoch int) bool { return epoch%v.rows.Every == 0 || epoch == v.Epochs }
+func (v *validation) due(epoch int) bool {
+	return epoch%max(v.Epochs/100, 1) == 0 || epoch == v.Epochs
+}
 
 // consider evaluates the weights after an epoch.
 func (v *validation) consider(flat []float32, epoch int) error {

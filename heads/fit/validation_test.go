@@ -20,13 +20,11 @@ func overfitting(loss train.Loss, held int) train.Problem {
 			{Seed: 1, LearningRate: 3e-3, Target: 1, Averaging: 0.8},
 			{Seed: 2, LearningRate: 1e-2, Dropout: 0.3},
 		},
-		Validation: &train.Validation{X: normal(3, held, 3), Y: normal(4, held, 2), Every: 1},
+		Validation: &train.Validation{X: normal(3, held, 3), Y: normal(4, held, 2)},
 	}
 	switch loss {
 	case "pinball":
 		p.Conditional = true
-	case "quality-driven":
-		p.Outputs, p.Levels, p.Softening = 2, []float64{0.1, 0.9}, 5
 	case "gaussian-nll":
 		p.Outputs = 2
 	}
@@ -37,7 +35,7 @@ func overfitting(loss train.Loss, held int) train.Problem {
 // comes before the end, and that it is what training for as many epochs gives.
 func TestValidation(t *testing.T) {
 	e := open(t)
-	for _, loss := range []train.Loss{"mse", "pinball", "gaussian-nll", "quality-driven"} {
+	for _, loss := range []train.Loss{"mse", "pinball", "gaussian-nll"} {
 		t.Run(string(loss), func(t *testing.T) {
 			p := overfitting(loss, 30)
 			early := false
@@ -81,16 +79,16 @@ func TestValidationBlocks(t *testing.T) {
 	}
 }
 
-// TestValidationDefaults holds that the last epoch is evaluated, and others at
-// the pace asked.
-func TestValidationDefaults(t *testing.T) {
+// TestValidationPace holds that the last epoch is evaluated, and about a hundred
+// in all.
+func TestValidationPace(t *testing.T) {
 	r, err := open(t).runtime(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ every, epochs, want int }{{0, 1000, 100}, {0, 30, 30}, {7, 30, 5}, {50, 30, 1}} {
+	for _, c := range []struct{ epochs, want int }{{1000, 100}, {250, 125}, {30, 30}, {299, 150}} {
 		p := overfitting("mse", 5)
-		p.Epochs, p.Validation.Every = c.epochs, c.every
+		p.Epochs = c.epochs
 		v, err := newValidation(t.Context(), r, newPlan(p))
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +101,7 @@ func TestValidationDefaults(t *testing.T) {
 			}
 		}
 		if got != c.want || !v.due(c.epochs) {
-			t.Errorf("every %d of %d epochs: %d evaluations, want %d", c.every, c.epochs, got, c.want)
+			t.Errorf("%d epochs: %d evaluations, want %d", c.epochs, got, c.want)
 		}
 	}
 }
@@ -113,7 +111,6 @@ func TestBadValidation(t *testing.T) {
 		"validation rows are 0×0":     func(v *train.Validation) { v.X = blas32.General{} },
 		"have 3 columns":              func(v *train.Validation) { v.X = normal(1, 30, 2) },
 		"targets are 29×2":            func(v *train.Validation) { v.Y = normal(1, 29, 2) },
-		"not negative":                func(v *train.Validation) { v.Every = -1 },
 		"between 0 and 1":             func(v *train.Validation) { v.Levels = []float64{0} },
 		"y to validate on has NaN in": func(v *train.Validation) { v.Y.Data[3] = float32(math.NaN()) },
 	} {

@@ -26,19 +26,17 @@ import (
 //
 // The last is a loss of a batch of n rows,
 //
-//	Σ(U−L)·k / max(Σk, 1) + Lambda·n/(α(1−α))·max(0, 1−α − mean(σ(Softening·(U−y))·σ(Softening·(y−L))))²
+//	Σ(U−L)·k / max(Σk, 1) + 15·n/(α(1−α))·max(0, 1−α − mean(σ(160·(U−y))·σ(160·(y−L))))²
 //
 // where k says whether y lies between L and U, σ is the logistic function and
-// 1−α the distance of the two levels; its constants are the Problem's.
+// 1−α the distance of the two levels.
 type Loss string
 
 // Validation are rows that are not trained on, and by whose loss the weights
-// to keep are chosen. Penalties and dropout do not enter that loss.
+// to keep are chosen, about a hundred times over the training and after its last
+// epoch. Penalties and dropout do not enter that loss.
 type Validation struct {
 	X, Y blas32.General // as Problem.X and Y
-	// Every is the number of epochs between two evaluations; 0 stands for
-	// about a hundred over the training. The last epoch is always evaluated.
-	Every int
 	// Levels are the levels of the pinball loss of a conditional network. Nil
 	// stands for Problem.Levels, and where those are nil too for .1, .2, … .9.
 	Levels []float64
@@ -85,9 +83,6 @@ type Problem struct {
 	// and with one level output j learns target j.
 	Levels []float64
 
-	Lambda    float64 // of the quality-driven loss; 0 stands for 15
-	Softening float64 // of the same; 0 stands for 160
-
 	// Validation, if not nil, has each model keep the weights, among those
 	// evaluated, whose loss on its rows is least.
 	Validation *Validation
@@ -110,10 +105,8 @@ type ModelConfig struct {
 	Seed uint64
 	// LearningRate of Adam (β₁ .9, β₂ .999, ε 1e-8).
 	LearningRate float64
-	// WeightDecay is added to the gradient as WeightDecay·w (L2), or, with
-	// Decoupled, subtracts LearningRate·WeightDecay·w from the weights (AdamW).
+	// WeightDecay is added to the gradient as WeightDecay·w (L2).
 	WeightDecay float64
-	Decoupled   bool
 	// Dropout is the probability that a hidden unit is dropped in training.
 	Dropout float64
 	// Orthonormal is the λ of λ·mean((CᵀC−I)²), where C is the in×out weight

@@ -4,9 +4,9 @@
 Writes trajectory.json beside this script: for each case the data, the initial
 weights, the order of rows in each epoch, the quantile levels of each step, and
 then the loss before each step and the weights after the last. Everything is
-computed in double precision, with torch.optim.Adam and torch.optim.AdamW. Cases
+computed in double precision, with torch.optim.Adam. Cases
 with "averaging" end with the mean of the weights after each epoch; those with
-"every" with the weights that have the least loss on rows held out.
+"validated" with the weights that have the least loss on rows held out.
 Made with Python 3.11 and PyTorch 1.13.
 """
 import json
@@ -22,10 +22,10 @@ HELD = 10  # rows to validate on
 CASES = [
     dict(name="conditional pinball, L2", hidden=[5], outputs=1, targets=1, loss="pinball", conditional=True,
          decay=0.1),
-    dict(name="conditional pinball of levels, decoupled", hidden=[5], outputs=1, targets=1, loss="pinball",
-         conditional=True, levels=[0.05, 0.95], decay=0.1, decoupled=True),
+    dict(name="conditional pinball of levels", hidden=[5], outputs=1, targets=1, loss="pinball",
+         conditional=True, levels=[0.05, 0.95], decay=0.1),
     dict(name="pinball of three levels, two hidden layers", hidden=[5, 4], outputs=3, targets=1, loss="pinball",
-         levels=[0.1, 0.5, 0.9], decay=0.3, decoupled=True),
+         levels=[0.1, 0.5, 0.9], decay=0.3),
     dict(name="pinball of two targets by two levels", hidden=[4], outputs=4, targets=2, target=-1, loss="pinball",
          levels=[0.25, 0.75]),
     dict(name="certificates, bce", hidden=[], outputs=2, targets=0, target=-1, bias=False, loss="bce", penalty=10.0),
@@ -36,31 +36,29 @@ CASES = [
     dict(name="penalty after a hidden layer", hidden=[5], outputs=2, targets=2, target=-1, loss="mse", penalty=2.0),
     dict(name="hidden layers without bias", hidden=[5, 3], outputs=1, targets=1, bias=False, loss="mse"),
     dict(name="l1 of the second target", hidden=[6], outputs=1, targets=2, target=1, loss="l1"),
-    dict(name="bce with targets", hidden=[6], outputs=2, targets=2, target=-1, loss="bce", decay=0.2, decoupled=True),
+    dict(name="bce with targets", hidden=[6], outputs=2, targets=2, target=-1, loss="bce", decay=0.2),
     dict(name="gaussian", hidden=[5], outputs=2, targets=1, loss="gaussian-nll", decay=0.1),
     dict(name="gaussian of the second target, linear", hidden=[], outputs=2, targets=2, target=1, loss="gaussian-nll"),
-    dict(name="quality driven", hidden=[5], outputs=2, targets=1, loss="quality-driven", levels=[0.05, 0.95],
-         softening=6.0, factor=2.0),
-    dict(name="quality driven with the default constants", hidden=[6, 4], outputs=2, targets=2, target=1,
+    dict(name="quality driven", hidden=[6, 4], outputs=2, targets=2, target=1,
          loss="quality-driven", levels=[0.1, 0.9], spread=1.5, tolerance=5e-3),  # steep sigmoids amplify rounding
     dict(name="averaged", hidden=[5], outputs=1, targets=1, loss="mse", averaging=0.7),
     dict(name="averaged and validated, conditional", hidden=[5], outputs=1, targets=2, target=1, loss="pinball",
-         conditional=True, averaging=0.5, every=2, at=[0.1, 0.4, 0.9], seed=27),
+         conditional=True, averaging=0.5, at=[0.1, 0.4, 0.9], seed=27, validated=True),
     dict(name="validated at the levels of training", hidden=[8], outputs=1, targets=1, loss="pinball", conditional=True,
-         levels=[0.05, 0.95], every=1, seed=20),
-    dict(name="validated gaussian", hidden=[8], outputs=2, targets=1, loss="gaussian-nll", every=1, decay=0.01, seed=19),
+         levels=[0.05, 0.95], seed=20, validated=True),
+    dict(name="validated gaussian", hidden=[8], outputs=2, targets=1, loss="gaussian-nll", decay=0.01, seed=19, validated=True),
     dict(name="validated, quality driven", hidden=[8], outputs=2, targets=1, loss="quality-driven", levels=[0.2, 0.8],
-         softening=4.0, every=2, seed=20),
+         spread=1.5, tolerance=5e-3, seed=21, validated=True),
     dict(name="validated, two targets by two levels", hidden=[8], outputs=4, targets=2, target=-1, loss="pinball",
-         levels=[0.25, 0.75], every=3, seed=24),
+         levels=[0.25, 0.75], seed=24, validated=True),
     dict(name="conditional sigmoid pinball of labels", hidden=[5], outputs=1, targets=1, loss="sigmoid-pinball",
          conditional=True, labels=True, decay=0.1),
     dict(name="sigmoid pinball of two targets by two levels", hidden=[4], outputs=4, targets=2, target=-1,
          loss="sigmoid-pinball", levels=[0.25, 0.75], labels=True),
     dict(name="one row of targets for all rows", hidden=[5], outputs=2, targets=2, target=-1, bias=False, loss="mse", shared=True),
     dict(name="gradient penalty", hidden=[5, 4], outputs=3, targets=0, target=-1, loss="mse", gradient=2.0),
-    dict(name="gradient penalty without bias, decoupled decay", hidden=[6], outputs=2, targets=2, target=-1, bias=False, loss="mse",
-         gradient=0.5, decay=0.1, decoupled=True),
+    dict(name="gradient penalty without bias", hidden=[6], outputs=2, targets=2, target=-1, bias=False, loss="mse",
+         gradient=0.5, decay=0.1),
     dict(name="gradient penalty of a linear network", hidden=[], outputs=3, targets=0, target=-1, loss="bce", gradient=1.0),
     dict(name="diversity", hidden=[5], outputs=3, targets=0, target=-1, loss="mse", diversity=3.0),
     dict(name="three penalties", hidden=[7], outputs=3, targets=0, target=-1, loss="l1", gradient=1.0, diversity=2.0, penalty=0.5),
@@ -91,8 +89,7 @@ def run(case, seed):
         layers[-1][1].data = torch.tensor([-case["spread"], case["spread"]])
     initial = dump(layers)
     parameters = [p for layer in layers for p in layer if p is not None]
-    optimiser = torch.optim.AdamW if case.get("decoupled") else torch.optim.Adam
-    adam = optimiser(parameters, lr=0.02, weight_decay=case.get("decay", 0.0))
+    adam = torch.optim.Adam(parameters, lr=0.02, weight_decay=case.get("decay", 0.0))
 
     def forward(z):
         for i, (w, c) in enumerate(layers):
@@ -106,11 +103,10 @@ def run(case, seed):
     def quality_driven(lower, upper, t, batch):
         alpha = 1 - (levels[1] - levels[0])
         hard = ((t > lower) & (t < upper)).double()
-        soften = case.get("softening", 160.0)
-        soft = torch.sigmoid(soften * (upper - t)) * torch.sigmoid(soften * (t - lower))
+        soft = torch.sigmoid(160 * (upper - t)) * torch.sigmoid(160 * (t - lower))
         width = ((upper - lower) * hard).sum() / hard.sum().clamp(min=1)
         short = torch.clamp(1 - alpha - soft.mean(), min=0)
-        return width + case.get("factor", 15.0) * batch / (alpha * (1 - alpha)) * short ** 2
+        return width + 15 * batch / (alpha * (1 - alpha)) * short ** 2
 
     def element_loss(z, t, tau, batch):
         kind = case["loss"]
@@ -167,7 +163,7 @@ def run(case, seed):
                 + case.get("diversity", 0) * (second ** 2).mean())
 
     orders, taus, losses, noises = [], [], [], []
-    averaging, every, best = case.get("averaging", 0.0), case.get("every", 0), (float("inf"), 0, None)
+    averaging, validated, best = case.get("averaging", 0.0), case.get("validated", False), (float("inf"), 0, None)
     mean, total = [torch.zeros_like(p) for p in parameters], 0.0
     while len(losses) < STEPS:
         order = torch.randperm(ROWS, generator=g)
@@ -191,20 +187,20 @@ def run(case, seed):
             adam.step()
         total = averaging * total + 1
         mean = [m + (p.detach() - m) / total for m, p in zip(mean, parameters)]
-        if every and (len(orders) % every == 0 or len(losses) == STEPS):
+        if validated:
             loss = validate(mean)
             if loss < best[0]:
                 best = (loss, len(orders), mean)
     with torch.no_grad():
-        for p, w in zip(parameters, best[2] if every else mean):
+        for p, w in zip(parameters, best[2] if validated else mean):
             p.copy_(w)
     return dict(case, conditional=conditional, bias=bias, levels=levels, penalty=penalty, target=target,
                 tolerance=case.get("tolerance", 1e-4),
-                decay=case.get("decay", 0.0), decoupled=case.get("decoupled", False), rate=0.02, batch=BATCH,
+                decay=case.get("decay", 0.0), rate=0.02, batch=BATCH,
                 x=short(x), y=short(y[:1] if case.get("shared") else y), noises=noises, initial=initial, orders=orders, taus=taus if conditional else [],
-                losses=losses, final=dump(layers), averaging=averaging, every=every, at=case.get("at", []),
-                held_x=short(held_x) if every else [], held_y=short(held_y) if every else [],
-                best=best[0] if every else 0, epoch=best[1])
+                losses=losses, final=dump(layers), averaging=averaging, validated=validated, at=case.get("at", []),
+                held_x=short(held_x) if validated else [], held_y=short(held_y) if validated else [],
+                best=best[0] if validated else 0, epoch=best[1])
 
 
 def short(t):
