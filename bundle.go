@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -108,7 +109,7 @@ type Layer struct {
 type Fitted struct {
 	Method string // such as "sqr"
 	Params ood.Params
-	Scorer *ood.Scorer
+	Scorer *driver.Scorer
 }
 
 // Where calibration rows came from.

@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/paired"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/softmax"
@@ -216,7 +217,7 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 	if err := whole(in.Method); err != nil {
 		return in, err
 	}
-	in.Params, err = in.Method.With(in.Params)
+	in.Params, err = driver.With(in.Method, in.Params)
 	return in, err
 }
 
@@ -251,7 +252,7 @@ func (in FitOptions) divide() (division, error) {
 // lacks is the *ood.NeedError of the first of a method's needs that t lacks, or
 // nil.
 func lacks(m ood.Method, t ood.Training) error {
-	if need := (*ood.NeedError)(nil); errors.As(m.Check(t, nil), &need) {
+	if need := (*ood.NeedError)(nil); errors.As(driver.Check(m, t, nil), &need) {
 		return need
 	}
 	return nil
@@ -259,15 +260,15 @@ func lacks(m ood.Method, t ood.Training) error {
 
 // fitScorer fits the detector that is named, or else the first default that
 // can be, and names it.
-func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*ood.Scorer, error) {
-	fit := func(m ood.Method, p ood.Params) (*ood.Scorer, error) {
-		if err := m.Check(t, p); err != nil {
+func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*driver.Scorer, error) {
+	fit := func(m ood.Method, p ood.Params) (*driver.Scorer, error) {
+		if err := driver.Check(m, t, p); err != nil {
 			return nil, err
 		}
-		if err := m.CheckBatch(in.Cal, "the calibration rows"); err != nil {
+		if err := driver.CheckBatch(m, in.Cal, "the calibration rows"); err != nil {
 			return nil, err
 		}
-		s, err := ood.Fit(ctx, m, t, p)
+		s, err := driver.Fit(ctx, m, t, p)
 		if err != nil {
 			return nil, fmt.Errorf("detector %s: %w", m.Name, err)
 		}
@@ -292,13 +293,13 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*ood.Score
 			if unfit != nil {
 				in.Log.WarnContext(ctx, "attached a later default detector", "detector", m.Name, "reason", unfit)
 			}
-			in.Method, in.Params = m, m.Default()
+			in.Method, in.Params = m, driver.Default(m)
 			return s, nil
 		}
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		if large == nil && errors.Is(err, ood.ErrMemory) {
+		if large == nil && errors.Is(err, driver.ErrMemory) {
 			large = err
 		}
 		if unfit == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -33,7 +34,7 @@ func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 		return in, err
 	}
 	var err error
-	in.QuantileParams, err = in.Quantiles.With(in.QuantileParams)
+	in.QuantileParams, err = driver.With(in.Quantiles, in.QuantileParams)
 	return in, err
 }
 
@@ -46,10 +47,10 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) er
 		Batch: d.fit, Targets: targets, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
 		Stays: in.Stays || d.heldOut == splitOff, Progress: func(share float64) { in.Progress("quantiles", share) },
 	}
-	if err := in.Quantiles.Check(t, in.QuantileParams); err != nil {
+	if err := driver.Check(in.Quantiles, t, in.QuantileParams); err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}
-	fitted, err := ood.Fit(ctx, in.Quantiles, t, in.QuantileParams)
+	fitted, err := driver.Fit(ctx, in.Quantiles, t, in.QuantileParams)
 	if err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -236,10 +237,10 @@ func (e *methodEntry) restored(of string, intervals bool, arrays map[string]rows
 	if err := cmp.Or(scalars(e.Params), scalars(e.State)); err != nil {
 		return nil, err
 	}
-	if _, err := method.With(e.Params); err != nil {
+	if _, err := driver.With(method, e.Params); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	scorer, err := ood.Restore(method, rows.State{Params: e.State, Arrays: arrays})
+	scorer, err := driver.Restore(method, rows.State{Params: e.State, Arrays: arrays})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s %s: %w", ErrDamaged, of, e.Method, err)
 	}

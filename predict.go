@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -171,7 +172,7 @@ type Predictor struct {
 	sets       *calibrate.Sets                    // nil where none are asked for
 	selective  *calibrate.Selective               // nil where nothing is to be accepted
 	right      func(top float64) (p0, p1 float64) // nil where it is not asked for
-	scorer     *ood.Scorer                        // of the detector, or nil
+	scorer     *driver.Scorer                     // of the detector, or nil
 	widths     parts.Widths                       // of the rows that the bundle was fitted on
 }
 
@@ -302,7 +303,7 @@ func (b *Bundle) widths() parts.Widths {
 // checkRows refuses rows of other widths than the bundle was fitted on, which
 // are those of the batch as given, without its single logit paired.
 func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
-	if err := r.Validate(); err != nil {
+	if err := parts.Validate(r.Batch); err != nil {
 		return err
 	}
 	if given.Features.Cols == 0 {
@@ -311,7 +312,7 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	if p.scorer == nil || !p.scorer.Method().Needs.Layers {
 		given.Layers = nil // which nothing reads
 	}
-	if err := given.Parts().Widths().Check(p.widths, "the rows", "the bundle was fitted on"); err != nil {
+	if err := parts.Of(&given).Widths().Check(p.widths, "the rows", "the bundle was fitted on"); err != nil {
 		return err
 	}
 	switch grouped := p.bundle.Calibration.Groups != nil; {

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -28,7 +29,7 @@ func TestBALDInserted(t *testing.T) {
 	} {
 		network := twoLayers{act: bend, slope: bendSlope, last: last, rate: k.own}
 		b := ood.Batch{Features: zeros(2, 4), Logits: zeros(2, 3), Inputs: ood.InputsOf(ood.BlockOf([]int{2, 4}, make([]float32, 8))), Network: network}
-		s, err := ood.Fit(background, k.method, ood.Training{Batch: b, Last: k.last}, nil)
+		s, err := driver.Fit(background, k.method, ood.Training{Batch: b, Last: k.last}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +39,7 @@ func TestBALDInserted(t *testing.T) {
 		if regressed, there := s.State().Params["regressed"]; there {
 			t.Errorf("%s: of a classifier it holds what is known of a regressor's outputs, %v", k.name, regressed)
 		}
-		if s, err = ood.Restore(k.method, s.State()); err != nil {
+		if s, err = driver.Restore(k.method, s.State()); err != nil {
 			t.Fatal(err)
 		}
 		if got := s.Variant(network); got != k.want {
@@ -80,11 +81,11 @@ func TestBALDOfRegressor(t *testing.T) {
 	same := func(v float64) float64 { return v }
 	for name, own := range map[string]float64{"own": rate, "inserted": 0} {
 		b.Network = twoLayers{act: same, slope: func(float64) float64 { return 1 }, last: last, rate: own}
-		s, err := ood.Fit(background, method("bald"), ood.Training{Batch: b, Last: last, Regression: true}, ood.Params{"passes": 20000, "dropout": rate})
+		s, err := driver.Fit(background, method("bald"), ood.Training{Batch: b, Last: last, Regression: true}, ood.Params{"passes": 20000, "dropout": rate})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, err = ood.Restore(method("bald"), s.State()); err != nil {
+		if s, err = driver.Restore(method("bald"), s.State()); err != nil {
 			t.Fatal(err)
 		}
 		if name == "inserted" && s.Variant(nil) == "" {
@@ -101,7 +102,7 @@ func TestBALDOfRegressor(t *testing.T) {
 		}
 	}
 	single := ood.Batch{Features: b.Features, Inputs: b.Inputs, Network: twoLayers{act: same, last: last}, Logits: zeros(n, 1)}
-	if _, err := ood.Fit(background, method("bald"), ood.Training{Batch: single, Regression: true}, ood.Params{"dropout": 0.}); err == nil {
+	if _, err := driver.Fit(background, method("bald"), ood.Training{Batch: single, Regression: true}, ood.Params{"dropout": 0.}); err == nil {
 		t.Error("a network without dropout was accepted at a rate of 0")
 	}
 }

@@ -21,9 +21,10 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/internal/batches"
 	"github.com/attach-uncertainty/attach/internal/classes"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/measure"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
@@ -47,7 +48,7 @@ type conformance struct {
 	ood.Method
 	toyRows
 	configs []ood.Params
-	scorers []*ood.Scorer // one for each of configs, fitted together
+	scorers []*driver.Scorer // one for each of configs, fitted together
 }
 
 // levels are those that interval methods are asked for.
@@ -78,7 +79,7 @@ func newConformance(t *testing.T, m ood.Method, data toyRows) conformance {
 		last = share
 	}
 	var err error
-	if c.scorers, err = ood.FitGrid(background, m, training, c.configs); err != nil {
+	if c.scorers, err = driver.FitGrid(background, m, training, c.configs); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.scorers) != len(c.configs) || last != 1 {
@@ -120,10 +121,10 @@ func (c conformance) check(t *testing.T) {
 // configurations are the default and some of the sweep, of sizes that take no
 // time.
 func configurations(m ood.Method) []ood.Params {
-	all := m.Grid()
-	configs := []ood.Params{m.Default()}
+	all := driver.Grid(m)
+	configs := []ood.Params{driver.Default(m)}
 	for i := 0; i < len(all); i += 1 + len(all)/16 {
-		p, err := m.With(all[i])
+		p, err := driver.With(m, all[i])
 		if err != nil {
 			panic(err)
 		}
@@ -139,9 +140,9 @@ func configurations(m ood.Method) []ood.Params {
 	return configs
 }
 
-func (c conformance) fit(t *testing.T, training ood.Training, p ood.Params) *ood.Scorer {
+func (c conformance) fit(t *testing.T, training ood.Training, p ood.Params) *driver.Scorer {
 	t.Helper()
-	s, err := ood.Fit(background, c.Method, training, p)
+	s, err := driver.Fit(background, c.Method, training, p)
 	if err != nil {
 		t.Fatalf("fit %v: %v", p, err)
 	}
@@ -149,8 +150,8 @@ func (c conformance) fit(t *testing.T, training ood.Training, p ood.Params) *ood
 }
 
 // refit fits the first configuration to other rows.
-func (c conformance) refit(training ood.Training) (*ood.Scorer, error) {
-	return ood.Fit(background, c.Method, training, c.configs[0])
+func (c conformance) refit(training ood.Training) (*driver.Scorer, error) {
+	return driver.Fit(background, c.Method, training, c.configs[0])
 }
 
 // reads says whether the method needs any of these to fit.
@@ -163,7 +164,7 @@ func (c conformance) among(n ood.Needs) ood.Needs {
 	return n
 }
 
-func score(t *testing.T, s *ood.Scorer, b ood.Batch) []float64 {
+func score(t *testing.T, s *driver.Scorer, b ood.Batch) []float64 {
 	t.Helper()
 	got, err := s.Score(background, nil, b)
 	if err != nil {
@@ -177,7 +178,7 @@ func score(t *testing.T, s *ood.Scorer, b ood.Batch) []float64 {
 
 // predictions are the scores of a detector, or quantiles row by row, target by
 // target.
-func predictions(t *testing.T, s *ood.Scorer, b ood.Batch, levels []float64) []float64 {
+func predictions(t *testing.T, s *driver.Scorer, b ood.Batch, levels []float64) []float64 {
 	t.Helper()
 	if !s.Method().Needs.Targets {
 		return score(t, s, b)
@@ -189,7 +190,7 @@ func predictions(t *testing.T, s *ood.Scorer, b ood.Batch, levels []float64) []f
 	return all
 }
 
-func (c conformance) predict(t *testing.T, s *ood.Scorer, b ood.Batch) []float64 {
+func (c conformance) predict(t *testing.T, s *driver.Scorer, b ood.Batch) []float64 {
 	t.Helper()
 	return predictions(t, s, b, levels)
 }
@@ -237,7 +238,7 @@ func (c conformance) description(t *testing.T) {
 		t.Errorf("doc %q, reference %q", c.Doc, c.Ref)
 	}
 	seen := map[string]bool{}
-	for _, p := range c.Grid() {
+	for _, p := range driver.Grid(c.Method) {
 		if seen[p.String()] {
 			t.Errorf("%v is twice in the grid", p)
 		}
@@ -279,7 +280,7 @@ func (c conformance) rowOrder(t *testing.T) {
 		backwards[i] = n - 1 - i
 	}
 	picked := c.out.Select(backwards)
-	turned := batches.Map(picked, strided)
+	turned := parts.Map(picked, strided)
 	turned.Labels, turned.Inputs = picked.Labels, picked.Inputs
 	for k, s := range c.scorers {
 		want, got := c.predict(t, s, c.out), c.predict(t, s, turned)
@@ -304,7 +305,7 @@ func (c conformance) grid(t *testing.T) {
 	var together [][]float64
 	if !c.Needs.Targets {
 		var err error
-		if together, err = ood.ScoreGrid(background, c.scorers, c.out, nil); err != nil {
+		if together, err = driver.ScoreGrid(background, c.scorers, c.out, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -476,7 +477,7 @@ func (c conformance) sizes(t *testing.T) {
 func (c conformance) cancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(background)
 	cancel()
-	if _, err := ood.Fit(ctx, c.Method, c.training, c.configs[0]); !errors.Is(err, context.Canceled) {
+	if _, err := driver.Fit(ctx, c.Method, c.training, c.configs[0]); !errors.Is(err, context.Canceled) {
 		t.Errorf("fit: %v", err)
 	}
 	if c.Needs.Targets {
@@ -494,19 +495,19 @@ var bound = regexp.MustCompile(`(at least|above|at most|below) (-?[0-9.e+-]*[0-9
 func (c conformance) parameters(t *testing.T) {
 	refused := func(name string, v any) {
 		t.Helper()
-		if _, err := ood.Fit(background, c.Method, c.training, ood.Params{name: v}); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := driver.Fit(background, c.Method, c.training, ood.Params{name: v}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s = %v: %v", name, v, err)
 		}
 	}
 	refused("nonsense", 1.)
-	for name, otherwise := range c.Default() {
+	for name, otherwise := range driver.Default(c.Method) {
 		for _, v := range []any{"nonsense", -3., math.NaN(), math.Inf(1), []int{1}, nil} {
 			refused(name, v)
 		}
 		if _, ok := otherwise.(float64); !ok {
 			continue
 		}
-		_, err := c.With(ood.Params{name: math.NaN()})
+		_, err := driver.With(c.Method, ood.Params{name: math.NaN()})
 		says := strings.ReplaceAll(err.Error(), "a share below 1", "a share")
 		if strings.Contains(says, "whole number") && !strings.Contains(says, "share") {
 			refused(name, otherwise.(float64)+.5)
@@ -525,13 +526,13 @@ func (c conformance) parameters(t *testing.T) {
 				refused(name, v)
 				continue
 			}
-			if _, err := c.With(ood.Params{name: v}); err != nil {
+			if _, err := driver.With(c.Method, ood.Params{name: v}); err != nil {
 				t.Errorf("%s is %s %v, and: %v", name, b[1], v, err)
 			}
 		}
 	}
 	// Where nothing is said the default holds.
-	if !slices.Equal(c.predict(t, c.fit(t, c.training, nil), c.out), c.predict(t, c.fit(t, c.training, c.Default()), c.out)) {
+	if !slices.Equal(c.predict(t, c.fit(t, c.training, nil), c.out), c.predict(t, c.fit(t, c.training, driver.Default(c.Method)), c.out)) {
 		t.Error("without parameters it does not do what Default says")
 	}
 }
@@ -575,11 +576,11 @@ func (c conformance) untouched(t *testing.T) {
 	}
 	// What was fitted does not follow what becomes of the training rows.
 	copied := c.training
-	copied.Batch, copied.Targets = batches.Map(c.training.Batch, strided), strided(c.training.Targets)
+	copied.Batch, copied.Targets = parts.Map(c.training.Batch, strided), strided(c.training.Targets)
 	copied.Labels, copied.Inputs, copied.Network = c.training.Labels, c.training.Inputs, c.training.Network
 	s := c.fit(t, copied, c.configs[0])
 	want := c.predict(t, s, c.in)
-	for _, p := range copied.Parts() {
+	for _, p := range parts.Of(&copied.Batch) {
 		clear(p.Data)
 	}
 	if !slices.Equal(c.predict(t, s, c.in), want) {
@@ -612,7 +613,7 @@ func (c conformance) notFinite(t *testing.T) {
 		}
 	}
 	// To score, NaN stays in its row.
-	b := batches.Map(c.in, func(m blas32.General) blas32.General { return spoilt(m, 3, math.NaN()) })
+	b := parts.Map(c.in, func(m blas32.General) blas32.General { return spoilt(m, 3, math.NaN()) })
 	for x, err := range c.in.Inputs.Blocks(background, c.in.Len()) {
 		if err != nil {
 			t.Fatal(err)
@@ -649,7 +650,7 @@ func (c conformance) huge(t *testing.T) {
 		for _, v := range []float32{1e-38, 1e20, 3e38, -3e38} {
 			for name, of := range shapes {
 				few := c.in.Slice(0, 3)
-				both := batches.Map(few, func(m blas32.General) blas32.General {
+				both := parts.Map(few, func(m blas32.General) blas32.General {
 					m = strided(m)
 					for i := range m.Rows {
 						for j := range m.Cols {
@@ -674,7 +675,7 @@ func (c conformance) huge(t *testing.T) {
 // degenerate fits rows that have no covariance to invert, and scores rows that
 // are nothing, all alike or beyond exp.
 func (c conformance) degenerate(t *testing.T) {
-	odd := batches.Map(c.in.Slice(0, 5), func(m blas32.General) blas32.General { return zeros(m.Rows, m.Cols) })
+	odd := parts.Map(c.in.Slice(0, 5), func(m blas32.General) blas32.General { return zeros(m.Rows, m.Cols) })
 	odd.Inputs = c.in.Slice(0, 5).Inputs
 	for j := range toyWidth {
 		odd.Features.Data[toyWidth+j] = 1
@@ -703,9 +704,9 @@ func (c conformance) degenerate(t *testing.T) {
 	} {
 		training := c.training
 		training.Batch, training.Targets = training.Batch.Slice(0, d.rows), rows.Slice(training.Targets, 0, d.rows)
-		changed := batches.Map(training.Batch, strided)
+		changed := parts.Map(training.Batch, strided)
 		changed.Labels, changed.Inputs, changed.Network = training.Labels, training.Inputs, training.Network
-		for _, p := range changed.Parts() {
+		for _, p := range parts.Of(&changed) {
 			for i := range d.rows {
 				if p.Name == "features" || !d.mustFit {
 					d.change(rows.Row(*p.General, i))
@@ -744,8 +745,8 @@ func (c conformance) wide(t *testing.T) {
 	wide.Batch, wide.Targets = wide.Batch.Slice(0, n), rows.Slice(wide.Targets, 0, n)
 	wide.Features, wide.Layers, wide.Outliers.Features = draw(n), []blas32.General{draw(n)}, draw(wide.Outliers.Len())
 	wide.Last = &ood.Linear{Weight: draw(toyClasses), Bias: make([]float32, toyClasses)}
-	if err := c.Check(wide, c.Default()); err != nil {
-		if !errors.Is(err, ood.ErrMemory) || !strings.Contains(err.Error(), strconv.Quote(c.Name)) {
+	if err := driver.Check(c.Method, wide, driver.Default(c.Method)); err != nil {
+		if !errors.Is(err, driver.ErrMemory) || !strings.Contains(err.Error(), strconv.Quote(c.Name)) {
 			t.Error(err)
 		}
 		return
@@ -766,7 +767,7 @@ func (c conformance) wide(t *testing.T) {
 func TestFusedBindsItsComponents(t *testing.T) {
 	geometrical := method("geometrical")
 	m := heads.Fused("with-network", "fisher", heads.Component{Method: geometrical}, heads.Component{Method: method("certificates")})
-	if m.Needs != geometrical.Needs.Or(ood.Needs{Features: true}) {
+	if m.Needs != driver.Union(geometrical.Needs, ood.Needs{Features: true}) {
 		t.Errorf("needs %v", m.Needs)
 	}
 	c := newConformance(t, m, newToyRows())

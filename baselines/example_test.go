@@ -3,6 +3,7 @@ package baselines_test
 import (
 	"context"
 	"fmt"
+	"log"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -16,89 +17,74 @@ func features(x ...float32) ood.Batch {
 }
 
 func Example() {
-	ctx := context.Background()
 	distance, _ := attach.MethodByName("distance")
-	scorer, err := ood.Fit(ctx, distance,
-		ood.Training{Batch: features(0, 0, 1, 0, 0, 1)}, ood.Params{"percentile": 0.})
-	if err != nil {
-		fmt.Println(err)
-		return
+	b, err := attach.Fit(context.Background(), attach.FitOptions{
+		Base:  attach.Base{Task: attach.Classification},
+		Batch: features(0, 0, 1, 0, 0, 1), Cal: features(2, 0, 1, 1, 0, 3),
+		Method: distance, Params: ood.Params{"percentile": 0.},
+	})
+	check(err)
+	predictor, err := b.Predictor(attach.PredictOptions{})
+	check(err)
+	predictions, err := predictor.Predict(context.Background(), attach.Rows{Batch: features(0, 0, 4, 4)})
+	check(err)
+	for _, p := range predictions {
+		fmt.Println(p.Score, p.PValue)
 	}
-	scores, err := scorer.Score(ctx, nil, features(0, 0, 4, 4))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(scores)
-
-	// What was fitted goes to a file as its State and comes back by Restore.
-	restored, err := ood.Restore(distance, scorer.State())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	scores, err = restored.Score(ctx, nil, features(1, 2))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Printf("%.4f\n", scores)
 	// Output:
-	// [0 5]
-	// [1.4142]
+	// 0 1
+	// 5 0.25
 }
 
-func Example_grid() {
+func Example_parameters() {
 	m, _ := attach.MethodByName("largest")
-	fmt.Println(m.Default())
-	for _, p := range m.Grid() {
+	for _, p := range m.Params {
+		fmt.Println(p.Name, p.Default)
+	}
+	for _, p := range m.Sweep {
 		fmt.Println(p)
 	}
 	// Output:
-	// logits=false temperature=1
+	// temperature 1
+	// logits false
 	// temperature=1
 	// temperature=2
 	// temperature=10
 	// logits=true
 }
 
-// A scorer that runs the network holds it; one that is restored finds it beside
-// the rows.
+// A detector that runs the network is given it beside the rows, to fit and to
+// score.
 func Example_network() {
 	ctx := context.Background()
 	rows := blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{3, 0, .1, 0}}
 	last := &ood.Linear{Weight: blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{1, 0, 0, 1}}, Bias: make([]float32, 2)}
 	network := twoLayers{act: bend, slope: bendSlope, last: last} // in a program: featurize.Model.Network
 	b, err := network.Forward(ctx, ood.BlockOf([]int{2, 2}, rows.Data))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
 	b.Inputs, b.Network = ood.InputsOf(ood.BlockOf([]int{2, 2}, rows.Data)), network
 	odin, _ := attach.MethodByName("odin")
-	scorer, err := ood.Fit(ctx, odin, ood.Training{Batch: b}, ood.Params{"temperature": 10., "epsilon": .1})
-	if err != nil {
-		fmt.Println(err)
-		return
+	bundle, err := attach.Fit(ctx, attach.FitOptions{
+		Base:  attach.Base{Task: attach.Classification},
+		Batch: b, Cal: b, Method: odin, Params: ood.Params{"temperature": 10., "epsilon": .1},
+	})
+	check(err)
+	predictor, err := bundle.Predictor(attach.PredictOptions{})
+	check(err)
+	predictions, err := predictor.Predict(ctx, attach.Rows{Batch: b})
+	check(err)
+	for _, p := range predictions {
+		fmt.Printf("%.4f\n", p.Score)
 	}
-	restored, err := ood.Restore(odin, scorer.State())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	b.Network = nil
-	_, err = restored.Score(ctx, nil, b)
-	fmt.Println(err)
-	b.Network = network
-	scores, err := restored.Score(ctx, nil, b)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Printf("%.4f\n", scores)
 	// Output:
-	// method "odin" needs the network, to differentiate it: scorers that were stored come without it: give the model
-	// [-0.5810 -0.5112]
+	// -0.5810
+	// -0.5112
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }
 
 // A method that needs what is not there is skipped, with the reason.

@@ -59,7 +59,7 @@ func checkLogits(z blas32.General, n int) error {
 }
 
 func checkClasses(c int) error {
-	if c < 2 { // after a pass, as ood.Fit asks before it
+	if c < 2 { // after a pass, as driver.Fit asks before it
 		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", c)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads/fit"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -60,7 +61,7 @@ func TestQuantileNetworks(t *testing.T) {
 		{qualityDrivenMethod, 0, .8, .97},
 	} {
 		t.Run(c.Name, func(t *testing.T) {
-			s, err := ood.Fit(t.Context(), c.Method, ood.Training{
+			s, err := driver.Fit(t.Context(), c.Method, ood.Training{
 				Batch: ood.Batch{Features: x}, Targets: y, Trainer: trainer, Levels: levels, Seed: 5,
 				Validation: heldX, ValidationTargets: heldY,
 			}, ood.Params{"epochs": 40, "learning_rate": 1e-2, "averaging": .5, "dropout": c.dropout})

@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -156,13 +157,13 @@ func TestReferences(t *testing.T) {
 		}
 		for _, r := range p.Scores {
 			m := method(r.Method)
-			all, err := m.With(r.Params)
+			all, err := driver.With(m, r.Params)
 			if err != nil {
 				t.Fatal(err)
 			}
 			covered[m.Name+" "+all.String()] = true
 			t.Run(fmt.Sprint(r.Method, " ", r.Params, r.Without), func(t *testing.T) {
-				s, err := ood.Fit(background, m, p.training(r), r.Params)
+				s, err := driver.Fit(background, m, p.training(r), r.Params)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -179,7 +180,7 @@ func TestReferences(t *testing.T) {
 		}
 	}
 	for _, m := range attach.Methods() {
-		if !m.Control && !covered[m.Name+" "+m.Default().String()] {
+		if !m.Control && !covered[m.Name+" "+driver.Default(m).String()] {
 			t.Errorf("no reference scores of %s in its default configuration", m.Name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/heads/fit"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -63,7 +64,7 @@ func (t *toy) batch(n int, feature func(row, col int) float64) ood.Batch {
 	for i := range n {
 		b.Labels[i] = i % toyClasses
 	}
-	b.Logits, b.Layers, b.Inputs = t.last.Logits(b.Features), toyLayers(b.Features), ood.InputsOf(ood.BlockOf([]int{n, 3, 2, toyWidth / 6}, x))
+	b.Logits, b.Layers, b.Inputs = rows.Linear(b.Features, t.last.Weight, t.last.Bias), toyLayers(b.Features), ood.InputsOf(ood.BlockOf([]int{n, 3, 2, toyWidth / 6}, x))
 	return b
 }
 

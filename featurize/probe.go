@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
@@ -149,12 +148,7 @@ func defaultBatch(width int) int {
 
 // residual returns ‖Wφ+b − logits‖/‖logits‖ in the Frobenius norm.
 func residual(l *ood.Linear, phi, logits blas32.General) float64 {
-	c := l.Weight.Rows
-	y := blas32.General{Rows: phi.Rows, Cols: c, Stride: c, Data: make([]float32, phi.Rows*c)}
-	for i := range y.Rows {
-		copy(rows.Row(y, i), l.Bias)
-	}
-	blas32.Gemm(blas.NoTrans, blas.Trans, 1, phi, l.Weight, 1, y)
+	y := rows.Linear(phi, l.Weight, l.Bias)
 	var num, den float64
 	for i, v := range y.Data {
 		d := float64(v) - float64(logits.Data[i])

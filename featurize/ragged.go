@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/autodiff"
-	"github.com/attach-uncertainty/attach/internal/batches"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -142,7 +142,7 @@ func (list inputs) positions(tensors []ood.Tensor) int {
 func inPlaces(all []ood.Batch, places []int) (ood.Batch, error) {
 	var b ood.Batch
 	for _, more := range all {
-		if err := batches.Append(&b, more); err != nil {
+		if err := parts.Append(&b, more); err != nil {
 			return b, err
 		}
 	}

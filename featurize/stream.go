@@ -10,7 +10,6 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/batches"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -215,11 +214,11 @@ func (m *Model) All(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], 
 // on.
 func appendTo(all *ood.Batch, b ood.Batch, n int) error {
 	if all.Features.Cols == 0 {
-		*all = batches.Map(b, func(m blas32.General) blas32.General {
+		*all = parts.Map(b, func(m blas32.General) blas32.General {
 			return blas32.General{Cols: m.Cols, Stride: m.Cols, Data: make([]float32, 0, max(n, m.Rows)*m.Cols)}
 		})
 	}
-	return batches.Append(all, b)
+	return parts.Append(all, b)
 }
 
 // Slice is rows that are all in memory, in one block.

@@ -128,7 +128,7 @@ func VerifyHeads(ctx context.Context, b *attach.Bundle, path string, o Runtime, 
 
 // blockOf are the parts of rows as inputs of heads.
 func blockOf(b ood.Batch, in inputs) (x ood.InputBlock) {
-	for _, p := range b.Parts() {
+	for _, p := range parts.Of(&b) {
 		if in.find(p.Name) == nil {
 			continue
 		}
@@ -270,7 +270,7 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 	if err != nil {
 		return err
 	}
-	for _, p := range r.Batch.Parts() {
+	for _, p := range parts.Of(&r.Batch) {
 		i := slices.Index(e.parts, p.Name)
 		if i < 0 {
 			continue

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/headstest"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/train"
@@ -80,7 +81,7 @@ func TestNonlinearCertificatesAskTheTrainer(t *testing.T) {
 	}
 	var r headstest.Recorder
 	training := ood.Training{Batch: ood.Batch{Features: phi}, Trainer: &r, Seed: 4}
-	if _, err := ood.FitGrid(context.Background(), certificatesNonlinearMethod, training, grid); err != nil {
+	if _, err := driver.FitGrid(context.Background(), certificatesNonlinearMethod, training, grid); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Problems) != 3 {

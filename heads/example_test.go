@@ -26,17 +26,33 @@ func planeAndOutlier() (in, out blas32.General) {
 func Example_certificates() {
 	in, out := planeAndOutlier()
 	certificates, _ := attach.MethodByName("certificates")
-	c, err := ood.Fit(context.Background(), certificates, ood.Training{Batch: ood.Batch{Features: in}}, ood.Params{"k": 1., "unit_norm": false})
-	if err != nil {
-		panic(err)
-	}
-	scores, err := c.Score(context.Background(), nil, ood.Batch{Features: out})
+	scores, err := scoresOf(certificates, ood.Params{"k": 1., "unit_norm": false}, in, out)
 	fmt.Printf("%.2f %v\n", scores, err)
 	// Output: [3.00] <nil>
 }
 
-// A fusion of a program's own is a method like any other: where it is fitted by
-// attach.Fit, its file opens again if Save and Open are given it too.
+// scoresOf fits a detector to rows in, and scores rows x with it.
+func scoresOf(m ood.Method, p ood.Params, in, x blas32.General) ([]float64, error) {
+	b, err := attach.Fit(context.Background(), attach.FitOptions{
+		Base: attach.Base{Task: attach.Classification}, Batch: ood.Batch{Features: in}, Cal: ood.Batch{Features: in}, Method: m, Params: p,
+	})
+	if err != nil {
+		return nil, err
+	}
+	predictor, err := b.Predictor(attach.PredictOptions{})
+	if err != nil {
+		return nil, err
+	}
+	predictions, err := predictor.Predict(context.Background(), attach.Rows{Batch: ood.Batch{Features: x}})
+	var scores []float64
+	for _, p := range predictions {
+		scores = append(scores, p.Score)
+	}
+	return scores, err
+}
+
+// A fusion of a program's own is a method like any other: its file opens again if
+// Save and Open are given it too.
 func ExampleFused() {
 	certificates, _ := attach.MethodByName("certificates")
 	knn, _ := attach.MethodByName("knn")
@@ -44,15 +60,11 @@ func ExampleFused() {
 		heads.Component{Method: certificates, Params: ood.Params{"k": 1., "unit_norm": false}, Weight: 2},
 		heads.Component{Method: knn})
 	in, out := planeAndOutlier()
-	scorer, err := ood.Fit(context.Background(), mine, ood.Training{Batch: ood.Batch{Features: in}}, nil)
+	far, err := scoresOf(mine, nil, in, out)
 	if err != nil {
 		panic(err)
 	}
-	far, err := scorer.Score(context.Background(), nil, ood.Batch{Features: out})
-	if err != nil {
-		panic(err)
-	}
-	near, err := scorer.Score(context.Background(), nil, ood.Batch{Features: in})
+	near, err := scoresOf(mine, nil, in, in)
 	fmt.Println(far[0] > slices.Max(near), err)
 	// Output: true <nil>
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -96,7 +97,7 @@ func Fused(name, combine string, components ...Component) ood.Method {
 		if !(c.Weight > 0 && c.Unsure >= 0) || math.IsInf(c.Weight+c.Unsure, 1) {
 			panic(fmt.Sprintf("heads: weights %v and %v of %s are not positive", c.Weight, c.Unsure, c.Method.Name))
 		}
-		if _, err := c.Method.With(c.Params); err != nil {
+		if _, err := driver.With(c.Method, c.Params); err != nil {
 			panic("heads: " + err.Error())
 		}
 		said[c.Method.Name+c.Params.String()] = true
@@ -139,7 +140,7 @@ func Fused(name, combine string, components ...Component) ood.Method {
 		New:    f.empty,
 	}
 	for _, c := range f.components {
-		m.Needs = m.Needs.Or(c.Method.Needs)
+		m.Needs = driver.Union(m.Needs, c.Method.Needs)
 		m.Needs.Logits = m.Needs.Logits || c.Unsure > 0
 		m.Control = m.Control || c.Method.Control
 	}
@@ -206,7 +207,7 @@ type fusedPart struct {
 // component has the state that its method gives it.
 type component struct {
 	method ood.Method
-	*ood.Scorer
+	*driver.Scorer
 }
 
 // Restore implements rows.Coder.
@@ -214,7 +215,7 @@ func (c *component) Restore(s rows.State) (err error) {
 	if c.method.New == nil {
 		return errors.New("there are fewer or more parts than the method has")
 	}
-	c.Scorer, err = ood.Restore(c.method, s)
+	c.Scorer, err = driver.Restore(c.method, s)
 	return err
 }
 
@@ -273,9 +274,9 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 	folds := rows.Folds(t.Len(), fusedFolds, t.Seed)
 	held := make([][]float64, len(f.components))
 	done, fits := 0, (len(folds)+1)*len(f.components)
-	fit := func(c Component, part ood.Training) (*ood.Scorer, error) {
+	fit := func(c Component, part ood.Training) (*driver.Scorer, error) {
 		part.Progress = func(share float64) { tell((float64(done) + share) / float64(fits)) }
-		s, err := ood.Fit(ctx, c.Method, part, c.Params)
+		s, err := driver.Fit(ctx, c.Method, part, c.Params)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Method.Name, err)
 		}

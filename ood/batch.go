@@ -1,13 +1,11 @@
 package ood
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -25,34 +23,17 @@ type Batch struct {
 	Cache *sync.Map
 	// Network takes Inputs, for methods that run it, or is nil.
 	Network Network
-	// Block is what Inputs holds of these rows. Scorer sets it where it asks a
-	// method that runs the network for scores.
+	// Block is what Inputs holds of these rows. It is set where a method
+	// that runs the network is asked for scores.
 	Block InputBlock
 }
 
-// Parts are the matrices that the batch has, each with the Name that errors and
-// files have for it; what is set in them is set in the batch.
-func (b *Batch) Parts() parts.Parts { return parts.Of(&b.Features, &b.Logits, b.Layers) }
-
-// needed are the parts among needs.
-func (b *Batch) needed(needs Needs) parts.Parts {
-	return slices.DeleteFunc(b.Parts(), func(p parts.Part) bool {
-		switch p.Name {
-		case "features":
-			return !needs.Features
-		case "logits":
-			return !needs.Logits
-		}
-		return !needs.Layers
-	})
-}
-
-// mapped is what become makes of each part, with the network, and neither labels
+// mapped is what become makes of each matrix, with the network, and neither labels
 // nor inputs.
 func (b Batch) mapped(become func(blas32.General) blas32.General) Batch {
-	s := Batch{Features: b.Features, Logits: b.Logits, Layers: slices.Clone(b.Layers), Network: b.Network}
-	for _, p := range s.Parts() {
-		*p.General = become(*p.General)
+	s := Batch{Features: become(b.Features), Logits: become(b.Logits), Layers: slices.Clone(b.Layers), Network: b.Network}
+	for i, l := range s.Layers {
+		s.Layers[i] = become(l)
 	}
 	return s
 }
@@ -102,36 +83,4 @@ func (b Batch) Select(picked []int) Batch {
 		s.Inputs = b.Inputs.Select(picked)
 	}
 	return s
-}
-
-// Validate checks that the parts of a batch are whole and fit together: as many
-// rows in each, and, where there are logits, every label in [0,c).
-func (b Batch) Validate() error {
-	n := b.Len()
-	for _, p := range b.Parts() {
-		if err := rows.Whole(*p.General); err != nil {
-			return fmt.Errorf("%s: %w", p.Name, err)
-		}
-		if p.Rows != n || p.Cols < 1 {
-			return fmt.Errorf("%d rows but %s of %d×%d", n, p.Name, p.Rows, p.Cols)
-		}
-	}
-	if b.Inputs != nil && b.Inputs.Len() != n {
-		return fmt.Errorf("%d rows but %d of inputs", n, b.Inputs.Len())
-	}
-	if b.Labels == nil {
-		return nil
-	}
-	if len(b.Labels) != n {
-		return fmt.Errorf("%d rows but %d labels", n, len(b.Labels))
-	}
-	for i, y := range b.Labels {
-		if y < 0 {
-			return fmt.Errorf("label %d of row %d is negative", y, i)
-		}
-		if b.Logits.Cols > 0 && y >= b.Logits.Cols {
-			return fmt.Errorf("label %d of row %d is outside [0,%d)", y, i, b.Logits.Cols)
-		}
-	}
-	return nil
 }

@@ -3,10 +3,14 @@ package ood_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"math"
+	"os"
+	"path/filepath"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -28,8 +32,9 @@ func (s *norms) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// A method of a program's own is a value, as those of this module are: rows,
-// parameters and states are checked before it sees them.
+// A method of a program's own is a value, as those of this module are, and fitted
+// like them: rows, parameters and states are checked before it sees them. Its file
+// opens again where Save and Open are told of it.
 func ExampleMethod() {
 	m := ood.Method{
 		Name: "norms", Doc: "How far the norm of the features is from its mean.", Needs: ood.Needs{Features: true},
@@ -44,23 +49,38 @@ func ExampleMethod() {
 		New: func() any { return &norms{} },
 	}
 	ctx := context.Background()
-	batch := ood.Batch{Features: blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{3, 4, 0, 7}}}
-	scorer, err := ood.Fit(ctx, m, ood.Training{Batch: batch}, ood.Params{"power": 2})
-	if err != nil {
-		fmt.Println(err)
-		return
+	rows := func(x ...float32) ood.Batch {
+		return ood.Batch{Features: blas32.General{Rows: len(x) / 2, Cols: 2, Stride: 2, Data: x}}
 	}
-	scores, _ := scorer.Score(ctx, nil, batch)
-	restored, err := ood.Restore(m, scorer.State())
-	if err != nil {
-		fmt.Println(err)
-		return
+	in := attach.FitOptions{
+		Base:  attach.Base{Task: attach.Classification},
+		Batch: rows(3, 4, 0, 7), Cal: rows(0, 5, 6, 0, 4, 4),
+		Method: m, Params: ood.Params{"power": 2},
 	}
-	again, _ := restored.Score(ctx, nil, batch)
-	fmt.Println(scores, again)
-	_, err = m.With(ood.Params{"power": 0})
+	fitted, err := attach.Fit(ctx, in)
+	check(err)
+	dir, err := os.MkdirTemp("", "")
+	check(err)
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "norms.attach")
+	check(fitted.Save(ctx, path, m))
+	opened, err := attach.Open(path, m)
+	check(err)
+	predictor, err := opened.Predictor(attach.PredictOptions{})
+	check(err)
+	predictions, err := predictor.Predict(ctx, attach.Rows{Batch: rows(6, 8)})
+	check(err)
+	fmt.Println(predictions[0].Score, predictions[0].PValue)
+	in.Params["power"] = 0
+	_, err = attach.Fit(ctx, in)
 	fmt.Println(err)
 	// Output:
-	// [1 1] [1 1]
+	// 16 0.25
 	// method "norms": parameter "power" must be a finite number above 0, not 0
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }

@@ -2,11 +2,11 @@ package ood_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -124,8 +124,8 @@ func TestCheckInputs(t *testing.T) {
 
 func TestBatchInputs(t *testing.T) {
 	b := ood.Batch{Inputs: ood.InputsOf(ood.BlockOf([]int{4, 2}, ramp(4)))}
-	if b.Len() != 4 || b.Validate() != nil {
-		t.Errorf("length %d (%v), want 4", b.Len(), b.Validate())
+	if b.Len() != 4 || parts.Validate(b) != nil {
+		t.Errorf("length %d (%v), want 4", b.Len(), parts.Validate(b))
 	}
 	s := b.Slice(1, 3)
 	for x, err := range s.Inputs.Blocks(context.Background(), 8) {
@@ -134,19 +134,8 @@ func TestBatchInputs(t *testing.T) {
 		}
 	}
 	b.Labels = []int{0}
-	if b.Validate() == nil {
+	if parts.Validate(b) == nil {
 		t.Error("one label for four inputs is accepted")
-	}
-	m := ood.Method{Name: "m", Needs: ood.Needs{Inputs: true, Network: true}}
-	var need *ood.NeedError
-	if err := m.Check(ood.Training{}, nil); !errors.As(err, &need) || !need.Need.Network {
-		t.Errorf("error %v, want that the network is needed", err)
-	}
-	if err := m.CheckBatch(ood.Batch{}, "the rows to score"); !errors.As(err, &need) || !need.Need.Inputs {
-		t.Errorf("error %v, want that inputs are needed", err)
-	}
-	if err := m.CheckBatch(b, "the rows to score"); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -38,7 +38,7 @@ type Training struct {
 
 	// Grid are all configurations that are fitted to these rows, one after
 	// another: what is trained together is trained for the first, and kept. At is
-	// the one that is being fitted. FitGrid sets both.
+	// the one that is being fitted. They are set where a method is fitted.
 	Grid []Params
 	At   int
 	// Whole, if not nil, is the training, with a cache, that these rows are of, all
@@ -48,8 +48,8 @@ type Training struct {
 }
 
 // Method is one way to tell in-domain from out-of-domain, or, where it needs
-// targets, to predict their quantiles, as a value: what is its own. Fit, FitGrid,
-// Restore and Scorer check rows, parameters and states before it sees them.
+// targets, to predict their quantiles, as a value: what is its own. Rows,
+// parameters and states are checked before it sees them.
 type Method struct {
 	Name string // as users type it: lower case, hyphens
 	Doc  string // one sentence, then details
@@ -77,23 +77,10 @@ type Method struct {
 	New func() any
 }
 
-// Default is the configuration used without a sweep.
-func (m Method) Default() Params {
-	var all Params
-	for _, p := range m.Params {
-		if all == nil {
-			all = Params{}
-		}
-		all[p.Name] = number(p.Default)
-	}
-	return all
-}
-
-// Grid is the sweep. It may lack the default; where it is empty, the default is
-// the only configuration.
-func (m Method) Grid() []Params {
-	if m.Sweep != nil {
-		return m.Sweep
-	}
-	return grid(m.Params)
+// Detector is what the fit of a detector returns.
+type Detector interface {
+	// Score writes one score per row of b to dst, which has as many elements.
+	// The rows have what the method needs, with the widths that it was fitted
+	// with; they may not be finite.
+	Score(ctx context.Context, dst []float64, b Batch) error
 }

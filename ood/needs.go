@@ -1,7 +1,6 @@
 package ood
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -64,15 +63,6 @@ func (n *Needs) each() [13]need { // an array takes no memory, for services that
 	}
 }
 
-// Or are the needs of either.
-func (n Needs) Or(other Needs) Needs {
-	others := other.each()
-	for i, need := range n.each() {
-		*need.is = *need.is || *others[i].is
-	}
-	return n
-}
-
 // String names what is needed, as in "features, labels".
 func (n Needs) String() string {
 	var what []string
@@ -82,52 +72,4 @@ func (n Needs) String() string {
 		}
 	}
 	return strings.Join(what, ", ")
-}
-
-// parts are the needs that are parts of a batch.
-func (n Needs) parts() Needs { return Needs{Features: n.Features, Logits: n.Logits, Layers: n.Layers} }
-
-// has are the parts of the batch as needs.
-func (b Batch) has() Needs {
-	return Needs{Features: b.Features.Cols > 0, Logits: b.Logits.Cols > 0, Layers: len(b.Layers) > 0}
-}
-
-// checkNeeds returns a *NeedError for the first of the method's needs that t
-// lacks, or nil.
-func (m Method) checkNeeds(t Training) error {
-	has := t.has()
-	has.Labels = len(t.Labels) > 0
-	has.Weights = t.Last != nil
-	has.Trainer = t.Trainer != nil
-	has.Outliers = t.Outliers.Len() > 0
-	has.Targets = t.Targets.Cols > 0
-	has.Levels, has.Ends = len(t.Levels) > 0, len(t.Levels) > 0
-	has.Network, has.Dropout = t.Network != nil, t.Network != nil
-	needs := m.Needs
-	needs.Inputs = false
-	err := m.check(has, needs, "the rows to fit with")
-	if need := (*NeedError)(nil); t.Regression && errors.As(err, &need) && need.Need.Logits {
-		need.Where = "the rows of a regressor"
-	}
-	return err
-}
-
-// CheckBatch returns a *NeedError for the first thing that scoring b needs and
-// b lacks, or nil. where says which rows b has, as in "the rows to score".
-func (m Method) CheckBatch(b Batch, where string) error {
-	has, needs := b.has(), m.Needs.parts()
-	has.Inputs, needs.Inputs = b.Inputs != nil, m.Needs.Inputs
-	return m.check(has, needs, where)
-}
-
-func (m Method) check(has, needs Needs, where string) error {
-	var lacks Needs
-	had, lacked := has.each(), lacks.each()
-	for i, need := range needs.each() {
-		if *need.is && !*had[i].is {
-			*lacked[i].is = true
-			return &NeedError{Method: m.Name, Need: lacks, Where: where}
-		}
-	}
-	return nil
 }

@@ -55,14 +55,3 @@ func format(v any) string {
 	}
 	return fmt.Sprint(v)
 }
-
-// With returns the method's default parameters with those of p in place of
-// them. A name that the method does not declare is an error, and so is a value
-// that it does not allow.
-func (m Method) With(p Params) (Params, error) {
-	v, err := m.resolve(p)
-	if err != nil {
-		return nil, fmt.Errorf("method %q: %w", m.Name, err)
-	}
-	return v, nil
-}

@@ -2,7 +2,6 @@ package ood
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -44,25 +43,4 @@ func (q Quantiles) Row(i, t int) []float32 {
 	n := len(q.Levels)
 	at := (i*q.Targets + t) * n
 	return q.Data[at : at+n : at+n]
-}
-
-// Quantiles implements QuantileRegressor for an interval method. A row that
-// holds NaN has quantiles NaN. It panics if x has the wrong width, and for
-// a detector.
-func (s *Scorer) Quantiles(x blas32.General, levels []float64) Quantiles {
-	if want := s.widths["features"]; x.Rows > 0 && x.Cols != want {
-		panic(fmt.Sprintf("ood: quantiles of %d columns, fitted on %d", x.Cols, want))
-	}
-	q := s.fitted.(QuantileRegressor).Quantiles(x, levels)
-	width := q.Targets * len(levels)
-	for i := range x.Rows {
-		row := x.Data[i*x.Stride : i*x.Stride+x.Cols]
-		if !slices.ContainsFunc(row, func(v float32) bool { return v != v }) {
-			continue
-		}
-		for j := range width {
-			q.Data[i*width+j] = float32(math.NaN())
-		}
-	}
-	return q
 }

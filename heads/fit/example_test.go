@@ -30,10 +30,22 @@ func Example_sqr() {
 	}
 	defer trainer.Close()
 	sqr, _ := attach.MethodByName("sqr")
-	s, err := ood.Fit(ctx, sqr, ood.Training{Batch: ood.Batch{Features: x}, Targets: y, Trainer: trainer, Seed: 1}, ood.Params{"weight_decay": 1e-2})
+	b, err := attach.Fit(ctx, attach.FitOptions{
+		Base:  attach.Base{Task: attach.Regression},
+		Batch: ood.Batch{Features: x}, Targets: y, Trainer: trainer, Seed: 1,
+		Quantiles: sqr, QuantileParams: ood.Params{"weight_decay": 1e-2}, SkipDetector: true,
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	q := s.Quantiles(x, []float64{0.05, 0.5, 0.95})
-	fmt.Printf("between %.2f and %.2f with probability .9, where x is %.2f\n", q.At(0, 0, 0), q.At(0, 0, 2), x.Data[0])
+	predictor, err := b.Predictor(attach.PredictOptions{Level: .9})
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := predictor.Predict(ctx, attach.Rows{Batch: ood.Batch{Features: x}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	one := p[0].Targets[0]
+	fmt.Printf("between %.2f and %.2f with probability .9, where x is %.2f\n", one.Lower, one.Upper, x.Data[0])
 }

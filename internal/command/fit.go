@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
@@ -201,7 +202,7 @@ func (f *fitting) choose(*cli.Context) error {
 	if f.in.Params, err = parseParams(strings.Join(f.params, " ")); err != nil {
 		return usagef("--param: %v", err)
 	}
-	if _, err := f.in.Method.With(f.in.Params); err != nil {
+	if _, err := driver.With(f.in.Method, f.in.Params); err != nil {
 		return usagef("--param: %v", err)
 	}
 	if f.layerless() {

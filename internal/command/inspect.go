@@ -11,6 +11,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -175,7 +176,7 @@ func methodsThatWork(info featurize.Info, differentiable bool) []string {
 	}
 	var names []string
 	for _, m := range detectors() {
-		if m.Needs.Or(has) == has {
+		if driver.Union(m.Needs, has) == has {
 			names = append(names, m.Name)
 		}
 	}

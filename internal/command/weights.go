@@ -7,6 +7,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -20,7 +21,7 @@ func loadWeights(path string, wants ...inputs.Widths) (*ood.Linear, error) {
 
 // widthsOf are what precomputed rows must be like to go with those of path.
 func widthsOf(path string, b ood.Batch) inputs.Widths {
-	w := inputs.Widths{Says: "those of " + path + " have", Widths: b.Parts().Widths()}
+	w := inputs.Widths{Says: "those of " + path + " have", Widths: parts.Of(&b).Widths()}
 	if len(b.Layers) == 0 {
 		w.Layerless = true
 	}
@@ -53,7 +54,7 @@ func layerWidths(weights string, last *ood.Linear) inputs.Widths {
 
 func withLogits(b ood.Batch, last *ood.Linear) ood.Batch {
 	if last != nil && b.Features.Cols > 0 && b.Logits.Cols == 0 {
-		b.Logits = last.Logits(b.Features)
+		b.Logits = rows.Linear(b.Features, last.Weight, last.Bias)
 	}
 	return b
 }
@@ -74,7 +75,7 @@ func noteLayer(path, weights string, last *ood.Linear, b ood.Batch, w io.Writer)
 	}
 	some := b.Features
 	some.Rows = min(some.Rows, layerRows)
-	made := last.Logits(some)
+	made := rows.Linear(some, last.Weight, last.Bias)
 	var off, norm float64
 	for i := range made.Rows {
 		for j := range made.Cols {

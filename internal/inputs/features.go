@@ -239,7 +239,7 @@ const maxLayers = 1000
 // from, labels included where it has any.
 func FeatureArrays(b ood.Batch) map[string]rows.Array {
 	arrays := map[string]rows.Array{}
-	for _, p := range b.Parts() {
+	for _, p := range parts.Of(&b) {
 		arrays[p.Name] = rows.ArrayOf(*p.General)
 	}
 	if b.Labels != nil {

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/headstest"
 	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
@@ -36,7 +37,7 @@ func TestTrain(t *testing.T) {
 		Batch: ood.Batch{Features: x}, Targets: y, Trainer: tr, Seed: 9, Validation: heldX, ValidationTargets: heldY, Levels: []float64{.9, .1},
 	}
 	m := method(train.Problem{Outputs: 1, Loss: "pinball", Conditional: true})
-	got, err := ood.FitGrid(context.Background(), m, training, grid)
+	got, err := driver.FitGrid(context.Background(), m, training, grid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestTrain(t *testing.T) {
 		t.Errorf("levels to validate at %v", p.Validation.Levels)
 	}
 	for i, params := range grid {
-		alone, err := ood.Fit(context.Background(), m, training, params)
+		alone, err := driver.Fit(context.Background(), m, training, params)
 		if err != nil {
 			t.Fatal(err)
 		}

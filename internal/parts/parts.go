@@ -1,4 +1,5 @@
-// Package parts names the matrices that rows have, and holds them to widths.
+// Package parts names the matrices of a batch, holds them to widths, and puts
+// batches together.
 package parts
 
 import (
@@ -7,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // Part is one matrix of several rows, under the name that errors and files have
@@ -19,17 +21,17 @@ type Part struct {
 // Parts are those of the same rows.
 type Parts []Part
 
-// Of are the parts that there are; what is set in them is set in these.
-func Of(features, logits *blas32.General, layers []blas32.General) Parts {
-	all := make(Parts, 0, 2+len(layers))
-	if features.Cols != 0 {
-		all = append(all, Part{"features", features})
+// Of are the parts that the batch has; what is set in them is set in the batch.
+func Of(b *ood.Batch) Parts {
+	all := make(Parts, 0, 2+len(b.Layers))
+	if b.Features.Cols != 0 {
+		all = append(all, Part{"features", &b.Features})
 	}
-	if logits.Cols != 0 {
-		all = append(all, Part{"logits", logits})
+	if b.Logits.Cols != 0 {
+		all = append(all, Part{"logits", &b.Logits})
 	}
-	for i := range layers {
-		all = append(all, Part{Layer(i), &layers[i]})
+	for i := range b.Layers {
+		all = append(all, Part{Layer(i), &b.Layers[i]})
 	}
 	return all
 }

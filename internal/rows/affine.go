@@ -31,6 +31,16 @@ func Affine(dst, x, w blas32.General, b []float32) {
 	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, x, w, 1, dst)
 }
 
+// Linear returns xWᵀ + b, n×out, of a layer whose weights are out×in.
+func Linear(x, w blas32.General, b []float32) blas32.General {
+	z := New(x.Rows, w.Rows)
+	for i := range z.Rows {
+		copy(Row(z, i), b)
+	}
+	blas32.Gemm(blas.NoTrans, blas.Trans, 1, x, w, 1, z)
+	return z
+}
+
 // ReLU replaces what is negative in v by 0.
 func ReLU(v []float32) {
 	// As max(x, 0) is, NaN included, in fewer instructions.

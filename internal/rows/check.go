@@ -102,5 +102,5 @@ func InverseNorm(x []float32) float64 {
 
 // MostMemory bounds what a fit may hold beside its rows, in bytes. The garbage
 // collector lets about as much again gather, so that a process stays below the 8
-// GB and its rows that ood.ErrMemory tells of.
+// GB and its rows that driver.ErrMemory tells of.
 const MostMemory = 4 << 30

@@ -19,9 +19,12 @@ func New(n, cols int) blas32.General {
 // Row is row i of m, which it shares.
 func Row(m blas32.General, i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
 
-// Slice is rows i…j−1 of m, which it shares, without room for more behind them. It
-// panics where m has no such rows.
+// Slice is rows i…j−1 of m, which it shares, without room for more behind them, of a
+// matrix without columns none. It panics where m has no such rows.
 func Slice(m blas32.General, i, j int) blas32.General {
+	if m.Cols == 0 {
+		return blas32.General{}
+	}
 	if i < 0 || j < i || j > m.Rows {
 		panic(fmt.Sprintf("rows: rows %d to %d of %d", i, j, m.Rows))
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/paired"
 	"github.com/attach-uncertainty/attach/internal/parts"
@@ -180,11 +181,11 @@ func (c Options) validate() error {
 		if !layers {
 			b.Layers = nil
 		}
-		return b.Parts().Widths()
+		return parts.Of(&b).Widths()
 	}
 	want := read(c.Training.Batch)
 	for _, part := range given {
-		if err := part.b.Validate(); err != nil {
+		if err := parts.Validate(part.b); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)
 		}
 		if part.b.Len() == 0 {
@@ -197,7 +198,7 @@ func (c Options) validate() error {
 	if !(c.OutlierShare >= 0 && c.OutlierShare < 1) {
 		return fmt.Errorf("the share of out-of-domain rows to fit oracles with must be at least 0 and below 1, not %v", c.OutlierShare)
 	}
-	if err := c.Training.Outliers.Validate(); err != nil {
+	if err := parts.Validate(c.Training.Outliers); err != nil {
 		return fmt.Errorf("out-of-domain rows to fit with: %w", err)
 	}
 	return nil
@@ -205,10 +206,10 @@ func (c Options) validate() error {
 
 func (c Options) check(m ood.Method) error {
 	// What takes too much memory is so of some configurations.
-	if need := (*ood.NeedError)(nil); errors.As(m.Check(c.Training, nil), &need) {
+	if need := (*ood.NeedError)(nil); errors.As(driver.Check(m, c.Training, nil), &need) {
 		return need
 	}
-	if err := m.CheckBatch(c.In, "the rows to score"); err != nil {
+	if err := driver.CheckBatch(m, c.In, "the rows to score"); err != nil {
 		return err
 	}
 	for _, s := range c.outSets() {
@@ -216,7 +217,7 @@ func (c Options) check(m ood.Method) error {
 		if s.Name != "" {
 			where = "the rows of " + s.Name
 		}
-		if err := m.CheckBatch(s.Batch, where); err != nil {
+		if err := driver.CheckBatch(m, s.Batch, where); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
@@ -120,7 +121,7 @@ func TestCompareDefaultAlone(t *testing.T) {
 
 func TestCompareFitsGridAtOnce(t *testing.T) {
 	together := normMethod
-	together.Sweep = together.Grid()[:2]
+	together.Sweep = driver.Grid(together)[:2]
 	calls := 0
 	together.Fit = func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 		return sharing.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) ([]any, error) {

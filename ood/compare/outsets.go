@@ -8,7 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/batches"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -91,7 +91,7 @@ func stacked(sets []ood.Batch) (ood.Batch, error) {
 		if noLogits {
 			b.Logits = blas32.General{}
 		}
-		if err := batches.Append(&all, b); err != nil {
+		if err := parts.Append(&all, b); err != nil {
 			return all, fmt.Errorf("out-of-domain rows to fit with: %w", err)
 		}
 	}

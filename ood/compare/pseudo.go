@@ -10,8 +10,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/batches"
 	"github.com/attach-uncertainty/attach/internal/classes"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -98,7 +98,7 @@ func (p pseudo) of(ctx context.Context, c string) ([]pseudoTask, error) {
 		}
 	}
 	if t.Last != nil && task.out.Features.Cols > 0 && t.Last.Weight.Cols == task.out.Features.Cols {
-		task.out.Logits = t.Last.Logits(task.out.Features)
+		task.out.Logits = rows.Linear(task.out.Features, t.Last.Weight, t.Last.Bias)
 	}
 	return []pseudoTask{task}, nil
 }
@@ -138,7 +138,7 @@ func mixed(b ood.Batch, seed uint64) (ood.Batch, error) {
 			with[i] = rng.IntN(n)
 		}
 	}
-	return batches.Map(b, func(m blas32.General) blas32.General {
+	return parts.Map(b, func(m blas32.General) blas32.General {
 		mean := rows.Select(m, with)
 		for i := range mean.Rows {
 			to := rows.Row(mean, i)
@@ -153,7 +153,7 @@ func mixed(b ood.Batch, seed uint64) (ood.Batch, error) {
 // shuffled permutes every column on its own.
 func shuffled(b ood.Batch, seed uint64) ood.Batch {
 	rng := rand.New(rand.NewPCG(seed, pseudoStream))
-	return batches.Map(b, func(m blas32.General) blas32.General {
+	return parts.Map(b, func(m blas32.General) blas32.General {
 		s := rows.New(m.Rows, m.Cols)
 		for j := range m.Cols {
 			for i, r := range rng.Perm(m.Rows) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/paired"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -99,7 +100,7 @@ func Select(ctx context.Context, s Selection) (*Selected, error) {
 		return nil, fmt.Errorf("no criterion %q to select by: there are %q", s.Criterion, Criteria())
 	}
 	s.Training = paired.Training(s.Training)
-	if err := s.Training.Validate(); err != nil {
+	if err := parts.Validate(s.Training.Batch); err != nil {
 		return nil, fmt.Errorf("rows to select with: %w", err)
 	}
 	if n := s.Training.Len(); n < 2 {

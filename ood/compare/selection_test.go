@@ -13,6 +13,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/classes"
 	"github.com/attach-uncertainty/attach/internal/measure"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -30,7 +31,7 @@ func classRows(n int) ood.Training {
 			t.Features.Data[2*i+j] = centres[i%3][j] + float32((i*(7+j))%601)/601
 		}
 	}
-	t.Logits = last.Logits(t.Features)
+	t.Logits = rows.Linear(t.Features, last.Weight, last.Bias)
 	return t
 }
 
@@ -171,7 +172,7 @@ func TestSelectHoldsClassesOut(t *testing.T) {
 			if b.Logits.Cols != 2 {
 				t.Fatalf("%d logits", b.Logits.Cols)
 			}
-			if z := s.training.Last.Logits(b.Features); !slices.Equal(z.Data, b.Logits.Data) {
+			if z := rows.Linear(b.Features, s.training.Last.Weight, s.training.Last.Bias); !slices.Equal(z.Data, b.Logits.Data) {
 				t.Error("the last layer gives other logits")
 			}
 		}

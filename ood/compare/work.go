@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach/internal/classes"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
@@ -43,11 +44,11 @@ type result struct {
 
 func (c Options) plan(m ood.Method, wrong []bool) *work {
 	c.Training.Cache = &sync.Map{}
-	w := &work{c: c, m: m, wrong: wrong, batches: []ood.Batch{c.In}, grid: []ood.Params{m.Default()}}
+	w := &work{c: c, m: m, wrong: wrong, batches: []ood.Batch{c.In}, grid: []ood.Params{driver.Default(m)}}
 	for _, s := range c.outSets() {
 		w.batches = append(w.batches, s.Batch)
 	}
-	if grid := m.Grid(); c.Sweep && len(grid) > 0 {
+	if grid := driver.Grid(m); c.Sweep && len(grid) > 0 {
 		w.grid = grid
 	}
 	w.results = make([]result, len(w.grid))
@@ -77,7 +78,7 @@ func (w *work) run(ctx context.Context) error {
 	var able []int
 	var most, sum float64
 	for k, p := range w.grid {
-		if w.results[k].err = w.m.Check(w.c.Training, p); w.results[k].err == nil {
+		if w.results[k].err = driver.Check(w.m, w.c.Training, p); w.results[k].err == nil {
 			able = append(able, k)
 			needs := sharing.Memory(w.m, w.c.Training, p)
 			most, sum = max(most, needs), sum+needs
@@ -137,7 +138,7 @@ func (w *work) fit(ctx context.Context, configs []int, progress rows.Progress) e
 	t := w.c.Training
 	t.Progress = progress.Sub(0, fitShare)
 	start := time.Now()
-	scorers, err := ood.FitGrid(ctx, w.m, t, grid)
+	scorers, err := driver.FitGrid(ctx, w.m, t, grid)
 	fitted := time.Now()
 	for _, k := range configs {
 		w.results[k].fit += fitted.Sub(start) / n
@@ -150,7 +151,7 @@ func (w *work) fit(ctx context.Context, configs []int, progress rows.Progress) e
 	for _, b := range w.batches {
 		from := before
 		before += b.Len()
-		scored, err := ood.ScoreGrid(ctx, scorers, b, progress.Sub(fitShare, 1).Sub(float64(from)/float64(total), float64(before)/float64(total)))
+		scored, err := driver.ScoreGrid(ctx, scorers, b, progress.Sub(fitShare, 1).Sub(float64(from)/float64(total), float64(before)/float64(total)))
 		if err != nil {
 			return err
 		}
@@ -227,7 +228,7 @@ func (w *work) report() MethodReport {
 		r.FitSeconds += res.fit.Seconds()
 		took += res.score
 		if res.err != nil {
-			if errors.Is(res.err, ood.ErrNotDifferentiable) || errors.Is(res.err, ood.ErrNoDropout) || errors.Is(res.err, classes.ErrNoClasses) || errors.Is(res.err, ood.ErrMemory) {
+			if errors.Is(res.err, ood.ErrNotDifferentiable) || errors.Is(res.err, ood.ErrNoDropout) || errors.Is(res.err, classes.ErrNoClasses) || errors.Is(res.err, driver.ErrMemory) {
 				r.unable = res.err
 			}
 			r.Failed = append(r.Failed, Failed{Params: params, Error: res.err.Error()})

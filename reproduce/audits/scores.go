@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
@@ -72,7 +73,7 @@ func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
 // scoresOf fits the first default detector that can be, and scores.
 func scoresOf(ctx context.Context, name string, t ood.Training, ins, outs []ood.Batch) (Pool, error) {
 	for _, m := range attach.DefaultMethods() {
-		scorer, err := ood.Fit(ctx, m, t, nil)
+		scorer, err := driver.Fit(ctx, m, t, nil)
 		if errors.As(err, new(*ood.NeedError)) {
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -77,7 +78,7 @@ func measure(ctx context.Context, s *experiment.Settings, m ood.Method, data uci
 	if m.Needs.Trainer {
 		p["epochs"] = s.Epochs
 	}
-	f, err := ood.Fit(ctx, m, ood.Training{
+	f, err := driver.Fit(ctx, m, ood.Training{
 		Batch: ood.Batch{Features: experiment.Pick(data.X, parts.Fit)}, Targets: experiment.Pick(data.Y, parts.Fit), Trainer: s.Trainer,
 		Levels: levels, Seed: uint64(k.Seed), Progress: progress,
 	}, p)

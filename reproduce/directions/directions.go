@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/train"
-	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -150,7 +150,7 @@ type linear struct {
 	Loss     train.Loss
 }
 
-func linearOf(s *ood.Scorer) (c linear, ok bool) {
+func linearOf(s *driver.Scorer) (c linear, ok bool) {
 	f, ok := s.Fitted().(interface {
 		Linear() (blas32.General, []float32, bool, train.Loss)
 	})

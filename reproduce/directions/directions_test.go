@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/npy"
@@ -38,7 +39,7 @@ func TestDirections(t *testing.T) {
 		if err := m.Add(phi); err != nil {
 			t.Fatal(err)
 		}
-		fitted, err := ood.Fit(t.Context(), exact, ood.Training{Batch: ood.Batch{Features: phi}}, ood.Params{"k": 4., "centred": centre, "unit_norm": false})
+		fitted, err := driver.Fit(t.Context(), exact, ood.Training{Batch: ood.Batch{Features: phi}}, ood.Params{"k": 4., "centred": centre, "unit_norm": false})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/train"
@@ -146,7 +147,7 @@ func fitToy(ctx context.Context, s *experiment.Settings, seed int) (r toyResult,
 
 	hidden := ood.Training{Batch: ood.Batch{Features: lastHidden(head, train.x)}, Trainer: s.Trainer, Seed: uint64(seed)}
 	for _, v := range variants(s.Epochs) {
-		fitted, err := ood.Fit(ctx, v.method, hidden, v.params)
+		fitted, err := driver.Fit(ctx, v.method, hidden, v.params)
 		if err != nil {
 			return r, c, err
 		}
@@ -172,7 +173,7 @@ func fitToy(ctx context.Context, s *experiment.Settings, seed int) (r toyResult,
 // fitHead fits one network to all levels.
 func fitHead(ctx context.Context, tr train.Trainer, toy gapToy, seed uint64, p ood.Params) (*networks.Conditional, error) {
 	sqr, _ := attach.MethodByName("sqr")
-	fitted, err := ood.Fit(ctx, sqr, ood.Training{
+	fitted, err := driver.Fit(ctx, sqr, ood.Training{
 		Batch: ood.Batch{Features: experiment.AsColumn(toy.x)}, Targets: experiment.AsColumn(toy.y), Trainer: tr, Seed: seed,
 	}, p)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/train"
@@ -146,7 +147,7 @@ func (s *settings) fitCrossing(ctx context.Context, set crossingSet, r crossingR
 		return c, err
 	}
 	sqr, _ := attach.MethodByName("sqr")
-	fitted, err := ood.Fit(ctx, sqr, ood.Training{Batch: ood.Batch{Features: r.x}, Targets: r.y, Trainer: s.Trainer, Seed: first}, ood.Params{
+	fitted, err := driver.Fit(ctx, sqr, ood.Training{Batch: ood.Batch{Features: r.x}, Targets: r.y, Trainer: s.Trainer, Seed: first}, ood.Params{
 		"hidden": experiment.Widths(set.hidden), "epochs": epochs, "batch": batch, "weight_decay": s.decay,
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood"
@@ -76,7 +77,7 @@ func CaseOf(set string, seed int, method string, config ood.Params, coverage flo
 
 // CaseOfDefault is a method with its defaults on one split of a set.
 func CaseOfDefault(set string, seed int, m ood.Method, coverage float64, epochs int) Case {
-	k := CaseOf(set, seed, m.Name, m.Default(), coverage)
+	k := CaseOf(set, seed, m.Name, driver.Default(m), coverage)
 	if m.Needs.Trainer {
 		k.Epochs = epochs
 	}

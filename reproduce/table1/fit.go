@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
@@ -80,11 +81,11 @@ func (f fitting) run(ctx context.Context, trainer train.Trainer, progress func(s
 		index[g] = g
 	}
 	var records []record
-	var fitted []*ood.Scorer
+	var fitted []*driver.Scorer
 	began := time.Now()
 	for len(configs) > 0 {
 		var err error
-		fitted, err = ood.FitGrid(ctx, f.method, r, configs)
+		fitted, err = driver.FitGrid(ctx, f.method, r, configs)
 		var diverged *train.DivergedError
 		if err == nil {
 			break
@@ -144,7 +145,7 @@ func measure(r ood.QuantileRegressor, coverage float64, x []blas32.General, y []
 // with averaging.
 func settingsOf(m ood.Method, small bool, dropout []float64, averaging float64) []ood.Params {
 	var grid []ood.Params
-	for i, config := range m.Grid() {
+	for i, config := range driver.Grid(m) {
 		if small && !inSmallGrid(m, i) {
 			continue
 		}
@@ -169,7 +170,7 @@ func settingsOf(m ood.Method, small bool, dropout []float64, averaging float64) 
 }
 
 func inSmallGrid(m ood.Method, i int) bool {
-	config := m.Grid()[i]
+	config := driver.Grid(m)[i]
 	if !m.Needs.Trainer {
 		// A thousand trees cost little more than the first hundred of them, and
 		// with the grid's learning rates a hundred are hardly a start.

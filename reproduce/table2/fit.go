@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -49,7 +50,7 @@ func (s *settings) configsOf(m ood.Method) []ood.Params {
 	var configs []ood.Params
 	switch s.grid {
 	case "full":
-		configs = m.Grid()
+		configs = driver.Grid(m)
 	case "paper":
 		seen := map[string]bool{}
 		for _, r := range paperRows() {
@@ -65,7 +66,7 @@ func (s *settings) configsOf(m ood.Method) []ood.Params {
 		}
 	}
 	if len(configs) == 0 {
-		return []ood.Params{m.Default()}
+		return []ood.Params{driver.Default(m)}
 	}
 	return configs
 }
@@ -75,10 +76,10 @@ func (r paperRow) configs(m ood.Method) []ood.Params {
 	switch {
 	case r.grid != nil:
 		return r.grid
-	case len(m.Grid()) > 0:
-		return m.Grid()
+	case len(driver.Grid(m)) > 0:
+		return driver.Grid(m)
 	}
-	return []ood.Params{m.Default()}
+	return []ood.Params{driver.Default(m)}
 }
 
 // rowsOf are the limits that a method is measured with.

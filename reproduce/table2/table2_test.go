@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -74,7 +75,7 @@ func TestPaperGrid(t *testing.T) {
 		}
 		configs := r.configs(m)
 		for _, c := range configs {
-			if _, err := m.With(c); err != nil {
+			if _, err := driver.With(m, c); err != nil {
 				t.Errorf("%s: %v", r.name, err)
 			}
 		}

@@ -1,5 +1,4 @@
-// Package batches makes batches of others.
-package batches
+package parts
 
 import (
 	"fmt"
@@ -8,7 +7,6 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -17,7 +15,7 @@ import (
 // nor inputs.
 func Map(b ood.Batch, become func(blas32.General) blas32.General) ood.Batch {
 	s := ood.Batch{Features: b.Features, Logits: b.Logits, Layers: slices.Clone(b.Layers)}
-	for _, p := range s.Parts() {
+	for _, p := range Of(&s) {
 		*p.General = become(*p.General)
 	}
 	return s
@@ -27,12 +25,12 @@ func Map(b ood.Batch, become func(blas32.General) blas32.General) ood.Batch {
 // wide unless b has none; labels and inputs it leaves alone. It grows matrices as
 // append does.
 func Append(b *ood.Batch, more ood.Batch) error {
-	below, to := more.Parts(), b.Parts()
+	below, to := Of(&more), Of(b)
 	if len(to) == 0 {
 		*b = Map(more, func(m blas32.General) blas32.General { return blas32.General{Cols: m.Cols, Stride: m.Cols} })
-		to = b.Parts()
+		to = Of(b)
 	}
-	if !slices.EqualFunc(to, below, func(a, b parts.Part) bool { return a.Name == b.Name }) {
+	if !slices.EqualFunc(to, below, func(a, b Part) bool { return a.Name == b.Name }) {
 		return fmt.Errorf("rows have other parts (%s) than those before them (%s)", names(below), names(to))
 	}
 	if err := below.Widths().Check(to.Widths(), "rows", "those before them have"); err != nil {
@@ -55,10 +53,42 @@ func Append(b *ood.Batch, more ood.Batch) error {
 	return nil
 }
 
-func names(all parts.Parts) string {
+func names(all Parts) string {
 	names := make([]string, len(all))
 	for i, p := range all {
 		names[i] = p.Name
 	}
 	return strings.Join(names, ", ")
+}
+
+// Validate checks that the parts of a batch are whole and fit together: as many
+// rows in each, and, where there are logits, every label in [0,c).
+func Validate(b ood.Batch) error {
+	n := b.Len()
+	for _, p := range Of(&b) {
+		if err := rows.Whole(*p.General); err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+		if p.Rows != n || p.Cols < 1 {
+			return fmt.Errorf("%d rows but %s of %d×%d", n, p.Name, p.Rows, p.Cols)
+		}
+	}
+	if b.Inputs != nil && b.Inputs.Len() != n {
+		return fmt.Errorf("%d rows but %d of inputs", n, b.Inputs.Len())
+	}
+	if b.Labels == nil {
+		return nil
+	}
+	if len(b.Labels) != n {
+		return fmt.Errorf("%d rows but %d labels", n, len(b.Labels))
+	}
+	for i, y := range b.Labels {
+		if y < 0 {
+			return fmt.Errorf("label %d of row %d is negative", y, i)
+		}
+		if b.Logits.Cols > 0 && y >= b.Logits.Cols {
+			return fmt.Errorf("label %d of row %d is outside [0,%d)", y, i, b.Logits.Cols)
+		}
+	}
+	return nil
 }

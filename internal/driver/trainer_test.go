@@ -1,4 +1,4 @@
-package ood_test
+package driver_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
@@ -42,7 +43,7 @@ func TestTrainersAreChecked(t *testing.T) {
 				return &constant{}, err
 			},
 		}
-		_, err := ood.Fit(t.Context(), m, ood.Training{Batch: ood.Batch{Features: rows.New(5, 3)}, Trainer: r}, nil)
+		_, err := driver.Fit(t.Context(), m, ood.Training{Batch: ood.Batch{Features: rows.New(5, 3)}, Trainer: r}, nil)
 		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("error %v, want %q", err, says)
 		}

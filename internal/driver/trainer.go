@@ -1,4 +1,4 @@
-package ood
+package driver
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package ood_test
+package driver_test
 
 import (
 	"fmt"
@@ -6,29 +6,30 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 func TestMethodWith(t *testing.T) {
 	m := ood.Method{Name: "m", Params: []ood.Param{{Name: "k", Default: 1, Takes: "count"}, {Name: "where", Default: "top", Takes: "of=top|bottom"}}}
-	got, err := m.With(ood.Params{"where": "bottom"})
+	got, err := driver.With(m, ood.Params{"where": "bottom"})
 	if want := (ood.Params{"k": 1., "where": "bottom"}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}
 	got["k"] = 5.
-	if m.Default()["k"] != 1. {
+	if driver.Default(m)["k"] != 1. {
 		t.Error("With hands out the default itself")
 	}
-	if _, err := (ood.Method{Name: "m"}).With(ood.Params{"l": 1.}); err == nil || err.Error() != `method "m": unknown parameter "l": there are none` {
+	if _, err := driver.With((ood.Method{Name: "m"}), ood.Params{"l": 1.}); err == nil || err.Error() != `method "m": unknown parameter "l": there are none` {
 		t.Error(err)
 	}
 }
 
-func ExampleMethod_With() {
+func ExampleWith() {
 	m := ood.Method{Name: "distance", Params: []ood.Param{{Name: "percentile", Default: 0, Takes: "least=0,most=100"}}}
-	p, _ := m.With(ood.Params{"percentile": 50.})
+	p, _ := driver.With(m, ood.Params{"percentile": 50.})
 	fmt.Println(p)
-	_, err := m.With(ood.Params{"percentage": 50.})
+	_, err := driver.With(m, ood.Params{"percentage": 50.})
 	fmt.Println(err)
 	// Output:
 	// percentile=50
@@ -59,7 +60,7 @@ func TestParams(t *testing.T) {
 		`method "nothing": unknown parameter "nonsense": there are hidden, k, logits, rows, where, x`:        {"nonsense": 1.},
 	} {
 		got := ""
-		if _, err := m.With(p); err != nil {
+		if _, err := driver.With(m, p); err != nil {
 			got = err.Error()
 		}
 		if got != want {

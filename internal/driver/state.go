@@ -1,0 +1,88 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// widthPrefix begins the parameters that hold widths, which no method's own
+// state has.
+const widthPrefix = "width of "
+
+// State is what Restore takes.
+func (s *Scorer) State() rows.State {
+	st := rows.Save(s.fitted)
+	for name, n := range s.widths {
+		st.Params[widthPrefix+name] = float64(n)
+	}
+	return st
+}
+
+// Restore rebuilds a scorer from what its State method returned. A state that no
+// fit of the method can have is an error.
+func Restore(m ood.Method, st rows.State) (*Scorer, error) {
+	own := rows.State{Params: map[string]any{}, Arrays: st.Arrays}
+	s := &Scorer{method: m, fitted: m.New(), widths: parts.Widths{}}
+	if err := checkFitted(m, "New", s.fitted); err != nil {
+		return nil, err
+	}
+	room := maxWidths
+	for name, v := range st.Params {
+		part, isWidth := strings.CutPrefix(name, widthPrefix)
+		if !isWidth {
+			own.Params[name] = v
+			continue
+		}
+		n, ok := v.(float64)
+		if !ok || n != math.Trunc(n) || n < 1 || n > float64(min(room, rows.MaxWidth)) {
+			return nil, fmt.Errorf("parameter %q must be a whole number of at least 1, at most %d and with all widths at most %d, not %v", name, rows.MaxWidth, maxWidths, v)
+		}
+		s.widths[part] = int(n)
+		room -= int(n)
+	}
+	if names := s.widths.Names(); has(s.zeros()) != ofBatch(m.Needs) || len(names) != len(s.widths) {
+		return nil, fmt.Errorf("it was fitted on rows of %s, and the method needs %s", cmp.Or(strings.Join(names, ", "), "no widths"), m.Needs)
+	}
+	if err := rows.Restore(s.fitted, own, s.widths); err != nil {
+		return nil, err
+	}
+	return s, s.try()
+}
+
+// zeros is one row of zeros.
+func (s *Scorer) zeros() ood.Batch {
+	var b ood.Batch
+	for _, name := range s.widths.Names() {
+		parts.Set(&b.Features, &b.Logits, &b.Layers, name, rows.New(1, s.widths[name]))
+	}
+	return b
+}
+
+// maxWidths bounds the row that a state is tried on: features, logits and all
+// earlier layers.
+const maxWidths = 3 * rows.MaxWidth
+
+// try scores a row of zeros, which finds out whether the state fits the widths.
+func (s *Scorer) try() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = errors.New("its arrays do not fit the widths of the rows")
+		}
+	}()
+	if s.method.Needs.Inputs || s.method.Needs.Network || s.method.Needs.Dropout || s.method.Needs == (ood.Needs{}) {
+		return nil
+	}
+	if s.method.Needs.Targets {
+		s.Quantiles(s.zeros().Features, []float64{.5})
+		return nil
+	}
+	return s.fitted.(ood.Detector).Score(context.Background(), make([]float64, 1), s.zeros())
+}
