@@ -35,9 +35,7 @@ func (b *Bundle) parts() (map[string]rows.State, error) {
 		states[textFolder] = b.Text.state()
 	}
 	if b.Base.Standardised {
-		states[featuresFolder] = rows.State{Arrays: map[string]rows.Array{
-			"mean": rows.Vector(b.scaling.Mean), "deviation": rows.Vector(b.scaling.Deviation),
-		}}
+		states[featuresFolder] = rows.Save(b.scaling)
 	}
 	var err error
 	states[calibrationFolder], err = b.Calibration.state()
@@ -98,18 +96,8 @@ func (b *Bundle) restoreScaling(s rows.State) error {
 	if !b.Base.Standardised {
 		return nil
 	}
-	var bad [2]error
-	b.scaling.Mean, bad[0] = s.Float64s("mean")
-	if b.scaling.Deviation, bad[1] = s.Float64s("deviation"); cmp.Or(bad[:]...) != nil {
-		return fmt.Errorf("%w: standardised features: %w", ErrDamaged, cmp.Or(bad[:]...))
-	}
-	if len(b.scaling.Mean) != b.Base.Width || len(b.scaling.Deviation) != b.Base.Width {
-		return fmt.Errorf("%w: %d means and %d deviations are of %d features", ErrDamaged, len(b.scaling.Mean), len(b.scaling.Deviation), b.Base.Width)
-	}
-	for i, d := range b.scaling.Deviation {
-		if !(d >= 0) || math.IsInf(d, 0) || math.IsInf(b.scaling.Mean[i], 0) {
-			return fmt.Errorf("%w: feature %d has the mean %v and the deviation %v", ErrDamaged, i, b.scaling.Mean[i], d)
-		}
+	if err := rows.Restore(&b.scaling, s, map[string]int{"features": b.Base.Width}); err != nil {
+		return fmt.Errorf("%w: standardised features: %w", ErrDamaged, err)
 	}
 	return nil
 }

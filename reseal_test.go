@@ -75,7 +75,12 @@ func resealed(t testing.TB, file string, change func(content map[string][]byte))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, content := unpack(t, golden)
+	return resealedBytes(t, golden, change)
+}
+
+func resealedBytes(t testing.TB, file []byte, change func(content map[string][]byte)) []byte {
+	t.Helper()
+	_, content := unpack(t, file)
 	before := maps.Clone(content)
 	change(content)
 	if maps.EqualFunc(before, content, bytes.Equal) {
@@ -203,7 +208,7 @@ func TestResealed(t *testing.T) {
 		{"labels of a sigmoid", class, each(says(",\n    \"temperature\": 0.7569902890124319", ""), says("\"d\"\n    ]", "\"d\"\n    ],\n    \"sigmoid\": true")), "without a softmax"},
 		{"NaN score", class, with(ood, nan), "not a number"},
 		{"scores of float32", class, holds(ood, make([]float32, 12), 12), "float64"},
-		{"scores as a column", class, holds(ood, make([]float64, 12), 12, 1), "dimensions"},
+		{"scores as a column", class, holds(ood, make([]float64, 12), 12, 1), "of shape [12 1]"},
 		{"NaN in the detector", class, with("detector/certificates.npy", nan), "not a number"},
 		{"scores without a detector", groups, says(detectorOf(groups), ""), "scores of calibration rows"},
 		{"another detector's state", layers, says(`"method": "fused-layers"`, `"method": "knn"`), "knn"},

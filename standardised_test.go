@@ -1,6 +1,7 @@
 package attach_test
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -111,5 +112,25 @@ func TestStandardisedMany(t *testing.T) {
 	}
 	if b := mustFit(t, in); b.Detector.Method != "gaussian-mixture" {
 		t.Errorf("fitted %s", b.Detector.Method)
+	}
+}
+
+// TestStandardisedResealed: means and deviations from outside are finite, and as many
+// as features.
+func TestStandardisedResealed(t *testing.T) {
+	in := attach.FitOptions{Base: attach.Base{Task: attach.Regression, Standardised: true}, SkipQuantiles: true}
+	in.Batch.Features = matrix(60, 2)
+	for i := range in.Batch.Features.Data {
+		in.Batch.Features.Data[i] = float32(i*i%97) / 7
+	}
+	file := mustWrite(t, mustFit(t, in))
+	for name, change := range map[string]func(map[string][]byte){
+		"NaN mean":           holds("features/mean.npy", []float64{math.NaN(), 1}, 2),
+		"negative deviation": holds("features/deviation.npy", []float64{1, -1}, 2),
+		"one mean":           holds("features/mean.npy", []float64{1}, 1),
+	} {
+		if _, err := read(resealedBytes(t, file, change)); !errors.Is(err, attach.ErrDamaged) {
+			t.Errorf("%s: error is %v, want %v", name, err, attach.ErrDamaged)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/figures"
+	"github.com/attach-uncertainty/attach/internal/quantile"
 )
 
 // confidenceLevel is the level of all confidence intervals.
@@ -134,23 +135,13 @@ func IntervalsOf(drawn []Metrics, areas []float64) Intervals {
 		*ends = percentiles(of[f])
 	}
 	if areas != nil {
-		ends := percentiles(areas)
+		ends := percentiles(slices.Clone(areas))
 		v.AURC = &ends
 	}
 	return v
 }
 
-// percentiles returns the ends of the middle confidenceLevel of x, linear
-// between neighbours as numpy.percentile is.
-func percentiles(x []float64) (ends [2]float64) {
-	s := slices.Sorted(slices.Values(x))
-	for i, share := range []float64{(1 - confidenceLevel) / 2, (1 + confidenceLevel) / 2} {
-		at := share * float64(len(s)-1)
-		k := int(at)
-		ends[i] = s[k]
-		if k+1 < len(s) {
-			ends[i] += (at - float64(k)) * (s[k+1] - s[k])
-		}
-	}
-	return ends
+// percentiles returns the ends of the middle confidenceLevel of x, which it reorders.
+func percentiles(x []float64) [2]float64 {
+	return [2]float64{quantile.Percentile(x, 50*(1-confidenceLevel)), quantile.Percentile(x, 50*(1+confidenceLevel))}
 }

@@ -1,8 +1,6 @@
 package measure
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Forecasts are predicted quantiles of one target, and what came true. Their
 // methods are metrics; all lengths must fit, or they panic.

@@ -6,11 +6,8 @@ import (
 	"os"
 	"testing"
 
-	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
-
-	"github.com/attach-uncertainty/attach/internal/quantile"
 )
 
 // forecastReference is testdata/forecasts.json; see the script beside it.
@@ -19,8 +16,6 @@ type forecastReference struct {
 	CheckScore                float64   `json:"check_score"`
 	CRPSGaussian              float64   `json:"crps_gaussian"`
 	CRPSGrid                  []float64 `json:"crps_grid"`
-	IntervalScore             float64   `json:"interval_score"`
-	PICP90, MPIW90, NMPIW90   float64
 }
 
 func readForecasts(t *testing.T) forecastReference {
@@ -63,15 +58,6 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-// central are the quantiles α/2 and 1−α/2 of every row.
-func (f Forecasts) central(alpha float64) (lower, upper []float64) {
-	for i := range f.Y {
-		lower = append(lower, float64(quantile.Interpolate(f.Levels, f.row(i), alpha/2)))
-		upper = append(upper, float64(quantile.Interpolate(f.Levels, f.row(i), 1-alpha/2)))
-	}
-	return lower, upper
-}
-
 func TestForecastMetrics(t *testing.T) {
 	r := readForecasts(t)
 	f := r.at(levelsBetween(99))
@@ -80,26 +66,10 @@ func TestForecastMetrics(t *testing.T) {
 	}
 	near(t, "check score", stat.Mean(f.Pinball(), nil), r.CheckScore, 1e-6)
 
-	lower, upper := f.central(0.1)
-	near(t, "PICP", PICP(lower, upper, r.Y), r.PICP90, 1e-12)
-	near(t, "MPIW", MPIW(lower, upper), r.MPIW90, 1e-5)
-	near(t, "MPIW in ranges of the target", MPIW(lower, upper)/(floats.Max(r.Y)-floats.Min(r.Y)), r.NMPIW90, 1e-6)
-	var score float64
-	fine := r.at(levelsBetween(199)) // with the ends of every interval of a whole per cent
-	for k := 1; k < 100; k++ {
-		alpha := 1 - float64(k)/100
-		lower, upper := fine.central(alpha)
-		score += IntervalScore(lower, upper, r.Y, alpha) / 99
-	}
-	near(t, "interval score", score, r.IntervalScore, 1e-4)
-
 	dense := r.at(levelsBetween(9999))
 	near(t, "CRPS of a Gaussian", dense.CRPS(), r.CRPSGaussian, 1e-4)
 	for i, p := range dense.PIT() {
 		near(t, "PIT", p, r.PIT[i], 1e-4)
-	}
-	if _, pairs := dense.Crossing(); pairs != 0 {
-		t.Errorf("crossing rate of increasing quantiles is %v", pairs)
 	}
 }
 
@@ -140,31 +110,15 @@ func TestPIT(t *testing.T) {
 	}
 }
 
-func TestIntervalMetrics(t *testing.T) {
-	lower, upper, y := []float64{0, 0, 0, 0}, []float64{1, 2, 1, 2}, []float64{0.5, 2, 3, -1}
-	near(t, "PICP", PICP(lower, upper, y), 0.25, 0) // an end is not inside
-	near(t, "MPIW", MPIW(lower, upper), 1.5, 0)
-	near(t, "interval score", IntervalScore(lower, upper, y, 0.5), (1+2+(1+4*2)+(2+4*1))/4., 1e-12)
-	f := Forecasts{Levels: []float64{0.1}, Quantiles: []float32{1, 2, 1, 2}, Y: y}
+func TestPinball(t *testing.T) {
+	f := Forecasts{Levels: []float64{0.1}, Quantiles: []float32{1, 2, 1, 2}, Y: []float64{0.5, 2, 3, -1}}
 	near(t, "pinball", f.Pinball()[0], (0.9*0.5+0+0.1*2+0.9*3)/4, 1e-12)
-}
-
-func TestCrossing(t *testing.T) {
-	f := Forecasts{Levels: []float64{0.1, 0.5, 0.9}, Quantiles: []float32{1, 2, 3, 3, 2, 1, 1, 3, 2, 1, 1, 1}, Y: make([]float64, 4)}
-	rows, pairs := f.Crossing()
-	near(t, "crossing rate", pairs, 3./8, 1e-12)
-	near(t, "crossed rows", rows, 2./4, 1e-12)
-	one := Forecasts{Levels: []float64{0.5}, Quantiles: []float32{1}, Y: []float64{1}}
-	rows, pairs = one.Crossing()
-	near(t, "crossing rate of one level", pairs, 0, 0)
-	near(t, "crossed rows of one level", rows, 0, 0)
 }
 
 func TestForecastsPanic(t *testing.T) {
 	for name, call := range map[string]func(){
 		"too few quantiles": func() { Forecasts{Levels: []float64{0.5}, Y: []float64{1, 2}, Quantiles: []float32{1}}.CRPS() },
 		"no levels":         func() { Forecasts{}.PIT() },
-		"lengths differ":    func() { PICP([]float64{1}, []float64{2}, nil) },
 	} {
 		func() {
 			defer func() {

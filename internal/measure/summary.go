@@ -1,8 +1,9 @@
 package measure
 
 import (
-	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // Summary is the mean, the standard deviation and the largest value over the
@@ -20,15 +21,8 @@ func Summarise(x []float64) Summary {
 	if len(x) == 0 {
 		return Summary{}
 	}
-	s := Summary{Max: slices.Max(x), N: len(x)}
-	for _, v := range x {
-		s.Mean += v / float64(len(x))
-	}
-	for _, v := range x {
-		s.Std += (v - s.Mean) * (v - s.Mean) / float64(len(x))
-	}
-	s.Std = math.Sqrt(s.Std)
-	return s
+	mean, std := stat.PopMeanStdDev(x, nil)
+	return Summary{Mean: mean, Std: std, Max: slices.Max(x), N: len(x)}
 }
 
 // Summaries are those of every metric over the configurations that did not

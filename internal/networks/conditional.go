@@ -63,9 +63,8 @@ func (s *Conditional) Quantiles(x blas32.General, levels []float64) ood.Quantile
 
 // Unsorted predicts the quantiles of the rows of x, n×d, at levels in (0,1),
 // as the networks give them: neither sorted nor interpolated, so that they may
-// cross. It is what CrossingRate looks at, at levels of the caller's choice,
-// and serves to study the networks; predictions are Quantiles. It panics if x
-// has the wrong width.
+// cross. It serves to study the networks; predictions are Quantiles. It panics if
+// x has the wrong width.
 func (s *Conditional) Unsorted(x blas32.General, levels []float64) ood.Quantiles {
 	q := ood.NewQuantiles(x.Rows, len(s.Networks), levels)
 	if len(levels) == 0 {
@@ -79,28 +78,6 @@ func (s *Conditional) Unsorted(x blas32.General, levels []float64) ood.Quantiles
 		}
 	})
 	return q
-}
-
-// CrossingRate is the share of neighbouring levels of Grid at which the
-// networks' own quantiles of the rows of x are out of order, before they are
-// sorted.
-func (s *Conditional) CrossingRate(x blas32.General) float64 {
-	var crossed, pairs int
-	s.eachBlock(x, s.Grid, func(_, _ int, grid blas32.General) {
-		for i := range grid.Rows {
-			row := grid.Data[i*grid.Stride : i*grid.Stride+grid.Cols]
-			for l := 1; l < len(row); l++ {
-				pairs++
-				if row[l] < row[l-1] {
-					crossed++
-				}
-			}
-		}
-	})
-	if pairs == 0 {
-		return 0
-	}
-	return float64(crossed) / float64(pairs)
 }
 
 // toUnits takes standardised quantiles to the target's units.

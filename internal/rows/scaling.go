@@ -9,7 +9,8 @@ import (
 // Scaling takes columns to mean 0 and deviation 1. NaN is a gap, which the mean
 // fills.
 type Scaling struct {
-	Mean, Deviation []float64 // by column; a deviation of 0 is of a constant one
+	Mean      []float64 `state:"mean[features]"`              // by column
+	Deviation []float64 `state:"deviation[features],least=0"` // 0 of a constant column
 }
 
 // NewScaling is the scaling of the columns of m, which has at least one row.

@@ -45,40 +45,15 @@ func Vector(v []float64) Array {
 // Float64s returns the float64 array called name, which must have one
 // dimension.
 func (s State) Float64s(name string) ([]float64, error) {
-	a, err := s.array(name, 1)
-	if err != nil {
-		return nil, err
-	}
-	v, ok := a.Data.([]float64)
-	if !ok || len(v) != a.Shape[0] {
-		return nil, fmt.Errorf("array %q is not a float64 array of shape %v", name, a.Shape)
-	}
-	return v, nil
-}
-
-// Number returns the parameter called name.
-func (s State) Number(name string) (float64, error) {
-	v, ok := s.Params[name].(float64)
-	if !ok {
-		return 0, fmt.Errorf("parameter %q is missing or not a number", name)
-	}
-	return v, nil
-}
-
-func (s State) array(name string, dims int) (Array, error) {
 	a, ok := s.Arrays[name]
 	if !ok {
-		return a, fmt.Errorf("array %q is missing", name)
+		return nil, fmt.Errorf("array %q is missing", name)
 	}
-	if len(a.Shape) != dims {
-		return a, fmt.Errorf("array %q has %d dimensions, want %d", name, len(a.Shape), dims)
+	v, ok := a.Data.([]float64)
+	if !ok || len(a.Shape) != 1 || len(v) != a.Shape[0] {
+		return nil, fmt.Errorf("array %q is %T of shape %v, not a list of float64", name, a.Data, a.Shape)
 	}
-	for _, d := range a.Shape {
-		if d < 0 {
-			return a, fmt.Errorf("array %q has shape %v", name, a.Shape)
-		}
-	}
-	return a, nil
+	return v, nil
 }
 
 // Matrix is a matrix without gaps between its rows, in float32 or in float64;

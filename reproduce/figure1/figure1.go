@@ -195,7 +195,7 @@ func (r *toyResult) measureIntervals(head *networks.Conditional, held, test gapT
 		r.off = append(r.off, math.Sqrt(sum/float64(len(test.x))))
 	}
 	lower, upper := levelOf(q, 0), levelOf(q, len(levels())-1)
-	r.raw = covered{measure.PICP(lower, upper, test.y), measure.MPIW(lower, upper)}
+	r.raw = covered{experiment.PICP(lower, upper, test.y), experiment.MPIW(lower, upper)}
 	on := intervals.EndsOf(head, experiment.AsColumn(held.x), held.y, []float64{alpha / 2, 1 - alpha/2})
 	cqr, err := calibrate.NewCQR(on.Lower, on.Upper, on.Y)
 	if err != nil {
@@ -204,7 +204,7 @@ func (r *toyResult) measureIntervals(head *networks.Conditional, held, test gapT
 	for i := range lower {
 		lower[i], upper[i] = cqr.Interval(lower[i], upper[i], alpha, 0)
 	}
-	r.conformal = covered{measure.PICP(lower, upper, test.y), measure.MPIW(lower, upper)}
+	r.conformal = covered{experiment.PICP(lower, upper, test.y), experiment.MPIW(lower, upper)}
 	return nil
 }
 

@@ -189,7 +189,7 @@ func (c crossingCurves) measure(seed int, scale float64) []crossingResult {
 	var results []crossingResult
 	for m, method := range crossingMethods() {
 		f := measure.Forecasts{Levels: c.levels, Quantiles: c.quantiles[m], Y: c.y}
-		rows, pairs := f.Crossing()
+		rows, pairs := experiment.Crossing(f.Quantiles, len(f.Levels))
 		results = append(results, crossingResult{
 			set: c.set, seed: seed, method: method,
 			rows: rows, pairs: pairs, pinball: stat.Mean(f.Pinball(), nil) / scale,

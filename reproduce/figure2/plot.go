@@ -10,7 +10,6 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg/draw"
 
-	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
@@ -65,16 +64,13 @@ func shareY(row []*experiment.Figure) {
 
 // crossed is the share of rows whose quantiles at some of the levels cross.
 func (c crossingCurves) crossed(method int, levels []int) float64 {
-	f := measure.Forecasts{Y: c.y}
-	for _, l := range levels {
-		f.Levels = append(f.Levels, c.levels[l])
-	}
+	var some []float32
 	for row := range slices.Chunk(c.quantiles[method], len(c.levels)) {
 		for _, l := range levels {
-			f.Quantiles = append(f.Quantiles, row[l])
+			some = append(some, row[l])
 		}
 	}
-	rows, _ := f.Crossing()
+	rows, _ := experiment.Crossing(some, len(levels))
 	return rows
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/uci"
@@ -164,8 +163,8 @@ func EndsOf(f ood.QuantileRegressor, x blas32.General, y []float64, levels []flo
 // Measure measures them at a level of 1−alpha.
 func (e Ends) Measure(alpha, spread float64) Measured {
 	return Measured{
-		PICP: measure.PICP(e.Lower, e.Upper, e.Y), MPIW: measure.MPIW(e.Lower, e.Upper) / spread,
-		Score: measure.IntervalScore(e.Lower, e.Upper, e.Y, alpha) / spread,
+		PICP: experiment.PICP(e.Lower, e.Upper, e.Y), MPIW: experiment.MPIW(e.Lower, e.Upper) / spread,
+		Score: experiment.IntervalScore(e.Lower, e.Upper, e.Y, alpha) / spread,
 	}
 }
 

@@ -1,4 +1,6 @@
-package measure
+package experiment
+
+import "slices"
 
 // PICP is the prediction interval coverage probability: the share of targets
 // strictly inside their intervals.
@@ -42,6 +44,24 @@ func IntervalScore(lower, upper, y []float64, alpha float64) float64 {
 
 func checkIntervals(lower, upper []float64, n int) {
 	if len(lower) != n || len(upper) != n {
-		panic("measure: intervals and targets differ in length")
+		panic("experiment: intervals and targets differ in length")
 	}
+}
+
+// Crossing is the share of rows of quantiles, each at so many rising levels, of which
+// any two neighbours cross, that is the higher level has the lower quantile, and the
+// share of neighbours, over all rows, that do. Both are 0 where there is one level.
+func Crossing(quantiles []float32, levels int) (rows, pairs float64) {
+	n := float64(len(quantiles) / levels)
+	for q := range slices.Chunk(quantiles, levels) {
+		crossed := 0.
+		for l := range levels - 1 {
+			if q[l+1] < q[l] {
+				crossed++
+			}
+		}
+		rows += min(crossed, 1) / n
+		pairs += crossed / float64(max(levels-1, 1)) / n
+	}
+	return rows, pairs
 }
