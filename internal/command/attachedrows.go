@@ -82,7 +82,7 @@ func (f *attached) openRows(ctx context.Context, x, y string, of inputs.Slice) (
 			if file := set.File(row); file != "" {
 				return file
 			}
-			return set.Number(row)
+			return set.Row(row)
 		},
 		batches: f.net.Rows(ctx, set.Blocks(ctx, blockRows(set))),
 		known:   knownOf(set, f.classes, b.Base),

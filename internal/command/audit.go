@@ -451,8 +451,8 @@ func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) 
 		if !isTable {
 			file = set.File(i)
 		}
-		key, folder := audit.Key(one.name, file, set.Number(i))
-		return key, folder, set.Number(i)
+		key, folder := audit.Key(one.name, file, set.Row(i))
+		return key, folder, set.Row(i)
 	}
 	r.Batches = func(ctx context.Context, from int) iter.Seq2[attach.Rows, error] {
 		return func(yield func(attach.Rows, error) bool) {

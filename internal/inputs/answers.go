@@ -85,14 +85,13 @@ func (a *answers) target(name, text string) (float32, error) {
 	return float32(v), nil
 }
 
-// annotate gives a set what is known of its rows; kept is which of those added a row
-// is, and path what an error names.
-func (a *answers) annotate(s *Set, path string, kept func(i int) int) error {
+// annotate gives a set what is known of its rows; path is what an error names.
+func (a *answers) annotate(s *Set, path string) error {
 	s.Odd = a.odd
 	k := len(a.names)
 	y := blas32.General{Rows: s.Len(), Cols: k, Stride: k}
 	for i := range s.Len() {
-		j := kept(i)
+		j := s.Row(i)
 		y.Data = append(y.Data, a.targets[j*k:(j+1)*k]...)
 		if a.groups != nil {
 			s.Groups = append(s.Groups, a.groups[j])

@@ -109,10 +109,7 @@ func (t *tableReader) candidates() (list []int, err error) {
 		}
 		left = append(left, i)
 	}
-	for j := range t.columns {
-		list = append(list, j)
-	}
-	list = among(list, func(j int) bool { return !slices.Contains(left, j) })
+	list = among(upTo(t.columns), func(j int) bool { return !slices.Contains(left, j) })
 	if others := among(list, func(j int) bool { return j != t.group }); len(others) < len(list) && !t.readsGroup(others) {
 		list = others
 	}

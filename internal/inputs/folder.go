@@ -44,9 +44,9 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{src: src, Skipped: len(files) - src.rows()}
+	s := (&Set{src: src}).withoutBad()
 	if o.Labels {
-		s.Labels, s.ClassNames, err = folderLabels(src, src.file, o.Classes)
+		err = s.labelFolders(src, src.file, o.Classes)
 	}
 	return s, err
 }
@@ -84,26 +84,25 @@ func Images(ctx context.Context, root string) (files []string, err error) {
 	return files, err
 }
 
-// folderLabels takes the first folder of each row's file as its class, numbered as
+// labelFolders takes the first folder of each row's file as its class, numbered as
 // names are where these have them all.
-func folderLabels(src *imageSource, file func(i int) string, names []string) (labels []int, classes []string, err error) {
-	for i := range src.rows() {
-		class, _, ok := strings.Cut(file(i), "/")
+func (s *Set) labelFolders(src *imageSource, file func(i int) string, names []string) error {
+	var of []string
+	for i := range s.Len() {
+		class, _, ok := strings.Cut(file(s.Row(i)), "/")
 		if !ok {
-			return nil, nil, fmt.Errorf("%s: the image has no label; where sub-folders are labels, each image lies in one", src.path(i))
+			return fmt.Errorf("%s: the image has no label; where sub-folders are labels, each image lies in one", src.path(s.Row(i)))
 		}
-		classes = append(classes, class)
+		of = append(of, class)
 	}
-	of := slices.Clone(classes)
-	slices.Sort(classes)
-	classes = slices.Compact(classes)
-	if !slices.ContainsFunc(classes, func(class string) bool { return !slices.Contains(names, class) }) {
-		classes = names
+	s.ClassNames = slices.Compact(slices.Sorted(slices.Values(of)))
+	if !slices.ContainsFunc(s.ClassNames, func(class string) bool { return !slices.Contains(names, class) }) {
+		s.ClassNames = names
 	}
 	for _, class := range of {
-		labels = append(labels, slices.Index(classes, class))
+		s.Labels = append(s.Labels, slices.Index(s.ClassNames, class))
 	}
-	return labels, classes, nil
+	return nil
 }
 
 func (f *folder) rows() int { return len(f.files) }
@@ -121,6 +120,6 @@ func (f *folder) open() (album, error) { return f, nil }
 
 func (f *folder) Close() error { return nil }
 
-func (f *folder) picture(i int) (func() (io.ReadSeekCloser, error), error) {
+func (f *folder) picture(i int) (opener, error) {
 	return func() (io.ReadSeekCloser, error) { return regular.Open(f.path(i)) }, nil
 }

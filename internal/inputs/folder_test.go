@@ -98,6 +98,28 @@ func TestSkipBad(t *testing.T) {
 	read(t, s, 4)
 	_, err = Open(context.Background(), tree(t, map[string]string{"bad.jpg": "no"}), o)
 	wantError(t, err, "", "none of its 1 images can be read")
+
+	// Folders of images that are left out are no classes.
+	o.Labels = true
+	s = open(t, tree(t, map[string]string{"bad.jpg": "no", "a/bad.png": "no", "b/1.png": "", "c/2.png": ""}), o)
+	if !slices.Equal(s.Labels, []int{0, 1}) || !slices.Equal(s.ClassNames, []string{"b", "c"}) || s.Row(1) != 3 || s.Opened() != 2 {
+		t.Errorf("labels %v of %v, the second in row %d of %d", s.Labels, s.ClassNames, s.Row(1), s.Opened())
+	}
+
+	// With an image go the other cells of its row.
+	root = tree(t, map[string]string{"good.png": "", "bad.png": "no image"})
+	path := writeFile(t, root, "x.csv", "file,age,site,y\ngood.png,5,a,1\nbad.png,6,b,2\ngood.png,7,c,3\n")
+	o = Options{Preprocess: plain(t), SkipBad: true, Targets: []string{"y"}, Groups: "site"}
+	o.Takes = []Takes{{Name: "pixels", Shape: []int{-1, 3, -1, -1}}, {Name: "age", Shape: []int{-1, 1}}}
+	s = open(t, path, o)
+	if s.Skipped != 1 || !slices.Equal(s.Labels, []int{1, 3}) || !slices.Equal(s.Groups, []string{"a", "c"}) || s.Name(1) != "line 4 of "+path {
+		t.Errorf("%d skipped, labels %v, groups %v, the second row is %s", s.Skipped, s.Labels, s.Groups, s.Name(1))
+	}
+	for b, err := range s.Blocks(t.Context(), 4) {
+		if err != nil || !slices.Equal(b.Tensors[0].Data, []float32{5, 7}) || b.Tensors[1].Shape[0] != 2 {
+			t.Errorf("%v, error %v", b.Tensors, err)
+		}
+	}
 }
 
 func TestFolderErrors(t *testing.T) {

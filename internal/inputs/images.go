@@ -28,11 +28,13 @@ type pictures interface {
 	open() (album, error)
 }
 
+// opener opens an image, in any goroutine.
+type opener func() (io.ReadSeekCloser, error)
+
 // album gives the images of rows, one after another, those of consecutive rows
 // soonest.
 type album interface {
-	// picture returns what opens the image of row i, in any goroutine.
-	picture(i int) (func() (io.ReadSeekCloser, error), error)
+	picture(i int) (opener, error)
 	Close() error
 }
 
@@ -40,10 +42,10 @@ type album interface {
 // time as there are processors.
 type imageSource struct {
 	pictures
-	kept   []int // of the pictures, or nil for all of them
-	none   ood.Tensor
-	pipe   *preprocess.Pipeline
-	layout string
+	readable []int // rows that can be decoded, or nil for all of them
+	none     ood.Tensor
+	pipe     *preprocess.Pipeline
+	layout   string
 	// room is for the pixels of images that are decoded at the same time.
 	room *semaphore.Weighted
 }
@@ -54,52 +56,37 @@ func newImageSource(ctx context.Context, path string, from pictures, input strin
 		return nil, fmt.Errorf("%s: %w", path, ErrPreprocess)
 	}
 	src := &imageSource{pictures: from, pipe: o.Preprocess.In(o.Layout), layout: o.Layout, room: semaphore.NewWeighted(pixels.MaxPixels)}
+	first := 0
 	if o.SkipBad {
-		if err := src.dropBad(ctx); err != nil {
+		if err := src.tryAll(ctx); err != nil {
 			return nil, err
 		}
-		if len(src.kept) == 0 {
+		if len(src.readable) == 0 {
 			return nil, fmt.Errorf("%s: %w: none of its %d images can be read", path, ErrEmpty, from.rows())
 		}
+		first = src.readable[0]
 	}
-	h, w, err := src.size(0)
+	h, w, err := src.size(first)
 	if err != nil {
 		return nil, err
 	}
 	shape, err := src.pipe.Shape(h, w, 3)
 	src.none = numbers(input, shape)
-	return src, inRow(src.path(0), err)
+	return src, inRow(src.path(first), err)
 }
 
-// at is which of the pictures row i is.
-func (m *imageSource) at(i int) int {
-	if m.kept != nil {
-		return m.kept[i]
+// withoutBad leaves out the rows whose images were found to be unreadable.
+func (s *Set) withoutBad() *Set {
+	m, ok := find[*imageSource](s.src)
+	if !ok || m.readable == nil {
+		return s
 	}
-	return i
-}
-
-// Number returns the number of row i in its file, counted from zero, with those
-// rows that were left out.
-func (s *Set) Number(i int) int {
-	if m, ok := find[*imageSource](s.src); ok {
-		return m.at(s.Row(i))
-	}
-	return s.Row(i)
-}
-
-func (m *imageSource) rows() int {
-	if m.kept != nil {
-		return len(m.kept)
-	}
-	return m.pictures.rows()
+	good := s.Subset(m.readable)
+	good.Skipped += m.rows() - len(m.readable)
+	return good
 }
 
 func (m *imageSource) name(i int) string { return cmp.Or(m.file(i), m.path(i)) }
-
-func (m *imageSource) file(i int) string { return m.pictures.file(m.at(i)) }
-
-func (m *imageSource) path(i int) string { return m.pictures.path(m.at(i)) }
 
 func (m *imageSource) tensors() []ood.Tensor { return []ood.Tensor{m.none} }
 
@@ -118,7 +105,7 @@ func (m *imageSource) size(i int) (h, w int, err error) {
 		return 0, 0, err
 	}
 	defer a.Close()
-	open, err := a.picture(m.at(i))
+	open, err := a.picture(i)
 	if err != nil {
 		return 0, 0, inRow(m.path(i), err)
 	}
@@ -139,27 +126,28 @@ func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m 
 		return err
 	}
 	defer a.Close()
-	return m.each(ctx, a, pick(rows, order), anySize, func(i int, m image.Image) error {
-		use(order[i], m)
-		return nil
+	return m.each(ctx, a, pick(rows, order), func(ctx context.Context, i int, open opener) error {
+		return m.decode(ctx, open, anySize, func(m image.Image) error {
+			use(order[i], m)
+			return nil
+		})
 	})
 }
 
 func anySize(h, w int) error { return nil }
 
-// each decodes the images of rows, unless fits refuses their sizes, and hands them
-// to use.
-func (m *imageSource) each(ctx context.Context, a album, rows []int, fits func(h, w int) error, use func(k int, m image.Image) error) error {
+// each hands what opens the images of rows to use, several at once.
+func (m *imageSource) each(ctx context.Context, a album, rows []int, use func(ctx context.Context, k int, open opener) error) error {
 	g, all := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for k, i := range rows {
 		if all.Err() != nil {
 			break
 		}
-		open, err := a.picture(m.at(i))
+		open, err := a.picture(i)
 		g.Go(func() error {
 			if err == nil {
-				err = m.decode(all, open, fits, func(img image.Image) error { return use(k, img) })
+				err = use(all, k, open)
 			}
 			return inRow(m.path(i), err)
 		})
@@ -175,8 +163,9 @@ func inRow(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// decode waits until there is room for the image's pixels.
-func (m *imageSource) decode(ctx context.Context, open func() (io.ReadSeekCloser, error), fits func(h, w int) error, use func(image.Image) error) error {
+// decode hands an image to use, unless fits refuses its size, once there is room for
+// its pixels.
+func (m *imageSource) decode(ctx context.Context, open opener, fits func(h, w int) error, use func(image.Image) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -231,46 +220,28 @@ func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error 
 		}
 		return err
 	}
-	return m.each(ctx, r.album, idx, fits, func(k int, img image.Image) error {
-		row := dst[k*width : k*width : (k+1)*width]
-		_, _, err := m.pipe.Append(row, img)
-		return err
+	return m.each(ctx, r.album, idx, func(ctx context.Context, k int, open opener) error {
+		return m.decode(ctx, open, fits, func(img image.Image) error {
+			row := dst[k*width : k*width : (k+1)*width]
+			_, _, err := m.pipe.Append(row, img)
+			return err
+		})
 	})
 }
 
-// dropBad decodes every image and keeps those that can be.
-func (m *imageSource) dropBad(ctx context.Context) error {
+// tryAll decodes every image to see which can be read.
+func (m *imageSource) tryAll(ctx context.Context) error {
 	a, err := m.pictures.open()
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	good := make([]bool, m.rows())
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range good {
-		if ctx.Err() != nil {
-			break
-		}
-		open, err := a.picture(i)
-		if err != nil {
-			g.Wait()
-			return inRow(m.path(i), err)
-		}
-		g.Go(func() error {
-			good[i] = m.decode(ctx, open, anySize, func(image.Image) error { return nil }) == nil
-			return nil
-		})
-	}
-	g.Wait()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	m.kept = []int{}
-	for i, ok := range good {
-		if ok {
-			m.kept = append(m.kept, i)
-		}
-	}
-	return nil
+	all := upTo(m.rows())
+	good := make([]bool, len(all))
+	err = m.each(ctx, a, all, func(ctx context.Context, k int, open opener) error {
+		good[k] = m.decode(ctx, open, anySize, func(image.Image) error { return nil }) == nil
+		return ctx.Err()
+	})
+	m.readable = slices.DeleteFunc(all, func(i int) bool { return !good[i] })
+	return err
 }

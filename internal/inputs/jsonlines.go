@@ -111,9 +111,7 @@ func (f *jsonLines) records(ctx context.Context, columns []int, from mark) (reco
 	}
 	r := &jsonReader{lineReader: lines, wanted: columns, names: f.columns}
 	if columns == nil {
-		for j := range f.columns {
-			r.wanted = append(r.wanted, j)
-		}
+		r.wanted = upTo(len(f.columns))
 	}
 	r.rec.cells = make([]cell, len(f.columns))
 	return r, nil

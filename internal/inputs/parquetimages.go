@@ -68,8 +68,8 @@ func openParquetImages(ctx context.Context, path string, o Options) (*Set, error
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{src: src, Skipped: f.Rows() - src.rows()}
-	if err := a.annotate(s, path, src.at); err != nil {
+	s := (&Set{src: src}).withoutBad()
+	if err := a.annotate(s, path); err != nil {
 		return nil, err
 	}
 	if len(a.names) == 1 {
@@ -180,7 +180,7 @@ type imageCursor struct {
 	dir string
 }
 
-func (c imageCursor) picture(i int) (func() (io.ReadSeekCloser, error), error) {
+func (c imageCursor) picture(i int) (opener, error) {
 	cells, err := c.Read(context.Background(), i, 1)
 	if err != nil {
 		return nil, err

@@ -81,8 +81,8 @@ func TestParquetImageErrors(t *testing.T) {
 	if s.Len() != 2 || s.Skipped != 2 || s.Labels != nil {
 		t.Errorf("%d rows, %d left out, labels %v", s.Len(), s.Skipped, s.Labels)
 	}
-	if s.Number(1) != 1 || s.Subset([]int{1}).Number(0) != 1 {
-		t.Errorf("row 1 has the number %d", s.Number(1))
+	if s.Row(1) != 1 || s.Subset([]int{1}).Row(0) != 1 {
+		t.Errorf("row 1 has the number %d", s.Row(1))
 	}
 	wantError(t, s.Odd, "row 1 of "+bare, `its "label" is empty`)
 	_, err = Open(context.Background(), bare, Options{Preprocess: images.Preprocess, Targets: []string{"y"}})

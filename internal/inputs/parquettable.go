@@ -23,9 +23,7 @@ func (f parquetTable) unit() string { return "row" }
 func (f parquetTable) records(ctx context.Context, columns []int, from mark) (records, error) {
 	r := &parquetReader{ctx: ctx, all: f.Columns(), row: int(from.offset), end: f.Rows()}
 	if columns == nil {
-		for j := range r.all {
-			columns = append(columns, j)
-		}
+		columns = upTo(len(r.all))
 	}
 	for _, j := range columns {
 		if r.all[j].Kind != parquet.Other {

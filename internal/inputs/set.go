@@ -19,11 +19,12 @@ var ErrEmpty = errors.New("there are no rows")
 // Set is a list of inputs, with what is known about each. It holds no file open
 // and is safe for concurrent use.
 type Set struct {
-	src   source
-	takes []Takes
-	index []int // rows of src, or nil for those from first to last, or for all
-	first int
-	last  int // 0 is all
+	src    source
+	takes  []Takes
+	opened int
+	index  []int // rows of src, or nil for those from first to last, or for all
+	first  int
+	last   int // 0 is all
 
 	Labels     []int    // class index of each row, nil if none are known
 	ClassNames []string // that labels index, nil if there are none
@@ -52,8 +53,8 @@ func (s *Set) Len() int {
 	return s.src.rows()
 }
 
-// Opened returns the number of rows of what was opened, of which the set may be some.
-func (s *Set) Opened() int { return s.src.rows() }
+// Opened returns how many rows were opened, of which the set may be some.
+func (s *Set) Opened() int { return s.opened }
 
 // None is a block of no rows: which tensors rows bring, of what names and shapes.
 func (s *Set) None() ood.InputBlock { return ood.InputBlock{Tensors: s.src.tensors()} }
@@ -116,7 +117,8 @@ func (s *Set) Thumbnails(ctx context.Context, rows []int) ([]image.Image, error)
 	return small, nil
 }
 
-// Row returns the number of row i in what was opened, counted from zero.
+// Row returns the number of row i in what was opened, counted from zero, with those
+// rows that were left out.
 func (s *Set) Row(i int) int {
 	if s.index != nil {
 		return s.index[i]
@@ -153,12 +155,18 @@ func pick[T any](all []T, idx []int) []T {
 	return picked
 }
 
+// upTo are the numbers from 0 up to, not including, n.
+func upTo(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
 // inOrder are the places of numbers, that of the least first.
 func inOrder(numbers []int) []int {
-	order := make([]int, len(numbers))
-	for k := range order {
-		order[k] = k
-	}
+	order := upTo(len(numbers))
 	slices.SortFunc(order, func(a, b int) int { return numbers[a] - numbers[b] })
 	return order
 }

@@ -80,11 +80,7 @@ func (s *Set) Slice(of Slice) (*Set, error) {
 		sub.Labels, sub.Groups = part(s.Labels, first, last), part(s.Groups, first, last)
 		return &sub, nil
 	}
-	idx := make([]int, last-first)
-	for i := range idx {
-		idx[i] = first + i
-	}
-	return s.Subset(idx), nil
+	return s.Subset(upTo(last)[first:]), nil
 }
 
 func part[T any](all []T, first, last int) []T {

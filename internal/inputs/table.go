@@ -60,7 +60,7 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	}
 	s := &Set{src: t.source(), Groups: t.groups, Notes: t.notes, Odd: t.odd, Columns: t.inputNames(), Texts: t.texts}
 	if t.at == nil {
-		return s, nil
+		return s.withoutBad(), nil
 	}
 	if t.all != nil {
 		s.TargetNames = t.namesOf(t.at)
@@ -70,7 +70,8 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, s.SetTargets(y)
+	err = s.SetTargets(y)
+	return s.withoutBad(), err
 }
 
 func (t *table) rows() int { return t.n }

@@ -145,7 +145,7 @@ func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
 	}
 	if a.texts != nil {
 		s := &Set{src: memberTexts{a}, Skipped: a.skipped, Texts: a.texts}
-		return s, a.annotate(s, name, func(i int) int { return i })
+		return s, a.annotate(s, name)
 	}
 	input := only(o.Takes)
 	if list := required(o.Takes); len(list) > 1 {
@@ -157,20 +157,19 @@ func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
 			return nil, err
 		}
 		s := &Set{src: src, Skipped: a.skipped}
-		return s, a.annotate(s, name, func(i int) int { return i })
+		return s, a.annotate(s, name)
 	}
 	src, err := newImageSource(ctx, name, a, input.Name, o)
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{src: src, Skipped: a.skipped + a.rows() - src.rows()}
+	s := (&Set{src: src, Skipped: a.skipped}).withoutBad()
 	if o.Labels {
-		s.Labels, s.ClassNames, err = folderLabels(src, func(i int) string { return a.inputs[src.at(i)].name }, o.Classes)
+		if err := s.labelFolders(src, func(i int) string { return a.inputs[i].name }, o.Classes); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return s, a.annotate(s, name, src.at)
+	return s, a.annotate(s, name)
 }
 
 // list reads the headers of a shard, and what is known of each sample.
@@ -431,7 +430,7 @@ func (a *archive) open() (album, error) { return a, nil }
 
 func (a *archive) Close() error { return nil }
 
-func (a *archive) picture(i int) (func() (io.ReadSeekCloser, error), error) {
+func (a *archive) picture(i int) (opener, error) {
 	return func() (io.ReadSeekCloser, error) { return a.content(i) }, nil
 }
 
