@@ -22,7 +22,7 @@ type answers struct {
 // add adds a row, of which value says what it has under a name, and where where an
 // error is. Without Options.Targets the first of usual names that the first row has
 // is the target, if all rows have it.
-func (a *answers) add(value func(name string) (string, error), where func(error) error, usual ...string) error {
+func (a *answers) add(value func(name string) (cell, error), where func(error) error, usual ...string) error {
 	if !a.known {
 		a.choose(value, usual)
 	}
@@ -31,17 +31,17 @@ func (a *answers) add(value func(name string) (string, error), where func(error)
 		if err != nil {
 			return where(err)
 		}
-		a.groups = append(a.groups, group)
+		a.groups = append(a.groups, group.trimmed())
 	}
 	for _, name := range a.names {
-		text, err := value(name)
-		var v float32
-		if err == nil {
-			v, err = a.target(name, text)
-		}
-		if err == nil {
+		c, err := value(name)
+		v, wrong := a.o.target(&c)
+		if err == nil && wrong == "" {
 			a.targets = append(a.targets, v)
 			continue
+		}
+		if err == nil {
+			err = fmt.Errorf("its %.100q: %s", name, wrong)
 		}
 		if a.o.Targets != nil && !(a.o.TargetOptional && a.o.SkipOdd) {
 			return where(err)
@@ -52,7 +52,7 @@ func (a *answers) add(value func(name string) (string, error), where func(error)
 	return nil
 }
 
-func (a *answers) choose(value func(name string) (string, error), usual []string) {
+func (a *answers) choose(value func(name string) (cell, error), usual []string) {
 	a.known = true
 	has := func(name string) bool {
 		_, err := value(name)
@@ -69,20 +69,22 @@ func (a *answers) choose(value func(name string) (string, error), usual []string
 	}
 }
 
-// target is a number, or that of the class that is named.
-func (a *answers) target(name, text string) (float32, error) {
-	if i := slices.Index(a.o.Classes, text); i >= 0 && !numeric(text) {
-		return float32(i), nil
+// target is the number in a cell, or that of the class it names, and what is wrong with
+// it where it is neither.
+func (o Options) target(c *cell) (v float32, wrong string) {
+	if !o.named(c) {
+		return c.finite()
 	}
-	v, err := parseCell(text)
-	if err != nil {
-		classes := ""
-		if a.o.Classes != nil {
-			classes = "; classes are " + Listed(a.o.Classes)
-		}
-		return 0, fmt.Errorf("its %.100q is %.40q, which is neither a number nor the name of a class%s", name, text, classes)
+	i := slices.Index(o.Classes, c.trimmed())
+	if i < 0 {
+		return 0, fmt.Sprintf("%.40q is neither a number nor the name of a class; classes are %s", c.trimmed(), Listed(o.Classes))
 	}
-	return float32(v), nil
+	return float32(i), ""
+}
+
+// named says that a target is to be that of the class which a cell names.
+func (o Options) named(c *cell) bool {
+	return o.Classes != nil && c.kind == text && c.trimmed() != "" && !numeric(c.text)
 }
 
 // annotate gives a set what is known of its rows; path is what an error names.

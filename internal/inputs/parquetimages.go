@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -106,42 +104,35 @@ func imageColumn(f *parquet.File, input string) (int, error) {
 
 // addColumns adds what the columns of targets and groups hold.
 func (a *answers) addColumns(ctx context.Context, f *parquet.File, path string) error {
-	var names []string
-	var columns []int
+	places, columns := map[string]int{}, []int{}
 	for j, c := range f.Columns() {
 		asked := c.Name == "label" || c.Name == a.o.Groups || slices.Contains(a.o.Targets, c.Name)
 		if asked && !c.List && (c.Kind == parquet.Number || c.Kind == parquet.Text) {
-			names, columns = append(names, c.Name), append(columns, j)
+			places[c.Name], columns = j, append(columns, j)
 		}
 	}
-	cursor, err := f.Open(columns...)
+	recs, err := parquetTable{f}.records(ctx, columns, mark{})
 	if err != nil {
 		return err
 	}
-	defer cursor.Close()
-	const most = 4096
-	for start := 0; start < f.Rows(); start += most {
-		n := min(most, f.Rows()-start)
-		cells, err := cursor.Read(ctx, start, n)
+	defer recs.Close()
+	for i := range f.Rows() {
+		rec, err := recs.next()
 		if err != nil {
 			return err
 		}
-		for i := range n {
-			value := func(name string) (string, error) {
-				k := slices.Index(names, name)
-				switch {
-				case k < 0:
-					return "", fmt.Errorf("there is no column %.100q of numbers or texts", name)
-				case cells[k].Numbers != nil && !math.IsNaN(cells[k].Numbers[i]):
-					return strconv.FormatFloat(cells[k].Numbers[i], 'g', -1, 64), nil
-				case cells[k].Bytes != nil && cells[k].Bytes[i] != nil:
-					return string(cells[k].Bytes[i]), nil
-				}
-				return "", fmt.Errorf("its %.100q is empty", name)
+		value := func(name string) (cell, error) {
+			j, ok := places[name]
+			switch {
+			case !ok:
+				return cell{}, fmt.Errorf("there is no column %.100q of numbers or texts", name)
+			case rec.cells[j].kind == absent:
+				return cell{}, fmt.Errorf("its %.100q is empty", name)
 			}
-			if err := a.add(value, func(err error) error { return fmt.Errorf("row %d of %s: %w", start+i, path, err) }, "label"); err != nil {
-				return err
-			}
+			return rec.cells[j], nil
+		}
+		if err := a.add(value, func(err error) error { return fmt.Errorf("row %d of %s: %w", i, path, err) }, "label"); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -85,6 +85,13 @@ func TestParquetImageErrors(t *testing.T) {
 		t.Errorf("row 1 has the number %d", s.Row(1))
 	}
 	wantError(t, s.Odd, "row 1 of "+bare, `its "label" is empty`)
+	many := writeParquet(t, []struct {
+		Photo []byte
+		Site  float64
+	}{{png, 1e7}})
+	if s = open(t, many, Options{Preprocess: images.Preprocess, Groups: "Site"}); s.Groups[0] != "10000000" {
+		t.Errorf("the group 10000000, as a table names it, is %s", s.Groups[0])
+	}
 	_, err = Open(context.Background(), bare, Options{Preprocess: images.Preprocess, Targets: []string{"y"}})
 	wantError(t, err, bare, `there is no column "y" of numbers or texts`)
 	_, err = Open(context.Background(), bare, Options{Takes: []Takes{{Name: "x", DType: "float32", Shape: []int{-1, 3, 24, 24}}}})

@@ -494,36 +494,22 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor, counted bool) error
 		t.groups = append(t.groups, rec.cells[t.group].trimmed())
 	}
 	for _, j := range t.at {
-		v, err := t.answer(rec, j)
-		if err != nil && t.o.TargetOptional && t.o.SkipOdd {
-			t.at, t.targets, t.odd = nil, nil, err
-			break
+		v, wrong := t.o.target(&rec.cells[j])
+		if wrong == "" {
+			t.targets = append(t.targets, v)
+			continue
 		}
-		if err != nil {
+		err := t.badNumber(rec, j, wrong)
+		if t.o.named(&rec.cells[j]) {
+			err = fmt.Errorf("%s: %s", t.where(rec, j), wrong)
+		}
+		if !t.o.TargetOptional || !t.o.SkipOdd {
 			return err
 		}
-		t.targets = append(t.targets, v)
+		t.at, t.targets, t.odd = nil, nil, err
+		break
 	}
 	return nil
-}
-
-// answer is the target in column j of a record: a number, or that of the class it
-// names.
-func (t *tableReader) answer(rec *record, j int) (float32, error) {
-	c := &rec.cells[j]
-	name := c.trimmed()
-	if t.o.Classes == nil || c.kind != text || name == "" || numeric(name) {
-		v, wrong := c.finite()
-		if wrong != "" {
-			return 0, t.badNumber(rec, j, wrong)
-		}
-		return v, nil
-	}
-	i := slices.Index(t.o.Classes, name)
-	if i < 0 {
-		return 0, fmt.Errorf("%s: %.40q is neither a number nor the name of a class; classes are %s", t.where(rec, j), name, Listed(t.o.Classes))
-	}
-	return float32(i), nil
 }
 
 // where says in which line and column a cell is.

@@ -292,7 +292,11 @@ func (a *archive) add(s sample) error {
 		return err
 	}
 	a.inputs = append(a.inputs, in...)
-	return a.answers.add(s.value, func(err error) error { return a.inSample(s, err) }, "cls", "label")
+	value := func(name string) (cell, error) {
+		word, err := s.value(name)
+		return cell{kind: text, text: word}, err
+	}
+	return a.answers.add(value, func(err error) error { return a.inSample(s, err) }, "cls", "label")
 }
 
 // inSample says of which sample an error is.
