@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,57 +30,52 @@ func (f *textFile) unit() string { return "line" }
 // open reads lines from a place on.
 func (f *textFile) open(ctx context.Context, from mark) (*lineReader, error) {
 	l := &lineReader{Closer: io.NopCloser(nil), plain: f.plain}
-	file, err := regular.Open(f.path)
-	switch {
-	case f.held != nil || errors.Is(err, regular.ErrSpecial):
-		if f.held == nil {
+	size := 1 << 16
+	if f.held == nil {
+		file, err := regular.Open(f.path)
+		switch {
+		case errors.Is(err, regular.ErrSpecial):
 			if f.held, err = readStream(ctx, f.path); err != nil {
 				return nil, err
 			}
+		case err != nil:
+			return nil, err
+		default:
+			l.Closer, l.file = file, file
 		}
-		l.file = bytes.NewReader(f.held)
-	case err != nil:
-		return nil, err
-	default:
-		l.Closer, l.file = file, file
 	}
-	size := 1 << 16
 	if f.held != nil {
-		size = min(size, len(f.held)+1)
+		l.file, size = bytes.NewReader(f.held), min(size, len(f.held)+1)
 	}
 	l.r = bufio.NewReaderSize(nil, size)
 	l.seek(from)
 	if from.offset > 0 {
 		return l, nil
 	}
-	start, _ := l.r.Peek(3)
-	if bytes.HasPrefix(start, []byte("\xff\xfe")) || bytes.HasPrefix(start, []byte("\xfe\xff")) {
-		err = errors.New("the text is UTF-16; save it as UTF-8")
-	} else if string(start) == "\xef\xbb\xbf" {
-		l.offset = 3
-		_, err = l.r.Discard(3)
-	} else {
-		err = nil
-	}
-	if err != nil {
+	switch start, _ := l.r.Peek(3); {
+	case bytes.HasPrefix(start, []byte("\xff\xfe")), bytes.HasPrefix(start, []byte("\xfe\xff")):
 		l.Close()
-		return nil, err
+		return nil, errors.New("the text is UTF-16; save it as UTF-8")
+	case string(start) == "\xef\xbb\xbf":
+		l.seek(mark{offset: 3})
 	}
 	return l, nil
 }
 
-// readStream is all that comes out of a pipe.
+// readStream is all that comes out of a pipe. Waiting for who writes to it ends with the
+// context.
 func readStream(ctx context.Context, path string) ([]byte, error) {
-	f, err := openStream(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(f)
-	if b == nil {
-		b = []byte{}
-	}
-	return b, err
+	r, w := io.Pipe()
+	go func() {
+		f, err := os.Open(path)
+		if err == nil {
+			_, err = io.Copy(w, f)
+			f.Close()
+		}
+		w.CloseWithError(err)
+	}()
+	defer context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })()
+	return io.ReadAll(r)
 }
 
 // delimited is a table of text: cells with separators between.

@@ -14,16 +14,24 @@ import (
 // Shards returns the files and folders that a name stands for: itself, a list in
 // braces, a pattern such as *.parquet, the lines of a list @FILE, or the files of
 // rows in a folder that holds such and no images.
-func Shards(name string) (shards []string, err error) {
+func Shards(name string) ([]string, error) { return shardsOf(name, 0) }
+
+// maxLists is how deep lists may name lists.
+const maxLists = 8
+
+func shardsOf(name string, lists int) (shards []string, err error) {
 	if list, is := strings.CutPrefix(name, "@"); is {
+		if lists == maxLists {
+			return nil, fmt.Errorf("%s: lists name lists, more than %d deep", list, maxLists)
+		}
 		lines, err := readList(list)
 		if err != nil {
 			return nil, err
 		}
 		for _, line := range lines {
-			some, err := Shards(line)
+			some, err := shardsOf(line, lists+1)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", list, err)
+				return nil, inRow(list, err)
 			}
 			shards = append(shards, some...)
 		}
@@ -34,35 +42,23 @@ func Shards(name string) (shards []string, err error) {
 		return nil, err
 	}
 	for _, one := range names {
-		info, err := os.Stat(one)
-		switch {
-		case err == nil && info.IsDir():
-			some, err := filesOfRows(one)
+		found := []string{one}
+		if _, err := os.Stat(one); err != nil && !strings.ContainsAny(one, "*?[") {
+			return nil, err
+		} else if err != nil {
+			if found, err = filepath.Glob(one); err != nil {
+				return nil, fmt.Errorf("%s: it is no pattern of file names; write * for any letters, ? for one", one)
+			}
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("%s: no file is called so", one)
+		}
+		for _, path := range found {
+			some, err := filesOfRows(path)
 			if err != nil {
 				return nil, err
 			}
 			shards = append(shards, some...)
-		case err != nil && strings.ContainsAny(one, "*?["):
-			some, err := filepath.Glob(one)
-			if err != nil {
-				return nil, fmt.Errorf("%s: it is no pattern of file names; write * for any letters, ? for one", one)
-			}
-			if len(some) == 0 {
-				return nil, fmt.Errorf("%s: no file is called so", one)
-			}
-			for _, s := range some {
-				more := []string{s}
-				if info, err := os.Stat(s); err == nil && info.IsDir() {
-					if more, err = filesOfRows(s); err != nil {
-						return nil, err
-					}
-				}
-				shards = append(shards, more...)
-			}
-		case err != nil:
-			return nil, err
-		default:
-			shards = append(shards, one)
 		}
 	}
 	return shards, nil
@@ -90,10 +86,13 @@ func readList(path string) (lines []string, err error) {
 	return lines, nil
 }
 
-// filesOfRows are those of a folder, or the folder itself where it holds none or
-// images.
-func filesOfRows(dir string) (files []string, err error) {
-	entries, err := os.ReadDir(dir)
+// filesOfRows are those of a folder, or what a path leads to itself, where that is a file
+// or a folder of images or of no such files.
+func filesOfRows(path string) (files []string, err error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return []string{path}, nil // who opens it says what is wrong with it
+	}
+	entries, err := os.ReadDir(path)
 	if err != nil {
 		return nil, err
 	}
@@ -106,10 +105,10 @@ func filesOfRows(dir string) (files []string, err error) {
 		}
 	}
 	for _, name := range FilesOfRows(names) {
-		files = append(files, filepath.Join(dir, name))
+		files = append(files, filepath.Join(path, name))
 	}
 	if files == nil {
-		return []string{dir}, nil
+		return []string{path}, nil
 	}
 	return files, nil
 }

@@ -49,6 +49,7 @@ func openTabular(ctx context.Context, path string, o Options) (tabular, error) {
 		if named, err := f.isHeaded(ctx, o.Text); err != nil || !named {
 			return f, err
 		}
+		return &delimited{f.textFile, true, -1}, nil // with what a pipe gave
 	}
 	return newDelimited(path, o.HasText || slices.ContainsFunc(o.Takes, Takes.text)), nil
 }
