@@ -292,7 +292,7 @@ func (w *graphWriter) intervals(q, known graph.Tensor) {
 }
 
 // weights are those that quantiles at levels have in the one at tau, [1], as
-// calibrate.QuantileCalibration.Quantile has it.
+// quantile.Interpolate has it.
 func weights(tau graph.Tensor, levels []float64) graph.Tensor {
 	n := len(levels)
 	up, upAt, down, downAt := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -64,7 +65,7 @@ func (c Calibration) state() (rows.State, error) {
 	levels, n := c.Quantiles[0].Levels, len(c.Quantiles[0].Y)
 	var grid, y []float32
 	for i, q := range c.Quantiles {
-		if err := q.Validate(); err != nil {
+		if err := quantile.Check(q.Levels, len(q.Grid), len(q.Y)); err != nil {
 			return s, err
 		}
 		if !slices.Equal(q.Levels, levels) || len(q.Y) != n {
@@ -180,7 +181,7 @@ func (c *Calibration) restore(s rows.State, levels []float64, groups []string) e
 	n, l := y.Shape[1], len(levels)
 	for t := range y.Shape[0] {
 		target := calibrate.QuantileCalibration{Levels: levels, Grid: q[t*n*l : (t+1)*n*l], Y: v[t*n : (t+1)*n]}
-		if err := target.Validate(); err != nil {
+		if err := quantile.Check(levels, len(target.Grid), n); err != nil {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 		for i := range n {

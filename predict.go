@@ -62,7 +62,7 @@ type PredictOptions struct {
 	Error float64
 	// Smoothed asks for intervals, with one end or two, or boxes, that cover no
 	// more often than is promised where scores tie, as
-	// calibrate.CQR.Interval says, or for such sets, as
+	// calibrate.IntervalOptions says, or for such sets, as
 	// calibrate.SetOptions does. Seed, with the row's number, chooses what is drawn.
 	Smoothed bool
 	// Samples is the number of draws from the conformal predictive

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -88,7 +89,7 @@ func reachOf(q calibrate.QuantileCalibration) float64 {
 		row := q.Grid[i*l : (i+1)*l]
 		largest = max(largest, math.Abs(float64(y)))
 		sizes[i] = max(math.Abs(float64(row[0])), math.Abs(float64(row[l-1])))
-		off[i] = math.Abs(float64(y) - q.Quantile(row, .5))
+		off[i] = math.Abs(float64(y) - float64(quantile.Interpolate(q.Levels, row, .5)))
 	}
 	slices.Sort(sizes)
 	slices.Sort(off)

@@ -13,13 +13,13 @@ func (c core) score(y float64) float64 {
 // what the rectifier expects of the row, it is moved at once; one that this would turn
 // inside out becomes its midpoint.
 func (o IntervalOptions) core(q QuantileCalibration, row []float32, alpha float64, r rectifier) core {
-	c := core{q.Quantile(row, alpha/2), q.Quantile(row, 1-alpha/2), 1, 1}
+	c := core{q.quantile(row, alpha/2), q.quantile(row, 1-alpha/2), 1, 1}
 	if o.Score == "cir" {
 		c.lo, c.hi = q.narrowest(row, 1-alpha)
 	}
 	switch {
 	case o.Score == "cqr-m":
-		median := q.Quantile(row, .5)
+		median := q.quantile(row, .5)
 		c.below, c.above = median-c.lo, c.hi-median
 	case o.Score == "cqr-r" || o.Joint:
 		c.below, c.above = c.hi-c.lo, c.hi-c.lo
@@ -39,12 +39,12 @@ func (o IntervalOptions) core(q QuantileCalibration, row []float32, alpha float6
 // of Levels.
 func (q QuantileCalibration) narrowest(row []float32, mass float64) (lo, hi float64) {
 	tail := (1 - mass) / 2
-	lo, hi = q.Quantile(row, tail), q.Quantile(row, 1-tail)
+	lo, hi = q.quantile(row, tail), q.quantile(row, 1-tail)
 	last := q.Levels[len(q.Levels)-1]
 	for _, level := range q.Levels {
 		for _, from := range [2]float64{level, level - mass} {
 			if to := from + mass; from >= q.Levels[0] && to <= last {
-				if a, b := q.Quantile(row, from), q.Quantile(row, to); b-a < hi-lo {
+				if a, b := q.quantile(row, from), q.quantile(row, to); b-a < hi-lo {
 					lo, hi = a, b
 				}
 			}

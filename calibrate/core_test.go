@@ -74,7 +74,7 @@ func TestNarrowest(t *testing.T) {
 		near(t, "width of an even one", b-a, 1000*(1-alpha), 1e-6)
 	}
 	// .9989 is more than levels span.
-	if a, b := q.narrowest(row, .9989); a != q.Quantile(row, .00055) || b != q.Quantile(row, .99945) {
+	if a, b := q.narrowest(row, .9989); a != q.quantile(row, .00055) || b != q.quantile(row, .99945) {
 		t.Errorf("from %v to %v beyond all levels, want the central interval", a, b)
 	}
 	// No pair of levels, a fine grid of them, has a narrower interval.
@@ -89,7 +89,7 @@ func TestNarrowest(t *testing.T) {
 		mass := .1 + .85*rng.Float64()
 		lo, hi := coarse.narrowest(row, mass)
 		for from := .01; from+mass <= .99; from += .0007 {
-			if a, b := coarse.Quantile(row, from), coarse.Quantile(row, from+mass); b-a < hi-lo-1e-5 {
+			if a, b := coarse.quantile(row, from), coarse.quantile(row, from+mass); b-a < hi-lo-1e-5 {
 				t.Fatalf("from %v to %v is narrower than from %v to %v, of mass %v", a, b, lo, hi, mass)
 			}
 		}
@@ -168,7 +168,7 @@ func TestScoresOfSkewed(t *testing.T) {
 	near(t, "width by cqr", width("cqr"), 1.5*math.Log((2-alpha)/alpha), .1)
 	near(t, "share of it by cir", width("cir")/width("cqr"), math.Log(1/alpha)/math.Log((2-alpha)/alpha), .03)
 	lo, hi := intervalOf(t, q, IntervalOptions{Score: "cqr-m"}, row, .6)
-	low, median, high := q.Quantile(row, .3), q.Quantile(row, .5), q.Quantile(row, .7)
+	low, median, high := q.quantile(row, .3), q.quantile(row, .5), q.quantile(row, .7)
 	near(t, "share of the distances by cqr-m", (low-lo)/(median-low), (hi-high)/(high-median), 1e-9)
 	if (hi-high)*(low-lo) == 0 {
 		t.Error("CQR-m moved nothing")

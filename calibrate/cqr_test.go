@@ -13,7 +13,7 @@ func TestCQRMargin(t *testing.T) {
 	lo := []float64{0, 0, 0, 0}
 	hi := []float64{1, 1, 1, 1}
 	y := []float64{0.5, -2, 1.25, 0.9}
-	c, err := NewCQR(lo, hi, y)
+	c, err := newJoint(cores(lo, hi), y, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,18 +30,34 @@ func TestCQRMargin(t *testing.T) {
 			t.Errorf("margin at %v is %v, want %v", tt.alpha, got, tt.margin)
 		}
 	}
-	if a, b := c.Interval(3, 4, 0.4, 0); a != 2.75 || b != 4.25 {
+	interval := func(lo, hi, alpha float64) (float64, float64) { return intervalBetween(c, lo, hi, alpha, 0) }
+	if a, b := interval(3, 4, 0.4); a != 2.75 || b != 4.25 {
 		t.Errorf("interval [%v, %v], want [2.75, 4.25]", a, b)
 	}
-	if a, b := c.Interval(3, 3.5, 0.8, 0); a != 3.25 || b != 3.25 {
+	if a, b := interval(3, 3.5, 0.8); a != 3.25 || b != 3.25 {
 		t.Errorf("interval [%v, %v], want its midpoint 3.25", a, b)
 	}
-	if a, b := c.Interval(3, 4, 0.01, 0); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
+	if a, b := interval(3, 4, 0.01); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
 		t.Errorf("interval [%v, %v], want the whole line", a, b)
 	}
-	if _, err := NewCQR(lo, hi, []float64{0, 0, math.NaN(), 0}); err == nil {
+	if _, err := newJoint(cores(lo, hi), []float64{0, 0, math.NaN(), 0}, 1); err == nil {
 		t.Error("NaN was accepted")
 	}
+}
+
+// cores are intervals that grow by the same at both ends.
+func cores(lower, upper []float64) []core {
+	all := make([]core, len(lower))
+	for i := range lower {
+		all[i] = core{lower[i], upper[i], 1, 1}
+	}
+	return all
+}
+
+// intervalBetween is what becomes of the interval from lo to hi.
+func intervalBetween(j joint, lo, hi, alpha, tau float64) (lower, upper float64) {
+	a, b := boxOf(j, cores([]float64{lo}, []float64{hi}), alpha, tau)
+	return a[0], b[0]
 }
 
 // intervalOf is the interval of a row of quantiles.
@@ -100,7 +116,7 @@ func TestCQRCoverage(t *testing.T) {
 
 func TestQuantileCalibrationRefuses(t *testing.T) {
 	good := QuantileCalibration{Levels: []float64{0.1, 0.9}, Grid: []float32{1, 2}, Y: []float32{1}}
-	if err := good.Validate(); err != nil {
+	if err := good.check(); err != nil {
 		t.Fatal(err)
 	}
 	for name, q := range map[string]QuantileCalibration{

@@ -7,6 +7,23 @@ import (
 )
 
 func ExampleNewIntervals() {
+	// Four calibration rows, whose quantiles .1 and .9 are 0 and 2, 1 and 3, …
+	q := calibrate.QuantileCalibration{Levels: []float64{0.1, 0.9}, Grid: []float32{0, 2, 1, 3, 2, 4, 3, 5}, Y: []float32{1, 3.5, 1, 4}}
+	lower, upper := make([]float64, 1), make([]float64, 1)
+	for _, alpha := range []float64{0.2, 0.05} {
+		v, err := calibrate.NewIntervals([]calibrate.QuantileCalibration{q}, calibrate.IntervalOptions{}, alpha)
+		if err != nil {
+			panic(err)
+		}
+		v.Predict(lower, upper, [][]float32{{10, 12}}, 0)
+		fmt.Println(lower, upper)
+	}
+	// Output:
+	// [9] [13]
+	// [-Inf] [+Inf]
+}
+
+func ExampleNewIntervals_smoothed() {
 	// Counts, predicted as 5: of seven calibration rows four are 1 off. The
 	// plain interval covers them all, where 5/8 are promised.
 	q := calibrate.QuantileCalibration{Levels: []float64{0.5}, Grid: []float32{5, 5, 5, 5, 5, 5, 5}, Y: []float32{5, 6, 4, 5, 6, 5, 4}}

@@ -22,20 +22,6 @@ func ExampleConformal() {
 	// +Inf
 }
 
-func ExampleCQR() {
-	lower := []float64{0, 1, 2, 3}
-	upper := []float64{2, 3, 4, 5}
-	c, err := calibrate.NewCQR(lower, upper, []float64{1, 3.5, 1, 4})
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(c.Interval(10, 12, 0.2, 0))
-	fmt.Println(c.Interval(10, 12, 0.05, 0))
-	// Output:
-	// 9 13
-	// -Inf +Inf
-}
-
 func ExampleTemperature() {
 	logits := blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{4, 0, 4, 0, 4, 0, 4, 0}}
 	t, err := calibrate.Temperature(logits, []int{0, 0, 0, 1})
@@ -84,7 +70,7 @@ func ExampleClassCalibration_Selective() {
 	// Output: above 0.731: 90 of 100 rows, 0 of them wrong
 }
 
-func ExampleLOND() {
+func ExampleOnline() {
 	scores := make([]float64, 999)
 	for i := range scores {
 		scores[i] = float64(i)
@@ -94,7 +80,7 @@ func ExampleLOND() {
 		panic(err)
 	}
 	// Of a hundred rows those are to be named that are outliers, as they come.
-	stream := calibrate.LOND{FDR: .2, Horizon: 100}
+	stream := calibrate.Online{FDR: .2, Horizon: 100}
 	for _, score := range []float64{500, 2000, 997, 3000, 996, 400} {
 		p := c.PValue(score)
 		fmt.Printf("p-value %.3f at level %.3f: %v\n", p, stream.Level(), stream.Test(p))

@@ -15,9 +15,17 @@ type IntervalOptions struct {
 	// Joint asks for intervals that cover all targets of a row at once with
 	// probability 1−α, in place of each on its own.
 	Joint bool
-	// Smoothed covers no more often than is promised, as CQR.Interval says, with a τ
-	// that is drawn for each row and target, or joint box, by Seed and the row's
-	// number.
+	// Smoothed covers no more often than is promised, ⌈(1−α)(n+1)⌉/(n+1), where scores
+	// tie, as they do where targets or quantiles take few values, such as counts, grades
+	// or the leaves of trees. A τ in (0,1), drawn for each row and target, or joint box,
+	// by Seed and the row's number, decides whether targets that score exactly the margin
+	// are covered: the interval is either closed or open, and without ties the two cover
+	// alike. An open end is moved inwards to the next number whose score is less than the
+	// margin, so that in either case the interval covers y if lower ≤ y ≤ upper. One with
+	// lower > upper is empty, and does not become its midpoint. The promise is over draws
+	// of τ too: an interval drawn again, or chosen among several draws, has none.
+	// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random
+	// World, section 2.2, smoothed conformal predictors.
 	Smoothed bool
 	Seed     uint64
 	// Score names the score that calibrates intervals with two ends, "" being "cqr".
@@ -44,7 +52,8 @@ type IntervalOptions struct {
 	// and with probability at least 1−α the new one is among the ⌈(1−α)(n+1)⌉ least:
 	// all keep the promise. They differ in width, and in which rows miss.
 	//
-	// References: Sesia & Candès (2020), A Comparison of Some Conformal Quantile
+	// References: Romano, Patterson & Candès (2019), Conformalized Quantile Regression;
+	// Sesia & Candès (2020), A Comparison of Some Conformal Quantile
 	// Regression Methods (CQR-r, and CQR-m of Kivaranovic, Johnson & Leeb, 2020);
 	// Guo, Luo & Zhou (2026), Fast Conformal Prediction Using Conditional Interquantile
 	// Intervals, whose intervals grow by whole steps between levels; Plassier et al. (2025),
@@ -66,6 +75,12 @@ type Intervals struct {
 // NewIntervals calibrates intervals that miss with probability at most α, around
 // quantiles that IntervalOptions.Score says or, with one end, beyond α or 1−α. All
 // targets are of the same calibration rows, of which there may be none.
+//
+// Ends are moved outwards by a margin, the ⌈(1−α)(n+1)⌉-th smallest of the scores of n
+// calibration rows, which is how far outside their targets are, +Inf where n is too
+// small for α. Scores are rounded up, and ends inwards, so that an interval holds just
+// the targets that score at most the margin. One that a negative margin would turn
+// inside out becomes its midpoint, which can only add coverage.
 func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float64) (v Intervals, err error) {
 	switch {
 	case o.Side != "" && o.Side != "lower" && o.Side != "upper":
@@ -127,7 +142,7 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 			cores = append(cores, v.o.core(q, quantiles[t], v.alpha, v.by[t]))
 			continue
 		}
-		end := v.sided[t].bound(q.Quantile(quantiles[t], sidedLevel(v.o.Side, v.alpha)), v.alpha, tau(t))
+		end := v.sided[t].bound(q.quantile(quantiles[t], sidedLevel(v.o.Side, v.alpha)), v.alpha, tau(t))
 		if v.o.Side == "lower" {
 			lower[t] = end
 		} else {

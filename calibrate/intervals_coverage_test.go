@@ -94,7 +94,7 @@ func TestOneSidedCoverage(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				bound := o.bound(q.Quantile(grid(x), sidedLevel(side, alpha)), alpha, 0)
+				bound := o.bound(q.quantile(grid(x), sidedLevel(side, alpha)), alpha, 0)
 				if side == "lower" && bound <= y || side == "upper" && y <= bound {
 					count[a]++
 				}

@@ -38,7 +38,7 @@ func TestSideLevel(t *testing.T) {
 func TestByGroup(t *testing.T) {
 	q := QuantileCalibration{Levels: []float64{0.25, 0.75}, Grid: []float32{0, 1, 2, 3, 4, 5}, Y: []float32{1, 2, 9}}
 	parts := q.ByGroup([]string{"a", "b", "a"})
-	if a := parts["a"]; len(parts) != 2 || !slices.Equal(a.Grid, []float32{0, 1, 4, 5}) || !slices.Equal(a.Y, []float32{1, 9}) || a.Validate() != nil {
+	if a := parts["a"]; len(parts) != 2 || !slices.Equal(a.Grid, []float32{0, 1, 4, 5}) || !slices.Equal(a.Y, []float32{1, 9}) || a.check() != nil {
 		t.Errorf("parts %v", parts)
 	}
 }

@@ -43,7 +43,7 @@ func newJoint(cores []core, y []float64, targets int) (joint, error) {
 }
 
 // box writes the ends of the box at α of a row with a core for each target, rounded
-// inwards, and smoothed as CQR.Interval says of intervals: one τ opens or closes the
+// inwards, and smoothed as IntervalOptions says: one τ opens or closes the
 // box as a whole, and a box with an empty interval is empty.
 func (j joint) box(lower, upper []float64, cores []core, alpha, tau float64) {
 	limit := smoothed(j.Scores, alpha, tau)
@@ -65,7 +65,7 @@ func (o IntervalOptions) jointOf(targets []QuantileCalibration, alpha float64, b
 	n, t := len(targets[0].Y), len(targets)
 	cores, y := make([]core, n*t), make([]float64, n*t)
 	for k, q := range targets {
-		if err := q.Validate(); err != nil {
+		if err := q.check(); err != nil {
 			return joint{}, err
 		}
 		if len(q.Y) != n {

@@ -39,7 +39,7 @@ func newOneSided(side string, quantiles, y []float64) (oneSided, error) {
 }
 
 // bound is the calibrated bound of a row with the predicted quantile, rounded
-// inwards, and smoothed as CQR.Interval says: −Inf for "lower" and +Inf for "upper"
+// inwards, and smoothed by τ as IntervalOptions says: −Inf for "lower" and +Inf for "upper"
 // where calibration rows are too few for α.
 func (o oneSided) bound(quantile, alpha, tau float64) float64 {
 	limit := smoothed(o.Scores, alpha, tau)
@@ -60,7 +60,7 @@ func sidedLevel(side string, alpha float64) float64 {
 // side returns the calibration of a one-sided interval at α, which begins or
 // ends at the quantile of sidedLevel.
 func (q QuantileCalibration) side(side string, alpha float64) (oneSided, error) {
-	if err := q.Validate(); err != nil {
+	if err := q.check(); err != nil {
 		return oneSided{}, err
 	}
 	quantiles, y := q.at(sidedLevel(side, alpha))

@@ -33,34 +33,30 @@ func TestOnlineAgreesWithOnlineFDR(t *testing.T) {
 	}
 	found := 0
 	for i, s := range reference.Streams {
-		lond, elond := &calibrate.LOND{FDR: s.FDR}, &calibrate.LOND{FDR: s.FDR}
-		lord, rich := &calibrate.LORD{FDR: s.FDR}, &calibrate.LORD{FDR: s.FDR, Wealth: .9 * s.FDR}
 		for _, test := range []struct {
-			name  string
-			level func() float64
-			test  func(p float64) bool
-			want  decisions
+			name string
+			calibrate.Online
+			want decisions
 		}{
-			{"LOND", lond.Level, lond.Test, s.LOND},
-			{"e-LOND", elond.Level, elond.TestE, s.ELOND},
-			{"LORD++", lord.Level, lord.Test, s.LORD},
-			{"LORD++ with more wealth", rich.Level, rich.Test, s.Rich},
+			{"LOND", calibrate.Online{FDR: s.FDR}, s.LOND},
+			{"e-LOND", calibrate.Online{FDR: s.FDR}, s.ELOND},
+			{"LORD++", calibrate.Online{FDR: s.FDR, LORD: true}, s.LORD},
+			{"LORD++ with more wealth", calibrate.Online{FDR: s.FDR, LORD: true, Wealth: .9 * s.FDR}, s.Rich},
 		} {
-			var discoveries []int
 			for k, p := range s.P {
-				if k%20 == 0 && !near(test.level(), test.want.Levels[k/20]) {
-					t.Fatalf("stream %d, %s: level %d is %v, want %v", i, test.name, k, test.level(), test.want.Levels[k/20])
+				if k%20 == 0 && !near(test.Level(), test.want.Levels[k/20]) {
+					t.Fatalf("stream %d, %s: level %d is %v, want %v", i, test.name, k, test.Level(), test.want.Levels[k/20])
 				}
 				if test.name == "e-LOND" {
-					p = s.E[k]
+					p = 1 / s.E[k]
 				}
-				if test.test(p) {
-					discoveries = append(discoveries, k+1)
+				if before := len(test.Discoveries); test.Test(p) != (len(test.Discoveries) > before) {
+					t.Errorf("stream %d, %s: row %d is a discovery, or is counted as one", i, test.name, k)
 				}
 			}
-			found += len(discoveries)
-			if !slices.Equal(discoveries, test.want.Discoveries) {
-				t.Errorf("stream %d, %s: %v, want %v", i, test.name, discoveries, test.want.Discoveries)
+			found += len(test.Discoveries)
+			if !slices.Equal(test.Discoveries, test.want.Discoveries) {
+				t.Errorf("stream %d, %s: %v, want %v", i, test.name, test.Discoveries, test.want.Discoveries)
 			}
 		}
 	}
@@ -85,8 +81,8 @@ func TestOnlineFalseDiscoveries(t *testing.T) {
 			t.Fatal(err)
 		}
 		conditional := calibrate.ConditionalPValues(n, .1)
-		lond, elond := calibrate.LOND{FDR: fdr, Horizon: rows}, calibrate.LOND{FDR: fdr, Horizon: rows}
-		early, lord := calibrate.LOND{FDR: fdr}, calibrate.LORD{FDR: fdr}
+		lond, elond := calibrate.Online{FDR: fdr, Horizon: rows}, calibrate.Online{FDR: fdr, Horizon: rows}
+		early, lord := calibrate.Online{FDR: fdr}, calibrate.Online{FDR: fdr, LORD: true}
 		var all, false_ [4]float64
 		var outliers float64
 		for range rows {
@@ -102,7 +98,7 @@ func TestOnlineFalseDiscoveries(t *testing.T) {
 				e = (n + 1) / 20.
 			}
 			q := conditional[int(math.Round(p*float64(len(conditional))))-1]
-			for i, discovery := range [...]bool{lond.Test(p), elond.TestE(e), early.Test(p), lord.Test(q)} {
+			for i, discovery := range [...]bool{lond.Test(p), elond.Test(1 / e), early.Test(p), lord.Test(q)} {
 				if discovery {
 					all[i]++
 					if !outlier {
@@ -130,21 +126,21 @@ func TestOnlineFalseDiscoveries(t *testing.T) {
 // TestOnlineTakesWhatItIsGiven: no state that was written by others, and no value,
 // makes a discovery of nothing.
 func TestOnlineTakesWhatItIsGiven(t *testing.T) {
-	for _, l := range []calibrate.LOND{
-		{FDR: .1, Horizon: 3, Rows: 3, Discoveries: 3},
+	for _, l := range []calibrate.Online{
+		{FDR: .1, Horizon: 3, Rows: 3, Discoveries: []int{1, 2, 3}},
 		{FDR: .1, Horizon: -1},
 		{FDR: .1, Rows: -5},
 		{FDR: .1, Rows: math.MaxInt},
-		{FDR: .1, Discoveries: -5},
+		{FDR: .1, LORD: true, Rows: math.MaxInt},
 		{FDR: math.NaN()},
 		{},
 	} {
-		if before := l; l.Test(1e-300) || l.TestE(math.Inf(1)) {
+		if before := l; l.Test(1e-300) || l.Test(0) {
 			t.Errorf("%+v makes a discovery", before)
 		}
 	}
-	l, m := calibrate.LOND{FDR: .1}, calibrate.LORD{FDR: .1, Rows: 4, Discoveries: []int{9, -1}}
-	if l.Test(math.NaN()) || l.TestE(math.NaN()) || m.Test(math.NaN()) || !(m.Level() < .1) {
-		t.Error("NaN is a discovery")
+	l, m := calibrate.Online{FDR: .1}, calibrate.Online{FDR: .1, LORD: true, Rows: 4, Discoveries: []int{9, -1}}
+	if l.Test(math.NaN()) || l.Test(-1) || l.Test(1/math.Copysign(0, -1)) || m.Test(math.NaN()) || !(m.Level() < .1) {
+		t.Error("no p-value is a discovery")
 	}
 }

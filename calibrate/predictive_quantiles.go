@@ -22,7 +22,7 @@ import (
 // What it returns makes the distribution of a row of its quantiles at q.Levels,
 // which the distribution shares.
 func (q QuantileCalibration) PredictiveSystem() (func(quantiles []float32) Distribution, error) {
-	if err := q.Validate(); err != nil {
+	if err := q.check(); err != nil {
 		return nil, err
 	}
 	l := len(q.Levels)

@@ -1,8 +1,6 @@
 package calibrate
 
 import (
-	"fmt"
-
 	"github.com/attach-uncertainty/attach/internal/quantile"
 )
 
@@ -16,33 +14,23 @@ type QuantileCalibration struct {
 	Y      []float32 // n
 }
 
-// Validate reports an error if the lengths of the fields do not fit together
-// or the levels do not increase in (0,1).
-func (q QuantileCalibration) Validate() error {
-	if len(q.Levels) == 0 || len(q.Grid) != len(q.Y)*len(q.Levels) {
-		return fmt.Errorf("quantile calibration has %d quantiles for %d rows at %d levels", len(q.Grid), len(q.Y), len(q.Levels))
-	}
-	for i, l := range q.Levels {
-		if !(l > 0 && l < 1) || i > 0 && l <= q.Levels[i-1] {
-			return fmt.Errorf("quantile calibration has level %v at place %d: levels must increase in (0,1)", l, i)
-		}
-	}
-	return nil
+// check refuses fields that do not fit together.
+func (q QuantileCalibration) check() error {
+	return quantile.Check(q.Levels, len(q.Grid), len(q.Y))
 }
 
 // at are the rows' quantiles at a level, and their targets.
 func (q QuantileCalibration) at(level float64) (quantiles, y []float64) {
 	l := len(q.Levels)
 	for i, v := range q.Y {
-		quantiles, y = append(quantiles, q.Quantile(q.Grid[i*l:(i+1)*l], level)), append(y, float64(v))
+		quantiles, y = append(quantiles, q.quantile(q.Grid[i*l:(i+1)*l], level)), append(y, float64(v))
 	}
 	return quantiles, y
 }
 
-// Quantile reads the quantile at a level from one row of quantiles at Levels:
-// linear between levels, constant outside, so that for a very small α the margin alone
-// carries the tail. Ends of intervals are read this way. It panics unless row has an entry for each of Levels, one or more.
-func (q QuantileCalibration) Quantile(row []float32, level float64) float64 {
+// quantile is that at a level of one row of quantiles at Levels: linear between levels,
+// constant outside, so that for a very small α the margin alone carries the tail.
+func (q QuantileCalibration) quantile(row []float32, level float64) float64 {
 	return float64(quantile.Interpolate(q.Levels, row, level))
 }
 

@@ -37,7 +37,7 @@ func (o IntervalOptions) rectifiers(targets []QuantileCalibration, alpha float64
 	}
 	var order []int
 	for t, q := range targets {
-		if err := q.Validate(); err != nil {
+		if err := q.check(); err != nil {
 			return nil, nil, err
 		}
 		n := len(q.Y)

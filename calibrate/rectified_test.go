@@ -60,7 +60,7 @@ func TestRectifiedByHand(t *testing.T) {
 	margins := make([]float64, len(left.Y))
 	for i, y := range left.Y {
 		row := left.Grid[3*i : 3*i+3]
-		a, b := left.Quantile(row, alpha/2), left.Quantile(row, 1-alpha/2)
+		a, b := left.quantile(row, alpha/2), left.quantile(row, 1-alpha/2)
 		margins[i] = max(a-float64(y), float64(y)-b) - v.by[0].of(row)
 	}
 	slices.Sort(margins)
@@ -72,8 +72,8 @@ func TestRectifiedByHand(t *testing.T) {
 	}
 	var lo, hi [1]float64
 	v.Predict(lo[:], hi[:], [][]float32{row}, 0)
-	near(t, "lower end", lo[0], q.Quantile(row, alpha/2)-by-margin, 1e-9)
-	near(t, "upper end", hi[0], q.Quantile(row, 1-alpha/2)+by+margin, 1e-9)
+	near(t, "lower end", lo[0], q.quantile(row, alpha/2)-by-margin, 1e-9)
+	near(t, "upper end", hi[0], q.quantile(row, 1-alpha/2)+by+margin, 1e-9)
 }
 
 // With half of few rows to learn of, which a forest divides, and the other half to

@@ -33,13 +33,14 @@ func columns(rows []tied, t int) (lo, hi, y []float64) {
 // whether it covers another row, smoothed with τ or, for τ<0, plainly.
 var covering = map[string]func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool{
 	"interval": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
-		c, err := NewCQR(columns(rows, 0))
+		lo, hi, y := columns(rows, 0)
+		c, err := newJoint(cores(lo, hi), y, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lower, upper := c.Interval(row.lo[0], row.hi[0], alpha, 0)
+		lower, upper := intervalBetween(c, row.lo[0], row.hi[0], alpha, 0)
 		if tau >= 0 {
-			lower, upper = c.Interval(row.lo[0], row.hi[0], alpha, tau)
+			lower, upper = intervalBetween(c, row.lo[0], row.hi[0], alpha, tau)
 		}
 		return lower <= row.y[0] && row.y[0] <= upper
 	},
@@ -52,12 +53,12 @@ var covering = map[string]func(t *testing.T, rows []tied, row tied, alpha, tau f
 	"box": boxCovers,
 	"uneven": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
 		uneven := func(r tied) []core { return []core{{r.lo[0], r.hi[0], r.hi[0] - r.lo[0], .3}} }
-		var cores []core
+		var all []core
 		_, _, y := columns(rows, 0)
 		for _, r := range rows {
-			cores = append(cores, uneven(r)...)
+			all = append(all, uneven(r)...)
 		}
-		j, err := newJoint(cores, y, 1)
+		j, err := newJoint(all, y, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +172,7 @@ func TestSmoothedWithoutTies(t *testing.T) {
 func TestSmoothedEnds(t *testing.T) {
 	// Of the scores 0, 1, 1, 1, 2 the fourth calibrates at α = 1/3, third of
 	// the tied: of the four places among them a new row can have, three count.
-	c, err := NewCQR([]float64{5, 5, 5, 5, 5}, []float64{7, 7, 7, 7, 7}, []float64{5, 4, 8, 4, 9})
+	c, err := newJoint(cores([]float64{5, 5, 5, 5, 5}, []float64{7, 7, 7, 7, 7}), []float64{5, 4, 8, 4, 9}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,24 +181,24 @@ func TestSmoothedEnds(t *testing.T) {
 	for _, tt := range []struct{ tau, lower, upper float64 }{
 		{0, 9, 19}, {.74, 9, 19}, {.76, above, below}, {1, above, below},
 	} {
-		if a, b := c.Interval(10, 18, alpha, tt.tau); a != tt.lower || b != tt.upper {
+		if a, b := intervalBetween(c, 10, 18, alpha, tt.tau); a != tt.lower || b != tt.upper {
 			t.Errorf("τ=%v: from %v to %v, want from %v to %v", tt.tau, a, b, tt.lower, tt.upper)
 		}
 	}
-	if a, b := c.Interval(10, 18, alpha, 0); a != 9 || b != 19 {
+	if a, b := intervalBetween(c, 10, 18, alpha, 0); a != 9 || b != 19 {
 		t.Errorf("plain interval from %v to %v, want from 9 to 19", a, b)
 	}
-	if a, b := c.Interval(3, 4, .01, 1); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
+	if a, b := intervalBetween(c, 3, 4, .01, 1); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
 		t.Errorf("from %v to %v, want the whole line: rows are too few", a, b)
 	}
-	point, err := NewCQR([]float64{1, 1, 1}, []float64{1, 1, 1}, []float64{1, 1, 1})
+	point, err := newJoint(cores([]float64{1, 1, 1}, []float64{1, 1, 1}), []float64{1, 1, 1}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := point.Interval(4, 4, .5, 0); a != 4 || b != 4 {
+	if a, b := intervalBetween(point, 4, 4, .5, 0); a != 4 || b != 4 {
 		t.Errorf("closed: from %v to %v, want 4 alone", a, b)
 	}
-	if a, b := point.Interval(4, 4, .5, 1); !(a > b) {
+	if a, b := intervalBetween(point, 4, 4, .5, 1); !(a > b) {
 		t.Errorf("open: from %v to %v, want nothing", a, b)
 	}
 	for _, tau := range []float64{-.1, 1.1, math.NaN()} {
@@ -207,7 +208,7 @@ func TestSmoothedEnds(t *testing.T) {
 					t.Errorf("τ=%v was accepted", tau)
 				}
 			}()
-			c.Interval(10, 18, alpha, tau)
+			intervalBetween(c, 10, 18, alpha, tau)
 		}()
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/duplicates"
+	"github.com/attach-uncertainty/attach/internal/quantile"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -117,7 +118,7 @@ func widths(q calibrate.QuantileCalibration, levels []float64) []float64 {
 	all := make([]float64, len(q.Y))
 	for i := range all {
 		row := q.Grid[i*n : (i+1)*n]
-		all[i] = q.Quantile(row, levels[1]) - q.Quantile(row, levels[0])
+		all[i] = float64(quantile.Interpolate(q.Levels, row, levels[1])) - float64(quantile.Interpolate(q.Levels, row, levels[0]))
 	}
 	slices.Sort(all)
 	return all

@@ -1,7 +1,24 @@
 // Package quantile interpolates quantiles that are known on a grid of levels.
 package quantile
 
-import "sort"
+import (
+	"fmt"
+	"sort"
+)
+
+// Check refuses levels that do not increase in (0,1), and other than so many rows of
+// quantiles at these.
+func Check(levels []float64, quantiles, rows int) error {
+	if len(levels) == 0 || quantiles != rows*len(levels) {
+		return fmt.Errorf("quantile calibration has %d quantiles for %d rows at %d levels", quantiles, rows, len(levels))
+	}
+	for i, l := range levels {
+		if !(l > 0 && l < 1) || i > 0 && l <= levels[i-1] {
+			return fmt.Errorf("quantile calibration has level %v at place %d: levels must increase in (0,1)", l, i)
+		}
+	}
+	return nil
+}
 
 // Interpolate returns the quantile at level tau given the quantiles q at
 // increasing levels, both of one length ≥ 1. Between two levels it is linear;

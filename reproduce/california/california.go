@@ -16,6 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/intervals"
 )
 
 // Experiment is what the command runs.
@@ -66,10 +67,7 @@ func run(ctx context.Context, s *experiment.Settings) error {
 		}
 		test, testY := pickBatch(rows, parts.Test), experiment.Column(experiment.Pick(y, parts.Test))
 		predicted := experiment.Column(in.Cal.Logits)
-		constant, err := calibrate.NewCQR(predicted, predicted, experiment.Column(in.CalTargets))
-		if err != nil {
-			return err
-		}
+		cal := intervals.Ends{Lower: predicted, Upper: predicted, Y: experiment.Column(in.CalTargets)}
 		for l, level := range levels {
 			predictor, err := b.Predictor(attach.PredictOptions{Level: level})
 			if err != nil {
@@ -79,18 +77,19 @@ func run(ctx context.Context, s *experiment.Settings) error {
 			if err != nil {
 				return err
 			}
-			var covered, width, constantCovered, constantWidth float64
-			for i, v := range testY {
-				y := p[i].Targets[0]
-				covered += experiment.Indicator(y.Lower <= v && v <= y.Upper)
-				width += y.Upper - y.Lower
-				lo, hi := constant.Interval(y.Value, y.Value, 1-level, 0)
-				constantCovered += experiment.Indicator(lo <= v && v <= hi)
-				constantWidth += hi - lo
+			attached, constant := intervals.Ends{Y: testY}, intervals.Ends{Y: testY}
+			for _, one := range p {
+				y := one.Targets[0]
+				attached.Lower, attached.Upper = append(attached.Lower, y.Lower), append(attached.Upper, y.Upper)
+				constant.Lower = append(constant.Lower, y.Value)
 			}
-			n, r := float64(len(testY)), &results[l]
-			r.covered, r.width = append(r.covered, covered/n), append(r.width, width/n)
-			r.constantCovered, r.constantWidth = append(r.constantCovered, constantCovered/n), append(r.constantWidth, constantWidth/n)
+			constant.Upper = constant.Lower
+			if constant, err = constant.Calibrated(cal, calibrate.IntervalOptions{}, 1-level); err != nil {
+				return err
+			}
+			r := &results[l]
+			r.covered, r.width = append(r.covered, attached.Closed()), append(r.width, experiment.MPIW(attached.Lower, attached.Upper))
+			r.constantCovered, r.constantWidth = append(r.constantCovered, constant.Closed()), append(r.constantWidth, experiment.MPIW(constant.Lower, constant.Upper))
 		}
 		fmt.Fprintf(s.Stderr, "split %d of %d\n", seed+1, s.Seeds)
 	}

@@ -197,15 +197,9 @@ func (r *toyResult) measureIntervals(head *networks.Conditional, held, test gapT
 	lower, upper := levelOf(q, 0), levelOf(q, len(levels())-1)
 	r.raw = covered{experiment.PICP(lower, upper, test.y), experiment.MPIW(lower, upper)}
 	on := intervals.EndsOf(head, experiment.AsColumn(held.x), held.y, []float64{alpha / 2, 1 - alpha/2})
-	cqr, err := calibrate.NewCQR(on.Lower, on.Upper, on.Y)
-	if err != nil {
-		return err
-	}
-	for i := range lower {
-		lower[i], upper[i] = cqr.Interval(lower[i], upper[i], alpha, 0)
-	}
-	r.conformal = covered{experiment.PICP(lower, upper, test.y), experiment.MPIW(lower, upper)}
-	return nil
+	c, err := intervals.Ends{Lower: lower, Upper: upper, Y: test.y}.Calibrated(on, calibrate.IntervalOptions{}, alpha)
+	r.conformal = covered{experiment.PICP(c.Lower, c.Upper, test.y), experiment.MPIW(c.Lower, c.Upper)}
+	return err
 }
 
 func newEpistemic(name string, inside, gap, beyond []float64, threshold float64) (e epistemic, err error) {

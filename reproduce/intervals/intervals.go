@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -182,16 +181,30 @@ func (e Ends) With(o Ends) Ends {
 	return Ends{slices.Concat(e.Lower, o.Lower), slices.Concat(e.Upper, o.Upper), slices.Concat(e.Y, o.Y)}
 }
 
-// Conformalized are the intervals after calibration on those of other rows.
-// They are closed: with ties, open ones would break the promise.
-func (e Ends) Conformalized(cal Ends, alpha, spread float64) (Measured, error) {
-	cqr, err := calibrate.NewCQR(cal.Lower, cal.Upper, cal.Y)
+// Calibrated are the intervals after calibration on those of other rows, with ends
+// that are float32 numbers.
+func (e Ends) Calibrated(cal Ends, o calibrate.IntervalOptions, alpha float64) (Ends, error) {
+	q := calibrate.QuantileCalibration{Levels: []float64{alpha / 2, 1 - alpha/2}}
+	for i, y := range cal.Y {
+		q.Grid, q.Y = append(q.Grid, float32(cal.Lower[i]), float32(cal.Upper[i])), append(q.Y, float32(y))
+	}
+	v, err := calibrate.NewIntervals([]calibrate.QuantileCalibration{q}, o, alpha)
 	if err != nil {
-		return Measured{}, err
+		return Ends{}, err
 	}
 	out := Ends{make([]float64, len(e.Y)), make([]float64, len(e.Y)), e.Y}
 	for i := range e.Y {
-		out.Lower[i], out.Upper[i] = cqr.Interval(e.Lower[i], e.Upper[i], alpha, 0)
+		v.Predict(out.Lower[i:i+1], out.Upper[i:i+1], [][]float32{{float32(e.Lower[i]), float32(e.Upper[i])}}, uint64(i))
+	}
+	return out, nil
+}
+
+// Conformalized measures them after calibration on those of other rows. They are
+// closed: with ties, open ones would break the promise.
+func (e Ends) Conformalized(cal Ends, alpha, spread float64) (Measured, error) {
+	out, err := e.Calibrated(cal, calibrate.IntervalOptions{}, alpha)
+	if err != nil {
+		return Measured{}, err
 	}
 	m := out.Measure(alpha, spread)
 	m.PICP = out.Closed()
@@ -203,22 +216,20 @@ func (e Ends) Conformalized(cal Ends, alpha, spread float64) (Measured, error) {
 
 // Smoothed is the share of targets that smoothed intervals cover after
 // calibration on those of other rows, and the share of those at which a draw
-// decides.
+// decides: at an end of the interval that is not smoothed.
 func (e Ends) Smoothed(cal Ends, alpha float64, seed uint64) (covered, tied float64, err error) {
-	cqr, err := calibrate.NewCQR(cal.Lower, cal.Upper, cal.Y)
+	plain, err := e.Calibrated(cal, calibrate.IntervalOptions{}, alpha)
 	if err != nil {
 		return 0, 0, err
 	}
-	share := func(tau func(row int) float64) float64 {
-		out := Ends{make([]float64, len(e.Y)), make([]float64, len(e.Y)), e.Y}
-		for i := range e.Y {
-			out.Lower[i], out.Upper[i] = cqr.Interval(e.Lower[i], e.Upper[i], alpha, tau(i))
-		}
-		return out.Closed()
+	drawn, err := e.Calibrated(cal, calibrate.IntervalOptions{Smoothed: true, Seed: seed}, alpha)
+	if err != nil {
+		return 0, 0, err
 	}
-	covered = share(func(row int) float64 { return rand.New(rand.NewPCG(seed, uint64(row))).Float64() })
-	never, always := share(func(int) float64 { return 1 }), share(func(int) float64 { return math.SmallestNonzeroFloat64 })
-	return covered, always - never, nil
+	for i, y := range e.Y {
+		tied += experiment.Indicator(y == plain.Lower[i] || y == plain.Upper[i]) / float64(len(e.Y))
+	}
+	return drawn.Closed(), tied, nil
 }
 
 // CoverageError is the standard deviation of the share of nTest rows that
