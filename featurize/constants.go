@@ -62,10 +62,15 @@ func (k *constants) value(ctx context.Context, tensor string) ([]float32, []int6
 		return onnx.Float32s(t, k.dir)
 	}
 	// The runtime's binding wants an input; this one leads nowhere.
-	const name, unused = "attach/constant", "attach/unused"
+	const name, wide, one, unused = "attach/constant", "attach/constant/float32", "attach/constant/one", "attach/unused"
 	body := &pb.GraphProto{
-		Input:  []*pb.ValueInfoProto{onnx.ValueInfo(unused, pb.TensorProto_FLOAT, 1)},
-		Node:   leading(k.g, tensor, name),
+		Input: []*pb.ValueInfoProto{onnx.ValueInfo(unused, pb.TensorProto_FLOAT, 1)},
+		Node: []*pb.NodeProto{
+			node("Cast", []string{tensor}, wide, onnx.Attr("to", pb.TensorProto_FLOAT)),
+			// It returns no scalars either, which this makes vectors.
+			node("Constant", nil, one, onnx.Attr("value", onnx.Tensor([]float32{1}))),
+			node("Mul", []string{wide, one}, name),
+		},
 		Output: []*pb.ValueInfoProto{{Name: ptr(name)}},
 	}
 	s, err := k.rt.NewSession(ctx, ort.Model{Proto: part(k.g, nil, body, tensor), Dir: k.dir}, nil, nil)
@@ -83,7 +88,7 @@ func (k *constants) value(ctx context.Context, tensor string) ([]float32, []int6
 		return nil, nil, fmt.Errorf("cannot compute constant %q: %w", tensor, err)
 	}
 	defer out[0].Close()
-	return slices.Clone(out[0].Float32s()), slices.Clone(out[0].Shape()[1:]), nil
+	return slices.Clone(out[0].Float32s()), slices.Clone(out[0].Shape()), nil
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -3,8 +3,13 @@ package featurize
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"runtime/debug"
 	"sync"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // derived holds what is made of a model when it is first asked for: the graphs
@@ -20,7 +25,7 @@ func (d *derived) close() error {
 	defer d.mu.Unlock()
 	errs := []error{d.dropout.close()}
 	for _, g := range d.gradients {
-		errs = append(errs, g.close())
+		errs = append(errs, g.session.Close())
 	}
 	d.gradients, d.dropout = nil, nil
 	return errors.Join(errs...)
@@ -36,6 +41,9 @@ func (m *Model) differentiated(ctx context.Context, key gradientKey) (*different
 	g, err := load(m.path)
 	if err != nil {
 		return nil, err
+	}
+	if g, err = onnx.Raise(g, filepath.Dir(m.path)); err != nil {
+		return nil, fmt.Errorf("%w: %w", ood.ErrNotDifferentiable, err)
 	}
 	d, err := m.differentiate(ctx, g, key)
 	if err != nil {

@@ -103,7 +103,13 @@ func (m *Model) runDropout(ctx context.Context, s *stochastic, c chunk, passes i
 			return nil, err
 		}
 	}
-	in = append(in, taken(s.takes, x, out)...)
+	for _, at := range s.takes {
+		if at < 0 {
+			in = append(in, x[-1-at])
+		} else {
+			in = append(in, out[at])
+		}
+	}
 	var all []float32
 	for pass := range passes {
 		for i, l := range s.layers {

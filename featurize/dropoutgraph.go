@@ -72,6 +72,10 @@ func (s *stochastic) close() error {
 
 func (m *Model) makeStochastic(ctx context.Context, g *onnx.Graph) (*stochastic, error) {
 	dir := filepath.Dir(m.path)
+	g, err := onnx.Raise(g, dir)
+	if err != nil {
+		return nil, err
+	}
 	model := exposed(g, m.inputs, m.views[1:2], []string{logitsName})
 	index := onnx.Extend(model).Index()
 	typeOf := autodiff.Types(index, dir)

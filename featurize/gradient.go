@@ -143,7 +143,7 @@ func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o G
 	if err != nil {
 		return GradientBatch{}, err
 	}
-	out, err := d.run(ctx, x, scalar)
+	out, err := d.session.Run(ctx, append(x[:len(x):len(x)], scalar...))
 	if err != nil && m.info.OutputsWidth == 0 {
 		if plain, e := m.run(ctx, c); e == nil {
 			if e = o.checkOutputs(plain.Logits.Cols); e != nil {

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/attach-uncertainty/attach/internal/autodiff"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
@@ -25,21 +23,12 @@ type gradientKey struct {
 	tensor string
 }
 
-// differentiated is a network with its gradient: one session, or, where the
-// model's operator set lacks what the gradient is made of, two, of which the
-// second takes activations from the first.
+// differentiated is a network with its gradient.
 type differentiated struct {
-	key               gradientKey
-	tensor            string       // with respect to which
-	along             int          // the input whose second axis is the tensor's too, or −1
-	forward, backward *ort.Session // backward is nil where forward does it all
-	// takes is what backward takes after the scalar's own inputs: outputs of
-	// forward, or −1−i for input i.
-	takes []int
-}
-
-func (d *differentiated) close() error {
-	return errors.Join(d.forward.Close(), d.backward.Close())
+	key     gradientKey
+	tensor  string       // with respect to which
+	along   int          // the input whose second axis is the tensor's too, or −1
+	session *ort.Session // gives φ, the logits and the gradient
 }
 
 func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKey) (*differentiated, error) {
@@ -51,10 +40,9 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 		}
 		k.key.tensor = in.name
 	}
-	d, err := k.merged(ctx)
-	if errors.Is(err, autodiff.ErrOpset) {
-		d, err = k.separate(ctx)
-	}
+	d := &differentiated{key: key, tensor: k.key.tensor, along: k.along(ctx)}
+	var err error
+	d.session, err = k.session(ctx)
 	var refused *autodiff.TensorError
 	var unsupported *autodiff.UnsupportedError
 	switch {
@@ -68,8 +56,7 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 	case err != nil:
 		return nil, fmt.Errorf("cannot make the gradient with respect to %q: %w", k.key.tensor, err)
 	}
-	d.key, d.tensor, d.along = key, k.key.tensor, k.along(ctx)
-	return d, ctx.Err()
+	return d, nil
 }
 
 // along is the input whose second axis is also the tensor's, as far as random rows
@@ -124,7 +111,7 @@ func (list inputs) real() (input, error) {
 		"or differentiate with respect to one of them", ood.ErrNotDifferentiable, listed(all))
 }
 
-// kind makes the sessions of one kind of gradient.
+// kind makes the session of one kind of gradient.
 type kind struct {
 	*Model
 	g   *onnx.Graph
@@ -132,8 +119,8 @@ type kind struct {
 	dir string
 }
 
-// merged appends the gradient to the network.
-func (k kind) merged(ctx context.Context) (*differentiated, error) {
+// session appends the gradient to the network.
+func (k kind) session(ctx context.Context) (*ort.Session, error) {
 	m := exposed(k.g, k.inputs, k.views[:2], exposedNames())
 	b := onnx.Extend(m)
 	wrt, err := k.with(b.Index())
@@ -141,10 +128,7 @@ func (k kind) merged(ctx context.Context) (*differentiated, error) {
 		return nil, err
 	}
 	s := scalarGraph{b: b, classes: k.info.OutputsWidth}
-	if b.Opset() < 13 {
-		return nil, autodiff.ErrOpset
-	}
-	gradients, err := autodiff.Gradient(b, []autodiff.Seed{{Output: logitsName, Upstream: s.upstream(k.key.of)}}, wrt)
+	gradients, err := autodiff.Gradient(b, k.dir, []autodiff.Seed{{Output: logitsName, Upstream: s.upstream(k.key.of)}}, wrt)
 	if err != nil {
 		return nil, err
 	}
@@ -152,85 +136,7 @@ func (k kind) merged(ctx context.Context) (*differentiated, error) {
 	if m, err = b.Model(); err != nil {
 		return nil, err
 	}
-	d := &differentiated{}
-	d.forward, err = k.session(ctx, m, append(k.inputs.feeds(), s.inputs...), append(exposedNames(), out))
-	return d, err
-}
-
-// separate makes the gradient a model of its own.
-func (k kind) separate(ctx context.Context) (*differentiated, error) {
-	index := onnx.Extend(exposed(k.g, k.inputs, k.views[:2], exposedNames())).Index()
-	wrt, err := k.with(index)
-	if err != nil {
-		return nil, err
-	}
-	back := autodiff.NewSeparate(index, k.dir)
-	s := scalarGraph{b: back.Builder(), classes: k.info.OutputsWidth}
-	gradients, err := back.Gradient([]autodiff.Seed{{Output: logitsName, Upstream: s.upstream(k.key.of)}}, wrt)
-	if err != nil {
-		return nil, err
-	}
-	out := declare(back.Builder(), gradients)
-	model, taken, err := back.Model()
-	if err != nil {
-		return nil, err
-	}
-	d := &differentiated{}
-	forward, names := k.keeping(d, taken, model)
-	inputs := slices.Clone(s.inputs)
-	for _, a := range taken {
-		inputs = append(inputs, a.Input)
-	}
-	if d.forward, err = k.session(ctx, forward, k.inputs.feeds(), names); err != nil {
-		return nil, err
-	}
-	if d.backward, err = k.session(ctx, model, inputs, []string{out}); err != nil {
-		d.forward.Close()
-		return nil, err
-	}
-	return d, nil
-}
-
-// session makes a model ready to run.
-func (k kind) session(ctx context.Context, m *pb.ModelProto, inputs, outputs []string) (*ort.Session, error) {
-	return k.rt.NewSession(ctx, ort.Model{Proto: m, Dir: k.dir}, inputs, outputs)
-}
-
-// keeping is the network that also gives what the backward model takes, with
-// the names of all its outputs.
-func (k kind) keeping(d *differentiated, taken []autodiff.Activation, backward *pb.ModelProto) (*pb.ModelProto, []string) {
-	types := make(map[string]*pb.ValueInfoProto)
-	for _, v := range backward.GetGraph().GetInput() {
-		types[v.GetName()] = v
-	}
-	var shapes []*pb.NodeProto
-	var outputs []*pb.ValueInfoProto
-	names := exposedNames()
-	for _, a := range taken {
-		at, fed := slices.Index(names, a.Tensor), slices.Index(k.inputs.feeds(), a.Tensor)
-		if !a.Shape && fed >= 0 {
-			at = -1 - fed
-		} else if a.Shape || at < 0 {
-			at = len(names)
-			// The shape that the backward model was told is a deduction; the
-			// runtime makes its own.
-			v := proto.CloneOf(types[a.Input])
-			v.Name = ptr(a.Tensor)
-			if !a.Scalar {
-				v.GetType().GetTensorType().Shape = nil
-			}
-			if a.Shape {
-				v.Name = ptr(fmt.Sprintf("attach/shape/%d", at))
-				shapes = append(shapes, node("Shape", []string{a.Tensor}, v.GetName()))
-			}
-			outputs = append(outputs, v)
-			names = append(names, v.GetName())
-		}
-		d.takes = append(d.takes, at)
-	}
-	m := exposed(k.g, k.inputs, k.views[:2], exposedNames(), shapes...)
-	m.Graph.Output = append(m.Graph.Output, outputs...)
-	return m, names
+	return k.rt.NewSession(ctx, ort.Model{Proto: m, Dir: k.dir}, append(k.inputs.feeds(), s.inputs...), append(exposedNames(), out))
 }
 
 // with lists the tensors whose gradients add up to that with respect to the
@@ -301,36 +207,4 @@ func (d *differentiated) scalarInputs(o GradientOptions) (list []*ort.Tensor, er
 		add(ort.NewTensor([]int64{1}, []float32{float32(cmp.Or(o.Of.Temperature, 1))}))
 	}
 	return list, err
-}
-
-// taken are tensors for a second session: outputs of the first, or input i where
-// the place is −1−i.
-func taken(places []int, x, out []*ort.Tensor) []*ort.Tensor {
-	var list []*ort.Tensor
-	for _, at := range places {
-		if at < 0 {
-			list = append(list, x[-1-at])
-		} else {
-			list = append(list, out[at])
-		}
-	}
-	return list
-}
-
-// run returns φ, the logits and the gradient.
-func (d *differentiated) run(ctx context.Context, x, scalar []*ort.Tensor) ([]*ort.Tensor, error) {
-	if d.backward == nil {
-		return d.forward.Run(ctx, append(slices.Clone(x), scalar...))
-	}
-	out, err := d.forward.Run(ctx, x)
-	if err != nil {
-		return nil, err
-	}
-	defer closeAll(out[2:])
-	gradient, err := d.backward.Run(ctx, append(slices.Clone(scalar), taken(d.takes, x, out)...))
-	if err != nil {
-		closeAll(out[:2])
-		return nil, err
-	}
-	return []*ort.Tensor{out[0], out[1], gradient[0]}, nil
 }

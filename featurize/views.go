@@ -123,20 +123,6 @@ func (v view) nodes(out string) []*pb.NodeProto {
 	return list
 }
 
-// leading returns the nodes that give a tensor, as float32, one more axis of
-// size 1 at the front: the runtime's binding returns no scalars.
-func leading(g *onnx.Graph, tensor, out string) []*pb.NodeProto {
-	wide := out + "/float32"
-	list := []*pb.NodeProto{node("Cast", []string{tensor}, wide, onnx.Attr("to", pb.TensorProto_FLOAT))}
-	if g.Opset() < 13 {
-		return append(list, node("Unsqueeze", []string{wide}, out, onnx.Attr("axes", []int{0})))
-	}
-	axes := out + "/axes"
-	return append(list,
-		node("Constant", nil, axes, onnx.Attr("value", onnx.Tensor([]int64{0}))),
-		node("Unsqueeze", []string{wide, axes}, out))
-}
-
 // exposed is a model that maps the inputs, numbers as float32, to views, with the
 // further nodes given. Everything that these do not need is left out.
 func exposed(g *onnx.Graph, in inputs, views []view, names []string, more ...*pb.NodeProto) *pb.ModelProto {

@@ -58,7 +58,7 @@ func lipschitz(s *step, weights []string, lambda string) (string, autodiff.Seed,
 	x := s.ofEachModel(s.between, s.rows, s.width)
 	f := s.network(x, weights, nil)
 	pick := s.ofEachModel(s.pick, s.rows, s.Outputs)
-	gradients, err := autodiff.Gradient(s.b, []autodiff.Seed{{Output: f, Upstream: pick}}, []string{x}, s.constants...)
+	gradients, err := autodiff.Gradient(s.b, "", []autodiff.Seed{{Output: f, Upstream: pick}}, []string{x}, s.constants...)
 	if err != nil {
 		return "", autodiff.Seed{}, err
 	}

@@ -77,7 +77,7 @@ func buildStep(p *plan, rows int) (stepGraph, error) {
 		loss = s.node("Add", loss, term)
 		seeds = append(seeds, seed)
 	}
-	gradients, err := autodiff.Gradient(s.b, seeds, weights, s.constants...)
+	gradients, err := autodiff.Gradient(s.b, "", seeds, weights, s.constants...)
 	if err != nil {
 		return stepGraph{}, err
 	}

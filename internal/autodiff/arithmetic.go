@@ -203,12 +203,6 @@ func gradClip(c *call) {
 		return
 	}
 	x, low, high := c.in(0), c.in(1), c.in(2)
-	if a := onnx.Attribute(c.n, "min"); a != nil {
-		low = c.scalar(float64(a.GetF()), x)
-	}
-	if a := onnx.Attribute(c.n, "max"); a != nil {
-		high = c.scalar(float64(a.GetF()), x)
-	}
 	inside := ""
 	if low != "" {
 		inside = c.node("GreaterOrEqual", x, low)

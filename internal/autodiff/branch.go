@@ -53,10 +53,6 @@ func unrepeatable(n *pb.NodeProto) bool {
 // gradBranch computes the branch of an If again, whose inner tensors no other
 // node can read, and goes back through it.
 func gradBranch(c *call) {
-	if c.opset() != c.b.Opset() {
-		c.fail("its branch is of an older operator set than the gradient")
-		return
-	}
 	body := c.types.branch(c.n)
 	if slices.ContainsFunc(body.GetNode(), unrepeatable) {
 		c.fail("its branch draws random numbers or has graphs of its own")

@@ -1,8 +1,8 @@
 // Package autodiff differentiates ONNX graphs in reverse mode. The gradient
 // is appended to the same graph, made of the same operators, so it runs
-// wherever the graph runs and can be differentiated again. Where the graph's
-// operator set lacks them, the gradient is a model of its own (Separate) at a
-// later one, which reads the graph's activations.
+// wherever the graph runs and can be differentiated again. A graph of an older
+// operator set is raised before (onnx.Raise), so that rules know the newer forms of
+// operators alone.
 //
 // An operator's gradient is a rule (the vector–Jacobian product), and the
 // rules known are listed in one table. An operator that has none is an error
@@ -12,8 +12,7 @@
 //
 // An If whose condition follows from constants and known sizes is
 // differentiated through the branch that it runs, which the gradient computes
-// again; any other is refused, and so is one where the gradient is a model of
-// a later operator set.
+// again; any other is refused.
 //
 // Static shapes are inferred where they can be, and used: a gradient over
 // static shapes has no shape arithmetic left in it. Elsewhere the shapes are

@@ -2,9 +2,9 @@ package autodiff
 
 import "github.com/attach-uncertainty/attach/internal/onnx/pb"
 
-// gradDropout is the identity in inference, which before operator set 12 is
-// all that the runtime does. In training it is mask/(1 − ratio); the node is
-// given its second output, the mask, where it lacks it.
+// gradDropout is the identity in inference. In training it is
+// mask/(1 − ratio); the node is given its second output, the mask, where it
+// lacks it.
 func gradDropout(c *call) {
 	training := c.in(2)
 	v, constant := c.types.intsOf(training)

@@ -8,14 +8,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// minOpset is the first default operator set that has what gradients are made
-// of in the form that they use (axes of ReduceSum as an input).
-const minOpset = 13
-
-// ErrOpset is wrapped by the error for a graph whose operator set lacks what
-// its gradient is made of. Separate differentiates such a graph.
-var ErrOpset = errors.New("the model's operator set is too old")
-
 // Seed is an output to differentiate and what it is weighted with.
 type Seed struct {
 	// Output is a tensor of the graph, not necessarily one of its outputs.
@@ -56,15 +48,15 @@ func (e *UnsupportedError) Error() string {
 // order; each has the shape and type of its tensor. wrt may name inputs,
 // initializers and inner tensors.
 //
-// Tensors of stop are taken for constants: no gradient passes through them.
+// External data of the graph are in dir. Tensors of stop are taken for constants: no gradient passes through them.
 //
 // The error is an *UnsupportedError where an operator cannot be
 // differentiated, and wraps ErrNoPath where an output does not depend on a
-// tensor, and ErrOpset where the graph's operator set, 13 at least, lacks what
-// the gradient needs. On error the graph may hold unused nodes.
-func Gradient(b *onnx.Builder, seeds []Seed, wrt []string, stop ...string) ([]string, error) {
-	if b.Opset() < minOpset {
-		return nil, fmt.Errorf("%w: gradients need operator set %d or later, the model has %d", ErrOpset, minOpset, b.Opset())
+// tensor. On error the graph may hold unused nodes. Gradient panics for a graph
+// that onnx.Raise would change.
+func Gradient(b *onnx.Builder, dir string, seeds []Seed, wrt []string, stop ...string) ([]string, error) {
+	if b.Opset() < onnx.Raised {
+		panic(fmt.Sprintf("autodiff: a graph of operator set %d, which is to be raised before", b.Opset()))
 	}
 	m, err := b.Model()
 	if err != nil {
@@ -74,7 +66,7 @@ func Gradient(b *onnx.Builder, seeds []Seed, wrt []string, stop ...string) ([]st
 	g := &tape{
 		b: b, index: index,
 		nodes: m.Graph.Node[:len(m.Graph.Node):len(m.Graph.Node)],
-		types: newTypes(b.Graph(), index, ""),
+		types: newTypes(b.Graph(), index, dir),
 		grads: make(map[string]string),
 	}
 	g.settleWindows()
@@ -92,7 +84,6 @@ type tape struct {
 
 func (g *tape) sweep(seeds []Seed, wrt, stop []string) ([]string, error) {
 	defer g.b.SetScope(g.b.SetScope("grad/"))
-	first := len(g.b.Graph().Node)
 	active := g.activeFrom(wrt, stop)
 	for _, s := range seeds {
 		if !g.exists(s.Output) {
@@ -108,9 +99,6 @@ func (g *tape) sweep(seeds []Seed, wrt, stop []string) ([]string, error) {
 		if err := g.backward(g.nodes[i], active); err != nil {
 			return nil, g.rootCause(i, active, err)
 		}
-	}
-	if err := g.checkOpset(g.b.Graph().Node[first:]); err != nil {
-		return nil, err
 	}
 	out := make([]string, len(wrt))
 	for i, t := range wrt {

@@ -128,7 +128,7 @@ func gradGroupNormalization(c *call) {
 	s := standardization{axes: []int64{2}, epsilon: c.attrFloat("epsilon", 1e-5), centred: true}
 	xhat, r := s.of(c, groups(x))
 	var g string
-	if c.opset() < 21 {
+	if c.b.Opset() < 21 {
 		up = groups(up)
 		c.addPerChannel(up, xhat, s.axes)
 		g = c.node("Mul", up, c.perChannel(c.in(1), s.axes))
@@ -154,15 +154,10 @@ func gradMeanVarianceNormalization(c *call) {
 }
 
 // gradBatchNormalization is that of inference, y = (x − mean)·r·scale + bias
-// with r = 1/√(variance + ε), by all of its inputs. Before operator set 14
-// more than one output meant training, which the runtime does not do.
+// with r = 1/√(variance + ε), by all of its inputs.
 func gradBatchNormalization(c *call) {
 	if c.attrInt("training_mode", 0) != 0 {
 		c.fail("it is in training mode")
-		return
-	}
-	if a := onnx.Attribute(c.n, "spatial"); a != nil && a.GetI() == 0 {
-		c.fail("its statistics are per element and not per channel")
 		return
 	}
 	x, up := c.in(0), c.up(0)

@@ -14,9 +14,6 @@ func gradPad(c *call) {
 		return
 	}
 	x, up, pads := c.in(0), c.up(0), c.in(1)
-	if a := c.attrInts("pads"); a != nil {
-		pads = c.ints(a...)
-	}
 	if mode := onnx.AttributeString(c.n, "mode", "constant"); mode != "constant" {
 		inputs := []string{c.numbered(x), pads}
 		if c.in(3) != "" {

@@ -35,6 +35,8 @@ func (g *tape) carries(n *pb.NodeProto, output int, active map[string]bool) bool
 		return false
 	case n.GetOpType() == "DynamicQuantizeLinear":
 		return output == 0
+	case n.GetOpType() == "CastLike" && !active[n.Input[0]]: // the other input only says the type
+		return false
 	case g.types.differentiable(n.Output[output]) || makesIntegers[n.GetOpType()]:
 		return true
 	}

@@ -142,7 +142,7 @@ func TestQuantized(t *testing.T) {
 					y := build(b, x)
 					// Not a constant gradient, and none that reads y.
 					wave := b.Node("Cos", []string{b.Node("Cast", []string{rangeLike(b, y)}, floatType)})
-					g, err := Gradient(b, []Seed{{Output: b.Node("Mul", []string{y, wave})}}, []string{x})
+					g, err := Gradient(b, "", []Seed{{Output: b.Node("Mul", []string{y, wave})}}, []string{x})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -173,7 +173,7 @@ func TestQuantizedErrors(t *testing.T) {
 	pool := b.Append(onnx.Node{Op: "MaxPool", Name: "pool3", Inputs: []string{q},
 		Attrs: []*pb.AttributeProto{onnx.Attr("kernel_shape", ints(2, 2))}})[0]
 	y := b.Node("DequantizeLinear", []string{pool, scale})
-	_, err := Gradient(b, []Seed{{Output: y}}, []string{x})
+	_, err := Gradient(b, "", []Seed{{Output: y}}, []string{x})
 	var unsupported *UnsupportedError
 	if !errors.As(err, &unsupported) || unsupported.Node != "node/pool3" || !strings.Contains(unsupported.Reason, "quantized") {
 		t.Errorf("error %v, want one that names pool3", err)

@@ -72,33 +72,19 @@ func (c *call) kept(v string) (string, bool) {
 
 // gradSoftmax: dx = y·(dy − Σ dy·y).
 func gradSoftmax(c *call) {
-	axes, ok := c.softmaxAxes()
-	if !ok {
-		return
-	}
 	y := c.out(0)
 	weighted := c.node("Mul", c.up(0), y)
-	c.add(0, c.node("Sub", weighted, c.node("Mul", y, c.sum(weighted, axes, true))))
+	c.add(0, c.node("Sub", weighted, c.node("Mul", y, c.sumAlong(weighted))))
 }
 
 // gradLogSoftmax: dx = dy − exp(y)·Σ dy.
 func gradLogSoftmax(c *call) {
-	axes, ok := c.softmaxAxes()
-	if !ok {
-		return
-	}
 	up := c.up(0)
-	c.add(0, c.node("Sub", up, c.node("Mul", c.node("Exp", c.out(0)), c.sum(up, axes, true))))
+	c.add(0, c.node("Sub", up, c.node("Mul", c.node("Exp", c.out(0)), c.sumAlong(up))))
 }
 
-// softmaxAxes returns the axes along which a softmax sums to 1: one of them,
-// and before operator set 13 all from that one on.
-func (c *call) softmaxAxes() ([]int64, bool) {
-	if c.opset() >= 13 {
-		return []int64{c.attrInt("axis", -1)}, true
-	}
-	return c.axesFrom(c.in(0), c.attrInt("axis", 1))
-}
+// sumAlong sums along the node's axis, which stays.
+func (c *call) sumAlong(x string) string { return c.sum(x, []int64{c.attrInt("axis", -1)}, true) }
 
 // reduction is the rule of an operator that reduces like ReduceSum: gradient
 // returns that of x from up and y, which have the axes that were reduced with

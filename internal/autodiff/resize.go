@@ -7,7 +7,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// resizing is a Resize or Upsample of any operator set.
+// resizing is a Resize.
 type resizing struct {
 	scales, sizes string // inputs, one of them ""
 	// what is known of them, nil otherwise
@@ -16,7 +16,6 @@ type resizing struct {
 	axes    []int64 // that they are about
 	attrs   []*pb.AttributeProto
 	mode    string
-	legacy  bool // before operator set 11
 }
 
 // gradResize: interpolation is linear in x, and acts on one axis at a time, as
@@ -58,14 +57,7 @@ func gradResize(c *call) {
 func (c *call) resizing(rank int) (resizing, bool) {
 	r := resizing{
 		scales: c.in(2), sizes: c.in(3),
-		mode:   onnx.AttributeString(c.n, "mode", "nearest"),
-		legacy: c.opset() < 11,
-	}
-	if r.legacy {
-		r.scales, r.sizes = c.in(1), ""
-	}
-	if a := onnx.Attribute(c.n, "scales"); a != nil {
-		r.scales, r.scaleOf = c.constant(a.GetFloats()), a.GetFloats()
+		mode: onnx.AttributeString(c.n, "mode", "nearest"),
 	}
 	switch {
 	case onnx.AttributeString(c.n, "coordinate_transformation_mode", "") == "tf_crop_and_resize":
@@ -78,7 +70,7 @@ func (c *call) resizing(rank int) (resizing, bool) {
 	if r.sizes != "" {
 		r.scales = ""
 		r.sizeOf, _ = c.types.intsOf(r.sizes)
-	} else if r.scaleOf == nil {
+	} else {
 		r.scaleOf, _ = c.types.floatsOf(r.scales)
 	}
 	r.axes = onnx.AttributeInts(c.n, "axes")
@@ -97,24 +89,17 @@ func (c *call) resizing(rank int) (resizing, bool) {
 	}
 	for _, a := range c.n.Attribute {
 		switch a.GetName() {
-		case "axes", "scales", "mode", "keep_aspect_ratio_policy":
+		case "axes", "keep_aspect_ratio_policy":
 		default:
 			r.attrs = append(r.attrs, a)
 		}
 	}
-	if r.mode == "bilinear" { // before operator set 7 was final
-		r.mode = "linear"
-	}
-	r.attrs = append(r.attrs, onnx.Attr("mode", r.mode))
 	return r, true
 }
 
 // coordinates is the transformation between the coordinates of x and those of
 // the output.
 func (r *resizing) coordinates() string {
-	if r.legacy {
-		return "asymmetric"
-	}
 	for _, a := range r.attrs {
 		if a.GetName() == "coordinate_transformation_mode" {
 			return string(a.GetS())
@@ -176,7 +161,7 @@ func (r *resizing) inBlocks() bool {
 	}
 	switch r.coordinates() {
 	case "asymmetric":
-		return r.legacy || nearest == "floor"
+		return nearest == "floor"
 	case "half_pixel", "pytorch_half_pixel":
 		return nearest == "round_prefer_floor" || nearest == "round_prefer_ceil"
 	}
@@ -195,7 +180,6 @@ func (c *call) interpolation(r resizing, place int) string {
 	}
 	eye := c.node("Reshape", c.nodeWith("EyeLike", []string{square}, onnx.Attr("dtype", elem)), c.joined(c.ints(1, 1), size, size))
 	one, at := c.ints(int64(place)), c.ints(int64(place)+1)
-	attrs := r.attrs
 	inputs := []string{eye, "", ""}
 	if r.sizes != "" {
 		inputs = append(inputs, c.joined(c.ints(1, 1), c.node("Slice", r.sizes, one, at), size))
@@ -204,17 +188,7 @@ func (c *call) interpolation(r resizing, place int) string {
 		same := c.constant([]float32{1})
 		inputs[2] = c.nodeWith("Concat", []string{same, same, scale, same}, onnx.Attr("axis", 0))
 	}
-	if r.legacy {
-		// The runtime's nearest neighbour of that time is the one above where
-		// an axis shrinks.
-		nearest := "floor"
-		if r.scaleOf != nil && r.scaleOf[place] < 1 {
-			nearest = "ceil"
-		}
-		attrs = []*pb.AttributeProto{onnx.Attr("mode", r.mode),
-			onnx.Attr("coordinate_transformation_mode", "asymmetric"), onnx.Attr("nearest_mode", nearest)}
-	}
-	return c.castTo(c.node("Squeeze", c.nodeWith("Resize", inputs, attrs...), c.ints(0, 1)), x)
+	return c.castTo(c.node("Squeeze", c.nodeWith("Resize", inputs, r.attrs...), c.ints(0, 1)), x)
 }
 
 // multiplyAlong multiplies the transpose of a matrix to an axis.

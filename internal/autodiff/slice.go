@@ -14,15 +14,7 @@ func gradSlice(c *call) {
 		return
 	}
 	x := c.in(0)
-	inputs := []string{c.numbered(x)}
-	if a := c.attrInts("starts"); a != nil {
-		inputs = append(inputs, c.ints(a...), c.ints(c.attrInts("ends")...))
-		if axes := c.attrInts("axes"); axes != nil {
-			inputs = append(inputs, c.ints(axes...))
-		}
-	} else {
-		inputs = append(inputs, c.n.Input[1:]...)
-	}
+	inputs := append([]string{c.numbered(x)}, c.n.Input[1:]...)
 	c.add(0, c.scatterNumbered(x, c.node("Slice", inputs...), c.up(0)))
 }
 

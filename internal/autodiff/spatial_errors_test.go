@@ -33,7 +33,7 @@ func TestSpatialErrors(t *testing.T) {
 		b := onnx.NewBuilder("g", 18)
 		x := b.Input("x", pb.TensorProto_FLOAT, "n", 2, "h", "w")
 		y := test.build(b, x)
-		_, err := Gradient(b, []Seed{{Output: y}}, []string{x})
+		_, err := Gradient(b, "", []Seed{{Output: y}}, []string{x})
 		var unsupported *UnsupportedError
 		if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want one that says %q", test.name, err, test.want)

@@ -45,6 +45,7 @@ func TestOldResize(t *testing.T) {
 		{"Upsample linear", 9, byInput("Upsample", scales, "linear")},
 		{"Resize nearest", 10, byInput("Resize", scales, "nearest")},
 		{"Resize nearest smaller", 10, byInput("Resize", smaller, "nearest")},
+		{"Resize nearest smaller and larger", 10, byInput("Resize", []float32{1, 1, 0.4, 1.5}, "nearest")},
 		{"Resize linear", 10, byInput("Resize", scales, "linear")},
 		{"Resize linear smaller", 10, byInput("Resize", smaller, "linear")},
 		{"Resize nearest", 11, resize11("nearest", "half_pixel")},
@@ -75,7 +76,12 @@ func TestOldResize(t *testing.T) {
 				values[i] = float32(i%7) - 3
 			}
 			in, _ := ort.NewTensor(shape, append([]float32(nil), values...))
-			got := runSeparate(t, rt, b, []string{x, w}, y, []*ort.Tensor{in, one})[0].AppendFloat32s(nil)
+			b = raised(t, b)
+			g, err := Gradient(b, "", []Seed{{Output: y}}, []string{x})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := runModel(t, rt, outputs(t, b, g), []*ort.Tensor{in, one})[0].AppendFloat32s(nil)
 			for i := 0; i < len(values); i += 4 {
 				at := values[i]
 				values[i] = at + 1

@@ -60,6 +60,22 @@ func (t tensorType) dim(axis int64) (dimension, bool) {
 	return t.dims[axis], true
 }
 
+// info declares a tensor of the type.
+func (t tensorType) info(name string) *pb.ValueInfoProto {
+	dims := make([]any, len(t.dims))
+	for i, d := range t.dims {
+		dims[i] = d.n
+		if !d.known() && d.symbol != "" {
+			dims[i] = d.symbol
+		}
+	}
+	v := onnx.ValueInfo(name, t.elem, dims...)
+	if !t.ranked {
+		v.Type.GetTensorType().Shape = nil
+	}
+	return v
+}
+
 // types infers element types and shapes, node by node as the graph grows.
 type types struct {
 	graph    *pb.GraphProto // that grows
@@ -71,6 +87,14 @@ type types struct {
 	reshaped map[string]string          // outputs of operators that only reshape, and of what
 	numbers  map[string][]number        // elements of small tensors of integers
 	seen     int                        // nodes inferred so far
+}
+
+// Types returns a function that declares tensors of a graph as far as their
+// types can be inferred: the element type is UNDEFINED where it is not known.
+// External data are in dir.
+func Types(g *onnx.Graph, dir string) func(tensor string) *pb.ValueInfoProto {
+	t := newTypes(g.Model.GetGraph(), g, dir)
+	return func(tensor string) *pb.ValueInfoProto { return t.of(tensor).info(tensor) }
 }
 
 func newTypes(g *pb.GraphProto, index *onnx.Graph, dir string) *types {
@@ -85,13 +109,6 @@ func newTypes(g *pb.GraphProto, index *onnx.Graph, dir string) *types {
 	t.declare(g)
 	t.advance()
 	return t
-}
-
-// continueIn goes on with another graph, which may read tensors of the first.
-func (t *types) continueIn(g *pb.GraphProto) {
-	t.graph, t.seen = g, 0
-	t.declare(g)
-	t.advance()
 }
 
 func (t *types) declare(g *pb.GraphProto) {
@@ -253,19 +270,16 @@ func (s span) clamp(size int64) (start, end int64) {
 
 // cut returns the ranges of a Slice whose bounds are constant.
 func (t *types) cut(n *pb.NodeProto, rank int) ([]span, bool) {
-	get := func(input int, name string) ([]int64, bool) {
-		if a := onnx.AttributeInts(n, name); a != nil {
-			return a, true
-		}
+	get := func(input int) ([]int64, bool) {
 		if len(n.Input) <= input || n.Input[input] == "" {
 			return nil, true
 		}
 		return t.intsOf(n.Input[input])
 	}
-	starts, ok1 := get(1, "starts")
-	ends, ok2 := get(2, "ends")
-	axes, ok3 := get(3, "axes")
-	steps, ok4 := get(4, "steps")
+	starts, ok1 := get(1)
+	ends, ok2 := get(2)
+	axes, ok3 := get(3)
+	steps, ok4 := get(4)
 	if !ok1 || !ok2 || !ok3 || !ok4 || len(starts) != len(ends) {
 		return nil, false
 	}

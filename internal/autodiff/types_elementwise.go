@@ -40,7 +40,7 @@ var inference = map[string]func(*types, *pb.NodeProto) []tensorType{
 
 	"Compress": inferCompress, "ConstantOfShape": inferConstantOfShape, "CumSum": sameAsInput, "Dropout": inferDropout,
 	"Einsum": inferEinsum, "Gather": inferGather, "GatherND": inferGatherND, "IsInf": inferElement(pb.TensorProto_BOOL),
-	"IsNaN": inferElement(pb.TensorProto_BOOL), "NonZero": inferNonZero, "Range": inferRange, "Scatter": sameAsInput,
+	"IsNaN": inferElement(pb.TensorProto_BOOL), "NonZero": inferNonZero, "Range": inferRange,
 	"ScatterND": sameAsInput, "Tile": inferTile, "TopK": inferTopK, "Trilu": sameAsInput,
 
 	"DequantizeLinear": inferDequantize, "DynamicQuantizeLinear": inferDynamicQuantize, "MatMulInteger": inferMatMulInteger,
@@ -49,7 +49,7 @@ var inference = map[string]func(*types, *pb.NodeProto) []tensorType{
 
 	"AveragePool": inferPool, "Conv": inferConv, "ConvTranspose": inferConvTranspose, "DepthToSpace": inferDepthToSpace,
 	"GlobalAveragePool": inferGlobalPool, "GlobalLpPool": inferGlobalPool, "GlobalMaxPool": inferGlobalPool,
-	"LpPool": inferPool, "MaxPool": inferPool, "Resize": inferResize, "SpaceToDepth": inferSpaceToDepth, "Upsample": inferResize,
+	"LpPool": inferPool, "MaxPool": inferPool, "Resize": inferResize, "SpaceToDepth": inferSpaceToDepth,
 
 	"Concat": inferConcat, "Constant": inferConstant, "Expand": inferExpand, "Flatten": inferFlatten,
 	"GatherElements": inferGatherElements, "Pad": inferPad, "Reshape": inferReshape, "Shape": inferShape,

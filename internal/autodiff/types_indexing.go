@@ -65,11 +65,9 @@ func inferTopK(t *types, n *pb.NodeProto) []tensorType {
 	if !x.ranked || axis < 0 || axis >= int64(len(x.dims)) {
 		return []tensorType{x, {elem: pb.TensorProto_INT64}}
 	}
-	k := dimension{n: onnx.AttributeInt(n, "k", -1)}
-	if len(n.Input) > 1 {
-		if v, ok := t.intsOf(n.Input[1]); ok && len(v) == 1 {
-			k.n = v[0]
-		}
+	k := dimension{n: -1}
+	if v, ok := t.intsOf(n.Input[1]); ok && len(v) == 1 {
+		k.n = v[0]
 	}
 	x.dims = slices.Clone(x.dims)
 	x.dims[axis] = k

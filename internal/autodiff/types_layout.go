@@ -151,7 +151,7 @@ func inferConcat(t *types, n *pb.NodeProto) []tensorType {
 func inferSplit(t *types, n *pb.NodeProto) []tensorType {
 	x := t.of(n.Input[0])
 	axis := wrap(onnx.AttributeInt(n, "axis", 0), int64(len(x.dims)))
-	sizes := onnx.AttributeInts(n, "split")
+	var sizes []int64
 	if len(n.Input) > 1 && n.Input[1] != "" {
 		sizes, _ = t.intsOf(n.Input[1])
 	}
@@ -195,10 +195,7 @@ func inferPad(t *types, n *pb.NodeProto) []tensorType {
 		return one(x)
 	}
 	out := tensorType{elem: x.elem, ranked: true, dims: unknown(len(x.dims))}
-	pads, ok := onnx.AttributeInts(n, "pads"), true
-	if pads == nil && len(n.Input) > 1 {
-		pads, ok = t.intsOf(n.Input[1])
-	}
+	pads, ok := t.intsOf(n.Input[1])
 	if !ok || len(pads) != 2*len(x.dims) || len(n.Input) > 3 && n.Input[3] != "" {
 		return one(out)
 	}

@@ -32,9 +32,6 @@ func (t *types) shapeFrom(tensor string) ([]dimension, bool) {
 func inferReshape(t *types, n *pb.NodeProto) []tensorType {
 	x := t.of(n.Input[0])
 	out := tensorType{elem: x.elem}
-	if len(n.Input) < 2 {
-		return one(out)
-	}
 	v, ok := t.numbersOf(n.Input[1])
 	if !ok {
 		out.dims, out.ranked = t.shapeFrom(n.Input[1])

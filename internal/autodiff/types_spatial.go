@@ -81,7 +81,6 @@ func inferGlobalPool(t *types, n *pb.NodeProto) []tensorType {
 	return one(x)
 }
 
-// inferResize is that of Upsample too.
 func inferResize(t *types, n *pb.NodeProto) []tensorType {
 	x := t.of(n.Input[0])
 	out := tensorType{elem: x.elem, ranked: x.ranked, dims: unknown(len(x.dims))}
@@ -91,10 +90,6 @@ func inferResize(t *types, n *pb.NodeProto) []tensorType {
 	}
 	var scales []float32
 	switch {
-	case onnx.Attribute(n, "scales") != nil:
-		scales = onnx.Attribute(n, "scales").GetFloats()
-	case len(n.Input) == 2:
-		scales, _ = t.floatsOf(n.Input[1])
 	case len(n.Input) > 3 && n.Input[3] != "":
 		if dims, ok := t.shapeFrom(n.Input[3]); ok && len(dims) == len(x.dims) {
 			out.dims = dims

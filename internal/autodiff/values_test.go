@@ -80,7 +80,7 @@ func TestShapes(t *testing.T) {
 			t.Errorf("%s: shape %q, want %q", c.name, got, c.want)
 		}
 		before := len(b.Graph().Node)
-		if _, err := Gradient(b, []Seed{{Output: b.Node("Mul", []string{y, y}), Upstream: y}}, []string{x}); err != nil {
+		if _, err := Gradient(b, "", []Seed{{Output: b.Node("Mul", []string{y, y}), Upstream: y}}, []string{x}); err != nil {
 			continue // Expand's does not depend on x
 		}
 		for _, n := range b.Graph().Node[before:] {

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/float16"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
@@ -156,20 +155,4 @@ func elements[S, V, T number](n int64, raw []byte, typed []V, convert func(S) T)
 		out[i] = convert(v)
 	}
 	return out
-}
-
-// Places lists the indices of all elements of a tensor of that shape, in
-// row-major order; a scalar has one, which is empty.
-func Places(shape []int64) [][]int64 {
-	places := [][]int64{nil}
-	for _, n := range shape {
-		var next [][]int64
-		for _, p := range places {
-			for i := range n {
-				next = append(next, append(slices.Clone(p), i))
-			}
-		}
-		places = next
-	}
-	return places
 }

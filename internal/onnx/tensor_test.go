@@ -181,17 +181,3 @@ func TestSHA256(t *testing.T) {
 		t.Errorf("error %v does not name the missing file", err)
 	}
 }
-
-func TestPlaces(t *testing.T) {
-	got := Places([]int64{2, 3})
-	want := [][]int64{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}}
-	if !slices.EqualFunc(got, want, slices.Equal[[]int64]) {
-		t.Errorf("%v", got)
-	}
-	if got := Places(nil); len(got) != 1 || len(got[0]) != 0 {
-		t.Errorf("of a scalar: %v", got)
-	}
-	if got := Places([]int64{2, 0}); len(got) != 0 {
-		t.Errorf("of no elements: %v", got)
-	}
-}

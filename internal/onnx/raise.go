@@ -1,0 +1,170 @@
+package onnx
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// Raised is the operator set that Raise writes: late enough for all that gradients
+// are made of, and early enough that every provider has kernels for it.
+const Raised = 17
+
+// Raise writes a model of an older operator set in Raised and indexes it: its tensors
+// are what they were. It changes the model that g indexes, whose external data are in
+// dir. A later one stays as it is.
+func Raise(g *Graph, dir string) (*Graph, error) {
+	m := g.Model
+	if g.Opset() >= Raised {
+		return g, nil
+	}
+	r := raiser{g: g, dir: dir, from: g.Opset()}
+	if err := r.graph(m.GetGraph()); err != nil {
+		return nil, err
+	}
+	m.OpsetImport = slices.DeleteFunc(slices.Clone(m.OpsetImport), func(o *pb.OperatorSetIdProto) bool { return IsDefault(o.GetDomain()) })
+	m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIdProto{Domain: ptr(""), Version: ptr(int64(Raised))})
+	return newGraph(m), nil
+}
+
+// raiser writes nodes as those of Raised.
+type raiser struct {
+	g    *Graph
+	dir  string
+	from int64           // operator set
+	done []*pb.NodeProto // of the graph at hand
+	made int             // tensors so far
+}
+
+func (r *raiser) graph(body *pb.GraphProto) error {
+	outer := r.done
+	r.done = nil
+	for _, n := range body.GetNode() {
+		for _, a := range n.GetAttribute() {
+			for _, inner := range subgraphs(a) {
+				if err := r.graph(inner); err != nil {
+					return err
+				}
+			}
+		}
+		if IsDefault(n.GetDomain()) && len(n.GetInput()) > 0 && len(n.GetOutput()) > 0 {
+			if err := r.raise(n); err != nil {
+				return err
+			}
+		}
+		r.done = append(r.done, n)
+	}
+	body.Node, r.done = r.done, outer
+	return nil
+}
+
+// node appends a node, whose output it returns.
+func (r *raiser) node(op string, inputs []string, attrs ...*pb.AttributeProto) string {
+	r.made++
+	out := fmt.Sprintf("attach/raised/%d", r.made)
+	r.done = append(r.done, &pb.NodeProto{OpType: ptr(op), Name: ptr(out), Input: inputs, Output: []string{out}, Attribute: attrs})
+	return out
+}
+
+func (r *raiser) constant(value any) string {
+	return r.node("Constant", nil, Attr("value", Tensor(value)))
+}
+
+// raise changes a node, before which it may append others.
+func (r *raiser) raise(n *pb.NodeProto) error {
+	refuse := func(why string) error {
+		return fmt.Errorf("node %s (%s) is of operator set %d, in which %s", r.g.NodeName(n), n.GetOpType(), r.from, why)
+	}
+	switch op := n.GetOpType(); {
+	case op == "Upsample", op == "Resize" && r.from < 11:
+		r.resize(n)
+	case op == "Scatter":
+		n.OpType = ptr("ScatterElements")
+	case op == "Scan" && r.from < 9:
+		return refuse("it has a batch axis of its own")
+	case op == "BatchNormalization" && r.from < 14:
+		if AttributeInt(n, "spatial", 1) == 0 {
+			return refuse("its statistics are per element and not per channel")
+		}
+		drop(n, "spatial")
+		n.Output = n.Output[:1] // others are of training, which the runtime does not do
+	case op == "RoiAlign" && r.from < 16 && Attribute(n, "coordinate_transformation_mode") == nil:
+		n.Attribute = append(n.Attribute, Attr("coordinate_transformation_mode", "output_half_pixel"))
+	case r.from < 13 && (op == "Softmax" || op == "LogSoftmax" || op == "Hardmax"):
+		// It is along all axes from one on.
+		x := n.GetInput()[0]
+		flat := r.node("Flatten", []string{x}, Attr("axis", AttributeInt(n, "axis", 1)))
+		n.Input = []string{r.node(op, []string{flat}, Attr("axis", -1)), r.node("Shape", []string{x})}
+		n.OpType, n.Attribute = ptr("Reshape"), nil
+	default:
+		r.inputs(n)
+	}
+	return nil
+}
+
+// becameInputs are attributes that are inputs of Raised, by operator, from the second
+// input on.
+var becameInputs = map[string][]string{
+	"Clip": {"min", "max"}, "Dropout": {"ratio"}, "Pad": {"pads", "value"}, "ReduceSum": {"axes"}, "Reshape": {"shape"},
+	"Slice": {"starts", "ends", "axes"}, "Split": {"split"}, "Squeeze": {"axes"}, "TopK": {"k"}, "Unsqueeze": {"axes"},
+}
+
+// inputs makes inputs of attributes.
+func (r *raiser) inputs(n *pb.NodeProto) {
+	for i, name := range becameInputs[n.GetOpType()] {
+		a := Attribute(n, name)
+		if a == nil {
+			continue
+		}
+		var v string
+		switch {
+		case a.F != nil || a.GetType() == pb.AttributeProto_FLOAT:
+			if v = r.constant(a.GetF()); n.GetOpType() != "Dropout" {
+				v = r.node("CastLike", []string{v, n.GetInput()[0]})
+			}
+		case a.I != nil || a.GetType() == pb.AttributeProto_INT:
+			v = r.constant([]int64{a.GetI()})
+		default:
+			v = r.constant(append([]int64{}, a.GetInts()...))
+		}
+		for len(n.Input) < i+2 {
+			n.Input = append(n.Input, "")
+		}
+		n.Input[i+1] = v
+		drop(n, name)
+	}
+}
+
+func drop(n *pb.NodeProto, attribute string) {
+	n.Attribute = slices.DeleteFunc(n.GetAttribute(), func(a *pb.AttributeProto) bool { return a.GetName() == attribute })
+}
+
+// resize writes an Upsample or an old Resize. The nearest neighbour was the one above
+// along axes that shrink, and else the one below.
+func (r *raiser) resize(n *pb.NodeProto) {
+	var scales []float32
+	if a := Attribute(n, "scales"); a != nil {
+		scales = a.GetFloats()
+		n.Input = append(n.GetInput()[:1:1], r.constant(scales))
+	} else if t, ok := r.g.Const(n.GetInput()[1]); ok {
+		scales, _, _ = Float32s(t, r.dir) // those that cannot be read count as unknown
+	}
+	mode := AttributeString(n, "mode", "nearest")
+	if mode == "bilinear" {
+		mode = "linear"
+	}
+	attrs := func(nearest string) []*pb.AttributeProto {
+		return []*pb.AttributeProto{Attr("mode", mode), Attr("coordinate_transformation_mode", "asymmetric"), Attr("nearest_mode", nearest)}
+	}
+	x, by, nearest := n.GetInput()[0], n.GetInput()[1], "floor"
+	if shrinks := func(s float32) bool { return s < 1 }; mode == "nearest" && slices.ContainsFunc(scales, shrinks) {
+		grown, shrunk := slices.Clone(scales), slices.Clone(scales)
+		for i, s := range scales {
+			grown[i], shrunk[i] = max(s, 1), min(s, 1)
+		}
+		x = r.node("Resize", []string{x, "", r.constant(grown)}, attrs("floor")...)
+		by, nearest = r.constant(shrunk), "ceil"
+	}
+	n.OpType, n.Input, n.Attribute = ptr("Resize"), []string{x, "", by}, attrs(nearest)
+}
