@@ -174,7 +174,6 @@ func (s *adascale) percentile(shift float64) float64 {
 	return s.Low + (1-float64(above)/float64(len(s.Shifts)))*(s.High-s.Low)
 }
 
-// Score implements ood.Detector.
 func (s *adascale) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	after, err := s.features(ctx, b)
 	if err != nil {
@@ -203,7 +202,6 @@ func (s *adascale) Score(ctx context.Context, dst []float64, b ood.Batch) error 
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *adascale) ScoreGraph(graph.Batch) (graph.Tensor, error) {
 	return graph.Tensor{}, graph.Refuse("it runs the network with its gradient")
 }

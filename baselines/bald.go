@@ -77,7 +77,6 @@ func (s *bald) Variant(n ood.Network) string {
 	return ""
 }
 
-// Score implements ood.Detector.
 func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	if len(s.Last) > 0 {
 		l := s.Last[0]
@@ -144,7 +143,6 @@ func spreads(m blas32.General) []float64 {
 	return list
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *bald) ScoreGraph(graph.Batch) (graph.Tensor, error) {
 	return graph.Tensor{}, graph.Refuse("it runs the network with its dropout: bald-features has a graph")
 }

@@ -27,12 +27,10 @@ type baldFeatures struct {
 	disagreement
 }
 
-// Score implements ood.Detector.
 func (s *baldFeatures) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return s.each(ctx, b, func(i, c int, z []float32) { dst[i] = s.score(z, c) })
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *baldFeatures) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z, err := s.graph(b.Features)
 	if err != nil {

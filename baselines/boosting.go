@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/blas/blas32"
@@ -66,7 +65,6 @@ func fitBoosting(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 	return b, group.Wait()
 }
 
-// Restored implements rows.Restored.
 func (b *boosting) Restored() error {
 	if len(b.Models)%len(b.Levels) != 0 {
 		return fmt.Errorf("%d models for %d levels", len(b.Models), len(b.Levels))
@@ -84,7 +82,6 @@ func (b *boosting) Restored() error {
 	return nil
 }
 
-// Quantiles implements ood.QuantileRegressor.
 func (b *boosting) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	n := len(b.Levels)
 	q := ood.NewQuantiles(x.Rows, len(b.Models)/n, levels)
@@ -108,7 +105,6 @@ func (b *boosting) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	return q
 }
 
-// QuantilesGraph implements graph.QuantileRegressor.
 func (b *boosting) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
 	var all trees.Trees
 	var values []float64
@@ -130,17 +126,4 @@ func (b *boosting) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tenso
 		}
 	}
 	return graph.Stack(targets), nil
-}
-
-// shareOf turns steps that are done in several goroutines into calls of
-// progress, one at a time and never less than before.
-func shareOf(total int, progress func(share float64)) (step func()) {
-	var mu sync.Mutex
-	done := 0
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		done++
-		progress(float64(done) / float64(total))
-	}
 }

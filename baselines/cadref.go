@@ -48,7 +48,6 @@ func fitCADRef(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 	return s, nil
 }
 
-// Score implements ood.Detector.
 func (s *cadref) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		z := softmax.New(row(b.Logits, i), 1)
@@ -69,7 +68,6 @@ func (s *cadref) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *cadref) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	signs := rows.New(s.Weight.Rows, s.Weight.Cols)
 	for k := range signs.Rows {

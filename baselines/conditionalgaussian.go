@@ -37,28 +37,18 @@ func gaussianVariance(v float64) float64 {
 	return max(v, 0) + math.Log1p(math.Exp(-math.Abs(v))) + 1e-3
 }
 
-// Restored implements rows.Restored.
 func (g *conditionalGaussian) Restored() error { return g.Check(0, 2) }
 
-// Quantiles implements ood.QuantileRegressor.
 func (g *conditionalGaussian) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
-	q := ood.NewQuantiles(x.Rows, len(g.Networks), levels)
 	deviations := normalQuantiles(levels)
-	g.EachBlock(x, func(first, t int, rows blas32.General) {
-		z := g.Networks[t].Apply(rows)
-		for i := range z.Rows {
-			mean := g.InUnits(t, z.Data[i*z.Stride])
-			deviation := g.Y.Scale[t] * math.Sqrt(gaussianVariance(float64(z.Data[i*z.Stride+1])))
-			out := q.Row(first+i, t)
-			for l, d := range deviations {
-				out[l] = float32(mean + deviation*d)
-			}
+	return g.EachRow(x, levels, g.Apply, func(t int, z, quantiles []float32) {
+		mean, deviation := g.InUnits(t, z[0]), g.Y.Scale[t]*math.Sqrt(gaussianVariance(float64(z[1])))
+		for l, d := range deviations {
+			quantiles[l] = float32(mean + deviation*d)
 		}
 	})
-	return q
 }
 
-// QuantilesGraph implements graph.QuantileRegressor.
 func (g *conditionalGaussian) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
 	deviations := normalQuantiles(levels)
 	return g.EachGraph(x, func(t int, x graph.Tensor) graph.Tensor {

@@ -2,18 +2,13 @@ package baselines
 
 import (
 	"context"
-	"errors"
 
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
-	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
 
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -48,99 +43,11 @@ func directions(x blas32.General) blas64.General {
 	return unit
 }
 
-// Score implements ood.Detector.
 func (s *cop) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	s.left(dst, directions(b.Features))
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *cop) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return s.leftGraph(b.Features.Unit()), nil
-}
-
-// principal are principal components of a map of the features to m dimensions,
-// in which inner products are, or approximate, a kernel.
-type principal struct {
-	Mean       []float64      `state:"mean[m]"` // of the mapped training rows
-	Components blas64.General `state:"components[m,q]"`
-}
-
-// explained is the share of the variance that the components explain.
-func explained(otherwise float64, sweep ...any) ood.Param {
-	return ood.Param{Name: "variance", Default: otherwise, Takes: "positive,below=1", Sweep: sweep}
-}
-
-// mapped is what is known of the mapped training rows.
-type mapped struct {
-	mean []float64 // m
-	*eigen.Spectrum
-}
-
-// fitPrincipal keeps as many components as explain the parameter "variance".
-// The key stands for the map.
-func fitPrincipal(ctx context.Context, t ood.Training, p ood.Params, key any, m int, of func(blas32.General) blas64.General) (principal, error) {
-	s, err := sharing.Cached(t.Batch, key, func() (*mapped, error) { return newMapped(ctx, t, m, of) })
-	if err != nil {
-		return principal{}, err
-	}
-	q, sum := 0, 0.
-	for enough := p.Float("variance") * floats.Sum(s.Values); q < max(1, m-1) && sum < enough; {
-		q++
-		sum += s.Values[m-q]
-	}
-	return principal{s.mean, s.Components(m-q, q)}, nil
-}
-
-func newMapped(ctx context.Context, t ood.Training, m int, of func(blas32.General) blas64.General) (*mapped, error) {
-	n, mean, covariance := float64(t.Len()), make([]float64, m), mat.NewSymDense(m, nil)
-	for first, x := range blocks(ctx, t.Features) {
-		y := of(x)
-		for i := range y.Rows {
-			floats.AddScaled(mean, 1/n, dense.Row(y, i))
-		}
-		t.Progress(.1 * float64(first) / n)
-	}
-	for first, x := range blocks(ctx, t.Features) {
-		blas64.Syrk(blas.Trans, 1/n, less(of(x), mean), 1, covariance.RawSymmetric())
-		t.Progress(.1 + .5*float64(first)/n)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	s, err := eigen.NewSpectrum(covariance)
-	if err != nil {
-		return nil, err
-	}
-	// Rows of unit norm vary by less than float32 resolves.
-	if !(floats.Sum(s.Values) > 0x1p-44) {
-		return nil, errors.New("the training features all point the same way: they have no principal components")
-	}
-	return &mapped{mean, s}, nil
-}
-
-// less subtracts mean from every row of y.
-func less(y blas64.General, mean []float64) blas64.General {
-	for i := range y.Rows {
-		floats.Sub(dense.Row(y, i), mean)
-	}
-	return y
-}
-
-// left writes how long what the components leave over of each mapped row is.
-func (s principal) left(dst []float64, of blas64.General) {
-	of = less(of, s.Mean)
-	along := dense.New(of.Rows, s.Components.Cols)
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, of, s.Components, 0, along)
-	blas64.Gemm(blas.NoTrans, blas.Trans, -1, along, s.Components, 1, of)
-	for i := range dst {
-		dst[i] = blas64.Nrm2(dense.Vector(dense.Row(of, i)))
-	}
-}
-
-// leftGraph writes what left does.
-func (s principal) leftGraph(of graph.Tensor) graph.Tensor {
-	of = of.Sub(s.Mean)
-	components := of.Constant(graph.Compact(s.Components))
-	return of.Sub(of.MatMul(components).MatMulT(components, len(s.Mean)).Double()).Norm()
 }

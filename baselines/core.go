@@ -94,7 +94,6 @@ func (s *core) parts(phi, z []float32) (logSum, cosine float64) {
 	return p.LogSum(), dot / math.Sqrt(max(square-along*along, math.SmallestNonzeroFloat32))
 }
 
-// Score implements ood.Detector.
 func (s *core) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		logSum, cosine := s.parts(row(b.Features, i), row(b.Logits, i))
@@ -103,7 +102,6 @@ func (s *core) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *core) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	x, class := b.Features.Double(), b.Logits.ArgMax()
 	along, dot := x.Mul(class.Rows(s.Directions)).Sum(), x.Mul(class.Rows(s.Residuals)).Sum()

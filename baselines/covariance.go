@@ -43,7 +43,6 @@ func fitCovariance(ctx context.Context, t ood.Training, p ood.Params) (any, erro
 	return &covariance{projection}, nil
 }
 
-// Score implements ood.Detector.
 func (s *covariance) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	y := dense.Project(b.Features, nil, s.Projection)
 	for i := range dst {
@@ -52,7 +51,6 @@ func (s *covariance) Score(_ context.Context, dst []float64, b ood.Batch) error 
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *covariance) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return b.Features.Double().MatMul(s.Projection).SumSquares(), nil
 }

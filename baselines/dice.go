@@ -44,7 +44,6 @@ func (s *dice) sparsify(mean []float64, percentile float64) {
 	}
 }
 
-// Score implements ood.Detector.
 func (s *dice) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i, z := range s.logits(b) {
 		dst[i] = -floats.LogSumExp(z)
@@ -52,7 +51,6 @@ func (s *dice) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *dice) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return s.energyGraph(b.Features), nil
 }

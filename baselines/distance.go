@@ -46,7 +46,6 @@ func ranksOf(percentile float64, n int) (low, high int, share float64) {
 	return int(at), int(at + math.Ceil(share)), share
 }
 
-// Restored implements rows.Restored.
 func (s *distance) Restored() error {
 	if s.Percentile > 100 {
 		return fmt.Errorf("parameter %q must be at most 100, not %v", "percentile", s.Percentile)
@@ -56,7 +55,6 @@ func (s *distance) Restored() error {
 	return nil
 }
 
-// Score implements ood.Detector.
 func (s *distance) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	of, err := s.distances(ctx, b)
 	if err != nil {
@@ -69,7 +67,6 @@ func (s *distance) Score(ctx context.Context, dst []float64, b ood.Batch) error 
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *distance) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	low, high, share := ranksOf(s.Percentile, s.Train.Rows)
 	of, err := s.index.DistancesGraph(b.Features, low, high)

@@ -3,7 +3,6 @@ package baselines
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/networks"
@@ -27,15 +26,11 @@ var distillationMethod = ood.Method{
 	New:    func() any { return &distillation{} },
 }
 
-// streamTeacher keeps the teacher's weights apart from other uses of a seed.
-const streamTeacher = 0x7465616368
-
 type distillation struct {
 	Teacher train.Network `state:"teacher"`
 	Student train.Network `state:"student"`
 }
 
-// Restored implements rows.Restored.
 func (s *distillation) Restored() error {
 	in, out := s.Teacher.Widths()
 	if h, k := s.Student.Widths(); in != h || out != k {
@@ -46,7 +41,7 @@ func (s *distillation) Restored() error {
 
 func fitDistillation(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	s, k := &distillation{}, p.Int("k")
-	s.Teacher = drawNetwork(rand.New(rand.NewPCG(t.Seed, streamTeacher)), true, t.Features.Cols, smallHidden, k)
+	s.Teacher = drawNetwork(t.Seed, streamTeacher, true, t.Features.Cols, smallHidden, k)
 	y := rows.New(t.Features.Rows, k)
 	for first, x := range blocks(ctx, t.Features) {
 		copy(y.Data[first*k:], s.Teacher.Apply(x).Data)
@@ -56,7 +51,6 @@ func fitDistillation(ctx context.Context, t ood.Training, p ood.Params) (any, er
 	return s, err
 }
 
-// Score implements ood.Detector.
 func (s *distillation) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	taught, learnt := s.Teacher.Apply(b.Features), s.Student.Apply(b.Features)
 	for i := range dst {
@@ -65,7 +59,6 @@ func (s *distillation) Score(_ context.Context, dst []float64, b ood.Batch) erro
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *distillation) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	taught, learnt := networks.Graph(s.Teacher, b.Features), networks.Graph(s.Student, b.Features)
 	return taught.Double().Sub(learnt.Double()).Square().Mean(), nil

@@ -40,32 +40,24 @@ type dropoutQuantiles struct {
 	Seed uint64  `state:"seed"`
 }
 
-// Restored implements rows.Restored.
 func (d *dropoutQuantiles) Restored() error { return d.Check(0, 1) }
 
 // Quantiles implements ood.QuantileRegressor. A pass drops the same units for
 // all rows, so that a row's quantiles do not depend on the rows beside it.
 func (d *dropoutQuantiles) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
-	q := ood.NewQuantiles(x.Rows, len(d.Networks), levels)
 	passes := make([]thinned, len(d.Networks))
 	for t, network := range d.Networks {
 		passes[t] = thin(network, d.Rate, d.Seed+uint64(t))
 	}
-	d.EachBlock(x, func(first, t int, rows blas32.General) {
-		z := passes[t].apply(rows)
-		for i := range z.Rows {
-			row := z.Data[i*z.Stride : i*z.Stride+z.Cols]
-			slices.Sort(row)
-			out := q.Row(first+i, t)
-			for l, tau := range levels {
-				out[l] = float32(d.Y.Mean[t] + d.Y.Scale[t]*empirical(row, tau))
-			}
+	outputs := func(t int, x blas32.General) blas32.General { return passes[t].apply(x) }
+	return d.EachRow(x, levels, outputs, func(t int, z, quantiles []float32) {
+		slices.Sort(z)
+		for l, tau := range levels {
+			quantiles[l] = float32(d.Y.Mean[t] + d.Y.Scale[t]*empirical(z, tau))
 		}
 	})
-	return q
 }
 
-// QuantilesGraph implements graph.QuantileRegressor.
 func (d *dropoutQuantiles) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
 	var grid []float64
 	for i := range dropoutPasses {

@@ -3,13 +3,9 @@ package baselines
 import (
 	"context"
 	"math"
-	"sync"
 
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -37,7 +33,6 @@ type fdbd struct {
 	Origin []float64 `state:"origin[features]"`
 }
 
-// Score implements ood.Detector.
 func (s *fdbd) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i, z := range s.logits(b) {
 		y := floats.MaxIdx(z)
@@ -55,41 +50,10 @@ func (s *fdbd) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *fdbd) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z := s.logitsGraph(b.Features)
 	s.from(0) // works all out
 	sum := z.RowMax().Sub(z).Div(z.ArgMax().Rows(s.distances)).Sum()
 	out := b.Features.Double().Sub(s.Origin).Norm().Max(math.SmallestNonzeroFloat32)
 	return sum.Div(float64(1 - z.Cols())).Div(out), nil
-}
-
-// boundaries is a last layer with what its decision boundaries are made of.
-type boundaries struct {
-	lastLayer
-	once      sync.Once
-	distances blas64.General // between all rows of the weights
-}
-
-// classSquared is what the distances between all classes' weights take.
-func classSquared(t ood.Training, _ ood.Params) float64 { return square(t.Logits.Cols) }
-
-// from is the distances between row y of the weights and all rows, none below
-// the least positive float32, by which one may divide.
-func (s *boundaries) from(y int) []float64 {
-	s.once.Do(func() {
-		w, c := dense.Less(s.Weight, nil), s.Weight.Rows
-		s.distances = dense.New(c, c)
-		blas64.Gemm(blas.NoTrans, blas.Trans, 1, w, w, 0, s.distances)
-		squares := make([]float64, c)
-		for i := range squares {
-			squares[i] = dense.Row(s.distances, i)[i]
-		}
-		for i, square := range squares {
-			for k, dot := range dense.Row(s.distances, i) {
-				dense.Row(s.distances, i)[k] = max(math.Sqrt(max(square+squares[k]-2*dot, 0)), math.SmallestNonzeroFloat32)
-			}
-		}
-	})
-	return dense.Row(s.distances, y)
 }

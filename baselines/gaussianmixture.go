@@ -56,14 +56,12 @@ func fitGaussianMixture(ctx context.Context, t ood.Training, p ood.Params) (any,
 	return &gaussianMixture{*m}, nil
 }
 
-// Score implements ood.Detector.
 func (s *gaussianMixture) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	s.LogDensities(dst, b.Features)
 	floats.Scale(-1, dst)
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *gaussianMixture) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	if size := 8 * len(s.Precisions.Data); size > graph.MostBank {
 		return graph.Tensor{}, graph.Refuse("its covariances are %d MB, and a graph holds %d MB at most: fit it with covariance=diag or a smaller k", size>>20, graph.MostBank>>20)

@@ -34,7 +34,6 @@ type gen struct {
 	Top   int     `state:"top,least=1"` // classes to sum over, at most
 }
 
-// Score implements ood.Detector.
 func (s *gen) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	type key struct{}
 	sorted, _ := sharing.Cached(b, key{}, func() (blas32.General, error) {
@@ -50,7 +49,6 @@ func (s *gen) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *gen) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	c := b.Logits.Cols()
 	sorted, _ := b.Logits.Double().Top(c)

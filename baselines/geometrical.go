@@ -2,7 +2,6 @@ package baselines
 
 import (
 	"context"
-	"math"
 
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
@@ -69,17 +68,6 @@ func (s *geometrical) Score(ctx context.Context, dst []float64, b ood.Batch) err
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *geometrical) ScoreGraph(graph.Batch) (graph.Tensor, error) {
 	return graph.Tensor{}, graph.Refuse("it runs the network with its gradient: geometrical-features has a graph")
-}
-
-// norm is the Euclidean length of v. Where all of v is 0, to float32, it is the
-// smallest number above, so that a margin over it is large and not infinite.
-func norm(v []float32) float64 {
-	var sum float64
-	for _, x := range v {
-		sum += float64(x) * float64(x)
-	}
-	return max(math.Sqrt(sum), math.SmallestNonzeroFloat32)
 }

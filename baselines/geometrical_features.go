@@ -25,7 +25,6 @@ var geometricalFeaturesMethod = ood.Method{
 
 type geometricalFeatures struct{ boundaries }
 
-// Score implements ood.Detector.
 func (s *geometricalFeatures) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i, z := range s.logits(b) {
 		y := floats.MaxIdx(z)
@@ -40,7 +39,6 @@ func (s *geometricalFeatures) Score(_ context.Context, dst []float64, b ood.Batc
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *geometricalFeatures) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z := s.logitsGraph(b.Features)
 	s.from(0) // works all out

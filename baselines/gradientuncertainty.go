@@ -20,7 +20,6 @@ var gradientUncertaintyMethod = ood.Method{
 
 type gradientUncertainty struct{}
 
-// Score implements ood.Detector.
 func (gradientUncertainty) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		features, output := 1., 0.
@@ -38,7 +37,6 @@ func (gradientUncertainty) Score(_ context.Context, dst []float64, b ood.Batch) 
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (gradientUncertainty) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z := b.Logits.Double()
 	output := z.Sub(z.LogSumExp()).Exp().Mul(float64(z.Cols())).Sub(1.).Square().Sum()

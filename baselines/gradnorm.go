@@ -26,7 +26,6 @@ type gradNorm struct {
 	Temperature float64 `state:"temperature,positive"`
 }
 
-// Score implements ood.Detector.
 func (s *gradNorm) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		var features, output float64
@@ -43,7 +42,6 @@ func (s *gradNorm) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *gradNorm) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	output := b.Logits.Double().Div(s.Temperature).Softmax().Sub(1 / float64(b.Logits.Cols())).Abs().Sum()
 	return b.Features.Double().Abs().Sum().Mul(output).Div(-s.Temperature), nil

@@ -59,10 +59,8 @@ func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Params) (any,
 	return s, nil
 }
 
-// Restored implements rows.Restored.
 func (s *isolationForest) Restored() error { return s.Trees.Fit(s.Width, len(s.Paths)) }
 
-// Score implements ood.Detector.
 func (s *isolationForest) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	whole := trees.SearchPath(s.Samples) * float64(len(s.Trees))
 	for i := range dst {
@@ -83,7 +81,6 @@ func (s *isolationForest) Score(_ context.Context, dst []float64, b ood.Batch) e
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *isolationForest) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	paths, err := s.Trees.Graph(b.Features, s.Paths)
 	if err != nil {

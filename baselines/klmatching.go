@@ -62,7 +62,6 @@ func probabilities(p []float64, z []float32) int {
 	return s.Top
 }
 
-// Score implements ood.Detector.
 func (s *klMatching) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	c, k := b.Logits.Cols, s.Logs.Rows
 	p, cross := dense.New(len(dst), c), dense.New(len(dst), k)
@@ -77,7 +76,6 @@ func (s *klMatching) Score(_ context.Context, dst []float64, b ood.Batch) error 
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *klMatching) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z := b.Logits.Double()
 	cross := z.Softmax().MatMulT(s.Logs, s.Logs.Rows)

@@ -38,7 +38,6 @@ func fitKNN(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 	return s, nil
 }
 
-// Restored implements rows.Restored.
 func (s *knn) Restored() error {
 	if s.K > s.Train.Rows {
 		return fmt.Errorf("the nearest %d of %d rows", s.K, s.Train.Rows)
@@ -47,14 +46,12 @@ func (s *knn) Restored() error {
 	return nil
 }
 
-// Score implements ood.Detector.
 func (s *knn) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	of, err := s.distances(ctx, b)
 	copy(dst, of[s.K-1])
 	return err
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *knn) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return s.index.DistancesGraph(b.Features, s.K-1)
 }

@@ -75,7 +75,6 @@ func (s *lof) densityOf(near []neighbours.Neighbour) float64 {
 	return 1 / (sum/float64(len(near)) + 1e-10)
 }
 
-// Restored implements rows.Restored.
 func (s *lof) Restored() error {
 	if s.K >= s.Train.Rows {
 		return fmt.Errorf("the nearest %d of %d other rows", s.K, s.Train.Rows-1)
@@ -84,7 +83,6 @@ func (s *lof) Restored() error {
 	return nil
 }
 
-// Score implements ood.Detector.
 func (s *lof) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	nearest, err := sharing.Cached(b, s.index, func() ([][]neighbours.Neighbour, error) {
 		return s.index.Nearest(ctx, b.Features, s.most, false)
@@ -95,7 +93,6 @@ func (s *lof) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return err
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *lof) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	distances, at, err := s.index.NearestGraph(b.Features, s.K)
 	if err != nil {

@@ -39,7 +39,6 @@ func logitMethod(s ood.Method, row func(z []float32, temperature float64) float6
 	return s
 }
 
-// Score implements ood.Detector.
 func (s *logitScore) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		dst[i] = s.row(row(b.Logits, i), s.Temperature)
@@ -47,7 +46,6 @@ func (s *logitScore) Score(_ context.Context, dst []float64, b ood.Batch) error 
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *logitScore) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return s.nodes(b.Logits.Double(), s.Temperature), nil
 }

@@ -48,12 +48,10 @@ func (s *mahalanobis) cloud() classes.Cloud {
 	return classes.Cloud{Layer: classes.Features, Exponent: s.Exponent}
 }
 
-// Score implements ood.Detector.
 func (s *mahalanobis) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return s.Nearest(ctx, dst, s.cloud().Rows(b))
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *mahalanobis) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return s.NearestGraph(s.cloud().Graph(b)), nil
 }

@@ -40,7 +40,6 @@ type mahalanobisLayers struct {
 	Exponents []float64          `state:"exponents[l],least=0"` // of the norm that a layer's rows are divided by
 }
 
-// Restored implements rows.Restored.
 func (s *mahalanobisLayers) Restored() error {
 	if len(s.Scales) != len(s.Layers) {
 		return fmt.Errorf("%d scales of %d layers", len(s.Scales), len(s.Layers))
@@ -82,7 +81,6 @@ func (s *mahalanobisLayers) cloud(layer int) classes.Cloud {
 	return classes.Cloud{Layer: layer, Exponent: s.Exponents[layer]}
 }
 
-// Score implements ood.Detector.
 func (s *mahalanobisLayers) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	clear(dst)
 	distances := make([]float64, len(dst))
@@ -97,7 +95,6 @@ func (s *mahalanobisLayers) Score(ctx context.Context, dst []float64, b ood.Batc
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *mahalanobisLayers) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return s.Sum(b).Graph(), nil
 }

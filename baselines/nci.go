@@ -29,7 +29,6 @@ type nci struct {
 	Alpha float64   `state:"alpha,least=0"`
 }
 
-// Score implements ood.Detector.
 func (s *nci) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i, z := range s.logits(b) {
 		w := row(s.Weight, floats.MaxIdx(z))
@@ -46,7 +45,6 @@ func (s *nci) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *nci) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	w := s.logitsGraph(b.Features).ArgMax().Rows(s.Weight)
 	d := b.Features.Double().Sub(s.Mean)

@@ -84,7 +84,6 @@ func standardise(ctx context.Context, t ood.Training) (*standardised, error) {
 	return &standardised{mean, scale, s}, err
 }
 
-// Score implements ood.Detector.
 func (s *neco) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	y := dense.Project(b.Features, s.Mean, s.Components)
 	for i := range dst {
@@ -104,7 +103,6 @@ func (s *neco) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *neco) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	x := b.Features.Double().Sub(s.Mean)
 	score := x.MatMul(s.Components).SumSquares().Div(x.Mul(s.Scale).SumSquares().Max(1e-300)).Sqrt().Neg()

@@ -3,6 +3,7 @@ package baselines
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -63,4 +64,25 @@ func checkClasses(c int) error {
 		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", c)
 	}
 	return nil
+}
+
+// norm is the Euclidean length of v. Where all of v is 0, to float32, it is the
+// smallest number above, so that a margin over it is large and not infinite.
+func norm(v []float32) float64 {
+	var sum float64
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	return max(math.Sqrt(sum), math.SmallestNonzeroFloat32)
+}
+
+// sign is −1, 0 or 1, and NaN of NaN.
+func sign(v float32) float64 {
+	switch {
+	case v > 0:
+		return 1
+	case v < 0:
+		return -1
+	}
+	return float64(v)
 }

@@ -49,7 +49,6 @@ func newGuides(t ood.Training) *guides {
 	return g
 }
 
-// Score implements ood.Detector.
 func (s *nnGuide) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	n, unit := s.Bank.Rows, rows.Unit(b.Features)
 	found := make([]guide, len(dst))
@@ -75,7 +74,6 @@ func (s *nnGuide) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *nnGuide) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	n, h := s.Bank.Rows, s.Bank.Cols
 	if err := graph.CheckBank(n, h, 4); err != nil {

@@ -73,7 +73,6 @@ func (s *odin) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *odin) ScoreGraph(graph.Batch) (graph.Tensor, error) {
 	return graph.Tensor{}, graph.Refuse("it runs the network with its gradient: odin-features has a graph")
 }
@@ -120,15 +119,4 @@ func (s *odin) move(dst, x, g, step []float32) {
 	for i, v := range x {
 		dst[i] = v + float32(s.Epsilon*float64(step[i%len(step)])*sign(g[i]))
 	}
-}
-
-// sign is −1, 0 or 1, and NaN of NaN.
-func sign(v float32) float64 {
-	switch {
-	case v > 0:
-		return 1
-	case v < 0:
-		return -1
-	}
-	return float64(v)
 }

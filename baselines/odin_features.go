@@ -18,25 +18,20 @@ var odinFeaturesMethod = ood.Method{
 	Doc: "ODIN with the features φ in place of the input, for networks that cannot be differentiated: minus the largest entry of " +
 		"softmax((W(φ+ε·s)+b) / temperature), with s the signs of the gradient of log softmax of the predicted class with respect to φ. " +
 		"epsilon is in units of the features.",
-	Ref:   "after Liang, Li & Srikant 2018, arXiv:1706.02690",
-	Needs: ood.Needs{Features: true, Logits: true, Weights: true},
-	Params: []ood.Param{
-		{Name: "temperature", Default: 1000, Takes: "positive", Sweep: []any{100, 1000, 10000}},
-		{Name: "epsilon", Default: .0014, Takes: "least=0", Sweep: []any{.014, .0014, .00014}},
-	},
+	Ref:    "after Liang, Li & Srikant 2018, arXiv:1706.02690",
+	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
+	Params: odinParams(),
 	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
-		return &odinFeatures{newLastLayer(t), p.Float("temperature"), p.Float("epsilon")}, nil
+		return &odinFeatures{newLastLayer(t), odinStep{p.Float("temperature"), p.Float("epsilon")}}, nil
 	},
 	New: func() any { return &odinFeatures{} },
 }
 
 type odinFeatures struct {
 	lastLayer
-	Temperature float64 `state:"temperature,positive"`
-	Epsilon     float64 `state:"epsilon,least=0"`
+	odinStep
 }
 
-// Score implements ood.Detector.
 func (s *odinFeatures) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	type key struct {
 		weight      *float32
@@ -53,7 +48,6 @@ func (s *odinFeatures) Score(_ context.Context, dst []float64, b ood.Batch) erro
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *odinFeatures) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z := s.logitsGraph(b.Features)
 	scaled := z.Single().Double().Div(s.Temperature)

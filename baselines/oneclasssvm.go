@@ -67,7 +67,6 @@ func fitOneClassSVM(ctx context.Context, t ood.Training, p ood.Params) (any, err
 	return s, s.Restored()
 }
 
-// Restored implements rows.Restored.
 func (s *oneClassSVM) Restored() error {
 	s.kernel = oneclass.NewKernel(s.Vectors, s.Gamma)
 	return nil
@@ -94,7 +93,6 @@ func scaleGamma(x blas32.General) float64 {
 	return 1 / (float64(x.Cols) * squares)
 }
 
-// Score implements ood.Detector.
 func (s *oneClassSVM) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	s.kernel.Sums(dst, b.Features, s.Coefficients)
 	for i, sum := range dst {
@@ -103,7 +101,6 @@ func (s *oneClassSVM) Score(_ context.Context, dst []float64, b ood.Batch) error
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *oneClassSVM) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	if err := graph.CheckBank(s.Vectors.Rows, s.Vectors.Cols, 8); err != nil {
 		return graph.Tensor{}, err

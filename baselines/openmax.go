@@ -73,7 +73,6 @@ func (s *openMax) tail(y int) weibull.Tail {
 	return weibull.Tail{Largest: s.Largest[y], At: s.At[y], Shape: s.Shape[y], Ratio: s.Ratio[y]}
 }
 
-// Score implements ood.Detector.
 func (s *openMax) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	order, revised := make([]int, b.Logits.Cols), make([]float64, b.Logits.Cols)
 	for i := range dst {
@@ -82,7 +81,6 @@ func (s *openMax) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *openMax) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	c := b.Logits.Cols()
 	alpha := min(s.Alpha, c)

@@ -60,7 +60,6 @@ func fitOracle(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	return s, nil
 }
 
-// Score implements ood.Detector.
 func (s *oracle) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		dst[i] = logistic.LogOdds(row(b.Features, i), s.Weight, s.Bias)
@@ -68,7 +67,6 @@ func (s *oracle) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *oracle) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return b.Features.Double().Mul(s.Weight).Sum().Add(s.Bias), nil
 }

@@ -49,7 +49,6 @@ func fitPCA(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	return &pca{m.Mean(), s.Components(first, k), p["square"].(bool)}, nil
 }
 
-// Score implements ood.Detector.
 func (s *pca) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	y := dense.Project(b.Features, s.Mean, s.Components)
 	for i := range dst {
@@ -62,7 +61,6 @@ func (s *pca) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *pca) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	y := b.Features.Double().Sub(s.Mean).MatMul(s.Components)
 	if s.Square {

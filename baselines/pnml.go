@@ -50,7 +50,6 @@ func fitPNML(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 // authors' code.
 const leastProbability = 1e-12
 
-// Score implements ood.Detector.
 func (s *pnml) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	unit := b
 	unit.Features, unit.Cache = rows.Unit(b.Features), nil
@@ -71,7 +70,6 @@ func (s *pnml) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *pnml) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	x := b.Features.Unit().Single()
 	q := s.DistancesGraph(x).Div(s.Rows)

@@ -35,7 +35,6 @@ type qualityDriven struct {
 	Levels []float64 `state:"levels[l],rising,positive,below=1"`
 }
 
-// Restored implements rows.Restored.
 func (d *qualityDriven) Restored() error {
 	if len(d.Levels) != 2 {
 		return fmt.Errorf("levels must be two, not %v", d.Levels)
@@ -46,22 +45,15 @@ func (d *qualityDriven) Restored() error {
 // Quantiles implements ood.QuantileRegressor: linear between the two ends,
 // constant beyond. Ends that cross are swapped.
 func (d *qualityDriven) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
-	q := ood.NewQuantiles(x.Rows, len(d.Networks), levels)
-	d.EachBlock(x, func(first, t int, rows blas32.General) {
-		z := d.Networks[t].Apply(rows)
-		for i := range z.Rows {
-			a, b := d.InUnits(t, z.Data[i*z.Stride]), d.InUnits(t, z.Data[i*z.Stride+1])
-			ends := []float32{float32(min(a, b)), float32(max(a, b))}
-			out := q.Row(first+i, t)
-			for l, tau := range levels {
-				out[l] = quantile.Interpolate(d.Levels, ends, tau)
-			}
+	return d.EachRow(x, levels, d.Apply, func(t int, z, quantiles []float32) {
+		a, b := d.InUnits(t, z[0]), d.InUnits(t, z[1])
+		ends := []float32{float32(min(a, b)), float32(max(a, b))}
+		for l, tau := range levels {
+			quantiles[l] = quantile.Interpolate(d.Levels, ends, tau)
 		}
 	})
-	return q
 }
 
-// QuantilesGraph implements graph.QuantileRegressor.
 func (d *qualityDriven) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
 	return d.EachGraph(x, func(t int, x graph.Tensor) graph.Tensor {
 		return networks.Graph(d.Networks[t], x).Sorted().Interpolate(d.Levels, levels)

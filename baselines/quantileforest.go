@@ -7,7 +7,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/internal/trees"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -28,15 +27,6 @@ var quantileForestMethod = ood.Method{
 	}, splitParams()...),
 	Fit: fitQuantileForest,
 	New: func() any { return &quantileForest{} },
-}
-
-// treeCount is what a number of trees takes, bounded by the memory that it asks
-// for before any is grown.
-const treeCount = "count,most=1000000"
-
-// splitParams are those of how a tree looks for a split.
-func splitParams() []ood.Param {
-	return []ood.Param{{Name: "max_features", Default: 1, Takes: "positive,most=1"}, {Name: "bins", Default: 0, Takes: "count,least=-1"}}
 }
 
 // quantileForest has a forest for each target.
@@ -63,20 +53,6 @@ func fitQuantileForest(ctx context.Context, t ood.Training, p ood.Params) (any, 
 	return s, nil
 }
 
-// treeOptions say when trees stop growing.
-func treeOptions(p ood.Params) trees.Options {
-	return trees.Options{
-		MaxDepth: p.Int("max_depth"), MinSplit: p.Int("min_samples_split"), MinLeaf: p.Int("min_samples_leaf"), MaxFeatures: p.Float("max_features"),
-	}
-}
-
-// treeData arranges the features for trees, once for all that have as many bins.
-func treeData(t ood.Training, bins int) (*trees.Data, error) {
-	type key struct{ bins int }
-	return sharing.Cached(t.Batch, key{bins}, func() (*trees.Data, error) { return trees.NewData(t.Features, bins) })
-}
-
-// Restored implements rows.Restored.
 func (f *quantileForest) Restored() error {
 	for t, forest := range f.Forests {
 		if err := forest.Trees.Fit(f.Width, len(forest.Sizes)); err != nil {
@@ -86,7 +62,6 @@ func (f *quantileForest) Restored() error {
 	return nil
 }
 
-// Quantiles implements ood.QuantileRegressor.
 func (f *quantileForest) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	q := ood.NewQuantiles(x.Rows, len(f.Forests), levels)
 	one := make([]float32, x.Rows*len(levels))
@@ -99,16 +74,6 @@ func (f *quantileForest) Quantiles(x blas32.General, levels []float64) ood.Quant
 	return q
 }
 
-// targetColumn is a copy of target t of y.
-func targetColumn(y blas32.General, t int) []float32 {
-	column := make([]float32, y.Rows)
-	for i := range column {
-		column[i] = y.Data[i*y.Stride+t]
-	}
-	return column
-}
-
-// QuantilesGraph implements graph.QuantileRegressor.
 func (f *quantileForest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
 	var targets []graph.Tensor
 	for _, forest := range f.Forests {

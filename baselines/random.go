@@ -5,8 +5,6 @@ import (
 	"errors"
 	"math"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -17,32 +15,21 @@ var randomMethod = ood.Method{
 		"so that a row keeps its score wherever it stands. Equal rows get equal scores.",
 	Ref:     "control, Tagasovska & Lopez-Paz 2019, table 2",
 	Control: true,
-	Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
-		_, err := featuresOrLogits(t.Batch)
-		return &random{t.Seed}, err
-	},
-	New: func() any { return &random{} },
+	Fit:     func(_ context.Context, t ood.Training, _ ood.Params) (any, error) { return &random{t.Seed}, nil },
+	New:     func() any { return &random{} },
 }
 
 type random struct {
 	Seed uint64 `state:"seed"`
 }
 
-func featuresOrLogits(b ood.Batch) (blas32.General, error) {
-	switch {
-	case b.Features.Cols > 0:
-		return b.Features, nil
-	case b.Logits.Cols > 0:
-		return b.Logits, nil
-	}
-	return blas32.General{}, errors.New("the rows carry neither features nor logits")
-}
-
-// Score implements ood.Detector.
 func (s *random) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	m, err := featuresOrLogits(b)
-	if err != nil {
-		return err
+	m := b.Features
+	if m.Cols == 0 {
+		m = b.Logits
+	}
+	if m.Cols == 0 {
+		return errors.New("the rows carry neither features nor logits")
 	}
 	for i := range dst {
 		h := mix(s.Seed)
@@ -54,7 +41,6 @@ func (s *random) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *random) ScoreGraph(graph.Batch) (graph.Tensor, error) {
 	return graph.Tensor{}, graph.Refuse("it hashes the bits of a row")
 }

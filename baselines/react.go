@@ -37,7 +37,6 @@ func fitReAct(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	return &react{newLastLayer(t), clip}, err
 }
 
-// Score implements ood.Detector.
 func (s *react) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	most := float32(s.Clip)
 	s.energies(dst, b.Features, func(clipped, phi []float32) float64 {
@@ -49,12 +48,6 @@ func (s *react) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *react) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return s.energyGraph(b.Features.Min(s.Clip)), nil
-}
-
-// percentile is the parameter of that name.
-func percentile(otherwise float64, sweep ...any) ood.Param {
-	return ood.Param{Name: "percentile", Default: otherwise, Takes: "least=0,below=100", Sweep: sweep}
 }

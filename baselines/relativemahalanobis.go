@@ -40,7 +40,6 @@ func fitRelativeMahalanobis(ctx context.Context, t ood.Training, p ood.Params) (
 	return &relativeMahalanobis{*within, all}, err
 }
 
-// Score implements ood.Detector.
 func (s *relativeMahalanobis) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	x := s.cloud().Rows(b)
 	if err := s.Nearest(ctx, dst, x); err != nil {
@@ -56,7 +55,6 @@ func (s *relativeMahalanobis) Score(ctx context.Context, dst []float64, b ood.Ba
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *relativeMahalanobis) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	x := s.cloud().Graph(b)
 	return s.NearestGraph(x).Sub(s.All.DistancesGraph(x)), nil

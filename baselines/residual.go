@@ -2,19 +2,9 @@ package baselines
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"math"
 
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/blas32"
-	"gonum.org/v1/gonum/blas/blas64"
-	"gonum.org/v1/gonum/mat"
-
-	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -38,114 +28,11 @@ var residualMethod = ood.Method{
 
 type residual struct{ residualSpace }
 
-// Score implements ood.Detector.
 func (s *residual) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	s.norms(dst, b.Features)
 	return nil
 }
 
-// residualSpace is what the principal space of the features, seen from where
-// the last layer's logits are as near 0 as can be, leaves over.
-type residualSpace struct {
-	Origin []float64      `state:"origin[features]"`
-	Basis  blas64.General `state:"basis[features,left]"` // orthonormal columns
-}
-
-// seen is what is known of the training rows, seen from there.
-type seen struct {
-	origin          []float64 // h
-	reach           float64   // to the mean of the rows
-	*eigen.Spectrum           // of their second moments
-}
-
-func seenFromOrigin(ctx context.Context, t ood.Training) (*seen, error) {
-	type key struct{}
-	return sharing.Cached(t.Batch, key{}, func() (*seen, error) {
-		h := t.Features.Cols
-		if h < 2 {
-			return nil, errors.New("at least 2 features are needed: one for the principal space and one outside of it")
-		}
-		m, err := featureMoments(ctx, t)
-		if err != nil {
-			return nil, err
-		}
-		origin, err := leastLogitsAt(t.Last)
-		if err != nil {
-			return nil, err
-		}
-		about := m.Covariance()
-		shift := mat.NewVecDense(h, m.Mean())
-		shift.SubVec(shift, mat.NewVecDense(h, origin))
-		about.SymRankOne(about, 1, shift)
-		s, err := eigen.NewSpectrum(about)
-		return &seen{origin, mat.Norm(shift, 2), s}, err
-	})
-}
-
-// leftOver is what is outside of the k principal components; a k of all
-// features or more leaves one.
-func (s *seen) leftOver(p ood.Params) residualSpace {
-	h := len(s.origin)
-	return residualSpace{s.origin, s.Components(0, h-min(p.Count("k", h), h-1))}
-}
-
-// leastLogitsAt is −W⁺b: of all features that make the logits' squares least,
-// those of least norm.
-func leastLogitsAt(l *ood.Linear) ([]float64, error) {
-	c, h := l.Weight.Rows, l.Weight.Cols
-	w, bias := dense.Less(l.Weight, make([]float64, h)), make([]float64, c)
-	for i, b := range l.Bias {
-		bias[i] = float64(b)
-	}
-	gram := mat.NewSymDense(min(c, h), nil)
-	small, target := blas.NoTrans, bias
-	if c > h {
-		small, target = blas.Trans, make([]float64, h)
-		blas64.Gemv(blas.Trans, 1, w, dense.Vector(bias), 0, dense.Vector(target))
-	}
-	blas64.Syrk(small, 1, w, 0, gram.RawSymmetric())
-	s, err := eigen.NewSpectrum(gram)
-	if err != nil {
-		return nil, fmt.Errorf("the last layer: %w", err)
-	}
-	// The weights are float32, so are their singular values at best.
-	resolution := float64(max(c, h)) / (1 << 24)
-	least := resolution * resolution * s.Values[len(s.Values)-1]
-	solved := make([]float64, len(target))
-	for j, v := range s.Values {
-		if v <= least {
-			continue
-		}
-		var along float64
-		for i, t := range target {
-			along += s.Vectors.At(i, j) * t
-		}
-		for i := range solved {
-			solved[i] -= s.Vectors.At(i, j) * along / v
-		}
-	}
-	if c > h {
-		return solved, nil
-	}
-	origin := make([]float64, h)
-	blas64.Gemv(blas.Trans, 1, w, dense.Vector(solved), 0, dense.Vector(origin))
-	return origin, nil
-}
-
-// norms writes how long what is left of every row is.
-func (s residualSpace) norms(dst []float64, x blas32.General) {
-	y := dense.Project(x, s.Origin, s.Basis)
-	for i := range dst {
-		dst[i] = math.Sqrt(dense.SquaredNorm(dense.Row(y, i)))
-	}
-}
-
-// normsGraph writes what norms computes of x.
-func (s residualSpace) normsGraph(x graph.Tensor) graph.Tensor {
-	return x.Double().Sub(s.Origin).MatMul(graph.Compact(s.Basis)).Norm()
-}
-
-// ScoreGraph implements graph.Detector.
 func (s *residual) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return s.normsGraph(b.Features), nil
 }

@@ -31,7 +31,6 @@ type she struct {
 	Patterns blas64.General `state:"patterns[logits,features]"`
 }
 
-// Score implements ood.Detector.
 func (s *she) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		y := softmax.New(row(b.Logits, i), 1).Top
@@ -44,7 +43,6 @@ func (s *she) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *she) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return b.Features.Double().Mul(b.Logits.ArgMax().Rows(s.Patterns)).Sum().Neg(), nil
 }

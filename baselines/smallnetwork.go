@@ -21,9 +21,16 @@ func smallNetworkParams() []ood.Param {
 	return []ood.Param{{Name: "k", Default: 100, Takes: "count,most=65536", Sweep: []any{100, 1000}}, {Name: "epochs", Default: 10, Takes: "count", Sweep: []any{10, 100}}}
 }
 
+// Streams keep what is drawn apart from other uses of a seed.
+const (
+	streamTeacher = 0x7465616368 // of the weights of distillation's teacher
+	streamSVDD    = 0x73766464   // of the weights that SVDD starts from
+)
+
 // drawNetwork draws a network whose layers have the widths given, from the
 // input on: weights and biases of a layer of d inputs are uniform on ±1/√d.
-func drawNetwork(rng *rand.Rand, biased bool, widths ...int) train.Network {
+func drawNetwork(seed, stream uint64, biased bool, widths ...int) train.Network {
+	rng := rand.New(rand.NewPCG(seed, stream))
 	var n train.Network
 	for i, in := range widths[:len(widths)-1] {
 		out := widths[i+1]

@@ -3,7 +3,6 @@ package baselines
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -26,15 +25,11 @@ var svddMethod = ood.Method{
 	New:    func() any { return &svdd{} },
 }
 
-// streamSVDD keeps the weights to start from apart from other uses of a seed.
-const streamSVDD = 0x73766464
-
 type svdd struct {
 	Network train.Network `state:"network"`
 	Centre  []float32     `state:"centre[k]"`
 }
 
-// Restored implements rows.Restored.
 func (s *svdd) Restored() error {
 	if _, k := s.Network.Widths(); len(s.Centre) != k {
 		return fmt.Errorf("a centre of %d numbers for %d outputs", len(s.Centre), k)
@@ -44,7 +39,7 @@ func (s *svdd) Restored() error {
 
 func fitSVDD(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	k := p.Int("k")
-	start := drawNetwork(rand.New(rand.NewPCG(t.Seed, streamSVDD)), false, t.Features.Cols, smallHidden, k)
+	start := drawNetwork(t.Seed, streamSVDD, false, t.Features.Cols, smallHidden, k)
 	mean := make([]float64, k)
 	for _, x := range blocks(ctx, t.Features) {
 		out := start.Apply(x)
@@ -69,7 +64,6 @@ func fitSVDD(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	return s, err
 }
 
-// Score implements ood.Detector.
 func (s *svdd) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	out := s.Network.Apply(b.Features)
 	for i := range dst {
@@ -78,7 +72,6 @@ func (s *svdd) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *svdd) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return networks.Graph(s.Network, b.Features).Double().Sub(s.Centre).Square().Mean(), nil
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/ood"
@@ -35,18 +33,14 @@ func fitViM(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		return nil, err
 	}
 	s := &vim{residualSpace: seen.leftOver(p)}
-	var largest, left float64
+	var largest float64
 	for i := range t.Len() {
 		largest += float64(slices.Max(row(t.Logits, i))) / float64(t.Len())
 	}
 	if largest <= 0 {
 		return nil, fmt.Errorf("the largest logit is %v on average, and must be positive to match a residual with it: are these log-probabilities?", largest)
 	}
-	for _, x := range blocks(ctx, t.Features) {
-		norms := make([]float64, x.Rows)
-		s.norms(norms, x)
-		left += floats.Sum(norms) / float64(t.Len())
-	}
+	left := s.meanNorm(ctx, t.Features)
 	if ctx.Err() == nil && !(left > float64(s.Basis.Rows)/(1<<24)*seen.reach) {
 		return nil, fmt.Errorf("parameter %q: %v principal components hold all of the training features: choose fewer", "k", s.Basis.Rows-s.Basis.Cols)
 	}
@@ -54,7 +48,6 @@ func fitViM(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	return s, ctx.Err()
 }
 
-// Score implements ood.Detector.
 func (s *vim) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	s.norms(dst, b.Features)
 	for i := range dst {
@@ -63,7 +56,6 @@ func (s *vim) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *vim) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return s.normsGraph(b.Features).Mul(s.Alpha).Add(energyGraph(b.Logits, 1)), nil
 }

@@ -58,7 +58,6 @@ func fitVRA(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	return s, nil
 }
 
-// Score implements ood.Detector.
 func (s *vra) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	s.energies(dst, b.Features, func(rectified, phi []float32) float64 {
 		for j, v := range phi {
@@ -78,7 +77,6 @@ func (s *vra) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *vra) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	x := b.Features
 	clipped := x.Min(s.High)

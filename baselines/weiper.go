@@ -135,7 +135,6 @@ func (s *weiper) logitsOf(x blas32.General) blas32.General {
 	return z
 }
 
-// Score implements ood.Detector.
 func (s *weiper) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	shares, smooth := make([]float64, len(s.Features.Mean)), make([]float64, len(s.Features.Mean))
 	c := len(s.Bias)
@@ -160,7 +159,6 @@ func (s *weiper) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *weiper) ScoreGraph(graph.Batch) (graph.Tensor, error) {
 	return graph.Tensor{}, graph.Refuse("it counts %s of a row into a histogram", rows.Count(s.perturbed.Rows, "logit"))
 }

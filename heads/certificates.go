@@ -214,7 +214,6 @@ func prepared(phi blas32.General, unit bool, mean []float32) blas32.General {
 	return x
 }
 
-// ScoreGraph implements graph.Detector.
 func (c *certificates) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	x := b.Features
 	if c.Mean != nil {

@@ -51,7 +51,6 @@ type classCertificates struct {
 	Classes []*certificates `state:"classes"`
 }
 
-// Restored implements rows.Restored.
 func (s *classCertificates) Restored() error {
 	for y, k := range s.Own {
 		if k >= len(s.Classes) {
@@ -116,7 +115,6 @@ func predicted(b ood.Batch) [][]int {
 	return of
 }
 
-// Score implements ood.Detector.
 func (s *classCertificates) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	for y, of := range predicted(b) {
 		if len(of) == 0 {
@@ -137,7 +135,6 @@ func (s *classCertificates) Score(ctx context.Context, dst []float64, b ood.Batc
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *classCertificates) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	h, k := s.All.C.Rows, s.All.C.Cols
 	if size := 4 * h * k * (len(s.Classes) + 1); size > graph.MostBank {

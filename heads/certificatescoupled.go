@@ -83,7 +83,6 @@ func (s *coupled) certificates(ctx context.Context, dst []float64, b ood.Batch) 
 	return nil
 }
 
-// Score implements ood.Detector.
 func (s *coupled) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	if err := s.certificates(ctx, dst, b); err != nil {
 		return err
@@ -97,7 +96,6 @@ func (s *coupled) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *coupled) ScoreGraph(b graph.Batch) (graph.Tensor, error) { return s.Sum(b).Graph(), nil }
 
 // Sum implements gaussian.Summed.

@@ -135,7 +135,6 @@ func (c *nonlinear) prepared(phi blas32.General) blas32.General {
 	return x
 }
 
-// Restored implements rows.Restored.
 func (c *nonlinear) Restored() error {
 	if in, _ := c.Network.Widths(); in != len(c.Mean) {
 		return fmt.Errorf("a network of %d inputs for %d features", in, len(c.Mean))
@@ -152,7 +151,6 @@ func (c *nonlinear) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// ScoreGraph implements graph.Detector.
 func (c *nonlinear) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	x := preparedGraph(b.Features, c.UnitNorm, c.Mean).Div(c.Scale)
 	return meanSquareGraph(networks.Graph(c.Network, x), c.Loss), nil

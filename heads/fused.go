@@ -228,7 +228,6 @@ func (f fusion) empty() any {
 	return s
 }
 
-// Restored implements rows.Restored.
 func (p *fusedPart) Restored() error {
 	if p.Name != p.Fitted.method.Name {
 		return fmt.Errorf("it is of %q, where the method has %q", p.Name, p.Fitted.method.Name)
@@ -237,7 +236,6 @@ func (p *fusedPart) Restored() error {
 	return nil
 }
 
-// Restored implements rows.Restored.
 func (s *fused) Restored() error {
 	var sum float64
 	for _, p := range s.Parts {
@@ -388,7 +386,6 @@ func (s *fused) CarriesNaN() bool {
 	return !slices.ContainsFunc(s.Parts, func(p *fusedPart) bool { return !graph.Carries(p.Fitted.Fitted()) })
 }
 
-// ScoreGraph implements graph.Detector.
 func (s *fused) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	var logs []surprise
 	sums, powers := make([]gaussian.Sum, len(s.Parts)), make([]float64, len(s.Parts))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/train"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // Regression are networks that learnt standardised targets from standardised
@@ -82,16 +83,26 @@ func (r Regression) Check(levels, outputs int) error {
 	return nil
 }
 
-// EachBlock calls use with standardised rows of x, n×d, block after block, for
-// each target, and the index of the first.
-func (r Regression) EachBlock(x blas32.General, use func(first, target int, rows blas32.General)) {
+// Apply is what the network of a target makes of standardised rows.
+func (r Regression) Apply(target int, x blas32.General) blas32.General {
+	return r.Networks[target].Apply(x)
+}
+
+// EachRow returns the quantiles of the rows of x, n×d, that write makes of each row
+// of what outputs makes of standardised rows, for each target.
+func (r Regression) EachRow(x blas32.General, levels []float64, outputs func(target int, x blas32.General) blas32.General, write func(target int, z, quantiles []float32)) ood.Quantiles {
 	const atOnce = 4096 // rows whose hidden activations are held
+	q := ood.NewQuantiles(x.Rows, len(r.Networks), levels)
 	for lo := 0; lo < x.Rows; lo += atOnce {
 		block := r.X.standardised(rows.Slice(x, lo, min(lo+atOnce, x.Rows)))
 		for t := range r.Networks {
-			use(lo, t, block)
+			z := outputs(t, block)
+			for i := range z.Rows {
+				write(t, rows.Row(z, i), q.Row(lo+i, t))
+			}
 		}
 	}
+	return q
 }
 
 // InUnits is what a network says of a target, in the target's units.

@@ -167,11 +167,10 @@ func separateQuantiles(fits []networks.Regression, x blas32.General) []float32 {
 	levels := len(fits)
 	q := make([]float32, x.Rows*levels)
 	for l, n := range fits {
-		n.EachBlock(x, func(lo, _ int, rows blas32.General) {
-			for i, v := range n.Networks[0].Apply(rows).Data {
-				q[(lo+i)*levels+l] = float32(n.InUnits(0, v))
-			}
-		})
+		one := n.EachRow(x, []float64{.5}, n.Apply, func(_ int, z, quantiles []float32) { quantiles[0] = float32(n.InUnits(0, z[0])) })
+		for i, v := range one.Data {
+			q[i*levels+l] = v
+		}
 	}
 	return q
 }

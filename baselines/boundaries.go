@@ -1,0 +1,42 @@
+package baselines
+
+import (
+	"math"
+	"sync"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+
+	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// boundaries is a last layer with what its decision boundaries are made of.
+type boundaries struct {
+	lastLayer
+	once      sync.Once
+	distances blas64.General // between all rows of the weights
+}
+
+// classSquared is what the distances between all classes' weights take.
+func classSquared(t ood.Training, _ ood.Params) float64 { return square(t.Logits.Cols) }
+
+// from is the distances between row y of the weights and all rows, none below
+// the least positive float32, by which one may divide.
+func (s *boundaries) from(y int) []float64 {
+	s.once.Do(func() {
+		w, c := dense.Less(s.Weight, nil), s.Weight.Rows
+		s.distances = dense.New(c, c)
+		blas64.Gemm(blas.NoTrans, blas.Trans, 1, w, w, 0, s.distances)
+		squares := make([]float64, c)
+		for i := range squares {
+			squares[i] = dense.Row(s.distances, i)[i]
+		}
+		for i, square := range squares {
+			for k, dot := range dense.Row(s.distances, i) {
+				dense.Row(s.distances, i)[k] = max(math.Sqrt(max(square+squares[k]-2*dot, 0)), math.SmallestNonzeroFloat32)
+			}
+		}
+	})
+	return dense.Row(s.distances, y)
+}

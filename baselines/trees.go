@@ -1,0 +1,55 @@
+package baselines
+
+import (
+	"sync"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/trees"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// treeCount is what a number of trees takes, bounded by the memory that it asks
+// for before any is grown.
+const treeCount = "count,most=1000000"
+
+// splitParams are those of how a tree looks for a split.
+func splitParams() []ood.Param {
+	return []ood.Param{{Name: "max_features", Default: 1, Takes: "positive,most=1"}, {Name: "bins", Default: 0, Takes: "count,least=-1"}}
+}
+
+// treeOptions say when trees stop growing.
+func treeOptions(p ood.Params) trees.Options {
+	return trees.Options{
+		MaxDepth: p.Int("max_depth"), MinSplit: p.Int("min_samples_split"), MinLeaf: p.Int("min_samples_leaf"), MaxFeatures: p.Float("max_features"),
+	}
+}
+
+// treeData arranges the features for trees, once for all that have as many bins.
+func treeData(t ood.Training, bins int) (*trees.Data, error) {
+	type key struct{ bins int }
+	return sharing.Cached(t.Batch, key{bins}, func() (*trees.Data, error) { return trees.NewData(t.Features, bins) })
+}
+
+// targetColumn is a copy of target t of y.
+func targetColumn(y blas32.General, t int) []float32 {
+	column := make([]float32, y.Rows)
+	for i := range column {
+		column[i] = y.Data[i*y.Stride+t]
+	}
+	return column
+}
+
+// shareOf turns steps that are done in several goroutines into calls of
+// progress, one at a time and never less than before.
+func shareOf(total int, progress func(share float64)) (step func()) {
+	var mu sync.Mutex
+	done := 0
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		done++
+		progress(float64(done) / float64(total))
+	}
+}
