@@ -109,7 +109,7 @@ type Layer struct {
 type Fitted struct {
 	Method string // such as "sqr"
 	Params ood.Params
-	Scorer *driver.Scorer
+	scorer *driver.Scorer
 }
 
 // Where calibration rows came from.

@@ -28,12 +28,16 @@ type graphWriter struct {
 }
 
 // WriteGraph appends what the bundle says of rows to a graph, which holds their
-// parts, n×width and float32, and returns what it does not append, and why. It is
-// what featurize.Export is made of. A method that cannot be written is an error.
+// parts, n×width and float32, or, where rows has none, takes those that the bundle
+// reads as inputs. It returns what it does not append, and why. It is what
+// featurize.Export is made of. A method that cannot be written is an error.
 func (b *Bundle) WriteGraph(to *onnx.Builder, rows graph.Batch, o graph.Options) (left []string, err error) {
 	o.Alpha, o.Level, o.Sets = cmp.Or(o.Alpha, b.Calibration.Alpha), cmp.Or(o.Level, b.Calibration.Level), cmp.Or(o.Sets, "lac")
 	if err := checkLevels(o.Level, o.Alpha); err != nil {
 		return nil, err
+	}
+	if rows.Features.Cols() == 0 {
+		rows = b.rowInputs(to, o.Rows)
 	}
 	w := &graphWriter{bundle: b, b: to, o: o, rows: rows}
 	defer to.SetScope(to.SetScope("attach/"))
@@ -72,6 +76,25 @@ func (b *Bundle) WriteGraph(to *onnx.Builder, rows graph.Batch, o graph.Options)
 	}
 	w.describe()
 	return left, nil
+}
+
+// rowInputs are the parts of rows that the bundle reads, as inputs of a graph.
+func (b *Bundle) rowInputs(to *onnx.Builder, n any) (in graph.Batch) {
+	widths, read := b.widths(), parts.Widths{}
+	if b.Detector != nil {
+		read = b.Detector.scorer.Widths()
+	}
+	if b.Base.Task == Classification {
+		widths["logits"] = b.Base.Outputs // of which one may be read as two
+	}
+	for _, name := range widths.Names() {
+		if name == "logits" && read[name] == 0 && b.Base.Task != Classification && !b.Base.Residual {
+			continue
+		}
+		x := graph.Of(to, to.Input(name, pb.TensorProto_FLOAT, n, widths[name]), pb.TensorProto_FLOAT, widths[name])
+		parts.Set(&in.Features, &in.Logits, &in.Layers, name, x)
+	}
+	return in
 }
 
 // standardise does what Scaling.Apply does; a row with an infinity becomes NaN.
@@ -126,10 +149,10 @@ func (w *graphWriter) levelInput() graph.Tensor {
 func (w *graphWriter) detect(known *graph.Tensor) error {
 	d := w.bundle.Detector
 	var reads graph.Batch
-	for _, name := range d.Scorer.Widths().Names() {
+	for _, name := range d.scorer.Widths().Names() {
 		parts.Set(&reads.Features, &reads.Logits, &reads.Layers, name, w.rows.Part(name))
 	}
-	score, err := graph.Score(d.Scorer.Fitted(), reads)
+	score, err := graph.Score(d.scorer.Fitted(), reads)
 	if err != nil {
 		return fmt.Errorf("%s cannot be exported: %w", d.Method, err)
 	}
@@ -236,7 +259,7 @@ func (w *graphWriter) limit(scores graph.Tensor) graph.Tensor {
 func (w *graphWriter) quantiles() (*graph.Tensor, error) {
 	c := w.bundle.Calibration
 	levels, targets := c.Quantiles[0].Levels, len(c.Quantiles)
-	q, err := graph.Quantiles(w.bundle.Quantiles.Scorer.Fitted(), w.rows.Features, levels)
+	q, err := graph.Quantiles(w.bundle.Quantiles.scorer.Fitted(), w.rows.Features, levels)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be exported: %w", w.bundle.Quantiles.Method, err)
 	}

@@ -360,7 +360,7 @@ func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d division) err
 	if err != nil {
 		return fmt.Errorf("detector %s on the calibration rows: %w", in.Method.Name, err)
 	}
-	b.Detector = &Fitted{Method: in.Method.Name, Params: in.Params, Scorer: scorer}
+	b.Detector = &Fitted{Method: in.Method.Name, Params: in.Params, scorer: scorer}
 	b.Calibration.OOD = scores
 	sorted, err := calibrate.NewConformal(scores)
 	if err != nil {

@@ -54,7 +54,7 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) er
 	if err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}
-	b.Quantiles = &Fitted{Method: in.Quantiles.Name, Params: in.QuantileParams, Scorer: fitted}
+	b.Quantiles = &Fitted{Method: in.Quantiles.Name, Params: in.QuantileParams, scorer: fitted}
 	if b.Calibration.Quantiles, err = calibrateQuantiles(b.quantiles(d.cal, calibrationLevels()), d.calTo); err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}

@@ -27,10 +27,10 @@ const (
 func (b *Bundle) parts() (map[string]rows.State, error) {
 	states := make(map[string]rows.State)
 	if b.Detector != nil {
-		states[detectorFolder] = b.Detector.Scorer.State()
+		states[detectorFolder] = b.Detector.scorer.State()
 	}
 	if b.Quantiles != nil {
-		states[quantilesFolder] = b.Quantiles.Scorer.State()
+		states[quantilesFolder] = b.Quantiles.scorer.State()
 	}
 	if b.Text != nil {
 		states[textFolder] = b.Text.state()
@@ -233,7 +233,7 @@ func (e *methodEntry) restored(of string, intervals bool, arrays map[string]rows
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s %s: %w", ErrDamaged, of, e.Method, err)
 	}
-	return &Fitted{Method: e.Method, Params: e.Params, Scorer: scorer}, nil
+	return &Fitted{Method: e.Method, Params: e.Params, scorer: scorer}, nil
 }
 
 // checkParts refuses parts that are not calibrated on as many rows and targets
@@ -308,17 +308,17 @@ func (b *Bundle) consistent() error {
 		if part == nil {
 			continue
 		}
-		if err := part.Scorer.Widths().Check(want, "the rows of "+part.Method, "the manifest says"); err != nil {
+		if err := part.scorer.Widths().Check(want, "the rows of "+part.Method, "the manifest says"); err != nil {
 			return fmt.Errorf("%w: its parts do not fit together: %w", ErrDamaged, err)
 		}
 	}
 	if d := b.Detector; d != nil {
-		if read := d.Scorer.Widths().Layers(); read != len(b.Base.Layers) {
+		if read := d.scorer.Widths().Layers(); read != len(b.Base.Layers) {
 			return fmt.Errorf("%w: its parts do not fit together: the detector reads %d earlier layers, and the manifest names %d", ErrDamaged, read, len(b.Base.Layers))
 		}
 	}
 	if h := b.Quantiles; h != nil {
-		one := h.Scorer.Quantiles(rows.New(1, h.Scorer.Widths()["features"]), []float64{.5})
+		one := h.scorer.Quantiles(rows.New(1, h.scorer.Widths()["features"]), []float64{.5})
 		if calibrated := len(b.Calibration.Quantiles); calibrated != one.Targets {
 			return fmt.Errorf("%w: quantiles of %d targets are calibrated, and the quantile head is not for them", ErrDamaged, calibrated)
 		}

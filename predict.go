@@ -157,7 +157,7 @@ type Rows struct {
 // RunsNetwork says that the detector scores by running the base network, so
 // that prediction needs rows with a Network and Inputs.
 func (b *Bundle) RunsNetwork() bool {
-	return b.Detector != nil && (b.Detector.Scorer.Method().Needs.Network || b.Detector.Scorer.Method().Needs.Dropout)
+	return b.Detector != nil && (b.Detector.scorer.Method().Needs.Network || b.Detector.scorer.Method().Needs.Dropout)
 }
 
 // Predictor predicts block after block with one choice of levels. It is made by
@@ -195,7 +195,7 @@ func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 	}
 	p := &Predictor{bundle: b, o: o, widths: b.widths()}
 	if b.Detector != nil {
-		p.scorer = b.Detector.Scorer
+		p.scorer = b.Detector.scorer
 	}
 	if err := p.calibrateFlags(); err != nil {
 		return nil, err
@@ -294,7 +294,7 @@ func (b *Bundle) widths() parts.Widths {
 	if b.Detector == nil {
 		return w
 	}
-	for name, n := range b.Detector.Scorer.Widths() {
+	for name, n := range b.Detector.scorer.Widths() {
 		w[name] = cmp.Or(w[name], n)
 	}
 	return w

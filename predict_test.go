@@ -201,7 +201,7 @@ func TestQuantilesAndValue(t *testing.T) {
 	b := mustFit(t, in)
 	levels := []float64{0.9, 0.1, 0.5, 0.025}
 	p := cells(mustPredict(t, b, in.Batch, attach.PredictOptions{Levels: levels}))
-	want := b.Quantiles.Scorer.Quantiles(in.Batch.Features, levels)
+	want := b.Quantiles.Scorer().Quantiles(in.Batch.Features, levels)
 	for i, v := range want.Data {
 		if p[i/4].Quantiles[i%4] != float64(v) {
 			t.Fatalf("quantile %d is %v, want the head's %v", i, p[i/4].Quantiles[i%4], v)

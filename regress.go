@@ -28,7 +28,7 @@ func calibrationLevels() []float64 {
 // quantiles are those of the targets of rows whose features are as the head reads
 // them.
 func (b *Bundle) quantiles(r ood.Batch, levels []float64) ood.Quantiles {
-	q := b.Quantiles.Scorer.Quantiles(r.Features, levels)
+	q := b.Quantiles.scorer.Quantiles(r.Features, levels)
 	if !b.Base.Residual {
 		return q
 	}

@@ -136,10 +136,10 @@ func (b *Bundle) readsBack(content []byte, states map[string]rows.State, own []o
 		return err
 	}
 	for _, part := range [][2]*Fitted{{b.Detector, back.Detector}, {b.Quantiles, back.Quantiles}} {
-		if is := part[0]; is != nil && reflect.TypeOf(part[1].Scorer.Fitted()) != reflect.TypeOf(is.Scorer.Fitted()) {
+		if is := part[0]; is != nil && reflect.TypeOf(part[1].scorer.Fitted()) != reflect.TypeOf(is.scorer.Fitted()) {
 			return fmt.Errorf("method %q is not the one that is known under that name", is.Method)
 		} else if is != nil {
-			if name := lost(is.Scorer.Fitted(), part[1].Scorer.Fitted()); name != "" {
+			if name := lost(is.scorer.Fitted(), part[1].scorer.Fitted()); name != "" {
 				return fmt.Errorf("method %q: the field %s of what it fitted has no tag, and no method Restored works it out", is.Method, name)
 			}
 		}

@@ -69,14 +69,6 @@ type regressed struct {
 	Spread []float64 `state:"spread[outputs],positive"`
 }
 
-// Variant says that dropout stands in that the network n lacks.
-func (s *bald) Variant(n ood.Network) string {
-	if len(s.Last) > 0 || n != nil && n.Dropouts() == 0 {
-		return "inserted dropout"
-	}
-	return ""
-}
-
 func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	if len(s.Last) > 0 {
 		l := s.Last[0]

@@ -52,7 +52,8 @@ func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions)
 	e := exporting{bundle: b, o: graph.Options{Alpha: o.Alpha, Level: o.Level, Sets: o.Sets, Rows: "rows"}}
 	var err error
 	if o.OnlyHeads {
-		e.heads()
+		e.to = onnx.NewBuilder("attach", headsOpset)
+		e.to.Note("attach.heads_only", "true")
 	} else {
 		err = e.base(ctx, o)
 	}
@@ -95,35 +96,13 @@ type exporting struct {
 	bundle *attach.Bundle
 	o      graph.Options
 	to     *onnx.Builder
-	rows   graph.Batch
-	dir    string // of external data
+	rows   graph.Batch // none of heads alone
+	dir    string      // of external data
 	done   Exported
 }
 
 // headsOpset is the operator set of a graph without a model.
 const headsOpset = 17
-
-// heads begins a graph that takes features.
-func (e *exporting) heads() {
-	b := e.bundle
-	e.to = onnx.NewBuilder("attach", headsOpset)
-	widths := b.Base.Widths()
-	if b.Detector != nil {
-		for name, n := range b.Detector.Scorer.Widths() {
-			if b.Base.Task != attach.Classification || name != "logits" { // of which one may be read as two
-				widths[name] = cmp.Or(widths[name], n)
-			}
-		}
-	}
-	for _, name := range widths.Names() {
-		if reads := b.Detector != nil && b.Detector.Scorer.Widths()[name] > 0; name == "logits" && !reads && b.Base.Task != attach.Classification && !b.Base.Residual {
-			continue
-		}
-		x := graph.Of(e.to, e.to.Input(name, pb.TensorProto_FLOAT, e.o.Rows, widths[name]), pb.TensorProto_FLOAT, widths[name])
-		parts.Set(&e.rows.Features, &e.rows.Logits, &e.rows.Layers, name, x)
-	}
-	e.to.Note("attach.heads_only", "true")
-}
 
 // base begins with the model, and the tensors of it that rows are read from.
 func (e *exporting) base(ctx context.Context, o ExportOptions) error {

@@ -53,12 +53,6 @@ type certificates struct {
 	Loss     train.Loss     `state:"loss,of=bce|mse|l1|pinball"` // decides the score
 }
 
-// Linear are the certificates, h×k, the mean that is subtracted from rows, if
-// any, whether rows are scaled to norm 1 first, and the loss of the fit.
-func (c *certificates) Linear() (weight blas32.General, mean []float32, unitNorm bool, loss train.Loss) {
-	return c.C, c.Mean, c.UnitNorm, c.Loss
-}
-
 // certificatesOf is how many certificates of h features a configuration has.
 func certificatesOf(p ood.Params, h int) int {
 	if p.Float("k") == 0 {

@@ -371,16 +371,6 @@ func (s *fused) combined(surprises []float64) float64 {
 	return largest + math.Log(sum)
 }
 
-// Variant says what stands in for a component.
-func (s *fused) Variant(n ood.Network) string {
-	for _, p := range s.Parts {
-		if v := p.Fitted.Variant(n); v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
 // CarriesNaN implements graph.Carrier.
 func (s *fused) CarriesNaN() bool {
 	return !slices.ContainsFunc(s.Parts, func(p *fusedPart) bool { return !graph.Carries(p.Fitted.Fitted()) })

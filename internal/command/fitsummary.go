@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -49,8 +50,11 @@ func (f *fitting) note(b *attach.Bundle) {
 	}
 	noteEndless(w, b, attach.PredictOptions{}, b.Calibration.Groups)
 	noteSilent(w, b, attach.PredictOptions{})
-	if b.Detector != nil && b.Detector.Scorer.Variant(nil) != "" {
-		printf(w, "note: %s works with %s, which the network does not have of its own and was not trained with\n", b.Detector.Method, b.Detector.Scorer.Variant(nil))
+	if b.Detector != nil {
+		m, _ := attach.MethodByName(b.Detector.Method)
+		if variant := driver.Variant(m, f.in.Batch.Network); variant != "" {
+			printf(w, "note: %s works with %s, which the network does not have of its own and was not trained with\n", m.Name, variant)
+		}
 	}
 	noteFolders(w, len(b.Base.Classes), b.Base.Outputs)
 	if f.in.Batch.Labels != nil && f.in.Base.Task == attach.Classification && b.Calibration.Temperature == 0 {

@@ -87,6 +87,15 @@ func checkFitted(m ood.Method, maker string, fitted any) error {
 	return nil
 }
 
+// Variant says in a few words what stands in for what a method does with a
+// network, or is empty where nothing does.
+func Variant(m ood.Method, n ood.Network) string {
+	if m.Needs.Dropout && n != nil && n.Dropouts() == 0 {
+		return "inserted dropout"
+	}
+	return ""
+}
+
 // configError says which configuration of a grid could not be fitted or scored;
 // alone, others may be.
 type configError struct {

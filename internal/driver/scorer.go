@@ -34,19 +34,6 @@ func (s *Scorer) Method() ood.Method { return s.method }
 // Fitted is what the method fitted.
 func (s *Scorer) Fitted() any { return s.fitted }
 
-// Variant says in a few words what stands in for what the method does, such as
-// "inserted dropout", or is empty where nothing does. n is the network, nil the
-// one that the method was fitted with.
-func (s *Scorer) Variant(n ood.Network) string {
-	if n == nil {
-		n = s.network
-	}
-	if v, ok := s.fitted.(interface{ Variant(ood.Network) string }); ok {
-		return v.Variant(n)
-	}
-	return ""
-}
-
 // blockRows is the number of rows that are scored between two looks at the
 // context.
 const blockRows = 1024

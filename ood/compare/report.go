@@ -56,7 +56,7 @@ type MethodReport struct {
 	NOutliers int `json:"n_outliers,omitempty"`
 	NOut      int `json:"n_out,omitempty"`
 
-	// Variant is what stands in for the method, as what it fitted says;
+	// Variant is what stands in for the method, such as "inserted dropout";
 	// absent from the JSON form where nothing does.
 	Variant string `json:"variant,omitempty"`
 

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +33,6 @@ type work struct {
 // result is what came of one configuration.
 type result struct {
 	conf       Config
-	variant    string
 	err        error
 	fit, score time.Duration
 
@@ -162,7 +160,7 @@ func (w *work) fit(ctx context.Context, configs []int, progress rows.Progress) e
 	took := time.Since(fitted)
 	for i, k := range configs {
 		r := &w.results[k]
-		r.conf.In, r.conf.Out, r.score, r.variant = parts[i][0], parts[i][1:], took/n, scorers[i].Variant(nil)
+		r.conf.In, r.conf.Out, r.score = parts[i][0], parts[i][1:], took/n
 	}
 	return nil
 }
@@ -235,12 +233,12 @@ func (w *work) report() MethodReport {
 			continue
 		}
 		res.conf.Params = params
-		r.Variant = cmp.Or(r.Variant, res.variant)
 		done = append(done, res)
 	}
 	if len(done) == 0 {
 		return r
 	}
+	r.Variant = driver.Variant(w.m, w.c.Training.Network)
 	r.ScoreMicroseconds = took.Seconds() * 1e6 / float64(len(done)) / float64(w.rows())
 	r.summarise(w.c.outSets(), done)
 	return r

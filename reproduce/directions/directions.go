@@ -3,6 +3,8 @@
 package directions
 
 import (
+	"archive/zip"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -12,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/train"
@@ -74,10 +77,11 @@ func (s *settings) run() error {
 	case s.vectors != "" && filepath.Ext(s.vectors) != ".npz" || s.vectors == s.x:
 		return experiment.Usagef("-o is %q; it must end in .npz, and not be what --x reads", s.vectors)
 	}
-	b, certificates, err := open(s.bundle)
+	b, scorer, err := open(s.bundle)
 	if err != nil {
 		return err
 	}
+	certificates := linearOf(scorer)
 	if s.alpha == 0 {
 		s.alpha = b.Calibration.Alpha
 	}
@@ -101,7 +105,7 @@ func (s *settings) run() error {
 		UnitNorm: certificates.UnitNorm, Centred: certificates.Mean != nil, Alpha: s.alpha, nCal: len(b.Calibration.OOD),
 	}
 	if certificates.Loss != "bce" {
-		scores, err := b.Detector.Scorer.Score(context.Background(), nil, rows)
+		scores, err := scorer.Score(context.Background(), nil, rows)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.x, err)
 		}
@@ -128,18 +132,50 @@ func (s *settings) run() error {
 	return nil
 }
 
-// open opens a bundle with linear certificates.
-func open(path string) (*attach.Bundle, linear, error) {
+// linearMethods fit linear certificates.
+var linearMethods = []string{"certificates", "certificates-trained", "certificates-unregularised"}
+
+// open opens a bundle with linear certificates, and these, from their state in its
+// file.
+func open(path string) (*attach.Bundle, *driver.Scorer, error) {
 	b, err := attach.Open(path)
 	if err != nil {
-		return nil, linear{}, err
+		return nil, nil, err
 	}
-	if b.Detector != nil {
-		if c, ok := linearOf(b.Detector.Scorer); ok {
-			return b, c, nil
+	if b.Detector == nil || !slices.Contains(linearMethods, b.Detector.Method) {
+		return nil, nil, fmt.Errorf("%s: directions are those of linear certificates; fit with --method certificates, certificates-trained or certificates-unregularised", path)
+	}
+	z, err := zip.OpenReader(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer z.Close()
+	var manifest struct {
+		Detector struct{ State map[string]any }
+	}
+	st := rows.State{Arrays: map[string]rows.Array{}}
+	for _, f := range z.File {
+		name, ok := strings.CutPrefix(strings.TrimSuffix(f.Name, ".npy"), "detector/")
+		if !ok && f.Name != "manifest.json" {
+			continue
+		}
+		r, err := f.Open()
+		if err != nil {
+			return nil, nil, err
+		}
+		if ok {
+			st.Arrays[name], err = npy.Read(r, int64(f.UncompressedSize64))
+		} else {
+			err = json.NewDecoder(r).Decode(&manifest)
+		}
+		if err := cmp.Or(err, r.Close()); err != nil {
+			return nil, nil, fmt.Errorf("%s: %s: %w", path, f.Name, err)
 		}
 	}
-	return nil, linear{}, fmt.Errorf("%s: directions are those of linear certificates; fit with --method certificates, certificates-trained or certificates-unregularised", path)
+	st.Params = manifest.Detector.State
+	m, _ := attach.MethodByName(b.Detector.Method)
+	scorer, err := driver.Restore(m, st)
+	return b, scorer, err
 }
 
 // linear are certificates that are linear functions of features.
@@ -150,14 +186,15 @@ type linear struct {
 	Loss     train.Loss
 }
 
-func linearOf(s *driver.Scorer) (c linear, ok bool) {
-	f, ok := s.Fitted().(interface {
-		Linear() (blas32.General, []float32, bool, train.Loss)
-	})
-	if ok {
-		c.C, c.Mean, c.UnitNorm, c.Loss = f.Linear()
+// linearOf are the linear certificates that were fitted.
+func linearOf(s *driver.Scorer) linear {
+	st := s.State()
+	c := st.Arrays["certificates"]
+	mean, _ := st.Arrays["mean"].Data.([]float32)
+	return linear{
+		C:    blas32.General{Rows: c.Shape[0], Cols: c.Shape[1], Stride: c.Shape[1], Data: c.Data.([]float32)},
+		Mean: mean, UnitNorm: st.Params["unit_norm"].(bool), Loss: train.Loss(st.Params["loss"].(string)),
 	}
-	return c, ok
 }
 
 // seen is what directions prints.

@@ -43,8 +43,7 @@ func TestDirections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, _ := linearOf(fitted)
-		directions, err := directionsOf(c, m)
+		directions, err := directionsOf(linearOf(fitted), m)
 		if err != nil {
 			t.Fatal(err)
 		}
