@@ -167,3 +167,36 @@ func TestDropoutInserted(t *testing.T) {
 		}
 	}
 }
+
+// What layers before the first dropout layer make reaches those behind it, whatever
+// its type and axes.
+func TestDropoutCut(t *testing.T) {
+	rt := runtime(t)
+	for _, elem := range []pb.TensorProto_DataType{float, pb.TensorProto_DOUBLE, pb.TensorProto_FLOAT16} {
+		b := onnx.NewBuilder("tiny", 18)
+		as := func(name string, elem pb.TensorProto_DataType) string {
+			return b.Node("Cast", []string{name}, onnx.Attr("to", elem))
+		}
+		x := as(b.Input("x", float, "n", 3), elem)
+		phi := b.Node("MatMul", []string{x, as(b.Initializer("trunk", trunk, 3, h), elem)})
+		number := b.Node("ReduceMax", []string{as(b.Initializer("numbers", []float32{.25, .5}), elem)}, onnx.Attr("keepdims", 0))
+		number = b.Node("Mul", []string{b.Node("ReduceMax", []string{b.Node("Sign", []string{b.Node("Abs", []string{x})})}, onnx.Attr("keepdims", 0)), number})
+		// Of a rank that nothing tells before the graph runs.
+		places := b.Node("NonZero", []string{b.Node("Greater", []string{b.Node("Shape", []string{x}), b.Const(int64(-1))})})
+		unknown := b.Node("ReduceMax", []string{x, b.Node("Reshape", []string{places, b.Const([]int64{-1})})}, onnx.Attr("keepdims", 0))
+		nothing := b.Node("Mul", []string{b.Node("Dropout", []string{phi, b.Const(float32(.5))}), as(b.Const(float32(0)), elem)})
+		v := b.Node("Add", []string{b.Node("Add", []string{phi, nothing}), b.Node("Add", []string{b.Node("Add", []string{nothing, number}), unknown})})
+		b.Output(as(b.Node("MatMul", []string{v, as(b.Initializer("W", headW, h, c), elem)}), float), float, "n", c)
+		model, err := b.Model()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := open(t, rt, save(t, model), featurize.Options{})
+		rows := ood.BlockOf([]int{2, 3}, noise(6))
+		want, err := m.Network().Forward(t.Context(), rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, elem.String(), passes(t, m, []int{2, 3}, rows.Tensors[0].Data, 0, 1, 0, 1), want.Logits.Data, 1e-3)
+	}
+}

@@ -95,44 +95,66 @@ func (m *Model) makeStochastic(ctx context.Context, g *onnx.Graph) (*stochastic,
 
 	infos, heads := m.inputs.declare(g)
 	body := &pb.GraphProto{Input: infos}
-	var takes, made []string
+	var cut, made, fed []string
 	output := func(v *pb.ValueInfoProto) int {
 		body.Output = append(body.Output, v)
 		made = append(made, v.GetName())
 		return len(made) - 1
 	}
-	for _, v := range cutInputs(after.Graph, typeOf) {
-		after.Graph.Input = append(after.Graph.Input, v)
-		takes = append(takes, v.GetName())
-		at := slices.Index(m.inputs.feeds(), v.GetName())
-		if at >= 0 {
-			at = -1 - at
-		} else {
-			at = output(v)
-		}
-		s.takes = append(s.takes, at)
-	}
 	for i, l := range layers {
 		name := fmt.Sprintf("attach/shape/%d", i)
 		body.Node = append(body.Node, node("Shape", []string{l.in}, name))
 		s.shapes = append(s.shapes, output(onnx.ValueInfo(name, pb.TensorProto_INT64, -1)))
-		takes = append(takes, l.in)
+		cut, fed = append(cut, l.in), append(fed, maskName(i))
 	}
-	before := ort.Model{Proto: part(g, heads, body, takes...), Dir: dir}
+	var received []*pb.NodeProto
+	for _, v := range cutInputs(after.Graph, typeOf) {
+		cut = append(cut, v.GetName())
+		at := slices.Index(m.inputs.feeds(), v.GetName())
+		if at >= 0 {
+			at = -1 - at
+		} else {
+			give, take := passed(v)
+			body.Node, received = append(body.Node, give...), append(received, take...)
+			at = output(v)
+		}
+		v.GetType().GetTensorType().Shape = nil
+		after.Graph.Input, fed = append(after.Graph.Input, v), append(fed, v.GetName())
+		s.takes = append(s.takes, at)
+	}
+	after.Graph.Node = append(received, after.Graph.Node...)
+	before := ort.Model{Proto: part(g, heads, body, cut...), Dir: dir}
 	if s.before, err = m.rt.NewSession(ctx, before, m.inputs.feeds(), made); err != nil {
 		return nil, err
 	}
-	var names []string
-	for i := range layers {
-		names = append(names, maskName(i))
-	}
-	names = append(names, takes[:len(s.takes)]...)
-	s.after, err = m.rt.NewSession(ctx, ort.Model{Proto: after, Dir: dir}, names, []string{logitsName})
-	if err != nil {
+	if s.after, err = m.rt.NewSession(ctx, ort.Model{Proto: after, Dir: dir}, fed, []string{logitsName}); err != nil {
 		s.before.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// passed declares a tensor anew as what one session gives and another takes, with the
+// nodes that make it there and turn it back here: sessions have neither half precision
+// nor scalars, which a tensor without known axes may be.
+func passed(v *pb.ValueInfoProto) (give, take []*pb.NodeProto) {
+	t, name := v.GetType().GetTensorType(), v.GetName()
+	elem, wide := t.GetElemType(), t.GetElemType()
+	if wide == int32(pb.TensorProto_FLOAT16) || wide == int32(pb.TensorProto_BFLOAT16) {
+		wide = int32(pb.TensorProto_FLOAT)
+	}
+	to := func(elem int32) *pb.AttributeProto { return onnx.Attr("to", pb.TensorProto_DataType(elem)) }
+	v.Name, t.ElemType = ptr(name+"/passed"), &wide
+	if len(t.GetShape().GetDim()) > 0 {
+		return []*pb.NodeProto{node("Cast", []string{name}, v.GetName(), to(wide))}, []*pb.NodeProto{node("Cast", []string{v.GetName()}, name, to(elem))}
+	}
+	axis := func(of string) *pb.NodeProto {
+		return node("Constant", nil, of+"/axis", onnx.Attr("value", onnx.Tensor([]int64{0})))
+	}
+	given, taken := name+"/given", name+"/taken"
+	give = []*pb.NodeProto{node("Cast", []string{name}, given, to(wide)), axis(given), node("Unsqueeze", []string{given, given + "/axis"}, v.GetName())}
+	take = []*pb.NodeProto{axis(taken), node("Squeeze", []string{v.GetName(), taken + "/axis"}, taken), node("Cast", []string{taken}, name, to(elem))}
+	return give, take
 }
 
 // insertDropout gives the readers of φ a tensor of their own, which a new
@@ -168,7 +190,9 @@ func (s *stochastic) keepBehind(model *pb.ModelProto, k *constants, typeOf func(
 	var masks []*pb.ValueInfoProto
 	for i, l := range s.layers {
 		mask := maskName(i)
-		masks = append(masks, anyShape(onnx.ValueInfo(mask, pb.TensorProto_FLOAT, -1)))
+		v := onnx.ValueInfo(mask, pb.TensorProto_FLOAT)
+		v.GetType().GetTensorType().Shape = nil
+		masks = append(masks, v)
 		behind[l.out], drops[l.node] = true, true
 	}
 	multiply := func(i int) {
@@ -217,18 +241,9 @@ func cutInputs(g *pb.GraphProto, typeOf func(string) *pb.ValueInfoProto) []*pb.V
 				if v.GetType().GetTensorType().GetElemType() == 0 {
 					v.GetType().GetTensorType().ElemType = ptr(int32(pb.TensorProto_FLOAT))
 				}
-				cut = append(cut, anyShape(v))
+				cut = append(cut, v)
 			}
 		}
 	}
 	return cut
-}
-
-// anyShape drops what is said of a shape, unless it says that there are no
-// axes.
-func anyShape(v *pb.ValueInfoProto) *pb.ValueInfoProto {
-	if t := v.GetType().GetTensorType(); len(t.GetShape().GetDim()) > 0 {
-		t.Shape = nil
-	}
-	return v
 }

@@ -170,7 +170,7 @@ func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o G
 
 func takeGradient(c chunk, t *ort.Tensor, tensor string) (ood.Tensor, error) {
 	shape := t.Shape()
-	data := float32s(t)
+	data := t.Float32s()
 	if len(shape) == 0 || int(shape[0]) != c.rows || len(data)%c.rows != 0 {
 		return ood.Tensor{}, &autodiff.TensorError{Tensor: tensor, Reason: fmt.Sprintf("its gradient has shape %v for %d rows, so that its first axis is not that of the rows", shape, c.rows)}
 	}

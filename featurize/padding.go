@@ -138,7 +138,7 @@ func (s source) run(ctx context.Context, session *ort.Session, tensors []ood.Ten
 	defer closeAll(out)
 	var list [][]float32
 	for _, t := range out {
-		list = append(list, t.AppendFloat32s(nil))
+		list = append(list, t.Float32s())
 	}
 	return list, nil
 }

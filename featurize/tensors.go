@@ -53,17 +53,9 @@ func (list inputs) wrap(tensors []ood.Tensor) ([]*ort.Tensor, error) {
 	return all, nil
 }
 
-// float32s are the tensor's elements, in its own memory where they are float32.
-func float32s(t *ort.Tensor) []float32 {
-	if t.DType() == ort.Float32 {
-		return t.Float32s()
-	}
-	return t.AppendFloat32s(nil)
-}
-
 // asRows sees a tensor of the edited graph as n rows.
 func asRows(t *ort.Tensor, n int) (blas32.General, error) {
-	data := float32s(t)
+	data := t.Float32s()
 	if n == 0 || len(data) == 0 || len(data)%n != 0 {
 		return blas32.General{}, fmt.Errorf("shape %v for %d rows", t.Shape(), n)
 	}

@@ -131,7 +131,7 @@ func TestExportedLevels(t *testing.T) {
 				return err.Error()
 			}
 			defer out[0].Close()
-			return fmt.Sprint(out[0].AppendFloat32s(nil))
+			return fmt.Sprint(out[0].Float32s())
 		}
 		for level, like := range map[float64]float64{2: 1, math.Inf(1): 1, -.5: 1e-6, -3: 1e-6, math.Inf(-1): 1e-6, 0: 1e-6, 1: .9999999} {
 			if got, want := at(level), at(like); got != want {

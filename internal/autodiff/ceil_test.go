@@ -43,7 +43,7 @@ func TestCeilInPadding(t *testing.T) {
 							t.Fatal(err)
 						}
 						x0, _ := ort.NewTensor(shape, v)
-						for i, g := range runModel(t, rt, outputs(t, b, g), []*ort.Tensor{x0})[0].AppendFloat32s(nil) {
+						for i, g := range runModel(t, rt, outputs(t, b, g), []*ort.Tensor{x0})[0].Float32s() {
 							if g != want[i] {
 								t.Errorf("gradient[%d] is %v, want %v", i, g, want[i])
 							}

@@ -85,7 +85,7 @@ func TestHalf(t *testing.T) {
 					}
 					want := gradient(pb.TensorProto_FLOAT)
 					for i, g := range gradient(pb.TensorProto_FLOAT16) {
-						got, want := g.AppendFloat32s(nil), want[i].AppendFloat32s(nil)
+						got, want := g.Float32s(), want[i].Float32s()
 						for j := range want {
 							if !(math.Abs(float64(got[j]-want[j])) <= 5e-3*(1+math.Abs(float64(want[j])))) {
 								t.Errorf("gradient %d[%d] is %v, in single precision %v", i, j, got[j], want[j])

@@ -125,7 +125,7 @@ func TestOperatorReference(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", r.Name, opset), func(t *testing.T) {
 				got := r.gradients(t, rt, opset, (int64(k)+opset)%2 == 0)
 				for j, g := range got {
-					if e := relativeError(g.AppendFloat32s(nil), r.Gradients[j]); !(e <= 1e-4) {
+					if e := relativeError(g.Float32s(), r.Gradients[j]); !(e <= 1e-4) {
 						t.Errorf("gradient %d: relative error %v", j, e)
 					}
 				}

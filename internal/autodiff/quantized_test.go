@@ -147,7 +147,7 @@ func TestQuantized(t *testing.T) {
 						t.Fatal(err)
 					}
 					in, _ := ort.NewTensor(c.x, v)
-					return runModel(t, rt, outputs(t, b, g), []*ort.Tensor{in})[0].AppendFloat32s(nil)
+					return runModel(t, rt, outputs(t, b, g), []*ort.Tensor{in})[0].Float32s()
 				}
 				got, want := gradient(c.build), gradient(c.real)
 				for i, w := range want {

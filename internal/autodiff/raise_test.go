@@ -63,9 +63,9 @@ func TestRaise(t *testing.T) {
 			continue
 		}
 		b, _, y, in := r.build(r.From, false)
-		want := runModel(t, rt, outputs(t, b, []string{y}), in)[0].AppendFloat32s(nil)
+		want := runModel(t, rt, outputs(t, b, []string{y}), in)[0].Float32s()
 		b, _, y, in = r.build(r.From, false)
-		got := runModel(t, rt, outputs(t, raised(t, b), []string{y}), in)[0].AppendFloat32s(nil)
+		got := runModel(t, rt, outputs(t, raised(t, b), []string{y}), in)[0].Float32s()
 		if !slices.Equal(got, want) {
 			t.Errorf("%s of operator set %d gives %v, raised %v", r.Name, r.From, want, got)
 		}

@@ -67,7 +67,7 @@ func TestOldResize(t *testing.T) {
 				total := 0.0
 				f := onnx.NewBuilder("case", c.opset)
 				fx := f.Input("x", pb.TensorProto_FLOAT, 1, 2, 5, 6)
-				for _, v := range runModel(t, rt, outputs(t, f, []string{c.build(f, fx)}), []*ort.Tensor{in})[0].AppendFloat32s(nil) {
+				for _, v := range runModel(t, rt, outputs(t, f, []string{c.build(f, fx)}), []*ort.Tensor{in})[0].Float32s() {
 					total += float64(v) * float64(v)
 				}
 				return total
@@ -81,7 +81,7 @@ func TestOldResize(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := runModel(t, rt, outputs(t, b, g), []*ort.Tensor{in, one})[0].AppendFloat32s(nil)
+			got := runModel(t, rt, outputs(t, b, g), []*ort.Tensor{in, one})[0].Float32s()
 			for i := 0; i < len(values); i += 4 {
 				at := values[i]
 				values[i] = at + 1

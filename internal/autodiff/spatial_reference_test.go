@@ -106,7 +106,7 @@ func TestSpatialReference(t *testing.T) {
 				}
 				got := c.gradients(t, rt, opset, dynamic, in)
 				for j, g := range got {
-					if e := relativeError(g.AppendFloat32s(nil), c.Gradients[j]); !(e <= 1e-4) {
+					if e := relativeError(g.Float32s(), c.Gradients[j]); !(e <= 1e-4) {
 						t.Errorf("gradient %d: relative error %v", j, e)
 					}
 				}

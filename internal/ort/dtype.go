@@ -1,8 +1,6 @@
 package ort
 
 import (
-	"slices"
-
 	"github.com/yalue/onnxruntime_go"
 
 	"github.com/attach-uncertainty/attach/internal/onnx"
@@ -11,7 +9,7 @@ import (
 // DType is the element type of a tensor. Its values are those of ONNX's TensorProto.DataType.
 type DType int
 
-// Element types. BFloat16 and what is newer can be the type of a model's input or output, but no [Tensor] holds them.
+// Element types. Half precision and what is newer can be the type of a model's input or output, but no [Tensor] holds them.
 const (
 	Undefined DType = 0
 	Float32   DType = 1
@@ -39,37 +37,20 @@ func (d DType) String() string {
 }
 
 // held says whether a [Tensor] can hold the type.
-func (d DType) held() bool { return d == Float16 || d == String || elements[d] != nil }
+func (d DType) held() bool { return d == String || elements[d] != nil }
 
-// elements are the types of Go that hold what is not in half precision.
+// elements are the types of Go that hold those of ONNX.
 var elements = map[DType]element{
-	Float32: of[float32]{func(v float32) float32 { return v }}, Float64: of[float64]{single[float64]},
-	Int8: of[int8]{single[int8]}, Int16: of[int16]{single[int16]}, Int32: of[int32]{single[int32]}, Int64: of[int64]{single[int64]},
-	Uint8: of[uint8]{single[uint8]}, Uint16: of[uint16]{single[uint16]}, Uint32: of[uint32]{single[uint32]}, Uint64: of[uint64]{single[uint64]},
-	Bool: of[bool]{func(v bool) float32 {
-		if v {
-			return 1
-		}
-		return 0
-	}},
+	Float32: of[float32]{}, Float64: of[float64]{}, Bool: of[bool]{},
+	Int8: of[int8]{}, Int16: of[int16]{}, Int32: of[int32]{}, Int64: of[int64]{},
+	Uint8: of[uint8]{}, Uint16: of[uint16]{}, Uint32: of[uint32]{}, Uint64: of[uint64]{},
 }
 
 type element interface {
-	scalar() *Tensor                              // 0
 	adopt(v onnxruntime_go.Value) (*Tensor, bool) // a tensor of the type
-	appendTo(dst []float32, data any) []float32
 }
 
-type of[T Number] struct{ float32 func(T) float32 }
-
-func single[T float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](v T) float32 {
-	return float32(v)
-}
-
-func (of[T]) scalar() *Tensor {
-	t, _ := NewTensor(nil, make([]T, 1))
-	return t
-}
+type of[T Number] struct{}
 
 func (of[T]) adopt(v onnxruntime_go.Value) (*Tensor, bool) {
 	w, ok := v.(*onnxruntime_go.Tensor[T])
@@ -79,15 +60,6 @@ func (of[T]) adopt(v onnxruntime_go.Value) (*Tensor, bool) {
 	t := &Tensor{shape: w.GetShape(), dtype: dtypeOf[T](), data: w.GetData()}
 	t, err := wrap(t, w.GetData(), func() (onnxruntime_go.Value, error) { return w, nil })
 	return t, err == nil
-}
-
-func (e of[T]) appendTo(dst []float32, data any) []float32 {
-	v := data.([]T)
-	dst = slices.Grow(dst, len(v))
-	for _, x := range v {
-		dst = append(dst, e.float32(x))
-	}
-	return dst
 }
 
 func dtypeOf[T Number]() DType {

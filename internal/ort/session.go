@@ -81,21 +81,19 @@ func newSession(m Model, inputs, outputs []string, so *onnxruntime_go.SessionOpt
 	if s.inputs, err = pickInputs(m.Proto.GetGraph(), inputs); err != nil {
 		return nil, err
 	}
-	if s.outputs, err = pickOutputs(m.Proto.GetGraph(), outputs); err != nil {
+	if s.outputs, err = pick("output", valueInfos(m.Proto.GetGraph().GetOutput()), outputs, nil); err != nil {
 		return nil, err
 	}
 	data, err := proto.Marshal(m.Proto)
 	if err != nil {
 		return nil, fmt.Errorf("cannot hand the model to the runtime: %w", err)
 	}
-	outNames := names(s.outputs)
-	data = append(data, castHalf(s.outputs, outNames)...)
 	if m.Dir != "" {
 		if err := so.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", m.Dir); err != nil {
 			return nil, sentence(err)
 		}
 	}
-	if s.dyn, err = onnxruntime_go.NewDynamicAdvancedSessionWithONNXData(data, names(s.inputs), outNames, so); err != nil {
+	if s.dyn, err = onnxruntime_go.NewDynamicAdvancedSessionWithONNXData(data, names(s.inputs), names(s.outputs), so); err != nil {
 		return nil, fmt.Errorf("load the model: %w", sentence(err))
 	}
 	return s, nil
@@ -124,18 +122,6 @@ func pickInputs(g *pb.GraphProto, want []string) ([]ValueInfo, error) {
 	return picked, nil
 }
 
-// pickOutputs finds the types of outputs that declare none among those of inner tensors.
-func pickOutputs(g *pb.GraphProto, want []string) ([]ValueInfo, error) {
-	have, inner := valueInfos(g.GetOutput()), valueInfos(g.GetValueInfo())
-	for i, o := range have {
-		at := slices.IndexFunc(inner, func(v ValueInfo) bool { return v.Name == o.Name })
-		if at >= 0 && o.DType == Undefined {
-			have[i] = inner[at]
-		}
-	}
-	return pick("output", have, want, nil)
-}
-
 func pick(kind string, have []ValueInfo, want []string, skip map[string]bool) ([]ValueInfo, error) {
 	var picked []ValueInfo
 	if want == nil {
@@ -156,39 +142,11 @@ func pick(kind string, have []ValueInfo, want []string, skip map[string]bool) ([
 		switch {
 		case v.kind != "":
 			return nil, fmt.Errorf("%w: %s %q is a %s, not a tensor", ErrDType, kind, v.Name, strings.ToLower(v.kind))
-		case v.DType == BFloat16:
-			return nil, fmt.Errorf("%w: %s %q is bfloat16: export the model with float32 or float16 inputs and outputs", ErrDType, kind, v.Name)
 		case v.DType != Undefined && !v.DType.held():
 			return nil, fmt.Errorf("%w: %s %q is %s", ErrDType, kind, v.Name, v.DType)
 		}
 	}
 	return picked, nil
-}
-
-// castHalf returns what to append to a serialized model so that each float16 output is also there as float32, and renames the
-// entries of names to those. The binding gives a float16 result only half the memory that it needs, and a cast to float32 is exact.
-// Appending is enough: a protobuf message that occurs twice is merged.
-func castHalf(outputs []ValueInfo, names []string) []byte {
-	g := &pb.GraphProto{}
-	for i, v := range outputs {
-		if v.DType != Float16 {
-			continue
-		}
-		wide := "attach.float32:" + v.Name
-		g.Node = append(g.Node, &pb.NodeProto{OpType: proto.String("Cast"), Input: []string{v.Name}, Output: []string{wide},
-			Attribute: []*pb.AttributeProto{{Name: proto.String("to"), Type: pb.AttributeProto_INT.Enum(), I: proto.Int64(int64(Float32))}}})
-		g.Output = append(g.Output, &pb.ValueInfoProto{Name: proto.String(wide), Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{
-			TensorType: &pb.TypeProto_Tensor{ElemType: proto.Int32(int32(Float32))}}}})
-		names[i] = wide
-	}
-	if len(g.Node) == 0 {
-		return nil
-	}
-	b, err := proto.Marshal(&pb.ModelProto{Graph: g})
-	if err != nil {
-		panic(err) // a message made here always marshals
-	}
-	return b
 }
 
 func names(vs []ValueInfo) []string {

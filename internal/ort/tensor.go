@@ -7,14 +7,11 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"unsafe"
 
 	"github.com/yalue/onnxruntime_go"
-
-	"github.com/attach-uncertainty/attach/internal/float16"
 )
 
-// Number is what a [Tensor] can hold beside float16.
+// Number is what a [Tensor] can hold beside texts.
 type Number interface {
 	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | bool
 }
@@ -24,43 +21,20 @@ type Number interface {
 type Tensor struct {
 	shape []int64
 	dtype DType
-	data  any // []T, []uint16 for float16, or []string
+	data  any // []T, or []string
 	value onnxruntime_go.Value
-	fresh func() (onnxruntime_go.Value, error) // makes the value of a scalar, which the binding cannot wrap
-	load  func(onnxruntime_go.Value)           // reads it back
 	pin   runtime.Pinner
 }
 
-// NewTensor wraps data, whose length must be the product of shape (1 for an empty shape, a scalar). Nothing is copied: data stays
-// in place until Close, and may be changed between runs.
+// NewTensor wraps data, whose length must be the product of shape, which has an axis or more: the binding knows no scalars.
+// Nothing is copied: data stays in place until Close, and may be changed between runs.
 func NewTensor[T Number](shape []int64, data []T) (*Tensor, error) {
 	t := &Tensor{shape: slices.Clone(shape), dtype: dtypeOf[T](), data: data}
 	if err := t.check(len(data)); err != nil {
 		return nil, err
 	}
-	if len(shape) == 0 {
-		t.fresh = func() (onnxruntime_go.Value, error) { return onnxruntime_go.NewScalar(data[0]) }
-		t.load = func(v onnxruntime_go.Value) { data[0] = v.(*onnxruntime_go.Scalar[T]).GetData() }
-		return t, nil
-	}
 	return wrap(t, data, func() (onnxruntime_go.Value, error) {
 		return onnxruntime_go.NewTensor(onnxruntime_go.Shape(shape), data)
-	})
-}
-
-// NewFloat16 wraps IEEE 754 half-precision numbers given by their bits. Scalars and empty tensors are refused; otherwise it is
-// like [NewTensor].
-func NewFloat16(shape []int64, bits []uint16) (*Tensor, error) {
-	t := &Tensor{shape: slices.Clone(shape), dtype: Float16, data: bits}
-	if err := t.check(len(bits)); err != nil {
-		return nil, err
-	}
-	if len(shape) == 0 || len(bits) == 0 {
-		return nil, fmt.Errorf("float16 tensor of shape %v: scalars and empty tensors are not supported", shape)
-	}
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(&bits[0])), 2*len(bits))
-	return wrap(t, bits, func() (onnxruntime_go.Value, error) {
-		return onnxruntime_go.NewCustomDataTensor(onnxruntime_go.Shape(shape), raw, onnxruntime_go.TensorElementDataTypeFloat16)
 	})
 }
 
@@ -72,9 +46,6 @@ func NewStrings(shape []int64, texts []string) (*Tensor, error) {
 	}
 	if i := slices.IndexFunc(texts, func(s string) bool { return strings.IndexByte(s, 0) >= 0 }); i >= 0 {
 		return nil, fmt.Errorf("text %d (counted from 0) has a zero byte, which no model can be given", i)
-	}
-	if len(shape) == 0 {
-		return nil, errors.New("the runtime's binding takes no single text")
 	}
 	v, err := onnxruntime_go.NewStringTensor(onnxruntime_go.Shape(shape))
 	if err == nil {
@@ -107,6 +78,9 @@ func wrap[T any](t *Tensor, data []T, value func() (onnxruntime_go.Value, error)
 }
 
 func (t *Tensor) check(n int) error {
+	if len(t.shape) == 0 {
+		return fmt.Errorf("%s tensor without axes: the runtime's binding takes no scalars", t.dtype)
+	}
 	want := int64(1)
 	for _, d := range t.shape {
 		if d < 0 || (d > 0 && want > math.MaxInt64/d) {
@@ -141,25 +115,6 @@ func (t *Tensor) Strings() []string {
 // Float32s returns a view of the elements, nil if they are not float32.
 func (t *Tensor) Float32s() []float32 { return View[float32](t) }
 
-// Float16s returns a view of the elements' bits, nil if they are not float16.
-func (t *Tensor) Float16s() []uint16 {
-	if t.dtype != Float16 {
-		return nil
-	}
-	return View[uint16](t)
-}
-
-// AppendFloat32s appends the elements to dst, converted to float32 (false is 0, true is 1).
-func (t *Tensor) AppendFloat32s(dst []float32) []float32 {
-	for _, v := range t.Float16s() {
-		dst = append(dst, float16.Decode(v))
-	}
-	if e := elements[t.dtype]; e != nil && t.data != nil {
-		dst = e.appendTo(dst, t.data)
-	}
-	return dst
-}
-
 // Close frees the tensor; a slice that it wrapped stays its owner's, and so do views of an output. Closing twice or closing nil is harmless.
 func (t *Tensor) Close() {
 	if t == nil || t.data == nil {
@@ -169,7 +124,7 @@ func (t *Tensor) Close() {
 	if t.value != nil {
 		t.value.Destroy()
 	}
-	t.value, t.data, t.fresh, t.load = nil, nil, nil, nil
+	t.value, t.data = nil, nil
 	t.pin.Unpin()
 }
 
