@@ -359,7 +359,7 @@ func (c conformance) betterThanChance(t *testing.T) {
 				for l, tau := range training.Levels {
 					v := float64(y.Data[i*y.Stride+target])
 					pinball := func(q float64) float64 { return max(tau*(v-q), (tau-1)*(v-q)) }
-					loss += pinball(q.At(i, target, l))
+					loss += pinball(float64(q.Row(i, target)[l]))
 					constant += pinball(float64(column[int(tau*float64(len(column)))]))
 				}
 			}

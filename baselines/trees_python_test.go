@@ -156,7 +156,7 @@ func fitTrees(t *testing.T, problems []treeProblem, levels []float64) []treeResu
 			done := time.Now()
 			r := treeResult{Set: p.Set, Seed: p.Seed, Configuration: c.Name, Fit: fitted.Sub(began).Seconds(), Predict: done.Sub(fitted).Seconds()}
 			for i := range q.Rows {
-				lo, hi, y := q.At(i, 0, 0), q.At(i, 0, 1), float64(p.out.Data[p.Train+i])
+				lo, hi, y := float64(q.Row(i, 0)[0]), float64(q.Row(i, 0)[1]), float64(p.out.Data[p.Train+i])
 				if lo < y && y < hi {
 					r.PICP += 1 / float64(q.Rows)
 				}

@@ -66,7 +66,7 @@ func TestTreesFindQuantiles(t *testing.T) {
 						if factor < 0 {
 							want = factor * d.Quantile(1-tau)
 						}
-						off += math.Abs(q.At(i, target, l)-want) / math.Abs(factor) / float64(test.Rows*len(levels))
+						off += math.Abs(float64(q.Row(i, target)[l])-want) / math.Abs(factor) / float64(test.Rows*len(levels))
 					}
 				}
 				if off > 0.25 {
@@ -86,10 +86,11 @@ func TestBoostingBetweenLevels(t *testing.T) {
 	}
 	q := model.Quantiles(x, []float64{0.1, 0.2, 0.3, 0.6, 0.7})
 	for i := range q.Rows {
-		if got, want := q.At(i, 0, 2), q.At(i, 0, 1)+0.25*(q.At(i, 0, 3)-q.At(i, 0, 1)); math.Abs(got-want) > 1e-5 {
+		row := q.Row(i, 0)
+		if got, want := row[2], row[1]+0.25*(row[3]-row[1]); math.Abs(float64(got-want)) > 1e-5 {
 			t.Fatalf("row %d: %v between the levels, want %v", i, got, want)
 		}
-		if q.At(i, 0, 0) != q.At(i, 0, 1) || q.At(i, 0, 4) != q.At(i, 0, 3) {
+		if row[0] != row[1] || row[4] != row[3] {
 			t.Fatalf("row %d: the tails are not those of the nearest level", i)
 		}
 	}

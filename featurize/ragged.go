@@ -168,7 +168,7 @@ func gradientInPlaces(all []GradientBatch, places []int) (GradientBatch, error) 
 		if along == 2 {
 			joined.Shape[1] = max(joined.Shape[1], g.Gradient.Shape[1])
 		}
-		for row := range g.Gradient.Rows() {
+		for row := range g.Gradient.Shape[0] {
 			rows = append(rows, ood.InputBlock{Tensors: []ood.Tensor{g.Gradient}}.Slice(row, row+1).Tensors[0])
 		}
 	}

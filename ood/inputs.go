@@ -44,18 +44,10 @@ type Tensor struct {
 
 // Rows is the number of rows.
 func (b InputBlock) Rows() int {
-	if len(b.Tensors) == 0 {
+	if len(b.Tensors) == 0 || len(b.Tensors[0].Shape) == 0 {
 		return 0
 	}
-	return b.Tensors[0].Rows()
-}
-
-// Rows is the number of rows.
-func (t Tensor) Rows() int {
-	if len(t.Shape) == 0 {
-		return 0
-	}
-	return t.Shape[0]
+	return b.Tensors[0].Shape[0]
 }
 
 // Find is the tensor for the input of a name, or nil. One without a name is for

@@ -1,7 +1,6 @@
 package ood
 
 import (
-	"fmt"
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -27,14 +26,6 @@ type Quantiles struct {
 // NewQuantiles is room for quantiles.
 func NewQuantiles(rows, targets int, levels []float64) Quantiles {
 	return Quantiles{Rows: rows, Targets: targets, Levels: slices.Clone(levels), Data: make([]float32, rows*targets*len(levels))}
-}
-
-// At is the quantile of row i and target t at Levels[l].
-func (q Quantiles) At(i, t, l int) float64 {
-	if uint(i) >= uint(q.Rows) || uint(t) >= uint(q.Targets) || uint(l) >= uint(len(q.Levels)) {
-		panic(fmt.Sprintf("ood: quantile (%d,%d,%d) of %d×%d×%d", i, t, l, q.Rows, q.Targets, len(q.Levels)))
-	}
-	return float64(q.Row(i, t)[l])
 }
 
 // Row are the quantiles of row i and target t, one per level. It shares

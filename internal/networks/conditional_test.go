@@ -97,14 +97,14 @@ func TestQuantilesAgainstNetwork(t *testing.T) {
 				}
 				unsorted := s.Unsorted(rows.Slice(x, i, i+1), s.Grid)
 				for l := range want {
-					if d := math.Abs(unsorted.At(0, target, l) - want[l]); d > 1e-4*s.Y.Scale[target] {
-						t.Fatalf("hidden %v, row %d, target %d, level %v: %v unsorted, want %v", hidden, i, target, s.Grid[l], unsorted.At(0, target, l), want[l])
+					if d := math.Abs(float64(unsorted.Row(0, target)[l]) - want[l]); d > 1e-4*s.Y.Scale[target] {
+						t.Fatalf("hidden %v, row %d, target %d, level %v: %v unsorted, want %v", hidden, i, target, s.Grid[l], unsorted.Row(0, target)[l], want[l])
 					}
 				}
 				slices.Sort(want)
 				for l := range want {
-					if d := math.Abs(grid.At(i, target, l) - want[l]); d > 1e-4*s.Y.Scale[target] {
-						t.Fatalf("hidden %v, row %d, target %d, level %v: %v, want %v", hidden, i, target, s.Grid[l], grid.At(i, target, l), want[l])
+					if d := math.Abs(float64(grid.Row(i, target)[l]) - want[l]); d > 1e-4*s.Y.Scale[target] {
+						t.Fatalf("hidden %v, row %d, target %d, level %v: %v, want %v", hidden, i, target, s.Grid[l], grid.Row(i, target)[l], want[l])
 					}
 				}
 			}
@@ -132,8 +132,8 @@ func TestQuantilesClosedForm(t *testing.T) {
 		for l, tau := range levels {
 			tau = min(tau, 0.995) // constant beyond the grid
 			want := -3 + 2*(1+2*at+0.25*12*(tau-0.5))
-			if math.Abs(q.At(i, 0, l)-want) > 1e-5 {
-				t.Errorf("row %d, level %v: %v, want %v", i, tau, q.At(i, 0, l), want)
+			if math.Abs(float64(q.Row(i, 0)[l])-want) > 1e-5 {
+				t.Errorf("row %d, level %v: %v, want %v", i, tau, q.Row(i, 0)[l], want)
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func TestQuantilesClosedForm(t *testing.T) {
 	if r := crossingRate(s, x); r != 1 {
 		t.Errorf("crossing rate %v, want 1", r)
 	}
-	if again := s.Quantiles(x, levels); math.Abs(again.At(0, 0, 0)-q.At(0, 0, 0)) > 1e-5 {
+	if again := s.Quantiles(x, levels); math.Abs(float64(again.Row(0, 0)[0]-q.Row(0, 0)[0])) > 1e-5 {
 		t.Errorf("sorted quantiles of the reversed network are %v, want %v", again.Data, q.Data)
 	}
 }
@@ -167,8 +167,8 @@ func TestQuantilesNeverCross(t *testing.T) {
 	}
 	alone := s.Quantiles(x, levels[17:18])
 	for i := range x.Rows {
-		if alone.At(i, 0, 0) != q.At(i, 0, 17) {
-			t.Fatalf("row %d: the quantile at %v is %v alone and %v beside others", i, levels[17], alone.At(i, 0, 0), q.At(i, 0, 17))
+		if alone.Row(i, 0)[0] != q.Row(i, 0)[17] {
+			t.Fatalf("row %d: the quantile at %v is %v alone and %v beside others", i, levels[17], alone.Row(i, 0)[0], q.Row(i, 0)[17])
 		}
 	}
 }

@@ -104,7 +104,7 @@ func newCorruptions(b ood.InputBlock, seed uint64) ([]*corruption, error) {
 }
 
 func newCorruption(x ood.Tensor, seed uint64) *corruption {
-	n := x.Rows()
+	n := x.Shape[0]
 	c := &corruption{seed: seed, width: len(x.Data) / n, shape: slices.Clone(x.Shape[1:]), image: imageOf(x.Shape[1:])}
 	kinds := 1
 	c.kind = make([]int, c.width)
@@ -143,7 +143,7 @@ func newCorruption(x ood.Tensor, seed uint64) *corruption {
 // of a row depends on the seed and its number alone.
 func (c *corruption) tensor(x ood.Tensor, start int) ood.Tensor {
 	x.Data = slices.Clone(x.Data)
-	for i := range x.Rows() {
+	for i := range x.Shape[0] {
 		rng := rand.New(rand.NewPCG(c.seed^pseudoStream, uint64(start+i)))
 		row := x.Data[i*c.width : (i+1)*c.width]
 		move := rng.IntN(2) == 1

@@ -189,7 +189,7 @@ func (r *toyResult) measureIntervals(head *networks.Conditional, held, test gapT
 	for l, tau := range levels() {
 		var sum float64
 		for i, x := range test.x {
-			d := q.At(i, 0, l) - toyQuantile(x, tau)
+			d := float64(q.Row(i, 0)[l]) - toyQuantile(x, tau)
 			sum += d * d
 		}
 		r.off = append(r.off, math.Sqrt(sum/float64(len(test.x))))
@@ -238,7 +238,7 @@ func lastHidden(head *networks.Conditional, x []float64) blas32.General {
 func levelOf(q ood.Quantiles, l int) []float64 {
 	out := make([]float64, q.Rows)
 	for i := range out {
-		out[i] = q.At(i, 0, l)
+		out[i] = float64(q.Row(i, 0)[l])
 	}
 	return out
 }

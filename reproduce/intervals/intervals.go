@@ -154,7 +154,7 @@ func EndsOf(f ood.QuantileRegressor, x blas32.General, y []float64, levels []flo
 	q := f.Quantiles(x, levels)
 	e := Ends{Y: y}
 	for i := range q.Rows {
-		e.Lower, e.Upper = append(e.Lower, q.At(i, 0, 0)), append(e.Upper, q.At(i, 0, 1))
+		e.Lower, e.Upper = append(e.Lower, float64(q.Row(i, 0)[0])), append(e.Upper, float64(q.Row(i, 0)[1]))
 	}
 	return e
 }
