@@ -17,6 +17,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/evidence"
@@ -556,31 +558,64 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestOpenFileRefuses: what is no file of scores.
+// TestOpenFileRefuses: what an audit would not have written, though its checksum is right.
 func TestOpenFileRefuses(t *testing.T) {
-	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := files(t, s, shards(), []string{"bad/0.npz"}, whole)[0]
-	content, err := os.ReadFile(f.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, damage := range [][2]string{{`"end":60`, `"end":59`}, {`"calibration_rows":400`, `"calibration_rows":-99`}, {`"ranges":[`, `"ranges":3,"x":[`}, {`"task":"classification"`, `"task":"regression"    `}} {
-		changed := bytes.Replace(content, []byte(damage[0]), []byte(damage[1]), 1)
-		if bytes.Equal(changed, content) {
-			t.Fatalf("%s is not there", damage[0])
+	for _, c := range []struct {
+		why   string
+		forge func(h *header, c *columns)
+	}{
+		{"", func(*header, *columns) {}},
+		{"rows 0 to 4 of 3", func(h *header, _ *columns) { h.Ranges[0].Of = 3 }},
+		{"rows are not what", func(h *header, _ *columns) { h.Ranges[0].End = 3 }},
+		{"rows are not what", func(h *header, _ *columns) { h.Ranges = nil }},
+		{"rows are not what", func(h *header, _ *columns) { h.Calibration = -99 }},
+		{"rows are not what", func(h *header, _ *columns) { h.Calibration = 1 << 60 }},
+		{"rows are not what", func(h *header, _ *columns) { h.Task = "regression" }},
+		{"rows are not what", func(h *header, _ *columns) { h.Widths = []sparse{{}} }},
+		{"4 rows have other ranks", func(h *header, _ *columns) { h.Ranks = sparse{{1, 3}} }},
+		{"4 rows have other ranks", func(h *header, _ *columns) { h.Ranks = sparse{{10, 4}} }},
+		{"4 rows have other ranks", func(h *header, _ *columns) { h.Ranks = sparse{{1, 5}, {2, -1}} }},
+		{"4 rows have other ranks", func(h *header, _ *columns) { h.Ranks = sparse{{1, math.MaxInt}, {2, math.MaxInt}, {3, 6}} }},
+		{`column "key"`, func(_ *header, c *columns) { c.nodes[0] = parquet.Int(64) }},
+		{`column "row"`, func(_ *header, c *columns) { c.nodes[2] = parquet.Repeated(parquet.Int(64)) }},
+		{`column "keys"`, func(_ *header, c *columns) { c.names[0] = "keys" }},
+		{"the row 4 of a is shown", func(h *header, _ *columns) { h.Kept.Worst[0].At = 4 }},
+		{"the row -1 of a is shown", func(h *header, _ *columns) { h.Kept.Drawn[0].At = -1 }},
+		{"the row 0 of b is shown", func(h *header, _ *columns) { h.Kept.Worst[0].Shard = "b" }},
+		{"features differ in number", func(h *header, _ *columns) { h.Kept.Worst[0].Features = floats{1} }},
+	} {
+		kept := kept{Worst: []keptRow{{Shard: "a", Features: floats{1, 2}}}, Drawn: []keptRow{{Shard: "a", Features: floats{1, 2}}}}
+		h := header{Identity: Identity{Task: attach.Classification, Calibration: 9, FDR: .1, Delta: .1}, Ranges: []Range{{Shard: "a", Rows: 4, Of: 4, End: 4}}, Ranks: sparse{{1, 4}}, Kept: kept}
+		columns := h.columns()
+		c.forge(&h, columns)
+		var b bytes.Buffer
+		w := newWriter(&b, columns)
+		for range 4 {
+			for _, node := range columns.nodes {
+				switch node.Type().Kind() {
+				case parquet.ByteArray:
+					w.text("a")
+				case parquet.Int64:
+					w.whole(0)
+				case parquet.Double:
+					w.number(.2)
+				default:
+					w.add(parquet.BooleanValue(false))
+				}
+			}
 		}
-		if len(changed) != len(content) {
-			changed = bytes.Replace(changed, []byte(`"worst":[{`), []byte(`"w":[{`), 1)
-		}
-		path := filepath.Join(t.TempDir(), "x.parquet")
-		if err := os.WriteFile(path, changed, 0o666); err != nil {
+		if err := w.close(h); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenFile(path); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s is read: %v", damage[1], err)
+		path := filepath.Join(t.TempDir(), "x.parquet")
+		if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		f, err := OpenFile(path)
+		if err == nil && c.why == "" {
+			finish(t, []*File{f})
+		} else if !errors.Is(err, ErrNoScores) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s: %v", c.why, err)
 		}
 	}
 }

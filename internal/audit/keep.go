@@ -43,6 +43,14 @@ type kept struct {
 	Drawn []keptRow `json:"drawn"`
 }
 
+// width is how many features rows have, -1 where none are kept.
+func (k *kept) width() int {
+	for _, r := range slices.Concat(k.Worst, k.Drawn) {
+		return len(r.Features)
+	}
+	return -1
+}
+
 // before is the order of rows in an audit.
 func (r keptRow) before(o keptRow) int {
 	return cmp.Or(cmp.Compare(r.Shard, o.Shard), cmp.Compare(r.Digest, o.Digest), cmp.Compare(r.At, o.At))

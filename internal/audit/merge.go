@@ -112,11 +112,11 @@ func (w *Whole) line() error {
 // rows that do not know theirs: those of parts, no two of whose shards are called the
 // same.
 func (w *Whole) count(f *File, digests map[string]uint64) error {
-	h, _, err := readHeader(f.path)
+	h, err := readHeader(f.path)
 	if err != nil {
 		return err
 	}
-	if len(w.kept.Drawn) > 0 && len(h.Kept.Drawn) > 0 && len(w.kept.Drawn[0].Features) != len(h.Kept.Drawn[0].Features) {
+	if have, more := w.kept.width(), h.Kept.width(); have >= 0 && more >= 0 && have != more {
 		return fmt.Errorf("%s: its features are not as many as those of other files", f.path)
 	}
 	for _, list := range [][]keptRow{h.Kept.Worst, h.Kept.Drawn} {
@@ -125,14 +125,9 @@ func (w *Whole) count(f *File, digests map[string]uint64) error {
 		}
 	}
 	w.kept.merge(h.Kept)
-	err = h.Ranks.addTo(w.ranks)
+	h.Ranks.addTo(w.ranks)
 	for k, r := range h.Widths {
-		if err == nil {
-			err = r.addTo(w.widths[k])
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.path, err)
+		r.addTo(w.widths[k])
 	}
 	return nil
 }
@@ -197,7 +192,7 @@ func (w *Whole) WriteScores(ctx context.Context, to io.Writer) (*Audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := newWriter(to, w.Identity)
+	out := newWriter(to, w.columns())
 	columns := out.columns
 	last := len(columns.names) - 1
 	p := columns.at["p_value"]

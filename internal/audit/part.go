@@ -52,14 +52,21 @@ func sparseOf(r calibrate.Ranks) sparse {
 }
 
 // addTo adds the counts to ranks.
-func (s sparse) addTo(r calibrate.Ranks) error {
+func (s sparse) addTo(r calibrate.Ranks) {
 	for _, pair := range s {
-		if pair[0] < 0 || pair[0] >= len(r) || pair[1] < 0 {
-			return fmt.Errorf("rank %d is counted %d times among %d", pair[0], pair[1], len(r))
-		}
 		r[pair[0]] += pair[1]
 	}
-	return nil
+}
+
+// are says that the counts are of so many rows, ranked among n calibration rows.
+func (s sparse) are(rows, n int) bool {
+	for _, pair := range s {
+		if pair[0] < 0 || pair[0] > n || pair[1] < 0 || pair[1] > rows {
+			return false
+		}
+		rows -= pair[1]
+	}
+	return rows == 0
 }
 
 // writer writes rows of scores and the header behind them.
@@ -79,8 +86,7 @@ const (
 	mostHeld = 1 << 15
 )
 
-func newWriter(to io.Writer, id Identity) *writer {
-	c := id.columns()
+func newWriter(to io.Writer, c *columns) *writer {
 	return &writer{columns: c, w: parquet.NewGenericWriter[any](to, c.schema(), parquet.Compression(&parquet.Snappy), parquet.PageBufferSize(1<<16),
 		parquet.CreatedBy("attach", "", ""))}
 }
@@ -158,7 +164,7 @@ func (p *Part) WriteTo(w io.Writer) (int64, error) { return p.bytes.WriteTo(w) }
 
 func newPart(id Identity) *Part {
 	p := &Part{header: header{Identity: id}, ranks: calibrate.NewRanks(id.Calibration)}
-	p.w = newWriter(&p.bytes, id)
+	p.w = newWriter(&p.bytes, id.columns())
 	for range id.Targets {
 		p.widths = append(p.widths, calibrate.NewRanks(id.Calibration))
 	}
@@ -187,54 +193,71 @@ var ErrNoScores = errors.New("it is no file of scores that an audit wrote")
 // OpenFile looks at the file of scores at path, and checks that its rows are what its
 // header says.
 func OpenFile(path string) (*File, error) {
-	h, _, err := readHeader(path)
+	h, err := readHeader(path)
 	if err != nil {
 		return nil, err
 	}
 	return &File{path, h.Identity, h.Ranges}, nil
 }
 
-func readHeader(path string) (*header, *pq.File, error) {
+// mostCalibration bounds the memory that is taken for ranks.
+const mostCalibration = 1 << 26
+
+func readHeader(path string) (*header, error) {
 	rows, err := pq.Open(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	h := &header{}
-	wrong := func(why any) error { return fmt.Errorf("%s: %w: %v", path, ErrNoScores, why) }
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("%s: %w: %w", path, ErrNoScores, fmt.Errorf(format, args...))
+	}
 	text, ok := rows.Metadata(headerKey)
 	if !ok {
-		return nil, nil, wrong("it has no header")
+		return nil, wrong("it has no header")
 	}
 	if should, _ := rows.Metadata(sumKey); should != sum([]byte(text)) {
-		return nil, nil, wrong("its header is damaged")
+		return nil, wrong("its header is damaged")
 	}
 	if err := json.Unmarshal([]byte(text), h); err != nil {
-		return nil, nil, wrong(err)
+		return nil, wrong("%w", err)
 	}
 	n := 0
+	ends := map[string]int{} // of the rows of shards
 	for _, r := range h.Ranges {
 		if r.Start < 0 || r.End <= r.Start || r.Of < r.End || r.Rows < r.Of || r.End-r.Start > math.MaxInt-n {
-			return nil, nil, wrong(fmt.Sprintf("rows %d to %d of %d", r.Start, r.End, r.Of))
+			return nil, wrong("rows %d to %d of %d", r.Start, r.End, r.Of)
 		}
 		n += r.End - r.Start
+		ends[r.Shard] = max(ends[r.Shard], r.End)
 	}
 	want, have := h.columns(), rows.Columns()
-	if n == 0 || n != rows.Rows() || len(have) != len(want.names) || h.Calibration < 1 || len(h.Widths) != len(h.Targets) {
-		return nil, nil, wrong("its rows are not what its header says")
+	if n == 0 || n != rows.Rows() || len(have) != len(want.names) || h.Calibration < 1 || h.Calibration > mostCalibration || len(h.Widths) != len(h.Targets) {
+		return nil, wrong("its rows are not what its header says")
 	}
 	for i, c := range have {
-		if c.Name != want.names[i] {
-			return nil, nil, wrong(fmt.Sprintf("column %q", c.Name))
+		kind := pq.Number
+		if want.nodes[i].Type().Kind() == parquet.ByteArray {
+			kind = pq.Text
+		}
+		if c.Name != want.names[i] || c.Kind != kind || c.List {
+			return nil, wrong("column %q", c.Name)
 		}
 	}
-	width := -1
+	for _, ranks := range append(h.Widths, h.Ranks) {
+		if !ranks.are(n, h.Calibration) {
+			return nil, wrong("its %d rows have other ranks", n)
+		}
+	}
 	for _, r := range slices.Concat(h.Kept.Worst, h.Kept.Drawn) {
-		if width >= 0 && len(r.Features) != width {
-			return nil, nil, wrong("features differ in number")
+		if r.At < 0 || r.At >= ends[r.Shard] {
+			return nil, wrong("the row %d of %.100s is shown, which it has not", r.At, r.Shard)
 		}
-		width = len(r.Features)
+		if r.Features == nil || len(r.Features) != h.Kept.width() {
+			return nil, wrong("features differ in number")
+		}
 	}
-	return h, rows, nil
+	return h, nil
 }
 
 // Damaged says that an error is of a file of scores that is not as it was written.
