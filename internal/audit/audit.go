@@ -71,39 +71,30 @@ func (id Identity) Differs(other Identity) string {
 		return "each was made with another M.attach"
 	}
 	a, b := id.fields(), other.fields()
-	for i, name := range a.names {
-		if a.values[i] != b.values[i] {
-			return fmt.Sprintf("%s is %s in one and %s in the other", name, cmp.Or(a.values[i], "not given"), cmp.Or(b.values[i], "not given"))
-		}
-	}
-	return ""
-}
-
-type identityFields struct{ names, values []string }
-
-func (id Identity) fields() identityFields {
-	encoded, err := json.Marshal(id)
-	if err != nil {
-		panic(err) // numbers and texts alone
-	}
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(encoded, &all); err != nil {
-		panic(err)
-	}
-	if reading := all["reading"]; reading != nil {
-		if err := json.Unmarshal(reading, &all); err != nil {
-			panic(err)
-		}
-	}
-	var f identityFields
 	for _, name := range []string{
 		"features", "groups", "target", "text", "ignore", "classes", "labels", "skip_bad", "class_names_sha256", "weights_sha256",
 		"model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "predicted", "alpha", "level",
 		"fdr", "delta", "conditional", "every", "limit", "targets", "fitted_sha256",
 	} {
-		f.names, f.values = append(f.names, name), append(f.values, string(all[name]))
+		if one, two := string(a[name]), string(b[name]); one != two {
+			return fmt.Sprintf("%s is %s in one and %s in the other", name, cmp.Or(one, "not given"), cmp.Or(two, "not given"))
+		}
 	}
-	return f
+	return ""
+}
+
+// fields are the values of an identity as they are written, by their names.
+func (id Identity) fields() (all map[string]json.RawMessage) {
+	for _, part := range []any{id, id.Reading} {
+		encoded, err := json.Marshal(part)
+		if err == nil {
+			err = json.Unmarshal(encoded, &all)
+		}
+		if err != nil {
+			panic(err) // numbers and texts alone
+		}
+	}
+	return all
 }
 
 // Name is how a shard is called in keys: as it is written, with slashes and without

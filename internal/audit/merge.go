@@ -26,6 +26,16 @@ type segment struct {
 	shard int // of the whole
 }
 
+// segments are the ranges of a file, in the order of its rows.
+func (f *File) segments() (list []segment) {
+	first := 0
+	for _, r := range f.Ranges {
+		list = append(list, segment{Range: r, file: f, first: first})
+		first += r.End - r.Start
+	}
+	return list
+}
+
 // Whole is files of scores that together hold all rows of their shards.
 type Whole struct {
 	Identity
@@ -48,11 +58,7 @@ func Join(files []*File) (*Whole, error) {
 		if why := w.Differs(f.Identity); why != "" {
 			return nil, fmt.Errorf("%s and %s cannot be merged: %s", files[0].path, f.path, why)
 		}
-		first := 0
-		for _, r := range f.Ranges {
-			w.segments = append(w.segments, segment{Range: r, file: f, first: first})
-			first += r.End - r.Start
-		}
+		w.segments = append(w.segments, f.segments()...)
 	}
 	slices.SortStableFunc(w.segments, func(a, b segment) int { return byStart(a.Range, b.Range) })
 	if err := w.line(); err != nil {
@@ -135,10 +141,24 @@ func (w *Whole) count(f *File, digests map[string]uint64) error {
 // readRows are read of a file at a time.
 const readRows = 1 << 10
 
-// each hands on the rows in order, so many at a time, as columns.
-func (w *Whole) each(ctx context.Context, use func(of segment, at Range, cells []pq.Values, n int) error) error {
-	names := w.columns().names
-	all := make([]int, len(names))
+// block is n rows of a shard from one on, which are cells by column.
+type block struct {
+	*columns
+	cells []pq.Values
+	shard int // of the whole
+	name  string
+	start int
+	n     int
+}
+
+func (b block) numbers(column string) []float64 { return b.cells[b.at[column]].Numbers }
+
+func (b block) texts(column string) [][]byte { return b.cells[b.at[column]].Bytes }
+
+// each hands on the rows in order.
+func (w *Whole) each(ctx context.Context, use func(b block) error) error {
+	columns := w.columns()
+	all := make([]int, len(columns.names))
 	for i := range all {
 		all[i] = i
 	}
@@ -170,7 +190,7 @@ func (w *Whole) each(ctx context.Context, use func(of segment, at Range, cells [
 			if err != nil {
 				return err
 			}
-			if err := use(s, Range{Shard: s.Shard, Start: at, End: at + n}, cells, n); err != nil {
+			if err := use(block{columns, cells, s.shard, s.Shard, at, n}); err != nil {
 				return err
 			}
 			at += n
@@ -183,8 +203,6 @@ func (w *Whole) each(ctx context.Context, use func(of segment, at Range, cells [
 	return nil
 }
 
-func discovery(is bool) parquet.Value { return parquet.BooleanValue(is) }
-
 // WriteScores writes the rows in order to one file of scores, and returns what is
 // said of them.
 func (w *Whole) WriteScores(ctx context.Context, to io.Writer) (*Audit, error) {
@@ -193,14 +211,11 @@ func (w *Whole) WriteScores(ctx context.Context, to io.Writer) (*Audit, error) {
 		return nil, err
 	}
 	out := newWriter(to, w.columns())
-	columns := out.columns
-	last := len(columns.names) - 1
-	p := columns.at["p_value"]
-	err = w.each(ctx, func(of segment, at Range, cells []pq.Values, n int) error {
-		for i := range n {
-			is := t.discovered(cells[p].Numbers[i])
-			for j, c := range cells[:last] {
-				switch columns.nodes[j].Type().Kind() {
+	err = w.each(ctx, func(b block) error {
+		p := b.numbers("p_value")
+		for i := range b.n {
+			for j, c := range b.cells[:len(b.cells)-1] {
+				switch b.nodes[j].Type().Kind() {
 				case parquet.ByteArray:
 					out.add(parquet.ByteArrayValue(c.Bytes[i]))
 				case parquet.Int64:
@@ -209,12 +224,12 @@ func (w *Whole) WriteScores(ctx context.Context, to io.Writer) (*Audit, error) {
 					out.number(c.Numbers[i])
 				}
 			}
-			out.add(discovery(is))
+			out.add(parquet.BooleanValue(t.discovered(p[i])))
 			if err := out.end(); err != nil {
 				return err
 			}
 		}
-		t.add(columns, of.shard, at, cells, n)
+		t.add(b)
 		return nil
 	})
 	if err != nil {

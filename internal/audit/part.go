@@ -91,7 +91,7 @@ func newWriter(to io.Writer, c *columns) *writer {
 		parquet.CreatedBy("attach", "", ""))}
 }
 
-// add begins a row, whose values follow in the order of columns.
+// add writes the next value of a row, in the order of columns.
 func (w *writer) add(value parquet.Value) {
 	w.values = append(w.values, value.Level(0, 0, len(w.values)%len(w.columns.names)))
 }
@@ -266,24 +266,15 @@ func Damaged(err error) bool { return errors.Is(err, pq.ErrFormat) || errors.Is(
 // Check reads all rows of the file, whose error, where they are damaged, is said by
 // Damaged.
 func (f *File) Check(ctx context.Context) error {
-	w := &Whole{Identity: f.Identity}
-	for _, r := range f.Ranges {
-		w.segments = append(w.segments, segment{Range: r, file: f})
-		if n := len(w.segments); n > 1 {
-			w.segments[n-1].first = w.segments[n-2].first + w.segments[n-2].End - w.segments[n-2].Start
-		}
-	}
-	return w.each(ctx, func(segment, Range, []pq.Values, int) error { return nil })
+	w := &Whole{Identity: f.Identity, segments: f.segments()}
+	return w.each(ctx, func(block) error { return nil })
 }
 
 // Path is where the file lies.
 func (f *File) Path() string { return f.path }
 
-// Asked takes another false discovery rate and what belongs to it, which scores do not
-// depend on, and that what is bad is left out, as there was nothing bad.
-func (f *File) Asked(id Identity) { f.Identity = f.Identity.Asked(id) }
-
-// Asked is as that of a File.
+// Asked is id with another's false discovery rate and what belongs to it, which scores do
+// not depend on, and leaves out what is bad where that does, as there was nothing bad.
 func (id Identity) Asked(other Identity) Identity {
 	id.FDR, id.Delta, id.Conditional = other.FDR, other.Delta, other.Conditional
 	id.Reading.SkipBad = id.Reading.SkipBad || other.Reading.SkipBad

@@ -15,7 +15,6 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/duplicates"
 	"github.com/attach-uncertainty/attach/internal/evidence"
-	pq "github.com/attach-uncertainty/attach/internal/parquet"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -309,36 +308,35 @@ func sixDigits(x float64) float64 {
 // discovered says whether a p-value is that of a discovery.
 func (t *tally) discovered(p float64) bool { return p <= t.a.PValue }
 
-// add counts n rows of a shard, which are columns.
-func (t *tally) add(of *columns, number int, at Range, cells []pq.Values, n int) {
+// add counts rows.
+func (t *tally) add(b block) {
 	w := t.w
-	p := cells[of.at["p_value"]].Numbers
-	folders, shown := cells[of.at["folder"]].Bytes, t.shown[number]
+	p, folders, shown := b.numbers("p_value"), b.texts("folder"), t.shown[b.shard]
 	var groups, like [][]byte
 	var classes []float64
 	var classNames [][]byte
 	if w.Reading.Groups != "" {
-		groups = cells[of.at["group"]].Bytes
+		groups = b.texts("group")
 	}
 	if w.Fitted != "" {
-		like = cells[of.at["like_fitted"]].Bytes
+		like = b.texts("like_fitted")
 	}
 	if w.Task == attach.Classification {
-		classes, classNames = cells[of.at["class"]].Numbers, cells[of.at["class_name"]].Bytes
+		classes, classNames = b.numbers("class"), b.texts("class_name")
 	}
 	known, inside := make([]bool, len(w.Targets)), make([]bool, len(w.Targets))
-	shard := t.group(groupKey{kind: ofShard, name: at.Shard}, "")
-	for i := range n {
+	shard := t.group(groupKey{kind: ofShard, name: b.name}, "")
+	for i := range b.n {
 		rank := int(math.Round(p[i] * float64(w.Calibration+1)))
 		h, is := half(t.halves, rank), t.discovered(p[i])
 		for k := range inside {
-			if known[k], inside[k] = t.within(of, cells, k, i); known[k] {
+			if known[k], inside[k] = t.within(b, k, i); known[k] {
 				t.a.Intervals[k].Known++
 			}
 			if inside[k] {
 				t.a.Intervals[k].Covered++
 			}
-			t.wide(of, at, cells, k, i, is)
+			t.wide(b, k, i, is)
 		}
 		copied := like != nil && len(like[i]) > 0
 		if copied {
@@ -374,8 +372,8 @@ func (t *tally) add(of *columns, number int, at Range, cells []pq.Values, n int)
 			c := t.group(groupKey{kind: ofClass, class: int(classes[i])}, string(classNames[i]))
 			count(c)
 		}
-		if place, ok := shown[at.Start+i]; ok {
-			t.a.Worst[place] = t.row(of, at, cells, i, is)
+		if place, ok := shown[b.start+i]; ok {
+			t.a.Worst[place] = t.row(b, i, is)
 			t.a.Worst[place].Shown = w.kept.Worst[place].Shown
 		}
 	}
@@ -383,9 +381,8 @@ func (t *tally) add(of *columns, number int, at Range, cells []pq.Values, n int)
 
 // wide keeps row i where its interval of target k is among the widest. Rows come in
 // their order, so that of equals the first stay.
-func (t *tally) wide(of *columns, at Range, cells []pq.Values, k, i int, is bool) {
-	get := func(name string) float64 { return cells[of.at[t.w.column(name, k)]].Numbers[i] }
-	width := get("upper") - get("lower")
+func (t *tally) wide(b block, k, i int, is bool) {
+	width := t.of(b, "upper", k, i) - t.of(b, "lower", k, i)
 	if math.IsNaN(width) {
 		width = math.Inf(1)
 	}
@@ -402,7 +399,7 @@ func (t *tally) wide(of *columns, at Range, cells []pq.Values, k, i int, is bool
 	most := min(len(list)+1, mostWidest)
 	t.widths[k] = slices.Insert(list, place, width)[:most]
 	interval := &t.a.Intervals[k]
-	interval.Widest = slices.Insert(interval.Widest, place, t.row(of, at, cells, i, is))[:most]
+	interval.Widest = slices.Insert(interval.Widest, place, t.row(b, i, is))[:most]
 }
 
 // named is the group of a kind with a name. The key is looked up without a copy of
@@ -427,29 +424,32 @@ func (t *tally) group(key groupKey, name string) *counts {
 }
 
 // within says whether target k of row i is known, and whether its interval holds it.
-func (t *tally) within(of *columns, cells []pq.Values, k, i int) (known, inside bool) {
-	get := func(name string) float64 { return cells[of.at[t.w.column(name, k)]].Numbers[i] }
-	y := get("target")
-	return !math.IsNaN(y), get("lower") <= y && y <= get("upper")
+func (t *tally) within(b block, k, i int) (known, inside bool) {
+	y := t.of(b, "target", k, i)
+	return !math.IsNaN(y), t.of(b, "lower", k, i) <= y && y <= t.of(b, "upper", k, i)
+}
+
+// of is what a column of target k has of row i.
+func (t *tally) of(b block, column string, k, i int) float64 {
+	return b.numbers(t.w.column(column, k))[i]
 }
 
 // row is one that is shown.
-func (t *tally) row(of *columns, at Range, cells []pq.Values, i int, is bool) Row {
-	get := func(name string) float64 { return cells[of.at[name]].Numbers[i] }
-	r := Row{
-		Key: string(cells[of.at["key"]].Bytes[i]), Shard: at.Shard, Folder: string(cells[of.at["folder"]].Bytes[i]), At: int(get("row")), Score: JSONFloat(get("ood_score")), PValue: get("p_value"), Discovery: is,
-	}
+func (t *tally) row(b block, i int, is bool) Row {
+	get := func(column string) float64 { return b.numbers(column)[i] }
+	text := func(column string) string { return string(b.texts(column)[i]) }
+	r := Row{Key: text("key"), Shard: b.name, Folder: text("folder"), At: int(get("row")), Score: JSONFloat(get("ood_score")), PValue: get("p_value"), Discovery: is}
 	if t.w.Task == attach.Classification {
 		class, confidence := int(get("class")), JSONFloat(get("confidence"))
-		r.Class, r.Confidence, r.ClassName = &class, &confidence, string(cells[of.at["class_name"]].Bytes[i])
+		r.Class, r.Confidence, r.ClassName = &class, &confidence, text("class_name")
 	}
 	if t.w.Fitted != "" {
-		r.LikeFitted = string(cells[of.at["like_fitted"]].Bytes[i])
+		r.LikeFitted = text("like_fitted")
 	}
 	for k := range t.w.Targets {
-		r.Prediction = append(r.Prediction, JSONFloat(get(t.w.column("prediction", k))))
-		r.Lower = append(r.Lower, JSONFloat(get(t.w.column("lower", k))))
-		r.Upper = append(r.Upper, JSONFloat(get(t.w.column("upper", k))))
+		r.Prediction = append(r.Prediction, JSONFloat(t.of(b, "prediction", k, i)))
+		r.Lower = append(r.Lower, JSONFloat(t.of(b, "lower", k, i)))
+		r.Upper = append(r.Upper, JSONFloat(t.of(b, "upper", k, i)))
 	}
 	return r
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
@@ -278,7 +279,7 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 		}
 		w.number(p.Score)
 		w.number(p.PValue)
-		w.add(discovery(false))
+		w.add(parquet.BooleanValue(false)) // until all rows are known
 		if err := part.ranks.Add(p.PValue); err != nil {
 			return err
 		}

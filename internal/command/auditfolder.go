@@ -145,7 +145,7 @@ func openAuditFolder(ctx context.Context, dir string, id audit.Identity, shards 
 // again takes up an audit that is finished. Where more is audited now its scores become
 // a part of those.
 func (d *auditFolder) again(ctx context.Context, done *audit.File, before auditRun, begun bool, run auditRun) (more bool, err error) {
-	done.Asked(d.id)
+	done.Identity = done.Asked(d.id)
 	if err := d.same(done.Identity); err != nil {
 		return false, err
 	}
@@ -230,7 +230,7 @@ func (d *auditFolder) take(ctx context.Context, before, run auditRun) error {
 	if parts == nil {
 		return nil
 	}
-	if err := d.same(before.Identity.Asked(d.id)); err != nil {
+	if err := d.same(before.Asked(d.id)); err != nil {
 		return err
 	}
 	number := map[string]int{}
@@ -264,7 +264,7 @@ func (d *auditFolder) take(ctx context.Context, before, run auditRun) error {
 	beside := map[string]bool{}
 	good := parts[:0]
 	for _, part := range parts {
-		part.Asked(d.id)
+		part.Identity = part.Asked(d.id)
 		if why := part.Differs(d.id); why != "" {
 			return fmt.Errorf("%s: %s; write to another folder", part.Path(), why)
 		}

@@ -77,7 +77,7 @@ func (f *merging) run(c *cli.Context) error {
 	// What was read without leaving anything out has nothing that is left out.
 	for _, file := range d.files {
 		skip.FDR, skip.Delta, skip.Conditional = file.FDR, file.Delta, file.Conditional
-		file.Asked(skip)
+		file.Identity = file.Asked(skip)
 	}
 	run.Identity = d.files[0].Identity
 	if _, err := audit.Join(d.files); err != nil {
