@@ -131,19 +131,12 @@ func (f *auditing) run(c *cli.Context) error {
 		return err
 	}
 	defer stop()
-	names, err := f.expand(ctx, "--x", f.shards)
+	names, sources, err := f.expand(ctx, "--x", f.shards)
 	if err != nil {
 		return err
 	}
 	if err := f.apart(names); err != nil {
 		return err
-	}
-	sources, err := f.sources(ctx, names)
-	if err != nil {
-		return err
-	}
-	if one, other, found := twice(sources); found {
-		return usagef("--x names %s and %s%s; each input is to be named once", one.Name, other.Name, one.related(other))
 	}
 	_, before := os.Stat(f.dir)
 	if err := os.MkdirAll(f.dir, 0o777); err != nil {
@@ -269,30 +262,28 @@ func (f *auditing) scorer(ctx context.Context) (*audit.Scorer, error) {
 // shard is one of what is audited: its name in keys, its path, and where that leads.
 type shard struct{ name, path, leads string }
 
-// expand are the shards that an option names, sorted by their names.
-func (f *auditing) expand(ctx context.Context, option string, list inputList) (all []shard, err error) {
+// expand are the shards that an option names, sorted by their names, and how they look.
+// None has rows of another.
+func (f *auditing) expand(ctx context.Context, option string, list inputList) (all []shard, sources []auditSource, err error) {
 	for _, written := range list {
 		paths, err := f.shardsOf(ctx, written)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, p := range paths {
 			all = append(all, shard{audit.Name(p), p, leadsTo(p)})
 		}
 	}
 	slices.SortFunc(all, func(a, b shard) int { return cmp.Compare(a.name, b.name) })
-	seen := map[string]string{} // names, by where they lead
-	for _, one := range all {
-		switch before, twice := seen[one.leads]; {
-		case !twice:
-			seen[one.leads] = one.name
-		case before == one.name:
-			return nil, usagef("%s names %s twice; each input is to be named once", option, one.name)
-		default:
-			return nil, usagef("%s names %s and %s, which are one file or folder; each input is to be named once", option, before, one.name)
-		}
+	if sources, err = f.sources(ctx, all); err != nil {
+		return nil, nil, err
 	}
-	return all, nil
+	if one, other, found := twice(sources); found && one.Name == other.Name {
+		err = usagef("%s names %s twice; each input is to be named once", option, one.Name)
+	} else if found {
+		err = usagef("%s names %s and %s%s; each input is to be named once", option, one.Name, other.Name, one.related(other))
+	}
+	return all, sources, err
 }
 
 // leadsTo tells inputs apart, whatever they are called: two names that lead to one have

@@ -17,7 +17,7 @@ import (
 
 // local are shards that --fitted names, on this machine.
 func (f *auditing) local(ctx context.Context, list inputList) ([]shard, error) {
-	all, err := f.expand(ctx, "--fitted", list)
+	all, _, err := f.expand(ctx, "--fitted", list)
 	for i, one := range all {
 		if isURL(one.path) && err == nil {
 			all[i].path, _, err = f.engine.Fetch(ctx, one.path)

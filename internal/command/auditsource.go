@@ -57,6 +57,9 @@ func (s auditSource) related(other auditSource) string {
 	if strings.HasPrefix(other.Path, s.Path+"/") {
 		return " within it"
 	}
+	if s.Files > 0 {
+		return ", which are one folder"
+	}
 	return ", which are one file"
 }
 
