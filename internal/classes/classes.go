@@ -14,6 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/measure"
+	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
@@ -94,14 +95,14 @@ func (c Cloud) classes(t ood.Training) (assignment, error) {
 
 // Moments are those of the cloud about its classes' means. Those of a fold come
 // from those of all rows.
-func (c Cloud) Moments(ctx context.Context, t ood.Training) (*gaussian.Moments, error) {
-	return sharing.Cached(t.Batch, c, func() (*gaussian.Moments, error) {
+func (c Cloud) Moments(ctx context.Context, t ood.Training) (*moments.Moments, error) {
+	return sharing.Cached(t.Batch, c, func() (*moments.Moments, error) {
 		if t.Whole == nil {
 			classes, err := c.classes(t)
 			if err != nil {
 				return nil, err
 			}
-			return gaussian.Measure(ctx, c.Rows(t.Batch), classes.of, classes.n)
+			return moments.Of(ctx, c.Rows(t.Batch), classes.of, classes.n)
 		}
 		whole, err := c.Moments(ctx, *t.Whole)
 		if err != nil {

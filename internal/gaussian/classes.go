@@ -1,3 +1,5 @@
+// Package gaussian describes classes of rows as Gaussians that share one
+// covariance, and finds how far other rows are from them.
 package gaussian
 
 import (

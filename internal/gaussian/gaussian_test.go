@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/attach-uncertainty/attach/internal/dense"
+	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -28,100 +29,11 @@ func classRows(n, h int) (blas32.General, []int) {
 	return x, of
 }
 
-func pick(x blas32.General, of []int, keep func(i int) bool) (blas32.General, []int) {
-	out, classes := blas32.General{Cols: x.Cols, Stride: x.Cols}, []int{}
-	for i := range x.Rows {
-		if keep(i) {
-			out.Data, out.Rows = append(out.Data, x.Data[i*x.Stride:i*x.Stride+x.Cols]...), out.Rows+1
-			classes = append(classes, of[i])
-		}
-	}
-	return out, classes
-}
-
-// TestMoments compares with sums about the exact means, of all rows and of what
-// is left where some were taken off.
-func TestMoments(t *testing.T) {
-	ctx, h := context.Background(), 6
-	x, of := classRows(2500, h)
-	third := func(i int) bool { return i%3 == 0 || of[i] == 4 } // class 4 is left without rows
-	whole, err := Measure(ctx, x, of, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	less, err := whole.Without(ctx, blas32.General{Cols: h}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	taken, takenOf := pick(x, of, third)
-	rest, err := less.Without(ctx, taken, takenOf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	left, leftOf := pick(x, of, func(i int) bool { return !third(i) })
-	for name, c := range map[string]struct {
-		m  *Moments
-		x  blas32.General
-		of []int
-	}{"whole": {whole, x, of}, "less nothing": {less, x, of}, "rest": {rest, left, leftOf}} {
-		n, counts, means := float64(c.x.Rows), make([]float64, 5), mat.NewDense(5, h, nil)
-		mean := make([]float64, h)
-		for i, y := range c.of {
-			counts[y]++
-			for j, v := range c.x.Data[i*c.x.Stride : i*c.x.Stride+h] {
-				means.Set(y, j, means.At(y, j)+float64(v))
-				mean[j] += float64(v) / n
-			}
-		}
-		var want []float64
-		for y, count := range counts {
-			for j := range h {
-				if count > 0 {
-					means.Set(y, j, means.At(y, j)/count)
-					want = append(want, means.At(y, j))
-				}
-			}
-		}
-		within, all := mat.NewSymDense(h, nil), mat.NewSymDense(h, nil)
-		for i, y := range c.of {
-			about, aboutAll := make([]float64, h), make([]float64, h)
-			for j, v := range c.x.Data[i*c.x.Stride : i*c.x.Stride+h] {
-				about[j], aboutAll[j] = float64(v)-means.At(y, j), float64(v)-mean[j]
-			}
-			within.SymRankOne(within, 1/n, mat.NewVecDense(h, about))
-			all.SymRankOne(all, 1/n, mat.NewVecDense(h, aboutAll))
-		}
-		if c.m.N() != c.x.Rows {
-			t.Errorf("%s: %d rows of %d", name, c.m.N(), c.x.Rows)
-		}
-		got := c.m.Means()
-		if len(got.Data) != len(want) {
-			t.Fatalf("%s: means of %d classes, want %d", name, got.Rows, len(want)/h)
-		}
-		for k, v := range got.Data {
-			if math.Abs(v-want[k]) > 1e-12*want[k] {
-				t.Errorf("%s: entry %d of the means is %v, want %v", name, k, v, want[k])
-			}
-		}
-		for j, v := range c.m.Mean() {
-			if math.Abs(v-mean[j]) > 1e-12*mean[j] {
-				t.Errorf("%s: mean %d is %v, want %v", name, j, v, mean[j])
-			}
-		}
-		if !mat.EqualApprox(c.m.Within(), within, 1e-9) {
-			t.Errorf("%s: covariance within classes\n%v\nwant\n%v", name, mat.Formatted(c.m.Within()), mat.Formatted(within))
-		}
-		if !mat.EqualApprox(c.m.Covariance(), all, 1e-9) {
-			t.Errorf("%s: covariance\n%v\nwant\n%v", name, mat.Formatted(c.m.Covariance()), mat.Formatted(all))
-		}
-	}
-}
-
 // TestNearest compares with the inverse of the covariance, in both precisions.
 func TestNearest(t *testing.T) {
 	for _, h := range []int{1, 7, 260} {
 		x, of := classRows(400, h)
-		m, err := Measure(context.Background(), x, of, 5)
+		m, err := moments.Of(context.Background(), x, of, 5)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,9 @@
-// Package moments gathers means and covariances of features.
+// Package moments gathers means and covariances of features, of classes too.
 package moments
 
 import (
+	"context"
+	"math"
 	"sync"
 
 	"gonum.org/v1/gonum/blas"
@@ -9,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -19,31 +22,42 @@ const momentsBlock = 1024
 // of two different panels are needed one way round only.
 const momentsPanel = 128
 
-// Moments are the first and second moments of rows of features, gathered in
-// one pass and in bounded memory. The zero value is empty and takes rows of
-// any width; the first Add fixes the width.
+// Moments are the first and second moments of rows of h features, about the means
+// of their classes too, gathered in bounded memory. The zero value is empty, takes
+// rows of any width and has one class; the first Add fixes the width.
 //
-// Rows are converted to float64, a reference mean, that of the first rows, is
-// subtracted, and blas64 forms the products: the smallest eigenvalues of
-// trained features can be 1e-7 of the largest, below what float32 sums
+// Rows are converted to float64, a reference for each class, the mean of the rows
+// that came first, is subtracted, and blas64 forms the products: the smallest
+// eigenvalues of trained features can be 1e-7 of the largest, below what float32 sums
 // resolve. Entries of the covariance are accurate to about 1e-13 times the
 // product of the two standard deviations, however large the mean, as long as
-// the reference is a few standard deviations from it.
+// the reference is a few standard deviations from it. Moments of other rows with the
+// same references can be taken off again.
 type Moments struct {
 	// UnitNorm scales rows to Euclidean norm 1 before they are counted. Rows
 	// of zeros stay zero. It must not change after the first Add.
 	UnitNorm bool
 
-	n     int
-	ref   []float64     // subtracted from rows before products
-	sum   []float64     // Σ (row − ref)
-	outer *mat.SymDense // Σ (row − ref)(row − ref)ᵀ
-	block []float64     // centred rows, transposed
+	ref   blas64.General // c×h, subtracted from rows before products
+	rows  []int          // c
+	sum   blas64.General // c×h, Σ (row − ref)
+	outer *mat.SymDense  // Σ (row − ref)(row − ref)ᵀ
+	block []float64      // centred rows, transposed
 }
 
-// Add counts the rows of phi, each of width h. It returns a *rows.NotFiniteError,
-// and counts nothing, if an element is NaN or Inf, and panics if the width is
-// not that of earlier rows.
+// Of returns the moments of the rows of x, n×h and finite, of which row i is of
+// class of[i] < classes.
+func Of(ctx context.Context, x blas32.General, of []int, classes int) (*Moments, error) {
+	m := &Moments{}
+	m.start(means(x, of, classes, false))
+	err := m.add(ctx, x, of)
+	m.block = nil
+	return m, err
+}
+
+// Add counts the rows of phi, each of width h, as of one class. It returns a
+// *rows.NotFiniteError, and counts nothing, if an element is NaN or Inf, and panics if
+// the width is not that of earlier rows.
 func (m *Moments) Add(phi blas32.General) error {
 	if err := rows.CheckFinite("features", phi); err != nil {
 		return err
@@ -51,43 +65,42 @@ func (m *Moments) Add(phi blas32.General) error {
 	if phi.Rows == 0 {
 		return nil
 	}
-	if m.sum == nil {
-		m.start(phi)
+	if m.outer == nil {
+		m.start(means(rows.Slice(phi, 0, min(phi.Rows, momentsBlock)), make([]int, phi.Rows), 1, m.UnitNorm))
 	}
-	if phi.Cols != len(m.sum) {
+	if phi.Cols != m.Width() {
 		panic("moments: rows of different widths in one Moments")
 	}
-	if need := min(momentsBlock, phi.Rows) * phi.Cols; len(m.block) < need {
-		m.block = make([]float64, need)
-	}
-	for lo := 0; lo < phi.Rows; lo += momentsBlock {
-		m.addBlock(rows.Slice(phi, lo, min(lo+momentsBlock, phi.Rows)))
-	}
-	return nil
+	return m.add(context.Background(), phi, make([]int, phi.Rows))
 }
 
-func (m *Moments) start(phi blas32.General) {
-	h := phi.Cols
-	m.ref = Mean(rows.Slice(phi, 0, min(phi.Rows, momentsBlock)), m.UnitNorm)
-	m.sum = make([]float64, h)
-	m.outer = mat.NewSymDense(h, nil)
+func (m *Moments) start(ref blas64.General) {
+	m.ref, m.rows, m.sum, m.outer = ref, make([]int, ref.Rows), dense.New(ref.Rows, ref.Cols), mat.NewSymDense(ref.Cols, nil)
 }
 
 // Mean is the mean of the rows of phi, of which there is at least one, each
 // scaled to norm 1 first with unitNorm.
 func Mean(phi blas32.General, unitNorm bool) []float64 {
-	mean := make([]float64, phi.Cols)
+	return dense.Row(means(phi, make([]int, phi.Rows), 1, unitNorm), 0)
+}
+
+// means are those of classes, of zeros where a class has no rows.
+func means(phi blas32.General, of []int, classes int, unitNorm bool) blas64.General {
+	all, counts := dense.New(classes, phi.Cols), make([]float64, classes)
 	for i := range phi.Rows {
-		row := phi.Data[i*phi.Stride : i*phi.Stride+phi.Cols]
+		row, mean := rows.Row(phi, i), dense.Row(all, of[i])
+		counts[of[i]]++
 		scale := rowScale(row, unitNorm)
 		for j, v := range row {
 			mean[j] += scale * float64(v)
 		}
 	}
-	for j := range mean {
-		mean[j] /= float64(phi.Rows)
+	for y, n := range counts {
+		for j := range phi.Cols {
+			all.Data[y*all.Stride+j] /= max(n, 1)
+		}
 	}
-	return mean
+	return all
 }
 
 // rowScale is what a row is multiplied by.
@@ -98,20 +111,35 @@ func rowScale(row []float32, unitNorm bool) float64 {
 	return rows.InverseNorm(row)
 }
 
-func (m *Moments) addBlock(phi blas32.General) {
-	h, rows := phi.Cols, phi.Rows
-	scales := make([]float64, rows)
-	for i := range rows {
-		scales[i] = rowScale(phi.Data[i*phi.Stride:i*phi.Stride+h], m.UnitNorm)
+func (m *Moments) add(ctx context.Context, phi blas32.General, of []int) error {
+	if need := min(momentsBlock, phi.Rows) * phi.Cols; len(m.block) < need {
+		m.block = make([]float64, need)
+	}
+	for lo := 0; lo < phi.Rows; lo += momentsBlock {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		hi := min(lo+momentsBlock, phi.Rows)
+		m.addBlock(rows.Slice(phi, lo, hi), of[lo:hi])
+	}
+	return nil
+}
+
+func (m *Moments) addBlock(phi blas32.General, of []int) {
+	h, n := phi.Cols, phi.Rows
+	scales := make([]float64, n)
+	for i := range n {
+		scales[i] = rowScale(rows.Row(phi, i), m.UnitNorm)
+		m.rows[of[i]]++
 	}
 	panel := func(from int) blas64.General {
 		to := min(from+momentsPanel, h)
-		return blas64.General{Rows: to - from, Cols: rows, Stride: rows, Data: m.block[from*rows : to*rows]}
+		return blas64.General{Rows: to - from, Cols: n, Stride: n, Data: m.block[from*n : to*n]}
 	}
 	var wg sync.WaitGroup
 	for from := 0; from < h; from += momentsPanel {
-		work := func() { m.centre(panel(from), phi, from, scales) }
-		if rows < momentsPanel { // not worth the start
+		work := func() { m.centre(panel(from), phi, from, scales, of) }
+		if n < momentsPanel { // not worth the start
 			work()
 		} else {
 			wg.Go(work)
@@ -128,68 +156,128 @@ func (m *Moments) addBlock(phi blas32.General) {
 				blas64.General{Rows: left.Rows, Cols: right.Rows, Stride: h, Data: outer.Data[from*h+other:]})
 		}
 	}
-	m.n += rows
 }
 
 // centre sets the rows of to, which are columns of phi from the first on, and
-// adds up each.
-func (m *Moments) centre(to blas64.General, phi blas32.General, first int, scales []float64) {
+// adds up each by class.
+func (m *Moments) centre(to blas64.General, phi blas32.General, first int, scales []float64, of []int) {
 	const group = 8 // values that fill a line of the cache
 	for i := 0; i < phi.Rows; i += group {
-		scales := scales[i:min(i+group, phi.Rows)]
+		scales, of := scales[i:min(i+group, phi.Rows)], of[i:]
 		for j := range to.Rows {
 			out := to.Data[j*to.Stride+i : j*to.Stride+i+len(scales)]
-			ref, at := m.ref[first+j], i*phi.Stride+first+j
-			var sum float64
+			at := i*phi.Stride + first + j
 			for k, scale := range scales {
-				d := scale*float64(phi.Data[at]) - ref
+				y := of[k]*m.ref.Stride + first + j
+				d := scale*float64(phi.Data[at]) - m.ref.Data[y]
 				out[k] = d
-				sum += d
+				m.sum.Data[y] += d
 				at += phi.Stride
 			}
-			m.sum[first+j] += sum
 		}
 	}
 }
 
+// Without returns the moments of the rows that m counts, less the rows of x,
+// which are among them: of[i] is again the class of row i.
+func (m *Moments) Without(ctx context.Context, x blas32.General, of []int) (*Moments, error) {
+	less := &Moments{UnitNorm: m.UnitNorm}
+	less.start(m.ref)
+	if err := less.add(ctx, x, of); err != nil {
+		return nil, err
+	}
+	less.block = nil
+	for y := range less.rows {
+		less.rows[y] = m.rows[y] - less.rows[y]
+	}
+	for i, v := range less.sum.Data {
+		less.sum.Data[i] = m.sum.Data[i] - v
+	}
+	upper, whole := less.outer.RawSymmetric(), m.outer.RawSymmetric()
+	for i, v := range upper.Data {
+		upper.Data[i] = whole.Data[i] - v
+	}
+	return less, nil
+}
+
 // N is the number of rows counted.
-func (m *Moments) N() int { return m.n }
+func (m *Moments) N() int {
+	n := 0
+	for _, rows := range m.rows {
+		n += rows
+	}
+	return n
+}
 
 // Width is the number of features, 0 before the first row.
-func (m *Moments) Width() int { return len(m.sum) }
+func (m *Moments) Width() int { return m.ref.Cols }
 
-// Mean is the mean row, of length h. It panics if no row was counted.
+// Means are the means of the classes that have rows, in rising order.
+func (m *Moments) Means() blas64.General {
+	means := dense.New(0, m.Width())
+	for y, n := range m.rows {
+		if n == 0 {
+			continue
+		}
+		for j, s := range dense.Row(m.sum, y) {
+			means.Data = append(means.Data, dense.Row(m.ref, y)[j]+s/float64(n))
+		}
+		means.Rows++
+	}
+	return means
+}
+
+// Mean is the mean of all rows, of length h.
 func (m *Moments) Mean() []float64 {
-	m.mustHaveRows()
-	mean := make([]float64, len(m.sum))
-	for j, s := range m.sum {
-		mean[j] = m.ref[j] + s/float64(m.n)
+	mean, n := make([]float64, m.Width()), float64(m.N())
+	for y, rows := range m.rows {
+		ref, sum := dense.Row(m.ref, y), dense.Row(m.sum, y)
+		for j := range mean {
+			mean[j] += (float64(rows)*ref[j] + sum[j]) / n
+		}
 	}
 	return mean
 }
 
-// Covariance is the h×h covariance with denominator n. It panics if no row
-// was counted.
+// Within is the h×h covariance of rows about the means of their classes, with
+// denominator n.
+func (m *Moments) Within() *mat.SymDense {
+	n := float64(m.N())
+	w := mat.NewSymDense(m.Width(), nil)
+	w.ScaleSym(1/n, m.outer)
+	shifts := dense.New(0, m.Width())
+	for y, rows := range m.rows {
+		if rows > 0 {
+			shifts.Data = append(shifts.Data, dense.Row(m.sum, y)...)
+			shifts.Rows++
+			blas64.Scal(1/math.Sqrt(float64(rows)), dense.Vector(dense.Row(shifts, shifts.Rows-1)))
+		}
+	}
+	blas64.Syrk(blas.Trans, -1/n, shifts, 1, w.RawSymmetric())
+	return w
+}
+
+// Covariance is the h×h covariance of all rows about their mean, with
+// denominator n.
 func (m *Moments) Covariance() *mat.SymDense {
-	m.mustHaveRows()
-	n := float64(m.n)
-	c := mat.NewSymDense(len(m.sum), nil)
-	c.ScaleSym(1/n, m.outer)
-	c.SymRankOne(c, -1/(n*n), mat.NewVecDense(len(m.sum), m.sum))
+	c, mean, means := m.Within(), m.Mean(), m.Means()
+	k := 0
+	for _, rows := range m.rows {
+		if rows == 0 {
+			continue
+		}
+		from := dense.Row(means, k)
+		blas64.Axpy(-1, dense.Vector(mean), dense.Vector(from))
+		blas64.Scal(math.Sqrt(float64(rows)/float64(m.N())), dense.Vector(from))
+		k++
+	}
+	blas64.Syrk(blas.Trans, 1, means, 1, c.RawSymmetric())
 	return c
 }
 
-// SecondMoment is the h×h uncentred second moment ΦᵀΦ/n. It panics if no row
-// was counted.
+// SecondMoment is the h×h uncentred second moment ΦᵀΦ/n.
 func (m *Moments) SecondMoment() *mat.SymDense {
-	s := m.Covariance()
-	mean := m.Mean()
+	s, mean := m.Covariance(), m.Mean()
 	s.SymRankOne(s, 1, mat.NewVecDense(len(mean), mean))
 	return s
-}
-
-func (m *Moments) mustHaveRows() {
-	if m.n == 0 {
-		panic("moments: moments of no rows")
-	}
 }
