@@ -3,7 +3,6 @@ package attach
 import (
 	"encoding/json"
 	"fmt"
-	"runtime/debug"
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/driver"
@@ -170,13 +169,6 @@ func (b *Bundle) Promise() string {
 	return "nothing was calibrated"
 }
 
-// LeastPValue is the least p-value that calibration rows so few allow, 1/(n+1):
-// at a smaller alpha nothing is flagged. It is 1 without
-// a detector.
-func (b *Bundle) LeastPValue() float64 {
-	return 1 / float64(len(b.Calibration.OOD)+1)
-}
-
 // Check refuses a base model other than the one the bundle was fitted on. The
 // argument is the hex SHA-256 of the model at hand.
 func (b *Bundle) Check(sha256 string) error {
@@ -195,27 +187,4 @@ func abbreviate(sha string) string {
 		return sha[:12] + "…"
 	}
 	return sha
-}
-
-const module = "github.com/attach-uncertainty/attach"
-
-// Version is the version of this module in the running program, "devel" where
-// it was built from a checkout.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "devel"
-	}
-	mod := &info.Main
-	for _, dep := range info.Deps {
-		if dep.Path == module {
-			if mod = dep; dep.Replace != nil {
-				mod = dep.Replace
-			}
-		}
-	}
-	if mod.Path != module || mod.Version == "" || mod.Version == "(devel)" {
-		return "devel"
-	}
-	return mod.Version
 }

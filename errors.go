@@ -8,9 +8,8 @@ import (
 
 // Reasons to refuse a file or a model; errors of this package wrap them.
 var (
-	// ErrNotBundle: the file is no bundle at all, or is cut short.
-	ErrNotBundle = errors.New("not an attach file, or cut short")
-	// ErrDamaged: the file is a bundle whose content is not what was written.
+	// ErrDamaged: the file is no bundle at all, is cut short, or holds what was not
+	// written.
 	ErrDamaged = errors.New("damaged or altered")
 	// ErrNewerFormat: the file was written by a newer version of this module.
 	ErrNewerFormat = errors.New("made by a newer attach")
@@ -22,6 +21,12 @@ var (
 	// ErrNoModel: the base model is not where the bundle says.
 	ErrNoModel = errors.New("no base model")
 )
+
+// notBundle is ErrDamaged of a file that is no bundle at all, or is cut short.
+type notBundle struct{}
+
+func (notBundle) Error() string { return "not an attach file, or cut short" }
+func (notBundle) Unwrap() error { return ErrDamaged }
 
 // NotFiniteError says which number of the rows is not finite.
 type NotFiniteError = rows.NotFiniteError

@@ -41,8 +41,9 @@ type Evaluation struct {
 	IntervalScore string `json:"interval_score,omitempty"`
 	// Joint is by level, with PredictOptions.Joint, how often all targets of a row are
 	// covered.
-	Joint  []Coverage        `json:"joint,omitempty"`
-	Others *OthersEvaluation `json:"others,omitempty"`
+	Joint []Coverage `json:"joint,omitempty"`
+	// Others is of rows from elsewhere.
+	Others *FlagEvaluation `json:"others,omitempty"`
 }
 
 // Rate is how often something was so.
@@ -102,23 +103,19 @@ type Histogram struct {
 	Probability *float64 `json:"probability,omitempty"`
 }
 
-// FlagEvaluation is what rows from the domain show of scores.
+// FlagEvaluation is what rows, from the domain or from elsewhere, show of scores.
 type FlagEvaluation struct {
-	At      []Rate    `json:"at"` // flagged rows, by alpha
+	Rows    int       `json:"rows,omitempty"` // from elsewhere
+	At      []Rate    `json:"at"`             // flagged rows, by alpha
 	PValues Histogram `json:"p_values"`
-	// ByClass and ByGroup are rows flagged at the predictor's alpha, by label and
-	// by Rows.Groups.
+	// ByClass and ByGroup are rows of the domain that are flagged at the predictor's
+	// alpha, by label and by Rows.Groups.
 	ByClass []Rate `json:"by_class,omitempty"`
 	ByGroup []Rate `json:"by_group,omitempty"`
-}
-
-// OthersEvaluation is what rows from elsewhere show of scores.
-type OthersEvaluation struct {
-	Rows    int       `json:"rows"`
-	At      []Rate    `json:"at"` // flagged rows, by alpha
-	PValues Histogram `json:"p_values"`
-	AUROC   float64   `json:"auroc"` // as measure.Metrics has both
-	FPR95   float64   `json:"fpr95"`
+	// AUROC says how well scores tell rows from elsewhere from those of the domain, and
+	// FPR95 how many of the latter are flagged where 95 % of the former are.
+	AUROC *float64 `json:"auroc,omitempty"`
+	FPR95 *float64 `json:"fpr95,omitempty"`
 }
 
 // ClassEvaluation is what labelled rows show of a classifier.
@@ -138,10 +135,14 @@ type ClassEvaluation struct {
 	// RiskCoverage is how many rows are answered with at least some confidence, and
 	// how many of them wrongly, in at most 200 points; AURC is the area under it, and
 	// AURCScore the one under that of out-of-domain scores.
-	RiskCoverage []RiskPoint `json:"risk_coverage"`
-	AURC         float64     `json:"aurc"`
-	AURCScore    *float64    `json:"aurc_score,omitempty"`
-	Sets         []Coverage  `json:"sets,omitempty"` // by level
+	RiskCoverage []struct {
+		Coverage   float64 `json:"coverage"`   // share of rows that are answered
+		Risk       float64 `json:"risk"`       // share of wrong answers among these
+		Confidence float64 `json:"confidence"` // the least
+	} `json:"risk_coverage"`
+	AURC      float64    `json:"aurc"`
+	AURCScore *float64   `json:"aurc_score,omitempty"`
+	Sets      []Coverage `json:"sets,omitempty"` // by level
 	// SetScore is what sets rank classes by, and SetParts what they are promised of apart,
 	// "class" or "cluster", or empty where they are promised of all rows.
 	SetScore string `json:"set_score,omitempty"`
@@ -150,14 +151,6 @@ type ClassEvaluation struct {
 	// among them.
 	Accepted *Rate `json:"accepted,omitempty"`
 	Errors   *Rate `json:"errors,omitempty"`
-}
-
-// RiskPoint is a share of rows that are answered, and the share of wrong answers
-// among these.
-type RiskPoint struct {
-	Coverage   float64 `json:"coverage"`
-	Risk       float64 `json:"risk"`
-	Confidence float64 `json:"confidence"` // the least
 }
 
 // Reliability is how far confidence is what it says.
@@ -203,16 +196,14 @@ type TargetEvaluation struct {
 	Pinball       []float64  `json:"pinball,omitempty"`
 	PIT           *Histogram `json:"pit,omitempty"`
 	PITCalibrated *Histogram `json:"pit_calibrated,omitempty"`
-	// Points are at most 2 000 rows, at the predictor's level.
-	Points []Point `json:"points,omitempty"`
-}
-
-// Point is a target beside its interval.
-type Point struct {
-	Target float64 `json:"target"`
-	Median float64 `json:"median"`
-	Lower  float64 `json:"lower"`
-	Upper  float64 `json:"upper"`
+	// Points are targets beside their intervals, of at most 2 000 rows, at the
+	// predictor's level.
+	Points []struct {
+		Target float64 `json:"target"`
+		Median float64 `json:"median"`
+		Lower  float64 `json:"lower"`
+		Upper  float64 `json:"upper"`
+	} `json:"points,omitempty"`
 }
 
 // Evaluate predicts for blocks of rows with Labels or Targets and compares. Rows
@@ -249,6 +240,12 @@ func (p *Predictor) Evaluate(ctx context.Context, blocks iter.Seq2[Rows, error],
 		return nil, errors.New("there are no rows to evaluate on")
 	}
 	return g.evaluation(ctx)
+}
+
+// another is a new last entry of a list, to be filled in.
+func another[T any](list *[]T) *T {
+	*list = append(*list, *new(T))
+	return &(*list)[len(*list)-1]
 }
 
 // asked are all of the shares, increasing.

@@ -134,7 +134,7 @@ func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []Targ
 		if of.median == nil {
 			continue
 		}
-		out.Points = of.points(g.at[g.main].o.Seed)
+		of.points(out, g.at[g.main].o.Seed)
 		of.distribution(out, g.pitOfCalibration(t))
 		predicted := of.value
 		if math.IsNaN(predicted[0]) {
@@ -218,16 +218,15 @@ func (of *target) errors(out *TargetEvaluation) {
 }
 
 // points are rows drawn evenly.
-func (of *target) points(seed uint64) []Point {
-	var points []Point
+func (of *target) points(out *TargetEvaluation, seed uint64) {
 	for _, i := range rand.New(rand.NewPCG(seed, 0x9017)).Perm(len(of.truth)) {
 		lower, upper := of.lower[i], of.upper[i]
-		if math.IsInf(lower, 0) || math.IsInf(upper, 0) || len(points) == mostPoints {
+		if math.IsInf(lower, 0) || math.IsInf(upper, 0) || len(out.Points) == mostPoints {
 			continue
 		}
-		points = append(points, Point{Target: of.truth[i], Median: of.median[i], Lower: lower, Upper: upper})
+		p := another(&out.Points)
+		p.Target, p.Median, p.Lower, p.Upper = of.truth[i], of.median[i], lower, upper
 	}
-	return points
 }
 
 // distribution scores the head's quantiles and compares levels of targets with

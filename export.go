@@ -15,6 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/internal/version"
 )
 
 // graphWriter appends what a bundle says of rows to a graph.
@@ -333,7 +334,7 @@ func weights(tau graph.Tensor, levels []float64) graph.Tensor {
 func (w *graphWriter) describe() {
 	b, c := w.bundle, w.bundle.Calibration
 	note := func(key string, value any) { w.b.Note("attach."+key, fmt.Sprint(value)) }
-	note("library", Version())
+	note("library", version.String())
 	note("promise", b.Promise())
 	note("calibration_rows", c.NCal)
 	note("alpha", w.o.Alpha)
@@ -341,7 +342,7 @@ func (w *graphWriter) describe() {
 	note("sets", w.o.Sets)
 	if b.Detector != nil {
 		note("detector", strings.TrimSpace(b.Detector.Method+" "+b.Detector.Params.String()))
-		note("least_p_value", strconv.FormatFloat(b.LeastPValue(), 'g', 6, 64))
+		note("least_p_value", strconv.FormatFloat(1/float64(len(c.OOD)+1), 'g', 6, 64))
 	}
 	if b.Quantiles != nil {
 		note("quantile_head", strings.TrimSpace(b.Quantiles.Method+" "+b.Quantiles.Params.String()))

@@ -17,19 +17,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/internal/train"
+	"github.com/attach-uncertainty/attach/internal/version"
 	"github.com/attach-uncertainty/attach/ood"
 )
-
-// DefaultMethods are the detectors that Fit tries in turn where none is named:
-// p-values of certificates coupled with the logits and of earlier layers fused,
-// for classifiers; without earlier layers, those of such certificates and ViM,
-// where the last layer is known; the certificates alone, where it is not; and
-// certificates of the features, for regression. Of features that Base.Standardised
-// speaks of, the distance to the nearest row fitted on comes first, or of more than
-// 20 000 rows, each of which it would be looked for among, a mixture of Gaussians.
-func DefaultMethods() []ood.Method {
-	return named("fused-layers", "fused", "certificates-coupled", "certificates")
-}
 
 // mostNeighbours is the most rows that the default detector compares a row with.
 const mostNeighbours = 20_000
@@ -43,7 +33,7 @@ func (in FitOptions) defaults() []ood.Method {
 	case in.Base.Standardised:
 		return named("distance", "covariance")
 	}
-	return DefaultMethods()
+	return named("fused-layers", "fused", "certificates-coupled", "certificates")
 }
 
 // FitOptions is what Fit needs: in-domain rows, what is known of the network, and
@@ -77,9 +67,14 @@ type FitOptions struct {
 	// Batch.Network.
 	InputScale ood.InputScale
 
-	// Method is the out-of-domain detector; the zero value stands for the first
-	// of DefaultMethods that can be fitted. Params replace the default
-	// parameters of a method that is named.
+	// Method is the out-of-domain detector. The zero value stands for the first that can
+	// be fitted of "fused-layers", p-values of certificates coupled with the logits and of
+	// earlier layers fused, for classifiers; "fused", without earlier layers, those of such
+	// certificates and ViM, where the last layer is known; "certificates-coupled" alone,
+	// where it is not; and "certificates" of the features, for regression. Of features that
+	// Base.Standardised speaks of, it stands for "distance", to the nearest row fitted on,
+	// or of more than 20 000 rows, each of which that would be looked for among, for
+	// "gaussian-mixture". Params replace the default parameters of a method that is named.
 	Method       ood.Method
 	Params       ood.Params
 	SkipDetector bool
@@ -126,7 +121,7 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 		return nil, err
 	}
 	b := &Bundle{
-		Library: Version(), Base: in.Base, Preprocess: in.Preprocess, Layout: in.Layout, Text: in.Text,
+		Library: version.String(), Base: in.Base, Preprocess: in.Preprocess, Layout: in.Layout, Text: in.Text,
 		Calibration: Calibration{
 			HeldOut: d.heldOut, NFit: d.fit.Len(), NCal: d.cal.Len(), Seed: in.Seed,
 			Alpha: in.Alpha, Level: in.Level,

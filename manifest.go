@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/version"
 )
 
 // manifest is manifest.json.
@@ -194,7 +195,7 @@ func scalars(params map[string]any) error {
 func (b *Bundle) manifest(states map[string]rows.State) manifest {
 	m := manifest{
 		Format:      format,
-		Library:     library{Module: module, Version: b.Library},
+		Library:     library{Module: version.Module, Version: b.Library},
 		Model:       b.Base,
 		Preprocess:  b.Preprocess,
 		Layout:      b.Layout,

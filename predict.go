@@ -25,8 +25,8 @@ type PredictOptions struct {
 	Levels []float64
 	// Level is the probability that intervals, or sets, cover; 0 is the bundle's.
 	Level float64
-	// Alpha is the false-alarm rate of flags; 0 is the bundle's. Below
-	// Bundle.LeastPValue nothing is flagged.
+	// Alpha is the false-alarm rate of flags; 0 is the bundle's. Below 1/(n+1), the least
+	// p-value that n calibration rows allow, nothing is flagged.
 	Alpha float64
 	// FlagByClass has a row's score ranked among those of the calibration rows that the
 	// network predicts the same class of, in place of all: p-values and flags then

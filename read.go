@@ -38,7 +38,7 @@ func Open(path string, own ...ood.Method) (*Bundle, error) {
 	case err != nil:
 		return nil, fmt.Errorf("cannot read the bundle: %w", err)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: %w: it is no regular file", path, ErrNotBundle)
+		return nil, fmt.Errorf("%s: %w: it is no regular file", path, notBundle{})
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -191,7 +191,7 @@ func openArchive(r io.ReaderAt, size int64) (archive, error) {
 	}
 	// Others, such as NumPy, know a zip file by how it begins.
 	if err != nil || string(head[:]) != "PK\x03\x04" {
-		return archive{}, fmt.Errorf("%w: copy it again or fit anew", ErrNotBundle)
+		return archive{}, fmt.Errorf("%w: copy it again or fit anew", notBundle{})
 	}
 	a := archive{files: make(map[string]*zip.File, len(zr.File)), size: size}
 	for _, f := range zr.File {
@@ -201,7 +201,7 @@ func openArchive(r io.ReaderAt, size int64) (archive, error) {
 		a.files[f.Name] = f
 	}
 	if a.files[manifestName] == nil {
-		return archive{}, fmt.Errorf("%w: it is a zip file without %s", ErrNotBundle, manifestName)
+		return archive{}, fmt.Errorf("%w: it is a zip file without %s", notBundle{}, manifestName)
 	}
 	return a, nil
 }

@@ -95,12 +95,12 @@ func TestRefusals(t *testing.T) {
 		want    error
 		says    string
 	}{
-		{"empty", nil, attach.ErrNotBundle, "not an attach file"},
-		{"text", []byte("hello, this is no zip file at all"), attach.ErrNotBundle, "not an attach file"},
-		{"half", good[:len(good)/2], attach.ErrNotBundle, "cut short"},
-		{"without its last byte", good[:len(good)-1], attach.ErrNotBundle, "cut short"},
-		{"something in front", append([]byte("#!/bin/sh\n"), good...), attach.ErrNotBundle, "not an attach file"},
-		{"other zip", pack(t, []string{"a"}, nil, zip.Store), attach.ErrNotBundle, "without manifest.json"},
+		{"empty", nil, attach.ErrDamaged, "not an attach file"},
+		{"text", []byte("hello, this is no zip file at all"), attach.ErrDamaged, "not an attach file"},
+		{"half", good[:len(good)/2], attach.ErrDamaged, "cut short"},
+		{"without its last byte", good[:len(good)-1], attach.ErrDamaged, "cut short"},
+		{"something in front", append([]byte("#!/bin/sh\n"), good...), attach.ErrDamaged, "not an attach file"},
+		{"other zip", pack(t, []string{"a"}, nil, zip.Store), attach.ErrDamaged, "without manifest.json"},
 		{"newer", edit(t, good, false, `"format": 1`, `"format": 3`), attach.ErrNewerFormat, "format 3; this one reads up to 1"},
 		{"newer and resealed", edit(t, good, true, `"format": 1`, `"format": 99`), attach.ErrNewerFormat, "upgrade"},
 		{"no format", edit(t, good, true, `"format": 1`, `"format": 0`), attach.ErrDamaged, "no format version"},

@@ -134,8 +134,9 @@ func exampleFiles(ctx context.Context) (path string, file io.ReadCloser, done fu
 // read earlier layers and by those that run the network.
 func TestAttached(t *testing.T) {
 	ctx := t.Context()
+	fused, _ := attach.MethodByName("fused-layers")
 	odin, _ := attach.MethodByName("odin")
-	for _, m := range []ood.Method{attach.DefaultMethods()[0], odin} {
+	for _, m := range []ood.Method{fused, odin} {
 		path, err := fitDigits(ctx, t.TempDir(), m)
 		if err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/version"
 )
 
 // headerLength is the header that says how long the JSON before binary data is.
@@ -111,7 +112,7 @@ type tensorMetadata struct {
 }
 
 func serverMetadata() described {
-	return described{Name: "attach", Version: attach.Version(), Extensions: []string{"binary_tensor_data", "parameters"}}
+	return described{Name: "attach", Version: version.String(), Extensions: []string{"binary_tensor_data", "parameters"}}
 }
 
 func (s *Server) modelMetadata(name, version string) (md described, err error) {

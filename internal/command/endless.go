@@ -53,6 +53,9 @@ func noteEndless(w io.Writer, b *attach.Bundle, o attach.PredictOptions, groups 
 	printf(w, "note: intervals at level %g are endless for groups with too few calibration rows: %s\n", level, strings.Join(few, ", "))
 }
 
+// leastPValue is the least that calibration rows so few allow, or 1 without a detector.
+func leastPValue(b *attach.Bundle) float64 { return 1 / float64(len(b.Calibration.OOD)+1) }
+
 // silent says what cannot be flagged for want of calibration rows, all or rows of
 // some predicted classes; it is "" where all can.
 func silent(b *attach.Bundle, o attach.PredictOptions) string {
@@ -60,7 +63,7 @@ func silent(b *attach.Bundle, o attach.PredictOptions) string {
 	switch {
 	case b.Detector == nil:
 		return ""
-	case b.LeastPValue() <= alpha:
+	case leastPValue(b) <= alpha:
 		few, classes, among := 0, max(b.Base.Outputs, 2), rankedAmong(b, o)
 		for class := range classes {
 			if among(class) < evidence.LeastRows(alpha) {
@@ -73,7 +76,7 @@ func silent(b *attach.Bundle, o attach.PredictOptions) string {
 		return fmt.Sprintf("nothing can be flagged at alpha %g of %d of %d predicted classes, each of fewer than %s", alpha, few, classes, rows.Count(evidence.LeastRows(alpha), "calibration row"))
 	}
 	return fmt.Sprintf("nothing can be flagged at alpha %g: with %s the least p-value is %.3g; it takes %d rows, or a larger --alpha",
-		alpha, rows.Count(b.Calibration.NCal, "calibration row"), b.LeastPValue(), evidence.LeastRows(alpha))
+		alpha, rows.Count(b.Calibration.NCal, "calibration row"), leastPValue(b), evidence.LeastRows(alpha))
 }
 
 // noteSilent prints what silent says.

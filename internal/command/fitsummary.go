@@ -98,7 +98,7 @@ func (f *fitting) summarize(b *attach.Bundle) {
 		line("calibrated", "on %s of %s, split off", rows.Count(c.NCal, "other row"), f.x.x)
 	}
 	if b.Detector != nil {
-		line("detector", "%s; flags at alpha %g, least p-value %.3g", b.Detector.Method, c.Alpha, b.LeastPValue())
+		line("detector", "%s; flags at alpha %g, least p-value %.3g", b.Detector.Method, c.Alpha, leastPValue(b))
 	}
 	if b.Quantiles != nil {
 		line("intervals", "%s; level %g", b.Quantiles.Method, c.Level)

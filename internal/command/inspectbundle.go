@@ -86,7 +86,7 @@ func describeBundle(b *attach.Bundle) bundleInfo {
 		Calibration: cal, AlphaRows: evidence.LeastRows(cal.Alpha), Promise: b.Promise(),
 	}
 	if d := b.Detector; d != nil {
-		least := b.LeastPValue()
+		least := leastPValue(b)
 		info.Detector, info.LeastPValue = &methodInfo{d.Method, d.Params}, &least
 	}
 	if q := b.Quantiles; q != nil {

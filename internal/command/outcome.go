@@ -66,7 +66,7 @@ func (o *outcome) expected(b *attach.Bundle, asked attach.PredictOptions) []floa
 // mistake; "" where none can be.
 func (o *outcome) flags(b *attach.Bundle, asked attach.PredictOptions) string {
 	alpha := cmp.Or(asked.Alpha, b.Calibration.Alpha)
-	if b.Detector == nil || b.LeastPValue() > alpha {
+	if b.Detector == nil || leastPValue(b) > alpha {
 		return ""
 	}
 	among, mistakes := rankedAmong(b, asked), 0.

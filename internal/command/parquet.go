@@ -7,7 +7,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/version"
 )
 
 // parquetTable writes typed columns: a field of several values is a list, and
@@ -25,7 +25,7 @@ const mostHeld = 1 << 21
 
 func (t *parquetTable) write(row []field) error {
 	if t.w == nil {
-		t.w = parquet.NewGenericWriter[any](t.to, parquetSchema(row), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("attach", attach.Version(), ""))
+		t.w = parquet.NewGenericWriter[any](t.to, parquetSchema(row), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("attach", version.String(), ""))
 	}
 	t.row = t.row[:0]
 	for column, f := range row {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/version"
 )
 
 // Exit codes of the command.
@@ -101,7 +101,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Name:      "attach",
 		Usage:     "calibrated uncertainty for networks that are already trained",
 		UsageText: "attach COMMAND [arguments]",
-		Version:   attach.Version(),
+		Version:   version.String(),
 		Reader:    stdin,
 		Writer:    stdout,
 		ErrWriter: stderr,

@@ -12,6 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/version"
 )
 
 // What bounds a page, whatever was audited.
@@ -152,7 +153,7 @@ func reproduced(a *audit.Audit) block {
 	}
 	for _, f := range []Fact{
 		{a.Bundle, "M.attach, SHA-256"}, {a.Model, "its network, SHA-256"}, {a.Preprocess, "--preprocess, SHA-256"}, {read.Weights, "--weights, SHA-256"},
-		{a.Fitted, "--fitted, SHA-256 of names and content"}, {attach.Version(), "version of attach"},
+		{a.Fitted, "--fitted, SHA-256 of names and content"}, {version.String(), "version of attach"},
 	} {
 		if f.Value != "" {
 			b.Facts = append(b.Facts, f)

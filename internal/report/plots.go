@@ -122,7 +122,8 @@ func levels(list []attach.Coverage) chart {
 }
 
 // against draws intervals over the targets that they are to hold.
-func against(points []attach.Point, level float64) chart {
+func against(t attach.TargetEvaluation, level float64) chart {
+	points := t.Points
 	targets, ends := make([]float64, len(points)), make([]float64, 0, 2*len(points))
 	for i, p := range points {
 		targets[i] = p.Target

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/driver"
@@ -72,7 +73,8 @@ func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
 
 // scoresOf fits the first default detector that can be, and scores.
 func scoresOf(ctx context.Context, name string, t ood.Training, ins, outs []ood.Batch) (Pool, error) {
-	for _, m := range attach.DefaultMethods() {
+	for of := range strings.SplitSeq(networks.Attached, ",") {
+		m, _ := attach.MethodByName(of)
 		scorer, err := driver.Fit(ctx, m, t, nil)
 		if errors.As(err, new(*ood.NeedError)) {
 			continue

@@ -37,6 +37,9 @@ func fiveOut() []int { return []int{9, 0, 8, 6, 2} }
 // network was trained on.
 const OtherClasses = "other-classes"
 
+// Attached are the detectors that attach.Fit tries in turn where none is named.
+const Attached = "fused-layers,fused,certificates-coupled,certificates"
+
 // Trained are all of them.
 func Trained() []Network {
 	five := func(name, set, preprocess string, others ...string) Network {

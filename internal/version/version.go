@@ -1,0 +1,28 @@
+// Package version says which version of this module runs.
+package version
+
+import "runtime/debug"
+
+// Module is the path of this module.
+const Module = "github.com/attach-uncertainty/attach"
+
+// String is the version of this module in the running program, "devel" where
+// it was built from a checkout.
+func String() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	mod := &info.Main
+	for _, dep := range info.Deps {
+		if dep.Path == Module {
+			if mod = dep; dep.Replace != nil {
+				mod = dep.Replace
+			}
+		}
+	}
+	if mod.Path != Module || mod.Version == "" || mod.Version == "(devel)" {
+		return "devel"
+	}
+	return mod.Version
+}
