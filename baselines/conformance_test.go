@@ -26,7 +26,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -751,7 +750,7 @@ func (c conformance) wide(t *testing.T) {
 		}
 		return
 	}
-	if sharing.Memory(c.Method, wide, nil) > width*width {
+	if driver.Memory(c.Method, wide, nil) > width*width {
 		return // it does, if not that much
 	}
 	var before, after runtime.MemStats

@@ -182,7 +182,7 @@ func (f fusion) weights(logits blas32.General) []float64 {
 func (f fusion) memory(t ood.Training, _ ood.Params) float64 {
 	var largest, all float64
 	for _, c := range f.components {
-		own := sharing.Memory(c.Method, t, c.Params)
+		own := driver.Memory(c.Method, t, c.Params)
 		largest, all = max(largest, own), all+own
 	}
 	return largest + (all-largest)/4

@@ -80,6 +80,36 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// TestExamples holds that programs outside can do what examples show: these import
+// nothing internal.
+func TestExamples(t *testing.T) {
+	seen := 0
+	for path := range list(t, "./...") {
+		files, err := filepath.Glob(filepath.Join("../..", room(path), "example*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(room(path), "internal/") {
+			continue
+		}
+		for _, file := range files {
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range f.Imports {
+				if strings.Contains(i.Path.Value, "/internal/") {
+					t.Errorf("%s imports %s", file, i.Path.Value)
+				}
+			}
+			seen++
+		}
+	}
+	if seen == 0 {
+		t.Error("there are no examples")
+	}
+}
+
 // mostExported is how many names the packages outside internal/ export, methods
 // with them.
 const mostExported = 228

@@ -23,8 +23,7 @@ func Check(m ood.Method, t ood.Training, p ood.Params) error {
 	if err := checkNeeds(m, t); err != nil {
 		return err
 	}
-	own, err := resolve(m, p)
-	if err != nil || m.Memory == nil || m.Memory(t, own) <= rows.MostMemory {
+	if _, err := resolve(m, p); err != nil || Memory(m, t, p) <= rows.MostMemory {
 		return err
 	}
 	what := fmt.Sprintf("%d rows of %d features", t.Len(), t.Features.Cols)
@@ -36,16 +35,26 @@ func Check(m ood.Method, t ood.Training, p ood.Params) error {
 			what += fmt.Sprintf(", %d in a layer", l.Cols)
 		}
 	}
-	if own, err := resolve(m, nil); err == nil && m.Memory(t, own) <= rows.MostMemory {
+	if Memory(m, t, nil) <= rows.MostMemory {
 		what += ", with " + p.String()
 	}
 	return fmt.Errorf("method %q %w for %s", m.Name, ErrMemory, what)
 }
 
+// Memory is how many bytes a fit of one configuration says that it holds; 0 of
+// parameters that it refuses.
+func Memory(m ood.Method, t ood.Training, p ood.Params) float64 {
+	own, err := resolve(m, p)
+	if err != nil || m.Memory == nil {
+		return 0
+	}
+	return m.Memory(t, own)
+}
+
 // CheckBatch returns an *ood.NeedError for the first thing that scoring b needs
 // and b lacks, or nil. where says which rows b has, as in "the rows to score".
 func CheckBatch(m ood.Method, b ood.Batch, where string) error {
-	has, needs := has(b), ofBatch(m.Needs)
+	has, needs := given(b), ofBatch(m.Needs)
 	has.Inputs, needs.Inputs = b.Inputs != nil, m.Needs.Inputs
 	return lacks(m, has, needs, where)
 }
@@ -64,8 +73,8 @@ func ofBatch(n ood.Needs) ood.Needs {
 	return ood.Needs{Features: n.Features, Logits: n.Logits, Layers: n.Layers}
 }
 
-// has are the parts of the batch as needs.
-func has(b ood.Batch) ood.Needs {
+// given are the parts of the batch as needs.
+func given(b ood.Batch) ood.Needs {
 	return ood.Needs{Features: b.Features.Cols > 0, Logits: b.Logits.Cols > 0, Layers: len(b.Layers) > 0}
 }
 
@@ -102,7 +111,7 @@ func lacks(m ood.Method, has, needs ood.Needs, where string) error {
 // checkNeeds returns an *ood.NeedError for the first of the method's needs that t
 // lacks, or nil.
 func checkNeeds(m ood.Method, t ood.Training) error {
-	has := has(t.Batch)
+	has := given(t.Batch)
 	has.Labels = len(t.Labels) > 0
 	has.Weights = t.Last != nil
 	has.Trainer = t.Trainer != nil

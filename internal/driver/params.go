@@ -14,14 +14,8 @@ import (
 
 // Default is the configuration used without a sweep.
 func Default(m ood.Method) ood.Params {
-	var all ood.Params
-	for _, p := range m.Params {
-		if all == nil {
-			all = ood.Params{}
-		}
-		all[p.Name] = number(p.Default)
-	}
-	return all
+	p, _ := resolve(m, nil) // in which nothing can be wrong
+	return p
 }
 
 // Grid is the sweep. It may lack the default; where it is empty, the default is

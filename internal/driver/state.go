@@ -48,7 +48,7 @@ func Restore(m ood.Method, st rows.State) (*Scorer, error) {
 		s.widths[part] = int(n)
 		room -= int(n)
 	}
-	if names := s.widths.Names(); has(s.zeros()) != ofBatch(m.Needs) || len(names) != len(s.widths) {
+	if names := s.widths.Names(); given(s.zeros()) != ofBatch(m.Needs) || len(names) != len(s.widths) {
 		return nil, fmt.Errorf("it was fitted on rows of %s, and the method needs %s", cmp.Or(strings.Join(names, ", "), "no widths"), m.Needs)
 	}
 	if err := rows.Restore(s.fitted, own, s.widths); err != nil {

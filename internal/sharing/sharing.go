@@ -5,7 +5,6 @@ package sharing
 import (
 	"sync"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -64,14 +63,4 @@ func Alike[K comparable, T any](t ood.Training, key func(ood.Params) K, make fun
 		return *new(T), err
 	}
 	return all[at], nil
-}
-
-// Memory is how many bytes a fit of one configuration says that it holds; 0 of
-// parameters that it refuses.
-func Memory(m ood.Method, t ood.Training, p ood.Params) float64 {
-	p, err := driver.With(m, p)
-	if err != nil || m.Memory == nil {
-		return 0
-	}
-	return m.Memory(t, p)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -78,7 +77,7 @@ func (w *work) run(ctx context.Context) error {
 	for k, p := range w.grid {
 		if w.results[k].err = driver.Check(w.m, w.c.Training, p); w.results[k].err == nil {
 			able = append(able, k)
-			needs := sharing.Memory(w.m, w.c.Training, p)
+			needs := driver.Memory(w.m, w.c.Training, p)
 			most, sum = max(most, needs), sum+needs
 		}
 	}
