@@ -78,6 +78,9 @@ func (n *node) match(text string, i int, steps *int) int {
 		case opAlt, opAhead, opNotAhead:
 			e := -1
 			for _, a := range n.alts {
+				if *steps--; *steps < 0 {
+					return -1
+				}
 				if e = a.match(text, i, steps); e >= 0 {
 					break
 				}
@@ -101,10 +104,11 @@ func (n *node) match(text string, i int, steps *int) int {
 				i += size
 				count++
 			}
+			*steps -= i - begin
 			if count < n.min {
 				return -1
 			}
-			if *steps -= i - begin + 1; *steps < 0 {
+			if *steps--; *steps < 0 {
 				return -1
 			}
 			if n.possessive || count == n.min || n.next.op == opEnd {
