@@ -38,8 +38,7 @@ func Parse(config []byte) (*Pipeline, error) {
 		return nil, fmt.Errorf("not a JSON object of preprocessing keys: %w", err)
 	}
 	k := keys{raw: raw}
-	var p Pipeline
-
+	p := Pipeline{rescale: 1}
 	squareless := k.squareless()
 	if k.given("crop_pct") {
 		squareless = true
@@ -84,10 +83,7 @@ func Parse(config []byte) (*Pipeline, error) {
 	p.levels = make([][256]float32, max(len(p.mean), 1))
 	for c := range p.levels {
 		for level := range 256 {
-			x := float64(level)
-			if p.rescale != 0 {
-				x *= p.rescale
-			}
+			x := p.rescale * float64(level)
 			if p.mean != nil {
 				x = (x - p.mean[c]) / p.std[c]
 			}
@@ -97,7 +93,7 @@ func Parse(config []byte) (*Pipeline, error) {
 	return &p, nil
 }
 
-// knownKeys are those that UnmarshalJSON reads, save the processor's type.
+// knownKeys are those that Parse reads, save the processor's type.
 var knownKeys = [...]string{
 	"do_resize", "size", "resample", "crop_pct", "do_center_crop", "crop_size", "do_pad", "pad_size",
 	"do_rescale", "rescale_factor", "do_normalize", "image_mean", "image_std", "do_convert_rgb", "do_flip_channel_order",
@@ -115,23 +111,14 @@ func (k *keys) refuseUnknown() {
 			// About labels, not about the image.
 		case key == "rescale_offset" || strings.HasPrefix(key, "do_"):
 			if bytes.Equal(bytes.TrimSpace(k.raw[key]), []byte("true")) {
-				k.fail(key, "true is not supported; the steps known are "+strings.Join(knownSteps(), ", "))
+				steps := slices.DeleteFunc(slices.Clone(knownKeys[:]), func(key string) bool { return !strings.HasPrefix(key, "do_") })
+				k.fail(key, "true is not supported; the steps known are "+strings.Join(steps, ", "))
 			}
 		}
 	}
 	if known == 0 && len(k.raw) > 0 {
 		k.fail("no key of image preprocessing", "want some of "+strings.Join(knownKeys[:], ", "))
 	}
-}
-
-func knownSteps() []string {
-	var steps []string
-	for _, key := range knownKeys {
-		if strings.HasPrefix(key, "do_") {
-			steps = append(steps, key)
-		}
-	}
-	return steps
 }
 
 // cropShare is ConvNext's reading of crop_pct: a small image is a centre crop
@@ -174,8 +161,6 @@ func (p *Pipeline) check() error {
 		return fmt.Errorf("image_mean has %d entries for images of %d channels", len(p.mean), p.channels)
 	case slices.Contains(p.std, 0):
 		return errors.New("image_std: 0 cannot be divided by")
-	case p.resample < 0 || p.resample > pixels.Hamming:
-		return fmt.Errorf("resample: %d is not known; use 0 (nearest), 1 (Lanczos), 2 (bilinear), 3 (bicubic), 4 (box) or 5 (Hamming)", p.resample)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ type Pipeline struct {
 	// flip turns RGB into BGR. It precedes rescaling and normalisation, so mean
 	// and std are then in the order B, G, R.
 	flip    bool
-	rescale float64 // what pixels are multiplied by; 0 stands for 1
+	rescale float64 // what pixels are multiplied by
 	// mean and std normalise what rescale made: (x−mean)/std. Both nil is
 	// none; one entry is for all channels, else there is one a channel.
 	mean, std []float64
@@ -65,10 +65,7 @@ func (p Pipeline) In(layout string) *Pipeline {
 // Slopes say how far the network's input moves where a pixel, scaled to [0,1],
 // moves by one: 255·rescale/std, by channel or one for all.
 func (p *Pipeline) Slopes() []float32 {
-	slope := 255.
-	if p.rescale != 0 {
-		slope *= p.rescale
-	}
+	slope := 255 * p.rescale
 	slopes := []float32{float32(slope)}
 	if len(p.std) > 0 {
 		slopes = make([]float32, len(p.std))
@@ -87,9 +84,6 @@ func (p *Pipeline) Shape(height, width, channels int) ([]int, error) {
 	}
 	if p.channels > 0 {
 		channels = p.channels
-	}
-	if len(p.mean) > 1 && len(p.mean) != channels {
-		return nil, fmt.Errorf("image_mean has %d entries for images of %d channels", len(p.mean), channels)
 	}
 	if p.flip && channels != 3 {
 		return nil, fmt.Errorf("do_flip_channel_order is for images of three channels, not %d", channels)

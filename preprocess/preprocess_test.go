@@ -116,7 +116,7 @@ func TestParse(t *testing.T) {
 	mean, std := []float64{.5, .4, .3}, []float64{.1, .2, .3}
 	for text, want := range map[string]Pipeline{
 		`{}`:                    {rescale: 1. / 255},
-		`{"do_rescale": false}`: {},
+		`{"do_rescale": false}`: {rescale: 1},
 		`{"size": 8}`:           {rescale: 1. / 255, resize: size{box: box{8, 8}}, resample: pixels.Bilinear},
 		`{"size": 8, "do_resize": false, "unknown": [1]}`: {rescale: 1. / 255},
 		`{"size": 8, "crop_pct": null, "resample": 3, "feature_extractor_type": "CLIPFeatureExtractor"}`: {
@@ -131,7 +131,7 @@ func TestParse(t *testing.T) {
 		`{"image_mean": 0, "image_std": [0.1, 0.2, 0.3]}`:                      {rescale: 1. / 255, channels: 3, mean: []float64{0, 0, 0}, std: std},
 		`{"do_convert_rgb": true, "do_normalize": false, "image_mean": "bad"}`: {rescale: 1. / 255, channels: 3},
 		`{"do_rescale": false, "do_flip_channel_order": true, "image_mean": [104, 117, 123], "image_std": [1, 1, 1]}`: {
-			channels: 3, flip: true, mean: []float64{104, 117, 123}, std: []float64{1, 1, 1}},
+			rescale: 1, channels: 3, flip: true, mean: []float64{104, 117, 123}, std: []float64{1, 1, 1}},
 		`{"do_pad": true, "pad_size": {"height": 32, "width": 30}, "do_center_crop": true, "crop_size": 28}`: {
 			rescale: 1. / 255, pad: box{32, 30}, crop: box{28, 28}},
 	} {
