@@ -13,8 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 )
 
-// TestAbove compares with all numbers of lists that are searched at once and in two
-// steps.
+// TestAbove compares with all numbers of lists.
 func TestAbove(t *testing.T) {
 	r := orttest.Open(t)
 	for _, n := range []int{1, 5, 4095, 4096, 10_000} {
