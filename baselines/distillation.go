@@ -54,7 +54,7 @@ func fitDistillation(ctx context.Context, t ood.Training, p ood.Params) (any, er
 func (s *distillation) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	taught, learnt := s.Teacher.Apply(b.Features), s.Student.Apply(b.Features)
 	for i := range dst {
-		dst[i] = squaredDistance(row(taught, i), row(learnt, i))
+		dst[i] = rows.SquaredDistance(row(taught, i), row(learnt, i)) / float64(taught.Cols)
 	}
 	return nil
 }

@@ -63,13 +63,3 @@ func trainOne(ctx context.Context, t ood.Training, p train.Problem, model train.
 	}
 	return networks[0], nil
 }
-
-// squaredDistance is the mean of (a−b)².
-func squaredDistance(a, b []float32) float64 {
-	var s float64
-	for j, v := range a {
-		d := float64(v) - float64(b[j])
-		s += d * d
-	}
-	return s / float64(len(a))
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -67,7 +68,7 @@ func fitSVDD(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 func (s *svdd) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	out := s.Network.Apply(b.Features)
 	for i := range dst {
-		dst[i] = squaredDistance(row(out, i), s.Centre)
+		dst[i] = rows.SquaredDistance(row(out, i), s.Centre) / float64(out.Cols)
 	}
 	return nil
 }

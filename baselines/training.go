@@ -6,7 +6,6 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/neighbours"
@@ -28,7 +27,7 @@ func clone(m blas32.General) blas32.General {
 // featureMeans are worked out once for all that are fitted to the rows of t.
 func featureMeans(t ood.Training) []float64 {
 	type key struct{}
-	mean, _ := sharing.Cached(t.Batch, key{}, func() ([]float64, error) { return dense.Means(t.Features), nil })
+	mean, _ := sharing.Cached(t.Batch, key{}, func() ([]float64, error) { return moments.Mean(t.Features, false), nil })
 	return mean
 }
 

@@ -47,17 +47,3 @@ func Project(x blas32.General, centre []float64, p blas64.General) blas64.Genera
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, Less(x, centre), p, 0, y)
 	return y
 }
-
-// Means are those of the columns of m.
-func Means(m blas32.General) []float64 {
-	mean := make([]float64, m.Cols)
-	for i := range m.Rows {
-		for j, v := range m.Data[i*m.Stride : i*m.Stride+m.Cols] {
-			mean[j] += float64(v)
-		}
-	}
-	for j := range mean {
-		mean[j] /= float64(m.Rows)
-	}
-	return mean
-}

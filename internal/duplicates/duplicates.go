@@ -159,10 +159,10 @@ const (
 // finite is like no other.
 func (r *Reference) Groups(ctx context.Context, x blas32.General) ([][]int, error) {
 	x = r.scaled(x)
-	squares := make([]float64, x.Rows)
+	squares, zero := make([]float64, x.Rows), make([]float32, x.Cols)
 	parent := make([]int, x.Rows)
 	for i := range parent {
-		squares[i], parent[i] = squaredDistance(rows.Row(x, i), nil), i
+		squares[i], parent[i] = rows.SquaredDistance(rows.Row(x, i), zero), i
 	}
 	root := func(i int) int {
 		for parent[i] != i {
@@ -190,7 +190,7 @@ func (r *Reference) Groups(ctx context.Context, x blas32.General) ([][]int, erro
 					}
 					// Of many copies most pairs are joined already.
 					from, to := root(i+p), root(j+q)
-					if from != to && squaredDistance(rows.Row(a, p), rows.Row(b, q)) <= limit {
+					if from != to && rows.SquaredDistance(rows.Row(a, p), rows.Row(b, q)) <= limit {
 						parent[max(from, to)] = min(from, to)
 					}
 				}
@@ -209,16 +209,4 @@ func (r *Reference) Groups(ctx context.Context, x blas32.General) ([][]int, erro
 	}
 	slices.SortFunc(groups, func(a, b []int) int { return a[0] - b[0] })
 	return groups, nil
-}
-
-// squaredDistance is that of two rows, or of one from zero.
-func squaredDistance(a, b []float32) (sum float64) {
-	for i, v := range a {
-		d := float64(v)
-		if b != nil {
-			d -= float64(b[i])
-		}
-		sum += d * d
-	}
-	return sum
 }

@@ -101,7 +101,7 @@ func seed(ctx context.Context, x blas32.General, k int, r *rand.Rand) (blas64.Ge
 	chosen := []int{r.IntN(x.Rows)}
 	nearest := make([]float64, x.Rows)
 	for i := range nearest {
-		nearest[i] = squaredDistance(rows.Row(x, i), rows.Row(x, chosen[0]))
+		nearest[i] = rows.SquaredDistance(rows.Row(x, i), rows.Row(x, chosen[0]))
 	}
 	tries := 2 + int(math.Log(float64(k)))
 	for len(chosen) < k {
@@ -118,7 +118,7 @@ func seed(ctx context.Context, x blas32.General, k int, r *rand.Rand) (blas64.Ge
 			c := draw(nearest, total*r.Float64())
 			left := make([]float64, x.Rows)
 			for i := range left {
-				left[i] = min(nearest[i], squaredDistance(rows.Row(x, i), rows.Row(x, c)))
+				left[i] = min(nearest[i], rows.SquaredDistance(rows.Row(x, i), rows.Row(x, c)))
 			}
 			if sum := floats.Sum(left); sum < least {
 				best, next, least = left, c, sum
@@ -147,13 +147,4 @@ func draw(weights []float64, at float64) int {
 		}
 	}
 	return last
-}
-
-func squaredDistance(x, y []float32) float64 {
-	var s float64
-	for j, v := range x {
-		d := float64(v) - float64(y[j])
-		s += d * d
-	}
-	return s
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/figures"
 	"github.com/attach-uncertainty/attach/internal/quantile"
 )
 
@@ -125,13 +124,13 @@ func BootstrapAURC(ctx context.Context, scores []float64, wrong []bool, resample
 // did where areas are not nil. It panics where nothing was drawn.
 func IntervalsOf(drawn []Metrics, areas []float64) Intervals {
 	var v Intervals
-	of := make([][]float64, len(figures.Of[float64](&Metrics{})))
+	of := make([][]float64, len(Figures[float64](&Metrics{})))
 	for i := range drawn {
-		for f, x := range figures.Of[float64](&drawn[i]) {
+		for f, x := range Figures[float64](&drawn[i]) {
 			of[f] = append(of[f], *x)
 		}
 	}
-	for f, ends := range figures.Of[[2]float64](&v) {
+	for f, ends := range Figures[[2]float64](&v) {
 		*ends = percentiles(of[f])
 	}
 	if areas != nil {

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"reflect"
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
@@ -57,4 +58,16 @@ type SetMetrics struct {
 	Name string `json:"name"`
 	Metrics
 	CI *Intervals `json:"ci,omitempty"`
+}
+
+// Figures points at the fields of type T of the struct that s points to, in order.
+func Figures[T any](s any) []*T {
+	var all []*T
+	v := reflect.ValueOf(s).Elem()
+	for i := range v.NumField() {
+		if f, ok := v.Field(i).Addr().Interface().(*T); ok {
+			all = append(all, f)
+		}
+	}
+	return all
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -26,7 +27,7 @@ type Kernel struct {
 
 // NewKernel keeps the rows of y.
 func NewKernel(y blas32.General, gamma float64) *Kernel {
-	k := &Kernel{gamma: gamma, mean: dense.Means(y)}
+	k := &Kernel{gamma: gamma, mean: moments.Mean(y, false)}
 	k.rows = dense.Less(y, k.mean)
 	k.squares = squares(k.rows)
 	return k

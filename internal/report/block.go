@@ -152,22 +152,19 @@ func (g *grid) rates(name, title string, list []attach.Rate) {
 	g.Heads = append(g.Heads, head{Text: name, Title: title + ", with its 95 % interval", Low: percent(axis.low), High: percent(axis.high)})
 	g.column(len(list), func(i int) cell {
 		r := list[i]
-		return cell{
-			Text: percent(r.Share), Spread: shortPercent(r.Low) + "–" + shortPercent(r.High), Key: strconv.FormatFloat(r.Share, 'g', -1, 64),
-			Forest: placed(axis, r),
+		g, place := placed(axis, r.Low, r.Share, r.High)
+		if r.Asked > 0 {
+			g.Chance, g.Off = place(r.Asked), r.Asked < r.Low || r.Asked > r.High
 		}
+		return cell{Text: percent(r.Share), Spread: spread(r), Key: strconv.FormatFloat(r.Share, 'g', -1, 64), Forest: g}
 	})
 }
 
-// placed is a share with its interval on an axis, and what is asked.
-func placed(axis span, r attach.Rate) *glyph {
+// placed is a number with its interval on an axis, and where others are there.
+func placed(axis span, low, at, high float64) (g *glyph, place func(v float64) float64) {
 	const width, height, margin = 130.0, 18.0, 5.0
-	place := func(v float64) float64 { return math.Round(10*(margin+axis.share(v)*(width-2*margin))) / 10 }
-	g := &glyph{Width: width, Height: height, Low: place(r.Low), At: place(r.Share), High: place(r.High)}
-	if r.Asked > 0 {
-		g.Chance, g.Off = place(r.Asked), r.Asked < r.Low || r.Asked > r.High
-	}
-	return g
+	place = func(v float64) float64 { return math.Round(10*(margin+axis.share(v)*(width-2*margin))) / 10 }
+	return &glyph{Width: width, Height: height, Low: place(low), At: place(at), High: place(high)}, place
 }
 
 // sort puts the rows in the order of their numbers in rates, the least first or
@@ -188,6 +185,9 @@ func capital(s string) string {
 }
 
 func percent(x float64) string { return shortPercent(x) + " %" }
+
+// spread is the interval of a share.
+func spread(r attach.Rate) string { return shortPercent(r.Low) + "–" + shortPercent(r.High) }
 
 // shortPercent has a digit more where x is close to 0 or 1.
 func shortPercent(x float64) string {

@@ -216,7 +216,7 @@ func classes(e *attach.Evaluation) []block {
 	fact := func(value, label string) { b.Facts = append(b.Facts, Fact{value, label}) }
 	rate := func(r *attach.Rate, label string) {
 		if r != nil {
-			fact(fmt.Sprintf("%s (%s–%s)", percent(r.Share), shortPercent(r.Low), shortPercent(r.High)), label)
+			fact(percent(r.Share)+" ("+spread(*r)+")", label)
 		}
 	}
 	rate(c.Accuracy, "right")
@@ -308,8 +308,7 @@ func target(e *attach.Evaluation, i int) block {
 			b.Tables = append(b.Tables, ofParts("By tenth of the prediction", "prediction", c.ByTenth, e.Level))
 		}
 		if c.Slab != nil {
-			b.Facts = append(b.Facts, Fact{fmt.Sprintf("%s (%s–%s)", percent(c.Slab.Share), shortPercent(c.Slab.Low), shortPercent(c.Slab.High)),
-				"covered in the worst slab of the features"})
+			b.Facts = append(b.Facts, Fact{percent(c.Slab.Share) + " (" + spread(*c.Slab) + ")", "covered in the worst slab of the features"})
 		}
 	}
 	return b

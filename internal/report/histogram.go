@@ -131,27 +131,20 @@ func spark(in []float64, out [][]float64) (glyph, error) {
 
 // forest places every method's AUROC with its interval on one axis, and each
 // configuration of a sweep as a mark.
-func forest(ranked []compare.MethodReport) []glyph {
-	const width, height, margin = 130.0, 18.0, 5.0
-	low := forestLow(ranked)
-	place := func(v float64) float64 {
-		return math.Round(10*(margin+(v-low)/(1-low)*(width-2*margin))) / 10
-	}
-	pictures := make([]glyph, len(ranked))
-	for i, m := range ranked {
-		p := glyph{Width: width, Height: height, At: place(m.AUROC.Mean), Chance: place(.5)}
-		p.Low, p.High = p.At, p.At
+func forest(ranked []compare.MethodReport) []*glyph {
+	axis := span{forestLow(ranked), 1}
+	return each(ranked, func(m compare.MethodReport) *glyph {
+		ends := [2]float64{m.AUROC.Mean, m.AUROC.Mean}
 		if m.CI != nil {
-			p.Low, p.High = place(m.CI.AUROC[0]), place(m.CI.AUROC[1])
+			ends = m.CI.AUROC
 		}
+		g, place := placed(axis, ends[0], m.AUROC.Mean, ends[1])
+		g.Chance = place(.5)
 		if len(m.Configs) > 1 {
-			for _, conf := range m.Configs {
-				p.Marks = append(p.Marks, place(conf.AUROC))
-			}
+			g.Marks = each(m.Configs, func(c compare.Config) float64 { return place(c.AUROC) })
 		}
-		pictures[i] = p
-	}
-	return pictures
+		return g
+	})
 }
 
 // forestLow is the low end of the axis, chance or what is below it.

@@ -17,8 +17,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-//go:embed page.html section.html block.html page.css page.js
+//go:embed page.html section.html block.html
 var files embed.FS
+
+//go:embed page.css
+var css string
+
+//go:embed page.js
+var js string
 
 // Page is what a report shows, from top to bottom.
 type Page struct {
@@ -99,14 +105,13 @@ type shapeKey struct {
 
 // Write writes the page to w.
 func Write(w io.Writer, p Page) error {
-	css, err := files.ReadFile("page.css")
-	if err != nil {
+	if err := write(w, p); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	js, err := files.ReadFile("page.js")
-	if err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
+	return nil
+}
+
+func write(w io.Writer, p Page) error {
 	view := struct {
 		Page
 		Sections []*section
@@ -117,7 +122,7 @@ func Write(w io.Writer, p Page) error {
 	for i, c := range p.Sets {
 		s, err := newSection(i, c)
 		if err != nil {
-			return fmt.Errorf("report: %w", err)
+			return err
 		}
 		view.Sections = append(view.Sections, s)
 	}
@@ -130,17 +135,15 @@ func Write(w io.Writer, p Page) error {
 		"first":   func(s string, n int) string { return s[:min(n, len(s))] },
 	}).ParseFS(files, "page.html", "section.html", "block.html")
 	if err != nil {
-		return fmt.Errorf("report: %w", err)
+		return err
 	}
 	var page bytes.Buffer
 	if err := t.Execute(&page, view); err != nil {
-		return fmt.Errorf("report: %w", err)
+		return err
 	}
 	// Names of files may be of any bytes.
-	if _, err := w.Write(bytes.ToValidUTF8(page.Bytes(), []byte("\ufffd"))); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	return nil
+	_, err = w.Write(bytes.ToValidUTF8(page.Bytes(), []byte("\ufffd")))
+	return err
 }
 
 func newSection(id int, c Comparison) (*section, error) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/attach-uncertainty/attach/internal/figures"
 	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -42,10 +41,10 @@ func metrics() []column {
 
 // summary is the value of one of the metrics.
 func summary(s measure.Summaries, ci *measure.Intervals, field int) value {
-	of := figures.Of[measure.Summary](&s)[field]
+	of := measure.Figures[measure.Summary](&s)[field]
 	v := value{mean: of.Mean, std: of.Std}
 	if ci != nil {
-		v.ci = figures.Of[[2]float64](ci)[field]
+		v.ci = measure.Figures[[2]float64](ci)[field]
 	}
 	return v
 }
@@ -157,7 +156,8 @@ type row struct {
 	Name           string
 	Control        bool
 	Note           string
-	Spark, Forest  glyph
+	Spark          glyph
+	Forest         *glyph
 	Cells, PerSet  []cell
 	Histogram      *histogram
 	AUROC          float64 // of what is drawn
@@ -223,9 +223,9 @@ func configurations(m compare.MethodReport) []configuration {
 	for _, conf := range m.Configs {
 		one := configuration{Params: conf.Params.String()}
 		for _, c := range metrics() {
-			v := value{mean: *figures.Of[float64](&conf.Metrics)[c.field]}
+			v := value{mean: *measure.Figures[float64](&conf.Metrics)[c.field]}
 			if conf.CI != nil {
-				v.ci = figures.Of[[2]float64](conf.CI)[c.field]
+				v.ci = measure.Figures[[2]float64](conf.CI)[c.field]
 			}
 			one.Cells = append(one.Cells, newCell(v, 3, false))
 		}

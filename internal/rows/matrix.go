@@ -1,9 +1,8 @@
 package rows
 
 import (
-	"math"
-
 	"fmt"
+	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
 )
@@ -62,6 +61,16 @@ func Radial(m blas32.General, exponent float64) blas32.General {
 		}
 	}
 	return scaled
+}
+
+// SquaredDistance is Σ (x−y)².
+func SquaredDistance(x, y []float32) float64 {
+	var s float64
+	for j, v := range x {
+		d := float64(v) - float64(y[j])
+		s += d * d
+	}
+	return s
 }
 
 // Argmax is the column of the largest number of every row, the first of equals.

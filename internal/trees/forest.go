@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -18,10 +17,7 @@ type ForestOptions struct {
 	Options
 	Trees int
 	Seed  uint64
-	// Threads is the number of trees that grow at the same time; 0 is
-	// GOMAXPROCS.
-	Threads int
-	Grown   func() // called after every tree, by several goroutines, if not nil
+	Grown func() // called after every tree, by several goroutines, if not nil
 }
 
 // Forest is a quantile regression forest: trees whose leaves remember the
@@ -55,9 +51,6 @@ func (f *Forest) Restored() error {
 	if at != len(f.Members) {
 		return fmt.Errorf("%d leaves have %d members of %d", len(f.Sizes), at, len(f.Members))
 	}
-	if err := f.Trees.Fit(math.MaxInt, len(f.Sizes)); err != nil {
-		return err
-	}
 	f.prepare()
 	return nil
 }
@@ -69,12 +62,9 @@ func GrowForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (
 		panic(fmt.Sprintf("trees: %d targets of %d rows", len(y), data.rows))
 	}
 	targets, grown := newTargets(y), make([]bagged, o.Trees)
-	if o.Threads <= 0 {
-		o.Threads = runtime.GOMAXPROCS(0)
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
-	for range min(o.Threads, o.Trees) {
+	for range min(runtime.GOMAXPROCS(0), o.Trees) {
 		group.Go(func() error {
 			g, counts := newGrower(data, o.Options, 1), make([]int32, data.rows)
 			for {

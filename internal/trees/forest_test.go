@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"slices"
 	"sort"
 	"testing"
@@ -154,9 +155,11 @@ func TestBootstrap(t *testing.T) {
 
 func TestForestDependsOnSeedNotThreads(t *testing.T) {
 	x, y := noisy(500, 4, 6)
-	o := ForestOptions{Trees: 9, Seed: 1, Threads: 1, Options: Options{MaxFeatures: 0.5}}
+	before := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(before)
+	o := ForestOptions{Trees: 9, Seed: 1, Options: Options{MaxFeatures: 0.5}}
 	one := grow(t, x, y, Exact, o)
-	o.Threads = 5
+	runtime.GOMAXPROCS(5)
 	if many := grow(t, x, y, Exact, o); !reflect.DeepEqual(one, many) {
 		t.Error("five threads grow another forest than one")
 	}

@@ -3,7 +3,6 @@ package compare
 import (
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/figures"
 	"github.com/attach-uncertainty/attach/internal/measure"
 )
 
@@ -54,9 +53,9 @@ func (v view) over(done []result, areas [][]float64) (measure.Summaries, *measur
 		all[i] = v.of(d)
 	}
 	x := make([]float64, len(all))
-	for f, to := range figures.Of[measure.Summary](&s) {
+	for f, to := range measure.Figures[measure.Summary](&s) {
 		for i := range all {
-			x[i] = *figures.Of[float64](&all[i][0])[f]
+			x[i] = *measure.Figures[float64](&all[i][0])[f]
 		}
 		*to = measure.Summarise(x)
 	}
@@ -127,8 +126,8 @@ func mean(lists [][]measure.Metrics) []measure.Metrics {
 	out := make([]measure.Metrics, len(lists[0]))
 	for _, list := range lists {
 		for i := range list {
-			from := figures.Of[float64](&list[i])
-			for f, to := range figures.Of[float64](&out[i]) {
+			from := measure.Figures[float64](&list[i])
+			for f, to := range measure.Figures[float64](&out[i]) {
 				*to += *from[f] / float64(len(lists))
 			}
 		}
