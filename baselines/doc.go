@@ -4,5 +4,5 @@
 // intervals. All lists them, and attach.MethodByName has them by name.
 //
 // Scores grow with uncertainty. A fitted method is safe for concurrent use, and
-// its State restores to a scorer with the same scores.
+// what a file keeps of it scores the same.
 package baselines

@@ -18,7 +18,7 @@ type Batch struct {
 	// Layers are activations of earlier layers, from the input on, each n×h_l:
 	// averaged over positions where they have any.
 	Layers []blas32.General
-	// Cache, if not nil, keeps what several fits or scorers make of these rows, by
+	// Cache, if not nil, keeps what several fits or scores make of these rows, by
 	// keys of the caller's own types.
 	Cache *sync.Map
 	// Network takes Inputs, for methods that run it, or is nil.

@@ -28,7 +28,7 @@ type Training struct {
 	// Regression says that the network regresses, and else classifies: methods
 	// that train with the network's own kind of loss ask.
 	Regression bool
-	// Stays says that nothing changes the rows as long as a scorer lives:
+	// Stays says that nothing changes the rows as long as what is fitted lives:
 	// methods that keep them then need no copy.
 	Stays bool
 	Seed  uint64

@@ -70,7 +70,7 @@ func limitsOf(p ood.Param) limits {
 		case (word == "most" || word == "below") && err == nil:
 			l.most, l.below = n, word == "below"
 		case p.Takes != "":
-			panic(fmt.Sprintf("driver: parameter %q takes %q", p.Name, p.Takes))
+			panic(fmt.Sprintf("ood: parameter %q takes %q", p.Name, p.Takes))
 		}
 	}
 	return l

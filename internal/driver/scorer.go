@@ -114,7 +114,7 @@ func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Bat
 		b.Network = s.network
 	}
 	if b.Network == nil {
-		return &ood.NeedError{Method: s.method.Name, Need: ood.Needs{Network: s.method.Needs.Network, Dropout: s.method.Needs.Dropout}, Where: "scorers that were stored"}
+		return &ood.NeedError{Method: s.method.Name, Need: ood.Needs{Network: s.method.Needs.Network, Dropout: s.method.Needs.Dropout}, Where: "detectors that were saved"}
 	}
 	if b.Inputs.Len() != b.Len() {
 		return fmt.Errorf("%d rows but %d of inputs", b.Len(), b.Inputs.Len())
