@@ -167,7 +167,7 @@ func (a *Attached) Run(ctx context.Context, x ood.InputBlock) (r attach.Rows, er
 	case once != nil:
 		r.Batch = *once
 	default:
-		r.Batch, err = a.All(ctx, Slice(x), -1, nil)
+		r.Batch, err = a.All(ctx, single(x), -1, nil)
 	}
 	if err == nil && a.inputs {
 		r.Inputs, r.Network = ood.InputsOf(x), a.Network()

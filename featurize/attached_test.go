@@ -58,7 +58,7 @@ func fitDigits(ctx context.Context, dir string, m ood.Method) (path string, err 
 		Base: model.Base(attach.Classification), Preprocess: raw, Layout: "nchw", Method: m, Last: model.Last(),
 	}
 	in.Base.Classes = strings.Fields("zero one two three four five six seven eight nine")
-	if in.Batch, err = model.All(ctx, featurize.Slice(ood.BlockOf(shape, x.Data)), x.Rows, nil); err != nil {
+	if in.Batch, err = model.All(ctx, featurize.Single(ood.BlockOf(shape, x.Data)), x.Rows, nil); err != nil {
 		return "", err
 	}
 	in.Batch.Labels, in.Batch.Inputs, in.Batch.Network = set.Labels, ood.InputsOf(ood.BlockOf(shape, x.Data)), model.Network()

@@ -65,7 +65,7 @@ func BenchmarkThroughput(b *testing.B) {
 		}
 	}
 	ours := func() {
-		for _, err := range m.Features(ctx, featurize.Slice(ood.BlockOf(shape, x))) {
+		for _, err := range m.Features(ctx, featurize.Single(ood.BlockOf(shape, x))) {
 			if err != nil {
 				b.Fatal(err)
 			}

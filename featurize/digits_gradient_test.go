@@ -122,7 +122,7 @@ func TestGradientErrors(t *testing.T) {
 	rt := runtime(t)
 	m := open(t, rt, tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3), featurize.Options{})
 	first := func(ctx context.Context, x []float32, o featurize.GradientOptions) error {
-		for _, err := range m.Gradients(ctx, featurize.Slice(ood.BlockOf([]int{2, 3}, x)), o) {
+		for _, err := range m.Gradients(ctx, featurize.Single(ood.BlockOf([]int{2, 3}, x)), o) {
 			if err != nil {
 				return err
 			}

@@ -42,7 +42,7 @@ func (n network) Dropout(ctx context.Context, x ood.InputBlock, passes int, p fl
 		}
 		return b, err
 	}
-	for b, err := range stream(ctx, newFeeder(n.Model, n.batch, n.positions), Slice(x), run, nil) {
+	for b, err := range stream(ctx, newFeeder(n.Model, n.batch, n.positions), single(x), run, nil) {
 		if err != nil {
 			return nil, err
 		}

@@ -57,7 +57,7 @@ func TestEmbedding(t *testing.T) {
 	texts = texts[:400]
 	run := func(m *Model, list ...string) ood.Batch {
 		t.Helper()
-		b, err := m.All(t.Context(), Slice(ood.InputBlock{Tensors: []ood.Tensor{words("", list...)}}), len(list), nil)
+		b, err := m.All(t.Context(), single(ood.InputBlock{Tensors: []ood.Tensor{words("", list...)}}), len(list), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

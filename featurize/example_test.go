@@ -56,8 +56,8 @@ func ExampleModel_All() {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	x := make([]float32, 1000*8)
-	b, err := m.All(ctx, featurize.Slice(ood.BlockOf([]int{1000, 8}, x)), 1000, nil)
+	x := ood.InputsOf(ood.BlockOf([]int{1000, 8}, make([]float32, 1000*8)))
+	b, err := m.All(ctx, x.Blocks(ctx, 64), x.Len(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func ExampleModel_Gradients() {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	images := featurize.Slice(ood.BlockOf([]int{4, 3, 224, 224}, make([]float32, 4*3*224*224)))
+	images := featurize.Single(ood.BlockOf([]int{4, 3, 224, 224}, make([]float32, 4*3*224*224)))
 	o := featurize.GradientOptions{Of: ood.Scalar{Temperature: 1000}}
 	for batch, err := range m.Gradients(ctx, images, o) {
 		if err != nil {

@@ -35,7 +35,7 @@ func BenchmarkGradients(b *testing.B) {
 				x := noise(8 * 3 * 224 * 224)
 				step := func() {
 					if what == "forward" {
-						_, err = m.All(ctx, featurize.Slice(ood.BlockOf(shape, x)), 8, nil)
+						_, err = m.All(ctx, featurize.Single(ood.BlockOf(shape, x)), 8, nil)
 						if err != nil {
 							b.Fatal(err)
 						}

@@ -14,7 +14,7 @@ import (
 )
 
 func gradientError(m *featurize.Model, shape []int, x []float32, o featurize.GradientOptions) error {
-	for _, err := range m.Gradients(context.Background(), featurize.Slice(ood.BlockOf(shape, x)), o) {
+	for _, err := range m.Gradients(context.Background(), featurize.Single(ood.BlockOf(shape, x)), o) {
 		if err != nil {
 			return err
 		}

@@ -90,7 +90,7 @@ func gradientOf(x []float32, s ood.Scalar) []float32 {
 func gradients(t testing.TB, m *featurize.Model, shape []int, x []float32, o featurize.GradientOptions) featurize.GradientBatch {
 	t.Helper()
 	var all featurize.GradientBatch
-	for b, err := range m.Gradients(context.Background(), featurize.Slice(ood.BlockOf(shape, x)), o) {
+	for b, err := range m.Gradients(context.Background(), featurize.Single(ood.BlockOf(shape, x)), o) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,7 @@ func floats(name string, data []float32, shape ...int) ood.Tensor {
 
 func allOf(t testing.TB, m *featurize.Model, b ood.InputBlock) ood.Batch {
 	t.Helper()
-	got, err := m.All(context.Background(), featurize.Slice(b), b.Rows(), nil)
+	got, err := m.All(context.Background(), featurize.Single(b), b.Rows(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestInputsRefused(t *testing.T) {
 		`row 1 (counted from 0) of the input "z" holds 0.5; the model takes int64, which are whole`:   rowsOf(x, floats("z", []float32{1, .5}, 2, 1)),
 		`row 0 (counted from 0) of the input "z" holds 3.3554432e+07; the model takes int64, which a`: rowsOf(x, floats("z", []float32{1 << 25, 1}, 2, 1)),
 	} {
-		_, err := m.All(context.Background(), featurize.Slice(b), -1, nil)
+		_, err := m.All(context.Background(), featurize.Single(b), -1, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

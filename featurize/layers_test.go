@@ -237,7 +237,7 @@ func TestLayersRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	_, err = m.All(context.Background(), featurize.Slice(ood.BlockOf([]int{2, 3}, []float32{0, 0, 0, 1, 1, 1})), 2, nil)
+	_, err = m.All(context.Background(), featurize.Single(ood.BlockOf([]int{2, 3}, []float32{0, 0, 0, 1, 1, 1})), 2, nil)
 	var layer *parts.LayerError
 	if !errors.As(err, &layer) || !strings.Contains(err.Error(), "layer") || !strings.Contains(err.Error(), "row 1") {
 		t.Errorf("an infinite layer: %v", err)

@@ -138,7 +138,7 @@ func TestSharedModels(t *testing.T) {
 				dims, size = append(dims, int64(d)), size*d
 			}
 			x := noise(size)
-			b, err := m.All(ctx, featurize.Slice(ood.BlockOf(shape, x)), n, nil)
+			b, err := m.All(ctx, featurize.Single(ood.BlockOf(shape, x)), n, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

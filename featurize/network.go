@@ -12,12 +12,12 @@ func (m *Model) Network() ood.Network { return network{m} }
 type network struct{ *Model }
 
 func (n network) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
-	return n.All(ctx, Slice(x), x.Rows(), nil)
+	return n.All(ctx, single(x), x.Rows(), nil)
 }
 
 func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, ood.Tensor, error) {
 	var all []GradientBatch
-	for b, err := range n.Gradients(ctx, Slice(x), GradientOptions{Of: of}) {
+	for b, err := range n.Gradients(ctx, single(x), GradientOptions{Of: of}) {
 		if err != nil {
 			return ood.Batch{}, ood.Tensor{}, err
 		}

@@ -119,7 +119,7 @@ func TestRaggedGradient(t *testing.T) {
 	ctx := context.Background()
 	o := featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 1}, Tensor: "embedded"}
 	var got featurize.GradientBatch
-	for g, err := range m.Gradients(ctx, featurize.Slice(block), o) {
+	for g, err := range m.Gradients(ctx, featurize.Single(block), o) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,13 +161,13 @@ func TestRaggedGradientOfOtherAxes(t *testing.T) {
 	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{})
 	block, _ := sentences(3, 5)
 	o := featurize.GradientOptions{Of: ood.Scalar{Sum: true}, Tensor: "column"}
-	for g, err := range m.Gradients(context.Background(), featurize.Slice(block), o) {
+	for g, err := range m.Gradients(context.Background(), featurize.Single(block), o) {
 		if err != nil || g.Gradient.Lengths != nil || !slices.Equal(g.Gradient.Shape, []int{2, 3, 1}) {
 			t.Errorf("lengths %v, shape %v (%v)", g.Gradient.Lengths, g.Gradient.Shape, err)
 		}
 	}
 	o.Tensor = "turned"
-	for g, err := range m.Gradients(context.Background(), featurize.Slice(block), o) {
+	for g, err := range m.Gradients(context.Background(), featurize.Single(block), o) {
 		var refused *autodiff.TensorError
 		if !errors.As(err, &refused) {
 			t.Errorf("lengths %v, shape %v, %d numbers (%v)", g.Gradient.Lengths, g.Gradient.Shape, len(g.Gradient.Data), err)
@@ -215,7 +215,7 @@ func TestRaggedRefused(t *testing.T) {
 		`row 1 (counted from 0) is 2 long in the input "input_ids" and 4 in "attention_mask", which the model takes`:      {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), apart},
 		`row 1 (counted from 0) of the input "input_ids" holds 2.147`:                                                     {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), outside},
 	} {
-		if _, err := c.m.All(ctx, featurize.Slice(c.b), -1, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := c.m.All(ctx, featurize.Single(c.b), -1, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

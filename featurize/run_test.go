@@ -72,7 +72,7 @@ func TestConcurrent(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			b, err := m.All(context.Background(), featurize.Slice(ood.BlockOf([]int{50, 3}, x)), 50, nil)
+			b, err := m.All(context.Background(), featurize.Single(ood.BlockOf([]int{50, 3}, x)), 50, nil)
 			if err != nil || relative(b.Features.Data, trunkOf(x)) > 1e-6 {
 				t.Errorf("a run beside others fails: %v", err)
 			}
@@ -121,14 +121,14 @@ func TestAll(t *testing.T) {
 	m := open(t, runtime(t), dense(t), featurize.Options{Batch: 2})
 	var done []int
 	x := noise(15)
-	b, err := m.All(context.Background(), featurize.Slice(ood.BlockOf([]int{5, 3}, x)), -1, func(n int) { done = append(done, n) })
+	b, err := m.All(context.Background(), featurize.Single(ood.BlockOf([]int{5, 3}, x)), -1, func(n int) { done = append(done, n) })
 	if err != nil || !slices.Equal(done, []int{2, 4, 5}) || b.Features.Rows != 5 || len(b.Logits.Data) != 5*c {
 		t.Errorf("progress %v, %d rows (%v)", done, b.Features.Rows, err)
 	}
-	if _, err := m.All(context.Background(), featurize.Slice(ood.BlockOf([]int{5, 3}, x)), 6, nil); err == nil {
+	if _, err := m.All(context.Background(), featurize.Single(ood.BlockOf([]int{5, 3}, x)), 6, nil); err == nil {
 		t.Error("a missing row goes unnoticed")
 	}
-	if _, err := m.All(context.Background(), featurize.Slice(ood.BlockOf([]int{0, 3}, nil)), 0, nil); err == nil {
+	if _, err := m.All(context.Background(), featurize.Single(ood.BlockOf([]int{0, 3}, nil)), 0, nil); err == nil {
 		t.Error("an empty set goes unnoticed")
 	}
 	broken := errors.New("broken reader")
@@ -171,7 +171,7 @@ func TestBadRows(t *testing.T) {
 		"shape and data":  {m, []int{4, 3}, noise(11), []string{"11 numbers"}},
 		"NaN in features": {m, []int{4, 3}, with(6, 3e38), []string{"row 2", "infinity", "model's"}},
 	} {
-		_, err := k.m.All(context.Background(), featurize.Slice(ood.BlockOf(k.shape, k.x)), k.shape[0], nil)
+		_, err := k.m.All(context.Background(), featurize.Single(ood.BlockOf(k.shape, k.x)), k.shape[0], nil)
 		if err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error %v", name, err)
 			continue

@@ -221,7 +221,7 @@ func appendTo(all *ood.Batch, b ood.Batch, n int) error {
 	return parts.Append(all, b)
 }
 
-// Slice is rows that are all in memory, in one block.
-func Slice(x ood.InputBlock) iter.Seq2[ood.InputBlock, error] {
+// single is rows that are all in memory, in one block.
+func single(x ood.InputBlock) iter.Seq2[ood.InputBlock, error] {
 	return func(yield func(ood.InputBlock, error) bool) { yield(x, nil) }
 }

@@ -95,7 +95,7 @@ func TestTexts(t *testing.T) {
 		}
 		m := &Model{inputs: fixed, texts: bert(t, 9, fixed...)}
 		f := newFeeder(m, 2, 0)
-		go f.feed(t.Context(), Slice(ood.InputBlock{Tensors: []ood.Tensor{words("", "yes")}}))
+		go f.feed(t.Context(), single(ood.InputBlock{Tensors: []ood.Tensor{words("", "yes")}}))
 		c := <-f.full
 		if c.err != nil || !slices.Equal(c.tensors[0].Shape, []int{1, 9}) || len(c.tensors[0].Data) != 9 || c.tensors[0].Data[8] != float32(m.texts.PadID) {
 			t.Fatalf("%v become %+v (%v)", names, c.tensors, c.err)

@@ -119,7 +119,7 @@ func openErr(rt *ort.Runtime, path string, o featurize.Options) (*featurize.Mode
 
 func all(t testing.TB, m *featurize.Model, shape []int, x []float32) ood.Batch {
 	t.Helper()
-	b, err := m.All(context.Background(), featurize.Slice(ood.BlockOf(shape, x)), shape[0], nil)
+	b, err := m.All(context.Background(), featurize.Single(ood.BlockOf(shape, x)), shape[0], nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func TestTorchvisionGradients(t *testing.T) {
 			var errors, theirs strings.Builder
 			for i, e32 := range own {
 				var got []float32
-				for b, err := range m.Gradients(context.Background(), featurize.Slice(ood.BlockOf(shape[1:], x[i*size:(i+1)*size])), featurize.GradientOptions{}) {
+				for b, err := range m.Gradients(context.Background(), featurize.Single(ood.BlockOf(shape[1:], x[i*size:(i+1)*size])), featurize.GradientOptions{}) {
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -37,7 +37,7 @@ func TestTorchvision(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		b, err := m.All(ctx, featurize.Slice(ood.BlockOf(shape, x)), shape[0], nil)
+		b, err := m.All(ctx, featurize.Single(ood.BlockOf(shape, x)), shape[0], nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			m.Close()

@@ -250,7 +250,7 @@ func (e *exportedModel) outputs(ctx context.Context, x ood.InputBlock) ([]blas32
 		return b, nil
 	}
 	var all ood.Batch
-	for b, err := range stream(ctx, newFeeder(e.Model, e.Model.batch, e.Model.positions), Slice(x), run, inPlaces) {
+	for b, err := range stream(ctx, newFeeder(e.Model, e.Model.batch, e.Model.positions), single(x), run, inPlaces) {
 		if err == nil {
 			err = appendTo(&all, b, -1)
 		}

@@ -36,7 +36,7 @@ func Example() {
 	mux.HandleFunc("/mine", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "mine") })
 	g := grpc.NewServer() // which Serve has listen
 	s.Register(g)
-	prometheus.NewRegistry().MustRegister(s)
+	prometheus.NewRegistry().MustRegister(s.Collector())
 
 	server := httptest.NewServer(mux)
 	defer server.Close()

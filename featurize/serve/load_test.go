@@ -51,7 +51,7 @@ func (n network) attached(tb testing.TB) string {
 	defer m.Close()
 	in := attach.FitOptions{Base: m.Base(attach.Classification), Last: m.Last()}
 	for i, to := range []*ood.Batch{&in.Batch, &in.Cal} {
-		if *to, err = m.All(ctx, featurize.Slice(n.noise(n.rows, uint64(i))), n.rows, nil); err != nil {
+		if *to, err = m.Network().Forward(ctx, n.noise(n.rows, uint64(i))); err != nil {
 			tb.Fatal(err)
 		}
 		for row := range n.rows {

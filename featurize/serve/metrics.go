@@ -52,22 +52,26 @@ func newMetrics() metrics {
 	}
 }
 
-// Describe is of a prometheus.Collector.
-func (s *Server) Describe(to chan<- *prometheus.Desc) {
-	for _, c := range s.metrics.collectors() {
-		c.Describe(to)
+// Collector gives the server's metrics to a prometheus.Registerer.
+func (s *Server) Collector() prometheus.Collector { return collector{s} }
+
+type collector struct{ s *Server }
+
+func (c collector) Describe(to chan<- *prometheus.Desc) {
+	for _, one := range c.s.metrics.collectors() {
+		one.Describe(to)
 	}
-	to <- s.metrics.evidence
-	to <- s.metrics.alarm
+	to <- c.s.metrics.evidence
+	to <- c.s.metrics.alarm
 }
 
 // drift is the probability that a model's monitor ever alarms without drift.
 const drift = .01
 
-// Collect is of a prometheus.Collector.
-func (s *Server) Collect(to chan<- prometheus.Metric) {
-	for _, c := range s.metrics.collectors() {
-		c.Collect(to)
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	s := c.s
+	for _, one := range s.metrics.collectors() {
+		one.Collect(to)
 	}
 	for _, e := range s.all() {
 		monitor, err := s.Monitor(e.name, e.version)

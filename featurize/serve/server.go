@@ -54,7 +54,7 @@ type Options struct {
 
 // Server answers the Open Inference Protocol, version 2, for files that were
 // attached to networks. It is an http.Handler of REST, Register adds its gRPC
-// service to a server, and as a prometheus.Collector it gives metrics. It is safe
+// service to a server, and Collector gives metrics. It is safe
 // for concurrent use.
 type Server struct {
 	o     Options

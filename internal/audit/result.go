@@ -293,8 +293,8 @@ func below(r calibrate.Ranks, k int) (sum int) {
 
 // shiftOf has six digits, which do not differ between processors.
 func shiftOf(r calibrate.Ranks) Shift {
-	s := r.Shift()
-	return Shift{sixDigits(s.Higher), sixDigits(s.Lower)}
+	higher, lower := r.Shift()
+	return Shift{sixDigits(higher), sixDigits(lower)}
 }
 
 func sixDigits(x float64) float64 {
@@ -555,7 +555,7 @@ func (t *tally) shares() error {
 		audited[key.class] = c.rows
 		names[key.class] = c.name
 	}
-	all, err := calibrate.ClassShares(t.w.Predicted, audited)
+	all, err := evidence.ClassShares(t.w.Predicted, audited)
 	if err != nil {
 		return err
 	}

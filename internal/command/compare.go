@@ -44,7 +44,7 @@ type comparing struct {
 func compareCommand() *cli.Command {
 	m := &comparing{job: compare.Options{Methods: detectors(), Resamples: 1000}}
 	regression := func() bool { return m.task == attach.Regression }
-	criteria := compare.Criteria()
+	criteria := []string{"mean-rank", "mixed", "shuffled", "held-out-classes", "corrupted"}
 	withModel := idle("with MODEL.onnx", func() bool { return m.path != "" })
 	alone := idle("without MODEL.onnx", func() bool { return m.path == "" })
 	read := join(m.rowOptions(&m.table), m.modelOptions(),
@@ -143,10 +143,9 @@ func (m *comparing) run(c *cli.Context) error {
 // measure compares the methods and, where that is asked for, chooses one of
 // them before.
 func (m *comparing) measure(ctx context.Context) (*compare.Report, error) {
-	var chosen *compare.Selected
-	var err error
 	if m.choosing {
-		if chosen, err = m.choose(ctx); err != nil {
+		var err error
+		if m.job.Selected, err = m.choose(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -156,9 +155,6 @@ func (m *comparing) measure(ctx context.Context) (*compare.Report, error) {
 	r, err := compare.Run(ctx, m.job)
 	if err != nil {
 		return nil, err
-	}
-	if chosen != nil {
-		r.Choose(*chosen)
 	}
 	return r, anyResult(r)
 }

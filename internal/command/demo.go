@@ -253,7 +253,7 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 		x[i] = float32(from + (to-from)*float64(i)/(points-1))
 		band.X = append(band.X, float64(x[i]))
 	}
-	batch, err := f.model.All(ctx, featurize.Slice(ood.BlockOf([]int{points, 1}, x)), points, nil)
+	batch, err := f.model.Network().Forward(ctx, ood.BlockOf([]int{points, 1}, x))
 	if err != nil {
 		return nil, err
 	}

@@ -157,7 +157,7 @@ type listeners struct {
 // is told that they are not ready.
 func (f *serving) listen(s *serve.Server) (*listeners, error) {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(s, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(s.Collector(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("/", s)
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))

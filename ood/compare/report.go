@@ -34,7 +34,7 @@ type Report struct {
 
 	// Selected is the configuration chosen without out-of-domain rows, and
 	// Regret how much higher the best AUROC in hindsight is than its own; nil
-	// unless Choose entered them.
+	// unless Options.Selected says what was chosen, or where the report lacks it.
 	Selected *Selected `json:"selected,omitempty"`
 	Regret   *float64  `json:"regret,omitempty"`
 

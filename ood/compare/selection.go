@@ -38,11 +38,8 @@ const (
 	corruptedInputs = "corrupted"
 )
 
-// Criteria are what can stand in for out-of-domain rows where a method is
-// chosen, the default first: "mean-rank" of the others, rows "mixed" of two of
-// different classes, rows "shuffled" column by column, "held-out-classes", and
-// inputs "corrupted" before the network.
-func Criteria() []string {
+// criteria are all, the default first.
+func criteria() []string {
 	return []string{meanRank, mixedRows, shuffledRows, heldOutClasses, corruptedInputs}
 }
 
@@ -52,7 +49,9 @@ type Selection struct {
 	// Training holds in-domain rows. Methods are fitted with four fifths of
 	// them, and told apart by the others, which the seed draws.
 	Training ood.Training
-	// Criterion is one of Criteria, the first where it is empty.
+	// Criterion is what stands in for out-of-domain rows: rows "mixed" of two of
+	// different classes, rows "shuffled" column by column, "held-out-classes", inputs
+	// "corrupted" before the network or, where it is empty, the "mean-rank" of all.
 	Criterion string
 	Sweep     bool // choose among the whole grid of each method, not its default alone
 	Parallel  int  // as in Options
@@ -70,8 +69,8 @@ type Selected struct {
 	// those that the rows allow.
 	Criteria  []string `json:"criteria"`
 	Candidate          // inlined: the first of Candidates
-	// AUROC is that of the choice on true out-of-domain rows; nil unless
-	// Report.Choose found it.
+	// AUROC is that of the choice on true out-of-domain rows; nil unless Run
+	// measured it.
 	AUROC      *float64    `json:"auroc,omitempty"`
 	Candidates []Candidate `json:"candidates"` // best first
 	Skipped    []Skipped   `json:"skipped"`
@@ -95,9 +94,9 @@ type Candidate struct {
 // the network, which rows made of features cannot be put through. It is an
 // error if no method is left.
 func Select(ctx context.Context, s Selection) (*Selected, error) {
-	s.Criterion = cmp.Or(s.Criterion, Criteria()[0])
-	if !slices.Contains(Criteria(), s.Criterion) {
-		return nil, fmt.Errorf("no criterion %q to select by: there are %q", s.Criterion, Criteria())
+	s.Criterion = cmp.Or(s.Criterion, criteria()[0])
+	if !slices.Contains(criteria(), s.Criterion) {
+		return nil, fmt.Errorf("no criterion %q to select by: there are %q", s.Criterion, criteria())
 	}
 	s.Training = paired.Training(s.Training)
 	if err := parts.Validate(s.Training.Batch); err != nil {
@@ -227,11 +226,11 @@ func fallingRanks(x []float64) []float64 {
 	return ranks
 }
 
-// Choose enters what was selected, with the AUROC that it has on the report's
+// choose enters what was selected, with the AUROC that it has on the report's
 // out-of-domain rows and the regret: how much higher the AUROC of the best
 // configuration in hindsight is, controls aside. Both stay nil where the report
 // lacks the configuration.
-func (r *Report) Choose(s Selected) {
+func (r *Report) choose(s Selected) {
 	r.Selected, r.Regret = &s, nil
 	var best float64
 	for _, m := range r.Methods {

@@ -43,7 +43,7 @@ func run(ctx context.Context, s *experiment.Settings) error {
 	if err != nil {
 		return err
 	}
-	rows, err := model.All(ctx, featurize.Slice(ood.BlockOf([]int{x.Rows, x.Cols}, x.Data)), x.Rows, nil)
+	rows, err := model.Network().Forward(ctx, ood.BlockOf([]int{x.Rows, x.Cols}, x.Data))
 	if err != nil {
 		return err
 	}

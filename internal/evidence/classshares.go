@@ -1,11 +1,9 @@
-package calibrate
+package evidence
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
 // ClassShare compares how often a class is predicted.
@@ -41,8 +39,8 @@ func ClassShares(calibration, audited []int) ([]ClassShare, error) {
 	order := make([]int, len(shares))
 	for c := range shares {
 		k, both := calibration[c], calibration[c]+audited[c]
-		lower := evidence.Hypergeometric(k, both, n, n+m)
-		upper := evidence.Hypergeometric(audited[c], both, m, n+m)
+		lower := Hypergeometric(k, both, n, n+m)
+		upper := Hypergeometric(audited[c], both, m, n+m)
 		shares[c] = ClassShare{float64(k) / float64(n), float64(audited[c]) / float64(m), min(1, 2*min(lower, upper))}
 		order[c] = c
 	}

@@ -1,0 +1,44 @@
+package evidence_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/evidence"
+)
+
+// TestClassShares compares with SciPy; see the script beside the file.
+func TestClassShares(t *testing.T) {
+	var reference struct {
+		Shares []struct {
+			Calibration, Audited []int
+			P                    []float64
+		}
+	}
+	raw, err := os.ReadFile("../../calibrate/testdata/audit.json")
+	if err == nil {
+		err = json.Unmarshal(raw, &reference)
+	}
+	if err != nil || len(reference.Shares) == 0 {
+		t.Fatal(err)
+	}
+	for _, s := range reference.Shares {
+		shares, err := evidence.ClassShares(s.Calibration, s.Audited)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c, share := range shares {
+			if math.Abs(share.PValue-s.P[c]) > 1e-9*s.P[c] {
+				t.Errorf("%v and %v: class %d has %v, want %v", s.Calibration, s.Audited, c, share.PValue, s.P[c])
+			}
+		}
+	}
+	if _, err := evidence.ClassShares([]int{1}, []int{1, 2}); err == nil {
+		t.Error("classes of different number are compared")
+	}
+	if _, err := evidence.ClassShares([]int{1}, []int{-1}); err == nil {
+		t.Error("a negative count is compared")
+	}
+}
