@@ -82,8 +82,8 @@ type Base struct {
 	Residual bool `json:"residual,omitempty"`
 }
 
-// Widths are the columns of the network's parts, as far as they are known.
-func (b Base) Widths() parts.Widths {
+// widths are the columns of the network's parts, as far as they are known.
+func (b Base) widths() parts.Widths {
 	w := parts.Widths{"features": b.Width, "logits": b.Outputs}
 	for i, l := range b.Layers {
 		w[parts.Layer(i)] = l.Width

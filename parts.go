@@ -300,7 +300,7 @@ func (b *Bundle) checkClasses() error {
 
 // consistent refuses parts that do not fit each other or the manifest's widths.
 func (b *Bundle) consistent() error {
-	want := b.Base.Widths()
+	want := b.Base.widths()
 	if b.Base.Task == Classification && b.Base.Outputs == 1 {
 		want["logits"] = 2
 	}

@@ -290,7 +290,7 @@ func (p *Predictor) made() error {
 
 // widths are those of the rows that the bundle was fitted on.
 func (b *Bundle) widths() parts.Widths {
-	w := b.Base.Widths()
+	w := b.Base.widths()
 	if b.Detector == nil {
 		return w
 	}
