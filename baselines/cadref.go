@@ -9,6 +9,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
@@ -34,7 +35,7 @@ type cadref struct {
 }
 
 func fitCADRef(_ context.Context, t ood.Training, p ood.Params) (any, error) {
-	s := &cadref{newLastLayer(t), classMeans(t.Features, rows.Argmax(t.Logits), t.Logits.Cols), p["decoupled"].(bool), 1}
+	s := &cadref{newLastLayer(t), moments.ClassMeans(t.Features, rows.Argmax(t.Logits), t.Logits.Cols, false), p["decoupled"].(bool), 1}
 	if !s.Decoupled {
 		return s, nil
 	}

@@ -3,11 +3,7 @@ package baselines
 import (
 	"errors"
 
-	"gonum.org/v1/gonum/blas/blas32"
-	"gonum.org/v1/gonum/blas/blas64"
-
-	"github.com/attach-uncertainty/attach/internal/dense"
-	"github.com/attach-uncertainty/attach/internal/softmax"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -15,11 +11,10 @@ import (
 // one predicted for it, or −1 where its label says otherwise. Without labels
 // predictions are believed.
 func correctClasses(t ood.Training) ([]int, error) {
-	classes := make([]int, t.Logits.Rows)
+	classes := rows.Argmax(t.Logits)
 	right := 0
-	for i := range classes {
-		classes[i] = softmax.New(row(t.Logits, i), 1).Top
-		if t.Labels != nil && t.Labels[i] != classes[i] {
+	for i, predicted := range classes {
+		if t.Labels != nil && t.Labels[i] != predicted {
 			classes[i] = -1
 			continue
 		}
@@ -30,26 +25,4 @@ func correctClasses(t ood.Training) ([]int, error) {
 			"Without labels, predictions are taken in their place")
 	}
 	return classes, nil
-}
-
-// classMeans are the mean rows of c classes; a class of −1 is none, and one
-// without rows has a mean of zeros.
-func classMeans(m blas32.General, classes []int, c int) blas64.General {
-	means := dense.New(c, m.Cols)
-	counts := make([]float64, c)
-	for i, y := range classes {
-		if y < 0 {
-			continue
-		}
-		counts[y]++
-		for j, v := range row(m, i) {
-			means.Data[y*means.Stride+j] += float64(v)
-		}
-	}
-	for y, n := range counts {
-		for j := range m.Cols {
-			means.Data[y*means.Stride+j] /= max(n, 1)
-		}
-	}
-	return means
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
@@ -54,7 +55,7 @@ func fitCORE(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 		classes = rows.Argmax(t.Logits)
 	}
 	c := t.Logits.Cols
-	s := &core{Directions: dense.New(c, t.Features.Cols), Residuals: classMeans(t.Features, classes, c)}
+	s := &core{Directions: dense.New(c, t.Features.Cols), Residuals: moments.ClassMeans(t.Features, classes, c, false)}
 	for y := range c {
 		direction, residual := dense.Row(s.Directions, y), dense.Row(s.Residuals, y)
 		for j, v := range row(t.Last.Weight, y) {

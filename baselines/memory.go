@@ -1,7 +1,6 @@
 package baselines
 
 import (
-	"github.com/attach-uncertainty/attach/internal/networks"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -20,9 +19,4 @@ func passesMemory(rows float64) memoryOf {
 	return func(t ood.Training, p ood.Params) float64 {
 		return 8 * rows * p.Float("passes") * float64(t.Logits.Cols)
 	}
-}
-
-// smallNetwork is what training a network of one hidden layer takes.
-func smallNetwork(t ood.Training, hidden, k float64) float64 {
-	return networks.Bytes * hidden * (float64(t.Features.Cols) + k)
 }

@@ -12,15 +12,6 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// forward returns the logits of x.
-func forward(ctx context.Context, n ood.Network, x ood.InputBlock) (blas32.General, error) {
-	b, err := n.Forward(ctx, x)
-	if err != nil {
-		return blas32.General{}, err
-	}
-	return b.Logits, checkLogits(b.Logits, x.Rows())
-}
-
 // replaced is the block with another tensor in place of the one of its name, which
 // has as many rows.
 func replaced(b ood.InputBlock, t ood.Tensor) ood.InputBlock {

@@ -1,6 +1,7 @@
 package baselines
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,12 +64,12 @@ func (s *odin) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	moved := g
 	moved.Data = make([]float32, len(g.Data))
 	s.move(moved.Data, x.Find(g.Name).Data, g.Data, steps)
-	z, err := forward(ctx, b.Network, replaced(x, moved))
-	if err != nil {
+	out, err := b.Network.Forward(ctx, replaced(x, moved))
+	if err := cmp.Or(err, checkLogits(out.Logits, x.Rows())); err != nil {
 		return err
 	}
 	for i := range dst {
-		dst[i] = minusLargest(row(z, i), s.Temperature)
+		dst[i] = minusLargest(row(out.Logits, i), s.Temperature)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/weibull"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -44,7 +45,7 @@ func fitOpenMax(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		return nil, err
 	}
 	c := t.Logits.Cols
-	s := &openMax{Means: classMeans(t.Logits, classes, c), Alpha: p.Int("alpha")}
+	s := &openMax{Means: moments.ClassMeans(t.Logits, classes, c, false), Alpha: p.Int("alpha")}
 	distances := make([][]float64, c)
 	for i, y := range classes {
 		if y >= 0 {

@@ -5,8 +5,10 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/softmax"
+	"github.com/attach-uncertainty/attach/internal/moments"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -22,7 +24,7 @@ var sheMethod = ood.Method{
 		if err != nil {
 			return nil, err
 		}
-		return &she{classMeans(t.Features, classes, t.Logits.Cols)}, nil
+		return &she{moments.ClassMeans(t.Features, classes, t.Logits.Cols, false)}, nil
 	},
 	New: func() any { return &she{} },
 }
@@ -32,9 +34,8 @@ type she struct {
 }
 
 func (s *she) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	for i := range dst {
-		y := softmax.New(row(b.Logits, i), 1).Top
-		pattern := s.Patterns.Data[y*s.Patterns.Stride:]
+	for i, y := range rows.Argmax(b.Logits) {
+		pattern := dense.Row(s.Patterns, y)
 		dst[i] = 0
 		for j, v := range row(b.Features, i) {
 			dst[i] -= float64(v) * pattern[j]

@@ -18,9 +18,11 @@ var svddMethod = ood.Method{
 	Doc: "Deep support vector data description on the features: a bias-free network of 64 hidden ReLU units and k outputs " +
 		"is trained by Adam to map the training rows to one centre, the mean of its outputs before training; the score is the mean " +
 		"squared difference from the centre.",
-	Ref:    "Ruff et al. 2018, as in Tagasovska & Lopez-Paz 2019, table 2",
-	Needs:  ood.Needs{Features: true, Trainer: true},
-	Memory: func(t ood.Training, p ood.Params) float64 { return smallNetwork(t, smallHidden, p.Float("k")) },
+	Ref:   "Ruff et al. 2018, as in Tagasovska & Lopez-Paz 2019, table 2",
+	Needs: ood.Needs{Features: true, Trainer: true},
+	Memory: func(t ood.Training, p ood.Params) float64 {
+		return networks.Bytes * smallHidden * (float64(t.Features.Cols) + p.Float("k"))
+	},
 	Params: smallNetworkParams(),
 	Fit:    fitSVDD,
 	New:    func() any { return &svdd{} },

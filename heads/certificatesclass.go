@@ -8,7 +8,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -108,8 +107,7 @@ func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Params) (an
 // predicted are the rows of each predicted class.
 func predicted(b ood.Batch) [][]int {
 	of := make([][]int, b.Logits.Cols)
-	for i := range b.Logits.Rows {
-		y := softmax.New(rows.Row(b.Logits, i), 1).Top
+	for i, y := range rows.Argmax(b.Logits) {
 		of[y] = append(of[y], i)
 	}
 	return of

@@ -2,7 +2,6 @@ package command
 
 import (
 	"cmp"
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -66,13 +65,13 @@ func (f *exporting) run(c *cli.Context) error {
 		return err
 	}
 	for _, note := range done.Notes {
-		fmt.Fprintf(f.stderr, "note: %s\n", note)
+		printf(f.stderr, "note: %s\n", note)
 	}
 	files := f.out
 	if done.Data != "" {
 		files += " and " + done.Data
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "%s: outputs %s; optional inputs %s\n", files, strings.Join(done.Outputs, ", "), strings.Join(done.Inputs, ", "))
+	_, err = printf(c.App.Writer, "%s: outputs %s; optional inputs %s\n", files, strings.Join(done.Outputs, ", "), strings.Join(done.Inputs, ", "))
 	return err
 }
 
@@ -133,10 +132,10 @@ func (f *verifying) run(c *cli.Context) error {
 		return err
 	}
 	for _, o := range a.Outputs {
-		fmt.Fprintf(c.App.Writer, "%-22s %s, largest difference %.1e, %d differ, %d tie\n", o.Name, rows.Count(a.Rows, "row"), o.Largest, o.Differ, o.Ties)
+		printf(c.App.Writer, "%-22s %s, largest difference %.1e, %d differ, %d tie\n", o.Name, rows.Count(a.Rows, "row"), o.Largest, o.Differ, o.Ties)
 	}
 	if a.Network > 0 {
-		fmt.Fprintf(c.App.Writer, "network: features, logits and layers differ by %.1e of a row's largest at most; the rest is compared on the exported ones\n", a.Network)
+		printf(c.App.Writer, "network: features, logits and layers differ by %.1e of a row's largest at most; the rest is compared on the exported ones\n", a.Network)
 	}
 	if says := a.Disagreement(); says != "" {
 		return &gateError{says}

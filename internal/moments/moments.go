@@ -49,7 +49,7 @@ type Moments struct {
 // class of[i] < classes.
 func Of(ctx context.Context, x blas32.General, of []int, classes int) (*Moments, error) {
 	m := &Moments{}
-	m.start(means(x, of, classes, false))
+	m.start(ClassMeans(x, of, classes, false))
 	err := m.add(ctx, x, of)
 	m.block = nil
 	return m, err
@@ -66,7 +66,7 @@ func (m *Moments) Add(phi blas32.General) error {
 		return nil
 	}
 	if m.outer == nil {
-		m.start(means(rows.Slice(phi, 0, min(phi.Rows, momentsBlock)), make([]int, phi.Rows), 1, m.UnitNorm))
+		m.start(ClassMeans(rows.Slice(phi, 0, min(phi.Rows, momentsBlock)), make([]int, min(phi.Rows, momentsBlock)), 1, m.UnitNorm))
 	}
 	if phi.Cols != m.Width() {
 		panic("moments: rows of different widths in one Moments")
@@ -81,15 +81,20 @@ func (m *Moments) start(ref blas64.General) {
 // Mean is the mean of the rows of phi, of which there is at least one, each
 // scaled to norm 1 first with unitNorm.
 func Mean(phi blas32.General, unitNorm bool) []float64 {
-	return dense.Row(means(phi, make([]int, phi.Rows), 1, unitNorm), 0)
+	return dense.Row(ClassMeans(phi, make([]int, phi.Rows), 1, unitNorm), 0)
 }
 
-// means are those of classes, of zeros where a class has no rows.
-func means(phi blas32.General, of []int, classes int, unitNorm bool) blas64.General {
+// ClassMeans are the means of the rows of each class, c×h, each row scaled to norm 1
+// first with unitNorm, and zeros where a class has no rows. Row i of phi is of class
+// of[i], or of none where that is negative.
+func ClassMeans(phi blas32.General, of []int, classes int, unitNorm bool) blas64.General {
 	all, counts := dense.New(classes, phi.Cols), make([]float64, classes)
-	for i := range phi.Rows {
-		row, mean := rows.Row(phi, i), dense.Row(all, of[i])
-		counts[of[i]]++
+	for i, y := range of {
+		if y < 0 {
+			continue
+		}
+		row, mean := rows.Row(phi, i), dense.Row(all, y)
+		counts[y]++
 		scale := rowScale(row, unitNorm)
 		for j, v := range row {
 			mean[j] += scale * float64(v)

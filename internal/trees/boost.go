@@ -49,7 +49,7 @@ func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boost
 	}
 	b := &Boosted{Base: quantile.Percentile(wide, 100*o.Level), LearningRate: o.LearningRate}
 	g := newGrower(data, o.Options, o.Threads)
-	residuals := newResiduals(len(y))
+	residuals := &residuals{of: make([]float64, len(y))}
 	predicted, above := make([]float64, len(y)), make([]float64, len(y))
 	for i := range predicted {
 		predicted[i] = b.Base
@@ -109,8 +109,6 @@ type residuals struct {
 	start []int
 	of    []float64 // by leaf
 }
-
-func newResiduals(n int) *residuals { return &residuals{of: make([]float64, n)} }
 
 // quantiles are, per leaf, the smallest residual that at least a share of
 // level of the leaf's residuals does not exceed.
