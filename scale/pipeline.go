@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -263,10 +264,13 @@ func (e *engine) Score(ctx context.Context, shards []command.AuditShard, parts s
 	return whatFailed(parts)
 }
 
-// begin makes the folder of parts in the cloud what it is here, and brings there what
-// says of which audit they are, in that order.
+// begin makes the folder of parts in the cloud what it is here, without what says that
+// shards failed, and brings there what says of which audit they are, in that order.
 func (e *engine) begin(ctx context.Context, to, parts string) error {
-	if err := e.prune(ctx, to, parts, e.taken); err != nil {
+	if err := e.remove(ctx, to, func(name string) bool {
+		_, gone := os.Stat(filepath.Join(parts, name))
+		return strings.HasSuffix(name, failed) || slices.Contains(e.taken, name) && errors.Is(gone, fs.ErrNotExist)
+	}); err != nil {
 		return err
 	}
 	note, err := os.ReadFile(filepath.Join(e.dir, "run.json"))

@@ -436,28 +436,14 @@ func (s *storage) bring(ctx context.Context, dir, to string) error {
 	if !finished {
 		return nil
 	}
-	b, key, err := s.open(ctx, to)
-	if err != nil {
+	if err := s.remove(ctx, under(to, "parts"), command.OfParts); err != nil {
 		return err
-	}
-	left, err := list(ctx, b, key+"/parts/", "")
-	if err != nil {
-		return err
-	}
-	for _, o := range left {
-		if !command.OfParts(path.Base(o.Key)) {
-			continue
-		}
-		if err := b.Delete(ctx, o.Key); err != nil {
-			return err
-		}
 	}
 	return s.sweep(to)
 }
 
-// prune removes from the folder of a URL what says that shards failed, and those of
-// some files that a copy of the folder lacks now.
-func (s *storage) prune(ctx context.Context, folder, like string, some []string) error {
+// remove removes the files of the folder of a URL that are some.
+func (s *storage) remove(ctx context.Context, folder string, some func(name string) bool) error {
 	b, key, err := s.open(ctx, folder)
 	if err != nil {
 		return err
@@ -467,12 +453,11 @@ func (s *storage) prune(ctx context.Context, folder, like string, some []string)
 		return fmt.Errorf("%s: %w", folder, err)
 	}
 	for _, o := range found {
-		name := path.Base(o.Key)
-		_, gone := os.Stat(filepath.Join(like, name))
-		if strings.HasSuffix(name, failed) || slices.Contains(some, name) && errors.Is(gone, fs.ErrNotExist) {
-			if err := b.Delete(ctx, o.Key); err != nil {
-				return fmt.Errorf("%s: %w", folder, err)
-			}
+		if o.IsDir || !some(path.Base(o.Key)) {
+			continue
+		}
+		if err := b.Delete(ctx, o.Key); err != nil {
+			return fmt.Errorf("%s: %w", folder, err)
 		}
 	}
 	return nil

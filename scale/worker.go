@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -20,7 +21,7 @@ import (
 // already: a runner's PROCESS environment takes this program as it is.
 func work() bool {
 	boot := flag.NewFlagSet("worker", flag.ContinueOnError)
-	boot.SetOutput(nothing{})
+	boot.SetOutput(io.Discard)
 	id := boot.String("id", "", "")
 	logging := boot.String("logging_endpoint", "", "")
 	control := boot.String("control_endpoint", "", "")
@@ -56,10 +57,6 @@ func work() bool {
 	beam.Init() // serves, and exits
 	return true
 }
-
-type nothing struct{}
-
-func (nothing) Write(p []byte) (int, error) { return len(p), nil }
 
 // endWithParent ends this process when it is asked to, or when the one that started it
 // is gone: runners that are killed leave their workers behind.
