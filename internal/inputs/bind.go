@@ -145,7 +145,7 @@ func (t *tableReader) hasLists(j int) bool { return t.holds[j].lists > 0 }
 func (t *tableReader) named() (list []int, err error) {
 	var missing []string
 	for _, name := range t.o.Columns {
-		if !slices.Contains(t.all, name) {
+		if !t.has(name) {
 			missing = append(missing, fmt.Sprintf("%.100q", name))
 			continue
 		}
@@ -246,9 +246,12 @@ func (t *tableReader) bindTo(in Takes, columns []int) error {
 	if len(columns) == 0 {
 		return fmt.Errorf("%v is not among its columns %s", in, Listed(t.all))
 	}
-	for k, j := range columns {
-		if t.all != nil && slices.ContainsFunc(columns[k+1:], func(i int) bool { return t.all[i] == t.all[j] }) {
+	seen := map[string]bool{}
+	for _, j := range columns {
+		if t.all != nil && seen[t.all[j]] {
 			return fmt.Errorf("two columns are named %.100q; rename one", t.all[j])
+		} else if t.all != nil {
+			seen[t.all[j]] = true
 		}
 	}
 	b := bound{none: numbers(in.Name, in.row([]int{len(columns)})), columns: columns, gaps: in.NaN}

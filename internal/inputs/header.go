@@ -7,43 +7,34 @@ import (
 	"unicode"
 )
 
-// isHeader reports whether the first record names columns: those that are asked for, or
-// any. Of texts, which may be of one word, it must name one that is asked for or
-// usual, or stand above others of several words.
+// isHeader reports whether the first record names columns: those that were fitted on,
+// one that is asked for, or any. Taking a row for a header would lose it in silence, so
+// that a header of other names has no cell that reads as a number and one, at least,
+// that can be nothing but a name, in plain text. Of texts, which may be of one word, it
+// must also stand above others of several words. All else is a row, or an error.
 func (t *tableReader) isHeader(first []string) bool {
-	known := t.o.Columns != nil
-	for _, name := range t.o.Columns {
-		known = known && slices.Contains(first, name)
+	in := func(name string) bool {
+		_, ok := t.places[name]
+		return ok
+	}
+	if t.o.Columns != nil && !slices.ContainsFunc(t.o.Columns, func(name string) bool { return !in(name) }) {
+		return true
 	}
 	asked := slices.Concat([]string{t.o.Groups}, t.o.Targets, t.o.Ignore, t.o.Text)
-	if known || !t.o.HasText {
-		return known || isHeader(first, asked...)
+	if t.o.HasText {
+		asked = append(asked, usualText...)
 	}
-	for _, name := range slices.Concat(asked, usualText) {
-		if name != "" && !numeric(name) && slices.Contains(first, name) {
-			return true
-		}
+	if slices.ContainsFunc(asked, func(name string) bool { return name != "" && !numeric(name) && in(name) }) {
+		return true
+	}
+	plain := slices.ContainsFunc(first, isName) && !slices.ContainsFunc(first, numeric) && !slices.ContainsFunc(first, unprintable)
+	if !plain || !t.o.HasText {
+		return plain
 	}
 	words := func(s string) bool { return strings.ContainsAny(strings.TrimSpace(s), " \t\n") }
-	if slices.ContainsFunc(first, words) || !isHeader(first) {
-		return false
-	}
-	return slices.ContainsFunc(t.sample[1:], func(rec []cell) bool {
+	return !slices.ContainsFunc(first, words) && slices.ContainsFunc(t.sample[1:], func(rec []cell) bool {
 		return slices.ContainsFunc(rec, func(c cell) bool { return words(c.text) })
 	})
-}
-
-// isHeader reports whether a first record names columns. Taking a row for a
-// header would lose it in silence, so a header has no cell that reads as a
-// number and one, at least, that can be nothing but a name, in plain text; or it
-// has a name that is asked for. All else is a row of numbers, or an error.
-func isHeader(first []string, asked ...string) bool {
-	for _, name := range asked {
-		if name != "" && !numeric(name) && slices.Contains(first, name) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(first, isName) && !slices.ContainsFunc(first, numeric) && !slices.ContainsFunc(first, unprintable)
 }
 
 // unprintable reports whether a cell is of no text.

@@ -17,17 +17,22 @@ import (
 type jsonLines struct {
 	textFile
 	columns []string // keys of the first lines, in their order
+	known   map[string]bool
 }
 
 // sniffed is of how many rows the cells are looked at to see what columns are.
 const sniffed = 64
 
 func openJSONLines(ctx context.Context, path string) (*jsonLines, error) {
-	f := &jsonLines{textFile: textFile{path: path, plain: true}}
+	f := newJSONLines(path)
 	if err := f.sniff(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, nil
+}
+
+func newJSONLines(path string) *jsonLines {
+	return &jsonLines{textFile: textFile{path: path, plain: true}, known: map[string]bool{}}
 }
 
 // sniff finds the columns.
@@ -91,8 +96,8 @@ func (f *jsonLines) addKeys(line []byte) error {
 		if err != nil {
 			return err
 		}
-		if name := key.(string); !slices.Contains(f.columns, name) {
-			f.columns = append(f.columns, name)
+		if name := key.(string); !f.known[name] {
+			f.columns, f.known[name] = append(f.columns, name), true
 		}
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {

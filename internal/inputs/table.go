@@ -251,9 +251,10 @@ func (t *table) inFile(err error) error {
 type tableReader struct {
 	table
 	o      Options
-	sample [][]cell // cells of the first rows
-	first  int      // line of the first of them
-	holds  []holds  // what columns hold there
+	places map[string]int // of what may be names of columns, -1 where two have one
+	sample [][]cell       // cells of the first rows
+	first  int            // line of the first of them
+	holds  []holds        // what columns hold there
 	// at and group are places of columns: those of targets, and that of groups, -1
 	// for none.
 	at           []int
@@ -327,21 +328,22 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 		t.sample = append(t.sample, slices.Clone(rec.cells))
 	}
 	t.all = t.names()
-	t.columns = len(t.all)
+	names := t.all
 	if t.all == nil && len(t.sample) > 0 {
-		t.columns = len(t.sample[0])
-		names := make([]string, t.columns)
-		for j, c := range t.sample[0] {
-			names[j] = c.text
+		for _, c := range t.sample[0] {
+			// Names may be of several lines, and errors are of one.
+			names = append(names, strings.TrimSpace(strings.ReplaceAll(c.text, "\n", " ")))
 		}
-		if t.isHeader(names) {
-			for _, name := range names {
-				// Names may be of several lines, and errors are of one.
-				t.all = append(t.all, strings.TrimSpace(strings.ReplaceAll(name, "\n", " ")))
-			}
-			t.sample = t.sample[1:]
-			first = marks[1]
+	}
+	t.columns, t.places = len(names), map[string]int{}
+	for j, name := range names {
+		if _, twice := t.places[name]; twice {
+			j = -1
 		}
+		t.places[name] = j
+	}
+	if t.all == nil && len(t.sample) > 0 && t.isHeader(names) {
+		t.all, t.sample, first = names, t.sample[1:], marks[1]
 	}
 	if len(t.sample) == 0 && t.columns == 0 {
 		return first, ErrEmpty
@@ -374,7 +376,7 @@ func (t *tableReader) place() error {
 	}
 	names, have := t.o.Targets, 0
 	for _, name := range names {
-		if slices.Contains(t.all, name) {
+		if t.has(name) {
 			have++
 		}
 	}
@@ -404,16 +406,22 @@ func (t *tableReader) place() error {
 // find returns the place of a name in the header. What it is for ends a clause
 // of its error.
 func (t *tableReader) find(name, use string) (int, error) {
-	i := slices.Index(t.all, name)
-	switch {
+	switch i := t.places[name]; {
 	case t.all == nil:
 		return 0, fmt.Errorf("it has no header, so there is no column %.100q%s", name, use)
-	case i < 0:
+	case !t.has(name):
 		return 0, fmt.Errorf("there is no column %.100q%s; its columns are %s", name, use, Listed(t.all))
-	case slices.Contains(t.all[i+1:], name):
+	case i < 0:
 		return 0, fmt.Errorf("two columns are named %.100q; rename one", name)
+	default:
+		return i, nil
 	}
-	return i, nil
+}
+
+// has says whether a name is in the header.
+func (t *tableReader) has(name string) bool {
+	_, ok := t.places[name]
+	return ok && t.all != nil
 }
 
 // scan reads what accompanies the inputs, and checks these where it has to read

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gonum.org/v1/gonum/blas/blas32"
 )
@@ -301,3 +302,25 @@ func TestTableColumns(t *testing.T) {
 
 // takes is a model that takes so many columns.
 func takes(columns int) []Takes { return []Takes{{Name: "x", Shape: []int{-1, columns}}} }
+
+// TestWideTable: time grows with the number of columns, and not with its square.
+func TestWideTable(t *testing.T) {
+	const n = 60_000
+	var names, cells, keys strings.Builder
+	for i := range n {
+		fmt.Fprintf(&names, "c%d,", i)
+		fmt.Fprintf(&cells, "%d,", i%7)
+		fmt.Fprintf(&keys, `"c%d":1,`, i)
+	}
+	dir := t.TempDir()
+	table := writeFile(t, dir, "x.csv", names.String()+"last\n"+cells.String()+"1\n")
+	lines := writeFile(t, dir, "x.jsonl", "{"+keys.String()+`"last":1}`)
+	start := time.Now()
+	s := open(t, table, Options{Takes: takes(n + 1)})
+	for _, path := range []string{table, lines} {
+		s = open(t, path, Options{Takes: takes(n + 1), Columns: s.Columns})
+	}
+	if took := time.Since(start); took > 10*time.Second || len(s.Columns) != n+1 {
+		t.Errorf("%d columns took %v", len(s.Columns), took)
+	}
+}

@@ -176,7 +176,8 @@ func FuzzJSONLines(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, o := range []Options{{Takes: takes(1)}, {Takes: tokens(), HasText: true}, {Targets: []string{"a"}, Classes: []string{"x"}}} {
-			file := &jsonLines{textFile: textFile{path: "x.jsonl", plain: true, held: []byte(text)}}
+			file := newJSONLines("x.jsonl")
+			file.held = []byte(text)
 			if file.sniff(context.Background()) != nil {
 				continue
 			}
