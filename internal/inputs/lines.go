@@ -78,17 +78,12 @@ func readStream(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// delimited is a table of text: cells with separators between.
+// delimited is a table of text: cells with separators between. Where lines are plain cells
+// may be texts for people, with quotes and blanks as they are, and a line is not cut at
+// blanks.
 type delimited struct {
 	textFile
-	// texts says that cells may be texts for people, with quotes and blanks as they
-	// are, and that a line is not cut at blanks.
-	texts bool
 	comma rune // 0 for blanks, -1 where it is not known yet
-}
-
-func newDelimited(path string, texts bool) *delimited {
-	return &delimited{textFile{path: path, plain: texts}, texts, -1}
 }
 
 func (f *delimited) names() []string { return nil }
@@ -102,7 +97,7 @@ func (f *delimited) records(ctx context.Context, _ []int, from mark) (records, e
 	}
 	if f.comma < 0 {
 		ahead, _ := lines.r.Peek(lines.r.Size())
-		f.comma = separator(ahead, strings.EqualFold(filepath.Ext(f.path), ".tsv"), f.texts)
+		f.comma = separator(ahead, strings.EqualFold(filepath.Ext(f.path), ".tsv"), f.plain)
 	}
 	if f.comma == 0 {
 		return &cutLines{lineReader: lines, cut: strings.Fields}, nil
@@ -127,8 +122,8 @@ func (d *separated) begin() {
 	d.csv.Comma = d.of.comma
 	d.csv.FieldsPerRecord = -1
 	// It would take empty cells between tabs for space.
-	d.csv.TrimLeadingSpace = d.of.comma != '\t' && !d.of.texts
-	d.csv.LazyQuotes = d.of.texts
+	d.csv.TrimLeadingSpace = d.of.comma != '\t' && !d.of.plain
+	d.csv.LazyQuotes = d.of.plain
 	d.csv.ReuseRecord = true
 }
 

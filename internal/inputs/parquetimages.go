@@ -201,13 +201,14 @@ func hubClasses(f *parquet.File, column string) []string {
 	text, _ := f.Metadata("huggingface")
 	var about struct {
 		Info struct {
-			Features map[string]struct {
-				Names []string `json:"names"`
-			} `json:"features"`
+			Features map[string]json.RawMessage `json:"features"` // of many kinds
 		} `json:"info"`
 	}
-	if json.Unmarshal([]byte(text), &about) != nil { // somebody else's
-		return nil
+	var feature struct {
+		Names []string `json:"names"`
 	}
-	return about.Info.Features[column].Names
+	if json.Unmarshal([]byte(text), &about) != nil || json.Unmarshal(about.Info.Features[column], &feature) != nil {
+		return nil // somebody else's, or no classes
+	}
+	return feature.Names
 }

@@ -92,6 +92,16 @@ func TestParquetImageErrors(t *testing.T) {
 	if s = open(t, many, Options{Preprocess: images.Preprocess, Groups: "Site"}); s.Groups[0] != "10000000" {
 		t.Errorf("the group 10000000, as a table names it, is %s", s.Groups[0])
 	}
+	// A column of lists, as Hugging Face describes it, beside that of classes.
+	var described bytes.Buffer
+	zero := 0
+	about := parquet.KeyValueMetadata("huggingface", `{"info": {"features": {"tags": [{"dtype": "string"}], "label": {"names": ["cat"], "_type": "ClassLabel"}}}}`)
+	if err := parquet.Write(&described, []one{{png, &zero}}, about); err != nil {
+		t.Fatal(err)
+	}
+	if s = open(t, writeFile(t, t.TempDir(), "a.parquet", described.String()), images); !slices.Equal(s.ClassNames, []string{"cat"}) {
+		t.Errorf("classes %v", s.ClassNames)
+	}
 	_, err = Open(context.Background(), bare, Options{Preprocess: images.Preprocess, Targets: []string{"y"}})
 	wantError(t, err, bare, `there is no column "y" of numbers or texts`)
 	_, err = Open(context.Background(), bare, Options{Takes: []Takes{{Name: "x", DType: "float32", Shape: []int{-1, 3, 24, 24}}}})

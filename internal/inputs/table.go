@@ -38,6 +38,7 @@ func IsTable(path string) bool {
 }
 
 func openTabular(ctx context.Context, path string, o Options) (tabular, error) {
+	lines := textFile{path: path, plain: o.HasText || slices.ContainsFunc(o.Takes, Takes.text)}
 	switch ext := strings.ToLower(filepath.Ext(path)); {
 	case ext == ".parquet":
 		f, err := parquet.Open(path)
@@ -45,13 +46,13 @@ func openTabular(ctx context.Context, path string, o Options) (tabular, error) {
 	case ext == ".jsonl" || ext == ".ndjson":
 		return openJSONLines(ctx, path)
 	case ext == ".txt" && o.HasText && (o.Targets == nil || o.TargetOptional) && o.Groups == "":
-		f := &plainLines{textFile{path: path, plain: true}}
+		f := &plainLines{lines}
 		if named, err := f.isHeaded(ctx, o.Text); err != nil || !named {
 			return f, err
 		}
-		return &delimited{f.textFile, true, -1}, nil // with what a pipe gave
+		lines = f.textFile // with what a pipe gave
 	}
-	return newDelimited(path, o.HasText || slices.ContainsFunc(o.Takes, Takes.text)), nil
+	return &delimited{lines, -1}, nil
 }
 
 func openTable(ctx context.Context, path string, o Options) (*Set, error) {

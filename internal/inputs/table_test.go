@@ -204,7 +204,7 @@ func FuzzTable(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		read := func(text string, o Options) (*table, blas32.General, error) {
-			f := newDelimited("x.csv", o.HasText)
+			f := &delimited{textFile{path: "x.csv", plain: o.HasText}, -1}
 			f.held = []byte(text)
 			tab := &tableReader{table: table{tabular: f, path: "x.csv"}, o: o, group: -1}
 			if err := tab.read(context.Background()); err != nil {
