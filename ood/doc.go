@@ -1,8 +1,9 @@
 // Package ood holds the contract that every method keeps, be it one of telling
 // in-domain from out-of-domain inputs or one of predicting intervals.
 //
-// A Method is a value, which package attach fits, calibrates and saves. A score
-// grows with uncertainty, and out-of-domain is the positive class throughout.
+// A Method is a value. Package attach fits, calibrates and saves it, and package
+// ood/compare sets it beside others. A score grows with uncertainty, and
+// out-of-domain is the positive class throughout.
 //
 // What a method fits is a pointer to a struct. Its fields with a tag, all of them
 // exported, are what a file keeps of it, and lengths of one name are equal:
