@@ -110,67 +110,33 @@ func (s *scanner) array(each func() error) error {
 }
 
 // string shares the memory of the text where nothing in it is escaped.
-func (s *scanner) string() (string, error) {
-	begin, escaped, err := s.skipString()
-	if err != nil {
+func (s *scanner) string() (text string, err error) {
+	if err := s.take('"', "a string"); err != nil {
 		return "", err
 	}
-	raw := s.text[begin:s.at]
-	if escaped || !utf8.Valid(raw) {
-		var text string
-		err := json.Unmarshal(raw, &text)
-		return text, err
+	begin, plain := s.at-1, true
+	for ; s.at < len(s.text) && s.text[s.at] != '"'; s.at++ {
+		if c := s.text[s.at]; c == '\\' {
+			s.at++
+			plain = false
+		} else if c < ' ' {
+			plain = false
+		}
 	}
-	return view(raw[1 : len(raw)-1]), nil
+	if s.at >= len(s.text) {
+		return "", s.fail("a quotation mark")
+	}
+	s.at++
+	raw := s.text[begin:s.at]
+	if plain && utf8.Valid(raw) {
+		return view(raw[1 : len(raw)-1]), nil
+	}
+	err = json.Unmarshal(raw, &text)
+	return text, err
 }
 
 // view is a text that shares memory.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-func (s *scanner) skipString() (begin int, escaped bool, err error) {
-	if err := s.take('"', "a string"); err != nil {
-		return 0, false, err
-	}
-	begin = s.at - 1
-	for ; s.at < len(s.text); s.at++ {
-		switch c := s.text[s.at]; {
-		case c == '"':
-			s.at++
-			return begin, escaped, nil
-		case c < ' ':
-			return 0, false, s.fail("no control character")
-		case c == '\\':
-			escaped = true
-			s.at++
-			if err := s.escape(); err != nil {
-				return 0, false, err
-			}
-		}
-	}
-	return 0, false, s.fail("a quotation mark")
-}
-
-// escape leaves the place at the last byte of what follows a backslash.
-func (s *scanner) escape() error {
-	if s.at >= len(s.text) {
-		return s.fail("an escaped character")
-	}
-	switch s.text[s.at] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return nil
-	case 'u':
-		for range 4 {
-			s.at++
-			if s.at >= len(s.text) || !isHex(s.text[s.at]) {
-				return s.fail("a hexadecimal digit")
-			}
-		}
-		return nil
-	}
-	return s.fail("an escaped character")
-}
-
-func isHex(c byte) bool { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
@@ -270,7 +236,7 @@ func (s *scanner) pass(depth int) error {
 	case c == '[':
 		return s.array(func() error { return s.pass(depth + 1) })
 	case c == '"':
-		_, _, err := s.skipString()
+		_, err := s.string()
 		return err
 	case c == '-' || isDigit(c):
 		_, _, err := s.number()

@@ -281,6 +281,10 @@ func fits(shape, takes []int) bool {
 }
 
 func (m *model) takeTexts(c *call, t *tensor, shape []int) error {
+	const each = 16 // bytes that a text takes without its letters
+	if err := c.hold(each * int64(t.brings())); err != nil {
+		return err
+	}
 	list := make([]string, 0, t.brings())
 	err := t.bytes(false, func(element []byte) error {
 		if !utf8.Valid(element) {

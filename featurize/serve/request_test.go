@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"net/http"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/featurize"
 )
 
 func TestParse(t *testing.T) {
@@ -99,6 +102,32 @@ func TestPredictorWaits(t *testing.T) {
 	}
 	if _, err := m.predictor(ctx, &request{level: .8}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("another: error %v", err)
+	}
+}
+
+// Texts that a request claims to have are held like all else that it takes.
+func TestTextsAreHeld(t *testing.T) {
+	s := New(Options{MaxBodySize: 1 << 10})
+	defer s.Close()
+	c := s.newCall()
+	m := &model{bundle: &attach.Bundle{}, net: &featurize.Attached{}, inputs: []attach.Input{{Name: "words", DType: "string", Shape: []int{-1, -1}}}}
+	x := tensor{name: "words", datatype: "BYTES", shape: []int{1, 2000}, raw: make([]byte, 4*2000)}
+	if err := x.measure(); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.takeTensor(c, &x); statusOf(err) != http.StatusRequestEntityTooLarge {
+		t.Errorf("error %v for 2000 texts in the memory of 1024", err)
+	}
+}
+
+// A file that is opened while the server closes is not kept.
+func TestLoadOfClosed(t *testing.T) {
+	path := network{path: filepath.Join("..", "..", "testmodels", "digits_vgg.onnx"), shape: []int{1, 24, 24}, rows: 100}.attached(t)
+	s := New(Options{})
+	e, _ := s.entry("digits", "1")
+	s.Close()
+	if err := s.load(t.Context(), e, path); !errors.Is(err, errClosed) || e.ready() {
+		t.Errorf("error %v, kept %v", err, e.ready())
 	}
 }
 

@@ -176,6 +176,11 @@ func (s *Server) load(ctx context.Context, e *entry, path string) error {
 		return fmt.Errorf("model %s, version %s: %w", e.name, e.version, err)
 	}
 	e.mu.Lock()
+	if s.isClosed() {
+		e.mu.Unlock()
+		m.close()
+		return errClosed
+	}
 	old := e.current
 	// What was seen of rows goes on counting where they are judged as before.
 	if old != nil && slices.Equal(old.bundle.Calibration.OOD, m.bundle.Calibration.OOD) {
@@ -383,6 +388,12 @@ func (s *Server) Monitor(name, version string) (*attach.Monitor, error) {
 		return nil, fmt.Errorf("the model %q has no calibrated detector, which drift is noticed by", name)
 	}
 	return m.monitor, nil
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.closed
 }
 
 // versions are those of a model, the latest first.

@@ -122,9 +122,16 @@ func (t *tensor) floats(dst []float32) ([]float32, error) {
 // whole are the integers that float32 holds without gaps.
 const whole = 1 << 24
 
-// outside refuses an integer that does not travel.
-func (t *tensor) outside(i int) error {
-	return badRequest("element %d of the input %.100q is outside −2²⁴ to 2²⁴, in which integers are taken", i, t.name)
+// check refuses element i where the datatype does not have it, or where it is an
+// integer that does not travel.
+func (t *tensor) check(i int, v float64, of limits) error {
+	switch {
+	case of.integers && (v < of.lo || v > of.hi || v != math.Trunc(v)):
+		return t.invalid(fmt.Errorf("%.15g is no %s", v, t.datatype))
+	case of.integers && math.Abs(v) > whole:
+		return badRequest("element %d of the input %.100q is outside −2²⁴ to 2²⁴, in which integers are taken", i, t.name)
+	}
+	return nil
 }
 
 // binary decodes raw, whose length is right.
@@ -144,23 +151,16 @@ func (t *tensor) binary(dst []float32) ([]float32, error) {
 		for ; len(b) >= 2; b = b[2:] {
 			dst = append(dst, float16.Decode(binary.LittleEndian.Uint16(b)))
 		}
-	case "BOOL":
-		for i, v := range b {
-			if v > 1 {
-				return dst, badRequest("element %d of the input %.100q is the byte %d, where BOOL has 0 and 1", i, t.name, v)
-			}
-			dst = append(dst, float32(v))
-		}
 	case "UINT8":
 		for _, v := range b {
 			dst = append(dst, float32(v))
 		}
 	default:
-		n := size(t.datatype)
-		for i := 0; i < t.elements; i++ {
-			v, fits := integer(t.datatype, b[i*n:])
-			if !fits {
-				return dst, t.outside(i)
+		n, of := size(t.datatype), limitsOf(t.datatype)
+		for i := range t.elements {
+			v := integer(t.datatype, b[i*n:])
+			if err := t.check(i, v, of); err != nil {
+				return dst, err
 			}
 			dst = append(dst, float32(v))
 		}
@@ -168,33 +168,32 @@ func (t *tensor) binary(dst []float32) ([]float32, error) {
 	return dst, nil
 }
 
-// integer decodes the first element, and says whether float32 holds it.
-func integer(datatype string, b []byte) (v int64, fits bool) {
+// integer decodes the first element.
+func integer(datatype string, b []byte) float64 {
 	switch datatype {
 	case "INT8":
-		v = int64(int8(b[0]))
+		return float64(int8(b[0]))
 	case "INT16":
-		v = int64(int16(binary.LittleEndian.Uint16(b)))
+		return float64(int16(binary.LittleEndian.Uint16(b)))
 	case "UINT16":
-		v = int64(binary.LittleEndian.Uint16(b))
+		return float64(binary.LittleEndian.Uint16(b))
 	case "INT32":
-		v = int64(int32(binary.LittleEndian.Uint32(b)))
+		return float64(int32(binary.LittleEndian.Uint32(b)))
 	case "UINT32":
-		v = int64(binary.LittleEndian.Uint32(b))
-	default: // of UINT64 what is too large comes out negative
-		v = int64(binary.LittleEndian.Uint64(b))
-		if datatype == "UINT64" && v < 0 {
-			return v, false
-		}
+		return float64(binary.LittleEndian.Uint32(b))
+	case "INT64":
+		return float64(int64(binary.LittleEndian.Uint64(b)))
+	case "UINT64":
+		return float64(binary.LittleEndian.Uint64(b))
 	}
-	return v, v >= -whole && v <= whole
+	return float64(b[0])
 }
 
 // parse reads a JSON array.
 func (t *tensor) parse(dst []float32) ([]float32, error) {
 	s := scanner{text: t.text}
 	begin := len(dst)
-	lo, hi, integers := limits(t.datatype)
+	of := limitsOf(t.datatype)
 	err := s.leaves(0, func() error {
 		if len(dst)-begin == t.elements {
 			return t.miscount(t.elements + 1) // or more
@@ -212,16 +211,10 @@ func (t *tensor) parse(dst []float32) ([]float32, error) {
 		if err != nil {
 			return err
 		}
-		if integers {
-			v, err := strconv.ParseFloat(text, 64)
-			if err != nil || v != math.Trunc(v) || v < lo || v > hi {
-				return fmt.Errorf("%.40s is no %s", text, t.datatype)
-			}
-			if math.Abs(v) > whole {
-				return t.outside(len(dst) - begin)
-			}
+		if of.integers {
+			v, _ := strconv.ParseFloat(text, 64) // an infinity where it is too large
 			dst = append(dst, float32(v))
-			return nil
+			return t.check(len(dst)-begin-1, v, of)
 		}
 		v, err := strconv.ParseFloat(text, 32)
 		if err != nil {
@@ -268,36 +261,38 @@ func (s *scanner) leaves(depth int, each func() error) error {
 	}
 }
 
-// limits are the least and the largest number of a datatype, and whether it has
-// integers alone.
-func limits(datatype string) (lo, hi float64, integers bool) {
+// limits are the least and the largest number of a datatype, where it has integers
+// alone.
+type limits struct {
+	lo, hi   float64
+	integers bool
+}
+
+func limitsOf(datatype string) limits {
 	switch n := 8 * size(datatype); datatype {
 	case "FP16", "FP32", "FP64":
-		return 0, 0, false
+		return limits{}
 	case "BOOL":
-		return 0, 1, true
+		return limits{0, 1, true}
 	case "INT8", "INT16", "INT32", "INT64":
-		return -math.Ldexp(1, n-1), math.Ldexp(1, n-1) - 1, true
+		return limits{-math.Ldexp(1, n-1), math.Ldexp(1, n-1) - 1, true}
 	default:
-		return 0, math.Ldexp(1, n) - 1, true
+		return limits{0, math.Ldexp(1, n) - 1, true}
 	}
 }
 
 // typed reads the contents of a gRPC message.
 func (t *tensor) typed(dst []float32) ([]float32, error) {
 	c := t.contents
-	lo, hi, integers := limits(t.datatype)
+	of := limitsOf(t.datatype)
 	add := func(n int, at func(i int) float64) error {
 		if n != t.elements {
 			return t.miscount(n)
 		}
 		for i := range n {
 			v := at(i)
-			switch {
-			case integers && (v < lo || v > hi):
-				return t.invalid(fmt.Errorf("%.0f is no %s", v, t.datatype))
-			case integers && math.Abs(v) > whole:
-				return t.outside(i)
+			if err := t.check(i, v, of); err != nil {
+				return err
 			}
 			dst = append(dst, float32(v))
 		}

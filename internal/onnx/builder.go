@@ -53,13 +53,13 @@ func Extend(m *pb.ModelProto) *Builder {
 		// the inputs alone.
 		borrowed: m.GetIrVersion() < 4,
 	}
-	b.Reserve(m.Graph)
+	b.reserve(m.Graph)
 	return b
 }
 
-// Reserve takes the names that a graph and its subgraphs hold, so that what is
+// reserve takes the names that a graph and its subgraphs hold, so that what is
 // made from here on has others.
-func (b *Builder) Reserve(g *pb.GraphProto) {
+func (b *Builder) reserve(g *pb.GraphProto) {
 	maps.Copy(b.used, Made(g))
 	for _, v := range g.Output {
 		b.used[v.GetName()] = true
@@ -68,7 +68,7 @@ func (b *Builder) Reserve(g *pb.GraphProto) {
 		b.used[n.GetName()] = true
 		for _, a := range n.Attribute {
 			for _, sub := range subgraphs(a) {
-				b.Reserve(sub)
+				b.reserve(sub)
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func (b *Builder) Import(domain string, version int64) {
 // Input declares an input of the graph. A dimension is an int or int64 (−1 is
 // unknown) or a string (a symbolic size); no dimensions are a scalar.
 func (b *Builder) Input(name string, t pb.TensorProto_DataType, dims ...any) string {
-	name = b.fresh(name)
+	name = b.Fresh(name)
 	b.model.Graph.Input = append(b.model.Graph.Input, ValueInfo(name, t, dims...))
 	return name
 }
@@ -114,7 +114,7 @@ func (b *Builder) Input(name string, t pb.TensorProto_DataType, dims ...any) str
 // unique, that has a value where nobody gives one. See Const for values.
 func (b *Builder) Optional(name string, value any, dims ...any) string {
 	t := Tensor(value)
-	name = b.fresh(name)
+	name = b.Fresh(name)
 	t.Name = proto.String(name)
 	b.model.Graph.Input = append(b.model.Graph.Input, ValueInfo(name, pb.TensorProto_DataType(t.GetDataType()), dims...))
 	b.model.Graph.Initializer = append(b.model.Graph.Initializer, t)
@@ -143,7 +143,7 @@ func (b *Builder) Output(tensor string, t pb.TensorProto_DataType, dims ...any) 
 // OutputAs declares an output of the graph that equals tensor and has a name
 // chosen by the caller, made unique and returned.
 func (b *Builder) OutputAs(name, tensor string, t pb.TensorProto_DataType, dims ...any) string {
-	name = b.fresh(name)
+	name = b.Fresh(name)
 	b.Append(Node{Op: "Identity", Inputs: []string{tensor}, Outputs: []string{name}})
 	b.Output(name, t, dims...)
 	return name
@@ -169,11 +169,11 @@ func (b *Builder) Append(n Node) []string {
 	}
 	outputs := n.Outputs
 	if outputs == nil {
-		outputs = []string{b.fresh(hint)}
+		outputs = []string{b.Fresh(hint)}
 	}
 	p := &pb.NodeProto{
 		OpType:    proto.String(n.Op),
-		Name:      proto.String(b.fresh("node/" + hint)),
+		Name:      proto.String(b.Fresh("node/" + hint)),
 		Input:     append([]string(nil), n.Inputs...),
 		Output:    append([]string(nil), outputs...),
 		Attribute: n.Attrs,
@@ -195,7 +195,7 @@ func (b *Builder) Node(op string, inputs []string, attrs ...*pb.AttributeProto) 
 func (b *Builder) NodeN(n int, op string, inputs []string, attrs ...*pb.AttributeProto) []string {
 	outputs := make([]string, n)
 	for i := range outputs {
-		outputs[i] = b.fresh(op)
+		outputs[i] = b.Fresh(op)
 	}
 	return b.Append(Node{Op: op, Inputs: inputs, Outputs: outputs, Attrs: attrs})
 }
@@ -224,7 +224,7 @@ func (b *Builder) Initializer(name string, value any, dims ...int64) string {
 }
 
 func (b *Builder) addConst(hint string, t *pb.TensorProto) string {
-	name := b.fresh(hint)
+	name := b.Fresh(hint)
 	t.Name = proto.String(name)
 	if !b.borrowed {
 		b.model.Graph.Initializer = append(b.model.Graph.Initializer, t)
@@ -243,9 +243,7 @@ func constHint(value any) string {
 }
 
 // Fresh returns a name that no tensor or node of the graph has, and takes it.
-func (b *Builder) Fresh(hint string) string { return b.fresh(hint) }
-
-func (b *Builder) fresh(hint string) string {
+func (b *Builder) Fresh(hint string) string {
 	base := b.scope + hint
 	name := base
 	for name == "" || b.used[name] {
@@ -263,7 +261,7 @@ func (b *Builder) Rename(tensor, name string) string {
 	if len(node.Output) != 1 || node.Output[0] != tensor {
 		panic("onnx: the last node does not make " + tensor)
 	}
-	node.Output[0] = b.fresh(name)
+	node.Output[0] = b.Fresh(name)
 	return node.Output[0]
 }
 

@@ -174,9 +174,7 @@ func removeStale(parent string) {
 	}
 }
 
-// verifyInstalled checks a library in the cache against the sums of what is published.
-func verifyInstalled(dir string, gpu bool) error { return verifyPinned(pins, dir, gpu) }
-
+// verifyPinned checks a library in the cache against the sums of what is published.
 func verifyPinned(pins []pin, dir string, gpu bool) error {
 	var err error
 	for _, source := range []string{sourcePip, sourceNpm} {

@@ -117,7 +117,7 @@ func (s *search) cache(gpu bool) bool {
 	if _, err := os.Stat(main); errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
-	if err := verifyInstalled(dir, gpu); err != nil {
+	if err := verifyPinned(pins, dir, gpu); err != nil {
 		s.seen = append(s.seen, Candidate{Path: main, Source: "cache", Reason: err.Error()})
 		return false
 	}

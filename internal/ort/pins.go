@@ -77,11 +77,7 @@ var pins = []pin{
 	}},
 }
 
-// pinned returns what a source publishes for this platform.
-func pinned(source string, gpu bool) (pin, bool) {
-	return pinFor(pins, source, gpu)
-}
-
+// pinFor returns what a source publishes for this platform.
 func pinFor(pins []pin, source string, gpu bool) (pin, bool) {
 	for _, p := range pins {
 		if p.source == source && p.gpu == gpu && p.platform == runtime.GOOS+"/"+runtime.GOARCH {

@@ -47,7 +47,7 @@ func (r *Runtime) startCUDA() error {
 }
 
 func noGPULibrary(path string) error {
-	if _, ok := pinned(sourcePip, true); !ok {
+	if _, ok := pinFor(pins, sourcePip, true); !ok {
 		return fmt.Errorf("%w: %w: %s/%s", ErrNoGPULibrary, ErrUnsupported, runtime.GOOS, runtime.GOARCH)
 	}
 	if path == "" {
