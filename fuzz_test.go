@@ -79,7 +79,10 @@ func checkRead(t *testing.T, content []byte) {
 		t.Fatalf("what was read is written, and then cannot be read: %v", err)
 	}
 	var row attach.Rows
-	widths := b.Base.Widths()
+	widths := parts.Widths{"features": b.Base.Width, "logits": b.Base.Outputs}
+	for i, l := range b.Base.Layers {
+		widths[parts.Layer(i)] = l.Width
+	}
 	for _, name := range widths.Names() {
 		parts.Set(&row.Features, &row.Logits, &row.Layers, name, rows.New(1, widths[name]))
 	}

@@ -108,7 +108,7 @@ type Prediction struct {
 	// Accept says that the row is not flagged and its largest probability under the
 	// softmax of logits, without a temperature, is above Predictor.Selective's: with
 	// 95 % confidence the share of errors among such rows is at most
-	// PredictOptions.Error, under the condition that Calibration.Promise states.
+	// PredictOptions.Error, under the condition that Bundle.Promise states.
 	Accept bool
 }
 
@@ -119,7 +119,7 @@ type Target struct {
 	Median float64 // the head's median
 	// Lower and Upper are the head's central interval, conformalized, so that each
 	// target on its own, or with Joint all targets of a row, is covered with
-	// probability Level under the condition that Calibration.Promise states. They
+	// probability Level under the condition that Bundle.Promise states. They
 	// are ±Inf where calibration rows, or those of the row's group, are too few for
 	// Level; with a Side the other end is.
 	// Where features are so large that the head's quantiles overflow, or round

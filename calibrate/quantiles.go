@@ -1,13 +1,13 @@
 package calibrate
 
-import (
-	"github.com/attach-uncertainty/attach/internal/quantile"
-)
+import "github.com/attach-uncertainty/attach/internal/quantile"
 
 // QuantileCalibration holds, for one target, the calibration rows' predicted
 // quantiles on a grid of levels and their true values. CQR scores depend on
 // the pair of levels, so that an interval whose level is chosen after the fit
-// needs these and not one list of scores.
+// needs these and not one list of scores. A quantile at another level is linear between
+// those at Levels, and constant outside, so that for a very small α the margin alone
+// carries the tail.
 type QuantileCalibration struct {
 	Levels []float64 // increasing, in (0,1)
 	Grid   []float32 // n×len(Levels), each row increasing
@@ -28,8 +28,7 @@ func (q QuantileCalibration) at(level float64) (quantiles, y []float64) {
 	return quantiles, y
 }
 
-// quantile is that at a level of one row of quantiles at Levels: linear between levels,
-// constant outside, so that for a very small α the margin alone carries the tail.
+// quantile is that at a level of one row of quantiles at Levels.
 func (q QuantileCalibration) quantile(row []float32, level float64) float64 {
 	return float64(quantile.Interpolate(q.Levels, row, level))
 }

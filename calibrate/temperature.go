@@ -17,7 +17,7 @@ const (
 
 // Temperature returns the T at which softmax(z/T) has the smallest mean
 // negative log-likelihood on calibration rows: logits n×c and labels in
-// [0,c). Where none between minTemperature and maxTemperature is (every row
+// [0,c). Where none between .05 and 20 is (every row
 // is classified right, so that any smaller T is better, or the network does no
 // better than chance) it is 0.
 //
