@@ -1,6 +1,10 @@
 package eigen
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas64"
+)
 
 // support is which half of a part an eigenvector of one of the halves has
 // entries in: both after a rotation.
@@ -65,7 +69,7 @@ func (c *conquest) deflate(from, mid, to int, off float64) *joint {
 			held = i
 			continue
 		}
-		turn(c.row(held, from, to), c.row(i, from, to), cos, sin)
+		blas64.Rot(vector(c.row(held, from, to)), vector(c.row(i, from, to)), cos, sin)
 		c.values[held], c.values[i] = p*cos*cos+q*sin*sin, p*sin*sin+q*cos*cos
 		z[i-from] = length
 		if kind[i-from] != kind[held-from] {

@@ -1,6 +1,7 @@
 package eigen
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sync"
@@ -38,9 +39,6 @@ func divide(d, e []float64) (*conquest, error) {
 	c := &conquest{
 		n: n, values: d, off: e, order: make([]int, n), least: eps * eps * largest(d, e),
 		vectors: make([]float64, n*n), spare: make([]float64, n*n), weights: make([]float64, n*n),
-	}
-	for i := range n {
-		c.vectors[i*n+i] = 1
 	}
 	if err := c.solve(0, n); err != nil {
 		return nil, err
@@ -84,15 +82,7 @@ func (c *conquest) sort(from, to int) {
 	for i := range part {
 		part[i] = from + i
 	}
-	slices.SortStableFunc(part, func(i, j int) int {
-		switch {
-		case c.values[i] < c.values[j]:
-			return -1
-		case c.values[i] > c.values[j]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(part, func(i, j int) int { return cmp.Compare(c.values[i], c.values[j]) })
 }
 
 // row is what vector i has between two indices.

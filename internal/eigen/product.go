@@ -1,9 +1,6 @@
 package eigen
 
 import (
-	"runtime"
-	"sync"
-
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 )
@@ -44,20 +41,13 @@ func (p *symmetricProduct) multiply(y, x []float64) {
 		p.part(y, x, 0, 1)
 		return
 	}
-	workers := min(runtime.GOMAXPROCS(0), productParts)
-	work := func(w int) {
-		for i := w; i < productParts; i += workers {
+	parallel(productParts, 1, func(from, to int) {
+		for i := from; i < to; i++ {
 			sum := p.sum[i][:len(x)]
 			clear(sum)
 			p.part(sum, x, i, productParts)
 		}
-	}
-	var wg sync.WaitGroup
-	for w := 1; w < workers; w++ {
-		wg.Go(func() { work(w) })
-	}
-	work(0)
-	wg.Wait()
+	})
 	for i := range p.sum {
 		blas64.Axpy(1, vector(p.sum[i][:len(x)]), vector(y))
 	}

@@ -3,6 +3,8 @@ package eigen
 import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/lapack"
+	"gonum.org/v1/gonum/lapack/gonum"
 )
 
 // blockReflections is the number of reflections that one pair of products
@@ -18,7 +20,7 @@ func (r *reduction) apply(z []float64) {
 	if n < 2 {
 		return
 	}
-	room := make([]float64, blockReflections*(2*n+2*blockReflections))
+	room := make([]float64, blockReflections*(2*n+blockReflections))
 	take := func(rows, cols int) blas64.General {
 		g := blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: room[:rows*cols]}
 		room = room[rows*cols:]
@@ -29,28 +31,12 @@ func (r *reduction) apply(z []float64) {
 		count, width := min(blockReflections, n-1-j), n-1-j
 		v := blas64.General{Rows: count, Cols: width, Stride: n, Data: r.v[j*n+j+1:]}
 		t, vt, vz := take(count, count), take(width, count), take(count, n)
-		factor(t, v, r.tau[j:], take(count, count))
+		clear(t.Data) // what is below its diagonal
+		gonum.Implementation{}.Dlarft(lapack.Forward, lapack.RowWise, width, count, v.Data, n, r.tau[j:], t.Data, count)
 		blas64.Gemm(blas.Trans, blas.NoTrans, 1, v, t, 0, vt)
 		below := blas64.General{Rows: width, Cols: n, Stride: n, Data: z[(j+1)*n:]}
 		blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, v, below, 0, vz)
 		blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, vt, vz, 1, below)
 		room = all
-	}
-}
-
-// factor sets t, upper triangular, such that the product of the reflections
-// with the rows of v is I − vᵀtv. It overwrites gram.
-func factor(t, v blas64.General, tau []float64, gram blas64.General) {
-	blas64.Gemm(blas.NoTrans, blas.Trans, 1, v, v, 0, gram)
-	clear(t.Data)
-	for i := range t.Rows {
-		t.Data[i*t.Stride+i] = tau[i]
-		for j := range i {
-			var sum float64
-			for k := j; k < i; k++ {
-				sum += t.Data[j*t.Stride+k] * gram.Data[i*gram.Stride+k]
-			}
-			t.Data[j*t.Stride+i] = -tau[i] * sum
-		}
 	}
 }

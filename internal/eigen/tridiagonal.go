@@ -1,7 +1,7 @@
 package eigen
 
 import (
-	"math"
+	"gonum.org/v1/gonum/lapack/gonum"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -90,7 +90,8 @@ func (p *panel) reflect(j int) {
 	p.d[j] = row[j]
 	clear(row[:j+1])
 	v := row[j+1:]
-	p.e[j], p.tau[j] = householder(v)
+	p.e[j], p.tau[j] = gonum.Implementation{}.Dlarfg(len(v), v[0], v[1:], 1)
+	v[0] = 1
 	to := p.w[count*n : (count+1)*n]
 	clear(to)
 	if p.tau[j] == 0 {
@@ -137,20 +138,3 @@ func columns(g blas64.General, j, k int) blas64.General {
 }
 
 func vector(x []float64) blas64.Vector { return blas64.Vector{N: len(x), Inc: 1, Data: x} }
-
-// negligible is a sum of squares that does not count beside a matrix of norm 1.
-const negligible = 0x1p-900
-
-// householder overwrites x with v, v₀ = 1, such that (I − τvvᵀ)x = (e, 0, …).
-func householder(x []float64) (e, tau float64) {
-	first, rest := x[0], vector(x[1:])
-	x[0] = 1
-	squares := blas64.Dot(rest, rest)
-	if squares <= negligible {
-		clear(rest.Data)
-		return first, 0
-	}
-	e = -math.Copysign(math.Sqrt(first*first+squares), first)
-	blas64.Scal(1/(first-e), rest)
-	return e, (e - first) / e
-}
