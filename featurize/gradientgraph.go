@@ -32,17 +32,17 @@ type differentiated struct {
 }
 
 func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKey) (*differentiated, error) {
-	k := kind{Model: m, g: g, key: key, dir: filepath.Dir(m.path)}
-	if k.key.tensor == "" {
+	tensor := key.tensor
+	if tensor == "" {
 		in, err := m.inputs.real()
 		if err != nil {
 			return nil, err
 		}
-		k.key.tensor = in.name
+		tensor = in.name
 	}
-	d := &differentiated{key: key, tensor: k.key.tensor, along: k.along(ctx)}
+	d := &differentiated{key: key, tensor: tensor, along: m.along(ctx, g, tensor)}
 	var err error
-	d.session, err = k.session(ctx)
+	d.session, err = m.gradient(ctx, g, d)
 	var refused *autodiff.TensorError
 	var unsupported *autodiff.UnsupportedError
 	switch {
@@ -50,21 +50,21 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 		return nil, fmt.Errorf("%w: %w; use the method's variant in feature space, "+
 			"or differentiate with respect to a tensor behind that node", ood.ErrNotDifferentiable, err)
 	case errors.Is(err, autodiff.ErrNoPath):
-		return nil, fmt.Errorf("%w: the logits do not depend on tensor %q by operators that have a derivative", ood.ErrNotDifferentiable, k.key.tensor)
+		return nil, fmt.Errorf("%w: the logits do not depend on tensor %q by operators that have a derivative", ood.ErrNotDifferentiable, tensor)
 	case errors.As(err, &refused):
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("cannot make the gradient with respect to %q: %w", k.key.tensor, err)
+		return nil, fmt.Errorf("cannot make the gradient with respect to %q: %w", tensor, err)
 	}
 	return d, nil
 }
 
 // along is the input whose second axis is also the tensor's, as far as random rows
 // tell, or −1.
-func (k kind) along(ctx context.Context) int {
-	probed := []string{k.key.tensor}
-	for i, in := range k.inputs {
-		if in.name == k.key.tensor {
+func (m *Model) along(ctx context.Context, g *onnx.Graph, tensor string) int {
+	probed := []string{tensor}
+	for i, in := range m.inputs {
+		if in.name == tensor {
 			return i
 		}
 		if len(in.dims) > 1 && in.layout() == "" {
@@ -74,10 +74,10 @@ func (k kind) along(ctx context.Context) int {
 	if len(probed) == 1 {
 		return -1
 	}
-	s := source{constants: newConstants(k.g, k.dir, k.rt, k.inputs...), inputs: k.inputs}
+	s := source{constants: newConstants(g, filepath.Dir(m.path), m.rt, m.inputs...), inputs: m.inputs}
 	shapes, _ := s.probeShapes(ctx, probed) // of what cannot be run nothing is known
-	shape := shapes[k.key.tensor]
-	return slices.IndexFunc(k.inputs, func(in input) bool {
+	shape := shapes[tensor]
+	return slices.IndexFunc(m.inputs, func(in input) bool {
 		of := shapes[in.name]
 		return len(shape) > 2 && len(of) > 1 && of[1] == shape[1]
 	})
@@ -111,49 +111,40 @@ func (list inputs) real() (input, error) {
 		"or differentiate with respect to one of them", ood.ErrNotDifferentiable, listed(all))
 }
 
-// kind makes the session of one kind of gradient.
-type kind struct {
-	*Model
-	g   *onnx.Graph
-	key gradientKey
-	dir string
-}
-
-// session appends the gradient to the network.
-func (k kind) session(ctx context.Context) (*ort.Session, error) {
-	m := exposed(k.g, k.inputs, k.views[:2], exposedNames())
-	b := onnx.Extend(m)
-	wrt, err := k.with(b.Index())
+// gradient appends the gradient to the network.
+func (m *Model) gradient(ctx context.Context, g *onnx.Graph, d *differentiated) (*ort.Session, error) {
+	b, dir := onnx.Extend(exposed(g, m.inputs, m.views[:2], exposedNames())), filepath.Dir(m.path)
+	wrt, err := m.with(b.Index(), d.tensor)
 	if err != nil {
 		return nil, err
 	}
-	s := scalarGraph{b: b, classes: k.info.OutputsWidth}
-	gradients, err := autodiff.Gradient(b, k.dir, []autodiff.Seed{{Output: logitsName, Upstream: s.upstream(k.key.of)}}, wrt)
+	s := scalarGraph{b: b, classes: m.info.OutputsWidth}
+	gradients, err := autodiff.Gradient(b, dir, []autodiff.Seed{{Output: logitsName, Upstream: s.upstream(d.key.of)}}, wrt)
 	if err != nil {
 		return nil, err
 	}
 	out := declare(b, gradients)
-	if m, err = b.Model(); err != nil {
+	model, err := b.Model()
+	if err != nil {
 		return nil, err
 	}
-	return k.rt.NewSession(ctx, ort.Model{Proto: m, Dir: k.dir}, append(k.inputs.feeds(), s.inputs...), append(exposedNames(), out))
+	return m.rt.NewSession(ctx, ort.Model{Proto: model, Dir: dir}, append(m.inputs.feeds(), s.inputs...), append(exposedNames(), out))
 }
 
 // with lists the tensors whose gradients add up to that with respect to the
 // tensor asked for: itself, or, where it holds integers, what they become as
 // real numbers.
-func (k kind) with(g *onnx.Graph) ([]string, error) {
-	tensor := k.key.tensor
+func (m *Model) with(g *onnx.Graph, tensor string) ([]string, error) {
 	_, constant := g.Const(tensor)
 	made := ancestors(g, tensor)
 	switch {
-	case slices.ContainsFunc(k.inputs.feeds(), func(feed string) bool { return made[feed] }):
+	case slices.ContainsFunc(m.inputs.feeds(), func(feed string) bool { return made[feed] }):
 	case g.Producer(tensor) != nil || constant:
 		return nil, &autodiff.TensorError{Tensor: tensor, Reason: "it does not depend on the model's input, and is the same for every row"}
 	default:
 		return nil, &autodiff.TensorError{Tensor: tensor, Reason: "the logits are not made from a tensor of that name"}
 	}
-	in := k.inputs.find(tensor)
+	in := m.inputs.find(tensor)
 	if in == nil || in.real() {
 		return []string{tensor}, nil
 	}

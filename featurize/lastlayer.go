@@ -195,9 +195,8 @@ func weightScale(k *constants, tensor string) string {
 // arrive checks that a node is a layer logits = Wφ + b with constant W, and
 // notes where its φ is.
 func (p *place) arrive(k *constants, n *pb.NodeProto) error {
-	op := n.GetOpType()
 	in := n.GetInput()
-	s := slots[op]
+	s := slots[n.GetOpType()]
 	for _, i := range []int{s.weight, s.bias} {
 		if i > 0 && i < len(in) && in[i] != "" && !k.is(in[i]) {
 			return errors.New("its weights are not constant")
@@ -206,30 +205,43 @@ func (p *place) arrive(k *constants, n *pb.NodeProto) error {
 	if s.weight >= len(in) {
 		return fmt.Errorf("it has %d inputs", len(in))
 	}
-	if onnx.AttributeInt(n, "transA", 0) != 0 {
-		return errTransposed
+	var err error
+	if p.feature, err = reading(k.g, n); err != nil {
+		return err
 	}
 	p.node = n
-	p.feature = view{tensor: in[0]}
+	p.feature.tokens = p.feature.tokens && p.pooled
 	if strings.HasSuffix(in[0], lowerInput) {
 		p.feature.tensor = k.g.Producer(in[0]).GetInput()[0]
-	}
-	if strings.Contains(op, "Conv") {
-		p.feature.spatial = true
-		if err := p.pointwise(n); err != nil {
-			return err
-		}
-	} else if p.pooled {
-		p.feature.tokens = true
 	}
 	if a := onnx.AttributeString(n, "activation", ""); a != "" {
 		p.because("%s lies between the layer and the output", a)
 	}
-	if s.weightScale > 0 || p.scale != "" || op == "MatMulInteger" || op == "ConvInteger" {
+	if integers(n) {
 		p.because("the layer computes in 8-bit integers")
-		return p.dequantise(k.g, n, s)
+	}
+	if p.feature.spatial {
+		return p.pointwise(n)
 	}
 	return nil
+}
+
+// reading is the view of what a linear layer reads.
+func reading(g *onnx.Graph, n *pb.NodeProto) (view, error) {
+	v := view{tensor: n.GetInput()[0], spatial: strings.Contains(n.GetOpType(), "Conv")}
+	v.tokens = !v.spatial
+	if onnx.AttributeInt(n, "transA", 0) != 0 {
+		return v, errors.New("it transposes its data")
+	}
+	if integers(n) {
+		return v, v.dequantise(g, n)
+	}
+	return v, nil
+}
+
+// integers says that a linear layer computes in 8-bit integers.
+func integers(n *pb.NodeProto) bool {
+	return slots[n.GetOpType()].weightScale > 0 || n.GetOpType() == "MatMulInteger" || n.GetOpType() == "ConvInteger"
 }
 
 // pointwise checks the attributes of a convolution.
@@ -249,22 +261,23 @@ func (p *place) pointwise(n *pb.NodeProto) error {
 	return nil
 }
 
-// dequantise moves φ from 8-bit integers to the float tensor that they come
-// from; where there is none, the integers are scaled back.
-func (p *place) dequantise(g *onnx.Graph, n *pb.NodeProto, s slot) error {
+// dequantise moves a view from the 8-bit integers that a layer reads to the float
+// tensor that they come from; where there is none, the integers are scaled back.
+func (v *view) dequantise(g *onnx.Graph, n *pb.NodeProto) error {
+	s := slots[n.GetOpType()]
 	if n.GetOpType() == "DynamicQuantizeMatMul" {
 		return nil // it reads floats
 	}
-	if q := g.Producer(p.feature.tensor); q != nil && len(q.GetInput()) > 0 && (q.GetOpType() == "DynamicQuantizeLinear" || q.GetOpType() == "QuantizeLinear") {
-		p.feature.tensor = q.GetInput()[0]
+	if q := g.Producer(v.tensor); q != nil && len(q.GetInput()) > 0 && (q.GetOpType() == "DynamicQuantizeLinear" || q.GetOpType() == "QuantizeLinear") {
+		v.tensor = q.GetInput()[0]
 		return nil
 	}
 	if s.dataScale == 0 || s.dataScale >= len(n.GetInput()) {
 		return errors.New("no float tensor leads to its 8-bit input")
 	}
-	p.feature.scale = n.GetInput()[s.dataScale]
+	v.scale = n.GetInput()[s.dataScale]
 	if s.dataZero < len(n.GetInput()) {
-		p.feature.zero = n.GetInput()[s.dataZero]
+		v.zero = n.GetInput()[s.dataZero]
 	}
 	return nil
 }

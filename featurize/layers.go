@@ -2,10 +2,8 @@ package featurize
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
@@ -14,8 +12,6 @@ import (
 // DefaultEarlierLayers is how many layers before the last attach's detectors were
 // measured with.
 const DefaultEarlierLayers = 3
-
-var errTransposed = errors.New("it transposes its data")
 
 // maxLayerWidth is the most channels of a layer, where a network has others: a
 // covariance of them takes the square in memory and the cube in time.
@@ -165,25 +161,6 @@ func (s source) layersBefore(tensor string) []view {
 		}
 	}
 	return all
-}
-
-// reading is the view of what a linear layer reads.
-func reading(g *onnx.Graph, n *pb.NodeProto) (view, error) {
-	p := place{feature: view{tensor: n.GetInput()[0]}}
-	if strings.Contains(n.GetOpType(), "Conv") {
-		p.feature.spatial = true
-	} else {
-		p.feature.tokens = true
-	}
-	s := slots[n.GetOpType()]
-	if onnx.AttributeInt(n, "transA", 0) != 0 {
-		return p.feature, errTransposed
-	}
-	if s.weightScale == 0 && n.GetOpType() != "MatMulInteger" && n.GetOpType() != "ConvInteger" {
-		return p.feature, nil
-	}
-	err := p.dequantise(g, n, s)
-	return p.feature, err
 }
 
 // linear says whether a node is a linear layer with constant weights.

@@ -83,7 +83,6 @@ type types struct {
 	dir      string // of external data
 	known    map[string]tensorType
 	consts   map[string]*pb.TensorProto // those added during the sweep
-	shapes   map[string]string          // outputs of Shape nodes, and of what
 	reshaped map[string]string          // outputs of operators that only reshape, and of what
 	numbers  map[string][]number        // elements of small tensors of integers
 	seen     int                        // nodes inferred so far
@@ -102,7 +101,6 @@ func newTypes(g *pb.GraphProto, index *onnx.Graph, dir string) *types {
 		graph: g, index: index, dir: dir,
 		known:    make(map[string]tensorType),
 		consts:   make(map[string]*pb.TensorProto),
-		shapes:   make(map[string]string),
 		reshaped: make(map[string]string),
 		numbers:  make(map[string][]number),
 	}

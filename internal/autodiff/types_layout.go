@@ -25,7 +25,6 @@ func inferShape(t *types, n *pb.NodeProto) []tensorType {
 	if len(n.Attribute) > 0 {
 		return one(out) // a part of the shape
 	}
-	t.shapes[n.Output[0]] = n.Input[0]
 	if x := t.of(n.Input[0]); x.ranked {
 		out.dims[0].n = int64(len(x.dims))
 	}

@@ -12,10 +12,6 @@ func (t *types) shapeFrom(tensor string) ([]dimension, bool) {
 	if v, ok := t.intsOf(tensor); ok {
 		return fixed(v...), true
 	}
-	// The shape of another tensor keeps its symbols.
-	if x, ok := t.shapes[tensor]; ok && t.of(x).ranked {
-		return slices.Clone(t.of(x).dims), true
-	}
 	if v, ok := t.numbersOf(tensor); ok {
 		dims := make([]dimension, len(v))
 		for i, e := range v {
