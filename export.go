@@ -93,7 +93,7 @@ func (b *Bundle) rowInputs(to *onnx.Builder, n any) (in graph.Batch) {
 			continue
 		}
 		x := graph.Of(to, to.Input(name, pb.TensorProto_FLOAT, n, widths[name]), pb.TensorProto_FLOAT, widths[name])
-		parts.Set(&in.Features, &in.Logits, &in.Layers, name, x)
+		in.Set(name, x)
 	}
 	return in
 }
@@ -151,7 +151,7 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 	d := w.bundle.Detector
 	var reads graph.Batch
 	for _, name := range d.scorer.Widths().Names() {
-		parts.Set(&reads.Features, &reads.Logits, &reads.Layers, name, w.rows.Part(name))
+		reads.Set(name, w.rows.Part(name))
 	}
 	score, err := graph.Score(d.scorer.Fitted(), reads)
 	if err != nil {

@@ -84,7 +84,7 @@ func checkRead(t *testing.T, content []byte) {
 		widths[parts.Layer(i)] = l.Width
 	}
 	for _, name := range widths.Names() {
-		parts.Set(&row.Features, &row.Logits, &row.Layers, name, rows.New(1, widths[name]))
+		parts.Set(&row.Batch, name, rows.New(1, widths[name]))
 	}
 	if b.Calibration.Groups != nil {
 		row.Groups = []string{""}

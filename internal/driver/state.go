@@ -61,7 +61,7 @@ func Restore(m ood.Method, st rows.State) (*Scorer, error) {
 func (s *Scorer) zeros() ood.Batch {
 	var b ood.Batch
 	for _, name := range s.widths.Names() {
-		parts.Set(&b.Features, &b.Logits, &b.Layers, name, rows.New(1, s.widths[name]))
+		parts.Set(&b, name, rows.New(1, s.widths[name]))
 	}
 	return b
 }

@@ -9,6 +9,8 @@ package graph
 
 import (
 	"fmt"
+
+	"github.com/attach-uncertainty/attach/internal/parts"
 )
 
 // Batch are n rows as fitted methods see them. What is absent is the zero value.
@@ -16,6 +18,34 @@ type Batch struct {
 	Features Tensor // n×h, float32
 	Logits   Tensor // n×c, float32
 	Layers   []Tensor
+}
+
+// Part is that of a name.
+func (b Batch) Part(name string) Tensor {
+	switch name {
+	case "features":
+		return b.Features
+	case "logits":
+		return b.Logits
+	}
+	for i, l := range b.Layers {
+		if parts.Layer(i) == name {
+			return l
+		}
+	}
+	return Tensor{}
+}
+
+// Set sets the part of a name; layers are set in their order.
+func (b *Batch) Set(name string, x Tensor) {
+	switch name {
+	case "features":
+		b.Features = x
+	case "logits":
+		b.Logits = x
+	default:
+		b.Layers = append(b.Layers, x)
+	}
 }
 
 // Detector is a fitted detector that writes its score as nodes.

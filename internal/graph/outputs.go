@@ -1,7 +1,5 @@
 package graph
 
-import "github.com/attach-uncertainty/attach/internal/parts"
-
 // Names of the outputs and optional inputs of a graph that a bundle was written to.
 const (
 	PValue        = "attach.p_value"
@@ -24,20 +22,4 @@ type Options struct {
 	Sets string
 	// Rows is the first axis of outputs, as Builder.Input takes it.
 	Rows any
-}
-
-// Part is that of a name.
-func (b Batch) Part(name string) Tensor {
-	switch name {
-	case "features":
-		return b.Features
-	case "logits":
-		return b.Logits
-	}
-	for i, l := range b.Layers {
-		if parts.Layer(i) == name {
-			return l
-		}
-	}
-	return Tensor{}
 }

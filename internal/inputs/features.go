@@ -179,7 +179,7 @@ func (f *featureFile) read() (b ood.Batch, err error) {
 		if err != nil {
 			return ood.Batch{}, err
 		}
-		parts.Set(&b.Features, &b.Logits, &b.Layers, p.name, m)
+		parts.Set(&b, p.name, m)
 	}
 	if f.labels != nil {
 		b.Labels, err = f.readLabels()
@@ -223,7 +223,7 @@ func (f *featureFile) blocks(rows int) iter.Seq2[ood.Batch, error] {
 					yield(ood.Batch{}, err)
 					return
 				}
-				parts.Set(&b.Features, &b.Logits, &b.Layers, p.name, m)
+				parts.Set(&b, p.name, m)
 			}
 			if !yield(b, nil) {
 				return

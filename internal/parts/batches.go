@@ -14,9 +14,9 @@ import (
 // Map returns what become makes of each part of the batch, alone: neither labels
 // nor inputs.
 func Map(b ood.Batch, become func(blas32.General) blas32.General) ood.Batch {
-	s := ood.Batch{Features: b.Features, Logits: b.Logits, Layers: slices.Clone(b.Layers)}
-	for _, p := range Of(&s) {
-		*p.General = become(*p.General)
+	var s ood.Batch
+	for _, p := range Of(&b) {
+		Set(&s, p.Name, become(*p.General))
 	}
 	return s
 }

@@ -37,14 +37,14 @@ func Of(b *ood.Batch) Parts {
 }
 
 // Set sets the part of a name; layers are set in their order.
-func Set[Matrix any](features, logits *Matrix, layers *[]Matrix, name string, m Matrix) {
+func Set(b *ood.Batch, name string, m blas32.General) {
 	switch name {
 	case "features":
-		*features = m
+		b.Features = m
 	case "logits":
-		*logits = m
+		b.Logits = m
 	default:
-		*layers = append(*layers, m)
+		b.Layers = append(b.Layers, m)
 	}
 }
 
