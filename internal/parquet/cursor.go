@@ -31,7 +31,7 @@ type Cursor struct {
 	streams []*stream
 }
 
-// Open starts reading the columns of these numbers.
+// Open starts reading the columns of these numbers, which are of no [Other] kind.
 func (f *File) Open(columns ...int) (*Cursor, error) {
 	r, err := openReader(f.path)
 	if err != nil {
@@ -203,8 +203,11 @@ func (s *stream) row(use func(parquet.Value) error) error {
 // read reads n rows.
 func (s *stream) read(ctx context.Context, n int) (v Values, err error) {
 	column := s.r.columns[s.column]
-	leaf := column.leaf
 	add := v.adder(column)
+	element := column.leaf.MaxDefinitionLevel() // from which on a list has one
+	if column.leaf.Optional() {
+		element--
+	}
 	count := 0
 	for i := range n {
 		if i%1024 == 0 && ctx.Err() != nil {
@@ -213,7 +216,7 @@ func (s *stream) read(ctx context.Context, n int) (v Values, err error) {
 		count = 0
 		err := s.row(func(value parquet.Value) error {
 			// A list that is empty, or not there, is a single value without one.
-			if column.List && value.IsNull() && value.DefinitionLevel() < leaf.MaxDefinitionLevel()-elementOptional(leaf) {
+			if column.List && value.IsNull() && value.DefinitionLevel() < element {
 				return nil
 			}
 			count++
@@ -232,32 +235,21 @@ func (s *stream) read(ctx context.Context, n int) (v Values, err error) {
 	return v, nil
 }
 
-// elementOptional is 1 where an element of a list may be absent.
-func elementOptional(leaf *parquet.Column) int {
-	if leaf.Optional() {
-		return 1
-	}
-	return 0
-}
-
 // adder appends a value to those of a column.
 func (v *Values) adder(c Column) func(parquet.Value) {
 	t := c.leaf.Type()
-	switch c.Kind {
-	case Number:
+	if c.Kind == Number {
 		return func(value parquet.Value) { v.Numbers = append(v.Numbers, number(t, value)) }
-	case Text, Bytes:
-		return func(value parquet.Value) {
-			b := value.ByteArray()
-			if value.IsNull() {
-				b = nil
-			} else if b == nil {
-				b = []byte{}
-			}
-			v.Bytes = append(v.Bytes, b)
-		}
 	}
-	return func(parquet.Value) {}
+	return func(value parquet.Value) {
+		b := value.ByteArray()
+		if value.IsNull() {
+			b = nil
+		} else if b == nil {
+			b = []byte{}
+		}
+		v.Bytes = append(v.Bytes, b)
+	}
 }
 
 func number(t parquet.Type, v parquet.Value) float64 {

@@ -79,7 +79,7 @@ func (a *addedTokens) split(s string, text func(part string, start int) error, t
 		start, end := i, i+n
 		i = end
 		found := a.tokens[which]
-		if found.SingleWord && (endsInWord(s[:start]) || beginsWithWord(s[end:])) {
+		if found.SingleWord && (inWord(utf8.DecodeLastRuneInString(s[:start])) || inWord(utf8.DecodeRuneInString(s[end:]))) {
 			continue
 		}
 		if found.LeftStrip {
@@ -102,12 +102,5 @@ func (a *addedTokens) split(s string, text func(part string, start int) error, t
 	return nil
 }
 
-func endsInWord(s string) bool {
-	r, n := utf8.DecodeLastRuneInString(s)
-	return n > 0 && named("word").has(r)
-}
-
-func beginsWithWord(s string) bool {
-	r, n := utf8.DecodeRuneInString(s)
-	return n > 0 && named("word").has(r)
-}
+// inWord says whether a character of n bytes, 0 where there is none, is of a word.
+func inWord(r rune, n int) bool { return n > 0 && named("word").has(r) }
