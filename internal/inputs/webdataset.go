@@ -35,6 +35,8 @@ func IsArchive(path string) bool {
 const (
 	// maxShards bounds what a list in braces names.
 	maxShards = 1 << 16
+	// maxMembers bounds what is one sample by its name: files called frame.0001.png are.
+	maxMembers = 1 << 10
 	// maxNote bounds the bytes of a member that is read with the headers, and maxText
 	// those of a text.
 	maxNote = 1 << 20
@@ -216,6 +218,9 @@ func (a *archive) list(ctx context.Context, shard int) error {
 				return err
 			}
 			now = sample{key: key}
+		}
+		if len(now.kinds) == maxMembers {
+			return a.inSample(now, fmt.Errorf("it has more than %d members; name members of one sample alike up to the first dot, and those of others otherwise", maxMembers))
 		}
 		if slices.Contains(now.kinds, kind) {
 			return fmt.Errorf("%s: two members are called %.200q", file, m.name)

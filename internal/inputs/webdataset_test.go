@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -147,6 +148,10 @@ func pack(t *testing.T, members ...string) string {
 }
 
 func TestWebDatasetErrors(t *testing.T) {
+	var frames []string
+	for i := range maxMembers + 1 {
+		frames = append(frames, fmt.Sprintf("frame.%04d.png=rgb", i))
+	}
 	images, classes := Options{Preprocess: plain(t)}, Options{Preprocess: plain(t), Classes: []string{"cat"}}
 	targets := Options{Preprocess: plain(t), Targets: []string{"y"}}
 	for _, c := range []struct {
@@ -165,6 +170,7 @@ func TestWebDatasetErrors(t *testing.T) {
 			[]string{"1.png=rgb", `1.json={"y": "dog"}`}},
 		{`it lacks "place"`, Options{Preprocess: plain(t), Groups: "place"}, []string{"1.png=rgb", `1.json={"place": null}`}},
 		{`two members are called "1.png"`, images, []string{"1.png=rgb", "1.png=rgb"}},
+		{`sample "frame": it has more than 1024 members; name members of one sample alike up to the first dot`, images, frames},
 		{`it has several inputs, .png and .jpg`, images, []string{"1.png=rgb", "1.jpg=rgb"}},
 		{`the member "../1.png" leads out of the archive`, images, []string{"../1.png=rgb"}},
 		{`the member "/1.png" leads out of the archive`, images, []string{"/1.png=rgb"}},
