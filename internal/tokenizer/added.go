@@ -65,7 +65,7 @@ func (t *Tokenizer) readAdded(tokens []addedToken) error {
 
 // split calls text with the parts of s between the tokens that it finds, and token with those.
 func (a *addedTokens) split(s string, text func(part string, start int) error, token func(id int32)) error {
-	from := 0
+	from, blank := 0, 0 // up to blank what follows the last token that strips is blanks
 	for i := 0; i < len(s); {
 		if a.trie.root[s[i]] == 0 {
 			i++
@@ -82,11 +82,13 @@ func (a *addedTokens) split(s string, text func(part string, start int) error, t
 		if found.SingleWord && (inWord(utf8.DecodeLastRuneInString(s[:start])) || inWord(utf8.DecodeRuneInString(s[end:]))) {
 			continue
 		}
-		if found.LeftStrip {
-			start = max(len(strings.TrimRightFunc(s[:start], unicode.IsSpace)), from)
+		if found.LeftStrip && from < start {
+			start = from + len(strings.TrimRightFunc(s[from:start], unicode.IsSpace))
 		}
 		if found.RightStrip {
-			end = len(s) - len(strings.TrimLeftFunc(s[end:], unicode.IsSpace))
+			blank = max(blank, end)
+			blank = len(s) - len(strings.TrimLeftFunc(s[blank:], unicode.IsSpace))
+			end = blank
 		}
 		if from < start {
 			if err := text(s[from:start], from); err != nil {

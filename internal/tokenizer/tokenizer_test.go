@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A reference is what testdata/reference.py wrote: the ids that tokenizers gives.
@@ -295,6 +296,15 @@ func TestInvalidUTF8IsReplacedAsPythonDoes(t *testing.T) {
 
 // TestLongTexts would take hours if any step were quadratic in the text's length.
 func TestLongTexts(t *testing.T) {
+	stripping, err := Read([]byte(strings.Replace(smallest, `{"id":0,"content":"[UNK]"}`, `{"id":0,"content":"[UNK]"},{"id":3,"content":" ","lstrip":true,"rstrip":true}`, 1)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const blanks = 300_000
+	start := time.Now()
+	if e, err := stripping.Encode(strings.Repeat(" ", blanks)); err != nil || len(e.IDs) != blanks || time.Since(start) > 5*time.Second {
+		t.Errorf("%d tokens of %d blanks in %v, %v", len(e.IDs), blanks, time.Since(start), err)
+	}
 	for kind := range readReference(t).Kinds {
 		tok := open(t, kind)
 		for _, unit := range []string{"a", " ", "ab ", "\n", "e\u0301", "\u0323\u0301", "模", "👨\u200d", "'", "\xff", "<"} {
