@@ -47,11 +47,13 @@ const evaluatedAtOnce = 2048
 // width. A row that holds NaN has quantiles NaN.
 func (s *Conditional) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	q := ood.NewQuantiles(x.Rows, len(s.Networks), levels)
-	s.eachBlock(x, s.Grid, func(lo, t int, grid blas32.General) {
+	s.eachBlock(x, func(lo, t int, grid blas32.General) {
 		for i := range grid.Rows {
 			row := grid.Data[i*grid.Stride : i*grid.Stride+grid.Cols]
 			slices.Sort(row)
-			s.toUnits(row, t)
+			for l, v := range row {
+				row[l] = float32(s.InUnits(t, v))
+			}
 			out := q.Row(lo+i, t)
 			for l, tau := range levels {
 				out[l] = quantile.Interpolate(s.Grid, row, tau)
@@ -61,48 +63,22 @@ func (s *Conditional) Quantiles(x blas32.General, levels []float64) ood.Quantile
 	return q
 }
 
-// Unsorted predicts the quantiles of the rows of x, n×d, at levels in (0,1),
-// as the networks give them: neither sorted nor interpolated, so that they may
-// cross. It serves to study the networks; predictions are Quantiles. It panics if
-// x has the wrong width.
-func (s *Conditional) Unsorted(x blas32.General, levels []float64) ood.Quantiles {
-	q := ood.NewQuantiles(x.Rows, len(s.Networks), levels)
-	if len(levels) == 0 {
-		return q
-	}
-	s.eachBlock(x, levels, func(lo, t int, out blas32.General) {
-		for i := range out.Rows {
-			row := q.Row(lo+i, t)
-			copy(row, out.Data[i*out.Stride:i*out.Stride+out.Cols])
-			s.toUnits(row, t)
-		}
-	})
-	return q
-}
-
-// toUnits takes standardised quantiles to the target's units.
-func (s *Conditional) toUnits(row []float32, t int) {
-	for l, v := range row {
-		row[l] = float32(s.InUnits(t, v))
-	}
-}
-
-// eachBlock evaluates the networks at levels for blocks of rows and calls use
+// eachBlock evaluates the networks at the levels of Grid for blocks of rows and calls use
 // with the first row, the target, and the standardised, unsorted quantiles,
 // rows × levels, which use may overwrite.
-func (s *Conditional) eachBlock(x blas32.General, levels []float64, use func(lo, t int, grid blas32.General)) {
+func (s *Conditional) eachBlock(x blas32.General, use func(lo, t int, grid blas32.General)) {
 	if x.Rows == 0 {
 		return
 	}
 	if x.Cols != len(s.X.Mean) {
 		panic(fmt.Sprintf("networks: quantile regression on %d columns given %d", len(s.X.Mean), x.Cols))
 	}
-	block := min(max(evaluatedAtOnce/len(levels), 1), x.Rows)
+	block := min(max(evaluatedAtOnce/len(s.Grid), 1), x.Rows)
 	scaled := rows.New(block, x.Cols)
-	grid := rows.New(block, len(levels))
+	grid := rows.New(block, len(s.Grid))
 	evaluators := make([]*gridEvaluator, len(s.Networks))
 	for t, n := range s.Networks {
-		evaluators[t] = newGridEvaluator(n, levels, block)
+		evaluators[t] = newGridEvaluator(n, s.Grid, block)
 	}
 	for lo := 0; lo < x.Rows; lo += block {
 		hi := min(lo+block, x.Rows)

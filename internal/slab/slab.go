@@ -42,8 +42,9 @@ func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64)
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x51ab))
 	order := rng.Perm(x.Rows)
-	chosen, measured := rows.Select(x, order[:half]), rows.Select(x, order[half:])
-	standardise(chosen, measured)
+	chosen := rows.Select(x, order[:half])
+	scaling := rows.NewScaling(chosen)
+	chosen, measured := scaling.Apply(chosen), scaling.Apply(rows.Select(x, order[half:]))
 	best := make([]candidate, len(covered))
 	for i := range best {
 		best[i].share = math.Inf(1)
@@ -140,29 +141,4 @@ func column(m blas32.General, j int) blas32.Vector {
 		v.Data[i] = m.Data[i*m.Stride+j]
 	}
 	return v
-}
-
-// standardise gives both the mean and the standard deviation of the first's
-// columns; those that are constant become 0.
-func standardise(a, b blas32.General) {
-	for j := range a.Cols {
-		var mean, square float64
-		for i := range a.Rows {
-			mean += float64(a.Data[i*a.Stride+j]) / float64(a.Rows)
-		}
-		for i := range a.Rows {
-			d := float64(a.Data[i*a.Stride+j]) - mean
-			square += d * d / float64(a.Rows)
-		}
-		scale := 0.
-		if square > 0 {
-			scale = 1 / math.Sqrt(square)
-		}
-		for _, m := range []blas32.General{a, b} {
-			for i := range m.Rows {
-				v := &m.Data[i*m.Stride+j]
-				*v = float32((float64(*v) - mean) * scale)
-			}
-		}
-	}
 }

@@ -1,6 +1,13 @@
 package experiment
 
-import "slices"
+import (
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/ood"
+)
 
 // PICP is the prediction interval coverage probability: the share of targets
 // strictly inside their intervals.
@@ -64,4 +71,20 @@ func Crossing(quantiles []float32, levels int) (rows, pairs float64) {
 		pairs += crossed / float64(max(levels-1, 1)) / n
 	}
 	return rows, pairs
+}
+
+// Unsorted are the quantiles of the rows of x at some levels, n×targets×levels, as the
+// networks give them: they may cross, where predictions are sorted.
+func Unsorted(c *networks.Conditional, x blas32.General, levels []float64) ood.Quantiles {
+	all := ood.NewQuantiles(x.Rows, len(c.Networks), levels)
+	for l, tau := range levels {
+		alone := networks.Conditional{Regression: c.Regression, Grid: []float64{tau}}
+		q := alone.Quantiles(x, alone.Grid)
+		for i := range x.Rows {
+			for t := range c.Networks {
+				all.Row(i, t)[l] = q.Row(i, t)[0]
+			}
+		}
+	}
+	return all
 }

@@ -65,7 +65,7 @@ func TestLastHidden(t *testing.T) {
 		t.Fatalf("features are %d×%d, the least is %v", phi.Rows, phi.Cols, slices.Min(phi.Data))
 	}
 	out := train.Network{Layers: head.Networks[0].Layers[2:]}.Apply(phi)
-	want := head.Unsorted(experiment.AsColumn(toy.x), []float64{.5})
+	want := experiment.Unsorted(head, experiment.AsColumn(toy.x), []float64{.5})
 	for i, v := range out.Data {
 		if got := head.Y.Mean[0] + head.Y.Scale[0]*float64(v); math.Abs(got-float64(want.Row(i, 0)[0])) > 1e-5 {
 			t.Fatalf("row %d: %v from the features, want the median %v", i, got, want.Row(i, 0)[0])

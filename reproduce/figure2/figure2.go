@@ -157,7 +157,7 @@ func (s *settings) fitCrossing(ctx context.Context, set crossingSet, r crossingR
 	c = crossingCurves{set: set.name, x: experiment.Column(r.testX), y: experiment.Column(r.testY), levels: levels}
 	apart := separateQuantiles(separate, r.testX)
 	c.quantiles = [][]float32{
-		apart, sortedRows(apart, len(levels)), joint.Unsorted(r.testX, levels).Data, joint.Quantiles(r.testX, levels).Data,
+		apart, sortedRows(apart, len(levels)), experiment.Unsorted(joint, r.testX, levels).Data, joint.Quantiles(r.testX, levels).Data,
 	}
 	return c, nil
 }

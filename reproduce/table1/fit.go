@@ -108,7 +108,7 @@ func (f fitting) run(ctx context.Context, trainer train.Trainer, progress func(s
 	for g := range configs {
 		crossing := 0.
 		if c, ok := fitted[g].Fitted().(*networks.Conditional); ok && !f.method.Needs.Ends {
-			_, crossing = experiment.Crossing(c.Unsorted(x[2], c.Grid).Data, len(c.Grid))
+			_, crossing = experiment.Crossing(experiment.Unsorted(c, x[2], c.Grid).Data, len(c.Grid))
 		}
 		for c, coverage := range f.coverages {
 			m, err := measure(fitted[g], coverage, x, y, f.data.Spread)
