@@ -196,6 +196,10 @@ func gradLRN(c *call) {
 		return
 	}
 	size := c.attrInt("size", 1)
+	if size > 1<<12 {
+		c.fail("its window of %d channels is too large", size)
+		return
+	}
 	alpha, beta := c.attrFloat("alpha", 1e-4), c.attrFloat("beta", 0.75)
 	before, after := (size-1)/2, size/2
 	d := c.plus(c.attrFloat("bias", 1), c.times(alpha/float64(size), c.window(c.square(x), rank, before, after)))

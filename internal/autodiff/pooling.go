@@ -11,9 +11,8 @@ import (
 // which padding is some if count_include_pad says so.
 func gradAveragePool(c *call) {
 	x, up := c.in(0), c.up(0)
-	s, ok := c.types.geometryOf(c.n, c.types.of(x), nil)
+	s, ok := c.pooling()
 	if !ok {
-		c.fail("the size of its window is not known")
 		return
 	}
 	include := c.attrInt("count_include_pad", 0) != 0
@@ -22,6 +21,24 @@ func gradAveragePool(c *call) {
 		return
 	}
 	c.add(0, c.spreadWindows(c.node("Div", up, c.castTo(c.windowCounts(x, up, s, include), x)), x, s, 1))
+}
+
+// pooling is the geometry of a pooling.
+func (c *call) pooling() (geometry, bool) {
+	s, ok := c.types.geometryOf(c.n, c.types.of(c.in(0)), nil)
+	if !ok {
+		c.fail("the size of its window is not known")
+		return s, false
+	}
+	const most = 1 << 24
+	area := int64(1)
+	for _, k := range s.kernel {
+		if area *= min(max(k, 1), most); area > most {
+			c.fail("its window of %v is too large", s.kernel)
+			return s, false
+		}
+	}
+	return s, true
 }
 
 // windowCounts is the number of elements in each window, of the shape
@@ -129,9 +146,8 @@ func (s *geometry) cover(x tensorType) {
 // took the maximum from, the first of those that tie.
 func gradMaxPool(c *call) {
 	x, up := c.in(0), c.up(0)
-	s, ok := c.types.geometryOf(c.n, c.types.of(x), nil)
+	s, ok := c.pooling()
 	if !ok {
-		c.fail("the size of its window is not known")
 		return
 	}
 	places := c.places()
@@ -168,9 +184,8 @@ func (c *call) places() string {
 // |x|ᵖ⁻¹·sign x times the sum over the windows of up·y¹⁻ᵖ.
 func gradLpPool(c *call) {
 	x := c.in(0)
-	s, ok := c.types.geometryOf(c.n, c.types.of(x), nil)
+	s, ok := c.pooling()
 	if !ok {
-		c.fail("the size of its window is not known")
 		return
 	}
 	c.add(0, c.lpBack(c.spreadWindows(c.lpShare(), x, s, 1)))

@@ -70,6 +70,9 @@ func TestRaise(t *testing.T) {
 			t.Errorf("%s of operator set %d gives %v, raised %v", r.Name, r.From, want, got)
 		}
 	}
+	b := onnx.NewBuilder("g", 9)
+	b.Node("Upsample", []string{b.Input("x", pb.TensorProto_FLOAT, 3)}) // without scales
+	raised(t, b)
 	for _, c := range []struct {
 		op, attribute string
 		value         any

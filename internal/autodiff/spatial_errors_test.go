@@ -29,6 +29,12 @@ func TestSpatialErrors(t *testing.T) {
 			w := b.Input("w", pb.TensorProto_FLOAT, 3, 2, -1, -1)
 			return b.Node("Conv", []string{x, w}, onnx.Attr("auto_pad", "SAME_UPPER"))
 		}, "kernel of unknown size"},
+		{"AveragePool of a window that no input fills", func(b *onnx.Builder, x string) string {
+			return b.Node("AveragePool", []string{x}, onnx.Attr("kernel_shape", ints(1<<31, 1<<31)), onnx.Attr("strides", ints(2, 2)), onnx.Attr("auto_pad", "SAME_UPPER"))
+		}, "too large"},
+		{"LRN of more channels than there are", func(b *onnx.Builder, x string) string {
+			return b.Node("LRN", []string{x}, onnx.Attr("size", 1<<40+1))
+		}, "too large"},
 	} {
 		b := onnx.NewBuilder("g", 18)
 		x := b.Input("x", pb.TensorProto_FLOAT, "n", 2, "h", "w")

@@ -144,7 +144,11 @@ func drop(n *pb.NodeProto, attribute string) {
 // along axes that shrink, and else the one below.
 func (r *raiser) resize(n *pb.NodeProto) {
 	var scales []float32
-	if a := Attribute(n, "scales"); a != nil {
+	a := Attribute(n, "scales")
+	if a == nil && len(n.GetInput()) < 2 {
+		return // the runtime refuses it where it is needed
+	}
+	if a != nil {
 		scales = a.GetFloats()
 		n.Input = append(n.GetInput()[:1:1], r.constant(scales))
 	} else if t, ok := r.g.Const(n.GetInput()[1]); ok {
