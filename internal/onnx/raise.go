@@ -144,15 +144,16 @@ func drop(n *pb.NodeProto, attribute string) {
 // along axes that shrink, and else the one below.
 func (r *raiser) resize(n *pb.NodeProto) {
 	var scales []float32
-	a := Attribute(n, "scales")
-	if a == nil && len(n.GetInput()) < 2 {
-		return // the runtime refuses it where it is needed
-	}
-	if a != nil {
+	switch a := Attribute(n, "scales"); {
+	case a != nil:
 		scales = a.GetFloats()
 		n.Input = append(n.GetInput()[:1:1], r.constant(scales))
-	} else if t, ok := r.g.Const(n.GetInput()[1]); ok {
-		scales, _, _ = Float32s(t, r.dir) // those that cannot be read count as unknown
+	case len(n.GetInput()) < 2:
+		return // the runtime refuses it where it is needed
+	default:
+		if t, ok := r.g.Const(n.GetInput()[1]); ok {
+			scales, _, _ = Float32s(t, r.dir) // those that cannot be read count as unknown
+		}
 	}
 	mode := AttributeString(n, "mode", "nearest")
 	if mode == "bilinear" {

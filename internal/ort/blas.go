@@ -45,7 +45,7 @@ func spare[T real](b *BLAS, n int) (room []T, release func()) {
 
 // operation is what a session computes: a product of matrices that are stored transposed or not.
 type operation struct {
-	dtype          DType
+	dtype          pb.TensorProto_DataType
 	transA, transB bool
 }
 
@@ -263,7 +263,7 @@ func multiply[T real](b *BLAS, x, y matrix[T], z []T) bool {
 		defer t.Close()
 		tensors[i] = t
 	}
-	s, ok := b.session(operation{tensors[0].DType(), x.trans != blas.NoTrans, y.trans != blas.NoTrans})
+	s, ok := b.session(operation{tensors[0].dtype, x.trans != blas.NoTrans, y.trans != blas.NoTrans})
 	if !ok {
 		return false
 	}

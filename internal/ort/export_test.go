@@ -1,5 +1,7 @@
 package ort
 
+import "github.com/attach-uncertainty/attach/internal/onnx/pb"
+
 // ForgetWarning lets the next fallback to the CPU warn again.
 func ForgetWarning() {
 	environment.Lock()
@@ -12,3 +14,6 @@ func (s *Session) Inputs() []ValueInfo { return s.inputs }
 
 // Outputs describes what Run returns, in order. The type is Undefined where the model declares none.
 func (s *Session) Outputs() []ValueInfo { return s.outputs }
+
+// DType returns the element type.
+func (t *Tensor) DType() pb.TensorProto_DataType { return t.dtype }

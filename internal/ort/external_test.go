@@ -25,8 +25,8 @@ func external() (m ort.Model, weights []byte) {
 	entry := func(k, v string) *pb.StringStringEntryProto {
 		return &pb.StringStringEntryProto{Key: proto.String(k), Value: proto.String(v)}
 	}
-	g := graph(value("x", ort.Float32, -1, 2), value("y", ort.Float32, -1, 2), node("Add", []string{"x", "w"}, "y"))
-	g.Initializer = []*pb.TensorProto{{Name: proto.String("w"), DataType: proto.Int32(int32(ort.Float32)), Dims: []int64{2},
+	g := graph(value("x", pb.TensorProto_FLOAT, -1, 2), value("y", pb.TensorProto_FLOAT, -1, 2), node("Add", []string{"x", "w"}, "y"))
+	g.Initializer = []*pb.TensorProto{{Name: proto.String("w"), DataType: proto.Int32(int32(pb.TensorProto_FLOAT)), Dims: []int64{2},
 		DataLocation: pb.TensorProto_EXTERNAL.Enum(),
 		ExternalData: []*pb.StringStringEntryProto{entry("location", "sub/w.bin"), entry("offset", "4096"), entry("length", strconv.Itoa(8))}}}
 	weights = make([]byte, 4096+8)

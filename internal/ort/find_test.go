@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 )
@@ -312,7 +313,7 @@ func TestTwoRuntimes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := third.NewSession(context.Background(), unary("Neg", ort.Float32, -1), nil, nil)
+		s, err := third.NewSession(context.Background(), unary("Neg", pb.TensorProto_FLOAT, -1), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,8 @@ import (
 	"runtime"
 
 	"github.com/yalue/onnxruntime_go"
+
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
 // Run runs the model on in, one tensor for each of Inputs, and returns one for each of Outputs, which the caller closes. When ctx
@@ -113,7 +115,7 @@ func fit(kind string, want ValueInfo, t *Tensor) error {
 	if t == nil || t.data == nil {
 		return fmt.Errorf("%s %q: %w", kind, want.Name, errClosed)
 	}
-	ok := want.DType == t.dtype || want.DType == Undefined
+	ok := want.DType == t.dtype || want.DType == pb.TensorProto_UNDEFINED
 	if ok && want.Shape != nil {
 		ok = len(want.Shape) == len(t.shape)
 		for i := 0; ok && i < len(t.shape); i++ {

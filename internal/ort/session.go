@@ -26,15 +26,16 @@ type Model struct {
 // ValueInfo describes an input or output of a session.
 type ValueInfo struct {
 	Name  string
-	DType DType
+	DType pb.TensorProto_DataType
 	Shape []int64 // −1 where a dimension varies, nil if the rank is not declared
 
 	kind string // "Sequence", "Map"… where it is no tensor
 }
 
 func (v ValueInfo) typeString() string {
+	name := onnx.DTypeName(int32(v.DType))
 	if v.Shape == nil {
-		return v.DType.String() + " of any shape"
+		return name + " of any shape"
 	}
 	dims := make([]string, len(v.Shape))
 	for i, d := range v.Shape {
@@ -43,7 +44,7 @@ func (v ValueInfo) typeString() string {
 			dims[i] = strconv.FormatInt(d, 10)
 		}
 	}
-	return v.DType.String() + " [" + strings.Join(dims, "×") + "]"
+	return name + " [" + strings.Join(dims, "×") + "]"
 }
 
 // Session is a model ready to run. Its runs may overlap; Close may not overlap a run.
@@ -142,8 +143,8 @@ func pick(kind string, have []ValueInfo, want []string, skip map[string]bool) ([
 		switch {
 		case v.kind != "":
 			return nil, fmt.Errorf("%w: %s %q is a %s, not a tensor", ErrDType, kind, v.Name, strings.ToLower(v.kind))
-		case v.DType != Undefined && !v.DType.held():
-			return nil, fmt.Errorf("%w: %s %q is %s", ErrDType, kind, v.Name, v.DType)
+		case v.DType != pb.TensorProto_UNDEFINED && v.DType != pb.TensorProto_STRING && elements[v.DType] == nil:
+			return nil, fmt.Errorf("%w: %s %q is %s", ErrDType, kind, v.Name, onnx.DTypeName(int32(v.DType)))
 		}
 	}
 	return picked, nil
@@ -161,7 +162,7 @@ func valueInfos(list []*pb.ValueInfoProto) []ValueInfo {
 	infos := make([]ValueInfo, len(list))
 	for i, p := range list {
 		t := p.GetType().GetTensorType()
-		v := ValueInfo{Name: p.GetName(), DType: DType(t.GetElemType()), Shape: onnx.Shape(p, 0)}
+		v := ValueInfo{Name: p.GetName(), DType: pb.TensorProto_DataType(t.GetElemType()), Shape: onnx.Shape(p, 0)}
 		if t == nil && p.GetType().GetValue() != nil {
 			v.kind = strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", p.GetType().GetValue()), "*pb.TypeProto_"), "Type")
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // value declares a tensor; a dimension of −1 varies.
-func value(name string, d ort.DType, dims ...int64) *pb.ValueInfoProto {
+func value(name string, d pb.TensorProto_DataType, dims ...int64) *pb.ValueInfoProto {
 	shape := &pb.TensorShapeProto{}
 	for _, n := range dims {
 		dim := &pb.TensorShapeProto_Dimension{}
@@ -46,7 +46,7 @@ func graph(in, out *pb.ValueInfoProto, nodes ...*pb.NodeProto) *pb.GraphProto {
 }
 
 // unary is a model that applies one operator to x and names the result y.
-func unary(op string, d ort.DType, dims ...int64) ort.Model {
+func unary(op string, d pb.TensorProto_DataType, dims ...int64) ort.Model {
 	return model(graph(value("x", d, dims...), value("y", d, dims...), node(op, []string{"x"}, "y")))
 }
 
@@ -81,7 +81,7 @@ func run(t testing.TB, s *ort.Session, in ...*ort.Tensor) *ort.Tensor {
 }
 
 func TestInputErrors(t *testing.T) {
-	s := open(t, orttest.Open(t), unary("Neg", ort.Float32, -1, 3, 2))
+	s := open(t, orttest.Open(t), unary("Neg", pb.TensorProto_FLOAT, -1, 3, 2))
 	ok := tensor(t, []int64{4, 3, 2}, make([]float32, 24))
 	closed := tensor(t, []int64{4, 3, 2}, make([]float32, 24))
 	closed.Close()
@@ -128,7 +128,7 @@ func TestInputErrors(t *testing.T) {
 
 func TestModelErrors(t *testing.T) {
 	r := orttest.Open(t)
-	good := unary("Neg", ort.Float32, -1, 2)
+	good := unary("Neg", pb.TensorProto_FLOAT, -1, 2)
 	sequence := &pb.ValueInfoProto{Name: proto.String("x"), Type: &pb.TypeProto{Value: &pb.TypeProto_SequenceType{SequenceType: &pb.TypeProto_Sequence{}}}}
 	for _, c := range []struct {
 		name    string
@@ -141,10 +141,10 @@ func TestModelErrors(t *testing.T) {
 		{"no such output", good, nil, []string{"z"}, nil, `no output "z", it has ["y"]`},
 		{"input left out", good, []string{}, nil, nil, `also needs input "x"`},
 		{"no graph", ort.Model{Proto: &pb.ModelProto{}}, nil, nil, nil, "no input"},
-		{"sequence", model(graph(sequence, value("y", ort.Float32))), nil, nil, ort.ErrDType, "sequence"},
-		{"bfloat16", unary("Neg", ort.BFloat16, 2), nil, nil, ort.ErrDType, "bfloat16"},
-		{"float16", unary("Neg", ort.Float16, 2), nil, nil, ort.ErrDType, "float16"},
-		{"unknown operator", unary("Nonsense", ort.Float32, 2), nil, nil, nil, "Nonsense"},
+		{"sequence", model(graph(sequence, value("y", pb.TensorProto_FLOAT))), nil, nil, ort.ErrDType, "sequence"},
+		{"bfloat16", unary("Neg", pb.TensorProto_BFLOAT16, 2), nil, nil, ort.ErrDType, "bfloat16"},
+		{"float16", unary("Neg", pb.TensorProto_FLOAT16, 2), nil, nil, ort.ErrDType, "float16"},
+		{"unknown operator", unary("Nonsense", pb.TensorProto_FLOAT, 2), nil, nil, nil, "Nonsense"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := r.NewSession(context.Background(), c.model, c.in, c.out)
@@ -168,7 +168,7 @@ func TestModelErrors(t *testing.T) {
 
 // A failure inside an operator is one line that names it.
 func TestRunError(t *testing.T) {
-	g := graph(value("x", ort.Float32, -1, -1), value("y", ort.Float32, -1, -1), node("MatMul", []string{"x", "x"}, "y"))
+	g := graph(value("x", pb.TensorProto_FLOAT, -1, -1), value("y", pb.TensorProto_FLOAT, -1, -1), node("MatMul", []string{"x", "x"}, "y"))
 	s := open(t, orttest.Open(t), model(g))
 	_, err := s.Run(context.Background(), []*ort.Tensor{tensor(t, []int64{2, 3}, make([]float32, 6))})
 	var re *ort.RuntimeError
@@ -183,9 +183,9 @@ func TestRunError(t *testing.T) {
 // Below IR version 4 initializers are inputs too; they keep their default unless asked for.
 func TestInitializerAsInput(t *testing.T) {
 	r := orttest.Open(t)
-	g := graph(value("x", ort.Float32, 2), value("y", ort.Float32, 2), node("Add", []string{"x", "w"}, "y"))
-	g.Input = append(g.Input, value("w", ort.Float32, 2))
-	g.Initializer = []*pb.TensorProto{{Name: proto.String("w"), DataType: proto.Int32(int32(ort.Float32)), Dims: []int64{2}, FloatData: []float32{10, 20}}}
+	g := graph(value("x", pb.TensorProto_FLOAT, 2), value("y", pb.TensorProto_FLOAT, 2), node("Add", []string{"x", "w"}, "y"))
+	g.Input = append(g.Input, value("w", pb.TensorProto_FLOAT, 2))
+	g.Initializer = []*pb.TensorProto{{Name: proto.String("w"), DataType: proto.Int32(int32(pb.TensorProto_FLOAT)), Dims: []int64{2}, FloatData: []float32{10, 20}}}
 	m := model(g)
 	s := open(t, r, m)
 	if len(s.Inputs()) != 1 || s.Inputs()[0].Name != "x" {
@@ -207,7 +207,7 @@ func TestInitializerAsInput(t *testing.T) {
 
 // slow runs for seconds unless it is stopped: a loop of matrix products.
 func slow() ort.Model {
-	g := graph(value("x", ort.Float32, -1, -1), value("y", ort.Float32, -1, -1))
+	g := graph(value("x", pb.TensorProto_FLOAT, -1, -1), value("y", pb.TensorProto_FLOAT, -1, -1))
 	last := "x"
 	for i := range 400 {
 		next := "t" + strconv.Itoa(i)
@@ -247,7 +247,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestConcurrentRuns(t *testing.T) {
-	s := open(t, orttest.Open(t), unary("Neg", ort.Float32, -1, 8))
+	s := open(t, orttest.Open(t), unary("Neg", pb.TensorProto_FLOAT, -1, 8))
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
@@ -283,7 +283,7 @@ func TestConcurrentRuns(t *testing.T) {
 
 // Tensors that nobody closed are collected without harm.
 func TestUnclosed(t *testing.T) {
-	s := open(t, orttest.Open(t), unary("Neg", ort.Float32, -1))
+	s := open(t, orttest.Open(t), unary("Neg", pb.TensorProto_FLOAT, -1))
 	for range 2000 {
 		x, err := ort.NewTensor([]int64{1024}, make([]float32, 1024))
 		if err != nil {
@@ -296,7 +296,7 @@ func TestUnclosed(t *testing.T) {
 }
 
 func TestClosedSession(t *testing.T) {
-	s := open(t, orttest.Open(t), unary("Neg", ort.Float32, -1))
+	s := open(t, orttest.Open(t), unary("Neg", pb.TensorProto_FLOAT, -1))
 	for range 2 {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -308,7 +308,7 @@ func TestClosedSession(t *testing.T) {
 }
 
 func BenchmarkRunInto(b *testing.B) {
-	s := open(b, orttest.Open(b), unary("Neg", ort.Float32, -1))
+	s := open(b, orttest.Open(b), unary("Neg", pb.TensorProto_FLOAT, -1))
 	x, y := tensor(b, []int64{1}, []float32{1}), tensor(b, []int64{1}, []float32{1})
 	in, out := []*ort.Tensor{x}, []*ort.Tensor{y}
 	b.ReportAllocs()

@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"github.com/yalue/onnxruntime_go"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
 // Number is what a [Tensor] can hold beside texts.
@@ -20,7 +23,7 @@ type Number interface {
 // share its memory, and texts as a copy. Close it when done.
 type Tensor struct {
 	shape []int64
-	dtype DType
+	dtype pb.TensorProto_DataType
 	data  any // []T, or []string
 	value onnxruntime_go.Value
 	pin   runtime.Pinner
@@ -40,7 +43,7 @@ func NewTensor[T Number](shape []int64, data []T) (*Tensor, error) {
 
 // NewStrings copies texts into a tensor. The runtime takes none with a zero byte.
 func NewStrings(shape []int64, texts []string) (*Tensor, error) {
-	t := &Tensor{shape: slices.Clone(shape), dtype: String, data: texts}
+	t := &Tensor{shape: slices.Clone(shape), dtype: pb.TensorProto_STRING, data: texts}
 	if err := t.check(len(texts)); err != nil {
 		return nil, err
 	}
@@ -69,7 +72,7 @@ func wrap[T any](t *Tensor, data []T, value func() (onnxruntime_go.Value, error)
 	v, err := value()
 	if err != nil {
 		t.pin.Unpin()
-		return nil, fmt.Errorf("%s tensor of shape %v: %w", t.dtype, t.shape, sentence(err))
+		return nil, fmt.Errorf("%s tensor of shape %v: %w", t.holds(), t.shape, sentence(err))
 	}
 	t.value = v
 	// A tensor that nobody closed must not be collected with its memory still pinned.
@@ -77,28 +80,28 @@ func wrap[T any](t *Tensor, data []T, value func() (onnxruntime_go.Value, error)
 	return t, nil
 }
 
+// holds is the name of the element type.
+func (t *Tensor) holds() string { return onnx.DTypeName(int32(t.dtype)) }
+
 func (t *Tensor) check(n int) error {
 	if len(t.shape) == 0 {
-		return fmt.Errorf("%s tensor without axes: the runtime's binding takes no scalars", t.dtype)
+		return fmt.Errorf("%s tensor without axes: the runtime's binding takes no scalars", t.holds())
 	}
 	want := int64(1)
 	for _, d := range t.shape {
 		if d < 0 || (d > 0 && want > math.MaxInt64/d) {
-			return fmt.Errorf("%s tensor of shape %v: negative or too large", t.dtype, t.shape)
+			return fmt.Errorf("%s tensor of shape %v: negative or too large", t.holds(), t.shape)
 		}
 		want *= d
 	}
 	if want != int64(n) {
-		return fmt.Errorf("%s tensor of shape %v takes %d elements, got %d", t.dtype, t.shape, want, n)
+		return fmt.Errorf("%s tensor of shape %v takes %d elements, got %d", t.holds(), t.shape, want, n)
 	}
 	return nil
 }
 
 // Shape returns the dimensions; the caller must not change them.
 func (t *Tensor) Shape() []int64 { return t.shape }
-
-// DType returns the element type.
-func (t *Tensor) DType() DType { return t.dtype }
 
 // View returns the elements, nil if they are not of the type.
 func View[T Number](t *Tensor) []T {
@@ -139,7 +142,7 @@ func fromValue(v onnxruntime_go.Value) (*Tensor, error) {
 			v.Destroy()
 			return nil, sentence(err)
 		}
-		t := &Tensor{shape: s.GetShape(), dtype: String, data: texts, value: s}
+		t := &Tensor{shape: s.GetShape(), dtype: pb.TensorProto_STRING, data: texts, value: s}
 		runtime.SetFinalizer(t, (*Tensor).Close)
 		return t, nil
 	}

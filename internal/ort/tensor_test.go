@@ -5,11 +5,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 )
 
-func testIdentity[T ort.Number](t *testing.T, r *ort.Runtime, d ort.DType, data ...T) {
+func testIdentity[T ort.Number](t *testing.T, r *ort.Runtime, d pb.TensorProto_DataType, data ...T) {
 	t.Run(d.String(), func(t *testing.T) {
 		s := open(t, r, unary("Identity", d, -1, 2))
 		shape := []int64{int64(len(data) / 2), 2}
@@ -32,21 +33,21 @@ func testIdentity[T ort.Number](t *testing.T, r *ort.Runtime, d ort.DType, data 
 
 func TestDTypes(t *testing.T) {
 	r := orttest.Open(t)
-	testIdentity[float32](t, r, ort.Float32, 1, -2, 3.5, 4)
-	testIdentity[float64](t, r, ort.Float64, 1, -2, math.Pi, 4)
-	testIdentity[int64](t, r, ort.Int64, 1, -2, 1<<40, 4)
-	testIdentity[int32](t, r, ort.Int32, 1, -2, 3, 4)
-	testIdentity[int8](t, r, ort.Int8, 1, -2, 127, -128)
-	testIdentity[uint8](t, r, ort.Uint8, 1, 2, 255, 0)
-	testIdentity[bool](t, r, ort.Bool, true, false, false, true)
-	testIdentity[int16](t, r, ort.Int16, 1, -2)
-	testIdentity[uint16](t, r, ort.Uint16, 1, 65535)
-	testIdentity[uint32](t, r, ort.Uint32, 1, 2)
-	testIdentity[uint64](t, r, ort.Uint64, 1, 1<<63)
+	testIdentity[float32](t, r, pb.TensorProto_FLOAT, 1, -2, 3.5, 4)
+	testIdentity[float64](t, r, pb.TensorProto_DOUBLE, 1, -2, math.Pi, 4)
+	testIdentity[int64](t, r, pb.TensorProto_INT64, 1, -2, 1<<40, 4)
+	testIdentity[int32](t, r, pb.TensorProto_INT32, 1, -2, 3, 4)
+	testIdentity[int8](t, r, pb.TensorProto_INT8, 1, -2, 127, -128)
+	testIdentity[uint8](t, r, pb.TensorProto_UINT8, 1, 2, 255, 0)
+	testIdentity[bool](t, r, pb.TensorProto_BOOL, true, false, false, true)
+	testIdentity[int16](t, r, pb.TensorProto_INT16, 1, -2)
+	testIdentity[uint16](t, r, pb.TensorProto_UINT16, 1, 65535)
+	testIdentity[uint32](t, r, pb.TensorProto_UINT32, 1, 2)
+	testIdentity[uint64](t, r, pb.TensorProto_UINT64, 1, 1<<63)
 }
 
 func TestStrings(t *testing.T) {
-	s := open(t, orttest.Open(t), unary("Identity", ort.String, -1, 2))
+	s := open(t, orttest.Open(t), unary("Identity", pb.TensorProto_STRING, -1, 2))
 	texts := []string{"a", "", "größer 数", "a\"b\n"}
 	x, err := ort.NewStrings([]int64{2, 2}, texts)
 	if err != nil {
@@ -54,7 +55,7 @@ func TestStrings(t *testing.T) {
 	}
 	defer x.Close()
 	y := run(t, s, x)
-	if y.DType() != ort.String || !slices.Equal(y.Strings(), texts) || !slices.Equal(y.Shape(), []int64{2, 2}) {
+	if y.DType() != pb.TensorProto_STRING || !slices.Equal(y.Strings(), texts) || !slices.Equal(y.Shape(), []int64{2, 2}) {
 		t.Errorf("got %s %v %q", y.DType(), y.Shape(), y.Strings())
 	}
 	for _, bad := range [][]string{{"a"}, {"a", "b\x00c"}} {
@@ -75,7 +76,7 @@ func TestScalar(t *testing.T) {
 }
 
 func TestEmpty(t *testing.T) {
-	s := open(t, orttest.Open(t), unary("Neg", ort.Float32, -1, 2))
+	s := open(t, orttest.Open(t), unary("Neg", pb.TensorProto_FLOAT, -1, 2))
 	if y := run(t, s, tensor(t, []int64{0, 2}, []float32{})); !slices.Equal(y.Shape(), []int64{0, 2}) || len(y.Float32s()) != 0 {
 		t.Errorf("got %v %v", y.Shape(), y.Float32s())
 	}
