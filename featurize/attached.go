@@ -99,9 +99,9 @@ func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image
 		if err == nil {
 			x.Data, shape, err = a.Preprocess.Append(x.Data, img)
 		}
-		if takes := a.InputShape(); err == nil && !imagesize.Fits(shape, takes) {
+		if err == nil {
 			at := img.Bounds()
-			err = imagesize.Misfit(a.Info().Layout, at.Dy(), at.Dx(), shape, takes)
+			err = imagesize.Check(a.Info().Layout, at.Dy(), at.Dx(), shape, a.InputShape())
 		}
 		if err != nil {
 			return attach.Rows{}, fmt.Errorf("image %d: %w", i, err)

@@ -22,7 +22,7 @@ type size struct {
 
 // of returns the size that an image of h×w is resized to, rounded as Hugging
 // Face rounds it.
-func (s size) of(h, w int) (int, int, error) {
+func (s size) of(h, w int) (box, error) {
 	nh, nw := h, w
 	short, long := min(h, w), max(h, w)
 	switch {
@@ -41,9 +41,9 @@ func (s size) of(h, w int) (int, int, error) {
 	nh, nw = max(nh, 1), max(nw, 1)
 	// Rows are resized before columns.
 	if nw > pixels.MaxPixels/max(h, nh) {
-		return 0, 0, fmt.Errorf("an image of %d×%d would be resized to %d×%d, over the limit of %d pixels", h, w, nh, nw, pixels.MaxPixels)
+		return box{}, fmt.Errorf("an image of %d×%d would be resized to %d×%d, over the limit of %d pixels", h, w, nh, nw, pixels.MaxPixels)
 	}
-	return nh, nw, nil
+	return box{nh, nw}, nil
 }
 
 // oriented returns short and long as height and width of an image like h×w.

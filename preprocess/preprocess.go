@@ -79,32 +79,38 @@ func (p *Pipeline) Slopes() []float32 {
 // Shape is the shape of what an image of so many pixels and channels becomes.
 // An image of a file has three channels.
 func (p *Pipeline) Shape(height, width, channels int) ([]int, error) {
+	_, shape, err := p.shape(height, width, channels)
+	return shape, err
+}
+
+// shape also returns what the image is resized to.
+func (p *Pipeline) shape(height, width, channels int) (resized box, shape []int, err error) {
 	if err := pixels.CheckArea(height, width); err != nil {
-		return nil, err
+		return resized, nil, err
 	}
 	if p.channels > 0 {
 		channels = p.channels
 	}
 	if p.flip && channels != 3 {
-		return nil, fmt.Errorf("do_flip_channel_order is for images of three channels, not %d", channels)
+		return resized, nil, fmt.Errorf("do_flip_channel_order is for images of three channels, not %d", channels)
 	}
-	h, w, err := p.resize.of(height, width)
-	if err != nil {
-		return nil, err
+	if resized, err = p.resize.of(height, width); err != nil {
+		return resized, nil, err
 	}
+	h, w := resized.Height, resized.Width
 	if p.crop.set() {
 		h, w = p.crop.Height, p.crop.Width
 	}
 	if p.pad.set() {
 		if h > p.pad.Height || w > p.pad.Width {
-			return nil, fmt.Errorf("an image of %d×%d is larger than pad_size %d×%d", h, w, p.pad.Height, p.pad.Width)
+			return resized, nil, fmt.Errorf("an image of %d×%d is larger than pad_size %d×%d", h, w, p.pad.Height, p.pad.Width)
 		}
 		h, w = p.pad.Height, p.pad.Width
 	}
 	if p.last {
-		return []int{h, w, channels}, pixels.CheckArea(h, w)
+		return resized, []int{h, w, channels}, pixels.CheckArea(h, w)
 	}
-	return []int{channels, h, w}, pixels.CheckArea(h, w)
+	return resized, []int{channels, h, w}, pixels.CheckArea(h, w)
 }
 
 // Append appends what img becomes to dst, one float32 after another, and returns
@@ -118,29 +124,18 @@ func (p *Pipeline) Append(dst []float32, img image.Image) ([]float32, []int, err
 	if p.levels == nil {
 		return dst, nil, errors.New("the pipeline is empty: Parse makes one")
 	}
-	at := img.Bounds()
-	if err := pixels.CheckArea(at.Dy(), at.Dx()); err != nil {
-		return dst, nil, err
-	}
-	channels := 3
+	at, channels := img.Bounds(), 3
 	if m, ok := img.(*pixels.Image); ok {
-		if m.Channels != 1 && m.Channels != 3 && m.Channels != 4 || len(m.Pix) != m.Height*m.Width*m.Channels {
-			return dst, nil, fmt.Errorf("%d levels are no image of %d×%d with %d channels, of which there are 1, 3 or 4", len(m.Pix), m.Height, m.Width, m.Channels)
-		}
 		channels = min(m.Channels, 3)
 	}
-	shape, err := p.Shape(at.Dy(), at.Dx(), channels)
+	resized, shape, err := p.shape(at.Dy(), at.Dx(), channels)
 	if err != nil {
 		return dst, nil, err
 	}
 	if p.channels > 0 && p.channels != channels {
 		img = pixels.From(img).Convert(p.channels)
 	}
-	h, w, err := p.resize.of(at.Dy(), at.Dx())
-	if err != nil {
-		return dst, nil, err
-	}
-	m := pixels.Resize(img, h, w, p.resample)
+	m := pixels.Resize(img, resized.Height, resized.Width, p.resample)
 	if p.crop.set() {
 		m = m.Centre(p.crop.Height, p.crop.Width)
 	}

@@ -94,7 +94,7 @@ func TestAppend(t *testing.T) {
 		t.Error("no error of a pipeline that is empty")
 	}
 	for _, c := range []image.Image{
-		&pixels.Image{}, levels(1, 1<<17, 1, nil), levels(2, 3, 3, nil), levels(1, 1, 2, []uint8{1, 2}),
+		&pixels.Image{}, levels(1, 1<<17, 1, nil),
 		image.NewUniform(color.Black), &image.Gray{Rect: image.Rectangle{Max: image.Point{-1, 2}}},
 	} {
 		if dst, _, err := p.Append([]float32{1}, c); err == nil || len(dst) != 1 {
@@ -193,12 +193,12 @@ func TestSizeOf(t *testing.T) {
 		{size{ShortestEdge: 800, LongestEdge: 1333}, 480, 640, 800, 1066},
 		{size{ShortestEdge: 800, LongestEdge: 1333}, 375, 1000, 500, 1333},
 	} {
-		h, w, err := c.size.of(c.h, c.w)
-		if err != nil || h != c.newH || w != c.newW {
-			t.Errorf("%+v of %d×%d: %d×%d, error %v; want %d×%d", c.size, c.h, c.w, h, w, err, c.newH, c.newW)
+		got, err := c.size.of(c.h, c.w)
+		if want := (box{c.newH, c.newW}); err != nil || got != want {
+			t.Errorf("%+v of %d×%d: %v, error %v; want %v", c.size, c.h, c.w, got, err, want)
 		}
 	}
-	if _, _, err := (size{ShortestEdge: maxEdge}).of(1, 1000); err == nil {
+	if _, err := (size{ShortestEdge: maxEdge}).of(1, 1000); err == nil {
 		t.Error("no error of an image that becomes huge")
 	}
 }

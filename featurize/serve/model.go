@@ -334,10 +334,9 @@ func (m *model) takeImage(c *call, file []byte) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	takes := m.net.InputShape()
 	shape, err := m.net.Preprocess.Shape(h, w, 3)
-	if err == nil && !imagesize.Fits(shape, takes) {
-		err = imagesize.Misfit(m.net.Info().Layout, h, w, shape, takes)
+	if err == nil {
+		err = imagesize.Check(m.net.Info().Layout, h, w, shape, m.net.InputShape())
 	}
 	if err != nil {
 		return nil, err

@@ -4,22 +4,17 @@ package imagesize
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// Fits says whether what an image becomes is what the model takes, of which -1 is
-// any size, and nil any shape.
-func Fits(shape, takes []int) bool {
-	fits := takes == nil || len(takes) == len(shape)
-	for i := 0; fits && i < len(takes); i++ {
-		fits = takes[i] < 0 || takes[i] == shape[i]
+// Check returns an error where an image of h×w pixels becomes another shape than the
+// model takes, of which -1 is any size, and nil any shape. It says how preprocessing
+// would make such a shape of it.
+func Check(layout string, h, w int, shape, takes []int) error {
+	if takes == nil || slices.EqualFunc(shape, takes, func(have, want int) bool { return want < 0 || have == want }) {
+		return nil
 	}
-	return fits
-}
-
-// Misfit is the error of an image of h×w pixels that becomes another shape than
-// the model takes. It says how preprocessing would make such a shape of it.
-func Misfit(layout string, h, w int, shape, takes []int) error {
 	return fmt.Errorf("the image is of %d×%d pixels, and %s after preprocessing, where the model takes %s; %s", h, w, Times(shape), Times(takes), advice(layout, shape, takes))
 }
 

@@ -101,6 +101,11 @@ func (t *tableReader) candidates() (list []int, err error) {
 	if t.all != nil && t.o.Columns != nil {
 		return t.named()
 	}
+	return t.unnamed()
+}
+
+// unnamed are the columns that are not named otherwise.
+func (t *tableReader) unnamed() (list []int, err error) {
 	left := slices.Clone(t.at)
 	for _, name := range t.o.Ignore {
 		i, err := t.find(name, " to leave out")
@@ -360,10 +365,7 @@ func (t *tableReader) textColumns() (columns []int, err error) {
 			return []int{j}, nil
 		}
 	}
-	o := t.o
-	t.o.Columns = nil
-	free, err := t.candidates()
-	t.o = o
+	free, err := t.unnamed()
 	if err != nil || len(free) == 1 {
 		return free, err
 	}

@@ -1,10 +1,6 @@
 package inputs
 
-import (
-	"fmt"
-
-	"github.com/attach-uncertainty/attach/internal/imagesize"
-)
+import "github.com/attach-uncertainty/attach/internal/imagesize"
 
 // CheckImages returns an error where the rows are images and, prepared, not of
 // the shape that the model takes, of which -1 is any size. It says what the first
@@ -23,8 +19,8 @@ func (s *Set) CheckImages(takes []int) error {
 	} else if src, ok := find[*pixelSource](s.src); ok {
 		name, layout, h, w, shape = src.name(s.Row(0)), src.layout, src.frame.h, src.frame.w, src.none.Shape[1:]
 	}
-	if shape == nil || imagesize.Fits(shape, takes) {
+	if shape == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", name, imagesize.Misfit(layout, h, w, shape, takes))
+	return inRow(name, imagesize.Check(layout, h, w, shape, takes))
 }

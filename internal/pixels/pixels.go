@@ -37,6 +37,7 @@ func (m *Image) RGBA() *image.RGBA {
 	return out
 }
 
+// New is a black image of c channels.
 func New(h, w, c int) *Image {
 	return &Image{h, w, c, make([]uint8, h*w*c)}
 }
@@ -86,16 +87,16 @@ func From(img image.Image) *Image {
 		}
 		return out
 	case *image.NRGBA:
-		return fromQuads(h, w, 1, func(y int) []uint8 { return img.Pix[img.PixOffset(b.Min.X, b.Min.Y+y):] })
+		return fromQuads(h, w, 1, img.Pix[img.PixOffset(b.Min.X, b.Min.Y):], img.Stride)
 	case *image.NRGBA64:
-		return fromQuads(h, w, 2, func(y int) []uint8 { return img.Pix[img.PixOffset(b.Min.X, b.Min.Y+y):] })
+		return fromQuads(h, w, 2, img.Pix[img.PixOffset(b.Min.X, b.Min.Y):], img.Stride)
 	case *image.RGBA:
 		if img.Opaque() {
-			return fromQuads(h, w, 1, func(y int) []uint8 { return img.Pix[img.PixOffset(b.Min.X, b.Min.Y+y):] })
+			return fromQuads(h, w, 1, img.Pix[img.PixOffset(b.Min.X, b.Min.Y):], img.Stride)
 		}
 	case *image.RGBA64:
 		if img.Opaque() {
-			return fromQuads(h, w, 2, func(y int) []uint8 { return img.Pix[img.PixOffset(b.Min.X, b.Min.Y+y):] })
+			return fromQuads(h, w, 2, img.Pix[img.PixOffset(b.Min.X, b.Min.Y):], img.Stride)
 		}
 	case *image.Paletted:
 		return fromPalette(img)
@@ -134,11 +135,11 @@ func fromPalette(img *image.Paletted) *Image {
 }
 
 // fromQuads takes three of four samples, each of size bytes with the high one
-// first.
-func fromQuads(h, w, size int, row func(y int) []uint8) *Image {
+// first, of rows that begin so many bytes after each other.
+func fromQuads(h, w, size int, pix []uint8, stride int) *Image {
 	out := New(h, w, 3)
 	for y := range h {
-		src := row(y)
+		src := pix[y*stride:]
 		dst := out.Pix[y*w*3 : (y+1)*w*3]
 		for x := range w {
 			s := src[4*size*x:]
