@@ -83,7 +83,7 @@ func TestFitErrors(t *testing.T) {
 	}{
 		{"empty", classifier(30), func(in *attach.FitOptions) { in.Batch = ood.Batch{} }, "there are no rows to fit on"},
 		{"no features", classifier(30), func(in *attach.FitOptions) { in.Batch.Features = blas32.General{} }, "carry no features"},
-		{"no task", classifier(30), func(in *attach.FitOptions) { in.Base.Task = "" }, `the task is ""`},
+		{"no task", classifier(30), func(in *attach.FitOptions) { in.Base.Task = "" }, `the task is "": say classification, regression or embedding`},
 		{"one row", regressor(1, 1, 1), func(in *attach.FitOptions) {}, "one row"},
 		{"NaN in features", classifier(30), func(in *attach.FitOptions) { in.Batch.Features.Data[8*7+2] = nan }, "row 7, column 2"},
 		{"Inf in logits", classifier(30), func(in *attach.FitOptions) { in.Batch.Logits.Data[3*9] = inf }, "row 9, column 0"},

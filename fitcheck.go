@@ -26,7 +26,7 @@ func (in FitOptions) check() error {
 			return fmt.Errorf("the task is %q, and the rows have logits", in.Base.Task)
 		}
 	default:
-		return fmt.Errorf("the task is %q: say %s or %s", in.Base.Task, Classification, Regression)
+		return fmt.Errorf("the task is %q: say %s, %s or %s", in.Base.Task, Classification, Regression, Embedding)
 	}
 	tensors := []string{in.Base.Feature, in.Base.Output}
 	for _, l := range in.Base.Layers {

@@ -56,9 +56,15 @@ type Pipeline struct {
 
 // In is p for networks that take images in a layout, "nchw", which is channels ×
 // height × width, or "nhwc", height × width × channels, as TensorFlow exports; or p
-// where layout is empty. What [Parse] returns makes "nchw".
+// where layout is empty. What [Parse] returns makes "nchw". Another word panics.
 func (p Pipeline) In(layout string) *Pipeline {
-	p.last = layout == "nhwc" || layout == "" && p.last
+	switch layout {
+	case "nchw", "nhwc":
+		p.last = layout == "nhwc"
+	case "":
+	default:
+		panic(fmt.Sprintf("layout %q is neither nchw nor nhwc", layout))
+	}
 	return &p
 }
 

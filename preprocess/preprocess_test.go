@@ -103,6 +103,16 @@ func TestAppend(t *testing.T) {
 	}
 }
 
+// A layout that is misspelt would turn images on their side without a word.
+func TestInPanics(t *testing.T) {
+	defer func() {
+		if s, _ := recover().(string); s != `layout "NHWC" is neither nchw nor nhwc` {
+			t.Errorf("recovered %q", s)
+		}
+	}()
+	parse(t, `{"do_rescale": true}`).In("NHWC")
+}
+
 func parse(t testing.TB, config string) *Pipeline {
 	t.Helper()
 	p, err := Parse([]byte(config))
