@@ -40,8 +40,8 @@ func (tr linearTrainer) Train(ctx context.Context, p train.Problem) ([]train.Net
 		*tr.problem = p
 	}
 	if p.Progress != nil {
-		p.Progress(1, 2)
-		p.Progress(2, 2)
+		p.Progress(.5)
+		p.Progress(1)
 	}
 	networks := make([]train.Network, len(p.Models))
 	for m := range networks {

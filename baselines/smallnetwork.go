@@ -53,10 +53,9 @@ func drawNetwork(seed, stream uint64, biased bool, widths ...int) train.Network 
 // trainOne trains the single model of p on the features of t, with the
 // learning rate and batch size of the paper.
 func trainOne(ctx context.Context, t ood.Training, p train.Problem, model train.ModelConfig) (train.Network, error) {
-	p.X, p.BatchSize = t.Features, 64
+	p.X, p.BatchSize, p.Progress = t.Features, 64, t.Progress
 	model.Seed, model.LearningRate, model.Target = t.Seed, 1e-3, -1
 	p.Models = []train.ModelConfig{model}
-	p.Progress = func(done, total int) { t.Progress(float64(done) / float64(total)) }
 	networks, err := t.Trainer.Train(ctx, p)
 	if err != nil {
 		return train.Network{}, err

@@ -179,9 +179,7 @@ func (randomTrainer) Train(ctx context.Context, p train.Problem) ([]train.Networ
 			in = out
 		}
 	}
-	if p.Progress != nil {
-		p.Progress(1, 1)
-	}
+	p.Progress.Tell(1)
 	return networks, ctx.Err()
 }
 

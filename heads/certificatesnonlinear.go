@@ -80,7 +80,7 @@ func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error
 		}
 		problem := train.Problem{
 			X: all.prepared(t.Features), Hidden: []int{s.hidden}, Outputs: s.k, Loss: s.loss, Epochs: s.epochs, BatchSize: 64,
-			Progress: func(done, total int) { tell(float64(done) / float64(total)) },
+			Progress: tell,
 		}
 		for _, p := range same {
 			problem.Models = append(problem.Models, train.ModelConfig{

@@ -83,7 +83,7 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) 
 		}
 		problem := train.Problem{
 			X: t.Features, Outputs: s.k, NoBias: true, Loss: s.loss, Epochs: s.epochs, BatchSize: s.batch,
-			Progress: func(done, total int) { tell(float64(done) / float64(total)) },
+			Progress: tell,
 		}
 		if s.unit || s.centred {
 			problem.X = prepared(t.Features, s.unit, all.Mean)

@@ -90,7 +90,7 @@ func (c Component) says() string {
 // parameters, a method lacks a parameter, a weight is not positive and finite or there
 // is no such combination.
 func Fused(name, combine string, components ...Component) ood.Method {
-	f := fusion{}
+	var f fusion
 	said := map[string]bool{}
 	for _, c := range components {
 		c.Weight = cmp.Or(c.Weight, 1)
@@ -101,7 +101,7 @@ func Fused(name, combine string, components ...Component) ood.Method {
 			panic("heads: " + err.Error())
 		}
 		said[c.Method.Name+c.Params.String()] = true
-		f.components = append(f.components, c)
+		f = append(f, c)
 	}
 	if len(components) == 0 || len(said) < len(components) {
 		panic("heads: a fused method needs components, each of them once")
@@ -112,7 +112,7 @@ func Fused(name, combine string, components ...Component) ood.Method {
 	}
 	var listed, shares []string
 	weighing := ""
-	for _, c := range f.components {
+	for _, c := range f {
 		listed = append(listed, c.says())
 		share := fmt.Sprintf("%.3g", c.Weight)
 		if c.Unsure > 0 {
@@ -139,7 +139,7 @@ func Fused(name, combine string, components ...Component) ood.Method {
 		Fit:    f.fit,
 		New:    f.empty,
 	}
-	for _, c := range f.components {
+	for _, c := range f {
 		m.Needs = driver.Union(m.Needs, c.Method.Needs)
 		m.Needs.Logits = m.Needs.Logits || c.Unsure > 0
 		m.Control = m.Control || c.Method.Control
@@ -148,14 +148,12 @@ func Fused(name, combine string, components ...Component) ood.Method {
 }
 
 // fusion is a fused method before it is fitted.
-type fusion struct {
-	components []Component
-}
+type fusion []Component
 
 // equal says whether the components count alike.
 func (f fusion) equal() bool {
-	return !slices.ContainsFunc(f.components, func(c Component) bool {
-		return c.Weight != f.components[0].Weight || c.Unsure != f.components[0].Unsure
+	return !slices.ContainsFunc(f, func(c Component) bool {
+		return c.Weight != f[0].Weight || c.Unsure != f[0].Unsure
 	})
 }
 
@@ -166,8 +164,8 @@ func (f fusion) weights(logits blas32.General) []float64 {
 	for r := range logits.Rows {
 		sure += softmax.New(rows.Row(logits, r), 1).Largest() / float64(logits.Rows)
 	}
-	w := make([]float64, len(f.components))
-	for i, c := range f.components {
+	w := make([]float64, len(f))
+	for i, c := range f {
 		w[i] = c.Weight + c.Unsure*(1-sure)
 		sum += w[i]
 	}
@@ -181,7 +179,7 @@ func (f fusion) weights(logits blas32.General) []float64 {
 // held, which are a quarter of what their fit holds.
 func (f fusion) memory(t ood.Training, _ ood.Params) float64 {
 	var largest, all float64
-	for _, c := range f.components {
+	for _, c := range f {
 		own := driver.Memory(c.Method, t, c.Params)
 		largest, all = max(largest, own), all+own
 	}
@@ -222,7 +220,7 @@ func (c *component) Restore(s rows.State) (err error) {
 // empty has what a state is restored into.
 func (f fusion) empty() any {
 	s := &fused{}
-	for _, c := range f.components {
+	for _, c := range f {
 		s.Parts = append(s.Parts, &fusedPart{Fitted: component{method: c.Method}})
 	}
 	return s
@@ -270,8 +268,8 @@ func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Params) (any, err
 // row's fold (Vovk 2015, "Cross-conformal predictors").
 func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share float64)) ([]*fusedPart, error) {
 	folds := rows.Folds(t.Len(), fusedFolds, t.Seed)
-	held := make([][]float64, len(f.components))
-	done, fits := 0, (len(folds)+1)*len(f.components)
+	held := make([][]float64, len(f))
+	done, fits := 0, (len(folds)+1)*len(f)
 	fit := func(c Component, part ood.Training) (*driver.Scorer, error) {
 		part.Progress = func(share float64) { tell((float64(done) + share) / float64(fits)) }
 		s, err := driver.Fit(ctx, c.Method, part, c.Params)
@@ -283,7 +281,7 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 	}
 	for _, fold := range folds {
 		part, out := sharing.Without(t, fold), t.Batch.Select(fold)
-		for i, c := range f.components {
+		for i, c := range f {
 			s, err := fit(c, part)
 			if err != nil {
 				return nil, fewerRows(err, part.Len(), t.Len())
@@ -295,8 +293,8 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 			held[i] = append(held[i], scores...)
 		}
 	}
-	parts, weights := make([]*fusedPart, len(f.components)), f.weights(t.Logits)
-	for i, c := range f.components {
+	parts, weights := make([]*fusedPart, len(f)), f.weights(t.Logits)
+	for i, c := range f {
 		s, err := fit(c, t)
 		if err != nil {
 			return nil, err

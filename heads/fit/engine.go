@@ -98,10 +98,7 @@ func (e *Engine) Train(ctx context.Context, p train.Problem) ([]train.Network, e
 	for models := range slices.Chunk(p.Models, group) {
 		q := p
 		q.Models = models
-		if p.Progress != nil {
-			round := len(networks) / group
-			q.Progress = func(done, total int) { p.Progress(round*total+done, rounds*total) }
-		}
+		q.Progress = p.Progress.Part(len(networks)/group, rounds)
 		trained, err := e.train(ctx, newPlan(q))
 		var diverged *train.DivergedError
 		if errors.As(err, &diverged) {

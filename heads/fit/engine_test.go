@@ -228,16 +228,11 @@ func TestFewRows(t *testing.T) {
 			X: normal(1, n, 3), Y: normal(2, n, 1), Hidden: []int{4}, Outputs: 1, Loss: "mse",
 			Models: []train.ModelConfig{{LearningRate: 1e-2}}, Epochs: 3, BatchSize: 64,
 		}
-		last := 0
-		p.Progress = func(done, total int) {
-			if total != 3 || done <= last {
-				t.Errorf("%d rows: progress %d of %d after %d", n, done, total, last)
-			}
-			last = done
-		}
+		var told []float64
+		p.Progress = func(share float64) { told = append(told, share) }
 		trained(t, e, p)
-		if last != 3 {
-			t.Errorf("%d rows: %d steps, want 3", n, last)
+		if !slices.Equal(told, []float64{1. / 3, 2. / 3, 1}) {
+			t.Errorf("%d rows: progress %v, want three steps", n, told)
 		}
 	}
 }
@@ -284,14 +279,14 @@ func TestDiverged(t *testing.T) {
 func TestCancel(t *testing.T) {
 	e := open(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	steps := 0
+	told := 0.
 	_, err := e.Train(ctx, train.Problem{
 		X: normal(1, 400, 3), Y: normal(2, 400, 1), Hidden: []int{4}, Outputs: 1, Loss: "mse",
 		Models: []train.ModelConfig{{LearningRate: 1e-3}}, Epochs: 1000, BatchSize: 16,
-		Progress: func(done, total int) { steps = done; cancel() },
+		Progress: func(share float64) { told = share; cancel() },
 	})
-	if !errors.Is(err, context.Canceled) || steps > 1000 {
-		t.Errorf("error %v after %d steps, want context.Canceled after the first report", err, steps)
+	if !errors.Is(err, context.Canceled) || told > .1 {
+		t.Errorf("error %v after a share of %v, want context.Canceled after the first report", err, told)
 	}
 	if _, err := e.Train(ctx, train.Problem{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)

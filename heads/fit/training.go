@@ -209,8 +209,8 @@ func (t *training) run(ctx context.Context) ([]train.Network, error) {
 				sums[m] += float64(l) * float64(s.batch.rows)
 			}
 			done++
-			if t.Progress != nil && (done%report == 0 || done == total) {
-				t.Progress(done, total)
+			if done%report == 0 || done == total {
+				t.Progress.Tell(float64(done) / float64(total))
 			}
 		}
 		if err := t.endEpoch(epoch+1, done); err != nil {

@@ -71,9 +71,7 @@ type Recorder struct{ Problems []train.Problem }
 // Train implements train.Trainer.
 func (r *Recorder) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
 	r.Problems = append(r.Problems, p)
-	if p.Progress != nil {
-		p.Progress(1, 1)
-	}
+	p.Progress.Tell(1)
 	nets := make([]train.Network, len(p.Models))
 	for m, cfg := range p.Models {
 		rng := rand.New(rand.NewPCG(cfg.Seed, 1))

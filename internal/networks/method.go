@@ -83,7 +83,7 @@ func Train(ctx context.Context, t ood.Training, problem train.Problem) (Regressi
 				p.Validation.Levels = t.Levels
 			}
 		}
-		p.Progress = func(done, total int) { tell(float64(done) / float64(total)) }
+		p.Progress = tell
 		for _, v := range same {
 			p.Models = append(p.Models, train.ModelConfig{
 				Seed: t.Seed, LearningRate: v.Float("learning_rate"), WeightDecay: v.Float("weight_decay"),

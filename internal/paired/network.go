@@ -7,15 +7,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// pairNetwork is a network of a single logit z as one of the two logits 0 and z;
-// nil stays nil.
-func pairNetwork(n ood.Network) ood.Network {
-	if n == nil {
-		return nil
-	}
-	return pairedNetwork{n}
-}
-
+// pairedNetwork is a network of a single logit z as one of the two logits 0 and z.
 type pairedNetwork struct{ ood.Network }
 
 func (n pairedNetwork) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {

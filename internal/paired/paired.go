@@ -14,7 +14,10 @@ import (
 // them, into two. Others stay as they are, and so do those that Validate refuses.
 func Batch(b ood.Batch) ood.Batch {
 	if b.Logits.Cols == 1 && rows.Whole(b.Logits) == nil {
-		b.Logits, b.Network = columns(b.Logits), pairNetwork(b.Network)
+		b.Logits = columns(b.Logits)
+		if b.Network != nil {
+			b.Network = pairedNetwork{b.Network}
+		}
 	}
 	return b
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Loss names what a Trainer minimises, a mean over rows and outputs:
@@ -92,9 +94,8 @@ type Problem struct {
 	Epochs    int // passes over X (or a model's Rows), at least 1
 	BatchSize int // rows per step, at least 1; an epoch's last step has what is left
 
-	// Progress, if not nil, is called now and then from the training
-	// goroutine with the number of steps done and their total.
-	Progress func(done, total int)
+	// Progress, if not nil, is told now and then from the training goroutine.
+	Progress rows.Progress
 }
 
 // ModelConfig is what may differ between networks that are trained together.

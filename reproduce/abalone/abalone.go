@@ -118,7 +118,7 @@ func (s *settings) fit(ctx context.Context, data abaloneData, form classForm, sp
 	}
 	p := train.Problem{
 		X: experiment.Standardised(data.x), Y: y, Hidden: []int{100, 100}, Outputs: 1, Loss: form.loss, Conditional: form.loss != "bce",
-		Epochs: epochs, BatchSize: 64, Progress: func(done, total int) { progress(.9 * float64(done) / float64(total)) },
+		Epochs: epochs, BatchSize: 64, Progress: func(share float64) { progress(.9 * share) },
 	}
 	for seed, split := range splits {
 		p.Models = append(p.Models, train.ModelConfig{Seed: uint64(seed), LearningRate: 1e-3, WeightDecay: 1e-3, Rows: split.Fit})

@@ -115,7 +115,7 @@ func (s *settings) fitArm(ctx context.Context, arm starArm, epochs int, progress
 	}
 	p := train.Problem{
 		Hidden: []int{128}, Outputs: 1, Loss: "pinball", Conditional: true, Epochs: epochs, BatchSize: 64,
-		Progress: func(done, total int) { progress(.9 * float64(done) / float64(total)) },
+		Progress: func(share float64) { progress(.9 * share) },
 	}
 	for i, rows := range samples {
 		p.Models = append(p.Models, train.ModelConfig{

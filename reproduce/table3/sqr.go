@@ -76,7 +76,7 @@ func (s sqr) score(ctx context.Context, pairs []pair, progress func(float64)) (m
 	problem := train.Problem{
 		Hidden: []int{sqrHidden}, Outputs: 1, Loss: "pinball", Conditional: true,
 		Epochs: max(s.steps*sqrBatch/sqrDrawn, 1), BatchSize: sqrBatch,
-		Progress: func(done, total int) { progress(float64(done) / float64(total)) },
+		Progress: progress,
 	}
 	var causes, effects []float32
 	var halves []half
