@@ -70,6 +70,18 @@ func TestRaise(t *testing.T) {
 			t.Errorf("%s of operator set %d gives %v, raised %v", r.Name, r.From, want, got)
 		}
 	}
+	scaler := func() *onnx.Builder {
+		b := onnx.NewBuilder("g", 8)
+		b.Node("ImageScaler", []string{b.Input("x", pb.TensorProto_FLOAT, 1, 2, 1, 2)}, onnx.Attr("scale", 2.), onnx.Attr("bias", []float32{1, -1}))
+		return b
+	}
+	in := []float32{1, 2, 3, 4}
+	x, _ := ort.NewTensor(ints(1, 2, 1, 2), in)
+	for _, b := range []*onnx.Builder{scaler(), raised(t, scaler())} {
+		if got := runModel(t, rt, outputs(t, b, []string{"ImageScaler"}), []*ort.Tensor{x})[0].Float32s(); !slices.Equal(got, []float32{3, 5, 5, 7}) {
+			t.Errorf("an ImageScaler gives %v", got)
+		}
+	}
 	b := onnx.NewBuilder("g", 9)
 	b.Node("Upsample", []string{b.Input("x", pb.TensorProto_FLOAT, 3)}) // without scales
 	raised(t, b)

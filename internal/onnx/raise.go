@@ -67,8 +67,8 @@ func (r *raiser) node(op string, inputs []string, attrs ...*pb.AttributeProto) s
 	return out
 }
 
-func (r *raiser) constant(value any) string {
-	return r.node("Constant", nil, Attr("value", Tensor(value)))
+func (r *raiser) constant(value any, dims ...int64) string {
+	return r.node("Constant", nil, Attr("value", Tensor(value, dims...)))
 }
 
 // raise changes a node, before which it may append others.
@@ -81,6 +81,11 @@ func (r *raiser) raise(n *pb.NodeProto) error {
 		r.resize(n)
 	case op == "Scatter":
 		n.OpType = ptr("ScatterElements")
+	case op == "ImageScaler":
+		bias := Attribute(n, "bias").GetFloats()
+		scaled := r.node("Mul", []string{n.GetInput()[0], r.constant(AttributeFloat(n, "scale", 1))})
+		n.OpType, n.Attribute = ptr("Add"), nil
+		n.Input = []string{scaled, r.constant(bias, int64(len(bias)), 1, 1)}
 	case op == "Scan" && r.from < 9:
 		return refuse("it has a batch axis of its own")
 	case op == "BatchNormalization" && r.from < 14:
