@@ -45,7 +45,6 @@ type imageSource struct {
 	readable []int // rows that can be decoded, or nil for all of them
 	none     ood.Tensor
 	pipe     *preprocess.Pipeline
-	layout   string
 	// room is for the pixels of images that are decoded at the same time.
 	room *semaphore.Weighted
 }
@@ -55,7 +54,7 @@ func newImageSource(ctx context.Context, path string, from pictures, input strin
 	if o.Preprocess == nil {
 		return nil, fmt.Errorf("%s: %w", path, ErrPreprocess)
 	}
-	src := &imageSource{pictures: from, pipe: o.Preprocess.In(o.Layout), layout: o.Layout, room: semaphore.NewWeighted(pixels.MaxPixels)}
+	src := &imageSource{pictures: from, pipe: o.Preprocess.In(o.Layout), room: semaphore.NewWeighted(pixels.MaxPixels)}
 	first := 0
 	if o.SkipBad {
 		if err := src.tryAll(ctx); err != nil {

@@ -7,20 +7,19 @@ import "github.com/attach-uncertainty/attach/internal/imagesize"
 // image is and how preprocessing would make such a shape of it.
 func (s *Set) CheckImages(takes []int) error {
 	var name string
-	var layout string
 	var h, w int
 	var shape []int
 	if src, ok := find[*imageSource](s.src); ok {
-		name, layout, shape = src.path(s.Row(0)), src.layout, src.none.Shape[1:]
+		name, shape = src.path(s.Row(0)), src.none.Shape[1:]
 		var err error
 		if h, w, err = src.size(s.Row(0)); err != nil {
 			return err
 		}
 	} else if src, ok := find[*pixelSource](s.src); ok {
-		name, layout, h, w, shape = src.name(s.Row(0)), src.layout, src.frame.h, src.frame.w, src.none.Shape[1:]
+		name, h, w, shape = src.name(s.Row(0)), src.frame.h, src.frame.w, src.none.Shape[1:]
 	}
 	if shape == nil {
 		return nil
 	}
-	return inRow(name, imagesize.Check(layout, h, w, shape, takes))
+	return inRow(name, imagesize.Check(s.layout, h, w, shape, takes))
 }

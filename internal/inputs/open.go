@@ -145,6 +145,6 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	if s.Len() == 0 {
 		return nil, fmt.Errorf("%s: %w", path, ErrEmpty)
 	}
-	s.takes, s.opened = o.Takes, s.Len()
+	s.takes, s.layout, s.opened = o.Takes, o.Layout, s.Len()
 	return s, nil
 }

@@ -53,10 +53,8 @@ func (f frame) pixels(row []uint8) *pixels.Image {
 // pixelSource is the rows of a uint8 array, each an image.
 type pixelSource struct {
 	arraySource
-	frame  frame
-	pipe   *preprocess.Pipeline
-	layout string
-	width  int // of a row after preprocessing
+	frame frame
+	pipe  *preprocess.Pipeline
 }
 
 func newPixelSource(l *npy.Lazy, input string, o Options) (source, error) {
@@ -76,7 +74,7 @@ func newPixelSource(l *npy.Lazy, input string, o Options) (source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name(), err)
 	}
-	return &pixelSource{arraySource{l, numbers(input, shape)}, f, pipe, o.Layout, product(shape)}, nil
+	return &pixelSource{arraySource{l, numbers(input, shape)}, f, pipe}, nil
 }
 
 func (p *pixelSource) open() (reader, error) {
@@ -115,7 +113,7 @@ type pixelReader struct {
 }
 
 func (r *pixelReader) fill(ctx context.Context, idx []int, dst []float32) error {
-	in, out := r.src.l.RowLen(), r.src.width
+	in, out := r.src.l.RowLen(), product(r.src.none.Shape[1:])
 	for start, n := range runs(idx, max(1, readBytes/in)) {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -21,6 +21,7 @@ var ErrEmpty = errors.New("there are no rows")
 type Set struct {
 	src    source
 	takes  []Takes
+	layout string // of images
 	opened int
 	index  []int // rows of src, or nil for those from first to last, or for all
 	first  int
