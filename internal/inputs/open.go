@@ -103,11 +103,10 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	}
 	switch {
 	case IsTable(path):
-	case IsArchive(path) && o.Ignore == nil:
-	case o.Targets != nil && !o.TargetOptional:
-		return nil, fmt.Errorf("%s: only a table has a target column; it cannot be %.100q here", path, strings.Join(o.Targets, ","))
 	case o.Ignore != nil:
 		return nil, fmt.Errorf("%s: only a table has columns to leave out", path)
+	case o.Targets != nil && !o.TargetOptional && !IsArchive(path):
+		return nil, fmt.Errorf("%s: only a table has a target column; it cannot be %.100q here", path, strings.Join(o.Targets, ","))
 	}
 	if o.Groups != "" && !IsTable(path) && !IsArchive(path) && !strings.EqualFold(filepath.Ext(path), ".npz") {
 		return nil, fmt.Errorf("%s: only a table, a WebDataset or an .npz file holds groups; they cannot be %.100q here", path, o.Groups)

@@ -177,7 +177,7 @@ func TestWebDatasetErrors(t *testing.T) {
 		{"images need a preprocessing file", Options{}, []string{"1.png=rgb"}},
 		{"name images, or save", images, []string{"1.npy=array"}},
 		{"1.png: not a readable image", images, []string{"1.png=text"}},
-		{"only a table has columns to leave out", Options{Ignore: []string{"a"}}, []string{"1.npy=array"}},
+		{"only a table has columns to leave out", Options{Ignore: []string{"a"}, Targets: []string{"y"}}, []string{"1.npy=array", "1.y=1"}},
 	} {
 		path := pack(t, c.members...)
 		_, err := Open(context.Background(), path, c.o)
