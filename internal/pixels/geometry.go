@@ -28,9 +28,6 @@ func CheckArea(h, w int) error {
 // rounded down, from the top and left. A smaller image is surrounded with zeros,
 // half the difference, rounded up, on the top and left, as Hugging Face does.
 func (m *Image) Centre(h, w int) *Image {
-	if m.Height == h && m.Width == w {
-		return m
-	}
 	return m.window(offset(m.Height, h), offset(m.Width, w), h, w)
 }
 
@@ -41,14 +38,14 @@ func offset(have, want int) int { return (have - want) >> 1 }
 // Padded surrounds an image that is no larger than h×w with zeros. An odd
 // difference puts one more at the bottom or right.
 func (m *Image) Padded(h, w int) *Image {
-	if m.Height == h && m.Width == w {
-		return m
-	}
 	return m.window(-((h - m.Height) / 2), -((w - m.Width) / 2), h, w)
 }
 
 // window cuts h×w out of m from (top, left) on, with zeros where m has nothing.
 func (m *Image) window(top, left, h, w int) *Image {
+	if top == 0 && left == 0 && m.Height == h && m.Width == w {
+		return m
+	}
 	out := New(h, w, m.Channels)
 	x0, x1 := max(left, 0), min(left+w, m.Width)
 	if x0 >= x1 {
