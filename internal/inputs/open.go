@@ -42,13 +42,13 @@ type Options struct {
 	// Ignore names columns of a table that are not read.
 	Ignore []string
 	// Targets names the columns of a table that are targets: names of its header, or
-	// "last" alone.
+	// "last" alone; or the members or keys of an archive's samples.
 	Targets []string
 	// TargetOptional says that a table may lack targets.
 	TargetOptional bool
-	// Groups names the column of a table, of any text, or the array of an .npz
-	// archive, of whole numbers, that says which group each row is of. It is no
-	// input, unless Columns says so.
+	// Groups names the column of a table, of any text, the member or key of an
+	// archive's samples, or the array of an .npz file, of whole numbers, that says which
+	// group each row is of. It is no input, unless Columns says so.
 	Groups string
 	// Outputs is how many targets a row may have at most; 0 is any number. Those
 	// of an archive are refused before they are read.
@@ -57,8 +57,8 @@ type Options struct {
 	// rows' targets and labels, and over optional targets of a table that lacks
 	// one, or some of whose cells are no numbers.
 	SkipOdd bool
-	// SkipBad leaves out images that cannot be read, which Set.Skipped
-	// counts. It decodes every image once when the folder is opened.
+	// SkipBad leaves out rows whose image cannot be read, and samples without an input,
+	// which Set.Skipped counts. Every image is decoded once when it is opened.
 	SkipBad bool
 }
 

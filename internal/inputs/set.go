@@ -37,7 +37,7 @@ type Set struct {
 	// has no header or the rows are of no table. Texts are those that texts are taken
 	// from, and TargetNames those of targets.
 	Columns, Texts, TargetNames []string
-	Notes                       []string // how the columns of a table were taken
+	Notes                       []string // how columns or arrays were taken
 	// Odd is why targets were passed over, as Options.SkipOdd says, or nil.
 	Odd     error
 	Skipped int // rows that Options.SkipBad left out, as they could not be read
