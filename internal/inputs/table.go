@@ -501,7 +501,11 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor, counted bool) error
 		}
 	}
 	if t.group >= 0 {
-		t.groups = append(t.groups, rec.cells[t.group].trimmed())
+		c := &rec.cells[t.group]
+		if c.kind == list || c.kind == other {
+			return fmt.Errorf("%s: lists, dates, times and nested values name no group", t.where(rec, t.group))
+		}
+		t.groups = append(t.groups, c.trimmed())
 	}
 	for _, j := range t.at {
 		v, wrong := t.o.target(&rec.cells[j])

@@ -70,6 +70,7 @@ func TestTypedTables(t *testing.T) {
 		{"x.jsonl", "{\"a\": [1, 2]}\n{\"a\": [1]}\n", Options{Takes: []Takes{float("a", -1, 2)}}, `line 2, column "a": the list has 1 number, and 2 are wanted`},
 		{"x.jsonl", "{\"input_ids\": [1], \"attention_mask\": [1]}\n{\"input_ids\": [], \"attention_mask\": [1]}\n", Options{Takes: tokens()}, `line 2, column "input_ids": the list has 0 numbers`},
 		{"x.jsonl", "{\"a\": [1, null]}\n", Options{Takes: []Takes{float("a", -1, 2)}}, `line 1, column "a": entry 1: NaN is not a finite number`},
+		{"x.jsonl", "{\"a\": 1, \"g\": \"x\"}\n{\"a\": 1, \"g\": [2]}\n", Options{Takes: takes(1), Groups: "g"}, `line 2, column "g": lists, dates, times and nested values name no group`},
 		{"x.jsonl", "\n", Options{Takes: takes(1)}, "there are no rows"},
 		{"x.parquet", "PAR1", Options{Takes: takes(1)}, "it is no Parquet file, or one cut short or damaged"},
 	} {
