@@ -9,6 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -30,7 +31,7 @@ type covariance struct {
 }
 
 func fitCovariance(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-	_, s, err := featureSpectrum(ctx, t, false)
+	_, s, err := sharing.Spectrum(ctx, t, false, false)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func fitNECO(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 }
 
 func standardise(ctx context.Context, t ood.Training) (*standardised, error) {
-	m, err := featureMoments(ctx, t)
+	m, err := sharing.Moments(ctx, t, false)
 	if err != nil {
 		return nil, err
 	}

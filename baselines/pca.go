@@ -9,6 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/dense"
 	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -37,7 +38,7 @@ type pca struct {
 }
 
 func fitPCA(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-	m, s, err := featureSpectrum(ctx, t, true)
+	m, s, err := sharing.Spectrum(ctx, t, false, true)
 	if err != nil {
 		return nil, err
 	}

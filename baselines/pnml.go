@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/gaussian"
 	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -33,13 +33,8 @@ type pnml struct {
 }
 
 func fitPNML(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
-	m := &moments.Moments{UnitNorm: true}
-	for _, x := range blocks(ctx, t.Features) {
-		if err := m.Add(x); err != nil {
-			return nil, err
-		}
-	}
-	if err := ctx.Err(); err != nil {
+	m, err := sharing.Moments(ctx, t, true)
+	if err != nil {
 		return nil, err
 	}
 	w, err := gaussian.NewWhitening(make([]float64, t.Features.Cols), m.SecondMoment(), 0)

@@ -40,7 +40,7 @@ func seenFromOrigin(ctx context.Context, t ood.Training) (*seen, error) {
 		if h < 2 {
 			return nil, errors.New("at least 2 features are needed: one for the principal space and one outside of it")
 		}
-		m, err := featureMoments(ctx, t)
+		m, err := sharing.Moments(ctx, t, false)
 		if err != nil {
 			return nil, err
 		}

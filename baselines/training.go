@@ -6,7 +6,6 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/eigen"
 	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/neighbours"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -42,37 +41,6 @@ func blocks(ctx context.Context, x blas32.General) iter.Seq2[int, blas32.General
 			}
 		}
 	}
-}
-
-// featureMoments are those of the training features.
-func featureMoments(ctx context.Context, t ood.Training) (*moments.Moments, error) {
-	type key struct{}
-	return sharing.Cached(t.Batch, key{}, func() (*moments.Moments, error) {
-		m := &moments.Moments{}
-		for _, x := range blocks(ctx, t.Features) {
-			if err := m.Add(x); err != nil {
-				return nil, err
-			}
-		}
-		return m, ctx.Err()
-	})
-}
-
-// featureSpectrum is that of the training features' covariance, or of their
-// second moment, which knows no mean.
-func featureSpectrum(ctx context.Context, t ood.Training, centred bool) (*moments.Moments, *eigen.Spectrum, error) {
-	m, err := featureMoments(ctx, t)
-	if err != nil {
-		return nil, nil, err
-	}
-	type key struct{ centred bool }
-	s, err := sharing.Cached(t.Batch, key{centred}, func() (*eigen.Spectrum, error) {
-		if centred {
-			return eigen.NewSpectrum(m.Covariance())
-		}
-		return eigen.NewSpectrum(m.SecondMoment())
-	})
-	return m, s, err
 }
 
 // bank is the training features for a scorer to keep, which outlives them: a

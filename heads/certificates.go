@@ -78,38 +78,17 @@ func checkCertificates(n, h, k int, centred bool) error {
 	return nil
 }
 
-func fitCertificates(_ context.Context, t ood.Training, p ood.Params) (any, error) {
+func fitCertificates(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	h, unit, centred := t.Features.Cols, p["unit_norm"].(bool), p["centred"].(bool)
 	k := certificatesOf(p, h)
 	if err := checkCertificates(t.Len(), h, k, centred); err != nil {
 		return nil, err
 	}
-	type momentsKey struct{ unit bool }
-	m, err := sharing.Cached(t.Batch, momentsKey{unit}, func() (*moments.Moments, error) {
-		m := &moments.Moments{UnitNorm: unit}
-		return m, m.Add(t.Features)
-	})
-	if err != nil {
-		return nil, err
-	}
-	type spectrumKey struct{ unit, centred bool }
-	s, err := sharing.Cached(t.Batch, spectrumKey{unit, centred}, func() (*eigen.Spectrum, error) { return spectrumOf(m, centred) })
+	m, s, err := sharing.Spectrum(ctx, t, unit, centred)
 	if err != nil {
 		return nil, err
 	}
 	return exact(m, s, k, p.Float("lambda"), centred)
-}
-
-func spectrumOf(m *moments.Moments, centred bool) (*eigen.Spectrum, error) {
-	second := m.SecondMoment
-	if centred {
-		second = m.Covariance
-	}
-	s, err := eigen.NewSpectrum(second())
-	if err != nil {
-		return nil, fmt.Errorf("second moment of the features: %w", err)
-	}
-	return s, nil
 }
 
 // exact solves the squared loss mean (Cᵀφ)², averaged over rows and

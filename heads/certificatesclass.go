@@ -8,6 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/moments"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -71,10 +72,10 @@ func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Params) (an
 		if err := checkCertificates(phi.Rows, h, k, false); err != nil {
 			return nil, err
 		}
-		if err := m.Add(phi); err != nil {
+		if err := m.Add(ctx, phi); err != nil {
 			return nil, err
 		}
-		spectrum, err := spectrumOf(m, false)
+		spectrum, err := sharing.SpectrumOf(m, false)
 		if err != nil {
 			return nil, err
 		}

@@ -58,7 +58,7 @@ func Of(ctx context.Context, x blas32.General, of []int, classes int) (*Moments,
 // Add counts the rows of phi, each of width h, as of one class. It returns a
 // *rows.NotFiniteError, and counts nothing, if an element is NaN or Inf, and panics if
 // the width is not that of earlier rows.
-func (m *Moments) Add(phi blas32.General) error {
+func (m *Moments) Add(ctx context.Context, phi blas32.General) error {
 	if err := rows.CheckFinite("features", phi); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (m *Moments) Add(phi blas32.General) error {
 	if phi.Cols != m.Width() {
 		panic("moments: rows of different widths in one Moments")
 	}
-	return m.add(context.Background(), phi, make([]int, phi.Rows))
+	return m.add(ctx, phi, make([]int, phi.Rows))
 }
 
 func (m *Moments) start(ref blas64.General) {

@@ -32,7 +32,7 @@ func TestMoments(t *testing.T) {
 			phi := headstest.Rows(tt.n, tt.h, tt.offset, 1)
 			m := &Moments{UnitNorm: tt.unit}
 			for s := range tt.shards {
-				if err := m.Add(rows.Slice(phi, s*tt.n/tt.shards, (s+1)*tt.n/tt.shards)); err != nil {
+				if err := m.Add(t.Context(), rows.Slice(phi, s*tt.n/tt.shards, (s+1)*tt.n/tt.shards)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -66,7 +66,7 @@ func TestMomentsRefuseNaN(t *testing.T) {
 	phi.Data[3*phi.Stride+2] = float32(math.Inf(1))
 	m := &Moments{}
 	var notFinite *rows.NotFiniteError
-	if err := m.Add(phi); !errors.As(err, &notFinite) || notFinite.Row != 3 || notFinite.Col != 2 {
+	if err := m.Add(t.Context(), phi); !errors.As(err, &notFinite) || notFinite.Row != 3 || notFinite.Col != 2 {
 		t.Errorf("error %v, want one that names row 3, column 2", err)
 	}
 	if m.N() != 0 {
@@ -94,7 +94,7 @@ func BenchmarkMoments(b *testing.B) {
 	phi := headstest.Rows(8192, 512, 1, 1)
 	for b.Loop() {
 		m := &Moments{UnitNorm: true}
-		if err := m.Add(phi); err != nil {
+		if err := m.Add(b.Context(), phi); err != nil {
 			b.Fatal(err)
 		}
 	}

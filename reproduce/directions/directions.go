@@ -54,7 +54,7 @@ var Experiment = experiment.Experiment{
 		flags.BoolVar(&s.json, "json", false, "print JSON, of all directions; null is an endless shift")
 		flags.StringVar(&s.vectors, "o", "", ".npz `file` to write vectors h×h (a direction a row), variance, seen, slope and shift to")
 		flags.Float64Var(&s.alpha, "alpha", 0, "`share` of in-domain inputs that may be flagged by mistake (0: what fit was given)")
-		return func(context.Context) error { return s.run() }
+		return s.run
 	},
 }
 
@@ -66,7 +66,7 @@ type settings struct {
 	alpha              float64
 }
 
-func (s *settings) run() error {
+func (s *settings) run(ctx context.Context) error {
 	switch {
 	case s.bundle == "" || s.x == "":
 		return experiment.Usagef("say with --attach what was fitted, and with --x where features of in-domain rows are")
@@ -93,7 +93,7 @@ func (s *settings) run() error {
 		return fmt.Errorf("%s: the rows have %d features, and the bundle was fitted on %d", s.x, w, certificates.C.Rows)
 	}
 	m := &moments.Moments{UnitNorm: certificates.UnitNorm}
-	if err := m.Add(rows.Features); err != nil {
+	if err := m.Add(ctx, rows.Features); err != nil {
 		return fmt.Errorf("%s: %w", s.x, err)
 	}
 	found, err := directionsOf(certificates, m)
@@ -105,7 +105,7 @@ func (s *settings) run() error {
 		UnitNorm: certificates.UnitNorm, Centred: certificates.Mean != nil, Alpha: s.alpha, nCal: len(b.Calibration.OOD),
 	}
 	if certificates.Loss != "bce" {
-		scores, err := scorer.Score(context.Background(), nil, rows)
+		scores, err := scorer.Score(ctx, nil, rows)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.x, err)
 		}

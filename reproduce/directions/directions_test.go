@@ -36,7 +36,7 @@ func TestDirections(t *testing.T) {
 	exact, _ := attach.MethodByName("certificates")
 	for _, centre := range []bool{false, true} {
 		m := &moments.Moments{}
-		if err := m.Add(phi); err != nil {
+		if err := m.Add(t.Context(), phi); err != nil {
 			t.Fatal(err)
 		}
 		fitted, err := driver.Fit(t.Context(), exact, ood.Training{Batch: ood.Batch{Features: phi}}, ood.Params{"k": 4., "centred": centre, "unit_norm": false})
