@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
@@ -303,23 +304,12 @@ func (b *BLAS) close() {
 }
 
 func (p operation) model() *pb.ModelProto {
-	matrix := func(name string) *pb.ValueInfoProto {
-		dims := []*pb.TensorShapeProto_Dimension{{}, {}}
-		return &pb.ValueInfoProto{Name: proto.String(name), Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{
-			TensorType: &pb.TypeProto_Tensor{ElemType: proto.Int32(int32(p.dtype)), Shape: &pb.TensorShapeProto{Dim: dims}}}}}
-	}
-	flag := func(name string, on bool) *pb.AttributeProto {
-		a := &pb.AttributeProto{Name: proto.String(name), Type: pb.AttributeProto_INT.Enum(), I: proto.Int64(0)}
-		if on {
-			a.I = proto.Int64(1)
-		}
-		return a
-	}
+	matrix := func(name string) *pb.ValueInfoProto { return onnx.ValueInfo(name, p.dtype, -1, -1) }
 	return modelOf(&pb.GraphProto{
 		Input:  []*pb.ValueInfoProto{matrix("a"), matrix("b")},
 		Output: []*pb.ValueInfoProto{matrix("c")},
 		Node: []*pb.NodeProto{{OpType: proto.String("Gemm"), Input: []string{"a", "b"}, Output: []string{"c"},
-			Attribute: []*pb.AttributeProto{flag("transA", p.transA), flag("transB", p.transB)}}},
+			Attribute: []*pb.AttributeProto{onnx.Attr("transA", p.transA), onnx.Attr("transB", p.transB)}}},
 	})
 }
 
