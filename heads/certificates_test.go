@@ -295,3 +295,17 @@ func TestCertificatesRefuse(t *testing.T) {
 		t.Errorf("error %v, want one that asks for 3 rows", err)
 	}
 }
+
+// TestClassCertificatesRefuse: of classes from outside all have as many certificates,
+// which a graph puts side by side.
+func TestClassCertificatesRefuse(t *testing.T) {
+	of := func(k int) *certificates { return &certificates{C: rows.New(2, k), Loss: "mse"} }
+	s := &classCertificates{All: *of(1), Own: []int{0, 1}, Classes: []*certificates{of(1), of(2)}}
+	if err := s.Restored(); err == nil {
+		t.Error("classes with 1 and 2 certificates pass")
+	}
+	s.Classes[1] = of(1)
+	if err := s.Restored(); err != nil {
+		t.Error(err)
+	}
+}

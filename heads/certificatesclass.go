@@ -57,6 +57,11 @@ func (s *classCertificates) Restored() error {
 			return fmt.Errorf("class %d has the certificates %d of %d", y, k, len(s.Classes))
 		}
 	}
+	for i, c := range s.Classes {
+		if have, want := c.C.Cols, s.All.C.Cols; have != want {
+			return fmt.Errorf("classes.%d has %d certificates, and all rows have %d", i, have, want)
+		}
+	}
 	return nil
 }
 
