@@ -36,8 +36,8 @@ func evaluateCommand() *cli.Command {
 		{name: "out", to: &f.others, file: rowFile, usage: "INPUTS: rows from elsewhere, which are to be flagged", never: []never{noDetector}},
 		sliceOption("out-rows", "--out", &f.otherRows, idle("without --out", func() bool { return f.others == "" })),
 	}, features, table{
-		{name: "level", to: f.setLevels, usage: "LEVELS: levels of intervals or sets, such as .8,.9; the first is the one that groups and pictures are of, instead of what fit was given", never: f.levelless()},
-		{name: "alpha", to: f.setAlphas, usage: "SHARES: shares of in-domain inputs that may be flagged by mistake; the first instead of what fit was given, the others instead of .01,.05,.1", never: []never{noDetector}},
+		{name: "level", to: setShares("--level", &f.o.Level, &f.more.Levels), usage: "LEVELS: levels of intervals or sets, such as .8,.9; the first is the one that groups and pictures are of, instead of what fit was given", never: f.levelless()},
+		{name: "alpha", to: setShares("--alpha", &f.o.Alpha, &f.more.Alphas), usage: "SHARES: shares of in-domain inputs that may be flagged by mistake; the first instead of what fit was given, the others instead of .01,.05,.1", never: []never{noDetector}},
 		f.flagByClassOption(noDetector),
 	}, f.setOptions(), f.groupsOption(", to show coverage and flags by group"), table{
 		{name: "seed", to: &f.o.Seed, usage: "N: seed of all that is drawn: the rows of pictures and slabs, --smoothed, --by-cluster and --interval-score rcp"},
@@ -56,20 +56,15 @@ func evaluateCommand() *cli.Command {
 	}, argument{name: "M.attach", to: &f.path}, f.choose, f.begin, f.log, f.writable, f.run)
 }
 
-func (f *evaluating) setLevels(list string) error {
-	levels, err := parseShares("--level", list)
-	if err == nil {
-		f.o.Level, f.more.Levels = levels[0], levels[1:]
+// setShares reads a list whose first is the evaluation's own.
+func setShares(option string, first *float64, others *[]float64) func(list string) error {
+	return func(list string) error {
+		shares, err := parseShares(option, list)
+		if err == nil {
+			*first, *others = shares[0], shares[1:]
+		}
+		return err
 	}
-	return err
-}
-
-func (f *evaluating) setAlphas(list string) error {
-	alphas, err := parseShares("--alpha", list)
-	if err == nil {
-		f.o.Alpha, f.more.Alphas = alphas[0], alphas[1:]
-	}
-	return err
 }
 
 // choose is a step that reads the gates.

@@ -124,12 +124,8 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 	if info.Folder != "" {
 		printf(w, "folder     %s\n", info.Folder)
 	}
-	if n := len(info.Classes); n > 0 {
-		printf(w, "classes    %d: %q", n, info.Classes[:min(n, namedValues)])
-		if n > namedValues {
-			fmt.Fprint(w, " and so on; --json prints all")
-		}
-		fmt.Fprintln(w)
+	if len(info.Classes) > 0 {
+		printf(w, "classes    %s\n", counted(info.Classes))
 	}
 	if info.MultiLabel {
 		fmt.Fprintln(w, "labels     several classes may be right at once")

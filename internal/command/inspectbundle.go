@@ -36,8 +36,14 @@ func isBundle(path string) bool {
 	return err == nil && string(head[:]) == "PK\x03\x04"
 }
 
-// namedValues is how many names are printed of a list.
-const namedValues = 20
+// counted is how many names there are, and the first of them.
+func counted(names []string) string {
+	const most = 20
+	if len(names) > most {
+		return fmt.Sprintf("%d: %q and so on; --json prints all", len(names), names[:most])
+	}
+	return fmt.Sprintf("%d: %q", len(names), names)
+}
 
 // bundleInfo is what inspect prints of a bundle.
 type bundleInfo struct {
@@ -108,11 +114,8 @@ func (info bundleInfo) text() string {
 		printf(&b, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	list := func(name string, values []string) {
-		switch {
-		case len(values) > namedValues:
-			line(name, "%d: %q and so on; --json prints all", len(values), values[:namedValues])
-		case len(values) > 0:
-			line(name, "%d: %q", len(values), values)
+		if len(values) > 0 {
+			line(name, "%s", counted(values))
 		}
 	}
 	line("model", "%s", cmp.Or(info.Path, "none: fitted on features alone"))
