@@ -288,11 +288,7 @@ func (t *tableReader) bindTo(in Takes, columns []int) error {
 // length.
 func (t *tableReader) listed(in Takes, j int) ([]int, error) {
 	if len(in.Shape) < 2 {
-		for _, cells := range t.sample {
-			if c := cells[j]; c.kind == list {
-				return []int{len(c.list)}, nil
-			}
-		}
+		return []int{t.holds[j].length}, nil
 	}
 	row := slices.Clone(in.Shape[1:])
 	if slices.Contains(row[1:], -1) {
@@ -435,7 +431,7 @@ func (t *tableReader) bindNumbers(in Takes, free []int) error {
 	}
 	if t.all == nil {
 		for _, j := range free { // else what is odd is that this is a header
-			rec := record{line: t.first, cells: t.sample[0]}
+			rec := record{line: t.line, cells: t.top}
 			if _, wrong := rec.cells[j].finite(); wrong != "" {
 				return t.badNumber(&rec, j, wrong)
 			}
@@ -509,11 +505,12 @@ func (t *tableReader) inputNames() (names []string) {
 
 // source is the table, with images beside.
 func (t *tableReader) source() source {
-	if t.images == nil {
-		return &t.table
-	}
-	if len(t.bounds) == 0 {
+	table := t.table // without what was needed to open it
+	switch {
+	case t.images == nil:
+		return &table
+	case len(t.bounds) == 0:
 		return t.images
 	}
-	return joined{&t.table, t.images}
+	return joined{&table, t.images}
 }

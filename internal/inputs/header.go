@@ -31,11 +31,10 @@ func (t *tableReader) isHeader(first []string) bool {
 	if !plain || !t.o.HasText {
 		return plain
 	}
-	words := func(s string) bool { return strings.ContainsAny(strings.TrimSpace(s), " \t\n") }
-	return !slices.ContainsFunc(first, words) && slices.ContainsFunc(t.sample[1:], func(rec []cell) bool {
-		return slices.ContainsFunc(rec, func(c cell) bool { return words(c.text) })
-	})
+	return t.wordy && !slices.ContainsFunc(first, severalWords)
 }
+
+func severalWords(s string) bool { return strings.ContainsAny(strings.TrimSpace(s), " \t\n") }
 
 // unprintable reports whether a cell is of no text.
 func unprintable(cell string) bool {

@@ -253,9 +253,10 @@ type tableReader struct {
 	table
 	o      Options
 	places map[string]int // of what may be names of columns, -1 where two have one
-	sample [][]cell       // cells of the first rows
-	first  int            // line of the first of them
-	holds  []holds        // what columns hold there
+	top    []cell         // of the first row, which may be a header
+	line   int            // of the first row
+	holds  []holds        // what columns hold in the first rows
+	wordy  bool           // some of their texts are of several words
 	// at and group are places of columns: those of targets, and that of groups, -1
 	// for none.
 	at           []int
@@ -269,8 +270,8 @@ type tableReader struct {
 	notes        []string
 }
 
-// holds counts what cells of a column are.
-type holds struct{ numbers, texts, lists, others int }
+// holds counts what cells of a column are; length is that of a list.
+type holds struct{ numbers, texts, lists, length int }
 
 // readTable opens a file of cells: of text separated by commas, semicolons, tabs or
 // blanks, with or without a header, with or without quotes; of JSON objects, one a
@@ -310,28 +311,31 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 	}
 	defer recs.Close()
 	first = recs.at()
-	var marks []mark
-	for len(t.sample) <= sniffed {
-		marks = append(marks, recs.at())
+	second := first
+	for n := 0; n <= sniffed; n++ {
+		if n == 1 {
+			second = recs.at()
+		}
 		rec, err := recs.next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil && len(t.sample) == 0 {
+		if err != nil && n == 0 {
 			return first, err
 		}
-		if err != nil || len(t.sample) > 0 && len(rec.cells) != len(t.sample[0]) {
+		if err != nil || n > 0 && len(rec.cells) != len(t.top) {
 			break // the scan says what is wrong, after what is wrong before it
 		}
-		if len(t.sample) == 0 {
-			t.first = rec.line
+		if n == 0 {
+			t.top, t.line, t.holds = slices.Clone(rec.cells), rec.line, make([]holds, len(rec.cells))
+		} else {
+			t.look(rec.cells)
 		}
-		t.sample = append(t.sample, slices.Clone(rec.cells))
 	}
 	t.all = t.names()
 	names := t.all
-	if t.all == nil && len(t.sample) > 0 {
-		for _, c := range t.sample[0] {
+	if t.all == nil {
+		for _, c := range t.top {
 			// Names may be of several lines, and errors are of one.
 			names = append(names, strings.TrimSpace(strings.ReplaceAll(c.text, "\n", " ")))
 		}
@@ -343,28 +347,34 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 		}
 		t.places[name] = j
 	}
-	if t.all == nil && len(t.sample) > 0 && t.isHeader(names) {
-		t.all, t.sample, first = names, t.sample[1:], marks[1]
-	}
-	if len(t.sample) == 0 && t.columns == 0 {
+	switch {
+	case t.top == nil && t.columns == 0:
 		return first, ErrEmpty
-	}
-	t.holds = make([]holds, t.columns)
-	for _, cells := range t.sample {
-		for j := range cells {
-			switch c, h := &cells[j], &t.holds[j]; {
-			case c.numeric():
-				h.numbers++
-			case c.written():
-				h.texts++
-			case c.kind == list:
-				h.lists++
-			case c.kind == other:
-				h.others++
-			}
-		}
+	case t.top == nil:
+		t.holds = make([]holds, t.columns)
+	case t.all == nil && t.isHeader(names):
+		t.all, first = names, second
+	default:
+		t.look(t.top)
 	}
 	return first, nil
+}
+
+// look counts what a row's cells are.
+func (t *tableReader) look(row []cell) {
+	for j := range row {
+		c, h := &row[j], &t.holds[j]
+		t.wordy = t.wordy || severalWords(c.text)
+		switch {
+		case c.numeric():
+			h.numbers++
+		case c.written():
+			h.texts++
+		case c.kind == list:
+			h.lists++
+			h.length = len(c.list)
+		}
+	}
 }
 
 // place says which columns are targets and groups.
