@@ -55,8 +55,7 @@ func TestDigitsGradients(t *testing.T) {
 	}
 }
 
-// Weights beside the model are found, also where the gradient is a model of
-// its own.
+// Weights beside the model are found, also where it is of an old operator set.
 func TestGradientExternal(t *testing.T) {
 	rt := runtime(t)
 	path := filepath.Join("..", "testmodels", "odd", "external.onnx")
