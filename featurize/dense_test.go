@@ -52,7 +52,7 @@ func TestDense(t *testing.T) {
 			out(b, b.Node("Add", []string{b.Initializer("b", headB), matmul(b, p)}))
 		}},
 		"weights from nodes": {head: func(b *onnx.Builder, p string) {
-			w := b.Node("Transpose", []string{b.Node("Cast", []string{b.Initializer("W", []float64{1, 2, -1, .5, -2, 1, .25, 1}, c, h)}, onnx.Attr("to", float))}, onnx.Attr("perm", []int{1, 0}))
+			w := b.Node("Transpose", []string{b.Node("Cast", []string{b.Initializer("W", []float64{1, 2, -1, .5, -2, 1, .25, 1}, c, h)}, onnx.Attr("to", float))}, onnx.Attr("perm", []int64{1, 0}))
 			bias := b.Node("Reshape", []string{b.Node("Constant", nil, onnx.Attr("value", onnx.Tensor(headB))), b.Const([]int64{1, c})})
 			out(b, b.Node("Add", []string{b.Node("MatMul", []string{p, w}), bias}))
 		}},

@@ -84,9 +84,9 @@ func TestLayersAgreeWithNumPy(t *testing.T) {
 func TestLayersFound(t *testing.T) {
 	rt := runtime(t)
 	ones := func(n int) []float32 { return slices.Repeat([]float32{.1}, n) }
-	conv := func(b *onnx.Builder, name, x string, from, to, kernel int) string {
-		y := b.Node("Conv", []string{x, b.Initializer(name, ones(to*from*kernel*kernel), int64(to), int64(from), int64(kernel), int64(kernel))},
-			onnx.Attr("pads", []int{kernel / 2, kernel / 2, kernel / 2, kernel / 2}))
+	conv := func(b *onnx.Builder, name, x string, from, to, kernel int64) string {
+		y := b.Node("Conv", []string{x, b.Initializer(name, ones(int(to*from*kernel*kernel)), to, from, kernel, kernel)},
+			onnx.Attr("pads", []int64{kernel / 2, kernel / 2, kernel / 2, kernel / 2}))
 		return b.Node("Relu", []string{y})
 	}
 	classify := func(b *onnx.Builder, x string, width int) {
@@ -102,7 +102,7 @@ func TestLayersFound(t *testing.T) {
 	}{
 		// The gate of channels reads one position, and what only turns the input is no layer.
 		"squeeze and excitation": {dims: []any{"n", 6, 6, 2}, widths: []int{3, 5}, build: func(b *onnx.Builder, x string) {
-			y := conv(b, "a", b.Node("Transpose", []string{x}, onnx.Attr("perm", []int{0, 3, 1, 2})), 2, 3, 3)
+			y := conv(b, "a", b.Node("Transpose", []string{x}, onnx.Attr("perm", []int64{0, 3, 1, 2})), 2, 3, 3)
 			y = conv(b, "b", y, 3, 5, 3)
 			gate := b.Node("Sigmoid", []string{conv(b, "g", b.Node("GlobalAveragePool", []string{y}), 5, 5, 1)})
 			classify(b, pool(b, conv(b, "c", b.Node("Mul", []string{y, gate}), 5, 4, 1)), 4)
@@ -119,7 +119,7 @@ func TestLayersFound(t *testing.T) {
 			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("b", ones(30), 6, 5)})})
 			flat := b.Node("Gemm", []string{b.Node("Reshape", []string{y, b.Const([]int64{-1, 5})}), b.Initializer("c", ones(20), 5, 4)})
 			classify(b, b.Node("ReduceMean", []string{b.Node("Reshape", []string{flat, b.Const([]int64{-1, 7, 4})})},
-				onnx.Attr("axes", []int{1}), onnx.Attr("keepdims", 0)), 4)
+				onnx.Attr("axes", []int64{1}), onnx.Attr("keepdims", 0)), 4)
 		}},
 		// One tensor whose channels two layers take to lie on different axes is read once.
 		"two readings": {dims: []any{"n", 3, 4, 4}, widths: []int{4}, build: func(b *onnx.Builder, x string) {
@@ -140,10 +140,10 @@ func TestLayersFound(t *testing.T) {
 		}},
 		// Channels last, as some exporters write pointwise convolutions.
 		"channels last": {dims: []any{"n", 3, 5, 5}, widths: []int{4, 6}, build: func(b *onnx.Builder, x string) {
-			y := b.Node("Transpose", []string{conv(b, "a", x, 3, 4, 3)}, onnx.Attr("perm", []int{0, 2, 3, 1}))
+			y := b.Node("Transpose", []string{conv(b, "a", x, 3, 4, 3)}, onnx.Attr("perm", []int64{0, 2, 3, 1}))
 			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("b", ones(24), 4, 6)})})
 			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("c", ones(30), 6, 5)})})
-			classify(b, b.Node("ReduceMean", []string{y}, onnx.Attr("axes", []int{1, 2}), onnx.Attr("keepdims", 0)), 5)
+			classify(b, b.Node("ReduceMean", []string{y}, onnx.Attr("axes", []int64{1, 2}), onnx.Attr("keepdims", 0)), 5)
 		}},
 		"vectors alone": {dims: []any{"n", 3}, widths: []int{4, 6}, build: func(b *onnx.Builder, x string) {
 			y := b.Node("Relu", []string{b.Node("MatMul", []string{x, b.Initializer("a", ones(12), 3, 4)})})

@@ -31,9 +31,9 @@ func relu(v []float32) []float32 {
 // Here x is n×4×3×5 and φ the mean of relu(x) over space.
 func TestConvolution(t *testing.T) {
 	rt := runtime(t)
-	conv := func(b *onnx.Builder, x string, pad int) string {
+	conv := func(b *onnx.Builder, x string, pad int64) string {
 		return b.Node("Conv", []string{x, b.Initializer("W", headW, c, h, 1, 1), b.Initializer("b", headB)},
-			onnx.Attr("kernel_shape", []int{1, 1}), onnx.Attr("pads", []int{pad, pad, pad, pad}))
+			onnx.Attr("kernel_shape", []int64{1, 1}), onnx.Attr("pads", []int64{pad, pad, pad, pad}))
 	}
 	flatten := func(b *onnx.Builder, y string) string { return b.Node("Flatten", []string{y}) }
 	pool := func(b *onnx.Builder, y string) string { return b.Node("GlobalAveragePool", []string{y}) }
@@ -45,12 +45,12 @@ func TestConvolution(t *testing.T) {
 		"conv, pool": {exact: true, head: func(b *onnx.Builder, x string) { out(b, flatten(b, pool(b, conv(b, x, 0)))) }},
 		"pool, conv": {exact: true, head: func(b *onnx.Builder, x string) { out(b, flatten(b, conv(b, pool(b, x), 0))) }},
 		"conv, mean": {exact: true, head: func(b *onnx.Builder, x string) {
-			out(b, b.Node("ReduceMean", []string{conv(b, x, 0)}, onnx.Attr("axes", []int{2, 3}), onnx.Attr("keepdims", 0)))
+			out(b, b.Node("ReduceMean", []string{conv(b, x, 0)}, onnx.Attr("axes", []int64{2, 3}), onnx.Attr("keepdims", 0)))
 		}},
 		"conv without bias, then add": {exact: true, head: func(b *onnx.Builder, x string) {
 			y := b.Node("Conv", []string{x, b.Initializer("W", headW, c, h, 1, 1)})
 			y = b.Node("Add", []string{y, b.Const(headB, c, 1, 1)})
-			out(b, flatten(b, b.Node("AveragePool", []string{y}, onnx.Attr("kernel_shape", []int{3, 5}))))
+			out(b, flatten(b, b.Node("AveragePool", []string{y}, onnx.Attr("kernel_shape", []int64{3, 5}))))
 		}},
 		"conv, pool, softmax": {exact: true, head: func(b *onnx.Builder, x string) {
 			out(b, b.Node("Softmax", []string{flatten(b, pool(b, conv(b, x, 0)))}))
@@ -113,7 +113,7 @@ func TestTokens(t *testing.T) {
 	}
 	x := noise(2 * 3 * h)
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
-		out(b, b.Node("ReduceMean", []string{add(b, b.Node("Relu", []string{x}))}, onnx.Attr("axes", []int{1}), onnx.Attr("keepdims", 0)))
+		out(b, b.Node("ReduceMean", []string{add(b, b.Node("Relu", []string{x}))}, onnx.Attr("axes", []int64{1}), onnx.Attr("keepdims", 0)))
 	}, "n", 3, h)
 	m := open(t, rt, path, featurize.Options{})
 	var phi []float32

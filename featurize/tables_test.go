@@ -166,9 +166,9 @@ func TestSVMScores(t *testing.T) {
 	out := b.Append(onnx.Node{
 		Op: "SVMClassifier", Domain: "ai.onnx.ml", Inputs: []string{b.Input("x", pb.TensorProto_FLOAT, "n", 1)}, Outputs: []string{b.Fresh("label"), b.Fresh("scores")},
 		Attrs: []*pb.AttributeProto{
-			onnx.Attr("classlabels_ints", []int{0, 1}), onnx.Attr("coefficients", []float32{.5, -.5}), onnx.Attr("kernel_params", []float32{1, 0, 3}),
+			onnx.Attr("classlabels_ints", []int64{0, 1}), onnx.Attr("coefficients", []float32{.5, -.5}), onnx.Attr("kernel_params", []float32{1, 0, 3}),
 			onnx.Attr("kernel_type", "LINEAR"), onnx.Attr("post_transform", "NONE"), onnx.Attr("rho", []float32{0}),
-			onnx.Attr("support_vectors", []float32{-1, 1}), onnx.Attr("vectors_per_class", []int{1, 1}),
+			onnx.Attr("support_vectors", []float32{-1, 1}), onnx.Attr("vectors_per_class", []int64{1, 1}),
 		},
 	})
 	b.Output(out[0], pb.TensorProto_INT64, "n")

@@ -50,9 +50,9 @@ func AttributeString(n *pb.NodeProto, name, otherwise string) string {
 }
 
 // Attr makes an attribute of a node. A value is an int, int64, bool (0 or 1),
-// float32, float64 (stored as float32), string, a slice of int, int64,
-// float32 or string, a TensorProto_DataType, a tensor or a graph. It panics
-// on other types.
+// float32, float64 (stored as float32), string, a slice of int64, float32 or
+// string, a TensorProto_DataType, a tensor or a graph. It panics on other
+// types.
 func Attr(name string, value any) *pb.AttributeProto {
 	a := &pb.AttributeProto{Name: proto.String(name)}
 	switch v := value.(type) {
@@ -73,11 +73,6 @@ func Attr(name string, value any) *pb.AttributeProto {
 		a.F = proto.Float32(float32(v))
 	case string:
 		a.S = []byte(v)
-	case []int:
-		a.Type = pb.AttributeProto_INTS.Enum()
-		for _, i := range v {
-			a.Ints = append(a.Ints, int64(i))
-		}
 	case []int64:
 		a.Type = pb.AttributeProto_INTS.Enum()
 		a.Ints = append(a.Ints, v...)
