@@ -79,14 +79,18 @@ func (s *storage) open(ctx context.Context, name string) (b *blob.Bucket, key st
 	return b, key, nil
 }
 
+// changed is a URL with another path, which asks for the same.
+func changed(name string, to func(at string) string) string {
+	at, query, asks := strings.Cut(name, "?")
+	if asks {
+		return to(at) + "?" + query
+	}
+	return to(at)
+}
+
 // under is the URL of a file in the folder of another.
 func under(folder, name string) string {
-	at, query, asks := strings.Cut(folder, "?")
-	at = strings.TrimSuffix(at, "/") + "/" + name
-	if asks {
-		at += "?" + query
-	}
-	return at
+	return changed(folder, func(at string) string { return strings.TrimSuffix(at, "/") + "/" + name })
 }
 
 // list are the keys that begin so.
@@ -106,15 +110,13 @@ func list(ctx context.Context, b *blob.Bucket, prefix, delimiter string) (all []
 // Shards are the files and folders that a URL stands for: itself, a pattern such as
 // s3://bucket/day-*.parquet, or a folder of files of rows.
 func (s *storage) Shards(ctx context.Context, name string) (shards []string, err error) {
-	at, query, asks := strings.Cut(name, "?")
+	at, _, _ := strings.Cut(name, "?")
 	names, err := inputs.Expand(at)
 	if err != nil {
 		return nil, err
 	}
 	for _, one := range names {
-		if asks {
-			one += "?" + query
-		}
+		one = changed(name, func(string) string { return one })
 		some, err := s.shards(ctx, one)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", one, err)
@@ -130,12 +132,7 @@ func (s *storage) shards(ctx context.Context, name string) (shards []string, err
 		return nil, err
 	}
 	sibling := func(of string) string { // name, with another key
-		at, query, asks := strings.Cut(name, "?")
-		at = strings.TrimSuffix(strings.TrimSuffix(at, "/"), key) + of
-		if asks {
-			at += "?" + query
-		}
-		return at
+		return changed(name, func(at string) string { return strings.TrimSuffix(strings.TrimSuffix(at, "/"), key) + of })
 	}
 	if i := strings.IndexAny(key, "*["); i >= 0 {
 		found, err := list(ctx, b, key[:i], "")
