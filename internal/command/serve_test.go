@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -178,6 +179,16 @@ func TestServeKeepsMonitors(t *testing.T) {
 	}
 	if code, said := refused(path); code != exitFailed || !strings.Contains(said, "attach: --monitor-state: cannot write") {
 		t.Errorf("a folder that cannot be written: %d, %s", code, said)
+	}
+	// A pipe in its place would be waited for.
+	if err := os.Remove(kept); err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.Command("mkfifo", kept).Run(); err != nil {
+		t.Skip("there is no mkfifo: ", err)
+	}
+	if code, said := refused(path); code != exitFailed || !strings.Contains(said, kept+": it is no regular file") {
+		t.Errorf("a pipe where a monitor was kept: %d, %s", code, said)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/featurize/serve"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // monitors keeps what a server has seen of drift in a folder, a file for each model,
@@ -60,7 +61,7 @@ func (k *monitors) restore(model string) error {
 		return nil // without a calibrated detector there is nothing to keep
 	}
 	k.saved[model] = nil
-	state, err := os.ReadFile(k.file(model))
+	state, err := regular.ReadFile(k.file(model))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
