@@ -111,12 +111,6 @@ type Fitted struct {
 	scorer *driver.Scorer
 }
 
-// Where calibration rows came from.
-const (
-	given    = "given"
-	splitOff = "split"
-)
-
 // Calibration holds what held-out in-domain rows taught. Scores are stored,
 // not thresholds, so that levels stay adjustable.
 type Calibration struct {
@@ -156,9 +150,9 @@ type Calibration struct {
 // Promise says in one sentence what calibrated numbers mean for this bundle.
 func (b *Bundle) Promise() string {
 	switch b.Calibration.HeldOut {
-	case given:
+	case rows.Given:
 		return "coverage and p-values hold for inputs drawn like the calibration rows, which neither network nor heads have seen"
-	case splitOff:
+	case rows.SplitOff:
 		trees := ""
 		if b.Base.Standardised {
 			trees = " (far less around trees and their like, which nearly know such rows by heart)"

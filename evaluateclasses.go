@@ -144,7 +144,7 @@ func (g *gathering) sets(ctx context.Context, e *Evaluation, out *ClassEvaluatio
 		rates := parts.rates(func(i int) bool { return sets.covered[i] }, sets.width)
 		for i, r := range rates {
 			r.Asked = c.Asked
-			one := Promise{Kind: "sets", Rate: r, right: accuracy[i].Share}
+			one := Promise{Kind: evidence.Sets, Rate: r, right: accuracy[i].Share}
 			if r.Name != "" {
 				one.Part = out.SetParts
 			}

@@ -25,13 +25,13 @@ func (g *gathering) flags(e *Evaluation) *FlagEvaluation {
 	f.ByClass, f.ByGroup = g.byLabel().rates(alarm, nil), g.byGroup().rates(alarm, nil)
 	for _, r := range f.At {
 		if !p.o.FlagByClass {
-			e.promise(Promise{Kind: "false_alarms", Rate: r}, len(cal), r.Asked, 1)
+			e.promise(Promise{Kind: evidence.FalseAlarms, Rate: r}, len(cal), r.Asked, 1)
 			continue
 		}
 		of := g.byPredicted().rates(func(i int) bool { return g.pValues[i] <= r.Asked }, nil)
 		for _, one := range of {
 			one.Asked = r.Asked
-			e.promise(Promise{Kind: "false_alarms", Rate: one, Part: "predicted class"}, len(p.flagged(one.part).Scores), r.Asked, len(of))
+			e.promise(Promise{Kind: evidence.FalseAlarms, Rate: one, Part: "predicted class"}, len(p.flagged(one.part).Scores), r.Asked, len(of))
 		}
 	}
 	return f

@@ -70,7 +70,7 @@ func (g *gathering) note(e *Evaluation) {
 		if g.noteLabels(add, e.Classes) {
 			g.noteTemperature(add, e.Classes)
 		} else {
-			e.blame(func(p Promise) bool { return p.Kind != "false_alarms" })
+			e.blame(func(p Promise) bool { return p.Kind != evidence.FalseAlarms })
 		}
 	}
 	for t := range e.Targets {
@@ -79,7 +79,9 @@ func (g *gathering) note(e *Evaluation) {
 			of = cmp.Or(e.Targets[t].Name, fmt.Sprintf("target %d", t)) + ": "
 		}
 		if g.targets[t].note(add, of, e.Targets[t]) {
-			e.blame(func(p Promise) bool { return p.Kind == "joint_coverage" || p.Kind == "coverage" && p.Target == t })
+			e.blame(func(p Promise) bool {
+				return p.Kind == evidence.JointCoverage || p.Kind == evidence.Coverage && p.Target == t
+			})
 		}
 	}
 }
@@ -87,7 +89,7 @@ func (g *gathering) note(e *Evaluation) {
 // blame has broken promises say what the last note does, which knows the cause.
 func (e *Evaluation) blame(of func(Promise) bool) {
 	for i, p := range e.Promises {
-		if p.Verdict == broken && !p.Explained && of(p) {
+		if p.Verdict == evidence.Broken && !p.Explained && of(p) {
 			e.Promises[i].Explained, e.Promises[i].Do = true, "first "+e.Notes[len(e.Notes)-1].Do+" (a note says why), then evaluate again"
 		}
 	}
@@ -128,7 +130,7 @@ func (g *gathering) noteTemperature(add func(do, format string, args ...any), c 
 		return
 	}
 	do := "calibrate with rows like these"
-	if g.bundle.Calibration.HeldOut == splitOff {
+	if g.bundle.Calibration.HeldOut == rows.SplitOff {
 		do = "calibrate with rows that the network has not seen"
 	}
 	add(do, "confidence at temperature %.3g is worse than the network's own on these rows, by more than chance: NLL is %.4g instead of %.4g", c.Temperature, *c.After.NLL, *c.Before.NLL)
@@ -179,7 +181,7 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 		return false
 	case c.Calibration != nil && c.Accuracy.High < c.Calibration.Low:
 		says, do := "accuracy is below that on the calibration rows, %s: these rows are harder, or unlike them", "look what has changed"
-		if g.bundle.Calibration.HeldOut == splitOff {
+		if g.bundle.Calibration.HeldOut == rows.SplitOff {
 			says = "accuracy is below that on the calibration rows, %s, which were split off the rows fitted on: the network was trained on them, or these rows are harder, or prepared otherwise"
 			do = "look how inputs are prepared, and calibrate with rows that it has not seen"
 		}

@@ -10,13 +10,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
-// Verdicts on promises.
-const (
-	kept       = "kept"
-	broken     = "broken"
-	tooFewRows = "too few rows"
-)
-
 const (
 	// doubt is the probability at which a kept promise is called broken.
 	doubt = .01
@@ -55,7 +48,9 @@ type Promise struct {
 }
 
 // covers says that a promise is of rows that are held, and not of those missed.
-func (p Promise) covers() bool { return p.Kind != "false_alarms" && p.Kind != "selective_error" }
+func (p Promise) covers() bool {
+	return p.Kind != evidence.FalseAlarms && p.Kind != evidence.SelectiveError
+}
 
 // promise judges one that n calibration rows make, of misses with probability
 // alpha, and keeps it; it is one of so many that are made at once. Of intervals by rcp
@@ -66,7 +61,7 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 		misses = p.Rows - p.Count
 	}
 	more := func(format string, n int) string { return fmt.Sprintf("calibrate with "+format, n) }
-	if e.IntervalScore == "rcp" && strings.HasSuffix(p.Kind, "coverage") {
+	if e.IntervalScore == "rcp" && (p.Kind == evidence.Coverage || p.Kind == evidence.JointCoverage) {
 		n = evidence.Halved(n)
 		more = func(format string, n int) string {
 			return fmt.Sprintf("calibrate with "+format+", of which half learn the scores", evidence.Whole(n))
@@ -74,24 +69,24 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 	}
 	m := evidence.Misses{Allowed: int(math.Round((1 - evidence.ExpectedCoverage(n, alpha)) * float64(n+1))), Calibration: n}
 	twice, limit := min(2*alpha, (1+alpha)/2), doubt/float64(together)
-	p.Probability, p.Verdict, p.Says = m.AtLeast(misses, p.Rows), kept, p.seen()
+	p.Probability, p.Verdict, p.Says = m.AtLeast(misses, p.Rows), evidence.Kept, p.seen()
 	switch {
 	case m.Allowed == 0:
-		p.Verdict = tooFewRows
+		p.Verdict = evidence.TooFewRows
 		p.Says += fmt.Sprintf(", and %s too few to promise anything", singular(n, "calibration rows are"))
 		p.Do = more("at least %d rows", evidence.LeastRows(evidence.Forgive(alpha)))
 	case p.Probability < limit:
-		p.Verdict = broken
+		p.Verdict = evidence.Broken
 		p.Says += p.times(float64(misses) / float64(p.Rows) / alpha)
 		p.Do = e.mend()
 	case !m.Telling(limit, twice):
-		p.Verdict = tooFewRows
+		p.Verdict = evidence.TooFewRows
 		p.Says += fmt.Sprintf(", too few to tell: with %s even twice as many may be chance", rows.Count(n, "calibration row"))
 		if rows := evidence.CalibrationFor(alpha, limit, twice); rows > 0 {
 			p.Do = more("%d rows or more", rows)
 		}
 	case m.Power(p.Rows, limit, twice) < power:
-		p.Verdict = tooFewRows
+		p.Verdict = evidence.TooFewRows
 		p.Says += ", too few to tell: twice as many could pass unnoticed"
 		if rows := m.RowsFor(power, limit, twice); rows > 0 {
 			p.Do = fmt.Sprintf("evaluate on %d rows or more", rows)
@@ -120,15 +115,15 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 // calibration rows' with 95 % confidence: of errors among accepted rows that are
 // independent.
 func (e *Evaluation) judgeError(r Rate) {
-	p := Promise{Kind: "selective_error", Rate: r, Probability: evidence.Binomial(r.Count, r.Rows, r.Asked), Verdict: kept}
+	p := Promise{Kind: evidence.SelectiveError, Rate: r, Probability: evidence.Binomial(r.Count, r.Rows, r.Asked), Verdict: evidence.Kept}
 	p.Says = p.seen()
 	critical := sort.Search(r.Rows+1, func(k int) bool { return evidence.Binomial(k, r.Rows, r.Asked) < doubt })
 	switch {
 	case p.Probability < doubt:
-		p.Verdict, p.Do = broken, e.mend()
+		p.Verdict, p.Do = evidence.Broken, e.mend()
 		p.Says += p.times(r.Share / r.Asked)
 	case evidence.Binomial(critical, r.Rows, min(2*r.Asked, (1+r.Asked)/2)) < power:
-		p.Verdict, p.Do = tooFewRows, "evaluate on more rows"
+		p.Verdict, p.Do = evidence.TooFewRows, "evaluate on more rows"
 		p.Says += ", too few to tell: twice as many could pass unnoticed"
 	}
 	e.Promises = append(e.Promises, p)
@@ -138,13 +133,13 @@ func (e *Evaluation) judgeError(r Rate) {
 func (p Promise) seen() string {
 	what, asked := "rows are flagged", "asked for at most"
 	switch p.Kind {
-	case "coverage":
+	case evidence.Coverage:
 		what, asked = "targets are within their intervals", "asked for"
-	case "joint_coverage":
+	case evidence.JointCoverage:
 		what, asked = "rows are within their boxes", "asked for"
-	case "sets":
+	case evidence.Sets:
 		what, asked = "labels are in their sets", "asked for"
-	case "selective_error":
+	case evidence.SelectiveError:
 		what = "rows accepted are wrong"
 	}
 	return fmt.Sprintf("%s of %s (%s to %s), %s %s", percent(p.Share), singular(p.Rows, what), percent(p.Low), percent(p.High), asked, fmt.Sprintf("%.6g %%", 100*p.Asked))
@@ -160,7 +155,7 @@ func singular(n int, clause string) string {
 
 // times says how often there are misses, as a multiple of what was asked for.
 func (p Promise) times(x float64) string {
-	what := map[string]string{"false_alarms": "false alarms", "selective_error": "errors"}[p.Kind]
+	what := map[string]string{evidence.FalseAlarms: "false alarms", evidence.SelectiveError: "errors"}[p.Kind]
 	if what == "" {
 		what = "misses"
 	}
@@ -175,7 +170,7 @@ func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
 
 // mend says what to do about a broken promise.
 func (e *Evaluation) mend() string {
-	if e.HeldOut == splitOff {
+	if e.HeldOut == rows.SplitOff {
 		return "calibrate with rows that the network has not seen: those calibrated with were split off the rows fitted on"
 	}
 	return "look what has changed since calibration, first how inputs are prepared, or calibrate with rows like these"

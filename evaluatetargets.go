@@ -146,7 +146,7 @@ func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []Targ
 			out.Coverage[k] = g.coverage(k, of.levels[k], &tenth)
 			all, ways = append(all, &out.Coverage[k]), append(ways, of.levels[k])
 			if !g.at[g.main].o.Joint {
-				g.promises(e, Promise{Kind: "coverage", Target: t}, out.Coverage[k])
+				g.promises(e, Promise{Kind: evidence.Coverage, Target: t}, out.Coverage[k])
 			}
 		}
 	}
@@ -155,7 +155,7 @@ func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []Targ
 		for k := range g.at {
 			e.Joint[k] = g.coverage(k, g.joint[k], nil)
 			all, ways = append(all, &e.Joint[k]), append(ways, g.joint[k])
-			g.promises(e, Promise{Kind: "joint_coverage"}, e.Joint[k])
+			g.promises(e, Promise{Kind: evidence.JointCoverage}, e.Joint[k])
 		}
 	}
 	g.worstSlabs(ctx, all, ways)

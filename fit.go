@@ -226,7 +226,7 @@ type division struct {
 
 func (in FitOptions) divide() (division, error) {
 	if in.Cal.Len() > 0 {
-		return division{in.Batch, in.Cal, in.Targets, in.CalTargets, in.CalGroups, given}, nil
+		return division{in.Batch, in.Cal, in.Targets, in.CalTargets, in.CalGroups, rows.Given}, nil
 	}
 	if in.Batch.Len() < 2 {
 		return division{}, errors.New("one row is too few to fit on and to calibrate on: give more rows, or calibration rows of their own")
@@ -234,7 +234,7 @@ func (in FitOptions) divide() (division, error) {
 	fit, cal := rows.Split(in.Batch.Len(), in.CalFraction, in.Seed)
 	d := division{
 		fit: in.Batch.Select(fit), cal: in.Batch.Select(cal),
-		fitTo: rows.Select(in.Targets, fit), calTo: rows.Select(in.Targets, cal), heldOut: splitOff,
+		fitTo: rows.Select(in.Targets, fit), calTo: rows.Select(in.Targets, cal), heldOut: rows.SplitOff,
 	}
 	if in.Groups != nil {
 		for _, i := range cal {
@@ -338,7 +338,7 @@ func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d division) err
 	in.Cal = d.cal // split off, where none are given
 	t := ood.Training{
 		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, InputScale: in.InputScale,
-		Regression: in.Base.Task == Regression, Stays: in.Stays || d.heldOut == splitOff,
+		Regression: in.Base.Task == Regression, Stays: in.Stays || d.heldOut == rows.SplitOff,
 		Progress: func(share float64) { in.Progress("detector", share) },
 	}
 	if in.readsLayers(t) {

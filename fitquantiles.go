@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -45,7 +46,7 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) er
 	}
 	t := ood.Training{
 		Batch: d.fit, Targets: targets, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
-		Stays: in.Stays || d.heldOut == splitOff, Progress: func(share float64) { in.Progress("quantiles", share) },
+		Stays: in.Stays || d.heldOut == rows.SplitOff, Progress: func(share float64) { in.Progress("quantiles", share) },
 	}
 	if err := driver.Check(in.Quantiles, t, in.QuantileParams); err != nil {
 		return fmt.Errorf("quantile head: %w", err)

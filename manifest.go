@@ -126,7 +126,7 @@ func (m manifest) check() error {
 		return errors.New("a regressor's outputs are said to be probabilities")
 	case m.Model.Residual && classifies:
 		return errors.New("a classifier is said to have a quantile head")
-	case c.HeldOut != given && c.HeldOut != splitOff:
+	case c.HeldOut != rows.Given && c.HeldOut != rows.SplitOff:
 		return fmt.Errorf("the calibration rows are said to be %q, and not given or split", c.HeldOut)
 	case c.NFit < 1 || c.NCal < 1:
 		return fmt.Errorf("the manifest gives %d rows fitted on and %d calibrated on", c.NFit, c.NCal)

@@ -628,7 +628,7 @@ func (a *Audit) notes() {
 		say("Storey's procedure, which estimates how many inputs are inliers, has %s at the same rate, those with p-values up to %.3g.", rows.Count(a.Storey.Discoveries, "discovery"), a.Storey.PValue)
 	}
 	say("The promise is broken by copies among the inputs and by frames of a video, each of which counts as a witness of its own, and by calibration rows that the network or heads were trained on.")
-	if a.HeldOut == "split" {
+	if a.HeldOut == rows.SplitOff {
 		say("The calibration rows were split off the rows fitted on: if the network was trained on these, more inputs are discoveries than should be.")
 	}
 	if n := len(a.Duplicates); n > 0 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
 // gateError says which gates do not hold.
@@ -36,7 +37,7 @@ func figures() []string {
 func figuresAt(e *attach.Evaluation, at float64) map[string][]float64 {
 	m := map[string][]float64{"broken": {0}}
 	for _, p := range e.Promises {
-		if p.Verdict == "broken" {
+		if p.Verdict == evidence.Broken {
 			m["broken"][0]++
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -57,12 +58,12 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 		kind, part string
 	}
 	counted, made := map[tally]int{}, map[string]int{}
-	said := map[string]int{"broken": mostNamed, "too few rows": mostNamed}
+	said := map[string]int{evidence.Broken: mostNamed, evidence.TooFewRows: mostNamed}
 	var tallies []tally
 	todo, explained := map[string][]string{}, 0
 	for _, p := range e.Promises {
 		name := strings.ReplaceAll(p.Kind, "_", " ")
-		if len(e.Targets) > 1 && p.Kind == "coverage" {
+		if len(e.Targets) > 1 && p.Kind == evidence.Coverage {
 			name += " of " + targetName(e, p.Target)
 		}
 		if p.Name != "" {
@@ -78,7 +79,7 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 			name += " of " + p.Part + " " + p.Name
 		}
 		says := p.Says
-		if p.Verdict == "too few rows" {
+		if p.Verdict == evidence.TooFewRows {
 			says = advice(p.Says, p.Do)
 		} else if p.Do != "" && !slices.Contains(todo[p.Verdict], p.Do) {
 			at := len(todo[p.Verdict])
@@ -98,7 +99,7 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 			printf(w, "%-12s  %s, in %d%s of %s\n", one.verdict, one.kind, n, more, rows.Count(made[one.kind], one.part))
 		}
 	}
-	for _, do := range append(todo["broken"], todo["kept"]...) {
+	for _, do := range append(todo[evidence.Broken], todo[evidence.Kept]...) {
 		if strings.HasPrefix(do, "calibrate with ") {
 			do += " (attach fit --cal)"
 		}

@@ -20,7 +20,7 @@ import (
 // notePromise says what calibrated numbers mean.
 func notePromise(w io.Writer, word string, b *attach.Bundle) {
 	promise := b.Promise()
-	if b.Calibration.HeldOut == "split" {
+	if b.Calibration.HeldOut == rows.SplitOff {
 		promise += "; where there are such rows, fit with --cal"
 	}
 	printf(w, "%s: %s\n", word, promise)
@@ -30,11 +30,11 @@ func notePromise(w io.Writer, word string, b *attach.Bundle) {
 // flagged than was asked for.
 func (f *fitting) note(b *attach.Bundle) {
 	w := f.stderr
-	seen := b.Calibration.HeldOut == "split" && b.Base.Task == attach.Classification && looksTrainedOn(f.in.Batch)
+	seen := b.Calibration.HeldOut == rows.SplitOff && b.Base.Task == attach.Classification && looksTrainedOn(f.in.Batch)
 	if seen {
 		printf(w, "warning: %s looks like the rows that the network was trained on, as it is right on nearly all of them: if they are, fresh rows will be flagged more often than asked; pass rows that it has not seen with --cal\n", f.x.x)
 	}
-	trees := b.Calibration.HeldOut == "split" && f.model != nil && f.model.Info().Feature.Of != nil
+	trees := b.Calibration.HeldOut == rows.SplitOff && f.model != nil && f.model.Info().Feature.Of != nil
 	if trees {
 		notePromise(w, "warning", b)
 	}
@@ -92,7 +92,7 @@ func (f *fitting) summarize(b *attach.Bundle) {
 	}
 	c := b.Calibration
 	line("fitted", "%s on %s of %s", f.out, rows.Count(c.NFit, "row"), f.x.x)
-	if c.HeldOut == "given" {
+	if c.HeldOut == rows.Given {
 		line("calibrated", "on %s of %s", rows.Count(c.NCal, "row"), f.cal.x)
 	} else {
 		line("calibrated", "on %s of %s, split off", rows.Count(c.NCal, "other row"), f.x.x)

@@ -10,6 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/report"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 const (
@@ -109,7 +110,7 @@ func byName(list []report.Column) []report.Column {
 }
 
 // writeFlags writes the page of what was flagged.
-func (f *predicting) writeFlags(ctx context.Context, rows *attachedRows) error {
+func (f *predicting) writeFlags(ctx context.Context, opened *attachedRows) error {
 	b, c := f.bundle, f.bundle.Calibration
 	alpha := cmp.Or(f.o.Alpha, c.Alpha)
 	page := report.Flags{
@@ -130,16 +131,16 @@ func (f *predicting) writeFlags(ctx context.Context, rows *attachedRows) error {
 	if f.o.Error > 0 {
 		fact(fmt.Sprintf("%d of %d", f.came.accepted, f.came.rows), fmt.Sprintf("accepted at an error of %g", f.o.Error))
 	}
-	if c.HeldOut == "split" {
+	if c.HeldOut == rows.SplitOff {
 		page.Caution = b.Promise()
 	}
-	if rows.set != nil && len(f.worst) > 0 {
+	if opened.set != nil && len(f.worst) > 0 {
 		var err error
-		if page.Images, err = rows.set.Thumbnails(ctx, f.worst.numbers()); err != nil {
+		if page.Images, err = opened.set.Thumbnails(ctx, f.worst.numbers()); err != nil {
 			return err
 		}
 		if page.Images == nil {
-			cells, err := cellsOf(ctx, rows.set, f.worst.numbers())
+			cells, err := cellsOf(ctx, opened.set, f.worst.numbers())
 			if err != nil {
 				return err
 			}

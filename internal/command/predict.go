@@ -15,6 +15,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // mostSamples bounds the memory of --samples.
@@ -112,12 +113,12 @@ func (f *predicting) run(c *cli.Context) error {
 	}
 	defer stop()
 	defer f.closeModel()
-	var rows *attachedRows
+	var opened *attachedRows
 	write := func(w io.Writer) error {
-		if rows, err = f.openRows(c.Context, f.x, "", f.rows); err != nil {
+		if opened, err = f.openRows(c.Context, f.x, "", f.rows); err != nil {
 			return err
 		}
-		return f.write(c.Context, predictor, rows, newTableWriter(f.out, w))
+		return f.write(c.Context, predictor, opened, newTableWriter(f.out, w))
 	}
 	if f.out == "-" {
 		err = write(c.App.Writer)
@@ -128,15 +129,15 @@ func (f *predicting) run(c *cli.Context) error {
 		return err
 	}
 	if f.report != "" {
-		if err := f.writeFlags(c.Context, rows); err != nil {
+		if err := f.writeFlags(c.Context, opened); err != nil {
 			return err
 		}
 	}
 	f.noteTruncated(f.x)
-	noteEndless(f.stderr, f.bundle, f.o, rows.known.groups)
+	noteEndless(f.stderr, f.bundle, f.o, opened.known.groups)
 	noteSilent(f.stderr, f.bundle, f.o)
 	noteSets(f.stderr, f.bundle, f.o)
-	if f.bundle.Calibration.HeldOut == "split" {
+	if f.bundle.Calibration.HeldOut == rows.SplitOff {
 		notePromise(f.stderr, "note", f.bundle)
 	}
 	f.came.noteAccepted(f.stderr, predictor.Selective(), f.o.Error)
@@ -145,13 +146,13 @@ func (f *predicting) run(c *cli.Context) error {
 }
 
 // write writes a row for each prediction.
-func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, rows *attachedRows, t tableWriter) error {
+func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, opened *attachedRows, t tableWriter) error {
 	p := newProgress(f.stderr, "predict")
 	defer p.end()
 	var fields []func(attach.Prediction) field
 	var row []field
 	done := 0
-	for prediction, err := range predictor.Stream(ctx, rows.blocks(false)) {
+	for prediction, err := range predictor.Stream(ctx, opened.blocks(false)) {
 		if err != nil {
 			t.close() // standard output keeps what came before, in whole rows
 			return inFile(f.x, err)
@@ -162,7 +163,7 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, row
 			}
 			fields = predictionFields(prediction, f.o, f.bundle.Base.Classes)
 		}
-		row = rows.known.fields(append(row[:0], field{"input", rows.name(done)}), done)
+		row = opened.known.fields(append(row[:0], field{"input", opened.name(done)}), done)
 		for _, of := range fields {
 			row = append(row, of(prediction))
 		}
@@ -174,7 +175,7 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, row
 			f.worst.add(done, prediction, row)
 		}
 		done++
-		p.set(done, rows.n)
+		p.set(done, opened.n)
 	}
 	return t.close()
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -52,7 +53,7 @@ func headline(e *attach.Evaluation) []Fact {
 		p.Name = ""
 		kind := what(e, p)
 		before, met := kinds[kind]
-		kinds[kind] = p.Verdict == "kept" && (before || !met)
+		kinds[kind] = p.Verdict == evidence.Kept && (before || !met)
 	}
 	if n := len(kinds); n > 0 {
 		kept := 0
@@ -136,8 +137,8 @@ const openVerdicts = 10
 // what to know beside them.
 func promises(e *attach.Evaluation) block {
 	b := block{Title: "Promises"}
-	kinds := map[string]string{"broken": "bad", "too few rows": "open", "kept": "good"}
-	order := map[string]int{"broken": 0, "too few rows": 1, "kept": 2}
+	kinds := map[string]string{evidence.Broken: "bad", evidence.TooFewRows: "open", evidence.Kept: "good"}
+	order := map[string]int{evidence.Broken: 0, evidence.TooFewRows: 1, evidence.Kept: 2}
 	sorted := slices.SortedStableFunc(slices.Values(e.Promises), func(a, b attach.Promise) int { return cmp.Compare(order[a.Verdict], order[b.Verdict]) })
 	said := map[string]bool{}
 	for _, p := range sorted {
@@ -163,15 +164,15 @@ func promises(e *attach.Evaluation) block {
 func what(e *attach.Evaluation, p attach.Promise) string {
 	var says string
 	switch p.Kind {
-	case "false_alarms":
+	case evidence.FalseAlarms:
 		says = fmt.Sprintf("False alarms at alpha %g", p.Asked)
-	case "coverage":
+	case evidence.Coverage:
 		says = fmt.Sprintf("Intervals at level %g", p.Asked) + ofTarget(e, p.Target)
-	case "joint_coverage":
+	case evidence.JointCoverage:
 		says = fmt.Sprintf("Intervals of all targets at level %g", p.Asked)
-	case "sets":
+	case evidence.Sets:
 		says = fmt.Sprintf("Sets at level %g", p.Asked)
-	case "selective_error":
+	case evidence.SelectiveError:
 		says = fmt.Sprintf("Error of at most %g among accepted rows", p.Asked)
 	}
 	if p.Name != "" {

@@ -17,6 +17,13 @@ const (
 	DefaultLevel = 0.9
 )
 
+// Where the rows to calibrate on came from: they were given apart from those to fit
+// on, or split off them.
+const (
+	Given    = "given"
+	SplitOff = "split"
+)
+
 // Split divides the rows 0…n−1 at random into rows to fit on and rows to
 // calibrate on. The calibration part has round(fraction·n) rows, and neither
 // part is empty if n ≥ 2 and fraction < 1. Both are increasing. The same
