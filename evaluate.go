@@ -43,7 +43,7 @@ type Evaluation struct {
 	// covered.
 	Joint []Coverage `json:"joint,omitempty"`
 	// Others is of rows from elsewhere.
-	Others *FlagEvaluation `json:"others,omitempty"`
+	Others *OtherEvaluation `json:"others,omitempty"`
 }
 
 // Rate is how often something was so.
@@ -103,19 +103,25 @@ type Histogram struct {
 	Probability *float64 `json:"probability,omitempty"`
 }
 
-// FlagEvaluation is what rows, from the domain or from elsewhere, show of scores.
+// FlagEvaluation is what rows of the domain show of scores.
 type FlagEvaluation struct {
-	Rows    int       `json:"rows,omitempty"` // from elsewhere
-	At      []Rate    `json:"at"`             // flagged rows, by alpha
+	At      []Rate    `json:"at"` // flagged rows, by alpha
 	PValues Histogram `json:"p_values"`
-	// ByClass and ByGroup are rows of the domain that are flagged at the predictor's
-	// alpha, by label and by Rows.Groups.
+	// ByClass and ByGroup are rows that are flagged at the predictor's alpha, by label
+	// and by Rows.Groups.
 	ByClass []Rate `json:"by_class,omitempty"`
 	ByGroup []Rate `json:"by_group,omitempty"`
-	// AUROC says how well scores tell rows from elsewhere from those of the domain, and
-	// FPR95 how many of the latter are flagged where 95 % of the former are.
-	AUROC *float64 `json:"auroc,omitempty"`
-	FPR95 *float64 `json:"fpr95,omitempty"`
+}
+
+// OtherEvaluation is what rows from elsewhere show of scores.
+type OtherEvaluation struct {
+	Rows    int       `json:"rows"`
+	At      []Rate    `json:"at"` // flagged rows, by alpha
+	PValues Histogram `json:"p_values"`
+	// AUROC says how well scores tell these rows from those of the domain, and FPR95 how
+	// many of the latter are flagged where 95 % of the former are.
+	AUROC float64 `json:"auroc"`
+	FPR95 float64 `json:"fpr95"`
 }
 
 // ClassEvaluation is what labelled rows show of a classifier.
@@ -135,14 +141,10 @@ type ClassEvaluation struct {
 	// RiskCoverage is how many rows are answered with at least some confidence, and
 	// how many of them wrongly, in at most 200 points; AURC is the area under it, and
 	// AURCScore the one under that of out-of-domain scores.
-	RiskCoverage []struct {
-		Coverage   float64 `json:"coverage"`   // share of rows that are answered
-		Risk       float64 `json:"risk"`       // share of wrong answers among these
-		Confidence float64 `json:"confidence"` // the least
-	} `json:"risk_coverage"`
-	AURC      float64    `json:"aurc"`
-	AURCScore *float64   `json:"aurc_score,omitempty"`
-	Sets      []Coverage `json:"sets,omitempty"` // by level
+	RiskCoverage []RiskPoint `json:"risk_coverage"`
+	AURC         float64     `json:"aurc"`
+	AURCScore    *float64    `json:"aurc_score,omitempty"`
+	Sets         []Coverage  `json:"sets,omitempty"` // by level
 	// SetScore is what sets rank classes by, and SetParts what they are promised of apart,
 	// "class" or "cluster", or empty where they are promised of all rows.
 	SetScore string `json:"set_score,omitempty"`
@@ -151,6 +153,13 @@ type ClassEvaluation struct {
 	// among them.
 	Accepted *Rate `json:"accepted,omitempty"`
 	Errors   *Rate `json:"errors,omitempty"`
+}
+
+// RiskPoint is where the rows are answered whose confidence is no less.
+type RiskPoint struct {
+	Coverage   float64 `json:"coverage"`   // share of rows that are answered
+	Risk       float64 `json:"risk"`       // share of wrong answers among these
+	Confidence float64 `json:"confidence"` // the least
 }
 
 // Reliability is how far confidence is what it says.
@@ -198,12 +207,15 @@ type TargetEvaluation struct {
 	PITCalibrated *Histogram `json:"pit_calibrated,omitempty"`
 	// Points are targets beside their intervals, of at most 2 000 rows, at the
 	// predictor's level.
-	Points []struct {
-		Target float64 `json:"target"`
-		Median float64 `json:"median"`
-		Lower  float64 `json:"lower"`
-		Upper  float64 `json:"upper"`
-	} `json:"points,omitempty"`
+	Points []TargetPoint `json:"points,omitempty"`
+}
+
+// TargetPoint is a target beside its interval.
+type TargetPoint struct {
+	Target float64 `json:"target"`
+	Median float64 `json:"median"`
+	Lower  float64 `json:"lower"`
+	Upper  float64 `json:"upper"`
 }
 
 // Evaluate predicts for blocks of rows with Labels or Targets and compares. Rows
@@ -240,12 +252,6 @@ func (p *Predictor) Evaluate(ctx context.Context, blocks iter.Seq2[Rows, error],
 		return nil, errors.New("there are no rows to evaluate on")
 	}
 	return g.evaluation(ctx)
-}
-
-// another is a new last entry of a list, to be filled in.
-func another[T any](list *[]T) *T {
-	*list = append(*list, *new(T))
-	return &(*list)[len(*list)-1]
 }
 
 // asked are all of the shares, increasing.

@@ -413,7 +413,7 @@ func TestEvaluateOthers(t *testing.T) {
 			}
 		}
 	}
-	if o := e.Others; o.Rows != 70 || math.Abs(*o.AUROC-above/7000) > 1e-12 || o.At[1].Asked != .05 || o.At[1].Count != flagged {
+	if o := e.Others; o.Rows != 70 || math.Abs(o.AUROC-above/7000) > 1e-12 || o.At[1].Asked != .05 || o.At[1].Count != flagged {
 		t.Errorf("%+v, want %v and %d flagged", o, above/7000, flagged)
 	}
 }

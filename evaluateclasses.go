@@ -89,8 +89,7 @@ func (g *gathering) classEvaluation(ctx context.Context, e *Evaluation) *ClassEv
 	out.AURC, _ = measure.AURC(unsure, wrong)
 	points, _ := measure.RiskCoverage(unsure, wrong, riskPoints)
 	for _, p := range points {
-		to := another(&out.RiskCoverage)
-		to.Coverage, to.Risk, to.Confidence = p.Coverage, p.Risk, 1-p.Threshold
+		out.RiskCoverage = append(out.RiskCoverage, RiskPoint{Coverage: p.Coverage, Risk: p.Risk, Confidence: 1 - p.Threshold})
 	}
 	if e.Flags != nil {
 		alarm := func(i int) bool { return g.pValues[i] <= e.Alpha }

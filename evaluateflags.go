@@ -60,7 +60,7 @@ func (g *gathering) pHistogram(pValues []float64, predicted []int) Histogram {
 }
 
 // others evaluates scores of rows from elsewhere.
-func (g *gathering) others(ctx context.Context) (*FlagEvaluation, error) {
+func (g *gathering) others(ctx context.Context) (*OtherEvaluation, error) {
 	var scores, pValues []float64
 	var predicted []int
 	p := *g.at[g.main]
@@ -90,5 +90,5 @@ func (g *gathering) others(ctx context.Context) (*FlagEvaluation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &FlagEvaluation{Rows: len(scores), At: flagged(pValues, g.o.Alphas), PValues: g.pHistogram(pValues, predicted), AUROC: &m.AUROC, FPR95: &m.FPR95}, nil
+	return &OtherEvaluation{Rows: len(scores), At: flagged(pValues, g.o.Alphas), PValues: g.pHistogram(pValues, predicted), AUROC: m.AUROC, FPR95: m.FPR95}, nil
 }

@@ -51,9 +51,9 @@ func (g *gathering) note(e *Evaluation) {
 	if o := e.Others; o != nil && o.Rows >= fewNoted {
 		n, m := float64(g.n), float64(o.Rows)
 		chance := distuv.UnitNormal.Quantile(1-doubt) * math.Sqrt((n+m+1)/(12*n*m)) // of the rank-sum test
-		if *o.AUROC < .5-max(chance, .05) {
+		if o.AUROC < .5-max(chance, .05) {
 			add("look whether the two are swapped, or prepared in different ways",
-				"rows from elsewhere score lower than the %d rows evaluated on: AUROC is %.3g, below one half", g.n, *o.AUROC)
+				"rows from elsewhere score lower than the %d rows evaluated on: AUROC is %.3g, below one half", g.n, o.AUROC)
 			e.blame(func(Promise) bool { return true })
 		}
 	}

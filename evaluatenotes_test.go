@@ -99,7 +99,7 @@ func TestEvaluateSwapped(t *testing.T) {
 		x, others := blocksOf(blob(9, 600, 8, 3, tt.shift), blas32.General{}, nil), blocksOf(blob(10, 300, 8, 3, tt.others), blas32.General{}, nil)
 		e := mustEvaluate(t, b, x, attach.PredictOptions{}, attach.EvaluateOptions{Others: others})
 		if said := fmt.Sprint(e.Notes); strings.Contains(said, "below one half") != tt.swapped {
-			t.Errorf("%v: AUROC is %v: %s", tt, *e.Others.AUROC, said)
+			t.Errorf("%v: AUROC is %v: %s", tt, e.Others.AUROC, said)
 		}
 	}
 }

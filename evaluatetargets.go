@@ -224,8 +224,7 @@ func (of *target) points(out *TargetEvaluation, seed uint64) {
 		if math.IsInf(lower, 0) || math.IsInf(upper, 0) || len(out.Points) == mostPoints {
 			continue
 		}
-		p := another(&out.Points)
-		p.Target, p.Median, p.Lower, p.Upper = of.truth[i], of.median[i], lower, upper
+		out.Points = append(out.Points, TargetPoint{Target: of.truth[i], Median: of.median[i], Lower: lower, Upper: upper})
 	}
 }
 

@@ -112,7 +112,7 @@ func TestExamples(t *testing.T) {
 
 // mostExported is how many names the packages outside internal/ export, methods
 // with them.
-const mostExported = 220
+const mostExported = 224
 
 // TestExported holds that the number grows only on purpose: every exported name
 // is a promise to programs that import it, and most of what is added needs none.

@@ -44,7 +44,7 @@ type comparing struct {
 func compareCommand() *cli.Command {
 	m := &comparing{job: compare.Options{Methods: detectors(), Resamples: 1000}}
 	regression := func() bool { return m.task == attach.Regression }
-	criteria := []string{"mean-rank", "mixed", "shuffled", "held-out-classes", "corrupted"}
+	criteria := compare.Criteria()
 	withModel := idle("with MODEL.onnx", func() bool { return m.path != "" })
 	alone := idle("without MODEL.onnx", func() bool { return m.path == "" })
 	read := join(m.rowOptions(&m.table), m.modelOptions(),

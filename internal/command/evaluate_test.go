@@ -114,7 +114,7 @@ func TestFigures(t *testing.T) {
 		Alpha: .05, Level: .9,
 		Promises: []attach.Promise{{Verdict: "broken"}, {Verdict: "kept"}, {Verdict: "too few rows"}, {Verdict: "broken"}},
 		Flags:    &attach.FlagEvaluation{At: []attach.Rate{at(.01, 10), at(.05, 11)}, PValues: attach.Histogram{Probability: x(12)}},
-		Others:   &attach.FlagEvaluation{At: []attach.Rate{at(.01, 13), at(.05, 14)}, AUROC: x(15), FPR95: x(16)},
+		Others:   &attach.OtherEvaluation{At: []attach.Rate{at(.01, 13), at(.05, 14)}, AUROC: 15, FPR95: 16},
 		Classes: &attach.ClassEvaluation{
 			Accuracy: rate(17), Unflagged: rate(18), Before: attach.Reliability{NLL: x(19), ECE: 20}, After: &attach.Reliability{NLL: x(21), ECE: 22},
 			AURC: 23, Accepted: rate(24), Errors: rate(25), Sets: []attach.Coverage{coverage(.8, 100), coverage(.9, 200)},

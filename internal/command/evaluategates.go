@@ -65,8 +65,8 @@ func figuresAt(e *attach.Evaluation, at float64) map[string][]float64 {
 	}
 	if o := e.Others; o != nil {
 		flagged("found", o.At)
-		add("auroc", o.AUROC)
-		add("fpr95", o.FPR95)
+		add("auroc", &o.AUROC)
+		add("fpr95", &o.FPR95)
 	}
 	covered := slices.Clone(e.Joint)
 	if c := e.Classes; c != nil {

@@ -35,7 +35,7 @@ func printEvaluation(to io.Writer, e *attach.Evaluation) error {
 		t.print(rows)
 		t.unlike("p-values", &f.PValues)
 		if o := e.Others; o != nil {
-			t.line("AUROC %.4f, FPR95 %.4f", *o.AUROC, *o.FPR95)
+			t.line("AUROC %.4f, FPR95 %.4f", o.AUROC, o.FPR95)
 		}
 		t.parts("flagged at "+fmt.Sprint(e.Alpha), "most", f.ByGroup, "")
 	}

@@ -204,7 +204,7 @@ func flags(e *attach.Evaluation) block {
 	if o := e.Others; o != nil {
 		add("p-values of rows from elsewhere", "flagged from elsewhere", o.PValues, asking(o.At, 0))
 		b.Charts[1].Areas[0].Color = 1
-		b.Facts = []Fact{{fixed(*o.AUROC, 3), "AUROC against rows from elsewhere"}, {fixed(*o.FPR95, 3), "FPR95"}, {strconv.Itoa(o.Rows), "rows from elsewhere"}}
+		b.Facts = []Fact{{fixed(o.AUROC, 3), "AUROC against rows from elsewhere"}, {fixed(o.FPR95, 3), "FPR95"}, {strconv.Itoa(o.Rows), "rows from elsewhere"}}
 	}
 	b.Tables = []grid{g}
 	return b
@@ -293,7 +293,7 @@ func target(e *attach.Evaluation, i int) block {
 	fact(t.R2, "R², the share of the variance explained")
 	fact(t.CRPS, "CRPS of the head's quantiles")
 	if len(t.Points) > 0 {
-		b.Charts = append(b.Charts, against(t, e.Level))
+		b.Charts = append(b.Charts, against(t.Points, e.Level))
 	}
 	if t.PIT != nil {
 		b.Charts = append(b.Charts, pit(t))

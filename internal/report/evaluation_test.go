@@ -1,12 +1,10 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -86,9 +84,9 @@ func classified(classes, groups int) *attach.Evaluation {
 			After:  &attach.Reliability{ECE: .02, NLL: number(.4), Bins: []attach.Rate{rateOf("", .45, 22, 50), rateOf("", .85, 800, 950)}},
 			Sets:   []attach.Coverage{coverageOf(rng, .8, classes, groups), coverageOf(rng, .9, classes, groups)},
 		},
-		Others: &attach.FlagEvaluation{Rows: 30, At: []attach.Rate{rateOf("", .01, 20, 30), rateOf("", .05, 25, 30)}, PValues: histogramOf(25, 3, 2, 0), AUROC: number(.9876), FPR95: number(.1234)},
+		Others: &attach.OtherEvaluation{Rows: 30, At: []attach.Rate{rateOf("", .01, 20, 30), rateOf("", .05, 25, 30)}, PValues: histogramOf(25, 3, 2, 0), AUROC: .9876, FPR95: .1234},
 	}
-	parsed(`[{"coverage": 0.001, "risk": 1, "confidence": 1}, {"coverage": 0.5, "risk": 0.01, "confidence": 0.9}, {"coverage": 1, "risk": 0.09, "confidence": 0.2}]`, &e.Classes.RiskCoverage)
+	e.Classes.RiskCoverage = []attach.RiskPoint{{Coverage: .001, Risk: 1, Confidence: 1}, {Coverage: .5, Risk: .01, Confidence: .9}, {Coverage: 1, Risk: .09, Confidence: .2}}
 	accepted, wrong := rateOf("", 0, 800, 1000), rateOf("", 0, 8, 800)
 	e.Classes.Accepted, e.Classes.Errors = &accepted, &wrong
 	return e
@@ -106,11 +104,10 @@ func regressed(targets, groups int) *attach.Evaluation {
 		t.Coverage[1].Slab = &slab
 		head, calibrated := histogramOf(50, 300, 300, 50), histogramOf(170, 180, 175, 175)
 		t.PIT, t.PITCalibrated = &head, &calibrated
-		t.Points = slices.Grow(t.Points, 400)[:400]
-		for i := range t.Points {
-			p, y := &t.Points[i], float64(i)/100
+		for i := range 400 {
+			y := float64(i) / 100
 			at := y + .5*rng.NormFloat64()
-			p.Target, p.Median, p.Lower, p.Upper = y, at, at-1, at+1
+			t.Points = append(t.Points, attach.TargetPoint{Target: y, Median: at, Lower: at - 1, Upper: at + 1})
 		}
 		e.Targets = append(e.Targets, t)
 	}
@@ -118,13 +115,6 @@ func regressed(targets, groups int) *attach.Evaluation {
 		e.Joint = []attach.Coverage{coverageOf(rng, .9, 0, 0)}
 	}
 	return e
-}
-
-// parsed fills a list in, whose entries have no name.
-func parsed(text string, list any) {
-	if err := json.Unmarshal([]byte(text), list); err != nil {
-		panic(err)
-	}
 }
 
 // drawn is the part of a page from one text to the next one after it.
@@ -272,10 +262,9 @@ func TestEvaluationOfLittle(t *testing.T) {
 	sizes := coverageOf(rand.New(rand.NewPCG(1, 1)), .9, 0, 0)
 	sizes.Sizes = make([]int, 1001)
 	sizes.Sizes[1000] = 1
-	target := attach.TargetEvaluation{Coverage: []attach.Coverage{{Rate: rateOf("", .9, 1, 1), Endless: 1}}}
-	parsed(`[{"target": 7, "median": 7, "lower": 7, "upper": 7}]`, &target.Points)
+	target := attach.TargetEvaluation{Coverage: []attach.Coverage{{Rate: rateOf("", .9, 1, 1), Endless: 1}}, Points: []attach.TargetPoint{{Target: 7, Median: 7, Lower: 7, Upper: 7}}}
 	classes := attach.ClassEvaluation{Accuracy: &one, Before: attach.Reliability{Bins: []attach.Rate{rateOf("", .3, 0, 1)}}, Sets: []attach.Coverage{sizes}}
-	parsed(`[{"coverage": 1, "risk": 1, "confidence": 0}]`, &classes.RiskCoverage)
+	classes.RiskCoverage = []attach.RiskPoint{{Coverage: 1, Risk: 1}}
 	for name, e := range map[string]*attach.Evaluation{
 		"nothing":      {Rows: 1, Alpha: .05, Level: .9},
 		"one row":      {Rows: 1, Alpha: .05, Level: .9, Flags: &attach.FlagEvaluation{At: []attach.Rate{one}, PValues: histogramOf(0, 0, 1)}},

@@ -122,8 +122,7 @@ func levels(list []attach.Coverage) chart {
 }
 
 // against draws intervals over the targets that they are to hold.
-func against(t attach.TargetEvaluation, level float64) chart {
-	points := t.Points
+func against(points []attach.TargetPoint, level float64) chart {
 	targets, ends := make([]float64, len(points)), make([]float64, 0, 2*len(points))
 	for i, p := range points {
 		targets[i] = p.Target

@@ -40,7 +40,7 @@ func (s Selection) tasks(ctx context.Context) ([]pseudoTask, error) {
 	}
 	var tasks []pseudoTask
 	var first error
-	for _, c := range criteria() {
+	for _, c := range Criteria() {
 		if c == meanRank || c == heldOutClasses && p.classes == nil || c == corruptedInputs && (p.network == nil || p.inputs == nil) {
 			continue
 		}

@@ -38,8 +38,8 @@ const (
 	corruptedInputs = "corrupted"
 )
 
-// criteria are all, the default first.
-func criteria() []string {
+// Criteria are what Selection.Criterion may be, the default first.
+func Criteria() []string {
 	return []string{meanRank, mixedRows, shuffledRows, heldOutClasses, corruptedInputs}
 }
 
@@ -94,9 +94,9 @@ type Candidate struct {
 // the network, which rows made of features cannot be put through. It is an
 // error if no method is left.
 func Select(ctx context.Context, s Selection) (*Selected, error) {
-	s.Criterion = cmp.Or(s.Criterion, criteria()[0])
-	if !slices.Contains(criteria(), s.Criterion) {
-		return nil, fmt.Errorf("no criterion %q to select by: there are %q", s.Criterion, criteria())
+	s.Criterion = cmp.Or(s.Criterion, Criteria()[0])
+	if !slices.Contains(Criteria(), s.Criterion) {
+		return nil, fmt.Errorf("no criterion %q to select by: there are %q", s.Criterion, Criteria())
 	}
 	s.Training = paired.Training(s.Training)
 	if err := parts.Validate(s.Training.Batch); err != nil {

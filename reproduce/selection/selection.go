@@ -154,13 +154,13 @@ func choices(ctx context.Context, p *networks.Plan, n networks.Measured) (r reco
 		}
 		return add(by, chosen.Method)
 	}
-	for _, c := range []string{"mean-rank", "mixed", "shuffled", "held-out-classes", "corrupted"} {
+	for _, c := range compare.Criteria() {
 		if err := choose(c, c, t); err != nil {
 			return r, err
 		}
 	}
 	t.Inputs = nil
-	if err := choose(beforeNetwork, "mean-rank", t); err != nil {
+	if err := choose(beforeNetwork, "", t); err != nil {
 		return r, err
 	}
 	for _, name := range fixedChoices() {
