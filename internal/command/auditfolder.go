@@ -306,7 +306,7 @@ func (d *auditFolder) renumber(parts []*audit.File, number map[string]int) error
 				if err != nil {
 					return err
 				}
-				moved.Asked(d.id)
+				moved.Identity = part.Identity
 				part = moved
 			}
 			d.add(part)
@@ -420,7 +420,6 @@ func (d *auditFolder) save(ctx context.Context, shard int, p *audit.Part) error 
 	if err != nil {
 		return err
 	}
-	f.Asked(d.id)
 	d.add(f)
 	return nil
 }
