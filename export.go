@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
@@ -342,7 +343,7 @@ func (w *graphWriter) describe() {
 	note("sets", w.o.Sets)
 	if b.Detector != nil {
 		note("detector", strings.TrimSpace(b.Detector.Method+" "+b.Detector.Params.String()))
-		note("least_p_value", strconv.FormatFloat(1/float64(len(c.OOD)+1), 'g', 6, 64))
+		note("least_p_value", strconv.FormatFloat(evidence.LeastPValue(len(c.OOD)), 'g', 6, 64))
 	}
 	if b.Quantiles != nil {
 		note("quantile_head", strings.TrimSpace(b.Quantiles.Method+" "+b.Quantiles.Params.String()))

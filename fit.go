@@ -15,7 +15,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/paired"
 	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/internal/version"
 	"github.com/attach-uncertainty/attach/ood"
@@ -160,9 +159,7 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 		}
 	}
 	if in.Base.Task == Classification && d.cal.Logits.Cols > 0 {
-		for i := range d.cal.Logits.Rows {
-			b.Calibration.Predicted = append(b.Calibration.Predicted, softmax.New(rows.Row(d.cal.Logits, i), 1).Top)
-		}
+		b.Calibration.Predicted = rows.Argmax(d.cal.Logits)
 	}
 	in.Progress("calibration", 1)
 	if err := ctx.Err(); err != nil {

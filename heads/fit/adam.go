@@ -22,54 +22,52 @@ const (
 // adamInputs are the names of the optimiser's inputs.
 type adamInputs struct {
 	w, m, v, rate, epsilon string
-	hyper                  map[string]string // by the names of hyper-parameters
+	rates, decay           string // empty where the step needs none
 }
 
 func (s *step) adamInputs() adamInputs {
-	in := adamInputs{hyper: map[string]string{}}
+	var in adamInputs
 	in.w = s.flatInput("w", s.flat)
 	in.m = s.flatInput("m", s.flat)
 	in.v = s.flatInput("v", s.flat)
 	in.rate = s.flatInput("rate", 1)
 	in.epsilon = s.flatInput("epsilon", 1)
-	for _, h := range s.hyper() {
-		in.hyper[h.name] = s.flatInput(h.name, len(h.values))
+	rates, decay := s.hyper()
+	if rates != nil {
+		in.rates = s.flatInput("lr", len(rates))
+	}
+	if decay != nil {
+		in.decay = s.flatInput("l2", len(decay))
 	}
 	return in
 }
 
-// hyperparameter is an input that stays the same over all steps.
-type hyperparameter struct {
-	name   string
-	values []float32 // one, or one per entry of the flat vector
-}
-
-// hyper returns the hyper-parameters that the step needs.
-func (p *plan) hyper() []hyperparameter {
-	var list []hyperparameter
+// hyper returns the learning rates and the decay of the weights that the step takes
+// as inputs: one, or one per entry of the flat vector, or nil where it needs none.
+func (p *plan) hyper() (rates, decay []float32) {
 	if _, same := p.uniform(learningRate); !same {
-		list = append(list, hyperparameter{"lr", p.spread(learningRate)})
+		rates = p.spread(learningRate)
 	}
-	if decay, same := p.uniform(weightDecay); !same {
-		list = append(list, hyperparameter{"l2", p.spread(weightDecay)})
-	} else if decay != 0 {
-		list = append(list, hyperparameter{"l2", []float32{float32(decay)}})
+	if one, same := p.uniform(weightDecay); !same {
+		decay = p.spread(weightDecay)
+	} else if one != 0 {
+		decay = []float32{float32(one)}
 	}
-	return list
+	return rates, decay
 }
 
 // adam makes the step of the optimiser and returns the names of w, m and v
 // after it.
 func (s *step) adam(in adamInputs, g string) []string {
 	w := in.w
-	if decay, is := in.hyper["l2"]; is {
-		g = s.node("Add", g, s.node("Mul", decay, w))
+	if in.decay != "" {
+		g = s.node("Add", g, s.node("Mul", in.decay, w))
 	}
 	m := s.node("Add", s.node("Mul", in.m, s.b.Const(float32(beta1))), g)
 	v := s.node("Add", s.node("Mul", in.v, s.b.Const(float32(beta2))), s.node("Mul", g, g))
 	move := s.node("Div", m, s.node("Add", s.node("Sqrt", v), in.epsilon))
-	if rate, is := in.hyper["lr"]; is {
-		move = s.node("Mul", move, rate)
+	if in.rates != "" {
+		move = s.node("Mul", move, in.rates)
 	}
 	w = s.node("Sub", w, s.node("Mul", move, in.rate))
 	for _, out := range []string{w, m, v} {

@@ -108,8 +108,11 @@ func newTraining(ctx context.Context, r *ort.Runtime, p *plan, h hooks) (*traini
 		t.rates[i] = make([]float32, 1)
 		t.fixed = append(t.fixed, t.tensors.wrap(t.rates[i], 1))
 	}
-	for _, y := range p.hyper() {
-		t.fixed = append(t.fixed, t.tensors.wrap(y.values, int64(len(y.values))))
+	rates, decay := p.hyper()
+	for _, values := range [][]float32{rates, decay} {
+		if values != nil {
+			t.fixed = append(t.fixed, t.tensors.wrap(values, int64(len(values))))
+		}
 	}
 	for _, q := range p.penalties() {
 		lambda := make([]float32, p.models)

@@ -104,17 +104,25 @@ func (f *attached) chooseSets() {
 	}
 }
 
-// load opens the bundle, checks what the options say of it and makes the predictor
-// that they ask for. stop ends the products that it starts.
-func (f *attached) load(ctx context.Context) (p *attach.Predictor, stop func(), err error) {
+// open opens the bundle and checks what the options say of it.
+func (f *attached) open() (err error) {
 	if f.bundle, err = attach.Open(f.path); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if err := cmp.Or(f.check(), f.renameClasses(f.bundle)); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if f.bundle.Calibration.Groups != nil && f.inputs.Groups == "" && !f.groupless {
-		return nil, nil, usagef("%s was calibrated by group; say with --groups where the rows' groups are", f.path)
+		return usagef("%s was calibrated by group; say with --groups where the rows' groups are", f.path)
+	}
+	return nil
+}
+
+// load opens the bundle and makes the predictor that the options ask for. stop ends
+// the products that it starts.
+func (f *attached) load(ctx context.Context) (p *attach.Predictor, stop func(), err error) {
+	if err := f.open(); err != nil {
+		return nil, nil, err
 	}
 	f.chooseSets()
 	if p, err = f.bundle.Predictor(f.o); err != nil {

@@ -105,9 +105,11 @@ func (f *auditing) choose(*cli.Context) (err error) {
 
 // prepare opens the bundle and makes its scorer, until stop is called.
 func (f *auditing) prepare(ctx context.Context) (scorer *audit.Scorer, stop func(), err error) {
-	f.inputs.SkipOdd, f.sets = true, "none"
-	f.o.Level = f.id.Level
-	_, free, err := f.load(ctx)
+	f.inputs.SkipOdd = true
+	if err := f.open(); err != nil {
+		return nil, nil, err
+	}
+	free, err := f.products(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -386,7 +388,7 @@ func scoreShard(ctx context.Context, scoring *audit.Scoring, one shard, r audit.
 			progress(at, rows)
 		}
 		if err := scoring.Rows(ctx, one.name, r, gap[0], gap[1], counted); err != nil {
-			return inFile(one.path, err)
+			return inputs.InFile(one.path, err)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
@@ -65,7 +66,7 @@ func (f *auditing) fittedRows(ctx context.Context, shards []shard) (features bla
 		first := len(keys)
 		for batch, err := range r.Batches(ctx, 0) {
 			if err != nil {
-				return features, nil, inFile(one.path, err)
+				return features, nil, inputs.InFile(one.path, err)
 			}
 			x := batch.Features
 			features.Rows, features.Cols, features.Stride = features.Rows+x.Rows, x.Cols, x.Cols

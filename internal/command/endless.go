@@ -54,7 +54,7 @@ func noteEndless(w io.Writer, b *attach.Bundle, o attach.PredictOptions, groups 
 }
 
 // leastPValue is the least that calibration rows so few allow, or 1 without a detector.
-func leastPValue(b *attach.Bundle) float64 { return 1 / float64(len(b.Calibration.OOD)+1) }
+func leastPValue(b *attach.Bundle) float64 { return evidence.LeastPValue(len(b.Calibration.OOD)) }
 
 // silent says what cannot be flagged for want of calibration rows, all or rows of
 // some predicted classes; it is "" where all can.

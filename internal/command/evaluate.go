@@ -106,14 +106,14 @@ func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) 
 		return nil, err
 	}
 	if rows.known.odd != nil {
-		return nil, inFile(cmp.Or(f.y, f.x), rows.known.odd)
+		return nil, inputs.InFile(cmp.Or(f.y, f.x), rows.known.odd)
 	}
 	n, done := rows.n, 0
 	counted := func(path string, blocks iter.Seq2[attach.Rows, error]) iter.Seq2[attach.Rows, error] {
 		return func(yield func(attach.Rows, error) bool) {
 			for r, err := range blocks {
 				if err != nil {
-					err = inFile(path, err)
+					err = inputs.InFile(path, err)
 				}
 				if !yield(r, err) {
 					return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -109,7 +110,10 @@ func (f *verifying) named(c *cli.Context) error {
 }
 
 func (f *verifying) run(c *cli.Context) error {
-	_, stop, err := f.load(c.Context)
+	if err := f.open(); err != nil {
+		return err
+	}
+	stop, err := f.products(c.Context)
 	if err != nil {
 		return err
 	}
@@ -126,7 +130,7 @@ func (f *verifying) run(c *cli.Context) error {
 		a, err = f.net.Verify(c.Context, f.bundle, f.files[0], set.set.Blocks(c.Context, blockRows(set.set)))
 	}
 	if err != nil && !strings.Contains(err.Error(), f.files[0]) {
-		err = inFile(f.x, err)
+		err = inputs.InFile(f.x, err)
 	}
 	if err != nil {
 		return err

@@ -131,7 +131,7 @@ func (f *fitting) run(c *cli.Context) error {
 	}
 	b, err := f.fit(c.Context, "fit")
 	if few := (*rows.TooFewRowsError)(nil); errors.As(err, &few) {
-		err = inFile(f.x.x, err)
+		err = inputs.InFile(f.x.x, err)
 	}
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (f *fitting) evaluate(ctx context.Context, b *attach.Bundle) error {
 	blocks := func(yield func(attach.Rows, error) bool) { yield(f.kept, nil) }
 	e, err := p.Evaluate(ctx, blocks, attach.EvaluateOptions{})
 	if err != nil {
-		return inFile(f.x.x, err)
+		return inputs.InFile(f.x.x, err)
 	}
 	printf(f.stderr, "evaluated on %s of %s, kept back\n", rows.Count(f.kept.Len(), "other row"), f.x.x)
 	return printEvaluation(f.stderr, e)

@@ -136,7 +136,7 @@ func (f *fitting) apart(n int) error {
 	}
 	calFirst, calLast, err := f.cal.rows.Of(n)
 	if err != nil {
-		return inFile(f.cal.x, err)
+		return inputs.InFile(f.cal.x, err)
 	}
 	if first < calLast && calFirst < last {
 		return usagef("--rows %v and --cal-rows %v share rows %v of the %d in %s; calibrate with rows that nothing was fitted on",

@@ -163,7 +163,7 @@ func (g *differentiating) explain(path string, err error) error {
 	case g.wrt != "":
 		return usagef("--wrt is %q: %s; name a tensor of the model that is made from its input", g.wrt, refused.Reason)
 	}
-	return inFile(path, err)
+	return inputs.InFile(path, err)
 }
 
 // setScalar reads --of.

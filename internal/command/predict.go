@@ -15,6 +15,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -155,11 +156,11 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, ope
 	for prediction, err := range predictor.Stream(ctx, opened.blocks(false)) {
 		if err != nil {
 			t.close() // standard output keeps what came before, in whole rows
-			return inFile(f.x, err)
+			return inputs.InFile(f.x, err)
 		}
 		if fields == nil {
 			if prediction.Class < 0 && (f.sets != "" && f.sets != "none" || f.o.Error != 0 || f.o.VennAbers) {
-				return inFile(f.x, errors.New("the rows have no logits, which --sets, --error and --venn-abers need; --weights makes them of features"))
+				return inputs.InFile(f.x, errors.New("the rows have no logits, which --sets, --error and --venn-abers need; --weights makes them of features"))
 			}
 			fields = predictionFields(prediction, f.o, f.bundle.Base.Classes)
 		}

@@ -220,7 +220,7 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 		err = r.checkShape(ctx, set)
 	}
 	if err != nil {
-		return nil, inFile(x, err)
+		return nil, inputs.InFile(x, err)
 	}
 	if r.columns == nil {
 		r.columns = set.Columns
@@ -305,7 +305,7 @@ func (r *reading) features(ctx context.Context, what string, set *inputs.Set) (o
 	defer p.end()
 	b, err := r.model.All(ctx, set.Blocks(ctx, blockRows(set)), set.Len(), func(done int) { p.set(done, set.Len()) })
 	if err != nil {
-		return ood.Batch{}, inFile(what, err)
+		return ood.Batch{}, inputs.InFile(what, err)
 	}
 	r.noteTruncated(what)
 	b.Labels, b.Inputs, b.Network = set.Labels, set, r.model.Network()
@@ -322,14 +322,6 @@ func (r *reading) noteTruncated(what string) {
 	if r.truncated += cut; cut > 0 {
 		printf(r.stderr, "note: %s: %s longer than the %d tokens that the model reads; what is beyond these is left out\n", what, rows.Count(cut, "text"), r.model.Info().Text.MaxTokens)
 	}
-}
-
-// inFile says in which file an error was found, where it does not say so itself.
-func inFile(path string, err error) error {
-	if strings.Contains(err.Error(), path) {
-		return err
-	}
-	return fmt.Errorf("%s: %w", path, err)
 }
 
 // checkFeatureName refuses files that hold no precomputed features.

@@ -33,9 +33,11 @@ func ExpectedCoverage(n int, alpha float64) float64 {
 	return 1 - float64(Allowed(n, Forgive(alpha)))/float64(n+1)
 }
 
+// LeastPValue is the least that n calibration rows allow.
+func LeastPValue(n int) float64 { return 1 / float64(n+1) }
+
 // LeastRows is the least number n of calibration rows with which anything can be
-// flagged at false-alarm rate α: ⌈1/α⌉−1, of which 1/(n+1), the least p-value, is
-// at most α. It is math.MaxInt for an α that no number of rows serves.
+// flagged at false-alarm rate α: ⌈1/α⌉−1, of which LeastPValue is at most α. It is math.MaxInt for an α that no number of rows serves.
 func LeastRows(alpha float64) int {
 	n := math.Ceil(1/alpha) - 1
 	if !(n < 1<<53) {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
@@ -71,7 +70,7 @@ func newImageSource(ctx context.Context, path string, from pictures, input strin
 	}
 	shape, err := src.pipe.Shape(h, w, 3)
 	src.none = numbers(input, shape)
-	return src, inRow(src.path(first), err)
+	return src, InFile(src.path(first), err)
 }
 
 // withoutBad leaves out the rows whose images were found to be unreadable.
@@ -106,15 +105,15 @@ func (m *imageSource) size(i int) (h, w int, err error) {
 	defer a.Close()
 	open, err := a.picture(i)
 	if err != nil {
-		return 0, 0, inRow(m.path(i), err)
+		return 0, 0, InFile(m.path(i), err)
 	}
 	file, err := open()
 	if err != nil {
-		return 0, 0, inRow(m.path(i), err)
+		return 0, 0, InFile(m.path(i), err)
 	}
 	defer file.Close()
 	h, w, err = pixels.Size(file)
-	return h, w, inRow(m.path(i), err)
+	return h, w, InFile(m.path(i), err)
 }
 
 // pixels hands the images of rows to use, out of order, and several at once.
@@ -148,18 +147,10 @@ func (m *imageSource) each(ctx context.Context, a album, rows []int, use func(ct
 			if err == nil {
 				err = use(all, k, open)
 			}
-			return inRow(m.path(i), err)
+			return InFile(m.path(i), err)
 		})
 	}
 	return cmp.Or(g.Wait(), ctx.Err())
-}
-
-// inRow says where an error was found, where it does not say so itself.
-func inRow(path string, err error) error {
-	if err == nil || strings.Contains(err.Error(), path) {
-		return err
-	}
-	return fmt.Errorf("%s: %w", path, err)
 }
 
 // decode hands an image to use, unless fits refuses its size, once there is room for

@@ -21,5 +21,5 @@ func (s *Set) CheckImages(takes []int) error {
 	if shape == nil {
 		return nil
 	}
-	return inRow(name, imagesize.Check(s.layout, h, w, shape, takes))
+	return InFile(name, imagesize.Check(s.layout, h, w, shape, takes))
 }

@@ -31,7 +31,7 @@ func shardsOf(name string, lists int) (shards []string, err error) {
 		for _, line := range lines {
 			some, err := shardsOf(line, lists+1)
 			if err != nil {
-				return nil, inRow(list, err)
+				return nil, InFile(list, err)
 			}
 			shards = append(shards, some...)
 		}

@@ -192,7 +192,7 @@ func (a *archive) list(ctx context.Context, shard int) error {
 		at, failed := f.Seek(0, io.SeekCurrent)
 		switch {
 		case failed != nil:
-			return inRow(file, failed)
+			return InFile(file, failed)
 		case errors.Is(err, io.EOF) && at <= end:
 			return fmt.Errorf("%s: the archive has no end: it was cut short, or what wrote it was not closed", file)
 		case errors.Is(err, io.EOF):
@@ -202,7 +202,7 @@ func (a *archive) list(ctx context.Context, shard int) error {
 		case errors.Is(err, tar.ErrHeader):
 			return fmt.Errorf("%s: not a tar archive, or a damaged one: what precedes byte %d is no header of a member", file, at)
 		case err != nil:
-			return inRow(file, err)
+			return InFile(file, err)
 		}
 		end = at + (h.Size+511)/512*512
 		m := member{int32(shard), at, h.Size, path.Clean(h.Name)}
@@ -227,7 +227,7 @@ func (a *archive) list(ctx context.Context, shard int) error {
 		}
 		now.kinds, now.members = append(now.kinds, kind), append(now.members, m)
 		if err := a.note(&now, kind, m, r); err != nil {
-			return inRow(a.where(m), err)
+			return InFile(a.where(m), err)
 		}
 	}
 }
@@ -495,7 +495,7 @@ func (a *memberArrays) array(i int) (rows.Array, error) {
 	if err == nil && product(x.Shape) == 0 {
 		err = fmt.Errorf("its shape is %v, which holds nothing", x.Shape)
 	}
-	return x, inRow(a.path(i), err)
+	return x, InFile(a.path(i), err)
 }
 
 func (a *memberArrays) fill(ctx context.Context, idx []int, dst []float32) error {
@@ -539,7 +539,7 @@ func (a memberTexts) read(ctx context.Context, idx []int) ([]ood.Tensor, error) 
 			at := i*len(a.texts) + j
 			text, err := a.text(at, a.texts[j])
 			if err != nil {
-				return nil, inRow(a.path(at), err)
+				return nil, InFile(a.path(at), err)
 			}
 			all[j].Strings = append(all[j].Strings, text)
 		}

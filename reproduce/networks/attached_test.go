@@ -1,0 +1,51 @@
+package networks
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// TestAttached holds that Attached are the detectors that Fit tries, in its order: it
+// comes to each where rows lack what those before it need.
+func TestAttached(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	drawn := func(rows, cols int) blas32.General {
+		m := blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: make([]float32, rows*cols)}
+		for i := range m.Data {
+			m.Data[i] = float32(rng.NormFloat64())
+		}
+		return m
+	}
+	const n, width, classes = 300, 6, 3
+	all := ood.Batch{Features: drawn(n, width), Logits: drawn(n, classes), Layers: []blas32.General{drawn(n, 4)}, Labels: make([]int, n)}
+	for i := range all.Labels {
+		all.Labels[i] = i % classes
+	}
+	last := &ood.Linear{Weight: drawn(classes, width), Bias: make([]float32, classes)}
+	shallow := all
+	shallow.Layers = nil
+	bare := ood.Batch{Features: all.Features}
+	var got []string
+	for _, o := range []attach.FitOptions{
+		{Base: attach.Base{Task: attach.Classification, Layers: []attach.Layer{{}}}, Batch: all, Last: last},
+		{Base: attach.Base{Task: attach.Classification}, Batch: shallow, Last: last},
+		{Base: attach.Base{Task: attach.Classification}, Batch: shallow},
+		{Base: attach.Base{Task: attach.Classification}, Batch: bare},
+	} {
+		b, err := attach.Fit(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, b.Detector.Method)
+	}
+	if got := strings.Join(got, ","); got != Attached {
+		t.Errorf("Fit comes to %s, and Attached are %s", got, Attached)
+	}
+}
