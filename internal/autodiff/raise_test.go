@@ -70,18 +70,6 @@ func TestRaise(t *testing.T) {
 			t.Errorf("%s of operator set %d gives %v, raised %v", r.Name, r.From, want, got)
 		}
 	}
-	scaler := func() *onnx.Builder {
-		b := onnx.NewBuilder("g", 8)
-		b.Node("ImageScaler", []string{b.Input("x", pb.TensorProto_FLOAT, 1, 2, 1, 2)}, onnx.Attr("scale", 2.), onnx.Attr("bias", []float32{1, -1}))
-		return b
-	}
-	in := []float32{1, 2, 3, 4}
-	x, _ := ort.NewTensor(ints(1, 2, 1, 2), in)
-	for _, b := range []*onnx.Builder{scaler(), raised(t, scaler())} {
-		if got := runModel(t, rt, outputs(t, b, []string{"ImageScaler"}), []*ort.Tensor{x})[0].Float32s(); !slices.Equal(got, []float32{3, 5, 5, 7}) {
-			t.Errorf("an ImageScaler gives %v", got)
-		}
-	}
 	b := onnx.NewBuilder("g", 9)
 	b.Node("Upsample", []string{b.Input("x", pb.TensorProto_FLOAT, 3)}) // without scales
 	raised(t, b)
@@ -92,13 +80,105 @@ func TestRaise(t *testing.T) {
 		opset         int64
 		want          string
 	}{
-		{"BatchNormalization", "spatial", 0, 5, 7, "per element"},
 		{"Scan", "num_scan_inputs", 1, 2, 8, "batch axis"},
 	} {
 		b := onnx.NewBuilder("g", c.opset)
 		b.Append(onnx.Node{Op: c.op, Name: "it", Inputs: make([]string, c.inputs), Attrs: []*pb.AttributeProto{onnx.Attr(c.attribute, c.value)}})
 		if _, err := onnx.Raise(b.Index(), ""); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "node/it") {
 			t.Errorf("%s: error %v, want one that says %s and names the node", c.op, err, c.want)
+		}
+	}
+}
+
+// TestRaiseRemoved holds that those operators of the runtime that later operator sets do
+// not have, or have with other attributes, compute in the raised graph what they did
+// before, and have a gradient.
+func TestRaiseRemoved(t *testing.T) {
+	rt := orttest.Open(t)
+	border := onnx.Attr("border", ints(1, 0, 0, 1))
+	f := onnx.Attr
+	statistics := func(b *onnx.Builder) (names []string) {
+		for i := range 4 {
+			v := make([]float32, 24)
+			for j := range v {
+				v[j] = float32(1+(j*7+i*5)%11) / 4
+			}
+			names = append(names, b.Const(v, 2, 3, 4))
+		}
+		return names
+	}
+	slice := func(axes ...int64) func(b *onnx.Builder) []string {
+		return func(b *onnx.Builder) []string {
+			names := []string{b.Const(ints(1, -3)), b.Const(ints(2, 1<<40))}
+			if axes != nil {
+				names = append(names, b.Const(axes))
+			}
+			return names
+		}
+	}
+	for _, c := range []struct {
+		op          string
+		attrs       []*pb.AttributeProto
+		inputs      func(*onnx.Builder) []string
+		from, until int64
+	}{
+		{op: "Affine", attrs: []*pb.AttributeProto{f("alpha", -1.5), f("beta", .25)}, until: 9},
+		{op: "Affine", until: 9},
+		{op: "Crop", attrs: []*pb.AttributeProto{border}, until: 9},
+		{op: "Crop", attrs: []*pb.AttributeProto{border, f("scale", ints(2, 1))}, until: 9},
+		{op: "DynamicSlice", inputs: slice(0, 3), until: 9},
+		{op: "DynamicSlice", inputs: slice(), until: 9},
+		{op: "ImageScaler", attrs: []*pb.AttributeProto{f("scale", 2.), f("bias", []float32{1, -1})}, until: 9},
+		{op: "MeanVarianceNormalization", until: 8},
+		{op: "MeanVarianceNormalization", attrs: []*pb.AttributeProto{f("across_channels", 1)}, until: 8},
+		{op: "MeanVarianceNormalization", attrs: []*pb.AttributeProto{f("normalize_variance", 0)}, until: 8},
+		{op: "MeanVarianceNormalization", attrs: []*pb.AttributeProto{f("normalize_variance", 0), f("across_channels", 1)}, until: 8},
+		{op: "MeanVarianceNormalization", attrs: []*pb.AttributeProto{f("axes", ints(1, 2))}, from: 9, until: 12},
+		{op: "ParametricSoftplus", attrs: []*pb.AttributeProto{f("alpha", .5), f("beta", -3.)}, until: 9},
+		{op: "ScaledTanh", attrs: []*pb.AttributeProto{f("alpha", .5), f("beta", -3.)}, until: 9},
+		{op: "Scale", attrs: []*pb.AttributeProto{f("scale", 2.5)}, until: 9},
+		{op: "Scale", until: 9},
+		{op: "ThresholdedRelu", attrs: []*pb.AttributeProto{f("alpha", .5)}, until: 12},
+		{op: "BatchNormalization", attrs: []*pb.AttributeProto{f("spatial", 0), f("epsilon", .125)}, inputs: statistics, until: 8},
+		{op: "Scatter", inputs: func(b *onnx.Builder) []string {
+			return []string{b.Const(ints(1, 0), 1, 1, 1, 2), b.Const([]float32{7, 8}, 1, 1, 1, 2)}
+		}, from: 9, until: 10},
+		{op: "Upsample", attrs: []*pb.AttributeProto{f("scales", []float32{1, 1, 2, 1.5})}, until: 8},
+	} {
+		in := make([]float32, 48)
+		for i := range in {
+			in[i] = float32((i*29)%17)/4 - 2
+		}
+		x, err := ort.NewTensor(ints(2, 2, 3, 4), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for opset := max(7, c.from); opset <= c.until; opset++ {
+			build := func() (*onnx.Builder, string) {
+				b := onnx.NewBuilder("g", opset)
+				names := []string{b.Input("x", pb.TensorProto_FLOAT, 2, 2, 3, 4)}
+				if c.inputs != nil {
+					names = append(names, c.inputs(b)...)
+				}
+				return b, b.Node(c.op, names, c.attrs...)
+			}
+			b, y := build()
+			want := runModel(t, rt, outputs(t, b, []string{y}), []*ort.Tensor{x})[0]
+			b, y = build()
+			b = raised(t, b)
+			g, err := Gradient(b, "", []Seed{{Output: y}}, []string{"x"})
+			if err != nil {
+				t.Errorf("%s of operator set %d: %v", c.op, opset, err)
+				continue
+			}
+			got := runModel(t, rt, outputs(t, b, append([]string{y}, g...)), []*ort.Tensor{x})[0]
+			var wide []float64
+			for _, v := range want.Float32s() {
+				wide = append(wide, float64(v))
+			}
+			if e := relativeError(got.Float32s(), wide); !(e <= 1e-6) || !slices.Equal(got.Shape(), want.Shape()) {
+				t.Errorf("%s of operator set %d gives %v, raised %v", c.op, opset, want.Float32s(), got.Float32s())
+			}
 		}
 	}
 }

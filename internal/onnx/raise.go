@@ -2,7 +2,9 @@ package onnx
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
@@ -73,39 +75,86 @@ func (r *raiser) constant(value any, dims ...int64) string {
 
 // raise changes a node, before which it may append others.
 func (r *raiser) raise(n *pb.NodeProto) error {
-	refuse := func(why string) error {
-		return fmt.Errorf("node %s (%s) is of operator set %d, in which %s", r.g.NodeName(n), n.GetOpType(), r.from, why)
+	in := n.GetInput()
+	become := func(op string, inputs []string, attrs ...*pb.AttributeProto) {
+		n.OpType, n.Input, n.Attribute = ptr(op), inputs, attrs
+	}
+	// with puts an attribute, which is a number, on the other side of an operator.
+	with := func(op, x, attribute string, otherwise float32) string {
+		v := r.constant(AttributeFloat(n, attribute, otherwise))
+		return r.node(op, []string{x, r.node("CastLike", []string{v, x})})
 	}
 	switch op := n.GetOpType(); {
 	case op == "Upsample", op == "Resize" && r.from < 11:
 		r.resize(n)
 	case op == "Scatter":
 		n.OpType = ptr("ScatterElements")
+	// Those that the runtime has kept of ONNX's first experiments, up to set 9.
+	case op == "Affine":
+		become("Identity", []string{with("Add", with("Mul", in[0], "alpha", 1), "beta", 0)})
+	case op == "Crop":
+		r.crop(n)
+	case op == "DynamicSlice":
+		n.OpType = ptr("Slice")
 	case op == "ImageScaler":
 		bias := Attribute(n, "bias").GetFloats()
-		scaled := r.node("Mul", []string{n.GetInput()[0], r.constant(AttributeFloat(n, "scale", 1))})
-		n.OpType, n.Attribute = ptr("Add"), nil
-		n.Input = []string{scaled, r.constant(bias, int64(len(bias)), 1, 1)}
-	case op == "Scan" && r.from < 9:
-		return refuse("it has a batch axis of its own")
-	case op == "BatchNormalization" && r.from < 14:
-		if AttributeInt(n, "spatial", 1) == 0 {
-			return refuse("its statistics are per element and not per channel")
+		b := r.node("CastLike", []string{r.constant(bias, int64(len(bias)), 1, 1), in[0]})
+		become("Add", []string{with("Mul", in[0], "scale", 1), b})
+	case op == "MeanVarianceNormalization" && r.from < 9:
+		axes := []int64{0, 2, 3}
+		if AttributeInt(n, "across_channels", 0) != 0 {
+			axes = []int64{0, 1, 2, 3}
 		}
+		if AttributeInt(n, "normalize_variance", 1) != 0 {
+			become(op, in, Attr("axes", axes))
+		} else {
+			become("Sub", []string{in[0], r.node("ReduceMean", in, Attr("axes", axes))})
+		}
+	case op == "ParametricSoftplus", op == "ScaledTanh":
+		inner := r.node(strings.TrimPrefix(strings.TrimPrefix(op, "Parametric"), "Scaled"), []string{with("Mul", in[0], "beta", 1)})
+		become("Identity", []string{with("Mul", inner, "alpha", 1)})
+	case op == "Scale":
+		become("Identity", []string{with("Mul", in[0], "scale", 1)})
+	case op == "Scan" && r.from < 9:
+		return fmt.Errorf("node %s (%s) is of operator set %d, in which it has a batch axis of its own", r.g.NodeName(n), op, r.from)
+	case op == "BatchNormalization" && AttributeInt(n, "spatial", 1) == 0: // statistics are per element
+		e := r.node("CastLike", []string{r.constant(AttributeFloat(n, "epsilon", 1e-5)), in[0]})
+		std := r.node("Sqrt", []string{r.node("Add", []string{in[4], e})})
+		unit := r.node("Div", []string{r.node("Sub", []string{in[0], in[3]}), std})
+		become("Add", []string{r.node("Mul", []string{unit, in[1]}), in[2]})
+		n.Output = n.Output[:1]
+	case op == "BatchNormalization" && r.from < 14:
 		drop(n, "spatial")
 		n.Output = n.Output[:1] // others are of training, which the runtime does not do
 	case op == "RoiAlign" && r.from < 16 && Attribute(n, "coordinate_transformation_mode") == nil:
 		n.Attribute = append(n.Attribute, Attr("coordinate_transformation_mode", "output_half_pixel"))
 	case r.from < 13 && (op == "Softmax" || op == "LogSoftmax" || op == "Hardmax"):
 		// It is along all axes from one on.
-		x := n.GetInput()[0]
-		flat := r.node("Flatten", []string{x}, Attr("axis", AttributeInt(n, "axis", 1)))
-		n.Input = []string{r.node(op, []string{flat}, Attr("axis", -1)), r.node("Shape", []string{x})}
-		n.OpType, n.Attribute = ptr("Reshape"), nil
+		flat := r.node("Flatten", in[:1], Attr("axis", AttributeInt(n, "axis", 1)))
+		become("Reshape", []string{r.node(op, []string{flat}, Attr("axis", -1)), r.node("Shape", in[:1])})
 	default:
 		r.inputs(n)
 	}
 	return nil
+}
+
+// crop writes a Crop, whose border is left, top, right and bottom, or whose scale is
+// the height and width that it leaves.
+func (r *raiser) crop(n *pb.NodeProto) {
+	border, size := AttributeInts(n, "border"), AttributeInts(n, "scale")
+	if len(border) < 4 {
+		return // the runtime refuses it where it is needed
+	}
+	ends := []int64{-border[3], -border[2]}
+	for i := range ends {
+		if len(size) == 2 {
+			ends[i] = border[1-i] + size[i]
+		} else if ends[i] == 0 {
+			ends[i] = math.MaxInt64
+		}
+	}
+	starts := r.constant([]int64{border[1], border[0]})
+	n.OpType, n.Input, n.Attribute = ptr("Slice"), []string{n.GetInput()[0], starts, r.constant(ends), r.constant([]int64{2, 3})}, nil
 }
 
 // becameInputs are attributes that are inputs of Raised, by operator, from the second
