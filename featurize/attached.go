@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"os"
 	"slices"
 
 	"github.com/attach-uncertainty/attach"
@@ -52,7 +53,7 @@ func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*At
 	if err == nil {
 		a.Model, err = open(ctx, model, &folder{text: b.Text}, o, b.Check)
 	}
-	if path == "" && errors.Is(err, fs.ErrNotExist) {
+	if _, gone := os.Stat(at); err != nil && path == "" && errors.Is(gone, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: the one that the bundle was fitted on is not at %s any more", attach.ErrNoModel, at)
 	}
 	if err != nil {

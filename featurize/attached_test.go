@@ -242,3 +242,70 @@ func TestOpenForRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A library that is not there is not the model's absence.
+func TestOpenForWithoutLibrary(t *testing.T) {
+	energy, _ := attach.MethodByName("energy")
+	path, err := fitDigits(t.Context(), t.TempDir(), energy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := attach.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = featurize.OpenFor(t.Context(), b, "", featurize.Options{Runtime: featurize.Runtime{Library: "nowhere.so"}})
+	if err == nil || errors.Is(err, attach.ErrNoModel) || !strings.Contains(err.Error(), "nowhere.so") {
+		t.Errorf("error %v, want one of nowhere.so", err)
+	}
+}
+
+// What the bundle needs yet is not written over, however its path is spelt.
+func TestExportSpares(t *testing.T) {
+	energy, _ := attach.MethodByName("energy")
+	dir := t.TempDir()
+	path, err := fitDigits(t.Context(), dir, energy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := attach.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile("../testmodels/digits_vgg.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := filepath.Join(dir, "model.onnx")
+	if err := os.WriteFile(model, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(model, filepath.Join(dir, "link.onnx")); err != nil {
+		t.Skip(err)
+	}
+	if err := os.Link(model, filepath.Join(dir, "weights.onnx.data")); err != nil {
+		t.Skip(err)
+	}
+	b.Base.Path = model
+	for _, heads := range []bool{false, true} {
+		for name, what := range map[string]string{
+			"model.onnx": "which the bundle's model reads", "../" + filepath.Base(dir) + "/model.onnx": "which the bundle's model reads",
+			"link.onnx": "which the bundle's model reads", "weights.onnx": "which the bundle's model reads", "model.attach": "the bundle",
+		} {
+			out := dir + "/" + name
+			if _, err := featurize.Export(t.Context(), b, out, featurize.ExportOptions{OnlyHeads: heads}); err == nil || !strings.Contains(err.Error(), "would replace") || !strings.Contains(err.Error(), what) {
+				t.Errorf("%s: error %v", name, err)
+			}
+		}
+	}
+	if is, err := os.ReadFile(model); err != nil || !bytes.Equal(is, content) {
+		t.Errorf("the model has changed, error %v", err)
+	}
+	if _, err := featurize.Export(t.Context(), b, filepath.Join(dir, "out.onnx"), featurize.ExportOptions{}); err != nil {
+		t.Error(err)
+	}
+	// An earlier export may be replaced.
+	if _, err := featurize.Export(t.Context(), b, filepath.Join(dir, "out.onnx"), featurize.ExportOptions{}); err != nil {
+		t.Error(err)
+	}
+}

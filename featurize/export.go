@@ -3,7 +3,9 @@ package featurize
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,8 +49,12 @@ type Exported struct {
 // with what the bundle says of rows as further outputs, tensors all. They are
 // named in docs/export.md. Their arithmetic is Predictor.Predict's on the very
 // features that Attached makes of rows. Nothing is written where a method has no
-// graph: its error says why.
+// graph: its error says why. Nor is it over the bundle's own model, its weights or
+// a bundle.
 func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions) (Exported, error) {
+	if err := spares(cmp.Or(o.Model, b.Base.Path), path); err != nil {
+		return Exported{}, err
+	}
 	e := exporting{bundle: b, o: graph.Options{Alpha: o.Alpha, Level: o.Level, Sets: o.Sets, Rows: "rows"}}
 	var err error
 	if o.OnlyHeads {
@@ -82,6 +88,49 @@ func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions)
 	e.done.Outputs, e.done.Inputs = own(m.GetGraph().GetOutput()), own(m.GetGraph().GetInput())
 	e.done.Data, err = onnx.Save(ctx, m, e.dir, path)
 	return e.done, err
+}
+
+// spares refuses to write over what is needed yet: a bundle, the model, or the files
+// of its weights.
+func spares(model, path string) error {
+	var reads []os.FileInfo
+	for _, out := range []string{path, path + onnx.DataSuffix} {
+		at, err := os.Stat(out)
+		if err != nil {
+			continue
+		}
+		if _, err := attach.Open(out); err == nil || errors.Is(err, attach.ErrUnknownMethod) {
+			return fmt.Errorf("the export would replace the bundle %s: write to another file", out)
+		}
+		if reads == nil {
+			reads = filesOf(model)
+		}
+		if slices.ContainsFunc(reads, func(r os.FileInfo) bool { return os.SameFile(r, at) }) {
+			return fmt.Errorf("the export would replace %s, which the bundle's model reads: write to another file", out)
+		}
+	}
+	return nil
+}
+
+// filesOf are those of the files of a model that are there.
+func filesOf(path string) (files []os.FileInfo) {
+	path, _, err := findModel(path)
+	if err != nil {
+		return nil // whoever reads it says why it cannot be read
+	}
+	names := []string{path}
+	if g, err := load(path); err == nil {
+		outside, _ := g.External()
+		for _, name := range outside {
+			names = append(names, filepath.Join(filepath.Dir(path), name))
+		}
+	}
+	for _, name := range names {
+		if info, err := os.Stat(name); err == nil {
+			files = append(files, info)
+		}
+	}
+	return files
 }
 
 const (

@@ -19,6 +19,8 @@ const (
 	mostInline = 1 << 30
 	// leastApart is the size from which tensors of a larger one are written apart.
 	leastApart = 1 << 10
+	// DataSuffix ends the name of the file of such tensors.
+	DataSuffix = ".data"
 	// apartAt is what their places are multiples of, as ONNX advises.
 	apartAt = 4096
 )
@@ -49,7 +51,7 @@ func save(ctx context.Context, m *pb.ModelProto, dir, path string, most int64) (
 			t.ExternalData, t.DataLocation = nil, nil
 		}
 	} else {
-		data = path + ".data"
+		data = path + DataSuffix
 		if done, err = apart(ctx, m, dir, data); err != nil {
 			return "", err
 		}
