@@ -261,6 +261,9 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*driver.Sc
 			return nil, err
 		}
 		s, err := driver.Fit(ctx, m, t, p)
+		if err == nil {
+			err = savable(m, s)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("detector %s: %w", m.Name, err)
 		}

@@ -56,7 +56,14 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) er
 		return fmt.Errorf("quantile head: %w", err)
 	}
 	b.Quantiles = &Fitted{Method: in.Quantiles.Name, Params: in.QuantileParams, scorer: fitted}
-	if b.Calibration.Quantiles, err = calibrateQuantiles(b.quantiles(d.cal, calibrationLevels()), d.calTo); err != nil {
+	q, err := b.quantiles(d.cal, calibrationLevels())
+	if err == nil {
+		b.Calibration.Quantiles, err = calibrateQuantiles(q, d.calTo)
+	}
+	if err == nil {
+		err = savable(in.Quantiles, fitted)
+	}
+	if err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}
 	b.Calibration.Groups = slices.Clone(d.calGroups)

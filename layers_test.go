@@ -109,11 +109,7 @@ func TestDamagedLayers(t *testing.T) {
 		spoilt := *b
 		spoilt.Base.Layers = layers
 		var buf bytes.Buffer
-		err := spoilt.Write(&buf)
-		if err == nil {
-			_, err = read(buf.Bytes())
-		}
-		if !errors.Is(err, attach.ErrDamaged) {
+		if err := spoilt.Write(&buf); err == nil || !strings.Contains(err.Error(), "layers") && !strings.Contains(err.Error(), "layer_1") || errors.Is(err, attach.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

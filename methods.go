@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
+	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -32,6 +33,15 @@ func named(names ...string) (all []ood.Method) {
 		all = append(all, m)
 	}
 	return all
+}
+
+// savable refuses what a method of a program's own fitted where a file could not
+// give it back.
+func savable(m ood.Method, s *driver.Scorer) error {
+	if _, ours := MethodByName(m.Name); ours {
+		return nil
+	}
+	return s.CheckState()
 }
 
 // whole refuses a method that could not be fitted, saved or opened again, as a

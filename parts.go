@@ -318,7 +318,10 @@ func (b *Bundle) consistent() error {
 		}
 	}
 	if h := b.Quantiles; h != nil {
-		one := h.scorer.Quantiles(rows.New(1, h.scorer.Widths()["features"]), []float64{.5})
+		one, err := h.scorer.Predict(rows.New(1, h.scorer.Widths()["features"]), []float64{.5})
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
 		if calibrated := len(b.Calibration.Quantiles); calibrated != one.Targets {
 			return fmt.Errorf("%w: quantiles of %d targets are calibrated, and the quantile head is not for them", ErrDamaged, calibrated)
 		}

@@ -27,10 +27,10 @@ func calibrationLevels() []float64 {
 
 // quantiles are those of the targets of rows whose features are as the head reads
 // them.
-func (b *Bundle) quantiles(r ood.Batch, levels []float64) ood.Quantiles {
-	q := b.Quantiles.scorer.Quantiles(r.Features, levels)
-	if !b.Base.Residual {
-		return q
+func (b *Bundle) quantiles(r ood.Batch, levels []float64) (ood.Quantiles, error) {
+	q, err := b.Quantiles.scorer.Predict(r.Features, levels)
+	if err != nil || !b.Base.Residual {
+		return q, err
 	}
 	for i := range q.Rows {
 		for t := range q.Targets {
@@ -40,7 +40,7 @@ func (b *Bundle) quantiles(r ood.Batch, levels []float64) ood.Quantiles {
 			}
 		}
 	}
-	return q
+	return q, nil
 }
 
 // shifted is m plus by times of, n×t both.
@@ -57,6 +57,9 @@ func shifted(m, of blas32.General, by float32) blas32.General {
 // calibrateQuantiles keeps what the head predicts for the calibration rows
 // beside their targets.
 func calibrateQuantiles(q ood.Quantiles, y blas32.General) ([]calibrate.QuantileCalibration, error) {
+	if q.Targets != y.Cols {
+		return nil, fmt.Errorf("it predicts %s, and the calibration rows have %d", rows.Count(q.Targets, "target"), y.Cols)
+	}
 	levels := q.Levels
 	grid := blas32.General{Rows: q.Rows, Cols: q.Targets * len(levels), Stride: q.Targets * len(levels), Data: q.Data}
 	bad := (*rows.NotFiniteError)(nil)
@@ -131,7 +134,9 @@ func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error
 		if n := len(p.bundle.Calibration.Quantiles); n > 0 && targets != n && (targets > 0 || p.bundle.Base.Residual) {
 			return nil, fmt.Errorf("the rows have %s, and the quantile head predicts %s", rows.Count(targets, "logit"), rows.Count(n, "target"))
 		}
-		q = p.bundle.quantiles(r.Batch, slices.Concat(p.banded, []float64{.5}, p.o.Levels))
+		if q, err = p.bundle.quantiles(r.Batch, slices.Concat(p.banded, []float64{.5}, p.o.Levels)); err != nil {
+			return nil, err
+		}
 		targets = q.Targets
 	}
 	slab, nan := make([]Target, len(out)*targets), math.NaN()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -85,6 +86,9 @@ func (b *Bundle) Write(w io.Writer, own ...ood.Method) error {
 		return err
 	}
 	if err := b.readsBack(manifest, states, own); err != nil {
+		if errors.Is(err, ErrDamaged) { // of which no file is yet
+			err = errors.New(strings.TrimPrefix(err.Error(), ErrDamaged.Error()+": "))
+		}
 		return fmt.Errorf("the bundle cannot be saved, as it would not be read again: %w", err)
 	}
 	// Entries are written from the arrays themselves: those of detectors that

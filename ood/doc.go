@@ -13,9 +13,12 @@
 //	Bank blas32.General `state:"bank[n,features]"`
 //	K    int            `state:"k,least=1"`
 //
-// The brackets name the axes of a slice or a matrix. Numbers, truth values and
-// strings are kept too, and so are structs, pointers to them and slices of
-// either. After commas stands what is held of a file:
+// Kept are int, int64, uint64, float32, float64, bool and string; slices of float32,
+// float64, int, int32, int64, uint8, bool and string, and blas32.General and
+// blas64.General, whose axes the brackets name; structs, pointers to them and slices
+// of either. A fit of what has a tag and is none of these is an error, and so is one
+// that leaves NaN, an infinity or what the tag does not allow. After commas stands
+// what is held of a file:
 //
 //	least=N      numbers of at least N
 //	positive     numbers above 0

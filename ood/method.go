@@ -51,7 +51,7 @@ type Training struct {
 // targets, to predict their quantiles, as a value: what is its own. Rows,
 // parameters and states are checked before it sees them.
 type Method struct {
-	Name string // as users type it: lower case, hyphens
+	Name string // as users type it, by custom in lower case with hyphens
 	Doc  string // one sentence, then details
 	Ref  string // paper or equation
 	// Needs says what it cannot do without.

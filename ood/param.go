@@ -6,7 +6,7 @@ type Param struct {
 	Name    string
 	Default any // a number, be it float64 or int, a bool or a string
 	// Takes says which strings or numbers are allowed, in words joined by commas.
-	// Without any, all finite numbers are.
+	// Without any, all finite numbers are. A fit with another word is an error.
 	//
 	//	of=a|b    one of these strings
 	//	count     whole numbers of at least 1

@@ -60,7 +60,7 @@ func TestMethodsAreChecked(t *testing.T) {
 	b := ood.Batch{Features: matrix(4, 2)}
 	for _, made := range []any{nil, 3, constant{}, &struct{}{}} {
 		fit := func(context.Context, ood.Training, ood.Params) (any, error) { return made, nil }
-		m := ood.Method{Name: "m", Needs: ood.Needs{Features: true}, Fit: fit, New: func() any { return made }}
+		m := ood.Method{Name: "m", Needs: ood.Needs{Features: true}, Fit: fit}
 		if _, err := driver.Fit(t.Context(), m, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), `"m": its Fit returned`) {
 			t.Errorf("a Fit that makes %T is %v", made, err)
 		}
@@ -69,12 +69,20 @@ func TestMethodsAreChecked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if _, err := driver.Restore(m, s.State()); err == nil || !strings.Contains(err.Error(), `"m" is not whole: it has no New`) {
+			t.Error(err)
+		}
+		m.New = func() any { return made }
 		if _, err := driver.Restore(m, s.State()); err == nil || !strings.Contains(err.Error(), `"m": its New returned`) {
 			t.Errorf("a New that makes %T is %v", made, err)
 		}
+		m.Fit = nil
+		if _, err := driver.Fit(t.Context(), m, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), `it has no Fit`) {
+			t.Error(err)
+		}
 	}
 	m := ood.Method{Name: "m", Needs: ood.Needs{Features: true}, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &hidden{mean: 1}, nil }}
-	if _, err := driver.Fit(t.Context(), m, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), "the field mean of *driver_test.hidden has a tag") {
+	if _, err := driver.Fit(t.Context(), m, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), "the field mean of driver_test.hidden has a tag") {
 		t.Error(err)
 	}
 	if _, err := driver.Fit(t.Context(), ood.Method{Name: "m"}, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), "it has no Fit") {

@@ -29,6 +29,11 @@ func FitGrid(ctx context.Context, m ood.Method, t ood.Training, grid []ood.Param
 	if m.Fit == nil {
 		return nil, fmt.Errorf("method %q is not whole: it has no Fit", m.Name)
 	}
+	if m.New != nil {
+		if err := checkFitted(m, "New", m.New()); err != nil {
+			return nil, err
+		}
+	}
 	t.Grid = make([]ood.Params, len(grid))
 	for i, p := range grid {
 		var err error
@@ -79,10 +84,8 @@ func checkFitted(m ood.Method, maker string, fitted any) error {
 	if !able || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
 		return fmt.Errorf("method %q: its %s returned %T, and not a pointer to a struct that is a %s", m.Name, maker, fitted, want)
 	}
-	for _, f := range reflect.VisibleFields(t.Elem()) {
-		if _, tagged := f.Tag.Lookup("state"); tagged && !f.IsExported() {
-			return fmt.Errorf("method %q: the field %s of %T has a tag, and is not exported", m.Name, f.Name, fitted)
-		}
+	if err := rows.Keeps(t); err != nil {
+		return fmt.Errorf("method %q: %w", m.Name, err)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 
 // Default is the configuration used without a sweep.
 func Default(m ood.Method) ood.Params {
-	p, _ := resolve(m, nil) // in which nothing can be wrong
+	p, _ := resolve(m, nil) // in which only what a program declares can be wrong
 	return p
 }
 
@@ -50,7 +50,7 @@ type limits struct {
 	widths  bool // several, joined by "x"
 }
 
-func limitsOf(p ood.Param) limits {
+func limitsOf(p ood.Param) (limits, error) {
 	l := limits{least: math.Inf(-1), most: math.Inf(1)}
 	for word := range strings.SplitSeq(p.Takes, ",") {
 		word, value, _ := strings.Cut(word, "=")
@@ -70,10 +70,10 @@ func limitsOf(p ood.Param) limits {
 		case (word == "most" || word == "below") && err == nil:
 			l.most, l.below = n, word == "below"
 		case p.Takes != "":
-			panic(fmt.Sprintf("ood: parameter %q takes %q", p.Name, p.Takes))
+			return l, fmt.Errorf("parameter %q is declared to take %q, and there is no %q: package ood lists the words", p.Name, p.Takes, word)
 		}
 	}
-	return l
+	return l, nil
 }
 
 // number is an int as float64; what else there is stays.
@@ -86,7 +86,10 @@ func number(value any) any {
 
 // checkValue says what is wrong with a value.
 func checkValue(p ood.Param, value any) error {
-	l := limitsOf(p)
+	l, err := limitsOf(p)
+	if err != nil {
+		return err
+	}
 	switch p.Default.(type) {
 	case bool:
 		if _, ok := value.(bool); !ok {
@@ -154,6 +157,9 @@ func resolve(m ood.Method, p ood.Params) (ood.Params, error) {
 	for _, d := range m.Params {
 		known[d.Name] = true
 		v[d.Name] = number(d.Default)
+		if _, err := limitsOf(d); err != nil {
+			return v, err
+		}
 		if value, ok := p[d.Name]; ok {
 			value = number(value)
 			if err := checkValue(d, value); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/attach-uncertainty/attach/internal/driver"
@@ -65,6 +66,16 @@ func TestParams(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%v: %q, want %q", p, got, want)
+		}
+	}
+}
+
+// A word that no parameter takes is an error of whoever fits the method.
+func TestParamsOfUnknownWords(t *testing.T) {
+	m := ood.Method{Name: "m", Params: []ood.Param{{Name: "k", Default: 1, Takes: "whole,least=1"}}}
+	for _, p := range []ood.Params{nil, {"k": 2}} {
+		if _, err := driver.With(m, p); err == nil || !strings.Contains(err.Error(), `method "m": parameter "k" is declared to take "whole,least=1", and there is no "whole"`) {
+			t.Error(err)
 		}
 	}
 }

@@ -164,23 +164,56 @@ func (s *Scorer) check(b ood.Batch) error {
 	return nil
 }
 
-// Quantiles implements ood.QuantileRegressor for an interval method. A row that
-// holds NaN has quantiles NaN. It panics if x has the wrong width, and for
-// a detector.
+// Quantiles implements ood.QuantileRegressor: it panics where Predict errs.
 func (s *Scorer) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
+	q, err := s.Predict(x, levels)
+	if err != nil {
+		panic("driver: " + err.Error())
+	}
+	return q
+}
+
+// Predict is the quantiles of an interval method. A row that holds NaN has
+// quantiles NaN. What the method predicts is an error where it is not of these rows
+// and levels, or, at levels that rise, falls. It panics if x has the wrong width,
+// and for a detector.
+func (s *Scorer) Predict(x blas32.General, levels []float64) (ood.Quantiles, error) {
 	if want := s.widths["features"]; x.Rows > 0 && x.Cols != want {
 		panic(fmt.Sprintf("driver: quantiles of %d columns, fitted on %d", x.Cols, want))
 	}
 	q := s.fitted.(ood.QuantileRegressor).Quantiles(x, levels)
 	width := q.Targets * len(levels)
+	if q.Rows != x.Rows || q.Targets < 1 || !slices.Equal(q.Levels, levels) || len(q.Data) != x.Rows*width {
+		return q, fmt.Errorf("method %q: its Quantiles are %d numbers for %d rows, %d targets and %d levels, of %d rows and %d levels", s.method.Name, len(q.Data), q.Rows, q.Targets, len(q.Levels), x.Rows, len(levels))
+	}
+	rising := slices.IsSorted(levels)
 	for i := range x.Rows {
 		row := x.Data[i*x.Stride : i*x.Stride+x.Cols]
 		if !slices.ContainsFunc(row, func(v float32) bool { return v != v }) {
+			if rising {
+				if err := s.checkRising(q, i); err != nil {
+					return q, err
+				}
+			}
 			continue
 		}
 		for j := range width {
 			q.Data[i*width+j] = float32(math.NaN())
 		}
 	}
-	return q
+	return q, nil
+}
+
+// checkRising refuses quantiles of row i that cross.
+func (s *Scorer) checkRising(q ood.Quantiles, i int) error {
+	for t := range q.Targets {
+		row := q.Row(i, t)
+		for l := 1; l < len(row); l++ {
+			if row[l] < row[l-1] {
+				return fmt.Errorf("method %q: its Quantiles cross: those of row %d and target %d are %v at level %v and %v at %v",
+					s.method.Name, i, t, row[l-1], q.Levels[l-1], row[l], q.Levels[l])
+			}
+		}
+	}
+	return nil
 }

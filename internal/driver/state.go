@@ -26,9 +26,27 @@ func (s *Scorer) State() rows.State {
 	return st
 }
 
+// CheckState is an error where what a method fitted could not be restored from its
+// state.
+func (s *Scorer) CheckState() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+		if err != nil {
+			err = fmt.Errorf("method %q: what it fitted could not be saved: %w", s.method.Name, err)
+		}
+	}()
+	_, err = Restore(s.method, s.State())
+	return err
+}
+
 // Restore rebuilds a scorer from what its State method returned. A state that no
 // fit of the method can have is an error.
 func Restore(m ood.Method, st rows.State) (*Scorer, error) {
+	if m.New == nil {
+		return nil, fmt.Errorf("method %q is not whole: it has no New", m.Name)
+	}
 	own := rows.State{Params: map[string]any{}, Arrays: st.Arrays}
 	s := &Scorer{method: m, fitted: m.New(), widths: parts.Widths{}}
 	if err := checkFitted(m, "New", s.fitted); err != nil {
@@ -81,8 +99,8 @@ func (s *Scorer) try() (err error) {
 		return nil
 	}
 	if s.method.Needs.Targets {
-		s.Quantiles(s.zeros().Features, []float64{.5})
-		return nil
+		_, err := s.Predict(s.zeros().Features, []float64{.5})
+		return err
 	}
 	return s.fitted.(ood.Detector).Score(context.Background(), make([]float64, 1), s.zeros())
 }

@@ -33,11 +33,11 @@ type Restored interface{ Restored() error }
 //	Projection blas64.General `state:"projection[h,r]"`
 //	K          int            `state:"k,least=1"`
 //
-// A number, truth value or string becomes a parameter; a slice or a matrix an
-// array whose shape the brackets name: what has one name has one length. A
-// struct, a pointer to one or a Coder, be it in an interface, is stored under
-// its name and a dot; a slice of structs under its name, a dot, the number and
-// a dot. Fields of embedded structs count as the struct's own. After commas
+// A number, truth value or string becomes a parameter; a slice of numbers or truth
+// values or a matrix an array whose shape the brackets name: what has one name has
+// one length. A struct, a pointer to one or a Coder, be it in an interface, is
+// stored under its name and a dot; a slice of structs under its name, a dot, the
+// number and a dot, one of strings without the last dot. Fields of embedded structs count as the struct's own. After commas
 // stands what Restore is to hold:
 //
 //	least=N      a number of at least N
@@ -50,7 +50,7 @@ type Restored interface{ Restored() error }
 //	later        a field in place of which, where it is nil, nothing is stored, as before there was it
 //
 // Floating-point numbers are finite. A field of another type is a programmer's
-// mistake, and panics.
+// mistake, and panics; Keeps finds it ahead.
 func Save(v any) State {
 	s := State{Params: map[string]any{}, Arrays: map[string]Array{}}
 	save(s, "", reflect.Indirect(reflect.ValueOf(v)))
@@ -165,8 +165,14 @@ func save(s State, prefix string, v reflect.Value) {
 			s.Params[name] = float64(x)
 		case float64, bool, string:
 			s.Params[name] = x
+		case float32:
+			s.Params[name] = float64(x)
 		case uint64:
 			s.Params[name] = strconv.FormatUint(x, 10)
+		case int64:
+			s.Params[name] = strconv.FormatInt(x, 10)
+		case []bool:
+			s.Arrays[name] = Array{Shape: []int{len(x)}, Data: bits(x)}
 		case []float32, []float64, []int64, []uint8:
 			s.Arrays[name] = Array{Shape: []int{v.Len()}, Data: x}
 		case []int:
@@ -195,6 +201,10 @@ func save(s State, prefix string, v reflect.Value) {
 }
 
 func saveNested(s State, name string, v reflect.Value) {
+	if v.Kind() == reflect.String {
+		s.Params[name] = v.String()
+		return
+	}
 	if c, ok := coder(v); ok {
 		own := c.State()
 		for k, p := range own.Params {
@@ -215,6 +225,70 @@ func saveNested(s State, name string, v reflect.Value) {
 	s.Params[name] = float64(v.Len())
 	for i := range v.Len() {
 		saveNested(s, name+"."+strconv.Itoa(i), v.Index(i))
+	}
+}
+
+func bits(x []bool) []uint8 {
+	data := make([]uint8, len(x))
+	for i, set := range x {
+		if set {
+			data[i] = 1
+		}
+	}
+	return data
+}
+
+// Keeps is an error for the first tagged field of a struct, or of a pointer to one,
+// that Save would panic on by its type alone.
+func Keeps(t reflect.Type) error { return keeps(t, map[reflect.Type]bool{}) }
+
+func keeps(t reflect.Type, seen map[reflect.Type]bool) error {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if seen[t] {
+		return nil
+	}
+	seen[t] = true
+	for i := range t.NumField() {
+		f := t.Field(i)
+		_, tagged := f.Tag.Lookup("state")
+		inside := f.Type
+		if !tagged {
+			if inside.Kind() == reflect.Pointer {
+				inside = inside.Elem()
+			}
+			if !f.Anonymous || inside.Kind() != reflect.Struct {
+				continue
+			}
+		} else if !f.IsExported() {
+			return fmt.Errorf("the field %s of %v has a tag, and is not exported", f.Name, t)
+		} else if slices.Contains(kept(), inside) {
+			continue
+		}
+		for inside.Kind() == reflect.Slice || inside.Kind() == reflect.Array {
+			inside = inside.Elem()
+		}
+		switch is := inside.Kind(); {
+		case is == reflect.String || is == reflect.Interface: // in which anything may be
+		case inside.Implements(reflect.TypeFor[Coder]()) || reflect.PointerTo(inside).Implements(reflect.TypeFor[Coder]()):
+		case is == reflect.Struct || is == reflect.Pointer && inside.Elem().Kind() == reflect.Struct:
+			if err := keeps(inside, seen); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("the field %s of %v is of type %v, which no file keeps", f.Name, t, f.Type)
+		}
+	}
+	return nil
+}
+
+// kept are the types of fields that Save stores under one name.
+func kept() []reflect.Type {
+	return []reflect.Type{
+		reflect.TypeFor[int](), reflect.TypeFor[int64](), reflect.TypeFor[uint64](), reflect.TypeFor[float32](), reflect.TypeFor[float64](), reflect.TypeFor[bool](),
+		reflect.TypeFor[[]float32](), reflect.TypeFor[[]float64](), reflect.TypeFor[[]int](), reflect.TypeFor[[]int32](), reflect.TypeFor[[]int64](),
+		reflect.TypeFor[[]uint8](), reflect.TypeFor[[]bool](), reflect.TypeFor[blas32.General](), reflect.TypeFor[blas64.General](), reflect.TypeFor[Matrix](),
 	}
 }
 
@@ -316,6 +390,15 @@ func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths 
 		}
 		*x = n
 		return f.holds(n)
+	case *float32:
+		n, err := param[float64](r, f)
+		if err != nil {
+			return err
+		}
+		if *x = float32(n); float64(*x) != n {
+			return fmt.Errorf("parameter %q must be a number of 32 bits, not %v", f.name, n)
+		}
+		return f.holds(n)
 	case *bool:
 		b, err := param[bool](r, f)
 		*x = b
@@ -333,6 +416,23 @@ func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths 
 			if *x, err = strconv.ParseUint(s, 10, 64); err != nil {
 				err = fmt.Errorf("parameter %q must be a whole number of 64 bits, not %q", f.name, s)
 			}
+		}
+		return err
+	case *int64:
+		s, err := param[string](r, f)
+		if err != nil {
+			return err
+		}
+		if *x, err = strconv.ParseInt(s, 10, 64); err != nil {
+			return fmt.Errorf("parameter %q must be a whole number of 64 bits, not %q", f.name, s)
+		}
+		return f.holds(float64(*x))
+	case *[]bool:
+		f.hold = map[string]string{"below": "2"}
+		_, data, err := array[uint8](r, f, lengths)
+		*x = make([]bool, len(data))
+		for i, bit := range data {
+			(*x)[i] = bit == 1
 		}
 		return err
 	case *[]float32:
@@ -372,10 +472,22 @@ func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths 
 		}
 		return err
 	}
+	if len(f.dims) == 1 && v.Kind() == reflect.Slice {
+		if n, ok := r.state.Params[f.name].(float64); ok {
+			if err := bind(lengths, f.dims[0], int(n), fmt.Sprintf("the length of %q", f.name)); err != nil {
+				return err
+			}
+		}
+	}
 	return r.restoreNested(f, v)
 }
 
 func (r restorer) restoreNested(f field, v reflect.Value) error {
+	if v.Kind() == reflect.String {
+		s, err := param[string](r, f)
+		v.SetString(s)
+		return err
+	}
 	if c, ok := coder(v); ok {
 		own := State{Params: map[string]any{}, Arrays: map[string]Array{}}
 		for k, p := range r.state.Params {

@@ -61,6 +61,10 @@ type everything struct {
 	Levels  []float64      `state:"levels[l],rising"`
 	Counts  []int          `state:"counts[c],least=0"`
 	Flags   []uint8        `state:"flags[c]"`
+	Single  float32        `state:"single"`
+	Large   int64          `state:"large,least=-9"`
+	Set     []bool         `state:"set[c]"`
+	Names   []string       `state:"names[c]"`
 	All     whitening      `state:"all"`
 	Layers  []whitening    `state:"layers,least=1"`
 	Tail    *tail          `state:"tail"`
@@ -81,7 +85,7 @@ func some() *everything {
 	return &everything{
 		whitening: someWhitening(3, 2), K: 4, Outputs: 2, Alpha: .5, Unit: true, Kind: "bottom", Seed: math.MaxUint64 - 1,
 		Means:  blas32.General{Rows: 2, Cols: 3, Stride: 5, Data: []float32{1, 2, 3, 99, 99, 4, 5, 6}},
-		Levels: []float64{.1, .1, .9}, Counts: []int{0, 7}, Flags: []uint8{1, 0}, All: someWhitening(3, 1),
+		Levels: []float64{.1, .1, .9}, Counts: []int{0, 7}, Flags: []uint8{1, 0}, Single: .1, Large: math.MaxInt64 - 1, Set: []bool{true, false}, Names: []string{"a", ""}, All: someWhitening(3, 1),
 		Layers: []whitening{someWhitening(2, 2), someWhitening(5, 1)}, Tail: &tail{[]float64{1}}, Part: &part, Cached: []float64{1},
 	}
 }
@@ -144,6 +148,12 @@ func TestRestoreRefuses(t *testing.T) {
 		`parameter "layers" must be at least 1, not 0`:                  func(s rows.State) { s.Params["layers"] = 0. },
 		`array "layers.2.mean" is missing`:                              func(s rows.State) { s.Params["layers"] = 3. },
 		`array "layers.1.mean" belongs to nothing`:                      func(s rows.State) { s.Params["layers"] = 1. },
+		`parameter "large" must be a whole number of 64 bits`:           func(s rows.State) { s.Params["large"] = "1e3" },
+		`parameter "large" must be at least -9, not -10`:                func(s rows.State) { s.Params["large"] = "-10" },
+		`parameter "single" must be a number of 32 bits, not 0.1`:       func(s rows.State) { s.Params["single"] = .1 },
+		`array "set", at 1, must be below 2, not 2`:                     func(s rows.State) { s.Arrays["set"] = rows.Array{Shape: []int{2}, Data: []uint8{0, 2}} },
+		`the length of "names" must be 2, not 1`:                        func(s rows.State) { s.Params["names"] = 1. },
+		`parameter "names.1" must be a string, not 3`:                   func(s rows.State) { s.Params["names.1"] = 3. },
 		`tail: no tail`: func(s rows.State) { s.Params["tail.n"] = 9. },
 	} {
 		s := rows.Save(some())
