@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
@@ -122,7 +123,9 @@ func (m *Monitor) Add(score float64) {
 // Merge adds the rows of a part of the stream that another Monitor of the same
 // calibration rows has seen, such as a replica's of the last minute, as if they
 // came now and all at once. Each row is to be added once: the replica goes on with
-// a new Monitor.
+// a new Monitor, of another seed again. Two Monitors of one seed are refused, which
+// would tell the ties of different rows apart by the same keys, so that the law would
+// not hold of both.
 //
 // What is promised then holds of all rows together, if when parts are merged does
 // not depend on their scores. All are compared with the same calibration rows, so that
@@ -140,13 +143,16 @@ func (m *Monitor) Merge(part *Monitor) error {
 		return errors.New("a monitor is no part of itself")
 	}
 	part.mu.Lock()
-	rows, seen := part.urn.Rows, slices.Clone(part.urn.Seen)
+	rows, seen, seed := part.urn.Rows, slices.Clone(part.urn.Seen), part.seed
 	part.mu.Unlock()
 	if !slices.Equal(m.looks, part.looks) {
 		return errOtherCalibration
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if seed == m.seed {
+		return errors.New("the monitors have one seed, so that their ties would be told apart alike: give each another")
+	}
 	m.urn.Merge(rows, seen)
 	return nil
 }
@@ -175,8 +181,12 @@ func (m *Monitor) Alarm(delta float64) bool {
 
 var errOtherCalibration = errors.New("the monitor's calibration scores are others")
 
-// monitorState is the first byte of a state.
-const monitorState = 1
+// monitorState is the first byte of a state, and uncheckedState that of those before,
+// which ended without a checksum.
+const (
+	monitorState   = 2
+	uncheckedState = 1
+)
 
 // MarshalBinary is the Monitor's state, less than a kilobyte, without the calibration
 // scores.
@@ -198,7 +208,7 @@ func (m *Monitor) MarshalBinary() ([]byte, error) {
 			number(bet)
 		}
 	}
-	return b, nil
+	return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b)), nil
 }
 
 // UnmarshalBinary takes a state that MarshalBinary wrote, also one of another process,
@@ -211,9 +221,14 @@ func (m *Monitor) UnmarshalBinary(data []byte) error {
 		return errors.New("the monitor has no calibration scores: make it with NewMonitor")
 	}
 	damaged := errors.New("not the state of a monitor, or damaged")
-	if len(data) < 17 || data[0] != monitorState {
+	if len(data) > 0 && data[0] == uncheckedState {
+		return errors.New("the state of a monitor of an earlier version, without a checksum: begin with a new monitor")
+	}
+	end := len(data) - crc32.Size
+	if end < 17 || data[0] != monitorState || binary.LittleEndian.Uint32(data[end:]) != crc32.ChecksumIEEE(data[:end]) {
 		return damaged
 	}
+	data = data[:end]
 	if binary.LittleEndian.Uint64(data[1:]) != m.fingerprint() {
 		return errOtherCalibration
 	}

@@ -3,6 +3,7 @@ package attach_test
 import (
 	"bytes"
 	"encoding/binary"
+	"hash/crc32"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -130,8 +131,11 @@ func TestMonitorRefuses(t *testing.T) {
 		t.Error("NaN")
 	}
 	m := monitor(t, []float64{1, 2, 3, 4}, 0)
-	if err := m.Merge(monitor(t, []float64{1, 2, 3.5, 4}, 0)); err == nil {
+	if err := m.Merge(monitor(t, []float64{1, 2, 3.5, 4}, 1)); err == nil {
 		t.Error("a part of other calibration rows")
+	}
+	if err := m.Merge(monitor(t, []float64{1, 2, 3, 4}, 0)); err == nil || !strings.Contains(err.Error(), "one seed") {
+		t.Errorf("a part of the same seed: %v", err)
 	}
 	if err := m.Merge(m); err == nil {
 		t.Error("itself")
@@ -148,6 +152,18 @@ func TestMonitorRefuses(t *testing.T) {
 		t.Error("without calibration rows")
 	}
 	evidence, rows := m.Evidence(), m.Rows()
+	for i := range 8 * len(state) {
+		flipped := bytes.Clone(state)
+		flipped[i/8] ^= 1 << (i % 8)
+		if err := m.UnmarshalBinary(flipped); err == nil {
+			t.Errorf("bit %d is another: no error", i)
+		}
+	}
+	before := append([]byte{1}, state[1:len(state)-crc32.Size]...)
+	if err := m.UnmarshalBinary(before); err == nil || !strings.Contains(err.Error(), "begin with a new monitor") {
+		t.Errorf("a state without a checksum: %v", err)
+	}
+	state = state[:len(state)-crc32.Size]
 	last := len(state) - 8
 	for name, damage := range map[string]func([]byte) []byte{
 		"empty":      func(b []byte) []byte { return nil },
@@ -159,13 +175,18 @@ func TestMonitorRefuses(t *testing.T) {
 		"negative":   func(b []byte) []byte { binary.LittleEndian.PutUint64(b[last:], math.Float64bits(-1)); return b },
 		"rich":       func(b []byte) []byte { binary.LittleEndian.PutUint64(b[last:], math.Float64bits(1e9)); return b },
 	} {
-		if err := m.UnmarshalBinary(damage(bytes.Clone(state))); err == nil {
+		if err := m.UnmarshalBinary(checksummed(damage(bytes.Clone(state)))); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		if m.Evidence() != evidence || m.Rows() != rows {
 			t.Errorf("%s: the monitor has changed", name)
 		}
 	}
+}
+
+// checksummed is a state with the checksum that it is to end with.
+func checksummed(state []byte) []byte {
+	return binary.LittleEndian.AppendUint32(state, crc32.ChecksumIEEE(state))
 }
 
 func TestMonitorIsSharedWithoutAllocation(t *testing.T) {
@@ -221,12 +242,13 @@ func FuzzMonitorState(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(state)
+	f.Add(state[:len(state)-crc32.Size])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := attach.NewMonitor(calibration, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
+		data = checksummed(bytes.Clone(data))
 		if m.UnmarshalBinary(data) != nil {
 			return
 		}

@@ -1,6 +1,9 @@
 package calibrate
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Online decides row by row, for good, which rows of a stream are outliers. The false
 // discovery rate, the share of inliers among those that it calls so on average, is at
@@ -34,7 +37,8 @@ import "math"
 // 1−delta over the calibration rows are, or LOND.
 //
 // Rows and Discoveries are 0 and nil for a stream that begins. The fields are all that
-// is to be kept of one that goes on later.
+// is to be kept of one that goes on later. Of an FDR, Horizon or Wealth that is not as
+// said there, or is of the other rule, Level and Test panic.
 //
 // References: Javanmard & Montanari (2018), Online Rules for Control of False
 // Discovery Rate and False Discovery Exceedance; Zrnic, Ramdas & Jordan (2021),
@@ -47,10 +51,10 @@ type Online struct {
 	// LORD asks for LORD++ in place of LOND.
 	LORD bool
 	// Horizon, if not 0, is the number of rows that LOND makes discoveries among: γ is
-	// 1/Horizon for these and 0 for later ones.
+	// 1/Horizon for these and 0 for later ones. It is 0 with LORD.
 	Horizon int
 	// Wealth, in (0,FDR), is what levels of LORD++ before the first discovery add up to.
-	// 0 is half of FDR.
+	// 0 is half of FDR, and all that LOND has.
 	Wealth float64
 	// Rows is how many there were, and Discoveries which of them, from 1, were
 	// discoveries.
@@ -58,8 +62,22 @@ type Online struct {
 	Discoveries []int
 }
 
+// check panics of fields by which no false discovery rate would hold, or that nothing
+// would read.
+func (o *Online) check() {
+	switch {
+	case !(o.FDR > 0 && o.FDR < 1):
+		panic(fmt.Sprintf("calibrate: false discovery rate %v is not between 0 and 1", o.FDR))
+	case o.Horizon < 0 || o.LORD && o.Horizon != 0:
+		panic(fmt.Sprintf("calibrate: a horizon of %d rows is none, or one of LORD, which has none", o.Horizon))
+	case o.Wealth != 0 && !(o.LORD && o.Wealth > 0 && o.Wealth < o.FDR):
+		panic(fmt.Sprintf("calibrate: a wealth of %v does not lie between 0 and the false discovery rate, or is one of LOND, which has none", o.Wealth))
+	}
+}
+
 // Level is that of the next row. With LORD it takes a moment for each discovery.
 func (o *Online) Level() float64 {
+	o.check()
 	t := o.Rows + 1
 	if !o.LORD {
 		return o.FDR * spending(t, o.Horizon) * float64(len(o.Discoveries)+1)

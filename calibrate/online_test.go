@@ -123,17 +123,35 @@ func TestOnlineFalseDiscoveries(t *testing.T) {
 	}
 }
 
+// TestOnlineRefuses: options by which no false discovery rate would hold, or that
+// nothing would read.
+func TestOnlineRefuses(t *testing.T) {
+	for _, o := range []calibrate.Online{
+		{}, {FDR: 2}, {FDR: -.1}, {FDR: math.NaN()}, {FDR: .1, Horizon: -5}, {FDR: .1, LORD: true, Horizon: 5},
+		{FDR: .1, Wealth: .05}, {FDR: .1, LORD: true, Wealth: .1}, {FDR: .1, LORD: true, Wealth: -.1}, {FDR: .1, LORD: true, Wealth: math.NaN()},
+	} {
+		for name, call := range map[string]func(){"Level": func() { o.Level() }, "Test": func() { o.Test(.5) }} {
+			if !panics(call) {
+				t.Errorf("%s of %+v does not panic", name, o)
+			}
+		}
+	}
+}
+
+func panics(call func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	call()
+	return false
+}
+
 // TestOnlineTakesWhatItIsGiven: no state that was written by others, and no value,
 // makes a discovery of nothing.
 func TestOnlineTakesWhatItIsGiven(t *testing.T) {
 	for _, l := range []calibrate.Online{
 		{FDR: .1, Horizon: 3, Rows: 3, Discoveries: []int{1, 2, 3}},
-		{FDR: .1, Horizon: -1},
 		{FDR: .1, Rows: -5},
 		{FDR: .1, Rows: math.MaxInt},
 		{FDR: .1, LORD: true, Rows: math.MaxInt},
-		{FDR: math.NaN()},
-		{},
 	} {
 		if before := l; l.Test(1e-300) || l.Test(0) {
 			t.Errorf("%+v makes a discovery", before)
