@@ -362,6 +362,26 @@ func TestShiftFindsOutliers(t *testing.T) {
 	}
 }
 
+// TestOutlierBoundsRefuse: of rows that were not audited nothing is said.
+func TestOutlierBoundsRefuse(t *testing.T) {
+	all := calibrate.Ranks{5, 1, 1, 1}
+	b, err := all.OutlierBounds(.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, call := range map[string]func(){
+		"other calibration rows": func() { b.Outliers(calibrate.Ranks{5, 0, 0}) },
+		"more rows":              func() { b.FDP(calibrate.Ranks{9, 0, 0, 0}, .5) },
+		"no bounds":              func() { new(calibrate.OutlierBounds).Outliers(all) },
+		"delta 3":                func() { calibrate.ConditionalPValues(5, 3) },
+		"delta NaN":              func() { calibrate.ConditionalPValues(5, math.NaN()) },
+	} {
+		if !panics(call) {
+			t.Errorf("%s: no panic", name)
+		}
+	}
+}
+
 func TestAuditOfNothing(t *testing.T) {
 	for _, r := range []calibrate.Ranks{calibrate.NewRanks(0), calibrate.NewRanks(10), {7}, {0, 3}} {
 		b, err := r.OutlierBounds(.1)

@@ -58,9 +58,10 @@ type Discoveries struct {
 // (2023); Marandon, Lei, Mary & Roquain (2024), Adaptive Novelty Detection with
 // False Discovery Rate Guarantee.
 func (r Ranks) Discoveries(o DiscoveryOptions) (Discoveries, error) {
+	if err := checkLevel("false discovery rate", o.FDR); err != nil {
+		return Discoveries{}, err
+	}
 	switch {
-	case !(o.FDR > 0 && o.FDR < 1):
-		return Discoveries{}, fmt.Errorf("false discovery rate %v is not between 0 and 1", o.FDR)
 	case !(o.Lambda >= 0 && o.Lambda < 1):
 		return Discoveries{}, fmt.Errorf("lambda %v is not in [0,1)", o.Lambda)
 	case !(o.Delta >= 0 && o.Delta < 1):
@@ -96,7 +97,7 @@ func (r Ranks) Discoveries(o DiscoveryOptions) (Discoveries, error) {
 }
 
 // ConditionalPValues are n+1 p-values, increasing, which take the place of 1/(n+1),
-// 2/(n+1), … of n calibration rows. With probability 1−delta over draws of these, a
+// 2/(n+1), … of n calibration rows. With probability 1−delta, in (0,1), over draws of these, a
 // fresh row has one of at most α with probability at most α, for all α at once, given
 // these very calibration rows. Of independent rows they are independent then.
 //
@@ -110,6 +111,9 @@ func (r Ranks) Discoveries(o DiscoveryOptions) (Discoveries, error) {
 // Reference: Bates et al. (2023), sections 3.2 and 3.3; Sarkar (2008) has the
 // inequality.
 func ConditionalPValues(n int, delta float64) []float64 {
+	if err := checkLevel("delta", delta); err != nil {
+		panic("calibrate: " + err.Error())
+	}
 	p := make([]float64, n+1)
 	h := max(1, n/2)
 	// The logarithm of the ratio of products, from i = n down.

@@ -22,5 +22,17 @@
 // the level asked, bounds are +Inf and sets hold all classes, instead of made up.
 //
 // Levels are given as α, the share of errors allowed: false alarms for
-// Conformal, misses for intervals and sets. One that is NaN panics.
+// Conformal, misses for intervals and sets. One that does not lie between 0 and 1 is an
+// error of functions that return one, and panics of others, save that Threshold panics
+// of NaN alone.
 package calibrate
+
+import "fmt"
+
+// checkLevel refuses a probability, as a level is, of 0 or 1 or outside.
+func checkLevel(what string, v float64) error {
+	if v > 0 && v < 1 {
+		return nil
+	}
+	return fmt.Errorf("%s %v is not between 0 and 1", what, v)
+}

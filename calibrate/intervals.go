@@ -82,6 +82,14 @@ type Intervals struct {
 // the targets that score at most the margin. One that a negative margin would turn
 // inside out becomes its midpoint, which can only add coverage.
 func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float64) (v Intervals, err error) {
+	if err := checkLevel("α", alpha); err != nil {
+		return v, err
+	}
+	for t, q := range targets {
+		if len(q.Y) != len(targets[0].Y) {
+			return v, fmt.Errorf("target %d has %d calibration rows and target 0 has %d", t, len(q.Y), len(targets[0].Y))
+		}
+	}
 	switch {
 	case o.Side != "" && o.Side != "lower" && o.Side != "upper":
 		return v, fmt.Errorf("side %q is neither lower nor upper", o.Side)

@@ -191,6 +191,7 @@ func TestSample(t *testing.T) {
 func TestIntervalsRefuse(t *testing.T) {
 	one, bad := []float64{1}, []float64{nan}
 	q := QuantileCalibration{Levels: []float64{0.5}, Grid: []float32{1}, Y: []float32{float32(nan)}}
+	short, none := QuantileCalibration{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, QuantileCalibration{Levels: q.Levels}
 	for name, fit := range map[string]func() error{
 		"one-sided":      func() error { _, err := newOneSided("lower", one, bad); return err },
 		"joint":          func() error { _, err := newJoint(byWidth(one, one), bad, 1); return err },
@@ -200,10 +201,23 @@ func TestIntervalsRefuse(t *testing.T) {
 			_, err := IntervalOptions{Joint: true}.jointOf([]QuantileCalibration{{}}, 0.1, make([]rectifier, 1))
 			return err
 		},
-		"joint of rows": func() error {
-			_, err := IntervalOptions{Joint: true}.jointOf([]QuantileCalibration{{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, {Levels: q.Levels}}, 0.1, make([]rectifier, 2))
+		"other rows": func() error {
+			_, err := NewIntervals([]QuantileCalibration{short, none}, IntervalOptions{}, 0.1)
 			return err
 		},
+		"other rows of one side": func() error {
+			_, err := NewIntervals([]QuantileCalibration{short, none}, IntervalOptions{Side: "lower"}, 0.1)
+			return err
+		},
+		"joint of other rows": func() error {
+			_, err := NewIntervals([]QuantileCalibration{short, none}, IntervalOptions{Joint: true}, 0.1)
+			return err
+		},
+		"level 0":             func() error { _, err := NewIntervals(nil, IntervalOptions{}, 0); return err },
+		"level 1":             func() error { _, err := NewIntervals(nil, IntervalOptions{Side: "lower"}, 1); return err },
+		"level 3":             func() error { _, err := NewIntervals(nil, IntervalOptions{Score: "rcp"}, 3); return err },
+		"level -1":            func() error { _, err := NewIntervals(nil, IntervalOptions{}, -1); return err },
+		"level nan":           func() error { _, err := NewIntervals(nil, IntervalOptions{}, nan); return err },
 		"system of quantiles": func() error { _, err := q.PredictiveSystem(); return err },
 		"system of nothing":   func() error { _, err := QuantileCalibration{}.PredictiveSystem(); return err },
 		"no side": func() error {

@@ -68,9 +68,6 @@ func (o IntervalOptions) jointOf(targets []QuantileCalibration, alpha float64, b
 		if err := q.check(); err != nil {
 			return joint{}, err
 		}
-		if len(q.Y) != n {
-			return joint{}, fmt.Errorf("target %d has %d calibration rows and target 0 has %d", k, len(q.Y), n)
-		}
 		l := len(q.Levels)
 		for i := range n {
 			cores[i*t+k], y[i*t+k] = o.core(q, q.Grid[i*l:(i+1)*l], alpha, by[k]), float64(q.Y[i])

@@ -65,9 +65,10 @@ type Online struct {
 // check panics of fields by which no false discovery rate would hold, or that nothing
 // would read.
 func (o *Online) check() {
+	err := checkLevel("false discovery rate", o.FDR)
 	switch {
-	case !(o.FDR > 0 && o.FDR < 1):
-		panic(fmt.Sprintf("calibrate: false discovery rate %v is not between 0 and 1", o.FDR))
+	case err != nil:
+		panic("calibrate: " + err.Error())
 	case o.Horizon < 0 || o.LORD && o.Horizon != 0:
 		panic(fmt.Sprintf("calibrate: a horizon of %d rows is none, or one of LORD, which has none", o.Horizon))
 	case o.Wealth != 0 && !(o.LORD && o.Wealth > 0 && o.Wealth < o.FDR):

@@ -9,8 +9,11 @@ import (
 
 // OutlierBounds say of any group of audited rows, and of the rows of it with the
 // least p-values, how many are inliers at most. All hold at once with the
-// probability asked for: groups and p-values may be chosen after a look at them.
+// probability asked for: groups and p-values may be chosen after a look at them. Of a
+// group that cannot be a part of the audited rows, as none is of the zero value, they
+// panic.
 type OutlierBounds struct {
+	n, rows int   // calibration rows and audited ones
 	inliers int   // there are at most so many in all
 	looks   []int // of the ranks up to these
 	most    []int // at most so many are of inliers
@@ -44,17 +47,16 @@ type OutlierBounds struct {
 // Outlier Detection and Enumeration with Conformalized Closed Testing; Gazin,
 // Blanchard & Roquain (2024), Transductive Conformal Inference with Adaptive Scores.
 func (r Ranks) OutlierBounds(delta float64) (OutlierBounds, error) {
-	if !(delta > 0 && delta < 1) {
-		return OutlierBounds{}, fmt.Errorf("delta %v is not between 0 and 1", delta)
+	if err := checkLevel("delta", delta); err != nil {
+		return OutlierBounds{}, err
 	}
-	n := len(r) - 1
+	n, rows := len(r)-1, r.Rows()
 	at := evidence.Looks(n)
-	b := OutlierBounds{r.Rows(), at, make([]int, len(at))}
+	b := OutlierBounds{n, rows, rows, at, make([]int, len(at))}
 	seen := make([]int, len(at))
 	for j, k := range at {
 		seen[j] = r.below(k)
 	}
-	rows := b.inliers
 	// Quantiles fall with the number of inliers, so that these fall to the largest
 	// number that is left as it is.
 	for last := -1; last != b.inliers; {
@@ -87,6 +89,9 @@ func (b OutlierBounds) FDP(group Ranks, p float64) float64 {
 
 // among bounds the inliers among the rows of a group with the k least p-values.
 func (b OutlierBounds) among(group Ranks, k int) int {
+	if n, all := len(group)-1, group.Rows(); n != b.n || all > b.rows {
+		panic(fmt.Sprintf("calibrate: a group of %d rows, of %d calibration rows, is no part of %d audited rows, of %d", all, n, b.rows, b.n))
+	}
 	rows := group.below(k)
 	inliers := min(rows, b.inliers)
 	for j, at := range b.looks {

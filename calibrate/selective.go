@@ -41,8 +41,8 @@ const (
 // References: Angelopoulos, Bates, Candès, Jordan & Lei (2021), Learn then Test;
 // Geifman & El-Yaniv (2017), Selective Classification for Deep Neural Networks.
 func (c ClassCalibration) Selective(kept []bool, epsilon float64) (Selective, error) {
-	if !(epsilon > 0 && epsilon < 1) {
-		return Selective{}, fmt.Errorf("share of errors %v is not between 0 and 1", epsilon)
+	if err := checkLevel("share of errors", epsilon); err != nil {
+		return Selective{}, err
 	}
 	if kept != nil && len(kept) != len(c.Labels) {
 		return Selective{}, fmt.Errorf("%d of %d calibration rows are said to be kept or not", len(kept), len(c.Labels))

@@ -23,7 +23,8 @@ const (
 
 // SetOptions chooses prediction sets.
 type SetOptions struct {
-	// Score names how classes c are ranked, of which p_c are the probabilities:
+	// Score names how classes c are ranked, of which p_c are the probabilities, ""
+	// being "lac":
 	//
 	//   - "lac": by 1 − p_c; the smallest sets on average, which may be empty;
 	//   - "aps": by the total probability of the classes that rank above c; larger sets
@@ -81,7 +82,7 @@ func (o SetOptions) filled() SetOptions {
 	if o.Score == "saps" {
 		penalty = defaultWeight
 	}
-	o.Penalty, o.Free = cmp.Or(o.Penalty, penalty), cmp.Or(o.Free, defaultFree)
+	o.Score, o.Penalty, o.Free = cmp.Or(o.Score, "lac"), cmp.Or(o.Penalty, penalty), cmp.Or(o.Free, defaultFree)
 	return o
 }
 
@@ -123,10 +124,13 @@ type Sets struct {
 // all classes. Of LAC, or smoothed, it may be empty; adding the most probable
 // class can only add coverage.
 func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
+	if err := checkLevel("α", alpha); err != nil {
+		return Sets{}, err
+	}
+	o = o.filled()
 	if !slices.Contains([]string{"lac", "aps", "raps", "saps", "ordinal"}, o.Score) {
 		return Sets{}, fmt.Errorf("score %q of sets is not one of lac, aps, raps, saps, ordinal", o.Score)
 	}
-	o = o.filled()
 	if !(o.Penalty > 0) || o.Free < 0 {
 		return Sets{}, fmt.Errorf("a penalty of %v beyond rank %d is none", o.Penalty, o.Free)
 	}
@@ -211,7 +215,8 @@ func (s Sets) limit(class int) limit {
 }
 
 // Predict returns the set of every row of logits, n×c: classes in increasing
-// order. first is the number of the first row, which what is drawn depends on.
+// order, all of them where a logit is NaN or +Inf, which is no network's answer. first
+// is the number of the first row, which what is drawn depends on.
 func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 	all, ends := make([]int, 0, logits.Rows), make([]int, logits.Rows)
 	most := s.most
@@ -226,6 +231,13 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 			tau = uniform(s.o.Seed, first+uint64(i), tauStream)
 		}
 		p := softmax.New(z, 1)
+		if !rows.Finite(p.LogSum()) {
+			for c := range z {
+				all = append(all, c)
+			}
+			ends[i] = len(all)
+			continue
+		}
 		if s.o.Score == "lac" {
 			// Most of many classes need no exponential to be left out.
 			least := p.Max + math.Log((1-most)*(1+p.Excess)) - 1e-6
@@ -274,6 +286,12 @@ func (s Sets) PValues(logits blas32.General, first uint64) []float64 {
 			tau = uniform(s.o.Seed, first+uint64(i), tauStream)
 		}
 		p := softmax.New(z, 1)
+		if !rows.Finite(p.LogSum()) {
+			for c := range z {
+				all[i*logits.Cols+c] = 1
+			}
+			continue
+		}
 		order.reset(z)
 		at := ranked{top: p.Largest()}
 		for ; at.rank < len(z); at.rank++ {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +92,41 @@ func mustSets(t *testing.T, logits blas32.General, labels []int, o SetOptions, a
 		t.Fatal(err)
 	}
 	return s
+}
+
+// TestSetsOfNoLogits: no class is left out of a row that the network has no answer for.
+func TestSetsOfNoLogits(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	logits, labels := matrix([]float32{5, 0, 0, 0, 5, 0, 0, 0, 5}, 3), []int{0, 1, 2}
+	strange := matrix([]float32{nan, 0, 0, 0, nan, 0, 0, 0, inf, inf, 0, inf, -inf, -inf, -inf}, 3)
+	for _, o := range []SetOptions{{}, {Score: "lac"}, {Score: "aps"}, {Score: "raps"}, {Score: "saps"}, {Score: "ordinal"}, {Score: "aps", Smoothed: true}} {
+		s := mustSets(t, logits, labels, o, .5)
+		for i, set := range s.Predict(strange, 0) {
+			if len(set) != 3 {
+				t.Errorf("%+v: row %d has the set %v", o, i, set)
+			}
+		}
+		if p := s.PValues(strange, 0); slices.Min(p) != 1 {
+			t.Errorf("%+v: p-values %v", o, p)
+		}
+	}
+}
+
+func TestSetsRefuse(t *testing.T) {
+	c, err := NewClassCalibration(matrix([]float32{5, 0, 0, 5}, 2), []int{0, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, alpha := range []float64{-1, 0, 1, 2, math.NaN()} {
+		if _, err := c.Sets(SetOptions{}, alpha); err == nil || !strings.Contains(err.Error(), "between 0 and 1") {
+			t.Errorf("α=%v: %v", alpha, err)
+		}
+	}
+	one, err1 := c.Sets(SetOptions{}, .5)
+	lac, err2 := c.Sets(SetOptions{Score: "lac"}, .5)
+	if err1 != nil || err2 != nil || !reflect.DeepEqual(one, lac) {
+		t.Errorf("without a score: %v, %v, not lac", err1, err2)
+	}
 }
 
 // TestSets compares with TorchCP and MAPIE.
