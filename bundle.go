@@ -56,15 +56,15 @@ type Base struct {
 	Path    string `json:"path,omitempty"`
 	SHA256  string `json:"sha256,omitempty"`  // in small hex digits, over the model file and its external data; empty of features that came without it
 	Feature string `json:"feature,omitempty"` // name of the tensor φ
-	Output  string `json:"output,omitempty"`  // name of the output that the logits were read from
+	Output  string `json:"output,omitempty"`  // name of the tensor that the logits, of which Outputs says the number, were read from
 	Task    Task   `json:"task"`
 	// Inputs are what the network takes, in its order, or nil.
 	Inputs []Input `json:"inputs,omitempty"`
 	// Layers are the earlier layers that the detector reads, or nil.
 	Layers  []Layer  `json:"layers,omitempty"`
 	Width   int      `json:"width"`                   // columns of φ
-	Outputs int      `json:"outputs_width,omitempty"` // columns of the logits: classes or targets; 0 is unknown
-	Classes []string `json:"classes,omitempty"`       // names of the first classes, in the order of the logits, or nil
+	Outputs int      `json:"outputs_width,omitempty"` // columns of the logits, which Output names: classes or targets; 0 is unknown
+	Classes []string `json:"classes,omitempty"`       // names of the first classes, in the order of the logits, of which several may have one, or nil
 	// Columns are the names of the columns of the table fitted on that are
 	// inputs, in the order that the network takes them, or nil.
 	Columns []string `json:"columns,omitempty"`

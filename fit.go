@@ -14,6 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/paired"
+	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/internal/version"
@@ -39,20 +40,20 @@ func (in FitOptions) defaults() []ood.Method {
 // choices whose zero values are the defaults.
 type FitOptions struct {
 	// Base describes the network. Task is required; Width and Outputs are
-	// filled in, and so are the widths of Layers, which are left out where the
-	// detector does not read them.
+	// filled in where they are 0, and so are the widths of Layers, which are left out
+	// where the detector does not read them.
 	Base       Base
 	Preprocess json.RawMessage
 	Layout     string // "nchw", "nhwc" or, where the network takes no images, empty
 	Text       *Text
 
 	// Batch holds n in-domain rows: features, and for most methods logits and
-	// labels, for some earlier layers. Targets is n×t, for regression.
+	// labels, for some earlier layers. Targets is n×t, for regression alone.
 	Batch   ood.Batch
 	Targets blas32.General
 	// Cal and CalTargets are rows that neither network nor heads were trained
 	// on. Without them CalFraction of the rows of Batch, 0 stands for
-	// .2, is split off at random by Seed.
+	// .2, is split off at random by Seed; with them it is 0.
 	Cal         ood.Batch
 	CalTargets  blas32.General
 	CalFraction float64
@@ -81,7 +82,8 @@ type FitOptions struct {
 	// its features; the zero value stands for "sqr" or, where Base.Residual says
 	// that it is of residuals and rows are not very many, for "quantile-forest" with
 	// 50 trees of 5 rows a leaf at least. QuantileParams replace
-	// its default parameters.
+	// its default parameters. What is given of a detector or a quantile head that is
+	// not fitted is an error.
 	Quantiles      ood.Method
 	QuantileParams ood.Params
 	SkipQuantiles  bool
@@ -175,6 +177,9 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 	if in.Level == 0 {
 		in.Level = rows.DefaultLevel
 	}
+	if in.Cal.Len() > 0 && in.CalFraction != 0 {
+		return in, errors.New("calibration rows are given, and a share of the rows to fit on to calibrate with: it is one or the other")
+	}
 	if in.CalFraction == 0 {
 		in.CalFraction = rows.DefaultFraction
 	}
@@ -184,6 +189,10 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 	if in.Progress == nil {
 		in.Progress = func(string, float64) {}
 	}
+	known := parts.Widths{"features": in.Base.Width, "logits": in.Base.Outputs}
+	if err := parts.Of(&in.Batch).Widths().Check(known, "rows to fit on", "the network"); err != nil {
+		return in, err
+	}
 	in.Base.Width = in.Batch.Features.Cols
 	if in.Batch.Logits.Cols > 0 {
 		in.Base.Outputs = in.Batch.Logits.Cols
@@ -191,11 +200,16 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 	in.Batch, in.Cal = in.Base.pairLogits(in.Batch), in.Base.pairLogits(in.Cal)
 	if in.Base.Task == Classification {
 		in.Last = paired.Last(in.Last)
-		in.Targets, in.CalTargets = blas32.General{}, blas32.General{} // which nothing reads
 	}
 	var err error
-	if in, err = in.withQuantileDefaults(); err != nil || in.SkipDetector {
+	if in, err = in.withQuantileDefaults(); err != nil {
 		return in, err
+	}
+	if in.SkipDetector {
+		if in.Method.Name != "" || in.Method.Fit != nil || len(in.Params) > 0 {
+			return in, fmt.Errorf("detector %q or its parameters are given, and no detector is fitted", in.Method.Name)
+		}
+		return in, nil
 	}
 	if in.Method.Needs.Targets {
 		return in, fmt.Errorf("method %s predicts quantiles, and is no detector", in.Method.Name)

@@ -94,7 +94,7 @@ func TestFitErrors(t *testing.T) {
 		{"short targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets.Rows = 29 }, "30 rows to fit on but 29 rows of targets"},
 		{"other targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets = matrix(30, 2) }, "predicts 1 target"},
 		{"no trainer", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Trainer = nil }, "needs a trainer, and there is none: package heads/fit has one"},
-		{"nothing", classifier(30), func(in *attach.FitOptions) { in.SkipDetector = true }, "nothing to fit"},
+		{"nothing", classifier(30), func(in *attach.FitOptions) { in.SkipDetector, in.Method = true, ood.Method{} }, "nothing to fit"},
 		{"fraction", classifier(30), func(in *attach.FitOptions) { in.CalFraction = 1 }, "calibration fraction 1"},
 		{"alpha", classifier(30), func(in *attach.FitOptions) { in.Alpha = 5 }, "false-alarm rate 5"},
 		{"level", classifier(30), func(in *attach.FitOptions) { in.Level = 95 }, "level 95"},
@@ -109,6 +109,17 @@ func TestFitErrors(t *testing.T) {
 		{"calibration width", classifier(30), func(in *attach.FitOptions) { in.Cal = blob(2, 10, 7, 3, 0) }, "calibration rows have 7 features, and rows to fit on have 8"},
 		{"calibration logits", classifier(30), func(in *attach.FitOptions) { in.Cal = blob(2, 10, 8, 4, 0) }, "calibration rows have 4 logits"},
 		{"calibration targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Cal = in.Batch }, "calibration rows have no targets"},
+		{"calibration rows and a share", classifier(30), func(in *attach.FitOptions) { in.Cal, in.CalFraction = blob(2, 10, 8, 3, 0), .3 }, "it is one or the other"},
+		{"a classifier's targets", classifier(30), func(in *attach.FitOptions) { in.Targets = matrix(30, 1) }, "has no targets, and the rows to fit on have 1"},
+		{"a classifier's calibration targets", classifier(30), func(in *attach.FitOptions) { in.Cal, in.CalTargets = blob(2, 10, 8, 3, 0), matrix(10, 1) }, "has no targets, and the calibration rows have 1"},
+		{"a classifier's quantiles", classifier(30), func(in *attach.FitOptions) { in.Quantiles = method("sqr") }, `quantile method "sqr"`},
+		{"a classifier's parameters of quantiles", classifier(30), func(in *attach.FitOptions) { in.QuantileParams = ood.Params{"epochs": 1} }, "no quantile head is fitted"},
+		{"quantiles left out", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Quantiles, in.SkipQuantiles = method("sqr"), true }, "no quantile head is fitted"},
+		{"a detector left out", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Method, in.SkipDetector = method("distance"), true }, "no detector is fitted"},
+		{"another width", classifier(30), func(in *attach.FitOptions) { in.Base.Width = 3 }, "8 features"},
+		{"other outputs", classifier(30), func(in *attach.FitOptions) { in.Base.Outputs = 4 }, "3 logits"},
+		{"a last layer of other features", classifier(30), func(in *attach.FitOptions) { in.Last = &ood.Linear{Weight: matrix(3, 4)} }, "weights are for 4 features"},
+		{"a last layer of other logits", classifier(30), func(in *attach.FitOptions) { in.Last = &ood.Linear{Weight: matrix(2, 8)} }, "has 2 outputs"},
 		{"calibration targets alone", regressor(1, 30, 1), func(in *attach.FitOptions) { in.CalTargets = in.Targets }, "there are no calibration rows"},
 	}
 	for _, tt := range tests {
@@ -250,10 +261,6 @@ func TestFitRefusesShortMatrices(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
-	}
-	in := but(classifier(60), func(in *attach.FitOptions) { in.Targets = short })
-	if _, err := attach.Fit(context.Background(), in); err != nil {
-		t.Errorf("a classifier's targets are read: %v", err)
 	}
 }
 

@@ -55,6 +55,11 @@ func (in FitOptions) check() error {
 	if err := in.checkRows("rows to fit on", in.Batch, in.Targets, quantiles); err != nil {
 		return err
 	}
+	if in.Last != nil {
+		if err := driver.CheckLast(in.Last, in.Batch.Features.Cols, in.Batch.Logits.Cols); err != nil {
+			return err
+		}
+	}
 	if err := in.checkGroups(quantiles); err != nil {
 		return err
 	}
@@ -107,10 +112,11 @@ func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General,
 	if err := in.Base.checkFinite(b, what); err != nil {
 		return err
 	}
-	if in.Base.Task != Regression {
-		return nil
-	}
 	switch {
+	case in.Base.Task != Regression && targets.Cols > 0:
+		return fmt.Errorf("the task is %q, which has no targets, and the %s have %d", in.Base.Task, what, targets.Cols)
+	case in.Base.Task != Regression:
+		return nil
 	case quantiles && targets.Cols == 0:
 		return fmt.Errorf("the %s have no targets, which a quantile head learns from", what)
 	case quantiles && in.Base.Residual && b.Logits.Cols == 0:

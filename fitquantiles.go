@@ -20,6 +20,9 @@ const mostForestRows = 100_000
 // withQuantileDefaults completes the quantile method and its parameters.
 func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 	if !in.quantiles() {
+		if in.Quantiles.Name != "" || in.Quantiles.Fit != nil || len(in.QuantileParams) > 0 {
+			return in, fmt.Errorf("quantile method %q or its parameters are given, and no quantile head is fitted: the task is %q", in.Quantiles.Name, in.Base.Task)
+		}
 		return in, nil
 	}
 	if in.Quantiles.Name == "" && in.Quantiles.Fit == nil {

@@ -4,7 +4,7 @@ package ood
 // from it.
 type Param struct {
 	Name    string
-	Default any // a number, be it float64 or int, a bool or a string
+	Default any // a number of any type, a bool or a string
 	// Takes says which strings or numbers are allowed, in words joined by commas.
 	// Without any, all finite numbers are. A fit with another word is an error.
 	//

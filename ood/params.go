@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Params are a method's hyper-parameters by name: float64, string or bool. An int
-// is taken for a float64. What a method is fitted with is checked, all of its
+// Params are a method's hyper-parameters by name: float64, string or bool. A number of
+// another type is taken for a float64. What a method is fitted with is checked, all of its
 // parameters are there, and asking for a number that it does not declare panics.
 type Params map[string]any
 

@@ -205,6 +205,9 @@ func (f *fitting) choose(*cli.Context) error {
 	if _, err := driver.With(f.in.Method, f.in.Params); err != nil {
 		return usagef("--param: %v", err)
 	}
+	if f.cal.x != "" {
+		f.in.CalFraction = 0
+	}
 	if f.layerless() {
 		f.EarlierLayers = 0
 	}

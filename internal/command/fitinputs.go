@@ -109,6 +109,9 @@ type rowsOf struct {
 func (f *fitting) readBoth(read func(given) (rowsOf, error)) error {
 	in := &f.in
 	rows, err := read(f.x)
+	if in.Base.Task != attach.Regression {
+		rows.targets = blas32.General{} // of which labels were made
+	}
 	in.Batch, in.Targets, in.Groups = rows.batch, rows.targets, rows.groups
 	if err != nil || f.cal.x == "" {
 		return err
@@ -117,6 +120,9 @@ func (f *fitting) readBoth(read func(given) (rowsOf, error)) error {
 		return err
 	}
 	rows, err = read(f.cal)
+	if in.Base.Task != attach.Regression {
+		rows.targets = blas32.General{}
+	}
 	in.Cal, in.CalTargets, in.CalGroups = rows.batch, rows.targets, rows.groups
 	return err
 }

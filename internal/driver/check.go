@@ -153,7 +153,7 @@ func checkTraining(m ood.Method, t ood.Training) error {
 		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", t.Logits.Cols)
 	}
 	if m.Needs.Weights {
-		return checkLast(t.Last, t.Features.Cols, t.Logits.Cols)
+		return CheckLast(t.Last, t.Features.Cols, t.Logits.Cols)
 	}
 	return nil
 }
@@ -180,9 +180,9 @@ func checkTargets(m ood.Method, t ood.Training) error {
 		rows.CheckFinite("validation rows", v), rows.CheckFinite("validation targets", t.ValidationTargets))
 }
 
-// checkLast says what is wrong with a last layer on h features; c is the number of
+// CheckLast says what is wrong with a last layer on h features; c is the number of
 // logits, or 0.
-func checkLast(l *ood.Linear, h, c int) error {
+func CheckLast(l *ood.Linear, h, c int) error {
 	switch w := l.Weight; {
 	case w.Cols != h:
 		return fmt.Errorf("the last layer's weights are for %d features, and the rows have %d", w.Cols, h)

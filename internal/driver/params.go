@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,10 +77,15 @@ func limitsOf(p ood.Param) (limits, error) {
 	return l, nil
 }
 
-// number is an int as float64; what else there is stays.
+// number is a number of any type as float64; what else there is stays.
 func number(value any) any {
-	if n, ok := value.(int); ok {
-		return float64(n)
+	switch v := reflect.ValueOf(value); {
+	case v.CanInt():
+		return float64(v.Int())
+	case v.CanUint():
+		return float64(v.Uint())
+	case v.CanFloat():
+		return v.Float()
 	}
 	return value
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/ood"
@@ -23,6 +24,24 @@ func TestMethodWith(t *testing.T) {
 	}
 	if _, err := driver.With((ood.Method{Name: "m"}), ood.Params{"l": 1.}); err == nil || err.Error() != `method "m": unknown parameter "l": there are none` {
 		t.Error(err)
+	}
+}
+
+// TestParamsOfAllNumbers: a parameter is a number, whatever its type in Go.
+func TestParamsOfAllNumbers(t *testing.T) {
+	m := ood.Method{Name: "m", Params: []ood.Param{{Name: "k", Default: uint8(1), Takes: "count"}}}
+	if got := driver.Default(m)["k"]; got != 1. {
+		t.Errorf("a default of %#v", got)
+	}
+	for _, two := range []any{2, int8(2), int16(2), int32(2), int64(2), uint(2), uint8(2), uint16(2), uint32(2), uint64(2), float32(2), 2., time.Duration(2)} {
+		if p, err := driver.With(m, ood.Params{"k": two}); err != nil || p["k"] != 2. {
+			t.Errorf("%T: %#v, %v", two, p["k"], err)
+		}
+	}
+	for _, other := range []any{2i, true, nil, []int{2}, "2"} {
+		if _, err := driver.With(m, ood.Params{"k": other}); err == nil {
+			t.Errorf("%#v is a number", other)
+		}
 	}
 }
 
