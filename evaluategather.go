@@ -121,6 +121,8 @@ func (g *gathering) check(r Rows, groups []string) error {
 	switch {
 	case groups != nil && len(groups) != n:
 		return fmt.Errorf("there are %d groups for %s", len(groups), rows.Count(n, "row"))
+	case r.Labels != nil && len(r.Labels) != n:
+		return fmt.Errorf("there are %d labels for %s", len(r.Labels), rows.Count(n, "row"))
 	case r.Targets.Cols > 0 && r.Targets.Rows != n:
 		return fmt.Errorf("there are %s and %d of targets", rows.Count(n, "row"), r.Targets.Rows)
 	}

@@ -57,8 +57,9 @@ type PredictOptions struct {
 	ClassPValues bool
 	// VennAbers asks for Prediction.Right, which needs what Sets does.
 	VennAbers bool
-	// Error, if not 0, is the share of errors that there may be among rows that are
-	// accepted: see Prediction.Accept. It needs what Sets does.
+	// Error, if not 0, is the share of errors that there may be among all rows that are
+	// accepted, where VennAbers asks for a probability of each row: see
+	// Prediction.Accept. It needs what Sets does.
 	Error float64
 	// Smoothed asks for intervals, with one end or two, or boxes, that cover no
 	// more often than is promised where scores tie, as
@@ -83,7 +84,8 @@ type Prediction struct {
 	Class      int
 	Name       string
 	Confidence float64
-	// Right are two probabilities that Class is right, the lower one first: see
+	// Right are two probabilities that Class is right, of this row alone, where
+	// PredictOptions.Error is a share of many, the lower one first: see
 	// calibrate.ClassCalibration.VennAbers. They are of the logits without a
 	// temperature, which Confidence has. They are 0 where they are not asked for, and
 	// NaN where the row has no logits.
@@ -141,7 +143,8 @@ type Target struct {
 type Rows struct {
 	// Batch needs the parts that Fit was given: features always, logits for
 	// classes, values and methods that use them, Base.Layers where it names any,
-	// and Inputs and the Network where Bundle.RunsNetwork says so.
+	// and Inputs and the Network where Bundle.RunsNetwork says so. Labels are for Evaluate
+	// alone, and Predict does not look at them.
 	ood.Batch
 	// Groups names the group of each row, for a bundle whose intervals are
 	// calibrated by group. See Calibration.Groups.
@@ -248,6 +251,7 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	if err := cmp.Or(p.made(), ctx.Err()); err != nil {
 		return nil, err
 	}
+	r.Labels = nil // which nothing reads
 	given := r.Batch
 	r.Batch = p.bundle.Base.pairLogits(given)
 	if err := p.checkRows(given, r); err != nil {
@@ -307,6 +311,11 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 		return err
 	}
 	if given.Features.Cols == 0 {
+		if p.scorer != nil {
+			if err := driver.CheckBatch(p.scorer.Method(), given, "the rows to predict for"); err != nil {
+				return err
+			}
+		}
 		return fmt.Errorf("the rows carry no features, and the bundle was fitted on %d", p.bundle.Base.Width)
 	}
 	if p.scorer == nil || !p.scorer.Method().Needs.Layers {

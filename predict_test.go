@@ -281,11 +281,10 @@ func TestPredictErrors(t *testing.T) {
 	classes, values := mustFit(t, classifier(50)), mustFit(t, regressor(1, 50, 1))
 	bare := regressor(1, 50, 2)
 	bare.Batch.Logits = blas32.General{}
+	without := mustFit(t, but(regressor(1, 50, 3), func(in *attach.FitOptions) { in.SkipDetector, in.Method = true, ood.Method{} }))
 	good := blob(2, 5, 8, 3, 0)
 	broken := blob(2, 5, 8, 3, 0)
 	broken.Features.Data[8*3+1] = float32(math.NaN())
-	wrongLabels := good
-	wrongLabels.Labels = []int{1}
 	tests := []struct {
 		name  string
 		b     *attach.Bundle
@@ -296,8 +295,8 @@ func TestPredictErrors(t *testing.T) {
 		{"width", classes, blob(2, 5, 7, 3, 0), attach.PredictOptions{}, "7 features, and the bundle was fitted on 8"},
 		{"logits", classes, blob(2, 5, 8, 4, 0), attach.PredictOptions{}, "4 logits, and the bundle was fitted on 3"},
 		{"logits beside targets", mustFit(t, bare), regressor(2, 5, 3).Batch, attach.PredictOptions{}, "3 logits, and the quantile head predicts 2 targets"},
-		{"no features", classes, ood.Batch{Logits: good.Logits}, attach.PredictOptions{}, "no features"},
-		{"labels", classes, wrongLabels, attach.PredictOptions{}, "1 labels"},
+		{"no features", classes, ood.Batch{Logits: good.Logits}, attach.PredictOptions{}, "needs features: the rows to predict for carry none"},
+		{"no features of a quantile head", without, ood.Batch{Logits: good.Logits}, attach.PredictOptions{}, "no features"},
 		{"quantiles of a classifier", classes, good, attach.PredictOptions{Levels: []float64{0.5}}, "no quantile head"},
 		{"quantile level", values, ood.Batch{}, attach.PredictOptions{Levels: []float64{1}}, "quantile level 1 "},
 		{"level", values, ood.Batch{}, attach.PredictOptions{Level: 95}, "level 95"},
@@ -315,6 +314,25 @@ func TestPredictErrors(t *testing.T) {
 	var notFinite *attach.NotFiniteError
 	if _, err := predict(classes, attach.Rows{Batch: broken}, attach.PredictOptions{}); !errors.As(err, &notFinite) || notFinite.Row != 3 {
 		t.Errorf("error is %v, want a *attach.NotFiniteError at row 3", err)
+	}
+	var need *ood.NeedError
+	if _, err := predict(classes, attach.Rows{Batch: ood.Batch{Logits: good.Logits}}, attach.PredictOptions{}); !errors.As(err, &need) || need.Need != (ood.Needs{Features: true}) {
+		t.Errorf("error is %v, want a *ood.NeedError of features", err)
+	}
+	for _, labels := range [][]int{{1}, {0, 1, 2, 9, -1}} {
+		labelled := attach.Rows{Batch: good}
+		labelled.Labels = labels
+		if _, err := predict(classes, labelled, attach.PredictOptions{}); err != nil {
+			t.Errorf("labels %v, which no prediction is made of: %v", labels, err)
+		}
+		p, err := classes.Predictor(attach.PredictOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := func(yield func(attach.Rows, error) bool) { yield(labelled, nil) }
+		if _, err := p.Evaluate(context.Background(), blocks, attach.EvaluateOptions{}); err == nil || !strings.Contains(err.Error(), "label") {
+			t.Errorf("evaluated on labels %v: %v", labels, err)
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

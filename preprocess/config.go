@@ -22,10 +22,10 @@ var squareless = []string{"CLIP", "ConvNext", "Levit", "MobileNet", "MobileViT",
 
 // Parse reads the JSON object of a preprocessor_config.json. Unknown keys are
 // ignored, but not steps that are switched on (do_… true) and are not known, nor
-// a file without any key that is; a known key of the wrong type or out of range
-// is an error that names it. Where a do_… key is absent, rescaling (by 1/255) is
+// where no key is known of those that there are; a known key of the wrong type or out of
+// range is an error that names it. Where a do_… key is absent, rescaling (by 1/255) is
 // done, as in all of Hugging Face's image processors, and the rest is done where
-// its parameter is given.
+// its parameter is given: of {} images are rescaled alone.
 func Parse(config []byte) (*Pipeline, error) {
 	var raw map[string]json.RawMessage
 	err := json.Unmarshal(config, &raw)
