@@ -218,7 +218,8 @@ type TargetPoint struct {
 	Upper  float64 `json:"upper"`
 }
 
-// Evaluate predicts for blocks of rows with Labels or Targets and compares. Rows
+// Evaluate predicts for blocks of rows with Labels or Targets and compares; Stream shows
+// how rows are one block. Rows
 // without either are evaluated as far as that goes. Groups may be given although
 // the bundle is not calibrated by group. A few numbers of each row are held in
 // memory, and the features of at most 10 000.

@@ -32,7 +32,8 @@ type graphWriter struct {
 // WriteGraph appends what the bundle says of rows to a graph, which holds their
 // parts, n×width and float32, or, where rows has none, takes those that the bundle
 // reads as inputs. It returns what it does not append, and why. It is what
-// featurize.Export is made of. A method that cannot be written is an error.
+// featurize.Export is made of, which programs call: its arguments are of packages that
+// are internal. A method that cannot be written is an error.
 func (b *Bundle) WriteGraph(to *onnx.Builder, rows graph.Batch, o graph.Options) (left []string, err error) {
 	o.Alpha, o.Level, o.Sets = cmp.Or(o.Alpha, b.Calibration.Alpha), cmp.Or(o.Level, b.Calibration.Level), cmp.Or(o.Sets, "lac")
 	if err := checkLevels(o.Level, o.Alpha); err != nil {

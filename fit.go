@@ -61,8 +61,10 @@ type FitOptions struct {
 	// ood.Training has it.
 	Stays bool
 
-	Last    *ood.Linear   // the network's last layer, for methods that need it
-	Trainer train.Trainer // for quantile heads and trained methods
+	Last *ood.Linear // the network's last layer, for methods that need it
+	// Trainer, for quantile heads and trained methods, is what package heads/fit makes:
+	// its interface is internal, and a program cannot write one of its own.
+	Trainer train.Trainer
 	// InputScale is the scale of the Inputs of Batch and Cal, for methods that run
 	// Batch.Network.
 	InputScale ood.InputScale

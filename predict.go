@@ -220,7 +220,11 @@ func checkLevels(level, alpha float64) error {
 }
 
 // Stream predicts for one block of rows after another, and yields a prediction a
-// row, in order. The first error, of the rows or of a prediction, ends it. What
+// row, in order. Rows r that are all at hand, for Evaluate too, are one block:
+//
+//	func(yield func(attach.Rows, error) bool) { yield(r, nil) }
+//
+// The first error, of the rows or of a prediction, ends it. What
 // is drawn for a row does not depend on how rows are cut to blocks.
 func (p *Predictor) Stream(ctx context.Context, blocks iter.Seq2[Rows, error]) iter.Seq2[Prediction, error] {
 	return func(yield func(Prediction, error) bool) {

@@ -133,8 +133,8 @@ func (a *Attached) Texts(ctx context.Context, p *attach.Predictor, texts ...stri
 	return p.Predict(ctx, r)
 }
 
-// Rows runs the network on blocks of rows, in order, and yields what they are
-// predicted from. The first error ends it. Integers are given as whole float32
+// Rows runs the network on blocks of rows, such as ood.InputsOf(x).Blocks, in order, and
+// yields what they are predicted from. The first error ends it. Integers are given as whole float32
 // numbers, and images as Preprocess makes them.
 func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[attach.Rows, error] {
 	return func(yield func(attach.Rows, error) bool) {

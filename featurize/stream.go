@@ -20,7 +20,8 @@ import (
 // the layers of Info.Layers batch by batch. The first error, of the rows or of a
 // run, ends it. A block of rows is copied before the next is asked for, which
 // happens on another goroutine while the network runs. What is yielded belongs to
-// the caller.
+// the caller. Rows x that are all at hand are ood.InputsOf(x).Blocks(ctx, n), n at a
+// time.
 //
 // A block has a tensor, under its name, for each input of the network that has no
 // default. Rows of tokens that differ in length ([ood.Tensor.Lengths]) are run in
@@ -184,7 +185,7 @@ func (m *Model) take(c chunk, t *ort.Tensor, name string, want int) (blas32.Gene
 	return v, nil
 }
 
-// All collects what Features yields for n rows; with n < 0 their number is
+// All collects what Features yields for n rows, such as ood.InputsOf(x).Blocks; with n < 0 their number is
 // not known ahead. progress, if not nil, is called with the rows done so far.
 func (m *Model) All(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], n int, progress func(done int)) (ood.Batch, error) {
 	var all ood.Batch

@@ -87,8 +87,8 @@ func (c Component) says() string {
 // combine. Each fifth of the rows, drawn by the seed, is scored by components
 // fitted with the others, which calibrates those fitted with all rows. It panics
 // if there are no components, two of them are the same method with the same
-// parameters, a method lacks a parameter, a weight is not positive and finite or there
-// is no such combination.
+// parameters, a method has not a parameter that is given or does not allow its value, a
+// weight is not positive and finite or there is no such combination.
 func Fused(name, combine string, components ...Component) ood.Method {
 	var f fusion
 	said := map[string]bool{}

@@ -11,8 +11,11 @@ import (
 // Training is what a method is fitted with: in-domain rows and abilities.
 type Training struct {
 	Batch
-	Last    *Linear       // the last layer, or nil
-	Trainer train.Trainer // or nil; a method sees no networks but those that it asked for, finite all
+	Last *Linear // the last layer, or nil
+	// Trainer, or nil, is what package heads/fit makes: its interface is internal, and a
+	// program cannot write one of its own. A method sees no networks but those that it
+	// asked for, finite all.
+	Trainer train.Trainer
 	// InputScale is how the preprocessing scales the network's inputs.
 	InputScale InputScale
 	Outliers   Batch // out-of-domain rows, for oracles only

@@ -60,12 +60,16 @@ type MethodReport struct {
 	// absent from the JSON form where nothing does.
 	Variant string `json:"variant,omitempty"`
 
-	measure.Summaries                 // inlined
-	AURC              measure.Summary `json:"aurc,omitzero"` // absent where the network's errors are not known
-	// CI holds the intervals of the means over the configurations.
+	// Summaries are the fields AUROC, FPR95, AUPRIn, AUPROut, FPR95In and DetectionError,
+	// which Config says more of, inlined. Each is, over the configurations, its Mean, Std
+	// and Max, and their number N, of which 0 says that all failed.
+	measure.Summaries
+	AURC measure.Summary `json:"aurc,omitzero"` // absent where the network's errors are not known
+	// CI holds the intervals of the means over the configurations: fields of the same
+	// names, each the two ends, a [2]float64, and AURC, which is nil where there is none.
 	CI *measure.Intervals `json:"ci,omitempty"`
-	// Sets and Groups are the same by set and by group of sets; absent where
-	// the only set has no name.
+	// Sets and Groups are the same by set and by group of sets, whose Name they have;
+	// absent where the only set has no name.
 	Sets   []measure.SetSummaries `json:"sets,omitempty"`
 	Groups []measure.SetSummaries `json:"groups,omitempty"`
 
@@ -83,14 +87,27 @@ type MethodReport struct {
 
 // Config is what one configuration reached.
 type Config struct {
-	Params          ood.Params `json:"params"`
-	measure.Metrics            // inlined; means over the sets where there are several
+	Params ood.Params `json:"params"`
+	// Metrics are numbers, inlined, which are means over the sets where there are several:
+	//
+	//   - AUROC, the probability that an out-of-domain row scores above an in-domain one,
+	//     of ties one half;
+	//   - FPR95, the share of in-domain rows flagged where at least 95 % of the
+	//     out-of-domain rows are, and FPR95In that of out-of-domain rows accepted where at
+	//     least 95 % of the in-domain rows are, which OpenOOD calls FPR@95;
+	//   - AUPRIn and AUPROut, average precisions with in-domain and out-of-domain rows as
+	//     the positive class;
+	//   - DetectionError, the least probability, over all thresholds, of judging a row
+	//     wrongly where both sides are equally likely.
+	//
+	// A higher AUROC or AUPR is better, and a lower one of the others.
+	measure.Metrics
 	// AURC is the area under the risk–coverage curve of the in-domain rows,
 	// with an error of the network as the risk; nil where it is not known.
 	AURC *float64           `json:"aurc,omitempty"`
-	CI   *measure.Intervals `json:"ci,omitempty"`
-	// Sets and Groups are the same by set and by group of sets; absent where
-	// the only set has no name.
+	CI   *measure.Intervals `json:"ci,omitempty"` // as MethodReport has them
+	// Sets and Groups are the same by set and by group of sets, whose Name they have;
+	// absent where the only set has no name.
 	Sets   []measure.SetMetrics `json:"sets,omitempty"`
 	Groups []measure.SetMetrics `json:"groups,omitempty"`
 	// In and Out are the scores of the in-domain rows and, set by set, of the
