@@ -59,8 +59,12 @@ const (
 	rounding = 1e-6
 )
 
-// Disagreement is empty where all agrees, and else says in a sentence what does not.
+// Disagreement is empty where all agrees, and else says in a sentence what does not, or
+// that there were no rows.
 func (a Agreement) Disagreement() string {
+	if a.Rows == 0 {
+		return "there are no rows, and nothing was compared"
+	}
 	for _, o := range a.Outputs {
 		if o.Differ > 0 {
 			return fmt.Sprintf("%s differs in %d of %s, the first of which is row %d (counted from 0); the largest difference is %.2g", o.Name, o.Differ, rows.Count(a.Rows, "row"), o.First, o.Largest)
@@ -263,6 +267,9 @@ func (e *exportedModel) outputs(ctx context.Context, x ood.InputBlock) ([]blas32
 
 // compare runs both on rows.
 func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputBlock) error {
+	if r.Len() == 0 {
+		return nil
+	}
 	if e.bundle.Calibration.Groups != nil && r.Groups == nil {
 		r.Groups = make([]string, r.Len()) // whose intervals are not exported
 	}
@@ -291,9 +298,6 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 	for k, name := range e.names {
 		if got[k].Rows != len(want) {
 			return fmt.Errorf("%s: %s is of %s, where %d were given", e.path, name, rows.Count(got[k].Rows, "row"), len(want))
-		}
-		if len(want) == 0 {
-			continue
 		}
 		if own := width(name, want[0], r.Batch); got[k].Cols != own {
 			return fmt.Errorf("%s: %s has %s a row, and the bundle %d", e.path, name, rows.Count(got[k].Cols, "number"), own)

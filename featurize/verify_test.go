@@ -90,6 +90,9 @@ func TestVerifyOtherBundle(t *testing.T) {
 	if _, err := featurize.Export(t.Context(), bundle, path, featurize.ExportOptions{OnlyHeads: true}); err != nil {
 		t.Fatal(err)
 	}
+	if a, err := verify(t, bundle, path, b.Slice(0, 0)); err != nil || !strings.Contains(a.Disagreement(), "no rows") {
+		t.Errorf("no rows agree, or not: %+v, %v", a, err)
+	}
 	if a, err := verify(t, bundle, path, b); err != nil || a.Disagreement() != "" || a.Rows != 120 {
 		t.Fatalf("%+v, error %v", a, err)
 	}
