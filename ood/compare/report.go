@@ -19,8 +19,8 @@ type Report struct {
 	NOut        int    `json:"n_out"` // rows of all sets together
 	Sweep       bool   `json:"sweep"`
 	Seed        uint64 `json:"seed"`
-	// Sets are the out-of-domain sets; nil where there is but one without a
-	// name. All other figures are then means over the sets, each set counted
+	// Sets are the out-of-domain sets, each its Name, its Group and N rows; nil where
+	// there is but one without a name. All other figures are then means over the sets, each set counted
 	// alike however many rows it has.
 	Sets []measure.Set `json:"sets,omitempty"`
 	// Resamples is how many the confidence intervals come from; 0 means that
