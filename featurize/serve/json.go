@@ -132,6 +132,13 @@ func (s *scanner) string() (text string, err error) {
 		return view(raw[1 : len(raw)-1]), nil
 	}
 	err = json.Unmarshal(raw, &text)
+	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
+		s.at = begin + int(wrong.Offset) - 1
+		if s.text[s.at] < ' ' {
+			return "", s.fail("a character of a string")
+		}
+		return "", s.fail("an escaped character")
+	}
 	return text, err
 }
 

@@ -44,11 +44,13 @@ func TestParse(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	input := func(s string) string { return `{"inputs": [{"name": "x", ` + s + `}]}` }
 	for body, words := range map[string]string{
-		``:                             "ends where an object should be",
-		`[]`:                           "stands '[' where an object",
-		`{"inputs": [`:                 "ends where an object should be",
-		`{"inputs": []} x`:             "where the end should be",
-		`{"parameters": {"sets": ""}}`: "parameter sets is empty",
+		``:                              "ends where an object should be",
+		`[]`:                            "stands '[' where an object",
+		`{"inputs": [`:                  "ends where an object should be",
+		`{"inputs": []} x`:              "where the end should be",
+		`{"inputs": [{"name": "a\x"}]}`: "at byte 24 stands 'x' where an escaped character should be",
+		"{\"id\": \"a\nb\"}":            "at byte 9 stands '\\n' where a character of a string should be",
+		`{"parameters": {"sets": ""}}`:  "parameter sets is empty",
 		input(`"datatype": "FP32", "shape": [4611686018427387904], "data": [1]`):                      "[4611686018427387904]",
 		`{"parameters": {"alpha": 2}}`:                                                                "between 0 and 1",
 		`{"parameters": {"alpha": "NaN"}}`:                                                            "between 0 and 1",

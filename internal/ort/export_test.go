@@ -12,8 +12,5 @@ func ForgetWarning() {
 // Inputs describes what Run takes, in order.
 func (s *Session) Inputs() []ValueInfo { return s.inputs }
 
-// Outputs describes what Run returns, in order. The type is Undefined where the model declares none.
-func (s *Session) Outputs() []ValueInfo { return s.outputs }
-
 // DType returns the element type.
 func (t *Tensor) DType() pb.TensorProto_DataType { return t.dtype }

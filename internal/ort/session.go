@@ -143,6 +143,8 @@ func pick(kind string, have []ValueInfo, want []string, skip map[string]bool) ([
 		switch {
 		case v.kind != "":
 			return nil, fmt.Errorf("%w: %s %q is a %s, not a tensor", ErrDType, kind, v.Name, strings.ToLower(v.kind))
+		case v.DType == pb.TensorProto_BFLOAT16:
+			return nil, fmt.Errorf("%w: %s %q is bfloat16: export the model with float32 or float16 inputs and outputs", ErrDType, kind, v.Name)
 		case v.DType != pb.TensorProto_UNDEFINED && v.DType != pb.TensorProto_STRING && elements[v.DType] == nil:
 			return nil, fmt.Errorf("%w: %s %q is %s", ErrDType, kind, v.Name, onnx.DTypeName(int32(v.DType)))
 		}

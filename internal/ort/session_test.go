@@ -142,7 +142,7 @@ func TestModelErrors(t *testing.T) {
 		{"input left out", good, []string{}, nil, nil, `also needs input "x"`},
 		{"no graph", ort.Model{Proto: &pb.ModelProto{}}, nil, nil, nil, "no input"},
 		{"sequence", model(graph(sequence, value("y", pb.TensorProto_FLOAT))), nil, nil, ort.ErrDType, "sequence"},
-		{"bfloat16", unary("Neg", pb.TensorProto_BFLOAT16, 2), nil, nil, ort.ErrDType, "bfloat16"},
+		{"bfloat16", unary("Neg", pb.TensorProto_BFLOAT16, 2), nil, nil, ort.ErrDType, `"x" is bfloat16: export the model with float32 or float16 inputs and outputs`},
 		{"float16", unary("Neg", pb.TensorProto_FLOAT16, 2), nil, nil, ort.ErrDType, "float16"},
 		{"unknown operator", unary("Nonsense", pb.TensorProto_FLOAT, 2), nil, nil, nil, "Nonsense"},
 	} {
