@@ -19,9 +19,9 @@ type DiscoveryOptions struct {
 	// 0 takes all rows for inliers (Benjamini–Hochberg).
 	Lambda float64
 
-	// Delta, in (0,1), makes p-values ConditionalPValues: with probability 1−Delta over draws
-	// of the calibration rows the false discovery rate is promised for these very
-	// ones. 0 leaves p-values as they are, and the promise is an average over
+	// Delta, in (0,1), makes p-values conditional, by ConditionalPValues: with
+	// probability 1−Delta over draws of the calibration rows the false discovery rate
+	// is promised for these very ones. 0 leaves p-values as they are, and the promise is an average over
 	// calibration sets too.
 	Delta float64
 }

@@ -18,7 +18,7 @@ import (
 //
 // Reference: Diquigiovanni, Fontana & Vantini (2022), Conformal Prediction
 // Bands for Multivariate Functional Data, section 3, for finitely many targets
-// and scores of CQR.
+// and the score "cqr".
 type joint struct{ Scores []float64 }
 
 // newJoint computes the scores from the cores and the targets of the calibration

@@ -10,10 +10,10 @@ import (
 // calibration rows, increasing.
 //
 // The quantile that suits a bound that is to be missed with probability α is
-// that of level α for "lower" and 1−α for "upper", where CQR takes α/2 and 1−α/2;
+// that of level α for "lower" and 1−α for "upper", where an interval with two ends takes α/2 and 1−α/2;
 // the promise holds for any. A lower and an upper bound at α/2 each are a
 // two-sided interval at α whose ends have margins of their own, a little wider
-// than that of CQR.
+// than that of the score "cqr".
 //
 // Reference: Romano, Patterson & Candès (2019), Conformalized Quantile
 // Regression, theorem 2, one side of it.

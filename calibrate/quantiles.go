@@ -3,7 +3,7 @@ package calibrate
 import "github.com/attach-uncertainty/attach/internal/quantile"
 
 // QuantileCalibration holds, for one target, the calibration rows' predicted
-// quantiles on a grid of levels and their true values. CQR scores depend on
+// quantiles on a grid of levels and their true values. Scores depend on
 // the pair of levels, so that an interval whose level is chosen after the fit
 // needs these and not one list of scores. A quantile at another level is linear between
 // those at Levels, and constant outside, so that for a very small α the margin alone

@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/trees"
 )
 
-// rectifier is how far the CQR score of a row is expected to reach, at most, with
+// rectifier is how far the score "cqr" of a row is expected to reach, at most, with
 // probability level: its conditional quantile, by a forest of the row's predicted
 // quantiles. Without a forest it is 0.
 type rectifier struct {
@@ -53,7 +53,7 @@ func (o IntervalOptions) rectifiers(targets []QuantileCalibration, alpha float64
 	return left, all, nil
 }
 
-// learn fits the forest to the CQR scores of rows, of a joint box too not in shares of
+// learn fits the forest to the scores "cqr" of rows, of a joint box too not in shares of
 // widths.
 func (o IntervalOptions) learn(q QuantileCalibration, alpha float64) (rectifier, error) {
 	o.Joint = false

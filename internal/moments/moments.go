@@ -24,7 +24,8 @@ const momentsPanel = 128
 
 // Moments are the first and second moments of rows of h features, about the means
 // of their classes too, gathered in bounded memory. The zero value is empty, takes
-// rows of any width and has one class; the first Add fixes the width.
+// rows of any width and has one class; the first Add fixes the width. Means and
+// covariances of no rows are NaN.
 //
 // Rows are converted to float64, a reference for each class, the mean of the rows
 // that came first, is subtracted, and blas64 forms the products: the smallest
@@ -78,8 +79,8 @@ func (m *Moments) start(ref blas64.General) {
 	m.ref, m.rows, m.sum, m.outer = ref, make([]int, ref.Rows), dense.New(ref.Rows, ref.Cols), mat.NewSymDense(ref.Cols, nil)
 }
 
-// Mean is the mean of the rows of phi, of which there is at least one, each
-// scaled to norm 1 first with unitNorm.
+// Mean is the mean of the rows of phi, each scaled to norm 1 first with unitNorm, and
+// zeros where there are none.
 func Mean(phi blas32.General, unitNorm bool) []float64 {
 	return dense.Row(ClassMeans(phi, make([]int, phi.Rows), 1, unitNorm), 0)
 }
